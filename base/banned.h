@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reaches every file through the compiler flags: these calls do not compile. */
+#ifndef BASE_BANNED_H
+#define BASE_BANNED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#pragma GCC poison strcpy strcat sprintf vsprintf strtok gets atoi atol gmtime localtime
+
+#endif

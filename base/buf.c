@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+void buf_release(struct buf *b)
+{
+	free(b->data);
+	*b = (struct buf)BUF_INIT;
+}
+
+void buf_reset(struct buf *b)
+{
+	b->len = 0;
+	if (b->data)
+		b->data[0] = '\0';
+}
+
+void buf_reserve(struct buf *b, size_t extra)
+{
+	size_t need = b->len + extra + 1;
+	size_t cap = b->cap ? b->cap : 64;
+
+	if (need <= b->cap)
+		return;
+	while (cap < need)
+		cap *= 2;
+	b->data = xrealloc(b->data, cap);
+	b->cap = cap;
+}
+
+void buf_add(struct buf *b, const void *data, size_t len)
+{
+	buf_reserve(b, len);
+	if (len)
+		memcpy(b->data + b->len, data, len);
+	b->len += len;
+	b->data[b->len] = '\0';
+}
+
+void buf_add_str(struct buf *b, const char *s)
+{
+	buf_add(b, s, strlen(s));
+}
+
+void buf_addf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	buf_reserve(b, (size_t)n);
+	va_start(ap, fmt);
+	vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	b->len += (size_t)n;
+}
+
+void buf_add_u8(struct buf *b, uint8_t v)
+{
+	buf_add(b, &v, 1);
+}
+
+void buf_add_varint(struct buf *b, uint64_t v)
+{
+	uint8_t tmp[10];
+
+	buf_add(b, tmp, varint_put(tmp, v));
+}
+
+const char *buf_str(const struct buf *b)
+{
+	return b->data ? (const char *)b->data : "";
+}
+
+uint8_t *buf_detach(struct buf *b, size_t *len)
+{
+	uint8_t *data;
+
+	buf_reserve(b, 0);
+	data = b->data;
+	data[b->len] = '\0';
+	if (len)
+		*len = b->len;
+	*b = (struct buf)BUF_INIT;
+	return data;
+}
+
+size_t varint_put(uint8_t *out, uint64_t v)
+{
+	size_t n = 0;
+
+	while (v >= 0x80) {
+		out[n++] = (uint8_t)(v | 0x80);
+		v >>= 7;
+	}
+	out[n++] = (uint8_t)v;
+	return n;
+}
+
+size_t varint_size(uint64_t v)
+{
+	size_t n = 1;
+
+	while (v >= 0x80) {
+		v >>= 7;
+		n++;
+	}
+	return n;
+}

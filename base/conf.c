@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/conf.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define NAME_MAX_LEN 64
+
+struct unit {
+	const char *name;
+	double scale;
+};
+
+static const struct unit time_units[] = {
+	{ "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 }, { 0 }
+};
+static const struct unit size_units[] = {
+	{ "", 1 },	      { "B", 1 },	    { "K", 1024.0 },
+	{ "M", 1048576.0 }, { "G", 1073741824.0 }, { "T", 1099511627776.0 },
+	{ 0 }
+};
+
+static int parse_unit(const char *text, const struct unit *units, const char *example, double *out,
+		      struct err *e)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end != text && isfinite(v)) {
+		for (const struct unit *u = units; u->name; u++) {
+			if (!strcmp(end, u->name) && fabs(v * u->scale) < 9e18) {
+				*out = v * u->scale;
+				return 0;
+			}
+		}
+	}
+	return err_set(e, ERR_INVALID, "'%s': expected a number with a unit, like %s", text, example);
+}
+
+int conf_parse_time(const char *text, int64_t *out_ns, struct err *e)
+{
+	double v;
+	int rc;
+
+	if (!strcmp(text, "0")) {
+		*out_ns = 0;
+		return 0;
+	}
+	rc = parse_unit(text, time_units, "250ms, 2s or 5m", &v, e);
+	if (!rc)
+		*out_ns = llround(v);
+	return rc;
+}
+
+int conf_parse_size(const char *text, uint64_t *out_bytes, struct err *e)
+{
+	double v;
+	int rc = parse_unit(text, size_units, "4096, 64M or 2G", &v, e);
+
+	if (!rc && v < 0)
+		rc = err_set(e, ERR_INVALID, "'%s': a size is not negative", text);
+	if (!rc)
+		*out_bytes = (uint64_t)v;
+	return rc;
+}
+
+static int parse_bool(const char *text, bool *out, struct err *e)
+{
+	if (!strcmp(text, "true") || !strcmp(text, "1"))
+		*out = true;
+	else if (!strcmp(text, "false") || !strcmp(text, "0"))
+		*out = false;
+	else
+		return err_set(e, ERR_INVALID, "'%s': expected true or false", text);
+	return 0;
+}
+
+static int parse_int(const char *text, int *out, struct err *e)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (errno || end == text || *end || v < INT32_MIN || v > INT32_MAX)
+		return err_set(e, ERR_INVALID, "'%s': expected a whole number", text);
+	*out = (int)v;
+	return 0;
+}
+
+static int parse_real(const char *text, double *out, struct err *e)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || *end || !isfinite(v))
+		return err_set(e, ERR_INVALID, "'%s': expected a number", text);
+	*out = v;
+	return 0;
+}
+
+static void list_clear(struct conf_list *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		free(list->items[i]);
+	free(list->items);
+	*list = (struct conf_list){ 0 };
+}
+
+static void list_add(struct conf_list *list, const char *text)
+{
+	list->items = xrealloc(list->items, (list->n + 1) * sizeof(*list->items));
+	list->items[list->n++] = xstrdup(text);
+}
+
+static int set_field(void *conf, const struct conf_field *f, const char *text, struct err *e)
+{
+	void *p = (char *)conf + f->offset;
+
+	switch (f->kind) {
+	case CONF_STR:
+		free(*(char **)p);
+		*(char **)p = xstrdup(text);
+		return 0;
+	case CONF_BOOL:
+		return parse_bool(text, p, e);
+	case CONF_INT:
+		return parse_int(text, p, e);
+	case CONF_TIME:
+		return conf_parse_time(text, p, e);
+	case CONF_SIZE:
+		return conf_parse_size(text, p, e);
+	case CONF_REAL:
+		return parse_real(text, p, e);
+	case CONF_LIST:
+		list_add(p, text);
+		return 0;
+	}
+	return 0;
+}
+
+/* Member spool_bytes -> "spool": the unit is in the value. */
+static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_LEN])
+{
+	size_t n = strlen(f->member);
+	const char *const suffixes[] = { "_ns", "_bytes" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		size_t len = strlen(suffixes[i]);
+
+		if (n > len && !strcmp(f->member + n - len, suffixes[i])) {
+			n -= len;
+			break;
+		}
+	}
+	if (n >= NAME_MAX_LEN)
+		n = NAME_MAX_LEN - 1;
+	for (size_t i = 0; i < n; i++)
+		out[i] = f->member[i] == '_' ? sep : f->member[i];
+	out[n] = '\0';
+}
+
+static const struct conf_field *find_field(const struct conf_table *t, const char *name, size_t len,
+					   char sep)
+{
+	char have[NAME_MAX_LEN];
+
+	for (const struct conf_field *f = t->fields; f->member; f++) {
+		field_name(f, sep, have);
+		if (strlen(have) == len && !memcmp(have, name, len))
+			return f;
+	}
+	return NULL;
+}
+
+static int load_defaults(void *conf, const struct conf_table *t, struct err *e)
+{
+	for (const struct conf_field *f = t->fields; f->member; f++) {
+		if (f->value && set_field(conf, f, f->value, e))
+			return err_prefix(e, "default of %s", f->member);
+	}
+	return 0;
+}
+
+/* A stronger source replaces a list, rather than adding to it. */
+static void start_source(void *conf, const struct conf_field *f)
+{
+	if (f->kind == CONF_LIST)
+		list_clear((struct conf_list *)((char *)conf + f->offset));
+}
+
+static char *trim(char *s)
+{
+	char *end;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	end = s + strlen(s);
+	while (end > s && isspace((unsigned char)end[-1]))
+		*--end = '\0';
+	return s;
+}
+
+static int load_line(void *conf, const struct conf_table *t, char *line, struct err *e)
+{
+	const struct conf_field *f;
+	char *key = trim(line);
+	char *value;
+
+	if (!*key || *key == '#')
+		return 0;
+	value = strchr(key, '=');
+	if (!value)
+		return err_set(e, ERR_INVALID, "'%s': expected NAME = VALUE", key);
+	*value++ = '\0';
+	key = trim(key);
+	f = find_field(t, key, strlen(key), '-');
+	if (!f)
+		return err_set(e, ERR_INVALID, "unknown setting '%s'", key);
+	if (set_field(conf, f, trim(value), e))
+		return err_prefix(e, "%s", key);
+	return 0;
+}
+
+static int load_file(void *conf, const struct conf_table *t, const char *path, struct err *e)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	int number = 0;
+	int rc = 0;
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return err_errno(e, "configuration file %s", path);
+	while (!rc && getline(&line, &cap, f) >= 0) {
+		number++;
+		rc = load_line(conf, t, line, e);
+	}
+	if (rc)
+		err_prefix(e, "%s:%d", path, number);
+	free(line);
+	fclose(f);
+	return rc;
+}
+
+static int load_env(void *conf, const struct conf_table *t, struct err *e)
+{
+	char name[NAME_MAX_LEN];
+	char env[NAME_MAX_LEN + 8];
+
+	for (const struct conf_field *f = t->fields; f->member; f++) {
+		const char *value;
+
+		field_name(f, '_', name);
+		for (char *p = name; *p; p++)
+			*p = (char)toupper((unsigned char)*p);
+		snprintf(env, sizeof(env), "TUTTI_%s", name);
+		value = getenv(env);
+		if (!value)
+			continue;
+		start_source(conf, f);
+		if (set_field(conf, f, value, e))
+			return err_prefix(e, "environment %s", env);
+	}
+	return 0;
+}
+
+/* One flag at argv[*i]; moves *i past a separate value. */
+static int load_flag(void *conf, const struct conf_table *t, int argc, char **argv, int *i,
+		     bool *started, struct err *e)
+{
+	const char *flag = argv[*i];
+	const char *name = flag + 2;
+	const char *eq = strchr(name, '=');
+	size_t len = eq ? (size_t)(eq - name) : strlen(name);
+	const struct conf_field *f = find_field(t, name, len, '-');
+	const char *value = eq ? eq + 1 : NULL;
+
+	if (!f)
+		return err_set(e, ERR_INVALID, "unknown flag '%s'; see %s --help", flag, t->prog);
+	if (!value && f->kind == CONF_BOOL)
+		value = "true";
+	if (!value && *i + 1 < argc)
+		value = argv[++*i];
+	if (!value)
+		return err_set(e, ERR_INVALID, "flag '%s' needs a value", flag);
+	if (!started[f - t->fields])
+		start_source(conf, f);
+	started[f - t->fields] = true;
+	if (set_field(conf, f, value, e))
+		return err_prefix(e, "--%.*s", (int)len, name);
+	return 0;
+}
+
+static size_t count_fields(const struct conf_table *t)
+{
+	size_t n = 0;
+
+	while (t->fields[n].member)
+		n++;
+	return n;
+}
+
+static int load_flags(void *conf, const struct conf_table *t, int *argc, char **argv, struct err *e)
+{
+	bool *started = xcalloc(count_fields(t) + 1, sizeof(*started));
+	bool flags_end = false;
+	int kept = 0;
+	int rc = 0;
+
+	for (int i = 0; i < *argc && !rc; i++) {
+		if (!flags_end && !strcmp(argv[i], "--"))
+			flags_end = true;
+		else if (!flags_end && !strncmp(argv[i], "--", 2))
+			rc = load_flag(conf, t, *argc, argv, &i, started, e);
+		else
+			argv[kept++] = argv[i];
+	}
+	*argc = kept;
+	free(started);
+	return rc;
+}
+
+/* Takes --help, --print-config and --config FILE out of argv; returns the file or NULL. */
+static const char *take_common(int *argc, char **argv, enum conf_want *want)
+{
+	const char *file = getenv("TUTTI_CONFIG");
+	int kept = 0;
+
+	for (int i = 0; i < *argc; i++) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			*want = CONF_HELP;
+		else if (!strcmp(argv[i], "--print-config"))
+			*want = CONF_PRINT;
+		else if (!strcmp(argv[i], "--config") && i + 1 < *argc)
+			file = argv[++i];
+		else if (!strncmp(argv[i], "--config=", 9))
+			file = argv[i] + 9;
+		else
+			argv[kept++] = argv[i];
+	}
+	*argc = kept;
+	return file;
+}
+
+int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv,
+	      enum conf_want *want, struct err *e)
+{
+	const char *file;
+	int rc;
+
+	*want = CONF_RUN;
+	file = take_common(argc, argv, want);
+	if (*want == CONF_HELP)
+		return 0;
+	rc = load_defaults(conf, table, e);
+	if (!rc && file)
+		rc = load_file(conf, table, file, e);
+	if (!rc)
+		rc = load_env(conf, table, e);
+	if (!rc)
+		rc = load_flags(conf, table, argc, argv, e);
+	return rc;
+}
+
+void conf_release(void *conf, const struct conf_table *table)
+{
+	for (const struct conf_field *f = table->fields; f->member; f++) {
+		void *p = (char *)conf + f->offset;
+
+		if (f->kind == CONF_STR) {
+			free(*(char **)p);
+			*(char **)p = NULL;
+		} else if (f->kind == CONF_LIST) {
+			list_clear(p);
+		}
+	}
+}
+
+static const char *kind_hint(enum conf_kind kind)
+{
+	static const char *const hints[] = {
+		[CONF_STR] = " TEXT",  [CONF_BOOL] = "",    [CONF_INT] = " N",	  [CONF_TIME] = " TIME",
+		[CONF_SIZE] = " SIZE", [CONF_REAL] = " X",  [CONF_LIST] = " TEXT",
+	};
+
+	return hints[kind];
+}
+
+void conf_help(const struct conf_table *table, FILE *out)
+{
+	fprintf(out, "usage: %s [flags]%s%s\n\n%s\n\n", table->prog, table->args ? " " : "",
+		table->args ? table->args : "", table->summary);
+	for (const struct conf_field *f = table->fields; f->member; f++) {
+		char name[NAME_MAX_LEN];
+		char left[NAME_MAX_LEN + 16];
+
+		field_name(f, '-', name);
+		snprintf(left, sizeof(left), "--%s%s", name, kind_hint(f->kind));
+		fprintf(out, "  %-30s %s", left, f->help);
+		if (f->kind == CONF_LIST)
+			fputs(" (repeatable)", out);
+		if (f->value && *f->value && f->kind != CONF_BOOL)
+			fprintf(out, " [%s]", f->value);
+		fputc('\n', out);
+	}
+	fputs("  --config FILE                  read NAME = VALUE lines first\n"
+	      "  --print-config                 show every setting as it would be used\n"
+	      "  --help                         this text\n"
+	      "Each flag can also be set as TUTTI_<NAME> in the environment.\n",
+	      out);
+}
+
+void conf_print(const void *conf, const struct conf_table *table, FILE *out)
+{
+	for (const struct conf_field *f = table->fields; f->member; f++) {
+		const void *p = (const char *)conf + f->offset;
+		const struct conf_list *list = p;
+		char name[NAME_MAX_LEN];
+
+		field_name(f, '-', name);
+		switch (f->kind) {
+		case CONF_STR:
+			fprintf(out, "%s = %s\n", name, *(char *const *)p ? *(char *const *)p : "");
+			break;
+		case CONF_BOOL:
+			fprintf(out, "%s = %s\n", name, *(const bool *)p ? "true" : "false");
+			break;
+		case CONF_INT:
+			fprintf(out, "%s = %d\n", name, *(const int *)p);
+			break;
+		case CONF_TIME:
+			fprintf(out, "%s = %" PRId64 "ns\n", name, *(const int64_t *)p);
+			break;
+		case CONF_SIZE:
+			fprintf(out, "%s = %" PRIu64 "\n", name, *(const uint64_t *)p);
+			break;
+		case CONF_REAL:
+			fprintf(out, "%s = %g\n", name, *(const double *)p);
+			break;
+		case CONF_LIST:
+			for (size_t i = 0; i < list->n; i++)
+				fprintf(out, "%s = %s\n", name, list->items[i]);
+			break;
+		}
+	}
+}

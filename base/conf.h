@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Configuration is a table: one row gives the flag, the environment variable, the line in the
+ * file, the default, the parser and the help. The member's C type picks the parser.
+ *
+ *   struct agent_conf { char *aggregator; int64_t lead_ns; uint64_t spool_bytes; bool insecure; };
+ *   static const struct conf_field fields[] = {
+ *           CONF(struct agent_conf, aggregator, "127.0.0.1:7401", "host:port of the aggregator"),
+ *           { 0 }
+ *   };
+ *
+ * Order of strength: flag, environment TUTTI_<NAME>, file (--config), default. The flag of member
+ * `spool_bytes` is --spool-bytes; a suffix _ns or _bytes is dropped from the name (--spool), and the
+ * value is written with a unit: 250ms, 2s, 5m, 1h; 64K, 16M, 2G. A bool flag takes no value; =false
+ * unsets it. Lists (struct conf_list) take one value per flag and add up.
+ */
+#ifndef BASE_CONF_H
+#define BASE_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+struct conf_list {
+	char **items;
+	size_t n;
+};
+
+enum conf_kind { CONF_STR, CONF_BOOL, CONF_INT, CONF_TIME, CONF_SIZE, CONF_REAL, CONF_LIST };
+
+struct conf_field {
+	const char *member;
+	enum conf_kind kind;
+	size_t offset;
+	const char *value;	/* the default, written as the user would; NULL = NULL, 0, false, empty */
+	const char *help;	/* one line, no full stop */
+};
+
+#define CONF_KIND_OF(T, m) \
+	_Generic(((T *)0)->m, char * : CONF_STR, bool : CONF_BOOL, int : CONF_INT, \
+		 int64_t : CONF_TIME, uint64_t : CONF_SIZE, double : CONF_REAL, \
+		 struct conf_list : CONF_LIST)
+#define CONF(T, m, def, text) { #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text }
+
+struct conf_table {
+	const char *prog;		/* "tutti-agent", "tutti capture" */
+	const char *args;		/* usage of what stands after the flags, or NULL for none */
+	const char *summary;		/* what it does, for --help */
+	const struct conf_field *fields;	/* ends with an all-zero row */
+};
+
+enum conf_want { CONF_RUN, CONF_HELP, CONF_PRINT };
+
+/*
+ * Fills `conf` (zeroed by the caller; release with conf_release()) and leaves the arguments that
+ * are not flags in argv[0 .. *argc-1]. `*want` says whether --help or --print-config was asked
+ * for: the caller prints with the functions below and ends. Errors name the flag and the value.
+ */
+MUST_CHECK int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv,
+			 enum conf_want *want, struct err *e);
+void conf_release(void *conf, const struct conf_table *table);
+
+void conf_help(const struct conf_table *table, FILE *out);
+void conf_print(const void *conf, const struct conf_table *table, FILE *out);
+
+/* The parsers, for other uses: "2s" -> ns, "64M" -> bytes. */
+MUST_CHECK int conf_parse_time(const char *text, int64_t *out_ns, struct err *e);
+MUST_CHECK int conf_parse_size(const char *text, uint64_t *out_bytes, struct err *e);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Errors: a code to branch on, a sentence to act on.
+ *
+ * A function that can fail returns int: 0, or a negative enum err_code, and takes a
+ * `struct err *` last. The lowest level writes the sentence with err_set(); each level above
+ * may add its own words with err_prefix(); only main, a request handler or the loop's top logs
+ * it, once. `e` may be NULL where the caller needs the code alone.
+ */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <stdarg.h>
+
+#define MUST_CHECK __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+
+enum err_code {
+	ERR_NOT_FOUND = -1,	/* the named thing is not there */
+	ERR_EXISTS = -2,	/* create-only, and it is there already */
+	ERR_INVALID = -3,	/* the input is wrong: malformed, out of range, unknown */
+	ERR_LIMIT = -4,		/* well-formed, but more than we accept */
+	ERR_IO = -5,		/* the operating system refused or failed */
+	ERR_PEER = -6,		/* the other side broke the protocol or reported failure */
+	ERR_TIMEOUT = -7,	/* no answer in time */
+	ERR_CLOSED = -8,	/* the other side or the object is gone */
+	ERR_UNSUPPORTED = -9,	/* this build, kernel or peer cannot do it */
+	ERR_BUSY = -10,		/* somebody else has it; try later */
+	ERR_DENIED = -11,	/* permission is missing */
+	ERR_CANCELLED = -12,	/* stopped on request */
+};
+
+struct err {
+	int code;		/* an enum err_code, or 0 */
+	char msg[256];		/* one line, no newline; cut, never overrun */
+};
+
+/* Sets code and sentence. Returns `code`, so that `return err_set(...)` reads well. */
+int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+int err_vset(struct err *e, int code, const char *fmt, va_list ap);
+
+/* As err_set() with ": <strerror(errno)>" added and the code chosen from errno. */
+int err_errno(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Puts "<words>: " in front of the sentence that is already there. Returns e's code. */
+int err_prefix(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* A stable lower-case word for a code ("not-found"); "error" for one that is not ours. */
+const char *err_name(int code);
+
+#endif

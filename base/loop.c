@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+
+/* Work and posts share one node: a post is work that has been done. */
+struct task {
+	loop_fn run;
+	loop_fn done;
+	void *arg;
+	struct task *next;
+};
+
+struct queue {
+	struct task *head;
+	struct task **tail;
+};
+
+struct loop_watch {
+	struct loop *loop;
+	int fd;
+	loop_fd_fn fn;
+	void *arg;
+	struct loop_watch *next_dead;
+};
+
+struct loop {
+	int epoll_fd;
+	int event_fd;			/* something was posted */
+	int timer_fd;			/* the earliest timer */
+	int signal_fd;			/* -1 until asked for */
+	int64_t now_ns;
+	atomic_bool stopping;
+	struct loop_watch wake, tick, signal;
+	loop_fn on_stop;
+	void *on_stop_arg;
+	struct loop_watch *dead;	/* unwatched in this turn, freed at its end */
+
+	struct loop_timer **heap;
+	size_t n_timers, heap_cap;
+
+	pthread_mutex_t lock;		/* guards the three below */
+	struct queue posted, work;
+	bool closing;
+	pthread_cond_t work_ready;
+	pthread_t *workers;
+	int n_workers;
+};
+
+static void queue_init(struct queue *q)
+{
+	q->head = NULL;
+	q->tail = &q->head;
+}
+
+static void queue_add(struct queue *q, struct task *t)
+{
+	t->next = NULL;
+	*q->tail = t;
+	q->tail = &t->next;
+}
+
+static struct task *queue_take(struct queue *q)
+{
+	struct task *t = q->head;
+
+	if (t) {
+		q->head = t->next;
+		if (!q->head)
+			q->tail = &q->head;
+	}
+	return t;
+}
+
+static void wake(struct loop *l)
+{
+	uint64_t one = 1;
+
+	while (write(l->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void post_task(struct loop *l, struct task *t)
+{
+	pthread_mutex_lock(&l->lock);
+	queue_add(&l->posted, t);
+	pthread_mutex_unlock(&l->lock);
+	wake(l);
+}
+
+static struct task *task_new(loop_fn run, loop_fn done, void *arg)
+{
+	struct task *t = xmalloc(sizeof(*t));
+
+	*t = (struct task){ .run = run, .done = done, .arg = arg };
+	return t;
+}
+
+void loop_post(struct loop *l, loop_fn fn, void *arg)
+{
+	post_task(l, task_new(NULL, fn, arg));
+}
+
+void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg)
+{
+	struct task *t = task_new(run, done, arg);
+
+	pthread_mutex_lock(&l->lock);
+	queue_add(&l->work, t);
+	pthread_cond_signal(&l->work_ready);
+	pthread_mutex_unlock(&l->lock);
+}
+
+static void *worker(void *arg)
+{
+	struct loop *l = arg;
+	struct task *t;
+
+	for (;;) {
+		pthread_mutex_lock(&l->lock);
+		while (!(t = queue_take(&l->work)) && !l->closing)
+			pthread_cond_wait(&l->work_ready, &l->lock);
+		pthread_mutex_unlock(&l->lock);
+		if (!t)
+			return NULL;
+		t->run(t->arg);
+		post_task(l, t);
+	}
+}
+
+/* Delivers what is queued now; what those callbacks post waits for the next turn. */
+static bool deliver(struct loop *l)
+{
+	struct queue batch;
+	struct task *t;
+	bool any = false;
+
+	pthread_mutex_lock(&l->lock);
+	batch = l->posted;
+	if (!batch.head)
+		queue_init(&batch);
+	queue_init(&l->posted);
+	pthread_mutex_unlock(&l->lock);
+	while ((t = batch.head)) {
+		batch.head = t->next;
+		t->done(t->arg);
+		free(t);
+		any = true;
+	}
+	return any;
+}
+
+static void on_wake(void *arg, uint32_t events)
+{
+	struct loop *l = arg;
+	uint64_t count;
+
+	(void)events;
+	if (read(l->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return;
+	deliver(l);
+}
+
+/* ---- timers: a binary heap on at_mono_ns ---- */
+
+static void heap_put(struct loop *l, size_t i, struct loop_timer *t)
+{
+	l->heap[i] = t;
+	t->slot = i + 1;
+}
+
+static void heap_up(struct loop *l, size_t i, struct loop_timer *t)
+{
+	while (i && l->heap[(i - 1) / 2]->at_mono_ns > t->at_mono_ns) {
+		heap_put(l, i, l->heap[(i - 1) / 2]);
+		i = (i - 1) / 2;
+	}
+	heap_put(l, i, t);
+}
+
+static void heap_down(struct loop *l, size_t i, struct loop_timer *t)
+{
+	for (;;) {
+		size_t child = 2 * i + 1;
+
+		if (child + 1 < l->n_timers &&
+		    l->heap[child + 1]->at_mono_ns < l->heap[child]->at_mono_ns)
+			child++;
+		if (child >= l->n_timers || l->heap[child]->at_mono_ns >= t->at_mono_ns)
+			break;
+		heap_put(l, i, l->heap[child]);
+		i = child;
+	}
+	heap_put(l, i, t);
+}
+
+static void arm_timer_fd(struct loop *l)
+{
+	struct itimerspec when = { 0 };
+	int64_t at = l->n_timers ? l->heap[0]->at_mono_ns : 0;
+
+	if (l->n_timers) {
+		at = at > 0 ? at : 1;
+		when.it_value.tv_sec = (time_t)(at / NS_PER_S);
+		when.it_value.tv_nsec = at % NS_PER_S;
+	}
+	timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+void loop_timer_cancel(struct loop *l, struct loop_timer *t)
+{
+	size_t i = t->slot - 1;
+	struct loop_timer *last;
+
+	if (!t->slot)
+		return;
+	t->slot = 0;
+	last = l->heap[--l->n_timers];
+	if (last != t) {
+		if (i && l->heap[(i - 1) / 2]->at_mono_ns > last->at_mono_ns)
+			heap_up(l, i, last);
+		else
+			heap_down(l, i, last);
+	}
+	if (i == 0)
+		arm_timer_fd(l);
+}
+
+void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loop_fn fn, void *arg)
+{
+	loop_timer_cancel(l, t);
+	t->at_mono_ns = at_mono_ns;
+	t->fn = fn;
+	t->arg = arg;
+	if (l->n_timers == l->heap_cap) {
+		l->heap_cap = l->heap_cap ? 2 * l->heap_cap : 64;
+		l->heap = xrealloc(l->heap, l->heap_cap * sizeof(*l->heap));
+	}
+	heap_up(l, l->n_timers++, t);
+	if (l->heap[0] == t)
+		arm_timer_fd(l);
+}
+
+void loop_timer_in(struct loop *l, struct loop_timer *t, int64_t delay_ns, loop_fn fn, void *arg)
+{
+	loop_timer_at(l, t, now_mono_ns() + delay_ns, fn, arg);
+}
+
+static void on_tick(void *arg, uint32_t events)
+{
+	struct loop *l = arg;
+	uint64_t count;
+
+	(void)events;
+	if (read(l->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return;
+	while (l->n_timers && l->heap[0]->at_mono_ns <= l->now_ns) {
+		struct loop_timer *t = l->heap[0];
+
+		loop_timer_cancel(l, t);
+		t->fn(t->arg);
+	}
+	arm_timer_fd(l);
+}
+
+/* ---- file descriptors ---- */
+
+static int epoll_add(struct loop *l, struct loop_watch *w, uint32_t events, struct err *e)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = w };
+
+	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, w->fd, &ev))
+		return err_errno(e, "watching fd %d", w->fd);
+	return 0;
+}
+
+int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
+	       struct loop_watch **out, struct err *e)
+{
+	struct loop_watch *w = xmalloc(sizeof(*w));
+	int rc;
+
+	*w = (struct loop_watch){ .loop = l, .fd = fd, .fn = fn, .arg = arg };
+	rc = epoll_add(l, w, events, e);
+	if (rc) {
+		free(w);
+		return rc;
+	}
+	*out = w;
+	return 0;
+}
+
+void loop_rewatch(struct loop_watch *w, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = w };
+
+	epoll_ctl(w->loop->epoll_fd, EPOLL_CTL_MOD, w->fd, &ev);
+}
+
+void loop_unwatch(struct loop_watch *w)
+{
+	if (!w)
+		return;
+	epoll_ctl(w->loop->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
+	w->fn = NULL;	/* an event of this turn may still name it */
+	w->next_dead = w->loop->dead;
+	w->loop->dead = w;
+}
+
+static void bury(struct loop *l)
+{
+	while (l->dead) {
+		struct loop_watch *w = l->dead;
+
+		l->dead = w->next_dead;
+		free(w);
+	}
+}
+
+static void on_signal(void *arg, uint32_t events)
+{
+	struct loop *l = arg;
+	struct signalfd_siginfo info;
+
+	(void)events;
+	while (read(l->signal_fd, &info, sizeof(info)) == sizeof(info))
+		l->on_stop(l->on_stop_arg);
+}
+
+int loop_on_stop_signal(struct loop *l, loop_fn fn, void *arg, struct err *e)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+		return err_set(e, ERR_IO, "blocking signals failed");
+	l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (l->signal_fd < 0)
+		return err_errno(e, "signalfd");
+	l->on_stop = fn;
+	l->on_stop_arg = arg;
+	l->signal = (struct loop_watch){ .loop = l, .fd = l->signal_fd, .fn = on_signal, .arg = l };
+	return epoll_add(l, &l->signal, EPOLLIN, e);
+}
+
+/* ---- life ---- */
+
+int64_t loop_now_ns(const struct loop *l)
+{
+	return l->now_ns;
+}
+
+void loop_turn(struct loop *l, int wait_ms)
+{
+	struct epoll_event ready[64];
+	int n = epoll_wait(l->epoll_fd, ready, ARRAY_SIZE(ready), wait_ms);
+
+	l->now_ns = now_mono_ns();
+	for (int i = 0; i < n; i++) {
+		struct loop_watch *w = ready[i].data.ptr;
+
+		if (w->fn)
+			w->fn(w->arg, ready[i].events);
+	}
+	bury(l);
+}
+
+void loop_run(struct loop *l)
+{
+	while (!atomic_load(&l->stopping))
+		loop_turn(l, -1);
+}
+
+void loop_stop(struct loop *l)
+{
+	atomic_store(&l->stopping, true);
+	wake(l);
+}
+
+static int start_workers(struct loop *l, int workers, struct err *e)
+{
+	sigset_t all, old;
+	int rc = 0;
+
+	assert(workers >= 1 && workers <= 64);
+	l->workers = xcalloc((size_t)workers, sizeof(*l->workers));
+	/* Signals are the loop's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (; l->n_workers < workers && !rc; l->n_workers++) {
+		if (pthread_create(&l->workers[l->n_workers], NULL, worker, l)) {
+			rc = err_set(e, ERR_IO, "starting worker %d failed", l->n_workers);
+			break;
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+int loop_new(struct loop **out, int workers, struct err *e)
+{
+	struct loop *l = xcalloc(1, sizeof(*l));
+	int rc;
+
+	queue_init(&l->posted);
+	queue_init(&l->work);
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->work_ready, NULL);
+	l->signal_fd = -1;
+	l->now_ns = now_mono_ns();
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	l->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	l->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (l->epoll_fd < 0 || l->event_fd < 0 || l->timer_fd < 0) {
+		rc = err_errno(e, "event loop");
+		goto out;
+	}
+	l->wake = (struct loop_watch){ .loop = l, .fd = l->event_fd, .fn = on_wake, .arg = l };
+	l->tick = (struct loop_watch){ .loop = l, .fd = l->timer_fd, .fn = on_tick, .arg = l };
+	rc = epoll_add(l, &l->wake, EPOLLIN, e);
+	if (!rc)
+		rc = epoll_add(l, &l->tick, EPOLLIN, e);
+	if (!rc)
+		rc = start_workers(l, workers, e);
+out:
+	if (rc)
+		loop_free(l);
+	else
+		*out = l;
+	return rc;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void loop_free(struct loop *l)
+{
+	if (!l)
+		return;
+	pthread_mutex_lock(&l->lock);
+	l->closing = true;
+	pthread_cond_broadcast(&l->work_ready);
+	pthread_mutex_unlock(&l->lock);
+	for (int i = 0; i < l->n_workers; i++)
+		pthread_join(l->workers[i], NULL);
+	while (deliver(l))
+		;
+	bury(l);
+	pthread_cond_destroy(&l->work_ready);
+	pthread_mutex_destroy(&l->lock);
+	close_fd(l->signal_fd);
+	close_fd(l->timer_fd);
+	close_fd(l->event_fd);
+	close_fd(l->epoll_fd);
+	free(l->workers);
+	free(l->heap);
+	free(l);
+}

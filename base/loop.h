@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event loop: one per daemon, one thread, owner of all the daemon's state.
+ *
+ * Other threads (gRPC's, nng's, libmicrohttpd's, the workers) do exactly one thing to it:
+ * loop_post(). Slow work goes to loop_work(), whose `run` sees only its own argument. Functions
+ * not marked "any thread" are called on the loop's thread, or before loop_run().
+ */
+#ifndef BASE_LOOP_H
+#define BASE_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct loop;
+struct loop_watch;
+
+typedef void (*loop_fn)(void *arg);
+typedef void (*loop_fd_fn)(void *arg, uint32_t events);		/* EPOLLIN | EPOLLOUT | EPOLLERR */
+
+/* `workers` threads serve loop_work(); 1 to 64. Yours: loop_free(). */
+MUST_CHECK int loop_new(struct loop **out, int workers, struct err *e);
+
+/* Runs what was posted or done but not yet delivered, joins the workers, frees. NULL is fine. */
+void loop_free(struct loop *l);
+
+/* Runs until loop_stop(). */
+void loop_run(struct loop *l);
+void loop_stop(struct loop *l);		/* any thread */
+
+/* Runs whatever is ready, waiting at most `wait_ms` for something; for tests and shutdown. */
+void loop_turn(struct loop *l, int wait_ms);
+
+/* CLOCK_MONOTONIC ns at the start of this turn: cheap, the same for all callbacks of the turn. */
+int64_t loop_now_ns(const struct loop *l);
+
+/* Calls fn(arg) on the loop's thread, in the order posted. Any thread. */
+void loop_post(struct loop *l, loop_fn fn, void *arg);
+
+/* run(arg) on a worker, then done(arg) on the loop's thread. `done` is always called. */
+void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg);
+
+/* Watches fd (stays the caller's) for EPOLLIN/EPOLLOUT, level-triggered. Yours: loop_unwatch(). */
+MUST_CHECK int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
+			  struct loop_watch **out, struct err *e);
+void loop_rewatch(struct loop_watch *w, uint32_t events);
+void loop_unwatch(struct loop_watch *w);	/* before close(fd); NULL is fine; also from inside fn */
+
+/* SIGINT and SIGTERM call fn(arg) on the loop's thread instead of ending the process. */
+MUST_CHECK int loop_on_stop_signal(struct loop *l, loop_fn fn, void *arg, struct err *e);
+
+/*
+ * A one-shot timer, embedded in its owner; zeroed means idle. Setting an armed timer moves it.
+ * It is idle again before fn runs, so fn may set it anew. The owner cancels before it frees.
+ */
+struct loop_timer {
+	int64_t at_mono_ns;
+	loop_fn fn;
+	void *arg;
+	size_t slot;		/* 1 + place in the heap; 0 = idle */
+};
+
+void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loop_fn fn, void *arg);
+void loop_timer_in(struct loop *l, struct loop_timer *t, int64_t delay_ns, loop_fn fn, void *arg);
+void loop_timer_cancel(struct loop *l, struct loop_timer *t);
+
+static inline bool loop_timer_armed(const struct loop_timer *t)
+{
+	return t->slot != 0;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/now.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+static int64_t read_clock(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+int64_t now_raw_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC_RAW);
+}
+
+int64_t now_mono_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t now_real_ns(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
+
+void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns)
+{
+	int64_t best = INT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		int64_t before = now_raw_ns();
+		int64_t middle = now_real_ns();
+		int64_t after = now_raw_ns();
+
+		if (after - before < best) {
+			best = after - before;
+			*raw = before + best / 2;
+			*real = middle;
+		}
+	}
+	if (width_ns)
+		*width_ns = best;
+}
+
+static struct tm split_utc(int64_t unix_ns, int *ms)
+{
+	int64_t rest = unix_ns % NS_PER_S;
+	time_t seconds = (time_t)(unix_ns / NS_PER_S);
+	struct tm tm;
+
+	if (rest < 0) {
+		rest += NS_PER_S;
+		seconds--;
+	}
+	gmtime_r(&seconds, &tm);
+	*ms = (int)(rest / NS_PER_MS);
+	return tm;
+}
+
+void time_session_name(int64_t unix_ns, char out[20])
+{
+	int ms;
+	struct tm tm = split_utc(unix_ns, &ms);
+
+	strftime(out, 20, "%Y_%m_%d_%H_%M_%S", &tm);
+}
+
+void time_iso(int64_t unix_ns, char out[25])
+{
+	int ms;
+	struct tm tm = split_utc(unix_ns, &ms);
+	size_t n = strftime(out, 25, "%Y-%m-%dT%H:%M:%S", &tm);
+
+	if (n + 5 < 25)
+		snprintf(out + n, 25 - n, ".%03dZ", ms);
+}
+
+void random_bytes(void *out, size_t len)
+{
+	if (getrandom(out, len, 0) != (ssize_t)len)
+		abort();
+}

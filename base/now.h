@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The only place that reads a clock. Nanoseconds, signed 64 bit.
+ *
+ * raw:  CLOCK_MONOTONIC_RAW, what every event and probe is stamped with (no steps, no slewing).
+ * mono: CLOCK_MONOTONIC, what timers and deadlines run on.
+ * real: CLOCK_REALTIME, a label for people and for programs that stamp with it.
+ */
+#ifndef BASE_NOW_H
+#define BASE_NOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+int64_t now_raw_ns(void);
+int64_t now_mono_ns(void);
+int64_t now_real_ns(void);
+
+/*
+ * raw and real read so close together that they name the same instant: the narrowest of a few
+ * tries. `width_ns` (may be NULL) gets the time between the two raw reads around the real one.
+ */
+void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns);
+
+/* "2026_11_21_10_03_59" in UTC; `out` needs 20 bytes. */
+void time_session_name(int64_t unix_ns, char out[20]);
+
+/* "2026-11-21T10:03:59.123Z"; `out` needs 25 bytes. */
+void time_iso(int64_t unix_ns, char out[25]);
+
+/* Fills `out` from the kernel's generator; never fails on Linux >= 3.17, aborts otherwise. */
+void random_bytes(void *out, size_t len);
+
+#endif

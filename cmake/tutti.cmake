@@ -1,0 +1,95 @@
+# What the build is written in: flags on one interface target, a layer, a program, a test.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+add_library(tutti_flags INTERFACE)
+target_compile_features(tutti_flags INTERFACE c_std_11)
+target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE TUTTI_VERSION="${PROJECT_VERSION}")
+target_include_directories(tutti_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+target_compile_options(tutti_flags INTERFACE
+	-include ${CMAKE_SOURCE_DIR}/base/banned.h
+	-Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings
+	-Wformat=2 -Wpointer-arith -fno-strict-aliasing -fstack-protector-strong
+	$<$<BOOL:${TUTTI_WERROR}>:-Werror>)
+target_link_libraries(tutti_flags INTERFACE Threads::Threads m)
+if(TUTTI_SANITIZE)
+	target_compile_options(tutti_flags INTERFACE
+		-fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+	target_link_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE})
+endif()
+if(TUTTI_FUZZ)
+	target_compile_options(tutti_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# assert() is for our own bugs and stays on in every build.
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
+
+# tutti_use(target PKG names...): link libraries found by pkg-config; nng brings a CMake package.
+function(tutti_use target scope)
+	foreach(pkg ${ARGN})
+		if(pkg STREQUAL nng)
+			find_package(nng CONFIG REQUIRED)
+			target_link_libraries(${target} ${scope} nng::nng)
+		else()
+			if(NOT TARGET PkgConfig::${pkg})
+				pkg_check_modules(${pkg} REQUIRED IMPORTED_TARGET GLOBAL ${pkg})
+			endif()
+			target_link_libraries(${target} ${scope} PkgConfig::${pkg})
+		endif()
+	endforeach()
+endfunction()
+
+# layer(name SRC files... [USES layers...] [PKG libraries...]): one folder, one static library.
+function(layer name)
+	cmake_parse_arguments(L "" "" "SRC;USES;PKG" ${ARGN})
+	add_library(${name} STATIC ${L_SRC})
+	target_link_libraries(${name} PUBLIC tutti_flags ${L_USES})
+	tutti_use(${name} PRIVATE ${L_PKG})
+endfunction()
+
+# program(name SRC files... USES layers...)
+function(program name)
+	cmake_parse_arguments(P "" "" "SRC;USES;PKG" ${ARGN})
+	add_executable(${name} ${P_SRC})
+	target_link_libraries(${name} PRIVATE tutti_flags ${P_USES})
+	tutti_use(${name} PRIVATE ${P_PKG})
+	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endfunction()
+
+# unit_test(folder/name USES layers... [SRC extra files]): tests/unit/folder/name.c, test "unit/folder/name".
+function(unit_test path)
+	cmake_parse_arguments(T "" "" "SRC;USES;PKG" ${ARGN})
+	string(REPLACE "/" "_" target test_${path})
+	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/unit/${path}.c ${T_SRC})
+	target_link_libraries(${target} PRIVATE tutti_flags ${T_USES})
+	tutti_use(${target} PRIVATE ${T_PKG})
+	add_test(NAME unit/${path} COMMAND ${target})
+	set_tests_properties(unit/${path} PROPERTIES TIMEOUT 60 LABELS unit)
+endfunction()
+
+# fuzz_test(name USES layers...): tests/fuzz/name_fuzz.c over tests/fuzz/corpus/name; a libFuzzer
+# program in the fuzz preset, a replay of the corpus as an ordinary test everywhere else.
+function(fuzz_test name)
+	cmake_parse_arguments(F "" "" "SRC;USES;PKG" ${ARGN})
+	set(target fuzz_${name})
+	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_fuzz.c ${F_SRC})
+	target_link_libraries(${target} PRIVATE tutti_flags ${F_USES})
+	tutti_use(${target} PRIVATE ${F_PKG})
+	if(TUTTI_FUZZ)
+		target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+	else()
+		target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
+	endif()
+	set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+	add_test(NAME fuzz/${name} COMMAND ${target} ${corpus} $<$<BOOL:${TUTTI_FUZZ}>:-runs=0>)
+	set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
+endfunction()
+
+# embed(out.c symbol file): the file's bytes as `const uint8_t symbol[]` and `const size_t symbol_len`.
+function(embed out symbol file)
+	add_custom_command(OUTPUT ${out}
+		COMMAND ${CMAKE_COMMAND} -DIN=${file} -DOUT=${out} -DSYMBOL=${symbol}
+			-P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+		DEPENDS ${file} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake)
+endfunction()

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/names.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+static bool is_name_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
+}
+
+/* Length of the valid name at s, 0 if there is none. */
+static size_t part_len(const char *s)
+{
+	size_t n = 0;
+
+	if (*s == '.')
+		return 0;
+	while (is_name_char(s[n]))
+		n++;
+	return n;
+}
+
+int name_check_host(const char *name, struct err *e)
+{
+	size_t n = part_len(name);
+
+	if (!n || name[n] || n > LIMIT_HOST_NAME)
+		return err_set(e, ERR_INVALID,
+			       "host name '%.40s': use 1 to %d of letters, digits, '.', '_', '-', "
+			       "not starting with '.'",
+			       name, LIMIT_HOST_NAME);
+	return 0;
+}
+
+int name_check_run(const char *name, struct err *e)
+{
+	const char *s = name;
+	size_t n;
+
+	while ((n = part_len(s)) && s[n] == '/')
+		s += n + 1;
+	if (!n || s[n] || strlen(name) > LIMIT_RUN_NAME)
+		return err_set(e, ERR_INVALID,
+			       "run name '%.40s': use parts of letters, digits, '.', '_', '-' "
+			       "joined by '/', %d at most in all",
+			       name, LIMIT_RUN_NAME);
+	return 0;
+}
+
+bool name_is_session(const char *name)
+{
+	static const char shape[] = "dddd_dd_dd_dd_dd_dd_xxxxxx";
+	size_t i;
+
+	for (i = 0; shape[i]; i++) {
+		if (shape[i] == 'd' && !isdigit((unsigned char)name[i]))
+			return false;
+		if (shape[i] == 'x' && !islower((unsigned char)name[i]) &&
+		    !isdigit((unsigned char)name[i]))
+			return false;
+		if (shape[i] == '_' && name[i] != '_')
+			return false;
+	}
+	return name[i] == '\0';
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/probe.h"
+
+#include <string.h>
+
+#include "base/reader.h"
+
+static uint8_t *put_be(uint8_t *p, uint64_t v, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		p[i] = (uint8_t)(v >> (8 * (bytes - 1 - i)));
+	return p + bytes;
+}
+
+void probe_encode(const struct probe *p, uint8_t out[PROBE_BYTES])
+{
+	uint8_t *at = out;
+
+	memset(out, 0, PROBE_BYTES);
+	at = put_be(at, PROBE_MAGIC, 4);
+	at = put_be(at, PROBE_VERSION, 1);
+	at = put_be(at, p->type, 1);
+	at = put_be(at, p->train, 1);
+	at = put_be(at, p->index, 1);
+	at = put_be(at, p->cookie, 8);
+	at = put_be(at, p->epoch, 8);
+	at = put_be(at, p->seq, 4);
+	at = put_be(at, 0, 4);
+	at = put_be(at, (uint64_t)p->t1_ns, 8);
+	at = put_be(at, (uint64_t)p->t2_ns, 8);
+	put_be(at, (uint64_t)p->t3_ns, 8);
+}
+
+static uint64_t get(struct reader *r, size_t bytes)
+{
+	uint64_t v = 0;
+
+	/* The caller has checked that a whole packet is there. */
+	(void)!reader_be(r, bytes, &v);
+	return v;
+}
+
+bool probe_decode(struct probe *out, const void *data, size_t len)
+{
+	struct reader r = reader_of(data, len);
+
+	if (len != PROBE_BYTES || get(&r, 4) != PROBE_MAGIC || get(&r, 1) != PROBE_VERSION)
+		return false;
+	out->type = (enum probe_type)get(&r, 1);
+	out->train = (uint8_t)get(&r, 1);
+	out->index = (uint8_t)get(&r, 1);
+	out->cookie = get(&r, 8);
+	out->epoch = get(&r, 8);
+	out->seq = (uint32_t)get(&r, 4);
+	get(&r, 4);
+	out->t1_ns = (int64_t)get(&r, 8);
+	out->t2_ns = (int64_t)get(&r, 8);
+	out->t3_ns = (int64_t)get(&r, 8);
+	return (out->type == PROBE_REQUEST || out->type == PROBE_REPLY) && out->index < out->train;
+}
