@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* "host:port" and "[v6]:port". */
+#ifndef NET_ADDRESS_H
+#define NET_ADDRESS_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+#define ADDRESS_HOST_BYTES 256
+
+/* Splits; the host loses its brackets. ERR_INVALID says what was expected. */
+MUST_CHECK int address_split(const char *address, char host[ADDRESS_HOST_BYTES], int *port,
+			     struct err *e);
+
+/* 127.0.0.0/8, ::1 or "localhost". */
+bool address_is_loopback(const char *host);
+
+/* A listener beyond loopback needs TLS, or `insecure` said aloud; ERR_DENIED names both ways out. */
+MUST_CHECK int address_check_listener(const char *address, bool has_tls, bool insecure,
+				      struct err *e);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gRPC: calls with a method name, bytes in, bytes out. Client and server, all four call shapes.
+ *
+ * One `struct rpc` per process owns the completion queue and the one thread that waits on it; that
+ * thread does nothing but post to the loop. Every function here is called on the loop's thread and
+ * every callback runs there. No gRPC header is included outside net/rpc_*.c.
+ *
+ * A server's method table says who handles what; anything else is answered UNIMPLEMENTED at once.
+ * Health (Check, Watch) and reflection (v1alpha and v1) are served on every server.
+ */
+#ifndef NET_RPC_H
+#define NET_RPC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct loop;
+struct rpc;
+struct rpc_server;
+struct rpc_channel;
+struct rpc_call;	/* one call, on either side; dead after its `closed` event returned */
+struct rpc_msg;		/* one received message; borrowed for the length of the callback */
+
+/* gRPC status codes, by their numbers on the wire. */
+enum rpc_code {
+	RPC_OK = 0,
+	RPC_CANCELLED = 1,
+	RPC_UNKNOWN = 2,
+	RPC_INVALID_ARGUMENT = 3,
+	RPC_DEADLINE_EXCEEDED = 4,
+	RPC_NOT_FOUND = 5,
+	RPC_ALREADY_EXISTS = 6,
+	RPC_PERMISSION_DENIED = 7,
+	RPC_RESOURCE_EXHAUSTED = 8,
+	RPC_FAILED_PRECONDITION = 9,
+	RPC_ABORTED = 10,
+	RPC_OUT_OF_RANGE = 11,
+	RPC_UNIMPLEMENTED = 12,
+	RPC_INTERNAL = 13,
+	RPC_UNAVAILABLE = 14,
+	RPC_DATA_LOSS = 15,
+	RPC_UNAUTHENTICATED = 16,
+};
+
+struct rpc_status {
+	enum rpc_code code;
+	const char *text;	/* never NULL; borrowed */
+};
+
+/* What can happen to a call. All members but `closed` may be NULL. */
+struct rpc_events {
+	/* Server only: a new call. Use rpc_set_arg() to remember something of your own. */
+	void (*opened)(struct rpc_call *call);
+
+	/* A message. Return true to be given the next one, false to hold the peer back until
+	 * rpc_read_on(). */
+	bool (*message)(struct rpc_call *call, const struct rpc_msg *msg);
+
+	/* The peer will send no more messages. */
+	void (*half_closed)(struct rpc_call *call);
+
+	/* All that was given to rpc_send() has left the queue: the moment to send more. */
+	void (*drained)(struct rpc_call *call);
+
+	/* The last event; always delivered once. On a client `st` is the server's status, on a
+	 * server it says whether the call was finished (RPC_OK) or lost (RPC_CANCELLED). */
+	void (*closed)(struct rpc_call *call, const struct rpc_status *st);
+};
+
+struct rpc_tls {
+	const char *cert_file, *key_file;	/* PEM; a client without a certificate leaves them NULL */
+	const char *ca_file;			/* PEM; whom to believe. A server with one demands
+						 * client certificates (mTLS) */
+	const char *server_name;		/* client: expected name if not the one dialled, or NULL */
+};
+
+MUST_CHECK int rpc_new(struct rpc **out, struct loop *loop, struct err *e);
+
+/* All servers, channels and calls are gone before; joins the thread. NULL is fine. */
+void rpc_free(struct rpc *r);
+
+/* ---- server ---- */
+
+struct rpc_method {
+	const char *path;			/* "/tutti.v1.Control/Connect"; lives as long as the server */
+	const struct rpc_events *events;
+	void *arg;				/* what rpc_arg() gives until rpc_set_arg() */
+	size_t max_message_bytes;		/* a longer message ends the call; at most what
+						 * rpc_server_opts allows */
+};
+
+struct rpc_server_opts {
+	const char *address;			/* "127.0.0.1:7401", "[::]:0" */
+	const struct rpc_tls *tls;		/* NULL = plaintext */
+	size_t max_message_bytes;
+	bool bulk;				/* windows for bulk on a datacentre network */
+	int64_t keepalive_ns;			/* ping silent peers; 0 = never */
+};
+
+/* `*port` (may be NULL) gets the port, chosen by the system if the address said 0. The methods are
+ * copied. Yours: rpc_server_free(). */
+MUST_CHECK int rpc_server_new(struct rpc_server **out, struct rpc *r,
+			      const struct rpc_server_opts *opts, const struct rpc_method *methods,
+			      size_t n_methods, int *port, struct err *e);
+
+/* What health says; true from the start. */
+void rpc_server_set_serving(struct rpc_server *s, bool serving);
+
+/* Takes no more calls, cancels those under way, delivers their `closed`, frees. Blocks for as long
+ * as that takes (bounded), turning the loop. NULL is fine. */
+void rpc_server_free(struct rpc_server *s);
+
+/* Server side: send the status and end the call. After it only `closed` comes. `text` is copied. */
+void rpc_finish(struct rpc_call *call, enum rpc_code code, const char *text);
+
+/* ---- client ---- */
+
+struct rpc_channel_opts {
+	const char *target;			/* "127.0.0.1:7401" */
+	const struct rpc_tls *tls;		/* NULL = plaintext */
+	const char *lane;			/* channels of different lanes never share a connection */
+	size_t max_message_bytes;
+	int64_t keepalive_ns;			/* 0 = never */
+};
+
+MUST_CHECK int rpc_channel_new(struct rpc_channel **out, struct rpc *r,
+			       const struct rpc_channel_opts *opts, struct err *e);
+
+/* Cancels its calls; their `closed` is still delivered. NULL is fine. */
+void rpc_channel_free(struct rpc_channel *ch);
+
+/* Starts a streaming call. deadline_ns is on CLOCK_MONOTONIC; INT64_MAX for none. */
+struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t deadline_ns,
+			  const struct rpc_events *events, void *arg);
+
+/* No more messages from this side. */
+void rpc_half_close(struct rpc_call *call);
+
+/* A unary call: `done` is called once, with the reply if the status is RPC_OK, else msg is NULL.
+ * The request is copied. The call may be cancelled with rpc_cancel() until `done` ran. */
+typedef void (*rpc_unary_fn)(void *arg, const struct rpc_status *st, const struct rpc_msg *msg);
+struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void *request, size_t len,
+			   int64_t deadline_ns, rpc_unary_fn done, void *arg);
+
+/* ---- any call ---- */
+
+/* Queues a message; the bytes are copied. Sending on a dead or finished call does nothing. */
+void rpc_send(struct rpc_call *call, const void *data, size_t len);
+
+/* One message made of parts that are not copied: each is released with release(arg) (may be NULL
+ * for static bytes) when the transport is done with it, on any thread. */
+struct rpc_part {
+	const void *data;
+	size_t len;
+	void (*release)(void *arg);
+	void *arg;
+};
+void rpc_send_parts(struct rpc_call *call, const struct rpc_part *parts, size_t n_parts);
+
+size_t rpc_queued_bytes(const struct rpc_call *call);	/* given to rpc_send(), not yet sent */
+void rpc_read_on(struct rpc_call *call);		/* after `message` returned false */
+void rpc_cancel(struct rpc_call *call);
+
+void *rpc_arg(const struct rpc_call *call);
+void rpc_set_arg(struct rpc_call *call, void *arg);
+
+/* "ipv4:127.0.0.1:40312"; borrowed until `closed`. */
+const char *rpc_peer(const struct rpc_call *call);
+
+/* Common name of the peer's verified certificate; "" in plaintext. Borrowed until `closed`. */
+const char *rpc_identity(const struct rpc_call *call);
+
+/* When the caller stops waiting, on CLOCK_MONOTONIC; INT64_MAX if never. */
+int64_t rpc_deadline_ns(const struct rpc_call *call);
+
+/* ---- messages ---- */
+
+size_t rpc_msg_len(const struct rpc_msg *m);
+
+/* The bytes in one piece; copied together on first use if they came in several. Borrowed. */
+const uint8_t *rpc_msg_data(const struct rpc_msg *m, size_t *len);
+
+/* The bytes piece by piece, without a copy. */
+typedef void (*rpc_piece_fn)(void *arg, const uint8_t *data, size_t len);
+void rpc_msg_pieces(const struct rpc_msg *m, rpc_piece_fn fn, void *arg);
+
+/* Keeps a message beyond its callback; yours: rpc_msg_free(). No copy. */
+struct rpc_msg *rpc_msg_keep(const struct rpc_msg *m);
+void rpc_msg_free(struct rpc_msg *m);
+
+/* "unavailable", "deadline-exceeded", ... */
+const char *rpc_code_name(enum rpc_code code);
+
+#endif

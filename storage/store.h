@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Object stores behind one table: keys to bytes, whole objects only.
+ *
+ * A key is parts of [A-Za-z0-9._-] joined by '/', no part "." or "..", at most 1024 characters;
+ * store_*() checks it before the back end sees it. Calls block; on a daemon's loop they belong into
+ * loop_work(). One store may be used from several threads at once.
+ *
+ * To add a back end: write store_<kind>.c with a struct whose first member is `struct store`, one
+ * const table, one open function; add it to the list in store.c and run the conformance suite
+ * (tests/conform/store_conform.c) with its URL.
+ */
+#ifndef STORAGE_STORE_H
+#define STORAGE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct store;
+
+/* What to put: bytes in memory (fd = -1), or `len` bytes of `fd` from `offset` on. Stays the caller's. */
+struct store_body {
+	const void *data;
+	int fd;
+	uint64_t offset;
+	uint64_t len;
+};
+
+#define STORE_CREATE 1u		/* put: fail with ERR_EXISTS if the key is there */
+
+struct store_stat {
+	uint64_t size;
+	int64_t modified_ns;	/* Unix time */
+};
+
+/* One listed object; return false to stop. */
+typedef bool (*store_list_fn)(void *arg, const char *key, const struct store_stat *st);
+
+struct store_ops {
+	const char *scheme;	/* "file", "mem" */
+
+	/* Opens `rest` of "scheme://rest". */
+	int (*open)(struct store **out, const char *rest, struct err *e);
+
+	/* Writes the whole object; readers see the old bytes or the new, never a mix, and after
+	 * success it survives a crash (where the back end has something that survives). */
+	int (*put)(struct store *s, const char *key, const struct store_body *body, unsigned int flags,
+		   struct err *e);
+
+	/* Appends bytes [offset, offset + len) to `out`, fewer if the object ends before; `*size`
+	 * gets the object's whole size. */
+	int (*get)(struct store *s, const char *key, uint64_t offset, uint64_t len, struct buf *out,
+		   uint64_t *size, struct err *e);
+
+	/* Calls fn for each key that starts with `prefix`, in byte order, only those greater than
+	 * `after` (may be NULL). */
+	int (*list)(struct store *s, const char *prefix, const char *after, store_list_fn fn, void *arg,
+		    struct err *e);
+
+	/* Removing what is not there is success. */
+	int (*remove)(struct store *s, const char *key, struct err *e);
+
+	/* Optional (NULL): a readable fd of the object, for sendfile and mmap. */
+	int (*open_fd)(struct store *s, const char *key, int *fd, uint64_t *size, struct err *e);
+
+	void (*free)(struct store *s);
+};
+
+struct store {
+	const struct store_ops *ops;
+};
+
+/* "file:///var/lib/tutti", "mem://name". ERR_UNSUPPORTED names the schemes there are. */
+MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
+void store_free(struct store *s);	/* NULL is fine */
+
+/* The checked calls; each as its table member says. */
+MUST_CHECK int store_put(struct store *s, const char *key, const struct store_body *body,
+			 unsigned int flags, struct err *e);
+MUST_CHECK int store_put_bytes(struct store *s, const char *key, const void *data, size_t len,
+			       unsigned int flags, struct err *e);
+MUST_CHECK int store_get(struct store *s, const char *key, uint64_t offset, uint64_t len,
+			 struct buf *out, uint64_t *size, struct err *e);
+MUST_CHECK int store_list(struct store *s, const char *prefix, const char *after, store_list_fn fn,
+			  void *arg, struct err *e);
+MUST_CHECK int store_remove(struct store *s, const char *key, struct err *e);
+
+/* A readable fd of the object (close() it). Back ends without open_fd get a temporary copy. */
+MUST_CHECK int store_open_fd(struct store *s, const char *key, int *fd, uint64_t *size,
+			     struct err *e);
+
+/* The directory behind a file:// store, or NULL; for telling people where their files are. */
+const char *store_directory(const struct store *s);
+
+MUST_CHECK int store_check_key(const char *key, struct err *e);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * XSpace bytes in, answers out: read, build, rebase, merge. Pure functions: no files, no clock, no
+ * threads; bytes come from a source and go to a sink that the caller provides.
+ *
+ * An XSpace is a host's profile: planes (a device or the host's threads) of lines (one thread, one
+ * stream) of events. An event's time is line.timestamp_ns * 1000 + event.offset_ps. Files that leave
+ * Tutti have line times relative to the session's T0, the same for all hosts.
+ *
+ * Nothing here unpacks a whole XSpace: memory is a table of lines plus one window of the input, for
+ * inputs of any size (offsets are 64 bit). Input is never trusted; ERR_INVALID names the offset.
+ */
+#ifndef XSPACE_XSPACE_H
+#define XSPACE_XSPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* ---- bytes in and out ---- */
+
+/* Random-access input. `read` fills buf with exactly len bytes from offset, or fails. */
+struct xs_source {
+	int (*read)(void *arg, uint64_t offset, void *buf, size_t len, struct err *e);
+	void *arg;
+	uint64_t size;
+	const uint8_t *memory;	/* set when the bytes are in memory: `read` is not used */
+};
+
+struct xs_source xs_source_memory(const void *data, size_t len);
+
+struct xs_sink {
+	int (*write)(void *arg, const void *data, size_t len, struct err *e);
+	void *arg;
+};
+
+struct xs_sink xs_sink_buf(struct buf *b);
+
+/* ---- read ---- */
+
+enum xs_stat_kind { XS_NONE, XS_DOUBLE, XS_UINT, XS_INT, XS_STR, XS_BYTES, XS_REF };
+
+struct xs_stat {
+	int64_t metadata_id;
+	enum xs_stat_kind kind;
+	union {
+		double d;
+		uint64_t u;		/* XS_UINT, and XS_REF: an id in the plane's stat metadata */
+		int64_t i;
+	};
+	const uint8_t *bytes;		/* XS_STR, XS_BYTES; borrowed for the callback, no NUL */
+	size_t len;
+};
+
+struct xs_plane {
+	uint64_t index;			/* 0, 1, ... in the file */
+	int64_t id;
+	const char *name;		/* NUL-terminated, cut at 1023 bytes; borrowed */
+};
+
+struct xs_line {
+	int64_t id, display_id;
+	const char *name;		/* NUL-terminated, cut at 1023 bytes; borrowed */
+	const char *display_name;	/* "" if none */
+	int64_t timestamp_ns;
+};
+
+struct xs_event {
+	int64_t metadata_id;
+	bool is_aggregate;		/* num_occurrences is set: the event has no time */
+	int64_t offset_ps, duration_ps, num_occurrences;
+	const struct xs_stat *stats;	/* decoded only if the visitor wants stats */
+	size_t n_stats;
+};
+
+/*
+ * What a reading visits, in the file's order of planes; within a plane: plane_begin, then metadata
+ * and plane stats, then each line (line_begin, events, line_end), then plane_end, whatever their order
+ * on the wire. Members may be NULL. A negative return stops the reading and is returned.
+ */
+struct xs_visitor {
+	int (*plane_begin)(void *arg, const struct xs_plane *p);
+	int (*stat_metadata)(void *arg, int64_t id, const char *name, size_t len);
+	int (*event_metadata)(void *arg, int64_t id, const char *name, size_t len);
+	int (*plane_stat)(void *arg, const struct xs_stat *s);
+	int (*line_begin)(void *arg, const struct xs_line *l);
+	int (*event)(void *arg, const struct xs_event *ev);
+	int (*line_end)(void *arg);
+	int (*plane_end)(void *arg);
+	/* XSpace.errors (2), .warnings (3), .hostnames (4), after the planes. */
+	int (*text)(void *arg, int field, const char *s, size_t len);
+	bool want_stats;		/* decode the stats of events, too */
+};
+
+MUST_CHECK int xs_read(const struct xs_source *in, const struct xs_visitor *v, void *arg,
+		       struct err *e);
+
+/* What a file holds, in one reading. */
+struct xs_summary {
+	uint64_t planes, lines, events;
+	int64_t first_ns, last_ns;	/* of timed events; 0, 0 if there is none */
+	uint64_t profile_start_ns;	/* Task Environment, Unix ns; 0 if absent */
+	uint64_t profile_stop_ns;
+};
+MUST_CHECK int xs_summarize(const struct xs_source *in, struct xs_summary *out, struct err *e);
+
+/* ---- build ---- */
+
+/*
+ * Builds one XSpace plane by plane, line by line. Events of a line are given in order of time.
+ * Names are interned per plane: the same name has the same metadata id. Zero values of oneofs are
+ * written out, map keys equal ids, ids start at 1.
+ */
+struct xs_builder;
+
+struct xs_builder *xs_builder_new(void);
+void xs_builder_free(struct xs_builder *b);	/* NULL is fine */
+
+/* One plane, then its lines, one at a time; a new plane or line ends the one before. */
+void xs_plane(struct xs_builder *b, int64_t id, const char *name);
+void xs_line(struct xs_builder *b, int64_t id, const char *name, int64_t timestamp_ns);
+
+/* The next event of the line; offset against the line's timestamp, duration 0 = an instant. */
+void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t duration_ps);
+
+/* A stat of the event just added or, before the first line of a plane, of the plane. `name` must be
+ * plain ASCII without quotes or backslashes (XProf does not escape it); doubles must be finite,
+ * others are dropped. */
+void xs_stat_int(struct xs_builder *b, const char *name, int64_t v);
+void xs_stat_uint(struct xs_builder *b, const char *name, uint64_t v);
+void xs_stat_double(struct xs_builder *b, const char *name, double v);
+void xs_stat_str(struct xs_builder *b, const char *name, const char *v);	/* interned as a ref */
+void xs_stat_bytes(struct xs_builder *b, const char *name, const void *v, size_t len);
+
+/* Top-level texts. */
+void xs_hostname(struct xs_builder *b, const char *name);
+void xs_warning(struct xs_builder *b, const char *text);
+void xs_error(struct xs_builder *b, const char *text);
+
+/* Ends the building: the bytes are appended to `out`, the builder is empty again. */
+void xs_finish(struct xs_builder *b, struct buf *out);
+
+/* ---- rebase ---- */
+
+/* New time of a line from its old timestamp_ns. Called once per line. */
+typedef int64_t (*xs_map_fn)(void *arg, int64_t timestamp_ns);
+
+struct xs_rebase {
+	xs_map_fn map;
+	void *arg;
+
+	/* Drop events that are not wholly inside [0, window_ns) of the new time; 0 = keep all.
+	 * Aggregates have no time and are kept. */
+	int64_t window_ns;
+};
+
+struct xs_counts {
+	uint64_t planes, lines, events;		/* written */
+	uint64_t trimmed;			/* events dropped by the window */
+	uint64_t bytes;				/* written */
+};
+
+/* Moves every line's timestamp_ns and copies everything else verbatim. `counts` may be NULL. With
+ * window_ns = 0 events are hopped over, not looked into, and not counted. */
+MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *how,
+			 const struct xs_sink *out, struct xs_counts *counts, struct err *e);
+
+/* ---- merge ---- */
+
+/* One process's XSpace of a host. */
+struct xs_input {
+	struct xs_source source;
+	struct xs_rebase rebase;
+	int64_t pid;			/* of the process it came from; 0 = Tutti's own planes */
+	const char *label;		/* put before its warnings and errors: "jax 4711" */
+};
+
+struct xs_host {
+	const char *hostname;		/* the file's only hostname */
+
+	/* Task Environment is written anew: these, plus the plane stats added through `environment`. */
+	uint64_t profile_start_ns, profile_stop_ns;	/* T0 and T1, Unix ns */
+	const void *profile_options;			/* serialized ProfileOptions, or NULL */
+	size_t profile_options_len;
+
+	/* Adds further plane stats (clock_offset_ns, ...) with xs_stat_*(); may be NULL. */
+	void (*environment)(void *arg, struct xs_builder *b);
+	void *arg;
+
+	const char *const *warnings, *const *errors;	/* NULL-terminated, or NULL */
+};
+
+/*
+ * Merges the inputs into one XSpace by XProf's rules (reference: docs/wire.md):
+ *   - exactly one plane is called "/host:CPU": of the first input that has one, processes (pid != 0)
+ *     before Tutti's own; the others become "/host:CPU [<pid>]", ours "/host:CPU samples" and so on;
+ *   - other names that meet are told apart by " [<pid>]"; device planes keep their kind and get the
+ *     next free number, with ids unique and within XProf's ranges;
+ *   - each input's Task Environment and hostnames are dropped, errors and warnings kept, labelled and
+ *     without repeats; planes of a process get the int64 stat process_id if they lack it.
+ */
+MUST_CHECK int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host,
+			const struct xs_sink *out, struct xs_counts *counts, struct err *e);
+
+#endif
