@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's configuration and its parts, in the order in which main.c starts them.
+ */
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+
+#include "agent/tracer.h"
+#include "base/conf.h"
+
+struct agent_conf {
+	char *host;			/* this host's name in sessions; default: gethostname() */
+	char *aggregator;		/* host:port of its gRPC */
+	struct conf_list label;		/* KEY=VALUE */
+	char *spool;			/* directory for files under way */
+	uint64_t spool_limit_bytes;
+	char *listen;			/* own tensorflow.ProfilerService; "" = none */
+	char *door;			/* ipc:// of the local door; "" = none */
+	char *tracers;			/* comma list of names; "" = all */
+	int cpu_hz;			/* CPU samples per second and CPU */
+	int metrics_hz;
+	struct conf_list profiler;	/* host:port of framework profilers */
+	bool discover;			/* find profilers among the listening sockets of local processes */
+	char *cert, *key, *ca;		/* TLS towards the aggregator and on `listen` */
+	char *aggregator_name;		/* expected in its certificate, if not the name dialled */
+	bool insecure;			/* listen in plaintext beyond loopback */
+	char *log_level;
+	int64_t test_clock_offset_ns;	/* tests only */
+	double test_clock_drift_ppm;	/* tests only */
+};
+
+extern const struct conf_table agent_conf_table;	/* conf.c */
+
+struct agent {
+	struct agent_conf conf;
+	struct loop *loop;
+	struct rpc *rpc;
+	struct clock *clock;
+	struct marks *marks;
+	struct tracer **tracers;	/* opened; NULL-terminated */
+	struct captures *captures;
+	struct control *control;
+	struct profiler_service *profiler_service;
+	struct doorkeeper *doorkeeper;
+};
+
+#endif
