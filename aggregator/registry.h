@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hosts the aggregator knows: who is connected, who was lost, what they can do. Loop thread.
+ */
+#ifndef AGGREGATOR_REGISTRY_H
+#define AGGREGATOR_REGISTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+struct registry;
+struct rpc_call;
+
+struct host_clock {
+	bool calibrated;
+	int64_t offset_ns, bound_ns, rtt_min_ns;
+	uint32_t probes;
+};
+
+struct host_tracer {
+	char *name, *state, *reason;
+	int errno_value;
+};
+
+struct host {
+	char *name;
+	char *version, *address, *profiler_address;
+	uint64_t instance;		/* of the running agent */
+	struct rpc_call *control;	/* its stream; NULL = lost */
+	uint64_t probe_cookie;
+	int64_t seen_real_ns;		/* last message, Unix ns */
+	char **label_keys, **label_values;
+	size_t n_labels;
+	struct host_clock clock;
+	struct host_tracer *tracers;
+	size_t n_tracers;
+	struct registry *registry;
+};
+
+struct registry *registry_new(void);
+void registry_free(struct registry *r);
+
+struct host *registry_find(struct registry *r, const char *name);	/* NULL if unknown */
+struct host *registry_add(struct registry *r, const char *name);	/* or the one there is */
+void registry_remove(struct registry *r, struct host *h);		/* said goodbye, or forgotten */
+size_t registry_count(const struct registry *r, size_t *connected);	/* connected may be NULL */
+
+/*
+ * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name; `*out` is
+ * yours: free(). ERR_NOT_FOUND names the host that is unknown, or says that nobody matched;
+ * ERR_INVALID for a selector that is malformed.
+ */
+MUST_CHECK int registry_select(struct registry *r, const char *selector, struct host ***out, size_t *n,
+			       struct err *e);
+
+/* {"hosts": [HOST]} of docs/wire.md; a new reference. */
+json_t *registry_json(struct registry *r);
+
+/* fn is called after any change; several may watch. */
+void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg);
+void registry_changed(struct registry *r);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions in the store: names, keys, commit, listing, deletion. A session exists exactly when its
+ * manifest does. Functions marked "blocks" belong into loop_work().
+ *
+ *   profiles/[<run>/]plugins/profile/<session>/<host>.xplane.pb     the files, XProf's layout
+ *   tutti/sessions/<session>/{plan,manifest}.json                   intent, and the commit record
+ *   tutti/index/<reverse time>-<session>                            newest first in one listing
+ */
+#ifndef AGGREGATOR_SESSIONS_H
+#define AGGREGATOR_SESSIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+struct store;
+
+#define SESSION_NAME_BYTES 64
+#define SESSION_KEY_BYTES 512
+
+/* YYYY_MM_DD_HH_MM_SS_xxxxxx of T0 in UTC and six random characters. */
+void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES]);
+
+/* Key of a host's file. */
+void session_file_key(const char *session, const char *run, const char *host,
+		      char out[SESSION_KEY_BYTES]);
+
+/* Writes the intent, before any host is armed. Blocks. */
+MUST_CHECK int session_plan(struct store *s, const char *session, const json_t *plan, struct err *e);
+
+/* Writes index entry and manifest, last; ERR_EXISTS if it was committed before. Blocks. */
+MUST_CHECK int session_commit(struct store *s, const char *session, const json_t *manifest,
+			      struct err *e);
+
+/* Removes the files of the named hosts and the plan of a session that never came to be. Blocks. */
+MUST_CHECK int session_discard(struct store *s, const char *session, const char *run,
+			       const char *const *hosts, size_t n_hosts, struct err *e);
+
+/* The manifest, a new reference. Blocks. */
+MUST_CHECK int session_load(struct store *s, const char *session, json_t **manifest, struct err *e);
+
+/* {"sessions": [SUMMARY]}, newest first, of `run` only if not NULL, those older than `after` if not
+ * NULL, at most `limit`. Blocks. */
+MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
+			    json_t **out, struct err *e);
+
+/* Manifest first, then files, XProf's caches beside them, index. Blocks. */
+MUST_CHECK int session_delete(struct store *s, const char *session, struct err *e);
+
+/* What a crash left: plans without a manifest, and their files. Blocks; at start. */
+MUST_CHECK int session_sweep(struct store *s, int *swept, struct err *e);
+
+#endif
