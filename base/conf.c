@@ -147,16 +147,18 @@ static int set_field(void *conf, const struct conf_field *f, const char *text, s
 	return 0;
 }
 
-/* Member spool_bytes -> "spool": the unit is in the value. */
+/* Member api.spool_bytes -> "spool": the unit is in the value, a struct's name does not matter. */
 static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_LEN])
 {
-	size_t n = strlen(f->member);
+	const char *dot = strrchr(f->member, '.');
+	const char *member = dot ? dot + 1 : f->member;
+	size_t n = strlen(member);
 	const char *const suffixes[] = { "_ns", "_bytes" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
 		size_t len = strlen(suffixes[i]);
 
-		if (n > len && !strcmp(f->member + n - len, suffixes[i])) {
+		if (n > len && !strcmp(member + n - len, suffixes[i])) {
 			n -= len;
 			break;
 		}
@@ -164,7 +166,7 @@ static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_L
 	if (n >= NAME_MAX_LEN)
 		n = NAME_MAX_LEN - 1;
 	for (size_t i = 0; i < n; i++)
-		out[i] = f->member[i] == '_' ? sep : f->member[i];
+		out[i] = member[i] == '_' ? sep : member[i];
 	out[n] = '\0';
 }
 
