@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/api.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/http_client.h"
+
+#define CALL_TIMEOUT_NS (60 * NS_PER_S)
+
+static int parse(const struct buf *answer, const char *url, json_t **out, struct err *e)
+{
+	json_error_t why;
+
+	*out = json_loadb(buf_str(answer), answer->len, 0, &why);
+	if (!*out)
+		return err_set(e, ERR_PEER,
+			       "%s: the answer is not JSON (%s); is this an aggregator?", url,
+			       why.text);
+	return 0;
+}
+
+/* Any status but 2xx, told in the aggregator's words where it has some. */
+static int refusal(const char *url, int status, const struct buf *answer, struct err *e)
+{
+	json_t *doc = json_loadb(buf_str(answer), answer->len, 0, NULL);
+	const char *words = get_str(doc, "error");
+	int code = status == 400 ? ERR_INVALID : status == 404 ? ERR_NOT_FOUND : ERR_PEER;
+
+	if (*words)
+		err_set(e, code, "%s", words);
+	else
+		err_set(e, code, "%s answered %d", url, status);
+	json_decref(doc);
+	return code;
+}
+
+static char *url_of(const struct api_conf *conf, const char *path)
+{
+	size_t len = strlen(conf->server);
+
+	while (len && conf->server[len - 1] == '/')
+		len--;
+	return xasprintf("%.*s%s", (int)len, conf->server, path);
+}
+
+int api_call(const struct api_conf *conf, const char *method, const char *path, const json_t *body,
+	     json_t **out, struct err *e)
+{
+	char *url = url_of(conf, path);
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	struct buf answer = BUF_INIT;
+	json_t *doc = NULL;
+	int status;
+	const struct http_call call = {
+		.method = method,
+		.url = url,
+		.ca_file = conf->ca,
+		.token = conf->token,
+		.body = text,
+		.body_len = text ? strlen(text) : 0,
+		.timeout_ns = CALL_TIMEOUT_NS,
+	};
+	int rc = http_call(&call, &status, &answer, e);
+
+	if (!rc && status / 100 != 2)
+		rc = refusal(url, status, &answer, e);
+	if (!rc)
+		rc = parse(&answer, url, &doc, e);
+	if (!rc && out) {
+		*out = doc;
+		doc = NULL;
+	}
+	json_decref(doc);
+	buf_release(&answer);
+	free(text);
+	free(url);
+	return rc;
+}
+
+struct events {
+	int (*fn)(void *arg, const char *event, json_t *data);
+	void *arg;
+};
+
+static int on_event(void *arg, const char *event, const char *data)
+{
+	const struct events *ev = arg;
+	json_t *doc = json_loads(data, 0, NULL);
+	int rc = 0;
+
+	if (doc)
+		rc = ev->fn(ev->arg, event, doc);
+	json_decref(doc);
+	return rc;
+}
+
+int api_events(const struct api_conf *conf, const char *path,
+	       int (*fn)(void *arg, const char *event, json_t *data), void *arg, struct err *e)
+{
+	char *url = url_of(conf, path);
+	struct events ev = { fn, arg };
+	int status;
+	const struct http_call call = {
+		.method = "GET",
+		.url = url,
+		.ca_file = conf->ca,
+		.token = conf->token,
+	};
+	int rc = http_events(&call, &status, on_event, &ev, e);
+
+	if (!rc && status / 100 != 2)
+		rc = err_set(e, ERR_PEER, "%s answered %d", url, status);
+	free(url);
+	return rc;
+}
+
+struct download {
+	int fd;
+	struct err *e;
+};
+
+static int on_piece(void *arg, const void *data, size_t len)
+{
+	struct download *d = arg;
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = write(d->fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(d->e, "writing");
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int api_download(const struct api_conf *conf, const char *path, const char *file, struct err *e)
+{
+	char *url = url_of(conf, path);
+	char *part = xasprintf("%s.part", file);
+	struct buf answer = BUF_INIT;
+	struct download d = { .fd = -1, .e = e };
+	const struct http_call call = {
+		.method = "GET",
+		.url = url,
+		.ca_file = conf->ca,
+		.token = conf->token,
+		.piece = on_piece,
+		.arg = &d,
+	};
+	int status;
+	int rc = 0;
+
+	d.fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (d.fd < 0)
+		rc = err_errno(e, "%s", part);
+	if (!rc)
+		rc = http_call(&call, &status, &answer, e);
+	if (!rc && status / 100 != 2)
+		rc = refusal(url, status, &answer, e);
+	if (d.fd >= 0 && close(d.fd) && !rc)
+		rc = err_errno(e, "%s", part);
+	if (!rc && rename(part, file))
+		rc = err_errno(e, "%s", file);
+	if (rc)
+		unlink(part);
+	buf_release(&answer);
+	free(part);
+	free(url);
+	return rc;
+}
+
+char *api_escape(const char *word)
+{
+	struct buf b = BUF_INIT;
+
+	for (; *word; word++) {
+		if (isalnum((unsigned char)*word) || strchr("-._~", *word))
+			buf_add_u8(&b, (uint8_t)*word);
+		else
+			buf_addf(&b, "%%%02X", (unsigned char)*word);
+	}
+	return (char *)buf_detach(&b, NULL);
+}
+
+void api_print(const json_t *doc)
+{
+	json_dumpf(doc, stdout, JSON_INDENT(2));
+	putchar('\n');
+}
+
+const char *get_str(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "";
+}
+
+int64_t get_int(const json_t *object, const char *key)
+{
+	return (int64_t)json_integer_value(json_object_get(object, key));
+}
+
+static void human(double v, double step, const char *const *units, char out[16])
+{
+	while (v >= step && units[1]) {
+		v /= step;
+		units++;
+	}
+	snprintf(out, 16, v < 10 ? "%.2f %s" : v < 100 ? "%.1f %s" : "%.0f %s", v, *units);
+}
+
+void human_bytes(int64_t bytes, char out[16])
+{
+	static const char *const units[] = { "kB", "MB", "GB", "TB", NULL };
+
+	if (bytes < 1000)
+		snprintf(out, 16, "%d B", (int)bytes);
+	else
+		human((double)bytes / 1000, 1000, units, out);
+}
+
+void human_time(int64_t ns, char out[16])
+{
+	static const char *const units[] = { "us", "ms", "s", NULL };
+
+	if (ns < 1000)
+		snprintf(out, 16, "%d ns", (int)ns);
+	else
+		human((double)ns / 1000, 1000, units, out);
+}

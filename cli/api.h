@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The aggregator's HTTP API as the verbs use it: JSON in, JSON out.
+ */
+#ifndef CLI_API_H
+#define CLI_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+
+/* Flags that every verb that talks to the aggregator has, as first member of its struct. */
+struct api_conf {
+	char *server;
+	char *ca;
+	char *token;
+	bool json;
+};
+
+#define API_FIELDS(T) \
+	CONF(T, api.server, "http://127.0.0.1:7400", "URL of the aggregator"), \
+		CONF(T, api.ca, NULL, "PEM file of whom to believe for https"), \
+		CONF(T, api.token, NULL, "bearer token"), \
+		CONF(T, api.json, NULL, "print one JSON document on stdout")
+
+/*
+ * One call. `body` may be NULL. 2xx: 0 and `*out` (may be NULL) gets the answer, a new reference.
+ * 400 is ERR_INVALID, 404 ERR_NOT_FOUND, others ERR_PEER, with the aggregator's own sentence.
+ */
+MUST_CHECK int api_call(const struct api_conf *conf, const char *method, const char *path,
+			const json_t *body, json_t **out, struct err *e);
+
+/* Server-sent events with JSON data; fn returns 0 to go on, 1 to end well. */
+MUST_CHECK int api_events(const struct api_conf *conf, const char *path,
+			  int (*fn)(void *arg, const char *event, json_t *data), void *arg,
+			  struct err *e);
+
+/* The body of a GET, into a new file: under a temporary name, renamed when it is whole. */
+MUST_CHECK int api_download(const struct api_conf *conf, const char *path, const char *file,
+			    struct err *e);
+
+/* A word as part of a URL; yours: free(). */
+char *api_escape(const char *word);
+
+/* One JSON document and a newline on stdout. */
+void api_print(const json_t *doc);
+
+/* ---- reading answers: absent or of another type is "", 0 or NULL ---- */
+
+const char *get_str(const json_t *object, const char *key);
+int64_t get_int(const json_t *object, const char *key);
+
+/* "12.3 MB"; `out` needs 16 bytes. */
+void human_bytes(int64_t bytes, char out[16]);
+/* "1.2 us", "3.40 s"; `out` needs 16 bytes. */
+void human_time(int64_t ns, char out[16]);
+
+#endif

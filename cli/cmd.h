@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line: one verb, one file, one struct.
+ *
+ * To add a verb: write cmd_<verb>.c with a struct for its flags, a table of them, a run function and
+ * one `const struct cmd`; add that to commands[] in main.c.
+ */
+#ifndef CLI_CMD_H
+#define CLI_CMD_H
+
+#include <stddef.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+
+/* Exit codes; scripts may rely on them. */
+enum exit_code {
+	EXIT_ALL = 0, /* done; of a capture: all hosts complete */
+	EXIT_OTHER = 1,
+	EXIT_USAGE = 2, /* the request was wrong: nothing was started */
+	EXIT_PARTIAL = 3, /* a session was stored, some hosts are missing or incomplete */
+	EXIT_NOBODY = 4, /* no host answered: no session was stored */
+};
+
+struct cmd {
+	const char *name;
+	const char *args; /* usage of the words after the flags, or NULL */
+	int min_args, max_args;
+	const char *summary; /* one line */
+	const struct conf_field *fields;
+	size_t conf_size;
+
+	/* Returns an enum exit_code, or a negative enum err_code with the sentence in e. */
+	int (*run)(const void *conf, int argc, char **argv, struct err *e);
+};
+
+extern const struct cmd cmd_capture, cmd_hosts, cmd_sessions, cmd_show, cmd_delete, cmd_export;
+extern const struct cmd cmd_mark, cmd_start, cmd_stop, cmd_status;
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "cli/api.h"
+#include "cli/cmd.h"
+
+struct conf {
+	struct api_conf api;
+};
+
+static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
+
+static int run(const void *arg, int argc, char **argv, struct err *e)
+{
+	const struct conf *conf = arg;
+	char *word = api_escape(argv[0]);
+	char *path = xasprintf("/api/v1/sessions/%s", word);
+	json_t *doc = NULL;
+	int rc = api_call(&conf->api, "DELETE", path, NULL, &doc, e);
+
+	(void)argc;
+	if (!rc && conf->api.json)
+		api_print(doc);
+	else if (!rc)
+		printf("deleted %s\n", argv[0]);
+	json_decref(doc);
+	free(path);
+	free(word);
+	return rc;
+}
+
+const struct cmd cmd_delete = {
+	.name = "delete",
+	.args = "SESSION",
+	.min_args = 1,
+	.max_args = 1,
+	.summary = "remove a session and its files",
+	.fields = fields,
+	.conf_size = sizeof(struct conf),
+	.run = run,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/now.h"
+#include "cli/api.h"
+#include "cli/cmd.h"
+
+struct conf {
+	struct api_conf api;
+};
+
+static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
+
+static void print_labels(const json_t *host)
+{
+	json_t *labels = json_object_get(host, "labels");
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(labels, key, value) printf("  %s=%s", key, json_string_value(value));
+}
+
+static void print_tracers(const json_t *host)
+{
+	const json_t *t;
+	size_t i;
+
+	json_array_foreach(json_object_get(host, "tracers"), i, t)
+	{
+		if (strcmp(get_str(t, "state"), "ok"))
+			printf("    tracer %s is %s: %s\n", get_str(t, "name"), get_str(t, "state"),
+			       get_str(t, "reason"));
+	}
+}
+
+static void print_host(const json_t *host)
+{
+	const json_t *clock = json_object_get(host, "clock");
+	char bound[16];
+
+	printf("%-20s %-10s %-24s", get_str(host, "host"), get_str(host, "state"),
+	       get_str(host, "address"));
+	if (json_is_true(json_object_get(clock, "calibrated"))) {
+		human_time(get_int(clock, "bound_ns"), bound);
+		printf(" offset %+.6f s +-%s",
+		       (double)get_int(clock, "offset_ns") / (double)NS_PER_S, bound);
+	} else {
+		printf(" clock not calibrated");
+	}
+	print_labels(host);
+	putchar('\n');
+	print_tracers(host);
+}
+
+static int run(const void *arg, int argc, char **argv, struct err *e)
+{
+	const struct conf *conf = arg;
+	json_t *doc = NULL;
+	const json_t *host;
+	size_t i;
+	int rc = api_call(&conf->api, "GET", "/api/v1/hosts", NULL, &doc, e);
+
+	(void)argc;
+	(void)argv;
+	if (rc)
+		return rc;
+	if (conf->api.json) {
+		api_print(doc);
+	} else {
+		json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host);
+	}
+	json_decref(doc);
+	return EXIT_ALL;
+}
+
+const struct cmd cmd_hosts = {
+	.name = "hosts",
+	.summary = "list hosts: who is connected, how good their clocks are",
+	.fields = fields,
+	.conf_size = sizeof(struct conf),
+	.run = run,
+};

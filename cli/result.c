@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/result.h"
+
+#include <string.h>
+
+#include "base/now.h"
+#include "cli/api.h"
+#include "cli/cmd.h"
+
+static void print_tracers(const json_t *host, FILE *out)
+{
+	const json_t *tracers = json_object_get(host, "tracers");
+	const json_t *t;
+	size_t i;
+
+	json_array_foreach(tracers, i, t)
+	{
+		int64_t lost = get_int(t, "lost");
+
+		if (!strcmp(get_str(t, "state"), "ok") && !lost)
+			continue;
+		fprintf(out, "    tracer %s: %s", get_str(t, "name"), get_str(t, "state"));
+		if (*get_str(t, "detail"))
+			fprintf(out, ": %s", get_str(t, "detail"));
+		if (lost)
+			fprintf(out, " (%lld records lost)", (long long)lost);
+		fputc('\n', out);
+	}
+}
+
+static void print_host(const json_t *host, FILE *out)
+{
+	const json_t *clock = json_object_get(host, "clock");
+	char bytes[16];
+	char bound[16] = "-";
+
+	human_bytes(get_int(host, "bytes"), bytes);
+	if (json_is_true(json_object_get(clock, "calibrated")))
+		human_time(get_int(host, "clock_bound_ns"), bound);
+	fprintf(out, "  %-20s %-10s %9lld events %9s  clock +-%s", get_str(host, "host"),
+		get_str(host, "state"), (long long)get_int(host, "events"), bytes, bound);
+	if (*get_str(host, "reason"))
+		fprintf(out, "  %s: %s", get_str(host, "reason"), get_str(host, "detail"));
+	fputc('\n', out);
+	print_tracers(host, out);
+}
+
+void result_print(const json_t *doc, FILE *out)
+{
+	const json_t *host;
+	const json_t *text;
+	char start[25];
+	char length[16];
+	size_t i;
+
+	time_iso(get_int(doc, "t0_ns"), start);
+	human_time(get_int(doc, "duration_ns"), length);
+	fprintf(out, "session %s  %s  from %s for %s\n", get_str(doc, "session"),
+		get_str(doc, "state"), start, length);
+	if (*get_str(doc, "run"))
+		fprintf(out, "run     %s\n", get_str(doc, "run"));
+	if (*get_str(doc, "path"))
+		fprintf(out, "files   %s\n", get_str(doc, "path"));
+	if (*get_str(doc, "error"))
+		fprintf(out, "error   %s\n", get_str(doc, "error"));
+	json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host, out);
+	json_array_foreach(json_object_get(doc, "warnings"), i, text)
+		fprintf(out, "warning: %s\n", json_string_value(text));
+}
+
+int result_exit_code(const json_t *doc)
+{
+	if (strcmp(get_str(doc, "state"), "committed"))
+		return EXIT_NOBODY;
+	return get_int(doc, "partial") + get_int(doc, "failed") ? EXIT_PARTIAL : EXIT_ALL;
+}
