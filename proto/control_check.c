@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/control_check.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+
+#define TEXT_BYTES    1024 /* details, reasons of a state */
+#define WORD_BYTES    64 /* versions, names of tracers, typed reasons */
+#define TRACERS	      64
+#define SETTINGS      64
+#define OPTIONS_BYTES (64 << 10)
+
+/* Unix ns far from the edges of int64, so that sums of two times cannot overflow: until 2096. */
+#define TIME_MAX_NS INT64_C(4000000000000000000)
+
+/* ---- single values ---- */
+
+/* Length of the UTF-8 sequence at s, 0 if it is malformed, overlong or a surrogate. */
+static size_t utf8_len(const uint8_t *s)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t n = s[0] < 0x80		   ? 1
+		   : (s[0] & 0xe0) == 0xc0 ? 2
+		   : (s[0] & 0xf0) == 0xe0 ? 3
+		   : (s[0] & 0xf8) == 0xf0 ? 4
+					   : 0;
+	uint32_t v = n > 1 ? s[0] & (0x7fu >> n) : s[0];
+
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0; /* also at the end of the string */
+		v = v << 6 | (s[i] & 0x3f);
+	}
+	if (n > 1 && (v < least[n] || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)))
+		return 0;
+	return n;
+}
+
+bool text_is_clean(const char *s, size_t max)
+{
+	const uint8_t *at = (const uint8_t *)s;
+
+	if (strnlen(s, max + 1) > max)
+		return false;
+	while (*at) {
+		size_t n = utf8_len(at);
+
+		if (!n || (*at < 0x20 && *at != '\t' && *at != '\n') || *at == 0x7f)
+			return false;
+		at += n;
+	}
+	return true;
+}
+
+static int bad(const char *field, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "field %s is out of range or malformed", field);
+}
+
+static int check_text(const char *field, const char *s, size_t max, struct err *e)
+{
+	return text_is_clean(s, max) ? 0 : bad(field, e);
+}
+
+static int check_word(const char *field, const char *s, const char *const *words, struct err *e)
+{
+	while (*words && strcmp(*words, s))
+		words++;
+	return *words ? 0 : bad(field, e);
+}
+
+static int check_range(const char *field, int64_t v, int64_t min, int64_t max, struct err *e)
+{
+	return v >= min && v <= max ? 0 : bad(field, e);
+}
+
+static int check_session(const char *name, struct err *e)
+{
+	return name_is_session(name) ? 0 : bad("session", e);
+}
+
+static int check_session_or_none(const char *name, struct err *e)
+{
+	return *name ? check_session(name, e) : 0;
+}
+
+static int check_run(const char *name, struct err *e)
+{
+	return *name ? name_check_run(name, e) : 0;
+}
+
+/* ---- parts of messages ---- */
+
+static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct err *e)
+{
+	static const char *const words[] = { "ok", "degraded", "off", NULL };
+	int rc = check_range("tracers", (int64_t)n, 0, TRACERS, e);
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		rc = check_text("tracers.name", states[i]->name, WORD_BYTES, e);
+		if (!rc)
+			rc = check_word("tracers.state", states[i]->state, words, e);
+		if (!rc)
+			rc = check_text("tracers.reason", states[i]->reason, TEXT_BYTES, e);
+	}
+	return rc;
+}
+
+static int check_reports(size_t n, Tutti__V1__TracerReport *const *reports, struct err *e)
+{
+	static const char *const words[] = { "ok", "degraded", "failed", "off", NULL };
+	int rc = check_range("tracers", (int64_t)n, 0, TRACERS, e);
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		rc = check_text("tracers.name", reports[i]->name, WORD_BYTES, e);
+		if (!rc)
+			rc = check_word("tracers.state", reports[i]->state, words, e);
+		if (!rc)
+			rc = check_text("tracers.reason", reports[i]->reason, WORD_BYTES, e);
+		if (!rc)
+			rc = check_text("tracers.detail", reports[i]->detail, TEXT_BYTES, e);
+	}
+	return rc;
+}
+
+static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
+{
+	int rc;
+
+	if (!clock)
+		return 0;
+	rc = check_range("clock.offset_ns", clock->offset_ns, -TIME_MAX_NS, TIME_MAX_NS, e);
+	if (!rc)
+		rc = check_range("clock.bound_ns", clock->bound_ns, 0, TIME_MAX_NS, e);
+	if (!rc)
+		rc = check_range("clock.rtt_min_ns", clock->rtt_min_ns, 0, TIME_MAX_NS, e);
+	return rc;
+}
+
+/* ---- agent -> aggregator ---- */
+
+static int check_hello(const Tutti__V1__Hello *m, struct err *e)
+{
+	int rc = name_check_host(m->host, e);
+
+	if (!rc)
+		rc = check_text("version", m->version, WORD_BYTES, e);
+	if (!rc)
+		rc = check_text("boot_id", m->boot_id, WORD_BYTES, e);
+	if (!rc)
+		rc = check_text("profiler_address", m->profiler_address, LIMIT_LABEL_BYTES, e);
+	if (!rc)
+		rc = check_range("labels", (int64_t)m->n_labels, 0, LIMIT_LABELS, e);
+	for (size_t i = 0; i < m->n_labels && !rc; i++) {
+		rc = check_text("labels.key", m->labels[i]->key, LIMIT_LABEL_BYTES, e);
+		if (!rc)
+			rc = check_text("labels.value", m->labels[i]->value, LIMIT_LABEL_BYTES, e);
+	}
+	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
+}
+
+static int check_status(const Tutti__V1__Status *m, struct err *e)
+{
+	int rc = check_clock(m->clock, e);
+
+	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
+}
+
+static int check_armed(const Tutti__V1__Armed *m, struct err *e)
+{
+	int rc = check_session(m->session, e);
+
+	if (!rc)
+		rc = check_range("bound_ns", m->bound_ns, 0, TIME_MAX_NS, e);
+	if (!rc)
+		rc = check_range("lead_ns", m->lead_ns, -TIME_MAX_NS, TIME_MAX_NS, e);
+	return rc;
+}
+
+static int check_refused(const Tutti__V1__Refused *m, struct err *e)
+{
+	int rc = check_session(m->session, e);
+
+	if (!rc)
+		rc = check_text("reason", m->reason, WORD_BYTES, e);
+	if (!rc)
+		rc = check_text("detail", m->detail, TEXT_BYTES, e);
+	return rc;
+}
+
+static int check_progress(const Tutti__V1__Progress *m, struct err *e)
+{
+	static const char *const words[] = { "running", "gathering", "uploading", NULL };
+	int rc = check_session(m->session, e);
+
+	return rc ? rc : check_word("state", m->state, words, e);
+}
+
+static int check_result(const Tutti__V1__HostResult *m, struct err *e)
+{
+	int rc = check_session(m->session, e);
+
+	if (!rc)
+		rc = check_text("reason", m->reason, WORD_BYTES, e);
+	if (!rc)
+		rc = check_text("detail", m->detail, TEXT_BYTES, e);
+	if (!rc)
+		rc = check_clock(m->clock, e);
+	return rc ? rc : check_reports(m->n_tracers, m->tracers, e);
+}
+
+static int check_ask(const Tutti__V1__Ask *m, struct err *e)
+{
+	static const char *const words[] = { "start", "stop", NULL };
+	int rc = check_word("verb", m->verb, words, e);
+
+	if (!rc)
+		rc = check_session_or_none(m->session, e);
+	if (!rc)
+		rc = check_text("hosts", m->hosts, LIMIT_DOOR_BYTES, e);
+	if (!rc)
+		rc = check_range("duration_ns", m->duration_ns, 0, LIMIT_DURATION_NS, e);
+	return rc ? rc : check_run(m->run, e);
+}
+
+static int check_from_agent(const Tutti__V1__AgentMessage *m, struct err *e)
+{
+	switch (m->kind_case) {
+	case TUTTI__V1__AGENT_MESSAGE__KIND_HELLO:
+		return check_hello(m->hello, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_STATUS:
+		return check_status(m->status, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_ARMED:
+		return check_armed(m->armed, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED:
+		return check_refused(m->refused, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS:
+		return check_progress(m->progress, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_RESULT:
+		return check_result(m->result, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_ASK:
+		return check_ask(m->ask, e);
+	default:
+		return 0;
+	}
+}
+
+/* ---- aggregator -> agent ---- */
+
+static int check_settings(const Tutti__V1__Arm *m, struct err *e)
+{
+	int rc = check_range("settings", (int64_t)m->n_settings, 0, SETTINGS, e);
+
+	for (size_t i = 0; i < m->n_settings && !rc; i++) {
+		rc = check_text("settings.key", m->settings[i]->key, TEXT_BYTES, e);
+		if (!rc)
+			rc = check_text("settings.value", m->settings[i]->value, TEXT_BYTES, e);
+	}
+	return rc;
+}
+
+static int check_arm(const Tutti__V1__Arm *m, struct err *e)
+{
+	int rc = check_session(m->session, e);
+
+	if (!rc)
+		rc = check_range("t0_ns", m->t0_ns, 1, TIME_MAX_NS, e);
+	if (!rc)
+		rc = check_range("duration_ns", m->duration_ns, 1, LIMIT_DURATION_NS, e);
+	if (!rc)
+		rc = check_range("upload_deadline_ns", m->upload_deadline_ns, 1, TIME_MAX_NS, e);
+	if (!rc)
+		rc = check_range("profile_options", (int64_t)m->profile_options.len, 0,
+				 OPTIONS_BYTES, e);
+	if (!rc)
+		rc = check_range("tracers", (int64_t)m->n_tracers, 0, TRACERS, e);
+	for (size_t i = 0; i < m->n_tracers && !rc; i++)
+		rc = check_text("tracers", m->tracers[i], WORD_BYTES, e);
+	return rc ? rc : check_settings(m, e);
+}
+
+static int check_stop(const Tutti__V1__Stop *m, struct err *e)
+{
+	int rc = check_session(m->session, e);
+
+	return rc ? rc : check_range("t1_ns", m->t1_ns, 1, TIME_MAX_NS, e);
+}
+
+static int check_answer(const Tutti__V1__Answer *m, struct err *e)
+{
+	int rc = check_session_or_none(m->session, e);
+
+	return rc ? rc : check_text("detail", m->detail, TEXT_BYTES, e);
+}
+
+static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct err *e)
+{
+	switch (m->kind_case) {
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
+		return check_range("probe_port", m->welcome->probe_port, 1, 65535, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
+		return check_arm(m->arm, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:
+		return check_stop(m->stop, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
+		return check_session(m->cancel->session, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
+		return check_session(m->upload->session, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE:
+		return check_session(m->release->session, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
+		return check_answer(m->answer, e);
+	default:
+		return 0;
+	}
+}
+
+/* ---- process -> agent ---- */
+
+static int check_door(const Tutti__V1__DoorRequest *m, struct err *e)
+{
+	int rc;
+
+	switch (m->kind_case) {
+	case TUTTI__V1__DOOR_REQUEST__KIND_MARK:
+		rc = check_text("text", m->mark->text, LIMIT_MARK_BYTES, e);
+		return rc ? rc : check_range("raw_ns", m->mark->raw_ns, 0, TIME_MAX_NS, e);
+	case TUTTI__V1__DOOR_REQUEST__KIND_START:
+		rc = check_text("hosts", m->start->hosts, LIMIT_DOOR_BYTES, e);
+		if (!rc)
+			rc = check_range("duration_ns", m->start->duration_ns, 0, LIMIT_DURATION_NS,
+					 e);
+		return rc ? rc : check_run(m->start->run, e);
+	case TUTTI__V1__DOOR_REQUEST__KIND_STOP:
+		return check_session(m->stop->session, e);
+	default:
+		return 0;
+	}
+}
+
+/* ---- bytes to messages ---- */
+
+/* protobuf-c keeps what it does not know: an empty message is malformed, one from the future is not. */
+static int unpack(const ProtobufCMessageDescriptor *type, size_t limit, ProtobufCMessage **out,
+		  const void *data, size_t len, struct err *e)
+{
+	ProtobufCMessage *m;
+
+	if (len > limit)
+		return err_set(e, ERR_LIMIT, "message of %zu bytes, limit %zu", len, limit);
+	m = len ? protobuf_c_message_unpack(type, NULL, len, data) : NULL;
+	if (!m)
+		return err_set(e, ERR_INVALID, "%zu bytes are no %s", len, type->short_name);
+	*out = m;
+	return 0;
+}
+
+static int finish(int rc, ProtobufCMessage *m, struct err *e)
+{
+	if (rc) {
+		err_prefix(e, "%s", m->descriptor->short_name);
+		protobuf_c_message_free_unpacked(m, NULL);
+	}
+	return rc;
+}
+
+int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const void *data, size_t len,
+			      struct err *e)
+{
+	ProtobufCMessage *m;
+	int rc = unpack(&tutti__v1__agent_message__descriptor, LIMIT_CONTROL_BYTES, &m, data, len,
+			e);
+
+	if (rc)
+		return rc;
+	rc = finish(check_from_agent((Tutti__V1__AgentMessage *)m, e), m, e);
+	if (!rc)
+		*out = (Tutti__V1__AgentMessage *)m;
+	return rc;
+}
+
+int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out, const void *data, size_t len,
+				   struct err *e)
+{
+	ProtobufCMessage *m;
+	int rc = unpack(&tutti__v1__aggregator_message__descriptor, LIMIT_CONTROL_BYTES, &m, data,
+			len, e);
+
+	if (rc)
+		return rc;
+	rc = finish(check_from_aggregator((Tutti__V1__AggregatorMessage *)m, e), m, e);
+	if (!rc)
+		*out = (Tutti__V1__AggregatorMessage *)m;
+	return rc;
+}
+
+int control_unpack_door(Tutti__V1__DoorRequest **out, const void *data, size_t len, struct err *e)
+{
+	ProtobufCMessage *m;
+	int rc = unpack(&tutti__v1__door_request__descriptor, LIMIT_DOOR_BYTES, &m, data, len, e);
+
+	if (rc)
+		return rc;
+	rc = finish(check_door((Tutti__V1__DoorRequest *)m, e), m, e);
+	if (!rc)
+		*out = (Tutti__V1__DoorRequest *)m;
+	return rc;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a peer's bytes to a message that can be believed in form: unpacked, every string bounded and
+ * UTF-8, every name by proto/names.h, every number in range, every enumerated word known. What a
+ * message asks for is for its handler to judge. Pure functions, any thread.
+ *
+ * A message of a kind that this version does not know passes with kind_case 0: ignore it.
+ */
+#ifndef PROTO_CONTROL_CHECK_H
+#define PROTO_CONTROL_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "proto/tutti/v1/control.pb-c.h"
+#include "proto/tutti/v1/door.pb-c.h"
+
+/* Each gives a message that is yours: protobuf-c's ..._free_unpacked(m, NULL). ERR_LIMIT for one that
+ * is too long, ERR_INVALID otherwise; the sentence names the field. */
+MUST_CHECK int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const void *data,
+					 size_t len, struct err *e);
+MUST_CHECK int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out, const void *data,
+					      size_t len, struct err *e);
+MUST_CHECK int control_unpack_door(Tutti__V1__DoorRequest **out, const void *data, size_t len,
+				   struct err *e);
+
+/* No control characters but tab and newline, valid UTF-8, at most max bytes. */
+bool text_is_clean(const char *s, size_t max);
+
+#endif
