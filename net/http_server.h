@@ -17,13 +17,13 @@
 
 struct loop;
 struct http_server;
-struct http_req;	/* one request; yours to answer exactly once, then dead */
-struct http_stream;	/* an open text/event-stream answer */
+struct http_req; /* one request; yours to answer exactly once, then dead */
+struct http_stream; /* an open text/event-stream answer */
 
 struct http_server_opts {
-	const char *address;		/* "127.0.0.1:7400", "[::]:0" */
-	const char *cert_file, *key_file;	/* both set = TLS */
-	int threads;			/* 2 to 4 */
+	const char *address; /* "127.0.0.1:7400", "[::]:0" */
+	const char *cert_file, *key_file; /* both set = TLS */
+	int threads; /* 2 to 4 */
 };
 
 /* Called on the loop's thread for every complete request. */
@@ -33,16 +33,19 @@ MUST_CHECK int http_server_new(struct http_server **out, struct loop *loop,
 			       const struct http_server_opts *opts, http_handler handler, void *arg,
 			       int *port, struct err *e);
 
-/* Ends streams, refuses unanswered requests with 503, frees. NULL is fine. */
+/* Ends streams (their `gone` runs inside), refuses unanswered requests with 503, frees. Blocks for a
+ * second at most. Requests not yet answered stay yours to answer, which then does nothing but free
+ * them. No other callback comes after it. NULL is fine. */
 void http_server_free(struct http_server *s);
 
-/* All borrowed until the answer. */
-const char *http_method(const struct http_req *req);	/* "GET" */
-const char *http_path(const struct http_req *req);	/* decoded, without the query: "/api/v1/hosts" */
-const char *http_query(const struct http_req *req, const char *key);	/* decoded value, or NULL */
-const char *http_header(const struct http_req *req, const char *name);	/* or NULL */
+/* All borrowed until the answer. Decoded means that '/', quotes and control characters may be in it;
+ * never a NUL. In a query '+' is a space; of several equal keys the first counts. */
+const char *http_method(const struct http_req *req); /* "GET" */
+const char *http_path(const struct http_req *req); /* decoded, without the query: "/api/v1/hosts" */
+const char *http_query(const struct http_req *req, const char *key); /* decoded value, or NULL */
+const char *http_header(const struct http_req *req, const char *name); /* or NULL */
 const void *http_body(const struct http_req *req, size_t *len);
-const char *http_peer(const struct http_req *req);	/* "127.0.0.1" */
+const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
 
 /* The body is copied. `type` is a content type with static life. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
@@ -58,18 +61,19 @@ void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const cha
 /*
  * 200 text/event-stream, kept open. `gone` is called once, on the loop's thread, when the client
  * left or the server ends; the stream is dead after it. A client that does not read is cut off at
- * 1 MiB of backlog.
+ * 1 MiB of backlog; one that vanished is noticed by a heartbeat comment every 15 s. NULL, and no
+ * `gone`, if the server is gone already; the calls below take NULL and do nothing.
  */
 struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg);
 
 /* One event: "event: <event>\ndata: <data>\n\n"; data has no newline. */
 void http_stream_send(struct http_stream *st, const char *event, const char *data);
-void http_stream_end(struct http_stream *st);		/* `gone` is still called */
+void http_stream_end(struct http_stream *st); /* `gone` is still called */
 
 /* The parser behind http_query(), for fuzzing: calls fn for each decoded key=value of a query
  * string. ERR_INVALID for a bad escape or an embedded NUL, ERR_LIMIT beyond LIMIT_HTTP_QUERY_*. */
 MUST_CHECK int http_parse_query(const char *query, size_t len,
-				void (*fn)(void *arg, const char *key, const char *value), void *arg,
-				struct err *e);
+				void (*fn)(void *arg, const char *key, const char *value),
+				void *arg, struct err *e);
 
 #endif

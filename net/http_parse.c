@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http_parse.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "net/http_server.h"
+#include "proto/limits.h"
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* Two hex digits to 1..255; -1 for anything else: a NUL would hide what follows it. */
+static int decode_escape(const char *text, size_t left)
+{
+	int high, low;
+
+	if (left < 2)
+		return -1;
+	high = hex_digit(text[0]);
+	low = hex_digit(text[1]);
+	if (high < 0 || low < 0 || !(high | low))
+		return -1;
+	return high << 4 | low;
+}
+
+int percent_decode(const char *text, size_t len, bool plus_is_space, char *out, struct err *e)
+{
+	for (size_t i = 0; i < len; i++) {
+		int c = (unsigned char)text[i];
+
+		if (c == '%') {
+			c = decode_escape(text + i + 1, len - i - 1);
+			i += 2;
+		} else if (c == '+' && plus_is_space) {
+			c = ' ';
+		}
+		if (c <= 0)
+			return err_set(e, ERR_INVALID, "a bad escape or a NUL in the address");
+		*out++ = (char)c;
+	}
+	*out = '\0';
+	return 0;
+}
+
+/* One "key=value" or "key"; `scratch` has room for both, decoded. */
+static int parse_pair(const char *pair, size_t len, char *scratch,
+		      void (*fn)(void *arg, const char *key, const char *value), void *arg,
+		      struct err *e)
+{
+	const char *eq = memchr(pair, '=', len);
+	size_t key_len = eq ? (size_t)(eq - pair) : len;
+	char *value = scratch + key_len + 1;
+	int rc = percent_decode(pair, key_len, true, scratch, e);
+
+	*value = '\0';
+	if (!rc && eq)
+		rc = percent_decode(eq + 1, len - key_len - 1, true, value, e);
+	if (!rc)
+		fn(arg, scratch, value);
+	return rc;
+}
+
+int http_parse_query(const char *query, size_t len,
+		     void (*fn)(void *arg, const char *key, const char *value), void *arg,
+		     struct err *e)
+{
+	const char *end;
+	char *scratch;
+	int keys = 0;
+	int rc = 0;
+
+	if (!len)
+		return 0;
+	if (len > LIMIT_HTTP_QUERY_BYTES)
+		return err_set(e, ERR_LIMIT, "a query of %zu bytes, limit %d", len,
+			       LIMIT_HTTP_QUERY_BYTES);
+	end = query + len;
+	scratch = xmalloc(len + 2);
+	while (query < end && !rc) {
+		const char *amp = memchr(query, '&', (size_t)(end - query));
+		size_t pair_len = (size_t)((amp ? amp : end) - query);
+
+		if (pair_len && ++keys > LIMIT_HTTP_QUERY_KEYS)
+			rc = err_set(e, ERR_LIMIT, "more than %d keys in the query",
+				     LIMIT_HTTP_QUERY_KEYS);
+		else if (pair_len)
+			rc = parse_pair(query, pair_len, scratch, fn, arg, e);
+		query = amp ? amp + 1 : end;
+	}
+	free(scratch);
+	return rc;
+}
+
+/* Digits to a number; NULL if there are none or they overflow. */
+static const char *parse_digits(const char *s, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	if (!isdigit((unsigned char)*s))
+		return NULL;
+	for (; isdigit((unsigned char)*s); s++) {
+		if (v > (UINT64_MAX - 9) / 10)
+			return NULL;
+		v = v * 10 + (uint64_t)(*s - '0');
+	}
+	*out = v;
+	return s;
+}
+
+static enum range_kind suffix_range(const char *text, uint64_t size, uint64_t *first, uint64_t *len)
+{
+	uint64_t n;
+	const char *s = parse_digits(text, &n);
+
+	if (!s || *s)
+		return RANGE_WHOLE;
+	if (!n || !size)
+		return RANGE_OUTSIDE;
+	*len = n < size ? n : size;
+	*first = size - *len;
+	return RANGE_PART;
+}
+
+enum range_kind range_parse(const char *text, uint64_t size, uint64_t *first, uint64_t *len)
+{
+	uint64_t last = UINT64_MAX;
+	const char *s;
+
+	if (!text || strncasecmp(text, "bytes=", 6))
+		return RANGE_WHOLE;
+	text += 6;
+	if (*text == '-')
+		return suffix_range(text + 1, size, first, len);
+	s = parse_digits(text, first);
+	if (!s || *s++ != '-')
+		return RANGE_WHOLE;
+	if (*s)
+		s = parse_digits(s, &last);
+	if (!s || *s || last < *first)
+		return RANGE_WHOLE;
+	if (*first >= size)
+		return RANGE_OUTSIDE;
+	*len = (last < size ? last : size - 1) - *first + 1;
+	return RANGE_PART;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of the HTTP server, shared by net/http_server*.c; not a front door.
+ *
+ * Who owns what. A request is shared by microhttpd's thread and the loop: each side holds a
+ * reference. When the request is whole, the thread suspends its connection and posts; from then on
+ * microhttpd does not touch it, so the loop may take its time. The loop stores an answer and resumes;
+ * the thread, called again, queues the answer. microhttpd's `completed` call ends its side.
+ *
+ * A stream is shared likewise. Its reader suspends the connection when there is nothing to send and
+ * the producer resumes it; both under the stream's lock, so that no resume is lost.
+ *
+ * Locks: server or stream, then microhttpd's own. No lock is held while calling out.
+ */
+#ifndef NET_HTTP_SERVER_IMPL_H
+#define NET_HTTP_SERVER_IMPL_H
+
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "net/http_server.h"
+
+struct pair {
+	char *name, *value;
+};
+
+struct pairs {
+	struct pair *items;
+	size_t n;
+};
+
+struct http_req {
+	atomic_int refs;
+	struct http_server *server; /* loop's thread: NULL once the server is gone */
+	struct MHD_Connection *conn; /* good while the loop holds the request */
+	struct http_req *prev, *next; /* among the held; under the server's lock */
+	char *method, *path;
+	struct pairs query, headers;
+	struct buf body;
+	uint64_t body_told, body_seen; /* microhttpd's thread: by Content-Length, and really */
+	bool started; /* microhttpd's thread: headers were looked at */
+	int refused; /* microhttpd's thread: a status, once one is certain */
+	struct err why;
+	char peer[INET6_ADDRSTRLEN];
+
+	/* Under the server's lock. */
+	bool held;
+	struct MHD_Response *answer;
+	unsigned int status;
+	struct http_stream *stream;
+};
+
+struct http_stream {
+	atomic_int refs;
+	struct loop *loop;
+	pthread_mutex_t lock; /* guards all down to the line */
+	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
+	struct buf backlog;
+	size_t sent; /* of the backlog */
+	bool suspended, ended, cut, told;
+	/* ---- the loop's thread ---- */
+	struct http_server *server; /* NULL once `gone` was called */
+	struct http_stream *prev, *next;
+	void (*gone)(void *arg);
+	void *arg;
+};
+
+struct http_server {
+	struct MHD_Daemon *daemon;
+	struct loop *loop;
+	http_handler handler;
+	void *arg;
+	char *cert, *key;
+	struct loop_timer heartbeat;
+	struct http_stream *streams; /* the loop's thread */
+	_Atomic int64_t log_second;
+	atomic_int log_lines;
+
+	pthread_mutex_t lock; /* guards the four below and what struct http_req names */
+	pthread_cond_t completed;
+	bool closing;
+	size_t under_way; /* requests microhttpd has not completed */
+	struct http_req *held; /* posted to the loop, not answered */
+};
+
+/* ---- http_server.c ---- */
+
+void req_unref(struct http_req *req);
+
+/* Gives the connection back to its thread with an answer (taken). The server's lock is held. */
+void req_hand_over(struct http_server *s, struct http_req *req, unsigned int status,
+		   struct MHD_Response *resp);
+
+/* ---- http_server_answer.c ---- */
+
+/* The loop's last act on a request. Takes `resp`. */
+void req_answer(struct http_req *req, int status, struct MHD_Response *resp);
+
+/* Adds what every answer carries. Returns `resp`. */
+struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type);
+struct MHD_Response *response_error(const char *text);
+
+/* ---- http_server_stream.c ---- */
+
+void stream_unref(struct http_stream *st);
+
+/* microhttpd's thread: the connection is gone. */
+void stream_completed(struct http_stream *st);
+
+/* The loop's thread: one comment line to all; ends all and calls their `gone`. */
+void streams_beat(struct http_server *s);
+void streams_end(struct http_server *s);
+
+#endif

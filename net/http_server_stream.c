@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Server-sent events: a bounded backlog between the loop and microhttpd's thread. */
+#include "net/http_server_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/mem.h"
+
+#define BACKLOG_BYTES	   (1 << 20)
+#define STREAM_BLOCK_BYTES 16384
+
+void stream_unref(struct http_stream *st)
+{
+	if (atomic_fetch_sub(&st->refs, 1) != 1)
+		return;
+	pthread_mutex_destroy(&st->lock);
+	buf_release(&st->backlog);
+	free(st);
+}
+
+static void stream_release(void *arg)
+{
+	stream_unref(arg);
+}
+
+/* Lets microhttpd's thread look again. The lock is held. */
+static void stream_wake(struct http_stream *st)
+{
+	if (st->suspended && st->conn)
+		MHD_resume_connection(st->conn);
+	st->suspended = false;
+}
+
+/* Tells the owner, unless he knows. The loop's thread. */
+static void stream_farewell(struct http_stream *st)
+{
+	struct http_server *s = st->server;
+
+	if (!s)
+		return;
+	if (st->prev)
+		st->prev->next = st->next;
+	else
+		s->streams = st->next;
+	if (st->next)
+		st->next->prev = st->prev;
+	st->server = NULL;
+	st->gone(st->arg);
+}
+
+static void on_stream_gone(void *arg)
+{
+	stream_farewell(arg);
+	stream_unref(arg);
+}
+
+/* Once per stream: the loop's reference travels in the post. The lock is held. */
+static void stream_tell(struct http_stream *st)
+{
+	if (st->told)
+		return;
+	st->told = true;
+	loop_post(st->loop, on_stream_gone, st);
+}
+
+/* microhttpd's thread wants up to `max` bytes. */
+static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
+{
+	struct http_stream *st = arg;
+	size_t left;
+	ssize_t n = 0;
+
+	(void)pos;
+	pthread_mutex_lock(&st->lock);
+	left = st->backlog.len - st->sent;
+	if (st->cut) {
+		n = MHD_CONTENT_READER_END_WITH_ERROR;
+	} else if (left) {
+		n = (ssize_t)(left < max ? left : max);
+		memcpy(out, st->backlog.data + st->sent, (size_t)n);
+		st->sent += (size_t)n;
+		if ((size_t)n == left) {
+			buf_reset(&st->backlog);
+			st->sent = 0;
+		}
+	} else if (st->ended) {
+		n = MHD_CONTENT_READER_END_OF_STREAM;
+	} else {
+		st->suspended = true;
+		MHD_suspend_connection(st->conn);
+	}
+	pthread_mutex_unlock(&st->lock);
+	return n;
+}
+
+/* The client does not read. Its thread may wait for the socket, so that is shut. The lock is held. */
+static void stream_cut(struct http_stream *st)
+{
+	const union MHD_ConnectionInfo *info;
+
+	st->cut = true;
+	buf_release(&st->backlog);
+	st->sent = 0;
+	info = st->conn ? MHD_get_connection_info(st->conn, MHD_CONNECTION_INFO_CONNECTION_FD)
+			: NULL;
+	if (info)
+		shutdown(info->connect_fd, SHUT_RDWR);
+	stream_wake(st);
+	stream_tell(st);
+}
+
+/* Drops what was sent already once it is half of the memory. */
+static void backlog_compact(struct http_stream *st)
+{
+	if (st->sent < st->backlog.len / 2 || !st->sent)
+		return;
+	st->backlog.len -= st->sent;
+	memmove(st->backlog.data, st->backlog.data + st->sent, st->backlog.len);
+	st->sent = 0;
+}
+
+static void stream_add(struct http_stream *st, const struct buf *bytes)
+{
+	pthread_mutex_lock(&st->lock);
+	if (st->ended || st->cut || st->told) {
+		/* Nobody reads it any more. */
+	} else if (st->backlog.len - st->sent + bytes->len > BACKLOG_BYTES) {
+		stream_cut(st);
+	} else {
+		backlog_compact(st);
+		buf_add(&st->backlog, bytes->data, bytes->len);
+		stream_wake(st);
+	}
+	pthread_mutex_unlock(&st->lock);
+}
+
+void http_stream_send(struct http_stream *st, const char *event, const char *data)
+{
+	struct buf b = BUF_INIT;
+
+	if (!st)
+		return;
+	buf_addf(&b, "event: %s\ndata: %s\n\n", event, data);
+	stream_add(st, &b);
+	buf_release(&b);
+}
+
+void http_stream_end(struct http_stream *st)
+{
+	if (!st)
+		return;
+	pthread_mutex_lock(&st->lock);
+	st->ended = true;
+	stream_wake(st);
+	stream_tell(st);
+	pthread_mutex_unlock(&st->lock);
+}
+
+void stream_completed(struct http_stream *st)
+{
+	pthread_mutex_lock(&st->lock);
+	st->conn = NULL;
+	st->ended = true;
+	stream_tell(st);
+	pthread_mutex_unlock(&st->lock);
+}
+
+/* References: the loop's (until `gone`), the request's and the response's. */
+static struct http_stream *stream_new(struct http_req *req, void (*gone)(void *arg), void *arg)
+{
+	struct http_stream *st = xcalloc(1, sizeof(*st));
+	struct http_server *s = req->server;
+
+	atomic_init(&st->refs, 3);
+	pthread_mutex_init(&st->lock, NULL);
+	st->gone = gone;
+	st->arg = arg;
+	st->server = s;
+	st->loop = s->loop;
+	st->conn = req->conn;
+	st->next = s->streams;
+	if (s->streams)
+		s->streams->prev = st;
+	s->streams = st;
+	return st;
+}
+
+struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg)
+{
+	struct http_stream *st;
+	struct MHD_Response *resp;
+
+	if (!req->server) {
+		req_unref(req);
+		return NULL;
+	}
+	st = stream_new(req, gone, arg);
+	resp = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, stream_read,
+						 st, stream_release);
+	response_finish(resp, "text/event-stream");
+	MHD_add_response_header(resp, "Cache-Control", "no-store");
+	req->stream = st;
+	req_answer(req, 200, resp);
+	return st;
+}
+
+void streams_beat(struct http_server *s)
+{
+	static const struct buf beat = { (uint8_t *)(uintptr_t) ":\n\n", 3, 0 };
+
+	for (struct http_stream *st = s->streams; st; st = st->next)
+		stream_add(st, &beat);
+}
+
+void streams_end(struct http_server *s)
+{
+	while (s->streams) {
+		http_stream_end(s->streams);
+		stream_farewell(s->streams);
+	}
+}

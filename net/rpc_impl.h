@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the rpc_*.c files share; nobody else includes this.
+ *
+ * The completion queue's thread touches tags and the queue of done tags, nothing more. Everything
+ * else below belongs to the loop's thread.
+ */
+#ifndef NET_RPC_IMPL_H
+#define NET_RPC_IMPL_H
+
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/slice.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/loop.h"
+#include "net/rpc.h"
+
+/* ---- rpc_queue.c: one completion queue, one thread, tags that come home to the loop ---- */
+
+/* What core hands back when an operation is over. Embedded; fn runs on the loop's thread. */
+struct rpc_tag {
+	void (*fn)(void *arg, bool ok);
+	void *arg;
+	atomic_bool armed; /* core has it; also the hand-over that thread sanitizers can see */
+	bool ok;
+	struct rpc_tag *next;
+};
+
+struct rpc {
+	struct loop *loop;
+	grpc_completion_queue *cq;
+	pthread_t thread;
+	size_t n_calls; /* not yet closed */
+	bool dead;	/* freed, but the loop still holds a post that names it */
+
+	pthread_mutex_t lock; /* guards the three below */
+	struct rpc_tag *done, **done_tail;
+	bool posted; /* the loop will look at `done` */
+};
+
+/* Before a tag is given to core. */
+void rpc_tag_arm(struct rpc_tag *tag);
+
+/* The tag was not taken by core: comes home as failed, by the same way as all others. */
+void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag);
+
+/* Delivers tags and turns the loop until until(arg) is true; false when `limit_ns` passed first. */
+MUST_CHECK bool rpc_wait(struct rpc *r, bool (*until)(void *arg), void *arg, int64_t limit_ns);
+
+/* ---- rpc_msg.c ---- */
+
+struct rpc_msg {
+	atomic_int refs;
+	size_t len;
+	grpc_byte_buffer *bytes;
+	grpc_slice flat; /* valid if is_flat */
+	bool is_flat;
+};
+
+/* Takes the buffer. */
+struct rpc_msg *rpc_msg_take(grpc_byte_buffer *bytes);
+
+/* A message on its way out. */
+struct rpc_out {
+	grpc_byte_buffer *bytes;
+	size_t len;
+	struct rpc_out *next;
+};
+struct rpc_out *rpc_out_new(const struct rpc_part *parts, size_t n_parts, size_t len);
+void rpc_out_free(struct rpc_out *out);
+void rpc_parts_release(const struct rpc_part *parts, size_t n_parts);
+
+/* ---- rpc_call.c: what both sides of a call have in common ---- */
+
+struct rpc_call {
+	struct rpc *rpc;
+	struct rpc_server *server; /* NULL on a client */
+	struct rpc_call *next, **link; /* in the owner's list; link is NULL once the owner is gone */
+	grpc_call *core;
+	const struct rpc_events *events;
+	void *arg;
+	size_t max_message_bytes;
+	int64_t deadline_ns;
+	char *peer, *identity; /* NULL until asked for */
+	unsigned int pending;  /* batches core has, and handlers that still run */
+
+	/* receiving */
+	struct rpc_tag recv_tag;
+	grpc_byte_buffer *in;
+	bool delivering, read_again; /* inside `message`; rpc_read_on() was called there */
+	bool held;		     /* `message` returned false */
+
+	/* sending: one batch at a time */
+	struct rpc_tag send_tag;
+	struct rpc_out *out, **out_tail;
+	size_t out_bytes;
+	bool sending, sent_message, sent_metadata;
+	bool want_end, sent_end; /* half close on a client, status on a server */
+	bool quiet;		 /* finished or cancelled here: only `closed` is delivered */
+
+	/* the end */
+	struct rpc_tag end_tag;
+	bool ended;
+	int cancelled; /* server: what core says */
+	grpc_status_code code;
+	grpc_slice text; /* client: received; server: to be sent */
+	grpc_metadata_array head, tail;
+};
+
+struct rpc_call *rpc_call_new(struct rpc *r, const struct rpc_events *events, void *arg);
+
+/* Puts the call at the head of `list`. */
+void rpc_call_link(struct rpc_call *c, struct rpc_call **list);
+
+/* Starts a batch; if core refuses, the tag comes home as failed. */
+void rpc_call_batch(struct rpc_call *c, const grpc_op *ops, size_t n, struct rpc_tag *tag);
+
+/* Starts receiving; after it the call runs by itself. */
+void rpc_call_receive(struct rpc_call *c);
+
+/* Lets `pending` go; delivers `closed` and frees the call when nothing is left. */
+void rpc_call_put(struct rpc_call *c);
+
+/* Deadlines: ours are CLOCK_MONOTONIC ns, core's are structs with a clock. */
+gpr_timespec rpc_deadline_to_core(int64_t deadline_ns);
+int64_t rpc_deadline_from_core(gpr_timespec t);
+
+/* ---- rpc_tls.c; the credentials are the caller's to release ---- */
+
+MUST_CHECK int rpc_tls_server(grpc_server_credentials **out, const struct rpc_tls *tls,
+			      struct err *e);
+MUST_CHECK int rpc_tls_channel(grpc_channel_credentials **out, const struct rpc_tls *tls,
+			       struct err *e);
+
+/* ---- rpc_log.c: what core complains about becomes log lines ---- */
+
+void rpc_log_hook(void);
+
+/* The last complaint of core, for an error sentence; "" if none. */
+void rpc_log_last(char *out, size_t size);
+
+/* ---- rpc_server.c ---- */
+
+struct rpc_watch; /* rpc_health.c */
+
+struct rpc_server {
+	struct rpc *rpc;
+	grpc_server *core;
+	size_t max_message_bytes;
+	struct rpc_method *methods; /* the caller's and our own */
+	size_t n_methods;
+	struct rpc_call *calls;
+	struct rpc_request *requests;
+	size_t n_armed;
+	bool serving, stopping, stopped;
+	struct rpc_tag stop_tag;
+	struct rpc_watch *watches; /* health: who wants to hear of changes */
+};
+
+/* Calls fn once per service of the method table, until it returns false. The name is not ended by
+ * a NUL. */
+typedef bool (*rpc_service_fn)(void *arg, const char *name, size_t len);
+void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *arg);
+
+/* ---- rpc_health.c, rpc_reflection.c: the services every server has ---- */
+
+#define RPC_HEALTH_METHODS     2
+#define RPC_REFLECTION_METHODS 2
+extern const struct rpc_method rpc_health_methods[RPC_HEALTH_METHODS];
+extern const struct rpc_method rpc_reflection_methods[RPC_REFLECTION_METHODS];
+
+/* Tells those who watch that `serving` changed. */
+void rpc_health_changed(struct rpc_server *s);
+
+/* ---- rpc_files.c: the descriptors of our .proto files ---- */
+
+struct rpc_file {
+	const uint8_t *data; /* a FileDescriptorProto; static */
+	size_t len;
+};
+
+/* Finds by file name, or by the full name of what a file defines. */
+bool rpc_file_by_name(const char *name, size_t len, struct rpc_file *out);
+bool rpc_file_by_symbol(const char *symbol, struct rpc_file *out);
+
+/* `first` and all it imports, each once; returns how many of `max` were written. */
+size_t rpc_file_closure(struct rpc_file first, struct rpc_file *out, size_t max);
+
+/* ---- channel arguments ---- */
+
+static inline grpc_arg rpc_arg_int(const char *key, int value)
+{
+	grpc_arg a = { .type = GRPC_ARG_INTEGER, .key = (char *)key };
+
+	a.value.integer = value;
+	return a;
+}
+
+static inline grpc_arg rpc_arg_str(const char *key, const char *value)
+{
+	grpc_arg a = { .type = GRPC_ARG_STRING, .key = (char *)key };
+
+	a.value.string = (char *)value;
+	return a;
+}
+
+/* A size_t or ns value as one of core's ints. */
+static inline int rpc_clamp_int(int64_t v)
+{
+	return v > INT32_MAX ? INT32_MAX : (int)v;
+}
+
+#endif

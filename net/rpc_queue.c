@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The completion queue, the thread that waits on it, and the way of a tag back to the loop. */
+#include <assert.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc_impl.h"
+
+#define TAGS_PER_TURN 256 /* then the loop's other customers get their turn */
+#define FREE_LIMIT_NS (10 * NS_PER_S)
+
+void rpc_tag_arm(struct rpc_tag *tag)
+{
+	assert(!atomic_load_explicit(&tag->armed, memory_order_relaxed));
+	atomic_store_explicit(&tag->armed, true, memory_order_release);
+}
+
+static struct rpc_tag *pop(struct rpc *r)
+{
+	struct rpc_tag *tag;
+
+	pthread_mutex_lock(&r->lock);
+	tag = r->done;
+	if (tag) {
+		r->done = tag->next;
+		if (!r->done)
+			r->done_tail = &r->done;
+	}
+	pthread_mutex_unlock(&r->lock);
+	return tag;
+}
+
+static void deliver(struct rpc *r)
+{
+	struct rpc_tag *tag;
+
+	for (int i = 0; i < TAGS_PER_TURN && (tag = pop(r)); i++)
+		tag->fn(tag->arg, tag->ok);
+}
+
+static void on_posted(void *arg)
+{
+	struct rpc *r = arg;
+	bool more;
+
+	if (r->dead) {
+		free(r);
+		return;
+	}
+	deliver(r);
+	pthread_mutex_lock(&r->lock);
+	more = r->done;
+	r->posted = more;
+	pthread_mutex_unlock(&r->lock);
+	if (more)
+		loop_post(r->loop, on_posted, r);
+}
+
+static void push(struct rpc *r, struct rpc_tag *tag, bool ok)
+{
+	bool post;
+
+	tag->ok = ok;
+	tag->next = NULL;
+	atomic_store_explicit(&tag->armed, false, memory_order_relaxed);
+	pthread_mutex_lock(&r->lock);
+	*r->done_tail = tag;
+	r->done_tail = &tag->next;
+	post = !r->posted;
+	r->posted = true;
+	pthread_mutex_unlock(&r->lock);
+	if (post)
+		loop_post(r->loop, on_posted, r);
+}
+
+void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag)
+{
+	push(r, tag, false);
+}
+
+static void *queue_thread(void *arg)
+{
+	struct rpc *r = arg;
+
+	for (;;) {
+		grpc_event ev = grpc_completion_queue_next(
+			r->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+		struct rpc_tag *tag = ev.tag;
+
+		if (ev.type == GRPC_QUEUE_SHUTDOWN)
+			return NULL;
+		assert(atomic_load_explicit(&tag->armed, memory_order_acquire));
+		push(r, tag, ev.success);
+	}
+}
+
+bool rpc_wait(struct rpc *r, bool (*until)(void *arg), void *arg, int64_t limit_ns)
+{
+	int64_t end = now_mono_ns() + limit_ns;
+
+	while (!until(arg)) {
+		if (now_mono_ns() > end)
+			return false;
+		/* Not by the loop alone: we may stand inside the post that would deliver. */
+		deliver(r);
+		if (!until(arg))
+			loop_turn(r->loop, 10);
+	}
+	return true;
+}
+
+int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
+{
+	struct rpc *r = xcalloc(1, sizeof(*r));
+	sigset_t all, old;
+	int rc;
+
+	r->loop = loop;
+	r->done_tail = &r->done;
+	pthread_mutex_init(&r->lock, NULL);
+	rpc_log_hook();
+	/* Signals are the loop's business, in core's threads as in ours. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	grpc_init();
+	r->cq = grpc_completion_queue_create_for_next(NULL);
+	rc = pthread_create(&r->thread, NULL, queue_thread, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc) {
+		grpc_completion_queue_shutdown(r->cq);
+		grpc_completion_queue_destroy(r->cq);
+		grpc_shutdown_blocking();
+		pthread_mutex_destroy(&r->lock);
+		free(r);
+		return err_set(e, ERR_IO, "starting the gRPC thread failed");
+	}
+	*out = r;
+	return 0;
+}
+
+static bool no_calls(void *arg)
+{
+	struct rpc *r = arg;
+
+	return r->n_calls == 0;
+}
+
+void rpc_free(struct rpc *r)
+{
+	if (!r)
+		return;
+	if (!rpc_wait(r, no_calls, r, FREE_LIMIT_NS)) {
+		/* Core still has their tags: what it may write to cannot be freed. */
+		log_error("NET-GRPC", "calls=%zu reason=\"still open, not freed\"", r->n_calls);
+		return;
+	}
+	grpc_completion_queue_shutdown(r->cq);
+	pthread_join(r->thread, NULL);
+	grpc_completion_queue_destroy(r->cq);
+	grpc_shutdown_blocking();
+	pthread_mutex_destroy(&r->lock);
+	if (r->posted)
+		r->dead = true; /* on_posted() frees */
+	else
+		free(r);
+}
