@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tutti on this machine in one command: installs what the build needs, builds, starts one aggregator and
+# three agents with different (injected) clock errors, gives them work to see, captures two seconds, and
+# serves the result until Ctrl-C.
+#
+#   deploy/quickstart.sh [--once] [--json] [--jax] [--duration 2s] [--dir DIRECTORY]
+#
+#   --once       capture once, stop what was started, keep the session's directory, exit
+#   --json       one JSON document on stdout, everything else on stderr
+#   --jax        also run two real JAX jobs and capture their own profiles
+#   --duration   how long to capture
+#   --dir        where sessions, logs and spools go (default: build/quickstart)
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+once=false json=false jax=false duration=2s dir=$root/build/quickstart
+
+usage() { sed -n '3,/^set /p' "$0" | sed -n 's/^# \{0,1\}//p'; }
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--once) once=true ;;
+	--json) json=true ;;
+	--jax) jax=true ;;
+	--duration) duration=$2; shift ;;
+	--dir) dir=$2; shift ;;
+	-h | --help) usage; exit 0 ;;
+	*) echo "quickstart: unknown flag '$1'; see --help" >&2; exit 2 ;;
+	esac
+	shift
+done
+
+say() { echo "quickstart: $*" >&2; }
+
+# ---- set-up ----
+
+"$root/tests/setup.sh" build >&2
+if $jax; then "$root/tests/setup.sh" jax >&2; fi
+say "building (build/release)"
+(cd "$root" && cmake --preset release >/dev/null &&
+	cmake --build --preset release --target tutti-aggregator tutti-agent tutti burst) >&2
+bin=$root/build/release/bin
+mkdir -p "$dir/logs"
+dir=$(cd "$dir" && pwd)
+
+# ---- ports: the defaults, or the next block that is free ----
+
+port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+port_is_taken() { ! port_is_free "$1"; }
+
+base=7400
+until port_is_free $base && port_is_free $((base + 1)) && port_is_free $((base + 10)) &&
+	port_is_free $((base + 11)); do
+	base=$((base + 20))
+	[ $base -lt 8400 ] || { say "no free ports between 7400 and 8400"; exit 1; }
+done
+export TUTTI_SERVER=http://127.0.0.1:$base
+
+# ---- start and stop ----
+
+pids=()
+stop_all() {
+	local i
+	for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+		kill -TERM "${pids[i]}" 2>/dev/null || true
+		wait "${pids[i]}" 2>/dev/null || true
+	done
+	pids=()
+}
+trap stop_all EXIT
+trap 'exit 130' INT TERM
+
+run() { # run LOGNAME COMMAND...
+	local log=$dir/logs/$1.log
+	shift
+	"$@" >"$log" 2>&1 &
+	pids+=($!)
+}
+
+until_true() { # until_true SECONDS WHAT COMMAND...
+	local left=$(($1 * 10)) what=$2
+	shift 2
+	until "$@"; do
+		left=$((left - 1))
+		if [ $left -le 0 ]; then
+			say "$what did not happen; see $dir/logs"
+			tail -n 5 "$dir"/logs/*.log >&2
+			exit 1
+		fi
+		sleep 0.1
+	done
+}
+
+aggregator_is_ready() { curl -fs -o /dev/null "$TUTTI_SERVER/readyz"; }
+hosts_are_calibrated() {
+	[ "$("$bin/tutti" hosts --json 2>/dev/null |
+		jq '[.hosts[] | select(.state == "connected" and .clock.calibrated)] | length')" = 3 ]
+}
+
+say "starting the aggregator and three agents (logs in $dir/logs)"
+run aggregator "$bin/tutti-aggregator" --store "file://$dir/store" --spool "$dir/spool-aggregator" \
+	--http 127.0.0.1:$base --grpc 127.0.0.1:$((base + 1)) --probe 127.0.0.1:$((base + 3))
+until_true 20 "the aggregator's start" aggregator_is_ready
+
+hosts=(host-a host-b host-c)
+offsets=(0s 5s -3s)
+doors=()
+jax_args=()
+for i in 0 1 2; do
+	door=ipc://$dir/${hosts[i]}.ipc
+	doors+=("--door=$door")
+	profiler=()
+	if $jax && [ $i -lt 2 ]; then
+		jax_args+=("$((base + 10 + i))")
+		profiler=("--profiler=127.0.0.1:$((base + 10 + i))")
+	fi
+	# Three agents on one machine would all find the same jobs: each is told its own.
+	run "${hosts[i]}" "$bin/tutti-agent" --host "${hosts[i]}" --aggregator 127.0.0.1:$((base + 1)) \
+		--spool "$dir/spool-${hosts[i]}" --listen "" --door "$door" --discover=false \
+		--label "rack=quickstart" --test-clock-offset "${offsets[i]}" "${profiler[@]}"
+done
+until_true 30 "the agents' clock calibration" hosts_are_calibrated
+
+say "starting work to look at: bursts in step with the wall clock"
+run burst "$bin/burst" "${doors[@]}"
+for port in "${jax_args[@]}"; do
+	say "starting a JAX job with its profiler on port $port"
+	run "jax-$port" "$root/.venv/bin/python" "$root/tests/e2e/jax_job.py" --port "$port" --seconds 3600
+done
+for port in "${jax_args[@]}"; do
+	until_true 120 "the start of the JAX job on port $port" port_is_taken "$port"
+done
+
+# ---- capture ----
+
+say "capturing $duration on all hosts"
+status=0
+result=$("$bin/tutti" capture --duration "$duration" --run quickstart --json) || status=$?
+if [ -z "$result" ]; then
+	say "the capture failed (exit $status); see $dir/logs"
+	exit 1
+fi
+if $json; then
+	jq '{session, run, path, hosts: [.hosts[] | {host, state, events, bytes, clock_bound_ns}]}' <<<"$result"
+else
+	"$bin/tutti" show "$(jq -r .session <<<"$result")"
+fi
+if $once; then
+	say "the session is in $(jq -r .path <<<"$result")"
+	exit $status
+fi
+say "open $TUTTI_SERVER/ in a browser, or: xprof --logdir $dir/store/profiles --port 8791"
+say "capture again with: TUTTI_SERVER=$TUTTI_SERVER $bin/tutti capture"
+say "serving until Ctrl-C"
+wait "${pids[0]}"

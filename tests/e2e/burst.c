@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work to look at: bursts of CPU work in step with the wall clock, and a mark through the local door of
+ * one or several agents at the instant each burst begins. All agents named get the same stamp of the
+ * same instant, so in a right session the marks of one burst stand at one time in all files.
+ *
+ *   burst [--period 500ms] [--work 100ms] [--for 1h] [--door ipc://...]...
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/door.h"
+#include "proto/tutti/v1/door.pb-c.h"
+
+#define TELL_TIMEOUT_NS (2 * NS_PER_S)
+
+struct conf {
+	int64_t period_ns, work_ns, for_ns;
+	struct conf_list door;
+};
+
+static const struct conf_field fields[] = {
+	CONF(struct conf, period_ns, "500ms", "a burst at each multiple of this on the wall clock"),
+	CONF(struct conf, work_ns, "100ms", "length of a burst"),
+	CONF(struct conf, for_ns, "1h", "end by itself after so long"),
+	CONF(struct conf, door, NULL, "an agent's local door, to be told of each burst"),
+	{ 0 }
+};
+
+static const struct conf_table table = { "burst", NULL,
+					 "Works in bursts in step with the wall clock.", fields };
+
+static volatile double sink;
+
+/* Its name is what CPU samples of a burst show. */
+static __attribute__((noinline)) void burst_work(int64_t until_raw_ns)
+{
+	double x = 1;
+
+	while (now_raw_ns() < until_raw_ns) {
+		for (int i = 0; i < 10000; i++)
+			x = x * 1.0000001 + 0.5;
+	}
+	sink = x;
+}
+
+/* Sleeps until the next multiple of the period on the wall clock; returns its number. */
+static int64_t wait_for_burst(int64_t period_ns)
+{
+	int64_t number = now_real_ns() / period_ns + 1;
+	struct timespec at = {
+		.tv_sec = (time_t)(number * period_ns / NS_PER_S),
+		.tv_nsec = number * period_ns % NS_PER_S,
+	};
+
+	while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &at, NULL) == EINTR)
+		;
+	return number;
+}
+
+static void tell(struct door_client *door, const char *text, int64_t raw_ns)
+{
+	Tutti__V1__DoorRequest request = TUTTI__V1__DOOR_REQUEST__INIT;
+	Tutti__V1__DoorMark mark = TUTTI__V1__DOOR_MARK__INIT;
+	struct err e;
+	uint8_t bytes[256];
+	uint8_t *reply = NULL;
+	size_t reply_len;
+
+	mark.text = (char *)text;
+	mark.raw_ns = raw_ns;
+	mark.pid = getpid();
+	mark.tid = (int32_t)syscall(SYS_gettid);
+	request.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_MARK;
+	request.mark = &mark;
+	if (door_ask(door, bytes, tutti__v1__door_request__pack(&request, bytes), TELL_TIMEOUT_NS,
+		     &reply, &reply_len, &e))
+		fprintf(stderr, "burst: %s\n", e.msg);
+	free(reply);
+}
+
+static int dial_all(const struct conf *conf, struct door_client **doors, struct err *e)
+{
+	for (size_t i = 0; i < conf->door.n; i++) {
+		int rc = door_dial(&doors[i], conf->door.items[i], e);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static void work(const struct conf *conf, struct door_client *const *doors)
+{
+	int64_t end = now_raw_ns() + conf->for_ns;
+
+	while (now_raw_ns() < end) {
+		char text[64];
+		int64_t number = wait_for_burst(conf->period_ns);
+		int64_t start = now_raw_ns();
+
+		burst_work(start + conf->work_ns);
+		snprintf(text, sizeof(text), "burst %lld", (long long)number);
+		for (size_t i = 0; i < conf->door.n; i++)
+			tell(doors[i], text, start);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct conf conf = { 0 };
+	struct door_client **doors = NULL;
+	struct err e = { 0 };
+	enum conf_want want;
+	int rc;
+
+	argc--;
+	rc = conf_load(&conf, &table, &argc, argv + 1, &want, &e);
+	if (!rc && want == CONF_HELP) {
+		conf_help(&table, stdout);
+		goto out;
+	}
+	doors = xcalloc(conf.door.n, sizeof(struct door_client *));
+	if (!rc)
+		rc = dial_all(&conf, doors, &e);
+	if (!rc)
+		work(&conf, doors);
+out:
+	for (size_t i = 0; doors && i < conf.door.n; i++)
+		door_hang_up(doors[i]);
+	if (rc)
+		fprintf(stderr, "burst: %s\n", e.msg);
+	free(doors);
+	conf_release(&conf, &table);
+	return rc ? 1 : 0;
+}

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stock Python gRPC client sees health, reflection, Monitor, and UNIMPLEMENTED at once, on both daemons."""
+import time
+
+from lib import xspace
+from lib.cluster import SLOW, Cluster, SkipTest, free_port, main
+
+try:
+    import grpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+except ImportError:
+    grpc = None
+
+
+def check_server(address, service):
+    with grpc.insecure_channel(address) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        assert health.Check(health_pb2.HealthCheckRequest(service=""), timeout=10).status == 1
+        assert health.Check(health_pb2.HealthCheckRequest(service=service), timeout=10).status == 1
+        names = ProtoReflectionDescriptorDatabase(channel).get_services()
+        assert {service, "grpc.health.v1.Health"} <= set(names), names
+        start = time.monotonic()
+        try:
+            channel.unary_unary("/no.such.Service/Method")(b"", timeout=30)
+            raise AssertionError("an unregistered method was answered")
+        except grpc.RpcError as e:
+            assert e.code() == grpc.StatusCode.UNIMPLEMENTED, e
+        took = time.monotonic() - start
+        assert took < 5 * SLOW, took
+        return names
+
+
+def profile(address, **opts):
+    request = xspace.message_class("tensorflow/profiler_service.proto", "tensorflow.ProfileRequest")()
+    request.session_id = "by-hand"
+    request.emit_xspace = opts.pop("emit_xspace", False)
+    for key, value in opts.items():
+        setattr(request.opts, key, value)
+    response = xspace.message_class("tensorflow/profiler_service.proto", "tensorflow.ProfileResponse")()
+    with grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)]) as channel:
+        call = channel.unary_unary("/tensorflow.ProfilerService/Profile")
+        response.ParseFromString(call(request.SerializeToString(), timeout=60))
+    return response
+
+
+def test_stock_clients():
+    if not grpc:
+        raise SkipTest("grpcio is not installed")
+    with Cluster() as c:
+        c.aggregator()
+        port = free_port()
+        c.agent("host-a", "--listen", f"127.0.0.1:{port}")
+        c.wait_hosts(1)
+        print("    ", check_server(f"127.0.0.1:{c.grpc}", "tensorflow.ProfilerService"))
+        print("    ", check_server(f"127.0.0.1:{port}", "tensorflow.ProfilerService"))
+        cluster = profile(f"127.0.0.1:{c.grpc}", version=1, duration_ms=500)
+        assert not cluster.empty_trace and [t.name for t in cluster.tool_data] == ["host-a.xplane.pb"]
+        direct = profile(f"127.0.0.1:{port}", version=1, duration_ms=500)
+        assert not direct.empty_trace and [t.name for t in direct.tool_data] == ["xplane.pb"]
+        space = profile(f"127.0.0.1:{port}", version=1, duration_ms=500, emit_xspace=True).xspace
+        assert any(p.name == "/host:CPU" and p.lines for p in space.planes)
+        try:
+            profile(f"127.0.0.1:{port}", version=1)
+            raise AssertionError("a duration of 0 was accepted")
+        except grpc.RpcError as e:
+            assert e.code() == grpc.StatusCode.INVALID_ARGUMENT and "duration_ms" in e.details(), e
+
+
+main(test_stock_clients)

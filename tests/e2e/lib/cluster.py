@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Tutti cluster on loopback for end-to-end tests: real processes, free ports, ends with the test.
+
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--test-clock-offset", "5s")
+        c.wait_hosts(1)
+        code, session = c.tutti("capture", "--duration", "1s", "--json")
+
+Binaries come from $TUTTI_BIN. Every process gets a log in the cluster's directory; when a test fails, the
+ends of all logs are printed. A process that ends with a sanitizer's report fails the test.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import urllib.request
+
+BIN = pathlib.Path(os.environ.get("TUTTI_BIN", "build/dev/bin"))
+SLOW = float(os.environ.get("TUTTI_TEST_SLOW", "1"))  # sanitizers and busy machines wait longer
+SANITIZER_WORDS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "LeakSanitizer")
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    with socket.socket(socket.AF_INET, kind) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until(what, condition, seconds=20):
+    """Polls `condition` until it gives something true; returns that."""
+    end = time.monotonic() + seconds * SLOW
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds * SLOW:.0f} s in vain for {what}")
+        time.sleep(0.05)
+
+
+class Cluster:
+    def __init__(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="tutti-e2e-"))
+        self.processes = {}
+        self.http = free_port()
+        self.grpc = free_port()
+        self.probe = free_port(socket.SOCK_DGRAM)
+        self.doors = {}
+        self.keep = bool(os.environ.get("TUTTI_TEST_KEEP"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, tb):
+        if kind:
+            self.print_logs()
+        codes = self.stop_all()
+        complaints = self.complaints()
+        if not kind and not self.keep:
+            shutil.rmtree(self.dir, ignore_errors=True)
+        if not kind:
+            assert not complaints, "\n".join(complaints)
+            bad = {name: code for name, code in codes.items() if code not in (0, None)}
+            assert not bad, f"did not stop cleanly: {bad}\n{self.logs_text()}"
+
+    # ---- processes ----
+
+    def start(self, name, argv, env=None):
+        log = open(self.dir / f"{name}.log", "ab")
+        p = subprocess.Popen([str(a) for a in argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                             env={**os.environ, **(env or {})}, cwd=self.dir)
+        p.expected = True
+        self.processes[name] = p
+        return p
+
+    def aggregator(self, *flags):
+        p = self.start("aggregator", [
+            BIN / "tutti-aggregator", "--store", f"file://{self.store}", "--http", f"127.0.0.1:{self.http}",
+            "--grpc", f"127.0.0.1:{self.grpc}", "--probe", f"127.0.0.1:{self.probe}",
+            "--spool", self.dir / "agg-spool", *flags])
+        wait_until("the aggregator to be ready", lambda: self.is_ready(p))
+        return p
+
+    def agent(self, host, *flags, discover=False):
+        door = f"ipc://{self.dir}/{host}.ipc"
+        self.doors[host] = door
+        return self.start(host, [
+            BIN / "tutti-agent", "--host", host, "--aggregator", f"127.0.0.1:{self.grpc}", "--spool",
+            self.dir / f"{host}-spool", "--listen", "", "--door", door,
+            f"--discover={'true' if discover else 'false'}", *flags])
+
+    def burst(self, *hosts, name="burst", flags=()):
+        doors = [f"--door={self.doors[h]}" for h in hosts]
+        return self.start(name, [BIN / "burst", *doors, *flags])
+
+    def kill(self, name, sig=signal.SIGKILL):
+        p = self.processes[name]
+        p.send_signal(sig)
+        if sig == signal.SIGKILL:
+            p.wait()
+            p.expected = False
+
+    def stop_all(self):
+        codes = {}
+        for name in reversed(list(self.processes)):
+            p = self.processes[name]
+            if p.poll() is None:
+                p.send_signal(signal.SIGCONT)
+                p.terminate()
+                try:
+                    p.wait(20 * SLOW)
+                except subprocess.TimeoutExpired:
+                    p.kill()
+                    p.wait()
+                    codes[name] = "killed: did not stop"
+                    continue
+            if p.expected and (BIN / "tutti-agent").parent == pathlib.Path(p.args[0]).parent and name != "burst":
+                codes[name] = p.returncode
+        return {n: c for n, c in codes.items() if not n.startswith("burst")}
+
+    # ---- the aggregator ----
+
+    @property
+    def store(self):
+        return self.dir / "store"
+
+    @property
+    def logdir(self):
+        return self.store / "profiles"
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.http}"
+
+    def is_ready(self, p):
+        if p.poll() is not None:
+            raise AssertionError(f"the aggregator ended with {p.returncode}")
+        try:
+            return urllib.request.urlopen(f"{self.url}/readyz", timeout=2).status == 200
+        except OSError:
+            return False
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=20 * SLOW) as answer:
+            return json.load(answer)
+
+    def hosts(self):
+        return {h["host"]: h for h in self.get("/api/v1/hosts")["hosts"]}
+
+    def wait_hosts(self, n, calibrated=True):
+        def there():
+            up = [h for h in self.hosts().values() if h["state"] == "connected"]
+            good = [h for h in up if h["clock"]["calibrated"]]
+            return len(good if calibrated else up) >= n
+        wait_until(f"{n} hosts", there, 30)
+
+    def tutti(self, *args, check=None, timeout=120):
+        """Runs the command line; returns (exit code, JSON document or text)."""
+        env = {**os.environ, "TUTTI_SERVER": self.url}
+        p = subprocess.run([BIN / "tutti", *map(str, args)], env=env, capture_output=True, text=True,
+                           timeout=timeout * SLOW)
+        with open(self.dir / "tutti.log", "a") as log:
+            log.write(f"$ tutti {' '.join(map(str, args))} -> {p.returncode}\n{p.stderr}\n")
+        self.stderr = p.stderr
+        if check is not None:
+            assert p.returncode == check, f"tutti {args}: exit {p.returncode}, not {check}\n{p.stderr}{p.stdout}"
+        try:
+            return p.returncode, json.loads(p.stdout)
+        except ValueError:
+            return p.returncode, p.stdout
+
+    # ---- logs ----
+
+    def log(self, name):
+        return (self.dir / f"{name}.log").read_text(errors="replace")
+
+    def logs_text(self):
+        parts = []
+        for path in sorted(self.dir.glob("*.log")):
+            parts.append(f"---- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-60:]))
+        return "\n".join(parts)
+
+    def print_logs(self):
+        print(self.logs_text(), file=sys.stderr)
+
+    def complaints(self):
+        found = []
+        for path in self.dir.glob("*.log"):
+            text = path.read_text(errors="replace")
+            if any(word in text for word in SANITIZER_WORDS):
+                found.append(f"{path.name}: a sanitizer reported\n{text[-6000:]}")
+        return found
+
+
+def main(*tests):
+    """Runs test functions one after the other; exit status 1 if one failed, 77 if one asked to be skipped."""
+    failed = 0
+    for test in tests:
+        start = time.monotonic()
+        try:
+            test()
+            print(f"ok   {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+        except SkipTest as why:
+            print(f"skip {test.__name__}: {why}", flush=True)
+            sys.exit(77)
+        except Exception:
+            traceback.print_exc()
+            print(f"FAIL {test.__name__}", flush=True)
+            failed += 1
+    sys.exit(1 if failed else 0)
+
+
+class SkipTest(Exception):
+    pass

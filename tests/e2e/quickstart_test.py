@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The README's first command: three hosts complete, wrong clocks put right, files that others decode."""
+import json
+import pathlib
+import subprocess
+import tempfile
+
+from lib import xspace
+from lib.cluster import main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_once_json():
+    with tempfile.TemporaryDirectory(prefix="tutti-quickstart-") as d:
+        p = subprocess.run([ROOT / "deploy/quickstart.sh", "--once", "--json", "--dir", d], stdout=subprocess.PIPE,
+                           text=True, timeout=900)
+        assert p.returncode == 0, p.returncode
+        doc = json.loads(p.stdout)
+        assert set(doc) == {"session", "run", "path", "hosts"}, doc
+        assert {h["host"]: h["state"] for h in doc["hosts"]} == dict.fromkeys(("host-a", "host-b", "host-c"), "complete")
+        marks = []
+        for h in doc["hosts"]:
+            assert h["events"] > 0 and h["bytes"] > 0 and h["clock_bound_ns"] > 0, h
+            path = pathlib.Path(doc["path"]) / f"{h['host']}.xplane.pb"
+            assert path.stat().st_size == h["bytes"]
+            assert xspace.protoc_decodes(path)
+            space = xspace.load(path)
+            assert sum(len(line.events) for line in xspace.plane(space, "/host:CPU").lines) > 0
+            assert any(line.name == "_counters_" for pl in space.planes for line in pl.lines)
+            xspace.plane(space, "Task Environment")
+            marks.append(xspace.marks(space))
+        common = set.intersection(*map(set, marks))
+        assert len(common) >= 2, marks
+        spread_us = max(max(m[t] for m in marks) - min(m[t] for m in marks) for t in common) / 1e6
+        assert spread_us < 1000, spread_us
+        print(f"     {json.dumps(doc)}\n     {len(common)} bursts, largest spread {spread_us:.1f} us")
+
+
+main(test_once_json)

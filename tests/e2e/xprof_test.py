@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock XProf, from the Python package index: opens our directory, and captures through one address."""
+import gzip
+import json
+import sys
+import urllib.parse
+import urllib.request
+
+from lib import xspace
+from lib.cluster import SLOW, Cluster, SkipTest, free_port, main, wait_until
+
+try:
+    import xprof  # noqa: F401
+except ImportError:
+    xprof = None
+
+HOSTS = {"host-a": "0", "host-b": "5s", "host-c": "-3s"}
+
+
+class XProf:
+    """Stock XProf over a log directory."""
+
+    def __init__(self, c, logdir):
+        self.port = free_port()
+        logdir.mkdir(parents=True, exist_ok=True)
+        c.start(f"xprof-{self.port}", [sys.executable, "-m", "xprof.server", "--logdir", logdir, "--port", self.port,
+                                       "--grpc_port", free_port()])
+        wait_until("XProf", self.is_up, 120)
+
+    def is_up(self):
+        try:
+            return self.get("runs") is not None
+        except OSError:
+            return False
+
+    def get(self, route, **params):
+        url = f"http://127.0.0.1:{self.port}/data/plugin/profile/{route}?{urllib.parse.urlencode(params)}"
+        with urllib.request.urlopen(url, timeout=120 * SLOW) as answer:
+            data = answer.read()
+            if answer.headers.get("Content-Encoding") == "gzip":
+                data = gzip.decompress(data)
+        try:
+            return json.loads(data)
+        except ValueError:
+            return data
+
+
+def start(c):
+    if not xprof:
+        raise SkipTest("xprof is not installed")
+    c.aggregator()
+    for host, offset in HOSTS.items():
+        c.agent(host, f"--test-clock-offset={offset}")
+    c.wait_hosts(len(HOSTS))
+    c.burst(*HOSTS)
+
+
+def test_opens_our_directory():
+    with Cluster() as c:
+        start(c)
+        _, doc = c.tutti("capture", "--duration", "2s", "--run", "demo", "--json", check=0)
+        x = XProf(c, c.logdir)
+        run = f"demo/{doc['session']}"
+        assert run in x.get("runs"), x.get("runs")
+        hosts = [h["hostname"] for h in x.get("hosts", run=run, tag="trace_viewer@")]
+        assert sorted(hosts) == sorted(HOSTS), hosts
+        trace = x.get("data", run=run, tag="trace_viewer@", hosts=",".join(HOSTS), resolution=100000)
+        names = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e.get("name") == "process_name"}
+        starts = {h: {} for h in HOSTS}
+        counts = dict.fromkeys(HOSTS, 0)
+        for e in trace["traceEvents"]:
+            host = next((h for h in HOSTS if names.get(e.get("pid"), "").startswith(h)), None)
+            if host and "ts" in e:
+                counts[host] += 1
+                if e.get("name", "").startswith("burst "):
+                    starts[host][e["name"]] = e["ts"]
+        assert all(counts.values()), (counts, names)
+        common = set.intersection(*(set(s) for s in starts.values()))
+        assert common, starts
+        spread_us = max(max(s[b] for s in starts.values()) - min(s[b] for s in starts.values()) for b in common)
+        assert spread_us < 1000, spread_us
+        print(f"     events by host {counts}; {len(common)} bursts, spread {spread_us:.1f} us")
+        for tool, host in (("overview_page", "ALL_HOSTS"), ("framework_op_stats", "ALL_HOSTS"), ("framework_op_stats", "host-a")):
+            assert x.get("data", run=run, tag=tool, host=host), tool
+
+
+def test_captures_through_one_address():
+    with Cluster() as c:
+        start(c)
+        logdir = c.dir / "xprof-logdir"
+        x = XProf(c, logdir)
+        answer = x.get("capture_profile", service_addr=f"127.0.0.1:{c.grpc}", is_tpu_name="false", duration=1000,
+                       num_retry=0, worker_list="", host_tracer_level=2, device_tracer_level=1, python_tracer_level=0,
+                       delay=0)
+        assert "successfully" in answer.get("result", ""), answer
+        files = sorted(p.name for p in logdir.rglob("*.xplane.pb"))
+        assert len(files) == 3 and all(f.endswith(f"{h}.xplane.pb") for f, h in zip(files, sorted(HOSTS))), files
+        for p in logdir.rglob("*.xplane.pb"):
+            assert sum(len(line.events) for plane in xspace.load(p).planes for line in plane.lines) > 0
+        run = x.get("runs")[0]
+        assert len(x.get("hosts", run=run, tag="trace_viewer@")) == 3
+        print(f"     {files}")
+
+
+def test_jax_collect_profile():
+    with Cluster() as c:
+        start(c)
+        logdir = c.dir / "collected"
+        p = c.start("collect", [sys.executable, "-m", "jax.collect_profile", "--host", "127.0.0.1", "--log_dir", logdir,
+                                "--no_perfetto_link", c.grpc, 1000])
+        assert p.wait(120 * SLOW) == 0, c.log("collect")
+        files = sorted(f.name for f in logdir.rglob("*.xplane.pb"))
+        assert len(files) == 3, (files, c.log("collect"))
+
+
+main(test_opens_our_directory, test_captures_through_one_address, test_jax_collect_profile)
