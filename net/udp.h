@@ -14,7 +14,7 @@ struct loop;
 struct udp;
 
 struct udp_from {
-	const void *addr;	/* give to udp_send_to(); borrowed for the callback */
+	const void *addr; /* give to udp_send_to(); borrowed for the callback */
 	size_t addr_len;
 };
 
@@ -27,10 +27,11 @@ typedef void (*udp_fn)(void *arg, const void *data, size_t len, int64_t raw_ns,
 MUST_CHECK int udp_listen(struct udp **out, struct loop *loop, const char *address, udp_fn fn,
 			  void *arg, int *port, struct err *e);
 
-/* Talks to one peer; datagrams from others are dropped by the kernel. */
+/* Talks to one peer; datagrams from others are dropped by the kernel. A host that is a name is looked
+ * up here and now, which may block. */
 MUST_CHECK int udp_dial(struct udp **out, struct loop *loop, const char *host, int port, udp_fn fn,
 			void *arg, struct err *e);
-void udp_free(struct udp *u);	/* NULL is fine */
+void udp_free(struct udp *u); /* NULL is fine; also from inside its callback */
 
 /* Best effort: a datagram that cannot be sent now is lost. */
 void udp_send(struct udp *u, const void *data, size_t len);

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http_client.h"
+
+#include <curl/curl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/address.h"
+
+#define ANSWER_BYTES	   (64u << 20) /* collected whole */
+#define ERROR_ANSWER_BYTES (1u << 20) /* of it, what we keep of an error's text */
+#define EVENT_BYTES	   (4u << 20) /* one server-sent event */
+#define CONNECT_MS	   10000L
+#define SILENCE_NS	   (45 * NS_PER_S)
+
+struct events {
+	http_event_fn fn;
+	void *arg;
+	struct buf line, name, data;
+	bool done; /* fn has had enough, and is content */
+};
+
+/* One transfer on its way. */
+struct transfer {
+	const struct http_call *call;
+	CURL *curl;
+	struct curl_slist *headers;
+	struct buf *answer;
+	struct events *events; /* NULL for an ordinary call */
+	int64_t heard_ns; /* events: when the server last said something */
+	int stop; /* our own reason to stop */
+	struct err *e;
+	char why[CURL_ERROR_SIZE];
+};
+
+static void init_curl(void)
+{
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static bool is_good(const struct transfer *t)
+{
+	long status = 0;
+
+	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+	return status >= 200 && status < 300;
+}
+
+/* ---- server-sent events ---- */
+
+static int event_end(struct events *ev)
+{
+	int rc = 0;
+
+	if (ev->data.len)
+		rc = ev->fn(ev->arg, ev->name.len ? buf_str(&ev->name) : "message",
+			    buf_str(&ev->data));
+	buf_reset(&ev->name);
+	buf_reset(&ev->data);
+	return rc;
+}
+
+/* The value behind "field:", without the one space; NULL if the line is another field's. */
+static const char *field_value(const char *line, const char *field)
+{
+	size_t n = strlen(field);
+
+	if (strncmp(line, field, n) || line[n] != ':')
+		return NULL;
+	return line + n + 1 + (line[n + 1] == ' ');
+}
+
+static int event_line(struct events *ev, const char *line)
+{
+	const char *value;
+
+	if (!*line)
+		return event_end(ev);
+	if ((value = field_value(line, "event"))) {
+		buf_reset(&ev->name);
+		buf_add_str(&ev->name, value);
+	} else if ((value = field_value(line, "data"))) {
+		if (ev->data.len)
+			buf_add_u8(&ev->data, '\n');
+		buf_add_str(&ev->data, value);
+	}
+	return 0;
+}
+
+static int events_feed(struct transfer *t, const char *p, size_t len)
+{
+	struct events *ev = t->events;
+	int rc = 0;
+
+	for (; len && !rc; p++, len--) {
+		if (*p == '\r')
+			continue;
+		if (*p != '\n') {
+			buf_add_u8(&ev->line, (uint8_t)*p);
+			continue;
+		}
+		rc = event_line(ev, buf_str(&ev->line));
+		buf_reset(&ev->line);
+	}
+	if (rc > 0)
+		ev->done = true;
+	if (!rc && ev->line.len + ev->data.len > EVENT_BYTES)
+		rc = err_set(t->e, ERR_LIMIT, "%s: an event beyond %u bytes", t->call->url,
+			     EVENT_BYTES);
+	return rc;
+}
+
+static void events_release(struct events *ev)
+{
+	buf_release(&ev->line);
+	buf_release(&ev->name);
+	buf_release(&ev->data);
+}
+
+/* ---- curl's calls ---- */
+
+static int collect(struct transfer *t, const void *data, size_t len, size_t max)
+{
+	if (t->answer->len + len > max)
+		return err_set(t->e, ERR_LIMIT, "%s: an answer beyond %zu bytes", t->call->url,
+			       max);
+	buf_add(t->answer, data, len);
+	return 0;
+}
+
+/* An error's text beyond what anybody reads is dropped. */
+static void collect_error(struct transfer *t, const void *data, size_t len)
+{
+	size_t room = ERROR_ANSWER_BYTES - t->answer->len;
+
+	if (t->answer->len < ERROR_ANSWER_BYTES)
+		buf_add(t->answer, data, len < room ? len : room);
+}
+
+static size_t on_data(char *data, size_t size, size_t count, void *arg)
+{
+	struct transfer *t = arg;
+	size_t len = size * count;
+
+	t->heard_ns = now_mono_ns();
+	if (!is_good(t))
+		collect_error(t, data, len);
+	else if (t->events)
+		t->stop = events_feed(t, data, len);
+	else if (t->call->piece)
+		t->stop = t->call->piece(t->call->arg, data, len);
+	else
+		t->stop = collect(t, data, len, ANSWER_BYTES);
+	return t->stop ? 0 : len;
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	struct transfer *t = arg;
+
+	(void)a;
+	(void)b;
+	(void)c;
+	(void)d;
+	if (now_mono_ns() - t->heard_ns < SILENCE_NS)
+		return 0;
+	t->stop = err_set(t->e, ERR_TIMEOUT, "%s: silent for %d s", t->call->url,
+			  (int)(SILENCE_NS / NS_PER_S));
+	return 1;
+}
+
+/* ---- setting up ---- */
+
+/* A proxy from the environment cannot reach our own loopback. */
+static void skip_proxy_for_loopback(struct transfer *t)
+{
+	CURLU *u = curl_url();
+	char *host = NULL;
+
+	if (u && !curl_url_set(u, CURLUPART_URL, t->call->url, 0) &&
+	    !curl_url_get(u, CURLUPART_HOST, &host, 0)) {
+		size_t n = strlen(host);
+
+		if (host[0] == '[' && host[n - 1] == ']') {
+			memmove(host, host + 1, n - 2);
+			host[n - 2] = '\0';
+		}
+		if (address_is_loopback(host))
+			curl_easy_setopt(t->curl, CURLOPT_PROXY, "");
+	}
+	curl_free(host);
+	curl_url_cleanup(u);
+}
+
+static void add_header(struct transfer *t, const char *text)
+{
+	t->headers = curl_slist_append(t->headers, text);
+}
+
+static void set_request(struct transfer *t)
+{
+	const struct http_call *call = t->call;
+	char *token;
+
+	if (!strcmp(call->method, "HEAD"))
+		curl_easy_setopt(t->curl, CURLOPT_NOBODY, 1L);
+	if (call->body || !strcmp(call->method, "POST")) {
+		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_len);
+		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDS, call->body ? call->body : "");
+		add_header(t, "Content-Type: application/json");
+	}
+	curl_easy_setopt(t->curl, CURLOPT_CUSTOMREQUEST, call->method);
+	if (call->range)
+		curl_easy_setopt(t->curl, CURLOPT_RANGE, call->range);
+	if (t->events)
+		add_header(t, "Accept: text/event-stream");
+	if (call->token) {
+		token = xasprintf("Authorization: Bearer %s", call->token);
+		add_header(t, token);
+		free(token);
+	}
+	curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
+}
+
+static void set_transport(struct transfer *t)
+{
+	int64_t timeout_ms = (t->call->timeout_ns + NS_PER_MS - 1) / NS_PER_MS;
+
+	curl_easy_setopt(t->curl, CURLOPT_URL, t->call->url);
+	curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(t->curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(t->curl, CURLOPT_ERRORBUFFER, t->why);
+	curl_easy_setopt(t->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+	curl_easy_setopt(t->curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+	curl_easy_setopt(t->curl, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(t->curl, CURLOPT_WRITEFUNCTION, on_data);
+	curl_easy_setopt(t->curl, CURLOPT_WRITEDATA, t);
+	if (t->call->ca_file)
+		curl_easy_setopt(t->curl, CURLOPT_CAINFO, t->call->ca_file);
+	if (t->events) {
+		curl_easy_setopt(t->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+		curl_easy_setopt(t->curl, CURLOPT_XFERINFODATA, t);
+		curl_easy_setopt(t->curl, CURLOPT_NOPROGRESS, 0L);
+	}
+	skip_proxy_for_loopback(t);
+}
+
+/* ---- the end ---- */
+
+static int explain(const struct transfer *t, CURLcode code)
+{
+	const char *url = t->call->url;
+	const char *why = *t->why ? t->why : curl_easy_strerror(code);
+
+	switch (code) {
+	case CURLE_COULDNT_CONNECT:
+		return err_set(
+			t->e, ERR_CLOSED,
+			"%s: nobody listens there; is the aggregator running at that address?",
+			url);
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		return err_set(t->e, ERR_CLOSED, "%s: %s; check the host's name", url, why);
+	case CURLE_OPERATION_TIMEDOUT:
+		return err_set(t->e, ERR_TIMEOUT, "%s: no complete answer in time (%s)", url, why);
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return err_set(t->e, ERR_PEER,
+			       "%s: its certificate is not trusted (%s); name its authority's file",
+			       url, why);
+	case CURLE_URL_MALFORMAT:
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		return err_set(t->e, ERR_INVALID,
+			       "'%s': expected http://HOST:PORT/PATH or https://", url);
+	default:
+		return err_set(t->e, ERR_PEER, "%s: %s", url, why);
+	}
+}
+
+static int finish(struct transfer *t, CURLcode code, int *status)
+{
+	long answered = 0;
+
+	if (t->events && t->events->done)
+		code = CURLE_OK;
+	else if (t->stop)
+		return t->stop;
+	if (code != CURLE_OK)
+		return explain(t, code);
+	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &answered);
+	*status = (int)answered;
+	if (t->events && !t->events->done && is_good(t))
+		return err_set(t->e, ERR_CLOSED, "%s: the server ended the stream", t->call->url);
+	return 0;
+}
+
+static int perform(struct transfer *t, int *status)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int rc;
+
+	pthread_once(&once, init_curl);
+	*status = 0;
+	t->curl = curl_easy_init();
+	if (!t->curl)
+		return err_set(t->e, ERR_IO, "starting an HTTP transfer failed");
+	t->heard_ns = now_mono_ns();
+	set_transport(t);
+	set_request(t);
+	rc = finish(t, curl_easy_perform(t->curl), status);
+	curl_slist_free_all(t->headers);
+	curl_easy_cleanup(t->curl);
+	return rc;
+}
+
+int http_call(const struct http_call *call, int *status, struct buf *answer, struct err *e)
+{
+	struct transfer t = { .call = call, .answer = answer, .e = e };
+
+	return perform(&t, status);
+}
+
+int http_events(const struct http_call *call, int *status, http_event_fn fn, void *arg,
+		struct err *e)
+{
+	struct http_call get = *call;
+	struct events events = { .fn = fn, .arg = arg };
+	struct buf answer = BUF_INIT;
+	struct transfer t = { .call = &get, .answer = &answer, .events = &events, .e = e };
+	int rc;
+
+	get.method = "GET";
+	get.body = NULL;
+	get.range = NULL;
+	rc = perform(&t, status);
+	events_release(&events);
+	buf_release(&answer);
+	return rc;
+}
