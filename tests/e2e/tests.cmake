@@ -1,0 +1,21 @@
+# End-to-end tests: real processes on loopback, driven from Python (TUTTI_PYTHON, the venv of tests/setup.sh).
+program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
+
+# e2e_test(name labels seconds): tests/e2e/<name>_test.py against this build's binaries.
+function(e2e_test name labels seconds)
+	add_test(NAME e2e/${name}
+		COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
+			TUTTI_TEST_SLOW=$<IF:$<STREQUAL:${TUTTI_SANITIZE},thread>,4,2>
+			TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
+			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${name}_test.py)
+	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
+endfunction()
+
+e2e_test(capture "e2e" 300)
+e2e_test(failure "e2e" 300)
+e2e_test(garbage "e2e" 300)
+e2e_test(grpc "e2e" 200)
+e2e_test(tls "e2e" 200)
+e2e_test(jax "e2e;jax" 400)
+e2e_test(xprof "e2e;jax" 600)
+e2e_test(quickstart "release" 900)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mTLS switched on by configuration; strangers stay outside; plaintext beyond loopback must be said aloud."""
+import subprocess
+import time
+
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+
+
+def make_ca(d, name):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-keyout", d / f"{name}.key", "-out", d / f"{name}.crt", "-days", "2", "-subj", f"/CN={name}"],
+                   check=True, capture_output=True)
+
+
+def make_cert(d, ca, name):
+    ext = d / f"{name}.ext"
+    ext.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                    d / f"{name}.key", "-out", d / f"{name}.csr", "-subj", f"/CN={name}"], check=True, capture_output=True)
+    subprocess.run(["openssl", "x509", "-req", "-in", d / f"{name}.csr", "-CA", d / f"{ca}.crt", "-CAkey", d / f"{ca}.key",
+                    "-CAcreateserial", "-out", d / f"{name}.crt", "-days", "2", "-extfile", ext],
+                   check=True, capture_output=True)
+
+
+def tls_flags(d, name, ca="ca"):
+    return ["--cert", d / f"{name}.crt", "--key", d / f"{name}.key", "--ca", d / f"{ca}.crt"]
+
+
+def test_mtls():
+    with Cluster() as c:
+        make_ca(c.dir, "ca")
+        make_ca(c.dir, "evil")
+        make_cert(c.dir, "ca", "aggregator")
+        make_cert(c.dir, "ca", "host-a")
+        make_cert(c.dir, "evil", "host-x")
+        url = f"https://127.0.0.1:{c.http}"
+        c.start("aggregator", [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", f"127.0.0.1:{c.http}",
+                               "--grpc", f"127.0.0.1:{c.grpc}", "--probe", f"127.0.0.1:{c.probe}", "--spool",
+                               c.dir / "agg-spool", *tls_flags(c.dir, "aggregator")])
+        c.agent("host-a", *tls_flags(c.dir, "host-a"))
+        c.agent("host-x", *tls_flags(c.dir, "host-x"))
+        flags = ["--server", url, "--ca", c.dir / "ca.crt", "--json"]
+
+        def connected():
+            code, doc = c.tutti("hosts", *flags)
+            return code == 0 and [h for h in doc["hosts"] if h["state"] == "connected" and h["clock"]["calibrated"]]
+        up = wait_until("host-a over mTLS", connected, 30)
+        assert [h["host"] for h in up] == ["host-a"], up
+        _, doc = c.tutti("capture", "--duration", "500ms", *flags, check=0)
+        assert doc["complete"] == 1
+        time.sleep(1)
+        assert [h["host"] for h in connected()] == ["host-a"]
+        assert c.tutti("hosts", "--server", url)[0] == 1  # who signed it is not known without --ca
+
+
+def test_plaintext_must_be_said_aloud():
+    with Cluster() as c:
+        argv = [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", "0.0.0.0:0", "--spool", c.dir / "s"]
+        p = subprocess.run(argv, capture_output=True, text=True, timeout=20 * SLOW)
+        assert p.returncode == 1 and "--insecure" in p.stderr and "--cert" in p.stderr, p
+
+
+main(test_mtls, test_plaintext_must_be_said_aloud)
