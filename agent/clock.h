@@ -33,10 +33,11 @@ struct clock_conf {
 };
 
 struct clock_model {
-	bool calibrated;		/* false: raw -> session is this host's own REALTIME */
+	bool calibrated;		/* false: raw -> session is this host's own REALTIME, the
+					 * injected error included: nothing has removed it */
 	int64_t at_raw_ns;		/* where offset_ns holds */
 	int64_t offset_ns;		/* host clock (raw with the injected error) - session, at at_raw_ns */
-	double rate;			/* change of offset per ns of raw */
+	double rate;			/* change of offset per ns of host clock */
 	int64_t bound_ns;		/* |error| of a translation at at_raw_ns is at most this */
 	double bound_rate;		/* growth of the bound per ns away from at_raw_ns */
 	int64_t rtt_min_ns;
@@ -54,12 +55,14 @@ MUST_CHECK int clock_set_peer(struct clock *c, const char *host, int port, uint6
 			      uint64_t epoch, struct err *e);
 void clock_unset_peer(struct clock *c);		/* the model ages: its bound grows */
 
-/* Probe densely until then (CLOCK_MONOTONIC): around the window of a capture. */
+/* Probe every 250 ms instead of 2 s until then (CLOCK_MONOTONIC): around the window of a capture.
+ * Several wishes: the latest end counts. */
 void clock_hurry(struct clock *c, int64_t until_mono_ns);
 
 /* The model as of now. */
 struct clock_model clock_model(const struct clock *c);
 
+/* Exact but for the rounding of the drift; any input, results saturate. */
 int64_t clock_model_session_of_raw(const struct clock_model *m, int64_t raw_ns);
 int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_ns);
 int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns);

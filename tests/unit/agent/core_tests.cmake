@@ -1,0 +1,1 @@
+unit_test(agent/clock_estimator_test USES agent_core)
