@@ -36,7 +36,7 @@ struct rpc {
 	grpc_completion_queue *cq;
 	pthread_t thread;
 	size_t n_calls; /* not yet closed */
-	bool dead;	/* freed, but the loop still holds a post that names it */
+	bool dead; /* freed, but the loop still holds a post that names it */
 
 	pthread_mutex_t lock; /* guards the three below */
 	struct rpc_tag *done, **done_tail;
@@ -80,20 +80,21 @@ void rpc_parts_release(const struct rpc_part *parts, size_t n_parts);
 struct rpc_call {
 	struct rpc *rpc;
 	struct rpc_server *server; /* NULL on a client */
-	struct rpc_call *next, **link; /* in the owner's list; link is NULL once the owner is gone */
+	struct rpc_call *next,
+		**link; /* in the owner's list; link is NULL once the owner is gone */
 	grpc_call *core;
 	const struct rpc_events *events;
 	void *arg;
 	size_t max_message_bytes;
 	int64_t deadline_ns;
 	char *peer, *identity; /* NULL until asked for */
-	unsigned int pending;  /* batches core has, and handlers that still run */
+	unsigned int pending; /* batches core has, and handlers that still run */
 
 	/* receiving */
 	struct rpc_tag recv_tag;
 	grpc_byte_buffer *in;
 	bool delivering, read_again; /* inside `message`; rpc_read_on() was called there */
-	bool held;		     /* `message` returned false */
+	bool held; /* `message` returned false */
 
 	/* sending: one batch at a time */
 	struct rpc_tag send_tag;
@@ -101,7 +102,7 @@ struct rpc_call {
 	size_t out_bytes;
 	bool sending, sent_message, sent_metadata;
 	bool want_end, sent_end; /* half close on a client, status on a server */
-	bool quiet;		 /* finished or cancelled here: only `closed` is delivered */
+	bool quiet; /* finished or cancelled here: only `closed` is delivered */
 
 	/* the end */
 	struct rpc_tag end_tag;

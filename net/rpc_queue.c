@@ -89,10 +89,12 @@ static void *queue_thread(void *arg)
 		grpc_event ev = grpc_completion_queue_next(
 			r->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
 		struct rpc_tag *tag = ev.tag;
+		bool armed;
 
 		if (ev.type == GRPC_QUEUE_SHUTDOWN)
 			return NULL;
-		assert(atomic_load_explicit(&tag->armed, memory_order_acquire));
+		armed = atomic_load_explicit(&tag->armed, memory_order_acquire);
+		assert(armed);
 		push(r, tag, ev.success);
 	}
 }

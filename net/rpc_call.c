@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call, on either side: what is received goes to its events, what is to be sent stands in a
+ * queue, one batch of each kind is with core at a time. The call lives until core has handed back
+ * every batch; then `closed` is delivered and it is freed.
+ */
+#include <grpc/support/alloc.h>
+#include <grpc/support/time.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc_impl.h"
+#include "proto/limits.h"
+
+static void on_received(void *arg, bool ok);
+static void on_sent(void *arg, bool ok);
+
+struct rpc_call *rpc_call_new(struct rpc *r, const struct rpc_events *events, void *arg)
+{
+	struct rpc_call *c = xcalloc(1, sizeof(*c));
+
+	c->rpc = r;
+	c->events = events;
+	c->arg = arg;
+	c->out_tail = &c->out;
+	c->deadline_ns = INT64_MAX;
+	c->code = GRPC_STATUS_INTERNAL;
+	c->text = grpc_empty_slice();
+	c->recv_tag.fn = on_received;
+	c->recv_tag.arg = c;
+	c->send_tag.fn = on_sent;
+	c->send_tag.arg = c;
+	grpc_metadata_array_init(&c->head);
+	grpc_metadata_array_init(&c->tail);
+	r->n_calls++;
+	return c;
+}
+
+void rpc_call_link(struct rpc_call *c, struct rpc_call **list)
+{
+	c->next = *list;
+	c->link = list;
+	if (c->next)
+		c->next->link = &c->next;
+	*list = c;
+}
+
+static void unlink_call(struct rpc_call *c)
+{
+	if (!c->link)
+		return;
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	c->link = NULL;
+}
+
+void rpc_call_batch(struct rpc_call *c, const grpc_op *ops, size_t n, struct rpc_tag *tag)
+{
+	grpc_call_error rc;
+
+	c->pending++;
+	rpc_tag_arm(tag);
+	rc = grpc_call_start_batch(c->core, ops, n, tag, NULL);
+	if (rc == GRPC_CALL_OK)
+		return;
+	log_error("NET-GRPC", "op=%d reason=\"batch refused: %s\"", (int)ops[0].op,
+		  grpc_call_error_to_string(rc));
+	grpc_call_cancel_with_status(c->core, GRPC_STATUS_INTERNAL, "batch refused", NULL);
+	rpc_tag_fail(c->rpc, tag);
+}
+
+/* ---- the end ---- */
+
+static void drop_queue(struct rpc_call *c)
+{
+	/* The first may be with core still: on_sent() takes it. */
+	struct rpc_out **from = c->sent_message ? &c->out->next : &c->out;
+
+	while (*from) {
+		struct rpc_out *out = *from;
+
+		*from = out->next;
+		c->out_bytes -= out->len;
+		rpc_out_free(out);
+	}
+	c->out_tail = from;
+}
+
+static void call_free(struct rpc_call *c)
+{
+	unlink_call(c);
+	drop_queue(c);
+	if (c->in)
+		grpc_byte_buffer_destroy(c->in);
+	grpc_metadata_array_destroy(&c->head);
+	grpc_metadata_array_destroy(&c->tail);
+	grpc_slice_unref(c->text);
+	grpc_call_unref(c->core);
+	gpr_free(c->peer);
+	free(c->identity);
+	c->rpc->n_calls--;
+	free(c);
+}
+
+static char *slice_text(grpc_slice s)
+{
+	return xstrndup((const char *)GRPC_SLICE_START_PTR(s), GRPC_SLICE_LENGTH(s));
+}
+
+static void deliver_closed(struct rpc_call *c)
+{
+	struct rpc_status st = { .code = RPC_OK, .text = "" };
+	char *text = NULL;
+
+	if (c->server) {
+		st.code = c->cancelled ? RPC_CANCELLED : RPC_OK;
+		st.text = c->cancelled ? "the caller is gone" : "";
+	} else {
+		st.code = c->code > GRPC_STATUS_UNAUTHENTICATED ? RPC_UNKNOWN : (int)c->code;
+		st.text = text = slice_text(c->text);
+	}
+	c->events->closed(c, &st);
+	free(text);
+}
+
+void rpc_call_put(struct rpc_call *c)
+{
+	if (--c->pending || !c->ended)
+		return;
+	c->pending = 1; /* what `closed` does to the call must not end it twice */
+	c->quiet = true;
+	if (c->events->closed)
+		deliver_closed(c);
+	call_free(c);
+}
+
+static void fail(struct rpc_call *c, enum rpc_code code, const char *text)
+{
+	if (c->server) {
+		rpc_finish(c, code, text);
+		return;
+	}
+	c->quiet = true;
+	drop_queue(c);
+	grpc_call_cancel_with_status(c->core, (grpc_status_code)code, text, NULL);
+}
+
+void rpc_cancel(struct rpc_call *c)
+{
+	c->quiet = true;
+	drop_queue(c);
+	grpc_call_cancel(c->core, NULL);
+}
+
+/* ---- receiving ---- */
+
+void rpc_call_receive(struct rpc_call *c)
+{
+	grpc_op op = { .op = GRPC_OP_RECV_MESSAGE };
+
+	op.data.recv_message.recv_message = &c->in;
+	rpc_call_batch(c, &op, 1, &c->recv_tag);
+}
+
+static bool deliver_message(struct rpc_call *c, const struct rpc_msg *m)
+{
+	bool more;
+
+	if (c->quiet || !c->events->message)
+		return true;
+	if (m->len > c->max_message_bytes) {
+		char *text = xasprintf("message of %zu bytes, limit %zu", m->len,
+				       c->max_message_bytes);
+
+		fail(c, RPC_RESOURCE_EXHAUSTED, text);
+		free(text);
+		return true;
+	}
+	c->delivering = true;
+	c->read_again = false;
+	more = c->events->message(c, m);
+	c->delivering = false;
+	return more || c->read_again || c->quiet;
+}
+
+static void on_received(void *arg, bool ok)
+{
+	struct rpc_call *c = arg;
+	struct rpc_msg *m;
+
+	if (c->in) {
+		m = rpc_msg_take(c->in);
+		c->in = NULL;
+		if (deliver_message(c, m))
+			rpc_call_receive(c);
+		else
+			c->held = true;
+		rpc_msg_free(m);
+	} else if (ok && !c->quiet && c->events->half_closed &&
+		   !grpc_call_failed_before_recv_message(c->core)) {
+		c->events->half_closed(c);
+	}
+	rpc_call_put(c);
+}
+
+void rpc_read_on(struct rpc_call *c)
+{
+	if (c->delivering) {
+		c->read_again = true;
+	} else if (c->held && !c->ended) {
+		c->held = false;
+		rpc_call_receive(c);
+	}
+}
+
+/* ---- sending ---- */
+
+static grpc_op end_op(struct rpc_call *c)
+{
+	grpc_op op = { .op = GRPC_OP_SEND_CLOSE_FROM_CLIENT };
+
+	if (c->server) {
+		op.op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+		op.data.send_status_from_server.status = c->code;
+		op.data.send_status_from_server.status_details = &c->text;
+	}
+	return op;
+}
+
+/* The next message, and with the last one the end: one batch. */
+static void send_next(struct rpc_call *c)
+{
+	grpc_op ops[3] = { 0 };
+	size_t n = 0;
+	bool end = c->want_end && !c->sent_end && (!c->out || !c->out->next);
+
+	if (c->sending || (!c->out && !end))
+		return;
+	if (!c->sent_metadata)
+		ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+	if (c->out) {
+		ops[n].op = GRPC_OP_SEND_MESSAGE;
+		ops[n++].data.send_message.send_message = c->out->bytes;
+	}
+	if (end)
+		ops[n++] = end_op(c);
+	c->sending = true;
+	c->sent_metadata = true;
+	c->sent_message = c->out;
+	c->sent_end = c->sent_end || end;
+	rpc_call_batch(c, ops, n, &c->send_tag);
+}
+
+static void on_sent(void *arg, bool ok)
+{
+	struct rpc_call *c = arg;
+	struct rpc_out *out = c->out;
+	bool was_message = c->sent_message;
+
+	c->sending = c->sent_message = false;
+	if (was_message) {
+		c->out = out->next;
+		if (!c->out)
+			c->out_tail = &c->out;
+		c->out_bytes -= out->len;
+		rpc_out_free(out);
+	}
+	if (ok)
+		send_next(c);
+	else
+		drop_queue(c);
+	if (ok && was_message && !c->out && !c->quiet && c->events->drained)
+		c->events->drained(c);
+	rpc_call_put(c);
+}
+
+static bool parts_len(const struct rpc_part *parts, size_t n_parts, size_t *len)
+{
+	*len = 0;
+	for (size_t i = 0; i < n_parts; i++)
+		if (__builtin_add_overflow(*len, parts[i].len, len))
+			return false;
+	/* Core's length prefix has 32 bits and wraps silently; other peers stop at 31. */
+	return *len <= LIMIT_RESPONSE_BYTES;
+}
+
+void rpc_send_parts(struct rpc_call *c, const struct rpc_part *parts, size_t n_parts)
+{
+	struct rpc_out *out;
+	size_t len;
+
+	if (c->quiet || c->ended || c->want_end) {
+		rpc_parts_release(parts, n_parts);
+		return;
+	}
+	if (!parts_len(parts, n_parts, &len)) {
+		rpc_parts_release(parts, n_parts);
+		fail(c, RPC_RESOURCE_EXHAUSTED, "a message of 2 GiB or more cannot be sent");
+		return;
+	}
+	out = rpc_out_new(parts, n_parts, len);
+	*c->out_tail = out;
+	c->out_tail = &out->next;
+	c->out_bytes += len;
+	send_next(c);
+}
+
+void rpc_send(struct rpc_call *c, const void *data, size_t len)
+{
+	struct rpc_part part = { .data = data, .len = len };
+	void *copy;
+
+	if (len && len <= LIMIT_RESPONSE_BYTES) {
+		copy = xmalloc(len);
+		memcpy(copy, data, len);
+		part = (struct rpc_part){ .data = copy, .len = len, .release = free, .arg = copy };
+	}
+	rpc_send_parts(c, &part, 1);
+}
+
+size_t rpc_queued_bytes(const struct rpc_call *c)
+{
+	return c->out_bytes;
+}
+
+void rpc_half_close(struct rpc_call *c)
+{
+	if (c->quiet || c->ended)
+		return;
+	c->want_end = true;
+	send_next(c);
+}
+
+void rpc_finish(struct rpc_call *c, enum rpc_code code, const char *text)
+{
+	if (c->quiet || c->ended || c->want_end)
+		return;
+	c->code = (grpc_status_code)code;
+	c->text = grpc_slice_from_copied_string(text ? text : "");
+	c->want_end = true;
+	c->quiet = true;
+	send_next(c);
+}
+
+/* ---- what is known about it ---- */
+
+void *rpc_arg(const struct rpc_call *c)
+{
+	return c->arg;
+}
+
+void rpc_set_arg(struct rpc_call *c, void *arg)
+{
+	c->arg = arg;
+}
+
+const char *rpc_peer(const struct rpc_call *c)
+{
+	struct rpc_call *own = (struct rpc_call *)c;
+
+	if (!own->peer)
+		own->peer = grpc_call_get_peer(own->core);
+	return own->peer ? own->peer : "";
+}
+
+static char *common_name(grpc_call *call)
+{
+	grpc_auth_context *ctx = grpc_call_auth_context(call);
+	grpc_auth_property_iterator it;
+	const grpc_auth_property *p = NULL;
+	char *name;
+
+	if (ctx && grpc_auth_context_peer_is_authenticated(ctx)) {
+		it = grpc_auth_context_find_properties_by_name(ctx, GRPC_X509_CN_PROPERTY_NAME);
+		p = grpc_auth_property_iterator_next(&it);
+	}
+	name = p ? xstrndup(p->value, p->value_length) : xstrdup("");
+	if (ctx)
+		grpc_auth_context_release(ctx);
+	return name;
+}
+
+const char *rpc_identity(const struct rpc_call *c)
+{
+	struct rpc_call *own = (struct rpc_call *)c;
+
+	if (!own->identity)
+		own->identity = common_name(own->core);
+	return own->identity;
+}
+
+int64_t rpc_deadline_ns(const struct rpc_call *c)
+{
+	return c->deadline_ns;
+}
+
+gpr_timespec rpc_deadline_to_core(int64_t deadline_ns)
+{
+	int64_t left_ns = deadline_ns - now_mono_ns();
+
+	if (deadline_ns == INT64_MAX)
+		return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+	return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+			    gpr_time_from_nanos(left_ns, GPR_TIMESPAN));
+}
+
+int64_t rpc_deadline_from_core(gpr_timespec t)
+{
+	gpr_timespec left;
+
+	if (!gpr_time_cmp(t, gpr_inf_future(t.clock_type)))
+		return INT64_MAX;
+	left = gpr_time_sub(gpr_convert_clock_type(t, GPR_CLOCK_MONOTONIC),
+			    gpr_now(GPR_CLOCK_MONOTONIC));
+	if (left.tv_sec > INT32_MAX)
+		return INT64_MAX;
+	return now_mono_ns() + left.tv_sec * NS_PER_S + left.tv_nsec;
+}
+
+const char *rpc_code_name(enum rpc_code code)
+{
+	static const char *const names[] = {
+		"ok",
+		"cancelled",
+		"unknown",
+		"invalid-argument",
+		"deadline-exceeded",
+		"not-found",
+		"already-exists",
+		"permission-denied",
+		"resource-exhausted",
+		"failed-precondition",
+		"aborted",
+		"out-of-range",
+		"unimplemented",
+		"internal",
+		"unavailable",
+		"data-loss",
+		"unauthenticated",
+	};
+
+	return (size_t)code < ARRAY_SIZE(names) ? names[code] : "unknown";
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Core says why a handshake or a bind failed only in its own log. Here its lines become ours, at
+ * most LINES_PER_WINDOW of them per window: a peer must not be able to fill a disk.
+ */
+#include <grpc/support/log.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/now.h"
+#include "net/rpc_impl.h"
+
+#define WINDOW_NS	 (10 * NS_PER_S)
+#define LINES_PER_WINDOW 10
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t window_start_ns;
+static unsigned int lines, dropped;
+static char last[160];
+
+/* How many lines were dropped before this one; -1 if this one is dropped too. */
+static int admit(const char *text)
+{
+	int64_t now = now_mono_ns();
+	int before = -1;
+
+	pthread_mutex_lock(&lock);
+	snprintf(last, sizeof(last), "%s", text);
+	if (!window_start_ns || now - window_start_ns > WINDOW_NS) {
+		window_start_ns = now;
+		lines = 0;
+	}
+	if (lines < LINES_PER_WINDOW) {
+		lines++;
+		before = (int)dropped;
+		dropped = 0;
+	} else {
+		dropped++;
+	}
+	pthread_mutex_unlock(&lock);
+	return before;
+}
+
+static void on_core_log(gpr_log_func_args *a)
+{
+	const char *slash = strrchr(a->file, '/');
+	int before;
+
+	if (a->severity != GPR_LOG_SEVERITY_ERROR) {
+		log_debug("NET-GRPC", "at=%s:%d text=\"%s\"", slash ? slash + 1 : a->file, a->line,
+			  a->message);
+		return;
+	}
+	before = admit(a->message);
+	if (before >= 0)
+		log_warn("NET-GRPC", "at=%s:%d dropped=%d text=\"%s\"", slash ? slash + 1 : a->file,
+			 a->line, before, a->message);
+}
+
+void rpc_log_hook(void)
+{
+	gpr_set_log_function(on_core_log);
+}
+
+void rpc_log_last(char *out, size_t size)
+{
+	pthread_mutex_lock(&lock);
+	snprintf(out, size, "%s", last);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server: every call comes in through core's generic door and is given to whom the method table
+ * names, so that an unknown method is answered like any other, at once.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc_impl.h"
+#include "proto/limits.h"
+
+#define REQUESTS	   64 /* calls that can arrive in one turn of the loop without waiting */
+#define STREAMS_MAX	   1024 /* per connection */
+#define HANDSHAKE_LIMIT_MS 20000
+#define PING_ANSWER_MAX_MS 10000
+#define PING_BEARABLE_MS   1000
+#define FINISH_GRACE_NS	   (2 * NS_PER_S)
+#define STOP_LIMIT_NS	   (10 * NS_PER_S)
+
+/* Core fills one for each call that arrives. */
+struct rpc_request {
+	struct rpc_tag tag;
+	struct rpc_server *server;
+	grpc_call *call;
+	grpc_call_details details;
+	grpc_metadata_array metadata;
+};
+
+/* ---- calls coming in ---- */
+
+static const struct rpc_events no_events = { 0 };
+
+static void on_call_over(void *arg, bool ok)
+{
+	struct rpc_call *c = arg;
+
+	if (!ok)
+		c->cancelled = 1;
+	c->ended = true;
+	rpc_call_put(c);
+}
+
+static void watch_end(struct rpc_call *c)
+{
+	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
+
+	op.data.recv_close_on_server.cancelled = &c->cancelled;
+	c->end_tag.fn = on_call_over;
+	c->end_tag.arg = c;
+	rpc_call_batch(c, &op, 1, &c->end_tag);
+}
+
+static const struct rpc_method *find_method(const struct rpc_server *s, grpc_slice path)
+{
+	for (size_t i = 0; i < s->n_methods; i++)
+		if (!grpc_slice_str_cmp(path, s->methods[i].path))
+			return &s->methods[i];
+	return NULL;
+}
+
+static void refuse(struct rpc_call *c, grpc_slice path)
+{
+	char *text = xasprintf("no such method: %.*s", (int)GRPC_SLICE_LENGTH(path),
+			       (const char *)GRPC_SLICE_START_PTR(path));
+
+	rpc_finish(c, RPC_UNIMPLEMENTED, text);
+	free(text);
+}
+
+static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_details *details)
+{
+	const struct rpc_method *m = find_method(s, details->method);
+	struct rpc_call *c = rpc_call_new(s->rpc, m ? m->events : &no_events, m ? m->arg : NULL);
+
+	c->server = s;
+	c->core = core;
+	c->deadline_ns = rpc_deadline_from_core(details->deadline);
+	c->max_message_bytes = m ? m->max_message_bytes : s->max_message_bytes;
+	rpc_call_link(c, &s->calls);
+	watch_end(c);
+	if (!m)
+		refuse(c, details->method);
+	else if (c->events->opened)
+		c->events->opened(c);
+	if (!c->quiet)
+		rpc_call_receive(c);
+}
+
+static void arm(struct rpc_request *q)
+{
+	struct rpc_server *s = q->server;
+	grpc_call_error rc;
+
+	grpc_call_details_init(&q->details);
+	grpc_metadata_array_init(&q->metadata);
+	s->n_armed++;
+	rpc_tag_arm(&q->tag);
+	rc = grpc_server_request_call(s->core, &q->call, &q->details, &q->metadata, s->rpc->cq,
+				      s->rpc->cq, &q->tag);
+	if (rc == GRPC_CALL_OK)
+		return;
+	log_error("NET-GRPC", "reason=\"request refused: %s\"", grpc_call_error_to_string(rc));
+	rpc_tag_fail(s->rpc, &q->tag);
+}
+
+static void on_request(void *arg, bool ok)
+{
+	struct rpc_request *q = arg;
+	struct rpc_server *s = q->server;
+
+	s->n_armed--;
+	if (ok && !s->stopping)
+		open_call(s, q->call, &q->details);
+	else if (ok)
+		grpc_call_unref(q->call);
+	grpc_call_details_destroy(&q->details);
+	grpc_metadata_array_destroy(&q->metadata);
+	if (ok && !s->stopping)
+		arm(q);
+}
+
+/* ---- start ---- */
+
+static size_t server_args(grpc_arg *a, const struct rpc_server_opts *o, size_t max_bytes)
+{
+	int every_ms = o->keepalive_ns ? rpc_clamp_int(o->keepalive_ns / NS_PER_MS) : INT32_MAX;
+	size_t n = 0;
+
+	/* Else a second server on the same port "succeeds" and takes half the calls. */
+	a[n++] = rpc_arg_int(GRPC_ARG_ALLOW_REUSEPORT, 0);
+	a[n++] = rpc_arg_int(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+			     rpc_clamp_int((int64_t)max_bytes));
+	a[n++] = rpc_arg_int(GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
+	a[n++] = rpc_arg_int(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_LIMIT_MS);
+	/* A compressed message may be small on the wire and huge in memory. */
+	a[n++] = rpc_arg_int(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
+			     1 << GRPC_COMPRESS_NONE);
+	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_TIME_MS, every_ms);
+	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+			     every_ms < PING_ANSWER_MAX_MS ? every_ms : PING_ANSWER_MAX_MS);
+	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+	/* Clients that ping silent streams are welcome; the default throws them out. */
+	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+			     PING_BEARABLE_MS);
+	/* The probe buys nothing at datacentre distances and costs memory per stream. */
+	if (o->bulk)
+		a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+	return n;
+}
+
+static void copy_methods(struct rpc_server *s, const struct rpc_method *methods, size_t n)
+{
+	size_t at = 0;
+
+	s->n_methods = n + RPC_HEALTH_METHODS + RPC_REFLECTION_METHODS;
+	s->methods = xcalloc(s->n_methods, sizeof(*s->methods));
+	for (size_t i = 0; i < n; i++)
+		s->methods[at++] = methods[i];
+	for (size_t i = 0; i < RPC_HEALTH_METHODS; i++)
+		s->methods[at++] = rpc_health_methods[i];
+	for (size_t i = 0; i < RPC_REFLECTION_METHODS; i++)
+		s->methods[at++] = rpc_reflection_methods[i];
+	for (size_t i = 0; i < s->n_methods; i++) {
+		struct rpc_method *m = &s->methods[i];
+
+		if (i >= n)
+			m->arg = s;
+		if (!m->max_message_bytes)
+			m->max_message_bytes = s->max_message_bytes;
+	}
+}
+
+static int bind_port(struct rpc_server *s, const struct rpc_server_opts *opts, int *port,
+		     struct err *e)
+{
+	grpc_server_credentials *creds = NULL;
+	char why[160];
+	int got;
+	int rc = rpc_tls_server(&creds, opts->tls, e);
+
+	if (rc)
+		return rc;
+	got = grpc_server_add_http2_port(s->core, opts->address, creds);
+	grpc_server_credentials_release(creds);
+	if (!got) {
+		rpc_log_last(why, sizeof(why));
+		return err_set(e, ERR_IO, "cannot listen on %s: %s", opts->address, why);
+	}
+	if (port)
+		*port = got;
+	return 0;
+}
+
+static void serve(struct rpc_server *s)
+{
+	grpc_server_start(s->core);
+	s->requests = xcalloc(REQUESTS, sizeof(*s->requests));
+	for (size_t i = 0; i < REQUESTS; i++) {
+		s->requests[i].server = s;
+		s->requests[i].tag.fn = on_request;
+		s->requests[i].tag.arg = &s->requests[i];
+		arm(&s->requests[i]);
+	}
+}
+
+int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_server_opts *opts,
+		   const struct rpc_method *methods, size_t n_methods, int *port, struct err *e)
+{
+	struct rpc_server *s = xcalloc(1, sizeof(*s));
+	grpc_arg args[16];
+	grpc_channel_args list = { .args = args };
+	int rc;
+
+	s->rpc = r;
+	s->serving = true;
+	s->max_message_bytes = opts->max_message_bytes ? opts->max_message_bytes
+						       : LIMIT_REQUEST_BYTES;
+	copy_methods(s, methods, n_methods);
+	list.num_args = server_args(args, opts, s->max_message_bytes);
+	assert(list.num_args <= ARRAY_SIZE(args));
+	s->core = grpc_server_create(&list, NULL);
+	grpc_server_register_completion_queue(s->core, r->cq, NULL);
+	rc = bind_port(s, opts, port, e);
+	if (rc) {
+		rpc_server_free(s);
+		return rc;
+	}
+	serve(s);
+	*out = s;
+	return 0;
+}
+
+void rpc_server_set_serving(struct rpc_server *s, bool serving)
+{
+	if (s->serving == serving)
+		return;
+	s->serving = serving;
+	rpc_health_changed(s);
+}
+
+/* "/pkg.Service/Method" */
+static size_t service_len(const char *path)
+{
+	const char *slash = strchr(path + 1, '/');
+
+	return slash ? (size_t)(slash - path) - 1 : strlen(path + 1);
+}
+
+void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *arg)
+{
+	for (size_t i = 0; i < s->n_methods; i++) {
+		const char *name = s->methods[i].path + 1;
+		size_t len = service_len(s->methods[i].path);
+		bool seen = false;
+
+		for (size_t j = 0; j < i && !seen; j++)
+			seen = service_len(s->methods[j].path) == len &&
+			       !memcmp(s->methods[j].path + 1, name, len);
+		if (!seen && !fn(arg, name, len))
+			return;
+	}
+}
+
+/* ---- stop ---- */
+
+static void on_stopped(void *arg, bool ok)
+{
+	struct rpc_server *s = arg;
+
+	(void)ok;
+	s->stopped = true;
+}
+
+static bool nothing_left(void *arg)
+{
+	const struct rpc_server *s = arg;
+
+	return s->stopped && !s->calls && !s->n_armed;
+}
+
+static bool no_calls(void *arg)
+{
+	const struct rpc_server *s = arg;
+
+	return !s->calls;
+}
+
+static void cancel_unfinished(struct rpc_server *s)
+{
+	for (struct rpc_call *c = s->calls, *next; c; c = next) {
+		next = c->next;
+		if (!c->want_end)
+			rpc_cancel(c);
+	}
+}
+
+/* False: core still names the server, so it must stay. */
+static bool stop(struct rpc_server *s)
+{
+	s->stopping = true;
+	s->stop_tag.fn = on_stopped;
+	s->stop_tag.arg = s;
+	rpc_tag_arm(&s->stop_tag);
+	grpc_server_shutdown_and_notify(s->core, s->rpc->cq, &s->stop_tag);
+	cancel_unfinished(s);
+	/* What was answered a moment ago gets the time to leave; the rest is torn down below. */
+	if (!rpc_wait(s->rpc, no_calls, s, FINISH_GRACE_NS))
+		log_info("NET-GRPC", "reason=\"answers not taken in time are dropped\"");
+	grpc_server_cancel_all_calls(s->core);
+	return rpc_wait(s->rpc, nothing_left, s, STOP_LIMIT_NS);
+}
+
+void rpc_server_free(struct rpc_server *s)
+{
+	if (!s)
+		return;
+	if (!stop(s)) {
+		log_error("NET-GRPC", "reason=\"server did not stop, not freed\"");
+		return;
+	}
+	grpc_server_destroy(s->core);
+	free(s->requests);
+	free(s->methods);
+	free(s);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Credentials from PEM files. They are read once, at start. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "net/rpc_impl.h"
+
+#define PEM_MAX_BYTES (1 << 20)
+
+struct pems {
+	struct buf cert, key, ca;
+};
+
+static int read_pem(const char *path, struct buf *out, struct err *e)
+{
+	FILE *f = fopen(path, "re");
+	int rc = 0;
+	size_t n;
+
+	if (!f)
+		return err_errno(e, "%s", path);
+	do {
+		buf_reserve(out, 4096);
+		n = fread(out->data + out->len, 1, 4096, f);
+		out->len += n;
+		out->data[out->len] = 0;
+	} while (n && out->len <= PEM_MAX_BYTES);
+	if (ferror(f))
+		rc = err_errno(e, "%s", path);
+	else if (out->len > PEM_MAX_BYTES || !strstr(buf_str(out), "-----BEGIN "))
+		rc = err_set(e, ERR_INVALID, "%s: not a PEM file", path);
+	fclose(f);
+	return rc;
+}
+
+static void pems_release(struct pems *p)
+{
+	if (p->key.data)
+		explicit_bzero(p->key.data, p->key.len);
+	buf_release(&p->cert);
+	buf_release(&p->key);
+	buf_release(&p->ca);
+}
+
+static int pems_read(struct pems *p, const struct rpc_tls *tls, struct err *e)
+{
+	int rc = 0;
+
+	if (!tls->cert_file != !tls->key_file)
+		return err_set(e, ERR_INVALID,
+			       "a certificate needs its key and a key its certificate");
+	if (tls->cert_file)
+		rc = read_pem(tls->cert_file, &p->cert, e);
+	if (!rc && tls->key_file)
+		rc = read_pem(tls->key_file, &p->key, e);
+	if (!rc && tls->ca_file)
+		rc = read_pem(tls->ca_file, &p->ca, e);
+	return rc;
+}
+
+int rpc_tls_server(grpc_server_credentials **out, const struct rpc_tls *tls, struct err *e)
+{
+	grpc_ssl_client_certificate_request_type ask = GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE;
+	grpc_ssl_pem_key_cert_pair pair;
+	struct pems p = { 0 };
+	int rc;
+
+	if (!tls) {
+		*out = grpc_insecure_server_credentials_create();
+		return 0;
+	}
+	if (!tls->cert_file)
+		return err_set(e, ERR_INVALID, "a TLS server needs a certificate and a key");
+	rc = pems_read(&p, tls, e);
+	if (rc)
+		goto out;
+	pair.cert_chain = buf_str(&p.cert);
+	pair.private_key = buf_str(&p.key);
+	if (tls->ca_file)
+		ask = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+	*out = grpc_ssl_server_credentials_create_ex(tls->ca_file ? buf_str(&p.ca) : NULL, &pair, 1,
+						     ask, NULL);
+	if (!*out)
+		rc = err_set(e, ERR_INVALID, "%s: not usable as a certificate", tls->cert_file);
+out:
+	pems_release(&p);
+	return rc;
+}
+
+int rpc_tls_channel(grpc_channel_credentials **out, const struct rpc_tls *tls, struct err *e)
+{
+	grpc_ssl_pem_key_cert_pair pair;
+	struct pems p = { 0 };
+	int rc;
+
+	if (!tls) {
+		*out = grpc_insecure_credentials_create();
+		return 0;
+	}
+	rc = pems_read(&p, tls, e);
+	if (rc)
+		goto out;
+	pair.cert_chain = buf_str(&p.cert);
+	pair.private_key = buf_str(&p.key);
+	*out = grpc_ssl_credentials_create_ex(tls->ca_file ? buf_str(&p.ca) : NULL,
+					      tls->cert_file ? &pair : NULL, NULL, NULL);
+	if (!*out)
+		rc = err_set(e, ERR_INVALID, "TLS credentials refused");
+out:
+	pems_release(&p);
+	return rc;
+}
