@@ -1,0 +1,686 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http_server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "proto/limits.h"
+#include "tests/lib/check.h"
+#include "tests/unit/net/http_fixture.h"
+
+#define FILE_BYTES 100000
+#define N_PARALLEL 64
+#define N_EVENTS   200
+
+/* What the handler below remembers. */
+struct state {
+	struct fixture f;
+	struct http_req *held[8];
+	int n_held;
+	bool all_held; /* n_held == want_held */
+	int want_held;
+	struct http_stream *stream;
+	bool streaming, gone;
+	int n_gone;
+	int file; /* FILE_BYTES of a pattern */
+};
+
+struct late {
+	struct http_req *req;
+};
+
+static void answer_late(void *arg)
+{
+	struct late *late = arg;
+
+	http_answer(late->req, 200, "text/plain", "late", 4);
+	free(late);
+}
+
+static void on_gone(void *arg)
+{
+	struct state *s = arg;
+
+	s->stream = NULL;
+	s->gone = true;
+	s->n_gone++;
+}
+
+static void on_echo(struct http_req *req)
+{
+	size_t len;
+	const void *body = http_body(req, &len);
+
+	http_answer(req, 200, "application/json", body, len);
+}
+
+static void on_hello(struct http_req *req)
+{
+	const char *who = http_query(req, "who");
+	const char *agent = http_header(req, "x-nobody");
+	char *text = xasprintf("hello %s from %s, %s%s", who ? who : "?", http_peer(req),
+			       http_method(req), agent ? agent : "");
+
+	http_answer(req, 200, "text/plain", text, strlen(text));
+	free(text);
+}
+
+static void on_hold(struct state *s, struct http_req *req)
+{
+	s->held[s->n_held++] = req;
+	s->all_held = s->n_held == s->want_held;
+}
+
+static void on_later(struct state *s, struct http_req *req)
+{
+	struct late *late = xmalloc(sizeof(*late));
+
+	late->req = req;
+	/* Not a worker's job: those may all be taken by clients. */
+	loop_post(s->f.loop, answer_late, late);
+}
+
+static void on_events(struct state *s, struct http_req *req, bool finite)
+{
+	char data[32];
+
+	s->gone = false;
+	s->stream = http_answer_stream(req, on_gone, s);
+	s->streaming = true;
+	for (int i = 0; finite && i < N_EVENTS; i++) {
+		snprintf(data, sizeof(data), "{\"n\": %d}", i);
+		http_stream_send(s->stream, "tick", data);
+	}
+	if (finite)
+		http_stream_end(s->stream);
+	else
+		http_stream_send(s->stream, "first", "{}");
+}
+
+static void handle(struct http_req *req, void *arg)
+{
+	struct state *s = arg;
+	const char *path = http_path(req);
+
+	if (!strcmp(path, "/hello"))
+		on_hello(req);
+	else if (!strcmp(path, "/echo"))
+		on_echo(req);
+	else if (!strcmp(path, "/later"))
+		on_later(s, req);
+	else if (!strcmp(path, "/hold"))
+		on_hold(s, req);
+	else if (!strcmp(path, "/file"))
+		http_answer_fd(req, dup(s->file), FILE_BYTES, "application/octet-stream",
+			       "a \"b\".pb");
+	else if (!strcmp(path, "/empty"))
+		http_answer_fd(req, open("/dev/null", O_RDONLY), 0, "text/plain", NULL);
+	else if (!strcmp(path, "/events"))
+		on_events(s, req, true);
+	else if (!strcmp(path, "/forever"))
+		on_events(s, req, false);
+	else
+		http_answer_error(req, 404, "no \"%s\" here\n", path);
+}
+
+static char file_byte(uint64_t i)
+{
+	return (char)('a' + i % 23);
+}
+
+static int make_file(void)
+{
+	char path[] = "/tmp/tutti-http-XXXXXX";
+	int fd = mkstemp(path);
+	char bytes[FILE_BYTES];
+
+	CHECK(fd >= 0);
+	unlink(path);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = file_byte(i);
+	CHECK_EQ(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+	return fd;
+}
+
+static void start(struct state *s)
+{
+	*s = (struct state){ .file = make_file() };
+	fixture_start(&s->f, NULL, handle, s);
+}
+
+static void stop(struct state *s)
+{
+	fixture_stop(&s->f);
+	close(s->file);
+}
+
+/* ---- plain requests ---- */
+
+static void test_get(struct state *s)
+{
+	struct job j = { 0 };
+
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/hello?x=1&who=b%26b+c&who=second"), 200);
+	CHECK_STR(buf_str(&j.answer), "hello b&b c from 127.0.0.1, GET");
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/he%6clo"), 200);
+	CHECK_STR(buf_str(&j.answer), "hello ? from 127.0.0.1, GET");
+	CHECK_EQ(job_run(&s->f, &j, "BREW", "/hello"), 200);
+	CHECK_STR(buf_str(&j.answer), "hello ? from 127.0.0.1, BREW");
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/later"), 200);
+	CHECK_STR(buf_str(&j.answer), "late");
+	job_end(&j);
+}
+
+static void test_errors(struct state *s)
+{
+	struct job j = { 0 };
+
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/no%22where"), 404);
+	CHECK_STR(buf_str(&j.answer), "{\"error\": \"no \\\"/no\\\"where\\\" here\\u000a\"}\n");
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/hello?a=%zz"), 400);
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/hello?a=%00"), 400);
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/he%00llo"), 400);
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/hello%2"), 400);
+	job_end(&j);
+}
+
+static void test_long_query(struct state *s)
+{
+	struct buf text = BUF_INIT;
+	struct buf reply = BUF_INIT;
+	int fd;
+
+	buf_add_str(&text, "GET /hello?");
+	while (text.len < LIMIT_HTTP_QUERY_BYTES + 20)
+		buf_add_str(&text, "aaaaaaaa");
+	buf_add_str(&text, " HTTP/1.1\r\nHost: x\r\n\r\n");
+	fd = raw_open(&s->f, buf_str(&text));
+	CHECK(raw_read(fd, "\r\n\r\n", &reply));
+	CHECK(!strncmp(buf_str(&reply), "HTTP/1.1 414 ", 13));
+	close(fd);
+	buf_release(&text);
+	buf_release(&reply);
+}
+
+static void test_post(struct state *s)
+{
+	struct job j = { 0 };
+	size_t len = LIMIT_HTTP_BODY_BYTES;
+	char *body = xcalloc(1, 8 * len);
+
+	memset(body, 'x', 8 * len);
+	j.call.body = body;
+	j.call.body_len = len;
+	CHECK_EQ(job_run(&s->f, &j, "POST", "/echo"), 200);
+	CHECK_EQ(j.answer.len, len);
+	CHECK(!memcmp(j.answer.data, body, len));
+	j.call.body_len = len + 1;
+	CHECK_EQ(job_run(&s->f, &j, "POST", "/echo"), 413);
+	j.call.body_len = 8 * len;
+	CHECK_EQ(job_run(&s->f, &j, "POST", "/echo"), 413);
+	j.call.body_len = 0;
+	CHECK_EQ(job_run(&s->f, &j, "POST", "/echo"), 200);
+	CHECK_EQ(j.answer.len, 0);
+	job_end(&j);
+	free(body);
+}
+
+/* Nobody says how long it is until it is too long. */
+static void test_chunked_post(struct state *s)
+{
+	static const char head[] =
+		"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+	struct buf text = BUF_INIT;
+	struct buf reply = BUF_INIT;
+	char *zeros = xcalloc(1, LIMIT_HTTP_BODY_BYTES);
+	int fd;
+
+	memset(zeros, '0', LIMIT_HTTP_BODY_BYTES);
+	buf_add_str(&text, head);
+	buf_addf(&text, "%x\r\n", LIMIT_HTTP_BODY_BYTES);
+	buf_add(&text, zeros, LIMIT_HTTP_BODY_BYTES);
+	buf_add_str(&text, "\r\n1\r\nx\r\n0\r\n\r\n");
+	fd = raw_open(&s->f, buf_str(&text));
+	CHECK(raw_read(fd, "\r\n\r\n", &reply));
+	CHECK(!strncmp(buf_str(&reply), "HTTP/1.1 413 ", 13));
+	close(fd);
+	free(zeros);
+	buf_release(&text);
+	buf_release(&reply);
+}
+
+static void test_parallel(struct state *s)
+{
+	struct job *jobs = xcalloc(N_PARALLEL, sizeof(*jobs));
+	static const char *const paths[] = { "/hello", "/later", "/file", "/nowhere" };
+	static const int want[] = { 200, 200, 200, 404 };
+
+	for (int i = 0; i < N_PARALLEL; i++)
+		job_start(&s->f, &jobs[i], "GET", paths[i % 4]);
+	for (int i = 0; i < N_PARALLEL; i++) {
+		fixture_wait(&s->f, &jobs[i].done);
+		CHECK_OK(jobs[i].rc, jobs[i].e);
+		CHECK_EQ(jobs[i].status, want[i % 4]);
+		job_end(&jobs[i]);
+	}
+	free(jobs);
+}
+
+/* ---- files ---- */
+
+static void check_range(struct state *s, const char *range, int status, uint64_t first,
+			uint64_t len)
+{
+	struct job j = { .call.range = range };
+
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/file"), status);
+	if (status != 416) {
+		CHECK_EQ(j.answer.len, len);
+		for (uint64_t i = 0; i < len; i++)
+			CHECK(j.answer.data[i] == (uint8_t)file_byte(first + i));
+	}
+	job_end(&j);
+}
+
+static void test_ranges(struct state *s)
+{
+	check_range(s, NULL, 200, 0, FILE_BYTES);
+	check_range(s, "0-0", 206, 0, 1);
+	check_range(s, "10-29", 206, 10, 20);
+	check_range(s, "99990-", 206, 99990, 10);
+	check_range(s, "99990-200000", 206, 99990, 10);
+	check_range(s, "-7", 206, FILE_BYTES - 7, 7);
+	check_range(s, "-200000", 206, 0, FILE_BYTES);
+	check_range(s, "100000-", 416, 0, 0);
+	check_range(s, "-0", 416, 0, 0);
+	check_range(s, "5-3", 200, 0, FILE_BYTES);
+	check_range(s, "0-1,5-6", 200, 0, FILE_BYTES);
+	check_range(s, "x-1", 200, 0, FILE_BYTES);
+	check_range(s, "1-99999999999999999999", 200, 0, FILE_BYTES);
+}
+
+struct raw_job {
+	const struct fixture *f;
+	const char *text;
+	struct buf reply;
+	bool done;
+};
+
+static void run_raw(void *arg)
+{
+	struct raw_job *r = arg;
+	int fd = raw_open(r->f, r->text);
+
+	raw_read(fd, NULL, &r->reply);
+	close(fd);
+}
+
+static void end_raw(void *arg)
+{
+	struct raw_job *r = arg;
+
+	r->done = true;
+}
+
+/* The whole reply to `text`, which asks for the connection to be closed. */
+static void exchange(struct state *s, const char *text, struct buf *reply)
+{
+	struct raw_job r = { .f = &s->f, .text = text };
+
+	loop_work(s->f.loop, run_raw, end_raw, &r);
+	fixture_wait(&s->f, &r.done);
+	*reply = r.reply;
+}
+
+static void test_headers(struct state *s)
+{
+	struct buf r;
+
+	exchange(s,
+		 "GET /file HTTP/1.1\r\nHost: x\r\nRange: bytes=1-3\r\nConnection: close\r\n\r\n",
+		 &r);
+	CHECK(strstr(buf_str(&r), "HTTP/1.1 206 "));
+	CHECK(strstr(buf_str(&r), "Content-Range: bytes 1-3/100000\r\n"));
+	CHECK(strstr(buf_str(&r), "Content-Length: 3\r\n"));
+	CHECK(strstr(buf_str(&r), "Content-Disposition: attachment; filename=\"a__b_.pb\"\r\n"));
+	CHECK(strstr(buf_str(&r), "X-Content-Type-Options: nosniff\r\n"));
+	CHECK(strstr(buf_str(&r), "\r\n\r\nbcd"));
+	buf_release(&r);
+	exchange(s,
+		 "GET /file HTTP/1.1\r\nHost: x\r\nRange: bytes=100000-\r\nConnection: "
+		 "close\r\n\r\n",
+		 &r);
+	CHECK(strstr(buf_str(&r), "Content-Range: bytes */100000\r\n"));
+	buf_release(&r);
+	exchange(s, "GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", &r);
+	CHECK(strstr(buf_str(&r), "Cache-Control: no-store\r\n"));
+	buf_release(&r);
+}
+
+static void test_head(struct state *s)
+{
+	struct job j = { 0 };
+	struct buf r;
+
+	CHECK_EQ(job_run(&s->f, &j, "HEAD", "/file"), 200);
+	CHECK_EQ(j.answer.len, 0);
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/empty"), 200);
+	CHECK_EQ(j.answer.len, 0);
+	j.call.range = "0-";
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/empty"), 416);
+	job_end(&j);
+	exchange(s, "HEAD /file HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", &r);
+	CHECK(strstr(buf_str(&r), "Content-Length: 100000\r\n"));
+	CHECK_STR(strstr(buf_str(&r), "\r\n\r\n"), "\r\n\r\n");
+	buf_release(&r);
+}
+
+/* ---- streams ---- */
+
+struct listen_job {
+	struct http_call call;
+	char url[80];
+	int n, rc, status;
+	int stop_after;
+	struct err e;
+	bool done;
+};
+
+static int on_event(void *arg, const char *event, const char *data)
+{
+	struct listen_job *l = arg;
+	char want[32];
+
+	snprintf(want, sizeof(want), "{\"n\": %d}", l->n);
+	CHECK_STR(event, "tick");
+	CHECK_STR(data, want);
+	return ++l->n == l->stop_after;
+}
+
+static void run_listen(void *arg)
+{
+	struct listen_job *l = arg;
+
+	l->rc = http_events(&l->call, &l->status, on_event, l, &l->e);
+}
+
+static void end_listen(void *arg)
+{
+	struct listen_job *l = arg;
+
+	l->done = true;
+}
+
+static void listen_to(struct state *s, struct listen_job *l, const char *path)
+{
+	snprintf(l->url, sizeof(l->url), "http://127.0.0.1:%d%s", s->f.port, path);
+	l->call.url = l->url;
+	loop_work(s->f.loop, run_listen, end_listen, l);
+	fixture_wait(&s->f, &l->done);
+}
+
+static void test_events(struct state *s)
+{
+	struct listen_job all = { .stop_after = -1 };
+	struct listen_job some = { .stop_after = 50 };
+	struct listen_job none = { 0 };
+
+	listen_to(s, &all, "/events");
+	CHECK_EQ(all.rc, ERR_CLOSED); /* the server ended it */
+	CHECK_EQ(all.n, N_EVENTS);
+	fixture_wait(&s->f, &s->gone);
+	listen_to(s, &some, "/events");
+	CHECK_OK(some.rc, some.e);
+	CHECK_EQ(some.status, 200);
+	CHECK_EQ(some.n, 50);
+	fixture_wait(&s->f, &s->gone);
+	CHECK_EQ(s->n_gone, 2);
+	listen_to(s, &none, "/nowhere");
+	CHECK_OK(none.rc, none.e);
+	CHECK_EQ(none.status, 404);
+	CHECK_EQ(none.n, 0);
+}
+
+/* Opens a stream that does not end by itself, with a bare socket. */
+static int open_forever(struct state *s)
+{
+	int fd;
+
+	s->streaming = s->gone = false;
+	fd = raw_open(&s->f, "GET /forever HTTP/1.1\r\nHost: x\r\n\r\n");
+	fixture_wait(&s->f, &s->streaming);
+	return fd;
+}
+
+static void test_client_leaves(struct state *s)
+{
+	struct buf got = BUF_INIT;
+	int fd = open_forever(s);
+
+	CHECK(raw_read(fd, "event: first\ndata: {}\n\n", &got));
+	close(fd);
+	for (int i = 0; i < 3000 && !s->gone; i++) {
+		http_stream_send(s->stream, "tick", "{}");
+		loop_turn(s->f.loop, 10);
+	}
+	CHECK(s->gone);
+	buf_release(&got);
+}
+
+static void test_client_does_not_read(struct state *s)
+{
+	char *data = xcalloc(1, 65536);
+	int fd = open_forever(s);
+	int before = s->n_gone;
+
+	memset(data, 'x', 65535);
+	for (int i = 0; i < 3000 && !s->gone; i++) {
+		http_stream_send(s->stream, "tick", data);
+		loop_turn(s->f.loop, 0);
+	}
+	CHECK(s->gone);
+	CHECK_EQ(s->n_gone, before + 1);
+	close(fd);
+	free(data);
+}
+
+/* Events made one at a time, each read before the next: suspend and resume by turns. */
+static void test_one_by_one(struct state *s)
+{
+	struct buf got = BUF_INIT;
+	char text[64], number[16];
+	int fd = open_forever(s);
+
+	for (int i = 0; i < 300; i++) {
+		snprintf(number, sizeof(number), "%d", i);
+		snprintf(text, sizeof(text), "event: tick\ndata: %d\n\n", i);
+		http_stream_send(s->stream, "tick", number);
+		buf_reset(&got);
+		CHECK(raw_read(fd, text, &got));
+	}
+	close(fd);
+	http_stream_end(s->stream);
+	fixture_wait(&s->f, &s->gone);
+	buf_release(&got);
+}
+
+/* ---- the end, and bad company ---- */
+
+static void test_garbage(struct state *s)
+{
+	static const char *const bad[] = {
+		"\x16\x03\x01\x02\x01\x01\r\n\r\n",
+		"GET\r\n\r\n",
+		"GET /hello HTTP/9.9\r\n\r\n",
+		"GET /hello HTTP/1.1\r\nno colon here\r\n\r\n",
+		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+		"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	};
+	struct job j = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct buf reply = BUF_INIT;
+		int fd = raw_open(&s->f, bad[i]);
+
+		shutdown(fd, SHUT_WR);
+		while (!raw_read(fd, "\n", &reply) && reply.len)
+			;
+		close(fd);
+		buf_release(&reply);
+	}
+	CHECK_EQ(job_run(&s->f, &j, "GET", "/hello"), 200);
+	job_end(&j);
+}
+
+/* A client that left while the loop held its request: answering is still fine. */
+static void test_leaves_while_held(struct state *s)
+{
+	int fd;
+
+	s->n_held = 0;
+	s->want_held = 1;
+	s->all_held = false;
+	fd = raw_open(&s->f, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+	fixture_wait(&s->f, &s->all_held);
+	close(fd);
+	http_answer_error(s->held[0], 500, "too late");
+}
+
+static void test_free_while_busy(void)
+{
+	struct state s;
+	struct job jobs[4] = { 0 };
+	int fd;
+
+	start(&s);
+	fd = open_forever(&s);
+	s.want_held = 4;
+	for (int i = 0; i < 4; i++)
+		job_start(&s.f, &jobs[i], "GET", "/hold");
+	fixture_wait(&s.f, &s.all_held);
+	http_server_free(s.f.server);
+	s.f.server = NULL;
+	CHECK(s.gone);
+	for (int i = 0; i < 4; i++) {
+		fixture_wait(&s.f, &jobs[i].done);
+		CHECK_OK(jobs[i].rc, jobs[i].e);
+		CHECK_EQ(jobs[i].status, 503);
+		job_end(&jobs[i]);
+	}
+	http_answer(s.held[0], 200, "text/plain", "x", 1);
+	http_answer_error(s.held[1], 500, "x");
+	http_answer_fd(s.held[2], dup(s.file), FILE_BYTES, "text/plain", NULL);
+	CHECK(!http_answer_stream(s.held[3], on_gone, &s));
+	CHECK_EQ(s.n_gone, 1);
+	close(fd);
+	stop(&s);
+}
+
+/* Requests that were posted and never delivered. */
+static void test_free_at_once(void)
+{
+	struct state s;
+	int fds[8];
+
+	start(&s);
+	for (int i = 0; i < 8; i++)
+		fds[i] = raw_open(&s.f, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+	stop(&s);
+	for (int i = 0; i < 8; i++)
+		close(fds[i]);
+}
+
+/* ---- TLS ---- */
+
+static void make_certificate(const char *folder)
+{
+	char *command = xasprintf(
+		"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+		"-days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 "
+		"-keyout %s/key -out %s/cert 2>/dev/null",
+		folder, folder);
+
+	CHECK_EQ(system(command), 0);
+	free(command);
+}
+
+static void test_tls(void)
+{
+	char folder[] = "/tmp/tutti-tls-XXXXXX";
+	char cert[64], key[64];
+	struct http_server_opts opts = { "127.0.0.1:0", cert, key, 2 };
+	struct http_server *bad;
+	struct state s = { .file = make_file() };
+	struct job j = { .call.ca_file = cert };
+	struct err e;
+	int status;
+
+	CHECK(mkdtemp(folder));
+	snprintf(cert, sizeof(cert), "%s/cert", folder);
+	snprintf(key, sizeof(key), "%s/key", folder);
+	make_certificate(folder);
+	fixture_start(&s.f, &opts, handle, &s);
+	CHECK_EQ(job_run(&s.f, &j, "GET", "/file"), 200);
+	CHECK_EQ(j.answer.len, FILE_BYTES);
+	j.call.ca_file = NULL; /* whom the system believes; not us */
+	CHECK_EQ(http_call(&j.call, &status, &j.answer, &e), ERR_PEER);
+	CHECK(strstr(e.msg, "not trusted"));
+	opts.key_file = cert;
+	CHECK(http_server_new(&bad, s.f.loop, &opts, handle, &s, &status, &e) < 0);
+	opts.key_file = NULL;
+	CHECK_EQ(http_server_new(&bad, s.f.loop, &opts, handle, &s, &status, &e), ERR_INVALID);
+	opts.key_file = "/nonexistent";
+	CHECK_EQ(http_server_new(&bad, s.f.loop, &opts, handle, &s, &status, &e), ERR_NOT_FOUND);
+	job_end(&j);
+	stop(&s);
+	unlink(cert);
+	unlink(key);
+	rmdir(folder);
+}
+
+static void test_address_in_use(struct state *s)
+{
+	char address[32];
+	struct http_server_opts opts = { .address = address, .threads = 2 };
+	struct http_server *second;
+	struct err e = { 0 };
+	int port;
+
+	snprintf(address, sizeof(address), "127.0.0.1:%d", s->f.port);
+	CHECK_EQ(http_server_new(&second, s->f.loop, &opts, handle, s, &port, &e), ERR_BUSY);
+	CHECK(strstr(e.msg, address));
+	opts.address = "nonsense";
+	CHECK_EQ(http_server_new(&second, s->f.loop, &opts, handle, s, &port, &e), ERR_INVALID);
+}
+
+int main(void)
+{
+	struct state s;
+
+	start(&s);
+	test_get(&s);
+	test_errors(&s);
+	test_long_query(&s);
+	test_post(&s);
+	test_chunked_post(&s);
+	test_parallel(&s);
+	test_ranges(&s);
+	test_headers(&s);
+	test_head(&s);
+	test_events(&s);
+	test_client_leaves(&s);
+	test_client_does_not_read(&s);
+	test_one_by_one(&s);
+	test_garbage(&s);
+	test_leaves_while_held(&s);
+	test_address_in_use(&s);
+	stop(&s);
+	test_free_while_busy();
+	test_free_at_once();
+	test_tls();
+	return 0;
+}
