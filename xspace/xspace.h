@@ -20,6 +20,14 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* ---- limits: ERR_LIMIT beyond ---- */
+
+#define XS_MAX_PLANES 65536 /* of one XSpace */
+#define XS_MAX_LINES  524288 /* of one XSpace */
+#define XS_MAX_STATS  65536 /* of one event that is read with its stats */
+#define XS_MAX_SPAN   (16 << 20) /* bytes of one event, name or value that is read through a window */
+#define XS_MAX_TEXTS  1000 /* errors or warnings that a merge keeps; further ones are counted */
+
 /* ---- bytes in and out ---- */
 
 /* Random-access input. `read` fills buf with exactly len bytes from offset, or fails. */
@@ -27,7 +35,8 @@ struct xs_source {
 	int (*read)(void *arg, uint64_t offset, void *buf, size_t len, struct err *e);
 	void *arg;
 	uint64_t size;
-	const uint8_t *memory;	/* set when the bytes are in memory: `read` is not used */
+	const uint8_t *memory; /* set when the bytes are in memory: `read` is not used */
+	size_t window_bytes; /* read at a time at most; 0 = 1 MiB */
 };
 
 struct xs_source xs_source_memory(const void *data, size_t len);
@@ -48,38 +57,41 @@ struct xs_stat {
 	enum xs_stat_kind kind;
 	union {
 		double d;
-		uint64_t u;		/* XS_UINT, and XS_REF: an id in the plane's stat metadata */
+		uint64_t u; /* XS_UINT, and XS_REF: an id in the plane's stat metadata */
 		int64_t i;
 	};
-	const uint8_t *bytes;		/* XS_STR, XS_BYTES; borrowed for the callback, no NUL */
+	const uint8_t *bytes; /* XS_STR, XS_BYTES; borrowed for the callback, no NUL */
 	size_t len;
 };
 
 struct xs_plane {
-	uint64_t index;			/* 0, 1, ... in the file */
+	uint64_t index; /* 0, 1, ... in the file */
 	int64_t id;
-	const char *name;		/* NUL-terminated, cut at 1023 bytes; borrowed */
+	const char *name; /* NUL-terminated, cut at 1023 bytes; borrowed */
 };
 
 struct xs_line {
 	int64_t id, display_id;
-	const char *name;		/* NUL-terminated, cut at 1023 bytes; borrowed */
-	const char *display_name;	/* "" if none */
+	const char *name; /* NUL-terminated, cut at 1023 bytes; borrowed */
+	const char *display_name; /* "" if none */
 	int64_t timestamp_ns;
 };
 
 struct xs_event {
 	int64_t metadata_id;
-	bool is_aggregate;		/* num_occurrences is set: the event has no time */
+	bool is_aggregate; /* num_occurrences is set: the event has no time */
 	int64_t offset_ps, duration_ps, num_occurrences;
-	const struct xs_stat *stats;	/* decoded only if the visitor wants stats */
+	const struct xs_stat *stats; /* decoded only if the visitor wants stats */
 	size_t n_stats;
 };
 
 /*
- * What a reading visits, in the file's order of planes; within a plane: plane_begin, then metadata
- * and plane stats, then each line (line_begin, events, line_end), then plane_end, whatever their order
- * on the wire. Members may be NULL. A negative return stops the reading and is returned.
+ * What a reading visits, in the file's order of planes; within a plane: plane_begin, then stat
+ * metadata, event metadata, plane stats, then each line (line_begin, events, line_end), then
+ * plane_end, whatever their order on the wire. Members may be NULL: what nobody visits is hopped over,
+ * not checked. A negative return stops the reading and is returned. Of a singular field that is there
+ * several times the last one counts; unknown fields are skipped. Texts are as found: the bytes may
+ * be any, UTF-8 or not.
  */
 struct xs_visitor {
 	int (*plane_begin)(void *arg, const struct xs_plane *p);
@@ -92,7 +104,7 @@ struct xs_visitor {
 	int (*plane_end)(void *arg);
 	/* XSpace.errors (2), .warnings (3), .hostnames (4), after the planes. */
 	int (*text)(void *arg, int field, const char *s, size_t len);
-	bool want_stats;		/* decode the stats of events, too */
+	bool want_stats; /* decode the stats of events, too */
 };
 
 MUST_CHECK int xs_read(const struct xs_source *in, const struct xs_visitor *v, void *arg,
@@ -101,8 +113,8 @@ MUST_CHECK int xs_read(const struct xs_source *in, const struct xs_visitor *v, v
 /* What a file holds, in one reading. */
 struct xs_summary {
 	uint64_t planes, lines, events;
-	int64_t first_ns, last_ns;	/* of timed events; 0, 0 if there is none */
-	uint64_t profile_start_ns;	/* Task Environment, Unix ns; 0 if absent */
+	int64_t first_ns, last_ns; /* of timed events; 0, 0 if there is none */
+	uint64_t profile_start_ns; /* Task Environment, Unix ns; 0 if absent */
 	uint64_t profile_stop_ns;
 };
 MUST_CHECK int xs_summarize(const struct xs_source *in, struct xs_summary *out, struct err *e);
@@ -112,12 +124,13 @@ MUST_CHECK int xs_summarize(const struct xs_source *in, struct xs_summary *out, 
 /*
  * Builds one XSpace plane by plane, line by line. Events of a line are given in order of time.
  * Names are interned per plane: the same name has the same metadata id. Zero values of oneofs are
- * written out, map keys equal ids, ids start at 1.
+ * written out, map keys equal ids, ids start at 1. Text that is not UTF-8 gets a '?' for each wrong
+ * byte, since C++ readers refuse a whole file for one of them.
  */
 struct xs_builder;
 
 struct xs_builder *xs_builder_new(void);
-void xs_builder_free(struct xs_builder *b);	/* NULL is fine */
+void xs_builder_free(struct xs_builder *b); /* NULL is fine */
 
 /* One plane, then its lines, one at a time; a new plane or line ends the one before. */
 void xs_plane(struct xs_builder *b, int64_t id, const char *name);
@@ -132,7 +145,7 @@ void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t
 void xs_stat_int(struct xs_builder *b, const char *name, int64_t v);
 void xs_stat_uint(struct xs_builder *b, const char *name, uint64_t v);
 void xs_stat_double(struct xs_builder *b, const char *name, double v);
-void xs_stat_str(struct xs_builder *b, const char *name, const char *v);	/* interned as a ref */
+void xs_stat_str(struct xs_builder *b, const char *name, const char *v); /* interned as a ref */
 void xs_stat_bytes(struct xs_builder *b, const char *name, const void *v, size_t len);
 
 /* Top-level texts. */
@@ -148,23 +161,35 @@ void xs_finish(struct xs_builder *b, struct buf *out);
 /* New time of a line from its old timestamp_ns. Called once per line. */
 typedef int64_t (*xs_map_fn)(void *arg, int64_t timestamp_ns);
 
+/*
+ * With a window, an event's new time decides what becomes of it:
+ *   - wholly inside [0, window_ns], instants before its end: copied verbatim;
+ *   - overlapping it: clipped, that is, offset and duration are those of the part inside;
+ *   - outside: cut out;
+ *   - aggregates have no time and are kept.
+ * A line that loses its last event is left out; one that had none before is kept. No line begins
+ * before 0: one that did is written with timestamp 0, its events' offsets hold the difference. All
+ * else is copied verbatim, XLine.duration_ps and metadata that nobody refers to any more included.
+ */
 struct xs_rebase {
-	xs_map_fn map;
+	xs_map_fn map; /* NULL: times stay */
 	void *arg;
-
-	/* Drop events that are not wholly inside [0, window_ns) of the new time; 0 = keep all.
-	 * Aggregates have no time and are kept. */
-	int64_t window_ns;
+	int64_t window_ns; /* 0 = no window: lines are moved, to before 0 as well, and that is all */
 };
 
 struct xs_counts {
-	uint64_t planes, lines, events;		/* written */
-	uint64_t trimmed;			/* events dropped by the window */
-	uint64_t bytes;				/* written */
+	uint64_t planes, lines, events; /* written */
+	uint64_t clipped; /* events of these that the window shortened */
+	uint64_t trimmed; /* events dropped by the window */
+	uint64_t bytes; /* written */
 };
 
-/* Moves every line's timestamp_ns and copies everything else verbatim. `counts` may be NULL. With
- * window_ns = 0 events are hopped over, not looked into, and not counted. */
+/*
+ * Moves every line's timestamp_ns and copies everything else verbatim. `counts` may be NULL. With
+ * window_ns = 0 events are hopped over: not looked into, not counted. The input is walked to its end
+ * before the first byte is written, so a malformed one leaves no half output behind (what the
+ * source's `read` and the sink's `write` refuse may). The source must not change meanwhile.
+ */
 MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *how,
 			 const struct xs_sink *out, struct xs_counts *counts, struct err *e);
 
@@ -174,33 +199,38 @@ MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *how
 struct xs_input {
 	struct xs_source source;
 	struct xs_rebase rebase;
-	int64_t pid;			/* of the process it came from; 0 = Tutti's own planes */
-	const char *label;		/* put before its warnings and errors: "jax 4711" */
+	int64_t pid; /* of the process it came from; 0 = Tutti's own planes */
+	const char *label; /* put before its warnings and errors: "jax 4711" */
 };
 
 struct xs_host {
-	const char *hostname;		/* the file's only hostname */
+	const char *hostname; /* the file's only hostname */
 
 	/* Task Environment is written anew: these, plus the plane stats added through `environment`. */
-	uint64_t profile_start_ns, profile_stop_ns;	/* T0 and T1, Unix ns */
-	const void *profile_options;			/* serialized ProfileOptions, or NULL */
+	uint64_t profile_start_ns, profile_stop_ns; /* T0 and T1, Unix ns */
+	const void *profile_options; /* serialized ProfileOptions, or NULL */
 	size_t profile_options_len;
 
 	/* Adds further plane stats (clock_offset_ns, ...) with xs_stat_*(); may be NULL. */
 	void (*environment)(void *arg, struct xs_builder *b);
 	void *arg;
 
-	const char *const *warnings, *const *errors;	/* NULL-terminated, or NULL */
+	const char *const *warnings, *const *errors; /* NULL-terminated, or NULL */
 };
 
 /*
  * Merges the inputs into one XSpace by XProf's rules (reference: docs/wire.md):
  *   - exactly one plane is called "/host:CPU": of the first input that has one, processes (pid != 0)
- *     before Tutti's own; the others become "/host:CPU [<pid>]", ours "/host:CPU samples" and so on;
- *   - other names that meet are told apart by " [<pid>]"; device planes keep their kind and get the
- *     next free number, with ids unique and within XProf's ranges;
+ *     before Tutti's own; the others become "/host:CPU [<pid>]", ours "/host:CPU samples";
+ *   - other names that meet are told apart by " [<pid>]", and by " #2" where that does not help;
+ *   - /device:GPU:<n> and TPU planes whose number is taken get the next free one, the same for all
+ *     planes of that device in that input; ids of device planes are unique and, as long as there are
+ *     such, within what XProf shows: 499 for GPU and TPU together, 199 for CUSTOM;
  *   - each input's Task Environment and hostnames are dropped, errors and warnings kept, labelled and
- *     without repeats; planes of a process get the int64 stat process_id if they lack it.
+ *     without repeats, XS_MAX_TEXTS of each;
+ *   - planes of a process get the int64 stat process_id if they lack it.
+ * Names, ids and that stat are spliced in; all else is as xs_rebase() leaves it. Order: planes by
+ * input, then Task Environment and texts. Counts are sums over everything written.
  */
 MUST_CHECK int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host,
 			const struct xs_sink *out, struct xs_counts *counts, struct err *e);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The field numbers of tensorflow.profiler.XSpace, and for each message a table that tells the wire
+ * type its known fields must have. Private to xspace/.
+ */
+#ifndef XSPACE_SCHEMA_H
+#define XSPACE_SCHEMA_H
+
+#include <stdint.h>
+
+enum { XSPACE_PLANES = 1, XSPACE_ERRORS = 2, XSPACE_WARNINGS = 3, XSPACE_HOSTNAMES = 4 };
+
+enum {
+	XPLANE_ID = 1,
+	XPLANE_NAME = 2,
+	XPLANE_LINES = 3,
+	XPLANE_EVENT_METADATA = 4,
+	XPLANE_STAT_METADATA = 5,
+	XPLANE_STATS = 6,
+};
+
+enum {
+	XLINE_ID = 1,
+	XLINE_NAME = 2,
+	XLINE_TIMESTAMP_NS = 3,
+	XLINE_EVENTS = 4,
+	XLINE_DURATION_PS = 9,
+	XLINE_DISPLAY_ID = 10,
+	XLINE_DISPLAY_NAME = 11,
+};
+
+enum {
+	XEVENT_METADATA_ID = 1,
+	XEVENT_OFFSET_PS = 2,
+	XEVENT_DURATION_PS = 3,
+	XEVENT_STATS = 4,
+	XEVENT_NUM_OCCURRENCES = 5,
+};
+
+enum {
+	XSTAT_METADATA_ID = 1,
+	XSTAT_DOUBLE = 2,
+	XSTAT_UINT = 3,
+	XSTAT_INT = 4,
+	XSTAT_STR = 5,
+	XSTAT_BYTES = 6,
+	XSTAT_REF = 7,
+};
+
+/* An entry of a metadata map, and what XEventMetadata and XStatMetadata have in common. */
+enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
+enum { METADATA_ID = 1, METADATA_NAME = 2 };
+
+/* Indexed by field number: 1 + enum wire_type, or 0 for a field that we do not know. */
+#define SCHEMA_FIELDS 16
+extern const uint8_t schema_xspace[SCHEMA_FIELDS];
+extern const uint8_t schema_xplane[SCHEMA_FIELDS];
+extern const uint8_t schema_xline[SCHEMA_FIELDS];
+extern const uint8_t schema_xevent[SCHEMA_FIELDS];
+extern const uint8_t schema_xstat[SCHEMA_FIELDS];
+extern const uint8_t schema_entry[SCHEMA_FIELDS];
+extern const uint8_t schema_metadata[SCHEMA_FIELDS];
+
+#endif

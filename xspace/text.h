@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text from outside made fit for a proto3 string: C++ readers refuse a whole file for one byte
+ * that is not UTF-8. Private to xspace/.
+ */
+#ifndef XSPACE_TEXT_H
+#define XSPACE_TEXT_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+
+/* `s` itself if its `len` bytes are UTF-8, else a copy of that length in `scratch`, with '?' for each
+ * wrong byte: borrowed until the next change of `scratch`. */
+const char *text_clean(const char *s, size_t len, struct buf *scratch);
+
+#endif
