@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks over the tree of a file:// store: the listing and the sweep. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "storage/folder.h"
+#include "storage/kinds.h"
+
+/* Entries of one folder; a folder's name has a '/' behind it, which makes it sort as its keys do. */
+struct names {
+	char **items;
+	size_t n;
+	size_t cap;
+};
+
+static void names_add(struct names *names, char *take)
+{
+	if (names->n == names->cap) {
+		names->cap = names->cap ? 2 * names->cap : 64;
+		names->items = xrealloc(names->items, names->cap * sizeof(*names->items));
+	}
+	names->items[names->n++] = take;
+}
+
+static void names_release(struct names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->items[i]);
+	free(names->items);
+}
+
+static int names_order(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* DT_DIR, DT_REG or something we leave alone; asks the inode where the folder does not say. */
+static unsigned char entry_type(int folder, const struct dirent *entry)
+{
+	struct stat st;
+
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type;
+	if (fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
+		return DT_UNKNOWN;
+	return S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_UNKNOWN;
+}
+
+struct listing {
+	const char *prefix;
+	const char *after;
+	store_list_fn fn;
+	void *arg;
+	bool stopped;
+	char key[STORE_KEY_MAX + 1]; /* of the folder being listed, with its '/' */
+	size_t len;
+};
+
+/* May there be a key wanted at or below l->key + name? */
+static bool worth_a_look(struct listing *l, const char *name)
+{
+	size_t len = l->len + strlen(name);
+	size_t prefix_len = strlen(l->prefix);
+
+	if (len > STORE_KEY_MAX)
+		return false;
+	memcpy(l->key + l->len, name, len - l->len + 1);
+	if (l->key[len - 1] != '/')
+		return store_listed(l->key, l->prefix, l->after);
+	return !strncmp(l->key, l->prefix, len < prefix_len ? len : prefix_len) &&
+	       (!l->after || strncmp(l->key, l->after, len) >= 0);
+}
+
+static int read_names(struct listing *l, DIR *dir, struct names *names, struct err *e)
+{
+	struct dirent *entry;
+
+	while ((errno = 0, entry = readdir(dir))) {
+		unsigned char type;
+		char *name;
+
+		if (!store_part_ok(entry->d_name, strlen(entry->d_name)))
+			continue;
+		type = entry_type(dirfd(dir), entry);
+		if (type != DT_DIR && type != DT_REG)
+			continue;
+		name = xasprintf("%s%s", entry->d_name, type == DT_DIR ? "/" : "");
+		if (worth_a_look(l, name))
+			names_add(names, name);
+		else
+			free(name);
+	}
+	if (errno)
+		return err_errno(e, "read folder \"%.*s\"", (int)(l->len < 80 ? l->len : 80),
+				 l->key);
+	qsort(names->items, names->n, sizeof(*names->items), names_order);
+	return 0;
+}
+
+static int list_folder(struct listing *l, int take_fd, struct err *e);
+
+/* What vanished since its folder was read is left out. */
+static int list_subfolder(struct listing *l, int folder, const char *name, struct err *e)
+{
+	int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		return list_folder(l, fd, e);
+	return errno == ENOENT ? 0 : err_errno(e, "open folder \"%.80s\"", l->key);
+}
+
+static int list_entry(struct listing *l, int folder, char *name, struct err *e)
+{
+	size_t outer = l->len;
+	size_t len = strlen(name);
+	struct store_stat st;
+	int rc = 0;
+
+	memcpy(l->key + outer, name, len + 1);
+	if (name[len - 1] == '/') {
+		l->len += len;
+		name[len - 1] = '\0'; /* "link/" would follow a link in spite of O_NOFOLLOW */
+		rc = list_subfolder(l, folder, name, e);
+		l->len = outer;
+	} else if (!folder_stat(folder, name, &st)) {
+		l->stopped = !l->fn(l->arg, l->key, &st);
+	}
+	return rc;
+}
+
+static int list_folder(struct listing *l, int take_fd, struct err *e)
+{
+	struct names names = { 0 };
+	DIR *dir = fdopendir(take_fd);
+	int rc;
+
+	if (!dir) {
+		rc = err_errno(e, "fdopendir");
+		close(take_fd);
+		return rc;
+	}
+	rc = read_names(l, dir, &names, e);
+	for (size_t i = 0; !rc && !l->stopped && i < names.n; i++)
+		rc = list_entry(l, dirfd(dir), names.items[i], e);
+	names_release(&names);
+	closedir(dir);
+	return rc;
+}
+
+int folder_list(int root, const char *prefix, const char *after, store_list_fn fn, void *arg,
+		struct err *e)
+{
+	struct listing l = { .prefix = prefix, .after = after, .fn = fn, .arg = arg };
+	const char *leaf;
+	/* Straight to the folder the prefix names: its neighbours may be many. */
+	int fd = folder_of(root, prefix, false, &leaf);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : err_errno(e, "open folder");
+	l.len = (size_t)(leaf - prefix);
+	memcpy(l.key, prefix, l.len);
+	return list_folder(&l, fd, e);
+}
+
+static bool sweep_file(int folder, const char *name, int64_t before_ns)
+{
+	struct store_stat st;
+
+	return !strncmp(name, STORE_TEMP_PREFIX, strlen(STORE_TEMP_PREFIX)) &&
+	       !folder_stat(folder, name, &st) && st.modified_ns < before_ns &&
+	       !unlinkat(folder, name, 0);
+}
+
+static size_t sweep_folder(int take_fd, int64_t before_ns);
+
+static size_t sweep_entry(int folder, const struct dirent *entry, int64_t before_ns)
+{
+	unsigned char type = entry_type(folder, entry);
+	size_t swept;
+	int fd;
+
+	if (type == DT_REG)
+		return sweep_file(folder, entry->d_name, before_ns);
+	if (type != DT_DIR || !store_part_ok(entry->d_name, strlen(entry->d_name)))
+		return 0;
+	fd = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	swept = fd < 0 ? 0 : sweep_folder(fd, before_ns);
+	if (swept > 0)
+		unlinkat(folder, entry->d_name, AT_REMOVEDIR); /* fails if not empty: good */
+	return swept;
+}
+
+static size_t sweep_folder(int take_fd, int64_t before_ns)
+{
+	DIR *dir = fdopendir(take_fd);
+	struct dirent *entry;
+	size_t swept = 0;
+
+	if (!dir) {
+		close(take_fd);
+		return 0;
+	}
+	while ((entry = readdir(dir)))
+		swept += sweep_entry(dirfd(dir), entry, before_ns);
+	closedir(dir);
+	return swept;
+}
+
+size_t folder_sweep(int root, int64_t before_ns)
+{
+	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? 0 : sweep_folder(fd, before_ns);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the back ends share with store.c and nobody else sees. */
+#ifndef STORAGE_KINDS_H
+#define STORAGE_KINDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "storage/store.h"
+
+extern const struct store_ops store_file_ops;
+extern const struct store_ops store_mem_ops;
+
+/* May this stand between two '/' of a key? */
+bool store_part_ok(const char *part, size_t len);
+
+#define STORE_TEMP_PREFIX ".tmp-"
+
+/* Writes the body to `fd` from its position on; a file ending before `len` is ERR_INVALID. */
+MUST_CHECK int store_body_write(const struct store_body *body, int fd, struct err *e);
+/* The error for a body whose file ended after `done` bytes. */
+int store_body_short(const struct store_body *body, uint64_t done, struct err *e);
+MUST_CHECK int store_write_all(int fd, const void *data, uint64_t len, struct err *e);
+
+/* Does `key` belong into a listing of `prefix` after `after`? */
+bool store_listed(const char *key, const char *prefix, const char *after);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * file://: an object is a file, its key the path below the root. A put writes a hidden temporary
+ * file beside the final name and renames it when all is on disk, so a reader has one file or the
+ * other open and a crash leaves a leftover, never half an object.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "storage/folder.h"
+#include "storage/kinds.h"
+
+#define LEFTOVER_AGE_NS (3600 * NS_PER_S)
+#define PUT_TRIES	16 /* against removals that take the folder away meanwhile */
+
+struct store_file {
+	struct store base;
+	char *path;
+	int root;
+};
+
+static struct store_file *to_file(struct store *s)
+{
+	assert(s->ops == &store_file_ops);
+	return (struct store_file *)s;
+}
+
+static void sync_path(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+	}
+}
+
+/* mkdir -p, and each new folder lasts. The root is the operator's word: links in it are followed. */
+static int make_root(const char *path, struct err *e)
+{
+	char *parent;
+	int rc = 0;
+
+	if (!access(path, F_OK))
+		return 0;
+	parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+	if (parent[0])
+		rc = make_root(parent, e);
+	if (!rc && mkdir(path, 0755) && errno != EEXIST)
+		rc = err_errno(e, "make folder \"%.120s\"", path);
+	if (!rc)
+		sync_path(parent[0] ? parent : "/");
+	free(parent);
+	return rc;
+}
+
+static void file_free(struct store *store)
+{
+	struct store_file *s = to_file(store);
+
+	if (s->root >= 0)
+		close(s->root);
+	free(s->path);
+	free(s);
+}
+
+static void sweep(const struct store_file *s)
+{
+	size_t n = folder_sweep(s->root, now_real_ns() - LEFTOVER_AGE_NS);
+
+	if (n > 0)
+		log_info("STORE-SWEPT", "path=\"%s\" leftovers=%zu", s->path, n);
+}
+
+static int file_open(struct store **out, const char *rest, struct err *e)
+{
+	struct store_file *s;
+	size_t len = strlen(rest);
+	int rc;
+
+	while (len > 1 && rest[len - 1] == '/')
+		len--;
+	if (rest[0] != '/' || len < 2)
+		return err_set(e, ERR_INVALID,
+			       "needs an absolute folder, as in file:///var/lib/tutti");
+	s = xcalloc(1, sizeof(*s));
+	s->base.ops = &store_file_ops;
+	s->path = xstrndup(rest, len);
+	s->base.directory = s->path;
+	s->root = -1;
+	rc = make_root(s->path, e);
+	if (rc)
+		goto out;
+	s->root = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->root < 0) {
+		rc = err_errno(e, "open folder");
+		goto out;
+	}
+	sweep(s);
+	*out = &s->base;
+	s = NULL;
+out:
+	if (s)
+		file_free(&s->base);
+	return rc;
+}
+
+/* A new file in `folder` under a name no key and no XProf pattern matches. */
+static int temp_open(int folder, char name[32])
+{
+	uint64_t id;
+
+	random_bytes(&id, sizeof(id));
+	snprintf(name, 32, STORE_TEMP_PREFIX "%016" PRIx64, id);
+	return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+}
+
+static int rename_new(int folder, const char *from, const char *to)
+{
+	if (!renameat2(folder, from, folder, to, RENAME_NOREPLACE))
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -1;
+	/* A file system without it: a link fails in the same way where the name is taken. */
+	if (linkat(folder, from, folder, to, 0))
+		return -1;
+	unlinkat(folder, from, 0);
+	return 0;
+}
+
+/* Gives the finished file its name, then makes the name last. */
+static int temp_publish(int folder, const char *temp, const char *leaf, unsigned int flags,
+			struct err *e)
+{
+	int rc = flags & STORE_CREATE ? rename_new(folder, temp, leaf)
+				      : renameat(folder, temp, folder, leaf);
+
+	if (rc && errno == EEXIST)
+		return err_set(e, ERR_EXISTS, "it is there already");
+	if (rc && errno == EISDIR)
+		return err_set(e, ERR_INVALID, "other keys have it as their folder");
+	if (rc)
+		return err_errno(e, "rename");
+	if (folder_sync(folder))
+		return err_errno(e, "fsync of the folder");
+	return 0;
+}
+
+static int temp_fill(int fd, const struct store_body *body, struct err *e)
+{
+	int rc = store_body_write(body, fd, e);
+
+	if (!rc && fsync(fd))
+		rc = err_errno(e, "fsync");
+	if (close(fd) && !rc)
+		rc = err_errno(e, "close");
+	return rc;
+}
+
+/* The folder and the temporary file in it. From then on nobody can remove the folder. */
+static int put_begin(const struct store_file *s, const char *key, const char **leaf, int *folder,
+		     char temp[32])
+{
+	for (int tries = PUT_TRIES;; tries--) {
+		int fd;
+
+		*folder = folder_of(s->root, key, true, leaf);
+		fd = *folder < 0 ? -1 : temp_open(*folder, temp);
+		if (fd >= 0)
+			return fd;
+		folder_close(*folder);
+		if (errno != ENOENT || tries == 0)
+			return -1;
+	}
+}
+
+static int file_put(struct store *store, const char *key, const struct store_body *body,
+		    unsigned int flags, struct err *e)
+{
+	struct store_file *s = to_file(store);
+	const char *leaf;
+	char temp[32];
+	int folder;
+	int fd = put_begin(s, key, &leaf, &folder, temp);
+	int rc;
+
+	if (fd < 0 && errno == ENOTDIR)
+		return err_set(e, ERR_INVALID, "one of its folders is an object or a link");
+	if (fd < 0)
+		return err_errno(e, "make a file in \"%.80s\"", s->path);
+	rc = temp_fill(fd, body, e);
+	if (!rc)
+		rc = temp_publish(folder, temp, leaf, flags, e);
+	if (rc) {
+		unlinkat(folder, temp, 0);
+		folder_prune(s->root, key);
+	}
+	folder_close(folder);
+	return rc;
+}
+
+/* As store_ops.open_fd; the message of ERR_NOT_FOUND is the same wherever on the way it ends. */
+static int object_open(struct store *store, const char *key, int *fd, struct store_stat *st,
+		       struct err *e)
+{
+	const char *leaf;
+	int folder = folder_of(to_file(store)->root, key, false, &leaf);
+
+	*fd = folder < 0 ? -1 : folder_open_file(folder, leaf, st);
+	folder_close(folder);
+	if (*fd >= 0)
+		return 0;
+	if (errno == ENOENT)
+		return err_set(e, ERR_NOT_FOUND, "there is no such object");
+	return err_errno(e, "open");
+}
+
+static int file_open_fd(struct store *store, const char *key, int *fd, uint64_t *size,
+			struct err *e)
+{
+	struct store_stat st;
+	int rc = object_open(store, key, fd, &st, e);
+
+	if (!rc)
+		*size = st.size;
+	return rc;
+}
+
+static int read_range(int fd, uint64_t offset, uint64_t len, struct buf *out, struct err *e)
+{
+	size_t before = out->len;
+
+	buf_reserve(out, len);
+	while (len > 0) {
+		ssize_t n = pread(fd, out->data + out->len, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			out->len = before;
+			out->data[before] = '\0';
+			return n < 0 ? err_errno(e, "read")
+				     : err_set(e, ERR_IO, "somebody cut the file short");
+		}
+		out->len += (size_t)n;
+		out->data[out->len] = '\0';
+		offset += (uint64_t)n;
+		len -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static int file_get(struct store *store, const char *key, uint64_t offset, uint64_t len,
+		    struct buf *out, uint64_t *size, struct err *e)
+{
+	struct store_stat st;
+	int fd;
+	int rc = object_open(store, key, &fd, &st, e);
+
+	if (rc)
+		return rc;
+	*size = st.size;
+	if (offset < st.size)
+		rc = read_range(fd, offset, len < st.size - offset ? len : st.size - offset, out,
+				e);
+	close(fd);
+	return rc;
+}
+
+static int file_list(struct store *store, const char *prefix, const char *after, store_list_fn fn,
+		     void *arg, struct err *e)
+{
+	return folder_list(to_file(store)->root, prefix, after, fn, arg, e);
+}
+
+static int file_remove(struct store *store, const char *key, struct err *e)
+{
+	struct store_file *s = to_file(store);
+	const char *leaf;
+	int folder = folder_of(s->root, key, false, &leaf);
+	int rc = 0;
+
+	if (folder < 0)
+		return errno == ENOENT ? 0 : err_errno(e, "open its folder");
+	/* EISDIR: a folder is no object, so there is nothing to remove. */
+	if (unlinkat(folder, leaf, 0) && errno != ENOENT && errno != EISDIR)
+		rc = err_errno(e, "unlink");
+	else if (folder_sync(folder))
+		rc = err_errno(e, "fsync of the folder");
+	folder_close(folder);
+	folder_prune(s->root, key);
+	return rc;
+}
+
+const struct store_ops store_file_ops = {
+	.scheme = "file",
+	.open = file_open,
+	.put = file_put,
+	.get = file_get,
+	.list = file_list,
+	.remove = file_remove,
+	.open_fd = file_open_fd,
+	.free = file_free,
+};

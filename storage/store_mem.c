@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mem://: an array of objects sorted by key, for tests and for fleets that keep nothing. The mutex
+ * is held for look-ups and copies, never while somebody's function runs.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "storage/kinds.h"
+
+struct object {
+	char *key;
+	uint8_t *data;
+	struct store_stat st;
+};
+
+struct store_mem {
+	struct store base;
+	pthread_mutex_t lock; /* of all below */
+	struct object **objects;
+	size_t n;
+	size_t cap;
+};
+
+static struct store_mem *to_mem(struct store *s)
+{
+	assert(s->ops == &store_mem_ops);
+	return (struct store_mem *)s;
+}
+
+static void object_free(struct object *o)
+{
+	if (o) {
+		free(o->key);
+		free(o->data);
+		free(o);
+	}
+}
+
+static int mem_open(struct store **out, const char *rest, struct err *e)
+{
+	struct store_mem *s = xcalloc(1, sizeof(*s));
+
+	(void)rest;
+	(void)e;
+	s->base.ops = &store_mem_ops;
+	pthread_mutex_init(&s->lock, NULL);
+	*out = &s->base;
+	return 0;
+}
+
+static void mem_free(struct store *store)
+{
+	struct store_mem *s = to_mem(store);
+
+	for (size_t i = 0; i < s->n; i++)
+		object_free(s->objects[i]);
+	free(s->objects);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+/* Where `key` is or belongs: the first place whose key is not less. Lock held. */
+static size_t place_of(const struct store_mem *s, const char *key)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(s->objects[mid]->key, key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* NULL if there is none. Lock held. */
+static struct object *find(const struct store_mem *s, const char *key)
+{
+	size_t i = place_of(s, key);
+
+	return i < s->n && !strcmp(s->objects[i]->key, key) ? s->objects[i] : NULL;
+}
+
+static int no_such(struct err *e)
+{
+	return err_set(e, ERR_NOT_FOUND, "there is no such object");
+}
+
+static int read_body(const struct store_body *body, uint8_t *out, struct err *e)
+{
+	uint64_t done = 0;
+
+	if (body->fd < 0) {
+		if (body->len > 0)
+			memcpy(out, body->data, body->len);
+		return 0;
+	}
+	while (done < body->len) {
+		ssize_t n = pread(body->fd, out + done, body->len - done,
+				  (off_t)(body->offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(e, "read the file to put");
+		if (n == 0)
+			return store_body_short(body, done, e);
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int object_new(struct object **out, const char *key, const struct store_body *body,
+		      struct err *e)
+{
+	struct object *o = xcalloc(1, sizeof(*o));
+	int rc;
+
+	o->key = xstrdup(key);
+	o->data = malloc(body->len ? body->len : 1); /* a size from outside: it may fail */
+	if (!o->data)
+		rc = err_set(e, ERR_LIMIT, "no memory for %llu bytes",
+			     (unsigned long long)body->len);
+	else
+		rc = read_body(body, o->data, e);
+	o->st.size = body->len;
+	o->st.modified_ns = now_real_ns();
+	if (rc) {
+		object_free(o);
+		return rc;
+	}
+	*out = o;
+	return 0;
+}
+
+/* Puts `*o` in its place and leaves in `*o` what it took the place of, or NULL. Lock held. */
+static void swap_in(struct store_mem *s, struct object **o)
+{
+	size_t i = place_of(s, (*o)->key);
+	struct object *old = NULL;
+
+	if (i < s->n && !strcmp(s->objects[i]->key, (*o)->key)) {
+		old = s->objects[i];
+	} else {
+		if (s->n == s->cap) {
+			s->cap = s->cap ? 2 * s->cap : 16;
+			s->objects = xrealloc(s->objects, s->cap * sizeof(struct object *));
+		}
+		memmove(s->objects + i + 1, s->objects + i, (s->n - i) * sizeof(struct object *));
+		s->n++;
+	}
+	s->objects[i] = *o;
+	*o = old;
+}
+
+static int mem_put(struct store *store, const char *key, const struct store_body *body,
+		   unsigned int flags, struct err *e)
+{
+	struct store_mem *s = to_mem(store);
+	struct object *o = NULL;
+	int rc = object_new(&o, key, body, e);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&s->lock);
+	if ((flags & STORE_CREATE) && find(s, key))
+		rc = err_set(e, ERR_EXISTS, "it is there already");
+	else
+		swap_in(s, &o);
+	pthread_mutex_unlock(&s->lock);
+	object_free(o);
+	return rc;
+}
+
+static int mem_get(struct store *store, const char *key, uint64_t offset, uint64_t len,
+		   struct buf *out, uint64_t *size, struct err *e)
+{
+	struct store_mem *s = to_mem(store);
+	struct object *o;
+	int rc = 0;
+
+	pthread_mutex_lock(&s->lock);
+	o = find(s, key);
+	if (o) {
+		uint64_t left = offset < o->st.size ? o->st.size - offset : 0;
+
+		*size = o->st.size;
+		if (left > 0)
+			buf_add(out, o->data + offset, len < left ? len : left);
+	} else {
+		rc = no_such(e);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+/* Copies out the first key of the listing that is behind `after`; false if there is none. */
+static bool next_listed(struct store_mem *s, const char *prefix, const char *after,
+			char key[STORE_KEY_MAX + 1], struct store_stat *st)
+{
+	bool found;
+	size_t i;
+
+	pthread_mutex_lock(&s->lock);
+	i = place_of(s, after && strcmp(after, prefix) > 0 ? after : prefix);
+	if (i < s->n && after && !strcmp(s->objects[i]->key, after))
+		i++;
+	found = i < s->n && store_listed(s->objects[i]->key, prefix, after);
+	if (found) {
+		snprintf(key, STORE_KEY_MAX + 1, "%s", s->objects[i]->key);
+		*st = s->objects[i]->st;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return found;
+}
+
+static int mem_list(struct store *store, const char *prefix, const char *after, store_list_fn fn,
+		    void *arg, struct err *e)
+{
+	char keys[2][STORE_KEY_MAX + 1];
+	struct store_stat st;
+	int i = 0;
+
+	(void)e;
+	while (next_listed(to_mem(store), prefix, after, keys[i], &st) && fn(arg, keys[i], &st)) {
+		after = keys[i];
+		i = !i;
+	}
+	return 0;
+}
+
+static int mem_remove(struct store *store, const char *key, struct err *e)
+{
+	struct store_mem *s = to_mem(store);
+	struct object *o;
+
+	(void)e;
+	pthread_mutex_lock(&s->lock);
+	o = find(s, key);
+	if (o) {
+		size_t i = place_of(s, key);
+
+		s->n--;
+		memmove(s->objects + i, s->objects + i + 1, (s->n - i) * sizeof(struct object *));
+	}
+	pthread_mutex_unlock(&s->lock);
+	object_free(o);
+	return 0;
+}
+
+const struct store_ops store_mem_ops = {
+	.scheme = "mem",
+	.open = mem_open,
+	.put = mem_put,
+	.get = mem_get,
+	.list = mem_list,
+	.remove = mem_remove,
+	.free = mem_free,
+};
