@@ -97,7 +97,8 @@ static int read_names(struct listing *l, DIR *dir, struct names *names, struct e
 	if (errno)
 		return err_errno(e, "read folder \"%.*s\"", (int)(l->len < 80 ? l->len : 80),
 				 l->key);
-	qsort(names->items, names->n, sizeof(*names->items), names_order);
+	if (names->n > 1)
+		qsort(names->items, names->n, sizeof(*names->items), names_order);
 	return 0;
 }
 

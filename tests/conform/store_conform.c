@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/conform/store_conform.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "storage/store.h"
+#include "tests/lib/check.h"
+
+#define MIB ((size_t)1 << 20)
+
+static void put_text(struct store *s, const char *key, const char *text)
+{
+	struct err e;
+
+	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, &e), e);
+}
+
+static void check_text(struct store *s, const char *key, const char *text)
+{
+	struct buf b = BUF_INIT;
+	struct err e;
+	uint64_t size = 0;
+
+	CHECK_OK(store_get(s, key, 0, UINT64_MAX, &b, &size, &e), e);
+	CHECK_EQ(size, strlen(text));
+	CHECK_STR(buf_str(&b), text);
+	buf_release(&b);
+}
+
+static void drop(struct store *s, const char *key)
+{
+	struct err e;
+
+	CHECK_OK(store_remove(s, key, &e), e);
+}
+
+static void test_put_get(struct store *s)
+{
+	struct buf b = BUF_INIT;
+	struct err e;
+
+	CHECK_EQ(store_get(s, "a/none", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK(strstr(e.msg, "a/none"));
+	CHECK_EQ(b.len, 0);
+	put_text(s, "a/one", "first");
+	check_text(s, "a/one", "first");
+	put_text(s, "a/one", "second, and longer");
+	check_text(s, "a/one", "second, and longer");
+	put_text(s, "a/one", "3");
+	check_text(s, "a/one", "3");
+	CHECK_EQ(store_get(s, "a", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_get(s, "a/one/two", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	drop(s, "a/one");
+	buf_release(&b);
+}
+
+static void test_empty_object(struct store *s)
+{
+	struct err e;
+	uint64_t size = 7;
+	int fd;
+
+	CHECK_OK(store_put_bytes(s, "empty", NULL, 0, STORE_CREATE, &e), e);
+	check_text(s, "empty", "");
+	CHECK_OK(store_open_fd(s, "empty", &fd, &size, &e), e);
+	CHECK_EQ(size, 0);
+	close(fd);
+	drop(s, "empty");
+}
+
+static void test_create_only(struct store *s)
+{
+	struct err e;
+
+	CHECK_OK(store_put_bytes(s, "deep/er/manifest.json", "mine", 4, STORE_CREATE, &e), e);
+	CHECK_EQ(store_put_bytes(s, "deep/er/manifest.json", "yours", 5, STORE_CREATE, &e),
+		 ERR_EXISTS);
+	CHECK(strstr(e.msg, "manifest.json"));
+	check_text(s, "deep/er/manifest.json", "mine");
+	drop(s, "deep/er/manifest.json");
+	CHECK_OK(store_put_bytes(s, "deep/er/manifest.json", "again", 5, STORE_CREATE, &e), e);
+	drop(s, "deep/er/manifest.json");
+}
+
+static void check_range(struct store *s, uint64_t offset, uint64_t len, const char *want)
+{
+	struct buf b = BUF_INIT;
+	struct err e;
+	uint64_t size = 0;
+
+	buf_add_str(&b, "<");
+	CHECK_OK(store_get(s, "range", offset, len, &b, &size, &e), e);
+	CHECK_EQ(size, 10);
+	CHECK_STR(buf_str(&b) + 1, want);
+	buf_release(&b);
+}
+
+static void test_range(struct store *s)
+{
+	put_text(s, "range", "0123456789");
+	check_range(s, 0, 10, "0123456789");
+	check_range(s, 0, 3, "012");
+	check_range(s, 4, 3, "456");
+	check_range(s, 7, 3, "789");
+	check_range(s, 7, 4, "789");
+	check_range(s, 7, UINT64_MAX, "789");
+	check_range(s, 10, 5, "");
+	check_range(s, 11, 5, "");
+	check_range(s, UINT64_MAX, UINT64_MAX, "");
+	check_range(s, 3, 0, "");
+	drop(s, "range");
+}
+
+static void test_remove(struct store *s)
+{
+	struct err e;
+
+	put_text(s, "r/a/x", "1");
+	put_text(s, "r/b", "2");
+	drop(s, "r/a/x");
+	drop(s, "r/a/x");
+	drop(s, "r/never/was");
+	drop(s, "r");
+	check_text(s, "r/b", "2");
+	drop(s, "r/b");
+	CHECK_OK(store_put_bytes(s, "r", "a file where a folder was", 25, STORE_CREATE, &e), e);
+	drop(s, "r");
+}
+
+static void check_bad_key(struct store *s, const char *key)
+{
+	struct buf b = BUF_INIT;
+	struct err e;
+	int fd;
+
+	CHECK_EQ(store_check_key(key, &e), ERR_INVALID);
+	CHECK_EQ(store_put_bytes(s, key, "x", 1, 0, &e), ERR_INVALID);
+	CHECK_EQ(store_get(s, key, 0, 1, &b, NULL, &e), ERR_INVALID);
+	CHECK_EQ(store_remove(s, key, &e), ERR_INVALID);
+	CHECK_EQ(store_open_fd(s, key, &fd, &(uint64_t){ 0 }, &e), ERR_INVALID);
+	buf_release(&b);
+}
+
+static void test_bad_keys(struct store *s)
+{
+	static const char *const bad[] = {
+		"",	  "/",	     "/a",	  "a/",		"a//b", ".",	  "..",
+		"../a",	  "a/..",    "a/../b",	  "a/./b",	"a b",	"a\\b",	  "a\nb",
+		"a:b",	  "a\x7f",   "h\xc3\xa4", "a*",		"a?b",	"%2e%2e", "~",
+		".tmp-1", "a/.tmp-", "a,b",	  "a/.tmp-x/b", "$(a)", "a\"b",
+	};
+	char long_key[STORE_KEY_MAX + 2];
+	struct err e;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		check_bad_key(s, bad[i]);
+	memset(long_key, 'k', sizeof(long_key));
+	for (size_t i = 200; i < sizeof(long_key); i += 200)
+		long_key[i] = '/';
+	long_key[STORE_KEY_MAX + 1] = '\0';
+	check_bad_key(s, long_key);
+	long_key[STORE_KEY_MAX] = '\0';
+	CHECK_OK(store_put_bytes(s, long_key, "x", 1, 0, &e), e);
+	check_text(s, long_key, "x");
+	drop(s, long_key);
+	memset(long_key, 'p', STORE_PART_MAX + 1);
+	long_key[STORE_PART_MAX + 1] = '\0';
+	check_bad_key(s, long_key);
+	long_key[STORE_PART_MAX] = '\0';
+	put_text(s, long_key, "x");
+	drop(s, long_key);
+	put_text(s, "a/.cached_tools.json", "what XProf leaves");
+	drop(s, "a/.cached_tools.json");
+	put_text(s, "jit_f(12).hlo_proto.pb", "and this");
+	drop(s, "jit_f(12).hlo_proto.pb");
+}
+
+/* Listed keys, a space behind each; stops after `most`. */
+struct seen {
+	struct buf keys;
+	int most;
+	int n;
+};
+
+static bool note_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct seen *seen = arg;
+
+	CHECK_EQ(st->size, strlen(key));
+	CHECK(st->modified_ns > 0);
+	buf_addf(&seen->keys, "%s ", key);
+	return ++seen->n < seen->most;
+}
+
+static void check_list(struct store *s, const char *prefix, const char *after, int most,
+		       const char *want)
+{
+	struct seen seen = { .most = most };
+	struct err e;
+
+	CHECK_OK(store_list(s, prefix, after, note_key, &seen, &e), e);
+	CHECK_STR(buf_str(&seen.keys), want);
+	buf_release(&seen.keys);
+}
+
+/* Each object holds its key, so that a listing can check the size. */
+static const char *const listed[] = {
+	"m/a",	 "m/b(1)/x",  "m/b-c",	  "m/b-c/x", "m/b.pb", "m/b/1",
+	"m/b/2", "m/b/sub/9", "m/b/sub2", "m/b0/x",  "m/bb",   "n/z",
+};
+
+static void test_list(struct store *s)
+{
+	for (size_t i = ARRAY_SIZE(listed); i-- > 0;)
+		if (strcmp(listed[i], "m/b-c"))
+			put_text(s, listed[i], listed[i]);
+	check_list(s, "", NULL, 99,
+		   "m/a m/b(1)/x m/b-c/x m/b.pb m/b/1 m/b/2 m/b/sub/9 m/b/sub2 m/b0/x m/bb n/z ");
+	check_list(s, "m/b/", NULL, 99, "m/b/1 m/b/2 m/b/sub/9 m/b/sub2 ");
+	check_list(s, "m/b", NULL, 3, "m/b(1)/x m/b-c/x m/b.pb ");
+	check_list(s, "m/b/s", NULL, 99, "m/b/sub/9 m/b/sub2 ");
+	check_list(s, "m/bb", NULL, 99, "m/bb ");
+	check_list(s, "m/bb/", NULL, 99, "");
+	check_list(s, "n", NULL, 99, "n/z ");
+	check_list(s, "nothing/here", NULL, 99, "");
+	check_list(s, "", "m/b/2", 2, "m/b/sub/9 m/b/sub2 ");
+	check_list(s, "", "m/b/sub", 2, "m/b/sub/9 m/b/sub2 ");
+	check_list(s, "", "m/b/", 1, "m/b/1 ");
+	check_list(s, "", "m/b.pc", 1, "m/b/1 ");
+	check_list(s, "m/b/", "a", 1, "m/b/1 ");
+	check_list(s, "m/b/", "m/b/sub2", 99, "");
+	check_list(s, "m/b/", "z", 99, "");
+	for (size_t i = 0; i < ARRAY_SIZE(listed); i++)
+		drop(s, listed[i]);
+	check_list(s, "", NULL, 99, "");
+}
+
+static void test_list_bad_prefix(struct store *s)
+{
+	struct seen seen = { .most = 1 };
+	struct err e;
+
+	CHECK_EQ(store_list(s, "../", NULL, note_key, &seen, &e), ERR_INVALID);
+	CHECK_EQ(store_list(s, "/", NULL, note_key, &seen, &e), ERR_INVALID);
+	CHECK_EQ(store_list(s, "a//b", NULL, note_key, &seen, &e), ERR_INVALID);
+	check_list(s, "..", NULL, 9, "");
+	check_list(s, "a/..", NULL, 9, "");
+	check_list(s, ".tmp-", NULL, 9, "");
+}
+
+static bool drop_it(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)st;
+	drop(arg, key);
+	return true;
+}
+
+static void test_remove_while_listing(struct store *s)
+{
+	struct err e;
+
+	for (int i = 0; i < 50; i++) {
+		char key[32];
+
+		snprintf(key, sizeof(key), "gone/%d/%d", i % 7, i);
+		put_text(s, key, key);
+	}
+	CHECK_OK(store_list(s, "gone/", NULL, drop_it, s, &e), e);
+	check_list(s, "", NULL, 99, "");
+}
+
+/* A file of random bytes that no name leads to. */
+static int random_file(uint8_t *bytes, size_t len)
+{
+	int fd = memfd_create("body", MFD_CLOEXEC);
+
+	CHECK(fd >= 0);
+	for (size_t done = 0; done < len; done += 256)
+		random_bytes(bytes + done, len - done < 256 ? len - done : 256);
+	CHECK_EQ(write(fd, bytes, len), (ssize_t)len);
+	return fd;
+}
+
+static void check_bytes(struct store *s, const char *key, const uint8_t *want, size_t len)
+{
+	struct buf b = BUF_INIT;
+	struct err e;
+
+	CHECK_OK(store_get(s, key, 0, UINT64_MAX, &b, NULL, &e), e);
+	CHECK_EQ(b.len, len);
+	CHECK(!memcmp(b.data, want, len));
+	buf_release(&b);
+}
+
+static void test_put_from_fd(struct store *s)
+{
+	size_t len = 3 * MIB + 17;
+	uint8_t *bytes = xmalloc(len);
+	struct store_body body = { .fd = random_file(bytes, len), .offset = 12345 };
+	struct err e;
+
+	body.len = len - body.offset - 5;
+	CHECK_EQ(lseek(body.fd, 99, SEEK_SET), 99);
+	CHECK_OK(store_put(s, "from/fd", &body, 0, &e), e);
+	CHECK_EQ(lseek(body.fd, 0, SEEK_CUR), 99);
+	check_bytes(s, "from/fd", bytes + body.offset, body.len);
+	body.len = 0;
+	CHECK_OK(store_put(s, "from/fd", &body, 0, &e), e);
+	check_text(s, "from/fd", "");
+	body.len = len;
+	CHECK_EQ(store_put(s, "from/fd", &body, 0, &e), ERR_INVALID);
+	check_text(s, "from/fd", "");
+	CHECK_EQ(store_put(s, "other/fd", &body, STORE_CREATE, &e), ERR_INVALID);
+	check_list(s, "other", NULL, 9, "");
+	drop(s, "from/fd");
+	close(body.fd);
+	free(bytes);
+}
+
+static void test_big_object(struct store *s)
+{
+	size_t len = 64 * MIB;
+	uint8_t *bytes = xcalloc(1, len);
+	struct buf b = BUF_INIT;
+	uint64_t size = 0;
+	struct err e;
+
+	for (size_t i = 0; i < len; i += 4096)
+		memcpy(bytes + i, &i, sizeof(i));
+	CHECK_OK(store_put_bytes(s, "big", bytes, len, 0, &e), e);
+	CHECK_OK(store_get(s, "big", 33 * MIB, 5000, &b, &size, &e), e);
+	CHECK_EQ(size, len);
+	CHECK_EQ(b.len, 5000);
+	CHECK(!memcmp(b.data, bytes + 33 * MIB, b.len));
+	check_bytes(s, "big", bytes, len);
+	drop(s, "big");
+	buf_release(&b);
+	free(bytes);
+}
+
+/* What was opened stays what it was. */
+static void test_open_fd(struct store *s)
+{
+	char text[8] = "";
+	uint64_t size = 0;
+	struct err e;
+	int fd;
+
+	CHECK_EQ(store_open_fd(s, "open", &fd, &size, &e), ERR_NOT_FOUND);
+	put_text(s, "open", "before");
+	CHECK_OK(store_open_fd(s, "open", &fd, &size, &e), e);
+	CHECK_EQ(size, 6);
+	put_text(s, "open", "after");
+	drop(s, "open");
+	CHECK_EQ(read(fd, text, sizeof(text)), 6);
+	CHECK_STR(text, "before");
+	CHECK_EQ(pread(fd, text, 3, 3), 3);
+	CHECK(!memcmp(text, "ore", 3));
+	close(fd);
+}
+
+enum { RACERS = 8, ROUNDS = 20 };
+
+struct race {
+	struct store *store;
+	pthread_barrier_t start;
+	atomic_int winners[ROUNDS];
+	atomic_bool over;
+};
+
+static void race_run(struct race *r, int n, void *(*fn)(void *))
+{
+	pthread_t threads[RACERS];
+
+	for (int i = 0; i < n; i++)
+		CHECK(!pthread_create(&threads[i], NULL, fn, r));
+	for (int i = 0; i < n; i++)
+		CHECK(!pthread_join(threads[i], NULL));
+}
+
+static void *create_once(void *arg)
+{
+	struct race *r = arg;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		char key[40];
+		int rc;
+
+		snprintf(key, sizeof(key), "race/%d/manifest.json", round);
+		pthread_barrier_wait(&r->start);
+		rc = store_put_bytes(r->store, key, "x", 1, STORE_CREATE, NULL);
+		CHECK(rc == 0 || rc == ERR_EXISTS);
+		if (!rc)
+			r->winners[round]++;
+	}
+	return NULL;
+}
+
+static void test_create_race(struct store *s)
+{
+	struct race r = { .store = s };
+	struct err e;
+
+	pthread_barrier_init(&r.start, NULL, RACERS);
+	race_run(&r, RACERS, create_once);
+	pthread_barrier_destroy(&r.start);
+	for (int round = 0; round < ROUNDS; round++)
+		CHECK_EQ(r.winners[round], 1);
+	CHECK_OK(store_list(s, "race/", NULL, drop_it, s, &e), e);
+}
+
+/* Versions are runs of one letter, of different lengths. */
+static void *read_versions(void *arg)
+{
+	struct race *r = arg;
+	struct buf b = BUF_INIT;
+	struct err e;
+
+	while (!r->over) {
+		uint64_t size = 0;
+
+		buf_reset(&b);
+		CHECK_OK(store_get(r->store, "version", 0, UINT64_MAX, &b, &size, &e), e);
+		CHECK_EQ(size, b.len);
+		CHECK_EQ(size, 10000 + 1000 * (b.data[0] - 'a'));
+		for (size_t i = 1; i < b.len; i++)
+			CHECK_EQ(b.data[i], b.data[0]);
+	}
+	buf_release(&b);
+	return NULL;
+}
+
+static void put_version(struct store *s, int version)
+{
+	char bytes[40000];
+	size_t len = 10000 + 1000 * (size_t)version;
+	struct err e;
+
+	memset(bytes, 'a' + version, len);
+	CHECK_OK(store_put_bytes(s, "version", bytes, len, 0, &e), e);
+}
+
+static void test_overwrite_while_read(struct store *s)
+{
+	struct race r = { .store = s };
+	pthread_t readers[2];
+
+	put_version(s, 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_create(&readers[i], NULL, read_versions, &r));
+	for (int i = 0; i < 60; i++)
+		put_version(s, i % 26);
+	r.over = true;
+	for (int i = 0; i < 2; i++)
+		CHECK(!pthread_join(readers[i], NULL));
+	drop(s, "version");
+}
+
+/* Each removal may take the folder away that another thread is about to put into. */
+static void *put_and_remove(void *arg)
+{
+	struct race *r = arg;
+	struct err e;
+	uint64_t id;
+
+	random_bytes(&id, sizeof(id));
+	for (int i = 0; i < 40; i++) {
+		char key[64];
+
+		snprintf(key, sizeof(key), "busy/folder/%" PRIx64, id);
+		CHECK_OK(store_put_bytes(r->store, key, "x", 1, 0, &e), e);
+		CHECK_OK(store_remove(r->store, key, &e), e);
+	}
+	return NULL;
+}
+
+static void test_folder_race(struct store *s)
+{
+	struct race r = { .store = s };
+
+	race_run(&r, 4, put_and_remove);
+	check_list(s, "", NULL, 99, "");
+}
+
+void store_conform(const char *url)
+{
+	struct store *s;
+	struct err e;
+
+	CHECK_EQ(store_open(&s, "nfs://a", &e), ERR_UNSUPPORTED);
+	CHECK(strstr(e.msg, "file://") && strstr(e.msg, "mem://"));
+	CHECK_EQ(store_open(&s, "/var/lib", &e), ERR_UNSUPPORTED);
+	CHECK_OK(store_open(&s, url, &e), e);
+	test_put_get(s);
+	test_empty_object(s);
+	test_create_only(s);
+	test_range(s);
+	test_remove(s);
+	test_bad_keys(s);
+	test_list(s);
+	test_list_bad_prefix(s);
+	test_remove_while_listing(s);
+	test_put_from_fd(s);
+	test_big_object(s);
+	test_open_fd(s);
+	test_create_race(s);
+	test_overwrite_while_read(s);
+	test_folder_race(s);
+	store_free(s);
+	store_free(NULL);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suite for file://, and what only files can get wrong. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "storage/store.h"
+#include "tests/conform/store_conform.h"
+#include "tests/lib/check.h"
+
+static char top[] = "/tmp/tutti-store-XXXXXX";
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+static void remove_top(void)
+{
+	nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Opens the store "<top>/<name>". */
+static struct store *open_store(const char *name)
+{
+	char *url = xasprintf("file://%s/%s", top, name);
+	struct store *s;
+	struct err e;
+
+	CHECK_OK(store_open(&s, url, &e), e);
+	free(url);
+	return s;
+}
+
+static char *path_in(const struct store *s, const char *name)
+{
+	return xasprintf("%s/%s", store_directory(s), name);
+}
+
+/* A file put there by somebody else, `age_s` old. */
+static void plant(const struct store *s, const char *name, int64_t age_s)
+{
+	char *path = path_in(s, name);
+	struct timespec times[2] = { { .tv_sec = now_real_ns() / NS_PER_S - age_s } };
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, "planted", 7), 7);
+	times[1] = times[0];
+	CHECK(!futimens(fd, times));
+	close(fd);
+	free(path);
+}
+
+static bool there(const struct store *s, const char *name)
+{
+	char *path = path_in(s, name);
+	struct stat st;
+	bool yes = !lstat(path, &st);
+
+	free(path);
+	return yes;
+}
+
+static bool count_key(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)key;
+	(void)st;
+	++*(int *)arg;
+	return true;
+}
+
+static int count_keys(struct store *s)
+{
+	struct err e;
+	int n = 0;
+
+	CHECK_OK(store_list(s, "", NULL, count_key, &n, &e), e);
+	return n;
+}
+
+static void put(struct store *s, const char *key)
+{
+	struct err e;
+
+	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, &e), e);
+}
+
+static void drop(struct store *s, const char *key)
+{
+	struct err e;
+
+	CHECK_OK(store_remove(s, key, &e), e);
+}
+
+static void test_open(void)
+{
+	struct store *s = open_store("deep/er/root///");
+	char *path = xasprintf("%s/deep/er/root", top);
+	char *url;
+	struct err e;
+
+	CHECK_STR(store_directory(s), path);
+	put(s, "file");
+	url = xasprintf("file://%s/file/below", path);
+	store_free(s);
+	CHECK(store_open(&s, url, &e) < 0);
+	CHECK(strstr(e.msg, "Not a directory"));
+	CHECK_EQ(store_open(&s, "file://relative/folder", &e), ERR_INVALID);
+	CHECK_EQ(store_open(&s, "file:///", &e), ERR_INVALID);
+	CHECK_EQ(store_open(&s, "file://", &e), ERR_INVALID);
+	free(url);
+	free(path);
+}
+
+/* What a put that was killed leaves is never listed, and the next open after an hour sweeps it. */
+static void test_leftovers(void)
+{
+	struct store *s = open_store("leftovers");
+
+	put(s, "s/host.xplane.pb");
+	put(s, "t/u/x");
+	plant(s, "s/.tmp-00112233", 3700);
+	plant(s, "s/.tmp-young", 60);
+	plant(s, "t/u/.tmp-00112233", 7200);
+	plant(s, ".tmp-top", 7200);
+	drop(s, "t/u/x");
+	CHECK(there(s, "t/u/.tmp-00112233"));
+	CHECK_EQ(count_keys(s), 1);
+	store_free(s);
+	s = open_store("leftovers");
+	CHECK(!there(s, "s/.tmp-00112233"));
+	CHECK(!there(s, ".tmp-top"));
+	CHECK(!there(s, "t"));
+	CHECK(there(s, "s/.tmp-young"));
+	CHECK(there(s, "s/host.xplane.pb"));
+	CHECK_EQ(count_keys(s), 1);
+	store_free(s);
+}
+
+/* XProf takes any folder for a session, so none may outlive its last object. */
+static void test_no_empty_folders(void)
+{
+	struct store *s = open_store("empty");
+	struct store_body none = { .fd = open("/dev/null", O_RDONLY | O_CLOEXEC), .len = 1 };
+	struct err e;
+
+	put(s, "p/plugins/profile/1/a.xplane.pb");
+	put(s, "p/plugins/profile/1/b.xplane.pb");
+	drop(s, "p/plugins/profile/1/a.xplane.pb");
+	CHECK(there(s, "p/plugins/profile/1/b.xplane.pb"));
+	drop(s, "p/plugins/profile/1/b.xplane.pb");
+	CHECK(!there(s, "p"));
+	CHECK_EQ(store_put(s, "failed/put", &none, 0, &e), ERR_INVALID);
+	CHECK(!there(s, "failed"));
+	close(none.fd);
+	store_free(s);
+}
+
+/* Stands where an object or a folder could be, and leads out. */
+static void test_links(void)
+{
+	struct store *s = open_store("links");
+	struct store *outside = open_store("outside");
+	struct buf b = BUF_INIT;
+	struct err e;
+	char *file = path_in(s, "file");
+	char *folder = path_in(s, "folder");
+	char *target = path_in(outside, "secret");
+	int fd;
+
+	put(outside, "secret");
+	CHECK(!symlink(target, file));
+	CHECK(!symlink(store_directory(outside), folder));
+	CHECK_EQ(store_get(s, "file", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_open_fd(s, "file", &fd, &(uint64_t){ 0 }, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_get(s, "folder/secret", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_put_bytes(s, "folder/new", "x", 1, 0, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "link"));
+	CHECK_EQ(count_keys(s), 0);
+	drop(s, "folder/secret");
+	CHECK_EQ(store_put_bytes(s, "file", "x", 1, STORE_CREATE, &e), ERR_EXISTS);
+	put(s, "file");
+	CHECK_EQ(count_keys(s), 1);
+	CHECK_OK(store_get(outside, "secret", 0, 9, &b, NULL, &e), e);
+	CHECK_EQ(count_keys(outside), 1);
+	free(file);
+	free(folder);
+	free(target);
+	buf_release(&b);
+	store_free(s);
+	store_free(outside);
+}
+
+/* FIFOs, odd names and folders are no objects. */
+static void test_strangers(void)
+{
+	struct store *s = open_store("strangers");
+	struct buf b = BUF_INIT;
+	struct err e;
+	char *fifo = path_in(s, "fifo");
+
+	CHECK(!mkfifo(fifo, 0644));
+	plant(s, "odd name", 0);
+	plant(s, "tilde~", 0);
+	put(s, "a/b");
+	CHECK_EQ(count_keys(s), 1);
+	CHECK_EQ(store_get(s, "fifo", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_put_bytes(s, "a", "x", 1, 0, &e), ERR_INVALID);
+	CHECK_EQ(store_put_bytes(s, "a/b/c", "x", 1, 0, &e), ERR_INVALID);
+	drop(s, "a");
+	CHECK_EQ(count_keys(s), 1);
+	free(fifo);
+	store_free(s);
+}
+
+/* Bodies the kernel cannot copy by itself: other file systems and files without a size. */
+static void test_odd_bodies(void)
+{
+	struct store *s = open_store("bodies");
+	struct store_body body = { .fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC),
+				   .len = 20 };
+	struct buf b = BUF_INIT;
+	struct err e;
+	int pipes[2];
+
+	CHECK_OK(store_put(s, "proc", &body, 0, &e), e);
+	CHECK_OK(store_get(s, "proc", 0, 99, &b, NULL, &e), e);
+	CHECK_EQ(b.len, 20);
+	CHECK(!memcmp(b.data, "Name:", 5));
+	close(body.fd);
+	CHECK(!pipe(pipes));
+	body.fd = pipes[0];
+	CHECK(store_put(s, "pipe", &body, 0, &e) < 0);
+	CHECK(strstr(e.msg, "pipe") && strstr(e.msg, "seek"));
+	close(pipes[0]);
+	close(pipes[1]);
+	buf_release(&b);
+	store_free(s);
+}
+
+/* Stands in for a full disk: no file of this process may grow beyond 1 MiB. */
+static void test_no_room(void)
+{
+	struct store *s = open_store("full");
+	struct rlimit old, small;
+	uint8_t *bytes = xcalloc(1, (size_t)2 << 20);
+	struct err e;
+
+	put(s, "key");
+	signal(SIGXFSZ, SIG_IGN);
+	CHECK(!getrlimit(RLIMIT_FSIZE, &old));
+	small = (struct rlimit){ .rlim_cur = 1 << 20, .rlim_max = old.rlim_max };
+	CHECK(!setrlimit(RLIMIT_FSIZE, &small));
+	CHECK_EQ(store_put_bytes(s, "key", bytes, (size_t)2 << 20, 0, &e), ERR_IO);
+	CHECK(!setrlimit(RLIMIT_FSIZE, &old));
+	CHECK_STR(e.msg, "put key: write: File too large");
+	CHECK_EQ(count_keys(s), 1);
+	drop(s, "key");
+	CHECK_EQ(rmdir(store_directory(s)), 0);
+	store_free(s);
+	free(bytes);
+}
+
+static void test_no_permission(void)
+{
+	struct store *s = open_store("locked");
+	struct err e;
+
+	if (geteuid() == 0) {
+		printf("no_permission: skipped, root may do all\n");
+		store_free(s);
+		return;
+	}
+	put(s, "folder/key");
+	CHECK(!chmod(store_directory(s), 0555));
+	CHECK_EQ(store_put_bytes(s, "new", "x", 1, 0, &e), ERR_DENIED);
+	CHECK(strstr(e.msg, "put new: ") && strstr(e.msg, "Permission denied"));
+	CHECK_EQ(store_put_bytes(s, "new/deep", "x", 1, 0, &e), ERR_DENIED);
+	CHECK(!chmod(store_directory(s), 0755));
+	store_free(s);
+}
+
+int main(void)
+{
+	char *url;
+
+	CHECK(mkdtemp(top));
+	atexit(remove_top);
+	url = xasprintf("file://%s/suite", top);
+	store_conform(url);
+	free(url);
+	test_open();
+	test_leftovers();
+	test_no_empty_folders();
+	test_links();
+	test_strangers();
+	test_odd_bodies();
+	test_no_room();
+	test_no_permission();
+	return 0;
+}
