@@ -1,0 +1,1 @@
+unit_test(net/rpc_test USES net)
