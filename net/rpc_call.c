@@ -201,7 +201,7 @@ static void on_received(void *arg, bool ok)
 			c->held = true;
 		rpc_msg_free(m);
 	} else if (ok && !c->quiet && c->events->half_closed &&
-		   !grpc_call_failed_before_recv_message(c->core)) {
+		   !(c->server && grpc_call_failed_before_recv_message(c->core))) {
 		c->events->half_closed(c);
 	}
 	rpc_call_put(c);
