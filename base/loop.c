@@ -48,6 +48,7 @@ struct loop {
 	loop_fn on_stop;
 	void *on_stop_arg;
 	struct loop_watch *dead;	/* unwatched in this turn, freed at its end */
+	int depth;			/* turns within turns: a callback may turn the loop to wait */
 
 	struct loop_timer **heap;
 	size_t n_timers, heap_cap;
@@ -371,13 +372,16 @@ void loop_turn(struct loop *l, int wait_ms)
 	int n = epoll_wait(l->epoll_fd, ready, ARRAY_SIZE(ready), wait_ms);
 
 	l->now_ns = now_mono_ns();
+	l->depth++;
 	for (int i = 0; i < n; i++) {
 		struct loop_watch *w = ready[i].data.ptr;
 
 		if (w->fn)
 			w->fn(w->arg, ready[i].events);
 	}
-	bury(l);
+	/* The turn around this one may still name what was unwatched here. */
+	if (--l->depth == 0)
+		bury(l);
 }
 
 void loop_run(struct loop *l)
