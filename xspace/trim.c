@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xspace/trim.h"
+
+/* Any line time plus any offset, in ps: more than 64 bits. */
+__extension__ typedef __int128 ps_wide;
+
+struct times {
+	bool aggregate;
+	int64_t offset_ps, duration_ps;
+	struct wire_field offset, duration; /* where they last stand; end = 0: absent */
+};
+
+static int read_times(struct wire *w, const struct wire_field *event, struct times *t,
+		      struct err *e)
+{
+	struct wire_walk walk = wire_walk(w, event, schema_xevent);
+	struct wire_field f;
+	int rc;
+
+	*t = (struct times){ 0 };
+	while ((rc = wire_next(&walk, &f, e)) > 0) {
+		if (f.number == XEVENT_OFFSET_PS)
+			t->offset = f;
+		else if (f.number == XEVENT_DURATION_PS)
+			t->duration = f;
+		if (f.number == XEVENT_OFFSET_PS || f.number == XEVENT_NUM_OCCURRENCES)
+			t->aggregate = f.number == XEVENT_NUM_OCCURRENCES;
+	}
+	t->offset_ps = (int64_t)t->offset.value;
+	t->duration_ps = (int64_t)t->duration.value;
+	return rc;
+}
+
+static void add_splice(struct trim_event *out, const struct splice *s)
+{
+	out->splices[out->n_splices++] = *s;
+	out->len = (uint64_t)((int64_t)out->len + splice_growth(s));
+	if (out->n_splices == 2 && out->splices[1].at < out->splices[0].at) {
+		struct splice first = out->splices[1];
+
+		out->splices[1] = out->splices[0];
+		out->splices[0] = first;
+	}
+}
+
+static void rewrite(const struct wire_field *event, const struct times *t, int64_t offset_ps,
+		    int64_t duration_ps, struct trim_event *out)
+{
+	struct splice s;
+
+	if (offset_ps != t->offset_ps) {
+		s = splice_varint(&t->offset, event, XEVENT_OFFSET_PS, (uint64_t)offset_ps);
+		add_splice(out, &s);
+	}
+	if (duration_ps != t->duration_ps) {
+		s = splice_varint(&t->duration, event, XEVENT_DURATION_PS, (uint64_t)duration_ps);
+		add_splice(out, &s);
+	}
+	out->fate = out->n_splices ? TRIM_EDIT : TRIM_KEEP;
+}
+
+int trim_judge(const struct trim *trim, struct wire *w, const struct wire_field *event,
+	       struct trim_event *out, struct err *e)
+{
+	ps_wide window = (ps_wide)trim->window_ns * 1000;
+	ps_wide line = trim->line_ns > 0 ? (ps_wide)trim->line_ns * 1000 : 0;
+	ps_wide begin, end, from, to;
+	struct times t;
+	int rc = read_times(w, event, &t, e);
+
+	out->fate = TRIM_KEEP;
+	out->clipped = false;
+	out->len = event->value;
+	out->n_splices = 0;
+	if (rc || t.aggregate)
+		return rc;
+	begin = (ps_wide)trim->line_ns * 1000 + t.offset_ps;
+	end = t.duration_ps > 0 ? begin + t.duration_ps : begin;
+	from = begin > 0 ? begin : 0;
+	to = end < window ? end : window;
+	if (begin >= window || end < 0 || (end == 0 && begin < 0)) {
+		out->fate = TRIM_DROP;
+		return 0;
+	}
+	out->clipped = from != begin || to != end;
+	rewrite(event, &t, (int64_t)(from - line),
+		out->clipped ? (int64_t)(to - from) : t.duration_ps, out);
+	return 0;
+}
