@@ -12,11 +12,12 @@
 
 #define WINDOW_NS	 (10 * NS_PER_S)
 #define LINES_PER_WINDOW 10
+#define LINE_BYTES	 200
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t window_start_ns;
 static unsigned int lines, dropped;
-static char last[160];
+static char last[LINE_BYTES];
 
 /* How many lines were dropped before this one; -1 if this one is dropped too. */
 static int admit(const char *text)
@@ -41,20 +42,40 @@ static int admit(const char *text)
 	return before;
 }
 
+/*
+ * Core's errors are trees: what failed, { where and when, children: [why, {...}] }. What a person
+ * needs is the root's words and the system's.
+ */
+static void shorten(const char *message, char *out, size_t size)
+{
+	static const char os_error[] = "os_error:\"";
+	const char *why = strstr(message, os_error);
+	int root = (int)strcspn(message, "{");
+
+	while (root && message[root - 1] == ' ')
+		root--;
+	if (why)
+		why += strlen(os_error);
+	snprintf(out, size, "%.*s%s%.*s", root, message, why ? ": " : "",
+		 why ? (int)strcspn(why, "\"") : 0, why ? why : "");
+}
+
 static void on_core_log(gpr_log_func_args *a)
 {
 	const char *slash = strrchr(a->file, '/');
+	const char *file = slash ? slash + 1 : a->file;
+	char text[LINE_BYTES];
 	int before;
 
+	shorten(a->message, text, sizeof(text));
 	if (a->severity != GPR_LOG_SEVERITY_ERROR) {
-		log_debug("NET-GRPC", "at=%s:%d text=\"%s\"", slash ? slash + 1 : a->file, a->line,
-			  a->message);
+		log_debug("NET-GRPC", "at=%s:%d text=\"%s\"", file, a->line, text);
 		return;
 	}
-	before = admit(a->message);
+	before = admit(text);
 	if (before >= 0)
-		log_warn("NET-GRPC", "at=%s:%d dropped=%d text=\"%s\"", slash ? slash + 1 : a->file,
-			 a->line, before, a->message);
+		log_warn("NET-GRPC", "at=%s:%d dropped=%d text=\"%s\"", file, a->line, before,
+			 text);
 }
 
 void rpc_log_hook(void)

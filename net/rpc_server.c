@@ -179,7 +179,7 @@ static int bind_port(struct rpc_server *s, const struct rpc_server_opts *opts, i
 		     struct err *e)
 {
 	grpc_server_credentials *creds = NULL;
-	char why[160];
+	char why[200];
 	int got;
 	int rc = rpc_tls_server(&creds, opts->tls, e);
 

@@ -46,6 +46,7 @@ struct fixture {
 	struct rpc_channel *ch;
 	int port;
 	char target[40];
+	bool freed;
 };
 
 /* ---- server side ---- */
@@ -494,6 +495,7 @@ static void test_port_taken(struct fixture *f)
 
 	CHECK_EQ(rpc_server_new(&second, f->rpc, &opts, methods, 1, NULL, &e), ERR_IO);
 	CHECK(strstr(e.msg, f->target));
+	CHECK(strstr(e.msg, "Address already in use"));
 }
 
 static void test_server_stops_with_open_calls(struct fixture *f)
@@ -513,6 +515,28 @@ static void test_server_stops_with_open_calls(struct fixture *f)
 		CHECK(s[i]->code == RPC_CANCELLED || s[i]->code == RPC_UNAVAILABLE);
 		seen_free(s[i]);
 	}
+}
+
+static void free_server(void *arg)
+{
+	struct fixture *f = arg;
+
+	rpc_server_free(f->server);
+	f->server = NULL;
+	f->freed = true;
+}
+
+/* Waiting for the end inside a post must not need the posts that stand behind it. */
+static void test_server_stops_inside_a_post(struct fixture *f)
+{
+	struct seen *s = call_open(f, "/t.T/Keep");
+
+	SPIN(f, kept.opened);
+	rpc_send(s->call, "x", 1);
+	loop_post(f->loop, free_server, f);
+	SPIN(f, f->freed && s->closed);
+	CHECK_EQ(kept.closed, 1);
+	seen_free(s);
 }
 
 static void test_answer_survives_stop(struct fixture *f)
@@ -862,6 +886,7 @@ int main(void)
 		test_nobody_there,
 		test_port_taken,
 		test_server_stops_with_open_calls,
+		test_server_stops_inside_a_post,
 		test_answer_survives_stop,
 		test_too_big,
 		test_reply_too_big,
