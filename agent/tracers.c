@@ -4,6 +4,7 @@
 const struct tracer_ops *const tracers[] = {
 	&tracer_cpu_ops, /* who runs on the CPUs: perf samples, all the time */
 	&tracer_metrics_ops, /* /proc, ten times a second */
+	&tracer_profiler_ops, /* what JAX, TensorFlow and torch_xla record of themselves */
 	&tracer_marks_ops, /* what processes said through the local door */
 	NULL
 };

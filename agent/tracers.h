@@ -8,5 +8,6 @@
 extern const struct tracer_ops tracer_cpu_ops;
 extern const struct tracer_ops tracer_metrics_ops;
 extern const struct tracer_ops tracer_marks_ops;
+extern const struct tracer_ops tracer_profiler_ops;
 
 #endif

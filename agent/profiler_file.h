@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files that profilers before emit_xspace write on their own disk, fetched through the root of the
+ * process that wrote them: it may live in a container. The tree there is foreign: links in it are
+ * resolved inside that root, and nothing but regular files is opened. Blocks; for a worker.
+ */
+#ifndef AGENT_PROFILER_FILE_H
+#define AGENT_PROFILER_FILE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct profiler_place {
+	const char *root; /* "/proc/4711/root"; "/" if nobody knows whose file it is */
+	const char *repository; /* the repository_root that the server was told */
+	const char *session;
+};
+
+/* Copies the session's XSpace to the new file `to`. ERR_NOT_FOUND if it is not there (yet), ERR_LIMIT
+ * beyond what one response may have. */
+MUST_CHECK int profiler_file_fetch(const struct profiler_place *place, const char *to,
+				   struct err *e);
+
+/* Removes what the server made below the repository, and the repository. Does its best. */
+void profiler_file_remove(const struct profiler_place *place);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/profiler_store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/profiler_reply.h"
+#include "base/mem.h"
+#include "net/rpc.h"
+#include "xspace/xspace.h"
+
+/* Reads the file through: is it an XSpace, when did it begin, is there anything in it? */
+static int read_through(struct profiler_store *s, int fd, size_t size)
+{
+	struct xs_summary sum = { 0 };
+	struct xs_source source;
+	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	int rc;
+
+	if (map == MAP_FAILED)
+		return err_errno(&s->err, "mmap");
+	source = xs_source_memory(map, size);
+	rc = xs_summarize(&source, &sum, &s->err);
+	munmap(map, size);
+	if (rc)
+		return err_prefix(&s->err, "what the profiler sent is no XSpace");
+	if (sum.profile_start_ns <= INT64_MAX)
+		s->start_real_ns = (int64_t)sum.profile_start_ns;
+	s->has_file = sum.events > 0 || s->start_real_ns;
+	return 0;
+}
+
+/* Keeps the file only if it is worth it. */
+static int check_file(struct profiler_store *s, int fd)
+{
+	struct stat st;
+	int rc = 0;
+
+	s->has_file = false;
+	if (fstat(fd, &st))
+		rc = err_errno(&s->err, "%s", s->path);
+	else if (st.st_size)
+		rc = read_through(s, fd, (size_t)st.st_size);
+	if (!s->has_file)
+		unlink(s->path);
+	return rc;
+}
+
+/* ---- the reply ---- */
+
+struct writing {
+	struct profiler_reply reply;
+	int fd;
+	int rc;
+	struct err *err;
+};
+
+static int write_piece(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct writing *w = arg;
+	const uint8_t *p = data;
+
+	while (len) {
+		ssize_t n = write(w->fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_errno(e, "writing the profiler's reply");
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static void feed_piece(void *arg, const uint8_t *data, size_t len)
+{
+	struct writing *w = arg;
+
+	if (!w->rc)
+		w->rc = profiler_reply_feed(&w->reply, data, len, w->err);
+}
+
+void profiler_store_reply(struct profiler_store *s)
+{
+	struct writing w = { .err = &s->err };
+
+	w.fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (w.fd < 0) {
+		s->rc = err_errno(&s->err, "%s", s->path);
+		return;
+	}
+	w.reply = profiler_reply_of(write_piece, &w);
+	rpc_msg_pieces(s->msg, feed_piece, &w);
+	s->rc = w.rc ? w.rc : profiler_reply_end(&w.reply, &s->err);
+	s->empty_trace = w.reply.empty_trace;
+	s->has_xspace = w.reply.has_xspace;
+	if (!s->rc)
+		s->rc = check_file(s, w.fd);
+	else
+		unlink(s->path);
+	close(w.fd);
+}
+
+/* ---- an older server's file ---- */
+
+static int fetch_and_check(struct profiler_store *s)
+{
+	int rc = profiler_file_fetch(&s->place, s->path, &s->err);
+	int fd;
+
+	if (rc)
+		return rc;
+	fd = open(s->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(&s->err, "%s", s->path);
+	rc = check_file(s, fd);
+	close(fd);
+	return rc;
+}
+
+void profiler_store_file(struct profiler_store *s)
+{
+	char *root = s->pid ? xasprintf("/proc/%" PRId64 "/root", s->pid) : xstrdup("/");
+
+	s->place.root = root;
+	s->rc = fetch_and_check(s);
+	if (s->rc != ERR_NOT_FOUND)
+		profiler_file_remove(&s->place);
+	s->place.root = NULL;
+	free(root);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a profiler's answer to an XSpace file that was read through once. Blocks; for a worker. */
+#ifndef AGENT_PROFILER_STORE_H
+#define AGENT_PROFILER_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/profiler_file.h"
+#include "base/err.h"
+
+struct rpc_msg;
+
+struct profiler_store {
+	/* Given; borrowed. */
+	const char *path; /* the file to make; not there yet */
+	struct rpc_msg *msg; /* the reply, for profiler_store_reply() */
+	struct profiler_place place; /* of an older server's file; its root is filled in */
+	int64_t pid;
+
+	/* Found. */
+	int rc;
+	struct err err;
+	bool has_xspace, empty_trace; /* said the reply */
+	bool has_file; /* it is at `path`, and is an XSpace that holds something */
+	int64_t start_real_ns; /* profile_start_time; 0 if it does not say */
+};
+
+/* Writes the reply's XSpace. A reply without one is no error: an older server's lies in a file. */
+void profiler_store_reply(struct profiler_store *s);
+
+/* Fetches an older server's file and, found or not wanted any more, removes it there.
+ * ERR_NOT_FOUND if it is not there, yet. */
+void profiler_store_file(struct profiler_store *s);
+
+#endif
