@@ -83,7 +83,8 @@ function(fuzz_test name)
 		target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
 	endif()
 	set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
-	add_test(NAME fuzz/${name} COMMAND ${target} ${corpus} $<$<BOOL:${TUTTI_FUZZ}>:-runs=0>)
+	add_test(NAME fuzz/${name} COMMAND ${target} ${corpus} $<$<BOOL:${TUTTI_FUZZ}>:-runs=0>
+		COMMAND_EXPAND_LISTS)
 	set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
 endfunction()
 
