@@ -142,8 +142,13 @@ MUST_CHECK int rpc_tls_channel(grpc_channel_credentials **out, const struct rpc_
 
 void rpc_log_hook(void);
 
-/* The last complaint of core, for an error sentence; "" if none. */
-void rpc_log_last(char *out, size_t size);
+/* From now on the first complaint of core on this thread is kept in `c` (cleared here), and none is
+ * logged: it belongs into the error of what is being tried. NULL ends it. */
+#define RPC_COMPLAINT_BYTES 200
+struct rpc_complaint {
+	char text[RPC_COMPLAINT_BYTES];
+};
+void rpc_log_listen(struct rpc_complaint *c);
 
 /* ---- rpc_server.c ---- */
 

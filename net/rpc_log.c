@@ -12,21 +12,20 @@
 
 #define WINDOW_NS	 (10 * NS_PER_S)
 #define LINES_PER_WINDOW 10
-#define LINE_BYTES	 200
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t window_start_ns;
 static unsigned int lines, dropped;
-static char last[LINE_BYTES];
+/* Where the first complaint of this thread goes instead of the log. */
+static _Thread_local struct rpc_complaint *listener;
 
 /* How many lines were dropped before this one; -1 if this one is dropped too. */
-static int admit(const char *text)
+static int admit(void)
 {
 	int64_t now = now_mono_ns();
 	int before = -1;
 
 	pthread_mutex_lock(&lock);
-	snprintf(last, sizeof(last), "%s", text);
 	if (!window_start_ns || now - window_start_ns > WINDOW_NS) {
 		window_start_ns = now;
 		lines = 0;
@@ -64,15 +63,20 @@ static void on_core_log(gpr_log_func_args *a)
 {
 	const char *slash = strrchr(a->file, '/');
 	const char *file = slash ? slash + 1 : a->file;
-	char text[LINE_BYTES];
+	char text[RPC_COMPLAINT_BYTES];
 	int before;
 
 	shorten(a->message, text, sizeof(text));
+	if (listener) {
+		if (!listener->text[0])
+			snprintf(listener->text, sizeof(listener->text), "%s", text);
+		return;
+	}
 	if (a->severity != GPR_LOG_SEVERITY_ERROR) {
 		log_debug("NET-GRPC", "at=%s:%d text=\"%s\"", file, a->line, text);
 		return;
 	}
-	before = admit(text);
+	before = admit();
 	if (before >= 0)
 		log_warn("NET-GRPC", "at=%s:%d dropped=%d text=\"%s\"", file, a->line, before,
 			 text);
@@ -83,9 +87,9 @@ void rpc_log_hook(void)
 	gpr_set_log_function(on_core_log);
 }
 
-void rpc_log_last(char *out, size_t size)
+void rpc_log_listen(struct rpc_complaint *c)
 {
-	pthread_mutex_lock(&lock);
-	snprintf(out, size, "%s", last);
-	pthread_mutex_unlock(&lock);
+	listener = c;
+	if (c)
+		c->text[0] = 0;
 }

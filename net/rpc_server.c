@@ -179,18 +179,18 @@ static int bind_port(struct rpc_server *s, const struct rpc_server_opts *opts, i
 		     struct err *e)
 {
 	grpc_server_credentials *creds = NULL;
-	char why[200];
+	struct rpc_complaint why;
 	int got;
 	int rc = rpc_tls_server(&creds, opts->tls, e);
 
 	if (rc)
 		return rc;
+	rpc_log_listen(&why);
 	got = grpc_server_add_http2_port(s->core, opts->address, creds);
+	rpc_log_listen(NULL);
 	grpc_server_credentials_release(creds);
-	if (!got) {
-		rpc_log_last(why, sizeof(why));
-		return err_set(e, ERR_IO, "cannot listen on %s: %s", opts->address, why);
-	}
+	if (!got)
+		return err_set(e, ERR_IO, "cannot listen on %s: %s", opts->address, why.text);
 	if (port)
 		*port = got;
 	return 0;
