@@ -322,6 +322,27 @@ static void test_put_from_fd(struct store *s)
 	free(bytes);
 }
 
+/* How a staged upload becomes an object; in a file store the kernel does the copying. */
+static void test_put_from_object(struct store *s)
+{
+	size_t len = MIB + 1;
+	uint8_t *bytes = xmalloc(len);
+	struct store_body body = { .offset = 4099, .len = len - 5000 };
+	uint64_t size = 0;
+	struct err e;
+
+	close(random_file(bytes, len));
+	CHECK_OK(store_put_bytes(s, "stage/part", bytes, len, 0, &e), e);
+	CHECK_OK(store_open_fd(s, "stage/part", &body.fd, &size, &e), e);
+	CHECK_EQ(size, len);
+	CHECK_OK(store_put(s, "final/part", &body, STORE_CREATE, &e), e);
+	drop(s, "stage/part");
+	check_bytes(s, "final/part", bytes + body.offset, body.len);
+	drop(s, "final/part");
+	close(body.fd);
+	free(bytes);
+}
+
 static void test_big_object(struct store *s)
 {
 	size_t len = 64 * MIB;
@@ -506,6 +527,7 @@ void store_conform(const char *url)
 	test_list_bad_prefix(s);
 	test_remove_while_listing(s);
 	test_put_from_fd(s);
+	test_put_from_object(s);
 	test_big_object(s);
 	test_open_fd(s);
 	test_create_race(s);
