@@ -2,36 +2,44 @@
 /*
  * Several slots share the socket, each with its own context: while one request waits for its
  * answer, the others are served. nng's callbacks only post; all state is the loop's.
+ *
+ * nng 1.5.2 stops accepting for good when a client hangs up in the middle of its greeting (nng's
+ * issue 1518). So the door looks at the listener's error count now and then; if it moved, it asks
+ * itself something, and without an answer it moves into a new room: socket, slots and all.
  */
 #include "net/door.h"
 
 #include <errno.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
-#include <nng/protocol/reqrep0/req.h>
 #include <nng/transport/ipc/ipc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "net/door_impl.h"
 #include "proto/limits.h"
 
-#define N_SLOTS	     8
-#define HEADER_BYTES 64 /* nng counts its own routing words into a message's size */
-#define SOCKET_MODE  0660 /* root and its group; widen it with the directory's group */
-#define FOLDER_MODE  0755
-#define SCHEME	     "ipc://"
+#define N_SLOTS	      8
+#define SOCKET_MODE   0660 /* root and its group; widen it with the directory's group */
+#define FOLDER_MODE   0755
+#define LOOK_EVERY_NS (200 * NS_PER_MS)
+#define CHECK_WAIT_NS NS_PER_S
 
 enum slot_state { SLOT_RECEIVING, SLOT_HELD, SLOT_SENDING };
 
 struct slot {
-	struct door *door;
+	struct room *room;
 	nng_ctx ctx;
 	nng_aio *aio;
 	enum slot_state state;
@@ -44,37 +52,39 @@ struct door_req {
 	nng_msg *msg;
 };
 
-struct door {
+/* All that is nng's. Outlives its door by what is posted and not yet delivered. */
+struct room {
+	struct door *door; /* NULL once closed */
 	struct loop *loop;
-	door_handler handler;
-	void *arg;
 	nng_socket socket;
-	bool opened, closed;
-	atomic_int refs; /* the owner's, and one for each posted event */
+	nng_listener listener;
+	bool opened;
+	atomic_int refs; /* the door's, and one for each posted event */
 	struct slot slots[N_SLOTS];
 };
 
-static void door_unref(struct door *d)
-{
-	if (atomic_fetch_sub(&d->refs, 1) == 1)
-		free(d);
-}
+struct door {
+	struct loop *loop;
+	char *url;
+	door_handler handler;
+	void *arg;
+	struct room *room; /* NULL while a new one could not be had */
+	uint64_t errors; /* of the listener, at the last look */
+	struct check *check; /* under way, or NULL */
+	struct loop_timer look;
+};
 
-static int nng_error(struct err *e, int rv, const char *url)
+/* A worker's question whether the door still opens. */
+struct check {
+	struct door *door; /* NULL once freed; the loop's thread */
+	char *url;
+	int rc;
+};
+
+static void room_unref(struct room *r)
 {
-	switch (rv) {
-	case NNG_EADDRINUSE:
-		return err_set(e, ERR_BUSY, "%s: another agent has this door", url);
-	case NNG_EPERM:
-		return err_set(e, ERR_DENIED,
-			       "%s: permission denied; run as root or join the socket's group",
-			       url);
-	case NNG_EADDRINVAL:
-	case NNG_ENOTSUP:
-		return err_set(e, ERR_INVALID, "'%s': expected %s/PATH", url, SCHEME);
-	default:
-		return err_set(e, ERR_IO, "%s: %s", url, nng_strerror(rv));
-	}
+	if (atomic_fetch_sub(&r->refs, 1) == 1)
+		free(r);
 }
 
 /* ---- requests ---- */
@@ -85,9 +95,17 @@ static void slot_receive(struct slot *s)
 	nng_ctx_recv(s->ctx, s->aio);
 }
 
+static void slot_send(struct slot *s, nng_msg *msg)
+{
+	s->req = NULL;
+	s->state = SLOT_SENDING;
+	nng_aio_set_msg(s->aio, msg);
+	nng_ctx_send(s->ctx, s->aio);
+}
+
 static void on_received(struct slot *s)
 {
-	struct door *d = s->door;
+	struct door *d = s->room->door;
 	struct door_req *req;
 	nng_msg *msg;
 
@@ -100,6 +118,10 @@ static void on_received(struct slot *s)
 	if (nng_msg_len(msg) > LIMIT_DOOR_BYTES) {
 		nng_msg_free(msg);
 		slot_receive(s);
+		return;
+	}
+	if (!nng_msg_len(msg)) {
+		slot_send(s, msg);
 		return;
 	}
 	req = xmalloc(sizeof(*req));
@@ -122,127 +144,117 @@ static void drop_unsent(struct slot *s)
 static void on_event(void *arg)
 {
 	struct slot *s = arg;
-	struct door *d = s->door;
+	struct room *r = s->room;
 
-	if (!d->closed && s->state == SLOT_RECEIVING) {
+	if (r->door && s->state == SLOT_RECEIVING) {
 		on_received(s);
-	} else if (!d->closed && s->state == SLOT_SENDING) {
+	} else if (r->door && s->state == SLOT_SENDING) {
 		drop_unsent(s);
 		slot_receive(s);
 	}
-	door_unref(d);
+	room_unref(r);
 }
 
 static void on_aio(void *arg)
 {
 	struct slot *s = arg;
 
-	atomic_fetch_add(&s->door->refs, 1);
-	loop_post(s->door->loop, on_event, s);
+	atomic_fetch_add(&s->room->refs, 1);
+	loop_post(s->room->loop, on_event, s);
 }
 
 void door_answer(struct door_req *req, const void *data, size_t len)
 {
-	struct slot *s = req->slot;
 	nng_msg *msg = req->msg;
 
-	if (s) {
+	if (req->slot) {
 		/* The way back is the context's; the request's message is just at hand. */
 		nng_msg_clear(msg);
 		if (nng_msg_append(msg, data, len))
 			abort();
-		nng_aio_set_msg(s->aio, msg);
-		s->req = NULL;
-		s->state = SLOT_SENDING;
-		nng_ctx_send(s->ctx, s->aio);
+		slot_send(req->slot, msg);
 	} else {
 		nng_msg_free(msg);
 	}
 	free(req);
 }
 
-/* ---- life ---- */
+/* ---- rooms ---- */
 
-/* A socket file that nobody serves is nng's to replace; anything else of that name is not. */
-static int prepare_path(const char *url, struct err *e)
+/* True if somebody serves that socket. Hanging up at once would hurt him: see above. */
+static bool is_served(const char *path)
 {
-	const char *path = url + strlen(SCHEME);
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = 1 };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char greeting[8];
+	bool served;
+
+	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
+		return false;
+	memcpy(addr.sun_path, path, strlen(path));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	served = !connect(fd, (struct sockaddr *)&addr, sizeof(addr)) || errno == EAGAIN;
+	if (served)
+		(void)!recv(fd, greeting, sizeof(greeting), MSG_WAITALL);
+	close(fd);
+	return served;
+}
+
+static int make_folder(const char *path, struct err *e)
+{
 	const char *slash = strrchr(path, '/');
-	struct stat st;
-	char *folder;
+	char *folder = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup("");
 	int rc = 0;
 
-	if (!lstat(path, &st))
-		return S_ISSOCK(st.st_mode)
-			       ? 0
-			       : err_set(e, ERR_EXISTS, "%s is there, and is no socket", path);
-	folder = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup("");
 	if (*folder && mkdir(folder, FOLDER_MODE) && errno != EEXIST)
 		rc = err_errno(e, "making %s for the agent's door", folder);
 	free(folder);
 	return rc;
 }
 
-static int start_listener(struct door *d, const char *url)
+/* A socket file that nobody serves is nng's to replace; anything else of that name is not. */
+static int prepare_path(const char *url, struct err *e)
 {
-	nng_listener listener;
-	int rv = nng_socket_set_size(d->socket, NNG_OPT_RECVMAXSZ, LIMIT_DOOR_BYTES + HEADER_BYTES);
+	const char *path = url + strlen(DOOR_SCHEME);
+	struct stat st;
+
+	if (lstat(path, &st))
+		return make_folder(path, e);
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(e, ERR_EXISTS, "%s is there, and is no socket", path);
+	return is_served(path) ? door_error(e, NNG_EADDRINUSE, url) : 0;
+}
+
+static int start_listener(struct room *r, const char *url)
+{
+	int rv = nng_socket_set_size(r->socket, NNG_OPT_RECVMAXSZ, DOOR_WIRE_BYTES);
 
 	if (!rv)
-		rv = nng_listener_create(&listener, d->socket, url);
+		rv = nng_listener_create(&r->listener, r->socket, url);
 	if (!rv)
-		rv = nng_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, SOCKET_MODE);
+		rv = nng_listener_set_int(r->listener, NNG_OPT_IPC_PERMISSIONS, SOCKET_MODE);
 	if (!rv)
-		rv = nng_listener_start(listener, 0);
+		rv = nng_listener_start(r->listener, 0);
 	return rv;
 }
 
-static int start_slots(struct door *d)
+static int start_slots(struct room *r)
 {
 	int rv = 0;
 
 	for (size_t i = 0; i < N_SLOTS && !rv; i++) {
-		struct slot *s = &d->slots[i];
+		struct slot *s = &r->slots[i];
 
-		s->door = d;
-		rv = nng_ctx_open(&s->ctx, d->socket);
+		s->room = r;
+		rv = nng_ctx_open(&s->ctx, r->socket);
 		if (!rv)
 			rv = nng_aio_alloc(&s->aio, on_aio, s);
 		if (!rv)
 			slot_receive(s);
 	}
 	return rv;
-}
-
-int door_open(struct door **out, struct loop *loop, const char *url, door_handler handler,
-	      void *arg, struct err *e)
-{
-	struct door *d;
-	int rc, rv;
-
-	if (strncmp(url, SCHEME, strlen(SCHEME)))
-		return nng_error(e, NNG_EADDRINVAL, url);
-	rc = prepare_path(url, e);
-	if (rc)
-		return rc;
-	d = xcalloc(1, sizeof(*d));
-	atomic_init(&d->refs, 1);
-	d->loop = loop;
-	d->handler = handler;
-	d->arg = arg;
-	rv = nng_rep0_open(&d->socket);
-	d->opened = !rv;
-	if (!rv)
-		rv = start_slots(d);
-	if (!rv)
-		rv = start_listener(d, url);
-	if (rv) {
-		rc = nng_error(e, rv, url);
-		door_free(d);
-		return rc;
-	}
-	*out = d;
-	return 0;
 }
 
 /* A message that arrived and was never delivered, or one that was never sent, is still ours. */
@@ -260,125 +272,148 @@ static void slot_close(struct slot *s)
 	nng_aio_free(s->aio);
 }
 
+static void room_close(struct room *r)
+{
+	if (!r)
+		return;
+	r->door = NULL;
+	if (r->opened)
+		nng_close(r->socket);
+	for (size_t i = 0; i < N_SLOTS; i++)
+		slot_close(&r->slots[i]);
+	room_unref(r);
+}
+
+static int room_open(struct door *d, struct err *e)
+{
+	struct room *r;
+	int rc = prepare_path(d->url, e);
+	int rv;
+
+	if (rc)
+		return rc;
+	r = xcalloc(1, sizeof(*r));
+	atomic_init(&r->refs, 1);
+	r->door = d;
+	r->loop = d->loop;
+	rv = nng_rep0_open(&r->socket);
+	r->opened = !rv;
+	if (!rv)
+		rv = start_slots(r);
+	if (!rv)
+		rv = start_listener(r, d->url);
+	if (rv) {
+		room_close(r);
+		return door_error(e, rv, d->url);
+	}
+	d->room = r;
+	d->errors = 0;
+	return 0;
+}
+
+/* ---- is it still open? ---- */
+
+static uint64_t listener_errors(const struct room *r)
+{
+	nng_stat *all, *st;
+	uint64_t n = 0;
+
+	if (nng_stats_get(&all))
+		return 0;
+	st = nng_stat_find_listener(all, r->listener);
+	st = st ? nng_stat_find(st, "other") : NULL;
+	if (st)
+		n = nng_stat_value(st);
+	nng_stats_free(all);
+	return n;
+}
+
+static void run_check(void *arg)
+{
+	struct check *k = arg;
+	struct door_client *c = NULL;
+	uint8_t *reply = NULL;
+	size_t len;
+
+	k->rc = door_dial(&c, k->url, NULL);
+	if (!k->rc)
+		k->rc = door_ask(c, "", 0, CHECK_WAIT_NS, &reply, &len, NULL);
+	free(reply);
+	door_hang_up(c);
+}
+
+static void reopen(struct door *d)
+{
+	struct err e = { 0 };
+
+	room_close(d->room);
+	d->room = NULL;
+	if (room_open(d, &e))
+		log_error("DOOR-LOST", "reason=\"%s\"", e.msg);
+	else
+		log_warn("DOOR-REOPENED", "url=%s reason=\"it had stopped to answer\"", d->url);
+}
+
+static void end_check(void *arg)
+{
+	struct check *k = arg;
+
+	if (k->door) {
+		k->door->check = NULL;
+		if (k->rc)
+			reopen(k->door);
+	}
+	free(k->url);
+	free(k);
+}
+
+static void on_look(void *arg)
+{
+	struct door *d = arg;
+	uint64_t errors = d->room ? listener_errors(d->room) : 0;
+
+	if (!d->check && (!d->room || errors != d->errors)) {
+		d->errors = errors;
+		d->check = xmalloc(sizeof(*d->check));
+		*d->check = (struct check){ .door = d, .url = xstrdup(d->url) };
+		loop_work(d->loop, run_check, end_check, d->check);
+	}
+	loop_timer_in(d->loop, &d->look, LOOK_EVERY_NS, on_look, d);
+}
+
+/* ---- life ---- */
+
+int door_open(struct door **out, struct loop *loop, const char *url, door_handler handler,
+	      void *arg, struct err *e)
+{
+	struct door *d;
+	int rc;
+
+	if (strncmp(url, DOOR_SCHEME, strlen(DOOR_SCHEME)))
+		return door_error(e, NNG_EADDRINVAL, url);
+	d = xcalloc(1, sizeof(*d));
+	d->loop = loop;
+	d->url = xstrdup(url);
+	d->handler = handler;
+	d->arg = arg;
+	rc = room_open(d, e);
+	if (rc) {
+		door_free(d);
+		return rc;
+	}
+	loop_timer_in(loop, &d->look, LOOK_EVERY_NS, on_look, d);
+	*out = d;
+	return 0;
+}
+
 void door_free(struct door *d)
 {
 	if (!d)
 		return;
-	d->closed = true;
-	if (d->opened)
-		nng_close(d->socket);
-	for (size_t i = 0; i < N_SLOTS; i++)
-		slot_close(&d->slots[i]);
-	door_unref(d);
-}
-
-/* ---- the other side ---- */
-
-struct door_client {
-	nng_socket socket;
-	char *url;
-};
-
-static int dial_error(struct err *e, int rv, const char *url)
-{
-	if (rv == NNG_ECONNREFUSED || rv == NNG_ENOENT)
-		return err_set(e, ERR_CLOSED,
-			       "no agent listens at %s; start one on this host with 'tutti-agent'",
-			       url);
-	return nng_error(e, rv, url);
-}
-
-static int set_options(nng_socket socket)
-{
-	int rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, LIMIT_DOOR_BYTES + HEADER_BYTES);
-
-	/* A request asked twice would mark twice. */
-	if (!rv)
-		rv = nng_socket_set_ms(socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
-	return rv;
-}
-
-int door_dial(struct door_client **out, const char *url, struct err *e)
-{
-	struct door_client *c;
-	nng_socket socket;
-	int rv = nng_req0_open(&socket);
-
-	if (rv)
-		return nng_error(e, rv, url);
-	rv = set_options(socket);
-	if (!rv)
-		rv = nng_dial(socket, url, NULL, 0);
-	if (rv) {
-		nng_close(socket);
-		return dial_error(e, rv, url);
-	}
-	c = xmalloc(sizeof(*c));
-	*c = (struct door_client){ .socket = socket, .url = xstrdup(url) };
-	*out = c;
-	return 0;
-}
-
-void door_hang_up(struct door_client *c)
-{
-	if (!c)
-		return;
-	nng_close(c->socket);
-	free(c->url);
-	free(c);
-}
-
-static int ask_error(const struct door_client *c, int rv, struct err *e)
-{
-	switch (rv) {
-	case NNG_ETIMEDOUT:
-		return err_set(e, ERR_TIMEOUT, "the agent at %s did not answer in time", c->url);
-	case NNG_ECONNRESET:
-	case NNG_ECLOSED:
-		return err_set(e, ERR_CLOSED, "the agent at %s went away", c->url);
-	default:
-		return nng_error(e, rv, c->url);
-	}
-}
-
-/* nng takes the message in each case but failure. */
-static int send_request(nng_socket socket, const void *data, size_t len)
-{
-	nng_msg *msg;
-	int rv = nng_msg_alloc(&msg, 0);
-
-	if (rv)
-		return rv;
-	rv = nng_msg_append(msg, data, len);
-	if (!rv)
-		rv = nng_sendmsg(socket, msg, 0);
-	if (rv)
-		nng_msg_free(msg);
-	return rv;
-}
-
-int door_ask(struct door_client *c, const void *data, size_t len, int64_t timeout_ns,
-	     uint8_t **reply, size_t *reply_len, struct err *e)
-{
-	nng_duration timeout_ms = (nng_duration)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
-	nng_msg *msg;
-	int rv;
-
-	if (len > LIMIT_DOOR_BYTES)
-		return err_set(e, ERR_LIMIT, "a message of %zu bytes to the agent, limit %d", len,
-			       LIMIT_DOOR_BYTES);
-	rv = nng_socket_set_ms(c->socket, NNG_OPT_SENDTIMEO, timeout_ms);
-	if (!rv)
-		rv = nng_socket_set_ms(c->socket, NNG_OPT_RECVTIMEO, timeout_ms);
-	if (!rv)
-		rv = send_request(c->socket, data, len);
-	if (!rv)
-		rv = nng_recvmsg(c->socket, &msg, 0);
-	if (rv)
-		return ask_error(c, rv, e);
-	*reply_len = nng_msg_len(msg);
-	*reply = xmalloc(*reply_len + 1);
-	memcpy(*reply, nng_msg_body(msg), *reply_len);
-	nng_msg_free(msg);
-	return 0;
+	loop_timer_cancel(d->loop, &d->look);
+	if (d->check)
+		d->check->door = NULL;
+	room_close(d->room);
+	free(d->url);
+	free(d);
 }

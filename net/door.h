@@ -15,7 +15,8 @@ struct loop;
 struct door; /* the agent's side */
 struct door_req; /* one request; yours to answer exactly once, then dead */
 
-/* Called on the loop's thread; data is borrowed until the answer. Messages beyond LIMIT_DOOR_BYTES
+/* Called on the loop's thread; data is borrowed until the answer, and never empty: an empty message
+ * is a question whether anybody is there, and the door itself answers it with an empty one. Messages beyond LIMIT_DOOR_BYTES
  * never get here: nng drops the connection. */
 typedef void (*door_handler)(struct door_req *req, const void *data, size_t len, void *arg);
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both sides of the local door share; not a front door. */
+#ifndef NET_DOOR_IMPL_H
+#define NET_DOOR_IMPL_H
+
+#include "base/err.h"
+#include "proto/limits.h"
+
+#define DOOR_SCHEME "ipc://"
+
+/* nng counts its own routing words into a message's size. */
+#define DOOR_WIRE_BYTES (LIMIT_DOOR_BYTES + 64)
+
+/* Says what an nng error means for the door at `url`. */
+int door_error(struct err *e, int rv, const char *url);
+
+#endif
