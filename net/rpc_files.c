@@ -84,14 +84,18 @@ bool rpc_file_by_name(const char *name, size_t len, struct rpc_file *out)
 	return false;
 }
 
-/* Takes the first name of a dotted path away if it is `name`. */
+/* Takes `name` and the dot behind it away from a dotted path, if that is how it begins. */
 static bool step(const char **path, struct reader name)
 {
 	size_t n = reader_left(&name);
+	const char *rest;
 
-	if (!n || strncmp(*path, (const char *)name.p, n) || ((*path)[n] && (*path)[n] != '.'))
+	if (!n || strncmp(*path, (const char *)name.p, n))
 		return false;
-	*path += (*path)[n] ? n + 1 : n;
+	rest = *path + n;
+	if (*rest && (*rest != '.' || !*++rest))
+		return false;
+	*path = rest;
 	return true;
 }
 
