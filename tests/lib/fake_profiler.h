@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tensorflow.ProfilerService that behaves as it is told, in place of a framework: for unit tests on
+ * the test's own loop, and as the program tests/e2e/fake_profiler.
+ */
+#ifndef TESTS_FAKE_PROFILER_H
+#define TESTS_FAKE_PROFILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "proto/tensorflow/profiler_service.pb-c.h"
+
+struct loop;
+struct rpc;
+struct fake_profiler;
+
+enum fake_mode {
+	FAKE_GOOD, /* sleeps until the start, records, answers with an XSpace */
+	FAKE_OLD, /* writes <repository>/<session>/<host>.xplane.pb, answers without */
+	FAKE_OLD_PLUGINS, /* the same below <repository>/plugins/profile/ */
+	FAKE_OLD_LOST, /* says there is data, writes no file */
+	FAKE_UNDATED, /* its XSpace has no Task Environment */
+	FAKE_EMPTY, /* an XSpace without anything */
+	FAKE_BUSY, /* "Another profiling session active." */
+	FAKE_BROKEN, /* INTERNAL, another text */
+	FAKE_HANGS, /* never answers Profile; Terminate it does */
+	FAKE_GARBAGE, /* a message that is no ProfileResponse */
+	FAKE_NO_XSPACE, /* a ProfileResponse whose XSpace is none */
+	FAKE_HUGE, /* an XSpace of some 20 MB */
+	FAKE_OTHER, /* a gRPC server that knows nothing of profiling */
+	FAKE_MODES
+};
+
+/* "good", "old", ... as the program's --mode takes them. */
+extern const char *const fake_mode_names[FAKE_MODES];
+
+/* What it was asked. */
+struct fake_seen {
+	int profiles, terminates, cancelled;
+	char terminated[128]; /* the last session that Terminate named */
+	Tensorflow__ProfileRequest *request; /* the last; borrowed */
+};
+
+MUST_CHECK int fake_profiler_new(struct fake_profiler **out, struct loop *loop, struct rpc *rpc,
+				 enum fake_mode mode, const char *address, int *port,
+				 struct err *e);
+void fake_profiler_free(struct fake_profiler *f); /* NULL is fine */
+
+const struct fake_seen *fake_profiler_seen(const struct fake_profiler *f);
+
+#endif
