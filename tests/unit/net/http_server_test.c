@@ -7,12 +7,12 @@
 
 #include "base/mem.h"
 #include "proto/limits.h"
+#include "tests/lib/certs.h"
 #include "tests/lib/check.h"
 #include "tests/unit/net/http_fixture.h"
 
 #define FILE_BYTES 100000
 #define N_PARALLEL 64
-#define N_EVENTS   200
 
 /* What the handler below remembers. */
 struct state {
@@ -82,21 +82,10 @@ static void on_later(struct state *s, struct http_req *req)
 	loop_post(s->f.loop, answer_late, late);
 }
 
-static void on_events(struct state *s, struct http_req *req, bool finite)
+static void on_forever(struct state *s, struct http_req *req)
 {
-	char data[32];
-
-	s->gone = false;
 	s->stream = http_answer_stream(req, on_gone, s);
 	s->streaming = true;
-	for (int i = 0; finite && i < N_EVENTS; i++) {
-		snprintf(data, sizeof(data), "{\"n\": %d}", i);
-		http_stream_send(s->stream, "tick", data);
-	}
-	if (finite)
-		http_stream_end(s->stream);
-	else
-		http_stream_send(s->stream, "first", "{}");
 }
 
 static void handle(struct http_req *req, void *arg)
@@ -117,10 +106,8 @@ static void handle(struct http_req *req, void *arg)
 			       "a \"b\".pb");
 	else if (!strcmp(path, "/empty"))
 		http_answer_fd(req, open("/dev/null", O_RDONLY), 0, "text/plain", NULL);
-	else if (!strcmp(path, "/events"))
-		on_events(s, req, true);
 	else if (!strcmp(path, "/forever"))
-		on_events(s, req, false);
+		on_forever(s, req);
 	else
 		http_answer_error(req, 404, "no \"%s\" here\n", path);
 }
@@ -377,135 +364,6 @@ static void test_head(struct state *s)
 	buf_release(&r);
 }
 
-/* ---- streams ---- */
-
-struct listen_job {
-	struct http_call call;
-	char url[80];
-	int n, rc, status;
-	int stop_after;
-	struct err e;
-	bool done;
-};
-
-static int on_event(void *arg, const char *event, const char *data)
-{
-	struct listen_job *l = arg;
-	char want[32];
-
-	snprintf(want, sizeof(want), "{\"n\": %d}", l->n);
-	CHECK_STR(event, "tick");
-	CHECK_STR(data, want);
-	return ++l->n == l->stop_after;
-}
-
-static void run_listen(void *arg)
-{
-	struct listen_job *l = arg;
-
-	l->rc = http_events(&l->call, &l->status, on_event, l, &l->e);
-}
-
-static void end_listen(void *arg)
-{
-	struct listen_job *l = arg;
-
-	l->done = true;
-}
-
-static void listen_to(struct state *s, struct listen_job *l, const char *path)
-{
-	snprintf(l->url, sizeof(l->url), "http://127.0.0.1:%d%s", s->f.port, path);
-	l->call.url = l->url;
-	loop_work(s->f.loop, run_listen, end_listen, l);
-	fixture_wait(&s->f, &l->done);
-}
-
-static void test_events(struct state *s)
-{
-	struct listen_job all = { .stop_after = -1 };
-	struct listen_job some = { .stop_after = 50 };
-	struct listen_job none = { 0 };
-
-	listen_to(s, &all, "/events");
-	CHECK_EQ(all.rc, ERR_CLOSED); /* the server ended it */
-	CHECK_EQ(all.n, N_EVENTS);
-	fixture_wait(&s->f, &s->gone);
-	listen_to(s, &some, "/events");
-	CHECK_OK(some.rc, some.e);
-	CHECK_EQ(some.status, 200);
-	CHECK_EQ(some.n, 50);
-	fixture_wait(&s->f, &s->gone);
-	CHECK_EQ(s->n_gone, 2);
-	listen_to(s, &none, "/nowhere");
-	CHECK_OK(none.rc, none.e);
-	CHECK_EQ(none.status, 404);
-	CHECK_EQ(none.n, 0);
-}
-
-/* Opens a stream that does not end by itself, with a bare socket. */
-static int open_forever(struct state *s)
-{
-	int fd;
-
-	s->streaming = s->gone = false;
-	fd = raw_open(&s->f, "GET /forever HTTP/1.1\r\nHost: x\r\n\r\n");
-	fixture_wait(&s->f, &s->streaming);
-	return fd;
-}
-
-static void test_client_leaves(struct state *s)
-{
-	struct buf got = BUF_INIT;
-	int fd = open_forever(s);
-
-	CHECK(raw_read(fd, "event: first\ndata: {}\n\n", &got));
-	close(fd);
-	for (int i = 0; i < 3000 && !s->gone; i++) {
-		http_stream_send(s->stream, "tick", "{}");
-		loop_turn(s->f.loop, 10);
-	}
-	CHECK(s->gone);
-	buf_release(&got);
-}
-
-static void test_client_does_not_read(struct state *s)
-{
-	char *data = xcalloc(1, 65536);
-	int fd = open_forever(s);
-	int before = s->n_gone;
-
-	memset(data, 'x', 65535);
-	for (int i = 0; i < 3000 && !s->gone; i++) {
-		http_stream_send(s->stream, "tick", data);
-		loop_turn(s->f.loop, 0);
-	}
-	CHECK(s->gone);
-	CHECK_EQ(s->n_gone, before + 1);
-	close(fd);
-	free(data);
-}
-
-/* Events made one at a time, each read before the next: suspend and resume by turns. */
-static void test_one_by_one(struct state *s)
-{
-	struct buf got = BUF_INIT;
-	char text[64], number[16];
-	int fd = open_forever(s);
-
-	for (int i = 0; i < 300; i++) {
-		snprintf(number, sizeof(number), "%d", i);
-		snprintf(text, sizeof(text), "event: tick\ndata: %d\n\n", i);
-		http_stream_send(s->stream, "tick", number);
-		buf_reset(&got);
-		CHECK(raw_read(fd, text, &got));
-	}
-	close(fd);
-	http_stream_end(s->stream);
-	fixture_wait(&s->f, &s->gone);
-	buf_release(&got);
-}
-
 /* ---- the end, and bad company ---- */
 
 static void test_garbage(struct state *s)
@@ -557,7 +415,8 @@ static void test_free_while_busy(void)
 	int fd;
 
 	start(&s);
-	fd = open_forever(&s);
+	fd = raw_open(&s.f, "GET /forever HTTP/1.1\r\nHost: x\r\n\r\n");
+	fixture_wait(&s.f, &s.streaming);
 	s.want_held = 4;
 	for (int i = 0; i < 4; i++)
 		job_start(&s.f, &jobs[i], "GET", "/hold");
@@ -596,18 +455,6 @@ static void test_free_at_once(void)
 
 /* ---- TLS ---- */
 
-static void make_certificate(const char *folder)
-{
-	char *command = xasprintf(
-		"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
-		"-days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 "
-		"-keyout %s/key -out %s/cert 2>/dev/null",
-		folder, folder);
-
-	CHECK_EQ(system(command), 0);
-	free(command);
-}
-
 static void test_tls(void)
 {
 	char folder[] = "/tmp/tutti-tls-XXXXXX";
@@ -620,9 +467,9 @@ static void test_tls(void)
 	int status;
 
 	CHECK(mkdtemp(folder));
-	snprintf(cert, sizeof(cert), "%s/cert", folder);
-	snprintf(key, sizeof(key), "%s/key", folder);
-	make_certificate(folder);
+	snprintf(cert, sizeof(cert), "%s/localhost.crt", folder);
+	snprintf(key, sizeof(key), "%s/localhost.key", folder);
+	cert_free(cert_make(folder, "localhost", NULL));
 	fixture_start(&s.f, &opts, handle, &s);
 	CHECK_EQ(job_run(&s.f, &j, "GET", "/file"), 200);
 	CHECK_EQ(j.answer.len, FILE_BYTES);
@@ -671,10 +518,6 @@ int main(void)
 	test_ranges(&s);
 	test_headers(&s);
 	test_head(&s);
-	test_events(&s);
-	test_client_leaves(&s);
-	test_client_does_not_read(&s);
-	test_one_by_one(&s);
 	test_garbage(&s);
 	test_leaves_while_held(&s);
 	test_address_in_use(&s);

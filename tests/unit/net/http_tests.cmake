@@ -4,5 +4,7 @@ unit_test(net/address_test USES net)
 unit_test(net/door_hang_up_test USES net SRC ${door_fixture})
 unit_test(net/door_test USES net SRC ${door_fixture})
 unit_test(net/http_client_test USES net SRC ${http_fixture})
-unit_test(net/http_server_test USES net SRC ${http_fixture})
+unit_test(net/http_server_test USES net
+	SRC ${http_fixture} ${CMAKE_SOURCE_DIR}/tests/lib/certs.c PKG libcrypto)
+unit_test(net/http_stream_test USES net SRC ${http_fixture})
 unit_test(net/udp_test USES net)
