@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The field numbers of tensorflow.profiler.XSpace, and for each message a table that tells the wire
- * type its known fields must have. Private to xspace/.
+ * The field numbers of tensorflow.profiler.XSpace, its planes with a meaning, and for each message a
+ * table that tells the wire type its known fields must have. Private to xspace/.
  */
 #ifndef XSPACE_SCHEMA_H
 #define XSPACE_SCHEMA_H
@@ -50,6 +50,10 @@ enum {
 /* An entry of a metadata map, and what XEventMetadata and XStatMetadata have in common. */
 enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
 enum { METADATA_ID = 1, METADATA_NAME = 2 };
+
+/* Planes that mean something to us. */
+#define HOST_PLANE	  "/host:CPU"
+#define ENVIRONMENT_PLANE "Task Environment"
 
 /* Indexed by field number: 1 + enum wire_type, or 0 for a field that we do not know. */
 #define SCHEMA_FIELDS 16

@@ -1,4 +1,4 @@
 # samples.c: random XSpaces, and protobuf-c as the second opinion on every one of them.
-foreach(name wire_test build_test read_test rebase_test)
+foreach(name wire_test build_test read_test rebase_test merge_test summary_test)
 	unit_test(xspace/${name} USES xspace proto SRC ${CMAKE_CURRENT_LIST_DIR}/samples.c)
 endforeach()

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything is read before anything is written: what the planes of all inputs are called (gather),
+ * where their lines are (plan), then what they will be called (merge_names). Writing is rebase's second
+ * pass with a few more splices per plane.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "xspace/merge_names.h"
+#include "xspace/merge_texts.h"
+#include "xspace/plan.h"
+#include "xspace/text.h"
+
+struct merging {
+	const struct xs_input *inputs;
+	size_t n_inputs;
+	struct plan *plans; /* one per input */
+	size_t *first_plane; /* of each input, in: */
+	struct merge_plane *planes; /* of all inputs, in order */
+	size_t n_planes, planes_cap;
+	struct merge_texts errors, warnings;
+	size_t input; /* the one being read */
+	struct xs_counts counts;
+};
+
+/* ---- gather ---- */
+
+static int gather_plane(void *arg, const struct xs_plane *p)
+{
+	struct merging *m = arg;
+
+	if (m->n_planes == m->planes_cap) {
+		m->planes_cap = m->planes_cap ? 2 * m->planes_cap : 64;
+		m->planes = xrealloc(m->planes, m->planes_cap * sizeof(*m->planes));
+	}
+	m->planes[m->n_planes++] = (struct merge_plane){
+		.input = m->input,
+		.pid = m->inputs[m->input].pid,
+		.name = xstrdup(p->name),
+		.id = p->id,
+	};
+	return 0;
+}
+
+static int gather_stat_metadata(void *arg, int64_t id, const char *name, size_t len)
+{
+	static const char wanted[] = "process_id";
+	struct merging *m = arg;
+	struct merge_plane *p = &m->planes[m->n_planes - 1];
+
+	if (id > p->greatest_stat)
+		p->greatest_stat = id;
+	if (len == strlen(wanted) && !memcmp(name, wanted, len))
+		p->process_id_stat = id;
+	return 0;
+}
+
+static int gather_plane_stat(void *arg, const struct xs_stat *s)
+{
+	struct merging *m = arg;
+	struct merge_plane *p = &m->planes[m->n_planes - 1];
+
+	if (p->process_id_stat && s->metadata_id == p->process_id_stat && s->kind == XS_INT)
+		p->has_process_id = true;
+	return 0;
+}
+
+static int gather_text(void *arg, int field, const char *s, size_t len)
+{
+	struct merging *m = arg;
+	const char *label = m->inputs[m->input].label;
+
+	if (field == XSPACE_ERRORS)
+		merge_texts_add(&m->errors, label, s, len);
+	else if (field == XSPACE_WARNINGS)
+		merge_texts_add(&m->warnings, label, s, len);
+	return 0;
+}
+
+static int read_input(struct merging *m, size_t i, struct err *e)
+{
+	static const struct xs_visitor gather = {
+		.plane_begin = gather_plane,
+		.stat_metadata = gather_stat_metadata,
+		.plane_stat = gather_plane_stat,
+		.text = gather_text,
+	};
+	const struct xs_input *in = &m->inputs[i];
+	struct wire w;
+	int rc;
+
+	m->input = i;
+	m->first_plane[i] = m->n_planes;
+	rc = xs_read(&in->source, &gather, m, e);
+	if (!rc) {
+		wire_open(&w, &in->source);
+		rc = plan_make(&m->plans[i], &w, &in->rebase, e);
+		wire_close(&w);
+	}
+	if (!rc && m->plans[i].n_planes != m->n_planes - m->first_plane[i])
+		rc = err_set(e, ERR_INVALID, "the input changed");
+	if (rc && in->label)
+		err_prefix(e, "%s", in->label);
+	return rc;
+}
+
+static void add_texts(struct merge_texts *t, const char *const *texts)
+{
+	for (; texts && *texts; texts++)
+		merge_texts_add(t, NULL, *texts, strlen(*texts));
+}
+
+/* ---- write ---- */
+
+/* The splices of one plane, and the bytes that they point to. */
+struct plane_splices {
+	struct splice all[3];
+	size_t n;
+	struct buf name, process_id;
+};
+
+static void add_splice(struct plane_splices *s, const struct splice *splice)
+{
+	size_t i = s->n++;
+
+	for (; i > 0 && s->all[i - 1].at > splice->at; i--)
+		s->all[i] = s->all[i - 1];
+	s->all[i] = *splice;
+}
+
+static void splice_name(struct plane_splices *s, const struct plan_plane *plane, const char *name)
+{
+	size_t len = strlen(name);
+	struct buf scratch = BUF_INIT;
+	struct splice splice = { .at = plane->field.body, .until = plane->field.body };
+
+	if (plane->name.end) {
+		splice.at = plane->name.at;
+		splice.until = plane->name.end;
+	}
+	buf_add_u8(&s->name, WIRE_TAG(XPLANE_NAME, WIRE_LEN));
+	buf_add_varint(&s->name, len);
+	buf_add(&s->name, text_clean(name, len, &scratch), len);
+	splice.bytes = s->name.data;
+	splice.len = s->name.len;
+	add_splice(s, &splice);
+	buf_release(&scratch);
+}
+
+static void put_message(struct buf *out, uint32_t number, const struct buf *message)
+{
+	buf_add_u8(out, WIRE_TAG(number, WIRE_LEN));
+	buf_add_varint(out, message->len);
+	buf_add(out, message->data, message->len);
+}
+
+/* An entry {id: {id, "process_id"}} of the plane's stat metadata. */
+static void put_process_id_metadata(struct buf *out, int64_t id)
+{
+	struct buf value = BUF_INIT, entry = BUF_INIT;
+
+	buf_add_u8(&value, WIRE_TAG(METADATA_ID, WIRE_VARINT));
+	buf_add_varint(&value, (uint64_t)id);
+	buf_add_str(&value, "\x12\x0aprocess_id");
+	buf_add_u8(&entry, WIRE_TAG(ENTRY_KEY, WIRE_VARINT));
+	buf_add_varint(&entry, (uint64_t)id);
+	put_message(&entry, ENTRY_VALUE, &value);
+	put_message(out, XPLANE_STAT_METADATA, &entry);
+	buf_release(&value);
+	buf_release(&entry);
+}
+
+/* Behind everything else in the plane; not where no id is left. */
+static void splice_process_id(struct plane_splices *s, const struct plan_plane *plane,
+			      const struct merge_plane *p)
+{
+	struct splice splice = { .at = plane->field.end, .until = plane->field.end };
+	struct buf stat = BUF_INIT;
+	int64_t id = p->process_id_stat;
+
+	if (!id && p->greatest_stat == INT64_MAX)
+		return;
+	if (!id) {
+		id = p->greatest_stat + 1;
+		put_process_id_metadata(&s->process_id, id);
+	}
+	buf_add_u8(&stat, WIRE_TAG(XSTAT_METADATA_ID, WIRE_VARINT));
+	buf_add_varint(&stat, (uint64_t)id);
+	buf_add_u8(&stat, WIRE_TAG(XSTAT_INT, WIRE_VARINT));
+	buf_add_varint(&stat, (uint64_t)p->pid);
+	put_message(&s->process_id, XPLANE_STATS, &stat);
+	splice.bytes = s->process_id.data;
+	splice.len = s->process_id.len;
+	add_splice(s, &splice);
+	buf_release(&stat);
+}
+
+static int write_plane(struct merging *m, const struct merge_plane *p,
+		       const struct plan_plane *plane, struct wire *w, struct splicer *sp,
+		       struct err *e)
+{
+	struct plane_splices s = { .n = 0 };
+	int rc;
+
+	if (p->new_id != p->id) {
+		struct splice id = splice_varint(&plane->id, &plane->field, XPLANE_ID,
+						 (uint64_t)p->new_id);
+
+		add_splice(&s, &id);
+	}
+	if (strcmp(p->new_name, p->name))
+		splice_name(&s, plane, p->new_name);
+	if (p->pid && !p->has_process_id)
+		splice_process_id(&s, plane, p);
+	rc = plan_write_plane(&m->plans[p->input], plane, s.all, s.n, w, sp, &m->counts, e);
+	buf_release(&s.name);
+	buf_release(&s.process_id);
+	return rc;
+}
+
+/* Planes as planned; hostnames and texts are dropped, they have been gathered; unknown fields stay. */
+static int write_fields(struct merging *m, size_t i, struct wire *w, struct splicer *sp,
+			struct err *e)
+{
+	const struct merge_plane *p = m->planes + m->first_plane[i];
+	const struct plan_plane *plane = m->plans[i].planes;
+	struct wire_field root = wire_root(w->src), f;
+	struct wire_walk walk = wire_walk(w, &root, schema_xspace);
+	size_t left = m->plans[i].n_planes;
+	int rc;
+
+	while ((rc = wire_next(&walk, &f, e)) > 0) {
+		bool ours = f.number == XSPACE_PLANES;
+
+		if (ours && (!left-- || plane->field.at != f.at))
+			rc = err_set(e, ERR_INVALID, "at byte %" PRIu64 ": the input changed",
+				     f.at);
+		else if (f.number > XSPACE_HOSTNAMES)
+			rc = 0;
+		else if (!ours || p->dropped)
+			rc = splicer_cut(sp, f.at, f.end, e);
+		else
+			rc = write_plane(m, p, plane, w, sp, e);
+		if (rc)
+			return rc;
+		p += ours;
+		plane += ours;
+	}
+	return rc ? rc : splicer_copy(sp, root.end, e);
+}
+
+static int write_input(struct merging *m, size_t i, const struct xs_sink *out, struct err *e)
+{
+	const struct xs_source *in = &m->inputs[i].source;
+	struct splicer sp;
+	struct wire w;
+	int rc;
+
+	wire_open(&w, in);
+	splicer_open(&sp, in, out);
+	rc = write_fields(m, i, &w, &sp, e);
+	if (!rc)
+		rc = splicer_flush(&sp, e);
+	m->counts.bytes += sp.written;
+	splicer_close(&sp);
+	wire_close(&w);
+	if (rc && m->inputs[i].label)
+		err_prefix(e, "%s", m->inputs[i].label);
+	return rc;
+}
+
+/* Task Environment, errors, warnings, hostname. */
+static int write_host(struct merging *m, const struct xs_host *host, const struct xs_sink *out,
+		      struct err *e)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct buf bytes = BUF_INIT;
+	int rc;
+
+	xs_plane(b, 0, ENVIRONMENT_PLANE);
+	xs_stat_uint(b, "profile_start_time", host->profile_start_ns);
+	xs_stat_uint(b, "profile_stop_time", host->profile_stop_ns);
+	if (host->profile_options)
+		xs_stat_bytes(b, "profile_options", host->profile_options,
+			      host->profile_options_len);
+	if (host->environment)
+		host->environment(host->arg, b);
+	merge_texts_build(&m->errors, b, xs_error);
+	merge_texts_build(&m->warnings, b, xs_warning);
+	if (host->hostname)
+		xs_hostname(b, host->hostname);
+	xs_finish(b, &bytes);
+	rc = out->write(out->arg, bytes.data, bytes.len, e);
+	m->counts.planes++;
+	m->counts.bytes += bytes.len;
+	buf_release(&bytes);
+	xs_builder_free(b);
+	return rc;
+}
+
+static void release(struct merging *m)
+{
+	for (size_t i = 0; i < m->n_inputs; i++)
+		plan_release(&m->plans[i]);
+	for (size_t i = 0; i < m->n_planes; i++) {
+		free(m->planes[i].name);
+		free(m->planes[i].new_name);
+	}
+	merge_texts_release(&m->errors);
+	merge_texts_release(&m->warnings);
+	free(m->planes);
+	free(m->plans);
+	free(m->first_plane);
+}
+
+int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host,
+	     const struct xs_sink *out, struct xs_counts *counts, struct err *e)
+{
+	struct merging m = { .inputs = inputs, .n_inputs = n };
+	int rc = 0;
+
+	m.plans = xcalloc(n, sizeof(*m.plans));
+	m.first_plane = xcalloc(n, sizeof(*m.first_plane));
+	add_texts(&m.errors, host->errors);
+	add_texts(&m.warnings, host->warnings);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = read_input(&m, i, e);
+	if (!rc)
+		merge_names(m.planes, m.n_planes);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = write_input(&m, i, out, e);
+	if (!rc)
+		rc = write_host(&m, host, out, e);
+	if (!rc && counts)
+		*counts = m.counts;
+	release(&m);
+	return rc;
+}
