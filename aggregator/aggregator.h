@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's configuration and its parts, in the order in which main.c starts them.
+ * The aggregator's configuration and its parts, in the order in which they are started.
  */
 #ifndef AGGREGATOR_AGGREGATOR_H
 #define AGGREGATOR_AGGREGATOR_H
@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/conf.h"
+#include "base/loop.h"
 
 struct aggregator_conf {
 	char *store;			/* URL */
@@ -27,18 +28,26 @@ extern const struct conf_table aggregator_conf_table;	/* conf.c */
 
 struct aggregator {
 	struct aggregator_conf conf;
-	struct loop *loop;
+	struct loop *loop;		/* of whoever starts the aggregator */
 	struct store *store;
 	struct rpc *rpc;
-	struct rpc_server *rpc_server;
 	struct registry *registry;
 	struct captures *captures;
+	struct events *events;
+	struct ingest *ingest;
+	struct profiler_service *profiler;
 	struct udp *probe;		/* time_service.c */
+	struct rpc_server *rpc_server;
 	struct http_server *http;
-	struct api *api;
 	int grpc_port, http_port, probe_port;
 	uint64_t clock_epoch;		/* random, new at every start */
 	int64_t session_clock_shift_ns;	/* session clock = CLOCK_MONOTONIC_RAW + this */
+	int64_t started_mono_ns;
+	bool stopping;			/* nothing new is begun any more */
+	bool ready;			/* the store takes writes */
+	struct err not_ready;		/* why not */
+	struct loop_timer ready_timer;	/* tries again */
+	unsigned int jobs;		/* given to workers, not yet done */
 	struct aggregator_stats {	/* for /metrics */
 		uint64_t captures_committed, captures_failed, hosts_failed;
 		uint64_t uploads, upload_bytes, upload_errors;
@@ -46,7 +55,17 @@ struct aggregator {
 	} stats;
 };
 
+/* Starts every part; `conf` and `loop` are set, the rest is zero. On failure nothing is left
+ * running and the error names the part. */
+MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
+
+/* Commits what is there of captures under way, waits for the workers, stops every part. */
+void aggregator_stop(struct aggregator *agg);
+
 /* The session clock now; reads as Unix ns, never stepped. */
 int64_t aggregator_session_now(const struct aggregator *agg);
+
+/* loop_work() that aggregator_stop() waits for: `done` always finds every part alive. */
+void aggregator_work(struct aggregator *agg, loop_fn run, loop_fn done, void *arg);
 
 #endif

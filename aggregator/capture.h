@@ -6,6 +6,8 @@
  * intent and arms the hosts. Agents' messages and uploads come in through the functions in the middle.
  * When every host has come to an end, or at the deadline, the manifest is written and the session
  * exists; if no host has a file, what is stored is removed and the capture failed. Loop thread.
+ *
+ *   arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
  */
 #ifndef AGGREGATOR_CAPTURE_H
 #define AGGREGATOR_CAPTURE_H
@@ -13,11 +15,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <jansson.h>
 
 #include "aggregator/registry.h"
 #include "base/err.h"
+#include "base/loop.h"
 
 struct aggregator;
 struct captures;
@@ -40,78 +44,118 @@ struct tracer_report {
 	uint64_t lost;
 };
 
+/* Of an upload: asked for, granted, neither. At most UPLOAD_CREDITS are granted at once. */
+enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
+#define UPLOAD_CREDITS 8
+
 struct capture_host {
 	char *name;
 	uint64_t instance;		/* of the agent that was armed; 0 = none */
 	enum host_state state;
 	char reason[32];		/* typed, docs/wire.md */
 	char detail[256];
+	char upload_error[128];		/* of the last upload that went wrong; "" = none */
 	bool stored;			/* the upload is durable in the store */
 	bool reported;			/* HostResult is in */
 	uint64_t bytes, bytes_done, events;
-	struct host_clock clock;
+	struct host_clock clock;	/* of HostResult, before that of Armed: its bound alone */
 	struct tracer_report *tracers;
 	size_t n_tracers;
+	enum upload_credit credit;
+	TAILQ_ENTRY(capture_host) waiting;	/* for a credit */
+	struct capture *capture;
 };
 
 struct capture {
-	char *session, *run, *origin;	/* origin: "api", "profiler-service", "door host-a" */
+	char *session, *run, *origin;	/* origin: "api", "profiler-service PEER", "door host-a" */
+	char *client_session;		/* what a ProfilerService client calls it; "" = none */
 	enum capture_state state;
 	bool open_ended, cancelled;
+	bool planned;			/* the intent is being stored, or is */
+	bool armed;			/* Arm went out: t0_ns is final */
 	int64_t t0_ns, duration_ns;	/* session clock */
+	int64_t lead_ns, grace_ns;
 	int64_t deadline_ns;		/* session clock: commit with what there is */
-	json_t *settings;		/* as given */
+	json_t *settings;		/* as given; never NULL */
 	uint8_t *options;		/* serialized ProfileOptions */
 	size_t options_len;
 	char **tracers;			/* names asked for, NULL-terminated; NULL = all */
-	struct capture_host *hosts;
+	struct capture_host *hosts;	/* sorted by name */
 	size_t n_hosts;
+	size_t n_over;			/* hosts that have come to an end */
 	json_t *warnings;		/* array of strings */
 	struct err error;		/* in CAP_FAILED */
+	unsigned int commits;		/* tried so far */
+	struct loop_timer timer;
 	struct captures *captures;
+	TAILQ_ENTRY(capture) entry;
 };
 
 struct capture_request {
-	const char *hosts;		/* selector; NULL = all */
+	const char *hosts;		/* selector; NULL or "" = all */
 	const char *run;		/* NULL or "" = none */
 	int64_t duration_ns;
 	bool open_ended;
-	json_t *settings;		/* object of strings, or NULL; borrowed */
-	const void *options;		/* ready-made ProfileOptions instead of settings, or NULL */
+	json_t *settings;		/* object, or NULL; borrowed */
+	const void *options;		/* ready-made ProfileOptions; then settings only describe them */
 	size_t options_len;
 	json_t *tracers;		/* array of names, or NULL; borrowed */
 	const char *origin;
+	const char *client_session;	/* or NULL */
+	int64_t not_before_ns;		/* session clock; 0 = as soon as possible */
 	int64_t grace_ns;		/* after the window, for gathering and uploads; 0 = as configured */
 };
 
 struct captures *captures_new(struct aggregator *agg);
-void captures_free(struct captures *cs);
+void captures_free(struct captures *cs);	/* no job of theirs is under way */
 
-/* ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many at once). */
+/* ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many at once),
+ * ERR_BUSY (the aggregator is stopping, or the store takes no writes). */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 struct capture *capture_find(struct captures *cs, const char *session);	/* also ended ones, for a while */
-void capture_stop(struct capture *c);		/* end the window now, keep the data */
-void capture_cancel(struct capture *c);		/* forget it */
+
+/* End the window now, keep the data; one that is past its window is not touched. Before T0 the
+ * window shrinks to a millisecond. */
+void capture_stop(struct capture *c);
+
+/* Forget it: false if it is too late, the session is being committed or is over. */
+bool capture_cancel(struct capture *c);
 bool capture_is_over(const struct capture *c);
 
-/* CAPTURE of docs/wire.md, also the body of the manifest; a new reference. */
+/* CAPTURE of docs/wire.md; a new reference that shares nothing with the capture. */
 json_t *capture_json(const struct capture *c);
 json_t *captures_json(struct captures *cs);	/* {"captures": [...]} */
+
+/* MANIFEST, as of a commit that succeeds. */
+json_t *capture_manifest(const struct capture *c);
 
 /* fn is called after each change of a capture; several may watch; a watch stays for good. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);
 
+/* Under way, and hosts waiting for an upload credit; for /metrics. */
+void captures_count(const struct captures *cs, size_t *active, size_t *waiting);
+
 /* ---- what agents say (control.c, ingest.c) ---- */
 
+/* NULL if the host is not of this capture, or another agent of that name was armed. */
 struct capture_host *capture_host_of(struct capture *c, const char *host, uint64_t instance);
-void capture_host_armed(struct capture *c, struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
-void capture_host_progress(struct capture *c, struct capture_host *h, enum host_state state,
-			   uint64_t bytes_total, uint64_t bytes_done);
-void capture_host_stored(struct capture *c, struct capture_host *h, uint64_t bytes);
-void capture_host_result(struct capture *c, struct capture_host *h);	/* fields of h are filled */
-void capture_host_failed(struct capture *c, struct capture_host *h, const char *reason,
-			 const char *fmt, ...) PRINTF_LIKE(4, 5);
+bool capture_host_is_over(const struct capture_host *h);
+void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
+void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
+			   uint64_t bytes_done);
+
+/* The file is durable: before the agent is told so. */
+void capture_host_stored(struct capture_host *h, uint64_t bytes);
+
+/* An upload ended; `error` is NULL for one that went well. Its credit goes to the next. */
+void capture_host_upload_ended(struct capture_host *h, const char *error);
+
+/* HostResult; events, clock and tracers of h are filled. */
+void capture_host_result(struct capture_host *h, bool has_file, const char *reason,
+			 const char *detail);
+void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance);
 
 #endif

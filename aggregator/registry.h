@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 
+struct loop;
 struct registry;
 struct rpc_call;
 
@@ -29,7 +30,7 @@ struct host_tracer {
 
 struct host {
 	char *name;
-	char *version, *address, *profiler_address;
+	char *version, *address, *profiler_address;	/* never NULL */
 	uint64_t instance;		/* of the running agent */
 	struct rpc_call *control;	/* its stream; NULL = lost */
 	uint64_t probe_cookie;
@@ -42,13 +43,28 @@ struct host {
 	struct registry *registry;
 };
 
-struct registry *registry_new(void);
+/* A lost host is forgotten after this long. */
+#define REGISTRY_KEEP_LOST_NS INT64_C(600000000000)
+
+/* `loop` (may be NULL in tests) forgets lost hosts by and by. */
+struct registry *registry_new(struct loop *loop);
 void registry_free(struct registry *r);
 
 struct host *registry_find(struct registry *r, const char *name);	/* NULL if unknown */
+struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie);	/* or NULL */
 struct host *registry_add(struct registry *r, const char *name);	/* or the one there is */
 void registry_remove(struct registry *r, struct host *h);		/* said goodbye, or forgotten */
 size_t registry_count(const struct registry *r, size_t *connected);	/* connected may be NULL */
+size_t registry_expire(struct registry *r, int64_t now_real_ns);	/* forgets; how many */
+
+/* Replace what is known of a host; the strings are copied. */
+void host_set_text(char **member, const char *text);
+void host_add_label(struct host *h, const char *key, const char *value);
+void host_clear_labels(struct host *h);
+void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
+		     int errno_value);
+void host_clear_tracers(struct host *h);
+void host_new_cookie(struct host *h);		/* the old one is not answered any more */
 
 /*
  * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name; `*out` is
@@ -58,8 +74,12 @@ size_t registry_count(const struct registry *r, size_t *connected);	/* connected
 MUST_CHECK int registry_select(struct registry *r, const char *selector, struct host ***out, size_t *n,
 			       struct err *e);
 
+/* The hosts, sorted by name; borrowed until the next add or remove. */
+struct host *const *registry_hosts(const struct registry *r, size_t *n);
+
 /* {"hosts": [HOST]} of docs/wire.md; a new reference. */
 json_t *registry_json(struct registry *r);
+json_t *host_clock_json(const struct host_clock *c);
 
 /* fn is called after any change; several may watch. */
 void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg);

@@ -25,20 +25,26 @@ struct store;
 /* YYYY_MM_DD_HH_MM_SS_xxxxxx of T0 in UTC and six random characters. */
 void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES]);
 
+/* Key prefix of a session's files, with the '/' at its end; `run` may be NULL or "". */
+void session_directory(const char *session, const char *run, char out[SESSION_KEY_BYTES]);
+
 /* Key of a host's file. */
 void session_file_key(const char *session, const char *run, const char *host,
 		      char out[SESSION_KEY_BYTES]);
 
-/* Writes the intent, before any host is armed. Blocks. */
+/* Name of a host's file: "<host>.xplane.pb". */
+#define SESSION_FILE_SUFFIX ".xplane.pb"
+
+/* Writes the intent, before any host is armed; `plan` has at least "session" and "run". Blocks. */
 MUST_CHECK int session_plan(struct store *s, const char *session, const json_t *plan, struct err *e);
 
 /* Writes index entry and manifest, last; ERR_EXISTS if it was committed before. Blocks. */
 MUST_CHECK int session_commit(struct store *s, const char *session, const json_t *manifest,
 			      struct err *e);
 
-/* Removes the files of the named hosts and the plan of a session that never came to be. Blocks. */
-MUST_CHECK int session_discard(struct store *s, const char *session, const char *run,
-			       const char *const *hosts, size_t n_hosts, struct err *e);
+/* Removes all that is stored of a session that is not to be: files, manifest if any, plan. Blocks. */
+MUST_CHECK int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
+			       struct err *e);
 
 /* The manifest, a new reference. Blocks. */
 MUST_CHECK int session_load(struct store *s, const char *session, json_t **manifest, struct err *e);
@@ -48,10 +54,11 @@ MUST_CHECK int session_load(struct store *s, const char *session, json_t **manif
 MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
 			    json_t **out, struct err *e);
 
-/* Manifest first, then files, XProf's caches beside them, index. Blocks. */
+/* Manifest first, then files, XProf's caches beside them, index, plan. Blocks. */
 MUST_CHECK int session_delete(struct store *s, const char *session, struct err *e);
 
-/* What a crash left: plans without a manifest, and their files. Blocks; at start. */
+/* What a crash left: plans without a manifest, their files and index entries. No capture may be
+ * under way. Blocks; at start. */
 MUST_CHECK int session_sweep(struct store *s, int *swept, struct err *e);
 
 #endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/api_impl.h"
+
+#include <string.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/capture.h"
+#include "aggregator/events.h"
+#include "base/mem.h"
+#include "net/http_server.h"
+#include "proto/limits.h"
+#include "base/now.h"
+
+#define DEFAULT_DURATION_NS (2 * NS_PER_S)
+
+/* ---- the body of a POST ---- */
+
+enum member_kind { MEMBER_TEXT, MEMBER_DURATION, MEMBER_ARRAY, MEMBER_OBJECT };
+
+struct member {
+	const char *name;
+	enum member_kind kind;
+	size_t offset; /* in struct capture_request */
+	const char *expected;
+};
+
+#define MEMBER(name, kind, expected) \
+	{ \
+#name, kind, offsetof(struct capture_request, name), expected \
+	}
+
+static const struct member members[] = {
+	MEMBER(hosts, MEMBER_TEXT, "a selector"),
+	MEMBER(run, MEMBER_TEXT, "a name"),
+	MEMBER(duration_ns, MEMBER_DURATION, "an integer of nanoseconds above 0"),
+	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
+	MEMBER(settings, MEMBER_OBJECT, "an object"),
+};
+
+static const struct member *member_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		if (!strcmp(members[i].name, name))
+			return &members[i];
+	}
+	return NULL;
+}
+
+static bool set_member(struct capture_request *req, const struct member *m, json_t *value)
+{
+	void *at = (char *)req + m->offset;
+
+	switch (m->kind) {
+	case MEMBER_TEXT:
+		*(const char **)at = json_string_value(value);
+		return json_is_string(value);
+	case MEMBER_DURATION:
+		*(int64_t *)at = json_integer_value(value);
+		return json_is_integer(value) && json_integer_value(value) > 0;
+	case MEMBER_ARRAY:
+		*(json_t **)at = value;
+		return json_is_array(value);
+	case MEMBER_OBJECT:
+		*(json_t **)at = value;
+		return json_is_object(value);
+	}
+	return false;
+}
+
+static int read_body(struct capture_request *req, json_t *body, struct err *e)
+{
+	const char *name;
+	json_t *value;
+
+	if (!json_is_object(body))
+		return err_set(e, ERR_INVALID, "the body is not a JSON object");
+	json_object_foreach(body, name, value)
+	{
+		const struct member *m = member_find(name);
+
+		if (!m)
+			return err_set(e, ERR_INVALID, "unknown member '%.60s'", name);
+		if (!set_member(req, m, value))
+			return err_set(e, ERR_INVALID, "'%s' is not %s", name, m->expected);
+	}
+	return 0;
+}
+
+static int load_body(struct http_req *http, json_t **body, struct err *e)
+{
+	json_error_t why;
+	size_t len;
+	const void *data = http_body(http, &len);
+
+	*body = len ? json_loadb(data, len, JSON_REJECT_DUPLICATES, &why) : json_object();
+	if (!*body)
+		return err_set(e, ERR_INVALID, "the body is not JSON: line %d: %s", why.line,
+			       why.text);
+	return 0;
+}
+
+void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
+		       const char *name)
+{
+	struct capture_request req = { .duration_ns = DEFAULT_DURATION_NS, .origin = "api" };
+	struct capture *c = NULL;
+	json_t *body = NULL;
+	struct err e = { 0 };
+	int rc = load_body(http, &body, &e);
+
+	(void)id;
+	(void)name;
+	if (!rc)
+		rc = read_body(&req, body, &e);
+	if (!rc)
+		rc = capture_begin(agg->captures, &req, &c, &e);
+	if (rc)
+		api_answer_err(http, &e);
+	else
+		api_answer_json(http, 202, capture_json(c));
+	json_decref(body);
+}
+
+/* ---- the others ---- */
+
+static struct capture *find(struct aggregator *agg, struct http_req *http, const char *id)
+{
+	struct capture *c = capture_find(agg->captures, id);
+
+	if (!c)
+		http_answer_error(http, 404, "there is no capture %.64s", id);
+	return c;
+}
+
+void api_capture_list(struct aggregator *agg, struct http_req *http, const char *id,
+		      const char *name)
+{
+	(void)id;
+	(void)name;
+	api_answer_json(http, 200, captures_json(agg->captures));
+}
+
+void api_capture_get(struct aggregator *agg, struct http_req *http, const char *id,
+		     const char *name)
+{
+	struct capture *c = find(agg, http, id);
+
+	(void)name;
+	if (c)
+		api_answer_json(http, 200, capture_json(c));
+}
+
+void api_capture_events(struct aggregator *agg, struct http_req *http, const char *id,
+			const char *name)
+{
+	struct capture *c = find(agg, http, id);
+
+	(void)name;
+	if (c)
+		events_open_capture(agg->events, http, c);
+}
+
+void api_capture_stop(struct aggregator *agg, struct http_req *http, const char *id,
+		      const char *name)
+{
+	struct capture *c = find(agg, http, id);
+
+	(void)name;
+	if (!c)
+		return;
+	if (capture_is_over(c)) {
+		http_answer_error(http, 409, "capture %.64s is over", id);
+		return;
+	}
+	capture_stop(c);
+	api_answer_json(http, 202, capture_json(c));
+}
+
+void api_capture_cancel(struct aggregator *agg, struct http_req *http, const char *id,
+			const char *name)
+{
+	struct capture *c = find(agg, http, id);
+
+	(void)name;
+	if (!c)
+		return;
+	if (capture_cancel(c))
+		api_answer_json(http, 202, capture_json(c));
+	else
+		http_answer_error(http, 409, "capture %.64s is committed or over", id);
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a capture as a whole: plan, arm, window, deadline, commit. */
+#include "aggregator/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/json_text.h"
+#include "aggregator/messages.h"
+#include "aggregator/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+
+#define ARM_PATIENCE_NS NS_PER_S /* after T0: who has not answered Arm by then does not count */
+#define MIN_WINDOW_NS	NS_PER_MS
+#define COMMIT_TRIES	3
+#define COMMIT_AGAIN_NS NS_PER_S
+
+static void finish(struct capture *c);
+static void tick(void *arg);
+
+/* ---- all of them ---- */
+
+struct captures *captures_new(struct aggregator *agg)
+{
+	struct captures *cs = xcalloc(1, sizeof(*cs));
+
+	cs->agg = agg;
+	TAILQ_INIT(&cs->all);
+	TAILQ_INIT(&cs->waiting);
+	return cs;
+}
+
+static void capture_remove(struct capture *c)
+{
+	struct captures *cs = c->captures;
+
+	loop_timer_cancel(cs->agg->loop, &c->timer);
+	TAILQ_REMOVE(&cs->all, c, entry);
+	capture_free(c);
+}
+
+void captures_free(struct captures *cs)
+{
+	if (!cs)
+		return;
+	while (!TAILQ_EMPTY(&cs->all))
+		capture_remove(TAILQ_FIRST(&cs->all));
+	free(cs->watches);
+	free(cs);
+}
+
+struct capture *capture_find(struct captures *cs, const char *session)
+{
+	struct capture *c;
+
+	TAILQ_FOREACH(c, &cs->all, entry)
+	{
+		if (!strcmp(c->session, session))
+			return c;
+	}
+	return NULL;
+}
+
+bool capture_is_over(const struct capture *c)
+{
+	return c->state >= CAP_COMMITTED;
+}
+
+void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg)
+{
+	cs->watches = xrealloc(cs->watches, (cs->n_watches + 1) * sizeof(*cs->watches));
+	cs->watches[cs->n_watches++] = (struct capture_watch){ fn, arg };
+}
+
+void capture_changed(struct capture *c)
+{
+	struct captures *cs = c->captures;
+
+	for (size_t i = 0; i < cs->n_watches; i++)
+		cs->watches[i].fn(cs->watches[i].arg, c);
+}
+
+void captures_count(const struct captures *cs, size_t *active, size_t *waiting)
+{
+	struct capture_host *h;
+
+	*active = cs->n_active;
+	*waiting = 0;
+	TAILQ_FOREACH(h, &cs->waiting, waiting)(*waiting)++;
+}
+
+static void drop_oldest_ended(struct captures *cs)
+{
+	struct capture *c = TAILQ_LAST(&cs->all, capture_list);
+
+	while (!capture_is_over(c))
+		c = TAILQ_PREV(c, capture_list, entry);
+	capture_remove(c);
+	cs->n_ended--;
+}
+
+/* ---- the end ---- */
+
+static size_t count_hosts(const struct capture *c, enum host_state state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++)
+		n += c->hosts[i].state == state;
+	return n;
+}
+
+static void tell_release(const struct capture *c)
+{
+	struct buf message = BUF_INIT;
+
+	message_release(&message, c->session);
+	capture_tell(c, &message);
+	buf_release(&message);
+}
+
+static void over(struct capture *c, enum capture_state state)
+{
+	struct captures *cs = c->captures;
+	struct aggregator_stats *stats = &cs->agg->stats;
+	size_t failed = count_hosts(c, HOST_FAILED);
+
+	c->state = state;
+	loop_timer_cancel(cs->agg->loop, &c->timer);
+	cs->n_active--;
+	cs->n_ended++;
+	TAILQ_REMOVE(&cs->all, c, entry);
+	TAILQ_INSERT_HEAD(&cs->all, c, entry);
+	stats->hosts_failed += failed;
+	if (state == CAP_COMMITTED) {
+		stats->captures_committed++;
+		log_info("AGG-COMMITTED",
+			 "session=%s run=\"%s\" complete=%zu partial=%zu failed=%zu", c->session,
+			 c->run, count_hosts(c, HOST_COMPLETE), count_hosts(c, HOST_PARTIAL),
+			 failed);
+	} else {
+		stats->captures_failed++;
+		log_warn("AGG-FAILED", "session=%s run=\"%s\" failed=%zu reason=\"%s\"", c->session,
+			 c->run, failed, c->error.msg);
+	}
+	tell_release(c);
+	capture_changed(c);
+	if (cs->n_ended > ENDED_KEPT)
+		drop_oldest_ended(cs);
+}
+
+/* Work on the store: sees only itself while on the worker. */
+struct store_job {
+	struct capture *capture;
+	struct store *store;
+	char *session, *run;
+	int64_t t0_ns;
+	json_t *doc;
+	int rc;
+	struct err e;
+};
+
+static void job_begin(struct capture *c, json_t *doc, loop_fn run, loop_fn done)
+{
+	struct store_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct store_job){
+		.capture = c,
+		.store = c->captures->agg->store,
+		.session = xstrdup(c->session),
+		.run = xstrdup(c->run),
+		.t0_ns = c->t0_ns,
+		.doc = doc,
+	};
+	aggregator_work(c->captures->agg, run, done, job);
+}
+
+static void job_free(struct store_job *job)
+{
+	free(job->session);
+	free(job->run);
+	json_decref(job->doc);
+	free(job);
+}
+
+static void run_discard(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
+}
+
+static void done_discard(void *arg)
+{
+	struct store_job *job = arg;
+
+	if (job->rc)
+		log_error("AGG-STORE", "session=%s action=discard reason=\"%s\"", job->session,
+			  job->e.msg);
+	over(job->capture, CAP_FAILED);
+	job_free(job);
+}
+
+static void run_commit(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
+}
+
+static void commit(void *arg);
+
+static void done_commit(void *arg)
+{
+	struct store_job *job = arg;
+	struct capture *c = job->capture;
+	struct aggregator *agg = c->captures->agg;
+
+	if (!job->rc) {
+		over(c, CAP_COMMITTED);
+	} else {
+		log_error("AGG-STORE", "session=%s action=commit try=%u reason=\"%s\"", c->session,
+			  c->commits, job->e.msg);
+		if (c->commits < COMMIT_TRIES && !agg->stopping) {
+			loop_timer_in(agg->loop, &c->timer, COMMIT_AGAIN_NS, commit, c);
+		} else {
+			c->error = job->e;
+			err_prefix(&c->error, "the session could not be committed");
+			job_begin(c, NULL, run_discard, done_discard);
+		}
+	}
+	job_free(job);
+}
+
+static void commit(void *arg)
+{
+	struct capture *c = arg;
+
+	c->commits++;
+	job_begin(c, capture_manifest(c), run_commit, done_commit);
+}
+
+static size_t count_stored(const struct capture *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++)
+		n += c->hosts[i].stored;
+	return n;
+}
+
+/* Every host has come to an end. */
+static void finish(struct capture *c)
+{
+	loop_timer_cancel(c->captures->agg->loop, &c->timer);
+	c->state = CAP_COMMITTING;
+	capture_changed(c);
+	if (count_stored(c) && !c->cancelled) {
+		commit(c);
+		return;
+	}
+	if (c->cancelled)
+		err_set(&c->error, ERR_CANCELLED, "cancelled");
+	else if (!c->error.code)
+		err_set(&c->error, ERR_NOT_FOUND, "no host delivered a file");
+	if (c->planned)
+		job_begin(c, NULL, run_discard, done_discard);
+	else
+		over(c, CAP_FAILED);
+}
+
+/* While the plan is on its way to the store, planned() finishes instead. */
+void capture_host_ended(struct capture_host *h)
+{
+	struct capture *c = h->capture;
+
+	c->n_over++;
+	if (c->n_over == c->n_hosts && (c->armed || !c->planned))
+		finish(c);
+	else
+		capture_changed(c);
+}
+
+/* ---- the window ---- */
+
+static void expire(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (h->stored)
+			capture_host_failed(h, "timeout",
+					    "the agent's report did not come in time");
+		else if (h->upload_error[0])
+			capture_host_failed(h, "upload", "%s", h->upload_error);
+		else
+			capture_host_failed(h, "timeout", "nothing was stored by the deadline");
+	}
+}
+
+static void give_up_arming(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->hosts[i].state == HOST_ARMING)
+			capture_host_failed(&c->hosts[i], "unresponsive",
+					    "the agent did not answer by T0 + 1 s");
+	}
+}
+
+static void set_state(struct capture *c, enum capture_state state)
+{
+	if (c->state >= state)
+		return;
+	c->state = state;
+	capture_changed(c);
+}
+
+static void wake_at(struct capture *c, int64_t now_ns)
+{
+	const int64_t due[] = { c->t0_ns, c->t0_ns + ARM_PATIENCE_NS, c->t0_ns + c->duration_ns,
+				c->deadline_ns };
+	int64_t next = INT64_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
+		if (due[i] > now_ns && due[i] < next)
+			next = due[i];
+	}
+	if (next != INT64_MAX)
+		loop_timer_in(c->captures->agg->loop, &c->timer, next - now_ns, tick, c);
+}
+
+/* Does whatever is due by now; the state may pass through several at once. */
+static void tick(void *arg)
+{
+	struct capture *c = arg;
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+
+	if (now_ns >= c->t0_ns)
+		set_state(c, CAP_RUNNING);
+	if (now_ns >= c->t0_ns + c->duration_ns)
+		set_state(c, CAP_UPLOADING);
+	if (now_ns >= c->t0_ns + ARM_PATIENCE_NS)
+		give_up_arming(c);
+	if (now_ns >= c->deadline_ns)
+		expire(c);
+	if (c->state < CAP_COMMITTING)
+		wake_at(c, now_ns);
+}
+
+/* ---- the beginning ---- */
+
+static void fail_all(struct capture *c, const char *reason, const char *detail)
+{
+	for (size_t i = 0; i < c->n_hosts; i++)
+		capture_host_failed(&c->hosts[i], reason, "%s", detail);
+}
+
+/* T0 moves when storing the plan has eaten up the lead. */
+static void arm(struct capture *c)
+{
+	int64_t earliest_ns = aggregator_session_now(c->captures->agg) + c->lead_ns / 2;
+	struct buf message = BUF_INIT;
+
+	if (c->t0_ns < earliest_ns) {
+		c->t0_ns = earliest_ns + c->lead_ns / 2;
+		c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
+	}
+	message_arm(&message, c);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct host *host = capture_host_live(&c->hosts[i]);
+
+		if (host && !capture_host_is_over(&c->hosts[i]))
+			rpc_send(host->control, message.data, message.len);
+	}
+	buf_release(&message);
+	tick(c);
+}
+
+static void run_plan(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_plan(job->store, job->session, job->doc, &job->e);
+}
+
+static void done_plan(void *arg)
+{
+	struct store_job *job = arg;
+	struct capture *c = job->capture;
+
+	c->armed = true;
+	if (job->rc) {
+		log_error("AGG-STORE", "session=%s action=plan reason=\"%s\"", c->session,
+			  job->e.msg);
+		c->error = job->e;
+	}
+	if (c->n_over == c->n_hosts)
+		finish(c);
+	else if (job->rc)
+		fail_all(c, "cancelled", "the plan could not be stored");
+	else
+		arm(c);
+	job_free(job);
+}
+
+static void fail_unreachable(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].instance)
+			capture_host_failed(&c->hosts[i], "unreachable",
+					    "the agent is not connected");
+	}
+}
+
+int capture_begin(struct captures *cs, const struct capture_request *req, struct capture **out,
+		  struct err *e)
+{
+	struct capture *c;
+	int rc = capture_build(cs, req, &c, e);
+
+	if (rc)
+		return rc;
+	TAILQ_INSERT_HEAD(&cs->all, c, entry);
+	cs->n_active++;
+	log_info("AGG-CAPTURE",
+		 "session=%s run=\"%s\" hosts=%zu duration_ms=%" PRId64 " origin=\"%s\"",
+		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin);
+	fail_unreachable(c);
+	if (!capture_is_over(c)) {
+		c->planned = true;
+		job_begin(c, capture_json(c), run_plan, done_plan);
+	}
+	*out = c;
+	return 0;
+}
+
+/* ---- on request ---- */
+
+void capture_stop(struct capture *c)
+{
+	int64_t t1_ns = aggregator_session_now(c->captures->agg);
+	struct buf message = BUF_INIT;
+
+	if (t1_ns < c->t0_ns + MIN_WINDOW_NS)
+		t1_ns = c->t0_ns + MIN_WINDOW_NS;
+	if (c->state >= CAP_UPLOADING || t1_ns >= c->t0_ns + c->duration_ns)
+		return;
+	c->duration_ns = t1_ns - c->t0_ns;
+	c->deadline_ns = t1_ns + c->grace_ns;
+	if (!c->armed)
+		return; /* Arm will say it */
+	message_stop(&message, c->session, t1_ns);
+	capture_tell(c, &message);
+	buf_release(&message);
+	tick(c);
+	capture_changed(c);
+}
+
+bool capture_cancel(struct capture *c)
+{
+	if (c->state >= CAP_COMMITTING)
+		return false;
+	c->cancelled = true;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		h->stored = false;
+		capture_host_failed(h, "cancelled", "on request");
+	}
+	return true;
+}

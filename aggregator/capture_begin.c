@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a request to a capture that can be started: everything is checked, nothing has happened. */
+#include "aggregator/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/json_text.h"
+#include "aggregator/options.h"
+#include "aggregator/sessions.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+
+#define MAX_TRACERS 32
+
+static int check_state(const struct captures *cs, struct err *e)
+{
+	if (cs->agg->stopping)
+		return err_set(e, ERR_BUSY, "the aggregator is stopping");
+	if (!cs->agg->ready)
+		return err_set(e, ERR_BUSY, "the store takes no writes: %s",
+			       cs->agg->not_ready.msg);
+	if (cs->n_active >= LIMIT_CAPTURES)
+		return err_set(e, ERR_LIMIT, "%zu captures are under way, that is the limit",
+			       cs->n_active);
+	return 0;
+}
+
+static int check_request(const struct capture_request *req, struct err *e)
+{
+	if (req->duration_ns <= 0 || req->duration_ns > LIMIT_DURATION_NS)
+		return err_set(e, ERR_INVALID, "duration_ns %" PRId64 ": use 1 to %lld",
+			       req->duration_ns, LIMIT_DURATION_NS);
+	return req->run && *req->run ? name_check_run(req->run, e) : 0;
+}
+
+/* ---- tracers ---- */
+
+static bool host_has_tracer(const struct host *h, const char *name)
+{
+	for (size_t i = 0; i < h->n_tracers; i++) {
+		if (!strcmp(h->tracers[i].name, name))
+			return true;
+	}
+	return false;
+}
+
+static int check_tracer(const char *name, struct host **hosts, size_t n, struct err *e)
+{
+	if (!name)
+		return err_set(e, ERR_INVALID, "tracers is not an array of names");
+	for (size_t i = 0; i < n; i++) {
+		if (host_has_tracer(hosts[i], name))
+			return 0;
+	}
+	return err_set(e, ERR_INVALID, "no selected host has a tracer '%.60s'", name);
+}
+
+static int set_tracers(struct capture *c, const json_t *names, struct host **hosts, size_t n,
+		       struct err *e)
+{
+	size_t count = json_array_size(names);
+
+	if (names && !json_is_array(names))
+		return err_set(e, ERR_INVALID, "tracers is not an array of names");
+	if (count > MAX_TRACERS)
+		return err_set(e, ERR_INVALID, "more than %d tracers", MAX_TRACERS);
+	if (!count)
+		return 0;
+	c->tracers = xcalloc(count + 1, sizeof(char *));
+	for (size_t i = 0; i < count; i++) {
+		const char *name = json_string_value(json_array_get(names, i));
+		int rc = check_tracer(name, hosts, n, e);
+
+		if (rc)
+			return rc;
+		c->tracers[i] = xstrdup(name);
+	}
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+static int set_options(struct capture *c, const struct capture_request *req, struct err *e)
+{
+	c->settings = req->settings ? json_deep_copy(req->settings) : json_object();
+	if (!req->options)
+		return options_from_settings(c->settings, req->duration_ns, &c->options,
+					     &c->options_len, e);
+	c->options = xmalloc(req->options_len);
+	memcpy(c->options, req->options, req->options_len);
+	c->options_len = req->options_len;
+	return 0;
+}
+
+static void set_hosts(struct capture *c, struct host **hosts, size_t n)
+{
+	c->hosts = xcalloc(n, sizeof(*c->hosts));
+	c->n_hosts = n;
+	for (size_t i = 0; i < n; i++) {
+		c->hosts[i].name = xstrdup(hosts[i]->name);
+		c->hosts[i].instance = hosts[i]->control ? hosts[i]->instance : 0;
+		c->hosts[i].capture = c;
+	}
+}
+
+static void set_times(struct capture *c, const struct capture_request *req)
+{
+	const struct aggregator *agg = c->captures->agg;
+	char name[SESSION_NAME_BYTES];
+
+	c->open_ended = req->open_ended;
+	c->lead_ns = agg->conf.lead_ns;
+	c->grace_ns = req->grace_ns > 0 ? req->grace_ns : agg->conf.grace_ns;
+	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
+	if (c->t0_ns < req->not_before_ns)
+		c->t0_ns = req->not_before_ns;
+	c->duration_ns = req->duration_ns;
+	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
+	session_name(c->t0_ns, name);
+	c->session = xstrdup(name);
+}
+
+int capture_build(struct captures *cs, const struct capture_request *req, struct capture **out,
+		  struct err *e)
+{
+	struct capture *c = xcalloc(1, sizeof(*c));
+	struct host **hosts = NULL;
+	size_t n = 0;
+	int rc;
+
+	c->captures = cs;
+	rc = check_state(cs, e);
+	if (!rc)
+		rc = check_request(req, e);
+	if (!rc)
+		rc = registry_select(cs->agg->registry,
+				     req->hosts && *req->hosts ? req->hosts : "all", &hosts, &n, e);
+	if (!rc)
+		rc = set_options(c, req, e);
+	if (!rc)
+		rc = set_tracers(c, req->tracers, hosts, n, e);
+	if (rc) {
+		capture_free(c);
+		goto out;
+	}
+	c->run = xstrdup(req->run ? req->run : "");
+	c->origin = xstrdup(req->origin ? req->origin : "");
+	c->client_session = xstrdup(req->client_session ? req->client_session : "");
+	c->warnings = json_array();
+	set_hosts(c, hosts, n);
+	set_times(c, req);
+	*out = c;
+out:
+	free(hosts);
+	return rc;
+}
+
+/* ---- the end of one ---- */
+
+static void host_release(struct capture_host *h)
+{
+	for (size_t i = 0; i < h->n_tracers; i++) {
+		free(h->tracers[i].name);
+		free(h->tracers[i].state);
+		free(h->tracers[i].reason);
+		free(h->tracers[i].detail);
+	}
+	free(h->tracers);
+	free(h->name);
+}
+
+void capture_free(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++)
+		host_release(&c->hosts[i]);
+	free(c->hosts);
+	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
+		free(c->tracers[i]);
+	free(c->tracers);
+	free(c->session);
+	free(c->run);
+	free(c->origin);
+	free(c->client_session);
+	free(c->options);
+	json_decref(c->settings);
+	json_decref(c->warnings);
+	free(c);
+}

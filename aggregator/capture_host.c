@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One host of one capture: what its agent says, upload credits, how it ends. */
+#include "aggregator/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/json_text.h"
+#include "aggregator/messages.h"
+#include "base/log.h"
+#include "base/now.h"
+#include "net/rpc.h"
+
+static int compare_name(const void *key, const void *item)
+{
+	return strcmp(key, ((const struct capture_host *)item)->name);
+}
+
+struct capture_host *capture_host_of(struct capture *c, const char *host, uint64_t instance)
+{
+	struct capture_host *h = bsearch(host, c->hosts, c->n_hosts, sizeof(*c->hosts),
+					 compare_name);
+
+	return h && h->instance && h->instance == instance ? h : NULL;
+}
+
+bool capture_host_is_over(const struct capture_host *h)
+{
+	return h->state >= HOST_COMPLETE;
+}
+
+/* May still change: neither the host nor the capture has come to an end. */
+static bool is_open(const struct capture_host *h)
+{
+	return !capture_host_is_over(h) && h->capture->state < CAP_COMMITTING;
+}
+
+/* ---- talking to agents ---- */
+
+struct host *capture_host_live(const struct capture_host *h)
+{
+	struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+
+	return host && host->control && host->instance == h->instance ? host : NULL;
+}
+
+static void tell(const struct capture_host *h, const struct buf *message)
+{
+	struct host *host = capture_host_live(h);
+
+	if (host)
+		rpc_send(host->control, message->data, message->len);
+}
+
+void capture_tell(const struct capture *c, const struct buf *message)
+{
+	for (size_t i = 0; i < c->n_hosts; i++)
+		tell(&c->hosts[i], message);
+}
+
+/* ---- upload credits ---- */
+
+static void grant(struct captures *cs)
+{
+	while (cs->granted < UPLOAD_CREDITS && !TAILQ_EMPTY(&cs->waiting)) {
+		struct capture_host *h = TAILQ_FIRST(&cs->waiting);
+		struct buf message = BUF_INIT;
+
+		TAILQ_REMOVE(&cs->waiting, h, waiting);
+		h->credit = CREDIT_GRANTED;
+		cs->granted++;
+		message_upload(&message, h->capture->session);
+		tell(h, &message);
+		buf_release(&message);
+	}
+}
+
+static void want_credit(struct capture_host *h)
+{
+	struct captures *cs = h->capture->captures;
+
+	if (h->credit != CREDIT_NONE || h->stored)
+		return;
+	h->credit = CREDIT_WAITING;
+	TAILQ_INSERT_TAIL(&cs->waiting, h, waiting);
+	grant(cs);
+}
+
+void capture_host_drop_credit(struct capture_host *h)
+{
+	struct captures *cs = h->capture->captures;
+
+	if (h->credit == CREDIT_WAITING)
+		TAILQ_REMOVE(&cs->waiting, h, waiting);
+	if (h->credit == CREDIT_GRANTED)
+		cs->granted--;
+	h->credit = CREDIT_NONE;
+	grant(cs);
+}
+
+/* ---- ends ---- */
+
+static void set_reason(struct capture_host *h, const char *reason, const char *detail)
+{
+	snprintf(h->reason, sizeof(h->reason), "%s", reason);
+	snprintf(h->detail, sizeof(h->detail), "%s", detail);
+}
+
+static void end(struct capture_host *h, enum host_state state)
+{
+	h->state = state;
+	capture_host_drop_credit(h);
+	if (state != HOST_COMPLETE)
+		log_warn("AGG-HOST-RESULT", "session=%s host=%s state=%s reason=%s detail=\"%s\"",
+			 h->capture->session, h->name, state == HOST_FAILED ? "failed" : "partial",
+			 h->reason, h->detail);
+	capture_host_ended(h);
+}
+
+/* Whose file is stored keeps it: then something is merely missing. */
+void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
+{
+	char detail[sizeof(h->detail)];
+	struct buf message = BUF_INIT;
+	va_list ap;
+
+	if (!is_open(h))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(detail, sizeof(detail), fmt, ap);
+	va_end(ap);
+	set_reason(h, reason, detail);
+	if (!h->reported) {
+		message_cancel(&message, h->capture->session);
+		tell(h, &message);
+		buf_release(&message);
+	}
+	end(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
+}
+
+void captures_host_lost(struct captures *cs, const char *host, uint64_t instance)
+{
+	struct capture *c, *next;
+
+	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
+		struct capture_host *h = capture_host_of(c, host, instance);
+
+		next = TAILQ_NEXT(c, entry);
+		if (h)
+			capture_host_failed(h, "lost", "the agent's connection ended");
+	}
+}
+
+/* ---- what agents say ---- */
+
+void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns)
+{
+	if (!is_open(h) || h->state != HOST_ARMING)
+		return;
+	h->state = HOST_ARMED;
+	h->clock.bound_ns = bound_ns;
+	if (lead_ns < 0) {
+		log_warn("AGG-LATE", "session=%s host=%s late_us=%" PRId64, h->capture->session,
+			 h->name, -(lead_ns / NS_PER_US));
+		json_array_append_new(h->capture->warnings,
+				      json_sprintf("%s was armed %" PRId64 " ms after T0", h->name,
+						   -(lead_ns / NS_PER_MS)));
+	}
+	capture_changed(h->capture);
+}
+
+void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
+			   uint64_t bytes_done)
+{
+	if (!is_open(h) || state < h->state || state > HOST_UPLOADING)
+		return;
+	h->state = state;
+	if (state == HOST_UPLOADING) {
+		h->bytes = bytes_total;
+		h->bytes_done = bytes_done;
+		want_credit(h);
+	}
+	capture_changed(h->capture);
+}
+
+void capture_host_stored(struct capture_host *h, uint64_t bytes)
+{
+	if (!is_open(h))
+		return;
+	h->stored = true;
+	h->bytes = h->bytes_done = bytes;
+	capture_changed(h->capture);
+}
+
+void capture_host_upload_ended(struct capture_host *h, const char *error)
+{
+	snprintf(h->upload_error, sizeof(h->upload_error), "%s", error ? error : "");
+	capture_host_drop_credit(h);
+}
+
+void capture_host_result(struct capture_host *h, bool has_file, const char *reason,
+			 const char *detail)
+{
+	if (!is_open(h))
+		return;
+	h->reported = true;
+	if (has_file && !h->stored) {
+		capture_host_failed(h, "upload", "the agent says that its file is stored, but %s",
+				    h->upload_error[0] ? h->upload_error : "nothing has arrived");
+		return;
+	}
+	if (!has_file && !*reason)
+		reason = "refused";
+	set_reason(h, reason, detail);
+	end(h, !h->stored ? HOST_FAILED : *reason ? HOST_PARTIAL : HOST_COMPLETE);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/capture_impl.h"
+
+#include <stdlib.h>
+
+#include "aggregator/json_text.h"
+#include "aggregator/sessions.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "storage/store.h"
+
+/* Committing is a moment of uploading to those who watch. */
+static const char *const capture_states[] = {
+	[CAP_ARMING] = "arming",       [CAP_RUNNING] = "running",
+	[CAP_UPLOADING] = "uploading", [CAP_COMMITTING] = "uploading",
+	[CAP_COMMITTED] = "committed", [CAP_FAILED] = "failed",
+};
+
+static const char *const host_states[] = {
+	[HOST_ARMING] = "arming",	[HOST_ARMED] = "armed",
+	[HOST_RUNNING] = "running",	[HOST_GATHERING] = "gathering",
+	[HOST_UPLOADING] = "uploading", [HOST_COMPLETE] = "complete",
+	[HOST_PARTIAL] = "partial",	[HOST_FAILED] = "failed",
+};
+
+static json_t *tracer_json(const struct tracer_report *t)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "name", t->name);
+	json_put_text(o, "state", t->state);
+	json_put_text(o, "reason", t->reason);
+	json_put_text(o, "detail", t->detail);
+	json_put_int(o, "lost", (json_int_t)t->lost);
+	return o;
+}
+
+/* Only a stored file is named; a bound is known from a calibrated clock only. */
+static json_t *result_json(const struct capture_host *h)
+{
+	json_t *o = json_object(), *tracers = json_array();
+	char *file = h->stored ? xasprintf("%s" SESSION_FILE_SUFFIX, h->name) : NULL;
+
+	json_put_text(o, "host", h->name);
+	json_put_text(o, "state", host_states[h->state]);
+	json_put_text(o, "reason", h->reason);
+	json_put_text(o, "detail", h->detail);
+	json_put_text(o, "file", file);
+	json_put_int(o, "bytes", (json_int_t)h->bytes);
+	json_put_int(o, "bytes_done", (json_int_t)h->bytes_done);
+	json_put_int(o, "events", (json_int_t)h->events);
+	json_put(o, "clock_bound_ns",
+		 h->clock.calibrated ? json_integer(h->clock.bound_ns) : json_null());
+	json_put(o, "clock", host_clock_json(&h->clock));
+	for (size_t i = 0; i < h->n_tracers; i++)
+		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
+	json_put(o, "tracers", tracers);
+	free(file);
+	return o;
+}
+
+static void put_counts(json_t *o, const struct capture *c)
+{
+	json_int_t complete = 0, partial = 0, failed = 0, bytes = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		complete += c->hosts[i].state == HOST_COMPLETE;
+		partial += c->hosts[i].state == HOST_PARTIAL;
+		failed += c->hosts[i].state == HOST_FAILED;
+		bytes += c->hosts[i].stored ? (json_int_t)c->hosts[i].bytes : 0;
+	}
+	json_put_int(o, "complete", complete);
+	json_put_int(o, "partial", partial);
+	json_put_int(o, "failed", failed);
+	json_put_int(o, "bytes", bytes);
+}
+
+static void put_capture(json_t *o, const struct capture *c, const char *state)
+{
+	json_t *hosts = json_array();
+
+	json_put_text(o, "session", c->session);
+	json_put_text(o, "run", c->run);
+	json_put_text(o, "state", state);
+	json_put_int(o, "t0_ns", c->t0_ns);
+	json_put_int(o, "duration_ns", c->duration_ns);
+	for (size_t i = 0; i < c->n_hosts; i++)
+		json_array_append_new(hosts, result_json(&c->hosts[i]));
+	json_put(o, "hosts", hosts);
+	put_counts(o, c);
+	json_put(o, "warnings", json_deep_copy(c->warnings));
+	json_put(o, "settings", json_deep_copy(c->settings));
+	json_put_text(o, "origin", c->origin);
+	if (*c->client_session)
+		json_put_text(o, "client_session", c->client_session);
+	if (c->state == CAP_FAILED)
+		json_put_text(o, "error", c->error.msg);
+}
+
+json_t *capture_json(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	put_capture(o, c, capture_states[c->state]);
+	return o;
+}
+
+json_t *captures_json(struct captures *cs)
+{
+	json_t *doc = json_object(), *list = json_array();
+	struct capture *c;
+
+	TAILQ_FOREACH(c, &cs->all, entry) json_array_append_new(list, capture_json(c));
+	json_put(doc, "captures", list);
+	return doc;
+}
+
+json_t *capture_manifest(const struct capture *c)
+{
+	const char *root = store_directory(c->captures->agg->store);
+	char directory[SESSION_KEY_BYTES];
+	json_t *o = json_object();
+	char *path;
+
+	session_directory(c->session, c->run, directory);
+	path = xasprintf("%s%s%s", root ? root : "", root ? "/" : "", directory);
+	json_put_int(o, "version", 1);
+	json_put_int(o, "created_ns", now_real_ns());
+	json_put_text(o, "path", path);
+	put_capture(o, c, capture_states[CAP_COMMITTED]);
+	free(path);
+	return o;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/capture.h"
+#include "aggregator/messages.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+#include "proto/control_check.h"
+#include "proto/limits.h"
+
+#define HELLO_PATIENCE_NS (10 * NS_PER_S)
+
+typedef Tutti__V1__AgentMessage agent_message;
+
+/* One stream. */
+struct link {
+	struct aggregator *agg;
+	struct rpc_call *call;
+	struct host *host; /* NULL before Hello and after Goodbye */
+	bool finished;
+	struct loop_timer hello_timer;
+};
+
+/* ---- streams ---- */
+
+static void link_finish(struct link *l, enum rpc_code code, const char *text)
+{
+	if (l->finished)
+		return;
+	l->finished = true;
+	rpc_finish(l->call, code, text);
+}
+
+static void on_no_hello(void *arg)
+{
+	struct link *l = arg;
+
+	log_warn("AGG-PEER", "peer=%s reason=\"no Hello\"", rpc_peer(l->call));
+	link_finish(l, RPC_DEADLINE_EXCEEDED, "no Hello came");
+}
+
+static void on_opened(struct rpc_call *call)
+{
+	struct link *l = xcalloc(1, sizeof(*l));
+
+	l->agg = rpc_arg(call);
+	l->call = call;
+	rpc_set_arg(call, l);
+	loop_timer_in(l->agg->loop, &l->hello_timer, HELLO_PATIENCE_NS, on_no_hello, l);
+}
+
+/* The host stays known as lost; its captures hear of it. */
+static void link_lose_host(struct link *l, const char *why)
+{
+	struct host *h = l->host;
+
+	l->host = NULL;
+	h->control = NULL;
+	h->seen_real_ns = now_real_ns();
+	log_warn("AGG-HOST-LOST", "host=%s address=%s reason=\"%s\"", h->name, h->address, why);
+	captures_host_lost(l->agg->captures, h->name, h->instance);
+	registry_changed(l->agg->registry);
+}
+
+static void on_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct link *l = rpc_arg(call);
+
+	loop_timer_cancel(l->agg->loop, &l->hello_timer);
+	if (l->host)
+		link_lose_host(l, *st->text ? st->text : rpc_code_name(st->code));
+	free(l);
+}
+
+/* The agent closed its side: nothing more can come. */
+static void on_half_closed(struct rpc_call *call)
+{
+	link_finish(rpc_arg(call), RPC_OK, "");
+}
+
+static void send_and_release(struct link *l, struct buf *message)
+{
+	rpc_send(l->call, message->data, message->len);
+	buf_release(message);
+}
+
+/* ---- Hello ---- */
+
+static void fill_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, size_t n)
+{
+	host_clear_tracers(h);
+	for (size_t i = 0; i < n; i++)
+		host_add_tracer(h, tracers[i]->name, tracers[i]->state, tracers[i]->reason,
+				tracers[i]->errno_value);
+}
+
+static void fill_host(struct host *h, const Tutti__V1__Hello *hello)
+{
+	host_set_text(&h->version, hello->version);
+	host_set_text(&h->profiler_address, hello->profiler_address);
+	host_clear_labels(h);
+	for (size_t i = 0; i < hello->n_labels; i++)
+		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);
+	fill_tracers(h, hello->tracers, hello->n_tracers);
+	h->instance = hello->instance;
+	h->clock = (struct host_clock){ 0 };
+	host_new_cookie(h);
+}
+
+/* A stream of the same agent that we have not yet seen break gives way. */
+static bool link_may_take(struct link *l, struct host *h, const Tutti__V1__Hello *hello)
+{
+	struct link *old;
+	char text[160];
+
+	if (!h->control)
+		return true;
+	if (h->instance != hello->instance) {
+		snprintf(text, sizeof(text), "the name %.60s is held by the agent at %.60s",
+			 h->name, h->address);
+		log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", h->name, rpc_peer(l->call),
+			 text);
+		link_finish(l, RPC_ALREADY_EXISTS, text);
+		return false;
+	}
+	old = rpc_arg(h->control);
+	old->host = NULL;
+	link_finish(old, RPC_ABORTED, "replaced by a newer connection of the same agent");
+	return true;
+}
+
+static void handle_hello(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Hello *hello = m->hello;
+	struct registry *r = l->agg->registry;
+	struct host *h = registry_find(r, hello->host);
+	struct buf message = BUF_INIT;
+
+	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS) {
+		link_finish(l, RPC_RESOURCE_EXHAUSTED, "this aggregator knows too many hosts");
+		return;
+	}
+	h = registry_add(r, hello->host);
+	if (!link_may_take(l, h, hello))
+		return;
+	loop_timer_cancel(l->agg->loop, &l->hello_timer);
+	fill_host(h, hello);
+	host_set_text(&h->address, rpc_peer(l->call));
+	h->seen_real_ns = now_real_ns();
+	h->control = l->call;
+	l->host = h;
+	message_welcome(&message, l->agg->clock_epoch, l->agg->probe_port, h->probe_cookie);
+	send_and_release(l, &message);
+	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
+	registry_changed(r);
+}
+
+static void handle_goodbye(struct link *l, const agent_message *m)
+{
+	struct host *h = l->host;
+
+	(void)m;
+	l->host = NULL;
+	h->control = NULL;
+	log_info("AGG-HOST-GONE", "host=%s", h->name);
+	captures_host_lost(l->agg->captures, h->name, h->instance);
+	registry_remove(l->agg->registry, h);
+	registry_changed(l->agg->registry);
+	link_finish(l, RPC_OK, "");
+}
+
+/* ---- Status and captures ---- */
+
+static struct host_clock clock_of(const Tutti__V1__ClockModel *c)
+{
+	if (!c)
+		return (struct host_clock){ 0 };
+	return (struct host_clock){
+		.calibrated = c->calibrated,
+		.offset_ns = c->offset_ns,
+		.bound_ns = c->bound_ns,
+		.rtt_min_ns = c->rtt_min_ns,
+		.probes = c->probes,
+	};
+}
+
+static void handle_status(struct link *l, const agent_message *m)
+{
+	l->host->clock = clock_of(m->status->clock);
+	if (m->status->n_tracers)
+		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
+	registry_changed(l->agg->registry);
+}
+
+/* NULL for a capture that is over or none of this agent's: it may have outlived its welcome. */
+static struct capture_host *part_of(struct link *l, const char *session)
+{
+	struct capture *c = capture_find(l->agg->captures, session);
+
+	return c ? capture_host_of(c, l->host->name, l->host->instance) : NULL;
+}
+
+static void handle_armed(struct link *l, const agent_message *m)
+{
+	struct capture_host *h = part_of(l, m->armed->session);
+
+	if (h)
+		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
+}
+
+static void handle_refused(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Refused *r = m->refused;
+	struct capture_host *h = part_of(l, r->session);
+	bool busy = !strcmp(r->reason, "busy");
+
+	if (!h)
+		return;
+	h->reported = true;
+	if (busy || !*r->reason || !strcmp(r->reason, "refused"))
+		capture_host_failed(h, busy ? "busy" : "refused", "%s", r->detail);
+	else
+		capture_host_failed(h, "refused", "%s: %s", r->reason, r->detail);
+}
+
+static void handle_progress(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Progress *p = m->progress;
+	struct capture_host *h = part_of(l, p->session);
+	enum host_state state = !strcmp(p->state, "running")	 ? HOST_RUNNING
+				: !strcmp(p->state, "gathering") ? HOST_GATHERING
+				: !strcmp(p->state, "uploading") ? HOST_UPLOADING
+								 : HOST_ARMING;
+
+	if (h && state != HOST_ARMING)
+		capture_host_progress(h, state, p->bytes_total, p->bytes_done);
+}
+
+static void fill_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
+{
+	if (h->tracers || !r->n_tracers)
+		return;
+	h->tracers = xcalloc(r->n_tracers, sizeof(*h->tracers));
+	h->n_tracers = r->n_tracers;
+	for (size_t i = 0; i < r->n_tracers; i++)
+		h->tracers[i] = (struct tracer_report){
+			.name = xstrdup(r->tracers[i]->name),
+			.state = xstrdup(r->tracers[i]->state),
+			.reason = xstrdup(r->tracers[i]->reason),
+			.detail = xstrdup(r->tracers[i]->detail),
+			.lost = r->tracers[i]->lost,
+		};
+}
+
+static void handle_result(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__HostResult *r = m->result;
+	struct capture_host *h = part_of(l, r->session);
+
+	if (!h || capture_host_is_over(h))
+		return;
+	h->events = r->events;
+	if (r->clock)
+		h->clock = clock_of(r->clock);
+	fill_reports(h, r);
+	capture_host_result(h, r->has_file, r->reason, r->detail);
+}
+
+/* ---- Ask: the local door of a host ---- */
+
+static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
+{
+	char *origin = xasprintf("door %s", l->host->name);
+	struct capture_request req = {
+		.hosts = *ask->hosts ? ask->hosts : l->host->name,
+		.run = ask->run,
+		.duration_ns = ask->duration_ns,
+		.open_ended = true,
+		.origin = origin,
+	};
+	int rc = capture_begin(l->agg->captures, &req, c, e);
+
+	free(origin);
+	return rc;
+}
+
+/* Whoever began it may end it, and whoever is recorded by it. */
+static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
+{
+	char origin[LIMIT_HOST_NAME + 8];
+
+	snprintf(origin, sizeof(origin), "door %s", l->host->name);
+	*c = capture_find(l->agg->captures, ask->session);
+	if (!*c)
+		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
+	if (strcmp((*c)->origin, origin) && !capture_host_of(*c, l->host->name, l->host->instance))
+		return err_set(e, ERR_DENIED, "capture %s is none of this host's", ask->session);
+	capture_stop(*c);
+	return 0;
+}
+
+static void handle_ask(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Ask *ask = m->ask;
+	struct buf message = BUF_INIT;
+	struct capture *c = NULL;
+	struct err e = { 0 };
+	int rc;
+
+	if (!strcmp(ask->verb, "start"))
+		rc = ask_start(l, ask, &c, &e);
+	else if (!strcmp(ask->verb, "stop"))
+		rc = ask_stop(l, ask, &c, &e);
+	else
+		rc = err_set(&e, ERR_UNSUPPORTED, "unknown verb '%s'", ask->verb);
+	message_answer(&message, ask->id, !rc, rc ? "" : c->session, e.msg);
+	send_and_release(l, &message);
+}
+
+/* ---- messages ---- */
+
+typedef void (*handle_fn)(struct link *l, const agent_message *m);
+
+static const handle_fn handlers[] = {
+	[TUTTI__V1__AGENT_MESSAGE__KIND_HELLO] = handle_hello,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_STATUS] = handle_status,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_ARMED] = handle_armed,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED] = handle_refused,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS] = handle_progress,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_RESULT] = handle_result,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_ASK] = handle_ask,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE] = handle_goodbye,
+};
+
+static void refuse(struct link *l, const char *why)
+{
+	l->agg->stats.bad_messages++;
+	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", l->host ? l->host->name : "?",
+		 rpc_peer(l->call), why);
+	link_finish(l, RPC_INVALID_ARGUMENT, why);
+}
+
+/* What is right in form may still be wrong here. */
+static int check_order(const struct link *l, const agent_message *m, struct err *e)
+{
+	bool hello = m->kind_case == TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
+
+	if (hello && l->host)
+		return err_set(e, ERR_INVALID, "a second Hello");
+	if (!hello && !l->host)
+		return err_set(e, ERR_INVALID, "the first message is not Hello");
+	if (hello && !m->hello->instance)
+		return err_set(e, ERR_INVALID, "Hello without an instance");
+	return 0;
+}
+
+static void dispatch(struct link *l, const agent_message *m)
+{
+	if (l->host)
+		l->host->seen_real_ns = now_real_ns();
+	if ((size_t)m->kind_case < ARRAY_SIZE(handlers) && handlers[m->kind_case])
+		handlers[m->kind_case](l, m);
+}
+
+static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct link *l = rpc_arg(call);
+	agent_message *m = NULL;
+	struct err e = { 0 };
+	size_t len;
+	const uint8_t *data;
+
+	if (l->finished)
+		return true;
+	data = rpc_msg_data(msg, &len);
+	if (control_unpack_from_agent(&m, data, len, &e) || check_order(l, m, &e))
+		refuse(l, e.msg);
+	else
+		dispatch(l, m);
+	if (m)
+		tutti__v1__agent_message__free_unpacked(m, NULL);
+	return true;
+}
+
+const struct rpc_events control_events = {
+	.opened = on_opened,
+	.message = on_message,
+	.half_closed = on_half_closed,
+	.closed = on_closed,
+};

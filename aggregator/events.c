@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/capture.h"
+#include "aggregator/json_text.h"
+#include "aggregator/registry.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/http_server.h"
+
+/* Many agents say something at the same time: changes within this go out as one event. */
+#define GATHER_NS (50 * NS_PER_MS)
+
+struct stream {
+	struct http_stream *http;
+	struct events *events;
+	char *session; /* NULL = a page, which hears of everything */
+	bool dirty; /* its capture has changed */
+	TAILQ_ENTRY(stream) entry;
+};
+
+struct events {
+	struct aggregator *agg;
+	TAILQ_HEAD(, stream) streams;
+	size_t n_pages;
+	bool hosts_dirty;
+	char **sessions; /* captures that changed, for pages */
+	size_t n_sessions;
+	struct loop_timer timer;
+};
+
+/* ---- sending ---- */
+
+static char *dump(json_t *doc_taken)
+{
+	char *text = json_dumps(doc_taken, JSON_COMPACT);
+
+	json_decref(doc_taken);
+	return text;
+}
+
+static void send_pages(struct events *ev, const char *event, json_t *doc_taken)
+{
+	char *text = dump(doc_taken);
+	struct stream *s, *next;
+
+	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (!s->session)
+			http_stream_send(s->http, event, text);
+	}
+	free(text);
+}
+
+static void send_capture(struct stream *s, const struct capture *c)
+{
+	char *text = dump(capture_json(c));
+
+	s->dirty = false;
+	http_stream_send(s->http, "capture", text);
+	free(text);
+	if (capture_is_over(c))
+		http_stream_end(s->http);
+}
+
+static void flush_captures(struct events *ev)
+{
+	for (size_t i = 0; i < ev->n_sessions; i++) {
+		struct capture *c = capture_find(ev->agg->captures, ev->sessions[i]);
+
+		if (c && ev->n_pages)
+			send_pages(ev, "capture", capture_json(c));
+		free(ev->sessions[i]);
+	}
+	free(ev->sessions);
+	ev->sessions = NULL;
+	ev->n_sessions = 0;
+}
+
+static void flush(void *arg)
+{
+	struct events *ev = arg;
+	struct stream *s, *next;
+
+	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
+		struct capture *c = s->dirty ? capture_find(ev->agg->captures, s->session) : NULL;
+
+		next = TAILQ_NEXT(s, entry);
+		if (c)
+			send_capture(s, c);
+	}
+	flush_captures(ev);
+	if (ev->hosts_dirty && ev->n_pages)
+		send_pages(ev, "hosts", registry_json(ev->agg->registry));
+	ev->hosts_dirty = false;
+}
+
+static void flush_soon(struct events *ev)
+{
+	if (!loop_timer_armed(&ev->timer))
+		loop_timer_in(ev->agg->loop, &ev->timer, GATHER_NS, flush, ev);
+}
+
+/* ---- what happens ---- */
+
+static void on_hosts(void *arg)
+{
+	struct events *ev = arg;
+
+	if (!ev->n_pages)
+		return;
+	ev->hosts_dirty = true;
+	flush_soon(ev);
+}
+
+static void note_for_pages(struct events *ev, const char *session)
+{
+	for (size_t i = 0; i < ev->n_sessions; i++) {
+		if (!strcmp(ev->sessions[i], session))
+			return;
+	}
+	ev->sessions = xrealloc(ev->sessions, (ev->n_sessions + 1) * sizeof(char *));
+	ev->sessions[ev->n_sessions++] = xstrdup(session);
+}
+
+/* The end is told at once: the capture may be forgotten soon. */
+static void on_capture(void *arg, struct capture *c)
+{
+	struct events *ev = arg;
+	struct stream *s;
+
+	TAILQ_FOREACH(s, &ev->streams, entry)
+	{
+		if (s->session && !strcmp(s->session, c->session))
+			s->dirty = true;
+	}
+	if (ev->n_pages)
+		note_for_pages(ev, c->session);
+	if (!TAILQ_EMPTY(&ev->streams))
+		flush_soon(ev);
+	if (!capture_is_over(c))
+		return;
+	flush(ev);
+	if (c->state == CAP_COMMITTED)
+		events_session(ev, c->session);
+}
+
+void events_session(struct events *ev, const char *session)
+{
+	json_t *o;
+
+	if (!ev->n_pages)
+		return;
+	o = json_object();
+	json_put_text(o, "session", session);
+	send_pages(ev, "sessions", o);
+}
+
+/* ---- streams ---- */
+
+static void stream_free(struct stream *s)
+{
+	struct events *ev = s->events;
+
+	TAILQ_REMOVE(&ev->streams, s, entry);
+	ev->n_pages -= !s->session;
+	free(s->session);
+	free(s);
+}
+
+static void on_gone(void *arg)
+{
+	stream_free(arg);
+}
+
+static struct stream *stream_new(struct events *ev, struct http_req *req, const char *session)
+{
+	struct stream *s = xcalloc(1, sizeof(*s));
+
+	s->events = ev;
+	s->session = session ? xstrdup(session) : NULL;
+	ev->n_pages += !session;
+	TAILQ_INSERT_TAIL(&ev->streams, s, entry);
+	s->http = http_answer_stream(req, on_gone, s);
+	return s;
+}
+
+void events_open(struct events *ev, struct http_req *req)
+{
+	struct stream *s = stream_new(ev, req, NULL);
+	char *text = dump(registry_json(ev->agg->registry));
+
+	http_stream_send(s->http, "hosts", text);
+	free(text);
+}
+
+void events_open_capture(struct events *ev, struct http_req *req, struct capture *c)
+{
+	send_capture(stream_new(ev, req, c->session), c);
+}
+
+/* ---- life ---- */
+
+struct events *events_new(struct aggregator *agg)
+{
+	struct events *ev = xcalloc(1, sizeof(*ev));
+
+	ev->agg = agg;
+	TAILQ_INIT(&ev->streams);
+	registry_watch(agg->registry, on_hosts, ev);
+	captures_watch(agg->captures, on_capture, ev);
+	return ev;
+}
+
+void events_free(struct events *ev)
+{
+	if (!ev)
+		return;
+	loop_timer_cancel(ev->agg->loop, &ev->timer);
+	while (!TAILQ_EMPTY(&ev->streams))
+		stream_free(TAILQ_FIRST(&ev->streams));
+	flush_captures(ev);
+	free(ev);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "aggregator/aggregator.h"
+#include "base/log.h"
+#include "base/loop.h"
+
+/* Workers: as many uploads as are admitted at once may sit in a slow store, and requests still go. */
+#define WORKERS 16
+
+static int fail(const struct err *e)
+{
+	fprintf(stderr, "tutti-aggregator: %s\n", e->msg);
+	return 1;
+}
+
+static void on_stop(void *arg)
+{
+	struct aggregator *agg = arg;
+
+	log_info("AGG-STOP", "reason=\"signal\"");
+	loop_stop(agg->loop);
+}
+
+/* One descriptor per agent and then some. */
+static void raise_file_limit(void)
+{
+	struct rlimit files;
+
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+static int run(struct aggregator *agg, struct err *e)
+{
+	int rc = loop_new(&agg->loop, WORKERS, e);
+
+	if (rc)
+		return rc;
+	rc = loop_on_stop_signal(agg->loop, on_stop, agg, e);
+	if (!rc)
+		rc = aggregator_start(agg, e);
+	if (!rc) {
+		log_info("AGG-UP", "version=%s http_port=%d grpc_port=%d probe_port=%d",
+			 TUTTI_VERSION, agg->http_port, agg->grpc_port, agg->probe_port);
+		loop_run(agg->loop);
+		aggregator_stop(agg);
+	}
+	loop_free(agg->loop);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct aggregator agg = { 0 };
+	enum conf_want want = CONF_RUN;
+	enum log_level level;
+	struct err e = { 0 };
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	raise_file_limit();
+	rc = conf_load(&agg.conf, &aggregator_conf_table, &argc, argv, &want, &e);
+	if (!rc && want == CONF_RUN)
+		rc = log_level_parse(agg.conf.log_level, &level, &e);
+	if (rc)
+		goto out;
+	if (want == CONF_HELP) {
+		conf_help(&aggregator_conf_table, stdout);
+	} else if (want == CONF_PRINT) {
+		conf_print(&agg.conf, &aggregator_conf_table, stdout);
+	} else {
+		log_set_level(level);
+		rc = run(&agg, &e);
+	}
+out:
+	if (rc)
+		fail(&e);
+	conf_release(&agg.conf, &aggregator_conf_table);
+	return rc ? 1 : 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti.v1.AggregatorMessage, serialized: each call appends one whole message to an empty buffer. */
+#ifndef AGGREGATOR_MESSAGES_H
+#define AGGREGATOR_MESSAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct capture;
+
+void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie);
+void message_arm(struct buf *out, const struct capture *c);
+void message_stop(struct buf *out, const char *session, int64_t t1_ns);
+void message_cancel(struct buf *out, const char *session);
+void message_upload(struct buf *out, const char *session);
+void message_release(struct buf *out, const char *session);
+void message_answer(struct buf *out, uint64_t id, bool ok, const char *session, const char *detail);
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/sessions.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/json_text.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+#include "storage/store.h"
+
+#define SESSIONS       "tutti/sessions/"
+#define INDEX	       "tutti/index/"
+#define INDEX_DIGITS   20
+#define MANIFEST_BYTES (64u << 20) /* 20,000 hosts need about 20 MB */
+#define SUMMARY_BYTES  4096u
+
+/* ---- names and keys ---- */
+
+void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES])
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	char day[20];
+	uint8_t random[6];
+
+	time_session_name(t0_ns, day);
+	random_bytes(random, sizeof(random));
+	for (size_t i = 0; i < sizeof(random); i++)
+		random[i] = (uint8_t)letters[random[i] % (sizeof(letters) - 1)];
+	snprintf(out, SESSION_NAME_BYTES, "%s_%.6s", day, (const char *)random);
+}
+
+void session_directory(const char *session, const char *run, char out[SESSION_KEY_BYTES])
+{
+	bool has_run = run && *run;
+
+	snprintf(out, SESSION_KEY_BYTES, "profiles/%s%splugins/profile/%s/", has_run ? run : "",
+		 has_run ? "/" : "", session);
+}
+
+void session_file_key(const char *session, const char *run, const char *host,
+		      char out[SESSION_KEY_BYTES])
+{
+	size_t used;
+
+	session_directory(session, run, out);
+	used = strlen(out);
+	snprintf(out + used, SESSION_KEY_BYTES - used, "%s" SESSION_FILE_SUFFIX, host);
+}
+
+static void record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES])
+{
+	snprintf(out, SESSION_KEY_BYTES, SESSIONS "%s/%s", session, name);
+}
+
+/* Byte order is newest first: the time counts down. */
+static void index_key(const char *session, int64_t t0_ns, char out[SESSION_KEY_BYTES])
+{
+	uint64_t reverse = UINT64_C(9999999999999999999) - (uint64_t)(t0_ns > 0 ? t0_ns : 0);
+
+	snprintf(out, SESSION_KEY_BYTES, INDEX "%0*" PRIu64 "-%s", INDEX_DIGITS, reverse, session);
+}
+
+/* The session in an index key; NULL if the key is none of ours. */
+static const char *index_session(const char *key)
+{
+	const char *rest = key + strlen(INDEX);
+
+	if (strspn(rest, "0123456789") < INDEX_DIGITS || rest[INDEX_DIGITS] != '-')
+		return NULL;
+	rest += INDEX_DIGITS + 1;
+	return name_is_session(rest) ? rest : NULL;
+}
+
+/* ---- reading and writing JSON ---- */
+
+static int put_json(struct store *s, const char *key, const json_t *doc, unsigned int flags,
+		    struct err *e)
+{
+	char *text = json_dumps(doc, JSON_COMPACT);
+	int rc;
+
+	if (!text)
+		return err_set(e, ERR_INVALID, "%s cannot be written as JSON", key);
+	rc = store_put_bytes(s, key, text, strlen(text), flags, e);
+	free(text);
+	return rc;
+}
+
+static int get_json(struct store *s, const char *key, uint64_t max, json_t **out, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	json_error_t why;
+	uint64_t size;
+	int rc = store_get(s, key, 0, max, &text, &size, e);
+
+	if (rc)
+		goto out;
+	*out = size == text.len ? json_loadb((char *)text.data, text.len, 0, &why) : NULL;
+	if (!json_is_object(*out)) {
+		json_decref(*out);
+		rc = err_set(e, ERR_INVALID, "%s is damaged", key);
+	}
+out:
+	buf_release(&text);
+	return rc;
+}
+
+int session_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	record_key(session, "plan.json", key);
+	return put_json(s, key, plan, STORE_CREATE, e);
+}
+
+static json_t *summary_of(const json_t *manifest)
+{
+	static const char *const numbers[] = { "t0_ns",	  "duration_ns", "complete",
+					       "partial", "failed",	 "bytes" };
+	json_t *o = json_object();
+
+	json_put_text(o, "session", json_get_text(manifest, "session"));
+	json_put_text(o, "run", json_get_text(manifest, "run"));
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		json_put_int(o, numbers[i], json_get_int(manifest, numbers[i]));
+	json_put_int(o, "hosts", (int64_t)json_array_size(json_object_get(manifest, "hosts")));
+	return o;
+}
+
+/* The index comes first: an entry without a manifest is swept, a session without an entry would be
+ * hidden for good. */
+int session_commit(struct store *s, const char *session, const json_t *manifest, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	json_t *summary = summary_of(manifest);
+	int rc;
+
+	index_key(session, json_get_int(manifest, "t0_ns"), key);
+	rc = put_json(s, key, summary, 0, e);
+	json_decref(summary);
+	if (rc)
+		return rc;
+	record_key(session, "manifest.json", key);
+	return put_json(s, key, manifest, STORE_CREATE, e);
+}
+
+int session_load(struct store *s, const char *session, json_t **manifest, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	record_key(session, "manifest.json", key);
+	rc = get_json(s, key, MANIFEST_BYTES, manifest, e);
+	if (rc == ERR_NOT_FOUND)
+		return err_set(e, ERR_NOT_FOUND, "there is no session %.64s", session);
+	return rc;
+}
+
+/* ---- removal ---- */
+
+struct keys {
+	char **items;
+	size_t n;
+};
+
+static bool add_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct keys *k = arg;
+
+	(void)st;
+	k->items = xrealloc(k->items, (k->n + 1) * sizeof(char *));
+	k->items[k->n++] = xstrdup(key);
+	return true;
+}
+
+static void keys_release(struct keys *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		free(k->items[i]);
+	free(k->items);
+	*k = (struct keys){ 0 };
+}
+
+/* Listed first, removed then: a listing under which keys vanish is not promised to be right. */
+static int remove_below(struct store *s, const char *prefix, const char *except, struct err *e)
+{
+	struct keys found = { 0 };
+	int rc = store_list(s, prefix, NULL, add_key, &found, e);
+
+	for (size_t i = 0; i < found.n && !rc; i++) {
+		if (!except || strcmp(found.items[i], except))
+			rc = store_remove(s, found.items[i], e);
+	}
+	keys_release(&found);
+	return rc;
+}
+
+/* The plan goes last: as long as it is there without a manifest, a sweep finishes the work. */
+int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
+		    struct err *e)
+{
+	char key[SESSION_KEY_BYTES], plan[SESSION_KEY_BYTES];
+	int rc;
+
+	record_key(session, "manifest.json", key);
+	rc = store_remove(s, key, e);
+	if (rc)
+		return rc;
+	session_directory(session, run, key);
+	rc = remove_below(s, key, NULL, e);
+	if (rc)
+		return rc;
+	index_key(session, t0_ns, key);
+	rc = store_remove(s, key, e);
+	if (rc)
+		return rc;
+	record_key(session, "plan.json", plan);
+	record_key(session, "", key);
+	rc = remove_below(s, key, plan, e);
+	return rc ? rc : store_remove(s, plan, e);
+}
+
+int session_delete(struct store *s, const char *session, struct err *e)
+{
+	json_t *manifest = NULL;
+	int rc = session_load(s, session, &manifest, e);
+
+	if (rc)
+		return rc;
+	rc = session_discard(s, session, json_get_text(manifest, "run"),
+			     json_get_int(manifest, "t0_ns"), e);
+	json_decref(manifest);
+	return rc;
+}
+
+/* ---- listing ---- */
+
+#define PAGE_KEYS 1000
+
+/* One page of keys at a time: nothing else may be asked of the store from inside a listing. */
+static bool add_page_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct keys *k = arg;
+
+	return add_key(k, key, st) && k->n < PAGE_KEYS;
+}
+
+static void list_one(struct store *s, const char *key, const char *run, json_t *sessions)
+{
+	json_t *summary;
+	struct err e;
+
+	if (!index_session(key))
+		return;
+	if (get_json(s, key, SUMMARY_BYTES, &summary, &e)) {
+		/* Deleted in this moment, or damaged: the others are still worth listing. */
+		if (e.code != ERR_NOT_FOUND)
+			log_warn("AGG-INDEX", "key=%s reason=\"%s\"", key, e.msg);
+		return;
+	}
+	if (run && strcmp(run, json_get_text(summary, "run")))
+		json_decref(summary);
+	else
+		json_array_append_new(sessions, summary);
+}
+
+static int list_pages(struct store *s, const char *run, const char *after, size_t limit,
+		      json_t *sessions, struct err *e)
+{
+	struct keys page = { 0 };
+	char *last = after ? xstrdup(after) : NULL;
+	bool more = limit > 0;
+	int rc = 0;
+
+	while (more) {
+		rc = store_list(s, INDEX, last, add_page_key, &page, e);
+		for (size_t i = 0; i < page.n && json_array_size(sessions) < limit; i++)
+			list_one(s, page.items[i], run, sessions);
+		more = !rc && page.n == PAGE_KEYS && json_array_size(sessions) < limit;
+		free(last);
+		last = more ? xstrdup(page.items[page.n - 1]) : NULL;
+		keys_release(&page);
+	}
+	free(last);
+	return rc;
+}
+
+static int key_after(struct store *s, const char *session, char out[SESSION_KEY_BYTES],
+		     struct err *e)
+{
+	json_t *manifest = NULL;
+	int rc = session_load(s, session, &manifest, e);
+
+	if (rc)
+		return rc;
+	index_key(session, json_get_int(manifest, "t0_ns"), out);
+	json_decref(manifest);
+	return 0;
+}
+
+int session_list(struct store *s, const char *run, const char *after, size_t limit, json_t **out,
+		 struct err *e)
+{
+	json_t *sessions = json_array();
+	char key[SESSION_KEY_BYTES];
+	int rc = 0;
+
+	if (after)
+		rc = key_after(s, after, key, e);
+	if (!rc)
+		rc = list_pages(s, run, after ? key : NULL, limit, sessions, e);
+	if (rc) {
+		json_decref(sessions);
+		return rc;
+	}
+	*out = json_object();
+	json_put(*out, "sessions", sessions);
+	return 0;
+}
+
+/* ---- what a crash left ---- */
+
+struct sweep {
+	char open[SESSION_NAME_BYTES]; /* the session whose keys are being listed */
+	bool has_plan, has_manifest;
+	struct keys orphans; /* names of sessions, sorted as listed */
+};
+
+static void sweep_close(struct sweep *w)
+{
+	if (w->has_plan && !w->has_manifest)
+		add_key(&w->orphans, w->open, NULL);
+	w->has_plan = w->has_manifest = false;
+	w->open[0] = '\0';
+}
+
+/* A session's keys come one after the other. */
+static bool sweep_one(void *arg, const char *key, const struct store_stat *st)
+{
+	struct sweep *w = arg;
+	const char *session = key + strlen(SESSIONS);
+	size_t len = strcspn(session, "/");
+
+	(void)st;
+	if (len >= SESSION_NAME_BYTES)
+		return true;
+	if (strlen(w->open) != len || memcmp(w->open, session, len)) {
+		sweep_close(w);
+		snprintf(w->open, sizeof(w->open), "%.*s", (int)len, session);
+	}
+	w->has_plan |= !strcmp(session + len, "/plan.json");
+	w->has_manifest |= !strcmp(session + len, "/manifest.json");
+	return true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* T0 may have moved after the plan was written, so index entries are found by name. */
+static int sweep_index(struct store *s, const struct keys *orphans, struct err *e)
+{
+	struct keys found = { 0 };
+	int rc = store_list(s, INDEX, NULL, add_key, &found, e);
+
+	for (size_t i = 0; i < found.n && !rc; i++) {
+		const char *session = index_session(found.items[i]);
+
+		if (session &&
+		    bsearch(&session, orphans->items, orphans->n, sizeof(char *), compare_names))
+			rc = store_remove(s, found.items[i], e);
+	}
+	keys_release(&found);
+	return rc;
+}
+
+static int sweep_session(struct store *s, const char *session, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	json_t *plan = NULL;
+	const char *run = "";
+	int rc;
+
+	record_key(session, "plan.json", key);
+	rc = get_json(s, key, MANIFEST_BYTES, &plan, e);
+	if (rc && rc != ERR_INVALID)
+		return rc;
+	if (!rc)
+		run = json_get_text(plan, "run");
+	rc = session_discard(s, session, run, json_get_int(plan, "t0_ns"), e);
+	if (!rc)
+		log_warn("AGG-SWEPT", "session=%s run=\"%s\" reason=\"planned, never committed\"",
+			 session, run);
+	json_decref(plan);
+	return rc;
+}
+
+int session_sweep(struct store *s, int *swept, struct err *e)
+{
+	struct sweep w = { 0 };
+	int rc = store_list(s, SESSIONS, NULL, sweep_one, &w, e);
+
+	*swept = 0;
+	sweep_close(&w);
+	if (!rc && w.orphans.n)
+		rc = sweep_index(s, &w.orphans, e);
+	for (size_t i = 0; i < w.orphans.n && !rc; i++) {
+		rc = sweep_session(s, w.orphans.items[i], e);
+		*swept += !rc;
+	}
+	keys_release(&w.orphans);
+	return rc;
+}
