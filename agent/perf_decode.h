@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records of a perf ring buffer, as perf_ring.c asks for them, out of plain bytes. Pure. The bytes
+ * come from the kernel; every length is checked all the same.
+ */
+#ifndef AGENT_PERF_DECODE_H
+#define AGENT_PERF_DECODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/reader.h"
+
+/* sample_type of the events, which gives the records their layout. */
+#define PERF_SAMPLE_LAYOUT \
+	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_CALLCHAIN)
+
+enum perf_kind {
+	PERF_KIND_SAMPLE, /* pid, tid, ips */
+	PERF_KIND_MAP, /* pid mapped executable memory: address, length, offset, dev, inode, text */
+	PERF_KIND_COMM, /* pid, tid is called `text`; exec: all its mappings are gone */
+	PERF_KIND_FORK, /* pid, tid was born of ppid, ptid */
+	PERF_KIND_EXIT, /* pid, tid ended */
+	PERF_KIND_LOST, /* `count` records did not fit into the ring */
+	PERF_KIND_THROTTLE, /* the kernel took samples away */
+	PERF_KIND_OTHER,
+};
+
+/* Pointers are into the bytes. */
+struct perf_record {
+	enum perf_kind kind;
+	int64_t time_ns; /* of the clock the event was opened with */
+	uint32_t pid, tid, ppid, ptid;
+	const uint8_t *ips; /* n_ips * 8 bytes, not aligned: perf_record_ip() */
+	uint64_t n_ips;
+	uint64_t address, length, offset, inode;
+	uint32_t major, minor;
+	bool exec;
+	uint64_t count;
+	const char *text; /* NUL-terminated */
+};
+
+/* Takes the next record; false at the end or where the bytes make no sense. */
+bool perf_decode(struct reader *r, struct perf_record *out);
+
+/* An address of a call chain, leaf first; i < n_ips. Values from PERF_CONTEXT_MAX on are markers. */
+static inline uint64_t perf_record_ip(const struct perf_record *rec, uint64_t i)
+{
+	uint64_t ip;
+
+	memcpy(&ip, rec->ips + i * sizeof(ip), sizeof(ip));
+	return ip;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One perf event per CPU, each with its ring of kernel memory: a sample of whatever runs there, hz
+ * times a second, and the news of all processes' mappings, names, births and deaths.
+ */
+#ifndef AGENT_PERF_RING_H
+#define AGENT_PERF_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct perf_ring {
+	int fd;
+	int cpu;
+	void *page; /* the mapping: one page of state, then the ring */
+	size_t ring_bytes; /* a power of two */
+};
+
+/* Opens the event of one CPU, not yet counting. Stamps are CLOCK_MONOTONIC_RAW. ERR_NOT_FOUND: no such
+ * CPU now. ERR_DENIED, ERR_UNSUPPORTED: as the kernel says; errno is kept. */
+MUST_CHECK int perf_ring_open(struct perf_ring *ring, int cpu, int hz, struct err *e);
+void perf_ring_close(struct perf_ring *ring);
+
+void perf_ring_enable(struct perf_ring *ring);
+
+/* Appends the records that are there now to `out` and gives their room back to the kernel. */
+void perf_ring_take(struct perf_ring *ring, struct buf *out);
+
+#endif

@@ -1,0 +1,2 @@
+unit_test(agent/tracer_cpu_real_test USES agent_tracers)
+set_tests_properties(unit/agent/tracer_cpu_real_test PROPERTIES SKIP_RETURN_CODE 77)
