@@ -327,7 +327,7 @@ struct code_reason {
 static const struct code_reason code_reasons[] = {
 	{ RPC_INTERNAL, "nother profiling session", "profiler-busy" },
 	{ RPC_ALREADY_EXISTS, "", "profiler-busy" },
-	{ RPC_UNAVAILABLE, "imeout", "profiler-timeout" },
+	{ RPC_UNAVAILABLE, "timed out", "profiler-timeout" }, /* it listens, and is silent */
 	{ RPC_UNAVAILABLE, "", "profiler-unreachable" },
 	{ RPC_UNIMPLEMENTED, "", "profiler-old" },
 	{ RPC_DEADLINE_EXCEEDED, "", "profiler-timeout" },

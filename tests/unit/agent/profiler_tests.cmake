@@ -5,3 +5,14 @@ unit_test(agent/profiler_reply_test USES agent_profiler)
 unit_test(agent/discover_test USES agent_profiler SRC ${fake_profiler})
 unit_test(agent/tracer_profiler_test USES agent_profiler SRC ${fake_profiler})
 fuzz_test(profiler_reply USES agent_profiler)
+
+# For end-to-end tests: a framework's server that misbehaves as told, and the tracer alone.
+program(fake_profiler SRC ${CMAKE_SOURCE_DIR}/tests/e2e/fake_profiler.c ${fake_profiler}
+	USES xspace net proto base)
+program(profile_once SRC ${CMAKE_SOURCE_DIR}/tests/e2e/profile_once.c USES agent_profiler)
+add_test(NAME e2e/profiler_jax
+	COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
+		${CMAKE_SOURCE_DIR}/tests/e2e/python.sh
+		${CMAKE_SOURCE_DIR}/tests/e2e/profiler_jax_test.py)
+set_tests_properties(e2e/profiler_jax PROPERTIES
+	LABELS "e2e;jax" TIMEOUT 400 SKIP_RETURN_CODE 77)

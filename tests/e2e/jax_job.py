@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small JAX program that trains for ever and serves its profiler: work for Tutti to capture."""
+import argparse
+import os
+import socket
+import sys
+import time
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@jax.jit
+def train_step(weights, batch):
+    def loss(w):
+        return jnp.mean((jnp.tanh(batch @ w) - 0.5) ** 2)
+
+    return weights - 0.01 * jax.grad(loss)(weights)
+
+
+def publish(path, port):
+    """The file appears complete, and only when the server listens."""
+    with open(f"{path}.tmp", "w") as f:
+        f.write(f"{port}\n")
+    os.rename(f"{path}.tmp", path)
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__)
+    args.add_argument("--port", type=int, default=0, help="of the profiler server; 0 = any free one")
+    args.add_argument("--seconds", type=float, default=60)
+    args.add_argument("--port-file", help="gets the port when the server listens")
+    args.add_argument("--trace", help="run jax.profiler.start_trace() into this directory all the time")
+    args = args.parse_args()
+
+    port = args.port or free_port()
+    server = jax.profiler.start_server(port)
+    assert server
+    weights = jnp.ones((128, 128))
+    batch = jnp.ones((64, 128))
+    jax.block_until_ready(train_step(weights, batch))
+    if args.trace:
+        jax.profiler.start_trace(args.trace)
+    if args.port_file:
+        publish(args.port_file, port)
+    print(f"ready port={port} pid={os.getpid()}", flush=True)
+
+    end = time.monotonic() + args.seconds
+    step = 0
+    while time.monotonic() < end:
+        with jax.profiler.StepTraceAnnotation("train", step_num=step):
+            weights = jax.block_until_ready(train_step(weights, batch))
+        step += 1
+        time.sleep(0.005)
+    if args.trace:
+        jax.profiler.stop_trace()
+    return 0
+
+
+sys.exit(main())

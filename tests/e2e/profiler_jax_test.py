@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profiler tracer alone against real JAX: its trace, the options' way there, contention, a frozen process."""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import jax  # noqa: F401
+except ImportError:
+    print("jax is not installed")
+    sys.exit(77)
+
+from lib import xspace
+
+HERE = pathlib.Path(__file__).parent
+ONCE = pathlib.Path(os.environ["TUTTI_BIN"]) / "profile_once"
+
+
+class Job:
+    """A JAX job under way."""
+
+    def __init__(self, directory, *flags):
+        self.port_file = pathlib.Path(directory) / "port"
+        self.log = open(pathlib.Path(directory) / "job.log", "w+")
+        self.process = subprocess.Popen(
+            [sys.executable, HERE / "jax_job.py", "--seconds", "300", "--port-file", self.port_file, *flags],
+            stdout=self.log, stderr=subprocess.STDOUT)
+
+    def port(self):
+        for _ in range(1200):
+            if self.port_file.exists():
+                return int(self.port_file.read_text())
+            assert self.process.poll() is None, self.text()
+            time.sleep(0.1)
+        raise AssertionError(f"the job does not come up: {self.text()}")
+
+    def text(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def end(self):
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+@contextlib.contextmanager
+def job(*flags):
+    with tempfile.TemporaryDirectory() as directory:
+        j = Job(directory, *flags)
+        try:
+            j.port()
+            yield j
+        finally:
+            j.end()
+
+
+def once(directory, ms, addresses=(), options=b""):
+    """One window; what the tracer says, with its parts loaded and removed."""
+    p = subprocess.run([ONCE, directory, str(ms), options.hex() or "-", *addresses], stdout=subprocess.PIPE,
+                       timeout=120, check=True)
+    result = json.loads(p.stdout)
+    for part in result["parts"]:
+        part["space"] = xspace.load(part["path"])
+        os.remove(part["path"])
+    assert not os.listdir(directory), os.listdir(directory)
+    return result
+
+
+def check_trace(result, j, ms):
+    assert result["result"] == "ok", result
+    (part,) = result["parts"]
+    assert part["pid"] == j.process.pid and part["label"].endswith(f" {j.process.pid}"), part
+    events = list(xspace.events(xspace.plane(part["space"], "/host:CPU")))
+    names = {e[0] for e in events}
+    assert "train" in names and "PjitFunction(train_step)" in names, sorted(names)[:50]
+    lead_ms = (result["t0_real_ns"] - part["start_real_ns"]) / 1e6
+    first = min(e[1] for e in events) / 1e9 - lead_ms
+    last = max(e[1] + e[2] for e in events) / 1e9 - lead_ms
+    assert first < 50 and last > ms - 50, f"window 0 to {ms} ms, events from {first} to {last}"
+    print(f"     {len(events)} events from {first:.1f} to {last:.1f} ms of a window of {ms} ms")
+    return part["space"]
+
+
+def test_trace(directory):
+    with job() as j:
+        check_trace(once(directory, 1000, [f"127.0.0.1:{j.port()}"]), j, 1000)
+
+
+def test_discovery(directory):
+    with job() as j:
+        result = once(directory, 1000)
+        mine = [p for p in result["parts"] if p["pid"] == j.process.pid]
+        check_trace({**result, "result": "ok", "parts": mine}, j, 1000)
+
+
+def test_options(directory):
+    options = xspace.message_class("tensorflow/profiler_options.proto", "tensorflow.ProfileOptions")()
+    options.version = 1
+    options.host_tracer_level = 1
+    options.python_tracer_level = 1
+    options.advanced_configuration["tracemark_lower"].int64_value = 7
+    with job() as j:
+        target = [f"127.0.0.1:{j.port()}"]
+        plain = once(directory, 500, target)["parts"][0]["space"]
+        python = once(directory, 500, target, options.SerializeToString())["parts"][0]["space"]
+
+    def python_events(space):
+        return sum(e[0].startswith("$") for p in space.planes for e in xspace.events(p))
+
+    assert python_events(plain) == 0
+    assert python_events(python) > 10
+    arrived = type(options).FromString(
+        xspace.stats(xspace.plane(python, "Task Environment"))["profile_options"])
+    assert arrived.host_tracer_level == 1 and arrived.python_tracer_level == 1
+    assert arrived.advanced_configuration["tracemark_lower"].int64_value == 7
+
+
+def test_contention(directory):
+    with tempfile.TemporaryDirectory() as trace, job("--trace", trace) as j:
+        result = once(directory, 300, [f"127.0.0.1:{j.port()}"])
+        assert (result["result"], result["reason"]) == ("failed", "profiler-busy"), result
+        assert "nother profiling session" in result["detail"]
+
+
+def test_frozen(directory):
+    with job() as frozen, job() as good:
+        frozen.process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        result = once(directory, 300, [f"127.0.0.1:{frozen.port()}", f"127.0.0.1:{good.port()}"])
+        assert time.monotonic() - begin < 20
+        assert (result["result"], result["reason"]) == ("degraded", "profiler-timeout"), result
+        check_trace({**result, "result": "ok"}, good, 300)
+
+
+def test_gone(directory):
+    with job() as j:
+        port = j.port()
+    result = once(directory, 300, [f"127.0.0.1:{port}"])
+    assert (result["result"], result["reason"]) == ("failed", "profiler-unreachable"), result
+
+
+def main():
+    for test in (test_trace, test_discovery, test_options, test_contention, test_frozen, test_gone):
+        with tempfile.TemporaryDirectory() as directory:
+            print(f"  {test.__name__}", flush=True)
+            test(directory)
+
+
+main()
