@@ -51,7 +51,7 @@ struct rpc_status {
 	const char *text;	/* never NULL; borrowed */
 };
 
-/* What can happen to a call. All members but `closed` may be NULL. */
+/* What can happen to a call. Any member may be NULL. */
 struct rpc_events {
 	/* Server only: a new call. Use rpc_set_arg() to remember something of your own. */
 	void (*opened)(struct rpc_call *call);
@@ -60,7 +60,9 @@ struct rpc_events {
 	 * rpc_read_on(). */
 	bool (*message)(struct rpc_call *call, const struct rpc_msg *msg);
 
-	/* The peer will send no more messages. */
+	/* The peer will send no more messages: it said so. A server is not told when the caller was
+	 * lost instead, so a stream that was cut short does not look complete. A unary handler
+	 * answers in `message` and, for callers that sent none, refuses here. */
 	void (*half_closed)(struct rpc_call *call);
 
 	/* All that was given to rpc_send() has left the queue: the moment to send more. */
@@ -80,7 +82,8 @@ struct rpc_tls {
 
 MUST_CHECK int rpc_new(struct rpc **out, struct loop *loop, struct err *e);
 
-/* All servers, channels and calls are gone before; joins the thread. NULL is fine. */
+/* All servers and channels are gone before. Waits for calls that were cancelled to deliver their
+ * `closed` (bounded), turning the loop, and joins the thread. NULL is fine. */
 void rpc_free(struct rpc *r);
 
 /* ---- server ---- */
@@ -89,14 +92,15 @@ struct rpc_method {
 	const char *path;			/* "/tutti.v1.Control/Connect"; lives as long as the server */
 	const struct rpc_events *events;
 	void *arg;				/* what rpc_arg() gives until rpc_set_arg() */
-	size_t max_message_bytes;		/* a longer message ends the call; at most what
-						 * rpc_server_opts allows */
+	size_t max_message_bytes;		/* a longer message ends the call with
+						 * RESOURCE_EXHAUSTED; at most what rpc_server_opts
+						 * allows; 0 = as much as that */
 };
 
 struct rpc_server_opts {
 	const char *address;			/* "127.0.0.1:7401", "[::]:0" */
 	const struct rpc_tls *tls;		/* NULL = plaintext */
-	size_t max_message_bytes;
+	size_t max_message_bytes;		/* 0 = LIMIT_REQUEST_BYTES */
 	bool bulk;				/* windows for bulk on a datacentre network */
 	int64_t keepalive_ns;			/* ping silent peers; 0 = never */
 };
@@ -110,8 +114,9 @@ MUST_CHECK int rpc_server_new(struct rpc_server **out, struct rpc *r,
 /* What health says; true from the start. */
 void rpc_server_set_serving(struct rpc_server *s, bool serving);
 
-/* Takes no more calls, cancels those under way, delivers their `closed`, frees. Blocks for as long
- * as that takes (bounded), turning the loop. NULL is fine. */
+/* Takes no more calls, cancels those under way, delivers their `closed`, frees. Finished calls get
+ * two seconds for their answers to leave. Blocks for as long as that takes (bounded), turning the
+ * loop; not from an event of one of its own calls. NULL is fine. */
 void rpc_server_free(struct rpc_server *s);
 
 /* Server side: send the status and end the call. After it only `closed` comes. `text` is copied. */
@@ -123,17 +128,19 @@ struct rpc_channel_opts {
 	const char *target;			/* "127.0.0.1:7401" */
 	const struct rpc_tls *tls;		/* NULL = plaintext */
 	const char *lane;			/* channels of different lanes never share a connection */
-	size_t max_message_bytes;
-	int64_t keepalive_ns;			/* 0 = never */
+	size_t max_message_bytes;		/* of a reply; 0 = LIMIT_REQUEST_BYTES */
+	int64_t keepalive_ns;			/* ping a silent server; 0 = never */
 };
 
 MUST_CHECK int rpc_channel_new(struct rpc_channel **out, struct rpc *r,
 			       const struct rpc_channel_opts *opts, struct err *e);
 
-/* Cancels its calls; their `closed` is still delivered. NULL is fine. */
+/* Cancels its calls; their `closed` is still delivered, later, by the loop. NULL is fine. */
 void rpc_channel_free(struct rpc_channel *ch);
 
-/* Starts a streaming call. deadline_ns is on CLOCK_MONOTONIC; INT64_MAX for none. */
+/* Starts a streaming call. deadline_ns is on CLOCK_MONOTONIC; INT64_MAX for none. No event comes
+ * before this has returned. It fails fast: nobody there is UNAVAILABLE at once. The channel itself
+ * reconnects after 0.5 to 1 s, then less and less often, at least every 20 s. */
 struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t deadline_ns,
 			  const struct rpc_events *events, void *arg);
 
@@ -141,14 +148,16 @@ struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t dead
 void rpc_half_close(struct rpc_call *call);
 
 /* A unary call: `done` is called once, with the reply if the status is RPC_OK, else msg is NULL.
- * The request is copied. The call may be cancelled with rpc_cancel() until `done` ran. */
+ * The request is copied. The call may be cancelled with rpc_cancel() until `done` ran; its
+ * rpc_arg() is not yours. */
 typedef void (*rpc_unary_fn)(void *arg, const struct rpc_status *st, const struct rpc_msg *msg);
 struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void *request, size_t len,
 			   int64_t deadline_ns, rpc_unary_fn done, void *arg);
 
 /* ---- any call ---- */
 
-/* Queues a message; the bytes are copied. Sending on a dead or finished call does nothing. */
+/* Queues a message; the bytes are copied. Sending on a cancelled or finished call does nothing. A
+ * message of 2 GiB or more ends the call with RESOURCE_EXHAUSTED. */
 void rpc_send(struct rpc_call *call, const void *data, size_t len);
 
 /* One message made of parts that are not copied: each is released with release(arg) (may be NULL
@@ -163,12 +172,15 @@ void rpc_send_parts(struct rpc_call *call, const struct rpc_part *parts, size_t 
 
 size_t rpc_queued_bytes(const struct rpc_call *call);	/* given to rpc_send(), not yet sent */
 void rpc_read_on(struct rpc_call *call);		/* after `message` returned false */
+
+/* Drops what is queued and ends the call on both sides. After it only `closed` comes, later. */
 void rpc_cancel(struct rpc_call *call);
 
 void *rpc_arg(const struct rpc_call *call);
 void rpc_set_arg(struct rpc_call *call, void *arg);
 
-/* "ipv4:127.0.0.1:40312"; borrowed until `closed`. */
+/* "ipv4:127.0.0.1:40312"; borrowed until `closed`. On a client this and rpc_identity() are known
+ * once a first message came. */
 const char *rpc_peer(const struct rpc_call *call);
 
 /* Common name of the peer's verified certificate; "" in plaintext. Borrowed until `closed`. */
@@ -188,7 +200,8 @@ const uint8_t *rpc_msg_data(const struct rpc_msg *m, size_t *len);
 typedef void (*rpc_piece_fn)(void *arg, const uint8_t *data, size_t len);
 void rpc_msg_pieces(const struct rpc_msg *m, rpc_piece_fn fn, void *arg);
 
-/* Keeps a message beyond its callback; yours: rpc_msg_free(). No copy. */
+/* Keeps a message beyond its callback; yours: rpc_msg_free(). No copy. A kept message may be read
+ * and freed on any one thread, say by loop_work(), also after its call is gone. */
 struct rpc_msg *rpc_msg_keep(const struct rpc_msg *m);
 void rpc_msg_free(struct rpc_msg *m);
 
