@@ -17,7 +17,7 @@
 #define STREAMS_MAX	   1024 /* per connection */
 #define HANDSHAKE_LIMIT_MS 20000
 #define PING_ANSWER_MAX_MS 10000
-#define PING_BEARABLE_MS   1000
+#define PING_BEARABLE_MS   200
 #define FINISH_GRACE_NS	   (2 * NS_PER_S)
 #define STOP_LIMIT_NS	   (10 * NS_PER_S)
 
@@ -113,10 +113,12 @@ static void on_request(void *arg, bool ok)
 	struct rpc_server *s = q->server;
 
 	s->n_armed--;
-	if (ok && !s->stopping)
+	if (ok && !s->stopping) {
 		open_call(s, q->call, &q->details);
-	else if (ok)
+	} else if (ok) {
+		grpc_call_cancel(q->call, NULL);
 		grpc_call_unref(q->call);
+	}
 	grpc_call_details_destroy(&q->details);
 	grpc_metadata_array_destroy(&q->metadata);
 	if (ok && !s->stopping)

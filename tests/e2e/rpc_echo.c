@@ -62,6 +62,23 @@ static bool fail(struct rpc_call *call, const struct rpc_msg *msg)
 	return true;
 }
 
+static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	(void)call;
+	if (rpc_msg_len(msg)) {
+		printf("message\n");
+		fflush(stdout);
+	}
+	return true;
+}
+
+static void on_half_closed(struct rpc_call *call)
+{
+	(void)call;
+	printf("half-closed\n");
+	fflush(stdout);
+}
+
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 {
 	(void)call;
@@ -76,7 +93,9 @@ static const struct rpc_events on_echo = {
 static const struct rpc_events on_three = { .message = three_times };
 static const struct rpc_events on_count = { .message = count, .half_closed = say_count };
 static const struct rpc_events on_fail = { .message = fail };
-static const struct rpc_events on_hang = { .closed = on_closed };
+static const struct rpc_events on_hang = { .message = on_message,
+					   .half_closed = on_half_closed,
+					   .closed = on_closed };
 
 static const struct rpc_method methods[] = {
 	{ .path = "/tensorflow.ProfilerService/Monitor", .events = &on_echo },

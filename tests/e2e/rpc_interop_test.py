@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stock Python gRPC against net/rpc.h: the four shapes, health, reflection, and all that goes wrong."""
 import os
-import pathlib
 import socket
 import subprocess
 import sys
@@ -32,6 +31,9 @@ class Server:
 
     def line(self):
         return self.p.stdout.readline()
+
+    def wait_open(self):
+        assert self.line() == "message\n"
 
     def serving(self, yes):
         self.p.stdin.write(f"serving {int(yes)}\n")
@@ -92,20 +94,27 @@ def test_compressed(s, ch):
 
 
 def test_client_leaves(s, ch):
-    call = ch.unary_unary("/test.Test/Hang")
+    """A stream that was lost ends as cancelled, and not half-closed first: that would be a stream that was complete."""
     try:
-        call(b"", timeout=0.2)
+        ch.unary_unary("/test.Test/Hang")(b"", timeout=0.2)
         raise AssertionError("answered")
     except grpc.RpcError as e:
         assert e.code() == grpc.StatusCode.DEADLINE_EXCEEDED, e
-    assert s.line() == "closed cancelled\n"
-    call.future(b"", timeout=60).cancel()
-    call.future(b"", timeout=60)
-    with grpc.insecure_channel(s.address) as other:
-        stream = other.stream_stream("/test.Test/Hang")(iter([b"x"]))
-        time.sleep(0.1)
-        del stream
-    assert s.line() == "closed cancelled\n"
+    assert (s.line(), s.line()) == ("half-closed\n", "closed cancelled\n")
+    script = f"""if True:
+        import grpc, threading
+        def forever():
+            yield b"x"
+            print("up", flush=True)
+            threading.Event().wait()
+        list(grpc.insecure_channel("{s.address}").stream_stream("/test.Test/Hang")(forever()))
+        """
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as p:
+            assert p.stdout.readline() == "up\n"
+            s.wait_open()
+            p.kill()
+        assert s.line() == "closed cancelled\n"
 
 
 def test_health(s, ch):

@@ -414,6 +414,29 @@ static void test_client_cancels(struct fixture *f)
 	seen_free(s);
 }
 
+/* What a lost stream must never look like to a server is one that came to its end. */
+static void test_many_cancels(struct fixture *f)
+{
+	struct seen *s[200];
+
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++) {
+		s[i] = call_open(f, "/t.T/Keep");
+		for (size_t k = 0; k < i % 7; k++)
+			rpc_send(s[i]->call, "0123456789", 10);
+	}
+	SPIN(f, kept.opened == (int)ARRAY_SIZE(s));
+	kept.call = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++)
+		rpc_cancel(s[i]->call);
+	SPIN(f, kept.closed == (int)ARRAY_SIZE(s));
+	CHECK_EQ(kept.half_closed, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++) {
+		SPIN(f, s[i]->closed);
+		CHECK_EQ(s[i]->code, RPC_CANCELLED);
+		seen_free(s[i]);
+	}
+}
+
 static void test_cancel_before_anything(struct fixture *f)
 {
 	struct seen *s = call_open(f, "/t.T/Keep");
@@ -800,6 +823,7 @@ static void test_lanes(struct fixture *f)
 
 	SPIN(f, kept.opened == 1);
 	snprintf(first, sizeof(first), "%s", rpc_peer(kept.call));
+	CHECK_EQ(rpc_deadline_ns(kept.call), INT64_MAX);
 	CHECK_OK(rpc_channel_new(&bulk, f->rpc, &opts, &e), e);
 	b->call = rpc_open(bulk, "/t.T/Keep", NO_DEADLINE, &client_events, b);
 	SPIN(f, kept.opened == 2);
@@ -879,6 +903,7 @@ int main(void)
 		test_deadline,
 		test_past_deadline,
 		test_client_cancels,
+		test_many_cancels,
 		test_cancel_before_anything,
 		test_server_cancels,
 		test_server_finishes_early,
