@@ -29,6 +29,13 @@ struct agent_conf {
 	double test_clock_drift_ppm;	/* tests only */
 };
 
+/* What the table cannot check: fills in the host's name, refuses values that do not go together. Call
+ * once, after conf_load(). */
+MUST_CHECK int agent_conf_finish(struct agent_conf *conf, struct err *e);
+
+/* Whether the comma list conf->tracers has this name; all are on when it is empty. */
+bool agent_conf_has_tracer(const struct agent_conf *conf, const char *name);
+
 extern const struct conf_table agent_conf_table;	/* conf.c */
 
 struct agent {
@@ -37,10 +44,12 @@ struct agent {
 	struct rpc *rpc;
 	struct clock *clock;
 	struct marks *marks;
+	struct spool *spool;
 	struct tracer **tracers;	/* opened; NULL-terminated */
 	struct captures *captures;
 	struct control *control;
 	struct profiler_service *profiler_service;
+	int profiler_port;		/* where it listens; 0 = not at all */
 	struct doorkeeper *doorkeeper;
 };
 

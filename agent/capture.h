@@ -24,17 +24,19 @@ enum capture_state {
 	CAPTURE_RUNNING,
 	CAPTURE_GATHERING,
 	CAPTURE_ASSEMBLING,
-	CAPTURE_READY,		/* the file is there; stays until capture_release() */
-	CAPTURE_FAILED,		/* no file: capture_error() says why */
+	CAPTURE_READY, /* the file is there; stays until capture_release() */
+	CAPTURE_FAILED, /* no file: capture_error() says why */
 };
 
 struct capture_request {
-	const char *session;		/* all borrowed for the call */
-	int64_t t0_ns, duration_ns;	/* session clock */
-	int64_t give_up_ns;		/* session clock: parts that are not there by then are left out */
+	const char *session; /* all borrowed for the call; by name_check_host(), and by
+					 * name_is_session() if the next agent is to sweep up after
+					 * this one */
+	int64_t t0_ns, duration_ns; /* session clock */
+	int64_t give_up_ns; /* session clock: parts that are not there by then are left out */
 	const void *profile_options;
 	size_t profile_options_len;
-	const char *const *tracers;	/* names, NULL-terminated; NULL = all */
+	const char *const *tracers; /* names, NULL-terminated; NULL = all */
 
 	/* Each change of state; may release the capture from READY and FAILED. */
 	void (*changed)(struct capture *c, enum capture_state state, void *arg);
@@ -44,30 +46,41 @@ struct capture_request {
 /* What one tracer gave. */
 struct capture_report {
 	const char *tracer;
-	const char *state;		/* "ok", "degraded", "failed", "off" */
-	const char *reason;		/* "" when ok */
+	const char *state; /* "ok", "degraded", "failed", "off" */
+	const char *reason; /* "" when ok */
 	const char *detail;
 	uint64_t lost;
 };
 
 struct captures *captures_new(struct agent *agent);
-void captures_free(struct captures *cs);	/* cancels what is under way */
+void captures_free(struct captures *cs); /* cancels what is under way */
 
-/* ERR_EXISTS for a session already here, ERR_LIMIT when the spool is full, ERR_INVALID for an unknown
- * tracer. The capture lives until capture_release(). */
+/*
+ * T0 may lie in the past. ERR_EXISTS for a session already here, ERR_LIMIT when the spool is full or too
+ * many are under way, ERR_INVALID for an unknown tracer. The capture lives until capture_release().
+ * `changed` is never called from inside this.
+ *
+ * Before the clock is calibrated the window is cut by this host's REALTIME; times in the file come from
+ * the model as it is when the file is made, and a file without a calibrated clock says so in a warning.
+ */
 MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
-struct capture *capture_find(struct captures *cs, const char *session);	/* NULL if unknown */
-void capture_stop(struct capture *c, int64_t t1_ns);	/* end the window early; the data is kept */
-void capture_release(struct capture *c);		/* cancels if under way, removes its files, frees */
+struct capture *capture_find(struct captures *cs, const char *session); /* NULL if unknown */
+void capture_stop(struct capture *c, int64_t t1_ns); /* end the window early; the data is kept */
+void capture_release(struct capture *c); /* cancels if under way, removes its files, frees */
 
 const char *capture_session(const struct capture *c);
-const char *capture_path(const struct capture *c);	/* of the file, in READY */
+const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
 uint64_t capture_events(const struct capture *c);
-const struct err *capture_error(const struct capture *c);
-const struct clock_model *capture_clock(const struct capture *c);	/* as used for the file */
+const struct err *capture_error(const struct capture *c); /* in FAILED */
+const char *capture_reason(
+	const struct capture *c); /* in FAILED: typed, as docs/wire.md lists them */
+const struct clock_model *capture_clock(const struct capture *c); /* as used for the file */
+int64_t capture_bound_ns(const struct capture *c); /* largest clock error in the window */
+
+/* One per tracer that was asked for; complete from READY and FAILED on. Borrowed. */
 const struct capture_report *capture_reports(const struct capture *c, size_t *n);
 
 #endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/assemble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "xspace/xspace.h"
+
+#define SINK_BYTES (1 << 20)
+
+/* A part as the merge sees it. */
+struct input {
+	const struct assembly *a;
+	const struct tracer_part *part;
+	int fd; /* of a part in a file; else -1 */
+};
+
+/* ---- times ---- */
+
+static int64_t since_t0(const struct assembly *a, int64_t raw_ns)
+{
+	int64_t out;
+
+	if (__builtin_sub_overflow(clock_model_session_of_raw(&a->clock, raw_ns), a->t0_ns, &out))
+		return INT64_MIN;
+	return out;
+}
+
+static int64_t map_raw(void *arg, int64_t timestamp_ns)
+{
+	const struct input *in = arg;
+
+	return since_t0(in->a, timestamp_ns);
+}
+
+/* Framework profilers count from their start; lines that they forgot to move are left absolute. */
+static int64_t map_real(void *arg, int64_t timestamp_ns)
+{
+	const struct input *in = arg;
+	int64_t start = in->part->start_real_ns;
+	int64_t real;
+
+	if (timestamp_ns > start / 2)
+		real = timestamp_ns;
+	else if (__builtin_add_overflow(timestamp_ns, start, &real))
+		real = INT64_MIN;
+	return since_t0(in->a, clock_model_raw_of_real(&in->a->clock, real));
+}
+
+int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
+{
+	int64_t first = clock_model_bound_at(m, clock_model_raw_of_session(m, t0_ns));
+	int64_t last = clock_model_bound_at(m, clock_model_raw_of_session(m, t1_ns));
+
+	return first > last ? first : last;
+}
+
+/* ---- sources and sink ---- */
+
+static int read_file(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+{
+	const struct input *in = arg;
+	uint8_t *at = buf;
+
+	while (len) {
+		ssize_t n = pread(in->fd, at, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(e, "reading %s", in->part->path);
+		if (n == 0)
+			return err_set(e, ERR_IO, "%s became shorter", in->part->path);
+		at += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int open_file(struct input *in, struct xs_source *out, struct err *e)
+{
+	struct stat st;
+
+	in->fd = open(in->part->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (in->fd < 0 || fstat(in->fd, &st))
+		return err_errno(e, "part %s", in->part->path);
+	*out = (struct xs_source){ .read = read_file, .arg = in, .size = (uint64_t)st.st_size };
+	return 0;
+}
+
+struct file_sink {
+	int fd;
+	const char *path;
+	uint8_t *pending;
+	size_t n_pending;
+	uint64_t bytes, limit;
+};
+
+static int sink_flush(struct file_sink *s, struct err *e)
+{
+	size_t done = 0;
+
+	while (done < s->n_pending) {
+		ssize_t n = write(s->fd, s->pending + done, s->n_pending - done);
+
+		if (n < 0 && errno != EINTR)
+			return err_errno(e, "writing %s", s->path);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	s->n_pending = 0;
+	return 0;
+}
+
+static int sink_write(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct file_sink *s = arg;
+	const uint8_t *at = data;
+	int rc = 0;
+
+	s->bytes += len;
+	if (s->bytes > s->limit)
+		return err_set(e, ERR_LIMIT,
+			       "the file would pass %" PRIu64 " bytes: capture for a "
+			       "shorter time or with fewer events",
+			       s->limit);
+	while (len && !rc) {
+		size_t n = SINK_BYTES - s->n_pending;
+
+		n = n < len ? n : len;
+		memcpy(s->pending + s->n_pending, at, n);
+		s->n_pending += n;
+		at += n;
+		len -= n;
+		if (s->n_pending == SINK_BYTES)
+			rc = sink_flush(s, e);
+	}
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static void add_environment(void *arg, struct xs_builder *b)
+{
+	const struct assembly *a = arg;
+	const struct clock_model *m = &a->clock;
+	int64_t raw = clock_model_raw_of_session(m, a->t0_ns);
+	int64_t moved = llround(m->rate * (double)(raw - m->at_raw_ns));
+
+	xs_stat_int(b, "clock_calibrated", m->calibrated);
+	xs_stat_int(b, "clock_offset_ns", m->calibrated ? m->offset_ns + moved : 0);
+	xs_stat_int(b, "clock_bound_ns", assemble_bound_ns(m, a->t0_ns, a->t1_ns));
+	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
+	xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));
+	xs_stat_str(b, "clock_method", m->calibrated ? "udp-min-rtt" : "none");
+	xs_stat_str(b, "tutti_session", a->session);
+	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
+}
+
+static int set_input(const struct assembly *a, size_t i, struct input *in, struct xs_input *out,
+		     struct err *e)
+{
+	const struct tracer_part *part = a->parts[i];
+
+	*in = (struct input){ .a = a, .part = part, .fd = -1 };
+	*out = (struct xs_input){
+		.source = xs_source_memory(part->bytes.data, part->bytes.len),
+		.rebase = { .map = part->base == PART_RAW ? map_raw : map_real, .arg = in },
+		.pid = part->pid,
+		.label = part->label,
+	};
+	if (part->base == PART_REAL)
+		out->rebase.window_ns = a->t1_ns - a->t0_ns;
+	return part->path ? open_file(in, &out->source, e) : 0;
+}
+
+static int merge(const struct assembly *a, const struct xs_input *inputs, size_t n,
+		 const struct xs_sink *sink, struct xs_counts *counts, struct err *e)
+{
+	struct xs_host host = {
+		.hostname = a->host,
+		.profile_start_ns = (uint64_t)a->t0_ns,
+		.profile_stop_ns = (uint64_t)a->t1_ns,
+		.profile_options = a->profile_options_len ? a->profile_options : NULL,
+		.profile_options_len = a->profile_options_len,
+		.environment = add_environment,
+		.arg = (void *)a,
+		.warnings = a->warnings,
+	};
+
+	return xs_merge(inputs, n, &host, sink, counts, e);
+}
+
+static int write_file(struct assembly *a, const struct xs_input *inputs, size_t n, struct err *e)
+{
+	struct file_sink file = { .path = a->path, .limit = a->limit_bytes };
+	struct xs_sink sink = { .write = sink_write, .arg = &file };
+	struct xs_counts counts = { 0 };
+	int rc;
+
+	file.fd = open(a->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (file.fd < 0)
+		return err_errno(e, "making %s", a->path);
+	file.pending = xmalloc(SINK_BYTES);
+	rc = merge(a, inputs, n, &sink, &counts, e);
+	if (!rc)
+		rc = sink_flush(&file, e);
+	if (close(file.fd) && !rc)
+		rc = err_errno(e, "writing %s", a->path);
+	free(file.pending);
+	a->events = counts.events;
+	a->bytes = file.bytes;
+	return rc;
+}
+
+/* The merge counts only events that it looks into: those of inputs that it trims. */
+static int count_untrimmed(struct assembly *a, const struct xs_input *inputs, size_t n,
+			   struct err *e)
+{
+	struct xs_summary summary;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (inputs[i].rebase.window_ns)
+			continue;
+		rc = xs_summarize(&inputs[i].source, &summary, e);
+		a->events += rc ? 0 : summary.events;
+	}
+	return rc;
+}
+
+/* Takes the inputs that are no XSpace out of the array; returns how many are left. */
+static size_t drop_bad(struct assembly *a, struct xs_input *inputs, const char **warnings)
+{
+	size_t kept = 0, n_warnings = 0;
+
+	while (a->warnings[n_warnings]) {
+		warnings[n_warnings] = a->warnings[n_warnings];
+		n_warnings++;
+	}
+	for (size_t i = 0; i < a->n_parts; i++) {
+		struct xs_summary summary;
+		struct err why;
+
+		if (!xs_summarize(&inputs[i].source, &summary, &why)) {
+			inputs[kept++] = inputs[i];
+			continue;
+		}
+		a->left_out[i] = true;
+		warnings[n_warnings++] = xasprintf("%s: left out, what it gave is no XSpace: %s",
+						   a->parts[i]->label, why.msg);
+	}
+	return kept;
+}
+
+/* One bad part, from a process that we do not trust, is not to cost the host its file. */
+static int rewrite_without_bad(struct assembly *a, struct xs_input *inputs, struct err *e)
+{
+	const char *const *given = a->warnings;
+	size_t n_given = 0;
+	const char **warnings;
+	size_t kept;
+	int rc;
+
+	while (given[n_given])
+		n_given++;
+	warnings = xcalloc(n_given + a->n_parts + 1, sizeof(*warnings));
+	kept = drop_bad(a, inputs, warnings);
+	a->warnings = warnings;
+	unlink(a->path);
+	rc = write_file(a, inputs, kept, e);
+	if (!rc)
+		rc = count_untrimmed(a, inputs, kept, e);
+	a->warnings = given;
+	for (size_t i = n_given; warnings[i]; i++)
+		free((char *)warnings[i]);
+	free(warnings);
+	return rc;
+}
+
+int assemble(struct assembly *a, struct err *e)
+{
+	struct input *ins = xcalloc(a->n_parts + 1, sizeof(*ins));
+	struct xs_input *inputs = xcalloc(a->n_parts + 1, sizeof(*inputs));
+	size_t n_set = 0;
+	int rc = 0;
+
+	while (n_set < a->n_parts && !rc) {
+		rc = set_input(a, n_set, &ins[n_set], &inputs[n_set], e);
+		n_set++;
+	}
+	if (!rc) {
+		rc = write_file(a, inputs, a->n_parts, e);
+		if (rc == ERR_INVALID)
+			rc = rewrite_without_bad(a, inputs, e);
+		else if (!rc)
+			rc = count_untrimmed(a, inputs, a->n_parts, e);
+	}
+	if (rc)
+		unlink(a->path);
+	for (size_t i = 0; i < n_set; i++) {
+		if (ins[i].fd >= 0)
+			close(ins[i].fd);
+	}
+	free(inputs);
+	free(ins);
+	return rc;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the tracers' parts to the one XSpace file of a host, in nanoseconds since T0. Blocks for as long
+ * as it takes to read and write the bytes: runs on a worker, and sees only its argument. Memory is
+ * bounded, whatever the size of the parts.
+ */
+#ifndef AGENT_ASSEMBLE_H
+#define AGENT_ASSEMBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/clock.h"
+#include "agent/tracer.h"
+#include "base/err.h"
+
+struct assembly {
+	/* Given, all borrowed. */
+	const char *host, *session;
+	const char *path; /* of the file to write */
+	struct clock_model clock;
+	int64_t t0_ns, t1_ns; /* the window, session clock */
+	const void *profile_options;
+	size_t profile_options_len;
+	const struct tracer_part *const *parts; /* n_parts pointers */
+	size_t n_parts;
+	const char *const *warnings; /* NULL-terminated */
+	uint64_t limit_bytes; /* the file is not to pass this */
+
+	/* The result. */
+	uint64_t events, bytes;
+	bool *left_out; /* n_parts, zeroed by the caller: parts that are no
+						 * XSpace; the file has a warning for each */
+};
+
+/* Largest error of a time in [t0, t1) on this model. */
+int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns);
+
+/* ERR_LIMIT when the file would pass limit_bytes; a file that failed is removed. */
+MUST_CHECK int assemble(struct assembly *a, struct err *e);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file of a capture: what is said about each tracer, the merge on a worker, how it ended. */
+#include "agent/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/clean_text.h"
+#include "agent/spool.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "proto/limits.h"
+
+/* ---- what there is to say ---- */
+
+static const char *result_word(const struct tracer_run *run)
+{
+	static const char *const words[] = {
+		[RUN_OK] = "ok",
+		[RUN_DEGRADED] = "degraded",
+		[RUN_FAILED] = "failed",
+		[RUN_OFF] = "off",
+	};
+
+	return words[run->result];
+}
+
+/* Details quote foreign programs and files; they go into messages and files that must be UTF-8. */
+static void clean_detail(struct tracer_run *run)
+{
+	char text[sizeof(run->detail)] = "";
+
+	clean_text(text, sizeof(text), run->detail, strlen(run->detail));
+	memcpy(run->detail, text, sizeof(text));
+}
+
+static void make_reports(struct capture *c)
+{
+	c->reports = xcalloc(c->n_runs + 1, sizeof(*c->reports));
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct tracer_run *run = &c->runs[i].run;
+
+		clean_detail(run);
+		c->reports[c->n_reports++] = (struct capture_report){
+			.tracer = c->runs[i].tracer->ops->name,
+			.state = result_word(run),
+			.reason = run->reason,
+			.detail = run->detail,
+			.lost = run->lost,
+		};
+	}
+}
+
+static void add_warning(struct capture *c, char *text_taken)
+{
+	size_t n = 0;
+
+	while (c->warnings[n])
+		n++;
+	c->warnings = xrealloc(c->warnings, (n + 2) * sizeof(*c->warnings));
+	c->warnings[n] = text_taken;
+	c->warnings[n + 1] = NULL;
+}
+
+static void warn_of_clock(struct capture *c)
+{
+	if (!c->clock.calibrated)
+		add_warning(c, xasprintf("clock: not calibrated against the aggregator: times are "
+					 "this host's own"));
+	else if (!c->was_calibrated)
+		add_warning(c,
+			    xasprintf("clock: calibrated only during the capture: the window was "
+				      "cut by this host's own clock"));
+}
+
+static void make_warnings(struct capture *c)
+{
+	c->warnings = xcalloc(1, sizeof(*c->warnings));
+	for (size_t i = 0; i < c->n_reports; i++) {
+		const struct capture_report *r = &c->reports[i];
+
+		if (c->runs[i].run.result != RUN_OK)
+			add_warning(c, xasprintf("%s: %s%s%s: %s", r->tracer, r->state,
+						 *r->reason ? ", " : "", r->reason, r->detail));
+		if (r->lost)
+			add_warning(c, xasprintf("%s: %" PRIu64 " records were lost", r->tracer,
+						 r->lost));
+	}
+	warn_of_clock(c);
+}
+
+/* ---- the file ---- */
+
+static size_t collect_parts(struct capture *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_runs; i++)
+		n += c->runs[i].run.n_parts;
+	c->parts = xcalloc(n + 1, sizeof(*c->parts));
+	n = 0;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		for (size_t j = 0; j < c->runs[i].run.n_parts; j++)
+			c->parts[n++] = &c->runs[i].run.parts[j];
+	}
+	return n;
+}
+
+static void make_assembly(struct capture *c)
+{
+	const struct agent *agent = c->captures->agent;
+	uint64_t left = spool_left(agent->spool);
+
+	c->assembly = (struct assembly){
+		.host = agent->conf.host,
+		.session = c->session,
+		.path = c->path,
+		.clock = c->clock,
+		.t0_ns = c->t0_ns,
+		.t1_ns = c->t1_ns,
+		.profile_options = c->options,
+		.profile_options_len = c->options_len,
+		.n_parts = collect_parts(c),
+		.parts = c->parts,
+		.warnings = (const char *const *)c->warnings,
+		.limit_bytes = left < LIMIT_XSPACE_FILE_BYTES ? left : LIMIT_XSPACE_FILE_BYTES,
+	};
+	c->assembly.left_out = xcalloc(c->assembly.n_parts + 1, sizeof(*c->assembly.left_out));
+}
+
+void capture_release_assembly(struct capture *c)
+{
+	for (size_t i = 0; c->warnings && c->warnings[i]; i++)
+		free(c->warnings[i]);
+	free(c->warnings);
+	free(c->parts);
+	free(c->assembly.left_out);
+}
+
+/* On a worker: the capture stands still meanwhile. */
+static void run_assembly(void *arg)
+{
+	struct capture *c = arg;
+
+	c->error = (struct err){ 0 };
+	c->error.code = assemble(&c->assembly, &c->error);
+}
+
+/* A tracer one of whose parts could not be used did not do its work. */
+static void blame_left_out(struct capture *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct tracer_run *run = &c->runs[i].run;
+
+		for (size_t j = 0; j < run->n_parts; j++) {
+			if (!c->assembly.left_out[n++])
+				continue;
+			tracer_run_fail(run, RUN_DEGRADED,
+					run->parts[j].pid ? "profiler-failed" : "tracer-failed",
+					"%s: what it gave is no XSpace", run->parts[j].label);
+			clean_detail(run);
+			c->reports[i].state = result_word(run);
+		}
+	}
+}
+
+/* Why there is no file, in a word: the spool's limit is ours to raise, the other is the readers'. */
+static const char *failure_reason(const struct capture *c)
+{
+	if (c->error.code != ERR_LIMIT)
+		return "assemble";
+	return c->assembly.limit_bytes < LIMIT_XSPACE_FILE_BYTES ? "refused" : "too-large";
+}
+
+static void on_assembled(void *arg)
+{
+	struct capture *c = arg;
+
+	if (!c->captures) {
+		capture_destroy(c);
+		return;
+	}
+	blame_left_out(c);
+	for (size_t i = 0; i < c->n_runs; i++)
+		capture_drop_parts(&c->runs[i].run);
+	if (c->error.code) {
+		snprintf(c->reason, sizeof(c->reason), "%s", failure_reason(c));
+		log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"",
+			 c->session, c->reason, c->error.msg);
+		capture_enter(c, CAPTURE_FAILED);
+		return;
+	}
+	c->bytes = c->assembly.bytes;
+	c->events = c->assembly.events;
+	spool_charge(c->captures->agent->spool, c->bytes);
+	log_info("AGT-CAPTURE", "session=%s state=ready bytes=%" PRIu64 " events=%" PRIu64,
+		 c->session, c->bytes, c->events);
+	capture_enter(c, CAPTURE_READY);
+}
+
+void capture_assemble(struct capture *c)
+{
+	c->clock = clock_model(c->captures->agent->clock);
+	make_reports(c);
+	make_warnings(c);
+	make_assembly(c);
+	capture_enter(c, CAPTURE_ASSEMBLING);
+	loop_work(c->captures->agent->loop, run_assembly, on_assembled, c);
+}
+
+int64_t capture_bound_ns(const struct capture *c)
+{
+	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "base/mem.h"
+#include "net/address.h"
+#include "proto/control_check.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+
+static const struct conf_field fields[] = {
+	CONF(struct agent_conf, host, NULL,
+	     "this host's name in sessions; unset: the system's host name"),
+	CONF(struct agent_conf, aggregator, "127.0.0.1:7401", "host:port of the aggregator's gRPC"),
+	CONF(struct agent_conf, label, NULL, "KEY=VALUE to select this host by; may be repeated"),
+	CONF(struct agent_conf, spool, "/var/tmp/tutti-agent", "directory for files under way"),
+	CONF(struct agent_conf, spool_limit_bytes, "8G", "most that the spool may hold"),
+	CONF(struct agent_conf, listen, "127.0.0.1:7410",
+	     "address of this agent's own ProfilerService; empty: none"),
+	CONF(struct agent_conf, door, "ipc:///run/tutti/agent.ipc",
+	     "local door for processes of this host; empty: none"),
+	CONF(struct agent_conf, tracers, NULL, "names of tracers to run, with commas; unset: all"),
+	CONF(struct agent_conf, cpu_hz, "99", "CPU samples per second and CPU"),
+	CONF(struct agent_conf, metrics_hz, "10", "readings of /proc per second"),
+	CONF(struct agent_conf, profiler, NULL,
+	     "host:port of a framework's profiler server; may be repeated"),
+	CONF(struct agent_conf, discover, "true",
+	     "look for profiler servers among the listening sockets of this host"),
+	CONF(struct agent_conf, cert, NULL, "PEM file: this agent's certificate"),
+	CONF(struct agent_conf, key, NULL, "PEM file: its private key"),
+	CONF(struct agent_conf, ca, NULL, "PEM file: whom to believe; switches TLS on"),
+	CONF(struct agent_conf, aggregator_name, NULL,
+	     "name in the aggregator's certificate, if not the one dialled"),
+	CONF(struct agent_conf, insecure, NULL, "listen in plaintext beyond loopback"),
+	CONF(struct agent_conf, log_level, "info", "error, warn, info or debug"),
+	CONF(struct agent_conf, test_clock_offset_ns, "0",
+	     "tests only: behave as if this host's clock were ahead"),
+	CONF(struct agent_conf, test_clock_drift_ppm, "0",
+	     "tests only: behave as if this host's clock ran fast"),
+	{ 0 }
+};
+
+const struct conf_table agent_conf_table = {
+	.prog = "tutti-agent",
+	.summary = "Runs the tracers of this host and answers the aggregator's capture requests.",
+	.fields = fields,
+};
+
+static int default_host(struct agent_conf *conf, struct err *e)
+{
+	char name[256] = "";
+
+	if (conf->host && *conf->host)
+		return 0;
+	if (gethostname(name, sizeof(name) - 1))
+		return err_errno(e, "this host's name (set one with --host)");
+	free(conf->host);
+	conf->host = xstrdup(name);
+	return 0;
+}
+
+static int check_labels(const struct agent_conf *conf, struct err *e)
+{
+	if (conf->label.n > LIMIT_LABELS)
+		return err_set(e, ERR_LIMIT, "%zu labels: at most %d", conf->label.n, LIMIT_LABELS);
+	for (size_t i = 0; i < conf->label.n; i++) {
+		const char *text = conf->label.items[i];
+		const char *eq = strchr(text, '=');
+
+		if (!eq || eq == text || eq - text > LIMIT_LABEL_BYTES ||
+		    !text_is_clean(eq, LIMIT_LABEL_BYTES) ||
+		    !text_is_clean(text, 2 * LIMIT_LABEL_BYTES))
+			return err_set(e, ERR_INVALID, "label '%.60s': expected KEY=VALUE", text);
+	}
+	return 0;
+}
+
+static int check_numbers(const struct agent_conf *conf, struct err *e)
+{
+	const int64_t year_ns = INT64_C(366) * 24 * 3600 * 1000000000;
+
+	if (conf->cpu_hz < 1 || conf->cpu_hz > 10000)
+		return err_set(e, ERR_INVALID, "cpu-hz %d: 1 to 10000", conf->cpu_hz);
+	if (conf->metrics_hz < 1 || conf->metrics_hz > 1000)
+		return err_set(e, ERR_INVALID, "metrics-hz %d: 1 to 1000", conf->metrics_hz);
+	if (conf->test_clock_drift_ppm > 1000 || conf->test_clock_drift_ppm < -1000)
+		return err_set(e, ERR_INVALID, "test-clock-drift-ppm %g: -1000 to 1000",
+			       conf->test_clock_drift_ppm);
+	if (conf->test_clock_offset_ns > year_ns || conf->test_clock_offset_ns < -year_ns)
+		return err_set(e, ERR_INVALID, "test-clock-offset: at most a year");
+	return 0;
+}
+
+static int check_tls(const struct agent_conf *conf, struct err *e)
+{
+	if (!conf->cert != !conf->key)
+		return err_set(e, ERR_INVALID, "cert and key: give both or none");
+	if (!conf->listen || !*conf->listen)
+		return 0;
+	return address_check_listener(conf->listen, conf->cert && *conf->cert, conf->insecure, e);
+}
+
+int agent_conf_finish(struct agent_conf *conf, struct err *e)
+{
+	int rc = default_host(conf, e);
+
+	if (!rc)
+		rc = name_check_host(conf->host, e);
+	if (!rc)
+		rc = check_labels(conf, e);
+	if (!rc)
+		rc = check_numbers(conf, e);
+	if (!rc)
+		rc = check_tls(conf, e);
+	return rc;
+}
+
+bool agent_conf_has_tracer(const struct agent_conf *conf, const char *name)
+{
+	const char *at = conf->tracers ? conf->tracers : "";
+	size_t len = strlen(name);
+
+	if (!*at)
+		return true;
+	for (;;) {
+		size_t n = strcspn(at, ",");
+
+		if (n == len && !strncmp(at, name, n))
+			return true;
+		if (!at[n])
+			return false;
+		at += n + 1;
+	}
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/clock.h"
+#include "agent/dial.h"
+#include "agent/messages.h"
+#include "agent/orders.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/address.h"
+#include "net/rpc.h"
+#include "proto/control_check.h"
+
+#define BACKOFF_FIRST_NS    (200 * NS_PER_MS)
+#define BACKOFF_MAX_NS	    (10 * NS_PER_S)
+#define STEADY_NS	    (5 * NS_PER_S) /* a link that held this long starts the pauses anew */
+#define WELCOME_LIMIT_NS    (10 * NS_PER_S) /* from dialling to Welcome */
+#define STATUS_GAP_NS	    (2 * NS_PER_S)
+#define CALIBRATION_POLL_NS (20 * NS_PER_MS)
+#define GOODBYE_LIMIT_NS    (500 * NS_PER_MS)
+
+enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
+
+struct control {
+	struct agent *agent;
+	char host[ADDRESS_HOST_BYTES]; /* of the aggregator: probes go there */
+	uint64_t instance;
+	struct orders *orders;
+	struct asks *asks;
+
+	enum link_state state;
+	struct rpc_channel *channel;
+	struct rpc_call *call;
+	struct loop_timer retry; /* to dial; while dialling, to give up */
+	struct loop_timer status;
+	int64_t backoff_ns;
+	int64_t up_at_ns, status_at_ns;
+	bool said_calibrated; /* a Status with a calibrated clock was sent on this link */
+	bool stopping;
+	char why[256]; /* the link is down; "" = nothing to complain of yet */
+};
+
+static void dial(void *arg);
+
+/* ---- the link goes down ---- */
+
+/* Said once for each kind of reason, however often dialling fails; kinds end at the first colon. */
+static void note_down(struct control *c, const char *why)
+{
+	size_t kind = strcspn(why, ":");
+	bool new = c->state == LINK_UP || strncmp(c->why, why, kind);
+
+	snprintf(c->why, sizeof(c->why), "%s", why);
+	if (new)
+		log_warn("AGT-LINK", "state=down aggregator=%s reason=\"%s\"",
+			 c->agent->conf.aggregator, c->why);
+}
+
+/* Half to three halves of the pause: a fleet does not come back in one instant. */
+static int64_t jittered(int64_t pause_ns)
+{
+	uint32_t r;
+
+	random_bytes(&r, sizeof(r));
+	return pause_ns / 2 + (int64_t)((double)pause_ns * r / UINT32_MAX);
+}
+
+static void go_down(struct control *c, const char *why)
+{
+	struct loop *l = c->agent->loop;
+
+	note_down(c, why);
+	if (c->state == LINK_UP && now_mono_ns() - c->up_at_ns >= STEADY_NS)
+		c->backoff_ns = BACKOFF_FIRST_NS;
+	c->state = LINK_DOWN;
+	loop_timer_cancel(l, &c->status);
+	orders_drop_all(c->orders);
+	asks_fail_all(c->asks, "the link to the aggregator broke");
+	clock_unset_peer(c->agent->clock);
+	if (c->stopping)
+		return;
+	loop_timer_in(l, &c->retry, jittered(c->backoff_ns), dial, c);
+	c->backoff_ns = 2 * c->backoff_ns < BACKOFF_MAX_NS ? 2 * c->backoff_ns : BACKOFF_MAX_NS;
+}
+
+static void on_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct control *c = rpc_arg(call);
+	char why[256];
+
+	c->call = NULL;
+	if (c->state == LINK_DOWN)
+		return; /* we hung up and have said why */
+	snprintf(why, sizeof(why), "%s: %s", rpc_code_name(st->code), st->text);
+	go_down(c, why);
+}
+
+static void hang_up(struct control *c, const char *why)
+{
+	go_down(c, why);
+	if (c->call)
+		rpc_cancel(c->call);
+}
+
+/* ---- what is sent ---- */
+
+static void send_message(void *arg, const Tutti__V1__AgentMessage *m)
+{
+	struct control *c = arg;
+
+	message_send(c->call, m);
+}
+
+static int64_t status_gap(const struct control *c, bool calibrated)
+{
+	bool soon = !calibrated && now_mono_ns() - c->up_at_ns < STATUS_GAP_NS;
+
+	return soon ? CALIBRATION_POLL_NS : STATUS_GAP_NS;
+}
+
+/* The clock's first calibration is news that the aggregator waits for. */
+static void on_status(void *arg)
+{
+	struct control *c = arg;
+	bool calibrated = clock_model(c->agent->clock).calibrated;
+	int64_t now = now_mono_ns();
+
+	if (now - c->status_at_ns >= STATUS_GAP_NS || calibrated != c->said_calibrated) {
+		message_status(c->call, c->agent);
+		c->said_calibrated = calibrated;
+		c->status_at_ns = now;
+	}
+	loop_timer_in(c->agent->loop, &c->status, status_gap(c, calibrated), on_status, c);
+}
+
+/* ---- what comes ---- */
+
+static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
+{
+	struct err e;
+
+	if (c->state == LINK_UP)
+		return;
+	loop_timer_cancel(c->agent->loop, &c->retry);
+	c->state = LINK_UP;
+	c->up_at_ns = now_mono_ns();
+	c->why[0] = '\0';
+	log_info("AGT-LINK", "state=up aggregator=%s", c->agent->conf.aggregator);
+	if (clock_set_peer(c->agent->clock, c->host, (int)m->probe_port, m->probe_cookie,
+			   m->clock_epoch, &e))
+		log_warn("AGT-CLOCK", "state=uncalibrated reason=\"%s\"", e.msg);
+	c->said_calibrated = clock_model(c->agent->clock).calibrated;
+	c->status_at_ns = 0;
+	on_status(c);
+}
+
+static void dispatch(struct control *c, const Tutti__V1__AggregatorMessage *m)
+{
+	switch (m->kind_case) {
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
+		on_welcome(c, m->welcome);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
+		orders_arm(c->orders, m->arm);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:
+		orders_stop(c->orders, m->stop);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
+		orders_cancel(c->orders, m->cancel->session);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
+		orders_upload(c->orders, m->upload->session);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE:
+		orders_release(c->orders, m->release->session);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
+		asks_answer(c->asks, m->answer->id, m->answer->ok, m->answer->session,
+			    m->answer->detail);
+		break;
+	default:
+		break; /* of a newer version */
+	}
+}
+
+static int take_message(struct control *c, const struct rpc_msg *msg, struct err *e)
+{
+	Tutti__V1__AggregatorMessage *m;
+	size_t len;
+	const uint8_t *data = rpc_msg_data(msg, &len);
+	int rc = control_unpack_from_aggregator(&m, data, len, e);
+
+	if (rc)
+		return rc;
+	if (c->state == LINK_DIALLING &&
+	    m->kind_case != TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME)
+		rc = err_set(e, ERR_INVALID, "the first message is not Welcome");
+	else
+		dispatch(c, m);
+	tutti__v1__aggregator_message__free_unpacked(m, NULL);
+	return rc;
+}
+
+static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct control *c = rpc_arg(call);
+	struct err e;
+
+	if (c->state == LINK_DOWN)
+		return true;
+	if (take_message(c, msg, &e)) {
+		log_warn("AGT-PEER", "peer=%s reason=\"%s\"", rpc_peer(call), e.msg);
+		hang_up(c, "the aggregator broke the protocol");
+	}
+	return true;
+}
+
+/* ---- dialling ---- */
+
+static const struct rpc_events events = {
+	.message = on_message,
+	.closed = on_closed,
+};
+
+static void on_welcome_limit(void *arg)
+{
+	hang_up(arg, "no answer to Hello");
+}
+
+/* A channel of its own for each try: core's pauses between tries are not ours. */
+static void dial(void *arg)
+{
+	struct control *c = arg;
+	struct err e;
+
+	if (c->call) {
+		/* The last call has not come home yet. */
+		loop_timer_in(c->agent->loop, &c->retry, BACKOFF_FIRST_NS, dial, c);
+		return;
+	}
+	rpc_channel_free(c->channel);
+	c->channel = NULL;
+	if (dial_aggregator(&c->channel, c->agent, "control", &e)) {
+		go_down(c, e.msg);
+		return;
+	}
+	c->state = LINK_DIALLING;
+	c->call = rpc_open(c->channel, "/tutti.v1.Control/Connect", INT64_MAX, &events, c);
+	message_hello(c->call, c->agent, c->instance);
+	loop_timer_in(c->agent->loop, &c->retry, WELCOME_LIMIT_NS, on_welcome_limit, c);
+}
+
+/* ---- questions ---- */
+
+void control_ask(struct control *c, const struct control_question *q, ask_fn fn, void *arg)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Ask ask = TUTTI__V1__ASK__INIT;
+	char detail[512];
+
+	if (c->state != LINK_UP) {
+		snprintf(detail, sizeof(detail), "not connected to the aggregator %s: %s",
+			 c->agent->conf.aggregator, *c->why ? c->why : "still dialling");
+		fn(arg, false, "", detail);
+		return;
+	}
+	ask.id = asks_add(c->asks, fn, arg);
+	ask.verb = (char *)q->verb;
+	ask.session = (char *)q->session;
+	ask.hosts = (char *)q->hosts;
+	ask.duration_ns = q->duration_ns;
+	ask.run = (char *)q->run;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ASK;
+	m.ask = &ask;
+	message_send(c->call, &m);
+}
+
+bool control_is_connected(const struct control *c)
+{
+	return c->state == LINK_UP;
+}
+
+json_t *control_captures_json(const struct control *c)
+{
+	return orders_json(c->orders);
+}
+
+/* ---- life ---- */
+
+int control_new(struct control **out, struct agent *agent, struct err *e)
+{
+	struct control *c = xcalloc(1, sizeof(*c));
+	int port, rc;
+
+	c->agent = agent;
+	rc = address_split(agent->conf.aggregator, c->host, &port, e);
+	if (rc) {
+		free(c);
+		return rc;
+	}
+	random_bytes(&c->instance, sizeof(c->instance));
+	c->orders = orders_new(agent, c->instance, send_message, c);
+	c->asks = asks_new(agent->loop);
+	c->backoff_ns = BACKOFF_FIRST_NS;
+	loop_timer_in(agent->loop, &c->retry, 0, dial, c);
+	*out = c;
+	return 0;
+}
+
+static void say_goodbye(struct control *c)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Goodbye goodbye = TUTTI__V1__GOODBYE__INIT;
+	int64_t until = now_mono_ns() + GOODBYE_LIMIT_NS;
+
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE;
+	m.goodbye = &goodbye;
+	message_send(c->call, &m);
+	rpc_half_close(c->call);
+	while (c->call && now_mono_ns() < until)
+		loop_turn(c->agent->loop, 20);
+}
+
+void control_free(struct control *c)
+{
+	struct loop *l;
+
+	if (!c)
+		return;
+	l = c->agent->loop;
+	c->stopping = true;
+	orders_drop_all(c->orders);
+	if (c->state == LINK_UP)
+		say_goodbye(c);
+	c->state = LINK_DOWN;
+	rpc_channel_free(c->channel);
+	while (c->call)
+		loop_turn(l, 20); /* cancelled: comes home soon */
+	loop_timer_cancel(l, &c->retry);
+	loop_timer_cancel(l, &c->status);
+	clock_unset_peer(c->agent->clock);
+	orders_free(c->orders);
+	asks_free(c->asks);
+	free(c);
+}

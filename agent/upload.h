@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends one file of this host to the aggregator, on a connection of its own so that control never
+ * waits behind data. A worker reads and sums up 1 MiB at a time; at most 4 MiB stand in the queue to
+ * the network. Loop thread.
+ */
+#ifndef AGENT_UPLOAD_H
+#define AGENT_UPLOAD_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct agent;
+struct upload;
+
+struct upload_request {
+	const char *session; /* borrowed for the call, as is path */
+	const char *path;
+	uint64_t bytes; /* of the file */
+	uint64_t instance; /* of our Hello */
+	int64_t deadline_mono_ns;
+
+	/* After each chunk has been handed to the network. */
+	void (*progress)(void *arg, uint64_t bytes_done);
+
+	/* Once, unless cancelled: 0 means stored durably. The upload is dead when it returns. */
+	void (*done)(void *arg, int rc, const struct err *e);
+	void *arg;
+};
+
+/* Never calls back from inside. Yours until `done` or upload_cancel(). */
+struct upload *upload_start(struct agent *agent, const struct upload_request *req);
+void upload_cancel(struct upload *u); /* `done` is not called; NULL is fine */
+
+#endif
