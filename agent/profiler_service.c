@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -219,16 +220,30 @@ static int64_t give_up_of(const struct clock_model *m, const struct rpc_call *ca
 	return until > t1_ns ? until : t1_ns;
 }
 
+/* In the form of an aggregator's sessions, so that the next agent sweeps up after one that was killed. */
+static void local_session_name(char out[LIMIT_SESSION_NAME])
+{
+	static const char digits[] = "abcdefghijklmnopqrstuvwxyz012345";
+	uint8_t unique[6];
+	char day[20];
+
+	random_bytes(unique, sizeof(unique));
+	time_session_name(now_real_ns(), day);
+	snprintf(out, LIMIT_SESSION_NAME, "%s_%c%c%c%c%c%c", day, digits[unique[0] % 32],
+		 digits[unique[1] % 32], digits[unique[2] % 32], digits[unique[3] % 32],
+		 digits[unique[4] % 32], digits[unique[5] % 32]);
+}
+
 static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m, struct err *e)
 {
 	struct agent *agent = p->service->agent;
 	struct clock_model model = clock_model(agent->clock);
 	struct capture_request req = { .changed = capture_changed, .arg = p };
-	char session[PROFILER_SESSION_BYTES];
+	char session[LIMIT_SESSION_NAME];
 	struct buf options = BUF_INIT;
 	int rc;
 
-	profiler_session_name("local", session);
+	local_session_name(session);
 	req.session = session;
 	req.t0_ns = start_of(&model, m->opts);
 	req.duration_ns = (int64_t)m->opts->duration_ms * NS_PER_MS;

@@ -4,6 +4,7 @@ set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
 unit_test(agent/profiler_reply_test USES agent_profiler)
 unit_test(agent/discover_test USES agent_profiler SRC ${fake_profiler})
 unit_test(agent/tracer_profiler_test USES agent_profiler SRC ${fake_profiler})
+unit_test(agent/profiler_service_test USES agent_profiler)
 fuzz_test(profiler_reply USES agent_profiler)
 
 # For end-to-end tests: a framework's server that misbehaves as told, and the tracer alone.
