@@ -1,0 +1,12 @@
+# Programs for tests/bench/xspace.sh, and the big file that must pass in little memory.
+foreach(name xspace_gen xspace_rebase)
+	add_executable(${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
+	target_link_libraries(${name} PRIVATE xspace)
+endforeach()
+
+if(NOT TUTTI_SANITIZE STREQUAL "thread")	# its own memory is far beyond the limit
+	add_test(NAME e2e/xspace_big COMMAND ${CMAKE_SOURCE_DIR}/tests/e2e/xspace_big_test.sh
+		$<TARGET_FILE_DIR:xspace_gen>)
+	set_tests_properties(e2e/xspace_big PROPERTIES
+		TIMEOUT 180 LABELS e2e SKIP_RETURN_CODE 77)
+endif()
