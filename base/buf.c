@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ void buf_reserve(struct buf *b, size_t extra)
 	size_t need = b->len + extra + 1;
 	size_t cap = b->cap ? b->cap : 64;
 
+	assert(extra < SIZE_MAX / 2 - b->len);
 	if (need <= b->cap)
 		return;
 	while (cap < need)

@@ -185,18 +185,53 @@ static const struct conf_field *find_field(const struct conf_table *t, const cha
 
 static int load_defaults(void *conf, const struct conf_table *t, struct err *e)
 {
-	for (const struct conf_field *f = t->fields; f->member; f++) {
-		if (f->value && set_field(conf, f, f->value, e))
-			return err_prefix(e, "default of %s", f->member);
+	int rc = 0;
+
+	for (const struct conf_field *f = t->fields; f->member && !rc; f++) {
+		if (f->value)
+			rc = set_field(conf, f, f->value, e);
+		if (rc)
+			err_prefix(e, "default of %s", f->member);
 	}
-	return 0;
+	return rc;
 }
 
-/* A stronger source replaces a list, rather than adding to it. */
-static void start_source(void *conf, const struct conf_field *f)
+static size_t count_fields(const struct conf_table *t)
 {
-	if (f->kind == CONF_LIST)
-		list_clear((struct conf_list *)((char *)conf + f->offset));
+	size_t n = 0;
+
+	while (t->fields[n].member)
+		n++;
+	return n;
+}
+
+/* Where settings come from: file, environment or flags. */
+struct source {
+	void *conf;
+	const struct conf_table *table;
+	bool *seen;		/* per field: this source has set it */
+};
+
+static struct source source_begin(void *conf, const struct conf_table *t)
+{
+	return (struct source){ conf, t, xcalloc(count_fields(t) + 1, sizeof(bool)) };
+}
+
+static void source_end(struct source *src)
+{
+	free(src->seen);
+}
+
+/* A source's first value replaces a weaker source's list; its further ones add to it. */
+static int source_set(struct source *src, const struct conf_field *f, const char *text,
+		      struct err *e)
+{
+	size_t i = (size_t)(f - src->table->fields);
+
+	if (f->kind == CONF_LIST && !src->seen[i])
+		list_clear((struct conf_list *)((char *)src->conf + f->offset));
+	src->seen[i] = true;
+	return set_field(src->conf, f, text, e);
 }
 
 static char *trim(char *s)
@@ -211,11 +246,12 @@ static char *trim(char *s)
 	return s;
 }
 
-static int load_line(void *conf, const struct conf_table *t, char *line, struct err *e)
+static int load_line(struct source *src, char *line, struct err *e)
 {
 	const struct conf_field *f;
 	char *key = trim(line);
 	char *value;
+	int rc;
 
 	if (!*key || *key == '#')
 		return 0;
@@ -224,16 +260,18 @@ static int load_line(void *conf, const struct conf_table *t, char *line, struct 
 		return err_set(e, ERR_INVALID, "'%s': expected NAME = VALUE", key);
 	*value++ = '\0';
 	key = trim(key);
-	f = find_field(t, key, strlen(key), '-');
+	f = find_field(src->table, key, strlen(key), '-');
 	if (!f)
 		return err_set(e, ERR_INVALID, "unknown setting '%s'", key);
-	if (set_field(conf, f, trim(value), e))
-		return err_prefix(e, "%s", key);
-	return 0;
+	rc = source_set(src, f, trim(value), e);
+	if (rc)
+		err_prefix(e, "%s", key);
+	return rc;
 }
 
 static int load_file(void *conf, const struct conf_table *t, const char *path, struct err *e)
 {
+	struct source src;
 	char *line = NULL;
 	size_t cap = 0;
 	int number = 0;
@@ -242,12 +280,14 @@ static int load_file(void *conf, const struct conf_table *t, const char *path, s
 
 	if (!f)
 		return err_errno(e, "configuration file %s", path);
+	src = source_begin(conf, t);
 	while (!rc && getline(&line, &cap, f) >= 0) {
 		number++;
-		rc = load_line(conf, t, line, e);
+		rc = load_line(&src, line, e);
 	}
 	if (rc)
 		err_prefix(e, "%s:%d", path, number);
+	source_end(&src);
 	free(line);
 	fclose(f);
 	return rc;
@@ -255,10 +295,12 @@ static int load_file(void *conf, const struct conf_table *t, const char *path, s
 
 static int load_env(void *conf, const struct conf_table *t, struct err *e)
 {
+	struct source src = source_begin(conf, t);
 	char name[NAME_MAX_LEN];
 	char env[NAME_MAX_LEN + 8];
+	int rc = 0;
 
-	for (const struct conf_field *f = t->fields; f->member; f++) {
+	for (const struct conf_field *f = t->fields; f->member && !rc; f++) {
 		const char *value;
 
 		field_name(f, '_', name);
@@ -266,54 +308,44 @@ static int load_env(void *conf, const struct conf_table *t, struct err *e)
 			*p = (char)toupper((unsigned char)*p);
 		snprintf(env, sizeof(env), "TUTTI_%s", name);
 		value = getenv(env);
-		if (!value)
-			continue;
-		start_source(conf, f);
-		if (set_field(conf, f, value, e))
-			return err_prefix(e, "environment %s", env);
+		if (value)
+			rc = source_set(&src, f, value, e);
+		if (rc)
+			err_prefix(e, "environment %s", env);
 	}
-	return 0;
+	source_end(&src);
+	return rc;
 }
 
 /* One flag at argv[*i]; moves *i past a separate value. */
-static int load_flag(void *conf, const struct conf_table *t, int argc, char **argv, int *i,
-		     bool *started, struct err *e)
+static int load_flag(struct source *src, int argc, char **argv, int *i, struct err *e)
 {
 	const char *flag = argv[*i];
 	const char *name = flag + 2;
 	const char *eq = strchr(name, '=');
 	size_t len = eq ? (size_t)(eq - name) : strlen(name);
-	const struct conf_field *f = find_field(t, name, len, '-');
+	const struct conf_field *f = find_field(src->table, name, len, '-');
 	const char *value = eq ? eq + 1 : NULL;
+	int rc;
 
 	if (!f)
-		return err_set(e, ERR_INVALID, "unknown flag '%s'; see %s --help", flag, t->prog);
+		return err_set(e, ERR_INVALID, "unknown flag '%s'; see %s --help", flag,
+			       src->table->prog);
 	if (!value && f->kind == CONF_BOOL)
 		value = "true";
 	if (!value && *i + 1 < argc)
 		value = argv[++*i];
 	if (!value)
 		return err_set(e, ERR_INVALID, "flag '%s' needs a value", flag);
-	if (!started[f - t->fields])
-		start_source(conf, f);
-	started[f - t->fields] = true;
-	if (set_field(conf, f, value, e))
-		return err_prefix(e, "--%.*s", (int)len, name);
-	return 0;
-}
-
-static size_t count_fields(const struct conf_table *t)
-{
-	size_t n = 0;
-
-	while (t->fields[n].member)
-		n++;
-	return n;
+	rc = source_set(src, f, value, e);
+	if (rc)
+		err_prefix(e, "--%.*s", (int)len, name);
+	return rc;
 }
 
 static int load_flags(void *conf, const struct conf_table *t, int *argc, char **argv, struct err *e)
 {
-	bool *started = xcalloc(count_fields(t) + 1, sizeof(*started));
+	struct source src = source_begin(conf, t);
 	bool flags_end = false;
 	int kept = 0;
 	int rc = 0;
@@ -322,23 +354,28 @@ static int load_flags(void *conf, const struct conf_table *t, int *argc, char **
 		if (!flags_end && !strcmp(argv[i], "--"))
 			flags_end = true;
 		else if (!flags_end && !strncmp(argv[i], "--", 2))
-			rc = load_flag(conf, t, *argc, argv, &i, started, e);
+			rc = load_flag(&src, *argc, argv, &i, e);
 		else
 			argv[kept++] = argv[i];
 	}
 	*argc = kept;
-	free(started);
+	source_end(&src);
 	return rc;
 }
 
-/* Takes --help, --print-config and --config FILE out of argv; returns the file or NULL. */
+/* Takes --help, --print-config and --config FILE out of argv, up to a "--"; returns the file or
+ * NULL. A --config without a file stays, and is refused as a flag without its value. */
 static const char *take_common(int *argc, char **argv, enum conf_want *want)
 {
 	const char *file = getenv("TUTTI_CONFIG");
+	bool flags_end = false;
 	int kept = 0;
 
 	for (int i = 0; i < *argc; i++) {
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+		flags_end = flags_end || !strcmp(argv[i], "--");
+		if (flags_end)
+			argv[kept++] = argv[i];
+		else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			*want = CONF_HELP;
 		else if (!strcmp(argv[i], "--print-config"))
 			*want = CONF_PRINT;
@@ -410,7 +447,7 @@ void conf_help(const struct conf_table *table, FILE *out)
 		fprintf(out, "  %-30s %s", left, f->help);
 		if (f->kind == CONF_LIST)
 			fputs(" (repeatable)", out);
-		if (f->value && *f->value && f->kind != CONF_BOOL)
+		if (f->value && *f->value && strcmp(f->value, "false"))
 			fprintf(out, " [%s]", f->value);
 		fputc('\n', out);
 	}
@@ -431,7 +468,10 @@ void conf_print(const void *conf, const struct conf_table *table, FILE *out)
 		field_name(f, '-', name);
 		switch (f->kind) {
 		case CONF_STR:
-			fprintf(out, "%s = %s\n", name, *(char *const *)p ? *(char *const *)p : "");
+			if (*(char *const *)p)
+				fprintf(out, "%s = %s\n", name, *(char *const *)p);
+			else
+				fprintf(out, "# %s is not set\n", name);
 			break;
 		case CONF_BOOL:
 			fprintf(out, "%s = %s\n", name, *(const bool *)p ? "true" : "false");
@@ -446,7 +486,7 @@ void conf_print(const void *conf, const struct conf_table *table, FILE *out)
 			fprintf(out, "%s = %" PRIu64 "\n", name, *(const uint64_t *)p);
 			break;
 		case CONF_REAL:
-			fprintf(out, "%s = %g\n", name, *(const double *)p);
+			fprintf(out, "%s = %.15g\n", name, *(const double *)p);
 			break;
 		case CONF_LIST:
 			for (size_t i = 0; i < list->n; i++)

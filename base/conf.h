@@ -12,7 +12,8 @@
  * Order of strength: flag, environment TUTTI_<NAME>, file (--config), default. The flag of member
  * `spool_bytes` is --spool-bytes; a suffix _ns or _bytes is dropped from the name (--spool), and the
  * value is written with a unit: 250ms, 2s, 5m, 1h; 64K, 16M, 2G. A bool flag takes no value; =false
- * unsets it. Lists (struct conf_list) take one value per flag and add up.
+ * unsets it. Lists (struct conf_list) take one value per flag or line and add up; a stronger source's
+ * list replaces a weaker one's.
  */
 #ifndef BASE_CONF_H
 #define BASE_CONF_H

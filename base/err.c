@@ -74,7 +74,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
 	va_list ap;
 
 	if (!e)
-		return 0;
+		return ERR_IO;
 	va_start(ap, fmt);
 	vsnprintf(words, sizeof(words), fmt, ap);
 	va_end(ap);

@@ -42,7 +42,8 @@ int err_vset(struct err *e, int code, const char *fmt, va_list ap);
 /* As err_set() with ": <strerror(errno)>" added and the code chosen from errno. */
 int err_errno(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Puts "<words>: " in front of the sentence that is already there. Returns e's code. */
+/* Puts "<words>: " in front of the sentence that is already there. Returns e's code; ERR_IO where e
+ * is NULL, so that it is never taken for success: return the code you have, if you have one. */
 int err_prefix(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* A stable lower-case word for a code ("not-found"); "error" for one that is not ours. */

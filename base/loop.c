@@ -53,8 +53,9 @@ struct loop {
 	struct loop_timer **heap;
 	size_t n_timers, heap_cap;
 
-	pthread_mutex_t lock;		/* guards the three below */
+	pthread_mutex_t lock;		/* guards the four below */
 	struct queue posted, work;
+	size_t n_posted;
 	bool closing;
 	pthread_cond_t work_ready;
 	pthread_t *workers;
@@ -94,12 +95,18 @@ static void wake(struct loop *l)
 		;
 }
 
+/* While something is posted, the event fd is readable or about to be. */
 static void post_task(struct loop *l, struct task *t)
 {
+	bool first;
+
 	pthread_mutex_lock(&l->lock);
+	first = !l->posted.head;
 	queue_add(&l->posted, t);
+	l->n_posted++;
 	pthread_mutex_unlock(&l->lock);
-	wake(l);
+	if (first)
+		wake(l);
 }
 
 static struct task *task_new(loop_fn run, loop_fn done, void *arg)
@@ -142,37 +149,53 @@ static void *worker(void *arg)
 	}
 }
 
-/* Delivers what is queued now; what those callbacks post waits for the next turn. */
-static bool deliver(struct loop *l)
+/* With the last one the event fd falls silent. The lock is held, so a later post sounds it again. */
+static void hush_if_empty(struct loop *l)
 {
-	struct queue batch;
+	uint64_t count;
+
+	if (!l->posted.head)
+		(void)!read(l->event_fd, &count, sizeof(count));
+}
+
+static struct task *take_posted(struct loop *l)
+{
 	struct task *t;
-	bool any = false;
 
 	pthread_mutex_lock(&l->lock);
-	batch = l->posted;
-	if (!batch.head)
-		queue_init(&batch);
-	queue_init(&l->posted);
+	t = queue_take(&l->posted);
+	if (t)
+		l->n_posted--;
+	hush_if_empty(l);
 	pthread_mutex_unlock(&l->lock);
-	while ((t = batch.head)) {
-		batch.head = t->next;
+	return t;
+}
+
+/* Delivers what is queued now; what those callbacks post waits for the next turn. They may turn the
+ * loop themselves, so what is not delivered yet stays in the queue. */
+static bool deliver(struct loop *l)
+{
+	struct task *t;
+	size_t n;
+
+	pthread_mutex_lock(&l->lock);
+	n = l->n_posted;
+	hush_if_empty(l);
+	pthread_mutex_unlock(&l->lock);
+	for (size_t i = 0; i < n; i++) {
+		t = take_posted(l);
+		if (!t)
+			break;
 		t->done(t->arg);
 		free(t);
-		any = true;
 	}
-	return any;
+	return n > 0;
 }
 
 static void on_wake(void *arg, uint32_t events)
 {
-	struct loop *l = arg;
-	uint64_t count;
-
 	(void)events;
-	if (read(l->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		return;
-	deliver(l);
+	deliver(arg);
 }
 
 /* ---- timers: a binary heap on at_mono_ns ---- */
@@ -268,7 +291,8 @@ static void on_tick(void *arg, uint32_t events)
 	(void)events;
 	if (read(l->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return;
-	while (l->n_timers && l->heap[0]->at_mono_ns <= l->now_ns) {
+	/* At most so many as there were: one that is always due leaves the others their turn. */
+	for (size_t n = l->n_timers; n && l->n_timers && l->heap[0]->at_mono_ns <= l->now_ns; n--) {
 		struct loop_timer *t = l->heap[0];
 
 		loop_timer_cancel(l, t);
@@ -449,6 +473,17 @@ out:
 	return rc;
 }
 
+static bool work_here(struct loop *l)
+{
+	struct task *t = queue_take(&l->work);
+
+	if (!t)
+		return false;
+	t->run(t->arg);
+	post_task(l, t);
+	return true;
+}
+
 static void close_fd(int fd)
 {
 	if (fd >= 0)
@@ -465,7 +500,8 @@ void loop_free(struct loop *l)
 	pthread_mutex_unlock(&l->lock);
 	for (int i = 0; i < l->n_workers; i++)
 		pthread_join(l->workers[i], NULL);
-	while (deliver(l))
+	/* What is delivered may hand in more work; the workers are gone. */
+	while (deliver(l) || work_here(l))
 		;
 	bury(l);
 	pthread_cond_destroy(&l->work_ready);

@@ -24,14 +24,16 @@ typedef void (*loop_fd_fn)(void *arg, uint32_t events);		/* EPOLLIN | EPOLLOUT |
 /* `workers` threads serve loop_work(); 1 to 64. Yours: loop_free(). */
 MUST_CHECK int loop_new(struct loop **out, int workers, struct err *e);
 
-/* Runs what was posted or done but not yet delivered, joins the workers, frees. NULL is fine. */
+/* Runs all that was posted or handed to loop_work() and is not delivered yet, and what that hands in
+ * in turn; joins the workers, frees. Timers and watches are left alone. NULL is fine. */
 void loop_free(struct loop *l);
 
 /* Runs until loop_stop(). */
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l);		/* any thread */
 
-/* Runs whatever is ready, waiting at most `wait_ms` for something; for tests and shutdown. */
+/* Runs whatever is ready, waiting at most `wait_ms` for something; for tests and shutdown. Also from
+ * inside a callback, to wait for another: posts are delivered in order across both. */
 void loop_turn(struct loop *l, int wait_ms);
 
 /* CLOCK_MONOTONIC ns at the start of this turn: cheap, the same for all callbacks of the turn. */
@@ -49,7 +51,8 @@ MUST_CHECK int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn
 void loop_rewatch(struct loop_watch *w, uint32_t events);
 void loop_unwatch(struct loop_watch *w);	/* before close(fd); NULL is fine; also from inside fn */
 
-/* SIGINT and SIGTERM call fn(arg) on the loop's thread instead of ending the process. */
+/* SIGINT and SIGTERM call fn(arg) on the loop's thread instead of ending the process. Before any
+ * library starts a thread: it must inherit that these signals are not for it. */
 MUST_CHECK int loop_on_stop_signal(struct loop *l, loop_fn fn, void *arg, struct err *e);
 
 /*

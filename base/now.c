@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/now.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -83,6 +84,16 @@ void time_iso(int64_t unix_ns, char out[25])
 
 void random_bytes(void *out, size_t len)
 {
-	if (getrandom(out, len, 0) != (ssize_t)len)
-		abort();
+	uint8_t *p = out;
+
+	while (len) {
+		ssize_t n = getrandom(p, len, 0);
+
+		if (n < 0 && errno != EINTR)
+			abort();
+		if (n > 0) {
+			p += n;
+			len -= (size_t)n;
+		}
+	}
 }

@@ -1,0 +1,6 @@
+unit_test(base/buf_test USES base)
+unit_test(base/conf_test USES base)
+unit_test(base/err_test USES base)
+unit_test(base/log_test USES base)
+unit_test(base/loop_test USES base)
+unit_test(base/reader_test USES base)

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+
+static struct loop *new_loop(int workers)
+{
+	struct loop *l = NULL;
+	struct err e;
+
+	CHECK_OK(loop_new(&l, workers, &e), e);
+	return l;
+}
+
+/* Turns until *n == want, or 30 s. */
+static void turn_until(struct loop *l, const int *n, int want)
+{
+	int64_t end_ns = now_mono_ns() + 30 * NS_PER_S;
+
+	while (*n < want) {
+		loop_turn(l, 100);
+		CHECK(now_mono_ns() < end_ns);
+	}
+	CHECK_EQ(*n, want);
+}
+
+/* ---- timers ---- */
+
+#define N_TIMERS 500
+
+struct timers;
+
+struct tick {
+	struct loop_timer timer;
+	struct timers *all;
+};
+
+struct timers {
+	struct loop *loop;
+	struct tick tick[N_TIMERS];
+	int64_t last_ns;
+	int n;
+};
+
+static void on_ordered(void *arg)
+{
+	struct tick *tick = arg;
+
+	CHECK(!loop_timer_armed(&tick->timer));
+	CHECK(tick->timer.at_mono_ns >= tick->all->last_ns);
+	tick->all->last_ns = tick->timer.at_mono_ns;
+	tick->all->n++;
+}
+
+/* Random times in the past, some cancelled, some moved: they fire by time. */
+static void test_timer_order(unsigned int seed)
+{
+	struct timers *t = xcalloc(1, sizeof(*t));
+	struct loop *l = new_loop(1);
+	int64_t base_ns = now_mono_ns() - NS_PER_S;
+	int armed = N_TIMERS;
+
+	for (int i = 0; i < N_TIMERS; i++) {
+		t->tick[i].all = t;
+		loop_timer_at(l, &t->tick[i].timer, base_ns + rand_r(&seed) % 1000, on_ordered,
+			      &t->tick[i]);
+	}
+	for (int i = 0; i < N_TIMERS; i += 3) {
+		loop_timer_cancel(l, &t->tick[i].timer);
+		CHECK(!loop_timer_armed(&t->tick[i].timer));
+		loop_timer_cancel(l, &t->tick[i].timer);
+		armed--;
+	}
+	for (int i = 1; i < N_TIMERS; i += 3)
+		loop_timer_at(l, &t->tick[i].timer, base_ns + rand_r(&seed) % 1000, on_ordered,
+			      &t->tick[i]);
+	turn_until(l, &t->n, armed);
+	loop_free(l);
+	free(t);
+}
+
+static void on_again(void *arg)
+{
+	struct timers *t = arg;
+
+	CHECK(!loop_timer_armed(&t->tick[0].timer));
+	if (++t->n < 5)
+		loop_timer_at(t->loop, &t->tick[0].timer, 0, on_again, t);
+}
+
+static void on_cancel_other(void *arg)
+{
+	struct timers *t = arg;
+
+	t->n++;
+	loop_timer_cancel(t->loop, &t->tick[1].timer);
+}
+
+static void never(void *arg)
+{
+	(void)arg;
+	CHECK(!"cancelled");
+}
+
+static void test_timer_in_callback(void)
+{
+	struct timers t = { .loop = new_loop(1) };
+
+	loop_timer_at(t.loop, &t.tick[0].timer, 0, on_again, &t);
+	turn_until(t.loop, &t.n, 5);
+	t.n = 0;
+	loop_timer_at(t.loop, &t.tick[0].timer, 1, on_cancel_other, &t);
+	loop_timer_at(t.loop, &t.tick[1].timer, 2, never, NULL);
+	turn_until(t.loop, &t.n, 1);
+	loop_turn(t.loop, 0);
+	loop_free(t.loop);
+}
+
+static void count(void *arg)
+{
+	++*(int *)arg;
+}
+
+static void on_always_due(void *arg)
+{
+	struct timers *t = arg;
+
+	loop_timer_at(t->loop, &t->tick[0].timer, 0, on_always_due, t);
+}
+
+/* One timer that is always due does not keep the others from their turn. */
+static void test_timer_does_not_starve(void)
+{
+	struct timers t = { .loop = new_loop(1) };
+	int posted = 0;
+
+	loop_timer_at(t.loop, &t.tick[0].timer, 0, on_always_due, &t);
+	loop_post(t.loop, count, &posted);
+	turn_until(t.loop, &posted, 1);
+	loop_free(t.loop);
+}
+
+/* Not before its time, whatever else happens; the time itself is the machine's affair. */
+static void test_timer_not_early(void)
+{
+	struct loop *l = new_loop(1);
+	struct loop_timer timer = { 0 };
+	int fired = 0;
+	int64_t at_ns = now_mono_ns() + 3 * NS_PER_MS;
+
+	loop_timer_at(l, &timer, at_ns, count, &fired);
+	while (!fired) {
+		loop_post(l, count, &(int){ 0 });
+		loop_turn(l, 1);
+	}
+	CHECK(loop_now_ns(l) >= at_ns);
+	loop_free(l);
+}
+
+/* ---- posts and work ---- */
+
+#define N_THREADS 4
+#define N_POSTS	  2000
+
+struct poster {
+	struct loop *loop;
+	int sent, received, *total;
+	bool in_order;
+};
+
+struct post {
+	struct poster *from;
+	int number;
+};
+
+static void on_post(void *arg)
+{
+	struct post *p = arg;
+
+	p->from->in_order = p->from->in_order && p->number == p->from->received;
+	p->from->received++;
+	++*p->from->total;
+	free(p);
+}
+
+static void *post_many(void *arg)
+{
+	struct poster *from = arg;
+
+	for (int i = 0; i < N_POSTS; i++) {
+		struct post *p = xmalloc(sizeof(*p));
+
+		*p = (struct post){ from, i };
+		loop_post(from->loop, on_post, p);
+	}
+	return NULL;
+}
+
+static void test_posts(void)
+{
+	struct poster posters[N_THREADS];
+	pthread_t threads[N_THREADS];
+	struct loop *l = new_loop(1);
+	int total = 0;
+
+	for (int i = 0; i < N_THREADS; i++) {
+		posters[i] = (struct poster){ .loop = l, .total = &total, .in_order = true };
+		CHECK(!pthread_create(&threads[i], NULL, post_many, &posters[i]));
+	}
+	turn_until(l, &total, N_THREADS * N_POSTS);
+	for (int i = 0; i < N_THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		CHECK(posters[i].in_order);
+	}
+	loop_free(l);
+}
+
+struct job {
+	pthread_t loop_thread;
+	int value, *done;
+};
+
+static void run_job(void *arg)
+{
+	struct job *j = arg;
+
+	CHECK(!pthread_equal(pthread_self(), j->loop_thread));
+	j->value *= 2;
+}
+
+static void end_job(void *arg)
+{
+	struct job *j = arg;
+
+	CHECK(pthread_equal(pthread_self(), j->loop_thread));
+	++*j->done;
+}
+
+static void test_work(void)
+{
+	struct job jobs[100];
+	struct loop *l = new_loop(4);
+	int done = 0;
+
+	for (int i = 0; i < 100; i++) {
+		jobs[i] = (struct job){ pthread_self(), i, &done };
+		loop_work(l, run_job, end_job, &jobs[i]);
+	}
+	turn_until(l, &done, 100);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(jobs[i].value, 2 * i);
+	loop_free(l);
+}
+
+struct chain {
+	struct loop *loop;
+	int runs, dones, posts;
+};
+
+static void chain_run(void *arg)
+{
+	struct chain *c = arg;
+
+	c->runs++;
+}
+
+static void chain_post(void *arg)
+{
+	struct chain *c = arg;
+
+	c->posts++;
+}
+
+static void chain_done(void *arg)
+{
+	struct chain *c = arg;
+
+	loop_post(c->loop, chain_post, c);
+	if (++c->dones < 3)
+		loop_work(c->loop, chain_run, chain_done, c);
+}
+
+/* Whatever was handed in is run and delivered, also what that hands in. */
+static void test_free_delivers(void)
+{
+	struct chain c = { .loop = new_loop(2) };
+
+	loop_work(c.loop, chain_run, chain_done, &c);
+	loop_free(c.loop);
+	CHECK_EQ(c.runs, 3);
+	CHECK_EQ(c.dones, 3);
+	CHECK_EQ(c.posts, 3);
+}
+
+struct nest {
+	struct loop *loop;
+	int first, second;
+};
+
+static void nest_second(void *arg)
+{
+	struct nest *n = arg;
+
+	n->second++;
+}
+
+static void nest_first(void *arg)
+{
+	struct nest *n = arg;
+
+	/* Was posted with us, before this turn began: waiting for it here ends. */
+	turn_until(n->loop, &n->second, 1);
+	n->first++;
+}
+
+static void test_turn_in_turn(void)
+{
+	struct nest n = { .loop = new_loop(1) };
+
+	loop_post(n.loop, nest_first, &n);
+	loop_post(n.loop, nest_second, &n);
+	turn_until(n.loop, &n.first, 1);
+	loop_free(n.loop);
+}
+
+static void stop_loop(void *arg)
+{
+	loop_stop(arg);
+}
+
+static void *run_loop(void *arg)
+{
+	loop_run(arg);
+	return NULL;
+}
+
+static void test_run_and_stop(void)
+{
+	struct loop *l = new_loop(1);
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, run_loop, l));
+	loop_post(l, stop_loop, l);
+	pthread_join(thread, NULL);
+	loop_free(l);
+	loop_free(NULL);
+}
+
+/* ---- file descriptors ---- */
+
+struct pipes {
+	struct loop *loop;
+	int fd[2][2];
+	struct loop_watch *watch[2];
+	int n;
+};
+
+static void open_pipes(struct pipes *p)
+{
+	*p = (struct pipes){ .loop = new_loop(1) };
+	for (int i = 0; i < 2; i++)
+		CHECK(!pipe(p->fd[i]));
+}
+
+static void close_pipes(struct pipes *p)
+{
+	for (int i = 0; i < 2; i++) {
+		loop_unwatch(p->watch[i]);
+		close(p->fd[i][0]);
+		close(p->fd[i][1]);
+	}
+	loop_free(p->loop);
+}
+
+/* Both are ready: the first to be called ends both, and the other is not called any more. */
+static void on_first_of_two(void *arg, uint32_t events)
+{
+	struct pipes *p = arg;
+
+	CHECK(events & EPOLLIN);
+	p->n++;
+	for (int i = 0; i < 2; i++) {
+		loop_unwatch(p->watch[i]);
+		p->watch[i] = NULL;
+	}
+}
+
+static void test_unwatch_in_callback(void)
+{
+	struct pipes p;
+	struct err e;
+
+	open_pipes(&p);
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(loop_watch(p.loop, p.fd[i][0], EPOLLIN, on_first_of_two, &p, &p.watch[i],
+				    &e),
+			 e);
+		CHECK_EQ(write(p.fd[i][1], "x", 1), 1);
+	}
+	turn_until(p.loop, &p.n, 1);
+	loop_turn(p.loop, 0);
+	loop_turn(p.loop, 0);
+	CHECK_EQ(p.n, 1);
+	close_pipes(&p);
+}
+
+static void on_readable(void *arg, uint32_t events)
+{
+	struct pipes *p = arg;
+
+	(void)events;
+	p->n++;
+}
+
+static void test_rewatch(void)
+{
+	struct pipes p;
+	struct err e;
+
+	open_pipes(&p);
+	CHECK_OK(loop_watch(p.loop, p.fd[0][0], 0, on_readable, &p, &p.watch[0], &e), e);
+	CHECK_EQ(write(p.fd[0][1], "x", 1), 1);
+	loop_turn(p.loop, 0);
+	CHECK_EQ(p.n, 0);
+	loop_rewatch(p.watch[0], EPOLLIN);
+	loop_turn(p.loop, 0);
+	loop_turn(p.loop, 0);
+	CHECK_EQ(p.n, 2); /* level-triggered */
+	CHECK(loop_watch(p.loop, -1, EPOLLIN, on_readable, &p, &p.watch[1], &e) < 0);
+	close_pipes(&p);
+}
+
+static void test_signal(void)
+{
+	struct loop *l = new_loop(1);
+	struct err e;
+	int n = 0;
+
+	CHECK_OK(loop_on_stop_signal(l, count, &n, &e), e);
+	CHECK(!kill(getpid(), SIGTERM));
+	turn_until(l, &n, 1);
+	CHECK(!kill(getpid(), SIGINT));
+	turn_until(l, &n, 2);
+	loop_free(l);
+}
+
+int main(void)
+{
+	unsigned int seed = (unsigned int)now_real_ns();
+
+	printf("seed %u\n", seed);
+	test_timer_order(seed);
+	test_timer_in_callback();
+	test_timer_does_not_starve();
+	test_timer_not_early();
+	test_posts();
+	test_work();
+	test_free_delivers();
+	test_turn_in_turn();
+	test_run_and_stop();
+	test_unwatch_in_callback();
+	test_rewatch();
+	test_signal();
+	return 0;
+}
