@@ -306,6 +306,8 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 	int64_t raw_ns, real_ns;
 
 	agg->started_mono_ns = now_mono_ns();
+	if (!agg->arm_patience_ns)
+		agg->arm_patience_ns = NS_PER_S;
 	now_pair_ns(&raw_ns, &real_ns, NULL);
 	agg->session_clock_shift_ns = real_ns - raw_ns;
 	random_bytes(&agg->clock_epoch, sizeof(agg->clock_epoch));

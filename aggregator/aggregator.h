@@ -42,6 +42,7 @@ struct aggregator {
 	int grpc_port, http_port, probe_port;
 	uint64_t clock_epoch;		/* random, new at every start */
 	int64_t session_clock_shift_ns;	/* session clock = CLOCK_MONOTONIC_RAW + this */
+	int64_t arm_patience_ns;	/* after T0; who has not answered Arm by then does not count */
 	int64_t started_mono_ns;
 	bool stopping;			/* nothing new is begun any more */
 	bool ready;			/* the store takes writes */
@@ -55,7 +56,7 @@ struct aggregator {
 	} stats;
 };
 
-/* Starts every part; `conf` and `loop` are set, the rest is zero. On failure nothing is left
+/* Starts every part; `conf` and `loop` are set, perhaps arm_patience_ns, the rest is zero. On failure nothing is left
  * running and the error names the part. */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 

@@ -14,7 +14,6 @@
 #include "base/now.h"
 #include "net/rpc.h"
 
-#define ARM_PATIENCE_NS NS_PER_S /* after T0: who has not answered Arm by then does not count */
 #define MIN_WINDOW_NS	NS_PER_MS
 #define COMMIT_TRIES	3
 #define COMMIT_AGAIN_NS NS_PER_S
@@ -307,7 +306,7 @@ static void give_up_arming(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (c->hosts[i].state == HOST_ARMING)
 			capture_host_failed(&c->hosts[i], "unresponsive",
-					    "the agent did not answer by T0 + 1 s");
+					    "the agent did not answer in time");
 	}
 }
 
@@ -321,8 +320,8 @@ static void set_state(struct capture *c, enum capture_state state)
 
 static void wake_at(struct capture *c, int64_t now_ns)
 {
-	const int64_t due[] = { c->t0_ns, c->t0_ns + ARM_PATIENCE_NS, c->t0_ns + c->duration_ns,
-				c->deadline_ns };
+	const int64_t due[] = { c->t0_ns, c->t0_ns + c->captures->agg->arm_patience_ns,
+				c->t0_ns + c->duration_ns, c->deadline_ns };
 	int64_t next = INT64_MAX;
 
 	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
@@ -343,7 +342,7 @@ static void tick(void *arg)
 		set_state(c, CAP_RUNNING);
 	if (now_ns >= c->t0_ns + c->duration_ns)
 		set_state(c, CAP_UPLOADING);
-	if (now_ns >= c->t0_ns + ARM_PATIENCE_NS)
+	if (now_ns >= c->t0_ns + c->captures->agg->arm_patience_ns)
 		give_up_arming(c);
 	if (now_ns >= c->deadline_ns)
 		expire(c);

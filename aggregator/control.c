@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 
 #define HELLO_PATIENCE_NS (10 * NS_PER_S)
+#define ASK_DURATION_NS	  (600 * NS_PER_S) /* at most, for who does not say */
 
 typedef Tutti__V1__AgentMessage agent_message;
 
@@ -281,7 +282,7 @@ static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture *
 	struct capture_request req = {
 		.hosts = *ask->hosts ? ask->hosts : l->host->name,
 		.run = ask->run,
-		.duration_ns = ask->duration_ns,
+		.duration_ns = ask->duration_ns ? ask->duration_ns : ASK_DURATION_NS,
 		.open_ended = true,
 		.origin = origin,
 	};

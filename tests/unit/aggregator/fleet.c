@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/aggregator/fleet.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/mem.h"
+#include "proto/tutti/v1/ingest.pb-c.h"
+#include "storage/store.h"
+
+typedef Tutti__V1__AgentMessage agent_message;
+typedef Tutti__V1__AggregatorMessage aggregator_message;
+
+/* ---- the aggregator ---- */
+
+static void set_conf(struct aggregator_conf *c, const char *spool)
+{
+	c->store = xstrdup("mem://test");
+	c->http = xstrdup("127.0.0.1:0");
+	c->grpc = xstrdup("127.0.0.1:0");
+	c->probe = xstrdup("127.0.0.1:0");
+	c->spool = xstrdup(spool);
+	c->log_level = xstrdup("info");
+}
+
+void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
+{
+	struct rpc_channel_opts opts = { .lane = "test", .max_message_bytes = 64 << 20 };
+	struct err e = { 0 };
+	char target[40];
+
+	*f = (struct fleet){ .spool = "/tmp/tutti-spool-XXXXXX" };
+	CHECK(mkdtemp(f->spool));
+	CHECK_OK(loop_new(&f->loop, 12, &e), e);
+	f->agg.loop = f->loop;
+	set_conf(&f->agg.conf, f->spool);
+	f->agg.conf.lead_ns = lead_ns ? lead_ns : 20 * NS_PER_MS;
+	f->agg.conf.grace_ns = grace_ns ? grace_ns : 20 * NS_PER_S;
+	f->agg.arm_patience_ns = 10 * NS_PER_S;
+	CHECK_OK(aggregator_start(&f->agg, &e), e);
+	CHECK_OK(rpc_new(&f->rpc, f->loop, &e), e);
+	snprintf(target, sizeof(target), "127.0.0.1:%d", f->agg.grpc_port);
+	opts.target = target;
+	CHECK_OK(rpc_channel_new(&f->channel, f->rpc, &opts, &e), e);
+}
+
+void fleet_stop(struct fleet *f)
+{
+	rpc_channel_free(f->channel);
+	aggregator_stop(&f->agg);
+	rpc_free(f->rpc);
+	loop_free(f->loop);
+	conf_release(&f->agg.conf, &aggregator_conf_table);
+	CHECK(!rmdir(f->spool)); /* nothing was left in it */
+}
+
+static bool count_key(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)key;
+	(void)st;
+	(*(size_t *)arg)++;
+	return true;
+}
+
+size_t fleet_keys(struct fleet *f)
+{
+	struct err e = { 0 };
+	size_t n = 0;
+
+	CHECK_OK(store_list(f->agg.store, "", NULL, count_key, &n, &e), e);
+	return n;
+}
+
+bool fleet_has_key(struct fleet *f, const char *key)
+{
+	struct buf b = BUF_INIT;
+	struct err e = { 0 };
+	int rc = store_get(f->agg.store, key, 0, 1, &b, NULL, &e);
+
+	buf_release(&b);
+	return !rc;
+}
+
+struct capture *fleet_begin(struct fleet *f)
+{
+	const struct capture_request req = { .duration_ns = 10 * NS_PER_MS, .origin = "test" };
+	struct err e = { 0 };
+	struct capture *c;
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	return c;
+}
+
+void fleet_wait_over(struct fleet *f, const char *session)
+{
+	struct capture *c = capture_find(f->agg.captures, session);
+
+	CHECK(c);
+	WAIT(f, capture_is_over(c));
+}
+
+/* ---- what an agent sends ---- */
+
+void fake_send(struct fake *a, const agent_message *m)
+{
+	size_t len = tutti__v1__agent_message__get_packed_size(m);
+	uint8_t *data = xmalloc(len);
+
+	tutti__v1__agent_message__pack(m, data);
+	rpc_send(a->call, data, len);
+	free(data);
+}
+
+void fake_hello(struct fake *a, const char *label_key, const char *label_value)
+{
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
+	Tutti__V1__Hello__LabelsEntry label = TUTTI__V1__HELLO__LABELS_ENTRY__INIT,
+				      *labels = &label;
+	Tutti__V1__TracerState cpu = TUTTI__V1__TRACER_STATE__INIT, *tracers = &cpu;
+
+	cpu.name = (char *)"cpu";
+	cpu.state = (char *)"ok";
+	hello.host = a->name;
+	hello.version = (char *)"1.2.3";
+	hello.instance = a->instance;
+	hello.profiler_address = (char *)"127.0.0.1:7410";
+	hello.n_tracers = 1;
+	hello.tracers = &tracers;
+	label.key = (char *)label_key;
+	label.value = (char *)label_value;
+	hello.n_labels = label_key ? 1 : 0;
+	hello.labels = &labels;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
+	m.hello = &hello;
+	fake_send(a, &m);
+}
+
+void fake_armed(struct fake *a)
+{
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Armed armed = TUTTI__V1__ARMED__INIT;
+
+	armed.session = a->session;
+	armed.bound_ns = 1000;
+	armed.lead_ns = 1;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ARMED;
+	m.armed = &armed;
+	fake_send(a, &m);
+}
+
+void fake_refuse(struct fake *a, const char *reason, const char *detail)
+{
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Refused refused = TUTTI__V1__REFUSED__INIT;
+
+	refused.session = a->session;
+	refused.reason = (char *)reason;
+	refused.detail = (char *)detail;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED;
+	m.refused = &refused;
+	fake_send(a, &m);
+}
+
+void fake_progress(struct fake *a, const char *state, uint64_t bytes)
+{
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Progress progress = TUTTI__V1__PROGRESS__INIT;
+
+	progress.session = a->session;
+	progress.state = (char *)state;
+	progress.bytes_total = bytes;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
+	m.progress = &progress;
+	fake_send(a, &m);
+}
+
+void fake_result(struct fake *a, bool has_file, const char *reason, const char *detail)
+{
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
+	Tutti__V1__ClockModel clock = TUTTI__V1__CLOCK_MODEL__INIT;
+	Tutti__V1__TracerReport report = TUTTI__V1__TRACER_REPORT__INIT, *reports = &report;
+
+	clock.calibrated = true;
+	clock.offset_ns = -5;
+	clock.bound_ns = 2000;
+	report.name = (char *)"cpu";
+	report.state = (char *)(*reason ? "failed" : "ok");
+	report.reason = (char *)reason;
+	report.lost = 3;
+	result.session = a->session;
+	result.has_file = has_file;
+	result.reason = (char *)reason;
+	result.detail = (char *)detail;
+	result.events = 42;
+	result.clock = &clock;
+	result.n_tracers = 1;
+	result.tracers = &reports;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
+	m.result = &result;
+	fake_send(a, &m);
+}
+
+void fake_ask(struct fake *a, const char *verb, const char *session, const char *hosts)
+{
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Ask ask = TUTTI__V1__ASK__INIT;
+
+	ask.id = 7;
+	ask.verb = (char *)verb;
+	ask.session = (char *)session;
+	ask.hosts = (char *)hosts;
+	ask.duration_ns = 3600 * NS_PER_S;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ASK;
+	m.ask = &ask;
+	fake_send(a, &m);
+}
+
+/* ---- what an agent hears ---- */
+
+static void on_arm(struct fake *a, const Tutti__V1__Arm *arm)
+{
+	size_t used = 0;
+
+	a->arms++;
+	snprintf(a->session, sizeof(a->session), "%s", arm->session);
+	a->t0_ns = arm->t0_ns;
+	a->duration_ns = arm->duration_ns;
+	a->deadline_ns = arm->upload_deadline_ns;
+	a->open_ended = arm->open_ended;
+	buf_reset(&a->options);
+	buf_add(&a->options, arm->profile_options.data, arm->profile_options.len);
+	a->settings[0] = a->tracers[0] = '\0';
+	for (size_t i = 0; i < arm->n_settings; i++)
+		used += (size_t)snprintf(a->settings + used, sizeof(a->settings) - used, "%s=%s;",
+					 arm->settings[i]->key, arm->settings[i]->value);
+	used = 0;
+	for (size_t i = 0; i < arm->n_tracers; i++)
+		used += (size_t)snprintf(a->tracers + used, sizeof(a->tracers) - used, "%s;",
+					 arm->tracers[i]);
+	if (a->auto_arm || a->auto_deliver)
+		fake_armed(a);
+	if (a->auto_deliver)
+		fake_progress(a, "uploading", 2000);
+}
+
+static void on_upload(struct fake *a)
+{
+	struct fake_upload *u;
+
+	a->uploads++;
+	if (!a->auto_deliver)
+		return;
+	u = xcalloc(1, sizeof(*u));
+	u->report = true;
+	fake_upload_start(u, a, 2, 1000, FLAW_NONE);
+}
+
+static void on_answer(struct fake *a, const Tutti__V1__Answer *answer)
+{
+	CHECK_EQ(answer->id, 7);
+	a->answers++;
+	a->answer_ok = answer->ok;
+	snprintf(a->answer_session, sizeof(a->answer_session), "%s", answer->session);
+	snprintf(a->answer_detail, sizeof(a->answer_detail), "%s", answer->detail);
+}
+
+static void on_kind(struct fake *a, const aggregator_message *m)
+{
+	switch (m->kind_case) {
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
+		a->welcomes++;
+		a->cookie = m->welcome->probe_cookie;
+		a->epoch = m->welcome->clock_epoch;
+		a->probe_port = m->welcome->probe_port;
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
+		on_arm(a, m->arm);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:
+		a->stops++;
+		a->t1_ns = m->stop->t1_ns;
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
+		a->cancels++;
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
+		on_upload(a);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE:
+		a->releases++;
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
+		on_answer(a, m->answer);
+		break;
+	default:
+		CHECK(!"a known message");
+	}
+}
+
+static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	size_t len;
+	const uint8_t *data = rpc_msg_data(msg, &len);
+	aggregator_message *m = tutti__v1__aggregator_message__unpack(NULL, len, data);
+
+	CHECK(m);
+	on_kind(rpc_arg(call), m);
+	tutti__v1__aggregator_message__free_unpacked(m, NULL);
+	return true;
+}
+
+static void on_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct fake *a = rpc_arg(call);
+
+	a->call = NULL;
+	a->code = st->code;
+	snprintf(a->text, sizeof(a->text), "%s", st->text);
+}
+
+static const struct rpc_events control = { .message = on_message, .closed = on_closed };
+
+void fake_dial(struct fake *a, struct fleet *f, const char *name, uint64_t instance)
+{
+	a->fleet = f;
+	a->instance = instance;
+	snprintf(a->name, sizeof(a->name), "%s", name);
+	a->call = rpc_open(f->channel, "/tutti.v1.Control/Connect", INT64_MAX, &control, a);
+}
+
+void fake_connect(struct fake *a, struct fleet *f, const char *name)
+{
+	uint64_t instance;
+
+	random_bytes(&instance, sizeof(instance));
+	fake_dial(a, f, name, instance | 1);
+	fake_hello(a, "job", name);
+	WAIT(f, a->welcomes);
+}
+
+void fake_hang_up(struct fake *a)
+{
+	struct host *h;
+
+	if (a->call)
+		rpc_cancel(a->call);
+	WAIT(a->fleet, !a->call);
+	WAIT(a->fleet, !(h = registry_find(a->fleet->agg.registry, a->name)) || !h->control ||
+			       h->instance != a->instance);
+}
+
+void fake_forget(struct fake *a)
+{
+	buf_release(&a->options);
+}
+
+/* ---- uploads ---- */
+
+static void send_upload(struct fake_upload *u, const Tutti__V1__UploadMessage *m)
+{
+	size_t len = tutti__v1__upload_message__get_packed_size(m);
+	uint8_t *data = xmalloc(len);
+
+	tutti__v1__upload_message__pack(m, data);
+	rpc_send(u->call, data, len);
+	free(data);
+}
+
+static void send_begin(struct fake_upload *u, uint64_t bytes, enum flaw flaw)
+{
+	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
+	Tutti__V1__UploadBegin begin = TUTTI__V1__UPLOAD_BEGIN__INIT;
+
+	begin.session = u->fake->session;
+	begin.host = u->fake->name;
+	begin.instance = u->fake->instance + (flaw == FLAW_INSTANCE);
+	begin.bytes = bytes;
+	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
+	m.begin = &begin;
+	send_upload(u, &m);
+}
+
+static void send_chunk(struct fake_upload *u, uint64_t offset, size_t bytes, enum flaw flaw)
+{
+	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
+	Tutti__V1__UploadChunk chunk = TUTTI__V1__UPLOAD_CHUNK__INIT;
+	uint8_t *data = xmalloc(bytes);
+
+	for (size_t i = 0; i < bytes; i++)
+		data[i] = (uint8_t)((offset + i) % 251);
+	chunk.offset = offset + (flaw == FLAW_OFFSET);
+	chunk.data = (ProtobufCBinaryData){ bytes, data };
+	chunk.crc32 = (uint32_t)crc32(0, data, (uInt)bytes) ^ (flaw == FLAW_CRC);
+	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK;
+	m.chunk = &chunk;
+	send_upload(u, &m);
+	free(data);
+}
+
+static bool on_upload_reply(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct fake_upload *u = rpc_arg(call);
+	size_t len;
+	const uint8_t *data = rpc_msg_data(msg, &len);
+	Tutti__V1__UploadReply *reply = tutti__v1__upload_reply__unpack(NULL, len, data);
+
+	CHECK(reply);
+	u->stored = reply->bytes;
+	tutti__v1__upload_reply__free_unpacked(reply, NULL);
+	return true;
+}
+
+static void on_upload_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct fake_upload *u = rpc_arg(call);
+
+	u->closed = true;
+	u->code = st->code;
+	snprintf(u->text, sizeof(u->text), "%s", st->text);
+	if (!u->report)
+		return;
+	CHECK_EQ(u->code, RPC_OK);
+	if (u->fake->call)
+		fake_result(u->fake, true, "", "");
+	free(u);
+}
+
+static const struct rpc_events ingest = { .message = on_upload_reply, .closed = on_upload_closed };
+
+void fake_upload_start(struct fake_upload *u, struct fake *a, size_t chunks, size_t chunk_bytes,
+		       enum flaw flaw)
+{
+	u->fake = a;
+	u->call = rpc_open(a->fleet->channel, "/tutti.v1.Ingest/Upload", INT64_MAX, &ingest, u);
+	if (flaw != FLAW_NO_BEGIN)
+		send_begin(u, chunks * chunk_bytes, flaw);
+	if (flaw == FLAW_SILENT)
+		return;
+	for (size_t i = 0; i < chunks - (flaw == FLAW_SHORT); i++)
+		send_chunk(u, i * chunk_bytes, chunk_bytes, flaw);
+	if (flaw == FLAW_LONG)
+		send_chunk(u, chunks * chunk_bytes, 1, FLAW_NONE);
+	rpc_half_close(u->call);
+}
+
+enum rpc_code fake_upload(struct fake *a, size_t chunks, size_t chunk_bytes, enum flaw flaw)
+{
+	struct fake_upload u = { 0 };
+
+	fake_upload_start(&u, a, chunks, chunk_bytes, flaw);
+	WAIT(a->fleet, u.closed);
+	if (u.code == RPC_OK)
+		CHECK_EQ(u.stored, chunks * chunk_bytes);
+	return u.code;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A whole aggregator on the test's loop (mem:// store, ports of the system's choice), and fake agents
+ * that speak control.proto to it over loopback. Agents do what the test says and nothing else, but for
+ * what their `auto_*` flags ask for.
+ */
+#ifndef TESTS_AGGREGATOR_FLEET_H
+#define TESTS_AGGREGATOR_FLEET_H
+
+#include <stdbool.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/capture.h"
+#include "aggregator/registry.h"
+#include "base/buf.h"
+#include "base/now.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+#include "proto/tutti/v1/control.pb-c.h"
+#include "tests/lib/check.h"
+
+struct fleet {
+	struct loop *loop;
+	struct aggregator agg;
+	struct rpc *rpc;			/* the clients' */
+	struct rpc_channel *channel;
+	char spool[64];
+};
+
+/* Short lead, grace and patience; `lead_ns` and `grace_ns` 0 = 20 ms and 20 s. */
+void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns);
+void fleet_stop(struct fleet *f);
+
+/* Turns the loop until cond; ends the test after 20 s. */
+#define WAIT(f, cond) \
+	do { \
+		int64_t wait_end_ns = now_mono_ns() + 20 * NS_PER_S; \
+		while (!(cond)) { \
+			loop_turn((f)->loop, 20); \
+			if (now_mono_ns() > wait_end_ns) \
+				CHECK(!"in time: " #cond); \
+		} \
+	} while (0)
+
+size_t fleet_keys(struct fleet *f);		/* objects in the store */
+bool fleet_has_key(struct fleet *f, const char *key);
+
+struct fake {
+	struct fleet *fleet;
+	char name[64];
+	uint64_t instance;
+	bool auto_arm;				/* answers Arm with Armed */
+	bool auto_deliver;			/* after Armed: uploads a small file and reports it */
+	struct rpc_call *call;			/* NULL = closed */
+	int welcomes, arms, stops, cancels, uploads, releases, answers;
+	uint64_t cookie, epoch;
+	uint32_t probe_port;
+	char session[64];			/* of the last Arm */
+	int64_t t0_ns, duration_ns, deadline_ns, t1_ns;
+	bool open_ended;
+	struct buf options;			/* of the last Arm */
+	char settings[256];			/* "key=value;..." */
+	char tracers[128];			/* "name;..." */
+	bool answer_ok;
+	char answer_session[64], answer_detail[256];
+	enum rpc_code code;			/* once closed */
+	char text[256];
+};
+
+/* Dials; fake_connect() also waits for Welcome. */
+void fake_dial(struct fake *a, struct fleet *f, const char *name, uint64_t instance);
+void fake_connect(struct fake *a, struct fleet *f, const char *name);
+void fake_hang_up(struct fake *a);		/* as a killed agent does; waits for the end */
+void fake_forget(struct fake *a);		/* frees what it remembers */
+
+void fake_hello(struct fake *a, const char *label_key, const char *label_value);
+void fake_send(struct fake *a, const Tutti__V1__AgentMessage *m);
+void fake_armed(struct fake *a);
+void fake_refuse(struct fake *a, const char *reason, const char *detail);
+void fake_progress(struct fake *a, const char *state, uint64_t bytes);
+void fake_result(struct fake *a, bool has_file, const char *reason, const char *detail);
+void fake_ask(struct fake *a, const char *verb, const char *session, const char *hosts);
+
+/* What an upload does wrong. */
+enum flaw {
+	FLAW_NONE,
+	FLAW_CRC,
+	FLAW_OFFSET,
+	FLAW_LONG,		/* more than announced */
+	FLAW_SHORT,		/* less */
+	FLAW_NO_BEGIN,
+	FLAW_INSTANCE,		/* of another agent */
+	FLAW_SILENT,		/* begins and goes on no further: stays open */
+};
+
+struct fake_upload {
+	struct fake *fake;
+	struct rpc_call *call;
+	bool closed;
+	enum rpc_code code;
+	char text[256];
+	uint64_t stored;
+	bool report;		/* send HostResult when it is done */
+};
+
+/* `chunks` pieces of `chunk_bytes`; the call goes on by itself. */
+void fake_upload_start(struct fake_upload *u, struct fake *a, size_t chunks, size_t chunk_bytes,
+		       enum flaw flaw);
+
+/* Starts one and waits for its end; the code. */
+enum rpc_code fake_upload(struct fake *a, size_t chunks, size_t chunk_bytes, enum flaw flaw);
+
+/* capture_begin() of all hosts for 10 ms, and waiting until the capture is over. */
+struct capture *fleet_begin(struct fleet *f);
+void fleet_wait_over(struct fleet *f, const char *session);
+
+#endif
