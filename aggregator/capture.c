@@ -364,7 +364,7 @@ static void arm(struct capture *c)
 	int64_t earliest_ns = aggregator_session_now(c->captures->agg) + c->lead_ns / 2;
 	struct buf message = BUF_INIT;
 
-	if (c->t0_ns < earliest_ns) {
+	if (c->lead_ns && c->t0_ns < earliest_ns) {
 		c->t0_ns = earliest_ns + c->lead_ns / 2;
 		c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
 	}

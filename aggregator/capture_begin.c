@@ -113,7 +113,8 @@ static void set_times(struct capture *c, const struct capture_request *req)
 	char name[SESSION_NAME_BYTES];
 
 	c->open_ended = req->open_ended;
-	c->lead_ns = agg->conf.lead_ns;
+	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
+	c->lead_ns = req->open_ended ? 0 : agg->conf.lead_ns;
 	c->grace_ns = req->grace_ns > 0 ? req->grace_ns : agg->conf.grace_ns;
 	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
 	if (c->t0_ns < req->not_before_ns)

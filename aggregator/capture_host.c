@@ -162,7 +162,7 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 		return;
 	h->state = HOST_ARMED;
 	h->clock.bound_ns = bound_ns;
-	if (lead_ns < 0) {
+	if (lead_ns < 0 && h->capture->lead_ns) {
 		log_warn("AGG-LATE", "session=%s host=%s late_us=%" PRId64, h->capture->session,
 			 h->name, -(lead_ns / NS_PER_US));
 		json_array_append_new(h->capture->warnings,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "cli/api.h"
@@ -34,14 +35,17 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	/* A capture that is under way, or came to nothing, has no session but can still tell why. */
 	if (rc == ERR_NOT_FOUND)
 		rc = get(conf, "captures", argv[0], &doc, e);
+	if (!rc && !strcmp(get_str(doc, "state"), "committed") && !*get_str(doc, "path"))
+		rc = err_set(e, ERR_NOT_FOUND, "no session %s any more: it was deleted", argv[0]);
 	if (rc)
-		return rc;
+		goto out;
 	if (conf->api.json)
 		api_print(doc);
 	else
 		result_print(doc, stdout);
+out:
 	json_decref(doc);
-	return EXIT_ALL;
+	return rc;
 }
 
 const struct cmd cmd_show = {

@@ -79,7 +79,7 @@ int address_check_listener(const char *address, bool has_tls, bool insecure, str
 		return rc;
 	return err_set(
 		e, ERR_DENIED,
-		"listening at %s is beyond this host: give a certificate and its key, or say "
+		"listening at %s is beyond this host: give --cert and --key for TLS, or say "
 		"--insecure to do without",
 		address);
 }
