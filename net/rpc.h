@@ -22,8 +22,8 @@ struct loop;
 struct rpc;
 struct rpc_server;
 struct rpc_channel;
-struct rpc_call;	/* one call, on either side; dead after its `closed` event returned */
-struct rpc_msg;		/* one received message; borrowed for the length of the callback */
+struct rpc_call; /* one call, on either side; dead after its `closed` event returned */
+struct rpc_msg; /* one received message; borrowed for the length of the callback */
 
 /* gRPC status codes, by their numbers on the wire. */
 enum rpc_code {
@@ -48,7 +48,7 @@ enum rpc_code {
 
 struct rpc_status {
 	enum rpc_code code;
-	const char *text;	/* never NULL; borrowed */
+	const char *text; /* never NULL; borrowed */
 };
 
 /* What can happen to a call. Any member may be NULL. */
@@ -74,10 +74,10 @@ struct rpc_events {
 };
 
 struct rpc_tls {
-	const char *cert_file, *key_file;	/* PEM; a client without a certificate leaves them NULL */
-	const char *ca_file;			/* PEM; whom to believe. A server with one demands
+	const char *cert_file, *key_file; /* PEM; a client without a certificate leaves them NULL */
+	const char *ca_file; /* PEM; whom to believe. A server with one demands
 						 * client certificates (mTLS) */
-	const char *server_name;		/* client: expected name if not the one dialled, or NULL */
+	const char *server_name; /* client: expected name if not the one dialled, or NULL */
 };
 
 MUST_CHECK int rpc_new(struct rpc **out, struct loop *loop, struct err *e);
@@ -89,20 +89,20 @@ void rpc_free(struct rpc *r);
 /* ---- server ---- */
 
 struct rpc_method {
-	const char *path;			/* "/tutti.v1.Control/Connect"; lives as long as the server */
+	const char *path; /* "/tutti.v1.Control/Connect"; lives as long as the server */
 	const struct rpc_events *events;
-	void *arg;				/* what rpc_arg() gives until rpc_set_arg() */
-	size_t max_message_bytes;		/* a longer message ends the call with
+	void *arg; /* what rpc_arg() gives until rpc_set_arg() */
+	size_t max_message_bytes; /* a longer message ends the call with
 						 * RESOURCE_EXHAUSTED; at most what rpc_server_opts
 						 * allows; 0 = as much as that */
 };
 
 struct rpc_server_opts {
-	const char *address;			/* "127.0.0.1:7401", "[::]:0" */
-	const struct rpc_tls *tls;		/* NULL = plaintext */
-	size_t max_message_bytes;		/* 0 = LIMIT_REQUEST_BYTES */
-	bool bulk;				/* windows for bulk on a datacentre network */
-	int64_t keepalive_ns;			/* ping silent peers; 0 = never */
+	const char *address; /* "127.0.0.1:7401", "[::]:0" */
+	const struct rpc_tls *tls; /* NULL = plaintext */
+	size_t max_message_bytes; /* 0 = LIMIT_REQUEST_BYTES */
+	bool bulk; /* windows for bulk on a datacentre network */
+	int64_t keepalive_ns; /* ping silent peers; 0 = never */
 };
 
 /* `*port` (may be NULL) gets the port, chosen by the system if the address said 0. The methods are
@@ -125,11 +125,11 @@ void rpc_finish(struct rpc_call *call, enum rpc_code code, const char *text);
 /* ---- client ---- */
 
 struct rpc_channel_opts {
-	const char *target;			/* "127.0.0.1:7401" */
-	const struct rpc_tls *tls;		/* NULL = plaintext */
-	const char *lane;			/* channels of different lanes never share a connection */
-	size_t max_message_bytes;		/* of a reply; 0 = LIMIT_REQUEST_BYTES */
-	int64_t keepalive_ns;			/* ping a silent server; 0 = never */
+	const char *target; /* "127.0.0.1:7401" */
+	const struct rpc_tls *tls; /* NULL = plaintext */
+	const char *lane; /* channels of different lanes never share a connection */
+	size_t max_message_bytes; /* of a reply; 0 = LIMIT_REQUEST_BYTES */
+	int64_t keepalive_ns; /* ping a silent server; 0 = never */
 };
 
 MUST_CHECK int rpc_channel_new(struct rpc_channel **out, struct rpc *r,
@@ -151,8 +151,8 @@ void rpc_half_close(struct rpc_call *call);
  * The request is copied. The call may be cancelled with rpc_cancel() until `done` ran; its
  * rpc_arg() is not yours. */
 typedef void (*rpc_unary_fn)(void *arg, const struct rpc_status *st, const struct rpc_msg *msg);
-struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void *request, size_t len,
-			   int64_t deadline_ns, rpc_unary_fn done, void *arg);
+struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void *request,
+			   size_t len, int64_t deadline_ns, rpc_unary_fn done, void *arg);
 
 /* ---- any call ---- */
 
@@ -170,8 +170,8 @@ struct rpc_part {
 };
 void rpc_send_parts(struct rpc_call *call, const struct rpc_part *parts, size_t n_parts);
 
-size_t rpc_queued_bytes(const struct rpc_call *call);	/* given to rpc_send(), not yet sent */
-void rpc_read_on(struct rpc_call *call);		/* after `message` returned false */
+size_t rpc_queued_bytes(const struct rpc_call *call); /* given to rpc_send(), not yet sent */
+void rpc_read_on(struct rpc_call *call); /* after `message` returned false */
 
 /* Drops what is queued and ends the call on both sides. After it only `closed` comes, later. */
 void rpc_cancel(struct rpc_call *call);
