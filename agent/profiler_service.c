@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/profiler_service.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/capture.h"
 #include "agent/clock.h"
+#include "agent/profiler_answer.h"
 #include "agent/profiler_request.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -56,81 +54,20 @@ struct profile {
 
 /* ---- the answer ---- */
 
-struct mapping {
-	void *data;
-	size_t len;
-};
-
-static void mapping_release(void *arg)
-{
-	struct mapping *m = arg;
-
-	munmap(m->data, m->len);
-	free(m);
-}
-
-/* The file as memory that outlives the file's name; NULL data for an empty one. */
-static int mapping_open(struct mapping **out, const char *path, size_t len, struct err *e)
-{
-	struct mapping *m = xcalloc(1, sizeof(*m));
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	m->len = len;
-	m->data = MAP_FAILED;
-	if (fd >= 0)
-		m->data = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
-	if (m->data == MAP_FAILED) {
-		err_errno(e, "%s", path);
-		free(m);
-		m = NULL;
-	}
-	if (fd >= 0)
-		close(fd);
-	*out = m;
-	return m ? 0 : e->code;
-}
-
-/* The bytes of a ProfileResponse that stand before those of the file. */
-static void pack_head(struct buf *head, const struct profile *p, size_t file_len)
-{
-	static const char name[] = "xplane.pb";
-	size_t data_head = 1 + varint_size(file_len);
-
-	if (!capture_events(p->capture)) {
-		buf_add_varint(head, 7 << 3); /* empty_trace */
-		buf_add_varint(head, 1);
-	}
-	if (p->emit_xspace) {
-		buf_add_varint(head, 8 << 3 | 2); /* xspace */
-	} else {
-		buf_add_varint(head, 6 << 3 | 2); /* tool_data */
-		buf_add_varint(head, 2 + strlen(name) + data_head + file_len);
-		buf_add_varint(head, 1 << 3 | 2); /* its name */
-		buf_add_varint(head, strlen(name));
-		buf_add_str(head, name);
-		buf_add_varint(head, 2 << 3 | 2); /* its data */
-	}
-	buf_add_varint(head, file_len);
-}
-
 static int profile_send(struct profile *p, struct err *e)
 {
-	struct rpc_part parts[2] = { { .release = free } };
-	size_t len = (size_t)capture_bytes(p->capture);
-	struct buf head = BUF_INIT;
-	struct mapping *m;
-	int rc;
+	const struct profiler_answer answer = {
+		.path = capture_path(p->capture),
+		.file_len = capture_bytes(p->capture),
+		.emit_xspace = p->emit_xspace,
+		.empty_trace = !capture_events(p->capture),
+	};
+	struct rpc_part parts[PROFILER_ANSWER_PARTS];
+	int rc = profiler_answer_parts(&answer, parts, e);
 
-	if (capture_bytes(p->capture) > LIMIT_RESPONSE_BYTES - 64)
-		return err_set(e, ERR_LIMIT, "the trace is larger than a response may be (2 GB)");
-	rc = mapping_open(&m, capture_path(p->capture), len, e);
-	if (rc)
-		return rc;
-	pack_head(&head, p, len);
-	parts[0].data = parts[0].arg = buf_detach(&head, &parts[0].len);
-	parts[1] = (struct rpc_part){ m->data, m->len, mapping_release, m };
-	rpc_send_parts(p->call, parts, ARRAY_SIZE(parts));
-	return 0;
+	if (!rc)
+		rpc_send_parts(p->call, parts, PROFILER_ANSWER_PARTS);
+	return rc;
 }
 
 static enum rpc_code code_of(int err_code)
