@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/perf_map.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "agent/clean_text.h"
@@ -39,17 +40,13 @@ static void add(struct perf_map *pm, uint64_t start, uint64_t size, const char *
 /* A hexadecimal number and the blanks behind it; NULL if there is none. */
 static const char *hex(const char *p, const char *end, uint64_t *out)
 {
-	const char *digits = p;
+	const char *digits;
 
+	if (end - p > 2 && p[0] == '0' && (p[1] | 0x20) == 'x')
+		p += 2;
 	*out = 0;
-	for (; p < end && p - digits < 17; p++) {
-		unsigned int c = (unsigned char)*p,
-			     d = c - '0' < 10 ? c - '0' : (c | 0x20) - 'a' + 10;
-
-		if (d > 15 || (c > '9' && d < 10))
-			break;
-		*out = *out << 4 | d;
-	}
+	for (digits = p; p < end && isxdigit((unsigned char)*p); p++)
+		*out = *out << 4 | (uint64_t)(*p <= '9' ? *p - '0' : (*p | 0x20) - 'a' + 10);
 	if (p == digits || p - digits > 16 || p == end || *p != ' ')
 		return NULL;
 	while (p < end && *p == ' ')
@@ -61,11 +58,8 @@ static void parse_line(struct perf_map *pm, const char *line, const char *end)
 {
 	char name[NAME_BYTES_MAX];
 	uint64_t start, size;
-	const char *p = line;
+	const char *p = hex(line, end, &start);
 
-	if (end - p > 2 && p[0] == '0' && (p[1] | 0x20) == 'x')
-		p += 2;
-	p = hex(p, end, &start);
 	if (p)
 		p = hex(p, end, &size);
 	if (p && clean_text(name, sizeof(name), p, (size_t)(end - p)))

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of other processes: the bytes as an ELF file. */
+#include "agent/elf_symbols.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int read_memory(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	(void)e;
+	memcpy(out, (const uint8_t *)arg + offset, len);
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct elf_source src = { .read = read_memory, .arg = (void *)data, .size = size };
+	struct elf_symbols es;
+	char name[64];
+
+	if (elf_symbols_load(&es, &src, NULL))
+		return 0;
+	for (size_t i = 0; i < es.n; i++)
+		if (!elf_symbols_name(&es, &src, &es.v[i], name, sizeof(name), NULL))
+			(void)strlen(name);
+	for (uint64_t offset = 0; offset < size; offset += 7)
+		(void)elf_symbols_find(&es, offset);
+	elf_symbols_release(&es);
+	return 0;
+}

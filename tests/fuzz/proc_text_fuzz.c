@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text that processes write or name: maps, the map files of JIT compilers, kallsyms. */
+#include "agent/clean_text.h"
+#include "agent/kallsyms.h"
+#include "agent/perf_map.h"
+#include "agent/proc_maps.h"
+#include "base/mem.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = xstrndup(size ? (const char *)data : "", size), name[32];
+	struct perf_map pm = { 0 };
+	struct proc_maps maps;
+	struct kallsyms ks;
+
+	proc_maps_parse(&maps, text);
+	for (size_t i = 0; i < maps.n; i++)
+		if (!proc_maps_find(&maps, maps.v[i].start))
+			abort();
+	proc_maps_release(&maps);
+	perf_map_parse(&pm, (const char *)data, size);
+	for (uint64_t at = 0; at < 256; at++)
+		perf_map_find(&pm, at << 4);
+	perf_map_release(&pm);
+	kallsyms_parse(&ks, text);
+	kallsyms_find(&ks, 0xffffffff81000000);
+	kallsyms_release(&ks);
+	clean_text(name, sizeof(name), (const char *)data, size);
+	free(text);
+	return 0;
+}
