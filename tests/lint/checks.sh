@@ -1,0 +1,58 @@
+# The checks: each prints what is wrong, a line each, and is silent where all is well. They run in
+# the root of the tree they check and find in $lint the folder of this file.
+
+# Tracked files and those that will be, by the ends of their names: files c h
+files() {
+	local ends=()
+	for end in "$@"; do ends+=("*.$end"); done
+	git ls-files -co --exclude-standard -z -- "${ends[@]}" | while IFS= read -r -d '' f; do
+		[ -f "$f" ] && printf '%s\0' "$f"
+	done
+}
+
+# Runs a shell text with the files as its arguments, so many at a time, on all processors.
+each() { build=$build xargs -0r -P "$(nproc)" -n "$1" bash -c "$2" -; }
+
+rules() {
+	files c h | xargs -0r awk -f "$lint/strip.awk" | awk -v rule="$1" -f "$lint/rules.awk" "$lint/layers.txt" -
+}
+
+check_layers() { rules may; }
+check_doors() { rules door; }
+check_libraries() { rules library; }
+check_calls() { rules calls; }
+
+# Generated headers come from a build folder; any will do.
+generated() {
+	[ -e "$build/proto/tutti/v1/control.pb-c.h" ] && return
+	[ -e "$build/CMakeCache.txt" ] || cmake --preset dev -B "$build" >/dev/null
+	cmake --build "$build" --target proto_generated >/dev/null
+}
+
+check_headers() {
+	files h | xargs -0r grep -l 'pb-c\.h"' >/dev/null && generated
+	files h | each 1 'gcc -std=gnu11 -D_GNU_SOURCE -fsyntax-only -Wfatal-errors -x c -I. -I"$build" \
+		-I"$build/proto" -include base/banned.h "$1" 2>&1 >/dev/null | grep -m1 error:'
+}
+
+check_format() {
+	if ! command -v clang-format-14 >/dev/null; then
+		echo "clang-format-14 is missing; tests/setup.sh test installs it"
+		return
+	fi
+	files c h | each 20 'clang-format-14 --dry-run -Werror "$@" 2>&1 |
+		sed -n "s/^\([^ :]*\):[0-9]*:[0-9]*: error:.*/\1: clang-format-14 -i would change it/p" | uniq'
+}
+
+check_tables() { files h | xargs -0r awk -f "$lint/ops.awk"; }
+
+check_licence() {
+	files c h | xargs -0r awk 'FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ {
+		print FILENAME ": its first line is not the SPDX line" }'
+}
+
+# Unfinished business, and paths of the machine it was written on.
+check_words() {
+	git ls-files -co --exclude-standard -z | xargs -0r grep -InE -s -d skip \
+		-e '\b(TO''DO|FIX''ME|XX''X)\b' -e '(^|[^A-Za-z0-9_}>)])/(ho''me|ro''ot)/'
+}

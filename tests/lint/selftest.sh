@@ -1,0 +1,121 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Breaks each rule once in a small tree and wants the check to say where: no check may be blind.
+set -uo pipefail
+lint=$(cd "$(dirname "$0")" && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+failed=0
+passed=0
+
+spdx='/* SPDX-License-Identifier: Apache-2.0 */'
+
+# A tree that keeps every rule, with what looks like a breach and is none.
+mkdir -p "$tree"/{base,net,agent,cli,storage,tests/unit}
+cp "$lint/../../base/banned.h" "$tree/base/"
+cp "$lint/../../.clang-format" "$tree/"
+cat >"$tree/base/now.c" <<-'END'
+	/* SPDX-License-Identifier: Apache-2.0 */
+	#include "base/now.h"
+
+	void now(void)
+	{
+		time(NULL);
+	}
+END
+printf '%s\n#include <time.h>\n\nvoid now(void);\n' "$spdx" >"$tree/base/now.h"
+printf '%s\nint main(void)\n{\n\texit(1);\n}\n' "$spdx" >"$tree/cli/main.c"
+printf '%s\n#include "net/inside.h"\n' "$spdx" >"$tree/tests/unit/net_test.c"
+printf '%s\n' "$spdx" >"$tree/net/inside.h"
+cat >"$tree/agent/good.h" <<-'END'
+	/* SPDX-License-Identifier: Apache-2.0 */
+	#include "base/now.h" /* not "net/inside.h" */
+
+	struct good_ops {
+		/* One
+		 * comment; two lines. */
+		int (*open)(int first,
+			    int second);
+		int size; /* behind */
+	};
+END
+cat >"$tree/agent/good.c" <<-'END'
+	/* SPDX-License-Identifier: Apache-2.0 */
+	#include "agent/good.h"
+
+	/* sleep(1), exit(1),
+	 * socket(2) and pthread_create() in a comment */
+	const char *text = "exit(1) \" abort()";
+	int c = '"'; // time(NULL)
+	void f(struct good_ops *o)
+	{
+		o->exit(1);
+		my_sleep(1); /* under /proc/1/root/etc */
+	}
+END
+clang-format-14 -i "$tree"/*/*.[ch] 2>/dev/null
+git -C "$tree" init -q
+
+say() {
+	if [ "$1" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+	printf '%-5s %s\n' "$1" "$2"
+}
+
+lint_tree() { LINT_ROOT=$tree LINT_BUILD=$tree/build "$lint/run.sh" "$@" 2>&1; }
+
+# breach CHECK FILE TEXT [WANT]: with TEXT in FILE the check fails, and says WANT.
+breach() {
+	local check=$1 file=$2 text=$3 want=${4:-$2} out
+	mkdir -p "$tree/$(dirname "$file")"
+	printf '%b' "$text" >"$tree/$file"
+	if out=$(lint_tree "$check"); then
+		say FAIL "$check does not see $file: $text"
+	elif ! grep -qF -- "$want" <<<"$out"; then
+		say FAIL "$check does not say \"$want\": $out"
+	else
+		say ok "$check: $want"
+	fi
+	rm "$tree/$file"
+}
+
+checks=(layers doors libraries calls headers format tables licence words)
+for check in "${checks[@]}"; do
+	if out=$(lint_tree "$check"); then say ok "$check: the good tree passes"; else say FAIL "$out"; fi
+done
+
+breach layers base/x.c '#include "net/rpc.h"\n' "base/x.c:1: base/ may not include net/"
+breach layers agent/x.h '\n#include "cli/x.h"\n' "agent/x.h:2: agent/ may not include cli/"
+breach layers storage/x.c '/* */ #include "proto/limits.h"\n' "storage/ may not include proto/"
+breach layers agent/x.c '#include "good.h"\n' "agent/x.c:1"
+breach layers agent/x.c '#include "agent/../cli/x.h"\n' "agent/x.c:1"
+breach layers new/x.c '#include "base/now.h"\n' "no line for folder new/"
+breach doors agent/x.c '#include "net/inside.h"\n' "net/inside.h is not one of the headers net/ shows"
+breach libraries agent/x.c '#include <grpc/grpc.h>\n' "agent/x.c:1"
+breach libraries net/door_x.c '#include <grpc/grpc.h>\n' "net/door_x.c:1"
+breach libraries net/rpc_x.c '#include <nng/nng.h>\n' "net/rpc_x.c:1"
+breach libraries cli/x.c '#include <microhttpd.h>\n' "cli/x.c:1"
+breach libraries agent/x.h '# include <curl/curl.h>\n' "agent/x.h:1"
+breach libraries net/x.c '#include <jansson.h>\n' "net/x.c:1"
+for call in clock_gettime time gettimeofday sleep usleep nanosleep exit abort socket; do
+	breach calls agent/x.c "/* a */ int f(void) { return $call (1); }\n" "agent/x.c:1:"
+done
+breach calls base/x.c 'int fd = socket(1, 2, 3);\n' "base/x.c:1:"
+breach calls net/x.c '/*\n*/ exit(1);\n' "net/x.c:2:"
+breach calls storage/x.c '\npthread_mutex_t lock;\n' "storage/x.c:2: pthread_mutex_t"
+breach headers agent/x.h "$spdx\n\nuint32_t f(void);\n" "agent/x.h:3"
+breach headers agent/x.h "$spdx\nstatic inline char *f(char *a) { return strcpy(a, a); }\n" "agent/x.h:2"
+breach format agent/x.c "$spdx\nint  a;\n"
+breach tables agent/x.h "struct x_ops {\n\t/* one */\n\tint a;\n\tint b;\n};\n" "agent/x.h:4"
+breach tables agent/x.h "struct x_ops {\n\tint a;\n};\n" "agent/x.h:2"
+breach licence agent/x.c "\n$spdx\n"
+breach words docs/x.md "a\nTO""DO: more\n" "docs/x.md:2"
+breach words deploy/x.sh "# FIX""ME\n" "deploy/x.sh:1"
+breach words agent/x.c "/* XX""X */\n" "agent/x.c:1"
+breach words deploy/x.yaml "path: /ho""me/me/src\n" "deploy/x.yaml:1"
+breach words x.cmake "set(a /ro""ot/lib)\n" "x.cmake:1"
+if lint_tree nothing >/dev/null; then say FAIL "an unknown check passes"; else say ok "an unknown check is refused"; fi
+rm -rf "$tree/.git"
+if lint_tree words >/dev/null; then say FAIL "no repository passes"; else say ok "no repository is refused"; fi
+
+echo "lint selftest: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
