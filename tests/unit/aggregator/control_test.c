@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control stream: who may speak, in what order, and what the door of a host may ask for. */
+#include "tests/unit/aggregator/fleet.h"
+
+static void check_refused(struct fleet *f, struct fake *a, const char *part)
+{
+	uint64_t before = f->agg.stats.bad_messages;
+
+	WAIT(f, !a->call);
+	CHECK_EQ(a->code, RPC_INVALID_ARGUMENT);
+	CHECK(strstr(a->text, part));
+	CHECK(f->agg.stats.bad_messages >= before);
+}
+
+static void test_bad_messages(void)
+{
+	struct fleet f;
+	struct fake a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 }, g = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_dial(&a, &f, "a", 1);
+	rpc_send(a.call, "\xff\xff\xff", 3);
+	check_refused(&f, &a, "");
+	fake_dial(&b, &f, "b", 1);
+	fake_progress(&b, "running", 0);
+	check_refused(&f, &b, "");
+	fake_dial(&c, &f, "../c", 1);
+	fake_hello(&c, NULL, NULL);
+	check_refused(&f, &c, "host name");
+	fake_dial(&d, &f, "d", 0);
+	fake_hello(&d, NULL, NULL);
+	check_refused(&f, &d, "instance");
+	fake_connect(&g, &f, "g");
+	fake_hello(&g, NULL, NULL);
+	check_refused(&f, &g, "second Hello");
+	CHECK_EQ(f.agg.stats.bad_messages, 5);
+	CHECK_EQ(registry_count(f.agg.registry, NULL), 1);
+	fleet_stop(&f);
+}
+
+static void test_hello(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct host *h;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	h = registry_find(f.agg.registry, "a");
+	CHECK(h && h->control);
+	CHECK_STR(h->version, "1.2.3");
+	CHECK_STR(h->label_keys[0], "job");
+	CHECK_STR(h->tracers[0].name, "cpu");
+	CHECK_EQ(a.cookie, h->probe_cookie);
+	CHECK_EQ(a.epoch, f.agg.clock_epoch);
+	CHECK_EQ(a.probe_port, f.agg.probe_port);
+	fake_hang_up(&a);
+	CHECK(registry_find(f.agg.registry, "a") == h); /* lost, but known */
+	a.welcomes = 0;
+	fake_connect(&a, &f, "a"); /* a new agent in its place */
+	CHECK(registry_find(f.agg.registry, "a") == h);
+	CHECK(h->control);
+	fleet_stop(&f);
+}
+
+static void test_duplicate_name(void)
+{
+	struct fleet f;
+	struct fake a = { 0 }, b = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_dial(&b, &f, "a", a.instance + 1);
+	fake_hello(&b, NULL, NULL);
+	WAIT(&f, !b.call);
+	CHECK_EQ(b.code, RPC_ALREADY_EXISTS);
+	CHECK(strstr(b.text, "127.0.0.1:"));
+	CHECK(a.call && registry_find(f.agg.registry, "a")->control);
+	fleet_stop(&f);
+}
+
+/* The same agent over a new connection: the old one gives way, its captures go on. */
+static void test_same_agent_again(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, again = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	fake_dial(&again, &f, "a", a.instance);
+	fake_hello(&again, NULL, NULL);
+	WAIT(&f, again.welcomes && !a.call);
+	CHECK_EQ(a.code, RPC_ABORTED);
+	snprintf(again.session, sizeof(again.session), "%s", c->session);
+	CHECK_EQ(fake_upload(&again, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&again, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_goodbye(void)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Goodbye goodbye = TUTTI__V1__GOODBYE__INIT;
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE;
+	m.goodbye = &goodbye;
+	fake_send(&a, &m);
+	WAIT(&f, !a.call);
+	CHECK_EQ(a.code, RPC_OK);
+	CHECK(!registry_find(f.agg.registry, "a"));
+	fleet_wait_over(&f, c->session);
+	CHECK_STR(c->hosts[0].reason, "lost");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_status(void)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
+	Tutti__V1__ClockModel clock = TUTTI__V1__CLOCK_MODEL__INIT;
+	struct fleet f;
+	struct fake a = { 0 };
+	struct host *h;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	clock.calibrated = true;
+	clock.offset_ns = -3 * NS_PER_S;
+	clock.bound_ns = 700;
+	status.clock = &clock;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
+	m.status = &status;
+	fake_send(&a, &m);
+	h = registry_find(f.agg.registry, "a");
+	WAIT(&f, h->clock.calibrated);
+	CHECK_EQ(h->clock.offset_ns, -3 * NS_PER_S);
+	CHECK_EQ(h->n_tracers, 1); /* as Hello said */
+	fleet_stop(&f);
+}
+
+static void test_ask(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, b = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	fake_ask(&a, "start", "", "");
+	WAIT(&f, a.answers == 1);
+	CHECK(a.answer_ok);
+	c = capture_find(f.agg.captures, a.answer_session);
+	CHECK(c && c->open_ended);
+	CHECK_EQ(c->n_hosts, 1); /* the asking host alone */
+	CHECK_STR(c->origin, "door a");
+	fake_ask(&b, "stop", c->session, "");
+	WAIT(&f, b.answers == 1);
+	CHECK(!b.answer_ok);
+	fake_ask(&a, "stop", c->session, "");
+	WAIT(&f, a.answers == 2);
+	CHECK(a.answer_ok);
+	CHECK(c->duration_ns < 3600 * NS_PER_S);
+	fake_ask(&a, "start", "", "all");
+	WAIT(&f, a.answers == 3);
+	CHECK_EQ(capture_find(f.agg.captures, a.answer_session)->n_hosts, 2);
+	fake_ask(&a, "start", "", "nobody");
+	WAIT(&f, a.answers == 4);
+	CHECK(!a.answer_ok);
+	CHECK(strstr(a.answer_detail, "nobody"));
+	fake_ask(&a, "stop", "2026_01_01_00_00_00_aaaaaa", "");
+	WAIT(&f, a.answers == 5);
+	CHECK(!a.answer_ok);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_bad_messages();
+	test_hello();
+	test_duplicate_name();
+	test_same_agent_again();
+	test_goodbye();
+	test_status();
+	test_ask();
+	return 0;
+}
