@@ -221,33 +221,38 @@ static int write_plane(struct merging *m, const struct merge_plane *p,
 	return rc;
 }
 
-/* Planes as planned; hostnames and texts are dropped, they have been gathered; unknown fields stay. */
+/* The k-th plane of an input as planned. */
+static int write_or_drop(struct merging *m, size_t i, size_t k, const struct wire_field *f,
+			 struct wire *w, struct splicer *sp, struct err *e)
+{
+	const struct plan *plan = &m->plans[i];
+	const struct merge_plane *p;
+
+	if (k >= plan->n_planes || plan->planes[k].field.at != f->at)
+		return err_set(e, ERR_INVALID, "at byte %" PRIu64 ": the input changed", f->at);
+	p = &m->planes[m->first_plane[i] + k];
+	if (p->dropped)
+		return splicer_cut(sp, f->at, f->end, e);
+	return write_plane(m, p, &plan->planes[k], w, sp, e);
+}
+
+/* Planes and unknown fields; hostnames and texts are cut out, they have been gathered. */
 static int write_fields(struct merging *m, size_t i, struct wire *w, struct splicer *sp,
 			struct err *e)
 {
-	const struct merge_plane *p = m->planes + m->first_plane[i];
-	const struct plan_plane *plane = m->plans[i].planes;
 	struct wire_field root = wire_root(w->src), f;
 	struct wire_walk walk = wire_walk(w, &root, schema_xspace);
-	size_t left = m->plans[i].n_planes;
+	size_t k = 0;
 	int rc;
 
 	while ((rc = wire_next(&walk, &f, e)) > 0) {
-		bool ours = f.number == XSPACE_PLANES;
-
-		if (ours && (!left-- || plane->field.at != f.at))
-			rc = err_set(e, ERR_INVALID, "at byte %" PRIu64 ": the input changed",
-				     f.at);
-		else if (f.number > XSPACE_HOSTNAMES)
-			rc = 0;
-		else if (!ours || p->dropped)
+		rc = 0;
+		if (f.number == XSPACE_PLANES)
+			rc = write_or_drop(m, i, k++, &f, w, sp, e);
+		else if (f.number <= XSPACE_HOSTNAMES)
 			rc = splicer_cut(sp, f.at, f.end, e);
-		else
-			rc = write_plane(m, p, plane, w, sp, e);
 		if (rc)
 			return rc;
-		p += ours;
-		plane += ours;
 	}
 	return rc ? rc : splicer_copy(sp, root.end, e);
 }

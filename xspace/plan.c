@@ -280,7 +280,7 @@ int plan_write_plane(const struct plan *p, const struct plan_plane *plane,
 		     const struct splice *splices, size_t n, struct wire *w, struct splicer *sp,
 		     struct xs_counts *counts, struct err *e)
 {
-	const struct plan_line *l = p->lines + plane->first_line;
+	const struct plan_line *l = plane->n_lines ? &p->lines[plane->first_line] : NULL;
 	uint64_t len = plane->len;
 	struct splice head;
 	size_t k = 0;
@@ -291,11 +291,11 @@ int plan_write_plane(const struct plan *p, const struct plan_plane *plane,
 	count(counts, &plane->counts);
 	head = splice_head(&plane->field, len);
 	rc = splicer_put(sp, &head, e);
-	for (size_t i = 0; !rc && i < plane->n_lines; i++, l++) {
-		for (; !rc && k < n && splices[k].at <= l->at; k++)
+	for (size_t i = 0; !rc && i < plane->n_lines; i++) {
+		for (; !rc && k < n && splices[k].at <= l[i].at; k++)
 			rc = splicer_put(sp, &splices[k], e);
 		if (!rc)
-			rc = write_line(p, l, w, sp, e);
+			rc = write_line(p, &l[i], w, sp, e);
 	}
 	for (; !rc && k < n; k++)
 		rc = splicer_put(sp, &splices[k], e);

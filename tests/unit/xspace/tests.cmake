@@ -2,3 +2,4 @@
 foreach(name wire_test build_test read_test rebase_test merge_test summary_test)
 	unit_test(xspace/${name} USES xspace proto SRC ${CMAKE_CURRENT_LIST_DIR}/samples.c)
 endforeach()
+fuzz_test(xspace USES xspace)
