@@ -17,16 +17,19 @@ struct buf {
 	size_t cap;
 };
 
-#define BUF_INIT { NULL, 0, 0 }
+#define BUF_INIT \
+	{ \
+		NULL, 0, 0 \
+	}
 
-void buf_release(struct buf *b);		/* frees; the struct is empty afterwards */
-void buf_reset(struct buf *b);			/* len = 0, memory kept */
-void buf_reserve(struct buf *b, size_t extra);	/* room for `extra` more bytes */
+void buf_release(struct buf *b); /* frees; the struct is empty afterwards */
+void buf_reset(struct buf *b); /* len = 0, memory kept */
+void buf_reserve(struct buf *b, size_t extra); /* room for `extra` more bytes */
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_add_str(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_add_u8(struct buf *b, uint8_t v);
-void buf_add_varint(struct buf *b, uint64_t v);	/* protobuf base-128, 1 to 10 bytes */
+void buf_add_varint(struct buf *b, uint64_t v); /* protobuf base-128, 1 to 10 bytes */
 
 /* The text so far; "" for an empty buffer. Borrowed until the next change. */
 const char *buf_str(const struct buf *b);

@@ -20,12 +20,17 @@ struct unit {
 };
 
 static const struct unit time_units[] = {
-	{ "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 }, { 0 }
+	{ "ns", 1 },   { "us", 1e3 },	{ "ms", 1e6 }, { "s", 1e9 },
+	{ "m", 60e9 }, { "h", 3600e9 }, { 0 },
 };
 static const struct unit size_units[] = {
-	{ "", 1 },	      { "B", 1 },	    { "K", 1024.0 },
-	{ "M", 1048576.0 }, { "G", 1073741824.0 }, { "T", 1099511627776.0 },
-	{ 0 }
+	{ "", 1 },
+	{ "B", 1 },
+	{ "K", 1024.0 },
+	{ "M", 1048576.0 },
+	{ "G", 1073741824.0 },
+	{ "T", 1099511627776.0 },
+	{ 0 },
 };
 
 static int parse_unit(const char *text, const struct unit *units, const char *example, double *out,
@@ -42,7 +47,8 @@ static int parse_unit(const char *text, const struct unit *units, const char *ex
 			}
 		}
 	}
-	return err_set(e, ERR_INVALID, "'%s': expected a number with a unit, like %s", text, example);
+	return err_set(e, ERR_INVALID, "'%s': expected a number with a unit, like %s", text,
+		       example);
 }
 
 int conf_parse_time(const char *text, int64_t *out_ns, struct err *e)
@@ -209,7 +215,7 @@ static size_t count_fields(const struct conf_table *t)
 struct source {
 	void *conf;
 	const struct conf_table *table;
-	bool *seen;		/* per field: this source has set it */
+	bool *seen; /* per field: this source has set it */
 };
 
 static struct source source_begin(void *conf, const struct conf_table *t)
@@ -427,8 +433,9 @@ void conf_release(void *conf, const struct conf_table *table)
 static const char *kind_hint(enum conf_kind kind)
 {
 	static const char *const hints[] = {
-		[CONF_STR] = " TEXT",  [CONF_BOOL] = "",    [CONF_INT] = " N",	  [CONF_TIME] = " TIME",
-		[CONF_SIZE] = " SIZE", [CONF_REAL] = " X",  [CONF_LIST] = " TEXT",
+		[CONF_STR] = " TEXT",  [CONF_BOOL] = "",      [CONF_INT] = " N",
+		[CONF_TIME] = " TIME", [CONF_SIZE] = " SIZE", [CONF_REAL] = " X",
+		[CONF_LIST] = " TEXT",
 	};
 
 	return hints[kind];

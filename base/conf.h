@@ -36,21 +36,25 @@ struct conf_field {
 	const char *member;
 	enum conf_kind kind;
 	size_t offset;
-	const char *value;	/* the default, written as the user would; NULL = NULL, 0, false, empty */
-	const char *help;	/* one line, no full stop */
+	const char
+		*value; /* the default, written as the user would; NULL = NULL, 0, false, empty */
+	const char *help; /* one line, no full stop */
 };
 
 #define CONF_KIND_OF(T, m) \
 	_Generic(((T *)0)->m, char * : CONF_STR, bool : CONF_BOOL, int : CONF_INT, \
 		 int64_t : CONF_TIME, uint64_t : CONF_SIZE, double : CONF_REAL, \
 		 struct conf_list : CONF_LIST)
-#define CONF(T, m, def, text) { #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text }
+#define CONF(T, m, def, text) \
+	{ \
+#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text \
+	}
 
 struct conf_table {
-	const char *prog;		/* "tutti-agent", "tutti capture" */
-	const char *args;		/* usage of what stands after the flags, or NULL for none */
-	const char *summary;		/* what it does, for --help */
-	const struct conf_field *fields;	/* ends with an all-zero row */
+	const char *prog; /* "tutti-agent", "tutti capture" */
+	const char *args; /* usage of what stands after the flags, or NULL for none */
+	const char *summary; /* what it does, for --help */
+	const struct conf_field *fields; /* ends with an all-zero row */
 };
 
 enum conf_want { CONF_RUN, CONF_HELP, CONF_PRINT };

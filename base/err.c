@@ -87,12 +87,18 @@ int err_prefix(struct err *e, const char *fmt, ...)
 const char *err_name(int code)
 {
 	static const char *const names[] = {
-		[-ERR_NOT_FOUND] = "not-found", [-ERR_EXISTS] = "exists",
-		[-ERR_INVALID] = "invalid",     [-ERR_LIMIT] = "limit",
-		[-ERR_IO] = "io",		[-ERR_PEER] = "peer",
-		[-ERR_TIMEOUT] = "timeout",     [-ERR_CLOSED] = "closed",
-		[-ERR_UNSUPPORTED] = "unsupported", [-ERR_BUSY] = "busy",
-		[-ERR_DENIED] = "denied",       [-ERR_CANCELLED] = "cancelled",
+		[-ERR_NOT_FOUND] = "not-found",
+		[-ERR_EXISTS] = "exists",
+		[-ERR_INVALID] = "invalid",
+		[-ERR_LIMIT] = "limit",
+		[-ERR_IO] = "io",
+		[-ERR_PEER] = "peer",
+		[-ERR_TIMEOUT] = "timeout",
+		[-ERR_CLOSED] = "closed",
+		[-ERR_UNSUPPORTED] = "unsupported",
+		[-ERR_BUSY] = "busy",
+		[-ERR_DENIED] = "denied",
+		[-ERR_CANCELLED] = "cancelled",
 	};
 
 	if (code < 0 && (size_t)-code < sizeof(names) / sizeof(names[0]))

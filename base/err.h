@@ -12,27 +12,27 @@
 
 #include <stdarg.h>
 
-#define MUST_CHECK __attribute__((warn_unused_result))
+#define MUST_CHECK	       __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
 enum err_code {
-	ERR_NOT_FOUND = -1,	/* the named thing is not there */
-	ERR_EXISTS = -2,	/* create-only, and it is there already */
-	ERR_INVALID = -3,	/* the input is wrong: malformed, out of range, unknown */
-	ERR_LIMIT = -4,		/* well-formed, but more than we accept */
-	ERR_IO = -5,		/* the operating system refused or failed */
-	ERR_PEER = -6,		/* the other side broke the protocol or reported failure */
-	ERR_TIMEOUT = -7,	/* no answer in time */
-	ERR_CLOSED = -8,	/* the other side or the object is gone */
-	ERR_UNSUPPORTED = -9,	/* this build, kernel or peer cannot do it */
-	ERR_BUSY = -10,		/* somebody else has it; try later */
-	ERR_DENIED = -11,	/* permission is missing */
-	ERR_CANCELLED = -12,	/* stopped on request */
+	ERR_NOT_FOUND = -1, /* the named thing is not there */
+	ERR_EXISTS = -2, /* create-only, and it is there already */
+	ERR_INVALID = -3, /* the input is wrong: malformed, out of range, unknown */
+	ERR_LIMIT = -4, /* well-formed, but more than we accept */
+	ERR_IO = -5, /* the operating system refused or failed */
+	ERR_PEER = -6, /* the other side broke the protocol or reported failure */
+	ERR_TIMEOUT = -7, /* no answer in time */
+	ERR_CLOSED = -8, /* the other side or the object is gone */
+	ERR_UNSUPPORTED = -9, /* this build, kernel or peer cannot do it */
+	ERR_BUSY = -10, /* somebody else has it; try later */
+	ERR_DENIED = -11, /* permission is missing */
+	ERR_CANCELLED = -12, /* stopped on request */
 };
 
 struct err {
-	int code;		/* an enum err_code, or 0 */
-	char msg[256];		/* one line, no newline; cut, never overrun */
+	int code; /* an enum err_code, or 0 */
+	char msg[256]; /* one line, no newline; cut, never overrun */
 };
 
 /* Sets code and sentence. Returns `code`, so that `return err_set(...)` reads well. */

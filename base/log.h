@@ -23,8 +23,8 @@ MUST_CHECK int log_level_parse(const char *text, enum log_level *out, struct err
 void log_line(enum log_level level, const char *id, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #define log_error(id, ...) log_line(LOG_ERROR, id, __VA_ARGS__)
-#define log_warn(id, ...) log_line(LOG_WARN, id, __VA_ARGS__)
-#define log_info(id, ...) log_line(LOG_INFO, id, __VA_ARGS__)
+#define log_warn(id, ...)  log_line(LOG_WARN, id, __VA_ARGS__)
+#define log_info(id, ...)  log_line(LOG_INFO, id, __VA_ARGS__)
 #define log_debug(id, ...) log_line(LOG_DEBUG, id, __VA_ARGS__)
 
 #endif

@@ -39,21 +39,21 @@ struct loop_watch {
 
 struct loop {
 	int epoll_fd;
-	int event_fd;			/* something was posted */
-	int timer_fd;			/* the earliest timer */
-	int signal_fd;			/* -1 until asked for */
+	int event_fd; /* something was posted */
+	int timer_fd; /* the earliest timer */
+	int signal_fd; /* -1 until asked for */
 	int64_t now_ns;
 	atomic_bool stopping;
 	struct loop_watch wake, tick, signal;
 	loop_fn on_stop;
 	void *on_stop_arg;
-	struct loop_watch *dead;	/* unwatched in this turn, freed at its end */
-	int depth;			/* turns within turns: a callback may turn the loop to wait */
+	struct loop_watch *dead; /* unwatched in this turn, freed at its end */
+	int depth; /* turns within turns: a callback may turn the loop to wait */
 
 	struct loop_timer **heap;
 	size_t n_timers, heap_cap;
 
-	pthread_mutex_t lock;		/* guards the four below */
+	pthread_mutex_t lock; /* guards the four below */
 	struct queue posted, work;
 	size_t n_posted;
 	bool closing;
@@ -340,7 +340,7 @@ void loop_unwatch(struct loop_watch *w)
 	if (!w)
 		return;
 	epoll_ctl(w->loop->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
-	w->fn = NULL;	/* an event of this turn may still name it */
+	w->fn = NULL; /* an event of this turn may still name it */
 	w->next_dead = w->loop->dead;
 	w->loop->dead = w;
 }

@@ -19,7 +19,7 @@ struct loop;
 struct loop_watch;
 
 typedef void (*loop_fn)(void *arg);
-typedef void (*loop_fd_fn)(void *arg, uint32_t events);		/* EPOLLIN | EPOLLOUT | EPOLLERR */
+typedef void (*loop_fd_fn)(void *arg, uint32_t events); /* EPOLLIN | EPOLLOUT | EPOLLERR */
 
 /* `workers` threads serve loop_work(); 1 to 64. Yours: loop_free(). */
 MUST_CHECK int loop_new(struct loop **out, int workers, struct err *e);
@@ -30,7 +30,7 @@ void loop_free(struct loop *l);
 
 /* Runs until loop_stop(). */
 void loop_run(struct loop *l);
-void loop_stop(struct loop *l);		/* any thread */
+void loop_stop(struct loop *l); /* any thread */
 
 /* Runs whatever is ready, waiting at most `wait_ms` for something; for tests and shutdown. Also from
  * inside a callback, to wait for another: posts are delivered in order across both. */
@@ -49,7 +49,7 @@ void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg);
 MUST_CHECK int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
 			  struct loop_watch **out, struct err *e);
 void loop_rewatch(struct loop_watch *w, uint32_t events);
-void loop_unwatch(struct loop_watch *w);	/* before close(fd); NULL is fine; also from inside fn */
+void loop_unwatch(struct loop_watch *w); /* before close(fd); NULL is fine; also from inside fn */
 
 /* SIGINT and SIGTERM call fn(arg) on the loop's thread instead of ending the process. Before any
  * library starts a thread: it must inherit that these signals are not for it. */
@@ -63,7 +63,7 @@ struct loop_timer {
 	int64_t at_mono_ns;
 	loop_fn fn;
 	void *arg;
-	size_t slot;		/* 1 + place in the heap; 0 = idle */
+	size_t slot; /* 1 + place in the heap; 0 = idle */
 };
 
 void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loop_fn fn, void *arg);

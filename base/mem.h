@@ -13,14 +13,14 @@
 #include "base/err.h"
 
 void *xmalloc(size_t size);
-void *xcalloc(size_t count, size_t size);	/* zeroed; aborts on overflow of the product */
+void *xcalloc(size_t count, size_t size); /* zeroed; aborts on overflow of the product */
 void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t max);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /* The enclosing struct of an embedded member. */
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#define ARRAY_SIZE(a)			(sizeof(a) / sizeof((a)[0]))
 
 #endif

@@ -14,7 +14,7 @@
 
 #define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
+#define NS_PER_S  INT64_C(1000000000)
 
 int64_t now_raw_ns(void);
 int64_t now_mono_ns(void);

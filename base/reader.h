@@ -12,8 +12,8 @@
 #include <string.h>
 
 struct reader {
-	const uint8_t *p;	/* next byte */
-	const uint8_t *end;	/* one past the last */
+	const uint8_t *p; /* next byte */
+	const uint8_t *end; /* one past the last */
 };
 
 static inline struct reader reader_of(const void *data, size_t len)

@@ -4,30 +4,30 @@
 #define PROTO_LIMITS_H
 
 /* Messages. */
-#define LIMIT_CONTROL_BYTES (1 << 20)	   /* one control message, either way */
-#define LIMIT_CHUNK_BYTES (1 << 20)	   /* data of one upload chunk */
+#define LIMIT_CONTROL_BYTES	   (1 << 20) /* one control message, either way */
+#define LIMIT_CHUNK_BYTES	   (1 << 20) /* data of one upload chunk */
 #define LIMIT_UPLOAD_MESSAGE_BYTES (LIMIT_CHUNK_BYTES + 4096)
-#define LIMIT_REQUEST_BYTES (4 << 20)	   /* a request to a public service, as stock servers have it */
-#define LIMIT_RESPONSE_BYTES 2147483647L   /* one unary response: what protobuf and gRPC peers take */
-#define LIMIT_DOOR_BYTES (64 << 10)	   /* one message through the local door */
-#define LIMIT_MARK_BYTES 1024		   /* the text of a mark */
-#define LIMIT_HTTP_BODY_BYTES (1 << 20)	   /* body of a POST */
-#define LIMIT_HTTP_QUERY_BYTES 8192	   /* query string */
-#define LIMIT_HTTP_QUERY_KEYS 64
+#define LIMIT_REQUEST_BYTES	   (4 << 20) /* a request to a public service, as stock servers have it */
+#define LIMIT_RESPONSE_BYTES	   2147483647L /* one unary response: what protobuf and gRPC peers take */
+#define LIMIT_DOOR_BYTES	   (64 << 10) /* one message through the local door */
+#define LIMIT_MARK_BYTES	   1024 /* the text of a mark */
+#define LIMIT_HTTP_BODY_BYTES	   (1 << 20) /* body of a POST */
+#define LIMIT_HTTP_QUERY_BYTES	   8192 /* query string */
+#define LIMIT_HTTP_QUERY_KEYS	   64
 
 /* Names. */
-#define LIMIT_HOST_NAME 128		   /* characters of a host name */
-#define LIMIT_RUN_NAME 128
+#define LIMIT_HOST_NAME	   128 /* characters of a host name */
+#define LIMIT_RUN_NAME	   128
 #define LIMIT_SESSION_NAME 64
-#define LIMIT_LABELS 64			   /* labels of one host */
-#define LIMIT_LABEL_BYTES 256
+#define LIMIT_LABELS	   64 /* labels of one host */
+#define LIMIT_LABEL_BYTES  256
 
 /* Numbers. */
-#define LIMIT_HOSTS 20000		   /* hosts one aggregator keeps */
-#define LIMIT_CAPTURES 64		   /* captures under way at once */
-#define LIMIT_MARKS 65536		   /* marks an agent keeps */
-#define LIMIT_DURATION_NS (3600 * 1000000000LL) /* one capture */
+#define LIMIT_HOSTS		20000 /* hosts one aggregator keeps */
+#define LIMIT_CAPTURES		64 /* captures under way at once */
+#define LIMIT_MARKS		65536 /* marks an agent keeps */
+#define LIMIT_DURATION_NS	(3600 * 1000000000LL) /* one capture */
 #define LIMIT_XSPACE_FILE_BYTES 2000000000LL /* one <host>.xplane.pb: readers refuse 2 GiB */
-#define LIMIT_XSPACE_DEPTH 8		   /* nested messages in an XSpace */
+#define LIMIT_XSPACE_DEPTH	8 /* nested messages in an XSpace */
 
 #endif

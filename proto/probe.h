@@ -16,18 +16,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROBE_BYTES 128
-#define PROBE_MAGIC 0x54544d31u
+#define PROBE_BYTES   128
+#define PROBE_MAGIC   0x54544d31u
 #define PROBE_VERSION 1
 
 enum probe_type { PROBE_REQUEST = 1, PROBE_REPLY = 2 };
 
 struct probe {
 	enum probe_type type;
-	uint8_t train;		/* probes in this burst */
-	uint8_t index;		/* 0 .. train-1 */
-	uint64_t cookie;	/* from Welcome */
-	uint64_t epoch;		/* clock_epoch of the aggregator; 0 in a request */
+	uint8_t train; /* probes in this burst */
+	uint8_t index; /* 0 .. train-1 */
+	uint64_t cookie; /* from Welcome */
+	uint64_t epoch; /* clock_epoch of the aggregator; 0 in a request */
 	uint32_t seq;
 	int64_t t1_ns, t2_ns, t3_ns;
 };
