@@ -113,6 +113,7 @@ static void make_assembly(struct capture *c)
 {
 	const struct agent *agent = c->captures->agent;
 	uint64_t left = spool_left(agent->spool);
+	size_t n_parts = collect_parts(c);
 
 	c->assembly = (struct assembly){
 		.host = agent->conf.host,
@@ -123,12 +124,12 @@ static void make_assembly(struct capture *c)
 		.t1_ns = c->t1_ns,
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
-		.n_parts = collect_parts(c),
+		.n_parts = n_parts,
 		.parts = c->parts,
 		.warnings = (const char *const *)c->warnings,
 		.limit_bytes = left < LIMIT_XSPACE_FILE_BYTES ? left : LIMIT_XSPACE_FILE_BYTES,
 	};
-	c->assembly.left_out = xcalloc(c->assembly.n_parts + 1, sizeof(*c->assembly.left_out));
+	c->assembly.left_out = xcalloc(n_parts + 1, sizeof(*c->assembly.left_out));
 }
 
 void capture_release_assembly(struct capture *c)
@@ -169,12 +170,16 @@ static void blame_left_out(struct capture *c)
 	}
 }
 
-/* Why there is no file, in a word: the spool's limit is ours to raise, the other is the readers'. */
-static const char *failure_reason(const struct capture *c)
+/* Why there is no file, in a word: the spool's limit is the operator's to raise, the other is what
+ * readers accept. */
+static const char *failure_reason(struct capture *c)
 {
 	if (c->error.code != ERR_LIMIT)
 		return "assemble";
-	return c->assembly.limit_bytes < LIMIT_XSPACE_FILE_BYTES ? "refused" : "too-large";
+	if (c->assembly.limit_bytes == LIMIT_XSPACE_FILE_BYTES)
+		return "too-large";
+	err_prefix(&c->error, "the spool is full (--spool-limit)");
+	return "refused";
 }
 
 static void on_assembled(void *arg)

@@ -76,7 +76,10 @@ static void go_down(struct control *c, const char *why)
 {
 	struct loop *l = c->agent->loop;
 
-	note_down(c, why);
+	if (c->stopping)
+		log_info("AGT-LINK", "state=closed aggregator=%s", c->agent->conf.aggregator);
+	else
+		note_down(c, why);
 	if (c->state == LINK_UP && now_mono_ns() - c->up_at_ns >= STEADY_NS)
 		c->backoff_ns = BACKOFF_FIRST_NS;
 	c->state = LINK_DOWN;

@@ -409,8 +409,10 @@ void orders_release(struct orders *o, const char *session)
 void orders_drop_all(struct orders *o)
 {
 	while (o->head) {
-		log_warn("AGT-CAPTURE", "session=%s state=dropped reason=\"the link is gone\"",
-			 o->head->session);
+		if (!o->head->over)
+			log_warn("AGT-CAPTURE",
+				 "session=%s state=dropped reason=\"the link is gone\"",
+				 o->head->session);
 		order_free(o->head);
 	}
 }

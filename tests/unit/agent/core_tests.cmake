@@ -1,1 +1,8 @@
 unit_test(agent/clock_estimator_test USES agent_core)
+
+# An agent without a network and tracers that do as they are told.
+set(core_fixture ${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)
+unit_test(agent/capture_test USES agent_core SRC ${core_fixture})
+unit_test(agent/clock_test USES agent_core)
+unit_test(agent/control_test USES agent_core PKG jansson zlib
+	SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/fake_aggregator.c)

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/agent/core_fixture.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include "agent/clock.h"
+#include "agent/marks.h"
+#include "agent/spool.h"
+#include "agent/tracer_set.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+#include "xspace/xspace.h"
+
+struct fake_counts fake_counts;
+
+/* ---- what all fakes do alike ---- */
+
+static int fake_open(const struct tracer_ops *ops, struct tracer **out,
+		     const struct tracer_env *env)
+{
+	CHECK(env->loop && env->conf);
+	*out = xcalloc(1, sizeof(**out));
+	(*out)->ops = ops;
+	return 0;
+}
+
+static void fake_state(const struct tracer *t, struct tracer_state *out)
+{
+	(void)t;
+	*out = (struct tracer_state){ .health = TRACER_OK };
+}
+
+static int fake_arm(struct tracer *t, struct tracer_run *run, struct err *e)
+{
+	(void)t;
+	(void)e;
+	CHECK(run->t0_raw_ns <= run->t1_raw_ns && *run->dir == '/');
+	fake_counts.armed++;
+	return 0;
+}
+
+static void fake_stop(struct tracer *t, struct tracer_run *run)
+{
+	(void)t;
+	CHECK(run->t1_raw_ns >= run->t0_raw_ns);
+	fake_counts.stopped++;
+}
+
+static void fake_cancel(struct tracer *t, struct tracer_run *run)
+{
+	(void)t;
+	free(run->arg);
+	run->arg = NULL;
+	fake_counts.cancelled++;
+}
+
+static void fake_free(struct tracer *t)
+{
+	free(t);
+}
+
+#define FAKE(fake, word, arm_fn, gather_fn, cancel_fn) \
+	static int fake##_open(struct tracer **out, const struct tracer_env *env, struct err *e) \
+	{ \
+		(void)e; \
+		return fake_open(&fake##_ops, out, env); \
+	} \
+	const struct tracer_ops fake##_ops = { \
+		.name = word, \
+		.open = fake##_open, \
+		.state = fake_state, \
+		.arm = arm_fn, \
+		.stop = fake_stop, \
+		.gather = gather_fn, \
+		.cancel = cancel_fn, \
+		.free = fake_free, \
+	}
+
+/* ---- now ---- */
+
+static void now_gather(struct tracer *t, struct tracer_run *run)
+{
+	struct tracer_part *part = tracer_run_add_part(run);
+	struct xs_builder *b = xs_builder_new();
+
+	(void)t;
+	fake_counts.gathered++;
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 7, "fake", run->t0_raw_ns);
+	xs_event(b, "first", 0, 1000);
+	xs_event(b, "second", 5000000, 1000);
+	xs_finish(b, &part->bytes);
+	xs_builder_free(b);
+	part->base = PART_RAW;
+	run->lost = 3;
+	run->done(run);
+}
+FAKE(fake_now, "now", fake_arm, now_gather, fake_cancel);
+
+/* ---- later ---- */
+
+/* On its way through the loop; without a run when that was cancelled. */
+struct letter {
+	struct tracer_run *run;
+};
+
+static void later_done(void *arg)
+{
+	struct letter *letter = arg;
+
+	if (letter->run) {
+		letter->run->arg = NULL;
+		letter->run->done(letter->run);
+	}
+	free(letter);
+}
+
+static void later_cancel(struct tracer *t, struct tracer_run *run)
+{
+	struct letter *letter = run->arg;
+
+	if (letter)
+		letter->run = NULL;
+	run->arg = NULL;
+	fake_cancel(t, run);
+}
+
+/* Needs the loop: taken from its environment, as real ones do. */
+static struct loop *later_loop;
+
+static void later_gather(struct tracer *t, struct tracer_run *run)
+{
+	struct tracer_part *part = tracer_run_add_part(run);
+	struct xs_builder *b = xs_builder_new();
+	struct letter *letter = xmalloc(sizeof(*letter));
+	struct buf bytes = BUF_INIT;
+	FILE *f;
+
+	(void)t;
+	fake_counts.gathered++;
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 8, "process", 0);
+	xs_event(b, "inside", 1000000, 1000);
+	xs_event(b, "outside", INT64_C(3600000000000000), 1000);
+	xs_finish(b, &bytes);
+	xs_builder_free(b);
+	part->path = xasprintf("%s/later.part", run->dir);
+	f = fopen(part->path, "wbe");
+	CHECK(f && fwrite(bytes.data, 1, bytes.len, f) == bytes.len && !fclose(f));
+	buf_release(&bytes);
+	part->base = PART_REAL;
+	part->start_real_ns = run->t0_real_ns;
+	part->pid = 4711;
+	snprintf(part->label, sizeof(part->label), "jax 4711");
+	letter->run = run;
+	run->arg = letter;
+	loop_post(later_loop, later_done, letter);
+}
+FAKE(fake_later, "later", fake_arm, later_gather, later_cancel);
+
+/* ---- silent, broken, off, bad ---- */
+
+static void silent_gather(struct tracer *t, struct tracer_run *run)
+{
+	(void)t;
+	run->arg = xmalloc(1); /* a leak unless cancel() comes */
+	fake_counts.gathered++;
+}
+FAKE(fake_silent, "silent", fake_arm, silent_gather, fake_cancel);
+
+static int broken_arm(struct tracer *t, struct tracer_run *run, struct err *e)
+{
+	(void)t;
+	(void)run;
+	return err_set(e, ERR_DENIED, "needs CAP_PERFMON");
+}
+FAKE(fake_broken, "broken", broken_arm, silent_gather, fake_cancel);
+
+static void off_gather(struct tracer *t, struct tracer_run *run)
+{
+	(void)t;
+	tracer_run_fail(run, RUN_OFF, "unsupported", "not on this machine");
+	run->done(run);
+}
+FAKE(fake_off, "off", fake_arm, off_gather, fake_cancel);
+
+static void bad_gather(struct tracer *t, struct tracer_run *run)
+{
+	struct tracer_part *part = tracer_run_add_part(run);
+
+	(void)t;
+	buf_add_str(&part->bytes, "\x0a\xff\xff\xff\x7fthis is no XSpace");
+	part->base = PART_REAL;
+	part->start_real_ns = run->t0_real_ns;
+	part->pid = 4711;
+	snprintf(part->label, sizeof(part->label), "torch 4711");
+	run->done(run);
+}
+FAKE(fake_bad, "bad", fake_arm, bad_gather, fake_cancel);
+
+/* ---- big ---- */
+
+static void big_gather(struct tracer *t, struct tracer_run *run)
+{
+	struct tracer_part *part = tracer_run_add_part(run);
+	struct xs_builder *b = xs_builder_new();
+	const size_t len = 1000000;
+	uint8_t *blob = xmalloc(len);
+
+	(void)t;
+	memset(blob, 'x', len);
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 7, "fake", run->t0_raw_ns);
+	for (int i = 0; i < 9; i++) {
+		xs_event(b, "blob", i * 1000, 1);
+		xs_stat_bytes(b, "bytes", blob, len);
+	}
+	xs_finish(b, &part->bytes);
+	xs_builder_free(b);
+	free(blob);
+	part->base = PART_RAW;
+	run->done(run);
+}
+FAKE(fake_big, "big", fake_arm, big_gather, fake_cancel);
+
+/* ---- the agent ---- */
+
+void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t limit_bytes)
+{
+	struct clock_conf clock_conf = { 0 };
+	struct tracer_env env = { 0 };
+	char dir[] = "/tmp/tutti_core_XXXXXX";
+	struct err e;
+
+	memset(f, 0, sizeof(*f));
+	fake_counts = (struct fake_counts){ 0 };
+	CHECK(mkdtemp(dir));
+	f->dir = xstrdup(dir);
+	f->agent.conf.host = xstrdup("host-a");
+	f->agent.conf.spool = xasprintf("%s/deep/spool", dir);
+	CHECK_OK(loop_new(&f->agent.loop, 2, &e), e);
+	later_loop = f->agent.loop;
+	CHECK_OK(spool_open(&f->agent.spool, f->agent.conf.spool, limit_bytes, &e), e);
+	clock_conf.loop = f->agent.loop;
+	CHECK_OK(clock_new(&f->agent.clock, &clock_conf, &e), e);
+	f->agent.marks = marks_new();
+	env.loop = f->agent.loop;
+	env.conf = &f->agent.conf;
+	env.marks = f->agent.marks;
+	CHECK_OK(tracer_set_open(&f->agent.tracers, ops, &env, &e), e);
+	f->agent.captures = captures_new(&f->agent);
+}
+
+static void remove_tree(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		char *child;
+
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		child = xasprintf("%s/%s", path, entry->d_name);
+		if (unlink(child))
+			remove_tree(child);
+		free(child);
+	}
+	if (dir)
+		closedir(dir);
+	rmdir(path);
+}
+
+void fixture_down(struct fixture *f)
+{
+	captures_free(f->agent.captures);
+	tracer_set_close(f->agent.tracers);
+	marks_free(f->agent.marks);
+	clock_free(f->agent.clock);
+	spool_free(f->agent.spool);
+	loop_free(f->agent.loop);
+	conf_release(&f->agent.conf, &agent_conf_table);
+	remove_tree(f->dir);
+	free(f->dir);
+}
+
+void fixture_until(struct fixture *f, bool (*done)(void *arg), void *arg)
+{
+	int64_t limit_ns = now_mono_ns() + 30 * NS_PER_S;
+
+	while (!done(arg)) {
+		CHECK(now_mono_ns() < limit_ns);
+		loop_turn(f->agent.loop, 50);
+	}
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An agent without a network, with tracers that do as they are told. */
+#ifndef TESTS_CORE_FIXTURE_H
+#define TESTS_CORE_FIXTURE_H
+
+#include "agent/agent.h"
+#include "agent/capture.h"
+#include "base/loop.h"
+
+struct fixture {
+	struct agent agent;
+	char *dir; /* temporary; removed by fixture_down() */
+};
+
+/* Loop, spool (limit_bytes), clock, captures, and these tracers; NULL-terminated. */
+void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t limit_bytes);
+void fixture_down(struct fixture *f); /* captures may be NULL: freed before */
+
+/* Turns the loop until done(arg); ends the test after a long while. */
+void fixture_until(struct fixture *f, bool (*done)(void *arg), void *arg);
+
+/* Tracers for a test's list. */
+extern const struct tracer_ops fake_now_ops; /* "now": gives two events at T0, at once */
+extern const struct tracer_ops fake_later_ops; /* "later": a file in real time, after a turn */
+extern const struct tracer_ops fake_silent_ops; /* "silent": never done */
+extern const struct tracer_ops fake_broken_ops; /* "broken": arm() fails for want of a right */
+extern const struct tracer_ops fake_off_ops; /* "off": RUN_OFF */
+extern const struct tracer_ops fake_bad_ops; /* "bad": bytes that are no XSpace, of process 4711 */
+
+extern const struct tracer_ops fake_big_ops; /* "big": 9 MB */
+
+struct fake_counts {
+	int armed, stopped, gathered, cancelled;
+};
+extern struct fake_counts fake_counts; /* of all fakes together */
+
+#endif

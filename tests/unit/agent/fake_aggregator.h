@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The aggregator's side of control, ingest and time, in the test's own loop: remembers what came. */
+#ifndef TESTS_FAKE_AGGREGATOR_H
+#define TESTS_FAKE_AGGREGATOR_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "net/rpc.h"
+#include "proto/tutti/v1/control.pb-c.h"
+
+struct fake_aggregator {
+	struct rpc_server *server;
+	struct udp *probes;
+	int port, probe_port;
+	struct rpc_call *control; /* of the agent that is connected, or NULL */
+	bool no_welcome;
+	enum rpc_code refuse_uploads; /* not RPC_OK: uploads end with it */
+
+	/* What came, counted by kind; the last of each. */
+	int hellos, statuses, armed, refused, progress, results, asks, goodbyes, lost;
+	bool calibrated; /* in the last Status */
+	char host[64], label[64], tracer[64], state[32], reason[64], detail[256];
+	char states[256]; /* of Progress, as "running gathering uploading" */
+	int64_t bound_ns, lead_ns;
+	bool has_file, result_calibrated;
+	uint64_t instance, events, bytes, ask_id;
+	size_t n_reports;
+	struct buf file; /* of the last upload */
+	uint64_t announced;
+	int uploads;
+};
+
+#define FAKE_SHIFT INT64_C(1790000000000000000) /* session = raw + this */
+
+void fake_aggregator_up(struct fake_aggregator *a, struct loop *l, struct rpc *r);
+void fake_aggregator_down(struct fake_aggregator *a);
+int64_t fake_session_now(void);
+
+void fake_send(struct fake_aggregator *a, const Tutti__V1__AggregatorMessage *m);
+void fake_arm(struct fake_aggregator *a, const char *session, int64_t lead_ns, int64_t duration_ns,
+	      const char *tracer); /* NULL = all */
+void fake_upload(struct fake_aggregator *a, const char *session);
+void fake_release(struct fake_aggregator *a, const char *session);
+void fake_cancel_capture(struct fake_aggregator *a, const char *session);
+void fake_stop_capture(struct fake_aggregator *a, const char *session, int64_t t1_ns);
+
+#endif
