@@ -55,8 +55,14 @@ __attribute__((format(printf, 2, 0))) static void on_library_log(void *arg, cons
 								 va_list ap)
 {
 	char text[256];
+	size_t len;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
+	/* The page it would send is no news; nor is its newline. */
+	len = strcspn(text, "<");
+	while (len && strchr(" \n('", text[len - 1]))
+		len--;
+	text[len] = '\0';
 	if (may_log(arg))
 		log_warn("HTTP-PEER", "reason=\"%s\"", text);
 }
