@@ -91,6 +91,7 @@ static void room_unref(struct room *r)
 
 static void slot_receive(struct slot *s)
 {
+	s->req = NULL;
 	s->state = SLOT_RECEIVING;
 	nng_ctx_recv(s->ctx, s->aio);
 }
@@ -165,16 +166,17 @@ static void on_aio(void *arg)
 
 void door_answer(struct door_req *req, const void *data, size_t len)
 {
+	struct slot *s = req->slot;
 	nng_msg *msg = req->msg;
 
-	if (req->slot) {
-		/* The way back is the context's; the request's message is just at hand. */
-		nng_msg_clear(msg);
-		if (nng_msg_append(msg, data, len))
-			abort();
-		slot_send(req->slot, msg);
+	/* The way back is the context's; the request's message is just at hand. */
+	nng_msg_clear(msg);
+	if (s && !nng_msg_append(msg, data, len)) {
+		slot_send(s, msg);
 	} else {
 		nng_msg_free(msg);
+		if (s)
+			slot_receive(s);
 	}
 	free(req);
 }
