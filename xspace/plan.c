@@ -139,7 +139,6 @@ static int add_line(struct plan *p, struct plan_plane *plane, const struct wire_
 	rc = plan_line(p, l, w, &plane->counts, e);
 	after = l->dropped ? 0 : 1 + varint_size(l->len) + l->len;
 	plane->len = plane->len - before + after;
-	plane->n_lines++;
 	return rc;
 }
 
@@ -158,7 +157,8 @@ static int scan_plane(struct plan *p, struct plan_plane *plane, struct wire *w, 
 			continue;
 		rc = add_line(p, plane, &f, w, e);
 		if (rc)
-			return err_prefix(e, "line %zu", plane->n_lines - 1), rc;
+			return err_prefix(e, "line %zu", plane->n_lines), rc;
+		plane->n_lines++;
 	}
 	return rc;
 }

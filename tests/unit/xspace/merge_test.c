@@ -402,7 +402,7 @@ static void test_random_spaces(struct random *r)
 {
 	static const int64_t windows[] = { 0, 500 };
 
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < 60; round++) {
 		struct buf in[3] = { BUF_INIT, BUF_INIT, BUF_INIT }, out = BUF_INIT,
 			   again = BUF_INIT;
 		struct xs_source memory[3];

@@ -85,7 +85,7 @@ static void without_texts(struct buf *out)
 
 static void test_random_spaces_read_as_protobuf_c_does(struct random *r)
 {
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < 100; round++) {
 		struct buf bytes = BUF_INIT, got = BUF_INIT, want = BUF_INIT, again = BUF_INIT;
 		struct xs_source memory, window;
 		Tensorflow__Profiler__XSpace *space;
@@ -186,6 +186,28 @@ static void test_long_names_are_cut(void)
 	buf_release(&out);
 }
 
+static void test_stats_are_bounded(void)
+{
+	struct buf space = BUF_INIT, plane = BUF_INIT, line = BUF_INIT, event = BUF_INIT,
+		   out = BUF_INIT;
+	struct xs_source in;
+	struct err e = { 0 };
+
+	for (int i = 0; i <= XS_MAX_STATS; i++)
+		put_bytes(&event, 4, "", 0);
+	put_message(&line, 4, &event);
+	put_message(&plane, 3, &line);
+	put_message(&space, 1, &plane);
+	in = source_of(&space);
+	CHECK_EQ(dump(&in, &out, &e), ERR_LIMIT);
+	CHECK(strstr(e.msg, "plane 0: line 0: event 0: at byte "));
+	buf_release(&space);
+	buf_release(&plane);
+	buf_release(&line);
+	buf_release(&event);
+	buf_release(&out);
+}
+
 int main(void)
 {
 	struct random r = random_seeded();
@@ -194,5 +216,6 @@ int main(void)
 	test_order_of_visits();
 	test_visitor_stops();
 	test_long_names_are_cut();
+	test_stats_are_bounded();
 	return 0;
 }

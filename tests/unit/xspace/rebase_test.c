@@ -141,7 +141,7 @@ static void test_random_spaces_as_the_reference_does(struct random *r)
 
 	struct xs_counts sum = { 0 };
 
-	for (int round = 0; round < 1000; round++) {
+	for (int round = 0; round < 250; round++) {
 		int64_t by = shifts[random_below(r, ARRAY_SIZE(shifts))];
 		struct xs_rebase how = { .map = random_below(r, 8) ? shift : NULL, .arg = &by };
 		struct buf in = BUF_INIT;
@@ -309,6 +309,35 @@ static void test_windows_out_of_range_are_refused(void)
 	check_refused("", 0, INT64_MAX, "a window of 9223372036854775807 ns");
 }
 
+static void check_limit(const struct buf *in, const char *why)
+{
+	struct xs_source source = source_of(in);
+	struct xs_rebase how = { 0 };
+	struct buf out = BUF_INIT;
+	struct xs_sink sink = xs_sink_buf(&out);
+	struct err e = { 0 };
+
+	CHECK_EQ(xs_rebase(&source, &how, &sink, NULL, &e), ERR_LIMIT);
+	CHECK_STR(e.msg, why);
+	CHECK_EQ(out.len, 0);
+}
+
+static void test_tables_are_bounded(void)
+{
+	struct buf in = BUF_INIT, plane = BUF_INIT;
+
+	for (int i = 0; i <= XS_MAX_PLANES; i++)
+		put_bytes(&in, 1, "", 0);
+	check_limit(&in, "more than 65536 planes");
+	buf_reset(&in);
+	for (int i = 0; i <= XS_MAX_LINES; i++)
+		put_bytes(&plane, 3, "", 0);
+	put_message(&in, 1, &plane);
+	check_limit(&in, "plane 0: line 524288: more than 524288 lines");
+	buf_release(&in);
+	buf_release(&plane);
+}
+
 static int refuse(void *arg, const void *data, size_t len, struct err *e)
 {
 	(void)arg;
@@ -335,6 +364,7 @@ int main(void)
 	test_window_clips_and_drops();
 	test_malformed_input_is_refused();
 	test_windows_out_of_range_are_refused();
+	test_tables_are_bounded();
 	test_sink_that_fails();
 	test_random_spaces_as_the_reference_does(&r);
 	return 0;
