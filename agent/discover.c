@@ -17,7 +17,7 @@
 #include "proto/limits.h"
 
 #define SCAN_PERIOD_NS	  (5 * NS_PER_S)
-#define SCAN_FRESH_NS	  (NS_PER_S / 2)
+#define SCAN_FRESH_NS	  (100 * NS_PER_MS)
 #define PROBE_DEADLINE_NS NS_PER_S
 #define MAX_PROBES	  3 /* of one socket that is silent; an answer of any kind is final */
 
@@ -135,7 +135,7 @@ static void candidate_judge(struct candidate *c, enum rpc_code code)
 
 	if (code == RPC_OK) {
 		c->verdict = PROFILER;
-		log_info("AGENT-PROFILER", "address=%s pid=%" PRId64 " comm=%s state=found",
+		log_info("AGT-PROFILER", "address=%s pid=%" PRId64 " comm=%s state=found",
 			 t->address, t->pid, t->comm);
 	} else if ((code == RPC_DEADLINE_EXCEEDED || code == RPC_UNAVAILABLE) &&
 		   c->probes < MAX_PROBES) {
@@ -269,7 +269,7 @@ static void scan_done(void *arg)
 	if (d->dead)
 		return;
 	if (d->scan_rc) {
-		log_warn("AGENT-DISCOVER", "reason=\"%s\"", d->scan_error.msg);
+		log_warn("AGT-DISCOVER", "reason=\"%s\"", d->scan_error.msg);
 	} else {
 		discover_take_scan(d);
 		discover_set_candidates(d);

@@ -19,7 +19,7 @@ struct discover;
 struct discover_conf {
 	struct loop *loop;
 	struct rpc *rpc;
-	const char *proc; /* "/proc"; a tree that looks like it in tests */
+	const char *proc; /* "/proc"; in tests a tree that looks like it */
 	bool probe; /* false: only tells whose a port is, and only when refreshed */
 };
 

@@ -88,7 +88,7 @@ static enum rpc_code code_of(int err_code)
 
 static void profile_refuse(struct profile *p, const struct err *e)
 {
-	log_warn("AGENT-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(p->call), e->msg);
+	log_warn("AGT-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(p->call), e->msg);
 	rpc_finish(p->call, code_of(e->code), e->msg);
 }
 

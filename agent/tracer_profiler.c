@@ -3,7 +3,7 @@
  * The tracer "profiler": what JAX, TensorFlow and torch_xla record of themselves, asked for over their
  * own tensorflow.ProfilerService; configured as host:port, or discovered on this host.
  */
-#include "agent/tracer.h"
+#include "agent/tracer_profiler.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,6 +34,7 @@ struct target {
 	char *address;
 	int port;
 	bool local;
+	bool discovered;
 	int64_t pid;
 	char comm[32];
 };
@@ -43,7 +44,6 @@ struct profiler_run {
 	struct tracer_profiler *t;
 	struct tracer_run *run;
 	struct target *targets;
-	size_t n_targets;
 	bool looking; /* for processes that listen since the last look */
 	bool gathering;
 	bool over; /* the window was, before the run was armed */
@@ -71,6 +71,13 @@ static struct tracer_profiler *to_profiler(struct tracer *t)
 
 /* ---- the end of a run ---- */
 
+static void target_free(struct target *t)
+{
+	profiler_call_free(t->call);
+	free(t->address);
+	free(t);
+}
+
 static void profiler_run_free(struct profiler_run *pr)
 {
 	discover_forget(pr->t->discover, pr);
@@ -78,9 +85,7 @@ static void profiler_run_free(struct profiler_run *pr)
 		struct target *t = pr->targets;
 
 		pr->targets = t->next;
-		profiler_call_free(t->call);
-		free(t->address);
-		free(t);
+		target_free(t);
 	}
 	pr->run->arg = NULL;
 	free(pr);
@@ -217,7 +222,6 @@ static struct target *run_add_target(struct profiler_run *pr, const char *addres
 	t->port = port;
 	t->next = pr->targets;
 	pr->targets = t;
-	pr->n_targets++;
 	return t;
 }
 
@@ -241,9 +245,43 @@ static void run_add_discovered(struct profiler_run *pr)
 
 	found = discover_targets(pr->t->discover, &n);
 	for (size_t i = 0; i < n; i++) {
-		if (!run_find_port(pr, found[i].port))
-			target_set_owner(run_add_target(pr, found[i].address, true, found[i].port),
-					 &found[i]);
+		struct target *t;
+
+		if (run_find_port(pr, found[i].port))
+			continue;
+		t = run_add_target(pr, found[i].address, true, found[i].port);
+		t->discovered = true;
+		target_set_owner(t, &found[i]);
+	}
+}
+
+static bool is_still_there(const struct profiler_run *pr, const struct target *t)
+{
+	const struct discover_target *found;
+	size_t n;
+
+	found = discover_targets(pr->t->discover, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (found[i].port == t->port && found[i].pid == t->pid)
+			return true;
+	}
+	return false;
+}
+
+/* A process that ended since it was discovered is not missed. */
+static void run_drop_vanished(struct profiler_run *pr)
+{
+	struct target **at = &pr->targets;
+
+	while (*at) {
+		struct target *t = *at;
+
+		if (!t->discovered || is_still_there(pr, t)) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		target_free(t);
 	}
 }
 
@@ -262,6 +300,7 @@ static void run_looked(void *arg)
 	struct profiler_run *pr = arg;
 
 	pr->looking = false;
+	run_drop_vanished(pr);
 	if (!pr->gathering && now_raw_ns() < pr->run->t1_raw_ns)
 		run_add_discovered(pr);
 	run_set_owners(pr);
@@ -364,12 +403,13 @@ static int check_target(const struct agent_conf *conf, const char *address, stru
 	return err_set(e, ERR_INVALID, "--profiler %s: is this agent's own --listen", address);
 }
 
-static int profiler_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, const char *proc,
+			 struct err *e)
 {
 	struct discover_conf conf = {
 		.loop = env->loop,
 		.rpc = env->rpc,
-		.proc = "/proc",
+		.proc = proc,
 		.probe = env->conf->discover,
 	};
 	struct tracer_profiler *t;
@@ -386,6 +426,11 @@ static int profiler_open(struct tracer **out, const struct tracer_env *env, stru
 	t->discover = discover_new(&conf);
 	*out = &t->base;
 	return 0;
+}
+
+static int profiler_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	return tracer_profiler_open(out, env, "/proc", e);
 }
 
 const struct tracer_ops tracer_profiler_ops = {

@@ -1,10 +1,11 @@
 # The framework profilers' tracer and the agent's own ProfilerService.
 set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
+set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)
 
 unit_test(agent/profiler_file_test USES agent_profiler)
 unit_test(agent/profiler_reply_test USES agent_profiler)
-unit_test(agent/discover_test USES agent_profiler SRC ${fake_profiler})
-unit_test(agent/tracer_profiler_test USES agent_profiler SRC ${fake_profiler})
+unit_test(agent/discover_test USES agent_profiler SRC ${fake_profiler} ${fake_proc})
+unit_test(agent/tracer_profiler_test USES agent_profiler SRC ${fake_profiler} ${fake_proc})
 unit_test(agent/profiler_service_test USES agent_profiler)
 fuzz_test(profiler_reply USES agent_profiler)
 
@@ -16,5 +17,6 @@ add_test(NAME e2e/profiler_jax
 	COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
 		${CMAKE_SOURCE_DIR}/tests/e2e/python.sh
 		${CMAKE_SOURCE_DIR}/tests/e2e/profiler_jax_test.py)
+# Its discovery captures every JAX job of the machine, those of other tests too.
 set_tests_properties(e2e/profiler_jax PROPERTIES
-	LABELS "e2e;jax" TIMEOUT 400 SKIP_RETURN_CODE 77)
+	LABELS "e2e;jax" TIMEOUT 400 SKIP_RETURN_CODE 77 RESOURCE_LOCK jax)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/tracer_profiler.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -14,6 +15,7 @@
 #include "net/rpc.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "tests/lib/check.h"
+#include "tests/lib/fake_proc.h"
 #include "tests/lib/fake_profiler.h"
 #include "xspace/xspace.h"
 
@@ -40,9 +42,9 @@ static void run_done(struct tracer_run *run)
 	f->done++;
 }
 
-static void setup(struct fixture *f, const enum fake_mode *modes, size_t n)
+/* Servers of these modes, none of them configured yet. */
+static void setup_servers(struct fixture *f, const enum fake_mode *modes, size_t n)
 {
-	struct tracer_env env = { .conf = &f->conf };
 	struct err e;
 
 	memset(f, 0, sizeof(*f));
@@ -57,12 +59,23 @@ static void setup(struct fixture *f, const enum fake_mode *modes, size_t n)
 		f->addresses[i] = xasprintf("127.0.0.1:%d", port);
 	}
 	f->conf.host = (char *)"host-a";
-	f->conf.profiler = (struct conf_list){ f->addresses, n };
 	snprintf(f->dir, sizeof(f->dir), "/tmp/tracer_profiler.XXXXXX");
 	CHECK(mkdtemp(f->dir));
-	env.loop = f->loop;
-	env.rpc = f->rpc;
-	CHECK_OK(tracer_profiler_ops.open(&f->tracer, &env, &e), e);
+}
+
+static void open_tracer(struct fixture *f, const char *proc)
+{
+	struct tracer_env env = { .conf = &f->conf, .loop = f->loop, .rpc = f->rpc };
+	struct err e;
+
+	CHECK_OK(tracer_profiler_open(&f->tracer, &env, proc, &e), e);
+}
+
+static void setup(struct fixture *f, const enum fake_mode *modes, size_t n)
+{
+	setup_servers(f, modes, n);
+	f->conf.profiler = (struct conf_list){ f->addresses, n };
+	open_tracer(f, "/proc");
 }
 
 static void prepare(struct fixture *f, int64_t lead_ns, int64_t patience_ns)
@@ -284,6 +297,61 @@ static void test_nothing_to_ask(void)
 	teardown(&f);
 }
 
+/* ---- discovered ---- */
+
+/* The server of the fixture, as if it were of a process of its own. */
+static void setup_discovered(struct fixture *f)
+{
+	enum fake_mode mode = FAKE_GOOD;
+	struct fake_socket sockets[] = { { "00000000", 0, FAKE_LISTEN, 201 }, { 0 } };
+	const char *proc = fake_proc_make();
+
+	setup_servers(f, &mode, 1);
+	sockets[0].port = (int)strtol(strchr(f->addresses[0], ':') + 1, NULL, 10);
+	fake_proc_sockets("net/tcp", sockets);
+	fake_proc_add(1 << 29, "python3", 77, FAKE_JAX_MAPS);
+	fake_proc_add_fd(1 << 29, 3, "socket:[201]");
+	f->conf.discover = true;
+	open_tracer(f, proc);
+}
+
+static void capture_discovered(struct fixture *f)
+{
+	f->done = 0;
+	prepare(f, 200 * NS_PER_MS, 20 * NS_PER_S);
+	arm(f);
+	for (int i = 0; i < 1000 && now_raw_ns() < f->run.t1_raw_ns; i++)
+		loop_turn(f->loop, 10);
+	gather(f);
+}
+
+/* Found by the look that the capture makes; forgotten by the one after the process ended. */
+static void test_discovered(void)
+{
+	static const struct fake_socket none[] = { { 0 } };
+	struct fixture f;
+
+	setup_discovered(&f);
+	capture_discovered(&f);
+	CHECK_EQ(f.run.result, RUN_OK);
+	CHECK_EQ(f.run.n_parts, 1);
+	CHECK_EQ(f.run.parts[0].pid, 1 << 29);
+	CHECK_STR(f.run.parts[0].label, "python3 536870912");
+	release_run(&f);
+
+	fake_profiler_free(f.fakes[0]);
+	f.fakes[0] = NULL;
+	fake_proc_drop(1 << 29);
+	fake_proc_sockets("net/tcp", none);
+	loop_turn(f.loop, 0);
+	capture_discovered(&f);
+	CHECK_STR(f.run.detail, "");
+	CHECK_EQ(f.run.result, RUN_OK);
+	CHECK_EQ(f.run.n_parts, 0);
+	teardown(&f);
+	fake_proc_remove();
+}
+
 /* ---- what goes wrong ---- */
 
 struct wrong {
@@ -479,6 +547,7 @@ int main(void)
 	test_default_options();
 	test_empty();
 	test_nothing_to_ask();
+	test_discovered();
 	test_wrong();
 	test_patience(FAKE_HANGS, "profiler-timeout");
 	test_patience(FAKE_OLD_LOST, "profiler-old");
