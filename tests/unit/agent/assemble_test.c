@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts in raw and in real time become one file in nanoseconds since T0; what it says of the clock. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/assemble.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+#include "xspace/xspace.h"
+
+#define T0   INT64_C(1790000000000000000)
+#define RAW  (1000 * NS_PER_S) /* raw time of T0 */
+#define WALL (T0 + 7 * NS_PER_S) /* this host's wall clock at T0: 7 s wrong */
+
+/* A host whose raw clock reads 5 s too much, as injected, and whose wall clock is off by 7. */
+static struct clock_model model(void)
+{
+	return (struct clock_model){
+		.calibrated = true,
+		.at_raw_ns = RAW - 10 * NS_PER_S,
+		.test_offset_ns = 5 * NS_PER_S,
+		.offset_ns = RAW + 5 * NS_PER_S - T0,
+		.bound_ns = 1000,
+		.bound_rate = 1e-6,
+		.rtt_min_ns = 1500,
+		.probes = 16,
+		.pair_raw_ns = RAW,
+		.pair_real_ns = WALL,
+	};
+}
+
+/* One line with an event at `offset_ns` after the line's start. */
+static void build(struct buf *out, const char *line, int64_t line_ns, int64_t offset_ns)
+{
+	struct xs_builder *b = xs_builder_new();
+
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 1, line, line_ns);
+	xs_event(b, line, offset_ns * 1000, 1000);
+	xs_finish(b, out);
+	xs_builder_free(b);
+}
+
+/* ---- what is in the file ---- */
+
+struct stat_name {
+	char name[32];
+};
+
+struct file {
+	struct stat_name names[64];
+	char plane[64];
+	int64_t offset_ns, bound_ns, rtt_ns, ppb, calibrated;
+	char session[64], method[32], host[32];
+	size_t options_len;
+	struct {
+		char name[32];
+		int64_t ns;
+	} lines[8];
+	size_t n_lines, n_events, n_warnings;
+};
+
+static int on_plane(void *arg, const struct xs_plane *p)
+{
+	struct file *f = arg;
+
+	snprintf(f->plane, sizeof(f->plane), "%s", p->name);
+	memset(f->names, 0, sizeof(f->names));
+	return 0;
+}
+
+static int on_stat_name(void *arg, int64_t id, const char *name, size_t len)
+{
+	struct file *f = arg;
+
+	if (id >= 0 && id < 64)
+		snprintf(f->names[id].name, sizeof(f->names[id].name), "%.*s", (int)len, name);
+	return 0;
+}
+
+static void take_text(const struct file *f, const struct xs_stat *s, char *out, size_t size)
+{
+	if (s->kind == XS_REF && s->u < 64)
+		snprintf(out, size, "%s", f->names[s->u].name);
+	else
+		snprintf(out, size, "%.*s", (int)s->len, (const char *)s->bytes);
+}
+
+static int on_plane_stat(void *arg, const struct xs_stat *s)
+{
+	struct file *f = arg;
+	const char *name = s->metadata_id < 64 ? f->names[s->metadata_id].name : "";
+
+	if (strcmp(f->plane, "Task Environment"))
+		return 0;
+	if (!strcmp(name, "clock_offset_ns"))
+		f->offset_ns = s->i;
+	else if (!strcmp(name, "clock_bound_ns"))
+		f->bound_ns = s->i;
+	else if (!strcmp(name, "clock_rtt_min_ns"))
+		f->rtt_ns = s->i;
+	else if (!strcmp(name, "clock_rate_ppb"))
+		f->ppb = s->i;
+	else if (!strcmp(name, "clock_calibrated"))
+		f->calibrated = s->i;
+	else if (!strcmp(name, "clock_method"))
+		take_text(f, s, f->method, sizeof(f->method));
+	else if (!strcmp(name, "tutti_session"))
+		take_text(f, s, f->session, sizeof(f->session));
+	else if (!strcmp(name, "profile_options"))
+		f->options_len = s->len;
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	struct file *f = arg;
+
+	CHECK(f->n_lines < ARRAY_SIZE(f->lines));
+	snprintf(f->lines[f->n_lines].name, sizeof(f->lines[0].name), "%s", l->name);
+	f->lines[f->n_lines++].ns = l->timestamp_ns;
+	return 0;
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	struct file *f = arg;
+
+	(void)ev;
+	f->n_events++;
+	return 0;
+}
+
+static int on_text(void *arg, int field, const char *s, size_t len)
+{
+	struct file *f = arg;
+
+	f->n_warnings += field == 3;
+	if (field == 4)
+		snprintf(f->host, sizeof(f->host), "%.*s", (int)len, s);
+	return 0;
+}
+
+static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+{
+	if (pread(*(int *)arg, buf, len, (off_t)offset) != (ssize_t)len)
+		return err_set(e, ERR_IO, "short read");
+	return 0;
+}
+
+static struct file read_file(const char *path)
+{
+	static const struct xs_visitor v = {
+		.plane_begin = on_plane,
+		.stat_metadata = on_stat_name,
+		.plane_stat = on_plane_stat,
+		.line_begin = on_line,
+		.event = on_event,
+		.text = on_text,
+	};
+	FILE *in = fopen(path, "rbe");
+	struct xs_source source = { .read = read_fd };
+	struct file f = { 0 };
+	struct stat st;
+	struct err e;
+	int fd;
+
+	CHECK(in && !fstat(fileno(in), &st));
+	fd = fileno(in);
+	source.arg = &fd;
+	source.size = (uint64_t)st.st_size;
+	CHECK_OK(xs_read(&source, &v, &f, &e), e);
+	fclose(in);
+	return f;
+}
+
+static int64_t line_ns(const struct file *f, const char *name)
+{
+	for (size_t i = 0; i < f->n_lines; i++) {
+		if (!strcmp(f->lines[i].name, name))
+			return f->lines[i].ns;
+	}
+	CHECK(!"no such line");
+	return 0;
+}
+
+/* ---- tests ---- */
+
+struct rig {
+	char *dir, *path;
+	struct tracer_part parts[4];
+	const struct tracer_part *pointers[4];
+	bool left_out[4];
+	struct assembly a;
+};
+
+static void rig_up(struct rig *g)
+{
+	static const char *const warnings[] = { "cpu: 3 records were lost", NULL };
+	char dir[] = "/tmp/tutti_assemble_XXXXXX";
+
+	*g = (struct rig){ 0 };
+	CHECK(mkdtemp(dir));
+	g->dir = xstrdup(dir);
+	g->path = xasprintf("%s/host-a.xplane.pb", dir);
+	for (size_t i = 0; i < ARRAY_SIZE(g->parts); i++)
+		g->pointers[i] = &g->parts[i];
+	g->a = (struct assembly){
+		.host = "host-a",
+		.session = "2026_11_21_12_00_00_abc123",
+		.path = g->path,
+		.clock = model(),
+		.t0_ns = T0,
+		.t1_ns = T0 + NS_PER_S,
+		.profile_options = "\x10\x02",
+		.profile_options_len = 2,
+		.parts = g->pointers,
+		.warnings = warnings,
+		.limit_bytes = 1 << 20,
+		.left_out = g->left_out,
+	};
+}
+
+static void rig_down(struct rig *g)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(g->parts); i++) {
+		buf_release(&g->parts[i].bytes);
+		if (g->parts[i].path)
+			unlink(g->parts[i].path);
+		free(g->parts[i].path);
+	}
+	unlink(g->path);
+	CHECK(!rmdir(g->dir));
+	free(g->path);
+	free(g->dir);
+}
+
+/* The same instant, T0 + 100 ms, stamped in three ways. */
+static void add_three_parts(struct rig *g)
+{
+	struct buf bytes = BUF_INIT;
+	FILE *f;
+
+	g->a.n_parts = 3;
+	build(&g->parts[0].bytes, "raw", RAW + 100 * NS_PER_MS, 0);
+	g->parts[0].base = PART_RAW;
+	build(&g->parts[1].bytes, "real", 50 * NS_PER_MS, 0);
+	g->parts[1].base = PART_REAL;
+	g->parts[1].start_real_ns = WALL + 50 * NS_PER_MS;
+	g->parts[1].pid = 11;
+	build(&bytes, "absolute", WALL + 100 * NS_PER_MS, 0);
+	g->parts[2].base = PART_REAL;
+	g->parts[2].start_real_ns = WALL + 50 * NS_PER_MS;
+	g->parts[2].pid = 12;
+	g->parts[2].path = xasprintf("%s/part", g->dir);
+	f = fopen(g->parts[2].path, "wbe");
+	CHECK(f && fwrite(bytes.data, 1, bytes.len, f) == bytes.len && !fclose(f));
+	buf_release(&bytes);
+}
+
+static void test_one_timeline(void)
+{
+	struct rig g;
+	struct file f;
+	struct err e;
+
+	rig_up(&g);
+	add_three_parts(&g);
+	CHECK_OK(assemble(&g.a, &e), e);
+	f = read_file(g.path);
+	CHECK_EQ(line_ns(&f, "raw"), 100 * NS_PER_MS);
+	CHECK_EQ(line_ns(&f, "real"), 100 * NS_PER_MS);
+	CHECK_EQ(line_ns(&f, "absolute"), 100 * NS_PER_MS);
+	CHECK_EQ(f.n_events, 3);
+	CHECK_EQ(g.a.events, 3);
+	CHECK_STR(f.host, "host-a");
+	CHECK_EQ(f.n_warnings, 1);
+	CHECK_EQ(f.calibrated, 1);
+	CHECK_EQ(f.offset_ns, RAW + 5 * NS_PER_S - T0);
+	CHECK_EQ(f.rtt_ns, 1500);
+	CHECK_EQ(f.ppb, 0);
+	/* 11 s from where the model holds to the window's end, at 1 ns/ms. */
+	CHECK_EQ(f.bound_ns, 1000 + 11000);
+	CHECK_STR(f.session, g.a.session);
+	CHECK_STR(f.method, "udp-min-rtt");
+	CHECK_EQ(f.options_len, 2);
+	rig_down(&g);
+}
+
+/* Frameworks start early and end late; our own tracers cut their rings themselves. */
+static void test_window(void)
+{
+	struct rig g;
+	struct err e;
+
+	rig_up(&g);
+	g.a.n_parts = 3;
+	for (size_t i = 0; i < 3; i++) {
+		g.parts[i].base = PART_REAL;
+		g.parts[i].start_real_ns = WALL;
+		g.parts[i].pid = 11 + (int64_t)i;
+	}
+	build(&g.parts[0].bytes, "before", 0, -1);
+	build(&g.parts[1].bytes, "inside", 0, NS_PER_S - 1);
+	build(&g.parts[2].bytes, "after", 0, NS_PER_S);
+	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_EQ(g.a.events, 1);
+	rig_down(&g);
+}
+
+static void test_wild_times(void)
+{
+	const int64_t wild[] = { INT64_MIN, INT64_MAX };
+
+	for (size_t i = 0; i < ARRAY_SIZE(wild); i++) {
+		struct rig g;
+		struct err e;
+
+		rig_up(&g);
+		g.a.n_parts = 1;
+		g.parts[0].base = PART_REAL;
+		g.parts[0].start_real_ns = WALL;
+		g.parts[0].pid = 1;
+		build(&g.parts[0].bytes, "wild", wild[i], 0);
+		CHECK_OK(assemble(&g.a, &e), e);
+		CHECK_EQ(g.a.events, 0);
+		rig_down(&g);
+	}
+}
+
+static void test_failures(void)
+{
+	struct rig g;
+	struct err e;
+
+	rig_up(&g);
+	add_three_parts(&g);
+	g.a.limit_bytes = 50;
+	CHECK_EQ(assemble(&g.a, &e), ERR_LIMIT);
+	CHECK(access(g.path, F_OK));
+	g.a.limit_bytes = 1 << 20;
+	unlink(g.parts[2].path);
+	CHECK_EQ(assemble(&g.a, &e), ERR_NOT_FOUND);
+	CHECK(access(g.path, F_OK));
+	rig_down(&g);
+}
+
+static void test_nothing(void)
+{
+	struct rig g;
+	struct file f;
+	struct err e;
+
+	rig_up(&g);
+	g.a.clock.calibrated = false;
+	CHECK_OK(assemble(&g.a, &e), e);
+	f = read_file(g.path);
+	CHECK_EQ(f.calibrated, 0);
+	CHECK_STR(f.method, "none");
+	CHECK_EQ(g.a.events, 0);
+	rig_down(&g);
+}
+
+int main(void)
+{
+	test_one_timeline();
+	test_window();
+	test_wild_times();
+	test_failures();
+	test_nothing();
+	return 0;
+}
