@@ -64,7 +64,7 @@ static void test_listener(void)
 	CHECK_OK(address_check_listener("[::]:1", true, false, &e), e);
 	CHECK_OK(address_check_listener("0.0.0.0:1", false, true, &e), e);
 	CHECK_EQ(address_check_listener("0.0.0.0:1", false, false, &e), ERR_DENIED);
-	CHECK(strstr(e.msg, "--insecure") && strstr(e.msg, "certificate"));
+	CHECK(strstr(e.msg, "--insecure") && strstr(e.msg, "--cert"));
 	CHECK_EQ(address_check_listener("nonsense", true, true, &e), ERR_INVALID);
 }
 
