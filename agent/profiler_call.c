@@ -22,7 +22,9 @@
  * it must, because a server that waits holds its process's profiler lock and hears nobody. */
 #define HEAD_NS		      (1500 * NS_PER_MS)
 #define TERMINATE_DEADLINE_NS (2 * NS_PER_S)
-#define FILE_RETRY_NS	      (200 * NS_PER_MS)
+/* An older server writes its file before it answers; only a network's file system shows it later. */
+#define FILE_RETRY_NS (200 * NS_PER_MS)
+#define FILE_TRIES    10
 
 /*
  *   waiting -> called -> storing -> done
@@ -118,7 +120,9 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	c->live = conf->live;
 	c->address = xstrdup(conf->address);
 	c->host = xstrdup(conf->host);
-	c->dir = xstrdup(conf->dir);
+	c->dir = realpath(conf->dir, NULL); /* the server has a working directory of its own */
+	if (!c->dir)
+		c->dir = xstrdup(conf->dir);
 	c->pid = conf->pid;
 	c->t0_raw_ns = conf->t0_raw_ns;
 	c->t1_raw_ns = conf->t1_raw_ns;
@@ -276,7 +280,7 @@ static void look_done(void *arg)
 {
 	struct profiler_call *c = arg;
 	struct profiler_store *s = &c->store;
-	bool again = s->rc == ERR_NOT_FOUND && !s->empty_trace &&
+	bool again = s->rc == ERR_NOT_FOUND && !s->empty_trace && ++c->file_tries < FILE_TRIES &&
 		     now_mono_ns() + FILE_RETRY_NS < c->give_up_mono_ns && !c->freed;
 
 	if (c->freed) {
