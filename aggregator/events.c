@@ -204,6 +204,11 @@ void events_open_capture(struct events *ev, struct http_req *req, struct capture
 	send_capture(stream_new(ev, req, c->session), c);
 }
 
+size_t events_pages(const struct events *ev)
+{
+	return ev->n_pages;
+}
+
 /* ---- life ---- */
 
 struct events *events_new(struct aggregator *agg)

@@ -5,6 +5,7 @@
 
 #include "aggregator/aggregator.h"
 #include "aggregator/capture.h"
+#include "aggregator/events.h"
 #include "aggregator/registry.h"
 #include "base/buf.h"
 #include "base/now.h"
@@ -38,6 +39,7 @@ static void write_captures(const struct aggregator *agg, struct buf *out)
 	one(out, "tutti_captures_active", "gauge", active, "Captures under way.");
 	one(out, "tutti_uploads_waiting", "gauge", waiting,
 	    "Hosts that wait for an upload credit.");
+	one(out, "tutti_pages", "gauge", events_pages(agg->events), "Pages that listen to events.");
 	head(out, "tutti_captures_total", "counter", "Captures that came to an end.");
 	buf_addf(out, "tutti_captures_total{result=\"committed\"} %" PRIu64 "\n",
 		 agg->stats.captures_committed);

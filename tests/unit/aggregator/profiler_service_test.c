@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One address, whole cluster: what a stock client of ProfilerService gets. */
+#include "base/mem.h"
+#include "proto/tensorflow/profiler_service.pb-c.h"
+#include "tests/unit/aggregator/fleet.h"
+
+typedef Tensorflow__ProfileResponse response_msg;
+
+struct ask {
+	struct rpc_call *call;
+	bool done;
+	enum rpc_code code;
+	response_msg *response;
+	struct buf raw;
+};
+
+static void on_done(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
+{
+	struct ask *a = arg;
+	size_t len;
+	const uint8_t *data;
+
+	a->done = true;
+	a->code = st->code;
+	if (!msg)
+		return;
+	data = rpc_msg_data(msg, &len);
+	buf_add(&a->raw, data, len);
+}
+
+static void start(struct fleet *f, struct ask *a, const char *session, uint64_t ms,
+		  int64_t patience_ns)
+{
+	Tensorflow__ProfileRequest r = TENSORFLOW__PROFILE_REQUEST__INIT;
+	Tensorflow__ProfileOptions opts = TENSORFLOW__PROFILE_OPTIONS__INIT;
+	uint8_t data[256];
+	size_t len;
+
+	opts.version = 1;
+	opts.host_tracer_level = 3;
+	opts.duration_ms = ms;
+	opts.start_timestamp_ns = 5; /* long ago */
+	r.opts = &opts;
+	r.session_id = (char *)session;
+	r.host_name = (char *)"127.0.0.1:7401";
+	len = tensorflow__profile_request__pack(&r, data);
+	a->call = rpc_unary(f->channel, "/tensorflow.ProfilerService/Profile", data, len,
+			    patience_ns ? now_mono_ns() + patience_ns : INT64_MAX, on_done, a);
+}
+
+static response_msg *finish(struct fleet *f, struct ask *a)
+{
+	WAIT(f, a->done);
+	CHECK_EQ(a->code, RPC_OK);
+	a->response = tensorflow__profile_response__unpack(NULL, a->raw.len, a->raw.data);
+	CHECK(a->response);
+	CHECK(!a->response->empty_trace);
+	return a->response;
+}
+
+static void release(struct ask *a)
+{
+	if (a->response)
+		tensorflow__profile_response__free_unpacked(a->response, NULL);
+	buf_release(&a->raw);
+	*a = (struct ask){ 0 };
+}
+
+static bool holds(const ProtobufCBinaryData *data, const char *text)
+{
+	return memmem(data->data, data->len, text, strlen(text)) != NULL;
+}
+
+static void test_two_hosts(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_deliver = true }, b = { .auto_deliver = true };
+	struct ask one = { 0 };
+	Tensorflow__ProfileOptions *opts;
+	response_msg *r;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	fake_connect(&b, &f, "host-b");
+	start(&f, &one, "2026_01_01_00_00_00", 10, 0);
+	r = finish(&f, &one);
+	CHECK_EQ(r->n_tool_data, 2);
+	CHECK_STR(r->tool_data[0]->name, "host-a.xplane.pb");
+	CHECK_STR(r->tool_data[1]->name, "host-b.xplane.pb");
+	CHECK_EQ(r->tool_data[0]->data.len, 2000);
+	CHECK_EQ(r->tool_data[1]->data.data[7], 7);
+	opts = tensorflow__profile_options__unpack(NULL, a.options.len, a.options.data);
+	CHECK_EQ(opts->host_tracer_level, 3);
+	CHECK_EQ(opts->duration_ms, 10);
+	CHECK_EQ(opts->start_timestamp_ns, 0);
+	tensorflow__profile_options__free_unpacked(opts, NULL);
+	CHECK_EQ(f.agg.stats.captures_committed, 1);
+	release(&one);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+/* The first file carries the reason why the other is not there. */
+static void test_one_fails(void)
+{
+	struct fleet f;
+	struct fake a = { 0 }, b = { .auto_deliver = true };
+	struct ask one = { 0 };
+	response_msg *r;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	fake_connect(&b, &f, "host-b");
+	start(&f, &one, "", 10, 0);
+	WAIT(&f, a.arms);
+	fake_refuse(&a, "refused", "the spool is full");
+	r = finish(&f, &one);
+	CHECK_EQ(r->n_tool_data, 1);
+	CHECK_STR(r->tool_data[0]->name, "host-b.xplane.pb");
+	CHECK(r->tool_data[0]->data.len > 2000);
+	CHECK(holds(&r->tool_data[0]->data, "host-a is missing: refused: the spool is full"));
+	CHECK_EQ(r->tool_data[0]->data.data[2000], 0x1a); /* XSpace.warnings */
+	release(&one);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+static void check_error(struct fleet *f, struct ask *a, const char *part)
+{
+	response_msg *r = finish(f, a);
+
+	CHECK_EQ(r->n_tool_data, 1);
+	CHECK_STR(r->tool_data[0]->name, "errors.xplane.pb");
+	CHECK_EQ(r->tool_data[0]->data.data[0], 0x12); /* XSpace.errors */
+	CHECK(holds(&r->tool_data[0]->data, part));
+	release(a);
+}
+
+/* Explained, never an error that the client would hide and retry. */
+static void test_explained(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct ask one = { 0 };
+
+	fleet_start(&f, 0, 0);
+	start(&f, &one, "x", 10, 0);
+	check_error(&f, &one, "no agent is connected");
+	fake_connect(&a, &f, "host-a");
+	start(&f, &one, "x", 0, 0);
+	check_error(&f, &one, "duration");
+	start(&f, &one, "x", UINT64_MAX, 0);
+	check_error(&f, &one, "duration");
+	start(&f, &one, "x", 10, 0);
+	WAIT(&f, a.arms);
+	fake_hang_up(&a);
+	check_error(&f, &one, "host-a is missing: lost");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_malformed(void)
+{
+	struct fleet f;
+	struct ask one = { 0 };
+
+	fleet_start(&f, 0, 0);
+	rpc_unary(f.channel, "/tensorflow.ProfilerService/Profile", "\xff\xff", 2, INT64_MAX,
+		  on_done, &one);
+	WAIT(&f, one.done);
+	CHECK_EQ(one.code, RPC_INVALID_ARGUMENT);
+	fleet_stop(&f);
+}
+
+/* The client's patience ends before the host's file is there: what is stored by then. */
+static void test_patience(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_deliver = true }, b = { .auto_arm = true };
+	struct ask one = { 0 };
+	response_msg *r;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	fake_connect(&b, &f, "host-b");
+	start(&f, &one, "", 10, 2500 * NS_PER_MS);
+	r = finish(&f, &one);
+	CHECK_EQ(r->n_tool_data, 1);
+	CHECK_STR(r->tool_data[0]->name, "host-a.xplane.pb");
+	CHECK(holds(&r->tool_data[0]->data, "host-b is missing"));
+	release(&one);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+/* Retries of one client are one capture; its end is remembered. */
+static void test_same_session(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct ask one = { 0 }, two = { 0 }, three = { 0 }, other = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	start(&f, &one, "S", 10, 0);
+	start(&f, &two, "S", 10, 0);
+	WAIT(&f, a.arms);
+	c = capture_find(f.agg.captures, a.session);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&a, true, "", "");
+	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
+	CHECK_EQ(finish(&f, &two)->n_tool_data, 1);
+	start(&f, &three, "S", 10, 0);
+	CHECK_EQ(finish(&f, &three)->n_tool_data, 1);
+	CHECK_EQ(a.arms, 1);
+	start(&f, &other, "T", 10, 0);
+	WAIT(&f, a.arms == 2);
+	fake_refuse(&a, "busy", "");
+	finish(&f, &other);
+	release(&one);
+	release(&two);
+	release(&three);
+	release(&other);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A client that goes away leaves its capture to finish. */
+static void test_client_leaves(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct ask one = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	start(&f, &one, "S", 10, 0);
+	WAIT(&f, a.arms);
+	rpc_cancel(one.call);
+	WAIT(&f, one.done);
+	CHECK_EQ(one.code, RPC_CANCELLED);
+	c = capture_find(f.agg.captures, a.session);
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	release(&one);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void terminate(struct fleet *f, const char *session)
+{
+	Tensorflow__TerminateRequest r = TENSORFLOW__TERMINATE_REQUEST__INIT;
+	struct ask one = { 0 };
+	uint8_t data[128];
+	size_t len;
+
+	r.session_id = (char *)session;
+	len = tensorflow__terminate_request__pack(&r, data);
+	rpc_unary(f->channel, "/tensorflow.ProfilerService/Terminate", data, len, INT64_MAX,
+		  on_done, &one);
+	WAIT(f, one.done);
+	CHECK_EQ(one.code, RPC_OK);
+	buf_release(&one.raw);
+}
+
+static void test_terminate(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct ask one = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	terminate(&f, "S"); /* nothing to end: nothing is remembered */
+	start(&f, &one, "S", 3600000, 0);
+	WAIT(&f, a.arms);
+	CHECK_EQ(a.duration_ns, 3600 * NS_PER_S);
+	terminate(&f, "other");
+	terminate(&f, "S");
+	WAIT(&f, a.stops == 1);
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&a, true, "", "");
+	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
+	release(&one);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_monitor(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct ask one = { 0 };
+	Tensorflow__MonitorResponse *r;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	rpc_unary(f.channel, "/tensorflow.ProfilerService/Monitor", "", 0, INT64_MAX, on_done,
+		  &one);
+	WAIT(&f, one.done);
+	CHECK_EQ(one.code, RPC_OK);
+	r = tensorflow__monitor_response__unpack(NULL, one.raw.len, one.raw.data);
+	CHECK(r);
+	CHECK(strstr(r->data, "1 of 1 hosts connected"));
+	CHECK(strstr(r->data, "host-a"));
+	tensorflow__monitor_response__free_unpacked(r, NULL);
+	release(&one);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_two_hosts();
+	test_one_fails();
+	test_explained();
+	test_malformed();
+	test_patience();
+	test_same_session();
+	test_client_leaves();
+	test_terminate();
+	test_monitor();
+	return 0;
+}
