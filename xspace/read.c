@@ -141,6 +141,27 @@ static int add_stat(struct reading *r, struct wire *held, const struct wire_fiel
 
 /* ---- lines ---- */
 
+/* A field that is a number. Of the oneof the last member counts, of whichever kind. */
+static void set_number(struct xs_event *ev, const struct wire_field *f)
+{
+	switch (f->number) {
+	case XEVENT_METADATA_ID:
+		ev->metadata_id = (int64_t)f->value;
+		break;
+	case XEVENT_DURATION_PS:
+		ev->duration_ps = (int64_t)f->value;
+		break;
+	case XEVENT_OFFSET_PS:
+	case XEVENT_NUM_OCCURRENCES:
+		ev->is_aggregate = f->number == XEVENT_NUM_OCCURRENCES;
+		ev->num_occurrences = ev->is_aggregate ? (int64_t)f->value : 0;
+		ev->offset_ps = ev->is_aggregate ? 0 : (int64_t)f->value;
+		break;
+	default:
+		break;
+	}
+}
+
 static int decode_event(struct reading *r, const struct wire_field *message, struct xs_event *ev)
 {
 	struct wire held;
@@ -154,30 +175,9 @@ static int decode_event(struct reading *r, const struct wire_field *message, str
 		return rc;
 	walk = wire_walk(&held, message, schema_xevent);
 	while ((rc = wire_next(&walk, &f, r->e)) > 0) {
-		switch (f.number) {
-		case XEVENT_METADATA_ID:
-			ev->metadata_id = (int64_t)f.value;
-			break;
-		case XEVENT_OFFSET_PS:
-			ev->offset_ps = (int64_t)f.value;
-			ev->num_occurrences = 0;
-			ev->is_aggregate = false;
-			break;
-		case XEVENT_NUM_OCCURRENCES:
-			ev->num_occurrences = (int64_t)f.value;
-			ev->offset_ps = 0;
-			ev->is_aggregate = true;
-			break;
-		case XEVENT_DURATION_PS:
-			ev->duration_ps = (int64_t)f.value;
-			break;
-		case XEVENT_STATS:
-			rc = r->v->want_stats ? add_stat(r, &held, &f) : 0;
-			break;
-		default:
-			break;
-		}
-		if (rc < 0)
+		if (f.number != XEVENT_STATS)
+			set_number(ev, &f);
+		else if (r->v->want_stats && (rc = add_stat(r, &held, &f)) < 0)
 			break;
 	}
 	ev->stats = r->stats;
