@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who runs on this host's CPUs, all the time: one perf event per CPU samples call chains into the
- * window of the last minute (cpu_window.h). The names of what was sampled are looked up once a second
- * by a worker, so that they are there even if the process is not; a gather() cuts the window out and
- * has a worker build the plane (cpu_plane.h).
+ * window of the last minute (cpu_window.h). The names of what was sampled are looked up by a worker as
+ * soon as the samples are there, so that the process may end; a gather() cuts the window out and has a
+ * worker build the plane (cpu_plane.h).
  *
  * There is one store of symbols. It goes to one job at a time; jobs wait in line.
  */
@@ -28,11 +28,11 @@
 
 #define HZ_MAX	       10000
 #define WINDOW_S       60
+#define SLACK_S	       5 /* between the end of a window and its gather() */
 #define SAMPLES_MAX    ((size_t)1 << 20) /* 16 MB */
 #define NODES_MAX      ((size_t)1 << 20)
 #define IMAGES_MAX     65536
 #define DRAIN_EVERY_NS (250 * NS_PER_MS)
-#define DRAINS_PER_ASK 4
 
 /* A record's stamp is taken this much before it can be read, at most. */
 #define SETTLE_NS (2 * NS_PER_MS)
@@ -65,7 +65,6 @@ struct tracer_cpu {
 	struct cpu_window *window;
 	struct buf scratch;
 	struct loop_timer drain_timer;
-	unsigned int drains;
 	struct symbols *symbols; /* NULL while a job has it */
 	struct cpu_job *working; /* has the symbols */
 	struct cpu_job *waiting, **waiting_end;
@@ -195,8 +194,7 @@ static void on_drain(void *arg)
 
 	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 	drain(t, now_raw_ns() - SETTLE_NS);
-	if (++t->drains % DRAINS_PER_ASK == 0)
-		ask(t);
+	ask(t);
 }
 
 /* A ring is half full; or its CPU went away. */
@@ -257,7 +255,7 @@ static void open_rings(struct tracer_cpu *t)
 
 static void start(struct tracer_cpu *t)
 {
-	size_t samples = (size_t)t->hz * WINDOW_S * t->n_rings;
+	size_t samples = (size_t)t->hz * (WINDOW_S + SLACK_S) * t->n_rings;
 	struct err e;
 
 	t->window = cpu_window_new(&(struct cpu_window_conf){

@@ -19,6 +19,7 @@
 #include "base/now.h"
 
 #define WINDOW_S 60
+#define SLACK_S	 5 /* between the end of a window and its gather() */
 #define HZ_MAX	 100
 
 /* XProf cuts line ids to 32 bits: this is what it makes of TSL's INT64_MAX, and a number that a
@@ -73,7 +74,7 @@ static void start(struct tracer_metrics *t, int hz)
 {
 	hz = hz < HZ_MAX ? hz : HZ_MAX;
 	t->period_ns = NS_PER_S / hz;
-	t->cap = (size_t)(WINDOW_S * hz) + 1;
+	t->cap = (size_t)((WINDOW_S + SLACK_S) * hz);
 	t->times = xcalloc(t->cap, sizeof(*t->times));
 	t->rows = xcalloc(t->cap * proc_metrics_count(), sizeof(*t->rows));
 	t->started_raw_ns = now_raw_ns();

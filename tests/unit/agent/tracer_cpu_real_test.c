@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU tracer on this very machine: a thread spins in a function of known name, and the function is
  * found in the plane for most of the window. Skipped (77) where the kernel does not let us sample. */
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
+#include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
 #include "xspace/xspace.h"
@@ -102,61 +106,211 @@ static void turn_until(struct loop *l, const bool *flag, int64_t mono_ns)
 		loop_turn(l, 20);
 }
 
-int main(void)
+/* ---- what the tests share ---- */
+
+struct bed {
+	struct agent_conf conf;
+	struct tracer_env env;
+	struct tracer *tracer;
+};
+
+/* False, with the reason, where the kernel refuses. */
+static bool bed_open(struct bed *bed, char reason[256])
 {
-	struct agent_conf conf = { .cpu_hz = 199 };
-	struct tracer_env env = { .conf = &conf };
 	struct tracer_state state;
-	struct tracer_run run = { 0 };
-	struct seen seen = { 0 };
+	struct err e;
+
+	*bed = (struct bed){ .conf = { .cpu_hz = 199 } };
+	bed->env.conf = &bed->conf;
+	CHECK_OK(loop_new(&bed->env.loop, 1, &e), e);
+	CHECK_OK(tracer_cpu_ops.open(&bed->tracer, &bed->env, &e), e);
+	tracer_cpu_ops.state(bed->tracer, &state);
+	snprintf(reason, 256, "%s", state.reason);
+	return state.health != TRACER_OFF;
+}
+
+static void bed_close(struct bed *bed)
+{
+	tracer_cpu_ops.free(bed->tracer);
+	loop_free(bed->env.loop);
+}
+
+/* Gathers and reads the run's plane. */
+static void look(struct bed *bed, struct tracer_run *run, struct seen *seen)
+{
 	struct xs_visitor v = { .plane_begin = on_plane,
 				.event_metadata = on_name,
 				.line_begin = on_line,
 				.event = on_event };
+	bool done = false;
 	struct xs_source src;
-	struct tracer *t;
-	bool done = false, never = false;
-	uint64_t x = 0;
-	pthread_t thread;
 	struct err e;
 
-	CHECK_OK(loop_new(&env.loop, 1, &e), e);
-	CHECK_OK(tracer_cpu_ops.open(&t, &env, &e), e);
-	tracer_cpu_ops.state(t, &state);
-	if (state.health == TRACER_OFF) {
-		printf("skipped: %s\n", state.reason);
-		tracer_cpu_ops.free(t);
-		loop_free(env.loop);
-		return SKIPPED;
-	}
-	run.t0_raw_ns = now_raw_ns();
+	run->done = on_done;
+	run->done_arg = &done;
+	tracer_cpu_ops.gather(bed->tracer, run);
+	turn_until(bed->env.loop, &done, now_mono_ns() + 30 * NS_PER_S);
+	CHECK(done);
+	CHECK_EQ(run->result, RUN_OK);
+	CHECK_EQ(run->n_parts, 1);
+	CHECK_EQ(run->parts[0].base, PART_RAW);
+	src = xs_source_memory(run->parts[0].bytes.data, run->parts[0].bytes.len);
+	CHECK_OK(xs_read(&src, &v, seen, &e), e);
+	CHECK_STR(seen->plane, "/host:CPU");
+	printf("%llu events, %zu bytes; spinning for %.1f ms of %.1f ms\n",
+	       (unsigned long long)seen->events, run->parts[0].bytes.len,
+	       (double)seen->spin_ps / 1e9, (double)(run->t1_raw_ns - run->t0_raw_ns) / 1e6);
+	buf_release(&run->parts[0].bytes);
+	free(run->parts);
+}
+
+static void wait_some(struct bed *bed)
+{
+	bool never = false;
+
+	turn_until(bed->env.loop, &never, now_mono_ns() + SPIN_NS);
+}
+
+/* ---- tests ---- */
+
+static void spinning_thread_is_seen(struct bed *bed)
+{
+	struct tracer_run run = { .t0_raw_ns = now_raw_ns() };
+	struct seen seen = { 0 };
+	uint64_t x = 0;
+	pthread_t thread;
+
 	CHECK(!pthread_create(&thread, NULL, spin, &x));
-	turn_until(env.loop, &never, now_mono_ns() + SPIN_NS);
+	wait_some(bed);
 	run.t1_raw_ns = now_raw_ns();
 	atomic_store(&spinning, false);
 	CHECK(!pthread_join(thread, NULL));
+	look(bed, &run, &seen);
+	CHECK(seen.spin_id);
+	CHECK(seen.spin_ps <= (run.t1_raw_ns - run.t0_raw_ns) * 1000);
+	/* Most of the time that the thread had; a busy machine gives it less than a whole CPU. */
+	CHECK(seen.spin_ps > SPIN_NS * 1000 / 4);
+}
 
+/* A copy of this program, so that its file can go when its process does. */
+static pid_t start_copy(const char *path)
+{
+	char *copy = xasprintf("cp /proc/%d/exe %s", getpid(), path);
+	pid_t pid;
+
+	CHECK(!system(copy));
+	free(copy);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		execl(path, path, "spin", NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void names_outlive_process_and_file(struct bed *bed)
+{
+	char dir[] = "/tmp/tutti-cpu-XXXXXX", *path;
+	struct tracer_run run = { .t0_raw_ns = now_raw_ns() };
+	struct seen seen = { 0 };
+	pid_t pid;
+
+	CHECK(mkdtemp(dir));
+	path = xasprintf("%s/copy", dir);
+	pid = start_copy(path);
+	wait_some(bed);
+	wait_some(bed);
+	CHECK(!kill(pid, SIGKILL));
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	CHECK(!unlink(path));
+	CHECK(!rmdir(dir));
+	free(path);
+	run.t1_raw_ns = now_raw_ns();
+	look(bed, &run, &seen);
+	CHECK(seen.spin_id);
+	CHECK_EQ(seen.best_id, pid);
+}
+
+static void not_called(struct tracer_run *run)
+{
+	(void)run;
+	CHECK(false);
+}
+
+static void cancelled_runs_are_forgotten(struct bed *bed)
+{
+	struct tracer_run runs[3];
+
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++) {
+		runs[i] = (struct tracer_run){ .t0_raw_ns = now_raw_ns() - NS_PER_S,
+					       .t1_raw_ns = now_raw_ns(),
+					       .done = not_called };
+		tracer_cpu_ops.gather(bed->tracer, &runs[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(runs); i++)
+		tracer_cpu_ops.cancel(bed->tracer, &runs[i]);
+	/* The bed is closed with these jobs at work and in line. */
+}
+
+/* As a user without rights: the tracer opens, says what it lacks, and answers at once. */
+static int without_rights(void)
+{
+	struct tracer_run run = { .t0_raw_ns = now_raw_ns(), .t1_raw_ns = now_raw_ns() + 1 };
+	struct tracer_state state;
+	struct bed bed;
+	bool done = false;
+	char reason[256];
+
+	if (setgid(65534) || setuid(65534) || bed_open(&bed, reason))
+		return SKIPPED; /* this kernel lets everybody sample */
+	tracer_cpu_ops.state(bed.tracer, &state);
+	CHECK(state.errno_value);
 	run.done = on_done;
 	run.done_arg = &done;
-	tracer_cpu_ops.gather(t, &run);
-	turn_until(env.loop, &done, now_mono_ns() + 30 * NS_PER_S);
+	tracer_cpu_ops.gather(bed.tracer, &run);
 	CHECK(done);
-	CHECK_EQ(run.result, RUN_OK);
-	CHECK_EQ(run.n_parts, 1);
-	CHECK_EQ(run.parts[0].base, PART_RAW);
-	src = xs_source_memory(run.parts[0].bytes.data, run.parts[0].bytes.len);
-	CHECK_OK(xs_read(&src, &v, &seen, &e), e);
-	CHECK_STR(seen.plane, "/host:CPU");
-	CHECK(seen.spin_id);
-	printf("%llu events, %zu bytes; spinning for %.1f ms of %.1f ms\n",
-	       (unsigned long long)seen.events, run.parts[0].bytes.len, (double)seen.spin_ps / 1e9,
-	       (double)(run.t1_raw_ns - run.t0_raw_ns) / 1e6);
-	CHECK(seen.spin_ps <= (run.t1_raw_ns - run.t0_raw_ns) * 1000);
-	/* Most of the time the thread had; a busy machine gives it less than a whole CPU. */
-	CHECK(seen.spin_ps > SPIN_NS * 1000 / 4);
-	buf_release(&run.parts[0].bytes);
-	free(run.parts);
-	tracer_cpu_ops.free(t);
-	loop_free(env.loop);
+	CHECK_EQ(run.result, RUN_OFF);
+	CHECK_EQ(run.n_parts, 0);
+	CHECK_STR(run.detail, reason);
+	if (state.errno_value == EACCES || state.errno_value == EPERM) {
+		CHECK_STR(run.reason, "no-permission");
+		CHECK(strstr(reason, "CAP_PERFMON"));
+	}
+	bed_close(&bed);
+	return 0;
+}
+
+static void refusal_is_told(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	CHECK(pid >= 0);
+	if (!pid)
+		_exit(without_rights());
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && (!WEXITSTATUS(status) || WEXITSTATUS(status) == SKIPPED));
+}
+
+int main(int argc, char **argv)
+{
+	struct bed bed;
+	char reason[256];
+
+	if (argc == 2 && !strcmp(argv[1], "spin")) {
+		alarm(20); /* should the test die first */
+		return (int)(spin_for_the_tracer() & 1);
+	}
+	refusal_is_told();
+	if (!bed_open(&bed, reason)) {
+		printf("skipped: %s\n", reason);
+		bed_close(&bed);
+		return SKIPPED;
+	}
+	spinning_thread_is_seen(&bed);
+	names_outlive_process_and_file(&bed);
+	cancelled_runs_are_forgotten(&bed);
+	bed_close(&bed);
 	return 0;
 }
