@@ -9,24 +9,24 @@
 #include "base/conf.h"
 
 struct agent_conf {
-	char *host;			/* this host's name in sessions; default: gethostname() */
-	char *aggregator;		/* host:port of its gRPC */
-	struct conf_list label;		/* KEY=VALUE */
-	char *spool;			/* directory for files under way */
+	char *host; /* this host's name in sessions; default: gethostname() */
+	char *aggregator; /* host:port of its gRPC */
+	struct conf_list label; /* KEY=VALUE */
+	char *spool; /* directory for files under way */
 	uint64_t spool_limit_bytes;
-	char *listen;			/* own tensorflow.ProfilerService; "" = none */
-	char *door;			/* ipc:// of the local door; "" = none */
-	char *tracers;			/* comma list of names; "" = all */
-	int cpu_hz;			/* CPU samples per second and CPU */
+	char *listen; /* own tensorflow.ProfilerService; "" = none */
+	char *door; /* ipc:// of the local door; "" = none */
+	char *tracers; /* comma list of names; "" = all */
+	int cpu_hz; /* CPU samples per second and CPU */
 	int metrics_hz;
-	struct conf_list profiler;	/* host:port of framework profilers */
-	bool discover;			/* find profilers among the listening sockets of local processes */
-	char *cert, *key, *ca;		/* TLS towards the aggregator and on `listen` */
-	char *aggregator_name;		/* expected in its certificate, if not the name dialled */
-	bool insecure;			/* listen in plaintext beyond loopback */
+	struct conf_list profiler; /* host:port of framework profilers */
+	bool discover; /* find profilers among the listening sockets of local processes */
+	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
+	char *aggregator_name; /* expected in its certificate, if not the name dialled */
+	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
-	int64_t test_clock_offset_ns;	/* tests only */
-	double test_clock_drift_ppm;	/* tests only */
+	int64_t test_clock_offset_ns; /* tests only */
+	double test_clock_drift_ppm; /* tests only */
 };
 
 /* What the table cannot check: fills in the host's name, refuses values that do not go together. Call
@@ -36,7 +36,7 @@ MUST_CHECK int agent_conf_finish(struct agent_conf *conf, struct err *e);
 /* Whether the comma list conf->tracers has this name; all are on when it is empty. */
 bool agent_conf_has_tracer(const struct agent_conf *conf, const char *name);
 
-extern const struct conf_table agent_conf_table;	/* conf.c */
+extern const struct conf_table agent_conf_table; /* conf.c */
 
 struct agent {
 	struct agent_conf conf;
@@ -45,11 +45,11 @@ struct agent {
 	struct clock *clock;
 	struct marks *marks;
 	struct spool *spool;
-	struct tracer **tracers;	/* opened; NULL-terminated */
+	struct tracer **tracers; /* opened; NULL-terminated */
 	struct captures *captures;
 	struct control *control;
 	struct profiler_service *profiler_service;
-	int profiler_port;		/* where it listens; 0 = not at all */
+	int profiler_port; /* where it listens; 0 = not at all */
 	struct doorkeeper *doorkeeper;
 };
 

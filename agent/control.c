@@ -164,14 +164,15 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 	on_status(c);
 }
 
-static void dispatch(struct control *c, const Tutti__V1__AggregatorMessage *m)
+static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 {
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
 		on_welcome(c, m->welcome);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
-		orders_arm(c->orders, m->arm);
+		orders_take_arm(c->orders, m->arm);
+		m->arm = NULL;
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:
 		orders_stop(c->orders, m->stop);

@@ -12,14 +12,14 @@
 struct marks;
 
 struct mark {
-	int64_t raw_ns;		/* CLOCK_MONOTONIC_RAW where it happened */
-	int32_t pid, tid;	/* 0 = unknown */
+	int64_t raw_ns; /* CLOCK_MONOTONIC_RAW where it happened */
+	int32_t pid, tid; /* 0 = unknown */
 	const char *text;
 };
 
 struct marks *marks_new(void);
 void marks_free(struct marks *m);
-void marks_add(struct marks *m, const struct mark *mark);	/* the text is copied */
+void marks_add(struct marks *m, const struct mark *mark); /* the text is copied */
 
 /* Marks with from <= raw_ns < to, oldest first; return false to stop. */
 void marks_each(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,

@@ -23,7 +23,7 @@ struct order {
 	struct orders *orders;
 	struct order *next;
 	char *session;
-	Tutti__V1__Arm *arm; /* a copy, until the capture is armed */
+	Tutti__V1__Arm *arm; /* until the capture is armed */
 	bool asked_by_name; /* tracers were named */
 	int64_t deadline_ns; /* session clock */
 	struct loop_timer wait; /* for the clock, until wait_until_ns */
@@ -331,30 +331,19 @@ static void on_wait(void *arg)
 	begin(arg);
 }
 
-static Tutti__V1__Arm *copy_arm(const Tutti__V1__Arm *m)
-{
-	size_t len = tutti__v1__arm__get_packed_size(m);
-	uint8_t *bytes = xmalloc(len + 1);
-	Tutti__V1__Arm *copy;
-
-	tutti__v1__arm__pack(m, bytes);
-	copy = tutti__v1__arm__unpack(NULL, len, bytes);
-	free(bytes);
-	return copy;
-}
-
-void orders_arm(struct orders *o, const Tutti__V1__Arm *m)
+void orders_take_arm(struct orders *o, Tutti__V1__Arm *m)
 {
 	struct order *od;
 
 	if (find(o, m->session)) {
 		send_refused(o, m->session, "busy", "this session is already under way here");
+		tutti__v1__arm__free_unpacked(m, NULL);
 		return;
 	}
 	od = xcalloc(1, sizeof(*od));
 	od->orders = o;
 	od->session = xstrdup(m->session);
-	od->arm = copy_arm(m);
+	od->arm = m;
 	od->asked_by_name = m->n_tracers > 0;
 	od->deadline_ns = m->upload_deadline_ns;
 	od->state = "armed";

@@ -26,7 +26,7 @@ void orders_free(struct orders *o); /* NULL is fine; cancels what is under way *
 
 /* The messages have passed control_unpack_from_aggregator(). A session that is not known is ignored:
  * it may have ended while the message was under way. */
-void orders_arm(struct orders *o, const Tutti__V1__Arm *m);
+void orders_take_arm(struct orders *o, Tutti__V1__Arm *m); /* frees it when done with it */
 void orders_stop(struct orders *o, const Tutti__V1__Stop *m);
 void orders_cancel(struct orders *o, const char *session);
 void orders_upload(struct orders *o, const char *session);

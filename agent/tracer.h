@@ -38,46 +38,46 @@ enum tracer_health { TRACER_OK, TRACER_DEGRADED, TRACER_OFF };
 
 struct tracer_state {
 	enum tracer_health health;
-	int errno_value;		/* of the call that failed, or 0 */
-	char reason[256];		/* cause and what to grant; "" when ok */
+	int errno_value; /* of the call that failed, or 0 */
+	char reason[256]; /* cause and what to grant; "" when ok */
 };
 
 /* In which clock the line times of a part are. */
 enum part_base {
-	PART_RAW,			/* absolute CLOCK_MONOTONIC_RAW ns */
-	PART_REAL,			/* ns since start_real_ns, of CLOCK_REALTIME (framework profilers) */
+	PART_RAW, /* absolute CLOCK_MONOTONIC_RAW ns */
+	PART_REAL, /* ns since start_real_ns, of CLOCK_REALTIME (framework profilers) */
 };
 
 /* One XSpace that a tracer gives: in memory, or in a file below run->dir (the agent removes it). */
 struct tracer_part {
-	struct buf bytes;		/* used when path is NULL */
+	struct buf bytes; /* used when path is NULL */
 	char *path;
 	enum part_base base;
 	int64_t start_real_ns;
-	int64_t pid;			/* of the traced process; 0 = the agent's own planes */
-	char label[64];			/* "jax 4711"; goes before its warnings */
+	int64_t pid; /* of the traced process; 0 = the agent's own planes */
+	char label[64]; /* "jax 4711"; goes before its warnings */
 };
 
 struct tracer_run {
 	/* Given; constant except t1_raw_ns, which may move to an earlier instant before gather(). */
 	const char *session;
-	int64_t t0_raw_ns, t1_raw_ns;	/* the window on CLOCK_MONOTONIC_RAW */
-	int64_t t0_real_ns;		/* T0 on this host's CLOCK_REALTIME */
-	int64_t give_up_mono_ns;	/* what is not there by then is not waited for */
-	const void *profile_options;	/* serialized tensorflow.ProfileOptions */
+	int64_t t0_raw_ns, t1_raw_ns; /* the window on CLOCK_MONOTONIC_RAW */
+	int64_t t0_real_ns; /* T0 on this host's CLOCK_REALTIME */
+	int64_t give_up_mono_ns; /* what is not there by then is not waited for */
+	const void *profile_options; /* serialized tensorflow.ProfileOptions */
 	size_t profile_options_len;
-	const char *dir;		/* exists; for part files */
+	const char *dir; /* exists; for part files */
 
 	/* The tracer's own, between arm() and done. */
 	void *arg;
 
 	/* Filled by the tracer before done. */
-	struct tracer_part *parts;	/* xmalloc'd array; the agent frees it and its members */
+	struct tracer_part *parts; /* xmalloc'd array; the agent frees it and its members */
 	size_t n_parts;
 	enum { RUN_OK, RUN_DEGRADED, RUN_FAILED, RUN_OFF } result;
-	char reason[32];		/* typed: "profiler-unreachable"; "" when ok. docs/wire.md lists them */
-	char detail[256];		/* a sentence with cause and fix */
-	uint64_t lost;			/* records known to be lost */
+	char reason[32]; /* typed: "profiler-unreachable"; "" when ok. docs/wire.md lists them */
+	char detail[256]; /* a sentence with cause and fix */
+	uint64_t lost; /* records known to be lost */
 
 	void (*done)(struct tracer_run *run);
 	void *done_arg;
@@ -91,6 +91,7 @@ void tracer_run_fail(struct tracer_run *run, int result, const char *reason, con
 	PRINTF_LIKE(4, 5);
 
 struct tracer_ops {
+	/* "cpu": as it is called in reports and by --tracers. */
 	const char *name;
 
 	/* Never fails for want of a permission: then the state says so. */

@@ -9,3 +9,4 @@ unit_test(agent/control_test USES agent_core PKG jansson zlib
 unit_test(agent/assemble_test USES agent_core)
 unit_test(agent/conf_test USES agent_core)
 unit_test(agent/doorkeeper_test USES agent_core PKG jansson SRC ${core_fixture})
+fuzz_test(control USES proto)
