@@ -209,6 +209,8 @@ void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns)
 	if (c->step == CALLED)
 		loop_timer_at(c->loop, &c->timer, mono_of_raw(t1_raw_ns) + PROFILER_GUARD_NS,
 			      call_terminate, c);
+	else if (c->step == WAITING && t1_raw_ns <= c->t0_raw_ns)
+		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* it will see: no window */
 }
 
 void profiler_call_free(struct profiler_call *c)

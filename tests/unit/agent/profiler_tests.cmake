@@ -4,6 +4,7 @@ set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)
 
 unit_test(agent/profiler_file_test USES agent_profiler)
 unit_test(agent/profiler_reply_test USES agent_profiler)
+unit_test(agent/profiler_request_test USES agent_profiler)
 unit_test(agent/discover_test USES agent_profiler SRC ${fake_profiler} ${fake_proc})
 unit_test(agent/tracer_profiler_test USES agent_profiler SRC ${fake_profiler} ${fake_proc})
 unit_test(agent/profiler_service_test USES agent_profiler)
