@@ -37,13 +37,23 @@ static void name_nodes(struct cpu_cut *cut, struct symbols *sy)
 	}
 }
 
+/* "[kernel]" below "[kernel]" says nothing, "f" below "f" is a recursion. */
+static bool is_stopgap(const struct symbols *sy, uint32_t name)
+{
+	const char *text = symbols_text(sy, name);
+
+	return text[0] == '[' && text[strlen(text) - 1] == ']';
+}
+
 /* The names of a stack, outermost first; what is deeper than DEPTH_MAX is cut at the outer end. */
-static size_t names_of(const struct cpu_cut *cut, uint32_t node, uint32_t *names)
+static size_t names_of(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
+		       uint32_t *names)
 {
 	size_t n = 0;
 
 	for (uint32_t i = node; i && n < DEPTH_MAX; i = cut->nodes[i].parent)
-		names[n++] = cut->nodes[i].name;
+		if (!n || names[n - 1] != cut->nodes[i].name || !is_stopgap(sy, names[n - 1]))
+			names[n++] = cut->nodes[i].name;
 	for (size_t i = 0; i < n / 2; i++) {
 		uint32_t swap = names[i];
 
@@ -77,10 +87,11 @@ static int64_t end_of(const struct cpu_cut *cut, const struct line *l, int64_t n
 	return end < next_ns ? end : next_ns;
 }
 
-static void add_sample(const struct cpu_cut *cut, struct line *l, const struct cpu_sample *s)
+static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, struct line *l,
+		       const struct cpu_sample *s)
 {
 	uint32_t names[DEPTH_MAX];
-	size_t n = names_of(cut, s->node, names), same = 0;
+	size_t n = names_of(cut, sy, s->node, names), same = 0;
 
 	/* Two and a half periods without a sample: the thread did something else in between. */
 	if (l->last_ns && (s->raw_ns - l->last_ns) * 2 > cut->period_ns * 5)
@@ -146,7 +157,7 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 	for (size_t i = 0; i < cut->n_samples; i++) {
 		uint32_t tid = cut->samples[i].tid;
 
-		add_sample(cut, &l, &cut->samples[i]);
+		add_sample(cut, sy, &l, &cut->samples[i]);
 		if (i + 1 < cut->n_samples && cut->samples[i + 1].tid == tid)
 			continue;
 		close_to(&l, 0, end_of(cut, &l, cut->t1_raw_ns));

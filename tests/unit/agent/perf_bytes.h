@@ -4,6 +4,8 @@
 #define TESTS_PERF_BYTES_H
 
 #include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/buf.h"

@@ -9,3 +9,7 @@ unit_test(agent/symbols_test USES agent_tracers)
 fuzz_test(elf USES agent_tracers)
 fuzz_test(perf USES agent_tracers)
 fuzz_test(proc_text USES agent_tracers)
+
+# For tests/bench/tracers.sh.
+add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c)
+target_link_libraries(tracers_bench PRIVATE agent_tracers)
