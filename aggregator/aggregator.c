@@ -25,6 +25,8 @@
 
 #define KEEPALIVE_NS   (20 * NS_PER_S) /* a frozen agent is noticed after this, and as long again */
 #define READY_AGAIN_NS (5 * NS_PER_S)
+#define LEAD_MAX_NS    (60 * 1000000000LL)
+#define GRACE_MAX_NS   (3600 * 1000000000LL)
 #define HTTP_THREADS   3
 #define READY_KEY      "tutti/ready"
 
@@ -301,10 +303,23 @@ static void stop_parts(struct aggregator *agg, size_t n)
 	}
 }
 
+static int check_conf(const struct aggregator_conf *conf, struct err *e)
+{
+	if (conf->lead_ns < 0 || conf->lead_ns > LEAD_MAX_NS)
+		return err_set(e, ERR_INVALID, "lead: use 0 to %lld s", LEAD_MAX_NS / NS_PER_S);
+	if (conf->grace_ns <= 0 || conf->grace_ns > GRACE_MAX_NS)
+		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
+			       GRACE_MAX_NS / NS_PER_S);
+	return 0;
+}
+
 int aggregator_start(struct aggregator *agg, struct err *e)
 {
 	int64_t raw_ns, real_ns;
+	int rc = check_conf(&agg->conf, e);
 
+	if (rc)
+		return rc;
 	agg->started_mono_ns = now_mono_ns();
 	if (!agg->arm_patience_ns)
 		agg->arm_patience_ns = NS_PER_S;
@@ -312,8 +327,7 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 	agg->session_clock_shift_ns = real_ns - raw_ns;
 	random_bytes(&agg->clock_epoch, sizeof(agg->clock_epoch));
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		int rc = parts[i].start(agg, e);
-
+		rc = parts[i].start(agg, e);
 		if (rc) {
 			err_prefix(e, "%s", parts[i].name);
 			stop_parts(agg, i);

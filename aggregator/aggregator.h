@@ -54,6 +54,7 @@ struct aggregator {
 		uint64_t uploads, upload_bytes, upload_errors;
 		uint64_t bad_messages, probes, probes_dropped;
 	} stats;
+	int64_t probe_said_mono_ns;	/* when bad probes were last logged */
 };
 
 /* Starts every part; `conf` and `loop` are set, perhaps arm_patience_ns, the rest is zero. On failure nothing is left

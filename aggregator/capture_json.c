@@ -2,6 +2,7 @@
 #include "aggregator/capture_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "aggregator/json_text.h"
 #include "aggregator/sessions.h"
@@ -123,6 +124,7 @@ json_t *capture_manifest(const struct capture *c)
 	char *path;
 
 	session_directory(c->session, c->run, directory);
+	directory[strlen(directory) - 1] = '\0'; /* a name, not a prefix */
 	path = xasprintf("%s%s%s", root ? root : "", root ? "/" : "", directory);
 	json_put_int(o, "version", 1);
 	json_put_int(o, "created_ns", now_real_ns());

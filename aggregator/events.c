@@ -13,8 +13,10 @@
 #include "base/now.h"
 #include "net/http_server.h"
 
-/* Many agents say something at the same time: changes within this go out as one event. */
-#define GATHER_NS (50 * NS_PER_MS)
+/* Many agents say something at the same time: changes within this go out as one event. The documents
+ * grow with the fleet, so the pause does, too. */
+#define GATHER_NS	   (50 * NS_PER_MS)
+#define GATHER_PER_HOST_NS (200 * NS_PER_US)
 
 struct stream {
 	struct http_stream *http;
@@ -102,8 +104,12 @@ static void flush(void *arg)
 
 static void flush_soon(struct events *ev)
 {
-	if (!loop_timer_armed(&ev->timer))
-		loop_timer_in(ev->agg->loop, &ev->timer, GATHER_NS, flush, ev);
+	int64_t gather_ns = GATHER_NS;
+
+	if (loop_timer_armed(&ev->timer))
+		return;
+	gather_ns += (int64_t)registry_count(ev->agg->registry, NULL) * GATHER_PER_HOST_NS;
+	loop_timer_in(ev->agg->loop, &ev->timer, gather_ns, flush, ev);
 }
 
 /* ---- what happens ---- */
