@@ -17,6 +17,9 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 
+/* Tracers get this much to hand over even when the window's end came late to us. */
+#define GATHER_LEAST_NS (100 * NS_PER_MS)
+
 /* How much longer than the window the clock is probed densely. */
 #define HURRY_NS (2 * NS_PER_S)
 
@@ -159,6 +162,8 @@ static void on_t1(void *arg)
 			r->tracer->ops->gather(r->tracer, &r->run);
 	}
 	c->handing_out = false;
+	if (c->give_up_mono_ns < now_mono_ns() + GATHER_LEAST_NS)
+		c->give_up_mono_ns = now_mono_ns() + GATHER_LEAST_NS;
 	loop_timer_at(c->captures->agent->loop, &c->give_up, c->give_up_mono_ns, on_give_up, c);
 	maybe_assemble(c);
 }

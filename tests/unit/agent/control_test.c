@@ -152,6 +152,25 @@ static void test_big_file(void)
 	rig_down(&g);
 }
 
+/* No answer to probes: the capture goes on after a moment, by this host's own time, and says so. */
+static void test_uncalibrated(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.no_time = true;
+	g.agg.shift_ns = now_real_ns() - now_raw_ns();
+	until(&g, &g.agg.statuses, 1);
+	CHECK(!g.agg.calibrated);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.armed, 1);
+	CHECK_EQ(g.agg.bound_ns, 0);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file && !g.agg.result_calibrated);
+	rig_down(&g);
+}
+
 /* What is missing is told by the first tracer that fell short; one that is off only if it was named. */
 static void test_reasons(void)
 {
@@ -199,7 +218,7 @@ static void test_stop_and_cancel(void)
 	until(&g, &g.agg.statuses, 1);
 	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
 	until(&g, &g.agg.progress, 1);
-	fake_stop_capture(&g.agg, SESSION, fake_session_now());
+	fake_stop_capture(&g.agg, SESSION, fake_session_now(&g.agg));
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(g.agg.has_file);
@@ -349,6 +368,7 @@ int main(void)
 	test_whole_cycle();
 	test_early_credit();
 	test_big_file();
+	test_uncalibrated();
 	test_reasons();
 	test_refusals();
 	test_stop_and_cancel();

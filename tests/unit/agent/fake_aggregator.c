@@ -15,9 +15,9 @@
 #define COOKIE 4242
 #define EPOCH  99
 
-int64_t fake_session_now(void)
+int64_t fake_session_now(const struct fake_aggregator *a)
 {
-	return now_raw_ns() + FAKE_SHIFT;
+	return now_raw_ns() + a->shift_ns;
 }
 
 /* ---- time ---- */
@@ -30,10 +30,12 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 	struct probe p;
 
 	CHECK(probe_decode(&p, data, len) && p.cookie == COOKIE);
+	if (a->no_time)
+		return;
 	p.type = PROBE_REPLY;
 	p.epoch = EPOCH;
-	p.t2_ns = raw_ns + FAKE_SHIFT;
-	p.t3_ns = fake_session_now();
+	p.t2_ns = raw_ns + a->shift_ns;
+	p.t3_ns = fake_session_now(a);
 	probe_encode(&p, packet);
 	udp_send_to(a->probes, from, packet, sizeof(packet));
 }
@@ -245,7 +247,7 @@ void fake_arm(struct fake_aggregator *a, const char *session, int64_t lead_ns, i
 	char *tracers[] = { (char *)tracer };
 
 	arm.session = (char *)session;
-	arm.t0_ns = fake_session_now() + lead_ns;
+	arm.t0_ns = fake_session_now(a) + lead_ns;
 	arm.duration_ns = duration_ns;
 	arm.upload_deadline_ns = arm.t0_ns + duration_ns + 20 * NS_PER_S;
 	arm.n_tracers = tracer != NULL;
@@ -316,6 +318,7 @@ void fake_aggregator_up(struct fake_aggregator *a, struct loop *l, struct rpc *r
 	struct err e;
 
 	memset(a, 0, sizeof(*a));
+	a->shift_ns = INT64_C(1790000000000000000);
 	CHECK_OK(udp_listen(&a->probes, l, "127.0.0.1:0", on_probe, a, &a->probe_port, &e), e);
 	CHECK_OK(rpc_server_new(&a->server, r, &opts, methods, ARRAY_SIZE(methods), &a->port, &e),
 		 e);

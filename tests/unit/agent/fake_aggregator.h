@@ -14,7 +14,8 @@ struct fake_aggregator {
 	struct udp *probes;
 	int port, probe_port;
 	struct rpc_call *control; /* of the agent that is connected, or NULL */
-	bool no_welcome;
+	int64_t shift_ns; /* session clock = raw + this */
+	bool no_welcome, no_time;
 	enum rpc_code refuse_uploads; /* not RPC_OK: uploads end with it */
 
 	/* What came, counted by kind; the last of each. */
@@ -31,11 +32,9 @@ struct fake_aggregator {
 	int uploads;
 };
 
-#define FAKE_SHIFT INT64_C(1790000000000000000) /* session = raw + this */
-
 void fake_aggregator_up(struct fake_aggregator *a, struct loop *l, struct rpc *r);
 void fake_aggregator_down(struct fake_aggregator *a);
-int64_t fake_session_now(void);
+int64_t fake_session_now(const struct fake_aggregator *a);
 
 void fake_send(struct fake_aggregator *a, const Tutti__V1__AggregatorMessage *m);
 void fake_arm(struct fake_aggregator *a, const char *session, int64_t lead_ns, int64_t duration_ns,
