@@ -183,18 +183,10 @@ static bool has_tls(const struct aggregator *agg)
 	return agg->conf.cert && *agg->conf.cert;
 }
 
-static int check_listener(const struct aggregator *agg, const char *address, struct err *e)
-{
-	return address_check_listener(address, has_tls(agg), agg->conf.insecure, e);
-}
-
-/* Probes are not secret and are answered to cookies only, but the rule is one for all ports. */
 static int probe_start(struct aggregator *agg, struct err *e)
 {
-	int rc = check_listener(agg, agg->conf.probe, e);
+	int rc = time_service_start(agg, e);
 
-	if (!rc)
-		rc = time_service_start(agg, e);
 	if (!rc)
 		log_info("AGG-PART", "part=probe state=up address=%s port=%d", agg->conf.probe,
 			 agg->probe_port);
@@ -232,10 +224,8 @@ static int grpc_listen(struct aggregator *agg, struct err *e)
 
 static int grpc_start(struct aggregator *agg, struct err *e)
 {
-	int rc = check_listener(agg, agg->conf.grpc, e);
+	int rc = rpc_new(&agg->rpc, agg->loop, e);
 
-	if (!rc)
-		rc = rpc_new(&agg->rpc, agg->loop, e);
 	if (rc)
 		return rc;
 	rc = grpc_listen(agg, e);
@@ -264,11 +254,8 @@ static int http_start(struct aggregator *agg, struct err *e)
 		.key_file = has_tls(agg) ? agg->conf.key : NULL,
 		.threads = HTTP_THREADS,
 	};
-	int rc = check_listener(agg, agg->conf.http, e);
+	int rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg, &agg->http_port, e);
 
-	if (!rc)
-		rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg, &agg->http_port,
-				     e);
 	if (!rc)
 		log_info("AGG-PART", "part=http state=up address=%s port=%d", agg->conf.http,
 			 agg->http_port);
@@ -303,20 +290,36 @@ static void stop_parts(struct aggregator *agg, size_t n)
 	}
 }
 
-static int check_conf(const struct aggregator_conf *conf, struct err *e)
+/* Probes are not secret and are answered to cookies only, but the rule is one for all ports. */
+static int check_listeners(const struct aggregator *agg, struct err *e)
 {
+	const char *const addresses[] = { agg->conf.http, agg->conf.grpc, agg->conf.probe };
+
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+		int rc = address_check_listener(addresses[i], has_tls(agg), agg->conf.insecure, e);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int check_conf(const struct aggregator *agg, struct err *e)
+{
+	const struct aggregator_conf *conf = &agg->conf;
+
 	if (conf->lead_ns < 0 || conf->lead_ns > LEAD_MAX_NS)
 		return err_set(e, ERR_INVALID, "lead: use 0 to %lld s", LEAD_MAX_NS / NS_PER_S);
 	if (conf->grace_ns <= 0 || conf->grace_ns > GRACE_MAX_NS)
 		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
 			       GRACE_MAX_NS / NS_PER_S);
-	return 0;
+	return check_listeners(agg, e);
 }
 
 int aggregator_start(struct aggregator *agg, struct err *e)
 {
 	int64_t raw_ns, real_ns;
-	int rc = check_conf(&agg->conf, e);
+	int rc = check_conf(agg, e);
 
 	if (rc)
 		return rc;
