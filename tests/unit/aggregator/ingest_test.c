@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uploads: good ones, each way of being wrong, credits, retries. */
-#include "aggregator/messages.h"
+#include <semaphore.h>
+
 #include "aggregator/sessions.h"
 #include "storage/store.h"
 #include "tests/unit/aggregator/fleet.h"
@@ -189,6 +190,8 @@ struct odd_store {
 	struct store base;
 	struct store *real;
 	const char *fail; /* puts of keys that hold this fail */
+	const char *block; /* and these wait for `go` */
+	sem_t go;
 };
 
 static int odd_put(struct store *s, const char *key, const struct store_body *body,
@@ -198,6 +201,8 @@ static int odd_put(struct store *s, const char *key, const struct store_body *bo
 
 	if (o->fail && strstr(key, o->fail))
 		return err_set(e, ERR_IO, "no space left");
+	if (o->block && strstr(key, o->block))
+		CHECK(!sem_wait(&o->go));
 	return store_put(o->real, key, body, flags, e);
 }
 
@@ -253,6 +258,49 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	fleet_stop(&f);
 }
 
+static void check_no_file(struct fleet *f, const char *session, const char *host)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_file_key(session, "", host, key);
+	CHECK(!fleet_has_key(f, key));
+}
+
+/* A put that hangs holds up nobody else, and what it stores in the end is taken away again. */
+static void test_store_hangs(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .block = "b.xplane.pb" };
+	struct fleet f;
+	struct fake a = { .auto_deliver = true }, b = { .auto_arm = true };
+	struct fake_upload stuck = { 0 };
+	struct capture *c;
+
+	CHECK(!sem_init(&odd.go, 0, 0));
+	fleet_start(&f, 20 * NS_PER_MS, 400 * NS_PER_MS);
+	odd.real = f.agg.store;
+	f.agg.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[1].state == HOST_ARMED);
+	fake_upload_start(&stuck, &b, 1, 10, FLAW_NONE);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
+	CHECK_STR(c->hosts[1].reason, "timeout");
+	WAIT(&f, stuck.closed);
+	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
+	CHECK_EQ(f.agg.jobs, 1);
+	CHECK(!sem_post(&odd.go));
+	WAIT(&f, !f.agg.jobs);
+	check_no_file(&f, c->session, "b");
+	f.agg.store = odd.real;
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+	sem_destroy(&odd.go);
+}
+
 int main(void)
 {
 	test_bytes_arrive();
@@ -262,5 +310,6 @@ int main(void)
 	test_credits();
 	test_store_refuses("plan.json", "cancelled", false);
 	test_store_refuses(".xplane.pb", "upload", true);
+	test_store_hangs();
 	return 0;
 }
