@@ -12,23 +12,23 @@
 #include "base/loop.h"
 
 struct aggregator_conf {
-	char *store;			/* URL */
-	char *http;			/* address of HTTP */
-	char *grpc;			/* address of gRPC: control, ingest, ProfilerService */
-	char *probe;			/* address of the time probes, UDP */
-	char *spool;			/* directory for uploads under way */
-	int64_t lead_ns;		/* from request to T0 */
-	int64_t grace_ns;		/* from T1 to the commit at the latest */
-	char *cert, *key, *ca;		/* TLS on gRPC and HTTP; ca demands agents' certificates */
-	bool insecure;			/* listen in plaintext beyond loopback */
+	char *store; /* URL */
+	char *http; /* address of HTTP */
+	char *grpc; /* address of gRPC: control, ingest, ProfilerService */
+	char *probe; /* address of the time probes, UDP */
+	char *spool; /* directory for uploads under way */
+	int64_t lead_ns; /* from request to T0 */
+	int64_t grace_ns; /* from T1 to the commit at the latest */
+	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
+	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
 };
 
-extern const struct conf_table aggregator_conf_table;	/* conf.c */
+extern const struct conf_table aggregator_conf_table; /* conf.c */
 
 struct aggregator {
 	struct aggregator_conf conf;
-	struct loop *loop;		/* of whoever starts the aggregator */
+	struct loop *loop; /* of whoever starts the aggregator */
 	struct store *store;
 	struct rpc *rpc;
 	struct registry *registry;
@@ -36,25 +36,25 @@ struct aggregator {
 	struct events *events;
 	struct ingest *ingest;
 	struct profiler_service *profiler;
-	struct udp *probe;		/* time_service.c */
+	struct udp *probe; /* time_service.c */
 	struct rpc_server *rpc_server;
 	struct http_server *http;
 	int grpc_port, http_port, probe_port;
-	uint64_t clock_epoch;		/* random, new at every start */
-	int64_t session_clock_shift_ns;	/* session clock = CLOCK_MONOTONIC_RAW + this */
-	int64_t arm_patience_ns;	/* after T0; who has not answered Arm by then does not count */
+	uint64_t clock_epoch; /* random, new at every start */
+	int64_t session_clock_shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
+	int64_t arm_patience_ns; /* after T0; who has not answered Arm by then does not count */
 	int64_t started_mono_ns;
-	bool stopping;			/* nothing new is begun any more */
-	bool ready;			/* the store takes writes */
-	struct err not_ready;		/* why not */
-	struct loop_timer ready_timer;	/* tries again */
-	unsigned int jobs;		/* given to workers, not yet done */
-	struct aggregator_stats {	/* for /metrics */
+	bool stopping; /* nothing new is begun any more */
+	bool ready; /* the store takes writes */
+	struct err not_ready; /* why not */
+	struct loop_timer ready_timer; /* tries again */
+	unsigned int jobs; /* given to workers, not yet done */
+	struct aggregator_stats { /* for /metrics */
 		uint64_t captures_committed, captures_failed, hosts_failed;
 		uint64_t uploads, upload_bytes, upload_errors;
 		uint64_t bad_messages, probes, probes_dropped;
 	} stats;
-	int64_t probe_said_mono_ns;	/* when bad probes were last logged */
+	int64_t probe_said_mono_ns; /* when bad probes were last logged */
 };
 
 /* Starts every part; `conf` and `loop` are set, perhaps arm_patience_ns, the rest is zero. On failure nothing is left

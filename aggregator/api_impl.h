@@ -15,7 +15,7 @@ typedef void (*api_fn)(struct aggregator *agg, struct http_req *req, const char 
 		       const char *name);
 
 void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
-void api_answer_err(struct http_req *req, const struct err *e);	/* status by its code */
+void api_answer_err(struct http_req *req, const struct err *e); /* status by its code */
 
 /* api_captures.c */
 void api_capture_begin(struct aggregator *agg, struct http_req *req, const char *id,

@@ -26,7 +26,14 @@
 struct aggregator;
 struct captures;
 
-enum capture_state { CAP_ARMING, CAP_RUNNING, CAP_UPLOADING, CAP_COMMITTING, CAP_COMMITTED, CAP_FAILED };
+enum capture_state {
+	CAP_ARMING,
+	CAP_RUNNING,
+	CAP_UPLOADING,
+	CAP_COMMITTING,
+	CAP_COMMITTED,
+	CAP_FAILED
+};
 
 enum host_state {
 	HOST_ARMING,
@@ -34,7 +41,7 @@ enum host_state {
 	HOST_RUNNING,
 	HOST_GATHERING,
 	HOST_UPLOADING,
-	HOST_COMPLETE,		/* from here on it has come to an end */
+	HOST_COMPLETE, /* from here on it has come to an end */
 	HOST_PARTIAL,
 	HOST_FAILED,
 };
@@ -50,70 +57,71 @@ enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 
 struct capture_host {
 	char *name;
-	uint64_t instance;		/* of the agent that was armed; 0 = none */
+	uint64_t instance; /* of the agent that was armed; 0 = none */
 	enum host_state state;
-	char reason[32];		/* typed, docs/wire.md */
+	char reason[32]; /* typed, docs/wire.md */
 	char detail[256];
-	char upload_error[128];		/* of the last upload that went wrong; "" = none */
-	bool stored;			/* the upload is durable in the store */
-	bool reported;			/* HostResult is in */
+	char upload_error[128]; /* of the last upload that went wrong; "" = none */
+	bool stored; /* the upload is durable in the store */
+	bool reported; /* HostResult is in */
 	uint64_t bytes, bytes_done, events;
-	struct host_clock clock;	/* of HostResult, before that of Armed: its bound alone */
+	struct host_clock clock; /* of HostResult, before that of Armed: its bound alone */
 	struct tracer_report *tracers;
 	size_t n_tracers;
 	enum upload_credit credit;
-	TAILQ_ENTRY(capture_host) waiting;	/* for a credit */
+	TAILQ_ENTRY(capture_host) waiting; /* for a credit */
 	struct capture *capture;
 };
 
 struct capture {
-	char *session, *run, *origin;	/* origin: "api", "profiler-service PEER", "door host-a" */
-	char *client_session;		/* what a ProfilerService client calls it; "" = none */
+	char *session, *run, *origin; /* origin: "api", "profiler-service PEER", "door host-a" */
+	char *client_session; /* what a ProfilerService client calls it; "" = none */
 	enum capture_state state;
 	bool open_ended, cancelled;
-	bool planned;			/* the intent is being stored, or is */
-	bool armed;			/* Arm went out: t0_ns is final */
-	int64_t t0_ns, duration_ns;	/* session clock */
+	bool planned; /* the intent is being stored, or is */
+	bool armed; /* Arm went out: t0_ns is final */
+	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t lead_ns, grace_ns;
-	int64_t deadline_ns;		/* session clock: commit with what there is */
-	json_t *settings;		/* as given; never NULL */
-	uint8_t *options;		/* serialized ProfileOptions */
+	int64_t deadline_ns; /* session clock: commit with what there is */
+	json_t *settings; /* as given; never NULL */
+	uint8_t *options; /* serialized ProfileOptions */
 	size_t options_len;
-	char **tracers;			/* names asked for, NULL-terminated; NULL = all */
-	struct capture_host *hosts;	/* sorted by name */
+	char **tracers; /* names asked for, NULL-terminated; NULL = all */
+	struct capture_host *hosts; /* sorted by name */
 	size_t n_hosts;
-	size_t n_over;			/* hosts that have come to an end */
-	json_t *warnings;		/* array of strings */
-	struct err error;		/* in CAP_FAILED */
-	unsigned int commits;		/* tried so far */
+	size_t n_over; /* hosts that have come to an end */
+	json_t *warnings; /* array of strings */
+	struct err error; /* in CAP_FAILED */
+	unsigned int commits; /* tried so far */
 	struct loop_timer timer;
 	struct captures *captures;
 	TAILQ_ENTRY(capture) entry;
 };
 
 struct capture_request {
-	const char *hosts;		/* selector; NULL or "" = all */
-	const char *run;		/* NULL or "" = none */
+	const char *hosts; /* selector; NULL or "" = all */
+	const char *run; /* NULL or "" = none */
 	int64_t duration_ns;
 	bool open_ended;
-	json_t *settings;		/* object, or NULL; borrowed */
-	const void *options;		/* ready-made ProfileOptions; then settings only describe them */
+	json_t *settings; /* object, or NULL; borrowed */
+	const void *options; /* ready-made ProfileOptions; then settings only describe them */
 	size_t options_len;
-	json_t *tracers;		/* array of names, or NULL; borrowed */
+	json_t *tracers; /* array of names, or NULL; borrowed */
 	const char *origin;
-	const char *client_session;	/* or NULL */
-	int64_t not_before_ns;		/* session clock; 0 = as soon as possible */
-	int64_t grace_ns;		/* after the window, for gathering and uploads; 0 = as configured */
+	const char *client_session; /* or NULL */
+	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
+	int64_t grace_ns; /* after the window, for gathering and uploads; 0 = as configured */
 };
 
 struct captures *captures_new(struct aggregator *agg);
-void captures_free(struct captures *cs);	/* no job of theirs is under way */
+void captures_free(struct captures *cs); /* no job of theirs is under way */
 
 /* ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many at once),
  * ERR_BUSY (the aggregator is stopping, or the store takes no writes). */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
-struct capture *capture_find(struct captures *cs, const char *session);	/* also ended ones, for a while */
+struct capture *capture_find(struct captures *cs,
+			     const char *session); /* also ended ones, for a while */
 
 /* End the window now, keep the data; one that is past its window is not touched. Before T0 the
  * window shrinks to a millisecond. */
@@ -125,7 +133,7 @@ bool capture_is_over(const struct capture *c);
 
 /* CAPTURE of docs/wire.md; a new reference that shares nothing with the capture. */
 json_t *capture_json(const struct capture *c);
-json_t *captures_json(struct captures *cs);	/* {"captures": [...]} */
+json_t *captures_json(struct captures *cs); /* {"captures": [...]} */
 
 /* MANIFEST, as of a commit that succeeds. */
 json_t *capture_manifest(const struct capture *c);

@@ -19,9 +19,9 @@ TAILQ_HEAD(host_queue, capture_host);
 
 struct captures {
 	struct aggregator *agg;
-	struct capture_list all;	/* last begun or ended first */
+	struct capture_list all; /* last begun or ended first */
 	size_t n_active, n_ended;
-	struct host_queue waiting;	/* for an upload credit, first come first served */
+	struct host_queue waiting; /* for an upload credit, first come first served */
 	unsigned int granted;
 	struct capture_watch *watches;
 	size_t n_watches;
@@ -34,11 +34,12 @@ void capture_free(struct capture *c);
 
 /* capture.c */
 void capture_changed(struct capture *c);
-void capture_host_ended(struct capture_host *h);	/* its state is an end; may end the capture */
+void capture_host_ended(struct capture_host *h); /* its state is an end; may end the capture */
 
 /* capture_host.c */
-struct host *capture_host_live(const struct capture_host *h);	/* connected, the same agent; or NULL */
-void capture_tell(const struct capture *c, const struct buf *message);	/* all live hosts */
+struct host *capture_host_live(
+	const struct capture_host *h); /* connected, the same agent; or NULL */
+void capture_tell(const struct capture *c, const struct buf *message); /* all live hosts */
 void capture_host_drop_credit(struct capture_host *h);
 
 #endif

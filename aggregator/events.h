@@ -11,7 +11,7 @@ struct events;
 struct http_req;
 
 struct events *events_new(struct aggregator *agg);
-void events_free(struct events *ev);	/* the HTTP server is gone; NULL is fine */
+void events_free(struct events *ev); /* the HTTP server is gone; NULL is fine */
 
 /* Both answer the request. */
 void events_open(struct events *ev, struct http_req *req);

@@ -17,6 +17,6 @@ extern const struct rpc_events ingest_events;
 
 /* Makes the spool directory if it is missing. */
 MUST_CHECK int ingest_new(struct ingest **out, struct aggregator *agg, struct err *e);
-void ingest_free(struct ingest *in);	/* all calls are closed; NULL is fine */
+void ingest_free(struct ingest *in); /* all calls are closed; NULL is fine */
 
 #endif

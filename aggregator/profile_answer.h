@@ -19,8 +19,9 @@ struct store;
 struct answer *answer_new(struct store *store);
 void answer_free(struct answer *a);
 
-void answer_add(struct answer *a, const char *host, const char *key);	/* a host's stored file */
-void answer_note(struct answer *a, const char *fmt, ...) PRINTF_LIKE(2, 3);	/* what is missing, and why */
+void answer_add(struct answer *a, const char *host, const char *key); /* a host's stored file */
+void answer_note(struct answer *a, const char *fmt, ...)
+	PRINTF_LIKE(2, 3); /* what is missing, and why */
 
 /* Maps the files. One that cannot be read, or that makes the response longer than `max_bytes`,
  * becomes a note. Blocks. */

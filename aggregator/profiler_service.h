@@ -15,13 +15,13 @@ struct aggregator;
 struct profiler_service;
 struct rpc_events;
 
-#define PROFILER_PATH "/tensorflow.ProfilerService/Profile"
+#define PROFILER_PATH  "/tensorflow.ProfilerService/Profile"
 #define TERMINATE_PATH "/tensorflow.ProfilerService/Terminate"
-#define MONITOR_PATH "/tensorflow.ProfilerService/Monitor"
+#define MONITOR_PATH   "/tensorflow.ProfilerService/Monitor"
 extern const struct rpc_events profiler_profile_events, profiler_terminate_events,
 	profiler_monitor_events;
 
 struct profiler_service *profiler_service_new(struct aggregator *agg);
-void profiler_service_free(struct profiler_service *ps);	/* all calls are closed; NULL is fine */
+void profiler_service_free(struct profiler_service *ps); /* all calls are closed; NULL is fine */
 
 #endif

@@ -30,11 +30,11 @@ struct host_tracer {
 
 struct host {
 	char *name;
-	char *version, *address, *profiler_address;	/* never NULL */
-	uint64_t instance;		/* of the running agent */
-	struct rpc_call *control;	/* its stream; NULL = lost */
+	char *version, *address, *profiler_address; /* never NULL */
+	uint64_t instance; /* of the running agent */
+	struct rpc_call *control; /* its stream; NULL = lost */
 	uint64_t probe_cookie;
-	int64_t seen_real_ns;		/* last message, Unix ns */
+	int64_t seen_real_ns; /* last message, Unix ns */
 	char **label_keys, **label_values;
 	size_t n_labels;
 	struct host_clock clock;
@@ -50,12 +50,12 @@ struct host {
 struct registry *registry_new(struct loop *loop);
 void registry_free(struct registry *r);
 
-struct host *registry_find(struct registry *r, const char *name);	/* NULL if unknown */
-struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie);	/* or NULL */
-struct host *registry_add(struct registry *r, const char *name);	/* or the one there is */
-void registry_remove(struct registry *r, struct host *h);		/* said goodbye, or forgotten */
-size_t registry_count(const struct registry *r, size_t *connected);	/* connected may be NULL */
-size_t registry_expire(struct registry *r, int64_t now_real_ns);	/* forgets; how many */
+struct host *registry_find(struct registry *r, const char *name); /* NULL if unknown */
+struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie); /* or NULL */
+struct host *registry_add(struct registry *r, const char *name); /* or the one there is */
+void registry_remove(struct registry *r, struct host *h); /* said goodbye, or forgotten */
+size_t registry_count(const struct registry *r, size_t *connected); /* connected may be NULL */
+size_t registry_expire(struct registry *r, int64_t now_real_ns); /* forgets; how many */
 
 /* Replace what is known of a host; the strings are copied. */
 void host_set_text(char **member, const char *text);
@@ -64,15 +64,15 @@ void host_clear_labels(struct host *h);
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
 		     int errno_value);
 void host_clear_tracers(struct host *h);
-void host_new_cookie(struct host *h);		/* the old one is not answered any more */
+void host_new_cookie(struct host *h); /* the old one is not answered any more */
 
 /*
  * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name; `*out` is
  * yours: free(). ERR_NOT_FOUND names the host that is unknown, or says that nobody matched;
  * ERR_INVALID for a selector that is malformed.
  */
-MUST_CHECK int registry_select(struct registry *r, const char *selector, struct host ***out, size_t *n,
-			       struct err *e);
+MUST_CHECK int registry_select(struct registry *r, const char *selector, struct host ***out,
+			       size_t *n, struct err *e);
 
 /* The hosts, sorted by name; borrowed until the next add or remove. */
 struct host *const *registry_hosts(const struct registry *r, size_t *n);

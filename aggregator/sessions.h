@@ -20,7 +20,7 @@
 struct store;
 
 #define SESSION_NAME_BYTES 64
-#define SESSION_KEY_BYTES 512
+#define SESSION_KEY_BYTES  512
 
 /* YYYY_MM_DD_HH_MM_SS_xxxxxx of T0 in UTC and six random characters. */
 void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES]);
@@ -36,7 +36,8 @@ void session_file_key(const char *session, const char *run, const char *host,
 #define SESSION_FILE_SUFFIX ".xplane.pb"
 
 /* Writes the intent, before any host is armed; `plan` has at least "session" and "run". Blocks. */
-MUST_CHECK int session_plan(struct store *s, const char *session, const json_t *plan, struct err *e);
+MUST_CHECK int session_plan(struct store *s, const char *session, const json_t *plan,
+			    struct err *e);
 
 /* Writes index entry and manifest, last; ERR_EXISTS if it was committed before. Blocks. */
 MUST_CHECK int session_commit(struct store *s, const char *session, const json_t *manifest,

@@ -22,7 +22,7 @@
 struct fleet {
 	struct loop *loop;
 	struct aggregator agg;
-	struct rpc *rpc;			/* the clients' */
+	struct rpc *rpc; /* the clients' */
 	struct rpc_channel *channel;
 	char spool[64];
 };
@@ -42,36 +42,36 @@ void fleet_stop(struct fleet *f);
 		} \
 	} while (0)
 
-size_t fleet_keys(struct fleet *f);		/* objects in the store */
+size_t fleet_keys(struct fleet *f); /* objects in the store */
 bool fleet_has_key(struct fleet *f, const char *key);
 
 struct fake {
 	struct fleet *fleet;
 	char name[64];
 	uint64_t instance;
-	bool auto_arm;				/* answers Arm with Armed */
-	bool auto_deliver;			/* after Armed: uploads a small file and reports it */
-	struct rpc_call *call;			/* NULL = closed */
+	bool auto_arm; /* answers Arm with Armed */
+	bool auto_deliver; /* after Armed: uploads a small file and reports it */
+	struct rpc_call *call; /* NULL = closed */
 	int welcomes, arms, stops, cancels, uploads, releases, answers;
 	uint64_t cookie, epoch;
 	uint32_t probe_port;
-	char session[64];			/* of the last Arm */
+	char session[64]; /* of the last Arm */
 	int64_t t0_ns, duration_ns, deadline_ns, t1_ns;
 	bool open_ended;
-	struct buf options;			/* of the last Arm */
-	char settings[256];			/* "key=value;..." */
-	char tracers[128];			/* "name;..." */
+	struct buf options; /* of the last Arm */
+	char settings[256]; /* "key=value;..." */
+	char tracers[128]; /* "name;..." */
 	bool answer_ok;
 	char answer_session[64], answer_detail[256];
-	enum rpc_code code;			/* once closed */
+	enum rpc_code code; /* once closed */
 	char text[256];
 };
 
 /* Dials; fake_connect() also waits for Welcome. */
 void fake_dial(struct fake *a, struct fleet *f, const char *name, uint64_t instance);
 void fake_connect(struct fake *a, struct fleet *f, const char *name);
-void fake_hang_up(struct fake *a);		/* as a killed agent does; waits for the end */
-void fake_forget(struct fake *a);		/* frees what it remembers */
+void fake_hang_up(struct fake *a); /* as a killed agent does; waits for the end */
+void fake_forget(struct fake *a); /* frees what it remembers */
 
 void fake_hello(struct fake *a, const char *label_key, const char *label_value);
 void fake_send(struct fake *a, const Tutti__V1__AgentMessage *m);
@@ -86,11 +86,11 @@ enum flaw {
 	FLAW_NONE,
 	FLAW_CRC,
 	FLAW_OFFSET,
-	FLAW_LONG,		/* more than announced */
-	FLAW_SHORT,		/* less */
+	FLAW_LONG, /* more than announced */
+	FLAW_SHORT, /* less */
 	FLAW_NO_BEGIN,
-	FLAW_INSTANCE,		/* of another agent */
-	FLAW_SILENT,		/* begins and goes on no further: stays open */
+	FLAW_INSTANCE, /* of another agent */
+	FLAW_SILENT, /* begins and goes on no further: stays open */
 };
 
 struct fake_upload {
@@ -100,7 +100,7 @@ struct fake_upload {
 	enum rpc_code code;
 	char text[256];
 	uint64_t stored;
-	bool report;		/* send HostResult when it is done */
+	bool report; /* send HostResult when it is done */
 };
 
 /* `chunks` pieces of `chunk_bytes`; the call goes on by itself. */
