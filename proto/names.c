@@ -35,6 +35,18 @@ int name_check_host(const char *name, struct err *e)
 	return 0;
 }
 
+static bool has_part(const char *name, const char *part)
+{
+	size_t len = strlen(part);
+
+	for (const char *s = name; s; s = strchr(s, '/')) {
+		s += *s == '/';
+		if (!strncmp(s, part, len) && (!s[len] || s[len] == '/'))
+			return true;
+	}
+	return false;
+}
+
 int name_check_run(const char *name, struct err *e)
 {
 	const char *s = name;
@@ -47,6 +59,9 @@ int name_check_run(const char *name, struct err *e)
 			       "run name '%.40s': use parts of letters, digits, '.', '_', '-' "
 			       "joined by '/', %d at most in all",
 			       name, LIMIT_RUN_NAME);
+	if (has_part(name, "plugins"))
+		return err_set(e, ERR_INVALID,
+			       "run name '%.40s': a part 'plugins' is XProf's own layout", name);
 	return 0;
 }
 

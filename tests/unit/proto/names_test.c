@@ -38,10 +38,17 @@ static void test_hosts(void)
 /* A run is a path in a store: no part of it may climb or vanish. */
 static void test_runs(void)
 {
-	static const char *const good[] = { "r", "team/exp-1/seed.3", "a/b" };
+	static const char *const good[] = { "plugins2", "r", "team/exp-1/seed.3", "a/b" };
 	static const char *const bad[] = {
-		"",    "/",   "/a",   "a/",  "a//b", "../a", "a/..",  "a/../b",
-		"a/.", "./a", "a/.b", "a b", "a\\b", "a,b",  "a/b\n",
+		"plugins", "a/plugins/profile",
+		"",	   "/",
+		"/a",	   "a/",
+		"a//b",	   "../a",
+		"a/..",	   "a/../b",
+		"a/.",	   "./a",
+		"a/.b",	   "a b",
+		"a\\b",	   "a,b",
+		"a/b\n",
 	};
 	struct err e = { 0 };
 
