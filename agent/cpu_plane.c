@@ -151,8 +151,8 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 	struct line l = { 0 };
 
 	name_nodes(cut, sy);
-	qsort(cut->samples, cut->n_samples, sizeof(*cut->samples), by_thread_and_time);
-	qsort(cut->threads, cut->n_threads, sizeof(*cut->threads), by_tid);
+	sort_array(cut->samples, cut->n_samples, sizeof(*cut->samples), by_thread_and_time);
+	sort_array(cut->threads, cut->n_threads, sizeof(*cut->threads), by_tid);
 	xs_plane(b, 0, "/host:CPU");
 	for (size_t i = 0; i < cut->n_samples; i++) {
 		uint32_t tid = cut->samples[i].tid;

@@ -273,7 +273,7 @@ void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns)
 	}
 	if (w->fed.len > FED_BYTES_MAX)
 		until_raw_ns = INT64_MAX;
-	qsort(w->pending, w->n_pending, sizeof(*w->pending), by_time);
+	sort_array(w->pending, w->n_pending, sizeof(*w->pending), by_time);
 	for (i = 0; i < w->n_pending && w->pending[i].raw_ns < until_raw_ns; i++) {
 		struct reader r = reader_of(w->fed.data + w->pending[i].at, w->pending[i].len);
 

@@ -151,7 +151,7 @@ static void sort_and_thin(struct elf_symbols *es)
 
 	if (!es->n)
 		return;
-	qsort(es->v, es->n, sizeof(*es->v), by_address);
+	sort_array(es->v, es->n, sizeof(*es->v), by_address);
 	for (size_t i = 0; i < es->n; i++)
 		if (!n || es->v[i].address != es->v[n - 1].address)
 			es->v[n++] = es->v[i];

@@ -48,7 +48,7 @@ void kallsyms_parse(struct kallsyms *out, const char *text)
 		text += len + (text[len] == '\n');
 	}
 	if (out->n)
-		qsort(out->v, out->n, sizeof(*out->v), by_address);
+		sort_array(out->v, out->n, sizeof(*out->v), by_address);
 }
 
 void kallsyms_release(struct kallsyms *ks)

@@ -87,7 +87,7 @@ void marks_each(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
 		if (mark->raw_ns >= from_raw_ns && mark->raw_ns < to_raw_ns)
 			found[n++] = mark;
 	}
-	qsort(found, n, sizeof(*found), by_time);
+	sort_array(found, n, sizeof(*found), by_time);
 	for (size_t i = 0; i < n && fn(arg, found[i]); i++)
 		;
 	free(found);

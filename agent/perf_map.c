@@ -93,7 +93,7 @@ const char *perf_map_find(struct perf_map *pm, uint64_t address)
 	size_t low = 0, high = pm->n;
 
 	if (!pm->sorted && pm->n)
-		qsort(pm->v, pm->n, sizeof(*pm->v), by_start);
+		sort_array(pm->v, pm->n, sizeof(*pm->v), by_start);
 	pm->sorted = true;
 	while (low < high) {
 		size_t mid = (low + high) / 2;

@@ -382,7 +382,7 @@ int proc_scan_run(struct proc_scan *s, struct err *e)
 	if (!have)
 		return ERR_IO;
 	if (f.n)
-		qsort(f.items, f.n, sizeof(*f.items), by_inode);
+		sort_array(f.items, f.n, sizeof(*f.items), by_inode);
 	for (size_t i = 0; s->n && i < f.n; i++)
 		inherit(s, &f.items[i]);
 	find_owners(s, &f);

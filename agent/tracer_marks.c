@@ -84,7 +84,7 @@ static void build(void *arg, struct xs_builder *b)
 	struct snapshot *s = arg;
 	char name[32];
 
-	qsort(s->marks, s->n, sizeof(*s->marks), by_pid_and_time);
+	sort_array(s->marks, s->n, sizeof(*s->marks), by_pid_and_time);
 	xs_plane(b, 0, "/host:CPU marks");
 	for (size_t i = 0; i < s->n; i++) {
 		const struct mark *m = &s->marks[i];

@@ -137,6 +137,23 @@ static bool link_may_take(struct link *l, struct host *h, const Tutti__V1__Hello
 	return true;
 }
 
+/* With mTLS a host is who its certificate says; in plaintext it is who it says itself. */
+static bool link_is_who_it_says(struct link *l, const char *host)
+{
+	const char *identity = rpc_identity(l->call);
+	char why[320];
+
+	if (!*identity || !strcmp(identity, host))
+		return true;
+	snprintf(why, sizeof(why),
+		 "the certificate is of '%.60s', not of host '%.60s': start the agent "
+		 "with --host %.60s or give it its own certificate",
+		 identity, host, identity);
+	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", host, rpc_peer(l->call), why);
+	link_finish(l, RPC_PERMISSION_DENIED, why);
+	return false;
+}
+
 static void handle_hello(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__Hello *hello = m->hello;
@@ -144,6 +161,8 @@ static void handle_hello(struct link *l, const agent_message *m)
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
 
+	if (!link_is_who_it_says(l, hello->host))
+		return;
 	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS) {
 		link_finish(l, RPC_RESOURCE_EXHAUSTED, "this aggregator knows too many hosts");
 		return;

@@ -86,7 +86,7 @@ static int select_names(struct registry *r, const struct parts *names, struct ho
 		if (!out[i])
 			return err_set(e, ERR_NOT_FOUND, "no host is called '%s'", name);
 	}
-	qsort(out, names->n, sizeof(struct host *), by_name);
+	sort_array(out, names->n, sizeof(struct host *), by_name);
 	for (size_t i = 0; i < names->n; i++) {
 		if (!kept || out[kept - 1] != out[i])
 			out[kept++] = out[i];

@@ -9,6 +9,7 @@
 #define BASE_MEM_H
 
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 
@@ -18,6 +19,14 @@ void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t max);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+/* qsort() that takes an empty array as it comes: a NULL base is undefined there, even of nothing. */
+static inline void sort_array(void *base, size_t n, size_t size,
+			      int (*order)(const void *, const void *))
+{
+	if (n)
+		qsort(base, n, size, order);
+}
 
 /* The enclosing struct of an embedded member. */
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))

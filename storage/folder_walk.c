@@ -98,7 +98,7 @@ static int read_names(struct listing *l, DIR *dir, struct names *names, struct e
 		return err_errno(e, "read folder \"%.*s\"", (int)(l->len < 80 ? l->len : 80),
 				 l->key);
 	if (names->n > 1)
-		qsort(names->items, names->n, sizeof(*names->items), names_order);
+		sort_array(names->items, names->n, sizeof(*names->items), names_order);
 	return 0;
 }
 

@@ -5,8 +5,7 @@
 #
 #   tests/run.sh            everything
 #   tests/run.sh dev        one part: dev (ASan + UBSan: unit, conform, fuzz corpora, lint, end to end),
-#                           tsan (unit, conform and end to end again), release (quickstart, real JAX and
-#                           XProf, big files)
+#                           tsan (the same again under ThreadSanitizer, but for lint), release (the quickstart)
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 1
@@ -46,7 +45,7 @@ suite() {
 for part in "${parts[@]}"; do
 	case $part in
 	dev) suite dev -j2 -LE 'release' ;;
-	tsan) suite tsan -j2 -L 'unit|e2e' -LE 'release|jax|slow' ;;
+	tsan) suite tsan -j2 -LE 'release|lint' ;;
 	release) suite release -L 'release' ;;
 	*) echo "tests/run.sh: unknown part '$part'" >&2; exit 2 ;;
 	esac

@@ -52,6 +52,7 @@ def test_stock_clients():
         port = free_port()
         c.agent("host-a", "--listen", f"127.0.0.1:{port}")
         c.wait_hosts(1)
+        c.burst("host-a")
         print("    ", check_server(f"127.0.0.1:{c.grpc}", "tensorflow.ProfilerService"))
         print("    ", check_server(f"127.0.0.1:{port}", "tensorflow.ProfilerService"))
         cluster = profile(f"127.0.0.1:{c.grpc}", version=1, duration_ms=500)

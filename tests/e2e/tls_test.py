@@ -39,6 +39,7 @@ def test_mtls():
                                c.dir / "agg-spool", *tls_flags(c.dir, "aggregator")])
         c.agent("host-a", *tls_flags(c.dir, "host-a"))
         c.agent("host-x", *tls_flags(c.dir, "host-x"))
+        c.agent("host-b", *tls_flags(c.dir, "host-a"))  # a right certificate, of somebody else
         flags = ["--server", url, "--ca", c.dir / "ca.crt", "--json"]
 
         def connected():
@@ -50,6 +51,8 @@ def test_mtls():
         assert doc["complete"] == 1
         time.sleep(1)
         assert [h["host"] for h in connected()] == ["host-a"]
+        assert "the certificate is of 'host-a'" in c.log("aggregator")
+        assert "host-a" in c.log("host-b"), "the agent does not tell why it is refused"
         assert c.tutti("hosts", "--server", url)[0] == 1  # who signed it is not known without --ca
 
 
