@@ -1,4 +1,4 @@
-# Programs for tests/bench/xspace.sh, and the big file that must pass in little memory.
+# Programs for tests/bench/xspace, and the big file that must pass in little memory.
 foreach(name xspace_gen xspace_rebase)
 	add_executable(${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
 	target_link_libraries(${name} PRIVATE xspace)
