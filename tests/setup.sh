@@ -24,6 +24,7 @@ jax_packages=(python3 python3-venv ca-certificates)
 test_packages=(
 	clang libclang-rt-14-dev	# fuzz targets
 	clang-format-14 universal-ctags git	# tests/lint
+	chromium chromium-driver	# the page in a real browser
 	libssl-dev openssl ccache
 )
 

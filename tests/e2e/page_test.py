@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The aggregator's page in a real browser: it lists hosts, captures by its form, lists the session, and deletes it."""
+import json
+import shutil
+import urllib.request
+
+from lib.cluster import SLOW, Cluster, SkipTest, free_port, main, wait_until
+
+
+class Browser:
+    """Headless Chromium, driven by the WebDriver protocol."""
+
+    FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
+             "--disable-background-networking", "--disable-sync", "--window-size=1100,800"]
+
+    def __init__(self, c):
+        self.base = f"http://127.0.0.1:{free_port()}"
+        c.start("burst-chromedriver", ["chromedriver", f"--port={self.base.rsplit(':', 1)[1]}"])
+        wait_until("chromedriver", self.is_up)
+        options = {"binary": shutil.which("chromium"), "args": [*self.FLAGS, f"--user-data-dir={c.dir}/chromium"]}
+        value = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {"browserName": "chrome",
+                                                                                "goog:chromeOptions": options}}})
+        self.base += f"/session/{value['sessionId']}"
+
+    def is_up(self):
+        try:
+            return self.call("GET", "/status")["ready"]
+        except OSError:
+            return False
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60 * SLOW) as answer:
+            return json.load(answer)["value"]
+
+    def open(self, url):
+        self.call("POST", "/url", {"url": url})
+
+    def run(self, script):
+        return self.call("POST", "/execute/sync", {"script": script, "args": []})
+
+    def text(self, css):
+        return self.run(f"return document.querySelector({json.dumps(css)}).innerText")
+
+    def close(self):
+        self.call("DELETE", "")
+
+
+def test_page():
+    if not shutil.which("chromedriver") or not shutil.which("chromium"):
+        raise SkipTest("chromium and chromedriver are not installed")
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--label", "note=<b>bold</b>")
+        c.wait_hosts(1)
+        b = Browser(c)
+        b.open(c.url)
+        wait_until("the host on the page", lambda: "host-a" in b.text("#hosts"))
+        assert "connected" in b.text("#hosts") and "note=<b>bold</b>" in b.text("#hosts"), b.text("#hosts")
+        b.run("document.forms[0].duration.value = '0.3'; document.forms[0].settings.value = 'nonsense=1';"
+              "document.forms[0].requestSubmit()")
+        wait_until("the refusal", lambda: "nonsense" in b.text("#progress"))
+        b.run("document.forms[0].settings.value = ''; document.forms[0].requestSubmit()")
+        wait_until("the commit", lambda: "committed" in b.text("#progress"))
+        session = b.text("#progress").split(":")[0]
+        wait_until("the session on the page", lambda: session in b.text("#sessions"))
+        b.run("document.querySelector('#sessions a').click()")
+        wait_until("its files", lambda: "host-a.xplane.pb" in b.text("#sessions"))
+        b.run("window.confirm = () => true; document.querySelector('#sessions button').click()")
+        wait_until("its deletion", lambda: session not in b.text("#sessions"))
+        assert c.tutti("sessions", "--json")[1]["sessions"] == []
+        c.kill("host-a")
+        wait_until("the loss on the page", lambda: "lost" in b.text("#hosts"))
+        b.close()
+
+
+main(test_page)
