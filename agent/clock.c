@@ -67,6 +67,18 @@ struct clock_model clock_model(const struct clock *c)
 	return m;
 }
 
+struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, int64_t to_raw_ns)
+{
+	struct clock_model m = bare_model(c);
+
+	now_pair_ns(&m.pair_raw_ns, &m.pair_real_ns, NULL);
+	m.at_raw_ns = m.pair_raw_ns;
+	m.calibrated = clock_estimator_map(c->estimator, host_of_raw(c, m.at_raw_ns),
+					   host_of_raw(c, from_raw_ns), host_of_raw(c, to_raw_ns),
+					   &m);
+	return m;
+}
+
 /* ---- probes ---- */
 
 static void send_probe(struct clock *c, int index)

@@ -32,6 +32,38 @@ struct clock_conf {
 	double test_drift_ppm;
 };
 
+/* How good a translation is, by its bound: A to 10 us, B to 100 us, C to 1 ms, D worse, X unknown. */
+enum clock_grade { CLOCK_X, CLOCK_A, CLOCK_B, CLOCK_C, CLOCK_D };
+
+/* Why the host's clock, or the scale it is compared with, is not what it was before. */
+enum clock_break {
+	CLOCK_BREAK_NONE, /* the first segment */
+	CLOCK_BREAK_STEP, /* the probes contradict each other: found by the estimator */
+	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
+	CLOCK_BREAK_SOURCE, /* the kernel took another clocksource */
+	CLOCK_BREAKS,
+};
+
+/* At host time host_ns the host clock is ahead of the session clock by offset_ns; what is certain
+ * is only that this lies in [lo_ns, hi_ns]. */
+struct clock_knot {
+	int64_t host_ns;
+	int64_t offset_ns, lo_ns, hi_ns;
+};
+
+/* A stretch without a break: knots in order of time, and how the offset moves between and beyond. */
+struct clock_segment {
+	enum clock_break cause; /* of its beginning */
+	uint16_t first, n; /* its knots; n > 0 */
+	double rate; /* change of the offset per ns of host clock, the best guess; */
+	double drift; /* it differs from that by at most this, in what was seen and */
+	int64_t horizon_ns; /* as far again beyond; further out the drift is drift_far */
+	double drift_far;
+};
+
+#define CLOCK_KNOTS    256
+#define CLOCK_SEGMENTS 8
+
 struct clock_model {
 	bool calibrated; /* false: raw -> session is this host's own REALTIME, the
 					 * injected error included: nothing has removed it */
@@ -41,10 +73,18 @@ struct clock_model {
 	int64_t bound_ns; /* |error| of a translation at at_raw_ns is at most this */
 	double bound_rate; /* growth of the bound per ns away from at_raw_ns */
 	int64_t rtt_min_ns;
+	int64_t jitter_ns; /* median distance of single probes from the map: precision within
+					 * one path, never accuracy */
 	uint32_t probes; /* answered probes behind the model */
+	uint32_t bad; /* samples that cannot be, or that all others contradict */
 	int64_t pair_raw_ns, pair_real_ns; /* raw and real of one instant */
 	int64_t test_offset_ns, test_start_raw_ns;
 	double test_drift_ppm;
+
+	/* The map. Without segments the line through (at_raw_ns, offset_ns) is all there is. */
+	uint16_t n_segments, n_knots;
+	struct clock_segment segments[CLOCK_SEGMENTS];
+	struct clock_knot knots[CLOCK_KNOTS];
 };
 
 MUST_CHECK int clock_new(struct clock **out, const struct clock_conf *conf, struct err *e);
@@ -59,8 +99,11 @@ void clock_unset_peer(struct clock *c); /* the model ages: its bound grows */
  * Several wishes: the latest end counts. */
 void clock_hurry(struct clock *c, int64_t until_mono_ns);
 
-/* The model as of now. */
+/* The model as of now, good around now: for arming. */
 struct clock_model clock_model(const struct clock *c);
+
+/* The model whose knots lie around [from, to] of the raw clock: for what happened then. */
+struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, int64_t to_raw_ns);
 
 /* Exact but for the rounding of the drift; any input, results saturate. */
 int64_t clock_model_session_of_raw(const struct clock_model *m, int64_t raw_ns);
@@ -68,25 +111,52 @@ int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_
 int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns);
 int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns);
 int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns);
+enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns);
+const char *clock_grade_name(enum clock_grade g); /* "A" .. "X" */
+const char *clock_break_name(enum clock_break cause);
 
 /* ---- the estimator, apart from the probing, so that tests can feed it ---- */
 
+/* Who stamped both ends of one direction; where the ends differ, the worse. */
+enum clock_stamp { CLOCK_STAMP_USER, CLOCK_STAMP_KERNEL, CLOCK_STAMP_HARDWARE };
+
+/*
+ * One exchange, or one direction of it. Each direction proves one thing by itself: the request that
+ * the offset is at least t1 - t2, the reply that it is at most t4 - t3. So a direction whose better
+ * stamps come later (a transmit stamp of the kernel travels in the next reply) is simply given again,
+ * alone, with them: the estimator keeps the tightest. t1 and t3 may be early, never late; t2 and t4
+ * may be late, never early. A direction that is left out does not have its two times looked at.
+ */
 struct clock_sample {
-	int64_t t1_ns, t4_ns; /* host clock: before sending, after receipt */
-	int64_t t2_ns, t3_ns; /* session clock: at receipt, before the reply */
+	int64_t t1_ns, t4_ns; /* host clock: request sent, reply received */
+	int64_t t2_ns, t3_ns; /* session clock: request received, reply sent */
+	bool no_request, no_reply; /* this direction says nothing */
+	bool again; /* better stamps of a probe that was given before: not counted once more */
+	enum clock_stamp request_stamp, reply_stamp;
 };
 
 struct clock_estimator;
 struct clock_estimator *clock_estimator_new(void);
 void clock_estimator_free(struct clock_estimator *est);
+
+/* Another epoch: nothing known so far is about this session clock. */
 void clock_estimator_reset(struct clock_estimator *est);
 
-/* False for a sample that cannot be (t4 before t1, t3 before t2, negative round trip). */
+/* At about host time `at_ns` the host clock broke; what was learnt before holds only for before. */
+void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause);
+
+/* False for a sample that cannot be (t4 before t1, t3 before t2, negative round trip). Samples
+ * may come late, twice and in any order within a few seconds. */
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s);
 
-/* Offset, rate and bound at host time `now_ns`; false until there is a sample. Fills offset_ns, rate,
- * bound_ns, bound_rate, rtt_min_ns, probes of *out. */
+/*
+ * Offset, rate and bound at host time `now_ns`, from all samples, those after it included; false
+ * while there is too little. Fills offset_ns, rate, bound_ns, bound_rate, rtt_min_ns, jitter_ns,
+ * probes, bad of *out, and the map: one with knots around now_ns, or all over [from, to].
+ */
 bool clock_estimator_get(const struct clock_estimator *est, int64_t now_ns,
 			 struct clock_model *out);
+bool clock_estimator_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
+			 int64_t to_ns, struct clock_model *out);
 
 #endif

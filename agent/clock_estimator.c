@@ -54,6 +54,13 @@ void clock_estimator_reset(struct clock_estimator *est)
 	*est = (struct clock_estimator){ 0 };
 }
 
+void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause)
+{
+	(void)at_ns;
+	(void)cause;
+	clock_estimator_reset(est);
+}
+
 static const struct slot *slot_at(const struct clock_estimator *est, size_t i)
 {
 	return &est->slots[(est->first + i) % SLOTS];
@@ -117,6 +124,8 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 	struct slot *newest;
 	struct slot slot;
 
+	if (s->no_request || s->no_reply)
+		return true; /* this estimator has no use for half an exchange */
 	if (!sample_is_possible(s))
 		return false;
 	slot = slot_of(s);
@@ -187,4 +196,12 @@ bool clock_estimator_get(const struct clock_estimator *est, int64_t now_ns, stru
 	out->bound_rate = allowance;
 	out->probes = est->probes;
 	return true;
+}
+
+bool clock_estimator_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
+			 int64_t to_ns, struct clock_model *out)
+{
+	(void)from_ns;
+	(void)to_ns;
+	return clock_estimator_get(est, now_ns, out);
 }

@@ -73,3 +73,35 @@ int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns)
 
 	return saturate((wide)m->bound_ns + scaled(m->bound_rate, far < 0 ? -far : far));
 }
+
+enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns)
+{
+	if (!m->calibrated)
+		return CLOCK_X;
+	if (bound_ns <= 10000)
+		return CLOCK_A;
+	if (bound_ns <= 100000)
+		return CLOCK_B;
+	return bound_ns <= 1000000 ? CLOCK_C : CLOCK_D;
+}
+
+const char *clock_grade_name(enum clock_grade g)
+{
+	static const char *const names[] = {
+		[CLOCK_X] = "X", [CLOCK_A] = "A", [CLOCK_B] = "B", [CLOCK_C] = "C", [CLOCK_D] = "D",
+	};
+
+	return names[g];
+}
+
+const char *clock_break_name(enum clock_break cause)
+{
+	static const char *const names[] = {
+		[CLOCK_BREAK_NONE] = "none",
+		[CLOCK_BREAK_STEP] = "step",
+		[CLOCK_BREAK_SUSPEND] = "suspend",
+		[CLOCK_BREAK_SOURCE] = "clocksource",
+	};
+
+	return names[cause];
+}
