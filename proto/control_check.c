@@ -13,6 +13,7 @@
 #define TRACERS	      64
 #define SETTINGS      64
 #define OPTIONS_BYTES (64 << 10)
+#define HELD	      (2 * LIMIT_CAPTURES)
 
 /* Unix ns far from the edges of int64, so that sums of two times cannot overflow: until 2096. */
 #define TIME_MAX_NS INT64_C(4000000000000000000)
@@ -141,6 +142,22 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 	return rc;
 }
 
+static int check_held(size_t n, Tutti__V1__Held *const *held, struct err *e)
+{
+	static const char *const words[] = { "armed",  "running", "gathering", "uploading",
+					     "stored", "failed",  NULL };
+	int rc = check_range("held", (int64_t)n, 0, HELD, e);
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		rc = check_session(held[i]->session, e);
+		if (!rc)
+			rc = check_word("held.state", held[i]->state, words, e);
+		if (!rc)
+			rc = check_range("held.lease_ns", held[i]->lease_ns, 0, TIME_MAX_NS, e);
+	}
+	return rc;
+}
+
 /* ---- agent -> aggregator ---- */
 
 static int check_hello(const Tutti__V1__Hello *m, struct err *e)
@@ -160,6 +177,8 @@ static int check_hello(const Tutti__V1__Hello *m, struct err *e)
 		if (!rc)
 			rc = check_text("labels.value", m->labels[i]->value, LIMIT_LABEL_BYTES, e);
 	}
+	if (!rc)
+		rc = check_held(m->n_held, m->held, e);
 	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
 }
 
@@ -167,6 +186,8 @@ static int check_status(const Tutti__V1__Status *m, struct err *e)
 {
 	int rc = check_clock(m->clock, e);
 
+	if (!rc)
+		rc = check_held(m->n_held, m->held, e);
 	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
 }
 
@@ -290,6 +311,13 @@ static int check_stop(const Tutti__V1__Stop *m, struct err *e)
 	return rc ? rc : check_range("t1_ns", m->t1_ns, 1, TIME_MAX_NS, e);
 }
 
+static int check_upload(const Tutti__V1__Upload *m, struct err *e)
+{
+	int rc = check_session(m->session, e);
+
+	return rc ? rc : check_range("deadline_ns", m->deadline_ns, 0, TIME_MAX_NS, e);
+}
+
 static int check_answer(const Tutti__V1__Answer *m, struct err *e)
 {
 	int rc = check_session_or_none(m->session, e);
@@ -309,7 +337,7 @@ static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct e
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
 		return check_session(m->cancel->session, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
-		return check_session(m->upload->session, e);
+		return check_upload(m->upload, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE:
 		return check_session(m->release->session, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
