@@ -92,6 +92,22 @@ function(fuzz_test name)
 	set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
 endfunction()
 
+# e2e_test(name labels seconds): tests/e2e/<name>_test.py against this build's binaries. Sanitized daemons
+# are given more time before a test says that it waited in vain.
+function(e2e_test name labels seconds)
+	set(slow 2)
+	if(TUTTI_SANITIZE STREQUAL thread)
+		set(slow 4)
+	endif()
+	add_test(NAME e2e/${name}
+		COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
+			TUTTI_TEST_SLOW=${slow}
+			LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
+			TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
+			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${name}_test.py)
+	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
+endfunction()
+
 # embed(out.c symbol file): the file's bytes as `const uint8_t symbol[]` and `const size_t symbol_len`.
 function(embed out symbol file)
 	add_custom_command(OUTPUT ${out}

@@ -1,22 +1,6 @@
 # End-to-end tests: real processes on loopback, driven from Python (TUTTI_PYTHON, the venv of tests/setup.sh).
 program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
-# e2e_test(name labels seconds): tests/e2e/<name>_test.py against this build's binaries. Sanitized daemons
-# are given more time before a test says that it waited in vain.
-function(e2e_test name labels seconds)
-	set(slow 2)
-	if(TUTTI_SANITIZE STREQUAL thread)
-		set(slow 4)
-	endif()
-	add_test(NAME e2e/${name}
-		COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
-			TUTTI_TEST_SLOW=${slow}
-			LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
-			TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
-			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${name}_test.py)
-	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
-endfunction()
-
 e2e_test(capture "e2e" 300)
 e2e_test(failure "e2e" 300)
 e2e_test(garbage "e2e" 300)

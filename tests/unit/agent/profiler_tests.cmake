@@ -14,10 +14,6 @@ fuzz_test(profiler_reply USES agent_profiler)
 program(fake_profiler SRC ${CMAKE_SOURCE_DIR}/tests/e2e/fake_profiler.c ${fake_profiler}
 	USES xspace net proto base)
 program(profile_once SRC ${CMAKE_SOURCE_DIR}/tests/e2e/profile_once.c USES agent_profiler)
-add_test(NAME e2e/profiler_jax
-	COMMAND ${CMAKE_COMMAND} -E env TUTTI_BIN=${CMAKE_BINARY_DIR}/bin
-		${CMAKE_SOURCE_DIR}/tests/e2e/python.sh
-		${CMAKE_SOURCE_DIR}/tests/e2e/profiler_jax_test.py)
+e2e_test(profiler_jax "e2e;jax" 400)
 # Its discovery captures every JAX job of the machine, those of other tests too.
-set_tests_properties(e2e/profiler_jax PROPERTIES
-	LABELS "e2e;jax" TIMEOUT 400 SKIP_RETURN_CODE 77 RESOURCE_LOCK jax)
+set_tests_properties(e2e/profiler_jax PROPERTIES RESOURCE_LOCK jax)
