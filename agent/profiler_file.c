@@ -175,10 +175,18 @@ int profiler_file_fetch(const struct profiler_place *place, const char *to, stru
 
 /* ---- remove ---- */
 
-static void remove_files(DIR *dir)
+static bool is_theirs(const struct profiler_place *place, const struct stat *st)
+{
+	return !place->owner || st->st_uid == *place->owner;
+}
+
+static void remove_files(const struct profiler_place *place, DIR *dir)
 {
 	struct dirent *entry;
+	struct stat st;
 
+	if (fstat(dirfd(dir), &st) || !is_theirs(place, &st))
+		return;
 	while ((entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
 			unlinkat(dirfd(dir), entry->d_name, 0);
@@ -186,17 +194,20 @@ static void remove_files(DIR *dir)
 }
 
 /* Removes one empty directory, named by its path in that root. */
-static void remove_dir(const char *root, const char *path)
+static void remove_dir(const struct profiler_place *place, const char *path)
 {
 	char *parent = xstrdup(path);
 	char *slash = strrchr(parent, '/');
+	struct stat st;
 	int fd;
 
 	if (slash) {
 		*slash = '\0';
-		fd = open_in_root(root, *parent ? parent : "/", O_PATH | O_DIRECTORY);
+		fd = open_in_root(place->root, *parent ? parent : "/", O_PATH | O_DIRECTORY);
 		if (fd >= 0) {
-			unlinkat(fd, slash + 1, AT_REMOVEDIR);
+			if (!fstatat(fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) &&
+			    is_theirs(place, &st))
+				unlinkat(fd, slash + 1, AT_REMOVEDIR);
 			close(fd);
 		}
 	}
@@ -212,16 +223,16 @@ void profiler_file_remove(const struct profiler_place *place)
 		DIR *dir = open_dir_in_root(place->root, path);
 
 		if (dir) {
-			remove_files(dir);
+			remove_files(place, dir);
 			closedir(dir);
-			remove_dir(place->root, path);
+			remove_dir(place, path);
 		}
 		free(path);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(rest); i++) {
 		char *path = xasprintf("%s%s", place->repository, rest[i]);
 
-		remove_dir(place->root, path);
+		remove_dir(place, path);
 		free(path);
 	}
 }

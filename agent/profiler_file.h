@@ -2,12 +2,14 @@
 /*
  * The files that profilers before emit_xspace write on their own disk, fetched through the root of the
  * process that wrote them: it may live in a container. The tree there is foreign: links in it are
- * resolved inside that root, and nothing but regular files is opened. Blocks; for a worker.
+ * resolved inside that root, nothing but regular files is opened, and nothing is removed from folders
+ * that are not the process's own: it may have mounted anybody's there. Blocks; for a worker.
  */
 #ifndef AGENT_PROFILER_FILE_H
 #define AGENT_PROFILER_FILE_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -15,6 +17,7 @@ struct profiler_place {
 	const char *root; /* "/proc/4711/root"; "/" if nobody knows whose file it is */
 	const char *repository; /* the repository_root that the server was told */
 	const char *session;
+	const uid_t *owner; /* whose folders may be removed there; NULL = anybody's */
 };
 
 /* Copies the session's XSpace to the new file `to`. ERR_NOT_FOUND if it is not there (yet), ERR_LIMIT

@@ -10,10 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/foreign_file.h"
 #include "agent/profiler_reply.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 #include "xspace/xspace.h"
+
+#define STATUS_BYTES (64 << 10)
 
 /* Reads the file through: is it an XSpace, when did it begin, is there anything in it? */
 static int read_through(struct profiler_store *s, int fd, size_t size)
@@ -125,14 +128,35 @@ static int fetch_and_check(struct profiler_store *s)
 	return rc;
 }
 
+/* The process's effective user by its status: its folder in /proc may be root's. */
+static void owner_of(int64_t pid, uid_t *out)
+{
+	char *path = xasprintf("/proc/%" PRId64 "/status", pid);
+	struct buf text = BUF_INIT;
+	const char *line = NULL;
+
+	if (!read_text_file(path, STATUS_BYTES, &text, NULL))
+		line = strstr(buf_str(&text), "\nUid:");
+	if (line)
+		(void)!sscanf(line, "\nUid: %*u %u", out);
+	buf_release(&text);
+	free(path);
+}
+
 void profiler_store_file(struct profiler_store *s)
 {
 	char *root = s->pid ? xasprintf("/proc/%" PRId64 "/root", s->pid) : xstrdup("/");
+	uid_t owner = (uid_t)-1; /* of a process that is gone: then nothing is removed */
 
+	if (s->pid) {
+		owner_of(s->pid, &owner);
+		s->place.owner = &owner;
+	}
 	s->place.root = root;
 	s->rc = fetch_and_check(s);
 	if (s->rc != ERR_NOT_FOUND)
 		profiler_file_remove(&s->place);
 	s->place.root = NULL;
+	s->place.owner = NULL;
 	free(root);
 }

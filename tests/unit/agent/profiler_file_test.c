@@ -164,6 +164,31 @@ static void test_links(void)
 	teardown();
 }
 
+/* What is mounted there may be anybody's. */
+static void test_strangers_folder(void)
+{
+	const uid_t us = geteuid(), other = us + 1;
+	struct profiler_place place = setup();
+	char *file = below("spool/rep/s1/host.xplane.pb");
+
+	make_dir("spool/rep");
+	make_dir("spool/rep/s1");
+	make_file(file, "planes");
+	place.owner = &other;
+	profiler_file_remove(&place);
+	CHECK(!access(file, F_OK));
+	CHECK(!unlink(file));
+	profiler_file_remove(&place); /* an empty folder is not ours to remove either */
+	free(file);
+	file = below("spool/rep/s1");
+	CHECK(!access(file, F_OK));
+	place.owner = &us;
+	profiler_file_remove(&place);
+	CHECK(access(file, F_OK));
+	free(file);
+	teardown();
+}
+
 /* A pipe would keep the reader waiting for ever. */
 static void test_pipe(void)
 {
@@ -184,6 +209,7 @@ int main(void)
 	test_fetch_and_remove("");
 	test_fetch_and_remove("plugins/profile");
 	test_links();
+	test_strangers_folder();
 	test_pipe();
 	rmdir(top);
 	return 0;
