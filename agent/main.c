@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's parts, started in order and stopped in reverse. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "agent/agent.h"
@@ -179,6 +180,8 @@ int main(int argc, char **argv)
 	int status = 0;
 	int rc;
 
+	/* Whoever reads our log, or talks to us, may leave: that is an error of a write, no more. */
+	signal(SIGPIPE, SIG_IGN);
 	argc--;
 	rc = conf_load(&agent.conf, &agent_conf_table, &argc, argv + 1, &want, &e);
 	if (!rc && argc && want != CONF_HELP)

@@ -11,10 +11,11 @@
 /* Workers: as many uploads as are admitted at once may sit in a slow store, and requests still go. */
 #define WORKERS 16
 
-static int fail(const struct err *e)
+/* Wrong usage has an exit code of its own, as in the other programs. */
+static int fail(const struct err *e, int status)
 {
 	fprintf(stderr, "tutti-aggregator: %s\n", e->msg);
-	return 1;
+	return status;
 }
 
 static void on_stop(void *arg)
@@ -61,26 +62,28 @@ int main(int argc, char **argv)
 	enum conf_want want = CONF_RUN;
 	enum log_level level;
 	struct err e = { 0 };
+	int status = 0;
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
-	rc = conf_load(&agg.conf, &aggregator_conf_table, &argc, argv, &want, &e);
+	argc--;
+	rc = conf_load(&agg.conf, &aggregator_conf_table, &argc, argv + 1, &want, &e);
+	/* "--insecure false" must not end in a plaintext listener. */
+	if (!rc && argc && want != CONF_HELP)
+		rc = err_set(&e, ERR_INVALID, "unknown argument '%s'", argv[1]);
 	if (!rc && want == CONF_RUN)
 		rc = log_level_parse(agg.conf.log_level, &level, &e);
-	if (rc)
-		goto out;
-	if (want == CONF_HELP) {
+	if (rc) {
+		status = fail(&e, 2);
+	} else if (want == CONF_HELP) {
 		conf_help(&aggregator_conf_table, stdout);
 	} else if (want == CONF_PRINT) {
 		conf_print(&agg.conf, &aggregator_conf_table, stdout);
 	} else {
 		log_set_level(level);
-		rc = run(&agg, &e);
+		status = run(&agg, &e) ? fail(&e, 1) : 0;
 	}
-out:
-	if (rc)
-		fail(&e);
 	conf_release(&agg.conf, &aggregator_conf_table);
-	return rc ? 1 : 0;
+	return status;
 }

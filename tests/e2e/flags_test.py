@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong usage is refused in words and by exit code 2; a log that nobody reads any more ends no daemon."""
+import os
+import subprocess
+
+from lib.cluster import BIN, SLOW, Cluster, main
+
+DAEMONS = ("tutti-aggregator", "tutti-agent")
+
+
+def refused(*argv):
+    p = subprocess.run([str(a) for a in argv], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                       timeout=20 * SLOW)
+    assert p.returncode == 2, f"{argv}: exit code {p.returncode}\n{p.stderr}"
+    return p.stderr
+
+
+def test_refusals():
+    for daemon in DAEMONS:
+        assert "--nonsense" in refused(BIN / daemon, "--nonsense")
+        assert "'word'" in refused(BIN / daemon, "word")
+        # a bool takes no value of its own: "false" must not be dropped and the listener be open
+        assert "'false'" in refused(BIN / daemon, "--insecure", "false")
+        assert "log level" in refused(BIN / daemon, "--log-level=loud")
+    assert "--nonsense" in refused(BIN / "tutti", "hosts", "--nonsense")
+
+
+def test_log_without_reader():
+    with Cluster() as c:
+        c.aggregator()
+        reader, writer = os.pipe()
+        agent = subprocess.Popen(
+            [BIN / "tutti-agent", "--host", "host-a", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
+             c.dir / "spool", "--listen", "", "--door", "", "--discover=false"],
+            stdin=subprocess.DEVNULL, stderr=writer)
+        os.close(writer)
+        try:
+            c.wait_hosts(1)
+            os.close(reader)
+            c.tutti("capture", "--duration", "300ms", check=0)  # of which the agent writes lines
+            assert agent.poll() is None, f"the agent ended with {agent.returncode}"
+        finally:
+            agent.terminate()
+            code = agent.wait(20 * SLOW)
+        assert code == 0, f"the agent ended with {code}"
+
+
+main(test_refusals, test_log_without_reader)
