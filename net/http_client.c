@@ -13,7 +13,7 @@
 
 #define ANSWER_BYTES	   (64u << 20) /* collected whole */
 #define ERROR_ANSWER_BYTES (1u << 20) /* of it, what we keep of an error's text */
-#define EVENT_BYTES	   (4u << 20) /* one server-sent event */
+#define EVENT_BYTES	   (64u << 20) /* one server-sent event: a fleet's document, as an answer may be */
 #define CONNECT_MS	   10000L
 #define SILENCE_NS	   (45 * NS_PER_S)
 
@@ -31,7 +31,7 @@ struct transfer {
 	struct curl_slist *headers;
 	struct buf *answer;
 	struct events *events; /* NULL for an ordinary call */
-	int64_t heard_ns; /* events: when the server last said something */
+	int64_t heard_ns; /* when the server last said something */
 	int stop; /* our own reason to stop */
 	struct err *e;
 	char why[CURL_ERROR_SIZE];
@@ -241,7 +241,8 @@ static void set_transport(struct transfer *t)
 	curl_easy_setopt(t->curl, CURLOPT_WRITEDATA, t);
 	if (t->call->ca_file)
 		curl_easy_setopt(t->curl, CURLOPT_CAINFO, t->call->ca_file);
-	if (t->events) {
+	/* Nobody knows how long these take; a server that is silent is given up all the same. */
+	if (t->events || !t->call->timeout_ns) {
 		curl_easy_setopt(t->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
 		curl_easy_setopt(t->curl, CURLOPT_XFERINFODATA, t);
 		curl_easy_setopt(t->curl, CURLOPT_NOPROGRESS, 0L);

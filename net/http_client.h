@@ -20,7 +20,8 @@ struct http_call {
 	const char *range; /* of the body: "0-99", "100-", "-5"; NULL = all of it */
 	const void *body; /* JSON, or NULL */
 	size_t body_len;
-	int64_t timeout_ns; /* of the whole call; 0 = none */
+	int64_t timeout_ns; /* of the whole call; 0 = as long as it takes, but for
+					 * ERR_TIMEOUT once the server is silent for 45 s */
 
 	/* Where the body of a 2xx answer goes, piece by piece; NULL = collected in `answer`.
 	 * Return 0 to go on, or a negative code to stop the transfer. */

@@ -60,9 +60,10 @@ void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const cha
 
 /*
  * 200 text/event-stream, kept open. `gone` is called once, on the loop's thread, when the client
- * left or the server ends; the stream is dead after it. A client that does not read is cut off at
- * 1 MiB of backlog; one that vanished is noticed by a heartbeat comment every 15 s. NULL, and no
- * `gone`, if the server is gone already; the calls below take NULL and do nothing.
+ * left or the server ends; the stream is dead after it. A client that does not read is cut off at a
+ * backlog of 1 MiB or of four times the largest event, whichever is more; one that vanished is noticed
+ * by a heartbeat comment every 15 s. NULL, and no `gone`, if the server is gone already; the calls
+ * below take NULL and do nothing.
  */
 struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg);
 

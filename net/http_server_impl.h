@@ -61,6 +61,7 @@ struct http_stream {
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
 	struct buf backlog;
 	size_t sent; /* of the backlog */
+	size_t largest; /* of the events so far */
 	bool suspended, ended, cut, told;
 	/* ---- the loop's thread ---- */
 	struct http_server *server; /* NULL once `gone` was called */

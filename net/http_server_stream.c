@@ -8,7 +8,8 @@
 
 #include "base/mem.h"
 
-#define BACKLOG_BYTES	   (1 << 20)
+#define BACKLOG_BYTES	   ((size_t)1 << 20)
+#define BACKLOG_EVENTS	   4 /* of the largest: a fleet's documents pass any fixed limit */
 #define STREAM_BLOCK_BYTES 16384
 
 void stream_unref(struct http_stream *st)
@@ -121,12 +122,20 @@ static void backlog_compact(struct http_stream *st)
 	st->sent = 0;
 }
 
+static size_t backlog_max(const struct http_stream *st)
+{
+	size_t events = BACKLOG_EVENTS * st->largest;
+
+	return events > BACKLOG_BYTES ? events : BACKLOG_BYTES;
+}
+
 static void stream_add(struct http_stream *st, const struct buf *bytes)
 {
 	pthread_mutex_lock(&st->lock);
+	st->largest = bytes->len > st->largest ? bytes->len : st->largest;
 	if (st->ended || st->cut || st->told) {
 		/* Nobody reads it any more. */
-	} else if (st->backlog.len - st->sent + bytes->len > BACKLOG_BYTES) {
+	} else if (st->backlog.len - st->sent + bytes->len > backlog_max(st)) {
 		stream_cut(st);
 	} else {
 		backlog_compact(st);

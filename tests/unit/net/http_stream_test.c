@@ -6,7 +6,8 @@
 #include "tests/lib/check.h"
 #include "tests/unit/net/http_fixture.h"
 
-#define N_EVENTS 200
+#define N_EVENTS    200
+#define LARGE_BYTES ((size_t)3 << 20)
 
 struct state {
 	struct fixture f;
@@ -160,6 +161,26 @@ static void test_client_does_not_read(struct state *s)
 	free(data);
 }
 
+/* One document of a large fleet passes any fixed limit: who reads it gets it, and the one after it. */
+static void test_large_events(struct state *s)
+{
+	struct buf got = BUF_INIT;
+	char *data = xcalloc(1, LARGE_BYTES + 1);
+	int fd = open_forever(s);
+
+	memset(data, 'x', LARGE_BYTES);
+	http_stream_send(s->stream, "large", data);
+	http_stream_send(s->stream, "large", data);
+	http_stream_send(s->stream, "small", "{}");
+	CHECK(raw_read(fd, "event: small\ndata: {}\n\n", &got));
+	CHECK(got.len > 2 * LARGE_BYTES);
+	close(fd);
+	http_stream_end(s->stream);
+	fixture_wait(&s->f, &s->gone);
+	buf_release(&got);
+	free(data);
+}
+
 /* Events made one at a time, each read before the next: suspend and resume by turns. */
 static void test_one_by_one(struct state *s)
 {
@@ -189,6 +210,7 @@ int main(void)
 	test_client_leaves(&s);
 	test_client_does_not_read(&s);
 	test_one_by_one(&s);
+	test_large_events(&s);
 	fixture_stop(&s.f);
 	return 0;
 }
