@@ -15,6 +15,7 @@ typedef Grpc__Health__V1__HealthCheckResponse response;
 /* One Watch call on a service we know. */
 struct rpc_watch {
 	struct rpc_call *call;
+	bool asked; /* one request is all there is: more would be answered without an end */
 	struct rpc_watch *next, **link;
 };
 
@@ -102,8 +103,10 @@ static bool on_watch(struct rpc_call *call, const struct rpc_msg *msg)
 	struct rpc_watch *w = rpc_arg(call);
 	struct rpc_server *s = call->server;
 	int known = ask(s, msg);
+	bool again = w->asked;
 
-	if (known < 0 || w->link) {
+	w->asked = true;
+	if (known < 0 || again) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, "not one HealthCheckRequest");
 	} else if (!known) {
 		/* By the protocol the stream stays open: the service might come. */

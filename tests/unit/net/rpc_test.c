@@ -142,7 +142,6 @@ static void test_health_watch(struct fixture *f)
 	rpc_send(a->call, known, sizeof(known));
 	rpc_half_close(a->call);
 	rpc_send(b->call, unknown, sizeof(unknown));
-	rpc_half_close(b->call);
 	SPIN(f, a->messages == 1 && b->messages == 1);
 	CHECK_EQ(a->last.data[1], 1);
 	CHECK_EQ(b->last.data[1], 3);
@@ -152,8 +151,10 @@ static void test_health_watch(struct fixture *f)
 	rpc_cancel(a->call);
 	SPIN(f, a->closed);
 	rpc_server_set_serving(f->server, true);
-	rpc_cancel(b->call);
+	rpc_send(b->call, unknown,
+		 sizeof(unknown)); /* who asks on and on is not answered on and on */
 	SPIN(f, b->closed);
+	CHECK_EQ(b->code, RPC_INVALID_ARGUMENT);
 	CHECK_EQ(b->messages, 1);
 	seen_free(a);
 	seen_free(b);
