@@ -192,8 +192,12 @@ static bool is_served(const char *path)
 	char greeting[8];
 	bool served;
 
-	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
+	if (fd < 0)
 		return false;
+	if (strlen(path) >= sizeof(addr.sun_path)) {
+		close(fd);
+		return false;
+	}
 	memcpy(addr.sun_path, path, strlen(path));
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
