@@ -454,7 +454,9 @@ void conf_help(const struct conf_table *table, FILE *out)
 		fprintf(out, "  %-30s %s", left, f->help);
 		if (f->kind == CONF_LIST)
 			fputs(" (repeatable)", out);
-		if (f->value && *f->value && strcmp(f->value, "false"))
+		if (f->kind == CONF_BOOL && f->value && !strcmp(f->value, "true"))
+			fprintf(out, " [on; --%s=false switches it off]", name);
+		else if (f->value && *f->value && strcmp(f->value, "false"))
 			fprintf(out, " [%s]", f->value);
 		fputc('\n', out);
 	}

@@ -337,7 +337,7 @@ static void test_help(void)
 	CHECK(strstr(text, "what it is called [default]\n"));
 	CHECK(strstr(text, "--insecure "));
 	CHECK(strstr(text, "do without TLS\n"));
-	CHECK(strstr(text, "on unless told otherwise [true]\n"));
+	CHECK(strstr(text, "on unless told otherwise [on; --"));
 	CHECK(strstr(text, "--lead TIME"));
 	CHECK(strstr(text, "--spool SIZE"));
 	CHECK(strstr(text, "--deep TIME"));
