@@ -11,12 +11,16 @@ from lib.cluster import main
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def quickstart(d, *flags):
+    p = subprocess.run([ROOT / "deploy/quickstart.sh", "--once", "--json", "--dir", d, *flags], stdout=subprocess.PIPE,
+                       text=True, timeout=900)
+    assert p.returncode == 0, p.returncode
+    return json.loads(p.stdout)
+
+
 def test_once_json():
     with tempfile.TemporaryDirectory(prefix="tutti-quickstart-") as d:
-        p = subprocess.run([ROOT / "deploy/quickstart.sh", "--once", "--json", "--dir", d], stdout=subprocess.PIPE,
-                           text=True, timeout=900)
-        assert p.returncode == 0, p.returncode
-        doc = json.loads(p.stdout)
+        doc = quickstart(d)
         assert set(doc) == {"session", "run", "path", "hosts"}, doc
         assert {h["host"]: h["state"] for h in doc["hosts"]} == dict.fromkeys(("host-a", "host-b", "host-c"), "complete")
         marks = []
@@ -37,4 +41,13 @@ def test_once_json():
         print(f"     {json.dumps(doc)}\n     {len(common)} bursts, largest spread {spread_us:.1f} us")
 
 
-main(test_once_json)
+def test_with_jax():
+    with tempfile.TemporaryDirectory(prefix="tutti-quickstart-") as d:
+        doc = quickstart(d, "--jax")
+        for h in doc["hosts"]:
+            space = xspace.load(pathlib.Path(doc["path"]) / f"{h['host']}.xplane.pb")
+            jax = sum("PjitFunction" in name for p in space.planes for name, *_ in xspace.events(p))
+            assert (jax > 0) == (h["host"] in ("host-a", "host-b")), (h, jax)
+
+
+main(test_once_json, test_with_jax)
