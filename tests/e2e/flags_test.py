@@ -26,6 +26,20 @@ def test_refusals():
     assert "--nonsense" in refused(BIN / "tutti", "hosts", "--nonsense")
 
 
+def test_words_that_are_no_text():
+    """JSON cannot hold them: without them the request would be another one, for all hosts."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a")
+        c.wait_hosts(1, calibrated=False)
+        for flag in (b"--hosts=\xff", b"--run=\xff", b"--set=a=\xff", b"--tracer=\xff"):
+            p = subprocess.run([BIN / "tutti", "capture", f"--server={c.url}", flag], capture_output=True,
+                               timeout=20 * SLOW)
+            assert p.returncode == 2, f"{flag}: exit code {p.returncode}\n{p.stderr}"
+            assert b"UTF-8" in p.stderr, p.stderr
+        assert not c.get("/api/v1/captures")["captures"]
+
+
 def test_log_without_reader():
     with Cluster() as c:
         c.aggregator()
@@ -58,4 +72,4 @@ def test_second_aggregator():
         assert "in use by another process" in p.stderr, p.stderr
 
 
-main(test_refusals, test_log_without_reader, test_second_aggregator)
+main(test_refusals, test_words_that_are_no_text, test_log_without_reader, test_second_aggregator)
