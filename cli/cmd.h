@@ -35,6 +35,7 @@ struct cmd {
 };
 
 extern const struct cmd cmd_capture, cmd_hosts, cmd_sessions, cmd_show, cmd_delete, cmd_export;
+extern const struct cmd cmd_cancel, cmd_retry;
 extern const struct cmd cmd_mark, cmd_start, cmd_stop, cmd_status;
 
 #endif

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/follow.h"
 #include "cli/result.h"
 
 struct conf {
@@ -28,25 +28,17 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
-/* A word that JSON cannot hold must not be left out: the request would be another one. */
-static int not_utf8(const char *flag, struct err *e)
-{
-	return err_set(e, ERR_INVALID, "%s: the value is not UTF-8 text", flag);
-}
-
 static int add_setting(json_t *settings, const char *text, struct err *e)
 {
 	const char *eq = strchr(text, '=');
 	char *key;
-	int rc = 0;
 
 	if (!eq || eq == text)
 		return err_set(e, ERR_INVALID, "--set '%s': expected KEY=VALUE", text);
 	key = xstrndup(text, (size_t)(eq - text));
-	if (json_object_set_new(settings, key, json_string(eq + 1)))
-		rc = not_utf8("--set", e);
+	json_object_set_new(settings, key, json_string(eq + 1));
 	free(key);
-	return rc;
+	return 0;
 }
 
 static int make_request(const struct conf *conf, json_t **out, struct err *e)
@@ -57,85 +49,11 @@ static int make_request(const struct conf *conf, json_t **out, struct err *e)
 
 	for (size_t i = 0; i < conf->set.n && !rc; i++)
 		rc = add_setting(settings, conf->set.items[i], e);
-	for (size_t i = 0; i < conf->tracer.n && !rc; i++) {
-		if (json_array_append_new(names, json_string(conf->tracer.items[i])))
-			rc = not_utf8("--tracer", e);
-	}
-	if (!rc) {
-		*out = json_pack("{s:s, s:I, s:s, s:O, s:O}", "hosts", conf->hosts, "duration_ns",
-				 (json_int_t)conf->duration_ns, "run", conf->run ? conf->run : "",
-				 "settings", settings, "tracers", names);
-		if (!*out)
-			rc = not_utf8("--hosts or --run", e);
-	}
-	json_decref(settings);
-	json_decref(names);
-	return rc;
-}
-
-/* ---- progress: one line that is redrawn on a terminal, a line per change elsewhere ---- */
-
-struct progress {
-	bool tty;
-	char last[128];
-};
-
-static void show_progress(struct progress *p, const json_t *capture)
-{
-	char line[sizeof(p->last)];
-	const json_t *hosts = json_object_get(capture, "hosts");
-	size_t over = (size_t)(get_int(capture, "complete") + get_int(capture, "partial") +
-			       get_int(capture, "failed"));
-	char bytes[16];
-
-	human_bytes(get_int(capture, "bytes"), bytes);
-	snprintf(line, sizeof(line), "%s: %s, %zu of %zu hosts done (%d failed), %s",
-		 get_str(capture, "session"), get_str(capture, "state"), over,
-		 json_array_size(hosts), (int)get_int(capture, "failed"), bytes);
-	if (!strcmp(line, p->last))
-		return;
-	snprintf(p->last, sizeof(p->last), "%s", line);
-	fprintf(stderr, p->tty ? "\r\033[K%s" : "%s\n", line);
-}
-
-struct follow {
-	struct progress progress;
-	json_t *last;
-};
-
-static int on_event(void *arg, const char *event, json_t *data)
-{
-	struct follow *f = arg;
-	const char *state = get_str(data, "state");
-
-	if (strcmp(event, "capture"))
-		return 0;
-	json_decref(f->last);
-	f->last = json_incref(data);
-	show_progress(&f->progress, data);
-	return !strcmp(state, "committed") || !strcmp(state, "failed");
-}
-
-/* Follows a capture to its end; `*out` is its last state, or the manifest if it was committed. */
-static int follow(const struct conf *conf, const char *session, json_t **out, struct err *e)
-{
-	struct follow f = { .progress = { .tty = isatty(STDERR_FILENO) } };
-	char *path = xasprintf("/api/v1/captures/%s/events", session);
-	int rc = api_events(&conf->api, path, on_event, &f, e);
-
-	free(path);
-	if (f.progress.tty && f.last)
-		fputc('\n', stderr);
-	if (!rc && !f.last)
-		rc = err_set(e, ERR_PEER, "the aggregator stopped talking about %s", session);
-	if (!rc && !strcmp(get_str(f.last, "state"), "committed")) {
-		path = xasprintf("/api/v1/sessions/%s", session);
-		rc = api_call(&conf->api, "GET", path, NULL, out, e);
-		free(path);
-	} else if (!rc) {
-		*out = json_incref(f.last);
-	}
-	json_decref(f.last);
+	for (size_t i = 0; i < conf->tracer.n; i++)
+		json_array_append_new(names, json_string(conf->tracer.items[i]));
+	*out = json_pack("{s:s, s:I, s:s, s:o, s:o}", "hosts", conf->hosts, "duration_ns",
+			 (json_int_t)conf->duration_ns, "run", conf->run ? conf->run : "",
+			 "settings", settings, "tracers", names);
 	return rc;
 }
 
@@ -158,7 +76,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		goto out;
 	}
 	if (!rc)
-		rc = follow(conf, get_str(capture, "session"), &result, e);
+		rc = follow_capture(&conf->api, get_str(capture, "session"), &result, e);
 	if (rc)
 		goto out;
 	if (conf->api.json)

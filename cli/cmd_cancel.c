@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "cli/api.h"
+#include "cli/cmd.h"
+
+struct conf {
+	struct api_conf api;
+	bool discard;
+};
+
+static const struct conf_field fields[] = { CONF(struct conf, discard, NULL,
+						 "forget what was recorded so far as well"),
+					    API_FIELDS(struct conf),
+					    { 0 } };
+
+static int run(const void *arg, int argc, char **argv, struct err *e)
+{
+	const struct conf *conf = arg;
+	char *word = api_escape(argv[0]);
+	char *path = xasprintf("/api/v1/captures/%s%s", word, conf->discard ? "" : "/stop");
+	json_t *doc = NULL;
+	int rc = api_call(&conf->api, conf->discard ? "DELETE" : "POST", path, NULL, &doc, e);
+
+	(void)argc;
+	if (!rc && conf->api.json)
+		api_print(doc);
+	else if (!rc)
+		printf("%s: %s\n", argv[0],
+		       conf->discard ? "cancelled, nothing is kept"
+				     : "the window ends now, what was recorded is kept");
+	json_decref(doc);
+	free(path);
+	free(word);
+	return rc;
+}
+
+const struct cmd cmd_cancel = {
+	.name = "cancel",
+	.args = "SESSION",
+	.min_args = 1,
+	.max_args = 1,
+	.summary = "end a capture now and keep the data, or forget it",
+	.fields = fields,
+	.conf_size = sizeof(struct conf),
+	.run = run,
+};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/follow.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+/* One line that is redrawn on a terminal, a line per change elsewhere. */
+struct progress {
+	bool tty;
+	char last[128];
+};
+
+static void show_progress(struct progress *p, const json_t *capture)
+{
+	char line[sizeof(p->last)];
+	const json_t *hosts = json_object_get(capture, "hosts");
+	size_t over = (size_t)(get_int(capture, "complete") + get_int(capture, "partial") +
+			       get_int(capture, "failed"));
+	char bytes[16];
+
+	human_bytes(get_int(capture, "bytes"), bytes);
+	snprintf(line, sizeof(line), "%s: %s, %zu of %zu hosts done (%d failed), %s",
+		 get_str(capture, "session"), get_str(capture, "state"), over,
+		 json_array_size(hosts), (int)get_int(capture, "failed"), bytes);
+	if (!strcmp(line, p->last))
+		return;
+	snprintf(p->last, sizeof(p->last), "%s", line);
+	fprintf(stderr, p->tty ? "\r\033[K%s" : "%s\n", line);
+}
+
+struct follow {
+	struct progress progress;
+	json_t *last;
+};
+
+static int on_event(void *arg, const char *event, json_t *data)
+{
+	struct follow *f = arg;
+	const char *state = get_str(data, "state");
+
+	if (strcmp(event, "capture"))
+		return 0;
+	json_decref(f->last);
+	f->last = json_incref(data);
+	show_progress(&f->progress, data);
+	return !strcmp(state, "committed") || !strcmp(state, "failed");
+}
+
+int follow_capture(const struct api_conf *api, const char *session, json_t **out, struct err *e)
+{
+	struct follow f = { .progress = { .tty = isatty(STDERR_FILENO) } };
+	char *path = xasprintf("/api/v1/captures/%s/events", session);
+	int rc = api_events(api, path, on_event, &f, e);
+
+	free(path);
+	if (f.progress.tty && f.last)
+		fputc('\n', stderr);
+	if (!rc && !f.last)
+		rc = err_set(e, ERR_PEER, "the aggregator stopped talking about %s", session);
+	if (!rc && !strcmp(get_str(f.last, "state"), "committed")) {
+		path = xasprintf("/api/v1/sessions/%s", session);
+		rc = api_call(api, "GET", path, NULL, out, e);
+		free(path);
+	} else if (!rc) {
+		*out = json_incref(f.last);
+	}
+	json_decref(f.last);
+	return rc;
+}
