@@ -12,6 +12,7 @@
 #include "aggregator/ingest.h"
 #include "aggregator/profiler_service.h"
 #include "aggregator/registry.h"
+#include "aggregator/session_clock.h"
 #include "aggregator/sessions.h"
 #include "aggregator/time_service.h"
 #include "base/log.h"
@@ -23,12 +24,13 @@
 #include "proto/limits.h"
 #include "storage/store.h"
 
-#define KEEPALIVE_NS   (20 * NS_PER_S) /* a frozen agent is noticed after this, and as long again */
-#define READY_AGAIN_NS (5 * NS_PER_S)
-#define LEAD_MAX_NS    (60 * 1000000000LL)
-#define GRACE_MAX_NS   (3600 * 1000000000LL)
-#define HTTP_THREADS   3
-#define READY_KEY      "tutti/ready"
+#define KEEPALIVE_NS	 (20 * NS_PER_S) /* a frozen agent is noticed after this, and as long again */
+#define LOST_PATIENCE_NS (3 * NS_PER_S) /* agents dial again after 0.1 s, 0.2 s, ... */
+#define READY_AGAIN_NS	 (5 * NS_PER_S)
+#define LEAD_MAX_NS	 (60 * 1000000000LL)
+#define GRACE_MAX_NS	 (3600 * 1000000000LL)
+#define HTTP_THREADS	 3
+#define READY_KEY	 "tutti/ready"
 
 int64_t aggregator_session_now(const struct aggregator *agg)
 {
@@ -136,14 +138,9 @@ static int store_start(struct aggregator *agg, struct err *e)
 
 	if (rc)
 		return rc;
-	/* A sweep takes another aggregator's captures under way for what a crash left. */
-	rc = store_claim(agg->store, e);
-	if (rc) {
-		store_free(agg->store);
-		return rc;
-	}
 	rc = try_write(agg->store, &trouble);
-	if (!rc && session_sweep(agg->store, &swept, &trouble))
+	agg->plans = json_array();
+	if (!rc && session_sweep(agg->store, agg->plans, &swept, &trouble))
 		log_error("AGG-STORE", "action=sweep reason=\"%s\"", trouble.msg);
 	set_ready(agg, rc, &trouble);
 	log_info("AGG-PART", "part=store state=up url=%s ready=%d swept=%d", agg->conf.store,
@@ -156,6 +153,8 @@ static void store_stop(struct aggregator *agg)
 	loop_timer_cancel(agg->loop, &agg->ready_timer);
 	drain(agg);
 	store_free(agg->store);
+	json_decref(agg->plans);
+	agg->plans = NULL;
 }
 
 /* ---- what has no port ---- */
@@ -169,7 +168,11 @@ static int state_start(struct aggregator *agg, struct err *e)
 	agg->events = events_new(agg);
 	agg->profiler = profiler_service_new(agg);
 	rc = ingest_new(&agg->ingest, agg, e);
-	return rc;
+	if (rc)
+		return rc;
+	session_clock_start(agg);
+	captures_resume(agg->captures, agg->plans);
+	return 0;
 }
 
 static void state_stop(struct aggregator *agg)
@@ -324,7 +327,6 @@ static int check_conf(const struct aggregator *agg, struct err *e)
 
 int aggregator_start(struct aggregator *agg, struct err *e)
 {
-	int64_t raw_ns, real_ns;
 	int rc = check_conf(agg, e);
 
 	if (rc)
@@ -332,9 +334,8 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 	agg->started_mono_ns = now_mono_ns();
 	if (!agg->arm_patience_ns)
 		agg->arm_patience_ns = NS_PER_S;
-	now_pair_ns(&raw_ns, &real_ns, NULL);
-	agg->session_clock_shift_ns = real_ns - raw_ns;
-	random_bytes(&agg->clock_epoch, sizeof(agg->clock_epoch));
+	if (!agg->lost_patience_ns)
+		agg->lost_patience_ns = LOST_PATIENCE_NS;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		rc = parts[i].start(agg, e);
 		if (rc) {

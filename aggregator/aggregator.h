@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "base/conf.h"
 #include "base/loop.h"
 
@@ -40,9 +42,13 @@ struct aggregator {
 	struct rpc_server *rpc_server;
 	struct http_server *http;
 	int grpc_port, http_port, probe_port;
-	uint64_t clock_epoch; /* random, new at every start */
+	uint64_t
+		clock_epoch; /* of the session clock: random, kept over a restart on the same boot */
+	bool clock_kept; /* the session clock is that of an earlier run */
+	json_t *plans; /* of captures that an earlier run left, until they are carried on; or NULL */
 	int64_t session_clock_shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
 	int64_t arm_patience_ns; /* after T0; who has not answered Arm by then does not count */
+	int64_t lost_patience_ns; /* a link that broke may come back within this */
 	int64_t started_mono_ns;
 	bool stopping; /* nothing new is begun any more */
 	bool ready; /* the store takes writes */
@@ -57,7 +63,7 @@ struct aggregator {
 	int64_t probe_said_mono_ns; /* when bad probes were last logged */
 };
 
-/* Starts every part; `conf` and `loop` are set, perhaps arm_patience_ns, the rest is zero. On failure nothing is left
+/* Starts every part; `conf` and `loop` are set, perhaps the two patiences, the rest is zero. On failure nothing is left
  * running and the error names the part. */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 

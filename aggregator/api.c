@@ -125,6 +125,7 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/sessions", api_session_list },
 	{ "GET", "/api/v1/sessions/*", api_session_get },
 	{ "DELETE", "/api/v1/sessions/*", api_session_delete },
+	{ "POST", "/api/v1/sessions/*/retry", api_session_retry },
 	{ "GET", "/api/v1/sessions/*/files/*", api_session_file },
 	{ "GET", "/api/v1/events", get_events },
 	{ "GET", "/healthz", get_health },

@@ -99,6 +99,12 @@ static int load_body(struct http_req *http, json_t **body, struct err *e)
 	return 0;
 }
 
+/* An answer is a promise: it waits until a crash cannot break it. */
+static void answer_begun(void *arg, struct capture *c)
+{
+	api_answer_json(arg, 202, capture_json(c));
+}
+
 void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
 		       const char *name)
 {
@@ -117,7 +123,7 @@ void api_capture_begin(struct aggregator *agg, struct http_req *http, const char
 	if (rc)
 		api_answer_err(http, &e);
 	else
-		api_answer_json(http, 202, capture_json(c));
+		capture_when_begun(c, answer_begun, http);
 	json_decref(body);
 }
 

@@ -38,6 +38,8 @@ void api_session_get(struct aggregator *agg, struct http_req *req, const char *i
 		     const char *name);
 void api_session_delete(struct aggregator *agg, struct http_req *req, const char *id,
 			const char *name);
+void api_session_retry(struct aggregator *agg, struct http_req *req, const char *id,
+		       const char *name);
 void api_session_file(struct aggregator *agg, struct http_req *req, const char *id,
 		      const char *name);
 

@@ -29,7 +29,7 @@ struct job {
 	char *id, *name; /* session, file; may be NULL */
 	char *run, *after;
 	size_t limit;
-	json_t *doc;
+	json_t *doc, *plan;
 	int fd;
 	uint64_t size;
 	int rc;
@@ -178,6 +178,42 @@ void api_session_delete(struct aggregator *agg, struct http_req *req, const char
 	}
 	if (is_session(req, id))
 		aggregator_work(agg, run_delete, done_delete, job_new(agg, req, id));
+}
+
+/* ---- again ---- */
+
+static void run_retry(void *arg)
+{
+	struct job *j = arg;
+	struct err e;
+
+	j->rc = session_load(j->store, j->id, &j->doc, &j->e);
+	if (!j->rc && session_load_plan(j->store, j->id, &j->plan, &e))
+		j->plan = NULL; /* the manifest has all but ready-made options */
+}
+
+static void done_retry(void *arg)
+{
+	struct job *j = arg;
+	struct capture *c;
+
+	if (!j->rc)
+		j->rc = capture_retry(j->agg->captures, j->doc, j->plan, &c, &j->e);
+	if (j->rc)
+		api_answer_err(j->req, &j->e);
+	else
+		api_answer_json(j->req, 202, capture_json(c));
+	json_decref(j->doc);
+	json_decref(j->plan);
+	job_free(j);
+}
+
+void api_session_retry(struct aggregator *agg, struct http_req *req, const char *id,
+		       const char *name)
+{
+	(void)name;
+	if (is_session(req, id))
+		aggregator_work(agg, run_retry, done_retry, job_new(agg, req, id));
 }
 
 /* ---- a file ---- */

@@ -33,10 +33,22 @@ struct captures *captures_new(struct aggregator *agg)
 	return cs;
 }
 
-static void capture_remove(struct capture *c)
+void capture_insert(struct capture *c)
 {
 	struct captures *cs = c->captures;
 
+	TAILQ_INSERT_HEAD(&cs->all, c, entry);
+	cs->n_active++;
+}
+
+void capture_remove(struct capture *c)
+{
+	struct captures *cs = c->captures;
+
+	if (capture_is_over(c))
+		cs->n_ended--;
+	else
+		cs->n_active--;
 	loop_timer_cancel(cs->agg->loop, &c->timer);
 	TAILQ_REMOVE(&cs->all, c, entry);
 	capture_free(c);
@@ -99,7 +111,6 @@ static void drop_oldest_ended(struct captures *cs)
 	while (!capture_is_over(c))
 		c = TAILQ_PREV(c, capture_list, entry);
 	capture_remove(c);
-	cs->n_ended--;
 }
 
 /* ---- the end ---- */
@@ -113,12 +124,16 @@ static size_t count_hosts(const struct capture *c, enum host_state state)
 	return n;
 }
 
+/* What a retry may still ask for is not released: the agent's lease ends it. */
 static void tell_release(const struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
 	message_release(&message, c->session);
-	capture_tell(c, &message);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->state != CAP_COMMITTED || !capture_host_may_be_held(&c->hosts[i]))
+			capture_host_tell(&c->hosts[i], &message);
+	}
 	buf_release(&message);
 }
 
@@ -152,18 +167,9 @@ static void over(struct capture *c, enum capture_state state)
 		drop_oldest_ended(cs);
 }
 
-/* Work on the store: sees only itself while on the worker. */
-struct store_job {
-	struct capture *capture;
-	struct store *store;
-	char *session, *run;
-	int64_t t0_ns;
-	json_t *doc;
-	int rc;
-	struct err e;
-};
+/* ---- work on the store ---- */
 
-static void job_begin(struct capture *c, json_t *doc, loop_fn run, loop_fn done)
+void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn done)
 {
 	struct store_job *job = xcalloc(1, sizeof(*job));
 
@@ -173,12 +179,12 @@ static void job_begin(struct capture *c, json_t *doc, loop_fn run, loop_fn done)
 		.session = xstrdup(c->session),
 		.run = xstrdup(c->run),
 		.t0_ns = c->t0_ns,
-		.doc = doc,
+		.doc = doc_taken,
 	};
 	aggregator_work(c->captures->agg, run, done, job);
 }
 
-static void job_free(struct store_job *job)
+void store_job_free(struct store_job *job)
 {
 	free(job->session);
 	free(job->run);
@@ -201,7 +207,16 @@ static void done_discard(void *arg)
 		log_error("AGG-STORE", "session=%s action=discard reason=\"%s\"", job->session,
 			  job->e.msg);
 	over(job->capture, CAP_FAILED);
-	job_free(job);
+	store_job_free(job);
+}
+
+/* A retry leaves the session as it was. */
+static void discard(struct capture *c)
+{
+	if (capture_is_retry(c))
+		store_job_begin(c, capture_retry_hosts(c), capture_retry_run_undo, done_discard);
+	else
+		store_job_begin(c, NULL, run_discard, done_discard);
 }
 
 static void run_commit(void *arg)
@@ -229,10 +244,10 @@ static void done_commit(void *arg)
 		} else {
 			c->error = job->e;
 			err_prefix(&c->error, "the session could not be committed");
-			job_begin(c, NULL, run_discard, done_discard);
+			discard(c);
 		}
 	}
-	job_free(job);
+	store_job_free(job);
 }
 
 static void commit(void *arg)
@@ -240,7 +255,8 @@ static void commit(void *arg)
 	struct capture *c = arg;
 
 	c->commits++;
-	job_begin(c, capture_manifest(c), run_commit, done_commit);
+	store_job_begin(c, capture_manifest(c),
+			capture_is_retry(c) ? capture_retry_run_commit : run_commit, done_commit);
 }
 
 static size_t count_stored(const struct capture *c)
@@ -267,7 +283,7 @@ static void finish(struct capture *c)
 	else if (!c->error.code)
 		err_set(&c->error, ERR_NOT_FOUND, "no host delivered a file");
 	if (c->planned)
-		job_begin(c, NULL, run_discard, done_discard);
+		discard(c);
 	else
 		over(c, CAP_FAILED);
 }
@@ -304,9 +320,24 @@ static void expire(struct capture *c)
 static void give_up_arming(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (c->hosts[i].state == HOST_ARMING)
+		if (c->hosts[i].state == HOST_ARMING && !c->hosts[i].again)
 			capture_host_failed(&c->hosts[i], "unresponsive",
 					    "the agent did not answer in time");
+	}
+}
+
+static void give_up_away(struct capture *c, int64_t now_ns)
+{
+	c->away_next_ns = INT64_MAX;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (!h->away_until_ns || capture_host_is_over(h))
+			continue;
+		if (h->away_until_ns <= now_ns)
+			capture_host_failed(h, "lost", "the agent's connection ended");
+		else if (h->away_until_ns < c->away_next_ns)
+			c->away_next_ns = h->away_until_ns;
 	}
 }
 
@@ -320,8 +351,8 @@ static void set_state(struct capture *c, enum capture_state state)
 
 static void wake_at(struct capture *c, int64_t now_ns)
 {
-	const int64_t due[] = { c->t0_ns, c->t0_ns + c->captures->agg->arm_patience_ns,
-				c->t0_ns + c->duration_ns, c->deadline_ns };
+	const int64_t due[] = { c->t0_ns, c->arm_by_ns, c->t0_ns + c->duration_ns, c->deadline_ns,
+				c->away_next_ns };
 	int64_t next = INT64_MAX;
 
 	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
@@ -342,12 +373,21 @@ static void tick(void *arg)
 		set_state(c, CAP_RUNNING);
 	if (now_ns >= c->t0_ns + c->duration_ns)
 		set_state(c, CAP_UPLOADING);
-	if (now_ns >= c->t0_ns + c->captures->agg->arm_patience_ns)
+	if (now_ns >= c->away_next_ns)
+		give_up_away(c, now_ns);
+	if (now_ns >= c->arm_by_ns)
 		give_up_arming(c);
 	if (now_ns >= c->deadline_ns)
 		expire(c);
 	if (c->state < CAP_COMMITTING)
 		wake_at(c, now_ns);
+}
+
+/* May be called from anywhere: what is due is done on the loop's next turn. */
+void capture_wake(struct capture *c)
+{
+	if (c->armed && c->state < CAP_COMMITTING)
+		loop_timer_in(c->captures->agg->loop, &c->timer, 0, tick, c);
 }
 
 /* ---- the beginning ---- */
@@ -358,17 +398,12 @@ static void fail_all(struct capture *c, const char *reason, const char *detail)
 		capture_host_failed(&c->hosts[i], reason, "%s", detail);
 }
 
-/* T0 moves when storing the plan has eaten up the lead. */
 static void arm(struct capture *c)
 {
-	int64_t earliest_ns = aggregator_session_now(c->captures->agg) + c->lead_ns / 2;
 	struct buf message = BUF_INIT;
 
-	if (c->lead_ns && c->t0_ns < earliest_ns) {
-		c->t0_ns = earliest_ns + c->lead_ns / 2;
-		c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
-	}
-	message_arm(&message, c);
+	c->arm_by_ns = c->t0_ns + c->captures->agg->arm_patience_ns;
+	message_arm(&message, c, c->t0_ns);
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct host *host = capture_host_live(&c->hosts[i]);
 
@@ -377,6 +412,26 @@ static void arm(struct capture *c)
 	}
 	buf_release(&message);
 	tick(c);
+}
+
+/* T0 moves when storing the plan has eaten up the lead: once. */
+static bool move_t0(struct capture *c)
+{
+	int64_t earliest_ns = aggregator_session_now(c->captures->agg) + c->lead_ns / 2;
+
+	if (c->moved || !c->lead_ns || c->t0_ns >= earliest_ns)
+		return false;
+	c->moved = true;
+	c->t0_ns = earliest_ns + c->lead_ns / 2;
+	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
+	return true;
+}
+
+static void run_replan(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_replan(job->store, job->session, job->doc, &job->e);
 }
 
 static void run_plan(void *arg)
@@ -391,7 +446,14 @@ static void done_plan(void *arg)
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
 
+	if (!job->rc && c->n_over < c->n_hosts && move_t0(c)) {
+		store_job_begin(c, capture_plan(c), run_replan, done_plan);
+		store_job_free(job);
+		return;
+	}
 	c->armed = true;
+	if (c->begun)
+		c->begun(c->begun_arg, c);
 	if (job->rc) {
 		log_error("AGG-STORE", "session=%s action=plan reason=\"%s\"", c->session,
 			  job->e.msg);
@@ -403,7 +465,7 @@ static void done_plan(void *arg)
 		fail_all(c, "cancelled", "the plan could not be stored");
 	else
 		arm(c);
-	job_free(job);
+	store_job_free(job);
 }
 
 static void fail_unreachable(struct capture *c)
@@ -423,18 +485,27 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 
 	if (rc)
 		return rc;
-	TAILQ_INSERT_HEAD(&cs->all, c, entry);
-	cs->n_active++;
+	capture_insert(c);
 	log_info("AGG-CAPTURE",
 		 "session=%s run=\"%s\" hosts=%zu duration_ms=%" PRId64 " origin=\"%s\"",
 		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin);
 	fail_unreachable(c);
 	if (!capture_is_over(c)) {
 		c->planned = true;
-		job_begin(c, capture_json(c), run_plan, done_plan);
+		store_job_begin(c, capture_plan(c), run_plan, done_plan);
 	}
 	*out = c;
 	return 0;
+}
+
+void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
+{
+	if (!c->planned || c->armed) {
+		fn(arg, c);
+		return;
+	}
+	c->begun = fn;
+	c->begun_arg = arg;
 }
 
 /* ---- on request ---- */
@@ -467,6 +538,8 @@ bool capture_cancel(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
+		if (h->kept)
+			continue;
 		h->stored = false;
 		capture_host_failed(h, "cancelled", "on request");
 	}

@@ -8,6 +8,9 @@
  * exists; if no host has a file, what is stored is removed and the capture failed. Loop thread.
  *
  *   arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
+ *
+ * capture_retry() takes up a committed session again, from "uploading" on, for the hosts that have no
+ * file. Who still holds one delivers it; the others record anew, in one new window of their own.
  */
 #ifndef AGGREGATOR_CAPTURE_H
 #define AGGREGATOR_CAPTURE_H
@@ -64,6 +67,11 @@ struct capture_host {
 	char upload_error[128]; /* of the last upload that went wrong; "" = none */
 	bool stored; /* the upload is durable in the store */
 	bool reported; /* HostResult is in */
+	int64_t away_until_ns; /* the link broke: lost if it is not back by then; 0 = it is up */
+	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
+	int64_t t0_ns; /* of its own window, recorded by a retry; 0 = the session's */
+	bool again; /* a retry: nothing is held, it has to record anew */
+	json_t *kept; /* a retry: RESULT as in the manifest before, this host is not touched */
 	uint64_t bytes, bytes_done, events;
 	struct host_clock clock; /* of HostResult, before that of Armed: its bound alone */
 	struct tracer_report *tracers;
@@ -79,7 +87,11 @@ struct capture {
 	enum capture_state state;
 	bool open_ended, cancelled;
 	bool planned; /* the intent is being stored, or is */
+	bool moved; /* T0 had to be moved: the plan was stored once more */
 	bool armed; /* Arm went out: t0_ns is final */
+	unsigned int revision; /* of the manifest: 1, and one more with each retry */
+	int64_t arm_by_ns; /* who has not answered Arm by then does not count */
+	int64_t away_next_ns; /* the earliest away_until_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t lead_ns, grace_ns;
 	int64_t deadline_ns; /* session clock: commit with what there is */
@@ -93,6 +105,8 @@ struct capture {
 	json_t *warnings; /* array of strings */
 	struct err error; /* in CAP_FAILED */
 	unsigned int commits; /* tried so far */
+	void (*begun)(void *arg, struct capture *c); /* once, when the intent is durable; or NULL */
+	void *begun_arg;
 	struct loop_timer timer;
 	struct captures *captures;
 	TAILQ_ENTRY(capture) entry;
@@ -114,14 +128,30 @@ struct capture_request {
 };
 
 struct captures *captures_new(struct aggregator *agg);
+
+/* Carries on what session_sweep() found resumable; the session clock is set. */
+void captures_resume(struct captures *cs, const json_t *plans);
 void captures_free(struct captures *cs); /* no job of theirs is under way */
 
 /* ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many at once),
  * ERR_BUSY (the aggregator is stopping, or the store takes no writes). */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
+
+/* Calls fn when a crash cannot make the capture forgotten any more: from inside if that is now. One
+ * fn a capture; right after capture_begin(). */
+void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
+
 struct capture *capture_find(struct captures *cs,
 			     const char *session); /* also ended ones, for a while */
+
+/*
+ * Takes a committed session up again: `manifest` and, if it is still there, `plan` (else NULL) are its
+ * records, borrowed. ERR_EXISTS if it is under way or no host lacks its file; ERR_LIMIT, ERR_BUSY as
+ * for capture_begin(). Hosts that have a file, also a partial one, are not touched.
+ */
+MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
+			     struct capture **out, struct err *e);
 
 /* End the window now, keep the data; one that is past its window is not touched. Before T0 the
  * window shrinks to a millisecond. */
@@ -134,6 +164,9 @@ bool capture_is_over(const struct capture *c);
 /* CAPTURE of docs/wire.md; a new reference that shares nothing with the capture. */
 json_t *capture_json(const struct capture *c);
 json_t *captures_json(struct captures *cs); /* {"captures": [...]} */
+
+/* What plan.json holds: CAPTURE and "resume", what it takes to carry on after a restart. */
+json_t *capture_plan(const struct capture *c);
 
 /* MANIFEST, as of a commit that succeeds. */
 json_t *capture_manifest(const struct capture *c);
@@ -164,6 +197,10 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 			 const char *detail);
 void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
+
+/* The agent is gone for good; its link broke, it may be back; it is back, with what it holds. */
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance);
+void captures_host_away(struct captures *cs, const char *host, uint64_t instance);
+void captures_host_back(struct captures *cs, const struct host *host);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define MAX_TRACERS 32
 
-static int check_state(const struct captures *cs, struct err *e)
+int capture_check_begin(const struct captures *cs, struct err *e)
 {
 	if (cs->agg->stopping)
 		return err_set(e, ERR_BUSY, "the aggregator is stopping");
@@ -125,16 +125,25 @@ static void set_times(struct capture *c, const struct capture_request *req)
 	c->session = xstrdup(name);
 }
 
+struct capture *capture_new(struct captures *cs)
+{
+	struct capture *c = xcalloc(1, sizeof(*c));
+
+	c->captures = cs;
+	c->revision = 1;
+	c->arm_by_ns = c->away_next_ns = INT64_MAX;
+	return c;
+}
+
 int capture_build(struct captures *cs, const struct capture_request *req, struct capture **out,
 		  struct err *e)
 {
-	struct capture *c = xcalloc(1, sizeof(*c));
+	struct capture *c = capture_new(cs);
 	struct host **hosts = NULL;
 	size_t n = 0;
 	int rc;
 
-	c->captures = cs;
-	rc = check_state(cs, e);
+	rc = capture_check_begin(cs, e);
 	if (!rc)
 		rc = check_request(req, e);
 	if (!rc)
@@ -172,6 +181,7 @@ static void host_release(struct capture_host *h)
 	}
 	free(h->tracers);
 	free(h->name);
+	json_decref(h->kept);
 }
 
 void capture_free(struct capture *c)

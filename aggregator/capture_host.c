@@ -11,6 +11,7 @@
 #include "aggregator/json_text.h"
 #include "aggregator/messages.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/now.h"
 #include "net/rpc.h"
 
@@ -47,7 +48,7 @@ struct host *capture_host_live(const struct capture_host *h)
 	return host && host->control && host->instance == h->instance ? host : NULL;
 }
 
-static void tell(const struct capture_host *h, const struct buf *message)
+void capture_host_tell(const struct capture_host *h, const struct buf *message)
 {
 	struct host *host = capture_host_live(h);
 
@@ -58,7 +59,7 @@ static void tell(const struct capture_host *h, const struct buf *message)
 void capture_tell(const struct capture *c, const struct buf *message)
 {
 	for (size_t i = 0; i < c->n_hosts; i++)
-		tell(&c->hosts[i], message);
+		capture_host_tell(&c->hosts[i], message);
 }
 
 /* ---- upload credits ---- */
@@ -72,13 +73,13 @@ static void grant(struct captures *cs)
 		TAILQ_REMOVE(&cs->waiting, h, waiting);
 		h->credit = CREDIT_GRANTED;
 		cs->granted++;
-		message_upload(&message, h->capture->session);
-		tell(h, &message);
+		message_upload(&message, h->capture->session, h->capture->deadline_ns);
+		capture_host_tell(h, &message);
 		buf_release(&message);
 	}
 }
 
-static void want_credit(struct capture_host *h)
+void capture_host_want_credit(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
 
@@ -120,6 +121,23 @@ static void end(struct capture_host *h, enum host_state state)
 	capture_host_ended(h);
 }
 
+/* What may yet be delivered, if somebody retries, is not called off. */
+static bool may_be_held(const char *reason)
+{
+	static const char *const reasons[] = { "lost", "timeout", "upload" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		if (!strcmp(reason, reasons[i]))
+			return true;
+	}
+	return false;
+}
+
+bool capture_host_may_be_held(const struct capture_host *h)
+{
+	return !h->stored && may_be_held(h->reason);
+}
+
 /* Whose file is stored keeps it: then something is merely missing. */
 void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
 {
@@ -133,15 +151,19 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 	vsnprintf(detail, sizeof(detail), fmt, ap);
 	va_end(ap);
 	set_reason(h, reason, detail);
-	if (!h->reported) {
+	if (!h->reported && !may_be_held(reason)) {
 		message_cancel(&message, h->capture->session);
-		tell(h, &message);
+		capture_host_tell(h, &message);
 		buf_release(&message);
 	}
 	end(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
 }
 
-void captures_host_lost(struct captures *cs, const char *host, uint64_t instance)
+/* ---- links that break and come back ---- */
+
+/* Calls fn for each host of that agent that is open; fn may end captures. */
+static void for_open(struct captures *cs, const char *host, uint64_t instance,
+		     void (*fn)(struct capture_host *h, const void *arg), const void *arg)
 {
 	struct capture *c, *next;
 
@@ -149,9 +171,71 @@ void captures_host_lost(struct captures *cs, const char *host, uint64_t instance
 		struct capture_host *h = capture_host_of(c, host, instance);
 
 		next = TAILQ_NEXT(c, entry);
-		if (h)
-			capture_host_failed(h, "lost", "the agent's connection ended");
+		if (h && is_open(h))
+			fn(h, arg);
 	}
+}
+
+static void host_lost(struct capture_host *h, const void *arg)
+{
+	(void)arg;
+	capture_host_failed(h, "lost", "the agent's connection ended");
+}
+
+void captures_host_lost(struct captures *cs, const char *host, uint64_t instance)
+{
+	for_open(cs, host, instance, host_lost, NULL);
+}
+
+static void host_away(struct capture_host *h, const void *arg)
+{
+	const struct aggregator *agg = arg;
+	struct capture *c = h->capture;
+
+	capture_host_drop_credit(h);
+	h->away_until_ns = aggregator_session_now(agg) + agg->lost_patience_ns;
+	if (h->away_until_ns < c->away_next_ns) {
+		c->away_next_ns = h->away_until_ns;
+		capture_wake(c);
+	}
+}
+
+void captures_host_away(struct captures *cs, const char *host, uint64_t instance)
+{
+	for_open(cs, host, instance, host_away, cs->agg);
+}
+
+/* Who has not heard of it yet is armed once more; the rest is said by the agent itself. */
+static void host_back(struct capture_host *h, const void *arg)
+{
+	const struct host *host = arg;
+	struct buf message = BUF_INIT;
+
+	h->away_until_ns = 0;
+	h->instance = host->instance;
+	if (host_find_held(host, h->capture->session) || !h->capture->armed)
+		return;
+	if (h->state != HOST_ARMING || h->again) {
+		capture_host_failed(h, "lost", "the agent came back without this capture");
+		return;
+	}
+	message_arm(&message, h->capture, h->t0_ns ? h->t0_ns : h->capture->t0_ns);
+	capture_host_tell(h, &message);
+	buf_release(&message);
+}
+
+/* An agent that was started anew may hold what the one before it recorded. */
+void captures_host_back(struct captures *cs, const struct host *host)
+{
+	for (size_t i = 0; i < host->n_held; i++) {
+		struct capture *c = capture_find(cs, host->held[i].session);
+		struct capture_host *h = c ? capture_host_of(c, host->name, host->held[i].instance)
+					   : NULL;
+
+		if (h && is_open(h))
+			h->instance = host->instance;
+	}
+	for_open(cs, host->name, host->instance, host_back, host);
 }
 
 /* ---- what agents say ---- */
@@ -163,6 +247,7 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 	h->state = HOST_ARMED;
 	h->clock.bound_ns = bound_ns;
 	if (lead_ns < 0 && h->capture->lead_ns) {
+		h->armed_late_ns = -lead_ns;
 		log_warn("AGG-LATE", "session=%s host=%s late_us=%" PRId64, h->capture->session,
 			 h->name, -(lead_ns / NS_PER_US));
 		json_array_append_new(h->capture->warnings,
@@ -181,7 +266,7 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 	if (state == HOST_UPLOADING) {
 		h->bytes = bytes_total;
 		h->bytes_done = bytes_done;
-		want_credit(h);
+		capture_host_want_credit(h);
 	}
 	capture_changed(h->capture);
 }

@@ -27,19 +27,52 @@ struct captures {
 	size_t n_watches;
 };
 
+struct capture *capture_new(struct captures *cs); /* empty; in no list */
+
 /* capture_begin.c: validates and builds; nothing is started. */
 MUST_CHECK int capture_build(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 void capture_free(struct capture *c);
+MUST_CHECK int capture_check_begin(const struct captures *cs, struct err *e); /* may one begin? */
 
 /* capture.c */
 void capture_changed(struct capture *c);
 void capture_host_ended(struct capture_host *h); /* its state is an end; may end the capture */
+void capture_insert(struct capture *c); /* among those under way */
+void capture_remove(struct capture *c); /* from any, and frees it */
+void capture_wake(struct capture *c); /* something new is due */
+
+/* A worker sees this and nothing else. */
+struct store_job {
+	struct capture *capture;
+	struct store *store;
+	char *session, *run;
+	int64_t t0_ns;
+	json_t *doc;
+	int rc;
+	struct err e;
+};
+void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn done);
+void store_job_free(struct store_job *job);
+
+/* capture_retry.c: from what is stored, a plan or a manifest; `plan` may be NULL. */
+void capture_load(struct capture *c, const json_t *doc);
+MUST_CHECK int capture_load_options(struct capture *c, const json_t *plan, struct err *e);
+
+/* What a retry does where a first capture does something else. */
+bool capture_is_retry(const struct capture *c);
+json_t *capture_retry_hosts(const struct capture *c); /* names of those asked again */
+void capture_retry_run_commit(void *job);
+void capture_retry_run_undo(void *job);
 
 /* capture_host.c */
 struct host *capture_host_live(
 	const struct capture_host *h); /* connected, the same agent; or NULL */
 void capture_tell(const struct capture *c, const struct buf *message); /* all live hosts */
+void capture_host_tell(const struct capture_host *h, const struct buf *message); /* if it is live */
 void capture_host_drop_credit(struct capture_host *h);
+void capture_host_want_credit(struct capture_host *h);
+bool capture_host_may_be_held(
+	const struct capture_host *h); /* failed, but a retry may get the file */
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/capture_impl.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +39,7 @@ static json_t *tracer_json(const struct tracer_report *t)
 }
 
 /* Only a stored file is named; a bound is known from a calibrated clock only. */
-static json_t *result_json(const struct capture_host *h)
+static json_t *new_result_json(const struct capture_host *h)
 {
 	json_t *o = json_object(), *tracers = json_array();
 	char *file = h->stored ? xasprintf("%s" SESSION_FILE_SUFFIX, h->name) : NULL;
@@ -56,8 +58,18 @@ static json_t *result_json(const struct capture_host *h)
 	for (size_t i = 0; i < h->n_tracers; i++)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
 	json_put(o, "tracers", tracers);
+	if (h->armed_late_ns)
+		json_put_int(o, "armed_late_ns", h->armed_late_ns);
+	if (h->t0_ns)
+		json_put_int(o, "t0_ns", h->t0_ns);
 	free(file);
 	return o;
+}
+
+/* A retry carries over what it does not touch. */
+static json_t *result_json(const struct capture_host *h)
+{
+	return h->kept ? json_deep_copy(h->kept) : new_result_json(h);
 }
 
 static void put_counts(json_t *o, const struct capture *c)
@@ -116,6 +128,47 @@ json_t *captures_json(struct captures *cs)
 	return doc;
 }
 
+static json_t *hex_json(const uint8_t *data, size_t len)
+{
+	struct buf text = BUF_INIT;
+	json_t *s;
+
+	for (size_t i = 0; i < len; i++)
+		buf_addf(&text, "%02x", data[i]);
+	s = json_stringn((const char *)text.data, text.len);
+	buf_release(&text);
+	return s;
+}
+
+/* Instances are 64 bits, unsigned: JSON's integers are not. */
+static json_t *instances_json(const struct capture *c)
+{
+	json_t *o = json_object();
+	char text[24];
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		snprintf(text, sizeof(text), "%" PRIx64, c->hosts[i].instance);
+		json_put_text(o, c->hosts[i].name, text);
+	}
+	return o;
+}
+
+json_t *capture_plan(const struct capture *c)
+{
+	json_t *o = capture_json(c), *resume = json_object(), *tracers = json_array();
+
+	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
+		json_array_append_new(tracers, json_text(c->tracers[i]));
+	json_put(resume, "tracers", tracers);
+	json_put(resume, "options", hex_json(c->options, c->options_len));
+	json_put(resume, "instances", instances_json(c));
+	json_put_int(resume, "deadline_ns", c->deadline_ns);
+	json_put_int(resume, "grace_ns", c->grace_ns);
+	json_put_bool(resume, "open_ended", c->open_ended);
+	json_put(o, "resume", resume);
+	return o;
+}
+
 json_t *capture_manifest(const struct capture *c)
 {
 	const char *root = store_directory(c->captures->agg->store);
@@ -127,6 +180,7 @@ json_t *capture_manifest(const struct capture *c)
 	directory[strlen(directory) - 1] = '\0'; /* a name, not a prefix */
 	path = xasprintf("%s%s%s", root ? root : "", root ? "/" : "", directory);
 	json_put_int(o, "version", 1);
+	json_put_int(o, "revision", c->revision);
 	json_put_int(o, "created_ns", now_real_ns());
 	json_put_text(o, "path", path);
 	put_capture(o, c, capture_states[CAP_COMMITTED]);

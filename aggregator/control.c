@@ -66,7 +66,10 @@ static void link_lose_host(struct link *l, const char *why)
 	h->control = NULL;
 	h->seen_real_ns = now_real_ns();
 	log_warn("AGG-HOST-LOST", "host=%s address=%s reason=\"%s\"", h->name, h->address, why);
-	captures_host_lost(l->agg->captures, h->name, h->instance);
+	if (l->agg->stopping)
+		captures_host_lost(l->agg->captures, h->name, h->instance);
+	else
+		captures_host_away(l->agg->captures, h->name, h->instance);
 	registry_changed(l->agg->registry);
 }
 
@@ -102,6 +105,15 @@ static void fill_tracers(struct host *h, Tutti__V1__TracerState *const *tracers,
 				tracers[i]->errno_value);
 }
 
+static void fill_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
+{
+	host_clear_held(h);
+	for (size_t i = 0; i < n; i++)
+		host_add_held(h, held[i]->session,
+			      strcmp(held[i]->state, "stored") && strcmp(held[i]->state, "failed"),
+			      held[i]->instance);
+}
+
 static void fill_host(struct host *h, const Tutti__V1__Hello *hello)
 {
 	host_set_text(&h->version, hello->version);
@@ -110,6 +122,7 @@ static void fill_host(struct host *h, const Tutti__V1__Hello *hello)
 	for (size_t i = 0; i < hello->n_labels; i++)
 		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);
 	fill_tracers(h, hello->tracers, hello->n_tracers);
+	fill_held(h, hello->held, hello->n_held);
 	h->instance = hello->instance;
 	h->clock = (struct host_clock){ 0 };
 	host_new_cookie(h);
@@ -160,6 +173,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	struct registry *r = l->agg->registry;
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
+	uint64_t before;
 
 	if (!link_is_who_it_says(l, hello->host))
 		return;
@@ -171,6 +185,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	if (!link_may_take(l, h, hello))
 		return;
 	loop_timer_cancel(l->agg->loop, &l->hello_timer);
+	before = h->instance;
 	fill_host(h, hello);
 	host_set_text(&h->address, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();
@@ -179,6 +194,9 @@ static void handle_hello(struct link *l, const agent_message *m)
 	message_welcome(&message, l->agg->clock_epoch, l->agg->probe_port, h->probe_cookie);
 	send_and_release(l, &message);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
+	captures_host_back(l->agg->captures, h);
+	if (before != h->instance)
+		captures_host_lost(l->agg->captures, h->name, before);
 	registry_changed(r);
 }
 
@@ -214,6 +232,7 @@ static struct host_clock clock_of(const Tutti__V1__ClockModel *c)
 static void handle_status(struct link *l, const agent_message *m)
 {
 	l->host->clock = clock_of(m->status->clock);
+	fill_held(l->host, m->status->held, m->status->n_held);
 	if (m->status->n_tracers)
 		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
 	registry_changed(l->agg->registry);

@@ -55,7 +55,7 @@ static size_t count_names(char **names)
 	return n;
 }
 
-void message_arm(struct buf *out, const struct capture *c)
+void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 {
 	Tutti__V1__Arm arm = TUTTI__V1__ARM__INIT;
 	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
@@ -63,7 +63,7 @@ void message_arm(struct buf *out, const struct capture *c)
 	json_t *value;
 
 	arm.session = c->session;
-	arm.t0_ns = c->t0_ns;
+	arm.t0_ns = t0_ns;
 	arm.duration_ns = c->duration_ns;
 	arm.profile_options = (ProtobufCBinaryData){ c->options_len, c->options };
 	arm.tracers = c->tracers;
@@ -105,12 +105,13 @@ void message_cancel(struct buf *out, const char *session)
 	pack(out, &m);
 }
 
-void message_upload(struct buf *out, const char *session)
+void message_upload(struct buf *out, const char *session, int64_t deadline_ns)
 {
 	Tutti__V1__Upload upload = TUTTI__V1__UPLOAD__INIT;
 	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
 
 	upload.session = (char *)session;
+	upload.deadline_ns = deadline_ns;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD;
 	m.upload = &upload;
 	pack(out, &m);

@@ -11,10 +11,10 @@
 struct capture;
 
 void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie);
-void message_arm(struct buf *out, const struct capture *c);
+void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns);
 void message_stop(struct buf *out, const char *session, int64_t t1_ns);
 void message_cancel(struct buf *out, const char *session);
-void message_upload(struct buf *out, const char *session);
+void message_upload(struct buf *out, const char *session, int64_t deadline_ns);
 void message_release(struct buf *out, const char *session);
 void message_answer(struct buf *out, uint64_t id, bool ok, const char *session, const char *detail);
 

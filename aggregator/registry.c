@@ -75,6 +75,30 @@ void host_clear_tracers(struct host *h)
 	h->n_tracers = 0;
 }
 
+void host_clear_held(struct host *h)
+{
+	for (size_t i = 0; i < h->n_held; i++)
+		free(h->held[i].session);
+	free(h->held);
+	h->held = NULL;
+	h->n_held = 0;
+}
+
+void host_add_held(struct host *h, const char *session, bool has_more, uint64_t instance)
+{
+	h->held = xrealloc(h->held, (h->n_held + 1) * sizeof(*h->held));
+	h->held[h->n_held++] = (struct host_held){ xstrdup(session), has_more, instance };
+}
+
+const struct host_held *host_find_held(const struct host *h, const char *session)
+{
+	for (size_t i = 0; i < h->n_held; i++) {
+		if (!strcmp(h->held[i].session, session))
+			return &h->held[i];
+	}
+	return NULL;
+}
+
 static void drop_cookie(struct host *h)
 {
 	if (h->probe_cookie)
@@ -85,6 +109,7 @@ static void drop_cookie(struct host *h)
 static void host_free(struct host *h)
 {
 	drop_cookie(h);
+	host_clear_held(h);
 	host_clear_labels(h);
 	host_clear_tracers(h);
 	free(h->name);

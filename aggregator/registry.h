@@ -28,6 +28,13 @@ struct host_tracer {
 	int errno_value;
 };
 
+/* A capture that an agent still has, as Hello and Status say. */
+struct host_held {
+	char *session;
+	bool has_more; /* under way, or a file that is not stored: worth asking for */
+	uint64_t instance; /* of the agent when it was armed */
+};
+
 struct host {
 	char *name;
 	char *version, *address, *profiler_address; /* never NULL */
@@ -40,6 +47,8 @@ struct host {
 	struct host_clock clock;
 	struct host_tracer *tracers;
 	size_t n_tracers;
+	struct host_held *held;
+	size_t n_held;
 	struct registry *registry;
 };
 
@@ -64,6 +73,9 @@ void host_clear_labels(struct host *h);
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
 		     int errno_value);
 void host_clear_tracers(struct host *h);
+void host_add_held(struct host *h, const char *session, bool has_more, uint64_t instance);
+void host_clear_held(struct host *h);
+const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
 void host_new_cookie(struct host *h); /* the old one is not answered any more */
 
 /*

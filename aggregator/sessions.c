@@ -120,6 +120,14 @@ int session_plan(struct store *s, const char *session, const json_t *plan, struc
 	return put_json(s, key, plan, STORE_CREATE, e);
 }
 
+int session_replan(struct store *s, const char *session, const json_t *plan, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	record_key(session, "plan.json", key);
+	return put_json(s, key, plan, 0, e);
+}
+
 static json_t *summary_of(const json_t *manifest)
 {
 	static const char *const numbers[] = { "t0_ns",	  "duration_ns", "complete",
@@ -134,9 +142,7 @@ static json_t *summary_of(const json_t *manifest)
 	return o;
 }
 
-/* The index comes first: an entry without a manifest is swept, a session without an entry would be
- * hidden for good. */
-int session_commit(struct store *s, const char *session, const json_t *manifest, struct err *e)
+static int put_index(struct store *s, const char *session, const json_t *manifest, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 	json_t *summary = summary_of(manifest);
@@ -145,10 +151,28 @@ int session_commit(struct store *s, const char *session, const json_t *manifest,
 	index_key(session, json_get_int(manifest, "t0_ns"), key);
 	rc = put_json(s, key, summary, 0, e);
 	json_decref(summary);
+	return rc;
+}
+
+/* The index comes first: an entry without a manifest is swept, a session without an entry would be
+ * hidden for good. */
+int session_commit(struct store *s, const char *session, const json_t *manifest, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc = put_index(s, session, manifest, e);
+
 	if (rc)
 		return rc;
 	record_key(session, "manifest.json", key);
 	return put_json(s, key, manifest, STORE_CREATE, e);
+}
+
+int session_load_plan(struct store *s, const char *session, json_t **plan, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	record_key(session, "plan.json", key);
+	return get_json(s, key, MANIFEST_BYTES, plan, e);
 }
 
 int session_load(struct store *s, const char *session, json_t **manifest, struct err *e)
@@ -202,6 +226,21 @@ static int remove_below(struct store *s, const char *prefix, const char *except,
 	return rc;
 }
 
+/* From here on nobody carries the capture on. A store that is full takes no writes and is to be
+ * emptied all the same. */
+static void plan_no_more(struct store *s, const char *session, const char *run, int64_t t0_ns)
+{
+	json_t *plan = json_object();
+	struct err e;
+
+	json_put_text(plan, "session", session);
+	json_put_text(plan, "run", run);
+	json_put_int(plan, "t0_ns", t0_ns);
+	if (session_replan(s, session, plan, &e))
+		log_warn("AGG-STORE", "session=%s action=plan reason=\"%s\"", session, e.msg);
+	json_decref(plan);
+}
+
 /* The plan goes last: as long as it is there without a manifest, a sweep finishes the work. */
 int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
 		    struct err *e)
@@ -209,6 +248,7 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 	char key[SESSION_KEY_BYTES], plan[SESSION_KEY_BYTES];
 	int rc;
 
+	plan_no_more(s, session, run, t0_ns);
 	record_key(session, "manifest.json", key);
 	rc = store_remove(s, key, e);
 	if (rc)
@@ -237,6 +277,97 @@ int session_delete(struct store *s, const char *session, struct err *e)
 	rc = session_discard(s, session, json_get_text(manifest, "run"),
 			     json_get_int(manifest, "t0_ns"), e);
 	json_decref(manifest);
+	return rc;
+}
+
+/* ---- retries ---- */
+
+int session_retry_begin(struct store *s, const char *session, const json_t *hosts, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	json_t *doc = json_object();
+	int rc;
+
+	json_put(doc, "hosts", json_deep_copy(hosts));
+	record_key(session, "retry.json", key);
+	rc = put_json(s, key, doc, 0, e);
+	json_decref(doc);
+	return rc;
+}
+
+static int remove_retry(struct store *s, const char *session, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	record_key(session, "retry.json", key);
+	return store_remove(s, key, e);
+}
+
+/* The manifest first: it is the truth, the index repeats some of it. */
+int session_retry_commit(struct store *s, const char *session, const json_t *manifest,
+			 struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	record_key(session, "manifest.json", key);
+	rc = put_json(s, key, manifest, 0, e);
+	if (!rc)
+		rc = put_index(s, session, manifest, e);
+	return rc ? rc : remove_retry(s, session, e);
+}
+
+static bool manifest_has_file(const json_t *manifest, const char *host)
+{
+	const json_t *hosts = json_object_get(manifest, "hosts");
+
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		const json_t *h = json_array_get(hosts, i);
+
+		if (!strcmp(json_get_text(h, "host"), host))
+			return *json_get_text(h, "file");
+	}
+	return false;
+}
+
+static int remove_unnamed(struct store *s, const json_t *manifest, const json_t *hosts,
+			  struct err *e)
+{
+	const char *session = json_get_text(manifest, "session");
+	char key[SESSION_KEY_BYTES];
+	int rc = 0;
+
+	for (size_t i = 0; i < json_array_size(hosts) && !rc; i++) {
+		const char *host = json_string_value(json_array_get(hosts, i));
+
+		if (!host || manifest_has_file(manifest, host))
+			continue;
+		session_file_key(session, json_get_text(manifest, "run"), host, key);
+		rc = store_remove(s, key, e);
+	}
+	return rc;
+}
+
+/* Also right after a crash that came between the new manifest and the end of the retry. */
+int session_retry_undo(struct store *s, const char *session, struct err *e)
+{
+	json_t *manifest = NULL, *retry = NULL;
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	record_key(session, "retry.json", key);
+	rc = get_json(s, key, MANIFEST_BYTES, &retry, e);
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	rc = session_load(s, session, &manifest, e);
+	if (!rc)
+		rc = remove_unnamed(s, manifest, json_object_get(retry, "hosts"), e);
+	if (!rc)
+		rc = put_index(s, session, manifest, e);
+	if (!rc)
+		rc = remove_retry(s, session, e);
+	json_decref(manifest);
+	json_decref(retry);
 	return rc;
 }
 
@@ -329,15 +460,17 @@ int session_list(struct store *s, const char *run, const char *after, size_t lim
 
 struct sweep {
 	char open[SESSION_NAME_BYTES]; /* the session whose keys are being listed */
-	bool has_plan, has_manifest;
-	struct keys orphans; /* names of sessions, sorted as listed */
+	bool has_plan, has_manifest, has_retry;
+	struct keys orphans, retries; /* names of sessions, sorted as listed */
 };
 
 static void sweep_close(struct sweep *w)
 {
 	if (w->has_plan && !w->has_manifest)
 		add_key(&w->orphans, w->open, NULL);
-	w->has_plan = w->has_manifest = false;
+	if (w->has_retry && w->has_manifest)
+		add_key(&w->retries, w->open, NULL);
+	w->has_plan = w->has_manifest = w->has_retry = false;
 	w->open[0] = '\0';
 }
 
@@ -357,6 +490,7 @@ static bool sweep_one(void *arg, const char *key, const struct store_stat *st)
 	}
 	w->has_plan |= !strcmp(session + len, "/plan.json");
 	w->has_manifest |= !strcmp(session + len, "/manifest.json");
+	w->has_retry |= !strcmp(session + len, "/retry.json");
 	return true;
 }
 
@@ -382,6 +516,38 @@ static int sweep_index(struct store *s, const struct keys *orphans, struct err *
 	return rc;
 }
 
+static bool add_stored(void *arg, const char *key, const struct store_stat *st)
+{
+	const char *name = strrchr(key, '/') + 1;
+	size_t len = strlen(name), suffix = strlen(SESSION_FILE_SUFFIX);
+
+	if (len > suffix && !strcmp(name + len - suffix, SESSION_FILE_SUFFIX))
+		json_object_set_new((json_t *)arg, name, json_integer((json_int_t)st->size));
+	return true;
+}
+
+/* ERR_UNSUPPORTED for a plan that says too little, or is damaged. */
+static int resume_session(struct store *s, const char *session, json_t *resumable, struct err *e)
+{
+	json_t *plan = NULL, *stored = json_object();
+	char key[SESSION_KEY_BYTES];
+	int rc = session_load_plan(s, session, &plan, e);
+
+	if (!rc && !json_is_object(json_object_get(plan, "resume")))
+		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
+	if (!rc) {
+		session_directory(session, json_get_text(plan, "run"), key);
+		rc = store_list(s, key, NULL, add_stored, stored, e);
+	}
+	if (!rc) {
+		json_put(plan, "stored", json_incref(stored));
+		json_array_append(resumable, plan);
+	}
+	json_decref(stored);
+	json_decref(plan);
+	return rc;
+}
+
 static int sweep_session(struct store *s, const char *session, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
@@ -403,7 +569,7 @@ static int sweep_session(struct store *s, const char *session, struct err *e)
 	return rc;
 }
 
-int session_sweep(struct store *s, int *swept, struct err *e)
+int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
 {
 	struct sweep w = { 0 };
 	int rc = store_list(s, SESSIONS, NULL, sweep_one, &w, e);
@@ -413,9 +579,14 @@ int session_sweep(struct store *s, int *swept, struct err *e)
 	if (!rc && w.orphans.n)
 		rc = sweep_index(s, &w.orphans, e);
 	for (size_t i = 0; i < w.orphans.n && !rc; i++) {
+		if (resumable && !resume_session(s, w.orphans.items[i], resumable, e))
+			continue;
 		rc = sweep_session(s, w.orphans.items[i], e);
 		*swept += !rc;
 	}
+	for (size_t i = 0; i < w.retries.n && !rc; i++)
+		rc = session_retry_undo(s, w.retries.items[i], e);
+	keys_release(&w.retries);
 	keys_release(&w.orphans);
 	return rc;
 }

@@ -39,9 +39,25 @@ void session_file_key(const char *session, const char *run, const char *host,
 MUST_CHECK int session_plan(struct store *s, const char *session, const json_t *plan,
 			    struct err *e);
 
+/* The same once more, because T0 moved. Blocks. */
+MUST_CHECK int session_replan(struct store *s, const char *session, const json_t *plan,
+			      struct err *e);
+
 /* Writes index entry and manifest, last; ERR_EXISTS if it was committed before. Blocks. */
 MUST_CHECK int session_commit(struct store *s, const char *session, const json_t *manifest,
 			      struct err *e);
+
+/*
+ * A retry of a committed session: `hosts` is an array of the names that are asked again. retry.json is
+ * there from before the first of them is asked until the new manifest is, so that a sweep can tell
+ * what of their files is named nowhere. The new manifest takes the place of the old one in one step:
+ * a reader sees either. Undoing leaves the session as it was. All block.
+ */
+MUST_CHECK int session_retry_begin(struct store *s, const char *session, const json_t *hosts,
+				   struct err *e);
+MUST_CHECK int session_retry_commit(struct store *s, const char *session, const json_t *manifest,
+				    struct err *e);
+MUST_CHECK int session_retry_undo(struct store *s, const char *session, struct err *e);
 
 /* Removes all that is stored of a session that is not to be: files, manifest if any, plan. Blocks. */
 MUST_CHECK int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
@@ -49,6 +65,8 @@ MUST_CHECK int session_discard(struct store *s, const char *session, const char 
 
 /* The manifest, a new reference. Blocks. */
 MUST_CHECK int session_load(struct store *s, const char *session, json_t **manifest, struct err *e);
+MUST_CHECK int session_load_plan(struct store *s, const char *session, json_t **plan,
+				 struct err *e);
 
 /* {"sessions": [SUMMARY]}, newest first, of `run` only if not NULL, those older than `after` if not
  * NULL, at most `limit`. Blocks. */
@@ -58,8 +76,12 @@ MUST_CHECK int session_list(struct store *s, const char *run, const char *after,
 /* Manifest first, then files, XProf's caches beside them, index, plan. Blocks. */
 MUST_CHECK int session_delete(struct store *s, const char *session, struct err *e);
 
-/* What a crash left: plans without a manifest, their files and index entries. No capture may be
- * under way. Blocks; at start. */
-MUST_CHECK int session_sweep(struct store *s, int *swept, struct err *e);
+/*
+ * What a crash left: files of retries that were not committed; plans without a manifest, their files
+ * and index entries. A plan from which a capture can be carried on is not swept if `resumable`, an
+ * array, is given: it is added there, with a member "stored" that has the bytes of each host's file.
+ * No capture may be under way. Blocks; at start.
+ */
+MUST_CHECK int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e);
 
 #endif

@@ -3,6 +3,8 @@ program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e" 300)
 e2e_test(failure "e2e" 300)
+e2e_test(retry "e2e" 300)
+e2e_test(restart "e2e" 300)
 e2e_test(garbage "e2e" 300)
 e2e_test(grpc "e2e" 200)
 e2e_test(flags "e2e" 100)

@@ -90,11 +90,13 @@ static void test_same_agent_again(void)
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	snprintf(again.session, sizeof(again.session), "%s", c->session);
+	snprintf(again.held, sizeof(again.held), "%s", c->session);
+	snprintf(again.held_state, sizeof(again.held_state), "running");
 	fake_dial(&again, &f, "a", a.instance);
 	fake_hello(&again, NULL, NULL);
 	WAIT(&f, again.welcomes && !a.call);
 	CHECK_EQ(a.code, RPC_ABORTED);
-	snprintf(again.session, sizeof(again.session), "%s", c->session);
 	CHECK_EQ(fake_upload(&again, 1, 10, FLAW_NONE), RPC_OK);
 	fake_result(&again, true, "", "");
 	fleet_wait_over(&f, c->session);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "aggregator/session_clock.h"
 #include "base/mem.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
@@ -37,11 +38,20 @@ void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 	f->agg.conf.lead_ns = lead_ns ? lead_ns : 20 * NS_PER_MS;
 	f->agg.conf.grace_ns = grace_ns ? grace_ns : 20 * NS_PER_S;
 	f->agg.arm_patience_ns = 10 * NS_PER_S;
+	f->agg.lost_patience_ns = 50 * NS_PER_MS;
 	CHECK_OK(aggregator_start(&f->agg, &e), e);
 	CHECK_OK(rpc_new(&f->rpc, f->loop, &e), e);
 	snprintf(target, sizeof(target), "127.0.0.1:%d", f->agg.grpc_port);
 	opts.target = target;
 	CHECK_OK(rpc_channel_new(&f->channel, f->rpc, &opts, &e), e);
+}
+
+static void fleet_forget_clock(const struct fleet *f)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/" SESSION_CLOCK_FILE, f->spool);
+	CHECK(!unlink(path));
 }
 
 void fleet_stop(struct fleet *f)
@@ -51,7 +61,8 @@ void fleet_stop(struct fleet *f)
 	rpc_free(f->rpc);
 	loop_free(f->loop);
 	conf_release(&f->agg.conf, &aggregator_conf_table);
-	CHECK(!rmdir(f->spool)); /* nothing was left in it */
+	fleet_forget_clock(f);
+	CHECK(!rmdir(f->spool)); /* nothing else was left in it */
 }
 
 static bool count_key(void *arg, const char *key, const struct store_stat *st)
@@ -118,6 +129,7 @@ void fake_hello(struct fake *a, const char *label_key, const char *label_value)
 	Tutti__V1__Hello__LabelsEntry label = TUTTI__V1__HELLO__LABELS_ENTRY__INIT,
 				      *labels = &label;
 	Tutti__V1__TracerState cpu = TUTTI__V1__TRACER_STATE__INIT, *tracers = &cpu;
+	Tutti__V1__Held held = TUTTI__V1__HELD__INIT, *held_list = &held;
 
 	cpu.name = (char *)"cpu";
 	cpu.state = (char *)"ok";
@@ -131,6 +143,13 @@ void fake_hello(struct fake *a, const char *label_key, const char *label_value)
 	label.value = (char *)label_value;
 	hello.n_labels = label_key ? 1 : 0;
 	hello.labels = &labels;
+	if (*a->held) {
+		held.session = a->held;
+		held.state = a->held_state;
+		held.instance = a->held_instance ? a->held_instance : a->instance;
+		hello.n_held = 1;
+		hello.held = &held_list;
+	}
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
 	m.hello = &hello;
 	fake_send(a, &m);

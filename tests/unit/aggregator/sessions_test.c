@@ -191,13 +191,13 @@ static void test_sweep(void)
 	make(s, names[0], 1000 * NS_PER_S, "r", 2);
 	put(s, "profiles/plugins/profile/by_hand/host.xplane.pb");
 	before = count(s);
-	CHECK_OK(session_sweep(s, &swept, &e), e);
+	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
 	CHECK_EQ(swept, 0);
 	make(s, names[1], 2000 * NS_PER_S, "r", 1);
 	make(s, names[2], 3000 * NS_PER_S, "", 2);
 	snprintf(key, sizeof(key), "tutti/sessions/%s/manifest.json", names[2]);
 	CHECK_OK(store_remove(s, key, &e), e);
-	CHECK_OK(session_sweep(s, &swept, &e), e);
+	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
 	CHECK_EQ(swept, 2);
 	CHECK_EQ(count(s), before);
 	CHECK(has(s, "profiles/plugins/profile/by_hand/host.xplane.pb"));
@@ -205,6 +205,41 @@ static void test_sweep(void)
 }
 
 /* A plan that cannot be read has no run; its record still goes. */
+/* A plan that says how to go on is left alone and handed out, with what is stored. */
+static void test_sweep_resumable(void)
+{
+	const char *name = "2026_11_21_12_00_00_abc123";
+	json_t *plan = json_pack("{s:s, s:s, s:I, s:{}}", "session", name, "run", "r", "t0_ns",
+				 (json_int_t)5, "resume");
+	json_t *resumable = json_array();
+	char key[SESSION_KEY_BYTES];
+	const json_t *found;
+	struct err e = { 0 };
+	struct store *s;
+	int swept;
+
+	CHECK_OK(store_open(&s, "mem://", &e), e);
+	CHECK_OK(session_plan(s, name, plan, &e), e);
+	session_file_key(name, "r", "host-a", key);
+	put(s, key);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_EQ(swept, 0);
+	CHECK_EQ(json_array_size(resumable), 1);
+	found = json_array_get(resumable, 0);
+	CHECK_STR(json_string_value(json_object_get(found, "session")), name);
+	CHECK(json_object_get(json_object_get(found, "stored"), "host-a.xplane.pb"));
+	/* Begun to be removed: nobody goes on with it. */
+	json_array_clear(resumable);
+	json_object_del(plan, "resume");
+	CHECK_OK(session_replan(s, name, plan, &e), e);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_EQ(swept, 1);
+	CHECK_EQ(json_array_size(resumable), 0);
+	json_decref(resumable);
+	json_decref(plan);
+	store_free(s);
+}
+
 static void test_sweep_damaged_plan(void)
 {
 	struct store *s = open_store();
@@ -213,7 +248,7 @@ static void test_sweep_damaged_plan(void)
 
 	put(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json");
 	put(s, "tutti/sessions/not-ours/plan.json");
-	CHECK_OK(session_sweep(s, &swept, &e), e);
+	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
 	CHECK(!has(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json"));
 	store_free(s);
 }
@@ -225,6 +260,7 @@ int main(void)
 	test_commit_once();
 	test_delete();
 	test_sweep();
+	test_sweep_resumable();
 	test_sweep_damaged_plan();
 	return 0;
 }

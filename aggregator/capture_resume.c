@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures that an earlier run of the aggregator left: carried on from their plans. Agents keep what
+ * they were told and what they recorded; they dial again by themselves and say what they hold. Who is
+ * not back in time is lost, and the capture ends as any other: committed, or failed and said so.
+ */
+#include "aggregator/capture_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/json_text.h"
+#include "aggregator/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+/* The longest pause between two tries of an agent is 15 s. */
+#define BACK_PATIENCE_NS (20 * NS_PER_S)
+
+/* Nobody to wait for, as it was when the capture began. */
+static void load_failed(struct capture_host *h, const json_t *result)
+{
+	h->state = HOST_FAILED;
+	h->capture->n_over++;
+	snprintf(h->reason, sizeof(h->reason), "%s", json_get_text(result, "reason"));
+	snprintf(h->detail, sizeof(h->detail), "%s", json_get_text(result, "detail"));
+}
+
+static void load_host(struct capture_host *h, const json_t *result, const json_t *plan)
+{
+	const json_t *instances = json_object_get(json_object_get(plan, "resume"), "instances");
+	const json_t *stored = json_object_get(plan, "stored");
+	char *file;
+
+	h->name = xstrdup(json_get_text(result, "host"));
+	h->instance = strtoull(json_get_text(instances, h->name), NULL, 16);
+	if (!h->instance) {
+		load_failed(h, result);
+		return;
+	}
+	file = xasprintf("%s" SESSION_FILE_SUFFIX, h->name);
+	h->state = HOST_ARMED;
+	h->stored = json_object_get(stored, file) != NULL;
+	h->bytes = h->bytes_done = (uint64_t)json_get_int(stored, file);
+	free(file);
+}
+
+static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until_ns)
+{
+	const json_t *results = json_object_get(plan, "hosts");
+	size_t n = json_array_size(results);
+
+	c->hosts = xcalloc(n + 1, sizeof(*c->hosts));
+	c->n_hosts = n;
+	for (size_t i = 0; i < n; i++) {
+		c->hosts[i].capture = c;
+		c->hosts[i].away_until_ns = away_until_ns;
+		load_host(&c->hosts[i], json_array_get(results, i), plan);
+	}
+	c->away_next_ns = away_until_ns;
+}
+
+static struct capture *load(struct captures *cs, const json_t *plan)
+{
+	const json_t *resume = json_object_get(plan, "resume");
+	int64_t now_ns = aggregator_session_now(cs->agg);
+	int64_t until_ns = now_ns + BACK_PATIENCE_NS;
+	struct capture *c = capture_new(cs);
+	struct err e;
+
+	capture_load(c, plan);
+	c->grace_ns = json_get_int(resume, "grace_ns");
+	c->deadline_ns = json_get_int(resume, "deadline_ns");
+	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
+	c->planned = c->armed = true;
+	if (until_ns > c->deadline_ns)
+		until_ns = c->deadline_ns;
+	/* Without the clock of then, agents' times mean nothing here. */
+	load_hosts(c, plan, cs->agg->clock_kept ? until_ns : now_ns);
+	if (capture_load_options(c, plan, &e))
+		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
+	json_array_append_new(c->warnings,
+			      json_string("the aggregator was restarted during this capture"));
+	return c;
+}
+
+void captures_resume(struct captures *cs, const json_t *plans)
+{
+	for (size_t i = 0; i < json_array_size(plans); i++) {
+		struct capture *c = load(cs, json_array_get(plans, i));
+
+		capture_insert(c);
+		log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session,
+			 c->run, c->n_hosts, cs->agg->clock_kept);
+		capture_wake(c);
+	}
+}
