@@ -83,8 +83,8 @@ static int check_numbers(const struct agent_conf *conf, struct err *e)
 
 	if (conf->cpu_hz < 1 || conf->cpu_hz > 10000)
 		return err_set(e, ERR_INVALID, "cpu-hz %d: 1 to 10000", conf->cpu_hz);
-	if (conf->metrics_hz < 1 || conf->metrics_hz > 1000)
-		return err_set(e, ERR_INVALID, "metrics-hz %d: 1 to 1000", conf->metrics_hz);
+	if (conf->metrics_hz < 1 || conf->metrics_hz > 100)
+		return err_set(e, ERR_INVALID, "metrics-hz %d: 1 to 100", conf->metrics_hz);
 	if (conf->test_clock_drift_ppm > 1000 || conf->test_clock_drift_ppm < -1000)
 		return err_set(e, ERR_INVALID, "test-clock-drift-ppm %g: -1000 to 1000",
 			       conf->test_clock_drift_ppm);

@@ -138,6 +138,12 @@ static int store_start(struct aggregator *agg, struct err *e)
 
 	if (rc)
 		return rc;
+	/* A sweep takes another aggregator's captures under way for what a crash left. */
+	rc = store_claim(agg->store, e);
+	if (rc) {
+		store_free(agg->store);
+		return rc;
+	}
 	rc = try_write(agg->store, &trouble);
 	agg->plans = json_array();
 	if (!rc && session_sweep(agg->store, agg->plans, &swept, &trouble))

@@ -13,14 +13,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/control_check.h"
+#include "proto/limits.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 
-#define MAX_SETTINGS	  64
-#define MAX_KEY_BYTES	  128
-#define MAX_VALUE_BYTES	  1024
-#define MAX_OPTIONS_BYTES (64 << 10) /* what an agent takes */
-#define ADVANCED	  "advanced."
-#define ADVANCED_LEN	  (sizeof(ADVANCED) - 1)
+#define MAX_KEY_BYTES	128
+#define MAX_VALUE_BYTES 1024
+#define ADVANCED	"advanced."
+#define ADVANCED_LEN	(sizeof(ADVANCED) - 1)
 
 typedef Tensorflow__ProfileOptions options_msg;
 typedef Tensorflow__ProfileOptions__AdvancedConfigValue advanced_value;
@@ -270,9 +269,9 @@ static int options_pack(options_msg *m, int64_t duration_ns, uint8_t **out, size
 {
 	m->duration_ms = (uint64_t)((duration_ns + NS_PER_MS - 1) / NS_PER_MS);
 	*len = tensorflow__profile_options__get_packed_size(m);
-	if (*len > MAX_OPTIONS_BYTES)
+	if (*len > LIMIT_OPTIONS_BYTES)
 		return err_set(e, ERR_LIMIT, "options of %zu bytes, limit %d", *len,
-			       MAX_OPTIONS_BYTES);
+			       LIMIT_OPTIONS_BYTES);
 	*out = xmalloc(*len);
 	tensorflow__profile_options__pack(m, *out);
 	return 0;
@@ -286,8 +285,8 @@ int options_from_settings(const json_t *settings, int64_t duration_ns, uint8_t *
 	json_t *value;
 	int rc = 0;
 
-	if (json_object_size(settings) > MAX_SETTINGS)
-		rc = err_set(e, ERR_LIMIT, "more than %d settings", MAX_SETTINGS);
+	if (json_object_size(settings) > LIMIT_SETTINGS)
+		rc = err_set(e, ERR_LIMIT, "more than %d settings", LIMIT_SETTINGS);
 	if (!rc) {
 		json_object_foreach((json_t *)settings, key, value)
 		{
@@ -364,7 +363,7 @@ static json_t *options_json(const options_msg *m)
 		char *key = xasprintf(ADVANCED "%s", entry->key);
 
 		/* Options go to the profilers as they are; the settings are for people and agents. */
-		if (text_is_clean(key, MAX_KEY_BYTES) && json_object_size(o) < MAX_SETTINGS)
+		if (text_is_clean(key, MAX_KEY_BYTES) && json_object_size(o) < LIMIT_SETTINGS)
 			json_put(o, key, advanced_json(entry->value));
 		free(key);
 	}

@@ -28,17 +28,25 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
+/* A word that JSON cannot hold must not be left out: the request would be another one. */
+static int not_utf8(const char *flag, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "%s: the value is not UTF-8 text", flag);
+}
+
 static int add_setting(json_t *settings, const char *text, struct err *e)
 {
 	const char *eq = strchr(text, '=');
 	char *key;
+	int rc = 0;
 
 	if (!eq || eq == text)
 		return err_set(e, ERR_INVALID, "--set '%s': expected KEY=VALUE", text);
 	key = xstrndup(text, (size_t)(eq - text));
-	json_object_set_new(settings, key, json_string(eq + 1));
+	if (json_object_set_new(settings, key, json_string(eq + 1)))
+		rc = not_utf8("--set", e);
 	free(key);
-	return 0;
+	return rc;
 }
 
 static int make_request(const struct conf *conf, json_t **out, struct err *e)
@@ -49,11 +57,19 @@ static int make_request(const struct conf *conf, json_t **out, struct err *e)
 
 	for (size_t i = 0; i < conf->set.n && !rc; i++)
 		rc = add_setting(settings, conf->set.items[i], e);
-	for (size_t i = 0; i < conf->tracer.n; i++)
-		json_array_append_new(names, json_string(conf->tracer.items[i]));
-	*out = json_pack("{s:s, s:I, s:s, s:o, s:o}", "hosts", conf->hosts, "duration_ns",
-			 (json_int_t)conf->duration_ns, "run", conf->run ? conf->run : "",
-			 "settings", settings, "tracers", names);
+	for (size_t i = 0; i < conf->tracer.n && !rc; i++) {
+		if (json_array_append_new(names, json_string(conf->tracer.items[i])))
+			rc = not_utf8("--tracer", e);
+	}
+	if (!rc) {
+		*out = json_pack("{s:s, s:I, s:s, s:O, s:O}", "hosts", conf->hosts, "duration_ns",
+				 (json_int_t)conf->duration_ns, "run", conf->run ? conf->run : "",
+				 "settings", settings, "tracers", names);
+		if (!*out)
+			rc = not_utf8("--hosts or --run", e);
+	}
+	json_decref(settings);
+	json_decref(names);
 	return rc;
 }
 

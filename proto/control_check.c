@@ -8,12 +8,9 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 
-#define TEXT_BYTES    1024 /* details, reasons of a state */
-#define WORD_BYTES    64 /* versions, names of tracers, typed reasons */
-#define TRACERS	      64
-#define SETTINGS      64
-#define OPTIONS_BYTES (64 << 10)
-#define HELD	      (2 * LIMIT_CAPTURES)
+#define TEXT_BYTES 1024 /* details, reasons of a state */
+#define WORD_BYTES 64 /* versions, names of tracers, typed reasons */
+#define HELD	   (2 * LIMIT_CAPTURES)
 
 /* Unix ns far from the edges of int64, so that sums of two times cannot overflow: until 2096. */
 #define TIME_MAX_NS INT64_C(4000000000000000000)
@@ -99,7 +96,7 @@ static int check_run(const char *name, struct err *e)
 static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct err *e)
 {
 	static const char *const words[] = { "ok", "degraded", "off", NULL };
-	int rc = check_range("tracers", (int64_t)n, 0, TRACERS, e);
+	int rc = check_range("tracers", (int64_t)n, 0, LIMIT_TRACERS, e);
 
 	for (size_t i = 0; i < n && !rc; i++) {
 		rc = check_text("tracers.name", states[i]->name, WORD_BYTES, e);
@@ -114,7 +111,7 @@ static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct 
 static int check_reports(size_t n, Tutti__V1__TracerReport *const *reports, struct err *e)
 {
 	static const char *const words[] = { "ok", "degraded", "failed", "off", NULL };
-	int rc = check_range("tracers", (int64_t)n, 0, TRACERS, e);
+	int rc = check_range("tracers", (int64_t)n, 0, LIMIT_TRACERS, e);
 
 	for (size_t i = 0; i < n && !rc; i++) {
 		rc = check_text("tracers.name", reports[i]->name, WORD_BYTES, e);
@@ -274,7 +271,7 @@ static int check_from_agent(const Tutti__V1__AgentMessage *m, struct err *e)
 
 static int check_settings(const Tutti__V1__Arm *m, struct err *e)
 {
-	int rc = check_range("settings", (int64_t)m->n_settings, 0, SETTINGS, e);
+	int rc = check_range("settings", (int64_t)m->n_settings, 0, LIMIT_SETTINGS, e);
 
 	for (size_t i = 0; i < m->n_settings && !rc; i++) {
 		rc = check_text("settings.key", m->settings[i]->key, TEXT_BYTES, e);
@@ -296,9 +293,9 @@ static int check_arm(const Tutti__V1__Arm *m, struct err *e)
 		rc = check_range("upload_deadline_ns", m->upload_deadline_ns, 1, TIME_MAX_NS, e);
 	if (!rc)
 		rc = check_range("profile_options", (int64_t)m->profile_options.len, 0,
-				 OPTIONS_BYTES, e);
+				 LIMIT_OPTIONS_BYTES, e);
 	if (!rc)
-		rc = check_range("tracers", (int64_t)m->n_tracers, 0, TRACERS, e);
+		rc = check_range("tracers", (int64_t)m->n_tracers, 0, LIMIT_TRACERS, e);
 	for (size_t i = 0; i < m->n_tracers && !rc; i++)
 		rc = check_text("tracers", m->tracers[i], WORD_BYTES, e);
 	return rc ? rc : check_settings(m, e);

@@ -11,6 +11,7 @@
 #define LIMIT_RESPONSE_BYTES	   2147483647L /* one unary response: what protobuf and gRPC peers take */
 #define LIMIT_DOOR_BYTES	   (64 << 10) /* one message through the local door */
 #define LIMIT_MARK_BYTES	   1024 /* the text of a mark */
+#define LIMIT_OPTIONS_BYTES	   (64 << 10) /* serialized tensorflow.ProfileOptions */
 #define LIMIT_HTTP_BODY_BYTES	   (1 << 20) /* body of a POST */
 #define LIMIT_HTTP_QUERY_BYTES	   8192 /* query string */
 #define LIMIT_HTTP_QUERY_KEYS	   64
@@ -20,6 +21,8 @@
 #define LIMIT_RUN_NAME	   128
 #define LIMIT_SESSION_NAME 64
 #define LIMIT_LABELS	   64 /* labels of one host */
+#define LIMIT_TRACERS	   64 /* tracers of one host */
+#define LIMIT_SETTINGS	   64 /* settings of one capture */
 #define LIMIT_LABEL_BYTES  256
 
 /* Numbers. */

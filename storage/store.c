@@ -103,6 +103,11 @@ void store_free(struct store *s)
 		s->ops->free(s);
 }
 
+int store_claim(struct store *s, struct err *e)
+{
+	return s->ops->claim ? s->ops->claim(s, e) : 0;
+}
+
 /* `rc` is what the back end said; adds which call on what it was about. */
 static int told(int rc, const char *verb, const char *key, struct err *e)
 {

@@ -81,6 +81,9 @@ struct store_ops {
 	/* Optional (NULL): a readable fd of the object, for sendfile and mmap. */
 	int (*open_fd)(struct store *s, const char *key, int *fd, uint64_t *size, struct err *e);
 
+	/* Optional (NULL): nobody else can have it. */
+	int (*claim)(struct store *s, struct err *e);
+
 	/* Frees `s`; no call is under way. */
 	void (*free)(struct store *s);
 };
@@ -97,6 +100,12 @@ struct store {
  */
 MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
 void store_free(struct store *s); /* NULL is fine */
+
+/*
+ * Has the store for this process alone until store_free(), among those that ask: ERR_BUSY if another
+ * has it. Also 0 where the file system knows no locks.
+ */
+MUST_CHECK int store_claim(struct store *s, struct err *e);
 
 /* The checked calls; each as its table member says. Errors name the call and the key. */
 MUST_CHECK int store_put(struct store *s, const char *key, const struct store_body *body,

@@ -28,9 +28,14 @@ suite() {
 		failed=$((failed + 1))
 		return
 	fi
-	rm -f build-$preset.log
+	rm -f build-$preset.log "$report"
 	echo "==== $preset: test"
 	ctest --preset "$preset" --output-junit "$report" "$@"
+	if ! [ -s "$report" ]; then
+		echo "==== $preset: no report was written"
+		failed=$((failed + 1))
+		return
+	fi
 	read -r p f s < <("$TUTTI_PYTHON" - "$report" <<-'PY'
 		import sys, xml.etree.ElementTree as tree
 		cases = list(tree.parse(sys.argv[1]).getroot().iter("testcase"))

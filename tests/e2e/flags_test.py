@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong usage is refused in words and by exit code 2; a log that nobody reads any more ends no daemon."""
+"""Wrong usage is refused in words and by exit code 2; a log that nobody reads any more ends no daemon; a store has
+one aggregator."""
 import os
 import subprocess
 
@@ -25,6 +26,20 @@ def test_refusals():
     assert "--nonsense" in refused(BIN / "tutti", "hosts", "--nonsense")
 
 
+def test_words_that_are_no_text():
+    """JSON cannot hold them: without them the request would be another one, for all hosts."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a")
+        c.wait_hosts(1, calibrated=False)
+        for flag in (b"--hosts=\xff", b"--run=\xff", b"--set=a=\xff", b"--tracer=\xff"):
+            p = subprocess.run([BIN / "tutti", "capture", f"--server={c.url}", flag], capture_output=True,
+                               timeout=20 * SLOW)
+            assert p.returncode == 2, f"{flag}: exit code {p.returncode}\n{p.stderr}"
+            assert b"UTF-8" in p.stderr, p.stderr
+        assert not c.get("/api/v1/captures")["captures"]
+
+
 def test_log_without_reader():
     with Cluster() as c:
         c.aggregator()
@@ -45,4 +60,16 @@ def test_log_without_reader():
         assert code == 0, f"the agent ended with {code}"
 
 
-main(test_refusals, test_log_without_reader)
+def test_second_aggregator():
+    """Started by mistake on the first one's store: it would take captures under way for a crash's leftovers."""
+    with Cluster() as c:
+        c.aggregator()
+        p = subprocess.run(
+            [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--spool", c.dir / "spool-2", "--http",
+             "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--probe", "127.0.0.1:0"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20 * SLOW)
+        assert p.returncode == 1, p.stderr
+        assert "in use by another process" in p.stderr, p.stderr
+
+
+main(test_refusals, test_words_that_are_no_text, test_log_without_reader, test_second_aggregator)

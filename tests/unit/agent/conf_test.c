@@ -74,6 +74,8 @@ static void test_refusals(void)
 	check_refused("--host=h", "--label=k=\xff", NULL, "KEY=VALUE");
 	check_refused("--host=h", "--cpu-hz=0", NULL, "cpu-hz");
 	check_refused("--host=h", "--metrics-hz=-1", NULL, "metrics-hz");
+	check_refused("--host=h", "--metrics-hz=101", NULL,
+		      "metrics-hz"); /* it would not be kept */
 	check_refused("--host=h", "--test-clock-drift-ppm=5000", NULL, "drift");
 	check_refused("--host=h", "--cert=c.pem", NULL, "both");
 	check_refused("--host=h", "--listen=0.0.0.0:7410", NULL, "insecure");
