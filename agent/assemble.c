@@ -152,14 +152,18 @@ static void add_environment(void *arg, struct xs_builder *b)
 	const struct assembly *a = arg;
 	const struct clock_model *m = &a->clock;
 	int64_t raw = clock_model_raw_of_session(m, a->t0_ns);
+	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns);
 	int64_t moved = llround(m->rate * (double)(raw - m->at_raw_ns));
 
 	xs_stat_int(b, "clock_calibrated", m->calibrated);
 	xs_stat_int(b, "clock_offset_ns", m->calibrated ? m->offset_ns + moved : 0);
-	xs_stat_int(b, "clock_bound_ns", assemble_bound_ns(m, a->t0_ns, a->t1_ns));
+	xs_stat_int(b, "clock_bound_ns", bound);
 	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
 	xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));
-	xs_stat_str(b, "clock_method", m->calibrated ? "udp-min-rtt" : "none");
+	xs_stat_str(b, "clock_method", m->calibrated && m->method ? m->method : "none");
+	xs_stat_int(b, "clock_jitter_ns", m->jitter_ns);
+	xs_stat_str(b, "clock_grade", clock_grade_name(clock_grade_of(m, bound)));
+	xs_stat_int(b, "clock_steps", m->ledger.steps_seen);
 	xs_stat_str(b, "tutti_session", a->session);
 	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
 }

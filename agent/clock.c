@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The probing: bursts over UDP, replies matched to what was sent, samples to the estimator. */
+/* The probing: when to send how many, and what comes of it to the estimator. */
 #include "agent/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "agent/clock_watch.h"
+#include "agent/exchange.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -12,32 +14,38 @@
 #include "net/udp.h"
 #include "proto/probe.h"
 
+#define PATHS	     4 /* source ports: the network may route each another way */
 #define TRAIN	     4 /* probes in a burst: the fastest of them counts */
-#define FIRST_BURSTS 4
-#define FIRST_GAP_NS (80 * NS_PER_MS)
-#define DENSE_GAP_NS (250 * NS_PER_MS)
-#define CALM_GAP_NS  (2 * NS_PER_S)
-#define PENDING	     64 /* power of two; an answer that is later than 16 bursts is worth nothing */
+#define TRAIN_DENSE  8
+#define SPACING_NS   (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
+#define FIRST_BURSTS 8
+#define FIRST_GAP_NS (60 * NS_PER_MS)
+#define ARM_NS	     NS_PER_S /* as dense as it gets, then a little less */
+#define ARM_GAP_NS   (250 * NS_PER_MS)
+#define DENSE_GAP_NS (500 * NS_PER_MS)
+#define CALM_MIN_NS  (2 * NS_PER_S)
+#define CALM_MAX_NS  (16 * NS_PER_S)
 
-/* A probe under way. */
-struct sent {
-	uint32_t seq;
-	bool waiting;
-	int64_t t1_ns;
+struct path {
+	struct clock *clock;
+	int index;
+	struct udp *udp; /* NULL without a peer */
 };
 
 struct clock {
 	struct clock_conf conf;
 	int64_t start_raw_ns; /* the injected drift counts from here */
 	struct clock_estimator *estimator;
-	struct udp *udp; /* NULL without a peer */
-	uint64_t cookie, epoch;
+	struct clock_watch *watch;
+	struct path paths[PATHS];
+	struct siphash_key key;
+	struct exchange exchange;
+	uint64_t epoch;
 	bool has_epoch;
-	uint32_t seq;
-	struct sent sent[PENDING];
 	int first_bursts; /* still to come, quickly */
+	int64_t calm_gap_ns; /* doubles while nothing happens */
 	struct loop_timer timer;
-	int64_t hurry_until_ns; /* CLOCK_MONOTONIC */
+	int64_t arm_until_ns, hurry_until_ns; /* CLOCK_MONOTONIC */
 };
 
 /* The host clock and nothing else: moved by the injected error, never calibrated. */
@@ -50,19 +58,29 @@ static struct clock_model bare_model(const struct clock *c)
 	};
 }
 
+/* As clock_model.c has it; here it is needed for every probe, while the time is running. */
 static int64_t host_of_raw(const struct clock *c, int64_t raw_ns)
 {
-	struct clock_model m = bare_model(c);
+	double drifted = c->conf.test_drift_ppm * 1e-6 * (double)(raw_ns - c->start_raw_ns);
 
-	return clock_model_session_of_raw(&m, raw_ns);
+	return raw_ns + c->conf.test_offset_ns + llround(drifted);
+}
+
+static void read_clocks(const struct clock *c, struct clock_model *m)
+{
+	m->ledger = clock_watch_ledger(c->watch);
+	m->pair_raw_ns = m->ledger.last.raw_ns;
+	m->pair_real_ns = m->ledger.last.real_ns;
+	m->at_raw_ns = m->pair_raw_ns;
+	if (c->exchange.answered)
+		m->method = exchange_is_kernel(&c->exchange) ? "udp-kernel" : "udp-user";
 }
 
 struct clock_model clock_model(const struct clock *c)
 {
 	struct clock_model m = bare_model(c);
 
-	now_pair_ns(&m.pair_raw_ns, &m.pair_real_ns, NULL);
-	m.at_raw_ns = m.pair_raw_ns;
+	read_clocks(c, &m);
 	m.calibrated = clock_estimator_get(c->estimator, host_of_raw(c, m.at_raw_ns), &m);
 	return m;
 }
@@ -71,8 +89,7 @@ struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, 
 {
 	struct clock_model m = bare_model(c);
 
-	now_pair_ns(&m.pair_raw_ns, &m.pair_real_ns, NULL);
-	m.at_raw_ns = m.pair_raw_ns;
+	read_clocks(c, &m);
 	m.calibrated = clock_estimator_map(c->estimator, host_of_raw(c, m.at_raw_ns),
 					   host_of_raw(c, from_raw_ns), host_of_raw(c, to_raw_ns),
 					   &m);
@@ -81,124 +98,175 @@ struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, 
 
 /* ---- probes ---- */
 
-static void send_probe(struct clock *c, int index)
+static void send_probe(struct clock *c, int index, int train)
 {
-	struct sent *sent = &c->sent[++c->seq % PENDING];
+	struct path *path = &c->paths[index % PATHS];
 	uint8_t packet[PROBE_BYTES];
-	struct probe p = {
-		.type = PROBE_REQUEST,
-		.train = TRAIN,
-		.index = (uint8_t)index,
-		.cookie = c->cookie,
-		.seq = c->seq,
-	};
+	struct probe p;
 
 	/* Early is allowed, late is not: the clock is read before the packet is even made. */
-	p.t1_ns = host_of_raw(c, now_raw_ns());
-	*sent = (struct sent){ .seq = c->seq, .waiting = true, .t1_ns = p.t1_ns };
-	probe_encode(&p, packet);
-	udp_send(c->udp, packet, sizeof(packet));
+	p = exchange_next(&c->exchange, path->index, udp_next_id(path->udp),
+			  host_of_raw(c, now_raw_ns()));
+	p.train = (uint8_t)train;
+	p.index = (uint8_t)index;
+	probe_encode(&p, &c->key, packet);
+	udp_send(path->udp, packet, sizeof(packet));
+}
+
+static void send_train(struct clock *c, int train)
+{
+	int64_t start_ns = now_raw_ns();
+
+	for (int i = 0; i < train; i++) {
+		while (now_raw_ns() - start_ns < i * SPACING_NS)
+			;
+		send_probe(c, i, train);
+	}
+}
+
+/* Many agents that calm down at once must not come together ever after. */
+static int64_t calm_gap(struct clock *c)
+{
+	int64_t gap = c->calm_gap_ns;
+
+	if (gap == CALM_MIN_NS)
+		gap += (int64_t)(c->exchange.cookie >> 16) % NS_PER_S;
+	c->calm_gap_ns = 2 * c->calm_gap_ns < CALM_MAX_NS ? 2 * c->calm_gap_ns : CALM_MAX_NS;
+	return gap;
 }
 
 static int64_t next_gap(struct clock *c)
 {
+	int64_t now_ns = now_mono_ns();
+
 	if (c->first_bursts > 0) {
 		c->first_bursts--;
 		return FIRST_GAP_NS;
 	}
-	if (!clock_model(c).calibrated || now_mono_ns() < c->hurry_until_ns)
+	if (now_ns < c->arm_until_ns)
+		return ARM_GAP_NS;
+	if (now_ns < c->hurry_until_ns || !clock_model(c).calibrated)
 		return DENSE_GAP_NS;
-	return CALM_GAP_NS;
+	return calm_gap(c);
 }
 
 static void on_timer(void *arg)
 {
 	struct clock *c = arg;
 
-	for (int i = 0; i < TRAIN; i++)
-		send_probe(c, i);
+	send_train(c, now_mono_ns() < c->arm_until_ns ? TRAIN_DENSE : TRAIN);
 	loop_timer_in(c->conf.loop, &c->timer, next_gap(c), on_timer, c);
 }
 
-/* The probe that this answers, or NULL for an answer that nobody waits for. */
-static struct sent *find_sent(struct clock *c, const struct probe *p)
+static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
 {
-	struct sent *sent = &c->sent[p->seq % PENDING];
+	struct path *path = arg;
 
-	if (p->type != PROBE_REPLY || p->cookie != c->cookie || p->epoch != c->epoch ||
-	    !sent->waiting || sent->seq != p->seq || sent->t1_ns != p->t1_ns)
-		return NULL;
-	return sent;
+	exchange_departed(&path->clock->exchange, path->index, id,
+			  host_of_raw(path->clock, raw_ns));
 }
 
 static void on_reply(void *arg, const void *data, size_t len, int64_t raw_ns,
 		     const struct udp_from *from)
 {
-	struct clock *c = arg;
-	struct clock_sample sample;
-	struct sent *sent;
+	struct path *path = arg;
+	struct clock *c = path->clock;
+	struct clock_sample samples[EXCHANGE_SAMPLES];
 	struct probe p;
+	int n = 0;
 
-	(void)from;
-	if (!probe_decode(&p, data, len) || !(sent = find_sent(c, &p))) {
+	if (probe_decode(&p, data, len) && probe_is_signed(data, &c->key))
+		n = exchange_answer(&c->exchange, &p, host_of_raw(c, raw_ns), from->kernel,
+				    samples);
+	if (!n)
 		log_debug("AGT-PROBE", "reason=\"%zu bytes that answer no probe\"", len);
-		return;
+	for (int i = 0; i < n; i++) {
+		if (!clock_estimator_add(c->estimator, &samples[i]))
+			log_debug("AGT-PROBE", "reason=\"impossible times in an answer\"");
 	}
-	sent->waiting = false;
-	sample = (struct clock_sample){
-		.t1_ns = sent->t1_ns,
-		.t2_ns = p.t2_ns,
-		.t3_ns = p.t3_ns,
-		.t4_ns = host_of_raw(c, raw_ns),
-	};
-	if (!clock_estimator_add(c->estimator, &sample))
-		log_debug("AGT-PROBE", "reason=\"impossible times in an answer\"");
 }
 
 /* ---- peer ---- */
 
-int clock_set_peer(struct clock *c, const char *host, int port, uint64_t cookie, uint64_t epoch,
-		   struct err *e)
+static int dial(struct clock *c, const struct clock_peer *peer, struct err *e)
+{
+	for (int i = 0; i < PATHS; i++) {
+		struct path *path = &c->paths[i];
+		int rc = udp_dial(&path->udp, c->conf.loop, peer->host, peer->port, on_reply, path,
+				  e);
+
+		if (rc)
+			return rc;
+		udp_on_sent(path->udp, on_sent);
+	}
+	return 0;
+}
+
+int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e)
 {
 	int rc;
 
 	clock_unset_peer(c);
-	rc = udp_dial(&c->udp, c->conf.loop, host, port, on_reply, c, e);
-	if (rc)
+	rc = dial(c, peer, e);
+	if (rc) {
+		clock_unset_peer(c);
 		return rc;
-	if (!c->has_epoch || c->epoch != epoch)
+	}
+	if (!c->has_epoch || c->epoch != peer->epoch)
 		clock_estimator_reset(c->estimator);
-	c->cookie = cookie;
-	c->epoch = epoch;
+	exchange_begin(&c->exchange, peer->cookie, peer->epoch);
+	c->key = peer->key;
+	c->epoch = peer->epoch;
 	c->has_epoch = true;
 	c->first_bursts = FIRST_BURSTS;
-	loop_timer_in(c->conf.loop, &c->timer, 0, on_timer, c);
+	c->calm_gap_ns = CALM_MIN_NS;
+	/* A random number: agents that come together do not probe together. */
+	loop_timer_in(c->conf.loop, &c->timer, (int64_t)(peer->cookie >> 16) % FIRST_GAP_NS,
+		      on_timer, c);
 	return 0;
 }
 
 void clock_unset_peer(struct clock *c)
 {
 	loop_timer_cancel(c->conf.loop, &c->timer);
-	udp_free(c->udp);
-	c->udp = NULL;
-	memset(c->sent, 0, sizeof(c->sent));
+	for (int i = 0; i < PATHS; i++) {
+		udp_free(c->paths[i].udp);
+		c->paths[i].udp = NULL;
+	}
 }
 
 void clock_hurry(struct clock *c, int64_t until_mono_ns)
 {
-	int64_t soon = now_mono_ns() + DENSE_GAP_NS;
+	int64_t now_ns = now_mono_ns(), soon = now_ns + ARM_GAP_NS;
 
+	c->arm_until_ns = now_ns + ARM_NS;
 	if (until_mono_ns > c->hurry_until_ns)
 		c->hurry_until_ns = until_mono_ns;
+	clock_watch_hurry(c->watch, until_mono_ns);
+	c->calm_gap_ns = CALM_MIN_NS;
 	if (loop_timer_armed(&c->timer) && c->timer.at_mono_ns > soon)
 		loop_timer_at(c->conf.loop, &c->timer, soon, on_timer, c);
 }
 
 /* ---- life ---- */
 
+/* A wall clock that was set does not touch raw, nor what is known of it; a machine that slept does. */
+static void on_step(void *arg, enum ledger_news news)
+{
+	struct clock *c = arg;
+
+	if (news != LEDGER_SLEPT)
+		return;
+	clock_estimator_break(c->estimator, host_of_raw(c, now_raw_ns()), CLOCK_BREAK_SUSPEND);
+	c->first_bursts = FIRST_BURSTS;
+	if (loop_timer_armed(&c->timer))
+		loop_timer_in(c->conf.loop, &c->timer, 0, on_timer, c);
+}
+
 int clock_new(struct clock **out, const struct clock_conf *conf, struct err *e)
 {
 	struct clock *c;
+	int rc;
 
 	if (conf->test_drift_ppm > 1000 || conf->test_drift_ppm < -1000)
 		return err_set(e, ERR_INVALID, "test clock drift of %g ppm: at most 1000",
@@ -206,10 +274,16 @@ int clock_new(struct clock **out, const struct clock_conf *conf, struct err *e)
 	c = xcalloc(1, sizeof(*c));
 	c->conf = *conf;
 	c->start_raw_ns = now_raw_ns();
-	random_bytes(&c->seq, sizeof(c->seq));
+	c->calm_gap_ns = CALM_MIN_NS;
+	for (int i = 0; i < PATHS; i++)
+		c->paths[i] = (struct path){ .clock = c, .index = i };
 	c->estimator = clock_estimator_new();
-	*out = c;
-	return 0;
+	rc = clock_watch_new(&c->watch, conf->loop, on_step, c, e);
+	if (rc)
+		clock_free(c);
+	else
+		*out = c;
+	return rc;
 }
 
 void clock_free(struct clock *c)
@@ -217,6 +291,7 @@ void clock_free(struct clock *c)
 	if (!c)
 		return;
 	clock_unset_peer(c);
+	clock_watch_free(c->watch);
 	clock_estimator_free(c->estimator);
 	free(c);
 }

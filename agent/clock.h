@@ -21,7 +21,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/clock_ledger.h"
 #include "base/err.h"
+#include "proto/siphash.h"
 
 struct loop;
 struct clock;
@@ -78,6 +80,8 @@ struct clock_model {
 	uint32_t probes; /* answered probes behind the model */
 	uint32_t bad; /* samples that cannot be, or that all others contradict */
 	int64_t pair_raw_ns, pair_real_ns; /* raw and real of one instant */
+	struct clock_ledger ledger; /* of others; empty: the pair holds always */
+	const char *method; /* "udp-kernel", "udp-user": whose stamps; NULL = none */
 	int64_t test_offset_ns, test_start_raw_ns;
 	double test_drift_ppm;
 
@@ -90,13 +94,20 @@ struct clock_model {
 MUST_CHECK int clock_new(struct clock **out, const struct clock_conf *conf, struct err *e);
 void clock_free(struct clock *c); /* NULL is fine */
 
+/* Whom to probe; all of Welcome. */
+struct clock_peer {
+	const char *host;
+	int port;
+	uint64_t cookie, epoch;
+	struct siphash_key key;
+};
+
 /* Probe this aggregator from now on. Another epoch than before forgets all history. */
-MUST_CHECK int clock_set_peer(struct clock *c, const char *host, int port, uint64_t cookie,
-			      uint64_t epoch, struct err *e);
+MUST_CHECK int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e);
 void clock_unset_peer(struct clock *c); /* the model ages: its bound grows */
 
-/* Probe every 250 ms instead of 2 s until then (CLOCK_MONOTONIC): around the window of a capture.
- * Several wishes: the latest end counts. */
+/* Probe several times a second until then (CLOCK_MONOTONIC), most densely at first: around the window
+ * of a capture. Several wishes: the latest end counts. */
 void clock_hurry(struct clock *c, int64_t until_mono_ns);
 
 /* The model as of now, good around now: for arming. */

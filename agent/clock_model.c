@@ -59,11 +59,15 @@ int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_
 
 int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns)
 {
+	if (m->ledger.n_knots)
+		return ledger_raw_of_real(&m->ledger, real_ns);
 	return saturate((wide)real_ns - m->pair_real_ns + m->pair_raw_ns);
 }
 
 int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns)
 {
+	if (m->ledger.n_knots)
+		return ledger_real_of_raw(&m->ledger, raw_ns);
 	return saturate((wide)raw_ns - m->pair_raw_ns + m->pair_real_ns);
 }
 

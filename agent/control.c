@@ -147,6 +147,12 @@ static void on_status(void *arg)
 
 static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 {
+	struct clock_peer peer = {
+		.host = c->host,
+		.port = (int)m->probe_port,
+		.cookie = m->probe_cookie,
+		.epoch = m->clock_epoch,
+	};
 	struct err e;
 
 	if (c->state == LINK_UP)
@@ -156,8 +162,9 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 	c->up_at_ns = now_mono_ns();
 	c->why[0] = '\0';
 	log_info("AGT-LINK", "state=up aggregator=%s", c->agent->conf.aggregator);
-	if (clock_set_peer(c->agent->clock, c->host, (int)m->probe_port, m->probe_cookie,
-			   m->clock_epoch, &e))
+	if (m->probe_key.len == sizeof(peer.key.bytes))
+		memcpy(peer.key.bytes, m->probe_key.data, sizeof(peer.key.bytes));
+	if (clock_set_peer(c->agent->clock, &peer, &e))
 		log_warn("AGT-CLOCK", "state=uncalibrated reason=\"%s\"", e.msg);
 	c->said_calibrated = clock_model(c->agent->clock).calibrated;
 	c->status_at_ns = 0;

@@ -38,7 +38,7 @@ struct aggregator {
 	struct events *events;
 	struct ingest *ingest;
 	struct profiler_service *profiler;
-	struct udp *probe; /* time_service.c */
+	struct time_service *time_service;
 	struct rpc_server *rpc_server;
 	struct http_server *http;
 	int grpc_port, http_port, probe_port;
@@ -58,7 +58,7 @@ struct aggregator {
 	struct aggregator_stats { /* for /metrics */
 		uint64_t captures_committed, captures_failed, hosts_failed;
 		uint64_t uploads, upload_bytes, upload_errors;
-		uint64_t bad_messages, probes, probes_dropped;
+		uint64_t bad_messages, probes, probes_dropped, probe_bad_stamps;
 	} stats;
 	int64_t probe_said_mono_ns; /* when bad probes were last logged */
 };

@@ -191,7 +191,8 @@ static void handle_hello(struct link *l, const agent_message *m)
 	h->seen_real_ns = now_real_ns();
 	h->control = l->call;
 	l->host = h;
-	message_welcome(&message, l->agg->clock_epoch, l->agg->probe_port, h->probe_cookie);
+	message_welcome(&message, l->agg->clock_epoch, l->agg->probe_port, h->probe_cookie,
+			&h->probes.key);
 	send_and_release(l, &message);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
 	captures_host_back(l->agg->captures, h);

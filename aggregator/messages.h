@@ -7,10 +7,12 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "proto/siphash.h"
 
 struct capture;
 
-void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie);
+void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,
+		     const struct siphash_key *key);
 void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns);
 void message_stop(struct buf *out, const char *session, int64_t t1_ns);
 void message_cancel(struct buf *out, const char *session);

@@ -68,5 +68,7 @@ void metrics_write(const struct aggregator *agg, struct buf *out)
 	    "Control messages that cost their sender the connection.");
 	one(out, "tutti_probes_total", "counter", s->probes, "Time probes answered.");
 	one(out, "tutti_probes_dropped_total", "counter", s->probes_dropped,
-	    "Datagrams on the probe port that were no probe of a known agent.");
+	    "Datagrams on the probe port that were no fresh probe of a known agent.");
+	one(out, "tutti_probe_bad_stamps_total", "counter", s->probe_bad_stamps,
+	    "Departures that the kernel stamped at a time that cannot be.");
 }

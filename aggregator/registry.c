@@ -263,6 +263,7 @@ void host_new_cookie(struct host *h)
 		random_bytes(&cookie, sizeof(cookie));
 	while (!cookie || r->slots[cookie % SLOTS]);
 	h->probe_cookie = cookie;
+	probe_peer_reset(&h->probes);
 	r->slots[cookie % SLOTS] = h;
 }
 

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "aggregator/probe_peer.h"
 #include "base/err.h"
 
 struct loop;
@@ -41,6 +42,7 @@ struct host {
 	uint64_t instance; /* of the running agent */
 	struct rpc_call *control; /* its stream; NULL = lost */
 	uint64_t probe_cookie;
+	struct probe_peer probes;
 	int64_t seen_real_ns; /* last message, Unix ns */
 	char **label_keys, **label_values;
 	size_t n_labels;
@@ -76,7 +78,7 @@ void host_clear_tracers(struct host *h);
 void host_add_held(struct host *h, const char *session, bool has_more, uint64_t instance);
 void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
-void host_new_cookie(struct host *h); /* the old one is not answered any more */
+void host_new_cookie(struct host *h); /* the old one is not answered any more; a new key, too */
 
 /*
  * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name; `*out` is

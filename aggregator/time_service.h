@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers time probes of known agents. Sets agg->probe and agg->probe_port. */
+/* Answers time probes of known agents. Sets agg->time_service and agg->probe_port. */
 #ifndef AGGREGATOR_TIME_SERVICE_H
 #define AGGREGATOR_TIME_SERVICE_H
 

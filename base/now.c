@@ -49,6 +49,23 @@ void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns)
 		*width_ns = best;
 }
 
+int64_t now_suspended_ns(void)
+{
+	int64_t best = INT64_MAX, out = 0;
+
+	for (int i = 0; i < 5; i++) {
+		int64_t before = now_mono_ns();
+		int64_t middle = read_clock(CLOCK_BOOTTIME);
+		int64_t after = now_mono_ns();
+
+		if (after - before < best) {
+			best = after - before;
+			out = middle - before - best / 2;
+		}
+	}
+	return out;
+}
+
 static struct tm split_utc(int64_t unix_ns, int *ms)
 {
 	int64_t rest = unix_ns % NS_PER_S;

@@ -26,6 +26,9 @@ int64_t now_real_ns(void);
  */
 void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns);
 
+/* How long this machine has been suspended since it was booted (CLOCK_BOOTTIME - CLOCK_MONOTONIC). */
+int64_t now_suspended_ns(void);
+
 /* "2026_11_21_10_03_59" in UTC; `out` needs 20 bytes. */
 void time_session_name(int64_t unix_ns, char out[20]);
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
-#include <stdbool.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,6 +21,8 @@
 #define RECEIVE_BYTES	(1 << 20)
 #define STAMP_WINDOW_NS NS_PER_S
 #define SLEW_PPM	600 /* the kernel steers the wall clock by 500 at most */
+#define RX_STAMPS	(SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
+#define TX_STAMPS	(SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY)
 
 struct clock_pair {
 	int64_t raw, real, width_ns;
@@ -30,9 +32,25 @@ struct udp {
 	int fd;
 	struct loop_watch *watch;
 	udp_fn fn;
+	udp_sent_fn sent_fn; /* NULL = departures are not stamped */
 	void *arg;
 	struct clock_pair last; /* to see the wall clock step */
+	uint32_t next_id; /* the kernel numbers what we send; so do we */
+	uint32_t first_id; /* ours when the kernel last began at 0 */
+	int64_t mute_until_raw_ns; /* stamps of before a recount are still about */
 	bool reading, freed; /* freed inside its own callback */
+};
+
+/* What recvmsg() tells beside the data. */
+struct stamp {
+	int64_t real_ns; /* 0 = none */
+	uint32_t id; /* of a departure */
+	bool departure;
+};
+
+union control {
+	char bytes[512];
+	struct cmsghdr align;
 };
 
 static struct clock_pair read_pair(void)
@@ -42,6 +60,8 @@ static struct clock_pair read_pair(void)
 	now_pair_ns(&p.raw, &p.real, &p.width_ns);
 	return p;
 }
+
+/* ---- the kernel's stamps ---- */
 
 /* The wall clock moved against raw by more than steering explains: its stamps mean nothing. */
 static bool has_stepped(const struct clock_pair *a, const struct clock_pair *b)
@@ -53,37 +73,55 @@ static bool has_stepped(const struct clock_pair *a, const struct clock_pair *b)
 	return moved > allowed || moved < -allowed;
 }
 
-/* The kernel's receive stamp (wall clock), 0 if there is none. */
-static int64_t kernel_stamp(struct msghdr *msg)
+static bool is_departure(const struct cmsghdr *c)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		struct scm_timestamping stamps;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPING ||
-		    c->cmsg_len < CMSG_LEN(sizeof(stamps)))
-			continue;
-		memcpy(&stamps, CMSG_DATA(c), sizeof(stamps));
-		return stamps.ts[0].tv_sec * NS_PER_S + stamps.ts[0].tv_nsec;
-	}
-	return 0;
+	return (c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
+	       (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR);
 }
 
-/* When the datagram came, never early: the pair's whole width is added to the kernel's stamp, and
- * what then is later than our own reading, or implausibly older, is not believed. */
-static int64_t arrival(struct udp *u, int64_t stamp_real_ns, int64_t read_raw_ns)
+static struct stamp stamp_of(struct msghdr *msg)
+{
+	struct sock_extended_err why;
+	struct scm_timestamping stamps;
+	struct stamp out = { 0 };
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPING &&
+		    c->cmsg_len >= CMSG_LEN(sizeof(stamps))) {
+			memcpy(&stamps, CMSG_DATA(c), sizeof(stamps));
+			out.real_ns = stamps.ts[0].tv_sec * NS_PER_S + stamps.ts[0].tv_nsec;
+		} else if (is_departure(c) && c->cmsg_len >= CMSG_LEN(sizeof(why))) {
+			memcpy(&why, CMSG_DATA(c), sizeof(why));
+			out.id = why.ee_data;
+			out.departure = why.ee_errno == ENOMSG &&
+					why.ee_origin == SO_EE_ORIGIN_TIMESTAMPING &&
+					why.ee_info == SCM_TSTAMP_SND;
+		}
+	}
+	return out;
+}
+
+/*
+ * The stamp on the raw clock, and by how much that may be wrong: half the width of the pair, and what
+ * steering can have moved the wall clock since. False for a stamp that cannot be, or not be converted.
+ */
+static bool raw_of_stamp(struct udp *u, int64_t stamp_real_ns, int64_t *raw_ns, int64_t *wrong_ns)
 {
 	struct clock_pair now, before = u->last;
-	int64_t raw_ns;
+	int64_t age_ns;
 
 	if (!stamp_real_ns)
-		return read_raw_ns;
+		return false;
 	now = u->last = read_pair();
-	raw_ns = now.raw - (now.real - stamp_real_ns) + now.width_ns;
-	if (has_stepped(&before, &now) || raw_ns > read_raw_ns ||
-	    raw_ns < read_raw_ns - STAMP_WINDOW_NS)
-		return read_raw_ns;
-	return raw_ns;
+	age_ns = now.real - stamp_real_ns;
+	if (has_stepped(&before, &now) || age_ns < 0 || age_ns > STAMP_WINDOW_NS)
+		return false;
+	*raw_ns = now.raw - age_ns;
+	*wrong_ns = now.width_ns / 2 + age_ns * SLEW_PPM / 1000000 + 2;
+	return true;
 }
+
+/* ---- reading ---- */
 
 static void udp_destroy(struct udp *u)
 {
@@ -93,14 +131,44 @@ static void udp_destroy(struct udp *u)
 }
 
 /* False when there is nothing more to read. */
-static bool read_one(struct udp *u)
+static bool read_departure(struct udp *u)
+{
+	union control control;
+	uint8_t data[DATAGRAM_BYTES];
+	struct iovec iov = { data, sizeof(data) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	int64_t raw_ns, wrong_ns;
+	struct stamp s;
+
+	if (recvmsg(u->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		return false;
+	s = stamp_of(&msg);
+	if (s.departure && u->sent_fn && raw_of_stamp(u, s.real_ns, &raw_ns, &wrong_ns) &&
+	    raw_ns >= u->mute_until_raw_ns)
+		u->sent_fn(u->arg, u->first_id + s.id, raw_ns - wrong_ns);
+	return !u->freed;
+}
+
+/* Whatever the socket is ready for, its queue of departures must be empty before we wait again. */
+static void read_departures(struct udp *u)
+{
+	for (int i = 0; i < BATCH && !u->freed; i++) {
+		if (!read_departure(u))
+			break;
+	}
+}
+
+/* False when there is nothing more to read. */
+static bool read_arrival(struct udp *u)
 {
 	struct sockaddr_storage addr;
 	uint8_t data[DATAGRAM_BYTES];
-	union {
-		char bytes[CMSG_SPACE(sizeof(struct scm_timestamping)) + 64];
-		struct cmsghdr align;
-	} control;
+	union control control;
 	struct iovec iov = { data, sizeof(data) };
 	struct msghdr msg = {
 		.msg_name = &addr,
@@ -110,15 +178,18 @@ static bool read_one(struct udp *u)
 		.msg_control = control.bytes,
 		.msg_controllen = sizeof(control.bytes),
 	};
-	struct udp_from from = { &addr, 0 };
+	struct udp_from from = { .addr = &addr };
 	ssize_t n = recvmsg(u->fd, &msg, MSG_DONTWAIT);
 	int64_t read_raw_ns = now_raw_ns();
+	int64_t raw_ns, wrong_ns;
 
 	/* ECONNREFUSED and the like tell of an earlier send: nothing to do about a lost probe. */
 	if (n < 0)
 		return errno != EAGAIN;
 	from.addr_len = msg.msg_namelen;
-	u->fn(u->arg, data, (size_t)n, arrival(u, kernel_stamp(&msg), read_raw_ns), &from);
+	from.kernel = raw_of_stamp(u, stamp_of(&msg).real_ns, &raw_ns, &wrong_ns) &&
+		      raw_ns + wrong_ns <= read_raw_ns;
+	u->fn(u->arg, data, (size_t)n, from.kernel ? raw_ns + wrong_ns : read_raw_ns, &from);
 	return true;
 }
 
@@ -128,33 +199,37 @@ static void on_readable(void *arg, uint32_t events)
 
 	(void)events;
 	u->reading = true;
+	read_departures(u);
 	for (int i = 0; i < BATCH && !u->freed; i++) {
-		if (!read_one(u))
+		if (!read_arrival(u))
 			break;
+		if (u->sent_fn && !u->freed)
+			read_departures(u);
 	}
 	u->reading = false;
 	if (u->freed)
 		udp_destroy(u);
 }
 
-static void ask_for_stamps(int fd)
-{
-	int what = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
-	int bytes = RECEIVE_BYTES;
+/* ---- life ---- */
 
-	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &what, sizeof(what)))
-		log_warn("UDP-STAMPS", "reason=\"no kernel receive stamps: %s\"",
-			 strerrordesc_np(errno));
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+static bool ask_for_stamps(int fd, int what)
+{
+	if (!setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &what, sizeof(what)))
+		return true;
+	log_warn("UDP-STAMPS", "reason=\"no kernel stamps: %s\"", strerrordesc_np(errno));
+	return false;
 }
 
 /* Takes fd. */
 static int udp_new(struct udp **out, struct loop *loop, int fd, udp_fn fn, void *arg, struct err *e)
 {
 	struct udp *u = xcalloc(1, sizeof(*u));
+	int bytes = RECEIVE_BYTES;
 	int rc;
 
-	ask_for_stamps(fd);
+	ask_for_stamps(fd, RX_STAMPS);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	u->fd = fd;
 	u->fn = fn;
 	u->arg = arg;
@@ -195,13 +270,48 @@ void udp_free(struct udp *u)
 		udp_destroy(u);
 }
 
+/* ---- sending ---- */
+
+void udp_on_sent(struct udp *u, udp_sent_fn fn)
+{
+	if (ask_for_stamps(u->fd, RX_STAMPS | TX_STAMPS | SOF_TIMESTAMPING_OPT_ID))
+		u->sent_fn = fn;
+}
+
+uint32_t udp_next_id(const struct udp *u)
+{
+	return u->next_id;
+}
+
+/*
+ * Nobody says whether the kernel counted a datagram that it did not send, and a stamp under the wrong
+ * number would be a lie that no check finds: both begin to count anew. Stamps that are still to come
+ * were counted the old way; those of this instant and before are not believed.
+ */
+static void recount(struct udp *u)
+{
+	if (!u->sent_fn)
+		return;
+	ask_for_stamps(u->fd, RX_STAMPS | TX_STAMPS);
+	ask_for_stamps(u->fd, RX_STAMPS | TX_STAMPS | SOF_TIMESTAMPING_OPT_ID);
+	u->first_id = u->next_id;
+	u->mute_until_raw_ns = now_raw_ns() + STAMP_WINDOW_NS;
+}
+
+static void note_sent(struct udp *u, ssize_t n)
+{
+	u->next_id++;
+	if (n < 0)
+		recount(u);
+}
+
 void udp_send(struct udp *u, const void *data, size_t len)
 {
-	(void)!send(u->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	note_sent(u, send(u->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 void udp_send_to(struct udp *u, const struct udp_from *to, const void *data, size_t len)
 {
-	(void)!sendto(u->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL, to->addr,
-		      (socklen_t)to->addr_len);
+	note_sent(u, sendto(u->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL, to->addr,
+			    (socklen_t)to->addr_len));
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "proto/limits.h"
 #include "proto/names.h"
+#include "proto/siphash.h"
 
 #define TEXT_BYTES 1024 /* details, reasons of a state */
 #define WORD_BYTES 64 /* versions, names of tracers, typed reasons */
@@ -322,11 +323,22 @@ static int check_answer(const Tutti__V1__Answer *m, struct err *e)
 	return rc ? rc : check_text("detail", m->detail, TEXT_BYTES, e);
 }
 
+/* An aggregator of before probes were signed has no key. */
+static int check_welcome(const Tutti__V1__Welcome *m, struct err *e)
+{
+	int rc = check_range("probe_port", m->probe_port, 1, 65535, e);
+
+	if (!rc && m->probe_key.len)
+		rc = check_range("probe_key", (int64_t)m->probe_key.len, SIPHASH_KEY_BYTES,
+				 SIPHASH_KEY_BYTES, e);
+	return rc;
+}
+
 static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct err *e)
 {
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
-		return check_range("probe_port", m->welcome->probe_port, 1, 65535, e);
+		return check_welcome(m->welcome, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
 		return check_arm(m->arm, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:

@@ -4,10 +4,16 @@
  * address gains nothing. Network byte order.
  *
  *   magic u32 | version u8 | type u8 | train u8 | index u8 | cookie u64 | epoch u64 | seq u32 |
- *   reserved u32 | t1 i64 | t2 i64 | t3 i64 | zero padding
+ *   flags u32 | t1 i64 | t2 i64 | t3 i64 | 4 x { seq u32, t3 i64 } | 16 zero bytes | mac u64
  *
  * t1: agent's clock before sending; t2, t3: aggregator's session clock at receipt and before the
  * reply. Rule: t1 and t3 may be early, never late; t2 may be late, never early.
+ *
+ * When the kernel sent a reply is known only after it left: later replies to the same agent carry
+ * it, as a better t3 of an earlier seq.
+ *
+ * The mac is SipHash-2-4 of all before it, with the key of Welcome: who does not hold that key can
+ * neither get an answer nor move a clock.
  */
 #ifndef PROTO_PROBE_H
 #define PROTO_PROBE_H
@@ -16,11 +22,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROBE_BYTES   128
-#define PROBE_MAGIC   0x54544d31u
-#define PROBE_VERSION 1
+#include "proto/siphash.h"
+
+#define PROBE_BYTES    128
+#define PROBE_MAGIC    0x54544d31u
+#define PROBE_VERSION  2
+#define PROBE_SENT_MAX 4
+#define PROBE_KERNEL   1u /* flags: t2 is the kernel's stamp, not when the process read it */
 
 enum probe_type { PROBE_REQUEST = 1, PROBE_REPLY = 2 };
+
+/* The kernel sent the reply to `seq` at t3_ns. */
+struct probe_sent {
+	uint32_t seq;
+	int64_t t3_ns; /* 0 = none here */
+};
 
 struct probe {
 	enum probe_type type;
@@ -29,12 +45,18 @@ struct probe {
 	uint64_t cookie; /* from Welcome */
 	uint64_t epoch; /* clock_epoch of the aggregator; 0 in a request */
 	uint32_t seq;
+	uint32_t flags;
 	int64_t t1_ns, t2_ns, t3_ns;
+	struct probe_sent sent[PROBE_SENT_MAX];
 };
 
-void probe_encode(const struct probe *p, uint8_t out[PROBE_BYTES]);
+void probe_encode(const struct probe *p, const struct siphash_key *key, uint8_t out[PROBE_BYTES]);
 
-/* False for anything that is not exactly a probe of this version. */
+/* False for anything that is not exactly a probe of this version. Says nothing about who sent it: the
+ * cookie tells whose key probe_is_signed() must be asked with. */
 bool probe_decode(struct probe *out, const void *data, size_t len);
+
+/* `data` is PROBE_BYTES long: probe_decode() has looked. */
+bool probe_is_signed(const void *data, const struct siphash_key *key);
 
 #endif

@@ -24,6 +24,7 @@ static struct clock_model model(void)
 		.bound_ns = 1000,
 		.bound_rate = 1e-6,
 		.rtt_min_ns = 1500,
+		.method = "udp-kernel",
 		.probes = 16,
 		.pair_raw_ns = RAW,
 		.pair_real_ns = WALL,
@@ -283,7 +284,7 @@ static void test_one_timeline(void)
 	/* 11 s from where the model holds to the window's end, at 1 ns/ms. */
 	CHECK_EQ(f.bound_ns, 1000 + 11000);
 	CHECK_STR(f.session, g.a.session);
-	CHECK_STR(f.method, "udp-min-rtt");
+	CHECK_STR(f.method, "udp-kernel");
 	CHECK_EQ(f.options_len, 2);
 	rig_down(&g);
 }

@@ -16,6 +16,8 @@
 #define EPOCH	 77
 #define NO_LIMIT (30 * NS_PER_S)
 
+static const struct siphash_key key = { { 9, 8, 7 } };
+
 struct reflector {
 	struct udp *udp;
 	int port;
@@ -34,7 +36,7 @@ static void send_probe(struct reflector *r, const struct probe *p, const struct 
 {
 	uint8_t packet[PROBE_BYTES];
 
-	probe_encode(p, packet);
+	probe_encode(p, &key, packet);
 	udp_send_to(r->udp, from, packet, sizeof(packet));
 }
 
@@ -68,6 +70,7 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 	struct probe p;
 
 	CHECK(probe_decode(&p, data, len));
+	CHECK(probe_is_signed(data, &key));
 	CHECK(p.cookie == COOKIE);
 	CHECK_EQ(p.type, PROBE_REQUEST);
 	r->probes++;
@@ -108,9 +111,12 @@ static void rig_down(struct rig *g)
 
 static void set_peer(struct rig *g, uint64_t epoch)
 {
+	struct clock_peer peer = {
+		.host = "127.0.0.1", .port = g->r.port, .cookie = COOKIE, .epoch = epoch, .key = key
+	};
 	struct err e;
 
-	CHECK_OK(clock_set_peer(g->clock, "127.0.0.1", g->r.port, COOKIE, epoch, &e), e);
+	CHECK_OK(clock_set_peer(g->clock, &peer, &e), e);
 }
 
 static struct clock_model until_probes(struct rig *g, uint32_t n)
@@ -195,6 +201,7 @@ static void test_epochs(void)
 /* A capture under way: denser probes. */
 static void test_hurry(void)
 {
+	struct clock_peer nobody = { .host = "not a host", .port = 1, .cookie = 1, .epoch = 1 };
 	struct rig g;
 	struct err e;
 
@@ -204,7 +211,7 @@ static void test_hurry(void)
 	clock_hurry(g.clock, now_mono_ns() + NS_PER_S);
 	clock_unset_peer(g.clock);
 	clock_hurry(g.clock, now_mono_ns() + NS_PER_S);
-	CHECK_EQ(clock_set_peer(g.clock, "not a host", 1, 1, 1, &e) < 0, true);
+	CHECK(clock_set_peer(g.clock, &nobody, &e) < 0);
 	clock_unset_peer(g.clock);
 	rig_down(&g);
 }

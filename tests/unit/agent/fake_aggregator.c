@@ -15,6 +15,8 @@
 #define COOKIE 4242
 #define EPOCH  99
 
+static const struct siphash_key key = { { 4, 2 } };
+
 int64_t fake_session_now(const struct fake_aggregator *a)
 {
 	return now_raw_ns() + a->shift_ns;
@@ -30,13 +32,14 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 	struct probe p;
 
 	CHECK(probe_decode(&p, data, len) && p.cookie == COOKIE);
+	CHECK(probe_is_signed(data, &key));
 	if (a->no_time)
 		return;
 	p.type = PROBE_REPLY;
 	p.epoch = EPOCH;
 	p.t2_ns = raw_ns + a->shift_ns;
 	p.t3_ns = fake_session_now(a);
-	probe_encode(&p, packet);
+	probe_encode(&p, &key, packet);
 	udp_send_to(a->probes, from, packet, sizeof(packet));
 }
 
@@ -61,6 +64,8 @@ static void send_welcome(struct fake_aggregator *a)
 	welcome.clock_epoch = EPOCH;
 	welcome.probe_port = (uint32_t)a->probe_port;
 	welcome.probe_cookie = COOKIE;
+	welcome.probe_key.data = (uint8_t *)key.bytes;
+	welcome.probe_key.len = sizeof(key.bytes);
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME;
 	m.welcome = &welcome;
 	fake_send(a, &m);

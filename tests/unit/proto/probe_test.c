@@ -13,14 +13,17 @@ static const struct probe sample = {
 	.t1_ns = -5,
 	.t2_ns = INT64_MAX,
 	.t3_ns = INT64_MIN,
+	.sent = { { 1, 2 }, { 0 }, { 0 }, { 4, -1 } },
 };
+
+static const struct siphash_key key = { { 1, 2, 3 } };
 
 static void test_round_trip(void)
 {
 	uint8_t bytes[PROBE_BYTES];
 	struct probe p;
 
-	probe_encode(&sample, bytes);
+	probe_encode(&sample, &key, bytes);
 	CHECK(probe_decode(&p, bytes, sizeof(bytes)));
 	CHECK_EQ(p.type, sample.type);
 	CHECK_EQ(p.train, sample.train);
@@ -31,34 +34,55 @@ static void test_round_trip(void)
 	CHECK_EQ(p.t1_ns, sample.t1_ns);
 	CHECK_EQ(p.t2_ns, sample.t2_ns);
 	CHECK_EQ(p.t3_ns, sample.t3_ns);
+	for (int i = 0; i < PROBE_SENT_MAX; i++) {
+		CHECK_EQ(p.sent[i].seq, sample.sent[i].seq);
+		CHECK_EQ(p.sent[i].t3_ns, sample.sent[i].t3_ns);
+	}
 }
 
 /* The layout that other implementations must match, byte for byte. */
 static void test_layout(void)
 {
 	static const uint8_t head[] = {
-		0x54, 0x54, 0x4d, 0x31,
-		1,    2,    8,	  7, /* magic, version, type, train, index */
-		1,    2,    3,	  4,
-		5,    6,    7,	  8, /* cookie */
-		0xf1, 2,    3,	  4,
-		5,    6,    7,	  8, /* epoch */
-		0xde, 0xad, 0xbe, 0xef,
-		0,    0,    0,	  0, /* seq, reserved */
-		0xff, 0xff, 0xff, 0xff,
-		0xff, 0xff, 0xff, 0xfb, /* t1 */
-		0x7f, 0xff, 0xff, 0xff,
-		0xff, 0xff, 0xff, 0xff, /* t2 */
-		0x80, 0,    0,	  0,
-		0,    0,    0,	  0, /* t3 */
+		0x54, 0x54, 0x4d, 0x31, 2,    2,    8,	  7, /* magic, version, type, train, index */
+		1,    2,    3,	  4,	5,    6,    7,	  8, /* cookie */
+		0xf1, 2,    3,	  4,	5,    6,    7,	  8, /* epoch */
+		0xde, 0xad, 0xbe, 0xef, 0,    0,    0,	  0, /* seq, flags */
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfb, /* t1 */
+		0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* t2 */
+		0x80, 0,    0,	  0,	0,    0,    0,	  0, /* t3 */
+		0,    0,    0,	  1,	0,    0,    0,	  0,	0, 0, 0, 2, /* sent[0] */
 	};
 	uint8_t bytes[PROBE_BYTES];
 
 	memset(bytes, 0xaa, sizeof(bytes));
-	probe_encode(&sample, bytes);
+	probe_encode(&sample, &key, bytes);
 	CHECK(!memcmp(bytes, head, sizeof(head)));
-	for (size_t i = sizeof(head); i < sizeof(bytes); i++)
+	for (size_t i = sizeof(head); i < 92; i++)
 		CHECK_EQ(bytes[i], 0);
+	CHECK_EQ(bytes[95], 4);
+	for (size_t i = 96; i < 104; i++)
+		CHECK_EQ(bytes[i], 0xff);
+	for (size_t i = 104; i < 120; i++)
+		CHECK_EQ(bytes[i], 0);
+}
+
+/* Change a bit anywhere, or the key: the packet is nobody's. */
+static void test_signature(void)
+{
+	struct siphash_key other = key;
+	uint8_t bytes[PROBE_BYTES];
+
+	other.bytes[15] = 1;
+	probe_encode(&sample, &key, bytes);
+	CHECK(probe_is_signed(bytes, &key));
+	CHECK(!probe_is_signed(bytes, &other));
+	for (size_t bit = 0; bit < 8 * sizeof(bytes); bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		CHECK(!probe_is_signed(bytes, &key));
+		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+	CHECK(probe_is_signed(bytes, &key));
 }
 
 static void check_refused(size_t at, uint8_t value)
@@ -66,7 +90,7 @@ static void check_refused(size_t at, uint8_t value)
 	uint8_t bytes[PROBE_BYTES];
 	struct probe p;
 
-	probe_encode(&sample, bytes);
+	probe_encode(&sample, &key, bytes);
 	bytes[at] = value;
 	CHECK(!probe_decode(&p, bytes, sizeof(bytes)));
 }
@@ -85,7 +109,7 @@ static void test_refusals(void)
 	check_refused(6, 7); /* index 7 of a train of 7 */
 	check_refused(6, 0);
 	check_refused(7, 8);
-	probe_encode(&sample, bytes);
+	probe_encode(&sample, &key, bytes);
 	CHECK(!probe_decode(&p, bytes, 0));
 	CHECK(!probe_decode(&p, NULL, 0));
 	CHECK(!probe_decode(&p, bytes, PROBE_BYTES - 1));
@@ -96,6 +120,7 @@ int main(void)
 {
 	test_round_trip();
 	test_layout();
+	test_signature();
 	test_refusals();
 	return 0;
 }
