@@ -397,8 +397,12 @@ static void call_send(void *arg)
 	struct buf request = BUF_INIT;
 	struct err e;
 
-	if (c->t1_raw_ns <= c->t0_raw_ns || c->t1_raw_ns <= now_raw_ns()) {
+	if (c->t1_raw_ns <= c->t0_raw_ns) {
 		call_done(c); /* stopped before it began */
+		return;
+	}
+	if (c->t1_raw_ns <= now_raw_ns()) {
+		call_fail(c, "window-cut", "the window was over before it could be asked");
 		return;
 	}
 	if (call_pack(c, &request, &e) || rpc_channel_new(&c->channel, c->rpc, &opts, &e)) {

@@ -56,6 +56,7 @@ struct advice {
 };
 
 static const struct advice advices[] = {
+	{ "window-cut", "the agent was too late: does this host have CPU time to spare?" },
 	{ "profiler-old", "the framework is too old" },
 	{ "profiler-busy", "another trace runs in that process: end it or wait" },
 	{ "profiler-timeout", "no answer: does the process hang, or is it stopped?" },
