@@ -402,6 +402,7 @@ static void arm(struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
+	c->armed_at_ns = aggregator_session_now(c->captures->agg);
 	c->arm_by_ns = c->t0_ns + c->captures->agg->arm_patience_ns;
 	message_arm(&message, c, c->t0_ns);
 	for (size_t i = 0; i < c->n_hosts; i++) {

@@ -94,6 +94,7 @@ struct capture {
 	int64_t away_next_ns; /* the earliest away_until_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t lead_ns, grace_ns;
+	int64_t armed_at_ns; /* session clock: when Arm went out */
 	int64_t deadline_ns; /* session clock: commit with what there is */
 	json_t *settings; /* as given; never NULL */
 	uint8_t *options; /* serialized ProfileOptions */

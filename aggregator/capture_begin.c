@@ -107,14 +107,26 @@ static void set_hosts(struct capture *c, struct host **hosts, size_t n)
 	}
 }
 
-static void set_times(struct capture *c, const struct capture_request *req)
+static int64_t worst_bound(struct host **hosts, size_t n)
+{
+	int64_t worst_ns = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (hosts[i]->clock.calibrated && hosts[i]->clock.bound_ns > worst_ns)
+			worst_ns = hosts[i]->clock.bound_ns;
+	}
+	return worst_ns;
+}
+
+static void set_times(struct capture *c, const struct capture_request *req, int64_t bound_ns)
 {
 	const struct aggregator *agg = c->captures->agg;
 	char name[SESSION_NAME_BYTES];
 
 	c->open_ended = req->open_ended;
 	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
-	c->lead_ns = req->open_ended ? 0 : agg->conf.lead_ns;
+	c->lead_ns = req->open_ended ? 0
+				     : lead_choose(&c->captures->lead, agg->conf.lead_ns, bound_ns);
 	c->grace_ns = req->grace_ns > 0 ? req->grace_ns : agg->conf.grace_ns;
 	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
 	if (c->t0_ns < req->not_before_ns)
@@ -162,7 +174,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	c->client_session = xstrdup(req->client_session ? req->client_session : "");
 	c->warnings = json_array();
 	set_hosts(c, hosts, n);
-	set_times(c, req);
+	set_times(c, req, worst_bound(hosts, n));
 	*out = c;
 out:
 	free(hosts);

@@ -246,6 +246,10 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 		return;
 	h->state = HOST_ARMED;
 	h->clock.bound_ns = bound_ns;
+	if (h->capture->armed_at_ns)
+		lead_add(&h->capture->captures->lead,
+			 aggregator_session_now(h->capture->captures->agg) -
+				 h->capture->armed_at_ns);
 	if (lead_ns < 0 && h->capture->lead_ns) {
 		h->armed_late_ns = -lead_ns;
 		log_warn("AGG-LATE", "session=%s host=%s late_us=%" PRId64, h->capture->session,

@@ -5,6 +5,7 @@
 
 #include "aggregator/aggregator.h"
 #include "aggregator/capture.h"
+#include "aggregator/lead.h"
 #include "base/buf.h"
 
 #define ENDED_KEPT 64
@@ -25,6 +26,7 @@ struct captures {
 	unsigned int granted;
 	struct capture_watch *watches;
 	size_t n_watches;
+	struct lead lead;
 };
 
 struct capture *capture_new(struct captures *cs); /* empty; in no list */

@@ -97,6 +97,7 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 	json_put_text(o, "state", state);
 	json_put_int(o, "t0_ns", c->t0_ns);
 	json_put_int(o, "duration_ns", c->duration_ns);
+	json_put_int(o, "lead_ns", c->lead_ns);
 	for (size_t i = 0; i < c->n_hosts; i++)
 		json_array_append_new(hosts, result_json(&c->hosts[i]));
 	json_put(o, "hosts", hosts);

@@ -255,17 +255,29 @@ static void handle_armed(struct link *l, const agent_message *m)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
 
+/* Reasons of docs/wire.md that an agent may refuse with; others are told in the detail. */
+static const char *const refusals[] = { "refused", "busy", "disk-full", "late", "uncalibrated" };
+
+static const char *refusal_of(const char *reason)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		if (!strcmp(reason, refusals[i]))
+			return refusals[i];
+	}
+	return *reason ? NULL : "refused";
+}
+
 static void handle_refused(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__Refused *r = m->refused;
 	struct capture_host *h = part_of(l, r->session);
-	bool busy = !strcmp(r->reason, "busy");
+	const char *reason = refusal_of(r->reason);
 
 	if (!h)
 		return;
 	h->reported = true;
-	if (busy || !*r->reason || !strcmp(r->reason, "refused"))
-		capture_host_failed(h, busy ? "busy" : "refused", "%s", r->detail);
+	if (reason)
+		capture_host_failed(h, reason, "%s", r->detail);
 	else
 		capture_host_failed(h, "refused", "%s: %s", r->reason, r->detail);
 }

@@ -315,6 +315,7 @@ static json_t *tracer_json(const struct host_tracer *t)
 static json_t *host_json(const struct host *h)
 {
 	json_t *o = json_object(), *labels = json_object(), *tracers = json_array();
+	json_t *held = json_array();
 
 	json_put_text(o, "host", h->name);
 	json_put_text(o, "state", h->control ? "connected" : "lost");
@@ -329,6 +330,11 @@ static json_t *host_json(const struct host *h)
 	for (size_t i = 0; i < h->n_tracers; i++)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
 	json_put(o, "tracers", tracers);
+	for (size_t i = 0; i < h->n_held; i++) {
+		if (h->held[i].has_more)
+			json_array_append_new(held, json_text(h->held[i].session));
+	}
+	json_put(o, "held", held);
 	return o;
 }
 

@@ -73,8 +73,8 @@ static void test_mixed(void)
 	fake_armed(&h[1]);
 	CHECK_EQ(fake_upload(&h[1], 3, 100, FLAW_NONE), RPC_OK);
 	fake_result(&h[1], true, "profiler-old", "speaks no ProfilerService");
-	fake_refuse(&h[2], "late", "the spool is full");
-	fake_refuse(&h[3], "busy", "already there");
+	fake_refuse(&h[2], "lunch", "back at two");
+	fake_refuse(&h[3], "disk-full", "the spool is full");
 	fake_armed(&h[4]);
 	fake_result(&h[4], false, "assemble", "parts do not fit");
 	fake_armed(&h[5]);
@@ -85,8 +85,8 @@ static void test_mixed(void)
 	check_host(c, 0, HOST_COMPLETE, "");
 	check_host(c, 1, HOST_PARTIAL, "profiler-old");
 	check_host(c, 2, HOST_FAILED, "refused");
-	CHECK_STR(host_at(c, 2)->detail, "late: the spool is full");
-	check_host(c, 3, HOST_FAILED, "busy");
+	CHECK_STR(host_at(c, 2)->detail, "lunch: back at two");
+	check_host(c, 3, HOST_FAILED, "disk-full");
 	check_host(c, 4, HOST_FAILED, "assemble");
 	check_host(c, 5, HOST_FAILED, "lost");
 	WAIT(&f, h[2].releases && h[4].releases);

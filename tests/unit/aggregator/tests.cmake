@@ -1,6 +1,7 @@
 unit_test(aggregator/sessions_test USES aggregator_core PKG jansson)
 unit_test(aggregator/registry_test USES aggregator_core PKG jansson)
 unit_test(aggregator/selector_test USES aggregator_core PKG jansson)
+unit_test(aggregator/lead_test USES aggregator_core)
 unit_test(aggregator/options_test USES aggregator_core PKG jansson)
 unit_test(aggregator/probe_peer_test USES aggregator_core PKG jansson)
 foreach(t capture retry ingest control time_service api profiler_service)
