@@ -476,6 +476,38 @@ static void test_monitor(void)
 	teardown(&f);
 }
 
+static void on_idle_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	int *open = rpc_arg(call);
+
+	(void)st;
+	--*open;
+}
+
+/* Calls that ask for nothing take nobody's place. */
+static void test_idle_calls(void)
+{
+	static const struct rpc_events idle_events = { .closed = on_idle_closed };
+	struct rpc_call *idle[LIMIT_CAPTURES + 1];
+	int open = ARRAY_SIZE(idle);
+	struct fixture f;
+
+	setup(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
+		idle[i] = rpc_open(f.ch, PROFILER_PROFILE, INT64_MAX, &idle_events, &open);
+	call_profile(&f, 100, 0, false);
+	turn_until_started(&f, 1);
+	capture_ready(xspace, strlen(xspace), 1);
+	turn_until(&f, &f.answered);
+	CHECK_EQ(f.code, RPC_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
+		rpc_cancel(idle[i]);
+	for (int i = 0; i < 500 && open; i++)
+		loop_turn(f.loop, 20);
+	CHECK_EQ(open, 0);
+	teardown(&f);
+}
+
 static void test_public_listener(void)
 {
 	struct agent agent = { .conf = { .listen = (char *)"0.0.0.0:0" } };
@@ -498,6 +530,7 @@ int main(void)
 	test_cancel();
 	test_terminate();
 	test_monitor();
+	test_idle_calls();
 	test_public_listener();
 	return 0;
 }
