@@ -23,18 +23,6 @@ void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
 	free(bytes);
 }
 
-void message_clock(Tutti__V1__ClockModel *out, const struct clock_model *m, int64_t bound_ns)
-{
-	tutti__v1__clock_model__init(out);
-	out->calibrated = m->calibrated;
-	if (!m->calibrated)
-		return;
-	out->offset_ns = m->offset_ns;
-	out->bound_ns = bound_ns;
-	out->rtt_min_ns = m->rtt_min_ns;
-	out->probes = m->probes;
-}
-
 /* ---- tracers ---- */
 
 static Tutti__V1__TracerState *state_of(const struct tracer *t)
@@ -157,10 +145,10 @@ void message_status(struct rpc_call *call, const struct agent *agent)
 	struct clock_model model = clock_model(agent->clock);
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
-	Tutti__V1__ClockModel clock;
+	struct message_clock clock;
 
 	message_clock(&clock, &model, model.bound_ns);
-	status.clock = &clock;
+	status.clock = &clock.model;
 	status.tracers = message_states(agent->tracers, &status.n_tracers);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
 	m.status = &status;
@@ -215,7 +203,7 @@ void message_result(const struct message_result *r,
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
 	Tutti__V1__TracerReport **pointers, *made;
-	Tutti__V1__ClockModel clock;
+	struct message_clock clock;
 	const struct capture_report *reports;
 	size_t n;
 
@@ -229,7 +217,7 @@ void message_result(const struct message_result *r,
 	result.has_file = r->has_file;
 	result.events = r->has_file ? capture_events(r->capture) : 0;
 	result.bytes = r->has_file ? capture_bytes(r->capture) : 0;
-	result.clock = &clock;
+	result.clock = &clock.model;
 	result.n_tracers = n;
 	result.tracers = pointers;
 	set_reason(&result, r, reports, n);

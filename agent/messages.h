@@ -6,6 +6,7 @@
 #include "agent/agent.h"
 #include "agent/capture.h"
 #include "agent/clock.h"
+#include "proto/limits.h"
 #include "proto/tutti/v1/control.pb-c.h"
 
 struct rpc_call;
@@ -13,8 +14,14 @@ struct rpc_call;
 /* Packs and sends; nothing happens on a NULL call. */
 void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m);
 
+/* A model with what it points at: not to be moved. */
+struct message_clock {
+	Tutti__V1__ClockModel model;
+	Tutti__V1__ClockStep steps[LIMIT_CLOCK_STEPS], *pointers[LIMIT_CLOCK_STEPS];
+};
+
 /* offset_ns is given at the model's instant, the bound by the caller. */
-void message_clock(Tutti__V1__ClockModel *out, const struct clock_model *m, int64_t bound_ns);
+void message_clock(struct message_clock *out, const struct clock_model *m, int64_t bound_ns);
 
 /* What the tracers can do now: an array of n pointers with what they point at; message_states_free(). */
 Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n);

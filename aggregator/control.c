@@ -217,22 +217,9 @@ static void handle_goodbye(struct link *l, const agent_message *m)
 
 /* ---- Status and captures ---- */
 
-static struct host_clock clock_of(const Tutti__V1__ClockModel *c)
-{
-	if (!c)
-		return (struct host_clock){ 0 };
-	return (struct host_clock){
-		.calibrated = c->calibrated,
-		.offset_ns = c->offset_ns,
-		.bound_ns = c->bound_ns,
-		.rtt_min_ns = c->rtt_min_ns,
-		.probes = c->probes,
-	};
-}
-
 static void handle_status(struct link *l, const agent_message *m)
 {
-	l->host->clock = clock_of(m->status->clock);
+	l->host->clock = host_clock_of(m->status->clock);
 	fill_held(l->host, m->status->held, m->status->n_held);
 	if (m->status->n_tracers)
 		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
@@ -320,7 +307,7 @@ static void handle_result(struct link *l, const agent_message *m)
 		return;
 	h->events = r->events;
 	if (r->clock)
-		h->clock = clock_of(r->clock);
+		h->clock = host_clock_of(r->clock);
 	fill_reports(h, r);
 	capture_host_result(h, r->has_file, r->reason, r->detail);
 }

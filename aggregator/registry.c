@@ -289,18 +289,6 @@ void registry_changed(struct registry *r)
 
 /* ---- JSON ---- */
 
-json_t *host_clock_json(const struct host_clock *c)
-{
-	json_t *o = json_object();
-
-	json_put_bool(o, "calibrated", c->calibrated);
-	json_put_int(o, "offset_ns", c->offset_ns);
-	json_put_int(o, "bound_ns", c->bound_ns);
-	json_put_int(o, "rtt_min_ns", c->rtt_min_ns);
-	json_put_int(o, "probes", c->probes);
-	return o;
-}
-
 static json_t *tracer_json(const struct host_tracer *t)
 {
 	json_t *o = json_object();

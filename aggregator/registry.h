@@ -11,18 +11,13 @@
 
 #include <jansson.h>
 
+#include "aggregator/host_clock.h"
 #include "aggregator/probe_peer.h"
 #include "base/err.h"
 
 struct loop;
 struct registry;
 struct rpc_call;
-
-struct host_clock {
-	bool calibrated;
-	int64_t offset_ns, bound_ns, rtt_min_ns;
-	uint32_t probes;
-};
 
 struct host_tracer {
 	char *name, *state, *reason;
@@ -93,7 +88,6 @@ struct host *const *registry_hosts(const struct registry *r, size_t *n);
 
 /* {"hosts": [HOST]} of docs/wire.md; a new reference. */
 json_t *registry_json(struct registry *r);
-json_t *host_clock_json(const struct host_clock *c);
 
 /* fn is called after any change; several may watch. */
 void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg);

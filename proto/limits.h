@@ -33,4 +33,7 @@
 #define LIMIT_XSPACE_FILE_BYTES 2000000000LL /* one <host>.xplane.pb: readers refuse 2 GiB */
 #define LIMIT_XSPACE_DEPTH	8 /* nested messages in an XSpace */
 
+/* Steps of a host's clocks that are told; older ones are only counted. */
+#define LIMIT_CLOCK_STEPS 16
+
 #endif

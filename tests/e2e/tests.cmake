@@ -1,7 +1,9 @@
 # End-to-end tests: real processes on loopback, driven from Python (TUTTI_PYTHON, the venv of tests/setup.sh).
+program(udp_relay SRC ${CMAKE_SOURCE_DIR}/tests/e2e/udp_relay.c USES base proto net)
 program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e" 300)
+e2e_test(clock "e2e" 300)
 e2e_test(failure "e2e" 300)
 e2e_test(retry "e2e" 300)
 e2e_test(restart "e2e" 300)

@@ -152,6 +152,10 @@ class Cluster:
         with urllib.request.urlopen(self.url + path, timeout=20 * SLOW) as answer:
             return json.load(answer)
 
+    def metrics(self):
+        with urllib.request.urlopen(self.url + "/metrics", timeout=20 * SLOW) as answer:
+            return answer.read().decode().splitlines()
+
     def hosts(self):
         return {h["host"]: h for h in self.get("/api/v1/hosts")["hosts"]}
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/now.h"
+#include "cli/api.h"
+#include "cli/cmd.h"
+
+struct conf {
+	struct api_conf api;
+	int64_t warn_above_ns;
+};
+
+static const struct conf_field fields[] = { API_FIELDS(struct conf),
+					    CONF(struct conf, warn_above_ns, "1ms",
+						 "tell of bounds beyond this, with exit code 3"),
+					    { 0 } };
+
+static void print_step(const json_t *s)
+{
+	char when[25], width[16], by[16];
+	int64_t delta_ns = get_int(s, "delta_ns");
+
+	time_iso(get_int(s, "from_ns"), when);
+	human_time(get_int(s, "to_ns") - get_int(s, "from_ns"), width);
+	human_time(llabs(delta_ns), by);
+	printf("    %s at %s (within %s): %s%s\n", get_str(s, "kind"), when, width,
+	       delta_ns < 0 ? "-" : "+", by);
+}
+
+static void print_calibrated(const json_t *clock)
+{
+	char bound[16], rtt[16], jitter[16];
+
+	human_time(get_int(clock, "bound_ns"), bound);
+	human_time(get_int(clock, "rtt_min_ns"), rtt);
+	human_time(get_int(clock, "jitter_ns"), jitter);
+	printf(" %+17.9f  +-%-9s %-5s %+9.3f  %-9s %-9s %-10s %6" PRId64 "\n",
+	       (double)get_int(clock, "offset_ns") / (double)NS_PER_S, bound,
+	       get_str(clock, "grade"), (double)get_int(clock, "rate_ppb") / 1000, jitter, rtt,
+	       get_str(clock, "method"), get_int(clock, "probes"));
+}
+
+static void print_host(const json_t *host)
+{
+	const json_t *clock = json_object_get(host, "clock");
+	const json_t *step;
+	size_t i;
+
+	printf("%-20s", get_str(host, "host"));
+	if (json_is_true(json_object_get(clock, "calibrated")))
+		print_calibrated(clock);
+	else
+		printf(" not calibrated%s\n",
+		       strcmp(get_str(host, "state"), "connected") ? ": not connected" : "");
+	json_array_foreach(json_object_get(clock, "steps"), i, step) print_step(step);
+}
+
+/* Whether the host's clock is as good as is asked for; says so if it is not. */
+static bool is_good(const json_t *host, int64_t warn_above_ns)
+{
+	const json_t *clock = json_object_get(host, "clock");
+	char bound[16], limit[16];
+
+	if (!json_is_true(json_object_get(clock, "calibrated"))) {
+		fprintf(stderr, "warning: %s: its clock is not calibrated\n",
+			get_str(host, "host"));
+		return false;
+	}
+	if (get_int(clock, "bound_ns") <= warn_above_ns)
+		return true;
+	human_time(get_int(clock, "bound_ns"), bound);
+	human_time(warn_above_ns, limit);
+	fprintf(stderr, "warning: %s: its clock may be wrong by %s, more than %s\n",
+		get_str(host, "host"), bound, limit);
+	return false;
+}
+
+/* Leaves only the host that was asked for. */
+static int keep_host(json_t *doc, const char *name, struct err *e)
+{
+	json_t *one = json_array(), *host;
+	size_t i;
+
+	json_array_foreach(json_object_get(doc, "hosts"), i, host)
+	{
+		if (!strcmp(get_str(host, "host"), name))
+			json_array_append(one, host);
+	}
+	i = json_array_size(one);
+	json_object_set_new(doc, "hosts", one);
+	return i ? 0 : err_set(e, ERR_NOT_FOUND, "no host %s", name);
+}
+
+static int report(const struct conf *conf, const json_t *doc)
+{
+	const json_t *host, *hosts = json_object_get(doc, "hosts");
+	int code = EXIT_ALL;
+	size_t i;
+
+	if (conf->api.json) {
+		api_print(doc);
+	} else {
+		printf("%-20s %17s  %-11s %-5s %9s  %-9s %-9s %-10s %6s\n", "host", "offset s",
+		       "bound", "grade", "rate ppm", "jitter", "rtt", "method", "probes");
+		json_array_foreach(hosts, i, host) print_host(host);
+	}
+	fflush(stdout);
+	json_array_foreach(hosts, i, host)
+	{
+		if (!is_good(host, conf->warn_above_ns))
+			code = EXIT_PARTIAL;
+	}
+	return code;
+}
+
+static int run(const void *arg, int argc, char **argv, struct err *e)
+{
+	const struct conf *conf = arg;
+	json_t *doc = NULL;
+	int rc = api_call(&conf->api, "GET", "/api/v1/hosts", NULL, &doc, e);
+
+	if (!rc && argc)
+		rc = keep_host(doc, argv[0], e);
+	if (!rc)
+		rc = report(conf, doc);
+	json_decref(doc);
+	return rc;
+}
+
+const struct cmd cmd_clock = {
+	.name = "clock",
+	.args = "[HOST]",
+	.max_args = 1,
+	.summary = "how far hosts' clocks are off, and how far that can be trusted",
+	.fields = fields,
+	.conf_size = sizeof(struct conf),
+	.run = run,
+};

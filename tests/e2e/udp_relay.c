@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bad network in a program: relays UDP between clients and one server, each way with its own delay,
+ * exponential jitter (packets overtake each other), loss and copies. It also attacks: of some packets it
+ * sends a copy with a bit turned over, and a replay of an old one.
+ *
+ *   udp_relay --listen 127.0.0.2:7403 --server 127.0.0.1:7403 [--there-delay 1ms] [--there-jitter 200us]
+ *             [--back-delay ...] [--back-jitter ...] [--loss 20] [--evil 20] [--seed 1]
+ */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/conf.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/socket.h"
+
+#define CLIENTS 512
+#define QUEUE	4096
+#define PACKET	2048
+
+struct conf {
+	char *listen, *server;
+	int64_t there_delay_ns, there_jitter_ns, back_delay_ns, back_jitter_ns;
+	int loss, evil; /* percent */
+	int seed;
+};
+
+static const struct conf_field fields[] = {
+	CONF(struct conf, listen, "127.0.0.2:0", "where clients send to"),
+	CONF(struct conf, server, NULL, "where it goes"),
+	CONF(struct conf, there_delay_ns, "0s", "delay of requests"),
+	CONF(struct conf, there_jitter_ns, "0s", "mean of what comes on top"),
+	CONF(struct conf, back_delay_ns, "0s", "delay of answers"),
+	CONF(struct conf, back_jitter_ns, "0s", "mean of what comes on top"),
+	CONF(struct conf, loss, "0", "percent that is lost, each way"),
+	CONF(struct conf, evil, "0", "percent that is followed by a forged or an old packet"),
+	CONF(struct conf, seed, "1", "of the dice"),
+	{ 0 }
+};
+
+static const struct conf_table table = { "udp_relay", NULL, "A bad network in a program.", fields };
+
+struct client {
+	struct sockaddr_storage addr;
+	socklen_t len;
+	int fd; /* towards the server */
+};
+
+struct packet {
+	int64_t at_ns;
+	int client;
+	bool back;
+	size_t len;
+	uint8_t data[PACKET];
+};
+
+static struct conf conf;
+static int listener;
+static struct client clients[CLIENTS];
+static int n_clients;
+static struct packet *queue[QUEUE];
+static size_t n_queue;
+static struct packet old; /* for replays */
+static uint64_t dice;
+
+static double roll(void)
+{
+	dice ^= dice << 13;
+	dice ^= dice >> 7;
+	dice ^= dice << 17;
+	return ((double)(dice >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static void enqueue(const struct packet *p)
+{
+	double jitter = (double)(p->back ? conf.back_jitter_ns : conf.there_jitter_ns);
+
+	if (n_queue == QUEUE || roll() * 100 < conf.loss)
+		return;
+	queue[n_queue] = xmalloc(sizeof(*p));
+	*queue[n_queue] = *p;
+	queue[n_queue++]->at_ns = now_mono_ns() +
+				  (p->back ? conf.back_delay_ns : conf.there_delay_ns) +
+				  (int64_t)(-jitter * log(roll()));
+}
+
+static void take(struct packet *p)
+{
+	enqueue(p);
+	if (roll() * 100 >= conf.evil)
+		return;
+	if (old.len)
+		enqueue(&old);
+	if (roll() < 0.1)
+		old = *p;
+	p->data[(size_t)(roll() * (double)p->len)] ^= (uint8_t)(1 << (int)(roll() * 8));
+	enqueue(p);
+}
+
+static int client_of(const struct sockaddr_storage *addr, socklen_t len)
+{
+	char host[64];
+	const char *colon = strrchr(conf.server, ':');
+	struct err e;
+	struct client *c = &clients[n_clients];
+
+	for (int i = 0; i < n_clients; i++) {
+		if (clients[i].len == len && !memcmp(&clients[i].addr, addr, len))
+			return i;
+	}
+	snprintf(host, sizeof(host), "%.*s", (int)(colon - conf.server), conf.server);
+	if (n_clients == CLIENTS ||
+	    socket_connect(host, (int)strtol(colon + 1, NULL, 10), SOCK_DGRAM, &c->fd, &e))
+		return -1;
+	c->addr = *addr;
+	c->len = len;
+	return n_clients++;
+}
+
+static void read_all(int fd, int client)
+{
+	struct packet p = { .client = client, .back = client >= 0 };
+	struct sockaddr_storage addr;
+
+	for (;;) {
+		socklen_t len = sizeof(addr);
+		ssize_t n = recvfrom(fd, p.data, PACKET, MSG_DONTWAIT, (void *)&addr, &len);
+
+		if (n < 0)
+			return;
+		p.len = (size_t)n;
+		if (!p.back)
+			p.client = client_of(&addr, len);
+		if (p.client >= 0 && n > 0)
+			take(&p);
+	}
+}
+
+/* Sends what is due; when the next is. */
+static int64_t flush(void)
+{
+	int64_t now_ns = now_mono_ns(), next_ns = INT64_MAX;
+
+	for (size_t i = 0; i < n_queue;) {
+		struct packet *p = queue[i];
+		const struct client *c = &clients[p->client];
+
+		if (p->at_ns > now_ns) {
+			next_ns = p->at_ns < next_ns ? p->at_ns : next_ns;
+			i++;
+			continue;
+		}
+		if (p->back)
+			(void)!sendto(listener, p->data, p->len, 0, (const void *)&c->addr, c->len);
+		else
+			(void)!send(c->fd, p->data, p->len, 0);
+		free(p);
+		queue[i] = queue[--n_queue];
+	}
+	return next_ns;
+}
+
+static void turn(void)
+{
+	struct pollfd fds[CLIENTS + 1];
+	int64_t next_ns = flush(), wait_ns = next_ns - now_mono_ns();
+	struct timespec wait = { 0 };
+
+	fds[0] = (struct pollfd){ .fd = listener, .events = POLLIN };
+	for (int i = 0; i < n_clients; i++)
+		fds[i + 1] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
+	if (next_ns == INT64_MAX)
+		wait_ns = NS_PER_S;
+	if (wait_ns > 0)
+		wait = (struct timespec){ wait_ns / NS_PER_S, wait_ns % NS_PER_S };
+	if (ppoll(fds, (nfds_t)n_clients + 1, &wait, NULL) <= 0)
+		return;
+	for (int i = 0, n = n_clients; i <= n; i++) {
+		if (fds[i].revents)
+			read_all(fds[i].fd, i - 1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	enum conf_want want;
+	struct err e;
+	int port;
+
+	argc--;
+	if (conf_load(&conf, &table, &argc, argv + 1, &want, &e) || !conf.server ||
+	    !strrchr(conf.server, ':') ||
+	    socket_bind(conf.listen, SOCK_DGRAM, &listener, &port, &e)) {
+		fprintf(stderr, "udp_relay: wrong flags or address\n");
+		return 2;
+	}
+	dice = (uint64_t)conf.seed * UINT64_C(0x9e3779b97f4a7c15);
+	for (;;)
+		turn();
+}
