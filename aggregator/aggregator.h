@@ -58,6 +58,7 @@ struct aggregator {
 	struct aggregator_stats { /* for /metrics */
 		uint64_t captures_committed, captures_failed, hosts_failed;
 		uint64_t uploads, upload_bytes, upload_errors;
+		uint64_t messages, armed; /* of agents */
 		uint64_t bad_messages, probes, probes_dropped, probe_bad_stamps;
 	} stats;
 	int64_t probe_said_mono_ns; /* when bad probes were last logged */

@@ -238,6 +238,7 @@ static void handle_armed(struct link *l, const agent_message *m)
 {
 	struct capture_host *h = part_of(l, m->armed->session);
 
+	l->agg->stats.armed++;
 	if (h)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
@@ -402,6 +403,7 @@ static int check_order(const struct link *l, const agent_message *m, struct err 
 
 static void dispatch(struct link *l, const agent_message *m)
 {
+	l->agg->stats.messages++;
 	if (l->host)
 		l->host->seen_real_ns = now_real_ns();
 	if ((size_t)m->kind_case < ARRAY_SIZE(handlers) && handlers[m->kind_case])
