@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/control.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "agent/agent.h"
 #include "agent/clock.h"
@@ -22,7 +24,8 @@
 #define BACKOFF_MAX_NS	    (10 * NS_PER_S)
 #define STEADY_NS	    (5 * NS_PER_S) /* a link that held this long starts the pauses anew */
 #define WELCOME_LIMIT_NS    (10 * NS_PER_S) /* from dialling to Welcome */
-#define STATUS_GAP_NS	    (2 * NS_PER_S)
+#define STATUS_GAP_NS	    (2 * NS_PER_S) /* doubles while all is as it was */
+#define STATUS_GAP_MAX_NS   (120 * NS_PER_S) /* 10,000 agents then say 80 things a second */
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
 #define GOODBYE_LIMIT_NS    (500 * NS_PER_MS)
 
@@ -41,8 +44,9 @@ struct control {
 	struct loop_timer retry; /* to dial; while dialling, to give up */
 	struct loop_timer status;
 	int64_t backoff_ns;
-	int64_t up_at_ns, status_at_ns;
-	bool said_calibrated; /* a Status with a calibrated clock was sent on this link */
+	int64_t up_at_ns, status_at_ns, status_gap_ns;
+	struct clock_model said; /* in the last Status on this link */
+	uint32_t said_tracers; /* a digest of their states */
 	bool stopping;
 	char why[256]; /* the link is down; "" = nothing to complain of yet */
 };
@@ -121,26 +125,68 @@ static void send_message(void *arg, const Tutti__V1__AgentMessage *m)
 	message_send(c->call, m);
 }
 
-static int64_t status_gap(const struct control *c, bool calibrated)
+/* The clock's first calibration is news that the aggregator waits for. */
+static int64_t status_pause(const struct control *c, bool calibrated)
 {
 	bool soon = !calibrated && now_mono_ns() - c->up_at_ns < STATUS_GAP_NS;
 
 	return soon ? CALIBRATION_POLL_NS : STATUS_GAP_NS;
 }
 
-/* The clock's first calibration is news that the aggregator waits for. */
+static uint32_t tracers_digest(struct tracer *const *all)
+{
+	uint32_t digest = 0;
+
+	for (size_t i = 0; all[i]; i++) {
+		struct tracer_state st = { 0 };
+
+		all[i]->ops->state(all[i], &st);
+		digest = (uint32_t)crc32_z(digest, (const uint8_t *)&st.health, sizeof(st.health));
+		digest = (uint32_t)crc32_z(digest, (const uint8_t *)st.reason, strlen(st.reason));
+	}
+	return digest;
+}
+
+/* Where the clock that was told about has drifted to by now; the bounds of both say what is certain. */
+static bool clock_is_as_told(const struct clock_model *told, const struct clock_model *m)
+{
+	double gap_ns = (double)(m->at_raw_ns - told->at_raw_ns);
+	double off_ns = (double)(m->offset_ns - told->offset_ns) - told->rate * gap_ns;
+	double bound_ns = (double)(m->bound_ns + told->bound_ns) + told->bound_rate * gap_ns;
+
+	return m->calibrated == told->calibrated && (!m->calibrated || fabs(off_ns) <= bound_ns);
+}
+
+static bool status_is_news(struct control *c, const struct clock_model *m)
+{
+	uint32_t digest = tracers_digest(c->agent->tracers);
+	bool news = digest != c->said_tracers || !clock_is_as_told(&c->said, m);
+
+	c->said_tracers = digest;
+	return news;
+}
+
+static void say_status(struct control *c, const struct clock_model *m, bool news)
+{
+	message_status(c->call, c->agent);
+	c->said = *m;
+	c->status_at_ns = now_mono_ns();
+	c->status_gap_ns = news ? STATUS_GAP_NS : 2 * c->status_gap_ns;
+	if (c->status_gap_ns > STATUS_GAP_MAX_NS)
+		c->status_gap_ns = STATUS_GAP_MAX_NS;
+}
+
 static void on_status(void *arg)
 {
 	struct control *c = arg;
-	bool calibrated = clock_model(c->agent->clock).calibrated;
-	int64_t now = now_mono_ns();
+	struct clock_model m = clock_model(c->agent->clock);
+	int64_t silent_ns = now_mono_ns() - c->status_at_ns;
+	bool news = m.calibrated != c->said.calibrated ||
+		    (silent_ns >= STATUS_GAP_NS && status_is_news(c, &m));
 
-	if (now - c->status_at_ns >= STATUS_GAP_NS || calibrated != c->said_calibrated) {
-		message_status(c->call, c->agent);
-		c->said_calibrated = calibrated;
-		c->status_at_ns = now;
-	}
-	loop_timer_in(c->agent->loop, &c->status, status_gap(c, calibrated), on_status, c);
+	if (news || silent_ns >= c->status_gap_ns)
+		say_status(c, &m, news);
+	loop_timer_in(c->agent->loop, &c->status, status_pause(c, m.calibrated), on_status, c);
 }
 
 /* ---- what comes ---- */
@@ -166,13 +212,14 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 		memcpy(peer.key.bytes, m->probe_key.data, sizeof(peer.key.bytes));
 	if (clock_set_peer(c->agent->clock, &peer, &e))
 		log_warn("AGT-CLOCK", "state=uncalibrated reason=\"%s\"", e.msg);
-	c->said_calibrated = clock_model(c->agent->clock).calibrated;
-	c->status_at_ns = 0;
+	c->said = clock_model(c->agent->clock);
+	say_status(c, &c->said, true);
 	on_status(c);
 }
 
 static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 {
+	c->status_gap_ns = STATUS_GAP_NS; /* orders make news */
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
 		on_welcome(c, m->welcome);

@@ -6,7 +6,8 @@
 #include "net/rpc.h"
 #include "proto/limits.h"
 
-#define KEEPALIVE_NS (10 * NS_PER_S)
+/* Longer than the aggregator's own: its pings are answers enough, and a fleet's would cost it twice. */
+#define KEEPALIVE_NS (90 * NS_PER_S)
 
 static const char *or_null(const char *s)
 {

@@ -104,6 +104,15 @@ void captures_count(const struct captures *cs, size_t *active, size_t *waiting)
 	TAILQ_FOREACH(h, &cs->waiting, waiting)(*waiting)++;
 }
 
+static size_t count_ended_hosts(const struct captures *cs)
+{
+	const struct capture *c;
+	size_t n = 0;
+
+	TAILQ_FOREACH(c, &cs->all, entry) n += capture_is_over(c) ? c->n_hosts : 0;
+	return n;
+}
+
 static void drop_oldest_ended(struct captures *cs)
 {
 	struct capture *c = TAILQ_LAST(&cs->all, capture_list);
@@ -163,7 +172,8 @@ static void over(struct capture *c, enum capture_state state)
 	}
 	tell_release(c);
 	capture_changed(c);
-	if (cs->n_ended > ENDED_KEPT)
+	while (cs->n_ended > ENDED_KEPT ||
+	       (cs->n_ended > 1 && count_ended_hosts(cs) > ENDED_HOSTS_KEPT))
 		drop_oldest_ended(cs);
 }
 

@@ -14,7 +14,8 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 
-#define MAX_TRACERS 32
+#define MAX_TRACERS	 32
+#define LEAD_PER_HOST_NS (200 * NS_PER_US) /* tests/scale: what arming one of 10,000 hosts takes */
 
 int capture_check_begin(const struct captures *cs, struct err *e)
 {
@@ -118,6 +119,15 @@ static int64_t worst_bound(struct host **hosts, size_t n)
 	return worst_ns;
 }
 
+/* The first capture of a large fleet has nothing measured to go by. */
+static int64_t least_lead(const struct capture *c)
+{
+	int64_t fleet_ns = (int64_t)c->n_hosts * LEAD_PER_HOST_NS;
+	int64_t lead_ns = c->captures->agg->conf.lead_ns;
+
+	return lead_ns > fleet_ns ? lead_ns : fleet_ns;
+}
+
 static void set_times(struct capture *c, const struct capture_request *req, int64_t bound_ns)
 {
 	const struct aggregator *agg = c->captures->agg;
@@ -126,7 +136,7 @@ static void set_times(struct capture *c, const struct capture_request *req, int6
 	c->open_ended = req->open_ended;
 	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
 	c->lead_ns = req->open_ended ? 0
-				     : lead_choose(&c->captures->lead, agg->conf.lead_ns, bound_ns);
+				     : lead_choose(&c->captures->lead, least_lead(c), bound_ns);
 	c->grace_ns = req->grace_ns > 0 ? req->grace_ns : agg->conf.grace_ns;
 	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
 	if (c->t0_ns < req->not_before_ns)

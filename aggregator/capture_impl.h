@@ -8,7 +8,8 @@
 #include "aggregator/lead.h"
 #include "base/buf.h"
 
-#define ENDED_KEPT 64
+#define ENDED_KEPT	 64
+#define ENDED_HOSTS_KEPT 20000 /* of all of them, at most: each costs a kilobyte */
 
 struct capture_watch {
 	void (*fn)(void *arg, struct capture *c);

@@ -11,7 +11,7 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, spool, "/var/lib/tutti/spool",
 	     "directory for uploads under way"),
 	CONF(struct aggregator_conf, lead_ns, "500ms",
-	     "from a request to T0: agents get ready meanwhile"),
+	     "from a request to T0, at least: agents get ready meanwhile"),
 	CONF(struct aggregator_conf, grace_ns, "30s",
 	     "from the end of the window to the commit at the latest"),
 	CONF(struct aggregator_conf, cert, NULL, "PEM file with the certificate of gRPC and HTTP"),

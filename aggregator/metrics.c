@@ -64,8 +64,7 @@ void metrics_write(const struct aggregator *agg, struct buf *out)
 	one(out, "tutti_upload_bytes_total", "counter", s->upload_bytes, "Bytes of files stored.");
 	one(out, "tutti_upload_errors_total", "counter", s->upload_errors,
 	    "Uploads refused or broken.");
-	one(out, "tutti_control_messages_total", "counter", s->messages,
-	    "Messages of agents.");
+	one(out, "tutti_control_messages_total", "counter", s->messages, "Messages of agents.");
 	one(out, "tutti_armed_total", "counter", s->armed,
 	    "Hosts that answered a capture's request: they are armed.");
 	one(out, "tutti_bad_messages_total", "counter", s->bad_messages,

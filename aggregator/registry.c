@@ -198,10 +198,11 @@ size_t registry_count(const struct registry *r, size_t *connected)
 {
 	size_t n = 0;
 
+	if (!connected)
+		return r->n; /* asked at every Hello */
 	for (size_t i = 0; i < r->n; i++)
 		n += r->hosts[i]->control != NULL;
-	if (connected)
-		*connected = n;
+	*connected = n;
 	return r->n;
 }
 

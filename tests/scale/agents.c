@@ -5,7 +5,6 @@
  * a dozen fixed bytes.
  *
  *   scale_agents --target HOST:PORT --agents N [--prefix NAME] [--tls DIR] [--status-ms N]
- *   scale_agents --make-certs DIR --agents N [--prefix NAME,NAME...]
  *
  * Commands on stdin, a line each: "report" prints one line of JSON, "status" lets every agent send a
  * Status now and prints when that was. The end of stdin ends the program, without a Goodbye.
@@ -29,19 +28,18 @@
 #include "proto/control_check.h"
 #include "proto/limits.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
-#include "tests/lib/certs.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS	 (10 * NS_PER_S)
 #define STEADY_NS	 (5 * NS_PER_S)
 #define WELCOME_LIMIT_NS (10 * NS_PER_S)
-#define KEEPALIVE_NS	 (60 * NS_PER_S)
+#define KEEPALIVE_NS	 (90 * NS_PER_S)
 
 typedef Tutti__V1__AgentMessage agent_message;
 typedef Tutti__V1__AggregatorMessage aggregator_message;
 
 struct options {
-	const char *target, *prefix, *tls_dir, *certs_dir;
+	const char *target, *prefix, *tls_dir;
 	size_t agents;
 	int64_t status_gap_ns;
 };
@@ -536,28 +534,6 @@ static int run(struct fleet *f, struct err *e)
 	return rc;
 }
 
-static void make_certs_of(const struct options *o, const char *prefix, const struct cert *ca)
-{
-	for (size_t i = 0; i < o->agents; i++) {
-		char *name = xasprintf("%s-%05zu", prefix, i);
-
-		cert_free(cert_make(o->certs_dir, name, ca));
-		free(name);
-	}
-}
-
-static void make_certs(const struct options *o)
-{
-	struct cert *ca = cert_make(o->certs_dir, "ca", NULL);
-	char *prefixes = xstrdup(o->prefix), *rest = prefixes, *prefix;
-
-	cert_free(cert_make(o->certs_dir, "aggregator", ca));
-	while ((prefix = strsep(&rest, ",")))
-		make_certs_of(o, prefix, ca);
-	cert_free(ca);
-	free(prefixes);
-}
-
 static bool parse(struct options *o, int argc, char **argv)
 {
 	static const struct option known[] = {
@@ -565,7 +541,6 @@ static bool parse(struct options *o, int argc, char **argv)
 		{ "agents", required_argument, NULL, 'n' },
 		{ "prefix", required_argument, NULL, 'p' },
 		{ "tls", required_argument, NULL, 's' },
-		{ "make-certs", required_argument, NULL, 'c' },
 		{ "status-ms", required_argument, NULL, 'g' },
 		{ 0 },
 	};
@@ -585,9 +560,6 @@ static bool parse(struct options *o, int argc, char **argv)
 		case 's':
 			o->tls_dir = optarg;
 			break;
-		case 'c':
-			o->certs_dir = optarg;
-			break;
 		case 'g':
 			o->status_gap_ns = strtol(optarg, NULL, 10) * NS_PER_MS;
 			break;
@@ -595,7 +567,7 @@ static bool parse(struct options *o, int argc, char **argv)
 			return false;
 		}
 	}
-	return o->agents && o->agents <= LIMIT_HOSTS && (o->target || o->certs_dir);
+	return o->agents && o->agents <= LIMIT_HOSTS && o->target;
 }
 
 int main(int argc, char **argv)
@@ -607,10 +579,6 @@ int main(int argc, char **argv)
 	if (!parse(&f.opts, argc, argv)) {
 		fprintf(stderr, "usage: see the head of tests/scale/agents.c\n");
 		return 2;
-	}
-	if (f.opts.certs_dir) {
-		make_certs(&f.opts);
-		return 0;
 	}
 	signal(SIGPIPE, SIG_IGN);
 	log_set_level(LOG_ERROR);
