@@ -20,10 +20,11 @@
 #include "net/rpc.h"
 #include "proto/control_check.h"
 
-#define BACKOFF_FIRST_NS    (200 * NS_PER_MS)
-#define BACKOFF_MAX_NS	    (10 * NS_PER_S)
-#define STEADY_NS	    (5 * NS_PER_S) /* a link that held this long starts the pauses anew */
-#define WELCOME_LIMIT_NS    (10 * NS_PER_S) /* from dialling to Welcome */
+#define BACKOFF_FIRST_NS (200 * NS_PER_MS)
+#define BACKOFF_MAX_NS	 (20 * NS_PER_S)
+#define STEADY_NS	 (5 * NS_PER_S) /* a link that held this long starts the pauses anew */
+/* From dialling to Welcome. Who gives up earlier than a busy aggregator can answer keeps it busy. */
+#define WELCOME_LIMIT_NS    (90 * NS_PER_S)
 #define STATUS_GAP_NS	    (2 * NS_PER_S) /* doubles while all is as it was */
 #define STATUS_GAP_MAX_NS   (120 * NS_PER_S) /* 10,000 agents then say 80 things a second */
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)

@@ -26,7 +26,7 @@ static void on_stop(void *arg)
 	loop_stop(agg->loop);
 }
 
-/* One descriptor per agent and then some. */
+/* One descriptor per agent, and one more for each that comes back before the old one is noticed gone. */
 static void raise_file_limit(void)
 {
 	struct rlimit files;
@@ -35,6 +35,14 @@ static void raise_file_limit(void)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+}
+
+static unsigned long long file_limit(void)
+{
+	struct rlimit files = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	return files.rlim_cur;
 }
 
 static int run(struct aggregator *agg, struct err *e)
@@ -47,8 +55,9 @@ static int run(struct aggregator *agg, struct err *e)
 	if (!rc)
 		rc = aggregator_start(agg, e);
 	if (!rc) {
-		log_info("AGG-UP", "version=%s http_port=%d grpc_port=%d probe_port=%d",
-			 TUTTI_VERSION, agg->http_port, agg->grpc_port, agg->probe_port);
+		log_info("AGG-UP", "version=%s http_port=%d grpc_port=%d probe_port=%d files=%llu",
+			 TUTTI_VERSION, agg->http_port, agg->grpc_port, agg->probe_port,
+			 file_limit());
 		loop_run(agg->loop);
 		aggregator_stop(agg);
 	}

@@ -9,7 +9,7 @@
 #include "proto/limits.h"
 
 #define PING_ANSWER_MAX_MS 10000
-#define CONNECT_LIMIT_MS   10000
+#define CONNECT_LIMIT_MS   60000 /* a server whose whole fleet comes back at once needs its time */
 #define BACKOFF_FIRST_MS   500 /* each channel adds up to as much again */
 #define BACKOFF_MAX_MS	   20000
 

@@ -30,9 +30,9 @@
 #include "proto/tutti/v1/ingest.pb-c.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
-#define BACKOFF_MAX_NS	 (10 * NS_PER_S)
+#define BACKOFF_MAX_NS	 (20 * NS_PER_S)
 #define STEADY_NS	 (5 * NS_PER_S)
-#define WELCOME_LIMIT_NS (10 * NS_PER_S)
+#define WELCOME_LIMIT_NS (90 * NS_PER_S)
 #define KEEPALIVE_NS	 (90 * NS_PER_S)
 
 typedef Tutti__V1__AgentMessage agent_message;
