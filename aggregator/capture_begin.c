@@ -135,8 +135,7 @@ static void set_times(struct capture *c, const struct capture_request *req, int6
 
 	c->open_ended = req->open_ended;
 	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
-	c->lead_ns = req->open_ended ? 0
-				     : lead_choose(&c->captures->lead, least_lead(c), bound_ns);
+	c->lead_ns = req->open_ended ? 0 : lead_choose(&c->captures->lead, least_lead(c), bound_ns);
 	c->grace_ns = req->grace_ns > 0 ? req->grace_ns : agg->conf.grace_ns;
 	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
 	if (c->t0_ns < req->not_before_ns)
