@@ -52,6 +52,7 @@ struct store_job {
 	char *session, *run;
 	int64_t t0_ns;
 	json_t *doc;
+	bool again; /* the same was tried before, and failed */
 	int rc;
 	struct err e;
 };

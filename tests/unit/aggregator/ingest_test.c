@@ -192,6 +192,7 @@ struct odd_store {
 	const char *fail; /* puts of keys that hold this fail */
 	const char *block; /* and these wait for `go` */
 	sem_t go;
+	const char *fail_late; /* the first put of such a key works and is reported as failed */
 };
 
 static int odd_put(struct store *s, const char *key, const struct store_body *body,
@@ -203,6 +204,11 @@ static int odd_put(struct store *s, const char *key, const struct store_body *bo
 		return err_set(e, ERR_IO, "no space left");
 	if (o->block && strstr(key, o->block))
 		CHECK(!sem_wait(&o->go));
+	if (o->fail_late && strstr(key, o->fail_late)) {
+		o->fail_late = NULL;
+		CHECK_OK(store_put(o->real, key, body, flags, e), *e);
+		return err_set(e, ERR_IO, "written, but not known to be durable");
+	}
 	return store_put(o->real, key, body, flags, e);
 }
 
@@ -301,6 +307,30 @@ static void test_store_hangs(void)
 	sem_destroy(&odd.go);
 }
 
+/* A commit that took place and was reported as failed is not taken back by the next try. */
+static void test_commit_reported_late(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .fail_late = "manifest.json" };
+	struct fleet f;
+	struct fake a = { .auto_deliver = true };
+	json_t *manifest = NULL;
+	struct err e = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	odd.real = f.agg.store;
+	f.agg.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	f.agg.store = odd.real;
+	CHECK_OK(session_load(f.agg.store, c->session, &manifest, &e), e);
+	json_decref(manifest);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_bytes_arrive();
@@ -311,5 +341,6 @@ int main(void)
 	test_store_refuses("plan.json", "cancelled", false);
 	test_store_refuses(".xplane.pb", "upload", true);
 	test_store_hangs();
+	test_commit_reported_late();
 	return 0;
 }
