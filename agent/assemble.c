@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/mem.h"
 #include "xspace/xspace.h"
@@ -102,12 +103,14 @@ struct file_sink {
 	uint8_t *pending;
 	size_t n_pending;
 	uint64_t bytes, limit;
+	uint32_t crc32;
 };
 
 static int sink_flush(struct file_sink *s, struct err *e)
 {
 	size_t done = 0;
 
+	s->crc32 = (uint32_t)crc32_z(s->crc32, s->pending, s->n_pending);
 	while (done < s->n_pending) {
 		ssize_t n = write(s->fd, s->pending + done, s->n_pending - done);
 
@@ -221,6 +224,7 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	free(file.pending);
 	a->events = counts.events;
 	a->bytes = file.bytes;
+	a->crc32 = file.crc32;
 	return rc;
 }
 

@@ -30,6 +30,7 @@ struct assembly {
 
 	/* The result. */
 	uint64_t events, bytes;
+	uint32_t crc32; /* zlib's, of the file */
 	bool *left_out; /* n_parts, zeroed by the caller: parts that are no
 						 * XSpace; the file has a warning for each */
 };

@@ -348,7 +348,8 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 
 void capture_destroy(struct capture *c)
 {
-	spool_remove(c->dir);
+	if (!c->left)
+		spool_remove(c->dir);
 	for (size_t i = 0; i < c->n_runs; i++)
 		capture_drop_parts(&c->runs[i].run);
 	capture_release_assembly(c);
@@ -390,6 +391,12 @@ void capture_release(struct capture *c)
 		capture_destroy(c);
 }
 
+void capture_leave(struct capture *c)
+{
+	c->left = c->state == CAPTURE_READY;
+	capture_release(c);
+}
+
 const char *capture_session(const struct capture *c)
 {
 	return c->session;
@@ -403,6 +410,16 @@ const char *capture_path(const struct capture *c)
 uint64_t capture_bytes(const struct capture *c)
 {
 	return c->bytes;
+}
+
+uint32_t capture_crc32(const struct capture *c)
+{
+	return c->assembly.crc32;
+}
+
+const char *capture_dir(const struct capture *c)
+{
+	return c->dir;
 }
 
 uint64_t capture_events(const struct capture *c)

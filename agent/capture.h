@@ -56,7 +56,7 @@ struct captures *captures_new(struct agent *agent);
 void captures_free(struct captures *cs); /* cancels what is under way */
 
 /*
- * T0 may lie in the past. ERR_EXISTS for a session already here, ERR_LIMIT when the spool is full or too
+ * T0 may lie in the past. ERR_EXISTS for a session already here, ERR_FULL when the spool is full or too
  * many are under way, ERR_INVALID for an unknown tracer. The capture lives until capture_release().
  * `changed` is never called from inside this.
  *
@@ -69,10 +69,13 @@ MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *
 struct capture *capture_find(struct captures *cs, const char *session); /* NULL if unknown */
 void capture_stop(struct capture *c, int64_t t1_ns); /* end the window early; the data is kept */
 void capture_release(struct capture *c); /* cancels if under way, removes its files, frees */
+void capture_leave(struct capture *c); /* frees one in READY: its file stays, for the next agent */
 
 const char *capture_session(const struct capture *c);
 const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
+uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */
+const char *capture_dir(const struct capture *c); /* the file's folder */
 uint64_t capture_events(const struct capture *c);
 const struct err *capture_error(const struct capture *c); /* in FAILED */
 const char *capture_reason(

@@ -170,16 +170,18 @@ static void blame_left_out(struct capture *c)
 	}
 }
 
-/* Why there is no file, in a word: the spool's limit is the operator's to raise, the other is what
- * readers accept. */
+/* Why there is no file, in a word: the spool's limit and its disk are the operator's to enlarge, the
+ * other limit is what readers accept. */
 static const char *failure_reason(struct capture *c)
 {
+	if (c->error.code == ERR_FULL)
+		return "disk-full";
 	if (c->error.code != ERR_LIMIT)
 		return "assemble";
 	if (c->assembly.limit_bytes == LIMIT_XSPACE_FILE_BYTES)
 		return "too-large";
 	err_prefix(&c->error, "the spool is full (--spool-limit)");
-	return "refused";
+	return "disk-full";
 }
 
 static void on_assembled(void *arg)

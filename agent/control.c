@@ -47,7 +47,7 @@ struct control {
 	int64_t backoff_ns;
 	int64_t up_at_ns, status_at_ns, status_gap_ns;
 	struct clock_model said; /* in the last Status on this link */
-	uint32_t said_tracers; /* a digest of their states */
+	uint32_t said_digest; /* a digest of their states */
 	bool stopping;
 	char why[256]; /* the link is down; "" = nothing to complain of yet */
 };
@@ -89,7 +89,7 @@ static void go_down(struct control *c, const char *why)
 		c->backoff_ns = BACKOFF_FIRST_NS;
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
-	orders_drop_all(c->orders);
+	orders_link_down(c->orders);
 	asks_fail_all(c->asks, "the link to the aggregator broke");
 	clock_unset_peer(c->agent->clock);
 	if (c->stopping)
@@ -158,18 +158,54 @@ static bool clock_is_as_told(const struct clock_model *told, const struct clock_
 	return m->calibrated == told->calibrated && (!m->calibrated || fabs(off_ns) <= bound_ns);
 }
 
+/* Captures come and go, or end: whoever retries asks where files are. */
+static uint32_t held_digest(const struct orders *o)
+{
+	size_t n;
+	Tutti__V1__Held **held = orders_held(o, &n);
+	uint32_t digest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *words[] = { held[i]->session, held[i]->state };
+
+		for (size_t k = 0; k < ARRAY_SIZE(words); k++)
+			digest = (uint32_t)crc32_z(digest, (const uint8_t *)words[k],
+						   strlen(words[k]));
+	}
+	orders_held_free(held, n);
+	return digest;
+}
+
 static bool status_is_news(struct control *c, const struct clock_model *m)
 {
-	uint32_t digest = tracers_digest(c->agent->tracers);
-	bool news = digest != c->said_tracers || !clock_is_as_told(&c->said, m);
+	uint32_t digest = tracers_digest(c->agent->tracers) ^ held_digest(c->orders);
+	bool news = digest != c->said_digest || !clock_is_as_told(&c->said, m);
 
-	c->said_tracers = digest;
+	c->said_digest = digest;
 	return news;
+}
+
+static void send_hello(struct control *c)
+{
+	size_t n;
+	Tutti__V1__Held **held = orders_held(c->orders, &n);
+
+	message_hello(c->call, c->agent, c->instance, held, n);
+	orders_held_free(held, n);
+}
+
+static void send_status(struct control *c)
+{
+	size_t n;
+	Tutti__V1__Held **held = orders_held(c->orders, &n);
+
+	message_status(c->call, c->agent, held, n);
+	orders_held_free(held, n);
 }
 
 static void say_status(struct control *c, const struct clock_model *m, bool news)
 {
-	message_status(c->call, c->agent);
+	send_status(c);
 	c->said = *m;
 	c->status_at_ns = now_mono_ns();
 	c->status_gap_ns = news ? STATUS_GAP_NS : 2 * c->status_gap_ns;
@@ -216,6 +252,7 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 	c->said = clock_model(c->agent->clock);
 	say_status(c, &c->said, true);
 	on_status(c);
+	orders_link_up(c->orders);
 }
 
 static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
@@ -236,7 +273,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		orders_cancel(c->orders, m->cancel->session);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
-		orders_upload(c->orders, m->upload->session);
+		orders_upload(c->orders, m->upload);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE:
 		orders_release(c->orders, m->release->session);
@@ -313,7 +350,7 @@ static void dial(void *arg)
 	}
 	c->state = LINK_DIALLING;
 	c->call = rpc_open(c->channel, "/tutti.v1.Control/Connect", INT64_MAX, &events, c);
-	message_hello(c->call, c->agent, c->instance);
+	send_hello(c);
 	loop_timer_in(c->agent->loop, &c->retry, WELCOME_LIMIT_NS, on_welcome_limit, c);
 }
 
@@ -396,7 +433,6 @@ void control_free(struct control *c)
 		return;
 	l = c->agent->loop;
 	c->stopping = true;
-	orders_drop_all(c->orders);
 	if (c->state == LINK_UP)
 		say_goodbye(c);
 	c->state = LINK_DOWN;

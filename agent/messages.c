@@ -117,7 +117,8 @@ static void profiler_address(const struct agent *agent, char out[LIMIT_LABEL_BYT
 			 agent->profiler_port);
 }
 
-void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance)
+void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance,
+		   Tutti__V1__Held **held, size_t n_held)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
@@ -133,6 +134,8 @@ void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t in
 	hello.tracers = message_states(agent->tracers, &hello.n_tracers);
 	profiler_address(agent, address);
 	hello.profiler_address = address;
+	hello.held = held;
+	hello.n_held = n_held;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
 	m.hello = &hello;
 	message_send(call, &m);
@@ -140,7 +143,8 @@ void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t in
 	free_labels(hello.labels, hello.n_labels);
 }
 
-void message_status(struct rpc_call *call, const struct agent *agent)
+void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1__Held **held,
+		    size_t n_held)
 {
 	struct clock_model model = clock_model(agent->clock);
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
@@ -149,6 +153,8 @@ void message_status(struct rpc_call *call, const struct agent *agent)
 
 	message_clock(&clock, &model, model.bound_ns);
 	status.clock = &clock.model;
+	status.held = held;
+	status.n_held = n_held;
 	status.tracers = message_states(agent->tracers, &status.n_tracers);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
 	m.status = &status;

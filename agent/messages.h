@@ -27,9 +27,11 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n);
 void message_states_free(Tutti__V1__TracerState **states, size_t n);
 
-/* Sends Hello, Status. */
-void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance);
-void message_status(struct rpc_call *call, const struct agent *agent);
+/* Sends Hello, Status; `held` is what orders_held() gave. */
+void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance,
+		   Tutti__V1__Held **held, size_t n_held);
+void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1__Held **held,
+		    size_t n_held);
 
 /* Sends HostResult of a capture in READY or FAILED. `reason` and `detail` say why there is no file;
  * with a file they are NULL, and the first tracer that fell short gives them: one that is off counts

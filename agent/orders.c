@@ -1,49 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/orders.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "agent/capture.h"
-#include "agent/clean_text.h"
-#include "agent/messages.h"
+#include "agent/orders_impl.h"
+#include "agent/spool.h"
+#include "agent/spool_entry.h"
 #include "agent/upload.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 
 #define CALIBRATION_WAIT_NS (400 * NS_PER_MS) /* an Arm that came right behind Welcome */
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
 #define PROGRESS_GAP_NS	    (250 * NS_PER_MS)
-#define FORGOTTEN_NS	    (60 * NS_PER_S)
+#define LEASE_NS	    (600 * NS_PER_S) /* beyond the deadline, for a finished file */
+#define LATE_UPLOAD_NS	    (60 * NS_PER_S) /* for a file that is asked for after the deadline */
 
-struct order {
-	struct orders *orders;
-	struct order *next;
-	char *session;
-	Tutti__V1__Arm *arm; /* until the capture is armed */
-	bool asked_by_name; /* tracers were named */
-	int64_t deadline_ns; /* session clock */
-	struct loop_timer wait; /* for the clock, until wait_until_ns */
-	int64_t wait_until_ns;
-	struct loop_timer expiry;
-	struct capture *capture;
-	bool credit; /* Upload has come */
-	struct upload *upload;
-	bool over; /* HostResult is sent */
-	const char *state;
-	uint64_t bytes_done;
-	int64_t progress_at_ns; /* of the last message about bytes */
-};
-
-struct orders {
-	struct agent *agent;
-	uint64_t instance;
-	orders_send_fn send;
-	void *arg;
-	struct order *head;
+struct note {
+	struct order *order; /* NULL: it ended meanwhile */
+	bool remove; /* and its folder is to go */
+	char *dir;
+	Tutti__V1__SpoolEntry entry; /* its strings are the note's */
+	int rc;
+	struct err error;
 };
 
 static void on_wait(void *arg);
@@ -57,102 +39,100 @@ static struct order *find(const struct orders *o, const char *session)
 	return od;
 }
 
-static void order_free(struct order *od)
+/* ---- the end of an order ---- */
+
+static void unlink_order(struct order *od)
 {
-	struct orders *o = od->orders;
-	struct order **at = &o->head;
+	struct order **at = &od->orders->head;
 
 	while (*at != od)
 		at = &(*at)->next;
 	*at = od->next;
-	loop_timer_cancel(o->agent->loop, &od->wait);
-	loop_timer_cancel(o->agent->loop, &od->expiry);
-	upload_cancel(od->upload);
-	if (od->capture)
+}
+
+/* A worker that is about to write into the folder removes it afterwards. */
+static void let_go_of_files(struct order *od, bool keep)
+{
+	struct spool *spool = od->orders->agent->spool;
+	bool noting = od->note && !keep;
+
+	if (noting)
+		od->note->remove = true;
+	if (od->capture && (keep || noting))
+		capture_leave(od->capture);
+	else if (od->capture)
 		capture_release(od->capture);
+	if (od->capture || !od->dir)
+		return;
+	spool_uncharge(spool, od->bytes);
+	if (!keep)
+		spool_remove(od->dir);
+}
+
+static void order_free(struct order *od, bool keep)
+{
+	struct loop *l = od->orders->agent->loop;
+
+	unlink_order(od);
+	loop_timer_cancel(l, &od->wait);
+	loop_timer_cancel(l, &od->expiry);
+	upload_cancel(od->upload);
+	let_go_of_files(od, keep);
+	if (od->note)
+		od->note->order = NULL;
 	if (od->arm)
 		tutti__v1__arm__free_unpacked(od->arm, NULL);
+	free(od->result);
+	free(od->dir);
+	free(od->path);
 	free(od->session);
 	free(od);
 }
 
-/* ---- what is said ---- */
-
-static void send_armed(struct order *od, const struct clock_model *m, int64_t t0_ns)
+static void on_lease_end(void *arg)
 {
-	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
-	Tutti__V1__Armed armed = TUTTI__V1__ARMED__INIT;
+	struct order *od = arg;
 
-	armed.session = od->session;
-	armed.bound_ns = m->calibrated
-				 ? clock_model_bound_at(m, clock_model_raw_of_session(m, t0_ns))
-				 : 0;
-	armed.lead_ns = t0_ns - clock_model_session_of_raw(m, now_raw_ns());
-	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ARMED;
-	msg.armed = &armed;
-	od->orders->send(od->orders->arg, &msg);
-}
-
-static void send_refused(struct orders *o, const char *session, const char *reason,
-			 const char *detail)
-{
-	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
-	Tutti__V1__Refused refused = TUTTI__V1__REFUSED__INIT;
-	char text[sizeof(((struct err *)0)->msg)];
-
-	clean_text(text, sizeof(text), detail, strlen(detail));
-	log_warn("AGT-CAPTURE", "session=%s state=refused reason=%s detail=\"%s\"", session, reason,
-		 text);
-	refused.session = (char *)session;
-	refused.reason = (char *)reason;
-	refused.detail = text;
-	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED;
-	msg.refused = &refused;
-	o->send(o->arg, &msg);
-}
-
-static void send_progress(struct order *od, const char *state)
-{
-	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
-	Tutti__V1__Progress progress = TUTTI__V1__PROGRESS__INIT;
-
-	od->state = state;
-	progress.session = od->session;
-	progress.state = (char *)state;
-	if (!strcmp(state, "uploading")) {
-		progress.bytes_total = capture_bytes(od->capture);
-		progress.bytes_done = od->bytes_done;
+	if (od->upload) {
+		loop_timer_in(od->orders->agent->loop, &od->expiry, LEASE_NS, on_lease_end, od);
+		return;
 	}
-	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
-	msg.progress = &progress;
-	od->orders->send(od->orders->arg, &msg);
+	log_warn("AGT-CAPTURE", "session=%s state=forgotten reason=\"nobody released it\"",
+		 od->session);
+	order_free(od, false);
 }
 
-static void send_result(struct order *od, const char *reason, const char *detail)
+static void wait_for_lease_end(struct order *od)
 {
-	char text[sizeof(((struct err *)0)->msg)] = "";
-	struct message_result r = {
-		.capture = od->capture,
-		.has_file = !reason,
-		.asked_by_name = od->asked_by_name,
-		.reason = reason,
-		.detail = text,
-	};
-
-	if (detail)
-		clean_text(text, sizeof(text), detail, strlen(detail));
-	od->over = true;
-	od->state = reason ? "failed" : "stored";
-	message_result(&r, od->orders->send, od->orders->arg);
+	loop_timer_at(od->orders->agent->loop, &od->expiry, od->lease_end_mono_ns, on_lease_end,
+		      od);
 }
 
-/* There is no file and will be none. */
+/* There is no file and will be none. Whom nobody can hear now is heard when the link is back. */
 static void end_without_file(struct order *od, const char *reason, const char *detail)
 {
 	log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"", od->session,
 		 reason, detail);
-	send_result(od, reason, detail);
-	order_free(od);
+	order_make_result(od, reason, detail);
+	if (od->orders->up) {
+		order_say_result(od, NULL, NULL);
+		order_free(od, false);
+		return;
+	}
+	od->state = ORDER_FAILED;
+	capture_release(od->capture);
+	od->capture = NULL;
+	od->lease_end_mono_ns = now_mono_ns() + LEASE_NS;
+	wait_for_lease_end(od);
+}
+
+/* There is a file; it stays for who asks for it once more. */
+static void say_not_stored(struct order *od, const char *reason, const char *detail)
+{
+	log_warn("AGT-CAPTURE", "session=%s state=held reason=%s detail=\"%s\"", od->session,
+		 reason, detail);
+	od->told = true;
+	order_say_result(od, reason, detail);
 }
 
 /* ---- upload ---- */
@@ -166,7 +146,7 @@ static void on_upload_progress(void *arg, uint64_t bytes_done)
 	if (now - od->progress_at_ns < PROGRESS_GAP_NS)
 		return;
 	od->progress_at_ns = now;
-	send_progress(od, "uploading");
+	order_say_progress(od);
 }
 
 static void on_upload_done(void *arg, int rc, const struct err *e)
@@ -174,12 +154,14 @@ static void on_upload_done(void *arg, int rc, const struct err *e)
 	struct order *od = arg;
 
 	od->upload = NULL;
+	od->credit = false;
 	if (rc) {
-		end_without_file(od, rc == ERR_TIMEOUT ? "timeout" : "upload", e->msg);
+		say_not_stored(od, rc == ERR_TIMEOUT ? "timeout" : "upload", e->msg);
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=stored", od->session);
-	send_result(od, NULL, NULL);
+	od->state = ORDER_STORED;
+	order_say_result(od, NULL, NULL);
 }
 
 static int64_t mono_of_session(const struct order *od, int64_t session_ns)
@@ -200,21 +182,92 @@ static void maybe_upload(struct order *od)
 {
 	struct upload_request req = {
 		.session = od->session,
+		.path = od->path,
+		.bytes = od->bytes,
+		.crc32 = od->crc32,
 		.instance = od->orders->instance,
+		.deadline_mono_ns = mono_of_session(od, od->deadline_ns),
 		.progress = on_upload_progress,
 		.done = on_upload_done,
 		.arg = od,
 	};
 
-	if (!od->credit || od->upload || od->over || !od->capture || strcmp(od->state, "uploading"))
+	if (!od->credit || od->upload || od->state != ORDER_READY)
 		return;
-	req.path = capture_path(od->capture);
-	req.bytes = capture_bytes(od->capture);
-	req.deadline_mono_ns = mono_of_session(od, od->deadline_ns);
+	if (req.deadline_mono_ns <= now_mono_ns())
+		req.deadline_mono_ns = now_mono_ns() + LATE_UPLOAD_NS;
+	if (od->lease_end_mono_ns < req.deadline_mono_ns)
+		od->lease_end_mono_ns = req.deadline_mono_ns;
 	od->upload = upload_start(od->orders->agent, &req);
 }
 
+/* ---- the spool's entry ---- */
+
+static void run_note(void *arg)
+{
+	struct note *note = arg;
+
+	note->rc = spool_entry_write(note->dir, &note->entry, &note->error);
+}
+
+static void on_noted(void *arg)
+{
+	struct note *note = arg;
+
+	if (note->rc && note->order)
+		log_warn("AGT-SPOOL", "reason=\"%s\"", note->error.msg);
+	if (note->order)
+		note->order->note = NULL;
+	if (note->remove)
+		spool_remove(note->dir);
+	free(note->entry.session);
+	free(note->entry.file);
+	free(note->entry.result.data);
+	free(note->dir);
+	free(note);
+}
+
+/* Nobody waits for it: a file of which the spool does not know is lost with the agent, no more. */
+static void note_file(struct order *od)
+{
+	struct note *note = xcalloc(1, sizeof(*note));
+	Tutti__V1__SpoolEntry *entry = &note->entry;
+
+	note->order = od;
+	note->dir = xstrdup(od->dir);
+	tutti__v1__spool_entry__init(entry);
+	entry->session = xstrdup(od->session);
+	entry->instance = od->instance;
+	entry->bytes = od->bytes;
+	entry->crc32 = od->crc32;
+	entry->deadline_ns = od->deadline_ns;
+	entry->lease_end_real_ns = now_real_ns() + od->lease_end_mono_ns - now_mono_ns();
+	entry->file = xstrdup(strrchr(od->path, '/') + 1);
+	entry->result.len = od->result_len;
+	entry->result.data = xmalloc(od->result_len + 1);
+	memcpy(entry->result.data, od->result, od->result_len);
+	od->note = note;
+	loop_work(od->orders->agent->loop, run_note, on_noted, note);
+}
+
 /* ---- capture ---- */
+
+static void on_file(struct order *od)
+{
+	int64_t deadline = mono_of_session(od, od->deadline_ns);
+	int64_t now = now_mono_ns();
+
+	od->state = ORDER_READY;
+	od->dir = xstrdup(capture_dir(od->capture));
+	od->path = xstrdup(capture_path(od->capture));
+	od->bytes = capture_bytes(od->capture);
+	od->crc32 = capture_crc32(od->capture);
+	od->lease_end_mono_ns = (deadline > now ? deadline : now) + LEASE_NS;
+	order_make_result(od, NULL, NULL);
+	note_file(od);
+	order_say_progress(od);
+	maybe_upload(od);
+}
 
 static void on_changed(struct capture *c, enum capture_state state, void *arg)
 {
@@ -222,14 +275,15 @@ static void on_changed(struct capture *c, enum capture_state state, void *arg)
 
 	switch (state) {
 	case CAPTURE_RUNNING:
-		send_progress(od, "running");
+		od->state = ORDER_RUNNING;
+		order_say_progress(od);
 		break;
 	case CAPTURE_GATHERING:
-		send_progress(od, "gathering");
+		od->state = ORDER_GATHERING;
+		order_say_progress(od);
 		break;
 	case CAPTURE_READY:
-		send_progress(od, "uploading");
-		maybe_upload(od);
+		on_file(od);
 		break;
 	case CAPTURE_FAILED:
 		end_without_file(od, capture_reason(c), capture_error(c)->msg);
@@ -239,26 +293,17 @@ static void on_changed(struct capture *c, enum capture_state state, void *arg)
 	}
 }
 
-/* The deadline has passed and the aggregator gave no leave to send, or it never released. */
-static void on_expiry(void *arg)
-{
-	struct order *od = arg;
-
-	if (!od->over && !od->upload && od->capture) {
-		end_without_file(od, "timeout", "not stored by the deadline");
-		return;
-	}
-	order_free(od);
-}
-
 static void on_deadline(void *arg)
 {
 	struct order *od = arg;
 
-	if (!od->over && !od->upload)
-		on_expiry(od);
-	else
-		loop_timer_in(od->orders->agent->loop, &od->expiry, FORGOTTEN_NS, on_expiry, od);
+	if (od->state < ORDER_READY) {
+		end_without_file(od, "timeout", "there was no file by the deadline");
+		return;
+	}
+	if (od->state == ORDER_READY && !od->upload && !od->told)
+		say_not_stored(od, "timeout", "not stored by the deadline");
+	wait_for_lease_end(od);
 }
 
 /* Half of what is left after the window is for the tracers, half for merging and sending. */
@@ -303,9 +348,14 @@ static bool waits_for_clock(struct order *od)
 	return true;
 }
 
+static const char *refusal_of(int rc)
+{
+	return rc == ERR_EXISTS ? "busy" : rc == ERR_FULL ? "disk-full" : "refused";
+}
+
 static void begin(struct order *od)
 {
-	struct clock_model m;
+	int64_t deadline;
 	struct err e;
 	int rc;
 
@@ -313,17 +363,18 @@ static void begin(struct order *od)
 		return;
 	rc = start_capture(od, &e);
 	if (rc) {
-		send_refused(od->orders, od->session, rc == ERR_EXISTS ? "busy" : "refused", e.msg);
-		order_free(od);
+		order_say_refused(od->orders, od->session, refusal_of(rc), e.msg);
+		order_free(od, false);
 		return;
 	}
-	m = clock_model(od->orders->agent->clock);
-	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", od->session, m.calibrated);
-	send_armed(od, &m, od->arm->t0_ns);
+	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", od->session,
+		 clock_model(od->orders->agent->clock).calibrated);
+	order_say_armed(od, od->arm->t0_ns);
 	tutti__v1__arm__free_unpacked(od->arm, NULL);
 	od->arm = NULL;
-	loop_timer_at(od->orders->agent->loop, &od->expiry, mono_of_session(od, od->deadline_ns),
-		      on_deadline, od);
+	deadline = mono_of_session(od, od->deadline_ns);
+	od->lease_end_mono_ns = deadline + LEASE_NS;
+	loop_timer_at(od->orders->agent->loop, &od->expiry, deadline, on_deadline, od);
 }
 
 static void on_wait(void *arg)
@@ -331,25 +382,46 @@ static void on_wait(void *arg)
 	begin(arg);
 }
 
+static struct order *order_new(struct orders *o, const char *session)
+{
+	struct order *od = xcalloc(1, sizeof(*od));
+
+	od->orders = o;
+	od->session = xstrdup(session);
+	od->instance = o->instance;
+	od->next = o->head;
+	o->head = od;
+	return od;
+}
+
+/* A capture that we have the file of is not made anew: its file is offered. */
+static void arm_again(struct order *od, const Tutti__V1__Arm *m)
+{
+	if (od->state != ORDER_READY) {
+		order_say_refused(od->orders, m->session, "busy",
+				  "this session is already under way here");
+		return;
+	}
+	od->deadline_ns = m->upload_deadline_ns;
+	od->told = false;
+	order_say_armed(od, m->t0_ns);
+	order_say_progress(od);
+}
+
 void orders_take_arm(struct orders *o, Tutti__V1__Arm *m)
 {
-	struct order *od;
+	struct order *od = find(o, m->session);
 
-	if (find(o, m->session)) {
-		send_refused(o, m->session, "busy", "this session is already under way here");
+	if (od) {
+		arm_again(od, m);
 		tutti__v1__arm__free_unpacked(m, NULL);
 		return;
 	}
-	od = xcalloc(1, sizeof(*od));
-	od->orders = o;
-	od->session = xstrdup(m->session);
+	od = order_new(o, m->session);
 	od->arm = m;
 	od->asked_by_name = m->n_tracers > 0;
 	od->deadline_ns = m->upload_deadline_ns;
-	od->state = "armed";
 	od->wait_until_ns = now_mono_ns() + CALIBRATION_WAIT_NS;
-	od->next = o->head;
-	o->head = od;
 	begin(od);
 }
 
@@ -363,7 +435,7 @@ void orders_stop(struct orders *o, const Tutti__V1__Stop *m)
 		return;
 	if (od->capture)
 		capture_stop(od->capture, m->t1_ns);
-	else if (m->t1_ns < od->arm->t0_ns + od->arm->duration_ns)
+	else if (od->arm && m->t1_ns < od->arm->t0_ns + od->arm->duration_ns)
 		od->arm->duration_ns = m->t1_ns > od->arm->t0_ns ? m->t1_ns - od->arm->t0_ns : 0;
 }
 
@@ -374,16 +446,21 @@ void orders_cancel(struct orders *o, const char *session)
 	if (!od)
 		return;
 	log_info("AGT-CAPTURE", "session=%s state=cancelled", session);
-	order_free(od);
+	order_free(od, false);
 }
 
-void orders_upload(struct orders *o, const char *session)
+void orders_upload(struct orders *o, const Tutti__V1__Upload *m)
 {
-	struct order *od = find(o, session);
+	struct order *od = find(o, m->session);
 
 	if (!od)
 		return;
+	if (m->deadline_ns)
+		od->deadline_ns = m->deadline_ns;
 	od->credit = true;
+	od->told = false;
+	if (od->state == ORDER_STORED)
+		order_say_result(od, NULL, NULL);
 	maybe_upload(od);
 }
 
@@ -392,40 +469,83 @@ void orders_release(struct orders *o, const char *session)
 	struct order *od = find(o, session);
 
 	if (od)
-		order_free(od);
+		order_free(od, false);
 }
 
-void orders_drop_all(struct orders *o)
+/* ---- the link ---- */
+
+static void say_how_far(struct order *od)
 {
-	while (o->head) {
-		if (!o->head->over)
-			log_warn("AGT-CAPTURE",
-				 "session=%s state=dropped reason=\"the link is gone\"",
-				 o->head->session);
-		order_free(o->head);
+	if (od->state >= ORDER_STORED)
+		order_say_result(od, NULL, NULL);
+	else if (od->state > ORDER_ARMED)
+		order_say_progress(od);
+}
+
+void orders_link_up(struct orders *o)
+{
+	struct order *next;
+
+	o->up = true;
+	for (struct order *od = o->head; od; od = next) {
+		next = od->next;
+		say_how_far(od);
+		if (od->state == ORDER_FAILED)
+			order_free(od, false);
 	}
 }
 
-json_t *orders_json(const struct orders *o)
+/* An Arm that waits for the clock was never answered: the aggregator has given up on it. */
+void orders_link_down(struct orders *o)
 {
-	json_t *list = json_array();
+	struct order *next;
 
-	for (const struct order *od = o->head; od; od = od->next)
-		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:I, s:I}", "session", od->session, "state",
-					od->state, "bytes",
-					(json_int_t)(od->capture ? capture_bytes(od->capture) : 0),
-					"bytes_done", (json_int_t)od->bytes_done));
-	return list;
+	o->up = false;
+	for (struct order *od = o->head; od; od = next) {
+		next = od->next;
+		if (od->arm)
+			order_free(od, false);
+		else if (!od->upload)
+			od->credit = false;
+	}
 }
 
 /* ---- life ---- */
 
+/* The path and the entry are the order's now. */
+static void take_left(struct orders *o, char *dir, const Tutti__V1__SpoolEntry *entry)
+{
+	struct order *od = order_new(o, entry->session);
+
+	od->state = ORDER_READY;
+	od->instance = entry->instance;
+	od->dir = dir;
+	od->path = xasprintf("%s/%s", dir, entry->file);
+	od->bytes = entry->bytes;
+	od->crc32 = entry->crc32;
+	od->deadline_ns = entry->deadline_ns;
+	od->lease_end_mono_ns = now_mono_ns() + entry->lease_end_real_ns - now_real_ns();
+	if (od->lease_end_mono_ns > now_mono_ns() + 2 * LEASE_NS)
+		od->lease_end_mono_ns = now_mono_ns() + 2 * LEASE_NS; /* the wall clock was set */
+	od->result_len = entry->result.len;
+	od->result = xmalloc(od->result_len + 1);
+	memcpy(od->result, od->result_len ? entry->result.data : (const uint8_t *)"",
+	       od->result_len);
+	wait_for_lease_end(od);
+	log_info("AGT-CAPTURE", "session=%s state=found bytes=%" PRIu64, od->session, od->bytes);
+}
+
 struct orders *orders_new(struct agent *agent, uint64_t instance, orders_send_fn send, void *arg)
 {
 	struct orders *o = xcalloc(1, sizeof(*o));
+	Tutti__V1__SpoolEntry *entry;
+	char *dir;
 
 	*o = (struct orders){ .agent = agent, .instance = instance, .send = send, .arg = arg };
+	while (spool_take_left(agent->spool, &dir, &entry)) {
+		take_left(o, dir, entry);
+		tutti__v1__spool_entry__free_unpacked(entry, NULL);
+	}
 	return o;
 }
 
@@ -433,6 +553,8 @@ void orders_free(struct orders *o)
 {
 	if (!o)
 		return;
-	orders_drop_all(o);
+	while (o->head)
+		order_free(o->head,
+			   o->head->state == ORDER_READY || o->head->state == ORDER_STORED);
 	free(o);
 }

@@ -75,6 +75,7 @@ static enum rpc_code code_of(int err_code)
 	case ERR_INVALID:
 		return RPC_INVALID_ARGUMENT;
 	case ERR_LIMIT:
+	case ERR_FULL:
 		return RPC_RESOURCE_EXHAUSTED;
 	case ERR_EXISTS:
 		return RPC_ALREADY_EXISTS;

@@ -12,12 +12,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/spool_entry.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/names.h"
 
+/* A finished file of an earlier agent. */
+struct left {
+	struct left *next;
+	char *path;
+	Tutti__V1__SpoolEntry *entry;
+};
+
 struct spool {
 	char *dir;
+	struct left *left;
 	int lock_fd;
 	uint64_t limit_bytes, used_bytes;
 };
@@ -81,27 +90,58 @@ static bool is_capture(const char *name)
 	       (!strncmp(name, local, strlen(local)) && strlen(name) == strlen(local) + 16);
 }
 
+/* Keeps a folder with a finished file, removes another; says whether it kept it. */
+static bool keep_or_remove(struct spool *sp, const char *session)
+{
+	char *path = xasprintf("%s/%s", sp->dir, session);
+	struct left *left = xcalloc(1, sizeof(*left));
+	struct err e;
+
+	if (spool_entry_read(path, session, &left->entry, &e)) {
+		spool_remove(path);
+		free(path);
+		free(left);
+		return false;
+	}
+	left->path = path;
+	left->next = sp->left;
+	sp->left = left;
+	spool_charge(sp, left->entry->bytes);
+	return true;
+}
+
 /* Only folders that are named like sessions: a spool set to the wrong place loses nothing. */
 static void sweep(struct spool *sp)
 {
 	DIR *dir = opendir(sp->dir);
 	struct dirent *entry;
-	int swept = 0;
+	int swept = 0, kept = 0;
 
 	while (dir && (entry = readdir(dir))) {
-		char *path;
-
 		if (!is_capture(entry->d_name))
 			continue;
-		path = xasprintf("%s/%s", sp->dir, entry->d_name);
-		spool_remove(path);
-		free(path);
-		swept++;
+		if (keep_or_remove(sp, entry->d_name))
+			kept++;
+		else
+			swept++;
 	}
 	if (dir)
 		closedir(dir);
-	if (swept)
-		log_info("AGT-SPOOL", "swept=%d", swept);
+	if (swept || kept)
+		log_info("AGT-SPOOL", "swept=%d kept=%d", swept, kept);
+}
+
+bool spool_take_left(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry)
+{
+	struct left *left = sp->left;
+
+	if (!left)
+		return false;
+	sp->left = left->next;
+	*path = left->path;
+	*entry = left->entry;
+	free(left);
+	return true;
 }
 
 int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct err *e)
@@ -128,8 +168,15 @@ int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct
 
 void spool_free(struct spool *sp)
 {
+	Tutti__V1__SpoolEntry *entry;
+	char *path;
+
 	if (!sp)
 		return;
+	while (spool_take_left(sp, &path, &entry)) {
+		tutti__v1__spool_entry__free_unpacked(entry, NULL);
+		free(path);
+	}
 	if (sp->lock_fd >= 0)
 		close(sp->lock_fd);
 	free(sp->dir);
@@ -141,7 +188,7 @@ int spool_add(struct spool *sp, const char *session, char **path, struct err *e)
 	char *made;
 
 	if (!spool_left(sp))
-		return err_set(e, ERR_LIMIT,
+		return err_set(e, ERR_FULL,
 			       "the spool is full: %" PRIu64 " of %" PRIu64
 			       " bytes (--spool-limit)",
 			       sp->used_bytes, sp->limit_bytes);

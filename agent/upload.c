@@ -10,26 +10,37 @@
 
 #include "agent/agent.h"
 #include "agent/dial.h"
+#include "base/buf.h"
 #include "base/loop.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 
-#define QUEUE_BYTES (4 << 20) /* in flight to the network at most */
+#define QUEUE_BYTES	 (4 << 20) /* in flight to the network at most */
+#define BACKOFF_FIRST_NS (200 * NS_PER_MS)
+#define BACKOFF_MAX_NS	 (5 * NS_PER_S)
+#define DAMAGED_TRIES	 3 /* bytes that arrive wrong again and again lie wrong on the disk */
+#define HEADER_BYTES	 40 /* of a chunk's message, at most */
 
 struct upload {
 	struct agent *agent;
-	struct upload_request req;
+	struct upload_request req; /* session and path are our own copies */
 	int fd;
 	struct rpc_channel *channel;
-	struct rpc_call *call; /* NULL before and after */
-	struct loop_timer fail; /* the start failed: says so on the next turn */
+	struct rpc_call *call; /* NULL between tries */
+	struct loop_timer timer; /* the next try, or word of a start that failed */
+	int64_t backoff_ns;
+	int damaged; /* tries that ended with a wrong checksum */
+	bool told; /* the aggregator said from where to send */
+	uint64_t from; /* there when the last try began */
 	uint64_t offset; /* of the next chunk */
 	bool reading; /* a worker has a chunk of ours */
 	bool cancelled;
-	bool replied;
-	uint64_t stored_bytes; /* as the reply says */
+	bool stored;
+	bool again; /* worth another try */
 	int rc;
 	struct err error;
 };
@@ -40,20 +51,47 @@ struct chunk {
 	int fd;
 	uint64_t offset;
 	size_t len;
-	uint8_t *message; /* packed */
-	size_t message_len;
+	uint8_t *data;
+	uint8_t header[HEADER_BYTES]; /* the message up to the data */
+	size_t header_len;
 	int rc;
 	struct err error;
 };
 
 static void pump(struct upload *u);
+static void try_once(void *arg);
 
 static void free_upload(struct upload *u)
 {
 	rpc_channel_free(u->channel);
 	if (u->fd >= 0)
 		close(u->fd);
+	free((char *)u->req.session);
+	free((char *)u->req.path);
 	free(u);
+}
+
+/* Half to three halves of the pause: hosts that lost the aggregator together come back one by one. */
+static int64_t jittered(int64_t pause_ns)
+{
+	uint32_t r;
+
+	random_bytes(&r, sizeof(r));
+	return pause_ns / 2 + (int64_t)((double)pause_ns * r / UINT32_MAX);
+}
+
+static bool try_later(struct upload *u)
+{
+	int64_t pause_ns = jittered(u->backoff_ns);
+
+	if (!u->again || now_mono_ns() + pause_ns >= u->req.deadline_mono_ns)
+		return false;
+	u->backoff_ns = 2 * u->backoff_ns < BACKOFF_MAX_NS ? 2 * u->backoff_ns : BACKOFF_MAX_NS;
+	log_warn("AGT-UPLOAD",
+		 "session=%s state=broken offset=%" PRIu64 " again_ms=%" PRId64 " reason=\"%s\"",
+		 u->req.session, u->offset, pause_ns / NS_PER_MS, u->error.msg);
+	loop_timer_in(u->agent->loop, &u->timer, pause_ns, try_once, u);
+	return true;
 }
 
 /* The call and the worker are both done with it. */
@@ -61,11 +99,14 @@ static void maybe_end(struct upload *u)
 {
 	if (u->call || u->reading)
 		return;
+	if (!u->cancelled && u->rc && try_later(u))
+		return;
 	if (!u->cancelled)
 		u->req.done(u->req.arg, u->rc, &u->error);
 	free_upload(u);
 }
 
+/* For good: not the network's fault. */
 static void fail(struct upload *u, const struct err *why)
 {
 	if (!u->rc) {
@@ -96,51 +137,70 @@ static int read_all(const struct chunk *ch, uint8_t *data, struct err *e)
 	return 0;
 }
 
-static void pack_chunk(struct chunk *ch, uint8_t *data)
+/* Of UploadMessage.chunk {offset, crc32, data}: written by hand so that the data is not copied. */
+static void make_header(struct chunk *ch)
 {
-	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
-	Tutti__V1__UploadChunk c = TUTTI__V1__UPLOAD_CHUNK__INIT;
+	uint32_t crc = (uint32_t)crc32_z(0, ch->data, ch->len);
+	uint8_t body[HEADER_BYTES / 2 + 10];
+	size_t n = 0;
 
-	c.offset = ch->offset;
-	c.crc32 = (uint32_t)crc32(0, data, (uInt)ch->len);
-	c.data.data = data;
-	c.data.len = ch->len;
-	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK;
-	m.chunk = &c;
-	ch->message = xmalloc(tutti__v1__upload_message__get_packed_size(&m));
-	ch->message_len = tutti__v1__upload_message__pack(&m, ch->message);
+	body[n++] = 1 << 3;
+	n += varint_put(body + n, ch->offset);
+	body[n++] = 2 << 3;
+	n += varint_put(body + n, crc);
+	body[n++] = 3 << 3 | 2;
+	n += varint_put(body + n, ch->len);
+	ch->header[0] = 2 << 3 | 2;
+	ch->header_len = 1 + varint_put(ch->header + 1, n + ch->len);
+	memcpy(ch->header + ch->header_len, body, n);
+	ch->header_len += n;
 }
 
 static void run_chunk(void *arg)
 {
 	struct chunk *ch = arg;
-	uint8_t *data = xmalloc(ch->len);
 
-	ch->rc = read_all(ch, data, &ch->error);
+	ch->data = xmalloc(ch->len);
+	ch->rc = read_all(ch, ch->data, &ch->error);
 	if (!ch->rc)
-		pack_chunk(ch, data);
-	free(data);
+		make_header(ch);
+}
+
+static void free_chunk(void *arg)
+{
+	struct chunk *ch = arg;
+
+	free(ch->data);
+	free(ch);
+}
+
+static void send_chunk(struct upload *u, struct chunk *ch)
+{
+	const struct rpc_part parts[] = {
+		{ ch->header, ch->header_len, NULL, NULL },
+		{ ch->data, ch->len, free_chunk, ch },
+	};
+
+	rpc_send_parts(u->call, parts, ARRAY_SIZE(parts));
 }
 
 static void on_chunk(void *arg)
 {
 	struct chunk *ch = arg;
 	struct upload *u = ch->upload;
-	struct rpc_part part = { ch->message, ch->message_len, free, ch->message };
 
 	u->reading = false;
-	if (ch->rc) {
-		fail(u, &ch->error);
-	} else if (u->call) {
-		rpc_send_parts(u->call, &part, 1);
-		if (!u->cancelled && u->req.progress)
-			u->req.progress(u->req.arg, u->offset);
-		pump(u);
-	} else {
-		free(ch->message);
+	if (ch->rc || !u->call || u->cancelled) {
+		if (ch->rc)
+			fail(u, &ch->error);
+		free_chunk(ch);
+		maybe_end(u);
+		return;
 	}
-	free(ch);
-	maybe_end(u);
+	send_chunk(u, ch);
+	if (u->req.progress)
+		u->req.progress(u->req.arg, u->offset);
+	pump(u);
 }
 
 /* Reads the next chunk, if there is room for it. */
@@ -149,7 +209,7 @@ static void pump(struct upload *u)
 	uint64_t left = u->req.bytes - u->offset;
 	struct chunk *ch;
 
-	if (u->reading || !u->call || u->cancelled || u->rc || !left)
+	if (u->reading || !u->call || !u->told || u->cancelled || u->rc || !left)
 		return;
 	if (rpc_queued_bytes(u->call) + LIMIT_CHUNK_BYTES > QUEUE_BYTES)
 		return;
@@ -170,8 +230,27 @@ static void on_drained(struct rpc_call *call)
 {
 	struct upload *u = rpc_arg(call);
 
-	if (u->offset == u->req.bytes && !u->reading)
+	if (u->told && u->offset == u->req.bytes && !u->reading)
 		rpc_half_close(call);
+	pump(u);
+}
+
+/* The first reply says from where to send. */
+static void start_from(struct upload *u, uint64_t offset)
+{
+	struct err e;
+
+	if (offset > u->req.bytes) {
+		err_set(&e, ERR_PEER, "the aggregator has more of the file than there is");
+		fail(u, &e);
+		return;
+	}
+	if (offset > u->from)
+		u->backoff_ns = BACKOFF_FIRST_NS; /* the last try was worth it */
+	u->told = true;
+	u->from = u->offset = offset;
+	if (offset == u->req.bytes)
+		rpc_half_close(u->call);
 	pump(u);
 }
 
@@ -182,12 +261,32 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 	const uint8_t *data = rpc_msg_data(msg, &len);
 	Tutti__V1__UploadReply *reply = tutti__v1__upload_reply__unpack(NULL, len, data);
 
-	if (reply) {
-		u->replied = true;
-		u->stored_bytes = reply->bytes;
-		tutti__v1__upload_reply__free_unpacked(reply, NULL);
-	}
+	if (!reply)
+		return true;
+	if (reply->stored)
+		u->stored = reply->bytes == u->req.bytes;
+	else if (!u->told)
+		start_from(u, reply->bytes);
+	tutti__v1__upload_reply__free_unpacked(reply, NULL);
 	return true;
+}
+
+/* What time may heal: the link, the aggregator's disk, an earlier try that it has not seen end. */
+static bool is_worth_another_try(struct upload *u, enum rpc_code code)
+{
+	switch (code) {
+	case RPC_UNAVAILABLE:
+	case RPC_ABORTED:
+	case RPC_CANCELLED:
+	case RPC_RESOURCE_EXHAUSTED:
+	case RPC_INTERNAL:
+	case RPC_UNKNOWN:
+		return true;
+	case RPC_DATA_LOSS:
+		return ++u->damaged < DAMAGED_TRIES;
+	default:
+		return false;
+	}
 }
 
 static void judge(struct upload *u, const struct rpc_status *st)
@@ -200,10 +299,9 @@ static void judge(struct upload *u, const struct rpc_status *st)
 	else if (st->code != RPC_OK)
 		u->rc = err_set(&u->error, ERR_PEER, "the aggregator did not take it: %s: %s",
 				rpc_code_name(st->code), st->text);
-	else if (!u->replied || u->stored_bytes != u->req.bytes)
-		u->rc = err_set(&u->error, ERR_PEER,
-				"the aggregator stored %" PRIu64 " of %" PRIu64 " bytes",
-				u->stored_bytes, u->req.bytes);
+	else if (!u->stored)
+		u->rc = err_set(&u->error, ERR_PEER, "the aggregator did not store it");
+	u->again = u->rc && is_worth_another_try(u, st->code);
 }
 
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
@@ -233,6 +331,8 @@ static void send_begin(struct upload *u)
 	begin.host = u->agent->conf.host;
 	begin.instance = u->req.instance;
 	begin.bytes = u->req.bytes;
+	begin.resume = true;
+	begin.crc32 = u->req.crc32;
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
 	m.begin = &begin;
 	len = tutti__v1__upload_message__get_packed_size(&m);
@@ -242,17 +342,32 @@ static void send_begin(struct upload *u)
 	free(bytes);
 }
 
-static int open_all(struct upload *u, struct err *e)
+static int open_file(struct upload *u, struct err *e)
 {
-	u->fd = open(u->req.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (u->fd < 0)
-		return err_errno(e, "%s", u->req.path);
-	return dial_aggregator(&u->channel, u->agent, "bulk", e);
+		u->fd = open(u->req.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return u->fd < 0 ? err_errno(e, "%s", u->req.path) : 0;
 }
 
-static void on_fail(void *arg)
+/* A channel of its own for each try: core's pauses between connections are not ours. */
+static void try_once(void *arg)
 {
-	maybe_end(arg);
+	struct upload *u = arg;
+
+	u->told = u->stored = u->again = false;
+	u->offset = 0;
+	rpc_channel_free(u->channel);
+	u->channel = NULL;
+	u->rc = open_file(u, &u->error);
+	if (!u->rc)
+		u->rc = dial_aggregator(&u->channel, u->agent, "bulk", &u->error);
+	if (u->rc) {
+		maybe_end(u);
+		return;
+	}
+	u->call = rpc_open(u->channel, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events,
+			   u);
+	send_begin(u);
 }
 
 struct upload *upload_start(struct agent *agent, const struct upload_request *req)
@@ -261,18 +376,11 @@ struct upload *upload_start(struct agent *agent, const struct upload_request *re
 
 	u->agent = agent;
 	u->req = *req;
+	u->req.session = xstrdup(req->session);
+	u->req.path = xstrdup(req->path);
 	u->fd = -1;
-	u->rc = open_all(u, &u->error);
-	if (u->rc) {
-		loop_timer_in(agent->loop, &u->fail, 0, on_fail, u);
-		return u;
-	}
-	u->call = rpc_open(u->channel, "/tutti.v1.Ingest/Upload", req->deadline_mono_ns, &events,
-			   u);
-	send_begin(u);
-	/* Borrowed for the call only. */
-	u->req.session = u->req.path = NULL;
-	pump(u);
+	u->backoff_ns = BACKOFF_FIRST_NS;
+	loop_timer_in(agent->loop, &u->timer, 0, try_once, u);
 	return u;
 }
 
@@ -281,8 +389,8 @@ void upload_cancel(struct upload *u)
 	if (!u)
 		return;
 	u->cancelled = true;
-	if (loop_timer_armed(&u->fail)) {
-		loop_timer_cancel(u->agent->loop, &u->fail);
+	if (loop_timer_armed(&u->timer)) {
+		loop_timer_cancel(u->agent->loop, &u->timer);
 		maybe_end(u);
 		return;
 	}

@@ -2,7 +2,8 @@
 /*
  * Sends one file of this host to the aggregator, on a connection of its own so that control never
  * waits behind data. A worker reads and sums up 1 MiB at a time; at most 4 MiB stand in the queue to
- * the network. Loop thread.
+ * the network. A link that breaks, and an aggregator that has no room or is away, are tried again after
+ * growing, jittered pauses until the deadline, each time from where the aggregator says. Loop thread.
  */
 #ifndef AGENT_UPLOAD_H
 #define AGENT_UPLOAD_H
@@ -18,13 +19,15 @@ struct upload_request {
 	const char *session; /* borrowed for the call, as is path */
 	const char *path;
 	uint64_t bytes; /* of the file */
+	uint32_t crc32; /* zlib's, of the file */
 	uint64_t instance; /* of our Hello */
 	int64_t deadline_mono_ns;
 
 	/* After each chunk has been handed to the network. */
 	void (*progress)(void *arg, uint64_t bytes_done);
 
-	/* Once, unless cancelled: 0 means stored durably. The upload is dead when it returns. */
+	/* Once, unless cancelled: 0 means stored durably, ERR_TIMEOUT that the deadline came while
+	 * bytes were on their way. The upload is dead when it returns. */
 	void (*done)(void *arg, int rc, const struct err *e);
 	void *arg;
 };

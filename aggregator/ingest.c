@@ -2,7 +2,6 @@
 #include "aggregator/ingest.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,13 +14,17 @@
 
 #include "aggregator/aggregator.h"
 #include "aggregator/capture.h"
+#include "aggregator/ingest_part.h"
 #include "aggregator/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
+
+#define STALE_NS (600 * NS_PER_S) /* as long as an agent keeps its file */
 
 /* One call. It outlives `closed` while a worker has it. */
 struct upload {
@@ -32,8 +35,10 @@ struct upload {
 	bool half_closed;
 	char *session, *host, *run;
 	uint64_t instance;
-	int fd; /* spool file, already unlinked; -1 before UploadBegin */
-	uint64_t bytes, received;
+	bool begun; /* UploadBegin was good */
+	bool resume; /* it asked where to go on */
+	uint32_t crc32; /* of the whole file, then */
+	struct ingest_part part;
 	bool storing; /* complete, on its way into the store */
 	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
 	const uint8_t *data;
@@ -43,12 +48,19 @@ struct upload {
 	int rc;
 	enum rpc_code code;
 	struct err e;
+	const char *spool;
 	TAILQ_ENTRY(upload) entry;
 };
 
 struct ingest {
 	struct aggregator *agg;
 	TAILQ_HEAD(, upload) uploads;
+	struct loop_timer sweep; /* what the last aggregator left and nobody took up */
+};
+
+/* Which parts are to go. */
+struct sweep {
+	char *spool, *session; /* session NULL: old ones */
 };
 
 /* ---- ends ---- */
@@ -87,8 +99,7 @@ static void upload_fail(struct upload *u, enum rpc_code code, const char *text)
 static void upload_free(struct upload *u)
 {
 	TAILQ_REMOVE(&u->ingest->uploads, u, entry);
-	if (u->fd >= 0)
-		close(u->fd);
+	ingest_part_close(&u->part);
 	free(u->session);
 	free(u->host);
 	free(u->run);
@@ -118,25 +129,52 @@ static void done_stray(void *arg)
 
 /* ---- into the store ---- */
 
+/* A file of this name that no manifest speaks of: the last aggregator's, which ended before it could say
+ * that it has it. */
+static int store_again(struct upload *u, const struct store_body *body)
+{
+	u->rc = store_remove(u->store, u->key, &u->e);
+	return u->rc ? u->rc : store_put(u->store, u->key, body, STORE_CREATE, &u->e);
+}
+
 static void run_store(void *arg)
 {
 	struct upload *u = arg;
-	const struct store_body body = { .fd = u->fd, .len = u->bytes };
+	const struct store_body body = { .fd = u->part.fd, .len = u->part.bytes };
 
+	u->rc = ingest_part_check(&u->part, &u->e);
+	if (u->rc) {
+		ingest_part_drop(&u->part);
+		u->code = RPC_DATA_LOSS;
+		return;
+	}
+	u->code = RPC_UNAVAILABLE;
 	u->rc = store_put(u->store, u->key, &body, STORE_CREATE, &u->e);
+	if (u->rc == ERR_EXISTS)
+		u->rc = store_again(u, &body);
+	if (u->rc)
+		return;
+	ingest_part_drop(&u->part);
+	ingest_part_close(&u->part); /* here: giving back gigabytes takes its time */
 }
 
-static void reply(struct upload *u)
+static void send_reply(struct upload *u, uint64_t bytes, bool stored)
 {
 	Tutti__V1__UploadReply answer = TUTTI__V1__UPLOAD_REPLY__INIT;
-	uint8_t data[16];
+	uint8_t data[32];
 	size_t len;
 
 	if (!u->call || u->finished)
 		return;
-	answer.bytes = u->bytes;
+	answer.bytes = bytes;
+	answer.stored = stored;
 	len = tutti__v1__upload_reply__pack(&answer, data);
 	rpc_send(u->call, data, len);
+}
+
+static void reply_stored(struct upload *u, uint64_t bytes)
+{
+	send_reply(u, bytes, true);
 	upload_finish(u, RPC_OK, "");
 }
 
@@ -149,17 +187,17 @@ static void done_store(void *arg)
 	if (u->rc || !h) {
 		/* Whether half done or too late: no session names this file, so it must go. */
 		if (u->rc)
-			upload_fail(u, RPC_UNAVAILABLE, u->e.msg);
+			upload_fail(u, u->code, u->e.msg);
 		else
 			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
 		aggregator_work(u->ingest->agg, remove_stray, done_stray, u);
 		return;
 	}
 	stats->uploads++;
-	stats->upload_bytes += u->bytes;
-	capture_host_stored(h, u->bytes);
+	stats->upload_bytes += u->part.bytes;
+	capture_host_stored(h, u->part.bytes);
 	capture_host_upload_ended(h, NULL);
-	reply(u);
+	reply_stored(u, u->part.bytes);
 	done_working(u);
 }
 
@@ -188,17 +226,19 @@ static int chunk_bad(struct upload *u, enum rpc_code code, const char *fmt, ...)
 
 static int chunk_check(struct upload *u, const Tutti__V1__UploadChunk *c)
 {
-	if (c->offset != u->received)
+	const struct ingest_part *p = &u->part;
+
+	if (c->offset != p->received)
 		return chunk_bad(u, RPC_INVALID_ARGUMENT,
 				 "chunk at offset %" PRIu64 ", expected %" PRIu64, c->offset,
-				 u->received);
+				 p->received);
 	if (!c->data.len || c->data.len > LIMIT_CHUNK_BYTES)
 		return chunk_bad(u, RPC_INVALID_ARGUMENT, "chunk of %zu bytes, limit %d",
 				 c->data.len, LIMIT_CHUNK_BYTES);
-	if (c->data.len > u->bytes - u->received)
+	if (c->data.len > p->bytes - p->received)
 		return chunk_bad(u, RPC_INVALID_ARGUMENT,
 				 "%" PRIu64 " bytes came, %" PRIu64 " were announced",
-				 u->received + c->data.len, u->bytes);
+				 p->received + c->data.len, p->bytes);
 	if ((uint32_t)crc32_z(0, c->data.data, c->data.len) != c->crc32)
 		return chunk_bad(u, RPC_DATA_LOSS,
 				 "the checksum of the chunk at offset %" PRIu64 " is wrong",
@@ -206,22 +246,16 @@ static int chunk_check(struct upload *u, const Tutti__V1__UploadChunk *c)
 	return 0;
 }
 
-static int chunk_write(struct upload *u, const uint8_t *data, size_t len)
+/* A part that could not grow gives its room back, to others. */
+static int chunk_write(struct upload *u, const Tutti__V1__UploadChunk *c)
 {
-	while (len) {
-		ssize_t n = pwrite(u->fd, data, len, (off_t)u->received);
+	int rc = ingest_part_write(&u->part, c->data.data, c->data.len, c->crc32, &u->e);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			u->code = RPC_RESOURCE_EXHAUSTED;
-			return err_errno(&u->e, "writing to the spool");
-		}
-		data += n;
-		len -= (size_t)n;
-		u->received += (uint64_t)n;
+	if (rc) {
+		u->code = RPC_RESOURCE_EXHAUSTED;
+		ingest_part_drop(&u->part);
 	}
-	return 0;
+	return rc;
 }
 
 static void run_chunk(void *arg)
@@ -232,11 +266,11 @@ static void run_chunk(void *arg)
 	u->rc = 0;
 	if (!m || m->kind_case != TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK)
 		u->rc = chunk_bad(u, RPC_INVALID_ARGUMENT, "not a chunk at offset %" PRIu64,
-				  u->received);
+				  u->part.received);
 	if (!u->rc)
 		u->rc = chunk_check(u, m->chunk);
 	if (!u->rc)
-		u->rc = chunk_write(u, m->chunk->data.data, m->chunk->data.len);
+		u->rc = chunk_write(u, m->chunk);
 	if (m)
 		tutti__v1__upload_message__free_unpacked(m, NULL);
 }
@@ -245,22 +279,20 @@ static void all_sent(struct upload *u)
 {
 	if (u->finished)
 		return;
-	if (u->fd < 0)
+	if (!u->begun)
 		upload_fail(u, RPC_INVALID_ARGUMENT, "ended before UploadBegin");
-	else if (u->received < u->bytes)
+	else if (u->part.received < u->part.bytes)
 		upload_fail(u, RPC_DATA_LOSS, "ended before all bytes were there");
 	else
 		store_it(u);
 }
 
-static void done_chunk(void *arg)
+/* The part has grown, or was opened: whoever sends it may go on. */
+static void go_on(struct upload *u)
 {
-	struct upload *u = arg;
 	struct capture_host *h = wanted_by(u);
 
 	u->working = false;
-	rpc_msg_free(u->msg);
-	u->msg = NULL;
 	if (!u->call) {
 		upload_free(u);
 		return;
@@ -270,29 +302,50 @@ static void done_chunk(void *arg)
 	else if (!h)
 		upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
 	else if (!u->finished)
-		capture_host_progress(h, HOST_UPLOADING, u->bytes, u->received);
+		capture_host_progress(h, HOST_UPLOADING, u->part.bytes, u->part.received);
 	if (u->half_closed)
 		all_sent(u);
 	else
 		rpc_read_on(u->call);
 }
 
+static void done_chunk(void *arg)
+{
+	struct upload *u = arg;
+
+	rpc_msg_free(u->msg);
+	u->msg = NULL;
+	go_on(u);
+}
+
 /* ---- UploadBegin ---- */
 
-static int open_spool(const char *directory, struct err *e)
+static void run_open(void *arg)
 {
-	char *path = xasprintf("%s/upload-XXXXXX", directory);
-	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct upload *u = arg;
+	const struct ingest_part_id id = {
+		.spool = u->spool,
+		.session = u->session,
+		.host = u->host,
+		.bytes = u->part.bytes,
+		.resume = u->resume,
+		.crc32 = u->crc32,
+	};
 
-	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-		fd = mkostemp(path, O_CLOEXEC);
-		if (fd >= 0)
-			unlink(path);
-	}
-	if (fd < 0)
-		fd = err_errno(e, "opening a file in the spool %s", directory);
-	free(path);
-	return fd;
+	u->rc = ingest_part_open(&u->part, &id, &u->e);
+	u->code = RPC_RESOURCE_EXHAUSTED;
+}
+
+static void done_open(void *arg)
+{
+	struct upload *u = arg;
+
+	if (!u->rc && u->part.received)
+		log_info("AGG-UPLOAD", "session=%s host=%s resumed_at=%" PRIu64 " bytes=%" PRIu64,
+			 u->session, u->host, u->part.received, u->part.bytes);
+	if (!u->rc && u->resume)
+		send_reply(u, u->part.received, false);
+	go_on(u);
 }
 
 /* A retry over a new connection may come before the end of the old one was noticed. */
@@ -326,7 +379,9 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	u->host = xstrdup(b->host);
 	u->run = xstrdup(c->run);
 	u->instance = b->instance;
-	u->bytes = b->bytes;
+	u->part.bytes = b->bytes;
+	u->resume = b->resume;
+	u->crc32 = b->crc32;
 	h = wanted_by(u);
 	if (!h) {
 		err_set(e, ERR_CLOSED, "the session is over for this host");
@@ -346,11 +401,12 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 		err_set(e, ERR_EXISTS, "stored before");
 		return h->bytes == b->bytes ? RPC_OK : RPC_FAILED_PRECONDITION;
 	}
-	u->fd = open_spool(u->ingest->agg->conf.spool, e);
-	return u->fd < 0 ? RPC_RESOURCE_EXHAUSTED : RPC_OK;
+	u->begun = true;
+	return RPC_OK;
 }
 
-static void handle_begin(struct upload *u, const struct rpc_msg *msg)
+/* Whether more may come at once. */
+static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 {
 	size_t len;
 	const uint8_t *data = rpc_msg_data(msg, &len);
@@ -362,12 +418,18 @@ static void handle_begin(struct upload *u, const struct rpc_msg *msg)
 		code = begin(u, m->begin, &e);
 	else
 		err_set(&e, ERR_INVALID, "the first message is not UploadBegin");
-	if (code)
-		upload_fail(u, code, e.msg);
-	else if (e.code)
-		reply(u);
 	if (m)
 		tutti__v1__upload_message__free_unpacked(m, NULL);
+	if (code)
+		upload_fail(u, code, e.msg);
+	else if (!u->begun)
+		reply_stored(u, u->part.bytes);
+	if (!u->begun)
+		return true;
+	u->spool = u->ingest->agg->conf.spool;
+	u->working = true;
+	aggregator_work(u->ingest->agg, run_open, done_open, u);
+	return false;
 }
 
 /* ---- calls ---- */
@@ -378,7 +440,7 @@ static void on_opened(struct rpc_call *call)
 
 	u->ingest = rpc_arg(call);
 	u->call = call;
-	u->fd = -1;
+	u->part.fd = -1;
 	TAILQ_INSERT_TAIL(&u->ingest->uploads, u, entry);
 	rpc_set_arg(call, u);
 }
@@ -389,10 +451,8 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 
 	if (u->finished)
 		return true;
-	if (u->fd < 0) {
-		handle_begin(u, msg);
-		return true;
-	}
+	if (!u->begun)
+		return handle_begin(u, msg);
 	u->msg = rpc_msg_keep(msg);
 	u->data = rpc_msg_data(u->msg, &u->len);
 	u->working = true;
@@ -429,7 +489,37 @@ const struct rpc_events ingest_events = {
 
 /* ---- life ---- */
 
-/* What nobody waits for any more need not arrive. */
+static void run_sweep(void *arg)
+{
+	struct sweep *sw = arg;
+
+	ingest_part_sweep(sw->spool, sw->session, STALE_NS);
+}
+
+static void done_sweep(void *arg)
+{
+	struct sweep *sw = arg;
+
+	free(sw->spool);
+	free(sw->session);
+	free(sw);
+}
+
+static void sweep(struct ingest *in, const char *session)
+{
+	struct sweep *sw = xcalloc(1, sizeof(*sw));
+
+	sw->spool = xstrdup(in->agg->conf.spool);
+	sw->session = session ? xstrdup(session) : NULL;
+	aggregator_work(in->agg, run_sweep, done_sweep, sw);
+}
+
+static void on_stale(void *arg)
+{
+	sweep(arg, NULL);
+}
+
+/* What nobody waits for any more need not arrive, nor stay. */
 static void on_capture(void *arg, struct capture *c)
 {
 	struct ingest *in = arg;
@@ -442,6 +532,8 @@ static void on_capture(void *arg, struct capture *c)
 		if (u->session && !strcmp(u->session, c->session))
 			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
 	}
+	if (capture_is_over(c))
+		sweep(in, c->session);
 }
 
 static int make_directories(const char *path, struct err *e)
@@ -466,18 +558,21 @@ static int make_directories(const char *path, struct err *e)
 int ingest_new(struct ingest **out, struct aggregator *agg, struct err *e)
 {
 	struct ingest *in;
-	int fd, rc = make_directories(agg->conf.spool, e);
+	const struct ingest_part_id trial = { .spool = agg->conf.spool };
+	struct ingest_part part;
+	int rc = make_directories(agg->conf.spool, e);
 
+	if (!rc)
+		rc = ingest_part_open(&part, &trial, e);
 	if (rc)
 		return rc;
-	fd = open_spool(agg->conf.spool, e);
-	if (fd < 0)
-		return fd;
-	close(fd);
+	ingest_part_close(&part);
+	ingest_part_sweep(agg->conf.spool, NULL, STALE_NS);
 	in = xcalloc(1, sizeof(*in));
 	in->agg = agg;
 	TAILQ_INIT(&in->uploads);
 	captures_watch(agg->captures, on_capture, in);
+	loop_timer_in(agg->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
 	*out = in;
 	return 0;
 }
@@ -486,6 +581,7 @@ void ingest_free(struct ingest *in)
 {
 	if (!in)
 		return;
+	loop_timer_cancel(in->agg->loop, &in->sweep);
 	while (!TAILQ_EMPTY(&in->uploads))
 		upload_free(TAILQ_FIRST(&in->uploads));
 	free(in);

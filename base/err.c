@@ -40,6 +40,9 @@ static int code_of_errno(int number)
 		return ERR_BUSY;
 	case ETIMEDOUT:
 		return ERR_TIMEOUT;
+	case ENOSPC:
+	case EDQUOT:
+		return ERR_FULL;
 	case ENOSYS:
 	case EOPNOTSUPP:
 		return ERR_UNSUPPORTED;
@@ -99,6 +102,7 @@ const char *err_name(int code)
 		[-ERR_BUSY] = "busy",
 		[-ERR_DENIED] = "denied",
 		[-ERR_CANCELLED] = "cancelled",
+		[-ERR_FULL] = "full",
 	};
 
 	if (code < 0 && (size_t)-code < sizeof(names) / sizeof(names[0]))

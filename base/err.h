@@ -28,6 +28,7 @@ enum err_code {
 	ERR_BUSY = -10, /* somebody else has it; try later */
 	ERR_DENIED = -11, /* permission is missing */
 	ERR_CANCELLED = -12, /* stopped on request */
+	ERR_FULL = -13, /* no room is left: a disk, a quota */
 };
 
 struct err {

@@ -54,7 +54,7 @@ struct session {
 
 static void record_steps(struct xs_builder *b, struct session *s, int64_t stop_real_ns)
 {
-	int64_t step_ns = s->f->mode == FAKE_HUGE ? 100 : NS_PER_MS;
+	int64_t step_ns = s->f->mode == FAKE_HUGE ? NS_PER_US : NS_PER_MS;
 	int64_t last = stop_real_ns - s->start_real_ns;
 	int64_t limit = s->f->mode == FAKE_HUGE ? 1000000 : 100000;
 

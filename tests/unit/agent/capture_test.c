@@ -333,13 +333,13 @@ static void test_limits(void)
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_FAILED);
 	CHECK_EQ(capture_error(c)->code, ERR_LIMIT);
-	CHECK_STR(capture_reason(c), "refused");
+	CHECK_STR(capture_reason(c), "disk-full");
 	capture_release(c);
 	fixture_down(&f);
 
 	fixture_up(&f, good_fakes, 0);
 	req = request(&f, &seen);
-	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_LIMIT);
+	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_FULL);
 	fixture_down(&f);
 }
 

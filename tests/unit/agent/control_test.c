@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control link and the orders that come over it, against a fake aggregator on loopback. */
 #include <jansson.h>
+#include <unistd.h>
 
 #include "agent/clock.h"
 #include "agent/control.h"
@@ -237,7 +238,7 @@ static void test_upload_refused(void)
 	struct rig g;
 
 	rig_up(&g, good_fakes);
-	g.agg.refuse_uploads = RPC_RESOURCE_EXHAUSTED;
+	g.agg.refuse_uploads = RPC_FAILED_PRECONDITION;
 	until(&g, &g.agg.statuses, 1);
 	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
 	fake_upload(&g.agg, SESSION);
@@ -245,11 +246,177 @@ static void test_upload_refused(void)
 	CHECK(!g.agg.has_file);
 	CHECK_STR(g.agg.reason, "upload");
 	CHECK(strstr(g.agg.detail, "no room"));
-	CHECK(!capture_find(g.f.agent.captures, SESSION));
+	/* The file stays for whoever asks once more. */
+	CHECK(capture_find(g.f.agent.captures, SESSION));
+	g.agg.refuse_uploads = RPC_OK;
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 2);
+	CHECK(g.agg.has_file);
 	rig_down(&g);
 }
 
-/* Broken messages cost the connection; the agent drops what it had from it and comes back. */
+/* A full disk over there, and a link that breaks in the middle, heal by themselves. */
+static void test_upload_resumes(void)
+{
+	static const struct tracer_ops *const big[] = { &fake_big_ops, NULL };
+	struct rig g;
+
+	rig_up(&g, big);
+	g.agg.refuse_uploads = RPC_RESOURCE_EXHAUSTED;
+	g.agg.cut_after = 5000000;
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.uploads, 1);
+	g.agg.refuse_uploads = RPC_OK;
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_EQ(g.agg.uploads, 3);
+	CHECK(g.agg.resumed_at >= 5000000);
+	CHECK_EQ(g.agg.bytes, g.agg.file.len);
+	rig_down(&g);
+}
+
+static void hang_up(struct rig *g)
+{
+	int hellos = g->agg.hellos;
+
+	rpc_finish(g->agg.control, RPC_UNAVAILABLE, "gone");
+	until(g, &g->agg.hellos, hellos + 1);
+}
+
+/* What was ordered survives the link, and is told of when it is back. */
+static void test_link_breaks(void)
+{
+	struct rig g;
+	int progress, results;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	progress = g.agg.progress;
+	hang_up(&g);
+	CHECK_EQ(g.agg.n_held, 1);
+	CHECK_STR(g.agg.held_session, SESSION);
+	CHECK_STR(g.agg.held_state, "uploading");
+	CHECK(g.agg.held_bytes && g.agg.held_instance == g.agg.instance);
+	CHECK(g.agg.lease_ns > 600 * NS_PER_S);
+	until(&g, &g.agg.progress, progress + 1);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	results = g.agg.results;
+	hang_up(&g);
+	CHECK_STR(g.agg.held_state, "stored");
+	until(&g, &g.agg.results, results + 1);
+	CHECK(g.agg.has_file);
+	fake_release(&g.agg, SESSION);
+	while (capture_find(g.f.agent.captures, SESSION))
+		loop_turn(g.f.agent.loop, 20);
+	hang_up(&g);
+	CHECK_EQ(g.agg.n_held, 0);
+	rig_down(&g);
+}
+
+/* Arming a session whose file is there offers the file. */
+static void test_armed_again(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.armed, 2);
+	until(&g, &g.agg.progress, 4);
+	CHECK_STR(g.agg.state, "uploading");
+	rig_down(&g);
+}
+
+static void wait_for_entry(struct rig *g)
+{
+	char *path = xasprintf("%s/%s/entry", g->f.agent.conf.spool, SESSION);
+
+	while (access(path, F_OK))
+		loop_turn(g->f.agent.loop, 20);
+	free(path);
+}
+
+/* As after a kill: what the next agent finds is the spool. */
+static void restart_agent(struct rig *g, bool damage)
+{
+	char *path = xasprintf("%s/%s/host-a.xplane.pb", g->f.agent.conf.spool, SESSION);
+	struct agent *agent = &g->f.agent;
+	struct err e;
+
+	control_free(agent->control);
+	captures_free(agent->captures);
+	spool_free(agent->spool);
+	if (damage)
+		CHECK(!truncate(path, 10));
+	free(path);
+	CHECK_OK(spool_open(&agent->spool, agent->conf.spool, 1 << 30, &e), e);
+	agent->captures = captures_new(agent);
+	CHECK_OK(control_new(&agent->control, agent, &e), e);
+}
+
+static void test_next_agent(void)
+{
+	uint64_t bytes, instance, events;
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	wait_for_entry(&g);
+	instance = g.agg.instance;
+	restart_agent(&g, false);
+	until(&g, &g.agg.hellos, 2);
+	CHECK(g.agg.instance != instance);
+	CHECK_EQ(g.agg.n_held, 1);
+	CHECK_STR(g.agg.held_session, SESSION);
+	CHECK_STR(g.agg.held_state, "uploading");
+	CHECK(g.agg.held_instance == instance);
+	bytes = g.agg.held_bytes;
+	CHECK_EQ(spool_left(g.f.agent.spool), (1 << 30) - bytes);
+	until(&g, &g.agg.progress, 4);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	events = g.agg.events;
+	CHECK(g.agg.has_file && g.agg.result_calibrated);
+	CHECK_EQ(events, 3);
+	CHECK_EQ(g.agg.n_reports, 2);
+	CHECK_EQ(g.agg.file.len, bytes);
+	fake_release(&g.agg, SESSION);
+	while (spool_left(g.f.agent.spool) != 1 << 30)
+		loop_turn(g.f.agent.loop, 20);
+	restart_agent(&g, false);
+	until(&g, &g.agg.hellos, 3);
+	CHECK_EQ(g.agg.n_held, 0);
+	rig_down(&g);
+}
+
+/* A file that is not what the spool says is none. */
+static void test_next_agent_finds_damage(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	wait_for_entry(&g);
+	restart_agent(&g, true);
+	until(&g, &g.agg.hellos, 2);
+	CHECK_EQ(g.agg.n_held, 0);
+	CHECK_EQ(spool_left(g.f.agent.spool), 1 << 30);
+	rig_down(&g);
+}
+
+/* Broken messages cost the connection; the agent comes back with what it had. */
 static void test_broken_peer(void)
 {
 	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
@@ -262,7 +429,7 @@ static void test_broken_peer(void)
 	until(&g, &g.agg.armed, 1);
 	rpc_send(g.agg.control, "\xff\xff\xff", 3);
 	until(&g, &g.agg.hellos, 2);
-	CHECK(!capture_find(g.f.agent.captures, SESSION));
+	CHECK_EQ(g.agg.n_held, 1);
 	CHECK_EQ(g.agg.lost, 1);
 
 	until(&g, &g.agg.statuses, 2);
@@ -373,6 +540,11 @@ int main(void)
 	test_refusals();
 	test_stop_and_cancel();
 	test_upload_refused();
+	test_upload_resumes();
+	test_link_breaks();
+	test_armed_again();
+	test_next_agent();
+	test_next_agent_finds_damage();
 	test_broken_peer();
 	test_no_welcome();
 	test_questions();

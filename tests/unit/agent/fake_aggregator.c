@@ -71,6 +71,20 @@ static void send_welcome(struct fake_aggregator *a)
 	fake_send(a, &m);
 }
 
+static void take_held(struct fake_aggregator *a, const Tutti__V1__Hello *m)
+{
+	const Tutti__V1__Held *held = m->n_held ? m->held[0] : NULL;
+
+	a->n_held = m->n_held;
+	if (!held)
+		return;
+	snprintf(a->held_session, sizeof(a->held_session), "%s", held->session);
+	snprintf(a->held_state, sizeof(a->held_state), "%s", held->state);
+	a->held_instance = held->instance;
+	a->held_bytes = held->bytes;
+	a->lease_ns = held->lease_ns;
+}
+
 static void on_hello(struct fake_aggregator *a, const Tutti__V1__Hello *m)
 {
 	a->hellos++;
@@ -81,6 +95,7 @@ static void on_hello(struct fake_aggregator *a, const Tutti__V1__Hello *m)
 			 m->labels[0]->value);
 	if (m->n_tracers)
 		snprintf(a->tracer, sizeof(a->tracer), "%s", m->tracers[0]->name);
+	take_held(a, m);
 	if (!a->no_welcome)
 		send_welcome(a);
 }
@@ -197,9 +212,45 @@ static void on_upload_opened(struct rpc_call *call)
 	struct fake_aggregator *a = rpc_arg(call);
 
 	a->uploads++;
-	buf_reset(&a->file);
 	if (a->refuse_uploads)
 		rpc_finish(call, a->refuse_uploads, "no room");
+}
+
+static void send_upload_reply(struct fake_aggregator *a, struct rpc_call *call, bool stored)
+{
+	Tutti__V1__UploadReply reply = TUTTI__V1__UPLOAD_REPLY__INIT;
+	uint8_t bytes[32];
+
+	reply.bytes = a->file.len;
+	reply.stored = stored;
+	rpc_send(call, bytes, tutti__v1__upload_reply__pack(&reply, bytes));
+}
+
+static void on_upload_begin(struct fake_aggregator *a, struct rpc_call *call,
+			    const Tutti__V1__UploadBegin *begin)
+{
+	CHECK_STR(begin->host, a->host);
+	CHECK(begin->instance == a->instance);
+	CHECK(begin->resume);
+	if (begin->crc32 != a->announced_crc32)
+		buf_reset(&a->file);
+	a->announced = begin->bytes;
+	a->announced_crc32 = begin->crc32;
+	a->resumed_at = a->file.len;
+	send_upload_reply(a, call, false);
+}
+
+static void on_upload_chunk(struct fake_aggregator *a, struct rpc_call *call,
+			    const Tutti__V1__UploadChunk *chunk)
+{
+	CHECK_EQ(chunk->offset, a->file.len);
+	CHECK(chunk->data.len <= LIMIT_CHUNK_BYTES);
+	CHECK_EQ(chunk->crc32, crc32(0, chunk->data.data, (uInt)chunk->data.len));
+	buf_add(&a->file, chunk->data.data, chunk->data.len);
+	if (a->cut_after && a->file.len >= a->cut_after) {
+		a->cut_after = 0;
+		rpc_finish(call, RPC_UNAVAILABLE, "the link broke");
+	}
 }
 
 static bool on_upload_message(struct rpc_call *call, const struct rpc_msg *msg)
@@ -210,16 +261,10 @@ static bool on_upload_message(struct rpc_call *call, const struct rpc_msg *msg)
 	Tutti__V1__UploadMessage *m = tutti__v1__upload_message__unpack(NULL, len, data);
 
 	CHECK(m);
-	if (m->kind_case == TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN) {
-		CHECK_STR(m->begin->host, a->host);
-		CHECK(m->begin->instance == a->instance);
-		a->announced = m->begin->bytes;
-	} else {
-		CHECK_EQ(m->chunk->offset, a->file.len);
-		CHECK(m->chunk->data.len <= LIMIT_CHUNK_BYTES);
-		CHECK_EQ(m->chunk->crc32, crc32(0, m->chunk->data.data, (uInt)m->chunk->data.len));
-		buf_add(&a->file, m->chunk->data.data, m->chunk->data.len);
-	}
+	if (m->kind_case == TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN)
+		on_upload_begin(a, call, m->begin);
+	else
+		on_upload_chunk(a, call, m->chunk);
 	tutti__v1__upload_message__free_unpacked(m, NULL);
 	return true;
 }
@@ -227,12 +272,10 @@ static bool on_upload_message(struct rpc_call *call, const struct rpc_msg *msg)
 static void on_upload_half_closed(struct rpc_call *call)
 {
 	struct fake_aggregator *a = rpc_arg(call);
-	Tutti__V1__UploadReply reply = TUTTI__V1__UPLOAD_REPLY__INIT;
-	uint8_t bytes[32];
 
 	CHECK_EQ(a->file.len, a->announced);
-	reply.bytes = a->file.len;
-	rpc_send(call, bytes, tutti__v1__upload_reply__pack(&reply, bytes));
+	CHECK_EQ(crc32_z(0, a->file.data, a->file.len), a->announced_crc32);
+	send_upload_reply(a, call, true);
 	rpc_finish(call, RPC_OK, "");
 }
 

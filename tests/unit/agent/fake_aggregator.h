@@ -17,6 +17,7 @@ struct fake_aggregator {
 	int64_t shift_ns; /* session clock = raw + this */
 	bool no_welcome, no_time;
 	enum rpc_code refuse_uploads; /* not RPC_OK: uploads end with it */
+	size_t cut_after; /* not 0: one upload ends with UNAVAILABLE once so many bytes came */
 
 	/* What came, counted by kind; the last of each. */
 	int hellos, statuses, armed, refused, progress, results, asks, goodbyes, lost;
@@ -27,8 +28,14 @@ struct fake_aggregator {
 	bool has_file, result_calibrated;
 	uint64_t instance, events, bytes, ask_id;
 	size_t n_reports;
-	struct buf file; /* of the last upload */
+	size_t n_held; /* in the last Hello; what follows is of the first of them */
+	char held_session[64], held_state[32];
+	uint64_t held_instance, held_bytes;
+	int64_t lease_ns;
+	struct buf file; /* of the last upload; a resumed one goes on with it */
+	uint64_t resumed_at; /* where the last upload began */
 	uint64_t announced;
+	uint32_t announced_crc32;
 	int uploads;
 };
 

@@ -296,7 +296,7 @@ static void test_store_hangs(void)
 	CHECK_STR(c->hosts[1].reason, "timeout");
 	WAIT(&f, stuck.closed);
 	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
-	CHECK_EQ(f.agg.jobs, 1);
+	WAIT(&f, f.agg.jobs == 1);
 	CHECK(!sem_post(&odd.go));
 	WAIT(&f, !f.agg.jobs);
 	check_no_file(&f, c->session, "b");

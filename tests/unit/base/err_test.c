@@ -76,7 +76,7 @@ static void test_names(void)
 	CHECK_STR(err_name(0), "error");
 	CHECK_STR(err_name(1), "error");
 	CHECK_STR(err_name(-1000), "error");
-	for (int code = ERR_CANCELLED; code < 0; code++)
+	for (int code = ERR_FULL; code < 0; code++)
 		CHECK(strcmp(err_name(code), "error"));
 }
 
