@@ -57,10 +57,13 @@ static int64_t map_real(void *arg, int64_t timestamp_ns)
 
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
 {
-	int64_t first = clock_model_bound_at(m, clock_model_raw_of_session(m, t0_ns));
-	int64_t last = clock_model_bound_at(m, clock_model_raw_of_session(m, t1_ns));
+	int64_t first = clock_model_raw_of_session(m, t0_ns);
+	int64_t last = clock_model_raw_of_session(m, t1_ns);
+	int64_t bound = clock_model_bound_over(m, first, last);
+	int64_t stretch = llabs((last / 2 - first / 2) - (t1_ns / 2 - t0_ns / 2)) * 2;
+	int64_t out;
 
-	return first > last ? first : last;
+	return __builtin_add_overflow(bound, stretch, &out) ? INT64_MAX : out;
 }
 
 /* ---- sources and sink ---- */
@@ -156,16 +159,17 @@ static void add_environment(void *arg, struct xs_builder *b)
 	const struct clock_model *m = &a->clock;
 	int64_t raw = clock_model_raw_of_session(m, a->t0_ns);
 	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns);
-	int64_t moved = llround(m->rate * (double)(raw - m->at_raw_ns));
 
 	xs_stat_int(b, "clock_calibrated", m->calibrated);
-	xs_stat_int(b, "clock_offset_ns", m->calibrated ? m->offset_ns + moved : 0);
+	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_offset_at(m, raw) : 0);
 	xs_stat_int(b, "clock_bound_ns", bound);
 	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
 	xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));
 	xs_stat_str(b, "clock_method", m->calibrated && m->method ? m->method : "none");
 	xs_stat_int(b, "clock_jitter_ns", m->jitter_ns);
 	xs_stat_str(b, "clock_grade", clock_grade_name(clock_grade_of(m, bound)));
+	xs_stat_int(b, "clock_probes", m->probes);
+	xs_stat_int(b, "clock_breaks", m->n_segments ? m->n_segments - 1 : 0);
 	xs_stat_int(b, "clock_steps", m->ledger.steps_seen);
 	xs_stat_str(b, "tutti_session", a->session);
 	xs_stat_str(b, "tutti_version", TUTTI_VERSION);

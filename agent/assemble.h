@@ -35,7 +35,11 @@ struct assembly {
 						 * XSpace; the file has a warning for each */
 };
 
-/* Largest error of a time in [t0, t1) on this model. */
+/*
+ * Largest error of an event's time in [t0, t1) in a file made with this model. Lines are moved as wholes,
+ * so an event keeps its distance to its line's start in the host's own time: what that adds over the
+ * window is in here.
+ */
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns);
 
 /* ERR_LIMIT when the file would pass limit_bytes; a file that failed is removed. */

@@ -212,7 +212,9 @@ static void on_assembled(void *arg)
 
 void capture_assemble(struct capture *c)
 {
-	c->clock = clock_model(c->captures->agent->clock);
+	c->clock = clock_model_over(c->captures->agent->clock,
+				    clock_model_raw_of_session(&c->clock, c->t0_ns),
+				    clock_model_raw_of_session(&c->clock, c->t1_ns));
 	make_reports(c);
 	make_warnings(c);
 	make_assembly(c);

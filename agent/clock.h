@@ -58,9 +58,10 @@ struct clock_segment {
 	enum clock_break cause; /* of its beginning */
 	uint16_t first, n; /* its knots; n > 0 */
 	double rate; /* change of the offset per ns of host clock, the best guess; */
-	double drift; /* it differs from that by at most this, in what was seen and */
-	int64_t horizon_ns; /* as far again beyond; further out the drift is drift_far */
-	double drift_far;
+	double drift; /* between knots it differs from that by at most this, */
+	double drift_out; /* beyond them by this, */
+	int64_t horizon_ns; /* and further out than this */
+	double drift_far; /* by this */
 };
 
 #define CLOCK_KNOTS    256
@@ -122,6 +123,12 @@ int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_
 int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns);
 int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns);
 int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns);
+
+/* Host clock - session, at this time; saturates too. */
+int64_t clock_model_offset_at(const struct clock_model *m, int64_t raw_ns);
+
+/* The largest bound of any time in [from, to]. */
+int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns, int64_t to_raw_ns);
 enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns);
 const char *clock_grade_name(enum clock_grade g); /* "A" .. "X" */
 const char *clock_break_name(enum clock_break cause);

@@ -1,42 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First version of the estimator: the best probe of each second is kept; the offset comes from the
- * one of them that bounds it most tightly now, the rate from the two that bound it most tightly.
+ * The estimator: a history per stretch without a break, and a model made from them on demand.
  *
- * Nothing is assumed about the path but that no packet arrives before it was sent. So the request
- * says offset >= t1 - t2, the reply says offset <= t4 - t3, and the truth lies between the two,
- * however lopsided the path. Between probes the offset moves by at most DRIFT_MAX, or, when two
- * probes far enough apart have pinned the rate, by that rate give or take its own bound and WANDER.
+ * Nothing is assumed about the path but that no packet arrives before it was sent, and about the
+ * clock but that its rate is within CLOCK_DRIFT_MAX and wanders little: docs/time.md.
  */
 #include "agent/clock.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "agent/clock_history.h"
 #include "base/mem.h"
 #include "base/now.h"
 
-#define SLOTS	     64
-#define SLOT_NS	     NS_PER_S
-#define RATE_BASE_NS (2 * NS_PER_S) /* least distance of two probes that make a rate */
-#define TIME_MAX_NS  INT64_C(4000000000000000000)
-
-/* Crystals keep within 100 ppm; the rest is for dividing by a clock that is itself that far off. */
-#define DRIFT_MAX 100.1e-6
-#define WANDER	  2e-6 /* how much a crystal's rate changes with temperature in a history */
-#define STEP_RATE 1e-3 /* no crystal drifts like this: the clock was stopped, or moved */
-
-/* What one probe says: at host time x the offset is center give or take half. */
-struct slot {
-	int64_t start_ns; /* x of the second's first probe */
-	int64_t x_ns, center_ns, half_ns, rtt_ns;
-};
+#define TIME_MAX_NS INT64_C(4000000000000000000)
+#define KEEP_NS	    (3900 * NS_PER_S) /* the longest capture, and what is around it */
+#define AGO_NS	    (300 * NS_PER_S) /* samples this long before a map still shape it */
+#define EDGE_NS	    (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
+#define CONFIRM	    4 /* probes after a step that nobody announced, before it is believed */
+#define EXPIRE_EACH 1024 /* samples */
 
 struct clock_estimator {
-	struct slot slots[SLOTS]; /* a ring, by time */
-	size_t first, n;
-	uint32_t probes;
+	struct clock_history *histories[CLOCK_SEGMENTS]; /* in order of time */
+	size_t n;
+	uint32_t probes, bad;
 };
 
 struct clock_estimator *clock_estimator_new(void)
@@ -44,164 +33,237 @@ struct clock_estimator *clock_estimator_new(void)
 	return xcalloc(1, sizeof(struct clock_estimator));
 }
 
+void clock_estimator_reset(struct clock_estimator *est)
+{
+	for (size_t i = 0; i < est->n; i++)
+		clock_history_free(est->histories[i]);
+	*est = (struct clock_estimator){ 0 };
+}
+
 void clock_estimator_free(struct clock_estimator *est)
 {
+	if (est)
+		clock_estimator_reset(est);
 	free(est);
 }
 
-void clock_estimator_reset(struct clock_estimator *est)
+/* ---- histories ---- */
+
+static void drop(struct clock_estimator *est, size_t i)
 {
-	*est = (struct clock_estimator){ 0 };
+	clock_history_free(est->histories[i]);
+	est->n--;
+	memmove(&est->histories[i], &est->histories[i + 1],
+		(est->n - i) * sizeof(est->histories[0]));
+}
+
+static struct clock_history *push(struct clock_estimator *est, enum clock_break cause,
+				  int64_t at_ns)
+{
+	if (est->n == CLOCK_SEGMENTS)
+		drop(est, 0);
+	return est->histories[est->n++] = clock_history_new(cause, at_ns);
+}
+
+static struct clock_history *newest(const struct clock_estimator *est)
+{
+	return est->n ? est->histories[est->n - 1] : NULL;
+}
+
+/* A contradiction is either a step or a lie. Until probes have agreed with it, nobody knows. */
+static bool is_confirmed(const struct clock_history *h)
+{
+	return h->cause != CLOCK_BREAK_STEP || h->probes >= CONFIRM;
 }
 
 void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause)
 {
-	(void)at_ns;
-	(void)cause;
-	clock_estimator_reset(est);
+	struct clock_history *h = newest(est);
+
+	if (!h)
+		return;
+	if (!h->probes || !is_confirmed(h))
+		drop(est, est->n - 1);
+	push(est, cause, at_ns);
 }
 
-static const struct slot *slot_at(const struct clock_estimator *est, size_t i)
-{
-	return &est->slots[(est->first + i) % SLOTS];
-}
-
-static struct slot *slot_newest(struct clock_estimator *est)
-{
-	return est->n ? &est->slots[(est->first + est->n - 1) % SLOTS] : NULL;
-}
-
-static void slot_push(struct clock_estimator *est, const struct slot *s)
-{
-	if (est->n == SLOTS) {
-		est->first = (est->first + 1) % SLOTS;
-		est->n--;
-	}
-	est->n++;
-	*slot_newest(est) = *s;
-}
+/* ---- samples ---- */
 
 static bool in_range(int64_t t)
 {
 	return t > -TIME_MAX_NS && t < TIME_MAX_NS;
 }
 
-static bool sample_is_possible(const struct clock_sample *s)
+static bool is_possible(const struct clock_sample *s)
 {
-	return in_range(s->t1_ns) && in_range(s->t2_ns) && in_range(s->t3_ns) &&
-	       in_range(s->t4_ns) && s->t1_ns <= s->t4_ns && s->t2_ns <= s->t3_ns &&
+	if (!s->no_request && (!in_range(s->t1_ns) || !in_range(s->t2_ns)))
+		return false;
+	if (!s->no_reply && (!in_range(s->t3_ns) || !in_range(s->t4_ns)))
+		return false;
+	if (s->no_request || s->no_reply)
+		return !s->no_request || !s->no_reply;
+	return s->t1_ns <= s->t4_ns && s->t2_ns <= s->t3_ns &&
 	       s->t4_ns - s->t1_ns >= s->t3_ns - s->t2_ns;
 }
 
-static struct slot slot_of(const struct clock_sample *s)
+/* The history that a sample belongs to; a sample against all that the newest says begins another. */
+static struct clock_history *find_history(struct clock_estimator *est, const struct clock_sample *s)
 {
-	int64_t low = s->t1_ns - s->t2_ns, high = s->t4_ns - s->t3_ns;
-	int64_t span = s->t4_ns - s->t1_ns;
-	struct slot slot = {
-		.x_ns = s->t1_ns + span / 2,
-		.center_ns = low + (high - low) / 2,
-		.rtt_ns = high - low,
-	};
+	int64_t at_ns = s->no_request ? s->t4_ns : s->t1_ns;
+	struct clock_history *h = newest(est);
 
-	/* The two limits hold at the span's ends: brought to its middle they may have drifted. */
-	slot.half_ns = slot.rtt_ns / 2 + (int64_t)ceil((double)span / 2 * DRIFT_MAX) + 1;
-	slot.start_ns = slot.x_ns;
-	return slot;
-}
-
-/* The new probe and the history cannot both be true of one steady clock. */
-static bool is_step(const struct slot *old, const struct slot *new)
-{
-	double far = fabs((double)(new->center_ns - old->center_ns));
-	double allowed = (double)(new->half_ns + old->half_ns) +
-			 STEP_RATE * fabs((double)(new->x_ns - old->x_ns));
-
-	return far > allowed;
+	if (!h)
+		return push(est, CLOCK_BREAK_NONE, at_ns);
+	if (at_ns < h->begin_ns && h->cause != CLOCK_BREAK_NONE)
+		return NULL; /* sent before the break, and late */
+	if (!clock_history_contradicts(h, s))
+		return h;
+	if (!is_confirmed(h)) {
+		est->bad += h->probes;
+		drop(est, est->n - 1);
+		return find_history(est, s);
+	}
+	return push(est, CLOCK_BREAK_STEP, at_ns);
 }
 
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s)
 {
-	struct slot *newest;
-	struct slot slot;
+	struct clock_history *h;
 
-	if (s->no_request || s->no_reply)
-		return true; /* this estimator has no use for half an exchange */
-	if (!sample_is_possible(s))
+	if (!is_possible(s)) {
+		est->bad++;
 		return false;
-	slot = slot_of(s);
-	newest = slot_newest(est);
-	if (newest && is_step(newest, &slot)) {
-		clock_estimator_reset(est);
-		newest = NULL;
 	}
-	est->probes++;
-	if (!newest || slot.x_ns - newest->start_ns >= SLOT_NS) {
-		slot_push(est, &slot);
-	} else if (slot.half_ns < newest->half_ns) {
-		slot.start_ns = newest->start_ns;
-		*newest = slot;
-	}
+	h = find_history(est, s);
+	if (!h)
+		return true;
+	clock_history_add(h, s);
+	est->probes += !s->again;
+	if (h->probes % EXPIRE_EACH == 0)
+		clock_history_expire(h, h->last_ns - KEEP_NS);
 	return true;
 }
 
-/* The rate with the narrowest bound that two probes prove; returns the bound, wander included. */
-static double rate_get(const struct clock_estimator *est, double *rate)
+/* ---- the model ---- */
+
+/* Where in the map of [from, to] this history has knots. */
+struct stretch {
+	const struct clock_history *h;
+	const struct clock_pace *pace;
+	int64_t from_ns, to_ns;
+	size_t most; /* knots */
+};
+
+static void put_knot(struct clock_model *m, const struct stretch *st, int64_t at_ns)
 {
-	double best = DRIFT_MAX;
+	if (clock_history_knot(st->h, st->pace, at_ns, &m->knots[m->n_knots]))
+		m->n_knots++;
+}
 
-	*rate = 0;
-	for (size_t i = 0; i < est->n; i++) {
-		const struct slot *a = slot_at(est, i);
+/* A knot at each end and, in between, where there are bounds: there the intervals are narrowest. */
+static void put_knots(struct clock_model *m, const struct stretch *st)
+{
+	const struct bounds *b = &st->h->low;
+	int64_t step = (st->to_ns - st->from_ns) / (int64_t)(st->most - 2) + 1;
+	size_t i = bounds_from(b, (double)(st->from_ns - st->h->x0_ns));
+	int64_t last = st->from_ns;
 
-		for (size_t j = i + 1; j < est->n; j++) {
-			const struct slot *b = slot_at(est, j);
-			double dt = (double)(b->x_ns - a->x_ns);
-			double bound = (double)(a->half_ns + b->half_ns) / dt + WANDER;
+	put_knot(m, st, st->from_ns);
+	for (; i < b->n; i++) {
+		int64_t at_ns = st->h->x0_ns + (int64_t)b->at[i].x;
 
-			if (dt < (double)RATE_BASE_NS || bound >= best)
-				continue;
-			best = bound;
-			*rate = (double)(b->center_ns - a->center_ns) / dt;
-		}
+		if (at_ns >= st->to_ns)
+			break;
+		if (at_ns - last < step)
+			continue;
+		put_knot(m, st, at_ns);
+		last = at_ns;
 	}
-	return best;
+	if (st->to_ns > st->from_ns)
+		put_knot(m, st, st->to_ns);
 }
 
-static double bound_of(const struct slot *s, int64_t now_ns, double allowance)
+static void put_segment(struct clock_model *m, const struct stretch *st)
 {
-	return (double)s->half_ns + allowance * fabs((double)(now_ns - s->x_ns));
+	struct clock_segment *seg = &m->segments[m->n_segments];
+	double any = CLOCK_DRIFT_MAX + fabs(st->pace->pace.rate); /* whatever its rate is now */
+
+	*seg = (struct clock_segment){
+		.cause = st->h->cause,
+		.first = m->n_knots,
+		.rate = st->pace->pace.rate,
+		.drift = st->pace->pace.drift,
+		.drift_out = fmin(CLOCK_BEYOND * st->pace->pace.drift, any),
+		.drift_far = any,
+		.horizon_ns = (int64_t)(st->pace->span_ns / 2),
+	};
+	put_knots(m, st);
+	seg->n = m->n_knots - seg->first;
+	m->n_segments += seg->n > 0;
 }
 
-bool clock_estimator_get(const struct clock_estimator *est, int64_t now_ns, struct clock_model *out)
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 {
-	const struct slot *best;
-	double rate, allowance;
+	return v < lo ? lo : v > hi ? hi : v;
+}
 
-	if (!est->n)
+/* `i`: of the history. The first reaches back as far as is asked, the last forward. */
+static bool map_history(const struct clock_estimator *est, size_t i, int64_t from_ns, int64_t to_ns,
+			struct clock_model *m)
+{
+	struct clock_history *h = est->histories[i];
+	int64_t first = i ? h->first_ns : INT64_MIN;
+	int64_t last = i + 1 < est->n ? h->last_ns : INT64_MAX;
+	const struct clock_pace *pace = clock_history_pace(h, from_ns - AGO_NS);
+	struct stretch st = { .h = h, .pace = pace, .most = CLOCK_KNOTS / est->n };
+
+	if (!pace || !is_confirmed(h))
 		return false;
-	allowance = rate_get(est, &rate);
-	best = slot_at(est, 0);
-	out->rtt_min_ns = best->rtt_ns;
-	for (size_t i = 1; i < est->n; i++) {
-		const struct slot *s = slot_at(est, i);
+	st.from_ns = clamp(from_ns, first, last);
+	st.to_ns = clamp(to_ns, first, last);
+	put_segment(m, &st);
+	return true;
+}
 
-		if (bound_of(s, now_ns, allowance) < bound_of(best, now_ns, allowance))
-			best = s;
-		if (s->rtt_ns < out->rtt_min_ns)
-			out->rtt_min_ns = s->rtt_ns;
-	}
-	out->rate = rate;
-	out->offset_ns = best->center_ns + llround(rate * (double)(now_ns - best->x_ns));
-	out->bound_ns = (int64_t)ceil(bound_of(best, now_ns, allowance)) + 1;
-	out->bound_rate = allowance;
-	out->probes = est->probes;
+static void describe(const struct clock_estimator *est, const struct clock_knot *now,
+		     struct clock_model *m)
+{
+	const struct clock_history *h = newest(est);
+	int64_t above = now->hi_ns - now->offset_ns, below = now->offset_ns - now->lo_ns;
+
+	m->offset_ns = now->offset_ns;
+	m->bound_ns = above > below ? above : below;
+	m->rate = h->pace.pace.rate;
+	m->bound_rate = m->segments[m->n_segments - 1].drift_out;
+	m->rtt_min_ns = h->rtt_min_ns < 0 ? 0 : h->rtt_min_ns;
+	m->probes = est->probes;
+	m->bad = est->bad;
+}
+
+static bool make_model(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
+		       int64_t to_ns, struct clock_model *m)
+{
+	struct clock_knot now;
+	bool mapped = false;
+
+	m->n_segments = 0;
+	m->n_knots = 0;
+	for (size_t i = 0; i < est->n; i++)
+		mapped = map_history(est, i, from_ns, to_ns, m);
+	if (!mapped || !clock_history_knot(newest(est), &newest(est)->pace, now_ns, &now))
+		return false;
+	describe(est, &now, m);
+	m->jitter_ns = clock_history_jitter_ns(newest(est), from_ns - AGO_NS, to_ns);
 	return true;
 }
 
 bool clock_estimator_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
 			 int64_t to_ns, struct clock_model *out)
 {
-	(void)from_ns;
-	(void)to_ns;
-	return clock_estimator_get(est, now_ns, out);
+	return make_model(est, now_ns, from_ns - EDGE_NS, to_ns + EDGE_NS, out);
+}
+
+bool clock_estimator_get(const struct clock_estimator *est, int64_t now_ns, struct clock_model *out)
+{
+	return make_model(est, now_ns, now_ns, now_ns, out);
 }

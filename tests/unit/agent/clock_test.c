@@ -140,7 +140,7 @@ static void check_truth(const struct clock_model *m)
 	CHECK(m->calibrated);
 	CHECK(llabs(session - (raw + SHIFT)) <= clock_model_bound_at(m, raw));
 	CHECK(llabs(back - raw) <= 1);
-	CHECK(m->rtt_min_ns > 0 && m->rtt_min_ns <= 2 * m->bound_ns);
+	CHECK(m->rtt_min_ns > 0 && m->bound_ns > 0);
 }
 
 static void test_truth(int64_t offset_ns, double drift_ppm)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The geometry of the estimator: what a set of one-sided bounds proves about the offset at a time, if
+ * the offset moves no faster than it is said to. Pure; nanoseconds in double, counted from an origin
+ * that the caller picks close by (see struct clock_history).
+ */
+#ifndef AGENT_CLOCK_ENVELOPE_H
+#define AGENT_CLOCK_ENVELOPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define ENVELOPE_REACH_NS 5e9 /* further away a bound has drifted too much to help */
+
+/* At host time x the offset is at least v (a request), or at most v (a reply). */
+struct bound {
+	double x, v;
+};
+
+/* The tightest bound of each 10 ms, in order of time. */
+struct bounds {
+	struct bound *at;
+	size_t n, cap;
+};
+
+/* The offset changes by rate give or take drift per ns. */
+struct pace {
+	double rate, drift;
+};
+
+struct interval {
+	double lo, hi; /* lo > hi: the bounds and the pace contradict each other */
+};
+
+/*
+ * `sign` is +1 for bounds from below, -1 for bounds from above. A bound takes the place of a looser
+ * one of its 10 ms; `rate` is what is known of the rate, to compare bounds of different times. Any
+ * order of time is taken.
+ */
+void bounds_add(struct bounds *b, struct bound new, int sign, double rate);
+void bounds_free(struct bounds *b);
+void bounds_expire(struct bounds *b, double before);
+size_t bounds_from(const struct bounds *b, double x); /* index of the first bound at or after x */
+
+/* What is certain at x, from the bounds within 5 s of it (or 10 s on one side, at the ends, or the
+ * nearest). False without bounds of both kinds. */
+bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
+		 struct interval *out);
+
+/* The middle, at x, between the line that lies closest above the lower bounds and the one closest
+ * below the upper: the best guess where delays vary alike both ways. False for too few bounds. */
+bool envelope_line(const struct bounds *low, const struct bounds *high, double x, double *v);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/clock_world.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+
+#define EPOCH_NS INT64_C(1790000000000000000) /* the session clock at t = 0 */
+#define LATE_NS	 (50 * NS_PER_MS)
+#define LOAD	 0.7 /* of the queue */
+#define CALM_NS	 (40 * NS_PER_MS) /* after this long a queue has forgotten what it was */
+
+static uint64_t state = 1;
+
+void world_seed(uint64_t seed)
+{
+	state = seed;
+}
+
+/* xorshift64* */
+double world_uniform(void)
+{
+	state ^= state >> 12;
+	state ^= state << 25;
+	state ^= state >> 27;
+	return ((double)((state * UINT64_C(2685821657736338717)) >> 12) + 0.5) / 4503599627370496.0;
+}
+
+static double exponential(double mean)
+{
+	return -log(world_uniform()) * mean;
+}
+
+/* ---- clocks ---- */
+
+static int64_t stepped(const struct clock_world *w, int64_t t)
+{
+	int64_t since = t - w->step_at_ns;
+
+	if (!w->step_ns || since < 0)
+		return 0;
+	if (w->step_ns > 0)
+		return w->step_ns;
+	return since < -w->step_ns ? -since : w->step_ns;
+}
+
+int64_t world_session_ns(int64_t t_ns)
+{
+	return EPOCH_NS + t_ns;
+}
+
+int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
+{
+	double moved = (double)t_ns * w->drift_ppm * 1e-6;
+
+	if (w->wander_ppm != 0) {
+		double turn = 2 * M_PI / (w->wander_s * 1e9);
+
+		moved += w->wander_ppm * 1e-6 / turn *
+			 sin(turn * (double)t_ns + 2 * M_PI * w->wander_turn);
+	}
+	return EPOCH_NS + t_ns + w->offset_ns + llround(moved) + stepped(w, t_ns);
+}
+
+/* ---- the link ---- */
+
+struct way {
+	int64_t least_ns;
+	int64_t free_ns; /* the last packet came out then: none passes another */
+	double backlog_ns; /* of the queue, at seen_ns */
+	int64_t seen_ns;
+};
+
+/* What waits in front of a packet that comes at t: others, in a Poisson stream, keep the link busy. */
+static double queue_at(struct way *way, const struct clock_world *w, int64_t t)
+{
+	double service = w->jitter_ns * (1 - LOAD), left = (double)(t - way->seen_ns);
+
+	if (left > CALM_NS || left < 0) {
+		way->backlog_ns = world_uniform() < LOAD ? exponential(w->jitter_ns) : 0;
+		left = 0;
+	}
+	way->seen_ns = t;
+	for (;;) {
+		double next = exponential(service / LOAD);
+
+		if (next > left)
+			break;
+		way->backlog_ns = fmax(way->backlog_ns - next, 0) + exponential(service);
+		left -= next;
+	}
+	way->backlog_ns = fmax(way->backlog_ns - left, 0);
+	return way->backlog_ns;
+}
+
+static double jitter_at(struct way *way, const struct clock_world *w, int64_t t)
+{
+	switch (w->jitter) {
+	case JITTER_QUEUE:
+		return queue_at(way, w, t);
+	case JITTER_SPIKES:
+		return exponential(world_uniform() < 0.05 ? 50 * w->jitter_ns : w->jitter_ns);
+	case JITTER_EXP:
+		break;
+	}
+	return exponential(w->jitter_ns);
+}
+
+static int64_t pass(struct way *way, const struct clock_world *w, int64_t t)
+{
+	int64_t out = t + way->least_ns + llround(jitter_at(way, w, t));
+
+	if (world_uniform() < w->late)
+		return out + LATE_NS; /* by another path: it overtakes and is overtaken */
+	way->free_ns = out > way->free_ns ? out : way->free_ns;
+	return way->free_ns;
+}
+
+/* ---- probes ---- */
+
+static void push(struct world_samples *out, int64_t at_ns, struct clock_sample s)
+{
+	if (out->n == out->cap) {
+		out->cap = out->cap ? 2 * out->cap : 1024;
+		out->at = xrealloc(out->at, out->cap * sizeof(*out->at));
+	}
+	out->at[out->n++] = (struct world_sample){ at_ns, s };
+}
+
+static void probe(const struct clock_world *w, struct way *there, struct way *back, int64_t t,
+		  struct world_samples *out)
+{
+	int64_t arrives = pass(there, w, t);
+	int64_t leaves = arrives + 3000;
+	int64_t returns = pass(back, w, leaves);
+	struct clock_sample s = {
+		.t1_ns = world_host_ns(w, t),
+		.t2_ns = world_session_ns(arrives),
+		.t3_ns = world_session_ns(w->late_stamps ? leaves - 2500 : leaves),
+		.t4_ns = world_host_ns(w, returns),
+	};
+
+	if (world_uniform() < w->loss)
+		return;
+	push(out, returns, s);
+	if (world_uniform() < w->twice) {
+		struct clock_sample twice = s;
+
+		twice.t4_ns = world_host_ns(w, returns + 100000);
+		push(out, returns + 100000, twice);
+	}
+	if (w->late_stamps) {
+		s.t3_ns = world_session_ns(leaves);
+		s.no_request = true;
+		s.again = true;
+		s.reply_stamp = CLOCK_STAMP_KERNEL;
+		push(out, returns + NS_PER_S, s);
+	}
+}
+
+static int by_arrival(const void *a, const void *b)
+{
+	const struct world_sample *x = a, *y = b;
+
+	return (x->at_ns > y->at_ns) - (x->at_ns < y->at_ns);
+}
+
+static bool is_stopped(const struct clock_world *w, int64_t t)
+{
+	return w->step_ns < 0 && t >= w->step_at_ns && t <= w->step_at_ns - w->step_ns;
+}
+
+void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
+		 struct world_samples *out)
+{
+	struct way there = { .least_ns = w->there_ns }, back = { .least_ns = w->back_ns };
+
+	for (int64_t t = from_ns; t < to_ns; t += w->every_ns) {
+		for (int i = 0; i < w->train && !is_stopped(w, t); i++)
+			probe(w, &there, &back, t + i * w->gap_ns, out);
+	}
+	qsort(out->at, out->n, sizeof(*out->at), by_arrival);
+}
+
+/* ---- the judge ---- */
+
+void world_check(struct world_judge *j, const struct clock_world *w, const struct clock_model *m,
+		 int64_t t_ns)
+{
+	int64_t host = world_host_ns(w, t_ns), error, bound;
+
+	if (is_stopped(w, t_ns))
+		return;
+	if (!m->calibrated) {
+		j->unknown++;
+		return;
+	}
+	error = clock_model_session_of_raw(m, host) - world_session_ns(t_ns);
+	bound = clock_model_bound_at(m, host);
+	if (j->n == j->cap) {
+		j->cap = j->cap ? 2 * j->cap : 4096;
+		j->error_ns = xrealloc(j->error_ns, j->cap * sizeof(double));
+		j->bound_ns = xrealloc(j->bound_ns, j->cap * sizeof(double));
+	}
+	j->outside += llabs(error) > bound;
+	j->error_ns[j->n] = (double)llabs(error);
+	j->bound_ns[j->n++] = (double)bound;
+}
+
+void world_judge_free(struct world_judge *j)
+{
+	free(j->error_ns);
+	free(j->bound_ns);
+	*j = (struct world_judge){ 0 };
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double world_quantile(double *v, size_t n, double share)
+{
+	if (!n)
+		return 0;
+	qsort(v, n, sizeof(*v), by_value);
+	return v[(size_t)((double)(n - 1) * share)];
+}

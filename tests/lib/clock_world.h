@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A host and an aggregator whose clocks are known exactly, and a link between them: what tests of the
+ * clock estimator are fed from and judged by. Whole nanoseconds; time `t` is session time since the
+ * world began. The same seed gives the same world.
+ */
+#ifndef TESTS_CLOCK_WORLD_H
+#define TESTS_CLOCK_WORLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/clock.h"
+
+enum jitter { JITTER_EXP, JITTER_QUEUE, JITTER_SPIKES };
+
+struct clock_world {
+	const char *name;
+	int64_t offset_ns; /* host - session at t = 0 */
+	double drift_ppm;
+	double wander_ppm, wander_s; /* peak of a sine in the rate, and its period */
+	double wander_turn; /* 0 .. 1: where in its period the world begins */
+	int64_t step_at_ns, step_ns; /* the host's clock jumps; or, if negative, stops that long */
+	int64_t there_ns, back_ns; /* least delay of each way */
+	enum jitter jitter;
+	double jitter_ns; /* mean of what comes on top */
+	double loss, twice, late; /* shares of the probes: lost, answered twice, 50 ms late */
+	int64_t every_ns; /* between trains */
+	int train;
+	int64_t gap_ns; /* between the probes of one */
+	bool late_stamps; /* better stamps of the reply's sending arrive 1 s later */
+};
+
+struct world_sample {
+	int64_t at_ns; /* t of its arrival at the estimator */
+	struct clock_sample s;
+};
+
+struct world_samples {
+	struct world_sample *at; /* in order of arrival */
+	size_t n, cap;
+};
+
+void world_seed(uint64_t seed); /* not 0 */
+double world_uniform(void); /* (0, 1) */
+
+int64_t world_host_ns(const struct clock_world *w, int64_t t_ns);
+int64_t world_session_ns(int64_t t_ns);
+void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
+		 struct world_samples *out); /* appends, sorted; free `at` */
+
+/* Errors and bounds at the instants that were checked. */
+struct world_judge {
+	double *error_ns, *bound_ns;
+	size_t n, cap, outside, unknown;
+};
+
+/* The model's offset at t against the truth. */
+void world_check(struct world_judge *j, const struct clock_world *w, const struct clock_model *m,
+		 int64_t t_ns);
+void world_judge_free(struct world_judge *j);
+
+/* Sorts the array. `share` 0 .. 1: 0.5 is the median. */
+double world_quantile(double *v, size_t n, double share);
+
+#endif

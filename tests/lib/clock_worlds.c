@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/clock_worlds.h"
+
+#include <stdlib.h>
+
+#include "base/now.h"
+
+#define US     1000
+#define PAIRS  .every_ns = 200 * NS_PER_MS, .train = 2, .gap_ns = 20 * US
+#define TRAINS .every_ns = 250 * NS_PER_MS, .train = 4, .gap_ns = 7 * US
+#define CALM   .every_ns = 2 * NS_PER_S, .train = 4, .gap_ns = 7 * US
+#define KERNEL .there_ns = 600, .back_ns = 600, .jitter = JITTER_SPIKES, .jitter_ns = 200
+#define USERSPACE \
+	.there_ns = 9 * US, .back_ns = 12 * US, .jitter = JITTER_SPIKES, .jitter_ns = 5 * US
+#define EXP200 .there_ns = 20 * US, .back_ns = 20 * US, .jitter_ns = 200 * US
+#define QUEUE200 \
+	.there_ns = 20 * US, .back_ns = 20 * US, .jitter = JITTER_QUEUE, .jitter_ns = 200 * US
+#define LOPSIDED .there_ns = 1020 * US, .back_ns = 20 * US, .jitter_ns = 2 * US
+#define OFFSET	 .offset_ns = 1234567000
+#define WANDER	 .drift_ppm = 30, .wander_ppm = 2.618, .wander_s = 60
+#define WANDER8	 .drift_ppm = -17, .wander_ppm = 8, .wander_s = 60
+
+/* clang-format off */
+const struct world_case world_cases[] = {
+	{ { "idle, kernel stamps",		KERNEL, PAIRS, OFFSET, WANDER },	{ 200, 500, 2000 } },
+	{ { "idle, trains of the agent",	KERNEL, TRAINS, OFFSET, WANDER },	{ 200, 500, 2000 } },
+	{ { "idle, every 2 s",			KERNEL, CALM, OFFSET, WANDER },		{ 0, 0, 0 } },
+	{ { "idle, user stamps",		USERSPACE, PAIRS, OFFSET, WANDER },	{ 0, 30 * US, 0 } },
+	{ { "late kernel stamps",		KERNEL, PAIRS, OFFSET, WANDER,
+						.late_stamps = true },			{ 200, 500, 2000 } },
+	{ { "exp 200 us",			EXP200, PAIRS, OFFSET, WANDER },	{ 10 * US, 30 * US, 150 * US } },
+	{ { "queue 200 us",			QUEUE200, PAIRS, OFFSET, WANDER },	{ 3 * US, 10 * US, 0 } },
+	{ { "lopsided 1 ms",			LOPSIDED, PAIRS, OFFSET, WANDER },	{ 540 * US, 540 * US, 0 } },
+	{ { "lopsided 1 ms, quiet",		.there_ns = 600, .back_ns = 1000 * US, .jitter = JITTER_SPIKES, .jitter_ns = 200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
+	{ { "wander 8 ppm",			KERNEL, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
+	{ { "wander 8 ppm in 20 s",		KERNEL, PAIRS, .wander_ppm = 8, .wander_s = 20 }, { 0, 0, 0 } },
+	{ { "wander 8 ppm, exp 200 us",		EXP200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
+	{ { "wander 8 ppm, user stamps",	USERSPACE, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
+	{ { "wander 0.1 ppm",			KERNEL, PAIRS, .wander_ppm = 0.1, .wander_s = 300 }, { 100, 500, 1500 } },
+	{ { "+100 ppm, 5 s ahead",		KERNEL, TRAINS, .offset_ns = 5 * NS_PER_S, .drift_ppm = 100 }, { 200, 500, 2000 } },
+	{ { "-100 ppm, 5 s behind",		KERNEL, TRAINS, .offset_ns = -5 * NS_PER_S, .drift_ppm = -100 }, { 200, 500, 2000 } },
+	{ { "+100 ppm, exp 200 us",		EXP200, TRAINS, .offset_ns = -5 * NS_PER_S, .drift_ppm = 100,
+						.wander_ppm = 8, .wander_s = 90 },	{ 0, 0, 0 } },
+	{ { "step +50 ms",			KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = 33333333333, .step_ns = 50 * NS_PER_MS }, { 0, 0, 0 } },
+	{ { "step +300 us",			KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = 33333333333, .step_ns = 300 * US }, { 0, 0, 0 } },
+	{ { "stopped for 50 ms",		KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = 33333333333, .step_ns = -50 * NS_PER_MS }, { 0, 0, 0 } },
+	{ { "stopped for 5 s, exp 200 us",	EXP200, PAIRS, OFFSET, WANDER, .step_at_ns = 33333333333, .step_ns = -5 * NS_PER_S }, { 0, 0, 0 } },
+	{ { "loss 20 %",			KERNEL, PAIRS, OFFSET, WANDER, .loss = 0.2 }, { 200, 500, 0 } },
+	{ { "loss, late, twice",		EXP200, PAIRS, OFFSET, WANDER, .loss = 0.2, .late = 0.1, .twice = 0.1 }, { 0, 0, 0 } },
+	{ { "loss, late, twice, kernel",	KERNEL, PAIRS, OFFSET, WANDER, .loss = 0.2, .late = 0.1, .twice = 0.1 }, { 0, 0, 0 } },
+	{ { "far and noisy",			.there_ns = 20 * NS_PER_MS, .back_ns = 23 * NS_PER_MS, .jitter_ns = 5 * NS_PER_MS,
+						TRAINS, .offset_ns = 3 * NS_PER_S, WANDER8, .loss = 0.3 }, { 0, 0, 0 } },
+};
+/* clang-format on */
+const size_t n_world_cases = sizeof(world_cases) / sizeof(world_cases[0]);
+
+#define EDGE_NS (6 * NS_PER_S)
+
+struct judges {
+	const struct clock_world *world;
+	int64_t length_ns, step_ns;
+	struct world_judge *all, *inner;
+};
+
+static void check_map(const struct judges *j, const struct clock_estimator *est, int64_t from_ns,
+		      int64_t to_ns, struct clock_model *m)
+{
+	int64_t from = world_host_ns(j->world, from_ns), to = world_host_ns(j->world, to_ns);
+
+	*m = (struct clock_model){ .at_raw_ns = to };
+	m->calibrated = clock_estimator_map(est, to, from, to, m);
+	for (int64_t t = from_ns; t < to_ns; t += j->step_ns) {
+		int64_t at = t + (int64_t)(world_uniform() * (double)j->step_ns);
+
+		world_check(j->all, j->world, m, at);
+		if (at > EDGE_NS && at < j->length_ns - EDGE_NS)
+			world_check(j->inner, j->world, m, at);
+	}
+}
+
+void world_judge_after(const struct clock_world *w, int64_t length_ns, int64_t step_ns,
+		       struct world_judge *all, struct world_judge *inner, struct clock_model *last)
+{
+	const struct judges j = { w, length_ns, step_ns, all, inner };
+	struct clock_estimator *est = clock_estimator_new();
+	struct world_samples samples = { 0 };
+
+	world_probe(w, 0, length_ns, &samples);
+	for (size_t i = 0; i < samples.n; i++)
+		clock_estimator_add(est, &samples.at[i].s);
+	for (int64_t t = 0; t < length_ns; t += 10 * NS_PER_S)
+		check_map(&j, est, t, t + 10 * NS_PER_S, last);
+	check_map(&j, est, 0, length_ns, last);
+	free(samples.at);
+	clock_estimator_free(est);
+}
+
+/* A step that no probe has met yet cannot be known. */
+static bool is_news(const struct clock_world *w, int64_t now_ns, int64_t at_ns)
+{
+	int64_t over = w->step_at_ns + (w->step_ns < 0 ? -w->step_ns : 0);
+
+	return w->step_ns && at_ns >= w->step_at_ns && now_ns < over + NS_PER_S;
+}
+
+void world_judge_ahead(const struct clock_world *w, int64_t length_ns, struct world_judge *j)
+{
+	struct clock_estimator *est = clock_estimator_new();
+	struct world_samples samples = { 0 };
+	size_t i = 0;
+
+	world_probe(w, 0, length_ns, &samples);
+	for (int64_t t = 0; t < length_ns; t += 500 * NS_PER_MS) {
+		struct clock_model m = { .at_raw_ns = world_host_ns(w, t) };
+
+		while (i < samples.n && samples.at[i].at_ns <= t)
+			clock_estimator_add(est, &samples.at[i++].s);
+		m.calibrated = clock_estimator_get(est, m.at_raw_ns, &m);
+		for (int64_t at = t; at <= t + 10 * NS_PER_S; at += 250 * NS_PER_MS) {
+			if (!is_news(w, t, at))
+				world_check(j, w, &m, at);
+		}
+	}
+	free(samples.at);
+	clock_estimator_free(est);
+}
