@@ -7,7 +7,6 @@
  */
 #include "agent/clock.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,15 +185,14 @@ static void put_knots(struct clock_model *m, const struct stretch *st)
 static void put_segment(struct clock_model *m, const struct stretch *st)
 {
 	struct clock_segment *seg = &m->segments[m->n_segments];
-	double any = CLOCK_DRIFT_MAX + fabs(st->pace->pace.rate); /* whatever its rate is now */
 
 	*seg = (struct clock_segment){
 		.cause = st->h->cause,
 		.first = m->n_knots,
 		.rate = st->pace->pace.rate,
 		.drift = st->pace->pace.drift,
-		.drift_out = fmin(CLOCK_BEYOND * st->pace->pace.drift, any),
-		.drift_far = any,
+		.drift_out = clock_pace_beyond(st->pace),
+		.drift_far = clock_pace_any(st->pace),
 		.horizon_ns = (int64_t)(st->pace->span_ns / 2),
 	};
 	put_knots(m, st);

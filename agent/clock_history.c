@@ -18,7 +18,9 @@
 #define GRID_NS	     1e9 /* their least distance */
 #define PACE_FROM_NS (5 * NS_PER_S) /* a pace since about then will do */
 #define RATE_BASE_NS 2e9 /* least distance of two intervals that make a rate */
-#define NEAR_NS	     100e6 /* two bounds of about the same time */
+/* Where no probe has been, the rate may have gone on as far from its mean as it was seen to go. */
+#define BEYOND	2
+#define NEAR_NS 100e6 /* two bounds of about the same time */
 
 #define WANDER_FIRST 0.5e-6
 #define WANDER_STEP  1.25
@@ -290,6 +292,16 @@ static double guess_at(const struct clock_history *h, const struct clock_pace *p
 	return fmin(fmax(line, in.lo), in.hi);
 }
 
+double clock_pace_any(const struct clock_pace *p)
+{
+	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
+}
+
+double clock_pace_beyond(const struct clock_pace *p)
+{
+	return fmin(BEYOND * p->pace.drift, clock_pace_any(p));
+}
+
 bool clock_history_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
 			struct clock_knot *out)
 {
@@ -299,7 +311,7 @@ bool clock_history_knot(const struct clock_history *h, const struct clock_pace *
 	struct interval in;
 
 	if (at_ns > h->last_ns || at_ns < h->first_ns)
-		pace.drift *= CLOCK_BEYOND;
+		pace.drift = clock_pace_beyond(p);
 	if (!envelope_at(&h->low, &h->high, x, pace, &in))
 		return false;
 	if (in.lo > in.hi && (!envelope_at(&h->low, &h->high, x, any, &in) || in.lo > in.hi))

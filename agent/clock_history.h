@@ -19,9 +19,6 @@ struct clock_pace {
 	double span_ns; /* of the bounds that it was found from */
 };
 
-/* Where no probe has been, the rate may have gone on as far from its mean as it was seen to go. */
-#define CLOCK_BEYOND 2
-
 struct clock_history {
 	enum clock_break cause;
 	int64_t x0_ns, v0_ns; /* bounds count from here: host time, offset */
@@ -36,6 +33,10 @@ struct clock_history {
 	bool has_pace; /* and nothing came since */
 	int64_t pace_from_ns;
 };
+
+/* The drift where there are no bounds: near them, and anywhere. */
+double clock_pace_beyond(const struct clock_pace *p);
+double clock_pace_any(const struct clock_pace *p);
 
 struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns);
 void clock_history_free(struct clock_history *h); /* NULL is fine */
