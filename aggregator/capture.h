@@ -204,4 +204,7 @@ void captures_host_lost(struct captures *cs, const char *host, uint64_t instance
 void captures_host_away(struct captures *cs, const char *host, uint64_t instance);
 void captures_host_back(struct captures *cs, const struct host *host);
 
+/* What it holds was said anew. */
+void captures_host_holds(struct captures *cs, const struct host *host);
+
 #endif

@@ -215,6 +215,8 @@ static void host_back(struct capture_host *h, const void *arg)
 	h->instance = host->instance;
 	if (host_find_held(host, h->capture->session) || !h->capture->armed)
 		return;
+	if (capture_retry_lost_file(h))
+		return;
 	if (h->state != HOST_ARMING || h->again) {
 		capture_host_failed(h, "lost", "the agent came back without this capture");
 		return;
@@ -236,6 +238,17 @@ void captures_host_back(struct captures *cs, const struct host *host)
 			h->instance = host->instance;
 	}
 	for_open(cs, host->name, host->instance, host_back, host);
+}
+
+static void host_holds(struct capture_host *h, const void *arg)
+{
+	if (!host_find_held(arg, h->capture->session))
+		(void)capture_retry_lost_file(h);
+}
+
+void captures_host_holds(struct captures *cs, const struct host *host)
+{
+	for_open(cs, host->name, host->instance, host_holds, host);
 }
 
 /* ---- what agents say ---- */

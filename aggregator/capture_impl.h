@@ -65,6 +65,7 @@ MUST_CHECK int capture_load_options(struct capture *c, const json_t *plan, struc
 
 /* What a retry does where a first capture does something else. */
 bool capture_is_retry(const struct capture *c);
+bool capture_retry_lost_file(struct capture_host *h); /* then it records anew */
 json_t *capture_retry_hosts(const struct capture *c); /* names of those asked again */
 void capture_retry_run_commit(void *job);
 void capture_retry_run_undo(void *job);

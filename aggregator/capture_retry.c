@@ -237,6 +237,22 @@ static void arm_again(struct capture *c)
 	buf_release(&message);
 }
 
+/* The agent dropped meanwhile what it said to hold. */
+bool capture_retry_lost_file(struct capture_host *h)
+{
+	struct capture *c = h->capture;
+
+	if (!capture_is_retry(c) || h->state != HOST_UPLOADING || h->stored || h->t0_ns)
+		return false;
+	capture_host_drop_credit(h);
+	h->state = HOST_ARMING;
+	h->bytes = h->bytes_done = 0;
+	h->again = true;
+	arm_again(c);
+	capture_wake(c);
+	return true;
+}
+
 static void done_begin(void *arg)
 {
 	struct store_job *job = arg;

@@ -221,6 +221,7 @@ static void handle_status(struct link *l, const agent_message *m)
 {
 	l->host->clock = host_clock_of(m->status->clock);
 	fill_held(l->host, m->status->held, m->status->n_held);
+	captures_host_holds(l->agg->captures, l->host);
 	if (m->status->n_tracers)
 		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
 	registry_changed(l->agg->registry);

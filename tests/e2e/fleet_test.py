@@ -103,9 +103,10 @@ def check_retry(c, before, after, old_files):
             assert h == old[h["host"]], "a good host was touched"
         elif "t0_ns" in h:
             again.add(kind(h["host"]))
-    # Who had recorded then sent that: nothing of the window is there twice.
-    assert again == {"killed", "full"}, again
-    print(f"     retry: {HOSTS} complete; recorded anew: {sorted(again)}; delivered late: slow, stopped")
+    # Who had recorded then sent that: nothing of the window is there twice. One that was stopped beyond
+    # the deadline had none.
+    assert again - {"stopped"} == {"killed", "full"}, again
+    print(f"     retry: {HOSTS} complete; recorded anew: {sorted(again)}; the others delivered what they held")
 
 
 def test_some_fail():
@@ -133,7 +134,7 @@ def test_some_fail():
 
         def held():
             return {host for host, h in c.hosts().items() if session in h["held"]}
-        wait_until("the files that are held", lambda: {kind(h) for h in held()} == {"slow", "stopped"} and len(held()) == 2 * EACH, 60)
+        wait_until("the files that are held", lambda: len([h for h in held() if kind(h) == "slow"]) == EACH, 60)
         after = c.tutti("retry", session, "--json", check=0)[1]
         check_retry(c, before, after, old_files)
     for link in links.values():

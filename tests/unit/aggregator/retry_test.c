@@ -135,6 +135,35 @@ static void test_again(void)
 	down(&f, &a, &b);
 }
 
+/* It said to hold the file, but has dropped it: it records anew. */
+static void test_dropped_meanwhile(void)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	struct capture *c;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	fake_hang_up(&b);
+	hold(&b, session, "uploading");
+	b.welcomes = 0;
+	fake_connect(&b, &f, "host-b");
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, b.uploads);
+	b.auto_deliver = true;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
+	m.status = &status;
+	fake_send(&b, &m);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(b.arms, 2);
+	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	CHECK_EQ(c->hosts[1].t0_ns, b.t0_ns);
+	down(&f, &a, &b);
+}
+
 /* Who fails again is said anew; the rest stays as it was. */
 static void test_fails_again(void)
 {
@@ -257,6 +286,7 @@ int main(void)
 {
 	test_held();
 	test_again();
+	test_dropped_meanwhile();
 	test_fails_again();
 	test_cancelled();
 	test_back_in_time();
