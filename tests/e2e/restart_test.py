@@ -53,7 +53,8 @@ def check_store(c):
         if there[key].stat().st_size != named[key]["bytes"]:
             torn.append(f"{key}: {there[key].stat().st_size} bytes, {named[key]['bytes']} in the manifest")
         xspace.load(there[key])
-    indexed = {p.name.split("-", 1)[1] for p in c.store.glob("tutti/index/*")}
+    # A put that was killed leaves a hidden file, which no listing shows and the store removes in time.
+    indexed = {p.name.split("-", 1)[1] for p in c.store.glob("tutti/index/*") if p.name[0].isdigit()}
     if indexed != set(manifests):
         torn.append(f"the index differs from the manifests: {indexed ^ set(manifests)}")
     return torn
