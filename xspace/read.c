@@ -229,12 +229,16 @@ static int read_line(struct reading *r, const struct wire_field *message)
 	char name[NAME_BYTES], display_name[NAME_BYTES];
 	const struct xs_visitor *v = r->v;
 	struct xs_line l;
+	bool hop = false;
 	int rc = line_head(r, message, &l, name, display_name);
 
 	r->event = 0;
-	if (!rc && v->line_begin)
-		rc = visited(r, v->line_begin(r->arg, &l));
-	if (!rc && v->event)
+	if (!rc && v->line_begin) {
+		rc = v->line_begin(r->arg, &l);
+		hop = rc > 0;
+		rc = visited(r, rc);
+	}
+	if (!rc && v->event && !hop)
 		rc = each(r, message, schema_xline, XLINE_EVENTS, visit_event);
 	if (!rc && v->line_end)
 		rc = visited(r, v->line_end(r->arg));

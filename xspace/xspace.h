@@ -89,9 +89,9 @@ struct xs_event {
  * What a reading visits, in the file's order of planes; within a plane: plane_begin, then stat
  * metadata, event metadata, plane stats, then each line (line_begin, events, line_end), then
  * plane_end, whatever their order on the wire. Members may be NULL: what nobody visits is hopped over,
- * not checked. A negative return stops the reading and is returned. Of a singular field that is there
- * several times the last one counts; unknown fields are skipped. Texts are as found: the bytes may
- * be any, UTF-8 or not.
+ * not checked. A negative return stops the reading and is returned; a positive one of line_begin hops
+ * over that line's events. Of a singular field that is there several times the last one counts; unknown
+ * fields are skipped. Texts are as found: the bytes may be any, UTF-8 or not.
  */
 struct xs_visitor {
 	int (*plane_begin)(void *arg, const struct xs_plane *p);

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collects flows and barriers from the hosts' files. */
+#include "xspace/causality.h"
+
+#include <inttypes.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "xspace/causality_impl.h"
+
+#define MARKS_PLANE "/host:CPU marks"
+#define NAMES_MAX   65536 /* of one plane that are kept */
+#define BARRIER	    "barrier "
+
+/* Times and bounds beyond can be neither added nor compared in 64 bits; no capture is that long. */
+#define TIME_MAX_NS (INT64_MAX / 8)
+
+__extension__ typedef __int128 ps_wide;
+
+enum { FLOW_IN = 1, FLOW_OUT = 2 };
+
+/* Does an observation carry a start, an end or both? */
+struct span {
+	bool has_start, has_end;
+	int64_t start_ns, end_ns;
+};
+
+/* A plane's name of an id, kept while the plane is read. */
+struct named {
+	int64_t id;
+	bool begin; /* of a mark */
+	char text[];
+};
+
+struct names {
+	void *tree;
+	size_t n;
+};
+
+struct collecting {
+	struct xs_causality *c;
+	uint32_t host;
+	uint32_t line; /* counted over the whole file */
+	int64_t line_ns;
+	bool marks; /* in the plane of marks */
+	int64_t flow_id, barrier_id; /* stat metadata of the plane; 0 = none */
+	struct names texts; /* stat metadata, for stats that refer to one */
+	struct names barriers; /* event metadata of marks */
+};
+
+/* ---- names of a plane ---- */
+
+static int by_id(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Of several entries with one id the last counts. */
+static bool names_add(struct names *names, int64_t id, bool begin, const char *text, size_t len)
+{
+	struct named *n = xmalloc(sizeof(*n) + len + 1);
+	struct named **place;
+
+	*n = (struct named){ .id = id, .begin = begin };
+	memcpy(n->text, text, len);
+	n->text[len] = '\0';
+	place = tfind(n, &names->tree, by_id);
+	if (place) {
+		free(*place);
+		*place = n;
+		return true;
+	}
+	if (names->n == NAMES_MAX || !tsearch(n, &names->tree, by_id)) {
+		free(n);
+		return false;
+	}
+	names->n++;
+	return true;
+}
+
+static const struct named *names_find(const struct names *names, int64_t id)
+{
+	const struct named wanted = { .id = id };
+	struct named *const *place = tfind(&wanted, &names->tree, by_id);
+
+	return place ? *place : NULL;
+}
+
+static void names_release(struct names *names)
+{
+	tdestroy(names->tree, free);
+	*names = (struct names){ 0 };
+}
+
+/* ---- observations ---- */
+
+static int by_text(const void *a, const void *b)
+{
+	const struct causal_key *x = a, *y = b;
+
+	return strcmp(x->text, y->text);
+}
+
+static struct causal_key *key_new(struct xs_causality *c, const char *text)
+{
+	size_t len = strlen(text);
+	struct causal_key *key = xcalloc(1, sizeof(*key) + len + 1);
+
+	memcpy(key->text, text, len);
+	key->index = (uint32_t)c->n_keys;
+	key->last = UINT32_MAX;
+	return key;
+}
+
+/* NULL if there are too many. */
+static struct causal_key *key_get(struct xs_causality *c, const char *text)
+{
+	struct causal_key *key = key_new(c, text);
+	struct causal_key **place = tfind(key, &c->tree, by_text);
+
+	if (place || c->n_keys == XS_CAUSALITY_KEYS || !tsearch(key, &c->tree, by_text)) {
+		free(key);
+		return place ? *place : NULL;
+	}
+	if (c->n_keys == c->keys_cap) {
+		c->keys_cap = c->keys_cap ? 2 * c->keys_cap : 64;
+		c->keys = xrealloc(c->keys, c->keys_cap * sizeof(*c->keys));
+	}
+	c->keys[c->n_keys++] = key;
+	return key;
+}
+
+/* This host's observation of the key, made if there is none; NULL if there are too many. */
+static struct causal_seen *seen_get(struct xs_causality *c, struct causal_key *key, uint32_t host)
+{
+	struct causal_seen *s = key->last < c->n_seen ? &c->seen[key->last] : NULL;
+
+	if (s && s->key == key->index && s->host == host)
+		return s;
+	if (c->n_seen == XS_CAUSALITY_SEEN)
+		return NULL;
+	if (c->n_seen == c->seen_cap) {
+		c->seen_cap = c->seen_cap ? 2 * c->seen_cap : 64;
+		c->seen = xrealloc(c->seen, c->seen_cap * sizeof(*c->seen));
+	}
+	key->last = (uint32_t)c->n_seen++;
+	s = &c->seen[key->last];
+	*s = (struct causal_seen){ .key = key->index, .host = host };
+	return s;
+}
+
+static void widen(struct causal_key *key, struct causal_seen *s, const struct span *span,
+		  uint32_t line)
+{
+	if (span->has_start) {
+		key->ambiguous |= s->has_start && s->start_line == line;
+		if (!s->has_start || span->start_ns > s->start_ns)
+			s->start_ns = span->start_ns;
+		s->has_start = true;
+		s->start_line = line;
+	}
+	if (span->has_end) {
+		key->ambiguous |= s->has_end && s->end_line == line;
+		if (!s->has_end || span->end_ns < s->end_ns)
+			s->end_ns = span->end_ns;
+		s->has_end = true;
+		s->end_line = line;
+	}
+}
+
+static struct causal_key *note(struct collecting *g, const char *text, const struct span *span)
+{
+	struct causal_key *key = key_get(g->c, text);
+	struct causal_seen *s = key ? seen_get(g->c, key, g->host) : NULL;
+
+	if (!s) {
+		g->c->left_out++;
+		return NULL;
+	}
+	widen(key, s, span, g->line);
+	return key;
+}
+
+/* An out is a start that the other's end must not precede, an in is that end. */
+static void note_flow(struct collecting *g, uint64_t flow, struct span span)
+{
+	uint64_t id = flow >> 2 & ((UINT64_C(1) << 56) - 1), category = flow >> 58;
+	struct causal_key *key;
+	char text[XS_CAUSALITY_KEY_BYTES];
+
+	span.has_start = flow & FLOW_OUT;
+	span.has_end = flow & FLOW_IN;
+	if (!span.has_start && !span.has_end)
+		return;
+	if (category)
+		snprintf(text, sizeof(text), "flow %" PRIu64 " (category %" PRIu64 ")", id,
+			 category);
+	else
+		snprintf(text, sizeof(text), "flow %" PRIu64, id);
+	key = note(g, text, &span);
+	if (!key)
+		return;
+	key->ambiguous |= span.has_start && key->has_out;
+	key->ambiguous |= g->c->seen[key->last].has_start && g->c->seen[key->last].has_end;
+	key->has_out |= span.has_start;
+}
+
+/* An end before the begin belongs to an earlier barrier of that name. */
+static void note_barrier(struct collecting *g, const char *id, size_t len, const struct span *span)
+{
+	char text[XS_CAUSALITY_KEY_BYTES] = BARRIER;
+	size_t used = strlen(BARRIER);
+	struct causal_key *key;
+	struct causal_seen *s;
+
+	if (!len || len >= sizeof(text) - used) {
+		g->c->left_out += len > 0;
+		return;
+	}
+	for (size_t i = 0; i < len; i++) {
+		unsigned char ch = (unsigned char)id[i];
+
+		text[used + i] = (char)(ch < ' ' || ch == 0x7f ? ' ' : ch);
+	}
+	key = note(g, text, span);
+	if (!key)
+		return;
+	s = &g->c->seen[key->last];
+	key->ambiguous |= s->has_start && s->has_end && s->start_line == s->end_line &&
+			  s->end_ns < s->start_ns;
+}
+
+/* ---- what a reading visits ---- */
+
+static int on_plane(void *arg, const struct xs_plane *p)
+{
+	struct collecting *g = arg;
+
+	g->marks = !strncmp(p->name, MARKS_PLANE, strlen(MARKS_PLANE));
+	g->flow_id = g->barrier_id = 0;
+	return 0;
+}
+
+static int on_plane_end(void *arg)
+{
+	struct collecting *g = arg;
+
+	names_release(&g->texts);
+	names_release(&g->barriers);
+	return 0;
+}
+
+static bool is(const char *name, size_t len, const char *wanted)
+{
+	return len == strlen(wanted) && !memcmp(name, wanted, len);
+}
+
+static int on_stat_metadata(void *arg, int64_t id, const char *name, size_t len)
+{
+	struct collecting *g = arg;
+
+	if (is(name, len, "flow"))
+		g->flow_id = id;
+	else if (is(name, len, "barrier_id"))
+		g->barrier_id = id;
+	else if (len < XS_CAUSALITY_KEY_BYTES && !names_add(&g->texts, id, false, name, len))
+		g->c->left_out++;
+	return 0;
+}
+
+/* "barrier ID begin", "barrier ID end" */
+static int on_event_metadata(void *arg, int64_t id, const char *name, size_t len)
+{
+	static const char *const ends[] = { " end", " begin" };
+	struct collecting *g = arg;
+	size_t head = strlen(BARRIER);
+
+	if (!g->marks || len <= head || memcmp(name, BARRIER, head))
+		return 0;
+	name += head;
+	len -= head;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		size_t tail = strlen(ends[i]);
+
+		if (len > tail && is(name + len - tail, tail, ends[i]) &&
+		    !names_add(&g->barriers, id, i == 1, name, len - tail))
+			g->c->left_out++;
+	}
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	struct collecting *g = arg;
+
+	g->line++;
+	g->line_ns = l->timestamp_ns;
+	return !g->flow_id && !g->barrier_id && !g->barriers.n;
+}
+
+/* Starts are rounded down, ends up: a picosecond must not make a violation. */
+static bool span_of(const struct collecting *g, const struct xs_event *ev, struct span *span)
+{
+	ps_wide start = (ps_wide)g->line_ns * 1000 + ev->offset_ps;
+	ps_wide end = start + (ev->duration_ps > 0 ? ev->duration_ps : 0);
+	ps_wide max = (ps_wide)TIME_MAX_NS * 1000;
+
+	if (ev->is_aggregate || start < -max || end > max)
+		return false;
+	*span = (struct span){
+		.has_start = true,
+		.has_end = true,
+		.start_ns = (int64_t)(start / 1000 - (start % 1000 < 0)),
+		.end_ns = (int64_t)(end / 1000 + (end % 1000 > 0)),
+	};
+	return true;
+}
+
+static void on_barrier_stat(struct collecting *g, const struct xs_stat *stat,
+			    const struct span *span)
+{
+	const struct named *text;
+	char number[32];
+
+	switch (stat->kind) {
+	case XS_INT:
+		snprintf(number, sizeof(number), "%" PRId64, stat->i);
+		note_barrier(g, number, strlen(number), span);
+		break;
+	case XS_UINT:
+		snprintf(number, sizeof(number), "%" PRIu64, stat->u);
+		note_barrier(g, number, strlen(number), span);
+		break;
+	case XS_STR:
+		note_barrier(g, (const char *)stat->bytes, stat->len, span);
+		break;
+	case XS_REF:
+		text = names_find(&g->texts, (int64_t)stat->u);
+		if (text)
+			note_barrier(g, text->text, strlen(text->text), span);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_mark(struct collecting *g, const struct named *mark, struct span span)
+{
+	span.has_start = mark->begin;
+	span.has_end = !mark->begin;
+	note_barrier(g, mark->text, strlen(mark->text), &span);
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	struct collecting *g = arg;
+	const struct named *mark = names_find(&g->barriers, ev->metadata_id);
+	struct span span;
+
+	if (!span_of(g, ev, &span))
+		return 0;
+	if (mark)
+		on_mark(g, mark, span);
+	for (size_t i = 0; i < ev->n_stats; i++) {
+		const struct xs_stat *s = &ev->stats[i];
+
+		if (g->flow_id && s->metadata_id == g->flow_id &&
+		    (s->kind == XS_UINT || s->kind == XS_INT))
+			note_flow(g, s->u, span);
+		else if (g->barrier_id && s->metadata_id == g->barrier_id && ev->duration_ps > 0)
+			on_barrier_stat(g, s, &span);
+	}
+	return 0;
+}
+
+/* ---- all of them ---- */
+
+struct xs_causality *xs_causality_new(void)
+{
+	return xcalloc(1, sizeof(struct xs_causality));
+}
+
+void xs_causality_free(struct xs_causality *c)
+{
+	if (!c)
+		return;
+	tdestroy(c->tree, free);
+	free(c->keys);
+	free(c->seen);
+	free(c->bounds_ns);
+	free(c->violations);
+	free(c);
+}
+
+int xs_causality_add(struct xs_causality *c, const struct xs_source *in, int64_t bound_ns,
+		     struct err *e)
+{
+	static const struct xs_visitor visitor = {
+		.plane_begin = on_plane,
+		.stat_metadata = on_stat_metadata,
+		.event_metadata = on_event_metadata,
+		.line_begin = on_line,
+		.event = on_event,
+		.plane_end = on_plane_end,
+		.want_stats = true,
+	};
+	struct collecting g = { .c = c, .host = (uint32_t)c->n_hosts };
+	size_t before = c->n_seen;
+	int rc;
+
+	c->bounds_ns = xrealloc(c->bounds_ns, (c->n_hosts + 1) * sizeof(int64_t));
+	c->bounds_ns[c->n_hosts++] = bound_ns < TIME_MAX_NS ? bound_ns : TIME_MAX_NS;
+	rc = xs_read(in, &visitor, &g, e);
+	if (rc)
+		c->n_seen = before;
+	names_release(&g.texts);
+	names_release(&g.barriers);
+	return rc;
+}
