@@ -21,6 +21,7 @@ struct aggregator_conf {
 	char *spool; /* directory for uploads under way */
 	int64_t lead_ns; /* from request to T0 */
 	int64_t grace_ns; /* from T1 to the commit at the latest */
+	int64_t causality_ns; /* for causality_check() of a session */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;

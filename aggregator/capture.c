@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/causality.h"
 #include "aggregator/json_text.h"
 #include "aggregator/messages.h"
 #include "aggregator/sessions.h"
@@ -189,6 +190,7 @@ void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn 
 		.session = xstrdup(c->session),
 		.run = xstrdup(c->run),
 		.t0_ns = c->t0_ns,
+		.causality_ns = c->captures->agg->conf.causality_ns,
 		.doc = doc_taken,
 		.again = c->commits > 1,
 	};
@@ -234,6 +236,7 @@ static void run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
+	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
 	/* A try that failed after the manifest was in place did commit: the name is nobody else's. */
 	if (job->rc == ERR_EXISTS && job->again)
@@ -249,6 +252,8 @@ static void done_commit(void *arg)
 	struct aggregator *agg = c->captures->agg;
 
 	if (!job->rc) {
+		json_array_clear(c->warnings); /* the check may have added one */
+		json_array_extend(c->warnings, json_object_get(job->doc, "warnings"));
 		over(c, CAP_COMMITTED);
 	} else {
 		log_error("AGG-STORE", "session=%s action=commit try=%u reason=\"%s\"", c->session,

@@ -51,6 +51,7 @@ struct store_job {
 	struct store *store;
 	char *session, *run;
 	int64_t t0_ns;
+	int64_t causality_ns;
 	json_t *doc;
 	bool again; /* the same was tried before, and failed */
 	int rc;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/causality.h"
 #include "aggregator/json_text.h"
 #include "aggregator/messages.h"
 #include "aggregator/options.h"
@@ -47,6 +48,7 @@ void capture_retry_run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
+	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_retry_commit(job->store, job->session, job->doc, &job->e);
 }
 

@@ -14,6 +14,8 @@ static const struct conf_field fields[] = {
 	     "from a request to T0, at least: agents get ready meanwhile"),
 	CONF(struct aggregator_conf, grace_ns, "30s",
 	     "from the end of the window to the commit at the latest"),
+	CONF(struct aggregator_conf, causality_ns, "500ms",
+	     "at most so long, events of different hosts are held against each other; 0s = never"),
 	CONF(struct aggregator_conf, cert, NULL, "PEM file with the certificate of gRPC and HTTP"),
 	CONF(struct aggregator_conf, key, NULL, "PEM file with its key"),
 	CONF(struct aggregator_conf, ca, NULL,

@@ -45,6 +45,26 @@ static void print_host(const json_t *host, FILE *out)
 	print_tracers(host, out);
 }
 
+/* One line for each: what belongs together and on which two hosts it does not. */
+static void print_causality(const json_t *causality, FILE *out)
+{
+	const json_t *v;
+	long long more = (long long)get_int(causality, "more");
+	size_t i;
+
+	json_array_foreach(json_object_get(causality, "violations"), i, v)
+	{
+		char by[16];
+
+		human_time(get_int(v, "by_ns"), by);
+		fprintf(out,
+			"warning: %s ends on %s before it begins on %s, by %s beyond the bounds\n",
+			get_str(v, "key"), get_str(v, "early"), get_str(v, "late"), by);
+	}
+	if (more)
+		fprintf(out, "warning: and %lld more\n", more);
+}
+
 void result_print(const json_t *doc, FILE *out)
 {
 	const json_t *host;
@@ -66,6 +86,7 @@ void result_print(const json_t *doc, FILE *out)
 	json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host, out);
 	json_array_foreach(json_object_get(doc, "warnings"), i, text)
 		fprintf(out, "warning: %s\n", json_string_value(text));
+	print_causality(json_object_get(doc, "causality"), out);
 }
 
 int result_exit_code(const json_t *doc)

@@ -5,10 +5,16 @@
  * same instant, so in a right session the marks of one burst stand at one time in all files.
  *
  *   burst [--period 500ms] [--work 100ms] [--for 1h] [--door ipc://...]...
+ *         [--barrier] [--shift 5ms --shift-door ipc://...]
+ *
+ * With --barrier each burst is a barrier, too: all agents are told when it began, and then that it ended.
+ * What one of them is told may be shifted in time: a clock that is wrong in a way no probe can see.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +30,9 @@
 struct conf {
 	int64_t period_ns, work_ns, for_ns;
 	struct conf_list door;
+	bool barrier;
+	int64_t shift_ns;
+	char *shift_door;
 };
 
 static const struct conf_field fields[] = {
@@ -31,6 +40,9 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, work_ns, "100ms", "length of a burst"),
 	CONF(struct conf, for_ns, "1h", "end by itself after so long"),
 	CONF(struct conf, door, NULL, "an agent's local door, to be told of each burst"),
+	CONF(struct conf, barrier, NULL, "tell of a barrier after each burst"),
+	CONF(struct conf, shift_ns, "0s", "how wrong the stamps of barriers are at one door"),
+	CONF(struct conf, shift_door, NULL, "that door"),
 	{ 0 }
 };
 
@@ -97,6 +109,23 @@ static int dial_all(const struct conf *conf, struct door_client **doors, struct 
 	return 0;
 }
 
+/* All stamps of begins are taken before all stamps of ends, as a barrier would have it. */
+static void meet(const struct conf *conf, struct door_client *const *doors, int64_t number)
+{
+	int64_t begin = now_raw_ns(), end = now_raw_ns();
+	char text[64];
+
+	for (size_t i = 0; i < conf->door.n; i++) {
+		bool wrong = conf->shift_door && !strcmp(conf->door.items[i], conf->shift_door);
+		int64_t shift_ns = wrong ? conf->shift_ns : 0;
+
+		snprintf(text, sizeof(text), "barrier %lld begin", (long long)number);
+		tell(doors[i], text, begin + shift_ns);
+		snprintf(text, sizeof(text), "barrier %lld end", (long long)number);
+		tell(doors[i], text, end + shift_ns);
+	}
+}
+
 static void work(const struct conf *conf, struct door_client *const *doors)
 {
 	int64_t end = now_raw_ns() + conf->for_ns;
@@ -110,6 +139,8 @@ static void work(const struct conf *conf, struct door_client *const *doors)
 		snprintf(text, sizeof(text), "burst %lld", (long long)number);
 		for (size_t i = 0; i < conf->door.n; i++)
 			tell(doors[i], text, start);
+		if (conf->barrier)
+			meet(conf, doors, number);
 	}
 }
 

@@ -4,6 +4,7 @@ program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e" 300)
 e2e_test(clock "e2e" 300)
+e2e_test(causality "e2e" 120)
 e2e_test(failure "e2e" 300)
 e2e_test(retry "e2e" 300)
 e2e_test(restart "e2e" 300)

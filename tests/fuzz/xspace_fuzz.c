@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as an XSpace: read, moved, trimmed, merged with themselves. A window and memory must
+ * Any bytes as an XSpace: read, moved, trimmed, merged and held together with themselves. A window and memory must
  * agree, and what we write must be as good as what we read.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "xspace/causality.h"
 #include "xspace/xspace.h"
 
 #define CHECK(cond) \
@@ -181,6 +182,20 @@ static void check_rebase(const struct xs_source *memory, int64_t window_ns, bool
 	buf_release(&again);
 }
 
+/* Two hosts with the same file: nobody can be more wrong than the other. */
+static void check_causality(const struct xs_source *memory, const struct xs_source *window)
+{
+	struct xs_causality *c = xs_causality_new();
+	struct xs_verdict v;
+	int rc = xs_causality_add(c, memory, 0, NULL);
+
+	CHECK(xs_causality_add(c, window, 0, NULL) == rc);
+	xs_causality_judge(c, &v);
+	CHECK(v.guilty == XS_NO_HOST);
+	CHECK(!rc || !v.checked);
+	xs_causality_free(c);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xs_source memory = xs_source_memory(data, size), window = windowed(&memory);
@@ -192,6 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(read_all(&window, &window_sums) == rc);
 	CHECK(sums.sum == window_sums.sum);
 	CHECK(rc || !xs_summarize(&memory, &summary, NULL));
+	check_causality(&memory, &window);
 	check_rebase(&memory, 0, rc == 0);
 	check_rebase(&memory, WINDOW_NS, rc == 0);
 	if (!merge(&memory, &out))

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/causality.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "aggregator/json_text.h"
+#include "aggregator/sessions.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "storage/store.h"
+#include "xspace/causality.h"
+
+#define LISTED_MAX   100 /* violations in a manifest */
+#define NAMES_MAX    3 /* hosts named for each reason */
+#define WINDOW_BYTES (256 << 10)
+#define SENTENCE     "causality: "
+
+enum skip { SKIP_OFF, SKIP_UNCALIBRATED, SKIP_OTHER_WINDOW, SKIP_UNREADABLE, SKIP_TIME, SKIPS };
+
+static const char *const skip_words[SKIPS] = {
+	[SKIP_OFF] = "not checked, switched off",
+	[SKIP_UNCALIBRATED] = "not checked, clock uncalibrated",
+	[SKIP_OTHER_WINDOW] = "not checked, recorded in another window",
+	[SKIP_UNREADABLE] = "not checked, file cannot be read",
+	[SKIP_TIME] = "not checked, it would take too long",
+};
+
+struct checking {
+	struct store *store;
+	json_t *manifest;
+	int64_t budget_ns, deadline_mono_ns;
+	struct xs_causality *found;
+	const char *
+		*hosts; /* names, as xs_causality_add() numbers them; borrowed from the manifest */
+	size_t n_hosts;
+	struct buf skipped[SKIPS]; /* names */
+	size_t n_skipped[SKIPS];
+};
+
+struct file {
+	int fd;
+	int64_t deadline_mono_ns;
+};
+
+static int file_read(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	const struct file *f = arg;
+	size_t done = 0;
+
+	if (now_mono_ns() >= f->deadline_mono_ns)
+		return err_set(e, ERR_TIMEOUT, "there is no time left");
+	while (done < len) {
+		ssize_t n = pread(f->fd, (char *)out + done, len - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(e, "reading");
+		if (!n)
+			return err_set(e, ERR_INVALID, "the file ends too early");
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int look_through(struct checking *k, const json_t *host, struct err *e)
+{
+	struct file f = { .deadline_mono_ns = k->deadline_mono_ns };
+	struct xs_source in = { .read = file_read, .arg = &f, .window_bytes = WINDOW_BYTES };
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	session_file_key(json_get_text(k->manifest, "session"), json_get_text(k->manifest, "run"),
+			 json_get_text(host, "host"), key);
+	rc = store_open_fd(k->store, key, &f.fd, &in.size, e);
+	if (rc)
+		return rc;
+	k->hosts[k->n_hosts++] = json_get_text(host, "host");
+	rc = xs_causality_add(k->found, &in, json_get_int(host, "clock_bound_ns"), e);
+	close(f.fd);
+	return rc;
+}
+
+static void skip(struct checking *k, const json_t *host, enum skip why)
+{
+	if (k->n_skipped[why]++ < NAMES_MAX)
+		buf_addf(&k->skipped[why], "%s%s", k->skipped[why].len ? ", " : "",
+			 json_get_text(host, "host"));
+}
+
+static void check_host(struct checking *k, const json_t *host)
+{
+	struct err e = { 0 };
+
+	if (!k->budget_ns) {
+		skip(k, host, SKIP_OFF);
+	} else if (!json_is_integer(json_object_get(host, "clock_bound_ns"))) {
+		skip(k, host, SKIP_UNCALIBRATED);
+	} else if (json_object_get(host, "t0_ns")) {
+		skip(k, host, SKIP_OTHER_WINDOW);
+	} else if (now_mono_ns() >= k->deadline_mono_ns) {
+		skip(k, host, SKIP_TIME);
+	} else if (look_through(k, host, &e)) {
+		skip(k, host, e.code == ERR_TIMEOUT ? SKIP_TIME : SKIP_UNREADABLE);
+		if (e.code != ERR_TIMEOUT)
+			log_warn("AGG-CAUSALITY", "session=%s host=%s reason=\"%s\"",
+				 json_get_text(k->manifest, "session"), json_get_text(host, "host"),
+				 e.msg);
+	}
+}
+
+/* ---- what is told ---- */
+
+static void put_skipped(const struct checking *k, json_t *o)
+{
+	struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < SKIPS; i++) {
+		if (!k->n_skipped[i])
+			continue;
+		buf_addf(&text, "%s%s: %s", text.len ? "; " : "", skip_words[i],
+			 buf_str(&k->skipped[i]));
+		if (k->n_skipped[i] > NAMES_MAX)
+			buf_addf(&text, " and %zu more", k->n_skipped[i] - NAMES_MAX);
+	}
+	json_put_text(o, "skipped", buf_str(&text));
+	buf_release(&text);
+}
+
+static json_t *violation_json(const struct checking *k, const struct xs_violation *v)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "key", v->key);
+	json_put_text(o, "early", k->hosts[v->early]);
+	json_put_text(o, "late", k->hosts[v->late]);
+	json_put_int(o, "by_ns", v->by_ns);
+	return o;
+}
+
+static const char *guilty_name(const struct checking *k, const struct xs_verdict *v)
+{
+	return v->guilty == XS_NO_HOST ? "" : k->hosts[v->guilty];
+}
+
+static json_t *verdict_json(const struct checking *k, const struct xs_verdict *v)
+{
+	json_t *o = json_object(), *list = json_array();
+	size_t n = v->n_violations < LISTED_MAX ? v->n_violations : LISTED_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, violation_json(k, &v->violations[i]));
+	json_put_int(o, "checked", (int64_t)v->checked);
+	json_put(o, "violations", list);
+	json_put_int(o, "more", (int64_t)(v->n_violations - n));
+	json_put_text(o, "guilty", guilty_name(k, v));
+	json_put_int(o, "ambiguous", (int64_t)v->ambiguous);
+	json_put_int(o, "left_out", (int64_t)v->left_out);
+	put_skipped(k, o);
+	return o;
+}
+
+/* The sentence of an earlier commit is about files that a retry has added to. */
+static void drop_sentence(json_t *warnings)
+{
+	for (size_t i = json_array_size(warnings); i-- > 0;) {
+		const char *text = json_string_value(json_array_get(warnings, i));
+
+		if (text && !strncmp(text, SENTENCE, strlen(SENTENCE)))
+			json_array_remove(warnings, i);
+	}
+}
+
+static void add_sentence(const struct checking *k, const struct xs_verdict *v, json_t *warnings)
+{
+	const char *guilty = guilty_name(k, v);
+	char *text = xasprintf(SENTENCE
+			       "%zu of %zu flows and barriers run backwards, up to %" PRId64
+			       " us beyond the clocks' bounds; %s%s",
+			       v->n_violations, v->checked, v->violations[0].by_ns / NS_PER_US,
+			       *guilty ? "most involve " : "no host stands out", guilty);
+
+	log_warn("AGG-CAUSALITY",
+		 "session=%s violations=%zu checked=%zu by_ns=%" PRId64 " guilty=%s",
+		 json_get_text(k->manifest, "session"), v->n_violations, v->checked,
+		 v->violations[0].by_ns, guilty);
+	json_array_append_new(warnings, json_text(text));
+	free(text);
+}
+
+void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
+{
+	json_t *hosts = json_object_get(manifest, "hosts");
+	json_t *warnings = json_object_get(manifest, "warnings");
+	struct checking k = {
+		.store = s,
+		.manifest = manifest,
+		.budget_ns = budget_ns,
+		.deadline_mono_ns = now_mono_ns() + budget_ns,
+		.found = xs_causality_new(),
+		.hosts = xcalloc(json_array_size(hosts), sizeof(char *)),
+	};
+	struct xs_verdict verdict;
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		if (*json_get_text(host, "file"))
+			check_host(&k, host);
+	}
+	xs_causality_judge(k.found, &verdict);
+	json_put(manifest, "causality", verdict_json(&k, &verdict));
+	drop_sentence(warnings);
+	if (verdict.n_violations)
+		add_sentence(&k, &verdict, warnings);
+	for (i = 0; i < SKIPS; i++)
+		buf_release(&k.skipped[i]);
+	xs_causality_free(k.found);
+	free(k.hosts);
+}
