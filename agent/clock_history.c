@@ -19,7 +19,7 @@
 #define PACE_FROM_NS (5 * NS_PER_S) /* a pace since about then will do */
 #define RATE_BASE_NS 2e9 /* least distance of two intervals that make a rate */
 /* Where no probe has been, the rate may have gone on, as far again and to the other side. */
-#define BEYOND	2
+#define BEYOND	3
 #define NEAR_NS 100e6 /* two bounds of about the same time */
 
 #define WANDER_FIRST 0.5e-6
