@@ -154,14 +154,15 @@ static bool link_may_take(struct link *l, struct host *h, const Tutti__V1__Hello
 static bool link_is_who_it_says(struct link *l, const char *host)
 {
 	const char *identity = rpc_identity(l->call);
+	const char *ca = l->agg->conf.ca;
 	char why[320];
 
-	if (!*identity || !strcmp(identity, host))
+	if (!strcmp(identity, host) || (!*identity && !(ca && *ca)))
 		return true;
 	snprintf(why, sizeof(why),
-		 "the certificate is of '%.60s', not of host '%.60s': start the agent "
-		 "with --host %.60s or give it its own certificate",
-		 identity, host, identity);
+		 "the certificate is of '%.60s', not of host '%.60s': give the agent a certificate "
+		 "whose common name is its host's, or start it with --host",
+		 identity, host);
 	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", host, rpc_peer(l->call), why);
 	link_finish(l, RPC_PERMISSION_DENIED, why);
 	return false;

@@ -12,11 +12,11 @@ def make_ca(d, name):
                    check=True, capture_output=True)
 
 
-def make_cert(d, ca, name):
+def make_cert(d, ca, name, subject=None):
     ext = d / f"{name}.ext"
     ext.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
     subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
-                    d / f"{name}.key", "-out", d / f"{name}.csr", "-subj", f"/CN={name}"], check=True, capture_output=True)
+                    d / f"{name}.key", "-out", d / f"{name}.csr", "-subj", subject or f"/CN={name}"], check=True, capture_output=True)
     subprocess.run(["openssl", "x509", "-req", "-in", d / f"{name}.csr", "-CA", d / f"{ca}.crt", "-CAkey", d / f"{ca}.key",
                     "-CAcreateserial", "-out", d / f"{name}.crt", "-days", "2", "-extfile", ext],
                    check=True, capture_output=True)
@@ -33,6 +33,7 @@ def test_mtls():
         make_cert(c.dir, "ca", "aggregator")
         make_cert(c.dir, "ca", "host-a")
         make_cert(c.dir, "evil", "host-x")
+        make_cert(c.dir, "ca", "nameless", subject="/O=nobody in particular")
         url = f"https://127.0.0.1:{c.http}"
         c.start("aggregator", [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", f"127.0.0.1:{c.http}",
                                "--grpc", f"127.0.0.1:{c.grpc}", "--probe", f"127.0.0.1:{c.probe}", "--spool",
@@ -40,6 +41,7 @@ def test_mtls():
         c.agent("host-a", *tls_flags(c.dir, "host-a"))
         c.agent("host-x", *tls_flags(c.dir, "host-x"))
         c.agent("host-b", *tls_flags(c.dir, "host-a"))  # a right certificate, of somebody else
+        c.agent("host-n", *tls_flags(c.dir, "nameless"))
         flags = ["--server", url, "--ca", c.dir / "ca.crt", "--json"]
 
         def connected():
@@ -52,6 +54,7 @@ def test_mtls():
         time.sleep(1)
         assert [h["host"] for h in connected()] == ["host-a"]
         assert "the certificate is of 'host-a'" in c.log("aggregator")
+        wait_until("the refusal of a certificate without a name", lambda: "certificate is of ''" in c.log("aggregator"))
         assert "host-a" in c.log("host-b"), "the agent does not tell why it is refused"
         assert c.tutti("hosts", "--server", url)[0] == 1  # who signed it is not known without --ca
 
