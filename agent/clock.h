@@ -127,6 +127,9 @@ int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns);
 /* Host clock - session, at this time; saturates too. */
 int64_t clock_model_offset_at(const struct clock_model *m, int64_t raw_ns);
 
+/* This host's wall clock (with the injected error) - session, at this time: what people can read. */
+int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns);
+
 /* The largest bound of any time in [from, to]. */
 int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns, int64_t to_raw_ns);
 enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns);

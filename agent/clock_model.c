@@ -173,6 +173,13 @@ int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns)
 	return saturate((wide)raw_ns - m->pair_raw_ns + m->pair_real_ns);
 }
 
+int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns)
+{
+	wide host_wall = clock_model_real_of_raw(m, raw_ns) + host_of_raw(m, raw_ns) - raw_ns;
+
+	return saturate(host_wall - session_of_raw(m, raw_ns));
+}
+
 static wide half_of(struct guess g)
 {
 	return most(g.hi - g.offset, g.offset - g.lo);

@@ -65,8 +65,9 @@ static json_t *clock_json(const struct agent *agent)
 	if (!m.calibrated)
 		return json_pack("{s:b}", "calibrated", 0);
 	return json_pack("{s:b, s:I, s:I, s:I, s:I}", "calibrated", 1, "offset_ns",
-			 (json_int_t)m.offset_ns, "bound_ns", (json_int_t)m.bound_ns, "rtt_min_ns",
-			 (json_int_t)m.rtt_min_ns, "probes", (json_int_t)m.probes);
+			 (json_int_t)clock_model_wall_offset_at(&m, m.at_raw_ns), "bound_ns",
+			 (json_int_t)m.bound_ns, "rtt_min_ns", (json_int_t)m.rtt_min_ns, "probes",
+			 (json_int_t)m.probes);
 }
 
 static json_t *tracers_json(const struct agent *agent)

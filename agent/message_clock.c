@@ -62,7 +62,7 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 	if (!m->calibrated)
 		return;
 	add_breaks(out, m);
-	c->offset_ns = m->offset_ns;
+	c->offset_ns = clock_model_wall_offset_at(m, m->at_raw_ns);
 	c->bound_ns = bound_ns;
 	c->rtt_min_ns = m->rtt_min_ns;
 	c->rate_ppb = llround(m->rate * 1e9);

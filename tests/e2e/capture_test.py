@@ -35,6 +35,8 @@ def check_file(path):
 def test_offsets_vanish():
     with Cluster() as c:
         start_three(c)
+        wrong_by = {h: doc["clock"]["offset_ns"] / 1e9 for h, doc in c.hosts().items()}
+        assert abs(wrong_by["host-b"] - 5) < 0.1 and abs(wrong_by["host-c"] + 3) < 0.1, wrong_by
         code, doc = c.tutti("capture", "--duration", "2s", "--json", check=0)
         assert {h["host"]: h["state"] for h in doc["hosts"]} == {h: "complete" for h in OFFSETS}, doc
         files = {h["host"]: c.logdir / "plugins" / "profile" / doc["session"] / h["file"] for h in doc["hosts"]}
