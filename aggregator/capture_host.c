@@ -83,7 +83,8 @@ void capture_host_want_credit(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
 
-	if (h->credit != CREDIT_NONE || h->stored)
+	/* Also for a stored file: its agent was killed before it heard of that, and the next one asks. */
+	if (h->credit != CREDIT_NONE)
 		return;
 	h->credit = CREDIT_WAITING;
 	TAILQ_INSERT_TAIL(&cs->waiting, h, waiting);

@@ -83,7 +83,7 @@ def seconds_between(log, first, last):
     stamp = {}
     for line in log.splitlines():
         for word in (first, last):
-            if word in line and (word == last or word not in stamp):
+            if word in line:  # the last: the log goes on with the next agent
                 h, m, s = line.split("T")[1].split("Z")[0].split(":")
                 stamp[word] = int(h) * 3600 + int(m) * 60 + float(s)
     return stamp[last] - stamp[first]
