@@ -2,6 +2,7 @@
 """The aggregator's page in a real browser: it lists hosts, captures by its form, lists the session, and deletes it."""
 import json
 import shutil
+import urllib.error
 import urllib.request
 
 from lib.cluster import SLOW, Cluster, SkipTest, free_port, main, wait_until
@@ -31,8 +32,11 @@ class Browser:
     def call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
-        with urllib.request.urlopen(request, timeout=60 * SLOW) as answer:
-            return json.load(answer)["value"]
+        try:
+            with urllib.request.urlopen(request, timeout=60 * SLOW) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as e:
+            raise AssertionError(f"{method} {path}: {e.read().decode(errors='replace')[:1000]}") from e
 
     def open(self, url):
         self.call("POST", "/url", {"url": url})
