@@ -81,15 +81,6 @@ static int take_lock(struct spool *sp, struct err *e)
 	return rc;
 }
 
-/* Sessions of the aggregator, and of this agent's own ProfilerService. */
-static bool is_capture(const char *name)
-{
-	static const char local[] = "local_";
-
-	return name_is_session(name) ||
-	       (!strncmp(name, local, strlen(local)) && strlen(name) == strlen(local) + 16);
-}
-
 /* Keeps a folder with a finished file, removes another; says whether it kept it. */
 static bool keep_or_remove(struct spool *sp, const char *session)
 {
@@ -118,7 +109,7 @@ static void sweep(struct spool *sp)
 	int swept = 0, kept = 0;
 
 	while (dir && (entry = readdir(dir))) {
-		if (!is_capture(entry->d_name))
+		if (!name_is_session(entry->d_name))
 			continue;
 		if (keep_or_remove(sp, entry->d_name))
 			kept++;

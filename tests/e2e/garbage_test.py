@@ -53,6 +53,7 @@ def test_garbage():
             throw(door, data, family=socket.AF_UNIX)
             throw(("127.0.0.1", c.probe), data, kind=socket.SOCK_DGRAM)
         assert c.hosts()["host-a"]["state"] == "connected"
+        assert "W HTTP-REFUSED" in c.log("aggregator") and "W AGG-PROBE" in c.log("aggregator")
         c.tutti("mark", "--door", c.doors["host-a"], "still here", check=0)
         _, doc = c.tutti("capture", "--duration", "500ms", "--json", check=0)
         assert doc["complete"] == 1
