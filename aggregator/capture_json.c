@@ -124,7 +124,8 @@ json_t *captures_json(struct captures *cs)
 	json_t *doc = json_object(), *list = json_array();
 	struct capture *c;
 
-	TAILQ_FOREACH(c, &cs->all, entry) json_array_append_new(list, capture_json(c));
+	TAILQ_FOREACH (c, &cs->all, entry)
+		json_array_append_new(list, capture_json(c));
 	json_put(doc, "captures", list);
 	return doc;
 }

@@ -140,8 +140,7 @@ static void on_capture(void *arg, struct capture *c)
 	struct events *ev = arg;
 	struct stream *s;
 
-	TAILQ_FOREACH(s, &ev->streams, entry)
-	{
+	TAILQ_FOREACH (s, &ev->streams, entry) {
 		if (s->session && !strcmp(s->session, c->session))
 			s->dirty = true;
 	}

@@ -353,8 +353,7 @@ static bool others_gave_way(struct upload *u)
 {
 	struct upload *other;
 
-	TAILQ_FOREACH(other, &u->ingest->uploads, entry)
-	{
+	TAILQ_FOREACH (other, &u->ingest->uploads, entry) {
 		if (other == u || !other->session || strcmp(other->session, u->session) ||
 		    strcmp(other->host, u->host))
 			continue;
@@ -527,8 +526,7 @@ static void on_capture(void *arg, struct capture *c)
 
 	if (c->state < CAP_COMMITTING)
 		return;
-	TAILQ_FOREACH(u, &in->uploads, entry)
-	{
+	TAILQ_FOREACH (u, &in->uploads, entry) {
 		if (u->session && !strcmp(u->session, c->session))
 			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
 	}

@@ -96,8 +96,7 @@ static struct profile *profile_find(struct profiler_service *ps, const char *cli
 {
 	struct profile *p;
 
-	TAILQ_FOREACH(p, &ps->profiles, entry)
-	{
+	TAILQ_FOREACH (p, &ps->profiles, entry) {
 		if (*client_session && !strcmp(p->client_session, client_session) &&
 		    !strcmp(p->peer, peer))
 			return p;
@@ -214,13 +213,11 @@ static void on_capture(void *arg, struct capture *c)
 
 	if (!capture_is_over(c))
 		return;
-	TAILQ_FOREACH(p, &ps->profiles, entry)
-	{
+	TAILQ_FOREACH (p, &ps->profiles, entry) {
 		if (!strcmp(p->session, c->session))
 			p->ended_mono_ns = now_mono_ns();
 	}
-	TAILQ_FOREACH(w, &ps->waits, entry)
-	{
+	TAILQ_FOREACH (w, &ps->waits, entry) {
 		if (w->session && !strcmp(w->session, c->session))
 			answer_capture(w, c);
 	}
@@ -401,8 +398,7 @@ static void terminate(struct profiler_service *ps, const char *session)
 
 	if (c)
 		capture_stop(c);
-	TAILQ_FOREACH(p, &ps->profiles, entry)
-	{
+	TAILQ_FOREACH (p, &ps->profiles, entry) {
 		if (!*session || p->ended_mono_ns || strcmp(p->client_session, session))
 			continue;
 		c = capture_find(ps->agg->captures, p->session);
