@@ -61,13 +61,9 @@ static void say_files(struct answer *a, bool found, struct rpc_file first)
 
 static bool add_service(void *arg, const char *name, size_t len)
 {
-	static const char hidden[] = "grpc.reflection.v1.";
 	struct answer *a = arg;
 	size_t i = a->list.n_service;
 
-	/* Only what can be described is listed; v1 has no file of its own. */
-	if (len > strlen(hidden) && !memcmp(name, hidden, strlen(hidden)))
-		return true;
 	grpc__reflection__v1alpha__service_response__init(&a->service[i]);
 	a->service[i].name = xstrndup(name, len);
 	a->service_ptr[i] = &a->service[i];

@@ -139,13 +139,14 @@ def test_reflection(s, ch):
     db = ProtoReflectionDescriptorDatabase(ch)
     names = set(db.get_services())
     assert names == {"tensorflow.ProfilerService", "tutti.v1.Control", "test.Test", "grpc.health.v1.Health",
-                     "grpc.reflection.v1alpha.ServerReflection"}, names
+                     "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}, names
     pool = descriptor_pool.DescriptorPool(db)
     service = pool.FindServiceByName("tensorflow.ProfilerService")
     assert {"Profile", "Monitor", "Terminate"} <= set(service.methods_by_name)
     request = service.methods_by_name["Profile"].input_type
     assert request.fields_by_name["emit_xspace"].number == 9
     assert pool.FindServiceByName("tutti.v1.Control").methods_by_name["Connect"]
+    assert pool.FindServiceByName("grpc.reflection.v1.ServerReflection").methods_by_name["ServerReflectionInfo"]
     assert pool.FindMessageTypeByName("grpc.health.v1.HealthCheckResponse")
     assert pool.FindEnumTypeByName("grpc.health.v1.HealthCheckResponse.ServingStatus")
 
@@ -159,7 +160,7 @@ def test_reflection_by_hand(s, ch):
 
     for version in ("v1", "v1alpha"):
         path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
-        assert len(ask(path, list_services="*").list_services_response.service) == 5
+        assert len(ask(path, list_services="*").list_services_response.service) == 6
         answer = ask(path, file_by_filename="tensorflow/profiler_service.proto")
         assert answer.valid_host == "h" and answer.original_request.file_by_filename
         assert len(answer.file_descriptor_response.file_descriptor_proto) >= 3  # with what it imports
