@@ -48,7 +48,7 @@ struct aggregator {
 	bool clock_kept; /* the session clock is that of an earlier run */
 	json_t *plans; /* of captures that an earlier run left, until they are carried on; or NULL */
 	int64_t session_clock_shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
-	int64_t arm_patience_ns; /* after T0; who has not answered Arm by then does not count */
+	int64_t arm_patience_ns; /* after T0, or the lead if that is longer: for answers to Arm */
 	int64_t lost_patience_ns; /* a link that broke may come back within this */
 	int64_t started_mono_ns;
 	bool stopping; /* nothing new is begun any more */

@@ -69,8 +69,7 @@ struct capture *capture_find(struct captures *cs, const char *session)
 {
 	struct capture *c;
 
-	TAILQ_FOREACH(c, &cs->all, entry)
-	{
+	TAILQ_FOREACH (c, &cs->all, entry) {
 		if (!strcmp(c->session, session))
 			return c;
 	}
@@ -102,7 +101,8 @@ void captures_count(const struct captures *cs, size_t *active, size_t *waiting)
 
 	*active = cs->n_active;
 	*waiting = 0;
-	TAILQ_FOREACH(h, &cs->waiting, waiting)(*waiting)++;
+	TAILQ_FOREACH (h, &cs->waiting, waiting)
+		(*waiting)++;
 }
 
 static size_t count_ended_hosts(const struct captures *cs)
@@ -110,7 +110,8 @@ static size_t count_ended_hosts(const struct captures *cs)
 	const struct capture *c;
 	size_t n = 0;
 
-	TAILQ_FOREACH(c, &cs->all, entry) n += capture_is_over(c) ? c->n_hosts : 0;
+	TAILQ_FOREACH (c, &cs->all, entry)
+		n += capture_is_over(c) ? c->n_hosts : 0;
 	return n;
 }
 
@@ -417,12 +418,21 @@ static void fail_all(struct capture *c, const char *reason, const char *detail)
 		capture_host_failed(&c->hosts[i], reason, "%s", detail);
 }
 
+/* The lead is how long arming this fleet takes by experience: whoever is still at it at T0 may be so for
+ * as long again. */
+int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
+{
+	int64_t patience_ns = c->captures->agg->arm_patience_ns;
+
+	return t0_ns + (c->lead_ns > patience_ns ? c->lead_ns : patience_ns);
+}
+
 static void arm(struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
 	c->armed_at_ns = aggregator_session_now(c->captures->agg);
-	c->arm_by_ns = c->t0_ns + c->captures->agg->arm_patience_ns;
+	c->arm_by_ns = capture_arm_by(c, c->t0_ns);
 	message_arm(&message, c, c->t0_ns);
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct host *host = capture_host_live(&c->hosts[i]);

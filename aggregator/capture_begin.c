@@ -120,12 +120,12 @@ static int64_t worst_bound(struct host **hosts, size_t n)
 }
 
 /* The first capture of a large fleet has nothing measured to go by. */
-static int64_t least_lead(const struct capture *c)
+int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns)
 {
-	int64_t fleet_ns = (int64_t)c->n_hosts * LEAD_PER_HOST_NS;
-	int64_t lead_ns = c->captures->agg->conf.lead_ns;
+	int64_t fleet_ns = (int64_t)n_hosts * LEAD_PER_HOST_NS;
+	int64_t lead_ns = cs->agg->conf.lead_ns;
 
-	return lead_ns > fleet_ns ? lead_ns : fleet_ns;
+	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
 }
 
 static void set_times(struct capture *c, const struct capture_request *req, int64_t bound_ns)
@@ -135,7 +135,7 @@ static void set_times(struct capture *c, const struct capture_request *req, int6
 
 	c->open_ended = req->open_ended;
 	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
-	c->lead_ns = req->open_ended ? 0 : lead_choose(&c->captures->lead, least_lead(c), bound_ns);
+	c->lead_ns = req->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
 	c->grace_ns = req->grace_ns > 0 ? req->grace_ns : agg->conf.grace_ns;
 	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
 	if (c->t0_ns < req->not_before_ns)

@@ -36,6 +36,7 @@ struct capture *capture_new(struct captures *cs); /* empty; in no list */
 MUST_CHECK int capture_build(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 void capture_free(struct capture *c);
+int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns);
 MUST_CHECK int capture_check_begin(const struct captures *cs, struct err *e); /* may one begin? */
 
 /* capture.c */
@@ -44,6 +45,8 @@ void capture_host_ended(struct capture_host *h); /* its state is an end; may end
 void capture_insert(struct capture *c); /* among those under way */
 void capture_remove(struct capture *c); /* from any, and frees it */
 void capture_wake(struct capture *c); /* something new is due */
+int64_t capture_arm_by(const struct capture *c,
+		       int64_t t0_ns); /* the end of patience with arming */
 
 /* A worker sees this and nothing else. */
 struct store_job {

@@ -171,7 +171,7 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
 	c->planned = true;
 	c->state = CAP_UPLOADING;
-	c->lead_ns = agg->conf.lead_ns;
+	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_over, 0);
 	c->grace_ns = agg->conf.grace_ns;
 	c->deadline_ns = aggregator_session_now(agg) + c->grace_ns;
 	rc = capture_load_options(c, plan, e);
@@ -228,7 +228,7 @@ static void arm_again(struct capture *c)
 			continue;
 		if (!message.len) {
 			c->deadline_ns = t0_ns + c->duration_ns + c->grace_ns;
-			c->arm_by_ns = t0_ns + agg->arm_patience_ns;
+			c->arm_by_ns = capture_arm_by(c, t0_ns);
 			message_arm(&message, c, t0_ns);
 		}
 		h->again = false;

@@ -133,6 +133,32 @@ static void test_deadline(void)
 	fleet_stop(&f);
 }
 
+/* Where arming takes long by experience, nobody is given up on sooner. */
+static void test_patience_grows_with_lead(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 400 * NS_PER_MS, 0);
+	f.agg.arm_patience_ns = 100 * NS_PER_MS;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, a.arms);
+	CHECK(c->lead_ns >= 400 * NS_PER_MS);
+	CHECK_EQ(c->arm_by_ns, c->t0_ns + c->lead_ns);
+	f.agg.arm_patience_ns = 3600 * NS_PER_S;
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, c->session);
+	c = fleet_begin(&f);
+	WAIT(&f, a.arms == 2);
+	CHECK_EQ(c->arm_by_ns, c->t0_ns + 3600 * NS_PER_S);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, c->session);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 static void test_all_dead(void)
 {
 	struct fleet f;
@@ -362,6 +388,7 @@ int main(void)
 	test_all_complete();
 	test_mixed();
 	test_deadline();
+	test_patience_grows_with_lead();
 	test_all_dead();
 	test_dead_before_armed();
 	test_open_ended_and_stop();
