@@ -150,6 +150,23 @@ struct rpc_complaint {
 };
 void rpc_log_listen(struct rpc_complaint *c);
 
+/* ---- rpc_strangers.c: connections that carry no call become log lines ---- */
+
+struct rpc_strangers {
+	struct loop *loop;
+	struct loop_timer timer;
+	int port;
+	uint64_t known; /* connections that called, or were told of */
+	uint64_t seen; /* accepted, when last looked */
+	uint32_t callers[4096]; /* the last ones' hashes */
+};
+
+void rpc_strangers_trace(void); /* has core tell of connections; before grpc_init() */
+void rpc_strangers_hear(const char *message); /* what it tells; any thread */
+void rpc_strangers_start(struct rpc_strangers *s, struct loop *loop, int port);
+void rpc_strangers_call(struct rpc_strangers *s, const char *peer);
+void rpc_strangers_stop(struct rpc_strangers *s);
+
 /* ---- rpc_server.c ---- */
 
 struct rpc_watch; /* rpc_health.c */
@@ -166,6 +183,7 @@ struct rpc_server {
 	bool serving, stopping, stopped;
 	struct rpc_tag stop_tag;
 	struct rpc_watch *watches; /* health: who wants to hear of changes */
+	struct rpc_strangers strangers;
 };
 
 /* Calls fn once per service of the method table, until it returns false. The name is not ended by

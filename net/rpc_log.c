@@ -66,14 +66,14 @@ static void on_core_log(gpr_log_func_args *a)
 	char text[RPC_COMPLAINT_BYTES];
 	int before;
 
+	if (a->severity != GPR_LOG_SEVERITY_ERROR) {
+		rpc_strangers_hear(a->message);
+		return;
+	}
 	shorten(a->message, text, sizeof(text));
 	if (listener) {
 		if (!listener->text[0])
 			snprintf(listener->text, sizeof(listener->text), "%s", text);
-		return;
-	}
-	if (a->severity != GPR_LOG_SEVERITY_ERROR) {
-		log_debug("NET-GRPC", "at=%s:%d text=\"%s\"", file, a->line, text);
 		return;
 	}
 	before = admit();

@@ -124,6 +124,7 @@ int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
 	r->done_tail = &r->done;
 	pthread_mutex_init(&r->lock, NULL);
 	rpc_log_hook();
+	rpc_strangers_trace();
 	/* Signals are the loop's business, in core's threads as in ours. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -82,6 +82,7 @@ static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_det
 	c->max_message_bytes = m ? m->max_message_bytes : s->max_message_bytes;
 	rpc_call_link(c, &s->calls);
 	watch_end(c);
+	rpc_strangers_call(&s->strangers, rpc_peer(c));
 	if (!m)
 		refuse(c, details->method);
 	else if (c->events->opened)
@@ -193,6 +194,7 @@ static int bind_port(struct rpc_server *s, const struct rpc_server_opts *opts, i
 	grpc_server_credentials_release(creds);
 	if (!got)
 		return err_set(e, ERR_IO, "cannot listen on %s: %s", opts->address, why.text);
+	rpc_strangers_start(&s->strangers, s->rpc->loop, got);
 	if (port)
 		*port = got;
 	return 0;
@@ -305,6 +307,7 @@ static void cancel_unfinished(struct rpc_server *s)
 static bool stop(struct rpc_server *s)
 {
 	s->stopping = true;
+	rpc_strangers_stop(&s->strangers);
 	s->stop_tag.fn = on_stopped;
 	s->stop_tag.arg = s;
 	rpc_tag_arm(&s->stop_tag);

@@ -3,7 +3,7 @@
 import random
 import socket
 
-from lib.cluster import Cluster, free_port, main
+from lib.cluster import Cluster, free_port, main, wait_until
 
 
 def throw(address, data, kind=socket.SOCK_STREAM, family=socket.AF_INET):
@@ -54,6 +54,9 @@ def test_garbage():
             throw(("127.0.0.1", c.probe), data, kind=socket.SOCK_DGRAM)
         assert c.hosts()["host-a"]["state"] == "connected"
         assert "W HTTP-REFUSED" in c.log("aggregator") and "W AGG-PROBE" in c.log("aggregator")
+        for daemon, grpc in (("aggregator", c.grpc), ("host-a", port)):
+            wait_until(f"what {daemon} says of the strangers at port {grpc}",
+                       lambda: f"W NET-STRANGER port={grpc} " in c.log(daemon))
         c.tutti("mark", "--door", c.doors["host-a"], "still here", check=0)
         _, doc = c.tutti("capture", "--duration", "500ms", "--json", check=0)
         assert doc["complete"] == 1
