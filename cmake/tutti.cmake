@@ -70,7 +70,7 @@ function(unit_test path)
 	tutti_use(${target} PRIVATE ${T_PKG})
 	add_test(NAME unit/${path} COMMAND ${target})
 	set_tests_properties(unit/${path} PROPERTIES TIMEOUT 60 LABELS unit
-		ENVIRONMENT TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp)
+		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
 endfunction()
 
 # fuzz_test(name USES layers...): tests/fuzz/name_fuzz.c over tests/fuzz/corpus/name; a libFuzzer
