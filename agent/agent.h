@@ -24,6 +24,7 @@ struct agent_conf {
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
 	char *aggregator_name; /* expected in its certificate, if not the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */
+	int64_t reconnect_max_ns; /* longest pause between two tries to reach the aggregator */
 	char *log_level;
 	int64_t test_clock_offset_ns; /* tests only */
 	double test_clock_drift_ppm; /* tests only */

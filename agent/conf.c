@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "net/address.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
@@ -33,6 +34,8 @@ static const struct conf_field fields[] = {
 	CONF(struct agent_conf, ca, NULL, "PEM file: whom to believe; switches TLS on"),
 	CONF(struct agent_conf, aggregator_name, NULL,
 	     "name in the aggregator's certificate, if not the one dialled"),
+	CONF(struct agent_conf, reconnect_max_ns, "20s",
+	     "longest pause between two tries to reach the aggregator"),
 	CONF(struct agent_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct agent_conf, log_level, "info", "error, warn, info or debug"),
 	CONF(struct agent_conf, test_clock_offset_ns, "0",
@@ -85,6 +88,8 @@ static int check_numbers(const struct agent_conf *conf, struct err *e)
 		return err_set(e, ERR_INVALID, "cpu-hz %d: 1 to 10000", conf->cpu_hz);
 	if (conf->metrics_hz < 1 || conf->metrics_hz > 100)
 		return err_set(e, ERR_INVALID, "metrics-hz %d: 1 to 100", conf->metrics_hz);
+	if (conf->reconnect_max_ns < 10 * NS_PER_MS || conf->reconnect_max_ns > 3600 * NS_PER_S)
+		return err_set(e, ERR_INVALID, "reconnect-max: 10 ms to 1 h");
 	if (conf->test_clock_drift_ppm > 1000 || conf->test_clock_drift_ppm < -1000)
 		return err_set(e, ERR_INVALID, "test-clock-drift-ppm %g: -1000 to 1000",
 			       conf->test_clock_drift_ppm);

@@ -21,7 +21,6 @@
 #include "proto/control_check.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
-#define BACKOFF_MAX_NS	 (20 * NS_PER_S)
 #define STEADY_NS	 (5 * NS_PER_S) /* a link that held this long starts the pauses anew */
 /* From dialling to Welcome. Who gives up earlier than a busy aggregator can answer keeps it busy. */
 #define WELCOME_LIMIT_NS    (90 * NS_PER_S)
@@ -94,8 +93,10 @@ static void go_down(struct control *c, const char *why)
 	clock_unset_peer(c->agent->clock);
 	if (c->stopping)
 		return;
+	if (c->backoff_ns > c->agent->conf.reconnect_max_ns)
+		c->backoff_ns = c->agent->conf.reconnect_max_ns;
 	loop_timer_in(l, &c->retry, jittered(c->backoff_ns), dial, c);
-	c->backoff_ns = 2 * c->backoff_ns < BACKOFF_MAX_NS ? 2 * c->backoff_ns : BACKOFF_MAX_NS;
+	c->backoff_ns *= 2;
 }
 
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)

@@ -20,10 +20,14 @@ static int compare_name(const void *key, const void *item)
 	return strcmp(key, ((const struct capture_host *)item)->name);
 }
 
+static struct capture_host *find(struct capture *c, const char *host)
+{
+	return bsearch(host, c->hosts, c->n_hosts, sizeof(*c->hosts), compare_name);
+}
+
 struct capture_host *capture_host_of(struct capture *c, const char *host, uint64_t instance)
 {
-	struct capture_host *h = bsearch(host, c->hosts, c->n_hosts, sizeof(*c->hosts),
-					 compare_name);
+	struct capture_host *h = find(c, host);
 
 	return h && h->instance && h->instance == instance ? h : NULL;
 }
@@ -188,6 +192,20 @@ void captures_host_lost(struct captures *cs, const char *host, uint64_t instance
 	for_open(cs, host, instance, host_lost, NULL);
 }
 
+/* One agent has a name: the one before it has ended, whether we saw that or it was before our time. */
+static void lose_predecessors(struct captures *cs, const struct host *host)
+{
+	struct capture *c, *next;
+
+	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
+		struct capture_host *h = find(c, host->name);
+
+		next = TAILQ_NEXT(c, entry);
+		if (h && h->instance && h->instance != host->instance)
+			capture_host_failed(h, "lost", "the agent was started anew");
+	}
+}
+
 static void host_away(struct capture_host *h, const void *arg)
 {
 	const struct aggregator *agg = arg;
@@ -206,7 +224,7 @@ void captures_host_away(struct captures *cs, const char *host, uint64_t instance
 	for_open(cs, host, instance, host_away, cs->agg);
 }
 
-/* Who has not heard of it yet is armed once more; the rest is said by the agent itself. */
+/* Who has not heard of it yet is armed, be it late: rings reach back. The rest is said by the agent. */
 static void host_back(struct capture_host *h, const void *arg)
 {
 	const struct host *host = arg;
@@ -239,6 +257,7 @@ void captures_host_back(struct captures *cs, const struct host *host)
 			h->instance = host->instance;
 	}
 	for_open(cs, host->name, host->instance, host_back, host);
+	lose_predecessors(cs, host);
 }
 
 static void host_holds(struct capture_host *h, const void *arg)

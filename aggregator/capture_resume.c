@@ -16,8 +16,8 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* The longest pause between two tries of an agent is 15 s. */
-#define BACK_PATIENCE_NS (20 * NS_PER_S)
+/* The longest pause between two tries of an agent is 30 s: half as much again as --reconnect-max. */
+#define BACK_PATIENCE_NS (35 * NS_PER_S)
 
 /* Nobody to wait for, as it was when the capture began. */
 static void load_failed(struct capture_host *h, const json_t *result)
@@ -41,7 +41,6 @@ static void load_host(struct capture_host *h, const json_t *result, const json_t
 		return;
 	}
 	file = xasprintf("%s" SESSION_FILE_SUFFIX, h->name);
-	h->state = HOST_ARMED;
 	h->stored = json_object_get(stored, file) != NULL;
 	h->bytes = h->bytes_done = (uint64_t)json_get_int(stored, file);
 	free(file);
@@ -62,23 +61,34 @@ static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until
 	c->away_next_ns = away_until_ns;
 }
 
+/* Who is back in time gets as long to deliver as if nothing had happened. Without the clock of then,
+ * agents' times mean nothing here: nobody is waited for. Returns how long. */
+static int64_t extend_deadline(struct capture *c)
+{
+	const struct aggregator *agg = c->captures->agg;
+	int64_t now_ns = aggregator_session_now(agg);
+	int64_t until_ns = now_ns + BACK_PATIENCE_NS;
+
+	if (!agg->clock_kept)
+		return now_ns;
+	if (c->deadline_ns < until_ns + c->grace_ns)
+		c->deadline_ns = until_ns + c->grace_ns;
+	return until_ns;
+}
+
 static struct capture *load(struct captures *cs, const json_t *plan)
 {
 	const json_t *resume = json_object_get(plan, "resume");
-	int64_t now_ns = aggregator_session_now(cs->agg);
-	int64_t until_ns = now_ns + BACK_PATIENCE_NS;
 	struct capture *c = capture_new(cs);
 	struct err e;
 
 	capture_load(c, plan);
+	c->lead_ns = json_get_int(plan, "lead_ns");
 	c->grace_ns = json_get_int(resume, "grace_ns");
 	c->deadline_ns = json_get_int(resume, "deadline_ns");
 	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
 	c->planned = c->armed = true;
-	if (until_ns > c->deadline_ns)
-		until_ns = c->deadline_ns;
-	/* Without the clock of then, agents' times mean nothing here. */
-	load_hosts(c, plan, cs->agg->clock_kept ? until_ns : now_ns);
+	load_hosts(c, plan, extend_deadline(c));
 	if (capture_load_options(c, plan, &e))
 		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
 	json_array_append_new(c->warnings,

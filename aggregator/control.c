@@ -174,7 +174,6 @@ static void handle_hello(struct link *l, const agent_message *m)
 	struct registry *r = l->agg->registry;
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
-	uint64_t before;
 
 	if (!link_is_who_it_says(l, hello->host))
 		return;
@@ -186,7 +185,6 @@ static void handle_hello(struct link *l, const agent_message *m)
 	if (!link_may_take(l, h, hello))
 		return;
 	loop_timer_cancel(l->agg->loop, &l->hello_timer);
-	before = h->instance;
 	fill_host(h, hello);
 	host_set_text(&h->address, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();
@@ -197,8 +195,6 @@ static void handle_hello(struct link *l, const agent_message *m)
 	send_and_release(l, &message);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
 	captures_host_back(l->agg->captures, h);
-	if (before != h->instance)
-		captures_host_lost(l->agg->captures, h->name, before);
 	registry_changed(r);
 }
 

@@ -240,6 +240,7 @@ void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t
 	f->dir = xstrdup(dir);
 	f->agent.conf.host = xstrdup("host-a");
 	f->agent.conf.spool = xasprintf("%s/deep/spool", dir);
+	f->agent.conf.reconnect_max_ns = 20 * NS_PER_S;
 	CHECK_OK(loop_new(&f->agent.loop, 2, &e), e);
 	later_loop = f->agent.loop;
 	CHECK_OK(spool_open(&f->agent.spool, f->agent.conf.spool, limit_bytes, &e), e);

@@ -215,6 +215,74 @@ static void test_other_file(void)
 	fleet_stop(&f);
 }
 
+/* ---- captures of an earlier aggregator ---- */
+
+/* As if this aggregator had been killed once the plan was stored, and started anew. */
+static struct capture *resumed(struct fleet *f, struct capture *c)
+{
+	json_t *plans = json_array();
+
+	json_array_append_new(plans, capture_plan(c));
+	CHECK(capture_cancel(c));
+	fleet_wait_over(f, c->session);
+	f->agg.clock_kept = true;
+	f->agg.lost_patience_ns = 20 * NS_PER_S;
+	captures_resume(f->agg.captures, plans);
+	c = capture_find(f->agg.captures,
+			 json_string_value(json_object_get(json_array_get(plans, 0), "session")));
+	CHECK(c && !capture_is_over(c));
+	json_decref(plans);
+	return c;
+}
+
+static void dial_again(struct fake *a, struct fleet *f, uint64_t instance)
+{
+	fake_hang_up(a);
+	a->welcomes = a->arms = 0;
+	fake_dial(a, f, "a", instance);
+	fake_hello(a, NULL, NULL);
+	WAIT(f, a->welcomes);
+}
+
+/* Killed before Arm went out: who has not heard of the capture hears of it now. */
+static void test_armed_after_restart(void)
+{
+	struct fake a = { 0 };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = resumed(&f, fleet_begin(&f));
+	CHECK(c->deadline_ns > aggregator_session_now(&f.agg) + c->grace_ns);
+	a.auto_deliver = true;
+	dial_again(&a, &f, a.instance);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(a.arms, 1);
+	CHECK_EQ(a.t0_ns, c->t0_ns);
+	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* An agent that was started anew meanwhile has nothing: nobody waits for the one before it. */
+static void test_replaced_after_restart(void)
+{
+	struct fake a = { 0 };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = resumed(&f, fleet_begin(&f));
+	dial_again(&a, &f, a.instance + 1);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(a.arms, 0);
+	CHECK_STR(c->hosts[0].reason, "lost");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 /* ---- parts ---- */
 
 static void write_part(struct ingest_part *p, const char *text)
@@ -266,6 +334,8 @@ int main(void)
 {
 	test_goes_on();
 	test_other_file();
+	test_armed_after_restart();
+	test_replaced_after_restart();
 	test_parts();
 	return 0;
 }
