@@ -57,7 +57,7 @@ struct aggregator {
 	struct loop_timer ready_timer; /* tries again */
 	unsigned int jobs; /* given to workers, not yet done */
 	struct aggregator_stats { /* for /metrics */
-		uint64_t captures_committed, captures_failed, hosts_failed;
+		uint64_t captures_committed, captures_failed, captures_shared, hosts_failed;
 		uint64_t uploads, upload_bytes, upload_errors;
 		uint64_t messages, armed; /* of agents */
 		uint64_t bad_messages, probes, probes_dropped, probe_bad_stamps;

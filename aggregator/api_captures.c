@@ -6,6 +6,7 @@
 #include "aggregator/aggregator.h"
 #include "aggregator/capture.h"
 #include "aggregator/events.h"
+#include "aggregator/json_text.h"
 #include "base/mem.h"
 #include "net/http_server.h"
 #include "proto/limits.h"
@@ -15,7 +16,7 @@
 
 /* ---- the body of a POST ---- */
 
-enum member_kind { MEMBER_TEXT, MEMBER_DURATION, MEMBER_ARRAY, MEMBER_OBJECT };
+enum member_kind { MEMBER_TEXT, MEMBER_DURATION, MEMBER_WAIT, MEMBER_ARRAY, MEMBER_OBJECT };
 
 struct member {
 	const char *name;
@@ -33,6 +34,7 @@ static const struct member members[] = {
 	MEMBER(hosts, MEMBER_TEXT, "a selector"),
 	MEMBER(run, MEMBER_TEXT, "a name"),
 	MEMBER(duration_ns, MEMBER_DURATION, "an integer of nanoseconds above 0"),
+	MEMBER(wait_ns, MEMBER_WAIT, "an integer of nanoseconds, 0 or above"),
 	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
 	MEMBER(settings, MEMBER_OBJECT, "an object"),
 };
@@ -57,6 +59,9 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	case MEMBER_DURATION:
 		*(int64_t *)at = json_integer_value(value);
 		return json_is_integer(value) && json_integer_value(value) > 0;
+	case MEMBER_WAIT: /* 0 is "not at all" here, and "as usual" in the request */
+		*(int64_t *)at = json_integer_value(value) ? json_integer_value(value) : -1;
+		return json_is_integer(value) && json_integer_value(value) >= 0;
 	case MEMBER_ARRAY:
 		*(json_t **)at = value;
 		return json_is_array(value);
@@ -105,6 +110,15 @@ static void answer_begun(void *arg, struct capture *c)
 	api_answer_json(arg, 202, capture_json(c));
 }
 
+/* To who got what somebody else had asked for. */
+static void answer_shared(void *arg, struct capture *c)
+{
+	json_t *o = capture_json(c);
+
+	json_put_bool(o, "shared", true);
+	api_answer_json(arg, 202, o);
+}
+
 void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
 		       const char *name)
 {
@@ -123,7 +137,7 @@ void api_capture_begin(struct aggregator *agg, struct http_req *http, const char
 	if (rc)
 		api_answer_err(http, &e);
 	else
-		capture_when_begun(c, answer_begun, http);
+		capture_when_begun(c, c->callers > 1 ? answer_shared : answer_begun, http);
 	json_decref(body);
 }
 

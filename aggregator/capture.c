@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a capture as a whole: plan, arm, window, deadline, commit. */
+/* The life of a capture as a whole: the list of all, window, deadline, commit. */
 #include "aggregator/capture_impl.h"
 
 #include <inttypes.h>
@@ -19,7 +19,6 @@
 #define COMMIT_TRIES	3
 #define COMMIT_AGAIN_NS NS_PER_S
 
-static void finish(struct capture *c);
 static void tick(void *arg);
 
 /* ---- all of them ---- */
@@ -31,6 +30,7 @@ struct captures *captures_new(struct aggregator *agg)
 	cs->agg = agg;
 	TAILQ_INIT(&cs->all);
 	TAILQ_INIT(&cs->waiting);
+	TAILQ_INIT(&cs->queue);
 	return cs;
 }
 
@@ -46,6 +46,7 @@ void capture_remove(struct capture *c)
 {
 	struct captures *cs = c->captures;
 
+	capture_queue_leave(c);
 	if (capture_is_over(c))
 		cs->n_ended--;
 	else
@@ -59,8 +60,10 @@ void captures_free(struct captures *cs)
 {
 	if (!cs)
 		return;
+	cs->n_watches = 0; /* they are gone */
 	while (!TAILQ_EMPTY(&cs->all))
 		capture_remove(TAILQ_FIRST(&cs->all));
+	loop_timer_cancel(cs->agg->loop, &cs->queue_timer);
 	free(cs->watches);
 	free(cs);
 }
@@ -95,14 +98,14 @@ void capture_changed(struct capture *c)
 		cs->watches[i].fn(cs->watches[i].arg, c);
 }
 
-void captures_count(const struct captures *cs, size_t *active, size_t *waiting)
+struct captures_count captures_count(const struct captures *cs)
 {
-	struct capture_host *h;
+	struct captures_count n = { .active = cs->n_active - cs->n_queued, .queued = cs->n_queued };
+	const struct capture_host *h;
 
-	*active = cs->n_active;
-	*waiting = 0;
 	TAILQ_FOREACH (h, &cs->waiting, waiting)
-		(*waiting)++;
+		n.waiting++;
+	return n;
 }
 
 static size_t count_ended_hosts(const struct captures *cs)
@@ -174,6 +177,7 @@ static void over(struct capture *c, enum capture_state state)
 	}
 	tell_release(c);
 	capture_changed(c);
+	capture_queue_kick(cs);
 	while (cs->n_ended > ENDED_KEPT ||
 	       (cs->n_ended > 1 && count_ended_hosts(cs) > ENDED_HOSTS_KEPT))
 		drop_oldest_ended(cs);
@@ -289,8 +293,9 @@ static size_t count_stored(const struct capture *c)
 }
 
 /* Every host has come to an end. */
-static void finish(struct capture *c)
+void capture_finish(struct capture *c)
 {
+	capture_queue_leave(c);
 	loop_timer_cancel(c->captures->agg->loop, &c->timer);
 	c->state = CAP_COMMITTING;
 	capture_changed(c);
@@ -308,14 +313,20 @@ static void finish(struct capture *c)
 		over(c, CAP_FAILED);
 }
 
-/* While the plan is on its way to the store, planned() finishes instead. */
+/* The plan is on its way to the store: done_plan() sees to what happens meanwhile. */
+static bool is_being_planned(const struct capture *c)
+{
+	return c->planned && !c->armed && !(c->begun && c->state == CAP_QUEUED);
+}
+
 void capture_host_ended(struct capture_host *h)
 {
 	struct capture *c = h->capture;
 
 	c->n_over++;
-	if (c->n_over == c->n_hosts && (c->armed || !c->planned))
-		finish(c);
+	capture_queue_kick(c->captures);
+	if (c->n_over == c->n_hosts && !is_being_planned(c))
+		capture_finish(c);
 	else
 		capture_changed(c);
 }
@@ -335,6 +346,12 @@ static void expire(struct capture *c)
 		else
 			capture_host_failed(h, "timeout", "nothing was stored by the deadline");
 	}
+}
+
+void capture_fail_all(struct capture *c, const char *reason, const char *detail)
+{
+	for (size_t i = 0; i < c->n_hosts; i++)
+		capture_host_failed(&c->hosts[i], reason, "%s", detail);
 }
 
 static void give_up_arming(struct capture *c)
@@ -410,14 +427,6 @@ void capture_wake(struct capture *c)
 		loop_timer_in(c->captures->agg->loop, &c->timer, 0, tick, c);
 }
 
-/* ---- the beginning ---- */
-
-static void fail_all(struct capture *c, const char *reason, const char *detail)
-{
-	for (size_t i = 0; i < c->n_hosts; i++)
-		capture_host_failed(&c->hosts[i], reason, "%s", detail);
-}
-
 /* The lead is how long arming this fleet takes by experience: whoever is still at it at T0 may be so for
  * as long again. */
 int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
@@ -427,117 +436,6 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 	return t0_ns + (c->lead_ns > patience_ns ? c->lead_ns : patience_ns);
 }
 
-static void arm(struct capture *c)
-{
-	struct buf message = BUF_INIT;
-
-	c->armed_at_ns = aggregator_session_now(c->captures->agg);
-	c->arm_by_ns = capture_arm_by(c, c->t0_ns);
-	message_arm(&message, c, c->t0_ns);
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_live(&c->hosts[i]);
-
-		if (host && !capture_host_is_over(&c->hosts[i]))
-			rpc_send(host->control, message.data, message.len);
-	}
-	buf_release(&message);
-	tick(c);
-}
-
-/* T0 moves when storing the plan has eaten up the lead: once. */
-static bool move_t0(struct capture *c)
-{
-	int64_t earliest_ns = aggregator_session_now(c->captures->agg) + c->lead_ns / 2;
-
-	if (c->moved || !c->lead_ns || c->t0_ns >= earliest_ns)
-		return false;
-	c->moved = true;
-	c->t0_ns = earliest_ns + c->lead_ns / 2;
-	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
-	return true;
-}
-
-static void run_replan(void *arg)
-{
-	struct store_job *job = arg;
-
-	job->rc = session_replan(job->store, job->session, job->doc, &job->e);
-}
-
-static void run_plan(void *arg)
-{
-	struct store_job *job = arg;
-
-	job->rc = session_plan(job->store, job->session, job->doc, &job->e);
-}
-
-static void done_plan(void *arg)
-{
-	struct store_job *job = arg;
-	struct capture *c = job->capture;
-
-	if (!job->rc && c->n_over < c->n_hosts && move_t0(c)) {
-		store_job_begin(c, capture_plan(c), run_replan, done_plan);
-		store_job_free(job);
-		return;
-	}
-	c->armed = true;
-	if (c->begun)
-		c->begun(c->begun_arg, c);
-	if (job->rc) {
-		log_error("AGG-STORE", "session=%s action=plan reason=\"%s\"", c->session,
-			  job->e.msg);
-		c->error = job->e;
-	}
-	if (c->n_over == c->n_hosts)
-		finish(c);
-	else if (job->rc)
-		fail_all(c, "cancelled", "the plan could not be stored");
-	else
-		arm(c);
-	store_job_free(job);
-}
-
-static void fail_unreachable(struct capture *c)
-{
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].instance)
-			capture_host_failed(&c->hosts[i], "unreachable",
-					    "the agent is not connected");
-	}
-}
-
-int capture_begin(struct captures *cs, const struct capture_request *req, struct capture **out,
-		  struct err *e)
-{
-	struct capture *c;
-	int rc = capture_build(cs, req, &c, e);
-
-	if (rc)
-		return rc;
-	capture_insert(c);
-	log_info("AGG-CAPTURE",
-		 "session=%s run=\"%s\" hosts=%zu duration_ms=%" PRId64 " origin=\"%s\"",
-		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin);
-	fail_unreachable(c);
-	if (!capture_is_over(c)) {
-		c->planned = true;
-		store_job_begin(c, capture_plan(c), run_plan, done_plan);
-	}
-	*out = c;
-	return 0;
-}
-
-void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
-{
-	if (!c->planned || c->armed) {
-		fn(arg, c);
-		return;
-	}
-	c->begun = fn;
-	c->begun_arg = arg;
-}
-
 /* ---- on request ---- */
 
 void capture_stop(struct capture *c)
@@ -545,6 +443,10 @@ void capture_stop(struct capture *c)
 	int64_t t1_ns = aggregator_session_now(c->captures->agg);
 	struct buf message = BUF_INIT;
 
+	if (c->state == CAP_QUEUED) {
+		(void)capture_cancel(c);
+		return;
+	}
 	if (t1_ns < c->t0_ns + MIN_WINDOW_NS)
 		t1_ns = c->t0_ns + MIN_WINDOW_NS;
 	if (c->state >= CAP_UPLOADING || t1_ns >= c->t0_ns + c->duration_ns)

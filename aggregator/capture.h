@@ -7,7 +7,11 @@
  * When every host has come to an end, or at the deadline, the manifest is written and the session
  * exists; if no host has a file, what is stored is removed and the capture failed. Loop thread.
  *
- *   arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
+ *   [queued ->] arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
+ *
+ * A framework's profiler takes one session at a time: a capture whose hosts' profilers belong to another
+ * one waits for it, first come first served, and so does one for which there is no place. A request that
+ * is the same as one whose window has not begun gets that capture: both callers share it.
  *
  * capture_retry() takes up a committed session again, from "uploading" on, for the hosts that have no
  * file. Who still holds one delivers it; the others record anew, in one new window of their own.
@@ -28,8 +32,10 @@
 
 struct aggregator;
 struct captures;
+struct capture_watch;
 
 enum capture_state {
+	CAP_QUEUED, /* planned, no host has heard of it; T0 is an estimate */
 	CAP_ARMING,
 	CAP_RUNNING,
 	CAP_UPLOADING,
@@ -89,11 +95,17 @@ struct capture {
 	bool planned; /* the intent is being stored, or is */
 	bool moved; /* T0 had to be moved: the plan was stored once more */
 	bool armed; /* Arm went out: t0_ns is final */
+	bool begun; /* the intent is stored, or could not be: callers were told */
 	unsigned int revision; /* of the manifest: 1, and one more with each retry */
 	int64_t arm_by_ns; /* who has not answered Arm by then does not count */
 	int64_t away_next_ns; /* the earliest away_until_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t lead_ns, grace_ns;
+	int64_t not_before_ns, commit_by_ns; /* as asked for; session clock; 0 = whenever */
+	unsigned int callers; /* how many asked for this very capture */
+	int64_t queued_until_ns; /* session clock: it waits no longer; what waits for nobody: 0 */
+	int64_t hold_until_ns; /* session clock: its hosts have so long to come back */
+	char waits_for[160]; /* in CAP_QUEUED: for what, in words */
 	int64_t armed_at_ns; /* session clock: when Arm went out */
 	int64_t deadline_ns; /* session clock: commit with what there is */
 	json_t *settings; /* as given; never NULL */
@@ -106,11 +118,12 @@ struct capture {
 	json_t *warnings; /* array of strings */
 	struct err error; /* in CAP_FAILED */
 	unsigned int commits; /* tried so far */
-	void (*begun)(void *arg, struct capture *c); /* once, when the intent is durable; or NULL */
-	void *begun_arg;
+	struct capture_watch *callbacks; /* for who waits for `begun` */
+	size_t n_callbacks;
 	struct loop_timer timer;
 	struct captures *captures;
 	TAILQ_ENTRY(capture) entry;
+	TAILQ_ENTRY(capture) queued; /* in CAP_QUEUED */
 };
 
 struct capture_request {
@@ -125,7 +138,8 @@ struct capture_request {
 	const char *origin;
 	const char *client_session; /* or NULL */
 	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
-	int64_t grace_ns; /* after the window, for gathering and uploads; 0 = as configured */
+	int64_t commit_by_ns; /* session clock: the caller's patience; 0 = as configured */
+	int64_t wait_ns; /* so long it may wait for others; 0 = 10 minutes, below 0 = not at all */
 };
 
 struct captures *captures_new(struct aggregator *agg);
@@ -134,13 +148,16 @@ struct captures *captures_new(struct aggregator *agg);
 void captures_resume(struct captures *cs, const json_t *plans);
 void captures_free(struct captures *cs); /* no job of theirs is under way */
 
-/* ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many at once),
- * ERR_BUSY (the aggregator is stopping, or the store takes no writes). */
+/*
+ * ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many under way and
+ * waiting), ERR_BUSY (the aggregator is stopping, the store takes no writes, or it would have to wait and
+ * may not). What is open-ended begins now and never waits. `*out` may be a capture that somebody else
+ * asked for before: then its `callers` is above 1.
+ */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
-/* Calls fn when a crash cannot make the capture forgotten any more: from inside if that is now. One
- * fn a capture; right after capture_begin(). */
+/* Calls fn when a crash cannot make the capture forgotten any more: from inside if that is now. */
 void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
 
 struct capture *capture_find(struct captures *cs,
@@ -155,7 +172,7 @@ MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, const 
 			     struct capture **out, struct err *e);
 
 /* End the window now, keep the data; one that is past its window is not touched. Before T0 the
- * window shrinks to a millisecond. */
+ * window shrinks to a millisecond; what is queued is cancelled. */
 void capture_stop(struct capture *c);
 
 /* Forget it: false if it is too late, the session is being committed or is over. */
@@ -175,8 +192,14 @@ json_t *capture_manifest(const struct capture *c);
 /* fn is called after each change of a capture; several may watch; a watch stays for good. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);
 
-/* Under way, and hosts waiting for an upload credit; for /metrics. */
-void captures_count(const struct captures *cs, size_t *active, size_t *waiting);
+/* Captures under way, captures that wait for others, hosts that wait for an upload credit. */
+struct captures_count {
+	size_t active, queued, waiting;
+};
+struct captures_count captures_count(const struct captures *cs);
+
+/* In CAP_QUEUED: its place, from 1 on. */
+size_t capture_position(const struct capture *c);
 
 /* ---- what agents say (control.c, ingest.c) ---- */
 

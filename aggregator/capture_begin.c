@@ -16,18 +16,27 @@
 
 #define MAX_TRACERS	 32
 #define LEAD_PER_HOST_NS (200 * NS_PER_US) /* tests/scale: what arming one of 10,000 hosts takes */
+#define MIN_GRACE_NS	 NS_PER_S /* however impatient the caller is */
 
-int capture_check_begin(const struct captures *cs, struct err *e)
+int capture_check_ready(const struct captures *cs, struct err *e)
 {
 	if (cs->agg->stopping)
 		return err_set(e, ERR_BUSY, "the aggregator is stopping");
 	if (!cs->agg->ready)
 		return err_set(e, ERR_BUSY, "the store takes no writes: %s",
 			       cs->agg->not_ready.msg);
-	if (cs->n_active >= LIMIT_CAPTURES)
-		return err_set(e, ERR_LIMIT, "%zu captures are under way, that is the limit",
-			       cs->n_active);
 	return 0;
+}
+
+int capture_check_begin(const struct captures *cs, struct err *e)
+{
+	size_t under_way = cs->n_active - cs->n_queued;
+	int rc = capture_check_ready(cs, e);
+
+	if (!rc && under_way >= LIMIT_CAPTURES)
+		rc = err_set(e, ERR_LIMIT, "%zu captures are under way, that is the limit",
+			     under_way);
+	return rc;
 }
 
 static int check_request(const struct capture_request *req, struct err *e)
@@ -103,18 +112,21 @@ static void set_hosts(struct capture *c, struct host **hosts, size_t n)
 	c->n_hosts = n;
 	for (size_t i = 0; i < n; i++) {
 		c->hosts[i].name = xstrdup(hosts[i]->name);
-		c->hosts[i].instance = hosts[i]->control ? hosts[i]->instance : 0;
 		c->hosts[i].capture = c;
 	}
 }
 
-static int64_t worst_bound(struct host **hosts, size_t n)
+/* Whose agent is there now; returns the largest bound of a clock among them. */
+static int64_t find_agents(struct capture *c)
 {
 	int64_t worst_ns = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		if (hosts[i]->clock.calibrated && hosts[i]->clock.bound_ns > worst_ns)
-			worst_ns = hosts[i]->clock.bound_ns;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct host *host = registry_find(c->captures->agg->registry, c->hosts[i].name);
+
+		c->hosts[i].instance = host && host->control ? host->instance : 0;
+		if (host && host->clock.calibrated && host->clock.bound_ns > worst_ns)
+			worst_ns = host->clock.bound_ns;
 	}
 	return worst_ns;
 }
@@ -128,22 +140,41 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
 }
 
-static void set_times(struct capture *c, const struct capture_request *req, int64_t bound_ns)
+/* Of a caller's patience as much as is left after the window; some in any case. */
+static int64_t grace_of(const struct capture *c)
+{
+	int64_t grace_ns = c->captures->agg->conf.grace_ns;
+	int64_t left_ns = c->commit_by_ns - c->t0_ns - c->duration_ns;
+
+	if (!c->commit_by_ns || left_ns > grace_ns)
+		return grace_ns;
+	return left_ns > MIN_GRACE_NS ? left_ns : MIN_GRACE_NS;
+}
+
+void capture_renew(struct capture *c)
 {
 	const struct aggregator *agg = c->captures->agg;
-	char name[SESSION_NAME_BYTES];
+	int64_t bound_ns = find_agents(c);
 
-	c->open_ended = req->open_ended;
 	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
-	c->lead_ns = req->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
-	c->grace_ns = req->grace_ns > 0 ? req->grace_ns : agg->conf.grace_ns;
+	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
 	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
-	if (c->t0_ns < req->not_before_ns)
-		c->t0_ns = req->not_before_ns;
-	c->duration_ns = req->duration_ns;
+	if (c->t0_ns < c->not_before_ns)
+		c->t0_ns = c->not_before_ns;
+	c->grace_ns = grace_of(c);
 	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
-	session_name(c->t0_ns, name);
-	c->session = xstrdup(name);
+}
+
+static void set_request(struct capture *c, const struct capture_request *req)
+{
+	c->run = xstrdup(req->run ? req->run : "");
+	c->origin = xstrdup(req->origin ? req->origin : "");
+	c->client_session = xstrdup(req->client_session ? req->client_session : "");
+	c->open_ended = req->open_ended;
+	c->duration_ns = req->duration_ns;
+	c->not_before_ns = req->not_before_ns;
+	c->commit_by_ns = req->commit_by_ns;
+	c->warnings = json_array();
 }
 
 struct capture *capture_new(struct captures *cs)
@@ -151,7 +182,9 @@ struct capture *capture_new(struct captures *cs)
 	struct capture *c = xcalloc(1, sizeof(*c));
 
 	c->captures = cs;
+	c->state = CAP_ARMING;
 	c->revision = 1;
+	c->callers = 1;
 	c->arm_by_ns = c->away_next_ns = INT64_MAX;
 	return c;
 }
@@ -161,10 +194,11 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 {
 	struct capture *c = capture_new(cs);
 	struct host **hosts = NULL;
+	char name[SESSION_NAME_BYTES];
 	size_t n = 0;
 	int rc;
 
-	rc = capture_check_begin(cs, e);
+	rc = capture_check_ready(cs, e);
 	if (!rc)
 		rc = check_request(req, e);
 	if (!rc)
@@ -178,12 +212,11 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		capture_free(c);
 		goto out;
 	}
-	c->run = xstrdup(req->run ? req->run : "");
-	c->origin = xstrdup(req->origin ? req->origin : "");
-	c->client_session = xstrdup(req->client_session ? req->client_session : "");
-	c->warnings = json_array();
+	set_request(c, req);
 	set_hosts(c, hosts, n);
-	set_times(c, req, worst_bound(hosts, n));
+	capture_renew(c);
+	session_name(c->t0_ns, name);
+	c->session = xstrdup(name);
 	*out = c;
 out:
 	free(hosts);
@@ -218,6 +251,7 @@ void capture_free(struct capture *c)
 	free(c->origin);
 	free(c->client_session);
 	free(c->options);
+	free(c->callbacks);
 	json_decref(c->settings);
 	json_decref(c->warnings);
 	free(c);

@@ -304,6 +304,7 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 		h->bytes = bytes_total;
 		h->bytes_done = bytes_done;
 		capture_host_want_credit(h);
+		capture_queue_kick(h->capture->captures);
 	}
 	capture_changed(h->capture);
 }

@@ -11,6 +11,10 @@
 #define ENDED_KEPT	 64
 #define ENDED_HOSTS_KEPT 20000 /* of all of them, at most: each costs a kilobyte */
 
+/* For agents, after our own restart: the longest pause between two tries of one is 30 s, half as much
+ * again as --reconnect-max. */
+#define BACK_PATIENCE_NS (35 * NS_PER_S)
+
 struct capture_watch {
 	void (*fn)(void *arg, struct capture *c);
 	void *arg;
@@ -22,7 +26,11 @@ TAILQ_HEAD(host_queue, capture_host);
 struct captures {
 	struct aggregator *agg;
 	struct capture_list all; /* last begun or ended first */
-	size_t n_active, n_ended;
+	size_t n_active, n_ended; /* of the active ones, n_queued wait for others */
+	struct capture_list queue; /* first come first served */
+	size_t n_queued;
+	struct loop_timer queue_timer;
+	bool kicked; /* it is set, and soon */
 	struct host_queue waiting; /* for an upload credit, first come first served */
 	unsigned int granted;
 	struct capture_watch *watches;
@@ -38,6 +46,8 @@ MUST_CHECK int capture_build(struct captures *cs, const struct capture_request *
 void capture_free(struct capture *c);
 int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns);
 MUST_CHECK int capture_check_begin(const struct captures *cs, struct err *e); /* may one begin? */
+MUST_CHECK int capture_check_ready(const struct captures *cs, struct err *e); /* now or later? */
+void capture_renew(struct capture *c); /* its hosts' agents, lead, T0 and deadline as of now */
 
 /* capture.c */
 void capture_changed(struct capture *c);
@@ -47,6 +57,19 @@ void capture_remove(struct capture *c); /* from any, and frees it */
 void capture_wake(struct capture *c); /* something new is due */
 int64_t capture_arm_by(const struct capture *c,
 		       int64_t t0_ns); /* the end of patience with arming */
+void capture_finish(struct capture *c);
+void capture_fail_all(struct capture *c, const char *reason, const char *detail);
+
+/* capture_plan.c */
+void capture_begin_queued(struct capture *c); /* its turn has come */
+
+/* capture_queue.c */
+struct capture *capture_queue_twin(const struct capture *c); /* asked for before; or NULL */
+bool capture_queue_must_wait(struct capture *c); /* then c->waits_for says for what */
+MUST_CHECK int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e);
+void capture_queue_resume(struct capture *c, const json_t *plan); /* of an earlier run */
+void capture_queue_leave(struct capture *c); /* if it is in */
+void capture_queue_kick(struct captures *cs); /* somebody may have become free */
 
 /* A worker sees this and nothing else. */
 struct store_job {

@@ -14,9 +14,10 @@
 
 /* Committing is a moment of uploading to those who watch. */
 static const char *const capture_states[] = {
-	[CAP_ARMING] = "arming",       [CAP_RUNNING] = "running",
-	[CAP_UPLOADING] = "uploading", [CAP_COMMITTING] = "uploading",
-	[CAP_COMMITTED] = "committed", [CAP_FAILED] = "failed",
+	[CAP_QUEUED] = "queued",	[CAP_ARMING] = "arming",
+	[CAP_RUNNING] = "running",	[CAP_UPLOADING] = "uploading",
+	[CAP_COMMITTING] = "uploading", [CAP_COMMITTED] = "committed",
+	[CAP_FAILED] = "failed",
 };
 
 static const char *const host_states[] = {
@@ -88,6 +89,13 @@ static void put_counts(json_t *o, const struct capture *c)
 	json_put_int(o, "bytes", bytes);
 }
 
+static void put_queued(json_t *o, const struct capture *c)
+{
+	json_put_int(o, "position", (json_int_t)capture_position(c));
+	json_put_text(o, "waits_for", c->waits_for);
+	json_put_int(o, "queued_until_ns", c->queued_until_ns);
+}
+
 static void put_capture(json_t *o, const struct capture *c, const char *state)
 {
 	json_t *hosts = json_array();
@@ -107,6 +115,10 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 	json_put_text(o, "origin", c->origin);
 	if (*c->client_session)
 		json_put_text(o, "client_session", c->client_session);
+	if (c->callers > 1)
+		json_put_int(o, "callers", c->callers);
+	if (c->state == CAP_QUEUED)
+		put_queued(o, c);
 	if (c->state == CAP_FAILED)
 		json_put_text(o, "error", c->error.msg);
 }
@@ -166,6 +178,8 @@ json_t *capture_plan(const struct capture *c)
 	json_put(resume, "instances", instances_json(c));
 	json_put_int(resume, "deadline_ns", c->deadline_ns);
 	json_put_int(resume, "grace_ns", c->grace_ns);
+	json_put_int(resume, "not_before_ns", c->not_before_ns);
+	json_put_int(resume, "commit_by_ns", c->commit_by_ns);
 	json_put_bool(resume, "open_ended", c->open_ended);
 	json_put(o, "resume", resume);
 	return o;

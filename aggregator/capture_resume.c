@@ -16,9 +16,6 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* The longest pause between two tries of an agent is 30 s: half as much again as --reconnect-max. */
-#define BACK_PATIENCE_NS (35 * NS_PER_S)
-
 /* Nobody to wait for, as it was when the capture began. */
 static void load_failed(struct capture_host *h, const json_t *result)
 {
@@ -87,7 +84,7 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 	c->grace_ns = json_get_int(resume, "grace_ns");
 	c->deadline_ns = json_get_int(resume, "deadline_ns");
 	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
-	c->planned = c->armed = true;
+	c->planned = c->begun = c->armed = true;
 	load_hosts(c, plan, extend_deadline(c));
 	if (capture_load_options(c, plan, &e))
 		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
@@ -99,8 +96,11 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 void captures_resume(struct captures *cs, const json_t *plans)
 {
 	for (size_t i = 0; i < json_array_size(plans); i++) {
-		struct capture *c = load(cs, json_array_get(plans, i));
+		const json_t *plan = json_array_get(plans, i);
+		struct capture *c = load(cs, plan);
 
+		if (!strcmp(json_get_text(plan, "state"), "queued"))
+			capture_queue_resume(c, plan);
 		capture_insert(c);
 		log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session,
 			 c->run, c->n_hosts, cs->agg->clock_kept);

@@ -33,11 +33,11 @@ static void write_hosts(const struct aggregator *agg, struct buf *out)
 
 static void write_captures(const struct aggregator *agg, struct buf *out)
 {
-	size_t active, waiting;
+	struct captures_count n = captures_count(agg->captures);
 
-	captures_count(agg->captures, &active, &waiting);
-	one(out, "tutti_captures_active", "gauge", active, "Captures under way.");
-	one(out, "tutti_uploads_waiting", "gauge", waiting,
+	one(out, "tutti_captures_active", "gauge", n.active, "Captures under way.");
+	one(out, "tutti_captures_queued", "gauge", n.queued, "Captures that wait for others.");
+	one(out, "tutti_uploads_waiting", "gauge", n.waiting,
 	    "Hosts that wait for an upload credit.");
 	one(out, "tutti_pages", "gauge", events_pages(agg->events), "Pages that listen to events.");
 	head(out, "tutti_captures_total", "counter", "Captures that came to an end.");
@@ -45,6 +45,8 @@ static void write_captures(const struct aggregator *agg, struct buf *out)
 		 agg->stats.captures_committed);
 	buf_addf(out, "tutti_captures_total{result=\"failed\"} %" PRIu64 "\n",
 		 agg->stats.captures_failed);
+	one(out, "tutti_captures_shared_total", "counter", agg->stats.captures_shared,
+	    "Requests that got a capture that somebody else had asked for.");
 	one(out, "tutti_hosts_failed_total", "counter", agg->stats.hosts_failed,
 	    "Hosts that gave no file to a capture.");
 }

@@ -241,20 +241,26 @@ static int64_t not_before_ns(const struct aggregator *agg, const profile_request
 		       : 0;
 }
 
-/* So much that the session is committed when the client must have its answer. */
-static int64_t grace_ns(const struct wait *w, int64_t t0_ns, int64_t duration_ns)
+/* The session is to be committed when the client must have its answer. */
+static int64_t commit_by_ns(const struct wait *w)
 {
-	const struct aggregator *agg = w->ps->agg;
-	int64_t deadline_ns = rpc_deadline_ns(w->call), left_ns, start_ns = agg->conf.lead_ns;
+	int64_t deadline_ns = rpc_deadline_ns(w->call);
 
 	if (deadline_ns == INT64_MAX)
 		return 0;
-	if (t0_ns)
-		start_ns = t0_ns - aggregator_session_now(agg);
-	left_ns = deadline_ns - now_mono_ns() - start_ns - duration_ns - COMMIT_MARGIN_NS;
-	if (left_ns > agg->conf.grace_ns)
-		left_ns = agg->conf.grace_ns;
-	return left_ns > MIN_GRACE_NS ? left_ns : MIN_GRACE_NS;
+	return aggregator_session_now(w->ps->agg) + deadline_ns - now_mono_ns() - COMMIT_MARGIN_NS;
+}
+
+/* Who waits for other captures longer than this gets nothing before its deadline. */
+static int64_t wait_ns(const struct wait *w, const struct capture_request *req)
+{
+	const struct aggregator *agg = w->ps->agg;
+	int64_t left_ns = req->commit_by_ns - aggregator_session_now(agg) - agg->conf.lead_ns -
+			  req->duration_ns - MIN_GRACE_NS;
+
+	if (!req->commit_by_ns)
+		return 0;
+	return left_ns > 0 ? left_ns : -1;
 }
 
 static int pack_options(const profile_request *r, int64_t duration_ns, struct capture_request *req,
@@ -290,7 +296,8 @@ static int begin(struct wait *w, const profile_request *r, struct capture **out,
 	req.origin = origin;
 	req.duration_ns = (int64_t)duration_ms(r) * NS_PER_MS;
 	req.not_before_ns = not_before_ns(agg, r);
-	req.grace_ns = grace_ns(w, req.not_before_ns, req.duration_ns);
+	req.commit_by_ns = commit_by_ns(w);
+	req.wait_ns = wait_ns(w, &req);
 	rc = pack_options(r, req.duration_ns, &req, &options, e);
 	req.options = options;
 	if (!rc)
@@ -450,13 +457,15 @@ static void write_host(struct buf *out, const struct host *h)
 
 static void write_summary(struct profiler_service *ps, struct buf *out)
 {
-	size_t n, connected, active, waiting;
+	struct captures_count count = captures_count(ps->agg->captures);
+	size_t n, connected;
 	struct host *const *hosts = registry_hosts(ps->agg->registry, &n);
 
 	registry_count(ps->agg->registry, &connected);
-	captures_count(ps->agg->captures, &active, &waiting);
-	buf_addf(out, "tutti-aggregator %s: %zu of %zu hosts connected, %zu captures under way\n",
-		 TUTTI_VERSION, connected, n, active);
+	buf_addf(out,
+		 "tutti-aggregator %s: %zu of %zu hosts connected, %zu captures under way, %zu "
+		 "waiting\n",
+		 TUTTI_VERSION, connected, n, count.active, count.queued);
 	for (size_t i = 0; i < n && i < 1000; i++)
 		write_host(out, hosts[i]);
 }

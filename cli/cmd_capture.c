@@ -16,6 +16,7 @@ struct conf {
 	char *run;
 	struct conf_list set;
 	struct conf_list tracer;
+	int64_t wait_ns;
 };
 
 static const struct conf_field fields[] = {
@@ -24,6 +25,7 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, set, NULL, "KEY=VALUE for the tracers, like host_tracer_level=3"),
 	CONF(struct conf, tracer, NULL, "record with this tracer only"),
+	CONF(struct conf, wait_ns, "10m", "for captures that have the profilers; 0s = not at all"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -62,8 +64,9 @@ static int make_request(const struct conf *conf, json_t **out, struct err *e)
 			rc = not_utf8("--tracer", e);
 	}
 	if (!rc) {
-		*out = json_pack("{s:s, s:I, s:s, s:O, s:O}", "hosts", conf->hosts, "duration_ns",
-				 (json_int_t)conf->duration_ns, "run", conf->run ? conf->run : "",
+		*out = json_pack("{s:s, s:I, s:I, s:s, s:O, s:O}", "hosts", conf->hosts,
+				 "duration_ns", (json_int_t)conf->duration_ns, "wait_ns",
+				 (json_int_t)conf->wait_ns, "run", conf->run ? conf->run : "",
 				 "settings", settings, "tracers", names);
 		if (!*out)
 			rc = not_utf8("--hosts or --run", e);
@@ -91,6 +94,9 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		rc = EXIT_NOBODY;
 		goto out;
 	}
+	if (!rc && json_is_true(json_object_get(capture, "shared")))
+		fprintf(stderr, "%s: asked for by somebody else as well, and shared\n",
+			get_str(capture, "session"));
 	if (!rc)
 		rc = follow_capture(&conf->api, get_str(capture, "session"), &result, e);
 	if (rc)

@@ -11,21 +11,37 @@
 /* One line that is redrawn on a terminal, a line per change elsewhere. */
 struct progress {
 	bool tty;
-	char last[128];
+	char last[320];
 };
 
-static void show_progress(struct progress *p, const json_t *capture)
+static void queue_line(const json_t *capture, char *line, size_t size)
 {
-	char line[sizeof(p->last)];
+	snprintf(line, size, "%s: queued, number %d, waits for %s", get_str(capture, "session"),
+		 (int)get_int(capture, "position"), get_str(capture, "waits_for"));
+}
+
+static void state_line(const json_t *capture, char *line, size_t size)
+{
 	const json_t *hosts = json_object_get(capture, "hosts");
 	size_t over = (size_t)(get_int(capture, "complete") + get_int(capture, "partial") +
 			       get_int(capture, "failed"));
 	char bytes[16];
 
 	human_bytes(get_int(capture, "bytes"), bytes);
-	snprintf(line, sizeof(line), "%s: %s, %zu of %zu hosts done (%d failed), %s",
+	snprintf(line, size, "%s: %s, %zu of %zu hosts done (%d failed), %s",
 		 get_str(capture, "session"), get_str(capture, "state"), over,
 		 json_array_size(hosts), (int)get_int(capture, "failed"), bytes);
+}
+
+static void show_progress(struct progress *p, const json_t *capture)
+{
+	bool queued = !strcmp(get_str(capture, "state"), "queued");
+	char line[sizeof(p->last)];
+
+	if (queued)
+		queue_line(capture, line, sizeof(line));
+	else
+		state_line(capture, line, sizeof(line));
 	if (!strcmp(line, p->last))
 		return;
 	snprintf(p->last, sizeof(p->last), "%s", line);

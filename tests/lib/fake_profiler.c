@@ -185,6 +185,16 @@ static void profile_opened(struct rpc_call *call)
 	rpc_set_arg(call, s);
 }
 
+/* A framework records one session at a time. */
+static bool is_busy(const struct fake_profiler *f)
+{
+	for (const struct session *s = f->sessions; s; s = s->next) {
+		if (loop_timer_armed(&s->timer))
+			return true;
+	}
+	return f->mode == FAKE_BUSY;
+}
+
 static bool profile_message(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct session *s = rpc_arg(call);
@@ -199,7 +209,7 @@ static bool profile_message(struct rpc_call *call, const struct rpc_msg *msg)
 	f->seen.profiles++;
 	if (!s->request)
 		rpc_finish(call, RPC_INVALID_ARGUMENT, "no ProfileRequest");
-	else if (f->mode == FAKE_BUSY)
+	else if (is_busy(f))
 		rpc_finish(call, RPC_INTERNAL, "Another profiling session active.");
 	else if (f->mode == FAKE_BROKEN)
 		rpc_finish(call, RPC_INTERNAL, "the tracer fell over");

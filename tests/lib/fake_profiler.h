@@ -17,7 +17,7 @@ struct rpc;
 struct fake_profiler;
 
 enum fake_mode {
-	FAKE_GOOD, /* sleeps until the start, records, answers with an XSpace */
+	FAKE_GOOD, /* sleeps until the start, records, answers with an XSpace; one at a time, as all */
 	FAKE_OLD, /* writes <repository>/<session>/<host>.xplane.pb, answers without */
 	FAKE_OLD_PLUGINS, /* the same below <repository>/plugins/profile/ */
 	FAKE_OLD_LOST, /* says there is data, writes no file */

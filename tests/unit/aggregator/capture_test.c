@@ -339,9 +339,13 @@ static void test_too_many(void)
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
-	for (int i = 0; i < LIMIT_CAPTURES; i++)
+	for (int i = 0; i < LIMIT_CAPTURES + LIMIT_QUEUED; i++, req.duration_ns--) {
 		CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+		CHECK_EQ(c->state == CAP_QUEUED, i >= LIMIT_CAPTURES);
+	}
+	CHECK(strstr(c->waits_for, "a place"));
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_LIMIT);
+	CHECK(strstr(e.msg, "64 captures wait"));
 	fake_forget(&a);
 	fleet_stop(&f); /* with all of them under way */
 }

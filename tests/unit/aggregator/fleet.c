@@ -128,17 +128,19 @@ void fake_hello(struct fake *a, const char *label_key, const char *label_value)
 	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
 	Tutti__V1__Hello__LabelsEntry label = TUTTI__V1__HELLO__LABELS_ENTRY__INIT,
 				      *labels = &label;
-	Tutti__V1__TracerState cpu = TUTTI__V1__TRACER_STATE__INIT, *tracers = &cpu;
+	Tutti__V1__TracerState cpu = TUTTI__V1__TRACER_STATE__INIT, profiler = cpu,
+			       *tracers[] = { &cpu, &profiler };
 	Tutti__V1__Held held = TUTTI__V1__HELD__INIT, *held_list = &held;
 
 	cpu.name = (char *)"cpu";
-	cpu.state = (char *)"ok";
+	cpu.state = profiler.state = (char *)"ok";
+	profiler.name = (char *)"profiler";
 	hello.host = a->name;
 	hello.version = (char *)"1.2.3";
 	hello.instance = a->instance;
 	hello.profiler_address = (char *)"127.0.0.1:7410";
-	hello.n_tracers = 1;
-	hello.tracers = &tracers;
+	hello.n_tracers = a->has_profiler ? 2 : 1;
+	hello.tracers = tracers;
 	label.key = (char *)label_key;
 	label.value = (char *)label_value;
 	hello.n_labels = label_key ? 1 : 0;

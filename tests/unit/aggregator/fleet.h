@@ -51,6 +51,7 @@ struct fake {
 	uint64_t instance;
 	bool auto_arm; /* answers Arm with Armed */
 	bool auto_deliver; /* after Armed: uploads a small file and reports it */
+	bool has_profiler; /* Hello names that tracer, too */
 	char held[64], held_state[16]; /* a session that Hello names; "" = none */
 	uint64_t held_instance; /* 0 = that of Hello */
 	struct rpc_call *call; /* NULL = closed */

@@ -230,6 +230,35 @@ static void test_same_session(void)
 	fleet_stop(&f);
 }
 
+/* A stock client waits in the queue like anybody, but not beyond its deadline. */
+static void test_queued(void)
+{
+	const struct capture_request req = { .duration_ns = LIMIT_DURATION_NS };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct ask one = { 0 };
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	start(&f, &one, "S", 10, 5100 * NS_PER_MS);
+	check_error(&f, &one, "waited in vain for capture");
+	start(&f, &one, "T", 10, 20 * NS_PER_S);
+	WAIT(&f, captures_count(f.agg.captures).queued == 1);
+	CHECK_EQ(a.arms, 1);
+	fake_progress(&a, "uploading", 100);
+	WAIT(&f, a.arms == 2);
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&a, true, "", "");
+	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
+	release(&one);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 /* A client that goes away leaves its capture to finish. */
 static void test_client_leaves(void)
 {
@@ -324,6 +353,7 @@ int main(void)
 	test_malformed();
 	test_patience();
 	test_same_session();
+	test_queued();
 	test_client_leaves();
 	test_terminate();
 	test_monitor();

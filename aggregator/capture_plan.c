@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a capture that was built to its hosts being armed: shared or queued, planned in the store, told. */
+#include "aggregator/capture_impl.h"
+
+#include <inttypes.h>
+
+#include "aggregator/messages.h"
+#include "aggregator/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+
+static void arm(struct capture *c)
+{
+	struct buf message = BUF_INIT;
+
+	c->armed_at_ns = aggregator_session_now(c->captures->agg);
+	c->arm_by_ns = capture_arm_by(c, c->t0_ns);
+	message_arm(&message, c, c->t0_ns);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct host *host = capture_host_live(&c->hosts[i]);
+
+		if (host && !capture_host_is_over(&c->hosts[i]))
+			rpc_send(host->control, message.data, message.len);
+	}
+	buf_release(&message);
+	capture_wake(c);
+}
+
+/* T0 moves when storing the plan has eaten up the lead: once. */
+static bool move_t0(struct capture *c)
+{
+	int64_t earliest_ns = aggregator_session_now(c->captures->agg) + c->lead_ns / 2;
+
+	if (c->moved || !c->lead_ns || c->t0_ns >= earliest_ns)
+		return false;
+	c->moved = true;
+	c->t0_ns = earliest_ns + c->lead_ns / 2;
+	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
+	return true;
+}
+
+static void run_replan(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_replan(job->store, job->session, job->doc, &job->e);
+}
+
+static void run_plan(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_plan(job->store, job->session, job->doc, &job->e);
+}
+
+static void tell_begun(struct capture *c)
+{
+	c->begun = true;
+	for (size_t i = 0; i < c->n_callbacks; i++)
+		c->callbacks[i].fn(c->callbacks[i].arg, c);
+	c->n_callbacks = 0;
+}
+
+static void done_plan(void *arg)
+{
+	struct store_job *job = arg;
+	struct capture *c = job->capture;
+	bool queued = c->state == CAP_QUEUED;
+
+	if (!job->rc && !queued && c->n_over < c->n_hosts && move_t0(c)) {
+		store_job_begin(c, capture_plan(c), run_replan, done_plan);
+		store_job_free(job);
+		return;
+	}
+	c->armed = !queued;
+	tell_begun(c);
+	if (job->rc) {
+		log_error("AGG-STORE", "session=%s action=plan reason=\"%s\"", c->session,
+			  job->e.msg);
+		c->error = job->e;
+	}
+	if (c->n_over == c->n_hosts)
+		capture_finish(c);
+	else if (job->rc)
+		capture_fail_all(c, "cancelled", "the plan could not be stored");
+	else if (queued)
+		capture_queue_kick(c->captures);
+	else
+		arm(c);
+	store_job_free(job);
+}
+
+static void fail_unreachable(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].instance)
+			capture_host_failed(&c->hosts[i], "unreachable",
+					    "the agent is not connected");
+	}
+}
+
+static void begin(struct capture *c)
+{
+	bool queued = c->state == CAP_QUEUED;
+
+	log_info("AGG-CAPTURE",
+		 "session=%s run=\"%s\" hosts=%zu duration_ms=%" PRId64 " origin=\"%s\" queued=%d",
+		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin, queued);
+	if (!queued)
+		fail_unreachable(c);
+	if (capture_is_over(c))
+		return;
+	c->planned = true;
+	store_job_begin(c, capture_plan(c), run_plan, done_plan);
+}
+
+/* The same plan once more, with times of today: after a crash that is what is carried on. */
+void capture_begin_queued(struct capture *c)
+{
+	capture_queue_leave(c);
+	c->state = CAP_ARMING;
+	capture_renew(c);
+	log_info("AGG-CAPTURE", "session=%s state=begun", c->session);
+	fail_unreachable(c);
+	store_job_begin(c, capture_plan(c), run_replan, done_plan);
+	capture_changed(c);
+}
+
+static void share(struct capture *c, struct capture *twin)
+{
+	twin->callers++;
+	twin->captures->agg->stats.captures_shared++;
+	log_info("AGG-SHARED", "session=%s callers=%u origin=\"%s\"", twin->session, twin->callers,
+		 c->origin);
+	capture_free(c);
+	capture_changed(twin);
+}
+
+int capture_begin(struct captures *cs, const struct capture_request *req, struct capture **out,
+		  struct err *e)
+{
+	struct capture *c, *twin;
+	int rc = capture_build(cs, req, &c, e);
+
+	if (rc)
+		return rc;
+	twin = capture_queue_twin(c);
+	if (twin) {
+		share(c, twin);
+		*out = twin;
+		return 0;
+	}
+	if (capture_queue_must_wait(c))
+		rc = capture_queue_enter(c, req->wait_ns, e);
+	if (rc) {
+		capture_free(c);
+		return rc;
+	}
+	capture_insert(c);
+	begin(c);
+	*out = c;
+	return 0;
+}
+
+void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
+{
+	if (!c->planned || c->begun) {
+		fn(arg, c);
+		return;
+	}
+	c->callbacks = xrealloc(c->callbacks, (c->n_callbacks + 1) * sizeof(*c->callbacks));
+	c->callbacks[c->n_callbacks++] = (struct capture_watch){ fn, arg };
+}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures that want the same framework profiler at the same time: shared if they are the same, else one after the other."""
+import json
+import os
+import subprocess
+import urllib.error
+import urllib.request
+
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+
+
+def start_profiled(c, *hosts):
+    """Agents with a framework each that records one session at a time."""
+    for host in hosts:
+        port_file = c.dir / f"{host}.port"
+        c.start(f"burst-{host}", [BIN / "fake_profiler", "--port-file", port_file])
+        wait_until("the profiler", port_file.exists)
+        c.agent(host, f"--profiler=127.0.0.1:{port_file.read_text().strip()}")
+    c.wait_hosts(len(hosts))
+
+
+class Command:
+    """`tutti capture` in the background."""
+
+    def __init__(self, c, name, *flags):
+        self.out, self.err = c.dir / f"{name}.json", c.dir / f"{name}.err"
+        self.p = subprocess.Popen([BIN / "tutti", "capture", "--json", *flags], stdout=open(self.out, "w"),
+                                  stderr=open(self.err, "w"), env={**os.environ, "TUTTI_SERVER": c.url})
+
+    def finish(self):
+        code = self.p.wait(100 * SLOW)
+        return code, json.loads(self.out.read_text()), self.err.read_text()
+
+
+def captures(c, state):
+    return [cap for cap in c.get("/api/v1/captures")["captures"] if cap["state"] == state]
+
+
+def window(doc):
+    return doc["t0_ns"], doc["t0_ns"] + doc["duration_ns"]
+
+
+def test_one_after_the_other():
+    with Cluster() as c:
+        c.aggregator()
+        start_profiled(c, "a", "b")
+        first = Command(c, "first", "--duration", "3s")
+        wait_until("the first to run", lambda: captures(c, "running"))
+        second = Command(c, "second", "--duration", "400ms")
+        wait_until("the second to wait", lambda: captures(c, "queued"))
+        twin = Command(c, "twin", "--duration", "400ms")
+        third = Command(c, "third", "--duration", "300ms", "--hosts", "b")
+        rings = Command(c, "rings", "--duration", "200ms", "--tracer", "cpu")
+        wait_until("the twin to share", lambda: [q for q in captures(c, "queued") if q.get("callers") == 2])
+        wait_until("two to be counted", lambda: "tutti_captures_queued 2" in c.metrics())
+        results = {n: p.finish() for n, p in [("first", first), ("second", second), ("twin", twin), ("third", third), ("rings", rings)]}
+        for name, (code, doc, err) in results.items():
+            assert code == 0, (name, code, doc, err)
+        docs = {n: r[1] for n, r in results.items()}
+        assert docs["second"]["session"] == docs["twin"]["session"] and docs["twin"]["callers"] == 2
+        assert "shared" in results["twin"][2] and "queued, number 1, waits for capture" in results["second"][2], results
+        assert "number 2" in results["third"][2], results["third"]
+        assert window(docs["second"])[0] > window(docs["first"])[1]
+        assert window(docs["third"])[0] > window(docs["second"])[1]
+        assert window(docs["rings"])[0] < window(docs["first"])[1], "it needs no profiler, and waited"
+        between = (window(docs["second"])[0] - window(docs["first"])[1]) / 1e9
+        print(f"     the second window began {between:.2f} s after the first one's end")
+
+
+def test_ends_of_waiting():
+    with Cluster() as c:
+        c.aggregator()
+        start_profiled(c, "a")
+        first = Command(c, "first", "--duration", "4s")
+        wait_until("the first to run", lambda: captures(c, "running"))
+        code, text = c.tutti("capture", "--duration", "1s", "--wait", "0s")
+        assert code == 1 and "framework profilers of a" in c.stderr, c.stderr
+        code, doc = c.tutti("capture", "--duration", "1s", "--wait", "300ms", "--json")
+        assert code == 4 and "waited in vain" in doc["error"] and doc["hosts"][0]["reason"] == "queued", doc
+        waits = Command(c, "waits", "--duration", "1s")
+        queued = wait_until("it to wait", lambda: captures(c, "queued"))[0]
+        c.tutti("cancel", queued["session"], check=0)
+        code, doc, _ = waits.finish()
+        assert code == 4 and doc["error"] == "cancelled", doc
+        assert first.finish()[0] == 0
+
+
+def test_restart():
+    with Cluster() as c:
+        c.aggregator()
+        start_profiled(c, "a")
+        first = Command(c, "first", "--duration", "6s")
+        wait_until("the first to run", lambda: captures(c, "running"))
+        second = Command(c, "second", "--duration", "300ms")
+        wait_until("a promise to the second", lambda: "queued" in second.err.read_text())
+        queued = captures(c, "queued")[0]
+        c.kill("aggregator")
+        first.p.wait(20 * SLOW)
+        c.aggregator()
+        again = c.get(f"/api/v1/captures/{queued['session']}")
+        assert again["state"] in ("queued", "arming"), again
+        wait_until("the second to be committed", lambda: captures(c, "committed")
+                   and c.get(f"/api/v1/captures/{queued['session']}")["state"] == "committed", 60)
+        doc = c.tutti("show", queued["session"], "--json", check=0)[1]
+        assert doc["complete"] == 1, doc
+
+
+main(test_one_after_the_other, test_ends_of_waiting, test_restart)
