@@ -35,6 +35,7 @@
 #define FOLDER_MODE   0755
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
 #define CHECK_WAIT_NS NS_PER_S
+#define TELL_EVERY_NS (3 * NS_PER_S)
 
 enum slot_state { SLOT_RECEIVING, SLOT_HELD, SLOT_SENDING };
 
@@ -70,6 +71,8 @@ struct door {
 	void *arg;
 	struct room *room; /* NULL while a new one could not be had */
 	uint64_t errors; /* of the listener, at the last look */
+	uint64_t told; /* of them, in the log */
+	int64_t told_ns;
 	struct check *check; /* under way, or NULL */
 	struct loop_timer look;
 };
@@ -319,17 +322,20 @@ static int room_open(struct door *d, struct err *e)
 
 /* ---- is it still open? ---- */
 
+/* Connections without a proper greeting: hung up, no nng at all, another protocol of nng's. */
 static uint64_t listener_errors(const struct room *r)
 {
-	nng_stat *all, *st;
+	static const char *const names[] = { "other", "proto", "reject" };
+	nng_stat *all, *listener, *st;
 	uint64_t n = 0;
 
 	if (nng_stats_get(&all))
 		return 0;
-	st = nng_stat_find_listener(all, r->listener);
-	st = st ? nng_stat_find(st, "other") : NULL;
-	if (st)
-		n = nng_stat_value(st);
+	listener = nng_stat_find_listener(all, r->listener);
+	for (size_t i = 0; listener && i < ARRAY_SIZE(names); i++) {
+		st = nng_stat_find(listener, names[i]);
+		n += st ? nng_stat_value(st) : 0;
+	}
 	nng_stats_free(all);
 	return n;
 }
@@ -354,6 +360,7 @@ static void reopen(struct door *d)
 
 	room_close(d->room);
 	d->room = NULL;
+	d->errors = d->told = 0;
 	if (room_open(d, &e))
 		log_error("DOOR-LOST", "reason=\"%s\"", e.msg);
 	else
@@ -373,11 +380,22 @@ static void end_check(void *arg)
 	free(k);
 }
 
+static void tell_errors(struct door *d, uint64_t errors)
+{
+	if (errors <= d->told || loop_now_ns(d->loop) - d->told_ns < TELL_EVERY_NS)
+		return;
+	log_warn("NET-STRANGER", "url=%s connections=%llu reason=\"no greeting of a Tutti client\"",
+		 d->url, (unsigned long long)(errors - d->told));
+	d->told = errors;
+	d->told_ns = loop_now_ns(d->loop);
+}
+
 static void on_look(void *arg)
 {
 	struct door *d = arg;
 	uint64_t errors = d->room ? listener_errors(d->room) : 0;
 
+	tell_errors(d, errors);
 	if (!d->check && (!d->room || errors != d->errors)) {
 		d->errors = errors;
 		d->check = xmalloc(sizeof(*d->check));

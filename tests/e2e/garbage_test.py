@@ -57,6 +57,7 @@ def test_garbage():
         for daemon, grpc in (("aggregator", c.grpc), ("host-a", port)):
             wait_until(f"what {daemon} says of the strangers at port {grpc}",
                        lambda: f"W NET-STRANGER port={grpc} " in c.log(daemon))
+        assert f"W NET-STRANGER url={c.doors['host-a']} " in c.log("host-a")
         c.tutti("mark", "--door", c.doors["host-a"], "still here", check=0)
         _, doc = c.tutti("capture", "--duration", "500ms", "--json", check=0)
         assert doc["complete"] == 1
