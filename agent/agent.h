@@ -14,6 +14,7 @@ struct agent_conf {
 	struct conf_list label; /* KEY=VALUE */
 	char *spool; /* directory for files under way */
 	uint64_t spool_limit_bytes;
+	uint64_t file_limit_bytes; /* of each file of a session */
 	char *listen; /* own tensorflow.ProfilerService; "" = none */
 	char *door; /* ipc:// of the local door; "" = none */
 	char *tracers; /* comma list of names; "" = all */

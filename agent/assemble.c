@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <zlib.h>
 
 #include "base/mem.h"
+#include "proto/names.h"
 #include "xspace/xspace.h"
 
 #define SINK_BYTES (1 << 20)
@@ -101,11 +103,15 @@ static int open_file(struct input *in, struct xs_source *out, struct err *e)
 }
 
 struct file_sink {
+	struct assembly *a;
+	const struct xs_input *inputs;
 	int fd;
 	const char *path;
 	uint8_t *pending;
 	size_t n_pending;
 	uint64_t bytes, limit;
+	uint64_t file_began; /* the session's, at so many bytes */
+	char hostname[NAME_FILE_BYTES];
 	uint32_t crc32;
 };
 
@@ -133,9 +139,8 @@ static int sink_write(void *arg, const void *data, size_t len, struct err *e)
 
 	s->bytes += len;
 	if (s->bytes > s->limit)
-		return err_set(e, ERR_LIMIT,
-			       "the file would pass %" PRIu64 " bytes: capture for a "
-			       "shorter time or with fewer events",
+		return err_set(e, ERR_FULL,
+			       "the spool has room for %" PRIu64 " bytes (--spool-limit)",
 			       s->limit);
 	while (len && !rc) {
 		size_t n = SINK_BYTES - s->n_pending;
@@ -151,11 +156,43 @@ static int sink_write(void *arg, const void *data, size_t len, struct err *e)
 	return rc;
 }
 
+static void end_file(struct file_sink *s)
+{
+	s->a->files[s->a->n_files++] = s->bytes - s->file_began;
+	s->file_began = s->bytes;
+}
+
+static const char *next_file(void *arg, unsigned int n)
+{
+	struct file_sink *s = arg;
+
+	end_file(s);
+	if (n > LIMIT_HOST_FILES)
+		return NULL;
+	name_of_file(s->a->host, n, s->hostname);
+	return s->hostname;
+}
+
+static void plane_too_large(void *arg, size_t input, const char *plane, uint64_t bytes)
+{
+	const struct file_sink *s = arg;
+	struct assembly *a = s->a;
+	const struct input *in = s->inputs[input].rebase.arg;
+
+	(void)bytes;
+	for (size_t i = 0; i < a->n_parts; i++) {
+		if (a->parts[i] == in->part)
+			a->fates[i] = PART_TOO_LARGE;
+	}
+	if (!*a->too_large)
+		snprintf(a->too_large, sizeof(a->too_large), "%s", plane);
+}
+
 /* ---- the whole ---- */
 
 static void add_environment(void *arg, struct xs_builder *b)
 {
-	const struct assembly *a = arg;
+	const struct assembly *a = ((const struct file_sink *)arg)->a;
 	const struct clock_model *m = &a->clock;
 	int64_t raw = clock_model_raw_of_session(m, a->t0_ns);
 	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns);
@@ -192,9 +229,10 @@ static int set_input(const struct assembly *a, size_t i, struct input *in, struc
 	return part->path ? open_file(in, &out->source, e) : 0;
 }
 
-static int merge(const struct assembly *a, const struct xs_input *inputs, size_t n,
-		 const struct xs_sink *sink, struct xs_counts *counts, struct err *e)
+static int merge(struct file_sink *file, size_t n, struct xs_counts *counts, struct err *e)
 {
+	const struct assembly *a = file->a;
+	struct xs_sink sink = { .write = sink_write, .arg = file };
 	struct xs_host host = {
 		.hostname = a->host,
 		.profile_start_ns = (uint64_t)a->t0_ns,
@@ -202,17 +240,24 @@ static int merge(const struct assembly *a, const struct xs_input *inputs, size_t
 		.profile_options = a->profile_options_len ? a->profile_options : NULL,
 		.profile_options_len = a->profile_options_len,
 		.environment = add_environment,
-		.arg = (void *)a,
+		.arg = file,
 		.warnings = a->warnings,
+		.file_bytes = a->file_bytes,
+		.next_file = next_file,
+		.too_large = plane_too_large,
 	};
 
-	return xs_merge(inputs, n, &host, sink, counts, e);
+	return xs_merge(file->inputs, n, &host, &sink, counts, e);
 }
 
 static int write_file(struct assembly *a, const struct xs_input *inputs, size_t n, struct err *e)
 {
-	struct file_sink file = { .path = a->path, .limit = a->limit_bytes };
-	struct xs_sink sink = { .write = sink_write, .arg = &file };
+	struct file_sink file = {
+		.a = a,
+		.inputs = inputs,
+		.path = a->path,
+		.limit = a->limit_bytes,
+	};
 	struct xs_counts counts = { 0 };
 	int rc;
 
@@ -220,9 +265,12 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	if (file.fd < 0)
 		return err_errno(e, "making %s", a->path);
 	file.pending = xmalloc(SINK_BYTES);
-	rc = merge(a, inputs, n, &sink, &counts, e);
-	if (!rc)
+	a->n_files = 0;
+	rc = merge(&file, n, &counts, e);
+	if (!rc) {
+		end_file(&file);
 		rc = sink_flush(&file, e);
+	}
 	if (close(file.fd) && !rc)
 		rc = err_errno(e, "writing %s", a->path);
 	free(file.pending);
@@ -265,7 +313,7 @@ static size_t drop_bad(struct assembly *a, struct xs_input *inputs, const char *
 			inputs[kept++] = inputs[i];
 			continue;
 		}
-		a->left_out[i] = true;
+		a->fates[i] = PART_BAD;
 		warnings[n_warnings++] = xasprintf("%s: left out, what it gave is no XSpace: %s",
 						   a->parts[i]->label, why.msg);
 	}

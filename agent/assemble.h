@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the tracers' parts to the one XSpace file of a host, in nanoseconds since T0. Blocks for as long
+ * From the tracers' parts to a host's XSpace, in nanoseconds since T0. Blocks for as long
  * as it takes to read and write the bytes: runs on a worker, and sees only its argument. Memory is
  * bounded, whatever the size of the parts.
  */
@@ -14,6 +14,14 @@
 #include "agent/clock.h"
 #include "agent/tracer.h"
 #include "base/err.h"
+#include "proto/limits.h"
+
+/* What became of a part. */
+enum part_fate {
+	PART_USED,
+	PART_BAD, /* it is no XSpace, and left out */
+	PART_TOO_LARGE, /* a plane that no file can hold is left out */
+};
 
 struct assembly {
 	/* Given, all borrowed. */
@@ -26,13 +34,17 @@ struct assembly {
 	const struct tracer_part *const *parts; /* n_parts pointers */
 	size_t n_parts;
 	const char *const *warnings; /* NULL-terminated */
-	uint64_t limit_bytes; /* the file is not to pass this */
+	uint64_t limit_bytes; /* for all that is written */
+	uint64_t file_bytes; /* no file of the session is to pass this */
 
 	/* The result. */
 	uint64_t events, bytes;
-	uint32_t crc32; /* zlib's, of the file */
-	bool *left_out; /* n_parts, zeroed by the caller: parts that are no
-						 * XSpace; the file has a warning for each */
+	uint32_t crc32; /* zlib's, of all that was written */
+	uint64_t files[LIMIT_HOST_FILES]; /* bytes of each file of the session, in order */
+	unsigned int n_files;
+	enum part_fate *fates; /* n_parts, zeroed by the caller; the file has a text for each
+						 * part that is not wholly in it */
+	char too_large[128]; /* PART_TOO_LARGE: the first such plane */
 };
 
 /*
@@ -42,7 +54,11 @@ struct assembly {
  */
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns);
 
-/* ERR_LIMIT when the file would pass limit_bytes; a file that failed is removed. */
+/*
+ * Writes one file, which holds what will be one or several files in the session, one after the other:
+ * `<host>.xplane.pb` and those that name_of_file() names. ERR_FULL when it would pass limit_bytes; a file
+ * that failed is removed.
+ */
 MUST_CHECK int assemble(struct assembly *a, struct err *e);
 
 #endif

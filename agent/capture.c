@@ -383,7 +383,7 @@ void capture_release(struct capture *c)
 		if (c->runs[i].live)
 			cancel_run(&c->runs[i]);
 	}
-	if (c->state == CAPTURE_READY)
+	if (c->state == CAPTURE_READY || c->state == CAPTURE_ASSEMBLING)
 		spool_uncharge(agent->spool, c->bytes);
 	unlink_capture(c);
 	/* A worker that is busy with it lets go of it later. */
@@ -415,6 +415,12 @@ uint64_t capture_bytes(const struct capture *c)
 uint32_t capture_crc32(const struct capture *c)
 {
 	return c->assembly.crc32;
+}
+
+const uint64_t *capture_files(const struct capture *c, unsigned int *n)
+{
+	*n = c->assembly.n_files;
+	return c->assembly.files;
 }
 
 const char *capture_dir(const struct capture *c)

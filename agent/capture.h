@@ -75,6 +75,8 @@ const char *capture_session(const struct capture *c);
 const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
 uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */
+/* What it holds: bytes of each file of the session, in READY; borrowed. */
+const uint64_t *capture_files(const struct capture *c, unsigned int *n);
 const char *capture_dir(const struct capture *c); /* the file's folder */
 uint64_t capture_events(const struct capture *c);
 const struct err *capture_error(const struct capture *c); /* in FAILED */

@@ -6,13 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agent/agent.h"
 #include "agent/clean_text.h"
 #include "agent/spool.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "proto/limits.h"
+
+#define ENVIRONMENT_BYTES (1 << 20) /* and texts, of all files */
 
 /* ---- what there is to say ---- */
 
@@ -109,10 +111,39 @@ static size_t collect_parts(struct capture *c)
 	return n;
 }
 
+static uint64_t part_bytes(const struct tracer_part *part)
+{
+	struct stat st;
+
+	if (!part->path)
+		return part->bytes.len;
+	return stat(part->path, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+/* Moved times take a byte more here and there. */
+static uint64_t estimate_bytes(const struct capture *c, size_t n_parts)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < n_parts; i++)
+		bytes += part_bytes(c->parts[i]);
+	return bytes + bytes / 8 + ENVIRONMENT_BYTES;
+}
+
+/* Charged before it is written, so that captures at the same time do not pass the limit together. */
+static uint64_t take_room(struct capture *c, size_t n_parts)
+{
+	struct spool *spool = c->captures->agent->spool;
+	uint64_t want = estimate_bytes(c, n_parts), left = spool_left(spool);
+
+	c->bytes = want < left ? want : left;
+	spool_charge(spool, c->bytes);
+	return c->bytes;
+}
+
 static void make_assembly(struct capture *c)
 {
 	const struct agent *agent = c->captures->agent;
-	uint64_t left = spool_left(agent->spool);
 	size_t n_parts = collect_parts(c);
 
 	c->assembly = (struct assembly){
@@ -127,9 +158,10 @@ static void make_assembly(struct capture *c)
 		.n_parts = n_parts,
 		.parts = c->parts,
 		.warnings = (const char *const *)c->warnings,
-		.limit_bytes = left < LIMIT_XSPACE_FILE_BYTES ? left : LIMIT_XSPACE_FILE_BYTES,
+		.limit_bytes = take_room(c, n_parts),
+		.file_bytes = agent->conf.file_limit_bytes,
 	};
-	c->assembly.left_out = xcalloc(n_parts + 1, sizeof(*c->assembly.left_out));
+	c->assembly.fates = xcalloc(n_parts + 1, sizeof(*c->assembly.fates));
 }
 
 void capture_release_assembly(struct capture *c)
@@ -138,7 +170,7 @@ void capture_release_assembly(struct capture *c)
 		free(c->warnings[i]);
 	free(c->warnings);
 	free(c->parts);
-	free(c->assembly.left_out);
+	free(c->assembly.fates);
 }
 
 /* On a worker: the capture stands still meanwhile. */
@@ -151,37 +183,43 @@ static void run_assembly(void *arg)
 }
 
 /* A tracer one of whose parts could not be used did not do its work. */
+static void blame(struct capture *c, struct capture_run *r, const struct tracer_part *part,
+		  enum part_fate fate)
+{
+	if (fate == PART_USED)
+		return;
+	if (fate == PART_TOO_LARGE)
+		tracer_run_fail(&r->run, RUN_DEGRADED, "too-large",
+				"%s: plane %s is left out: a file may have %" PRIu64
+				" bytes at most",
+				part->label, c->assembly.too_large, c->assembly.file_bytes);
+	else
+		tracer_run_fail(&r->run, RUN_DEGRADED,
+				part->pid ? "profiler-failed" : "tracer-failed",
+				"%s: what it gave is no XSpace", part->label);
+	clean_detail(&r->run);
+	c->reports[r - c->runs].state = result_word(&r->run);
+}
+
 static void blame_left_out(struct capture *c)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_runs; i++) {
-		struct tracer_run *run = &c->runs[i].run;
+		struct capture_run *r = &c->runs[i];
 
-		for (size_t j = 0; j < run->n_parts; j++) {
-			if (!c->assembly.left_out[n++])
-				continue;
-			tracer_run_fail(run, RUN_DEGRADED,
-					run->parts[j].pid ? "profiler-failed" : "tracer-failed",
-					"%s: what it gave is no XSpace", run->parts[j].label);
-			clean_detail(run);
-			c->reports[i].state = result_word(run);
-		}
+		for (size_t j = 0; j < r->run.n_parts; j++)
+			blame(c, r, &r->run.parts[j], c->assembly.fates[n++]);
 	}
 }
 
 /* Why there is no file, in a word: the spool's limit and its disk are the operator's to enlarge, the
  * other limit is what readers accept. */
-static const char *failure_reason(struct capture *c)
+static const char *failure_reason(const struct capture *c)
 {
 	if (c->error.code == ERR_FULL)
 		return "disk-full";
-	if (c->error.code != ERR_LIMIT)
-		return "assemble";
-	if (c->assembly.limit_bytes == LIMIT_XSPACE_FILE_BYTES)
-		return "too-large";
-	err_prefix(&c->error, "the spool is full (--spool-limit)");
-	return "disk-full";
+	return c->error.code == ERR_LIMIT ? "too-large" : "assemble";
 }
 
 static void on_assembled(void *arg)
@@ -195,6 +233,7 @@ static void on_assembled(void *arg)
 	blame_left_out(c);
 	for (size_t i = 0; i < c->n_runs; i++)
 		capture_drop_parts(&c->runs[i].run);
+	spool_uncharge(c->captures->agent->spool, c->bytes);
 	if (c->error.code) {
 		snprintf(c->reason, sizeof(c->reason), "%s", failure_reason(c));
 		log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"",
@@ -205,8 +244,8 @@ static void on_assembled(void *arg)
 	c->bytes = c->assembly.bytes;
 	c->events = c->assembly.events;
 	spool_charge(c->captures->agent->spool, c->bytes);
-	log_info("AGT-CAPTURE", "session=%s state=ready bytes=%" PRIu64 " events=%" PRIu64,
-		 c->session, c->bytes, c->events);
+	log_info("AGT-CAPTURE", "session=%s state=ready bytes=%" PRIu64 " files=%u events=%" PRIu64,
+		 c->session, c->bytes, c->assembly.n_files, c->events);
 	capture_enter(c, CAPTURE_READY);
 }
 

@@ -46,7 +46,7 @@ struct capture {
 	char **warnings; /* NULL-terminated */
 	struct capture_report *reports;
 	size_t n_reports;
-	uint64_t bytes, events;
+	uint64_t bytes, events; /* bytes: taken of the spool, from ASSEMBLING on */
 	struct err error;
 	char reason[32];
 };

@@ -18,6 +18,8 @@ static const struct conf_field fields[] = {
 	CONF(struct agent_conf, label, NULL, "KEY=VALUE to select this host by; may be repeated"),
 	CONF(struct agent_conf, spool, "/var/tmp/tutti-agent", "directory for files under way"),
 	CONF(struct agent_conf, spool_limit_bytes, "8G", "most that the spool may hold"),
+	CONF(struct agent_conf, file_limit_bytes, "2000000000",
+	     "most that a file of a session may hold; what is more goes into further files"),
 	CONF(struct agent_conf, listen, "127.0.0.1:7410",
 	     "address of this agent's own ProfilerService; empty: none"),
 	CONF(struct agent_conf, door, "ipc:///run/tutti/agent.ipc",
@@ -90,6 +92,8 @@ static int check_numbers(const struct agent_conf *conf, struct err *e)
 		return err_set(e, ERR_INVALID, "metrics-hz %d: 1 to 100", conf->metrics_hz);
 	if (conf->reconnect_max_ns < 10 * NS_PER_MS || conf->reconnect_max_ns > 3600 * NS_PER_S)
 		return err_set(e, ERR_INVALID, "reconnect-max: 10 ms to 1 h");
+	if (conf->file_limit_bytes < 64 << 10 || conf->file_limit_bytes > LIMIT_XSPACE_FILE_BYTES)
+		return err_set(e, ERR_INVALID, "file-limit: 64K to %lld", LIMIT_XSPACE_FILE_BYTES);
 	if (conf->test_clock_drift_ppm > 1000 || conf->test_clock_drift_ppm < -1000)
 		return err_set(e, ERR_INVALID, "test-clock-drift-ppm %g: -1000 to 1000",
 			       conf->test_clock_drift_ppm);

@@ -39,6 +39,14 @@ static struct order *find(const struct orders *o, const char *session)
 	return od;
 }
 
+static uint64_t *copy_files(const uint64_t *files, size_t n)
+{
+	uint64_t *copy = xcalloc(n + 1, sizeof(*copy));
+
+	memcpy(copy, files, n * sizeof(*copy));
+	return copy;
+}
+
 /* ---- the end of an order ---- */
 
 static void unlink_order(struct order *od)
@@ -83,6 +91,7 @@ static void order_free(struct order *od, bool keep)
 	if (od->arm)
 		tutti__v1__arm__free_unpacked(od->arm, NULL);
 	free(od->result);
+	free(od->files);
 	free(od->dir);
 	free(od->path);
 	free(od->session);
@@ -185,6 +194,8 @@ static void maybe_upload(struct order *od)
 		.path = od->path,
 		.bytes = od->bytes,
 		.crc32 = od->crc32,
+		.files = od->files,
+		.n_files = od->n_files,
 		.instance = od->orders->instance,
 		.deadline_mono_ns = mono_of_session(od, od->deadline_ns),
 		.progress = on_upload_progress,
@@ -223,6 +234,7 @@ static void on_noted(void *arg)
 	free(note->entry.session);
 	free(note->entry.file);
 	free(note->entry.result.data);
+	free(note->entry.files);
 	free(note->dir);
 	free(note);
 }
@@ -243,6 +255,8 @@ static void note_file(struct order *od)
 	entry->deadline_ns = od->deadline_ns;
 	entry->lease_end_real_ns = now_real_ns() + od->lease_end_mono_ns - now_mono_ns();
 	entry->file = xstrdup(strrchr(od->path, '/') + 1);
+	entry->files = copy_files(od->files, od->n_files);
+	entry->n_files = od->n_files;
 	entry->result.len = od->result_len;
 	entry->result.data = xmalloc(od->result_len + 1);
 	memcpy(entry->result.data, od->result, od->result_len);
@@ -256,12 +270,17 @@ static void on_file(struct order *od)
 {
 	int64_t deadline = mono_of_session(od, od->deadline_ns);
 	int64_t now = now_mono_ns();
+	const uint64_t *files;
+	unsigned int n_files;
 
 	od->state = ORDER_READY;
 	od->dir = xstrdup(capture_dir(od->capture));
 	od->path = xstrdup(capture_path(od->capture));
 	od->bytes = capture_bytes(od->capture);
 	od->crc32 = capture_crc32(od->capture);
+	files = capture_files(od->capture, &n_files);
+	od->files = copy_files(files, n_files);
+	od->n_files = n_files;
 	od->lease_end_mono_ns = (deadline > now ? deadline : now) + LEASE_NS;
 	order_make_result(od, NULL, NULL);
 	note_file(od);
@@ -523,6 +542,8 @@ static void take_left(struct orders *o, char *dir, const Tutti__V1__SpoolEntry *
 	od->path = xasprintf("%s/%s", dir, entry->file);
 	od->bytes = entry->bytes;
 	od->crc32 = entry->crc32;
+	od->files = copy_files(entry->files, entry->n_files);
+	od->n_files = entry->n_files;
 	od->deadline_ns = entry->deadline_ns;
 	od->lease_end_mono_ns = now_mono_ns() + entry->lease_end_real_ns - now_real_ns();
 	if (od->lease_end_mono_ns > now_mono_ns() + 2 * LEASE_NS)

@@ -40,6 +40,8 @@ struct order {
 	char *dir, *path;
 	uint64_t bytes;
 	uint32_t crc32;
+	uint64_t *files; /* bytes of each file of the session that it holds */
+	size_t n_files;
 	struct note *note;
 
 	uint8_t *

@@ -333,6 +333,8 @@ static void send_begin(struct upload *u)
 	begin.bytes = u->req.bytes;
 	begin.resume = true;
 	begin.crc32 = u->req.crc32;
+	begin.files = (uint64_t *)u->req.files;
+	begin.n_files = u->req.n_files;
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
 	m.begin = &begin;
 	len = tutti__v1__upload_message__get_packed_size(&m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends one file of this host to the aggregator, on a connection of its own so that control never
+ * Sends what this host has of a session to the aggregator, on a connection of its own so that control never
  * waits behind data. A worker reads and sums up 1 MiB at a time; at most 4 MiB stand in the queue to
  * the network. A link that breaks, and an aggregator that has no room or is away, are tried again after
  * growing, jittered pauses until the deadline, each time from where the aggregator says. Loop thread.
@@ -8,6 +8,7 @@
 #ifndef AGENT_UPLOAD_H
 #define AGENT_UPLOAD_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -18,8 +19,10 @@ struct upload;
 struct upload_request {
 	const char *session; /* borrowed for the call, as is path */
 	const char *path;
-	uint64_t bytes; /* of the file */
-	uint32_t crc32; /* zlib's, of the file */
+	uint64_t bytes; /* of the file at path */
+	uint32_t crc32; /* zlib's, of it */
+	const uint64_t *files; /* it holds files of so many bytes; borrowed until the end */
+	size_t n_files;
 	uint64_t instance; /* of our Hello */
 	int64_t deadline_mono_ns;
 

@@ -218,39 +218,49 @@ void api_session_retry(struct aggregator *agg, struct http_req *req, const char 
 
 /* ---- a file ---- */
 
-static const json_t *find_file(const json_t *manifest, const char *name)
+static bool host_has_file(const json_t *host, const char *name)
+{
+	const json_t *files = json_object_get(host, "files");
+
+	for (size_t i = 0; i < json_array_size(files); i++) {
+		const char *file = json_string_value(json_array_get(files, i));
+
+		if (file && !strcmp(file, name))
+			return true;
+	}
+	return *name && !strcmp(json_get_text(host, "file"), name);
+}
+
+static bool has_file(const json_t *manifest, const char *name)
 {
 	const json_t *hosts = json_object_get(manifest, "hosts");
 
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
-		const json_t *h = json_array_get(hosts, i);
-
-		if (*name && !strcmp(json_get_text(h, "file"), name))
-			return h;
+		if (host_has_file(json_array_get(hosts, i), name))
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* Only what the manifest names is given out. */
 static void run_file(void *arg)
 {
 	struct job *j = arg;
-	char key[SESSION_KEY_BYTES];
+	char directory[SESSION_KEY_BYTES];
 	json_t *manifest = NULL;
-	const json_t *host;
+	char *key;
 
 	j->rc = session_load(j->store, j->id, &manifest, &j->e);
 	if (j->rc)
 		return;
-	host = find_file(manifest, j->name);
-	if (host) {
-		session_file_key(j->id, json_get_text(manifest, "run"), json_get_text(host, "host"),
-				 key);
+	session_directory(j->id, json_get_text(manifest, "run"), directory);
+	key = xasprintf("%s%s", directory, j->name);
+	if (has_file(manifest, j->name))
 		j->rc = store_open_fd(j->store, key, &j->fd, &j->size, &j->e);
-	} else {
+	else
 		j->rc = err_set(&j->e, ERR_NOT_FOUND, "session %s has no file %.100s", j->id,
 				j->name);
-	}
+	free(key);
 	json_decref(manifest);
 }
 

@@ -72,6 +72,7 @@ struct capture_host {
 	char detail[256];
 	char upload_error[128]; /* of the last upload that went wrong; "" = none */
 	bool stored; /* the upload is durable in the store */
+	unsigned int n_files; /* then: name_of_file() names them */
 	bool reported; /* HostResult is in */
 	int64_t away_until_ns; /* the link broke: lost if it is not back by then; 0 = it is up */
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
@@ -210,8 +211,8 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
 			   uint64_t bytes_done);
 
-/* The file is durable: before the agent is told so. */
-void capture_host_stored(struct capture_host *h, uint64_t bytes);
+/* Its files are durable: before the agent is told so. */
+void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files);
 
 /* An upload ended; `error` is NULL for one that went well. Its credit goes to the next. */
 void capture_host_upload_ended(struct capture_host *h, const char *error);

@@ -309,11 +309,12 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 	capture_changed(h->capture);
 }
 
-void capture_host_stored(struct capture_host *h, uint64_t bytes)
+void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files)
 {
 	if (!is_open(h))
 		return;
 	h->stored = true;
+	h->n_files = n_files;
 	h->bytes = h->bytes_done = bytes;
 	capture_changed(h->capture);
 }

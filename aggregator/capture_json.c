@@ -10,6 +10,7 @@
 #include "aggregator/sessions.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/names.h"
 #include "storage/store.h"
 
 /* Committing is a moment of uploading to those who watch. */
@@ -39,17 +40,29 @@ static json_t *tracer_json(const struct tracer_report *t)
 	return o;
 }
 
+static json_t *files_json(const struct capture_host *h)
+{
+	json_t *files = json_array();
+	char name[NAME_FILE_BYTES];
+
+	for (unsigned int n = 1; h->stored && n <= h->n_files; n++) {
+		name_of_file(h->name, n, name);
+		json_array_append_new(files, json_sprintf("%s" SESSION_FILE_SUFFIX, name));
+	}
+	return files;
+}
+
 /* Only a stored file is named; a bound is known from a calibrated clock only. */
 static json_t *new_result_json(const struct capture_host *h)
 {
-	json_t *o = json_object(), *tracers = json_array();
-	char *file = h->stored ? xasprintf("%s" SESSION_FILE_SUFFIX, h->name) : NULL;
+	json_t *o = json_object(), *tracers = json_array(), *files = files_json(h);
 
 	json_put_text(o, "host", h->name);
 	json_put_text(o, "state", host_states[h->state]);
 	json_put_text(o, "reason", h->reason);
 	json_put_text(o, "detail", h->detail);
-	json_put_text(o, "file", file);
+	json_put_text(o, "file", json_string_value(json_array_get(files, 0)));
+	json_put(o, "files", files);
 	json_put_int(o, "bytes", (json_int_t)h->bytes);
 	json_put_int(o, "bytes_done", (json_int_t)h->bytes_done);
 	json_put_int(o, "events", (json_int_t)h->events);
@@ -63,7 +76,6 @@ static json_t *new_result_json(const struct capture_host *h)
 		json_put_int(o, "armed_late_ns", h->armed_late_ns);
 	if (h->t0_ns)
 		json_put_int(o, "t0_ns", h->t0_ns);
-	free(file);
 	return o;
 }
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/names.h"
 
 /* Nobody to wait for, as it was when the capture began. */
 static void load_failed(struct capture_host *h, const json_t *result)
@@ -25,11 +26,31 @@ static void load_failed(struct capture_host *h, const json_t *result)
 	snprintf(h->detail, sizeof(h->detail), "%s", json_get_text(result, "detail"));
 }
 
+/* The first file is stored last: if it is there, all are. */
+static void load_stored(struct capture_host *h, const json_t *stored)
+{
+	char name[NAME_FILE_BYTES];
+	const json_t *size;
+
+	for (unsigned int n = 1; n <= LIMIT_HOST_FILES; n++) {
+		char *file;
+
+		name_of_file(h->name, n, name);
+		file = xasprintf("%s" SESSION_FILE_SUFFIX, name);
+		size = json_object_get(stored, file);
+		free(file);
+		if (!size)
+			break;
+		h->bytes += (uint64_t)json_integer_value(size);
+		h->n_files = n;
+	}
+	h->bytes_done = h->bytes;
+	h->stored = h->n_files > 0;
+}
+
 static void load_host(struct capture_host *h, const json_t *result, const json_t *plan)
 {
 	const json_t *instances = json_object_get(json_object_get(plan, "resume"), "instances");
-	const json_t *stored = json_object_get(plan, "stored");
-	char *file;
 
 	h->name = xstrdup(json_get_text(result, "host"));
 	h->instance = strtoull(json_get_text(instances, h->name), NULL, 16);
@@ -37,10 +58,7 @@ static void load_host(struct capture_host *h, const json_t *result, const json_t
 		load_failed(h, result);
 		return;
 	}
-	file = xasprintf("%s" SESSION_FILE_SUFFIX, h->name);
-	h->stored = json_object_get(stored, file) != NULL;
-	h->bytes = h->bytes_done = (uint64_t)json_get_int(stored, file);
-	free(file);
+	load_stored(h, json_object_get(plan, "stored"));
 }
 
 static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until_ns)

@@ -131,6 +131,7 @@ static void keep_host(struct capture_host *h, const json_t *result)
 {
 	h->kept = json_deep_copy(result);
 	h->stored = true;
+	h->n_files = (unsigned int)json_array_size(json_object_get(result, "files"));
 	h->bytes = (uint64_t)json_get_int(result, "bytes");
 	h->state = strcmp(json_get_text(result, "state"), "complete") ? HOST_PARTIAL
 								      : HOST_COMPLETE;

@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/limits.h"
+#include "proto/names.h"
 #include "storage/store.h"
 #include "xspace/causality.h"
 
@@ -44,20 +46,47 @@ struct checking {
 	size_t n_skipped[SKIPS];
 };
 
-struct file {
-	int fd;
+/* A host's files, read as one: XSpaces one after the other are an XSpace. */
+struct files {
+	struct {
+		int fd;
+		uint64_t begin, end;
+	} all[LIMIT_HOST_FILES];
+	size_t n, at; /* at: the one read last */
 	int64_t deadline_mono_ns;
 };
 
-static int file_read(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+static bool find_at(struct files *f, uint64_t offset)
 {
-	const struct file *f = arg;
+	for (size_t i = 0; i < f->n; i++) {
+		if (offset >= f->all[f->at].begin && offset < f->all[f->at].end)
+			return true;
+		f->at = (f->at + 1) % f->n;
+	}
+	return false;
+}
+
+/* Some of the bytes at `offset`; 0 at the end. */
+static ssize_t read_some(struct files *f, uint64_t offset, void *out, size_t len)
+{
+	uint64_t left;
+
+	if (!find_at(f, offset))
+		return 0;
+	left = f->all[f->at].end - offset;
+	return pread(f->all[f->at].fd, out, len < left ? len : (size_t)left,
+		     (off_t)(offset - f->all[f->at].begin));
+}
+
+static int files_read(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	struct files *f = arg;
 	size_t done = 0;
 
 	if (now_mono_ns() >= f->deadline_mono_ns)
 		return err_set(e, ERR_TIMEOUT, "there is no time left");
 	while (done < len) {
-		ssize_t n = pread(f->fd, (char *)out + done, len - done, (off_t)(offset + done));
+		ssize_t n = read_some(f, offset + done, (char *)out + done, len - done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -70,21 +99,40 @@ static int file_read(void *arg, uint64_t offset, void *out, size_t len, struct e
 	return 0;
 }
 
+static int open_files(struct files *f, const struct checking *k, const json_t *host, struct err *e)
+{
+	size_t n = json_array_size(json_object_get(host, "files"));
+	char name[NAME_FILE_BYTES], key[SESSION_KEY_BYTES];
+	uint64_t size = 0, end = 0;
+	int rc = 0;
+
+	n = n ? n : 1; /* of a time when there was one */
+	for (f->n = 0; f->n < n && f->n < LIMIT_HOST_FILES; f->n++) {
+		name_of_file(json_get_text(host, "host"), (unsigned int)f->n + 1, name);
+		session_file_key(json_get_text(k->manifest, "session"),
+				 json_get_text(k->manifest, "run"), name, key);
+		rc = store_open_fd(k->store, key, &f->all[f->n].fd, &size, e);
+		if (rc)
+			break;
+		f->all[f->n].begin = end;
+		f->all[f->n].end = end += size;
+	}
+	return rc;
+}
+
 static int look_through(struct checking *k, const json_t *host, struct err *e)
 {
-	struct file f = { .deadline_mono_ns = k->deadline_mono_ns };
-	struct xs_source in = { .read = file_read, .arg = &f, .window_bytes = WINDOW_BYTES };
-	char key[SESSION_KEY_BYTES];
-	int rc;
+	struct files f = { .deadline_mono_ns = k->deadline_mono_ns };
+	struct xs_source in = { .read = files_read, .arg = &f, .window_bytes = WINDOW_BYTES };
+	int rc = open_files(&f, k, host, e);
 
-	session_file_key(json_get_text(k->manifest, "session"), json_get_text(k->manifest, "run"),
-			 json_get_text(host, "host"), key);
-	rc = store_open_fd(k->store, key, &f.fd, &in.size, e);
-	if (rc)
-		return rc;
-	k->hosts[k->n_hosts++] = json_get_text(host, "host");
-	rc = xs_causality_add(k->found, &in, json_get_int(host, "clock_bound_ns"), e);
-	close(f.fd);
+	if (!rc) {
+		in.size = f.n ? f.all[f.n - 1].end : 0;
+		k->hosts[k->n_hosts++] = json_get_text(host, "host");
+		rc = xs_causality_add(k->found, &in, json_get_int(host, "clock_bound_ns"), e);
+	}
+	while (f.n-- > 0)
+		close(f.all[f.n].fd);
 	return rc;
 }
 

@@ -21,6 +21,7 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/names.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
 
@@ -37,13 +38,14 @@ struct upload {
 	uint64_t instance;
 	bool begun; /* UploadBegin was good */
 	bool resume; /* it asked where to go on */
-	uint32_t crc32; /* of the whole file, then */
+	uint32_t crc32; /* of all, then */
+	uint64_t *files; /* bytes of each file */
+	unsigned int n_files;
 	struct ingest_part part;
 	bool storing; /* complete, on its way into the store */
 	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
 	const uint8_t *data;
 	size_t len;
-	char key[SESSION_KEY_BYTES];
 	struct store *store;
 	int rc;
 	enum rpc_code code;
@@ -101,18 +103,32 @@ static void upload_free(struct upload *u)
 	TAILQ_REMOVE(&u->ingest->uploads, u, entry);
 	ingest_part_close(&u->part);
 	free(u->session);
+	free(u->files);
 	free(u->host);
 	free(u->run);
 	free(u);
 }
 
-static void remove_stray(void *arg)
+/* Of its n-th file. */
+static void file_key(const struct upload *u, unsigned int n, char out[SESSION_KEY_BYTES])
 {
-	struct upload *u = arg;
+	char name[NAME_FILE_BYTES];
+
+	name_of_file(u->host, n, name);
+	session_file_key(u->session, u->run, name, out);
+}
+
+static void remove_strays(void *arg)
+{
+	const struct upload *u = arg;
+	char key[SESSION_KEY_BYTES];
 	struct err e;
 
-	if (store_remove(u->store, u->key, &e))
-		log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", u->key, e.msg);
+	for (unsigned int n = 1; n <= u->n_files; n++) {
+		file_key(u, n, key);
+		if (store_remove(u->store, key, &e))
+			log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", key, e.msg);
+	}
 }
 
 static void done_working(struct upload *u)
@@ -122,7 +138,7 @@ static void done_working(struct upload *u)
 		upload_free(u);
 }
 
-static void done_stray(void *arg)
+static void done_strays(void *arg)
 {
 	done_working(arg);
 }
@@ -131,16 +147,45 @@ static void done_stray(void *arg)
 
 /* A file of this name that no manifest speaks of: the last aggregator's, which ended before it could say
  * that it has it. */
-static int store_again(struct upload *u, const struct store_body *body)
+static int store_again(const struct upload *u, const char *key, const struct store_body *body,
+		       struct err *e)
 {
-	u->rc = store_remove(u->store, u->key, &u->e);
-	return u->rc ? u->rc : store_put(u->store, u->key, body, STORE_CREATE, &u->e);
+	int rc = store_remove(u->store, key, e);
+
+	return rc ? rc : store_put(u->store, key, body, STORE_CREATE, e);
+}
+
+static int store_file(const struct upload *u, unsigned int n, uint64_t offset, struct err *e)
+{
+	const struct store_body body = {
+		.fd = u->part.fd,
+		.offset = offset,
+		.len = u->files[n - 1],
+	};
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	file_key(u, n, key);
+	rc = store_put(u->store, key, &body, STORE_CREATE, e);
+	return rc == ERR_EXISTS ? store_again(u, key, &body, e) : rc;
+}
+
+/* The first file last: where it is, all are. */
+static int store_files(const struct upload *u, struct err *e)
+{
+	uint64_t offset = u->part.bytes;
+	int rc = 0;
+
+	for (unsigned int n = u->n_files; n > 0 && !rc; n--) {
+		offset -= u->files[n - 1];
+		rc = store_file(u, n, offset, e);
+	}
+	return rc;
 }
 
 static void run_store(void *arg)
 {
 	struct upload *u = arg;
-	const struct store_body body = { .fd = u->part.fd, .len = u->part.bytes };
 
 	u->rc = ingest_part_check(&u->part, &u->e);
 	if (u->rc) {
@@ -149,9 +194,7 @@ static void run_store(void *arg)
 		return;
 	}
 	u->code = RPC_UNAVAILABLE;
-	u->rc = store_put(u->store, u->key, &body, STORE_CREATE, &u->e);
-	if (u->rc == ERR_EXISTS)
-		u->rc = store_again(u, &body);
+	u->rc = store_files(u, &u->e);
 	if (u->rc)
 		return;
 	ingest_part_drop(&u->part);
@@ -185,17 +228,17 @@ static void done_store(void *arg)
 	struct aggregator_stats *stats = &u->ingest->agg->stats;
 
 	if (u->rc || !h) {
-		/* Whether half done or too late: no session names this file, so it must go. */
+		/* Whether half done or too late: no session names these files, so they must go. */
 		if (u->rc)
 			upload_fail(u, u->code, u->e.msg);
 		else
 			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
-		aggregator_work(u->ingest->agg, remove_stray, done_stray, u);
+		aggregator_work(u->ingest->agg, remove_strays, done_strays, u);
 		return;
 	}
 	stats->uploads++;
 	stats->upload_bytes += u->part.bytes;
-	capture_host_stored(h, u->part.bytes);
+	capture_host_stored(h, u->part.bytes, u->n_files);
 	capture_host_upload_ended(h, NULL);
 	reply_stored(u, u->part.bytes);
 	done_working(u);
@@ -203,7 +246,6 @@ static void done_store(void *arg)
 
 static void store_it(struct upload *u)
 {
-	session_file_key(u->session, u->run, u->host, u->key);
 	u->store = u->ingest->agg->store;
 	u->working = u->storing = true;
 	aggregator_work(u->ingest->agg, run_store, done_store, u);
@@ -364,6 +406,30 @@ static bool others_gave_way(struct upload *u)
 	return true;
 }
 
+/* Who does not say is of a time when there was one file. */
+static int take_files(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
+{
+	const uint64_t *files = b->n_files ? b->files : &b->bytes;
+	size_t n = b->n_files ? b->n_files : 1;
+	uint64_t sum = 0;
+
+	if (n > LIMIT_HOST_FILES)
+		return err_set(e, ERR_LIMIT, "%zu files, limit %d", n, LIMIT_HOST_FILES);
+	u->files = xcalloc(n, sizeof(*u->files));
+	u->n_files = (unsigned int)n;
+	for (size_t i = 0; i < n; i++) {
+		if (!files[i] || files[i] > LIMIT_XSPACE_FILE_BYTES)
+			return err_set(e, ERR_LIMIT, "a file of %" PRIu64 " bytes, limit %lld",
+				       files[i], LIMIT_XSPACE_FILE_BYTES);
+		u->files[i] = files[i];
+		sum += files[i];
+	}
+	if (sum != b->bytes)
+		return err_set(e, ERR_INVALID, "files of %" PRIu64 " bytes, %" PRIu64 " announced",
+			       sum, b->bytes);
+	return 0;
+}
+
 static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
 	struct capture *c = capture_find(u->ingest->agg->captures, b->session);
@@ -386,11 +452,8 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 		err_set(e, ERR_CLOSED, "the session is over for this host");
 		return RPC_FAILED_PRECONDITION;
 	}
-	if (!b->bytes || b->bytes > LIMIT_XSPACE_FILE_BYTES) {
-		err_set(e, ERR_LIMIT, "a file of %" PRIu64 " bytes, limit %lld", b->bytes,
-			LIMIT_XSPACE_FILE_BYTES);
+	if (take_files(u, b, e))
 		return RPC_INVALID_ARGUMENT;
-	}
 	if (!others_gave_way(u)) {
 		err_set(e, ERR_BUSY, "this file is being stored");
 		return RPC_ABORTED;

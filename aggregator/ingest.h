@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tutti.v1.Ingest: a host's file, chunk by chunk into the spool, then whole into the store. The
+ * tutti.v1.Ingest: what a host has, chunk by chunk into the spool, then file by file into the store. The
  * method's argument is the struct ingest. Loop thread; bytes are checked and written by workers.
  */
 #ifndef AGGREGATOR_INGEST_H

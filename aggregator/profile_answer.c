@@ -29,7 +29,7 @@ struct map {
 };
 
 struct file {
-	char *host, *key;
+	char *name, *key;
 	struct map *map; /* NULL = left out */
 };
 
@@ -64,7 +64,7 @@ void answer_free(struct answer *a)
 	for (size_t i = 0; i < a->n_files; i++) {
 		if (a->files[i].map)
 			map_free(a->files[i].map);
-		free(a->files[i].host);
+		free(a->files[i].name);
 		free(a->files[i].key);
 	}
 	for (size_t i = 0; i < a->n_notes; i++)
@@ -74,10 +74,10 @@ void answer_free(struct answer *a)
 	free(a);
 }
 
-void answer_add(struct answer *a, const char *host, const char *key)
+void answer_add(struct answer *a, const char *name, const char *key)
 {
 	a->files = xrealloc(a->files, (a->n_files + 1) * sizeof(*a->files));
-	a->files[a->n_files++] = (struct file){ .host = xstrdup(host), .key = xstrdup(key) };
+	a->files[a->n_files++] = (struct file){ .name = xstrdup(name), .key = xstrdup(key) };
 }
 
 void answer_note(struct answer *a, const char *fmt, ...)
@@ -133,7 +133,7 @@ void answer_load(struct answer *a, uint64_t max_bytes)
 
 		used += HEADER_MAX_BYTES;
 		if (used >= max_bytes || map_file(a, f, max_bytes - used, &e))
-			answer_note(a, "%s is left out: %s", f->host,
+			answer_note(a, "%s is left out: %s", f->name,
 				    used >= max_bytes ? "the response is full" : e.msg);
 		else
 			used += f->map->len;
@@ -195,7 +195,7 @@ static struct rpc_part part_of_buf(struct buf *b)
 static size_t add_file(struct file *f, struct buf *notes, struct rpc_part *parts)
 {
 	struct buf head = BUF_INIT;
-	char *name = xasprintf("%s" SESSION_FILE_SUFFIX, f->host);
+	char *name = xasprintf("%s" SESSION_FILE_SUFFIX, f->name);
 	size_t n = 0;
 
 	add_tool_head(&head, name, f->map->len + notes->len);

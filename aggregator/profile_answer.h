@@ -19,7 +19,8 @@ struct store;
 struct answer *answer_new(struct store *store);
 void answer_free(struct answer *a);
 
-void answer_add(struct answer *a, const char *host, const char *key); /* a host's stored file */
+/* A stored file; `name` without its suffix. */
+void answer_add(struct answer *a, const char *name, const char *key);
 void answer_note(struct answer *a, const char *fmt, ...)
 	PRINTF_LIKE(2, 3); /* what is missing, and why */
 

@@ -18,6 +18,7 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/names.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
 #include "storage/store.h"
 
@@ -160,11 +161,12 @@ static void answer_begin(struct wait *w, struct answer *a)
 
 static void answer_host(struct answer *a, const struct capture *c, const struct capture_host *h)
 {
-	char key[SESSION_KEY_BYTES];
+	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
 
-	if (h->stored) {
-		session_file_key(c->session, c->run, h->name, key);
-		answer_add(a, h->name, key);
+	for (unsigned int n = 1; h->stored && n <= h->n_files; n++) {
+		name_of_file(h->name, n, name);
+		session_file_key(c->session, c->run, name, key);
+		answer_add(a, name, key);
 	}
 	if (h->state == HOST_PARTIAL)
 		answer_note(a, "%s is partial: %s: %s", h->name, h->reason, h->detail);

@@ -44,14 +44,14 @@ void session_directory(const char *session, const char *run, char out[SESSION_KE
 		 has_run ? "/" : "", session);
 }
 
-void session_file_key(const char *session, const char *run, const char *host,
+void session_file_key(const char *session, const char *run, const char *file,
 		      char out[SESSION_KEY_BYTES])
 {
 	size_t used;
 
 	session_directory(session, run, out);
 	used = strlen(out);
-	snprintf(out + used, SESSION_KEY_BYTES - used, "%s" SESSION_FILE_SUFFIX, host);
+	snprintf(out + used, SESSION_KEY_BYTES - used, "%s" SESSION_FILE_SUFFIX, file);
 }
 
 static void record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES])
@@ -330,11 +330,27 @@ static bool manifest_has_file(const json_t *manifest, const char *host)
 	return false;
 }
 
+/* All its files, however many there are by now. */
+static int remove_host(struct store *s, const char *session, const char *run, const char *host,
+		       struct err *e)
+{
+	char key[SESSION_KEY_BYTES], directory[SESSION_KEY_BYTES];
+	char *further;
+	int rc;
+
+	session_directory(session, run, directory);
+	further = xasprintf("%s%s~", directory, host);
+	session_file_key(session, run, host, key);
+	rc = store_remove(s, key, e);
+	if (!rc)
+		rc = remove_below(s, further, NULL, e);
+	free(further);
+	return rc;
+}
+
 static int remove_unnamed(struct store *s, const json_t *manifest, const json_t *hosts,
 			  struct err *e)
 {
-	const char *session = json_get_text(manifest, "session");
-	char key[SESSION_KEY_BYTES];
 	int rc = 0;
 
 	for (size_t i = 0; i < json_array_size(hosts) && !rc; i++) {
@@ -342,8 +358,8 @@ static int remove_unnamed(struct store *s, const json_t *manifest, const json_t 
 
 		if (!host || manifest_has_file(manifest, host))
 			continue;
-		session_file_key(session, json_get_text(manifest, "run"), host, key);
-		rc = store_remove(s, key, e);
+		rc = remove_host(s, json_get_text(manifest, "session"),
+				 json_get_text(manifest, "run"), host, e);
 	}
 	return rc;
 }
@@ -526,6 +542,31 @@ static bool add_stored(void *arg, const char *key, const struct store_stat *st)
 	return true;
 }
 
+/* Further files of a host whose first one, the last to be stored, is not there: XProf would show them. */
+static int remove_torn(struct store *s, const char *directory, json_t *stored, struct err *e)
+{
+	const char *name;
+	json_t *size;
+	void *next;
+	int rc = 0;
+
+	json_object_foreach_safe(stored, next, name, size)
+	{
+		char *key = xasprintf("%s%s", directory, name);
+		char *first = xasprintf("%.*s" SESSION_FILE_SUFFIX, (int)strcspn(name, "~"), name);
+
+		if (strchr(name, '~') && !json_object_get(stored, first)) {
+			rc = store_remove(s, key, e);
+			json_object_del(stored, name);
+		}
+		free(first);
+		free(key);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
 /* ERR_UNSUPPORTED for a plan that says too little, or is damaged. */
 static int resume_session(struct store *s, const char *session, json_t *resumable, struct err *e)
 {
@@ -539,6 +580,8 @@ static int resume_session(struct store *s, const char *session, json_t *resumabl
 		session_directory(session, json_get_text(plan, "run"), key);
 		rc = store_list(s, key, NULL, add_stored, stored, e);
 	}
+	if (!rc)
+		rc = remove_torn(s, key, stored, e);
 	if (!rc) {
 		json_put(plan, "stored", json_incref(stored));
 		json_array_append(resumable, plan);

@@ -3,7 +3,8 @@
  * Sessions in the store: names, keys, commit, listing, deletion. A session exists exactly when its
  * manifest does. Functions marked "blocks" belong into loop_work().
  *
- *   profiles/[<run>/]plugins/profile/<session>/<host>.xplane.pb     the files, XProf's layout
+ *   profiles/[<run>/]plugins/profile/<session>/<host>.xplane.pb     the files, XProf's layout; more of a
+ *                                            <host>~2.xplane.pb...  host where one may not hold it all
  *   tutti/sessions/<session>/{plan,manifest}.json                   intent, and the commit record
  *   tutti/index/<reverse time>-<session>                            newest first in one listing
  */
@@ -28,11 +29,11 @@ void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES]);
 /* Key prefix of a session's files, with the '/' at its end; `run` may be NULL or "". */
 void session_directory(const char *session, const char *run, char out[SESSION_KEY_BYTES]);
 
-/* Key of a host's file. */
-void session_file_key(const char *session, const char *run, const char *host,
+/* Key of a file: `file` is a host's name or, for its further files, what name_of_file() says. */
+void session_file_key(const char *session, const char *run, const char *file,
 		      char out[SESSION_KEY_BYTES]);
 
-/* Name of a host's file: "<host>.xplane.pb". */
+/* Name of a host's first file: "<host>.xplane.pb". It is stored last: where it is, all are. */
 #define SESSION_FILE_SUFFIX ".xplane.pb"
 
 /* Writes the intent, before any host is armed; `plan` has at least "session" and "run". Blocks. */

@@ -60,7 +60,7 @@ static int fetch_file(const struct conf *conf, const char *session, const char *
 	char *path = xasprintf("/api/v1/sessions/%s/files/%s", session, name);
 	char *file = xasprintf("%s/%s", dir, name);
 	/* The name is the aggregator's word: it must not lead out of the directory. */
-	int rc = name_check_host(name, e);
+	int rc = name_check_file(name, e);
 
 	if (!rc)
 		rc = api_download(&conf->api, path, file, e);
@@ -71,27 +71,39 @@ static int fetch_file(const struct conf *conf, const char *session, const char *
 	return rc;
 }
 
+/* Adds the names of the host's files. */
+static void list_files(const json_t *host, json_t *files)
+{
+	json_t *list = json_object_get(host, "files");
+
+	if (list)
+		json_array_extend(files, list);
+	else if (*get_str(host, "file")) /* of a time when there was one */
+		json_array_append_new(files, json_string(get_str(host, "file")));
+}
+
 static int fetch_files(const struct conf *conf, const json_t *manifest, const char *dir,
 		       json_t *files, struct err *e)
 {
-	const json_t *host;
+	const json_t *host, *file;
 	size_t i;
-	int rc = 0;
 
 	json_array_foreach(json_object_get(manifest, "hosts"), i, host)
 	{
-		const char *file = get_str(host, "file");
+		if (is_wanted(conf, get_str(host, "host")))
+			list_files(host, files);
+	}
+	json_array_foreach(files, i, file)
+	{
+		const char *name = json_string_value(file);
+		int rc = fetch_file(conf, get_str(manifest, "session"), dir, name ? name : "", e);
 
-		if (!*file || !is_wanted(conf, get_str(host, "host")))
-			continue;
-		rc = fetch_file(conf, get_str(manifest, "session"), dir, file, e);
 		if (rc)
 			return rc;
-		json_array_append_new(files, json_string(file));
 	}
 	if (!json_array_size(files))
-		rc = err_set(e, ERR_NOT_FOUND, "the session has no file of such a host");
-	return rc;
+		return err_set(e, ERR_NOT_FOUND, "the session has no file of such a host");
+	return 0;
 }
 
 static int run(const void *arg, int argc, char **argv, struct err *e)

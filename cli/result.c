@@ -39,6 +39,8 @@ static void print_host(const json_t *host, FILE *out)
 		human_time(get_int(host, "clock_bound_ns"), bound);
 	fprintf(out, "  %-20s %-10s %9lld events %9s  clock +-%s", get_str(host, "host"),
 		get_str(host, "state"), (long long)get_int(host, "events"), bytes, bound);
+	if (json_array_size(json_object_get(host, "files")) > 1)
+		fprintf(out, "  %zu files", json_array_size(json_object_get(host, "files")));
 	if (*get_str(host, "reason"))
 		fprintf(out, "  %s: %s", get_str(host, "reason"), get_str(host, "detail"));
 	fputc('\n', out);

@@ -32,6 +32,7 @@
 #define LIMIT_MARKS		65536 /* marks an agent keeps */
 #define LIMIT_DURATION_NS	(3600 * 1000000000LL) /* one capture */
 #define LIMIT_XSPACE_FILE_BYTES 2000000000LL /* one <host>.xplane.pb: readers refuse 2 GiB */
+#define LIMIT_HOST_FILES	64 /* of one host in one session */
 #define LIMIT_XSPACE_DEPTH	8 /* nested messages in an XSpace */
 
 /* Steps of a host's clocks that are told; older ones are only counted. */

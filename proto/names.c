@@ -2,9 +2,8 @@
 #include "proto/names.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
-
-#include "proto/limits.h"
 
 static bool is_name_char(char c)
 {
@@ -32,6 +31,25 @@ int name_check_host(const char *name, struct err *e)
 			       "host name '%.40s': use 1 to %d of letters, digits, '.', '_', '-', "
 			       "not starting with '.'",
 			       name, LIMIT_HOST_NAME);
+	return 0;
+}
+
+void name_of_file(const char *host, unsigned int n, char out[NAME_FILE_BYTES])
+{
+	if (n == 1)
+		snprintf(out, NAME_FILE_BYTES, "%s", host);
+	else
+		snprintf(out, NAME_FILE_BYTES, "%s~%u", host, n);
+}
+
+int name_check_file(const char *name, struct err *e)
+{
+	size_t n = part_len(name);
+	size_t further = n && name[n] == '~' ? part_len(name + n + 1) : 0;
+
+	n += further ? 1 + further : 0;
+	if (!n || name[n])
+		return err_set(e, ERR_INVALID, "'%.150s' is no name of a host's file", name);
 	return 0;
 }
 

@@ -16,7 +16,7 @@ static const struct store_ops *const kinds[] = {
 static bool key_char_ok(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       (c != '\0' && strchr("._-()", c));
+	       (c != '\0' && strchr("._-~()", c));
 }
 
 bool store_part_ok(const char *part, size_t len)

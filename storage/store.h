@@ -2,7 +2,7 @@
 /*
  * Object stores behind one table: keys to bytes, whole objects only.
  *
- * A key is parts of [A-Za-z0-9._()-] joined by '/', at most STORE_KEY_MAX characters in all and
+ * A key is parts of [A-Za-z0-9._~()-] joined by '/', at most STORE_KEY_MAX characters in all and
  * STORE_PART_MAX in a part; no part is ".", ".." or starts with ".tmp-" (file:// writes there).
  * Parentheses are for XProf, whose caches beside our files are called "jit_f(12).hlo_proto.pb".
  * store_*() checks the key before the back end sees it. No key may be the folder of another ("a"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Everything is read before anything is written: what the planes of all inputs are called (gather),
- * where their lines are (plan), then what they will be called (merge_names). Writing is rebase's second
- * pass with a few more splices per plane.
+ * where their lines are (plan), then what they will be called (merge_names) and so how large they will
+ * be. Writing is rebase's second pass with a few more splices per plane.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,16 +14,25 @@
 #include "xspace/plan.h"
 #include "xspace/text.h"
 
+/* A further file's hostname is that much longer, at most. */
+#define HOSTNAME_SLACK 16
+
 struct merging {
 	const struct xs_input *inputs;
 	size_t n_inputs;
+	const struct xs_host *host;
+	const struct xs_sink *out;
 	struct plan *plans; /* one per input */
 	size_t *first_plane; /* of each input, in: */
 	struct merge_plane *planes; /* of all inputs, in order */
 	size_t n_planes, planes_cap;
 	struct merge_texts errors, warnings;
 	size_t input; /* the one being read */
-	struct xs_counts counts;
+	struct xs_counts counts; /* its bytes: without those of the input being written */
+	uint64_t room_bytes; /* of one file, for planes; UINT64_MAX: any size */
+	uint64_t file_began; /* at so many bytes of all */
+	unsigned int file; /* 1, 2, ... */
+	const char *hostname; /* of this file */
 };
 
 /* ---- gather ---- */
@@ -198,26 +207,165 @@ static void splice_process_id(struct plane_splices *s, const struct plan_plane *
 	buf_release(&stat);
 }
 
-static int write_plane(struct merging *m, const struct merge_plane *p,
-		       const struct plan_plane *plane, struct wire *w, struct splicer *sp,
-		       struct err *e)
+static void make_splices(const struct merge_plane *p, const struct plan_plane *plane,
+			 struct plane_splices *s)
 {
-	struct plane_splices s = { .n = 0 };
-	int rc;
-
+	*s = (struct plane_splices){ .n = 0 };
 	if (p->new_id != p->id) {
 		struct splice id = splice_varint(&plane->id, &plane->field, XPLANE_ID,
 						 (uint64_t)p->new_id);
 
-		add_splice(&s, &id);
+		add_splice(s, &id);
 	}
 	if (strcmp(p->new_name, p->name))
-		splice_name(&s, plane, p->new_name);
+		splice_name(s, plane, p->new_name);
 	if (p->pid && !p->has_process_id)
-		splice_process_id(&s, plane, p);
-	rc = plan_write_plane(&m->plans[p->input], plane, s.all, s.n, w, sp, &m->counts, e);
-	buf_release(&s.name);
-	buf_release(&s.process_id);
+		splice_process_id(s, plane, p);
+}
+
+static void release_splices(struct plane_splices *s)
+{
+	buf_release(&s->name);
+	buf_release(&s->process_id);
+}
+
+/* ---- files ---- */
+
+/* Task Environment, errors, warnings, hostname. */
+static void build_host(const struct merging *m, struct buf *out)
+{
+	const struct xs_host *host = m->host;
+	struct xs_builder *b = xs_builder_new();
+
+	xs_plane(b, 0, ENVIRONMENT_PLANE);
+	xs_stat_uint(b, "profile_start_time", host->profile_start_ns);
+	xs_stat_uint(b, "profile_stop_time", host->profile_stop_ns);
+	if (host->profile_options)
+		xs_stat_bytes(b, "profile_options", host->profile_options,
+			      host->profile_options_len);
+	if (host->environment)
+		host->environment(host->arg, b);
+	merge_texts_build(&m->errors, b, xs_error);
+	merge_texts_build(&m->warnings, b, xs_warning);
+	if (m->hostname)
+		xs_hostname(b, m->hostname);
+	xs_finish(b, out);
+	xs_builder_free(b);
+}
+
+static int write_host(struct merging *m, struct err *e)
+{
+	struct buf bytes = BUF_INIT;
+	int rc;
+
+	build_host(m, &bytes);
+	rc = m->out->write(m->out->arg, bytes.data, bytes.len, e);
+	m->counts.planes++;
+	m->counts.bytes += bytes.len;
+	buf_release(&bytes);
+	return rc;
+}
+
+static int find_room(struct merging *m, struct err *e)
+{
+	struct buf bytes = BUF_INIT;
+	uint64_t used;
+
+	m->room_bytes = UINT64_MAX;
+	if (!m->host->file_bytes)
+		return 0;
+	build_host(m, &bytes);
+	used = bytes.len + HOSTNAME_SLACK;
+	buf_release(&bytes);
+	if (used > m->host->file_bytes)
+		return err_set(e, ERR_LIMIT,
+			       "%" PRIu64 " bytes do not even hold what each file has",
+			       m->host->file_bytes);
+	m->room_bytes = m->host->file_bytes - used;
+	return 0;
+}
+
+static void leave_out(struct merging *m, struct merge_plane *p, uint64_t bytes)
+{
+	char *text = xasprintf("plane %s is left out: it has %" PRIu64 " bytes, a file has %" PRIu64
+			       " at most",
+			       p->new_name, bytes, m->host->file_bytes);
+
+	p->dropped = true;
+	merge_texts_add(&m->errors, m->inputs[p->input].label, text, strlen(text));
+	if (m->host->too_large)
+		m->host->too_large(m->host->arg, p->input, p->new_name, bytes);
+	free(text);
+}
+
+static size_t leave_out_large(struct merging *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_planes; i++) {
+		struct merge_plane *p = &m->planes[i];
+		const struct plan *plan = &m->plans[p->input];
+		const struct plan_plane *plane = &plan->planes[i - m->first_plane[p->input]];
+		struct plane_splices s;
+		uint64_t bytes;
+
+		if (p->dropped)
+			continue;
+		make_splices(p, plane, &s);
+		bytes = plan_plane_bytes(plane, s.all, s.n);
+		release_splices(&s);
+		if (bytes <= m->room_bytes)
+			continue;
+		leave_out(m, p, bytes);
+		n++;
+	}
+	return n;
+}
+
+/* What is said of a plane that is left out takes room, too. */
+static int fit_planes(struct merging *m, struct err *e)
+{
+	int rc;
+
+	do
+		rc = find_room(m, e);
+	while (!rc && leave_out_large(m));
+	return rc;
+}
+
+/* Ends the file and begins the next if the plane does not fit into this one any more. */
+static int make_room(struct merging *m, uint64_t plane_bytes, struct splicer *sp, struct err *e)
+{
+	uint64_t used = m->counts.bytes + sp->written - m->file_began;
+	int rc;
+
+	if (!used || used <= m->room_bytes - plane_bytes)
+		return 0;
+	rc = splicer_flush(sp, e);
+	if (!rc)
+		rc = write_host(m, e);
+	if (rc)
+		return rc;
+	m->file_began = m->counts.bytes + sp->written;
+	m->hostname = m->host->next_file(m->host->arg, ++m->file);
+	return m->hostname ? 0 : err_set(e, ERR_LIMIT, "%u files are not enough", m->file - 1);
+}
+
+/* ---- the inputs, written ---- */
+
+static int write_plane(struct merging *m, const struct merge_plane *p,
+		       const struct plan_plane *plane, struct wire *w, struct splicer *sp,
+		       struct err *e)
+{
+	struct plane_splices s;
+	int rc = splicer_copy(sp, plane->field.at, e);
+
+	make_splices(p, plane, &s);
+	if (!rc)
+		rc = make_room(m, plan_plane_bytes(plane, s.all, s.n), sp, e);
+	if (!rc)
+		rc = plan_write_plane(&m->plans[p->input], plane, s.all, s.n, w, sp, &m->counts, e);
+	release_splices(&s);
 	return rc;
 }
 
@@ -257,7 +405,7 @@ static int write_fields(struct merging *m, size_t i, struct wire *w, struct spli
 	return rc ? rc : splicer_copy(sp, root.end, e);
 }
 
-static int write_input(struct merging *m, size_t i, const struct xs_sink *out, struct err *e)
+static int write_input(struct merging *m, size_t i, struct err *e)
 {
 	const struct xs_source *in = &m->inputs[i].source;
 	struct splicer sp;
@@ -265,7 +413,7 @@ static int write_input(struct merging *m, size_t i, const struct xs_sink *out, s
 	int rc;
 
 	wire_open(&w, in);
-	splicer_open(&sp, in, out);
+	splicer_open(&sp, in, m->out);
 	rc = write_fields(m, i, &w, &sp, e);
 	if (!rc)
 		rc = splicer_flush(&sp, e);
@@ -274,35 +422,6 @@ static int write_input(struct merging *m, size_t i, const struct xs_sink *out, s
 	wire_close(&w);
 	if (rc && m->inputs[i].label)
 		err_prefix(e, "%s", m->inputs[i].label);
-	return rc;
-}
-
-/* Task Environment, errors, warnings, hostname. */
-static int write_host(struct merging *m, const struct xs_host *host, const struct xs_sink *out,
-		      struct err *e)
-{
-	struct xs_builder *b = xs_builder_new();
-	struct buf bytes = BUF_INIT;
-	int rc;
-
-	xs_plane(b, 0, ENVIRONMENT_PLANE);
-	xs_stat_uint(b, "profile_start_time", host->profile_start_ns);
-	xs_stat_uint(b, "profile_stop_time", host->profile_stop_ns);
-	if (host->profile_options)
-		xs_stat_bytes(b, "profile_options", host->profile_options,
-			      host->profile_options_len);
-	if (host->environment)
-		host->environment(host->arg, b);
-	merge_texts_build(&m->errors, b, xs_error);
-	merge_texts_build(&m->warnings, b, xs_warning);
-	if (host->hostname)
-		xs_hostname(b, host->hostname);
-	xs_finish(b, &bytes);
-	rc = out->write(out->arg, bytes.data, bytes.len, e);
-	m->counts.planes++;
-	m->counts.bytes += bytes.len;
-	buf_release(&bytes);
-	xs_builder_free(b);
 	return rc;
 }
 
@@ -324,7 +443,14 @@ static void release(struct merging *m)
 int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host,
 	     const struct xs_sink *out, struct xs_counts *counts, struct err *e)
 {
-	struct merging m = { .inputs = inputs, .n_inputs = n };
+	struct merging m = {
+		.inputs = inputs,
+		.n_inputs = n,
+		.host = host,
+		.out = out,
+		.file = 1,
+		.hostname = host->hostname,
+	};
 	int rc = 0;
 
 	m.plans = xcalloc(n, sizeof(*m.plans));
@@ -333,12 +459,14 @@ int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host
 	add_texts(&m.warnings, host->warnings);
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = read_input(&m, i, e);
-	if (!rc)
+	if (!rc) {
 		merge_names(m.planes, m.n_planes);
+		rc = fit_planes(&m, e);
+	}
 	for (size_t i = 0; !rc && i < n; i++)
-		rc = write_input(&m, i, out, e);
+		rc = write_input(&m, i, e);
 	if (!rc)
-		rc = write_host(&m, host, out, e);
+		rc = write_host(&m, e);
 	if (!rc && counts)
 		*counts = m.counts;
 	release(&m);

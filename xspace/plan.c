@@ -276,20 +276,33 @@ static void count(struct xs_counts *sum, const struct xs_counts *c)
 	sum->trimmed += c->trimmed;
 }
 
+static uint64_t body_bytes(const struct plan_plane *plane, const struct splice *splices, size_t n)
+{
+	uint64_t len = plane->len;
+
+	for (size_t i = 0; i < n; i++)
+		len = (uint64_t)((int64_t)len + splice_growth(&splices[i]));
+	return len;
+}
+
+uint64_t plan_plane_bytes(const struct plan_plane *plane, const struct splice *splices, size_t n)
+{
+	uint64_t len = body_bytes(plane, splices, n);
+
+	return 1 + varint_size(len) + len;
+}
+
 int plan_write_plane(const struct plan *p, const struct plan_plane *plane,
 		     const struct splice *splices, size_t n, struct wire *w, struct splicer *sp,
 		     struct xs_counts *counts, struct err *e)
 {
 	const struct plan_line *l = plane->n_lines ? &p->lines[plane->first_line] : NULL;
-	uint64_t len = plane->len;
 	struct splice head;
 	size_t k = 0;
 	int rc;
 
-	for (size_t i = 0; i < n; i++)
-		len = (uint64_t)((int64_t)len + splice_growth(&splices[i]));
 	count(counts, &plane->counts);
-	head = splice_head(&plane->field, len);
+	head = splice_head(&plane->field, body_bytes(plane, splices, n));
 	rc = splicer_put(sp, &head, e);
 	for (size_t i = 0; !rc && i < plane->n_lines; i++) {
 		for (; !rc && k < n && splices[k].at <= l[i].at; k++)

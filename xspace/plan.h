@@ -38,6 +38,9 @@ MUST_CHECK int plan_make(struct plan *p, struct wire *w, const struct xs_rebase 
 			 struct err *e);
 void plan_release(struct plan *p);
 
+/* Bytes that plan_write_plane() writes for the plane itself. */
+uint64_t plan_plane_bytes(const struct plan_plane *plane, const struct splice *splices, size_t n);
+
 /*
  * Writes one plane, with `n` further splices in it (ids, names; by position), and adds it to the
  * counts, but for bytes. `w` is of the same source as `sp`; what `sp` has not copied yet of the

@@ -216,6 +216,16 @@ struct xs_host {
 	void *arg;
 
 	const char *const *warnings, *const *errors; /* NULL-terminated, or NULL */
+
+	/* No file is to pass this; 0: there is one file, of any size. */
+	uint64_t file_bytes;
+
+	/* What the sink gets from now on is the host's n-th file (2, 3, ...): gives its hostname, borrowed
+	 * until the next call, or NULL to stop the merge with ERR_LIMIT. Needed with file_bytes. */
+	const char *(*next_file)(void *arg, unsigned int n);
+
+	/* A plane that no file can hold is left out; an error in the files says so, too. May be NULL. */
+	void (*too_large)(void *arg, size_t input, const char *plane, uint64_t bytes);
 };
 
 /*
@@ -231,6 +241,9 @@ struct xs_host {
  *   - planes of a process get the int64 stat process_id if they lack it.
  * Names, ids and that stat are spliced in; all else is as xs_rebase() leaves it. Order: planes by
  * input, then Task Environment and texts. Counts are sums over everything written.
+ *
+ * With file_bytes what is written is several XSpaces, one after the other, each whole in itself: planes
+ * in the same order, never cut in two, each XSpace with Task Environment, texts and a hostname of its own.
  */
 MUST_CHECK int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host,
 			const struct xs_sink *out, struct xs_counts *counts, struct err *e);

@@ -17,6 +17,7 @@ struct fake_conf {
 	char *mode;
 	char *address;
 	char *port_file;
+	char *file;
 };
 
 static const struct conf_field fields[] = {
@@ -25,6 +26,7 @@ static const struct conf_field fields[] = {
 	     "broken, hangs, garbage, no-xspace, huge, other"),
 	CONF(struct fake_conf, address, "127.0.0.1:0", "where to listen"),
 	CONF(struct fake_conf, port_file, NULL, "file that gets the port"),
+	CONF(struct fake_conf, file, NULL, "mode old: the XSpace file to give (a link to it)"),
 	{ 0 }
 };
 
@@ -87,6 +89,8 @@ static int serve(const struct fake_conf *conf, struct err *e)
 		rc = rpc_new(&rpc, loop, e);
 	if (!rc)
 		rc = fake_profiler_new(&fake, loop, rpc, mode, conf->address, &port, e);
+	if (!rc)
+		fake_profiler_give(fake, conf->file);
 	if (!rc)
 		rc = publish(conf->port_file, port, e);
 	if (!rc) {

@@ -29,6 +29,19 @@ def load(path):
     return space
 
 
+def synthetic(events, span_ps):
+    """The bytes of an XSpace: a plane, a line from 0 on, and so many events one after the other. Undated."""
+    space = message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    p = space.planes.add(id=1, name="/host:CPU")
+    p.event_metadata[1].id = 1
+    p.event_metadata[1].name = "synthetic"
+    line = p.lines.add(id=1, name="main")
+    each = span_ps // events
+    for i in range(events):
+        line.events.add(metadata_id=1, offset_ps=i * each, duration_ps=each)
+    return space.SerializeToString()
+
+
 def protoc_decodes(path):
     """Does `protoc --decode` accept the file?"""
     with open(path, "rb") as f:

@@ -43,6 +43,18 @@ static void build(struct buf *out, const char *line, int64_t line_ns, int64_t of
 	xs_builder_free(b);
 }
 
+static void build_many(struct buf *out, int64_t line_ns, int n)
+{
+	struct xs_builder *b = xs_builder_new();
+
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 1, "many", line_ns);
+	for (int i = 0; i < n; i++)
+		xs_event(b, "event", i * INT64_C(1000), 1000);
+	xs_finish(b, out);
+	xs_builder_free(b);
+}
+
 /* ---- what is in the file ---- */
 
 struct stat_name {
@@ -59,7 +71,7 @@ struct file {
 		char name[32];
 		int64_t ns;
 	} lines[8];
-	size_t n_lines, n_events, n_warnings;
+	size_t n_lines, n_events, n_warnings, n_errors;
 };
 
 static int on_plane(void *arg, const struct xs_plane *p)
@@ -138,6 +150,7 @@ static int on_text(void *arg, int field, const char *s, size_t len)
 	struct file *f = arg;
 
 	f->n_warnings += field == 3;
+	f->n_errors += field == 2;
 	if (field == 4)
 		snprintf(f->host, sizeof(f->host), "%.*s", (int)len, s);
 	return 0;
@@ -176,6 +189,28 @@ static struct file read_file(const char *path)
 	return f;
 }
 
+/* The host's i-th file, which is [offset, offset + len) of what lies at `path`. */
+static void check_file(const char *path, uint64_t offset, uint64_t len, size_t i)
+{
+	static const char *const names[] = { "host-a", "host-a~2", "host-a~3" };
+	char *part = xasprintf("%s-part", path);
+	uint8_t *bytes = xmalloc(len);
+	FILE *in = fopen(path, "rbe"), *out = fopen(part, "wbe");
+	struct file f;
+
+	CHECK(in && out && !fseek(in, (long)offset, SEEK_SET));
+	CHECK(fread(bytes, 1, len, in) == len && fwrite(bytes, 1, len, out) == len);
+	CHECK(!fclose(in) && !fclose(out));
+	f = read_file(part);
+	CHECK_STR(f.host, names[i]);
+	CHECK_EQ(f.n_events, 2000);
+	CHECK_EQ(f.n_warnings, 1);
+	CHECK_EQ(f.calibrated, 1);
+	unlink(part);
+	free(bytes);
+	free(part);
+}
+
 static int64_t line_ns(const struct file *f, const char *name)
 {
 	for (size_t i = 0; i < f->n_lines; i++) {
@@ -192,7 +227,7 @@ struct rig {
 	char *dir, *path;
 	struct tracer_part parts[4];
 	const struct tracer_part *pointers[4];
-	bool left_out[4];
+	enum part_fate fates[4];
 	struct assembly a;
 };
 
@@ -219,7 +254,7 @@ static void rig_up(struct rig *g)
 		.parts = g->pointers,
 		.warnings = warnings,
 		.limit_bytes = 1 << 20,
-		.left_out = g->left_out,
+		.fates = g->fates,
 	};
 }
 
@@ -338,12 +373,61 @@ static void test_failures(void)
 	rig_up(&g);
 	add_three_parts(&g);
 	g.a.limit_bytes = 50;
-	CHECK_EQ(assemble(&g.a, &e), ERR_LIMIT);
+	CHECK_EQ(assemble(&g.a, &e), ERR_FULL);
 	CHECK(access(g.path, F_OK));
 	g.a.limit_bytes = 1 << 20;
 	unlink(g.parts[2].path);
 	CHECK_EQ(assemble(&g.a, &e), ERR_NOT_FOUND);
 	CHECK(access(g.path, F_OK));
+	rig_down(&g);
+}
+
+/* Parts of 20 kB, and room for one in a file: three files, one after the other, each whole. */
+static void test_further_files(void)
+{
+	struct rig g;
+	struct err e;
+	uint64_t sum = 0;
+
+	rig_up(&g);
+	g.a.n_parts = 3;
+	g.a.file_bytes = 30000;
+	for (size_t i = 0; i < 3; i++) {
+		build_many(&g.parts[i].bytes, RAW, 2000);
+		g.parts[i].base = PART_RAW;
+	}
+	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_EQ(g.a.n_files, 3);
+	for (size_t i = 0; i < 3; i++) {
+		CHECK(g.a.files[i] <= g.a.file_bytes);
+		check_file(g.path, sum, g.a.files[i], i);
+		sum += g.a.files[i];
+	}
+	CHECK_EQ(sum, g.a.bytes);
+	CHECK_EQ(g.a.events, 6000);
+	rig_down(&g);
+}
+
+/* The others are in the file, and so is the word of what is missing. */
+static void test_plane_too_large(void)
+{
+	struct rig g;
+	struct file f;
+	struct err e;
+
+	rig_up(&g);
+	g.a.n_parts = 2;
+	g.a.file_bytes = 30000;
+	build_many(&g.parts[0].bytes, RAW, 200);
+	build_many(&g.parts[1].bytes, RAW, 20000);
+	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_EQ(g.a.n_files, 1);
+	CHECK_EQ(g.fates[0], PART_USED);
+	CHECK_EQ(g.fates[1], PART_TOO_LARGE);
+	CHECK_STR(g.a.too_large, "/host:CPU samples");
+	f = read_file(g.path);
+	CHECK_EQ(f.n_events, 200);
+	CHECK_EQ(f.n_errors, 1);
 	rig_down(&g);
 }
 
@@ -369,6 +453,8 @@ int main(void)
 	test_window();
 	test_wild_times();
 	test_failures();
+	test_further_files();
+	test_plane_too_large();
 	test_nothing();
 	return 0;
 }

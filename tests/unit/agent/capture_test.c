@@ -332,7 +332,7 @@ static void test_limits(void)
 	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_FAILED);
-	CHECK_EQ(capture_error(c)->code, ERR_LIMIT);
+	CHECK_EQ(capture_error(c)->code, ERR_FULL);
 	CHECK_STR(capture_reason(c), "disk-full");
 	capture_release(c);
 	fixture_down(&f);

@@ -389,18 +389,25 @@ static void send_upload(struct fake_upload *u, const Tutti__V1__UploadMessage *m
 	free(data);
 }
 
-static void send_begin(struct fake_upload *u, uint64_t bytes, enum flaw flaw)
+static void send_begin(struct fake_upload *u, size_t chunks, size_t chunk_bytes, enum flaw flaw)
 {
+	uint64_t *files = xcalloc(chunks, sizeof(*files));
 	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
 	Tutti__V1__UploadBegin begin = TUTTI__V1__UPLOAD_BEGIN__INIT;
 
 	begin.session = u->fake->session;
 	begin.host = u->fake->name;
 	begin.instance = u->fake->instance + (flaw == FLAW_INSTANCE);
-	begin.bytes = bytes;
+	begin.bytes = chunks * chunk_bytes;
+	for (size_t i = 0; i < chunks; i++)
+		files[i] = chunk_bytes;
+	files[0] += flaw == FLAW_FILES;
+	begin.files = files;
+	begin.n_files = u->fake->chunk_files ? chunks : 0;
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
 	m.begin = &begin;
 	send_upload(u, &m);
+	free(files);
 }
 
 static void send_chunk(struct fake_upload *u, uint64_t offset, size_t bytes, enum flaw flaw)
@@ -456,7 +463,7 @@ void fake_upload_start(struct fake_upload *u, struct fake *a, size_t chunks, siz
 	u->fake = a;
 	u->call = rpc_open(a->fleet->channel, "/tutti.v1.Ingest/Upload", INT64_MAX, &ingest, u);
 	if (flaw != FLAW_NO_BEGIN)
-		send_begin(u, chunks * chunk_bytes, flaw);
+		send_begin(u, chunks, chunk_bytes, flaw);
 	if (flaw == FLAW_SILENT)
 		return;
 	for (size_t i = 0; i < chunks - (flaw == FLAW_SHORT); i++)

@@ -50,6 +50,7 @@ struct fake {
 	char name[64];
 	uint64_t instance;
 	bool auto_arm; /* answers Arm with Armed */
+	bool chunk_files; /* uploads are of several files, each a chunk */
 	bool auto_deliver; /* after Armed: uploads a small file and reports it */
 	bool has_profiler; /* Hello names that tracer, too */
 	char held[64], held_state[16]; /* a session that Hello names; "" = none */
@@ -93,6 +94,7 @@ enum flaw {
 	FLAW_SHORT, /* less */
 	FLAW_NO_BEGIN,
 	FLAW_INSTANCE, /* of another agent */
+	FLAW_FILES, /* with chunk_files: of other sizes than announced in all */
 	FLAW_SILENT, /* begins and goes on no further: stays open */
 };
 

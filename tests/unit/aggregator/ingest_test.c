@@ -14,7 +14,7 @@ static void stored_bytes(struct fleet *f, struct capture *c, const char *host, s
 
 	session_file_key(c->session, "", host, key);
 	CHECK_OK(store_get(f->agg.store, key, 0, 100 << 20, out, &size, &e), e);
-	CHECK_EQ(out->len, size);
+	CHECK(out->len >= size);
 }
 
 static void test_bytes_arrive(void)
@@ -39,6 +39,40 @@ static void test_bytes_arrive(void)
 	CHECK_EQ(fake_upload(&a, 5, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_OK);
 	CHECK_EQ(fake_upload(&a, 4, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_FAILED_PRECONDITION);
 	CHECK_EQ(f.agg.stats.uploads, 1);
+	buf_release(&got);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* What is more than a file may hold comes as several. */
+static void test_further_files(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .chunk_files = true };
+	struct buf got = BUF_INIT;
+	struct capture *c;
+	json_t *manifest, *files;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_FILES), RPC_INVALID_ARGUMENT);
+	CHECK_EQ(fake_upload(&a, LIMIT_HOST_FILES + 1, 1, FLAW_NONE), RPC_INVALID_ARGUMENT);
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
+	CHECK_EQ(c->hosts[0].n_files, 3);
+	stored_bytes(&f, c, "a", &got);
+	stored_bytes(&f, c, "a~2", &got);
+	stored_bytes(&f, c, "a~3", &got);
+	CHECK_EQ(got.len, 300);
+	for (size_t i = 0; i < got.len; i++)
+		CHECK_EQ(got.data[i], i % 251);
+	manifest = capture_manifest(c);
+	files = json_object_get(json_array_get(json_object_get(manifest, "hosts"), 0), "files");
+	CHECK_EQ(json_array_size(files), 3);
+	CHECK_STR(json_string_value(json_array_get(files, 2)), "a~3.xplane.pb");
+	json_decref(manifest);
 	buf_release(&got);
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -334,6 +368,7 @@ static void test_commit_reported_late(void)
 int main(void)
 {
 	test_bytes_arrive();
+	test_further_files();
 	test_flaws();
 	test_broken_by_the_deadline();
 	test_retry_replaces();

@@ -222,12 +222,20 @@ static void test_sweep_resumable(void)
 	CHECK_OK(session_plan(s, name, plan, &e), e);
 	session_file_key(name, "r", "host-a", key);
 	put(s, key);
+	session_file_key(name, "r", "host-a~2", key);
+	put(s, key);
+	session_file_key(name, "r", "host-b~2", key);
+	put(s, key);
 	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
 	CHECK_EQ(swept, 0);
 	CHECK_EQ(json_array_size(resumable), 1);
 	found = json_array_get(resumable, 0);
 	CHECK_STR(json_string_value(json_object_get(found, "session")), name);
 	CHECK(json_object_get(json_object_get(found, "stored"), "host-a.xplane.pb"));
+	CHECK(json_object_get(json_object_get(found, "stored"), "host-a~2.xplane.pb"));
+	/* The aggregator was killed before it had all of host-b's. */
+	CHECK_EQ(json_object_size(json_object_get(found, "stored")), 2);
+	CHECK(!has(s, "profiles/r/plugins/profile/2026_11_21_12_00_00_abc123/host-b~2.xplane.pb"));
 	/* Begun to be removed: nobody goes on with it. */
 	json_array_clear(resumable);
 	json_object_del(plan, "resume");

@@ -74,8 +74,29 @@ static void test_sessions(void)
 	CHECK(!name_is_session("2026_11_21_10_03_59_a0z9q/"));
 }
 
+static void test_files(void)
+{
+	static const char *const good[] = { "a.xplane.pb", "host-a~2.xplane.pb", "a" };
+	static const char *const bad[] = { "",	  "~2.xplane.pb", "a~", "a~2~3.xplane.pb",
+					   "a/b", ".a.xplane.pb", "..", "a~/../b" };
+	char name[NAME_FILE_BYTES];
+	struct err e = { 0 };
+
+	name_of_file("host-a", 1, name);
+	CHECK_STR(name, "host-a");
+	name_of_file("host-a", 12, name);
+	CHECK_STR(name, "host-a~12");
+	name_of_file(long_name(LIMIT_HOST_NAME), LIMIT_HOST_FILES, name);
+	CHECK_EQ(strlen(name), LIMIT_HOST_NAME + 3);
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
+		CHECK_OK(name_check_file(good[i], &e), e);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		CHECK_EQ(name_check_file(bad[i], &e), ERR_INVALID);
+}
+
 int main(void)
 {
+	test_files();
 	test_hosts();
 	test_runs();
 	test_sessions();

@@ -453,8 +453,108 @@ static void test_random_spaces(struct random *r)
 	}
 }
 
+/* ---- further files ---- */
+
+struct files {
+	struct buf all;
+	size_t ends[8];
+	unsigned int n;
+	char hostname[16];
+	const char *too_large;
+};
+
+static const char *next_file(void *arg, unsigned int n)
+{
+	struct files *f = arg;
+
+	f->ends[f->n++] = f->all.len;
+	CHECK_EQ(n, f->n + 1);
+	snprintf(f->hostname, sizeof(f->hostname), "h~%u", n);
+	return n > 3 ? NULL : f->hostname;
+}
+
+static void on_too_large(void *arg, size_t input, const char *plane, uint64_t bytes)
+{
+	struct files *f = arg;
+
+	CHECK_EQ(input, 0);
+	CHECK(bytes > 1000);
+	CHECK(!f->too_large);
+	f->too_large = strcmp(plane, "large") ? "another" : "large";
+}
+
+static void check_one_file(const struct files *f, unsigned int i, const char *const *names)
+{
+	size_t begin = i ? f->ends[i - 1] : 0;
+	struct buf one = BUF_INIT;
+	size_t n = 0;
+	Space *s;
+
+	buf_add(&one, f->all.data + begin, f->ends[i] - begin);
+	s = unpack(&one);
+	for (; names[n]; n++)
+		CHECK_STR(s->planes[n]->name, names[n]);
+	CHECK_EQ(s->n_planes, n + 1);
+	CHECK_STR(s->planes[n]->name, "Task Environment");
+	CHECK_EQ(s->n_hostnames, 1);
+	CHECK_EQ(strlen(s->hostnames[0]), i ? 3 : 1);
+	CHECK_EQ(s->n_errors, 2); /* "broken", and of the plane that is too large */
+	space_free(s);
+	buf_release(&one);
+}
+
+/* Two planes to a file; one that no file holds is left out and told. */
+static void test_further_files(void)
+{
+	static const char *const names[] = { "a", "b", "c", "large", "d", "e", NULL };
+	struct files f = { .n = 0 };
+	struct xs_sink sink = xs_sink_buf(&f.all);
+	struct xs_host host = {
+		.hostname = "h",
+		.next_file = next_file,
+		.too_large = on_too_large,
+		.arg = &f,
+	};
+	struct xs_builder *b = xs_builder_new();
+	struct buf bytes = BUF_INIT;
+	struct xs_input in = { .pid = 0 };
+	struct xs_counts counts;
+	struct err e = { 0 };
+
+	for (size_t i = 0; names[i]; i++) {
+		xs_plane(b, (int64_t)i, names[i]);
+		xs_line(b, 7, "line", 1000);
+		for (int k = 0; k < (strlen(names[i]) > 1 ? 1000 : 30); k++)
+			xs_event(b, "event", k, 1);
+	}
+	xs_error(b, "broken");
+	xs_finish(b, &bytes);
+	in.source = source_of(&bytes);
+	host.file_bytes = 1000;
+	CHECK_OK(xs_merge(&in, 1, &host, &sink, &counts, &e), e);
+	f.ends[f.n++] = f.all.len;
+	CHECK_EQ(f.n, 3);
+	CHECK_EQ(counts.planes, 5 + 3);
+	CHECK_EQ(counts.bytes, f.all.len);
+	CHECK_STR(f.too_large, "large");
+	check_one_file(&f, 0, (const char *const[]){ "a", "b", NULL });
+	check_one_file(&f, 1, (const char *const[]){ "c", "d", NULL });
+	check_one_file(&f, 2, (const char *const[]){ "e", NULL });
+	f.too_large = NULL;
+	f.n = 0;
+	f.all.len = 0;
+	host.file_bytes = 600; /* one plane each: five files, and there is leave for three */
+	CHECK_EQ(xs_merge(&in, 1, &host, &sink, &counts, &e), ERR_LIMIT);
+	host.file_bytes = 100;
+	CHECK_EQ(xs_merge(&in, 1, &host, &sink, &counts, &e), ERR_LIMIT);
+	buf_release(&f.all);
+	buf_release(&bytes);
+	xs_builder_free(b);
+}
+
 int main(void)
 {
+	test_further_files();
 	struct random r = random_seeded();
 
 	test_host_planes();

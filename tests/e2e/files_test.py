@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More of a host than a file may hold: further files, which everything that reads a session follows. The limit is
+lowered here; tests/bench/large.py does it with gigabytes."""
+import os
+import pathlib
+import subprocess
+
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.relay import Relay
+from lib import xspace
+
+EVENTS = 30_000  # of one profiler, in some 400 kB
+LIMIT = 512 << 10
+
+
+def profilers(c, n):
+    """n frameworks that give the same XSpace, as flags for an agent."""
+    space = c.dir / "space.pb"
+    space.write_bytes(xspace.synthetic(EVENTS, 500_000_000_000))
+    ports = [c.dir / f"profiler-{i}.port" for i in range(n)]
+    for i, port in enumerate(ports):
+        c.start(f"burst-profiler-{i}", [BIN / "fake_profiler", "--mode", "old", "--file", space, "--port-file", port])
+    wait_until("the profilers", lambda: all(p.exists() for p in ports))
+    return [f"--profiler=127.0.0.1:{p.read_text().strip()}" for p in ports]
+
+
+def names(host, n):
+    return [f"{host}.xplane.pb"] + [f"{host}~{i}.xplane.pb" for i in range(2, n + 1)]
+
+
+def check_file(path):
+    """Opens by itself; the number of its events."""
+    assert path.stat().st_size <= LIMIT, path
+    space = xspace.load(path)
+    assert list(space.hostnames) == [path.name.removesuffix(".xplane.pb")], space.hostnames
+    environment = xspace.stats(xspace.plane(space, "Task Environment"))
+    assert environment["tutti_session"] == path.parent.name, environment
+    return sum(1 for p in space.planes for _ in xspace.events(p))
+
+
+def test_three_files():
+    """Over a link that breaks in the middle of the second."""
+    with Cluster() as c:
+        c.aggregator()
+        relay = Relay(c.grpc, cuts=(600_000,))
+        c.agent("host-a", *profilers(c, 3), "--tracers", "profiler,metrics", f"--file-limit={LIMIT}", "--aggregator",
+                f"127.0.0.1:{relay.port}")
+        c.agent("host-a-2", "--tracers", "metrics")  # may be called so
+        c.wait_hosts(2)
+        code, doc = c.tutti("capture", "--duration", "1s", "--json", check=3)
+        assert relay.cut == 1
+        session, where = doc["session"], pathlib.Path(doc["path"])
+        a, b = doc["hosts"]
+        assert a["reason"] == "profiler-old", a  # what they give has no date
+        assert a["files"] == names("host-a", 3) and a["file"] == a["files"][0], a
+        assert b["files"] == ["host-a-2.xplane.pb"], b
+        found = sum(check_file(where / f) for f in a["files"])
+        assert found == a["events"] > 2 * EVENTS, (found, a)
+        assert sum((where / f).stat().st_size for f in a["files"]) == a["bytes"]
+        assert doc["causality"]["skipped"].count("cannot be read") == 0, doc["causality"]
+        assert "3 files" in c.tutti("show", session, check=0)[1]
+        c.tutti("export", session, "--output", c.dir / "out", check=0)
+        for f in a["files"] + b["files"]:
+            exported = c.dir / "out/plugins/profile" / session / f
+            assert exported.read_bytes() == (where / f).read_bytes(), f
+        c.tutti("delete", session, check=0)
+        assert not list(c.store.rglob("*.xplane.pb"))
+        relay.stop()
+
+
+def test_killed_while_storing():
+    """Files of a host are all there in the end, or none of them is seen."""
+    with Cluster() as c:
+        c.aggregator("--grace", "60s")
+        c.agent("host-a", *profilers(c, 2), "--tracers", "profiler", f"--file-limit={LIMIT}")
+        c.wait_hosts(1)
+        out = open(c.dir / "capture.json", "w")
+        p = subprocess.Popen([BIN / "tutti", "capture", "--duration", "1s", "--json"], stdout=out,
+                             stderr=subprocess.DEVNULL, env={**os.environ, "TUTTI_SERVER": c.url})
+        wait_until("the second file", lambda: list(c.logdir.rglob("host-a~2.xplane.pb")), 30)
+        c.kill("aggregator")
+        p.wait(30 * SLOW)
+        c.aggregator("--grace", "60s")
+        wait_until("the session", lambda: c.get("/api/v1/sessions")["sessions"], 60)
+        session = c.get("/api/v1/sessions")["sessions"][0]["session"]
+        host = c.get(f"/api/v1/sessions/{session}")["hosts"][0]
+        files = sorted(f.name for f in c.logdir.rglob("*.xplane.pb"))
+        assert files == sorted(host["files"]) == sorted(names("host-a", 2)), (files, host)
+
+
+def test_plane_too_large():
+    """What no file can hold is left out, by name; the rest is there."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", *profilers(c, 1), "--tracers", "profiler,metrics", "--file-limit=256K")
+        c.wait_hosts(1)
+        code, doc = c.tutti("capture", "--duration", "1s", "--json")
+        host = doc["hosts"][0]
+        assert code == 3 and (host["state"], host["reason"]) == ("partial", "too-large"), host
+        assert "/host:CPU" in host["detail"], host
+        space = xspace.load(pathlib.Path(doc["path"]) / host["file"])
+        assert any("/host:CPU is left out" in e for e in space.errors), space.errors
+        assert xspace.plane(space, "/host:CPU metrics")
+
+
+main(test_three_files, test_killed_while_storing, test_plane_too_large)
