@@ -14,14 +14,7 @@ LIMIT = 512 << 10
 
 
 def profilers(c, n):
-    """n frameworks that give the same XSpace, as flags for an agent."""
-    space = c.dir / "space.pb"
-    space.write_bytes(xspace.synthetic(EVENTS, 500_000_000_000))
-    ports = [c.dir / f"profiler-{i}.port" for i in range(n)]
-    for i, port in enumerate(ports):
-        c.start(f"burst-profiler-{i}", [BIN / "fake_profiler", "--mode", "old", "--file", space, "--port-file", port])
-    wait_until("the profilers", lambda: all(p.exists() for p in ports))
-    return [f"--profiler=127.0.0.1:{p.read_text().strip()}" for p in ports]
+    return c.profilers(*[xspace.synthetic(EVENTS, 500_000_000_000)] * n)
 
 
 def names(host, n):

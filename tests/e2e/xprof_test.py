@@ -84,6 +84,30 @@ def test_opens_our_directory():
             assert x.get("data", run=run, tag=tool, host=host), tool
 
 
+def test_opens_further_files():
+    """What one file may not hold: each further file is a host for XProf, behind the first."""
+    if not xprof:
+        raise SkipTest("xprof is not installed")
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", *c.profilers(*[xspace.synthetic(5_000, 500_000_000_000)] * 2), "--file-limit=100K")
+        c.wait_hosts(1)
+        _, doc = c.tutti("capture", "--duration", "1s", "--json", check=3)
+        assert doc["hosts"][0]["reason"] == "profiler-old", doc
+        x = XProf(c, c.logdir)
+        hosts = [h["hostname"] for h in x.get("hosts", run=doc["session"], tag="trace_viewer@")]
+        assert hosts == ["host-a", "host-a~2"], hosts
+        trace = x.get("data", run=doc["session"], tag="trace_viewer@", hosts=",".join(hosts), resolution=100000)
+        names = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e.get("name") == "process_name"}
+        counts = dict.fromkeys(hosts, 0)
+        for e in trace["traceEvents"]:
+            if e.get("name") == "synthetic":
+                counts[names[e["pid"]].split()[0]] += 1
+        assert all(n > 1000 for n in counts.values()), (counts, names)
+        for tool in ("overview_page", "framework_op_stats"):
+            assert x.get("data", run=doc["session"], tag=tool, host="ALL_HOSTS"), tool
+
+
 def test_captures_through_one_address():
     with Cluster() as c:
         start(c)
@@ -114,4 +138,4 @@ def test_jax_collect_profile():
         assert "NET-STRANGER" not in c.logs_text()
 
 
-main(test_opens_our_directory, test_captures_through_one_address, test_jax_collect_profile)
+main(test_opens_our_directory, test_opens_further_files, test_captures_through_one_address, test_jax_collect_profile)

@@ -97,6 +97,17 @@ class Cluster:
             self.dir / f"{host}-spool", "--listen", "", "--door", door,
             f"--discover={'true' if discover else 'false'}", *flags])
 
+    def profilers(self, *spaces):
+        """Frameworks that each give these bytes whenever they are asked; flags for an agent."""
+        flags = []
+        for i, space in enumerate(spaces):
+            file, port = self.dir / f"profiler-{i}.pb", self.dir / f"profiler-{i}.port"
+            file.write_bytes(space)
+            self.start(f"burst-profiler-{i}", [BIN / "fake_profiler", "--mode", "old", "--file", file, "--port-file", port])
+            wait_until("a profiler", port.exists)
+            flags.append(f"--profiler=127.0.0.1:{port.read_text().strip()}")
+        return flags
+
     def burst(self, *hosts, name="burst", flags=()):
         doors = [f"--door={self.doors[h]}" for h in hosts]
         return self.start(name, [BIN / "burst", *doors, *flags])
