@@ -193,7 +193,7 @@ void api_capture_stop(struct aggregator *agg, struct http_req *http, const char 
 		return;
 	}
 	capture_stop(c);
-	api_answer_json(http, 202, capture_json(c));
+	capture_when_begun(c, answer_begun, http);
 }
 
 void api_capture_cancel(struct aggregator *agg, struct http_req *http, const char *id,

@@ -192,6 +192,11 @@ static void run_retry(void *arg)
 		j->plan = NULL; /* the manifest has all but ready-made options */
 }
 
+static void answer_begun(void *arg, struct capture *c)
+{
+	api_answer_json(arg, 202, capture_json(c));
+}
+
 static void done_retry(void *arg)
 {
 	struct job *j = arg;
@@ -202,7 +207,7 @@ static void done_retry(void *arg)
 	if (j->rc)
 		api_answer_err(j->req, &j->e);
 	else
-		api_answer_json(j->req, 202, capture_json(c));
+		capture_when_begun(c, answer_begun, j->req);
 	json_decref(j->doc);
 	json_decref(j->plan);
 	job_free(j);

@@ -313,10 +313,18 @@ void capture_finish(struct capture *c)
 		over(c, CAP_FAILED);
 }
 
-/* The plan is on its way to the store: done_plan() sees to what happens meanwhile. */
-static bool is_being_planned(const struct capture *c)
+bool capture_settle(struct capture *c)
 {
-	return c->planned && !c->armed && !(c->begun && c->state == CAP_QUEUED);
+	if (c->n_over < c->n_hosts)
+		return false;
+	capture_finish(c);
+	return true;
+}
+
+/* Something is on its way to the store: whoever waits for that sees to what happens meanwhile. */
+static bool is_being_stored(const struct capture *c)
+{
+	return c->storing || (c->planned && !c->armed && !(c->begun && c->state == CAP_QUEUED));
 }
 
 void capture_host_ended(struct capture_host *h)
@@ -325,7 +333,7 @@ void capture_host_ended(struct capture_host *h)
 
 	c->n_over++;
 	capture_queue_kick(c->captures);
-	if (c->n_over == c->n_hosts && !is_being_planned(c))
+	if (c->n_over == c->n_hosts && !is_being_stored(c))
 		capture_finish(c);
 	else
 		capture_changed(c);
@@ -438,10 +446,10 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 
 /* ---- on request ---- */
 
+/* Agents hear of it when a crash cannot make it undone: windows are cut by time, not by when. */
 void capture_stop(struct capture *c)
 {
 	int64_t t1_ns = aggregator_session_now(c->captures->agg);
-	struct buf message = BUF_INIT;
 
 	if (c->state == CAP_QUEUED) {
 		(void)capture_cancel(c);
@@ -453,12 +461,10 @@ void capture_stop(struct capture *c)
 		return;
 	c->duration_ns = t1_ns - c->t0_ns;
 	c->deadline_ns = t1_ns + c->grace_ns;
-	if (!c->armed)
-		return; /* Arm will say it */
-	message_stop(&message, c->session, t1_ns);
-	capture_tell(c, &message);
-	buf_release(&message);
-	tick(c);
+	if (c->armed)
+		capture_plan_stop(c);
+	else
+		c->cut = true; /* Arm will say it */
 	capture_changed(c);
 }
 

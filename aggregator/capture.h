@@ -96,6 +96,8 @@ struct capture {
 	bool planned; /* the intent is being stored, or is */
 	bool moved; /* T0 had to be moved: the plan was stored once more */
 	bool armed; /* Arm went out: t0_ns is final */
+	bool cut; /* stopped while the plan is being stored: that says too much */
+	bool storing; /* what it carries on from after a crash is being stored anew */
 	bool begun; /* the intent is stored, or could not be: callers were told */
 	unsigned int revision; /* of the manifest: 1, and one more with each retry */
 	int64_t arm_by_ns; /* who has not answered Arm by then does not count */
@@ -119,7 +121,7 @@ struct capture {
 	json_t *warnings; /* array of strings */
 	struct err error; /* in CAP_FAILED */
 	unsigned int commits; /* tried so far */
-	struct capture_watch *callbacks; /* for who waits for `begun` */
+	struct capture_watch *callbacks; /* for who waits for the store */
 	size_t n_callbacks;
 	struct loop_timer timer;
 	struct captures *captures;
@@ -158,7 +160,8 @@ void captures_free(struct captures *cs); /* no job of theirs is under way */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
-/* Calls fn when a crash cannot make the capture forgotten any more: from inside if that is now. */
+/* Calls fn when a crash cannot undo any more what was asked for, a begin or a stop: from inside if that
+ * is now. */
 void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
 
 struct capture *capture_find(struct captures *cs,

@@ -224,23 +224,30 @@ void captures_host_away(struct captures *cs, const char *host, uint64_t instance
 	for_open(cs, host, instance, host_away, cs->agg);
 }
 
-/* Who has not heard of it yet is armed, be it late: rings reach back. The rest is said by the agent. */
+/* Who has not heard of it yet is armed, be it late: rings reach back. Who has may have missed an early
+ * Stop; one that says nothing new is ignored. The rest is said by the agent. */
 static void host_back(struct capture_host *h, const void *arg)
 {
 	const struct host *host = arg;
+	int64_t t0_ns = h->t0_ns ? h->t0_ns : h->capture->t0_ns;
 	struct buf message = BUF_INIT;
 
 	h->away_until_ns = 0;
 	h->instance = host->instance;
-	if (host_find_held(host, h->capture->session) || !h->capture->armed)
+	if (!h->capture->armed)
 		return;
-	if (capture_retry_lost_file(h))
+	if (host_find_held(host, h->capture->session)) {
+		message_stop(&message, h->capture->session, t0_ns + h->capture->duration_ns);
+		goto out;
+	}
+	if (h->again || capture_retry_lost_file(h))
 		return;
-	if (h->state != HOST_ARMING || h->again) {
+	if (h->state != HOST_ARMING) {
 		capture_host_failed(h, "lost", "the agent came back without this capture");
 		return;
 	}
-	message_arm(&message, h->capture, h->t0_ns ? h->t0_ns : h->capture->t0_ns);
+	message_arm(&message, h->capture, t0_ns);
+out:
 	capture_host_tell(h, &message);
 	buf_release(&message);
 }

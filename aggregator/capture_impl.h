@@ -55,6 +55,7 @@ void capture_host_ended(struct capture_host *h); /* its state is an end; may end
 void capture_insert(struct capture *c); /* among those under way */
 void capture_remove(struct capture *c); /* from any, and frees it */
 void capture_wake(struct capture *c); /* something new is due */
+bool capture_settle(struct capture *c); /* finishes it if all its hosts have ended */
 int64_t capture_arm_by(const struct capture *c,
 		       int64_t t0_ns); /* the end of patience with arming */
 void capture_finish(struct capture *c);
@@ -62,6 +63,8 @@ void capture_fail_all(struct capture *c, const char *reason, const char *detail)
 
 /* capture_plan.c */
 void capture_begin_queued(struct capture *c); /* its turn has come */
+void capture_plan_stop(struct capture *c); /* its window was made shorter */
+void capture_tell_begun(struct capture *c); /* those who wait for the store */
 
 /* capture_queue.c */
 struct capture *capture_queue_twin(const struct capture *c); /* asked for before; or NULL */
@@ -88,6 +91,7 @@ void store_job_free(struct store_job *job);
 
 /* capture_retry.c: from what is stored, a plan or a manifest; `plan` may be NULL. */
 void capture_load(struct capture *c, const json_t *doc);
+void capture_retry_resume(struct captures *cs, const json_t *doc); /* one that a crash broke off */
 MUST_CHECK int capture_load_options(struct capture *c, const json_t *plan, struct err *e);
 
 /* What a retry does where a first capture does something else. */
@@ -96,6 +100,13 @@ bool capture_retry_lost_file(struct capture_host *h); /* then it records anew */
 json_t *capture_retry_hosts(const struct capture *c); /* names of those asked again */
 void capture_retry_run_commit(void *job);
 void capture_retry_run_undo(void *job);
+
+/* capture_resume.c */
+int64_t capture_await_agents(struct capture *c); /* until when; its deadline lies after that */
+void capture_load_stored(struct capture_host *h, const json_t *stored);
+
+/* capture_json.c */
+json_t *capture_instances(const struct capture *c); /* {host: 64 bits in hex} */
 
 /* capture_host.c */
 struct host *capture_host_live(

@@ -167,7 +167,7 @@ static json_t *hex_json(const uint8_t *data, size_t len)
 }
 
 /* Instances are 64 bits, unsigned: JSON's integers are not. */
-static json_t *instances_json(const struct capture *c)
+json_t *capture_instances(const struct capture *c)
 {
 	json_t *o = json_object();
 	char text[24];
@@ -187,7 +187,7 @@ json_t *capture_plan(const struct capture *c)
 		json_array_append_new(tracers, json_text(c->tracers[i]));
 	json_put(resume, "tracers", tracers);
 	json_put(resume, "options", hex_json(c->options, c->options_len));
-	json_put(resume, "instances", instances_json(c));
+	json_put(resume, "instances", capture_instances(c));
 	json_put_int(resume, "deadline_ns", c->deadline_ns);
 	json_put_int(resume, "grace_ns", c->grace_ns);
 	json_put_int(resume, "not_before_ns", c->not_before_ns);

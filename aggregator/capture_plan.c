@@ -55,7 +55,7 @@ static void run_plan(void *arg)
 	job->rc = session_plan(job->store, job->session, job->doc, &job->e);
 }
 
-static void tell_begun(struct capture *c)
+void capture_tell_begun(struct capture *c)
 {
 	c->begun = true;
 	for (size_t i = 0; i < c->n_callbacks; i++)
@@ -69,13 +69,14 @@ static void done_plan(void *arg)
 	struct capture *c = job->capture;
 	bool queued = c->state == CAP_QUEUED;
 
-	if (!job->rc && !queued && c->n_over < c->n_hosts && move_t0(c)) {
+	if (!job->rc && !queued && c->n_over < c->n_hosts && (move_t0(c) || c->cut)) {
+		c->cut = false;
 		store_job_begin(c, capture_plan(c), run_replan, done_plan);
 		store_job_free(job);
 		return;
 	}
 	c->armed = !queued;
-	tell_begun(c);
+	capture_tell_begun(c);
 	if (job->rc) {
 		log_error("AGG-STORE", "session=%s action=plan reason=\"%s\"", c->session,
 			  job->e.msg);
@@ -91,6 +92,42 @@ static void done_plan(void *arg)
 		arm(c);
 	store_job_free(job);
 }
+
+/* ---- an early stop ---- */
+
+static void tell_stop(const struct capture *c)
+{
+	struct buf message = BUF_INIT;
+
+	message_stop(&message, c->session, c->t0_ns + c->duration_ns);
+	capture_tell(c, &message);
+	buf_release(&message);
+}
+
+static void done_stop(void *arg)
+{
+	struct store_job *job = arg;
+	struct capture *c = job->capture;
+
+	if (job->rc)
+		log_error("AGG-STORE", "session=%s action=stop reason=\"%s\"", c->session,
+			  job->e.msg);
+	c->storing = false;
+	capture_tell_begun(c);
+	if (!capture_settle(c)) {
+		tell_stop(c);
+		capture_wake(c);
+	}
+	store_job_free(job);
+}
+
+void capture_plan_stop(struct capture *c)
+{
+	c->storing = true;
+	store_job_begin(c, capture_plan(c), run_replan, done_stop);
+}
+
+/* ---- the beginning ---- */
 
 static void fail_unreachable(struct capture *c)
 {
@@ -166,7 +203,7 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 
 void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
 {
-	if (!c->planned || c->begun) {
+	if (!c->planned || (c->begun && !c->storing)) {
 		fn(arg, c);
 		return;
 	}

@@ -27,7 +27,7 @@ static void load_failed(struct capture_host *h, const json_t *result)
 }
 
 /* The first file is stored last: if it is there, all are. */
-static void load_stored(struct capture_host *h, const json_t *stored)
+void capture_load_stored(struct capture_host *h, const json_t *stored)
 {
 	char name[NAME_FILE_BYTES];
 	const json_t *size;
@@ -58,7 +58,7 @@ static void load_host(struct capture_host *h, const json_t *result, const json_t
 		load_failed(h, result);
 		return;
 	}
-	load_stored(h, json_object_get(plan, "stored"));
+	capture_load_stored(h, json_object_get(plan, "stored"));
 }
 
 static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until_ns)
@@ -78,7 +78,7 @@ static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until
 
 /* Who is back in time gets as long to deliver as if nothing had happened. Without the clock of then,
  * agents' times mean nothing here: nobody is waited for. Returns how long. */
-static int64_t extend_deadline(struct capture *c)
+int64_t capture_await_agents(struct capture *c)
 {
 	const struct aggregator *agg = c->captures->agg;
 	int64_t now_ns = aggregator_session_now(agg);
@@ -103,7 +103,7 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 	c->deadline_ns = json_get_int(resume, "deadline_ns");
 	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
 	c->planned = c->begun = c->armed = true;
-	load_hosts(c, plan, extend_deadline(c));
+	load_hosts(c, plan, capture_await_agents(c));
 	if (capture_load_options(c, plan, &e))
 		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
 	json_array_append_new(c->warnings,
@@ -111,17 +111,26 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 	return c;
 }
 
+static void resume(struct captures *cs, const json_t *plan)
+{
+	struct capture *c = load(cs, plan);
+
+	if (!strcmp(json_get_text(plan, "state"), "queued"))
+		capture_queue_resume(c, plan);
+	capture_insert(c);
+	log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session, c->run,
+		 c->n_hosts, cs->agg->clock_kept);
+	capture_wake(c);
+}
+
 void captures_resume(struct captures *cs, const json_t *plans)
 {
 	for (size_t i = 0; i < json_array_size(plans); i++) {
 		const json_t *plan = json_array_get(plans, i);
-		struct capture *c = load(cs, plan);
 
-		if (!strcmp(json_get_text(plan, "state"), "queued"))
-			capture_queue_resume(c, plan);
-		capture_insert(c);
-		log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session,
-			 c->run, c->n_hosts, cs->agg->clock_kept);
-		capture_wake(c);
+		if (json_object_get(plan, "retry"))
+			capture_retry_resume(cs, plan);
+		else
+			resume(cs, plan);
 	}
 }

@@ -37,7 +37,7 @@ json_t *capture_retry_hosts(const struct capture *c)
 
 /* ---- the store, on a worker ---- */
 
-static void run_begin(void *arg)
+static void run_record(void *arg)
 {
 	struct store_job *job = arg;
 
@@ -187,27 +187,25 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 
 /* ---- asking ---- */
 
-/* Asks for the file, or notes that there is none to ask for. */
-static void ask(struct capture_host *h)
+/* Who still has the file sends it; who has nothing records anew. */
+static void decide(struct capture_host *h)
 {
 	struct host *host = capture_host_live(h);
 	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
 
-	if (!host) {
+	if (!host)
 		capture_host_failed(h, "unreachable", "the agent is not connected");
-	} else if (held && held->has_more) {
+	else if (held && held->has_more)
 		h->state = HOST_UPLOADING;
-		capture_host_want_credit(h);
-	} else {
+	else
 		h->again = true;
-	}
 }
 
-static void warn_again(struct capture_host *h, int64_t t0_ns)
+static void warn_again(struct capture_host *h)
 {
 	char start[25];
 
-	time_iso(t0_ns, start);
+	time_iso(h->t0_ns, start);
 	json_array_append_new(
 		h->capture->warnings,
 		json_sprintf("%s was recorded again, from %s on: not in the window of "
@@ -215,29 +213,118 @@ static void warn_again(struct capture_host *h, int64_t t0_ns)
 			     h->name, start));
 }
 
-/* One window for all that record anew. */
-static void arm_again(struct capture *c)
+/* One window for all that record anew and have none yet. */
+static void choose_window(struct capture *c)
 {
-	const struct aggregator *agg = c->captures->agg;
-	int64_t t0_ns = aggregator_session_now(agg) + c->lead_ns;
-	struct buf message = BUF_INIT;
+	int64_t t0_ns = aggregator_session_now(c->captures->agg) + c->lead_ns;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
-		if (!h->again || capture_host_is_over(h))
+		if (!h->again || h->t0_ns || capture_host_is_over(h))
 			continue;
-		if (!message.len) {
-			c->deadline_ns = t0_ns + c->duration_ns + c->grace_ns;
-			c->arm_by_ns = capture_arm_by(c, t0_ns);
-			message_arm(&message, c, t0_ns);
-		}
-		h->again = false;
 		h->t0_ns = t0_ns;
-		warn_again(h, t0_ns);
-		capture_host_tell(h, &message);
+		warn_again(h);
+		c->deadline_ns = t0_ns + c->duration_ns + c->grace_ns;
+		c->arm_by_ns = capture_arm_by(c, t0_ns);
 	}
+}
+
+/* What an agent has of the session and cannot send is in the way. */
+static void arm_again(struct capture_host *h)
+{
+	struct host *host = capture_host_live(h);
+	struct buf message = BUF_INIT;
+
+	h->again = false;
+	if (host && host_find_held(host, h->capture->session)) {
+		message_cancel(&message, h->capture->session);
+		capture_host_tell(h, &message);
+		buf_release(&message);
+	}
+	message_arm(&message, h->capture, h->t0_ns);
+	capture_host_tell(h, &message);
 	buf_release(&message);
+}
+
+static void act(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (capture_host_is_over(h))
+			continue;
+		if (h->again && h->t0_ns)
+			arm_again(h);
+		else if (h->state == HOST_UPLOADING)
+			capture_host_want_credit(h);
+	}
+}
+
+/* ---- what is kept of it, for after a crash ---- */
+
+static json_t *windows_json(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].kept && c->hosts[i].t0_ns)
+			json_put_int(o, c->hosts[i].name, c->hosts[i].t0_ns);
+	}
+	return o;
+}
+
+static json_t *record(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	json_put(o, "hosts", capture_retry_hosts(c));
+	json_put_int(o, "revision", c->revision);
+	json_put(o, "instances", capture_instances(c));
+	json_put(o, "windows", windows_json(c));
+	return o;
+}
+
+static void done_record(void *arg);
+
+/* Nobody is asked for anything before a crash could not make it forgotten. */
+static void ask_those_decided(struct capture *c)
+{
+	choose_window(c);
+	c->storing = true;
+	store_job_begin(c, record(c), run_record, done_record);
+}
+
+static bool has_undecided(const struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->hosts[i].again && !capture_host_is_over(&c->hosts[i]))
+			return true;
+	}
+	return false;
+}
+
+static void done_record(void *arg)
+{
+	struct store_job *job = arg;
+	struct capture *c = job->capture;
+
+	c->armed = true;
+	c->storing = false;
+	capture_tell_begun(c);
+	if (capture_settle(c))
+		goto out;
+	if (job->rc) {
+		c->error = job->e;
+		(void)capture_cancel(c);
+		goto out;
+	}
+	act(c);
+	capture_wake(c);
+	if (has_undecided(c))
+		ask_those_decided(c);
+out:
+	store_job_free(job);
 }
 
 /* The agent dropped meanwhile what it said to hold. */
@@ -251,29 +338,9 @@ bool capture_retry_lost_file(struct capture_host *h)
 	h->state = HOST_ARMING;
 	h->bytes = h->bytes_done = 0;
 	h->again = true;
-	arm_again(c);
-	capture_wake(c);
+	if (!c->storing)
+		ask_those_decided(c);
 	return true;
-}
-
-static void done_begin(void *arg)
-{
-	struct store_job *job = arg;
-	struct capture *c = job->capture;
-	int rc = job->rc;
-
-	c->armed = true;
-	if (rc)
-		c->error = job->e;
-	store_job_free(job);
-	if (rc) {
-		(void)capture_cancel(c);
-		return;
-	}
-	for (size_t i = 0; i < c->n_hosts; i++)
-		ask(&c->hosts[i]);
-	arm_again(c);
-	capture_wake(c);
 }
 
 int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
@@ -294,7 +361,63 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 	capture_insert(c);
 	log_info("AGG-RETRY", "session=%s revision=%u hosts=%zu", c->session, c->revision,
 		 c->n_hosts - c->n_over);
-	store_job_begin(c, capture_retry_hosts(c), run_begin, done_begin);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!capture_host_is_over(&c->hosts[i]))
+			decide(&c->hosts[i]);
+	}
+	ask_those_decided(c);
 	*out = c;
 	return 0;
+}
+
+/* ---- after a crash ---- */
+
+static void resume_host(struct capture_host *h, const json_t *doc, int64_t away_until_ns)
+{
+	const json_t *retry = json_object_get(doc, "retry");
+
+	h->instance = strtoull(json_get_text(json_object_get(retry, "instances"), h->name), NULL,
+			       16);
+	h->t0_ns = json_get_int(json_object_get(retry, "windows"), h->name);
+	h->state = h->t0_ns ? HOST_ARMING : HOST_UPLOADING;
+	h->away_until_ns = away_until_ns;
+	capture_load_stored(h, json_object_get(doc, "stored"));
+	if (h->t0_ns)
+		warn_again(h);
+	if (!h->instance)
+		capture_host_failed(h, "unreachable", "the agent was not connected");
+}
+
+static void resume_hosts(struct capture *c, const json_t *doc)
+{
+	c->away_next_ns = capture_await_agents(c);
+	c->begun = c->armed = true;
+	c->storing = true; /* it does not end on the way */
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!capture_host_is_over(&c->hosts[i]))
+			resume_host(&c->hosts[i], doc, c->away_next_ns);
+	}
+	c->storing = false;
+	if (!capture_settle(c))
+		capture_wake(c);
+}
+
+void capture_retry_resume(struct captures *cs, const json_t *doc)
+{
+	const json_t *manifest = json_object_get(doc, "manifest");
+	const json_t *plan = json_object_get(doc, "plan");
+	struct capture *c;
+	struct err e;
+
+	if (build(cs, manifest, json_is_object(plan) ? plan : NULL, &c, &e)) {
+		log_error("AGG-RESUMED", "session=%s reason=\"%s\"",
+			  json_get_text(manifest, "session"), e.msg);
+		return;
+	}
+	json_array_append_new(c->warnings,
+			      json_string("the aggregator was restarted during a retry"));
+	capture_insert(c);
+	log_warn("AGG-RESUMED", "session=%s revision=%u hosts=%zu clock_kept=%d", c->session,
+		 c->revision, c->n_hosts - c->n_over, cs->agg->clock_kept);
+	resume_hosts(c, doc);
 }

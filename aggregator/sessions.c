@@ -282,17 +282,20 @@ int session_delete(struct store *s, const char *session, struct err *e)
 
 /* ---- retries ---- */
 
-int session_retry_begin(struct store *s, const char *session, const json_t *hosts, struct err *e)
+int session_retry_begin(struct store *s, const char *session, const json_t *retry, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
-	json_t *doc = json_object();
-	int rc;
 
-	json_put(doc, "hosts", json_deep_copy(hosts));
 	record_key(session, "retry.json", key);
-	rc = put_json(s, key, doc, 0, e);
-	json_decref(doc);
-	return rc;
+	return put_json(s, key, retry, 0, e);
+}
+
+static int load_retry(struct store *s, const char *session, json_t **retry, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	record_key(session, "retry.json", key);
+	return get_json(s, key, MANIFEST_BYTES, retry, e);
 }
 
 static int remove_retry(struct store *s, const char *session, struct err *e)
@@ -368,11 +371,8 @@ static int remove_unnamed(struct store *s, const json_t *manifest, const json_t 
 int session_retry_undo(struct store *s, const char *session, struct err *e)
 {
 	json_t *manifest = NULL, *retry = NULL;
-	char key[SESSION_KEY_BYTES];
-	int rc;
+	int rc = load_retry(s, session, &retry, e);
 
-	record_key(session, "retry.json", key);
-	rc = get_json(s, key, MANIFEST_BYTES, &retry, e);
 	if (rc)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
 	rc = session_load(s, session, &manifest, e);
@@ -567,27 +567,58 @@ static int remove_torn(struct store *s, const char *directory, json_t *stored, s
 	return rc;
 }
 
+static int list_stored(struct store *s, const json_t *record, json_t *stored, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	session_directory(json_get_text(record, "session"), json_get_text(record, "run"), key);
+	rc = store_list(s, key, NULL, add_stored, stored, e);
+	return rc ? rc : remove_torn(s, key, stored, e);
+}
+
 /* ERR_UNSUPPORTED for a plan that says too little, or is damaged. */
 static int resume_session(struct store *s, const char *session, json_t *resumable, struct err *e)
 {
 	json_t *plan = NULL, *stored = json_object();
-	char key[SESSION_KEY_BYTES];
 	int rc = session_load_plan(s, session, &plan, e);
 
 	if (!rc && !json_is_object(json_object_get(plan, "resume")))
 		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
-	if (!rc) {
-		session_directory(session, json_get_text(plan, "run"), key);
-		rc = store_list(s, key, NULL, add_stored, stored, e);
-	}
 	if (!rc)
-		rc = remove_torn(s, key, stored, e);
+		rc = list_stored(s, plan, stored, e);
 	if (!rc) {
 		json_put(plan, "stored", json_incref(stored));
 		json_array_append(resumable, plan);
 	}
 	json_decref(stored);
 	json_decref(plan);
+	return rc;
+}
+
+/* ERR_UNSUPPORTED for one that has its manifest already, or says too little. */
+static int resume_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
+{
+	json_t *retry = NULL, *manifest = NULL, *plan = NULL, *stored = json_object();
+	int rc = load_retry(s, session, &retry, e);
+
+	if (!rc)
+		rc = session_load(s, session, &manifest, e);
+	if (!rc && (json_get_int(retry, "revision") <= json_get_int(manifest, "revision") ||
+		    !json_object_get(retry, "instances")))
+		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
+	if (!rc)
+		rc = list_stored(s, manifest, stored, e);
+	if (!rc && session_load_plan(s, session, &plan, NULL))
+		plan = json_null();
+	if (!rc)
+		json_array_append_new(resumable,
+				      json_pack("{sO sO sO sO}", "retry", retry, "manifest",
+						manifest, "plan", plan, "stored", stored));
+	json_decref(stored);
+	json_decref(plan);
+	json_decref(manifest);
+	json_decref(retry);
 	return rc;
 }
 
@@ -627,8 +658,10 @@ int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
 		rc = sweep_session(s, w.orphans.items[i], e);
 		*swept += !rc;
 	}
-	for (size_t i = 0; i < w.retries.n && !rc; i++)
-		rc = session_retry_undo(s, w.retries.items[i], e);
+	for (size_t i = 0; i < w.retries.n && !rc; i++) {
+		if (!resumable || resume_retry(s, w.retries.items[i], resumable, e))
+			rc = session_retry_undo(s, w.retries.items[i], e);
+	}
 	keys_release(&w.retries);
 	keys_release(&w.orphans);
 	return rc;

@@ -49,12 +49,13 @@ MUST_CHECK int session_commit(struct store *s, const char *session, const json_t
 			      struct err *e);
 
 /*
- * A retry of a committed session: `hosts` is an array of the names that are asked again. retry.json is
- * there from before the first of them is asked until the new manifest is, so that a sweep can tell
- * what of their files is named nowhere. The new manifest takes the place of the old one in one step:
- * a reader sees either. Undoing leaves the session as it was. All block.
+ * A retry of a committed session: `retry` is what it takes to carry on after a crash, at least "hosts",
+ * the names of those that are asked again. It is there from before the first of them is asked until the
+ * new manifest is, so that a sweep can tell what of their files is named nowhere; it may be written anew.
+ * The new manifest takes the place of the old one in one step: a reader sees either. Undoing leaves the
+ * session as it was. All block.
  */
-MUST_CHECK int session_retry_begin(struct store *s, const char *session, const json_t *hosts,
+MUST_CHECK int session_retry_begin(struct store *s, const char *session, const json_t *retry,
 				   struct err *e);
 MUST_CHECK int session_retry_commit(struct store *s, const char *session, const json_t *manifest,
 				    struct err *e);
@@ -79,8 +80,9 @@ MUST_CHECK int session_delete(struct store *s, const char *session, struct err *
 
 /*
  * What a crash left: files of retries that were not committed; plans without a manifest, their files
- * and index entries. A plan from which a capture can be carried on is not swept if `resumable`, an
- * array, is given: it is added there, with a member "stored" that has the bytes of each host's file.
+ * and index entries. What can be carried on is not swept if `resumable`, an array, is given. Added there
+ * are plans, with a member "stored" that has the bytes of each host's file, and for a retry an object of
+ * "retry", "manifest", "plan" (or null) and "stored".
  * No capture may be under way. Blocks; at start.
  */
 MUST_CHECK int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e);

@@ -260,10 +260,50 @@ static void test_back_without(void)
 	fleet_stop(&f);
 }
 
-/* A crash in the middle of a retry: what no manifest names goes, the session stays. */
+/* Killed in the middle of a retry: it goes on where it was, and what was stored for it counts. */
+static void test_resumed(void)
+{
+	json_t *resumable = json_array(), *manifest;
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	struct capture *c;
+	struct fleet f;
+	int swept;
+
+	half(&f, &a, &b, session);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, b.arms == 2);
+	fake_armed(&b);
+	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
+	CHECK_OK(session_sweep(f.agg.store, resumable, &swept, &e), e);
+	CHECK_EQ(json_array_size(resumable), 1);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	fake_hang_up(&b);
+	hold(&b, session, "stored");
+	f.agg.clock_kept = true;
+	captures_resume(f.agg.captures, resumable);
+	json_decref(resumable);
+	b.welcomes = 0;
+	fake_dial(&b, &f, "host-b", b.instance);
+	fake_hello(&b, NULL, NULL);
+	WAIT(&f, b.welcomes);
+	fake_result(&b, true, "", "");
+	fleet_wait_over(&f, session);
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "complete")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 1), "t0_ns")), b.t0_ns);
+	CHECK_EQ(b.arms, 2);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* A crash in the middle of a retry of which too little is known: what no manifest names goes, the session stays. */
 static void test_sweep(void)
 {
-	json_t *hosts = json_pack("[s, s]", "host-a", "host-b");
+	json_t *hosts = json_pack("{s: [s, s]}", "hosts", "host-a", "host-b");
 	struct fake a = { 0 }, b = { 0 };
 	char session[64], key[SESSION_KEY_BYTES];
 	struct err e = { 0 };
@@ -291,6 +331,7 @@ int main(void)
 	test_cancelled();
 	test_back_in_time();
 	test_back_without();
+	test_resumed();
 	test_sweep();
 	return 0;
 }
