@@ -204,6 +204,7 @@ class Campaign:
         while self.tally["kills"] < kills:
             self.round()
         self.check_leftovers()
+        wait_until("the agents", self.all_connected, 60)
         self.tally["acknowledged files"] = len(self.stored)
 
 
