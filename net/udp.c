@@ -16,8 +16,9 @@
 #include "base/now.h"
 #include "net/socket.h"
 
-#define DATAGRAM_BYTES	2048 /* more is cut, and no probe any more */
-#define BATCH		64 /* datagrams in one turn of the loop */
+#define DATAGRAM_BYTES	256 /* more is cut, and no probe any more */
+#define BATCH		16 /* messages of one system call */
+#define BATCHES		4 /* in one turn of the loop */
 #define RECEIVE_BYTES	(1 << 20)
 #define STAMP_WINDOW_NS NS_PER_S
 #define SLEW_PPM	600 /* the kernel steers the wall clock by 500 at most */
@@ -37,20 +38,30 @@ struct udp {
 	struct clock_pair last; /* to see the wall clock step */
 	uint32_t next_id; /* the kernel numbers what we send; so do we */
 	uint32_t first_id; /* ours when the kernel last began at 0 */
-	int64_t mute_until_raw_ns; /* stamps of before a recount are still about */
+	int64_t counted_raw_ns; /* departures of before then bear other numbers */
+	int64_t steady_raw_ns; /* stamps of before then may be of a wall clock before it was set */
 	bool reading, freed; /* freed inside its own callback */
 };
 
-/* What recvmsg() tells beside the data. */
+/* What the kernel tells beside the data. */
 struct stamp {
 	int64_t real_ns; /* 0 = none */
 	uint32_t id; /* of a departure */
 	bool departure;
 };
 
-union control {
-	char bytes[512];
-	struct cmsghdr align;
+/* Messages of one socket and the room for them. */
+struct batch {
+	struct mmsghdr msgs[BATCH];
+	struct iovec iov[BATCH];
+	struct sockaddr_storage addrs[BATCH];
+	uint8_t data[BATCH][DATAGRAM_BYTES];
+	union {
+		char bytes[256];
+		struct cmsghdr align;
+	} control[BATCH];
+	int n;
+	int64_t read_raw_ns; /* right after they were read */
 };
 
 static struct clock_pair read_pair(void)
@@ -101,24 +112,31 @@ static struct stamp stamp_of(struct msghdr *msg)
 	return out;
 }
 
+/* When the wall clock was set, what it stamped before means nothing; some of that is still to be read. */
+static void renew_pair(struct udp *u)
+{
+	struct clock_pair before = u->last;
+
+	u->last = read_pair();
+	if (has_stepped(&before, &u->last))
+		u->steady_raw_ns = u->last.raw + STAMP_WINDOW_NS;
+}
+
 /*
  * The stamp on the raw clock, and by how much that may be wrong: half the width of the pair, and what
- * steering can have moved the wall clock since. False for a stamp that cannot be, or not be converted.
+ * steering can have moved the wall clock since. False for a stamp that cannot be.
  */
-static bool raw_of_stamp(struct udp *u, int64_t stamp_real_ns, int64_t *raw_ns, int64_t *wrong_ns)
+static bool raw_of_stamp(const struct udp *u, int64_t stamp_real_ns, int64_t *raw_ns,
+			 int64_t *wrong_ns)
 {
-	struct clock_pair now, before = u->last;
-	int64_t age_ns;
+	const struct clock_pair *now = &u->last;
+	int64_t age_ns = now->real - stamp_real_ns;
 
-	if (!stamp_real_ns)
+	if (!stamp_real_ns || age_ns < 0 || age_ns > STAMP_WINDOW_NS)
 		return false;
-	now = u->last = read_pair();
-	age_ns = now.real - stamp_real_ns;
-	if (has_stepped(&before, &now) || age_ns < 0 || age_ns > STAMP_WINDOW_NS)
-		return false;
-	*raw_ns = now.raw - age_ns;
-	*wrong_ns = now.width_ns / 2 + age_ns * SLEW_PPM / 1000000 + 2;
-	return true;
+	*raw_ns = now->raw - age_ns;
+	*wrong_ns = now->width_ns / 2 + age_ns * SLEW_PPM / 1000000 + 2;
+	return *raw_ns >= u->steady_raw_ns;
 }
 
 /* ---- reading ---- */
@@ -130,82 +148,77 @@ static void udp_destroy(struct udp *u)
 	free(u);
 }
 
-/* False when there is nothing more to read. */
-static bool read_departure(struct udp *u)
+/* False when there is nothing to read. */
+static bool read_batch(const struct udp *u, struct batch *b, int flags)
 {
-	union control control;
-	uint8_t data[DATAGRAM_BYTES];
-	struct iovec iov = { data, sizeof(data) };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	int64_t raw_ns, wrong_ns;
-	struct stamp s;
+	for (int i = 0; i < BATCH; i++) {
+		b->iov[i] = (struct iovec){ b->data[i], DATAGRAM_BYTES };
+		b->msgs[i].msg_hdr = (struct msghdr){
+			.msg_name = &b->addrs[i],
+			.msg_namelen = sizeof(b->addrs[i]),
+			.msg_iov = &b->iov[i],
+			.msg_iovlen = 1,
+			.msg_control = b->control[i].bytes,
+			.msg_controllen = sizeof(b->control[i]),
+		};
+	}
+	b->n = recvmmsg(u->fd, b->msgs, BATCH, flags | MSG_DONTWAIT, NULL);
+	/* ECONNREFUSED and the like tell of an earlier send: nothing to do about a lost probe. */
+	if (b->n < 0 && errno != EAGAIN)
+		b->n = recvmmsg(u->fd, b->msgs, BATCH, flags | MSG_DONTWAIT, NULL);
+	b->read_raw_ns = now_raw_ns();
+	return b->n > 0;
+}
 
-	if (recvmsg(u->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
-		return false;
-	s = stamp_of(&msg);
+static void tell_departure(struct udp *u, struct msghdr *msg)
+{
+	struct stamp s = stamp_of(msg);
+	int64_t raw_ns, wrong_ns;
+
 	if (s.departure && u->sent_fn && raw_of_stamp(u, s.real_ns, &raw_ns, &wrong_ns) &&
-	    raw_ns >= u->mute_until_raw_ns)
+	    raw_ns >= u->counted_raw_ns)
 		u->sent_fn(u->arg, u->first_id + s.id, raw_ns - wrong_ns);
-	return !u->freed;
 }
 
 /* Whatever the socket is ready for, its queue of departures must be empty before we wait again. */
 static void read_departures(struct udp *u)
 {
-	for (int i = 0; i < BATCH && !u->freed; i++) {
-		if (!read_departure(u))
-			break;
+	struct batch b;
+
+	for (int k = 0; k < BATCHES && !u->freed && read_batch(u, &b, MSG_ERRQUEUE); k++) {
+		renew_pair(u);
+		for (int i = 0; i < b.n && !u->freed; i++)
+			tell_departure(u, &b.msgs[i].msg_hdr);
 	}
 }
 
-/* False when there is nothing more to read. */
-static bool read_arrival(struct udp *u)
+static void tell_arrival(struct udp *u, struct batch *b, int i)
 {
-	struct sockaddr_storage addr;
-	uint8_t data[DATAGRAM_BYTES];
-	union control control;
-	struct iovec iov = { data, sizeof(data) };
-	struct msghdr msg = {
-		.msg_name = &addr,
-		.msg_namelen = sizeof(addr),
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-	struct udp_from from = { .addr = &addr };
-	ssize_t n = recvmsg(u->fd, &msg, MSG_DONTWAIT);
-	int64_t read_raw_ns = now_raw_ns();
+	struct msghdr *msg = &b->msgs[i].msg_hdr;
+	struct udp_from from = { .addr = &b->addrs[i], .addr_len = msg->msg_namelen };
 	int64_t raw_ns, wrong_ns;
 
-	/* ECONNREFUSED and the like tell of an earlier send: nothing to do about a lost probe. */
-	if (n < 0)
-		return errno != EAGAIN;
-	from.addr_len = msg.msg_namelen;
-	from.kernel = raw_of_stamp(u, stamp_of(&msg).real_ns, &raw_ns, &wrong_ns) &&
-		      raw_ns + wrong_ns <= read_raw_ns;
-	u->fn(u->arg, data, (size_t)n, from.kernel ? raw_ns + wrong_ns : read_raw_ns, &from);
-	return true;
+	from.kernel = raw_of_stamp(u, stamp_of(msg).real_ns, &raw_ns, &wrong_ns) &&
+		      raw_ns + wrong_ns <= b->read_raw_ns;
+	u->fn(u->arg, b->data[i], b->msgs[i].msg_len,
+	      from.kernel ? raw_ns + wrong_ns : b->read_raw_ns, &from);
 }
 
 static void on_readable(void *arg, uint32_t events)
 {
 	struct udp *u = arg;
+	struct batch b;
 
 	(void)events;
 	u->reading = true;
-	read_departures(u);
-	for (int i = 0; i < BATCH && !u->freed; i++) {
-		if (!read_arrival(u))
-			break;
-		if (u->sent_fn && !u->freed)
-			read_departures(u);
+	for (int k = 0; k < BATCHES && !u->freed && read_batch(u, &b, 0); k++) {
+		renew_pair(u);
+		/* What left before these arrived is in the queue by now, and told first. */
+		read_departures(u);
+		for (int i = 0; i < b.n && !u->freed; i++)
+			tell_arrival(u, &b, i);
 	}
+	read_departures(u);
 	u->reading = false;
 	if (u->freed)
 		udp_destroy(u);
@@ -295,7 +308,7 @@ static void recount(struct udp *u)
 	ask_for_stamps(u->fd, RX_STAMPS | TX_STAMPS);
 	ask_for_stamps(u->fd, RX_STAMPS | TX_STAMPS | SOF_TIMESTAMPING_OPT_ID);
 	u->first_id = u->next_id;
-	u->mute_until_raw_ns = now_raw_ns() + STAMP_WINDOW_NS;
+	u->counted_raw_ns = now_raw_ns() + STAMP_WINDOW_NS;
 }
 
 static void note_sent(struct udp *u, ssize_t n)
