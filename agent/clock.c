@@ -16,13 +16,13 @@
 
 #define PATHS	     4 /* source ports: the network may route each another way */
 #define TRAIN	     4 /* probes in a burst: the fastest of them counts */
-#define TRAIN_DENSE  8
+#define TRAIN_DENSE  2 /* the second finds all caches warm; what else they cost buys more bursts */
 #define SPACING_NS   (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
 #define FIRST_BURSTS 8
 #define FIRST_GAP_NS (60 * NS_PER_MS)
-#define ARM_NS	     NS_PER_S /* as dense as it gets, then a little less */
-#define ARM_GAP_NS   (250 * NS_PER_MS)
-#define DENSE_GAP_NS (500 * NS_PER_MS)
+#define ARM_NS	     (3 * NS_PER_S) /* as many as there ever are, then a little less */
+#define ARM_GAP_NS   (375 * NS_PER_MS)
+#define DENSE_GAP_NS (250 * NS_PER_MS)
 #define CALM_MIN_NS  (2 * NS_PER_S)
 #define CALM_MAX_NS  (16 * NS_PER_S)
 
@@ -124,15 +124,27 @@ static void send_train(struct clock *c, int train)
 	}
 }
 
-/* Many agents that calm down at once must not come together ever after. */
+/* Agents that come, are armed or calm down together must not probe together: a number that each has
+ * for itself. */
+static int64_t phase(const struct clock *c, int64_t within_ns)
+{
+	return (int64_t)(c->exchange.cookie >> 16) % within_ns;
+}
+
 static int64_t calm_gap(struct clock *c)
 {
 	int64_t gap = c->calm_gap_ns;
 
 	if (gap == CALM_MIN_NS)
-		gap += (int64_t)(c->exchange.cookie >> 16) % NS_PER_S;
+		gap += phase(c, NS_PER_S);
 	c->calm_gap_ns = 2 * c->calm_gap_ns < CALM_MAX_NS ? 2 * c->calm_gap_ns : CALM_MAX_NS;
 	return gap;
+}
+
+/* In a window, but not at its beginning. */
+static bool is_dense(const struct clock *c, int64_t now_ns)
+{
+	return now_ns >= c->arm_until_ns && now_ns < c->hurry_until_ns && !c->first_bursts;
 }
 
 static int64_t next_gap(struct clock *c)
@@ -145,7 +157,7 @@ static int64_t next_gap(struct clock *c)
 	}
 	if (now_ns < c->arm_until_ns)
 		return ARM_GAP_NS;
-	if (now_ns < c->hurry_until_ns || !clock_model(c).calibrated)
+	if (is_dense(c, now_ns) || !clock_model(c).calibrated)
 		return DENSE_GAP_NS;
 	return calm_gap(c);
 }
@@ -154,7 +166,7 @@ static void on_timer(void *arg)
 {
 	struct clock *c = arg;
 
-	send_train(c, now_mono_ns() < c->arm_until_ns ? TRAIN_DENSE : TRAIN);
+	send_train(c, is_dense(c, now_mono_ns()) ? TRAIN_DENSE : TRAIN);
 	loop_timer_in(c->conf.loop, &c->timer, next_gap(c), on_timer, c);
 }
 
@@ -220,9 +232,7 @@ int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e
 	c->has_epoch = true;
 	c->first_bursts = FIRST_BURSTS;
 	c->calm_gap_ns = CALM_MIN_NS;
-	/* A random number: agents that come together do not probe together. */
-	loop_timer_in(c->conf.loop, &c->timer, (int64_t)(peer->cookie >> 16) % FIRST_GAP_NS,
-		      on_timer, c);
+	loop_timer_in(c->conf.loop, &c->timer, phase(c, FIRST_GAP_NS), on_timer, c);
 	return 0;
 }
 
@@ -237,7 +247,7 @@ void clock_unset_peer(struct clock *c)
 
 void clock_hurry(struct clock *c, int64_t until_mono_ns)
 {
-	int64_t now_ns = now_mono_ns(), soon = now_ns + ARM_GAP_NS;
+	int64_t now_ns = now_mono_ns(), soon = now_ns + phase(c, DENSE_GAP_NS);
 
 	c->arm_until_ns = now_ns + ARM_NS;
 	if (until_mono_ns > c->hurry_until_ns)
