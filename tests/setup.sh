@@ -26,6 +26,7 @@ test_packages=(
 	clang-format-14 universal-ctags git	# tests/lint
 	chromium chromium-driver	# the page in a real browser
 	libssl-dev openssl ccache
+	iproute2	# two machines in network namespaces
 )
 
 say() { echo "setup: $*"; }

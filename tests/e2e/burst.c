@@ -7,6 +7,8 @@
  *   burst [--period 500ms] [--work 100ms] [--for 1h] [--door ipc://...]...
  *         [--barrier] [--shift 5ms --shift-door ipc://...]
  *
+ * Says on its output what each burst's number was and when it began (raw clock).
+ *
  * With --barrier each burst is a barrier, too: all agents are told when it began, and then that it ended.
  * What one of them is told may be shifted in time: a clock that is wrong in a way no probe can see.
  */
@@ -137,6 +139,8 @@ static void work(const struct conf *conf, struct door_client *const *doors)
 
 		burst_work(start + conf->work_ns);
 		snprintf(text, sizeof(text), "burst %lld", (long long)number);
+		printf("%s %lld\n", text, (long long)start);
+		fflush(stdout);
 		for (size_t i = 0; i < conf->door.n; i++)
 			tell(doors[i], text, start);
 		if (conf->barrier)

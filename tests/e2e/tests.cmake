@@ -1,5 +1,5 @@
 # End-to-end tests: real processes on loopback, driven from Python (TUTTI_PYTHON, the venv of tests/setup.sh).
-program(udp_relay SRC ${CMAKE_SOURCE_DIR}/tests/e2e/udp_relay.c USES base proto net)
+program(udp_relay SRC ${CMAKE_SOURCE_DIR}/tests/e2e/udp_relay.c ${CMAKE_SOURCE_DIR}/tests/lib/queue.c USES base proto net)
 program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e" 300)

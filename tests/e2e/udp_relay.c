@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bad network in a program: relays UDP between clients and one server, each way with its own delay,
- * exponential jitter (packets overtake each other), loss and copies. It also attacks: of some packets it
+ * exponential jitter (packets overtake each other, unless told not to; or wait in a queue), and loss. It also attacks: of some packets it
  * sends a copy with a bit turned over, and a replay of an old one.
  *
  *   udp_relay --listen 127.0.0.2:7403 --server 127.0.0.1:7403 [--there-delay 1ms] [--there-jitter 200us]
- *             [--back-delay ...] [--back-jitter ...] [--loss 20] [--evil 20] [--seed 1]
+ *             [--back-delay ...] [--back-jitter ...] [--in-order | --queue] [--spin] [--loss 20] [--evil 20] [--seed 1]
  */
 #include <errno.h>
 #include <math.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/socket.h"
+#include "tests/lib/queue.h"
 
 #define CLIENTS 512
 #define QUEUE	4096
@@ -28,6 +30,7 @@
 struct conf {
 	char *listen, *server;
 	int64_t there_delay_ns, there_jitter_ns, back_delay_ns, back_jitter_ns;
+	bool in_order, queue, spin;
 	int loss, evil; /* percent */
 	int seed;
 };
@@ -39,6 +42,9 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, there_jitter_ns, "0s", "mean of what comes on top"),
 	CONF(struct conf, back_delay_ns, "0s", "delay of answers"),
 	CONF(struct conf, back_jitter_ns, "0s", "mean of what comes on top"),
+	CONF(struct conf, in_order, NULL, "packets do not overtake each other"),
+	CONF(struct conf, queue, NULL, "the jitter is that of a queue, in order"),
+	CONF(struct conf, spin, NULL, "take a CPU, and add no delay of waking up"),
 	CONF(struct conf, loss, "0", "percent that is lost, each way"),
 	CONF(struct conf, evil, "0", "percent that is followed by a forged or an old packet"),
 	CONF(struct conf, seed, "1", "of the dice"),
@@ -61,7 +67,13 @@ struct packet {
 	uint8_t data[PACKET];
 };
 
+struct way {
+	struct queue queue;
+	int64_t last_ns; /* when its last packet comes out */
+};
+
 static struct conf conf;
+static struct way ways[2]; /* there, back */
 static int listener;
 static struct client clients[CLIENTS];
 static int n_clients;
@@ -78,17 +90,31 @@ static double roll(void)
 	return ((double)(dice >> 11) + 0.5) / 9007199254740992.0;
 }
 
+static int64_t jitter_at(struct way *way, double mean_ns, int64_t now_ns)
+{
+	if (conf.queue)
+		return (int64_t)queue_wait(&way->queue, mean_ns, now_ns, roll);
+	return (int64_t)(-mean_ns * log(roll()));
+}
+
 static void enqueue(const struct packet *p)
 {
-	double jitter = (double)(p->back ? conf.back_jitter_ns : conf.there_jitter_ns);
+	int64_t delay_ns = p->back ? conf.back_delay_ns : conf.there_delay_ns;
+	int64_t jitter_ns = p->back ? conf.back_jitter_ns : conf.there_jitter_ns;
+	int64_t now_ns = now_mono_ns();
+	struct way *way = &ways[p->back];
 
 	if (n_queue == QUEUE || roll() * 100 < conf.loss)
 		return;
 	queue[n_queue] = xmalloc(sizeof(*p));
 	*queue[n_queue] = *p;
-	queue[n_queue++]->at_ns = now_mono_ns() +
-				  (p->back ? conf.back_delay_ns : conf.there_delay_ns) +
-				  (int64_t)(-jitter * log(roll()));
+	queue[n_queue]->at_ns = now_ns + delay_ns + jitter_at(way, (double)jitter_ns, now_ns);
+	if (conf.in_order || conf.queue) {
+		if (queue[n_queue]->at_ns < way->last_ns)
+			queue[n_queue]->at_ns = way->last_ns;
+		way->last_ns = queue[n_queue]->at_ns;
+	}
+	n_queue++;
 }
 
 static void take(struct packet *p)
@@ -143,26 +169,37 @@ static void read_all(int fd, int client)
 	}
 }
 
-/* Sends what is due; when the next is. */
+static struct packet *take_first(int64_t now_ns, int64_t *next_ns)
+{
+	size_t first = 0;
+	struct packet *p;
+
+	for (size_t i = 1; i < n_queue; i++) {
+		if (queue[i]->at_ns < queue[first]->at_ns)
+			first = i;
+	}
+	*next_ns = n_queue ? queue[first]->at_ns : INT64_MAX;
+	if (*next_ns > now_ns)
+		return NULL;
+	p = queue[first];
+	queue[first] = queue[--n_queue];
+	return p;
+}
+
+/* Sends what is due, in order; when the next is. */
 static int64_t flush(void)
 {
-	int64_t now_ns = now_mono_ns(), next_ns = INT64_MAX;
+	struct packet *p;
+	int64_t next_ns;
 
-	for (size_t i = 0; i < n_queue;) {
-		struct packet *p = queue[i];
+	while ((p = take_first(now_mono_ns(), &next_ns))) {
 		const struct client *c = &clients[p->client];
 
-		if (p->at_ns > now_ns) {
-			next_ns = p->at_ns < next_ns ? p->at_ns : next_ns;
-			i++;
-			continue;
-		}
 		if (p->back)
 			(void)!sendto(listener, p->data, p->len, 0, (const void *)&c->addr, c->len);
 		else
 			(void)!send(c->fd, p->data, p->len, 0);
 		free(p);
-		queue[i] = queue[--n_queue];
 	}
 	return next_ns;
 }
@@ -178,7 +215,7 @@ static void turn(void)
 		fds[i + 1] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
 	if (next_ns == INT64_MAX)
 		wait_ns = NS_PER_S;
-	if (wait_ns > 0)
+	if (wait_ns > 0 && !conf.spin)
 		wait = (struct timespec){ wait_ns / NS_PER_S, wait_ns % NS_PER_S };
 	if (ppoll(fds, (nfds_t)n_clients + 1, &wait, NULL) <= 0)
 		return;
@@ -201,6 +238,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "udp_relay: wrong flags or address\n");
 		return 2;
 	}
+	prctl(PR_SET_TIMERSLACK, 1);
 	dice = (uint64_t)conf.seed * UINT64_C(0x9e3779b97f4a7c15);
 	for (;;)
 		turn();

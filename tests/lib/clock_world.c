@@ -6,11 +6,10 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "tests/lib/queue.h"
 
 #define EPOCH_NS INT64_C(1790000000000000000) /* the session clock at t = 0 */
 #define LATE_NS	 (50 * NS_PER_MS)
-#define LOAD	 0.7 /* of the queue */
-#define CALM_NS	 (40 * NS_PER_MS) /* after this long a queue has forgotten what it was */
 
 static uint64_t state = 1;
 
@@ -69,37 +68,14 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 struct way {
 	int64_t least_ns;
 	int64_t free_ns; /* the last packet came out then: none passes another */
-	double backlog_ns; /* of the queue, at seen_ns */
-	int64_t seen_ns;
+	struct queue queue;
 };
-
-/* What waits in front of a packet that comes at t: others, in a Poisson stream, keep the link busy. */
-static double queue_at(struct way *way, const struct clock_world *w, int64_t t)
-{
-	double service = w->jitter_ns * (1 - LOAD), left = (double)(t - way->seen_ns);
-
-	if (left > CALM_NS || left < 0) {
-		way->backlog_ns = world_uniform() < LOAD ? exponential(w->jitter_ns) : 0;
-		left = 0;
-	}
-	way->seen_ns = t;
-	for (;;) {
-		double next = exponential(service / LOAD);
-
-		if (next > left)
-			break;
-		way->backlog_ns = fmax(way->backlog_ns - next, 0) + exponential(service);
-		left -= next;
-	}
-	way->backlog_ns = fmax(way->backlog_ns - left, 0);
-	return way->backlog_ns;
-}
 
 static double jitter_at(struct way *way, const struct clock_world *w, int64_t t)
 {
 	switch (w->jitter) {
 	case JITTER_QUEUE:
-		return queue_at(way, w, t);
+		return queue_wait(&way->queue, w->jitter_ns, t, world_uniform);
 	case JITTER_SPIKES:
 		return exponential(world_uniform() < 0.05 ? 50 * w->jitter_ns : w->jitter_ns);
 	case JITTER_EXP:

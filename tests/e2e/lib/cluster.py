@@ -54,6 +54,7 @@ class Cluster:
         self.grpc = free_port()
         self.probe = free_port(socket.SOCK_DGRAM)
         self.doors = {}
+        self.away = None  # what agents and bursts do before they begin: enter another machine
         self.keep = bool(os.environ.get("TUTTI_TEST_KEEP"))
 
     def __enter__(self):
@@ -73,10 +74,10 @@ class Cluster:
 
     # ---- processes ----
 
-    def start(self, name, argv, env=None):
+    def start(self, name, argv, env=None, before=None):
         log = open(self.dir / f"{name}.log", "ab")
         p = subprocess.Popen([str(a) for a in argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                             env={**os.environ, **(env or {})}, cwd=self.dir)
+                             env={**os.environ, **(env or {})}, cwd=self.dir, preexec_fn=before)
         p.expected = True
         self.processes[name] = p
         return p
@@ -95,7 +96,7 @@ class Cluster:
         return self.start(host, [
             BIN / "tutti-agent", "--host", host, "--aggregator", f"127.0.0.1:{self.grpc}", "--spool",
             self.dir / f"{host}-spool", "--listen", "", "--door", door,
-            f"--discover={'true' if discover else 'false'}", *flags])
+            f"--discover={'true' if discover else 'false'}", *flags], before=self.away)
 
     def profilers(self, *spaces):
         """Frameworks that each give these bytes whenever they are asked; flags for an agent."""
@@ -110,7 +111,7 @@ class Cluster:
 
     def burst(self, *hosts, name="burst", flags=()):
         doors = [f"--door={self.doors[h]}" for h in hosts]
-        return self.start(name, [BIN / "burst", *doors, *flags])
+        return self.start(name, [BIN / "burst", *doors, *flags], before=self.away)
 
     def kill(self, name, sig=signal.SIGKILL):
         p = self.processes[name]

@@ -1,4 +1,5 @@
-set(clock_worlds ${CMAKE_SOURCE_DIR}/tests/lib/clock_world.c ${CMAKE_SOURCE_DIR}/tests/lib/clock_worlds.c)
+set(clock_worlds ${CMAKE_SOURCE_DIR}/tests/lib/clock_world.c ${CMAKE_SOURCE_DIR}/tests/lib/clock_worlds.c
+	${CMAKE_SOURCE_DIR}/tests/lib/queue.c)
 unit_test(agent/clock_estimator_test USES agent_core SRC ${clock_worlds})
 
 # An agent without a network and tracers that do as they are told.

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two network namespaces with a cable (a veth pair) in between: a network of two machines that share one clock.
+
+    with Pair() as net:         # raises SkipTest where that is not permitted
+        net.enter(net.near)     # this process and all that it starts from now on
+        subprocess.run(["ping", "-c1", net.FAR], preexec_fn=net.entrance(net.far))
+"""
+import ctypes
+import os
+import shutil
+import subprocess
+
+from lib.cluster import SkipTest
+
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def setns(fd):
+    if LIBC.setns(fd, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def ip(*words):
+    p = subprocess.run(["ip", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if p.returncode:
+        raise SkipTest(f"no network namespaces here: ip {' '.join(words)}: {p.stderr.strip()}")
+
+
+class Pair:
+    NEAR, FAR = "198.18.0.1", "198.18.0.2"
+
+    def __init__(self):
+        self.near, self.far = f"tutti-{os.getpid()}-near", f"tutti-{os.getpid()}-far"
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self):
+        if os.geteuid() or not shutil.which("ip"):
+            raise SkipTest("network namespaces need root and the ip command (package iproute2)")
+        try:
+            self.lay_cable()
+        except SkipTest:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        setns(self.home)
+        for name in (self.near, self.far):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        os.close(self.home)
+
+    def lay_cable(self):
+        ends = ((self.near, "near0", self.NEAR), (self.far, "far0", self.FAR))
+        for name, _, _ in ends:
+            ip("netns", "add", name)
+        ip("-n", self.near, "link", "add", "near0", "type", "veth", "peer", "name", "far0", "netns", self.far)
+        for name, device, address in ends:
+            ip("-n", name, "address", "add", f"{address}/30", "dev", device)
+            ip("-n", name, "link", "set", device, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+
+    @staticmethod
+    def path(name):
+        return f"/run/netns/{name}"
+
+    def enter(self, name):
+        fd = os.open(self.path(name), os.O_RDONLY | os.O_CLOEXEC)
+        setns(fd)
+        os.close(fd)
+
+    def entrance(self, name):
+        """For subprocess's preexec_fn."""
+        return lambda: self.enter(name)
