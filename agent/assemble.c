@@ -12,60 +12,89 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "agent/assemble_curve.h"
 #include "base/mem.h"
 #include "proto/names.h"
 #include "xspace/xspace.h"
 
-#define SINK_BYTES (1 << 20)
+#define SINK_BYTES  (1 << 20)
+#define ROUNDING_NS 2 /* of knots and of what they give */
+
+/* One of the two clocks that parts are stamped with. */
+struct scale {
+	struct curve_scale curve;
+	struct xs_knot *knots; /* NULL: lines move as wholes */
+	size_t n_knots;
+};
 
 /* A part as the merge sees it. */
 struct input {
-	const struct assembly *a;
 	const struct tracer_part *part;
+	const struct scale *scale;
 	int fd; /* of a part in a file; else -1 */
 };
 
 /* ---- times ---- */
 
-static int64_t since_t0(const struct assembly *a, int64_t raw_ns)
+static struct curve_scale curve_scale(const struct clock_model *m, int64_t t0_ns, bool real)
 {
-	int64_t out;
-
-	if (__builtin_sub_overflow(clock_model_session_of_raw(&a->clock, raw_ns), a->t0_ns, &out))
-		return INT64_MIN;
-	return out;
+	return (struct curve_scale){ .model = m, .real = real, .t0_ns = t0_ns };
 }
 
-static int64_t map_raw(void *arg, int64_t timestamp_ns)
+/* What it adds to a line's error that its events keep their distances; 0 where they are moved one by
+ * one, which is when it would be felt. */
+static int64_t left_of_stretch(const struct curve_scale *s, int64_t t1_ns, int64_t bound_ns)
 {
-	const struct input *in = arg;
+	int64_t stretch_ns = curve_stretch_ns(s, t1_ns);
 
-	return since_t0(in->a, timestamp_ns);
+	return stretch_ns > bound_ns / 4 ? 0 : stretch_ns;
 }
 
-/* Framework profilers count from their start; lines that they forgot to move are left absolute. */
-static int64_t map_real(void *arg, int64_t timestamp_ns)
+static int64_t clock_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
 {
-	const struct input *in = arg;
-	int64_t start = in->part->start_real_ns;
-	int64_t real;
-
-	if (timestamp_ns > start / 2)
-		real = timestamp_ns;
-	else if (__builtin_add_overflow(timestamp_ns, start, &real))
-		real = INT64_MIN;
-	return since_t0(in->a, clock_model_raw_of_real(&in->a->clock, real));
+	return clock_model_bound_over(m, clock_model_raw_of_session(m, t0_ns),
+				      clock_model_raw_of_session(m, t1_ns));
 }
 
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
 {
-	int64_t first = clock_model_raw_of_session(m, t0_ns);
-	int64_t last = clock_model_raw_of_session(m, t1_ns);
-	int64_t bound = clock_model_bound_over(m, first, last);
-	int64_t stretch = llabs((last / 2 - first / 2) - (t1_ns / 2 - t0_ns / 2)) * 2;
-	int64_t out;
+	int64_t bound = clock_bound_ns(m, t0_ns, t1_ns), most = 0, out;
 
-	return __builtin_add_overflow(bound, stretch, &out) ? INT64_MAX : out;
+	for (int real = 0; real <= 1; real++) {
+		struct curve_scale s = curve_scale(m, t0_ns, real);
+		int64_t left = left_of_stretch(&s, t1_ns, bound);
+
+		most = left > most ? left : most;
+	}
+	return __builtin_add_overflow(bound, most + ROUNDING_NS, &out) ? INT64_MAX : out;
+}
+
+static void scale_init(struct scale *s, const struct assembly *a, bool real)
+{
+	int64_t bound = clock_bound_ns(&a->clock, a->t0_ns, a->t1_ns);
+
+	*s = (struct scale){ .curve = curve_scale(&a->clock, a->t0_ns, real) };
+	if (curve_stretch_ns(&s->curve, a->t1_ns) > bound / 4)
+		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
+}
+
+/* Framework profilers count from their start; lines that they forgot to move are left absolute. */
+static int64_t absolute(const struct input *in, int64_t timestamp_ns)
+{
+	int64_t start = in->part->start_real_ns, out;
+
+	if (in->part->base == PART_RAW || timestamp_ns > start / 2)
+		return timestamp_ns;
+	return __builtin_add_overflow(timestamp_ns, start, &out) ? INT64_MIN : out;
+}
+
+/* The rest is left to the knots, where there are any. */
+static int64_t map_line(void *arg, int64_t timestamp_ns)
+{
+	const struct input *in = arg;
+	int64_t ns = absolute(in, timestamp_ns);
+
+	return in->scale->n_knots ? ns : curve_since_t0(&in->scale->curve, ns);
 }
 
 /* ---- sources and sink ---- */
@@ -198,6 +227,7 @@ static void add_environment(void *arg, struct xs_builder *b)
 	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns);
 
 	xs_stat_int(b, "clock_calibrated", m->calibrated);
+	xs_stat_int(b, "clock_corrected", 1);
 	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_offset_at(m, raw) : 0);
 	xs_stat_int(b, "clock_bound_ns", bound);
 	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
@@ -212,15 +242,22 @@ static void add_environment(void *arg, struct xs_builder *b)
 	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
 }
 
-static int set_input(const struct assembly *a, size_t i, struct input *in, struct xs_input *out,
-		     struct err *e)
+static int set_input(const struct assembly *a, size_t i, const struct scale scales[2],
+		     struct input *in, struct xs_input *out, struct err *e)
 {
 	const struct tracer_part *part = a->parts[i];
 
-	*in = (struct input){ .a = a, .part = part, .fd = -1 };
+	*in = (struct input){
+		.part = part,
+		.scale = &scales[part->base == PART_REAL],
+		.fd = -1,
+	};
 	*out = (struct xs_input){
 		.source = xs_source_memory(part->bytes.data, part->bytes.len),
-		.rebase = { .map = part->base == PART_RAW ? map_raw : map_real, .arg = in },
+		.rebase = { .map = map_line,
+			    .arg = in,
+			    .knots = in->scale->knots,
+			    .n_knots = in->scale->n_knots },
 		.pid = part->pid,
 		.label = part->label,
 	};
@@ -280,7 +317,7 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	return rc;
 }
 
-/* The merge counts only events that it looks into: those of inputs that it trims. */
+/* The merge counts only events that it looks into: those of inputs that it trims or stretches. */
 static int count_untrimmed(struct assembly *a, const struct xs_input *inputs, size_t n,
 			   struct err *e)
 {
@@ -288,7 +325,7 @@ static int count_untrimmed(struct assembly *a, const struct xs_input *inputs, si
 	int rc = 0;
 
 	for (size_t i = 0; i < n && !rc; i++) {
-		if (inputs[i].rebase.window_ns)
+		if (inputs[i].rebase.window_ns || inputs[i].rebase.n_knots)
 			continue;
 		rc = xs_summarize(&inputs[i].source, &summary, e);
 		a->events += rc ? 0 : summary.events;
@@ -349,11 +386,14 @@ int assemble(struct assembly *a, struct err *e)
 {
 	struct input *ins = xcalloc(a->n_parts + 1, sizeof(*ins));
 	struct xs_input *inputs = xcalloc(a->n_parts + 1, sizeof(*inputs));
+	struct scale scales[2];
 	size_t n_set = 0;
 	int rc = 0;
 
+	scale_init(&scales[0], a, false);
+	scale_init(&scales[1], a, true);
 	while (n_set < a->n_parts && !rc) {
-		rc = set_input(a, n_set, &ins[n_set], &inputs[n_set], e);
+		rc = set_input(a, n_set, scales, &ins[n_set], &inputs[n_set], e);
 		n_set++;
 	}
 	if (!rc) {
@@ -369,6 +409,8 @@ int assemble(struct assembly *a, struct err *e)
 		if (ins[i].fd >= 0)
 			close(ins[i].fd);
 	}
+	free(scales[0].knots);
+	free(scales[1].knots);
 	free(inputs);
 	free(ins);
 	return rc;

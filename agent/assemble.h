@@ -48,9 +48,10 @@ struct assembly {
 };
 
 /*
- * Largest error of an event's time in [t0, t1) in a file made with this model. Lines are moved as wholes,
- * so an event keeps its distance to its line's start in the host's own time: what that adds over the
- * window is in here.
+ * Largest error of an event's time in [t0, t1) in a file made with this model. Where an event that kept
+ * its distance to its line's start, in the host's own time, would be off by more than a quarter of the
+ * clock's bound at the other end of the window, each event is moved by itself; elsewhere lines are moved
+ * as wholes, and what that adds is in here.
  */
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns);
 

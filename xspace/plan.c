@@ -34,10 +34,25 @@ static struct wire_field line_field(const struct plan_line *l)
 				    .type = WIRE_LEN };
 }
 
-/* The splice that gives a line its new time. */
-static struct splice line_time(const struct plan *p, const struct plan_line *l)
+static struct trim trim_of(struct plan *p, const struct plan_line *l)
 {
-	int64_t ns = p->how->window_ns && l->moved_ns < 0 ? 0 : l->moved_ns;
+	return (struct trim){ .line_ns = l->moved_ns,
+			      .source_ns = l->source_ns,
+			      .window_ns = p->how->window_ns,
+			      .curve = p->curve.n ? &p->curve : NULL };
+}
+
+/* Whether its events are looked into: else it is moved as a whole. */
+static bool looks_into_events(const struct plan *p)
+{
+	return p->how->window_ns || p->curve.n;
+}
+
+/* The splice that gives a line its new time. */
+static struct splice line_time(struct plan *p, const struct plan_line *l)
+{
+	struct trim trim = trim_of(p, l);
+	int64_t ns = trim_line_ns(&trim);
 	struct wire_field message = line_field(l), time = { 0 };
 	struct splice none = { .at = l->body, .until = l->body };
 
@@ -52,10 +67,10 @@ static struct splice line_time(const struct plan *p, const struct plan_line *l)
 /* ---- first pass ---- */
 
 /* Decides about each event; adds what the line gains or loses to *growth, what becomes of them to *c. */
-static int trim_line(const struct plan *p, struct plan_line *l, struct wire *w, int64_t *growth,
+static int trim_line(struct plan *p, struct plan_line *l, struct wire *w, int64_t *growth,
 		     struct xs_counts *c, struct err *e)
 {
-	struct trim trim = { l->moved_ns, p->how->window_ns };
+	struct trim trim = trim_of(p, l);
 	struct wire_field message = line_field(l), f;
 	struct wire_walk walk = wire_walk(w, &message, schema_xline);
 	struct trim_event ev;
@@ -99,7 +114,19 @@ static int scan_line(struct plan_line *l, struct wire *w, int64_t *time_ns, uint
 	return rc;
 }
 
-static int plan_line(const struct plan *p, struct plan_line *l, struct wire *w, struct xs_counts *c,
+/* Down to a whole nanosecond; any input. */
+static int64_t moved(struct plan *p, int64_t source_ns)
+{
+	ps_wide ps, ns;
+
+	if (!p->curve.n)
+		return source_ns;
+	ps = curve_at(&p->curve, (ps_wide)source_ns * 1000);
+	ns = ps / 1000 - (ps % 1000 < 0);
+	return ns < INT64_MIN ? INT64_MIN : ns > INT64_MAX ? INT64_MAX : (int64_t)ns;
+}
+
+static int plan_line(struct plan *p, struct plan_line *l, struct wire *w, struct xs_counts *c,
 		     struct err *e)
 {
 	uint64_t events = 0, before = c->events;
@@ -109,8 +136,9 @@ static int plan_line(const struct plan *p, struct plan_line *l, struct wire *w, 
 
 	if (rc)
 		return rc;
-	l->moved_ns = p->how->map ? p->how->map(p->how->arg, time_ns) : time_ns;
-	if (p->how->window_ns) {
+	l->source_ns = p->how->map ? p->how->map(p->how->arg, time_ns) : time_ns;
+	l->moved_ns = moved(p, l->source_ns);
+	if (looks_into_events(p)) {
 		rc = trim_line(p, l, w, &growth, c, e);
 		if (rc)
 			return rc;
@@ -190,6 +218,9 @@ int plan_make(struct plan *p, struct wire *w, const struct xs_rebase *how, struc
 	*p = (struct plan){ .how = how };
 	if (how->window_ns < 0 || how->window_ns > INT64_MAX / 1000)
 		return err_set(e, ERR_INVALID, "a window of %" PRId64 " ns", how->window_ns);
+	rc = curve_init(&p->curve, how->knots, how->n_knots, e);
+	if (rc)
+		return rc;
 	while ((rc = wire_next(&walk, &f, e)) > 0) {
 		if (f.number != XSPACE_PLANES)
 			continue;
@@ -202,6 +233,7 @@ int plan_make(struct plan *p, struct wire *w, const struct xs_rebase *how, struc
 
 void plan_release(struct plan *p)
 {
+	curve_release(&p->curve);
 	free(p->planes);
 	free(p->lines);
 	*p = (struct plan){ 0 };
@@ -227,10 +259,10 @@ static int write_event(const struct trim *trim, const struct wire_field *event, 
 	return rc;
 }
 
-static int write_trimmed(const struct plan *p, const struct plan_line *l, struct wire *w,
+static int write_trimmed(struct plan *p, const struct plan_line *l, struct wire *w,
 			 struct splicer *sp, struct err *e)
 {
-	struct trim trim = { l->moved_ns, p->how->window_ns };
+	struct trim trim = trim_of(p, l);
 	struct wire_field message = line_field(l), f;
 	struct wire_walk walk = wire_walk(w, &message, schema_xline);
 	struct splice time = line_time(p, l);
@@ -246,8 +278,8 @@ static int write_trimmed(const struct plan *p, const struct plan_line *l, struct
 	return rc;
 }
 
-static int write_line(const struct plan *p, const struct plan_line *l, struct wire *w,
-		      struct splicer *sp, struct err *e)
+static int write_line(struct plan *p, const struct plan_line *l, struct wire *w, struct splicer *sp,
+		      struct err *e)
 {
 	struct wire_field message = line_field(l);
 	struct splice head = splice_head(&message, l->len), time = line_time(p, l);
@@ -292,9 +324,9 @@ uint64_t plan_plane_bytes(const struct plan_plane *plane, const struct splice *s
 	return 1 + varint_size(len) + len;
 }
 
-int plan_write_plane(const struct plan *p, const struct plan_plane *plane,
-		     const struct splice *splices, size_t n, struct wire *w, struct splicer *sp,
-		     struct xs_counts *counts, struct err *e)
+int plan_write_plane(struct plan *p, const struct plan_plane *plane, const struct splice *splices,
+		     size_t n, struct wire *w, struct splicer *sp, struct xs_counts *counts,
+		     struct err *e)
 {
 	const struct plan_line *l = plane->n_lines ? &p->lines[plane->first_line] : NULL;
 	struct splice head;

@@ -6,13 +6,15 @@
 #ifndef XSPACE_PLAN_H
 #define XSPACE_PLAN_H
 
+#include "xspace/curve.h"
 #include "xspace/splice.h"
 
 struct plan_line {
 	uint64_t at, body, end; /* in the input, as in wire_field */
 	uint64_t time_body; /* value of the last timestamp_ns; 0 = absent */
 	uint64_t len; /* of the body written */
-	int64_t moved_ns; /* what the map gave */
+	int64_t source_ns; /* what the map gave */
+	int64_t moved_ns; /* what the knots made of it; the same without */
 	uint8_t time_len;
 	bool dropped; /* no event is left */
 	bool trimmed; /* some event changes: the second pass looks into them again */
@@ -28,6 +30,7 @@ struct plan_plane {
 
 struct plan {
 	const struct xs_rebase *how;
+	struct curve curve;
 	struct plan_plane *planes;
 	struct plan_line *lines;
 	size_t n_planes, planes_cap, n_lines, lines_cap;
@@ -46,7 +49,7 @@ uint64_t plan_plane_bytes(const struct plan_plane *plane, const struct splice *s
  * counts, but for bytes. `w` is of the same source as `sp`; what `sp` has not copied yet of the
  * bytes before the plane is copied first.
  */
-MUST_CHECK int plan_write_plane(const struct plan *p, const struct plan_plane *plane,
+MUST_CHECK int plan_write_plane(struct plan *p, const struct plan_plane *plane,
 				const struct splice *splices, size_t n, struct wire *w,
 				struct splicer *sp, struct xs_counts *counts, struct err *e);
 

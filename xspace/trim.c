@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xspace/trim.h"
 
-/* Any line time plus any offset, in ps: more than 64 bits. */
-__extension__ typedef __int128 ps_wide;
-
 struct times {
 	bool aggregate;
 	int64_t offset_ps, duration_ps;
@@ -59,11 +56,39 @@ static void rewrite(const struct wire_field *event, const struct times *t, int64
 	out->fate = out->n_splices ? TRIM_EDIT : TRIM_KEEP;
 }
 
+/* The event's new times; without a duration, `end` is `begin`. */
+static void move(const struct trim *trim, const struct times *t, ps_wide *begin, ps_wide *end)
+{
+	int64_t duration_ps = t->duration_ps > 0 ? t->duration_ps : 0;
+	ps_wide old = (ps_wide)trim->source_ns * 1000 + t->offset_ps;
+
+	if (trim->curve) {
+		*begin = curve_at(trim->curve, old);
+		*end = duration_ps ? curve_at(trim->curve, old + duration_ps) : *begin;
+	} else {
+		*begin = (ps_wide)trim->line_ns * 1000 + t->offset_ps;
+		*end = *begin + duration_ps;
+	}
+}
+
+/* Cuts to the window; false if nothing is left. */
+static bool clip(const struct trim *trim, ps_wide *begin, ps_wide *end)
+{
+	ps_wide window = (ps_wide)trim->window_ns * 1000;
+
+	if (!trim->window_ns)
+		return true;
+	if (*begin >= window || *end < 0 || (*end == 0 && *begin < 0))
+		return false;
+	*begin = *begin > 0 ? *begin : 0;
+	*end = *end < window ? *end : window;
+	return true;
+}
+
 int trim_judge(const struct trim *trim, struct wire *w, const struct wire_field *event,
 	       struct trim_event *out, struct err *e)
 {
-	ps_wide window = (ps_wide)trim->window_ns * 1000;
-	ps_wide line = trim->line_ns > 0 ? (ps_wide)trim->line_ns * 1000 : 0;
+	ps_wide line = trim_line_ns(trim) * (ps_wide)1000;
 	ps_wide begin, end, from, to;
 	struct times t;
 	int rc = read_times(w, event, &t, e);
@@ -74,16 +99,15 @@ int trim_judge(const struct trim *trim, struct wire *w, const struct wire_field 
 	out->n_splices = 0;
 	if (rc || t.aggregate)
 		return rc;
-	begin = (ps_wide)trim->line_ns * 1000 + t.offset_ps;
-	end = t.duration_ps > 0 ? begin + t.duration_ps : begin;
-	from = begin > 0 ? begin : 0;
-	to = end < window ? end : window;
-	if (begin >= window || end < 0 || (end == 0 && begin < 0)) {
+	move(trim, &t, &begin, &end);
+	from = begin;
+	to = end;
+	if (!clip(trim, &from, &to)) {
 		out->fate = TRIM_DROP;
 		return 0;
 	}
 	out->clipped = from != begin || to != end;
 	rewrite(event, &t, (int64_t)(from - line),
-		out->clipped ? (int64_t)(to - from) : t.duration_ps, out);
+		out->clipped || t.duration_ps > 0 ? (int64_t)(to - from) : t.duration_ps, out);
 	return 0;
 }

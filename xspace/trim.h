@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a window makes of one event. Private to xspace/; the rules are in xspace.h. */
+/* What a window and knots make of one event. Private to xspace/; the rules are in xspace.h. */
 #ifndef XSPACE_TRIM_H
 #define XSPACE_TRIM_H
 
+#include "xspace/curve.h"
 #include "xspace/splice.h"
 
 struct trim {
 	int64_t line_ns; /* the line's new time, before it is brought to 0 */
-	int64_t window_ns;
+	int64_t source_ns; /* what the map gave, if there is a curve */
+	int64_t window_ns; /* 0 = none */
+	struct curve *curve; /* NULL: events move with their line */
 };
+
+/* The line's time as written: with a window, none begins before 0. */
+static inline int64_t trim_line_ns(const struct trim *t)
+{
+	return t->window_ns && t->line_ns < 0 ? 0 : t->line_ns;
+}
 
 enum trim_fate { TRIM_KEEP, TRIM_DROP, TRIM_EDIT };
 

@@ -161,7 +161,17 @@ void xs_finish(struct xs_builder *b, struct buf *out);
 /* New time of a line from its old timestamp_ns. Called once per line. */
 typedef int64_t (*xs_map_fn)(void *arg, int64_t timestamp_ns);
 
+/* At from_ns of one clock another showed to_ns. */
+struct xs_knot {
+	int64_t from_ns, to_ns;
+};
+
 /*
+ * With knots each event is moved by itself, by the straight line between the two knots around it, and
+ * its end likewise: a clock that ran fast or slow, and in between was steered, is put right within a line,
+ * too. Order, nesting and touching of events stay, to the picosecond. Before the first knot and after the
+ * last the two clocks go alike.
+ *
  * With a window, an event's new time decides what becomes of it:
  *   - wholly inside [0, window_ns], instants before its end: copied verbatim;
  *   - overlapping it: clipped, that is, offset and duration are those of the part inside;
@@ -174,7 +184,12 @@ typedef int64_t (*xs_map_fn)(void *arg, int64_t timestamp_ns);
 struct xs_rebase {
 	xs_map_fn map; /* NULL: times stay */
 	void *arg;
-	int64_t window_ns; /* 0 = no window: lines are moved, to before 0 as well, and that is all */
+	int64_t window_ns; /* 0 = no window: nothing is cut; lines are moved to before 0 as well */
+
+	/* Of what the map gives: from_ns ascending, to_ns not descending, none 104 days after the one
+	 * before. NULL: lines move as wholes. */
+	const struct xs_knot *knots;
+	size_t n_knots;
 };
 
 struct xs_counts {
@@ -186,7 +201,7 @@ struct xs_counts {
 
 /*
  * Moves every line's timestamp_ns and copies everything else verbatim. `counts` may be NULL. With
- * window_ns = 0 events are hopped over: not looked into, not counted. The input is walked to its end
+ * window_ns = 0 and no knots events are hopped over: not looked into, not counted. The input is walked to its end
  * before the first byte is written, so a malformed one leaves no half output behind (what the
  * source's `read` and the sink's `write` refuse may). The source must not change meanwhile.
  */

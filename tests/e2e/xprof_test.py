@@ -50,7 +50,7 @@ def start(c):
         raise SkipTest("xprof is not installed")
     c.aggregator()
     for host, offset in HOSTS.items():
-        c.agent(host, f"--test-clock-offset={offset}")
+        c.agent(host, f"--test-clock-offset={offset}", "--test-clock-drift-ppm=60")  # so events are moved one by one
     c.wait_hosts(len(HOSTS))
     c.burst(*HOSTS)
 

@@ -71,6 +71,7 @@ struct file {
 		char name[32];
 		int64_t ns;
 	} lines[8];
+	int64_t last_ns; /* of the event seen last */
 	size_t n_lines, n_events, n_warnings, n_errors;
 };
 
@@ -140,8 +141,8 @@ static int on_event(void *arg, const struct xs_event *ev)
 {
 	struct file *f = arg;
 
-	(void)ev;
 	f->n_events++;
+	f->last_ns = f->lines[f->n_lines - 1].ns + ev->offset_ps / 1000;
 	return 0;
 }
 
@@ -317,7 +318,7 @@ static void test_one_timeline(void)
 	CHECK_EQ(f.rtt_ns, 1500);
 	CHECK_EQ(f.ppb, 0);
 	/* 11 s from where the model holds to the window's end, at 1 ns/ms. */
-	CHECK_EQ(f.bound_ns, 1000 + 11000);
+	CHECK_EQ(f.bound_ns, 1000 + 11000 + 2);
 	CHECK_STR(f.session, g.a.session);
 	CHECK_STR(f.method, "udp-kernel");
 	CHECK_EQ(f.options_len, 2);
@@ -380,6 +381,33 @@ static void test_failures(void)
 	CHECK_EQ(assemble(&g.a, &e), ERR_NOT_FOUND);
 	CHECK(access(g.path, F_OK));
 	rig_down(&g);
+}
+
+/* 50 ppm over 900 ms are 45 us: the event is moved by itself, in either clock, and the bound does not grow. */
+static void test_drifting_clock(void)
+{
+	for (int real = 0; real <= 1; real++) {
+		struct rig g;
+		struct file f;
+		struct err e;
+		int64_t want;
+
+		rig_up(&g);
+		g.a.clock.rate = 50e-6;
+		g.a.n_parts = 1;
+		g.parts[0].base = real ? PART_REAL : PART_RAW;
+		g.parts[0].start_real_ns = WALL;
+		build(&g.parts[0].bytes, "long", real ? 0 : RAW, 900 * NS_PER_MS);
+		want = clock_model_session_of_raw(&g.a.clock, RAW + 900 * NS_PER_MS) - T0;
+		CHECK_OK(assemble(&g.a, &e), e);
+		f = read_file(g.path);
+		CHECK_EQ(f.n_events, 1);
+		CHECK_EQ(g.a.events, 1);
+		CHECK(llabs(f.last_ns - want) <= 2);
+		CHECK(llabs(f.last_ns - f.lines[0].ns - 900 * NS_PER_MS) > 40000);
+		CHECK(f.bound_ns < 1000 + 11000 + 10);
+		rig_down(&g);
+	}
 }
 
 /* Parts of 20 kB, and room for one in a file: three files, one after the other, each whole. */
@@ -453,6 +481,7 @@ int main(void)
 	test_window();
 	test_wild_times();
 	test_failures();
+	test_drifting_clock();
 	test_further_files();
 	test_plane_too_large();
 	test_nothing();

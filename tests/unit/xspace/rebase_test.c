@@ -356,6 +356,169 @@ static void test_sink_that_fails(void)
 	CHECK_STR(e.msg, "no room for 3 bytes");
 }
 
+/* ---- knots: acceptance test 13 of the clock's design ---- */
+
+#define KNOTS  40
+#define EVENTS 3000
+
+/* A clock up to 100 ppm fast or slow, steered now and then: 0.01 to 10 s between knots. */
+static void random_knots(struct random *r, struct xs_knot knots[KNOTS])
+{
+	knots[0] = (struct xs_knot){ INT64_C(1000000) * (int64_t)random_below(r, 1000000),
+				     INT64_C(1000) * (int64_t)random_below(r, 1000000) };
+	for (size_t i = 1; i < KNOTS; i++) {
+		int64_t ns = INT64_C(10000000) * (1 + (int64_t)random_below(r, 1000));
+		int64_t ppb = (int64_t)random_below(r, 200001) - 100000;
+
+		knots[i].from_ns = knots[i - 1].from_ns + ns;
+		knots[i].to_ns = knots[i - 1].to_ns + ns + (int64_t)((wide)ns * ppb / 1000000000);
+	}
+}
+
+/* The definition, piece by piece, by division. */
+static wide reference_curve(const struct xs_knot *k, wide ps)
+{
+	size_t i = 0;
+
+	if (ps <= (wide)k[0].from_ns * 1000)
+		return (wide)k[0].to_ns * 1000 + ps - (wide)k[0].from_ns * 1000;
+	while (i + 1 < KNOTS && ps >= (wide)k[i + 1].from_ns * 1000)
+		i++;
+	ps -= (wide)k[i].from_ns * 1000;
+	if (i + 1 < KNOTS)
+		ps = ps * (k[i + 1].to_ns - k[i].to_ns) / (k[i + 1].from_ns - k[i].from_ns);
+	return (wide)k[i].to_ns * 1000 + ps;
+}
+
+/* Events that nest and touch, over all knots and beyond. */
+static void build_long_line(struct random *r, const struct xs_knot *k, struct buf *out)
+{
+	struct xs_builder *b = xs_builder_new();
+	int64_t line_ns = k[0].from_ns - 1000000;
+	int64_t each_ps = (k[KNOTS - 1].from_ns - line_ns) * 1000 / EVENTS * 3 + 7;
+	int64_t at = (int64_t)random_below(r, 1000);
+
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 1, "long", line_ns);
+	for (int i = 0; i < EVENTS; i += 3, at += each_ps) {
+		xs_event(b, "outer", at, each_ps);
+		xs_event(b, "middle", at, each_ps / 3);
+		xs_event(b, "inner", at + each_ps / 3, (int64_t)random_below(r, 3));
+	}
+	xs_finish(b, out);
+	xs_builder_free(b);
+}
+
+static wide begin_of(const Line *l, size_t i)
+{
+	return (wide)l->timestamp_ns * 1000 + l->events[i]->offset_ps;
+}
+
+static wide end_of(const Line *l, size_t i)
+{
+	return begin_of(l, i) + l->events[i]->duration_ps;
+}
+
+static bool close_to(wide a, wide b)
+{
+	return a - b <= 1 && b - a <= 1;
+}
+
+static void check_moved(const Line *before, const Line *after, const struct xs_knot *knots)
+{
+	CHECK_EQ(after->n_events, before->n_events);
+	for (size_t i = 0; i < before->n_events; i++) {
+		int64_t was = before->events[i]->duration_ps, is = after->events[i]->duration_ps;
+
+		CHECK_EQ(after->events[i]->metadata_id, before->events[i]->metadata_id);
+		CHECK(close_to(begin_of(after, i), reference_curve(knots, begin_of(before, i))));
+		CHECK(close_to(end_of(after, i), reference_curve(knots, end_of(before, i))));
+		CHECK(llabs(is - was) <= was / 10000 + 1);
+		if (i % 3)
+			CHECK(begin_of(after, i) >= begin_of(after, i - i % 3) &&
+			      end_of(after, i) <= end_of(after, i - i % 3));
+		else if (i)
+			CHECK(begin_of(after, i) == end_of(after, i - 3));
+	}
+}
+
+/* Order, nesting, touching, count; durations within 100 ppm; what is right already stays, to the byte. */
+static void test_knots(struct random *r)
+{
+	struct xs_knot knots[KNOTS], same[KNOTS];
+	struct xs_rebase how = { .knots = knots, .n_knots = KNOTS };
+	struct buf in = BUF_INIT, out = BUF_INIT, again = BUF_INIT;
+	struct xs_sink sink = xs_sink_buf(&out), again_sink = xs_sink_buf(&again);
+	struct xs_source source;
+	struct xs_counts counts;
+	struct err e = { 0 };
+	Space *before, *after;
+
+	random_knots(r, knots);
+	build_long_line(r, knots, &in);
+	source = source_of(&in);
+	CHECK_OK(xs_rebase(&source, &how, &sink, &counts, &e), e);
+	CHECK_EQ(counts.events, EVENTS);
+	CHECK_EQ(counts.trimmed + counts.clipped, 0);
+	before = unpack(&in);
+	after = unpack(&out);
+	check_moved(before->planes[0]->lines[0], after->planes[0]->lines[0], knots);
+	for (size_t i = 0; i < KNOTS; i++)
+		same[i] = (struct xs_knot){ knots[i].to_ns, knots[i].to_ns };
+	how.knots = same;
+	source = source_of(&out);
+	CHECK_OK(xs_rebase(&source, &how, &again_sink, NULL, &e), e);
+	CHECK(again.len == out.len && !memcmp(again.data, out.data, out.len));
+	tensorflow__profiler__xspace__free_unpacked(before, NULL);
+	tensorflow__profiler__xspace__free_unpacked(after, NULL);
+	buf_release(&again);
+	buf_release(&out);
+	buf_release(&in);
+}
+
+/* A jump of the clock is two knots a nanosecond apart; a stop is two with the same to_ns. */
+static void test_knots_that_jump(void)
+{
+	static const struct xs_knot jump[] = {
+		{ 0, 0 },	    { 1000, 1000 },	{ 1001, 50001001 },
+		{ 2000, 50002000 }, { 3000, 50002000 },
+	};
+	static const struct xs_knot bad[] = { { 0, 5 }, { 1, 4 } };
+	struct xs_rebase how = { .knots = jump,
+				 .n_knots = ARRAY_SIZE(jump),
+				 .window_ns = 50002500 };
+	struct buf in = BUF_INIT, out = BUF_INIT;
+	struct xs_sink sink = xs_sink_buf(&out);
+	struct xs_builder *b = xs_builder_new();
+	struct xs_source source;
+	struct xs_counts counts;
+	struct err e = { 0 };
+	const Line *l;
+	Space *s;
+
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 1, "line", 0);
+	xs_event(b, "over it", 999000, 3000);
+	xs_event(b, "while it stands", 2100000, 5000);
+	xs_event(b, "beyond the window", 4000000, 1000);
+	xs_finish(b, &in);
+	source = source_of(&in);
+	CHECK_OK(xs_rebase(&source, &how, &sink, &counts, &e), e);
+	CHECK_EQ(counts.trimmed, 1);
+	s = unpack(&out);
+	l = s->planes[0]->lines[0];
+	CHECK_EQ(l->n_events, 2);
+	CHECK(begin_of(l, 0) == 999000 && end_of(l, 0) == INT64_C(50001002000));
+	CHECK(begin_of(l, 1) == INT64_C(50002000000) && l->events[1]->duration_ps == 0);
+	tensorflow__profiler__xspace__free_unpacked(s, NULL);
+	how.knots = bad;
+	how.n_knots = ARRAY_SIZE(bad);
+	CHECK_EQ(xs_rebase(&source, &how, &sink, &counts, &e), ERR_INVALID);
+	buf_release(&out);
+	buf_release(&in);
+	xs_builder_free(b);
+}
+
 int main(void)
 {
 	struct random r = random_seeded();
@@ -367,5 +530,8 @@ int main(void)
 	test_tables_are_bounded();
 	test_sink_that_fails();
 	test_random_spaces_as_the_reference_does(&r);
+	for (int i = 0; i < 20; i++)
+		test_knots(&r);
+	test_knots_that_jump();
 	return 0;
 }

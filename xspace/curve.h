@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The piecewise linear map of xs_rebase.knots, in picoseconds. Private to xspace/. */
+#ifndef XSPACE_CURVE_H
+#define XSPACE_CURVE_H
+
+#include "xspace/xspace.h"
+
+/* Any time in ns as ps: more than 64 bits. */
+__extension__ typedef __int128 ps_wide;
+
+/* How `to` moves against `from`, between a knot and the next: by slope / 2^shift. */
+struct curve_slope {
+	int64_t slope;
+	unsigned int shift;
+};
+
+struct curve {
+	const struct xs_knot *knots; /* borrowed */
+	struct curve_slope *slopes; /* n - 1 */
+	size_t n; /* 0: there is no curve */
+	size_t last; /* the piece found last: events come in order of time, mostly */
+};
+
+/* ERR_INVALID for knots that are not as xspace.h wants them. Release it also after a failure. */
+MUST_CHECK int curve_init(struct curve *c, const struct xs_knot *knots, size_t n, struct err *e);
+void curve_release(struct curve *c);
+
+/* Never less for a later time, so what nests and what touches go on to do so. */
+ps_wide curve_at(struct curve *c, ps_wide ps);
+
+#endif
