@@ -227,7 +227,7 @@ static void add_environment(void *arg, struct xs_builder *b)
 	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns);
 
 	xs_stat_int(b, "clock_calibrated", m->calibrated);
-	xs_stat_int(b, "clock_corrected", 1);
+	xs_stat_int(b, "clock_corrected", m->calibrated);
 	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_offset_at(m, raw) : 0);
 	xs_stat_int(b, "clock_bound_ns", bound);
 	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,19 +17,32 @@
 
 #define STATUS_BYTES (64 << 10)
 
-/* Reads the file through: is it an XSpace, when did it begin, is there anything in it? */
+static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+{
+	uint8_t *at = buf;
+
+	while (len) {
+		ssize_t n = pread(*(const int *)arg, at, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_errno(e, "reading what the profiler sent");
+		at += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Reads the file through: is it an XSpace, when did it begin, is there anything in it? Not by mmap: what
+ * is mapped counts as ours, and it may be gigabytes. */
 static int read_through(struct profiler_store *s, int fd, size_t size)
 {
 	struct xs_summary sum = { 0 };
-	struct xs_source source;
-	void *map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-	int rc;
+	struct xs_source source = { .read = read_fd, .arg = &fd, .size = size };
+	int rc = xs_summarize(&source, &sum, &s->err);
 
-	if (map == MAP_FAILED)
-		return err_errno(&s->err, "mmap");
-	source = xs_source_memory(map, size);
-	rc = xs_summarize(&source, &sum, &s->err);
-	munmap(map, size);
 	if (rc)
 		return err_prefix(&s->err, "what the profiler sent is no XSpace");
 	if (sum.profile_start_ns <= INT64_MAX)

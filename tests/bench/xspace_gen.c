@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xspace_gen OUT BYTES: writes an XSpace of at least that size, of GPU planes as a busy trainer leaves
- * them: 25 streams, kernels back to back, two stats each. Four planes are built; a bigger file
+ * xspace_gen OUT BYTES [START_NS]: writes an XSpace of at least that size, of GPU planes as a busy trainer
+ * leaves them: 25 streams, kernels back to back, two stats each, 70 ms from START_NS on. Four planes are built; a bigger file
  * repeats them under the same names. The same bytes every time.
  */
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void add_events(struct xs_builder *b, uint64_t n)
 	}
 }
 
-static void build_plane(int index, uint64_t bytes, struct buf *out)
+static void build_plane(int index, uint64_t bytes, int64_t start_ns, struct buf *out)
 {
 	struct xs_builder *b = xs_builder_new();
 	char name[64];
@@ -54,7 +54,7 @@ static void build_plane(int index, uint64_t bytes, struct buf *out)
 	xs_plane(b, index, name);
 	for (int i = 0; i < LINES; i++) {
 		snprintf(name, sizeof(name), "Stream #%d(Compute)", i);
-		xs_line(b, i + 1, name, i % 5 ? 1000 + i * 37 + index : 0);
+		xs_line(b, i + 1, name, start_ns + (i % 5 ? 1000 + i * 37 + index : 0));
 		add_events(b, bytes / LINES / EVENT_BYTES + 1);
 	}
 	xs_finish(b, out);
@@ -63,17 +63,19 @@ static void build_plane(int index, uint64_t bytes, struct buf *out)
 
 int main(int argc, char **argv)
 {
-	uint64_t want = argc == 3 ? strtoull(argv[2], NULL, 10) : 0, bytes = 0,
+	uint64_t want = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0, bytes = 0,
 		 each = want / PLANES;
+	int64_t start_ns = argc == 4 ? strtoll(argv[3], NULL, 10) : 0;
 	struct buf planes[PLANES] = { BUF_INIT };
 	FILE *f = want ? fopen(argv[1], "wb") : NULL;
 
 	if (!f) {
-		fprintf(stderr, "usage: xspace_gen OUT BYTES\n");
+		fprintf(stderr, "usage: xspace_gen OUT BYTES [START_NS]\n");
 		return 2;
 	}
 	for (int i = 0; i < PLANES; i++)
-		build_plane(i, each < PLANE_BYTES_MAX ? each : PLANE_BYTES_MAX, &planes[i]);
+		build_plane(i, each < PLANE_BYTES_MAX ? each : PLANE_BYTES_MAX, start_ns,
+			    &planes[i]);
 	for (int i = 0; bytes < want; i = (i + 1) % PLANES) {
 		if (fwrite(planes[i].data, 1, planes[i].len, f) != planes[i].len)
 			break;

@@ -100,10 +100,16 @@ class Cluster:
 
     def profilers(self, *spaces):
         """Frameworks that each give these bytes whenever they are asked; flags for an agent."""
-        flags = []
-        for i, space in enumerate(spaces):
-            file, port = self.dir / f"profiler-{i}.pb", self.dir / f"profiler-{i}.port"
+        files = [self.dir / f"profiler-{i}.pb" for i in range(len(spaces))]
+        for file, space in zip(files, spaces):
             file.write_bytes(space)
+        return self.profilers_of(*files)
+
+    def profilers_of(self, *files):
+        """The same with files, of this cluster's directory: they are linked."""
+        flags = []
+        for i, file in enumerate(files):
+            port = self.dir / f"profiler-{i}.port"
             self.start(f"burst-profiler-{i}", [BIN / "fake_profiler", "--mode", "old", "--file", file, "--port-file", port])
             wait_until("a profiler", port.exists)
             flags.append(f"--profiler=127.0.0.1:{port.read_text().strip()}")
