@@ -72,6 +72,7 @@ static void read_clocks(const struct clock *c, struct clock_model *m)
 	m->pair_raw_ns = m->ledger.last.raw_ns;
 	m->pair_real_ns = m->ledger.last.real_ns;
 	m->at_raw_ns = m->pair_raw_ns;
+	m->wall_error_ns = now_wall_error_ns();
 	if (c->exchange.answered)
 		m->method = exchange_is_kernel(&c->exchange) ? "udp-kernel" : "udp-user";
 }
@@ -260,14 +261,16 @@ void clock_hurry(struct clock *c, int64_t until_mono_ns)
 
 /* ---- life ---- */
 
-/* A wall clock that was set does not touch raw, nor what is known of it; a machine that slept does. */
+/* A wall clock that was set does not touch raw, nor what is known of it; a machine that slept, or keeps time
+ * by something else now, does. */
 static void on_step(void *arg, enum ledger_news news)
 {
 	struct clock *c = arg;
 
-	if (news != LEDGER_SLEPT)
+	if (news == LEDGER_STEPPED)
 		return;
-	clock_estimator_break(c->estimator, host_of_raw(c, now_raw_ns()), CLOCK_BREAK_SUSPEND);
+	clock_estimator_break(c->estimator, host_of_raw(c, now_raw_ns()),
+			      news == LEDGER_SLEPT ? CLOCK_BREAK_SUSPEND : CLOCK_BREAK_SOURCE);
 	c->first_bursts = FIRST_BURSTS;
 	if (loop_timer_armed(&c->timer))
 		loop_timer_in(c->conf.loop, &c->timer, 0, on_timer, c);

@@ -81,6 +81,7 @@ struct clock_model {
 	uint32_t probes; /* answered probes behind the model */
 	uint32_t bad; /* samples that cannot be, or that all others contradict */
 	int64_t pair_raw_ns, pair_real_ns; /* raw and real of one instant */
+	int64_t wall_error_ns; /* of real against UTC, as its keeper tells the kernel; -1 = not kept */
 	struct clock_ledger ledger; /* of others; empty: the pair holds always */
 	const char *method; /* "udp-kernel", "udp-user": whose stamps; NULL = none */
 	int64_t test_offset_ns, test_start_raw_ns;

@@ -61,6 +61,12 @@ static bool narrow(struct clock_ledger *l, const struct ledger_point *p)
 	return l->slope_low <= l->slope_high;
 }
 
+static const enum ledger_news news_of[] = {
+	[LEDGER_SET] = LEDGER_STEPPED,
+	[LEDGER_SUSPEND] = LEDGER_SLEPT,
+	[LEDGER_SOURCE] = LEDGER_SWITCHED,
+};
+
 static enum ledger_news begin_segment(struct clock_ledger *l, const struct ledger_point *p,
 				      enum ledger_kind kind, int64_t delta_ns)
 {
@@ -69,7 +75,7 @@ static enum ledger_news begin_segment(struct clock_ledger *l, const struct ledge
 		push_knot(l, &l->last, false);
 	push_knot(l, p, true);
 	l->last = *p;
-	return kind == LEDGER_SUSPEND ? LEDGER_SLEPT : LEDGER_STEPPED;
+	return news_of[kind];
 }
 
 enum ledger_news ledger_add(struct clock_ledger *l, const struct ledger_point *p)
@@ -90,6 +96,8 @@ enum ledger_news ledger_add(struct clock_ledger *l, const struct ledger_point *p
 		  (double)(p->width_ns + l->last.width_ns + STEP_FLOOR_NS);
 	if (slept > SLEEP_MIN_NS)
 		return begin_segment(l, p, LEDGER_SUSPEND, slept);
+	if (p->source && l->last.source && p->source != l->last.source)
+		return begin_segment(l, p, LEDGER_SOURCE, moved);
 	if (fabs((double)moved) > allowed)
 		return begin_segment(l, p, LEDGER_SET, moved);
 	if (!narrow(l, p)) {

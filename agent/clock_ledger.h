@@ -21,6 +21,7 @@ struct ledger_point {
 	int64_t raw_ns, real_ns;
 	int64_t width_ns; /* of the bracket: how far apart the two may have been read */
 	int64_t suspended_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
+	uint64_t source; /* what the kernel keeps time by, as now_source(); 0 = unknown */
 };
 
 struct ledger_knot {
@@ -28,7 +29,7 @@ struct ledger_knot {
 	bool fresh; /* begins a segment: between it and the one before the clock stepped */
 };
 
-enum ledger_kind { LEDGER_SET, LEDGER_SUSPEND };
+enum ledger_kind { LEDGER_SET, LEDGER_SUSPEND, LEDGER_SOURCE };
 
 struct ledger_step {
 	enum ledger_kind kind;
@@ -50,6 +51,7 @@ enum ledger_news {
 	LEDGER_NOTHING,
 	LEDGER_STEPPED, /* the wall clock was set; raw is unharmed */
 	LEDGER_SLEPT, /* raw stood still as well: what was known of it is worth nothing */
+	LEDGER_SWITCHED, /* to another clocksource: from here on raw runs at another rate */
 };
 
 /* Points come in the order of raw_ns; one that does not come later than the last is left out. */

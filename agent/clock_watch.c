@@ -24,29 +24,44 @@ struct clock_watch {
 	void *arg;
 	struct loop_timer timer;
 	int64_t hurry_until_ns;
+	bool steered; /* somebody keeps the wall clock */
 	int fd; /* says when the wall clock was set; -1 = nobody does, the snapshots must do */
 	struct loop_watch *watch;
 };
 
 static struct ledger_point snapshot(void)
 {
-	struct ledger_point p = { .suspended_ns = now_suspended_ns() };
+	struct ledger_point p = { .suspended_ns = now_suspended_ns(), .source = now_source() };
 
 	now_pair_ns(&p.raw_ns, &p.real_ns, &p.width_ns);
 	return p;
 }
 
+static void look_who_steers(struct clock_watch *w)
+{
+	bool steered = now_wall_error_ns() >= 0;
+
+	if (steered != w->steered)
+		log_info("AGT-CLOCK", "state=%s", steered ? "steered" : "not-steered");
+	w->steered = steered;
+}
+
 static void look(struct clock_watch *w)
 {
+	static const char *const states[] = {
+		[LEDGER_STEPPED] = "stepped",
+		[LEDGER_SLEPT] = "slept",
+		[LEDGER_SWITCHED] = "switched",
+	};
 	struct ledger_point p = snapshot();
 	enum ledger_news news = ledger_add(&w->ledger, &p);
 	const struct ledger_step *step;
 
+	look_who_steers(w);
 	if (news == LEDGER_NOTHING)
 		return;
 	step = &w->ledger.steps[w->ledger.n_steps - 1];
-	log_warn("AGT-CLOCK", "state=%s delta_s=%.6f within_s=%.3f",
-		 news == LEDGER_SLEPT ? "slept" : "stepped",
+	log_warn("AGT-CLOCK", "state=%s delta_s=%.6f within_s=%.3f", states[news],
 		 (double)step->delta_ns / (double)NS_PER_S,
 		 (double)(step->to_raw_ns - step->from_raw_ns) / (double)NS_PER_S);
 	w->fn(w->arg, news);

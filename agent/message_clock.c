@@ -23,18 +23,22 @@ static void add_step(struct message_clock *out, const char *kind, int64_t from_n
 /* What the wall clock did. */
 static void add_ledger(struct message_clock *out, const struct clock_model *m)
 {
+	static const char *const kinds[] = {
+		[LEDGER_SET] = "set",
+		[LEDGER_SUSPEND] = "suspend",
+		[LEDGER_SOURCE] = "clocksource",
+	};
 	const struct clock_ledger *l = &m->ledger;
 
 	for (size_t i = 0; i < l->n_steps; i++) {
 		const struct ledger_step *s = &l->steps[i];
 
-		add_step(out, s->kind == LEDGER_SUSPEND ? "suspend" : "set",
-			 clock_model_session_of_raw(m, s->from_raw_ns),
+		add_step(out, kinds[s->kind], clock_model_session_of_raw(m, s->from_raw_ns),
 			 clock_model_session_of_raw(m, s->to_raw_ns), s->delta_ns);
 	}
 }
 
-/* Breaks of the raw clock against the session clock; that it slept the ledger has told already. */
+/* Steps of the raw clock against the session clock; of other breaks the ledger has told already. */
 static void add_breaks(struct message_clock *out, const struct clock_model *m)
 {
 	for (size_t i = 1; i < m->n_segments; i++) {
@@ -42,7 +46,7 @@ static void add_breaks(struct message_clock *out, const struct clock_model *m)
 		const struct clock_knot *last = &m->knots[before->first + before->n - 1];
 		const struct clock_knot *first = &m->knots[s->first];
 
-		if (s->cause != CLOCK_BREAK_SUSPEND)
+		if (s->cause == CLOCK_BREAK_STEP)
 			add_step(out, clock_break_name(s->cause), last->host_ns - last->offset_ns,
 				 first->host_ns - first->offset_ns,
 				 first->offset_ns - last->offset_ns);
@@ -58,6 +62,8 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 	c->grade = (char *)clock_grade_name(clock_grade_of(m, bound_ns));
 	c->steps = out->pointers;
 	c->steps_seen = m->ledger.steps_seen;
+	c->wall_synced = m->wall_error_ns >= 0;
+	c->wall_error_ns = m->wall_error_ns >= 0 ? m->wall_error_ns : 0;
 	add_ledger(out, m);
 	if (!m->calibrated)
 		return;

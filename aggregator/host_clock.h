@@ -21,8 +21,8 @@ struct host_clock_step {
 };
 
 struct host_clock {
-	bool calibrated;
-	int64_t offset_ns, bound_ns, rtt_min_ns, rate_ppb, jitter_ns;
+	bool calibrated, wall_synced;
+	int64_t offset_ns, bound_ns, rtt_min_ns, rate_ppb, jitter_ns, wall_error_ns;
 	uint32_t probes, steps_seen;
 	char method[HOST_CLOCK_WORD], grade[2];
 	size_t n_steps;

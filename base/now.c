@@ -2,10 +2,13 @@
 #include "base/now.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/timex.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t read_clock(clockid_t id)
 {
@@ -64,6 +67,30 @@ int64_t now_suspended_ns(void)
 		}
 	}
 	return out;
+}
+
+uint64_t now_source(void)
+{
+	char name[64];
+	int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		      O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, name, sizeof(name));
+	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+	if (fd >= 0)
+		close(fd);
+	for (ssize_t i = 0; i < n; i++)
+		hash = (hash ^ (uint8_t)name[i]) * UINT64_C(1099511628211);
+	return n > 0 ? hash : 0;
+}
+
+int64_t now_wall_error_ns(void)
+{
+	struct timex t = { .modes = 0 };
+
+	if (adjtimex(&t) == TIME_ERROR || t.status & STA_UNSYNC)
+		return -1;
+	return t.maxerror * NS_PER_US;
 }
 
 static struct tm split_utc(int64_t unix_ns, int *ms)

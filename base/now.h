@@ -29,6 +29,12 @@ void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns);
 /* How long this machine has been suspended since it was booted (CLOCK_BOOTTIME - CLOCK_MONOTONIC). */
 int64_t now_suspended_ns(void);
 
+/* Which clocksource the kernel keeps time by: a number for its name; 0 where it does not say. */
+uint64_t now_source(void);
+
+/* How far the wall clock is from UTC at most, as whoever steers it tells the kernel; -1 = nobody steers it. */
+int64_t now_wall_error_ns(void);
+
 /* "2026_11_21_10_03_59" in UTC; `out` needs 20 bytes. */
 void time_session_name(int64_t unix_ns, char out[20]);
 

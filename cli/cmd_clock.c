@@ -43,6 +43,21 @@ static void print_calibrated(const json_t *clock)
 	       get_str(clock, "method"), get_int(clock, "probes"));
 }
 
+/* All that is left to go by is how well the wall clock is kept. */
+static void print_uncalibrated(const json_t *host, const json_t *clock)
+{
+	char error[16];
+
+	human_time(get_int(clock, "wall_error_ns"), error);
+	printf(" not calibrated");
+	if (strcmp(get_str(host, "state"), "connected"))
+		printf(": not connected\n");
+	else if (json_is_true(json_object_get(clock, "wall_synced")))
+		printf("; its wall clock is kept within %s of UTC\n", error);
+	else
+		printf("; nobody keeps its wall clock\n");
+}
+
 static void print_host(const json_t *host)
 {
 	const json_t *clock = json_object_get(host, "clock");
@@ -53,8 +68,7 @@ static void print_host(const json_t *host)
 	if (json_is_true(json_object_get(clock, "calibrated")))
 		print_calibrated(clock);
 	else
-		printf(" not calibrated%s\n",
-		       strcmp(get_str(host, "state"), "connected") ? ": not connected" : "");
+		print_uncalibrated(host, clock);
 	json_array_foreach(json_object_get(clock, "steps"), i, step) print_step(step);
 }
 

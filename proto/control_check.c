@@ -145,6 +145,8 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 		rc = check_text("clock.grade", clock->grade, 1, e);
 	if (!rc)
 		rc = check_range("clock.steps", (int64_t)clock->n_steps, 0, LIMIT_CLOCK_STEPS, e);
+	if (!rc)
+		rc = check_range("clock.wall_error_ns", clock->wall_error_ns, 0, TIME_MAX_NS, e);
 	for (size_t i = 0; i < clock->n_steps && !rc; i++)
 		rc = check_text("clock.steps.kind", clock->steps[i]->kind, WORD_BYTES, e);
 	return rc;

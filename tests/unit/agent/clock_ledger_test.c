@@ -10,6 +10,7 @@
 /* A machine's clocks. */
 struct world {
 	int64_t raw_ns, real_ns, suspended_ns;
+	uint64_t source;
 	double ppm; /* by how much the wall clock runs fast */
 };
 
@@ -21,7 +22,7 @@ static void run(struct world *w, int64_t ns)
 
 static enum ledger_news look(struct clock_ledger *l, const struct world *w)
 {
-	struct ledger_point p = { w->raw_ns, w->real_ns, 70, w->suspended_ns };
+	struct ledger_point p = { w->raw_ns, w->real_ns, 70, w->suspended_ns, w->source };
 
 	return ledger_add(l, &p);
 }
@@ -140,6 +141,27 @@ static void test_sleep(void)
 	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
 }
 
+/* Another clocksource: neither clock jumps, but what was known of raw's rate is of another clock. */
+static void test_switch(void)
+{
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+
+	for (int i = 0; i < 20; i++) {
+		w.source = i < 5    ? 0
+			   : i < 10 ? 7
+				    : 8; /* not told, and not told any more, is no news */
+		if (i == 15)
+			w.source = 0;
+		run(&w, NS_PER_S);
+		CHECK_EQ(look(&l, &w), i == 10 ? LEDGER_SWITCHED : LEDGER_NOTHING);
+	}
+	CHECK_EQ(l.n_steps, 1);
+	CHECK_EQ(l.steps[0].kind, LEDGER_SOURCE);
+	CHECK_EQ(l.steps[0].delta_ns, 0);
+	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
+}
+
 /* Many steps: the newest are remembered, all are counted, nothing overflows. */
 static void test_many_steps(void)
 {
@@ -190,6 +212,7 @@ int main(void)
 	test_step(NS_PER_S);
 	test_step(-NS_PER_S);
 	test_sleep();
+	test_switch();
 	test_many_steps();
 	test_wild_input();
 	return 0;
