@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts with something wrong about their clocks are flagged, each for what it is, and kept apart from the others:
+one whose probes get no answer, one whose wall clock is set in mid-capture, one that sleeps then, one that
+has another's name. Hosts with good clocks are never flagged.
+
+TUTTI_CLEAN_CAPTURES=100 makes as many clean captures, TUTTI_SLEEP_S=60 a longer sleep, for figures by hand.
+"""
+import os
+import signal
+import struct
+import subprocess
+import time
+
+from lib import xspace
+from lib.cluster import BIN, Cluster, main, wait_until
+
+CLEAN = int(os.environ.get("TUTTI_CLEAN_CAPTURES", "2"))
+SLEEP_S = float(os.environ.get("TUTTI_SLEEP_S", "2"))
+SET_S = 0.05
+
+
+class OddHost:
+    """An agent whose clocks the test sets and stops."""
+
+    def __init__(self, c, host):
+        self.c, self.host, self.path = c, host, c.dir / f"{host}.clock"
+        self.put(0, 0)
+        c.odd_agent(host, self.path)
+
+    def put(self, set_s, slept_s):
+        with open(self.path, "r+b" if self.path.exists() else "wb") as f:
+            f.write(struct.pack("qq", int(set_s * 1e9), int(slept_s * 1e9)))
+
+    def sleep(self, seconds):
+        process = self.c.processes[self.host]
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.put(0, seconds - 0.05)  # no clock may go back
+        process.send_signal(signal.SIGCONT)
+
+
+class OddCluster(Cluster):
+    def odd_agent(self, host, clock_file):
+        self.start(host, [BIN / "odd_agent", "--host", host, "--aggregator", f"127.0.0.1:{self.grpc}", "--spool",
+                          self.dir / f"{host}-spool", "--listen", "", "--door", "", "--discover=false"],
+                   env={"TUTTI_ODD_CLOCK": str(clock_file)})
+
+
+def flags_of(doc):
+    """{host: what of its clock is out of the ordinary} of a capture."""
+    out = {}
+    for h in doc["hosts"]:
+        flags = {s["kind"] for s in h["clock"]["steps"]} if h["clock"] else set()
+        if h["clock_bound_ns"] is None:
+            flags.add("uncalibrated")
+        out[h["host"]] = flags
+    return out
+
+
+def env_of(c, doc, host):
+    file = next(h["file"] for h in doc["hosts"] if h["host"] == host)
+    space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / file)
+    return xspace.stats(xspace.plane(space, "Task Environment"))
+
+
+def capture_with(c, seconds, *meanwhile):
+    """A capture; calls each of `meanwhile` when it runs."""
+    p = subprocess.Popen([BIN / "tutti", "capture", "--duration", f"{seconds}s", "--json", "--server", c.url],
+                         stdout=subprocess.PIPE, text=True)
+    wait_until("the capture to run", lambda: any(x["state"] == "running" for x in c.get("/api/v1/captures")["captures"]))
+    for what in meanwhile:
+        what()
+    p.communicate()
+    return c.get(f"/api/v1/sessions/{c.get('/api/v1/sessions')['sessions'][0]['session']}")
+
+
+def test_odd_hosts():
+    with OddCluster() as c:
+        c.aggregator("--grpc", f"0.0.0.0:{c.grpc}", "--insecure")
+        c.agent("good")
+        c.agent("mute", "--aggregator", f"127.0.0.2:{c.grpc}")  # nobody answers probes there
+        stepped, sleeper = OddHost(c, "stepped"), OddHost(c, "sleeper")
+        c.wait_hosts(3)
+        c.wait_hosts(4, calibrated=False)
+        twin = c.start("twin", [BIN / "tutti-agent", "--host", "good", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
+                                c.dir / "twin-spool", "--listen", "", "--door", "", "--discover=false"])
+        wait_until("the twin to be refused", lambda: "is held by the agent at" in c.log("twin"))
+        assert "is held by the agent at" in c.log("aggregator")
+
+        doc = capture_with(c, 1 + SLEEP_S, lambda: stepped.put(SET_S, 0), lambda: sleeper.sleep(SLEEP_S))
+        assert twin.poll() is None
+        assert flags_of(doc) == {"good": set(), "mute": {"uncalibrated"}, "stepped": {"set"}, "sleeper": {"suspend"}}, doc
+        hosts = {h["host"]: h for h in doc["hosts"]}
+        assert hosts["mute"]["clock"]["grade"] == "X" and env_of(c, doc, "mute")["clock_calibrated"] == 0
+        assert hosts["good"]["clock"]["grade"] in "ABCD" and hosts["good"]["state"] == "complete"
+        step, = hosts["stepped"]["clock"]["steps"]
+        assert abs(step["delta_ns"] / 1e9 - SET_S) < 1e-3 and env_of(c, doc, "stepped")["clock_calibrated"] == 1, step
+        assert hosts["stepped"]["clock_bound_ns"] < SET_S * 1e9 / 10, "a wall clock that is set harms no map"
+        nap, = hosts["sleeper"]["clock"]["steps"]
+        assert abs(nap["delta_ns"] / 1e9 - SLEEP_S) < 0.2, nap
+        found_ms = (step["to_ns"] - step["from_ns"]) / 1e6
+        print(f"     mute X, step of {step['delta_ns'] / 1e6:.1f} ms found within {found_ms:.0f} ms, sleep of "
+              f"{nap['delta_ns'] / 1e9:.1f} s found, twin refused")
+
+
+def test_good_hosts():
+    with Cluster() as c:
+        c.aggregator()
+        for i in range(3):
+            c.agent(f"host-{i}", f"--test-clock-offset={i - 1}s", f"--test-clock-drift-ppm={50 * (i - 1)}")
+        c.wait_hosts(3)
+        for _ in range(CLEAN):
+            _, doc = c.tutti("capture", "--duration", "300ms", "--json", check=0)
+            assert not any(flags_of(doc).values()) and not doc["warnings"], doc
+            assert not doc["causality"]["violations"], doc
+        print(f"     {CLEAN} clean captures of 3 hosts, 0 flags")
+
+
+main(test_odd_hosts, test_good_hosts)
