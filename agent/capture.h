@@ -14,6 +14,7 @@
 
 #include "agent/clock.h"
 #include "agent/tracer.h"
+#include "proto/tutti/v1/control.pb-c.h"
 
 struct agent;
 struct captures;
@@ -84,6 +85,9 @@ const char *capture_reason(
 	const struct capture *c); /* in FAILED: typed, as docs/wire.md lists them */
 const struct clock_model *capture_clock(const struct capture *c); /* as used for the file */
 int64_t capture_bound_ns(const struct capture *c); /* largest clock error in the window */
+
+/* The training steps in the window; false if none began in it. */
+bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out);
 
 /* One per tracer that was asked for; complete from READY and FAILED on. Borrowed. */
 const struct capture_report *capture_reports(const struct capture *c, size_t *n);

@@ -10,7 +10,9 @@
 
 #include "agent/agent.h"
 #include "agent/clean_text.h"
+#include "agent/marks.h"
 #include "agent/spool.h"
+#include "agent/steps.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -264,4 +266,46 @@ void capture_assemble(struct capture *c)
 int64_t capture_bound_ns(const struct capture *c)
 {
 	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns);
+}
+
+/* ---- training steps ---- */
+
+struct steps_found {
+	int64_t t0_raw_ns;
+	int32_t pid; /* of the first process that marks some: others would repeat them */
+	size_t n;
+	Tutti__V1__StepsSeen *out;
+};
+
+static bool find_step(void *arg, const struct mark *mark)
+{
+	struct steps_found *f = arg;
+	size_t name_len;
+	int64_t step;
+
+	if (!step_of_mark(mark->text, &step, &name_len) || (f->n && mark->pid != f->pid))
+		return true;
+	if (f->n && step <= f->out->last)
+		return true;
+	f->out->end_at_ns = mark->raw_ns - f->t0_raw_ns;
+	f->out->last = step;
+	if (f->n++)
+		return true;
+	f->pid = mark->pid;
+	f->out->first = step;
+	f->out->first_at_ns = f->out->end_at_ns;
+	return true;
+}
+
+/* The step that began last did not end in the window. */
+bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out)
+{
+	int64_t t0_raw_ns = clock_model_raw_of_session(&c->clock, c->t0_ns);
+	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
+	struct steps_found f = { .t0_raw_ns = t0_raw_ns, .out = out };
+
+	tutti__v1__steps_seen__init(out);
+	marks_each(c->captures->agent->marks, t0_raw_ns, t1_raw_ns, find_step, &f);
+	out->last--;
+	return f.n > 0;
 }

@@ -12,6 +12,7 @@
 #include "agent/dial.h"
 #include "agent/messages.h"
 #include "agent/orders.h"
+#include "agent/step_teller.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -37,6 +38,7 @@ struct control {
 	uint64_t instance;
 	struct orders *orders;
 	struct asks *asks;
+	struct step_teller *step_teller;
 
 	enum link_state state;
 	struct rpc_channel *channel;
@@ -89,6 +91,7 @@ static void go_down(struct control *c, const char *why)
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
 	orders_link_down(c->orders);
+	step_teller_link_down(c->step_teller);
 	asks_fail_all(c->asks, "the link to the aggregator broke");
 	clock_unset_peer(c->agent->clock);
 	if (c->stopping)
@@ -283,6 +286,9 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		asks_answer(c->asks, m->answer->id, m->answer->ok, m->answer->session,
 			    m->answer->detail);
 		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
+		step_teller_listen(c->step_teller, m->step_watch);
+		break;
 	default:
 		break; /* of a newer version */
 	}
@@ -406,6 +412,7 @@ int control_new(struct control **out, struct agent *agent, struct err *e)
 	random_bytes(&c->instance, sizeof(c->instance));
 	c->orders = orders_new(agent, c->instance, send_message, c);
 	c->asks = asks_new(agent->loop);
+	c->step_teller = step_teller_new(agent, send_message, c);
 	c->backoff_ns = BACKOFF_FIRST_NS;
 	loop_timer_in(agent->loop, &c->retry, 0, dial, c);
 	*out = c;
@@ -444,6 +451,7 @@ void control_free(struct control *c)
 	loop_timer_cancel(l, &c->status);
 	clock_unset_peer(c->agent->clock);
 	orders_free(c->orders);
+	step_teller_free(c->step_teller);
 	asks_free(c->asks);
 	free(c);
 }

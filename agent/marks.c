@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/clean_text.h"
+#include "agent/steps.h"
 #include "base/mem.h"
 #include "proto/limits.h"
 
@@ -16,6 +17,7 @@ struct marks {
 	size_t first, n;
 	size_t text_bytes;
 	uint64_t dropped;
+	struct steps *steps;
 };
 
 struct marks *marks_new(void)
@@ -23,6 +25,7 @@ struct marks *marks_new(void)
 	struct marks *m = xcalloc(1, sizeof(*m));
 
 	m->ring = xcalloc(LIMIT_MARKS, sizeof(*m->ring));
+	m->steps = steps_new();
 	return m;
 }
 
@@ -47,6 +50,7 @@ void marks_free(struct marks *m)
 		return;
 	while (m->n)
 		drop_oldest(m);
+	steps_free(m->steps);
 	free(m->ring);
 	free(m);
 }
@@ -65,6 +69,7 @@ void marks_add(struct marks *m, const struct mark *mark)
 	*slot = *mark;
 	slot->text = xstrdup(text);
 	m->text_bytes += len + 1;
+	steps_add(m->steps, slot);
 }
 
 /* Marks arrive out of order: each process stamps its own. */
@@ -91,6 +96,11 @@ void marks_each(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
 	for (size_t i = 0; i < n && fn(arg, found[i]); i++)
 		;
 	free(found);
+}
+
+struct steps *marks_steps(const struct marks *m)
+{
+	return m->steps;
 }
 
 uint64_t marks_dropped(const struct marks *m)

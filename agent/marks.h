@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct marks;
+struct steps;
 
 struct mark {
 	int64_t raw_ns; /* CLOCK_MONOTONIC_RAW where it happened */
@@ -24,6 +25,9 @@ void marks_add(struct marks *m, const struct mark *mark); /* the text is copied 
 /* Marks with from <= raw_ns < to, oldest first; return false to stop. */
 void marks_each(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
 		bool (*fn)(void *arg, const struct mark *mark), void *arg);
+
+/* The training steps among the marks; lives as long as they do. */
+struct steps *marks_steps(const struct marks *m);
 
 /* How many marks were overwritten in all. */
 uint64_t marks_dropped(const struct marks *m);

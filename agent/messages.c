@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/clean_text.h"
+#include "agent/step_teller.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
@@ -150,9 +151,13 @@ void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1_
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
 	struct message_clock clock;
+	Tutti__V1__Steps steps;
 
 	message_clock(&clock, &model, model.bound_ns);
 	status.clock = &clock.model;
+	step_message(agent, &steps);
+	if (steps.known)
+		status.steps = &steps;
 	status.held = held;
 	status.n_held = n_held;
 	status.tracers = message_states(agent->tracers, &status.n_tracers);
@@ -209,6 +214,7 @@ void message_result(const struct message_result *r,
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
 	Tutti__V1__TracerReport **pointers, *made;
+	Tutti__V1__StepsSeen steps;
 	struct message_clock clock;
 	const struct capture_report *reports;
 	size_t n;
@@ -226,6 +232,8 @@ void message_result(const struct message_result *r,
 	result.clock = &clock.model;
 	result.n_tracers = n;
 	result.tracers = pointers;
+	if (r->has_file && capture_steps(r->capture, &steps))
+		result.steps = &steps;
 	set_reason(&result, r, reports, n);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
 	m.result = &result;

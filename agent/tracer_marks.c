@@ -8,8 +8,10 @@
 #include "agent/agent.h"
 #include "agent/build_job.h"
 #include "agent/marks.h"
+#include "agent/steps.h"
 #include "agent/tracers.h"
 #include "base/mem.h"
+#include "proto/limits.h"
 
 struct tracer_marks {
 	struct tracer base;
@@ -79,6 +81,22 @@ static int by_pid_and_time(const void *a, const void *b)
 	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
 }
 
+/* A step's mark is called what its text is without the metadata, as frameworks have it. */
+static void build_mark(struct xs_builder *b, const struct mark *m, int64_t offset_ps)
+{
+	char name[LIMIT_MARK_BYTES + 1];
+	int64_t step = 0;
+	size_t len = strlen(m->text);
+	bool is_step = step_of_mark(m->text, &step, &len);
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, m->text);
+	xs_event(b, name, offset_ps, 0);
+	xs_stat_int(b, "pid", m->pid);
+	xs_stat_int(b, "tid", m->tid);
+	if (is_step)
+		xs_stat_int(b, "step_num", step);
+}
+
 static void build(void *arg, struct xs_builder *b)
 {
 	struct snapshot *s = arg;
@@ -93,9 +111,7 @@ static void build(void *arg, struct xs_builder *b)
 			snprintf(name, sizeof(name), "marks %" PRId32, m->pid);
 			xs_line(b, m->pid, name, s->t0_raw_ns);
 		}
-		xs_event(b, m->text, (m->raw_ns - s->t0_raw_ns) * 1000, 0);
-		xs_stat_int(b, "pid", m->pid);
-		xs_stat_int(b, "tid", m->tid);
+		build_mark(b, m, (m->raw_ns - s->t0_raw_ns) * 1000);
 	}
 }
 

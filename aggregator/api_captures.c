@@ -13,10 +13,19 @@
 #include "base/now.h"
 
 #define DEFAULT_DURATION_NS (2 * NS_PER_S)
+#define STEPS_MAX	    1000000
 
 /* ---- the body of a POST ---- */
 
-enum member_kind { MEMBER_TEXT, MEMBER_DURATION, MEMBER_WAIT, MEMBER_ARRAY, MEMBER_OBJECT };
+enum member_kind {
+	MEMBER_TEXT,
+	MEMBER_DURATION,
+	MEMBER_WAIT,
+	MEMBER_STEP,
+	MEMBER_COUNT,
+	MEMBER_ARRAY,
+	MEMBER_OBJECT
+};
 
 struct member {
 	const char *name;
@@ -35,6 +44,9 @@ static const struct member members[] = {
 	MEMBER(run, MEMBER_TEXT, "a name"),
 	MEMBER(duration_ns, MEMBER_DURATION, "an integer of nanoseconds above 0"),
 	MEMBER(wait_ns, MEMBER_WAIT, "an integer of nanoseconds, 0 or above"),
+	MEMBER(at_step, MEMBER_STEP, "a step's number or \"next\""),
+	{ "steps", MEMBER_COUNT, offsetof(struct capture_request, n_steps),
+	  "a number of steps, 1 to 1000000" },
 	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
 	MEMBER(settings, MEMBER_OBJECT, "an object"),
 };
@@ -46,6 +58,15 @@ static const struct member *member_find(const char *name)
 			return &members[i];
 	}
 	return NULL;
+}
+
+static bool set_step(struct capture_request *req, const json_t *value)
+{
+	bool next = json_is_string(value) && !strcmp(json_string_value(value), "next");
+
+	req->by_step = true;
+	req->at_step = next ? STEP_NEXT : json_integer_value(value);
+	return next || (json_is_integer(value) && req->at_step >= 0);
 }
 
 static bool set_member(struct capture_request *req, const struct member *m, json_t *value)
@@ -62,6 +83,11 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	case MEMBER_WAIT: /* 0 is "not at all" here, and "as usual" in the request */
 		*(int64_t *)at = json_integer_value(value) ? json_integer_value(value) : -1;
 		return json_is_integer(value) && json_integer_value(value) >= 0;
+	case MEMBER_STEP:
+		return set_step(req, value);
+	case MEMBER_COUNT:
+		*(int64_t *)at = json_integer_value(value);
+		return json_integer_value(value) > 0 && json_integer_value(value) <= STEPS_MAX;
 	case MEMBER_ARRAY:
 		*(json_t **)at = value;
 		return json_is_array(value);
@@ -107,7 +133,11 @@ static int load_body(struct http_req *http, json_t **body, struct err *e)
 /* An answer is a promise: it waits until a crash cannot break it. */
 static void answer_begun(void *arg, struct capture *c)
 {
-	api_answer_json(arg, 202, capture_json(c));
+	/* There is no such step: nothing was promised to anybody. */
+	if (c->by_step && !c->planned)
+		api_answer_err(arg, &c->error);
+	else
+		api_answer_json(arg, 202, capture_json(c));
 }
 
 /* To who got what somebody else had asked for. */

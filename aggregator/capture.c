@@ -176,6 +176,7 @@ static void over(struct capture *c, enum capture_state state)
 			 c->run, failed, c->error.msg);
 	}
 	tell_release(c);
+	capture_tell_begun(c);
 	capture_changed(c);
 	capture_queue_kick(cs);
 	while (cs->n_ended > ENDED_KEPT ||
@@ -297,6 +298,7 @@ void capture_finish(struct capture *c)
 {
 	capture_queue_leave(c);
 	loop_timer_cancel(c->captures->agg->loop, &c->timer);
+	capture_step_finish(c);
 	c->state = CAP_COMMITTING;
 	capture_changed(c);
 	if (count_stored(c) && !c->cancelled) {
@@ -449,12 +451,14 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 /* Agents hear of it when a crash cannot make it undone: windows are cut by time, not by when. */
 void capture_stop(struct capture *c)
 {
-	int64_t t1_ns = aggregator_session_now(c->captures->agg);
-
-	if (c->state == CAP_QUEUED) {
+	if (c->state == CAP_QUEUED)
 		(void)capture_cancel(c);
-		return;
-	}
+	else
+		capture_stop_at(c, aggregator_session_now(c->captures->agg));
+}
+
+void capture_stop_at(struct capture *c, int64_t t1_ns)
+{
 	if (t1_ns < c->t0_ns + MIN_WINDOW_NS)
 		t1_ns = c->t0_ns + MIN_WINDOW_NS;
 	if (c->state >= CAP_UPLOADING || t1_ns >= c->t0_ns + c->duration_ns)

@@ -27,6 +27,7 @@
 #include <jansson.h>
 
 #include "aggregator/registry.h"
+#include "aggregator/step_plan.h"
 #include "base/err.h"
 #include "base/loop.h"
 
@@ -60,6 +61,12 @@ struct tracer_report {
 	uint64_t lost;
 };
 
+/* Training steps that began and ended in a window; first_at and end_at are since T0. */
+struct steps_seen {
+	bool known; /* false: none began in it */
+	int64_t first, last, first_at_ns, end_at_ns;
+};
+
 /* Of an upload: asked for, granted, neither. At most UPLOAD_CREDITS are granted at once. */
 enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 #define UPLOAD_CREDITS 8
@@ -83,6 +90,7 @@ struct capture_host {
 	struct host_clock clock; /* of HostResult, before that of Armed: its bound alone */
 	struct tracer_report *tracers;
 	size_t n_tracers;
+	struct steps_seen steps;
 	enum upload_credit credit;
 	TAILQ_ENTRY(capture_host) waiting; /* for a credit */
 	struct capture *capture;
@@ -109,6 +117,12 @@ struct capture {
 	int64_t queued_until_ns; /* session clock: it waits no longer; what waits for nobody: 0 */
 	int64_t hold_until_ns; /* session clock: its hosts have so long to come back */
 	char waits_for[160]; /* in CAP_QUEUED: for what, in words */
+	bool by_step; /* T0 is to be where a training step begins */
+	int64_t at_step, n_steps; /* as asked for: STEP_NEXT; 0 = for duration_ns */
+	struct step_plan step_plan; /* as expected last */
+	bool step_ended; /* the marks of the last one have ended the window */
+	size_t step_hosts; /* how many hosts that is from; 0 = nothing is expected yet */
+	int64_t steps_asked_mono_ns, steps_heard_until_mono_ns; /* hosts tell so long */
 	int64_t armed_at_ns; /* session clock: when Arm went out */
 	int64_t deadline_ns; /* session clock: commit with what there is */
 	json_t *settings; /* as given; never NULL */
@@ -142,6 +156,9 @@ struct capture_request {
 	const char *client_session; /* or NULL */
 	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
 	int64_t commit_by_ns; /* session clock: the caller's patience; 0 = as configured */
+	bool by_step; /* begin with training step at_step, or STEP_NEXT */
+	int64_t at_step;
+	int64_t n_steps; /* so many steps; 0 = for duration_ns */
 	int64_t wait_ns; /* so long it may wait for others; 0 = 10 minutes, below 0 = not at all */
 };
 
@@ -230,6 +247,9 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance);
 void captures_host_away(struct captures *cs, const char *host, uint64_t instance);
 void captures_host_back(struct captures *cs, const struct host *host);
+
+/* It said which training step it is at. */
+void captures_host_steps(struct captures *cs, const struct host *host);
 
 /* What it holds was said anew. */
 void captures_host_holds(struct captures *cs, const struct host *host);

@@ -44,6 +44,8 @@ static int check_request(const struct capture_request *req, struct err *e)
 	if (req->duration_ns <= 0 || req->duration_ns > LIMIT_DURATION_NS)
 		return err_set(e, ERR_INVALID, "duration_ns %" PRId64 ": use 1 to %lld",
 			       req->duration_ns, LIMIT_DURATION_NS);
+	if (req->n_steps && !req->by_step)
+		return err_set(e, ERR_INVALID, "steps: needs at_step, a number or \"next\"");
 	return req->run && *req->run ? name_check_run(req->run, e) : 0;
 }
 
@@ -174,6 +176,9 @@ static void set_request(struct capture *c, const struct capture_request *req)
 	c->duration_ns = req->duration_ns;
 	c->not_before_ns = req->not_before_ns;
 	c->commit_by_ns = req->commit_by_ns;
+	c->by_step = req->by_step;
+	c->at_step = req->at_step;
+	c->n_steps = req->n_steps;
 	c->warnings = json_array();
 }
 

@@ -61,7 +61,25 @@ int64_t capture_arm_by(const struct capture *c,
 void capture_finish(struct capture *c);
 void capture_fail_all(struct capture *c, const char *reason, const char *detail);
 
+void capture_stop_at(struct capture *c, int64_t t1_ns);
+
+/* capture_step.c: windows that begin with a training step. */
+enum step_look {
+	STEP_ASKING, /* hosts have not yet said where they are */
+	STEP_WAITING, /* it is expected; c->waits_for says when */
+	STEP_DUE, /* hosts are to be armed now */
+};
+MUST_CHECK int capture_step_look(struct capture *c, struct err *e); /* an enum step_look */
+int64_t capture_step_wake_ns(const struct capture *c); /* session clock: look again then */
+void capture_step_begin(struct capture *c); /* it is due */
+void capture_step_finish(struct capture *c); /* warns of what the marks showed */
+json_t *capture_step_json(const struct capture *c); /* AT_STEP of docs/wire.md */
+json_t *steps_seen_json(const struct steps_seen *s);
+void capture_step_load(struct capture *c, const json_t *doc); /* of a plan, a manifest */
+
 /* capture_plan.c */
+void capture_plan_it(struct capture *c); /* stores the intent, then arms or lets it wait */
+void capture_tell_begun(struct capture *c); /* those of capture_when_begun() */
 void capture_begin_queued(struct capture *c); /* its turn has come */
 void capture_plan_stop(struct capture *c); /* its window was made shorter */
 void capture_tell_begun(struct capture *c); /* those who wait for the store */
@@ -69,6 +87,7 @@ void capture_tell_begun(struct capture *c); /* those who wait for the store */
 /* capture_queue.c */
 struct capture *capture_queue_twin(const struct capture *c); /* asked for before; or NULL */
 bool capture_queue_must_wait(struct capture *c); /* then c->waits_for says for what */
+bool capture_queue_waits_for_hosts(struct capture *c); /* to come back after a restart */
 MUST_CHECK int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e);
 void capture_queue_resume(struct capture *c, const json_t *plan); /* of an earlier run */
 void capture_queue_leave(struct capture *c); /* if it is in */

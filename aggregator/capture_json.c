@@ -76,6 +76,8 @@ static json_t *new_result_json(const struct capture_host *h)
 		json_put_int(o, "armed_late_ns", h->armed_late_ns);
 	if (h->t0_ns)
 		json_put_int(o, "t0_ns", h->t0_ns);
+	if (h->steps.known)
+		json_put(o, "steps", steps_seen_json(&h->steps));
 	return o;
 }
 
@@ -129,6 +131,8 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 		json_put_text(o, "client_session", c->client_session);
 	if (c->callers > 1)
 		json_put_int(o, "callers", c->callers);
+	if (c->by_step)
+		json_put(o, "at_step", capture_step_json(c));
 	if (c->state == CAP_QUEUED)
 		put_queued(o, c);
 	if (c->state == CAP_FAILED)

@@ -138,7 +138,7 @@ static void fail_unreachable(struct capture *c)
 	}
 }
 
-static void begin(struct capture *c)
+void capture_plan_it(struct capture *c)
 {
 	bool queued = c->state == CAP_QUEUED;
 
@@ -189,21 +189,24 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 		*out = twin;
 		return 0;
 	}
-	if (capture_queue_must_wait(c))
+	if (c->by_step || capture_queue_must_wait(c))
 		rc = capture_queue_enter(c, req->wait_ns, e);
 	if (rc) {
 		capture_free(c);
 		return rc;
 	}
 	capture_insert(c);
-	begin(c);
+	if (c->by_step)
+		capture_queue_kick(cs); /* whether there is such a step is found out first */
+	else
+		capture_plan_it(c);
 	*out = c;
 	return 0;
 }
 
 void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
 {
-	if (!c->planned || (c->begun && !c->storing)) {
+	if ((c->begun && !c->storing) || capture_is_over(c)) {
 		fn(arg, c);
 		return;
 	}

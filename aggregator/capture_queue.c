@@ -59,7 +59,15 @@ static bool serves(const struct capture *twin, const struct capture *c)
 		return false;
 	if (twin->state == CAP_ARMING && twin->t0_ns <= now_ns)
 		return false;
-	return twin->not_before_ns == c->not_before_ns && twin->grace_ns >= c->grace_ns;
+	return twin->not_before_ns == c->not_before_ns && twin->grace_ns >= c->grace_ns &&
+	       twin->by_step == c->by_step && twin->at_step == c->at_step &&
+	       twin->n_steps == c->n_steps;
+}
+
+/* What is so many steps long has the length that they take. */
+static bool same_length(const struct capture *a, const struct capture *b)
+{
+	return a->n_steps || a->duration_ns == b->duration_ns;
 }
 
 struct capture *capture_queue_twin(const struct capture *c)
@@ -69,7 +77,7 @@ struct capture *capture_queue_twin(const struct capture *c)
 	if (c->open_ended)
 		return NULL;
 	TAILQ_FOREACH (twin, &c->captures->all, entry) {
-		if (serves(twin, c) && !twin->open_ended && twin->duration_ns == c->duration_ns &&
+		if (serves(twin, c) && !twin->open_ended && same_length(twin, c) &&
 		    !strcmp(twin->run, c->run) && same_hosts(twin, c) && same_tracers(twin, c) &&
 		    same_options(twin, c))
 			return twin;
@@ -123,12 +131,17 @@ static const char *contended_host(const struct capture *a, const struct capture 
 	return NULL;
 }
 
-/* c is over before a, which has an instant to begin at, begins. */
+/* c is over before a, which has an instant to begin at, begins. What is not yet known to come is in
+ * nobody's way. */
 static bool fits_before(const struct capture *c, const struct capture *a)
 {
 	int64_t now_ns = aggregator_session_now(c->captures->agg);
 
-	return a->state == CAP_ARMING &&
+	if (a->state != CAP_ARMING && !a->by_step)
+		return false;
+	if (a->state == CAP_QUEUED && !a->step_hosts)
+		return true;
+	return a->state <= CAP_ARMING &&
 	       now_ns + c->lead_ns + c->duration_ns + BETWEEN_NS < a->t0_ns;
 }
 
@@ -144,7 +157,7 @@ static bool stands_in_the_way(const struct capture *a, struct capture *c)
 }
 
 /* After a restart, agents come back one by one. */
-static bool waits_for_hosts(struct capture *c)
+bool capture_queue_waits_for_hosts(struct capture *c)
 {
 	if (aggregator_session_now(c->captures->agg) >= c->hold_until_ns)
 		return false;
@@ -181,7 +194,7 @@ bool capture_queue_must_wait(struct capture *c)
 			 LIMIT_CAPTURES);
 		return true;
 	}
-	return waits_for_hosts(c);
+	return capture_queue_waits_for_hosts(c);
 }
 
 /* ---- the queue ---- */
@@ -214,7 +227,7 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 {
 	struct captures *cs = c->captures;
 
-	if (wait_ns < 0)
+	if (wait_ns < 0 && !c->by_step)
 		return err_set(e, ERR_BUSY, "it would have to wait for %s", c->waits_for);
 	if (cs->n_queued >= LIMIT_QUEUED)
 		return err_set(e, ERR_LIMIT,
@@ -222,7 +235,7 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 			       "wait for %.100s",
 			       cs->n_queued, c->waits_for);
 	c->state = CAP_QUEUED;
-	c->queued_until_ns = aggregator_session_now(cs->agg) + (wait_ns ? wait_ns : WAIT_NS);
+	c->queued_until_ns = aggregator_session_now(cs->agg) + (wait_ns > 0 ? wait_ns : WAIT_NS);
 	forget_agents(c);
 	TAILQ_INSERT_TAIL(&cs->queue, c, queued);
 	cs->n_queued++;
@@ -239,6 +252,7 @@ void capture_queue_resume(struct capture *c, const json_t *plan)
 	c->state = CAP_QUEUED;
 	c->armed = false;
 	c->away_next_ns = INT64_MAX;
+	c->step_hosts = 0; /* what they said then is worth nothing now */
 	c->queued_until_ns = json_get_int(plan, "queued_until_ns");
 	c->not_before_ns = json_get_int(resume, "not_before_ns");
 	c->commit_by_ns = json_get_int(resume, "commit_by_ns");
@@ -274,17 +288,34 @@ static void expire(struct capture *c)
 	capture_fail_all(c, "queued", c->error.msg);
 }
 
+static void look_at_step(struct capture *c)
+{
+	struct err e;
+	int rc = capture_step_look(c, &e);
+
+	if (rc < 0) {
+		c->error = e;
+		capture_fail_all(c, "step", e.msg);
+	} else if (!c->planned && rc != STEP_ASKING) {
+		capture_plan_it(c);
+	} else if (rc == STEP_DUE) {
+		capture_step_begin(c);
+	}
+}
+
 /* Begins it if it is its turn, ends it if it has waited long enough. */
 static void look_at(struct capture *c)
 {
 	char before[sizeof(c->waits_for)];
 
 	memcpy(before, c->waits_for, sizeof(before));
-	if (!capture_queue_must_wait(c))
-		capture_begin_queued(c);
-	else if (aggregator_session_now(c->captures->agg) >= c->queued_until_ns)
+	if (aggregator_session_now(c->captures->agg) >= c->queued_until_ns)
 		expire(c);
-	else if (strcmp(before, c->waits_for))
+	else if (c->by_step)
+		look_at_step(c);
+	else if (!capture_queue_must_wait(c))
+		capture_begin_queued(c);
+	if (c->state == CAP_QUEUED && strcmp(before, c->waits_for))
 		capture_changed(c);
 }
 
@@ -300,6 +331,8 @@ static void look_again(struct captures *cs)
 			next_ns = c->queued_until_ns;
 		if (c->hold_until_ns > now_ns && c->hold_until_ns < next_ns)
 			next_ns = c->hold_until_ns;
+		if (c->by_step && capture_step_wake_ns(c) < next_ns)
+			next_ns = capture_step_wake_ns(c);
 	}
 	if (next_ns != INT64_MAX && !cs->kicked)
 		loop_timer_in(cs->agg->loop, &cs->queue_timer,
@@ -314,7 +347,7 @@ static void look(void *arg)
 	cs->kicked = false;
 	for (c = TAILQ_FIRST(&cs->queue); c && !cs->agg->stopping; c = next) {
 		next = TAILQ_NEXT(c, queued);
-		if (c->begun) /* else its plan is on its way to the store */
+		if (c->begun || !c->planned) /* else its plan is on its way to the store */
 			look_at(c);
 	}
 	look_again(cs);

@@ -125,6 +125,7 @@ static void fill_host(struct host *h, const Tutti__V1__Hello *hello)
 	fill_held(h, hello->held, hello->n_held);
 	h->instance = hello->instance;
 	h->clock = (struct host_clock){ 0 };
+	h->steps = (struct host_steps){ 0 };
 	host_new_cookie(h);
 }
 
@@ -214,8 +215,28 @@ static void handle_goodbye(struct link *l, const agent_message *m)
 
 /* ---- Status and captures ---- */
 
+static void fill_steps(struct host *h, const Tutti__V1__Steps *s)
+{
+	h->steps = (struct host_steps){
+		.known = s->known,
+		.step = s->step,
+		.at_ns = s->at_ns,
+		.period_ns = s->period_ns,
+		.jitter_ns = s->jitter_ns,
+		.heard_mono_ns = now_mono_ns(),
+	};
+}
+
+static void handle_steps(struct link *l, const agent_message *m)
+{
+	fill_steps(l->host, m->steps);
+	captures_host_steps(l->agg->captures, l->host);
+}
+
 static void handle_status(struct link *l, const agent_message *m)
 {
+	if (m->status->steps)
+		fill_steps(l->host, m->status->steps);
 	l->host->clock = host_clock_of(m->status->clock);
 	fill_held(l->host, m->status->held, m->status->n_held);
 	captures_host_holds(l->agg->captures, l->host);
@@ -308,6 +329,9 @@ static void handle_result(struct link *l, const agent_message *m)
 	if (r->clock)
 		h->clock = host_clock_of(r->clock);
 	fill_reports(h, r);
+	if (r->steps)
+		h->steps = (struct steps_seen){ true, r->steps->first, r->steps->last,
+						r->steps->first_at_ns, r->steps->end_at_ns };
 	capture_host_result(h, r->has_file, r->reason, r->detail);
 }
 
@@ -375,6 +399,7 @@ static const handle_fn handlers[] = {
 	[TUTTI__V1__AGENT_MESSAGE__KIND_RESULT] = handle_result,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_ASK] = handle_ask,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE] = handle_goodbye,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_STEPS] = handle_steps,
 };
 
 static void refuse(struct link *l, const char *why)

@@ -120,6 +120,18 @@ void message_upload(struct buf *out, const char *session, int64_t deadline_ns)
 	pack(out, &m);
 }
 
+void message_step_watch(struct buf *out, int64_t for_ns, int64_t gap_ns)
+{
+	Tutti__V1__StepWatch watch = TUTTI__V1__STEP_WATCH__INIT;
+	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+
+	watch.for_ns = for_ns;
+	watch.gap_ns = gap_ns;
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH;
+	m.step_watch = &watch;
+	pack(out, &m);
+}
+
 void message_release(struct buf *out, const char *session)
 {
 	Tutti__V1__Release release = TUTTI__V1__RELEASE__INIT;

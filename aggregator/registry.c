@@ -301,6 +301,17 @@ static json_t *tracer_json(const struct host_tracer *t)
 	return o;
 }
 
+static json_t *steps_json(const struct host_steps *s)
+{
+	json_t *o = json_object();
+
+	json_put_int(o, "step", s->step);
+	json_put_int(o, "at_ns", s->at_ns);
+	json_put_int(o, "period_ns", s->period_ns);
+	json_put_int(o, "jitter_ns", s->jitter_ns);
+	return o;
+}
+
 static json_t *host_json(const struct host *h)
 {
 	json_t *o = json_object(), *labels = json_object(), *tracers = json_array();
@@ -324,6 +335,8 @@ static json_t *host_json(const struct host *h)
 			json_array_append_new(held, json_text(h->held[i].session));
 	}
 	json_put(o, "held", held);
+	if (h->steps.known)
+		json_put(o, "steps", steps_json(&h->steps));
 	return o;
 }
 

@@ -31,6 +31,13 @@ struct host_held {
 	uint64_t instance; /* of the agent when it was armed */
 };
 
+/* Which training step a host is at, as it said last. */
+struct host_steps {
+	bool known;
+	int64_t step, at_ns, period_ns, jitter_ns; /* as in Steps of control.proto */
+	int64_t heard_mono_ns;
+};
+
 struct host {
 	char *name;
 	char *version, *address, *profiler_address; /* never NULL */
@@ -42,6 +49,7 @@ struct host {
 	char **label_keys, **label_values;
 	size_t n_labels;
 	struct host_clock clock;
+	struct host_steps steps;
 	struct host_tracer *tracers;
 	size_t n_tracers;
 	struct host_held *held;

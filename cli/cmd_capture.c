@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@ struct conf {
 	struct conf_list set;
 	struct conf_list tracer;
 	int64_t wait_ns;
+	char *at_step;
+	int steps;
 };
 
 static const struct conf_field fields[] = {
@@ -25,6 +28,8 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, set, NULL, "KEY=VALUE for the tracers, like host_tracer_level=3"),
 	CONF(struct conf, tracer, NULL, "record with this tracer only"),
+	CONF(struct conf, at_step, NULL, "begin where this training step does: a number, or next"),
+	CONF(struct conf, steps, "0", "how many steps long; without it, --duration"),
 	CONF(struct conf, wait_ns, "10m", "for captures that have the profilers; 0s = not at all"),
 	API_FIELDS(struct conf),
 	{ 0 }
@@ -51,6 +56,30 @@ static int add_setting(json_t *settings, const char *text, struct err *e)
 	return rc;
 }
 
+static int add_steps(json_t *request, const struct conf *conf, struct err *e)
+{
+	const char *step = conf->at_step;
+	char *end;
+	json_int_t number;
+
+	if (conf->steps < 0)
+		return err_set(e, ERR_INVALID, "--steps %d: use 1 or more", conf->steps);
+	if (conf->steps)
+		json_object_set_new(request, "steps", json_integer(conf->steps));
+	if (!step)
+		return 0;
+	errno = 0;
+	number = strtoll(step, &end, 10);
+	if (!strcmp(step, "next"))
+		json_object_set_new(request, "at_step", json_string(step));
+	else if (*step && !*end && !errno && number >= 0)
+		json_object_set_new(request, "at_step", json_integer(number));
+	else
+		return err_set(e, ERR_INVALID, "--at-step '%s': use a step's number, or next",
+			       step);
+	return 0;
+}
+
 static int make_request(const struct conf *conf, json_t **out, struct err *e)
 {
 	json_t *settings = json_object();
@@ -71,6 +100,8 @@ static int make_request(const struct conf *conf, json_t **out, struct err *e)
 		if (!*out)
 			rc = not_utf8("--hosts or --run", e);
 	}
+	if (!rc)
+		rc = add_steps(*out, conf, e);
 	json_decref(settings);
 	json_decref(names);
 	return rc;

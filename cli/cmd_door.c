@@ -21,11 +21,17 @@ struct conf {
 	char *hosts;
 	char *run;
 	int64_t duration_ns;
+	char *step;
 };
 
 #define DOOR_FIELD CONF(struct conf, door, "ipc:///run/tutti/agent.ipc", "the agent's local door")
 
 static const struct conf_field door_fields[] = { DOOR_FIELD, { 0 } };
+static const struct conf_field mark_fields[] = {
+	CONF(struct conf, step, NULL, "a training step of this number begins; TEXT is its name"),
+	DOOR_FIELD,
+	{ 0 }
+};
 static const struct conf_field session_fields[] = {
 	DOOR_FIELD, CONF(struct conf, json, NULL, "print one JSON document on stdout"), { 0 }
 };
@@ -70,19 +76,39 @@ out:
 	return rc;
 }
 
+/* As annotations have it: agents read step_num there, see docs/wire.md. */
+static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_MARK_BYTES + 1],
+		     struct err *e)
+{
+	int len;
+
+	if (!conf->step && !word)
+		return err_set(e, ERR_INVALID, "missing TEXT; see tutti mark --help");
+	if (conf->step && (!*conf->step || strspn(conf->step, "0123456789") != strlen(conf->step)))
+		return err_set(e, ERR_INVALID, "--step '%s': not a number", conf->step);
+	if (conf->step)
+		len = snprintf(text, LIMIT_MARK_BYTES + 1, "%s#step_num=%s#", word ? word : "train",
+			       conf->step);
+	else
+		len = snprintf(text, LIMIT_MARK_BYTES + 1, "%s", word);
+	if (len > LIMIT_MARK_BYTES)
+		return err_set(e, ERR_INVALID, "the text is longer than %d bytes",
+			       LIMIT_MARK_BYTES);
+	return 0;
+}
+
 static int run_mark(const void *arg, int argc, char **argv, struct err *e)
 {
 	int64_t here = now_raw_ns(); /* first of all: this is the instant */
 	Tutti__V1__DoorRequest request = TUTTI__V1__DOOR_REQUEST__INIT;
 	Tutti__V1__DoorMark mark = TUTTI__V1__DOOR_MARK__INIT;
 	Tutti__V1__DoorReply *reply;
-	int rc;
+	char text[LIMIT_MARK_BYTES + 1];
+	int rc = mark_text(arg, argc > 0 ? argv[0] : NULL, text, e);
 
-	(void)argc;
-	if (strlen(argv[0]) > LIMIT_MARK_BYTES)
-		return err_set(e, ERR_INVALID, "the text is longer than %d bytes",
-			       LIMIT_MARK_BYTES);
-	mark.text = argv[0];
+	if (rc)
+		return rc;
+	mark.text = text;
 	mark.raw_ns = here;
 	mark.pid = (int32_t)getppid(); /* whoever ran this command is what the mark is about */
 	mark.tid = mark.pid;
@@ -159,10 +185,10 @@ static int run_status(const void *arg, int argc, char **argv, struct err *e)
 const struct cmd cmd_mark = {
 	.name = "mark",
 	.args = "TEXT",
-	.min_args = 1,
+	.min_args = 0,
 	.max_args = 1,
 	.summary = "put an instant event on this host's timeline, now",
-	.fields = door_fields,
+	.fields = mark_fields,
 	.conf_size = sizeof(struct conf),
 	.run = run_mark,
 };

@@ -37,6 +37,7 @@ static void print_tracers(const json_t *host)
 static void print_host(const json_t *host)
 {
 	const json_t *clock = json_object_get(host, "clock");
+	const json_t *steps = json_object_get(host, "steps");
 	char bound[16];
 
 	printf("%-20s %-10s %-24s", get_str(host, "host"), get_str(host, "state"),
@@ -47,6 +48,10 @@ static void print_host(const json_t *host)
 		       (double)get_int(clock, "offset_ns") / (double)NS_PER_S, bound);
 	} else {
 		printf(" clock not calibrated");
+	}
+	if (steps) {
+		human_time(get_int(steps, "period_ns"), bound);
+		printf("  step %lld, one in %s", (long long)get_int(steps, "step"), bound);
 	}
 	print_labels(host);
 	putchar('\n');

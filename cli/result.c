@@ -28,9 +28,33 @@ static void print_tracers(const json_t *host, FILE *out)
 	}
 }
 
+static void print_steps(const json_t *steps, FILE *out)
+{
+	long long first = (long long)get_int(steps, "first"),
+		  last = (long long)get_int(steps, "last");
+
+	if (last > first)
+		fprintf(out, "  steps %lld-%lld", first, last);
+	else if (last == first)
+		fprintf(out, "  step %lld", first);
+}
+
+static void print_at_step(const json_t *at_step, FILE *out)
+{
+	char error[16];
+	int64_t off_ns = get_int(at_step, "error_ns");
+
+	human_time(off_ns < 0 ? -off_ns : off_ns, error);
+	fprintf(out, "step    %lld", (long long)get_int(at_step, "step"));
+	if (json_object_get(at_step, "error_ns"))
+		fprintf(out, ", %s %s than expected", error, off_ns < 0 ? "earlier" : "later");
+	fputc('\n', out);
+}
+
 static void print_host(const json_t *host, FILE *out)
 {
 	const json_t *clock = json_object_get(host, "clock");
+	const json_t *steps = json_object_get(host, "steps");
 	char bytes[16];
 	char bound[16] = "-";
 
@@ -41,6 +65,8 @@ static void print_host(const json_t *host, FILE *out)
 		get_str(host, "state"), (long long)get_int(host, "events"), bytes, bound);
 	if (json_array_size(json_object_get(host, "files")) > 1)
 		fprintf(out, "  %zu files", json_array_size(json_object_get(host, "files")));
+	if (steps)
+		print_steps(steps, out);
 	if (*get_str(host, "reason"))
 		fprintf(out, "  %s: %s", get_str(host, "reason"), get_str(host, "detail"));
 	fputc('\n', out);
@@ -83,6 +109,8 @@ void result_print(const json_t *doc, FILE *out)
 		fprintf(out, "run     %s\n", get_str(doc, "run"));
 	if (*get_str(doc, "path"))
 		fprintf(out, "files   %s\n", get_str(doc, "path"));
+	if (json_object_get(doc, "at_step"))
+		print_at_step(json_object_get(doc, "at_step"), out);
 	if (*get_str(doc, "error"))
 		fprintf(out, "error   %s\n", get_str(doc, "error"));
 	json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host, out);

@@ -16,6 +16,10 @@
 /* Unix ns far from the edges of int64, so that sums of two times cannot overflow: until 2096. */
 #define TIME_MAX_NS INT64_C(4000000000000000000)
 
+/* Of training steps: sums of their products with a period stay far from the edges, too. */
+#define STEP_MAX      INT64_C(1000000000000000)
+#define PERIOD_MAX_NS INT64_C(86400000000000)
+
 /* ---- single values ---- */
 
 /* Length of the UTF-8 sequence at s, 0 if it is malformed, overlong or a surrogate. */
@@ -168,6 +172,34 @@ static int check_held(size_t n, Tutti__V1__Held *const *held, struct err *e)
 	return rc;
 }
 
+static int check_steps(const Tutti__V1__Steps *m, struct err *e)
+{
+	int rc;
+
+	if (!m)
+		return 0;
+	rc = check_range("steps.step", m->step, 0, STEP_MAX, e);
+	if (!rc)
+		rc = check_range("steps.at_ns", m->at_ns, 0, TIME_MAX_NS, e);
+	if (!rc)
+		rc = check_range("steps.period_ns", m->period_ns, 0, PERIOD_MAX_NS, e);
+	return rc ? rc : check_range("steps.jitter_ns", m->jitter_ns, 0, PERIOD_MAX_NS, e);
+}
+
+static int check_steps_seen(const Tutti__V1__StepsSeen *m, struct err *e)
+{
+	int rc;
+
+	if (!m)
+		return 0;
+	rc = check_range("steps.first", m->first, 0, STEP_MAX, e);
+	if (!rc)
+		rc = check_range("steps.last", m->last, -1, STEP_MAX, e);
+	if (!rc)
+		rc = check_range("steps.first_at_ns", m->first_at_ns, 0, LIMIT_DURATION_NS, e);
+	return rc ? rc : check_range("steps.end_at_ns", m->end_at_ns, 0, LIMIT_DURATION_NS, e);
+}
+
 /* ---- agent -> aggregator ---- */
 
 static int check_hello(const Tutti__V1__Hello *m, struct err *e)
@@ -198,6 +230,8 @@ static int check_status(const Tutti__V1__Status *m, struct err *e)
 
 	if (!rc)
 		rc = check_held(m->n_held, m->held, e);
+	if (!rc)
+		rc = check_steps(m->steps, e);
 	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
 }
 
@@ -241,6 +275,8 @@ static int check_result(const Tutti__V1__HostResult *m, struct err *e)
 		rc = check_text("detail", m->detail, TEXT_BYTES, e);
 	if (!rc)
 		rc = check_clock(m->clock, e);
+	if (!rc)
+		rc = check_steps_seen(m->steps, e);
 	return rc ? rc : check_reports(m->n_tracers, m->tracers, e);
 }
 
@@ -275,6 +311,8 @@ static int check_from_agent(const Tutti__V1__AgentMessage *m, struct err *e)
 		return check_result(m->result, e);
 	case TUTTI__V1__AGENT_MESSAGE__KIND_ASK:
 		return check_ask(m->ask, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_STEPS:
+		return check_steps(m->steps, e);
 	default:
 		return 0;
 	}
@@ -346,6 +384,13 @@ static int check_welcome(const Tutti__V1__Welcome *m, struct err *e)
 	return rc;
 }
 
+static int check_step_watch(const Tutti__V1__StepWatch *m, struct err *e)
+{
+	int rc = check_range("for_ns", m->for_ns, 0, 2 * LIMIT_DURATION_NS, e);
+
+	return rc ? rc : check_range("gap_ns", m->gap_ns, 0, LIMIT_DURATION_NS, e);
+}
+
 static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct err *e)
 {
 	switch (m->kind_case) {
@@ -363,6 +408,8 @@ static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct e
 		return check_session(m->release->session, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
 		return check_answer(m->answer, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
+		return check_step_watch(m->step_watch, e);
 	default:
 		return 0;
 	}

@@ -5,11 +5,12 @@
  * same instant, so in a right session the marks of one burst stand at one time in all files.
  *
  *   burst [--period 500ms] [--work 100ms] [--for 1h] [--door ipc://...]...
- *         [--barrier] [--shift 5ms --shift-door ipc://...]
+ *         [--barrier] [--shift 5ms --shift-door ipc://...] [--steps]
  *
  * Says on its output what each burst's number was and when it began (raw clock).
  *
  * With --barrier each burst is a barrier, too: all agents are told when it began, and then that it ended.
+ * With --steps a burst is a training step, numbered as its period is on the wall clock.
  * What one of them is told may be shifted in time: a clock that is wrong in a way no probe can see.
  */
 #include <errno.h>
@@ -35,6 +36,7 @@ struct conf {
 	bool barrier;
 	int64_t shift_ns;
 	char *shift_door;
+	bool steps;
 };
 
 static const struct conf_field fields[] = {
@@ -45,6 +47,7 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, barrier, NULL, "tell of a barrier after each burst"),
 	CONF(struct conf, shift_ns, "0s", "how wrong the stamps of barriers are at one door"),
 	CONF(struct conf, shift_door, NULL, "that door"),
+	CONF(struct conf, steps, NULL, "each burst begins a training step"),
 	{ 0 }
 };
 
@@ -137,12 +140,16 @@ static void work(const struct conf *conf, struct door_client *const *doors)
 		int64_t number = wait_for_burst(conf->period_ns);
 		int64_t start = now_raw_ns();
 
-		burst_work(start + conf->work_ns);
-		snprintf(text, sizeof(text), "burst %lld", (long long)number);
+		if (!conf->steps)
+			burst_work(start + conf->work_ns);
+		snprintf(text, sizeof(text), conf->steps ? "train#step_num=%lld#" : "burst %lld",
+			 (long long)number);
 		printf("%s %lld\n", text, (long long)start);
 		fflush(stdout);
 		for (size_t i = 0; i < conf->door.n; i++)
 			tell(doors[i], text, start);
+		if (conf->steps)
+			burst_work(start + conf->work_ns);
 		if (conf->barrier)
 			meet(conf, doors, number);
 	}

@@ -1,6 +1,7 @@
 unit_test(agent/perf_decode_test USES agent_tracers)
 unit_test(agent/stacks_test USES agent_tracers)
 unit_test(agent/marks_test USES agent_tracers)
+unit_test(agent/steps_test USES agent_tracers)
 unit_test(agent/metrics_test USES agent_tracers)
 unit_test(agent/tracer_cpu_real_test USES agent_tracers)
 set_tests_properties(unit/agent/tracer_cpu_real_test PROPERTIES SKIP_RETURN_CODE 77)

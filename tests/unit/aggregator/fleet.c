@@ -223,6 +223,20 @@ void fake_result(struct fake *a, bool has_file, const char *reason, const char *
 	fake_send(a, &m);
 }
 
+void fake_steps(struct fake *a, int64_t step, int64_t at_ns, int64_t period_ns)
+{
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Steps steps = TUTTI__V1__STEPS__INIT;
+
+	steps.known = true;
+	steps.step = step;
+	steps.at_ns = at_ns;
+	steps.period_ns = period_ns;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STEPS;
+	m.steps = &steps;
+	fake_send(a, &m);
+}
+
 void fake_ask(struct fake *a, const char *verb, const char *session, const char *hosts)
 {
 	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
@@ -314,6 +328,9 @@ static void on_kind(struct fake *a, const aggregator_message *m)
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
 		on_answer(a, m->answer);
+		break;
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
+		a->step_watches++;
 		break;
 	default:
 		CHECK(!"a known message");

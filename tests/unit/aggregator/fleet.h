@@ -56,7 +56,7 @@ struct fake {
 	char held[64], held_state[16]; /* a session that Hello names; "" = none */
 	uint64_t held_instance; /* 0 = that of Hello */
 	struct rpc_call *call; /* NULL = closed */
-	int welcomes, arms, stops, cancels, uploads, releases, answers;
+	int welcomes, arms, stops, cancels, uploads, releases, answers, step_watches;
 	uint64_t cookie, epoch;
 	uint32_t probe_port;
 	char session[64]; /* of the last Arm */
@@ -83,6 +83,7 @@ void fake_armed(struct fake *a);
 void fake_refuse(struct fake *a, const char *reason, const char *detail);
 void fake_progress(struct fake *a, const char *state, uint64_t bytes);
 void fake_result(struct fake *a, bool has_file, const char *reason, const char *detail);
+void fake_steps(struct fake *a, int64_t step, int64_t at_ns, int64_t period_ns);
 void fake_ask(struct fake *a, const char *verb, const char *session, const char *hosts);
 
 /* What an upload does wrong. */

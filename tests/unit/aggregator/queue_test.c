@@ -230,6 +230,50 @@ static void test_restart(void)
 	fleet_stop(&f);
 }
 
+/* A step comes while others have the profilers: that one is lost, a later one is not. */
+static void test_steps(void)
+{
+	struct capture_request req = { .duration_ns = WINDOW_NS, .by_step = true, .at_step = 110 };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *number, *next;
+	struct err e = { 0 };
+	int64_t at_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin(&f, NULL, LIMIT_DURATION_NS);
+	CHECK_OK(capture_begin(f.agg.captures, &req, &number, &e), e);
+	req.at_step = STEP_NEXT;
+	req.n_steps = 4;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &next, &e), e);
+	CHECK_EQ(number->state, CAP_QUEUED);
+	CHECK(!number->planned); /* nobody knows yet whether it will come */
+	WAIT(&f, a.step_watches == 2);
+	at_ns = aggregator_session_now(&f.agg);
+	fake_steps(&a, 100, at_ns, 100 * NS_PER_MS);
+	WAIT(&f, number->planned && next->planned);
+	CHECK_EQ(number->step_plan.begins_ns, at_ns + NS_PER_S);
+	fleet_wait_over(&f, number->session);
+	CHECK_EQ(number->error.code, ERR_BUSY);
+	CHECK(strstr(number->error.msg, "step 110 comes, but it has to wait for capture"));
+	CHECK_STR(number->hosts[0].reason, "step");
+	CHECK_EQ(next->state, CAP_QUEUED);
+	snprintf(a.session, sizeof(a.session), "%s", first->session);
+	fake_progress(&a, "uploading", 100);
+	WAIT(&f, next->state == CAP_RUNNING && a.arms == 2);
+	CHECK_EQ(a.t0_ns, next->step_plan.t0_ns);
+	CHECK_EQ(next->step_plan.begins_ns, at_ns + (next->step_plan.step - 100) * 100 * NS_PER_MS);
+	/* The marks show the end: 5 ms later than expected, and long before the window's. */
+	at_ns = next->step_plan.ends_ns + 5 * NS_PER_MS;
+	fake_steps(&a, next->step_plan.step + 4, at_ns, 100 * NS_PER_MS);
+	WAIT(&f, a.stops);
+	CHECK(a.t1_ns > at_ns && a.t1_ns < at_ns + 20 * NS_PER_MS);
+	CHECK_EQ(next->t0_ns + next->duration_ns, a.t1_ns);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_same_request();
@@ -239,5 +283,6 @@ int main(void)
 	test_patience();
 	test_fits_before();
 	test_restart();
+	test_steps();
 	return 0;
 }
