@@ -391,6 +391,11 @@ bool control_is_connected(const struct control *c)
 	return c->state == LINK_UP;
 }
 
+struct rpc_channel *control_channel(const struct control *c)
+{
+	return c && c->state == LINK_UP ? c->channel : NULL;
+}
+
 json_t *control_captures_json(const struct control *c)
 {
 	return orders_json(c->orders);

@@ -18,6 +18,7 @@
 
 struct agent;
 struct control;
+struct rpc_channel;
 
 /* Begins to dial at once. ERR_INVALID for an address that cannot be one. Yours: control_free(). */
 MUST_CHECK int control_new(struct control **out, struct agent *agent, struct err *e);
@@ -27,6 +28,10 @@ MUST_CHECK int control_new(struct control **out, struct agent *agent, struct err
 void control_free(struct control *c);
 
 bool control_is_connected(const struct control *c);
+
+/* The link's, for further calls over the same connection: they end with it. NULL while it is down, or if
+ * c is NULL. */
+struct rpc_channel *control_channel(const struct control *c);
 
 /* For Ask of control.proto; all borrowed for the call. */
 struct control_question {

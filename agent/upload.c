@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "agent/agent.h"
+#include "agent/control.h"
 #include "agent/dial.h"
 #include "base/buf.h"
 #include "base/loop.h"
@@ -23,13 +24,15 @@
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS	 (5 * NS_PER_S)
 #define DAMAGED_TRIES	 3 /* bytes that arrive wrong again and again lie wrong on the disk */
+#define SMALL_BYTES	 LIMIT_CHUNK_BYTES
 #define HEADER_BYTES	 40 /* of a chunk's message, at most */
 
 struct upload {
 	struct agent *agent;
 	struct upload_request req; /* session and path are our own copies */
 	int fd;
-	struct rpc_channel *channel;
+	struct rpc_channel *channel; /* its own; NULL while it uses the control stream's */
+	bool tried;
 	struct rpc_call *call; /* NULL between tries */
 	struct loop_timer timer; /* the next try, or word of a start that failed */
 	int64_t backoff_ns;
@@ -351,10 +354,25 @@ static int open_file(struct upload *u, struct err *e)
 	return u->fd < 0 ? err_errno(e, "%s", u->req.path) : 0;
 }
 
-/* A channel of its own for each try: core's pauses between connections are not ours. */
+/* A channel of its own for each try: core's pauses between connections are not ours. But what is small
+ * first tries the control stream's: connecting, with TLS, costs both sides more than sending it. */
+static int pick_channel(struct upload *u, struct rpc_channel **ch, struct err *e)
+{
+	int rc;
+
+	*ch = u->tried || u->req.bytes > SMALL_BYTES ? NULL : control_channel(u->agent->control);
+	u->tried = true;
+	if (*ch)
+		return 0;
+	rc = dial_aggregator(&u->channel, u->agent, "bulk", e);
+	*ch = u->channel;
+	return rc;
+}
+
 static void try_once(void *arg)
 {
 	struct upload *u = arg;
+	struct rpc_channel *ch;
 
 	u->told = u->stored = u->again = false;
 	u->offset = 0;
@@ -362,12 +380,12 @@ static void try_once(void *arg)
 	u->channel = NULL;
 	u->rc = open_file(u, &u->error);
 	if (!u->rc)
-		u->rc = dial_aggregator(&u->channel, u->agent, "bulk", &u->error);
+		u->rc = pick_channel(u, &ch, &u->error);
 	if (u->rc) {
 		maybe_end(u);
 		return;
 	}
-	u->call = rpc_open(u->channel, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events,
+	u->call = rpc_open(ch, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events,
 			   u);
 	send_begin(u);
 }
@@ -396,7 +414,9 @@ void upload_cancel(struct upload *u)
 		maybe_end(u);
 		return;
 	}
-	/* The worker may outlive the agent's rpc; the channel must not. It takes the call along. */
+	if (u->call)
+		rpc_cancel(u->call);
+	/* The worker may outlive the agent's rpc; the channel must not. */
 	rpc_channel_free(u->channel);
 	u->channel = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends what this host has of a session to the aggregator, on a connection of its own so that control never
- * waits behind data. A worker reads and sums up 1 MiB at a time; at most 4 MiB stand in the queue to
+ * waits behind data; up to 1 MiB goes over the control stream's. A worker reads and sums up 1 MiB at a time; at most 4 MiB stand in the queue to
  * the network. A link that breaks, and an aggregator that has no room or is away, are tried again after
  * growing, jittered pauses until the deadline, each time from where the aggregator says. Loop thread.
  */

@@ -28,6 +28,17 @@ def start_capture(c, name, duration):
                             stderr=subprocess.DEVNULL, env={**os.environ, "TUTTI_SERVER": c.url})
 
 
+def test_small_file_shares_the_connection():
+    with Cluster() as c:
+        c.aggregator()
+        relay = Relay(c.grpc)
+        c.agent("host-a", "--tracers", "metrics", "--aggregator", f"127.0.0.1:{relay.port}")
+        c.wait_hosts(1)
+        c.tutti("capture", "--duration", "300ms", "--json", check=0)
+        assert relay.connections == 1, relay.connections
+        relay.stop()
+
+
 def test_link_breaks_twice():
     with Cluster() as c:
         c.aggregator()
@@ -78,4 +89,4 @@ def test_killed_with_a_finished_file():
         print(f"     typed: {result['reason']}")
 
 
-main(test_link_breaks_twice, test_killed_with_a_finished_file)
+main(test_small_file_shares_the_connection, test_link_breaks_twice, test_killed_with_a_finished_file)

@@ -57,7 +57,7 @@ struct agent {
 	struct fleet *fleet;
 	char host[64];
 	uint64_t instance;
-	struct rpc_channel *channel, *bulk;
+	struct rpc_channel *channel;
 	struct rpc_call *call, *upload;
 	struct loop_timer retry; /* to dial; while dialling, to give up */
 	struct loop_timer status, window;
@@ -217,8 +217,9 @@ static void forget_capture(struct agent *a)
 	loop_timer_cancel(a->fleet->loop, &a->window);
 	a->session[0] = '\0';
 	a->stored = false;
-	rpc_channel_free(a->bulk);
-	a->bulk = NULL;
+	if (a->upload)
+		rpc_cancel(a->upload);
+	a->upload = NULL;
 }
 
 static void go_down(struct agent *a)
@@ -285,22 +286,17 @@ static bool on_upload_message(struct rpc_call *call, const struct rpc_msg *msg)
 	return true;
 }
 
-/* The bulk channel goes, and with it the connection. */
 static void on_upload_closed(struct rpc_call *call, const struct rpc_status *st)
 {
 	struct agent *a = rpc_arg(call);
-	bool mine = a->upload == call && a->bulk;
 
-	if (a->upload == call)
-		a->upload = NULL;
-	if (!mine || !*a->session)
+	if (a->upload != call)
 		return;
+	a->upload = NULL;
 	if (st->code == RPC_OK && a->stored)
 		send_result(a, "", "");
 	else
 		send_result(a, "upload", st->text);
-	rpc_channel_free(a->bulk);
-	a->bulk = NULL;
 }
 
 static void send_upload(struct rpc_call *call, const Tutti__V1__UploadMessage *m)
@@ -317,15 +313,10 @@ static void on_credit(struct agent *a)
 	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
 	Tutti__V1__UploadBegin begin = TUTTI__V1__UPLOAD_BEGIN__INIT;
 	Tutti__V1__UploadChunk chunk = TUTTI__V1__UPLOAD_CHUNK__INIT;
-	struct err e;
 
-	if (!*a->session || a->bulk)
+	if (!*a->session || a->upload)
 		return;
-	if (open_channel(a, "bulk", &a->bulk, &e)) {
-		send_result(a, "upload", e.msg);
-		return;
-	}
-	a->upload = rpc_open(a->bulk, "/tutti.v1.Ingest/Upload", INT64_MAX, &events, a);
+	a->upload = rpc_open(a->channel, "/tutti.v1.Ingest/Upload", INT64_MAX, &events, a);
 	begin.session = a->session;
 	begin.host = a->host;
 	begin.instance = a->instance;

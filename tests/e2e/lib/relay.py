@@ -18,6 +18,7 @@ class Relay:
         self.cut = 0  # connections cut so far
         self.going = threading.Event()
         self.passed = 0
+        self.connections = 0  # ever
         self.lock = threading.Lock()
         self.sockets = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -30,6 +31,7 @@ class Relay:
                 near, _ = self.listener.accept()
             except OSError:
                 return
+            self.connections += 1
             try:
                 far = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
