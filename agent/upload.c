@@ -385,8 +385,7 @@ static void try_once(void *arg)
 		maybe_end(u);
 		return;
 	}
-	u->call = rpc_open(ch, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events,
-			   u);
+	u->call = rpc_open(ch, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events, u);
 	send_begin(u);
 }
 
