@@ -18,7 +18,9 @@
 
 #define HEARTBEAT_NS	(15 * NS_PER_S)
 #define IDLE_SECONDS	60u /* a silent connection, or one that does not read */
+#define HEAD_SECONDS	5u /* the same until the head of its first request is whole */
 #define MAX_CONNECTIONS 1000u
+#define MAX_PER_ADDRESS 500u /* nobody shuts all others out */
 #define FAREWELL_NS	NS_PER_S /* for the 503s at the end */
 #define DRAIN_BYTES	(4 * LIMIT_HTTP_BODY_BYTES)
 #define PEM_BYTES	(1 << 20)
@@ -153,6 +155,7 @@ static void req_start(struct http_req *req, const char *method)
 
 	req->started = true;
 	req->method = xstrdup(method);
+	MHD_set_connection_option(req->conn, MHD_CONNECTION_OPTION_TIMEOUT, IDLE_SECONDS);
 	MHD_get_connection_values(req->conn, MHD_HEADER_KIND, add_header, &req->headers);
 	info = MHD_get_connection_info(req->conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	if (info)
@@ -389,7 +392,8 @@ static int start_daemon(struct http_server *s, int listen_fd, int threads, struc
 				     MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
 				     MHD_OPTION_THREAD_POOL_SIZE, (unsigned int)threads,
 				     MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
-				     MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_ARRAY,
+				     MHD_OPTION_PER_IP_CONNECTION_LIMIT, MAX_PER_ADDRESS,
+				     MHD_OPTION_CONNECTION_TIMEOUT, HEAD_SECONDS, MHD_OPTION_ARRAY,
 				     s->cert ? tls : &tls[ARRAY_SIZE(tls) - 1], MHD_OPTION_END);
 	if (!s->daemon)
 		return err_set(e, ERR_IO, "starting the HTTP server failed%s",

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partial failure told in full: a killed agent, a frozen one, a dead profiler; and everybody dead."""
+"""Partial failure told in full: a killed agent, a frozen one, a dead profiler; everybody dead, and a flood of silence."""
+import http.client
+import json
+import os
+import resource
 import signal
+import socket
 import subprocess
 import time
 
 from lib.cluster import BIN, SLOW, Cluster, free_port, main, wait_until
-import os
 
 
 def test_three_kinds_of_failure():
@@ -27,7 +31,6 @@ def test_three_kinds_of_failure():
         assert p.wait(60 * SLOW) == 3
         took = time.monotonic() - start
         assert took < (3 + 10 + 3) * SLOW, f"committed after {took:.1f} s"
-        import json
         doc = json.loads((c.dir / "capture.json").read_text())
         hosts = {h["host"]: h for h in doc["hosts"]}
         got = {h: (r["state"], r["reason"]) for h, r in hosts.items()}
@@ -74,4 +77,55 @@ def test_killed_while_recording_all():
         assert not [f for f in c.store.rglob("*") if f.is_file()]
 
 
-main(test_three_kinds_of_failure, test_all_dead, test_nobody_ever, test_killed_while_recording_all)
+def test_stopped_while_the_store_fails():
+    """SIGTERM between two tries to commit: nothing that is stored is given up, the next start commits it."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+        c.wait_hosts(1)
+        index = c.store / "tutti/index"
+        index.parent.mkdir(exist_ok=True)
+        index.write_text("in the way")
+        p = subprocess.Popen([BIN / "tutti", "capture", "--duration", "300ms"], stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, env={**os.environ, "TUTTI_SERVER": c.url})
+        wait_until("a commit to fail", lambda: "action=commit try=1" in c.log("aggregator"))
+        aggregator = c.processes["aggregator"]
+        aggregator.terminate()
+        assert aggregator.wait(20 * SLOW) == 0
+        assert "action=commit state=left" in c.log("aggregator")
+        p.wait(20 * SLOW)
+        index.unlink()
+        c.aggregator()
+        session = wait_until("the session", lambda: c.get("/api/v1/sessions")["sessions"])[0]
+        assert session["complete"] == 1, session
+
+
+def answers(c, source, seconds):
+    """How long until /healthz is answered to that address."""
+    start = time.monotonic()
+    while True:
+        conn = http.client.HTTPConnection("127.0.0.1", c.http, timeout=1, source_address=(source, 0))
+        try:
+            conn.request("GET", "/healthz")
+            assert conn.getresponse().status == 200
+            return time.monotonic() - start
+        except (OSError, http.client.HTTPException):
+            assert time.monotonic() - start < seconds * SLOW, f"{source} had no answer for {seconds} s"
+        finally:
+            conn.close()
+
+
+def test_half_open():
+    """A thousand connections that say nothing: other addresses are served at once, their own soon."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    with Cluster() as c:
+        c.aggregator()
+        half_open = [socket.create_connection(("127.0.0.1", c.http)) for _ in range(1000)]
+        other, own = answers(c, "127.0.0.2", 2), answers(c, "127.0.0.1", 10)
+        print(f"     another address after {other:.2f} s, their own after {own:.2f} s")
+        for s in half_open:
+            s.close()
+
+
+main(test_half_open, test_stopped_while_the_store_fails, test_three_kinds_of_failure, test_all_dead, test_nobody_ever,
+     test_killed_while_recording_all)
