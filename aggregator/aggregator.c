@@ -258,6 +258,7 @@ static int grpc_start(struct aggregator *agg, struct err *e)
 static void grpc_stop(struct aggregator *agg)
 {
 	rpc_server_free(agg->rpc_server);
+	captures_stop(agg->captures);
 	drain(agg);
 	rpc_free(agg->rpc);
 }

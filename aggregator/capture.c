@@ -264,7 +264,9 @@ static void done_commit(void *arg)
 	} else {
 		log_error("AGG-STORE", "session=%s action=commit try=%u reason=\"%s\"", c->session,
 			  c->commits, job->e.msg);
-		if (c->commits < COMMIT_TRIES && !agg->stopping) {
+		if (agg->stopping) {
+			log_warn("AGG-STORE", "session=%s action=commit state=left", c->session);
+		} else if (c->commits < COMMIT_TRIES) {
 			loop_timer_in(agg->loop, &c->timer, COMMIT_AGAIN_NS, commit, c);
 		} else {
 			c->error = job->e;
@@ -282,6 +284,18 @@ static void commit(void *arg)
 	c->commits++;
 	store_job_begin(c, capture_manifest(c),
 			capture_is_retry(c) ? capture_retry_run_commit : run_commit, done_commit);
+}
+
+void captures_stop(struct captures *cs)
+{
+	struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (c->state == CAP_COMMITTING && loop_timer_armed(&c->timer)) {
+			loop_timer_cancel(cs->agg->loop, &c->timer);
+			commit(c);
+		}
+	}
 }
 
 static size_t count_stored(const struct capture *c)

@@ -166,6 +166,10 @@ struct captures *captures_new(struct aggregator *agg);
 
 /* Carries on what session_sweep() found resumable; the session clock is set. */
 void captures_resume(struct captures *cs, const json_t *plans);
+
+/* The aggregator is stopping, all hosts are lost: commits that wait for the store are tried once more,
+ * now. What cannot be committed is left for the next start to carry on. */
+void captures_stop(struct captures *cs);
 void captures_free(struct captures *cs); /* no job of theirs is under way */
 
 /*
