@@ -129,21 +129,29 @@ static void cancel_run(struct capture_run *r)
 	capture_drop_parts(&r->run);
 }
 
+static void give_up(struct capture_run *r)
+{
+	log_warn("AGT-TRACER", "session=%s tracer=%s reason=timeout", r->capture->session,
+		 r->tracer->ops->name);
+	if (r->tracer->ops->give_up) {
+		r->tracer->ops->give_up(r->tracer, &r->run);
+		return;
+	}
+	cancel_run(r);
+	tracer_run_fail(&r->run, RUN_FAILED, "tracer-failed",
+			"timeout: it gave nothing by the time the capture had to end");
+}
+
 static void on_give_up(void *arg)
 {
 	struct capture *c = arg;
 
+	c->handing_out = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
-		struct capture_run *r = &c->runs[i];
-
-		if (!r->live)
-			continue;
-		log_warn("AGT-TRACER", "session=%s tracer=%s reason=timeout", c->session,
-			 r->tracer->ops->name);
-		cancel_run(r);
-		tracer_run_fail(&r->run, RUN_FAILED, "tracer-failed",
-				"timeout: it gave nothing by the time the capture had to end");
+		if (c->runs[i].live)
+			give_up(&c->runs[i]);
 	}
+	c->handing_out = false;
 	maybe_assemble(c);
 }
 

@@ -36,7 +36,7 @@ struct capture {
 	struct clock_model clock; /* as of the start, then as used for the file */
 	bool was_calibrated; /* when the window was cut */
 	bool left; /* its files stay */
-	bool handing_out; /* gather() is being called: tracers may be done at once */
+	bool handing_out; /* gather() or give_up() is being called: tracers are done at once */
 	struct capture_run *runs;
 	size_t n_runs;
 	struct loop_timer step, give_up;

@@ -109,6 +109,10 @@ struct tracer_ops {
 	/* The window is over: fill in the run and call done, now or later. */
 	void (*gather)(struct tracer *t, struct tracer_run *run);
 
+	/* The capture waits no longer: call done from inside, with what is there. Optional: without it
+	 * the run is cancelled, and what it had is lost. */
+	void (*give_up)(struct tracer *t, struct tracer_run *run);
+
 	/* Nobody wants the run any more; it is dead when this returns and done is not called. */
 	void (*cancel)(struct tracer *t, struct tracer_run *run);
 

@@ -132,13 +132,23 @@ static void detail_add(struct tracer_run *run, const struct target *t, const str
 		 t->address, advice->text, text);
 }
 
+static const struct profiler_result *target_result(const struct target *t)
+{
+	static const struct profiler_result given_up = {
+		.reason = "profiler-timeout",
+		.detail = "its trace was not there when the capture had to end",
+	};
+
+	return profiler_call_is_done(t->call) ? profiler_call_result(t->call) : &given_up;
+}
+
 static void profiler_run_finish(struct profiler_run *pr)
 {
 	struct tracer_run *run = pr->run;
 	size_t good = 0, worst = 0, bad = 0;
 
 	for (const struct target *t = pr->targets; t; t = t->next) {
-		const struct profiler_result *r = profiler_call_result(t->call);
+		const struct profiler_result *r = target_result(t);
 		bool ok = !*r->reason;
 
 		good += ok || r->incomplete;
@@ -355,6 +365,13 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 	profiler_run_settle(pr);
 }
 
+/* The traces of processes that have given theirs are kept. */
+static void profiler_give_up(struct tracer *tracer, struct tracer_run *run)
+{
+	(void)tracer;
+	profiler_run_finish(run->arg);
+}
+
 static void profiler_cancel(struct tracer *tracer, struct tracer_run *run)
 {
 	(void)tracer;
@@ -441,6 +458,7 @@ const struct tracer_ops tracer_profiler_ops = {
 	.arm = profiler_arm,
 	.stop = profiler_stop,
 	.gather = profiler_gather,
+	.give_up = profiler_give_up,
 	.cancel = profiler_cancel,
 	.free = profiler_free,
 };

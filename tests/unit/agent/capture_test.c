@@ -246,6 +246,30 @@ static void test_bad_tracers(void)
 	fixture_down(&f);
 }
 
+/* What a tracer has when it is given up is kept, and what it says of it. */
+static void test_given_up(void)
+{
+	static const struct tracer_ops *const fakes[] = { &fake_slow_ops, &fake_silent_ops, NULL };
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, fakes, 1 << 20);
+	req = request(&f, &seen);
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
+	CHECK_STR(report_of(c, "slow")->state, "degraded");
+	CHECK_STR(report_of(c, "slow")->reason, "profiler-timeout");
+	CHECK_STR(report_of(c, "silent")->state, "failed");
+	CHECK_EQ(capture_events(c), 2);
+	CHECK_EQ(fake_counts.cancelled, 1);
+	capture_release(c);
+	fixture_down(&f);
+}
+
 static void test_named_tracers(void)
 {
 	const char *const one[] = { "now", NULL };
@@ -368,6 +392,7 @@ int main(void)
 {
 	test_whole_life();
 	test_bad_tracers();
+	test_given_up();
 	test_named_tracers();
 	test_stop_early();
 	test_release_any_time();

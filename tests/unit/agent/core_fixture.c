@@ -61,7 +61,7 @@ static void fake_free(struct tracer *t)
 	free(t);
 }
 
-#define FAKE(fake, word, arm_fn, gather_fn, cancel_fn) \
+#define FAKE(fake, word, arm_fn, gather_fn, cancel_fn, give_up_fn) \
 	static int fake##_open(struct tracer **out, const struct tracer_env *env, struct err *e) \
 	{ \
 		(void)e; \
@@ -74,6 +74,7 @@ static void fake_free(struct tracer *t)
 		.arm = arm_fn, \
 		.stop = fake_stop, \
 		.gather = gather_fn, \
+		.give_up = give_up_fn, \
 		.cancel = cancel_fn, \
 		.free = fake_free, \
 	}
@@ -97,7 +98,7 @@ static void now_gather(struct tracer *t, struct tracer_run *run)
 	run->lost = 3;
 	run->done(run);
 }
-FAKE(fake_now, "now", fake_arm, now_gather, fake_cancel);
+FAKE(fake_now, "now", fake_arm, now_gather, fake_cancel, NULL);
 
 /* ---- later ---- */
 
@@ -158,7 +159,22 @@ static void later_gather(struct tracer *t, struct tracer_run *run)
 	run->arg = letter;
 	loop_post(later_loop, later_done, letter);
 }
-FAKE(fake_later, "later", fake_arm, later_gather, later_cancel);
+FAKE(fake_later, "later", fake_arm, later_gather, later_cancel, NULL);
+
+/* ---- slow ---- */
+
+static void slow_gather(struct tracer *t, struct tracer_run *run)
+{
+	(void)t;
+	(void)run;
+}
+
+static void slow_give_up(struct tracer *t, struct tracer_run *run)
+{
+	tracer_run_fail(run, RUN_DEGRADED, "profiler-timeout", "one of two is missing");
+	now_gather(t, run);
+}
+FAKE(fake_slow, "slow", fake_arm, slow_gather, fake_cancel, slow_give_up);
 
 /* ---- silent, broken, off, bad ---- */
 
@@ -168,7 +184,7 @@ static void silent_gather(struct tracer *t, struct tracer_run *run)
 	run->arg = xmalloc(1); /* a leak unless cancel() comes */
 	fake_counts.gathered++;
 }
-FAKE(fake_silent, "silent", fake_arm, silent_gather, fake_cancel);
+FAKE(fake_silent, "silent", fake_arm, silent_gather, fake_cancel, NULL);
 
 static int broken_arm(struct tracer *t, struct tracer_run *run, struct err *e)
 {
@@ -176,7 +192,7 @@ static int broken_arm(struct tracer *t, struct tracer_run *run, struct err *e)
 	(void)run;
 	return err_set(e, ERR_DENIED, "needs CAP_PERFMON");
 }
-FAKE(fake_broken, "broken", broken_arm, silent_gather, fake_cancel);
+FAKE(fake_broken, "broken", broken_arm, silent_gather, fake_cancel, NULL);
 
 static void off_gather(struct tracer *t, struct tracer_run *run)
 {
@@ -184,7 +200,7 @@ static void off_gather(struct tracer *t, struct tracer_run *run)
 	tracer_run_fail(run, RUN_OFF, "unsupported", "not on this machine");
 	run->done(run);
 }
-FAKE(fake_off, "off", fake_arm, off_gather, fake_cancel);
+FAKE(fake_off, "off", fake_arm, off_gather, fake_cancel, NULL);
 
 static void bad_gather(struct tracer *t, struct tracer_run *run)
 {
@@ -198,7 +214,7 @@ static void bad_gather(struct tracer *t, struct tracer_run *run)
 	snprintf(part->label, sizeof(part->label), "torch 4711");
 	run->done(run);
 }
-FAKE(fake_bad, "bad", fake_arm, bad_gather, fake_cancel);
+FAKE(fake_bad, "bad", fake_arm, bad_gather, fake_cancel, NULL);
 
 /* ---- big ---- */
 
@@ -223,7 +239,7 @@ static void big_gather(struct tracer *t, struct tracer_run *run)
 	part->base = PART_RAW;
 	run->done(run);
 }
-FAKE(fake_big, "big", fake_arm, big_gather, fake_cancel);
+FAKE(fake_big, "big", fake_arm, big_gather, fake_cancel, NULL);
 
 /* ---- the agent ---- */
 

@@ -22,6 +22,7 @@ void fixture_until(struct fixture *f, bool (*done)(void *arg), void *arg);
 /* Tracers for a test's list. */
 extern const struct tracer_ops fake_now_ops; /* "now": gives two events at T0, at once */
 extern const struct tracer_ops fake_later_ops; /* "later": a file in real time, after a turn */
+extern const struct tracer_ops fake_slow_ops; /* "slow": as "now", but not before it is given up */
 extern const struct tracer_ops fake_silent_ops; /* "silent": never done */
 extern const struct tracer_ops fake_broken_ops; /* "broken": arm() fails for want of a right */
 extern const struct tracer_ops fake_off_ops; /* "off": RUN_OFF */

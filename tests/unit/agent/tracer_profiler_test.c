@@ -426,6 +426,29 @@ static void test_several(void)
 	teardown(&f);
 }
 
+/* One of two has answered when the capture can wait no longer: its trace is not lost. */
+static void test_given_up(void)
+{
+	static const enum fake_mode modes[] = { FAKE_GOOD, FAKE_HANGS };
+	struct fixture f;
+
+	setup(&f, modes, 2);
+	prepare(&f, 20 * NS_PER_MS, 20 * NS_PER_S);
+	arm(&f);
+	f.tracer->ops->gather(f.tracer, &f.run);
+	for (int i = 0; i < 2000 && !count_files(f.dir); i++)
+		loop_turn(f.loop, 20);
+	turn_for(&f, 400 * NS_PER_MS); /* the file was begun: it is finished now */
+	CHECK(!f.done);
+	f.tracer->ops->give_up(f.tracer, &f.run);
+	turn_until_done(&f);
+	CHECK_EQ(f.run.result, RUN_DEGRADED);
+	CHECK_STR(f.run.reason, "profiler-timeout");
+	CHECK_EQ(f.run.n_parts, 1);
+	CHECK(strstr(f.run.detail, f.addresses[1]) && !strstr(f.run.detail, f.addresses[0]));
+	teardown(&f);
+}
+
 static void test_past(void)
 {
 	enum fake_mode mode = FAKE_GOOD;
@@ -528,6 +551,7 @@ int main(void)
 	test_dead_port();
 	test_undated();
 	test_several();
+	test_given_up();
 	test_past();
 	test_bad_addresses();
 	test_stop();
