@@ -165,7 +165,7 @@ static void on_upload_done(void *arg, int rc, const struct err *e)
 	od->upload = NULL;
 	od->credit = false;
 	if (rc) {
-		say_not_stored(od, rc == ERR_TIMEOUT ? "timeout" : "upload", e->msg);
+		say_not_stored(od, rc == ERR_TIMEOUT ? "stalled" : "upload", e->msg);
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=stored", od->session);
@@ -321,7 +321,7 @@ static void on_deadline(void *arg)
 		return;
 	}
 	if (od->state == ORDER_READY && !od->upload && !od->told)
-		say_not_stored(od, "timeout", "not stored by the deadline");
+		say_not_stored(od, "stalled", "no leave to send it came by the deadline");
 	wait_for_lease_end(od);
 }
 
@@ -372,6 +372,19 @@ static const char *refusal_of(int rc)
 	return rc == ERR_EXISTS ? "busy" : rc == ERR_FULL ? "disk-full" : "refused";
 }
 
+/* Whatever could be recorded would be thrown away. */
+static bool is_too_late(const struct order *od)
+{
+	return clock_model(od->orders->agent->clock).calibrated &&
+	       mono_of_session(od, od->deadline_ns) <= now_mono_ns();
+}
+
+static void refuse(struct order *od, const char *reason, const char *detail)
+{
+	order_say_refused(od->orders, od->session, reason, detail);
+	order_free(od, false);
+}
+
 static void begin(struct order *od)
 {
 	int64_t deadline;
@@ -380,10 +393,13 @@ static void begin(struct order *od)
 
 	if (waits_for_clock(od))
 		return;
+	if (is_too_late(od)) {
+		refuse(od, "late", "the order came after the deadline for its file");
+		return;
+	}
 	rc = start_capture(od, &e);
 	if (rc) {
-		order_say_refused(od->orders, od->session, refusal_of(rc), e.msg);
-		order_free(od, false);
+		refuse(od, refusal_of(rc), e.msg);
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", od->session,

@@ -367,6 +367,11 @@ static void expire(struct capture *c)
 					    "the agent's report did not come in time");
 		else if (h->upload_error[0])
 			capture_host_failed(h, "upload", "%s", h->upload_error);
+		else if (h->state == HOST_UPLOADING)
+			capture_host_failed(h, "stalled",
+					    "%" PRIu64 " of %" PRIu64
+					    " bytes had come by the deadline",
+					    h->bytes_done, h->bytes);
 		else
 			capture_host_failed(h, "timeout", "nothing was stored by the deadline");
 	}

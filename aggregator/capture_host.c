@@ -129,7 +129,7 @@ static void end(struct capture_host *h, enum host_state state)
 /* What may yet be delivered, if somebody retries, is not called off. */
 static bool may_be_held(const char *reason)
 {
-	static const char *const reasons[] = { "lost", "timeout", "upload" };
+	static const char *const reasons[] = { "lost", "timeout", "upload", "stalled" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
 		if (!strcmp(reason, reasons[i]))
@@ -332,6 +332,21 @@ void capture_host_upload_ended(struct capture_host *h, const char *error)
 	capture_host_drop_credit(h);
 }
 
+/* Times that nobody can place are told before all else that is wrong. */
+static void set_uncalibrated(struct capture_host *h)
+{
+	char also[sizeof(h->detail) / 2] = "";
+
+	if (*h->reason)
+		snprintf(also, sizeof(also), "; %s: %.60s", h->reason, h->detail);
+	snprintf(h->detail, sizeof(h->detail),
+		 "its clock was not measured against the aggregator's: the times in its file are "
+		 "its "
+		 "own%s",
+		 also);
+	snprintf(h->reason, sizeof(h->reason), "uncalibrated");
+}
+
 void capture_host_result(struct capture_host *h, bool has_file, const char *reason,
 			 const char *detail)
 {
@@ -346,5 +361,7 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 	if (!has_file && !*reason)
 		reason = "refused";
 	set_reason(h, reason, detail);
-	end(h, !h->stored ? HOST_FAILED : *reason ? HOST_PARTIAL : HOST_COMPLETE);
+	if (h->stored && !h->clock.calibrated)
+		set_uncalibrated(h);
+	end(h, !h->stored ? HOST_FAILED : *h->reason ? HOST_PARTIAL : HOST_COMPLETE);
 }

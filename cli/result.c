@@ -56,13 +56,14 @@ static void print_host(const json_t *host, FILE *out)
 	const json_t *clock = json_object_get(host, "clock");
 	const json_t *steps = json_object_get(host, "steps");
 	char bytes[16];
-	char bound[16] = "-";
+	char bound[16] = "";
 
 	human_bytes(get_int(host, "bytes"), bytes);
 	if (json_is_true(json_object_get(clock, "calibrated")))
 		human_time(get_int(host, "clock_bound_ns"), bound);
-	fprintf(out, "  %-20s %-10s %9lld events %9s  clock +-%s", get_str(host, "host"),
-		get_str(host, "state"), (long long)get_int(host, "events"), bytes, bound);
+	fprintf(out, "  %-20s %-10s %9lld events %9s  clock %s%s", get_str(host, "host"),
+		get_str(host, "state"), (long long)get_int(host, "events"), bytes,
+		*bound ? "+-" : "unknown", bound);
 	if (json_array_size(json_object_get(host, "files")) > 1)
 		fprintf(out, "  %zu files", json_array_size(json_object_get(host, "files")));
 	if (steps)

@@ -21,7 +21,7 @@ GRACE_S = 20 if HOSTS >= 64 else 8
 MBIT = 125_000
 
 # Where a host may end, by what was done to it.
-EXPECTED = {"good": [""], "killed": ["lost"], "stopped": ["timeout"], "slow": ["timeout", "upload"], "full": ["disk-full"]}
+EXPECTED = {"good": [""], "killed": ["lost"], "stopped": ["timeout"], "slow": ["stalled", "upload"], "full": ["disk-full"]}
 
 
 def kind(host):

@@ -208,6 +208,9 @@ static void test_refusals(void)
 	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
 	until(&g, &g.agg.refused, 2);
 	CHECK_STR(g.agg.reason, "busy");
+	fake_arm(&g.agg, OTHER, -60 * NS_PER_S, NS_PER_MS, NULL);
+	until(&g, &g.agg.refused, 3);
+	CHECK_STR(g.agg.reason, "late");
 	rig_down(&g); /* with a capture under way */
 }
 

@@ -113,11 +113,14 @@ static void test_deadline(void)
 	fake_armed(&d);
 	fake_armed(&g);
 	CHECK_EQ(fake_upload(&g, 1, 100, FLAW_NONE), RPC_OK);
+	WAIT(&f, host_at(c, 2)->state == HOST_ARMED);
+	fake_progress(&d, "uploading", 100);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	check_host(c, 0, HOST_COMPLETE, "");
 	check_host(c, 1, HOST_FAILED, "unresponsive");
-	check_host(c, 2, HOST_FAILED, "timeout");
+	check_host(c, 2, HOST_FAILED, "stalled");
+	CHECK_STR(host_at(c, 2)->detail, "0 of 100 bytes had come by the deadline");
 	check_host(c, 3, HOST_PARTIAL, "timeout");
 	WAIT(&f, b.cancels == 1 && a.releases == 1);
 	CHECK_EQ(a.cancels, 0);
@@ -125,7 +128,7 @@ static void test_deadline(void)
 	/* What comes later is refused and changes nothing. */
 	CHECK_EQ(fake_upload(&d, 1, 100, FLAW_NONE), RPC_FAILED_PRECONDITION);
 	fake_result(&d, true, "", "");
-	check_host(c, 2, HOST_FAILED, "timeout");
+	check_host(c, 2, HOST_FAILED, "stalled");
 	fake_forget(&a);
 	fake_forget(&b);
 	fake_forget(&d);
@@ -156,6 +159,31 @@ static void test_patience_grows_with_lead(void)
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, c->session);
 	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Whose times mean nothing to the others is never complete, and keeps what else is to be said of it. */
+static void test_uncalibrated(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .uncalibrated = true }, b = a;
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = fleet_begin(&f);
+	WAIT(&f, host_at(c, 0)->state == HOST_ARMED && host_at(c, 1)->state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 1, 100, FLAW_NONE), RPC_OK);
+	CHECK_EQ(fake_upload(&b, 1, 100, FLAW_NONE), RPC_OK);
+	fake_result(&a, true, "", "");
+	fake_result(&b, true, "profiler-busy", "somebody else has it");
+	fleet_wait_over(&f, c->session);
+	check_host(c, 0, HOST_PARTIAL, "uncalibrated");
+	check_host(c, 1, HOST_PARTIAL, "uncalibrated");
+	CHECK(strstr(host_at(c, 1)->detail, "profiler-busy: somebody else has it"));
+	fake_forget(&a);
+	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -393,6 +421,7 @@ int main(void)
 	test_mixed();
 	test_deadline();
 	test_patience_grows_with_lead();
+	test_uncalibrated();
 	test_all_dead();
 	test_dead_before_armed();
 	test_open_ended_and_stop();

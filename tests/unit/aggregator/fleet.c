@@ -203,7 +203,7 @@ void fake_result(struct fake *a, bool has_file, const char *reason, const char *
 	Tutti__V1__ClockModel clock = TUTTI__V1__CLOCK_MODEL__INIT;
 	Tutti__V1__TracerReport report = TUTTI__V1__TRACER_REPORT__INIT, *reports = &report;
 
-	clock.calibrated = true;
+	clock.calibrated = !a->uncalibrated;
 	clock.offset_ns = -5;
 	clock.bound_ns = 2000;
 	report.name = (char *)"cpu";

@@ -52,6 +52,7 @@ struct fake {
 	bool auto_arm; /* answers Arm with Armed */
 	bool chunk_files; /* uploads are of several files, each a chunk */
 	bool auto_deliver; /* after Armed: uploads a small file and reports it */
+	bool uncalibrated; /* HostResult says so */
 	bool has_profiler; /* Hello names that tracer, too */
 	char held[64], held_state[16]; /* a session that Hello names; "" = none */
 	uint64_t held_instance; /* 0 = that of Hello */

@@ -327,7 +327,7 @@ static void test_store_hangs(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
-	CHECK_STR(c->hosts[1].reason, "timeout");
+	CHECK_STR(c->hosts[1].reason, "stalled");
 	WAIT(&f, stuck.closed);
 	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
 	WAIT(&f, f.agg.jobs == 1);
