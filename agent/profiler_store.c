@@ -35,18 +35,21 @@ static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err
 	return 0;
 }
 
-/* Reads the file through: is it an XSpace, when did it begin, is there anything in it? Not by mmap: what
- * is mapped counts as ours, and it may be gigabytes. */
-static int read_through(struct profiler_store *s, int fd, size_t size)
+/* Is it an XSpace, when did it begin, is there anything in it? What has a date needs no closer look:
+ * the merge will have it. Not by mmap: what is mapped counts as ours, and it may be gigabytes. */
+static int look_into(struct profiler_store *s, int fd, size_t size)
 {
 	struct xs_summary sum = { 0 };
 	struct xs_source source = { .read = read_fd, .arg = &fd, .size = size };
-	int rc = xs_summarize(&source, &sum, &s->err);
+	uint64_t start_ns;
+	int rc = xs_profile_start(&source, &start_ns, &s->err);
 
+	if (!rc && !start_ns)
+		rc = xs_summarize(&source, &sum, &s->err);
 	if (rc)
 		return err_prefix(&s->err, "what the profiler sent is no XSpace");
-	if (sum.profile_start_ns <= INT64_MAX)
-		s->start_real_ns = (int64_t)sum.profile_start_ns;
+	if (start_ns <= INT64_MAX)
+		s->start_real_ns = (int64_t)start_ns;
 	s->has_file = sum.events > 0 || s->start_real_ns;
 	return 0;
 }
@@ -61,7 +64,7 @@ static int check_file(struct profiler_store *s, int fd)
 	if (fstat(fd, &st))
 		rc = err_errno(&s->err, "%s", s->path);
 	else if (st.st_size)
-		rc = read_through(s, fd, (size_t)st.st_size);
+		rc = look_into(s, fd, (size_t)st.st_size);
 	if (!s->has_file)
 		unlink(s->path);
 	return rc;

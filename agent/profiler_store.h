@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a profiler's answer to an XSpace file that was read through once. Blocks; for a worker. */
+/* From a profiler's answer to an XSpace file that was looked into. Blocks; for a worker. */
 #ifndef AGENT_PROFILER_STORE_H
 #define AGENT_PROFILER_STORE_H
 

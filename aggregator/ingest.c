@@ -152,7 +152,7 @@ static int store_again(const struct upload *u, const char *key, const struct sto
 {
 	int rc = store_remove(u->store, key, e);
 
-	return rc ? rc : store_put(u->store, key, body, STORE_CREATE, e);
+	return rc ? rc : store_put(u->store, key, body, STORE_CREATE | STORE_TAKE, e);
 }
 
 static int store_file(const struct upload *u, unsigned int n, uint64_t offset, struct err *e)
@@ -166,7 +166,7 @@ static int store_file(const struct upload *u, unsigned int n, uint64_t offset, s
 	int rc;
 
 	file_key(u, n, key);
-	rc = store_put(u->store, key, &body, STORE_CREATE, e);
+	rc = store_put(u->store, key, &body, STORE_CREATE | STORE_TAKE, e);
 	return rc == ERR_EXISTS ? store_again(u, key, &body, e) : rc;
 }
 

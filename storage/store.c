@@ -122,7 +122,7 @@ int store_put(struct store *s, const char *key, const struct store_body *body, u
 	int rc = store_check_key(key, e);
 
 	assert(body->fd >= 0 || body->data || body->len == 0);
-	assert(!(flags & ~STORE_CREATE));
+	assert(!(flags & ~(STORE_CREATE | STORE_TAKE)));
 	if (rc)
 		return rc;
 	return told(s->ops->put(s, key, body, flags, e), "put", key, e);

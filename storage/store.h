@@ -42,6 +42,8 @@ struct store_body {
 };
 
 #define STORE_CREATE 1u /* put: fail with ERR_EXISTS if the key is there */
+#define STORE_TAKE   2u /* put: nobody writes to the body's file any more: it may become the object itself,
+			 * which saves a copy */
 
 struct store_stat {
 	uint64_t size;

@@ -154,6 +154,23 @@ static int temp_publish(int folder, const char *temp, const char *leaf, unsigned
 	return 0;
 }
 
+/* The file itself under a temporary name, instead of a copy; false where that cannot be: another file
+ * system, a part of a file, memory. */
+static bool temp_link(int folder, char name[32], const struct store_body *body)
+{
+	struct stat st;
+	char path[32];
+	uint64_t id;
+
+	if (body->fd < 0 || body->offset || fstat(body->fd, &st) ||
+	    (uint64_t)st.st_size != body->len)
+		return false;
+	random_bytes(&id, sizeof(id));
+	snprintf(name, 32, STORE_TEMP_PREFIX "%016" PRIx64, id);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", body->fd);
+	return !fchmod(body->fd, 0644) && !linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW);
+}
+
 static int temp_fill(int fd, const struct store_body *body, struct err *e)
 {
 	int rc = store_body_write(body, fd, e);
@@ -163,6 +180,19 @@ static int temp_fill(int fd, const struct store_body *body, struct err *e)
 	if (close(fd) && !rc)
 		rc = err_errno(e, "close");
 	return rc;
+}
+
+static int temp_fill_or_link(int folder, char temp[32], int fd, const struct store_body *body,
+			     unsigned int flags, struct err *e)
+{
+	char linked[32];
+
+	if (!(flags & STORE_TAKE) || !temp_link(folder, linked, body))
+		return temp_fill(fd, body, e);
+	close(fd);
+	unlinkat(folder, temp, 0);
+	memcpy(temp, linked, sizeof(linked));
+	return fsync(body->fd) ? err_errno(e, "fsync") : 0;
 }
 
 /* The folder and the temporary file in it. From then on nobody can remove the folder. */
@@ -196,7 +226,7 @@ static int file_put(struct store *store, const char *key, const struct store_bod
 		return err_set(e, ERR_INVALID, "one of its folders is an object or a link");
 	if (fd < 0)
 		return err_errno(e, "make a file in \"%.80s\"", s->path);
-	rc = temp_fill(fd, body, e);
+	rc = temp_fill_or_link(folder, temp, fd, body, flags, e);
 	if (!rc)
 		rc = temp_publish(folder, temp, leaf, flags, e);
 	if (rc) {

@@ -294,13 +294,21 @@ static int on_event_metadata(void *arg, int64_t id, const char *name, size_t len
 	return 0;
 }
 
+/* Most planes have nothing to look for. */
+static int on_lines(void *arg)
+{
+	const struct collecting *g = arg;
+
+	return !g->flow_id && !g->barrier_id && !g->barriers.n;
+}
+
 static int on_line(void *arg, const struct xs_line *l)
 {
 	struct collecting *g = arg;
 
 	g->line++;
 	g->line_ns = l->timestamp_ns;
-	return !g->flow_id && !g->barrier_id && !g->barriers.n;
+	return 0;
 }
 
 /* Starts are rounded down, ends up: a picosecond must not make a violation. */
@@ -404,6 +412,7 @@ int xs_causality_add(struct xs_causality *c, const struct xs_source *in, int64_t
 		.plane_begin = on_plane,
 		.stat_metadata = on_stat_metadata,
 		.event_metadata = on_event_metadata,
+		.lines = on_lines,
 		.line_begin = on_line,
 		.event = on_event,
 		.plane_end = on_plane_end,

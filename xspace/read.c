@@ -342,11 +342,11 @@ static int read_plane(struct reading *r, const struct wire_field *message)
 		{ XPLANE_STAT_METADATA, v->stat_metadata ? visit_stat_metadata : NULL },
 		{ XPLANE_EVENT_METADATA, v->event_metadata ? visit_event_metadata : NULL },
 		{ XPLANE_STATS, v->plane_stat ? visit_plane_stat : NULL },
-		{ XPLANE_LINES, lines ? visit_line : NULL },
 	};
 	char name[NAME_BYTES];
 	struct xs_plane p;
 	int rc = plane_head(r, message, &p, name);
+	bool hop = false;
 
 	r->line = 0;
 	if (!rc && v->plane_begin)
@@ -355,6 +355,13 @@ static int read_plane(struct reading *r, const struct wire_field *message)
 		if (kinds[i].fn)
 			rc = each(r, message, schema_xplane, kinds[i].number, kinds[i].fn);
 	}
+	if (!rc && lines && v->lines) {
+		rc = v->lines(r->arg);
+		hop = rc > 0;
+		rc = visited(r, rc);
+	}
+	if (!rc && lines && !hop)
+		rc = each(r, message, schema_xplane, XPLANE_LINES, visit_line);
 	if (!rc && v->plane_end)
 		rc = visited(r, v->plane_end(r->arg));
 	return rc;

@@ -89,6 +89,21 @@ static int64_t to_ns(ps_wide ps)
 	return ns > INT64_MAX ? INT64_MAX : ns < INT64_MIN ? INT64_MIN : (int64_t)ns;
 }
 
+int xs_profile_start(const struct xs_source *in, uint64_t *start_ns, struct err *e)
+{
+	static const struct xs_visitor visitor = {
+		.plane_begin = sum_plane,
+		.stat_metadata = sum_stat_metadata,
+		.plane_stat = sum_plane_stat,
+	};
+	struct xs_summary found = { 0 };
+	struct summing s = { .out = &found };
+	int rc = xs_read(in, &visitor, &s, e);
+
+	*start_ns = rc ? 0 : found.profile_start_ns;
+	return rc;
+}
+
 int xs_summarize(const struct xs_source *in, struct xs_summary *out, struct err *e)
 {
 	static const struct xs_visitor visitor = {

@@ -87,10 +87,10 @@ struct xs_event {
 
 /*
  * What a reading visits, in the file's order of planes; within a plane: plane_begin, then stat
- * metadata, event metadata, plane stats, then each line (line_begin, events, line_end), then
+ * metadata, event metadata, plane stats, lines, then each line (line_begin, events, line_end), then
  * plane_end, whatever their order on the wire. Members may be NULL: what nobody visits is hopped over,
  * not checked. A negative return stops the reading and is returned; a positive one of line_begin hops
- * over that line's events. Of a singular field that is there several times the last one counts; unknown
+ * over that line's events, one of lines over all lines of the plane. Of a singular field that is there several times the last one counts; unknown
  * fields are skipped. Texts are as found: the bytes may be any, UTF-8 or not.
  */
 struct xs_visitor {
@@ -98,6 +98,7 @@ struct xs_visitor {
 	int (*stat_metadata)(void *arg, int64_t id, const char *name, size_t len);
 	int (*event_metadata)(void *arg, int64_t id, const char *name, size_t len);
 	int (*plane_stat)(void *arg, const struct xs_stat *s);
+	int (*lines)(void *arg);
 	int (*line_begin)(void *arg, const struct xs_line *l);
 	int (*event)(void *arg, const struct xs_event *ev);
 	int (*line_end)(void *arg);
@@ -118,6 +119,9 @@ struct xs_summary {
 	uint64_t profile_stop_ns;
 };
 MUST_CHECK int xs_summarize(const struct xs_source *in, struct xs_summary *out, struct err *e);
+
+/* Its profile_start_ns alone, without looking into lines: malformed ones pass. */
+MUST_CHECK int xs_profile_start(const struct xs_source *in, uint64_t *start_ns, struct err *e);
 
 /* ---- build ---- */
 

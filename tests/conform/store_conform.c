@@ -322,6 +322,28 @@ static void test_put_from_fd(struct store *s)
 	free(bytes);
 }
 
+/* A file that may become the object, or not: the bytes are the same. */
+static void test_put_taken(struct store *s)
+{
+	size_t len = MIB + 3;
+	uint8_t *bytes = xmalloc(len);
+	struct store_body body = { .fd = random_file(bytes, len), .len = len };
+	struct err e;
+
+	CHECK_OK(store_put(s, "taken/whole", &body, STORE_CREATE | STORE_TAKE, &e), e);
+	CHECK_EQ(store_put(s, "taken/whole", &body, STORE_CREATE | STORE_TAKE, &e), ERR_EXISTS);
+	body.offset = 7;
+	body.len = 1000;
+	CHECK_OK(store_put(s, "taken/part", &body, STORE_TAKE, &e), e);
+	close(body.fd);
+	check_bytes(s, "taken/whole", bytes, len);
+	check_bytes(s, "taken/part", bytes + 7, 1000);
+	drop(s, "taken/part");
+	drop(s, "taken/whole");
+	check_list(s, "taken", NULL, 9, "");
+	free(bytes);
+}
+
 /* How a staged upload becomes an object; in a file store the kernel does the copying. */
 static void test_put_from_object(struct store *s)
 {
@@ -527,6 +549,7 @@ void store_conform(const char *url)
 	test_list_bad_prefix(s);
 	test_remove_while_listing(s);
 	test_put_from_fd(s);
+	test_put_taken(s);
 	test_put_from_object(s);
 	test_big_object(s);
 	test_open_fd(s);

@@ -202,6 +202,30 @@ static void test_links(void)
 	store_free(outside);
 }
 
+/* No copy where the file system can do without; it ends as an object like any. */
+static void test_takes_the_file(void)
+{
+	struct store *s = open_store("taken");
+	char *path = path_in(s, "spooled");
+	struct store_body body = { .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), .len = 5 };
+	struct stat spooled, object;
+	char *taken = path_in(s, "t/object");
+	struct err e;
+
+	CHECK_EQ(write(body.fd, "bytes", 5), 5);
+	CHECK_OK(store_put(s, "t/object", &body, STORE_CREATE | STORE_TAKE, &e), e);
+	CHECK(!unlink(path) && !fstat(body.fd, &spooled) && !stat(taken, &object));
+	CHECK_EQ(spooled.st_ino, object.st_ino);
+	CHECK_EQ(object.st_nlink, 1);
+	CHECK_EQ(object.st_mode & 0777, 0644);
+	close(body.fd);
+	drop(s, "t/object");
+	CHECK_EQ(count_keys(s), 0);
+	free(taken);
+	free(path);
+	store_free(s);
+}
+
 /* FIFOs, odd names and folders are no objects. */
 static void test_strangers(void)
 {
@@ -319,6 +343,7 @@ int main(void)
 	test_no_empty_folders();
 	test_links();
 	test_strangers();
+	test_takes_the_file();
 	test_odd_bodies();
 	test_no_room();
 	test_claim();

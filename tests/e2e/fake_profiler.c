@@ -26,7 +26,8 @@ static const struct conf_field fields[] = {
 	     "broken, hangs, garbage, no-xspace, huge, other"),
 	CONF(struct fake_conf, address, "127.0.0.1:0", "where to listen"),
 	CONF(struct fake_conf, port_file, NULL, "file that gets the port"),
-	CONF(struct fake_conf, file, NULL, "mode old: the XSpace file to give (a link to it)"),
+	CONF(struct fake_conf, file, NULL,
+	     "modes old (a link to it) and good: the XSpace file to give"),
 	{ 0 }
 };
 

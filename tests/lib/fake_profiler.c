@@ -66,12 +66,28 @@ static void record_steps(struct xs_builder *b, struct session *s, int64_t stop_r
 		xs_event(b, "fake_step", i * step_ns * 1000, step_ns * 500);
 }
 
+static void add_file(const char *path, struct buf *out)
+{
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	while (f && !ferror(f) && !feof(f)) {
+		buf_reserve(out, 1 << 20);
+		n = fread(out->data + out->len, 1, 1 << 20, f);
+		out->len += n;
+	}
+	if (f)
+		fclose(f);
+}
+
 static void record(struct session *s, struct buf *out)
 {
 	struct xs_builder *b = xs_builder_new();
 	int64_t now = now_real_ns();
 
-	if (s->f->mode != FAKE_EMPTY)
+	if (s->f->file && s->f->mode == FAKE_GOOD)
+		add_file(s->f->file, out);
+	else if (s->f->mode != FAKE_EMPTY)
 		record_steps(b, s, now);
 	if (s->f->mode != FAKE_EMPTY && s->f->mode != FAKE_UNDATED) {
 		xs_plane(b, 2, "Task Environment");

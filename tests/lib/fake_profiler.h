@@ -46,7 +46,7 @@ struct fake_seen {
 MUST_CHECK int fake_profiler_new(struct fake_profiler **out, struct loop *loop, struct rpc *rpc,
 				 enum fake_mode mode, const char *address, int *port,
 				 struct err *e);
-/* FAKE_OLD gives this file instead (a link to it: same file system); borrowed. */
+/* FAKE_OLD gives this file instead (a link to it: same file system), FAKE_GOOD its bytes, with the date; borrowed. */
 void fake_profiler_give(struct fake_profiler *f, const char *path);
 void fake_profiler_free(struct fake_profiler *f); /* NULL is fine */
 

@@ -105,12 +105,12 @@ class Cluster:
             file.write_bytes(space)
         return self.profilers_of(*files)
 
-    def profilers_of(self, *files):
-        """The same with files, of this cluster's directory: they are linked."""
+    def profilers_of(self, *files, mode="old"):
+        """The same with files, of this cluster's directory: they are linked (old), or sent with a date (good)."""
         flags = []
         for i, file in enumerate(files):
             port = self.dir / f"profiler-{i}.port"
-            self.start(f"burst-profiler-{i}", [BIN / "fake_profiler", "--mode", "old", "--file", file, "--port-file", port])
+            self.start(f"burst-profiler-{i}", [BIN / "fake_profiler", "--mode", mode, "--file", file, "--port-file", port])
             wait_until("a profiler", port.exists)
             flags.append(f"--profiler=127.0.0.1:{port.read_text().strip()}")
         return flags
