@@ -42,8 +42,9 @@ struct store_body {
 };
 
 #define STORE_CREATE 1u /* put: fail with ERR_EXISTS if the key is there */
-#define STORE_TAKE   2u /* put: nobody writes to the body's file any more: it may become the object itself,
-			 * which saves a copy */
+
+/* put: nobody writes to the body's file any more, it may become the object itself: saves a copy */
+#define STORE_TAKE 2u
 
 struct store_stat {
 	uint64_t size;
