@@ -23,8 +23,11 @@
 #define ARM_NS	     (3 * NS_PER_S) /* as many as there ever are, then a little less */
 #define ARM_GAP_NS   (375 * NS_PER_MS)
 #define DENSE_GAP_NS (250 * NS_PER_MS)
-#define CALM_MIN_NS  (2 * NS_PER_S)
-#define CALM_MAX_NS  (16 * NS_PER_S)
+#define DEAF_TRAINS  4 /* without an answer: UDP does not get through */
+#define STREAM_GAP_NS \
+	(500 * NS_PER_MS) /* between probes by the stream, once the first are through */
+#define CALM_MIN_NS (2 * NS_PER_S)
+#define CALM_MAX_NS (16 * NS_PER_S)
 
 struct path {
 	struct clock *clock;
@@ -39,6 +42,11 @@ struct clock {
 	struct clock_watch *watch;
 	struct path paths[PATHS];
 	struct siphash_key key;
+	clock_stream_fn stream;
+	void *stream_arg;
+	int unheard; /* trains since UDP last got an answer */
+	bool by_stream; /* the last answer came that way */
+	int64_t streamed_ns;
 	struct exchange exchange;
 	uint64_t epoch;
 	bool has_epoch;
@@ -73,7 +81,9 @@ static void read_clocks(const struct clock *c, struct clock_model *m)
 	m->pair_real_ns = m->ledger.last.real_ns;
 	m->at_raw_ns = m->pair_raw_ns;
 	m->wall_error_ns = now_wall_error_ns();
-	if (c->exchange.answered)
+	if (c->by_stream)
+		m->method = "stream";
+	else if (c->exchange.answered)
 		m->method = exchange_is_kernel(&c->exchange) ? "udp-kernel" : "udp-user";
 }
 
@@ -99,19 +109,38 @@ struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, 
 
 /* ---- probes ---- */
 
+/* Early is allowed, late is not: the clock is read before the packet is even made. */
+static void make_probe(struct clock *c, int path, uint32_t id, int index, int train,
+		       uint8_t packet[PROBE_BYTES])
+{
+	struct probe p = exchange_next(&c->exchange, path, id, host_of_raw(c, now_raw_ns()));
+
+	p.train = (uint8_t)train;
+	p.index = (uint8_t)index;
+	probe_encode(&p, &c->key, packet);
+}
+
 static void send_probe(struct clock *c, int index, int train)
 {
 	struct path *path = &c->paths[index % PATHS];
 	uint8_t packet[PROBE_BYTES];
-	struct probe p;
 
-	/* Early is allowed, late is not: the clock is read before the packet is even made. */
-	p = exchange_next(&c->exchange, path->index, udp_next_id(path->udp),
-			  host_of_raw(c, now_raw_ns()));
-	p.train = (uint8_t)train;
-	p.index = (uint8_t)index;
-	probe_encode(&p, &c->key, packet);
+	make_probe(c, path->index, udp_next_id(path->udp), index, train, packet);
 	udp_send(path->udp, packet, sizeof(packet));
+}
+
+/* A stream costs both ends more than a packet, and is no better for many at once: one, and less often. */
+static void send_by_stream(struct clock *c)
+{
+	int64_t now_ns = now_mono_ns();
+	uint8_t packet[PROBE_BYTES];
+
+	if (!c->stream || c->unheard < DEAF_TRAINS ||
+	    (!c->first_bursts && now_ns - c->streamed_ns < STREAM_GAP_NS))
+		return;
+	c->streamed_ns = now_ns;
+	make_probe(c, PATHS, 0, 0, 1, packet);
+	c->stream(c->stream_arg, packet);
 }
 
 static void send_train(struct clock *c, int train)
@@ -167,7 +196,11 @@ static void on_timer(void *arg)
 {
 	struct clock *c = arg;
 
+	/* A machine that just woke up must not find that out from its probes. */
+	clock_watch_look(c->watch);
 	send_train(c, is_dense(c, now_mono_ns()) ? TRAIN_DENSE : TRAIN);
+	c->unheard++;
+	send_by_stream(c);
 	loop_timer_in(c->conf.loop, &c->timer, next_gap(c), on_timer, c);
 }
 
@@ -179,24 +212,43 @@ static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
 			  host_of_raw(path->clock, raw_ns));
 }
 
+/* False for an answer that nobody waits for. */
+static bool take_answer(struct clock *c, const struct probe *p, int64_t raw_ns, bool kernel)
+{
+	struct clock_sample samples[EXCHANGE_SAMPLES];
+	int n = exchange_answer(&c->exchange, p, host_of_raw(c, raw_ns), kernel, samples);
+
+	for (int i = 0; i < n; i++) {
+		if (!clock_estimator_add(c->estimator, &samples[i]))
+			log_debug("AGT-PROBE", "reason=\"impossible times in an answer\"");
+	}
+	return n > 0;
+}
+
 static void on_reply(void *arg, const void *data, size_t len, int64_t raw_ns,
 		     const struct udp_from *from)
 {
 	struct path *path = arg;
 	struct clock *c = path->clock;
-	struct clock_sample samples[EXCHANGE_SAMPLES];
 	struct probe p;
-	int n = 0;
 
-	if (probe_decode(&p, data, len) && probe_is_signed(data, &c->key))
-		n = exchange_answer(&c->exchange, &p, host_of_raw(c, raw_ns), from->kernel,
-				    samples);
-	if (!n)
+	if (!probe_decode(&p, data, len) || !probe_is_signed(data, &c->key) ||
+	    !take_answer(c, &p, raw_ns, from->kernel)) {
 		log_debug("AGT-PROBE", "reason=\"%zu bytes that answer no probe\"", len);
-	for (int i = 0; i < n; i++) {
-		if (!clock_estimator_add(c->estimator, &samples[i]))
-			log_debug("AGT-PROBE", "reason=\"impossible times in an answer\"");
+		return;
 	}
+	c->unheard = 0;
+	c->by_stream = false;
+}
+
+void clock_take_stream(struct clock *c, const uint8_t *packet)
+{
+	int64_t raw_ns = now_raw_ns();
+	struct probe p;
+
+	if (probe_decode(&p, packet, PROBE_BYTES) && probe_is_signed(packet, &c->key) &&
+	    take_answer(c, &p, raw_ns, false))
+		c->by_stream = true;
 }
 
 /* ---- peer ---- */
@@ -229,6 +281,9 @@ int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e
 		clock_estimator_reset(c->estimator);
 	exchange_begin(&c->exchange, peer->cookie, peer->epoch);
 	c->key = peer->key;
+	c->stream = peer->stream;
+	c->stream_arg = peer->stream_arg;
+	c->unheard = 0;
 	c->epoch = peer->epoch;
 	c->has_epoch = true;
 	c->first_bursts = FIRST_BURSTS;

@@ -83,7 +83,7 @@ struct clock_model {
 	int64_t pair_raw_ns, pair_real_ns; /* raw and real of one instant */
 	int64_t wall_error_ns; /* of real against UTC, as its keeper tells the kernel; -1 = not kept */
 	struct clock_ledger ledger; /* of others; empty: the pair holds always */
-	const char *method; /* "udp-kernel", "udp-user": whose stamps; NULL = none */
+	const char *method; /* whose stamps: "udp-kernel", "udp-user"; "stream" = no UDP; NULL */
 	int64_t test_offset_ns, test_start_raw_ns;
 	double test_drift_ppm;
 
@@ -96,17 +96,26 @@ struct clock_model {
 MUST_CHECK int clock_new(struct clock **out, const struct clock_conf *conf, struct err *e);
 void clock_free(struct clock *c); /* NULL is fine */
 
+/* Sends PROBE_BYTES over the control stream: the way to go where UDP gets no answers. What comes back is
+ * for clock_take_stream(). */
+typedef void (*clock_stream_fn)(void *arg, const uint8_t *packet);
+
 /* Whom to probe; all of Welcome. */
 struct clock_peer {
 	const char *host;
 	int port;
 	uint64_t cookie, epoch;
 	struct siphash_key key;
+	clock_stream_fn stream; /* NULL = there is nothing but UDP */
+	void *stream_arg;
 };
 
 /* Probe this aggregator from now on. Another epoch than before forgets all history. */
 MUST_CHECK int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e);
 void clock_unset_peer(struct clock *c); /* the model ages: its bound grows */
+
+/* An answer that came over the control stream, PROBE_BYTES long. */
+void clock_take_stream(struct clock *c, const uint8_t *packet);
 
 /* Probe several times a second until then (CLOCK_MONOTONIC), most densely at first: around the window
  * of a capture. Several wishes: the latest end counts. */

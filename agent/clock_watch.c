@@ -46,7 +46,7 @@ static void look_who_steers(struct clock_watch *w)
 	w->steered = steered;
 }
 
-static void look(struct clock_watch *w)
+void clock_watch_look(struct clock_watch *w)
 {
 	static const char *const states[] = {
 		[LEDGER_STEPPED] = "stepped",
@@ -72,7 +72,7 @@ static void on_timer(void *arg)
 	struct clock_watch *w = arg;
 	bool hurry = now_mono_ns() < w->hurry_until_ns;
 
-	look(w);
+	clock_watch_look(w);
 	loop_timer_in(w->loop, &w->timer, hurry ? HURRY_GAP_NS : CALM_GAP_NS, on_timer, w);
 }
 
@@ -93,7 +93,7 @@ static void on_set(void *arg, uint32_t events)
 	(void)events;
 	if (read(w->fd, &times, sizeof(times)) < 0 && errno == EAGAIN)
 		return;
-	look(w);
+	clock_watch_look(w);
 	(void)arm(w->fd);
 }
 

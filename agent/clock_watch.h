@@ -24,6 +24,9 @@ void clock_watch_free(struct clock_watch *w); /* NULL is fine */
 /* Twenty snapshots a second until then (CLOCK_MONOTONIC). */
 void clock_watch_hurry(struct clock_watch *w, int64_t until_mono_ns);
 
+/* A snapshot now: whoever is to be told of a step is, before this returns. */
+void clock_watch_look(struct clock_watch *w);
+
 /* The ledger, with a snapshot of now. */
 struct clock_ledger clock_watch_ledger(const struct clock_watch *w);
 

@@ -20,6 +20,7 @@
 #include "net/address.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
+#include "proto/probe.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define STEADY_NS	 (5 * NS_PER_S) /* a link that held this long starts the pauses anew */
@@ -232,6 +233,18 @@ static void on_status(void *arg)
 
 /* ---- what comes ---- */
 
+static void send_probe(void *arg, const uint8_t *packet)
+{
+	struct control *c = arg;
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Probe probe = TUTTI__V1__PROBE__INIT;
+
+	probe.packet = (ProtobufCBinaryData){ PROBE_BYTES, (uint8_t *)packet };
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROBE;
+	m.probe = &probe;
+	message_send(c->call, &m);
+}
+
 static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 {
 	struct clock_peer peer = {
@@ -239,6 +252,8 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 		.port = (int)m->probe_port,
 		.cookie = m->probe_cookie,
 		.epoch = m->clock_epoch,
+		.stream = send_probe,
+		.stream_arg = c,
 	};
 	struct err e;
 
@@ -261,6 +276,10 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 
 static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 {
+	if (m->kind_case == TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE) {
+		clock_take_stream(c->agent->clock, m->probe->packet.data);
+		return;
+	}
 	c->status_gap_ns = STATUS_GAP_NS; /* orders make news */
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:

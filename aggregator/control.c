@@ -8,12 +8,14 @@
 #include "aggregator/aggregator.h"
 #include "aggregator/capture.h"
 #include "aggregator/messages.h"
+#include "aggregator/time_service.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
+#include "proto/probe.h"
 
 #define HELLO_PATIENCE_NS (10 * NS_PER_S)
 #define ASK_DURATION_NS	  (600 * NS_PER_S) /* at most, for who does not say */
@@ -386,6 +388,19 @@ static void handle_ask(struct link *l, const agent_message *m)
 	send_and_release(l, &message);
 }
 
+/* ---- probes of hosts that UDP does not reach ---- */
+
+static void handle_probe(struct link *l, const agent_message *m)
+{
+	uint8_t reply[PROBE_BYTES];
+	struct buf message = { 0 };
+
+	if (!time_service_answer(l->agg, l->host, m->probe->packet.data, reply))
+		return;
+	message_probe(&message, reply);
+	send_and_release(l, &message);
+}
+
 /* ---- messages ---- */
 
 typedef void (*handle_fn)(struct link *l, const agent_message *m);
@@ -400,6 +415,7 @@ static const handle_fn handlers[] = {
 	[TUTTI__V1__AGENT_MESSAGE__KIND_ASK] = handle_ask,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE] = handle_goodbye,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_STEPS] = handle_steps,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_PROBE] = handle_probe,
 };
 
 static void refuse(struct link *l, const char *why)

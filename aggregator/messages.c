@@ -7,6 +7,7 @@
 #include "aggregator/options.h"
 #include "base/mem.h"
 #include "proto/tutti/v1/control.pb-c.h"
+#include "proto/probe.h"
 
 typedef Tutti__V1__AggregatorMessage message;
 typedef Tutti__V1__Arm__SettingsEntry settings_entry;
@@ -140,6 +141,17 @@ void message_release(struct buf *out, const char *session)
 	release.session = (char *)session;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE;
 	m.release = &release;
+	pack(out, &m);
+}
+
+void message_probe(struct buf *out, const uint8_t *packet)
+{
+	Tutti__V1__Probe probe = TUTTI__V1__PROBE__INIT;
+	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+
+	probe.packet = (ProtobufCBinaryData){ PROBE_BYTES, (uint8_t *)packet };
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE;
+	m.probe = &probe;
 	pack(out, &m);
 }
 

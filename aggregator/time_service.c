@@ -73,29 +73,62 @@ static void answer(struct time_service *ts, struct host *h, struct probe *p,
 	udp_send_to(ts->udp, from, out, sizeof(out));
 }
 
+/* NULL if this host's probe is to be answered, else why not. */
+static const char *refusal_of(struct host *h, const struct probe *p, const void *data)
+{
+	if (!h)
+		return "no probe of a known agent";
+	if (!probe_is_signed(data, &h->probes.key))
+		return "forged or broken";
+	return probe_peer_take_seq(&h->probes, p->seq) ? NULL : "sent before";
+}
+
 /* Only who holds a cookie and its key is answered, once, and with not a byte more than came in: the
  * port is of no use to whoever forges a sender's address or sends a probe of others again. */
 static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 		     const struct udp_from *from)
 {
 	struct time_service *ts = arg;
-	struct probe p;
 	struct host *h = NULL;
+	const char *why;
+	struct probe p;
 
 	if (probe_decode(&p, data, len) && p.type == PROBE_REQUEST)
 		h = registry_by_cookie(ts->agg->registry, p.cookie);
-	if (!h) {
-		drop(ts->agg, len, "no probe of a known agent");
-	} else if (!probe_is_signed(data, &h->probes.key)) {
-		drop(ts->agg, len, "forged or broken");
-	} else if (!probe_peer_take_seq(&h->probes, p.seq)) {
-		drop(ts->agg, len, "sent before");
-	} else {
-		ts->agg->stats.probes++;
-		p.t2_ns = raw_ns + ts->agg->session_clock_shift_ns;
-		p.flags = from->kernel ? PROBE_KERNEL : 0;
-		answer(ts, h, &p, from);
+	why = refusal_of(h, &p, data);
+	if (why) {
+		drop(ts->agg, len, why);
+		return;
 	}
+	ts->agg->stats.probes++;
+	p.t2_ns = raw_ns + ts->agg->session_clock_shift_ns;
+	p.flags = from->kernel ? PROBE_KERNEL : 0;
+	answer(ts, h, &p, from);
+}
+
+bool time_service_answer(struct aggregator *agg, struct host *h, const uint8_t *packet,
+			 uint8_t reply[PROBE_BYTES])
+{
+	int64_t t2_ns = aggregator_session_now(agg);
+	const char *why = "no probe of its own";
+	struct probe p;
+
+	if (probe_decode(&p, packet, PROBE_BYTES) && p.type == PROBE_REQUEST &&
+	    p.cookie == h->probe_cookie)
+		why = refusal_of(h, &p, packet);
+	if (why) {
+		drop(agg, PROBE_BYTES, why);
+		return false;
+	}
+	agg->stats.probes++;
+	p.type = PROBE_REPLY;
+	p.epoch = agg->clock_epoch;
+	p.flags = 0;
+	p.t2_ns = t2_ns;
+	probe_peer_fill(&h->probes, &p);
+	p.t3_ns = aggregator_session_now(agg);
+	probe_encode(&p, &h->probes.key, reply);
+	return true;
 }
 
 int time_service_start(struct aggregator *agg, struct err *e)

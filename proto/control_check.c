@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "proto/limits.h"
 #include "proto/names.h"
+#include "proto/probe.h"
 #include "proto/siphash.h"
 
 #define TEXT_BYTES 1024 /* details, reasons of a state */
@@ -294,6 +295,11 @@ static int check_ask(const Tutti__V1__Ask *m, struct err *e)
 	return rc ? rc : check_run(m->run, e);
 }
 
+static int check_probe(const Tutti__V1__Probe *m, struct err *e)
+{
+	return check_range("probe.packet", (int64_t)m->packet.len, PROBE_BYTES, PROBE_BYTES, e);
+}
+
 static int check_from_agent(const Tutti__V1__AgentMessage *m, struct err *e)
 {
 	switch (m->kind_case) {
@@ -313,6 +319,8 @@ static int check_from_agent(const Tutti__V1__AgentMessage *m, struct err *e)
 		return check_ask(m->ask, e);
 	case TUTTI__V1__AGENT_MESSAGE__KIND_STEPS:
 		return check_steps(m->steps, e);
+	case TUTTI__V1__AGENT_MESSAGE__KIND_PROBE:
+		return check_probe(m->probe, e);
 	default:
 		return 0;
 	}
@@ -410,6 +418,8 @@ static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct e
 		return check_answer(m->answer, e);
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
 		return check_step_watch(m->step_watch, e);
+	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE:
+		return check_probe(m->probe, e);
 	default:
 		return 0;
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Clocks that tests can set and stop, for an agent that is linked with --wrap of these functions. The file that
- * TUTTI_ODD_CLOCK names holds two int64, in ns, which may change at any time: by how much the wall clock was set,
- * and how long the machine slept (its monotonic clocks stood still; a test stops the process that long).
+ * TUTTI_ODD_CLOCK names holds three int64, which may change at any time: by how much the wall clock was set, how
+ * long the machine slept (its monotonic clocks stood still; a test stops the process that long), both in ns,
+ * and whether it is deaf to answers by the control stream.
  */
 #include <fcntl.h>
 #include <linux/errqueue.h>
@@ -20,7 +21,7 @@
 #define NS_PER_S 1000000000
 
 struct odd {
-	int64_t set_ns, slept_ns;
+	int64_t set_ns, slept_ns, deaf;
 };
 
 int __real_clock_gettime(clockid_t id, struct timespec *t);
@@ -31,6 +32,10 @@ int __real_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 		    struct timespec *timeout);
 int __wrap_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 		    struct timespec *timeout);
+
+struct clock;
+void __real_clock_take_stream(struct clock *c, const uint8_t *packet);
+void __wrap_clock_take_stream(struct clock *c, const uint8_t *packet);
 
 static const volatile struct odd *odd;
 
@@ -97,4 +102,10 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 		}
 	}
 	return got;
+}
+
+void __wrap_clock_take_stream(struct clock *c, const uint8_t *packet)
+{
+	if (!odd->deaf)
+		__real_clock_take_stream(c, packet);
 }

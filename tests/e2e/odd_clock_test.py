@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts with something wrong about their clocks are flagged, each for what it is, and kept apart from the others:
-one whose probes get no answer, one whose wall clock is set in mid-capture, one that sleeps then, one that
-has another's name. Hosts with good clocks are never flagged.
+one whose probes get no answer, one whose wall clock is set in mid-capture, one that slept before and sleeps then, one
+that has another's name. Hosts with good clocks are never flagged, and one behind a firewall against UDP has a clock, too.
 
 TUTTI_CLEAN_CAPTURES=100 makes as many clean captures, TUTTI_SLEEP_S=60 a longer sleep, for figures by hand.
 """
@@ -22,28 +22,25 @@ SET_S = 0.05
 class OddHost:
     """An agent whose clocks the test sets and stops."""
 
-    def __init__(self, c, host):
+    def __init__(self, c, host, *flags, deaf=0):
         self.c, self.host, self.path = c, host, c.dir / f"{host}.clock"
-        self.put(0, 0)
-        c.odd_agent(host, self.path)
+        self.slept = 0
+        self.put(0, deaf)
+        c.start(host, [BIN / "odd_agent", "--host", host, "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
+                       c.dir / f"{host}-spool", "--listen", "", "--door", "", "--discover=false", *flags],
+                env={"TUTTI_ODD_CLOCK": str(self.path)})
 
-    def put(self, set_s, slept_s):
+    def put(self, set_s, deaf=0):
         with open(self.path, "r+b" if self.path.exists() else "wb") as f:
-            f.write(struct.pack("qq", int(set_s * 1e9), int(slept_s * 1e9)))
+            f.write(struct.pack("qqq", int(set_s * 1e9), int(self.slept * 1e9), deaf))
 
     def sleep(self, seconds):
         process = self.c.processes[self.host]
         process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
-        self.put(0, seconds - 0.05)  # no clock may go back
+        self.slept += seconds - 0.05  # no clock may go back
+        self.put(0)
         process.send_signal(signal.SIGCONT)
-
-
-class OddCluster(Cluster):
-    def odd_agent(self, host, clock_file):
-        self.start(host, [BIN / "odd_agent", "--host", host, "--aggregator", f"127.0.0.1:{self.grpc}", "--spool",
-                          self.dir / f"{host}-spool", "--listen", "", "--door", "", "--discover=false"],
-                   env={"TUTTI_ODD_CLOCK": str(clock_file)})
 
 
 def flags_of(doc):
@@ -75,32 +72,39 @@ def capture_with(c, seconds, *meanwhile):
 
 
 def test_odd_hosts():
-    with OddCluster() as c:
+    with Cluster() as c:
         c.aggregator("--grpc", f"0.0.0.0:{c.grpc}", "--insecure")
         c.agent("good")
-        c.agent("mute", "--aggregator", f"127.0.0.2:{c.grpc}")  # nobody answers probes there
+        no_udp = "--aggregator", f"127.0.0.2:{c.grpc}"  # nobody answers packets there
+        c.agent("walled", *no_udp)
+        OddHost(c, "mute", *no_udp, deaf=1)
         stepped, sleeper = OddHost(c, "stepped"), OddHost(c, "sleeper")
-        c.wait_hosts(3)
-        c.wait_hosts(4, calibrated=False)
+        c.wait_hosts(4)
+        c.wait_hosts(5, calibrated=False)
         twin = c.start("twin", [BIN / "tutti-agent", "--host", "good", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
                                 c.dir / "twin-spool", "--listen", "", "--door", "", "--discover=false"])
         wait_until("the twin to be refused", lambda: "is held by the agent at" in c.log("twin"))
         assert "is held by the agent at" in c.log("aggregator")
 
-        doc = capture_with(c, 1 + SLEEP_S, lambda: stepped.put(SET_S, 0), lambda: sleeper.sleep(SLEEP_S))
+        sleeper.sleep(SLEEP_S)
+        c.wait_hosts(4)
+        doc = capture_with(c, 2, lambda: stepped.put(SET_S), lambda: sleeper.sleep(1))
         assert twin.poll() is None
-        assert flags_of(doc) == {"good": set(), "mute": {"uncalibrated"}, "stepped": {"set"}, "sleeper": {"suspend"}}, doc
+        assert flags_of(doc) == {"good": set(), "walled": set(), "mute": {"uncalibrated"}, "stepped": {"set"},
+                                 "sleeper": {"suspend"}}, flags_of(doc)
         hosts = {h["host"]: h for h in doc["hosts"]}
         assert hosts["mute"]["clock"]["grade"] == "X" and (hosts["mute"]["state"], hosts["mute"]["reason"]) == ("partial", "uncalibrated") and env_of(c, doc, "mute")["clock_calibrated"] == 0
         assert hosts["good"]["clock"]["grade"] in "ABCD" and hosts["good"]["state"] == "complete"
+        walled = hosts["walled"]["clock"]
+        assert walled["method"] == "stream" and walled["grade"] in "BCD", walled
         step, = hosts["stepped"]["clock"]["steps"]
         assert abs(step["delta_ns"] / 1e9 - SET_S) < 1e-3 and env_of(c, doc, "stepped")["clock_calibrated"] == 1, step
         assert hosts["stepped"]["clock_bound_ns"] < SET_S * 1e9 / 10, "a wall clock that is set harms no map"
-        nap, = hosts["sleeper"]["clock"]["steps"]
-        assert abs(nap["delta_ns"] / 1e9 - SLEEP_S) < 0.2, nap
+        naps = [s["delta_ns"] / 1e9 for s in hosts["sleeper"]["clock"]["steps"]]
+        assert len(naps) == 2 and abs(naps[0] - SLEEP_S) < 0.2 and abs(naps[1] - 1) < 0.2, naps
         found_ms = (step["to_ns"] - step["from_ns"]) / 1e6
         print(f"     mute X, step of {step['delta_ns'] / 1e6:.1f} ms found within {found_ms:.0f} ms, sleep of "
-              f"{nap['delta_ns'] / 1e9:.1f} s found, twin refused")
+              f"{naps[0]:.1f} s found, twin refused, walled within {walled['bound_ns'] / 1e3:.0f} us")
 
 
 def test_good_hosts():

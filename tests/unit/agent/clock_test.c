@@ -27,6 +27,7 @@ struct reflector {
 };
 
 struct rig {
+	int streamed; /* probes by the stream */
 	struct loop *loop;
 	struct reflector r;
 	struct clock *clock;
@@ -198,6 +199,58 @@ static void test_epochs(void)
 	rig_down(&g);
 }
 
+/* What the control stream carries: answers come back in the same turn. */
+static void answer_by_stream(void *arg, const uint8_t *packet)
+{
+	struct rig *g = arg;
+	uint8_t reply[PROBE_BYTES];
+	struct probe p;
+
+	CHECK(probe_decode(&p, packet, PROBE_BYTES));
+	CHECK(probe_is_signed(packet, &key));
+	p.type = PROBE_REPLY;
+	p.epoch = EPOCH;
+	p.t2_ns = p.t3_ns = now_raw_ns() + SHIFT;
+	probe_encode(&p, &key, reply);
+	g->streamed++;
+	reply[40] ^= 1; /* a forgery: t1 */
+	clock_take_stream(g->clock, reply);
+	reply[40] ^= 1;
+	clock_take_stream(g->clock, reply);
+	clock_take_stream(g->clock, reply); /* the same again */
+}
+
+/* Packets get no answers: the stream takes over. Once they do, it is left alone. */
+static void test_stream(void)
+{
+	struct clock_peer peer = {
+		.host = "127.0.0.1", .cookie = COOKIE, .epoch = EPOCH, .key = key
+	};
+	struct clock_model m;
+	struct rig g;
+	struct err e;
+
+	rig_up(&g, NS_PER_S, 50);
+	g.r.silent = true;
+	peer.port = g.r.port;
+	peer.stream = answer_by_stream;
+	peer.stream_arg = &g;
+	CHECK_OK(clock_set_peer(g.clock, &peer, &e), e);
+	m = until_probes(&g, 2);
+	check_truth(&m);
+	CHECK(!strcmp(m.method, "stream"));
+	CHECK_EQ(m.probes, (uint32_t)g.streamed);
+	CHECK_EQ(m.bad, 0);
+	g.r.silent = false;
+	while (m = clock_model(g.clock), !strcmp(m.method, "stream"))
+		loop_turn(g.loop, 50);
+	check_truth(&m);
+	g.streamed = 0;
+	(void)until_probes(&g, m.probes + 4);
+	CHECK_EQ(g.streamed, 0);
+	rig_down(&g);
+}
+
 /* A capture under way: denser probes. */
 static void test_hurry(void)
 {
@@ -283,6 +336,7 @@ int main(void)
 	test_truth(-3 * NS_PER_S, -100);
 	test_lies_are_dropped();
 	test_epochs();
+	test_stream();
 	test_hurry();
 	test_uncalibrated();
 	test_round_trip();

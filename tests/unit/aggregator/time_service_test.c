@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "aggregator/registry.h"
+#include "aggregator/time_service.h"
 #include "net/udp.h"
 #include "proto/probe.h"
 #include "tests/unit/aggregator/fleet.h"
@@ -151,6 +152,34 @@ static void test_bad_company(struct crowd *crowd)
 	CHECK_EQ(stats->probes_dropped, dropped + 6);
 }
 
+/* By the control stream of a host: the same rules, and no probe of another host. */
+static void test_stream(struct crowd *crowd)
+{
+	struct aggregator *agg = &crowd->fleet.agg;
+	struct client *c = &crowd->clients[1], *other = &crowd->clients[2];
+	struct host *h = registry_by_cookie(agg->registry, c->cookie);
+	struct probe p = {
+		.type = PROBE_REQUEST, .train = 1, .cookie = c->cookie, .seq = ++c->seq
+	};
+	uint8_t packet[PROBE_BYTES], reply[PROBE_BYTES];
+	int64_t before = aggregator_session_now(agg);
+
+	probe_encode(&p, &c->key, packet);
+	CHECK(time_service_answer(agg, h, packet, reply));
+	CHECK(probe_decode(&p, reply, PROBE_BYTES) && probe_is_signed(reply, &c->key));
+	CHECK_EQ(p.type, PROBE_REPLY);
+	CHECK_EQ(p.epoch, agg->clock_epoch);
+	CHECK(before <= p.t2_ns && p.t2_ns <= p.t3_ns && p.t3_ns <= aggregator_session_now(agg));
+	CHECK(!time_service_answer(agg, h, packet, reply)); /* sent before */
+	CHECK(!time_service_answer(agg, h, reply, reply)); /* no request */
+	p = (struct probe){ .type = PROBE_REQUEST, .train = 1, .cookie = other->cookie, .seq = 1 };
+	probe_encode(&p, &other->key, packet);
+	CHECK(!time_service_answer(agg, h, packet, reply));
+	p = (struct probe){ .type = PROBE_REQUEST, .train = 1, .cookie = c->cookie, .seq = 90 };
+	probe_encode(&p, &other->key, packet);
+	CHECK(!time_service_answer(agg, h, packet, reply));
+}
+
 /* 64 agents, one socket on either side: every departure comes back to whom it belongs. */
 static void test_no_crosstalk(struct crowd *crowd)
 {
@@ -187,6 +216,7 @@ int main(void)
 	crowd_start(crowd);
 	test_answers(crowd);
 	test_bad_company(crowd);
+	test_stream(crowd);
 	test_no_crosstalk(crowd);
 	udp_free(crowd->udp);
 	fleet_stop(&crowd->fleet);
