@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/secret.h"
 #include "net/address.h"
 #include "net/http_server.h"
 #include "net/rpc.h"
@@ -263,6 +264,13 @@ static void grpc_stop(struct aggregator *agg)
 	rpc_free(agg->rpc);
 }
 
+static int load_token(struct aggregator *agg, struct err *e)
+{
+	const char *path = agg->conf.token_file;
+
+	return path && *path ? secret_load(&agg->token, path, e) : 0;
+}
+
 static int http_start(struct aggregator *agg, struct err *e)
 {
 	const struct http_server_opts opts = {
@@ -271,9 +279,14 @@ static int http_start(struct aggregator *agg, struct err *e)
 		.key_file = has_tls(agg) ? agg->conf.key : NULL,
 		.threads = HTTP_THREADS,
 	};
-	int rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg, &agg->http_port, e);
+	int rc = load_token(agg, e);
 
 	if (!rc)
+		rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg, &agg->http_port,
+				     e);
+	if (rc)
+		secret_free(agg->token);
+	else
 		log_info("AGG-PART", "part=http state=up address=%s port=%d", agg->conf.http,
 			 agg->http_port);
 	return rc;
@@ -284,6 +297,7 @@ static void http_stop(struct aggregator *agg)
 {
 	drain(agg);
 	http_server_free(agg->http);
+	secret_free(agg->token);
 }
 
 /* ---- all together ---- */

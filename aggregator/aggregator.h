@@ -23,6 +23,7 @@ struct aggregator_conf {
 	int64_t grace_ns; /* from T1 to the commit at the latest */
 	int64_t causality_ns; /* for causality_check() of a session */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
+	char *token_file; /* the secret that people who change something have to show; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
 };
@@ -42,6 +43,7 @@ struct aggregator {
 	struct time_service *time_service;
 	struct rpc_server *rpc_server;
 	struct http_server *http;
+	char *token; /* what is in token_file; NULL = nobody has to */
 	int grpc_port, http_port, probe_port;
 	uint64_t
 		clock_epoch; /* of the session clock: random, kept over a restart on the same boot */

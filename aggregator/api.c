@@ -12,6 +12,7 @@
 #include "aggregator/registry.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "net/http_server.h"
 
 /* ---- answers ---- */
@@ -175,6 +176,31 @@ static bool is_foreign(const struct http_req *req)
 	return origin && (!place || !host || strcmp(place + 3, host));
 }
 
+static bool knows_token(const struct aggregator *agg, const struct http_req *req)
+{
+	static const char scheme[] = "Bearer ";
+	const char *given = http_header(req, "Authorization");
+
+	if (!agg->token)
+		return true;
+	return given && !strncasecmp(given, scheme, strlen(scheme)) &&
+	       secret_equal(agg->token, given + strlen(scheme));
+}
+
+/* Who may change something; the answer is given if it is false. */
+static bool may_write(const struct aggregator *agg, struct http_req *req)
+{
+	if (is_foreign(req))
+		http_answer_error(req, 403, "a page of another site may not do this");
+	else if (!knows_token(agg, req))
+		http_answer_error(req, 401,
+				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
+				  "tutti --token-file FILE");
+	else
+		return true;
+	return false;
+}
+
 static const char *method_of(const struct http_req *req)
 {
 	const char *method = http_method(req);
@@ -193,10 +219,8 @@ void api_handle(struct http_req *req, void *arg)
 		http_answer_error(req, 503, "the aggregator is stopping");
 		return;
 	}
-	if (strcmp(method, "GET") && is_foreign(req)) {
-		http_answer_error(req, 403, "a page of another site may not do this");
+	if (strcmp(method, "GET") && !may_write(agg, req))
 		return;
-	}
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
 		if (!match(routes[i].path, http_path(req), &stars))
 			continue;

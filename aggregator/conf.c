@@ -20,6 +20,8 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, key, NULL, "PEM file with its key"),
 	CONF(struct aggregator_conf, ca, NULL,
 	     "PEM file: agents and gRPC clients must show a certificate by this authority"),
+	CONF(struct aggregator_conf, token_file, NULL,
+	     "file with a secret: who captures or deletes over HTTP has to know it"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct aggregator_conf, log_level, "info", "error, warn, info or debug"),
 	{ 0 }

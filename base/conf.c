@@ -267,7 +267,7 @@ static int load_line(struct source *src, char *line, struct err *e)
 	*value++ = '\0';
 	key = trim(key);
 	f = find_field(src->table, key, strlen(key), '-');
-	if (!f)
+	if (!f || f->once)
 		return err_set(e, ERR_INVALID, "unknown setting '%s'", key);
 	rc = source_set(src, f, trim(value), e);
 	if (rc)
@@ -313,7 +313,7 @@ static int load_env(void *conf, const struct conf_table *t, struct err *e)
 		for (char *p = name; *p; p++)
 			*p = (char)toupper((unsigned char)*p);
 		snprintf(env, sizeof(env), "TUTTI_%s", name);
-		value = getenv(env);
+		value = f->once ? NULL : getenv(env);
 		if (value)
 			rc = source_set(&src, f, value, e);
 		if (rc)
@@ -458,6 +458,8 @@ void conf_help(const struct conf_table *table, FILE *out)
 			fprintf(out, " [on; --%s=false switches it off]", name);
 		else if (f->value && *f->value && strcmp(f->value, "false"))
 			fprintf(out, " [%s]", f->value);
+		if (f->once)
+			fputs(" (flag only)", out);
 		fputc('\n', out);
 	}
 	fputs("  --config FILE                  read NAME = VALUE lines first\n"

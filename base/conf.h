@@ -39,6 +39,7 @@ struct conf_field {
 	const char
 		*value; /* the default, written as the user would; NULL = NULL, 0, false, empty */
 	const char *help; /* one line, no full stop */
+	bool once; /* belongs to one call: neither the environment nor a file sets it */
 };
 
 #define CONF_KIND_OF(T, m) \
@@ -47,7 +48,13 @@ struct conf_field {
 		 struct conf_list : CONF_LIST)
 #define CONF(T, m, def, text) \
 	{ \
-#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text \
+#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false \
+	}
+
+/* A flag of one call, whose name may mean something else in an environment. */
+#define CONF_ONCE(T, m, def, text) \
+	{ \
+#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, true \
 	}
 
 struct conf_table {

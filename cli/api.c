@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/secret.h"
 #include "net/http_client.h"
 
 #define CALL_TIMEOUT_NS (60 * NS_PER_S)
@@ -52,25 +53,36 @@ static char *url_of(const struct api_conf *conf, const char *path)
 	return xasprintf("%.*s%s", (int)len, conf->server, path);
 }
 
+/* `*token` is NULL if there is no file; secret_free(). */
+static int load_token(const struct api_conf *conf, char **token, struct err *e)
+{
+	if (!conf->token_file || !*conf->token_file)
+		return 0;
+	return secret_load(token, conf->token_file, e);
+}
+
 int api_call(const struct api_conf *conf, const char *method, const char *path, const json_t *body,
 	     json_t **out, struct err *e)
 {
 	char *url = url_of(conf, path);
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	struct buf answer = BUF_INIT;
+	char *token = NULL;
 	json_t *doc = NULL;
 	int status;
-	const struct http_call call = {
+	struct http_call call = {
 		.method = method,
 		.url = url,
 		.ca_file = conf->ca,
-		.token = conf->token,
 		.body = text,
 		.body_len = text ? strlen(text) : 0,
 		.timeout_ns = CALL_TIMEOUT_NS,
 	};
-	int rc = http_call(&call, &status, &answer, e);
+	int rc = load_token(conf, &token, e);
 
+	call.token = token;
+	if (!rc)
+		rc = http_call(&call, &status, &answer, e);
 	if (!rc && status / 100 != 2)
 		rc = refusal(url, status, &answer, e);
 	if (!rc)
@@ -81,6 +93,7 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 	}
 	json_decref(doc);
 	buf_release(&answer);
+	secret_free(token);
 	free(text);
 	free(url);
 	return rc;
@@ -113,7 +126,6 @@ int api_events(const struct api_conf *conf, const char *path,
 		.method = "GET",
 		.url = url,
 		.ca_file = conf->ca,
-		.token = conf->token,
 	};
 	int rc = http_events(&call, &status, on_event, &ev, e);
 
@@ -156,7 +168,6 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 		.method = "GET",
 		.url = url,
 		.ca_file = conf->ca,
-		.token = conf->token,
 		.piece = on_piece,
 		.arg = &d,
 	};

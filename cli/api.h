@@ -18,14 +18,14 @@
 struct api_conf {
 	char *server;
 	char *ca;
-	char *token;
+	char *token_file;
 	bool json;
 };
 
 #define API_FIELDS(T) \
 	CONF(T, api.server, "http://127.0.0.1:7400", "URL of the aggregator"), \
 		CONF(T, api.ca, NULL, "PEM file of whom to believe for https"), \
-		CONF(T, api.token, NULL, "bearer token"), \
+		CONF(T, api.token_file, NULL, "file with the aggregator's token"), \
 		CONF(T, api.json, NULL, "print one JSON document on stdout")
 
 /*

@@ -11,8 +11,8 @@ struct conf {
 	bool discard;
 };
 
-static const struct conf_field fields[] = { CONF(struct conf, discard, NULL,
-						 "forget what was recorded so far as well"),
+static const struct conf_field fields[] = { CONF_ONCE(struct conf, discard, NULL,
+						      "forget what was recorded so far as well"),
 					    API_FIELDS(struct conf),
 					    { 0 } };
 

@@ -28,8 +28,9 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, set, NULL, "KEY=VALUE for the tracers, like host_tracer_level=3"),
 	CONF(struct conf, tracer, NULL, "record with this tracer only"),
-	CONF(struct conf, at_step, NULL, "begin where this training step does: a number, or next"),
-	CONF(struct conf, steps, "0", "how many steps long; without it, --duration"),
+	CONF_ONCE(struct conf, at_step, NULL,
+		  "begin where this training step does: a number, or next"),
+	CONF_ONCE(struct conf, steps, "0", "how many steps long; without it, --duration"),
 	CONF(struct conf, wait_ns, "10m", "for captures that have the profilers; 0s = not at all"),
 	API_FIELDS(struct conf),
 	{ 0 }

@@ -28,7 +28,8 @@ struct conf {
 
 static const struct conf_field door_fields[] = { DOOR_FIELD, { 0 } };
 static const struct conf_field mark_fields[] = {
-	CONF(struct conf, step, NULL, "a training step of this number begins; TEXT is its name"),
+	CONF_ONCE(struct conf, step, NULL,
+		  "a training step of this number begins; TEXT is its name"),
 	DOOR_FIELD,
 	{ 0 }
 };

@@ -21,7 +21,7 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, format, "xspace",
 	     "xspace: <host>.xplane.pb files in a directory XProf opens"),
 	CONF(struct conf, output, ".", "the directory (also -o)"),
-	CONF(struct conf, host, NULL, "this host only"),
+	CONF_ONCE(struct conf, host, NULL, "this host only"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };

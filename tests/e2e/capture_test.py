@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One capture end to end: three agents whose clocks are wrong by seconds, one instant seen by all."""
+import os
+
 from lib import xspace
 from lib.cluster import Cluster, main
 
@@ -97,4 +99,37 @@ def test_programmatic():
         assert c.tutti("status", "--door", door, check=0)[1]["host"] == "host-a"
 
 
-main(test_offsets_vanish, test_verbs, test_refusals, test_programmatic)
+def test_token():
+    with Cluster() as c:
+        (c.dir / "token").write_text("correct horse battery\n".replace(" ", "-"))
+        (c.dir / "wrong").write_text("incorrect-horse-battery\n")
+        (c.dir / "short").write_text("horse\n")
+        c.aggregator("--token-file", c.dir / "token")
+        c.agent("host-a")
+        c.wait_hosts(1)
+        for flags, text in [([], "needs the aggregator's token"), (["--token-file", c.dir / "wrong"], "needs the aggregator's token"),
+                            (["--token-file", c.dir / "short"], "a secret of 5 bytes")]:
+            assert c.tutti("capture", "--duration", "100ms", *flags)[0] in (1, 2), flags
+            assert text in c.stderr, (flags, c.stderr)
+        assert c.tutti("hosts", "--json", check=0)[1]["hosts"], "reading needs none"
+        session = c.tutti("capture", "--duration", "100ms", "--json", "--token-file", c.dir / "token", check=0)[1]["session"]
+        assert c.tutti("delete", session)[0] == 1
+        c.tutti("delete", session, "--token-file", c.dir / "token", check=0)
+
+
+def test_agents_environment():
+    """TUTTI_HOST names an agent's host; it is no filter of `export`."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a")
+        c.wait_hosts(1)
+        session = c.tutti("capture", "--duration", "100ms", "--json", check=0)[1]["session"]
+        os.environ["TUTTI_HOST"] = "somebody-else"
+        try:
+            c.tutti("export", session, "-o", c.dir / "out", check=0)
+        finally:
+            del os.environ["TUTTI_HOST"]
+        assert list((c.dir / "out").rglob("host-a.xplane.pb"))
+
+
+main(test_offsets_vanish, test_verbs, test_refusals, test_programmatic, test_token, test_agents_environment)

@@ -79,4 +79,27 @@ def test_page():
         b.close()
 
 
-main(test_page)
+def test_token_and_queue():
+    """A page asks for the token when it needs it, and shows what waits."""
+    if not shutil.which("chromedriver") or not shutil.which("chromium"):
+        raise SkipTest("chromium and chromedriver are not installed")
+    with Cluster() as c:
+        (c.dir / "token").write_text("correct-horse-battery\n")
+        c.aggregator("--token-file", c.dir / "token")
+        c.agent("host-a", f"--profiler=127.0.0.1:{free_port()}")
+        c.wait_hosts(1)
+        b = Browser(c)
+        b.open(c.url)
+        wait_until("the host on the page", lambda: "host-a" in b.text("#hosts"))
+        b.run("window.asked = 0; window.prompt = () => { window.asked++; return 'correct-horse-battery'; };"
+              "document.forms[0].duration.value = '3'; document.forms[0].requestSubmit()")
+        wait_until("the capture", lambda: "running" in b.text("#progress"))
+        b.run("document.querySelector('button').disabled = false; document.forms[0].duration.value = '0.2';"
+              "document.forms[0].requestSubmit()")
+        wait_until("the queue", lambda: "queued, number 1, waits for capture" in b.text("#progress"))
+        wait_until("the commit", lambda: "committed" in b.text("#progress"))
+        assert b.run("return window.asked") == 1
+        b.close()
+
+
+main(test_page, test_token_and_queue)

@@ -12,7 +12,7 @@ struct inner {
 
 struct conf {
 	char *name;
-	char *unset;
+	char *unset, *here;
 	bool insecure, on;
 	int workers;
 	int64_t lead_ns;
@@ -25,6 +25,7 @@ struct conf {
 static const struct conf_field fields[] = {
 	CONF(struct conf, name, "default", "what it is called"),
 	CONF(struct conf, unset, NULL, "nothing by default"),
+	CONF_ONCE(struct conf, here, NULL, "for this call"),
 	CONF(struct conf, insecure, NULL, "do without TLS"),
 	CONF(struct conf, on, "true", "on unless told otherwise"),
 	CONF(struct conf, workers, "2", "how many"),
@@ -121,6 +122,25 @@ static void test_defaults(void)
 	CHECK_EQ(r.conf.tags.n, 1);
 	CHECK_EQ(r.conf.inner.deep_ns, 1000000000);
 	unload(&r);
+}
+
+/* What belongs to one call is set by nothing but the call. */
+static void test_once(void)
+{
+	struct run r;
+
+	CHECK(!setenv("TUTTI_HERE", "elsewhere", 1));
+	load(&r, "");
+	CHECK_OK(r.rc, r.e);
+	CHECK(!r.conf.here);
+	unload(&r);
+	load(&r, "--here now");
+	CHECK_STR(r.conf.here, "now");
+	unload(&r);
+	load_with_file(&r, "here = now\n", "");
+	CHECK_EQ(r.rc, ERR_INVALID);
+	unload(&r);
+	CHECK(!unsetenv("TUTTI_HERE"));
 }
 
 static void test_flags(void)
@@ -377,6 +397,7 @@ int main(void)
 	CHECK(fd >= 0);
 	close(fd);
 	test_defaults();
+	test_once();
 	test_flags();
 	test_precedence();
 	test_lists();
