@@ -109,14 +109,14 @@ static void test_first_come(void)
 	CHECK_EQ(b.arms, 1);
 	snprintf(a.session, sizeof(a.session), "%s", first->session);
 	fake_progress(&a, "uploading", 100);
-	WAIT(&f, second->state == CAP_RUNNING);
+	WAIT(&f, second->state >= CAP_RUNNING);
 	CHECK(second->t0_ns > first->t0_ns + first->duration_ns);
 	CHECK_EQ(capture_position(third), 1);
 	WAIT(&f, strstr(third->waits_for, " b") && a.arms == 3 && b.arms == 2);
 	CHECK_EQ(third->state, CAP_QUEUED);
 	WAIT(&f, second->hosts[1].state == HOST_ARMED);
 	fake_progress(&b, "uploading", 100);
-	WAIT(&f, third->state == CAP_RUNNING && b.arms == 3);
+	WAIT(&f, third->state >= CAP_RUNNING && b.arms == 3);
 	json_decref(cpu);
 	fake_forget(&a);
 	fake_forget(&b);
@@ -259,16 +259,18 @@ static void test_steps(void)
 	CHECK(strstr(number->error.msg, "step 110 comes, but it has to wait for capture"));
 	CHECK_STR(number->hosts[0].reason, "step");
 	CHECK_EQ(next->state, CAP_QUEUED);
+	at_ns = aggregator_session_now(&f.agg);
+	fake_steps(&a, 111, at_ns, 500 * NS_PER_MS); /* slower now: time to look at it */
 	snprintf(a.session, sizeof(a.session), "%s", first->session);
 	fake_progress(&a, "uploading", 100);
 	WAIT(&f, next->state == CAP_RUNNING && a.arms == 2);
 	CHECK_EQ(a.t0_ns, next->step_plan.t0_ns);
-	CHECK_EQ(next->step_plan.begins_ns, at_ns + (next->step_plan.step - 100) * 100 * NS_PER_MS);
+	CHECK_EQ(next->step_plan.begins_ns, at_ns + (next->step_plan.step - 111) * 500 * NS_PER_MS);
 	/* The marks show the end: 5 ms later than expected, and long before the window's. */
 	at_ns = next->step_plan.ends_ns + 5 * NS_PER_MS;
-	fake_steps(&a, next->step_plan.step + 4, at_ns, 100 * NS_PER_MS);
+	fake_steps(&a, next->step_plan.step + 4, at_ns, 500 * NS_PER_MS);
 	WAIT(&f, a.stops);
-	CHECK(a.t1_ns > at_ns && a.t1_ns < at_ns + 20 * NS_PER_MS);
+	CHECK(a.t1_ns > at_ns && a.t1_ns < at_ns + 100 * NS_PER_MS);
 	CHECK_EQ(next->t0_ns + next->duration_ns, a.t1_ns);
 	fake_forget(&a);
 	fleet_stop(&f);
