@@ -175,7 +175,7 @@ static void tracer_gives_one_line_of_counters(void)
 				.line_begin = on_line,
 				.event = on_event,
 				.want_stats = true };
-	struct agent_conf conf = { .metrics_hz = 100 };
+	struct agent_conf conf = { .metrics_hz = 1 };
 	struct tracer_env env = { .conf = &conf };
 	bool done = false;
 	struct tracer_run run = { .done = on_done, .done_arg = &done };
