@@ -76,7 +76,6 @@ static void done_plan(void *arg)
 		return;
 	}
 	c->armed = !queued;
-	capture_tell_begun(c);
 	if (job->rc) {
 		log_error("AGG-STORE", "session=%s action=plan reason=\"%s\"", c->session,
 			  job->e.msg);
@@ -90,6 +89,7 @@ static void done_plan(void *arg)
 		capture_queue_kick(c->captures);
 	else
 		arm(c);
+	capture_tell_begun(c); /* hosts first: the answer names them all, which takes its time */
 	store_job_free(job);
 }
 
