@@ -158,8 +158,9 @@ static int store_again(const struct upload *u, const char *key, const struct sto
 static int store_file(const struct upload *u, unsigned int n, uint64_t offset, struct err *e)
 {
 	const struct store_body body = {
+		.data = u->part.memory ? u->part.memory + offset : NULL,
 		.fd = u->part.fd,
-		.offset = offset,
+		.offset = u->part.memory ? 0 : offset,
 		.len = u->files[n - 1],
 	};
 	char key[SESSION_KEY_BYTES];

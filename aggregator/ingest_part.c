@@ -14,9 +14,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/limits.h"
 
-#define SUFFIX	   ".part"
-#define READ_BYTES (1 << 20)
+#define SUFFIX	    ".part"
+#define READ_BYTES  (1 << 20)
+#define SMALL_BYTES LIMIT_CHUNK_BYTES /* may come whole in one chunk */
 
 static int open_nameless(const char *directory)
 {
@@ -79,18 +81,23 @@ static int take_room(struct ingest_part *p, struct err *e)
 	return 0;
 }
 
-int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id, struct err *e)
+/* Whether there is something to go on from, now open. */
+static bool open_left(struct ingest_part *p)
+{
+	if (p->path)
+		p->fd = open(p->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return p->fd >= 0;
+}
+
+static int open_file(struct ingest_part *p, struct err *e)
 {
 	int rc = 0;
 
-	*p = (struct ingest_part){ .bytes = id->bytes, .crc32 = id->crc32 };
-	if (id->resume)
-		p->path = xasprintf("%s/%s.%s.%" PRIu64 ".%08" PRIx32 SUFFIX, id->spool,
-				    id->session, id->host, id->bytes, id->crc32);
-	p->fd = p->path ? open(p->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
-			: open_nameless(id->spool);
 	if (p->fd < 0)
-		rc = err_errno(e, "opening a file in the spool %s", id->spool);
+		p->fd = p->path ? open(p->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
+				: open_nameless(p->spool);
+	if (p->fd < 0)
+		rc = err_errno(e, "opening a file in the spool %s", p->spool);
 	if (!rc)
 		rc = take_up(p, e);
 	if (!rc)
@@ -102,12 +109,45 @@ int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id, str
 	return rc;
 }
 
+int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id, struct err *e)
+{
+	*p = (struct ingest_part){
+		.fd = -1,
+		.spool = id->spool,
+		.bytes = id->bytes,
+		.crc32 = id->crc32,
+	};
+	if (id->resume)
+		p->path = xasprintf("%s/%s.%s.%" PRIu64 ".%08" PRIx32 SUFFIX, id->spool,
+				    id->session, id->host, id->bytes, id->crc32);
+	/* Most files are small and come whole: they need no file here. */
+	if (id->bytes && id->bytes <= SMALL_BYTES && !open_left(p))
+		return 0;
+	return open_file(p, e);
+}
+
+static void keep_in_memory(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data)
+{
+	p->memory = xmalloc(len);
+	memcpy(p->memory, data, len);
+	p->crc32_received = crc32_data;
+	p->received = len;
+}
+
 int ingest_part_write(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data,
 		      struct err *e)
 {
 	const uint8_t *at = data;
 	size_t left = len;
+	int rc;
 
+	if (p->fd < 0 && len == p->bytes) {
+		keep_in_memory(p, data, len, crc32_data);
+		return 0;
+	}
+	rc = p->fd < 0 ? open_file(p, e) : 0;
+	if (rc)
+		return rc;
 	while (left) {
 		ssize_t n = pwrite(p->fd, at, left, (off_t)(p->received + len - left));
 
@@ -134,7 +174,7 @@ int ingest_part_check(const struct ingest_part *p, struct err *e)
 
 void ingest_part_drop(struct ingest_part *p)
 {
-	if (p->path && unlink(p->path) && errno != ENOENT)
+	if (p->path && p->fd >= 0 && unlink(p->path) && errno != ENOENT)
 		log_warn("AGG-SPOOL", "path=%s reason=\"%s\"", p->path, strerror(errno));
 }
 
@@ -143,8 +183,10 @@ void ingest_part_close(struct ingest_part *p)
 	if (p->fd >= 0)
 		close(p->fd);
 	free(p->path);
+	free(p->memory);
 	p->fd = -1;
 	p->path = NULL;
+	p->memory = NULL;
 }
 
 /* ---- sweeping ---- */

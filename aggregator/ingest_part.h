@@ -2,8 +2,8 @@
 /*
  * A file on its way in: a growing file of the spool. One that may be resumed has a name made of session,
  * host, length and checksum, so that whoever comes back with the same file finds what is there of it,
- * also after the aggregator's end; another has no name and goes with its descriptor. Blocks: for workers,
- * one at a time.
+ * also after the aggregator's end; another has no name and goes with its descriptor. What comes whole in
+ * one chunk stays in memory: the store is where it belongs. Blocks: for workers, one at a time.
  */
 #ifndef AGGREGATOR_INGEST_PART_H
 #define AGGREGATOR_INGEST_PART_H
@@ -16,7 +16,9 @@
 
 struct ingest_part {
 	char *path; /* NULL: without a name */
-	int fd; /* -1: not open */
+	int fd; /* -1: not open, or all is in memory */
+	const char *spool; /* borrowed */
+	uint8_t *memory; /* all of it, or NULL */
 	uint64_t bytes; /* of the whole file */
 	uint32_t crc32; /* of the whole file; of no use without a name */
 	uint64_t received; /* so many are there, from the start on */

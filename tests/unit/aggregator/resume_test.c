@@ -305,6 +305,13 @@ static void test_parts(void)
 	CHECK(mkdtemp(dir));
 	id.spool = dir;
 	id.crc32 = (uint32_t)crc32(0, (const uint8_t *)"abcdefgh", 8);
+	/* What comes whole needs no file. */
+	CHECK_OK(ingest_part_open(&p, &id, &e), e);
+	write_part(&p, "abcdefgh");
+	CHECK_OK(ingest_part_check(&p, &e), e);
+	CHECK(p.fd < 0 && !memcmp(p.memory, "abcdefgh", 8));
+	CHECK_EQ(count_parts(dir), 0);
+	ingest_part_close(&p);
 	CHECK_OK(ingest_part_open(&p, &id, &e), e);
 	write_part(&p, "abc");
 	CHECK_EQ(ingest_part_check(&p, &e), ERR_PEER);
