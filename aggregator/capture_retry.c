@@ -178,7 +178,10 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 	c->deadline_ns = aggregator_session_now(agg) + c->grace_ns;
 	rc = capture_load_options(c, plan, e);
 	if (!rc && c->n_over == c->n_hosts)
-		rc = err_set(e, ERR_EXISTS, "session %s lacks no host's file", c->session);
+		rc = err_set(e, ERR_EXISTS,
+			     "session %s has a file of every host; what a partial one misses can "
+			     "only be captured anew",
+			     c->session);
 	if (rc)
 		capture_free(c);
 	else
