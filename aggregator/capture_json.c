@@ -129,6 +129,8 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 	json_put_text(o, "origin", c->origin);
 	if (*c->client_session)
 		json_put_text(o, "client_session", c->client_session);
+	if (c->cancelled)
+		json_put_bool(o, "cancelled", true);
 	if (c->callers > 1)
 		json_put_int(o, "callers", c->callers);
 	if (c->by_step)

@@ -29,8 +29,9 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		api_print(doc);
 	else if (!rc)
 		printf("%s: %s\n", argv[0],
-		       conf->discard ? "cancelled, nothing is kept"
-				     : "the window ends now, what was recorded is kept");
+		       json_is_true(json_object_get(doc, "cancelled"))
+			       ? "cancelled, nothing is kept"
+			       : "the window ends now, what was recorded is kept");
 	json_decref(doc);
 	free(path);
 	free(word);
@@ -42,7 +43,7 @@ const struct cmd cmd_cancel = {
 	.args = "SESSION",
 	.min_args = 1,
 	.max_args = 1,
-	.summary = "end a capture now and keep the data, or forget it",
+	.summary = "end a capture now and keep the data, or forget it; take it out of the queue",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

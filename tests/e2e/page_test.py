@@ -99,6 +99,9 @@ def test_token_and_queue():
         wait_until("the queue", lambda: "queued, number 1, waits for capture" in b.text("#progress"))
         wait_until("the commit", lambda: "committed" in b.text("#progress"))
         assert b.run("return window.asked") == 1
+        wait_until("the sessions", lambda: b.run("return document.querySelectorAll('#sessions a').length") == 2)
+        b.run("document.querySelector('#sessions a').click()")
+        wait_until("what is missing", lambda: "host-a: profiler-unreachable" in b.text("#sessions"))
         b.close()
 
 
