@@ -25,7 +25,7 @@ static void test_same_request(void)
 	struct fake a = { .auto_arm = true };
 	struct capture *c, *other;
 
-	fleet_start(&f, 0, 0);
+	fleet_start(&f, NS_PER_S, 0); /* to ask again before T0 */
 	fake_connect(&a, &f, "a");
 	c = begin(&f, NULL, WINDOW_NS);
 	CHECK(begin(&f, "all", WINDOW_NS) == c);
