@@ -88,6 +88,13 @@ static int64_t raw_of(const struct capture *c, int64_t session_ns)
 
 /* ---- after the window ---- */
 
+static void maybe_assemble(struct capture *c);
+
+static void on_settled(void *arg)
+{
+	maybe_assemble(arg);
+}
+
 static void maybe_assemble(struct capture *c)
 {
 	if (c->state != CAPTURE_GATHERING || c->handing_out)
@@ -97,7 +104,11 @@ static void maybe_assemble(struct capture *c)
 			return;
 	}
 	loop_timer_cancel(c->captures->agent->loop, &c->give_up);
-	capture_assemble(c);
+	if (now_mono_ns() < c->settled_mono_ns)
+		loop_timer_at(c->captures->agent->loop, &c->step, c->settled_mono_ns, on_settled,
+			      c);
+	else
+		capture_assemble(c);
 }
 
 static void on_run_done(struct tracer_run *run)
@@ -162,6 +173,7 @@ static void on_t1(void *arg)
 	if (too_early(c, c->t1_raw_ns, on_t1))
 		return;
 	c->handing_out = true;
+	c->settled_mono_ns = clock_end(c->captures->agent->clock);
 	capture_enter(c, CAPTURE_GATHERING);
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];

@@ -27,6 +27,7 @@ struct capture {
 	char *session, *dir, *path;
 	int64_t t0_ns, t1_ns; /* session clock */
 	int64_t t0_raw_ns, t1_raw_ns, give_up_mono_ns;
+	int64_t settled_mono_ns; /* what probes say of the window's end is known */
 	uint8_t *options;
 	size_t options_len;
 	void (*changed)(struct capture *c, enum capture_state state, void *arg);

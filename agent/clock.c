@@ -26,8 +26,11 @@
 #define DEAF_TRAINS  4 /* without an answer: UDP does not get through */
 #define STREAM_GAP_NS \
 	(500 * NS_PER_MS) /* between probes by the stream, once the first are through */
-#define CALM_MIN_NS (2 * NS_PER_S)
-#define CALM_MAX_NS (16 * NS_PER_S)
+#define END_SPREAD_NS (100 * NS_PER_MS)
+#define ANSWER_MAX_NS (100 * NS_PER_MS)
+#define ANSWER_NS     (5 * NS_PER_MS) /* what an answer may take beside two round trips */
+#define CALM_MIN_NS   (2 * NS_PER_S)
+#define CALM_MAX_NS   (16 * NS_PER_S)
 
 struct path {
 	struct clock *clock;
@@ -312,6 +315,18 @@ void clock_hurry(struct clock *c, int64_t until_mono_ns)
 	c->calm_gap_ns = CALM_MIN_NS;
 	if (loop_timer_armed(&c->timer) && c->timer.at_mono_ns > soon)
 		loop_timer_at(c->conf.loop, &c->timer, soon, on_timer, c);
+}
+
+int64_t clock_end(struct clock *c)
+{
+	int64_t at_ns = now_mono_ns() + phase(c, END_SPREAD_NS);
+	int64_t rtt_ns = 2 * clock_model(c).rtt_min_ns;
+
+	if (!loop_timer_armed(&c->timer))
+		return now_mono_ns();
+	if (c->timer.at_mono_ns > at_ns)
+		loop_timer_at(c->conf.loop, &c->timer, at_ns, on_timer, c);
+	return at_ns + (rtt_ns < ANSWER_MAX_NS ? rtt_ns : ANSWER_MAX_NS) + ANSWER_NS;
 }
 
 /* ---- life ---- */

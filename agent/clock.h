@@ -121,6 +121,13 @@ void clock_take_stream(struct clock *c, const uint8_t *packet);
  * of a capture. Several wishes: the latest end counts. */
 void clock_hurry(struct clock *c, int64_t until_mono_ns);
 
+/*
+ * A window ended now: probes once more, soon. Beyond the last probe a bound grows several times as fast as between two.
+ * Returns when (CLOCK_MONOTONIC) the answers should be in. Windows end on all hosts at once: each probes at another
+ * time of the next tenth of a second.
+ */
+int64_t clock_end(struct clock *c);
+
 /* The model as of now, good around now: for arming. */
 struct clock_model clock_model(const struct clock *c);
 
