@@ -26,13 +26,14 @@
 #include "storage/store.h"
 
 /* A frozen agent is noticed after this and 10 s. A ping costs 30 us: 10,000 agents half a percent of a core. */
-#define KEEPALIVE_NS	 (60 * NS_PER_S)
-#define LOST_PATIENCE_NS (3 * NS_PER_S) /* agents dial again after 0.1 s, 0.2 s, ... */
-#define READY_AGAIN_NS	 (5 * NS_PER_S)
-#define LEAD_MAX_NS	 (60 * 1000000000LL)
-#define GRACE_MAX_NS	 (3600 * 1000000000LL)
-#define HTTP_THREADS	 3
-#define READY_KEY	 "tutti/ready"
+#define KEEPALIVE_NS	   (60 * NS_PER_S)
+#define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* a chunk at 1 Mbit/s takes 8 s */
+#define LOST_PATIENCE_NS   (3 * NS_PER_S) /* agents dial again after 0.1 s, 0.2 s, ... */
+#define READY_AGAIN_NS	   (5 * NS_PER_S)
+#define LEAD_MAX_NS	   (60 * 1000000000LL)
+#define GRACE_MAX_NS	   (3600 * 1000000000LL)
+#define HTTP_THREADS	   3
+#define READY_KEY	   "tutti/ready"
 
 int64_t aggregator_session_now(const struct aggregator *agg)
 {
@@ -356,6 +357,8 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 	agg->started_mono_ns = now_mono_ns();
 	if (!agg->arm_patience_ns)
 		agg->arm_patience_ns = NS_PER_S;
+	if (!agg->credit_patience_ns)
+		agg->credit_patience_ns = CREDIT_PATIENCE_NS;
 	if (!agg->lost_patience_ns)
 		agg->lost_patience_ns = LOST_PATIENCE_NS;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {

@@ -51,6 +51,7 @@ struct aggregator {
 	json_t *plans; /* of captures that an earlier run left, until they are carried on; or NULL */
 	int64_t session_clock_shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
 	int64_t arm_patience_ns; /* after T0, or the lead if that is longer: for answers to Arm */
+	int64_t credit_patience_ns; /* with who has a credit and sends nothing, while others wait */
 	int64_t lost_patience_ns; /* a link that broke may come back within this */
 	int64_t started_mono_ns;
 	bool stopping; /* nothing new is begun any more */

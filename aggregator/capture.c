@@ -30,6 +30,7 @@ struct captures *captures_new(struct aggregator *agg)
 	cs->agg = agg;
 	TAILQ_INIT(&cs->all);
 	TAILQ_INIT(&cs->waiting);
+	TAILQ_INIT(&cs->granted);
 	TAILQ_INIT(&cs->queue);
 	return cs;
 }
@@ -64,6 +65,7 @@ void captures_free(struct captures *cs)
 	while (!TAILQ_EMPTY(&cs->all))
 		capture_remove(TAILQ_FIRST(&cs->all));
 	loop_timer_cancel(cs->agg->loop, &cs->queue_timer);
+	loop_timer_cancel(cs->agg->loop, &cs->credit_timer);
 	free(cs->watches);
 	free(cs);
 }
@@ -103,7 +105,7 @@ struct captures_count captures_count(const struct captures *cs)
 	struct captures_count n = { .active = cs->n_active - cs->n_queued, .queued = cs->n_queued };
 	const struct capture_host *h;
 
-	TAILQ_FOREACH (h, &cs->waiting, waiting)
+	TAILQ_FOREACH (h, &cs->waiting, credits)
 		n.waiting++;
 	return n;
 }

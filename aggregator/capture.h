@@ -92,7 +92,8 @@ struct capture_host {
 	size_t n_tracers;
 	struct steps_seen steps;
 	enum upload_credit credit;
-	TAILQ_ENTRY(capture_host) waiting; /* for a credit */
+	int64_t credit_until_ns; /* CLOCK_MONOTONIC: by then it has to have sent something */
+	TAILQ_ENTRY(capture_host) credits; /* among those that wait for one, or have one */
 	struct capture *capture;
 };
 

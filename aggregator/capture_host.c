@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One host of one capture: what its agent says, upload credits, how it ends. */
+/* One host of one capture: what its agent says, how it ends. */
 #include "aggregator/capture_impl.h"
 
 #include <inttypes.h>
@@ -64,47 +64,6 @@ void capture_tell(const struct capture *c, const struct buf *message)
 {
 	for (size_t i = 0; i < c->n_hosts; i++)
 		capture_host_tell(&c->hosts[i], message);
-}
-
-/* ---- upload credits ---- */
-
-static void grant(struct captures *cs)
-{
-	while (cs->granted < UPLOAD_CREDITS && !TAILQ_EMPTY(&cs->waiting)) {
-		struct capture_host *h = TAILQ_FIRST(&cs->waiting);
-		struct buf message = BUF_INIT;
-
-		TAILQ_REMOVE(&cs->waiting, h, waiting);
-		h->credit = CREDIT_GRANTED;
-		cs->granted++;
-		message_upload(&message, h->capture->session, h->capture->deadline_ns);
-		capture_host_tell(h, &message);
-		buf_release(&message);
-	}
-}
-
-void capture_host_want_credit(struct capture_host *h)
-{
-	struct captures *cs = h->capture->captures;
-
-	/* Also for a stored file: its agent was killed before it heard of that, and the next one asks. */
-	if (h->credit != CREDIT_NONE)
-		return;
-	h->credit = CREDIT_WAITING;
-	TAILQ_INSERT_TAIL(&cs->waiting, h, waiting);
-	grant(cs);
-}
-
-void capture_host_drop_credit(struct capture_host *h)
-{
-	struct captures *cs = h->capture->captures;
-
-	if (h->credit == CREDIT_WAITING)
-		TAILQ_REMOVE(&cs->waiting, h, waiting);
-	if (h->credit == CREDIT_GRANTED)
-		cs->granted--;
-	h->credit = CREDIT_NONE;
-	grant(cs);
 }
 
 /* ---- ends ---- */
@@ -308,6 +267,8 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 		return;
 	h->state = state;
 	if (state == HOST_UPLOADING) {
+		if (bytes_done != h->bytes_done)
+			capture_host_use_credit(h);
 		h->bytes = bytes_total;
 		h->bytes_done = bytes_done;
 		capture_host_want_credit(h);

@@ -32,7 +32,9 @@ struct captures {
 	struct loop_timer queue_timer;
 	bool kicked; /* it is set, and soon */
 	struct host_queue waiting; /* for an upload credit, first come first served */
-	unsigned int granted;
+	struct host_queue granted; /* who has one, the least patience first */
+	unsigned int n_granted;
+	struct loop_timer credit_timer;
 	struct capture_watch *watches;
 	size_t n_watches;
 	struct lead lead;
@@ -127,13 +129,16 @@ void capture_load_stored(struct capture_host *h, const json_t *stored);
 /* capture_json.c */
 json_t *capture_instances(const struct capture *c); /* {host: 64 bits in hex} */
 
+/* capture_credit.c */
+void capture_host_want_credit(struct capture_host *h);
+void capture_host_use_credit(struct capture_host *h); /* it has sent something */
+void capture_host_drop_credit(struct capture_host *h);
+
 /* capture_host.c */
 struct host *capture_host_live(
 	const struct capture_host *h); /* connected, the same agent; or NULL */
 void capture_tell(const struct capture *c, const struct buf *message); /* all live hosts */
 void capture_host_tell(const struct capture_host *h, const struct buf *message); /* if it is live */
-void capture_host_drop_credit(struct capture_host *h);
-void capture_host_want_credit(struct capture_host *h);
 bool capture_host_may_be_held(
 	const struct capture_host *h); /* failed, but a retry may get the file */
 

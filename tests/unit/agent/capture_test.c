@@ -337,6 +337,44 @@ static void test_release_any_time(void)
 	}
 }
 
+struct room {
+	struct seen seen;
+	struct spool *spool;
+	uint64_t left_while_assembling;
+};
+
+static void on_changed_look_at_spool(struct capture *c, enum capture_state state, void *arg)
+{
+	struct room *r = arg;
+
+	on_changed(c, state, &r->seen);
+	if (state == CAPTURE_ASSEMBLING)
+		r->left_while_assembling = spool_left(r->spool);
+}
+
+/* Captures at the same time do not pass the spool's limit together: room is taken before it is used. */
+static void test_room_is_taken_first(void)
+{
+	struct room room = { .left_while_assembling = 1 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	room.spool = f.agent.spool;
+	req = request(&f, &room.seen);
+	req.changed = on_changed_look_at_spool;
+	req.arg = &room;
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &room.seen);
+	CHECK_EQ(room.left_while_assembling, 0);
+	CHECK_EQ(spool_left(room.spool), (1 << 20) - capture_bytes(c));
+	capture_release(c);
+	CHECK_EQ(spool_left(room.spool), 1 << 20);
+	fixture_down(&f);
+}
+
 static void test_limits(void)
 {
 	struct seen seen = { 0 };
@@ -397,6 +435,7 @@ int main(void)
 	test_stop_early();
 	test_release_any_time();
 	test_limits();
+	test_room_is_taken_first();
 	test_spool();
 	return 0;
 }

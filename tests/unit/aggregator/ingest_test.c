@@ -218,6 +218,37 @@ static void test_credits(void)
 	fleet_stop(&f);
 }
 
+/* Who has a credit and sends nothing makes room for the others, and is asked again after them. */
+static void test_credit_that_is_not_used(void)
+{
+	struct fake h[MANY] = { 0 };
+	struct capture *c;
+	struct fleet f;
+	char name[16];
+
+	fleet_start(&f, 0, 0);
+	f.agg.credit_patience_ns = 20 * NS_PER_MS;
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "h%02d", i);
+		h[i].auto_arm = true;
+		fake_connect(&h[i], &f, name);
+	}
+	c = fleet_begin(&f);
+	for (int i = 0; i < MANY; i++) {
+		WAIT(&f, c->hosts[i].state == HOST_ARMED);
+		fake_progress(&h[i], "uploading", 10);
+	}
+	WAIT(&f, h[MANY - 1].uploads == 1);
+	WAIT(&f, h[0].uploads == 2);
+	for (int i = 0; i < MANY; i++)
+		deliver(&h[i]);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	for (int i = 0; i < MANY; i++)
+		fake_forget(&h[i]);
+	fleet_stop(&f);
+}
+
 /* ---- a store that is slow or broken ---- */
 
 struct odd_store {
@@ -373,6 +404,7 @@ int main(void)
 	test_broken_by_the_deadline();
 	test_retry_replaces();
 	test_credits();
+	test_credit_that_is_not_used();
 	test_store_refuses("plan.json", "cancelled", false);
 	test_store_refuses(".xplane.pb", "upload", true);
 	test_store_hangs();
