@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's configuration and its parts, in the order in which main.c starts them.
+ * The agent's configuration and its parts, in the order in which they are started.
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
@@ -42,7 +42,7 @@ extern const struct conf_table agent_conf_table; /* conf.c */
 
 struct agent {
 	struct agent_conf conf;
-	struct loop *loop;
+	struct loop *loop; /* of whoever starts the agent */
 	struct rpc *rpc;
 	struct clock *clock;
 	struct marks *marks;
@@ -54,5 +54,12 @@ struct agent {
 	int profiler_port; /* where it listens; 0 = not at all */
 	struct doorkeeper *doorkeeper;
 };
+
+/* Starts every part; `conf` is finished and `loop` is set, the rest is zero. On failure nothing is left
+ * running and a log line names the part. */
+MUST_CHECK int agent_start(struct agent *a, struct err *e);
+
+/* Says goodbye to the aggregator, stops every part. */
+void agent_stop(struct agent *a);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/timex.h>
@@ -91,39 +90,6 @@ int64_t now_wall_error_ns(void)
 	if (adjtimex(&t) == TIME_ERROR || t.status & STA_UNSYNC)
 		return -1;
 	return t.maxerror * NS_PER_US;
-}
-
-static struct tm split_utc(int64_t unix_ns, int *ms)
-{
-	int64_t rest = unix_ns % NS_PER_S;
-	time_t seconds = (time_t)(unix_ns / NS_PER_S);
-	struct tm tm;
-
-	if (rest < 0) {
-		rest += NS_PER_S;
-		seconds--;
-	}
-	gmtime_r(&seconds, &tm);
-	*ms = (int)(rest / NS_PER_MS);
-	return tm;
-}
-
-void time_session_name(int64_t unix_ns, char out[20])
-{
-	int ms;
-	struct tm tm = split_utc(unix_ns, &ms);
-
-	strftime(out, 20, "%Y_%m_%d_%H_%M_%S", &tm);
-}
-
-void time_iso(int64_t unix_ns, char out[25])
-{
-	int ms;
-	struct tm tm = split_utc(unix_ns, &ms);
-	size_t n = strftime(out, 25, "%Y-%m-%dT%H:%M:%S", &tm);
-
-	if (n + 5 < 25)
-		snprintf(out + n, 25 - n, ".%03dZ", ms);
 }
 
 void random_bytes(void *out, size_t len)
