@@ -189,7 +189,8 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 
 /*
  * Offset, rate and bound at host time `now_ns`, from all samples, those after it included; false
- * while there is too little. Fills offset_ns, rate, bound_ns, bound_rate, rtt_min_ns, jitter_ns,
+ * while there is too little, and of a window that begins before a break which is all that is known of
+ * that time. Fills offset_ns, rate, bound_ns, bound_rate, rtt_min_ns, jitter_ns,
  * probes, bad of *out, and the map: one with knots around now_ns, or all over [from, to].
  */
 bool clock_estimator_get(const struct clock_estimator *est, int64_t now_ns,

@@ -25,6 +25,8 @@ struct clock_estimator {
 	struct clock_history *histories[CLOCK_SEGMENTS]; /* in order of time */
 	size_t n;
 	uint32_t probes, bad;
+	enum clock_break broke; /* the last one announced: it is the host's, whatever the epoch */
+	int64_t broke_ns;
 };
 
 struct clock_estimator *clock_estimator_new(void)
@@ -32,17 +34,18 @@ struct clock_estimator *clock_estimator_new(void)
 	return xcalloc(1, sizeof(struct clock_estimator));
 }
 
-void clock_estimator_reset(struct clock_estimator *est)
+static void forget(struct clock_estimator *est)
 {
 	for (size_t i = 0; i < est->n; i++)
 		clock_history_free(est->histories[i]);
-	*est = (struct clock_estimator){ 0 };
+	est->n = 0;
+	est->probes = est->bad = 0;
 }
 
 void clock_estimator_free(struct clock_estimator *est)
 {
 	if (est)
-		clock_estimator_reset(est);
+		forget(est);
 	free(est);
 }
 
@@ -69,6 +72,13 @@ static struct clock_history *newest(const struct clock_estimator *est)
 	return est->n ? est->histories[est->n - 1] : NULL;
 }
 
+void clock_estimator_reset(struct clock_estimator *est)
+{
+	forget(est);
+	if (est->broke)
+		push(est, est->broke, est->broke_ns);
+}
+
 /* A contradiction is either a step or a lie. Until probes have agreed with it, nobody knows. */
 static bool is_confirmed(const struct clock_history *h)
 {
@@ -79,11 +89,11 @@ void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum cloc
 {
 	struct clock_history *h = newest(est);
 
-	if (!h)
-		return;
-	if (!h->probes || !is_confirmed(h))
+	if (h && (!h->probes || !is_confirmed(h)))
 		drop(est, est->n - 1);
 	push(est, cause, at_ns);
+	est->broke = cause;
+	est->broke_ns = at_ns;
 }
 
 /* ---- samples ---- */
@@ -255,9 +265,20 @@ static bool make_model(const struct clock_estimator *est, int64_t now_ns, int64_
 	return true;
 }
 
+/* The clock is known to have broken, and nothing that was learnt before is kept: what holds now says
+ * nothing of then. */
+static bool is_beyond_break(const struct clock_estimator *est, int64_t at_ns)
+{
+	const struct clock_history *h = est->n ? est->histories[0] : NULL;
+
+	return h && h->cause > CLOCK_BREAK_STEP && at_ns < h->begin_ns;
+}
+
 bool clock_estimator_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
 			 int64_t to_ns, struct clock_model *out)
 {
+	if (is_beyond_break(est, from_ns))
+		return false;
 	return make_model(est, now_ns, from_ns - EDGE_NS, to_ns + EDGE_NS, out);
 }
 
