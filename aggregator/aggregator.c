@@ -148,6 +148,7 @@ static int store_start(struct aggregator *agg, struct err *e)
 		return rc;
 	}
 	rc = try_write(agg->store, &trouble);
+	agg->claimed = json_object();
 	agg->plans = json_array();
 	if (!rc && session_sweep(agg->store, agg->plans, &swept, &trouble))
 		log_error("AGG-STORE", "action=sweep reason=\"%s\"", trouble.msg);
@@ -162,8 +163,9 @@ static void store_stop(struct aggregator *agg)
 	loop_timer_cancel(agg->loop, &agg->ready_timer);
 	drain(agg);
 	store_free(agg->store);
+	json_decref(agg->claimed);
 	json_decref(agg->plans);
-	agg->plans = NULL;
+	agg->claimed = agg->plans = NULL;
 }
 
 /* ---- what has no port ---- */

@@ -48,6 +48,7 @@ struct aggregator {
 	uint64_t
 		clock_epoch; /* of the session clock: random, kept over a restart on the same boot */
 	bool clock_kept; /* the session clock is that of an earlier run */
+	json_t *claimed; /* an object: sessions that a worker deletes, or reads for a retry */
 	json_t *plans; /* of captures that an earlier run left, until they are carried on; or NULL */
 	int64_t session_clock_shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
 	int64_t arm_patience_ns; /* after T0, or the lead if that is longer: for answers to Arm */

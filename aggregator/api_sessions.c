@@ -78,6 +78,24 @@ static bool is_session(struct http_req *req, const char *id)
 	return false;
 }
 
+/* Deleting a session and taking it up again keep off each other: only one is under way. */
+static bool claim_session(struct aggregator *agg, struct http_req *req, const char *id)
+{
+	if (!is_session(req, id))
+		return false;
+	if (json_object_get(agg->claimed, id)) {
+		http_answer_error(req, 409, "session %.64s is being deleted, or retried", id);
+		return false;
+	}
+	json_put_bool(agg->claimed, id, true);
+	return true;
+}
+
+static void let_go_of_session(struct job *j)
+{
+	json_object_del(j->agg->claimed, j->id);
+}
+
 /* ---- list ---- */
 
 static void run_list(void *arg)
@@ -159,6 +177,7 @@ static void done_delete(void *arg)
 {
 	struct job *j = arg;
 
+	let_go_of_session(j);
 	if (!j->rc) {
 		log_info("AGG-DELETED", "session=%s peer=%s", j->id, http_peer(j->req));
 		events_session(j->agg->events, j->id);
@@ -176,7 +195,7 @@ void api_session_delete(struct aggregator *agg, struct http_req *req, const char
 		http_answer_error(req, 409, "session %.64s is being captured", id);
 		return;
 	}
-	if (is_session(req, id))
+	if (claim_session(agg, req, id))
 		aggregator_work(agg, run_delete, done_delete, job_new(agg, req, id));
 }
 
@@ -202,6 +221,7 @@ static void done_retry(void *arg)
 	struct job *j = arg;
 	struct capture *c;
 
+	let_go_of_session(j);
 	if (!j->rc)
 		j->rc = capture_retry(j->agg->captures, j->doc, j->plan, &c, &j->e);
 	if (j->rc)
@@ -217,7 +237,7 @@ void api_session_retry(struct aggregator *agg, struct http_req *req, const char 
 		       const char *name)
 {
 	(void)name;
-	if (is_session(req, id))
+	if (claim_session(agg, req, id))
 		aggregator_work(agg, run_retry, done_retry, job_new(agg, req, id));
 }
 
