@@ -257,12 +257,11 @@ static int set_input(const struct assembly *a, size_t i, const struct scale scal
 		.rebase = { .map = map_line,
 			    .arg = in,
 			    .knots = in->scale->knots,
-			    .n_knots = in->scale->n_knots },
+			    .n_knots = in->scale->n_knots,
+			    .window_ns = a->t1_ns - a->t0_ns },
 		.pid = part->pid,
 		.label = part->label,
 	};
-	if (part->base == PART_REAL)
-		out->rebase.window_ns = a->t1_ns - a->t0_ns;
 	return part->path ? open_file(in, &out->source, e) : 0;
 }
 
@@ -317,22 +316,6 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	return rc;
 }
 
-/* The merge counts only events that it looks into: those of inputs that it trims or stretches. */
-static int count_untrimmed(struct assembly *a, const struct xs_input *inputs, size_t n,
-			   struct err *e)
-{
-	struct xs_summary summary;
-	int rc = 0;
-
-	for (size_t i = 0; i < n && !rc; i++) {
-		if (inputs[i].rebase.window_ns || inputs[i].rebase.n_knots)
-			continue;
-		rc = xs_summarize(&inputs[i].source, &summary, e);
-		a->events += rc ? 0 : summary.events;
-	}
-	return rc;
-}
-
 /* Takes the inputs that are no XSpace out of the array; returns how many are left. */
 static size_t drop_bad(struct assembly *a, struct xs_input *inputs, const char **warnings)
 {
@@ -373,8 +356,6 @@ static int rewrite_without_bad(struct assembly *a, struct xs_input *inputs, stru
 	a->warnings = warnings;
 	unlink(a->path);
 	rc = write_file(a, inputs, kept, e);
-	if (!rc)
-		rc = count_untrimmed(a, inputs, kept, e);
 	a->warnings = given;
 	for (size_t i = n_given; warnings[i]; i++)
 		free((char *)warnings[i]);
@@ -400,8 +381,6 @@ int assemble(struct assembly *a, struct err *e)
 		rc = write_file(a, inputs, a->n_parts, e);
 		if (rc == ERR_INVALID)
 			rc = rewrite_without_bad(a, inputs, e);
-		else if (!rc)
-			rc = count_untrimmed(a, inputs, a->n_parts, e);
 	}
 	if (rc)
 		unlink(a->path);

@@ -20,6 +20,12 @@
 /* Tracers get this much to hand over even when the window's end came late to us. */
 #define GATHER_LEAST_NS (100 * NS_PER_MS)
 
+/* By how much the window may turn out to end later than it seemed at Arm. */
+#define RECUT_MAX_NS (10 * NS_PER_S)
+
+/* Beyond the window, at most: a host whose clock is known worse than this is not waited for. */
+#define MARGIN_MAX_NS (100 * NS_PER_MS)
+
 /* How much longer than the window the clock is probed densely. */
 #define HURRY_NS (2 * NS_PER_S)
 
@@ -166,22 +172,51 @@ static void on_give_up(void *arg)
 	maybe_assemble(c);
 }
 
+/* What was learnt of the clock since Arm, or befell it, moves the window: a host that slept meanwhile is
+ * far beyond it. */
+static void recut(struct capture *c)
+{
+	struct clock_model m = clock_model_over(c->captures->agent->clock, c->t0_raw_ns,
+						c->t1_raw_ns);
+	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
+
+	/* Another session clock, and no better map of ours. */
+	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + RECUT_MAX_NS)
+		return;
+	c->clock = m;
+	c->t0_raw_ns = raw_of(c, c->t0_ns);
+	c->t1_raw_ns = t1_raw_ns;
+	c->margin_ns = clock_model_bound_over(&m, c->t0_raw_ns, c->t1_raw_ns);
+	if (c->margin_ns > MARGIN_MAX_NS)
+		c->margin_ns = MARGIN_MAX_NS;
+}
+
+/* Tracers give a little more than the window: where it ends exactly is known when the file is made. */
+static void gather(struct capture *c)
+{
+	c->handing_out = true;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct capture_run *r = &c->runs[i];
+
+		if (!r->live)
+			continue;
+		r->run.t0_raw_ns = c->t0_raw_ns - c->margin_ns;
+		r->run.t1_raw_ns = c->t1_raw_ns + c->margin_ns;
+		r->tracer->ops->gather(r->tracer, &r->run);
+	}
+	c->handing_out = false;
+}
+
 static void on_t1(void *arg)
 {
 	struct capture *c = arg;
 
-	if (too_early(c, c->t1_raw_ns, on_t1))
+	recut(c);
+	if (too_early(c, c->t1_raw_ns + c->margin_ns, on_t1))
 		return;
-	c->handing_out = true;
 	c->settled_mono_ns = clock_end(c->captures->agent->clock);
 	capture_enter(c, CAPTURE_GATHERING);
-	for (size_t i = 0; i < c->n_runs; i++) {
-		struct capture_run *r = &c->runs[i];
-
-		if (r->live)
-			r->tracer->ops->gather(r->tracer, &r->run);
-	}
-	c->handing_out = false;
+	gather(c);
 	if (c->give_up_mono_ns < now_mono_ns() + GATHER_LEAST_NS)
 		c->give_up_mono_ns = now_mono_ns() + GATHER_LEAST_NS;
 	loop_timer_at(c->captures->agent->loop, &c->give_up, c->give_up_mono_ns, on_give_up, c);

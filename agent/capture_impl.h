@@ -26,7 +26,9 @@ struct capture {
 	struct capture *next;
 	char *session, *dir, *path;
 	int64_t t0_ns, t1_ns; /* session clock */
-	int64_t t0_raw_ns, t1_raw_ns, give_up_mono_ns;
+	int64_t t0_raw_ns, t1_raw_ns; /* by `clock` */
+	int64_t margin_ns; /* by which tracers gather more on either side */
+	int64_t give_up_mono_ns;
 	int64_t settled_mono_ns; /* what probes say of the window's end is known */
 	uint8_t *options;
 	size_t options_len;
@@ -34,7 +36,7 @@ struct capture {
 	void *arg;
 
 	enum capture_state state;
-	struct clock_model clock; /* as of the start, then as used for the file */
+	struct clock_model clock; /* as of the start, then of T1, then as used for the file */
 	bool was_calibrated; /* when the window was cut */
 	bool left; /* its files stay */
 	bool handing_out; /* gather() or give_up() is being called: tracers are done at once */

@@ -59,7 +59,8 @@ struct tracer_part {
 };
 
 struct tracer_run {
-	/* Given; constant except t1_raw_ns, which may move to an earlier instant before gather(). */
+	/* Given. t1_raw_ns may move to an earlier instant before gather(); for gather() both edges are what
+	 * is known of them by then, with a margin: the file is cut to the window exactly. */
 	const char *session;
 	int64_t t0_raw_ns, t1_raw_ns; /* the window on CLOCK_MONOTONIC_RAW */
 	int64_t t0_real_ns; /* T0 on this host's CLOCK_REALTIME */

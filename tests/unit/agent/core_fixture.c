@@ -79,6 +79,12 @@ static void fake_free(struct tracer *t)
 		.free = fake_free, \
 	}
 
+/* What is gathered reaches beyond the window on both sides: its middle is safe. */
+static int64_t in_window_ps(const struct tracer_run *run)
+{
+	return (run->t1_raw_ns - run->t0_raw_ns) / 2 * 1000;
+}
+
 /* ---- now ---- */
 
 static void now_gather(struct tracer *t, struct tracer_run *run)
@@ -90,8 +96,8 @@ static void now_gather(struct tracer *t, struct tracer_run *run)
 	fake_counts.gathered++;
 	xs_plane(b, 1, "/host:CPU");
 	xs_line(b, 7, "fake", run->t0_raw_ns);
-	xs_event(b, "first", 0, 1000);
-	xs_event(b, "second", 5000000, 1000);
+	xs_event(b, "first", in_window_ps(run), 1000);
+	xs_event(b, "second", in_window_ps(run) + 5000, 1000);
 	xs_finish(b, &part->bytes);
 	xs_builder_free(b);
 	part->base = PART_RAW;
@@ -230,7 +236,7 @@ static void big_gather(struct tracer *t, struct tracer_run *run)
 	xs_plane(b, 1, "/host:CPU");
 	xs_line(b, 7, "fake", run->t0_raw_ns);
 	for (int i = 0; i < 9; i++) {
-		xs_event(b, "blob", i * 1000, 1);
+		xs_event(b, "blob", in_window_ps(run) + i * 1000, 1);
 		xs_stat_bytes(b, "bytes", blob, len);
 	}
 	xs_finish(b, &part->bytes);
