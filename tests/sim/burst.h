@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The truth: bursts happen on all hosts at once, the k-th at burst_ns(k) of true time. */
+#ifndef SIM_BURST_H
+#define SIM_BURST_H
+
+#include <stdint.h>
+
+#include "base/now.h"
+
+#define BURST_EVERY_NS (5 * NS_PER_MS)
+#define BURSTS_KEPT    40000 /* by a tracer */
+
+int64_t burst_ns(int64_t k);
+
+struct tracer_ops;
+extern const struct tracer_ops sim_tracer_ops;
+
+#endif

@@ -1,0 +1,13 @@
+#!/bin/bash
+# The long version of the simulation: many seeds, then a thousand agents. Prints every seed that fails with
+# the command that plays it again.
+#
+#   tests/sim/campaign.sh [FROM..TO]
+set -e
+cd "$(dirname "$0")/../.."
+cmake --preset release >/dev/null
+cmake --build --preset release --target tutti-sim
+status=0
+time -p build/release/bin/tutti-sim --seeds "${1:-1..10000}" || status=1
+time -p build/release/bin/tutti-sim --seed 1 --agents 1000 --minutes 2 || status=1
+exit $status

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "aggregator/json_text.h"
+#include "aggregator/sessions.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "storage/store.h"
+#include "tests/sim/burst.h"
+#include "tests/sim/daemon.h"
+#include "tests/sim/user.h"
+#include "xspace/xspace.h"
+
+#define ROUNDING_NS    2
+#define FILE_MAX       (64 << 20)
+#define XSPACE_WARNING 3
+
+struct check_counts check_counts;
+
+/* ---- events ---- */
+
+struct file_check {
+	const struct wish *wish;
+	const char *host;
+	int64_t shift_ns, t0_ns, duration_ns, bound_ns;
+	int64_t line_ns;
+	int64_t first_k, last_k, n;
+	int64_t k_name; /* id of the stat */
+	int64_t n_wrong; /* events outside the bound */
+	bool own_window; /* cut by the host's own clock, or by the agent's start, and said so */
+};
+
+/* A true time, since T0. */
+static int64_t since_t0_ns(const struct file_check *f, int64_t true_ns)
+{
+	return host_raw_ns(sim.hosts[0], true_ns) + f->shift_ns - f->t0_ns;
+}
+
+/* When the k-th burst was. */
+static int64_t truth_ns(const struct file_check *f, int64_t k)
+{
+	return since_t0_ns(f, burst_ns(k));
+}
+
+/* The next burst that the host was awake for, forwards or backwards. */
+static int64_t next_burst(const struct file_check *f, int64_t k, int step)
+{
+	const struct sim_host *h = host_find(f->host);
+
+	do
+		k += step;
+	while (host_is_asleep(h, burst_ns(k)));
+	return k;
+}
+
+static int on_name(void *arg, int64_t id, const char *name, size_t len)
+{
+	struct file_check *f = arg;
+
+	if (len == 1 && *name == 'k') /* the only plane that has one */
+		f->k_name = id;
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	struct file_check *f = arg;
+
+	f->line_ns = l->timestamp_ns;
+	return 0;
+}
+
+static int64_t k_of(const struct file_check *f, const struct xs_event *ev)
+{
+	for (size_t i = 0; i < ev->n_stats; i++) {
+		if (ev->stats[i].metadata_id == f->k_name)
+			return ev->stats[i].i;
+	}
+	return -1;
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	struct file_check *f = arg;
+	int64_t k = k_of(f, ev), published = f->line_ns + ev->offset_ps / 1000;
+	int64_t truth, error;
+
+	if (k < 0)
+		return 0;
+	truth = truth_ns(f, k);
+	error = llabs(published - truth);
+	if (error > f->bound_ns + ROUNDING_NS && !f->n_wrong++)
+		sim_fail("session %s host %s: burst %" PRId64 " is off by %" PRId64
+			 " ns, the bound is %" PRId64,
+			 f->wish->session, f->host, k, published - truth, f->bound_ns);
+	if (error > check_counts.worst_error_ns)
+		check_counts.worst_error_ns = error;
+	if (f->n && k != next_burst(f, f->last_k, 1))
+		sim_fail("session %s host %s: no bursts between %" PRId64 " and %" PRId64,
+			 f->wish->session, f->host, f->last_k, k);
+	f->first_k = f->n ? f->first_k : k;
+	f->last_k = k;
+	f->n++;
+	return 0;
+}
+
+/* A host that learnt the session clock only while it recorded. */
+static int on_text(void *arg, int field, const char *text, size_t len)
+{
+	static const char words[] = "clock: calibrated only during the capture";
+	struct file_check *f = arg;
+
+	if (field == XSPACE_WARNING && len > sizeof(words) && !strncmp(text, words, strlen(words)))
+		f->own_window = true;
+	return 0;
+}
+
+/* Between the last probe before a sleep and the first one after it nobody knows where an edge is. */
+static bool slept_near_window(const struct file_check *f)
+{
+	const struct sim_host *h = host_find(f->host);
+
+	for (size_t i = 0; i < h->n_sleeps; i++) {
+		if (since_t0_ns(f, h->sleeps[i].to_ns) > -NS_PER_S &&
+		    since_t0_ns(f, h->sleeps[i].from_ns) < f->duration_ns + NS_PER_S)
+			return true;
+	}
+	return false;
+}
+
+/* Both edges, against the bursts next to them. */
+static void check_window(const struct file_check *f)
+{
+	int64_t slack = f->bound_ns + ROUNDING_NS, k = f->first_k;
+	const char *what = NULL;
+
+	if (!f->n || f->own_window || slept_near_window(f))
+		return;
+	if (truth_ns(f, k) < -slack)
+		what = "begins early";
+	else if (truth_ns(f, next_burst(f, k, -1)) > slack)
+		what = "begins late";
+	k = f->last_k;
+	if (!f->wish->stopped && truth_ns(f, k) > f->duration_ns + slack)
+		what = "ends late";
+	else if (!f->wish->stopped && truth_ns(f, next_burst(f, k, 1)) < f->duration_ns - slack)
+		what = "ends early";
+	if (what)
+		sim_fail("session %s host %s: the window %s: bursts %" PRId64 " to %" PRId64
+			 " at %" PRId64 " to %" PRId64 " of %" PRId64 " ns, bound %" PRId64,
+			 f->wish->session, f->host, what, f->first_k, k, truth_ns(f, f->first_k),
+			 truth_ns(f, k), f->duration_ns, f->bound_ns);
+}
+
+static void check_bytes(struct file_check *f, const struct buf *bytes)
+{
+	static const struct xs_visitor visitor = { .stat_metadata = on_name,
+						   .line_begin = on_line,
+						   .event = on_event,
+						   .text = on_text,
+						   .want_stats = true };
+	const struct xs_source in = xs_source_memory(bytes->data, bytes->len);
+	struct err e;
+
+	if (xs_read(&in, &visitor, f, &e))
+		sim_fail("session %s host %s: %s", f->wish->session, f->host, e.msg);
+	check_window(f);
+	check_counts.events += (uint64_t)f->n;
+}
+
+/* ---- hosts ---- */
+
+static bool is_typed(const char *reason)
+{
+	static const char *const reasons[] = {
+		"unreachable", "unresponsive", "lost",	  "refused", "disk-full",  "busy",
+		"late",	       "uncalibrated", "timeout", "stalled", "upload",	   "too-large",
+		"assemble",    "cancelled",    "step",	  "queued",  "window-cut", "tracer-failed",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		if (!strcmp(reasons[i], reason))
+			return true;
+	}
+	return false;
+}
+
+static void check_file(struct store *s, const struct wish *w, const json_t *manifest,
+		       const json_t *host)
+{
+	const json_t *bound = json_object_get(host, "clock_bound_ns");
+	int64_t own_t0 = json_get_int(host, "t0_ns");
+	struct file_check f = {
+		.wish = w,
+		.host = json_get_text(host, "host"),
+		.shift_ns = own_t0 ? w->retry_shift_ns : w->shift_ns,
+		.t0_ns = own_t0 ? own_t0 : json_get_int(manifest, "t0_ns"),
+		.duration_ns = json_get_int(manifest, "duration_ns"),
+		.bound_ns = json_integer_value(bound),
+		.own_window = !strcmp(json_get_text(host, "reason"), "window-cut"),
+	};
+	struct buf bytes = BUF_INIT;
+	char key[SESSION_KEY_BYTES];
+	struct err e;
+
+	session_file_key(w->session, json_get_text(manifest, "run"), f.host, key);
+	if (store_get(s, key, 0, FILE_MAX, &bytes, NULL, &e))
+		sim_fail("session %s: %s", w->session, e.msg);
+	else if (bytes.len != (size_t)json_get_int(host, "bytes"))
+		sim_fail("session %s host %s: %zu bytes, the manifest says %" PRId64, w->session,
+			 f.host, bytes.len, (int64_t)json_get_int(host, "bytes"));
+	else if (json_is_integer(bound))
+		check_bytes(&f, &bytes);
+	if (json_is_integer(bound) && f.bound_ns > check_counts.worst_bound_ns)
+		check_counts.worst_bound_ns = f.bound_ns;
+	buf_release(&bytes);
+}
+
+static void check_host(struct store *s, const struct wish *w, const json_t *manifest,
+		       const json_t *host)
+{
+	const char *state = json_get_text(host, "state"), *reason = json_get_text(host, "reason");
+	const char *name = json_get_text(host, "host");
+	bool has_file = *json_get_text(host, "file");
+	bool complete = !strcmp(state, "complete"), partial = !strcmp(state, "partial");
+	bool failed = !strcmp(state, "failed");
+
+	check_counts.complete += complete;
+	check_counts.partial += partial;
+	check_counts.failed += failed;
+	sim_note("  %s %s %s %s", name, state, reason, json_get_text(host, "detail"));
+	if (!complete && !partial && !failed)
+		sim_fail("session %s host %s: state '%s'", w->session, name, state);
+	if (has_file == failed)
+		sim_fail("session %s host %s: %s, file '%s'", w->session, name, state,
+			 json_get_text(host, "file"));
+	if (complete ? *reason != '\0' : !is_typed(reason))
+		sim_fail("session %s host %s: %s, reason '%s'", w->session, name, state, reason);
+	if (w->must_complete && !complete)
+		sim_fail("session %s host %s: %s (%s: %s) on a healthy fleet", w->session, name,
+			 state, reason, json_get_text(host, "detail"));
+	if (has_file)
+		check_file(s, w, manifest, host);
+}
+
+/* ---- sessions ---- */
+
+void check_session(const struct wish *w)
+{
+	struct store *s = the_store();
+	json_t *manifest = NULL;
+	const json_t *hosts;
+	struct err e;
+	size_t i = 0;
+
+	if (session_load(s, w->session, &manifest, &e)) {
+		if (!w->spoilt)
+			sim_fail("session %s is committed: %s", w->session, e.msg);
+		store_free(s);
+		return;
+	}
+	hosts = json_object_get(manifest, "hosts");
+	check_counts.sessions++;
+	if (json_array_size(hosts) != w->n_hosts)
+		sim_fail("session %s: %zu hosts were asked, the manifest has %zu", w->session,
+			 w->n_hosts, json_array_size(hosts));
+	for (; i < json_array_size(hosts); i++)
+		check_host(s, w, manifest, json_array_get(hosts, i));
+	json_decref(manifest);
+	store_free(s);
+}
+
+/* ---- the store ---- */
+
+struct listing {
+	struct store *store;
+	size_t n, sessions;
+};
+
+/* Below profiles/ a key is plugins/profile/<session>/<file>, below tutti/sessions/ <session>/<file>,
+ * below tutti/index/ <time>-<session>. */
+static bool on_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct listing *l = arg;
+	char session[128];
+	json_t *manifest = NULL;
+	struct err e;
+
+	(void)st;
+	if (sscanf(key, "profiles/plugins/profile/%127[^/]/", session) != 1 &&
+	    sscanf(key, "tutti/sessions/%127[^/]/", session) != 1 &&
+	    sscanf(key, "tutti/index/%*[0-9]-%127s", session) != 1) {
+		sim_fail("the store has a key %s", key);
+		return true;
+	}
+	if (session_load(l->store, session, &manifest, &e))
+		sim_fail("%s is left over: %s", key, e.msg);
+	json_decref(manifest);
+	return true;
+}
+
+void check_store(void)
+{
+	struct listing l = { .store = the_store() };
+	const struct wish *w;
+	struct err e;
+
+	if (store_list(l.store, "", NULL, on_key, &l, &e))
+		sim_fail("the store cannot be listed: %s", e.msg);
+	store_free(l.store);
+	TAILQ_FOREACH (w, user_wishes(), entry) {
+		if (w->committed)
+			check_session(w);
+	}
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must hold, whatever happened:
+ *   - of a committed session every host that was asked is complete, partial or failed, and says why by a
+ *     reason of docs/wire.md unless it is complete; a file that the manifest names is there, whole;
+ *   - each event in it stands where it was in truth, give or take the bound that is published with it;
+ *   - the window is the same on all hosts: no burst outside it, none missing inside, but for the bound;
+ *   - what has no manifest leaves nothing in the store.
+ */
+#ifndef SIM_CHECK_H
+#define SIM_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct wish;
+
+void check_session(const struct wish *w);
+void check_store(void); /* once nothing is under way any more */
+
+/* Of all seeds so far. */
+struct check_counts {
+	uint64_t sessions, complete, partial, failed, events;
+	int64_t worst_error_ns, worst_bound_ns;
+};
+extern struct check_counts check_counts;
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "aggregator/aggregator.h"
+#include "base/mem.h"
+#include "tests/sim/daemon_impl.h"
+
+static int load(struct aggregator *agg, const char *dir, const struct daemon_opts *opts,
+		struct err *e)
+{
+	char *spool = xasprintf("--spool=%s/spool", dir);
+	char *store = xasprintf("--store=file://%s/store", dir);
+	char *grace = xasprintf("--grace=%lldms", (long long)(opts->grace_ns / NS_PER_MS));
+	char *lead = xasprintf("--lead=%lldms", (long long)(opts->lead_ns / NS_PER_MS));
+	char *args[] = { spool, store, grace, lead };
+	int n = ARRAY_SIZE(args);
+	enum conf_want want;
+	int rc = conf_load(&agg->conf, &aggregator_conf_table, &n, args, &want, e);
+
+	free(lead);
+	free(grace);
+	free(store);
+	free(spool);
+	return rc;
+}
+
+static int start(void **self, const char *dir, const struct daemon_opts *opts, struct loop *loop,
+		 struct err *e)
+{
+	struct aggregator *agg = xcalloc(1, sizeof(*agg));
+	int rc = load(agg, dir, opts, e);
+
+	agg->loop = loop;
+	*self = agg;
+	return rc ? rc : aggregator_start(agg, e);
+}
+
+static void stop(void *self)
+{
+	aggregator_stop(self);
+}
+
+static void release(void *self)
+{
+	struct aggregator *agg = self;
+
+	conf_release(&agg->conf, &aggregator_conf_table);
+	free(agg);
+}
+
+const struct daemon_kind aggregator_kind = { .start = start, .stop = stop, .free = release };

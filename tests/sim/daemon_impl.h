@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two kinds of daemon. Their headers use the same names: each has a file of its own. */
+#ifndef SIM_DAEMON_IMPL_H
+#define SIM_DAEMON_IMPL_H
+
+#include "base/err.h"
+#include "tests/sim/daemon.h"
+
+struct loop;
+
+struct daemon_kind {
+	int (*start)(void **self, const char *dir, const struct daemon_opts *opts,
+		     struct loop *loop, struct err *e);
+	void (*stop)(void *self);
+	void (*free)(void *self); /* after its loop */
+};
+
+extern const struct daemon_kind aggregator_kind, agent_kind;
+
+#endif

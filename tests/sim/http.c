@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* net/http_server.h: requests that are functions, answers that are memory. */
+#include "net/http_server.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+#include "base/mem.h"
+#include "tests/sim/sim.h"
+
+struct http_req {
+	struct http_server *server; /* NULL = gone */
+	char *method, *path, *query, *body;
+	sim_answer_fn fn; /* NULL once it was told */
+	void *arg;
+	TAILQ_ENTRY(http_req) entry;
+};
+
+struct http_stream {
+	struct http_server *server;
+	void (*gone)(void *arg);
+	void *arg;
+	bool ended;
+	sim_answer_fn fn;
+	void *fn_arg;
+	TAILQ_ENTRY(http_stream) entry;
+};
+
+struct http_server {
+	struct loop *loop;
+	struct sim_host *host;
+	http_handler handler;
+	void *arg;
+	TAILQ_HEAD(, http_req) reqs;
+	TAILQ_HEAD(, http_stream) streams;
+	unsigned int posts;
+	bool dead;
+};
+
+static struct http_server *the_server; /* there is one aggregator */
+
+/* ---- requests ---- */
+
+static void req_free(struct http_req *req)
+{
+	if (req->server)
+		TAILQ_REMOVE(&req->server->reqs, req, entry);
+	free(req->method);
+	free(req->path);
+	free(req->query);
+	free(req->body);
+	free(req);
+}
+
+static void tell(struct http_req *req, int status, const void *body, size_t len)
+{
+	struct sim_host *was = sim.host;
+	sim_answer_fn fn = req->fn;
+
+	req->fn = NULL;
+	sim.host = NULL;
+	if (fn)
+		fn(req->arg, status, body, len);
+	sim.host = was;
+}
+
+static void server_put(struct http_server *s)
+{
+	if (!--s->posts && s->dead)
+		free(s);
+}
+
+static void handle(void *arg)
+{
+	struct http_req *req = arg;
+	struct http_server *s = req->server;
+
+	if (s->dead) {
+		tell(req, 0, NULL, 0);
+		req_free(req);
+	} else {
+		s->handler(req, s->arg);
+	}
+	server_put(s);
+}
+
+void http_ask(const char *method, const char *path, const char *body, sim_answer_fn fn, void *arg)
+{
+	const char *mark = strchr(path, '?');
+	struct http_req *req;
+
+	if (!the_server) {
+		fn(arg, 0, NULL, 0);
+		return;
+	}
+	req = xcalloc(1, sizeof(*req));
+	req->server = the_server;
+	req->method = xstrdup(method);
+	req->path = xstrndup(path, mark ? (size_t)(mark - path) : strlen(path));
+	req->query = xstrdup(mark ? mark + 1 : "");
+	req->body = xstrdup(body ? body : "");
+	req->fn = fn;
+	req->arg = arg;
+	TAILQ_INSERT_TAIL(&the_server->reqs, req, entry);
+	the_server->posts++;
+	loop_post(the_server->loop, handle, req);
+}
+
+const char *http_method(const struct http_req *req)
+{
+	return req->method;
+}
+
+const char *http_path(const struct http_req *req)
+{
+	return req->path;
+}
+
+/* One pair at most. */
+const char *http_query(const struct http_req *req, const char *key)
+{
+	size_t len = strlen(key);
+
+	return !strncmp(req->query, key, len) && req->query[len] == '=' ? req->query + len + 1
+									: NULL;
+}
+
+const char *http_header(const struct http_req *req, const char *name)
+{
+	(void)req;
+	(void)name;
+	return NULL;
+}
+
+const void *http_body(const struct http_req *req, size_t *len)
+{
+	*len = strlen(req->body);
+	return req->body;
+}
+
+const char *http_peer(const struct http_req *req)
+{
+	(void)req;
+	return "127.0.0.1";
+}
+
+/* ---- answers ---- */
+
+void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len)
+{
+	(void)type;
+	sim_hash(body, len);
+	tell(req, status, body, len);
+	req_free(req);
+}
+
+void http_answer_error(struct http_req *req, int status, const char *fmt, ...)
+{
+	char text[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	http_answer(req, status, "", text, strlen(text));
+}
+
+void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const char *type,
+		    const char *download)
+{
+	char *bytes = xmalloc(size + 1);
+	ssize_t n = pread(fd_taken, bytes, size, 0);
+
+	(void)download;
+	close(fd_taken);
+	http_answer(req, n == (ssize_t)size ? 200 : 500, type, bytes, n > 0 ? (size_t)n : 0);
+	free(bytes);
+}
+
+/* Its events are told one by one, then status 0. */
+struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg)
+{
+	struct http_server *s = req->server;
+	struct http_stream *st = NULL;
+
+	if (s && !s->dead) {
+		st = xcalloc(1, sizeof(*st));
+		*st = (struct http_stream){
+			.server = s, .gone = gone, .arg = arg, .fn = req->fn, .fn_arg = req->arg
+		};
+		TAILQ_INSERT_TAIL(&s->streams, st, entry);
+		req->fn = NULL;
+	}
+	tell(req, 0, NULL, 0);
+	req_free(req);
+	return st;
+}
+
+void http_stream_send(struct http_stream *st, const char *event, const char *data)
+{
+	(void)event;
+	if (st && !st->ended && st->fn)
+		st->fn(st->fn_arg, 200, data, strlen(data));
+}
+
+static void stream_gone(struct http_stream *st)
+{
+	TAILQ_REMOVE(&st->server->streams, st, entry);
+	st->gone(st->arg);
+	if (st->fn)
+		st->fn(st->fn_arg, 0, NULL, 0);
+	free(st);
+}
+
+static void on_stream_end(void *arg)
+{
+	struct http_server *s = arg;
+	struct http_stream *st, *next;
+
+	for (st = TAILQ_FIRST(&s->streams); st && !s->dead; st = next) {
+		next = TAILQ_NEXT(st, entry);
+		if (st->ended)
+			stream_gone(st);
+	}
+	server_put(s);
+}
+
+void http_stream_end(struct http_stream *st)
+{
+	if (!st || st->ended)
+		return;
+	st->ended = true;
+	st->server->posts++;
+	loop_post(st->server->loop, on_stream_end, st->server);
+}
+
+/* ---- life ---- */
+
+int http_server_new(struct http_server **out, struct loop *loop,
+		    const struct http_server_opts *opts, http_handler handler, void *arg, int *port,
+		    struct err *e)
+{
+	struct http_server *s = xcalloc(1, sizeof(*s));
+
+	(void)opts;
+	(void)e;
+	assert(!the_server);
+	s->loop = loop;
+	s->host = sim.host;
+	s->handler = handler;
+	s->arg = arg;
+	TAILQ_INIT(&s->reqs);
+	TAILQ_INIT(&s->streams);
+	if (port)
+		*port = 1;
+	*out = the_server = s;
+	return 0;
+}
+
+/* Whoever asked hears nothing more. */
+void http_host_gone(struct sim_host *h)
+{
+	struct http_server *s = the_server;
+	struct http_req *req;
+	struct http_stream *st;
+
+	if (!s || s->host != h)
+		return;
+	the_server = NULL;
+	TAILQ_FOREACH (req, &s->reqs, entry)
+		tell(req, 0, NULL, 0);
+	TAILQ_FOREACH (st, &s->streams, entry)
+		st->fn = NULL;
+}
+
+void http_server_free(struct http_server *s)
+{
+	struct http_req *req;
+	struct http_stream *st;
+
+	if (!s)
+		return;
+	if (the_server == s)
+		the_server = NULL;
+	while ((st = TAILQ_FIRST(&s->streams)))
+		stream_gone(st);
+	s->dead = true;
+	s->posts++;
+	/* Those that nobody has seen are freed by the posts that name them. */
+	while (s->posts > 1)
+		loop_turn(s->loop, 10);
+	while ((req = TAILQ_FIRST(&s->reqs))) {
+		tell(req, 503, NULL, 0);
+		TAILQ_REMOVE(&s->reqs, req, entry);
+		req->server = NULL;
+	}
+	server_put(s);
+}

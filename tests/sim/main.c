@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti-sim: plays seeds, one after the other; exit status 1 if one failed. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/conf.h"
+#include "base/mem.h"
+#include "tests/sim/check.h"
+#include "tests/sim/daemon.h"
+#include "tests/sim/play.h"
+#include "tests/sim/sim.h"
+
+struct sim_conf {
+	char *seed;
+	char *seeds;
+	int agents;
+	int minutes;
+	bool calm;
+	bool twice;
+	int verbose;
+};
+
+static const struct conf_field fields[] = {
+	CONF(struct sim_conf, seed, NULL, "play this one seed"),
+	CONF(struct sim_conf, seeds, "1..20", "play these, FROM..TO"),
+	CONF(struct sim_conf, agents, "0", "so many; 0: 1 to 8, as the seed says"),
+	CONF(struct sim_conf, minutes, "0", "of storm, in the cluster's time; 0: as the seed says"),
+	CONF(struct sim_conf, calm, NULL, "nothing breaks but what the network does"),
+	CONF(struct sim_conf, twice, NULL, "play each seed twice: the same must happen"),
+	CONF(struct sim_conf, verbose, "0", "1: what happens; 2: with every log line"),
+	{ 0 }
+};
+
+static const struct conf_table table = {
+	.prog = "tutti-sim",
+	.summary = "Plays agents and an aggregator on a virtual clock; all chance comes from the "
+		   "seed.",
+	.fields = fields,
+};
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_result *total)
+{
+	const struct play_opts opts = { conf->agents, conf->minutes, conf->calm };
+	struct play_result r = play(seed, &opts), again;
+
+	if (conf->twice) {
+		again = play(seed, &opts);
+		if (again.hash != r.hash) {
+			fprintf(stderr, "seed %" PRIu64 " is not the same twice\n", seed);
+			r.ok = false;
+		}
+	}
+	if (!r.ok) {
+		fprintf(stderr, "again: tutti-sim --seed %" PRIu64, seed);
+		if (conf->agents)
+			fprintf(stderr, " --agents %d", conf->agents);
+		if (conf->minutes)
+			fprintf(stderr, " --minutes %d", conf->minutes);
+		fprintf(stderr, "%s --verbose 2\n", conf->calm ? " --calm" : "");
+	}
+	total->steps += r.steps;
+	total->took_ns += r.took_ns;
+	total->hash = total->hash * 31 + r.hash;
+	return r.ok;
+}
+
+static void report(uint64_t n, uint64_t failed, const struct play_result *total, double took)
+{
+	const struct check_counts *c = &check_counts;
+
+	printf("%" PRIu64 " seeds, %" PRIu64 " failed; %.0f s of cluster time in %.1f s; %" PRIu64
+	       " events of the world\n",
+	       n, failed, (double)total->took_ns / 1e9, took, total->steps);
+	printf("sessions checked: %" PRIu64 "; hosts complete %" PRIu64 ", partial %" PRIu64
+	       ", failed %" PRIu64 "\n",
+	       c->sessions, c->complete, c->partial, c->failed);
+	printf("%" PRIu64
+	       " events of captures inside their bounds, worst error %.1f us, hash %016" PRIx64
+	       "\n",
+	       c->events, (double)c->worst_error_ns / 1e3, total->hash);
+}
+
+static int run(const struct sim_conf *conf)
+{
+	uint64_t from = 1, to = 1, failed = 0;
+	struct play_result total = { .hash = 0 };
+	double began = seconds();
+
+	if (conf->seed)
+		from = to = strtoull(conf->seed, NULL, 10);
+	else if (sscanf(conf->seeds, "%" SCNu64 "..%" SCNu64, &from, &to) != 2)
+		return 2;
+	sim.verbose = conf->verbose;
+	daemon_root_new();
+	for (uint64_t seed = from; seed <= to; seed++)
+		failed += !play_one(seed, conf, &total);
+	daemon_root_free();
+	report(to - from + 1, failed, &total, seconds() - began);
+	return failed ? 1 : 0;
+}
+
+/* A descriptor or two for each agent. */
+static void raise_file_limit(void)
+{
+	struct rlimit files;
+
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct sim_conf conf = { 0 };
+	enum conf_want want;
+	struct err e;
+	int status = 0;
+
+	clearenv(); /* TUTTI_* would be settings of the daemons */
+	raise_file_limit();
+	argc--;
+	if (conf_load(&conf, &table, &argc, argv + 1, &want, &e)) {
+		fprintf(stderr, "tutti-sim: %s\n", e.msg);
+		status = 2;
+	} else if (want == CONF_HELP) {
+		conf_help(&table, stdout);
+	} else {
+		status = run(&conf);
+	}
+	conf_release(&conf, &table);
+	return status;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/play.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "tests/sim/daemon.h"
+#include "tests/sim/check.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/user.h"
+
+#define CALM_NS \
+	(150 * \
+	 NS_PER_S) /* after it everything is well again: the longest keepalive, redial pauses */
+
+static struct {
+	const struct play_opts *opts;
+	int64_t storm_end_ns;
+	double mean_gap_ns; /* between two things that happen */
+	struct sim_event next;
+	struct sim_event *starts; /* of each host's daemon */
+} stage;
+
+static struct sim_host *the_agg(void)
+{
+	return sim.hosts[0];
+}
+
+static struct sim_host *any_agent(void)
+{
+	return sim.hosts[rng_range(&sim.rng, 1, (int64_t)sim.n_hosts - 1)];
+}
+
+static struct sim_event *start_of(const struct sim_host *h)
+{
+	size_t i = 0;
+
+	while (sim.hosts[i] != h)
+		i++;
+	return &stage.starts[i];
+}
+
+/* ---- starts ---- */
+
+static void on_start(void *arg)
+{
+	struct sim_host *h = arg;
+
+	if (h->alive || daemon_is_busy(h))
+		return;
+	daemon_start(h);
+}
+
+static void start_in(struct sim_host *h, int64_t ns)
+{
+	sim_at(start_of(h), sim.now_ns + ns, on_start, h);
+}
+
+/* ---- what may happen ---- */
+
+/* Down, and up again some time later. */
+static void end_daemon(struct sim_host *h)
+{
+	bool orderly = rng_chance(&sim.rng, 0.2), agg = h == the_agg();
+
+	if (!h->alive || daemon_is_busy(h) || h->asleep)
+		return;
+	if (agg)
+		user_before_trouble(true, orderly);
+	if (orderly && h->paused_until_ns <= sim.now_ns)
+		daemon_stop(h);
+	else
+		daemon_kill(h, rng_chance(&sim.rng, 0.2));
+	start_in(h, rng_scale(&sim.rng, 20 * NS_PER_MS, 20 * NS_PER_S));
+}
+
+static void pause_daemon(struct sim_host *h)
+{
+	if (!h->alive || daemon_is_busy(h))
+		return;
+	if (h == the_agg())
+		user_before_trouble(false, false);
+	host_pause(h, rng_scale(&sim.rng, 10 * NS_PER_MS,
+				h == the_agg() ? 5 * NS_PER_S : 90 * NS_PER_S));
+}
+
+static void end_agent(void)
+{
+	end_daemon(any_agent());
+}
+
+static void end_aggregator(void)
+{
+	end_daemon(the_agg());
+}
+
+static void pause_agent(void)
+{
+	pause_daemon(any_agent());
+}
+
+static void pause_aggregator(void)
+{
+	pause_daemon(the_agg());
+}
+
+static void cut_agent(void)
+{
+	host_cut(any_agent(), rng_scale(&sim.rng, 50 * NS_PER_MS, 60 * NS_PER_S));
+}
+
+static void suspend_agent(void)
+{
+	struct sim_host *h = any_agent();
+
+	if (!daemon_is_busy(h))
+		host_suspend(h, rng_scale(&sim.rng, 100 * NS_PER_MS, 60 * NS_PER_S));
+}
+
+static void step_clock(void)
+{
+	host_step(rng_chance(&sim.rng, 0.1) ? the_agg() : any_agent(),
+		  rng_range(&sim.rng, -5 * NS_PER_S, 5 * NS_PER_S));
+}
+
+static void slow_down(void)
+{
+	any_agent()->bytes_per_s = rng_scale(&sim.rng, 20000, 1000000000);
+}
+
+static void ask_capture(void)
+{
+	user_capture(false);
+}
+
+static const struct {
+	void (*fn)(void);
+	int weight;
+	bool trouble;
+} actions[] = {
+	{ ask_capture, 30, false },    { user_stop, 3, false },	    { user_cancel, 3, false },
+	{ user_retry, 6, false },      { user_delete, 2, false },   { user_look, 4, false },
+	{ end_agent, 8, true },	       { end_aggregator, 4, true }, { pause_agent, 6, true },
+	{ pause_aggregator, 2, true }, { cut_agent, 8, true },	    { suspend_agent, 2, true },
+	{ step_clock, 4, true },       { slow_down, 4, true },
+};
+
+static void on_next(void *arg)
+{
+	int64_t total = 0, pick;
+
+	for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
+		total += actions[i].weight;
+	pick = rng_range(&sim.rng, 0, total - 1);
+	/* Before the action: an orderly stop turns the world. */
+	if (sim.now_ns < stage.storm_end_ns)
+		sim_at(&stage.next, sim.now_ns + rng_wait(&sim.rng, stage.mean_gap_ns), on_next,
+		       arg);
+	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
+		pick -= actions[i].weight;
+		if (pick >= 0)
+			continue;
+		if (!(actions[i].trouble && stage.opts->calm))
+			actions[i].fn();
+		return;
+	}
+}
+
+/* ---- the fleet ---- */
+
+static void make_path(struct sim_path *p)
+{
+	p->delay_ns = rng_scale(&sim.rng, 10 * NS_PER_US, 5 * NS_PER_MS);
+	p->jitter_ns = (double)rng_scale(&sim.rng, NS_PER_US, 2 * NS_PER_MS);
+	p->loss = rng_chance(&sim.rng, 0.3) ? 0.05 * rng_unit(&sim.rng) : 0;
+	p->twice = rng_chance(&sim.rng, 0.2) ? 0.05 : 0;
+}
+
+/* Most paths are alike there and back, some are not. */
+static void make_host(const char *name)
+{
+	struct sim_host *h = host_new(name);
+
+	make_path(&h->there);
+	h->back = h->there;
+	if (rng_chance(&sim.rng, 0.3))
+		make_path(&h->back);
+	h->slow_ns = rng_scale(&sim.rng, 2 * NS_PER_US, 500 * NS_PER_US);
+	if (rng_chance(&sim.rng, 0.2))
+		h->bytes_per_s = rng_scale(&sim.rng, 50000, 100000000);
+}
+
+static void make_fleet(int agents)
+{
+	const struct daemon_opts opts = {
+		.grace_ns = rng_range(&sim.rng, 3, 30) * NS_PER_S,
+		.lead_ns = rng_scale(&sim.rng, NS_PER_MS, NS_PER_S),
+		.spool_limit_bytes = rng_chance(&sim.rng, 0.1) ? 16 << 20 : 1 << 30,
+	};
+	char name[24];
+
+	make_host("agg");
+	the_agg()->bytes_per_s = 1000000000;
+	for (int i = 1; i <= agents; i++) {
+		snprintf(name, sizeof(name), "h%d", i);
+		make_host(name);
+	}
+	stage.starts = xcalloc(sim.n_hosts, sizeof(*stage.starts));
+	daemons_new(&opts);
+	user_new(opts.grace_ns);
+	for (size_t i = 0; i < sim.n_hosts; i++)
+		start_in(sim.hosts[i], rng_scale(&sim.rng, NS_PER_MS, 3 * NS_PER_S));
+}
+
+/* ---- acts ---- */
+
+/* All that was broken is made whole. */
+static void heal(void)
+{
+	for (size_t i = 0; i < sim.n_hosts; i++) {
+		sim.hosts[i]->bytes_per_s = 1000000000;
+		if (!sim.hosts[i]->alive)
+			start_in(sim.hosts[i], 0);
+	}
+}
+
+static bool wait_for_wishes(int64_t for_ns)
+{
+	int64_t until = sim.now_ns + for_ns;
+
+	while (user_waiting() && sim.now_ns < until)
+		sim_run(sim.now_ns + NS_PER_S);
+	return !user_waiting();
+}
+
+static void stop_all(void)
+{
+	size_t first = (size_t)rng_range(&sim.rng, 0, (int64_t)sim.n_hosts - 1);
+
+	for (size_t i = 0; i < sim.n_hosts; i++) {
+		struct sim_host *h = sim.hosts[(first + i) % sim.n_hosts];
+
+		if (h->alive)
+			daemon_stop(h);
+	}
+}
+
+static void check_nothing_is_left(void)
+{
+	/* Connections that nobody is told to close end by themselves. */
+	sim_run(sim.now_ns + 200 * NS_PER_S);
+	if (wire_connections())
+		sim_fail("%zu connections are left", wire_connections());
+	if (sim.n)
+		sim_fail("%zu events are left", sim.n);
+}
+
+static void clear_stage(void)
+{
+	user_free();
+	daemons_free();
+	for (size_t i = 0; i < sim.n_hosts; i++) {
+		sim_cancel(&stage.starts[i]);
+		host_free(sim.hosts[i]);
+	}
+	free(stage.starts);
+}
+
+struct play_result play(uint64_t seed, const struct play_opts *opts)
+{
+	struct play_result result;
+
+	sim_begin(seed);
+	stage.opts = opts;
+	make_fleet(opts->agents ? opts->agents : (int)rng_range(&sim.rng, 1, 8));
+	stage.storm_end_ns = (opts->minutes ? opts->minutes * 60 : rng_range(&sim.rng, 30, 150)) *
+			     NS_PER_S;
+	stage.mean_gap_ns = (double)rng_scale(&sim.rng, 200 * NS_PER_MS, 5 * NS_PER_S) *
+			    (sim.n_hosts > LARGE_FLEET ? 10 : 1);
+	sim_at(&stage.next, rng_scale(&sim.rng, NS_PER_MS, 5 * NS_PER_S), on_next, NULL);
+	sim_run(stage.storm_end_ns);
+	heal();
+	sim_run(stage.storm_end_ns + CALM_NS);
+	user_capture(true);
+	sim_run(sim.now_ns + NS_PER_S);
+	if (!wait_for_wishes(200 * NS_PER_S))
+		sim_fail("%zu captures do not end", user_waiting());
+	stop_all();
+	check_store();
+	check_nothing_is_left();
+	result = (struct play_result){ !sim.failures, sim.hash, sim.steps, sim.now_ns };
+	clear_stage();
+	sim_end();
+	return result;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One seed: a fleet, a storm, a calm, and what must hold after it. */
+#ifndef SIM_PLAY_H
+#define SIM_PLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct play_opts {
+	int agents; /* 0 = 1 to 8, as the seed says */
+	int minutes; /* of storm; 0 = as the seed says */
+	bool calm; /* no trouble but that of the network */
+};
+
+struct play_result {
+	bool ok;
+	uint64_t hash; /* of all that happened */
+	uint64_t steps;
+	int64_t took_ns; /* of virtual time */
+};
+
+struct play_result play(uint64_t seed, const struct play_opts *opts);
+
+#endif

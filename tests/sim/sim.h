@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cluster in one process, on a virtual clock, from a seed: the agent's and the aggregator's own code
+ * between front doors of base/ and net/ that are written here once more.
+ *
+ *   sched.c   events in order of virtual time, random numbers, the hash of all that happened
+ *   host.c    hosts: their clocks (base/now.h), what befalls them, their log lines (base/log.h)
+ *   loop.c    base/loop.h: timers, posts and workers by virtual time
+ *   udp.c     net/udp.h          wire.c, channel.c, call.c   net/rpc.h          http.c   net/http_server.h
+ *   daemon.c  starts, stops and kills agents and the aggregator; tracer.c records bursts
+ *   user.c    asks the aggregator for captures, stops, cancels, retries; check.c judges the sessions
+ *   play.c    the schedule of a seed; main.c the command line
+ *
+ * True time is virtual, in ns since the world began, and the same everywhere. Code takes no time but
+ * for looking at clocks; what would take some (a worker, a packet, a slow host) lasts as long as a random
+ * number says.
+ * Nothing but the seed decides what happens, so a seed that fails fails again.
+ */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/err.h"
+#include "base/now.h"
+
+/* ---- random numbers: xorshift64* ---- */
+
+struct rng {
+	uint64_t state;
+};
+
+void rng_seed(struct rng *r, uint64_t seed);
+uint64_t rng_next(struct rng *r);
+int64_t rng_range(struct rng *r, int64_t from, int64_t to); /* both may come */
+bool rng_chance(struct rng *r, double p);
+double rng_unit(struct rng *r); /* [0, 1) */
+int64_t rng_wait(struct rng *r, double mean); /* exponential */
+int64_t rng_scale(struct rng *r, int64_t from, int64_t to); /* as many of each order of magnitude */
+
+/* ---- events ---- */
+
+typedef void (*sim_fn)(void *arg);
+
+/* Embedded in its owner, who cancels it before it frees it; zeroed means idle. */
+struct sim_event {
+	int64_t at_ns;
+	uint64_t seq;
+	sim_fn fn;
+	void *arg;
+	size_t slot; /* 1 + place in the heap; 0 = idle */
+};
+
+void sim_at(struct sim_event *ev, int64_t at_ns, sim_fn fn, void *arg); /* moves one that is set */
+void sim_cancel(struct sim_event *ev);
+bool sim_step(void); /* the next event; false: there is none */
+void sim_run(int64_t until_ns);
+
+/* ---- the world ---- */
+
+struct sim_host;
+
+struct sim {
+	uint64_t seed;
+	struct rng rng;
+	int64_t now_ns;
+	struct sim_event **heap;
+	size_t n, cap;
+	uint64_t seq, steps;
+	uint64_t hash; /* of all that happened so far */
+	struct sim_host *host; /* whose code is running; NULL = the world's own */
+	struct sim_host **hosts;
+	size_t n_hosts;
+	int verbose;
+	unsigned int failures;
+};
+extern struct sim sim;
+
+void sim_begin(uint64_t seed);
+void sim_end(void); /* no event is set any more but those of owners that are gone with it */
+
+/* Something happened: into the hash and, with --verbose, onto stderr. */
+void sim_note(const char *fmt, ...) PRINTF_LIKE(1, 2);
+void sim_hash(const void *data, size_t len);
+
+/* The seed has failed: says so with the command that plays it again. */
+void sim_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+/* ---- hosts ---- */
+
+#define LARGE_FLEET 20 /* above it less happens, to more hosts */
+
+/* One way over the network, between a host and the aggregator. */
+struct sim_path {
+	int64_t delay_ns; /* at least */
+	double jitter_ns; /* mean of what comes on top */
+	double loss; /* of a datagram; a segment comes later instead */
+	double twice; /* a datagram that comes twice */
+};
+
+struct sim_host {
+	char name[24];
+	bool alive; /* a daemon runs */
+	bool limbo; /* it was killed and is being cleaned up: nobody hears it */
+	bool vanished; /* without a word: nobody is told that its connections are gone */
+	int64_t limbo_ns; /* time that passes for it alone meanwhile */
+
+	/* clocks */
+	int64_t raw0_ns, mono0_ns, real0_ns; /* when the world began */
+	int64_t raw_ppb, mono_ppb; /* too fast by this */
+	struct sim_sleep {
+		int64_t from_ns, to_ns; /* neither raw nor mono runs */
+	} sleeps[64];
+	size_t n_sleeps; /* in order; the last one may last still */
+	bool asleep;
+	int64_t stepped_ns; /* wall clock, in all */
+
+	/* network */
+	struct sim_path there, back;
+	int64_t bytes_per_s;
+	int64_t cut_until_ns; /* nothing gets through */
+	bool kernel_stamps;
+
+	/* execution */
+	int64_t busy_until_ns; /* with what it did last */
+	int64_t paused_until_ns; /* no code of it runs */
+	int64_t slow_ns; /* mean delay before code gets the processor */
+	struct sim_event wake;
+	TAILQ_HEAD(, loop) loops;
+};
+
+struct sim_host *host_new(const char *name);
+struct sim_host *host_find(const char *name); /* or NULL */
+void host_free(struct sim_host *h);
+
+int64_t host_now_ns(const struct sim_host *h); /* true time, and what only it has lived through */
+int64_t sim_here_ns(void); /* of the host whose code runs */
+int64_t host_raw_ns(const struct sim_host *h, int64_t true_ns);
+int64_t host_mono_ns(const struct sim_host *h, int64_t true_ns);
+int64_t host_real_ns(const struct sim_host *h, int64_t true_ns);
+int64_t host_true_of_mono(const struct sim_host *h,
+			  int64_t mono_ns); /* the first instant at or after */
+bool host_is_asleep(const struct sim_host *h, int64_t true_ns);
+
+/* What befalls it. */
+void host_pause(struct sim_host *h, int64_t for_ns); /* SIGSTOP: clocks run, the kernel answers */
+void host_suspend(struct sim_host *h, int64_t for_ns); /* the whole machine, until it is woken */
+void host_cut(struct sim_host *h, int64_t for_ns); /* no packet in or out */
+void host_step(struct sim_host *h, int64_t by_ns); /* its wall clock is set */
+
+/* ---- network ---- */
+
+/* How long a packet takes from one to the other, one of which is the aggregator's. */
+int64_t net_delay_ns(const struct sim_host *from, const struct sim_host *to);
+const struct sim_path *net_path(const struct sim_host *from, const struct sim_host *to);
+int64_t net_cut_until_ns(const struct sim_host *a,
+			 const struct sim_host *b); /* 0 = it is not cut */
+
+/* Connections of this host: its process is gone (its kernel says so unless it vanished with it); peers
+ * may notice that it is silent. */
+void wire_host_gone(struct sim_host *h);
+void wire_host_silent(struct sim_host *h);
+size_t wire_connections(void); /* that there are */
+void http_host_gone(struct sim_host *h);
+
+/* The loops of a host tell those who watch for it that the wall clock was set; a true time became
+ * another mono time. */
+void loop_clock_set(struct sim_host *h);
+void loop_replan(struct sim_host *h);
+
+/* ---- requests to the aggregator ---- */
+
+/* status 0: there is none, or it ended before it answered. */
+typedef void (*sim_answer_fn)(void *arg, int status, const char *body, size_t len);
+void http_ask(const char *method, const char *path, const char *body, sim_answer_fn fn, void *arg);
+
+#endif

@@ -1,0 +1,33 @@
+# The simulation: real agents and a real aggregator in one process, see tests/sim/sim.h.
+
+# The agent's code and the aggregator's use the same names inside. The agent's layers become one object
+# of which only what starts and stops an agent can be seen.
+set(sim_agent ${CMAKE_CURRENT_BINARY_DIR}/sim_agent.o)
+set(sim_agent_shown agent_start agent_stop agent_conf_finish agent_conf_table tracer_run_add_part
+	tracer_run_fail)
+list(TRANSFORM sim_agent_shown PREPEND --keep-global-symbol= OUTPUT_VARIABLE sim_agent_keep)
+set(sim_agent_layers agent_parts agent_core agent_profiler agent_tracers agent_run)
+list(TRANSFORM sim_agent_layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE sim_agent_files)
+add_custom_command(OUTPUT ${sim_agent}
+	COMMAND ${CMAKE_LINKER} -r --whole-archive ${sim_agent_files} -o ${sim_agent}
+	COMMAND ${CMAKE_OBJCOPY} ${sim_agent_keep} ${sim_agent}
+	DEPENDS ${sim_agent_layers} VERBATIM)
+
+set(sim_sources call.c channel.c check.c daemon.c daemon_agent.c daemon_aggregator.c host.c http.c loop.c main.c
+	play.c sched.c tracer.c udp.c user.c wire.c)
+list(TRANSFORM sim_sources PREPEND sim/)
+# Before base and net: the linker takes a front door from here, and so never opens the member that has
+# the real one.
+program(tutti-sim SRC ${sim_sources} ${sim_agent} USES aggregator_core storage xspace net proto base
+	PKG jansson zlib)
+target_link_libraries(tutti-sim PRIVATE proto_generated)
+
+function(sim_test name)
+	add_test(NAME sim/${name} COMMAND tutti-sim ${ARGN})
+	set_tests_properties(sim/${name} PROPERTIES TIMEOUT 300 LABELS sim)
+endfunction()
+
+# tests/sim/campaign.sh plays many more, and a thousand agents.
+sim_test(seeds --seeds 1..25)
+sim_test(replay --seeds 26..28 --twice)
+sim_test(fleet --seed 1 --agents 60 --minutes 1)

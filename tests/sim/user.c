@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/sim/user.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/capture.h"
+#include "aggregator/json_text.h"
+#include "base/mem.h"
+#include "tests/sim/check.h"
+#include "tests/sim/daemon.h"
+
+#define SLACK_NS     (3 * NS_PER_S) /* from a deadline to the manifest */
+#define ASK_AGAIN_NS (5 * NS_PER_S)
+
+static struct wishes wishes;
+static int64_t grace_ns;
+
+static void ask(void *arg);
+
+/* ---- what became of it ---- */
+
+static void is_over(struct wish *w, bool committed)
+{
+	/* A retry that fails leaves its session as it was. */
+	committed |= w->committed;
+	w->over = true;
+	w->committed = committed;
+	sim_cancel(&w->ask);
+	sim_note("session %s is %s", w->session, committed ? "committed" : "failed");
+	if (committed)
+		check_session(w);
+	else if (w->must_complete)
+		sim_fail("session %s failed on a healthy fleet", w->session);
+}
+
+static void on_session(void *arg, int status, const char *body, size_t len)
+{
+	struct wish *w = arg;
+
+	(void)body;
+	(void)len;
+	if (status == 200) {
+		is_over(w, true);
+	} else if (status == 404) {
+		if (!w->spoilt)
+			sim_fail("session %s was accepted and is forgotten", w->session);
+		w->committed = false;
+		is_over(w, false);
+	} else {
+		sim_at(&w->ask, sim.now_ns + ASK_AGAIN_NS, ask, w);
+	}
+}
+
+static void look_for_session(struct wish *w)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/api/v1/sessions/%s", w->session);
+	http_ask("GET", path, NULL, on_session, w);
+}
+
+static void on_capture(void *arg, int status, const char *body, size_t len)
+{
+	struct wish *w = arg;
+	json_t *doc = status == 200 ? json_loadb(body, len, 0, NULL) : NULL;
+	const char *state = doc ? json_get_text(doc, "state") : "";
+
+	if (w->over) {
+		/* it was seen to end meanwhile */
+	} else if (status == 404) {
+		look_for_session(w);
+	} else if (!strcmp(state, "committed") || !strcmp(state, "failed")) {
+		is_over(w, !strcmp(state, "committed"));
+	} else {
+		if (status == 200 && w->undisturbed)
+			sim_fail("session %s is still %s after its deadline", w->session, state);
+		sim_at(&w->ask, sim.now_ns + ASK_AGAIN_NS, ask, w);
+	}
+	json_decref(doc);
+}
+
+static void ask(void *arg)
+{
+	struct wish *w = arg;
+	char path[128];
+
+	snprintf(path, sizeof(path), "/api/v1/captures/%s", w->session);
+	http_ask("GET", path, NULL, on_capture, w);
+}
+
+/* ---- captures ---- */
+
+static int64_t session_to_true_ns(const struct wish *w, int64_t session_ns)
+{
+	return sim.now_ns + session_ns - (host_raw_ns(sim.hosts[0], sim.now_ns) + w->shift_ns);
+}
+
+static void on_accepted(void *arg, int status, const char *body, size_t len)
+{
+	struct wish *w;
+	json_t *doc;
+
+	if (status != 202) {
+		sim_note("capture: status %d", status);
+		if (arg)
+			sim_fail("a healthy fleet refuses a capture: %d %.*s", status, (int)len,
+				 body);
+		return;
+	}
+	doc = json_loadb(body, len, 0, NULL);
+	w = xcalloc(1, sizeof(*w));
+	snprintf(w->session, sizeof(w->session), "%s", json_get_text(doc, "session"));
+	w->n_hosts = json_array_size(json_object_get(doc, "hosts"));
+	w->t0_ns = json_get_int(doc, "t0_ns");
+	w->duration_ns = json_get_int(doc, "duration_ns");
+	w->shift_ns = the_aggregator()->session_clock_shift_ns;
+	w->accepted_ns = sim.now_ns;
+	w->undisturbed = true;
+	w->must_complete = arg;
+	w->spoilt = daemon_is_busy(sim.hosts[0]);
+	TAILQ_INSERT_TAIL(&wishes, w, entry);
+	sim_at(&w->ask, session_to_true_ns(w, w->t0_ns + w->duration_ns) + grace_ns + SLACK_NS, ask,
+	       w);
+	sim_note("session %s accepted: %zu hosts, %" PRId64 " ns", w->session, w->n_hosts,
+		 w->duration_ns);
+	json_decref(doc);
+}
+
+/* Nobody, some, one, or all. */
+static void pick_hosts(char *out, size_t size)
+{
+	size_t at = 0;
+
+	snprintf(out, size, "all");
+	if (rng_chance(&sim.rng, 0.6) || sim.n_hosts > LARGE_FLEET)
+		return;
+	for (size_t i = 1; i < sim.n_hosts; i++) {
+		if (rng_chance(&sim.rng, 0.5))
+			at += (size_t)snprintf(out + at, size - at, "%s%s", at ? "," : "",
+					       sim.hosts[i]->name);
+	}
+}
+
+void user_capture(bool must_complete)
+{
+	char hosts[512] = "all", body[700];
+	int64_t duration_ns = rng_scale(&sim.rng, NS_PER_MS, 4 * NS_PER_S);
+
+	if (!must_complete)
+		pick_hosts(hosts, sizeof(hosts));
+	snprintf(body, sizeof(body), "{\"hosts\": \"%s\", \"duration_ns\": %" PRId64 "}", hosts,
+		 duration_ns);
+	http_ask("POST", "/api/v1/captures", body, on_accepted, must_complete ? &wishes : NULL);
+}
+
+/* ---- about one of them ---- */
+
+static struct wish *pick(bool over)
+{
+	struct wish *w, *found = NULL;
+	int64_t n = 0;
+
+	TAILQ_FOREACH (w, &wishes, entry) {
+		if (w->over == over && (!over || w->committed) && !w->spoilt &&
+		    rng_range(&sim.rng, 0, n++) == 0)
+			found = w;
+	}
+	return found;
+}
+
+static void on_answer(void *arg, int status, const char *body, size_t len)
+{
+	(void)len;
+	(void)body;
+	sim_note("%s: status %d", (const char *)arg, status);
+}
+
+static void tell(const char *method, const struct wish *w, const char *kind, const char *verb)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/api/v1/%s/%s%s", kind, w->session, verb);
+	http_ask(method, path, NULL, on_answer, (void *)(*verb ? verb : "/delete"));
+}
+
+void user_stop(void)
+{
+	struct wish *w = pick(false);
+
+	if (!w)
+		return;
+	w->stopped = true;
+	tell("POST", w, "captures", "/stop");
+}
+
+void user_cancel(void)
+{
+	struct wish *w = pick(false);
+
+	if (!w)
+		return;
+	w->spoilt = true;
+	tell("DELETE", w, "captures", "");
+}
+
+static void on_retried(void *arg, int status, const char *body, size_t len)
+{
+	struct wish *w = arg;
+
+	(void)body;
+	(void)len;
+	sim_note("retry %s: status %d", w->session, status);
+	if (status != 202)
+		return;
+	w->retry_shift_ns = the_aggregator()->session_clock_shift_ns;
+	w->over = false;
+	w->undisturbed = false; /* its window is its own */
+	sim_at(&w->ask, sim.now_ns + w->duration_ns + grace_ns + 2 * ASK_AGAIN_NS, ask, w);
+}
+
+void user_retry(void)
+{
+	struct wish *w = pick(true);
+	char path[128];
+
+	/* Two retries on two session clocks: nobody could say any more which host is on which. */
+	if (!w ||
+	    (w->retry_shift_ns &&
+	     (!the_aggregator() || w->retry_shift_ns != the_aggregator()->session_clock_shift_ns)))
+		return;
+	snprintf(path, sizeof(path), "/api/v1/sessions/%s/retry", w->session);
+	http_ask("POST", path, NULL, on_retried, w);
+}
+
+void user_delete(void)
+{
+	struct wish *w = pick(true);
+
+	if (!w)
+		return;
+	w->spoilt = true;
+	tell("DELETE", w, "sessions", "");
+}
+
+static void on_look(void *arg, int status, const char *body, size_t len)
+{
+	(void)arg;
+	(void)body;
+	(void)len;
+	if (status && status != 200)
+		sim_fail("a page that only looks is answered %d", status);
+}
+
+void user_look(void)
+{
+	static const char *const paths[] = { "/api/v1/hosts",	 "/api/v1/captures",
+					     "/api/v1/sessions", "/metrics",
+					     "/healthz",	 "/api/v1/events" };
+	/* A page that stays and is told of every change: not of a thousand hosts. */
+	int64_t n = sim.n_hosts > LARGE_FLEET ? ARRAY_SIZE(paths) - 1 : ARRAY_SIZE(paths);
+
+	http_ask("GET", paths[rng_range(&sim.rng, 0, n - 1)], NULL, on_look, NULL);
+}
+
+/* ---- trouble ---- */
+
+/* What the aggregator knows now it may not be asked any more. */
+static void note_end(struct wish *w, bool orderly)
+{
+	struct capture *c = capture_find(the_aggregator()->captures, w->session);
+
+	if (c && c->state == CAP_FAILED)
+		is_over(w, false);
+	else if (orderly)
+		w->spoilt = true; /* it ends now, perhaps without a file, and nobody hears how */
+}
+
+void user_before_trouble(bool gone, bool orderly)
+{
+	struct wish *w;
+
+	TAILQ_FOREACH (w, &wishes, entry) {
+		w->undisturbed = false;
+		if (gone && !w->over && the_aggregator())
+			note_end(w, orderly);
+	}
+}
+
+size_t user_waiting(void)
+{
+	struct wish *w;
+	size_t n = 0;
+
+	TAILQ_FOREACH (w, &wishes, entry)
+		n += !w->over;
+	return n;
+}
+
+const struct wishes *user_wishes(void)
+{
+	return &wishes;
+}
+
+/* ---- life ---- */
+
+void user_new(int64_t grace)
+{
+	TAILQ_INIT(&wishes);
+	grace_ns = grace;
+}
+
+void user_free(void)
+{
+	struct wish *w;
+
+	while ((w = TAILQ_FIRST(&wishes))) {
+		TAILQ_REMOVE(&wishes, w, entry);
+		sim_cancel(&w->ask);
+		free(w);
+	}
+}

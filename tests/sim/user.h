@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Somebody who asks for captures and remembers what was promised. */
+#ifndef SIM_USER_H
+#define SIM_USER_H
+
+#include "tests/sim/sim.h"
+
+/* A capture that the aggregator has accepted. */
+struct wish {
+	char session[64];
+	size_t n_hosts; /* that were asked */
+	int64_t t0_ns, duration_ns; /* session clock */
+	int64_t shift_ns; /* session clock = the aggregator's raw clock + this, when it was accepted */
+	int64_t retry_shift_ns; /* when the last retry was */
+	int64_t accepted_ns; /* true time */
+	bool undisturbed; /* the aggregator has not been disturbed since */
+	bool stopped; /* before its end: a host that could not be told in time has recorded more */
+	bool spoilt; /* cancelled, or deleted: it may be gone */
+	bool must_complete; /* on every host */
+	bool over, committed;
+	struct sim_event ask; /* what has become of it? */
+	TAILQ_ENTRY(wish) entry;
+};
+TAILQ_HEAD(wishes, wish);
+
+void user_new(int64_t grace_ns);
+void user_free(void);
+const struct wishes *user_wishes(void);
+
+/* Each picks at random what it is about. */
+void user_capture(bool must_complete);
+void user_stop(void);
+void user_cancel(void);
+void user_retry(void);
+void user_delete(void);
+void user_look(void); /* lists, hosts, metrics */
+
+/* The aggregator is about to be killed, stopped or paused: `gone` = it forgets what is over. */
+void user_before_trouble(bool gone, bool orderly);
+
+size_t user_waiting(void); /* wishes that are not over */
+
+#endif
