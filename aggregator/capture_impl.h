@@ -88,6 +88,8 @@ void capture_tell_begun(struct capture *c); /* those who wait for the store */
 
 /* capture_queue.c */
 struct capture *capture_queue_twin(const struct capture *c); /* asked for before; or NULL */
+void capture_queue_share(struct capture *twin, const struct capture *c,
+			 int64_t wait_ns); /* the longer patience of both */
 bool capture_queue_must_wait(struct capture *c); /* then c->waits_for says for what */
 bool capture_queue_waits_for_hosts(struct capture *c); /* to come back after a restart */
 MUST_CHECK int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e);

@@ -165,8 +165,9 @@ void capture_begin_queued(struct capture *c)
 	capture_changed(c);
 }
 
-static void share(struct capture *c, struct capture *twin)
+static void share(struct capture *c, struct capture *twin, int64_t wait_ns)
 {
+	capture_queue_share(twin, c, wait_ns);
 	twin->callers++;
 	twin->captures->agg->stats.captures_shared++;
 	log_info("AGG-SHARED", "session=%s callers=%u origin=\"%s\"", twin->session, twin->callers,
@@ -184,8 +185,9 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 	if (rc)
 		return rc;
 	twin = capture_queue_twin(c);
-	if (twin) {
-		share(c, twin);
+	/* Who may not wait is told that it would have to. */
+	if (twin && !(twin->state == CAP_QUEUED && req->wait_ns < 0)) {
+		share(c, twin, req->wait_ns);
 		*out = twin;
 		return 0;
 	}

@@ -50,7 +50,8 @@ static bool same_options(const struct capture *a, const struct capture *b)
 	       !memcmp(a->options, b->options, a->options_len);
 }
 
-/* Its window is still to come, and comes early enough and with patience enough for c's caller. */
+/* Its window is still to come, and there is patience enough for c's caller; what is queued can be given
+ * more. */
 static bool serves(const struct capture *twin, const struct capture *c)
 {
 	int64_t now_ns = aggregator_session_now(c->captures->agg);
@@ -59,7 +60,8 @@ static bool serves(const struct capture *twin, const struct capture *c)
 		return false;
 	if (twin->state == CAP_ARMING && twin->t0_ns <= now_ns)
 		return false;
-	return twin->not_before_ns == c->not_before_ns && twin->grace_ns >= c->grace_ns &&
+	return twin->not_before_ns == c->not_before_ns &&
+	       (twin->state == CAP_QUEUED || twin->grace_ns >= c->grace_ns) &&
 	       twin->by_step == c->by_step && twin->at_step == c->at_step &&
 	       twin->n_steps == c->n_steps;
 }
@@ -83,6 +85,23 @@ struct capture *capture_queue_twin(const struct capture *c)
 			return twin;
 	}
 	return NULL;
+}
+
+static int64_t wait_until(const struct capture *c, int64_t wait_ns)
+{
+	return aggregator_session_now(c->captures->agg) + (wait_ns > 0 ? wait_ns : WAIT_NS);
+}
+
+void capture_queue_share(struct capture *twin, const struct capture *c, int64_t wait_ns)
+{
+	int64_t until_ns = wait_until(c, wait_ns);
+
+	if (twin->state != CAP_QUEUED)
+		return;
+	if (until_ns > twin->queued_until_ns)
+		twin->queued_until_ns = until_ns;
+	if (!c->commit_by_ns || (twin->commit_by_ns && twin->commit_by_ns < c->commit_by_ns))
+		twin->commit_by_ns = c->commit_by_ns;
 }
 
 /* ---- who stands in whose way ---- */
@@ -235,7 +254,7 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 			       "wait for %.100s",
 			       cs->n_queued, c->waits_for);
 	c->state = CAP_QUEUED;
-	c->queued_until_ns = aggregator_session_now(cs->agg) + (wait_ns > 0 ? wait_ns : WAIT_NS);
+	c->queued_until_ns = wait_until(c, wait_ns);
 	forget_agents(c);
 	TAILQ_INSERT_TAIL(&cs->queue, c, queued);
 	cs->n_queued++;

@@ -155,7 +155,7 @@ static void test_patience(void)
 	struct capture_request req = { .duration_ns = WINDOW_NS, .wait_ns = 30 * NS_PER_MS };
 	struct fleet f;
 	struct fake a = { .auto_arm = true, .has_profiler = true };
-	struct capture *c;
+	struct capture *c, *twin;
 	struct err e = { 0 };
 
 	fleet_start(&f, 0, 0);
@@ -166,6 +166,16 @@ static void test_patience(void)
 	CHECK_EQ(c->error.code, ERR_TIMEOUT);
 	CHECK(strstr(c->error.msg, "waited in vain for capture"));
 	CHECK_STR(c->hosts[0].reason, "queued");
+	/* Of two that share it, the longer patience counts; who has none gets nothing. */
+	req.commit_by_ns = aggregator_session_now(&f.agg) + 5 * NS_PER_S;
+	req.wait_ns = NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	CHECK_EQ(c->commit_by_ns, req.commit_by_ns);
+	req.commit_by_ns = 0;
+	req.wait_ns = 100 * NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &twin, &e), e);
+	CHECK(twin == c && !c->commit_by_ns);
+	CHECK(c->queued_until_ns > aggregator_session_now(&f.agg) + 90 * NS_PER_S);
 	req.wait_ns = -1;
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_BUSY);
 	CHECK(strstr(e.msg, "framework profilers of a"));
