@@ -20,8 +20,6 @@
 #define SPACING_NS   (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
 #define FIRST_BURSTS 8
 #define FIRST_GAP_NS (60 * NS_PER_MS)
-#define ARM_NS	     (3 * NS_PER_S) /* as many as there ever are, then a little less */
-#define ARM_GAP_NS   (375 * NS_PER_MS)
 #define DENSE_GAP_NS (250 * NS_PER_MS)
 #define DEAF_TRAINS  4 /* without an answer: UDP does not get through */
 #define STREAM_GAP_NS \
@@ -56,7 +54,8 @@ struct clock {
 	int first_bursts; /* still to come, quickly */
 	int64_t calm_gap_ns; /* doubles while nothing happens */
 	struct loop_timer timer;
-	int64_t arm_until_ns, hurry_until_ns; /* CLOCK_MONOTONIC */
+	int64_t hurry_until_ns; /* CLOCK_MONOTONIC */
+	bool opening; /* a window is about to begin: one long train first */
 };
 
 /* The host clock and nothing else: moved by the injected error, never calibrated. */
@@ -174,23 +173,18 @@ static int64_t calm_gap(struct clock *c)
 	return gap;
 }
 
-/* In a window, but not at its beginning. */
-static bool is_dense(const struct clock *c, int64_t now_ns)
+static bool is_dense(const struct clock *c)
 {
-	return now_ns >= c->arm_until_ns && now_ns < c->hurry_until_ns && !c->first_bursts;
+	return now_mono_ns() < c->hurry_until_ns && !c->first_bursts;
 }
 
 static int64_t next_gap(struct clock *c)
 {
-	int64_t now_ns = now_mono_ns();
-
 	if (c->first_bursts > 0) {
 		c->first_bursts--;
 		return FIRST_GAP_NS;
 	}
-	if (now_ns < c->arm_until_ns)
-		return ARM_GAP_NS;
-	if (is_dense(c, now_ns) || !clock_model(c).calibrated)
+	if (is_dense(c) || !clock_model(c).calibrated)
 		return DENSE_GAP_NS;
 	return calm_gap(c);
 }
@@ -201,7 +195,8 @@ static void on_timer(void *arg)
 
 	/* A machine that just woke up must not find that out from its probes. */
 	clock_watch_look(c->watch);
-	send_train(c, is_dense(c, now_mono_ns()) ? TRAIN_DENSE : TRAIN);
+	send_train(c, is_dense(c) && !c->opening ? TRAIN_DENSE : TRAIN);
+	c->opening = false;
 	c->unheard++;
 	send_by_stream(c);
 	loop_timer_in(c->conf.loop, &c->timer, next_gap(c), on_timer, c);
@@ -308,7 +303,7 @@ void clock_hurry(struct clock *c, int64_t until_mono_ns)
 {
 	int64_t now_ns = now_mono_ns(), soon = now_ns + phase(c, DENSE_GAP_NS);
 
-	c->arm_until_ns = now_ns + ARM_NS;
+	c->opening = true;
 	if (until_mono_ns > c->hurry_until_ns)
 		c->hurry_until_ns = until_mono_ns;
 	clock_watch_hurry(c->watch, until_mono_ns);

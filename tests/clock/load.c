@@ -3,7 +3,7 @@
  * How many probes the time service answers, and what each costs it. Trains of probes of many hosts, signed as
  * theirs, from a few sockets; one line of JSON says what came back and the CPU time that the service took.
  *
- *   clock_load [--for 3s] [--hosts 10000] [--train 8] [--rate 107000]
+ *   clock_load [--for 3s] [--hosts 10000] [--train 8] [--rate 80000]
  *
  * --rate 0: as many as it answers, with a few trains under way at any time.
  */
