@@ -150,6 +150,30 @@ static void test_cancelled(void)
 	fleet_stop(&f);
 }
 
+/* Whoever is gone when the turn comes is unreachable then, not before. */
+static void test_hosts_gone(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *second;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin(&f, NULL, LIMIT_DURATION_NS);
+	second = begin(&f, NULL, WINDOW_NS);
+	WAIT(&f, first->hosts[0].state == HOST_ARMED);
+	fake_hang_up(&a);
+	CHECK(!capture_is_over(second));
+	fleet_wait_over(&f, second->session);
+	CHECK(capture_is_over(first));
+	CHECK_STR(first->hosts[0].reason, "lost");
+	CHECK_STR(second->hosts[0].reason, "unreachable");
+	WAIT(&f, !f.agg.jobs);
+	CHECK_EQ(fleet_keys(&f), 0);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 static void test_patience(void)
 {
 	struct capture_request req = { .duration_ns = WINDOW_NS, .wait_ns = 30 * NS_PER_MS };
@@ -292,6 +316,7 @@ int main(void)
 	test_different_requests();
 	test_first_come();
 	test_cancelled();
+	test_hosts_gone();
 	test_patience();
 	test_fits_before();
 	test_restart();
