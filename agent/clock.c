@@ -312,6 +312,11 @@ void clock_hurry(struct clock *c, int64_t until_mono_ns)
 		loop_timer_at(c->conf.loop, &c->timer, soon, on_timer, c);
 }
 
+void clock_look(struct clock *c)
+{
+	clock_watch_look(c->watch);
+}
+
 int64_t clock_end(struct clock *c)
 {
 	int64_t at_ns = now_mono_ns() + phase(c, END_SPREAD_NS);

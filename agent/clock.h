@@ -128,6 +128,10 @@ void clock_hurry(struct clock *c, int64_t until_mono_ns);
  */
 int64_t clock_end(struct clock *c);
 
+/* Notices now what this machine's clocks did: before an order that speaks of times is taken, as the machine may just
+ * have woken up. */
+void clock_look(struct clock *c);
+
 /* The model as of now, good around now: for arming. */
 struct clock_model clock_model(const struct clock *c);
 

@@ -286,6 +286,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		on_welcome(c, m->welcome);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
+		clock_look(c->agent->clock);
 		orders_take_arm(c->orders, m->arm);
 		m->arm = NULL;
 		break;
