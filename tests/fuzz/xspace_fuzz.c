@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "xspace/causality.h"
 #include "xspace/xspace.h"
 
@@ -131,9 +132,16 @@ static int64_t shift(void *arg, int64_t ns)
 	return (int64_t)((uint64_t)ns - 100);
 }
 
-static int rebase(const struct xs_source *in, int64_t window_ns, struct buf *out)
+static const struct xs_knot bends[] = { { -200, 0 }, { 0, 0 }, { 1, 1000 }, { 1000, 1500 } };
+
+static int rebase(const struct xs_source *in, int64_t window_ns, bool bent, struct buf *out)
 {
-	struct xs_rebase how = { .map = shift, .window_ns = window_ns };
+	struct xs_rebase how = {
+		.map = shift,
+		.window_ns = window_ns,
+		.knots = bends,
+		.n_knots = bent ? ARRAY_SIZE(bends) : 0,
+	};
 	struct xs_sink sink = xs_sink_buf(out);
 	struct xs_counts counts;
 	int rc = xs_rebase(in, &how, &sink, &counts, NULL);
@@ -161,19 +169,20 @@ static void check_output(const struct buf *out, bool readable, bool trimmed)
 	struct buf again = BUF_INIT;
 	struct sums s;
 
-	CHECK(!rebase(&in, 0, &again));
+	CHECK(!rebase(&in, 0, false, &again));
 	CHECK(!readable || !read_all(&in, &s));
 	CHECK(!readable || !trimmed || s.inside);
 	buf_release(&again);
 }
 
-static void check_rebase(const struct xs_source *memory, int64_t window_ns, bool readable)
+static void check_rebase(const struct xs_source *memory, int64_t window_ns, bool bent,
+			 bool readable)
 {
 	struct xs_source window = windowed(memory);
 	struct buf out = BUF_INIT, again = BUF_INIT;
-	int rc = rebase(memory, window_ns, &out);
+	int rc = rebase(memory, window_ns, bent, &out);
 
-	CHECK(rebase(&window, window_ns, &again) == rc);
+	CHECK(rebase(&window, window_ns, bent, &again) == rc);
 	CHECK(out.len == again.len && (!out.len || !memcmp(out.data, again.data, out.len)));
 	CHECK(rc == 0 || !readable);
 	if (!rc)
@@ -208,8 +217,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(sums.sum == window_sums.sum);
 	CHECK(rc || !xs_summarize(&memory, &summary, NULL));
 	check_causality(&memory, &window);
-	check_rebase(&memory, 0, rc == 0);
-	check_rebase(&memory, WINDOW_NS, rc == 0);
+	check_rebase(&memory, 0, false, rc == 0);
+	check_rebase(&memory, WINDOW_NS, false, rc == 0);
+	check_rebase(&memory, 0, true, rc == 0);
+	check_rebase(&memory, WINDOW_NS, true, rc == 0);
 	if (!merge(&memory, &out))
 		check_output(&out, rc == 0, false);
 	else

@@ -329,6 +329,33 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	fleet_stop(&f);
 }
 
+/* A store that fills up in the middle leaves nothing of the host, and takes all of it later. */
+static void test_further_files_that_do_not_fit(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .fail = "/a~2.xplane.pb" };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .chunk_files = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	odd.real = f.agg.store;
+	f.agg.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	odd.fail = NULL;
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
+	CHECK_EQ(fleet_keys(&f), 4);
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	f.agg.store = odd.real;
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 static void check_no_file(struct fleet *f, const char *session, const char *host)
 {
 	char key[SESSION_KEY_BYTES];
@@ -407,6 +434,7 @@ int main(void)
 	test_credit_that_is_not_used();
 	test_store_refuses("plan.json", "cancelled", false);
 	test_store_refuses(".xplane.pb", "upload", true);
+	test_further_files_that_do_not_fit();
 	test_store_hangs();
 	test_commit_reported_late();
 	return 0;
