@@ -344,6 +344,7 @@ static void test_further_files_that_do_not_fit(void)
 	c = fleet_begin(&f);
 	WAIT(&f, c->hosts[0].state == HOST_ARMED);
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
+	WAIT(&f, !f.agg.jobs); /* the removal of what it had stored */
 	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
 	odd.fail = NULL;
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
