@@ -209,7 +209,8 @@ bool capture_is_over(const struct capture *c);
 json_t *capture_json(const struct capture *c);
 json_t *captures_json(struct captures *cs); /* {"captures": [...]} */
 
-/* What plan.json holds: CAPTURE and "resume", what it takes to carry on after a restart. */
+/* What plan.json holds: CAPTURE with less of each host, and "resume", what it takes to carry on after a
+ * restart. */
 json_t *capture_plan(const struct capture *c);
 
 /* MANIFEST, as of a commit that succeeds. */

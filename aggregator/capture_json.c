@@ -87,6 +87,18 @@ static json_t *result_json(const struct capture_host *h)
 	return h->kept ? json_deep_copy(h->kept) : new_result_json(h);
 }
 
+/* Of a fleet that is to be armed as soon as the plan is stored: no more than it takes to carry on. */
+static json_t *planned_json(const struct capture_host *h)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "host", h->name);
+	json_put_text(o, "state", host_states[h->state]);
+	json_put_text(o, "reason", h->reason);
+	json_put_text(o, "detail", h->detail);
+	return o;
+}
+
 static void put_counts(json_t *o, const struct capture *c)
 {
 	json_int_t complete = 0, partial = 0, failed = 0, bytes = 0;
@@ -110,7 +122,8 @@ static void put_queued(json_t *o, const struct capture *c)
 	json_put_int(o, "queued_until_ns", c->queued_until_ns);
 }
 
-static void put_capture(json_t *o, const struct capture *c, const char *state)
+static void put_capture(json_t *o, const struct capture *c, const char *state,
+			json_t *(*host_json)(const struct capture_host *h))
 {
 	json_t *hosts = json_array();
 
@@ -121,7 +134,7 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 	json_put_int(o, "duration_ns", c->duration_ns);
 	json_put_int(o, "lead_ns", c->lead_ns);
 	for (size_t i = 0; i < c->n_hosts; i++)
-		json_array_append_new(hosts, result_json(&c->hosts[i]));
+		json_array_append_new(hosts, host_json(&c->hosts[i]));
 	json_put(o, "hosts", hosts);
 	put_counts(o, c);
 	json_put(o, "warnings", json_deep_copy(c->warnings));
@@ -145,7 +158,7 @@ json_t *capture_json(const struct capture *c)
 {
 	json_t *o = json_object();
 
-	put_capture(o, c, capture_states[c->state]);
+	put_capture(o, c, capture_states[c->state], result_json);
 	return o;
 }
 
@@ -187,8 +200,9 @@ json_t *capture_instances(const struct capture *c)
 
 json_t *capture_plan(const struct capture *c)
 {
-	json_t *o = capture_json(c), *resume = json_object(), *tracers = json_array();
+	json_t *o = json_object(), *resume = json_object(), *tracers = json_array();
 
+	put_capture(o, c, capture_states[c->state], planned_json);
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
 		json_array_append_new(tracers, json_text(c->tracers[i]));
 	json_put(resume, "tracers", tracers);
@@ -217,7 +231,7 @@ json_t *capture_manifest(const struct capture *c)
 	json_put_int(o, "revision", c->revision);
 	json_put_int(o, "created_ns", now_real_ns());
 	json_put_text(o, "path", path);
-	put_capture(o, c, capture_states[CAP_COMMITTED]);
+	put_capture(o, c, capture_states[CAP_COMMITTED], result_json);
 	free(path);
 	return o;
 }
