@@ -7,6 +7,7 @@
 Readable means: `tutti capture` has ended, so the manifest is there and every file where XProf looks. Then each is fetched by HTTP.
 """
 import argparse
+import os
 import statistics
 import subprocess
 import time
@@ -26,6 +27,12 @@ def fetch_all(c, doc):
                 while data := answer.read(1 << 20):
                     n += len(data)
     return n
+
+
+def cpu_seconds(processes):
+    """User and system time of them all so far: on a busy machine the time on the wall says little."""
+    stats = [open(f"/proc/{p.pid}/stat").read().rsplit(")", 1)[1].split() for p in processes]
+    return sum(int(s[11]) + int(s[12]) for s in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def spans(c, host, session):
@@ -49,12 +56,12 @@ def main():
         space = c.dir / "space.pb"
         subprocess.run([BIN.parent / "tests/xspace_gen", space, str(args.bytes), "400000000"], check=True)
         flags = c.profilers_of(*[space] * args.hosts, mode="good")
-        c.aggregator("--lead", "1s")
-        for i, flag in enumerate(flags):
-            c.agent(f"host-{i:02}", flag, "--tracers", "profiler,metrics")
+        aggregator = c.aggregator("--lead", "1s")
+        agents = [c.agent(f"host-{i:02}", flag, "--tracers", "profiler,metrics") for i, flag in enumerate(flags)]
         c.wait_hosts(args.hosts)
         found = []
         for _ in range(args.repeats):
+            used = cpu_seconds(agents), cpu_seconds([aggregator])
             _, doc = c.tutti("capture", "--duration", "1s", "--json", check=0)
             readable = time.time()
             t1_ns = doc["t0_ns"] + doc["duration_ns"]
@@ -66,9 +73,10 @@ def main():
             day = t1_ns / 1e9 % 86400
             ready, last = (max(spans(c, h["host"], doc["session"])[w] for h in doc["hosts"]) - day
                            for w in ("state=ready", "state=stored"))
+            used = cpu_seconds(agents) - used[0], cpu_seconds([aggregator]) - used[1]
             found.append(stored)
             print(f"readable {stored:.2f} s after the window (last file assembled {ready:.2f} s, stored {last:.2f} s); "
-                  f"{n / 1e6:.0f} MB fetched in {fetch:.2f} s", flush=True)
+                  f"CPU agents {used[0]:.2f} s, aggregator {used[1]:.2f} s; {n / 1e6:.0f} MB fetched in {fetch:.2f} s", flush=True)
             c.tutti("delete", doc["session"], check=0)
         median = statistics.median(found)
         print(f"{args.hosts} hosts x {args.bytes / (1 << 20):.0f} MiB: median {median:.2f} s, worst {max(found):.2f} s; goal {GOAL_S} s")
