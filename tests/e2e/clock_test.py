@@ -18,6 +18,7 @@ from lib.netns import Pair
 
 CAPTURES = int(os.environ.get("TUTTI_CLOCK_CAPTURES", "2"))
 AGENTS = int(os.environ.get("TUTTI_CLOCK_AGENTS", "4"))
+TOLD_LATE_NS = 500_000_000  # a busy machine tells agents of a burst that much later
 BAD_NETWORK = ("--there-delay=1ms", "--there-jitter=200us", "--back-delay=300us", "--back-jitter=200us",
                "--loss=10", "--evil=20")
 
@@ -77,7 +78,11 @@ def check_capture(c, agents):
     common = set.intersection(*(set(marks) for marks, _ in files.values()))
     assert len(common) >= 3, {host: sorted(marks) for host, (marks, _) in files.items()}
     off, share = 0, 0
+    t0, t1 = doc["t0_ns"], doc["t0_ns"] + doc["duration_ns"]
     for host, (marks, bound) in files.items():
+        assert all(t0 <= at < t1 for at in marks.values()), f"{host} has events outside of the window"
+        missing = {text for text, at in truth.items() if t0 + bound < at < t1 - TOLD_LATE_NS} - set(marks)
+        assert not missing, f"{host} lacks {missing} of the window"
         for text, at in marks.items():
             wrong = abs(at - truth[text])
             assert wrong <= bound + 1, f"{text} on {host} is {wrong} ns off, its bound is {bound}"
