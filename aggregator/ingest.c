@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/ingest.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "aggregator/aggregator.h"
 #include "aggregator/capture.h"
 #include "aggregator/ingest_part.h"
-#include "aggregator/sessions.h"
+#include "aggregator/ingest_store.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
-#include "proto/names.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
-#include "storage/store.h"
 
 #define STALE_NS (600 * NS_PER_S) /* as long as an agent keeps its file */
 
@@ -109,26 +104,21 @@ static void upload_free(struct upload *u)
 	free(u);
 }
 
-/* Of its n-th file. */
-static void file_key(const struct upload *u, unsigned int n, char out[SESSION_KEY_BYTES])
+static struct ingest_files files_of(const struct upload *u)
 {
-	char name[NAME_FILE_BYTES];
-
-	name_of_file(u->host, n, name);
-	session_file_key(u->session, u->run, name, out);
+	return (struct ingest_files){ .store = u->store,
+				      .session = u->session,
+				      .run = u->run,
+				      .host = u->host,
+				      .bytes = u->files,
+				      .n = u->n_files };
 }
 
 static void remove_strays(void *arg)
 {
-	const struct upload *u = arg;
-	char key[SESSION_KEY_BYTES];
-	struct err e;
+	const struct ingest_files files = files_of(arg);
 
-	for (unsigned int n = 1; n <= u->n_files; n++) {
-		file_key(u, n, key);
-		if (store_remove(u->store, key, &e))
-			log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", key, e.msg);
-	}
+	ingest_unstore(&files);
 }
 
 static void done_working(struct upload *u)
@@ -145,48 +135,10 @@ static void done_strays(void *arg)
 
 /* ---- into the store ---- */
 
-/* A file of this name that no manifest speaks of: the last aggregator's, which ended before it could say
- * that it has it. */
-static int store_again(const struct upload *u, const char *key, const struct store_body *body,
-		       struct err *e)
-{
-	int rc = store_remove(u->store, key, e);
-
-	return rc ? rc : store_put(u->store, key, body, STORE_CREATE | STORE_TAKE, e);
-}
-
-static int store_file(const struct upload *u, unsigned int n, uint64_t offset, struct err *e)
-{
-	const struct store_body body = {
-		.data = u->part.memory ? u->part.memory + offset : NULL,
-		.fd = u->part.fd,
-		.offset = u->part.memory ? 0 : offset,
-		.len = u->files[n - 1],
-	};
-	char key[SESSION_KEY_BYTES];
-	int rc;
-
-	file_key(u, n, key);
-	rc = store_put(u->store, key, &body, STORE_CREATE | STORE_TAKE, e);
-	return rc == ERR_EXISTS ? store_again(u, key, &body, e) : rc;
-}
-
-/* The first file last: where it is, all are. */
-static int store_files(const struct upload *u, struct err *e)
-{
-	uint64_t offset = u->part.bytes;
-	int rc = 0;
-
-	for (unsigned int n = u->n_files; n > 0 && !rc; n--) {
-		offset -= u->files[n - 1];
-		rc = store_file(u, n, offset, e);
-	}
-	return rc;
-}
-
 static void run_store(void *arg)
 {
 	struct upload *u = arg;
+	const struct ingest_files files = files_of(u);
 
 	u->rc = ingest_part_check(&u->part, &u->e);
 	if (u->rc) {
@@ -195,7 +147,7 @@ static void run_store(void *arg)
 		return;
 	}
 	u->code = RPC_UNAVAILABLE;
-	u->rc = store_files(u, &u->e);
+	u->rc = ingest_store(&files, u->part.fd, &u->e);
 	if (u->rc)
 		return;
 	ingest_part_drop(&u->part);
@@ -598,37 +550,13 @@ static void on_capture(void *arg, struct capture *c)
 		sweep(in, c->session);
 }
 
-static int make_directories(const char *path, struct err *e)
-{
-	char *copy = xstrdup(path);
-	int rc = 0;
-
-	for (char *p = copy + 1; *p && !rc; p++) {
-		if (*p != '/')
-			continue;
-		*p = '\0';
-		if (mkdir(copy, 0750) && errno != EEXIST)
-			rc = err_errno(e, "making %s", copy);
-		*p = '/';
-	}
-	if (!rc && mkdir(copy, 0700) && errno != EEXIST)
-		rc = err_errno(e, "making %s", copy);
-	free(copy);
-	return rc;
-}
-
 int ingest_new(struct ingest **out, struct aggregator *agg, struct err *e)
 {
 	struct ingest *in;
-	const struct ingest_part_id trial = { .spool = agg->conf.spool };
-	struct ingest_part part;
-	int rc = make_directories(agg->conf.spool, e);
+	int rc = ingest_part_prepare(agg->conf.spool, e);
 
-	if (!rc)
-		rc = ingest_part_open(&part, &trial, e);
 	if (rc)
 		return rc;
-	ingest_part_close(&part);
 	ingest_part_sweep(agg->conf.spool, NULL, STALE_NS);
 	in = xcalloc(1, sizeof(*in));
 	in->agg = agg;

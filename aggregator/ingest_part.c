@@ -134,6 +134,38 @@ static void keep_in_memory(struct ingest_part *p, const void *data, size_t len, 
 	p->received = len;
 }
 
+static int make_directories(const char *path, struct err *e)
+{
+	char *copy = xstrdup(path);
+	int rc = 0;
+
+	for (char *p = copy + 1; *p && !rc; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(copy, 0750) && errno != EEXIST)
+			rc = err_errno(e, "making %s", copy);
+		*p = '/';
+	}
+	if (!rc && mkdir(copy, 0700) && errno != EEXIST)
+		rc = err_errno(e, "making %s", copy);
+	free(copy);
+	return rc;
+}
+
+int ingest_part_prepare(const char *spool, struct err *e)
+{
+	const struct ingest_part_id trial = { .spool = spool };
+	struct ingest_part part;
+	int rc = make_directories(spool, e);
+
+	if (!rc)
+		rc = ingest_part_open(&part, &trial, e);
+	if (!rc)
+		ingest_part_close(&part);
+	return rc;
+}
+
 int ingest_part_write(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data,
 		      struct err *e)
 {

@@ -38,6 +38,9 @@ struct ingest_part_id {
 MUST_CHECK int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id,
 				struct err *e);
 
+/* Makes the spool's directory if it is missing, and tries it. */
+MUST_CHECK int ingest_part_prepare(const char *spool, struct err *e);
+
 /* Appends; after a failure that is not for want of a checksum the part should be dropped. */
 MUST_CHECK int ingest_part_write(struct ingest_part *p, const void *data, size_t len,
 				 uint32_t crc32_data, struct err *e);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/ingest_store.h"
+
+#include "aggregator/sessions.h"
+#include "base/log.h"
+#include "proto/names.h"
+#include "storage/store.h"
+
+static void file_key(const struct ingest_files *f, unsigned int n, char out[SESSION_KEY_BYTES])
+{
+	char name[NAME_FILE_BYTES];
+
+	name_of_file(f->host, n, name);
+	session_file_key(f->session, f->run, name, out);
+}
+
+/* A file of this name that no manifest speaks of: the last aggregator's, which ended before it could say
+ * that it has it. */
+static int put_again(const struct ingest_files *f, const char *key, const struct store_body *body,
+		     struct err *e)
+{
+	int rc = store_remove(f->store, key, e);
+
+	return rc ? rc : store_put(f->store, key, body, STORE_CREATE | STORE_TAKE, e);
+}
+
+static int put(const struct ingest_files *f, unsigned int n, const struct store_body *body,
+	       struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	file_key(f, n, key);
+	rc = store_put(f->store, key, body, STORE_CREATE | STORE_TAKE, e);
+	return rc == ERR_EXISTS ? put_again(f, key, body, e) : rc;
+}
+
+int ingest_store(const struct ingest_files *f, int fd, struct err *e)
+{
+	struct store_body body = { .fd = fd };
+	int rc = 0;
+
+	for (unsigned int i = 0; i < f->n; i++)
+		body.offset += f->bytes[i];
+	for (unsigned int n = f->n; n > 0 && !rc; n--) {
+		body.len = f->bytes[n - 1];
+		body.offset -= body.len;
+		rc = put(f, n, &body, e);
+	}
+	return rc;
+}
+
+void ingest_unstore(const struct ingest_files *f)
+{
+	char key[SESSION_KEY_BYTES];
+	struct err e;
+
+	for (unsigned int n = 1; n <= f->n; n++) {
+		file_key(f, n, key);
+		if (store_remove(f->store, key, &e))
+			log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", key, e.msg);
+	}
+}
