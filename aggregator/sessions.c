@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregator/sessions.h"
+#include "aggregator/sessions_impl.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -13,13 +13,9 @@
 #include "base/now.h"
 #include "proto/limits.h"
 #include "proto/names.h"
-#include "storage/store.h"
 
-#define SESSIONS       "tutti/sessions/"
-#define INDEX	       "tutti/index/"
-#define INDEX_DIGITS   20
-#define MANIFEST_BYTES (64u << 20) /* 20,000 hosts need about 20 MB */
-#define SUMMARY_BYTES  4096u
+#define INDEX_DIGITS  20
+#define SUMMARY_BYTES 4096u
 
 /* ---- names and keys ---- */
 
@@ -54,7 +50,7 @@ void session_file_key(const char *session, const char *run, const char *file,
 	snprintf(out + used, SESSION_KEY_BYTES - used, "%s" SESSION_FILE_SUFFIX, file);
 }
 
-static void record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES])
+void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES])
 {
 	snprintf(out, SESSION_KEY_BYTES, SESSIONS "%s/%s", session, name);
 }
@@ -68,7 +64,7 @@ static void index_key(const char *session, int64_t t0_ns, char out[SESSION_KEY_B
 }
 
 /* The session in an index key; NULL if the key is none of ours. */
-static const char *index_session(const char *key)
+const char *session_of_index(const char *key)
 {
 	const char *rest = key + strlen(INDEX);
 
@@ -93,7 +89,7 @@ static int put_json(struct store *s, const char *key, const json_t *doc, unsigne
 	return rc;
 }
 
-static int get_json(struct store *s, const char *key, uint64_t max, json_t **out, struct err *e)
+int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	json_error_t why;
@@ -116,7 +112,7 @@ int session_plan(struct store *s, const char *session, const json_t *plan, struc
 {
 	char key[SESSION_KEY_BYTES];
 
-	record_key(session, "plan.json", key);
+	session_record_key(session, "plan.json", key);
 	return put_json(s, key, plan, STORE_CREATE, e);
 }
 
@@ -124,7 +120,7 @@ int session_replan(struct store *s, const char *session, const json_t *plan, str
 {
 	char key[SESSION_KEY_BYTES];
 
-	record_key(session, "plan.json", key);
+	session_record_key(session, "plan.json", key);
 	return put_json(s, key, plan, 0, e);
 }
 
@@ -163,7 +159,7 @@ int session_commit(struct store *s, const char *session, const json_t *manifest,
 
 	if (rc)
 		return rc;
-	record_key(session, "manifest.json", key);
+	session_record_key(session, "manifest.json", key);
 	return put_json(s, key, manifest, STORE_CREATE, e);
 }
 
@@ -171,8 +167,8 @@ int session_load_plan(struct store *s, const char *session, json_t **plan, struc
 {
 	char key[SESSION_KEY_BYTES];
 
-	record_key(session, "plan.json", key);
-	return get_json(s, key, MANIFEST_BYTES, plan, e);
+	session_record_key(session, "plan.json", key);
+	return session_get_json(s, key, MANIFEST_BYTES, plan, e);
 }
 
 int session_load(struct store *s, const char *session, json_t **manifest, struct err *e)
@@ -180,8 +176,8 @@ int session_load(struct store *s, const char *session, json_t **manifest, struct
 	char key[SESSION_KEY_BYTES];
 	int rc;
 
-	record_key(session, "manifest.json", key);
-	rc = get_json(s, key, MANIFEST_BYTES, manifest, e);
+	session_record_key(session, "manifest.json", key);
+	rc = session_get_json(s, key, MANIFEST_BYTES, manifest, e);
 	if (rc == ERR_NOT_FOUND)
 		return err_set(e, ERR_NOT_FOUND, "there is no session %.64s", session);
 	return rc;
@@ -189,14 +185,9 @@ int session_load(struct store *s, const char *session, json_t **manifest, struct
 
 /* ---- removal ---- */
 
-struct keys {
-	char **items;
-	size_t n;
-};
-
-static bool add_key(void *arg, const char *key, const struct store_stat *st)
+bool session_keys_add(void *arg, const char *key, const struct store_stat *st)
 {
-	struct keys *k = arg;
+	struct session_keys *k = arg;
 
 	(void)st;
 	k->items = xrealloc(k->items, (k->n + 1) * sizeof(char *));
@@ -204,25 +195,25 @@ static bool add_key(void *arg, const char *key, const struct store_stat *st)
 	return true;
 }
 
-static void keys_release(struct keys *k)
+void session_keys_release(struct session_keys *k)
 {
 	for (size_t i = 0; i < k->n; i++)
 		free(k->items[i]);
 	free(k->items);
-	*k = (struct keys){ 0 };
+	*k = (struct session_keys){ 0 };
 }
 
 /* Listed first, removed then: a listing under which keys vanish is not promised to be right. */
 static int remove_below(struct store *s, const char *prefix, const char *except, struct err *e)
 {
-	struct keys found = { 0 };
-	int rc = store_list(s, prefix, NULL, add_key, &found, e);
+	struct session_keys found = { 0 };
+	int rc = store_list(s, prefix, NULL, session_keys_add, &found, e);
 
 	for (size_t i = 0; i < found.n && !rc; i++) {
 		if (!except || strcmp(found.items[i], except))
 			rc = store_remove(s, found.items[i], e);
 	}
-	keys_release(&found);
+	session_keys_release(&found);
 	return rc;
 }
 
@@ -249,7 +240,7 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 	int rc;
 
 	plan_no_more(s, session, run, t0_ns);
-	record_key(session, "manifest.json", key);
+	session_record_key(session, "manifest.json", key);
 	rc = store_remove(s, key, e);
 	if (rc)
 		return rc;
@@ -261,8 +252,8 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 	rc = store_remove(s, key, e);
 	if (rc)
 		return rc;
-	record_key(session, "plan.json", plan);
-	record_key(session, "", key);
+	session_record_key(session, "plan.json", plan);
+	session_record_key(session, "", key);
 	rc = remove_below(s, key, plan, e);
 	return rc ? rc : store_remove(s, plan, e);
 }
@@ -286,23 +277,23 @@ int session_retry_begin(struct store *s, const char *session, const json_t *retr
 {
 	char key[SESSION_KEY_BYTES];
 
-	record_key(session, "retry.json", key);
+	session_record_key(session, "retry.json", key);
 	return put_json(s, key, retry, 0, e);
 }
 
-static int load_retry(struct store *s, const char *session, json_t **retry, struct err *e)
+int session_load_retry(struct store *s, const char *session, json_t **retry, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 
-	record_key(session, "retry.json", key);
-	return get_json(s, key, MANIFEST_BYTES, retry, e);
+	session_record_key(session, "retry.json", key);
+	return session_get_json(s, key, MANIFEST_BYTES, retry, e);
 }
 
 static int remove_retry(struct store *s, const char *session, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 
-	record_key(session, "retry.json", key);
+	session_record_key(session, "retry.json", key);
 	return store_remove(s, key, e);
 }
 
@@ -313,7 +304,7 @@ int session_retry_commit(struct store *s, const char *session, const json_t *man
 	char key[SESSION_KEY_BYTES];
 	int rc;
 
-	record_key(session, "manifest.json", key);
+	session_record_key(session, "manifest.json", key);
 	rc = put_json(s, key, manifest, 0, e);
 	if (!rc)
 		rc = put_index(s, session, manifest, e);
@@ -371,7 +362,7 @@ static int remove_unnamed(struct store *s, const json_t *manifest, const json_t 
 int session_retry_undo(struct store *s, const char *session, struct err *e)
 {
 	json_t *manifest = NULL, *retry = NULL;
-	int rc = load_retry(s, session, &retry, e);
+	int rc = session_load_retry(s, session, &retry, e);
 
 	if (rc)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
@@ -394,9 +385,9 @@ int session_retry_undo(struct store *s, const char *session, struct err *e)
 /* One page of keys at a time: nothing else may be asked of the store from inside a listing. */
 static bool add_page_key(void *arg, const char *key, const struct store_stat *st)
 {
-	struct keys *k = arg;
+	struct session_keys *k = arg;
 
-	return add_key(k, key, st) && k->n < PAGE_KEYS;
+	return session_keys_add(k, key, st) && k->n < PAGE_KEYS;
 }
 
 static void list_one(struct store *s, const char *key, const char *run, json_t *sessions)
@@ -404,9 +395,9 @@ static void list_one(struct store *s, const char *key, const char *run, json_t *
 	json_t *summary;
 	struct err e;
 
-	if (!index_session(key))
+	if (!session_of_index(key))
 		return;
-	if (get_json(s, key, SUMMARY_BYTES, &summary, &e)) {
+	if (session_get_json(s, key, SUMMARY_BYTES, &summary, &e)) {
 		/* Deleted in this moment, or damaged: the others are still worth listing. */
 		if (e.code != ERR_NOT_FOUND)
 			log_warn("AGG-INDEX", "key=%s reason=\"%s\"", key, e.msg);
@@ -421,7 +412,7 @@ static void list_one(struct store *s, const char *key, const char *run, json_t *
 static int list_pages(struct store *s, const char *run, const char *after, size_t limit,
 		      json_t *sessions, struct err *e)
 {
-	struct keys page = { 0 };
+	struct session_keys page = { 0 };
 	char *last = after ? xstrdup(after) : NULL;
 	bool more = limit > 0;
 	int rc = 0;
@@ -433,7 +424,7 @@ static int list_pages(struct store *s, const char *run, const char *after, size_
 		more = !rc && page.n == PAGE_KEYS && json_array_size(sessions) < limit;
 		free(last);
 		last = more ? xstrdup(page.items[page.n - 1]) : NULL;
-		keys_release(&page);
+		session_keys_release(&page);
 	}
 	free(last);
 	return rc;
@@ -470,199 +461,4 @@ int session_list(struct store *s, const char *run, const char *after, size_t lim
 	*out = json_object();
 	json_put(*out, "sessions", sessions);
 	return 0;
-}
-
-/* ---- what a crash left ---- */
-
-struct sweep {
-	char open[SESSION_NAME_BYTES]; /* the session whose keys are being listed */
-	bool has_plan, has_manifest, has_retry;
-	struct keys orphans, retries; /* names of sessions, sorted as listed */
-};
-
-static void sweep_close(struct sweep *w)
-{
-	if (w->has_plan && !w->has_manifest)
-		add_key(&w->orphans, w->open, NULL);
-	if (w->has_retry && w->has_manifest)
-		add_key(&w->retries, w->open, NULL);
-	w->has_plan = w->has_manifest = w->has_retry = false;
-	w->open[0] = '\0';
-}
-
-/* A session's keys come one after the other. */
-static bool sweep_one(void *arg, const char *key, const struct store_stat *st)
-{
-	struct sweep *w = arg;
-	const char *session = key + strlen(SESSIONS);
-	size_t len = strcspn(session, "/");
-
-	(void)st;
-	if (len >= SESSION_NAME_BYTES)
-		return true;
-	if (strlen(w->open) != len || memcmp(w->open, session, len)) {
-		sweep_close(w);
-		snprintf(w->open, sizeof(w->open), "%.*s", (int)len, session);
-	}
-	w->has_plan |= !strcmp(session + len, "/plan.json");
-	w->has_manifest |= !strcmp(session + len, "/manifest.json");
-	w->has_retry |= !strcmp(session + len, "/retry.json");
-	return true;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* T0 may have moved after the plan was written, so index entries are found by name. */
-static int sweep_index(struct store *s, const struct keys *orphans, struct err *e)
-{
-	struct keys found = { 0 };
-	int rc = store_list(s, INDEX, NULL, add_key, &found, e);
-
-	for (size_t i = 0; i < found.n && !rc; i++) {
-		const char *session = index_session(found.items[i]);
-
-		if (session &&
-		    bsearch(&session, orphans->items, orphans->n, sizeof(char *), compare_names))
-			rc = store_remove(s, found.items[i], e);
-	}
-	keys_release(&found);
-	return rc;
-}
-
-static bool add_stored(void *arg, const char *key, const struct store_stat *st)
-{
-	const char *name = strrchr(key, '/') + 1;
-	size_t len = strlen(name), suffix = strlen(SESSION_FILE_SUFFIX);
-
-	if (len > suffix && !strcmp(name + len - suffix, SESSION_FILE_SUFFIX))
-		json_object_set_new((json_t *)arg, name, json_integer((json_int_t)st->size));
-	return true;
-}
-
-/* Further files of a host whose first one, the last to be stored, is not there: XProf would show them. */
-static int remove_torn(struct store *s, const char *directory, json_t *stored, struct err *e)
-{
-	const char *name;
-	json_t *size;
-	void *next;
-	int rc = 0;
-
-	json_object_foreach_safe(stored, next, name, size)
-	{
-		char *key = xasprintf("%s%s", directory, name);
-		char *first = xasprintf("%.*s" SESSION_FILE_SUFFIX, (int)strcspn(name, "~"), name);
-
-		if (strchr(name, '~') && !json_object_get(stored, first)) {
-			rc = store_remove(s, key, e);
-			json_object_del(stored, name);
-		}
-		free(first);
-		free(key);
-		if (rc)
-			break;
-	}
-	return rc;
-}
-
-static int list_stored(struct store *s, const json_t *record, json_t *stored, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-	int rc;
-
-	session_directory(json_get_text(record, "session"), json_get_text(record, "run"), key);
-	rc = store_list(s, key, NULL, add_stored, stored, e);
-	return rc ? rc : remove_torn(s, key, stored, e);
-}
-
-/* ERR_UNSUPPORTED for a plan that says too little, or is damaged. */
-static int resume_session(struct store *s, const char *session, json_t *resumable, struct err *e)
-{
-	json_t *plan = NULL, *stored = json_object();
-	int rc = session_load_plan(s, session, &plan, e);
-
-	if (!rc && !json_is_object(json_object_get(plan, "resume")))
-		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
-	if (!rc)
-		rc = list_stored(s, plan, stored, e);
-	if (!rc) {
-		json_put(plan, "stored", json_incref(stored));
-		json_array_append(resumable, plan);
-	}
-	json_decref(stored);
-	json_decref(plan);
-	return rc;
-}
-
-/* ERR_UNSUPPORTED for one that has its manifest already, or says too little. */
-static int resume_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
-{
-	json_t *retry = NULL, *manifest = NULL, *plan = NULL, *stored = json_object();
-	int rc = load_retry(s, session, &retry, e);
-
-	if (!rc)
-		rc = session_load(s, session, &manifest, e);
-	if (!rc && (json_get_int(retry, "revision") <= json_get_int(manifest, "revision") ||
-		    !json_object_get(retry, "instances")))
-		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
-	if (!rc)
-		rc = list_stored(s, manifest, stored, e);
-	if (!rc && session_load_plan(s, session, &plan, NULL))
-		plan = json_null();
-	if (!rc)
-		json_array_append_new(resumable,
-				      json_pack("{sO sO sO sO}", "retry", retry, "manifest",
-						manifest, "plan", plan, "stored", stored));
-	json_decref(stored);
-	json_decref(plan);
-	json_decref(manifest);
-	json_decref(retry);
-	return rc;
-}
-
-static int sweep_session(struct store *s, const char *session, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-	json_t *plan = NULL;
-	const char *run = "";
-	int rc;
-
-	record_key(session, "plan.json", key);
-	rc = get_json(s, key, MANIFEST_BYTES, &plan, e);
-	if (rc && rc != ERR_INVALID)
-		return rc;
-	if (!rc)
-		run = json_get_text(plan, "run");
-	rc = session_discard(s, session, run, json_get_int(plan, "t0_ns"), e);
-	if (!rc)
-		log_warn("AGG-SWEPT", "session=%s run=\"%s\" reason=\"planned, never committed\"",
-			 session, run);
-	json_decref(plan);
-	return rc;
-}
-
-int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
-{
-	struct sweep w = { 0 };
-	int rc = store_list(s, SESSIONS, NULL, sweep_one, &w, e);
-
-	*swept = 0;
-	sweep_close(&w);
-	if (!rc && w.orphans.n)
-		rc = sweep_index(s, &w.orphans, e);
-	for (size_t i = 0; i < w.orphans.n && !rc; i++) {
-		if (resumable && !resume_session(s, w.orphans.items[i], resumable, e))
-			continue;
-		rc = sweep_session(s, w.orphans.items[i], e);
-		*swept += !rc;
-	}
-	for (size_t i = 0; i < w.retries.n && !rc; i++) {
-		if (!resumable || resume_retry(s, w.retries.items[i], resumable, e))
-			rc = session_retry_undo(s, w.retries.items[i], e);
-	}
-	keys_release(&w.retries);
-	keys_release(&w.orphans);
-	return rc;
 }
