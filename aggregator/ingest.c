@@ -147,7 +147,7 @@ static void run_store(void *arg)
 		return;
 	}
 	u->code = RPC_UNAVAILABLE;
-	u->rc = ingest_store(&files, u->part.fd, &u->e);
+	u->rc = ingest_store(&files, &u->part, &u->e);
 	if (u->rc)
 		return;
 	ingest_part_drop(&u->part);

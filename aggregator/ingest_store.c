@@ -35,16 +35,19 @@ static int put(const struct ingest_files *f, unsigned int n, const struct store_
 	return rc == ERR_EXISTS ? put_again(f, key, body, e) : rc;
 }
 
-int ingest_store(const struct ingest_files *f, int fd, struct err *e)
+int ingest_store(const struct ingest_files *f, const struct ingest_part *part, struct err *e)
 {
-	struct store_body body = { .fd = fd };
+	uint64_t offset = part->bytes;
 	int rc = 0;
 
-	for (unsigned int i = 0; i < f->n; i++)
-		body.offset += f->bytes[i];
 	for (unsigned int n = f->n; n > 0 && !rc; n--) {
-		body.len = f->bytes[n - 1];
-		body.offset -= body.len;
+		struct store_body body = { .fd = part->fd, .len = f->bytes[n - 1] };
+
+		offset -= body.len;
+		if (part->memory)
+			body.data = part->memory + offset;
+		else
+			body.offset = offset;
 		rc = put(f, n, &body, e);
 	}
 	return rc;

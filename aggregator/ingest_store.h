@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "aggregator/ingest_part.h"
 #include "base/err.h"
 
 struct store;
@@ -16,9 +17,10 @@ struct ingest_files {
 	unsigned int n;
 };
 
-/* The first file last: where it is, all are. Nobody writes to `fd` any more. After a failure some may be
- * there: ingest_unstore(). */
-MUST_CHECK int ingest_store(const struct ingest_files *f, int fd, struct err *e);
+/* The first file last: where it is, all are. Nobody writes to the part any more. After a failure some
+ * may be there: ingest_unstore(). */
+MUST_CHECK int ingest_store(const struct ingest_files *f, const struct ingest_part *part,
+			    struct err *e);
 
 /* Takes away what is there of them; what cannot be is logged. */
 void ingest_unstore(const struct ingest_files *f);
