@@ -466,14 +466,14 @@ void control_free(struct control *c)
 		return;
 	l = c->agent->loop;
 	c->stopping = true;
+	loop_timer_cancel(l, &c->retry); /* no dialling while the loop is turned below */
+	loop_timer_cancel(l, &c->status);
 	if (c->state == LINK_UP)
 		say_goodbye(c);
 	c->state = LINK_DOWN;
 	rpc_channel_free(c->channel);
 	while (c->call)
 		loop_turn(l, 20); /* cancelled: comes home soon */
-	loop_timer_cancel(l, &c->retry);
-	loop_timer_cancel(l, &c->status);
 	clock_unset_peer(c->agent->clock);
 	orders_free(c->orders);
 	step_teller_free(c->step_teller);
