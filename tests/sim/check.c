@@ -135,6 +135,12 @@ static bool slept_near_window(const struct file_check *f)
 	return false;
 }
 
+/* Whoever could not be told in time that the window was to end early has all of it. */
+static int64_t longest_ns(const struct file_check *f)
+{
+	return f->wish->stopped ? f->wish->duration_ns : f->duration_ns;
+}
+
 /* Both edges, against the bursts next to them. */
 static void check_window(const struct file_check *f)
 {
@@ -148,9 +154,9 @@ static void check_window(const struct file_check *f)
 	else if (truth_ns(f, next_burst(f, k, -1)) > slack)
 		what = "begins late";
 	k = f->last_k;
-	if (!f->wish->stopped && truth_ns(f, k) > f->duration_ns + slack)
+	if (truth_ns(f, k) > longest_ns(f) + slack)
 		what = "ends late";
-	else if (!f->wish->stopped && truth_ns(f, next_burst(f, k, 1)) < f->duration_ns - slack)
+	else if (truth_ns(f, next_burst(f, k, 1)) < f->duration_ns - slack)
 		what = "ends early";
 	if (what)
 		sim_fail("session %s host %s: the window %s: bursts %" PRId64 " to %" PRId64
