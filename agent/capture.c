@@ -457,6 +457,11 @@ const char *capture_session(const struct capture *c)
 	return c->session;
 }
 
+int64_t capture_t0_ns(const struct capture *c)
+{
+	return c->t0_ns;
+}
+
 const char *capture_path(const struct capture *c)
 {
 	return c->path;

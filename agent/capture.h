@@ -73,6 +73,7 @@ void capture_release(struct capture *c); /* cancels if under way, removes its fi
 void capture_leave(struct capture *c); /* frees one in READY: its file stays, for the next agent */
 
 const char *capture_session(const struct capture *c);
+int64_t capture_t0_ns(const struct capture *c); /* of its window, session clock */
 const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
 uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */

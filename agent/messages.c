@@ -227,6 +227,7 @@ void message_result(const struct message_result *r,
 	message_clock(&clock, capture_clock(r->capture), capture_bound_ns(r->capture));
 	result.session = (char *)capture_session(r->capture);
 	result.has_file = r->has_file;
+	result.t0_ns = capture_t0_ns(r->capture);
 	result.events = r->has_file ? capture_events(r->capture) : 0;
 	result.bytes = r->has_file ? capture_bytes(r->capture) : 0;
 	result.clock = &clock.model;

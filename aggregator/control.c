@@ -328,6 +328,9 @@ static void handle_result(struct link *l, const agent_message *m)
 	if (!h || capture_host_is_over(h))
 		return;
 	h->events = r->events;
+	/* A file may have been held since before this retry, or since an earlier one. */
+	if (r->has_file && r->t0_ns > 0)
+		h->t0_ns = r->t0_ns == h->capture->t0_ns ? 0 : r->t0_ns;
 	if (r->clock)
 		h->clock = host_clock_of(r->clock);
 	fill_reports(h, r);
