@@ -76,6 +76,7 @@ def lay_down(folder, big, size, crc):
     os.unlink(folder / entry.file)
     os.link(big, folder / entry.file)
     entry.bytes, entry.crc32 = size, crc
+    entry.files[:] = [size]
     entry_path.write_bytes(entry.SerializeToString())
 
 
