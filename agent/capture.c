@@ -23,8 +23,9 @@
 /* By how much the window may turn out to end later than it seemed at Arm. */
 #define RECUT_MAX_NS (10 * NS_PER_S)
 
-/* Beyond the window, at most: a host whose clock is known worse than this is not waited for. */
-#define MARGIN_MAX_NS (100 * NS_PER_MS)
+/* Beyond the window, at most; and so much of it is waited for. */
+#define MARGIN_MAX_NS (10 * NS_PER_S)
+#define WAIT_MAX_NS   (100 * NS_PER_MS)
 
 /* How much longer than the window the clock is probed densely. */
 #define HURRY_NS (2 * NS_PER_S)
@@ -172,6 +173,11 @@ static void on_give_up(void *arg)
 	maybe_assemble(c);
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* What was learnt of the clock since Arm, or befell it, moves the window: a host that slept meanwhile is
  * far beyond it. */
 static void recut(struct capture *c)
@@ -187,13 +193,14 @@ static void recut(struct capture *c)
 	c->t0_raw_ns = raw_of(c, c->t0_ns);
 	c->t1_raw_ns = t1_raw_ns;
 	c->margin_ns = clock_model_bound_over(&m, c->t0_raw_ns, c->t1_raw_ns);
-	if (c->margin_ns > MARGIN_MAX_NS)
-		c->margin_ns = MARGIN_MAX_NS;
+	c->margin_ns = least(c->margin_ns, MARGIN_MAX_NS);
 }
 
 /* Tracers give a little more than the window: where it ends exactly is known when the file is made. */
 static void gather(struct capture *c)
 {
+	int64_t end_ns = least(c->t1_raw_ns + c->margin_ns, now_raw_ns());
+
 	c->handing_out = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
@@ -201,7 +208,7 @@ static void gather(struct capture *c)
 		if (!r->live)
 			continue;
 		r->run.t0_raw_ns = c->t0_raw_ns - c->margin_ns;
-		r->run.t1_raw_ns = c->t1_raw_ns + c->margin_ns;
+		r->run.t1_raw_ns = end_ns;
 		r->tracer->ops->gather(r->tracer, &r->run);
 	}
 	c->handing_out = false;
@@ -212,7 +219,7 @@ static void on_t1(void *arg)
 	struct capture *c = arg;
 
 	recut(c);
-	if (too_early(c, c->t1_raw_ns + c->margin_ns, on_t1))
+	if (too_early(c, c->t1_raw_ns + least(c->margin_ns, WAIT_MAX_NS), on_t1))
 		return;
 	c->settled_mono_ns = clock_end(c->captures->agent->clock);
 	capture_enter(c, CAPTURE_GATHERING);
