@@ -23,6 +23,7 @@
 /* One of the two clocks that parts are stamped with. */
 struct scale {
 	struct curve_scale curve;
+	int64_t t1_ns;
 	struct xs_knot *knots; /* NULL: lines move as wholes */
 	size_t n_knots;
 };
@@ -73,7 +74,7 @@ static void scale_init(struct scale *s, const struct assembly *a, bool real)
 {
 	int64_t bound = clock_bound_ns(&a->clock, a->t0_ns, a->t1_ns);
 
-	*s = (struct scale){ .curve = curve_scale(&a->clock, a->t0_ns, real) };
+	*s = (struct scale){ .curve = curve_scale(&a->clock, a->t0_ns, real), .t1_ns = a->t1_ns };
 	if (curve_stretch_ns(&s->curve, a->t1_ns) > bound / 4)
 		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
 }
@@ -92,9 +93,10 @@ static int64_t absolute(const struct input *in, int64_t timestamp_ns)
 static int64_t map_line(void *arg, int64_t timestamp_ns)
 {
 	const struct input *in = arg;
+	const struct scale *s = in->scale;
 	int64_t ns = absolute(in, timestamp_ns);
 
-	return in->scale->n_knots ? ns : curve_since_t0(&in->scale->curve, ns);
+	return s->n_knots ? ns : curve_line_since_t0(&s->curve, s->t1_ns, ns);
 }
 
 /* ---- sources and sink ---- */

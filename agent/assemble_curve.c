@@ -30,6 +30,20 @@ static void own_window(const struct curve_scale *s, int64_t t1_ns, int64_t *from
 	*to = clock_model_real_of_raw(s->model, *to);
 }
 
+/* Tracers gather more than the window, so lines may begin seconds before it, where the clock may have been
+ * elsewhere: what counts is where the clock is when the line comes into the window. */
+int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns)
+{
+	int64_t from, to, near, far, out;
+
+	own_window(s, t1_ns, &from, &to);
+	near = ns < from ? from : ns > to ? to : ns;
+	if (__builtin_sub_overflow(ns, near, &far) ||
+	    __builtin_add_overflow(curve_since_t0(s, near), far, &out))
+		return INT64_MIN;
+	return out;
+}
+
 int64_t curve_stretch_ns(const struct curve_scale *s, int64_t t1_ns)
 {
 	int64_t from, to, worst = 0;

@@ -23,7 +23,10 @@ struct curve_scale {
 /* ns since T0; saturates. */
 int64_t curve_since_t0(const struct curve_scale *s, int64_t ns);
 
-/* How far an event in [t0, t1) is off, at most, that keeps its distance to its line's start there. */
+/* The start of a line, wherever it is, so that its events in [t0, t1) are right; saturates. */
+int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns);
+
+/* How far an event in [t0, t1) is off, at most, that keeps its distance to its line's start. */
 int64_t curve_stretch_ns(const struct curve_scale *s, int64_t t1_ns);
 
 /* For [t0, t1) and as much again to both sides; yours: free(). */

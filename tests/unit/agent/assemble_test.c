@@ -410,6 +410,27 @@ static void test_drifting_clock(void)
 	}
 }
 
+/* Gathered from a minute before the window on: the clock's 12 us of that minute are not the event's. */
+static void test_line_from_long_before(void)
+{
+	struct rig g;
+	struct file f;
+	struct err e;
+	int64_t want;
+
+	rig_up(&g);
+	g.a.clock.rate = 200e-9;
+	g.a.n_parts = 1;
+	g.parts[0].base = PART_RAW;
+	build(&g.parts[0].bytes, "early", RAW - 60 * NS_PER_S, 60 * NS_PER_S + 500 * NS_PER_MS);
+	want = clock_model_session_of_raw(&g.a.clock, RAW + 500 * NS_PER_MS) - T0;
+	CHECK_OK(assemble(&g.a, &e), e);
+	f = read_file(g.path);
+	CHECK_EQ(f.n_events, 1);
+	CHECK(llabs(f.last_ns - want) <= 202);
+	rig_down(&g);
+}
+
 /* Parts of 20 kB, and room for one in a file: three files, one after the other, each whole. */
 static void test_further_files(void)
 {
@@ -482,6 +503,7 @@ int main(void)
 	test_wild_times();
 	test_failures();
 	test_drifting_clock();
+	test_line_from_long_before();
 	test_further_files();
 	test_plane_too_large();
 	test_nothing();
