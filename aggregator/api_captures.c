@@ -149,6 +149,15 @@ static void answer_shared(void *arg, struct capture *c)
 	api_answer_json(arg, 202, o);
 }
 
+/* To who stopped or cancelled it. */
+static void answer_ended(void *arg, struct capture *c)
+{
+	if (c->unkept.code)
+		api_answer_err(arg, &c->unkept);
+	else
+		api_answer_json(arg, 202, capture_json(c));
+}
+
 void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
 		       const char *name)
 {
@@ -167,7 +176,7 @@ void api_capture_begin(struct aggregator *agg, struct http_req *http, const char
 	if (rc)
 		api_answer_err(http, &e);
 	else
-		capture_when_begun(c, c->callers > 1 ? answer_shared : answer_begun, http);
+		capture_when_kept(c, c->callers > 1 ? answer_shared : answer_begun, http);
 	json_decref(body);
 }
 
@@ -223,7 +232,7 @@ void api_capture_stop(struct aggregator *agg, struct http_req *http, const char 
 		return;
 	}
 	capture_stop(c);
-	capture_when_begun(c, answer_begun, http);
+	capture_when_kept(c, answer_ended, http);
 }
 
 void api_capture_cancel(struct aggregator *agg, struct http_req *http, const char *id,
@@ -235,7 +244,7 @@ void api_capture_cancel(struct aggregator *agg, struct http_req *http, const cha
 	if (!c)
 		return;
 	if (capture_cancel(c))
-		api_answer_json(http, 202, capture_json(c));
+		capture_when_kept(c, answer_ended, http);
 	else
 		http_answer_error(http, 409, "capture %.64s is committed or over", id);
 }

@@ -227,7 +227,7 @@ static void done_retry(void *arg)
 	if (j->rc)
 		api_answer_err(j->req, &j->e);
 	else
-		capture_when_begun(c, answer_begun, j->req);
+		capture_when_kept(c, answer_begun, j->req);
 	json_decref(j->doc);
 	json_decref(j->plan);
 	job_free(j);

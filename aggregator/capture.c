@@ -178,7 +178,7 @@ static void over(struct capture *c, enum capture_state state)
 			 c->run, failed, c->error.msg);
 	}
 	tell_release(c);
-	capture_tell_begun(c);
+	capture_tell_kept(c);
 	capture_changed(c);
 	capture_queue_kick(cs);
 	while (cs->n_ended > ENDED_KEPT ||
@@ -205,6 +205,19 @@ void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn 
 	aggregator_work(c->captures->agg, run, done, job);
 }
 
+void store_job_note(struct store_job *job, const char *action)
+{
+	struct capture *c = job->capture;
+
+	c->unkept = (struct err){ 0 };
+	if (!job->rc)
+		return;
+	log_error("AGG-STORE", "session=%s action=%s reason=\"%s\"", c->session, action,
+		  job->e.msg);
+	err_set(&c->unkept, ERR_IO, "done, but a restart of the aggregator may undo it: %s",
+		job->e.msg);
+}
+
 void store_job_free(struct store_job *job)
 {
 	free(job->session);
@@ -224,9 +237,7 @@ static void done_discard(void *arg)
 {
 	struct store_job *job = arg;
 
-	if (job->rc)
-		log_error("AGG-STORE", "session=%s action=discard reason=\"%s\"", job->session,
-			  job->e.msg);
+	store_job_note(job, "discard");
 	over(job->capture, CAP_FAILED);
 	store_job_free(job);
 }
@@ -340,7 +351,7 @@ bool capture_settle(struct capture *c)
 }
 
 /* Something is on its way to the store: whoever waits for that sees to what happens meanwhile. */
-static bool is_being_stored(const struct capture *c)
+bool capture_is_being_stored(const struct capture *c)
 {
 	return c->storing || (c->planned && !c->armed && !(c->begun && c->state == CAP_QUEUED));
 }
@@ -351,7 +362,7 @@ void capture_host_ended(struct capture_host *h)
 
 	c->n_over++;
 	capture_queue_kick(c->captures);
-	if (c->n_over == c->n_hosts && !is_being_stored(c))
+	if (c->n_over == c->n_hosts && !capture_is_being_stored(c))
 		capture_finish(c);
 	else
 		capture_changed(c);
@@ -486,10 +497,7 @@ void capture_stop_at(struct capture *c, int64_t t1_ns)
 		return;
 	c->duration_ns = t1_ns - c->t0_ns;
 	c->deadline_ns = t1_ns + c->grace_ns;
-	if (c->armed)
-		capture_plan_stop(c);
-	else
-		c->cut = true; /* Arm will say it */
+	capture_plan_stop(c);
 	capture_changed(c);
 }
 

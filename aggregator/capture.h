@@ -105,9 +105,10 @@ struct capture {
 	bool planned; /* the intent is being stored, or is */
 	bool moved; /* T0 had to be moved: the plan was stored once more */
 	bool armed; /* Arm went out: t0_ns is final */
-	bool cut; /* stopped while the plan is being stored: that says too much */
+	bool cut; /* stopped while its plan is being stored: that says too much */
 	bool storing; /* what it carries on from after a crash is being stored anew */
-	bool begun; /* the intent is stored, or could not be: callers were told */
+	bool begun; /* the intent is stored, or could not be */
+	struct err unkept; /* why a crash undoes what was asked for last; code 0 = it does not */
 	unsigned int revision; /* of the manifest: 1, and one more with each retry */
 	int64_t arm_by_ns; /* who has not answered Arm by then does not count */
 	int64_t away_next_ns; /* the earliest away_until_ns, or INT64_MAX */
@@ -182,9 +183,9 @@ void captures_free(struct captures *cs); /* no job of theirs is under way */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
-/* Calls fn when a crash cannot undo any more what was asked for, a begin or a stop: from inside if that
- * is now. */
-void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
+/* Calls fn when a crash cannot undo any more what was asked for, a begin, a stop or a cancel, or when
+ * the store did not take it (`unkept`): from inside if that is now. */
+void capture_when_kept(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
 
 struct capture *capture_find(struct captures *cs,
 			     const char *session); /* also ended ones, for a while */

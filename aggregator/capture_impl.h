@@ -58,6 +58,7 @@ void capture_insert(struct capture *c); /* among those under way */
 void capture_remove(struct capture *c); /* from any, and frees it */
 void capture_wake(struct capture *c); /* something new is due */
 bool capture_settle(struct capture *c); /* finishes it if all its hosts have ended */
+bool capture_is_being_stored(const struct capture *c);
 int64_t capture_arm_by(const struct capture *c,
 		       int64_t t0_ns); /* the end of patience with arming */
 void capture_finish(struct capture *c);
@@ -81,10 +82,9 @@ void capture_step_load(struct capture *c, const json_t *doc); /* of a plan, a ma
 
 /* capture_plan.c */
 void capture_plan_it(struct capture *c); /* stores the intent, then arms or lets it wait */
-void capture_tell_begun(struct capture *c); /* those of capture_when_begun() */
 void capture_begin_queued(struct capture *c); /* its turn has come */
 void capture_plan_stop(struct capture *c); /* its window was made shorter */
-void capture_tell_begun(struct capture *c); /* those who wait for the store */
+void capture_tell_kept(struct capture *c); /* those of capture_when_kept() */
 
 /* capture_queue.c */
 struct capture *capture_queue_twin(const struct capture *c); /* asked for before; or NULL */
@@ -110,6 +110,7 @@ struct store_job {
 	struct err e;
 };
 void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn done);
+void store_job_note(struct store_job *job, const char *action); /* logs a failure; c->unkept */
 void store_job_free(struct store_job *job);
 
 /* capture_retry.c: from what is stored, a plan or a manifest; `plan` may be NULL. */

@@ -55,9 +55,16 @@ static void run_plan(void *arg)
 	job->rc = session_plan(job->store, job->session, job->doc, &job->e);
 }
 
-void capture_tell_begun(struct capture *c)
+/* What is cancelled is so for good only when nothing of it is left. */
+static bool is_kept(const struct capture *c)
 {
-	c->begun = true;
+	return capture_is_over(c) || (c->begun && !capture_is_being_stored(c) && !c->cancelled);
+}
+
+void capture_tell_kept(struct capture *c)
+{
+	if (!is_kept(c))
+		return;
 	for (size_t i = 0; i < c->n_callbacks; i++)
 		c->callbacks[i].fn(c->callbacks[i].arg, c);
 	c->n_callbacks = 0;
@@ -76,11 +83,10 @@ static void done_plan(void *arg)
 		return;
 	}
 	c->armed = !queued;
-	if (job->rc) {
-		log_error("AGG-STORE", "session=%s action=plan reason=\"%s\"", c->session,
-			  job->e.msg);
+	c->begun = true;
+	store_job_note(job, "plan");
+	if (job->rc)
 		c->error = job->e;
-	}
 	if (c->n_over == c->n_hosts)
 		capture_finish(c);
 	else if (job->rc)
@@ -89,7 +95,7 @@ static void done_plan(void *arg)
 		capture_queue_kick(c->captures);
 	else
 		arm(c);
-	capture_tell_begun(c); /* hosts first: the answer names them all, which takes its time */
+	capture_tell_kept(c); /* hosts first: the answer names them all, which takes its time */
 	store_job_free(job);
 }
 
@@ -109,20 +115,26 @@ static void done_stop(void *arg)
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
 
-	if (job->rc)
-		log_error("AGG-STORE", "session=%s action=stop reason=\"%s\"", c->session,
-			  job->e.msg);
 	c->storing = false;
-	capture_tell_begun(c);
+	store_job_note(job, "stop");
+	store_job_free(job);
+	if (c->cut && c->n_over < c->n_hosts) {
+		capture_plan_stop(c);
+		return;
+	}
+	capture_tell_kept(c);
 	if (!capture_settle(c)) {
 		tell_stop(c);
 		capture_wake(c);
 	}
-	store_job_free(job);
 }
 
+/* One at a time: they might change places on the way to the store. */
 void capture_plan_stop(struct capture *c)
 {
+	c->cut = capture_is_being_stored(c);
+	if (c->cut)
+		return;
 	c->storing = true;
 	store_job_begin(c, capture_plan(c), run_replan, done_stop);
 }
@@ -206,9 +218,9 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 	return 0;
 }
 
-void capture_when_begun(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
+void capture_when_kept(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
 {
-	if ((c->begun && !c->storing) || capture_is_over(c)) {
+	if (is_kept(c)) {
 		fn(arg, c);
 		return;
 	}

@@ -313,9 +313,10 @@ static void done_record(void *arg)
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
 
-	c->armed = true;
+	c->armed = c->begun = true;
 	c->storing = false;
-	capture_tell_begun(c);
+	store_job_note(job, "retry");
+	capture_tell_kept(c);
 	if (capture_settle(c))
 		goto out;
 	if (job->rc) {

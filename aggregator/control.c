@@ -373,6 +373,35 @@ static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **
 	return 0;
 }
 
+/* Waits for the store; the host's link may be another one by then. */
+struct asked {
+	struct aggregator *agg;
+	char *host;
+	uint64_t instance, id;
+};
+
+static void answer_asked(void *arg, struct capture *c)
+{
+	struct asked *a = arg;
+	struct host *host = registry_find(a->agg->registry, a->host);
+	struct buf message = BUF_INIT;
+
+	message_answer(&message, a->id, !c->unkept.code, c->session, c->unkept.msg);
+	if (host && host->control && host->instance == a->instance)
+		rpc_send(host->control, message.data, message.len);
+	buf_release(&message);
+	free(a->host);
+	free(a);
+}
+
+static void answer_when_kept(struct link *l, uint64_t id, struct capture *c)
+{
+	struct asked *a = xmalloc(sizeof(*a));
+
+	*a = (struct asked){ l->agg, xstrdup(l->host->name), l->host->instance, id };
+	capture_when_kept(c, answer_asked, a);
+}
+
 static void handle_ask(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__Ask *ask = m->ask;
@@ -387,7 +416,11 @@ static void handle_ask(struct link *l, const agent_message *m)
 		rc = ask_stop(l, ask, &c, &e);
 	else
 		rc = err_set(&e, ERR_UNSUPPORTED, "unknown verb '%s'", ask->verb);
-	message_answer(&message, ask->id, !rc, rc ? "" : c->session, e.msg);
+	if (!rc) {
+		answer_when_kept(l, ask->id, c);
+		return;
+	}
+	message_answer(&message, ask->id, false, "", e.msg);
 	send_and_release(l, &message);
 }
 

@@ -400,49 +400,108 @@ const struct rpc_events profiler_profile_events = {
 
 /* ---- Terminate ---- */
 
-static void terminate(struct profiler_service *ps, const char *session)
-{
-	struct capture *c = capture_find(ps->agg->captures, session);
-	struct profile *p;
+/* One call. It outlives `closed` until all that it stops stays stopped. */
+struct ending {
+	struct profiler_service *ps;
+	struct rpc_call *call; /* NULL once closed */
+	bool asked; /* the request is in; a second one is ignored */
+	size_t n_left; /* captures, and the request while it is looked at */
+	struct err e;
+};
 
-	if (c)
-		capture_stop(c);
-	TAILQ_FOREACH (p, &ps->profiles, entry) {
-		if (!*session || p->ended_mono_ns || strcmp(p->client_session, session))
-			continue;
-		c = capture_find(ps->agg->captures, p->session);
-		if (c)
-			capture_stop(c);
+static void on_terminate_opened(struct rpc_call *call)
+{
+	struct ending *t = xcalloc(1, sizeof(*t));
+
+	t->ps = rpc_arg(call);
+	t->call = call;
+	rpc_set_arg(call, t);
+}
+
+static void ending_let_go(struct ending *t)
+{
+	if (--t->n_left)
+		return;
+	if (!t->call) {
+		free(t);
+	} else if (t->e.code) {
+		rpc_finish(t->call, RPC_INTERNAL, t->e.msg);
+	} else {
+		rpc_send(t->call, "", 0);
+		rpc_finish(t->call, RPC_OK, "");
 	}
 }
 
-/* Always OK, as stock servers have it; unlike theirs, a Terminate without a match leaves nothing. */
+static void on_stop_kept(void *arg, struct capture *c)
+{
+	struct ending *t = arg;
+
+	if (c->unkept.code)
+		t->e = c->unkept;
+	ending_let_go(t);
+}
+
+static void end_capture(struct ending *t, const char *session)
+{
+	struct capture *c = capture_find(t->ps->agg->captures, session);
+
+	if (!c)
+		return;
+	t->n_left++;
+	capture_stop(c);
+	capture_when_kept(c, on_stop_kept, t);
+}
+
+static void terminate(struct ending *t, const char *session)
+{
+	const struct profile *p;
+
+	t->n_left = 1;
+	end_capture(t, session);
+	TAILQ_FOREACH (p, &t->ps->profiles, entry) {
+		if (*session && !p->ended_mono_ns && !strcmp(p->client_session, session))
+			end_capture(t, p->session);
+	}
+	ending_let_go(t);
+}
+
+/* OK as soon as a crash would not undo it, also without a match, as stock servers have it; unlike theirs,
+ * that leaves nothing. */
 static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 {
+	struct ending *t = rpc_arg(call);
+	Tensorflow__TerminateRequest *r;
+	const uint8_t *data;
 	size_t len;
-	const uint8_t *data = rpc_msg_data(msg, &len);
-	Tensorflow__TerminateRequest *r = tensorflow__terminate_request__unpack(NULL, len, data);
 
+	if (t->asked)
+		return true;
+	t->asked = true;
+	data = rpc_msg_data(msg, &len);
+	r = tensorflow__terminate_request__unpack(NULL, len, data);
 	if (!r) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, "TerminateRequest cannot be decoded");
 		return true;
 	}
-	terminate(rpc_arg(call), r->session_id);
+	terminate(t, r->session_id);
 	tensorflow__terminate_request__free_unpacked(r, NULL);
-	rpc_send(call, "", 0);
-	rpc_finish(call, RPC_OK, "");
 	return true;
 }
 
-static void on_plain_closed(struct rpc_call *call, const struct rpc_status *st)
+static void on_terminate_closed(struct rpc_call *call, const struct rpc_status *st)
 {
-	(void)call;
+	struct ending *t = rpc_arg(call);
+
 	(void)st;
+	t->call = NULL;
+	if (!t->n_left)
+		free(t);
 }
 
 const struct rpc_events profiler_terminate_events = {
+	.opened = on_terminate_opened,
 	.message = on_terminate,
-	.closed = on_plain_closed,
+	.closed = on_terminate_closed,
 };
 
 /* ---- Monitor ---- */
@@ -493,7 +552,6 @@ static bool on_monitor(struct rpc_call *call, const struct rpc_msg *msg)
 
 const struct rpc_events profiler_monitor_events = {
 	.message = on_monitor,
-	.closed = on_plain_closed,
 };
 
 /* ---- life ---- */

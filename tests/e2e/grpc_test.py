@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stock Python gRPC client sees health, reflection, Monitor, and UNIMPLEMENTED at once, on both daemons."""
+import threading
 import time
 
 from lib import xspace
-from lib.cluster import SLOW, Cluster, SkipTest, free_port, main
+from lib.cluster import SLOW, Cluster, SkipTest, free_port, main, wait_until
 
 try:
     import grpc
@@ -69,4 +70,38 @@ def test_stock_clients():
         assert "NET-STRANGER" not in c.logs_text()
 
 
-main(test_stock_clients)
+def terminate(address, session):
+    request = xspace.message_class("tensorflow/profiler_service.proto", "tensorflow.TerminateRequest")()
+    request.session_id = session
+    with grpc.insecure_channel(address) as channel:
+        channel.unary_unary("/tensorflow.ProfilerService/Terminate")(request.SerializeToString(), timeout=20 * SLOW)
+
+
+def profile_until_killed(address):
+    try:
+        profile(address, version=1, duration_ms=50000)
+    except grpc.RpcError:
+        pass
+
+
+def test_killed_after_terminate():
+    """Terminate is answered when the end of the window survives whatever becomes of the aggregator."""
+    if not grpc:
+        raise SkipTest("grpcio is not installed")
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--tracers", "metrics,marks", "--reconnect-max", "300ms")
+        c.wait_hosts(1)
+        client = threading.Thread(target=profile_until_killed, args=(f"127.0.0.1:{c.grpc}",))
+        client.start()
+        wait_until("the capture to run", lambda: any(
+            h["state"] == "running" for cap in c.get("/api/v1/captures")["captures"] for h in cap["hosts"]))
+        terminate(f"127.0.0.1:{c.grpc}", "by-hand")
+        c.kill("aggregator")
+        client.join()
+        c.aggregator()
+        session = wait_until("the session", lambda: c.get("/api/v1/sessions")["sessions"], 60)[0]
+        assert session["complete"] == 1 and session["duration_ns"] < 40e9, session
+
+
+main(test_stock_clients, test_killed_after_terminate)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL of the aggregator and of agents at random points of captures, early stops and retries.
+"""SIGKILL of the aggregator and of agents at random points of captures, early stops, cancels and retries.
 
 kill_test.py [KILLS [SEED [CLUSTERS]]]: so many kills, by so many clusters at a time; a few as part of the test run.
 After each: no session is visible that is torn, every capture has come to a known end, what an agent was told is stored
@@ -37,6 +37,7 @@ class Campaign:
         self.tally = collections.Counter()
         self.sessions = {}  # name: how it ended
         self.stopped = {}  # name: the duration that an early stop was answered with
+        self.cancelled = set()  # sessions whose cancelling was answered
         self.victims = set()  # of this round
         self.seen = {h: 0 for h in HOSTS}  # bytes of the agents' logs
         self.stored = set()  # (session, host) of which an agent was told that it is stored
@@ -63,9 +64,9 @@ class Campaign:
 
     # ---- what is asked for ----
 
-    def post(self, path, body=None):
+    def post(self, path, body=None, method="POST"):
         """None: nobody answered, so nothing was promised."""
-        request = urllib.request.Request(self.c.url + path, json.dumps(body or {}).encode(), method="POST")
+        request = urllib.request.Request(self.c.url + path, json.dumps(body or {}).encode(), method=method)
         try:
             with urllib.request.urlopen(request, timeout=10 * SLOW) as answer:
                 return json.load(answer)
@@ -81,12 +82,17 @@ class Campaign:
         doc = self.post("/api/v1/captures", {"duration_ns": int(WINDOW_S * 1e9)})
         if not doc:
             return
-        self.sessions[doc["session"]] = None
-        if what == "stop":
+        session = doc["session"]
+        if what != "cancel":  # else it may end in any way, but for one
+            self.sessions[session] = None
+        if what in ("stop", "cancel"):
             time.sleep(stop_after)
-            doc = self.post(f"/api/v1/captures/{doc['session']}/stop")
+        if what == "stop":
+            doc = self.post(f"/api/v1/captures/{session}/stop")
             if doc:
-                self.stopped[doc["session"]] = doc["duration_ns"]
+                self.stopped[session] = doc["duration_ns"]
+        if what == "cancel" and self.post(f"/api/v1/captures/{session}", method="DELETE"):
+            self.cancelled.add(session)
 
     def lacking(self):
         """A session that lacks a host's file, or None."""
@@ -146,6 +152,9 @@ class Campaign:
             if session in manifests and manifests[session]["duration_ns"] != duration:
                 self.clash(f"{session}: stopped after {duration} ns, the manifest says {manifests[session]['duration_ns']}")
 
+        if self.cancelled & set(manifests):
+            self.clash(f"cancelled, and there: {self.cancelled & set(manifests)}")
+
     def note_stored(self):
         for host in HOSTS:
             log = self.c.log(host)
@@ -173,15 +182,15 @@ class Campaign:
 
     def round(self):
         wait_until("the agents", self.all_connected, 60)
-        what = self.rng.choice(["capture", "capture", "stop", "retry", "retry"])
+        what = self.rng.choice(["capture", "capture", "stop", "cancel", "retry", "retry"])
         if what == "retry" and not self.lacking():
             what = "capture"
         self.victims.clear()
         stop_after = self.rng.uniform(0, WINDOW_S)
         asking = threading.Thread(target=self.ask, args=(what, stop_after))
         asking.start()
-        # Where most happens in the least time is tried most: at the beginning, and around an early stop.
-        if what == "stop":
+        # Where most happens in the least time is tried most: at the beginning, and around an early end.
+        if what in ("stop", "cancel"):
             time.sleep(stop_after + self.rng.uniform(0, 0.1))
         else:
             time.sleep(self.rng.uniform(0, self.rng.choice((0.03, LEAD_S + WINDOW_S + AFTER_S))))

@@ -39,6 +39,31 @@ def test_cancel():
         assert len(c.tutti("sessions", "--json")[1]["sessions"]) == 1
 
 
+def test_killed_after_the_answer():
+    """Who was told that a capture ends now, or is forgotten, can rely on it: whatever becomes of the aggregator."""
+    with Cluster() as c:
+        c.aggregator("--grace", "10s")
+        for host in ("a", "b"):
+            c.agent(host, "--tracers", "metrics,marks", "--reconnect-max", "300ms")
+        c.wait_hosts(2)
+        for flags in ([], ["--discard"]):
+            p, session = begin(c, "--duration", "600s")
+            c.tutti("cancel", session, *flags, check=0)
+            c.kill("aggregator")
+            p.wait(60)
+            c.aggregator("--grace", "10s")
+            c.wait_hosts(2)
+            if flags:
+                assert [s["session"] for s in c.tutti("sessions", "--json")[1]["sessions"]] == [kept]
+                assert not list((c.store / "tutti/sessions").glob(f"{session}/*"))
+                assert not [cap for cap in c.get("/api/v1/captures")["captures"] if cap["session"] == session]
+            else:
+                kept = session
+                wait_until("the session", lambda: c.tutti("sessions", "--json")[1]["sessions"], 60)
+                doc = c.tutti("show", session, "--json", check=0)[1]
+                assert doc["complete"] == 2 and doc["duration_ns"] < 60e9, doc
+
+
 def test_nobody_waits():
     with Cluster() as c:
         c.aggregator("--grace", "10s")
@@ -83,4 +108,4 @@ def test_retry_records_again():
         assert [(s["session"], s["complete"], s["failed"]) for s in listed] == [(session, 2, 0)]
 
 
-main(test_cancel, test_nobody_waits, test_retry_records_again)
+main(test_cancel, test_killed_after_the_answer, test_nobody_waits, test_retry_records_again)
