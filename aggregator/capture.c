@@ -328,7 +328,7 @@ void capture_finish(struct capture *c)
 	capture_step_finish(c);
 	c->state = CAP_COMMITTING;
 	capture_changed(c);
-	if (count_stored(c) && !c->cancelled) {
+	if (count_stored(c) && !c->cancelled && !c->error.code) {
 		commit(c);
 		return;
 	}

@@ -14,7 +14,8 @@
  * is the same as one whose window has not begun gets that capture: both callers share it.
  *
  * capture_retry() takes up a committed session again, from "uploading" on, for the hosts that have no
- * file. Who still holds one delivers it; the others record anew, in one new window of their own.
+ * file. Who still holds one delivers it; the others record anew, in one new window of their own, when
+ * their profilers are free: until then it is queued.
  */
 #ifndef AGGREGATOR_CAPTURE_H
 #define AGGREGATOR_CAPTURE_H

@@ -28,17 +28,6 @@ int capture_check_ready(const struct captures *cs, struct err *e)
 	return 0;
 }
 
-int capture_check_begin(const struct captures *cs, struct err *e)
-{
-	size_t under_way = cs->n_active - cs->n_queued;
-	int rc = capture_check_ready(cs, e);
-
-	if (!rc && under_way >= LIMIT_CAPTURES)
-		rc = err_set(e, ERR_LIMIT, "%zu captures are under way, that is the limit",
-			     under_way);
-	return rc;
-}
-
 static int check_request(const struct capture_request *req, struct err *e)
 {
 	if (req->duration_ns <= 0 || req->duration_ns > LIMIT_DURATION_NS)

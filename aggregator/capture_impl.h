@@ -47,7 +47,6 @@ MUST_CHECK int capture_build(struct captures *cs, const struct capture_request *
 			     struct capture **out, struct err *e);
 void capture_free(struct capture *c);
 int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns);
-MUST_CHECK int capture_check_begin(const struct captures *cs, struct err *e); /* may one begin? */
 MUST_CHECK int capture_check_ready(const struct captures *cs, struct err *e); /* now or later? */
 void capture_renew(struct capture *c); /* its hosts' agents, lead, T0 and deadline as of now */
 
@@ -113,13 +112,15 @@ void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn 
 void store_job_note(struct store_job *job, const char *action); /* logs a failure; c->unkept */
 void store_job_free(struct store_job *job);
 
-/* capture_retry.c: from what is stored, a plan or a manifest; `plan` may be NULL. */
+/* capture_load.c: from what is stored, a plan or a manifest; `plan` may be NULL. */
 void capture_load(struct capture *c, const json_t *doc);
-void capture_retry_resume(struct captures *cs, const json_t *doc); /* one that a crash broke off */
 MUST_CHECK int capture_load_options(struct capture *c, const json_t *plan, struct err *e);
 
-/* What a retry does where a first capture does something else. */
+/* capture_retry.c: what a retry does where a first capture does something else. */
+void capture_retry_resume(struct captures *cs, const json_t *doc); /* one that a crash broke off */
 bool capture_is_retry(const struct capture *c);
+void capture_retry_look(struct capture *c); /* in the queue: who has to record anew */
+void capture_retry_begin(struct capture *c); /* its turn has come */
 bool capture_retry_lost_file(struct capture_host *h); /* then it records anew */
 json_t *capture_retry_hosts(const struct capture *c); /* names of those asked again */
 void capture_retry_run_commit(void *job);

@@ -169,6 +169,10 @@ void capture_plan_it(struct capture *c)
 void capture_begin_queued(struct capture *c)
 {
 	capture_queue_leave(c);
+	if (capture_is_retry(c)) {
+		capture_retry_begin(c);
+		return;
+	}
 	c->state = CAP_ARMING;
 	capture_renew(c);
 	log_info("AGG-CAPTURE", "session=%s state=begun", c->session);

@@ -104,6 +104,12 @@ void capture_queue_share(struct capture *twin, const struct capture *c, int64_t 
 		twin->commit_by_ns = c->commit_by_ns;
 }
 
+/* A retry's step is long past. */
+static bool waits_for_step(const struct capture *c)
+{
+	return c->by_step && !capture_is_retry(c);
+}
+
 /* ---- who stands in whose way ---- */
 
 static bool wants_profilers(const struct capture *c)
@@ -142,7 +148,8 @@ static const char *contended_host(const struct capture *a, const struct capture 
 	while (i < a->n_hosts && j < b->n_hosts) {
 		int order = strcmp(a->hosts[i].name, b->hosts[j].name);
 
-		if (!order && needs_profilers(&a->hosts[i]) && has_profilers(&a->hosts[i]))
+		if (!order && needs_profilers(&a->hosts[i]) && needs_profilers(&b->hosts[j]) &&
+		    has_profilers(&a->hosts[i]))
 			return a->hosts[i].name;
 		i += order <= 0;
 		j += order >= 0;
@@ -156,7 +163,7 @@ static bool fits_before(const struct capture *c, const struct capture *a)
 {
 	int64_t now_ns = aggregator_session_now(c->captures->agg);
 
-	if (a->state != CAP_ARMING && !a->by_step)
+	if (capture_is_retry(a) || (a->state != CAP_ARMING && !a->by_step))
 		return false;
 	if (a->state == CAP_QUEUED && !a->step_hosts)
 		return true;
@@ -184,7 +191,7 @@ bool capture_queue_waits_for_hosts(struct capture *c)
 		const struct host *host = registry_find(c->captures->agg->registry,
 							c->hosts[i].name);
 
-		if (host && host->control)
+		if (capture_host_is_over(&c->hosts[i]) || (host && host->control))
 			continue;
 		snprintf(c->waits_for, sizeof(c->waits_for),
 			 "%.50s to be back after the aggregator's restart", c->hosts[i].name);
@@ -235,6 +242,9 @@ static void forget_agents(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
+		c->n_over += h->kept != NULL;
+		if (h->kept)
+			continue;
 		h->state = HOST_ARMING;
 		h->instance = 0;
 		h->away_until_ns = 0;
@@ -246,7 +256,7 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 {
 	struct captures *cs = c->captures;
 
-	if (wait_ns < 0 && !c->by_step)
+	if (wait_ns < 0 && !waits_for_step(c))
 		return err_set(e, ERR_BUSY, "it would have to wait for %s", c->waits_for);
 	if (cs->n_queued >= LIMIT_QUEUED)
 		return err_set(e, ERR_LIMIT,
@@ -322,6 +332,13 @@ static void look_at_step(struct capture *c)
 	}
 }
 
+static bool must_still_wait(struct capture *c)
+{
+	if (capture_is_retry(c))
+		capture_retry_look(c);
+	return capture_queue_must_wait(c);
+}
+
 /* Begins it if it is its turn, ends it if it has waited long enough. */
 static void look_at(struct capture *c)
 {
@@ -330,9 +347,9 @@ static void look_at(struct capture *c)
 	memcpy(before, c->waits_for, sizeof(before));
 	if (aggregator_session_now(c->captures->agg) >= c->queued_until_ns)
 		expire(c);
-	else if (c->by_step)
+	else if (waits_for_step(c))
 		look_at_step(c);
-	else if (!capture_queue_must_wait(c))
+	else if (!must_still_wait(c))
 		capture_begin_queued(c);
 	if (c->state == CAP_QUEUED && strcmp(before, c->waits_for))
 		capture_changed(c);
@@ -350,7 +367,7 @@ static void look_again(struct captures *cs)
 			next_ns = c->queued_until_ns;
 		if (c->hold_until_ns > now_ns && c->hold_until_ns < next_ns)
 			next_ns = c->hold_until_ns;
-		if (c->by_step && capture_step_wake_ns(c) < next_ns)
+		if (waits_for_step(c) && capture_step_wake_ns(c) < next_ns)
 			next_ns = capture_step_wake_ns(c);
 	}
 	if (next_ns != INT64_MAX && !cs->kicked)

@@ -61,72 +61,6 @@ void capture_retry_run_undo(void *arg)
 
 /* ---- from the records ---- */
 
-static int hex_digit(char ch)
-{
-	return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
-}
-
-/* False if it is no hex text of whole bytes. */
-static bool load_hex(struct capture *c, const char *hex)
-{
-	size_t n = strlen(hex) / 2;
-
-	c->options = xmalloc(n + 1);
-	c->options_len = n;
-	for (size_t i = 0; i < n; i++) {
-		int high = hex_digit(hex[2 * i]), low = hex_digit(hex[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		c->options[i] = (uint8_t)(high << 4 | low);
-	}
-	return !hex[2 * n];
-}
-
-static void load_tracers(struct capture *c, const json_t *names)
-{
-	size_t n = json_array_size(names);
-
-	if (!n)
-		return;
-	c->tracers = xcalloc(n + 1, sizeof(char *));
-	for (size_t i = 0; i < n; i++) {
-		const char *name = json_string_value(json_array_get(names, i));
-
-		c->tracers[i] = xstrdup(name ? name : "");
-	}
-}
-
-void capture_load(struct capture *c, const json_t *doc)
-{
-	const json_t *settings = json_object_get(doc, "settings");
-	const json_t *warnings = json_object_get(doc, "warnings");
-
-	c->session = xstrdup(json_get_text(doc, "session"));
-	c->run = xstrdup(json_get_text(doc, "run"));
-	c->origin = xstrdup(json_get_text(doc, "origin"));
-	c->client_session = xstrdup(json_get_text(doc, "client_session"));
-	c->t0_ns = json_get_int(doc, "t0_ns");
-	c->duration_ns = json_get_int(doc, "duration_ns");
-	c->settings = json_is_object(settings) ? json_deep_copy(settings) : json_object();
-	c->warnings = json_is_array(warnings) ? json_deep_copy(warnings) : json_array();
-	capture_step_load(c, doc);
-}
-
-/* Options given ready-made are in the plan only. */
-int capture_load_options(struct capture *c, const json_t *plan, struct err *e)
-{
-	const json_t *resume = json_object_get(plan, "resume");
-
-	if (!resume)
-		return options_from_settings(c->settings, c->duration_ns, &c->options,
-					     &c->options_len, e);
-	load_tracers(c, json_object_get(resume, "tracers"));
-	if (!load_hex(c, json_get_text(resume, "options")))
-		return err_set(e, ERR_INVALID, "the plan of session %s is damaged", c->session);
-	return 0;
-}
-
 /* Counts from then on as what it was. */
 static void keep_host(struct capture_host *h, const json_t *result)
 {
@@ -148,15 +82,11 @@ static void load_hosts(struct capture *c, const json_t *results)
 	for (size_t i = 0; i < n; i++) {
 		const json_t *result = json_array_get(results, i);
 		struct capture_host *h = &c->hosts[i];
-		struct host *host;
 
 		h->name = xstrdup(json_get_text(result, "host"));
 		h->capture = c;
-		host = registry_find(c->captures->agg->registry, h->name);
 		if (*json_get_text(result, "file"))
 			keep_host(h, result);
-		else if (host && host->control)
-			h->instance = host->instance;
 	}
 }
 
@@ -191,18 +121,39 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 
 /* ---- asking ---- */
 
-/* Who still has the file sends it; who has nothing records anew. */
-static void decide(struct capture_host *h)
+static const struct host *connected(const struct capture_host *h)
 {
-	struct host *host = capture_host_live(h);
+	const struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+
+	return host && host->control ? host : NULL;
+}
+
+/* Who still has the file sends it; who has nothing records anew. */
+static enum host_state first_state(const struct capture_host *h)
+{
+	const struct host *host = connected(h);
 	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
 
+	return held && held->has_more ? HOST_UPLOADING : HOST_ARMING;
+}
+
+void capture_retry_look(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].kept)
+			c->hosts[i].state = first_state(&c->hosts[i]);
+	}
+}
+
+static void decide(struct capture_host *h)
+{
+	const struct host *host = connected(h);
+
+	h->instance = host ? host->instance : 0;
+	h->state = first_state(h);
+	h->again = h->state == HOST_ARMING;
 	if (!host)
 		capture_host_failed(h, "unreachable", "the agent is not connected");
-	else if (held && held->has_more)
-		h->state = HOST_UPLOADING;
-	else
-		h->again = true;
 }
 
 static void warn_again(struct capture_host *h)
@@ -286,17 +237,24 @@ static json_t *record(const struct capture *c)
 	json_put_int(o, "revision", c->revision);
 	json_put(o, "instances", capture_instances(c));
 	json_put(o, "windows", windows_json(c));
+	if (c->state == CAP_QUEUED)
+		json_put_int(o, "queued_until_ns", c->queued_until_ns);
 	return o;
 }
 
 static void done_record(void *arg);
 
+static void keep_record(struct capture *c)
+{
+	c->storing = true;
+	store_job_begin(c, record(c), run_record, done_record);
+}
+
 /* Nobody is asked for anything before a crash could not make it forgotten. */
 static void ask_those_decided(struct capture *c)
 {
 	choose_window(c);
-	c->storing = true;
-	store_job_begin(c, record(c), run_record, done_record);
+	keep_record(c);
 }
 
 static bool has_undecided(const struct capture *c)
@@ -313,7 +271,8 @@ static void done_record(void *arg)
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
 
-	c->armed = c->begun = true;
+	c->begun = true;
+	c->armed = c->state != CAP_QUEUED;
 	c->storing = false;
 	store_job_note(job, "retry");
 	capture_tell_kept(c);
@@ -322,6 +281,10 @@ static void done_record(void *arg)
 	if (job->rc) {
 		c->error = job->e;
 		(void)capture_cancel(c);
+		goto out;
+	}
+	if (c->state == CAP_QUEUED) {
+		capture_queue_kick(c->captures);
 		goto out;
 	}
 	act(c);
@@ -348,12 +311,23 @@ bool capture_retry_lost_file(struct capture_host *h)
 	return true;
 }
 
+void capture_retry_begin(struct capture *c)
+{
+	c->state = CAP_UPLOADING;
+	c->deadline_ns = aggregator_session_now(c->captures->agg) + c->grace_ns;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!capture_host_is_over(&c->hosts[i]))
+			decide(&c->hosts[i]);
+	}
+	ask_those_decided(c);
+}
+
 int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
 		  struct capture **out, struct err *e)
 {
 	struct capture *old = capture_find(cs, json_get_text(manifest, "session"));
 	struct capture *c;
-	int rc = capture_check_begin(cs, e);
+	int rc = capture_check_ready(cs, e);
 
 	if (!rc && old && !capture_is_over(old))
 		rc = err_set(e, ERR_EXISTS, "session %s is under way", old->session);
@@ -361,16 +335,22 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 		rc = build(cs, manifest, plan, &c, e);
 	if (rc)
 		return rc;
+	capture_retry_look(c);
+	if (capture_queue_must_wait(c))
+		rc = capture_queue_enter(c, 0, e);
+	if (rc) {
+		capture_free(c);
+		return rc;
+	}
 	if (old)
 		capture_remove(old);
 	capture_insert(c);
-	log_info("AGG-RETRY", "session=%s revision=%u hosts=%zu", c->session, c->revision,
-		 c->n_hosts - c->n_over);
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!capture_host_is_over(&c->hosts[i]))
-			decide(&c->hosts[i]);
-	}
-	ask_those_decided(c);
+	log_info("AGG-RETRY", "session=%s revision=%u hosts=%zu queued=%d", c->session, c->revision,
+		 c->n_hosts - c->n_over, c->state == CAP_QUEUED);
+	if (c->state == CAP_QUEUED)
+		keep_record(c);
+	else
+		capture_retry_begin(c);
 	*out = c;
 	return 0;
 }
@@ -396,7 +376,7 @@ static void resume_host(struct capture_host *h, const json_t *doc, int64_t away_
 static void resume_hosts(struct capture *c, const json_t *doc)
 {
 	c->away_next_ns = capture_await_agents(c);
-	c->begun = c->armed = true;
+	c->armed = true;
 	c->storing = true; /* it does not end on the way */
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!capture_host_is_over(&c->hosts[i]))
@@ -411,6 +391,7 @@ void capture_retry_resume(struct captures *cs, const json_t *doc)
 {
 	const json_t *manifest = json_object_get(doc, "manifest");
 	const json_t *plan = json_object_get(doc, "plan");
+	const json_t *retry = json_object_get(doc, "retry");
 	struct capture *c;
 	struct err e;
 
@@ -424,5 +405,9 @@ void capture_retry_resume(struct captures *cs, const json_t *doc)
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s revision=%u hosts=%zu clock_kept=%d", c->session,
 		 c->revision, c->n_hosts - c->n_over, cs->agg->clock_kept);
-	resume_hosts(c, doc);
+	c->begun = true;
+	if (json_object_get(retry, "queued_until_ns"))
+		capture_queue_resume(c, retry);
+	else
+		resume_hosts(c, doc);
 }

@@ -9,22 +9,26 @@ import urllib.request
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 
 
+def profiled_agent(c, host):
+    c.agent(host, f"--profiler=127.0.0.1:{(c.dir / f'{host}.port').read_text().strip()}")
+
+
 def start_profiled(c, *hosts):
     """Agents with a framework each that records one session at a time."""
     for host in hosts:
         port_file = c.dir / f"{host}.port"
         c.start(f"burst-{host}", [BIN / "fake_profiler", "--port-file", port_file])
         wait_until("the profiler", port_file.exists)
-        c.agent(host, f"--profiler=127.0.0.1:{port_file.read_text().strip()}")
+        profiled_agent(c, host)
     c.wait_hosts(len(hosts))
 
 
 class Command:
-    """`tutti capture` in the background."""
+    """`tutti capture`, or another verb, in the background."""
 
-    def __init__(self, c, name, *flags):
+    def __init__(self, c, name, *flags, verb="capture"):
         self.out, self.err = c.dir / f"{name}.json", c.dir / f"{name}.err"
-        self.p = subprocess.Popen([BIN / "tutti", "capture", "--json", *flags], stdout=open(self.out, "w"),
+        self.p = subprocess.Popen([BIN / "tutti", verb, "--json", *flags], stdout=open(self.out, "w"),
                                   stderr=open(self.err, "w"), env={**os.environ, "TUTTI_SERVER": c.url})
 
     def finish(self):
@@ -105,4 +109,26 @@ def test_restart():
         assert doc["complete"] == 1, doc
 
 
-main(test_one_after_the_other, test_ends_of_waiting, test_restart)
+def test_retry():
+    with Cluster() as c:
+        c.aggregator()
+        start_profiled(c, "a", "b")
+        first = Command(c, "first", "--duration", "1s")
+        wait_until("the first to run", lambda: captures(c, "running"))
+        c.kill("b")
+        code, doc, _ = first.finish()
+        assert code == 3 and doc["hosts"][1]["reason"] == "lost", doc
+        profiled_agent(c, "b")
+        c.wait_hosts(2)
+        other = Command(c, "other", "--duration", "2s", "--hosts", "b")
+        wait_until("the other to run", lambda: captures(c, "running"))
+        again = Command(c, "again", doc["session"], verb="retry")
+        code, doc, err = again.finish()
+        assert code == 0 and doc["complete"] == 2 and not doc["hosts"][1]["reason"], (doc, err)
+        assert "queued, number 1, waits for capture" in err, err
+        code, before, err = other.finish()
+        assert code == 0, (before, err)
+        assert doc["hosts"][1]["t0_ns"] > window(before)[1]
+
+
+main(test_one_after_the_other, test_ends_of_waiting, test_restart, test_retry)

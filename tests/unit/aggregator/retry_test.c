@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links that break and come back, and sessions that are taken up again. */
+#include "aggregator/capture_impl.h"
 #include "aggregator/sessions.h"
 #include "storage/store.h"
 #include "tests/unit/aggregator/fleet.h"
@@ -213,6 +214,151 @@ static void test_cancelled(void)
 	down(&f, &a, &b);
 }
 
+/* ---- others have the profilers ---- */
+
+/* Another capture of all hosts that is armed, and goes on until uploading() says otherwise. */
+static struct capture *occupy(struct fleet *f, struct fake *b)
+{
+	const struct capture_request req = { .duration_ns = LIMIT_DURATION_NS, .origin = "test" };
+	int arms = b->arms;
+	struct err e = { 0 };
+	struct capture *c;
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	WAIT(f, b->arms == arms + 1);
+	fake_armed(b);
+	WAIT(f, c->hosts[1].state == HOST_ARMED);
+	return c;
+}
+
+static void uploading(struct fleet *f, struct fake *b, struct capture *c)
+{
+	fake_progress(b, "uploading", 100);
+	WAIT(f, c->hosts[1].state == HOST_UPLOADING);
+}
+
+static void test_queued(void)
+{
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct capture *c, *other, *third;
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	other = occupy(&f, &b);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	CHECK_EQ(c->state, CAP_QUEUED);
+	CHECK(strstr(c->waits_for, other->session) && strstr(c->waits_for, "host-b"));
+	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
+	third = fleet_begin(&f); /* behind it */
+	WAIT(&f, c->begun && third->begun);
+	CHECK_EQ(capture_position(c), 1);
+	CHECK_EQ(capture_position(third), 2);
+	CHECK_EQ(b.arms, 2);
+	uploading(&f, &b, other);
+	b.auto_deliver = true;
+	fleet_wait_over(&f, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	CHECK_EQ(a.arms, 2); /* not by the retry */
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
+	json_decref(manifest);
+	fleet_wait_over(&f, third->session);
+	CHECK_EQ(third->hosts[1].state, HOST_COMPLETE);
+	down(&f, &a, &b);
+}
+
+/* Who sends what it holds needs no profiler. */
+static void test_held_is_not_queued(void)
+{
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct err e = { 0 };
+	char session[64];
+	struct capture *c;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	fake_hang_up(&b);
+	hold(&b, session, "uploading");
+	b.welcomes = 0;
+	fake_connect(&b, &f, "host-b");
+	occupy(&f, &b);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	CHECK_EQ(c->state, CAP_UPLOADING);
+	down(&f, &a, &b);
+}
+
+/* Whether it is called off or waits in vain: the session is as it was. */
+static void test_queued_in_vain(void)
+{
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct capture *c;
+	struct fleet f;
+	char record[128];
+
+	half(&f, &a, &b, session);
+	occupy(&f, &b);
+	snprintf(record, sizeof(record), "tutti/sessions/%s/retry.json", session);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, c->begun);
+	CHECK(fleet_has_key(&f, record));
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	CHECK(!fleet_has_key(&f, record));
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, c->begun);
+	c->queued_until_ns = 0;
+	capture_queue_kick(f.agg.captures);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK(strstr(c->error.msg, "waited in vain"));
+	CHECK_STR(c->hosts[1].reason, "queued");
+	CHECK(!fleet_has_key(&f, record));
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* Killed while it waits: its place is kept. */
+static void test_queued_resumed(void)
+{
+	json_t *resumable = json_array();
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct capture *c, *other;
+	struct err e = { 0 };
+	char session[64];
+	struct fleet f;
+	int swept;
+
+	half(&f, &a, &b, session);
+	other = occupy(&f, &b);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, c->begun);
+	CHECK_OK(session_sweep(f.agg.store, resumable, &swept, &e), e);
+	CHECK_EQ(json_array_size(resumable), 2); /* the other one, too */
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	json_array_remove(resumable, 0);
+	captures_resume(f.agg.captures, resumable);
+	json_decref(resumable);
+	c = capture_find(f.agg.captures, session);
+	CHECK_EQ(c->state, CAP_QUEUED);
+	uploading(&f, &b, other);
+	b.auto_deliver = true;
+	fleet_wait_over(&f, session);
+	c = capture_find(f.agg.captures, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	down(&f, &a, &b);
+}
+
 /* A link that breaks for a moment costs nothing. */
 static void test_back_in_time(void)
 {
@@ -332,6 +478,10 @@ int main(void)
 	test_back_in_time();
 	test_back_without();
 	test_resumed();
+	test_queued();
+	test_held_is_not_queued();
+	test_queued_in_vain();
+	test_queued_resumed();
 	test_sweep();
 	return 0;
 }
