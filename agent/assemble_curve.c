@@ -44,18 +44,30 @@ int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t 
 	return out;
 }
 
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t strayed_ns(const struct curve_scale *s, int64_t from, int64_t own)
+{
+	int64_t at;
+
+	if (__builtin_add_overflow(from, own, &at))
+		return 0;
+	return llabs(curve_since_t0(s, at) - curve_since_t0(s, from) - own);
+}
+
+/* An end that the host slept at is the last instant before: a little further, so that no sleep is missed. */
 int64_t curve_stretch_ns(const struct curve_scale *s, int64_t t1_ns)
 {
-	int64_t from, to, worst = 0;
+	int64_t from, to, piece, worst = 0;
 
 	own_window(s, t1_ns, &from, &to);
-	for (int i = 1; i <= PIECES; i++) {
-		int64_t own = (to / PIECES - from / PIECES) * i;
-		int64_t off = llabs(curve_since_t0(s, from + own) - curve_since_t0(s, from) - own);
-
-		worst = off > worst ? off : worst;
-	}
-	return worst;
+	piece = to / PIECES - from / PIECES;
+	for (int i = 1; i <= PIECES; i++)
+		worst = most(worst, strayed_ns(s, from, piece * i));
+	return most(worst, strayed_ns(s, from, (piece + 2) * PIECES));
 }
 
 struct knots {

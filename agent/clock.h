@@ -138,7 +138,8 @@ struct clock_model clock_model(const struct clock *c);
 /* The model whose knots lie around [from, to] of the raw clock: for what happened then. */
 struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, int64_t to_raw_ns);
 
-/* Exact but for the rounding of the drift; any input, results saturate. */
+/* Exact but for the rounding of the drift; any input, results saturate. A session time at which this machine slept is
+ * the last raw time before it. */
 int64_t clock_model_session_of_raw(const struct clock_model *m, int64_t raw_ns);
 int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_ns);
 int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns);

@@ -144,18 +144,55 @@ int64_t clock_model_offset_at(const struct clock_model *m, int64_t raw_ns)
 	return saturate(host_of_raw(m, raw_ns) - session_of_raw(m, raw_ns));
 }
 
-/* Rates are small, so the distance still missing shrinks at least a thousandfold with each round. */
+/* Two raw times, the session time that is looked for between them. */
+struct bracket {
+	wide below, above;
+	bool has_below, has_above;
+};
+
+static void narrow(struct bracket *b, wide raw, wide missing)
+{
+	if (missing > 0 && (!b->has_below || raw > b->below)) {
+		b->below = raw;
+		b->has_below = true;
+	}
+	if (missing < 0 && (!b->has_above || raw < b->above)) {
+		b->above = raw;
+		b->has_above = true;
+	}
+}
+
+/* Times that a host slept at have no raw time: the last one before them. */
+static wide halve(const struct clock_model *m, wide session, struct bracket b)
+{
+	while (b.above - b.below > 1) {
+		wide middle = b.below + (b.above - b.below) / 2;
+
+		if (session_of_raw(m, middle) <= session)
+			b.below = middle;
+		else
+			b.above = middle;
+	}
+	return b.below;
+}
+
+/* Rates are small, so the distance still missing shrinks at least a thousandfold with each round; but where the
+ * clock breaks in between the rounds may go to and fro over the break. */
 int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_ns)
 {
+	struct bracket b = { 0 };
 	wide raw = m->at_raw_ns;
 
 	for (int i = 0; i < 8; i++) {
 		wide missing = (wide)session_ns - session_of_raw(m, raw);
 
 		if (!missing)
-			break;
+			return saturate(raw);
+		narrow(&b, raw, missing);
 		raw += missing;
 	}
+	if (b.has_below && b.has_above && b.below < b.above)
+		raw = halve(m, session_ns, b);
 	return saturate(raw);
 }
 

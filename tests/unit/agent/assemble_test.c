@@ -431,6 +431,65 @@ static void test_line_from_long_before(void)
 	rig_down(&g);
 }
 
+/* A host that slept for 4 s at this raw time; else model()'s. */
+static struct clock_model slept_at(int64_t raw_ns)
+{
+	struct clock_model m = model();
+	int64_t host_ns = raw_ns + m.test_offset_ns;
+
+	m.n_segments = 2;
+	m.n_knots = 4;
+	for (uint16_t i = 0; i < m.n_knots; i++) {
+		static const int64_t far_ns[] = { -100 * NS_PER_S, -NS_PER_US, NS_PER_US,
+						  100 * NS_PER_S };
+		int64_t offset_ns = m.offset_ns - (i < 2 ? 0 : 4 * NS_PER_S);
+
+		m.segments[i / 2] = (struct clock_segment){ .first = i & ~1U, .n = 2 };
+		m.knots[i] = (struct clock_knot){ host_ns + far_ns[i], offset_ns, offset_ns - 100,
+						  offset_ns + 100 };
+	}
+	return m;
+}
+
+/* The one of a line's two events that lies in the window, by the truth. */
+static void check_sleep(int64_t slept_raw_ns, int64_t window_ns, const int64_t raw_ns[2],
+			int64_t want_ns)
+{
+	struct rig g;
+	struct file f;
+	struct err e;
+	struct xs_builder *b = xs_builder_new();
+
+	rig_up(&g);
+	g.a.clock = slept_at(slept_raw_ns);
+	g.a.t1_ns = g.a.t0_ns + window_ns;
+	g.a.n_parts = 1;
+	g.parts[0].base = PART_RAW;
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 1, "line", RAW - 10 * NS_PER_S);
+	for (int i = 0; i < 2; i++)
+		xs_event(b, "event", (raw_ns[i] - RAW + 10 * NS_PER_S) * 1000, 1000);
+	xs_finish(b, &g.parts[0].bytes);
+	xs_builder_free(b);
+	CHECK_OK(assemble(&g.a, &e), e);
+	f = read_file(g.path);
+	CHECK_EQ(f.n_events, 1);
+	CHECK(llabs(f.last_ns - want_ns) <= 2);
+	rig_down(&g);
+}
+
+/* What was before a sleep is not moved with what was after it, and the other way about. */
+static void test_asleep_at_an_edge(void)
+{
+	const int64_t s = NS_PER_S;
+
+	/* From 1 s before T0 to 3 s after it. */
+	check_sleep(RAW - s, 5 * s, (const int64_t[]){ RAW - 3 * s / 2, RAW - s / 2 }, 7 * s / 2);
+	/* From half a second before T1 on. */
+	check_sleep(RAW + s / 2, s, (const int64_t[]){ RAW + 2 * s / 5, RAW + 3 * s / 5 },
+		    2 * s / 5);
+}
+
 /* Parts of 20 kB, and room for one in a file: three files, one after the other, each whole. */
 static void test_further_files(void)
 {
@@ -504,6 +563,7 @@ int main(void)
 	test_failures();
 	test_drifting_clock();
 	test_line_from_long_before();
+	test_asleep_at_an_edge();
 	test_further_files();
 	test_plane_too_large();
 	test_nothing();

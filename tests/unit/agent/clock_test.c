@@ -303,6 +303,27 @@ static void test_round_trip(void)
 	CHECK_EQ(clock_model_bound_at(&m, m.at_raw_ns - NS_PER_S), 3000);
 }
 
+/* Session times at which the host slept are the last raw time before, wherever one looks from. */
+static void test_slept(void)
+{
+	struct clock_model m = {
+		.calibrated = true,
+		.n_segments = 2,
+		.n_knots = 2,
+		.segments = { { .first = 0, .n = 1 }, { .first = 1, .n = 1 } },
+		.knots = { { 1000000, 0, 0, 0 }, { 1000003, -5000000, -5000000, -5000000 } },
+	};
+	int64_t last_ns = 1000001, woke_ns = last_ns + 1 + 5000000; /* raw, session */
+
+	for (int i = 0; i < 3; i++) {
+		m.at_raw_ns = i * 1000000;
+		for (int64_t t = last_ns; t < woke_ns; t += 12345)
+			CHECK_EQ(clock_model_raw_of_session(&m, t), last_ns);
+		CHECK_EQ(clock_model_raw_of_session(&m, last_ns - 1), last_ns - 1);
+		CHECK_EQ(clock_model_raw_of_session(&m, woke_ns), last_ns + 1);
+	}
+}
+
 /* Times in files of foreign programs may be anything. */
 static void test_any_input(void)
 {
@@ -340,6 +361,7 @@ int main(void)
 	test_hurry();
 	test_uncalibrated();
 	test_round_trip();
+	test_slept();
 	test_any_input();
 	return 0;
 }
