@@ -7,6 +7,7 @@
  */
 #include "agent/clock.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +193,44 @@ static void put_knots(struct clock_model *m, const struct stretch *st)
 		put_knot(m, st, st->to_ns);
 }
 
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* What is certain at one knot is so at the next, but for how far the offset strays in between: an envelope looks at
+ * the probes that are near, and knots in a time of bad ones would hide how good the others were. */
+static void carry(struct clock_knot *to, const struct clock_knot *from, struct pace p)
+{
+	double far = (double)(to->host_ns - from->host_ns), stray = p.drift * fabs(far) + 1;
+	int64_t lo = from->lo_ns + (int64_t)floor(p.rate * far - stray);
+	int64_t hi = from->hi_ns + (int64_t)ceil(p.rate * far + stray);
+
+	lo = lo > to->lo_ns ? lo : to->lo_ns;
+	hi = hi < to->hi_ns ? hi : to->hi_ns;
+	if (lo > hi)
+		return;
+	*to = (struct clock_knot){ to->host_ns, clamp(to->offset_ns, lo, hi), lo, hi };
+}
+
+/* Beyond the samples other rules hold. */
+static bool is_among(const struct clock_history *h, const struct clock_knot *k)
+{
+	return k->host_ns >= h->first_ns && k->host_ns <= h->last_ns;
+}
+
+static void tighten(struct clock_knot *k, size_t n, const struct stretch *st)
+{
+	for (size_t i = 1; i < n; i++) {
+		if (is_among(st->h, &k[i - 1]) && is_among(st->h, &k[i]))
+			carry(&k[i], &k[i - 1], st->pace->pace);
+	}
+	for (size_t i = n; i-- > 1;) {
+		if (is_among(st->h, &k[i - 1]) && is_among(st->h, &k[i]))
+			carry(&k[i - 1], &k[i], st->pace->pace);
+	}
+}
+
 static void put_segment(struct clock_model *m, const struct stretch *st)
 {
 	struct clock_segment *seg = &m->segments[m->n_segments];
@@ -207,12 +246,8 @@ static void put_segment(struct clock_model *m, const struct stretch *st)
 	};
 	put_knots(m, st);
 	seg->n = m->n_knots - seg->first;
+	tighten(&m->knots[seg->first], seg->n, st);
 	m->n_segments += seg->n > 0;
-}
-
-static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
-{
-	return v < lo ? lo : v > hi ? hi : v;
 }
 
 /* `i`: of the history. The first reaches back as far as is asked, the last forward. */

@@ -124,6 +124,36 @@ static void test_silence(void)
 	clock_estimator_free(est);
 }
 
+/* Requests that are all held up until the way is open again prove next to nothing; what was good before and after
+ * holds all the same. */
+static void test_hold_up(void)
+{
+	struct clock_estimator *est = clock_estimator_new();
+	struct world_judge j = { 0 };
+	struct clock_model m = { .calibrated = true };
+	int64_t from = 4 * NS_PER_S, to = 14 * NS_PER_S;
+
+	feed(est, &quiet, 0, from);
+	for (int64_t t = from; t < to; t += 500 * NS_PER_MS) {
+		struct clock_sample s = { .t1_ns = world_host_ns(&quiet, t),
+					  .t4_ns = world_host_ns(&quiet, to) + 1000,
+					  .t2_ns = world_session_ns(to),
+					  .t3_ns = world_session_ns(to) };
+
+		CHECK(clock_estimator_add(est, &s));
+	}
+	feed(est, &quiet, to, to + 2 * NS_PER_S);
+	CHECK(clock_estimator_map(est, world_host_ns(&quiet, to + 2 * NS_PER_S),
+				  world_host_ns(&quiet, from), world_host_ns(&quiet, to), &m));
+	for (int64_t t = from; t < to; t += 77 * NS_PER_MS)
+		world_check(&j, &quiet, &m, t);
+	CHECK_EQ(j.outside, 0);
+	CHECK(clock_model_bound_over(&m, world_host_ns(&quiet, from), world_host_ns(&quiet, to)) <
+	      NS_PER_MS);
+	world_judge_free(&j);
+	clock_estimator_free(est);
+}
+
 /* An hour is kept, thinner where it is old. */
 static void test_long_history(void)
 {
@@ -286,6 +316,7 @@ int main(void)
 	test_truth_is_inside();
 	test_cold_start();
 	test_silence();
+	test_hold_up();
 	test_long_history();
 	test_announced_break();
 	test_many_breaks();
