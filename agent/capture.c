@@ -199,8 +199,10 @@ static void recut(struct capture *c)
 /* Tracers give a little more than the window: where it ends exactly is known when the file is made. */
 static void gather(struct capture *c)
 {
-	int64_t end_ns = least(c->t1_raw_ns + c->margin_ns, now_raw_ns());
+	int64_t enough_ns = c->t1_raw_ns + c->margin_ns, now_ns = now_raw_ns();
 
+	c->gathered_raw_ns = least(enough_ns, now_ns);
+	c->gathered_enough = now_ns >= enough_ns;
 	c->handing_out = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
@@ -208,10 +210,23 @@ static void gather(struct capture *c)
 		if (!r->live)
 			continue;
 		r->run.t0_raw_ns = c->t0_raw_ns - c->margin_ns;
-		r->run.t1_raw_ns = end_ns;
+		r->run.t1_raw_ns = c->gathered_raw_ns;
 		r->tracer->ops->gather(r->tracer, &r->run);
 	}
 	c->handing_out = false;
+}
+
+static void on_t1(void *arg);
+
+/* A clock that knows so little that the window may not even be over is asked first. */
+static bool is_unsure(struct capture *c)
+{
+	if (c->margin_ns <= WAIT_MAX_NS || c->asked)
+		return false;
+	c->asked = true;
+	loop_timer_at(c->captures->agent->loop, &c->step, clock_end(c->captures->agent->clock),
+		      on_t1, c);
+	return true;
 }
 
 static void on_t1(void *arg)
@@ -219,7 +234,7 @@ static void on_t1(void *arg)
 	struct capture *c = arg;
 
 	recut(c);
-	if (too_early(c, c->t1_raw_ns + least(c->margin_ns, WAIT_MAX_NS), on_t1))
+	if (too_early(c, c->t1_raw_ns + least(c->margin_ns, WAIT_MAX_NS), on_t1) || is_unsure(c))
 		return;
 	c->settled_mono_ns = clock_end(c->captures->agent->clock);
 	capture_enter(c, CAPTURE_GATHERING);

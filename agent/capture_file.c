@@ -15,6 +15,7 @@
 #include "agent/steps.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/now.h"
 
 #define ENVIRONMENT_BYTES (1 << 20) /* and texts, of all files */
 
@@ -39,6 +40,27 @@ static void clean_detail(struct tracer_run *run)
 
 	clean_text(text, sizeof(text), run->detail, strlen(run->detail));
 	memcpy(run->detail, text, sizeof(text));
+}
+
+/* The clock has learnt since then that the window ended later than it seemed. */
+static void blame_end(struct capture *c)
+{
+	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
+	int64_t borne_ns = c->gathered_enough ? capture_bound_ns(c) : 0;
+	int64_t missing_ns = t1_raw_ns - c->gathered_raw_ns;
+
+	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= borne_ns)
+		return;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct tracer_run *run = &c->runs[i].run;
+
+		if (run->result == RUN_OK)
+			tracer_run_fail(run, RUN_DEGRADED, "window-cut",
+					"the last %" PRId64
+					" us were not gathered: by what was known "
+					"of the clock the window was over",
+					missing_ns / NS_PER_US);
+	}
 }
 
 static void make_reports(struct capture *c)
@@ -256,6 +278,7 @@ void capture_assemble(struct capture *c)
 	c->clock = clock_model_over(c->captures->agent->clock,
 				    clock_model_raw_of_session(&c->clock, c->t0_ns),
 				    clock_model_raw_of_session(&c->clock, c->t1_ns));
+	blame_end(c);
 	make_reports(c);
 	make_warnings(c);
 	make_assembly(c);

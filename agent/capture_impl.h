@@ -28,6 +28,8 @@ struct capture {
 	int64_t t0_ns, t1_ns; /* session clock */
 	int64_t t0_raw_ns, t1_raw_ns; /* by `clock` */
 	int64_t margin_ns; /* by which tracers gather more on either side */
+	int64_t gathered_raw_ns; /* up to then */
+	bool gathered_enough; /* wherever in its bound the window's end is */
 	int64_t give_up_mono_ns;
 	int64_t settled_mono_ns; /* what probes say of the window's end is known */
 	uint8_t *options;
@@ -38,6 +40,7 @@ struct capture {
 	enum capture_state state;
 	struct clock_model clock; /* as of the start, then of T1, then as used for the file */
 	bool was_calibrated; /* when the window was cut */
+	bool asked; /* the clock, before anything was gathered */
 	bool left; /* its files stay */
 	bool handing_out; /* gather() or give_up() is being called: tracers are done at once */
 	struct capture_run *runs;

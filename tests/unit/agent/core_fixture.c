@@ -94,6 +94,7 @@ static void now_gather(struct tracer *t, struct tracer_run *run)
 
 	(void)t;
 	fake_counts.gathered++;
+	fake_counts.t1_raw_ns = run->t1_raw_ns;
 	xs_plane(b, 1, "/host:CPU");
 	xs_line(b, 7, "fake", run->t0_raw_ns);
 	xs_event(b, "first", in_window_ps(run), 1000);

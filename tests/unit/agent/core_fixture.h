@@ -32,6 +32,7 @@ extern const struct tracer_ops fake_big_ops; /* "big": 9 MB */
 
 struct fake_counts {
 	int armed, stopped, gathered, cancelled;
+	int64_t t1_raw_ns; /* of what "now" was last asked for */
 };
 extern struct fake_counts fake_counts; /* of all fakes together */
 
