@@ -216,10 +216,12 @@ static void test_cancelled(void)
 
 /* ---- others have the profilers ---- */
 
-/* Another capture of all hosts that is armed, and goes on until uploading() says otherwise. */
+/* Another capture of host-b that is armed, and goes on until uploading() says otherwise. */
 static struct capture *occupy(struct fleet *f, struct fake *b)
 {
-	const struct capture_request req = { .duration_ns = LIMIT_DURATION_NS, .origin = "test" };
+	const struct capture_request req = { .hosts = "host-b",
+					     .duration_ns = LIMIT_DURATION_NS,
+					     .origin = "test" };
 	int arms = b->arms;
 	struct err e = { 0 };
 	struct capture *c;
@@ -227,14 +229,14 @@ static struct capture *occupy(struct fleet *f, struct fake *b)
 	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
 	WAIT(f, b->arms == arms + 1);
 	fake_armed(b);
-	WAIT(f, c->hosts[1].state == HOST_ARMED);
+	WAIT(f, c->hosts[0].state == HOST_ARMED);
 	return c;
 }
 
 static void uploading(struct fleet *f, struct fake *b, struct capture *c)
 {
 	fake_progress(b, "uploading", 100);
-	WAIT(f, c->hosts[1].state == HOST_UPLOADING);
+	WAIT(f, c->hosts[0].state == HOST_UPLOADING);
 }
 
 static void test_queued(void)
@@ -262,7 +264,6 @@ static void test_queued(void)
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
-	CHECK_EQ(a.arms, 2); /* not by the retry */
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
 	json_decref(manifest);
