@@ -14,7 +14,7 @@
 #include "net/udp.h"
 #include "proto/probe.h"
 
-#define PATHS	     4 /* source ports: the network may route each another way */
+#define PATHS	     4 /* source ports: the network may route each another way; a train takes one */
 #define TRAIN	     4 /* probes in a burst: the fastest of them counts */
 #define TRAIN_DENSE  2 /* the second finds all caches warm; what else they cost buys more bursts */
 #define SPACING_NS   (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
@@ -42,6 +42,7 @@ struct clock {
 	struct clock_estimator *estimator;
 	struct clock_watch *watch;
 	struct path paths[PATHS];
+	uint32_t trains; /* sent: each takes the next path */
 	struct siphash_key key;
 	clock_stream_fn stream;
 	void *stream_arg;
@@ -122,9 +123,8 @@ static void make_probe(struct clock *c, int path, uint32_t id, int index, int tr
 	probe_encode(&p, &c->key, packet);
 }
 
-static void send_probe(struct clock *c, int index, int train)
+static void send_probe(struct clock *c, struct path *path, int index, int train)
 {
-	struct path *path = &c->paths[index % PATHS];
 	uint8_t packet[PROBE_BYTES];
 
 	make_probe(c, path->index, udp_next_id(path->udp), index, train, packet);
@@ -145,14 +145,17 @@ static void send_by_stream(struct clock *c)
 	c->stream(c->stream_arg, packet);
 }
 
+/* All by one path: a socket that was not used for a while is slow there, but not back, which would pass for an
+ * offset. Only the first pays for that. */
 static void send_train(struct clock *c, int train)
 {
+	struct path *path = &c->paths[c->trains++ % PATHS];
 	int64_t start_ns = now_raw_ns();
 
 	for (int i = 0; i < train; i++) {
 		while (now_raw_ns() - start_ns < i * SPACING_NS)
 			;
-		send_probe(c, i, train);
+		send_probe(c, path, i, train);
 	}
 }
 
