@@ -140,6 +140,26 @@ void capture_drop_parts(struct tracer_run *run)
 	run->n_parts = 0;
 }
 
+/* For files that are merged, and gone, before the capture is ready. */
+static bool take_room(struct tracer_run *run, uint64_t bytes)
+{
+	const struct capture_run *r = run->done_arg;
+	struct capture *c = r->capture;
+	struct spool *spool = c->captures->agent->spool;
+
+	if (bytes > spool_left(spool))
+		return false;
+	spool_charge(spool, bytes);
+	c->part_bytes += bytes;
+	return true;
+}
+
+void capture_give_room_back(struct capture *c)
+{
+	spool_uncharge(c->captures->agent->spool, c->part_bytes);
+	c->part_bytes = 0;
+}
+
 static void cancel_run(struct capture_run *r)
 {
 	r->live = false;
@@ -345,6 +365,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.dir = c->dir,
+		.take_room = take_room,
 		.done = on_run_done,
 		.done_arg = r,
 	};
@@ -462,6 +483,7 @@ void capture_release(struct capture *c)
 	}
 	if (c->state == CAPTURE_READY || c->state == CAPTURE_ASSEMBLING)
 		spool_uncharge(agent->spool, c->bytes);
+	capture_give_room_back(c);
 	unlink_capture(c);
 	/* A worker that is busy with it lets go of it later. */
 	if (c->state != CAPTURE_ASSEMBLING)

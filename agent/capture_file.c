@@ -257,6 +257,7 @@ static void on_assembled(void *arg)
 	blame_left_out(c);
 	for (size_t i = 0; i < c->n_runs; i++)
 		capture_drop_parts(&c->runs[i].run);
+	capture_give_room_back(c);
 	spool_uncharge(c->captures->agent->spool, c->bytes);
 	if (c->error.code) {
 		snprintf(c->reason, sizeof(c->reason), "%s", failure_reason(c));

@@ -53,6 +53,7 @@ struct capture {
 	struct capture_report *reports;
 	size_t n_reports;
 	uint64_t bytes, events; /* bytes: taken of the spool, from ASSEMBLING on */
+	uint64_t part_bytes; /* taken of the spool by tracers, until what they gave is merged */
 	struct err error;
 	char reason[32];
 };
@@ -61,6 +62,7 @@ void capture_enter(struct capture *c, enum capture_state state);
 
 /* Frees a run's parts, those in files too. */
 void capture_drop_parts(struct tracer_run *run);
+void capture_give_room_back(struct capture *c); /* that tracers took */
 
 /* All runs are over: makes the file on a worker. */
 void capture_assemble(struct capture *c);

@@ -56,6 +56,7 @@ struct profiler_call {
 
 	struct profiler_store store; /* the worker's while STORING or LOOKING */
 	struct profiler_result result;
+	bool (*take_room)(void *arg, uint64_t bytes);
 	void (*done)(void *arg);
 	void *arg;
 };
@@ -132,6 +133,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	if (conf->options_len)
 		memcpy(c->options, conf->options, conf->options_len);
 	c->options_len = conf->options_len;
+	c->take_room = conf->take_room;
 	c->done = conf->done;
 	c->arg = conf->arg;
 	c->result.reason = "";
@@ -278,6 +280,23 @@ static void look_run(void *arg)
 	profiler_store_file(&c->store);
 }
 
+static const char *failure_reason(const struct profiler_store *s)
+{
+	if (s->rc == ERR_FULL)
+		return "disk-full";
+	return s->rc == ERR_NOT_FOUND ? "profiler-old" : "profiler-failed";
+}
+
+/* Its size is known when it has been found. */
+static void look_again(struct profiler_call *c)
+{
+	struct profiler_store *s = &c->store;
+
+	s->unwanted = c->freed || !c->take_room(c->arg, s->need_bytes);
+	s->room_bytes = s->need_bytes;
+	call_look(c);
+}
+
 static void look_done(void *arg)
 {
 	struct profiler_call *c = arg;
@@ -285,7 +304,9 @@ static void look_done(void *arg)
 	bool again = s->rc == ERR_NOT_FOUND && !s->empty_trace && ++c->file_tries < FILE_TRIES &&
 		     now_mono_ns() + FILE_RETRY_NS < c->give_up_mono_ns && !c->freed;
 
-	if (c->freed) {
+	if (profiler_store_asks(s)) {
+		look_again(c);
+	} else if (c->freed) {
 		unlink(c->path);
 	} else if (!s->rc) {
 		call_keep_file(c);
@@ -294,8 +315,7 @@ static void look_done(void *arg)
 	} else if (s->rc == ERR_NOT_FOUND && s->empty_trace) {
 		call_done(c);
 	} else {
-		call_fail(c, s->rc == ERR_NOT_FOUND ? "profiler-old" : "profiler-failed",
-			  s->err.msg);
+		call_fail(c, failure_reason(s), s->err.msg);
 	}
 	call_put(c);
 }
@@ -315,7 +335,7 @@ static void store_done(void *arg)
 	if (c->freed)
 		unlink(c->path);
 	else if (s->rc)
-		call_fail(c, "profiler-failed", s->err.msg);
+		call_fail(c, failure_reason(s), s->err.msg);
 	else if (!s->has_xspace)
 		call_look(c);
 	else
@@ -350,6 +370,22 @@ static const char *reason_of(const struct rpc_status *st)
 	return "profiler-failed";
 }
 
+/* What the reply has around its XSpace is nothing beside it. An older server's file may be there all the
+ * same where there is no room even for that. */
+static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
+{
+	struct profiler_store *s = &c->store;
+
+	s->need_bytes = rpc_msg_len(msg);
+	s->unwanted = !c->take_room(c->arg, s->need_bytes);
+	if (s->unwanted) {
+		call_look(c);
+		return;
+	}
+	s->msg = rpc_msg_keep(msg);
+	call_store_start(c, STORING, store_run, store_done);
+}
+
 static void profile_answered(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
 {
 	struct profiler_call *c = arg;
@@ -361,8 +397,7 @@ static void profile_answered(void *arg, const struct rpc_status *st, const struc
 	} else if (st->code != RPC_OK) {
 		call_fail(c, reason_of(st), *st->text ? st->text : rpc_code_name(st->code));
 	} else {
-		c->store.msg = rpc_msg_keep(msg);
-		call_store_start(c, STORING, store_run, store_done);
+		store_reply(c, msg);
 	}
 	call_put(c);
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -108,17 +109,18 @@ static int write_all(int fd, const uint8_t *p, size_t len)
 	return 0;
 }
 
-static int copy_file(int from, int to, struct err *e)
+/* What is still being written may be longer by the end than it was at first. */
+static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
 {
 	uint8_t *block = xmalloc(COPY_BYTES);
-	int64_t total = 0;
+	uint64_t total = 0;
 	int rc = 0;
 	ssize_t n;
 
 	while ((n = read(from, block, COPY_BYTES)) > 0) {
-		total += n;
-		if (total > LIMIT_RESPONSE_BYTES) {
-			rc = err_set(e, ERR_LIMIT, "the profiler's file passes 2 GB");
+		total += (uint64_t)n;
+		if (total > room_bytes) {
+			rc = err_set(e, ERR_FULL, "the profiler's file grows");
 			goto out;
 		}
 		if (write_all(to, block, (size_t)n)) {
@@ -133,27 +135,48 @@ out:
 	return rc;
 }
 
-static int fetch_from(DIR *dir, const char *to, struct err *e)
+static int copy_to(int from, const char *to, uint64_t room_bytes, struct err *e)
 {
-	int from = open_xspace(dir), fd = -1, rc;
+	int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
 
-	if (from < 0)
-		return err_set(e, ERR_NOT_FOUND, "no .xplane.pb file");
-	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		rc = err_errno(e, "%s", to);
-		goto out;
-	}
-	rc = copy_file(from, fd, e);
+	if (fd < 0)
+		return err_errno(e, "%s", to);
+	rc = copy_file(from, fd, room_bytes, e);
 	close(fd);
 	if (rc)
 		unlink(to);
-out:
+	return rc;
+}
+
+static int check_size(int fd, uint64_t room_bytes, uint64_t *size, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return err_errno(e, "the profiler's file");
+	*size = (uint64_t)st.st_size;
+	if (*size > LIMIT_RESPONSE_BYTES)
+		return err_set(e, ERR_LIMIT, "the profiler's file passes 2 GB");
+	if (*size > room_bytes)
+		return err_set(e, ERR_FULL, "the profiler's file has %" PRIu64 " bytes", *size);
+	return 0;
+}
+
+static int fetch_from(DIR *dir, const char *to, uint64_t room_bytes, uint64_t *size, struct err *e)
+{
+	int from = open_xspace(dir), rc;
+
+	if (from < 0)
+		return err_set(e, ERR_NOT_FOUND, "no .xplane.pb file");
+	rc = check_size(from, room_bytes, size, e);
+	if (!rc)
+		rc = copy_to(from, to, room_bytes, e);
 	close(from);
 	return rc;
 }
 
-int profiler_file_fetch(const struct profiler_place *place, const char *to, struct err *e)
+int profiler_file_fetch(const struct profiler_place *place, const char *to, uint64_t room_bytes,
+			uint64_t *size, struct err *e)
 {
 	int rc = ERR_NOT_FOUND;
 
@@ -164,7 +187,7 @@ int profiler_file_fetch(const struct profiler_place *place, const char *to, stru
 		free(path);
 		if (!dir)
 			continue;
-		rc = fetch_from(dir, to, e);
+		rc = fetch_from(dir, to, room_bytes, size, e);
 		closedir(dir);
 	}
 	if (rc == ERR_NOT_FOUND)

@@ -21,9 +21,9 @@ struct profiler_place {
 };
 
 /* Copies the session's XSpace to the new file `to`. ERR_NOT_FOUND if it is not there (yet), ERR_LIMIT
- * beyond what one response may have. */
+ * beyond what one response may have, ERR_FULL beyond `room_bytes`: then `*size` says how much there is. */
 MUST_CHECK int profiler_file_fetch(const struct profiler_place *place, const char *to,
-				   struct err *e);
+				   uint64_t room_bytes, uint64_t *size, struct err *e);
 
 /* Removes what the server made below the repository, and the repository. Does its best. */
 void profiler_file_remove(const struct profiler_place *place);

@@ -130,9 +130,13 @@ void profiler_store_reply(struct profiler_store *s)
 
 static int fetch_and_check(struct profiler_store *s)
 {
-	int rc = profiler_file_fetch(&s->place, s->path, &s->err);
-	int fd;
+	int rc, fd;
 
+	if (s->unwanted)
+		return err_set(&s->err, ERR_FULL,
+			       "the spool has no room for its %" PRIu64 " bytes (--spool-limit)",
+			       s->need_bytes);
+	rc = profiler_file_fetch(&s->place, s->path, s->room_bytes, &s->need_bytes, &s->err);
 	if (rc)
 		return rc;
 	fd = open(s->path, O_RDONLY | O_CLOEXEC);
@@ -158,6 +162,11 @@ static void owner_of(int64_t pid, uid_t *out)
 	free(path);
 }
 
+bool profiler_store_asks(const struct profiler_store *s)
+{
+	return s->rc == ERR_FULL && s->need_bytes > s->room_bytes && !s->unwanted;
+}
+
 void profiler_store_file(struct profiler_store *s)
 {
 	char *root = s->pid ? xasprintf("/proc/%" PRId64 "/root", s->pid) : xstrdup("/");
@@ -169,7 +178,7 @@ void profiler_store_file(struct profiler_store *s)
 	}
 	s->place.root = root;
 	s->rc = fetch_and_check(s);
-	if (s->rc != ERR_NOT_FOUND)
+	if (s->rc != ERR_NOT_FOUND && !profiler_store_asks(s))
 		profiler_file_remove(&s->place);
 	s->place.root = NULL;
 	s->place.owner = NULL;

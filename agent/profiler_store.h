@@ -17,8 +17,11 @@ struct profiler_store {
 	struct rpc_msg *msg; /* the reply, for profiler_store_reply() */
 	struct profiler_place place; /* of an older server's file; its root is filled in */
 	int64_t pid;
+	uint64_t room_bytes; /* an older server's file may have */
+	bool unwanted; /* there is no room for it: only removes it there */
 
 	/* Found. */
+	uint64_t need_bytes; /* what that file has, if it is more than it may */
 	int rc;
 	struct err err;
 	bool has_xspace, empty_trace; /* said the reply */
@@ -30,7 +33,10 @@ struct profiler_store {
 void profiler_store_reply(struct profiler_store *s);
 
 /* Fetches an older server's file and, found or not wanted any more, removes it there.
- * ERR_NOT_FOUND if it is not there, yet. */
+ * ERR_NOT_FOUND if it is not there, yet; ERR_FULL for want of room. */
 void profiler_store_file(struct profiler_store *s);
+
+/* It is to be called once more: with room for need_bytes, or because the file is unwanted. Any thread. */
+bool profiler_store_asks(const struct profiler_store *s);
 
 #endif

@@ -28,8 +28,7 @@ bool spool_take_left(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entr
  * if the folder is there. */
 MUST_CHECK int spool_add(struct spool *sp, const char *session, char **path, struct err *e);
 
-/* Files of this size are there now, or will be; spool_uncharge() when they are gone. What tracers leave in a
- * capture's folder until it is merged is not charged. */
+/* Files of this size are there now, or will be; spool_uncharge() when they are gone. */
 void spool_charge(struct spool *sp, uint64_t bytes);
 void spool_uncharge(struct spool *sp, uint64_t bytes);
 uint64_t spool_left(const struct spool *sp);

@@ -69,6 +69,10 @@ struct tracer_run {
 	size_t profile_options_len;
 	const char *dir; /* exists; for part files */
 
+	/* Given. Takes room in the spool for bytes below `dir`, before they are written: false if there is
+	 * not so much, and nothing was taken. Given back by the agent, with the parts. */
+	bool (*take_room)(struct tracer_run *run, uint64_t bytes);
+
 	/* The tracer's own, between arm() and done. */
 	void *arg;
 

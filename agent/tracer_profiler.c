@@ -59,6 +59,7 @@ static const struct advice advices[] = {
 	{ "window-cut", "the agent was too late: does this host have CPU time to spare?" },
 	{ "profiler-old", "the framework is too old" },
 	{ "profiler-busy", "another trace runs in that process: end it or wait" },
+	{ "disk-full", "too large" },
 	{ "profiler-timeout", "no answer: does the process hang, or is it stopped?" },
 	{ "profiler-unreachable",
 	  "nobody listens: does the job call jax.profiler.start_server()?" },
@@ -185,6 +186,13 @@ static void target_done(void *arg)
 	profiler_run_settle(arg);
 }
 
+static bool target_take_room(void *arg, uint64_t bytes)
+{
+	const struct profiler_run *pr = arg;
+
+	return pr->run->take_room(pr->run, bytes);
+}
+
 /* ---- targets ---- */
 
 static struct target *run_find_port(const struct profiler_run *pr, int port)
@@ -222,6 +230,7 @@ static struct target *run_add_target(struct profiler_run *pr, const char *addres
 		.give_up_mono_ns = run->give_up_mono_ns,
 		.options = run->profile_options,
 		.options_len = run->profile_options_len,
+		.take_room = target_take_room,
 		.done = target_done,
 		.arg = pr,
 	};

@@ -96,4 +96,20 @@ def test_plane_too_large():
         assert xspace.plane(space, "/host:CPU metrics")
 
 
-main(test_three_files, test_killed_while_storing, test_plane_too_large)
+def test_no_room():
+    """What a framework gave is more than the spool may hold, before anything is merged: told, and the agent lives on."""
+    with Cluster() as c:
+        c.aggregator()
+        spool = c.dir / "host-a-spool"
+        c.agent("host-a", *profilers(c, 1), "--tracers", "profiler,metrics", "--spool-limit", "300K")
+        c.wait_hosts(1)
+        for tracer, expected in (("profiler", "disk-full"), ("metrics", "")):
+            flags = ["--tracer", tracer] if tracer == "metrics" else []
+            code, doc = c.tutti("capture", "--duration", "300ms", "--json", *flags)
+            host = doc["hosts"][0]
+            assert host["reason"] == expected and host["file"], host
+            assert "--spool-limit" in host["detail"] or not expected, host
+            wait_until("the spool to be empty", lambda: [p for p in spool.iterdir()] == [spool / ".lock"])
+
+
+main(test_three_files, test_killed_while_storing, test_plane_too_large, test_no_room)

@@ -133,6 +133,13 @@ out:
 	return rc;
 }
 
+static bool take_room(struct tracer_run *run, uint64_t bytes)
+{
+	(void)run;
+	(void)bytes;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct once o = { .conf = { .host = (char *)"host-a" } };
@@ -146,6 +153,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	o.run.dir = argv[1];
+	o.run.take_room = take_room;
 	if (strcmp(argv[3], "-"))
 		options = parse_hex(argv[3], &o.run.profile_options_len);
 	o.run.profile_options = options;

@@ -333,6 +333,7 @@ static void test_release_any_time(void)
 			loop_turn(f.agent.loop, 5);
 		capture_release(c);
 		CHECK(!capture_find(f.agent.captures, SESSION));
+		CHECK_EQ(spool_left(f.agent.spool), 1 << 20);
 		fixture_down(&f);
 	}
 }
@@ -340,7 +341,7 @@ static void test_release_any_time(void)
 struct room {
 	struct seen seen;
 	struct spool *spool;
-	uint64_t left_while_assembling;
+	uint64_t left_while_assembling, file_while_assembling;
 };
 
 static void on_changed_look_at_spool(struct capture *c, enum capture_state state, void *arg)
@@ -348,8 +349,10 @@ static void on_changed_look_at_spool(struct capture *c, enum capture_state state
 	struct room *r = arg;
 
 	on_changed(c, state, &r->seen);
-	if (state == CAPTURE_ASSEMBLING)
-		r->left_while_assembling = spool_left(r->spool);
+	if (state != CAPTURE_ASSEMBLING)
+		return;
+	r->left_while_assembling = spool_left(r->spool);
+	r->file_while_assembling = capture_bytes(c);
 }
 
 /* Captures at the same time do not pass the spool's limit together: room is taken before it is used. */
@@ -369,6 +372,7 @@ static void test_room_is_taken_first(void)
 	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &room.seen);
 	CHECK_EQ(room.left_while_assembling, 0);
+	CHECK(room.file_while_assembling < 1 << 20); /* there is what tracers gave, too */
 	CHECK_EQ(spool_left(room.spool), (1 << 20) - capture_bytes(c));
 	capture_release(c);
 	CHECK_EQ(spool_left(room.spool), 1 << 20);

@@ -154,6 +154,7 @@ static void later_gather(struct tracer *t, struct tracer_run *run)
 	xs_event(b, "outside", INT64_C(3600000000000000), 1000);
 	xs_finish(b, &bytes);
 	xs_builder_free(b);
+	CHECK(run->take_room(run, bytes.len));
 	part->path = xasprintf("%s/later.part", run->dir);
 	f = fopen(part->path, "wbe");
 	CHECK(f && fwrite(bytes.data, 1, bytes.len, f) == bytes.len && !fclose(f));

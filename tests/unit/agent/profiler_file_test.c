@@ -79,13 +79,15 @@ static void teardown(void)
 	free(to);
 }
 
+static uint64_t size; /* of what was found */
+
 static void check_fetched(const struct profiler_place *place, const char *text)
 {
 	char got[64] = "";
 	struct err e;
 	FILE *f;
 
-	CHECK_OK(profiler_file_fetch(place, to, &e), e);
+	CHECK_OK(profiler_file_fetch(place, to, 1000, &size, &e), e);
 	f = fopen(to, "re");
 	CHECK(f);
 	CHECK(fgets(got, sizeof(got), f));
@@ -97,8 +99,17 @@ static void check_absent(const struct profiler_place *place)
 {
 	struct err e;
 
-	CHECK_EQ(profiler_file_fetch(place, to, &e), ERR_NOT_FOUND);
+	CHECK_EQ(profiler_file_fetch(place, to, 1000, &size, &e), ERR_NOT_FOUND);
 	CHECK(strstr(e.msg, "/spool/rep"));
+	CHECK(access(to, F_OK));
+}
+
+static void check_too_large(const struct profiler_place *place, uint64_t bytes)
+{
+	struct err e;
+
+	CHECK_EQ(profiler_file_fetch(place, to, bytes - 1, &size, &e), ERR_FULL);
+	CHECK_EQ(size, bytes);
 	CHECK(access(to, F_OK));
 }
 
@@ -119,6 +130,7 @@ static void test_fetch_and_remove(const char *layout)
 	}
 	check_absent(&place);
 	make_file(file, "planes");
+	check_too_large(&place, strlen("planes"));
 	check_fetched(&place, "planes");
 	profiler_file_remove(&place);
 	free(file);
@@ -153,7 +165,7 @@ static void test_links(void)
 	{
 		struct err e;
 
-		CHECK_EQ(profiler_file_fetch(&place, to, &e), ERR_NOT_FOUND);
+		CHECK_EQ(profiler_file_fetch(&place, to, 1000, &size, &e), ERR_NOT_FOUND);
 	}
 	profiler_file_remove(&place);
 	CHECK(!access(secret, F_OK));

@@ -32,6 +32,8 @@ struct fixture {
 	struct tracer_run run;
 	char dir[64];
 	int done;
+	bool full; /* the spool */
+	uint64_t taken_bytes;
 };
 
 static void run_done(struct tracer_run *run)
@@ -39,6 +41,15 @@ static void run_done(struct tracer_run *run)
 	struct fixture *f = run->done_arg;
 
 	f->done++;
+}
+
+static bool take_room(struct tracer_run *run, uint64_t bytes)
+{
+	struct fixture *f = run->done_arg;
+
+	if (!f->full)
+		f->taken_bytes += bytes;
+	return !f->full;
 }
 
 /* Servers of these modes, none of them configured yet. */
@@ -89,6 +100,7 @@ static void prepare(struct fixture *f, int64_t lead_ns, int64_t patience_ns)
 		.t0_real_ns = real + lead_ns,
 		.give_up_mono_ns = now_mono_ns() + lead_ns + WINDOW_NS + patience_ns,
 		.dir = f->dir,
+		.take_room = take_room,
 		.done = run_done,
 		.done_arg = f,
 	};
@@ -201,6 +213,30 @@ static void test_good(enum fake_mode mode)
 	CHECK(count_events(f.run.parts[0].path, &sum) > 10);
 	check_window_is_covered(&f, &sum);
 	teardown(&f);
+}
+
+/* However the trace comes: what it needs is known before it is written. */
+static void test_room(enum fake_mode mode)
+{
+	struct fixture f;
+	struct stat st;
+
+	capture(&f, mode, 20 * NS_PER_S);
+	CHECK(!stat(f.run.parts[0].path, &st));
+	CHECK(f.taken_bytes >= (uint64_t)st.st_size);
+	CHECK(f.taken_bytes < (uint64_t)st.st_size + 1000);
+	teardown(&f);
+
+	setup(&f, &mode, 1);
+	f.full = true;
+	prepare(&f, 20 * NS_PER_MS, 20 * NS_PER_S);
+	arm(&f);
+	gather(&f);
+	CHECK_EQ(f.run.result, RUN_FAILED);
+	CHECK_STR(f.run.reason, "disk-full");
+	CHECK(strstr(f.run.detail, "--spool-limit"));
+	CHECK_EQ(f.run.n_parts, 0);
+	teardown(&f); /* nor did the server's file stay */
 }
 
 static void test_request(void)
@@ -541,6 +577,9 @@ int main(void)
 	test_good(FAKE_OLD);
 	test_good(FAKE_OLD_PLUGINS);
 	test_good(FAKE_HUGE);
+	test_room(FAKE_GOOD);
+	test_room(FAKE_OLD);
+	test_room(FAKE_OLD_PLUGINS);
 	test_request();
 	test_empty();
 	test_nothing_to_ask();
