@@ -86,6 +86,7 @@ const char *capture_reason(
 	const struct capture *c); /* in FAILED: typed, as docs/wire.md lists them */
 const struct clock_model *capture_clock(const struct capture *c); /* as used for the file */
 int64_t capture_bound_ns(const struct capture *c); /* largest clock error in the window */
+struct clock_room capture_room(const struct capture *c); /* likewise */
 
 /* The training steps in the window; false if none began in it. */
 bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out);

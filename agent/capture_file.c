@@ -292,6 +292,12 @@ int64_t capture_bound_ns(const struct capture *c)
 	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns);
 }
 
+struct clock_room capture_room(const struct capture *c)
+{
+	return clock_model_room_over(&c->clock, clock_model_raw_of_session(&c->clock, c->t0_ns),
+				     clock_model_raw_of_session(&c->clock, c->t1_ns));
+}
+
 /* ---- training steps ---- */
 
 struct steps_found {

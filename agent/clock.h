@@ -154,6 +154,16 @@ int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns);
 
 /* The largest bound of any time in [from, to]. */
 int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns, int64_t to_raw_ns);
+
+/*
+ * How far all session times of [from, to] may be moved by one number, so that each is still possible: that
+ * the offset stays in its interval. {0, 0} over a break, where there is no such number, and without a map.
+ */
+struct clock_room {
+	int64_t earlier_ns, later_ns; /* 0 or above */
+};
+struct clock_room clock_model_room_over(const struct clock_model *m, int64_t from_raw_ns,
+					int64_t to_raw_ns);
 enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns);
 const char *clock_grade_name(enum clock_grade g); /* "A" .. "X" */
 const char *clock_break_name(enum clock_break cause);

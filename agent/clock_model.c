@@ -281,6 +281,44 @@ int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns,
 	return saturate(out);
 }
 
+static bool is_broken_in(const struct clock_model *m, wide from, wide to)
+{
+	for (size_t i = 0; i + 1 < m->n_segments; i++) {
+		const struct clock_segment *seg = &m->segments[i];
+
+		if (to > end_of(m, seg) && from < m->knots[seg[1].first].host_ns)
+			return true;
+	}
+	return false;
+}
+
+/* An earlier session time is a larger offset. */
+static void keep_room(const struct clock_model *m, wide host, struct clock_room *room)
+{
+	struct guess g = guess_at(m, host);
+
+	room->earlier_ns = saturate(least(room->earlier_ns, g.hi - g.offset));
+	room->later_ns = saturate(least(room->later_ns, g.offset - g.lo));
+}
+
+/* Between two knots the guess is on a line, and the ends of the interval bend away from it. */
+struct clock_room clock_model_room_over(const struct clock_model *m, int64_t from_raw_ns,
+					int64_t to_raw_ns)
+{
+	wide from = host_of_raw(m, from_raw_ns), to = host_of_raw(m, to_raw_ns);
+	struct clock_room room = { INT64_MAX, INT64_MAX };
+
+	if (!m->calibrated || !m->n_segments || is_broken_in(m, from, to))
+		return (struct clock_room){ 0 };
+	keep_room(m, from, &room);
+	keep_room(m, to, &room);
+	for (size_t i = 0; i < m->n_knots; i++) {
+		if (m->knots[i].host_ns > from && m->knots[i].host_ns < to)
+			keep_room(m, m->knots[i].host_ns, &room);
+	}
+	return room;
+}
+
 enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns)
 {
 	if (!m->calibrated)

@@ -215,6 +215,7 @@ void message_result(const struct message_result *r,
 	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
 	Tutti__V1__TracerReport **pointers, *made;
 	Tutti__V1__StepsSeen steps;
+	struct clock_room room = capture_room(r->capture);
 	struct message_clock clock;
 	const struct capture_report *reports;
 	size_t n;
@@ -225,6 +226,8 @@ void message_result(const struct message_result *r,
 	for (size_t i = 0; i < n; i++)
 		pointers[i] = &made[i];
 	message_clock(&clock, capture_clock(r->capture), capture_bound_ns(r->capture));
+	clock.model.earlier_ns = room.earlier_ns;
+	clock.model.later_ns = room.later_ns;
 	result.session = (char *)capture_session(r->capture);
 	result.has_file = r->has_file;
 	result.t0_ns = capture_t0_ns(r->capture);

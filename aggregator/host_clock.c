@@ -27,6 +27,8 @@ struct host_clock host_clock_of(const Tutti__V1__ClockModel *c)
 		.steps_seen = c->steps_seen,
 		.wall_synced = c->wall_synced,
 		.wall_error_ns = c->wall_error_ns,
+		.earlier_ns = c->earlier_ns,
+		.later_ns = c->later_ns,
 	};
 	set_word(out.method, c->method);
 	out.grade[0] = c->grade[0];
@@ -69,6 +71,10 @@ json_t *host_clock_json(const struct host_clock *c)
 	json_put_int(o, "steps_seen", c->steps_seen);
 	json_put_bool(o, "wall_synced", c->wall_synced);
 	json_put_int(o, "wall_error_ns", c->wall_error_ns);
+	if (c->earlier_ns || c->later_ns) {
+		json_put_int(o, "earlier_ns", c->earlier_ns);
+		json_put_int(o, "later_ns", c->later_ns);
+	}
 	for (size_t i = 0; i < c->n_steps; i++)
 		json_array_append_new(steps, step_json(&c->steps[i]));
 	json_put(o, "steps", steps);

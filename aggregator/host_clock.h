@@ -23,6 +23,7 @@ struct host_clock_step {
 struct host_clock {
 	bool calibrated, wall_synced;
 	int64_t offset_ns, bound_ns, rtt_min_ns, rate_ppb, jitter_ns, wall_error_ns;
+	int64_t earlier_ns, later_ns; /* of a file: so far all its times may be moved */
 	uint32_t probes, steps_seen;
 	char method[HOST_CLOCK_WORD], grade[2];
 	size_t n_steps;

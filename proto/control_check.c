@@ -145,6 +145,10 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 	if (!rc)
 		rc = check_range("clock.jitter_ns", clock->jitter_ns, 0, TIME_MAX_NS, e);
 	if (!rc)
+		rc = check_range("clock.earlier_ns", clock->earlier_ns, 0, TIME_MAX_NS, e);
+	if (!rc)
+		rc = check_range("clock.later_ns", clock->later_ns, 0, TIME_MAX_NS, e);
+	if (!rc)
 		rc = check_text("clock.method", clock->method, WORD_BYTES, e);
 	if (!rc)
 		rc = check_text("clock.grade", clock->grade, 1, e);

@@ -154,6 +154,21 @@ static void test_hold_up(void)
 	clock_estimator_free(est);
 }
 
+/* What may be added to all times of a window may be added to any of them. */
+static void check_room(const struct clock_model *m, int64_t from_ns, int64_t to_ns)
+{
+	struct clock_room all = clock_model_room_over(m, from_ns, to_ns);
+
+	CHECK(all.earlier_ns > 0 && all.later_ns > 0);
+	for (int64_t at = from_ns; at <= to_ns; at += (to_ns - from_ns) / 1000) {
+		struct clock_room one = clock_model_room_over(m, at, at);
+		int64_t bound = clock_model_bound_at(m, at);
+
+		CHECK(all.earlier_ns <= one.earlier_ns + 1 && all.later_ns <= one.later_ns + 1);
+		CHECK_EQ(one.earlier_ns > one.later_ns ? one.earlier_ns : one.later_ns, bound);
+	}
+}
+
 /* An hour is kept, thinner where it is old. */
 static void test_long_history(void)
 {
@@ -171,6 +186,7 @@ static void test_long_history(void)
 		world_check(&j, &w, &m, t);
 	CHECK_EQ(j.outside, 0);
 	CHECK(m.n_knots > CLOCK_KNOTS / 2);
+	check_room(&m, world_host_ns(&w, end / 2), world_host_ns(&w, end + NS_PER_S));
 	CHECK(world_quantile(j.bound_ns, j.n, 1) < 30000);
 	world_judge_free(&j);
 	clock_estimator_free(est);
@@ -182,6 +198,7 @@ static void test_announced_break(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
 	struct clock_world after = quiet;
+	struct clock_room room;
 	struct clock_model m;
 	int64_t at = 10 * NS_PER_S;
 
@@ -206,6 +223,10 @@ static void test_announced_break(void)
 		CHECK_EQ(j.outside, 0);
 		world_judge_free(&j);
 	}
+	check_room(&m, world_host_ns(&quiet, 0), world_host_ns(&quiet, at - NS_PER_S));
+	check_room(&m, world_host_ns(&after, at + NS_PER_S), world_host_ns(&after, 2 * at));
+	room = clock_model_room_over(&m, world_host_ns(&quiet, 0), world_host_ns(&after, 2 * at));
+	CHECK(!room.earlier_ns && !room.later_ns); /* not by one number */
 	clock_estimator_free(est);
 }
 
