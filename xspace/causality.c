@@ -402,6 +402,7 @@ void xs_causality_free(struct xs_causality *c)
 	free(c->seen);
 	free(c->bounds_ns);
 	free(c->violations);
+	free(c->shared);
 	free(c);
 }
 

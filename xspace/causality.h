@@ -46,6 +46,14 @@ struct xs_violation {
 	int64_t by_ns; /* beyond both bounds */
 };
 
+/* A flow or barrier as one host has it: of its threads and processes the latest start, the earliest end. */
+struct xs_seen {
+	uint32_t key, host;
+	bool has_start,
+		has_end; /* a flow's out has a start, its in an end, of barriers most have both */
+	int64_t start_ns, end_ns; /* within INT64_MAX / 8 of 0 */
+};
+
 #define XS_NO_HOST SIZE_MAX
 
 struct xs_verdict {
@@ -54,6 +62,8 @@ struct xs_verdict {
 	uint64_t left_out; /* observations beyond the limits */
 	const struct xs_violation *violations; /* one for each key that has any, largest first */
 	size_t n_violations;
+	const struct xs_seen *seen; /* all of the keys that were checked, key by key */
+	size_t n_seen;
 	size_t guilty; /* in more pairs that run backwards than any other host, or XS_NO_HOST */
 };
 

@@ -33,6 +33,7 @@ struct xs_causality {
 	size_t n_hosts;
 	uint64_t left_out;
 	struct xs_violation *violations;
+	struct xs_seen *shared; /* what xs_verdict.seen has */
 };
 
 #endif

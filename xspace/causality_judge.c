@@ -132,6 +132,22 @@ static bool worst_pair(const struct judging *j, struct xs_violation *out)
 	return found;
 }
 
+static void share(struct judging *j, const struct causal_seen *seen, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct causal_seen *s = &seen[i];
+
+		j->c->shared[j->out->n_seen++] = (struct xs_seen){
+			.key = s->key,
+			.host = s->host,
+			.has_start = s->has_start,
+			.has_end = s->has_end,
+			.start_ns = s->start_ns,
+			.end_ns = s->end_ns,
+		};
+	}
+}
+
 static void judge_key(struct judging *j, const struct causal_seen *seen, size_t n)
 {
 	const struct causal_key *key = j->c->keys[seen->key];
@@ -145,6 +161,7 @@ static void judge_key(struct judging *j, const struct causal_seen *seen, size_t 
 	if (!worst_pair(j, &v))
 		return;
 	j->out->checked++;
+	share(j, seen, n);
 	if (v.by_ns <= 0)
 		return;
 	j->c->violations[j->out->n_violations++] = v;
@@ -180,6 +197,7 @@ void xs_causality_judge(struct xs_causality *c, struct xs_verdict *out)
 
 	*out = (struct xs_verdict){ .left_out = c->left_out };
 	c->violations = xcalloc(c->n_keys, sizeof(struct xs_violation));
+	c->shared = xcalloc(c->n_seen, sizeof(struct xs_seen));
 	sort_array(c->seen, c->n_seen, sizeof(struct causal_seen), by_key);
 	for (size_t i = 1; i <= c->n_seen; i++) {
 		if (i < c->n_seen && c->seen[i].key == c->seen[first].key)
@@ -189,6 +207,7 @@ void xs_causality_judge(struct xs_causality *c, struct xs_verdict *out)
 	}
 	sort_array(c->violations, out->n_violations, sizeof(struct xs_violation), by_size);
 	out->violations = c->violations;
+	out->seen = c->shared;
 	out->guilty = find_guilty(&j);
 	free(j.ends.items);
 	free(j.starts.items);
