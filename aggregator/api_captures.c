@@ -44,6 +44,7 @@ static const struct member members[] = {
 	MEMBER(run, MEMBER_TEXT, "a name"),
 	MEMBER(duration_ns, MEMBER_DURATION, "an integer of nanoseconds above 0"),
 	MEMBER(wait_ns, MEMBER_WAIT, "an integer of nanoseconds, 0 or above"),
+	MEMBER(refine, MEMBER_TEXT, "\"events\""),
 	MEMBER(at_step, MEMBER_STEP, "a step's number or \"next\""),
 	{ "steps", MEMBER_COUNT, offsetof(struct capture_request, n_steps),
 	  "a number of steps, 1 to 1000000" },

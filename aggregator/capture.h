@@ -120,6 +120,7 @@ struct capture {
 	int64_t queued_until_ns; /* session clock: it waits no longer; what waits for nobody: 0 */
 	int64_t hold_until_ns; /* session clock: its hosts have so long to come back */
 	char waits_for[160]; /* in CAP_QUEUED: for what, in words */
+	bool refine; /* by events, when all files are there */
 	bool by_step; /* T0 is to be where a training step begins */
 	int64_t at_step, n_steps; /* as asked for: STEP_NEXT; 0 = for duration_ns */
 	struct step_plan step_plan; /* as expected last */
@@ -159,6 +160,7 @@ struct capture_request {
 	const char *client_session; /* or NULL */
 	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
 	int64_t commit_by_ns; /* session clock: the caller's patience; 0 = as configured */
+	const char *refine; /* "events"; NULL or "" = not at all */
 	bool by_step; /* begin with training step at_step, or STEP_NEXT */
 	int64_t at_step;
 	int64_t n_steps; /* so many steps; 0 = for duration_ns */

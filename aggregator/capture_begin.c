@@ -35,6 +35,8 @@ static int check_request(const struct capture_request *req, struct err *e)
 			       req->duration_ns, LIMIT_DURATION_NS);
 	if (req->n_steps && !req->by_step)
 		return err_set(e, ERR_INVALID, "steps: needs at_step, a number or \"next\"");
+	if (req->refine && *req->refine && strcmp(req->refine, "events"))
+		return err_set(e, ERR_INVALID, "refine '%.60s': use events", req->refine);
 	return req->run && *req->run ? name_check_run(req->run, e) : 0;
 }
 
@@ -165,6 +167,7 @@ static void set_request(struct capture *c, const struct capture_request *req)
 	c->duration_ns = req->duration_ns;
 	c->not_before_ns = req->not_before_ns;
 	c->commit_by_ns = req->commit_by_ns;
+	c->refine = req->refine && *req->refine;
 	c->by_step = req->by_step;
 	c->at_step = req->at_step;
 	c->n_steps = req->n_steps;

@@ -146,6 +146,8 @@ static void put_capture(json_t *o, const struct capture *c, const char *state,
 		json_put_bool(o, "cancelled", true);
 	if (c->callers > 1)
 		json_put_int(o, "callers", c->callers);
+	if (c->refine)
+		json_put_text(o, "refine", "events");
 	if (c->by_step)
 		json_put(o, "at_step", capture_step_json(c));
 	if (c->state == CAP_QUEUED)

@@ -57,6 +57,7 @@ void capture_load(struct capture *c, const json_t *doc)
 	c->duration_ns = json_get_int(doc, "duration_ns");
 	c->settings = json_is_object(settings) ? json_deep_copy(settings) : json_object();
 	c->warnings = json_is_array(warnings) ? json_deep_copy(warnings) : json_array();
+	c->refine = *json_get_text(doc, "refine");
 	capture_step_load(c, doc);
 }
 

@@ -62,8 +62,8 @@ static bool serves(const struct capture *twin, const struct capture *c)
 		return false;
 	return twin->not_before_ns == c->not_before_ns &&
 	       (twin->state == CAP_QUEUED || twin->grace_ns >= c->grace_ns) &&
-	       twin->by_step == c->by_step && twin->at_step == c->at_step &&
-	       twin->n_steps == c->n_steps;
+	       twin->refine == c->refine && twin->by_step == c->by_step &&
+	       twin->at_step == c->at_step && twin->n_steps == c->n_steps;
 }
 
 /* What is so many steps long has the length that they take. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "aggregator/json_text.h"
+#include "aggregator/refine_report.h"
 #include "aggregator/sessions.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -39,8 +40,8 @@ struct checking {
 	json_t *manifest;
 	int64_t budget_ns, deadline_mono_ns;
 	struct xs_causality *found;
-	const char *
-		*hosts; /* names, as xs_causality_add() numbers them; borrowed from the manifest */
+	json_t **
+		hosts; /* RESULTs, as xs_causality_add() numbers them; borrowed from the manifest */
 	size_t n_hosts;
 	struct buf skipped[SKIPS]; /* names */
 	size_t n_skipped[SKIPS];
@@ -120,7 +121,7 @@ static int open_files(struct files *f, const struct checking *k, const json_t *h
 	return rc;
 }
 
-static int look_through(struct checking *k, const json_t *host, struct err *e)
+static int look_through(struct checking *k, json_t *host, struct err *e)
 {
 	struct files f = { .deadline_mono_ns = k->deadline_mono_ns };
 	struct xs_source in = { .read = files_read, .arg = &f, .window_bytes = WINDOW_BYTES };
@@ -128,7 +129,7 @@ static int look_through(struct checking *k, const json_t *host, struct err *e)
 
 	if (!rc) {
 		in.size = f.n ? f.all[f.n - 1].end : 0;
-		k->hosts[k->n_hosts++] = json_get_text(host, "host");
+		k->hosts[k->n_hosts++] = host;
 		rc = xs_causality_add(k->found, &in, json_get_int(host, "clock_bound_ns"), e);
 	}
 	while (f.n-- > 0)
@@ -143,7 +144,7 @@ static void skip(struct checking *k, const json_t *host, enum skip why)
 			 json_get_text(host, "host"));
 }
 
-static void check_host(struct checking *k, const json_t *host)
+static void check_host(struct checking *k, json_t *host)
 {
 	struct err e = { 0 };
 
@@ -182,20 +183,25 @@ static void put_skipped(const struct checking *k, json_t *o)
 	buf_release(&text);
 }
 
+static const char *name_of(const struct checking *k, size_t host)
+{
+	return json_get_text(k->hosts[host], "host");
+}
+
 static json_t *violation_json(const struct checking *k, const struct xs_violation *v)
 {
 	json_t *o = json_object();
 
 	json_put_text(o, "key", v->key);
-	json_put_text(o, "early", k->hosts[v->early]);
-	json_put_text(o, "late", k->hosts[v->late]);
+	json_put_text(o, "early", name_of(k, v->early));
+	json_put_text(o, "late", name_of(k, v->late));
 	json_put_int(o, "by_ns", v->by_ns);
 	return o;
 }
 
 static const char *guilty_name(const struct checking *k, const struct xs_verdict *v)
 {
-	return v->guilty == XS_NO_HOST ? "" : k->hosts[v->guilty];
+	return v->guilty == XS_NO_HOST ? "" : name_of(k, v->guilty);
 }
 
 static json_t *verdict_json(const struct checking *k, const struct xs_verdict *v)
@@ -253,10 +259,10 @@ void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
 		.budget_ns = budget_ns,
 		.deadline_mono_ns = now_mono_ns() + budget_ns,
 		.found = xs_causality_new(),
-		.hosts = xcalloc(json_array_size(hosts), sizeof(char *)),
+		.hosts = xcalloc(json_array_size(hosts), sizeof(json_t *)),
 	};
 	struct xs_verdict verdict;
-	const json_t *host;
+	json_t *host;
 	size_t i;
 
 	json_array_foreach(hosts, i, host)
@@ -267,6 +273,8 @@ void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
 	xs_causality_judge(k.found, &verdict);
 	json_put(manifest, "causality", verdict_json(&k, &verdict));
 	drop_sentence(warnings);
+	if (*json_get_text(manifest, "refine"))
+		refine_report(manifest, k.hosts, k.n_hosts, &verdict);
 	if (verdict.n_violations)
 		add_sentence(&k, &verdict, warnings);
 	for (i = 0; i < SKIPS; i++)

@@ -18,6 +18,7 @@ struct conf {
 	struct conf_list set;
 	struct conf_list tracer;
 	int64_t wait_ns;
+	char *refine;
 	char *at_step;
 	int steps;
 };
@@ -28,6 +29,8 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, set, NULL, "KEY=VALUE for the tracers, like host_tracer_level=3"),
 	CONF(struct conf, tracer, NULL, "record with this tracer only"),
+	CONF_ONCE(struct conf, refine, NULL,
+		  "events: work out from flows and barriers how far hosts' times are to be moved"),
 	CONF_ONCE(struct conf, at_step, NULL,
 		  "begin where this training step does: a number, or next"),
 	CONF_ONCE(struct conf, steps, "0", "how many steps long; without it, --duration"),
@@ -103,6 +106,8 @@ static int make_request(const struct conf *conf, json_t **out, struct err *e)
 	}
 	if (!rc)
 		rc = add_steps(*out, conf, e);
+	if (!rc && conf->refine && json_object_set_new(*out, "refine", json_string(conf->refine)))
+		rc = not_utf8("--refine", e);
 	json_decref(settings);
 	json_decref(names);
 	return rc;

@@ -51,6 +51,16 @@ static void print_at_step(const json_t *at_step, FILE *out)
 	fputc('\n', out);
 }
 
+static void print_refined(const json_t *refined, FILE *out)
+{
+	int64_t offset_ns = get_int(refined, "offset_ns");
+	char offset[16], bound[16];
+
+	human_time(offset_ns < 0 ? -offset_ns : offset_ns, offset);
+	human_time(get_int(refined, "bound_ns"), bound);
+	fprintf(out, "  refined %s%s +-%s", offset_ns < 0 ? "-" : "+", offset, bound);
+}
+
 static void print_host(const json_t *host, FILE *out)
 {
 	const json_t *clock = json_object_get(host, "clock");
@@ -64,6 +74,8 @@ static void print_host(const json_t *host, FILE *out)
 	fprintf(out, "  %-20s %-10s %9lld events %9s  clock %s%s", get_str(host, "host"),
 		get_str(host, "state"), (long long)get_int(host, "events"), bytes,
 		*bound ? "+-" : "unknown", bound);
+	if (json_object_get(host, "refined"))
+		print_refined(json_object_get(host, "refined"), out);
 	if (json_array_size(json_object_get(host, "files")) > 1)
 		fprintf(out, "  %zu files", json_array_size(json_object_get(host, "files")));
 	if (steps)
@@ -72,6 +84,21 @@ static void print_host(const json_t *host, FILE *out)
 		fprintf(out, "  %s: %s", get_str(host, "reason"), get_str(host, "detail"));
 	fputc('\n', out);
 	print_tracers(host, out);
+}
+
+static void print_refinement(const json_t *refined, FILE *out)
+{
+	if (*get_str(refined, "reason")) {
+		fprintf(out, "refine  not done: %s\n", get_str(refined, "reason"));
+		return;
+	}
+	fprintf(out,
+		"refine  from %lld flows and barriers of %lld hosts, %lld run backwards by times, "
+		"%lld if refined;"
+		" files have the clock's times\n",
+		(long long)get_int(refined, "pairs"), (long long)get_int(refined, "hosts"),
+		(long long)get_int(refined, "backwards_before"),
+		(long long)get_int(refined, "backwards_after"));
 }
 
 /* One line for each: what belongs together and on which two hosts it does not. */
@@ -112,6 +139,8 @@ void result_print(const json_t *doc, FILE *out)
 		fprintf(out, "files   %s\n", get_str(doc, "path"));
 	if (json_object_get(doc, "at_step"))
 		print_at_step(json_object_get(doc, "at_step"), out);
+	if (json_object_get(doc, "refined"))
+		print_refinement(json_object_get(doc, "refined"), out);
 	if (*get_str(doc, "error"))
 		fprintf(out, "error   %s\n", get_str(doc, "error"));
 	json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host, out);

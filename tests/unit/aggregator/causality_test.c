@@ -168,11 +168,58 @@ static void test_budget(void)
 	session_free(&s);
 }
 
+/* What a host's clock says, beside its bound. */
+static void set_room(json_t *host, int64_t room_ns)
+{
+	json_put(host, "clock",
+		 json_pack("{s:I, s:I}", "earlier_ns", (json_int_t)room_ns, "later_ns",
+			   (json_int_t)room_ns));
+}
+
+static void test_refined(void)
+{
+	struct session s = session_new();
+	const json_t *refined, *b;
+	json_t *host;
+
+	set_room(add_witness(&s, "a", 5, 0), 1000);
+	host = add_witness(&s, "b", 5, 10800);
+	set_room(host, 1000);
+	add_witness(&s, "c", 5, 0); /* its agent is too old to say */
+	check(&s, BUDGET_NS);
+	CHECK(!json_object_get(s.manifest, "refined")); /* nobody asked */
+	json_put_text(s.manifest, "refine", "events");
+	check(&s, BUDGET_NS);
+	refined = json_object_get(s.manifest, "refined");
+	CHECK_STR(json_get_text(refined, "reason"), "");
+	CHECK(json_is_false(json_object_get(refined, "in_files")));
+	CHECK_EQ(json_get_int(refined, "hosts"), 2);
+	CHECK_EQ(json_get_int(refined, "pairs"), 5);
+	CHECK_EQ(json_get_int(refined, "backwards_before"), 5);
+	CHECK_EQ(json_get_int(refined, "backwards_after"), 0);
+	b = json_object_get(host, "refined");
+	CHECK(json_get_int(b, "offset_ns") < 0);
+	CHECK(json_get_int(b, "offset_ns") >= -1000);
+	CHECK_EQ(json_get_int(b, "hint_ns"), -10800);
+	CHECK_EQ(json_get_int(b, "pairs"), 5);
+	CHECK(!json_object_get(json_array_get(json_object_get(s.manifest, "hosts"), 2), "refined"));
+	set_room(add_witness(&s, "d", 5, NS_PER_MS), 1000); /* a retry brought it */
+	check(&s, BUDGET_NS);
+	refined = json_object_get(s.manifest, "refined");
+	CHECK_STR(json_get_text(refined, "reason"), "contradiction");
+	CHECK(!json_object_get(host, "refined"));
+	check(&s, 0);
+	refined = json_object_get(s.manifest, "refined");
+	CHECK_STR(json_get_text(refined, "reason"), "no-pairs");
+	session_free(&s);
+}
+
 int main(void)
 {
 	test_clean();
 	test_violated();
 	test_skipped();
 	test_budget();
+	test_refined();
 	return 0;
 }

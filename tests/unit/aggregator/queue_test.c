@@ -48,6 +48,7 @@ static void test_different_requests(void)
 	const struct capture_request reqs[] = {
 		{ .duration_ns = WINDOW_NS },
 		{ .duration_ns = WINDOW_NS, .run = "x" },
+		{ .duration_ns = WINDOW_NS, .refine = "events" },
 		{ .duration_ns = WINDOW_NS, .settings = settings },
 		{ .duration_ns = WINDOW_NS, .tracers = tracers },
 		{ .duration_ns = WINDOW_NS, .hosts = "a" },

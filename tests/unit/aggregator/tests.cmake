@@ -1,5 +1,6 @@
 unit_test(aggregator/sessions_test USES aggregator_core PKG jansson)
 unit_test(aggregator/causality_test USES aggregator_core PKG jansson)
+unit_test(aggregator/refine_test USES aggregator_core)
 unit_test(aggregator/registry_test USES aggregator_core PKG jansson)
 unit_test(aggregator/selector_test USES aggregator_core PKG jansson)
 unit_test(aggregator/lead_test USES aggregator_core)
