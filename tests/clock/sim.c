@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/clock_ledger.h"
+#include "aggregator/refine.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/clock_world.h"
@@ -99,9 +100,11 @@ static int steps(void)
 
 /* ---- 17: collectives ---- */
 
-#define RANKS	    8
-#define COLLECTIVES 400
-#define GAP_NS	    (150 * NS_PER_MS)
+#define RANKS	   8
+#define WINDOWS	   10 /* captures of six seconds, one after the other */
+#define PER_WINDOW 40
+#define GAP_NS	   (150 * NS_PER_MS)
+#define LAST_NS	   ((int64_t)WINDOWS * PER_WINDOW * GAP_NS)
 
 struct rank {
 	struct clock_world world;
@@ -128,10 +131,10 @@ static void start_rank(struct rank *r)
 		.wander_s = 60,
 		.wander_turn = world_uniform(),
 	};
-	world_probe(&r->world, 0, (int64_t)COLLECTIVES * GAP_NS, &samples);
+	world_probe(&r->world, 0, LAST_NS, &samples);
 	for (size_t i = 0; i < samples.n; i++)
 		clock_estimator_add(est, &samples.at[i].s);
-	end = world_host_ns(&r->world, (int64_t)COLLECTIVES * GAP_NS);
+	end = world_host_ns(&r->world, LAST_NS);
 	r->model = (struct clock_model){ .at_raw_ns = end };
 	r->model.calibrated = clock_estimator_map(est, end, world_host_ns(&r->world, 0), end,
 						  &r->model);
@@ -139,49 +142,183 @@ static void start_rank(struct rank *r)
 	clock_estimator_free(est);
 }
 
-/* Nobody leaves before the last has come: what the maps make of it, beyond their bounds and without. */
-static void meet(struct rank *ranks, int64_t t, size_t *raw, size_t *violations)
+/* Since the world began, by its map. */
+static int64_t told_ns(const struct rank *r, int64_t t_ns)
 {
-	int64_t come[RANKS], go[RANKS], bound[RANKS], last = 0;
+	return clock_model_session_of_raw(&r->model, world_host_ns(&r->world, t_ns)) -
+	       world_session_ns(0);
+}
+
+/* Collectives of one capture's window. */
+struct window {
+	struct rank *ranks;
+	int64_t from_ns, to_ns;
+	struct xs_seen seen[PER_WINDOW * RANKS];
+	int64_t at_ns[PER_WINDOW * RANKS]; /* when it truly left */
+	struct refine_clock clocks[RANKS];
+	struct refined refined[RANKS];
+};
+
+/* Of all windows of all seeds. Pairs are of two ranks at one collective. */
+struct tally {
+	size_t pairs, backwards, violations; /* with the maps alone */
+	size_t windows, refused, refined_backwards, refined_violations;
+	size_t times, outside_hard, outside_bound; /* of the refined ones */
+	double *before_ns, *after_ns; /* errors of pairs, of refined windows */
+	size_t n_errors;
+};
+
+/* Nobody leaves before the last has come. */
+static void meet(struct window *w, size_t k, int64_t t)
+{
+	int64_t come[RANKS], last = 0;
 
 	for (size_t i = 0; i < RANKS; i++) {
-		int64_t at = t + llround(-200e3 * log(world_uniform()));
-
-		last = at > last ? at : last;
-		come[i] = world_host_ns(&ranks[i].world, at);
+		come[i] = t + llround(-200e3 * log(world_uniform()));
+		last = come[i] > last ? come[i] : last;
 	}
 	for (size_t i = 0; i < RANKS; i++) {
-		const struct clock_model *m = &ranks[i].model;
-		int64_t left = last + 5000 + llround(-3e3 * log(world_uniform()));
+		const struct rank *r = &w->ranks[i];
+		size_t at = k * RANKS + i;
 
-		go[i] = world_host_ns(&ranks[i].world, left);
-		bound[i] = clock_model_bound_at(m, go[i]);
-		go[i] = clock_model_session_of_raw(m, go[i]);
-		come[i] = clock_model_session_of_raw(m, come[i]);
+		w->at_ns[at] = last + 5000 + llround(-3e3 * log(world_uniform()));
+		w->seen[at] = (struct xs_seen){
+			.key = (uint32_t)k,
+			.host = (uint32_t)i,
+			.has_start = true,
+			.has_end = true,
+			.start_ns = told_ns(r, come[i]),
+			.end_ns = told_ns(r, w->at_ns[at]),
+		};
 	}
+}
+
+static void look_at_clocks(struct window *w)
+{
 	for (size_t i = 0; i < RANKS; i++) {
+		const struct rank *r = &w->ranks[i];
+		int64_t from = world_host_ns(&r->world, w->from_ns);
+		int64_t to = world_host_ns(&r->world, w->to_ns);
+		struct clock_room room = clock_model_room_over(&r->model, from, to);
+
+		w->clocks[i] = (struct refine_clock){
+			.bound_ns = clock_model_bound_over(&r->model, from, to),
+			.earlier_ns = room.earlier_ns,
+			.later_ns = room.later_ns,
+		};
+	}
+}
+
+/* What the maps make of it, beyond their bounds and without. */
+static void judge_order(const struct window *w, size_t *backwards, size_t *violations)
+{
+	for (size_t at = 0; at < PER_WINDOW * RANKS; at++) {
+		const struct xs_seen *a = &w->seen[at], *b = &w->seen[at / RANKS * RANKS];
+
 		for (size_t j = 0; j < RANKS; j++) {
-			*raw += go[i] < come[j];
-			*violations += go[i] + bound[i] < come[j] - bound[j];
+			int64_t end = a->end_ns + w->refined[a->host].offset_ns;
+			int64_t start = b[j].start_ns + w->refined[j].offset_ns;
+
+			*backwards += end < start;
+			*violations += end + w->clocks[a->host].bound_ns <
+				       start - w->clocks[j].bound_ns;
 		}
 	}
 }
 
+static double error_of(const struct window *w, size_t at, bool refined)
+{
+	const struct xs_seen *s = &w->seen[at];
+
+	return (double)(s->end_ns + (refined ? w->refined[s->host].offset_ns : 0) - w->at_ns[at]);
+}
+
+static void judge_errors(const struct window *w, struct tally *t)
+{
+	for (size_t at = 0; at < PER_WINDOW * RANKS; at++) {
+		size_t host = w->seen[at].host, first = at - host;
+		const struct rank *r = &w->ranks[host];
+		const struct refined *x = &w->refined[host];
+		int64_t raw = world_host_ns(&r->world, w->at_ns[at]);
+		struct clock_room room = clock_model_room_over(&r->model, raw, raw);
+
+		t->times++;
+		t->outside_hard += x->offset_ns < -room.earlier_ns || x->offset_ns > room.later_ns;
+		t->outside_bound += fabs(error_of(w, at, true)) > (double)x->bound_ns;
+		for (size_t other = first; other < at; other++) {
+			t->before_ns[t->n_errors] = fabs(error_of(w, at, false) -
+							 error_of(w, other, false));
+			t->after_ns[t->n_errors++] = fabs(error_of(w, at, true) -
+							  error_of(w, other, true));
+		}
+	}
+}
+
+static void judge_window(struct window *w, struct tally *t)
+{
+	struct refinement out;
+	enum refine_result result;
+
+	memset(w->refined, 0, sizeof(w->refined));
+	look_at_clocks(w);
+	judge_order(w, &t->backwards, &t->violations);
+	result = refine(w->clocks, RANKS, w->seen, PER_WINDOW * RANKS, w->refined, &out);
+	t->pairs += PER_WINDOW * RANKS * RANKS;
+	t->windows++;
+	t->refused += result != REFINE_DONE;
+	judge_order(w, &t->refined_backwards, &t->refined_violations);
+	if (result == REFINE_DONE)
+		judge_errors(w, t);
+}
+
+static void print_errors(const char *name, double *v, size_t n)
+{
+	printf(", \"%s\": {\"p50\": %.3f, \"p99\": %.3f, \"max\": %.3f}", name,
+	       world_quantile(v, n, 0.5) / 1e3, world_quantile(v, n, 0.99) / 1e3,
+	       world_quantile(v, n, 1) / 1e3);
+}
+
+static void print_tally(struct tally *t)
+{
+	printf("{\"pairs\": %zu, \"backwards\": %zu, \"violations\": %zu", t->pairs, t->backwards,
+	       t->violations);
+	printf(", \"windows\": %zu, \"refused\": %zu, \"refined_backwards\": %zu, "
+	       "\"refined_violations\": %zu",
+	       t->windows, t->refused, t->refined_backwards, t->refined_violations);
+	printf(", \"times\": %zu, \"outside_hard\": %zu, \"outside_bound\": %zu", t->times,
+	       t->outside_hard, t->outside_bound);
+	if (t->n_errors) {
+		print_errors("before_us", t->before_ns, t->n_errors);
+		print_errors("after_us", t->after_ns, t->n_errors);
+	}
+	puts("}");
+}
+
 static int collectives(size_t seeds)
 {
-	size_t raw = 0, violations = 0;
-	struct rank *ranks = xcalloc(RANKS, sizeof(*ranks));
+	size_t most = seeds * WINDOWS * PER_WINDOW * RANKS * (RANKS - 1) / 2;
+	struct tally t = { .before_ns = xcalloc(most, sizeof(double)),
+			   .after_ns = xcalloc(most, sizeof(double)) };
+	struct window *w = xcalloc(1, sizeof(*w));
 
+	w->ranks = xcalloc(RANKS, sizeof(*w->ranks));
 	for (size_t seed = 1; seed <= seeds; seed++) {
 		world_seed(seed);
 		for (size_t i = 0; i < RANKS; i++)
-			start_rank(&ranks[i]);
-		for (int k = 1; k < COLLECTIVES; k++)
-			meet(ranks, k * GAP_NS, &raw, &violations);
+			start_rank(&w->ranks[i]);
+		for (size_t i = 0; i < WINDOWS; i++) {
+			w->from_ns = (int64_t)(i * PER_WINDOW) * GAP_NS;
+			w->to_ns = w->from_ns + PER_WINDOW * GAP_NS;
+			for (size_t k = 0; k < PER_WINDOW; k++)
+				meet(w, k, w->from_ns + (int64_t)k * GAP_NS + GAP_NS / 2);
+			judge_window(w, &t);
+		}
 	}
-	printf("{\"pairs\": %zu, \"backwards\": %zu, \"violations\": %zu}\n",
-	       seeds * (COLLECTIVES - 1) * RANKS * RANKS, raw, violations);
-	free(ranks);
+	print_tally(&t);
+	free(t.before_ns);
+	free(t.after_ns);
+	free(w->ranks);
+	free(w);
 	return 0;
 }
 
