@@ -215,9 +215,10 @@ static void make_fleet(int agents)
 
 /* ---- acts ---- */
 
-/* All that was broken is made whole. */
+/* All that was broken is made whole, and nothing breaks any more. */
 static void heal(void)
 {
+	sim_cancel(&stage.next);
 	for (size_t i = 0; i < sim.n_hosts; i++) {
 		sim.hosts[i]->bytes_per_s = 1000000000;
 		if (!sim.hosts[i]->alive)

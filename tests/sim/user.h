@@ -11,7 +11,7 @@ struct wish {
 	size_t n_hosts; /* that were asked */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t shift_ns; /* session clock = the aggregator's raw clock + this, when it was accepted */
-	int64_t retry_shift_ns; /* when the last retry was */
+	int64_t retry_shift_ns; /* when a retry was asked for */
 	int64_t accepted_ns; /* true time */
 	bool undisturbed; /* the aggregator has not been disturbed since */
 	bool stopped; /* before its end: a host that could not be told in time has recorded more */
