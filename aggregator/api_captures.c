@@ -203,11 +203,13 @@ void api_capture_list(struct aggregator *agg, struct http_req *http, const char 
 void api_capture_get(struct aggregator *agg, struct http_req *http, const char *id,
 		     const char *name)
 {
-	struct capture *c = find(agg, http, id);
+	struct capture *c = capture_find(agg->captures, id);
 
 	(void)name;
 	if (c)
 		api_answer_json(http, 200, capture_json(c));
+	else
+		api_failed_get(agg, http, id);
 }
 
 void api_capture_events(struct aggregator *agg, struct http_req *http, const char *id,

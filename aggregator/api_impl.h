@@ -32,6 +32,7 @@ void api_capture_cancel(struct aggregator *agg, struct http_req *req, const char
 			const char *name);
 
 /* api_sessions.c */
+void api_failed_get(struct aggregator *agg, struct http_req *req, const char *id);
 void api_session_list(struct aggregator *agg, struct http_req *req, const char *id,
 		      const char *name);
 void api_session_get(struct aggregator *agg, struct http_req *req, const char *id,

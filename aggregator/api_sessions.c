@@ -162,6 +162,20 @@ void api_session_get(struct aggregator *agg, struct http_req *req, const char *i
 		aggregator_work(agg, run_get, done_json, job_new(agg, req, id));
 }
 
+/* A capture that is in memory no more: if it failed, that is known. */
+static void run_failed(void *arg)
+{
+	struct job *j = arg;
+
+	j->rc = session_load_failed(j->store, j->id, &j->doc, &j->e);
+}
+
+void api_failed_get(struct aggregator *agg, struct http_req *req, const char *id)
+{
+	if (is_session(req, id))
+		aggregator_work(agg, run_failed, done_json, job_new(agg, req, id));
+}
+
 static void run_delete(void *arg)
 {
 	struct job *j = arg;

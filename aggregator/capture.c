@@ -229,7 +229,11 @@ void store_job_free(struct store_job *job)
 static void run_discard(void *arg)
 {
 	struct store_job *job = arg;
+	struct err e;
 
+	/* A store that is full takes no writes and is to be emptied all the same. */
+	if (session_fail(job->store, job->session, job->doc, &e))
+		log_warn("AGG-STORE", "session=%s action=fail reason=\"%s\"", job->session, e.msg);
 	job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
 }
 
@@ -248,7 +252,7 @@ static void discard(struct capture *c)
 	if (capture_is_retry(c))
 		store_job_begin(c, capture_retry_hosts(c), capture_retry_run_undo, done_discard);
 	else
-		store_job_begin(c, NULL, run_discard, done_discard);
+		store_job_begin(c, capture_failure(c), run_discard, done_discard);
 }
 
 static void run_commit(void *arg)

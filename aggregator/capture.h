@@ -5,7 +5,7 @@
  * capture_begin() validates everything before any host starts, picks the session id and T0, stores the
  * intent and arms the hosts. Agents' messages and uploads come in through the functions in the middle.
  * When every host has come to an end, or at the deadline, the manifest is written and the session
- * exists; if no host has a file, what is stored is removed and the capture failed. Loop thread.
+ * exists; if no host has a file, the capture failed: that is noted, and what is stored is removed. Loop thread.
  *
  *   [queued ->] arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
  *
@@ -216,6 +216,9 @@ json_t *captures_json(struct captures *cs); /* {"captures": [...]} */
 /* What plan.json holds: CAPTURE with less of each host, and "resume", what it takes to carry on after a
  * restart. */
 json_t *capture_plan(const struct capture *c);
+
+/* What is kept of it when it fails: CAPTURE as it will be then. */
+json_t *capture_failure(const struct capture *c);
 
 /* MANIFEST, as of a commit that succeeds. */
 json_t *capture_manifest(const struct capture *c);

@@ -164,6 +164,15 @@ json_t *capture_json(const struct capture *c)
 	return o;
 }
 
+json_t *capture_failure(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	put_capture(o, c, capture_states[CAP_FAILED], result_json);
+	json_put_text(o, "error", c->error.msg);
+	return o;
+}
+
 json_t *captures_json(struct captures *cs)
 {
 	json_t *doc = json_object(), *list = json_array();

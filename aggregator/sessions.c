@@ -76,8 +76,8 @@ const char *session_of_index(const char *key)
 
 /* ---- reading and writing JSON ---- */
 
-static int put_json(struct store *s, const char *key, const json_t *doc, unsigned int flags,
-		    struct err *e)
+int session_put_json(struct store *s, const char *key, const json_t *doc, unsigned int flags,
+		     struct err *e)
 {
 	char *text = json_dumps(doc, JSON_COMPACT);
 	int rc;
@@ -113,7 +113,7 @@ int session_plan(struct store *s, const char *session, const json_t *plan, struc
 	char key[SESSION_KEY_BYTES];
 
 	session_record_key(session, "plan.json", key);
-	return put_json(s, key, plan, STORE_CREATE, e);
+	return session_put_json(s, key, plan, STORE_CREATE, e);
 }
 
 int session_replan(struct store *s, const char *session, const json_t *plan, struct err *e)
@@ -121,7 +121,7 @@ int session_replan(struct store *s, const char *session, const json_t *plan, str
 	char key[SESSION_KEY_BYTES];
 
 	session_record_key(session, "plan.json", key);
-	return put_json(s, key, plan, 0, e);
+	return session_put_json(s, key, plan, 0, e);
 }
 
 static json_t *summary_of(const json_t *manifest)
@@ -145,7 +145,7 @@ static int put_index(struct store *s, const char *session, const json_t *manifes
 	int rc;
 
 	index_key(session, json_get_int(manifest, "t0_ns"), key);
-	rc = put_json(s, key, summary, 0, e);
+	rc = session_put_json(s, key, summary, 0, e);
 	json_decref(summary);
 	return rc;
 }
@@ -160,7 +160,7 @@ int session_commit(struct store *s, const char *session, const json_t *manifest,
 	if (rc)
 		return rc;
 	session_record_key(session, "manifest.json", key);
-	return put_json(s, key, manifest, STORE_CREATE, e);
+	return session_put_json(s, key, manifest, STORE_CREATE, e);
 }
 
 int session_load_plan(struct store *s, const char *session, json_t **plan, struct err *e)
@@ -278,7 +278,7 @@ int session_retry_begin(struct store *s, const char *session, const json_t *retr
 	char key[SESSION_KEY_BYTES];
 
 	session_record_key(session, "retry.json", key);
-	return put_json(s, key, retry, 0, e);
+	return session_put_json(s, key, retry, 0, e);
 }
 
 int session_load_retry(struct store *s, const char *session, json_t **retry, struct err *e)
@@ -305,7 +305,7 @@ int session_retry_commit(struct store *s, const char *session, const json_t *man
 	int rc;
 
 	session_record_key(session, "manifest.json", key);
-	rc = put_json(s, key, manifest, 0, e);
+	rc = session_put_json(s, key, manifest, 0, e);
 	if (!rc)
 		rc = put_index(s, session, manifest, e);
 	return rc ? rc : remove_retry(s, session, e);

@@ -7,6 +7,7 @@
  *                                            <host>~2.xplane.pb...  host where one may not hold it all
  *   tutti/sessions/<session>/{plan,manifest}.json                   intent, and the commit record
  *   tutti/index/<reverse time>-<session>                            newest first in one listing
+ *   tutti/failed/<session>.json                                     what became of a capture without a session
  */
 #ifndef AGGREGATOR_SESSIONS_H
 #define AGGREGATOR_SESSIONS_H
@@ -64,6 +65,15 @@ MUST_CHECK int session_retry_undo(struct store *s, const char *session, struct e
 /* Removes all that is stored of a session that is not to be: files, manifest if any, plan. Blocks. */
 MUST_CHECK int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
 			       struct err *e);
+
+/*
+ * A capture fails: `record` is what whoever asks later, perhaps after a restart, is told of it. From here on it is not
+ * carried on; session_discard() is to follow. Records of old failures go when there are many. Both block.
+ */
+MUST_CHECK int session_fail(struct store *s, const char *session, const json_t *record,
+			    struct err *e);
+MUST_CHECK int session_load_failed(struct store *s, const char *session, json_t **record,
+				   struct err *e); /* a new reference */
 
 /* The manifest, a new reference. Blocks. */
 MUST_CHECK int session_load(struct store *s, const char *session, json_t **manifest, struct err *e);

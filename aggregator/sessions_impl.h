@@ -10,6 +10,7 @@
 
 #define SESSIONS       "tutti/sessions/"
 #define INDEX	       "tutti/index/"
+#define FAILED	       "tutti/failed/"
 #define MANIFEST_BYTES (64u << 20) /* 20,000 hosts need about 20 MB */
 
 /* Zeroed means empty. */
@@ -27,6 +28,9 @@ void session_record_key(const char *session, const char *name, char out[SESSION_
 
 /* The session in an index key; NULL if the key is none of ours. */
 const char *session_of_index(const char *key);
+
+MUST_CHECK int session_put_json(struct store *s, const char *key, const json_t *doc,
+				unsigned int flags, struct err *e);
 
 /* A new reference; ERR_INVALID for what is longer than `max` or no JSON object. */
 MUST_CHECK int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out,

@@ -113,12 +113,26 @@ static int list_stored(struct store *s, const json_t *record, json_t *stored, st
 	return rc ? rc : remove_torn(s, key, stored, e);
 }
 
-/* ERR_UNSUPPORTED for a plan that says too little, or is damaged. */
+/* Its end is known already: what was to follow did not. */
+static int check_not_failed(struct store *s, const char *session, struct err *e)
+{
+	json_t *record;
+	int rc = session_load_failed(s, session, &record, e);
+
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	json_decref(record);
+	return err_set(e, ERR_UNSUPPORTED, "the capture has failed");
+}
+
+/* ERR_UNSUPPORTED for one that failed and for a plan that says too little, or is damaged. */
 static int resume_session(struct store *s, const char *session, json_t *resumable, struct err *e)
 {
 	json_t *plan = NULL, *stored = json_object();
-	int rc = session_load_plan(s, session, &plan, e);
+	int rc = check_not_failed(s, session, e);
 
+	if (!rc)
+		rc = session_load_plan(s, session, &plan, e);
 	if (!rc && !json_is_object(json_object_get(plan, "resume")))
 		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
 	if (!rc)

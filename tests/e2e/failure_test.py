@@ -74,7 +74,13 @@ def test_killed_while_recording_all():
         c.kill("one")
         assert p.wait(30 * SLOW) == 4
         assert c.tutti("sessions", "--json")[1]["sessions"] == []
-        assert not [f for f in c.store.rglob("*") if f.is_file()]
+        left, = [f for f in c.store.rglob("*") if f.is_file()]
+        assert left.parent == c.store / "tutti/failed", left
+        # Whoever asks later, of another aggregator, is told so all the same.
+        c.kill("aggregator")
+        c.aggregator("--grace", "5s")
+        doc = c.get(f"/api/v1/captures/{left.stem}")
+        assert (doc["state"], doc["hosts"][0]["reason"]) == ("failed", "lost"), doc
 
 
 def test_stopped_while_the_store_fails():

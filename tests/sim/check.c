@@ -290,8 +290,25 @@ struct listing {
 	size_t n, sessions;
 };
 
+/* What became of a capture that is no session. */
+static void check_failure(struct store *s, const char *session)
+{
+	json_t *record = NULL, *manifest = NULL;
+	struct err e;
+
+	if (session_load_failed(s, session, &record, &e))
+		sim_fail("session %s failed: %s", session, e.msg);
+	else if (strcmp(json_get_text(record, "state"), "failed") ||
+		 !*json_get_text(record, "error"))
+		sim_fail("session %s failed, nobody knows why", session);
+	if (!session_load(s, session, &manifest, &e))
+		sim_fail("session %s failed, and is committed", session);
+	json_decref(manifest);
+	json_decref(record);
+}
+
 /* Below profiles/ a key is plugins/profile/<session>/<file>, below tutti/sessions/ <session>/<file>,
- * below tutti/index/ <time>-<session>. */
+ * below tutti/index/ <time>-<session>, below tutti/failed/ <session>.json. */
 static bool on_key(void *arg, const char *key, const struct store_stat *st)
 {
 	struct listing *l = arg;
@@ -300,6 +317,10 @@ static bool on_key(void *arg, const char *key, const struct store_stat *st)
 	struct err e;
 
 	(void)st;
+	if (sscanf(key, "tutti/failed/%127[^.]", session) == 1) {
+		check_failure(l->store, session);
+		return true;
+	}
 	if (sscanf(key, "profiles/plugins/profile/%127[^/]/", session) != 1 &&
 	    sscanf(key, "tutti/sessions/%127[^/]/", session) != 1 &&
 	    sscanf(key, "tutti/index/%*[0-9]-%127s", session) != 1) {

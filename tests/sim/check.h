@@ -5,7 +5,7 @@
  *     reason of docs/wire.md unless it is complete; a file that the manifest names is there, whole;
  *   - each event in it stands where it was in truth, give or take the bound that is published with it;
  *   - the window is the same on all hosts: no burst outside it, none missing inside, but for the bound;
- *   - what has no manifest leaves nothing in the store.
+ *   - what has no manifest leaves nothing in the store but, if it failed, the record that says so.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H

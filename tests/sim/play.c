@@ -67,7 +67,7 @@ static void end_daemon(struct sim_host *h)
 	if (!h->alive || daemon_is_busy(h) || h->asleep)
 		return;
 	if (agg)
-		user_before_trouble(true, orderly);
+		user_before_trouble();
 	if (orderly && h->paused_until_ns <= sim.now_ns)
 		daemon_stop(h);
 	else
@@ -80,7 +80,7 @@ static void pause_daemon(struct sim_host *h)
 	if (!h->alive || daemon_is_busy(h))
 		return;
 	if (h == the_agg())
-		user_before_trouble(false, false);
+		user_before_trouble();
 	host_pause(h, rng_scale(&sim.rng, 10 * NS_PER_MS,
 				h == the_agg() ? 5 * NS_PER_S : 90 * NS_PER_S));
 }

@@ -9,7 +9,6 @@
 #include <jansson.h>
 
 #include "aggregator/aggregator.h"
-#include "aggregator/capture.h"
 #include "aggregator/json_text.h"
 #include "base/mem.h"
 #include "tests/sim/check.h"
@@ -76,6 +75,8 @@ static void on_capture(void *arg, int status, const char *body, size_t len)
 	} else if (status == 404) {
 		look_for_session(w);
 	} else if (!strcmp(state, "committed") || !strcmp(state, "failed")) {
+		if (!strcmp(state, "failed") && !*json_get_text(doc, "error"))
+			sim_fail("session %s failed, nobody knows why", w->session);
 		is_over(w, !strcmp(state, "committed"));
 	} else {
 		if (status == 200 && w->undisturbed)
@@ -123,12 +124,13 @@ static void on_accepted(void *arg, int status, const char *body, size_t len)
 	w->accepted_ns = sim.now_ns;
 	w->undisturbed = true;
 	w->must_complete = arg;
-	w->spoilt = daemon_is_busy(sim.hosts[0]);
 	TAILQ_INSERT_TAIL(&wishes, w, entry);
 	sim_at(&w->ask, session_to_true_ns(w, w->t0_ns + w->duration_ns) + grace_ns + SLACK_NS, ask,
 	       w);
 	sim_note("session %s accepted: %zu hosts, %" PRId64 " ns", w->session, w->n_hosts,
 		 w->duration_ns);
+	if (!strcmp(json_get_text(doc, "state"), "failed"))
+		is_over(w, false);
 	json_decref(doc);
 }
 
@@ -272,26 +274,12 @@ void user_look(void)
 
 /* ---- trouble ---- */
 
-/* What the aggregator knows now it may not be asked any more. */
-static void note_end(struct wish *w, bool orderly)
-{
-	struct capture *c = capture_find(the_aggregator()->captures, w->session);
-
-	if (c && c->state == CAP_FAILED)
-		is_over(w, false);
-	else if (orderly)
-		w->spoilt = true; /* it ends now, perhaps without a file, and nobody hears how */
-}
-
-void user_before_trouble(bool gone, bool orderly)
+void user_before_trouble(void)
 {
 	struct wish *w;
 
-	TAILQ_FOREACH (w, &wishes, entry) {
+	TAILQ_FOREACH (w, &wishes, entry)
 		w->undisturbed = false;
-		if (gone && !w->over && the_aggregator())
-			note_end(w, orderly);
-	}
 }
 
 size_t user_waiting(void)

@@ -35,8 +35,7 @@ void user_retry(void);
 void user_delete(void);
 void user_look(void); /* lists, hosts, metrics */
 
-/* The aggregator is about to be killed, stopped or paused: `gone` = it forgets what is over. */
-void user_before_trouble(bool gone, bool orderly);
+void user_before_trouble(void); /* the aggregator is about to be killed, stopped or paused */
 
 size_t user_waiting(void); /* wishes that are not over */
 

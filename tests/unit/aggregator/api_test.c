@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "aggregator/sessions.h"
 #include "base/mem.h"
 #include "net/http_client.h"
 #include "tests/unit/aggregator/fleet.h"
@@ -180,6 +181,22 @@ static void test_stop_and_cancel(struct fleet *f)
 	fake_forget(&a);
 }
 
+/* An earlier run of the aggregator saw it fail. */
+static void test_failed_before(struct fleet *f)
+{
+	static const char path[] = "/api/v1/captures/2026_01_01_00_00_00_failed";
+	json_t *doc = json_pack("{s:s, s:s}", "state", "failed", "error", "cancelled");
+	struct err e = { 0 };
+
+	check_error(f, "GET", path, NULL, 404, "there is no capture");
+	CHECK_OK(session_fail(f->agg.store, strrchr(path, '/') + 1, doc, &e), e);
+	json_decref(doc);
+	doc = ask_json(f, "GET", path, NULL, 200);
+	CHECK_STR(get(doc, "error"), "cancelled");
+	json_decref(doc);
+	check_error(f, "DELETE", path, NULL, 404, "there is no capture");
+}
+
 static void test_refused(struct fleet *f)
 {
 	const char *captures = "/api/v1/captures";
@@ -345,6 +362,7 @@ int main(void)
 	fleet_start(&f, 0, 0);
 	test_capture(&f);
 	test_stop_and_cancel(&f);
+	test_failed_before(&f);
 	test_refused(&f);
 	test_texts(&f);
 	test_events(&f);

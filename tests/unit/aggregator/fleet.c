@@ -92,6 +92,15 @@ bool fleet_has_key(struct fleet *f, const char *key)
 	return !rc;
 }
 
+void fleet_check_failed(struct fleet *f, const char *session)
+{
+	char key[96];
+
+	snprintf(key, sizeof(key), "tutti/failed/%s.json", session);
+	CHECK(fleet_has_key(f, key));
+	CHECK_EQ(fleet_keys(f), 1);
+}
+
 struct capture *fleet_begin(struct fleet *f)
 {
 	const struct capture_request req = { .duration_ns = 10 * NS_PER_MS, .origin = "test" };

@@ -45,6 +45,9 @@ void fleet_stop(struct fleet *f);
 size_t fleet_keys(struct fleet *f); /* objects in the store */
 bool fleet_has_key(struct fleet *f, const char *key);
 
+/* Nothing is stored but that this one failed. */
+void fleet_check_failed(struct fleet *f, const char *session);
+
 struct fake {
 	struct fleet *fleet;
 	char name[64];

@@ -110,7 +110,7 @@ static void test_flaws(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_STR(c->hosts[0].reason, "upload");
-	CHECK_EQ(fleet_keys(&f), 0);
+	fleet_check_failed(&f, c->session);
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -323,7 +323,7 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_EQ(a.arms, armed);
 	CHECK_STR(c->hosts[0].reason, reason);
-	CHECK_EQ(fleet_keys(&f), 0);
+	fleet_check_failed(&f, c->session);
 	f.agg.store = odd.real;
 	fake_forget(&a);
 	fleet_stop(&f);

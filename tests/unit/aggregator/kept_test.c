@@ -171,7 +171,7 @@ static void test_cancel(void)
 	CHECK(capture_cancel(c));
 	k = answered(&f, c);
 	CHECK(!k.failed && !k.planned);
-	CHECK_EQ(fleet_keys(&f), 0);
+	fleet_check_failed(&f, c->session);
 	/* Before its plan is stored; who asked for it hears of the end, too. */
 	c = begin(&f, LONG_NS);
 	capture_when_kept(c, on_kept, &begun);

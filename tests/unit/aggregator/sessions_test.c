@@ -204,7 +204,6 @@ static void test_sweep(void)
 	store_free(s);
 }
 
-/* A plan that cannot be read has no run; its record still goes. */
 /* A plan that says how to go on is left alone and handed out, with what is stored. */
 static void test_sweep_resumable(void)
 {
@@ -248,6 +247,49 @@ static void test_sweep_resumable(void)
 	store_free(s);
 }
 
+/* What is kept of a failure says so to the next run, which finishes what the last one began. */
+static void test_failed(void)
+{
+	const char *name = "2026_11_21_12_00_00_abc123";
+	json_t *plan = json_pack("{s:s, s:I, s:{}}", "session", name, "t0_ns", (json_int_t)5,
+				 "resume");
+	json_t *resumable = json_array(), *record;
+	struct store *s = open_store();
+	struct err e = { 0 };
+	char key[SESSION_KEY_BYTES];
+	size_t others;
+	int swept;
+
+	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
+	others = count(s);
+	CHECK_OK(session_plan(s, name, plan, &e), e);
+	session_file_key(name, "", "host-a", key);
+	put(s, key);
+	CHECK_EQ(session_load_failed(s, name, &record, &e), ERR_NOT_FOUND);
+	CHECK_OK(session_fail(s, name, plan, &e), e);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_EQ(swept, 1);
+	CHECK_EQ(json_array_size(resumable), 0);
+	CHECK_OK(session_load_failed(s, name, &record, &e), e);
+	CHECK_EQ(count(s), others + 1);
+	json_decref(record);
+	/* The oldest are forgotten. */
+	for (int i = 0; i < 300; i++) {
+		char later[SESSION_NAME_BYTES];
+
+		snprintf(later, sizeof(later), "2026_11_21_13_%02d_%02d_abc123", i / 60, i % 60);
+		CHECK_OK(session_fail(s, later, plan, &e), e);
+	}
+	CHECK_EQ(session_load_failed(s, name, &record, &e), ERR_NOT_FOUND);
+	CHECK_OK(session_load_failed(s, "2026_11_21_13_04_59_abc123", &record, &e), e);
+	CHECK_EQ(count(s), others + 256);
+	json_decref(record);
+	json_decref(resumable);
+	json_decref(plan);
+	store_free(s);
+}
+
+/* A plan that cannot be read has no run; its record still goes. */
 static void test_sweep_damaged_plan(void)
 {
 	struct store *s = open_store();
@@ -269,6 +311,7 @@ int main(void)
 	test_delete();
 	test_sweep();
 	test_sweep_resumable();
+	test_failed();
 	test_sweep_damaged_plan();
 	return 0;
 }
