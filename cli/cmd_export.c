@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/refined.h"
 #include "proto/names.h"
 
 struct conf {
@@ -15,6 +16,7 @@ struct conf {
 	char *format;
 	char *output;
 	struct conf_list host;
+	bool refined;
 };
 
 static const struct conf_field fields[] = {
@@ -22,6 +24,8 @@ static const struct conf_field fields[] = {
 	     "xspace: <host>.xplane.pb files in a directory XProf opens"),
 	CONF(struct conf, output, ".", "the directory (also -o)"),
 	CONF_ONCE(struct conf, host, NULL, "this host only"),
+	CONF_ONCE(struct conf, refined, NULL,
+		  "move hosts' times as far as capture --refine found they should be"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -54,54 +58,66 @@ static bool is_wanted(const struct conf *conf, const char *host)
 	return conf->host.n == 0;
 }
 
-static int fetch_file(const struct conf *conf, const char *session, const char *dir,
-		      const char *name, struct err *e)
+struct job {
+	const struct conf *conf;
+	const json_t *manifest;
+	const char *dir;
+	json_t *files; /* names that were fetched */
+};
+
+static int fetch_file(const struct job *job, const json_t *host, const char *name, struct err *e)
 {
-	char *path = xasprintf("/api/v1/sessions/%s/files/%s", session, name);
-	char *file = xasprintf("%s/%s", dir, name);
+	char *path = xasprintf("/api/v1/sessions/%s/files/%s", get_str(job->manifest, "session"),
+			       name);
+	char *file = xasprintf("%s/%s", job->dir, name);
 	/* The name is the aggregator's word: it must not lead out of the directory. */
 	int rc = name_check_file(name, e);
 
 	if (!rc)
-		rc = api_download(&conf->api, path, file, e);
-	if (!rc && !conf->api.json)
+		rc = api_download(&job->conf->api, path, file, e);
+	if (!rc && job->conf->refined)
+		rc = refined_move(file, job->manifest, host, e);
+	if (!rc)
+		json_array_append_new(job->files, json_string(name));
+	if (!rc && !job->conf->api.json)
 		fprintf(stderr, "%s\n", file);
 	free(file);
 	free(path);
 	return rc;
 }
 
-/* Adds the names of the host's files. */
-static void list_files(const json_t *host, json_t *files)
+static int fetch_host(const struct job *job, const json_t *host, struct err *e)
 {
-	json_t *list = json_object_get(host, "files");
-
-	if (list)
-		json_array_extend(files, list);
-	else if (*get_str(host, "file")) /* of a time when there was one */
-		json_array_append_new(files, json_string(get_str(host, "file")));
-}
-
-static int fetch_files(const struct conf *conf, const json_t *manifest, const char *dir,
-		       json_t *files, struct err *e)
-{
-	const json_t *host, *file;
+	const json_t *list = json_object_get(host, "files"), *file;
+	int rc = 0;
 	size_t i;
 
-	json_array_foreach(json_object_get(manifest, "hosts"), i, host)
-	{
-		if (is_wanted(conf, get_str(host, "host")))
-			list_files(host, files);
-	}
-	json_array_foreach(files, i, file)
+	if (!list && *get_str(host, "file")) /* of a time when there was one */
+		return fetch_file(job, host, get_str(host, "file"), e);
+	json_array_foreach(list, i, file)
 	{
 		const char *name = json_string_value(file);
-		int rc = fetch_file(conf, get_str(manifest, "session"), dir, name ? name : "", e);
+
+		rc = fetch_file(job, host, name ? name : "", e);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+static int fetch_files(const struct job *job, struct err *e)
+{
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach(json_object_get(job->manifest, "hosts"), i, host)
+	{
+		int rc = is_wanted(job->conf, get_str(host, "host")) ? fetch_host(job, host, e) : 0;
 
 		if (rc)
 			return rc;
 	}
-	if (!json_array_size(files))
+	if (!json_array_size(job->files))
 		return err_set(e, ERR_NOT_FOUND, "the session has no file of such a host");
 	return 0;
 }
@@ -109,7 +125,7 @@ static int fetch_files(const struct conf *conf, const json_t *manifest, const ch
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
-	json_t *files = json_array();
+	struct job job = { .conf = conf, .files = json_array() };
 	json_t *manifest = NULL;
 	char *path = NULL;
 	char *dir = NULL;
@@ -127,24 +143,28 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	}
 	path = xasprintf("/api/v1/sessions/%s", argv[0]);
 	rc = api_call(&conf->api, "GET", path, NULL, &manifest, e);
+	if (!rc && conf->refined)
+		rc = refined_check(manifest, e);
 	if (rc)
 		goto out;
 	dir = xasprintf("%s/plugins/profile/%s", conf->output, argv[0]);
 	rc = make_directory(dir, e);
+	job.manifest = manifest;
+	job.dir = dir;
 	if (!rc)
-		rc = fetch_files(conf, manifest, dir, files, e);
+		rc = fetch_files(&job, e);
 	if (rc)
 		goto out;
 	if (conf->api.json) {
 		json_t *doc = json_pack("{s:s, s:s, s:O}", "session", argv[0], "directory", dir,
-					"files", files);
+					"files", job.files);
 
 		api_print(doc);
 		json_decref(doc);
 	}
 out:
 	json_decref(manifest);
-	json_decref(files);
+	json_decref(job.files);
 	free(dir);
 	free(path);
 	return rc;

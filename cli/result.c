@@ -95,7 +95,7 @@ static void print_refinement(const json_t *refined, FILE *out)
 	fprintf(out,
 		"refine  from %lld flows and barriers of %lld hosts, %lld run backwards by times, "
 		"%lld if refined;"
-		" files have the clock's times\n",
+		" tutti export --refined applies that\n",
 		(long long)get_int(refined, "pairs"), (long long)get_int(refined, "hosts"),
 		(long long)get_int(refined, "backwards_before"),
 		(long long)get_int(refined, "backwards_after"));

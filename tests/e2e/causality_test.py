@@ -59,13 +59,14 @@ def test_wrong_stamps():
         print(f"     {len(verdict['violations'])} of {verdict['checked']} barriers run backwards, host-c named")
 
 
-def apart(c, doc, refined):
+def apart(logdir, doc, offsets=None):
     """How far apart the hosts' files have the same instants, at worst; in ns."""
     files = []
     for h in doc["hosts"]:
-        space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / h["file"])
-        offset = h["refined"]["offset_ns"] if refined else 0
+        space = xspace.load(logdir / "plugins" / "profile" / doc["session"] / h["file"])
+        offset = offsets[h["host"]] if offsets else 0
         files.append({text: at / 1000 + offset for text, at in xspace.marks(space).items()})
+        assert all(0 <= at < doc["duration_ns"] * 1000 for at in xspace.marks(space).values()), files
     common = set.intersection(*map(set, files))
     assert len(common) > 3, files
     return max(max(f[text] for f in files) - min(f[text] for f in files) for text in common)
@@ -93,10 +94,19 @@ def test_refined():
             offset = h["refined"]["offset_ns"]
             assert -h["clock"]["earlier_ns"] <= offset <= h["clock"]["later_ns"], h
             assert max(h["clock"]["earlier_ns"], h["clock"]["later_ns"]) <= h["clock_bound_ns"], h
-        before, after = apart(c, doc, False), apart(c, doc, True)
+        offsets = {h["host"]: h["refined"]["offset_ns"] for h in doc["hosts"]}
+        before, after = apart(c.logdir, doc), apart(c.logdir, doc, offsets)
         assert before > 300_000 and after < before / 4, (before, after, doc)
         text = c.tutti("show", doc["session"], check=0)[1]
-        assert "  refined " in text and "files have the clock's times" in text, text
+        assert "  refined " in text and "tutti export --refined" in text, text
+        c.tutti("export", doc["session"], "--refined", "-o", c.dir / "out", check=0)
+        exported = apart(c.dir / "out", doc)
+        assert abs(exported - after) <= 2, (exported, after)
+        for h in doc["hosts"]:
+            space = xspace.load(c.dir / "out" / "plugins" / "profile" / doc["session"] / h["file"])
+            assert [w for w in space.warnings if f"moved by {offsets[h['host']]} ns" in w], space.warnings
+        assert c.tutti("export", plain["session"], "--refined", "-o", c.dir / "out")[0] == 2
+        assert "captured without --refine" in c.stderr, c.stderr
         print(f"     the same instant: {before / 1e3:.1f} us apart as told, {after / 1e3:.1f} us refined")
         code, doc = c.tutti("capture", "--refine", "guesses", "--json")
         assert code == 2 and "refine 'guesses': use events" in c.stderr, (code, c.stderr)
