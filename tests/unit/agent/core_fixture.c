@@ -150,7 +150,7 @@ static void later_gather(struct tracer *t, struct tracer_run *run)
 	fake_counts.gathered++;
 	xs_plane(b, 1, "/host:CPU");
 	xs_line(b, 8, "process", 0);
-	xs_event(b, "inside", 1000000, 1000);
+	xs_event(b, "inside", in_window_ps(run), 1000);
 	xs_event(b, "outside", INT64_C(3600000000000000), 1000);
 	xs_finish(b, &bytes);
 	xs_builder_free(b);
