@@ -207,7 +207,14 @@ static enum refine_result solve(struct refining *s)
 	s->stray = 0;
 	s->out->backwards_before = count_backwards(s, false);
 	s->out->backwards_after = count_backwards(s, true);
-	return REFINE_DONE;
+	return s->out->backwards_after > s->out->backwards_before ? REFINE_WANDER : REFINE_DONE;
+}
+
+static void clear(struct refined *hosts, size_t n, struct refinement *out)
+{
+	*out = (struct refinement){ 0 };
+	for (size_t i = 0; i < n; i++)
+		hosts[i] = (struct refined){ 0 };
 }
 
 enum refine_result refine(const struct refine_clock *clocks, size_t n, const struct xs_seen *seen,
@@ -225,14 +232,12 @@ enum refine_result refine(const struct refine_clock *clocks, size_t n, const str
 	};
 	enum refine_result result;
 
-	*out = (struct refinement){ 0 };
-	for (size_t i = 0; i < n; i++)
-		hosts[i] = (struct refined){ 0 };
+	clear(hosts, n, out);
 	set_rooms(&s);
 	add_keys(&s, seen, n_seen);
 	result = solve(&s);
-	for (size_t i = 0; result && i < n; i++)
-		hosts[i] = (struct refined){ 0 };
+	if (result != REFINE_DONE)
+		clear(hosts, n, out);
 	free(s.seen);
 	free(s.keys);
 	free(s.room);

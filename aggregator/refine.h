@@ -52,7 +52,8 @@ struct refinement {
 };
 
 /*
- * `seen` as xs_causality_judge() gives it, its hosts below n. `hosts` (n of them) is filled in any case, with
+ * More pairs never run backwards afterwards than before: then it is REFINE_WANDER.
+ * `seen` as xs_causality_judge() gives it, its hosts below n. `hosts` (n of them) and `out` are filled in any case, with
  * zeroes unless the result is REFINE_DONE. Costs some hundred looks at all of `seen` at most.
  */
 enum refine_result refine(const struct refine_clock *clocks, size_t n, const struct xs_seen *seen,

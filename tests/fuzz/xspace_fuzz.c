@@ -202,6 +202,9 @@ static void check_causality(const struct xs_source *memory, const struct xs_sour
 	xs_causality_judge(c, &v);
 	CHECK(v.guilty == XS_NO_HOST);
 	CHECK(!rc || !v.checked);
+	CHECK(v.n_seen >= 2 * v.checked);
+	for (size_t i = 0; i < v.n_seen; i++)
+		CHECK(v.seen[i].host < 2 && (!i || v.seen[i - 1].key <= v.seen[i].key));
 	xs_causality_free(c);
 }
 

@@ -242,6 +242,7 @@ static void test_restart(void)
 	third = begin(&f, NULL, WINDOW_NS + 1);
 	snprintf(names[0], sizeof(names[0]), "%s", second->session);
 	snprintf(names[1], sizeof(names[1]), "%s", third->session);
+	second->refine = true;
 	json_array_append_new(plans, capture_plan(third));
 	json_array_append_new(plans, capture_plan(second));
 	fake_forget(&a);
@@ -251,7 +252,8 @@ static void test_restart(void)
 	captures_resume(f.agg.captures, plans);
 	json_decref(plans);
 	c = capture_find(f.agg.captures, names[0]);
-	CHECK(c && c->state == CAP_QUEUED);
+	CHECK(c && c->state == CAP_QUEUED && c->refine);
+	CHECK(!capture_find(f.agg.captures, names[1])->refine);
 	WAIT(&f, strstr(c->waits_for, "back after"));
 	a = (struct fake){ .auto_arm = true, .has_profiler = true };
 	fake_connect(&a, &f, "a");

@@ -298,6 +298,7 @@ static void test_any_input(void)
 			CHECK(f.hosts[h].bound_ns >= 0);
 			CHECK(!r || !f.hosts[h].pairs);
 		}
+		CHECK(f.all.backwards_after <= f.all.backwards_before);
 	}
 	for (size_t r = 0; r < ARRAY_SIZE(results); r++)
 		CHECK(results[r] > 0);

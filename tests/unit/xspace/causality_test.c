@@ -78,6 +78,17 @@ static void test_clean(void)
 	CHECK_EQ(v.ambiguous, 0);
 	CHECK_EQ(v.left_out, 0);
 	CHECK(v.guilty == XS_NO_HOST);
+	CHECK_EQ(v.n_seen, 3 * 5 + 2);
+	for (size_t i = 0; i < v.n_seen; i++) {
+		const struct xs_seen *s = &v.seen[i];
+
+		CHECK_EQ(s->host, i % 3); /* barriers first, as they came first */
+		CHECK_EQ(s->key, v.seen[i - s->host].key);
+		CHECK(s->has_start || i == 16);
+		CHECK(s->has_end || i == 15);
+		CHECK(i >= 15 || s->start_ns == v.seen[i - s->host].start_ns + s->host * 1000);
+		CHECK(i >= 15 || s->end_ns == s->start_ns + 50000 - 2 * s->host * 1000);
+	}
 	xs_causality_free(c);
 }
 
@@ -179,6 +190,7 @@ static void test_ambiguous(void)
 	add(c, b, 0);
 	xs_causality_judge(c, &v);
 	CHECK_EQ(v.ambiguous, 3);
+	CHECK_EQ(v.n_seen, v.checked * 2);
 	CHECK_EQ(v.checked, 0);
 	CHECK_EQ(v.n_violations, 0);
 	xs_causality_free(c);
