@@ -131,6 +131,16 @@ static int load_body(struct http_req *http, json_t **body, struct err *e)
 	return 0;
 }
 
+static void answer_found(void *http, const char *text, size_t len)
+{
+	http_answer(http, 200, "application/json", text, len);
+}
+
+static void answer_accepted(void *http, const char *text, size_t len)
+{
+	http_answer(http, 202, "application/json", text, len);
+}
+
 /* An answer is a promise: it waits until a crash cannot break it. */
 static void answer_begun(void *arg, struct capture *c)
 {
@@ -138,16 +148,13 @@ static void answer_begun(void *arg, struct capture *c)
 	if (c->by_step && !c->planned)
 		api_answer_err(arg, &c->error);
 	else
-		api_answer_json(arg, 202, capture_json(c));
+		capture_text(c, false, answer_accepted, arg);
 }
 
 /* To who got what somebody else had asked for. */
 static void answer_shared(void *arg, struct capture *c)
 {
-	json_t *o = capture_json(c);
-
-	json_put_bool(o, "shared", true);
-	api_answer_json(arg, 202, o);
+	capture_text(c, true, answer_accepted, arg);
 }
 
 /* To who stopped or cancelled it. */
@@ -156,7 +163,7 @@ static void answer_ended(void *arg, struct capture *c)
 	if (c->unkept.code)
 		api_answer_err(arg, &c->unkept);
 	else
-		api_answer_json(arg, 202, capture_json(c));
+		capture_text(c, false, answer_accepted, arg);
 }
 
 void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
@@ -197,7 +204,7 @@ void api_capture_list(struct aggregator *agg, struct http_req *http, const char 
 {
 	(void)id;
 	(void)name;
-	api_answer_json(http, 200, captures_json(agg->captures));
+	captures_text(agg->captures, answer_found, http);
 }
 
 void api_capture_get(struct aggregator *agg, struct http_req *http, const char *id,
@@ -207,7 +214,7 @@ void api_capture_get(struct aggregator *agg, struct http_req *http, const char *
 
 	(void)name;
 	if (c)
-		api_answer_json(http, 200, capture_json(c));
+		capture_text(c, false, answer_found, http);
 	else
 		api_failed_get(agg, http, id);
 }

@@ -201,6 +201,7 @@ void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn 
 		.causality_ns = c->captures->agg->conf.causality_ns,
 		.doc = doc_taken,
 		.again = c->commits > 1,
+		.copy = c->state == CAP_COMMITTING ? capture_copy(c) : NULL,
 	};
 	aggregator_work(c->captures->agg, run, done, job);
 }
@@ -220,6 +221,8 @@ void store_job_note(struct store_job *job, const char *action)
 
 void store_job_free(struct store_job *job)
 {
+	if (job->copy)
+		capture_copy_free(job->copy);
 	free(job->session);
 	free(job->run);
 	json_decref(job->doc);
@@ -231,6 +234,7 @@ static void run_discard(void *arg)
 	struct store_job *job = arg;
 	struct err e;
 
+	job->doc = capture_failure(job->copy);
 	/* A store that is full takes no writes and is to be emptied all the same. */
 	if (session_fail(job->store, job->session, job->doc, &e))
 		log_warn("AGG-STORE", "session=%s action=fail reason=\"%s\"", job->session, e.msg);
@@ -252,13 +256,14 @@ static void discard(struct capture *c)
 	if (capture_is_retry(c))
 		store_job_begin(c, capture_retry_hosts(c), capture_retry_run_undo, done_discard);
 	else
-		store_job_begin(c, capture_failure(c), run_discard, done_discard);
+		store_job_begin(c, NULL, run_discard, done_discard);
 }
 
 static void run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
+	job->doc = capture_manifest(job->copy);
 	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
 	/* A try that failed after the manifest was in place did commit: the name is nobody else's. */
@@ -299,8 +304,8 @@ static void commit(void *arg)
 	struct capture *c = arg;
 
 	c->commits++;
-	store_job_begin(c, capture_manifest(c),
-			capture_is_retry(c) ? capture_retry_run_commit : run_commit, done_commit);
+	store_job_begin(c, NULL, capture_is_retry(c) ? capture_retry_run_commit : run_commit,
+			done_commit);
 }
 
 void captures_stop(struct captures *cs)

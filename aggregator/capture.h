@@ -120,6 +120,7 @@ struct capture {
 	int64_t queued_until_ns; /* session clock: it waits no longer; what waits for nobody: 0 */
 	int64_t hold_until_ns; /* session clock: its hosts have so long to come back */
 	char waits_for[160]; /* in CAP_QUEUED: for what, in words */
+	size_t position; /* in CAP_QUEUED: its place, from 1 on */
 	bool refine; /* by events, when all files are there */
 	bool by_step; /* T0 is to be where a training step begins */
 	int64_t at_step, n_steps; /* as asked for: STEP_NEXT; 0 = for duration_ns */
@@ -143,6 +144,10 @@ struct capture {
 	size_t n_callbacks;
 	struct loop_timer timer;
 	struct captures *captures;
+	struct capture *original; /* of a copy (capture_text.c) */
+	bool shared; /* of a copy: it is for who got what somebody else had asked for */
+	unsigned int n_copies; /* who have our texts: until they are gone, */
+	bool forgotten; /* what should be freed is kept */
 	TAILQ_ENTRY(capture) entry;
 	TAILQ_ENTRY(capture) queued; /* in CAP_QUEUED */
 };
@@ -209,18 +214,22 @@ void capture_stop(struct capture *c);
 bool capture_cancel(struct capture *c);
 bool capture_is_over(const struct capture *c);
 
-/* CAPTURE of docs/wire.md; a new reference that shares nothing with the capture. */
-json_t *capture_json(const struct capture *c);
-json_t *captures_json(struct captures *cs); /* {"captures": [...]} */
+/*
+ * CAPTURE of docs/wire.md, as it is now, with "shared": true if told so; {"captures": [CAPTURE]} of all. fn
+ * gets the text once: from inside if there are few hosts, else later, also if the capture is gone by then.
+ */
+typedef void (*capture_text_fn)(void *arg, const char *text, size_t len);
+void capture_text(struct capture *c, bool shared, capture_text_fn fn, void *arg);
+void captures_text(struct captures *cs, capture_text_fn fn, void *arg);
 
 /* What plan.json holds: CAPTURE with less of each host, and "resume", what it takes to carry on after a
  * restart. */
 json_t *capture_plan(const struct capture *c);
 
-/* What is kept of it when it fails: CAPTURE as it will be then. */
+/* What is kept of it when it fails: CAPTURE as it will be then. Also of a copy, on a worker. */
 json_t *capture_failure(const struct capture *c);
 
-/* MANIFEST, as of a commit that succeeds. */
+/* MANIFEST, as of a commit that succeeds. Also of a copy, on a worker. */
 json_t *capture_manifest(const struct capture *c);
 
 /* fn is called after each change of a capture; several may watch; a watch stays for good. */
@@ -231,9 +240,6 @@ struct captures_count {
 	size_t active, queued, waiting;
 };
 struct captures_count captures_count(const struct captures *cs);
-
-/* In CAP_QUEUED: its place, from 1 on. */
-size_t capture_position(const struct capture *c);
 
 /* ---- what agents say (control.c, ingest.c) ---- */
 

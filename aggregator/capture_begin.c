@@ -237,6 +237,9 @@ static void host_release(struct capture_host *h)
 
 void capture_free(struct capture *c)
 {
+	c->forgotten = true;
+	if (c->n_copies)
+		return;
 	for (size_t i = 0; i < c->n_hosts; i++)
 		host_release(&c->hosts[i]);
 	free(c->hosts);

@@ -99,6 +99,7 @@ void capture_queue_kick(struct captures *cs); /* somebody may have become free *
 /* A worker sees this and nothing else. */
 struct store_job {
 	struct capture *capture;
+	struct capture *copy; /* in CAP_COMMITTING: what `doc` is made of, by the worker */
 	struct store *store;
 	char *session, *run;
 	int64_t t0_ns;
@@ -130,7 +131,12 @@ void capture_retry_run_undo(void *job);
 int64_t capture_await_agents(struct capture *c); /* until when; its deadline lies after that */
 void capture_load_stored(struct capture_host *h, const json_t *stored);
 
+/* capture_text.c: a copy for a worker to read. Texts in it are the capture's own, which is kept so long. */
+struct capture *capture_copy(struct capture *c);
+void capture_copy_free(struct capture *copy);
+
 /* capture_json.c */
+void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */
 json_t *capture_instances(const struct capture *c); /* {host: 64 bits in hex} */
 
 /* capture_credit.c */

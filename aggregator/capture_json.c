@@ -117,25 +117,30 @@ static void put_counts(json_t *o, const struct capture *c)
 
 static void put_queued(json_t *o, const struct capture *c)
 {
-	json_put_int(o, "position", (json_int_t)capture_position(c));
+	json_put_int(o, "position", (json_int_t)c->position);
 	json_put_text(o, "waits_for", c->waits_for);
 	json_put_int(o, "queued_until_ns", c->queued_until_ns);
 }
 
-static void put_capture(json_t *o, const struct capture *c, const char *state,
-			json_t *(*host_json)(const struct capture_host *h))
+static void put_hosts(json_t *o, const struct capture *c,
+		      json_t *(*host_json)(const struct capture_host *h))
 {
 	json_t *hosts = json_array();
 
+	for (size_t i = 0; i < c->n_hosts; i++)
+		json_array_append_new(hosts, host_json(&c->hosts[i]));
+	json_put(o, "hosts", hosts);
+}
+
+/* All but the hosts. */
+static void put_capture(json_t *o, const struct capture *c, const char *state)
+{
 	json_put_text(o, "session", c->session);
 	json_put_text(o, "run", c->run);
 	json_put_text(o, "state", state);
 	json_put_int(o, "t0_ns", c->t0_ns);
 	json_put_int(o, "duration_ns", c->duration_ns);
 	json_put_int(o, "lead_ns", c->lead_ns);
-	for (size_t i = 0; i < c->n_hosts; i++)
-		json_array_append_new(hosts, host_json(&c->hosts[i]));
-	json_put(o, "hosts", hosts);
 	put_counts(o, c);
 	json_put(o, "warnings", json_deep_copy(c->warnings));
 	json_put(o, "settings", json_deep_copy(c->settings));
@@ -144,6 +149,8 @@ static void put_capture(json_t *o, const struct capture *c, const char *state,
 		json_put_text(o, "client_session", c->client_session);
 	if (c->cancelled)
 		json_put_bool(o, "cancelled", true);
+	if (c->shared)
+		json_put_bool(o, "shared", true);
 	if (c->callers > 1)
 		json_put_int(o, "callers", c->callers);
 	if (c->refine)
@@ -156,32 +163,43 @@ static void put_capture(json_t *o, const struct capture *c, const char *state,
 		json_put_text(o, "error", c->error.msg);
 }
 
-json_t *capture_json(const struct capture *c)
+static int add_text(const char *text, size_t len, void *out)
 {
-	json_t *o = json_object();
-
-	put_capture(o, c, capture_states[c->state], result_json);
-	return o;
+	buf_add(out, text, len);
+	return 0;
 }
 
 json_t *capture_failure(const struct capture *c)
 {
 	json_t *o = json_object();
 
-	put_capture(o, c, capture_states[CAP_FAILED], result_json);
+	put_capture(o, c, capture_states[CAP_FAILED]);
+	put_hosts(o, c, result_json);
 	json_put_text(o, "error", c->error.msg);
 	return o;
 }
 
-json_t *captures_json(struct captures *cs)
+static void add_json(struct buf *out, json_t *doc_taken, size_t flags)
 {
-	json_t *doc = json_object(), *list = json_array();
-	struct capture *c;
+	json_dump_callback(doc_taken, add_text, out, JSON_COMPACT | flags);
+	json_decref(doc_taken);
+}
 
-	TAILQ_FOREACH (c, &cs->all, entry)
-		json_array_append_new(list, capture_json(c));
-	json_put(doc, "captures", list);
-	return doc;
+/* Host by host: jansson needs ten times the text's memory. */
+void capture_write(struct buf *out, const struct capture *c)
+{
+	json_t *rest = json_object();
+
+	buf_add_str(out, "{\"hosts\":[");
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (i)
+			buf_add_str(out, ",");
+		add_json(out, result_json(&c->hosts[i]), 0);
+	}
+	buf_add_str(out, "],");
+	put_capture(rest, c, capture_states[c->state]);
+	add_json(out, rest, JSON_EMBED);
+	buf_add_str(out, "}");
 }
 
 static json_t *hex_json(const uint8_t *data, size_t len)
@@ -213,7 +231,8 @@ json_t *capture_plan(const struct capture *c)
 {
 	json_t *o = json_object(), *resume = json_object(), *tracers = json_array();
 
-	put_capture(o, c, capture_states[c->state], planned_json);
+	put_capture(o, c, capture_states[c->state]);
+	put_hosts(o, c, planned_json);
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
 		json_array_append_new(tracers, json_text(c->tracers[i]));
 	json_put(resume, "tracers", tracers);
@@ -242,7 +261,8 @@ json_t *capture_manifest(const struct capture *c)
 	json_put_int(o, "revision", c->revision);
 	json_put_int(o, "created_ns", now_real_ns());
 	json_put_text(o, "path", path);
-	put_capture(o, c, capture_states[CAP_COMMITTED], result_json);
+	put_capture(o, c, capture_states[CAP_COMMITTED]);
+	put_hosts(o, c, result_json);
 	free(path);
 	return o;
 }

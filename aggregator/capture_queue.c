@@ -225,14 +225,14 @@ bool capture_queue_must_wait(struct capture *c)
 
 /* ---- the queue ---- */
 
-size_t capture_position(const struct capture *c)
+static void number(struct captures *cs)
 {
-	const struct capture *a;
-	size_t n = 1;
+	struct capture *c;
+	size_t n = 0;
 
-	for (a = TAILQ_FIRST(&c->captures->queue); a && a != c; a = TAILQ_NEXT(a, queued))
-		n++;
-	return n;
+	TAILQ_FOREACH (c, &cs->queue, queued)
+		c->position = ++n;
+	cs->n_queued = n;
 }
 
 /* Nobody is armed, and whoever is an agent's today may be another one's later. */
@@ -267,7 +267,7 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 	c->queued_until_ns = wait_until(c, wait_ns);
 	forget_agents(c);
 	TAILQ_INSERT_TAIL(&cs->queue, c, queued);
-	cs->n_queued++;
+	number(cs);
 	return 0;
 }
 
@@ -293,7 +293,7 @@ void capture_queue_resume(struct capture *c, const json_t *plan)
 		TAILQ_INSERT_BEFORE(a, c, queued);
 	else
 		TAILQ_INSERT_TAIL(&cs->queue, c, queued);
-	cs->n_queued++;
+	number(cs);
 	capture_queue_kick(cs);
 }
 
@@ -305,7 +305,7 @@ void capture_queue_leave(struct capture *c)
 	if (c->state != CAP_QUEUED)
 		return;
 	TAILQ_REMOVE(&cs->queue, c, queued);
-	cs->n_queued--;
+	number(cs);
 	TAILQ_FOREACH (a, &cs->queue, queued)
 		capture_changed(a); /* positions */
 	capture_queue_kick(cs);

@@ -48,6 +48,7 @@ void capture_retry_run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
+	job->doc = capture_manifest(job->copy);
 	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_retry_commit(job->store, job->session, job->doc, &job->e);
 }

@@ -22,8 +22,16 @@ struct stream {
 	struct http_stream *http;
 	struct events *events;
 	char *session; /* NULL = a page, which hears of everything */
-	bool dirty; /* its capture has changed */
 	TAILQ_ENTRY(stream) entry;
+};
+
+/* A capture that has changed, or whose text is being made. */
+struct topic {
+	struct events *events;
+	char *session;
+	bool changed;
+	bool busy, last; /* the text under way is the last one */
+	TAILQ_ENTRY(topic) entry;
 };
 
 struct events {
@@ -31,10 +39,11 @@ struct events {
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
 	bool hosts_dirty;
-	char **sessions; /* captures that changed, for pages */
-	size_t n_sessions;
+	TAILQ_HEAD(, topic) topics;
 	struct loop_timer timer;
 };
+
+static void flush_soon(struct events *ev);
 
 /* ---- sending ---- */
 
@@ -59,44 +68,97 @@ static void send_pages(struct events *ev, const char *event, json_t *doc_taken)
 	free(text);
 }
 
-static void send_capture(struct stream *s, const struct capture *c)
-{
-	char *text = dump(capture_json(c));
+/* ---- captures ---- */
 
-	s->dirty = false;
-	http_stream_send(s->http, "capture", text);
-	free(text);
-	if (capture_is_over(c))
-		http_stream_end(s->http);
+static void topic_free(struct topic *t)
+{
+	TAILQ_REMOVE(&t->events->topics, t, entry);
+	free(t->session);
+	free(t);
 }
 
-static void flush_captures(struct events *ev)
+static struct topic *topic_of(struct events *ev, const char *session)
 {
-	for (size_t i = 0; i < ev->n_sessions; i++) {
-		struct capture *c = capture_find(ev->agg->captures, ev->sessions[i]);
+	struct topic *t;
 
-		if (c && ev->n_pages)
-			send_pages(ev, "capture", capture_json(c));
-		free(ev->sessions[i]);
+	TAILQ_FOREACH (t, &ev->topics, entry) {
+		if (!strcmp(t->session, session))
+			return t;
 	}
-	free(ev->sessions);
-	ev->sessions = NULL;
-	ev->n_sessions = 0;
+	t = xcalloc(1, sizeof(*t));
+	t->events = ev;
+	t->session = xstrdup(session);
+	TAILQ_INSERT_TAIL(&ev->topics, t, entry);
+	return t;
+}
+
+static bool is_wanted(const struct events *ev, const char *session)
+{
+	const struct stream *s;
+
+	TAILQ_FOREACH (s, &ev->streams, entry) {
+		if (!s->session || !strcmp(s->session, session))
+			return true;
+	}
+	return false;
+}
+
+/* `text` is NULL if the capture is gone. */
+static void topic_send(const struct topic *t, const char *text, bool last)
+{
+	struct stream *s, *next;
+
+	for (s = TAILQ_FIRST(&t->events->streams); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->session && strcmp(s->session, t->session))
+			continue;
+		if (text)
+			http_stream_send(s->http, "capture", text);
+		if (last && s->session)
+			http_stream_end(s->http);
+	}
+}
+
+static void topic_told(void *arg, const char *text, size_t len)
+{
+	struct topic *t = arg;
+
+	(void)len;
+	t->busy = false;
+	topic_send(t, text, t->last);
+	if (t->changed)
+		flush_soon(t->events);
+	else
+		topic_free(t);
+}
+
+/* One text at a time, so that a later one is not overtaken. */
+static void topic_tell(struct topic *t)
+{
+	struct capture *c = capture_find(t->events->agg->captures, t->session);
+
+	if (t->busy || !t->changed)
+		return;
+	t->changed = false;
+	if (!c) {
+		topic_send(t, NULL, true);
+		topic_free(t);
+		return;
+	}
+	t->busy = true;
+	t->last = capture_is_over(c);
+	capture_text(c, false, topic_told, t);
 }
 
 static void flush(void *arg)
 {
 	struct events *ev = arg;
-	struct stream *s, *next;
+	struct topic *t, *next;
 
-	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
-		struct capture *c = s->dirty ? capture_find(ev->agg->captures, s->session) : NULL;
-
-		next = TAILQ_NEXT(s, entry);
-		if (c)
-			send_capture(s, c);
+	for (t = TAILQ_FIRST(&ev->topics); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		topic_tell(t);
 	}
-	flush_captures(ev);
 	if (ev->hosts_dirty && ev->n_pages)
 		send_pages(ev, "hosts", registry_json(ev->agg->registry));
 	ev->hosts_dirty = false;
@@ -124,30 +186,15 @@ static void on_hosts(void *arg)
 	flush_soon(ev);
 }
 
-static void note_for_pages(struct events *ev, const char *session)
-{
-	for (size_t i = 0; i < ev->n_sessions; i++) {
-		if (!strcmp(ev->sessions[i], session))
-			return;
-	}
-	ev->sessions = xrealloc(ev->sessions, (ev->n_sessions + 1) * sizeof(char *));
-	ev->sessions[ev->n_sessions++] = xstrdup(session);
-}
-
 /* The end is told at once: the capture may be forgotten soon. */
 static void on_capture(void *arg, struct capture *c)
 {
 	struct events *ev = arg;
-	struct stream *s;
 
-	TAILQ_FOREACH (s, &ev->streams, entry) {
-		if (s->session && !strcmp(s->session, c->session))
-			s->dirty = true;
-	}
-	if (ev->n_pages)
-		note_for_pages(ev, c->session);
-	if (!TAILQ_EMPTY(&ev->streams))
+	if (is_wanted(ev, c->session)) {
+		topic_of(ev, c->session)->changed = true;
 		flush_soon(ev);
+	}
 	if (!capture_is_over(c))
 		return;
 	flush(ev);
@@ -206,7 +253,11 @@ void events_open(struct events *ev, struct http_req *req)
 
 void events_open_capture(struct events *ev, struct http_req *req, struct capture *c)
 {
-	send_capture(stream_new(ev, req, c->session), c);
+	struct topic *t = topic_of(ev, c->session);
+
+	stream_new(ev, req, c->session);
+	t->changed = true;
+	topic_tell(t);
 }
 
 size_t events_pages(const struct events *ev)
@@ -222,6 +273,7 @@ struct events *events_new(struct aggregator *agg)
 
 	ev->agg = agg;
 	TAILQ_INIT(&ev->streams);
+	TAILQ_INIT(&ev->topics);
 	registry_watch(agg->registry, on_hosts, ev);
 	captures_watch(agg->captures, on_capture, ev);
 	return ev;
@@ -234,6 +286,7 @@ void events_free(struct events *ev)
 	loop_timer_cancel(ev->agg->loop, &ev->timer);
 	while (!TAILQ_EMPTY(&ev->streams))
 		stream_free(TAILQ_FIRST(&ev->streams));
-	flush_captures(ev);
+	while (!TAILQ_EMPTY(&ev->topics))
+		topic_free(TAILQ_FIRST(&ev->topics));
 	free(ev);
 }

@@ -256,8 +256,8 @@ static void test_queued(void)
 	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
 	third = fleet_begin(&f); /* behind it */
 	WAIT(&f, c->begun && third->begun);
-	CHECK_EQ(capture_position(c), 1);
-	CHECK_EQ(capture_position(third), 2);
+	CHECK_EQ(c->position, 1);
+	CHECK_EQ(third->position, 2);
 	CHECK(capture_cancel(third)); /* a fake speaks of the last session it was armed for */
 	CHECK_EQ(b.arms, 2);
 	uploading(&f, &b, other);

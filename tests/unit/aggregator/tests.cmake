@@ -7,7 +7,7 @@ unit_test(aggregator/lead_test USES aggregator_core)
 unit_test(aggregator/step_plan_test USES aggregator_core)
 unit_test(aggregator/options_test USES aggregator_core PKG jansson)
 unit_test(aggregator/probe_peer_test USES aggregator_core PKG jansson)
-foreach(t capture kept queue retry ingest resume control time_service api profiler_service)
+foreach(t capture kept text queue retry ingest resume control time_service api profiler_service)
 	unit_test(aggregator/${t}_test USES aggregator_core PKG jansson zlib
 		SRC ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/fleet.c)
 endforeach()
