@@ -292,13 +292,13 @@ static bool is_broken_in(const struct clock_model *m, wide from, wide to)
 	return false;
 }
 
-/* An earlier session time is a larger offset. */
+/* An earlier session time is a larger offset. The line between two guesses may leave the interval: no way, then. */
 static void keep_room(const struct clock_model *m, wide host, struct clock_room *room)
 {
 	struct guess g = guess_at(m, host);
 
-	room->earlier_ns = saturate(least(room->earlier_ns, g.hi - g.offset));
-	room->later_ns = saturate(least(room->later_ns, g.offset - g.lo));
+	room->earlier_ns = saturate(least(room->earlier_ns, most(0, g.hi - g.offset)));
+	room->later_ns = saturate(least(room->later_ns, most(0, g.offset - g.lo)));
 }
 
 /* Between two knots the guess is on a line, and the ends of the interval bend away from it. */

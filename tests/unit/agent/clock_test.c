@@ -324,6 +324,22 @@ static void test_slept(void)
 	}
 }
 
+/* A knot far out, with a guess to match: between it and the next the line leaves what the other knows. */
+static void test_no_room(void)
+{
+	struct clock_model m = {
+		.calibrated = true,
+		.n_segments = 1,
+		.n_knots = 2,
+		.segments = { { .first = 0, .n = 2 } },
+		.knots = { { 0, 0, -10, 10 }, { 1000000, 100, 0, 200 } },
+	};
+	struct clock_room room = clock_model_room_over(&m, 800000, 900000);
+
+	CHECK_EQ(room.earlier_ns, 0);
+	CHECK(room.later_ns >= 80 && room.later_ns <= 82);
+}
+
 /* Times in files of foreign programs may be anything. */
 static void test_any_input(void)
 {
@@ -362,6 +378,7 @@ int main(void)
 	test_uncalibrated();
 	test_round_trip();
 	test_slept();
+	test_no_room();
 	test_any_input();
 	return 0;
 }
