@@ -99,6 +99,18 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 	return rc;
 }
 
+int api_call_about(const struct api_conf *conf, const char *method, const char *kind,
+		   const char *id, const char *verb, json_t **out, struct err *e)
+{
+	char *word = api_escape(id);
+	char *path = xasprintf("/api/v1/%s/%s%s", kind, word, verb);
+	int rc = api_call(conf, method, path, NULL, out, e);
+
+	free(path);
+	free(word);
+	return rc;
+}
+
 struct events {
 	int (*fn)(void *arg, const char *event, json_t *data);
 	void *arg;

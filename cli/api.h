@@ -35,6 +35,10 @@ struct api_conf {
 MUST_CHECK int api_call(const struct api_conf *conf, const char *method, const char *path,
 			const json_t *body, json_t **out, struct err *e);
 
+/* The same without a body, of what is called `id`, by whoever typed it: /api/v1/<kind>/<id><verb>. */
+MUST_CHECK int api_call_about(const struct api_conf *conf, const char *method, const char *kind,
+			      const char *id, const char *verb, json_t **out, struct err *e);
+
 /* Server-sent events with JSON data; fn returns 0 to go on, 1 to end well. */
 MUST_CHECK int api_events(const struct api_conf *conf, const char *path,
 			  int (*fn)(void *arg, const char *event, json_t *data), void *arg,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
 
@@ -19,10 +17,9 @@ static const struct conf_field fields[] = { CONF_ONCE(struct conf, discard, NULL
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
-	char *word = api_escape(argv[0]);
-	char *path = xasprintf("/api/v1/captures/%s%s", word, conf->discard ? "" : "/stop");
 	json_t *doc = NULL;
-	int rc = api_call(&conf->api, conf->discard ? "DELETE" : "POST", path, NULL, &doc, e);
+	int rc = api_call_about(&conf->api, conf->discard ? "DELETE" : "POST", "captures", argv[0],
+				conf->discard ? "" : "/stop", &doc, e);
 
 	(void)argc;
 	if (!rc && conf->api.json)
@@ -33,8 +30,6 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 			       ? "cancelled, nothing is kept"
 			       : "the window ends now, what was recorded is kept");
 	json_decref(doc);
-	free(path);
-	free(word);
 	return rc;
 }
 

@@ -8,7 +8,6 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/follow.h"
-#include "cli/result.h"
 
 struct conf {
 	struct api_conf api;
@@ -118,7 +117,6 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	const struct conf *conf = arg;
 	json_t *request = NULL;
 	json_t *capture = NULL;
-	json_t *result = NULL;
 	int rc;
 
 	(void)argc;
@@ -135,16 +133,8 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		fprintf(stderr, "%s: asked for by somebody else as well, and shared\n",
 			get_str(capture, "session"));
 	if (!rc)
-		rc = follow_capture(&conf->api, get_str(capture, "session"), &result, e);
-	if (rc)
-		goto out;
-	if (conf->api.json)
-		api_print(result);
-	else
-		result_print(result, stdout);
-	rc = result_exit_code(result);
+		rc = follow_capture(&conf->api, get_str(capture, "session"), e);
 out:
-	json_decref(result);
 	json_decref(capture);
 	json_decref(request);
 	return rc;

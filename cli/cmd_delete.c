@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
 
@@ -15,10 +13,8 @@ static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
-	char *word = api_escape(argv[0]);
-	char *path = xasprintf("/api/v1/sessions/%s", word);
 	json_t *doc = NULL;
-	int rc = api_call(&conf->api, "DELETE", path, NULL, &doc, e);
+	int rc = api_call_about(&conf->api, "DELETE", "sessions", argv[0], "", &doc, e);
 
 	(void)argc;
 	if (!rc && conf->api.json)
@@ -26,8 +22,6 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	else if (!rc)
 		printf("deleted %s\n", argv[0]);
 	json_decref(doc);
-	free(path);
-	free(word);
 	return rc;
 }
 

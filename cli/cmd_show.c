@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/result.h"
@@ -13,37 +11,20 @@ struct conf {
 
 static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
 
-static int get(const struct conf *conf, const char *kind, const char *session, json_t **out,
-	       struct err *e)
-{
-	char *word = api_escape(session);
-	char *path = xasprintf("/api/v1/%s/%s", kind, word);
-	int rc = api_call(&conf->api, "GET", path, NULL, out, e);
-
-	free(path);
-	free(word);
-	return rc;
-}
-
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
 	json_t *doc = NULL;
-	int rc = get(conf, "sessions", argv[0], &doc, e);
+	int rc = api_call_about(&conf->api, "GET", "sessions", argv[0], "", &doc, e);
 
 	(void)argc;
 	/* A capture that is under way, or came to nothing, has no session but can still tell why. */
 	if (rc == ERR_NOT_FOUND)
-		rc = get(conf, "captures", argv[0], &doc, e);
+		rc = api_call_about(&conf->api, "GET", "captures", argv[0], "", &doc, e);
 	if (!rc && !strcmp(get_str(doc, "state"), "committed") && !*get_str(doc, "path"))
 		rc = err_set(e, ERR_NOT_FOUND, "no session %s any more: it was deleted", argv[0]);
-	if (rc)
-		goto out;
-	if (conf->api.json)
-		api_print(doc);
-	else
-		result_print(doc, stdout);
-out:
+	if (!rc)
+		result_tell(&conf->api, doc);
 	json_decref(doc);
 	return rc;
 }

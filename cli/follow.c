@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "cli/result.h"
 
 /* One line that is redrawn on a terminal, a line per change elsewhere. */
 struct progress {
@@ -66,7 +67,8 @@ static int on_event(void *arg, const char *event, json_t *data)
 	return !strcmp(state, "committed") || !strcmp(state, "failed");
 }
 
-int follow_capture(const struct api_conf *api, const char *session, json_t **out, struct err *e)
+/* `*out` is its last state, or the manifest if it was committed: a new reference. */
+static int follow(const struct api_conf *api, const char *session, json_t **out, struct err *e)
 {
 	struct follow f = { .progress = { .tty = isatty(STDERR_FILENO) } };
 	char *path = xasprintf("/api/v1/captures/%s/events", session);
@@ -77,13 +79,23 @@ int follow_capture(const struct api_conf *api, const char *session, json_t **out
 		fputc('\n', stderr);
 	if (!rc && !f.last)
 		rc = err_set(e, ERR_PEER, "the aggregator stopped talking about %s", session);
-	if (!rc && !strcmp(get_str(f.last, "state"), "committed")) {
-		path = xasprintf("/api/v1/sessions/%s", session);
-		rc = api_call(api, "GET", path, NULL, out, e);
-		free(path);
-	} else if (!rc) {
+	if (!rc && !strcmp(get_str(f.last, "state"), "committed"))
+		rc = api_call_about(api, "GET", "sessions", session, "", out, e);
+	else if (!rc)
 		*out = json_incref(f.last);
-	}
 	json_decref(f.last);
+	return rc;
+}
+
+int follow_capture(const struct api_conf *api, const char *session, struct err *e)
+{
+	json_t *result = NULL;
+	int rc = follow(api, session, &result, e);
+
+	if (!rc) {
+		result_tell(api, result);
+		rc = result_exit_code(result);
+	}
+	json_decref(result);
 	return rc;
 }

@@ -6,10 +6,9 @@
 #include "cli/api.h"
 
 /*
- * Follows a capture to its end, with progress on stderr; `*out` is its last state, or the manifest if
- * it was committed: a new reference.
+ * Follows a capture to its end, with progress on stderr, and tells on stdout what it gave. Returns an
+ * enum exit_code, or a negative enum err_code.
  */
-MUST_CHECK int follow_capture(const struct api_conf *api, const char *session, json_t **out,
-			      struct err *e);
+MUST_CHECK int follow_capture(const struct api_conf *api, const char *session, struct err *e);
 
 #endif

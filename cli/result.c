@@ -121,7 +121,7 @@ static void print_causality(const json_t *causality, FILE *out)
 		fprintf(out, "warning: and %lld more\n", more);
 }
 
-void result_print(const json_t *doc, FILE *out)
+static void result_print(const json_t *doc, FILE *out)
 {
 	const json_t *host;
 	const json_t *text;
@@ -147,6 +147,14 @@ void result_print(const json_t *doc, FILE *out)
 	json_array_foreach(json_object_get(doc, "warnings"), i, text)
 		fprintf(out, "warning: %s\n", json_string_value(text));
 	print_causality(json_object_get(doc, "causality"), out);
+}
+
+void result_tell(const struct api_conf *api, const json_t *doc)
+{
+	if (api->json)
+		api_print(doc);
+	else
+		result_print(doc, stdout);
 }
 
 int result_exit_code(const json_t *doc)

@@ -3,12 +3,12 @@
 #ifndef CLI_RESULT_H
 #define CLI_RESULT_H
 
-#include <stdio.h>
-
 #include <jansson.h>
 
-/* `doc` is a CAPTURE or a MANIFEST of docs/wire.md. */
-void result_print(const json_t *doc, FILE *out);
+#include "cli/api.h"
+
+/* On stdout: a CAPTURE or a MANIFEST of docs/wire.md, in words or as it is. */
+void result_tell(const struct api_conf *api, const json_t *doc);
 
 /* An enum exit_code. */
 int result_exit_code(const json_t *doc);

@@ -420,28 +420,3 @@ int64_t rpc_deadline_from_core(gpr_timespec t)
 		return INT64_MAX;
 	return now_mono_ns() + left.tv_sec * NS_PER_S + left.tv_nsec;
 }
-
-const char *rpc_code_name(enum rpc_code code)
-{
-	static const char *const names[] = {
-		"ok",
-		"cancelled",
-		"unknown",
-		"invalid-argument",
-		"deadline-exceeded",
-		"not-found",
-		"already-exists",
-		"permission-denied",
-		"resource-exhausted",
-		"failed-precondition",
-		"aborted",
-		"out-of-range",
-		"unimplemented",
-		"internal",
-		"unavailable",
-		"data-loss",
-		"unauthenticated",
-	};
-
-	return (size_t)code < ARRAY_SIZE(names) ? names[code] : "unknown";
-}

@@ -24,13 +24,6 @@ struct out {
 	STAILQ_ENTRY(out) next;
 };
 
-struct unary {
-	rpc_unary_fn done;
-	void *arg;
-	struct rpc_msg *reply;
-	bool twice;
-};
-
 static void pump(struct rpc_call *c);
 static void read_next(struct rpc_call *c);
 
@@ -525,47 +518,6 @@ void rpc_finish(struct rpc_call *c, enum rpc_code code, const char *text)
 	pump(c);
 }
 
-/* ---- unary ---- */
-
-static bool on_reply(struct rpc_call *call, const struct rpc_msg *msg)
-{
-	struct unary *u = call->arg;
-
-	if (u->reply)
-		u->twice = true;
-	else
-		u->reply = rpc_msg_keep(msg);
-	return true;
-}
-
-static void on_unary_closed(struct rpc_call *call, const struct rpc_status *st)
-{
-	static const struct rpc_status odd = { RPC_INTERNAL, "not one reply" };
-	struct unary *u = call->arg;
-
-	if (st->code == RPC_OK && (u->twice || !u->reply))
-		st = &odd;
-	u->done(u->arg, st, st->code == RPC_OK ? u->reply : NULL);
-	rpc_msg_free(u->reply);
-	free(u);
-}
-
-static const struct rpc_events unary_events = { .message = on_reply, .closed = on_unary_closed };
-
-struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void *request,
-			   size_t len, int64_t deadline_ns, rpc_unary_fn done, void *arg)
-{
-	struct unary *u = xcalloc(1, sizeof(*u));
-	struct rpc_call *c;
-
-	u->done = done;
-	u->arg = arg;
-	c = rpc_open(ch, path, deadline_ns, &unary_events, u);
-	rpc_send(c, request, len);
-	rpc_half_close(c);
-	return c;
-}
-
 /* ---- what is known about it ---- */
 
 void *rpc_arg(const struct rpc_call *c)
@@ -592,29 +544,4 @@ const char *rpc_identity(const struct rpc_call *c)
 int64_t rpc_deadline_ns(const struct rpc_call *c)
 {
 	return c->deadline_ns;
-}
-
-const char *rpc_code_name(enum rpc_code code)
-{
-	static const char *const names[] = {
-		"ok",
-		"cancelled",
-		"unknown",
-		"invalid-argument",
-		"deadline-exceeded",
-		"not-found",
-		"already-exists",
-		"permission-denied",
-		"resource-exhausted",
-		"failed-precondition",
-		"aborted",
-		"out-of-range",
-		"unimplemented",
-		"internal",
-		"unavailable",
-		"data-loss",
-		"unauthenticated",
-	};
-
-	return (size_t)code < ARRAY_SIZE(names) ? names[code] : "unknown";
 }
