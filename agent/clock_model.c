@@ -301,7 +301,8 @@ static void keep_room(const struct clock_model *m, wide host, struct clock_room 
 	room->later_ns = saturate(least(room->later_ns, most(0, g.offset - g.lo)));
 }
 
-/* Between two knots the guess is on a line, and the ends of the interval bend away from it. */
+/* Between two knots the guess is on a line, and the ends of the interval bend away from it; what a knot and the one
+ * before say together may be less than what it says with the next. */
 struct clock_room clock_model_room_over(const struct clock_model *m, int64_t from_raw_ns,
 					int64_t to_raw_ns)
 {
@@ -313,8 +314,10 @@ struct clock_room clock_model_room_over(const struct clock_model *m, int64_t fro
 	keep_room(m, from, &room);
 	keep_room(m, to, &room);
 	for (size_t i = 0; i < m->n_knots; i++) {
-		if (m->knots[i].host_ns > from && m->knots[i].host_ns < to)
-			keep_room(m, m->knots[i].host_ns, &room);
+		if (m->knots[i].host_ns <= from || m->knots[i].host_ns > to)
+			continue;
+		keep_room(m, (wide)m->knots[i].host_ns - 1, &room);
+		keep_room(m, m->knots[i].host_ns, &room);
 	}
 	return room;
 }

@@ -338,6 +338,8 @@ static void test_no_room(void)
 
 	CHECK_EQ(room.earlier_ns, 0);
 	CHECK(room.later_ns >= 80 && room.later_ns <= 82);
+	room = clock_model_room_over(&m, 50000, 1100000);
+	CHECK_EQ(room.earlier_ns, 0); /* not even a moment before the knot that would allow it */
 }
 
 /* Times in files of foreign programs may be anything. */
