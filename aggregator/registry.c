@@ -11,6 +11,7 @@
 #include "base/now.h"
 
 #define EXPIRE_EVERY_NS (30 * NS_PER_S)
+#define QUIET_NS	(40 * NS_PER_S)
 
 struct watch {
 	void (*fn)(void *arg);
@@ -312,6 +313,15 @@ static json_t *steps_json(const struct host_steps *s)
 	return o;
 }
 
+/* A link that is up and says nothing: its clock is probed every 16 s at least. */
+static void put_quiet(json_t *o, const struct host *h)
+{
+	int64_t quiet_ns = now_real_ns() - h->seen_real_ns;
+
+	if (h->control && quiet_ns > QUIET_NS)
+		json_put_int(o, "quiet_ns", quiet_ns);
+}
+
 static json_t *host_json(const struct host *h)
 {
 	json_t *o = json_object(), *labels = json_object(), *tracers = json_array();
@@ -326,6 +336,7 @@ static json_t *host_json(const struct host *h)
 	json_put_text(o, "address", h->address);
 	json_put_text(o, "profiler_address", h->profiler_address);
 	json_put_int(o, "seen_ns", h->seen_real_ns);
+	put_quiet(o, h);
 	json_put(o, "clock", host_clock_json(&h->clock));
 	for (size_t i = 0; i < h->n_tracers; i++)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));

@@ -45,7 +45,7 @@ struct host {
 	struct rpc_call *control; /* its stream; NULL = lost */
 	uint64_t probe_cookie;
 	struct probe_peer probes;
-	int64_t seen_real_ns; /* last message, Unix ns */
+	int64_t seen_real_ns; /* last message or probe, Unix ns */
 	char **label_keys, **label_values;
 	size_t n_labels;
 	struct host_clock clock;

@@ -80,7 +80,10 @@ static const char *refusal_of(struct host *h, const struct probe *p, const void 
 		return "no probe of a known agent";
 	if (!probe_is_signed(data, &h->probes.key))
 		return "forged or broken";
-	return probe_peer_take_seq(&h->probes, p->seq) ? NULL : "sent before";
+	if (!probe_peer_take_seq(&h->probes, p->seq))
+		return "sent before";
+	h->seen_real_ns = now_real_ns();
+	return NULL;
 }
 
 /* Only who holds a cookie and its key is answered, once, and with not a byte more than came in: the

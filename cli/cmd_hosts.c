@@ -49,6 +49,10 @@ static void print_host(const json_t *host)
 	} else {
 		printf(" clock not calibrated");
 	}
+	if (get_int(host, "quiet_ns")) {
+		human_time(get_int(host, "quiet_ns"), bound);
+		printf("  nothing heard for %s", bound);
+	}
 	if (steps) {
 		human_time(get_int(steps, "period_ns"), bound);
 		printf("  step %lld, one in %s", (long long)get_int(steps, "step"), bound);

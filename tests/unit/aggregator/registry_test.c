@@ -99,11 +99,38 @@ static void test_json(void)
 	registry_free(r);
 }
 
+static int64_t quiet_ns(struct registry *r)
+{
+	json_t *doc = registry_json(r);
+	int64_t ns = json_integer_value(
+		json_object_get(json_array_get(json_object_get(doc, "hosts"), 0), "quiet_ns"));
+
+	json_decref(doc);
+	return ns;
+}
+
+/* Of a link that is up: one that is down has its own word. */
+static void test_quiet(void)
+{
+	struct registry *r = registry_new(NULL);
+	struct host *h = registry_add(r, "a");
+
+	h->seen_real_ns = now_real_ns() - 3600 * NS_PER_S;
+	CHECK_EQ(quiet_ns(r), 0);
+	h->control = (struct rpc_call *)h; /* any */
+	CHECK(quiet_ns(r) >= 3600 * NS_PER_S);
+	h->seen_real_ns = now_real_ns();
+	CHECK_EQ(quiet_ns(r), 0);
+	h->control = NULL;
+	registry_free(r);
+}
+
 int main(void)
 {
 	test_sorted_and_found();
 	test_cookies();
 	test_forgets_the_lost();
 	test_json();
+	test_quiet();
 	return 0;
 }

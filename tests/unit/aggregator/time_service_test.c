@@ -118,9 +118,12 @@ static void crowd_start(struct crowd *crowd)
 static void test_answers(struct crowd *crowd)
 {
 	struct client *c = &crowd->clients[0];
+	struct host *h = registry_by_cookie(crowd->fleet.agg.registry, c->cookie);
+	int64_t before_ns = now_real_ns();
 
 	send_probe(crowd, c, PROBE_REQUEST);
 	WAIT(&crowd->fleet, c->replies == 1);
+	CHECK(h->seen_real_ns >= before_ns);
 	CHECK_EQ(c->last.type, PROBE_REPLY);
 	CHECK_EQ(c->last.epoch, crowd->fleet.agg.clock_epoch);
 	CHECK_EQ(c->last.seq, 1);
