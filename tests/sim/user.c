@@ -122,7 +122,7 @@ static void on_accepted(void *arg, int status, const char *body, size_t len)
 	w->duration_ns = json_get_int(doc, "duration_ns");
 	w->shift_ns = the_aggregator()->session_clock_shift_ns;
 	w->accepted_ns = sim.now_ns;
-	w->undisturbed = true;
+	w->undisturbed = !daemon_is_busy(sim.hosts[0]);
 	w->must_complete = arg;
 	TAILQ_INSERT_TAIL(&wishes, w, entry);
 	sim_at(&w->ask, session_to_true_ns(w, w->t0_ns + w->duration_ns) + grace_ns + SLACK_NS, ask,
