@@ -213,22 +213,12 @@ static void carry(struct clock_knot *to, const struct clock_knot *from, struct p
 	*to = (struct clock_knot){ to->host_ns, clamp(to->offset_ns, lo, hi), lo, hi };
 }
 
-/* Beyond the samples other rules hold. */
-static bool is_among(const struct clock_history *h, const struct clock_knot *k)
+static void tighten(struct clock_knot *k, size_t n, struct pace p)
 {
-	return k->host_ns >= h->first_ns && k->host_ns <= h->last_ns;
-}
-
-static void tighten(struct clock_knot *k, size_t n, const struct stretch *st)
-{
-	for (size_t i = 1; i < n; i++) {
-		if (is_among(st->h, &k[i - 1]) && is_among(st->h, &k[i]))
-			carry(&k[i], &k[i - 1], st->pace->pace);
-	}
-	for (size_t i = n; i-- > 1;) {
-		if (is_among(st->h, &k[i - 1]) && is_among(st->h, &k[i]))
-			carry(&k[i - 1], &k[i], st->pace->pace);
-	}
+	for (size_t i = 1; i < n; i++)
+		carry(&k[i], &k[i - 1], p);
+	for (size_t i = n; i-- > 1;)
+		carry(&k[i - 1], &k[i], p);
 }
 
 static void put_segment(struct clock_model *m, const struct stretch *st)
@@ -246,24 +236,22 @@ static void put_segment(struct clock_model *m, const struct stretch *st)
 	};
 	put_knots(m, st);
 	seg->n = m->n_knots - seg->first;
-	tighten(&m->knots[seg->first], seg->n, st);
+	tighten(&m->knots[seg->first], seg->n, st->pace->pace);
 	m->n_segments += seg->n > 0;
 }
 
-/* `i`: of the history. The first reaches back as far as is asked, the last forward. */
+/* Knots are among the samples: what is beyond the first and the last the model says itself, at another drift. */
 static bool map_history(const struct clock_estimator *est, size_t i, int64_t from_ns, int64_t to_ns,
 			struct clock_model *m)
 {
 	struct clock_history *h = est->histories[i];
-	int64_t first = i ? h->first_ns : INT64_MIN;
-	int64_t last = i + 1 < est->n ? h->last_ns : INT64_MAX;
 	const struct clock_pace *pace = clock_history_pace(h, from_ns - AGO_NS);
 	struct stretch st = { .h = h, .pace = pace, .most = CLOCK_KNOTS / est->n };
 
 	if (!pace || !is_confirmed(h))
 		return false;
-	st.from_ns = clamp(from_ns, first, last);
-	st.to_ns = clamp(to_ns, first, last);
+	st.from_ns = clamp(from_ns, h->first_ns, h->last_ns);
+	st.to_ns = clamp(to_ns, h->first_ns, h->last_ns);
 	put_segment(m, &st);
 	return true;
 }

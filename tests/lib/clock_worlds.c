@@ -103,6 +103,16 @@ static bool is_news(const struct clock_world *w, int64_t now_ns, int64_t at_ns)
 	return w->step_ns && at_ns >= w->step_at_ns && now_ns < over + NS_PER_S;
 }
 
+static void judge_beyond(const struct clock_world *w, const struct clock_model *m, int64_t t,
+			 struct world_judge *j)
+{
+	for (int64_t at = t; at <= t + 10 * NS_PER_S; at += 250 * NS_PER_MS) {
+		if (!is_news(w, t, at))
+			world_check(j, w, m, at);
+	}
+}
+
+/* The model of now, and the map of a window that ends now. */
 void world_judge_ahead(const struct clock_world *w, int64_t length_ns, struct world_judge *j)
 {
 	struct clock_estimator *est = clock_estimator_new();
@@ -112,14 +122,14 @@ void world_judge_ahead(const struct clock_world *w, int64_t length_ns, struct wo
 	world_probe(w, 0, length_ns, &samples);
 	for (int64_t t = 0; t < length_ns; t += 500 * NS_PER_MS) {
 		struct clock_model m = { .at_raw_ns = world_host_ns(w, t) };
+		int64_t now_ns = m.at_raw_ns;
 
 		while (i < samples.n && samples.at[i].at_ns <= t)
 			clock_estimator_add(est, &samples.at[i++].s);
-		m.calibrated = clock_estimator_get(est, m.at_raw_ns, &m);
-		for (int64_t at = t; at <= t + 10 * NS_PER_S; at += 250 * NS_PER_MS) {
-			if (!is_news(w, t, at))
-				world_check(j, w, &m, at);
-		}
+		m.calibrated = clock_estimator_get(est, now_ns, &m);
+		judge_beyond(w, &m, t, j);
+		m.calibrated = clock_estimator_map(est, now_ns, now_ns - NS_PER_S, now_ns, &m);
+		judge_beyond(w, &m, t, j);
 	}
 	free(samples.at);
 	clock_estimator_free(est);

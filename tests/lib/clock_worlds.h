@@ -24,7 +24,7 @@ void world_judge_after(const struct clock_world *w, int64_t length_ns, int64_t s
 		       struct world_judge *all, struct world_judge *inner,
 		       struct clock_model *last);
 
-/* A model every half second, as one arms with, checked up to 10 s ahead. */
+/* Every half second a model, as one arms with, and the map of a window that ends then: checked up to 10 s ahead. */
 void world_judge_ahead(const struct clock_world *w, int64_t length_ns, struct world_judge *j);
 
 #endif

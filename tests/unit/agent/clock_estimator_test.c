@@ -169,6 +169,26 @@ static void check_room(const struct clock_model *m, int64_t from_ns, int64_t to_
 	}
 }
 
+static int64_t growth(const struct clock_model *m, int64_t from_ns, int64_t to_ns)
+{
+	return clock_model_bound_at(m, to_ns) - clock_model_bound_at(m, from_ns);
+}
+
+/* A window that ends with the last probe, or after it: a map of it is as careful as a model of now. */
+static void test_beyond_the_last_probe(void)
+{
+	struct clock_estimator *est = clock_estimator_new();
+	struct clock_model map = { .calibrated = true }, now;
+	int64_t end = 20 * NS_PER_S, host_end = world_host_ns(&quiet, end);
+
+	feed(est, &quiet, 0, end);
+	CHECK(get(est, &quiet, end, &now));
+	CHECK(clock_estimator_map(est, host_end, world_host_ns(&quiet, end / 2), host_end, &map));
+	for (int64_t t = host_end + NS_PER_MS; t < host_end + 3 * NS_PER_S; t += 50 * NS_PER_MS)
+		CHECK(growth(&map, host_end, t) >= growth(&now, host_end, t) - 2);
+	clock_estimator_free(est);
+}
+
 /* An hour is kept, thinner where it is old. */
 static void test_long_history(void)
 {
@@ -338,6 +358,7 @@ int main(void)
 	test_cold_start();
 	test_silence();
 	test_hold_up();
+	test_beyond_the_last_probe();
 	test_long_history();
 	test_announced_break();
 	test_many_breaks();
