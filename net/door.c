@@ -13,6 +13,7 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 #include <nng/transport/ipc/ipc.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -53,10 +54,11 @@ struct door_req {
 	nng_msg *msg;
 };
 
-/* All that is nng's. Outlives its door by what is posted and not yet delivered. */
+/* All that is nng's. Outlives its door by what is posted and not yet delivered, and while it closes. */
 struct room {
-	struct door *door; /* NULL once closed */
-	struct loop *loop;
+	struct door *door; /* NULL once closed; the loop's thread */
+	pthread_mutex_t lock; /* of `loop`: nng's threads may outlive it */
+	struct loop *loop; /* NULL once closed */
 	nng_socket socket;
 	nng_listener listener;
 	bool opened;
@@ -86,8 +88,10 @@ struct check {
 
 static void room_unref(struct room *r)
 {
-	if (atomic_fetch_sub(&r->refs, 1) == 1)
-		free(r);
+	if (atomic_fetch_sub(&r->refs, 1) > 1)
+		return;
+	pthread_mutex_destroy(&r->lock);
+	free(r);
 }
 
 /* ---- requests ---- */
@@ -162,9 +166,14 @@ static void on_event(void *arg)
 static void on_aio(void *arg)
 {
 	struct slot *s = arg;
+	struct room *r = s->room;
 
-	atomic_fetch_add(&s->room->refs, 1);
-	loop_post(s->room->loop, on_event, s);
+	pthread_mutex_lock(&r->lock);
+	if (r->loop) {
+		atomic_fetch_add(&r->refs, 1);
+		loop_post(r->loop, on_event, s);
+	}
+	pthread_mutex_unlock(&r->lock);
 }
 
 void door_answer(struct door_req *req, const void *data, size_t len)
@@ -276,9 +285,19 @@ static void slot_close(struct slot *s)
 		drop_unsent(s);
 	else if (s->state == SLOT_RECEIVING && !nng_aio_result(s->aio) && nng_aio_get_msg(s->aio))
 		nng_msg_free(nng_aio_get_msg(s->aio));
-	if (s->req)
-		s->req->slot = NULL;
 	nng_aio_free(s->aio);
+}
+
+/* Its own thread's. */
+static void room_clear(void *arg)
+{
+	struct room *r = arg;
+
+	if (r->opened)
+		nng_close(r->socket);
+	for (size_t i = 0; i < N_SLOTS; i++)
+		slot_close(&r->slots[i]);
+	room_unref(r);
 }
 
 static void room_close(struct room *r)
@@ -286,11 +305,14 @@ static void room_close(struct room *r)
 	if (!r)
 		return;
 	r->door = NULL;
-	if (r->opened)
-		nng_close(r->socket);
-	for (size_t i = 0; i < N_SLOTS; i++)
-		slot_close(&r->slots[i]);
-	room_unref(r);
+	pthread_mutex_lock(&r->lock);
+	r->loop = NULL;
+	pthread_mutex_unlock(&r->lock);
+	for (size_t i = 0; i < N_SLOTS; i++) {
+		if (r->slots[i].req)
+			r->slots[i].req->slot = NULL;
+	}
+	door_close_apart(room_clear, r);
 }
 
 static int room_open(struct door *d, struct err *e)
@@ -303,6 +325,7 @@ static int room_open(struct door *d, struct err *e)
 		return rc;
 	r = xcalloc(1, sizeof(*r));
 	atomic_init(&r->refs, 1);
+	pthread_mutex_init(&r->lock, NULL);
 	r->door = d;
 	r->loop = d->loop;
 	rv = nng_rep0_open(&r->socket);

@@ -74,13 +74,19 @@ int door_dial(struct door_client **out, const char *url, struct err *e)
 	return 0;
 }
 
-void door_hang_up(struct door_client *c)
+static void client_close(void *arg)
 {
-	if (!c)
-		return;
+	struct door_client *c = arg;
+
 	nng_close(c->socket);
 	free(c->url);
 	free(c);
+}
+
+void door_hang_up(struct door_client *c)
+{
+	if (c)
+		door_close_apart(client_close, c);
 }
 
 static int ask_error(const struct door_client *c, int rv, struct err *e)

@@ -14,4 +14,11 @@
 /* Says what an nng error means for the door at `url`. */
 int door_error(struct err *e, int rv, const char *url);
 
+/*
+ * Runs fn(arg), which closes a socket, on a thread of its own, and waits for it, but not for long: nng 1.5.2
+ * may close for ever when a message of another process is just about to be received (nng's issue 1813). What is
+ * not closed by then is left to that thread, and lost.
+ */
+void door_close_apart(void (*fn)(void *arg), void *arg);
+
 #endif
