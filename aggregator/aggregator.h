@@ -59,7 +59,7 @@ struct aggregator {
 	bool ready; /* the store takes writes */
 	struct err not_ready; /* why not */
 	struct loop_timer ready_timer; /* tries again */
-	unsigned int jobs; /* given to workers, not yet done */
+	unsigned int jobs; /* given to workers, or to later turns of the loop, not yet done */
 	struct aggregator_stats { /* for /metrics */
 		uint64_t captures_committed, captures_failed, captures_shared, hosts_failed;
 		uint64_t uploads, upload_bytes, upload_errors;

@@ -7,9 +7,9 @@
 #include "aggregator/aggregator.h"
 #include "aggregator/api_impl.h"
 #include "aggregator/events.h"
+#include "aggregator/hosts_text.h"
 #include "aggregator/metrics.h"
 #include "aggregator/page.h"
-#include "aggregator/registry.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/secret.h"
@@ -24,6 +24,16 @@ void api_answer_json(struct http_req *req, int status, json_t *doc_taken)
 	json_decref(doc_taken);
 	http_answer(req, status, "application/json", text, strlen(text));
 	free(text);
+}
+
+void api_answer_text(void *req, const char *text, size_t len)
+{
+	http_answer(req, 200, "application/json", text, len);
+}
+
+void api_accept_text(void *req, const char *text, size_t len)
+{
+	http_answer(req, 202, "application/json", text, len);
 }
 
 void api_answer_err(struct http_req *req, const struct err *e)
@@ -56,7 +66,7 @@ static void get_hosts(struct aggregator *agg, struct http_req *req, const char *
 {
 	(void)id;
 	(void)name;
-	api_answer_json(req, 200, registry_json(agg->registry));
+	hosts_text(agg, api_answer_text, req);
 }
 
 static void get_events(struct aggregator *agg, struct http_req *req, const char *id,

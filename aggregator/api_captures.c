@@ -131,16 +131,6 @@ static int load_body(struct http_req *http, json_t **body, struct err *e)
 	return 0;
 }
 
-static void answer_found(void *http, const char *text, size_t len)
-{
-	http_answer(http, 200, "application/json", text, len);
-}
-
-static void answer_accepted(void *http, const char *text, size_t len)
-{
-	http_answer(http, 202, "application/json", text, len);
-}
-
 /* An answer is a promise: it waits until a crash cannot break it. */
 static void answer_begun(void *arg, struct capture *c)
 {
@@ -148,13 +138,13 @@ static void answer_begun(void *arg, struct capture *c)
 	if (c->by_step && !c->planned)
 		api_answer_err(arg, &c->error);
 	else
-		capture_text(c, false, answer_accepted, arg);
+		capture_text(c, false, api_accept_text, arg);
 }
 
 /* To who got what somebody else had asked for. */
 static void answer_shared(void *arg, struct capture *c)
 {
-	capture_text(c, true, answer_accepted, arg);
+	capture_text(c, true, api_accept_text, arg);
 }
 
 /* To who stopped or cancelled it. */
@@ -163,7 +153,7 @@ static void answer_ended(void *arg, struct capture *c)
 	if (c->unkept.code)
 		api_answer_err(arg, &c->unkept);
 	else
-		capture_text(c, false, answer_accepted, arg);
+		capture_text(c, false, api_accept_text, arg);
 }
 
 void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
@@ -204,7 +194,7 @@ void api_capture_list(struct aggregator *agg, struct http_req *http, const char 
 {
 	(void)id;
 	(void)name;
-	captures_text(agg->captures, answer_found, http);
+	captures_text(agg->captures, api_answer_text, http);
 }
 
 void api_capture_get(struct aggregator *agg, struct http_req *http, const char *id,
@@ -214,7 +204,7 @@ void api_capture_get(struct aggregator *agg, struct http_req *http, const char *
 
 	(void)name;
 	if (c)
-		capture_text(c, false, answer_found, http);
+		capture_text(c, false, api_answer_text, http);
 	else
 		api_failed_get(agg, http, id);
 }

@@ -14,6 +14,10 @@ struct http_req;
 typedef void (*api_fn)(struct aggregator *agg, struct http_req *req, const char *id,
 		       const char *name);
 
+/* To a struct http_req, 200 and 202: as hosts_text() and capture_text() want them. */
+void api_answer_text(void *req, const char *text, size_t len);
+void api_accept_text(void *req, const char *text, size_t len);
+
 void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
 void api_answer_err(struct http_req *req, const struct err *e); /* status by its code */
 

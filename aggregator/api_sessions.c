@@ -225,14 +225,9 @@ static void run_retry(void *arg)
 		j->plan = NULL; /* the manifest has all but ready-made options */
 }
 
-static void answer_accepted(void *http, const char *text, size_t len)
-{
-	http_answer(http, 202, "application/json", text, len);
-}
-
 static void answer_begun(void *arg, struct capture *c)
 {
-	capture_text(c, false, answer_accepted, arg);
+	capture_text(c, false, api_accept_text, arg);
 }
 
 static void done_retry(void *arg)

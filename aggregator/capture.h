@@ -27,6 +27,7 @@
 
 #include <jansson.h>
 
+#include "aggregator/json_text.h"
 #include "aggregator/registry.h"
 #include "aggregator/step_plan.h"
 #include "base/err.h"
@@ -218,9 +219,8 @@ bool capture_is_over(const struct capture *c);
  * CAPTURE of docs/wire.md, as it is now, with "shared": true if told so; {"captures": [CAPTURE]} of all. fn
  * gets the text once: from inside if there are few hosts, else later, also if the capture is gone by then.
  */
-typedef void (*capture_text_fn)(void *arg, const char *text, size_t len);
-void capture_text(struct capture *c, bool shared, capture_text_fn fn, void *arg);
-void captures_text(struct captures *cs, capture_text_fn fn, void *arg);
+void capture_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
+void captures_text(struct captures *cs, json_text_fn fn, void *arg);
 
 /* What plan.json holds: CAPTURE with less of each host, and "resume", what it takes to carry on after a
  * restart. */

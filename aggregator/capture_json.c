@@ -163,12 +163,6 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 		json_put_text(o, "error", c->error.msg);
 }
 
-static int add_text(const char *text, size_t len, void *out)
-{
-	buf_add(out, text, len);
-	return 0;
-}
-
 json_t *capture_failure(const struct capture *c)
 {
 	json_t *o = json_object();
@@ -177,12 +171,6 @@ json_t *capture_failure(const struct capture *c)
 	put_hosts(o, c, result_json);
 	json_put_text(o, "error", c->error.msg);
 	return o;
-}
-
-static void add_json(struct buf *out, json_t *doc_taken, size_t flags)
-{
-	json_dump_callback(doc_taken, add_text, out, JSON_COMPACT | flags);
-	json_decref(doc_taken);
 }
 
 /* Host by host: jansson needs ten times the text's memory. */
@@ -194,11 +182,11 @@ void capture_write(struct buf *out, const struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (i)
 			buf_add_str(out, ",");
-		add_json(out, result_json(&c->hosts[i]), 0);
+		json_write(out, result_json(&c->hosts[i]), 0);
 	}
 	buf_add_str(out, "],");
 	put_capture(rest, c, capture_states[c->state]);
-	add_json(out, rest, JSON_EMBED);
+	json_write(out, rest, JSON_EMBED);
 	buf_add_str(out, "}");
 }
 

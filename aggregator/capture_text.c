@@ -18,7 +18,7 @@ struct text_job {
 	size_t n, n_hosts;
 	bool list;
 	struct buf text;
-	capture_text_fn fn;
+	json_text_fn fn;
 	void *arg;
 };
 
@@ -88,7 +88,7 @@ static void job_start(struct text_job *job)
 	done_text(job);
 }
 
-static struct text_job *job_new(struct captures *cs, size_t n, capture_text_fn fn, void *arg)
+static struct text_job *job_new(struct captures *cs, size_t n, json_text_fn fn, void *arg)
 {
 	struct text_job *job = xcalloc(1, sizeof(*job));
 
@@ -105,7 +105,7 @@ static void job_add(struct text_job *job, struct capture *c)
 	job->n_hosts += c->n_hosts;
 }
 
-void capture_text(struct capture *c, bool shared, capture_text_fn fn, void *arg)
+void capture_text(struct capture *c, bool shared, json_text_fn fn, void *arg)
 {
 	struct text_job *job = job_new(c->captures, 1, fn, arg);
 
@@ -114,7 +114,7 @@ void capture_text(struct capture *c, bool shared, capture_text_fn fn, void *arg)
 	job_start(job);
 }
 
-void captures_text(struct captures *cs, capture_text_fn fn, void *arg)
+void captures_text(struct captures *cs, json_text_fn fn, void *arg)
 {
 	struct text_job *job = job_new(cs, cs->n_active + cs->n_ended, fn, arg);
 	struct capture *c;

@@ -7,8 +7,10 @@
 
 #include "aggregator/aggregator.h"
 #include "aggregator/capture.h"
+#include "aggregator/hosts_text.h"
 #include "aggregator/json_text.h"
 #include "aggregator/registry.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/http_server.h"
@@ -38,7 +40,7 @@ struct events {
 	struct aggregator *agg;
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
-	bool hosts_dirty;
+	bool hosts_changed, hosts_busy; /* their text is being made */
 	TAILQ_HEAD(, topic) topics;
 	struct loop_timer timer;
 };
@@ -47,17 +49,8 @@ static void flush_soon(struct events *ev);
 
 /* ---- sending ---- */
 
-static char *dump(json_t *doc_taken)
+static void send_pages(struct events *ev, const char *event, const char *text)
 {
-	char *text = json_dumps(doc_taken, JSON_COMPACT);
-
-	json_decref(doc_taken);
-	return text;
-}
-
-static void send_pages(struct events *ev, const char *event, json_t *doc_taken)
-{
-	char *text = dump(doc_taken);
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
@@ -65,7 +58,6 @@ static void send_pages(struct events *ev, const char *event, json_t *doc_taken)
 		if (!s->session)
 			http_stream_send(s->http, event, text);
 	}
-	free(text);
 }
 
 /* ---- captures ---- */
@@ -150,6 +142,30 @@ static void topic_tell(struct topic *t)
 	capture_text(c, false, topic_told, t);
 }
 
+/* ---- hosts ---- */
+
+static void hosts_told(void *arg, const char *text, size_t len)
+{
+	struct events *ev = arg;
+
+	(void)len;
+	ev->hosts_busy = false;
+	send_pages(ev, "hosts", text);
+	if (ev->hosts_changed)
+		flush_soon(ev);
+}
+
+static void hosts_tell(struct events *ev)
+{
+	if (!ev->hosts_changed || ev->hosts_busy || !ev->n_pages)
+		return;
+	ev->hosts_changed = false;
+	ev->hosts_busy = true;
+	hosts_text(ev->agg, hosts_told, ev);
+}
+
+/* ---- both ---- */
+
 static void flush(void *arg)
 {
 	struct events *ev = arg;
@@ -159,9 +175,7 @@ static void flush(void *arg)
 		next = TAILQ_NEXT(t, entry);
 		topic_tell(t);
 	}
-	if (ev->hosts_dirty && ev->n_pages)
-		send_pages(ev, "hosts", registry_json(ev->agg->registry));
-	ev->hosts_dirty = false;
+	hosts_tell(ev);
 }
 
 static void flush_soon(struct events *ev)
@@ -182,7 +196,7 @@ static void on_hosts(void *arg)
 
 	if (!ev->n_pages)
 		return;
-	ev->hosts_dirty = true;
+	ev->hosts_changed = true;
 	flush_soon(ev);
 }
 
@@ -204,13 +218,16 @@ static void on_capture(void *arg, struct capture *c)
 
 void events_session(struct events *ev, const char *session)
 {
+	struct buf text = BUF_INIT;
 	json_t *o;
 
 	if (!ev->n_pages)
 		return;
 	o = json_object();
 	json_put_text(o, "session", session);
-	send_pages(ev, "sessions", o);
+	json_write(&text, o, 0);
+	send_pages(ev, "sessions", buf_str(&text));
+	buf_release(&text);
 }
 
 /* ---- streams ---- */
@@ -230,7 +247,7 @@ static void on_gone(void *arg)
 	stream_free(arg);
 }
 
-static struct stream *stream_new(struct events *ev, struct http_req *req, const char *session)
+static void stream_new(struct events *ev, struct http_req *req, const char *session)
 {
 	struct stream *s = xcalloc(1, sizeof(*s));
 
@@ -239,16 +256,13 @@ static struct stream *stream_new(struct events *ev, struct http_req *req, const 
 	ev->n_pages += !session;
 	TAILQ_INSERT_TAIL(&ev->streams, s, entry);
 	s->http = http_answer_stream(req, on_gone, s);
-	return s;
 }
 
 void events_open(struct events *ev, struct http_req *req)
 {
-	struct stream *s = stream_new(ev, req, NULL);
-	char *text = dump(registry_json(ev->agg->registry));
-
-	http_stream_send(s->http, "hosts", text);
-	free(text);
+	stream_new(ev, req, NULL);
+	ev->hosts_changed = true;
+	hosts_tell(ev);
 }
 
 void events_open_capture(struct events *ev, struct http_req *req, struct capture *c)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 json_t *json_text(const char *s)
@@ -18,6 +19,18 @@ json_t *json_text(const char *s)
 	text = json_string(plain);
 	free(plain);
 	return text;
+}
+
+static int add_text(const char *text, size_t len, void *out)
+{
+	buf_add(out, text, len);
+	return 0;
+}
+
+void json_write(struct buf *out, json_t *doc_taken, size_t flags)
+{
+	json_dump_callback(doc_taken, add_text, out, JSON_COMPACT | flags);
+	json_decref(doc_taken);
 }
 
 void json_put(json_t *object, const char *key, json_t *value_taken)

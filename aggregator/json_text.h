@@ -3,12 +3,21 @@
 #ifndef AGGREGATOR_JSON_TEXT_H
 #define AGGREGATOR_JSON_TEXT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <jansson.h>
 
+struct buf;
+
 /* A string, bytes beyond ASCII replaced by '?' if it is not UTF-8; "" for NULL. New reference. */
 json_t *json_text(const char *s);
+
+/* Who wanted a document's text, `len` bytes and a NUL; borrowed. */
+typedef void (*json_text_fn)(void *arg, const char *text, size_t len);
+
+/* Appends its compact text; `flags` are jansson's. */
+void json_write(struct buf *out, json_t *doc_taken, size_t flags);
 
 /* Sets members of an object. */
 void json_put_text(json_t *object, const char *key, const char *s);

@@ -4,14 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator/json_text.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 
 #define EXPIRE_EVERY_NS (30 * NS_PER_S)
-#define QUIET_NS	(40 * NS_PER_S)
 
 struct watch {
 	void (*fn)(void *arg);
@@ -287,76 +285,4 @@ void registry_changed(struct registry *r)
 {
 	for (size_t i = 0; i < r->n_watches; i++)
 		r->watches[i].fn(r->watches[i].arg);
-}
-
-/* ---- JSON ---- */
-
-static json_t *tracer_json(const struct host_tracer *t)
-{
-	json_t *o = json_object();
-
-	json_put_text(o, "name", t->name);
-	json_put_text(o, "state", t->state);
-	json_put_text(o, "reason", t->reason);
-	json_put_int(o, "errno", t->errno_value);
-	return o;
-}
-
-static json_t *steps_json(const struct host_steps *s)
-{
-	json_t *o = json_object();
-
-	json_put_int(o, "step", s->step);
-	json_put_int(o, "at_ns", s->at_ns);
-	json_put_int(o, "period_ns", s->period_ns);
-	json_put_int(o, "jitter_ns", s->jitter_ns);
-	return o;
-}
-
-/* A link that is up and says nothing: its clock is probed every 16 s at least. */
-static void put_quiet(json_t *o, const struct host *h)
-{
-	int64_t quiet_ns = now_real_ns() - h->seen_real_ns;
-
-	if (h->control && quiet_ns > QUIET_NS)
-		json_put_int(o, "quiet_ns", quiet_ns);
-}
-
-static json_t *host_json(const struct host *h)
-{
-	json_t *o = json_object(), *labels = json_object(), *tracers = json_array();
-	json_t *held = json_array();
-
-	json_put_text(o, "host", h->name);
-	json_put_text(o, "state", h->control ? "connected" : "lost");
-	for (size_t i = 0; i < h->n_labels; i++)
-		json_put_text(labels, h->label_keys[i], h->label_values[i]);
-	json_put(o, "labels", labels);
-	json_put_text(o, "version", h->version);
-	json_put_text(o, "address", h->address);
-	json_put_text(o, "profiler_address", h->profiler_address);
-	json_put_int(o, "seen_ns", h->seen_real_ns);
-	put_quiet(o, h);
-	json_put(o, "clock", host_clock_json(&h->clock));
-	for (size_t i = 0; i < h->n_tracers; i++)
-		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
-	json_put(o, "tracers", tracers);
-	for (size_t i = 0; i < h->n_held; i++) {
-		if (h->held[i].has_more)
-			json_array_append_new(held, json_text(h->held[i].session));
-	}
-	json_put(o, "held", held);
-	if (h->steps.known)
-		json_put(o, "steps", steps_json(&h->steps));
-	return o;
-}
-
-json_t *registry_json(struct registry *r)
-{
-	json_t *doc = json_object(), *hosts = json_array();
-
-	for (size_t i = 0; i < r->n; i++)
-		json_array_append_new(hosts, host_json(r->hosts[i]));
-	json_put(doc, "hosts", hosts);
-	return doc;
 }

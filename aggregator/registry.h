@@ -94,9 +94,6 @@ MUST_CHECK int registry_select(struct registry *r, const char *selector, struct 
 /* The hosts, sorted by name; borrowed until the next add or remove. */
 struct host *const *registry_hosts(const struct registry *r, size_t *n);
 
-/* {"hosts": [HOST]} of docs/wire.md; a new reference. */
-json_t *registry_json(struct registry *r);
-
 /* fn is called after any change; several may watch. */
 void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg);
 void registry_changed(struct registry *r);

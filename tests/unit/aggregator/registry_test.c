@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/hosts_text.h"
 #include "aggregator/registry.h"
 
 #include "base/now.h"
@@ -79,33 +80,31 @@ static void test_json(void)
 {
 	struct registry *r = registry_new(NULL);
 	struct host *h = registry_add(r, "a");
-	json_t *doc, *o;
+	json_t *o;
 	char *text;
 
 	host_set_text(&h->version, "1\xff\"2");
 	host_add_label(h, "job", "x");
 	host_add_tracer(h, "cpu", "off", "needs CAP_PERFMON", 1);
 	h->clock = (struct host_clock){ .calibrated = true, .bound_ns = 7 };
-	doc = registry_json(r);
-	text = json_dumps(doc, 0);
+	o = host_json(h);
+	text = json_dumps(o, 0);
 	CHECK(text);
-	o = json_array_get(json_object_get(doc, "hosts"), 0);
 	CHECK_STR(json_string_value(json_object_get(o, "state")), "lost");
 	CHECK_STR(json_string_value(json_object_get(o, "version")), "1?\"2");
 	CHECK_STR(json_string_value(json_object_get(json_object_get(o, "labels"), "job")), "x");
 	CHECK_EQ(json_integer_value(json_object_get(json_object_get(o, "clock"), "bound_ns")), 7);
 	free(text);
-	json_decref(doc);
+	json_decref(o);
 	registry_free(r);
 }
 
-static int64_t quiet_ns(struct registry *r)
+static int64_t quiet_ns(const struct host *h)
 {
-	json_t *doc = registry_json(r);
-	int64_t ns = json_integer_value(
-		json_object_get(json_array_get(json_object_get(doc, "hosts"), 0), "quiet_ns"));
+	json_t *o = host_json(h);
+	int64_t ns = json_integer_value(json_object_get(o, "quiet_ns"));
 
-	json_decref(doc);
+	json_decref(o);
 	return ns;
 }
 
@@ -116,11 +115,11 @@ static void test_quiet(void)
 	struct host *h = registry_add(r, "a");
 
 	h->seen_real_ns = now_real_ns() - 3600 * NS_PER_S;
-	CHECK_EQ(quiet_ns(r), 0);
+	CHECK_EQ(quiet_ns(h), 0);
 	h->control = (struct rpc_call *)h; /* any */
-	CHECK(quiet_ns(r) >= 3600 * NS_PER_S);
+	CHECK(quiet_ns(h) >= 3600 * NS_PER_S);
 	h->seen_real_ns = now_real_ns();
-	CHECK_EQ(quiet_ns(r), 0);
+	CHECK_EQ(quiet_ns(h), 0);
 	h->control = NULL;
 	registry_free(r);
 }

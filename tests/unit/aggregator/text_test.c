@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of captures: made at once of few hosts, by a worker of many. */
+/* Texts of captures and of hosts: made at once of few hosts, of many while the loop goes on. */
 #include "aggregator/capture_impl.h"
+#include "aggregator/hosts_text.h"
 #include "aggregator/json_text.h"
 #include "tests/unit/aggregator/fleet.h"
 
@@ -32,6 +33,32 @@ static size_t hosts_in_state(const json_t *capture, const char *state)
 	return n;
 }
 
+/* Hosts that come and go meanwhile are in it or not; the others are, each once, in order. */
+static void check_hosts(struct fleet *f)
+{
+	struct told all = { 0 };
+	struct registry *r = f->agg.registry;
+	const char *before = "";
+	const json_t *host;
+	size_t i;
+
+	hosts_text(&f->agg, on_text, &all);
+	CHECK(!all.n);
+	registry_add(r, "a-first");
+	registry_add(r, "z-last");
+	registry_remove(r, registry_add(r, "host-099a")); /* where the first turn ended */
+	WAIT(f, all.n);
+	CHECK(json_array_size(json_object_get(all.doc, "hosts")) >= MANY);
+	json_array_foreach(json_object_get(all.doc, "hosts"), i, host)
+	{
+		CHECK(strcmp(before, json_get_text(host, "host")) < 0);
+		before = json_get_text(host, "host");
+	}
+	json_decref(all.doc);
+	registry_remove(r, registry_find(r, "a-first"));
+	registry_remove(r, registry_find(r, "z-last"));
+}
+
 /* What happens while the worker is at it is not in the text, not even that the capture is forgotten. */
 static void test_many(struct fleet *f)
 {
@@ -45,6 +72,7 @@ static void test_many(struct fleet *f)
 		fakes[i] = (struct fake){ .auto_arm = true };
 		fake_connect(&fakes[i], f, name);
 	}
+	check_hosts(f);
 	c = fleet_begin(f);
 	WAIT(f, c->begun);
 	capture_text(c, false, on_text, &one);
