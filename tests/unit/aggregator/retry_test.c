@@ -239,6 +239,15 @@ static void uploading(struct fleet *f, struct fake *b, struct capture *c)
 	WAIT(f, c->hosts[0].state == HOST_UPLOADING);
 }
 
+/* The third capture that it is armed for: after half() and occupy(). */
+static void deliver(struct fleet *f, struct fake *b)
+{
+	WAIT(f, b->arms == 3);
+	fake_armed(b);
+	CHECK_EQ(fake_upload(b, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(b, true, "", "");
+}
+
 static void test_queued(void)
 {
 	struct fake a = { 0 }, b = { .has_profiler = true };
@@ -261,7 +270,7 @@ static void test_queued(void)
 	CHECK(capture_cancel(third)); /* a fake speaks of the last session it was armed for */
 	CHECK_EQ(b.arms, 2);
 	uploading(&f, &b, other);
-	b.auto_deliver = true;
+	deliver(&f, &b);
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
@@ -351,7 +360,7 @@ static void test_queued_resumed(void)
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_QUEUED);
 	uploading(&f, &b, other);
-	b.auto_deliver = true;
+	deliver(&f, &b);
 	fleet_wait_over(&f, session);
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
