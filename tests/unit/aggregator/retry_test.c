@@ -5,8 +5,6 @@
 #include "storage/store.h"
 #include "tests/unit/aggregator/fleet.h"
 
-#define TIMEOUT_NS (300 * NS_PER_MS)
-
 static void hold(struct fake *a, const char *session, const char *state)
 {
 	snprintf(a->held, sizeof(a->held), "%s", session);
@@ -45,7 +43,7 @@ static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, cha
 {
 	struct capture *c;
 
-	fleet_start(f, 20 * NS_PER_MS, TIMEOUT_NS);
+	fleet_start(f, 0, 0);
 	a->auto_deliver = true;
 	fake_connect(a, f, "host-a");
 	fake_connect(b, f, "host-b");
@@ -53,10 +51,12 @@ static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, cha
 	snprintf(session, 64, "%s", c->session);
 	WAIT(f, b->arms);
 	fake_armed(b);
+	WAIT(f, c->hosts[0].state == HOST_COMPLETE && c->hosts[1].state == HOST_ARMED);
+	c->deadline_ns = aggregator_session_now(&f->agg);
+	capture_wake(c);
 	fleet_wait_over(f, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	CHECK_STR(c->hosts[1].reason, "timeout");
-	f->agg.conf.grace_ns = 20 * NS_PER_S;
 	return c;
 }
 
