@@ -77,7 +77,7 @@ int profiler_answer_parts(const struct profiler_answer *a,
 			  struct rpc_part parts[PROFILER_ANSWER_PARTS], struct err *e)
 {
 	struct buf head = BUF_INIT;
-	struct mapping *m;
+	struct mapping *m = NULL;
 	size_t head_len;
 	uint8_t *bytes;
 	int rc;

@@ -122,7 +122,7 @@ int spool_entry_read(const char *dir, const char *session, Tutti__V1__SpoolEntry
 	char *path = xasprintf("%s/%s", dir, NAME);
 	uint8_t *data = xmalloc(MAX_BYTES);
 	Tutti__V1__SpoolEntry *read = NULL;
-	size_t len;
+	size_t len = 0;
 	int rc = read_whole(path, data, &len, e);
 
 	if (!rc) {

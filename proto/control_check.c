@@ -481,7 +481,7 @@ static int finish(int rc, ProtobufCMessage *m, struct err *e)
 int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const void *data, size_t len,
 			      struct err *e)
 {
-	ProtobufCMessage *m;
+	ProtobufCMessage *m = NULL;
 	int rc = unpack(&tutti__v1__agent_message__descriptor, LIMIT_CONTROL_BYTES, &m, data, len,
 			e);
 
@@ -496,7 +496,7 @@ int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const void *data, s
 int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out, const void *data, size_t len,
 				   struct err *e)
 {
-	ProtobufCMessage *m;
+	ProtobufCMessage *m = NULL;
 	int rc = unpack(&tutti__v1__aggregator_message__descriptor, LIMIT_CONTROL_BYTES, &m, data,
 			len, e);
 
@@ -510,7 +510,7 @@ int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out, const voi
 
 int control_unpack_door(Tutti__V1__DoorRequest **out, const void *data, size_t len, struct err *e)
 {
-	ProtobufCMessage *m;
+	ProtobufCMessage *m = NULL;
 	int rc = unpack(&tutti__v1__door_request__descriptor, LIMIT_DOOR_BYTES, &m, data, len, e);
 
 	if (rc)

@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 {
 	bool memory = argc == 5 && !strcmp(argv[1], "--memory");
 	bool check = argc == 5 && !strcmp(argv[1], "--check");
-	int64_t by, took_ns;
+	int64_t by, took_ns = 0;
 	struct xs_rebase how = { .map = shift, .arg = &by };
 	struct xs_counts counts = { 0 };
 	struct err e = { 0 };

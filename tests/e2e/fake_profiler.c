@@ -78,7 +78,7 @@ static int serve(const struct fake_conf *conf, struct err *e)
 	struct loop *loop = NULL;
 	struct rpc *rpc = NULL;
 	struct fake_profiler *fake = NULL;
-	enum fake_mode mode;
+	enum fake_mode mode = FAKE_GOOD;
 	int port, rc;
 
 	rc = parse_mode(conf->mode, &mode, e);
