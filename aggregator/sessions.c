@@ -101,6 +101,7 @@ int session_get_json(struct store *s, const char *key, uint64_t max, json_t **ou
 	*out = size == text.len ? json_loadb((char *)text.data, text.len, 0, &why) : NULL;
 	if (!json_is_object(*out)) {
 		json_decref(*out);
+		*out = NULL;
 		rc = err_set(e, ERR_INVALID, "%s is damaged", key);
 	}
 out:

@@ -92,7 +92,7 @@ MUST_CHECK int session_delete(struct store *s, const char *session, struct err *
  * What a crash left: files of retries that were not committed; plans without a manifest, their files
  * and index entries. What can be carried on is not swept if `resumable`, an array, is given. Added there
  * are plans, with a member "stored" that has the bytes of each host's file, and for a retry an object of
- * "retry", "manifest", "plan" (or null) and "stored".
+ * "retry", "manifest", "plan" (or null) and "stored". What the store fails to tell about is left as it is.
  * No capture may be under way. Blocks; at start.
  */
 MUST_CHECK int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e);

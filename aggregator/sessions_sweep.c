@@ -113,6 +113,12 @@ static int list_stored(struct store *s, const json_t *record, json_t *stored, st
 	return rc ? rc : remove_torn(s, key, stored, e);
 }
 
+/* Nothing can be carried on, and that is certain: a store that fails for a moment must not cost a capture. */
+static bool is_nothing(int rc)
+{
+	return rc == ERR_UNSUPPORTED || rc == ERR_INVALID || rc == ERR_NOT_FOUND;
+}
+
 /* Its end is known already: what was to follow did not. */
 static int check_not_failed(struct store *s, const char *session, struct err *e)
 {
@@ -146,6 +152,16 @@ static int resume_session(struct store *s, const char *session, json_t *resumabl
 	return rc;
 }
 
+static int load_plan_or_null(struct store *s, const char *session, json_t **plan, struct err *e)
+{
+	int rc = session_load_plan(s, session, plan, e);
+
+	if (!is_nothing(rc))
+		return rc;
+	*plan = json_null();
+	return 0;
+}
+
 /* ERR_UNSUPPORTED for one that has its manifest already, or says too little. */
 static int resume_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
 {
@@ -159,8 +175,8 @@ static int resume_retry(struct store *s, const char *session, json_t *resumable,
 		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
 	if (!rc)
 		rc = list_stored(s, manifest, stored, e);
-	if (!rc && session_load_plan(s, session, &plan, NULL))
-		plan = json_null();
+	if (!rc)
+		rc = load_plan_or_null(s, session, &plan, e);
 	if (!rc)
 		json_array_append_new(resumable,
 				      json_pack("{sO sO sO sO}", "retry", retry, "manifest",
@@ -193,6 +209,25 @@ static int sweep_session(struct store *s, const char *session, struct err *e)
 	return rc;
 }
 
+static int sweep_orphan(struct store *s, const char *session, json_t *resumable, int *swept,
+			struct err *e)
+{
+	int rc = resumable ? resume_session(s, session, resumable, e) : ERR_UNSUPPORTED;
+
+	if (!is_nothing(rc))
+		return rc;
+	rc = sweep_session(s, session, e);
+	*swept += !rc;
+	return rc;
+}
+
+static int sweep_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
+{
+	int rc = resumable ? resume_retry(s, session, resumable, e) : ERR_UNSUPPORTED;
+
+	return is_nothing(rc) ? session_retry_undo(s, session, e) : rc;
+}
+
 int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
 {
 	struct sweep w = { 0 };
@@ -202,16 +237,10 @@ int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
 	sweep_close(&w);
 	if (!rc && w.orphans.n)
 		rc = sweep_index(s, &w.orphans, e);
-	for (size_t i = 0; i < w.orphans.n && !rc; i++) {
-		if (resumable && !resume_session(s, w.orphans.items[i], resumable, e))
-			continue;
-		rc = sweep_session(s, w.orphans.items[i], e);
-		*swept += !rc;
-	}
-	for (size_t i = 0; i < w.retries.n && !rc; i++) {
-		if (!resumable || resume_retry(s, w.retries.items[i], resumable, e))
-			rc = session_retry_undo(s, w.retries.items[i], e);
-	}
+	for (size_t i = 0; i < w.orphans.n && !rc; i++)
+		rc = sweep_orphan(s, w.orphans.items[i], resumable, swept, e);
+	for (size_t i = 0; i < w.retries.n && !rc; i++)
+		rc = sweep_retry(s, w.retries.items[i], resumable, e);
 	session_keys_release(&w.retries);
 	session_keys_release(&w.orphans);
 	return rc;

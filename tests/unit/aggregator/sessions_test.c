@@ -292,15 +292,74 @@ static void test_failed(void)
 /* A plan that cannot be read has no run; its record still goes. */
 static void test_sweep_damaged_plan(void)
 {
+	static const char no_object[] = "tutti/sessions/2026_01_01_00_00_01_aaaaaa/plan.json";
+	json_t *resumable = json_array();
 	struct store *s = open_store();
 	struct err e = { 0 };
 	int swept;
 
 	put(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json");
 	put(s, "tutti/sessions/not-ours/plan.json");
-	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
+	CHECK_OK(store_put_bytes(s, no_object, "[]", 2, 0, &e), e);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
 	CHECK(!has(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json"));
+	CHECK(!has(s, no_object));
+	CHECK_EQ(json_array_size(resumable), 0);
+	json_decref(resumable);
 	store_free(s);
+}
+
+/* A store that fails once to tell what is in it. */
+struct moody {
+	struct store base;
+	struct store *good;
+	bool failed;
+};
+
+static int moody_list(struct store *s, const char *prefix, const char *after, store_list_fn fn,
+		      void *arg, struct err *e)
+{
+	return store_list(((struct moody *)s)->good, prefix, after, fn, arg, e);
+}
+
+static int moody_get(struct store *s, const char *key, uint64_t offset, uint64_t len,
+		     struct buf *out, uint64_t *size, struct err *e)
+{
+	struct moody *m = (struct moody *)s;
+
+	if (m->failed)
+		return store_get(m->good, key, offset, len, out, size, e);
+	m->failed = true;
+	return err_set(e, ERR_IO, "%s: not now", key);
+}
+
+static int moody_remove(struct store *s, const char *key, struct err *e)
+{
+	return store_remove(((struct moody *)s)->good, key, e);
+}
+
+static const struct store_ops moody_ops = {
+	.scheme = "moody", .list = moody_list, .get = moody_get, .remove = moody_remove
+};
+
+/* That costs no capture: the next start carries it on. */
+static void test_sweep_store_fails(void)
+{
+	const char *name = "2026_11_21_12_00_00_abc123";
+	json_t *plan = json_pack("{s:s, s:{}}", "session", name, "resume");
+	json_t *resumable = json_array();
+	struct moody moody = { .base.ops = &moody_ops, .good = open_store() };
+	struct err e = { 0 };
+	int swept;
+
+	CHECK_OK(session_plan(moody.good, name, plan, &e), e);
+	CHECK_EQ(session_sweep(&moody.base, resumable, &swept, &e), ERR_IO);
+	CHECK_EQ(swept, 0);
+	CHECK_OK(session_sweep(moody.good, resumable, &swept, &e), e);
+	CHECK_EQ(json_array_size(resumable), 1);
+	json_decref(resumable);
+	json_decref(plan);
+	store_free(moody.good);
 }
 
 int main(void)
@@ -313,5 +372,6 @@ int main(void)
 	test_sweep_resumable();
 	test_failed();
 	test_sweep_damaged_plan();
+	test_sweep_store_fails();
 	return 0;
 }
