@@ -62,7 +62,7 @@ struct client {
 };
 
 struct packet {
-	int64_t at_ns;
+	int64_t at_ns; /* CLOCK_MONOTONIC: came, in the queue: goes on */
 	int client;
 	bool back;
 	size_t len;
@@ -103,14 +103,13 @@ static void enqueue(const struct packet *p)
 {
 	int64_t delay_ns = p->back ? conf.back_delay_ns : conf.there_delay_ns;
 	int64_t jitter_ns = p->back ? conf.back_jitter_ns : conf.there_jitter_ns;
-	int64_t now_ns = now_mono_ns();
 	struct way *way = &ways[p->back];
 
 	if (n_queue == QUEUE || roll() * 100 < conf.loss)
 		return;
 	queue[n_queue] = xmalloc(sizeof(*p));
 	*queue[n_queue] = *p;
-	queue[n_queue]->at_ns = now_ns + delay_ns + jitter_at(way, (double)jitter_ns, now_ns);
+	queue[n_queue]->at_ns = p->at_ns + delay_ns + jitter_at(way, (double)jitter_ns, p->at_ns);
 	if (conf.in_order || conf.queue) {
 		if (queue[n_queue]->at_ns < way->last_ns)
 			queue[n_queue]->at_ns = way->last_ns;
@@ -124,12 +123,19 @@ static void take(struct packet *p)
 	enqueue(p);
 	if (roll() * 100 >= conf.evil)
 		return;
-	if (old.len)
+	if (old.len) {
+		old.at_ns = p->at_ns;
 		enqueue(&old);
+	}
 	if (roll() < 0.1)
 		old = *p;
 	p->data[(size_t)(roll() * (double)p->len)] ^= (uint8_t)(1 << (int)(roll() * 8));
 	enqueue(p);
+}
+
+static void ask_for_stamps(int fd)
+{
+	(void)setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &(int){ 1 }, sizeof(int));
 }
 
 static int client_of(const struct sockaddr_storage *addr, socklen_t len)
@@ -147,25 +153,46 @@ static int client_of(const struct sockaddr_storage *addr, socklen_t len)
 	if (n_clients == CLIENTS ||
 	    socket_connect(host, (int)strtol(colon + 1, NULL, 10), SOCK_DGRAM, &c->fd, &e))
 		return -1;
+	ask_for_stamps(c->fd);
 	c->addr = *addr;
 	c->len = len;
 	return n_clients++;
+}
+
+/* When the kernel had it: what this program needed to wake up is no delay of the path. */
+static int64_t arrival_ns(struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	struct timespec t;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS)
+		return now_mono_ns();
+	memcpy(&t, CMSG_DATA(c), sizeof(t));
+	return now_mono_ns() - (now_real_ns() - (t.tv_sec * NS_PER_S + t.tv_nsec));
 }
 
 static void read_all(int fd, int client)
 {
 	struct packet p = { .client = client, .back = client >= 0 };
 	struct sockaddr_storage addr;
+	struct iovec room = { p.data, PACKET };
+	char control[64];
 
 	for (;;) {
-		socklen_t len = sizeof(addr);
-		ssize_t n = recvfrom(fd, p.data, PACKET, MSG_DONTWAIT, (void *)&addr, &len);
+		struct msghdr msg = { .msg_name = &addr,
+				      .msg_namelen = sizeof(addr),
+				      .msg_iov = &room,
+				      .msg_iovlen = 1,
+				      .msg_control = control,
+				      .msg_controllen = sizeof(control) };
+		ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT);
 
 		if (n < 0)
 			return;
 		p.len = (size_t)n;
+		p.at_ns = arrival_ns(&msg);
 		if (!p.back)
-			p.client = client_of(&addr, len);
+			p.client = client_of(&addr, msg.msg_namelen);
 		if (p.client >= 0 && n > 0)
 			take(&p);
 	}
@@ -254,6 +281,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	be_prompt();
+	ask_for_stamps(listener);
 	dice = (uint64_t)conf.seed * UINT64_C(0x9e3779b97f4a7c15);
 	for (;;)
 		turn();
