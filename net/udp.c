@@ -148,7 +148,7 @@ static void udp_destroy(struct udp *u)
 	free(u);
 }
 
-/* False when there is nothing to read. */
+/* False when there is nothing to read. A batch that is not full was the last, and need not be followed by a look for more. */
 static bool read_batch(const struct udp *u, struct batch *b, int flags)
 {
 	for (int i = 0; i < BATCH; i++) {
@@ -189,6 +189,8 @@ static void read_departures(struct udp *u)
 		renew_pair(u);
 		for (int i = 0; i < b.n && !u->freed; i++)
 			tell_departure(u, &b.msgs[i].msg_hdr);
+		if (b.n < BATCH)
+			break;
 	}
 }
 
@@ -217,6 +219,8 @@ static void on_readable(void *arg, uint32_t events)
 		read_departures(u);
 		for (int i = 0; i < b.n && !u->freed; i++)
 			tell_arrival(u, &b, i);
+		if (b.n < BATCH)
+			break;
 	}
 	read_departures(u);
 	u->reading = false;
