@@ -436,7 +436,7 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	c = capture_new(cs, req, dir);
 	arm_all(c, req);
-	clock_hurry(cs->agent->clock, mono_of_raw(c->t1_raw_ns) + HURRY_NS);
+	clock_hurry(cs->agent->clock, mono_of_raw(c->t1_raw_ns) + HURRY_NS, req->probe_gap_ns);
 	loop_timer_at(cs->agent->loop, &c->step, mono_of_raw(c->t0_raw_ns), on_t0, c);
 	*out = c;
 	return 0;

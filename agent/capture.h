@@ -35,6 +35,7 @@ struct capture_request {
 					 * this one */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t give_up_ns; /* session clock: parts that are not there by then are left out */
+	int64_t probe_gap_ns; /* least time between pairs of time probes; 0 = as the clock likes */
 	const void *profile_options;
 	size_t profile_options_len;
 	const char *const *tracers; /* names, NULL-terminated; NULL = all */

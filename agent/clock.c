@@ -56,6 +56,7 @@ struct clock {
 	int64_t calm_gap_ns; /* doubles while nothing happens */
 	struct loop_timer timer;
 	int64_t hurry_until_ns; /* CLOCK_MONOTONIC */
+	int64_t dense_gap_ns; /* until then */
 	bool opening; /* a window is about to begin: one long train first */
 };
 
@@ -187,7 +188,9 @@ static int64_t next_gap(struct clock *c)
 		c->first_bursts--;
 		return FIRST_GAP_NS;
 	}
-	if (is_dense(c) || !clock_model(c).calibrated)
+	if (is_dense(c))
+		return c->dense_gap_ns;
+	if (!clock_model(c).calibrated)
 		return DENSE_GAP_NS;
 	return calm_gap(c);
 }
@@ -302,10 +305,12 @@ void clock_unset_peer(struct clock *c)
 	}
 }
 
-void clock_hurry(struct clock *c, int64_t until_mono_ns)
+void clock_hurry(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
 {
-	int64_t now_ns = now_mono_ns(), soon = now_ns + phase(c, DENSE_GAP_NS);
+	int64_t soon;
 
+	c->dense_gap_ns = gap_ns > DENSE_GAP_NS ? gap_ns : DENSE_GAP_NS;
+	soon = now_mono_ns() + phase(c, c->dense_gap_ns);
 	c->opening = true;
 	if (until_mono_ns > c->hurry_until_ns)
 		c->hurry_until_ns = until_mono_ns;

@@ -118,8 +118,8 @@ void clock_unset_peer(struct clock *c); /* the model ages: its bound grows */
 void clock_take_stream(struct clock *c, const uint8_t *packet);
 
 /* Probe several times a second until then (CLOCK_MONOTONIC), most densely at first: around the window
- * of a capture. Several wishes: the latest end counts. */
-void clock_hurry(struct clock *c, int64_t until_mono_ns);
+ * of a capture; not more often than each gap_ns. Several wishes: the latest end counts, and the newest gap. */
+void clock_hurry(struct clock *c, int64_t until_mono_ns, int64_t gap_ns);
 
 /*
  * A window ended now: probes once more, soon. Beyond the last probe a bound grows several times as fast as between two.

@@ -343,6 +343,7 @@ static int start_capture(struct order *od, struct err *e)
 		.t0_ns = arm->t0_ns,
 		.duration_ns = arm->duration_ns,
 		.give_up_ns = give_up_of(arm),
+		.probe_gap_ns = arm->probe_gap_ms * NS_PER_MS,
 		.profile_options = arm->profile_options.data,
 		.profile_options_len = arm->profile_options.len,
 		.tracers = arm->n_tracers ? names : NULL,

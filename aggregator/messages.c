@@ -59,6 +59,12 @@ static size_t count_names(char **names)
 	return n;
 }
 
+/* A pair each. */
+static uint32_t probe_gap_ms(const struct capture *c)
+{
+	return (uint32_t)(c->n_hosts * 2 * 1000 / LIMIT_PROBES_PER_S);
+}
+
 void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 {
 	Tutti__V1__Arm arm = TUTTI__V1__ARM__INIT;
@@ -74,6 +80,7 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 	arm.n_tracers = count_names(c->tracers);
 	arm.upload_deadline_ns = c->deadline_ns;
 	arm.open_ended = c->open_ended;
+	arm.probe_gap_ms = probe_gap_ms(c);
 	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
 	json_object_foreach(c->settings, key, value) add_setting(&arm, key, value);
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM;

@@ -361,6 +361,8 @@ static int check_arm(const Tutti__V1__Arm *m, struct err *e)
 		rc = check_range("tracers", (int64_t)m->n_tracers, 0, LIMIT_TRACERS, e);
 	for (size_t i = 0; i < m->n_tracers && !rc; i++)
 		rc = check_text("tracers", m->tracers[i], WORD_BYTES, e);
+	if (!rc)
+		rc = check_range("probe_gap_ms", m->probe_gap_ms, 0, LIMIT_PROBE_GAP_MS, e);
 	return rc ? rc : check_settings(m, e);
 }
 

@@ -42,6 +42,7 @@ struct conf {
 	int64_t for_ns, warm_up_ns, every_ns, lead_ns, offset_ns, good_ns, wander_period_ns;
 	int64_t restart_ns, freeze_at_ns, freeze_ns;
 	double drift_ppm, wander_ppm;
+	int64_t gap_ns;
 	bool user, starts;
 	int agents, busy, handovers;
 	char *listen, *connect, *server_netns;
@@ -57,6 +58,8 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, drift_ppm, "30", "injected drift"),
 	CONF(struct conf, wander_ppm, "0", "how much the rate wanders, at most"),
 	CONF(struct conf, wander_period_ns, "60s", "and in which period"),
+	CONF(struct conf, gap_ns, "0s",
+	     "least time between pairs of probes, as aggregators ask of many hosts"),
 	CONF(struct conf, user, NULL, "as where kernels stamp nothing"),
 	CONF(struct conf, busy, "0", "busy processes beside"),
 	CONF(struct conf, good_ns, "1500ns", "a good bound"),
@@ -227,8 +230,10 @@ static void start_clocks(void)
 		conf.test_drift_ppm = live.conf.drift_ppm + (i ? i * 37 % 101 - 50 : 0);
 		if (clock_new(&live.clocks[i], &conf, &e))
 			die("clock", &e);
-		clock_hurry(live.clocks[i], now_mono_ns() + live.conf.for_ns +
-						    live.conf.warm_up_ns + COLD_NS + TAIL_NS);
+		clock_hurry(live.clocks[i],
+			    now_mono_ns() + live.conf.for_ns + live.conf.warm_up_ns + COLD_NS +
+				    TAIL_NS,
+			    live.conf.gap_ns);
 	}
 }
 

@@ -261,9 +261,9 @@ static void test_hurry(void)
 	rig_up(&g, 0, 0);
 	g.r.silent = true;
 	set_peer(&g, EPOCH);
-	clock_hurry(g.clock, now_mono_ns() + NS_PER_S);
+	clock_hurry(g.clock, now_mono_ns() + NS_PER_S, 0);
 	clock_unset_peer(g.clock);
-	clock_hurry(g.clock, now_mono_ns() + NS_PER_S);
+	clock_hurry(g.clock, now_mono_ns() + NS_PER_S, NS_PER_S);
 	CHECK(clock_set_peer(g.clock, &nobody, &e) < 0);
 	clock_unset_peer(g.clock);
 	rig_down(&g);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How captures end, host by host: agents that answer, refuse, fall silent, die. */
+#include "aggregator/messages.h"
 #include "aggregator/sessions.h"
 #include "storage/store.h"
 #include "tests/unit/aggregator/fleet.h"
@@ -415,8 +416,34 @@ static void test_stopped_in_the_middle(void)
 	CHECK_EQ(f.agg.stats.captures_committed, 1);
 }
 
+/* Together the hosts of a capture send no more than that, however many they are. */
+static uint32_t probe_gap_ms(size_t hosts)
+{
+	struct capture c = { .n_hosts = hosts, .settings = json_object() };
+	Tutti__V1__AggregatorMessage *m;
+	struct buf b = BUF_INIT;
+	uint32_t gap_ms;
+
+	message_arm(&b, &c, 1);
+	m = tutti__v1__aggregator_message__unpack(NULL, b.len, b.data);
+	CHECK(m && m->arm);
+	gap_ms = m->arm->probe_gap_ms;
+	tutti__v1__aggregator_message__free_unpacked(m, NULL);
+	json_decref(c.settings);
+	buf_release(&b);
+	return gap_ms;
+}
+
+static void test_probe_gap(void)
+{
+	CHECK_EQ(probe_gap_ms(1), 0);
+	CHECK_EQ(probe_gap_ms(10000), 400);
+	CHECK_EQ(probe_gap_ms(LIMIT_HOSTS), 800);
+}
+
 int main(void)
 {
+	test_probe_gap();
 	test_all_complete();
 	test_mixed();
 	test_deadline();
