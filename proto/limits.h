@@ -36,7 +36,7 @@
 #define LIMIT_XSPACE_DEPTH	8 /* nested messages in an XSpace */
 
 /* Time probes that the hosts of one capture send together. */
-#define LIMIT_PROBES_PER_S 50000
+#define LIMIT_PROBES_PER_S 40000
 #define LIMIT_PROBE_GAP_MS 10000 /* that a host can be asked to keep */
 
 /* Steps of a host's clocks that are told; older ones are only counted. */

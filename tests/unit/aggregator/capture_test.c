@@ -437,8 +437,8 @@ static uint32_t probe_gap_ms(size_t hosts)
 static void test_probe_gap(void)
 {
 	CHECK_EQ(probe_gap_ms(1), 0);
-	CHECK_EQ(probe_gap_ms(10000), 400);
-	CHECK_EQ(probe_gap_ms(LIMIT_HOSTS), 800);
+	CHECK_EQ(probe_gap_ms(10000), 500);
+	CHECK_EQ(probe_gap_ms(LIMIT_HOSTS), 1000);
 }
 
 int main(void)
