@@ -4,14 +4,14 @@
 
 #include <inttypes.h>
 
-#include "agent/capture.h"
-#include "agent/clock.h"
-#include "agent/control.h"
-#include "agent/doorkeeper.h"
-#include "agent/marks.h"
-#include "agent/profiler_service.h"
-#include "agent/spool.h"
-#include "agent/tracer_set.h"
+#include "agent/capture/capture.h"
+#include "agent/clock/clock.h"
+#include "agent/link/control.h"
+#include "agent/local/local_service.h"
+#include "agent/marks/marks.h"
+#include "agent/local/profiler_service.h"
+#include "agent/capture/spool.h"
+#include "agent/tracer/set.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/rpc.h"

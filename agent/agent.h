@@ -5,7 +5,7 @@
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
 
-#include "agent/tracer.h"
+#include "agent/tracer/tracer.h"
 #include "base/conf.h"
 
 struct agent_conf {

@@ -3,7 +3,7 @@
 #ifndef AGENT_TRACERS_H
 #define AGENT_TRACERS_H
 
-#include "agent/tracer.h"
+#include "agent/tracer/tracer.h"
 
 extern const struct tracer_ops tracer_cpu_ops;
 extern const struct tracer_ops tracer_metrics_ops;

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "agent/agent.h"
-#include "agent/marks.h"
+#include "agent/marks/marks.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/now.h"

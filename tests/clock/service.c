@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "aggregator/aggregator.h"
-#include "aggregator/registry.h"
-#include "aggregator/time_service.h"
+#include "aggregator/fleet/registry.h"
+#include "aggregator/time/time_service.h"
 #include "base/mem.h"
 #include "base/now.h"
 

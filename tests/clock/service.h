@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/clock.h"
+#include "agent/clock/clock.h"
 
 struct service_conf {
 	const char *listen; /* "127.0.0.1:0" */

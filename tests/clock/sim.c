@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/clock_ledger.h"
-#include "aggregator/refine.h"
+#include "agent/clock/ledger.h"
+#include "aggregator/evidence/refine.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/clock_world.h"

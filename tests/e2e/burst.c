@@ -25,7 +25,7 @@
 #include "base/conf.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "net/door.h"
+#include "net/local_socket.h"
 #include "proto/tutti/v1/door.pb-c.h"
 
 #define TELL_TIMEOUT_NS (2 * NS_PER_S)

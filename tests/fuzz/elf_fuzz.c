@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of other processes: the bytes as an ELF file. */
-#include "agent/elf_symbols.h"
+#include "agent/symbols/elf_symbols.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes as records of a perf ring, through a window so small that it overflows all the time. */
-#include "agent/cpu_window.h"
+#include "agent/tracer/cpu/window.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text that processes write or name: maps, the map files of JIT compilers, kallsyms. */
-#include "agent/clean_text.h"
-#include "agent/kallsyms.h"
-#include "agent/perf_map.h"
-#include "agent/proc_maps.h"
+#include "base/clean_text.h"
+#include "agent/symbols/kallsyms.h"
+#include "agent/symbols/perf_map.h"
+#include "agent/proc/maps.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

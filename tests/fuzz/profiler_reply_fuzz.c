@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "agent/profiler_reply.h"
+#include "agent/tracer/profiler/reply.h"
 #include "base/buf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/clock.h"
+#include "agent/clock/clock.h"
 
 enum jitter { JITTER_EXP, JITTER_QUEUE, JITTER_SPIKES };
 

@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
-#include "aggregator/json_text.h"
-#include "aggregator/sessions.h"
+#include "json/json_text.h"
+#include "aggregator/sessions/sessions.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "storage/store.h"

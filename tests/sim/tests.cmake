@@ -6,7 +6,7 @@ set(sim_agent ${CMAKE_CURRENT_BINARY_DIR}/sim_agent.o)
 set(sim_agent_shown agent_start agent_stop agent_conf_finish agent_conf_table tracer_run_add_part
 	tracer_run_fail)
 list(TRANSFORM sim_agent_shown PREPEND --keep-global-symbol= OUTPUT_VARIABLE sim_agent_keep)
-set(sim_agent_layers agent_parts agent_core agent_profiler agent_tracers agent_run)
+set(sim_agent_layers agent_parts agent_local agent_link agent_capture agent_tracer agent_marks agent_clock agent_conf)
 list(TRANSFORM sim_agent_layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE sim_agent_files)
 add_custom_command(OUTPUT ${sim_agent}
 	COMMAND ${CMAKE_LINKER} -r --whole-archive ${sim_agent_files} -o ${sim_agent}

@@ -3,7 +3,7 @@
  * The only tracer of these agents. Bursts happen everywhere at the same true instants; it has them all,
  * stamped with its host's raw clock, as a sampler's ring would.
  */
-#include "agent/tracer.h"
+#include "agent/tracer/tracer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "aggregator/aggregator.h"
-#include "aggregator/json_text.h"
+#include "json/json_text.h"
 #include "base/mem.h"
 #include "tests/sim/check.h"
 #include "tests/sim/daemon.h"

@@ -4,10 +4,10 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "agent/clock.h"
-#include "agent/marks.h"
-#include "agent/spool.h"
-#include "agent/tracer_set.h"
+#include "agent/clock/clock.h"
+#include "agent/marks/marks.h"
+#include "agent/capture/spool.h"
+#include "agent/tracer/set.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"

@@ -4,7 +4,7 @@
 #define TESTS_CORE_FIXTURE_H
 
 #include "agent/agent.h"
-#include "agent/capture.h"
+#include "agent/capture/capture.h"
 #include "base/loop.h"
 
 struct fixture {

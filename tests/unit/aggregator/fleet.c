@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "aggregator/session_clock.h"
+#include "aggregator/time/session_clock.h"
 #include "base/mem.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"

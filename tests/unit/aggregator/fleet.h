@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 #include "aggregator/aggregator.h"
-#include "aggregator/capture.h"
-#include "aggregator/registry.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/fleet/registry.h"
 #include "base/buf.h"
 #include "base/now.h"
 #include "net/rpc.h"

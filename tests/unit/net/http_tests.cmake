@@ -1,9 +1,9 @@
-set(door_fixture ${CMAKE_SOURCE_DIR}/tests/unit/net/door_fixture.c)
+set(local_socket_fixture ${CMAKE_SOURCE_DIR}/tests/unit/net/local_socket_fixture.c)
 set(http_fixture ${CMAKE_SOURCE_DIR}/tests/unit/net/http_fixture.c)
 unit_test(net/address_test USES net)
-unit_test(net/door_abuse_test USES net SRC ${door_fixture})
-unit_test(net/door_close_test USES net)
-unit_test(net/door_test USES net SRC ${door_fixture})
+unit_test(net/local_socket_abuse_test USES net SRC ${local_socket_fixture})
+unit_test(net/local_socket_close_test USES net)
+unit_test(net/local_socket_test USES net SRC ${local_socket_fixture})
 unit_test(net/http_client_test USES net SRC ${http_fixture})
 unit_test(net/http_server_test USES net
 	SRC ${http_fixture} ${CMAKE_SOURCE_DIR}/tests/lib/certs.c PKG libcrypto)

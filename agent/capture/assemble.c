@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/capture/assemble.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "agent/capture/assemble_curve.h"
+#include "base/mem.h"
+#include "proto/names.h"
+#include "xspace/xspace.h"
+
+#define SINK_BYTES  (1 << 20)
+#define ROUNDING_NS 2 /* of knots and of what they give */
+
+/* One of the two clocks that parts are stamped with. */
+struct scale {
+	struct curve_scale curve;
+	int64_t t1_ns;
+	struct xs_knot *knots; /* NULL: lines move as wholes */
+	size_t n_knots;
+};
+
+/* A part as the merge sees it. */
+struct input {
+	const struct tracer_part *part;
+	const struct scale *scale;
+	int fd; /* of a part in a file; else -1 */
+};
+
+/* ---- times ---- */
+
+static struct curve_scale curve_scale(const struct clock_model *m, int64_t t0_ns, bool real)
+{
+	return (struct curve_scale){ .model = m, .real = real, .t0_ns = t0_ns };
+}
+
+/* What it adds to a line's error that its events keep their distances; 0 where they are moved one by
+ * one, which is when it would be felt. */
+static int64_t left_of_stretch(const struct curve_scale *s, int64_t t1_ns, int64_t bound_ns)
+{
+	int64_t stretch_ns = curve_stretch_ns(s, t1_ns);
+
+	return stretch_ns > bound_ns / 4 ? 0 : stretch_ns;
+}
+
+static int64_t clock_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
+{
+	return clock_model_bound_over(m, clock_model_raw_of_session(m, t0_ns),
+				      clock_model_raw_of_session(m, t1_ns));
+}
+
+int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
+{
+	int64_t bound = clock_bound_ns(m, t0_ns, t1_ns), most = 0, out;
+
+	for (int real = 0; real <= 1; real++) {
+		struct curve_scale s = curve_scale(m, t0_ns, real);
+		int64_t left = left_of_stretch(&s, t1_ns, bound);
+
+		most = left > most ? left : most;
+	}
+	return __builtin_add_overflow(bound, most + ROUNDING_NS, &out) ? INT64_MAX : out;
+}
+
+static void scale_init(struct scale *s, const struct assembly *a, bool real)
+{
+	int64_t bound = clock_bound_ns(&a->clock, a->t0_ns, a->t1_ns);
+
+	*s = (struct scale){ .curve = curve_scale(&a->clock, a->t0_ns, real), .t1_ns = a->t1_ns };
+	if (curve_stretch_ns(&s->curve, a->t1_ns) > bound / 4)
+		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
+}
+
+/* Framework profilers count from their start; lines that they forgot to move are left absolute. */
+static int64_t absolute(const struct input *in, int64_t timestamp_ns)
+{
+	int64_t start = in->part->start_real_ns, out;
+
+	if (in->part->base == PART_RAW || timestamp_ns > start / 2)
+		return timestamp_ns;
+	return __builtin_add_overflow(timestamp_ns, start, &out) ? INT64_MIN : out;
+}
+
+/* The rest is left to the knots, where there are any. */
+static int64_t map_line(void *arg, int64_t timestamp_ns)
+{
+	const struct input *in = arg;
+	const struct scale *s = in->scale;
+	int64_t ns = absolute(in, timestamp_ns);
+
+	return s->n_knots ? ns : curve_line_since_t0(&s->curve, s->t1_ns, ns);
+}
+
+/* ---- sources and sink ---- */
+
+static int read_file(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+{
+	const struct input *in = arg;
+	uint8_t *at = buf;
+
+	while (len) {
+		ssize_t n = pread(in->fd, at, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(e, "reading %s", in->part->path);
+		if (n == 0)
+			return err_set(e, ERR_IO, "%s became shorter", in->part->path);
+		at += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int open_file(struct input *in, struct xs_source *out, struct err *e)
+{
+	struct stat st;
+
+	in->fd = open(in->part->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (in->fd < 0 || fstat(in->fd, &st))
+		return err_errno(e, "part %s", in->part->path);
+	*out = (struct xs_source){ .read = read_file, .arg = in, .size = (uint64_t)st.st_size };
+	return 0;
+}
+
+struct file_sink {
+	struct assembly *a;
+	const struct xs_input *inputs;
+	int fd;
+	const char *path;
+	uint8_t *pending;
+	size_t n_pending;
+	uint64_t bytes, limit;
+	uint64_t file_began; /* the session's, at so many bytes */
+	char hostname[NAME_FILE_BYTES];
+	uint32_t crc32;
+};
+
+static int sink_flush(struct file_sink *s, struct err *e)
+{
+	size_t done = 0;
+
+	s->crc32 = (uint32_t)crc32_z(s->crc32, s->pending, s->n_pending);
+	while (done < s->n_pending) {
+		ssize_t n = write(s->fd, s->pending + done, s->n_pending - done);
+
+		if (n < 0 && errno != EINTR)
+			return err_errno(e, "writing %s", s->path);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	s->n_pending = 0;
+	return 0;
+}
+
+static int sink_write(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct file_sink *s = arg;
+	const uint8_t *at = data;
+	int rc = 0;
+
+	s->bytes += len;
+	if (s->bytes > s->limit)
+		return err_set(e, ERR_FULL,
+			       "the spool has room for %" PRIu64 " bytes (--spool-limit)",
+			       s->limit);
+	while (len && !rc) {
+		size_t n = SINK_BYTES - s->n_pending;
+
+		n = n < len ? n : len;
+		memcpy(s->pending + s->n_pending, at, n);
+		s->n_pending += n;
+		at += n;
+		len -= n;
+		if (s->n_pending == SINK_BYTES)
+			rc = sink_flush(s, e);
+	}
+	return rc;
+}
+
+static void end_file(struct file_sink *s)
+{
+	s->a->files[s->a->n_files++] = s->bytes - s->file_began;
+	s->file_began = s->bytes;
+}
+
+static const char *next_file(void *arg, unsigned int n)
+{
+	struct file_sink *s = arg;
+
+	end_file(s);
+	if (n > LIMIT_HOST_FILES)
+		return NULL;
+	name_of_file(s->a->host, n, s->hostname);
+	return s->hostname;
+}
+
+static void plane_too_large(void *arg, size_t input, const char *plane, uint64_t bytes)
+{
+	const struct file_sink *s = arg;
+	struct assembly *a = s->a;
+	const struct input *in = s->inputs[input].rebase.arg;
+
+	(void)bytes;
+	for (size_t i = 0; i < a->n_parts; i++) {
+		if (a->parts[i] == in->part)
+			a->fates[i] = PART_TOO_LARGE;
+	}
+	if (!*a->too_large)
+		snprintf(a->too_large, sizeof(a->too_large), "%s", plane);
+}
+
+/* ---- the whole ---- */
+
+static void add_environment(void *arg, struct xs_builder *b)
+{
+	const struct assembly *a = ((const struct file_sink *)arg)->a;
+	const struct clock_model *m = &a->clock;
+	int64_t raw = clock_model_raw_of_session(m, a->t0_ns);
+	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns);
+
+	xs_stat_int(b, "clock_calibrated", m->calibrated);
+	xs_stat_int(b, "clock_corrected", m->calibrated);
+	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_offset_at(m, raw) : 0);
+	xs_stat_int(b, "clock_bound_ns", bound);
+	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
+	xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));
+	xs_stat_str(b, "clock_method", m->calibrated && m->method ? m->method : "none");
+	xs_stat_int(b, "clock_jitter_ns", m->jitter_ns);
+	xs_stat_str(b, "clock_grade", clock_grade_name(clock_grade_of(m, bound)));
+	xs_stat_int(b, "clock_probes", m->probes);
+	xs_stat_int(b, "clock_breaks", m->n_segments ? m->n_segments - 1 : 0);
+	xs_stat_int(b, "clock_steps", m->ledger.steps_seen);
+	xs_stat_str(b, "tutti_session", a->session);
+	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
+}
+
+static int set_input(const struct assembly *a, size_t i, const struct scale scales[2],
+		     struct input *in, struct xs_input *out, struct err *e)
+{
+	const struct tracer_part *part = a->parts[i];
+
+	*in = (struct input){
+		.part = part,
+		.scale = &scales[part->base == PART_REAL],
+		.fd = -1,
+	};
+	*out = (struct xs_input){
+		.source = xs_source_memory(part->bytes.data, part->bytes.len),
+		.rebase = { .map = map_line,
+			    .arg = in,
+			    .knots = in->scale->knots,
+			    .n_knots = in->scale->n_knots,
+			    .window_ns = a->t1_ns - a->t0_ns },
+		.pid = part->pid,
+		.label = part->label,
+	};
+	return part->path ? open_file(in, &out->source, e) : 0;
+}
+
+static int merge(struct file_sink *file, size_t n, struct xs_counts *counts, struct err *e)
+{
+	const struct assembly *a = file->a;
+	struct xs_sink sink = { .write = sink_write, .arg = file };
+	struct xs_host host = {
+		.hostname = a->host,
+		.profile_start_ns = (uint64_t)a->t0_ns,
+		.profile_stop_ns = (uint64_t)a->t1_ns,
+		.profile_options = a->profile_options_len ? a->profile_options : NULL,
+		.profile_options_len = a->profile_options_len,
+		.environment = add_environment,
+		.arg = file,
+		.warnings = a->warnings,
+		.file_bytes = a->file_bytes,
+		.next_file = next_file,
+		.too_large = plane_too_large,
+	};
+
+	return xs_merge(file->inputs, n, &host, &sink, counts, e);
+}
+
+static int write_file(struct assembly *a, const struct xs_input *inputs, size_t n, struct err *e)
+{
+	struct file_sink file = {
+		.a = a,
+		.inputs = inputs,
+		.path = a->path,
+		.limit = a->limit_bytes,
+	};
+	struct xs_counts counts = { 0 };
+	int rc;
+
+	file.fd = open(a->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (file.fd < 0)
+		return err_errno(e, "making %s", a->path);
+	file.pending = xmalloc(SINK_BYTES);
+	a->n_files = 0;
+	rc = merge(&file, n, &counts, e);
+	if (!rc) {
+		end_file(&file);
+		rc = sink_flush(&file, e);
+	}
+	if (close(file.fd) && !rc)
+		rc = err_errno(e, "writing %s", a->path);
+	free(file.pending);
+	a->events = counts.events;
+	a->bytes = file.bytes;
+	a->crc32 = file.crc32;
+	return rc;
+}
+
+/* Takes the inputs that are no XSpace out of the array; returns how many are left. */
+static size_t drop_bad(struct assembly *a, struct xs_input *inputs, const char **warnings)
+{
+	size_t kept = 0, n_warnings = 0;
+
+	while (a->warnings[n_warnings]) {
+		warnings[n_warnings] = a->warnings[n_warnings];
+		n_warnings++;
+	}
+	for (size_t i = 0; i < a->n_parts; i++) {
+		struct xs_summary summary;
+		struct err why;
+
+		if (!xs_summarize(&inputs[i].source, &summary, &why)) {
+			inputs[kept++] = inputs[i];
+			continue;
+		}
+		a->fates[i] = PART_BAD;
+		warnings[n_warnings++] = xasprintf("%s: left out, what it gave is no XSpace: %s",
+						   a->parts[i]->label, why.msg);
+	}
+	return kept;
+}
+
+/* One bad part, from a process that we do not trust, is not to cost the host its file. */
+static int rewrite_without_bad(struct assembly *a, struct xs_input *inputs, struct err *e)
+{
+	const char *const *given = a->warnings;
+	size_t n_given = 0;
+	const char **warnings;
+	size_t kept;
+	int rc;
+
+	while (given[n_given])
+		n_given++;
+	warnings = xcalloc(n_given + a->n_parts + 1, sizeof(*warnings));
+	kept = drop_bad(a, inputs, warnings);
+	a->warnings = warnings;
+	unlink(a->path);
+	rc = write_file(a, inputs, kept, e);
+	a->warnings = given;
+	for (size_t i = n_given; warnings[i]; i++)
+		free((char *)warnings[i]);
+	free(warnings);
+	return rc;
+}
+
+int assemble(struct assembly *a, struct err *e)
+{
+	struct input *ins = xcalloc(a->n_parts + 1, sizeof(*ins));
+	struct xs_input *inputs = xcalloc(a->n_parts + 1, sizeof(*inputs));
+	struct scale scales[2];
+	size_t n_set = 0;
+	int rc = 0;
+
+	scale_init(&scales[0], a, false);
+	scale_init(&scales[1], a, true);
+	while (n_set < a->n_parts && !rc) {
+		rc = set_input(a, n_set, scales, &ins[n_set], &inputs[n_set], e);
+		n_set++;
+	}
+	if (!rc) {
+		rc = write_file(a, inputs, a->n_parts, e);
+		if (rc == ERR_INVALID)
+			rc = rewrite_without_bad(a, inputs, e);
+	}
+	if (rc)
+		unlink(a->path);
+	for (size_t i = 0; i < n_set; i++) {
+		if (ins[i].fd >= 0)
+			close(ins[i].fd);
+	}
+	free(scales[0].knots);
+	free(scales[1].knots);
+	free(inputs);
+	free(ins);
+	return rc;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/capture/assemble_curve.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+#define PIECES	     256 /* looked at at first; halved where they bend */
+#define TOLERANCE_NS 1
+#define KNOTS_MAX    65536 /* a clock that bends everywhere is none */
+
+int64_t curve_since_t0(const struct curve_scale *s, int64_t ns)
+{
+	int64_t raw = s->real ? clock_model_raw_of_real(s->model, ns) : ns;
+	int64_t out;
+
+	if (__builtin_sub_overflow(clock_model_session_of_raw(s->model, raw), s->t0_ns, &out))
+		return INT64_MIN;
+	return out;
+}
+
+/* The window on the scale's own clock. */
+static void own_window(const struct curve_scale *s, int64_t t1_ns, int64_t *from, int64_t *to)
+{
+	*from = clock_model_raw_of_session(s->model, s->t0_ns);
+	*to = clock_model_raw_of_session(s->model, t1_ns);
+	if (!s->real)
+		return;
+	*from = clock_model_real_of_raw(s->model, *from);
+	*to = clock_model_real_of_raw(s->model, *to);
+}
+
+/* Tracers gather more than the window, so lines may begin seconds before it, where the clock may have been
+ * elsewhere: what counts is where the clock is when the line comes into the window. */
+int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns)
+{
+	int64_t from, to, near, far, out;
+
+	own_window(s, t1_ns, &from, &to);
+	near = ns < from ? from : ns > to ? to : ns;
+	if (__builtin_sub_overflow(ns, near, &far) ||
+	    __builtin_add_overflow(curve_since_t0(s, near), far, &out))
+		return INT64_MIN;
+	return out;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t strayed_ns(const struct curve_scale *s, int64_t from, int64_t own)
+{
+	int64_t at;
+
+	if (__builtin_add_overflow(from, own, &at))
+		return 0;
+	return llabs(curve_since_t0(s, at) - curve_since_t0(s, from) - own);
+}
+
+/* An end that the host slept at is the last instant before: a little further, so that no sleep is missed. */
+int64_t curve_stretch_ns(const struct curve_scale *s, int64_t t1_ns)
+{
+	int64_t from, to, piece, worst = 0;
+
+	own_window(s, t1_ns, &from, &to);
+	piece = to / PIECES - from / PIECES;
+	for (int i = 1; i <= PIECES; i++)
+		worst = most(worst, strayed_ns(s, from, piece * i));
+	return most(worst, strayed_ns(s, from, (piece + 2) * PIECES));
+}
+
+struct knots {
+	const struct curve_scale *scale;
+	struct xs_knot *all;
+	size_t n, cap;
+};
+
+/* A wall clock that was set back shows times again; the session clock does not go back for it. */
+static void push(struct knots *k, struct xs_knot knot)
+{
+	if (k->n && knot.to_ns < k->all[k->n - 1].to_ns)
+		knot.to_ns = k->all[k->n - 1].to_ns;
+	if (k->n == k->cap) {
+		k->cap = k->cap ? 2 * k->cap : 2 * PIECES;
+		k->all = xrealloc(k->all, k->cap * sizeof(*k->all));
+	}
+	k->all[k->n++] = knot;
+}
+
+static struct xs_knot knot_at(const struct knots *k, int64_t ns)
+{
+	return (struct xs_knot){ ns, curve_since_t0(k->scale, ns) };
+}
+
+/* Everything between a, which is pushed, and b, which is not. */
+static void add_between(struct knots *k, struct xs_knot a, struct xs_knot b)
+{
+	struct xs_knot middle;
+
+	if (b.from_ns - a.from_ns < 2 || k->n > KNOTS_MAX)
+		return;
+	middle = knot_at(k, a.from_ns + (b.from_ns - a.from_ns) / 2);
+	if (llabs(middle.to_ns - a.to_ns - (b.to_ns - a.to_ns) / 2) <= TOLERANCE_NS)
+		return;
+	add_between(k, a, middle);
+	push(k, middle);
+	add_between(k, middle, b);
+}
+
+struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *n)
+{
+	struct knots k = { .scale = s };
+	struct xs_knot last, next;
+	int64_t from, to, step;
+
+	own_window(s, t1_ns, &from, &to);
+	step = 3 * ((to - from) / PIECES + 1);
+	last = knot_at(&k, from - (to - from));
+	push(&k, last);
+	for (int i = 1; i <= PIECES; i++) {
+		next = knot_at(&k, last.from_ns + step);
+		add_between(&k, last, next);
+		push(&k, next);
+		last = next;
+	}
+	*n = k.n;
+	return k.all;
+}

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The window: tracers armed before it, gathered after it, given up on when they take too long. */
+#include "agent/capture/capture.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/capture/capture_impl.h"
+#include "agent/capture/spool.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+
+/* Tracers get this much to hand over even when the window's end came late to us. */
+#define GATHER_LEAST_NS (100 * NS_PER_MS)
+
+/* By how much the window may turn out to end later than it seemed at Arm. */
+#define RECUT_MAX_NS (10 * NS_PER_S)
+
+/* Beyond the window, at most; and so much of it is waited for. */
+#define MARGIN_MAX_NS (10 * NS_PER_S)
+#define WAIT_MAX_NS   (100 * NS_PER_MS)
+
+/* How much longer than the window the clock is probed densely. */
+#define HURRY_NS (2 * NS_PER_S)
+
+struct captures *captures_new(struct agent *agent)
+{
+	struct captures *cs = xcalloc(1, sizeof(*cs));
+
+	cs->agent = agent;
+	return cs;
+}
+
+void captures_free(struct captures *cs)
+{
+	if (!cs)
+		return;
+	while (cs->head)
+		capture_release(cs->head);
+	free(cs);
+}
+
+struct capture *capture_find(struct captures *cs, const char *session)
+{
+	struct capture *c = cs->head;
+
+	while (c && strcmp(c->session, session))
+		c = c->next;
+	return c;
+}
+
+void capture_enter(struct capture *c, enum capture_state state)
+{
+	c->state = state;
+	if (c->changed)
+		c->changed(c, state, c->arg);
+}
+
+/* ---- time ---- */
+
+/* Timers run on CLOCK_MONOTONIC, which is slewed: good enough near by, checked again on arrival.
+ * A model made of lies may name any instant: beyond a year it does not matter which. */
+static int64_t mono_of_raw(int64_t raw_ns)
+{
+	const int64_t year_ns = 366 * 24 * 3600 * NS_PER_S;
+	int64_t now_raw = now_raw_ns();
+
+	if (raw_ns > now_raw + year_ns)
+		raw_ns = now_raw + year_ns;
+	if (raw_ns < now_raw - year_ns)
+		raw_ns = now_raw - year_ns;
+	return now_mono_ns() + (raw_ns - now_raw);
+}
+
+/* Calls fn again at raw_ns if that is still to come. */
+static bool too_early(struct capture *c, int64_t raw_ns, loop_fn fn)
+{
+	if (now_raw_ns() >= raw_ns)
+		return false;
+	loop_timer_at(c->captures->agent->loop, &c->step, mono_of_raw(raw_ns), fn, c);
+	return true;
+}
+
+static int64_t raw_of(const struct capture *c, int64_t session_ns)
+{
+	return clock_model_raw_of_session(&c->clock, session_ns);
+}
+
+/* ---- after the window ---- */
+
+static void maybe_assemble(struct capture *c);
+
+static void on_settled(void *arg)
+{
+	maybe_assemble(arg);
+}
+
+static void maybe_assemble(struct capture *c)
+{
+	if (c->state != CAPTURE_GATHERING || c->handing_out)
+		return;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		if (c->runs[i].live)
+			return;
+	}
+	loop_timer_cancel(c->captures->agent->loop, &c->give_up);
+	if (now_mono_ns() < c->settled_mono_ns)
+		loop_timer_at(c->captures->agent->loop, &c->step, c->settled_mono_ns, on_settled,
+			      c);
+	else
+		capture_assemble(c);
+}
+
+static void on_run_done(struct tracer_run *run)
+{
+	struct capture_run *r = run->done_arg;
+
+	r->live = false;
+	maybe_assemble(r->capture);
+}
+
+/* Files among them go as well. */
+void capture_drop_parts(struct tracer_run *run)
+{
+	for (size_t i = 0; i < run->n_parts; i++) {
+		buf_release(&run->parts[i].bytes);
+		if (run->parts[i].path)
+			unlink(run->parts[i].path);
+		free(run->parts[i].path);
+	}
+	free(run->parts);
+	run->parts = NULL;
+	run->n_parts = 0;
+}
+
+/* For files that are merged, and gone, before the capture is ready. */
+static bool take_room(struct tracer_run *run, uint64_t bytes)
+{
+	const struct capture_run *r = run->done_arg;
+	struct capture *c = r->capture;
+	struct spool *spool = c->captures->agent->spool;
+
+	if (bytes > spool_left(spool))
+		return false;
+	spool_charge(spool, bytes);
+	c->part_bytes += bytes;
+	return true;
+}
+
+void capture_give_room_back(struct capture *c)
+{
+	spool_uncharge(c->captures->agent->spool, c->part_bytes);
+	c->part_bytes = 0;
+}
+
+static void cancel_run(struct capture_run *r)
+{
+	r->live = false;
+	r->tracer->ops->cancel(r->tracer, &r->run);
+	capture_drop_parts(&r->run);
+}
+
+static void give_up(struct capture_run *r)
+{
+	log_warn("AGT-TRACER", "session=%s tracer=%s reason=timeout", r->capture->session,
+		 r->tracer->ops->name);
+	if (r->tracer->ops->give_up) {
+		r->tracer->ops->give_up(r->tracer, &r->run);
+		return;
+	}
+	cancel_run(r);
+	tracer_run_fail(&r->run, RUN_FAILED, "tracer-failed",
+			"timeout: it gave nothing by the time the capture had to end");
+}
+
+static void on_give_up(void *arg)
+{
+	struct capture *c = arg;
+
+	c->handing_out = true;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		if (c->runs[i].live)
+			give_up(&c->runs[i]);
+	}
+	c->handing_out = false;
+	maybe_assemble(c);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What was learnt of the clock since Arm, or befell it, moves the window: a host that slept meanwhile is
+ * far beyond it. */
+static void recut(struct capture *c)
+{
+	struct clock_model m = clock_model_over(c->captures->agent->clock, c->t0_raw_ns,
+						c->t1_raw_ns);
+	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
+
+	/* Another session clock, and no better map of ours. */
+	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + RECUT_MAX_NS)
+		return;
+	c->clock = m;
+	c->t0_raw_ns = raw_of(c, c->t0_ns);
+	c->t1_raw_ns = t1_raw_ns;
+	c->margin_ns = clock_model_bound_over(&m, c->t0_raw_ns, c->t1_raw_ns);
+	c->margin_ns = least(c->margin_ns, MARGIN_MAX_NS);
+}
+
+/* Tracers give a little more than the window: where it ends exactly is known when the file is made. */
+static void gather(struct capture *c)
+{
+	int64_t enough_ns = c->t1_raw_ns + c->margin_ns, now_ns = now_raw_ns();
+
+	c->gathered_raw_ns = least(enough_ns, now_ns);
+	c->gathered_enough = now_ns >= enough_ns;
+	c->handing_out = true;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct capture_run *r = &c->runs[i];
+
+		if (!r->live)
+			continue;
+		r->run.t0_raw_ns = c->t0_raw_ns - c->margin_ns;
+		r->run.t1_raw_ns = c->gathered_raw_ns;
+		r->tracer->ops->gather(r->tracer, &r->run);
+	}
+	c->handing_out = false;
+}
+
+static void on_t1(void *arg);
+
+/* A clock that knows so little that the window may not even be over is asked first. */
+static bool is_unsure(struct capture *c)
+{
+	if (c->margin_ns <= WAIT_MAX_NS || c->asked)
+		return false;
+	c->asked = true;
+	loop_timer_at(c->captures->agent->loop, &c->step, clock_end(c->captures->agent->clock),
+		      on_t1, c);
+	return true;
+}
+
+static void on_t1(void *arg)
+{
+	struct capture *c = arg;
+
+	recut(c);
+	if (too_early(c, c->t1_raw_ns + least(c->margin_ns, WAIT_MAX_NS), on_t1) || is_unsure(c))
+		return;
+	c->settled_mono_ns = clock_end(c->captures->agent->clock);
+	capture_enter(c, CAPTURE_GATHERING);
+	gather(c);
+	if (c->give_up_mono_ns < now_mono_ns() + GATHER_LEAST_NS)
+		c->give_up_mono_ns = now_mono_ns() + GATHER_LEAST_NS;
+	loop_timer_at(c->captures->agent->loop, &c->give_up, c->give_up_mono_ns, on_give_up, c);
+	maybe_assemble(c);
+}
+
+static void on_t0(void *arg)
+{
+	struct capture *c = arg;
+
+	if (too_early(c, c->t0_raw_ns, on_t0))
+		return;
+	capture_enter(c, CAPTURE_RUNNING);
+	loop_timer_at(c->captures->agent->loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1, c);
+}
+
+void capture_stop(struct capture *c, int64_t t1_ns)
+{
+	if (c->state > CAPTURE_RUNNING || t1_ns >= c->t1_ns)
+		return;
+	c->t1_ns = t1_ns > c->t0_ns ? t1_ns : c->t0_ns;
+	c->t1_raw_ns = raw_of(c, c->t1_ns);
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct capture_run *r = &c->runs[i];
+
+		if (!r->live)
+			continue;
+		r->run.t1_raw_ns = c->t1_raw_ns;
+		if (r->tracer->ops->stop)
+			r->tracer->ops->stop(r->tracer, &r->run);
+	}
+	if (c->state == CAPTURE_RUNNING)
+		loop_timer_at(c->captures->agent->loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1,
+			      c);
+}
+
+/* ---- before the window ---- */
+
+static bool is_wanted(const struct capture_request *req, const char *tracer)
+{
+	if (!req->tracers)
+		return true;
+	for (size_t i = 0; req->tracers[i]; i++) {
+		if (!strcmp(req->tracers[i], tracer))
+			return true;
+	}
+	return false;
+}
+
+static int check_tracers(const struct captures *cs, const struct capture_request *req,
+			 struct err *e)
+{
+	for (size_t i = 0; req->tracers && req->tracers[i]; i++) {
+		struct tracer **t = cs->agent->tracers;
+
+		while (*t && strcmp((*t)->ops->name, req->tracers[i]))
+			t++;
+		if (!*t)
+			return err_set(e, ERR_INVALID, "this agent has no tracer '%.40s'",
+				       req->tracers[i]);
+	}
+	return 0;
+}
+
+static int check_request(const struct captures *cs, const struct capture_request *req,
+			 struct err *e)
+{
+	int rc = name_check_host(req->session, e);
+
+	if (rc)
+		return rc;
+	if (req->duration_ns < 0 || req->duration_ns > LIMIT_DURATION_NS || req->t0_ns <= 0 ||
+	    req->t0_ns > INT64_MAX / 2)
+		return err_set(e, ERR_INVALID, "a window of %" PRId64 " ns at %" PRId64,
+			       req->duration_ns, req->t0_ns);
+	if (cs->n >= LIMIT_CAPTURES)
+		return err_set(e, ERR_LIMIT, "%zu captures are under way on this host", cs->n);
+	return check_tracers(cs, req, e);
+}
+
+static const char *reason_of(int code)
+{
+	switch (code) {
+	case ERR_DENIED:
+		return "no-permission";
+	case ERR_UNSUPPORTED:
+		return "unsupported";
+	default:
+		return "tracer-failed";
+	}
+}
+
+static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tracer)
+{
+	struct err e = { 0 };
+
+	*r = (struct capture_run){ .capture = c, .tracer = tracer, .live = true };
+	r->run = (struct tracer_run){
+		.session = c->session,
+		.t0_raw_ns = c->t0_raw_ns,
+		.t1_raw_ns = c->t1_raw_ns,
+		.t0_real_ns = clock_model_real_of_raw(&c->clock, c->t0_raw_ns),
+		.give_up_mono_ns = c->give_up_mono_ns,
+		.profile_options = c->options,
+		.profile_options_len = c->options_len,
+		.dir = c->dir,
+		.take_room = take_room,
+		.done = on_run_done,
+		.done_arg = r,
+	};
+	if (!tracer->ops->arm || !tracer->ops->arm(tracer, &r->run, &e))
+		return;
+	r->live = false;
+	capture_drop_parts(&r->run);
+	if (r->run.result == RUN_OK)
+		tracer_run_fail(&r->run, RUN_FAILED, reason_of(e.code), "%s", e.msg);
+}
+
+static void arm_all(struct capture *c, const struct capture_request *req)
+{
+	struct tracer **all = c->captures->agent->tracers;
+	size_t n = 0;
+
+	while (all[n])
+		n++;
+	/* Runs are pointed at: they stay where they are. */
+	c->runs = xcalloc(n + 1, sizeof(*c->runs));
+	for (size_t i = 0; i < n; i++) {
+		if (is_wanted(req, all[i]->ops->name))
+			arm_run(c, &c->runs[c->n_runs++], all[i]);
+	}
+}
+
+static struct capture *capture_new(struct captures *cs, const struct capture_request *req,
+				   char *dir_taken)
+{
+	struct capture *c = xcalloc(1, sizeof(*c));
+
+	c->captures = cs;
+	c->session = xstrdup(req->session);
+	c->dir = dir_taken;
+	c->path = xasprintf("%s/%s.xplane.pb", c->dir, cs->agent->conf.host);
+	c->t0_ns = req->t0_ns;
+	c->t1_ns = req->t0_ns + req->duration_ns;
+	c->options_len = req->profile_options_len;
+	c->options = xmalloc(c->options_len + 1);
+	memcpy(c->options, c->options_len ? req->profile_options : "", c->options_len);
+	c->changed = req->changed;
+	c->arg = req->arg;
+	c->clock = clock_model(cs->agent->clock);
+	c->was_calibrated = c->clock.calibrated;
+	c->t0_raw_ns = raw_of(c, c->t0_ns);
+	c->t1_raw_ns = raw_of(c, c->t1_ns);
+	c->give_up_mono_ns = mono_of_raw(raw_of(c, req->give_up_ns));
+	c->next = cs->head;
+	cs->head = c;
+	cs->n++;
+	return c;
+}
+
+int capture_start(struct captures *cs, const struct capture_request *req, struct capture **out,
+		  struct err *e)
+{
+	struct capture *c;
+	char *dir;
+	int rc;
+
+	if (capture_find(cs, req->session))
+		return err_set(e, ERR_EXISTS, "session %.64s is already under way on this host",
+			       req->session);
+	rc = check_request(cs, req, e);
+	if (!rc)
+		rc = spool_add(cs->agent->spool, req->session, &dir, e);
+	if (rc)
+		return rc;
+	c = capture_new(cs, req, dir);
+	arm_all(c, req);
+	clock_hurry(cs->agent->clock, mono_of_raw(c->t1_raw_ns) + HURRY_NS, req->probe_gap_ns);
+	loop_timer_at(cs->agent->loop, &c->step, mono_of_raw(c->t0_raw_ns), on_t0, c);
+	*out = c;
+	return 0;
+}
+
+/* ---- the end ---- */
+
+void capture_destroy(struct capture *c)
+{
+	if (!c->left)
+		spool_remove(c->dir);
+	for (size_t i = 0; i < c->n_runs; i++)
+		capture_drop_parts(&c->runs[i].run);
+	capture_release_assembly(c);
+	free(c->reports);
+	free(c->runs);
+	free(c->options);
+	free(c->path);
+	free(c->dir);
+	free(c->session);
+	free(c);
+}
+
+static void unlink_capture(struct capture *c)
+{
+	struct capture **at = &c->captures->head;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	c->captures->n--;
+	c->captures = NULL;
+}
+
+void capture_release(struct capture *c)
+{
+	struct agent *agent = c->captures->agent;
+
+	loop_timer_cancel(agent->loop, &c->step);
+	loop_timer_cancel(agent->loop, &c->give_up);
+	for (size_t i = 0; i < c->n_runs; i++) {
+		if (c->runs[i].live)
+			cancel_run(&c->runs[i]);
+	}
+	if (c->state == CAPTURE_READY || c->state == CAPTURE_ASSEMBLING)
+		spool_uncharge(agent->spool, c->bytes);
+	capture_give_room_back(c);
+	unlink_capture(c);
+	/* A worker that is busy with it lets go of it later. */
+	if (c->state != CAPTURE_ASSEMBLING)
+		capture_destroy(c);
+}
+
+void capture_leave(struct capture *c)
+{
+	c->left = c->state == CAPTURE_READY;
+	capture_release(c);
+}
+
+const char *capture_session(const struct capture *c)
+{
+	return c->session;
+}
+
+int64_t capture_t0_ns(const struct capture *c)
+{
+	return c->t0_ns;
+}
+
+const char *capture_path(const struct capture *c)
+{
+	return c->path;
+}
+
+uint64_t capture_bytes(const struct capture *c)
+{
+	return c->bytes;
+}
+
+uint32_t capture_crc32(const struct capture *c)
+{
+	return c->assembly.crc32;
+}
+
+const uint64_t *capture_files(const struct capture *c, unsigned int *n)
+{
+	*n = c->assembly.n_files;
+	return c->assembly.files;
+}
+
+const char *capture_dir(const struct capture *c)
+{
+	return c->dir;
+}
+
+uint64_t capture_events(const struct capture *c)
+{
+	return c->events;
+}
+
+const struct err *capture_error(const struct capture *c)
+{
+	return &c->error;
+}
+
+const char *capture_reason(const struct capture *c)
+{
+	return c->reason;
+}
+
+const struct clock_model *capture_clock(const struct capture *c)
+{
+	return &c->clock;
+}
+
+const struct capture_report *capture_reports(const struct capture *c, size_t *n)
+{
+	*n = c->n_reports;
+	return c->reports;
+}

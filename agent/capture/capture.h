@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures on this host: runs the tracers over one window and assembles their parts into one XSpace
+ * file in the spool, in nanoseconds since T0. Who asked (the aggregator, or a client of this agent's
+ * own ProfilerService) hears of each step and takes the file from there. Loop thread.
+ *
+ *   armed -> running (T0) -> gathering (T1) -> assembling -> ready | failed
+ */
+#ifndef AGENT_CAPTURE_CAPTURE_H
+#define AGENT_CAPTURE_CAPTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/clock/clock.h"
+#include "agent/tracer/tracer.h"
+#include "proto/tutti/v1/control.pb-c.h"
+
+struct agent;
+struct captures;
+struct capture;
+
+enum capture_state {
+	CAPTURE_ARMED,
+	CAPTURE_RUNNING,
+	CAPTURE_GATHERING,
+	CAPTURE_ASSEMBLING,
+	CAPTURE_READY, /* the file is there; stays until capture_release() */
+	CAPTURE_FAILED, /* no file: capture_error() says why */
+};
+
+struct capture_request {
+	const char *session; /* all borrowed for the call; by name_check_host(), and by
+					 * name_is_session() if the next agent is to sweep up after
+					 * this one */
+	int64_t t0_ns, duration_ns; /* session clock */
+	int64_t give_up_ns; /* session clock: parts that are not there by then are left out */
+	int64_t probe_gap_ns; /* least time between pairs of time probes; 0 = as the clock likes */
+	const void *profile_options;
+	size_t profile_options_len;
+	const char *const *tracers; /* names, NULL-terminated; NULL = all */
+
+	/* Each change of state; may release the capture from READY and FAILED. */
+	void (*changed)(struct capture *c, enum capture_state state, void *arg);
+	void *arg;
+};
+
+/* What one tracer gave. */
+struct capture_report {
+	const char *tracer;
+	const char *state; /* "ok", "degraded", "failed", "off" */
+	const char *reason; /* "" when ok */
+	const char *detail;
+	uint64_t lost;
+};
+
+struct captures *captures_new(struct agent *agent);
+void captures_free(struct captures *cs); /* cancels what is under way */
+
+/*
+ * T0 may lie in the past. ERR_EXISTS for a session already here, ERR_FULL when the spool is full or too
+ * many are under way, ERR_INVALID for an unknown tracer. The capture lives until capture_release().
+ * `changed` is never called from inside this.
+ *
+ * Before the clock is calibrated the window is cut by this host's REALTIME; times in the file come from
+ * the model as it is when the file is made, and a file without a calibrated clock says so in a warning.
+ */
+MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *req,
+			     struct capture **out, struct err *e);
+
+struct capture *capture_find(struct captures *cs, const char *session); /* NULL if unknown */
+void capture_stop(struct capture *c, int64_t t1_ns); /* end the window early; the data is kept */
+void capture_release(struct capture *c); /* cancels if under way, removes its files, frees */
+void capture_leave(struct capture *c); /* frees one in READY: its file stays, for the next agent */
+
+const char *capture_session(const struct capture *c);
+int64_t capture_t0_ns(const struct capture *c); /* of its window, session clock */
+const char *capture_path(const struct capture *c); /* of the file, in READY */
+uint64_t capture_bytes(const struct capture *c);
+uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */
+/* What it holds: bytes of each file of the session, in READY; borrowed. */
+const uint64_t *capture_files(const struct capture *c, unsigned int *n);
+const char *capture_dir(const struct capture *c); /* the file's folder */
+uint64_t capture_events(const struct capture *c);
+const struct err *capture_error(const struct capture *c); /* in FAILED */
+const char *capture_reason(
+	const struct capture *c); /* in FAILED: typed, as docs/wire.md lists them */
+const struct clock_model *capture_clock(const struct capture *c); /* as used for the file */
+int64_t capture_bound_ns(const struct capture *c); /* largest clock error in the window */
+struct clock_room capture_room(const struct capture *c); /* likewise */
+
+/* The training steps in the window; false if none began in it. */
+bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out);
+
+/* One per tracer that was asked for; complete from READY and FAILED on. Borrowed. */
+const struct capture_report *capture_reports(const struct capture *c, size_t *n);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file of a capture: what is said about each tracer, the merge on a worker, how it ended. */
+#include "agent/capture/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/agent.h"
+#include "base/clean_text.h"
+#include "agent/marks/marks.h"
+#include "agent/capture/spool.h"
+#include "agent/marks/steps.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define ENVIRONMENT_BYTES (1 << 20) /* and texts, of all files */
+
+/* ---- what there is to say ---- */
+
+static const char *result_word(const struct tracer_run *run)
+{
+	static const char *const words[] = {
+		[RUN_OK] = "ok",
+		[RUN_DEGRADED] = "degraded",
+		[RUN_FAILED] = "failed",
+		[RUN_OFF] = "off",
+	};
+
+	return words[run->result];
+}
+
+/* Details quote foreign programs and files; they go into messages and files that must be UTF-8. */
+static void clean_detail(struct tracer_run *run)
+{
+	char text[sizeof(run->detail)] = "";
+
+	clean_text(text, sizeof(text), run->detail, strlen(run->detail));
+	memcpy(run->detail, text, sizeof(text));
+}
+
+/* The clock has learnt since then that the window ended later than it seemed. */
+static void blame_end(struct capture *c)
+{
+	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
+	int64_t borne_ns = c->gathered_enough ? capture_bound_ns(c) : 0;
+	int64_t missing_ns = t1_raw_ns - c->gathered_raw_ns;
+
+	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= borne_ns)
+		return;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct tracer_run *run = &c->runs[i].run;
+
+		if (run->result == RUN_OK)
+			tracer_run_fail(run, RUN_DEGRADED, "window-cut",
+					"the last %" PRId64
+					" us were not gathered: by what was known "
+					"of the clock the window was over",
+					missing_ns / NS_PER_US);
+	}
+}
+
+static void make_reports(struct capture *c)
+{
+	c->reports = xcalloc(c->n_runs + 1, sizeof(*c->reports));
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct tracer_run *run = &c->runs[i].run;
+
+		clean_detail(run);
+		c->reports[c->n_reports++] = (struct capture_report){
+			.tracer = c->runs[i].tracer->ops->name,
+			.state = result_word(run),
+			.reason = run->reason,
+			.detail = run->detail,
+			.lost = run->lost,
+		};
+	}
+}
+
+static void add_warning(struct capture *c, char *text_taken)
+{
+	size_t n = 0;
+
+	while (c->warnings[n])
+		n++;
+	c->warnings = xrealloc(c->warnings, (n + 2) * sizeof(*c->warnings));
+	c->warnings[n] = text_taken;
+	c->warnings[n + 1] = NULL;
+}
+
+static void warn_of_clock(struct capture *c)
+{
+	if (!c->clock.calibrated)
+		add_warning(c, xasprintf("clock: not calibrated against the aggregator: times are "
+					 "this host's own"));
+	else if (!c->was_calibrated)
+		add_warning(c,
+			    xasprintf("clock: calibrated only during the capture: the window was "
+				      "cut by this host's own clock"));
+}
+
+static void make_warnings(struct capture *c)
+{
+	c->warnings = xcalloc(1, sizeof(*c->warnings));
+	for (size_t i = 0; i < c->n_reports; i++) {
+		const struct capture_report *r = &c->reports[i];
+
+		if (c->runs[i].run.result != RUN_OK)
+			add_warning(c, xasprintf("%s: %s%s%s: %s", r->tracer, r->state,
+						 *r->reason ? ", " : "", r->reason, r->detail));
+		if (r->lost)
+			add_warning(c, xasprintf("%s: %" PRIu64 " records were lost", r->tracer,
+						 r->lost));
+	}
+	warn_of_clock(c);
+}
+
+/* ---- the file ---- */
+
+static size_t collect_parts(struct capture *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_runs; i++)
+		n += c->runs[i].run.n_parts;
+	c->parts = xcalloc(n + 1, sizeof(*c->parts));
+	n = 0;
+	for (size_t i = 0; i < c->n_runs; i++) {
+		for (size_t j = 0; j < c->runs[i].run.n_parts; j++)
+			c->parts[n++] = &c->runs[i].run.parts[j];
+	}
+	return n;
+}
+
+static uint64_t part_bytes(const struct tracer_part *part)
+{
+	struct stat st;
+
+	if (!part->path)
+		return part->bytes.len;
+	return stat(part->path, &st) ? 0 : (uint64_t)st.st_size;
+}
+
+/* Moved times take a byte more here and there. */
+static uint64_t estimate_bytes(const struct capture *c, size_t n_parts)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < n_parts; i++)
+		bytes += part_bytes(c->parts[i]);
+	return bytes + bytes / 8 + ENVIRONMENT_BYTES;
+}
+
+/* Charged before it is written, so that captures at the same time do not pass the limit together. */
+static uint64_t take_room(struct capture *c, size_t n_parts)
+{
+	struct spool *spool = c->captures->agent->spool;
+	uint64_t want = estimate_bytes(c, n_parts), left = spool_left(spool);
+
+	c->bytes = want < left ? want : left;
+	spool_charge(spool, c->bytes);
+	return c->bytes;
+}
+
+static void make_assembly(struct capture *c)
+{
+	const struct agent *agent = c->captures->agent;
+	size_t n_parts = collect_parts(c);
+
+	c->assembly = (struct assembly){
+		.host = agent->conf.host,
+		.session = c->session,
+		.path = c->path,
+		.clock = c->clock,
+		.t0_ns = c->t0_ns,
+		.t1_ns = c->t1_ns,
+		.profile_options = c->options,
+		.profile_options_len = c->options_len,
+		.n_parts = n_parts,
+		.parts = c->parts,
+		.warnings = (const char *const *)c->warnings,
+		.limit_bytes = take_room(c, n_parts),
+		.file_bytes = agent->conf.file_limit_bytes,
+	};
+	c->assembly.fates = xcalloc(n_parts + 1, sizeof(*c->assembly.fates));
+}
+
+void capture_release_assembly(struct capture *c)
+{
+	for (size_t i = 0; c->warnings && c->warnings[i]; i++)
+		free(c->warnings[i]);
+	free(c->warnings);
+	free(c->parts);
+	free(c->assembly.fates);
+}
+
+/* On a worker: the capture stands still meanwhile. */
+static void run_assembly(void *arg)
+{
+	struct capture *c = arg;
+
+	c->error = (struct err){ 0 };
+	c->error.code = assemble(&c->assembly, &c->error);
+}
+
+/* A tracer one of whose parts could not be used did not do its work. */
+static void blame(struct capture *c, struct capture_run *r, const struct tracer_part *part,
+		  enum part_fate fate)
+{
+	if (fate == PART_USED)
+		return;
+	if (fate == PART_TOO_LARGE)
+		tracer_run_fail(&r->run, RUN_DEGRADED, "too-large",
+				"%s: plane %s is left out: a file may have %" PRIu64
+				" bytes at most",
+				part->label, c->assembly.too_large, c->assembly.file_bytes);
+	else
+		tracer_run_fail(&r->run, RUN_DEGRADED,
+				part->pid ? "profiler-failed" : "tracer-failed",
+				"%s: what it gave is no XSpace", part->label);
+	clean_detail(&r->run);
+	c->reports[r - c->runs].state = result_word(&r->run);
+}
+
+static void blame_left_out(struct capture *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_runs; i++) {
+		struct capture_run *r = &c->runs[i];
+
+		for (size_t j = 0; j < r->run.n_parts; j++)
+			blame(c, r, &r->run.parts[j], c->assembly.fates[n++]);
+	}
+}
+
+/* Why there is no file, in a word: the spool's limit and its disk are the operator's to enlarge, the
+ * other limit is what readers accept. */
+static const char *failure_reason(const struct capture *c)
+{
+	if (c->error.code == ERR_FULL)
+		return "disk-full";
+	return c->error.code == ERR_LIMIT ? "too-large" : "assemble";
+}
+
+static void on_assembled(void *arg)
+{
+	struct capture *c = arg;
+
+	if (!c->captures) {
+		capture_destroy(c);
+		return;
+	}
+	blame_left_out(c);
+	for (size_t i = 0; i < c->n_runs; i++)
+		capture_drop_parts(&c->runs[i].run);
+	capture_give_room_back(c);
+	spool_uncharge(c->captures->agent->spool, c->bytes);
+	if (c->error.code) {
+		snprintf(c->reason, sizeof(c->reason), "%s", failure_reason(c));
+		log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"",
+			 c->session, c->reason, c->error.msg);
+		capture_enter(c, CAPTURE_FAILED);
+		return;
+	}
+	c->bytes = c->assembly.bytes;
+	c->events = c->assembly.events;
+	spool_charge(c->captures->agent->spool, c->bytes);
+	log_info("AGT-CAPTURE", "session=%s state=ready bytes=%" PRIu64 " files=%u events=%" PRIu64,
+		 c->session, c->bytes, c->assembly.n_files, c->events);
+	capture_enter(c, CAPTURE_READY);
+}
+
+void capture_assemble(struct capture *c)
+{
+	c->clock = clock_model_over(c->captures->agent->clock,
+				    clock_model_raw_of_session(&c->clock, c->t0_ns),
+				    clock_model_raw_of_session(&c->clock, c->t1_ns));
+	blame_end(c);
+	make_reports(c);
+	make_warnings(c);
+	make_assembly(c);
+	capture_enter(c, CAPTURE_ASSEMBLING);
+	loop_work(c->captures->agent->loop, run_assembly, on_assembled, c);
+}
+
+int64_t capture_bound_ns(const struct capture *c)
+{
+	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns);
+}
+
+struct clock_room capture_room(const struct capture *c)
+{
+	return clock_model_room_over(&c->clock, clock_model_raw_of_session(&c->clock, c->t0_ns),
+				     clock_model_raw_of_session(&c->clock, c->t1_ns));
+}
+
+/* ---- training steps ---- */
+
+struct steps_found {
+	int64_t t0_raw_ns;
+	int32_t pid; /* of the first process that marks some: others would repeat them */
+	size_t n;
+	Tutti__V1__StepsSeen *out;
+};
+
+static bool find_step(void *arg, const struct mark *mark)
+{
+	struct steps_found *f = arg;
+	size_t name_len;
+	int64_t step;
+
+	if (!step_of_mark(mark->text, &step, &name_len) || (f->n && mark->pid != f->pid))
+		return true;
+	if (f->n && step <= f->out->last)
+		return true;
+	f->out->end_at_ns = mark->raw_ns - f->t0_raw_ns;
+	f->out->last = step;
+	if (f->n++)
+		return true;
+	f->pid = mark->pid;
+	f->out->first = step;
+	f->out->first_at_ns = f->out->end_at_ns;
+	return true;
+}
+
+/* The step that began last did not end in the window. */
+bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out)
+{
+	int64_t t0_raw_ns = clock_model_raw_of_session(&c->clock, c->t0_ns);
+	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
+	struct steps_found f = { .t0_raw_ns = t0_raw_ns, .out = out };
+
+	tutti__v1__steps_seen__init(out);
+	marks_each(c->captures->agent->marks, t0_raw_ns, t1_raw_ns, find_step, &f);
+	out->last--;
+	return f.n > 0;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/capture/spool_entry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+
+#define NAME	  "entry"
+#define TEMP_NAME "entry.new"
+#define MAX_BYTES (LIMIT_CONTROL_BYTES + 4096)
+
+/* ---- writing ---- */
+
+static int write_all(int fd, const uint8_t *data, size_t len, struct err *e)
+{
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(e, "writing");
+		data += n;
+		len -= (size_t)n;
+	}
+	return fsync(fd) ? err_errno(e, "fsync") : 0;
+}
+
+static int write_temp(int dir, const uint8_t *data, size_t len, struct err *e)
+{
+	int fd = openat(dir, TEMP_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+			0600);
+	int rc;
+
+	if (fd < 0)
+		return err_errno(e, "making it");
+	rc = write_all(fd, data, len, e);
+	close(fd);
+	return rc;
+}
+
+static int write_entry(const char *path, const uint8_t *data, size_t len, struct err *e)
+{
+	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc;
+
+	if (dir < 0)
+		return err_errno(e, "the folder");
+	rc = write_temp(dir, data, len, e);
+	if (!rc && (renameat(dir, TEMP_NAME, dir, NAME) || fsync(dir)))
+		rc = err_errno(e, "giving it its name");
+	close(dir);
+	return rc;
+}
+
+int spool_entry_write(const char *dir, const Tutti__V1__SpoolEntry *entry, struct err *e)
+{
+	size_t len = tutti__v1__spool_entry__get_packed_size(entry);
+	uint8_t *data = xmalloc(len + 1);
+	int rc;
+
+	tutti__v1__spool_entry__pack(entry, data);
+	rc = write_entry(dir, data, len, e);
+	free(data);
+	if (rc)
+		err_prefix(e, "spool entry in %s", dir);
+	return rc;
+}
+
+/* ---- reading ---- */
+
+static int read_whole(const char *path, uint8_t *data, size_t *len, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t n;
+	int rc = 0;
+
+	if (fd < 0)
+		return err_errno(e, "%s", path);
+	*len = 0;
+	while ((n = read(fd, data + *len, MAX_BYTES - *len)) > 0)
+		*len += (size_t)n;
+	if (n < 0)
+		rc = err_errno(e, "%s", path);
+	close(fd);
+	return rc;
+}
+
+static bool file_is_there(const char *dir, const Tutti__V1__SpoolEntry *entry)
+{
+	char *path = xasprintf("%s/%s", dir, entry->file);
+	struct stat st;
+	bool there = !lstat(path, &st) && S_ISREG(st.st_mode) &&
+		     (uint64_t)st.st_size == entry->bytes;
+
+	free(path);
+	return there;
+}
+
+static int check(const char *dir, const char *session, const Tutti__V1__SpoolEntry *entry,
+		 struct err *e)
+{
+	if (strcmp(entry->session, session) || !*entry->file || strchr(entry->file, '/') ||
+	    !entry->bytes || !file_is_there(dir, entry))
+		return err_set(e, ERR_INVALID, "%s/%s does not fit what lies beside it", dir, NAME);
+	if (entry->lease_end_real_ns <= now_real_ns())
+		return err_set(e, ERR_CLOSED, "the lease of %s is over", dir);
+	return 0;
+}
+
+int spool_entry_read(const char *dir, const char *session, Tutti__V1__SpoolEntry **entry,
+		     struct err *e)
+{
+	char *path = xasprintf("%s/%s", dir, NAME);
+	uint8_t *data = xmalloc(MAX_BYTES);
+	Tutti__V1__SpoolEntry *read = NULL;
+	size_t len = 0;
+	int rc = read_whole(path, data, &len, e);
+
+	if (!rc) {
+		read = tutti__v1__spool_entry__unpack(NULL, len, data);
+		rc = read ? check(dir, session, read, e)
+			  : err_set(e, ERR_INVALID, "%s is torn", path);
+	}
+	if (rc && read)
+		tutti__v1__spool_entry__free_unpacked(read, NULL);
+	else if (!rc)
+		*entry = read;
+	free(data);
+	free(path);
+	return rc;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The probing: when to send how many, and what comes of it to the estimator. */
+#include "agent/clock/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "agent/clock/watch.h"
+#include "agent/clock/exchange.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/udp.h"
+#include "proto/probe.h"
+
+#define PATHS	     4 /* source ports: the network may route each another way; a train takes one */
+#define TRAIN	     4 /* probes in a burst: the fastest of them counts */
+#define TRAIN_DENSE  2 /* the second finds all caches warm; what else they cost buys more bursts */
+#define SPACING_NS   (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
+#define FIRST_BURSTS 8
+#define FIRST_GAP_NS (60 * NS_PER_MS)
+#define DENSE_GAP_NS (250 * NS_PER_MS)
+#define DEAF_TRAINS  4 /* without an answer: UDP does not get through */
+#define STREAM_GAP_NS \
+	(500 * NS_PER_MS) /* between probes by the stream, once the first are through */
+#define END_SPREAD_NS (100 * NS_PER_MS)
+#define ANSWER_MAX_NS (100 * NS_PER_MS)
+#define ANSWER_NS     (5 * NS_PER_MS) /* what an answer may take beside two round trips */
+#define CALM_MIN_NS   (2 * NS_PER_S)
+#define CALM_MAX_NS   (16 * NS_PER_S)
+
+struct path {
+	struct clock *clock;
+	int index;
+	struct udp *udp; /* NULL without a peer */
+};
+
+struct clock {
+	struct clock_conf conf;
+	int64_t start_raw_ns; /* the injected drift counts from here */
+	struct clock_estimator *estimator;
+	struct clock_watch *watch;
+	struct path paths[PATHS];
+	uint32_t trains; /* sent: each takes the next path */
+	struct siphash_key key;
+	clock_stream_fn stream;
+	void *stream_arg;
+	int unheard; /* trains since UDP last got an answer */
+	bool by_stream; /* the last answer came that way */
+	int64_t streamed_ns;
+	struct exchange exchange;
+	uint64_t epoch;
+	bool has_epoch;
+	int first_bursts; /* still to come, quickly */
+	int64_t calm_gap_ns; /* doubles while nothing happens */
+	struct loop_timer timer;
+	int64_t hurry_until_ns; /* CLOCK_MONOTONIC */
+	int64_t dense_gap_ns; /* until then */
+	bool opening; /* a window is about to begin: one long train first */
+};
+
+/* The host clock and nothing else: moved by the injected error, never calibrated. */
+static struct clock_model bare_model(const struct clock *c)
+{
+	return (struct clock_model){
+		.test_offset_ns = c->conf.test_offset_ns,
+		.test_start_raw_ns = c->start_raw_ns,
+		.test_drift_ppm = c->conf.test_drift_ppm,
+	};
+}
+
+/* As clock_model.c has it; here it is needed for every probe, while the time is running. */
+static int64_t host_of_raw(const struct clock *c, int64_t raw_ns)
+{
+	double drifted = c->conf.test_drift_ppm * 1e-6 * (double)(raw_ns - c->start_raw_ns);
+
+	return raw_ns + c->conf.test_offset_ns + llround(drifted);
+}
+
+static void read_clocks(const struct clock *c, struct clock_model *m)
+{
+	m->ledger = clock_watch_ledger(c->watch);
+	m->pair_raw_ns = m->ledger.last.raw_ns;
+	m->pair_real_ns = m->ledger.last.real_ns;
+	m->at_raw_ns = m->pair_raw_ns;
+	m->wall_error_ns = now_wall_error_ns();
+	if (c->by_stream)
+		m->method = "stream";
+	else if (c->exchange.answered)
+		m->method = exchange_is_kernel(&c->exchange) ? "udp-kernel" : "udp-user";
+}
+
+struct clock_model clock_model(const struct clock *c)
+{
+	struct clock_model m = bare_model(c);
+
+	read_clocks(c, &m);
+	m.calibrated = clock_estimator_get(c->estimator, host_of_raw(c, m.at_raw_ns), &m);
+	return m;
+}
+
+struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, int64_t to_raw_ns)
+{
+	struct clock_model m = bare_model(c);
+
+	read_clocks(c, &m);
+	m.calibrated = clock_estimator_map(c->estimator, host_of_raw(c, m.at_raw_ns),
+					   host_of_raw(c, from_raw_ns), host_of_raw(c, to_raw_ns),
+					   &m);
+	return m;
+}
+
+/* ---- probes ---- */
+
+/* Early is allowed, late is not: the clock is read before the packet is even made. */
+static void make_probe(struct clock *c, int path, uint32_t id, int index, int train,
+		       uint8_t packet[PROBE_BYTES])
+{
+	struct probe p = exchange_next(&c->exchange, path, id, host_of_raw(c, now_raw_ns()));
+
+	p.train = (uint8_t)train;
+	p.index = (uint8_t)index;
+	probe_encode(&p, &c->key, packet);
+}
+
+static void send_probe(struct clock *c, struct path *path, int index, int train)
+{
+	uint8_t packet[PROBE_BYTES];
+
+	make_probe(c, path->index, udp_next_id(path->udp), index, train, packet);
+	udp_send(path->udp, packet, sizeof(packet));
+}
+
+/* A stream costs both ends more than a packet, and is no better for many at once: one, and less often. */
+static void send_by_stream(struct clock *c)
+{
+	int64_t now_ns = now_mono_ns();
+	uint8_t packet[PROBE_BYTES];
+
+	if (!c->stream || c->unheard < DEAF_TRAINS ||
+	    (!c->first_bursts && now_ns - c->streamed_ns < STREAM_GAP_NS))
+		return;
+	c->streamed_ns = now_ns;
+	make_probe(c, PATHS, 0, 0, 1, packet);
+	c->stream(c->stream_arg, packet);
+}
+
+/* All by one path: a socket that was not used for a while is slow there, but not back, which would pass for an
+ * offset. Only the first pays for that. */
+static void send_train(struct clock *c, int train)
+{
+	struct path *path = &c->paths[c->trains++ % PATHS];
+	int64_t start_ns = now_raw_ns();
+
+	for (int i = 0; i < train; i++) {
+		while (now_raw_ns() - start_ns < i * SPACING_NS)
+			;
+		send_probe(c, path, i, train);
+	}
+}
+
+/* Agents that come, are armed or calm down together must not probe together: a number that each has
+ * for itself. */
+static int64_t phase(const struct clock *c, int64_t within_ns)
+{
+	return (int64_t)(c->exchange.cookie >> 16) % within_ns;
+}
+
+static int64_t calm_gap(struct clock *c)
+{
+	int64_t gap = c->calm_gap_ns;
+
+	if (gap == CALM_MIN_NS)
+		gap += phase(c, NS_PER_S);
+	c->calm_gap_ns = 2 * c->calm_gap_ns < CALM_MAX_NS ? 2 * c->calm_gap_ns : CALM_MAX_NS;
+	return gap;
+}
+
+static bool is_dense(const struct clock *c)
+{
+	return now_mono_ns() < c->hurry_until_ns && !c->first_bursts;
+}
+
+static int64_t next_gap(struct clock *c)
+{
+	if (c->first_bursts > 0) {
+		c->first_bursts--;
+		return FIRST_GAP_NS;
+	}
+	if (is_dense(c))
+		return c->dense_gap_ns;
+	if (!clock_model(c).calibrated)
+		return DENSE_GAP_NS;
+	return calm_gap(c);
+}
+
+static void on_timer(void *arg)
+{
+	struct clock *c = arg;
+
+	/* A machine that just woke up must not find that out from its probes. */
+	clock_watch_look(c->watch);
+	send_train(c, is_dense(c) && !c->opening ? TRAIN_DENSE : TRAIN);
+	c->opening = false;
+	c->unheard++;
+	send_by_stream(c);
+	loop_timer_in(c->conf.loop, &c->timer, next_gap(c), on_timer, c);
+}
+
+static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
+{
+	struct path *path = arg;
+
+	exchange_departed(&path->clock->exchange, path->index, id,
+			  host_of_raw(path->clock, raw_ns));
+}
+
+/* False for an answer that nobody waits for. */
+static bool take_answer(struct clock *c, const struct probe *p, int64_t raw_ns, bool kernel)
+{
+	struct clock_sample samples[EXCHANGE_SAMPLES];
+	int n = exchange_answer(&c->exchange, p, host_of_raw(c, raw_ns), kernel, samples);
+
+	for (int i = 0; i < n; i++) {
+		if (!clock_estimator_add(c->estimator, &samples[i]))
+			log_debug("AGT-PROBE", "reason=\"impossible times in an answer\"");
+	}
+	return n > 0;
+}
+
+static void on_reply(void *arg, const void *data, size_t len, int64_t raw_ns,
+		     const struct udp_from *from)
+{
+	struct path *path = arg;
+	struct clock *c = path->clock;
+	struct probe p;
+
+	if (!probe_decode(&p, data, len) || !probe_is_signed(data, &c->key) ||
+	    !take_answer(c, &p, raw_ns, from->kernel)) {
+		log_debug("AGT-PROBE", "reason=\"%zu bytes that answer no probe\"", len);
+		return;
+	}
+	c->unheard = 0;
+	c->by_stream = false;
+}
+
+void clock_take_stream(struct clock *c, const uint8_t *packet)
+{
+	int64_t raw_ns = now_raw_ns();
+	struct probe p;
+
+	if (probe_decode(&p, packet, PROBE_BYTES) && probe_is_signed(packet, &c->key) &&
+	    take_answer(c, &p, raw_ns, false))
+		c->by_stream = true;
+}
+
+/* ---- peer ---- */
+
+static int dial(struct clock *c, const struct clock_peer *peer, struct err *e)
+{
+	for (int i = 0; i < PATHS; i++) {
+		struct path *path = &c->paths[i];
+		int rc = udp_dial(&path->udp, c->conf.loop, peer->host, peer->port, on_reply, path,
+				  e);
+
+		if (rc)
+			return rc;
+		udp_on_sent(path->udp, on_sent);
+	}
+	return 0;
+}
+
+int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e)
+{
+	int rc;
+
+	clock_unset_peer(c);
+	rc = dial(c, peer, e);
+	if (rc) {
+		clock_unset_peer(c);
+		return rc;
+	}
+	if (!c->has_epoch || c->epoch != peer->epoch)
+		clock_estimator_reset(c->estimator);
+	exchange_begin(&c->exchange, peer->cookie, peer->epoch);
+	c->key = peer->key;
+	c->stream = peer->stream;
+	c->stream_arg = peer->stream_arg;
+	c->unheard = 0;
+	c->epoch = peer->epoch;
+	c->has_epoch = true;
+	c->first_bursts = FIRST_BURSTS;
+	c->calm_gap_ns = CALM_MIN_NS;
+	loop_timer_in(c->conf.loop, &c->timer, phase(c, FIRST_GAP_NS), on_timer, c);
+	return 0;
+}
+
+void clock_unset_peer(struct clock *c)
+{
+	loop_timer_cancel(c->conf.loop, &c->timer);
+	for (int i = 0; i < PATHS; i++) {
+		udp_free(c->paths[i].udp);
+		c->paths[i].udp = NULL;
+	}
+}
+
+void clock_hurry(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
+{
+	int64_t soon;
+
+	c->dense_gap_ns = gap_ns > DENSE_GAP_NS ? gap_ns : DENSE_GAP_NS;
+	soon = now_mono_ns() + phase(c, c->dense_gap_ns);
+	c->opening = true;
+	if (until_mono_ns > c->hurry_until_ns)
+		c->hurry_until_ns = until_mono_ns;
+	clock_watch_hurry(c->watch, until_mono_ns);
+	c->calm_gap_ns = CALM_MIN_NS;
+	if (loop_timer_armed(&c->timer) && c->timer.at_mono_ns > soon)
+		loop_timer_at(c->conf.loop, &c->timer, soon, on_timer, c);
+}
+
+void clock_look(struct clock *c)
+{
+	clock_watch_look(c->watch);
+}
+
+int64_t clock_end(struct clock *c)
+{
+	int64_t at_ns = now_mono_ns() + phase(c, END_SPREAD_NS);
+	int64_t rtt_ns = 2 * clock_model(c).rtt_min_ns;
+
+	if (!loop_timer_armed(&c->timer))
+		return now_mono_ns();
+	if (c->timer.at_mono_ns > at_ns)
+		loop_timer_at(c->conf.loop, &c->timer, at_ns, on_timer, c);
+	return at_ns + (rtt_ns < ANSWER_MAX_NS ? rtt_ns : ANSWER_MAX_NS) + ANSWER_NS;
+}
+
+/* ---- life ---- */
+
+/* A wall clock that was set does not touch raw, nor what is known of it; a machine that slept, or keeps time
+ * by something else now, does. */
+static void on_step(void *arg, enum ledger_news news)
+{
+	struct clock *c = arg;
+
+	if (news == LEDGER_STEPPED)
+		return;
+	clock_estimator_break(c->estimator, host_of_raw(c, now_raw_ns()),
+			      news == LEDGER_SLEPT ? CLOCK_BREAK_SUSPEND : CLOCK_BREAK_SOURCE);
+	c->first_bursts = FIRST_BURSTS;
+	if (loop_timer_armed(&c->timer))
+		loop_timer_in(c->conf.loop, &c->timer, 0, on_timer, c);
+}
+
+int clock_new(struct clock **out, const struct clock_conf *conf, struct err *e)
+{
+	struct clock *c;
+	int rc;
+
+	if (conf->test_drift_ppm > 1000 || conf->test_drift_ppm < -1000)
+		return err_set(e, ERR_INVALID, "test clock drift of %g ppm: at most 1000",
+			       conf->test_drift_ppm);
+	c = xcalloc(1, sizeof(*c));
+	c->conf = *conf;
+	c->start_raw_ns = now_raw_ns();
+	c->calm_gap_ns = CALM_MIN_NS;
+	for (int i = 0; i < PATHS; i++)
+		c->paths[i] = (struct path){ .clock = c, .index = i };
+	c->estimator = clock_estimator_new();
+	rc = clock_watch_new(&c->watch, conf->loop, on_step, c, e);
+	if (rc)
+		clock_free(c);
+	else
+		*out = c;
+	return rc;
+}
+
+void clock_free(struct clock *c)
+{
+	if (!c)
+		return;
+	clock_unset_peer(c);
+	clock_watch_free(c->watch);
+	clock_estimator_free(c->estimator);
+	free(c);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/clock/envelope.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define BUCKET_NS 10e6
+#define KEEP	  4096 /* buckets of one direction; more are thinned out */
+#define HULL	  1024 /* more within reach of one time make no line */
+
+/* ---- buckets ---- */
+
+void bounds_free(struct bounds *b)
+{
+	free(b->at);
+	*b = (struct bounds){ 0 };
+}
+
+size_t bounds_from(const struct bounds *b, double x)
+{
+	size_t low = 0, high = b->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (b->at[mid].x < x)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+void bounds_expire(struct bounds *b, double before)
+{
+	size_t gone = bounds_from(b, before);
+
+	b->n -= gone;
+	if (gone && b->n)
+		memmove(b->at, b->at + gone, b->n * sizeof(*b->at));
+}
+
+static bool is_tighter(struct bound a, struct bound b, int sign, double rate)
+{
+	return sign * (a.v - b.v - rate * (a.x - b.x)) > 0;
+}
+
+/* Of each two neighbours in the older half the tighter stays. */
+static void bounds_thin(struct bounds *b, int sign, double rate)
+{
+	size_t half = b->n / 2 & ~(size_t)1, kept = 0;
+
+	for (size_t i = 0; i < half; i += 2) {
+		bool second = is_tighter(b->at[i + 1], b->at[i], sign, rate);
+
+		b->at[kept++] = b->at[i + second];
+	}
+	memmove(b->at + kept, b->at + half, (b->n - half) * sizeof(*b->at));
+	b->n -= half - kept;
+}
+
+static void bounds_insert(struct bounds *b, size_t i, struct bound new)
+{
+	if (b->n == b->cap) {
+		b->cap = b->cap ? 2 * b->cap : 64;
+		b->at = xrealloc(b->at, b->cap * sizeof(*b->at));
+	}
+	memmove(b->at + i + 1, b->at + i, (b->n - i) * sizeof(*b->at));
+	b->at[i] = new;
+	b->n++;
+}
+
+void bounds_add(struct bounds *b, struct bound new, int sign, double rate)
+{
+	double bucket = floor(new.x / BUCKET_NS);
+	size_t i = b->n;
+
+	while (i && floor(b->at[i - 1].x / BUCKET_NS) > bucket)
+		i--;
+	if (i && floor(b->at[i - 1].x / BUCKET_NS) == bucket) {
+		if (is_tighter(new, b->at[i - 1], sign, rate))
+			b->at[i - 1] = new;
+		return;
+	}
+	bounds_insert(b, i, new);
+	if (b->n >= KEEP)
+		bounds_thin(b, sign, rate);
+}
+
+/* ---- the envelope ---- */
+
+struct range {
+	size_t from, to; /* indices, to excluded */
+};
+
+static struct range near(const struct bounds *b, double x)
+{
+	double first = b->at[0].x, last = b->at[b->n - 1].x;
+	double at = x < first ? first : x > last ? last : x;
+	double from = fmin(at - ENVELOPE_REACH_NS, last - 2 * ENVELOPE_REACH_NS);
+	double to = fmax(at + ENVELOPE_REACH_NS, first + 2 * ENVELOPE_REACH_NS);
+	size_t next = bounds_from(b, at);
+
+	/* A silence: what came right before and right after it. */
+	if (next && b->at[next - 1].x < from)
+		from = b->at[next - 1].x - ENVELOPE_REACH_NS;
+	if (next < b->n && b->at[next].x > to)
+		to = b->at[next].x + ENVELOPE_REACH_NS;
+	return (struct range){ bounds_from(b, from), bounds_from(b, to + 1) };
+}
+
+bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
+		 struct interval *out)
+{
+	struct range r;
+
+	if (!low->n || !high->n)
+		return false;
+	*out = (struct interval){ -INFINITY, INFINITY };
+	r = near(low, x);
+	for (size_t i = r.from; i < r.to; i++) {
+		double d = x - low->at[i].x;
+		double v = low->at[i].v + p.rate * d - p.drift * fabs(d);
+
+		out->lo = v > out->lo ? v : out->lo;
+	}
+	r = near(high, x);
+	for (size_t i = r.from; i < r.to; i++) {
+		double d = x - high->at[i].x;
+		double v = high->at[i].v + p.rate * d + p.drift * fabs(d);
+
+		out->hi = v < out->hi ? v : out->hi;
+	}
+	return true;
+}
+
+/* ---- the line ---- */
+
+/* c lies on the side of the line a-b where b is no corner of the hull. */
+static bool hides(struct bound a, struct bound b, struct bound c, int sign)
+{
+	return sign * ((b.v - a.v) * (c.x - a.x) - (c.v - a.v) * (b.x - a.x)) <= 0;
+}
+
+/*
+ * Of all lines that no bound crosses, the one whose distances to them have the least sum: it runs
+ * along the edge of the convex hull that passes over the bounds' mean time (Moon, Skelly, Towsley).
+ */
+static bool line_at(const struct bounds *b, double x, int sign, double *v)
+{
+	struct range r = near(b, x);
+	struct bound hull[HULL];
+	double mean = 0;
+	size_t n = 0;
+
+	if (r.to - r.from < 3 || r.to - r.from > HULL)
+		return false;
+	for (size_t i = r.from; i < r.to; i++) {
+		mean += b->at[i].x / (double)(r.to - r.from);
+		while (n >= 2 && hides(hull[n - 2], hull[n - 1], b->at[i], sign))
+			n--;
+		hull[n++] = b->at[i];
+	}
+	for (size_t i = 0; i + 1 < n; i++) {
+		const struct bound *e = &hull[i];
+
+		if (e[0].x > mean || e[1].x < mean)
+			continue;
+		*v = e->v + (e[1].v - e->v) / (e[1].x - e->x) * (x - e->x);
+		return true;
+	}
+	return false;
+}
+
+bool envelope_line(const struct bounds *low, const struct bounds *high, double x, double *v)
+{
+	double above, below;
+
+	if (!low->n || !high->n || !line_at(low, x, 1, &above) || !line_at(high, x, -1, &below))
+		return false;
+	*v = (above + below) / 2;
+	return true;
+}

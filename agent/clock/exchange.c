@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/clock/exchange.h"
+
+#include <stddef.h>
+
+#define SENT_MAX_NS \
+	INT64_C(10000000) /* no packet leaves later than this after it was handed over */
+
+void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch)
+{
+	*x = (struct exchange){ .cookie = cookie, .epoch = epoch };
+}
+
+static struct exchange_probe *probe_at(struct exchange *x, uint32_t seq)
+{
+	struct exchange_probe *p = &x->probes[seq % EXCHANGE_PROBES];
+
+	return p->seq == seq ? p : NULL;
+}
+
+struct probe exchange_next(struct exchange *x, int path, uint32_t id, int64_t t1_ns)
+{
+	uint32_t seq = ++x->seq;
+
+	x->sent++;
+	x->probes[seq % EXCHANGE_PROBES] = (struct exchange_probe){
+		.state = EXCHANGE_WAITING,
+		.seq = seq,
+		.path = path,
+		.id = id,
+		.t1_user_ns = t1_ns,
+	};
+	return (struct probe){
+		.type = PROBE_REQUEST,
+		.cookie = x->cookie,
+		.seq = seq,
+		.t1_ns = t1_ns,
+	};
+}
+
+/* Departures are told soon after: the newest probes are looked at first, and not all. */
+void exchange_departed(struct exchange *x, int path, uint32_t id, int64_t t1_ns)
+{
+	for (uint32_t back = 0; back < 32; back++) {
+		struct exchange_probe *p = probe_at(x, x->seq - back);
+
+		if (!p || p->path != path || p->id != id)
+			continue;
+		p->t1_kernel_ns = t1_ns;
+		return;
+	}
+}
+
+/* The kernel knows better when a packet left, unless what it says cannot be. Its stamp leans to early:
+ * one before the hand-over is not wrong, but says nothing new. */
+static int64_t better_departure(struct exchange *x, int64_t kernel_ns, int64_t user_ns,
+				int64_t end_ns)
+{
+	if (kernel_ns <= user_ns)
+		return user_ns;
+	if (kernel_ns - user_ns <= SENT_MAX_NS && kernel_ns <= end_ns)
+		return kernel_ns;
+	x->bad_stamps++;
+	return user_ns;
+}
+
+/* A better t3 of an earlier answer: its reply once more, more tightly. */
+static bool refine(struct exchange *x, const struct probe_sent *s, struct clock_sample *out)
+{
+	struct exchange_probe *p = s->t3_ns ? probe_at(x, s->seq) : NULL;
+
+	if (!p || p->state != EXCHANGE_ANSWERED)
+		return false;
+	p->state = EXCHANGE_EMPTY;
+	*out = p->sample;
+	out->t3_ns = better_departure(x, s->t3_ns, p->sample.t3_ns, INT64_MAX);
+	out->no_request = out->again = true;
+	out->reply_stamp = p->t4_is_kernel ? CLOCK_STAMP_KERNEL : CLOCK_STAMP_USER;
+	return out->t3_ns != p->sample.t3_ns;
+}
+
+int exchange_answer(struct exchange *x, const struct probe *p, int64_t t4_ns, bool kernel,
+		    struct clock_sample out[EXCHANGE_SAMPLES])
+{
+	struct exchange_probe *asked = probe_at(x, p->seq);
+	bool sent_by_kernel;
+	int n = 0;
+
+	if (p->type != PROBE_REPLY || p->cookie != x->cookie || p->epoch != x->epoch || !asked ||
+	    asked->state != EXCHANGE_WAITING || asked->t1_user_ns != p->t1_ns)
+		return 0;
+	for (int i = 0; i < PROBE_SENT_MAX; i++)
+		n += refine(x, &p->sent[i], &out[n]);
+	sent_by_kernel = p->flags & PROBE_KERNEL && asked->t1_kernel_ns;
+	asked->state = EXCHANGE_ANSWERED;
+	asked->t4_is_kernel = kernel;
+	asked->sample = (struct clock_sample){
+		.t1_ns = better_departure(x, asked->t1_kernel_ns, asked->t1_user_ns, t4_ns),
+		.t2_ns = p->t2_ns,
+		.t3_ns = p->t3_ns,
+		.t4_ns = t4_ns,
+		.request_stamp = sent_by_kernel ? CLOCK_STAMP_KERNEL : CLOCK_STAMP_USER,
+	};
+	x->answered++;
+	x->kernel = x->kernel << 1 | (kernel && sent_by_kernel);
+	out[n++] = asked->sample;
+	return n;
+}
+
+bool exchange_is_kernel(const struct exchange *x)
+{
+	int total = x->answered < 64 ? (int)x->answered : 64;
+
+	return total && 2 * __builtin_popcountll(x->kernel) > total;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Translations between the three time scales. Whole nanoseconds are added and subtracted exactly;
+ * only the small terms, a rate times a distance, go through floating point. Input may be anything:
+ * results beyond int64 are cut off at its ends.
+ */
+#include "agent/clock/clock.h"
+
+#include <math.h>
+#include <stddef.h>
+
+typedef __int128 wide;
+
+static int64_t saturate(wide v)
+{
+	return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
+}
+
+static wide scaled(double rate, wide distance)
+{
+	return (wide)llround(rate * (double)distance);
+}
+
+/* The host clock: raw with the injected error. */
+static wide host_of_raw(const struct clock_model *m, wide raw)
+{
+	return raw + m->test_offset_ns +
+	       scaled(m->test_drift_ppm * 1e-6, raw - m->test_start_raw_ns);
+}
+
+/* ---- the map ---- */
+
+/* Interval and best guess of the offset at a host time. */
+struct guess {
+	wide offset, lo, hi;
+};
+
+static wide least(wide a, wide b)
+{
+	return a < b ? a : b;
+}
+
+static wide most(wide a, wide b)
+{
+	return a > b ? a : b;
+}
+
+/* What one knot says of another time: the offset moves at the segment's rate, and strays. */
+static struct guess from_knot(const struct clock_segment *seg, const struct clock_knot *k,
+			      wide host, double drift)
+{
+	wide far = host - k->host_ns;
+	wide moved = scaled(seg->rate, far);
+	wide near, stray;
+
+	far = far < 0 ? -far : far;
+	near = least(far, seg->horizon_ns);
+	stray = scaled(drift, near) + scaled(seg->drift_far, far - near) + (far != 0);
+	return (struct guess){ k->offset_ns + moved, k->lo_ns + moved - stray,
+			       k->hi_ns + moved + stray };
+}
+
+/* Between two knots the best guess is on the line; what is certain, they say together. */
+static struct guess between(const struct clock_segment *seg, const struct clock_knot *a, wide host)
+{
+	const struct clock_knot *b = a + 1;
+	struct guess left = from_knot(seg, a, host, seg->drift);
+	struct guess right = from_knot(seg, b, host, seg->drift);
+	double slope = (double)(b->offset_ns - a->offset_ns) / (double)(b->host_ns - a->host_ns);
+
+	return (struct guess){ a->offset_ns + scaled(slope, host - a->host_ns),
+			       most(left.lo, right.lo), least(left.hi, right.hi) };
+}
+
+static struct guess in_segment(const struct clock_model *m, const struct clock_segment *seg,
+			       wide host)
+{
+	const struct clock_knot *k = &m->knots[seg->first];
+	size_t low = 0, high = seg->n - 1;
+
+	if (host <= k[0].host_ns)
+		return from_knot(seg, &k[0], host, seg->drift_out);
+	if (host >= k[high].host_ns)
+		return from_knot(seg, &k[high], host, seg->drift_out);
+	while (high - low > 1) {
+		size_t mid = low + (high - low) / 2;
+
+		if (k[mid].host_ns <= host)
+			low = mid;
+		else
+			high = mid;
+	}
+	return between(seg, &k[low], host);
+}
+
+static wide end_of(const struct clock_model *m, const struct clock_segment *seg)
+{
+	return m->knots[seg->first + seg->n - 1].host_ns;
+}
+
+/* Between two segments nobody knows when the clock broke: both may be right, the nearer is guessed. */
+static struct guess in_gap(const struct clock_model *m, const struct clock_segment *before,
+			   wide host)
+{
+	const struct clock_segment *after = before + 1;
+	struct guess a = in_segment(m, before, host), b = in_segment(m, after, host);
+	bool late = host - end_of(m, before) > m->knots[after->first].host_ns - host;
+
+	return (struct guess){ late ? b.offset : a.offset, least(a.lo, b.lo), most(a.hi, b.hi) };
+}
+
+static struct guess guess_at(const struct clock_model *m, wide host)
+{
+	size_t i = 0;
+
+	while (i + 1 < m->n_segments && host >= m->knots[m->segments[i + 1].first].host_ns)
+		i++;
+	if (i + 1 < m->n_segments && host > end_of(m, &m->segments[i]))
+		return in_gap(m, &m->segments[i], host);
+	return in_segment(m, &m->segments[i], host);
+}
+
+/* ---- translations ---- */
+
+/* An uncalibrated model trusts this host's own clocks, error and all. */
+static wide session_of_raw(const struct clock_model *m, wide raw)
+{
+	wide host = host_of_raw(m, raw);
+
+	if (!m->calibrated)
+		return host - m->pair_raw_ns + m->pair_real_ns;
+	if (m->n_segments)
+		return host - guess_at(m, host).offset;
+	return host - m->offset_ns - scaled(m->rate, host - host_of_raw(m, m->at_raw_ns));
+}
+
+int64_t clock_model_session_of_raw(const struct clock_model *m, int64_t raw_ns)
+{
+	return saturate(session_of_raw(m, raw_ns));
+}
+
+int64_t clock_model_offset_at(const struct clock_model *m, int64_t raw_ns)
+{
+	return saturate(host_of_raw(m, raw_ns) - session_of_raw(m, raw_ns));
+}
+
+/* Two raw times, the session time that is looked for between them. */
+struct bracket {
+	wide below, above;
+	bool has_below, has_above;
+};
+
+static void narrow(struct bracket *b, wide raw, wide missing)
+{
+	if (missing > 0 && (!b->has_below || raw > b->below)) {
+		b->below = raw;
+		b->has_below = true;
+	}
+	if (missing < 0 && (!b->has_above || raw < b->above)) {
+		b->above = raw;
+		b->has_above = true;
+	}
+}
+
+/* Times that a host slept at have no raw time: the last one before them. */
+static wide halve(const struct clock_model *m, wide session, struct bracket b)
+{
+	while (b.above - b.below > 1) {
+		wide middle = b.below + (b.above - b.below) / 2;
+
+		if (session_of_raw(m, middle) <= session)
+			b.below = middle;
+		else
+			b.above = middle;
+	}
+	return b.below;
+}
+
+/* Rates are small, so the distance still missing shrinks at least a thousandfold with each round; but where the
+ * clock breaks in between the rounds may go to and fro over the break. */
+int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_ns)
+{
+	struct bracket b = { 0 };
+	wide raw = m->at_raw_ns;
+
+	for (int i = 0; i < 8; i++) {
+		wide missing = (wide)session_ns - session_of_raw(m, raw);
+
+		if (!missing)
+			return saturate(raw);
+		narrow(&b, raw, missing);
+		raw += missing;
+	}
+	if (b.has_below && b.has_above && b.below < b.above)
+		raw = halve(m, session_ns, b);
+	return saturate(raw);
+}
+
+int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns)
+{
+	if (m->ledger.n_knots)
+		return ledger_raw_of_real(&m->ledger, real_ns);
+	return saturate((wide)real_ns - m->pair_real_ns + m->pair_raw_ns);
+}
+
+int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns)
+{
+	if (m->ledger.n_knots)
+		return ledger_real_of_raw(&m->ledger, raw_ns);
+	return saturate((wide)raw_ns - m->pair_raw_ns + m->pair_real_ns);
+}
+
+int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns)
+{
+	wide host_wall = clock_model_real_of_raw(m, raw_ns) + host_of_raw(m, raw_ns) - raw_ns;
+
+	return saturate(host_wall - session_of_raw(m, raw_ns));
+}
+
+static wide half_of(struct guess g)
+{
+	return most(g.hi - g.offset, g.offset - g.lo);
+}
+
+int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns)
+{
+	wide far = (wide)raw_ns - m->at_raw_ns;
+
+	if (m->n_segments)
+		return saturate(half_of(guess_at(m, host_of_raw(m, raw_ns))));
+	return saturate((wide)m->bound_ns + scaled(m->bound_rate, far < 0 ? -far : far));
+}
+
+static wide bound_at_clipped(const struct clock_model *m, wide host, wide from, wide to)
+{
+	return half_of(guess_at(m, most(from, least(host, to))));
+}
+
+/* Two knots' intervals widen towards each other, at the drift; they cannot do so for longer than to
+ * the middle between the two. */
+static wide bound_inside(const struct clock_model *m, const struct clock_segment *seg, wide from,
+			 wide to)
+{
+	wide out = 0;
+
+	for (size_t i = seg->first; i < (size_t)seg->first + seg->n; i++) {
+		const struct clock_knot *a = &m->knots[i], *b = a + 1;
+
+		out = most(out, bound_at_clipped(m, a->host_ns, from, to));
+		if (i + 1 == (size_t)seg->first + seg->n || b->host_ns <= from || a->host_ns >= to)
+			continue;
+		out = most(out, most(half_of(guess_at(m, a->host_ns)),
+				     half_of(guess_at(m, b->host_ns))) +
+					scaled(seg->drift / 2, (wide)b->host_ns - a->host_ns) + 2);
+	}
+	return out;
+}
+
+int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns, int64_t to_raw_ns)
+{
+	wide from = host_of_raw(m, from_raw_ns), to = host_of_raw(m, to_raw_ns);
+	int64_t first = clock_model_bound_at(m, from_raw_ns);
+	int64_t last = clock_model_bound_at(m, to_raw_ns);
+	wide out = first > last ? first : last;
+
+	for (size_t i = 0; i < m->n_segments; i++) {
+		const struct clock_segment *seg = &m->segments[i];
+		wide middle;
+
+		out = most(out, bound_inside(m, seg, from, to));
+		if (i + 1 == m->n_segments)
+			break;
+		/* In the gap to the next it is largest at an end, or where the guess changes. */
+		middle = (end_of(m, seg) + m->knots[seg[1].first].host_ns) / 2;
+		for (int d = -1; d <= 1; d++)
+			out = most(out, bound_at_clipped(m, middle + d, from, to));
+		out = most(out, bound_at_clipped(m, end_of(m, seg) + 1, from, to));
+		out = most(out,
+			   bound_at_clipped(m, (wide)m->knots[seg[1].first].host_ns - 1, from, to));
+	}
+	return saturate(out);
+}
+
+static bool is_broken_in(const struct clock_model *m, wide from, wide to)
+{
+	for (size_t i = 0; i + 1 < m->n_segments; i++) {
+		const struct clock_segment *seg = &m->segments[i];
+
+		if (to > end_of(m, seg) && from < m->knots[seg[1].first].host_ns)
+			return true;
+	}
+	return false;
+}
+
+/* An earlier session time is a larger offset. The line between two guesses may leave the interval: no way, then. */
+static void keep_room(const struct clock_model *m, wide host, struct clock_room *room)
+{
+	struct guess g = guess_at(m, host);
+
+	room->earlier_ns = saturate(least(room->earlier_ns, most(0, g.hi - g.offset)));
+	room->later_ns = saturate(least(room->later_ns, most(0, g.offset - g.lo)));
+}
+
+/* Between two knots the guess is on a line, and the ends of the interval bend away from it; what a knot and the one
+ * before say together may be less than what it says with the next. */
+struct clock_room clock_model_room_over(const struct clock_model *m, int64_t from_raw_ns,
+					int64_t to_raw_ns)
+{
+	wide from = host_of_raw(m, from_raw_ns), to = host_of_raw(m, to_raw_ns);
+	struct clock_room room = { INT64_MAX, INT64_MAX };
+
+	if (!m->calibrated || !m->n_segments || is_broken_in(m, from, to))
+		return (struct clock_room){ 0 };
+	keep_room(m, from, &room);
+	keep_room(m, to, &room);
+	for (size_t i = 0; i < m->n_knots; i++) {
+		if (m->knots[i].host_ns <= from || m->knots[i].host_ns > to)
+			continue;
+		keep_room(m, (wide)m->knots[i].host_ns - 1, &room);
+		keep_room(m, m->knots[i].host_ns, &room);
+	}
+	return room;
+}
+
+enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns)
+{
+	if (!m->calibrated)
+		return CLOCK_X;
+	if (bound_ns <= 10000)
+		return CLOCK_A;
+	if (bound_ns <= 100000)
+		return CLOCK_B;
+	return bound_ns <= 1000000 ? CLOCK_C : CLOCK_D;
+}
+
+const char *clock_grade_name(enum clock_grade g)
+{
+	static const char *const names[] = {
+		[CLOCK_X] = "X", [CLOCK_A] = "A", [CLOCK_B] = "B", [CLOCK_C] = "C", [CLOCK_D] = "D",
+	};
+
+	return names[g];
+}
+
+const char *clock_break_name(enum clock_break cause)
+{
+	static const char *const names[] = {
+		[CLOCK_BREAK_NONE] = "none",
+		[CLOCK_BREAK_STEP] = "step",
+		[CLOCK_BREAK_SUSPEND] = "suspend",
+		[CLOCK_BREAK_SOURCE] = "clocksource",
+	};
+
+	return names[cause];
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control stream: dials the aggregator, says Hello, reports Status every 2 s, hands orders to
+ * orders.c, and dials again with growing, jittered pauses when the link is gone. Loop thread.
+ *
+ * Each change of the link is one log line, AGT-LINK; a message that breaks the protocol is one line
+ * AGT-PEER and costs the aggregator the connection.
+ */
+#ifndef AGENT_LINK_CONTROL_H
+#define AGENT_LINK_CONTROL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/link/asks.h"
+#include "base/err.h"
+
+struct agent;
+struct control;
+struct rpc_channel;
+
+/* Begins to dial at once. ERR_INVALID for an address that cannot be one. Yours: control_free(). */
+MUST_CHECK int control_new(struct control **out, struct agent *agent, struct err *e);
+
+/* Says Goodbye and waits a moment for it to arrive, turning the loop; drops what was ordered. NULL is
+ * fine. */
+void control_free(struct control *c);
+
+bool control_is_connected(const struct control *c);
+
+/* The link's, for further calls over the same connection: they end with it. NULL while it is down, or if
+ * c is NULL. */
+struct rpc_channel *control_channel(const struct control *c);
+
+/* For Ask of control.proto; all borrowed for the call. */
+struct control_question {
+	const char *verb; /* "start", "stop" */
+	const char *session; /* for stop; else "" */
+	const char *hosts; /* selector, "" = this host */
+	int64_t duration_ns;
+	const char *run;
+};
+
+/* fn is called exactly once, now or later; "no" with the reason when there is no link. */
+void control_ask(struct control *c, const struct control_question *q, ask_fn fn, void *arg);
+
+/* Captures under way for the aggregator, as orders_json(). A new reference. */
+json_t *control_captures_json(const struct control *c);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock model as the aggregator is told of it. */
+#include <math.h>
+
+#include "agent/link/messages.h"
+
+static void add_step(struct message_clock *out, const char *kind, int64_t from_ns, int64_t to_ns,
+		     int64_t delta_ns)
+{
+	size_t n = out->model.n_steps;
+
+	if (n == LIMIT_CLOCK_STEPS)
+		return;
+	tutti__v1__clock_step__init(&out->steps[n]);
+	out->steps[n].kind = (char *)kind;
+	out->steps[n].from_ns = from_ns;
+	out->steps[n].to_ns = to_ns;
+	out->steps[n].delta_ns = delta_ns;
+	out->pointers[n] = &out->steps[n];
+	out->model.n_steps++;
+}
+
+/* What the wall clock did. */
+static void add_ledger(struct message_clock *out, const struct clock_model *m)
+{
+	static const char *const kinds[] = {
+		[LEDGER_SET] = "set",
+		[LEDGER_SUSPEND] = "suspend",
+		[LEDGER_SOURCE] = "clocksource",
+	};
+	const struct clock_ledger *l = &m->ledger;
+
+	for (size_t i = 0; i < l->n_steps; i++) {
+		const struct ledger_step *s = &l->steps[i];
+
+		add_step(out, kinds[s->kind], clock_model_session_of_raw(m, s->from_raw_ns),
+			 clock_model_session_of_raw(m, s->to_raw_ns), s->delta_ns);
+	}
+}
+
+/* Steps of the raw clock against the session clock; of other breaks the ledger has told already. */
+static void add_breaks(struct message_clock *out, const struct clock_model *m)
+{
+	for (size_t i = 1; i < m->n_segments; i++) {
+		const struct clock_segment *s = &m->segments[i], *before = s - 1;
+		const struct clock_knot *last = &m->knots[before->first + before->n - 1];
+		const struct clock_knot *first = &m->knots[s->first];
+
+		if (s->cause == CLOCK_BREAK_STEP)
+			add_step(out, clock_break_name(s->cause), last->host_ns - last->offset_ns,
+				 first->host_ns - first->offset_ns,
+				 first->offset_ns - last->offset_ns);
+	}
+}
+
+void message_clock(struct message_clock *out, const struct clock_model *m, int64_t bound_ns)
+{
+	Tutti__V1__ClockModel *c = &out->model;
+
+	tutti__v1__clock_model__init(c);
+	c->calibrated = m->calibrated;
+	c->grade = (char *)clock_grade_name(clock_grade_of(m, bound_ns));
+	c->steps = out->pointers;
+	c->steps_seen = m->ledger.steps_seen;
+	c->wall_synced = m->wall_error_ns >= 0;
+	c->wall_error_ns = m->wall_error_ns >= 0 ? m->wall_error_ns : 0;
+	add_ledger(out, m);
+	if (!m->calibrated)
+		return;
+	add_breaks(out, m);
+	c->offset_ns = clock_model_wall_offset_at(m, m->at_raw_ns);
+	c->bound_ns = bound_ns;
+	c->rtt_min_ns = m->rtt_min_ns;
+	c->rate_ppb = llround(m->rate * 1e9);
+	c->jitter_ns = m->jitter_ns;
+	c->probes = m->probes;
+	if (m->method)
+		c->method = (char *)m->method;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/link/messages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clean_text.h"
+#include "agent/link/step_reporter.h"
+#include "base/mem.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+
+void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
+{
+	size_t len = tutti__v1__agent_message__get_packed_size(m);
+	uint8_t *bytes;
+
+	if (!call)
+		return;
+	bytes = xmalloc(len + 1);
+	tutti__v1__agent_message__pack(m, bytes);
+	rpc_send(call, bytes, len);
+	free(bytes);
+}
+
+/* ---- tracers ---- */
+
+static Tutti__V1__TracerState *state_of(const struct tracer *t)
+{
+	static const char *const words[] = {
+		[TRACER_OK] = "ok",
+		[TRACER_DEGRADED] = "degraded",
+		[TRACER_OFF] = "off",
+	};
+	Tutti__V1__TracerState *out = xmalloc(sizeof(*out));
+	struct tracer_state st = { 0 };
+
+	t->ops->state(t, &st);
+	tutti__v1__tracer_state__init(out);
+	out->name = (char *)t->ops->name;
+	out->state = (char *)words[st.health];
+	out->reason = xmalloc(sizeof(st.reason));
+	clean_text(out->reason, sizeof(st.reason), st.reason, strlen(st.reason));
+	out->errno_value = st.errno_value;
+	return out;
+}
+
+Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n)
+{
+	Tutti__V1__TracerState **states;
+
+	for (*n = 0; all[*n];)
+		++*n;
+	states = xcalloc(*n + 1, sizeof(*states));
+	for (size_t i = 0; i < *n; i++)
+		states[i] = state_of(all[i]);
+	return states;
+}
+
+void message_states_free(Tutti__V1__TracerState **states, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(states[i]->reason);
+		free(states[i]);
+	}
+	free(states);
+}
+
+/* ---- hello and status ---- */
+
+static void read_boot_id(char *out, size_t size)
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	out[0] = '\0';
+	if (!f)
+		return;
+	if (fgets(out, (int)size, f))
+		out[strcspn(out, "\n")] = '\0';
+	fclose(f);
+}
+
+/* The configuration has seen to it that each is KEY=VALUE. */
+static Tutti__V1__Hello__LabelsEntry **make_labels(const struct conf_list *list)
+{
+	Tutti__V1__Hello__LabelsEntry **labels = xcalloc(list->n + 1, sizeof(*labels));
+
+	for (size_t i = 0; i < list->n; i++) {
+		const char *eq = strchr(list->items[i], '=');
+
+		labels[i] = xmalloc(sizeof(**labels));
+		tutti__v1__hello__labels_entry__init(labels[i]);
+		labels[i]->key = xstrndup(list->items[i], (size_t)(eq - list->items[i]));
+		labels[i]->value = (char *)eq + 1;
+	}
+	return labels;
+}
+
+static void free_labels(Tutti__V1__Hello__LabelsEntry **labels, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(labels[i]->key);
+		free(labels[i]);
+	}
+	free(labels);
+}
+
+/* The host part as configured, with the port that the system chose if it was 0. */
+static void profiler_address(const struct agent *agent, char out[LIMIT_LABEL_BYTES + 1])
+{
+	const char *listen = agent->conf.listen ? agent->conf.listen : "";
+	const char *colon = strrchr(listen, ':');
+
+	out[0] = '\0';
+	if (agent->profiler_port && colon)
+		snprintf(out, LIMIT_LABEL_BYTES + 1, "%.*s:%d", (int)(colon - listen), listen,
+			 agent->profiler_port);
+}
+
+void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance,
+		   Tutti__V1__Held **held, size_t n_held)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
+	char boot_id[64], address[LIMIT_LABEL_BYTES + 1];
+
+	read_boot_id(boot_id, sizeof(boot_id));
+	hello.host = agent->conf.host;
+	hello.version = (char *)TUTTI_VERSION;
+	hello.boot_id = boot_id;
+	hello.instance = instance;
+	hello.n_labels = agent->conf.label.n;
+	hello.labels = make_labels(&agent->conf.label);
+	hello.tracers = message_states(agent->tracers, &hello.n_tracers);
+	profiler_address(agent, address);
+	hello.profiler_address = address;
+	hello.held = held;
+	hello.n_held = n_held;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
+	m.hello = &hello;
+	message_send(call, &m);
+	message_states_free(hello.tracers, hello.n_tracers);
+	free_labels(hello.labels, hello.n_labels);
+}
+
+void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1__Held **held,
+		    size_t n_held)
+{
+	struct clock_model model = clock_model(agent->clock);
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
+	struct message_clock clock;
+	Tutti__V1__Steps steps;
+
+	message_clock(&clock, &model, model.bound_ns);
+	status.clock = &clock.model;
+	step_message(agent, &steps);
+	if (steps.known)
+		status.steps = &steps;
+	status.held = held;
+	status.n_held = n_held;
+	status.tracers = message_states(agent->tracers, &status.n_tracers);
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
+	m.status = &status;
+	message_send(call, &m);
+	message_states_free(status.tracers, status.n_tracers);
+}
+
+/* ---- the result of a capture ---- */
+
+static bool fell_short(const struct capture_report *r, bool asked_by_name)
+{
+	if (!strcmp(r->state, "off"))
+		return asked_by_name;
+	return strcmp(r->state, "ok") != 0;
+}
+
+static Tutti__V1__TracerReport *make_reports(const struct capture_report *reports, size_t n)
+{
+	Tutti__V1__TracerReport *out = xcalloc(n + 1, sizeof(*out));
+
+	for (size_t i = 0; i < n; i++) {
+		tutti__v1__tracer_report__init(&out[i]);
+		out[i].name = (char *)reports[i].tracer;
+		out[i].state = (char *)reports[i].state;
+		out[i].reason = (char *)reports[i].reason;
+		out[i].detail = (char *)reports[i].detail;
+		out[i].lost = reports[i].lost;
+	}
+	return out;
+}
+
+static void set_reason(Tutti__V1__HostResult *out, const struct message_result *r,
+		       const struct capture_report *reports, size_t n)
+{
+	if (r->reason) {
+		out->reason = (char *)r->reason;
+		out->detail = (char *)(r->detail ? r->detail : "");
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!fell_short(&reports[i], r->asked_by_name))
+			continue;
+		out->reason = (char *)(*reports[i].reason ? reports[i].reason : "tracer-failed");
+		out->detail = (char *)reports[i].detail;
+		return;
+	}
+}
+
+void message_result(const struct message_result *r,
+		    void (*send)(void *arg, const Tutti__V1__AgentMessage *m), void *arg)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
+	Tutti__V1__TracerReport **pointers, *made;
+	Tutti__V1__StepsSeen steps;
+	struct clock_room room = capture_room(r->capture);
+	struct message_clock clock;
+	const struct capture_report *reports;
+	size_t n;
+
+	reports = capture_reports(r->capture, &n);
+	made = make_reports(reports, n);
+	pointers = xcalloc(n + 1, sizeof(*pointers));
+	for (size_t i = 0; i < n; i++)
+		pointers[i] = &made[i];
+	message_clock(&clock, capture_clock(r->capture), capture_bound_ns(r->capture));
+	clock.model.earlier_ns = room.earlier_ns;
+	clock.model.later_ns = room.later_ns;
+	result.session = (char *)capture_session(r->capture);
+	result.has_file = r->has_file;
+	result.t0_ns = capture_t0_ns(r->capture);
+	result.events = r->has_file ? capture_events(r->capture) : 0;
+	result.bytes = r->has_file ? capture_bytes(r->capture) : 0;
+	result.clock = &clock.model;
+	result.n_tracers = n;
+	result.tracers = pointers;
+	if (r->has_file && capture_steps(r->capture, &steps))
+		result.steps = &steps;
+	set_reason(&result, r, reports, n);
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
+	m.result = &result;
+	send(arg, &m);
+	free(pointers);
+	free(made);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What orders.c (what becomes of an order) and orders_say.c (what is said of it) share; nobody else
+ * includes this. */
+#ifndef AGENT_LINK_REQUESTS_IMPL_H
+#define AGENT_LINK_REQUESTS_IMPL_H
+
+#include "agent/agent.h"
+#include "agent/capture/capture.h"
+#include "agent/link/requests.h"
+#include "base/loop.h"
+
+enum order_state {
+	ORDER_ARMED,
+	ORDER_RUNNING,
+	ORDER_GATHERING,
+	ORDER_READY, /* the file is finished, and not stored */
+	ORDER_STORED,
+	ORDER_FAILED, /* there is no file, and nobody could be told */
+};
+
+/* Its spool entry, being written by a worker. */
+struct note;
+
+struct order {
+	struct orders *orders;
+	struct order *next;
+	char *session;
+	enum order_state state;
+	uint64_t instance; /* of the Hello after which it was armed */
+	Tutti__V1__Arm *arm; /* until the capture is armed */
+	bool asked_by_name; /* tracers were named */
+	int64_t deadline_ns; /* session clock */
+	int64_t lease_end_mono_ns; /* once there is a file */
+	struct loop_timer wait; /* for the clock, until wait_until_ns */
+	int64_t wait_until_ns;
+	struct loop_timer expiry; /* of the deadline, then of the lease */
+	struct capture *capture; /* NULL before it is armed, and for what an earlier agent left */
+
+	/* Once there is a file. */
+	char *dir, *path;
+	uint64_t bytes;
+	uint32_t crc32;
+	uint64_t *files; /* bytes of each file of the session that it holds */
+	size_t n_files;
+	struct note *note;
+
+	uint8_t *
+		result; /* an AgentMessage: HostResult of the stored file or, in ORDER_FAILED, of none */
+	size_t result_len;
+	bool credit; /* Upload has come */
+	bool told; /* a HostResult said that the file is not stored */
+	struct upload *upload;
+	uint64_t bytes_done;
+	int64_t progress_at_ns; /* of the last message about bytes */
+};
+
+struct orders {
+	struct agent *agent;
+	uint64_t instance;
+	orders_send_fn send;
+	void *arg;
+	bool up; /* the link */
+	struct order *head;
+};
+
+/* ---- orders_say.c ---- */
+
+const char *order_word(enum order_state state);
+void order_say_armed(struct order *od, int64_t t0_ns);
+void order_say_refused(struct orders *o, const char *session, const char *reason,
+		       const char *detail);
+void order_say_progress(struct order *od);
+
+/* Makes od->result of its capture, which has a file or (reason is set) will have none. */
+void order_make_result(struct order *od, const char *reason, const char *detail);
+
+/* Sends od->result. With a reason: that there is a file, but that it is not stored. */
+void order_say_result(struct order *od, const char *reason, const char *detail);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/link/step_reporter.h"
+
+#include <stdlib.h>
+
+#include "agent/agent.h"
+#include "agent/clock/clock.h"
+#include "agent/marks/marks.h"
+#include "agent/marks/steps.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+struct step_teller {
+	struct agent *agent;
+	step_teller_send_fn send;
+	void *arg;
+	struct loop_timer timer; /* a step began; it is told when the gap is over */
+	int64_t until_mono_ns, gap_ns, told_mono_ns;
+};
+
+/* More is no rate, and nobody would take it. */
+static int64_t at_most_a_day(int64_t ns)
+{
+	return ns < 24 * 3600 * NS_PER_S ? ns : 24 * 3600 * NS_PER_S;
+}
+
+void step_message(const struct agent *agent, Tutti__V1__Steps *out)
+{
+	struct step_state steps = steps_state(marks_steps(agent->marks));
+	struct clock_model m = clock_model(agent->clock);
+
+	tutti__v1__steps__init(out);
+	if (!steps.known || !m.calibrated)
+		return;
+	out->known = true;
+	out->step = steps.step;
+	out->at_ns = clock_model_session_of_raw(&m, steps.raw_ns);
+	out->period_ns = at_most_a_day(steps.period_ns);
+	out->jitter_ns = at_most_a_day(steps.jitter_ns);
+}
+
+static void tell(void *arg)
+{
+	struct step_teller *t = arg;
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Steps steps;
+
+	t->told_mono_ns = now_mono_ns();
+	step_message(t->agent, &steps);
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STEPS;
+	m.steps = &steps;
+	t->send(t->arg, &m);
+}
+
+static void on_step(void *arg)
+{
+	struct step_teller *t = arg;
+	int64_t now_ns = now_mono_ns(), due_ns = t->told_mono_ns + t->gap_ns;
+
+	if (now_ns >= t->until_mono_ns || loop_timer_armed(&t->timer))
+		return;
+	if (now_ns >= due_ns)
+		tell(t);
+	else
+		loop_timer_at(t->agent->loop, &t->timer, due_ns, tell, t);
+}
+
+void step_teller_listen(struct step_teller *t, const Tutti__V1__StepWatch *m)
+{
+	t->until_mono_ns = now_mono_ns() + m->for_ns;
+	t->gap_ns = m->gap_ns;
+	tell(t);
+}
+
+void step_teller_link_down(struct step_teller *t)
+{
+	t->until_mono_ns = 0;
+	loop_timer_cancel(t->agent->loop, &t->timer);
+}
+
+struct step_teller *step_teller_new(struct agent *agent, step_teller_send_fn send, void *arg)
+{
+	struct step_teller *t = xcalloc(1, sizeof(*t));
+
+	*t = (struct step_teller){ .agent = agent, .send = send, .arg = arg };
+	steps_watch(marks_steps(agent->marks), on_step, t);
+	return t;
+}
+
+void step_teller_free(struct step_teller *t)
+{
+	if (!t)
+		return;
+	steps_watch(marks_steps(t->agent->marks), NULL, NULL);
+	loop_timer_cancel(t->agent->loop, &t->timer);
+	free(t);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/link/upload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "agent/agent.h"
+#include "agent/link/control.h"
+#include "agent/link/dial.h"
+#include "base/buf.h"
+#include "base/loop.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+#include "proto/tutti/v1/ingest.pb-c.h"
+
+#define QUEUE_BYTES	 (4 << 20) /* in flight to the network at most */
+#define BACKOFF_FIRST_NS (200 * NS_PER_MS)
+#define BACKOFF_MAX_NS	 (5 * NS_PER_S)
+#define DAMAGED_TRIES	 3 /* bytes that arrive wrong again and again lie wrong on the disk */
+#define SMALL_BYTES	 LIMIT_CHUNK_BYTES
+#define HEADER_BYTES	 40 /* of a chunk's message, at most */
+
+struct upload {
+	struct agent *agent;
+	struct upload_request req; /* session and path are our own copies */
+	int fd;
+	struct rpc_channel *channel; /* its own; NULL while it uses the control stream's */
+	bool tried;
+	struct rpc_call *call; /* NULL between tries */
+	struct loop_timer timer; /* the next try, or word of a start that failed */
+	int64_t backoff_ns;
+	int damaged; /* tries that ended with a wrong checksum */
+	bool told; /* the aggregator said from where to send */
+	uint64_t from; /* there when the last try began */
+	uint64_t offset; /* of the next chunk */
+	bool reading; /* a worker has a chunk of ours */
+	bool cancelled;
+	bool stored;
+	bool again; /* worth another try */
+	int rc;
+	struct err error;
+};
+
+/* One piece of the file: what the worker sees. */
+struct chunk {
+	struct upload *upload; /* for the way back only */
+	int fd;
+	uint64_t offset;
+	size_t len;
+	uint8_t *data;
+	uint8_t header[HEADER_BYTES]; /* the message up to the data */
+	size_t header_len;
+	int rc;
+	struct err error;
+};
+
+static void pump(struct upload *u);
+static void try_once(void *arg);
+
+static void free_upload(struct upload *u)
+{
+	rpc_channel_free(u->channel);
+	if (u->fd >= 0)
+		close(u->fd);
+	free((char *)u->req.session);
+	free((char *)u->req.path);
+	free(u);
+}
+
+/* Half to three halves of the pause: hosts that lost the aggregator together come back one by one. */
+static int64_t jittered(int64_t pause_ns)
+{
+	uint32_t r;
+
+	random_bytes(&r, sizeof(r));
+	return pause_ns / 2 + (int64_t)((double)pause_ns * r / UINT32_MAX);
+}
+
+static bool try_later(struct upload *u)
+{
+	int64_t pause_ns = jittered(u->backoff_ns);
+
+	if (!u->again || now_mono_ns() + pause_ns >= u->req.deadline_mono_ns)
+		return false;
+	u->backoff_ns = 2 * u->backoff_ns < BACKOFF_MAX_NS ? 2 * u->backoff_ns : BACKOFF_MAX_NS;
+	log_warn("AGT-UPLOAD",
+		 "session=%s state=broken offset=%" PRIu64 " again_ms=%" PRId64 " reason=\"%s\"",
+		 u->req.session, u->offset, pause_ns / NS_PER_MS, u->error.msg);
+	loop_timer_in(u->agent->loop, &u->timer, pause_ns, try_once, u);
+	return true;
+}
+
+/* The call and the worker are both done with it. */
+static void maybe_end(struct upload *u)
+{
+	if (u->call || u->reading)
+		return;
+	if (!u->cancelled && u->rc && try_later(u))
+		return;
+	if (!u->cancelled)
+		u->req.done(u->req.arg, u->rc, &u->error);
+	free_upload(u);
+}
+
+/* For good: not the network's fault. */
+static void fail(struct upload *u, const struct err *why)
+{
+	if (!u->rc) {
+		u->rc = why->code;
+		u->error = *why;
+	}
+	if (u->call)
+		rpc_cancel(u->call);
+}
+
+/* ---- chunks ---- */
+
+static int read_all(const struct chunk *ch, uint8_t *data, struct err *e)
+{
+	size_t done = 0;
+
+	while (done < ch->len) {
+		ssize_t n = pread(ch->fd, data + done, ch->len - done, (off_t)(ch->offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(e, "reading the capture's file");
+		if (n == 0)
+			return err_set(e, ERR_IO, "the capture's file became shorter");
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+/* Of UploadMessage.chunk {offset, crc32, data}: written by hand so that the data is not copied. */
+static void make_header(struct chunk *ch)
+{
+	uint32_t crc = (uint32_t)crc32_z(0, ch->data, ch->len);
+	uint8_t body[HEADER_BYTES / 2 + 10];
+	size_t n = 0;
+
+	body[n++] = 1 << 3;
+	n += varint_put(body + n, ch->offset);
+	body[n++] = 2 << 3;
+	n += varint_put(body + n, crc);
+	body[n++] = 3 << 3 | 2;
+	n += varint_put(body + n, ch->len);
+	ch->header[0] = 2 << 3 | 2;
+	ch->header_len = 1 + varint_put(ch->header + 1, n + ch->len);
+	memcpy(ch->header + ch->header_len, body, n);
+	ch->header_len += n;
+}
+
+static void run_chunk(void *arg)
+{
+	struct chunk *ch = arg;
+
+	ch->data = xmalloc(ch->len);
+	ch->rc = read_all(ch, ch->data, &ch->error);
+	if (!ch->rc)
+		make_header(ch);
+}
+
+static void free_chunk(void *arg)
+{
+	struct chunk *ch = arg;
+
+	free(ch->data);
+	free(ch);
+}
+
+static void send_chunk(struct upload *u, struct chunk *ch)
+{
+	const struct rpc_part parts[] = {
+		{ ch->header, ch->header_len, NULL, NULL },
+		{ ch->data, ch->len, free_chunk, ch },
+	};
+
+	rpc_send_parts(u->call, parts, ARRAY_SIZE(parts));
+}
+
+static void on_chunk(void *arg)
+{
+	struct chunk *ch = arg;
+	struct upload *u = ch->upload;
+
+	u->reading = false;
+	if (ch->rc || !u->call || u->cancelled) {
+		if (ch->rc)
+			fail(u, &ch->error);
+		free_chunk(ch);
+		maybe_end(u);
+		return;
+	}
+	send_chunk(u, ch);
+	if (u->req.progress)
+		u->req.progress(u->req.arg, u->offset);
+	pump(u);
+}
+
+/* Reads the next chunk, if there is room for it. */
+static void pump(struct upload *u)
+{
+	uint64_t left = u->req.bytes - u->offset;
+	struct chunk *ch;
+
+	if (u->reading || !u->call || !u->told || u->cancelled || u->rc || !left)
+		return;
+	if (rpc_queued_bytes(u->call) + LIMIT_CHUNK_BYTES > QUEUE_BYTES)
+		return;
+	ch = xcalloc(1, sizeof(*ch));
+	ch->upload = u;
+	ch->fd = u->fd;
+	ch->offset = u->offset;
+	ch->len = left < LIMIT_CHUNK_BYTES ? (size_t)left : LIMIT_CHUNK_BYTES;
+	u->offset += ch->len;
+	u->reading = true;
+	loop_work(u->agent->loop, run_chunk, on_chunk, ch);
+}
+
+/* ---- the call ---- */
+
+/* The last chunk has left the queue: there is nothing more to say. */
+static void on_drained(struct rpc_call *call)
+{
+	struct upload *u = rpc_arg(call);
+
+	if (u->told && u->offset == u->req.bytes && !u->reading)
+		rpc_half_close(call);
+	pump(u);
+}
+
+/* The first reply says from where to send. */
+static void start_from(struct upload *u, uint64_t offset)
+{
+	struct err e;
+
+	if (offset > u->req.bytes) {
+		err_set(&e, ERR_PEER, "the aggregator has more of the file than there is");
+		fail(u, &e);
+		return;
+	}
+	if (offset > u->from)
+		u->backoff_ns = BACKOFF_FIRST_NS; /* the last try was worth it */
+	u->told = true;
+	u->from = u->offset = offset;
+	if (offset == u->req.bytes)
+		rpc_half_close(u->call);
+	pump(u);
+}
+
+static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct upload *u = rpc_arg(call);
+	size_t len;
+	const uint8_t *data = rpc_msg_data(msg, &len);
+	Tutti__V1__UploadReply *reply = tutti__v1__upload_reply__unpack(NULL, len, data);
+
+	if (!reply)
+		return true;
+	if (reply->stored)
+		u->stored = reply->bytes == u->req.bytes;
+	else if (!u->told)
+		start_from(u, reply->bytes);
+	tutti__v1__upload_reply__free_unpacked(reply, NULL);
+	return true;
+}
+
+/* What time may heal: the link, the aggregator's disk, an earlier try that it has not seen end. */
+static bool is_worth_another_try(struct upload *u, enum rpc_code code)
+{
+	switch (code) {
+	case RPC_UNAVAILABLE:
+	case RPC_ABORTED:
+	case RPC_CANCELLED:
+	case RPC_RESOURCE_EXHAUSTED:
+	case RPC_INTERNAL:
+	case RPC_UNKNOWN:
+		return true;
+	case RPC_DATA_LOSS:
+		return ++u->damaged < DAMAGED_TRIES;
+	default:
+		return false;
+	}
+}
+
+static void judge(struct upload *u, const struct rpc_status *st)
+{
+	if (st->code == RPC_DEADLINE_EXCEEDED)
+		u->rc = err_set(&u->error, ERR_TIMEOUT,
+				"not stored by the deadline: %" PRIu64 " of %" PRIu64
+				" bytes were on their way",
+				u->offset, u->req.bytes);
+	else if (st->code != RPC_OK)
+		u->rc = err_set(&u->error, ERR_PEER, "the aggregator did not take it: %s: %s",
+				rpc_code_name(st->code), st->text);
+	else if (!u->stored)
+		u->rc = err_set(&u->error, ERR_PEER, "the aggregator did not store it");
+	u->again = u->rc && is_worth_another_try(u, st->code);
+}
+
+static void on_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct upload *u = rpc_arg(call);
+
+	u->call = NULL;
+	if (!u->rc)
+		judge(u, st);
+	maybe_end(u);
+}
+
+static const struct rpc_events events = {
+	.message = on_message,
+	.drained = on_drained,
+	.closed = on_closed,
+};
+
+static void send_begin(struct upload *u)
+{
+	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
+	Tutti__V1__UploadBegin begin = TUTTI__V1__UPLOAD_BEGIN__INIT;
+	size_t len;
+	uint8_t *bytes;
+
+	begin.session = (char *)u->req.session;
+	begin.host = u->agent->conf.host;
+	begin.instance = u->req.instance;
+	begin.bytes = u->req.bytes;
+	begin.resume = true;
+	begin.crc32 = u->req.crc32;
+	begin.files = (uint64_t *)u->req.files;
+	begin.n_files = u->req.n_files;
+	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
+	m.begin = &begin;
+	len = tutti__v1__upload_message__get_packed_size(&m);
+	bytes = xmalloc(len);
+	tutti__v1__upload_message__pack(&m, bytes);
+	rpc_send(u->call, bytes, len);
+	free(bytes);
+}
+
+static int open_file(struct upload *u, struct err *e)
+{
+	if (u->fd < 0)
+		u->fd = open(u->req.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return u->fd < 0 ? err_errno(e, "%s", u->req.path) : 0;
+}
+
+/* A channel of its own for each try: core's pauses between connections are not ours. But what is small
+ * first tries the control stream's: connecting, with TLS, costs both sides more than sending it. */
+static int pick_channel(struct upload *u, struct rpc_channel **ch, struct err *e)
+{
+	int rc;
+
+	*ch = u->tried || u->req.bytes > SMALL_BYTES ? NULL : control_channel(u->agent->control);
+	u->tried = true;
+	if (*ch)
+		return 0;
+	rc = dial_aggregator(&u->channel, u->agent, "bulk", e);
+	*ch = u->channel;
+	return rc;
+}
+
+static void try_once(void *arg)
+{
+	struct upload *u = arg;
+	struct rpc_channel *ch;
+
+	u->told = u->stored = u->again = false;
+	u->offset = 0;
+	rpc_channel_free(u->channel);
+	u->channel = NULL;
+	u->rc = open_file(u, &u->error);
+	if (!u->rc)
+		u->rc = pick_channel(u, &ch, &u->error);
+	if (u->rc) {
+		maybe_end(u);
+		return;
+	}
+	u->call = rpc_open(ch, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events, u);
+	send_begin(u);
+}
+
+struct upload *upload_start(struct agent *agent, const struct upload_request *req)
+{
+	struct upload *u = xcalloc(1, sizeof(*u));
+
+	u->agent = agent;
+	u->req = *req;
+	u->req.session = xstrdup(req->session);
+	u->req.path = xstrdup(req->path);
+	u->fd = -1;
+	u->backoff_ns = BACKOFF_FIRST_NS;
+	loop_timer_in(agent->loop, &u->timer, 0, try_once, u);
+	return u;
+}
+
+void upload_cancel(struct upload *u)
+{
+	if (!u)
+		return;
+	u->cancelled = true;
+	if (loop_timer_armed(&u->timer)) {
+		loop_timer_cancel(u->agent->loop, &u->timer);
+		maybe_end(u);
+		return;
+	}
+	if (u->call)
+		rpc_cancel(u->call);
+	/* The worker may outlive the agent's rpc; the channel must not. */
+	rpc_channel_free(u->channel);
+	u->channel = NULL;
+}

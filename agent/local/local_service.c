@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/local/local_service.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "base/clean_text.h"
+#include "agent/clock/clock.h"
+#include "agent/link/control.h"
+#include "agent/marks/marks.h"
+#include "agent/link/messages.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/local_socket.h"
+#include "proto/control_check.h"
+#include "proto/limits.h"
+
+/* A mark is stamped where it happened and may wait a little on its way; more is a mistake. */
+#define MARK_FUTURE_NS NS_PER_S
+#define MARK_AGE_NS    (600 * NS_PER_S)
+
+struct doorkeeper {
+	struct agent *agent;
+	struct door *door;
+};
+
+static void answer(struct door_req *req, const Tutti__V1__DoorReply *reply)
+{
+	size_t len = tutti__v1__door_reply__get_packed_size(reply);
+	uint8_t *bytes = xmalloc(len + 1);
+
+	tutti__v1__door_reply__pack(reply, bytes);
+	door_answer(req, bytes, len);
+	free(bytes);
+}
+
+/* Also an ask_fn: the aggregator's answer becomes the door's. */
+static void answer_words(void *arg, bool ok, const char *session, const char *detail)
+{
+	Tutti__V1__DoorReply reply = TUTTI__V1__DOOR_REPLY__INIT;
+	char text[512];
+
+	clean_text(text, sizeof(text), detail, strlen(detail));
+	reply.ok = ok;
+	reply.session = (char *)session;
+	reply.detail = text;
+	answer(arg, &reply);
+}
+
+static void refuse(struct door_req *req, const char *detail)
+{
+	answer_words(req, false, "", detail);
+}
+
+/* ---- status ---- */
+
+static json_t *clock_json(const struct agent *agent)
+{
+	struct clock_model m = clock_model(agent->clock);
+
+	if (!m.calibrated)
+		return json_pack("{s:b}", "calibrated", 0);
+	return json_pack("{s:b, s:I, s:I, s:I, s:I}", "calibrated", 1, "offset_ns",
+			 (json_int_t)clock_model_wall_offset_at(&m, m.at_raw_ns), "bound_ns",
+			 (json_int_t)m.bound_ns, "rtt_min_ns", (json_int_t)m.rtt_min_ns, "probes",
+			 (json_int_t)m.probes);
+}
+
+static json_t *tracers_json(const struct agent *agent)
+{
+	json_t *list = json_array();
+	Tutti__V1__TracerState **states;
+	size_t n;
+
+	states = message_states(agent->tracers, &n);
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i}", "name",
+						      states[i]->name, "state", states[i]->state,
+						      "reason", states[i]->reason, "errno",
+						      states[i]->errno_value));
+	message_states_free(states, n);
+	return list;
+}
+
+static void on_status(struct doorkeeper *dk, struct door_req *req)
+{
+	const struct agent *agent = dk->agent;
+	Tutti__V1__DoorReply reply = TUTTI__V1__DOOR_REPLY__INIT;
+	json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "host", agent->conf.host,
+			      "version", TUTTI_VERSION, "aggregator", agent->conf.aggregator,
+			      "connected", control_is_connected(agent->control), "clock",
+			      clock_json(agent), "tracers", tracers_json(agent), "captures",
+			      control_captures_json(agent->control));
+	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	if (text) {
+		reply.ok = true;
+		reply.json = text;
+		answer(req, &reply);
+	} else {
+		refuse(req, "the status cannot be written as JSON");
+	}
+	free(text);
+	json_decref(j);
+}
+
+/* ---- marks ---- */
+
+static void on_mark(struct doorkeeper *dk, struct door_req *req, const Tutti__V1__DoorMark *m)
+{
+	int64_t now = now_raw_ns();
+	const struct mark mark = {
+		.raw_ns = m->raw_ns ? m->raw_ns : now,
+		.pid = m->pid,
+		.tid = m->tid,
+		.text = m->text,
+	};
+
+	if (mark.raw_ns > now + MARK_FUTURE_NS || mark.raw_ns < now - MARK_AGE_NS) {
+		refuse(req, "raw_ns is no recent time on CLOCK_MONOTONIC_RAW of this machine");
+		return;
+	}
+	marks_add(dk->agent->marks, &mark);
+	answer_words(req, true, "", "");
+}
+
+/* ---- start and stop ---- */
+
+static void on_start(struct doorkeeper *dk, struct door_req *req, const Tutti__V1__DoorStart *m)
+{
+	const struct control_question q = {
+		.verb = "start",
+		.session = "",
+		.hosts = m->hosts,
+		.duration_ns = m->duration_ns,
+		.run = m->run,
+	};
+
+	control_ask(dk->agent->control, &q, answer_words, req);
+}
+
+static void on_stop(struct doorkeeper *dk, struct door_req *req, const Tutti__V1__DoorStop *m)
+{
+	const struct control_question q = {
+		.verb = "stop",
+		.session = m->session,
+		.hosts = "",
+		.run = "",
+	};
+
+	control_ask(dk->agent->control, &q, answer_words, req);
+}
+
+static void on_request(struct door_req *req, const void *data, size_t len, void *arg)
+{
+	struct doorkeeper *dk = arg;
+	Tutti__V1__DoorRequest *m;
+	struct err e;
+
+	if (control_unpack_door(&m, data, len, &e)) {
+		log_warn("AGT-DOOR", "reason=\"%s\"", e.msg);
+		refuse(req, e.msg);
+		return;
+	}
+	switch (m->kind_case) {
+	case TUTTI__V1__DOOR_REQUEST__KIND_STATUS:
+		on_status(dk, req);
+		break;
+	case TUTTI__V1__DOOR_REQUEST__KIND_MARK:
+		on_mark(dk, req, m->mark);
+		break;
+	case TUTTI__V1__DOOR_REQUEST__KIND_START:
+		on_start(dk, req, m->start);
+		break;
+	case TUTTI__V1__DOOR_REQUEST__KIND_STOP:
+		on_stop(dk, req, m->stop);
+		break;
+	default:
+		refuse(req, "this agent is older than the question");
+		break;
+	}
+	tutti__v1__door_request__free_unpacked(m, NULL);
+}
+
+int doorkeeper_new(struct doorkeeper **out, struct agent *agent, struct err *e)
+{
+	struct doorkeeper *dk;
+	int rc;
+
+	*out = NULL;
+	if (!agent->conf.door || !*agent->conf.door)
+		return 0;
+	dk = xcalloc(1, sizeof(*dk));
+	dk->agent = agent;
+	rc = door_open(&dk->door, agent->loop, agent->conf.door, on_request, dk, e);
+	if (rc) {
+		free(dk);
+		return rc;
+	}
+	*out = dk;
+	return 0;
+}
+
+void doorkeeper_free(struct doorkeeper *dk)
+{
+	if (!dk)
+		return;
+	door_free(dk->door);
+	free(dk);
+}

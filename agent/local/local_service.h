@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers processes of this host at the local door: status as JSON, marks onto the timeline, start and
+ * stop of a capture by asking the aggregator. Loop thread.
+ *
+ * The JSON of a status: {"host", "version", "aggregator", "connected", "clock": CLOCK of docs/wire.md,
+ * "tracers": [{"name", "state", "reason", "errno"}], "captures": [{"session", "state", "bytes",
+ * "bytes_done"}]}.
+ */
+#ifndef AGENT_LOCAL_LOCAL_SERVICE_H
+#define AGENT_LOCAL_LOCAL_SERVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct agent;
+struct doorkeeper;
+
+/* Opens the door at conf.door; with "" there is none and *out is NULL. Yours: doorkeeper_free(). */
+MUST_CHECK int doorkeeper_new(struct doorkeeper **out, struct agent *agent, struct err *e);
+void doorkeeper_free(struct doorkeeper *dk); /* NULL is fine */
+
+#endif

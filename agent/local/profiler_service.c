@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/local/profiler_service.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/capture/capture.h"
+#include "agent/clock/clock.h"
+#include "agent/local/profiler_answer.h"
+#include "proto/profiler_request.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/address.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+#include "proto/tensorflow/profiler_options.pb-c.h"
+#include "proto/tensorflow/profiler_service.pb-c.h"
+
+/* Without a start of its own a window begins this much after the call, so that tracers can be armed. */
+#define LEAD_NS (50 * NS_PER_MS)
+
+/* A start further away than this is a clock that is wrong. */
+#define MAX_AHEAD_NS (60 * NS_PER_S)
+
+/* What parts may take after the window, if the caller does not say how long it waits. */
+#define PATIENCE_NS (30 * NS_PER_S)
+
+/* The answer leaves this much before the caller's deadline. */
+#define RESERVE_NS NS_PER_S
+
+struct profiler_service {
+	struct agent *agent;
+	struct rpc_server *server;
+	struct profile *profiles;
+	int port;
+};
+
+/* A Profile call under way. */
+struct profile {
+	struct profile *next;
+	struct profiler_service *service;
+	struct rpc_call *call;
+	struct capture *capture; /* NULL before the request and after the answer */
+	char *session; /* the caller's name for it */
+	bool emit_xspace;
+};
+
+/* ---- the answer ---- */
+
+static int profile_send(struct profile *p, struct err *e)
+{
+	const struct profiler_answer answer = {
+		.path = capture_path(p->capture),
+		.file_len = capture_bytes(p->capture),
+		.emit_xspace = p->emit_xspace,
+		.empty_trace = !capture_events(p->capture),
+	};
+	struct rpc_part parts[PROFILER_ANSWER_PARTS];
+	int rc = profiler_answer_parts(&answer, parts, e);
+
+	if (!rc)
+		rpc_send_parts(p->call, parts, PROFILER_ANSWER_PARTS);
+	return rc;
+}
+
+static enum rpc_code code_of(int err_code)
+{
+	switch (err_code) {
+	case ERR_INVALID:
+		return RPC_INVALID_ARGUMENT;
+	case ERR_LIMIT:
+	case ERR_FULL:
+		return RPC_RESOURCE_EXHAUSTED;
+	case ERR_EXISTS:
+		return RPC_ALREADY_EXISTS;
+	case ERR_CANCELLED:
+		return RPC_CANCELLED;
+	default:
+		return RPC_INTERNAL;
+	}
+}
+
+static void profile_refuse(struct profile *p, const struct err *e)
+{
+	log_warn("AGT-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(p->call), e->msg);
+	rpc_finish(p->call, code_of(e->code), e->msg);
+}
+
+static void profile_release(struct profile *p)
+{
+	struct capture *c = p->capture;
+
+	p->capture = NULL;
+	if (c)
+		capture_release(c);
+}
+
+static void capture_changed(struct capture *c, enum capture_state state, void *arg)
+{
+	struct profile *p = arg;
+	struct err e;
+
+	if (state == CAPTURE_READY) {
+		if (profile_send(p, &e))
+			profile_refuse(p, &e);
+		else
+			rpc_finish(p->call, RPC_OK, "");
+	} else if (state == CAPTURE_FAILED) {
+		profile_refuse(p, capture_error(c));
+	} else {
+		return;
+	}
+	profile_release(p);
+}
+
+/* ---- the request ---- */
+
+static int check_options(const Tensorflow__ProfileOptions *o, struct err *e)
+{
+	uint64_t ms = o ? o->duration_ms : 0;
+
+	if (!ms)
+		return err_set(e, ERR_INVALID, "opts.duration_ms is 0: say how long to record");
+	if (ms > (uint64_t)(LIMIT_DURATION_NS / NS_PER_MS))
+		return err_set(e, ERR_INVALID, "opts.duration_ms is %" PRIu64 ", at most %" PRId64,
+			       ms, (int64_t)(LIMIT_DURATION_NS / NS_PER_MS));
+	return 0;
+}
+
+/* On the session clock. Callers say their start in Unix time, on clocks of their own. */
+static int64_t start_of(const struct clock_model *m, const Tensorflow__ProfileOptions *o)
+{
+	int64_t now_real = now_real_ns();
+	uint64_t start = o->start_timestamp_ns;
+	bool usable = start > (uint64_t)now_real && start <= (uint64_t)(now_real + MAX_AHEAD_NS);
+	int64_t raw = usable ? clock_model_raw_of_real(m, (int64_t)start) : now_raw_ns() + LEAD_NS;
+
+	return clock_model_session_of_raw(m, raw);
+}
+
+static int64_t give_up_of(const struct clock_model *m, const struct rpc_call *call, int64_t t1_ns)
+{
+	int64_t deadline = rpc_deadline_ns(call);
+	int64_t limit = t1_ns + PATIENCE_NS, until;
+
+	if (deadline == INT64_MAX)
+		return limit;
+	until = clock_model_session_of_raw(m, now_raw_ns()) + deadline - now_mono_ns() - RESERVE_NS;
+	if (until > limit)
+		until = limit;
+	return until > t1_ns ? until : t1_ns;
+}
+
+/* In the form of an aggregator's sessions, so that the next agent sweeps up after one that was killed. */
+static void local_session_name(char out[LIMIT_SESSION_NAME])
+{
+	static const char digits[] = "abcdefghijklmnopqrstuvwxyz012345";
+	uint8_t unique[6];
+	char day[20];
+
+	random_bytes(unique, sizeof(unique));
+	time_session_name(now_real_ns(), day);
+	snprintf(out, LIMIT_SESSION_NAME, "%s_%c%c%c%c%c%c", day, digits[unique[0] % 32],
+		 digits[unique[1] % 32], digits[unique[2] % 32], digits[unique[3] % 32],
+		 digits[unique[4] % 32], digits[unique[5] % 32]);
+}
+
+static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m, struct err *e)
+{
+	struct agent *agent = p->service->agent;
+	struct clock_model model = clock_model(agent->clock);
+	struct capture_request req = { .changed = capture_changed, .arg = p };
+	char session[LIMIT_SESSION_NAME];
+	struct buf options = BUF_INIT;
+	int rc;
+
+	local_session_name(session);
+	req.session = session;
+	req.t0_ns = start_of(&model, m->opts);
+	req.duration_ns = (int64_t)m->opts->duration_ms * NS_PER_MS;
+	req.give_up_ns = give_up_of(&model, p->call, req.t0_ns + req.duration_ns);
+	buf_reserve(&options, tensorflow__profile_options__get_packed_size(m->opts));
+	options.len = tensorflow__profile_options__pack(m->opts, options.data);
+	req.profile_options = options.data;
+	req.profile_options_len = options.len;
+	rc = capture_start(agent->captures, &req, &p->capture, e);
+	buf_release(&options);
+	return rc;
+}
+
+static int profile_request(struct profile *p, const struct rpc_msg *msg, struct err *e)
+{
+	Tensorflow__ProfileRequest *m;
+	const uint8_t *data;
+	size_t len;
+	int rc;
+
+	data = rpc_msg_data(msg, &len);
+	m = tensorflow__profile_request__unpack(NULL, len, data);
+	if (!m)
+		return err_set(e, ERR_INVALID, "no ProfileRequest message");
+	p->session = xstrdup(m->session_id);
+	p->emit_xspace = m->emit_xspace;
+	rc = check_options(m->opts, e);
+	if (!rc)
+		rc = profile_start(p, m, e);
+	tensorflow__profile_request__free_unpacked(m, NULL);
+	return rc;
+}
+
+/* ---- Profile ---- */
+
+static void profile_opened(struct rpc_call *call)
+{
+	struct profiler_service *s = rpc_arg(call);
+	struct profile *p = xcalloc(1, sizeof(*p));
+
+	p->service = s;
+	p->call = call;
+	p->next = s->profiles;
+	s->profiles = p;
+	rpc_set_arg(call, p);
+}
+
+static bool profile_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct profile *p = rpc_arg(call);
+	struct err e;
+
+	/* One request is all there is. */
+	if (!p->session && profile_request(p, msg, &e))
+		profile_refuse(p, &e);
+	return true;
+}
+
+static void profile_half_closed(struct rpc_call *call)
+{
+	struct profile *p = rpc_arg(call);
+
+	if (!p->session)
+		rpc_finish(call, RPC_INVALID_ARGUMENT, "no request");
+}
+
+static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct profile *p = rpc_arg(call), **at = &p->service->profiles;
+
+	(void)st;
+	profile_release(p); /* a caller that left wants nothing any more */
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	free(p->session);
+	free(p);
+}
+
+/* ---- Terminate ---- */
+
+/* The sessions of that name end now; one that nobody has is no error, and is not remembered. */
+static void terminate_session(struct profiler_service *s, const char *session)
+{
+	struct clock_model model = clock_model(s->agent->clock);
+	int64_t now = clock_model_session_of_raw(&model, now_raw_ns());
+	struct profile *next;
+
+	for (struct profile *p = s->profiles; p; p = next) {
+		next = p->next;
+		if (p->capture && !strcmp(p->session, session))
+			capture_stop(p->capture, now);
+	}
+}
+
+static bool terminate_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	Tensorflow__TerminateRequest *m;
+	const uint8_t *data;
+	size_t len;
+
+	data = rpc_msg_data(msg, &len);
+	m = tensorflow__terminate_request__unpack(NULL, len, data);
+	if (!m) {
+		rpc_finish(call, RPC_INVALID_ARGUMENT, "no TerminateRequest message");
+		return true;
+	}
+	terminate_session(rpc_arg(call), m->session_id);
+	tensorflow__terminate_request__free_unpacked(m, NULL);
+	rpc_send(call, "", 0);
+	rpc_finish(call, RPC_OK, "");
+	return true;
+}
+
+/* ---- Monitor ---- */
+
+static void add_clock(struct buf *text, const struct clock *clock)
+{
+	struct clock_model m = clock_model(clock);
+
+	if (m.calibrated)
+		buf_addf(text, "clock: within %" PRId64 " ns of the aggregator's\n", m.bound_ns);
+	else
+		buf_addf(text, "clock: this host's own, not compared with an aggregator's\n");
+}
+
+static void add_tracers(struct buf *text, struct tracer *const *t)
+{
+	static const char *const words[] = { "ok", "degraded", "off" };
+
+	for (; t && *t; t++) {
+		struct tracer_state st = { 0 };
+
+		(*t)->ops->state(*t, &st);
+		buf_addf(text, "tracer %s: %s%s%s\n", (*t)->ops->name, words[st.health],
+			 *st.reason ? ": " : "", st.reason);
+	}
+}
+
+/* Calls without a request are none: whoever holds some open keeps nobody out. */
+static size_t count_captures(const struct profiler_service *s)
+{
+	size_t n = 0;
+
+	for (const struct profile *p = s->profiles; p; p = p->next)
+		n += p->capture != NULL;
+	return n;
+}
+
+static bool monitor_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct profiler_service *s = rpc_arg(call);
+	Tensorflow__MonitorResponse m = TENSORFLOW__MONITOR_RESPONSE__INIT;
+	struct buf text = BUF_INIT, reply = BUF_INIT;
+
+	(void)msg;
+	buf_addf(&text, "host %s, tutti-agent %s\n", s->agent->conf.host, TUTTI_VERSION);
+	add_clock(&text, s->agent->clock);
+	add_tracers(&text, s->agent->tracers);
+	buf_addf(&text, "captures asked for here: %zu\n", count_captures(s));
+	m.data = (char *)buf_str(&text);
+	buf_reserve(&reply, tensorflow__monitor_response__get_packed_size(&m));
+	reply.len = tensorflow__monitor_response__pack(&m, reply.data);
+	rpc_send(call, reply.data, reply.len);
+	rpc_finish(call, RPC_OK, "");
+	buf_release(&reply);
+	buf_release(&text);
+	return true;
+}
+
+/* ---- open and free ---- */
+
+static const struct rpc_events profile_events = {
+	.opened = profile_opened,
+	.message = profile_message,
+	.half_closed = profile_half_closed,
+	.closed = profile_closed,
+};
+static const struct rpc_events terminate_events = { .message = terminate_message };
+static const struct rpc_events monitor_events = { .message = monitor_message };
+
+int profiler_service_open(struct profiler_service **out, struct agent *agent, struct err *e)
+{
+	const struct agent_conf *conf = &agent->conf;
+	struct rpc_tls tls = { conf->cert, conf->key, conf->ca, NULL };
+	bool has_tls = conf->cert && *conf->cert && conf->key && *conf->key;
+	struct profiler_service *s = xcalloc(1, sizeof(*s));
+	const struct rpc_method methods[] = {
+		{ PROFILER_PROFILE, &profile_events, s, LIMIT_REQUEST_BYTES },
+		{ PROFILER_TERMINATE, &terminate_events, s, LIMIT_REQUEST_BYTES },
+		{ PROFILER_MONITOR, &monitor_events, s, LIMIT_REQUEST_BYTES },
+	};
+	struct rpc_server_opts opts = {
+		.address = conf->listen,
+		.tls = has_tls ? &tls : NULL,
+		.max_message_bytes = LIMIT_REQUEST_BYTES,
+	};
+	int rc;
+
+	s->agent = agent;
+	rc = address_check_listener(conf->listen, has_tls, conf->insecure, e);
+	if (!rc)
+		rc = rpc_server_new(&s->server, agent->rpc, &opts, methods, ARRAY_SIZE(methods),
+				    &s->port, e);
+	if (rc)
+		free(s);
+	else
+		*out = s;
+	return rc;
+}
+
+void profiler_service_free(struct profiler_service *s)
+{
+	if (!s)
+		return;
+	rpc_server_free(s->server);
+	free(s);
+}
+
+int profiler_service_port(const struct profiler_service *s)
+{
+	return s->port;
+}

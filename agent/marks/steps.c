@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/marks/steps.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/marks/marks.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define KEEP	   16 /* steps that the average is of */
+#define KEY	   "step_num="
+#define STEP_MAX   INT64_C(1000000000000000)
+#define OUTLIER	   4 /* medians: a step with a checkpoint or an evaluation in it */
+#define SILENCE_NS (2 * NS_PER_S) /* and so many periods: then another process may be followed */
+#define SILENCE	   4
+
+struct begun {
+	int64_t step, raw_ns;
+};
+
+struct steps {
+	int32_t pid; /* followed */
+	struct begun last[KEEP]; /* oldest first; each step above the one before */
+	size_t n;
+	void (*watch)(void *arg);
+	void *arg;
+};
+
+/* ---- marks ---- */
+
+/* "name#key=value,key=value#": where the metadata begins, NULL if there is none. */
+static const char *metadata_of(const char *text)
+{
+	size_t len = strlen(text);
+	const char *at;
+
+	if (len < 2 || text[len - 1] != '#')
+		return NULL;
+	at = memrchr(text, '#', len - 1);
+	return at;
+}
+
+static bool parse_number(const char *text, int64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	return !errno && *out <= STEP_MAX && (*end == ',' || *end == '#');
+}
+
+bool step_of_mark(const char *text, int64_t *step, size_t *name_len)
+{
+	const char *at = metadata_of(text);
+
+	if (!at)
+		return false;
+	*name_len = (size_t)(at - text);
+	while (at[1]) {
+		at++;
+		if (!strncmp(at, KEY, strlen(KEY)))
+			return parse_number(at + strlen(KEY), step);
+		at += strcspn(at, ",#");
+	}
+	return false;
+}
+
+/* ---- how long steps take ---- */
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Of the steps that are like the others; the number of them. */
+static size_t usual_steps(const struct steps *s, double out[KEEP])
+{
+	double sorted[KEEP];
+	size_t n = s->n - 1, kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		out[i] = (double)(s->last[i + 1].raw_ns - s->last[i].raw_ns) /
+			 (double)(s->last[i + 1].step - s->last[i].step);
+	memcpy(sorted, out, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), compare);
+	for (size_t i = 0; i < n; i++) {
+		if (out[i] <= OUTLIER * sorted[n / 2])
+			out[kept++] = out[i];
+	}
+	return kept;
+}
+
+static void measure(const struct steps *s, struct step_state *out)
+{
+	double took[KEEP], sum = 0, squares = 0;
+	size_t n = usual_steps(s, took);
+
+	for (size_t i = 0; i < n; i++)
+		sum += took[i];
+	for (size_t i = 0; i < n; i++)
+		squares += (took[i] - sum / (double)n) * (took[i] - sum / (double)n);
+	out->period_ns = (int64_t)(sum / (double)n);
+	out->jitter_ns = (int64_t)sqrt(squares / (double)n);
+}
+
+struct step_state steps_state(const struct steps *s)
+{
+	struct step_state out = { 0 };
+
+	if (!s->n)
+		return out;
+	out.known = true;
+	out.step = s->last[s->n - 1].step;
+	out.raw_ns = s->last[s->n - 1].raw_ns;
+	if (s->n > 1)
+		measure(s, &out);
+	return out;
+}
+
+/* ---- following ---- */
+
+static bool is_silent(const struct steps *s, int64_t raw_ns)
+{
+	struct step_state now = steps_state(s);
+	int64_t patience_ns = SILENCE * now.period_ns;
+
+	return raw_ns - now.raw_ns > (patience_ns > SILENCE_NS ? patience_ns : SILENCE_NS);
+}
+
+/* A process that counts backwards has begun anew; one that stamps backwards is not believed. */
+static bool goes_on(const struct steps *s, int64_t step, int64_t raw_ns)
+{
+	const struct begun *last = &s->last[s->n - 1];
+
+	return step > last->step && raw_ns > last->raw_ns;
+}
+
+static void append(struct steps *s, int64_t step, int64_t raw_ns)
+{
+	if (s->n == KEEP)
+		memmove(s->last, s->last + 1, --s->n * sizeof(*s->last));
+	s->last[s->n++] = (struct begun){ step, raw_ns };
+}
+
+void steps_add(struct steps *s, const struct mark *mark)
+{
+	int64_t step;
+	size_t name_len;
+
+	if (!step_of_mark(mark->text, &step, &name_len))
+		return;
+	if (s->n && s->pid != mark->pid) {
+		if (!is_silent(s, mark->raw_ns))
+			return;
+		s->n = 0;
+	}
+	if (s->n && step == s->last[s->n - 1].step)
+		return;
+	if (s->n && !goes_on(s, step, mark->raw_ns))
+		s->n = 0;
+	s->pid = mark->pid;
+	append(s, step, mark->raw_ns);
+	if (s->watch)
+		s->watch(s->arg);
+}
+
+void steps_watch(struct steps *s, void (*fn)(void *arg), void *arg)
+{
+	s->watch = fn;
+	s->arg = arg;
+}
+
+struct steps *steps_new(void)
+{
+	return xcalloc(1, sizeof(struct steps));
+}
+
+void steps_free(struct steps *s)
+{
+	free(s);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/perf/ring.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/perf/decode.h"
+
+/* Two seconds of a busy CPU at 99 Hz; the ring is read four times a second. */
+#define RING_BYTES ((size_t)64 << 10)
+
+static struct perf_event_attr sampler(int hz, size_t ring_bytes)
+{
+	return (struct perf_event_attr){
+		.size = sizeof(struct perf_event_attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.freq = 1,
+		.sample_freq = (uint64_t)hz,
+		.sample_type = PERF_SAMPLE_LAYOUT,
+		.sample_id_all = 1,
+		.disabled = 1,
+		.exclude_idle = 1,
+		.exclude_hv = 1,
+		.mmap = 1,
+		.mmap2 = 1,
+		.comm = 1,
+		.comm_exec = 1,
+		.task = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC_RAW,
+		.watermark = 1,
+		.wakeup_watermark = (uint32_t)(ring_bytes / 2),
+	};
+}
+
+/* The codes that callers branch on; err_errno() knows nothing of perf. */
+static int open_error(struct err *e, int cpu)
+{
+	int err = errno, rc;
+
+	if (err == ENODEV)
+		rc = err_set(e, ERR_NOT_FOUND, "CPU %d is not online", cpu);
+	else if (err == EACCES || err == EPERM)
+		rc = err_set(e, ERR_DENIED, "perf_event_open: Permission denied");
+	else if (err == ENOSYS || err == ENOENT || err == EOPNOTSUPP || err == EINVAL)
+		rc = err_set(e, ERR_UNSUPPORTED, "perf_event_open: this kernel cannot sample CPUs");
+	else
+		rc = err_errno(e, "perf_event_open on CPU %d", cpu);
+	errno = err;
+	return rc;
+}
+
+int perf_ring_open(struct perf_ring *ring, int cpu, int hz, struct err *e)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = RING_BYTES > page ? RING_BYTES : page;
+	struct perf_event_attr attr = sampler(hz, bytes);
+	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	void *map;
+	int rc, err;
+
+	if (fd < 0)
+		return open_error(e, cpu);
+	map = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED) {
+		err = errno;
+		rc = err_errno(e, "mapping the perf ring of CPU %d (kernel.perf_event_mlock_kb)",
+			       cpu);
+		close(fd);
+		errno = err;
+		return rc;
+	}
+	*ring = (struct perf_ring){ .fd = fd, .cpu = cpu, .page = map, .ring_bytes = bytes };
+	return 0;
+}
+
+void perf_ring_close(struct perf_ring *ring)
+{
+	munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->ring_bytes);
+	close(ring->fd);
+}
+
+void perf_ring_enable(struct perf_ring *ring)
+{
+	ioctl(ring->fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+void perf_ring_take(struct perf_ring *ring, struct buf *out)
+{
+	struct perf_event_mmap_page *page = ring->page;
+	const uint8_t *bytes = (const uint8_t *)page + sysconf(_SC_PAGESIZE);
+	/* Only the kernel moves head, only we move tail. */
+	uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t tail = page->data_tail;
+	size_t len = (size_t)(head - tail), at = (size_t)(tail & (ring->ring_bytes - 1));
+	size_t first = ring->ring_bytes - at < len ? ring->ring_bytes - at : len;
+
+	if (len > ring->ring_bytes)
+		len = first = 0; /* cannot be; skip to where the kernel writes */
+	buf_add(out, bytes + at, first);
+	buf_add(out, bytes, len - first);
+	__atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
+}

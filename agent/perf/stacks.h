@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Call stacks as a prefix tree: a node is a frame below its caller, a stack is the number of its
+ * leaf. Equal stacks are one number; a node costs 16 bytes and a name.
+ *
+ * A frame is a place in an image (images.h) and belongs to no process: the same code in 64 ranks
+ * makes the same nodes. Callers come before callees: parent < node.
+ */
+#ifndef AGENT_PERF_STACKS_H
+#define AGENT_PERF_STACKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STACK_EMPTY 0U /* the root: parent of outermost frames */
+#define STACK_FULL  UINT32_MAX /* no room */
+
+struct frame {
+	uint64_t offset;
+	uint32_t image;
+};
+
+struct stack_node {
+	uint64_t offset;
+	uint32_t image;
+	uint32_t parent;
+};
+
+struct stacks;
+
+struct stacks *stacks_new(size_t max_nodes); /* memory grows as needed */
+void stacks_free(struct stacks *s);
+
+/* The node of `frame` below `parent`, made if need be; STACK_FULL when the tree is full. */
+uint32_t stacks_push(struct stacks *s, uint32_t parent, const struct frame *frame);
+
+/* Nodes are 1 .. count - 1. */
+size_t stacks_count(const struct stacks *s);
+const struct stack_node *stacks_node(const struct stacks *s, uint32_t node);
+
+/* A number that the owner hangs on each node; 0 at first. */
+uint32_t stacks_name(const struct stacks *s, uint32_t node);
+void stacks_set_name(struct stacks *s, uint32_t node, uint32_t name);
+
+/* Keeps the nodes with keep[node] and their callers, and no others. keep (count entries) becomes the
+ * map of old numbers to new ones, 0 for what is gone. */
+void stacks_shrink(struct stacks *s, uint32_t *keep);
+
+#endif

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/symbols/symbols.h"
+
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/clean_text.h"
+#include "agent/symbols/elf_symbols.h"
+#include "agent/proc/foreign_file.h"
+#include "agent/symbols/kallsyms.h"
+#include "agent/symbols/name_pool.h"
+#include "agent/symbols/perf_map.h"
+#include "base/mem.h"
+
+#define NAME_BYTES	   1000 /* mangled C++ has no bounds */
+#define NAMES_BYTES_MAX	   (32U << 20) /* then all names are forgotten and found anew */
+#define MODULES_MAX	   512 /* files and processes remembered between jobs */
+#define OPEN_MAX	   64 /* files open at once during a job */
+#define INDEX_BYTES_MAX	   (64U << 20) /* all ELF indexes together, between jobs */
+#define FILE_BYTES_MAX	   ((uint64_t)8 << 30)
+#define PERF_MAP_BYTES_MAX (64U << 20)
+#define KALLSYMS_BYTES_MAX (64U << 20)
+
+/* A file, or a process with the code it made itself. */
+struct module {
+	struct image image; /* path is ours */
+	uint64_t used; /* the job that used it last */
+	int fd; /* of a file, during a job; -1 */
+	struct stat st; /* what was indexed */
+	bool indexed;
+	uint32_t failed_pid; /* its view had no such file; 0 = not tried */
+	struct elf_symbols elf;
+	uint64_t maps_read, perf_map_read; /* the job that did it; 0 = never */
+	bool has_maps;
+	struct proc_maps maps;
+	struct perf_map jit;
+};
+
+struct symbols {
+	struct name_pool names;
+	uint32_t epoch;
+	uint64_t job;
+	struct module **modules;
+	size_t n, cap, n_open;
+	bool has_kernel, has_vdso;
+	struct kallsyms kernel;
+	struct elf_source vdso_source;
+	struct elf_symbols vdso;
+};
+
+struct symbols *symbols_new(void)
+{
+	struct symbols *sy = xcalloc(1, sizeof(*sy));
+
+	sy->epoch = 1;
+	return sy;
+}
+
+static void close_module(struct symbols *sy, struct module *m)
+{
+	if (m->fd < 0)
+		return;
+	close(m->fd);
+	m->fd = -1;
+	sy->n_open--;
+}
+
+static void drop_module(struct symbols *sy, size_t i)
+{
+	struct module *m = sy->modules[i];
+
+	close_module(sy, m);
+	elf_symbols_release(&m->elf);
+	proc_maps_release(&m->maps);
+	perf_map_release(&m->jit);
+	free(m->image.path);
+	free(m);
+	sy->modules[i] = sy->modules[--sy->n];
+}
+
+void symbols_free(struct symbols *sy)
+{
+	if (!sy)
+		return;
+	while (sy->n)
+		drop_module(sy, sy->n - 1);
+	free(sy->modules);
+	name_pool_release(&sy->names);
+	kallsyms_release(&sy->kernel);
+	elf_symbols_release(&sy->vdso);
+	free(sy);
+}
+
+void symbols_begin(struct symbols *sy)
+{
+	sy->job++;
+	if (sy->names.text.len <= NAMES_BYTES_MAX)
+		return;
+	name_pool_release(&sy->names);
+	sy->epoch++;
+}
+
+uint32_t symbols_epoch(const struct symbols *sy)
+{
+	return sy->epoch;
+}
+
+const char *symbols_text(const struct symbols *sy, uint32_t name)
+{
+	return name_pool_get(&sy->names, name);
+}
+
+/* ---- modules ---- */
+
+static size_t least_used(const struct symbols *sy)
+{
+	size_t least = 0;
+
+	for (size_t i = 1; i < sy->n; i++)
+		if (sy->modules[i]->used < sy->modules[least]->used)
+			least = i;
+	return least;
+}
+
+static size_t module_bytes(const struct module *m)
+{
+	return elf_symbols_bytes(&m->elf) + m->jit.names.cap + m->jit.cap * sizeof(*m->jit.v);
+}
+
+void symbols_end(struct symbols *sy)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < sy->n; i++) {
+		close_module(sy, sy->modules[i]);
+		bytes += module_bytes(sy->modules[i]);
+	}
+	while (sy->n && (bytes > INDEX_BYTES_MAX || sy->n > MODULES_MAX)) {
+		size_t i = least_used(sy);
+
+		bytes -= module_bytes(sy->modules[i]);
+		drop_module(sy, i);
+	}
+}
+
+static bool is_of(const struct module *m, const struct image *image)
+{
+	if (m->image.kind != image->kind)
+		return false;
+	if (image->kind == IMAGE_KIND_PROCESS)
+		return m->image.serial == image->serial;
+	return m->image.inode == image->inode && m->image.major == image->major &&
+	       m->image.minor == image->minor && !strcmp(m->image.path, image->path);
+}
+
+static struct module *module_of(struct symbols *sy, const struct image *image)
+{
+	struct module *m;
+
+	for (size_t i = 0; i < sy->n; i++) {
+		m = sy->modules[i];
+		if (!is_of(m, image))
+			continue;
+		m->used = sy->job;
+		m->image.pid = image->pid;
+		return m;
+	}
+	if (sy->n == sy->cap) {
+		sy->cap = sy->cap ? 2 * sy->cap : 64;
+		sy->modules = xrealloc(sy->modules, sy->cap * sizeof(struct module *));
+	}
+	m = xcalloc(1, sizeof(*m));
+	m->image = *image;
+	m->image.path = image->path ? xstrdup(image->path) : NULL;
+	m->used = sy->job;
+	m->fd = -1;
+	sy->modules[sy->n++] = m;
+	return m;
+}
+
+/* ---- files ---- */
+
+static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	return read_exactly(*(int *)arg, offset, out, len, e);
+}
+
+/* Overlay file systems list another inode in maps than stat() gives. */
+static bool is_overlay(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+static bool is_mapped_file(int fd, const struct stat *st, const struct image *image, bool here)
+{
+	if (st->st_size < 0 || (uint64_t)st->st_size > FILE_BYTES_MAX)
+		return false;
+	return st->st_ino == image->inode || (!here && is_overlay(fd));
+}
+
+/* The file as its process sees it; when that is gone already, the agent's own at the same path. */
+static int open_mapped(const struct image *image, struct stat *st)
+{
+	int fd = foreign_open(image->pid, image->path, st, NULL);
+	bool here = fd < 0;
+
+	if (here)
+		fd = foreign_open_here(image->path, st, NULL);
+	if (fd >= 0 && !is_mapped_file(fd, st, image, here)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static void close_all(struct symbols *sy)
+{
+	for (size_t i = 0; i < sy->n; i++)
+		close_module(sy, sy->modules[i]);
+}
+
+/* True if the module's file is open, and is the one that was indexed. */
+static bool open_module(struct symbols *sy, struct module *m)
+{
+	struct stat st;
+	int fd;
+
+	if (m->fd >= 0)
+		return true;
+	if (sy->n_open == OPEN_MAX)
+		close_all(sy);
+	fd = open_mapped(&m->image, &st);
+	if (fd < 0)
+		return false;
+	if (m->indexed && !same_file(&st, &m->st)) {
+		close(fd);
+		return false;
+	}
+	m->fd = fd;
+	m->st = st;
+	sy->n_open++;
+	return true;
+}
+
+/* Once for every process that may show us the file. */
+static bool index_module(struct symbols *sy, struct module *m)
+{
+	struct elf_source src = { .read = read_fd, .arg = &m->fd };
+
+	if (m->indexed || m->failed_pid == m->image.pid)
+		return m->indexed;
+	if (!open_module(sy, m)) {
+		m->failed_pid = m->image.pid;
+		return false;
+	}
+	m->indexed = true;
+	src.size = (uint64_t)m->st.st_size;
+	if (elf_symbols_load(&m->elf, &src, NULL))
+		m->elf = (struct elf_symbols){ 0 };
+	return true;
+}
+
+/* False if there is no function at the offset, or none with a name. */
+static bool file_symbol(struct symbols *sy, struct module *m, uint64_t offset, char *out,
+			size_t size)
+{
+	struct elf_source src = { .read = read_fd, .arg = &m->fd };
+	const struct elf_symbol *sym;
+
+	if (!index_module(sy, m))
+		return false;
+	sym = elf_symbols_find(&m->elf, offset);
+	if (!sym || !open_module(sy, m))
+		return false;
+	src.size = (uint64_t)m->st.st_size;
+	return !elf_symbols_name(&m->elf, &src, sym, out, size, NULL) && out[0];
+}
+
+static void file_name(struct symbols *sy, const struct image *image, uint64_t offset, char *out,
+		      size_t size)
+{
+	const char *slash = strrchr(image->path, '/'), *base = slash ? slash + 1 : image->path;
+
+	if (!file_symbol(sy, module_of(sy, image), offset, out, size))
+		snprintf(out, size, "[%.200s+0x%" PRIx64 "]", base, offset);
+}
+
+/* ---- kernel ---- */
+
+static void kernel_name(struct symbols *sy, uint64_t address, char *out, size_t size)
+{
+	const char *name;
+
+	if (!sy->has_kernel) {
+		struct buf text = BUF_INIT;
+
+		if (!read_text_file("/proc/kallsyms", KALLSYMS_BYTES_MAX, &text, NULL))
+			kallsyms_parse(&sy->kernel, buf_str(&text));
+		buf_release(&text);
+		sy->has_kernel = true;
+	}
+	name = kallsyms_find(&sy->kernel, address);
+	if (name)
+		snprintf(out, size, "[k] %s", name);
+	else
+		snprintf(out, size, "[kernel]");
+}
+
+/* ---- vdso: the same bytes in every process, so our own will do ---- */
+
+static int read_vdso(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	(void)e;
+	memcpy(out, (const uint8_t *)arg + offset, len);
+	return 0;
+}
+
+static void load_vdso(struct symbols *sy)
+{
+	void *start = (void *)getauxval(AT_SYSINFO_EHDR);
+	struct proc_maps maps;
+	const struct proc_map *map;
+
+	sy->has_vdso = true;
+	sy->vdso_source = (struct elf_source){ .read = read_vdso, .arg = start };
+	if (!start || proc_maps_read(&maps, (uint32_t)getpid(), NULL))
+		return;
+	map = proc_maps_find(&maps, (uint64_t)(uintptr_t)start);
+	if (map && map->start == (uint64_t)(uintptr_t)start)
+		sy->vdso_source.size = map->end - map->start;
+	proc_maps_release(&maps);
+	if (elf_symbols_load(&sy->vdso, &sy->vdso_source, NULL))
+		sy->vdso = (struct elf_symbols){ 0 };
+}
+
+static void vdso_name(struct symbols *sy, uint64_t offset, char *out, size_t size)
+{
+	const struct elf_symbol *sym;
+
+	if (!sy->has_vdso)
+		load_vdso(sy);
+	sym = elf_symbols_find(&sy->vdso, offset);
+	if (!sym || elf_symbols_name(&sy->vdso, &sy->vdso_source, sym, out, size, NULL))
+		snprintf(out, size, "[vdso]");
+}
+
+/* ---- processes ---- */
+
+static const struct proc_maps *maps_of(struct symbols *sy, struct module *m)
+{
+	if (m->maps_read != sy->job) {
+		proc_maps_release(&m->maps);
+		m->has_maps = !proc_maps_read(&m->maps, m->image.pid, NULL);
+		m->maps_read = sy->job;
+	}
+	return m->has_maps ? &m->maps : NULL;
+}
+
+const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *image)
+{
+	return maps_of(sy, module_of(sy, image));
+}
+
+/* The pid as the process itself knows it: the last of "NSpid:". */
+static uint32_t inner_pid(uint32_t pid)
+{
+	struct buf text = BUF_INIT;
+	char path[32];
+	const char *line;
+	uint32_t inner = pid;
+
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	if (!read_text_file(path, 64 << 10, &text, NULL)) {
+		line = strstr(buf_str(&text), "\nNSpid:");
+		for (line = line ? line + 7 : ""; *line && *line != '\n';) {
+			char *end;
+			unsigned long v = strtoul(line, &end, 10);
+
+			if (end == line)
+				break;
+			inner = (uint32_t)v;
+			line = end;
+		}
+	}
+	buf_release(&text);
+	return inner;
+}
+
+/* Takes what the compiler appended since the last time. */
+static void read_perf_map(struct symbols *sy, struct module *m)
+{
+	char path[48];
+	struct stat st;
+	size_t len;
+	char *text;
+	int fd;
+
+	if (m->perf_map_read == sy->job)
+		return;
+	m->perf_map_read = sy->job;
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", inner_pid(m->image.pid));
+	fd = foreign_open(m->image.pid, path, &st, NULL);
+	if (fd < 0)
+		return;
+	if (st.st_size > 0 && (uint64_t)st.st_size > m->jit.parsed) {
+		len = (size_t)((uint64_t)st.st_size - m->jit.parsed);
+		len = len < PERF_MAP_BYTES_MAX ? len : PERF_MAP_BYTES_MAX;
+		text = xmalloc(len);
+		if (!read_exactly(fd, m->jit.parsed, text, len, NULL))
+			perf_map_parse(&m->jit, text, len);
+		free(text);
+	}
+	close(fd);
+}
+
+static void process_name(struct symbols *sy, const struct image *image, uint64_t address, char *out,
+			 size_t size)
+{
+	struct module *m = module_of(sy, image);
+	const struct proc_maps *maps = maps_of(sy, m);
+	const struct proc_map *map = maps ? proc_maps_find(maps, address) : NULL;
+	const char *name;
+
+	if (map && map_kind_of(map->path) == MAP_KIND_VDSO) {
+		vdso_name(sy, address - map->start, out, size);
+	} else if (map && map_kind_of(map->path) == MAP_KIND_FILE) {
+		struct image file = { .kind = IMAGE_KIND_FILE,
+				      .pid = image->pid,
+				      .path = map->path,
+				      .major = map->major,
+				      .minor = map->minor,
+				      .inode = map->inode };
+
+		file_name(sy, &file, address - map->start + map->offset, out, size);
+	} else {
+		read_perf_map(sy, m);
+		name = perf_map_find(&m->jit, address);
+		snprintf(out, size, "%s", name ? name : map ? "[jit]" : "[unknown]");
+	}
+}
+
+uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t offset)
+{
+	char raw[NAME_BYTES] = "[unknown]", name[NAME_BYTES];
+
+	switch (image->kind) {
+	case IMAGE_KIND_KERNEL:
+		kernel_name(sy, offset, raw, sizeof(raw));
+		break;
+	case IMAGE_KIND_VDSO:
+		vdso_name(sy, offset, raw, sizeof(raw));
+		break;
+	case IMAGE_KIND_FILE:
+		file_name(sy, image, offset, raw, sizeof(raw));
+		break;
+	case IMAGE_KIND_PROCESS:
+		process_name(sy, image, offset, raw, sizeof(raw));
+		break;
+	case IMAGE_KIND_UNKNOWN:
+		break;
+	}
+	clean_text(name, sizeof(name), raw, strlen(raw));
+	return name_pool_add(&sy->names, name);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/build_job.h"
+
+#include <stdlib.h>
+
+#include "base/loop.h"
+#include "base/mem.h"
+
+struct running {
+	struct build_job job;
+	struct tracer_run *run; /* loop's thread only; NULL once cancelled */
+	struct buf bytes;
+};
+
+static void build(void *arg)
+{
+	struct running *r = arg;
+	struct xs_builder *b = xs_builder_new();
+
+	r->job.build(r->job.snapshot, b);
+	xs_finish(b, &r->bytes);
+	xs_builder_free(b);
+}
+
+static void built(void *arg)
+{
+	struct running *r = arg;
+	struct tracer_run *run = r->run;
+
+	if (run) {
+		struct tracer_part *part = tracer_run_add_part(run);
+
+		part->base = PART_RAW;
+		part->bytes = r->bytes;
+		r->bytes = (struct buf)BUF_INIT;
+		run->arg = NULL;
+	}
+	buf_release(&r->bytes);
+	r->job.free(r->job.snapshot);
+	free(r);
+	if (run)
+		run->done(run);
+}
+
+void build_job_start(struct loop *l, struct tracer_run *run, const struct build_job *job)
+{
+	struct running *r = xmalloc(sizeof(*r));
+
+	*r = (struct running){ .job = *job, .run = run };
+	run->arg = r;
+	loop_work(l, build, built, r);
+}
+
+void build_job_cancel(struct tracer_run *run)
+{
+	struct running *r = run->arg;
+
+	if (r)
+		r->run = NULL;
+	run->arg = NULL;
+}

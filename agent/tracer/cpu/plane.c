@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/cpu/plane.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clean_text.h"
+#include "agent/symbols/symbols.h"
+#include "base/mem.h"
+
+#define DEPTH_MAX 256
+
+struct span {
+	uint32_t name;
+	int64_t start_ns, end_ns;
+};
+
+/* One thread's line while its samples are gone through. Spans are in order of their start, callers
+ * first. */
+struct line {
+	int64_t last_ns; /* the sample before; 0 = none */
+	struct span *spans;
+	size_t n, cap;
+	size_t open[DEPTH_MAX]; /* spans that go on, outermost first */
+	size_t depth;
+};
+
+static void name_nodes(struct cpu_cut *cut, struct symbols *sy)
+{
+	bool stale = cut->epoch != symbols_epoch(sy);
+
+	for (size_t i = 1; i < cut->n_nodes; i++) {
+		struct cpu_node *n = &cut->nodes[i];
+
+		if (stale || !n->name)
+			n->name = symbols_resolve(sy, &cut->images[n->image], n->offset);
+	}
+}
+
+/* "[kernel]" below "[kernel]" says nothing, "f" below "f" is a recursion. */
+static bool is_stopgap(const struct symbols *sy, uint32_t name)
+{
+	const char *text = symbols_text(sy, name);
+
+	return text[0] == '[' && text[strlen(text) - 1] == ']';
+}
+
+/* The names of a stack, outermost first; what is deeper than DEPTH_MAX is cut at the outer end. */
+static size_t names_of(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
+		       uint32_t *names)
+{
+	size_t n = 0;
+
+	for (uint32_t i = node; i && n < DEPTH_MAX; i = cut->nodes[i].parent)
+		if (!n || names[n - 1] != cut->nodes[i].name || !is_stopgap(sy, names[n - 1]))
+			names[n++] = cut->nodes[i].name;
+	for (size_t i = 0; i < n / 2; i++) {
+		uint32_t swap = names[i];
+
+		names[i] = names[n - 1 - i];
+		names[n - 1 - i] = swap;
+	}
+	return n;
+}
+
+static void close_to(struct line *l, size_t depth, int64_t end_ns)
+{
+	while (l->depth > depth)
+		l->spans[l->open[--l->depth]].end_ns = end_ns;
+}
+
+static void open_span(struct line *l, uint32_t name, int64_t start_ns)
+{
+	if (l->n == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 64;
+		l->spans = xrealloc(l->spans, l->cap * sizeof(*l->spans));
+	}
+	l->open[l->depth++] = l->n;
+	l->spans[l->n++] = (struct span){ .name = name, .start_ns = start_ns };
+}
+
+/* Where what ends after the sample before ends, if the next sample is at `next_ns`. */
+static int64_t end_of(const struct cpu_cut *cut, const struct line *l, int64_t next_ns)
+{
+	int64_t end = l->last_ns + cut->period_ns;
+
+	return end < next_ns ? end : next_ns;
+}
+
+static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, struct line *l,
+		       const struct cpu_sample *s)
+{
+	uint32_t names[DEPTH_MAX];
+	size_t n = names_of(cut, sy, s->node, names), same = 0;
+
+	/* Two and a half periods without a sample: the thread did something else in between. */
+	if (l->last_ns && (s->raw_ns - l->last_ns) * 2 > cut->period_ns * 5)
+		close_to(l, 0, end_of(cut, l, s->raw_ns));
+	while (same < l->depth && same < n && l->spans[l->open[same]].name == names[same])
+		same++;
+	close_to(l, same, end_of(cut, l, s->raw_ns));
+	for (size_t i = same; i < n; i++)
+		open_span(l, names[i], s->raw_ns);
+	l->last_ns = s->raw_ns;
+}
+
+static void write_line(const struct cpu_cut *cut, const struct symbols *sy, const struct line *l,
+		       struct xs_builder *b)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct span *s = &l->spans[i];
+
+		xs_event(b, symbols_text(sy, s->name), (s->start_ns - cut->t0_raw_ns) * 1000,
+			 (s->end_ns - s->start_ns) * 1000);
+	}
+}
+
+static int by_thread_and_time(const void *a, const void *b)
+{
+	const struct cpu_sample *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
+}
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct thread_question *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+/* "comm/tid": threads of one name are told apart in viewers that show names alone. */
+static void begin_line(const struct cpu_cut *cut, uint32_t tid, struct xs_builder *b)
+{
+	struct thread_question key = { .tid = tid }, *thread;
+	char comm[COMM_BYTES] = "", name[COMM_BYTES + 16];
+
+	thread = bsearch(&key, cut->threads, cut->n_threads, sizeof(key), by_tid);
+	if (thread) {
+		thread_question_answer(thread);
+		clean_text(comm, sizeof(comm), thread->comm, strlen(thread->comm));
+	}
+	snprintf(name, sizeof(name), "%s/%u", comm[0] ? comm : "thread", tid);
+	xs_line(b, tid, name, cut->t0_raw_ns);
+}
+
+void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder *b)
+{
+	struct line l = { 0 };
+
+	name_nodes(cut, sy);
+	sort_array(cut->samples, cut->n_samples, sizeof(*cut->samples), by_thread_and_time);
+	sort_array(cut->threads, cut->n_threads, sizeof(*cut->threads), by_tid);
+	xs_plane(b, 0, "/host:CPU");
+	for (size_t i = 0; i < cut->n_samples; i++) {
+		uint32_t tid = cut->samples[i].tid;
+
+		add_sample(cut, sy, &l, &cut->samples[i]);
+		if (i + 1 < cut->n_samples && cut->samples[i + 1].tid == tid)
+			continue;
+		close_to(&l, 0, end_of(cut, &l, cut->t1_raw_ns));
+		begin_line(cut, tid, b);
+		write_line(cut, sy, &l, b);
+		l.n = 0;
+		l.last_ns = 0;
+	}
+	free(l.spans);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Samples as a timeline: the plane "/host:CPU" with one line per thread. Stacks of consecutive samples
+ * that begin alike become one nested event per function: it lasts from its first sample to one period
+ * after its last, or to the sample that shows something else.
+ */
+#ifndef AGENT_TRACER_CPU_PLANE_H
+#define AGENT_TRACER_CPU_PLANE_H
+
+#include "agent/tracer/cpu/window.h"
+#include "xspace/xspace.h"
+
+struct symbols;
+
+/* On a worker, between symbols_begin() and symbols_end(). Completes names and sorts within the cut. */
+void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder *b);
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who runs on this host's CPUs, all the time: one perf event per CPU samples call chains into the
+ * window of the last minute (cpu_window.h). The names of what was sampled are looked up by a worker as
+ * soon as the samples are there, so that the process may end; a gather() cuts the window out and has a
+ * worker build the plane (cpu_plane.h).
+ *
+ * There is one store of symbols. It goes to one job at a time; jobs wait in line.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/tracer/cpu/plane.h"
+#include "agent/tracer/cpu/window.h"
+#include "agent/perf/ring.h"
+#include "agent/symbols/symbols.h"
+#include "agent/tracers.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define HZ_MAX	       10000
+#define WINDOW_S       60
+#define SLACK_S	       5 /* between the end of a window and its gather() */
+#define SAMPLES_MAX    ((size_t)1 << 20) /* 16 MB */
+#define NODES_MAX      ((size_t)1 << 20)
+#define IMAGES_MAX     65536
+#define DRAIN_EVERY_NS (250 * NS_PER_MS)
+
+/* A record's stamp is taken this much before it can be read, at most. */
+#define SETTLE_NS (2 * NS_PER_MS)
+
+struct cpu_job {
+	struct tracer_cpu *owner; /* loop's thread only; NULL when the tracer is gone */
+	struct tracer_run *run; /* loop's thread only; NULL if cancelled, or for names */
+	struct symbols *symbols;
+	struct cpu_questions *questions; /* one of these two */
+	struct cpu_cut *cut;
+	struct buf bytes; /* of the cut's part */
+	struct cpu_job *next;
+};
+
+struct cpu_ring {
+	struct perf_ring perf;
+	struct loop_watch *watch;
+	struct tracer_cpu *owner;
+};
+
+struct tracer_cpu {
+	struct tracer base;
+	struct loop *loop;
+	struct tracer_state state;
+	const char *off_reason; /* typed; of runs while off */
+	int hz;
+	int64_t period_ns;
+	struct cpu_ring *rings;
+	size_t n_rings;
+	struct cpu_window *window;
+	struct buf scratch;
+	struct loop_timer drain_timer;
+	struct symbols *symbols; /* NULL while a job has it */
+	struct cpu_job *working; /* has the symbols */
+	struct cpu_job *waiting, **waiting_end;
+};
+
+static struct tracer_cpu *to_cpu(const struct tracer *t)
+{
+	assert(t->ops == &tracer_cpu_ops);
+	return (struct tracer_cpu *)t;
+}
+
+/* ---- jobs ---- */
+
+static void job_free(struct cpu_job *j)
+{
+	cpu_questions_free(j->questions);
+	cpu_cut_free(j->cut);
+	buf_release(&j->bytes);
+	free(j);
+}
+
+/* On a worker. */
+static void job_run(void *arg)
+{
+	struct cpu_job *j = arg;
+	struct xs_builder *b;
+
+	symbols_begin(j->symbols);
+	if (j->questions) {
+		cpu_questions_answer(j->questions, j->symbols);
+	} else {
+		b = xs_builder_new();
+		cpu_plane_build(j->cut, j->symbols, b);
+		xs_finish(b, &j->bytes);
+		xs_builder_free(b);
+	}
+	symbols_end(j->symbols);
+}
+
+static void finish_run(struct cpu_job *j)
+{
+	struct tracer_run *run = j->run;
+	struct tracer_part *part;
+
+	if (!run)
+		return;
+	part = tracer_run_add_part(run);
+	part->base = PART_RAW;
+	part->bytes = j->bytes;
+	j->bytes = (struct buf)BUF_INIT;
+	run->arg = NULL;
+	run->done(run);
+}
+
+static void start_next(struct tracer_cpu *t);
+
+static void job_done(void *arg)
+{
+	struct cpu_job *j = arg;
+	struct tracer_cpu *t = j->owner;
+
+	if (!t) {
+		symbols_free(j->symbols);
+		job_free(j);
+		return;
+	}
+	t->symbols = j->symbols;
+	t->working = NULL;
+	if (j->questions)
+		cpu_window_learn(t->window, j->questions);
+	start_next(t);
+	finish_run(j);
+	job_free(j);
+}
+
+static void start_next(struct tracer_cpu *t)
+{
+	struct cpu_job *j = t->waiting;
+
+	if (!j || t->working)
+		return;
+	t->waiting = j->next;
+	if (!t->waiting)
+		t->waiting_end = &t->waiting;
+	t->working = j;
+	j->symbols = t->symbols;
+	t->symbols = NULL;
+	loop_work(t->loop, job_run, job_done, j);
+}
+
+static void job_add(struct tracer_cpu *t, const struct cpu_job *what)
+{
+	struct cpu_job *j = xmalloc(sizeof(*j));
+
+	*j = *what;
+	j->owner = t;
+	if (j->run)
+		j->run->arg = j;
+	*t->waiting_end = j;
+	t->waiting_end = &j->next;
+	start_next(t);
+}
+
+/* ---- recording ---- */
+
+static void drain(struct tracer_cpu *t, int64_t until_raw_ns)
+{
+	for (size_t i = 0; i < t->n_rings; i++) {
+		buf_reset(&t->scratch);
+		perf_ring_take(&t->rings[i].perf, &t->scratch);
+		cpu_window_feed(t->window, t->scratch.data, t->scratch.len);
+	}
+	cpu_window_flush(t->window, until_raw_ns);
+}
+
+static void ask(struct tracer_cpu *t)
+{
+	struct cpu_questions *q = t->working ? NULL : cpu_window_ask(t->window);
+
+	if (q)
+		job_add(t, &(struct cpu_job){ .questions = q });
+}
+
+static void on_drain(void *arg)
+{
+	struct tracer_cpu *t = arg;
+
+	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
+	drain(t, now_raw_ns() - SETTLE_NS);
+	ask(t);
+}
+
+/* A ring is half full; or its CPU went away. */
+static void on_ring(void *arg, uint32_t events)
+{
+	struct cpu_ring *ring = arg;
+
+	drain(ring->owner, now_raw_ns() - SETTLE_NS);
+	if (events & (EPOLLERR | EPOLLHUP)) {
+		loop_unwatch(ring->watch);
+		ring->watch = NULL;
+	}
+}
+
+/* ---- opening ---- */
+
+static void note_refusal(struct tracer_cpu *t, const struct err *e, int errno_value)
+{
+	struct tracer_state *s = &t->state;
+
+	s->health = t->n_rings ? TRACER_DEGRADED : TRACER_OFF;
+	s->errno_value = errno_value;
+	t->off_reason = e->code == ERR_DENIED ? "no-permission" : "unsupported";
+	if (t->n_rings)
+		snprintf(s->reason, sizeof(s->reason), "only %zu CPUs are sampled: %.180s",
+			 t->n_rings, e->msg);
+	else if (e->code == ERR_DENIED)
+		snprintf(s->reason, sizeof(s->reason),
+			 "%.64s: grant CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN) or set "
+			 "kernel.perf_event_paranoid to -1, and let seccomp pass perf_event_open",
+			 e->msg);
+	else
+		snprintf(s->reason, sizeof(s->reason), "%.250s", e->msg);
+}
+
+static void open_rings(struct tracer_cpu *t)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct err e = { 0 };
+	int rc;
+
+	t->rings = xcalloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*t->rings));
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		struct cpu_ring *ring = &t->rings[t->n_rings];
+
+		errno = 0;
+		rc = perf_ring_open(&ring->perf, cpu, t->hz, &e);
+		if (rc == ERR_NOT_FOUND)
+			continue;
+		if (rc) {
+			note_refusal(t, &e, errno);
+			return;
+		}
+		ring->owner = t;
+		t->n_rings++;
+	}
+}
+
+static void start(struct tracer_cpu *t)
+{
+	size_t samples = (size_t)t->hz * (WINDOW_S + SLACK_S) * t->n_rings;
+	struct err e;
+
+	t->window = cpu_window_new(&(struct cpu_window_conf){
+		.max_samples = samples < SAMPLES_MAX ? samples : SAMPLES_MAX,
+		.max_nodes = NODES_MAX,
+		.max_images = IMAGES_MAX,
+		.now_raw_ns = now_raw_ns(),
+	});
+	t->symbols = symbols_new();
+	for (size_t i = 0; i < t->n_rings; i++) {
+		struct cpu_ring *ring = &t->rings[i];
+
+		/* Without the watch the timer still empties the ring. */
+		if (loop_watch(t->loop, ring->perf.fd, EPOLLIN, on_ring, ring, &ring->watch, &e))
+			log_warn("AGENT-CPU", "cpu=%d reason=\"%s\"", ring->perf.cpu, e.msg);
+		perf_ring_enable(&ring->perf);
+	}
+	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
+}
+
+static int cpu_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	struct tracer_cpu *t = xcalloc(1, sizeof(*t));
+
+	(void)e;
+	t->base.ops = &tracer_cpu_ops;
+	t->loop = env->loop;
+	t->waiting_end = &t->waiting;
+	t->hz = env->conf->cpu_hz < HZ_MAX ? env->conf->cpu_hz : HZ_MAX;
+	t->off_reason = "unsupported";
+	if (t->hz > 0) {
+		t->period_ns = NS_PER_S / t->hz;
+		open_rings(t);
+	} else {
+		snprintf(t->state.reason, sizeof(t->state.reason), "switched off: cpu-hz is 0");
+	}
+	if (t->n_rings)
+		start(t);
+	else
+		t->state.health = TRACER_OFF;
+	*out = &t->base;
+	return 0;
+}
+
+static void cpu_state(const struct tracer *t, struct tracer_state *out)
+{
+	*out = to_cpu(t)->state;
+}
+
+/* ---- runs ---- */
+
+static void report(const struct tracer_cpu *t, struct tracer_run *run)
+{
+	int64_t begin = cpu_window_begin(t->window);
+
+	if (t->state.health == TRACER_DEGRADED)
+		tracer_run_fail(run, RUN_DEGRADED, t->off_reason, "%s", t->state.reason);
+	else if (run->t0_raw_ns + t->period_ns < begin)
+		tracer_run_fail(run, RUN_DEGRADED, "window-cut",
+				"CPU samples begin %.1f s after the window: the agent keeps the "
+				"last %d s, or less on a very busy host",
+				(double)(begin - run->t0_raw_ns) / (double)NS_PER_S, WINDOW_S);
+	run->lost = cpu_window_lost(t->window, run->t0_raw_ns, run->t1_raw_ns + DRAIN_EVERY_NS);
+	if (run->lost && run->result == RUN_OK)
+		snprintf(run->detail, sizeof(run->detail),
+			 "the kernel dropped %llu records: the agent got too little CPU time",
+			 (unsigned long long)run->lost);
+}
+
+static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
+{
+	struct tracer_cpu *t = to_cpu(tracer);
+	struct cpu_cut *cut;
+
+	if (t->state.health == TRACER_OFF) {
+		tracer_run_fail(run, RUN_OFF, t->off_reason, "%s", t->state.reason);
+		run->done(run);
+		return;
+	}
+	drain(t, INT64_MAX);
+	report(t, run);
+	cut = cpu_window_cut(t->window, run->t0_raw_ns, run->t1_raw_ns);
+	cut->period_ns = t->period_ns;
+	job_add(t, &(struct cpu_job){ .run = run, .cut = cut });
+}
+
+/* The job goes on without a run: it may be on a worker already. */
+static void cpu_cancel(struct tracer *t, struct tracer_run *run)
+{
+	struct cpu_job *j = run->arg;
+
+	(void)t;
+	if (j)
+		j->run = NULL;
+	run->arg = NULL;
+}
+
+static void cpu_free(struct tracer *tracer)
+{
+	struct tracer_cpu *t = to_cpu(tracer);
+
+	loop_timer_cancel(t->loop, &t->drain_timer);
+	for (size_t i = 0; i < t->n_rings; i++) {
+		loop_unwatch(t->rings[i].watch);
+		perf_ring_close(&t->rings[i].perf);
+	}
+	free(t->rings);
+	if (t->working)
+		t->working->owner = NULL;
+	while (t->waiting) {
+		struct cpu_job *j = t->waiting;
+
+		t->waiting = j->next;
+		job_free(j);
+	}
+	symbols_free(t->symbols);
+	cpu_window_free(t->window);
+	buf_release(&t->scratch);
+	free(t);
+}
+
+const struct tracer_ops tracer_cpu_ops = {
+	.name = "cpu",
+	.open = cpu_open,
+	.state = cpu_state,
+	.gather = cpu_gather,
+	.cancel = cpu_cancel,
+	.free = cpu_free,
+};

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/cpu/window.h"
+
+#include <linux/perf_event.h>
+#include <string.h>
+
+#include "agent/tracer/cpu/window_parts.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+/* Records that wait for their time; more than this can only be a clock gone wrong. */
+#define FED_BYTES_MAX (64U << 20)
+#define FRAMES_MAX    256
+
+/* A thread that ended is remembered as long as its samples are. */
+#define THREADS_KEPT_NS (90 * NS_PER_S)
+#define SWEEP_EVERY_NS	(10 * NS_PER_S)
+
+struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf)
+{
+	struct cpu_window *w = xcalloc(1, sizeof(*w));
+
+	w->images = images_new(conf->max_images);
+	w->processes = processes_new(w->images);
+	w->max_nodes = conf->max_nodes;
+	w->stacks = stacks_new(conf->max_nodes);
+	w->first_unnamed = 1;
+	w->cap = conf->max_samples;
+	w->ring = xcalloc(w->cap, sizeof(*w->ring));
+	w->begin_raw_ns = conf->now_raw_ns;
+	return w;
+}
+
+void cpu_window_free(struct cpu_window *w)
+{
+	if (!w)
+		return;
+	stacks_free(w->stacks);
+	processes_free(w->processes);
+	images_free(w->images);
+	buf_release(&w->fed);
+	free(w->pending);
+	free(w->ring);
+	free(w);
+}
+
+/* ---- the ring of samples ---- */
+
+uint64_t cpu_window_oldest(const struct cpu_window *w)
+{
+	uint64_t kept = w->n > w->cap ? w->n - w->cap : 0;
+
+	return kept > w->floor ? kept : w->floor;
+}
+
+int64_t cpu_window_begin(const struct cpu_window *w)
+{
+	uint64_t oldest = cpu_window_oldest(w);
+
+	return oldest && oldest < w->n ? w->ring[oldest % w->cap].raw_ns : w->begin_raw_ns;
+}
+
+uint64_t cpu_window_samples(const struct cpu_window *w)
+{
+	return w->n;
+}
+
+size_t cpu_window_nodes(const struct cpu_window *w)
+{
+	return stacks_count(w->stacks);
+}
+
+static void note_loss(struct cpu_window *w, const struct perf_record *rec)
+{
+	w->losses[w->n_losses++ % LOSSES_KEPT] = (struct loss){ .raw_ns = rec->time_ns,
+								.count = rec->count };
+}
+
+uint64_t cpu_window_lost(const struct cpu_window *w, int64_t from_raw_ns, int64_t to_raw_ns)
+{
+	size_t n = w->n_losses < LOSSES_KEPT ? (size_t)w->n_losses : LOSSES_KEPT;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (w->losses[i].raw_ns >= from_raw_ns && w->losses[i].raw_ns < to_raw_ns)
+			sum += w->losses[i].count;
+	return sum;
+}
+
+/* ---- room ---- */
+
+static void sweep_images(struct cpu_window *w)
+{
+	bool *used = xcalloc(images_count(w->images), sizeof(*used));
+
+	for (uint32_t i = 1; i < stacks_count(w->stacks); i++)
+		used[stacks_node(w->stacks, i)->image] = true;
+	processes_mark(w->processes, used);
+	images_sweep(w->images, used);
+	free(used);
+}
+
+/* Drops the stacks that no sample has any more. */
+static void shrink(struct cpu_window *w)
+{
+	uint32_t *keep = xcalloc(stacks_count(w->stacks), sizeof(*keep));
+
+	for (uint64_t i = cpu_window_oldest(w); i < w->n; i++)
+		keep[w->ring[i % w->cap].node] = 1;
+	stacks_shrink(w->stacks, keep);
+	for (uint64_t i = cpu_window_oldest(w); i < w->n; i++)
+		w->ring[i % w->cap].node = keep[w->ring[i % w->cap].node];
+	free(keep);
+	w->first_unnamed = 1;
+	w->generation++;
+	sweep_images(w);
+}
+
+/* Samples of the last minute that still do not leave a quarter of the tree free give way: the older
+ * half of them goes. */
+static void make_room(struct cpu_window *w)
+{
+	shrink(w);
+	while (w->n > cpu_window_oldest(w) && stacks_count(w->stacks) > w->max_nodes / 4 * 3) {
+		w->floor = cpu_window_oldest(w) + (w->n - cpu_window_oldest(w) + 1) / 2;
+		shrink(w);
+	}
+}
+
+/* ---- records ---- */
+
+/* The frames of a call chain, innermost first. A return address names the instruction behind the call,
+ * which may belong to the next function: one less is always in the caller. */
+static size_t frames_of(struct cpu_window *w, const struct perf_record *rec, struct frame *out)
+{
+	uint64_t context = PERF_CONTEXT_USER;
+	bool innermost = true;
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < rec->n_ips && n < FRAMES_MAX; i++) {
+		uint64_t ip = perf_record_ip(rec, i);
+
+		if (ip >= (uint64_t)PERF_CONTEXT_MAX) {
+			context = ip;
+			innermost = true;
+			continue;
+		}
+		ip -= !innermost && ip;
+		innermost = false;
+		if (context == (uint64_t)PERF_CONTEXT_KERNEL)
+			out[n] = (struct frame){ .image = IMAGE_KERNEL, .offset = ip };
+		else if (context == (uint64_t)PERF_CONTEXT_USER)
+			out[n] = processes_frame(w->processes, rec->pid, ip);
+		else
+			continue;
+		/* A walk that lost its way gives junk: one unknown frame says as much as ten. */
+		if (n && out[n].image == IMAGE_UNKNOWN && out[n - 1].image == IMAGE_UNKNOWN)
+			continue;
+		n++;
+	}
+	return n;
+}
+
+static uint32_t push_all(struct cpu_window *w, const struct frame *frames, size_t n)
+{
+	uint32_t node = STACK_EMPTY;
+
+	while (n && node != STACK_FULL)
+		node = stacks_push(w->stacks, node, &frames[--n]);
+	return node;
+}
+
+static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
+{
+	struct frame frames[FRAMES_MAX];
+	uint32_t node;
+	size_t n;
+
+	if (!rec->tid || rec->pid == UINT32_MAX || rec->tid == UINT32_MAX)
+		return; /* the idle task, or one that is already gone */
+	if (images_full(w->images) && rec->time_ns - w->tidied_raw_ns > SWEEP_EVERY_NS) {
+		w->tidied_raw_ns = rec->time_ns;
+		make_room(w);
+	}
+	processes_seen(w->processes, rec->pid, rec->tid);
+	n = frames_of(w, rec, frames);
+	node = push_all(w, frames, n);
+	if (node == STACK_FULL) {
+		make_room(w);
+		n = frames_of(w, rec, frames);
+		node = push_all(w, frames, n);
+	}
+	w->ring[w->n++ % w->cap] = (struct cpu_sample){ .raw_ns = rec->time_ns,
+							.tid = rec->tid,
+							.node = node == STACK_FULL ? 0 : node };
+}
+
+static void apply(struct cpu_window *w, const struct perf_record *rec)
+{
+	if (rec->kind == PERF_KIND_SAMPLE)
+		apply_sample(w, rec);
+	else if (rec->kind == PERF_KIND_LOST)
+		note_loss(w, rec);
+	else
+		processes_apply(w->processes, rec);
+}
+
+void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len)
+{
+	size_t base = w->fed.len;
+	struct perf_record rec;
+	struct reader r;
+
+	buf_add(&w->fed, bytes, len);
+	r = reader_of(w->fed.data + base, len);
+	for (;;) {
+		const uint8_t *start = r.p;
+
+		if (!perf_decode(&r, &rec))
+			break;
+		if (rec.kind == PERF_KIND_OTHER || rec.kind == PERF_KIND_THROTTLE)
+			continue;
+		if (w->n_pending == w->pending_cap) {
+			w->pending_cap = w->pending_cap ? 2 * w->pending_cap : 256;
+			w->pending = xrealloc(w->pending, w->pending_cap * sizeof(*w->pending));
+		}
+		w->pending[w->n_pending++] = (struct pending){
+			.raw_ns = rec.time_ns,
+			.at = (size_t)(start - w->fed.data),
+			.len = (size_t)(r.p - start),
+		};
+	}
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct pending *x = a, *y = b;
+
+	if (x->raw_ns != y->raw_ns)
+		return x->raw_ns < y->raw_ns ? -1 : 1;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/* What was not applied moves to a buffer of its own. */
+static void keep_pending(struct cpu_window *w, size_t from)
+{
+	struct buf rest = BUF_INIT;
+
+	for (size_t i = from; i < w->n_pending; i++) {
+		struct pending p = w->pending[i];
+
+		buf_add(&rest, w->fed.data + p.at, p.len);
+		p.at = rest.len - p.len;
+		w->pending[i - from] = p;
+	}
+	w->n_pending -= from;
+	if (w->n_pending) {
+		buf_release(&w->fed);
+		w->fed = rest;
+	} else {
+		buf_reset(&w->fed);
+	}
+}
+
+void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns)
+{
+	struct perf_record rec;
+	size_t i;
+
+	if (!w->n_pending) {
+		buf_reset(&w->fed);
+		return;
+	}
+	if (w->fed.len > FED_BYTES_MAX)
+		until_raw_ns = INT64_MAX;
+	sort_array(w->pending, w->n_pending, sizeof(*w->pending), by_time);
+	for (i = 0; i < w->n_pending && w->pending[i].raw_ns < until_raw_ns; i++) {
+		struct reader r = reader_of(w->fed.data + w->pending[i].at, w->pending[i].len);
+
+		if (perf_decode(&r, &rec))
+			apply(w, &rec);
+	}
+	if (i && w->pending[i - 1].raw_ns - w->swept_raw_ns > SWEEP_EVERY_NS) {
+		w->swept_raw_ns = w->pending[i - 1].raw_ns;
+		processes_sweep(w->processes, w->swept_raw_ns - THREADS_KEPT_NS);
+	}
+	keep_pending(w, i);
+}

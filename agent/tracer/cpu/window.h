@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last minute of CPU samples: who ran when, in which stack. Takes the bytes of the kernel's rings,
+ * puts their records in order of time, and keeps 16 bytes per sample. No system calls: what has to be
+ * asked of the system is handed out as questions and the answers are taken back.
+ */
+#ifndef AGENT_TRACER_CPU_WINDOW_H
+#define AGENT_TRACER_CPU_WINDOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/symbols/images.h"
+#include "agent/perf/processes.h"
+
+struct symbols;
+struct cpu_window;
+
+struct cpu_sample {
+	int64_t raw_ns;
+	uint32_t tid;
+	uint32_t node; /* the stack: its innermost frame; 0 = none */
+};
+
+struct cpu_window_conf {
+	size_t max_samples;
+	size_t max_nodes; /* of the tree of stacks */
+	size_t max_images;
+	int64_t now_raw_ns; /* samples begin here */
+};
+
+struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf);
+void cpu_window_free(struct cpu_window *w);
+
+/* Records of one ring, as the kernel wrote them. They wait for the flush. */
+void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len);
+
+/* Applies, in order of time, what was fed and is stamped before `until`. Rings are read one after the
+ * other, so the newest instant is not complete yet in those that were read first. */
+void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns);
+
+/* From when on samples are there, and how many records the kernel dropped in [from, to). */
+int64_t cpu_window_begin(const struct cpu_window *w);
+uint64_t cpu_window_lost(const struct cpu_window *w, int64_t from_raw_ns, int64_t to_raw_ns);
+
+/* How many samples were ever taken, and nodes the tree holds now: for status and tests. */
+uint64_t cpu_window_samples(const struct cpu_window *w);
+size_t cpu_window_nodes(const struct cpu_window *w);
+
+/* ---- names: asked early, so that a process may end before anybody wants its samples ---- */
+
+struct cpu_question {
+	uint32_t node; /* of the window */
+	uint32_t image; /* index into `images` */
+	uint64_t offset;
+	uint32_t name; /* the answer: a number of symbols_text() */
+};
+
+struct cpu_questions {
+	struct cpu_question *v;
+	size_t n;
+	struct image *images; /* copies */
+	size_t n_images;
+	struct process_question *processes;
+	size_t n_processes;
+	struct thread_question *threads;
+	size_t n_threads;
+	uint32_t generation; /* of the window's tree */
+	uint32_t epoch; /* of the names, with the answers */
+};
+
+/* What is not known yet; NULL if there is nothing. Yours: cpu_questions_free(). */
+struct cpu_questions *cpu_window_ask(struct cpu_window *w);
+
+/* On a worker, between symbols_begin() and symbols_end(). */
+void cpu_questions_answer(struct cpu_questions *q, struct symbols *sy);
+
+void cpu_window_learn(struct cpu_window *w, const struct cpu_questions *q);
+void cpu_questions_free(struct cpu_questions *q); /* NULL is fine */
+
+/* A thread's name from /proc, for workers. */
+void thread_question_answer(struct thread_question *q);
+
+/* ---- cutting ---- */
+
+struct cpu_node {
+	uint64_t offset;
+	uint32_t image; /* index into `images` */
+	uint32_t parent; /* less than the node's own number */
+	uint32_t name; /* 0 = not known yet */
+};
+
+/* The samples of a window with all that a worker needs to turn them into a plane. */
+struct cpu_cut {
+	int64_t t0_raw_ns, t1_raw_ns, period_ns;
+	struct cpu_sample *samples; /* by time */
+	size_t n_samples;
+	struct cpu_node *nodes; /* 1 .. n_nodes - 1 */
+	size_t n_nodes;
+	struct image *images;
+	size_t n_images;
+	struct thread_question *threads;
+	size_t n_threads;
+	uint32_t epoch; /* of the names */
+};
+
+struct cpu_cut *cpu_window_cut(const struct cpu_window *w, int64_t t0_raw_ns, int64_t t1_raw_ns);
+void cpu_cut_free(struct cpu_cut *cut); /* NULL is fine */
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Marks as instants: the plane "/host:CPU marks" with one line per process. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/tracer/build_job.h"
+#include "agent/marks/marks.h"
+#include "agent/marks/steps.h"
+#include "agent/tracers.h"
+#include "base/mem.h"
+#include "proto/limits.h"
+
+struct tracer_marks {
+	struct tracer base;
+	struct loop *loop;
+	struct marks *marks; /* the agent's */
+};
+
+struct snapshot {
+	int64_t t0_raw_ns;
+	struct mark *marks; /* the texts are ours */
+	size_t n, cap;
+};
+
+static struct tracer_marks *to_marks(const struct tracer *t)
+{
+	assert(t->ops == &tracer_marks_ops);
+	return (struct tracer_marks *)t;
+}
+
+static int marks_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	struct tracer_marks *t = xcalloc(1, sizeof(*t));
+
+	(void)e;
+	t->base.ops = &tracer_marks_ops;
+	t->loop = env->loop;
+	t->marks = env->marks;
+	*out = &t->base;
+	return 0;
+}
+
+static void marks_state(const struct tracer *t, struct tracer_state *out)
+{
+	(void)t;
+	*out = (struct tracer_state){ .health = TRACER_OK };
+}
+
+static bool take(void *arg, const struct mark *mark)
+{
+	struct snapshot *s = arg;
+
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->marks = xrealloc(s->marks, s->cap * sizeof(*s->marks));
+	}
+	s->marks[s->n] = *mark;
+	s->marks[s->n++].text = xstrdup(mark->text);
+	return true;
+}
+
+static void snapshot_free(void *arg)
+{
+	struct snapshot *s = arg;
+
+	for (size_t i = 0; i < s->n; i++)
+		free((char *)s->marks[i].text);
+	free(s->marks);
+	free(s);
+}
+
+static int by_pid_and_time(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
+}
+
+/* A step's mark is called what its text is without the metadata, as frameworks have it. */
+static void build_mark(struct xs_builder *b, const struct mark *m, int64_t offset_ps)
+{
+	char name[LIMIT_MARK_BYTES + 1];
+	int64_t step = 0;
+	size_t len = strlen(m->text);
+	bool is_step = step_of_mark(m->text, &step, &len);
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, m->text);
+	xs_event(b, name, offset_ps, 0);
+	xs_stat_int(b, "pid", m->pid);
+	xs_stat_int(b, "tid", m->tid);
+	if (is_step)
+		xs_stat_int(b, "step_num", step);
+}
+
+static void build(void *arg, struct xs_builder *b)
+{
+	struct snapshot *s = arg;
+	char name[32];
+
+	sort_array(s->marks, s->n, sizeof(*s->marks), by_pid_and_time);
+	xs_plane(b, 0, "/host:CPU marks");
+	for (size_t i = 0; i < s->n; i++) {
+		const struct mark *m = &s->marks[i];
+
+		if (!i || m->pid != s->marks[i - 1].pid) {
+			snprintf(name, sizeof(name), "marks %" PRId32, m->pid);
+			xs_line(b, m->pid, name, s->t0_raw_ns);
+		}
+		build_mark(b, m, (m->raw_ns - s->t0_raw_ns) * 1000);
+	}
+}
+
+static void marks_gather(struct tracer *tracer, struct tracer_run *run)
+{
+	struct tracer_marks *t = to_marks(tracer);
+	struct snapshot *s = xcalloc(1, sizeof(*s));
+
+	s->t0_raw_ns = run->t0_raw_ns;
+	marks_each(t->marks, run->t0_raw_ns, run->t1_raw_ns, take, s);
+	if (!s->n) {
+		snapshot_free(s);
+		run->done(run);
+		return;
+	}
+	build_job_start(
+		t->loop, run,
+		&(struct build_job){ .build = build, .free = snapshot_free, .snapshot = s });
+}
+
+static void marks_cancel(struct tracer *t, struct tracer_run *run)
+{
+	(void)t;
+	build_job_cancel(run);
+}
+
+static void tracer_marks_free(struct tracer *t)
+{
+	free(to_marks(t));
+}
+
+const struct tracer_ops tracer_marks_ops = {
+	.name = "marks",
+	.open = marks_open,
+	.state = marks_state,
+	.gather = marks_gather,
+	.cancel = marks_cancel,
+	.free = tracer_marks_free,
+};

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/metrics/readings.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+
+/* What a file gives; each parser below adds its file's share to it. */
+enum quantity {
+	CPU_USER,
+	CPU_NICE,
+	CPU_SYSTEM,
+	CPU_IDLE,
+	CPU_IOWAIT,
+	CPU_IRQ,
+	CPU_STEAL,
+	SWITCHES,
+	INTERRUPTS,
+	FORKS,
+	RUNNING,
+	BLOCKED,
+	MEM_TOTAL,
+	MEM_FREE,
+	MEM_AVAILABLE,
+	MEM_CACHED,
+	MEM_DIRTY,
+	SWAP_TOTAL,
+	SWAP_FREE,
+	LOAD,
+	NET_RX_BYTES,
+	NET_TX_BYTES,
+	NET_RX_PACKETS,
+	NET_TX_PACKETS,
+	NET_LOST,
+	DISK_READ,
+	DISK_WRITTEN,
+	DISK_OPS,
+	FAULTS,
+	MAJOR_FAULTS,
+	SWAP_IN,
+	SWAP_OUT,
+	PSI_CPU_SOME,
+	PSI_MEMORY_SOME,
+	PSI_MEMORY_FULL,
+	PSI_IO_SOME,
+	PSI_IO_FULL,
+	QUANTITIES
+};
+
+enum how {
+	AS_IS, /* a level */
+	MINUS, /* a level: what `other` has beyond it */
+	PER_SECOND, /* growth of a counter */
+	CPU_SHARE, /* growth as a share of the growth of all CPU modes */
+};
+
+static const struct column {
+	const char *name;
+	enum quantity what;
+	enum how how;
+	double scale;
+	enum quantity other;
+} columns[] = {
+	{ "cpu user %", CPU_USER, CPU_SHARE, 100, 0 },
+	{ "cpu nice %", CPU_NICE, CPU_SHARE, 100, 0 },
+	{ "cpu system %", CPU_SYSTEM, CPU_SHARE, 100, 0 },
+	{ "cpu idle %", CPU_IDLE, CPU_SHARE, 100, 0 },
+	{ "cpu iowait %", CPU_IOWAIT, CPU_SHARE, 100, 0 },
+	{ "cpu irq %", CPU_IRQ, CPU_SHARE, 100, 0 },
+	{ "cpu steal %", CPU_STEAL, CPU_SHARE, 100, 0 },
+	{ "context switches per s", SWITCHES, PER_SECOND, 1, 0 },
+	{ "interrupts per s", INTERRUPTS, PER_SECOND, 1, 0 },
+	{ "forks per s", FORKS, PER_SECOND, 1, 0 },
+	{ "tasks running", RUNNING, AS_IS, 1, 0 },
+	{ "tasks blocked", BLOCKED, AS_IS, 1, 0 },
+	{ "load 1 min", LOAD, AS_IS, 1, 0 },
+	{ "mem available MB", MEM_AVAILABLE, AS_IS, 1e-6, 0 },
+	{ "mem used MB", MEM_AVAILABLE, MINUS, 1e-6, MEM_TOTAL },
+	{ "mem free MB", MEM_FREE, AS_IS, 1e-6, 0 },
+	{ "mem page cache MB", MEM_CACHED, AS_IS, 1e-6, 0 },
+	{ "mem dirty MB", MEM_DIRTY, AS_IS, 1e-6, 0 },
+	{ "swap used MB", SWAP_FREE, MINUS, 1e-6, SWAP_TOTAL },
+	{ "net rx MB/s", NET_RX_BYTES, PER_SECOND, 1e-6, 0 },
+	{ "net tx MB/s", NET_TX_BYTES, PER_SECOND, 1e-6, 0 },
+	{ "net rx packets per s", NET_RX_PACKETS, PER_SECOND, 1, 0 },
+	{ "net tx packets per s", NET_TX_PACKETS, PER_SECOND, 1, 0 },
+	{ "net errors and drops per s", NET_LOST, PER_SECOND, 1, 0 },
+	{ "disk read MB/s", DISK_READ, PER_SECOND, 1e-6, 0 },
+	{ "disk write MB/s", DISK_WRITTEN, PER_SECOND, 1e-6, 0 },
+	{ "disk operations per s", DISK_OPS, PER_SECOND, 1, 0 },
+	{ "page faults per s", FAULTS, PER_SECOND, 1, 0 },
+	{ "major page faults per s", MAJOR_FAULTS, PER_SECOND, 1, 0 },
+	{ "swap in pages per s", SWAP_IN, PER_SECOND, 1, 0 },
+	{ "swap out pages per s", SWAP_OUT, PER_SECOND, 1, 0 },
+	/* Pressure stall totals are microseconds: growth per second as a share of time. */
+	{ "pressure cpu some %", PSI_CPU_SOME, PER_SECOND, 1e-4, 0 },
+	{ "pressure memory some %", PSI_MEMORY_SOME, PER_SECOND, 1e-4, 0 },
+	{ "pressure memory full %", PSI_MEMORY_FULL, PER_SECOND, 1e-4, 0 },
+	{ "pressure io some %", PSI_IO_SOME, PER_SECOND, 1e-4, 0 },
+	{ "pressure io full %", PSI_IO_FULL, PER_SECOND, 1e-4, 0 },
+};
+
+/* Linux gives sectors of 512 bytes whatever the disk's are. */
+#define SECTOR_BYTES   512.0
+#define FILE_BYTES_MAX (256 << 10)
+
+struct reading {
+	double v[QUANTITIES]; /* NaN = not seen */
+};
+
+static void add(struct reading *r, enum quantity q, double v)
+{
+	r->v[q] = isnan(r->v[q]) ? v : r->v[q] + v;
+}
+
+/* Up to n numbers that stand in `text`, on its line; returns how many. */
+static size_t numbers(const char *text, double *out, size_t n)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		char *end;
+		double v;
+
+		while (*text == ' ' || *text == '\t')
+			text++;
+		if (*text < '0' || *text > '9')
+			break;
+		v = strtod(text, &end);
+		out[got++] = v;
+		text = end;
+	}
+	return got;
+}
+
+/* The rest of the line if it starts with `key`. */
+static const char *after(const char *line, const char *key)
+{
+	size_t len = strlen(key);
+
+	return strncmp(line, key, len) ? NULL : line + len;
+}
+
+/* "key value" or "key: value kB". */
+struct keyed {
+	const char *key;
+	enum quantity what;
+	double scale;
+};
+
+static void parse_keyed(const struct keyed *table, const char *line, struct reading *r)
+{
+	for (; table->key; table++) {
+		const char *rest = after(line, table->key);
+		double v;
+
+		if (rest && numbers(rest, &v, 1) == 1)
+			r->v[table->what] = v * table->scale;
+	}
+}
+
+static void parse_stat(const char *line, struct reading *r)
+{
+	static const struct keyed keys[] = {
+		{ "ctxt ", SWITCHES, 1 },	  { "intr ", INTERRUPTS, 1 },
+		{ "processes ", FORKS, 1 },	  { "procs_running ", RUNNING, 1 },
+		{ "procs_blocked ", BLOCKED, 1 }, { NULL, 0, 0 },
+	};
+	static const enum quantity modes[] = { CPU_USER,   CPU_NICE, CPU_SYSTEM, CPU_IDLE,
+					       CPU_IOWAIT, CPU_IRQ,  CPU_IRQ,	 CPU_STEAL };
+	const char *rest = after(line, "cpu ");
+	double v[ARRAY_SIZE(modes)];
+	size_t n = rest ? numbers(rest, v, ARRAY_SIZE(v)) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		add(r, modes[i], v[i]);
+	if (!rest)
+		parse_keyed(keys, line, r);
+}
+
+static void parse_meminfo(const char *line, struct reading *r)
+{
+	static const struct keyed keys[] = {
+		{ "MemTotal:", MEM_TOTAL, 1024 },
+		{ "MemFree:", MEM_FREE, 1024 },
+		{ "MemAvailable:", MEM_AVAILABLE, 1024 },
+		{ "Cached:", MEM_CACHED, 1024 },
+		{ "Dirty:", MEM_DIRTY, 1024 },
+		{ "SwapTotal:", SWAP_TOTAL, 1024 },
+		{ "SwapFree:", SWAP_FREE, 1024 },
+		{ NULL, 0, 0 },
+	};
+
+	parse_keyed(keys, line, r);
+}
+
+static void parse_vmstat(const char *line, struct reading *r)
+{
+	static const struct keyed keys[] = {
+		{ "pgfault ", FAULTS, 1 },
+		{ "pgmajfault ", MAJOR_FAULTS, 1 },
+		{ "pswpin ", SWAP_IN, 1 },
+		{ "pswpout ", SWAP_OUT, 1 },
+		{ NULL, 0, 0 },
+	};
+
+	parse_keyed(keys, line, r);
+}
+
+static void parse_loadavg(const char *line, struct reading *r)
+{
+	double v;
+
+	if (numbers(line, &v, 1) == 1)
+		r->v[LOAD] = v;
+}
+
+/* "eth0: rx bytes packets errs drop fifo frame compressed multicast, tx the same first five". */
+static void parse_net_dev(const char *line, struct reading *r)
+{
+	const char *colon = strchr(line, ':');
+	double v[12];
+
+	line += strspn(line, " ");
+	if (!colon || after(line, "lo:") || numbers(colon + 1, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+		return;
+	add(r, NET_RX_BYTES, v[0]);
+	add(r, NET_RX_PACKETS, v[1]);
+	add(r, NET_TX_BYTES, v[8]);
+	add(r, NET_TX_PACKETS, v[9]);
+	add(r, NET_LOST, v[2] + v[3] + v[10] + v[11]);
+}
+
+/* Stacked devices would count their disks' traffic a second time. */
+static bool is_stacked(const char *name)
+{
+	static const char *const prefixes[] = { "loop", "ram", "zram", "dm-",
+						"md",	"sr",  "fd",   "nbd" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (after(name, prefixes[i]))
+			return true;
+	return false;
+}
+
+/* sda1 of sda, nvme0n1p1 of nvme0n1: only a disk whose own name ends in a digit puts a 'p' between. */
+static bool is_partition(const char *name)
+{
+	size_t stem = strlen(name);
+
+	while (stem && name[stem - 1] >= '0' && name[stem - 1] <= '9')
+		stem--;
+	if (!name[stem] || stem < 2)
+		return false;
+	if (after(name, "sd") || after(name, "vd") || after(name, "hd") || after(name, "xvd"))
+		return true;
+	return name[stem - 1] == 'p' && name[stem - 2] >= '0' && name[stem - 2] <= '9';
+}
+
+/* "major minor name reads merged sectors ms writes merged sectors ms ..." */
+static void parse_diskstats(const char *line, struct reading *r)
+{
+	char name[64];
+	int at = 0;
+	double v[7];
+
+	if (sscanf(line, "%*d %*d %63s%n", name, &at) != 1 || is_stacked(name) ||
+	    is_partition(name))
+		return;
+	if (numbers(line + at, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+		return;
+	add(r, DISK_OPS, v[0] + v[4]);
+	add(r, DISK_READ, v[2] * SECTOR_BYTES);
+	add(r, DISK_WRITTEN, v[6] * SECTOR_BYTES);
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=123" */
+static void parse_pressure(const char *line, struct reading *r, enum quantity some,
+			   enum quantity full)
+{
+	const char *total = strstr(line, "total=");
+	double v;
+
+	if (!total || numbers(total + 6, &v, 1) != 1)
+		return;
+	if (after(line, "some "))
+		r->v[some] = v;
+	else if (after(line, "full ") && full != QUANTITIES)
+		r->v[full] = v;
+}
+
+static void parse_pressure_cpu(const char *line, struct reading *r)
+{
+	parse_pressure(line, r, PSI_CPU_SOME, QUANTITIES);
+}
+
+static void parse_pressure_memory(const char *line, struct reading *r)
+{
+	parse_pressure(line, r, PSI_MEMORY_SOME, PSI_MEMORY_FULL);
+}
+
+static void parse_pressure_io(const char *line, struct reading *r)
+{
+	parse_pressure(line, r, PSI_IO_SOME, PSI_IO_FULL);
+}
+
+static const struct source {
+	const char *path;
+	void (*parse_line)(const char *line, struct reading *r);
+} sources[] = {
+	{ "stat", parse_stat },
+	{ "meminfo", parse_meminfo },
+	{ "loadavg", parse_loadavg },
+	{ "net/dev", parse_net_dev },
+	{ "diskstats", parse_diskstats },
+	{ "vmstat", parse_vmstat },
+	{ "pressure/cpu", parse_pressure_cpu },
+	{ "pressure/memory", parse_pressure_memory },
+	{ "pressure/io", parse_pressure_io },
+};
+
+struct proc_metrics {
+	int fds[ARRAY_SIZE(sources)]; /* -1 = not there */
+	char *text; /* FILE_BYTES_MAX + 1 */
+	bool has_last;
+	int64_t last_raw_ns;
+	struct reading last;
+};
+
+size_t proc_metrics_count(void)
+{
+	return ARRAY_SIZE(columns);
+}
+
+const char *proc_metrics_name(size_t column)
+{
+	return columns[column].name;
+}
+
+struct proc_metrics *proc_metrics_open(const char *root)
+{
+	struct proc_metrics *pm = xcalloc(1, sizeof(*pm));
+
+	pm->text = xmalloc(FILE_BYTES_MAX + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
+		char *path = xasprintf("%s/%s", root, sources[i].path);
+
+		pm->fds[i] = open(path, O_RDONLY | O_CLOEXEC);
+		free(path);
+	}
+	return pm;
+}
+
+void proc_metrics_free(struct proc_metrics *pm)
+{
+	if (!pm)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
+		if (pm->fds[i] >= 0)
+			close(pm->fds[i]);
+	free(pm->text);
+	free(pm);
+}
+
+size_t proc_metrics_files(const struct proc_metrics *pm)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
+		n += pm->fds[i] >= 0;
+	return n;
+}
+
+/* A file of /proc may come in pieces; the offset says where the next one starts. */
+static size_t read_whole(int fd, char *text)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while (len < FILE_BYTES_MAX &&
+	       (n = pread(fd, text + len, FILE_BYTES_MAX - len, (off_t)len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	return len;
+}
+
+static void read_source(struct proc_metrics *pm, size_t i, struct reading *r)
+{
+	char *line = pm->text, *end;
+
+	if (pm->fds[i] < 0 || !read_whole(pm->fds[i], pm->text))
+		return;
+	for (; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		if (!end)
+			return; /* cut off: the numbers at its end may be, too */
+		*end = '\0';
+		sources[i].parse_line(line, r);
+	}
+}
+
+/* NaN if the counter is new or went backwards (a device that left takes its share along). */
+static double growth(const struct reading *now, const struct reading *last, enum quantity q)
+{
+	double d = now->v[q] - last->v[q];
+
+	return d >= 0 ? d : NAN;
+}
+
+static double cpu_total(const struct reading *now, const struct reading *last)
+{
+	double sum = 0;
+
+	for (enum quantity q = CPU_USER; q <= CPU_STEAL; q++) {
+		double d = growth(now, last, q);
+
+		sum += isnan(d) ? 0 : d;
+	}
+	return sum;
+}
+
+static double value(const struct column *c, const struct reading *now, const struct reading *last,
+		    double seconds)
+{
+	double by;
+
+	if (c->how == AS_IS)
+		return now->v[c->what] * c->scale;
+	if (c->how == MINUS)
+		return (now->v[c->other] - now->v[c->what]) * c->scale;
+	by = !last ? 0 : c->how == CPU_SHARE ? cpu_total(now, last) : seconds;
+	return by > 0 ? growth(now, last, c->what) / by * c->scale : NAN;
+}
+
+void proc_metrics_read(struct proc_metrics *pm, int64_t raw_ns, double *row)
+{
+	double seconds = (double)(raw_ns - pm->last_raw_ns) / (double)NS_PER_S;
+	struct reading now;
+
+	for (size_t q = 0; q < QUANTITIES; q++)
+		now.v[q] = NAN;
+	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
+		read_source(pm, i, &now);
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+		row[i] = value(&columns[i], &now, pm->has_last ? &pm->last : NULL, seconds);
+	pm->last = now;
+	pm->last_raw_ns = raw_ns;
+	pm->has_last = true;
+}

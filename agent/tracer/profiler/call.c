@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/profiler/call.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/tracer/profiler/file.h"
+#include "proto/profiler_request.h"
+#include "agent/tracer/profiler/store.h"
+#include "base/buf.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+
+/* The server is called this long before the window: enough to connect and to start, and no longer than
+ * it must, because a server that waits holds its process's profiler lock and hears nobody. */
+#define HEAD_NS		      (1500 * NS_PER_MS)
+#define TERMINATE_DEADLINE_NS (2 * NS_PER_S)
+/* An older server writes its file before it answers; only a network's file system shows it later. */
+#define FILE_RETRY_NS (200 * NS_PER_MS)
+#define FILE_TRIES    10
+
+/*
+ *   waiting -> called -> storing -> done
+ *                    \-> looking for an older server's file, some times -> done
+ * A freed call stays behind as a shell until its callbacks came back.
+ */
+enum step { WAITING, CALLED, STORING, LOOKING, DONE };
+
+struct profiler_call {
+	struct loop *loop;
+	struct rpc *rpc;
+	int *live;
+	struct rpc_channel *channel;
+	struct rpc_call *call;
+	struct loop_timer timer;
+	enum step step;
+	int refs; /* the owner's, and one for each callback to come */
+	bool freed, terminated;
+	int file_tries;
+
+	char *address, *host, *dir;
+	char *repository, *path;
+	char session[PROFILER_SESSION_BYTES];
+	int64_t pid;
+	int64_t t0_raw_ns, t1_raw_ns, t0_real_ns, give_up_mono_ns;
+	int64_t sent_real_ns;
+	void *options;
+	size_t options_len;
+
+	struct profiler_store store; /* the worker's while STORING or LOOKING */
+	struct profiler_result result;
+	bool (*take_room)(void *arg, uint64_t bytes);
+	void (*done)(void *arg);
+	void *arg;
+};
+
+static void call_send(void *arg);
+static void call_look(void *arg);
+
+/* ---- life ---- */
+
+static void call_put(struct profiler_call *c)
+{
+	if (--c->refs)
+		return;
+	assert(c->freed);
+	--*c->live;
+	rpc_channel_free(c->channel);
+	if (c->result.path)
+		unlink(c->result.path);
+	free(c->result.path);
+	free(c->path);
+	free(c->repository);
+	free(c->address);
+	free(c->host);
+	free(c->dir);
+	free(c->options);
+	free(c);
+}
+
+static int64_t mono_of_raw(int64_t raw_ns)
+{
+	return now_mono_ns() + raw_ns - now_raw_ns();
+}
+
+static char *unique_path(const char *dir, const char *prefix)
+{
+	char name[PROFILER_SESSION_BYTES];
+
+	profiler_session_name(prefix, name);
+	return xasprintf("%s/%s", dir, name);
+}
+
+/* Time to store a reply must remain before the capture gives up. */
+static int64_t deadline_of(const struct profiler_call_conf *conf)
+{
+	int64_t slack = conf->give_up_mono_ns - mono_of_raw(conf->t1_raw_ns);
+	int64_t reserve = slack / 8;
+
+	if (reserve < 0)
+		reserve = 0;
+	if (reserve > NS_PER_S)
+		reserve = NS_PER_S;
+	return conf->give_up_mono_ns - reserve;
+}
+
+struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
+{
+	struct profiler_call *c = xcalloc(1, sizeof(*c));
+	char *prefix = xasprintf("tutti_%.80s", conf->session);
+
+	c->loop = conf->loop;
+	c->rpc = conf->rpc;
+	c->live = conf->live;
+	c->address = xstrdup(conf->address);
+	c->host = xstrdup(conf->host);
+	c->dir = realpath(conf->dir, NULL); /* the server has a working directory of its own */
+	if (!c->dir)
+		c->dir = xstrdup(conf->dir);
+	c->pid = conf->pid;
+	c->t0_raw_ns = conf->t0_raw_ns;
+	c->t1_raw_ns = conf->t1_raw_ns;
+	c->t0_real_ns = conf->t0_real_ns;
+	c->give_up_mono_ns = deadline_of(conf);
+	c->options = xmalloc(conf->options_len + 1);
+	if (conf->options_len)
+		memcpy(c->options, conf->options, conf->options_len);
+	c->options_len = conf->options_len;
+	c->take_room = conf->take_room;
+	c->done = conf->done;
+	c->arg = conf->arg;
+	c->result.reason = "";
+	profiler_session_name(prefix, c->session);
+	c->repository = unique_path(c->dir, "profiler");
+	c->path = xasprintf("%s.xplane.pb", c->repository);
+	c->refs = 1;
+	++*c->live;
+	loop_timer_at(c->loop, &c->timer, mono_of_raw(c->t0_raw_ns) - HEAD_NS, call_send, c);
+	free(prefix);
+	return c;
+}
+
+void profiler_call_set_pid(struct profiler_call *c, int64_t pid)
+{
+	c->pid = pid;
+}
+
+bool profiler_call_is_done(const struct profiler_call *c)
+{
+	return c->step == DONE;
+}
+
+struct profiler_result *profiler_call_result(struct profiler_call *c)
+{
+	return &c->result;
+}
+
+static void call_done(struct profiler_call *c)
+{
+	c->step = DONE;
+	loop_timer_cancel(c->loop, &c->timer);
+	if (!c->freed)
+		c->done(c->arg);
+}
+
+static void call_fail(struct profiler_call *c, const char *reason, const char *text)
+{
+	c->result.reason = reason;
+	snprintf(c->result.detail, sizeof(c->result.detail), "%s", text);
+	call_done(c);
+}
+
+/* ---- terminate ---- */
+
+static void terminate_answered(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
+{
+	(void)st;
+	(void)msg;
+	call_put(arg);
+}
+
+/* Ends the recording early and frees the process's profiler lock. The session's name is this call's
+ * alone, so a Terminate that comes too late harms nobody. */
+static void call_terminate(void *arg)
+{
+	struct profiler_call *c = arg;
+	struct buf request = BUF_INIT;
+
+	if (c->terminated || !c->channel)
+		return;
+	c->terminated = true;
+	c->refs++;
+	profiler_terminate_pack(&request, c->session);
+	rpc_unary(c->channel, PROFILER_TERMINATE, request.data, request.len,
+		  now_mono_ns() + TERMINATE_DEADLINE_NS, terminate_answered, c);
+	buf_release(&request);
+}
+
+void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns)
+{
+	if (t1_raw_ns >= c->t1_raw_ns)
+		return;
+	c->t1_raw_ns = t1_raw_ns;
+	if (c->step == CALLED)
+		loop_timer_at(c->loop, &c->timer, mono_of_raw(t1_raw_ns) + PROFILER_GUARD_NS,
+			      call_terminate, c);
+	else if (c->step == WAITING && t1_raw_ns <= c->t0_raw_ns)
+		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* it will see: no window */
+}
+
+void profiler_call_free(struct profiler_call *c)
+{
+	if (!c)
+		return;
+	c->freed = true;
+	loop_timer_cancel(c->loop, &c->timer);
+	if (c->step == CALLED) {
+		rpc_cancel(c->call);
+		call_terminate(c);
+	}
+	call_put(c);
+}
+
+/* ---- the answer ---- */
+
+static void call_store_start(struct profiler_call *c, enum step step, void (*run)(void *arg),
+			     void (*done)(void *arg))
+{
+	c->step = step;
+	c->refs++;
+	c->store.path = c->path;
+	c->store.place.repository = c->repository;
+	c->store.place.session = c->session;
+	c->store.pid = c->pid;
+	loop_work(c->loop, run, done, c);
+}
+
+/* The answer was read through. */
+static void call_keep_file(struct profiler_call *c)
+{
+	struct profiler_store *s = &c->store;
+
+	if (!s->has_file) {
+		call_done(c); /* the process did nothing that it records */
+		return;
+	}
+	c->result.path = xstrdup(c->path);
+	c->result.start_real_ns = s->start_real_ns;
+	if (!s->start_real_ns) {
+		/* Before profile_start_time was recorded: all that is known is when we asked. */
+		int64_t start = c->t0_real_ns - PROFILER_LEAD_NS;
+
+		c->result.start_real_ns = start > c->sent_real_ns ? start : c->sent_real_ns;
+		c->result.incomplete = true;
+		call_fail(c, "profiler-old",
+			  "its trace does not say when it began: placed by when it was asked for");
+		return;
+	}
+	call_done(c);
+}
+
+static void store_run(void *arg)
+{
+	struct profiler_call *c = arg;
+
+	profiler_store_reply(&c->store);
+}
+
+static void look_run(void *arg)
+{
+	struct profiler_call *c = arg;
+
+	profiler_store_file(&c->store);
+}
+
+static const char *failure_reason(const struct profiler_store *s)
+{
+	if (s->rc == ERR_FULL)
+		return "disk-full";
+	return s->rc == ERR_NOT_FOUND ? "profiler-old" : "profiler-failed";
+}
+
+/* Its size is known when it has been found. */
+static void look_again(struct profiler_call *c)
+{
+	struct profiler_store *s = &c->store;
+
+	s->unwanted = c->freed || !c->take_room(c->arg, s->need_bytes);
+	s->room_bytes = s->need_bytes;
+	call_look(c);
+}
+
+static void look_done(void *arg)
+{
+	struct profiler_call *c = arg;
+	struct profiler_store *s = &c->store;
+	bool again = s->rc == ERR_NOT_FOUND && !s->empty_trace && ++c->file_tries < FILE_TRIES &&
+		     now_mono_ns() + FILE_RETRY_NS < c->give_up_mono_ns && !c->freed;
+
+	if (profiler_store_asks(s)) {
+		look_again(c);
+	} else if (c->freed) {
+		unlink(c->path);
+	} else if (!s->rc) {
+		call_keep_file(c);
+	} else if (again) {
+		loop_timer_in(c->loop, &c->timer, FILE_RETRY_NS, call_look, c);
+	} else if (s->rc == ERR_NOT_FOUND && s->empty_trace) {
+		call_done(c);
+	} else {
+		call_fail(c, failure_reason(s), s->err.msg);
+	}
+	call_put(c);
+}
+
+static void call_look(void *arg)
+{
+	call_store_start(arg, LOOKING, look_run, look_done);
+}
+
+static void store_done(void *arg)
+{
+	struct profiler_call *c = arg;
+	struct profiler_store *s = &c->store;
+
+	rpc_msg_free(s->msg);
+	s->msg = NULL;
+	if (c->freed)
+		unlink(c->path);
+	else if (s->rc)
+		call_fail(c, failure_reason(s), s->err.msg);
+	else if (!s->has_xspace)
+		call_look(c);
+	else
+		call_keep_file(c);
+	call_put(c);
+}
+
+struct code_reason {
+	enum rpc_code code;
+	const char *text; /* must be part of the server's text; "" = any */
+	const char *reason;
+};
+
+/* The first row that fits. A stock server has INTERNAL for everything: its text decides. */
+static const struct code_reason code_reasons[] = {
+	{ RPC_INTERNAL, "nother profiling session", "profiler-busy" },
+	{ RPC_ALREADY_EXISTS, "", "profiler-busy" },
+	{ RPC_UNAVAILABLE, "timed out", "profiler-timeout" }, /* it listens, and is silent */
+	{ RPC_UNAVAILABLE, "", "profiler-unreachable" },
+	{ RPC_UNIMPLEMENTED, "", "profiler-old" },
+	{ RPC_DEADLINE_EXCEEDED, "", "profiler-timeout" },
+};
+
+static const char *reason_of(const struct rpc_status *st)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(code_reasons); i++) {
+		const struct code_reason *r = &code_reasons[i];
+
+		if (r->code == st->code && strstr(st->text, r->text))
+			return r->reason;
+	}
+	return "profiler-failed";
+}
+
+/* What the reply has around its XSpace is nothing beside it. An older server's file may be there all the
+ * same where there is no room even for that. */
+static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
+{
+	struct profiler_store *s = &c->store;
+
+	s->need_bytes = rpc_msg_len(msg);
+	s->unwanted = !c->take_room(c->arg, s->need_bytes);
+	if (s->unwanted) {
+		call_look(c);
+		return;
+	}
+	s->msg = rpc_msg_keep(msg);
+	call_store_start(c, STORING, store_run, store_done);
+}
+
+static void profile_answered(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
+{
+	struct profiler_call *c = arg;
+
+	c->call = NULL;
+	loop_timer_cancel(c->loop, &c->timer);
+	if (c->freed) {
+		c->step = DONE;
+	} else if (st->code != RPC_OK) {
+		call_fail(c, reason_of(st), *st->text ? st->text : rpc_code_name(st->code));
+	} else {
+		store_reply(c, msg);
+	}
+	call_put(c);
+}
+
+/* ---- the question ---- */
+
+static int call_pack(struct profiler_call *c, struct buf *out, struct err *e)
+{
+	struct profiler_request request = {
+		.options = c->options,
+		.options_len = c->options_len,
+		.t0_real_ns = c->t0_real_ns,
+		.t1_real_ns = c->t0_real_ns + c->t1_raw_ns - c->t0_raw_ns,
+		.now_real_ns = now_real_ns(),
+		.session = c->session,
+		.repository = c->repository,
+		.host = c->host,
+	};
+
+	c->sent_real_ns = request.now_real_ns;
+	return profiler_request_pack(out, &request, e);
+}
+
+static void call_send(void *arg)
+{
+	struct profiler_call *c = arg;
+	struct rpc_channel_opts opts = {
+		.target = c->address,
+		.lane = "profiler",
+		.max_message_bytes = LIMIT_RESPONSE_BYTES,
+	};
+	struct buf request = BUF_INIT;
+	struct err e;
+
+	if (c->t1_raw_ns <= c->t0_raw_ns) {
+		call_done(c); /* stopped before it began */
+		return;
+	}
+	if (c->t1_raw_ns <= now_raw_ns()) {
+		call_fail(c, "window-cut", "the window was over before it could be asked");
+		return;
+	}
+	if (call_pack(c, &request, &e) || rpc_channel_new(&c->channel, c->rpc, &opts, &e)) {
+		call_fail(c, "profiler-failed", e.msg);
+		goto out;
+	}
+	c->step = CALLED;
+	c->refs++;
+	c->call = rpc_unary(c->channel, PROFILER_PROFILE, request.data, request.len,
+			    c->give_up_mono_ns, profile_answered, c);
+out:
+	buf_release(&request);
+}

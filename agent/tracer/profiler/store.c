@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/profiler/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/proc/foreign_file.h"
+#include "agent/tracer/profiler/reply.h"
+#include "base/mem.h"
+#include "net/rpc.h"
+#include "xspace/xspace.h"
+
+#define STATUS_BYTES (64 << 10)
+
+static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
+{
+	uint8_t *at = buf;
+
+	while (len) {
+		ssize_t n = pread(*(const int *)arg, at, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_errno(e, "reading what the profiler sent");
+		at += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Is it an XSpace, when did it begin, is there anything in it? What has a date needs no closer look:
+ * the merge will have it. Not by mmap: what is mapped counts as ours, and it may be gigabytes. */
+static int look_into(struct profiler_store *s, int fd, size_t size)
+{
+	struct xs_summary sum = { 0 };
+	struct xs_source source = { .read = read_fd, .arg = &fd, .size = size };
+	uint64_t start_ns;
+	int rc = xs_profile_start(&source, &start_ns, &s->err);
+
+	if (!rc && !start_ns)
+		rc = xs_summarize(&source, &sum, &s->err);
+	if (rc)
+		return err_prefix(&s->err, "what the profiler sent is no XSpace");
+	if (start_ns <= INT64_MAX)
+		s->start_real_ns = (int64_t)start_ns;
+	s->has_file = sum.events > 0 || s->start_real_ns;
+	return 0;
+}
+
+/* Keeps the file only if it is worth it. */
+static int check_file(struct profiler_store *s, int fd)
+{
+	struct stat st;
+	int rc = 0;
+
+	s->has_file = false;
+	if (fstat(fd, &st))
+		rc = err_errno(&s->err, "%s", s->path);
+	else if (st.st_size)
+		rc = look_into(s, fd, (size_t)st.st_size);
+	if (!s->has_file)
+		unlink(s->path);
+	return rc;
+}
+
+/* ---- the reply ---- */
+
+struct writing {
+	struct profiler_reply reply;
+	int fd;
+	int rc;
+	struct err *err;
+};
+
+static int write_piece(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct writing *w = arg;
+	const uint8_t *p = data;
+
+	while (len) {
+		ssize_t n = write(w->fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_errno(e, "writing the profiler's reply");
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static void feed_piece(void *arg, const uint8_t *data, size_t len)
+{
+	struct writing *w = arg;
+
+	if (!w->rc)
+		w->rc = profiler_reply_feed(&w->reply, data, len, w->err);
+}
+
+void profiler_store_reply(struct profiler_store *s)
+{
+	struct writing w = { .err = &s->err };
+
+	w.fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (w.fd < 0) {
+		s->rc = err_errno(&s->err, "%s", s->path);
+		return;
+	}
+	w.reply = profiler_reply_of(write_piece, &w);
+	rpc_msg_pieces(s->msg, feed_piece, &w);
+	s->rc = w.rc ? w.rc : profiler_reply_end(&w.reply, &s->err);
+	s->empty_trace = w.reply.empty_trace;
+	s->has_xspace = w.reply.has_xspace;
+	if (!s->rc)
+		s->rc = check_file(s, w.fd);
+	else
+		unlink(s->path);
+	close(w.fd);
+}
+
+/* ---- an older server's file ---- */
+
+static int fetch_and_check(struct profiler_store *s)
+{
+	int rc, fd;
+
+	if (s->unwanted)
+		return err_set(&s->err, ERR_FULL,
+			       "the spool has no room for its %" PRIu64 " bytes (--spool-limit)",
+			       s->need_bytes);
+	rc = profiler_file_fetch(&s->place, s->path, s->room_bytes, &s->need_bytes, &s->err);
+	if (rc)
+		return rc;
+	fd = open(s->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(&s->err, "%s", s->path);
+	rc = check_file(s, fd);
+	close(fd);
+	return rc;
+}
+
+/* The process's effective user by its status: its folder in /proc may be root's. */
+static void owner_of(int64_t pid, uid_t *out)
+{
+	char *path = xasprintf("/proc/%" PRId64 "/status", pid);
+	struct buf text = BUF_INIT;
+	const char *line = NULL;
+
+	if (!read_text_file(path, STATUS_BYTES, &text, NULL))
+		line = strstr(buf_str(&text), "\nUid:");
+	if (line)
+		(void)!sscanf(line, "\nUid: %*u %u", out);
+	buf_release(&text);
+	free(path);
+}
+
+bool profiler_store_asks(const struct profiler_store *s)
+{
+	return s->rc == ERR_FULL && s->need_bytes > s->room_bytes && !s->unwanted;
+}
+
+void profiler_store_file(struct profiler_store *s)
+{
+	char *root = s->pid ? xasprintf("/proc/%" PRId64 "/root", s->pid) : xstrdup("/");
+	uid_t owner = (uid_t)-1; /* of a process that is gone: then nothing is removed */
+
+	if (s->pid) {
+		owner_of(s->pid, &owner);
+		s->place.owner = &owner;
+	}
+	s->place.root = root;
+	s->rc = fetch_and_check(s);
+	if (s->rc != ERR_NOT_FOUND && !profiler_store_asks(s))
+		profiler_file_remove(&s->place);
+	s->place.root = NULL;
+	s->place.owner = NULL;
+	free(root);
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tracer "profiler": what JAX, TensorFlow and torch_xla record of themselves, asked for over their
+ * own tensorflow.ProfilerService; configured as host:port, or discovered on this host.
+ */
+#include "agent/tracer/profiler/tracer_profiler.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/tracer/profiler/discover.h"
+#include "agent/tracer/profiler/call.h"
+#include "agent/tracers.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/address.h"
+
+struct tracer_profiler {
+	struct tracer base;
+	struct tracer_env env;
+	struct discover *discover;
+	int live; /* calls with callbacks to come, freed ones too */
+};
+
+/* One process in one capture. */
+struct target {
+	struct target *next;
+	struct profiler_call *call;
+	char *address;
+	int port;
+	bool local;
+	bool discovered;
+	int64_t pid;
+	char comm[32];
+};
+
+/* One capture. */
+struct profiler_run {
+	struct tracer_profiler *t;
+	struct tracer_run *run;
+	struct target *targets;
+	bool looking; /* for processes that listen since the last look */
+	bool gathering;
+	bool over; /* the window was, before the run was armed */
+};
+
+/* What to do about a reason; the first is the mildest. */
+struct advice {
+	const char *reason;
+	const char *text;
+};
+
+static const struct advice advices[] = {
+	{ "window-cut", "the agent was too late: does this host have CPU time to spare?" },
+	{ "profiler-old", "the framework is too old" },
+	{ "profiler-busy", "another trace runs in that process: end it or wait" },
+	{ "disk-full", "too large" },
+	{ "profiler-timeout", "no answer: does the process hang, or is it stopped?" },
+	{ "profiler-unreachable",
+	  "nobody listens: does the job call jax.profiler.start_server()?" },
+	{ "profiler-failed", "the process could not" },
+};
+
+static struct tracer_profiler *to_profiler(struct tracer *t)
+{
+	return (struct tracer_profiler *)t;
+}
+
+/* ---- the end of a run ---- */
+
+static void target_free(struct target *t)
+{
+	profiler_call_free(t->call);
+	free(t->address);
+	free(t);
+}
+
+static void profiler_run_free(struct profiler_run *pr)
+{
+	discover_forget(pr->t->discover, pr);
+	while (pr->targets) {
+		struct target *t = pr->targets;
+
+		pr->targets = t->next;
+		target_free(t);
+	}
+	pr->run->arg = NULL;
+	free(pr);
+}
+
+static void target_label(const struct target *t, char *out, size_t len)
+{
+	if (t->pid)
+		snprintf(out, len, "%s %" PRId64, t->comm, t->pid);
+	else
+		snprintf(out, len, "profiler %s", t->address);
+}
+
+static void run_add_part(struct tracer_run *run, const struct target *t)
+{
+	struct profiler_result *r = profiler_call_result(t->call);
+	struct tracer_part *part = tracer_run_add_part(run);
+
+	part->path = r->path;
+	r->path = NULL;
+	part->base = PART_REAL;
+	part->start_real_ns = r->start_real_ns;
+	part->pid = t->pid;
+	target_label(t, part->label, sizeof(part->label));
+}
+
+static size_t advice_of(const char *reason)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(advices) - 1 && strcmp(advices[i].reason, reason))
+		i++;
+	return i;
+}
+
+/* "127.0.0.1:9999: nobody listens: ... (failed to connect); 127.0.0.1:9998: ..." */
+static void detail_add(struct tracer_run *run, const struct target *t, const struct advice *advice,
+		       const char *text)
+{
+	size_t used = strlen(run->detail);
+
+	snprintf(run->detail + used, sizeof(run->detail) - used, "%s%s: %s (%s)", used ? "; " : "",
+		 t->address, advice->text, text);
+}
+
+static const struct profiler_result *target_result(const struct target *t)
+{
+	static const struct profiler_result given_up = {
+		.reason = "profiler-timeout",
+		.detail = "its trace was not there when the capture had to end",
+	};
+
+	return profiler_call_is_done(t->call) ? profiler_call_result(t->call) : &given_up;
+}
+
+static void profiler_run_finish(struct profiler_run *pr)
+{
+	struct tracer_run *run = pr->run;
+	size_t good = 0, worst = 0, bad = 0;
+
+	for (const struct target *t = pr->targets; t; t = t->next) {
+		const struct profiler_result *r = target_result(t);
+		bool ok = !*r->reason;
+
+		good += ok || r->incomplete;
+		if (!ok) {
+			size_t at = advice_of(r->reason);
+
+			bad++;
+			worst = at > worst ? at : worst;
+			detail_add(run, t, &advices[at], r->detail);
+		}
+		if (r->path)
+			run_add_part(run, t);
+	}
+	run->result = !bad ? RUN_OK : good ? RUN_DEGRADED : RUN_FAILED;
+	if (bad)
+		snprintf(run->reason, sizeof(run->reason), "%s", advices[worst].reason);
+	profiler_run_free(pr);
+	run->done(run);
+}
+
+static void profiler_run_settle(struct profiler_run *pr)
+{
+	if (!pr->gathering || pr->looking)
+		return;
+	for (const struct target *t = pr->targets; t; t = t->next) {
+		if (!profiler_call_is_done(t->call))
+			return;
+	}
+	profiler_run_finish(pr);
+}
+
+static void target_done(void *arg)
+{
+	profiler_run_settle(arg);
+}
+
+static bool target_take_room(void *arg, uint64_t bytes)
+{
+	const struct profiler_run *pr = arg;
+
+	return pr->run->take_room(pr->run, bytes);
+}
+
+/* ---- targets ---- */
+
+static struct target *run_find_port(const struct profiler_run *pr, int port)
+{
+	struct target *t = pr->targets;
+
+	while (t && !(t->local && t->port == port))
+		t = t->next;
+	return t;
+}
+
+static void target_set_owner(struct target *t, const struct discover_target *owner)
+{
+	t->pid = owner->pid;
+	memcpy(t->comm, owner->comm, sizeof(t->comm));
+	profiler_call_set_pid(t->call, owner->pid);
+}
+
+static struct target *run_add_target(struct profiler_run *pr, const char *address, bool local,
+				     int port)
+{
+	const struct tracer_env *env = &pr->t->env;
+	const struct tracer_run *run = pr->run;
+	struct profiler_call_conf conf = {
+		.loop = env->loop,
+		.rpc = env->rpc,
+		.live = &pr->t->live,
+		.address = address,
+		.session = run->session,
+		.host = env->conf->host ? env->conf->host : "localhost",
+		.dir = run->dir,
+		.t0_raw_ns = run->t0_raw_ns,
+		.t1_raw_ns = run->t1_raw_ns,
+		.t0_real_ns = run->t0_real_ns,
+		.give_up_mono_ns = run->give_up_mono_ns,
+		.options = run->profile_options,
+		.options_len = run->profile_options_len,
+		.take_room = target_take_room,
+		.done = target_done,
+		.arg = pr,
+	};
+	struct target *t = xcalloc(1, sizeof(*t));
+
+	t->call = profiler_call_start(&conf);
+	t->address = xstrdup(address);
+	t->local = local;
+	t->port = port;
+	t->next = pr->targets;
+	pr->targets = t;
+	return t;
+}
+
+static void run_add_configured(struct profiler_run *pr)
+{
+	const struct conf_list *list = &pr->t->env.conf->profiler;
+
+	for (size_t i = 0; i < list->n; i++) {
+		char host[ADDRESS_HOST_BYTES];
+		int port;
+
+		if (!address_split(list->items[i], host, &port, NULL))
+			run_add_target(pr, list->items[i], address_is_loopback(host), port);
+	}
+}
+
+static void run_add_discovered(struct profiler_run *pr)
+{
+	const struct discover_target *found;
+	size_t n;
+
+	found = discover_targets(pr->t->discover, &n);
+	for (size_t i = 0; i < n; i++) {
+		struct target *t;
+
+		if (run_find_port(pr, found[i].port))
+			continue;
+		t = run_add_target(pr, found[i].address, true, found[i].port);
+		t->discovered = true;
+		target_set_owner(t, &found[i]);
+	}
+}
+
+static bool is_still_there(const struct profiler_run *pr, const struct target *t)
+{
+	const struct discover_target *found;
+	size_t n;
+
+	found = discover_targets(pr->t->discover, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (found[i].port == t->port && found[i].pid == t->pid)
+			return true;
+	}
+	return false;
+}
+
+/* A process that ended since it was discovered is not missed. */
+static void run_drop_vanished(struct profiler_run *pr)
+{
+	struct target **at = &pr->targets;
+
+	while (*at) {
+		struct target *t = *at;
+
+		if (!t->discovered || is_still_there(pr, t)) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		target_free(t);
+	}
+}
+
+static void run_set_owners(struct profiler_run *pr)
+{
+	for (struct target *t = pr->targets; t; t = t->next) {
+		struct discover_target owner;
+
+		if (t->local && !t->pid && discover_owner(pr->t->discover, t->port, &owner))
+			target_set_owner(t, &owner);
+	}
+}
+
+static void run_looked(void *arg)
+{
+	struct profiler_run *pr = arg;
+
+	pr->looking = false;
+	run_drop_vanished(pr);
+	if (!pr->gathering && now_raw_ns() < pr->run->t1_raw_ns)
+		run_add_discovered(pr);
+	run_set_owners(pr);
+	profiler_run_settle(pr);
+}
+
+/* ---- the table ---- */
+
+static int profiler_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
+{
+	struct tracer_profiler *t = to_profiler(tracer);
+	struct profiler_run *pr = xcalloc(1, sizeof(*pr));
+
+	(void)e;
+	pr->t = t;
+	pr->run = run;
+	run->arg = pr;
+	pr->over = run->t1_raw_ns <= now_raw_ns();
+	if (pr->over)
+		return 0;
+	run_add_configured(pr);
+	run_add_discovered(pr);
+	pr->looking = true;
+	discover_refresh(t->discover, run_looked, pr);
+	return 0;
+}
+
+static void profiler_stop(struct tracer *tracer, struct tracer_run *run)
+{
+	struct profiler_run *pr = run->arg;
+
+	(void)tracer;
+	for (struct target *t = pr->targets; t; t = t->next)
+		profiler_call_stop(t->call, run->t1_raw_ns);
+}
+
+static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
+{
+	struct profiler_run *pr = run->arg;
+	size_t n;
+
+	discover_targets(to_profiler(tracer)->discover, &n);
+	if (pr->over && n + pr->t->env.conf->profiler.n) {
+		tracer_run_fail(run, RUN_OFF, "unsupported",
+				"framework profilers record only what lies ahead, not a snapshot");
+		profiler_run_free(pr);
+		run->done(run);
+		return;
+	}
+	pr->gathering = true;
+	profiler_run_settle(pr);
+}
+
+/* The traces of processes that have given theirs are kept. */
+static void profiler_give_up(struct tracer *tracer, struct tracer_run *run)
+{
+	(void)tracer;
+	profiler_run_finish(run->arg);
+}
+
+static void profiler_cancel(struct tracer *tracer, struct tracer_run *run)
+{
+	(void)tracer;
+	profiler_run_free(run->arg);
+}
+
+static void profiler_state(const struct tracer *tracer, struct tracer_state *out)
+{
+	const struct tracer_profiler *t = (const struct tracer_profiler *)tracer;
+	const struct agent_conf *conf = t->env.conf;
+
+	*out = (struct tracer_state){ .health = TRACER_OK };
+	if (!conf->profiler.n && !conf->discover) {
+		out->health = TRACER_OFF;
+		snprintf(out->reason, sizeof(out->reason),
+			 "no framework profilers: set --profiler HOST:PORT or --discover");
+	} else if (conf->discover && discover_is_blind(t->discover)) {
+		out->health = TRACER_DEGRADED;
+		out->errno_value = EACCES;
+		snprintf(out->reason, sizeof(out->reason),
+			 "cannot see the sockets of other users' processes: grant CAP_SYS_PTRACE");
+	}
+}
+
+static void profiler_free(struct tracer *tracer)
+{
+	struct tracer_profiler *t = to_profiler(tracer);
+
+	discover_free(t->discover);
+	while (t->live) /* cancelled calls end at once, the last Terminate by its deadline */
+		loop_turn(t->env.loop, 50);
+	free(t);
+}
+
+/* A profiler at this agent's own listener would ask itself for ever. */
+static int check_target(const struct agent_conf *conf, const char *address, struct err *e)
+{
+	char host[ADDRESS_HOST_BYTES], own_host[ADDRESS_HOST_BYTES];
+	int port, own_port;
+	int rc = address_split(address, host, &port, e);
+
+	if (rc)
+		return err_prefix(e, "--profiler");
+	if (!conf->listen || !*conf->listen || !address_is_loopback(host) ||
+	    address_split(conf->listen, own_host, &own_port, NULL) || own_port != port)
+		return 0;
+	return err_set(e, ERR_INVALID, "--profiler %s: is this agent's own --listen", address);
+}
+
+int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, const char *proc,
+			 struct err *e)
+{
+	struct discover_conf conf = {
+		.loop = env->loop,
+		.rpc = env->rpc,
+		.proc = proc,
+		.probe = env->conf->discover,
+	};
+	struct tracer_profiler *t;
+
+	for (size_t i = 0; i < env->conf->profiler.n; i++) {
+		int rc = check_target(env->conf, env->conf->profiler.items[i], e);
+
+		if (rc)
+			return rc;
+	}
+	t = xcalloc(1, sizeof(*t));
+	t->base.ops = &tracer_profiler_ops;
+	t->env = *env;
+	t->discover = discover_new(&conf);
+	*out = &t->base;
+	return 0;
+}
+
+static int profiler_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	return tracer_profiler_open(out, env, "/proc", e);
+}
+
+const struct tracer_ops tracer_profiler_ops = {
+	.name = "profiler",
+	.open = profiler_open,
+	.state = profiler_state,
+	.arm = profiler_arm,
+	.stop = profiler_stop,
+	.gather = profiler_gather,
+	.give_up = profiler_give_up,
+	.cancel = profiler_cancel,
+	.free = profiler_free,
+};

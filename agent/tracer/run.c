@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every tracer needs to fill in a run. */
+#include "agent/tracer/tracer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+struct tracer_part *tracer_run_add_part(struct tracer_run *run)
+{
+	struct tracer_part *part;
+
+	run->parts = xrealloc(run->parts, (run->n_parts + 1) * sizeof(*run->parts));
+	part = &run->parts[run->n_parts++];
+	memset(part, 0, sizeof(*part));
+	return part;
+}
+
+void tracer_run_fail(struct tracer_run *run, int result, const char *reason, const char *fmt, ...)
+{
+	va_list ap;
+
+	run->result = result;
+	snprintf(run->reason, sizeof(run->reason), "%s", reason);
+	va_start(ap, fmt);
+	vsnprintf(run->detail, sizeof(run->detail), fmt, ap);
+	va_end(ap);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/api/api_impl.h"
+#include "aggregator/api/events.h"
+#include "aggregator/api/hosts_text.h"
+#include "aggregator/api/metrics.h"
+#include "aggregator/api/page.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/secret.h"
+#include "net/http_server.h"
+
+/* ---- answers ---- */
+
+void api_answer_json(struct http_req *req, int status, json_t *doc_taken)
+{
+	char *text = json_dumps(doc_taken, JSON_COMPACT);
+
+	json_decref(doc_taken);
+	http_answer(req, status, "application/json", text, strlen(text));
+	free(text);
+}
+
+void api_answer_text(void *req, const char *text, size_t len)
+{
+	http_answer(req, 200, "application/json", text, len);
+}
+
+void api_accept_text(void *req, const char *text, size_t len)
+{
+	http_answer(req, 202, "application/json", text, len);
+}
+
+void api_answer_err(struct http_req *req, const struct err *e)
+{
+	static const struct {
+		int code, status;
+	} statuses[] = {
+		{ ERR_INVALID, 400 }, { ERR_DENIED, 403 },	{ ERR_NOT_FOUND, 404 },
+		{ ERR_EXISTS, 409 },  { ERR_CANCELLED, 409 },	{ ERR_LIMIT, 429 },
+		{ ERR_BUSY, 503 },    { ERR_UNSUPPORTED, 501 },
+	};
+	int status = 500;
+
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+		if (statuses[i].code == e->code)
+			status = statuses[i].status;
+	}
+	http_answer_error(req, status, "%s", e->msg);
+}
+
+static void answer_text(struct http_req *req, int status, const char *text)
+{
+	http_answer(req, status, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+/* ---- short calls ---- */
+
+static void get_hosts(struct aggregator *agg, struct http_req *req, const char *id,
+		      const char *name)
+{
+	(void)id;
+	(void)name;
+	hosts_text(agg, api_answer_text, req);
+}
+
+static void get_events(struct aggregator *agg, struct http_req *req, const char *id,
+		       const char *name)
+{
+	(void)id;
+	(void)name;
+	events_open(agg->events, req);
+}
+
+static void get_health(struct aggregator *agg, struct http_req *req, const char *id,
+		       const char *name)
+{
+	(void)agg;
+	(void)id;
+	(void)name;
+	answer_text(req, 200, "ok\n");
+}
+
+static void get_ready(struct aggregator *agg, struct http_req *req, const char *id,
+		      const char *name)
+{
+	(void)id;
+	(void)name;
+	if (agg->ready)
+		answer_text(req, 200, "ok\n");
+	else
+		answer_text(req, 503, agg->not_ready.msg);
+}
+
+static void get_metrics(struct aggregator *agg, struct http_req *req, const char *id,
+			const char *name)
+{
+	struct buf text = BUF_INIT;
+
+	(void)id;
+	(void)name;
+	metrics_write(agg, &text);
+	http_answer(req, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len);
+	buf_release(&text);
+}
+
+static void get_page(struct aggregator *agg, struct http_req *req, const char *id, const char *name)
+{
+	(void)agg;
+	(void)id;
+	(void)name;
+	http_answer(req, 200, "text/html; charset=utf-8", page_index, page_index_len);
+}
+
+/* ---- routes ---- */
+
+struct route {
+	const char *method;
+	const char *path; /* '*' stands for one part */
+	api_fn fn;
+};
+
+static const struct route routes[] = {
+	{ "GET", "/api/v1/hosts", get_hosts },
+	{ "GET", "/api/v1/captures", api_capture_list },
+	{ "POST", "/api/v1/captures", api_capture_begin },
+	{ "GET", "/api/v1/captures/*", api_capture_get },
+	{ "DELETE", "/api/v1/captures/*", api_capture_cancel },
+	{ "GET", "/api/v1/captures/*/events", api_capture_events },
+	{ "POST", "/api/v1/captures/*/stop", api_capture_stop },
+	{ "GET", "/api/v1/sessions", api_session_list },
+	{ "GET", "/api/v1/sessions/*", api_session_get },
+	{ "DELETE", "/api/v1/sessions/*", api_session_delete },
+	{ "POST", "/api/v1/sessions/*/retry", api_session_retry },
+	{ "GET", "/api/v1/sessions/*/files/*", api_session_file },
+	{ "GET", "/api/v1/events", get_events },
+	{ "GET", "/healthz", get_health },
+	{ "GET", "/readyz", get_ready },
+	{ "GET", "/metrics", get_metrics },
+	{ "GET", "/", get_page },
+};
+
+#define MAX_STARS  2
+#define PART_BYTES 256
+
+struct stars {
+	char part[MAX_STARS][PART_BYTES];
+	size_t n;
+};
+
+static bool match(const char *pattern, const char *path, struct stars *stars)
+{
+	stars->n = 0;
+	while (*pattern && *path) {
+		size_t len = strcspn(path, "/");
+
+		if (*pattern != '*') {
+			if (*pattern++ != *path++)
+				return false;
+			continue;
+		}
+		if (!len || len >= PART_BYTES)
+			return false;
+		memcpy(stars->part[stars->n], path, len);
+		stars->part[stars->n++][len] = '\0';
+		pattern++;
+		path += len;
+	}
+	return !*pattern && !*path;
+}
+
+/*
+ * A browser says where a request comes from: another site's page may not start or delete anything
+ * here with its visitor's reach.
+ */
+static bool is_foreign(const struct http_req *req)
+{
+	const char *origin = http_header(req, "Origin"), *host = http_header(req, "Host");
+	const char *place = origin ? strstr(origin, "://") : NULL;
+
+	return origin && (!place || !host || strcmp(place + 3, host));
+}
+
+static bool knows_token(const struct aggregator *agg, const struct http_req *req)
+{
+	static const char scheme[] = "Bearer ";
+	const char *given = http_header(req, "Authorization");
+
+	if (!agg->token)
+		return true;
+	return given && !strncasecmp(given, scheme, strlen(scheme)) &&
+	       secret_equal(agg->token, given + strlen(scheme));
+}
+
+/* Who may change something; the answer is given if it is false. */
+static bool may_write(const struct aggregator *agg, struct http_req *req)
+{
+	if (is_foreign(req))
+		http_answer_error(req, 403, "a page of another site may not do this");
+	else if (!knows_token(agg, req))
+		http_answer_error(req, 401,
+				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
+				  "tutti --token-file FILE");
+	else
+		return true;
+	return false;
+}
+
+static const char *method_of(const struct http_req *req)
+{
+	const char *method = http_method(req);
+
+	return strcmp(method, "HEAD") ? method : "GET";
+}
+
+void api_handle(struct http_req *req, void *arg)
+{
+	struct aggregator *agg = arg;
+	const char *method = method_of(req);
+	bool known = false;
+	struct stars stars;
+
+	if (agg->stopping) {
+		http_answer_error(req, 503, "the aggregator is stopping");
+		return;
+	}
+	if (strcmp(method, "GET") && !may_write(agg, req))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
+		if (!match(routes[i].path, http_path(req), &stars))
+			continue;
+		known = true;
+		if (strcmp(routes[i].method, method))
+			continue;
+		routes[i].fn(agg, req, stars.n > 0 ? stars.part[0] : NULL,
+			     stars.n > 1 ? stars.part[1] : NULL);
+		return;
+	}
+	if (known)
+		http_answer_error(req, 405, "%.20s is not for %.200s", method, http_path(req));
+	else
+		http_answer_error(req, 404, "there is no %.200s", http_path(req));
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/api/api_impl.h"
+
+#include <string.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/api/events.h"
+#include "json/json_text.h"
+#include "base/mem.h"
+#include "net/http_server.h"
+#include "proto/limits.h"
+#include "base/now.h"
+
+#define DEFAULT_DURATION_NS (2 * NS_PER_S)
+#define STEPS_MAX	    1000000
+
+/* ---- the body of a POST ---- */
+
+enum member_kind {
+	MEMBER_TEXT,
+	MEMBER_DURATION,
+	MEMBER_WAIT,
+	MEMBER_STEP,
+	MEMBER_COUNT,
+	MEMBER_ARRAY,
+	MEMBER_OBJECT
+};
+
+struct member {
+	const char *name;
+	enum member_kind kind;
+	size_t offset; /* in struct capture_request */
+	const char *expected;
+};
+
+#define MEMBER(name, kind, expected) \
+	{ \
+#name, kind, offsetof(struct capture_request, name), expected \
+	}
+
+static const struct member members[] = {
+	MEMBER(hosts, MEMBER_TEXT, "a selector"),
+	MEMBER(run, MEMBER_TEXT, "a name"),
+	MEMBER(duration_ns, MEMBER_DURATION, "an integer of nanoseconds above 0"),
+	MEMBER(wait_ns, MEMBER_WAIT, "an integer of nanoseconds, 0 or above"),
+	MEMBER(refine, MEMBER_TEXT, "\"events\""),
+	MEMBER(at_step, MEMBER_STEP, "a step's number or \"next\""),
+	{ "steps", MEMBER_COUNT, offsetof(struct capture_request, n_steps),
+	  "a number of steps, 1 to 1000000" },
+	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
+	MEMBER(settings, MEMBER_OBJECT, "an object"),
+};
+
+static const struct member *member_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		if (!strcmp(members[i].name, name))
+			return &members[i];
+	}
+	return NULL;
+}
+
+static bool set_step(struct capture_request *req, const json_t *value)
+{
+	bool next = json_is_string(value) && !strcmp(json_string_value(value), "next");
+
+	req->by_step = true;
+	req->at_step = next ? STEP_NEXT : json_integer_value(value);
+	return next || (json_is_integer(value) && req->at_step >= 0);
+}
+
+static bool set_member(struct capture_request *req, const struct member *m, json_t *value)
+{
+	void *at = (char *)req + m->offset;
+
+	switch (m->kind) {
+	case MEMBER_TEXT:
+		*(const char **)at = json_string_value(value);
+		return json_is_string(value);
+	case MEMBER_DURATION:
+		*(int64_t *)at = json_integer_value(value);
+		return json_is_integer(value) && json_integer_value(value) > 0;
+	case MEMBER_WAIT: /* 0 is "not at all" here, and "as usual" in the request */
+		*(int64_t *)at = json_integer_value(value) ? json_integer_value(value) : -1;
+		return json_is_integer(value) && json_integer_value(value) >= 0;
+	case MEMBER_STEP:
+		return set_step(req, value);
+	case MEMBER_COUNT:
+		*(int64_t *)at = json_integer_value(value);
+		return json_integer_value(value) > 0 && json_integer_value(value) <= STEPS_MAX;
+	case MEMBER_ARRAY:
+		*(json_t **)at = value;
+		return json_is_array(value);
+	case MEMBER_OBJECT:
+		*(json_t **)at = value;
+		return json_is_object(value);
+	}
+	return false;
+}
+
+static int read_body(struct capture_request *req, json_t *body, struct err *e)
+{
+	const char *name;
+	json_t *value;
+
+	if (!json_is_object(body))
+		return err_set(e, ERR_INVALID, "the body is not a JSON object");
+	json_object_foreach(body, name, value)
+	{
+		const struct member *m = member_find(name);
+
+		if (!m)
+			return err_set(e, ERR_INVALID, "unknown member '%.60s'", name);
+		if (!set_member(req, m, value))
+			return err_set(e, ERR_INVALID, "'%s' is not %s", name, m->expected);
+	}
+	return 0;
+}
+
+static int load_body(struct http_req *http, json_t **body, struct err *e)
+{
+	json_error_t why;
+	size_t len;
+	const void *data = http_body(http, &len);
+
+	*body = len ? json_loadb(data, len, JSON_REJECT_DUPLICATES, &why) : json_object();
+	if (!*body)
+		return err_set(e, ERR_INVALID, "the body is not JSON: line %d: %s", why.line,
+			       why.text);
+	return 0;
+}
+
+/* An answer is a promise: it waits until a crash cannot break it. */
+static void answer_begun(void *arg, struct capture *c)
+{
+	/* There is no such step: nothing was promised to anybody. */
+	if (c->by_step && !c->planned)
+		api_answer_err(arg, &c->error);
+	else
+		capture_text(c, false, api_accept_text, arg);
+}
+
+/* To who got what somebody else had asked for. */
+static void answer_shared(void *arg, struct capture *c)
+{
+	capture_text(c, true, api_accept_text, arg);
+}
+
+/* To who stopped or cancelled it. */
+static void answer_ended(void *arg, struct capture *c)
+{
+	if (c->unkept.code)
+		api_answer_err(arg, &c->unkept);
+	else
+		capture_text(c, false, api_accept_text, arg);
+}
+
+void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
+		       const char *name)
+{
+	struct capture_request req = { .duration_ns = DEFAULT_DURATION_NS, .origin = "api" };
+	struct capture *c = NULL;
+	json_t *body = NULL;
+	struct err e = { 0 };
+	int rc = load_body(http, &body, &e);
+
+	(void)id;
+	(void)name;
+	if (!rc)
+		rc = read_body(&req, body, &e);
+	if (!rc)
+		rc = capture_begin(agg->captures, &req, &c, &e);
+	if (rc)
+		api_answer_err(http, &e);
+	else
+		capture_when_kept(c, c->callers > 1 ? answer_shared : answer_begun, http);
+	json_decref(body);
+}
+
+/* ---- the others ---- */
+
+static struct capture *find(struct aggregator *agg, struct http_req *http, const char *id)
+{
+	struct capture *c = capture_find(agg->captures, id);
+
+	if (!c)
+		http_answer_error(http, 404, "there is no capture %.64s", id);
+	return c;
+}
+
+void api_capture_list(struct aggregator *agg, struct http_req *http, const char *id,
+		      const char *name)
+{
+	(void)id;
+	(void)name;
+	captures_text(agg->captures, api_answer_text, http);
+}
+
+void api_capture_get(struct aggregator *agg, struct http_req *http, const char *id,
+		     const char *name)
+{
+	struct capture *c = capture_find(agg->captures, id);
+
+	(void)name;
+	if (c)
+		capture_text(c, false, api_answer_text, http);
+	else
+		api_failed_get(agg, http, id);
+}
+
+void api_capture_events(struct aggregator *agg, struct http_req *http, const char *id,
+			const char *name)
+{
+	struct capture *c = find(agg, http, id);
+
+	(void)name;
+	if (c)
+		events_open_capture(agg->events, http, c);
+}
+
+void api_capture_stop(struct aggregator *agg, struct http_req *http, const char *id,
+		      const char *name)
+{
+	struct capture *c = find(agg, http, id);
+
+	(void)name;
+	if (!c)
+		return;
+	if (capture_is_over(c)) {
+		http_answer_error(http, 409, "capture %.64s is over", id);
+		return;
+	}
+	capture_stop(c);
+	capture_when_kept(c, answer_ended, http);
+}
+
+void api_capture_cancel(struct aggregator *agg, struct http_req *http, const char *id,
+			const char *name)
+{
+	struct capture *c = find(agg, http, id);
+
+	(void)name;
+	if (!c)
+		return;
+	if (capture_cancel(c))
+		capture_when_kept(c, answer_ended, http);
+	else
+		http_answer_error(http, 409, "capture %.64s is committed or over", id);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/api/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/api/hosts_text.h"
+#include "json/json_text.h"
+#include "aggregator/fleet/registry.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/http_server.h"
+
+/* Many agents say something at the same time: changes within this go out as one event. The documents
+ * grow with the fleet, so the pause does, too. */
+#define GATHER_NS	   (50 * NS_PER_MS)
+#define GATHER_PER_HOST_NS (200 * NS_PER_US)
+
+struct stream {
+	struct http_stream *http;
+	struct events *events;
+	char *session; /* NULL = a page, which hears of everything */
+	TAILQ_ENTRY(stream) entry;
+};
+
+/* A capture that has changed, or whose text is being made. */
+struct topic {
+	struct events *events;
+	char *session;
+	bool changed;
+	bool busy, last; /* the text under way is the last one */
+	TAILQ_ENTRY(topic) entry;
+};
+
+struct events {
+	struct aggregator *agg;
+	TAILQ_HEAD(, stream) streams;
+	size_t n_pages;
+	bool hosts_changed, hosts_busy; /* their text is being made */
+	TAILQ_HEAD(, topic) topics;
+	struct loop_timer timer;
+};
+
+static void flush_soon(struct events *ev);
+
+/* ---- sending ---- */
+
+static void send_pages(struct events *ev, const char *event, const char *text)
+{
+	struct stream *s, *next;
+
+	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (!s->session)
+			http_stream_send(s->http, event, text);
+	}
+}
+
+/* ---- captures ---- */
+
+static void topic_free(struct topic *t)
+{
+	TAILQ_REMOVE(&t->events->topics, t, entry);
+	free(t->session);
+	free(t);
+}
+
+static struct topic *topic_of(struct events *ev, const char *session)
+{
+	struct topic *t;
+
+	TAILQ_FOREACH (t, &ev->topics, entry) {
+		if (!strcmp(t->session, session))
+			return t;
+	}
+	t = xcalloc(1, sizeof(*t));
+	t->events = ev;
+	t->session = xstrdup(session);
+	TAILQ_INSERT_TAIL(&ev->topics, t, entry);
+	return t;
+}
+
+static bool is_wanted(const struct events *ev, const char *session)
+{
+	const struct stream *s;
+
+	TAILQ_FOREACH (s, &ev->streams, entry) {
+		if (!s->session || !strcmp(s->session, session))
+			return true;
+	}
+	return false;
+}
+
+/* `text` is NULL if the capture is gone. */
+static void topic_send(const struct topic *t, const char *text, bool last)
+{
+	struct stream *s, *next;
+
+	for (s = TAILQ_FIRST(&t->events->streams); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->session && strcmp(s->session, t->session))
+			continue;
+		if (text)
+			http_stream_send(s->http, "capture", text);
+		if (last && s->session)
+			http_stream_end(s->http);
+	}
+}
+
+static void topic_told(void *arg, const char *text, size_t len)
+{
+	struct topic *t = arg;
+
+	(void)len;
+	t->busy = false;
+	topic_send(t, text, t->last);
+	if (t->changed)
+		flush_soon(t->events);
+	else
+		topic_free(t);
+}
+
+/* One text at a time, so that a later one is not overtaken. */
+static void topic_tell(struct topic *t)
+{
+	struct capture *c = capture_find(t->events->agg->captures, t->session);
+
+	if (t->busy || !t->changed)
+		return;
+	t->changed = false;
+	if (!c) {
+		topic_send(t, NULL, true);
+		topic_free(t);
+		return;
+	}
+	t->busy = true;
+	t->last = capture_is_over(c);
+	capture_text(c, false, topic_told, t);
+}
+
+/* ---- hosts ---- */
+
+static void hosts_told(void *arg, const char *text, size_t len)
+{
+	struct events *ev = arg;
+
+	(void)len;
+	ev->hosts_busy = false;
+	send_pages(ev, "hosts", text);
+	if (ev->hosts_changed)
+		flush_soon(ev);
+}
+
+static void hosts_tell(struct events *ev)
+{
+	if (!ev->hosts_changed || ev->hosts_busy || !ev->n_pages)
+		return;
+	ev->hosts_changed = false;
+	ev->hosts_busy = true;
+	hosts_text(ev->agg, hosts_told, ev);
+}
+
+/* ---- both ---- */
+
+static void flush(void *arg)
+{
+	struct events *ev = arg;
+	struct topic *t, *next;
+
+	for (t = TAILQ_FIRST(&ev->topics); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		topic_tell(t);
+	}
+	hosts_tell(ev);
+}
+
+static void flush_soon(struct events *ev)
+{
+	int64_t gather_ns = GATHER_NS;
+
+	if (loop_timer_armed(&ev->timer))
+		return;
+	gather_ns += (int64_t)registry_count(ev->agg->registry, NULL) * GATHER_PER_HOST_NS;
+	loop_timer_in(ev->agg->loop, &ev->timer, gather_ns, flush, ev);
+}
+
+/* ---- what happens ---- */
+
+static void on_hosts(void *arg)
+{
+	struct events *ev = arg;
+
+	if (!ev->n_pages)
+		return;
+	ev->hosts_changed = true;
+	flush_soon(ev);
+}
+
+/* The end is told at once: the capture may be forgotten soon. */
+static void on_capture(void *arg, struct capture *c)
+{
+	struct events *ev = arg;
+
+	if (is_wanted(ev, c->session)) {
+		topic_of(ev, c->session)->changed = true;
+		flush_soon(ev);
+	}
+	if (!capture_is_over(c))
+		return;
+	flush(ev);
+	if (c->state == CAP_COMMITTED)
+		events_session(ev, c->session);
+}
+
+void events_session(struct events *ev, const char *session)
+{
+	struct buf text = BUF_INIT;
+	json_t *o;
+
+	if (!ev->n_pages)
+		return;
+	o = json_object();
+	json_put_text(o, "session", session);
+	json_write(&text, o, 0);
+	send_pages(ev, "sessions", buf_str(&text));
+	buf_release(&text);
+}
+
+/* ---- streams ---- */
+
+static void stream_free(struct stream *s)
+{
+	struct events *ev = s->events;
+
+	TAILQ_REMOVE(&ev->streams, s, entry);
+	ev->n_pages -= !s->session;
+	free(s->session);
+	free(s);
+}
+
+static void on_gone(void *arg)
+{
+	stream_free(arg);
+}
+
+static void stream_new(struct events *ev, struct http_req *req, const char *session)
+{
+	struct stream *s = xcalloc(1, sizeof(*s));
+
+	s->events = ev;
+	s->session = session ? xstrdup(session) : NULL;
+	ev->n_pages += !session;
+	TAILQ_INSERT_TAIL(&ev->streams, s, entry);
+	s->http = http_answer_stream(req, on_gone, s);
+}
+
+void events_open(struct events *ev, struct http_req *req)
+{
+	stream_new(ev, req, NULL);
+	ev->hosts_changed = true;
+	hosts_tell(ev);
+}
+
+void events_open_capture(struct events *ev, struct http_req *req, struct capture *c)
+{
+	struct topic *t = topic_of(ev, c->session);
+
+	stream_new(ev, req, c->session);
+	t->changed = true;
+	topic_tell(t);
+}
+
+size_t events_pages(const struct events *ev)
+{
+	return ev->n_pages;
+}
+
+/* ---- life ---- */
+
+struct events *events_new(struct aggregator *agg)
+{
+	struct events *ev = xcalloc(1, sizeof(*ev));
+
+	ev->agg = agg;
+	TAILQ_INIT(&ev->streams);
+	TAILQ_INIT(&ev->topics);
+	registry_watch(agg->registry, on_hosts, ev);
+	captures_watch(agg->captures, on_capture, ev);
+	return ev;
+}
+
+void events_free(struct events *ev)
+{
+	if (!ev)
+		return;
+	loop_timer_cancel(ev->agg->loop, &ev->timer);
+	while (!TAILQ_EMPTY(&ev->streams))
+		stream_free(TAILQ_FIRST(&ev->streams));
+	while (!TAILQ_EMPTY(&ev->topics))
+		topic_free(TAILQ_FIRST(&ev->topics));
+	free(ev);
+}

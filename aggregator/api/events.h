@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Server-sent events: of one capture, and of everything for pages. Loop thread. */
+#ifndef AGGREGATOR_API_EVENTS_H
+#define AGGREGATOR_API_EVENTS_H
+
+#include <stddef.h>
+
+struct aggregator;
+struct capture;
+struct events;
+struct http_req;
+
+struct events *events_new(struct aggregator *agg);
+void events_free(struct events *ev); /* the HTTP server is gone; NULL is fine */
+
+/* Both answer the request. */
+void events_open(struct events *ev, struct http_req *req);
+void events_open_capture(struct events *ev, struct http_req *req, struct capture *c);
+
+/* Pages that listen. */
+size_t events_pages(const struct events *ev);
+
+/* A session came or went. */
+void events_session(struct events *ev, const char *session);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/api/hosts_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/fleet/registry.h"
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define QUIET_NS   (40 * NS_PER_S)
+#define TURN_HOSTS 100 /* in one turn of the loop: others wait so long */
+
+struct hosts_job {
+	struct aggregator *agg;
+	char *last; /* the host that was written last; NULL = none yet */
+	struct buf text;
+	json_text_fn fn;
+	void *arg;
+};
+
+static json_t *tracer_json(const struct host_tracer *t)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "name", t->name);
+	json_put_text(o, "state", t->state);
+	json_put_text(o, "reason", t->reason);
+	json_put_int(o, "errno", t->errno_value);
+	return o;
+}
+
+static json_t *steps_json(const struct host_steps *s)
+{
+	json_t *o = json_object();
+
+	json_put_int(o, "step", s->step);
+	json_put_int(o, "at_ns", s->at_ns);
+	json_put_int(o, "period_ns", s->period_ns);
+	json_put_int(o, "jitter_ns", s->jitter_ns);
+	return o;
+}
+
+/* A link that is up and says nothing: its clock is probed every 16 s at least. */
+static void put_quiet(json_t *o, const struct host *h)
+{
+	int64_t quiet_ns = now_real_ns() - h->seen_real_ns;
+
+	if (h->control && quiet_ns > QUIET_NS)
+		json_put_int(o, "quiet_ns", quiet_ns);
+}
+
+json_t *host_json(const struct host *h)
+{
+	json_t *o = json_object(), *labels = json_object(), *tracers = json_array();
+	json_t *held = json_array();
+
+	json_put_text(o, "host", h->name);
+	json_put_text(o, "state", h->control ? "connected" : "lost");
+	for (size_t i = 0; i < h->n_labels; i++)
+		json_put_text(labels, h->label_keys[i], h->label_values[i]);
+	json_put(o, "labels", labels);
+	json_put_text(o, "version", h->version);
+	json_put_text(o, "address", h->address);
+	json_put_text(o, "profiler_address", h->profiler_address);
+	json_put_int(o, "seen_ns", h->seen_real_ns);
+	put_quiet(o, h);
+	json_put(o, "clock", host_clock_json(&h->clock));
+	for (size_t i = 0; i < h->n_tracers; i++)
+		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
+	json_put(o, "tracers", tracers);
+	for (size_t i = 0; i < h->n_held; i++) {
+		if (h->held[i].has_more)
+			json_array_append_new(held, json_text(h->held[i].session));
+	}
+	json_put(o, "held", held);
+	if (h->steps.known)
+		json_put(o, "steps", steps_json(&h->steps));
+	return o;
+}
+
+/* Hosts come and go between two turns. */
+static size_t first_after(struct host *const *hosts, size_t n, const char *name)
+{
+	size_t low = 0;
+
+	while (low < n) {
+		size_t middle = low + (n - low) / 2;
+
+		if (strcmp(hosts[middle]->name, name) > 0)
+			n = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+/* False when there are more. */
+static bool write_some(struct hosts_job *job)
+{
+	size_t n;
+	struct host *const *hosts = registry_hosts(job->agg->registry, &n);
+	size_t i = job->last ? first_after(hosts, n, job->last) : 0;
+	size_t end = n - i > TURN_HOSTS ? i + TURN_HOSTS : n;
+
+	for (; i < end; i++) {
+		if (job->last)
+			buf_add_str(&job->text, ",");
+		json_write(&job->text, host_json(hosts[i]), 0);
+		free(job->last);
+		job->last = xstrdup(hosts[i]->name);
+	}
+	return end == n;
+}
+
+static void write_on(void *arg)
+{
+	struct hosts_job *job = arg;
+
+	if (!write_some(job)) {
+		loop_post(job->agg->loop, write_on, job);
+		return;
+	}
+	buf_add_str(&job->text, "]}");
+	job->agg->jobs--;
+	job->fn(job->arg, buf_str(&job->text), job->text.len);
+	buf_release(&job->text);
+	free(job->last);
+	free(job);
+}
+
+void hosts_text(struct aggregator *agg, json_text_fn fn, void *arg)
+{
+	struct hosts_job *job = xcalloc(1, sizeof(*job));
+
+	job->agg = agg;
+	job->fn = fn;
+	job->arg = arg;
+	buf_add_str(&job->text, "{\"hosts\":[");
+	agg->jobs++;
+	write_on(job);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions over HTTP: everything here reads the store, on a worker. */
+#include "aggregator/api/api_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/api/events.h"
+#include "json/json_text.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/http_server.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+#include "storage/store.h"
+
+#define LIST_DEFAULT 100
+#define LIST_MAX     10000
+
+/* One request; the worker sees this and nothing else. */
+struct job {
+	struct aggregator *agg;
+	struct http_req *req;
+	struct store *store;
+	char *id, *name; /* session, file; may be NULL */
+	char *run, *after;
+	size_t limit;
+	json_t *doc, *plan;
+	int fd;
+	uint64_t size;
+	int rc;
+	struct err e;
+};
+
+static char *copy(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+static struct job *job_new(struct aggregator *agg, struct http_req *req, const char *id)
+{
+	struct job *j = xcalloc(1, sizeof(*j));
+
+	*j = (struct job){ .agg = agg, .req = req, .store = agg->store, .id = copy(id), .fd = -1 };
+	return j;
+}
+
+static void job_free(struct job *j)
+{
+	free(j->id);
+	free(j->name);
+	free(j->run);
+	free(j->after);
+	free(j);
+}
+
+/* What most calls end in: the document, or the error. */
+static void done_json(void *arg)
+{
+	struct job *j = arg;
+
+	if (j->rc)
+		api_answer_err(j->req, &j->e);
+	else
+		api_answer_json(j->req, 200, j->doc);
+	job_free(j);
+}
+
+static bool is_session(struct http_req *req, const char *id)
+{
+	if (name_is_session(id))
+		return true;
+	http_answer_error(req, 404, "'%.64s' is no session", id);
+	return false;
+}
+
+/* Deleting a session and taking it up again keep off each other: only one is under way. */
+static bool claim_session(struct aggregator *agg, struct http_req *req, const char *id)
+{
+	if (!is_session(req, id))
+		return false;
+	if (json_object_get(agg->claimed, id)) {
+		http_answer_error(req, 409, "session %.64s is being deleted, or retried", id);
+		return false;
+	}
+	json_put_bool(agg->claimed, id, true);
+	return true;
+}
+
+static void let_go_of_session(struct job *j)
+{
+	json_object_del(j->agg->claimed, j->id);
+}
+
+/* ---- list ---- */
+
+static void run_list(void *arg)
+{
+	struct job *j = arg;
+
+	j->rc = session_list(j->store, j->run, j->after, j->limit, &j->doc, &j->e);
+}
+
+static int read_limit(const char *text, size_t *out, struct err *e)
+{
+	char *end;
+	unsigned long v;
+
+	*out = LIST_DEFAULT;
+	if (!text)
+		return 0;
+	v = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || v < 1 || v > LIST_MAX)
+		return err_set(e, ERR_INVALID, "limit '%.20s': use 1 to %d", text, LIST_MAX);
+	*out = v;
+	return 0;
+}
+
+void api_session_list(struct aggregator *agg, struct http_req *req, const char *id,
+		      const char *name)
+{
+	const char *run = http_query(req, "run"), *after = http_query(req, "after");
+	struct err e = { 0 };
+	struct job *j;
+	size_t limit;
+	int rc = read_limit(http_query(req, "limit"), &limit, &e);
+
+	(void)id;
+	(void)name;
+	if (!rc && run && *run)
+		rc = name_check_run(run, &e);
+	if (!rc && after && !name_is_session(after))
+		rc = err_set(&e, ERR_INVALID, "after '%.64s': no session is called so", after);
+	if (rc) {
+		api_answer_err(req, &e);
+		return;
+	}
+	j = job_new(agg, req, NULL);
+	j->run = copy(run);
+	j->after = copy(after);
+	j->limit = limit;
+	aggregator_work(agg, run_list, done_json, j);
+}
+
+/* ---- one ---- */
+
+static void run_get(void *arg)
+{
+	struct job *j = arg;
+
+	j->rc = session_load(j->store, j->id, &j->doc, &j->e);
+}
+
+void api_session_get(struct aggregator *agg, struct http_req *req, const char *id, const char *name)
+{
+	(void)name;
+	if (is_session(req, id))
+		aggregator_work(agg, run_get, done_json, job_new(agg, req, id));
+}
+
+/* A capture that is in memory no more: if it failed, that is known. */
+static void run_failed(void *arg)
+{
+	struct job *j = arg;
+
+	j->rc = session_load_failed(j->store, j->id, &j->doc, &j->e);
+}
+
+void api_failed_get(struct aggregator *agg, struct http_req *req, const char *id)
+{
+	if (is_session(req, id))
+		aggregator_work(agg, run_failed, done_json, job_new(agg, req, id));
+}
+
+static void run_delete(void *arg)
+{
+	struct job *j = arg;
+
+	j->rc = session_delete(j->store, j->id, &j->e);
+	if (j->rc)
+		return;
+	j->doc = json_object();
+	json_put_text(j->doc, "deleted", j->id);
+}
+
+static void done_delete(void *arg)
+{
+	struct job *j = arg;
+
+	let_go_of_session(j);
+	if (!j->rc) {
+		log_info("AGG-DELETED", "session=%s peer=%s", j->id, http_peer(j->req));
+		events_session(j->agg->events, j->id);
+	}
+	done_json(j);
+}
+
+void api_session_delete(struct aggregator *agg, struct http_req *req, const char *id,
+			const char *name)
+{
+	struct capture *c = capture_find(agg->captures, id);
+
+	(void)name;
+	if (c && !capture_is_over(c)) {
+		http_answer_error(req, 409, "session %.64s is being captured", id);
+		return;
+	}
+	if (claim_session(agg, req, id))
+		aggregator_work(agg, run_delete, done_delete, job_new(agg, req, id));
+}
+
+/* ---- again ---- */
+
+static void run_retry(void *arg)
+{
+	struct job *j = arg;
+	struct err e;
+
+	j->rc = session_load(j->store, j->id, &j->doc, &j->e);
+	if (!j->rc && session_load_plan(j->store, j->id, &j->plan, &e))
+		j->plan = NULL; /* the manifest has all but ready-made options */
+}
+
+static void answer_begun(void *arg, struct capture *c)
+{
+	capture_text(c, false, api_accept_text, arg);
+}
+
+static void done_retry(void *arg)
+{
+	struct job *j = arg;
+	struct capture *c;
+
+	let_go_of_session(j);
+	if (!j->rc)
+		j->rc = capture_retry(j->agg->captures, j->doc, j->plan, &c, &j->e);
+	if (j->rc)
+		api_answer_err(j->req, &j->e);
+	else
+		capture_when_kept(c, answer_begun, j->req);
+	json_decref(j->doc);
+	json_decref(j->plan);
+	job_free(j);
+}
+
+void api_session_retry(struct aggregator *agg, struct http_req *req, const char *id,
+		       const char *name)
+{
+	(void)name;
+	if (claim_session(agg, req, id))
+		aggregator_work(agg, run_retry, done_retry, job_new(agg, req, id));
+}
+
+/* ---- a file ---- */
+
+static bool host_has_file(const json_t *host, const char *name)
+{
+	const json_t *files = json_object_get(host, "files");
+
+	for (size_t i = 0; i < json_array_size(files); i++) {
+		const char *file = json_string_value(json_array_get(files, i));
+
+		if (file && !strcmp(file, name))
+			return true;
+	}
+	return *name && !strcmp(json_get_text(host, "file"), name);
+}
+
+static bool has_file(const json_t *manifest, const char *name)
+{
+	const json_t *hosts = json_object_get(manifest, "hosts");
+
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		if (host_has_file(json_array_get(hosts, i), name))
+			return true;
+	}
+	return false;
+}
+
+/* Only what the manifest names is given out. */
+static void run_file(void *arg)
+{
+	struct job *j = arg;
+	char directory[SESSION_KEY_BYTES];
+	json_t *manifest = NULL;
+	char *key;
+
+	j->rc = session_load(j->store, j->id, &manifest, &j->e);
+	if (j->rc)
+		return;
+	session_directory(j->id, json_get_text(manifest, "run"), directory);
+	key = xasprintf("%s%s", directory, j->name);
+	if (has_file(manifest, j->name))
+		j->rc = store_open_fd(j->store, key, &j->fd, &j->size, &j->e);
+	else
+		j->rc = err_set(&j->e, ERR_NOT_FOUND, "session %s has no file %.100s", j->id,
+				j->name);
+	free(key);
+	json_decref(manifest);
+}
+
+static void done_file(void *arg)
+{
+	struct job *j = arg;
+
+	if (j->rc)
+		api_answer_err(j->req, &j->e);
+	else
+		http_answer_fd(j->req, j->fd, j->size, "application/octet-stream", j->name);
+	job_free(j);
+}
+
+void api_session_file(struct aggregator *agg, struct http_req *req, const char *id,
+		      const char *name)
+{
+	struct job *j;
+
+	if (!is_session(req, id))
+		return;
+	j = job_new(agg, req, id);
+	j->name = copy(name);
+	aggregator_work(agg, run_file, done_file, j);
+}

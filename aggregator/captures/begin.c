@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a request to a capture that can be started: everything is checked, nothing has happened. */
+#include "aggregator/captures/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "aggregator/captures/options.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+
+#define MAX_TRACERS	 32
+#define LEAD_PER_HOST_NS (200 * NS_PER_US) /* tests/scale: what arming one of 10,000 hosts takes */
+#define MIN_GRACE_NS	 NS_PER_S /* however impatient the caller is */
+
+int capture_check_ready(const struct captures *cs, struct err *e)
+{
+	if (cs->agg->stopping)
+		return err_set(e, ERR_BUSY, "the aggregator is stopping");
+	if (!cs->agg->ready)
+		return err_set(e, ERR_BUSY, "the store takes no writes: %s",
+			       cs->agg->not_ready.msg);
+	return 0;
+}
+
+static int check_request(const struct capture_request *req, struct err *e)
+{
+	if (req->duration_ns <= 0 || req->duration_ns > LIMIT_DURATION_NS)
+		return err_set(e, ERR_INVALID, "duration_ns %" PRId64 ": use 1 to %lld",
+			       req->duration_ns, LIMIT_DURATION_NS);
+	if (req->n_steps && !req->by_step)
+		return err_set(e, ERR_INVALID, "steps: needs at_step, a number or \"next\"");
+	if (req->refine && *req->refine && strcmp(req->refine, "events"))
+		return err_set(e, ERR_INVALID, "refine '%.60s': use events", req->refine);
+	return req->run && *req->run ? name_check_run(req->run, e) : 0;
+}
+
+/* ---- tracers ---- */
+
+static bool host_has_tracer(const struct host *h, const char *name)
+{
+	for (size_t i = 0; i < h->n_tracers; i++) {
+		if (!strcmp(h->tracers[i].name, name))
+			return true;
+	}
+	return false;
+}
+
+static int check_tracer(const char *name, struct host **hosts, size_t n, struct err *e)
+{
+	if (!name)
+		return err_set(e, ERR_INVALID, "tracers is not an array of names");
+	for (size_t i = 0; i < n; i++) {
+		if (host_has_tracer(hosts[i], name))
+			return 0;
+	}
+	return err_set(e, ERR_INVALID, "no selected host has a tracer '%.60s'", name);
+}
+
+static int set_tracers(struct capture *c, const json_t *names, struct host **hosts, size_t n,
+		       struct err *e)
+{
+	size_t count = json_array_size(names);
+
+	if (names && !json_is_array(names))
+		return err_set(e, ERR_INVALID, "tracers is not an array of names");
+	if (count > MAX_TRACERS)
+		return err_set(e, ERR_INVALID, "more than %d tracers", MAX_TRACERS);
+	if (!count)
+		return 0;
+	c->tracers = xcalloc(count + 1, sizeof(char *));
+	for (size_t i = 0; i < count; i++) {
+		const char *name = json_string_value(json_array_get(names, i));
+		int rc = check_tracer(name, hosts, n, e);
+
+		if (rc)
+			return rc;
+		c->tracers[i] = xstrdup(name);
+	}
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+static int set_options(struct capture *c, const struct capture_request *req, struct err *e)
+{
+	c->settings = req->settings ? json_deep_copy(req->settings) : json_object();
+	if (!req->options)
+		return options_from_settings(c->settings, req->duration_ns, &c->options,
+					     &c->options_len, e);
+	c->options = xmalloc(req->options_len);
+	memcpy(c->options, req->options, req->options_len);
+	c->options_len = req->options_len;
+	return 0;
+}
+
+static void set_hosts(struct capture *c, struct host **hosts, size_t n)
+{
+	c->hosts = xcalloc(n, sizeof(*c->hosts));
+	c->n_hosts = n;
+	for (size_t i = 0; i < n; i++) {
+		c->hosts[i].name = xstrdup(hosts[i]->name);
+		c->hosts[i].capture = c;
+	}
+}
+
+/* Whose agent is there now; returns the largest bound of a clock among them. */
+static int64_t find_agents(struct capture *c)
+{
+	int64_t worst_ns = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct host *host = registry_find(c->captures->agg->registry, c->hosts[i].name);
+
+		c->hosts[i].instance = host && host->control ? host->instance : 0;
+		if (host && host->clock.calibrated && host->clock.bound_ns > worst_ns)
+			worst_ns = host->clock.bound_ns;
+	}
+	return worst_ns;
+}
+
+/* The first capture of a large fleet has nothing measured to go by. */
+int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns)
+{
+	int64_t fleet_ns = (int64_t)n_hosts * LEAD_PER_HOST_NS;
+	int64_t lead_ns = cs->agg->conf.lead_ns;
+
+	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
+}
+
+/* Of a caller's patience as much as is left after the window; some in any case. */
+static int64_t grace_of(const struct capture *c)
+{
+	int64_t grace_ns = c->captures->agg->conf.grace_ns;
+	int64_t left_ns = c->commit_by_ns - c->t0_ns - c->duration_ns;
+
+	if (!c->commit_by_ns || left_ns > grace_ns)
+		return grace_ns;
+	return left_ns > MIN_GRACE_NS ? left_ns : MIN_GRACE_NS;
+}
+
+void capture_renew(struct capture *c)
+{
+	const struct aggregator *agg = c->captures->agg;
+	int64_t bound_ns = find_agents(c);
+
+	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
+	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
+	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
+	if (c->t0_ns < c->not_before_ns)
+		c->t0_ns = c->not_before_ns;
+	c->grace_ns = grace_of(c);
+	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
+}
+
+static void set_request(struct capture *c, const struct capture_request *req)
+{
+	c->run = xstrdup(req->run ? req->run : "");
+	c->origin = xstrdup(req->origin ? req->origin : "");
+	c->client_session = xstrdup(req->client_session ? req->client_session : "");
+	c->open_ended = req->open_ended;
+	c->duration_ns = req->duration_ns;
+	c->not_before_ns = req->not_before_ns;
+	c->commit_by_ns = req->commit_by_ns;
+	c->refine = req->refine && *req->refine;
+	c->by_step = req->by_step;
+	c->at_step = req->at_step;
+	c->n_steps = req->n_steps;
+	c->warnings = json_array();
+}
+
+struct capture *capture_new(struct captures *cs)
+{
+	struct capture *c = xcalloc(1, sizeof(*c));
+
+	c->captures = cs;
+	c->state = CAP_ARMING;
+	c->revision = 1;
+	c->callers = 1;
+	c->arm_by_ns = c->away_next_ns = INT64_MAX;
+	return c;
+}
+
+int capture_build(struct captures *cs, const struct capture_request *req, struct capture **out,
+		  struct err *e)
+{
+	struct capture *c = capture_new(cs);
+	struct host **hosts = NULL;
+	char name[SESSION_NAME_BYTES];
+	size_t n = 0;
+	int rc;
+
+	rc = capture_check_ready(cs, e);
+	if (!rc)
+		rc = check_request(req, e);
+	if (!rc)
+		rc = registry_select(cs->agg->registry,
+				     req->hosts && *req->hosts ? req->hosts : "all", &hosts, &n, e);
+	if (!rc)
+		rc = set_options(c, req, e);
+	if (!rc)
+		rc = set_tracers(c, req->tracers, hosts, n, e);
+	if (rc) {
+		capture_free(c);
+		goto out;
+	}
+	set_request(c, req);
+	set_hosts(c, hosts, n);
+	capture_renew(c);
+	session_name(c->t0_ns, name);
+	c->session = xstrdup(name);
+	*out = c;
+out:
+	free(hosts);
+	return rc;
+}
+
+/* ---- the end of one ---- */
+
+static void host_release(struct capture_host *h)
+{
+	for (size_t i = 0; i < h->n_tracers; i++) {
+		free(h->tracers[i].name);
+		free(h->tracers[i].state);
+		free(h->tracers[i].reason);
+		free(h->tracers[i].detail);
+	}
+	free(h->tracers);
+	free(h->name);
+	json_decref(h->kept);
+}
+
+void capture_free(struct capture *c)
+{
+	c->forgotten = true;
+	if (c->n_copies)
+		return;
+	for (size_t i = 0; i < c->n_hosts; i++)
+		host_release(&c->hosts[i]);
+	free(c->hosts);
+	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
+		free(c->tracers[i]);
+	free(c->tracers);
+	free(c->session);
+	free(c->run);
+	free(c->origin);
+	free(c->client_session);
+	free(c->options);
+	free(c->callbacks);
+	json_decref(c->settings);
+	json_decref(c->warnings);
+	free(c);
+}

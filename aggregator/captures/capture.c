@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a capture as a whole: the list of all, window, deadline, commit. */
+#include "aggregator/captures/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/evidence/causality.h"
+#include "json/json_text.h"
+#include "aggregator/fleet/messages.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+
+#define MIN_WINDOW_NS	NS_PER_MS
+#define COMMIT_TRIES	3
+#define COMMIT_AGAIN_NS NS_PER_S
+
+static void tick(void *arg);
+
+/* ---- all of them ---- */
+
+struct captures *captures_new(struct aggregator *agg)
+{
+	struct captures *cs = xcalloc(1, sizeof(*cs));
+
+	cs->agg = agg;
+	TAILQ_INIT(&cs->all);
+	TAILQ_INIT(&cs->waiting);
+	TAILQ_INIT(&cs->granted);
+	TAILQ_INIT(&cs->queue);
+	return cs;
+}
+
+void capture_insert(struct capture *c)
+{
+	struct captures *cs = c->captures;
+
+	TAILQ_INSERT_HEAD(&cs->all, c, entry);
+	cs->n_active++;
+}
+
+void capture_remove(struct capture *c)
+{
+	struct captures *cs = c->captures;
+
+	capture_queue_leave(c);
+	if (capture_is_over(c))
+		cs->n_ended--;
+	else
+		cs->n_active--;
+	loop_timer_cancel(cs->agg->loop, &c->timer);
+	TAILQ_REMOVE(&cs->all, c, entry);
+	capture_free(c);
+}
+
+void captures_free(struct captures *cs)
+{
+	if (!cs)
+		return;
+	cs->n_watches = 0; /* they are gone */
+	while (!TAILQ_EMPTY(&cs->all))
+		capture_remove(TAILQ_FIRST(&cs->all));
+	loop_timer_cancel(cs->agg->loop, &cs->queue_timer);
+	loop_timer_cancel(cs->agg->loop, &cs->credit_timer);
+	free(cs->watches);
+	free(cs);
+}
+
+struct capture *capture_find(struct captures *cs, const char *session)
+{
+	struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (!strcmp(c->session, session))
+			return c;
+	}
+	return NULL;
+}
+
+bool capture_is_over(const struct capture *c)
+{
+	return c->state >= CAP_COMMITTED;
+}
+
+void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg)
+{
+	cs->watches = xrealloc(cs->watches, (cs->n_watches + 1) * sizeof(*cs->watches));
+	cs->watches[cs->n_watches++] = (struct capture_watch){ fn, arg };
+}
+
+void capture_changed(struct capture *c)
+{
+	struct captures *cs = c->captures;
+
+	for (size_t i = 0; i < cs->n_watches; i++)
+		cs->watches[i].fn(cs->watches[i].arg, c);
+}
+
+struct captures_count captures_count(const struct captures *cs)
+{
+	struct captures_count n = { .active = cs->n_active - cs->n_queued, .queued = cs->n_queued };
+	const struct capture_host *h;
+
+	TAILQ_FOREACH (h, &cs->waiting, credits)
+		n.waiting++;
+	return n;
+}
+
+static size_t count_ended_hosts(const struct captures *cs)
+{
+	const struct capture *c;
+	size_t n = 0;
+
+	TAILQ_FOREACH (c, &cs->all, entry)
+		n += capture_is_over(c) ? c->n_hosts : 0;
+	return n;
+}
+
+static void drop_oldest_ended(struct captures *cs)
+{
+	struct capture *c = TAILQ_LAST(&cs->all, capture_list);
+
+	while (!capture_is_over(c))
+		c = TAILQ_PREV(c, capture_list, entry);
+	capture_remove(c);
+}
+
+/* ---- the end ---- */
+
+static size_t count_hosts(const struct capture *c, enum host_state state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++)
+		n += c->hosts[i].state == state;
+	return n;
+}
+
+/* What a retry may still ask for is not released: the agent's lease ends it. */
+static void tell_release(const struct capture *c)
+{
+	struct buf message = BUF_INIT;
+
+	message_release(&message, c->session);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->state != CAP_COMMITTED || !capture_host_may_be_held(&c->hosts[i]))
+			capture_host_tell(&c->hosts[i], &message);
+	}
+	buf_release(&message);
+}
+
+static void over(struct capture *c, enum capture_state state)
+{
+	struct captures *cs = c->captures;
+	struct aggregator_stats *stats = &cs->agg->stats;
+	size_t failed = count_hosts(c, HOST_FAILED);
+
+	c->state = state;
+	loop_timer_cancel(cs->agg->loop, &c->timer);
+	cs->n_active--;
+	cs->n_ended++;
+	TAILQ_REMOVE(&cs->all, c, entry);
+	TAILQ_INSERT_HEAD(&cs->all, c, entry);
+	stats->hosts_failed += failed;
+	if (state == CAP_COMMITTED) {
+		stats->captures_committed++;
+		log_info("AGG-COMMITTED",
+			 "session=%s run=\"%s\" complete=%zu partial=%zu failed=%zu", c->session,
+			 c->run, count_hosts(c, HOST_COMPLETE), count_hosts(c, HOST_PARTIAL),
+			 failed);
+	} else {
+		stats->captures_failed++;
+		log_warn("AGG-FAILED", "session=%s run=\"%s\" failed=%zu reason=\"%s\"", c->session,
+			 c->run, failed, c->error.msg);
+	}
+	tell_release(c);
+	capture_tell_kept(c);
+	capture_changed(c);
+	capture_queue_kick(cs);
+	while (cs->n_ended > ENDED_KEPT ||
+	       (cs->n_ended > 1 && count_ended_hosts(cs) > ENDED_HOSTS_KEPT))
+		drop_oldest_ended(cs);
+}
+
+/* ---- work on the store ---- */
+
+void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn done)
+{
+	struct store_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct store_job){
+		.capture = c,
+		.store = c->captures->agg->store,
+		.session = xstrdup(c->session),
+		.run = xstrdup(c->run),
+		.t0_ns = c->t0_ns,
+		.causality_ns = c->captures->agg->conf.causality_ns,
+		.doc = doc_taken,
+		.again = c->commits > 1,
+		.copy = c->state == CAP_COMMITTING ? capture_copy(c) : NULL,
+	};
+	aggregator_work(c->captures->agg, run, done, job);
+}
+
+void store_job_note(struct store_job *job, const char *action)
+{
+	struct capture *c = job->capture;
+
+	c->unkept = (struct err){ 0 };
+	if (!job->rc)
+		return;
+	log_error("AGG-STORE", "session=%s action=%s reason=\"%s\"", c->session, action,
+		  job->e.msg);
+	err_set(&c->unkept, ERR_IO, "done, but a restart of the aggregator may undo it: %s",
+		job->e.msg);
+}
+
+void store_job_free(struct store_job *job)
+{
+	if (job->copy)
+		capture_copy_free(job->copy);
+	free(job->session);
+	free(job->run);
+	json_decref(job->doc);
+	free(job);
+}
+
+static void run_discard(void *arg)
+{
+	struct store_job *job = arg;
+	struct err e;
+
+	job->doc = capture_failure(job->copy);
+	/* A store that is full takes no writes and is to be emptied all the same. */
+	if (session_fail(job->store, job->session, job->doc, &e))
+		log_warn("AGG-STORE", "session=%s action=fail reason=\"%s\"", job->session, e.msg);
+	job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
+}
+
+static void done_discard(void *arg)
+{
+	struct store_job *job = arg;
+
+	store_job_note(job, "discard");
+	over(job->capture, CAP_FAILED);
+	store_job_free(job);
+}
+
+/* A retry leaves the session as it was. */
+static void discard(struct capture *c)
+{
+	if (capture_is_retry(c))
+		store_job_begin(c, capture_retry_hosts(c), capture_retry_run_undo, done_discard);
+	else
+		store_job_begin(c, NULL, run_discard, done_discard);
+}
+
+static void run_commit(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->doc = capture_manifest(job->copy);
+	causality_check(job->store, job->doc, job->causality_ns);
+	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
+	/* A try that failed after the manifest was in place did commit: the name is nobody else's. */
+	if (job->rc == ERR_EXISTS && job->again)
+		job->rc = 0;
+}
+
+static void commit(void *arg);
+
+static void done_commit(void *arg)
+{
+	struct store_job *job = arg;
+	struct capture *c = job->capture;
+	struct aggregator *agg = c->captures->agg;
+
+	if (!job->rc) {
+		json_array_clear(c->warnings); /* the check may have added one */
+		json_array_extend(c->warnings, json_object_get(job->doc, "warnings"));
+		over(c, CAP_COMMITTED);
+	} else {
+		log_error("AGG-STORE", "session=%s action=commit try=%u reason=\"%s\"", c->session,
+			  c->commits, job->e.msg);
+		if (agg->stopping) {
+			log_warn("AGG-STORE", "session=%s action=commit state=left", c->session);
+		} else if (c->commits < COMMIT_TRIES) {
+			loop_timer_in(agg->loop, &c->timer, COMMIT_AGAIN_NS, commit, c);
+		} else {
+			c->error = job->e;
+			err_prefix(&c->error, "the session could not be committed");
+			discard(c);
+		}
+	}
+	store_job_free(job);
+}
+
+static void commit(void *arg)
+{
+	struct capture *c = arg;
+
+	c->commits++;
+	store_job_begin(c, NULL, capture_is_retry(c) ? capture_retry_run_commit : run_commit,
+			done_commit);
+}
+
+void captures_stop(struct captures *cs)
+{
+	struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (c->state == CAP_COMMITTING && loop_timer_armed(&c->timer)) {
+			loop_timer_cancel(cs->agg->loop, &c->timer);
+			commit(c);
+		}
+	}
+}
+
+static size_t count_stored(const struct capture *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++)
+		n += c->hosts[i].stored;
+	return n;
+}
+
+/* Every host has come to an end. */
+void capture_finish(struct capture *c)
+{
+	capture_queue_leave(c);
+	loop_timer_cancel(c->captures->agg->loop, &c->timer);
+	capture_step_finish(c);
+	c->state = CAP_COMMITTING;
+	capture_changed(c);
+	if (count_stored(c) && !c->cancelled && !c->error.code) {
+		commit(c);
+		return;
+	}
+	if (c->cancelled)
+		err_set(&c->error, ERR_CANCELLED, "cancelled");
+	else if (!c->error.code)
+		err_set(&c->error, ERR_NOT_FOUND, "no host delivered a file");
+	if (c->planned)
+		discard(c);
+	else
+		over(c, CAP_FAILED);
+}
+
+bool capture_settle(struct capture *c)
+{
+	if (c->n_over < c->n_hosts)
+		return false;
+	capture_finish(c);
+	return true;
+}
+
+/* Something is on its way to the store: whoever waits for that sees to what happens meanwhile. */
+bool capture_is_being_stored(const struct capture *c)
+{
+	return c->storing || (c->planned && !c->armed && !(c->begun && c->state == CAP_QUEUED));
+}
+
+void capture_host_ended(struct capture_host *h)
+{
+	struct capture *c = h->capture;
+
+	c->n_over++;
+	capture_queue_kick(c->captures);
+	if (c->n_over == c->n_hosts && !capture_is_being_stored(c))
+		capture_finish(c);
+	else
+		capture_changed(c);
+}
+
+/* ---- the window ---- */
+
+static void expire(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (h->stored)
+			capture_host_failed(h, "timeout",
+					    "the agent's report did not come in time");
+		else if (h->upload_error[0])
+			capture_host_failed(h, "upload", "%s", h->upload_error);
+		else if (h->state == HOST_UPLOADING)
+			capture_host_failed(h, "stalled",
+					    "%" PRIu64 " of %" PRIu64
+					    " bytes had come by the deadline",
+					    h->bytes_done, h->bytes);
+		else
+			capture_host_failed(h, "timeout", "nothing was stored by the deadline");
+	}
+}
+
+void capture_fail_all(struct capture *c, const char *reason, const char *detail)
+{
+	for (size_t i = 0; i < c->n_hosts; i++)
+		capture_host_failed(&c->hosts[i], reason, "%s", detail);
+}
+
+static void give_up_arming(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->hosts[i].state == HOST_ARMING && !c->hosts[i].again)
+			capture_host_failed(&c->hosts[i], "unresponsive",
+					    "the agent did not answer in time");
+	}
+}
+
+static void give_up_away(struct capture *c, int64_t now_ns)
+{
+	c->away_next_ns = INT64_MAX;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (!h->away_until_ns || capture_host_is_over(h))
+			continue;
+		if (h->away_until_ns <= now_ns)
+			capture_host_failed(h, "lost", "the agent's connection ended");
+		else if (h->away_until_ns < c->away_next_ns)
+			c->away_next_ns = h->away_until_ns;
+	}
+}
+
+static void set_state(struct capture *c, enum capture_state state)
+{
+	if (c->state >= state)
+		return;
+	c->state = state;
+	capture_changed(c);
+}
+
+static void wake_at(struct capture *c, int64_t now_ns)
+{
+	const int64_t due[] = { c->t0_ns, c->arm_by_ns, c->t0_ns + c->duration_ns, c->deadline_ns,
+				c->away_next_ns };
+	int64_t next = INT64_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
+		if (due[i] > now_ns && due[i] < next)
+			next = due[i];
+	}
+	if (next != INT64_MAX)
+		loop_timer_in(c->captures->agg->loop, &c->timer, next - now_ns, tick, c);
+}
+
+/* Does whatever is due by now; the state may pass through several at once. */
+static void tick(void *arg)
+{
+	struct capture *c = arg;
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+
+	if (now_ns >= c->t0_ns)
+		set_state(c, CAP_RUNNING);
+	if (now_ns >= c->t0_ns + c->duration_ns)
+		set_state(c, CAP_UPLOADING);
+	if (now_ns >= c->away_next_ns)
+		give_up_away(c, now_ns);
+	if (now_ns >= c->arm_by_ns)
+		give_up_arming(c);
+	if (now_ns >= c->deadline_ns)
+		expire(c);
+	if (c->state < CAP_COMMITTING)
+		wake_at(c, now_ns);
+}
+
+/* May be called from anywhere: what is due is done on the loop's next turn. */
+void capture_wake(struct capture *c)
+{
+	if (c->armed && c->state < CAP_COMMITTING)
+		loop_timer_in(c->captures->agg->loop, &c->timer, 0, tick, c);
+}
+
+/* The lead is how long arming this fleet takes by experience: whoever is still at it at T0 may be so for
+ * as long again. */
+int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
+{
+	int64_t patience_ns = c->captures->agg->arm_patience_ns;
+
+	return t0_ns + (c->lead_ns > patience_ns ? c->lead_ns : patience_ns);
+}
+
+/* ---- on request ---- */
+
+/* Agents hear of it when a crash cannot make it undone: windows are cut by time, not by when. */
+void capture_stop(struct capture *c)
+{
+	if (c->state == CAP_QUEUED)
+		(void)capture_cancel(c);
+	else
+		capture_stop_at(c, aggregator_session_now(c->captures->agg));
+}
+
+void capture_stop_at(struct capture *c, int64_t t1_ns)
+{
+	if (t1_ns < c->t0_ns + MIN_WINDOW_NS)
+		t1_ns = c->t0_ns + MIN_WINDOW_NS;
+	if (c->state >= CAP_UPLOADING || t1_ns >= c->t0_ns + c->duration_ns)
+		return;
+	c->duration_ns = t1_ns - c->t0_ns;
+	c->deadline_ns = t1_ns + c->grace_ns;
+	capture_plan_stop(c);
+	capture_changed(c);
+}
+
+bool capture_cancel(struct capture *c)
+{
+	if (c->state >= CAP_COMMITTING)
+		return false;
+	c->cancelled = true;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (h->kept)
+			continue;
+		h->stored = false;
+		capture_host_failed(h, "cancelled", "on request");
+	}
+	return true;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Upload credits: so many hosts at once may send. Who has one and sends nothing for a while makes room
+ * for who waits, and gets another turn behind them; what it had begun to send may go on.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include "aggregator/fleet/messages.h"
+#include "base/log.h"
+#include "base/now.h"
+
+static void on_time(void *arg);
+
+static void wait_for_first(struct captures *cs)
+{
+	const struct capture_host *first = TAILQ_FIRST(&cs->granted);
+
+	if (first)
+		loop_timer_at(cs->agg->loop, &cs->credit_timer, first->credit_until_ns, on_time,
+			      cs);
+	else
+		loop_timer_cancel(cs->agg->loop, &cs->credit_timer);
+}
+
+/* The granted ones stand in the order in which their time is over. */
+static void have_time(struct capture_host *h)
+{
+	struct captures *cs = h->capture->captures;
+
+	h->credit_until_ns = now_mono_ns() + cs->agg->credit_patience_ns;
+	TAILQ_INSERT_TAIL(&cs->granted, h, credits);
+}
+
+static void tell(struct capture_host *h)
+{
+	struct buf message = BUF_INIT;
+
+	message_upload(&message, h->capture->session, h->capture->deadline_ns);
+	capture_host_tell(h, &message);
+	buf_release(&message);
+}
+
+static void grant(struct captures *cs)
+{
+	while (cs->n_granted < UPLOAD_CREDITS && !TAILQ_EMPTY(&cs->waiting)) {
+		struct capture_host *h = TAILQ_FIRST(&cs->waiting);
+
+		TAILQ_REMOVE(&cs->waiting, h, credits);
+		h->credit = CREDIT_GRANTED;
+		cs->n_granted++;
+		have_time(h);
+		tell(h);
+	}
+	wait_for_first(cs);
+}
+
+static void queue(struct capture_host *h)
+{
+	h->credit = CREDIT_WAITING;
+	TAILQ_INSERT_TAIL(&h->capture->captures->waiting, h, credits);
+}
+
+static void take_back(struct capture_host *h)
+{
+	struct captures *cs = h->capture->captures;
+
+	TAILQ_REMOVE(&cs->granted, h, credits);
+	cs->n_granted--;
+	h->credit = CREDIT_NONE;
+}
+
+static void on_time(void *arg)
+{
+	struct captures *cs = arg;
+	struct capture_host *h = TAILQ_FIRST(&cs->granted);
+
+	if (h && TAILQ_EMPTY(&cs->waiting)) {
+		capture_host_use_credit(h); /* it harms nobody */
+	} else if (h) {
+		log_warn("AGG-CREDIT", "session=%s host=%s state=taken reason=\"it sends nothing\"",
+			 h->capture->session, h->name);
+		take_back(h);
+		queue(h);
+	}
+	grant(cs);
+}
+
+void capture_host_want_credit(struct capture_host *h)
+{
+	/* Also for a stored file: its agent was killed before it heard of that, and the next one asks. */
+	if (h->credit != CREDIT_NONE)
+		return;
+	queue(h);
+	grant(h->capture->captures);
+}
+
+void capture_host_use_credit(struct capture_host *h)
+{
+	struct captures *cs = h->capture->captures;
+
+	if (h->credit != CREDIT_GRANTED)
+		return;
+	TAILQ_REMOVE(&cs->granted, h, credits);
+	have_time(h);
+	wait_for_first(cs);
+}
+
+void capture_host_drop_credit(struct capture_host *h)
+{
+	struct captures *cs = h->capture->captures;
+
+	if (h->credit == CREDIT_WAITING)
+		TAILQ_REMOVE(&cs->waiting, h, credits);
+	if (h->credit == CREDIT_GRANTED)
+		take_back(h);
+	h->credit = CREDIT_NONE;
+	grant(cs);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One host of one capture: what its agent says, how it ends. */
+#include "aggregator/captures/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "aggregator/fleet/messages.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+
+static int compare_name(const void *key, const void *item)
+{
+	return strcmp(key, ((const struct capture_host *)item)->name);
+}
+
+static struct capture_host *find(struct capture *c, const char *host)
+{
+	return bsearch(host, c->hosts, c->n_hosts, sizeof(*c->hosts), compare_name);
+}
+
+struct capture_host *capture_host_of(struct capture *c, const char *host, uint64_t instance)
+{
+	struct capture_host *h = find(c, host);
+
+	return h && h->instance && h->instance == instance ? h : NULL;
+}
+
+bool capture_host_is_over(const struct capture_host *h)
+{
+	return h->state >= HOST_COMPLETE;
+}
+
+/* May still change: neither the host nor the capture has come to an end. */
+static bool is_open(const struct capture_host *h)
+{
+	return !capture_host_is_over(h) && h->capture->state < CAP_COMMITTING;
+}
+
+/* ---- talking to agents ---- */
+
+struct host *capture_host_live(const struct capture_host *h)
+{
+	struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+
+	return host && host->control && host->instance == h->instance ? host : NULL;
+}
+
+void capture_host_tell(const struct capture_host *h, const struct buf *message)
+{
+	struct host *host = capture_host_live(h);
+
+	if (host)
+		rpc_send(host->control, message->data, message->len);
+}
+
+void capture_tell(const struct capture *c, const struct buf *message)
+{
+	for (size_t i = 0; i < c->n_hosts; i++)
+		capture_host_tell(&c->hosts[i], message);
+}
+
+/* ---- ends ---- */
+
+static void set_reason(struct capture_host *h, const char *reason, const char *detail)
+{
+	snprintf(h->reason, sizeof(h->reason), "%s", reason);
+	snprintf(h->detail, sizeof(h->detail), "%s", detail);
+}
+
+static void end(struct capture_host *h, enum host_state state)
+{
+	h->state = state;
+	capture_host_drop_credit(h);
+	if (state != HOST_COMPLETE)
+		log_warn("AGG-HOST-RESULT", "session=%s host=%s state=%s reason=%s detail=\"%s\"",
+			 h->capture->session, h->name, state == HOST_FAILED ? "failed" : "partial",
+			 h->reason, h->detail);
+	capture_host_ended(h);
+}
+
+/* What may yet be delivered, if somebody retries, is not called off. */
+static bool may_be_held(const char *reason)
+{
+	static const char *const reasons[] = { "lost", "timeout", "upload", "stalled" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		if (!strcmp(reason, reasons[i]))
+			return true;
+	}
+	return false;
+}
+
+bool capture_host_may_be_held(const struct capture_host *h)
+{
+	return !h->stored && may_be_held(h->reason);
+}
+
+/* Whose file is stored keeps it: then something is merely missing. */
+void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
+{
+	char detail[sizeof(h->detail)];
+	struct buf message = BUF_INIT;
+	va_list ap;
+
+	if (!is_open(h))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(detail, sizeof(detail), fmt, ap);
+	va_end(ap);
+	set_reason(h, reason, detail);
+	if (!h->reported && !may_be_held(reason)) {
+		message_cancel(&message, h->capture->session);
+		capture_host_tell(h, &message);
+		buf_release(&message);
+	}
+	end(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
+}
+
+/* ---- links that break and come back ---- */
+
+/* Calls fn for each host of that agent that is open; fn may end captures. */
+static void for_open(struct captures *cs, const char *host, uint64_t instance,
+		     void (*fn)(struct capture_host *h, const void *arg), const void *arg)
+{
+	struct capture *c, *next;
+
+	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
+		struct capture_host *h = capture_host_of(c, host, instance);
+
+		next = TAILQ_NEXT(c, entry);
+		if (h && is_open(h))
+			fn(h, arg);
+	}
+}
+
+static void host_lost(struct capture_host *h, const void *arg)
+{
+	(void)arg;
+	capture_host_failed(h, "lost", "the agent's connection ended");
+}
+
+void captures_host_lost(struct captures *cs, const char *host, uint64_t instance)
+{
+	for_open(cs, host, instance, host_lost, NULL);
+}
+
+/* One agent has a name: the one before it has ended, whether we saw that or it was before our time. */
+static void lose_predecessors(struct captures *cs, const struct host *host)
+{
+	struct capture *c, *next;
+
+	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
+		struct capture_host *h = find(c, host->name);
+
+		next = TAILQ_NEXT(c, entry);
+		if (h && h->instance && h->instance != host->instance)
+			capture_host_failed(h, "lost", "the agent was started anew");
+	}
+}
+
+static void host_away(struct capture_host *h, const void *arg)
+{
+	const struct aggregator *agg = arg;
+	struct capture *c = h->capture;
+
+	capture_host_drop_credit(h);
+	h->away_until_ns = aggregator_session_now(agg) + agg->lost_patience_ns;
+	if (h->away_until_ns < c->away_next_ns) {
+		c->away_next_ns = h->away_until_ns;
+		capture_wake(c);
+	}
+}
+
+void captures_host_away(struct captures *cs, const char *host, uint64_t instance)
+{
+	for_open(cs, host, instance, host_away, cs->agg);
+}
+
+/* Who has not heard of it yet is armed, be it late: rings reach back. Who has may have missed an early
+ * Stop; one that says nothing new is ignored. The rest is said by the agent. */
+static void host_back(struct capture_host *h, const void *arg)
+{
+	const struct host *host = arg;
+	int64_t t0_ns = h->t0_ns ? h->t0_ns : h->capture->t0_ns;
+	struct buf message = BUF_INIT;
+
+	h->away_until_ns = 0;
+	h->instance = host->instance;
+	if (!h->capture->armed)
+		return;
+	if (host_find_held(host, h->capture->session)) {
+		message_stop(&message, h->capture->session, t0_ns + h->capture->duration_ns);
+		goto out;
+	}
+	if (h->again || capture_retry_lost_file(h))
+		return;
+	if (h->state != HOST_ARMING) {
+		capture_host_failed(h, "lost", "the agent came back without this capture");
+		return;
+	}
+	message_arm(&message, h->capture, t0_ns);
+out:
+	capture_host_tell(h, &message);
+	buf_release(&message);
+}
+
+/* An agent that was started anew may hold what the one before it recorded. */
+void captures_host_back(struct captures *cs, const struct host *host)
+{
+	for (size_t i = 0; i < host->n_held; i++) {
+		struct capture *c = capture_find(cs, host->held[i].session);
+		struct capture_host *h = c ? capture_host_of(c, host->name, host->held[i].instance)
+					   : NULL;
+
+		if (h && is_open(h))
+			h->instance = host->instance;
+	}
+	for_open(cs, host->name, host->instance, host_back, host);
+	lose_predecessors(cs, host);
+}
+
+static void host_holds(struct capture_host *h, const void *arg)
+{
+	if (!host_find_held(arg, h->capture->session))
+		(void)capture_retry_lost_file(h);
+}
+
+void captures_host_holds(struct captures *cs, const struct host *host)
+{
+	for_open(cs, host->name, host->instance, host_holds, host);
+}
+
+/* ---- what agents say ---- */
+
+void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns)
+{
+	if (!is_open(h) || h->state != HOST_ARMING)
+		return;
+	h->state = HOST_ARMED;
+	h->clock.bound_ns = bound_ns;
+	if (h->capture->armed_at_ns)
+		lead_add(&h->capture->captures->lead,
+			 aggregator_session_now(h->capture->captures->agg) -
+				 h->capture->armed_at_ns);
+	if (lead_ns < 0 && h->capture->lead_ns) {
+		h->armed_late_ns = -lead_ns;
+		log_warn("AGG-LATE", "session=%s host=%s late_us=%" PRId64, h->capture->session,
+			 h->name, -(lead_ns / NS_PER_US));
+		json_array_append_new(h->capture->warnings,
+				      json_sprintf("%s was armed %" PRId64 " ms after T0", h->name,
+						   -(lead_ns / NS_PER_MS)));
+	}
+	capture_changed(h->capture);
+}
+
+void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
+			   uint64_t bytes_done)
+{
+	if (!is_open(h) || state < h->state || state > HOST_UPLOADING)
+		return;
+	h->state = state;
+	if (state == HOST_UPLOADING) {
+		if (bytes_done != h->bytes_done)
+			capture_host_use_credit(h);
+		h->bytes = bytes_total;
+		h->bytes_done = bytes_done;
+		capture_host_want_credit(h);
+		capture_queue_kick(h->capture->captures);
+	}
+	capture_changed(h->capture);
+}
+
+void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files)
+{
+	if (!is_open(h))
+		return;
+	h->stored = true;
+	h->n_files = n_files;
+	h->bytes = h->bytes_done = bytes;
+	capture_changed(h->capture);
+}
+
+void capture_host_upload_ended(struct capture_host *h, const char *error)
+{
+	snprintf(h->upload_error, sizeof(h->upload_error), "%s", error ? error : "");
+	capture_host_drop_credit(h);
+}
+
+/* Times that nobody can place are told before all else that is wrong. */
+static void set_uncalibrated(struct capture_host *h)
+{
+	char also[sizeof(h->detail) / 2] = "";
+
+	if (*h->reason)
+		snprintf(also, sizeof(also), "; %s: %.60s", h->reason, h->detail);
+	snprintf(h->detail, sizeof(h->detail),
+		 "its clock was not measured against the aggregator's: the times in its file are "
+		 "its "
+		 "own%s",
+		 also);
+	snprintf(h->reason, sizeof(h->reason), "uncalibrated");
+}
+
+void capture_host_result(struct capture_host *h, bool has_file, const char *reason,
+			 const char *detail)
+{
+	if (!is_open(h))
+		return;
+	h->reported = true;
+	if (has_file && !h->stored) {
+		capture_host_failed(h, "upload", "the agent says that its file is stored, but %s",
+				    h->upload_error[0] ? h->upload_error : "nothing has arrived");
+		return;
+	}
+	if (!has_file && !*reason)
+		reason = "refused";
+	set_reason(h, reason, detail);
+	if (h->stored && !h->clock.calibrated)
+		set_uncalibrated(h);
+	end(h, !h->stored ? HOST_FAILED : *h->reason ? HOST_PARTIAL : HOST_COMPLETE);
+}

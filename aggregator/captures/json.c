@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/captures/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/names.h"
+#include "storage/store.h"
+
+/* Committing is a moment of uploading to those who watch. */
+static const char *const capture_states[] = {
+	[CAP_QUEUED] = "queued",	[CAP_ARMING] = "arming",
+	[CAP_RUNNING] = "running",	[CAP_UPLOADING] = "uploading",
+	[CAP_COMMITTING] = "uploading", [CAP_COMMITTED] = "committed",
+	[CAP_FAILED] = "failed",
+};
+
+static const char *const host_states[] = {
+	[HOST_ARMING] = "arming",	[HOST_ARMED] = "armed",
+	[HOST_RUNNING] = "running",	[HOST_GATHERING] = "gathering",
+	[HOST_UPLOADING] = "uploading", [HOST_COMPLETE] = "complete",
+	[HOST_PARTIAL] = "partial",	[HOST_FAILED] = "failed",
+};
+
+static json_t *tracer_json(const struct tracer_report *t)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "name", t->name);
+	json_put_text(o, "state", t->state);
+	json_put_text(o, "reason", t->reason);
+	json_put_text(o, "detail", t->detail);
+	json_put_int(o, "lost", (json_int_t)t->lost);
+	return o;
+}
+
+static json_t *files_json(const struct capture_host *h)
+{
+	json_t *files = json_array();
+	char name[NAME_FILE_BYTES];
+
+	for (unsigned int n = 1; h->stored && n <= h->n_files; n++) {
+		name_of_file(h->name, n, name);
+		json_array_append_new(files, json_sprintf("%s" SESSION_FILE_SUFFIX, name));
+	}
+	return files;
+}
+
+/* Only a stored file is named; a bound is known from a calibrated clock only. */
+static json_t *new_result_json(const struct capture_host *h)
+{
+	json_t *o = json_object(), *tracers = json_array(), *files = files_json(h);
+
+	json_put_text(o, "host", h->name);
+	json_put_text(o, "state", host_states[h->state]);
+	json_put_text(o, "reason", h->reason);
+	json_put_text(o, "detail", h->detail);
+	json_put_text(o, "file", json_string_value(json_array_get(files, 0)));
+	json_put(o, "files", files);
+	json_put_int(o, "bytes", (json_int_t)h->bytes);
+	json_put_int(o, "bytes_done", (json_int_t)h->bytes_done);
+	json_put_int(o, "events", (json_int_t)h->events);
+	json_put(o, "clock_bound_ns",
+		 h->clock.calibrated ? json_integer(h->clock.bound_ns) : json_null());
+	json_put(o, "clock", host_clock_json(&h->clock));
+	for (size_t i = 0; i < h->n_tracers; i++)
+		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
+	json_put(o, "tracers", tracers);
+	if (h->armed_late_ns)
+		json_put_int(o, "armed_late_ns", h->armed_late_ns);
+	if (h->t0_ns)
+		json_put_int(o, "t0_ns", h->t0_ns);
+	if (h->steps.known)
+		json_put(o, "steps", steps_seen_json(&h->steps));
+	return o;
+}
+
+/* A retry carries over what it does not touch. */
+static json_t *result_json(const struct capture_host *h)
+{
+	return h->kept ? json_deep_copy(h->kept) : new_result_json(h);
+}
+
+/* Of a fleet that is to be armed as soon as the plan is stored: no more than it takes to carry on. */
+static json_t *planned_json(const struct capture_host *h)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "host", h->name);
+	json_put_text(o, "state", host_states[h->state]);
+	json_put_text(o, "reason", h->reason);
+	json_put_text(o, "detail", h->detail);
+	return o;
+}
+
+static void put_counts(json_t *o, const struct capture *c)
+{
+	json_int_t complete = 0, partial = 0, failed = 0, bytes = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		complete += c->hosts[i].state == HOST_COMPLETE;
+		partial += c->hosts[i].state == HOST_PARTIAL;
+		failed += c->hosts[i].state == HOST_FAILED;
+		bytes += c->hosts[i].stored ? (json_int_t)c->hosts[i].bytes : 0;
+	}
+	json_put_int(o, "complete", complete);
+	json_put_int(o, "partial", partial);
+	json_put_int(o, "failed", failed);
+	json_put_int(o, "bytes", bytes);
+}
+
+static void put_queued(json_t *o, const struct capture *c)
+{
+	json_put_int(o, "position", (json_int_t)c->position);
+	json_put_text(o, "waits_for", c->waits_for);
+	json_put_int(o, "queued_until_ns", c->queued_until_ns);
+}
+
+static void put_hosts(json_t *o, const struct capture *c,
+		      json_t *(*host_json)(const struct capture_host *h))
+{
+	json_t *hosts = json_array();
+
+	for (size_t i = 0; i < c->n_hosts; i++)
+		json_array_append_new(hosts, host_json(&c->hosts[i]));
+	json_put(o, "hosts", hosts);
+}
+
+/* All but the hosts. */
+static void put_capture(json_t *o, const struct capture *c, const char *state)
+{
+	json_put_text(o, "session", c->session);
+	json_put_text(o, "run", c->run);
+	json_put_text(o, "state", state);
+	json_put_int(o, "t0_ns", c->t0_ns);
+	json_put_int(o, "duration_ns", c->duration_ns);
+	json_put_int(o, "lead_ns", c->lead_ns);
+	put_counts(o, c);
+	json_put(o, "warnings", json_deep_copy(c->warnings));
+	json_put(o, "settings", json_deep_copy(c->settings));
+	json_put_text(o, "origin", c->origin);
+	if (*c->client_session)
+		json_put_text(o, "client_session", c->client_session);
+	if (c->cancelled)
+		json_put_bool(o, "cancelled", true);
+	if (c->shared)
+		json_put_bool(o, "shared", true);
+	if (c->callers > 1)
+		json_put_int(o, "callers", c->callers);
+	if (c->refine)
+		json_put_text(o, "refine", "events");
+	if (c->by_step)
+		json_put(o, "at_step", capture_step_json(c));
+	if (c->state == CAP_QUEUED)
+		put_queued(o, c);
+	if (c->state == CAP_FAILED)
+		json_put_text(o, "error", c->error.msg);
+}
+
+json_t *capture_failure(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	put_capture(o, c, capture_states[CAP_FAILED]);
+	put_hosts(o, c, result_json);
+	json_put_text(o, "error", c->error.msg);
+	return o;
+}
+
+/* Host by host: jansson needs ten times the text's memory. */
+void capture_write(struct buf *out, const struct capture *c)
+{
+	json_t *rest = json_object();
+
+	buf_add_str(out, "{\"hosts\":[");
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (i)
+			buf_add_str(out, ",");
+		json_write(out, result_json(&c->hosts[i]), 0);
+	}
+	buf_add_str(out, "],");
+	put_capture(rest, c, capture_states[c->state]);
+	json_write(out, rest, JSON_EMBED);
+	buf_add_str(out, "}");
+}
+
+static json_t *hex_json(const uint8_t *data, size_t len)
+{
+	struct buf text = BUF_INIT;
+	json_t *s;
+
+	for (size_t i = 0; i < len; i++)
+		buf_addf(&text, "%02x", data[i]);
+	s = json_stringn((const char *)text.data, text.len);
+	buf_release(&text);
+	return s;
+}
+
+/* Instances are 64 bits, unsigned: JSON's integers are not. */
+json_t *capture_instances(const struct capture *c)
+{
+	json_t *o = json_object();
+	char text[24];
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		snprintf(text, sizeof(text), "%" PRIx64, c->hosts[i].instance);
+		json_put_text(o, c->hosts[i].name, text);
+	}
+	return o;
+}
+
+json_t *capture_plan(const struct capture *c)
+{
+	json_t *o = json_object(), *resume = json_object(), *tracers = json_array();
+
+	put_capture(o, c, capture_states[c->state]);
+	put_hosts(o, c, planned_json);
+	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
+		json_array_append_new(tracers, json_text(c->tracers[i]));
+	json_put(resume, "tracers", tracers);
+	json_put(resume, "options", hex_json(c->options, c->options_len));
+	json_put(resume, "instances", capture_instances(c));
+	json_put_int(resume, "deadline_ns", c->deadline_ns);
+	json_put_int(resume, "grace_ns", c->grace_ns);
+	json_put_int(resume, "not_before_ns", c->not_before_ns);
+	json_put_int(resume, "commit_by_ns", c->commit_by_ns);
+	json_put_bool(resume, "open_ended", c->open_ended);
+	json_put(o, "resume", resume);
+	return o;
+}
+
+json_t *capture_manifest(const struct capture *c)
+{
+	const char *root = store_directory(c->captures->agg->store);
+	char directory[SESSION_KEY_BYTES];
+	json_t *o = json_object();
+	char *path;
+
+	session_directory(c->session, c->run, directory);
+	directory[strlen(directory) - 1] = '\0'; /* a name, not a prefix */
+	path = xasprintf("%s%s%s", root ? root : "", root ? "/" : "", directory);
+	json_put_int(o, "version", 1);
+	json_put_int(o, "revision", c->revision);
+	json_put_int(o, "created_ns", now_real_ns());
+	json_put_text(o, "path", path);
+	put_capture(o, c, capture_states[CAP_COMMITTED]);
+	put_hosts(o, c, result_json);
+	free(path);
+	return o;
+}

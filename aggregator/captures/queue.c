@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What several callers want at a time. The same thing twice is one capture. A framework's profiler takes
+ * one session, so a capture that wants one which another capture has waits; so does one for which there
+ * is no place. First come first served: nobody overtakes, but whom nobody ahead stands in the way of.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "aggregator/captures/options.h"
+#include "base/log.h"
+#include "base/now.h"
+#include "proto/limits.h"
+
+#define PROFILER   "profiler" /* the tracer that cannot be had twice */
+#define KICK_NS	   (10 * NS_PER_MS) /* many hosts become free at about the same time */
+#define WAIT_NS	   (600 * NS_PER_S) /* unless the caller says how long */
+#define BETWEEN_NS (500 * NS_PER_MS) /* a profiler's, from one session to the next */
+
+/* ---- the same request ---- */
+
+static bool same_hosts(const struct capture *a, const struct capture *b)
+{
+	if (a->n_hosts != b->n_hosts)
+		return false;
+	for (size_t i = 0; i < a->n_hosts; i++) {
+		if (strcmp(a->hosts[i].name, b->hosts[i].name))
+			return false;
+	}
+	return true;
+}
+
+static bool same_tracers(const struct capture *a, const struct capture *b)
+{
+	size_t i = 0;
+
+	if (!a->tracers || !b->tracers)
+		return a->tracers == b->tracers;
+	while (a->tracers[i] && b->tracers[i] && !strcmp(a->tracers[i], b->tracers[i]))
+		i++;
+	return !a->tracers[i] && !b->tracers[i];
+}
+
+static bool same_options(const struct capture *a, const struct capture *b)
+{
+	return json_equal(a->settings, b->settings) && a->options_len == b->options_len &&
+	       !memcmp(a->options, b->options, a->options_len);
+}
+
+/* Its window is still to come, and there is patience enough for c's caller; what is queued can be given
+ * more. */
+static bool serves(const struct capture *twin, const struct capture *c)
+{
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+
+	if (twin->state > CAP_ARMING || twin->cancelled || capture_is_retry(twin))
+		return false;
+	if (twin->state == CAP_ARMING && twin->t0_ns <= now_ns)
+		return false;
+	return twin->not_before_ns == c->not_before_ns &&
+	       (twin->state == CAP_QUEUED || twin->grace_ns >= c->grace_ns) &&
+	       twin->refine == c->refine && twin->by_step == c->by_step &&
+	       twin->at_step == c->at_step && twin->n_steps == c->n_steps;
+}
+
+/* What is so many steps long has the length that they take. */
+static bool same_length(const struct capture *a, const struct capture *b)
+{
+	return a->n_steps || a->duration_ns == b->duration_ns;
+}
+
+struct capture *capture_queue_twin(const struct capture *c)
+{
+	struct capture *twin;
+
+	if (c->open_ended)
+		return NULL;
+	TAILQ_FOREACH (twin, &c->captures->all, entry) {
+		if (serves(twin, c) && !twin->open_ended && same_length(twin, c) &&
+		    !strcmp(twin->run, c->run) && same_hosts(twin, c) && same_tracers(twin, c) &&
+		    same_options(twin, c))
+			return twin;
+	}
+	return NULL;
+}
+
+static int64_t wait_until(const struct capture *c, int64_t wait_ns)
+{
+	return aggregator_session_now(c->captures->agg) + (wait_ns > 0 ? wait_ns : WAIT_NS);
+}
+
+void capture_queue_share(struct capture *twin, const struct capture *c, int64_t wait_ns)
+{
+	int64_t until_ns = wait_until(c, wait_ns);
+
+	if (twin->state != CAP_QUEUED)
+		return;
+	if (until_ns > twin->queued_until_ns)
+		twin->queued_until_ns = until_ns;
+	if (!c->commit_by_ns || (twin->commit_by_ns && twin->commit_by_ns < c->commit_by_ns))
+		twin->commit_by_ns = c->commit_by_ns;
+}
+
+/* A retry's step is long past. */
+static bool waits_for_step(const struct capture *c)
+{
+	return c->by_step && !capture_is_retry(c);
+}
+
+/* ---- who stands in whose way ---- */
+
+static bool wants_profilers(const struct capture *c)
+{
+	for (size_t i = 0; c->tracers && c->tracers[i]; i++) {
+		if (!strcmp(c->tracers[i], PROFILER))
+			return true;
+	}
+	return !c->tracers;
+}
+
+static bool has_profilers(const struct capture_host *h)
+{
+	const struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+
+	for (size_t i = 0; host && i < host->n_tracers; i++) {
+		if (!strcmp(host->tracers[i].name, PROFILER))
+			return strcmp(host->tracers[i].state, "off") != 0;
+	}
+	return false;
+}
+
+/* Also right after the window: the profiler is free when it has given what it recorded. */
+static bool needs_profilers(const struct capture_host *h)
+{
+	return !capture_host_is_over(h) && h->state < HOST_UPLOADING;
+}
+
+/* The host that both want the profilers of, or NULL. Hosts are sorted by name. */
+static const char *contended_host(const struct capture *a, const struct capture *b)
+{
+	size_t i = 0, j = 0;
+
+	if (!wants_profilers(a) || !wants_profilers(b))
+		return NULL;
+	while (i < a->n_hosts && j < b->n_hosts) {
+		int order = strcmp(a->hosts[i].name, b->hosts[j].name);
+
+		if (!order && needs_profilers(&a->hosts[i]) && needs_profilers(&b->hosts[j]) &&
+		    has_profilers(&a->hosts[i]))
+			return a->hosts[i].name;
+		i += order <= 0;
+		j += order >= 0;
+	}
+	return NULL;
+}
+
+/* c is over before a, which has an instant to begin at, begins. What is not yet known to come is in
+ * nobody's way. */
+static bool fits_before(const struct capture *c, const struct capture *a)
+{
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+
+	if (capture_is_retry(a) || (a->state != CAP_ARMING && !a->by_step))
+		return false;
+	if (a->state == CAP_QUEUED && !a->step_hosts)
+		return true;
+	return a->state <= CAP_ARMING &&
+	       now_ns + c->lead_ns + c->duration_ns + BETWEEN_NS < a->t0_ns;
+}
+
+static bool stands_in_the_way(const struct capture *a, struct capture *c)
+{
+	const char *host = fits_before(c, a) ? NULL : contended_host(a, c);
+
+	if (host)
+		snprintf(c->waits_for, sizeof(c->waits_for),
+			 "capture %.40s, which has the framework profilers of %.50s", a->session,
+			 host);
+	return host != NULL;
+}
+
+/* After a restart, agents come back one by one. */
+bool capture_queue_waits_for_hosts(struct capture *c)
+{
+	if (aggregator_session_now(c->captures->agg) >= c->hold_until_ns)
+		return false;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *host = registry_find(c->captures->agg->registry,
+							c->hosts[i].name);
+
+		if (capture_host_is_over(&c->hosts[i]) || (host && host->control))
+			continue;
+		snprintf(c->waits_for, sizeof(c->waits_for),
+			 "%.50s to be back after the aggregator's restart", c->hosts[i].name);
+		return true;
+	}
+	return false;
+}
+
+bool capture_queue_must_wait(struct capture *c)
+{
+	struct captures *cs = c->captures;
+	struct capture *a;
+
+	if (c->open_ended)
+		return false;
+	TAILQ_FOREACH (a, &cs->all, entry) {
+		if (a->state != CAP_QUEUED && stands_in_the_way(a, c))
+			return true;
+	}
+	for (a = TAILQ_FIRST(&cs->queue); a && a != c; a = TAILQ_NEXT(a, queued)) {
+		if (stands_in_the_way(a, c))
+			return true;
+	}
+	if (cs->n_active - cs->n_queued >= LIMIT_CAPTURES) {
+		snprintf(c->waits_for, sizeof(c->waits_for), "a place: %d captures are under way",
+			 LIMIT_CAPTURES);
+		return true;
+	}
+	return capture_queue_waits_for_hosts(c);
+}
+
+/* ---- the queue ---- */
+
+static void number(struct captures *cs)
+{
+	struct capture *c;
+	size_t n = 0;
+
+	TAILQ_FOREACH (c, &cs->queue, queued)
+		c->position = ++n;
+	cs->n_queued = n;
+}
+
+/* Nobody is armed, and whoever is an agent's today may be another one's later. */
+static void forget_agents(struct capture *c)
+{
+	c->n_over = 0;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		c->n_over += h->kept != NULL;
+		if (h->kept)
+			continue;
+		h->state = HOST_ARMING;
+		h->instance = 0;
+		h->away_until_ns = 0;
+		h->reason[0] = h->detail[0] = '\0';
+	}
+}
+
+int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
+{
+	struct captures *cs = c->captures;
+
+	if (wait_ns < 0 && !waits_for_step(c))
+		return err_set(e, ERR_BUSY, "it would have to wait for %s", c->waits_for);
+	if (cs->n_queued >= LIMIT_QUEUED)
+		return err_set(e, ERR_LIMIT,
+			       "%zu captures wait for others, that is the limit; this one would "
+			       "wait for %.100s",
+			       cs->n_queued, c->waits_for);
+	c->state = CAP_QUEUED;
+	c->queued_until_ns = wait_until(c, wait_ns);
+	forget_agents(c);
+	TAILQ_INSERT_TAIL(&cs->queue, c, queued);
+	number(cs);
+	return 0;
+}
+
+/* Sessions are named by when they were asked for: that is the order of old, to a second. */
+void capture_queue_resume(struct capture *c, const json_t *plan)
+{
+	struct captures *cs = c->captures;
+	const json_t *resume = json_object_get(plan, "resume");
+	struct capture *a = TAILQ_FIRST(&cs->queue);
+
+	c->state = CAP_QUEUED;
+	c->armed = false;
+	c->away_next_ns = INT64_MAX;
+	c->step_hosts = 0; /* what they said then is worth nothing now */
+	c->queued_until_ns = json_get_int(plan, "queued_until_ns");
+	c->not_before_ns = json_get_int(resume, "not_before_ns");
+	c->commit_by_ns = json_get_int(resume, "commit_by_ns");
+	c->hold_until_ns = aggregator_session_now(cs->agg) + BACK_PATIENCE_NS;
+	forget_agents(c);
+	while (a && strcmp(a->session, c->session) < 0)
+		a = TAILQ_NEXT(a, queued);
+	if (a)
+		TAILQ_INSERT_BEFORE(a, c, queued);
+	else
+		TAILQ_INSERT_TAIL(&cs->queue, c, queued);
+	number(cs);
+	capture_queue_kick(cs);
+}
+
+void capture_queue_leave(struct capture *c)
+{
+	struct captures *cs = c->captures;
+	struct capture *a;
+
+	if (c->state != CAP_QUEUED)
+		return;
+	TAILQ_REMOVE(&cs->queue, c, queued);
+	number(cs);
+	TAILQ_FOREACH (a, &cs->queue, queued)
+		capture_changed(a); /* positions */
+	capture_queue_kick(cs);
+}
+
+static void expire(struct capture *c)
+{
+	err_set(&c->error, ERR_TIMEOUT, "waited in vain for %s", c->waits_for);
+	capture_fail_all(c, "queued", c->error.msg);
+}
+
+static void look_at_step(struct capture *c)
+{
+	struct err e;
+	int rc = capture_step_look(c, &e);
+
+	if (rc < 0) {
+		c->error = e;
+		capture_fail_all(c, "step", e.msg);
+	} else if (!c->planned && rc != STEP_ASKING) {
+		capture_plan_it(c);
+	} else if (rc == STEP_DUE) {
+		capture_step_begin(c);
+	}
+}
+
+static bool must_still_wait(struct capture *c)
+{
+	if (capture_is_retry(c))
+		capture_retry_look(c);
+	return capture_queue_must_wait(c);
+}
+
+/* Begins it if it is its turn, ends it if it has waited long enough. */
+static void look_at(struct capture *c)
+{
+	char before[sizeof(c->waits_for)];
+
+	memcpy(before, c->waits_for, sizeof(before));
+	if (aggregator_session_now(c->captures->agg) >= c->queued_until_ns)
+		expire(c);
+	else if (waits_for_step(c))
+		look_at_step(c);
+	else if (!must_still_wait(c))
+		capture_begin_queued(c);
+	if (c->state == CAP_QUEUED && strcmp(before, c->waits_for))
+		capture_changed(c);
+}
+
+static void look(void *arg);
+
+static void look_again(struct captures *cs)
+{
+	int64_t now_ns = aggregator_session_now(cs->agg), next_ns = INT64_MAX;
+	const struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->queue, queued) {
+		if (c->queued_until_ns < next_ns)
+			next_ns = c->queued_until_ns;
+		if (c->hold_until_ns > now_ns && c->hold_until_ns < next_ns)
+			next_ns = c->hold_until_ns;
+		if (waits_for_step(c) && capture_step_wake_ns(c) < next_ns)
+			next_ns = capture_step_wake_ns(c);
+	}
+	if (next_ns != INT64_MAX && !cs->kicked)
+		loop_timer_in(cs->agg->loop, &cs->queue_timer,
+			      next_ns > now_ns + KICK_NS ? next_ns - now_ns : KICK_NS, look, cs);
+}
+
+static void look(void *arg)
+{
+	struct captures *cs = arg;
+	struct capture *c, *next;
+
+	cs->kicked = false;
+	for (c = TAILQ_FIRST(&cs->queue); c && !cs->agg->stopping; c = next) {
+		next = TAILQ_NEXT(c, queued);
+		if (c->begun || !c->planned) /* else its plan is on its way to the store */
+			look_at(c);
+	}
+	look_again(cs);
+}
+
+void capture_queue_kick(struct captures *cs)
+{
+	if (!cs->n_queued || cs->kicked)
+		return;
+	cs->kicked = true;
+	loop_timer_in(cs->agg->loop, &cs->queue_timer, KICK_NS, look, cs);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures that an earlier run of the aggregator left: carried on from their plans. Agents keep what
+ * they were told and what they recorded; they dial again by themselves and say what they hold. Who is
+ * not back in time is lost, and the capture ends as any other: committed, or failed and said so.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/names.h"
+
+/* Nobody to wait for, as it was when the capture began. */
+static void load_failed(struct capture_host *h, const json_t *result)
+{
+	h->state = HOST_FAILED;
+	h->capture->n_over++;
+	snprintf(h->reason, sizeof(h->reason), "%s", json_get_text(result, "reason"));
+	snprintf(h->detail, sizeof(h->detail), "%s", json_get_text(result, "detail"));
+}
+
+/* The first file is stored last: if it is there, all are. */
+void capture_load_stored(struct capture_host *h, const json_t *stored)
+{
+	char name[NAME_FILE_BYTES];
+	const json_t *size;
+
+	for (unsigned int n = 1; n <= LIMIT_HOST_FILES; n++) {
+		char *file;
+
+		name_of_file(h->name, n, name);
+		file = xasprintf("%s" SESSION_FILE_SUFFIX, name);
+		size = json_object_get(stored, file);
+		free(file);
+		if (!size)
+			break;
+		h->bytes += (uint64_t)json_integer_value(size);
+		h->n_files = n;
+	}
+	h->bytes_done = h->bytes;
+	h->stored = h->n_files > 0;
+}
+
+static void load_host(struct capture_host *h, const json_t *result, const json_t *plan)
+{
+	const json_t *instances = json_object_get(json_object_get(plan, "resume"), "instances");
+
+	h->name = xstrdup(json_get_text(result, "host"));
+	h->instance = strtoull(json_get_text(instances, h->name), NULL, 16);
+	if (!h->instance) {
+		load_failed(h, result);
+		return;
+	}
+	capture_load_stored(h, json_object_get(plan, "stored"));
+}
+
+static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until_ns)
+{
+	const json_t *results = json_object_get(plan, "hosts");
+	size_t n = json_array_size(results);
+
+	c->hosts = xcalloc(n + 1, sizeof(*c->hosts));
+	c->n_hosts = n;
+	for (size_t i = 0; i < n; i++) {
+		c->hosts[i].capture = c;
+		c->hosts[i].away_until_ns = away_until_ns;
+		load_host(&c->hosts[i], json_array_get(results, i), plan);
+	}
+	c->away_next_ns = away_until_ns;
+}
+
+/* Who is back in time gets as long to deliver as if nothing had happened. Without the clock of then,
+ * agents' times mean nothing here: nobody is waited for. Returns how long. */
+int64_t capture_await_agents(struct capture *c)
+{
+	const struct aggregator *agg = c->captures->agg;
+	int64_t now_ns = aggregator_session_now(agg);
+	int64_t until_ns = now_ns + BACK_PATIENCE_NS;
+
+	if (!agg->clock_kept)
+		return now_ns;
+	if (c->deadline_ns < until_ns + c->grace_ns)
+		c->deadline_ns = until_ns + c->grace_ns;
+	return until_ns;
+}
+
+static struct capture *load(struct captures *cs, const json_t *plan)
+{
+	const json_t *resume = json_object_get(plan, "resume");
+	struct capture *c = capture_new(cs);
+	struct err e;
+
+	capture_load(c, plan);
+	c->lead_ns = json_get_int(plan, "lead_ns");
+	c->grace_ns = json_get_int(resume, "grace_ns");
+	c->deadline_ns = json_get_int(resume, "deadline_ns");
+	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
+	c->planned = c->begun = c->armed = true;
+	load_hosts(c, plan, capture_await_agents(c));
+	if (capture_load_options(c, plan, &e))
+		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
+	json_array_append_new(c->warnings,
+			      json_string("the aggregator was restarted during this capture"));
+	return c;
+}
+
+static void resume(struct captures *cs, const json_t *plan)
+{
+	struct capture *c = load(cs, plan);
+
+	if (!strcmp(json_get_text(plan, "state"), "queued"))
+		capture_queue_resume(c, plan);
+	capture_insert(c);
+	log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session, c->run,
+		 c->n_hosts, cs->agg->clock_kept);
+	capture_wake(c);
+}
+
+void captures_resume(struct captures *cs, const json_t *plans)
+{
+	for (size_t i = 0; i < json_array_size(plans); i++) {
+		const json_t *plan = json_array_get(plans, i);
+
+		if (json_object_get(plan, "retry"))
+			capture_retry_resume(cs, plan);
+		else
+			resume(cs, plan);
+	}
+}

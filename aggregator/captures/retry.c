@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A committed session is taken up again for the hosts that have no file. Who still holds one sends it:
+ * the same window, nothing is recorded twice. The others record anew, all in one new window, whose T0
+ * is told host by host, for it is not the session's.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/evidence/causality.h"
+#include "json/json_text.h"
+#include "aggregator/fleet/messages.h"
+#include "aggregator/captures/options.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+
+bool capture_is_retry(const struct capture *c)
+{
+	return c->revision > 1;
+}
+
+json_t *capture_retry_hosts(const struct capture *c)
+{
+	json_t *names = json_array();
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].kept)
+			json_array_append_new(names, json_text(c->hosts[i].name));
+	}
+	return names;
+}
+
+/* ---- the store, on a worker ---- */
+
+static void run_record(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_retry_begin(job->store, job->session, job->doc, &job->e);
+}
+
+void capture_retry_run_commit(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->doc = capture_manifest(job->copy);
+	causality_check(job->store, job->doc, job->causality_ns);
+	job->rc = session_retry_commit(job->store, job->session, job->doc, &job->e);
+}
+
+void capture_retry_run_undo(void *arg)
+{
+	struct store_job *job = arg;
+
+	job->rc = session_retry_undo(job->store, job->session, &job->e);
+}
+
+/* ---- from the records ---- */
+
+/* Counts from then on as what it was. */
+static void keep_host(struct capture_host *h, const json_t *result)
+{
+	h->kept = json_deep_copy(result);
+	h->stored = true;
+	h->n_files = (unsigned int)json_array_size(json_object_get(result, "files"));
+	h->bytes = (uint64_t)json_get_int(result, "bytes");
+	h->state = strcmp(json_get_text(result, "state"), "complete") ? HOST_PARTIAL
+								      : HOST_COMPLETE;
+	h->capture->n_over++;
+}
+
+static void load_hosts(struct capture *c, const json_t *results)
+{
+	size_t n = json_array_size(results);
+
+	c->hosts = xcalloc(n + 1, sizeof(*c->hosts));
+	c->n_hosts = n;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *result = json_array_get(results, i);
+		struct capture_host *h = &c->hosts[i];
+
+		h->name = xstrdup(json_get_text(result, "host"));
+		h->capture = c;
+		if (*json_get_text(result, "file"))
+			keep_host(h, result);
+	}
+}
+
+static int build(struct captures *cs, const json_t *manifest, const json_t *plan,
+		 struct capture **out, struct err *e)
+{
+	const struct aggregator *agg = cs->agg;
+	int64_t revision = json_get_int(manifest, "revision");
+	struct capture *c = capture_new(cs);
+	int rc;
+
+	capture_load(c, manifest);
+	load_hosts(c, json_object_get(manifest, "hosts"));
+	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
+	c->planned = true;
+	c->state = CAP_UPLOADING;
+	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_over, 0);
+	c->grace_ns = agg->conf.grace_ns;
+	c->deadline_ns = aggregator_session_now(agg) + c->grace_ns;
+	rc = capture_load_options(c, plan, e);
+	if (!rc && c->n_over == c->n_hosts)
+		rc = err_set(e, ERR_EXISTS,
+			     "session %s has a file of every host; what a partial one misses can "
+			     "only be captured anew",
+			     c->session);
+	if (rc)
+		capture_free(c);
+	else
+		*out = c;
+	return rc;
+}
+
+/* ---- asking ---- */
+
+static const struct host *connected(const struct capture_host *h)
+{
+	const struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+
+	return host && host->control ? host : NULL;
+}
+
+/* Who still has the file sends it; who has nothing records anew. */
+static enum host_state first_state(const struct capture_host *h)
+{
+	const struct host *host = connected(h);
+	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
+
+	return held && held->has_more ? HOST_UPLOADING : HOST_ARMING;
+}
+
+void capture_retry_look(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].kept)
+			c->hosts[i].state = first_state(&c->hosts[i]);
+	}
+}
+
+static void decide(struct capture_host *h)
+{
+	const struct host *host = connected(h);
+
+	h->instance = host ? host->instance : 0;
+	h->state = first_state(h);
+	h->again = h->state == HOST_ARMING;
+	if (!host)
+		capture_host_failed(h, "unreachable", "the agent is not connected");
+}
+
+static void warn_again(struct capture_host *h)
+{
+	char start[25];
+
+	time_iso(h->t0_ns, start);
+	json_array_append_new(
+		h->capture->warnings,
+		json_sprintf("%s was recorded again, from %s on: not in the window of "
+			     "the others",
+			     h->name, start));
+}
+
+/* One window for all that record anew and have none yet. */
+static void choose_window(struct capture *c)
+{
+	int64_t t0_ns = aggregator_session_now(c->captures->agg) + c->lead_ns;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (!h->again || h->t0_ns || capture_host_is_over(h))
+			continue;
+		h->t0_ns = t0_ns;
+		warn_again(h);
+		c->deadline_ns = t0_ns + c->duration_ns + c->grace_ns;
+		c->arm_by_ns = capture_arm_by(c, t0_ns);
+	}
+}
+
+/* What an agent has of the session and cannot send is in the way. */
+static void arm_again(struct capture_host *h)
+{
+	struct host *host = capture_host_live(h);
+	struct buf message = BUF_INIT;
+
+	h->again = false;
+	if (host && host_find_held(host, h->capture->session)) {
+		message_cancel(&message, h->capture->session);
+		capture_host_tell(h, &message);
+		buf_release(&message);
+	}
+	message_arm(&message, h->capture, h->t0_ns);
+	capture_host_tell(h, &message);
+	buf_release(&message);
+}
+
+static void act(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (capture_host_is_over(h))
+			continue;
+		if (h->again && h->t0_ns)
+			arm_again(h);
+		else if (h->state == HOST_UPLOADING)
+			capture_host_want_credit(h);
+	}
+}
+
+/* ---- what is kept of it, for after a crash ---- */
+
+static json_t *windows_json(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].kept && c->hosts[i].t0_ns)
+			json_put_int(o, c->hosts[i].name, c->hosts[i].t0_ns);
+	}
+	return o;
+}
+
+static json_t *record(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	json_put(o, "hosts", capture_retry_hosts(c));
+	json_put_int(o, "revision", c->revision);
+	json_put(o, "instances", capture_instances(c));
+	json_put(o, "windows", windows_json(c));
+	if (c->state == CAP_QUEUED)
+		json_put_int(o, "queued_until_ns", c->queued_until_ns);
+	return o;
+}
+
+static void done_record(void *arg);
+
+static void keep_record(struct capture *c)
+{
+	c->storing = true;
+	store_job_begin(c, record(c), run_record, done_record);
+}
+
+/* Nobody is asked for anything before a crash could not make it forgotten. */
+static void ask_those_decided(struct capture *c)
+{
+	choose_window(c);
+	keep_record(c);
+}
+
+static bool has_undecided(const struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->hosts[i].again && !capture_host_is_over(&c->hosts[i]))
+			return true;
+	}
+	return false;
+}
+
+static void done_record(void *arg)
+{
+	struct store_job *job = arg;
+	struct capture *c = job->capture;
+
+	c->begun = true;
+	c->armed = c->state != CAP_QUEUED;
+	c->storing = false;
+	store_job_note(job, "retry");
+	capture_tell_kept(c);
+	if (capture_settle(c))
+		goto out;
+	if (job->rc) {
+		c->error = job->e;
+		(void)capture_cancel(c);
+		goto out;
+	}
+	if (c->state == CAP_QUEUED) {
+		capture_queue_kick(c->captures);
+		goto out;
+	}
+	act(c);
+	capture_wake(c);
+	if (has_undecided(c))
+		ask_those_decided(c);
+out:
+	store_job_free(job);
+}
+
+/* The agent dropped meanwhile what it said to hold. */
+bool capture_retry_lost_file(struct capture_host *h)
+{
+	struct capture *c = h->capture;
+
+	if (!capture_is_retry(c) || h->state != HOST_UPLOADING || h->stored || h->t0_ns)
+		return false;
+	capture_host_drop_credit(h);
+	h->state = HOST_ARMING;
+	h->bytes = h->bytes_done = 0;
+	h->again = true;
+	if (!c->storing)
+		ask_those_decided(c);
+	return true;
+}
+
+void capture_retry_begin(struct capture *c)
+{
+	c->state = CAP_UPLOADING;
+	c->deadline_ns = aggregator_session_now(c->captures->agg) + c->grace_ns;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!capture_host_is_over(&c->hosts[i]))
+			decide(&c->hosts[i]);
+	}
+	ask_those_decided(c);
+}
+
+int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
+		  struct capture **out, struct err *e)
+{
+	struct capture *old = capture_find(cs, json_get_text(manifest, "session"));
+	struct capture *c;
+	int rc = capture_check_ready(cs, e);
+
+	if (!rc && old && !capture_is_over(old))
+		rc = err_set(e, ERR_EXISTS, "session %s is under way", old->session);
+	if (!rc)
+		rc = build(cs, manifest, plan, &c, e);
+	if (rc)
+		return rc;
+	capture_retry_look(c);
+	if (capture_queue_must_wait(c))
+		rc = capture_queue_enter(c, 0, e);
+	if (rc) {
+		capture_free(c);
+		return rc;
+	}
+	if (old)
+		capture_remove(old);
+	capture_insert(c);
+	log_info("AGG-RETRY", "session=%s revision=%u hosts=%zu queued=%d", c->session, c->revision,
+		 c->n_hosts - c->n_over, c->state == CAP_QUEUED);
+	if (c->state == CAP_QUEUED)
+		keep_record(c);
+	else
+		capture_retry_begin(c);
+	*out = c;
+	return 0;
+}
+
+/* ---- after a crash ---- */
+
+static void resume_host(struct capture_host *h, const json_t *doc, int64_t away_until_ns)
+{
+	const json_t *retry = json_object_get(doc, "retry");
+
+	h->instance = strtoull(json_get_text(json_object_get(retry, "instances"), h->name), NULL,
+			       16);
+	h->t0_ns = json_get_int(json_object_get(retry, "windows"), h->name);
+	h->state = h->t0_ns ? HOST_ARMING : HOST_UPLOADING;
+	h->away_until_ns = away_until_ns;
+	capture_load_stored(h, json_object_get(doc, "stored"));
+	if (h->t0_ns)
+		warn_again(h);
+	if (!h->instance)
+		capture_host_failed(h, "unreachable", "the agent was not connected");
+}
+
+static void resume_hosts(struct capture *c, const json_t *doc)
+{
+	c->away_next_ns = capture_await_agents(c);
+	c->armed = true;
+	c->storing = true; /* it does not end on the way */
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!capture_host_is_over(&c->hosts[i]))
+			resume_host(&c->hosts[i], doc, c->away_next_ns);
+	}
+	c->storing = false;
+	if (!capture_settle(c))
+		capture_wake(c);
+}
+
+void capture_retry_resume(struct captures *cs, const json_t *doc)
+{
+	const json_t *manifest = json_object_get(doc, "manifest");
+	const json_t *plan = json_object_get(doc, "plan");
+	const json_t *retry = json_object_get(doc, "retry");
+	struct capture *c;
+	struct err e;
+
+	if (build(cs, manifest, json_is_object(plan) ? plan : NULL, &c, &e)) {
+		log_error("AGG-RESUMED", "session=%s reason=\"%s\"",
+			  json_get_text(manifest, "session"), e.msg);
+		return;
+	}
+	json_array_append_new(c->warnings,
+			      json_string("the aggregator was restarted during a retry"));
+	capture_insert(c);
+	log_warn("AGG-RESUMED", "session=%s revision=%u hosts=%zu clock_kept=%d", c->session,
+		 c->revision, c->n_hosts - c->n_over, cs->agg->clock_kept);
+	c->begun = true;
+	if (json_object_get(retry, "queued_until_ns"))
+		capture_queue_resume(c, retry);
+	else
+		resume_hosts(c, doc);
+}

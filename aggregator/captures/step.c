@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows that begin with a training step. Hosts are asked to say which step they are at, as long as such
+ * a capture waits; when the step is as far away as arming takes, the hosts are armed for the instant at
+ * which it is expected; when all have come to the end of the last step, the window is ended there.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "aggregator/fleet/messages.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+
+#define ASK_PATIENCE_NS NS_PER_S /* for a host's first word; later ones are not waited for */
+#define LISTEN_NS	(20 * NS_PER_S)
+#define GAP_NS		(50 * NS_PER_MS)
+#define GAP_PER_HOST_NS \
+	(200 * NS_PER_US) /* so that a large fleet does not say 20 things each a second */
+#define SLACK_NS (100 * NS_PER_MS) /* for the plan to be stored */
+#define STALE_NS (5 * NS_PER_S) /* and so many periods: then the job does not run any more */
+#define STALE	 10
+
+/* ---- asking ---- */
+
+static const struct host *live_host(const struct capture_host *h)
+{
+	const struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+
+	return host && host->control ? host : NULL;
+}
+
+static void listen_for(struct capture *c, int64_t for_ns)
+{
+	struct buf message = BUF_INIT;
+
+	message_step_watch(&message, for_ns, GAP_NS + (int64_t)c->n_hosts * GAP_PER_HOST_NS);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *host = live_host(&c->hosts[i]);
+
+		if (host)
+			rpc_send(host->control, message.data, message.len);
+	}
+	buf_release(&message);
+	c->steps_heard_until_mono_ns = now_mono_ns() + for_ns;
+}
+
+static void keep_listening(struct capture *c)
+{
+	if (!c->steps_asked_mono_ns)
+		c->steps_asked_mono_ns = now_mono_ns();
+	if (c->steps_heard_until_mono_ns - LISTEN_NS / 2 < now_mono_ns())
+		listen_for(c, LISTEN_NS);
+}
+
+static bool all_have_answered(const struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *host = live_host(&c->hosts[i]);
+
+		if (host && host->steps.heard_mono_ns < c->steps_asked_mono_ns)
+			return false;
+	}
+	return true;
+}
+
+/* ---- what hosts say ---- */
+
+static bool is_running(const struct host_steps *s, int64_t now_ns)
+{
+	int64_t silent_ns = now_ns - s->at_ns;
+
+	return s->known && s->period_ns > 0 &&
+	       (silent_ns < STALE_NS || silent_ns / STALE < s->period_ns);
+}
+
+/* `reports` has room for all hosts; how many of them know their step. */
+static size_t collect(const struct capture *c, struct step_report *reports)
+{
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *host = live_host(&c->hosts[i]);
+		const struct host_steps *s = host ? &host->steps : NULL;
+
+		if (s && is_running(s, now_ns))
+			reports[n++] = (struct step_report){
+				.host = host->name,
+				.step = s->step,
+				.at_ns = s->at_ns,
+				.period_ns = s->period_ns,
+				.jitter_ns = s->jitter_ns < s->period_ns ? s->jitter_ns
+									 : s->period_ns,
+			};
+	}
+	return n;
+}
+
+/* ---- waiting ---- */
+
+static int64_t lead_of(const struct capture *c)
+{
+	return capture_lead(c->captures, c->n_hosts, 0);
+}
+
+static int expect(struct capture *c, struct err *e)
+{
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t ready_ns = c->at_step == STEP_NEXT ? lead_of(c) + SLACK_NS : lead_of(c) / 2;
+	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
+	size_t n = collect(c, reports);
+	int rc = step_plan_make(&c->step_plan, reports, n, c->at_step, c->n_steps, now_ns,
+				now_ns + ready_ns, e);
+
+	free(reports);
+	if (rc)
+		return rc;
+	c->step_hosts = n;
+	c->t0_ns = c->step_plan.t0_ns;
+	if (c->n_steps)
+		c->duration_ns = c->step_plan.t1_ns - c->t0_ns;
+	return 0;
+}
+
+static int check_expected(const struct capture *c, struct err *e)
+{
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+
+	if (c->t0_ns > c->queued_until_ns)
+		return err_set(e, ERR_INVALID,
+			       "step %" PRId64 " is expected in %" PRId64
+			       " s: too far away for a wait of at most %" PRId64 " s",
+			       c->step_plan.step, (c->t0_ns - now_ns) / NS_PER_S,
+			       (c->queued_until_ns - now_ns) / NS_PER_S);
+	if (c->duration_ns > LIMIT_DURATION_NS)
+		return err_set(e, ERR_INVALID, "%" PRId64 " steps may take %" PRId64 " s: use less",
+			       c->n_steps, c->duration_ns / NS_PER_S);
+	return 0;
+}
+
+/* A step does not wait for those who have the profilers; the one after it will do as well. */
+static int due(struct capture *c, struct err *e)
+{
+	if (!capture_queue_must_wait(c))
+		return STEP_DUE;
+	if (c->at_step == STEP_NEXT)
+		return STEP_WAITING;
+	return err_set(e, ERR_BUSY, "step %" PRId64 " comes, but it has to wait for %s",
+		       c->step_plan.step, c->waits_for);
+}
+
+int capture_step_look(struct capture *c, struct err *e)
+{
+	const struct aggregator *agg = c->captures->agg;
+	int64_t now_ns = aggregator_session_now(agg);
+	int rc;
+
+	if (capture_queue_waits_for_hosts(c))
+		return STEP_WAITING;
+	keep_listening(c);
+	if (!c->step_hosts && !all_have_answered(c) &&
+	    now_mono_ns() < c->steps_asked_mono_ns + ASK_PATIENCE_NS) {
+		snprintf(c->waits_for, sizeof(c->waits_for), "hosts to say which step they are at");
+		return STEP_ASKING;
+	}
+	rc = expect(c, e);
+	if (!rc)
+		rc = check_expected(c, e);
+	if (rc)
+		return rc;
+	snprintf(c->waits_for, sizeof(c->waits_for), "step %" PRId64 ", expected in %" PRId64 " s",
+		 c->step_plan.step, (c->step_plan.begins_ns - now_ns) / NS_PER_S);
+	if (c->at_step == STEP_NEXT || now_ns >= c->t0_ns - lead_of(c) - SLACK_NS)
+		return due(c, e);
+	return STEP_WAITING;
+}
+
+int64_t capture_step_wake_ns(const struct capture *c)
+{
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t again_ns = now_ns + (c->step_hosts ? NS_PER_S : ASK_PATIENCE_NS / 4);
+	int64_t due_ns = c->step_hosts ? c->t0_ns - lead_of(c) - SLACK_NS : INT64_MAX;
+
+	return due_ns > now_ns && due_ns < again_ns ? due_ns : again_ns;
+}
+
+/* ---- the window ---- */
+
+void capture_step_begin(struct capture *c)
+{
+	int64_t now_ns = aggregator_session_now(c->captures->agg);
+
+	log_info("AGG-STEP",
+		 "session=%s step=%" PRId64 " steps=%" PRId64 " hosts=%zu in_ms=%" PRId64,
+		 c->session, c->step_plan.step, c->n_steps, c->step_hosts,
+		 (c->step_plan.begins_ns - now_ns) / NS_PER_MS);
+	c->not_before_ns = c->t0_ns;
+	listen_for(c, c->step_plan.t1_ns - now_ns + LISTEN_NS);
+	capture_begin_queued(c);
+}
+
+/* All are past the last step: the mark that shows it belongs to the window. */
+static void end_at_mark(struct capture *c)
+{
+	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
+	size_t n = collect(c, reports);
+	int64_t end = c->step_plan.step + c->n_steps, at_ns;
+
+	c->step_ended = step_plan_reached(reports, n, end, &at_ns);
+	if (c->step_ended)
+		capture_stop_at(c, at_ns + NS_PER_MS + reports[0].period_ns / 8);
+	free(reports);
+}
+
+void captures_host_steps(struct captures *cs, const struct host *host)
+{
+	struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (!c->by_step)
+			continue;
+		if (c->state == CAP_QUEUED)
+			capture_queue_kick(cs);
+		else if (c->n_steps && !c->step_ended && c->state == CAP_RUNNING &&
+			 host->steps.step >= c->step_plan.step + c->n_steps)
+			end_at_mark(c);
+	}
+}
+
+/* ---- what the marks showed ---- */
+
+static bool is_covered(const struct capture *c, const struct steps_seen *s)
+{
+	int64_t last = c->step_plan.step + (c->n_steps ? c->n_steps : 1) - 1;
+
+	return s->first <= c->step_plan.step && s->last >= last;
+}
+
+static void warn_of_host(struct capture *c, const struct capture_host *h)
+{
+	int64_t last = c->step_plan.step + (c->n_steps ? c->n_steps : 1) - 1;
+
+	if (h->steps.known && !is_covered(c, &h->steps))
+		json_array_append_new(c->warnings,
+				      json_sprintf("%s: steps %" PRId64 " to %" PRId64
+						   " are whole in the window, not %" PRId64
+						   " to %" PRId64,
+						   h->name, h->steps.first, h->steps.last,
+						   c->step_plan.step, last));
+}
+
+void capture_step_finish(struct capture *c)
+{
+	size_t silent = 0;
+
+	if (!c->by_step || !c->armed || c->revision > 1)
+		return;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		warn_of_host(c, &c->hosts[i]);
+		silent += c->hosts[i].stored && !c->hosts[i].steps.known;
+	}
+	if (silent)
+		json_array_append_new(c->warnings,
+				      json_sprintf("%zu hosts marked no step in the window",
+						   silent));
+}
+
+json_t *steps_seen_json(const struct steps_seen *s)
+{
+	json_t *o = json_object();
+
+	json_put_int(o, "first", s->first);
+	json_put_int(o, "last", s->last);
+	json_put_int(o, "first_at_ns", s->first_at_ns);
+	json_put_int(o, "end_at_ns", s->end_at_ns);
+	return o;
+}
+
+/* By how much the prediction was wrong, on the host where it was worst; of hosts whose first step it is. */
+static void put_error(json_t *o, const struct capture *c)
+{
+	int64_t worst_ns = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct steps_seen *s = &c->hosts[i].steps;
+		int64_t off_ns = c->t0_ns + s->first_at_ns - c->step_plan.begins_ns;
+
+		if (!s->known || s->first != c->step_plan.step)
+			continue;
+		n++;
+		if (llabs(off_ns) > llabs(worst_ns))
+			worst_ns = off_ns;
+	}
+	if (n)
+		json_put_int(o, "error_ns", worst_ns);
+}
+
+json_t *capture_step_json(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	if (c->at_step == STEP_NEXT)
+		json_put_text(o, "asked", "next");
+	else
+		json_put_int(o, "asked", c->at_step);
+	json_put_int(o, "steps", c->n_steps);
+	if (!c->step_hosts)
+		return o;
+	json_put_int(o, "step", c->step_plan.step);
+	json_put_int(o, "hosts", (json_int_t)c->step_hosts);
+	json_put_int(o, "expected_ns", c->step_plan.begins_ns);
+	json_put_int(o, "guard_ns", c->step_plan.begins_ns - c->step_plan.t0_ns);
+	put_error(o, c);
+	return o;
+}
+
+void capture_step_load(struct capture *c, const json_t *doc)
+{
+	const json_t *o = json_object_get(doc, "at_step");
+	const json_t *asked = json_object_get(o, "asked");
+
+	c->by_step = o != NULL;
+	c->at_step = json_is_integer(asked) ? json_integer_value(asked) : STEP_NEXT;
+	c->n_steps = json_get_int(o, "steps");
+	c->step_plan.step = json_get_int(o, "step");
+	c->step_plan.begins_ns = json_get_int(o, "expected_ns");
+	c->step_plan.t0_ns = c->step_plan.begins_ns - json_get_int(o, "guard_ns");
+	c->step_hosts = (size_t)json_get_int(o, "hosts");
+}

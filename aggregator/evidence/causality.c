@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/evidence/causality.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "json/json_text.h"
+#include "aggregator/evidence/refine_report.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+#include "storage/store.h"
+#include "xspace/causality.h"
+
+#define LISTED_MAX   100 /* violations in a manifest */
+#define NAMES_MAX    3 /* hosts named for each reason */
+#define WINDOW_BYTES (256 << 10)
+#define SENTENCE     "causality: "
+
+enum skip { SKIP_OFF, SKIP_UNCALIBRATED, SKIP_OTHER_WINDOW, SKIP_UNREADABLE, SKIP_TIME, SKIPS };
+
+static const char *const skip_words[SKIPS] = {
+	[SKIP_OFF] = "not checked, switched off",
+	[SKIP_UNCALIBRATED] = "not checked, clock uncalibrated",
+	[SKIP_OTHER_WINDOW] = "not checked, recorded in another window",
+	[SKIP_UNREADABLE] = "not checked, file cannot be read",
+	[SKIP_TIME] = "not checked, it would take too long",
+};
+
+struct checking {
+	struct store *store;
+	json_t *manifest;
+	int64_t budget_ns, deadline_mono_ns;
+	struct xs_causality *found;
+	json_t **
+		hosts; /* RESULTs, as xs_causality_add() numbers them; borrowed from the manifest */
+	size_t n_hosts;
+	struct buf skipped[SKIPS]; /* names */
+	size_t n_skipped[SKIPS];
+};
+
+/* A host's files, read as one: XSpaces one after the other are an XSpace. */
+struct files {
+	struct {
+		int fd;
+		uint64_t begin, end;
+	} all[LIMIT_HOST_FILES];
+	size_t n, at; /* at: the one read last */
+	int64_t deadline_mono_ns;
+};
+
+static bool find_at(struct files *f, uint64_t offset)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (offset >= f->all[f->at].begin && offset < f->all[f->at].end)
+			return true;
+		f->at = (f->at + 1) % f->n;
+	}
+	return false;
+}
+
+/* Some of the bytes at `offset`; 0 at the end. */
+static ssize_t read_some(struct files *f, uint64_t offset, void *out, size_t len)
+{
+	uint64_t left;
+
+	if (!find_at(f, offset))
+		return 0;
+	left = f->all[f->at].end - offset;
+	return pread(f->all[f->at].fd, out, len < left ? len : (size_t)left,
+		     (off_t)(offset - f->all[f->at].begin));
+}
+
+static int files_read(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	struct files *f = arg;
+	size_t done = 0;
+
+	if (now_mono_ns() >= f->deadline_mono_ns)
+		return err_set(e, ERR_TIMEOUT, "there is no time left");
+	while (done < len) {
+		ssize_t n = read_some(f, offset + done, (char *)out + done, len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(e, "reading");
+		if (!n)
+			return err_set(e, ERR_INVALID, "the file ends too early");
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int open_files(struct files *f, const struct checking *k, const json_t *host, struct err *e)
+{
+	size_t n = json_array_size(json_object_get(host, "files"));
+	char name[NAME_FILE_BYTES], key[SESSION_KEY_BYTES];
+	uint64_t size = 0, end = 0;
+	int rc = 0;
+
+	n = n ? n : 1; /* of a time when there was one */
+	for (f->n = 0; f->n < n && f->n < LIMIT_HOST_FILES; f->n++) {
+		name_of_file(json_get_text(host, "host"), (unsigned int)f->n + 1, name);
+		session_file_key(json_get_text(k->manifest, "session"),
+				 json_get_text(k->manifest, "run"), name, key);
+		rc = store_open_fd(k->store, key, &f->all[f->n].fd, &size, e);
+		if (rc)
+			break;
+		f->all[f->n].begin = end;
+		f->all[f->n].end = end += size;
+	}
+	return rc;
+}
+
+static int look_through(struct checking *k, json_t *host, struct err *e)
+{
+	struct files f = { .deadline_mono_ns = k->deadline_mono_ns };
+	struct xs_source in = { .read = files_read, .arg = &f, .window_bytes = WINDOW_BYTES };
+	int rc = open_files(&f, k, host, e);
+
+	if (!rc) {
+		in.size = f.n ? f.all[f.n - 1].end : 0;
+		k->hosts[k->n_hosts++] = host;
+		rc = xs_causality_add(k->found, &in, json_get_int(host, "clock_bound_ns"), e);
+	}
+	while (f.n-- > 0)
+		close(f.all[f.n].fd);
+	return rc;
+}
+
+static void skip(struct checking *k, const json_t *host, enum skip why)
+{
+	if (k->n_skipped[why]++ < NAMES_MAX)
+		buf_addf(&k->skipped[why], "%s%s", k->skipped[why].len ? ", " : "",
+			 json_get_text(host, "host"));
+}
+
+static void check_host(struct checking *k, json_t *host)
+{
+	struct err e = { 0 };
+
+	if (!k->budget_ns) {
+		skip(k, host, SKIP_OFF);
+	} else if (!json_is_integer(json_object_get(host, "clock_bound_ns"))) {
+		skip(k, host, SKIP_UNCALIBRATED);
+	} else if (json_object_get(host, "t0_ns")) {
+		skip(k, host, SKIP_OTHER_WINDOW);
+	} else if (now_mono_ns() >= k->deadline_mono_ns) {
+		skip(k, host, SKIP_TIME);
+	} else if (look_through(k, host, &e)) {
+		skip(k, host, e.code == ERR_TIMEOUT ? SKIP_TIME : SKIP_UNREADABLE);
+		if (e.code != ERR_TIMEOUT)
+			log_warn("AGG-CAUSALITY", "session=%s host=%s reason=\"%s\"",
+				 json_get_text(k->manifest, "session"), json_get_text(host, "host"),
+				 e.msg);
+	}
+}
+
+/* ---- what is told ---- */
+
+static void put_skipped(const struct checking *k, json_t *o)
+{
+	struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < SKIPS; i++) {
+		if (!k->n_skipped[i])
+			continue;
+		buf_addf(&text, "%s%s: %s", text.len ? "; " : "", skip_words[i],
+			 buf_str(&k->skipped[i]));
+		if (k->n_skipped[i] > NAMES_MAX)
+			buf_addf(&text, " and %zu more", k->n_skipped[i] - NAMES_MAX);
+	}
+	json_put_text(o, "skipped", buf_str(&text));
+	buf_release(&text);
+}
+
+static const char *name_of(const struct checking *k, size_t host)
+{
+	return json_get_text(k->hosts[host], "host");
+}
+
+static json_t *violation_json(const struct checking *k, const struct xs_violation *v)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "key", v->key);
+	json_put_text(o, "early", name_of(k, v->early));
+	json_put_text(o, "late", name_of(k, v->late));
+	json_put_int(o, "by_ns", v->by_ns);
+	return o;
+}
+
+static const char *guilty_name(const struct checking *k, const struct xs_verdict *v)
+{
+	return v->guilty == XS_NO_HOST ? "" : name_of(k, v->guilty);
+}
+
+static json_t *verdict_json(const struct checking *k, const struct xs_verdict *v)
+{
+	json_t *o = json_object(), *list = json_array();
+	size_t n = v->n_violations < LISTED_MAX ? v->n_violations : LISTED_MAX;
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, violation_json(k, &v->violations[i]));
+	json_put_int(o, "checked", (int64_t)v->checked);
+	json_put(o, "violations", list);
+	json_put_int(o, "more", (int64_t)(v->n_violations - n));
+	json_put_text(o, "guilty", guilty_name(k, v));
+	json_put_int(o, "ambiguous", (int64_t)v->ambiguous);
+	json_put_int(o, "left_out", (int64_t)v->left_out);
+	put_skipped(k, o);
+	return o;
+}
+
+/* The sentence of an earlier commit is about files that a retry has added to. */
+static void drop_sentence(json_t *warnings)
+{
+	for (size_t i = json_array_size(warnings); i-- > 0;) {
+		const char *text = json_string_value(json_array_get(warnings, i));
+
+		if (text && !strncmp(text, SENTENCE, strlen(SENTENCE)))
+			json_array_remove(warnings, i);
+	}
+}
+
+static void add_sentence(const struct checking *k, const struct xs_verdict *v, json_t *warnings)
+{
+	const char *guilty = guilty_name(k, v);
+	char *text = xasprintf(SENTENCE
+			       "%zu of %zu flows and barriers run backwards, up to %" PRId64
+			       " us beyond the clocks' bounds; %s%s",
+			       v->n_violations, v->checked, v->violations[0].by_ns / NS_PER_US,
+			       *guilty ? "most involve " : "no host stands out", guilty);
+
+	log_warn("AGG-CAUSALITY",
+		 "session=%s violations=%zu checked=%zu by_ns=%" PRId64 " guilty=%s",
+		 json_get_text(k->manifest, "session"), v->n_violations, v->checked,
+		 v->violations[0].by_ns, guilty);
+	json_array_append_new(warnings, json_text(text));
+	free(text);
+}
+
+void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
+{
+	json_t *hosts = json_object_get(manifest, "hosts");
+	json_t *warnings = json_object_get(manifest, "warnings");
+	struct checking k = {
+		.store = s,
+		.manifest = manifest,
+		.budget_ns = budget_ns,
+		.deadline_mono_ns = now_mono_ns() + budget_ns,
+		.found = xs_causality_new(),
+		.hosts = xcalloc(json_array_size(hosts), sizeof(json_t *)),
+	};
+	struct xs_verdict verdict;
+	json_t *host;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		if (*json_get_text(host, "file"))
+			check_host(&k, host);
+	}
+	xs_causality_judge(k.found, &verdict);
+	json_put(manifest, "causality", verdict_json(&k, &verdict));
+	drop_sentence(warnings);
+	if (*json_get_text(manifest, "refine"))
+		refine_report(manifest, k.hosts, k.n_hosts, &verdict);
+	if (verdict.n_violations)
+		add_sentence(&k, &verdict, warnings);
+	for (i = 0; i < SKIPS; i++)
+		buf_release(&k.skipped[i]);
+	xs_causality_free(k.found);
+	free(k.hosts);
+}

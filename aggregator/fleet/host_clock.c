@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/fleet/host_clock.h"
+
+#include <stdio.h>
+
+#include "json/json_text.h"
+
+static void set_word(char out[HOST_CLOCK_WORD], const char *word)
+{
+	snprintf(out, HOST_CLOCK_WORD, "%s", word);
+}
+
+struct host_clock host_clock_of(const Tutti__V1__ClockModel *c)
+{
+	struct host_clock out = { 0 };
+
+	if (!c)
+		return out;
+	out = (struct host_clock){
+		.calibrated = c->calibrated,
+		.offset_ns = c->offset_ns,
+		.bound_ns = c->bound_ns,
+		.rtt_min_ns = c->rtt_min_ns,
+		.rate_ppb = c->rate_ppb,
+		.jitter_ns = c->jitter_ns,
+		.probes = c->probes,
+		.steps_seen = c->steps_seen,
+		.wall_synced = c->wall_synced,
+		.wall_error_ns = c->wall_error_ns,
+		.earlier_ns = c->earlier_ns,
+		.later_ns = c->later_ns,
+	};
+	set_word(out.method, c->method);
+	out.grade[0] = c->grade[0];
+	for (; out.n_steps < c->n_steps && out.n_steps < LIMIT_CLOCK_STEPS; out.n_steps++) {
+		const Tutti__V1__ClockStep *from = c->steps[out.n_steps];
+		struct host_clock_step *to = &out.steps[out.n_steps];
+
+		set_word(to->kind, from->kind);
+		to->from_ns = from->from_ns;
+		to->to_ns = from->to_ns;
+		to->delta_ns = from->delta_ns;
+	}
+	return out;
+}
+
+static json_t *step_json(const struct host_clock_step *s)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "kind", s->kind);
+	json_put_int(o, "from_ns", s->from_ns);
+	json_put_int(o, "to_ns", s->to_ns);
+	json_put_int(o, "delta_ns", s->delta_ns);
+	return o;
+}
+
+json_t *host_clock_json(const struct host_clock *c)
+{
+	json_t *o = json_object(), *steps = json_array();
+
+	json_put_bool(o, "calibrated", c->calibrated);
+	json_put_int(o, "offset_ns", c->offset_ns);
+	json_put_int(o, "bound_ns", c->bound_ns);
+	json_put_int(o, "rtt_min_ns", c->rtt_min_ns);
+	json_put_int(o, "rate_ppb", c->rate_ppb);
+	json_put_int(o, "jitter_ns", c->jitter_ns);
+	json_put_int(o, "probes", c->probes);
+	json_put_text(o, "method", c->method);
+	json_put_text(o, "grade", c->grade);
+	json_put_int(o, "steps_seen", c->steps_seen);
+	json_put_bool(o, "wall_synced", c->wall_synced);
+	json_put_int(o, "wall_error_ns", c->wall_error_ns);
+	if (c->earlier_ns || c->later_ns) {
+		json_put_int(o, "earlier_ns", c->earlier_ns);
+		json_put_int(o, "later_ns", c->later_ns);
+	}
+	for (size_t i = 0; i < c->n_steps; i++)
+		json_array_append_new(steps, step_json(&c->steps[i]));
+	json_put(o, "steps", steps);
+	return o;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tutti.v1.AggregatorMessage, serialized: each call appends one whole message to an empty buffer. */
+#ifndef AGGREGATOR_FLEET_MESSAGES_H
+#define AGGREGATOR_FLEET_MESSAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "proto/siphash.h"
+
+struct capture;
+
+void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,
+		     const struct siphash_key *key);
+void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns);
+void message_stop(struct buf *out, const char *session, int64_t t1_ns);
+void message_cancel(struct buf *out, const char *session);
+void message_upload(struct buf *out, const char *session, int64_t deadline_ns);
+void message_step_watch(struct buf *out, int64_t for_ns, int64_t gap_ns);
+void message_release(struct buf *out, const char *session);
+void message_probe(struct buf *out, const uint8_t *packet);
+void message_answer(struct buf *out, uint64_t id, bool ok, const char *session, const char *detail);
+
+#endif

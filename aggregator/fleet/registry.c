@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/fleet/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define EXPIRE_EVERY_NS (30 * NS_PER_S)
+
+struct watch {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+/*
+ * A cookie is 48 random bits and the 16 bits of a slot, so that a probe finds its host without a
+ * search: probes come by the thousand per second. LIMIT_HOSTS fits.
+ */
+#define SLOTS 65536
+
+struct registry {
+	struct loop *loop;
+	struct loop_timer expire;
+	struct host **hosts; /* sorted by name */
+	size_t n, cap;
+	struct host *slots[SLOTS];
+	struct watch *watches;
+	size_t n_watches;
+};
+
+static void on_expire(void *arg)
+{
+	struct registry *r = arg;
+
+	registry_expire(r, now_real_ns());
+	loop_timer_in(r->loop, &r->expire, EXPIRE_EVERY_NS, on_expire, r);
+}
+
+struct registry *registry_new(struct loop *loop)
+{
+	struct registry *r = xcalloc(1, sizeof(*r));
+
+	r->loop = loop;
+	if (loop)
+		loop_timer_in(loop, &r->expire, EXPIRE_EVERY_NS, on_expire, r);
+	return r;
+}
+
+void host_clear_labels(struct host *h)
+{
+	for (size_t i = 0; i < h->n_labels; i++) {
+		free(h->label_keys[i]);
+		free(h->label_values[i]);
+	}
+	free(h->label_keys);
+	free(h->label_values);
+	h->label_keys = h->label_values = NULL;
+	h->n_labels = 0;
+}
+
+void host_clear_tracers(struct host *h)
+{
+	for (size_t i = 0; i < h->n_tracers; i++) {
+		free(h->tracers[i].name);
+		free(h->tracers[i].state);
+		free(h->tracers[i].reason);
+	}
+	free(h->tracers);
+	h->tracers = NULL;
+	h->n_tracers = 0;
+}
+
+void host_clear_held(struct host *h)
+{
+	for (size_t i = 0; i < h->n_held; i++)
+		free(h->held[i].session);
+	free(h->held);
+	h->held = NULL;
+	h->n_held = 0;
+}
+
+void host_add_held(struct host *h, const char *session, bool has_more, uint64_t instance)
+{
+	h->held = xrealloc(h->held, (h->n_held + 1) * sizeof(*h->held));
+	h->held[h->n_held++] = (struct host_held){ xstrdup(session), has_more, instance };
+}
+
+const struct host_held *host_find_held(const struct host *h, const char *session)
+{
+	for (size_t i = 0; i < h->n_held; i++) {
+		if (!strcmp(h->held[i].session, session))
+			return &h->held[i];
+	}
+	return NULL;
+}
+
+static void drop_cookie(struct host *h)
+{
+	if (h->probe_cookie)
+		h->registry->slots[h->probe_cookie % SLOTS] = NULL;
+	h->probe_cookie = 0;
+}
+
+static void host_free(struct host *h)
+{
+	drop_cookie(h);
+	host_clear_held(h);
+	host_clear_labels(h);
+	host_clear_tracers(h);
+	free(h->name);
+	free(h->version);
+	free(h->address);
+	free(h->profiler_address);
+	free(h);
+}
+
+void registry_free(struct registry *r)
+{
+	if (!r)
+		return;
+	if (r->loop)
+		loop_timer_cancel(r->loop, &r->expire);
+	for (size_t i = 0; i < r->n; i++)
+		host_free(r->hosts[i]);
+	free(r->hosts);
+	free(r->watches);
+	free(r);
+}
+
+/* The index of the host, or of the place where it belongs. */
+static size_t place_of(const struct registry *r, const char *name)
+{
+	size_t low = 0, high = r->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(r->hosts[mid]->name, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+struct host *registry_find(struct registry *r, const char *name)
+{
+	size_t i = place_of(r, name);
+
+	return i < r->n && !strcmp(r->hosts[i]->name, name) ? r->hosts[i] : NULL;
+}
+
+struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie)
+{
+	struct host *h = r->slots[probe_cookie % SLOTS];
+
+	return h && h->probe_cookie == probe_cookie ? h : NULL;
+}
+
+struct host *registry_add(struct registry *r, const char *name)
+{
+	size_t i = place_of(r, name);
+	struct host *h;
+
+	if (i < r->n && !strcmp(r->hosts[i]->name, name))
+		return r->hosts[i];
+	if (r->n == r->cap) {
+		r->cap = r->cap ? 2 * r->cap : 16;
+		r->hosts = xrealloc(r->hosts, r->cap * sizeof(struct host *));
+	}
+	memmove(&r->hosts[i + 1], &r->hosts[i], (r->n - i) * sizeof(struct host *));
+	r->n++;
+	h = xcalloc(1, sizeof(*h));
+	*h = (struct host){ .name = xstrdup(name),
+			    .version = xstrdup(""),
+			    .address = xstrdup(""),
+			    .profiler_address = xstrdup(""),
+			    .registry = r };
+	r->hosts[i] = h;
+	return h;
+}
+
+void registry_remove(struct registry *r, struct host *h)
+{
+	size_t i = place_of(r, h->name);
+
+	r->n--;
+	memmove(&r->hosts[i], &r->hosts[i + 1], (r->n - i) * sizeof(struct host *));
+	host_free(h);
+}
+
+size_t registry_count(const struct registry *r, size_t *connected)
+{
+	size_t n = 0;
+
+	if (!connected)
+		return r->n; /* asked at every Hello */
+	for (size_t i = 0; i < r->n; i++)
+		n += r->hosts[i]->control != NULL;
+	*connected = n;
+	return r->n;
+}
+
+size_t registry_expire(struct registry *r, int64_t now_real_ns)
+{
+	size_t gone = 0;
+
+	for (size_t i = r->n; i-- > 0;) {
+		struct host *h = r->hosts[i];
+
+		if (h->control || now_real_ns - h->seen_real_ns < REGISTRY_KEEP_LOST_NS)
+			continue;
+		log_info("AGG-HOST-FORGOTTEN", "host=%s", h->name);
+		registry_remove(r, h);
+		gone++;
+	}
+	if (gone)
+		registry_changed(r);
+	return gone;
+}
+
+/* ---- what is known of a host ---- */
+
+void host_set_text(char **member, const char *text)
+{
+	free(*member);
+	*member = xstrdup(text);
+}
+
+void host_add_label(struct host *h, const char *key, const char *value)
+{
+	size_t n = h->n_labels++;
+
+	h->label_keys = xrealloc(h->label_keys, (n + 1) * sizeof(char *));
+	h->label_values = xrealloc(h->label_values, (n + 1) * sizeof(char *));
+	h->label_keys[n] = xstrdup(key);
+	h->label_values[n] = xstrdup(value);
+}
+
+void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
+		     int errno_value)
+{
+	h->tracers = xrealloc(h->tracers, (h->n_tracers + 1) * sizeof(*h->tracers));
+	h->tracers[h->n_tracers++] = (struct host_tracer){
+		.name = xstrdup(name),
+		.state = xstrdup(state),
+		.reason = xstrdup(reason),
+		.errno_value = errno_value,
+	};
+}
+
+void host_new_cookie(struct host *h)
+{
+	struct registry *r = h->registry;
+	uint64_t cookie;
+
+	drop_cookie(h);
+	do
+		random_bytes(&cookie, sizeof(cookie));
+	while (!cookie || r->slots[cookie % SLOTS]);
+	h->probe_cookie = cookie;
+	probe_peer_reset(&h->probes);
+	r->slots[cookie % SLOTS] = h;
+}
+
+struct host *const *registry_hosts(const struct registry *r, size_t *n)
+{
+	*n = r->n;
+	return r->hosts;
+}
+
+/* ---- watching ---- */
+
+void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg)
+{
+	r->watches = xrealloc(r->watches, (r->n_watches + 1) * sizeof(*r->watches));
+	r->watches[r->n_watches++] = (struct watch){ fn, arg };
+}
+
+void registry_changed(struct registry *r)
+{
+	for (size_t i = 0; i < r->n_watches; i++)
+		r->watches[i].fn(r->watches[i].arg);
+}

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/ingest/ingest.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <zlib.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/ingest/part.h"
+#include "aggregator/ingest/store.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+#include "proto/tutti/v1/ingest.pb-c.h"
+
+#define STALE_NS (600 * NS_PER_S) /* as long as an agent keeps its file */
+
+/* One call. It outlives `closed` while a worker has it. */
+struct upload {
+	struct ingest *ingest;
+	struct rpc_call *call; /* NULL once closed */
+	bool finished; /* the status was sent */
+	bool working; /* a worker has it: only the job touches what is below */
+	bool half_closed;
+	char *session, *host, *run;
+	uint64_t instance;
+	bool begun; /* UploadBegin was good */
+	bool resume; /* it asked where to go on */
+	uint32_t crc32; /* of all, then */
+	uint64_t *files; /* bytes of each file */
+	unsigned int n_files;
+	struct ingest_part part;
+	bool storing; /* complete, on its way into the store */
+	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
+	const uint8_t *data;
+	size_t len;
+	struct store *store;
+	int rc;
+	enum rpc_code code;
+	struct err e;
+	const char *spool;
+	TAILQ_ENTRY(upload) entry;
+};
+
+struct ingest {
+	struct aggregator *agg;
+	TAILQ_HEAD(, upload) uploads;
+	struct loop_timer sweep; /* what the last aggregator left and nobody took up */
+};
+
+/* Which parts are to go. */
+struct sweep {
+	char *spool, *session; /* session NULL: old ones */
+};
+
+/* ---- ends ---- */
+
+/* The host in its capture, as long as its file is wanted. */
+static struct capture_host *wanted_by(const struct upload *u)
+{
+	struct capture *c = u->session ? capture_find(u->ingest->agg->captures, u->session) : NULL;
+	struct capture_host *h = c ? capture_host_of(c, u->host, u->instance) : NULL;
+
+	return h && c->state < CAP_COMMITTING && !capture_host_is_over(h) ? h : NULL;
+}
+
+static void upload_finish(struct upload *u, enum rpc_code code, const char *text)
+{
+	if (!u->call || u->finished)
+		return;
+	u->finished = true;
+	rpc_finish(u->call, code, text);
+}
+
+static void upload_fail(struct upload *u, enum rpc_code code, const char *text)
+{
+	struct capture_host *h = wanted_by(u);
+
+	if (u->finished)
+		return;
+	u->ingest->agg->stats.upload_errors++;
+	log_warn("AGG-UPLOAD", "session=%s host=%s code=%s reason=\"%s\"",
+		 u->session ? u->session : "?", u->host ? u->host : "?", rpc_code_name(code), text);
+	if (h)
+		capture_host_upload_ended(h, text);
+	upload_finish(u, code, text);
+}
+
+static void upload_free(struct upload *u)
+{
+	TAILQ_REMOVE(&u->ingest->uploads, u, entry);
+	ingest_part_close(&u->part);
+	free(u->session);
+	free(u->files);
+	free(u->host);
+	free(u->run);
+	free(u);
+}
+
+static struct ingest_files files_of(const struct upload *u)
+{
+	return (struct ingest_files){ .store = u->store,
+				      .session = u->session,
+				      .run = u->run,
+				      .host = u->host,
+				      .bytes = u->files,
+				      .n = u->n_files };
+}
+
+static void remove_strays(void *arg)
+{
+	const struct ingest_files files = files_of(arg);
+
+	ingest_unstore(&files);
+}
+
+static void done_working(struct upload *u)
+{
+	u->working = u->storing = false;
+	if (!u->call)
+		upload_free(u);
+}
+
+static void done_strays(void *arg)
+{
+	done_working(arg);
+}
+
+/* ---- into the store ---- */
+
+static void run_store(void *arg)
+{
+	struct upload *u = arg;
+	const struct ingest_files files = files_of(u);
+
+	u->rc = ingest_part_check(&u->part, &u->e);
+	if (u->rc) {
+		ingest_part_drop(&u->part);
+		u->code = RPC_DATA_LOSS;
+		return;
+	}
+	u->code = RPC_UNAVAILABLE;
+	u->rc = ingest_store(&files, &u->part, &u->e);
+	if (u->rc)
+		return;
+	ingest_part_drop(&u->part);
+	ingest_part_close(&u->part); /* here: giving back gigabytes takes its time */
+}
+
+static void send_reply(struct upload *u, uint64_t bytes, bool stored)
+{
+	Tutti__V1__UploadReply answer = TUTTI__V1__UPLOAD_REPLY__INIT;
+	uint8_t data[32];
+	size_t len;
+
+	if (!u->call || u->finished)
+		return;
+	answer.bytes = bytes;
+	answer.stored = stored;
+	len = tutti__v1__upload_reply__pack(&answer, data);
+	rpc_send(u->call, data, len);
+}
+
+static void reply_stored(struct upload *u, uint64_t bytes)
+{
+	send_reply(u, bytes, true);
+	upload_finish(u, RPC_OK, "");
+}
+
+static void done_store(void *arg)
+{
+	struct upload *u = arg;
+	struct capture_host *h = wanted_by(u);
+	struct aggregator_stats *stats = &u->ingest->agg->stats;
+
+	if (u->rc || !h) {
+		/* Whether half done or too late: no session names these files, so they must go. */
+		if (u->rc)
+			upload_fail(u, u->code, u->e.msg);
+		else
+			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
+		aggregator_work(u->ingest->agg, remove_strays, done_strays, u);
+		return;
+	}
+	stats->uploads++;
+	stats->upload_bytes += u->part.bytes;
+	capture_host_stored(h, u->part.bytes, u->n_files);
+	capture_host_upload_ended(h, NULL);
+	reply_stored(u, u->part.bytes);
+	done_working(u);
+}
+
+static void store_it(struct upload *u)
+{
+	u->store = u->ingest->agg->store;
+	u->working = u->storing = true;
+	aggregator_work(u->ingest->agg, run_store, done_store, u);
+}
+
+/* ---- chunks, on a worker ---- */
+
+static int chunk_bad(struct upload *u, enum rpc_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static int chunk_bad(struct upload *u, enum rpc_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	u->code = code;
+	va_start(ap, fmt);
+	err_vset(&u->e, ERR_PEER, fmt, ap);
+	va_end(ap);
+	return ERR_PEER;
+}
+
+static int chunk_check(struct upload *u, const Tutti__V1__UploadChunk *c)
+{
+	const struct ingest_part *p = &u->part;
+
+	if (c->offset != p->received)
+		return chunk_bad(u, RPC_INVALID_ARGUMENT,
+				 "chunk at offset %" PRIu64 ", expected %" PRIu64, c->offset,
+				 p->received);
+	if (!c->data.len || c->data.len > LIMIT_CHUNK_BYTES)
+		return chunk_bad(u, RPC_INVALID_ARGUMENT, "chunk of %zu bytes, limit %d",
+				 c->data.len, LIMIT_CHUNK_BYTES);
+	if (c->data.len > p->bytes - p->received)
+		return chunk_bad(u, RPC_INVALID_ARGUMENT,
+				 "%" PRIu64 " bytes came, %" PRIu64 " were announced",
+				 p->received + c->data.len, p->bytes);
+	if ((uint32_t)crc32_z(0, c->data.data, c->data.len) != c->crc32)
+		return chunk_bad(u, RPC_DATA_LOSS,
+				 "the checksum of the chunk at offset %" PRIu64 " is wrong",
+				 c->offset);
+	return 0;
+}
+
+/* A part that could not grow gives its room back, to others. */
+static int chunk_write(struct upload *u, const Tutti__V1__UploadChunk *c)
+{
+	int rc = ingest_part_write(&u->part, c->data.data, c->data.len, c->crc32, &u->e);
+
+	if (rc) {
+		u->code = RPC_RESOURCE_EXHAUSTED;
+		ingest_part_drop(&u->part);
+	}
+	return rc;
+}
+
+static void run_chunk(void *arg)
+{
+	struct upload *u = arg;
+	Tutti__V1__UploadMessage *m = tutti__v1__upload_message__unpack(NULL, u->len, u->data);
+
+	u->rc = 0;
+	if (!m || m->kind_case != TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK)
+		u->rc = chunk_bad(u, RPC_INVALID_ARGUMENT, "not a chunk at offset %" PRIu64,
+				  u->part.received);
+	if (!u->rc)
+		u->rc = chunk_check(u, m->chunk);
+	if (!u->rc)
+		u->rc = chunk_write(u, m->chunk);
+	if (m)
+		tutti__v1__upload_message__free_unpacked(m, NULL);
+}
+
+static void all_sent(struct upload *u)
+{
+	if (u->finished)
+		return;
+	if (!u->begun)
+		upload_fail(u, RPC_INVALID_ARGUMENT, "ended before UploadBegin");
+	else if (u->part.received < u->part.bytes)
+		upload_fail(u, RPC_DATA_LOSS, "ended before all bytes were there");
+	else
+		store_it(u);
+}
+
+/* The part has grown, or was opened: whoever sends it may go on. */
+static void go_on(struct upload *u)
+{
+	struct capture_host *h = wanted_by(u);
+
+	u->working = false;
+	if (!u->call) {
+		upload_free(u);
+		return;
+	}
+	if (u->rc)
+		upload_fail(u, u->code, u->e.msg);
+	else if (!h)
+		upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
+	else if (!u->finished)
+		capture_host_progress(h, HOST_UPLOADING, u->part.bytes, u->part.received);
+	if (u->half_closed)
+		all_sent(u);
+	else
+		rpc_read_on(u->call);
+}
+
+static void done_chunk(void *arg)
+{
+	struct upload *u = arg;
+
+	rpc_msg_free(u->msg);
+	u->msg = NULL;
+	go_on(u);
+}
+
+/* ---- UploadBegin ---- */
+
+static void run_open(void *arg)
+{
+	struct upload *u = arg;
+	const struct ingest_part_id id = {
+		.spool = u->spool,
+		.session = u->session,
+		.host = u->host,
+		.bytes = u->part.bytes,
+		.resume = u->resume,
+		.crc32 = u->crc32,
+	};
+
+	u->rc = ingest_part_open(&u->part, &id, &u->e);
+	u->code = RPC_RESOURCE_EXHAUSTED;
+}
+
+static void done_open(void *arg)
+{
+	struct upload *u = arg;
+
+	if (!u->rc && u->part.received)
+		log_info("AGG-UPLOAD", "session=%s host=%s resumed_at=%" PRIu64 " bytes=%" PRIu64,
+			 u->session, u->host, u->part.received, u->part.bytes);
+	if (!u->rc && u->resume)
+		send_reply(u, u->part.received, false);
+	go_on(u);
+}
+
+/* A retry over a new connection may come before the end of the old one was noticed. */
+static bool others_gave_way(struct upload *u)
+{
+	struct upload *other;
+
+	TAILQ_FOREACH (other, &u->ingest->uploads, entry) {
+		if (other == u || !other->session || strcmp(other->session, u->session) ||
+		    strcmp(other->host, u->host))
+			continue;
+		if (other->storing)
+			return false;
+		upload_finish(other, RPC_ABORTED, "replaced by a newer upload of the same file");
+	}
+	return true;
+}
+
+/* Who does not say is of a time when there was one file. */
+static int take_files(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
+{
+	const uint64_t *files = b->n_files ? b->files : &b->bytes;
+	size_t n = b->n_files ? b->n_files : 1;
+	uint64_t sum = 0;
+
+	if (n > LIMIT_HOST_FILES)
+		return err_set(e, ERR_LIMIT, "%zu files, limit %d", n, LIMIT_HOST_FILES);
+	u->files = xcalloc(n, sizeof(*u->files));
+	u->n_files = (unsigned int)n;
+	for (size_t i = 0; i < n; i++) {
+		if (!files[i] || files[i] > LIMIT_XSPACE_FILE_BYTES)
+			return err_set(e, ERR_LIMIT, "a file of %" PRIu64 " bytes, limit %lld",
+				       files[i], LIMIT_XSPACE_FILE_BYTES);
+		u->files[i] = files[i];
+		sum += files[i];
+	}
+	if (sum != b->bytes)
+		return err_set(e, ERR_INVALID, "files of %" PRIu64 " bytes, %" PRIu64 " announced",
+			       sum, b->bytes);
+	return 0;
+}
+
+static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
+{
+	struct capture *c = capture_find(u->ingest->agg->captures, b->session);
+	struct capture_host *h;
+
+	if (!c || !capture_host_of(c, b->host, b->instance)) {
+		err_set(e, ERR_NOT_FOUND, "no capture '%.64s' expects a file of '%.64s'",
+			b->session, b->host);
+		return RPC_NOT_FOUND;
+	}
+	u->session = xstrdup(b->session);
+	u->host = xstrdup(b->host);
+	u->run = xstrdup(c->run);
+	u->instance = b->instance;
+	u->part.bytes = b->bytes;
+	u->resume = b->resume;
+	u->crc32 = b->crc32;
+	h = wanted_by(u);
+	if (!h) {
+		err_set(e, ERR_CLOSED, "the session is over for this host");
+		return RPC_FAILED_PRECONDITION;
+	}
+	if (take_files(u, b, e))
+		return RPC_INVALID_ARGUMENT;
+	if (!others_gave_way(u)) {
+		err_set(e, ERR_BUSY, "this file is being stored");
+		return RPC_ABORTED;
+	}
+	if (h->stored) {
+		/* The reply to an earlier upload was lost on its way. */
+		err_set(e, ERR_EXISTS, "stored before");
+		return h->bytes == b->bytes ? RPC_OK : RPC_FAILED_PRECONDITION;
+	}
+	u->begun = true;
+	return RPC_OK;
+}
+
+/* Whether more may come at once. */
+static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
+{
+	size_t len;
+	const uint8_t *data = rpc_msg_data(msg, &len);
+	Tutti__V1__UploadMessage *m = tutti__v1__upload_message__unpack(NULL, len, data);
+	struct err e = { 0 };
+	enum rpc_code code = RPC_INVALID_ARGUMENT;
+
+	if (m && m->kind_case == TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN)
+		code = begin(u, m->begin, &e);
+	else
+		err_set(&e, ERR_INVALID, "the first message is not UploadBegin");
+	if (m)
+		tutti__v1__upload_message__free_unpacked(m, NULL);
+	if (code)
+		upload_fail(u, code, e.msg);
+	else if (!u->begun)
+		reply_stored(u, u->part.bytes);
+	if (!u->begun)
+		return true;
+	u->spool = u->ingest->agg->conf.spool;
+	u->working = true;
+	aggregator_work(u->ingest->agg, run_open, done_open, u);
+	return false;
+}
+
+/* ---- calls ---- */
+
+static void on_opened(struct rpc_call *call)
+{
+	struct upload *u = xcalloc(1, sizeof(*u));
+
+	u->ingest = rpc_arg(call);
+	u->call = call;
+	u->part.fd = -1;
+	TAILQ_INSERT_TAIL(&u->ingest->uploads, u, entry);
+	rpc_set_arg(call, u);
+}
+
+static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct upload *u = rpc_arg(call);
+
+	if (u->finished)
+		return true;
+	if (!u->begun)
+		return handle_begin(u, msg);
+	u->msg = rpc_msg_keep(msg);
+	u->data = rpc_msg_data(u->msg, &u->len);
+	u->working = true;
+	aggregator_work(u->ingest->agg, run_chunk, done_chunk, u);
+	return false;
+}
+
+static void on_half_closed(struct rpc_call *call)
+{
+	struct upload *u = rpc_arg(call);
+
+	u->half_closed = true;
+	if (!u->working)
+		all_sent(u);
+}
+
+static void on_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct upload *u = rpc_arg(call);
+
+	if (!u->finished && !u->storing && u->session)
+		upload_fail(u, RPC_CANCELLED, *st->text ? st->text : "the connection broke");
+	u->call = NULL;
+	if (!u->working)
+		upload_free(u);
+}
+
+const struct rpc_events ingest_events = {
+	.opened = on_opened,
+	.message = on_message,
+	.half_closed = on_half_closed,
+	.closed = on_closed,
+};
+
+/* ---- life ---- */
+
+static void run_sweep(void *arg)
+{
+	struct sweep *sw = arg;
+
+	ingest_part_sweep(sw->spool, sw->session, STALE_NS);
+}
+
+static void done_sweep(void *arg)
+{
+	struct sweep *sw = arg;
+
+	free(sw->spool);
+	free(sw->session);
+	free(sw);
+}
+
+static void sweep(struct ingest *in, const char *session)
+{
+	struct sweep *sw = xcalloc(1, sizeof(*sw));
+
+	sw->spool = xstrdup(in->agg->conf.spool);
+	sw->session = session ? xstrdup(session) : NULL;
+	aggregator_work(in->agg, run_sweep, done_sweep, sw);
+}
+
+static void on_stale(void *arg)
+{
+	sweep(arg, NULL);
+}
+
+/* What nobody waits for any more need not arrive, nor stay. */
+static void on_capture(void *arg, struct capture *c)
+{
+	struct ingest *in = arg;
+	struct upload *u;
+
+	if (c->state < CAP_COMMITTING)
+		return;
+	TAILQ_FOREACH (u, &in->uploads, entry) {
+		if (u->session && !strcmp(u->session, c->session))
+			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
+	}
+	if (capture_is_over(c))
+		sweep(in, c->session);
+}
+
+int ingest_new(struct ingest **out, struct aggregator *agg, struct err *e)
+{
+	struct ingest *in;
+	int rc = ingest_part_prepare(agg->conf.spool, e);
+
+	if (rc)
+		return rc;
+	ingest_part_sweep(agg->conf.spool, NULL, STALE_NS);
+	in = xcalloc(1, sizeof(*in));
+	in->agg = agg;
+	TAILQ_INIT(&in->uploads);
+	captures_watch(agg->captures, on_capture, in);
+	loop_timer_in(agg->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
+	*out = in;
+	return 0;
+}
+
+void ingest_free(struct ingest *in)
+{
+	if (!in)
+		return;
+	loop_timer_cancel(in->agg->loop, &in->sweep);
+	while (!TAILQ_EMPTY(&in->uploads))
+		upload_free(TAILQ_FIRST(&in->uploads));
+	free(in);
+}

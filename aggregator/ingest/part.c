@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/ingest/part.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+
+#define SUFFIX	    ".part"
+#define READ_BYTES  (1 << 20)
+#define SMALL_BYTES LIMIT_CHUNK_BYTES /* may come whole in one chunk */
+
+static int open_nameless(const char *directory)
+{
+	char *path = xasprintf("%s/upload-XXXXXX", directory);
+	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	free(path);
+	return fd;
+}
+
+/* What is there from an earlier time. Its checksum is found anew: nothing else says that the bytes
+ * that the file's length promises have reached the disk before the power went. */
+static int read_received(struct ingest_part *p, struct err *e)
+{
+	uint8_t *data = xmalloc(READ_BYTES);
+	ssize_t n;
+
+	while ((n = pread(p->fd, data, READ_BYTES, (off_t)p->received)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			break;
+		p->crc32_received = (uint32_t)crc32_z(p->crc32_received, data, (size_t)n);
+		p->received += (uint64_t)n;
+	}
+	free(data);
+	return n < 0 ? err_errno(e, "reading the spool") : 0;
+}
+
+/* Too much can only be damage: begin again. */
+static int take_up(struct ingest_part *p, struct err *e)
+{
+	int rc = read_received(p, e);
+
+	if (rc || p->received <= p->bytes)
+		return rc;
+	if (ftruncate(p->fd, 0))
+		return err_errno(e, "shortening a file of the spool");
+	p->received = 0;
+	p->crc32_received = 0;
+	return 0;
+}
+
+/* A full disk is found out before the bytes travel. Where the file system cannot take room, a write
+ * will tell. */
+static int take_room(struct ingest_part *p, struct err *e)
+{
+	uint64_t rest = p->bytes - p->received;
+
+	if (!rest || !fallocate(p->fd, FALLOC_FL_KEEP_SIZE, (off_t)p->received, (off_t)rest))
+		return 0;
+	if (errno == ENOSPC || errno == EDQUOT)
+		return err_errno(e, "the aggregator's spool has no room for %" PRIu64 " bytes",
+				 rest);
+	return 0;
+}
+
+/* Whether there is something to go on from, now open. */
+static bool open_left(struct ingest_part *p)
+{
+	if (p->path)
+		p->fd = open(p->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return p->fd >= 0;
+}
+
+static int open_file(struct ingest_part *p, struct err *e)
+{
+	int rc = 0;
+
+	if (p->fd < 0)
+		p->fd = p->path ? open(p->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
+				: open_nameless(p->spool);
+	if (p->fd < 0)
+		rc = err_errno(e, "opening a file in the spool %s", p->spool);
+	if (!rc)
+		rc = take_up(p, e);
+	if (!rc)
+		rc = take_room(p, e);
+	if (rc) {
+		ingest_part_drop(p);
+		ingest_part_close(p);
+	}
+	return rc;
+}
+
+int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id, struct err *e)
+{
+	*p = (struct ingest_part){
+		.fd = -1,
+		.spool = id->spool,
+		.bytes = id->bytes,
+		.crc32 = id->crc32,
+	};
+	if (id->resume)
+		p->path = xasprintf("%s/%s.%s.%" PRIu64 ".%08" PRIx32 SUFFIX, id->spool,
+				    id->session, id->host, id->bytes, id->crc32);
+	/* Most files are small and come whole: they need no file here. */
+	if (id->bytes && id->bytes <= SMALL_BYTES && !open_left(p))
+		return 0;
+	return open_file(p, e);
+}
+
+static void keep_in_memory(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data)
+{
+	p->memory = xmalloc(len);
+	memcpy(p->memory, data, len);
+	p->crc32_received = crc32_data;
+	p->received = len;
+}
+
+static int make_directories(const char *path, struct err *e)
+{
+	char *copy = xstrdup(path);
+	int rc = 0;
+
+	for (char *p = copy + 1; *p && !rc; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(copy, 0750) && errno != EEXIST)
+			rc = err_errno(e, "making %s", copy);
+		*p = '/';
+	}
+	if (!rc && mkdir(copy, 0700) && errno != EEXIST)
+		rc = err_errno(e, "making %s", copy);
+	free(copy);
+	return rc;
+}
+
+int ingest_part_prepare(const char *spool, struct err *e)
+{
+	const struct ingest_part_id trial = { .spool = spool };
+	struct ingest_part part;
+	int rc = make_directories(spool, e);
+
+	if (!rc)
+		rc = ingest_part_open(&part, &trial, e);
+	if (!rc)
+		ingest_part_close(&part);
+	return rc;
+}
+
+int ingest_part_write(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data,
+		      struct err *e)
+{
+	const uint8_t *at = data;
+	size_t left = len;
+	int rc;
+
+	if (p->fd < 0 && len == p->bytes) {
+		keep_in_memory(p, data, len, crc32_data);
+		return 0;
+	}
+	rc = p->fd < 0 ? open_file(p, e) : 0;
+	if (rc)
+		return rc;
+	while (left) {
+		ssize_t n = pwrite(p->fd, at, left, (off_t)(p->received + len - left));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return err_errno(e, "writing to the aggregator's spool");
+		at += n;
+		left -= (size_t)n;
+	}
+	p->crc32_received = (uint32_t)crc32_combine(p->crc32_received, crc32_data, (z_off_t)len);
+	p->received += len;
+	return 0;
+}
+
+int ingest_part_check(const struct ingest_part *p, struct err *e)
+{
+	if (p->received != p->bytes)
+		return err_set(e, ERR_PEER, "ended before all bytes were there");
+	if (p->path && p->crc32_received != p->crc32)
+		return err_set(e, ERR_PEER, "the checksum of the whole file is wrong");
+	return 0;
+}
+
+void ingest_part_drop(struct ingest_part *p)
+{
+	if (p->path && p->fd >= 0 && unlink(p->path) && errno != ENOENT)
+		log_warn("AGG-SPOOL", "path=%s reason=\"%s\"", p->path, strerror(errno));
+}
+
+void ingest_part_close(struct ingest_part *p)
+{
+	if (p->fd >= 0)
+		close(p->fd);
+	free(p->path);
+	free(p->memory);
+	p->fd = -1;
+	p->path = NULL;
+	p->memory = NULL;
+}
+
+/* ---- sweeping ---- */
+
+static bool is_old(int dir_fd, const char *name, int64_t age_ns)
+{
+	struct stat st;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return false;
+	return now_real_ns() - st.st_mtim.tv_sec * NS_PER_S > age_ns;
+}
+
+static bool is_part(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > strlen(SUFFIX) && !strcmp(name + len - strlen(SUFFIX), SUFFIX);
+}
+
+static bool is_of(const char *name, const char *session)
+{
+	size_t len = strlen(session);
+
+	return !strncmp(name, session, len) && name[len] == '.';
+}
+
+void ingest_part_sweep(const char *spool, const char *session, int64_t age_ns)
+{
+	DIR *dir = opendir(spool);
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		const char *name = entry->d_name;
+
+		if (is_part(name) &&
+		    (session ? is_of(name, session) : is_old(dirfd(dir), name, age_ns)))
+			unlinkat(dirfd(dir), name, 0);
+	}
+	if (dir)
+		closedir(dir);
+}

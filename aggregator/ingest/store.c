@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/ingest/store.h"
+
+#include "aggregator/sessions/sessions.h"
+#include "base/log.h"
+#include "proto/names.h"
+#include "storage/store.h"
+
+static void file_key(const struct ingest_files *f, unsigned int n, char out[SESSION_KEY_BYTES])
+{
+	char name[NAME_FILE_BYTES];
+
+	name_of_file(f->host, n, name);
+	session_file_key(f->session, f->run, name, out);
+}
+
+/* A file of this name that no manifest speaks of: the last aggregator's, which ended before it could say
+ * that it has it. */
+static int put_again(const struct ingest_files *f, const char *key, const struct store_body *body,
+		     struct err *e)
+{
+	int rc = store_remove(f->store, key, e);
+
+	return rc ? rc : store_put(f->store, key, body, STORE_CREATE | STORE_TAKE, e);
+}
+
+static int put(const struct ingest_files *f, unsigned int n, const struct store_body *body,
+	       struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	file_key(f, n, key);
+	rc = store_put(f->store, key, body, STORE_CREATE | STORE_TAKE, e);
+	return rc == ERR_EXISTS ? put_again(f, key, body, e) : rc;
+}
+
+int ingest_store(const struct ingest_files *f, const struct ingest_part *part, struct err *e)
+{
+	uint64_t offset = part->bytes;
+	int rc = 0;
+
+	for (unsigned int n = f->n; n > 0 && !rc; n--) {
+		struct store_body body = { .fd = part->fd, .len = f->bytes[n - 1] };
+
+		offset -= body.len;
+		if (part->memory)
+			body.data = part->memory + offset;
+		else
+			body.offset = offset;
+		rc = put(f, n, &body, e);
+	}
+	return rc;
+}
+
+void ingest_unstore(const struct ingest_files *f)
+{
+	char key[SESSION_KEY_BYTES];
+	struct err e;
+
+	for (unsigned int n = 1; n <= f->n; n++) {
+		file_key(f, n, key);
+		if (store_remove(f->store, key, &e))
+			log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", key, e.msg);
+	}
+}

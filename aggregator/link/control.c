@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/link/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/fleet/messages.h"
+#include "aggregator/time/time_service.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc.h"
+#include "proto/control_check.h"
+#include "proto/limits.h"
+#include "proto/probe.h"
+
+#define HELLO_PATIENCE_NS (10 * NS_PER_S)
+#define ASK_DURATION_NS	  (600 * NS_PER_S) /* at most, for who does not say */
+
+typedef Tutti__V1__AgentMessage agent_message;
+
+/* One stream. */
+struct link {
+	struct aggregator *agg;
+	struct rpc_call *call;
+	struct host *host; /* NULL before Hello and after Goodbye */
+	bool finished;
+	struct loop_timer hello_timer;
+};
+
+/* ---- streams ---- */
+
+static void link_finish(struct link *l, enum rpc_code code, const char *text)
+{
+	if (l->finished)
+		return;
+	l->finished = true;
+	rpc_finish(l->call, code, text);
+}
+
+static void on_no_hello(void *arg)
+{
+	struct link *l = arg;
+
+	log_warn("AGG-PEER", "peer=%s reason=\"no Hello\"", rpc_peer(l->call));
+	link_finish(l, RPC_DEADLINE_EXCEEDED, "no Hello came");
+}
+
+static void on_opened(struct rpc_call *call)
+{
+	struct link *l = xcalloc(1, sizeof(*l));
+
+	l->agg = rpc_arg(call);
+	l->call = call;
+	rpc_set_arg(call, l);
+	loop_timer_in(l->agg->loop, &l->hello_timer, HELLO_PATIENCE_NS, on_no_hello, l);
+}
+
+/* The host stays known as lost; its captures hear of it. */
+static void link_lose_host(struct link *l, const char *why)
+{
+	struct host *h = l->host;
+
+	l->host = NULL;
+	h->control = NULL;
+	h->seen_real_ns = now_real_ns();
+	log_warn("AGG-HOST-LOST", "host=%s address=%s reason=\"%s\"", h->name, h->address, why);
+	if (l->agg->stopping)
+		captures_host_lost(l->agg->captures, h->name, h->instance);
+	else
+		captures_host_away(l->agg->captures, h->name, h->instance);
+	registry_changed(l->agg->registry);
+}
+
+static void on_closed(struct rpc_call *call, const struct rpc_status *st)
+{
+	struct link *l = rpc_arg(call);
+
+	loop_timer_cancel(l->agg->loop, &l->hello_timer);
+	if (l->host)
+		link_lose_host(l, *st->text ? st->text : rpc_code_name(st->code));
+	free(l);
+}
+
+/* The agent closed its side: nothing more can come. */
+static void on_half_closed(struct rpc_call *call)
+{
+	link_finish(rpc_arg(call), RPC_OK, "");
+}
+
+static void send_and_release(struct link *l, struct buf *message)
+{
+	rpc_send(l->call, message->data, message->len);
+	buf_release(message);
+}
+
+/* ---- Hello ---- */
+
+static void fill_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, size_t n)
+{
+	host_clear_tracers(h);
+	for (size_t i = 0; i < n; i++)
+		host_add_tracer(h, tracers[i]->name, tracers[i]->state, tracers[i]->reason,
+				tracers[i]->errno_value);
+}
+
+static void fill_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
+{
+	host_clear_held(h);
+	for (size_t i = 0; i < n; i++)
+		host_add_held(h, held[i]->session,
+			      strcmp(held[i]->state, "stored") && strcmp(held[i]->state, "failed"),
+			      held[i]->instance);
+}
+
+static void fill_host(struct host *h, const Tutti__V1__Hello *hello)
+{
+	host_set_text(&h->version, hello->version);
+	host_set_text(&h->profiler_address, hello->profiler_address);
+	host_clear_labels(h);
+	for (size_t i = 0; i < hello->n_labels; i++)
+		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);
+	fill_tracers(h, hello->tracers, hello->n_tracers);
+	fill_held(h, hello->held, hello->n_held);
+	h->instance = hello->instance;
+	h->clock = (struct host_clock){ 0 };
+	h->steps = (struct host_steps){ 0 };
+	host_new_cookie(h);
+}
+
+/* A stream of the same agent that we have not yet seen break gives way. */
+static bool link_may_take(struct link *l, struct host *h, const Tutti__V1__Hello *hello)
+{
+	struct link *old;
+	char text[160];
+
+	if (!h->control)
+		return true;
+	if (h->instance != hello->instance) {
+		snprintf(text, sizeof(text), "the name %.60s is held by the agent at %.60s",
+			 h->name, h->address);
+		log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", h->name, rpc_peer(l->call),
+			 text);
+		link_finish(l, RPC_ALREADY_EXISTS, text);
+		return false;
+	}
+	old = rpc_arg(h->control);
+	old->host = NULL;
+	link_finish(old, RPC_ABORTED, "replaced by a newer connection of the same agent");
+	return true;
+}
+
+/* With mTLS a host is who its certificate says; in plaintext it is who it says itself. */
+static bool link_is_who_it_says(struct link *l, const char *host)
+{
+	const char *identity = rpc_identity(l->call);
+	const char *ca = l->agg->conf.ca;
+	char why[320];
+
+	if (!strcmp(identity, host) || (!*identity && !(ca && *ca)))
+		return true;
+	snprintf(why, sizeof(why),
+		 "the certificate is of '%.60s', not of host '%.60s': give the agent a certificate "
+		 "whose common name is its host's, or start it with --host",
+		 identity, host);
+	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", host, rpc_peer(l->call), why);
+	link_finish(l, RPC_PERMISSION_DENIED, why);
+	return false;
+}
+
+static void handle_hello(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Hello *hello = m->hello;
+	struct registry *r = l->agg->registry;
+	struct host *h = registry_find(r, hello->host);
+	struct buf message = BUF_INIT;
+
+	if (!link_is_who_it_says(l, hello->host))
+		return;
+	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS) {
+		link_finish(l, RPC_RESOURCE_EXHAUSTED, "this aggregator knows too many hosts");
+		return;
+	}
+	h = registry_add(r, hello->host);
+	if (!link_may_take(l, h, hello))
+		return;
+	loop_timer_cancel(l->agg->loop, &l->hello_timer);
+	fill_host(h, hello);
+	host_set_text(&h->address, rpc_peer(l->call));
+	h->seen_real_ns = now_real_ns();
+	h->control = l->call;
+	l->host = h;
+	message_welcome(&message, l->agg->clock_epoch, l->agg->probe_port, h->probe_cookie,
+			&h->probes.key);
+	send_and_release(l, &message);
+	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
+	captures_host_back(l->agg->captures, h);
+	registry_changed(r);
+}
+
+static void handle_goodbye(struct link *l, const agent_message *m)
+{
+	struct host *h = l->host;
+
+	(void)m;
+	l->host = NULL;
+	h->control = NULL;
+	log_info("AGG-HOST-GONE", "host=%s", h->name);
+	captures_host_lost(l->agg->captures, h->name, h->instance);
+	registry_remove(l->agg->registry, h);
+	registry_changed(l->agg->registry);
+	link_finish(l, RPC_OK, "");
+}
+
+/* ---- Status and captures ---- */
+
+static void fill_steps(struct host *h, const Tutti__V1__Steps *s)
+{
+	h->steps = (struct host_steps){
+		.known = s->known,
+		.step = s->step,
+		.at_ns = s->at_ns,
+		.period_ns = s->period_ns,
+		.jitter_ns = s->jitter_ns,
+		.heard_mono_ns = now_mono_ns(),
+	};
+}
+
+static void handle_steps(struct link *l, const agent_message *m)
+{
+	fill_steps(l->host, m->steps);
+	captures_host_steps(l->agg->captures, l->host);
+}
+
+static void handle_status(struct link *l, const agent_message *m)
+{
+	if (m->status->steps)
+		fill_steps(l->host, m->status->steps);
+	l->host->clock = host_clock_of(m->status->clock);
+	fill_held(l->host, m->status->held, m->status->n_held);
+	captures_host_holds(l->agg->captures, l->host);
+	if (m->status->n_tracers)
+		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
+	registry_changed(l->agg->registry);
+}
+
+/* NULL for a capture that is over or none of this agent's: it may have outlived its welcome. */
+static struct capture_host *part_of(struct link *l, const char *session)
+{
+	struct capture *c = capture_find(l->agg->captures, session);
+
+	return c ? capture_host_of(c, l->host->name, l->host->instance) : NULL;
+}
+
+static void handle_armed(struct link *l, const agent_message *m)
+{
+	struct capture_host *h = part_of(l, m->armed->session);
+
+	l->agg->stats.armed++;
+	if (h)
+		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
+}
+
+/* Reasons of docs/wire.md that an agent may refuse with; others are told in the detail. */
+static const char *const refusals[] = { "refused", "busy", "disk-full", "late", "uncalibrated" };
+
+static const char *refusal_of(const char *reason)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		if (!strcmp(reason, refusals[i]))
+			return refusals[i];
+	}
+	return *reason ? NULL : "refused";
+}
+
+static void handle_refused(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Refused *r = m->refused;
+	struct capture_host *h = part_of(l, r->session);
+	const char *reason = refusal_of(r->reason);
+
+	if (!h)
+		return;
+	h->reported = true;
+	if (reason)
+		capture_host_failed(h, reason, "%s", r->detail);
+	else
+		capture_host_failed(h, "refused", "%s: %s", r->reason, r->detail);
+}
+
+static void handle_progress(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Progress *p = m->progress;
+	struct capture_host *h = part_of(l, p->session);
+	enum host_state state = !strcmp(p->state, "running")	 ? HOST_RUNNING
+				: !strcmp(p->state, "gathering") ? HOST_GATHERING
+				: !strcmp(p->state, "uploading") ? HOST_UPLOADING
+								 : HOST_ARMING;
+
+	if (h && state != HOST_ARMING)
+		capture_host_progress(h, state, p->bytes_total, p->bytes_done);
+}
+
+static void fill_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
+{
+	if (h->tracers || !r->n_tracers)
+		return;
+	h->tracers = xcalloc(r->n_tracers, sizeof(*h->tracers));
+	h->n_tracers = r->n_tracers;
+	for (size_t i = 0; i < r->n_tracers; i++)
+		h->tracers[i] = (struct tracer_report){
+			.name = xstrdup(r->tracers[i]->name),
+			.state = xstrdup(r->tracers[i]->state),
+			.reason = xstrdup(r->tracers[i]->reason),
+			.detail = xstrdup(r->tracers[i]->detail),
+			.lost = r->tracers[i]->lost,
+		};
+}
+
+static void handle_result(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__HostResult *r = m->result;
+	struct capture_host *h = part_of(l, r->session);
+
+	if (!h || capture_host_is_over(h))
+		return;
+	h->events = r->events;
+	/* A file may have been held since before this retry, or since an earlier one. */
+	if (r->has_file && r->t0_ns > 0)
+		h->t0_ns = r->t0_ns == h->capture->t0_ns ? 0 : r->t0_ns;
+	if (r->clock)
+		h->clock = host_clock_of(r->clock);
+	fill_reports(h, r);
+	if (r->steps)
+		h->steps = (struct steps_seen){ true, r->steps->first, r->steps->last,
+						r->steps->first_at_ns, r->steps->end_at_ns };
+	capture_host_result(h, r->has_file, r->reason, r->detail);
+}
+
+/* ---- Ask: the local door of a host ---- */
+
+static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
+{
+	char *origin = xasprintf("door %s", l->host->name);
+	struct capture_request req = {
+		.hosts = *ask->hosts ? ask->hosts : l->host->name,
+		.run = ask->run,
+		.duration_ns = ask->duration_ns ? ask->duration_ns : ASK_DURATION_NS,
+		.open_ended = true,
+		.origin = origin,
+	};
+	int rc = capture_begin(l->agg->captures, &req, c, e);
+
+	free(origin);
+	return rc;
+}
+
+/* Whoever began it may end it, and whoever is recorded by it. */
+static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
+{
+	char origin[LIMIT_HOST_NAME + 8];
+
+	snprintf(origin, sizeof(origin), "door %s", l->host->name);
+	*c = capture_find(l->agg->captures, ask->session);
+	if (!*c)
+		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
+	if (strcmp((*c)->origin, origin) && !capture_host_of(*c, l->host->name, l->host->instance))
+		return err_set(e, ERR_DENIED, "capture %s is none of this host's", ask->session);
+	capture_stop(*c);
+	return 0;
+}
+
+/* Waits for the store; the host's link may be another one by then. */
+struct asked {
+	struct aggregator *agg;
+	char *host;
+	uint64_t instance, id;
+};
+
+static void answer_asked(void *arg, struct capture *c)
+{
+	struct asked *a = arg;
+	struct host *host = registry_find(a->agg->registry, a->host);
+	struct buf message = BUF_INIT;
+
+	message_answer(&message, a->id, !c->unkept.code, c->session, c->unkept.msg);
+	if (host && host->control && host->instance == a->instance)
+		rpc_send(host->control, message.data, message.len);
+	buf_release(&message);
+	free(a->host);
+	free(a);
+}
+
+static void answer_when_kept(struct link *l, uint64_t id, struct capture *c)
+{
+	struct asked *a = xmalloc(sizeof(*a));
+
+	*a = (struct asked){ l->agg, xstrdup(l->host->name), l->host->instance, id };
+	capture_when_kept(c, answer_asked, a);
+}
+
+static void handle_ask(struct link *l, const agent_message *m)
+{
+	const Tutti__V1__Ask *ask = m->ask;
+	struct buf message = BUF_INIT;
+	struct capture *c = NULL;
+	struct err e = { 0 };
+	int rc;
+
+	if (!strcmp(ask->verb, "start"))
+		rc = ask_start(l, ask, &c, &e);
+	else if (!strcmp(ask->verb, "stop"))
+		rc = ask_stop(l, ask, &c, &e);
+	else
+		rc = err_set(&e, ERR_UNSUPPORTED, "unknown verb '%s'", ask->verb);
+	if (!rc) {
+		answer_when_kept(l, ask->id, c);
+		return;
+	}
+	message_answer(&message, ask->id, false, "", e.msg);
+	send_and_release(l, &message);
+}
+
+/* ---- probes of hosts that UDP does not reach ---- */
+
+static void handle_probe(struct link *l, const agent_message *m)
+{
+	uint8_t reply[PROBE_BYTES];
+	struct buf message = { 0 };
+
+	if (!time_service_answer(l->agg, l->host, m->probe->packet.data, reply))
+		return;
+	message_probe(&message, reply);
+	send_and_release(l, &message);
+}
+
+/* ---- messages ---- */
+
+typedef void (*handle_fn)(struct link *l, const agent_message *m);
+
+static const handle_fn handlers[] = {
+	[TUTTI__V1__AGENT_MESSAGE__KIND_HELLO] = handle_hello,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_STATUS] = handle_status,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_ARMED] = handle_armed,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED] = handle_refused,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS] = handle_progress,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_RESULT] = handle_result,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_ASK] = handle_ask,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE] = handle_goodbye,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_STEPS] = handle_steps,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_PROBE] = handle_probe,
+};
+
+static void refuse(struct link *l, const char *why)
+{
+	l->agg->stats.bad_messages++;
+	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", l->host ? l->host->name : "?",
+		 rpc_peer(l->call), why);
+	link_finish(l, RPC_INVALID_ARGUMENT, why);
+}
+
+/* What is right in form may still be wrong here. */
+static int check_order(const struct link *l, const agent_message *m, struct err *e)
+{
+	bool hello = m->kind_case == TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
+
+	if (hello && l->host)
+		return err_set(e, ERR_INVALID, "a second Hello");
+	if (!hello && !l->host)
+		return err_set(e, ERR_INVALID, "the first message is not Hello");
+	if (hello && !m->hello->instance)
+		return err_set(e, ERR_INVALID, "Hello without an instance");
+	return 0;
+}
+
+static void dispatch(struct link *l, const agent_message *m)
+{
+	l->agg->stats.messages++;
+	if (l->host)
+		l->host->seen_real_ns = now_real_ns();
+	if ((size_t)m->kind_case < ARRAY_SIZE(handlers) && handlers[m->kind_case])
+		handlers[m->kind_case](l, m);
+}
+
+static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct link *l = rpc_arg(call);
+	agent_message *m = NULL;
+	struct err e = { 0 };
+	size_t len;
+	const uint8_t *data;
+
+	if (l->finished)
+		return true;
+	data = rpc_msg_data(msg, &len);
+	if (control_unpack_from_agent(&m, data, len, &e) || check_order(l, m, &e))
+		refuse(l, e.msg);
+	else
+		dispatch(l, m);
+	if (m)
+		tutti__v1__agent_message__free_unpacked(m, NULL);
+	return true;
+}
+
+const struct rpc_events control_events = {
+	.opened = on_opened,
+	.message = on_message,
+	.half_closed = on_half_closed,
+	.closed = on_closed,
+};

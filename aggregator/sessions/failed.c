@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is kept of captures that failed. */
+#include "aggregator/sessions/sessions_impl.h"
+
+#include <stdio.h>
+
+#define FAILED_KEPT 256
+
+static void failed_key(const char *session, char out[SESSION_KEY_BYTES])
+{
+	snprintf(out, SESSION_KEY_BYTES, FAILED "%s.json", session);
+}
+
+/* Names begin with the time: the first are the oldest. */
+static int forget_oldest(struct store *s, struct err *e)
+{
+	struct session_keys found = { 0 };
+	int rc = store_list(s, FAILED, NULL, session_keys_add, &found, e);
+
+	for (size_t i = 0; i + FAILED_KEPT < found.n && !rc; i++)
+		rc = store_remove(s, found.items[i], e);
+	session_keys_release(&found);
+	return rc;
+}
+
+int session_fail(struct store *s, const char *session, const json_t *record, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	failed_key(session, key);
+	rc = session_put_json(s, key, record, 0, e);
+	return rc ? rc : forget_oldest(s, e);
+}
+
+int session_load_failed(struct store *s, const char *session, json_t **record, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	failed_key(session, key);
+	rc = session_get_json(s, key, MANIFEST_BYTES, record, e);
+	if (rc == ERR_NOT_FOUND)
+		return err_set(e, ERR_NOT_FOUND, "there is no capture %.64s", session);
+	return rc;
+}

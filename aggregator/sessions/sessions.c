@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/sessions/sessions_impl.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/limits.h"
+#include "proto/names.h"
+
+#define INDEX_DIGITS  20
+#define SUMMARY_BYTES 4096u
+
+/* ---- names and keys ---- */
+
+void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES])
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	char day[20];
+	uint8_t random[6];
+
+	time_session_name(t0_ns, day);
+	random_bytes(random, sizeof(random));
+	for (size_t i = 0; i < sizeof(random); i++)
+		random[i] = (uint8_t)letters[random[i] % (sizeof(letters) - 1)];
+	snprintf(out, SESSION_NAME_BYTES, "%s_%.6s", day, (const char *)random);
+}
+
+void session_directory(const char *session, const char *run, char out[SESSION_KEY_BYTES])
+{
+	bool has_run = run && *run;
+
+	snprintf(out, SESSION_KEY_BYTES, "profiles/%s%splugins/profile/%s/", has_run ? run : "",
+		 has_run ? "/" : "", session);
+}
+
+void session_file_key(const char *session, const char *run, const char *file,
+		      char out[SESSION_KEY_BYTES])
+{
+	size_t used;
+
+	session_directory(session, run, out);
+	used = strlen(out);
+	snprintf(out + used, SESSION_KEY_BYTES - used, "%s" SESSION_FILE_SUFFIX, file);
+}
+
+void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES])
+{
+	snprintf(out, SESSION_KEY_BYTES, SESSIONS "%s/%s", session, name);
+}
+
+/* Byte order is newest first: the time counts down. */
+static void index_key(const char *session, int64_t t0_ns, char out[SESSION_KEY_BYTES])
+{
+	uint64_t reverse = UINT64_C(9999999999999999999) - (uint64_t)(t0_ns > 0 ? t0_ns : 0);
+
+	snprintf(out, SESSION_KEY_BYTES, INDEX "%0*" PRIu64 "-%s", INDEX_DIGITS, reverse, session);
+}
+
+/* The session in an index key; NULL if the key is none of ours. */
+const char *session_of_index(const char *key)
+{
+	const char *rest = key + strlen(INDEX);
+
+	if (strspn(rest, "0123456789") < INDEX_DIGITS || rest[INDEX_DIGITS] != '-')
+		return NULL;
+	rest += INDEX_DIGITS + 1;
+	return name_is_session(rest) ? rest : NULL;
+}
+
+/* ---- reading and writing JSON ---- */
+
+int session_put_json(struct store *s, const char *key, const json_t *doc, unsigned int flags,
+		     struct err *e)
+{
+	char *text = json_dumps(doc, JSON_COMPACT);
+	int rc;
+
+	if (!text)
+		return err_set(e, ERR_INVALID, "%s cannot be written as JSON", key);
+	rc = store_put_bytes(s, key, text, strlen(text), flags, e);
+	free(text);
+	return rc;
+}
+
+int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	json_error_t why;
+	uint64_t size;
+	int rc = store_get(s, key, 0, max, &text, &size, e);
+
+	if (rc)
+		goto out;
+	*out = size == text.len ? json_loadb((char *)text.data, text.len, 0, &why) : NULL;
+	if (!json_is_object(*out)) {
+		json_decref(*out);
+		*out = NULL;
+		rc = err_set(e, ERR_INVALID, "%s is damaged", key);
+	}
+out:
+	buf_release(&text);
+	return rc;
+}
+
+int session_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "plan.json", key);
+	return session_put_json(s, key, plan, STORE_CREATE, e);
+}
+
+int session_replan(struct store *s, const char *session, const json_t *plan, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "plan.json", key);
+	return session_put_json(s, key, plan, 0, e);
+}
+
+static json_t *summary_of(const json_t *manifest)
+{
+	static const char *const numbers[] = { "t0_ns",	  "duration_ns", "complete",
+					       "partial", "failed",	 "bytes" };
+	json_t *o = json_object();
+
+	json_put_text(o, "session", json_get_text(manifest, "session"));
+	json_put_text(o, "run", json_get_text(manifest, "run"));
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		json_put_int(o, numbers[i], json_get_int(manifest, numbers[i]));
+	json_put_int(o, "hosts", (int64_t)json_array_size(json_object_get(manifest, "hosts")));
+	return o;
+}
+
+static int put_index(struct store *s, const char *session, const json_t *manifest, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	json_t *summary = summary_of(manifest);
+	int rc;
+
+	index_key(session, json_get_int(manifest, "t0_ns"), key);
+	rc = session_put_json(s, key, summary, 0, e);
+	json_decref(summary);
+	return rc;
+}
+
+/* The index comes first: an entry without a manifest is swept, a session without an entry would be
+ * hidden for good. */
+int session_commit(struct store *s, const char *session, const json_t *manifest, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc = put_index(s, session, manifest, e);
+
+	if (rc)
+		return rc;
+	session_record_key(session, "manifest.json", key);
+	return session_put_json(s, key, manifest, STORE_CREATE, e);
+}
+
+int session_load_plan(struct store *s, const char *session, json_t **plan, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "plan.json", key);
+	return session_get_json(s, key, MANIFEST_BYTES, plan, e);
+}
+
+int session_load(struct store *s, const char *session, json_t **manifest, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	session_record_key(session, "manifest.json", key);
+	rc = session_get_json(s, key, MANIFEST_BYTES, manifest, e);
+	if (rc == ERR_NOT_FOUND)
+		return err_set(e, ERR_NOT_FOUND, "there is no session %.64s", session);
+	return rc;
+}
+
+/* ---- removal ---- */
+
+bool session_keys_add(void *arg, const char *key, const struct store_stat *st)
+{
+	struct session_keys *k = arg;
+
+	(void)st;
+	k->items = xrealloc(k->items, (k->n + 1) * sizeof(char *));
+	k->items[k->n++] = xstrdup(key);
+	return true;
+}
+
+void session_keys_release(struct session_keys *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		free(k->items[i]);
+	free(k->items);
+	*k = (struct session_keys){ 0 };
+}
+
+/* Listed first, removed then: a listing under which keys vanish is not promised to be right. */
+static int remove_below(struct store *s, const char *prefix, const char *except, struct err *e)
+{
+	struct session_keys found = { 0 };
+	int rc = store_list(s, prefix, NULL, session_keys_add, &found, e);
+
+	for (size_t i = 0; i < found.n && !rc; i++) {
+		if (!except || strcmp(found.items[i], except))
+			rc = store_remove(s, found.items[i], e);
+	}
+	session_keys_release(&found);
+	return rc;
+}
+
+/* From here on nobody carries the capture on. A store that is full takes no writes and is to be
+ * emptied all the same. */
+static void plan_no_more(struct store *s, const char *session, const char *run, int64_t t0_ns)
+{
+	json_t *plan = json_object();
+	struct err e;
+
+	json_put_text(plan, "session", session);
+	json_put_text(plan, "run", run);
+	json_put_int(plan, "t0_ns", t0_ns);
+	if (session_replan(s, session, plan, &e))
+		log_warn("AGG-STORE", "session=%s action=plan reason=\"%s\"", session, e.msg);
+	json_decref(plan);
+}
+
+/* The plan goes last: as long as it is there without a manifest, a sweep finishes the work. */
+int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
+		    struct err *e)
+{
+	char key[SESSION_KEY_BYTES], plan[SESSION_KEY_BYTES];
+	int rc;
+
+	plan_no_more(s, session, run, t0_ns);
+	session_record_key(session, "manifest.json", key);
+	rc = store_remove(s, key, e);
+	if (rc)
+		return rc;
+	session_directory(session, run, key);
+	rc = remove_below(s, key, NULL, e);
+	if (rc)
+		return rc;
+	index_key(session, t0_ns, key);
+	rc = store_remove(s, key, e);
+	if (rc)
+		return rc;
+	session_record_key(session, "plan.json", plan);
+	session_record_key(session, "", key);
+	rc = remove_below(s, key, plan, e);
+	return rc ? rc : store_remove(s, plan, e);
+}
+
+int session_delete(struct store *s, const char *session, struct err *e)
+{
+	json_t *manifest = NULL;
+	int rc = session_load(s, session, &manifest, e);
+
+	if (rc)
+		return rc;
+	rc = session_discard(s, session, json_get_text(manifest, "run"),
+			     json_get_int(manifest, "t0_ns"), e);
+	json_decref(manifest);
+	return rc;
+}
+
+/* ---- retries ---- */
+
+int session_retry_begin(struct store *s, const char *session, const json_t *retry, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "retry.json", key);
+	return session_put_json(s, key, retry, 0, e);
+}
+
+int session_load_retry(struct store *s, const char *session, json_t **retry, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "retry.json", key);
+	return session_get_json(s, key, MANIFEST_BYTES, retry, e);
+}
+
+static int remove_retry(struct store *s, const char *session, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "retry.json", key);
+	return store_remove(s, key, e);
+}
+
+/* The manifest first: it is the truth, the index repeats some of it. */
+int session_retry_commit(struct store *s, const char *session, const json_t *manifest,
+			 struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	session_record_key(session, "manifest.json", key);
+	rc = session_put_json(s, key, manifest, 0, e);
+	if (!rc)
+		rc = put_index(s, session, manifest, e);
+	return rc ? rc : remove_retry(s, session, e);
+}
+
+static bool manifest_has_file(const json_t *manifest, const char *host)
+{
+	const json_t *hosts = json_object_get(manifest, "hosts");
+
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		const json_t *h = json_array_get(hosts, i);
+
+		if (!strcmp(json_get_text(h, "host"), host))
+			return *json_get_text(h, "file");
+	}
+	return false;
+}
+
+/* All its files, however many there are by now. */
+static int remove_host(struct store *s, const char *session, const char *run, const char *host,
+		       struct err *e)
+{
+	char key[SESSION_KEY_BYTES], directory[SESSION_KEY_BYTES];
+	char *further;
+	int rc;
+
+	session_directory(session, run, directory);
+	further = xasprintf("%s%s~", directory, host);
+	session_file_key(session, run, host, key);
+	rc = store_remove(s, key, e);
+	if (!rc)
+		rc = remove_below(s, further, NULL, e);
+	free(further);
+	return rc;
+}
+
+static int remove_unnamed(struct store *s, const json_t *manifest, const json_t *hosts,
+			  struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < json_array_size(hosts) && !rc; i++) {
+		const char *host = json_string_value(json_array_get(hosts, i));
+
+		if (!host || manifest_has_file(manifest, host))
+			continue;
+		rc = remove_host(s, json_get_text(manifest, "session"),
+				 json_get_text(manifest, "run"), host, e);
+	}
+	return rc;
+}
+
+/* Also right after a crash that came between the new manifest and the end of the retry. */
+int session_retry_undo(struct store *s, const char *session, struct err *e)
+{
+	json_t *manifest = NULL, *retry = NULL;
+	int rc = session_load_retry(s, session, &retry, e);
+
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	rc = session_load(s, session, &manifest, e);
+	if (!rc)
+		rc = remove_unnamed(s, manifest, json_object_get(retry, "hosts"), e);
+	if (!rc)
+		rc = put_index(s, session, manifest, e);
+	if (!rc)
+		rc = remove_retry(s, session, e);
+	json_decref(manifest);
+	json_decref(retry);
+	return rc;
+}
+
+/* ---- listing ---- */
+
+#define PAGE_KEYS 1000
+
+/* One page of keys at a time: nothing else may be asked of the store from inside a listing. */
+static bool add_page_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct session_keys *k = arg;
+
+	return session_keys_add(k, key, st) && k->n < PAGE_KEYS;
+}
+
+static void list_one(struct store *s, const char *key, const char *run, json_t *sessions)
+{
+	json_t *summary;
+	struct err e;
+
+	if (!session_of_index(key))
+		return;
+	if (session_get_json(s, key, SUMMARY_BYTES, &summary, &e)) {
+		/* Deleted in this moment, or damaged: the others are still worth listing. */
+		if (e.code != ERR_NOT_FOUND)
+			log_warn("AGG-INDEX", "key=%s reason=\"%s\"", key, e.msg);
+		return;
+	}
+	if (run && strcmp(run, json_get_text(summary, "run")))
+		json_decref(summary);
+	else
+		json_array_append_new(sessions, summary);
+}
+
+static int list_pages(struct store *s, const char *run, const char *after, size_t limit,
+		      json_t *sessions, struct err *e)
+{
+	struct session_keys page = { 0 };
+	char *last = after ? xstrdup(after) : NULL;
+	bool more = limit > 0;
+	int rc = 0;
+
+	while (more) {
+		rc = store_list(s, INDEX, last, add_page_key, &page, e);
+		for (size_t i = 0; i < page.n && json_array_size(sessions) < limit; i++)
+			list_one(s, page.items[i], run, sessions);
+		more = !rc && page.n == PAGE_KEYS && json_array_size(sessions) < limit;
+		free(last);
+		last = more ? xstrdup(page.items[page.n - 1]) : NULL;
+		session_keys_release(&page);
+	}
+	free(last);
+	return rc;
+}
+
+static int key_after(struct store *s, const char *session, char out[SESSION_KEY_BYTES],
+		     struct err *e)
+{
+	json_t *manifest = NULL;
+	int rc = session_load(s, session, &manifest, e);
+
+	if (rc)
+		return rc;
+	index_key(session, json_get_int(manifest, "t0_ns"), out);
+	json_decref(manifest);
+	return 0;
+}
+
+int session_list(struct store *s, const char *run, const char *after, size_t limit, json_t **out,
+		 struct err *e)
+{
+	json_t *sessions = json_array();
+	char key[SESSION_KEY_BYTES];
+	int rc = 0;
+
+	if (after)
+		rc = key_after(s, after, key, e);
+	if (!rc)
+		rc = list_pages(s, run, after ? key : NULL, limit, sessions, e);
+	if (rc) {
+		json_decref(sessions);
+		return rc;
+	}
+	*out = json_object();
+	json_put(*out, "sessions", sessions);
+	return 0;
+}

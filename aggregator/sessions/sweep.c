@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a crash left of sessions: found at the next start. */
+#include "aggregator/sessions/sessions_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json/json_text.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+struct sweep {
+	char open[SESSION_NAME_BYTES]; /* the session whose keys are being listed */
+	bool has_plan, has_manifest, has_retry;
+	struct session_keys orphans, retries; /* names of sessions, sorted as listed */
+};
+
+static void sweep_close(struct sweep *w)
+{
+	if (w->has_plan && !w->has_manifest)
+		session_keys_add(&w->orphans, w->open, NULL);
+	if (w->has_retry && w->has_manifest)
+		session_keys_add(&w->retries, w->open, NULL);
+	w->has_plan = w->has_manifest = w->has_retry = false;
+	w->open[0] = '\0';
+}
+
+/* A session's keys come one after the other. */
+static bool sweep_one(void *arg, const char *key, const struct store_stat *st)
+{
+	struct sweep *w = arg;
+	const char *session = key + strlen(SESSIONS);
+	size_t len = strcspn(session, "/");
+
+	(void)st;
+	if (len >= SESSION_NAME_BYTES)
+		return true;
+	if (strlen(w->open) != len || memcmp(w->open, session, len)) {
+		sweep_close(w);
+		snprintf(w->open, sizeof(w->open), "%.*s", (int)len, session);
+	}
+	w->has_plan |= !strcmp(session + len, "/plan.json");
+	w->has_manifest |= !strcmp(session + len, "/manifest.json");
+	w->has_retry |= !strcmp(session + len, "/retry.json");
+	return true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* T0 may have moved after the plan was written, so index entries are found by name. */
+static int sweep_index(struct store *s, const struct session_keys *orphans, struct err *e)
+{
+	struct session_keys found = { 0 };
+	int rc = store_list(s, INDEX, NULL, session_keys_add, &found, e);
+
+	for (size_t i = 0; i < found.n && !rc; i++) {
+		const char *session = session_of_index(found.items[i]);
+
+		if (session &&
+		    bsearch(&session, orphans->items, orphans->n, sizeof(char *), compare_names))
+			rc = store_remove(s, found.items[i], e);
+	}
+	session_keys_release(&found);
+	return rc;
+}
+
+static bool add_stored(void *arg, const char *key, const struct store_stat *st)
+{
+	const char *name = strrchr(key, '/') + 1;
+	size_t len = strlen(name), suffix = strlen(SESSION_FILE_SUFFIX);
+
+	if (len > suffix && !strcmp(name + len - suffix, SESSION_FILE_SUFFIX))
+		json_object_set_new((json_t *)arg, name, json_integer((json_int_t)st->size));
+	return true;
+}
+
+/* Further files of a host whose first one, the last to be stored, is not there: XProf would show them. */
+static int remove_torn(struct store *s, const char *directory, json_t *stored, struct err *e)
+{
+	const char *name;
+	json_t *size;
+	void *next;
+	int rc = 0;
+
+	json_object_foreach_safe(stored, next, name, size)
+	{
+		char *key = xasprintf("%s%s", directory, name);
+		char *first = xasprintf("%.*s" SESSION_FILE_SUFFIX, (int)strcspn(name, "~"), name);
+
+		if (strchr(name, '~') && !json_object_get(stored, first)) {
+			rc = store_remove(s, key, e);
+			json_object_del(stored, name);
+		}
+		free(first);
+		free(key);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+static int list_stored(struct store *s, const json_t *record, json_t *stored, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	session_directory(json_get_text(record, "session"), json_get_text(record, "run"), key);
+	rc = store_list(s, key, NULL, add_stored, stored, e);
+	return rc ? rc : remove_torn(s, key, stored, e);
+}
+
+/* Nothing can be carried on, and that is certain: a store that fails for a moment must not cost a capture. */
+static bool is_nothing(int rc)
+{
+	return rc == ERR_UNSUPPORTED || rc == ERR_INVALID || rc == ERR_NOT_FOUND;
+}
+
+/* Its end is known already: what was to follow did not. */
+static int check_not_failed(struct store *s, const char *session, struct err *e)
+{
+	json_t *record;
+	int rc = session_load_failed(s, session, &record, e);
+
+	if (rc)
+		return rc == ERR_NOT_FOUND ? 0 : rc;
+	json_decref(record);
+	return err_set(e, ERR_UNSUPPORTED, "the capture has failed");
+}
+
+/* ERR_UNSUPPORTED for one that failed and for a plan that says too little, or is damaged. */
+static int resume_session(struct store *s, const char *session, json_t *resumable, struct err *e)
+{
+	json_t *plan = NULL, *stored = json_object();
+	int rc = check_not_failed(s, session, e);
+
+	if (!rc)
+		rc = session_load_plan(s, session, &plan, e);
+	if (!rc && !json_is_object(json_object_get(plan, "resume")))
+		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
+	if (!rc)
+		rc = list_stored(s, plan, stored, e);
+	if (!rc) {
+		json_put(plan, "stored", json_incref(stored));
+		json_array_append(resumable, plan);
+	}
+	json_decref(stored);
+	json_decref(plan);
+	return rc;
+}
+
+static int load_plan_or_null(struct store *s, const char *session, json_t **plan, struct err *e)
+{
+	int rc = session_load_plan(s, session, plan, e);
+
+	if (!is_nothing(rc))
+		return rc;
+	*plan = json_null();
+	return 0;
+}
+
+/* ERR_UNSUPPORTED for one that has its manifest already, or says too little. */
+static int resume_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
+{
+	json_t *retry = NULL, *manifest = NULL, *plan = NULL, *stored = json_object();
+	int rc = session_load_retry(s, session, &retry, e);
+
+	if (!rc)
+		rc = session_load(s, session, &manifest, e);
+	if (!rc && (json_get_int(retry, "revision") <= json_get_int(manifest, "revision") ||
+		    !json_object_get(retry, "instances")))
+		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
+	if (!rc)
+		rc = list_stored(s, manifest, stored, e);
+	if (!rc)
+		rc = load_plan_or_null(s, session, &plan, e);
+	if (!rc)
+		json_array_append_new(resumable,
+				      json_pack("{sO sO sO sO}", "retry", retry, "manifest",
+						manifest, "plan", plan, "stored", stored));
+	json_decref(stored);
+	json_decref(plan);
+	json_decref(manifest);
+	json_decref(retry);
+	return rc;
+}
+
+static int sweep_session(struct store *s, const char *session, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	json_t *plan = NULL;
+	const char *run = "";
+	int rc;
+
+	session_record_key(session, "plan.json", key);
+	rc = session_get_json(s, key, MANIFEST_BYTES, &plan, e);
+	if (rc && rc != ERR_INVALID)
+		return rc;
+	if (!rc)
+		run = json_get_text(plan, "run");
+	rc = session_discard(s, session, run, json_get_int(plan, "t0_ns"), e);
+	if (!rc)
+		log_warn("AGG-SWEPT", "session=%s run=\"%s\" reason=\"planned, never committed\"",
+			 session, run);
+	json_decref(plan);
+	return rc;
+}
+
+static int sweep_orphan(struct store *s, const char *session, json_t *resumable, int *swept,
+			struct err *e)
+{
+	int rc = resumable ? resume_session(s, session, resumable, e) : ERR_UNSUPPORTED;
+
+	if (!is_nothing(rc))
+		return rc;
+	rc = sweep_session(s, session, e);
+	*swept += !rc;
+	return rc;
+}
+
+static int sweep_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
+{
+	int rc = resumable ? resume_retry(s, session, resumable, e) : ERR_UNSUPPORTED;
+
+	return is_nothing(rc) ? session_retry_undo(s, session, e) : rc;
+}
+
+int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
+{
+	struct sweep w = { 0 };
+	int rc = store_list(s, SESSIONS, NULL, sweep_one, &w, e);
+
+	*swept = 0;
+	sweep_close(&w);
+	if (!rc && w.orphans.n)
+		rc = sweep_index(s, &w.orphans, e);
+	for (size_t i = 0; i < w.orphans.n && !rc; i++)
+		rc = sweep_orphan(s, w.orphans.items[i], resumable, swept, e);
+	for (size_t i = 0; i < w.retries.n && !rc; i++)
+		rc = sweep_retry(s, w.retries.items[i], resumable, e);
+	session_keys_release(&w.retries);
+	session_keys_release(&w.orphans);
+	return rc;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Foreign names (marks, thread names, symbols of foreign files) made fit for an XSpace: a proto3
+ * string must be UTF-8, and a viewer should not meet control characters. Pure.
+ */
+#ifndef BASE_CLEAN_TEXT_H
+#define BASE_CLEAN_TEXT_H
+
+#include <stddef.h>
+
+/* Copies at most size - 1 bytes of src[0 .. len), up to a NUL, and ends with NUL; size > 0. Control
+ * characters become spaces, bytes that are not UTF-8 become '?'; a sequence is never cut in two.
+ * Returns the length of the result. */
+size_t clean_text(char *dst, size_t size, const char *src, size_t len);
+
+#endif

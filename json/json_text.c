@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json/json_text.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+json_t *json_text(const char *s)
+{
+	json_t *text = json_string(s ? s : "");
+	char *plain;
+
+	if (text)
+		return text;
+	plain = xstrdup(s);
+	for (char *p = plain; *p; p++)
+		*p = (unsigned char)*p < 0x80 ? *p : '?';
+	text = json_string(plain);
+	free(plain);
+	return text;
+}
+
+static int add_text(const char *text, size_t len, void *out)
+{
+	buf_add(out, text, len);
+	return 0;
+}
+
+void json_write(struct buf *out, json_t *doc_taken, size_t flags)
+{
+	json_dump_callback(doc_taken, add_text, out, JSON_COMPACT | flags);
+	json_decref(doc_taken);
+}
+
+void json_put(json_t *object, const char *key, json_t *value_taken)
+{
+	json_object_set_new(object, key, value_taken);
+}
+
+void json_put_text(json_t *object, const char *key, const char *s)
+{
+	json_put(object, key, json_text(s));
+}
+
+void json_put_int(json_t *object, const char *key, int64_t v)
+{
+	json_put(object, key, json_integer(v));
+}
+
+void json_put_bool(json_t *object, const char *key, int v)
+{
+	json_put(object, key, json_boolean(v));
+}
+
+const char *json_get_text(const json_t *object, const char *key)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	return s ? s : "";
+}
+
+int64_t json_get_int(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/profiler_request.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/tensorflow/profiler_options.pb-c.h"
+#include "proto/tensorflow/profiler_service.pb-c.h"
+
+/* What a stock server takes when it is told nothing. */
+static void options_default(Tensorflow__ProfileOptions *o)
+{
+	o->include_dataset_ops = true;
+	o->host_tracer_level = 2;
+	o->device_tracer_level = 1;
+	o->python_tracer_level = 0;
+	o->enable_hlo_proto = true;
+	o->version = 1;
+}
+
+/* Version 0 makes a stock server ignore the options, the start of the window included: say what it
+ * would do instead. */
+static void options_void(Tensorflow__ProfileOptions *o)
+{
+	protobuf_c_boolean datasets = o->include_dataset_ops;
+
+	options_default(o);
+	o->include_dataset_ops = datasets;
+}
+
+static void options_set_window(Tensorflow__ProfileOptions *o, const struct profiler_request *r)
+{
+	int64_t start = r->t0_real_ns - PROFILER_LEAD_NS;
+	int64_t duration;
+
+	if (start > r->now_real_ns + PROFILER_MAX_SLEEP_NS)
+		start = r->now_real_ns + PROFILER_MAX_SLEEP_NS;
+	if (start <= r->now_real_ns) {
+		start = r->now_real_ns;
+		o->start_timestamp_ns = 0;
+	} else {
+		o->start_timestamp_ns = (uint64_t)start;
+	}
+	duration = r->t1_real_ns + PROFILER_GUARD_NS - start;
+	o->duration_ms = (uint64_t)((duration + NS_PER_MS - 1) / NS_PER_MS);
+}
+
+int profiler_request_pack(struct buf *out, const struct profiler_request *r, struct err *e)
+{
+	Tensorflow__ProfileRequest m = TENSORFLOW__PROFILE_REQUEST__INIT;
+	Tensorflow__ProfileOptions defaults = TENSORFLOW__PROFILE_OPTIONS__INIT;
+	Tensorflow__ProfileOptions *given = NULL;
+
+	options_default(&defaults);
+	m.opts = &defaults;
+	if (r->options_len) {
+		given = tensorflow__profile_options__unpack(NULL, r->options_len, r->options);
+		if (!given)
+			return err_set(e, ERR_INVALID,
+				       "profile options: no ProfileOptions message");
+		m.opts = given;
+		if (!given->version)
+			options_void(given);
+	}
+	options_set_window(m.opts, r);
+	m.duration_ms = m.opts->duration_ms;
+	m.emit_xspace = true;
+	m.repository_root = (char *)r->repository;
+	m.session_id = (char *)r->session;
+	m.host_name = (char *)r->host;
+	buf_reserve(out, tensorflow__profile_request__get_packed_size(&m));
+	out->len += tensorflow__profile_request__pack(&m, out->data + out->len);
+	if (given)
+		tensorflow__profile_options__free_unpacked(given, NULL);
+	return 0;
+}
+
+void profiler_terminate_pack(struct buf *out, const char *session)
+{
+	Tensorflow__TerminateRequest m = TENSORFLOW__TERMINATE_REQUEST__INIT;
+
+	m.session_id = (char *)session;
+	buf_reserve(out, tensorflow__terminate_request__get_packed_size(&m) + 1);
+	out->len += tensorflow__terminate_request__pack(&m, out->data + out->len);
+}
+
+void profiler_session_name(const char *prefix, char out[PROFILER_SESSION_BYTES])
+{
+	uint64_t unique;
+
+	random_bytes(&unique, sizeof(unique));
+	snprintf(out, PROFILER_SESSION_BYTES, "%.100s_%016" PRIx64, prefix, unique);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tensorflow.ProfilerService is asked, as bytes. Pure; any thread. */
+#ifndef PROTO_PROFILER_REQUEST_H
+#define PROTO_PROFILER_REQUEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define PROFILER_PROFILE   "/tensorflow.ProfilerService/Profile"
+#define PROFILER_TERMINATE "/tensorflow.ProfilerService/Terminate"
+#define PROFILER_MONITOR   "/tensorflow.ProfilerService/Monitor"
+
+/* A server sleeps until the start it is told, holding its process's profiler lock, and nothing wakes it:
+ * it is never told one further away than this. */
+#define PROFILER_MAX_SLEEP_NS INT64_C(10000000000)
+
+/* Recording starts this much before the window and ends this much after it; the agent trims. */
+#define PROFILER_LEAD_NS  INT64_C(100000000)
+#define PROFILER_GUARD_NS INT64_C(20000000)
+
+struct profiler_request {
+	const void *options; /* serialized tensorflow.ProfileOptions; empty = the defaults */
+	size_t options_len;
+	int64_t t0_real_ns, t1_real_ns; /* the window, on the target's CLOCK_REALTIME */
+	int64_t now_real_ns;
+	const char *session; /* never used before: a Terminate without a match poisons it */
+	const char *repository; /* where a server that knows no emit_xspace puts its file */
+	const char *host;
+};
+
+/* Appends a ProfileRequest. ERR_INVALID if the options are none. The window must not be over. */
+MUST_CHECK int profiler_request_pack(struct buf *out, const struct profiler_request *r,
+				     struct err *e);
+
+void profiler_terminate_pack(struct buf *out, const char *session);
+
+/* "<prefix>_<16 hex digits>" from the kernel's generator. */
+#define PROFILER_SESSION_BYTES 128
+void profiler_session_name(const char *prefix, char out[PROFILER_SESSION_BYTES]);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Captures of a host whose clock knows little: it runs ahead until an answer comes that was not held up. */
+#include "agent/clock/clock.h"
+#include "base/now.h"
+#include "net/udp.h"
+#include "proto/probe.h"
+#include "tests/lib/check.h"
+#include "tests/unit/agent/core_fixture.h"
+
+#define SHIFT INT64_C(1790000000000000000) /* session clock - raw, in truth */
+#define EPOCH 77
+
+static const struct siphash_key key = { { 9, 8, 7 } };
+
+/* Answers; while it holds up, only one request at a time, and as if that had come so late. */
+struct reflector {
+	struct loop *loop;
+	struct udp *udp;
+	int port;
+	int64_t hold_ns; /* 0 = at once */
+	struct loop_timer timer;
+	struct probe held;
+	uint8_t addr[64];
+	struct udp_from from;
+};
+
+static void answer(struct reflector *r, struct probe p, const struct udp_from *from)
+{
+	uint8_t packet[PROBE_BYTES];
+
+	p.type = PROBE_REPLY;
+	p.epoch = EPOCH;
+	p.t2_ns = p.t3_ns = now_raw_ns() + SHIFT;
+	probe_encode(&p, &key, packet);
+	udp_send_to(r->udp, from, packet, sizeof(packet));
+}
+
+static void on_held(void *arg)
+{
+	struct reflector *r = arg;
+
+	answer(r, r->held, &r->from);
+}
+
+static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
+		     const struct udp_from *from)
+{
+	struct reflector *r = arg;
+	struct probe p;
+
+	(void)raw_ns;
+	CHECK(probe_decode(&p, data, len));
+	if (!r->hold_ns) {
+		answer(r, p, from);
+		return;
+	}
+	if (loop_timer_armed(&r->timer))
+		return;
+	CHECK(from->addr_len <= sizeof(r->addr));
+	memcpy(r->addr, from->addr, from->addr_len);
+	r->from = (struct udp_from){ r->addr, from->addr_len, false };
+	r->held = p;
+	loop_timer_in(r->loop, &r->timer, r->hold_ns, on_held, r);
+}
+
+struct rig {
+	struct fixture f;
+	struct reflector r;
+	bool over;
+};
+
+static void rig_up(struct rig *g, int64_t hold_ns)
+{
+	static const struct tracer_ops *const fakes[] = { &fake_now_ops, NULL };
+	struct clock_peer peer = {
+		.host = "127.0.0.1", .cookie = 0xfeed, .epoch = EPOCH, .key = key
+	};
+	struct err e;
+
+	*g = (struct rig){ .r = { .hold_ns = hold_ns } };
+	fixture_up(&g->f, fakes, 1 << 20);
+	g->r.loop = g->f.agent.loop;
+	CHECK_OK(udp_listen(&g->r.udp, g->r.loop, "127.0.0.1:0", on_probe, &g->r, &g->r.port, &e),
+		 e);
+	peer.port = g->r.port;
+	CHECK_OK(clock_set_peer(g->f.agent.clock, &peer, &e), e);
+}
+
+static void rig_down(struct rig *g)
+{
+	loop_timer_cancel(g->r.loop, &g->r.timer);
+	udp_free(g->r.udp);
+	fixture_down(&g->f);
+}
+
+static bool is_calibrated(void *arg)
+{
+	return clock_model(((struct rig *)arg)->f.agent.clock).calibrated;
+}
+
+static bool is_over(void *arg)
+{
+	return ((struct rig *)arg)->over;
+}
+
+static void on_changed(struct capture *c, enum capture_state state, void *arg)
+{
+	struct rig *g = arg;
+
+	(void)c;
+	if (state == CAPTURE_GATHERING)
+		g->r.hold_ns = 0;
+	CHECK(state != CAPTURE_FAILED);
+	g->over = state == CAPTURE_READY;
+}
+
+/* A window of 50 ms that by this clock, half of `hold_ns` ahead, was over 110 ms ago. */
+static const struct capture_report *capture(struct rig *g, bool held_on, int64_t *t1_raw_ns)
+{
+	struct clock_model m;
+	struct capture_request req = {
+		.session = "2026_11_21_12_00_00_abc123",
+		.duration_ns = 50 * NS_PER_MS,
+		.changed = on_changed,
+		.arg = g,
+	};
+	struct capture *c;
+	struct err e;
+	size_t n;
+
+	fixture_until(&g->f, is_calibrated, g);
+	m = clock_model(g->f.agent.clock);
+	req.t0_ns = clock_model_session_of_raw(&m, now_raw_ns()) - 160 * NS_PER_MS;
+	req.give_up_ns = req.t0_ns + 30 * NS_PER_S;
+	*t1_raw_ns = req.t0_ns + req.duration_ns - SHIFT;
+	if (!held_on)
+		g->r.hold_ns = 0;
+	CHECK_OK(capture_start(g->f.agent.captures, &req, &c, &e), e);
+	fixture_until(&g->f, is_over, g);
+	return capture_reports(c, &n);
+}
+
+/* The window has still to come, and is waited for. */
+static void test_asked_first(void)
+{
+	const struct capture_report *report;
+	int64_t t1_raw_ns;
+	struct rig g;
+
+	rig_up(&g, 300 * NS_PER_MS);
+	report = capture(&g, false, &t1_raw_ns);
+	CHECK_STR(report->state, "ok");
+	CHECK(fake_counts.t1_raw_ns >= t1_raw_ns);
+	rig_down(&g);
+}
+
+/* Whoever could not know better says what is missing. How late this machine is decides whether it is. */
+static void test_known_too_late(void)
+{
+	const struct capture_report *report;
+	int64_t t1_raw_ns, missing_ns;
+	struct rig g;
+
+	rig_up(&g, 800 * NS_PER_MS);
+	report = capture(&g, true, &t1_raw_ns);
+	missing_ns = t1_raw_ns - fake_counts.t1_raw_ns;
+	printf("%" PRId64 " ms are missing: %s %s\n", missing_ns / NS_PER_MS, report->state,
+	       report->reason);
+	if (missing_ns > 50 * NS_PER_MS)
+		CHECK_STR(report->reason, "window-cut");
+	if (missing_ns < -50 * NS_PER_MS)
+		CHECK_STR(report->state, "ok");
+	rig_down(&g);
+}
+
+int main(void)
+{
+	test_asked_first();
+	test_known_too_late();
+	return 0;
+}

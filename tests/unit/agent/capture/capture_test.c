@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Captures over tracers that answer at once, later, never, badly, or refuse. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/clock/clock.h"
+#include "agent/capture/spool.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+#include "tests/unit/agent/core_fixture.h"
+#include "xspace/xspace.h"
+
+#define SESSION "2026_11_21_12_00_00_abc123"
+
+static const struct tracer_ops *const all_fakes[] = {
+	&fake_now_ops,
+	&fake_later_ops,
+	&fake_silent_ops,
+	&fake_broken_ops,
+	&fake_off_ops,
+	&fake_bad_ops,
+	NULL,
+};
+static const struct tracer_ops *const good_fakes[] = { &fake_now_ops, &fake_later_ops, NULL };
+
+/* What `changed` saw. */
+struct seen {
+	enum capture_state states[8];
+	int n;
+};
+
+static void on_changed(struct capture *c, enum capture_state state, void *arg)
+{
+	struct seen *s = arg;
+
+	CHECK(c && s->n < 8);
+	s->states[s->n++] = state;
+}
+
+static bool is_over(void *arg)
+{
+	const struct seen *s = arg;
+
+	return s->n && s->states[s->n - 1] >= CAPTURE_READY;
+}
+
+static bool is_running(void *arg)
+{
+	const struct seen *s = arg;
+
+	return s->n > 0;
+}
+
+static struct capture_request request(struct fixture *f, struct seen *seen)
+{
+	struct clock_model m = clock_model(f->agent.clock);
+	int64_t now = clock_model_session_of_raw(&m, now_raw_ns());
+
+	return (struct capture_request){
+		.session = SESSION,
+		.t0_ns = now + 2 * NS_PER_MS,
+		.duration_ns = 8 * NS_PER_MS,
+		.give_up_ns = now + 60 * NS_PER_MS,
+		.profile_options = "\x10\x02",
+		.profile_options_len = 2,
+		.changed = on_changed,
+		.arg = seen,
+	};
+}
+
+static uint8_t *read_whole(const char *path, size_t *len)
+{
+	FILE *f = fopen(path, "rbe");
+	struct stat st;
+	uint8_t *data;
+
+	CHECK(f && !fstat(fileno(f), &st));
+	*len = (size_t)st.st_size;
+	data = xmalloc(*len + 1);
+	CHECK(fread(data, 1, *len, f) == *len);
+	fclose(f);
+	return data;
+}
+
+/* ---- reading the file ---- */
+
+struct found {
+	int first, second, inside, outside, warnings, lost, left_out, hostnames;
+	int64_t line_ns, event_ids[4];
+	const char *names[16];
+	char kept[16][32];
+};
+
+static int on_event_name(void *arg, int64_t id, const char *name, size_t len)
+{
+	struct found *f = arg;
+
+	if (id < 16)
+		snprintf(f->kept[id], sizeof(f->kept[id]), "%.*s", (int)len, name);
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	struct found *f = arg;
+
+	f->line_ns = l->timestamp_ns;
+	return 0;
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	struct found *f = arg;
+	const char *name = ev->metadata_id < 16 ? f->kept[ev->metadata_id] : "";
+
+	f->first += !strcmp(name, "first");
+	f->second += !strcmp(name, "second");
+	f->inside += !strcmp(name, "inside");
+	f->outside += !strcmp(name, "outside");
+	/* Session time: T0 is zero, whatever clock the tracer stamped with. */
+	CHECK(llabs(f->line_ns) < 5 * NS_PER_MS);
+	return 0;
+}
+
+static int on_text(void *arg, int field, const char *s, size_t len)
+{
+	struct found *f = arg;
+
+	f->warnings += field == 3;
+	f->hostnames += field == 4 && len == 6 && !memcmp(s, "host-a", 6);
+	f->lost += field == 3 && memmem(s, len, "3 records", 9);
+	f->left_out += field == 3 && memmem(s, len, "left out", 8);
+	return 0;
+}
+
+static struct found read_capture(const struct capture *c)
+{
+	static const struct xs_visitor v = {
+		.event_metadata = on_event_name,
+		.line_begin = on_line,
+		.event = on_event,
+		.text = on_text,
+	};
+	struct found found = { 0 };
+	struct xs_source in;
+	struct err e;
+	size_t len;
+	uint8_t *data = read_whole(capture_path(c), &len);
+
+	in = xs_source_memory(data, len);
+	CHECK_EQ(len, capture_bytes(c));
+	CHECK_OK(xs_read(&in, &v, &found, &e), e);
+	free(data);
+	return found;
+}
+
+/* ---- tests ---- */
+
+static const struct capture_report *report_of(const struct capture *c, const char *tracer)
+{
+	const struct capture_report *r;
+	size_t n;
+
+	r = capture_reports(c, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(r[i].tracer, tracer))
+			return &r[i];
+	}
+	CHECK(!"no such report");
+	return NULL;
+}
+
+static void test_whole_life(void)
+{
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct found found;
+	char *path;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	req = request(&f, &seen);
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_EQ(seen.n, 0);
+	CHECK(capture_find(f.agent.captures, SESSION) == c);
+	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_EXISTS);
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.n, 4);
+	CHECK_EQ(seen.states[0], CAPTURE_RUNNING);
+	CHECK_EQ(seen.states[1], CAPTURE_GATHERING);
+	CHECK_EQ(seen.states[2], CAPTURE_ASSEMBLING);
+	CHECK_EQ(seen.states[3], CAPTURE_READY);
+	found = read_capture(c);
+	CHECK_EQ(found.first, 1);
+	CHECK_EQ(found.second, 1);
+	CHECK_EQ(found.inside, 1);
+	CHECK_EQ(found.outside, 0);
+	CHECK_EQ(found.lost, 1);
+	CHECK_EQ(found.hostnames, 1);
+	CHECK_EQ(capture_events(c), 3);
+	CHECK_STR(report_of(c, "now")->state, "ok");
+	CHECK_EQ(report_of(c, "now")->lost, 3);
+	CHECK(!capture_clock(c)->calibrated);
+	CHECK_EQ(spool_left(f.agent.spool), (1 << 20) - (int64_t)capture_bytes(c));
+	path = xstrdup(capture_path(c));
+	capture_release(c);
+	CHECK(access(path, F_OK));
+	CHECK_EQ(spool_left(f.agent.spool), 1 << 20);
+	free(path);
+	fixture_down(&f);
+}
+
+static void test_bad_tracers(void)
+{
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct found found;
+	struct err e;
+
+	fixture_up(&f, all_fakes, 1 << 20);
+	req = request(&f, &seen);
+	req.give_up_ns += 300 * NS_PER_MS; /* the others get their turn on a busy machine, too */
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
+	CHECK_STR(report_of(c, "silent")->state, "failed");
+	CHECK_STR(report_of(c, "silent")->reason, "tracer-failed");
+	CHECK(strstr(report_of(c, "silent")->detail, "timeout"));
+	CHECK_STR(report_of(c, "broken")->state, "failed");
+	CHECK_STR(report_of(c, "broken")->reason, "no-permission");
+	CHECK_STR(report_of(c, "broken")->detail, "needs CAP_PERFMON");
+	CHECK_STR(report_of(c, "off")->state, "off");
+	CHECK_STR(report_of(c, "bad")->state, "degraded");
+	CHECK_STR(report_of(c, "bad")->reason, "profiler-failed");
+	CHECK_EQ(fake_counts.cancelled, 1);
+	found = read_capture(c);
+	CHECK_EQ(found.first, 1);
+	CHECK_EQ(found.inside, 1);
+	CHECK_EQ(found.left_out, 1);
+	capture_release(c);
+	fixture_down(&f);
+}
+
+/* What a tracer has when it is given up is kept, and what it says of it. */
+static void test_given_up(void)
+{
+	static const struct tracer_ops *const fakes[] = { &fake_slow_ops, &fake_silent_ops, NULL };
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, fakes, 1 << 20);
+	req = request(&f, &seen);
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
+	CHECK_STR(report_of(c, "slow")->state, "degraded");
+	CHECK_STR(report_of(c, "slow")->reason, "profiler-timeout");
+	CHECK_STR(report_of(c, "silent")->state, "failed");
+	CHECK_EQ(capture_events(c), 2);
+	CHECK_EQ(fake_counts.cancelled, 1);
+	capture_release(c);
+	fixture_down(&f);
+}
+
+static void test_named_tracers(void)
+{
+	const char *const one[] = { "now", NULL };
+	const char *const unknown[] = { "now", "nvml", NULL };
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+	size_t n;
+
+	fixture_up(&f, all_fakes, 1 << 20);
+	req = request(&f, &seen);
+	req.tracers = unknown;
+	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "nvml"));
+	req.tracers = one;
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	capture_reports(c, &n);
+	CHECK_EQ(n, 1);
+	CHECK_EQ(capture_events(c), 2);
+	fixture_down(&f); /* releases it */
+}
+
+static void test_stop_early(void)
+{
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	req = request(&f, &seen);
+	req.duration_ns = 600 * NS_PER_S;
+	req.give_up_ns = req.t0_ns + 700 * NS_PER_S;
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_running, &seen);
+	capture_stop(c, req.t0_ns + 4 * NS_PER_MS);
+	CHECK_EQ(fake_counts.stopped, 2);
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
+	fixture_down(&f);
+}
+
+/* In every state, also while a worker has it. */
+static void test_release_any_time(void)
+{
+	for (int until = 0; until <= 4; until++) {
+		struct seen seen = { 0 };
+		struct fixture f;
+		struct capture_request req;
+		struct capture *c;
+		struct err e;
+
+		fixture_up(&f, all_fakes, 1 << 20);
+		req = request(&f, &seen);
+		CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+		while (seen.n < until)
+			loop_turn(f.agent.loop, 5);
+		capture_release(c);
+		CHECK(!capture_find(f.agent.captures, SESSION));
+		CHECK_EQ(spool_left(f.agent.spool), 1 << 20);
+		fixture_down(&f);
+	}
+}
+
+struct room {
+	struct seen seen;
+	struct spool *spool;
+	uint64_t left_while_assembling, file_while_assembling;
+};
+
+static void on_changed_look_at_spool(struct capture *c, enum capture_state state, void *arg)
+{
+	struct room *r = arg;
+
+	on_changed(c, state, &r->seen);
+	if (state != CAPTURE_ASSEMBLING)
+		return;
+	r->left_while_assembling = spool_left(r->spool);
+	r->file_while_assembling = capture_bytes(c);
+}
+
+/* Captures at the same time do not pass the spool's limit together: room is taken before it is used. */
+static void test_room_is_taken_first(void)
+{
+	struct room room = { .left_while_assembling = 1 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	room.spool = f.agent.spool;
+	req = request(&f, &room.seen);
+	req.changed = on_changed_look_at_spool;
+	req.arg = &room;
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &room.seen);
+	CHECK_EQ(room.left_while_assembling, 0);
+	CHECK(room.file_while_assembling < 1 << 20); /* there is what tracers gave, too */
+	CHECK_EQ(spool_left(room.spool), (1 << 20) - capture_bytes(c));
+	capture_release(c);
+	CHECK_EQ(spool_left(room.spool), 1 << 20);
+	fixture_down(&f);
+}
+
+static void test_limits(void)
+{
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 100);
+	req = request(&f, &seen);
+	req.session = "../escape";
+	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_INVALID);
+	req.session = SESSION;
+	req.t0_ns = INT64_MAX;
+	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_INVALID);
+	req = request(&f, &seen);
+	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_FAILED);
+	CHECK_EQ(capture_error(c)->code, ERR_FULL);
+	CHECK_STR(capture_reason(c), "disk-full");
+	capture_release(c);
+	fixture_down(&f);
+
+	fixture_up(&f, good_fakes, 0);
+	req = request(&f, &seen);
+	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_FULL);
+	fixture_down(&f);
+}
+
+/* Two agents must not share a spool; what one left behind goes when the next starts. */
+static void test_spool(void)
+{
+	struct spool *second;
+	struct fixture f;
+	char *left, *other;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	CHECK_EQ(spool_open(&second, f.agent.conf.spool, 1, &e), ERR_BUSY);
+	left = xasprintf("%s/" SESSION, f.agent.conf.spool);
+	other = xasprintf("%s/precious", f.agent.conf.spool);
+	CHECK(!mkdir(left, 0700) && !mkdir(other, 0700));
+	spool_free(f.agent.spool);
+	CHECK_OK(spool_open(&f.agent.spool, f.agent.conf.spool, 1, &e), e);
+	CHECK(access(left, F_OK) && !access(other, F_OK));
+	free(left);
+	free(other);
+	fixture_down(&f);
+}
+
+int main(void)
+{
+	test_whole_life();
+	test_bad_tracers();
+	test_given_up();
+	test_named_tracers();
+	test_stop_early();
+	test_release_any_time();
+	test_limits();
+	test_room_is_taken_first();
+	test_spool();
+	return 0;
+}

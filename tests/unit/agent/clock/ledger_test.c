@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ledger against clocks that do what the test says. */
+#include "agent/clock/ledger.h"
+
+#include "base/now.h"
+#include "tests/lib/check.h"
+
+#define EPOCH INT64_C(1790000000000000000)
+
+/* A machine's clocks. */
+struct world {
+	int64_t raw_ns, real_ns, suspended_ns;
+	uint64_t source;
+	double ppm; /* by how much the wall clock runs fast */
+};
+
+static void run(struct world *w, int64_t ns)
+{
+	w->raw_ns += ns;
+	w->real_ns += ns + (int64_t)((double)ns * w->ppm * 1e-6);
+}
+
+static enum ledger_news look(struct clock_ledger *l, const struct world *w)
+{
+	struct ledger_point p = { w->raw_ns, w->real_ns, 70, w->suspended_ns, w->source };
+
+	return ledger_add(l, &p);
+}
+
+static struct world world_new(struct clock_ledger *l)
+{
+	struct world w = { .raw_ns = 1000 * NS_PER_S, .real_ns = EPOCH };
+
+	*l = (struct clock_ledger){ 0 };
+	CHECK_EQ(look(l, &w), LEDGER_NOTHING);
+	return w;
+}
+
+static void check_near(int64_t got, int64_t want, int64_t within)
+{
+	if (llabs(got - want) > within)
+		CHECK_EQ(got, want);
+}
+
+static void test_empty(void)
+{
+	struct clock_ledger l = { 0 };
+
+	CHECK_EQ(ledger_raw_of_real(&l, 7), 7);
+	CHECK_EQ(ledger_real_of_raw(&l, 7), 7);
+}
+
+/* An hour of a steered clock takes a handful of points and is right all along. */
+static void test_slewing(void)
+{
+	static const double rates[] = { 0, 12, -30, 500, 1.5, -500, 10 };
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+	struct world past[7 * 600];
+
+	for (int i = 0; i < 7 * 600; i++) {
+		w.ppm = rates[i / 600];
+		run(&w, NS_PER_S);
+		past[i] = w;
+		CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+	}
+	CHECK(l.n_knots <= 10);
+	CHECK_EQ(l.steps_seen, 0);
+	for (int i = 0; i < 7 * 600; i++) {
+		check_near(ledger_raw_of_real(&l, past[i].real_ns), past[i].raw_ns, 1000);
+		check_near(ledger_real_of_raw(&l, past[i].raw_ns), past[i].real_ns, 1000);
+	}
+	/* On into the near future, and back before the beginning. */
+	run(&w, 5 * NS_PER_S);
+	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 1000);
+	check_near(ledger_raw_of_real(&l, EPOCH - NS_PER_S), 999 * NS_PER_S, 1000);
+}
+
+/* Acceptance test 9 of the design on injected clocks: steps of +50 ms, -50 ms and +100 us, seen at 20
+ * snapshots a second; what lies outside of the gap is translated as if nothing had happened. */
+static void test_step(int64_t delta_ns)
+{
+	const int64_t gap = 50 * NS_PER_MS;
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+	struct world before, after;
+	const struct ledger_step *s = &l.steps[0];
+
+	w.ppm = 10;
+	for (int i = 0; i < 100; i++) {
+		run(&w, gap);
+		CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+	}
+	before = w;
+	run(&w, gap / 2);
+	w.real_ns += delta_ns;
+	run(&w, gap / 2);
+	after = w;
+	CHECK_EQ(look(&l, &w), LEDGER_STEPPED);
+	for (int i = 0; i < 100; i++) {
+		run(&w, gap);
+		CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+	}
+	CHECK_EQ(l.steps_seen, 1);
+	CHECK_EQ(s->kind, LEDGER_SET);
+	CHECK_EQ(s->from_raw_ns, before.raw_ns);
+	CHECK_EQ(s->to_raw_ns, after.raw_ns);
+	check_near(s->delta_ns, delta_ns, 600);
+	for (int64_t back = 0; back <= 4 * NS_PER_S; back += NS_PER_S / 10) {
+		int64_t lead = (int64_t)(10e-6 * (double)back);
+
+		check_near(ledger_real_of_raw(&l, before.raw_ns - back),
+			   before.real_ns - back - lead, 1000);
+		check_near(ledger_raw_of_real(&l, after.real_ns + back + lead), after.raw_ns + back,
+			   1000);
+		/* A clock that was set back showed some times twice: the later is meant. */
+		if (delta_ns > 0 || back > gap - delta_ns)
+			check_near(ledger_raw_of_real(&l, before.real_ns - back - lead),
+				   before.raw_ns - back, 1000);
+	}
+	/* A time that never was is that of the jump. */
+	if (delta_ns > 3 * gap)
+		CHECK_EQ(ledger_raw_of_real(&l, before.real_ns + delta_ns / 2), after.raw_ns);
+}
+
+static void test_sleep(void)
+{
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+
+	for (int i = 0; i < 10; i++) {
+		run(&w, NS_PER_S);
+		look(&l, &w);
+	}
+	run(&w, NS_PER_S);
+	w.real_ns += 60 * NS_PER_S;
+	w.suspended_ns += 60 * NS_PER_S;
+	CHECK_EQ(look(&l, &w), LEDGER_SLEPT);
+	CHECK_EQ(l.steps[0].kind, LEDGER_SUSPEND);
+	CHECK_EQ(l.steps[0].delta_ns, 60 * NS_PER_S);
+	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
+}
+
+/* Another clocksource: neither clock jumps, but what was known of raw's rate is of another clock. */
+static void test_switch(void)
+{
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+
+	for (int i = 0; i < 20; i++) {
+		w.source = i < 5    ? 0
+			   : i < 10 ? 7
+				    : 8; /* not told, and not told any more, is no news */
+		if (i == 15)
+			w.source = 0;
+		run(&w, NS_PER_S);
+		CHECK_EQ(look(&l, &w), i == 10 ? LEDGER_SWITCHED : LEDGER_NOTHING);
+	}
+	CHECK_EQ(l.n_steps, 1);
+	CHECK_EQ(l.steps[0].kind, LEDGER_SOURCE);
+	CHECK_EQ(l.steps[0].delta_ns, 0);
+	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
+}
+
+/* Many steps: the newest are remembered, all are counted, nothing overflows. */
+static void test_many_steps(void)
+{
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+
+	for (int i = 0; i < 1000; i++) {
+		run(&w, NS_PER_S);
+		w.real_ns += i % 2 ? 7 * NS_PER_MS : -9 * NS_PER_MS;
+		CHECK_EQ(look(&l, &w), LEDGER_STEPPED);
+		check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
+	}
+	CHECK_EQ(l.steps_seen, 1000);
+	CHECK_EQ(l.n_steps, LEDGER_STEPS);
+	CHECK_EQ(l.n_knots, LEDGER_KNOTS);
+	/* The same instant again, and one before it, are left out. */
+	CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+	w.raw_ns -= NS_PER_S;
+	CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+}
+
+static void test_wild_input(void)
+{
+	static const int64_t wild[] = { INT64_MIN, INT64_MIN + 1, -1, 0, 1, INT64_MAX };
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+
+	w.ppm = 500;
+	for (int i = 0; i < 5; i++) {
+		run(&w, NS_PER_S);
+		look(&l, &w);
+	}
+	for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
+		(void)ledger_raw_of_real(&l, wild[i]);
+		(void)ledger_real_of_raw(&l, wild[i]);
+	}
+	CHECK(ledger_raw_of_real(&l, INT64_MIN) == INT64_MIN);
+	CHECK(ledger_real_of_raw(&l, INT64_MAX) == INT64_MAX);
+}
+
+int main(void)
+{
+	test_empty();
+	test_slewing();
+	test_step(50 * NS_PER_MS);
+	test_step(-50 * NS_PER_MS);
+	test_step(100 * NS_PER_US);
+	test_step(NS_PER_S);
+	test_step(-NS_PER_S);
+	test_sleep();
+	test_switch();
+	test_many_steps();
+	test_wild_input();
+	return 0;
+}

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control link and the orders that come over it, against a fake aggregator on loopback. */
+#include <jansson.h>
+#include <unistd.h>
+
+#include "agent/clock/clock.h"
+#include "agent/link/control.h"
+#include "agent/capture/spool.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+#include "tests/unit/agent/core_fixture.h"
+#include "tests/unit/agent/link/fake_aggregator.h"
+#include "xspace/xspace.h"
+
+#define SESSION "2026_11_21_12_00_00_abc123"
+#define OTHER	"2026_11_21_12_00_01_abc123"
+
+static const struct tracer_ops *const good_fakes[] = { &fake_now_ops, &fake_later_ops, NULL };
+static const struct tracer_ops *const short_fakes[] = { &fake_off_ops, &fake_now_ops,
+							&fake_broken_ops, NULL };
+
+struct rig {
+	struct fixture f;
+	struct fake_aggregator agg;
+};
+
+static void rig_up(struct rig *g, const struct tracer_ops *const *ops)
+{
+	struct conf_list *labels = &g->f.agent.conf.label;
+	struct err e;
+
+	fixture_up(&g->f, ops, 1 << 30);
+	CHECK_OK(rpc_new(&g->f.agent.rpc, g->f.agent.loop, &e), e);
+	fake_aggregator_up(&g->agg, g->f.agent.loop, g->f.agent.rpc);
+	labels->items = xcalloc(1, sizeof(*labels->items));
+	labels->items[labels->n++] = xstrdup("pod=7");
+	g->f.agent.conf.aggregator = xasprintf("127.0.0.1:%d", g->agg.port);
+	CHECK_OK(control_new(&g->f.agent.control, &g->f.agent, &e), e);
+}
+
+static void rig_down(struct rig *g)
+{
+	control_free(g->f.agent.control);
+	fake_aggregator_down(&g->agg);
+	captures_free(g->f.agent.captures);
+	g->f.agent.captures = NULL;
+	rpc_free(g->f.agent.rpc);
+	fixture_down(&g->f);
+}
+
+/* Turns the loop until the counter has reached n. */
+struct goal {
+	const int *counter;
+	int n;
+};
+
+static bool is_reached(void *arg)
+{
+	const struct goal *goal = arg;
+
+	return *goal->counter >= goal->n;
+}
+
+static void until(struct rig *g, const int *counter, int n)
+{
+	struct goal goal = { counter, n };
+
+	fixture_until(&g->f, is_reached, &goal);
+}
+
+static bool is_calibrated(void *arg)
+{
+	const struct fake_aggregator *a = arg;
+
+	return a->calibrated;
+}
+
+static void test_whole_cycle(void)
+{
+	struct xs_summary summary;
+	struct xs_source in;
+	struct rig g;
+	struct err e;
+
+	rig_up(&g, good_fakes);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	CHECK_EQ(g.agg.hellos, 1);
+	CHECK_STR(g.agg.host, "host-a");
+	CHECK_STR(g.agg.label, "pod is 7");
+	CHECK_STR(g.agg.tracer, "now");
+	CHECK(control_is_connected(g.f.agent.control));
+
+	fake_arm(&g.agg, SESSION, 20 * NS_PER_MS, 10 * NS_PER_MS, NULL);
+	until(&g, &g.agg.armed, 1);
+	CHECK(g.agg.bound_ns > 0 && g.agg.lead_ns < 20 * NS_PER_MS);
+	until(&g, &g.agg.progress, 3);
+	CHECK_STR(g.agg.states, "running gathering uploading");
+	CHECK_EQ(g.agg.uploads, 0); /* not before it may */
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file && g.agg.result_calibrated);
+	CHECK_STR(g.agg.reason, "");
+	CHECK_EQ(g.agg.events, 3);
+	CHECK_EQ(g.agg.bytes, g.agg.file.len);
+	CHECK_EQ(g.agg.n_reports, 2);
+	in = xs_source_memory(g.agg.file.data, g.agg.file.len);
+	CHECK_OK(xs_summarize(&in, &summary, &e), e);
+	CHECK_EQ(summary.events, 3);
+	/* T0 is zero in the file, whatever the agent's clock reads; the events are in the middle. */
+	CHECK(llabs(summary.first_ns - 5 * NS_PER_MS) < NS_PER_MS);
+
+	CHECK(capture_find(g.f.agent.captures, SESSION));
+	fake_release(&g.agg, SESSION);
+	while (capture_find(g.f.agent.captures, SESSION))
+		loop_turn(g.f.agent.loop, 20);
+	CHECK_EQ(spool_left(g.f.agent.spool), 1 << 30);
+	control_free(g.f.agent.control);
+	g.f.agent.control = NULL;
+	CHECK_EQ(g.agg.goodbyes, 1);
+	CHECK_EQ(g.agg.lost, 0);
+	rig_down(&g);
+}
+
+/* Leave to send may come before there is anything to send. */
+static void test_early_credit(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 5 * NS_PER_MS, 5 * NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	rig_down(&g);
+}
+
+/* More than stands in the queue at once, in many chunks, with word of how far it is. */
+static void test_big_file(void)
+{
+	static const struct tracer_ops *const big[] = { &fake_big_ops, NULL };
+	struct rig g;
+
+	rig_up(&g, big);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file && g.agg.bytes > 9000000);
+	CHECK_EQ(g.agg.bytes, g.agg.file.len);
+	CHECK(g.agg.progress > 3);
+	rig_down(&g);
+}
+
+/* No answer to probes: the capture goes on after a moment, by this host's own time, and says so. */
+static void test_uncalibrated(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.no_time = true;
+	g.agg.shift_ns = now_real_ns() - now_raw_ns();
+	until(&g, &g.agg.statuses, 1);
+	CHECK(!g.agg.calibrated);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.armed, 1);
+	CHECK_EQ(g.agg.bound_ns, 0);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file && !g.agg.result_calibrated);
+	rig_down(&g);
+}
+
+/* What is missing is told by the first tracer that fell short; one that is off only if it was named. */
+static void test_reasons(void)
+{
+	struct rig g;
+
+	rig_up(&g, short_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_STR(g.agg.reason, "no-permission");
+	CHECK_EQ(g.agg.n_reports, 3);
+	fake_arm(&g.agg, OTHER, 0, NS_PER_MS, "off");
+	fake_upload(&g.agg, OTHER);
+	until(&g, &g.agg.results, 2);
+	CHECK_STR(g.agg.reason, "unsupported");
+	CHECK_EQ(g.agg.n_reports, 1);
+	rig_down(&g);
+}
+
+static void test_refusals(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, "nvml");
+	until(&g, &g.agg.refused, 1);
+	CHECK_STR(g.agg.reason, "refused");
+	CHECK(strstr(g.agg.detail, "nvml"));
+	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
+	until(&g, &g.agg.armed, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.refused, 2);
+	CHECK_STR(g.agg.reason, "busy");
+	fake_arm(&g.agg, OTHER, -60 * NS_PER_S, NS_PER_MS, NULL);
+	until(&g, &g.agg.refused, 3);
+	CHECK_STR(g.agg.reason, "late");
+	rig_down(&g); /* with a capture under way */
+}
+
+static void test_stop_and_cancel(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
+	until(&g, &g.agg.progress, 1);
+	fake_stop_capture(&g.agg, SESSION, fake_session_now(&g.agg));
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	fake_arm(&g.agg, OTHER, 0, 600 * NS_PER_S, NULL);
+	until(&g, &g.agg.armed, 2);
+	fake_cancel_capture(&g.agg, OTHER);
+	while (capture_find(g.f.agent.captures, OTHER))
+		loop_turn(g.f.agent.loop, 20);
+	fake_cancel_capture(&g.agg, OTHER); /* not there any more: nothing happens */
+	CHECK_EQ(g.agg.results, 1);
+	rig_down(&g);
+}
+
+static void test_upload_refused(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.refuse_uploads = RPC_FAILED_PRECONDITION;
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(!g.agg.has_file);
+	CHECK_STR(g.agg.reason, "upload");
+	CHECK(strstr(g.agg.detail, "no room"));
+	/* The file stays for whoever asks once more. */
+	CHECK(capture_find(g.f.agent.captures, SESSION));
+	g.agg.refuse_uploads = RPC_OK;
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 2);
+	CHECK(g.agg.has_file);
+	rig_down(&g);
+}
+
+/* A full disk over there, and a link that breaks in the middle, heal by themselves. */
+static void test_upload_resumes(void)
+{
+	static const struct tracer_ops *const big[] = { &fake_big_ops, NULL };
+	struct rig g;
+
+	rig_up(&g, big);
+	g.agg.refuse_uploads = RPC_RESOURCE_EXHAUSTED;
+	g.agg.cut_after = 5000000;
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.uploads, 1);
+	g.agg.refuse_uploads = RPC_OK;
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_EQ(g.agg.uploads, 3);
+	CHECK(g.agg.resumed_at >= 5000000);
+	CHECK_EQ(g.agg.bytes, g.agg.file.len);
+	rig_down(&g);
+}
+
+static void hang_up(struct rig *g)
+{
+	int hellos = g->agg.hellos;
+
+	rpc_finish(g->agg.control, RPC_UNAVAILABLE, "gone");
+	until(g, &g->agg.hellos, hellos + 1);
+}
+
+/* What was ordered survives the link, and is told of when it is back. */
+static void test_link_breaks(void)
+{
+	struct rig g;
+	int progress, results;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	progress = g.agg.progress;
+	hang_up(&g);
+	CHECK_EQ(g.agg.n_held, 1);
+	CHECK_STR(g.agg.held_session, SESSION);
+	CHECK_STR(g.agg.held_state, "uploading");
+	CHECK(g.agg.held_bytes && g.agg.held_instance == g.agg.instance);
+	CHECK(g.agg.lease_ns > 600 * NS_PER_S);
+	until(&g, &g.agg.progress, progress + 1);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	results = g.agg.results;
+	hang_up(&g);
+	CHECK_STR(g.agg.held_state, "stored");
+	until(&g, &g.agg.results, results + 1);
+	CHECK(g.agg.has_file);
+	fake_release(&g.agg, SESSION);
+	while (capture_find(g.f.agent.captures, SESSION))
+		loop_turn(g.f.agent.loop, 20);
+	hang_up(&g);
+	CHECK_EQ(g.agg.n_held, 0);
+	rig_down(&g);
+}
+
+/* Arming a session whose file is there offers the file. */
+static void test_armed_again(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.armed, 2);
+	until(&g, &g.agg.progress, 4);
+	CHECK_STR(g.agg.state, "uploading");
+	rig_down(&g);
+}
+
+static void wait_for_entry(struct rig *g)
+{
+	char *path = xasprintf("%s/%s/entry", g->f.agent.conf.spool, SESSION);
+
+	while (access(path, F_OK))
+		loop_turn(g->f.agent.loop, 20);
+	free(path);
+}
+
+/* As after a kill: what the next agent finds is the spool. */
+static void restart_agent(struct rig *g, bool damage)
+{
+	char *path = xasprintf("%s/%s/host-a.xplane.pb", g->f.agent.conf.spool, SESSION);
+	struct agent *agent = &g->f.agent;
+	struct err e;
+
+	control_free(agent->control);
+	captures_free(agent->captures);
+	spool_free(agent->spool);
+	if (damage)
+		CHECK(!truncate(path, 10));
+	free(path);
+	CHECK_OK(spool_open(&agent->spool, agent->conf.spool, 1 << 30, &e), e);
+	agent->captures = captures_new(agent);
+	CHECK_OK(control_new(&agent->control, agent, &e), e);
+}
+
+static void test_next_agent(void)
+{
+	uint64_t bytes, instance, events;
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	wait_for_entry(&g);
+	instance = g.agg.instance;
+	restart_agent(&g, false);
+	until(&g, &g.agg.hellos, 2);
+	CHECK(g.agg.instance != instance);
+	CHECK_EQ(g.agg.n_held, 1);
+	CHECK_STR(g.agg.held_session, SESSION);
+	CHECK_STR(g.agg.held_state, "uploading");
+	CHECK(g.agg.held_instance == instance);
+	bytes = g.agg.held_bytes;
+	CHECK_EQ(spool_left(g.f.agent.spool), (1 << 30) - bytes);
+	until(&g, &g.agg.progress, 4);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	events = g.agg.events;
+	CHECK(g.agg.has_file && g.agg.result_calibrated);
+	CHECK_EQ(events, 3);
+	CHECK_EQ(g.agg.n_reports, 2);
+	CHECK_EQ(g.agg.file.len, bytes);
+	fake_release(&g.agg, SESSION);
+	while (spool_left(g.f.agent.spool) != 1 << 30)
+		loop_turn(g.f.agent.loop, 20);
+	restart_agent(&g, false);
+	until(&g, &g.agg.hellos, 3);
+	CHECK_EQ(g.agg.n_held, 0);
+	rig_down(&g);
+}
+
+/* A file that is not what the spool says is none. */
+static void test_next_agent_finds_damage(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	wait_for_entry(&g);
+	restart_agent(&g, true);
+	until(&g, &g.agg.hellos, 2);
+	CHECK_EQ(g.agg.n_held, 0);
+	CHECK_EQ(spool_left(g.f.agent.spool), 1 << 30);
+	rig_down(&g);
+}
+
+/* Broken messages cost the connection; the agent comes back with what it had. */
+static void test_broken_peer(void)
+{
+	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+	Tutti__V1__Cancel cancel = TUTTI__V1__CANCEL__INIT;
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
+	until(&g, &g.agg.armed, 1);
+	rpc_send(g.agg.control, "\xff\xff\xff", 3);
+	until(&g, &g.agg.hellos, 2);
+	CHECK_EQ(g.agg.n_held, 1);
+	CHECK_EQ(g.agg.lost, 1);
+
+	until(&g, &g.agg.statuses, 2);
+	cancel.session = (char *)"../../etc";
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL;
+	m.cancel = &cancel;
+	fake_send(&g.agg, &m);
+	until(&g, &g.agg.hellos, 3);
+	CHECK_EQ(g.agg.lost, 2);
+	rig_down(&g);
+}
+
+/* The first word is the aggregator's Welcome, or the link is none. */
+static void test_no_welcome(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	g.agg.no_welcome = true;
+	until(&g, &g.agg.hellos, 1);
+	CHECK(!control_is_connected(g.f.agent.control));
+	fake_release(&g.agg, SESSION);
+	until(&g, &g.agg.hellos, 2);
+	rig_down(&g);
+}
+
+/* ---- questions ---- */
+
+struct answered {
+	int n;
+	bool ok;
+	char session[64], detail[256];
+};
+
+static void on_answer(void *arg, bool ok, const char *session, const char *detail)
+{
+	struct answered *a = arg;
+
+	a->n++;
+	a->ok = ok;
+	snprintf(a->session, sizeof(a->session), "%s", session);
+	snprintf(a->detail, sizeof(a->detail), "%s", detail);
+}
+
+static void send_answer(struct fake_aggregator *a, uint64_t id)
+{
+	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+	Tutti__V1__Answer answer = TUTTI__V1__ANSWER__INIT;
+
+	answer.id = id;
+	answer.ok = true;
+	answer.session = (char *)SESSION;
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER;
+	m.answer = &answer;
+	fake_send(a, &m);
+}
+
+static void test_questions(void)
+{
+	const struct control_question q = {
+		.verb = "start", .session = "", .hosts = "all", .duration_ns = NS_PER_S, .run = "r"
+	};
+	struct answered early = { 0 }, first = { 0 }, second = { 0 };
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	control_ask(g.f.agent.control, &q, on_answer, &early);
+	CHECK_EQ(early.n, 1);
+	CHECK(!early.ok && strstr(early.detail, "not connected"));
+	until(&g, &g.agg.statuses, 1);
+	control_ask(g.f.agent.control, &q, on_answer, &first);
+	control_ask(g.f.agent.control, &q, on_answer, &second);
+	until(&g, &g.agg.asks, 2);
+	send_answer(&g.agg, g.agg.ask_id + 100); /* to nobody */
+	send_answer(&g.agg, g.agg.ask_id);
+	until(&g, &second.n, 1);
+	CHECK(second.ok);
+	CHECK_STR(second.session, SESSION);
+	CHECK_EQ(first.n, 0);
+	rig_down(&g); /* the other is answered now, with "no" */
+	CHECK_EQ(first.n, 1);
+	CHECK(!first.ok);
+}
+
+static void test_json(void)
+{
+	struct rig g;
+	json_t *j;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
+	until(&g, &g.agg.progress, 1);
+	j = control_captures_json(g.f.agent.control);
+	CHECK_EQ(json_array_size(j), 1);
+	CHECK_STR(json_string_value(json_object_get(json_array_get(j, 0), "state")), "running");
+	json_decref(j);
+	rig_down(&g);
+}
+
+int main(void)
+{
+	test_whole_cycle();
+	test_early_credit();
+	test_big_file();
+	test_uncalibrated();
+	test_reasons();
+	test_refusals();
+	test_stop_and_cancel();
+	test_upload_refused();
+	test_upload_resumes();
+	test_link_breaks();
+	test_armed_again();
+	test_next_agent();
+	test_next_agent_finds_damage();
+	test_broken_peer();
+	test_no_welcome();
+	test_questions();
+	test_json();
+	return 0;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local door, from the side of a process: status, marks, start and stop. */
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "agent/link/control.h"
+#include "agent/local/local_service.h"
+#include "agent/marks/marks.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/local_socket.h"
+#include "net/rpc.h"
+#include "proto/limits.h"
+#include "proto/tutti/v1/door.pb-c.h"
+#include "tests/lib/check.h"
+#include "tests/unit/agent/core_fixture.h"
+
+static const struct tracer_ops *const fakes[] = { &fake_now_ops, NULL };
+
+/* The client blocks: it has a thread of its own, and the test turns the loop meanwhile. */
+struct client {
+	const char *url;
+	const void *request;
+	size_t len;
+	Tutti__V1__DoorReply *reply;
+	atomic_bool over;
+};
+
+static void *ask(void *arg)
+{
+	struct client *c = arg;
+	struct door_client *door;
+	uint8_t *bytes;
+	size_t len;
+	struct err e;
+
+	CHECK_OK(door_dial(&door, c->url, &e), e);
+	CHECK_OK(door_ask(door, c->request, c->len, 20 * NS_PER_S, &bytes, &len, &e), e);
+	c->reply = tutti__v1__door_reply__unpack(NULL, len, bytes);
+	CHECK(c->reply);
+	free(bytes);
+	door_hang_up(door);
+	atomic_store(&c->over, true);
+	return NULL;
+}
+
+static bool is_over(void *arg)
+{
+	struct client *c = arg;
+
+	return atomic_load(&c->over);
+}
+
+static Tutti__V1__DoorReply *ask_bytes(struct fixture *f, const void *data, size_t len)
+{
+	struct client c = { .url = f->agent.conf.door, .request = data, .len = len };
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, ask, &c));
+	fixture_until(f, is_over, &c);
+	pthread_join(thread, NULL);
+	return c.reply;
+}
+
+static Tutti__V1__DoorReply *ask_message(struct fixture *f, const Tutti__V1__DoorRequest *m)
+{
+	uint8_t bytes[4096];
+
+	CHECK(tutti__v1__door_request__get_packed_size(m) <= sizeof(bytes));
+	return ask_bytes(f, bytes, tutti__v1__door_request__pack(m, bytes));
+}
+
+static void up(struct fixture *f)
+{
+	struct err e;
+
+	fixture_up(f, fakes, 1 << 20);
+	CHECK_OK(rpc_new(&f->agent.rpc, f->agent.loop, &e), e);
+	f->agent.conf.aggregator = xstrdup("127.0.0.1:1");
+	f->agent.conf.door = xasprintf("ipc://%s/door/agent.ipc", f->dir);
+	CHECK_OK(control_new(&f->agent.control, &f->agent, &e), e);
+	CHECK_OK(doorkeeper_new(&f->agent.doorkeeper, &f->agent, &e), e);
+}
+
+static void down(struct fixture *f)
+{
+	doorkeeper_free(f->agent.doorkeeper);
+	control_free(f->agent.control);
+	captures_free(f->agent.captures);
+	f->agent.captures = NULL;
+	rpc_free(f->agent.rpc);
+	fixture_down(f);
+}
+
+static void test_status(struct fixture *f)
+{
+	Tutti__V1__DoorRequest m = TUTTI__V1__DOOR_REQUEST__INIT;
+	Tutti__V1__DoorStatus status = TUTTI__V1__DOOR_STATUS__INIT;
+	Tutti__V1__DoorReply *reply;
+	json_t *j;
+
+	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_STATUS;
+	m.status = &status;
+	reply = ask_message(f, &m);
+	CHECK(reply->ok);
+	j = json_loads(reply->json, 0, NULL);
+	CHECK_STR(json_string_value(json_object_get(j, "host")), "host-a");
+	CHECK(json_is_false(json_object_get(j, "connected")));
+	CHECK(json_is_false(json_object_get(json_object_get(j, "clock"), "calibrated")));
+	CHECK_EQ(json_array_size(json_object_get(j, "tracers")), 1);
+	CHECK_EQ(json_array_size(json_object_get(j, "captures")), 0);
+	json_decref(j);
+	tutti__v1__door_reply__free_unpacked(reply, NULL);
+}
+
+/* ---- marks ---- */
+
+static bool count_mark(void *arg, const struct mark *mark)
+{
+	int *n = arg;
+
+	CHECK_STR(mark->text, "step 7");
+	CHECK_EQ(mark->pid, 12);
+	++*n;
+	return true;
+}
+
+static bool send_mark(struct fixture *f, const char *text, int64_t raw_ns)
+{
+	Tutti__V1__DoorRequest m = TUTTI__V1__DOOR_REQUEST__INIT;
+	Tutti__V1__DoorMark mark = TUTTI__V1__DOOR_MARK__INIT;
+	Tutti__V1__DoorReply *reply;
+	bool ok;
+
+	mark.text = (char *)text;
+	mark.raw_ns = raw_ns;
+	mark.pid = 12;
+	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_MARK;
+	m.mark = &mark;
+	reply = ask_message(f, &m);
+	ok = reply->ok;
+	CHECK(ok == !*reply->detail);
+	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	return ok;
+}
+
+static void test_marks(struct fixture *f)
+{
+	char *too_long = xmalloc(LIMIT_MARK_BYTES + 2);
+	int64_t before = now_raw_ns();
+	int n = 0;
+
+	memset(too_long, 'x', LIMIT_MARK_BYTES + 1);
+	too_long[LIMIT_MARK_BYTES + 1] = '\0';
+	CHECK(send_mark(f, "step 7", 0));
+	CHECK(send_mark(f, "step 7", before + 1));
+	CHECK(!send_mark(f, "step 7", before + 3600 * NS_PER_S));
+	CHECK(!send_mark(f, "step 7", 1));
+	CHECK(!send_mark(f, "step 7", -1));
+	CHECK(!send_mark(f, too_long, 0));
+	CHECK(!send_mark(f, "\xc3(", 0));
+	marks_each(f->agent.marks, before, now_raw_ns() + 1, count_mark, &n);
+	CHECK_EQ(n, 2);
+	free(too_long);
+}
+
+/* ---- start and stop: there is no aggregator, and the reply says so ---- */
+
+static void test_start_and_stop(struct fixture *f)
+{
+	Tutti__V1__DoorRequest m = TUTTI__V1__DOOR_REQUEST__INIT;
+	Tutti__V1__DoorStart start = TUTTI__V1__DOOR_START__INIT;
+	Tutti__V1__DoorStop stop = TUTTI__V1__DOOR_STOP__INIT;
+	Tutti__V1__DoorReply *reply;
+
+	start.duration_ns = NS_PER_S;
+	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_START;
+	m.start = &start;
+	reply = ask_message(f, &m);
+	CHECK(!reply->ok && strstr(reply->detail, "not connected"));
+	tutti__v1__door_reply__free_unpacked(reply, NULL);
+
+	stop.session = (char *)"2026_11_21_12_00_00_abc123";
+	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_STOP;
+	m.stop = &stop;
+	reply = ask_message(f, &m);
+	CHECK(!reply->ok && strstr(reply->detail, "not connected"));
+	tutti__v1__door_reply__free_unpacked(reply, NULL);
+
+	stop.session = (char *)"../../etc/passwd";
+	reply = ask_message(f, &m);
+	CHECK(!reply->ok && strstr(reply->detail, "session"));
+	tutti__v1__door_reply__free_unpacked(reply, NULL);
+}
+
+static void test_garbage(struct fixture *f)
+{
+	Tutti__V1__DoorReply *reply = ask_bytes(f, "\xff\xff\xff", 3);
+
+	CHECK(!reply->ok && *reply->detail);
+	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	/* Field 15: a question of a newer version. */
+	reply = ask_bytes(f, "\x7a\x00", 2);
+	CHECK(!reply->ok && strstr(reply->detail, "older"));
+	tutti__v1__door_reply__free_unpacked(reply, NULL);
+}
+
+static void test_no_door(void)
+{
+	struct agent agent = { .conf.door = (char *)"" };
+	struct doorkeeper *dk;
+	struct err e;
+
+	CHECK_OK(doorkeeper_new(&dk, &agent, &e), e);
+	CHECK(!dk);
+	doorkeeper_free(dk);
+}
+
+int main(void)
+{
+	struct fixture f;
+
+	up(&f);
+	test_status(&f);
+	test_marks(&f);
+	test_start_and_stop(&f);
+	test_garbage(&f);
+	down(&f);
+	test_no_door();
+	return 0;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/marks/marks.h"
+
+#include "agent/agent.h"
+#include "base/clean_text.h"
+#include "agent/tracers.h"
+#include "base/loop.h"
+#include "proto/limits.h"
+#include "tests/lib/check.h"
+#include "xspace/xspace.h"
+
+static void add(struct marks *m, int64_t raw_ns, int32_t pid, const char *text)
+{
+	marks_add(m, &(struct mark){ .raw_ns = raw_ns, .pid = pid, .tid = pid + 1, .text = text });
+}
+
+static bool collect(void *arg, const struct mark *mark)
+{
+	buf_addf(arg, "%s@%lld ", mark->text, (long long)mark->raw_ns);
+	return true;
+}
+
+static bool first_only(void *arg, const struct mark *mark)
+{
+	collect(arg, mark);
+	return false;
+}
+
+static void window_is_half_open_and_in_order_of_time(void)
+{
+	struct marks *m = marks_new();
+	struct buf b = BUF_INIT;
+
+	add(m, 30, 1, "c");
+	add(m, 10, 1, "a");
+	add(m, 20, 1, "b");
+	marks_each(m, 10, 30, collect, &b);
+	CHECK_STR(buf_str(&b), "a@10 b@20 ");
+	buf_reset(&b);
+	marks_each(m, 0, 100, first_only, &b);
+	CHECK_STR(buf_str(&b), "a@10 ");
+	buf_release(&b);
+	marks_free(m);
+}
+
+static bool count(void *arg, const struct mark *mark)
+{
+	CHECK(mark->raw_ns >= 100);
+	++*(size_t *)arg;
+	return true;
+}
+
+static void oldest_give_way(void)
+{
+	struct marks *m = marks_new();
+	char text[LIMIT_MARK_BYTES + 10];
+	size_t n = 0;
+
+	for (int i = 0; i < LIMIT_MARKS + 100; i++)
+		add(m, i, 1, "x");
+	marks_each(m, 0, INT64_MAX, count, &n);
+	CHECK_EQ(n, LIMIT_MARKS);
+	CHECK_EQ(marks_dropped(m), 100);
+
+	/* A flood of long texts is bounded, too. */
+	memset(text, 'y', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	for (int i = 0; i < 10000; i++)
+		add(m, 1000000 + i, 1, text);
+	n = 0;
+	marks_each(m, 0, INT64_MAX, count, &n);
+	CHECK(n > 1000 && n < 10000);
+	marks_free(m);
+}
+
+static void foreign_text_becomes_clean(void)
+{
+	char out[16];
+
+	CHECK_EQ(clean_text(out, sizeof(out), "a\tb\nc\x7f", 6), 6);
+	CHECK_STR(out, "a b c ");
+	clean_text(out, sizeof(out), "\xc3\xa4\xff\xc3", 4);
+	CHECK_STR(out, "\xc3\xa4??");
+	clean_text(out, sizeof(out), "\xed\xa0\x80\xc0\x80\xf4\x90\x80\x80", 9);
+	CHECK_STR(out, "?????????");
+	clean_text(out, sizeof(out), "\xf0\x9f\x98\x80", 4);
+	CHECK_STR(out, "\xf0\x9f\x98\x80");
+	clean_text(out, 4, "ab\xc3\xa4", 4); /* no half of a character */
+	CHECK_STR(out, "ab");
+	clean_text(out, sizeof(out), "ab\0cd", 5);
+	CHECK_STR(out, "ab");
+}
+
+/* ---- the tracer ---- */
+
+static int on_plane(void *arg, const struct xs_plane *p)
+{
+	buf_addf(arg, "plane %s\n", p->name);
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	buf_addf(arg, "line %lld %s at %lld\n", (long long)l->id, l->name,
+		 (long long)l->timestamp_ns);
+	return 0;
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	buf_addf(arg, "event %lld at %lld", (long long)ev->metadata_id, (long long)ev->offset_ps);
+	for (size_t i = 0; i < ev->n_stats; i++)
+		buf_addf(arg, " %s%lld", ev->stats[i].kind == XS_INT ? "" : "not an int ",
+			 (long long)ev->stats[i].i);
+	buf_addf(arg, "\n");
+	return 0;
+}
+
+static void on_done(struct tracer_run *run)
+{
+	*(bool *)run->done_arg = true;
+}
+
+static void tracer_gives_a_line_per_process(void)
+{
+	struct xs_visitor v = { .plane_begin = on_plane,
+				.line_begin = on_line,
+				.event = on_event,
+				.want_stats = true };
+	struct agent_conf conf = { 0 };
+	struct tracer_env env = { .conf = &conf, .marks = marks_new() };
+	bool done = false;
+	struct tracer_run run = {
+		.t0_raw_ns = 1000, .t1_raw_ns = 2000, .done = on_done, .done_arg = &done
+	};
+	struct buf b = BUF_INIT;
+	struct xs_source src;
+	struct tracer *t;
+	struct err e;
+
+	CHECK_OK(loop_new(&env.loop, 1, &e), e);
+	CHECK_OK(tracer_marks_ops.open(&t, &env, &e), e);
+	add(env.marks, 1500, 8, "step");
+	add(env.marks, 999, 7, "too early");
+	add(env.marks, 1000, 7, "epoch");
+	add(env.marks, 1200, 7, "step");
+	tracer_marks_ops.gather(t, &run);
+	while (!done)
+		loop_turn(env.loop, 1000);
+	CHECK_EQ(run.result, RUN_OK);
+	CHECK_EQ(run.n_parts, 1);
+	src = xs_source_memory(run.parts[0].bytes.data, run.parts[0].bytes.len);
+	CHECK_OK(xs_read(&src, &v, &b, &e), e);
+	CHECK_STR(buf_str(&b), "plane /host:CPU marks\n"
+			       "line 7 marks 7 at 1000\n"
+			       "event 1 at 0 7 8\n"
+			       "event 2 at 200000 7 8\n"
+			       "line 8 marks 8 at 1000\n"
+			       "event 2 at 500000 8 9\n");
+	buf_release(&run.parts[0].bytes);
+	free(run.parts);
+
+	/* Cancelled while a worker has it: nobody is called, nothing is lost. */
+	done = false;
+	run.parts = NULL;
+	run.n_parts = 0;
+	tracer_marks_ops.gather(t, &run);
+	tracer_marks_ops.cancel(t, &run);
+	tracer_marks_ops.free(t);
+	loop_free(env.loop);
+	CHECK(!done);
+	buf_release(&b);
+	marks_free(env.marks);
+}
+
+int main(void)
+{
+	window_is_half_open_and_in_order_of_time();
+	oldest_give_way();
+	foreign_text_becomes_clean();
+	tracer_gives_a_line_per_process();
+	return 0;
+}

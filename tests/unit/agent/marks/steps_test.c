@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training steps from marks: which marks are steps, whom to follow, how long steps take. */
+#include "agent/marks/steps.h"
+
+#include <stdlib.h>
+
+#include "agent/marks/marks.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+
+static void add(struct steps *s, int32_t pid, int64_t step, int64_t at_ms)
+{
+	char *text = xasprintf("train#step_num=%lld#", (long long)step);
+
+	steps_add(s, &(struct mark){ .raw_ns = at_ms * NS_PER_MS, .pid = pid, .text = text });
+	free(text);
+}
+
+static void test_marks(void)
+{
+	static const char *const no[] = { "",
+					  "#",
+					  "##",
+					  "step_num=3",
+					  "train#step_num=3",
+					  "train#step_num=#",
+					  "train#step_num=-1#",
+					  "train#step_num=3x#",
+					  "train#my_step_num=3#",
+					  "train#step_num=99999999999999999999#",
+					  "barrier 12 begin" };
+	int64_t step;
+	size_t len;
+
+	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
+		CHECK(!step_of_mark(no[i], &step, &len));
+	CHECK(step_of_mark("train#step_num=12#", &step, &len) && step == 12 && len == 5);
+	CHECK(step_of_mark("a#b#_r=1,step_num=0,x=y#", &step, &len) && step == 0 && len == 3);
+	CHECK(step_of_mark("#step_num=7#", &step, &len) && step == 7 && len == 0);
+}
+
+static void test_period(void)
+{
+	struct steps *s = steps_new();
+	struct step_state st = steps_state(s);
+
+	CHECK(!st.known);
+	add(s, 1, 10, 1000);
+	st = steps_state(s);
+	CHECK(st.known && st.step == 10 && !st.period_ns);
+	for (int i = 1; i < 40; i++)
+		add(s, 1, 10 + i, 1000 + 200 * i + (i % 2 ? 20 : 0));
+	st = steps_state(s);
+	CHECK_EQ(st.step, 49);
+	CHECK(llabs(st.period_ns - 200 * NS_PER_MS) < 5 * NS_PER_MS);
+	CHECK(llabs(st.jitter_ns - 20 * NS_PER_MS) < 5 * NS_PER_MS);
+	add(s, 1, 50, 20000); /* with a checkpoint in it: no usual step */
+	st = steps_state(s);
+	CHECK(st.raw_ns == 20000 * NS_PER_MS && st.period_ns < 210 * NS_PER_MS);
+	steps_free(s);
+}
+
+static void count(void *arg)
+{
+	++*(int *)arg;
+}
+
+static void test_whom_to_follow(void)
+{
+	struct steps *s = steps_new();
+	int begun = 0;
+
+	steps_watch(s, count, &begun);
+	add(s, 1, 5, 100);
+	add(s, 2, 6, 110); /* somebody else */
+	add(s, 1, 5, 120); /* said twice */
+	add(s, 1, 6, 200);
+	CHECK_EQ(begun, 2);
+	CHECK_EQ(steps_state(s).period_ns, 100 * NS_PER_MS);
+	add(s, 2, 3, 5000); /* the first one has fallen silent */
+	CHECK_EQ(steps_state(s).step, 3);
+	CHECK_EQ(steps_state(s).period_ns, 0);
+	add(s, 2, 1, 5100); /* begun anew */
+	CHECK_EQ(steps_state(s).step, 1);
+	CHECK_EQ(begun, 4);
+	steps_free(s);
+}
+
+int main(void)
+{
+	test_marks();
+	test_period();
+	test_whom_to_follow();
+	return 0;
+}

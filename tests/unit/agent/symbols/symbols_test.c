@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of code, from this very program, its libraries and texts as the kernel and JITs write them. */
+#include "agent/symbols/symbols.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/symbols/elf_symbols.h"
+#include "agent/proc/foreign_file.h"
+#include "agent/symbols/kallsyms.h"
+#include "agent/symbols/name_pool.h"
+#include "agent/symbols/perf_map.h"
+#include "agent/proc/maps.h"
+#include "base/mem.h"
+#include "tests/lib/check.h"
+
+int a_function_to_be_found(int x);
+
+__attribute__((noinline)) int a_function_to_be_found(int x)
+{
+	return x * 3 + 1;
+}
+
+/* ---- ELF ---- */
+
+static int read_memory(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	(void)e;
+	memcpy(out, (const uint8_t *)arg + offset, len);
+	return 0;
+}
+
+/* A file of one segment and three functions, the last without a size. */
+struct small {
+	Elf64_Ehdr head;
+	Elf64_Phdr segment;
+	Elf64_Shdr sections[3];
+	Elf64_Sym symbols[5];
+	char names[32];
+};
+
+static void small_elf(struct small *f)
+{
+	memset(f, 0, sizeof(*f));
+	memcpy(f->head.e_ident, ELFMAG, SELFMAG);
+	f->head.e_ident[EI_CLASS] = ELFCLASS64;
+	f->head.e_ident[EI_DATA] = ELFDATA2LSB;
+	f->head.e_phoff = offsetof(struct small, segment);
+	f->head.e_phnum = 1;
+	f->head.e_phentsize = sizeof(f->segment);
+	f->head.e_shoff = offsetof(struct small, sections);
+	f->head.e_shnum = 3;
+	f->head.e_shentsize = sizeof(f->sections[0]);
+	f->segment = (Elf64_Phdr){ .p_type = PT_LOAD,
+				   .p_flags = PF_X | PF_R,
+				   .p_offset = 0x1000,
+				   .p_vaddr = 0x401000,
+				   .p_filesz = 0x1000 };
+	f->sections[1] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
+				       .sh_link = 2,
+				       .sh_offset = offsetof(struct small, symbols),
+				       .sh_size = sizeof(f->symbols),
+				       .sh_entsize = sizeof(f->symbols[0]) };
+	f->sections[2] = (Elf64_Shdr){ .sh_type = SHT_STRTAB,
+				       .sh_offset = offsetof(struct small, names),
+				       .sh_size = sizeof(f->names) };
+	memcpy(f->names, "\0one\0two\0three\0data", 20);
+	f->symbols[1] = (Elf64_Sym){
+		.st_name = 9, .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x401300
+	};
+	f->symbols[2] = (Elf64_Sym){ .st_name = 1,
+				     .st_info = STT_FUNC,
+				     .st_shndx = 1,
+				     .st_value = 0x401100,
+				     .st_size = 0x10 };
+	f->symbols[3] = (Elf64_Sym){ .st_name = 5,
+				     .st_info = STT_FUNC,
+				     .st_shndx = 1,
+				     .st_value = 0x401200,
+				     .st_size = 0x10 };
+	f->symbols[4] = (Elf64_Sym){ .st_name = 15,
+				     .st_info = STT_OBJECT,
+				     .st_shndx = 1,
+				     .st_value = 0x401208,
+				     .st_size = 8 };
+}
+
+static const char *name_at(struct small *f, uint64_t offset)
+{
+	struct elf_source src = { .read = read_memory, .arg = f, .size = sizeof(*f) };
+	static char name[64];
+	const struct elf_symbol *sym;
+	struct elf_symbols es;
+	struct err e;
+
+	CHECK_OK(elf_symbols_load(&es, &src, &e), e);
+	sym = elf_symbols_find(&es, offset);
+	snprintf(name, sizeof(name), "-");
+	if (sym)
+		CHECK_OK(elf_symbols_name(&es, &src, sym, name, sizeof(name), &e), e);
+	elf_symbols_release(&es);
+	return name;
+}
+
+static void elf_offsets_become_names(void)
+{
+	struct small *f = malloc(sizeof(*f));
+
+	small_elf(f);
+	CHECK_STR(name_at(f, 0x1100), "one");
+	CHECK_STR(name_at(f, 0x110f), "one");
+	CHECK_STR(name_at(f, 0x1110), "-"); /* between two functions */
+	CHECK_STR(name_at(f, 0x10ff), "-");
+	CHECK_STR(name_at(f, 0x1208), "two");
+	CHECK_STR(name_at(f, 0x1fff), "three");
+	CHECK_STR(name_at(f, 0x2000), "-"); /* not in the segment */
+	CHECK_STR(name_at(f, 0x300), "-");
+	f->sections[1].sh_type = SHT_DYNSYM;
+	CHECK_STR(name_at(f, 0x1200), "two");
+	f->symbols[3].st_name = 31; /* the last byte of the table: an empty name */
+	CHECK_STR(name_at(f, 0x1200), "");
+	free(f);
+}
+
+/* Wherever one field lies, the answer is an error or an empty index, never a read outside. */
+static void broken_elf_is_refused(void)
+{
+	static const uint64_t lies[] = { 0, 1, 0x7f, 0xffff, 0xfffffff0, UINT64_MAX, INT64_MAX };
+	struct elf_source src = { .read = read_memory, .size = sizeof(struct small) };
+	struct small *f = malloc(sizeof(*f));
+	struct elf_symbols es;
+	struct err e;
+	char name[64];
+
+	src.arg = f;
+	for (size_t at = 0; at + 8 <= sizeof(*f); at++) {
+		for (size_t k = 0; k < ARRAY_SIZE(lies); k++) {
+			small_elf(f);
+			memcpy((uint8_t *)f + at, &lies[k], 8);
+			if (elf_symbols_load(&es, &src, &e))
+				continue;
+			for (size_t i = 0; i < es.n; i++)
+				if (!elf_symbols_name(&es, &src, &es.v[i], name, 64, &e))
+					CHECK(strlen(name) < 64);
+			elf_symbols_release(&es);
+		}
+	}
+	small_elf(f);
+	for (src.size = 0; src.size < offsetof(struct small, symbols); src.size++)
+		CHECK(elf_symbols_load(&es, &src, &e) < 0);
+	f->head.e_ident[EI_CLASS] = ELFCLASS32;
+	src.size = sizeof(*f);
+	CHECK_EQ(elf_symbols_load(&es, &src, &e), ERR_UNSUPPORTED);
+	free(f);
+}
+
+/* ---- texts ---- */
+
+static void kallsyms_are_functions_in_order(void)
+{
+	struct kallsyms ks;
+
+	kallsyms_parse(&ks, "ffffffff81000200 T second\nffffffff81000100 t first\n"
+			    "ffffffff81000180 D data\nffffffffc0000000 t in_module\t[nf_tables]\n"
+			    "nonsense\n\nffffffff8100 Z\nffffffff81000300 T cut");
+	CHECK_EQ(ks.n, 4);
+	CHECK_STR(kallsyms_find(&ks, 0xffffffff81000100), "first");
+	CHECK_STR(kallsyms_find(&ks, 0xffffffff810001ff), "first");
+	CHECK_STR(kallsyms_find(&ks, 0xffffffff81000200), "second");
+	CHECK_STR(kallsyms_find(&ks, 0xffffffffc0000001), "in_module");
+	CHECK(!kallsyms_find(&ks, 0xffffffff810000ff));
+	kallsyms_release(&ks);
+	kallsyms_parse(&ks, "0000000000000000 T hidden\n0000000000000000 T from_us\n");
+	CHECK_EQ(ks.n, 0);
+	CHECK(!kallsyms_find(&ks, 0xffffffff81000100));
+	kallsyms_release(&ks);
+}
+
+static size_t parse(struct perf_map *pm, const char *text)
+{
+	return perf_map_parse(pm, text, strlen(text));
+}
+
+static void perf_map_is_read_as_it_grows(void)
+{
+	struct perf_map pm = { 0 };
+
+	CHECK(!perf_map_find(&pm, 0x1000));
+	CHECK_EQ(parse(&pm, "1000 20 py::train:/job.py\n2000 10 hal"), 26);
+	CHECK_STR(perf_map_find(&pm, 0x101f), "py::train:/job.py");
+	CHECK(!perf_map_find(&pm, 0x1020));
+	CHECK(!perf_map_find(&pm, 0x2000));
+	CHECK_EQ(pm.parsed, 26);
+	CHECK_EQ(parse(&pm, "2000 10 half no more\n0x3000 0x8 with prefix\n"), 44);
+	CHECK_STR(perf_map_find(&pm, 0x2008), "half no more");
+	CHECK_STR(perf_map_find(&pm, 0x3007), "with prefix");
+	/* Code is replaced: the later line is the one that counts. */
+	parse(&pm, "1000 8 newer\n");
+	CHECK_STR(perf_map_find(&pm, 0x1007), "newer");
+	CHECK_STR(perf_map_find(&pm, 0x1008), "py::train:/job.py");
+	parse(&pm,
+	      "\n \nxyz 1 n\n5000\n5000 \n5000 10\n5000 10 \n11112222333344445 1 n\n:000 1 n\n");
+	CHECK(!perf_map_find(&pm, 0x5000));
+	CHECK_EQ(pm.n, 4);
+	perf_map_release(&pm);
+}
+
+static void maps_are_the_executable_ones(void)
+{
+	struct proc_maps maps;
+
+	proc_maps_parse(&maps,
+			"55d0-55e0 r--p 00000000 08:01 10   /bin/cat\n"
+			"55e0000-55f0000 r-xp 00010000 fe:01 4711     /bin/my cat\n"
+			"5600000-5601000 rwxp 00000000 00:00 0 \n"
+			"garbage\n"
+			"5500000-5600000 r-xp 00000000 08:01 10 /overlaps\n"
+			"7ffd000-7ffe000 r-xp 00000000 00:00 0                          [vdso]");
+	CHECK_EQ(maps.n, 3);
+	CHECK_STR(proc_maps_find(&maps, 0x55e0000)->path, "/bin/my cat");
+	CHECK_EQ(proc_maps_find(&maps, 0x55effff)->inode, 4711);
+	CHECK_EQ(maps.v[0].major, 0xfe);
+	CHECK_EQ(maps.v[0].offset, 0x10000);
+	CHECK_STR(proc_maps_find(&maps, 0x5600000)->path, "");
+	CHECK(!proc_maps_find(&maps, 0x55f0000));
+	CHECK(!proc_maps_find(&maps, 0x7ffe000));
+	CHECK_EQ(map_kind_of(maps.v[0].path), MAP_KIND_FILE);
+	CHECK_EQ(map_kind_of(maps.v[1].path), MAP_KIND_MEMORY);
+	CHECK_EQ(map_kind_of(maps.v[2].path), MAP_KIND_VDSO);
+	CHECK_EQ(map_kind_of("//anon"), MAP_KIND_MEMORY);
+	CHECK_EQ(map_kind_of("/memfd:jit (deleted)"), MAP_KIND_MEMORY);
+	proc_maps_release(&maps);
+}
+
+static void equal_names_are_one_number(void)
+{
+	struct name_pool p = { 0 };
+	char name[32];
+
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 1; i <= 5000; i++) {
+			snprintf(name, sizeof(name), "name %u", i);
+			CHECK_EQ(name_pool_add(&p, name), i);
+		}
+	}
+	CHECK_STR(name_pool_get(&p, 4711), "name 4711");
+	name_pool_release(&p);
+}
+
+/* ---- this process ---- */
+
+static const char *resolve(struct symbols *sy, const struct image *image, uint64_t offset)
+{
+	return symbols_text(sy, symbols_resolve(sy, image, offset));
+}
+
+static void own_code_has_names(void)
+{
+	uint64_t here = (uint64_t)(uintptr_t)a_function_to_be_found;
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	struct symbols *sy = symbols_new();
+	const struct proc_maps *maps;
+	const struct proc_map *map;
+	struct image file;
+
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &self, here), "a_function_to_be_found");
+	CHECK_STR(resolve(sy, &self, 0x10), "[unknown]");
+	maps = symbols_maps(sy, &self);
+	CHECK(maps);
+	map = proc_maps_find(maps, here);
+	CHECK(map);
+	file = (struct image){ .kind = IMAGE_KIND_FILE,
+			       .pid = self.pid,
+			       .inode = map->inode,
+			       .major = map->major,
+			       .minor = map->minor,
+			       .path = map->path };
+	CHECK_STR(resolve(sy, &file, here - map->start + map->offset), "a_function_to_be_found");
+
+	/* The process is gone: the same file under the agent's own path will do. */
+	file.minor++;
+	file.pid = 999999999;
+	CHECK_STR(resolve(sy, &file, here - map->start + map->offset), "a_function_to_be_found");
+
+	/* Another file at that path is not: better no name than a wrong one. */
+	file.inode++;
+	CHECK(resolve(sy, &file, here - map->start + map->offset)[0] == '[');
+	symbols_end(sy);
+	symbols_free(sy);
+}
+
+/* As a JIT compiler does: code in memory, its name in /tmp. */
+static void own_jit_code_has_names(void)
+{
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	char *path = xasprintf("/tmp/perf-%d.map", getpid());
+	struct symbols *sy = symbols_new();
+	void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	FILE *f = fopen(path, "w");
+
+	CHECK(code != MAP_FAILED && f);
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &self, (uint64_t)(uintptr_t)code + 8), "[jit]");
+	symbols_end(sy);
+	fprintf(f, "%llx 100 jitted\n", (unsigned long long)(uintptr_t)code);
+	fclose(f);
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &self, (uint64_t)(uintptr_t)code + 8), "jitted");
+	CHECK_STR(resolve(sy, &self, (uint64_t)(uintptr_t)code + 0x100), "[jit]");
+	symbols_end(sy);
+	CHECK(!unlink(path));
+	munmap(code, 4096);
+	symbols_free(sy);
+	free(path);
+}
+
+/* A pipe or a link out of the process' root must not be waited for or followed. */
+static void only_regular_files_are_opened(void)
+{
+	char dir[] = "/tmp/tutti-symbols-XXXXXX", *path;
+	struct stat st;
+	struct err e;
+
+	CHECK(mkdtemp(dir));
+	path = xasprintf("%s/pipe", dir);
+	CHECK(!mkfifo(path, 0600));
+	CHECK_EQ(foreign_open((uint32_t)getpid(), path, &st, &e), ERR_INVALID);
+	CHECK_EQ(foreign_open_here(path, &st, &e), ERR_INVALID);
+	CHECK_EQ(foreign_open_here(dir, &st, &e), ERR_INVALID);
+	CHECK(foreign_open((uint32_t)getpid(), "/no/such/file", &st, &e) < 0);
+	CHECK(!unlink(path));
+	CHECK(!rmdir(dir));
+	free(path);
+}
+
+int main(void)
+{
+	elf_offsets_become_names();
+	broken_elf_is_refused();
+	kallsyms_are_functions_in_order();
+	perf_map_is_read_as_it_grows();
+	maps_are_the_executable_ones();
+	equal_names_are_one_number();
+	own_code_has_names();
+	own_jit_code_has_names();
+	only_regular_files_are_opened();
+	return a_function_to_be_found(0) != 1;
+}

@@ -1,0 +1,53 @@
+# ---- clock ----
+set(clock_worlds ${CMAKE_SOURCE_DIR}/tests/lib/clock_world.c ${CMAKE_SOURCE_DIR}/tests/lib/clock_worlds.c
+	${CMAKE_SOURCE_DIR}/tests/lib/queue.c)
+unit_test(agent/clock/clock_test USES agent_clock)
+unit_test(agent/clock/estimator_test USES agent_clock SRC ${clock_worlds})
+unit_test(agent/clock/exchange_test USES agent_clock)
+unit_test(agent/clock/ledger_test USES agent_clock)
+
+# ---- what tracers stand on ----
+unit_test(agent/marks/marks_test USES tracer_marks)
+unit_test(agent/marks/steps_test USES agent_marks)
+unit_test(agent/perf/decode_test USES agent_perf)
+unit_test(agent/perf/stacks_test USES agent_perf)
+unit_test(agent/symbols/symbols_test USES agent_symbols)
+fuzz_test(elf USES agent_symbols)
+fuzz_test(perf USES tracer_cpu)
+fuzz_test(proc_text USES agent_symbols)
+
+# ---- tracers ----
+set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
+set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)
+unit_test(agent/tracer/cpu/real_test USES tracer_cpu)
+set_tests_properties(unit/agent/tracer/cpu/real_test PROPERTIES SKIP_RETURN_CODE 77)
+unit_test(agent/tracer/cpu/window_test USES tracer_cpu)
+unit_test(agent/tracer/metrics/metrics_test USES tracer_metrics)
+unit_test(agent/tracer/profiler/discover_test USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
+unit_test(agent/tracer/profiler/file_test USES tracer_profiler)
+unit_test(agent/tracer/profiler/reply_test USES tracer_profiler)
+unit_test(agent/tracer/profiler/tracer_profiler_test USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
+fuzz_test(profiler_reply USES tracer_profiler)
+
+# ---- captures, the link, local clients: an agent without a network, tracers that do as they are told ----
+set(core_fixture ${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)
+unit_test(agent/conf_test USES agent_conf)
+unit_test(agent/capture/assemble_test USES agent_capture)
+unit_test(agent/capture/capture_clock_test USES agent_local SRC ${core_fixture})
+unit_test(agent/capture/capture_test USES agent_local SRC ${core_fixture})
+unit_test(agent/link/control_test USES agent_local PKG jansson zlib
+	SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
+unit_test(agent/local/local_service_test USES agent_local PKG jansson SRC ${core_fixture})
+unit_test(agent/local/profiler_service_test USES agent_local)
+
+# For end-to-end tests: a framework's server that misbehaves as told, and the tracer alone.
+program(fake_profiler SRC ${CMAKE_SOURCE_DIR}/tests/e2e/fake_profiler.c ${fake_profiler}
+	USES xspace net proto base)
+program(profile_once SRC ${CMAKE_SOURCE_DIR}/tests/e2e/profile_once.c USES tracer_profiler)
+e2e_test(profiler_jax "e2e;jax" 400)
+# Its discovery captures every JAX job of the machine, those of other tests too.
+set_tests_properties(e2e/profiler_jax PROPERTIES RESOURCE_LOCK jax)
+
+# For tests/bench/tracers.sh.
+add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c)
+target_link_libraries(tracers_bench PRIVATE agent_tracers agent_conf)

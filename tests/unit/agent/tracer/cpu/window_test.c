@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From records of the kernel to the plane, without the kernel. */
+#include "agent/tracer/cpu/window.h"
+
+#include "agent/tracer/cpu/plane.h"
+#include "agent/symbols/symbols.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+#include "tests/lib/perf_bytes.h"
+#include "xspace/xspace.h"
+
+#define PERIOD (10 * NS_PER_MS)
+#define USER   ((uint64_t)PERF_CONTEXT_USER)
+#define KERNEL ((uint64_t)PERF_CONTEXT_KERNEL)
+
+/* Two functions' worth of code in a file that does not exist: names are file and offset. */
+#define CODE 0x10000
+#define LEN  0x10000
+
+static struct cpu_window *window(size_t nodes)
+{
+	return cpu_window_new(&(struct cpu_window_conf){
+		.max_samples = 1000, .max_nodes = nodes, .max_images = 100 });
+}
+
+static void feed(struct cpu_window *w, struct buf *b)
+{
+	cpu_window_feed(w, b->data, b->len);
+	buf_reset(b);
+}
+
+/* ---- the plane as text ---- */
+
+struct text {
+	struct buf out;
+	char names[64][64];
+};
+
+static int on_name(void *arg, int64_t id, const char *name, size_t len)
+{
+	struct text *t = arg;
+
+	CHECK(id < 64);
+	snprintf(t->names[id], sizeof(t->names[id]), "%.*s", (int)len, name);
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	struct text *t = arg;
+
+	buf_addf(&t->out, "%s:", l->name);
+	return 0;
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	struct text *t = arg;
+
+	buf_addf(&t->out, " %s %g-%g", t->names[ev->metadata_id], (double)ev->offset_ps / 1e9,
+		 (double)(ev->offset_ps + ev->duration_ps) / 1e9);
+	return 0;
+}
+
+static int on_line_end(void *arg)
+{
+	struct text *t = arg;
+
+	buf_addf(&t->out, "\n");
+	return 0;
+}
+
+/* Window [0, to_ms): lines "comm/tid: name from-to ..." in ms. */
+static void check_plane_with(const struct cpu_window *w, struct symbols *sy, int64_t to_ms,
+			     const char *want)
+{
+	struct xs_visitor v = { .event_metadata = on_name,
+				.line_begin = on_line,
+				.event = on_event,
+				.line_end = on_line_end };
+	struct cpu_cut *cut = cpu_window_cut(w, 0, to_ms * NS_PER_MS);
+	struct xs_builder *b = xs_builder_new();
+	struct text text = { .out = BUF_INIT };
+	struct buf bytes = BUF_INIT;
+	struct xs_source src;
+	struct err e;
+
+	cut->period_ns = PERIOD;
+	symbols_begin(sy);
+	cpu_plane_build(cut, sy, b);
+	symbols_end(sy);
+	xs_finish(b, &bytes);
+	src = xs_source_memory(bytes.data, bytes.len);
+	CHECK_OK(xs_read(&src, &v, &text, &e), e);
+	CHECK_STR(buf_str(&text.out), want);
+	buf_release(&text.out);
+	buf_release(&bytes);
+	xs_builder_free(b);
+	cpu_cut_free(cut);
+}
+
+static void check_plane(const struct cpu_window *w, int64_t to_ms, const char *want)
+{
+	struct symbols *sy = symbols_new();
+
+	check_plane_with(w, sy, to_ms, want);
+	symbols_free(sy);
+}
+
+static void exec_process(struct buf *b, uint32_t pid, const char *comm)
+{
+	perf_comm(b, 1, pid, pid, comm, true);
+	perf_mmap(b, 2, pid, CODE, LEN, 0, "/nowhere/prog");
+}
+
+/* A stack of up to two frames: `leaf` called from `root`. */
+static void sample(struct buf *b, int64_t ms, uint32_t pid, uint64_t leaf, uint64_t root)
+{
+	const uint64_t ips[] = { USER, CODE + leaf, CODE + root + 1 };
+
+	perf_sample(b, (uint64_t)(ms * NS_PER_MS), pid, pid, ips, root ? 3 : 2);
+}
+
+/* ---- tests ---- */
+
+static void equal_prefixes_become_one_event(void)
+{
+	struct cpu_window *w = window(1000);
+	struct buf b = BUF_INIT;
+
+	exec_process(&b, 7, "prog");
+	sample(&b, 10, 7, 0x20, 0x10);
+	sample(&b, 20, 7, 0x20, 0x10);
+	sample(&b, 30, 7, 0x30, 0x10);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	check_plane(w, 1000, "prog/7: [prog+0x10] 10-40 [prog+0x20] 10-30 [prog+0x30] 30-40\n");
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static void gaps_end_events_and_the_window_clips_them(void)
+{
+	struct cpu_window *w = window(1000);
+	struct buf b = BUF_INIT;
+
+	exec_process(&b, 7, "prog");
+	sample(&b, 10, 7, 0x10, 0);
+	sample(&b, 35, 7, 0x10, 0); /* two and a half periods: still the same */
+	sample(&b, 61, 7, 0x10, 0); /* more: another one */
+	sample(&b, 95, 7, 0x10, 0);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	check_plane(w, 100, "prog/7: [prog+0x10] 10-45 [prog+0x10] 61-71 [prog+0x10] 95-100\n");
+	check_plane(w, 90, "prog/7: [prog+0x10] 10-45 [prog+0x10] 61-71\n");
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+/* Rings are read one after the other: what one tells late may come before what another told first. */
+static void rings_are_put_in_order_of_time(void)
+{
+	struct cpu_window *w = window(1000);
+	struct buf b = BUF_INIT;
+
+	sample(&b, 10, 7, 0x10, 0);
+	feed(w, &b);
+	exec_process(&b, 7, "late");
+	sample(&b, 50, 7, 0x10, 0); /* after the flush's limit: waits */
+	feed(w, &b);
+	cpu_window_flush(w, 40 * NS_PER_MS);
+	CHECK_EQ(cpu_window_samples(w), 1);
+	check_plane(w, 100, "late/7: [prog+0x10] 10-20\n");
+	cpu_window_flush(w, INT64_MAX);
+	CHECK_EQ(cpu_window_samples(w), 2);
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static void processes_keep_their_own_code(void)
+{
+	struct cpu_window *w = window(1000);
+	struct buf b = BUF_INIT;
+
+	exec_process(&b, 7, "prog");
+	perf_task(&b, PERF_RECORD_FORK, 3, 8, 7, 8, 7);
+	perf_comm(&b, 4, 8, 8, "child", true); /* exec: nothing is mapped */
+	perf_mmap(&b, 5, 8, CODE, LEN, 0x1000, "/nowhere/other");
+	perf_task(&b, PERF_RECORD_FORK, 6, 9, 7, 9, 7); /* no exec: as its parent */
+	perf_mmap(&b, 7, 9, CODE + 0x100, 0x100, 0, "/nowhere/plugin");
+	sample(&b, 10, 7, 0x110, 0);
+	sample(&b, 10, 8, 0x110, 0);
+	sample(&b, 10, 9, 0x110, 0);
+	sample(&b, 20, 9, 0x10, 0);
+	sample(&b, 30, 9, 0x210, 0);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	check_plane(w, 100,
+		    "prog/7: [prog+0x110] 10-20\n"
+		    "child/8: [other+0x1110] 10-20\n"
+		    "prog/9: [plugin+0x10] 10-20 [prog+0x10] 20-30 [prog+0x210] 30-40\n");
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static void shared_code_is_one_tree(void)
+{
+	struct cpu_window *w = window(1000);
+	struct buf b = BUF_INIT;
+
+	for (uint32_t pid = 10; pid < 74; pid++) {
+		exec_process(&b, pid, "rank");
+		sample(&b, 10, pid, 0x20, 0x10);
+	}
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	CHECK_EQ(cpu_window_samples(w), 64);
+	CHECK_EQ(cpu_window_nodes(w), 1 + 2);
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static void kernel_and_unknown_frames_are_told_apart(void)
+{
+	const uint64_t ips[] = { KERNEL, 0xffffffff81000010, USER, CODE + 0x10, 0x1, 0x2, 0x3 };
+	struct cpu_cut *cut;
+	struct cpu_window *w = window(1000);
+	struct buf b = BUF_INIT;
+
+	exec_process(&b, 7, "prog");
+	perf_sample(&b, 10, 7, 7, ips, ARRAY_SIZE(ips));
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	cut = cpu_window_cut(w, 0, 100);
+	CHECK_EQ(cut->n_samples, 1);
+	CHECK_EQ(cut->n_nodes, 1 + 3); /* three unknown frames are one */
+	CHECK_EQ(cut->images[cut->nodes[1].image].kind, IMAGE_KIND_UNKNOWN);
+	CHECK_STR(cut->images[cut->nodes[2].image].path, "/nowhere/prog");
+	CHECK_EQ(cut->images[cut->nodes[3].image].kind, IMAGE_KIND_KERNEL);
+	CHECK_EQ(cut->nodes[3].offset, 0xffffffff81000010);
+	cpu_cut_free(cut);
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static void losses_are_counted_where_they_happened(void)
+{
+	struct cpu_window *w = window(1000);
+	struct buf b = BUF_INIT;
+
+	perf_lost(&b, 100, 5);
+	perf_lost(&b, 200, 7);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	CHECK_EQ(cpu_window_lost(w, 0, 200), 5);
+	CHECK_EQ(cpu_window_lost(w, 0, 201), 12);
+	CHECK_EQ(cpu_window_lost(w, 201, 1000), 0);
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static void newest_samples_win_the_ring(void)
+{
+	struct cpu_window *w = window(100000);
+	struct buf b = BUF_INIT;
+	struct cpu_cut *cut;
+
+	exec_process(&b, 7, "prog");
+	for (int64_t i = 1; i <= 2500; i++)
+		sample(&b, i, 7, 0x10 + (uint64_t)i % 5, 0);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	CHECK_EQ(cpu_window_begin(w), 1501 * NS_PER_MS);
+	cut = cpu_window_cut(w, 0, INT64_MAX);
+	CHECK_EQ(cut->n_samples, 1000);
+	CHECK_EQ(cut->n_threads, 1);
+	CHECK_EQ(cut->n_nodes, 1 + 5);
+	cpu_cut_free(cut);
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+/* Every sample another stack: the tree overflows many times over and is rebuilt from what is left. */
+static void full_tree_drops_the_oldest(void)
+{
+	struct cpu_window *w = window(200);
+	struct buf b = BUF_INIT;
+	struct cpu_cut *cut;
+
+	exec_process(&b, 7, "prog");
+	for (int64_t i = 1; i <= 5000; i++)
+		sample(&b, i, 7, (uint64_t)i, 0x8000 + (uint64_t)i);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	CHECK(cpu_window_nodes(w) <= 200);
+	cut = cpu_window_cut(w, 0, INT64_MAX);
+	CHECK(cut->n_samples >= 20);
+	CHECK_EQ(cut->samples[cut->n_samples - 1].raw_ns, 5000 * NS_PER_MS);
+	for (size_t i = 0; i < cut->n_samples; i++) {
+		const struct cpu_sample *s = &cut->samples[i];
+
+		CHECK(s->node && s->node < cut->n_nodes);
+		CHECK_EQ(cut->nodes[s->node].offset, s->raw_ns / NS_PER_MS);
+		CHECK(cut->nodes[s->node].parent < s->node);
+	}
+	CHECK_EQ(cpu_window_begin(w), cut->samples[0].raw_ns);
+	cpu_cut_free(cut);
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static struct cpu_questions *ask(struct cpu_window *w, struct symbols *sy)
+{
+	struct cpu_questions *q = cpu_window_ask(w);
+
+	if (!q)
+		return NULL;
+	symbols_begin(sy);
+	cpu_questions_answer(q, sy);
+	symbols_end(sy);
+	cpu_window_learn(w, q);
+	return q;
+}
+
+static void names_are_asked_for_once(void)
+{
+	struct symbols *sy = symbols_new();
+	struct cpu_window *w = window(1000);
+	struct cpu_questions *q;
+	struct cpu_cut *cut;
+	struct buf b = BUF_INIT;
+
+	exec_process(&b, 7, "prog");
+	sample(&b, 10, 7, 0x20, 0x10);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	q = ask(w, sy);
+	CHECK(q && q->n == 2 && q->n_images == 1 && !q->n_processes && !q->n_threads);
+	cpu_questions_free(q);
+	CHECK(!ask(w, sy));
+	cut = cpu_window_cut(w, 0, INT64_MAX);
+	CHECK_EQ(cut->epoch, symbols_epoch(sy));
+	CHECK_STR(symbols_text(sy, cut->nodes[2].name), "[prog+0x20]");
+	cpu_cut_free(cut);
+
+	/* A thread nobody introduced: its name and its process' mappings are asked for. */
+	sample(&b, 20, 999999999, 0x20, 0);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	q = ask(w, sy);
+	CHECK(q && q->n == 1 && q->n_processes == 1 && q->n_threads == 1);
+	CHECK(!q->processes[0].answered); /* there is no such process */
+	cpu_questions_free(q);
+	CHECK(!ask(w, sy));
+	check_plane_with(w, sy, 100,
+			 "prog/7: [prog+0x10] 10-20 [prog+0x20] 10-20\n"
+			 "thread/999999999: [unknown] 20-30\n");
+	buf_release(&b);
+	cpu_window_free(w);
+	symbols_free(sy);
+}
+
+int main(void)
+{
+	equal_prefixes_become_one_event();
+	gaps_end_events_and_the_window_clips_them();
+	rings_are_put_in_order_of_time();
+	processes_keep_their_own_code();
+	shared_code_is_one_tree();
+	kernel_and_unknown_frames_are_told_apart();
+	losses_are_counted_where_they_happened();
+	newest_samples_win_the_ring();
+	full_tree_drops_the_oldest();
+	names_are_asked_for_once();
+	return 0;
+}

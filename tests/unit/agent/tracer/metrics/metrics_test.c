@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/tracer/metrics/readings.h"
+#include "agent/tracers.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+#include "xspace/xspace.h"
+
+static char root[] = "/tmp/tutti-metrics-XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+	char *path = xasprintf("%s/%s", root, name);
+	FILE *f = fopen(path, "w");
+
+	CHECK(f);
+	fputs(text, f);
+	fclose(f);
+	free(path);
+}
+
+static void make_dir(const char *name)
+{
+	char *path = xasprintf("%s/%s", root, name);
+
+	CHECK(!mkdir(path, 0700));
+	free(path);
+}
+
+/* Texts of a real host, cut to what is read, a second apart. */
+static void first_second(void)
+{
+	put("stat", "cpu  1000 0 500 8000 100 20 30 50 7 0\ncpu0 500 0 250 4000 50 10 15 25 0 0\n"
+		    "intr 5000 1 2 3\nctxt 10000\nbtime 1\nprocesses 300\nprocs_running 2\n"
+		    "procs_blocked 1\n");
+	put("meminfo", "MemTotal:       16000000 kB\nMemFree:         1000000 kB\n"
+		       "MemAvailable:    4000000 kB\nBuffers: 1 kB\nCached:  2000000 kB\n"
+		       "SwapCached: 5 kB\nDirty: 100 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n");
+	put("loadavg", "1.25 0.80 0.50 2/300 4711\n");
+	put("net/dev",
+	    "Inter-|   Receive                          |  Transmit\n"
+	    " face |bytes    packets errs drop fifo frame compressed multicast|bytes ...\n"
+	    "    lo: 999999 99 0 0 0 0 0 0 999999 99 0 0 0 0 0 0\n"
+	    "  eth0: 1000000 1000 0 0 0 0 0 0 500000 500 0 0 0 0 0 0\n"
+	    "eth1:500 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+	put("diskstats", "   7 0 loop0 100 0 1000 0 100 0 1000 0 0 0 0\n"
+			 " 259 0 nvme0n1 100 0 2000 10 50 0 4000 20 0 30 30 0 0 0 0\n"
+			 " 259 1 nvme0n1p1 90 0 1900 10 50 0 4000 20 0 30 30 0 0 0 0\n"
+			 " 254 0 vda 0 0 0 0 0 0 0 0 0 0 0\n 254 1 vda1 5 0 5 0 5 0 5 0 0 0 0\n");
+	put("vmstat", "pgfault 1000\npgmajfault 10\npswpin 0\npswpout 0\n");
+	put("pressure/io", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\n"
+			   "full avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n");
+}
+
+static void second_second(void)
+{
+	put("stat", "cpu  1100 0 550 8040 100 20 30 60 7 0\nintr 5500 1 2 3\nctxt 12000\n"
+		    "processes 310\nprocs_running 3\nprocs_blocked 0\n");
+	put("net/dev", "a\nb\n  eth0: 3000000 1100 1 2 0 0 0 0 1500000 600 3 4 0 0 0 0\n"
+		       "eth1:500 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
+	put("diskstats", " 259 0 nvme0n1 120 0 4000 10 60 0 8000 20 0 30 30 0 0 0 0\n");
+	put("vmstat", "pgfault 900\npgmajfault 12\n");
+	put("pressure/io", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1250000\n"
+			   "full avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n");
+}
+
+static double get(const double *row, const char *name)
+{
+	for (size_t i = 0; i < proc_metrics_count(); i++)
+		if (!strcmp(proc_metrics_name(i), name))
+			return row[i];
+	fprintf(stderr, "no column %s\n", name);
+	exit(1);
+}
+
+#define CHECK_NEAR(row, name, want) \
+	do { \
+		double check_v = get(row, name); \
+		if (!(fabs(check_v - (want)) < 1e-6)) { \
+			fprintf(stderr, "%d: %s is %g\n", __LINE__, name, check_v); \
+			exit(1); \
+		} \
+	} while (0)
+
+static void recorded_texts_give_known_numbers(void)
+{
+	double *row = xcalloc(proc_metrics_count(), sizeof(*row));
+	struct proc_metrics *pm;
+
+	first_second();
+	pm = proc_metrics_open(root);
+	CHECK_EQ(proc_metrics_files(pm), 7);
+	proc_metrics_read(pm, 0, row);
+	CHECK_NEAR(row, "load 1 min", 1.25);
+	CHECK_NEAR(row, "tasks running", 2);
+	CHECK_NEAR(row, "mem available MB", 4096);
+	CHECK_NEAR(row, "mem used MB", 12288);
+	CHECK_NEAR(row, "mem page cache MB", 2048);
+	CHECK_NEAR(row, "swap used MB", 0);
+	CHECK(isnan(get(row, "cpu user %"))); /* a rate needs two */
+	CHECK(isnan(get(row, "net rx MB/s")));
+
+	second_second();
+	proc_metrics_read(pm, 2 * NS_PER_S, row);
+	CHECK_NEAR(row, "cpu user %", 50);
+	CHECK_NEAR(row, "cpu system %", 25);
+	CHECK_NEAR(row, "cpu idle %", 20);
+	CHECK_NEAR(row, "cpu steal %", 5);
+	CHECK_NEAR(row, "context switches per s", 1000);
+	CHECK_NEAR(row, "net rx MB/s", 1);
+	CHECK_NEAR(row, "net tx MB/s", 0.5);
+	CHECK_NEAR(row, "net errors and drops per s", 5);
+	CHECK_NEAR(row, "disk read MB/s", 0.512); /* the disk, not its partition too */
+	CHECK_NEAR(row, "disk write MB/s", 1.024);
+	CHECK_NEAR(row, "disk operations per s", 15);
+	CHECK_NEAR(row, "major page faults per s", 1);
+	CHECK(isnan(get(row, "page faults per s"))); /* a counter does not run backwards */
+	CHECK_NEAR(row, "pressure io some %", 12.5);
+	CHECK_NEAR(row, "pressure io full %", 0);
+	CHECK(isnan(get(row, "pressure cpu some %"))); /* the file is not there */
+	proc_metrics_free(pm);
+	free(row);
+}
+
+static void names_are_safe_for_viewers(void)
+{
+	for (size_t i = 0; i < proc_metrics_count(); i++) {
+		for (const char *c = proc_metrics_name(i); *c; c++)
+			CHECK(*c >= ' ' && *c < 127 && *c != '"' && *c != '\\');
+		for (size_t k = 0; k < i; k++)
+			CHECK(strcmp(proc_metrics_name(i), proc_metrics_name(k)));
+	}
+}
+
+/* ---- the tracer on this host ---- */
+
+static int on_plane(void *arg, const struct xs_plane *p)
+{
+	(void)arg;
+	CHECK_STR(p->name, "/host:CPU metrics");
+	return 0;
+}
+
+static int on_line(void *arg, const struct xs_line *l)
+{
+	(void)arg;
+	CHECK_STR(l->name, "_counters_");
+	return 0;
+}
+
+static int on_event(void *arg, const struct xs_event *ev)
+{
+	CHECK_EQ(ev->n_stats, 1);
+	CHECK_EQ(ev->duration_ps, 0);
+	CHECK_EQ(ev->stats[0].kind, XS_DOUBLE);
+	CHECK(isfinite(ev->stats[0].d));
+	++*(int *)arg;
+	return 0;
+}
+
+static void on_done(struct tracer_run *run)
+{
+	*(bool *)run->done_arg = true;
+}
+
+static void tracer_gives_one_line_of_counters(void)
+{
+	struct xs_visitor v = { .plane_begin = on_plane,
+				.line_begin = on_line,
+				.event = on_event,
+				.want_stats = true };
+	struct agent_conf conf = { .metrics_hz = 1 };
+	struct tracer_env env = { .conf = &conf };
+	bool done = false;
+	struct tracer_run run = { .done = on_done, .done_arg = &done };
+	struct tracer_state state;
+	struct xs_source src;
+	struct tracer *t;
+	struct err e;
+	int events = 0;
+
+	CHECK_OK(loop_new(&env.loop, 1, &e), e);
+	run.t0_raw_ns = now_raw_ns();
+	CHECK_OK(tracer_metrics_ops.open(&t, &env, &e), e);
+	tracer_metrics_ops.state(t, &state);
+	CHECK_EQ(state.health, TRACER_OK);
+	run.t1_raw_ns = now_raw_ns() + 1;
+	tracer_metrics_ops.gather(t, &run);
+	while (!done)
+		loop_turn(env.loop, 1000);
+	CHECK_EQ(run.result, RUN_OK);
+	src = xs_source_memory(run.parts[0].bytes.data, run.parts[0].bytes.len);
+	CHECK_OK(xs_read(&src, &v, &events, &e), e);
+	CHECK(events >= 3);
+	buf_release(&run.parts[0].bytes);
+	free(run.parts);
+
+	/* A window from before the agent was there is said to be cut. */
+	done = false;
+	run = (struct tracer_run){ .t0_raw_ns = run.t0_raw_ns - 5 * NS_PER_S,
+				   .t1_raw_ns = run.t1_raw_ns,
+				   .done = on_done,
+				   .done_arg = &done };
+	tracer_metrics_ops.gather(t, &run);
+	while (!done)
+		loop_turn(env.loop, 1000);
+	CHECK_EQ(run.result, RUN_DEGRADED);
+	CHECK_STR(run.reason, "window-cut");
+	buf_release(&run.parts[0].bytes);
+	free(run.parts);
+	tracer_metrics_ops.free(t);
+	loop_free(env.loop);
+}
+
+static void tracer_can_be_off(void)
+{
+	struct agent_conf conf = { .metrics_hz = 0 };
+	struct tracer_env env = { .conf = &conf };
+	bool done = false;
+	struct tracer_run run = { .done = on_done, .done_arg = &done };
+	struct tracer *t;
+	struct err e;
+
+	CHECK_OK(loop_new(&env.loop, 1, &e), e);
+	CHECK_OK(tracer_metrics_ops.open(&t, &env, &e), e);
+	tracer_metrics_ops.gather(t, &run);
+	CHECK(done);
+	CHECK_EQ(run.result, RUN_OFF);
+	tracer_metrics_ops.free(t);
+	loop_free(env.loop);
+}
+
+int main(void)
+{
+	char *clean;
+
+	CHECK(mkdtemp(root));
+	make_dir("net");
+	make_dir("pressure");
+	recorded_texts_give_known_numbers();
+	names_are_safe_for_viewers();
+	tracer_gives_one_line_of_counters();
+	tracer_can_be_off();
+	clean = xasprintf("rm -r %s", root);
+	CHECK(!system(clean));
+	free(clean);
+	return 0;
+}

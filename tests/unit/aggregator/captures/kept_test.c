@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was asked of a capture is answered when the store has it: a crash right then does not undo it. */
+#include "aggregator/captures/capture_impl.h"
+#include "json/json_text.h"
+#include "aggregator/sessions/sessions.h"
+#include "storage/store.h"
+#include "tests/unit/aggregator/fleet.h"
+
+#define LONG_NS (600 * NS_PER_S)
+
+/* What a crash at the moment of the answer would leave. */
+struct kept {
+	bool told, failed, planned;
+	int64_t duration_ns;
+};
+
+static void on_kept(void *arg, struct capture *c)
+{
+	struct kept *k = arg;
+	json_t *plan = NULL;
+	struct err e;
+
+	CHECK(!k->told);
+	k->told = true;
+	k->failed = c->unkept.code;
+	k->planned = !session_load_plan(c->captures->agg->store, c->session, &plan, &e) &&
+		     json_object_get(plan, "resume");
+	k->duration_ns = json_get_int(plan, "duration_ns");
+	json_decref(plan);
+}
+
+static struct kept answered(struct fleet *f, struct capture *c)
+{
+	struct kept k = { 0 };
+
+	capture_when_kept(c, on_kept, &k);
+	WAIT(f, k.told);
+	return k;
+}
+
+static struct capture *begin(struct fleet *f, int64_t duration_ns)
+{
+	const struct capture_request req = { .duration_ns = duration_ns, .origin = "test" };
+	struct err e = { 0 };
+	struct capture *c;
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	return c;
+}
+
+static struct capture *begin_running(struct fleet *f)
+{
+	struct capture *c = begin(f, LONG_NS);
+
+	WAIT(f, c->state == CAP_RUNNING && c->hosts[0].state == HOST_ARMED);
+	return c;
+}
+
+/* ---- a store that takes nothing ---- */
+
+static int refuse_put(struct store *s, const char *key, const struct store_body *body,
+		      unsigned int flags, struct err *e)
+{
+	(void)s;
+	(void)key;
+	(void)body;
+	(void)flags;
+	return err_set(e, ERR_FULL, "no room");
+}
+
+static int refuse_remove(struct store *s, const char *key, struct err *e)
+{
+	(void)s;
+	(void)key;
+	return err_set(e, ERR_IO, "no luck");
+}
+
+static int refuse_get(struct store *s, const char *key, uint64_t offset, uint64_t len,
+		      struct buf *out, uint64_t *size, struct err *e)
+{
+	(void)s;
+	(void)key;
+	(void)offset;
+	(void)len;
+	(void)out;
+	(void)size;
+	return err_set(e, ERR_IO, "no luck");
+}
+
+static const struct store_ops broken_ops = {
+	.scheme = "broken", .put = refuse_put, .get = refuse_get, .remove = refuse_remove
+};
+
+/* ---- tests ---- */
+
+static void test_stop(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+	struct kept k;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_running(&f);
+	capture_stop(c);
+	k = answered(&f, c);
+	CHECK(!k.failed && k.planned);
+	CHECK_EQ(k.duration_ns, c->duration_ns);
+	CHECK(k.duration_ns < LONG_NS);
+	CHECK(answered(&f, c).told); /* at once */
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* The second is said while the first is on its way to the store. */
+static void test_two_stops(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_running(&f);
+	capture_stop_at(c, c->t0_ns + LONG_NS / 2);
+	capture_stop(c);
+	CHECK_EQ(answered(&f, c).duration_ns, c->duration_ns);
+	WAIT(&f, a.stops);
+	CHECK_EQ(a.t1_ns, c->t0_ns + c->duration_ns);
+	CHECK_EQ(a.stops, 1);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Its turn has come, and the plan of that is on its way to the store. */
+static void test_stop_of_what_waited(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *second;
+	struct kept k;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin_running(&f);
+	second = begin(&f, LONG_NS - 1);
+	WAIT(&f, second->begun);
+	CHECK(capture_cancel(first));
+	WAIT(&f, second->state == CAP_ARMING);
+	CHECK(capture_is_being_stored(second));
+	capture_stop(second);
+	k = answered(&f, second);
+	CHECK(k.planned);
+	CHECK_EQ(k.duration_ns, second->duration_ns);
+	CHECK(k.duration_ns < LONG_NS / 2);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_cancel(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+	struct kept k, begun = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_running(&f);
+	CHECK(capture_cancel(c));
+	k = answered(&f, c);
+	CHECK(!k.failed && !k.planned);
+	fleet_check_failed(&f, c->session);
+	/* Before its plan is stored; who asked for it hears of the end, too. */
+	c = begin(&f, LONG_NS);
+	capture_when_kept(c, on_kept, &begun);
+	CHECK(capture_cancel(c));
+	k = answered(&f, c);
+	CHECK(!k.failed && !k.planned && begun.told && !begun.planned);
+	CHECK_EQ(c->state, CAP_FAILED);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_store_fails(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct store broken = { .ops = &broken_ops }, *good;
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_running(&f);
+	good = f.agg.store;
+	f.agg.store = &broken;
+	capture_stop(c);
+	CHECK(answered(&f, c).failed);
+	CHECK(strstr(c->unkept.msg, "no room"));
+	CHECK(capture_cancel(c));
+	CHECK(answered(&f, c).failed);
+	CHECK(strstr(c->unkept.msg, "no luck"));
+	f.agg.store = good;
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_stop();
+	test_two_stops();
+	test_stop_of_what_waited();
+	test_cancel();
+	test_store_fails();
+	return 0;
+}

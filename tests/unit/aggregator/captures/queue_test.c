@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Captures that are the same, and captures that have to wait for each other. */
+#include "aggregator/captures/capture_impl.h"
+#include "json/json_text.h"
+#include "base/mem.h"
+#include "tests/unit/aggregator/fleet.h"
+
+#define WINDOW_NS (10 * NS_PER_MS)
+
+static struct capture *begin(struct fleet *f, const char *hosts, int64_t duration_ns)
+{
+	const struct capture_request req = { .hosts = hosts,
+					     .duration_ns = duration_ns,
+					     .origin = "test" };
+	struct err e = { 0 };
+	struct capture *c;
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	return c;
+}
+
+static void parse(void *arg, const char *text, size_t len)
+{
+	*(json_t **)arg = json_loadb(text, len, 0, NULL);
+}
+
+static void test_same_request(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c, *other;
+
+	fleet_start(&f, NS_PER_S, 0); /* to ask again before T0 */
+	fake_connect(&a, &f, "a");
+	c = begin(&f, NULL, WINDOW_NS);
+	CHECK(begin(&f, "all", WINDOW_NS) == c);
+	CHECK(begin(&f, "a", WINDOW_NS) == c);
+	CHECK_EQ(c->callers, 3);
+	other = begin(&f, NULL, WINDOW_NS + 1);
+	CHECK(other != c && other->state == CAP_ARMING); /* nothing they both need */
+	WAIT(&f, a.arms == 2 && c->state >= CAP_RUNNING);
+	CHECK_EQ(f.agg.stats.captures_shared, 2);
+	/* What has begun is no answer to a new request. */
+	CHECK(begin(&f, NULL, WINDOW_NS) != c);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_different_requests(void)
+{
+	json_t *settings = json_pack("{s:i}", "host_tracer_level", 1);
+	json_t *tracers = json_pack("[s]", "cpu");
+	const struct capture_request reqs[] = {
+		{ .duration_ns = WINDOW_NS },
+		{ .duration_ns = WINDOW_NS, .run = "x" },
+		{ .duration_ns = WINDOW_NS, .refine = "events" },
+		{ .duration_ns = WINDOW_NS, .settings = settings },
+		{ .duration_ns = WINDOW_NS, .tracers = tracers },
+		{ .duration_ns = WINDOW_NS, .hosts = "a" },
+		{ .duration_ns = WINDOW_NS, .open_ended = true },
+		{ .duration_ns = WINDOW_NS, .open_ended = true },
+	};
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, b = { .auto_arm = true };
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	for (size_t i = 0; i < ARRAY_SIZE(reqs); i++)
+		CHECK_OK(capture_begin(f.agg.captures, &reqs[i], &c, &e), e);
+	CHECK_EQ(captures_count(f.agg.captures).active, ARRAY_SIZE(reqs));
+	CHECK_EQ(f.agg.stats.captures_shared, 0);
+	json_decref(settings);
+	json_decref(tracers);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+/* a's profilers are taken: who wants them waits its turn, others do not. */
+static void test_first_come(void)
+{
+	json_t *cpu = json_pack("[s]", "cpu"), *doc;
+	const struct capture_request rings = { .duration_ns = WINDOW_NS, .tracers = cpu };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct fake b = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *second, *third, *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	first = begin(&f, "a", WINDOW_NS);
+	second = begin(&f, "a,b", WINDOW_NS + 1);
+	third = begin(&f, "b", WINDOW_NS + 2);
+	CHECK_EQ(first->state, CAP_ARMING);
+	CHECK_EQ(second->state, CAP_QUEUED);
+	CHECK_EQ(third->state, CAP_QUEUED); /* b is free, but not for who came later */
+	CHECK_EQ(third->position, 2);
+	CHECK(strstr(second->waits_for, first->session) && strstr(second->waits_for, " a"));
+	CHECK(strstr(third->waits_for, second->session) && strstr(third->waits_for, " b"));
+	capture_text(third, false, parse, &doc);
+	CHECK_STR(json_get_text(doc, "state"), "queued");
+	CHECK_EQ(json_get_int(doc, "position"), 2);
+	json_decref(doc);
+	CHECK_OK(capture_begin(f.agg.captures, &rings, &c, &e), e);
+	CHECK_EQ(c->state, CAP_ARMING);
+	CHECK_EQ(captures_count(f.agg.captures).queued, 2);
+	CHECK_EQ(captures_count(f.agg.captures).active, 2);
+
+	WAIT(&f, a.arms == 2 && b.arms == 1 && first->hosts[0].state == HOST_ARMED);
+	snprintf(a.session, sizeof(a.session), "%s", first->session);
+	fake_progress(&a, "uploading", 100);
+	WAIT(&f, second->state >= CAP_RUNNING);
+	CHECK(second->t0_ns > first->t0_ns + first->duration_ns);
+	CHECK_EQ(third->position, 1);
+	WAIT(&f, strstr(third->waits_for, " b") && a.arms == 3 && b.arms == 2);
+	CHECK_EQ(third->state, CAP_QUEUED);
+	WAIT(&f, second->hosts[1].state == HOST_ARMED);
+	fake_progress(&b, "uploading", 100);
+	WAIT(&f, third->state >= CAP_RUNNING && b.arms == 3);
+	json_decref(cpu);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+/* Twins may meet in the queue; stopping what waits is cancelling it. */
+static void test_cancelled(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *second, *third;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin(&f, NULL, LIMIT_DURATION_NS);
+	second = begin(&f, NULL, WINDOW_NS);
+	third = begin(&f, NULL, WINDOW_NS + 1);
+	CHECK(begin(&f, NULL, WINDOW_NS) == second);
+	CHECK(capture_cancel(second)); /* its plan is still on its way to the store */
+	WAIT(&f, capture_is_over(second) && third->begun);
+	CHECK_EQ(third->position, 1);
+	capture_stop(third);
+	WAIT(&f, capture_is_over(third));
+	CHECK_STR(third->error.msg, "cancelled");
+	CHECK_STR(third->hosts[0].reason, "cancelled");
+	CHECK_EQ(captures_count(f.agg.captures).queued, 0);
+	WAIT(&f, first->state == CAP_RUNNING && a.arms == 1);
+	CHECK_EQ(fleet_keys(&f), 3); /* the plan of the first, and what became of the others */
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Whoever is gone when the turn comes is unreachable then, not before. */
+static void test_hosts_gone(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *second;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin(&f, NULL, LIMIT_DURATION_NS);
+	second = begin(&f, NULL, WINDOW_NS);
+	WAIT(&f, first->hosts[0].state == HOST_ARMED);
+	fake_hang_up(&a);
+	CHECK(!capture_is_over(second));
+	fleet_wait_over(&f, second->session);
+	CHECK(capture_is_over(first));
+	CHECK_STR(first->hosts[0].reason, "lost");
+	CHECK_STR(second->hosts[0].reason, "unreachable");
+	WAIT(&f, !f.agg.jobs);
+	CHECK_EQ(fleet_keys(&f), 2); /* what is known of either */
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_patience(void)
+{
+	struct capture_request req = { .duration_ns = WINDOW_NS, .wait_ns = 30 * NS_PER_MS };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *c, *twin;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	begin(&f, NULL, LIMIT_DURATION_NS);
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->error.code, ERR_TIMEOUT);
+	CHECK(strstr(c->error.msg, "waited in vain for capture"));
+	CHECK_STR(c->hosts[0].reason, "queued");
+	/* Of two that share it, the longer patience counts; who has none gets nothing. */
+	req.commit_by_ns = aggregator_session_now(&f.agg) + 5 * NS_PER_S;
+	req.wait_ns = NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	CHECK_EQ(c->commit_by_ns, req.commit_by_ns);
+	req.commit_by_ns = 0;
+	req.wait_ns = 100 * NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &twin, &e), e);
+	CHECK(twin == c && !c->commit_by_ns);
+	CHECK(c->queued_until_ns > aggregator_session_now(&f.agg) + 90 * NS_PER_S);
+	req.wait_ns = -1;
+	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_BUSY);
+	CHECK(strstr(e.msg, "framework profilers of a"));
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A capture that begins later leaves room for a short one before it. */
+static void test_fits_before(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture_request late = { .duration_ns = NS_PER_S };
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	late.not_before_ns = aggregator_session_now(&f.agg) + 9 * NS_PER_S;
+	CHECK_OK(capture_begin(f.agg.captures, &late, &c, &e), e);
+	CHECK_EQ(begin(&f, NULL, WINDOW_NS)->state, CAP_ARMING);
+	CHECK_EQ(begin(&f, NULL, 20 * NS_PER_S)->state, CAP_QUEUED);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Two that wait, as plans say; their hosts come back, and they take their turns. */
+static void test_restart(void)
+{
+	json_t *plans = json_array();
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *second, *third, *c;
+	char names[2][64];
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	begin(&f, NULL, LIMIT_DURATION_NS);
+	second = begin(&f, NULL, WINDOW_NS);
+	third = begin(&f, NULL, WINDOW_NS + 1);
+	snprintf(names[0], sizeof(names[0]), "%s", second->session);
+	snprintf(names[1], sizeof(names[1]), "%s", third->session);
+	second->refine = true;
+	json_array_append_new(plans, capture_plan(third));
+	json_array_append_new(plans, capture_plan(second));
+	fake_forget(&a);
+	fleet_stop(&f);
+
+	fleet_start(&f, 0, 0);
+	captures_resume(f.agg.captures, plans);
+	json_decref(plans);
+	c = capture_find(f.agg.captures, names[0]);
+	CHECK(c && c->state == CAP_QUEUED && c->refine);
+	CHECK(!capture_find(f.agg.captures, names[1])->refine);
+	WAIT(&f, strstr(c->waits_for, "back after"));
+	a = (struct fake){ .auto_arm = true, .has_profiler = true };
+	fake_connect(&a, &f, "a");
+	capture_queue_kick(f.agg.captures);
+	WAIT(&f, a.arms == 1);
+	CHECK_EQ(captures_count(f.agg.captures).queued, 1);
+	CHECK(capture_cancel(capture_find(f.agg.captures, a.session)));
+	WAIT(&f, a.arms == 2);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A step comes while others have the profilers: that one is lost, a later one is not. */
+static void test_steps(void)
+{
+	struct capture_request req = { .duration_ns = WINDOW_NS, .by_step = true, .at_step = 110 };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *number, *next;
+	struct err e = { 0 };
+	int64_t at_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin(&f, NULL, LIMIT_DURATION_NS);
+	CHECK_OK(capture_begin(f.agg.captures, &req, &number, &e), e);
+	req.at_step = STEP_NEXT;
+	req.n_steps = 4;
+	CHECK_OK(capture_begin(f.agg.captures, &req, &next, &e), e);
+	CHECK_EQ(number->state, CAP_QUEUED);
+	CHECK(!number->planned); /* nobody knows yet whether it will come */
+	WAIT(&f, a.step_watches == 2);
+	at_ns = aggregator_session_now(&f.agg);
+	fake_steps(&a, 100, at_ns, 100 * NS_PER_MS);
+	WAIT(&f, number->planned && next->planned);
+	CHECK_EQ(number->step_plan.begins_ns, at_ns + NS_PER_S);
+	fleet_wait_over(&f, number->session);
+	CHECK_EQ(number->error.code, ERR_BUSY);
+	CHECK(strstr(number->error.msg, "step 110 comes, but it has to wait for capture"));
+	CHECK_STR(number->hosts[0].reason, "step");
+	CHECK_EQ(next->state, CAP_QUEUED);
+	at_ns = aggregator_session_now(&f.agg);
+	fake_steps(&a, 111, at_ns, 500 * NS_PER_MS); /* slower now: time to look at it */
+	snprintf(a.session, sizeof(a.session), "%s", first->session);
+	fake_progress(&a, "uploading", 100);
+	WAIT(&f, next->state == CAP_RUNNING && a.arms == 2);
+	CHECK_EQ(a.t0_ns, next->step_plan.t0_ns);
+	CHECK_EQ(next->step_plan.begins_ns, at_ns + (next->step_plan.step - 111) * 500 * NS_PER_MS);
+	/* The marks show the end: 5 ms later than expected, and long before the window's. */
+	at_ns = next->step_plan.ends_ns + 5 * NS_PER_MS;
+	fake_steps(&a, next->step_plan.step + 4, at_ns, 500 * NS_PER_MS);
+	WAIT(&f, a.stops);
+	CHECK(a.t1_ns > at_ns && a.t1_ns < at_ns + 100 * NS_PER_MS);
+	CHECK_EQ(next->t0_ns + next->duration_ns, a.t1_ns);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_same_request();
+	test_different_requests();
+	test_first_come();
+	test_cancelled();
+	test_hosts_gone();
+	test_patience();
+	test_fits_before();
+	test_restart();
+	test_steps();
+	return 0;
+}

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links that break and come back, and sessions that are taken up again. */
+#include "aggregator/captures/capture_impl.h"
+#include "aggregator/sessions/sessions.h"
+#include "storage/store.h"
+#include "tests/unit/aggregator/fleet.h"
+
+static void hold(struct fake *a, const char *session, const char *state)
+{
+	snprintf(a->held, sizeof(a->held), "%s", session);
+	snprintf(a->held_state, sizeof(a->held_state), "%s", state);
+	snprintf(a->session, sizeof(a->session), "%s", session);
+}
+
+static json_t *load(struct fleet *f, const char *session)
+{
+	json_t *manifest = NULL;
+	struct err e = { 0 };
+
+	CHECK_OK(session_load(f->agg.store, session, &manifest, &e), e);
+	return manifest;
+}
+
+static const json_t *result(const json_t *manifest, size_t i)
+{
+	return json_array_get(json_object_get(manifest, "hosts"), i);
+}
+
+static int retry(struct fleet *f, const char *session, struct capture **c, struct err *e)
+{
+	json_t *manifest = load(f, session), *plan = NULL;
+	int rc = session_load_plan(f->agg.store, session, &plan, e);
+
+	CHECK_OK(rc, *e);
+	rc = capture_retry(f->agg.captures, manifest, plan, c, e);
+	json_decref(manifest);
+	json_decref(plan);
+	return rc;
+}
+
+/* host-a delivers, host-b is armed and then silent: a session that lacks b. */
+static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, char session[64])
+{
+	struct capture *c;
+
+	fleet_start(f, 0, 0);
+	a->auto_deliver = true;
+	fake_connect(a, f, "host-a");
+	fake_connect(b, f, "host-b");
+	c = fleet_begin(f);
+	snprintf(session, 64, "%s", c->session);
+	WAIT(f, b->arms);
+	fake_armed(b);
+	WAIT(f, c->hosts[0].state == HOST_COMPLETE && c->hosts[1].state == HOST_ARMED);
+	c->deadline_ns = aggregator_session_now(&f->agg);
+	capture_wake(c);
+	fleet_wait_over(f, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_STR(c->hosts[1].reason, "timeout");
+	return c;
+}
+
+static void down(struct fleet *f, struct fake *a, struct fake *b)
+{
+	fake_forget(a);
+	fake_forget(b);
+	fleet_stop(f);
+}
+
+/* The agent, started anew meanwhile, still has the file of then: the same window. */
+static void test_held(void)
+{
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct capture *c;
+	struct fleet f;
+	int64_t t0_ns;
+
+	t0_ns = half(&f, &a, &b, session)->t0_ns;
+	fake_hang_up(&b);
+	hold(&b, session, "uploading");
+	b.held_instance = b.instance;
+	b.auto_deliver = true;
+	b.welcomes = 0;
+	fake_connect(&b, &f, "host-b");
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(a.arms, 1);
+	CHECK_EQ(a.uploads, 1);
+	CHECK_EQ(b.arms, 1);
+	CHECK_EQ(b.uploads, 1);
+	WAIT(&f, b.releases);
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "complete")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "t0_ns")), t0_ns);
+	CHECK(!json_object_get(result(manifest, 1), "t0_ns"));
+	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 0), "events")), 42);
+	json_decref(manifest);
+	/* Two files, plan, manifest, index: nothing of the retry is left. */
+	CHECK_EQ(fleet_keys(&f), 5);
+	/* Nobody lacks a file any more. */
+	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
+	down(&f, &a, &b);
+}
+
+/* It has nothing: it records anew, in a window of its own. */
+static void test_again(void)
+{
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct capture *c;
+	struct fleet f;
+	int64_t t0_ns;
+
+	t0_ns = half(&f, &a, &b, session)->t0_ns;
+	b.auto_deliver = true;
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS); /* it is under way */
+	fleet_wait_over(&f, session);
+	CHECK_EQ(a.arms, 1);
+	CHECK_EQ(b.arms, 2);
+	CHECK_EQ(b.duration_ns, 10 * NS_PER_MS);
+	CHECK(b.t0_ns > t0_ns);
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "t0_ns")), t0_ns);
+	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 1), "t0_ns")), b.t0_ns);
+	CHECK(!json_object_get(result(manifest, 0), "t0_ns"));
+	CHECK_EQ(json_array_size(json_object_get(manifest, "warnings")), 1);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* It said to hold the file, but has dropped it: it records anew. */
+static void test_dropped_meanwhile(void)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	struct capture *c;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	fake_hang_up(&b);
+	hold(&b, session, "uploading");
+	b.welcomes = 0;
+	fake_connect(&b, &f, "host-b");
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, b.uploads);
+	b.auto_deliver = true;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
+	m.status = &status;
+	fake_send(&b, &m);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(b.arms, 2);
+	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	CHECK_EQ(c->hosts[1].t0_ns, b.t0_ns);
+	down(&f, &a, &b);
+}
+
+/* Who fails again is said anew; the rest stays as it was. */
+static void test_fails_again(void)
+{
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct capture *c;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	fake_hang_up(&b);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "complete")), 1);
+	CHECK_STR(json_string_value(json_object_get(result(manifest, 1), "reason")), "unreachable");
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* A retry that is called off leaves the session as it was. */
+static void test_cancelled(void)
+{
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct capture *c;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, b.arms == 2);
+	fake_armed(&b);
+	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
+	CHECK_EQ(fleet_keys(&f), 6);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK_EQ(fleet_keys(&f), 4);
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* ---- others have the profilers ---- */
+
+/* Another capture of host-b that is armed, and goes on until uploading() says otherwise. */
+static struct capture *occupy(struct fleet *f, struct fake *b)
+{
+	const struct capture_request req = { .hosts = "host-b",
+					     .duration_ns = LIMIT_DURATION_NS,
+					     .origin = "test" };
+	int arms = b->arms;
+	struct err e = { 0 };
+	struct capture *c;
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	WAIT(f, b->arms == arms + 1);
+	fake_armed(b);
+	WAIT(f, c->hosts[0].state == HOST_ARMED);
+	return c;
+}
+
+static void uploading(struct fleet *f, struct fake *b, struct capture *c)
+{
+	fake_progress(b, "uploading", 100);
+	WAIT(f, c->hosts[0].state == HOST_UPLOADING);
+}
+
+/* The third capture that it is armed for: after half() and occupy(). */
+static void deliver(struct fleet *f, struct fake *b)
+{
+	WAIT(f, b->arms == 3);
+	fake_armed(b);
+	CHECK_EQ(fake_upload(b, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(b, true, "", "");
+}
+
+static void test_queued(void)
+{
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct capture *c, *other, *third;
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	other = occupy(&f, &b);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	CHECK_EQ(c->state, CAP_QUEUED);
+	CHECK(strstr(c->waits_for, other->session) && strstr(c->waits_for, "host-b"));
+	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
+	third = fleet_begin(&f); /* behind it */
+	WAIT(&f, c->begun && third->begun);
+	CHECK_EQ(c->position, 1);
+	CHECK_EQ(third->position, 2);
+	CHECK(capture_cancel(third)); /* a fake speaks of the last session it was armed for */
+	CHECK_EQ(b.arms, 2);
+	uploading(&f, &b, other);
+	deliver(&f, &b);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* Who sends what it holds needs no profiler. */
+static void test_held_is_not_queued(void)
+{
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct err e = { 0 };
+	char session[64];
+	struct capture *c;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	fake_hang_up(&b);
+	hold(&b, session, "uploading");
+	b.welcomes = 0;
+	fake_connect(&b, &f, "host-b");
+	occupy(&f, &b);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	CHECK_EQ(c->state, CAP_UPLOADING);
+	down(&f, &a, &b);
+}
+
+/* Whether it is called off or waits in vain: the session is as it was. */
+static void test_queued_in_vain(void)
+{
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct capture *c;
+	struct fleet f;
+	char record[128];
+
+	half(&f, &a, &b, session);
+	occupy(&f, &b);
+	snprintf(record, sizeof(record), "tutti/sessions/%s/retry.json", session);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, c->begun);
+	CHECK(fleet_has_key(&f, record));
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	CHECK(!fleet_has_key(&f, record));
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, c->begun);
+	c->queued_until_ns = 0;
+	capture_queue_kick(f.agg.captures);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK(strstr(c->error.msg, "waited in vain"));
+	CHECK_STR(c->hosts[1].reason, "queued");
+	CHECK(!fleet_has_key(&f, record));
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* Killed while it waits: its place is kept. */
+static void test_queued_resumed(void)
+{
+	json_t *resumable = json_array();
+	struct fake a = { 0 }, b = { .has_profiler = true };
+	struct capture *c, *other;
+	struct err e = { 0 };
+	char session[64];
+	struct fleet f;
+	int swept;
+
+	half(&f, &a, &b, session);
+	other = occupy(&f, &b);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, c->begun);
+	CHECK_OK(session_sweep(f.agg.store, resumable, &swept, &e), e);
+	CHECK_EQ(json_array_size(resumable), 2); /* the other one, too */
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	json_array_remove(resumable, 0);
+	captures_resume(f.agg.captures, resumable);
+	json_decref(resumable);
+	c = capture_find(f.agg.captures, session);
+	CHECK_EQ(c->state, CAP_QUEUED);
+	uploading(&f, &b, other);
+	deliver(&f, &b);
+	fleet_wait_over(&f, session);
+	c = capture_find(f.agg.captures, session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	down(&f, &a, &b);
+}
+
+/* A link that breaks for a moment costs nothing. */
+static void test_back_in_time(void)
+{
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	f.agg.lost_patience_ns = 20 * NS_PER_S;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	fake_hang_up(&a);
+	hold(&a, c->session, "uploading");
+	fake_dial(&a, &f, "a", a.instance);
+	fake_hello(&a, NULL, NULL);
+	WAIT(&f, a.welcomes == 2);
+	a.auto_deliver = true;
+	fake_progress(&a, "uploading", 2000);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
+	CHECK_EQ(a.arms, 1);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Another agent of that name, or one that has forgotten, ends the wait at once. */
+static void test_back_without(void)
+{
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	f.agg.lost_patience_ns = 3600 * NS_PER_S;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	fake_hang_up(&a);
+	a.welcomes = 0;
+	fake_connect(&a, &f, "a");
+	fleet_wait_over(&f, c->session);
+	CHECK_STR(c->hosts[0].reason, "lost");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Killed in the middle of a retry: it goes on where it was, and what was stored for it counts. */
+static void test_resumed(void)
+{
+	json_t *resumable = json_array(), *manifest;
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	struct capture *c;
+	struct fleet f;
+	int swept;
+
+	half(&f, &a, &b, session);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	WAIT(&f, b.arms == 2);
+	fake_armed(&b);
+	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
+	CHECK_OK(session_sweep(f.agg.store, resumable, &swept, &e), e);
+	CHECK_EQ(json_array_size(resumable), 1);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	fake_hang_up(&b);
+	hold(&b, session, "stored");
+	f.agg.clock_kept = true;
+	captures_resume(f.agg.captures, resumable);
+	json_decref(resumable);
+	b.welcomes = 0;
+	fake_dial(&b, &f, "host-b", b.instance);
+	fake_hello(&b, NULL, NULL);
+	WAIT(&f, b.welcomes);
+	fake_result(&b, true, "", "");
+	fleet_wait_over(&f, session);
+	manifest = load(&f, session);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(manifest, "complete")), 2);
+	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 1), "t0_ns")), b.t0_ns);
+	CHECK_EQ(b.arms, 2);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* A crash in the middle of a retry of which too little is known: what no manifest names goes, the session stays. */
+static void test_sweep(void)
+{
+	json_t *hosts = json_pack("{s: [s, s]}", "hosts", "host-a", "host-b");
+	struct fake a = { 0 }, b = { 0 };
+	char session[64], key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+	struct fleet f;
+	int swept;
+
+	half(&f, &a, &b, session);
+	CHECK_OK(session_retry_begin(f.agg.store, session, hosts, &e), e);
+	session_file_key(session, "", "host-b", key);
+	CHECK_OK(store_put_bytes(f.agg.store, key, "x", 1, 0, &e), e);
+	CHECK_OK(session_sweep(f.agg.store, NULL, &swept, &e), e);
+	CHECK_EQ(swept, 0);
+	CHECK(!fleet_has_key(&f, key));
+	CHECK_EQ(fleet_keys(&f), 4);
+	json_decref(hosts);
+	down(&f, &a, &b);
+}
+
+int main(void)
+{
+	test_held();
+	test_again();
+	test_dropped_meanwhile();
+	test_fails_again();
+	test_cancelled();
+	test_back_in_time();
+	test_back_without();
+	test_resumed();
+	test_queued();
+	test_held_is_not_queued();
+	test_queued_in_vain();
+	test_queued_resumed();
+	test_sweep();
+	return 0;
+}

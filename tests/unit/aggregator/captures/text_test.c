@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts of captures and of hosts: made at once of few hosts, of many while the loop goes on. */
+#include "aggregator/captures/capture_impl.h"
+#include "aggregator/api/hosts_text.h"
+#include "json/json_text.h"
+#include "tests/unit/aggregator/fleet.h"
+
+#define MANY 250
+
+struct told {
+	int n;
+	json_t *doc;
+};
+
+static void on_text(void *arg, const char *text, size_t len)
+{
+	struct told *t = arg;
+
+	CHECK_EQ(strlen(text), len);
+	t->n++;
+	json_decref(t->doc);
+	t->doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	CHECK(t->doc);
+}
+
+static size_t hosts_in_state(const json_t *capture, const char *state)
+{
+	const json_t *hosts = json_object_get(capture, "hosts");
+	size_t n = 0;
+
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		n += !strcmp(json_get_text(json_array_get(hosts, i), "state"), state);
+	return n;
+}
+
+/* Hosts that come and go meanwhile are in it or not; the others are, each once, in order. */
+static void check_hosts(struct fleet *f)
+{
+	struct told all = { 0 };
+	struct registry *r = f->agg.registry;
+	const char *before = "";
+	const json_t *host;
+	size_t i;
+
+	hosts_text(&f->agg, on_text, &all);
+	CHECK(!all.n);
+	registry_add(r, "a-first");
+	registry_add(r, "z-last");
+	registry_remove(r, registry_add(r, "host-099a")); /* where the first turn ended */
+	WAIT(f, all.n);
+	CHECK(json_array_size(json_object_get(all.doc, "hosts")) >= MANY);
+	json_array_foreach(json_object_get(all.doc, "hosts"), i, host)
+	{
+		CHECK(strcmp(before, json_get_text(host, "host")) < 0);
+		before = json_get_text(host, "host");
+	}
+	json_decref(all.doc);
+	registry_remove(r, registry_find(r, "a-first"));
+	registry_remove(r, registry_find(r, "z-last"));
+}
+
+/* What happens while the worker is at it is not in the text, not even that the capture is forgotten. */
+static void test_many(struct fleet *f)
+{
+	static struct fake fakes[MANY];
+	struct told one = { 0 }, all = { 0 };
+	struct capture *c;
+	char name[32];
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "host-%03d", i);
+		fakes[i] = (struct fake){ .auto_arm = true };
+		fake_connect(&fakes[i], f, name);
+	}
+	check_hosts(f);
+	c = fleet_begin(f);
+	WAIT(f, c->begun);
+	capture_text(c, false, on_text, &one);
+	captures_text(f->agg.captures, on_text, &all);
+	CHECK(!one.n && !all.n);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(f, c->session);
+	capture_text(c, false, on_text, &one);
+	capture_remove(c);
+	WAIT(f, one.n == 2 && all.n == 1);
+	CHECK_EQ(hosts_in_state(one.doc, "failed"), MANY);
+	CHECK_STR(json_get_text(one.doc, "state"), "failed");
+	CHECK_EQ(hosts_in_state(json_array_get(json_object_get(all.doc, "captures"), 0), "failed"),
+		 0);
+	json_decref(one.doc);
+	json_decref(all.doc);
+	for (int i = 0; i < MANY; i++)
+		fake_forget(&fakes[i]);
+}
+
+static void test_few(struct fleet *f)
+{
+	struct told one = { 0 };
+	struct capture *c = fleet_begin(f);
+
+	capture_text(c, true, on_text, &one);
+	CHECK_EQ(one.n, 1);
+	CHECK(json_is_true(json_object_get(one.doc, "shared")));
+	CHECK_EQ(json_array_size(json_object_get(one.doc, "hosts")), 1);
+	json_decref(one.doc);
+}
+
+int main(void)
+{
+	struct fake a = { .auto_arm = true };
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	test_few(&f);
+	fake_forget(&a);
+	fleet_stop(&f);
+
+	fleet_start(&f, NS_PER_S, 0);
+	test_many(&f);
+	fleet_stop(&f);
+	return 0;
+}

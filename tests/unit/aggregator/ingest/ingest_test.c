@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Uploads: good ones, each way of being wrong, credits, retries. */
+#include <semaphore.h>
+
+#include "aggregator/sessions/sessions.h"
+#include "storage/store.h"
+#include "tests/unit/aggregator/fleet.h"
+
+static void stored_bytes(struct fleet *f, struct capture *c, const char *host, struct buf *out)
+{
+	char key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+	uint64_t size;
+
+	session_file_key(c->session, "", host, key);
+	CHECK_OK(store_get(f->agg.store, key, 0, 100 << 20, out, &size, &e), e);
+	CHECK(out->len >= size);
+}
+
+static void test_bytes_arrive(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct buf got = BUF_INIT;
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 5, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_OK);
+	CHECK(c->hosts[0].stored);
+	stored_bytes(&f, c, "a", &got);
+	CHECK_EQ(got.len, 5 * LIMIT_CHUNK_BYTES);
+	for (size_t i = 0; i < got.len; i++)
+		if (got.data[i] != i % 251)
+			CHECK_EQ(got.data[i], i % 251);
+	/* The reply was lost, the agent tries again: no harm done. */
+	CHECK_EQ(fake_upload(&a, 5, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_OK);
+	CHECK_EQ(fake_upload(&a, 4, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_FAILED_PRECONDITION);
+	CHECK_EQ(f.agg.stats.uploads, 1);
+	buf_release(&got);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* What is more than a file may hold comes as several. */
+static void test_further_files(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .chunk_files = true };
+	struct buf got = BUF_INIT;
+	struct capture *c;
+	json_t *manifest, *files;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_FILES), RPC_INVALID_ARGUMENT);
+	CHECK_EQ(fake_upload(&a, LIMIT_HOST_FILES + 1, 1, FLAW_NONE), RPC_INVALID_ARGUMENT);
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
+	CHECK_EQ(c->hosts[0].n_files, 3);
+	stored_bytes(&f, c, "a", &got);
+	stored_bytes(&f, c, "a~2", &got);
+	stored_bytes(&f, c, "a~3", &got);
+	CHECK_EQ(got.len, 300);
+	for (size_t i = 0; i < got.len; i++)
+		CHECK_EQ(got.data[i], i % 251);
+	manifest = capture_manifest(c);
+	files = json_object_get(json_array_get(json_object_get(manifest, "hosts"), 0), "files");
+	CHECK_EQ(json_array_size(files), 3);
+	CHECK_STR(json_string_value(json_array_get(files, 2)), "a~3.xplane.pb");
+	json_decref(manifest);
+	buf_release(&got);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_flaws(void)
+{
+	static const struct {
+		enum flaw flaw;
+		enum rpc_code code;
+	} cases[] = {
+		{ FLAW_CRC, RPC_DATA_LOSS },
+		{ FLAW_OFFSET, RPC_INVALID_ARGUMENT },
+		{ FLAW_LONG, RPC_INVALID_ARGUMENT },
+		{ FLAW_SHORT, RPC_DATA_LOSS },
+		{ FLAW_NO_BEGIN, RPC_INVALID_ARGUMENT },
+		{ FLAW_INSTANCE, RPC_NOT_FOUND },
+	};
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK_EQ(fake_upload(&a, 2, 100, cases[i].flaw), cases[i].code);
+		CHECK(!c->hosts[0].stored);
+		CHECK_EQ(f.agg.stats.upload_errors, i + 1);
+	}
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	/* A report of a file that is not there is no file. */
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK_STR(c->hosts[0].reason, "upload");
+	fleet_check_failed(&f, c->session);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* At the deadline a host says what went wrong last. */
+static void test_broken_by_the_deadline(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct fake_upload silent = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 20 * NS_PER_MS, 300 * NS_PER_MS);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 2, 100, FLAW_CRC), RPC_DATA_LOSS);
+	fake_upload_start(&silent, &a, 1, 100, FLAW_SILENT);
+	WAIT(&f, silent.closed); /* the aggregator ends it */
+	CHECK_EQ(silent.code, RPC_FAILED_PRECONDITION);
+	fleet_wait_over(&f, c->session);
+	CHECK_STR(c->hosts[0].reason, "upload");
+	CHECK(strstr(c->hosts[0].detail, "checksum"));
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A newer upload of the same file takes the place of one whose end nobody saw. */
+static void test_retry_replaces(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct fake_upload silent = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	fake_upload_start(&silent, &a, 1, 100, FLAW_SILENT);
+	CHECK_EQ(fake_upload(&a, 1, 100, FLAW_NONE), RPC_OK);
+	WAIT(&f, silent.closed);
+	CHECK_EQ(silent.code, RPC_ABORTED);
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+#define MANY (UPLOAD_CREDITS + 3)
+
+static int granted(const struct fake *h)
+{
+	int n = 0;
+
+	for (int i = 0; i < MANY; i++)
+		n += h[i].uploads;
+	return n;
+}
+
+static void deliver(struct fake *a)
+{
+	CHECK_EQ(fake_upload(a, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(a, true, "", "");
+}
+
+/* Eight at a time; the end of one, of whatever kind, is the turn of the next. */
+static void test_credits(void)
+{
+	struct fake h[MANY] = { 0 };
+	struct capture *c;
+	struct fleet f;
+	char name[16];
+
+	fleet_start(&f, 0, 0);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "h%02d", i);
+		h[i].auto_arm = true;
+		fake_connect(&h[i], &f, name);
+	}
+	c = fleet_begin(&f);
+	for (int i = 0; i < MANY; i++) {
+		WAIT(&f, c->hosts[i].state == HOST_ARMED);
+		fake_progress(&h[i], "uploading", 10);
+		WAIT(&f, c->hosts[i].state == HOST_UPLOADING);
+		fake_progress(&h[i], "uploading", 10); /* asking twice gives no more */
+	}
+	WAIT(&f, granted(h) == UPLOAD_CREDITS);
+	CHECK_EQ(h[UPLOAD_CREDITS].uploads, 0);
+	deliver(&h[0]);
+	WAIT(&f, h[UPLOAD_CREDITS].uploads == 1);
+	fake_hang_up(&h[1]);
+	WAIT(&f, h[UPLOAD_CREDITS + 1].uploads == 1);
+	fake_result(&h[2], false, "too-large", "");
+	WAIT(&f, h[UPLOAD_CREDITS + 2].uploads == 1);
+	for (int i = 3; i < MANY; i++)
+		deliver(&h[i]);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	for (int i = 0; i < MANY; i++)
+		CHECK(h[i].uploads <= 1);
+	for (int i = 0; i < MANY; i++)
+		fake_forget(&h[i]);
+	fleet_stop(&f);
+}
+
+/* Who has a credit and sends nothing makes room for the others, and is asked again after them. */
+static void test_credit_that_is_not_used(void)
+{
+	struct fake h[MANY] = { 0 };
+	struct capture *c;
+	struct fleet f;
+	char name[16];
+
+	fleet_start(&f, 0, 0);
+	f.agg.credit_patience_ns = 20 * NS_PER_MS;
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "h%02d", i);
+		h[i].auto_arm = true;
+		fake_connect(&h[i], &f, name);
+	}
+	c = fleet_begin(&f);
+	for (int i = 0; i < MANY; i++) {
+		WAIT(&f, c->hosts[i].state == HOST_ARMED);
+		fake_progress(&h[i], "uploading", 10);
+	}
+	WAIT(&f, h[MANY - 1].uploads == 1);
+	WAIT(&f, h[0].uploads == 2);
+	for (int i = 0; i < MANY; i++)
+		deliver(&h[i]);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	for (int i = 0; i < MANY; i++)
+		fake_forget(&h[i]);
+	fleet_stop(&f);
+}
+
+/* ---- a store that is slow or broken ---- */
+
+struct odd_store {
+	struct store base;
+	struct store *real;
+	const char *fail; /* puts of keys that hold this fail */
+	const char *block; /* and these wait for `go` */
+	sem_t go;
+	const char *fail_late; /* the first put of such a key works and is reported as failed */
+};
+
+static int odd_put(struct store *s, const char *key, const struct store_body *body,
+		   unsigned int flags, struct err *e)
+{
+	struct odd_store *o = (struct odd_store *)s;
+
+	if (o->fail && strstr(key, o->fail))
+		return err_set(e, ERR_IO, "no space left");
+	if (o->block && strstr(key, o->block))
+		CHECK(!sem_wait(&o->go));
+	if (o->fail_late && strstr(key, o->fail_late)) {
+		o->fail_late = NULL;
+		CHECK_OK(store_put(o->real, key, body, flags, e), *e);
+		return err_set(e, ERR_IO, "written, but not known to be durable");
+	}
+	return store_put(o->real, key, body, flags, e);
+}
+
+static int odd_get(struct store *s, const char *key, uint64_t offset, uint64_t len, struct buf *out,
+		   uint64_t *size, struct err *e)
+{
+	return store_get(((struct odd_store *)s)->real, key, offset, len, out, size, e);
+}
+
+static int odd_list(struct store *s, const char *prefix, const char *after, store_list_fn fn,
+		    void *arg, struct err *e)
+{
+	return store_list(((struct odd_store *)s)->real, prefix, after, fn, arg, e);
+}
+
+static int odd_remove(struct store *s, const char *key, struct err *e)
+{
+	return store_remove(((struct odd_store *)s)->real, key, e);
+}
+
+static const struct store_ops odd_ops = {
+	.scheme = "odd",
+	.put = odd_put,
+	.get = odd_get,
+	.list = odd_list,
+	.remove = odd_remove,
+};
+
+static void test_store_refuses(const char *key_part, const char *reason, bool armed)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .fail = key_part };
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	odd.real = f.agg.store;
+	f.agg.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	if (armed) {
+		WAIT(&f, c->hosts[0].state == HOST_ARMED);
+		CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_UNAVAILABLE);
+		fake_result(&a, false, "upload", "the aggregator did not take it");
+	}
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK_EQ(a.arms, armed);
+	CHECK_STR(c->hosts[0].reason, reason);
+	fleet_check_failed(&f, c->session);
+	f.agg.store = odd.real;
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A store that fills up in the middle leaves nothing of the host, and takes all of it later. */
+static void test_further_files_that_do_not_fit(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .fail = "/a~2.xplane.pb" };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .chunk_files = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	odd.real = f.agg.store;
+	f.agg.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
+	WAIT(&f, !f.agg.jobs); /* the removal of what it had stored */
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	odd.fail = NULL;
+	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
+	CHECK_EQ(fleet_keys(&f), 4);
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	f.agg.store = odd.real;
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void check_no_file(struct fleet *f, const char *session, const char *host)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_file_key(session, "", host, key);
+	CHECK(!fleet_has_key(f, key));
+}
+
+/* A put that hangs holds up nobody else, and what it stores in the end is taken away again. */
+static void test_store_hangs(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .block = "b.xplane.pb" };
+	struct fleet f;
+	struct fake a = { .auto_deliver = true }, b = { .auto_arm = true };
+	struct fake_upload stuck = { 0 };
+	struct capture *c;
+
+	CHECK(!sem_init(&odd.go, 0, 0));
+	fleet_start(&f, 20 * NS_PER_MS, 400 * NS_PER_MS);
+	odd.real = f.agg.store;
+	f.agg.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[1].state == HOST_ARMED);
+	fake_upload_start(&stuck, &b, 1, 10, FLAW_NONE);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
+	CHECK_STR(c->hosts[1].reason, "stalled");
+	WAIT(&f, stuck.closed);
+	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
+	WAIT(&f, f.agg.jobs == 1);
+	CHECK(!sem_post(&odd.go));
+	WAIT(&f, !f.agg.jobs);
+	check_no_file(&f, c->session, "b");
+	f.agg.store = odd.real;
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+	sem_destroy(&odd.go);
+}
+
+/* A commit that took place and was reported as failed is not taken back by the next try. */
+static void test_commit_reported_late(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .fail_late = "manifest.json" };
+	struct fleet f;
+	struct fake a = { .auto_deliver = true };
+	json_t *manifest = NULL;
+	struct err e = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	odd.real = f.agg.store;
+	f.agg.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	f.agg.store = odd.real;
+	CHECK_OK(session_load(f.agg.store, c->session, &manifest, &e), e);
+	json_decref(manifest);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_bytes_arrive();
+	test_further_files();
+	test_flaws();
+	test_broken_by_the_deadline();
+	test_retry_replaces();
+	test_credits();
+	test_credit_that_is_not_used();
+	test_store_refuses("plan.json", "cancelled", false);
+	test_store_refuses(".xplane.pb", "upload", true);
+	test_further_files_that_do_not_fit();
+	test_store_hangs();
+	test_commit_reported_late();
+	return 0;
+}

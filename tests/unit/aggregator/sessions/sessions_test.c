@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/sessions/sessions.h"
+
+#include "base/buf.h"
+#include "base/now.h"
+#include "proto/names.h"
+#include "storage/store.h"
+#include "tests/lib/check.h"
+
+static struct store *open_store(void)
+{
+	struct err e = { 0 };
+	struct store *s;
+
+	CHECK_OK(store_open(&s, "mem://sessions", &e), e);
+	return s;
+}
+
+static bool count_key(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)key;
+	(void)st;
+	(*(size_t *)arg)++;
+	return true;
+}
+
+static size_t count(struct store *s)
+{
+	struct err e = { 0 };
+	size_t n = 0;
+
+	CHECK_OK(store_list(s, "", NULL, count_key, &n, &e), e);
+	return n;
+}
+
+static void put(struct store *s, const char *key)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, &e), e);
+}
+
+static bool has(struct store *s, const char *key)
+{
+	struct buf b = BUF_INIT;
+	struct err e;
+	int rc = store_get(s, key, 0, 1, &b, NULL, &e);
+
+	buf_release(&b);
+	return !rc;
+}
+
+/* A session with one host, in the order of a real one; `step` 1 stops before the commit. */
+static void make(struct store *s, char name[SESSION_NAME_BYTES], int64_t t0_ns, const char *run,
+		 int steps)
+{
+	char key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+	json_t *doc;
+
+	session_name(t0_ns, name);
+	doc = json_pack("{s:s, s:s, s:I, s:I, s:[{s:s, s:s}], s:i}", "session", name, "run", run,
+			"t0_ns", (json_int_t)t0_ns, "bytes", (json_int_t)1, "hosts", "host", "a",
+			"file", "a.xplane.pb", "complete", 1);
+	CHECK(doc);
+	CHECK_OK(session_plan(s, name, doc, &e), e);
+	session_file_key(name, run, "a", key);
+	put(s, key);
+	if (steps > 1)
+		CHECK_OK(session_commit(s, name, doc, &e), e);
+	json_decref(doc);
+}
+
+/* The names in a list, as "1 0 2", by their place in `names`. */
+static const char *listed(struct store *s, char names[][SESSION_NAME_BYTES], size_t n,
+			  const char *run, const char *after, size_t limit)
+{
+	static char text[256];
+	struct err e = { 0 };
+	json_t *doc, *o;
+	size_t i;
+
+	CHECK_OK(session_list(s, run, after, limit, &doc, &e), e);
+	text[0] = '\0';
+	json_array_foreach(json_object_get(doc, "sessions"), i, o)
+	{
+		const char *name = json_string_value(json_object_get(o, "session"));
+		size_t at = 0;
+
+		while (at < n && strcmp(names[at], name))
+			at++;
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%zu", i ? " " : "",
+			 at);
+	}
+	json_decref(doc);
+	return text;
+}
+
+static void test_names(void)
+{
+	char a[SESSION_NAME_BYTES], b[SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
+
+	session_name(1795255439 * NS_PER_S, a);
+	session_name(1795255439 * NS_PER_S, b);
+	CHECK(name_is_session(a));
+	CHECK(strcmp(a, b));
+	CHECK(!memcmp(a, "2026_11_21_", 11));
+	session_file_key("S", "", "h", key);
+	CHECK_STR(key, "profiles/plugins/profile/S/h.xplane.pb");
+	session_file_key("S", "x/y", "h", key);
+	CHECK_STR(key, "profiles/x/y/plugins/profile/S/h.xplane.pb");
+}
+
+static void test_list(void)
+{
+	char names[5][SESSION_NAME_BYTES];
+	struct store *s = open_store();
+	struct err e = { 0 };
+	json_t *doc;
+
+	CHECK_STR(listed(s, names, 0, NULL, NULL, 10), "");
+	make(s, names[0], 1000 * NS_PER_S, "", 2);
+	make(s, names[1], 3000 * NS_PER_S, "r", 2);
+	make(s, names[2], 2000 * NS_PER_S, "", 2);
+	make(s, names[3], 2000 * NS_PER_S + 1, "r", 2);
+	make(s, names[4], 9000 * NS_PER_S, "", 1);
+	CHECK_STR(listed(s, names, 5, NULL, NULL, 10), "1 3 2 0");
+	CHECK_STR(listed(s, names, 5, NULL, NULL, 2), "1 3");
+	CHECK_STR(listed(s, names, 5, NULL, names[3], 10), "2 0");
+	CHECK_STR(listed(s, names, 5, "r", NULL, 10), "1 3");
+	CHECK_STR(listed(s, names, 5, "", NULL, 10), "2 0");
+	CHECK_STR(listed(s, names, 5, "none", NULL, 10), "");
+	CHECK_EQ(session_list(s, NULL, "2026_01_01_00_00_00_zzzzzz", 10, &doc, &e), ERR_NOT_FOUND);
+	/* A damaged entry hides nobody else. */
+	put(s, "tutti/index/00000000000000000001-2026_01_01_00_00_00_zzzzzz");
+	put(s, "tutti/index/what");
+	CHECK_STR(listed(s, names, 5, NULL, NULL, 10), "1 3 2 0");
+	store_free(s);
+}
+
+static void test_commit_once(void)
+{
+	char name[SESSION_NAME_BYTES];
+	struct store *s = open_store();
+	struct err e = { 0 };
+	json_t *doc;
+
+	make(s, name, 1000 * NS_PER_S, "", 2);
+	CHECK_OK(session_load(s, name, &doc, &e), e);
+	CHECK_EQ(json_integer_value(json_object_get(doc, "complete")), 1);
+	CHECK_EQ(session_commit(s, name, doc, &e), ERR_EXISTS);
+	CHECK_EQ(session_plan(s, name, doc, &e), ERR_EXISTS);
+	json_decref(doc);
+	store_free(s);
+}
+
+static void test_delete(void)
+{
+	char names[2][SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
+	struct store *s = open_store();
+	struct err e = { 0 };
+	json_t *doc;
+	size_t before;
+
+	make(s, names[0], 1000 * NS_PER_S, "r", 2);
+	before = count(s);
+	make(s, names[1], 1000 * NS_PER_S, "r", 2);
+	/* What XProf leaves beside the files, and a viewer index. */
+	session_directory(names[1], "r", key);
+	strncat(key, "ALL_HOSTS.op_stats_v2.pb", 64);
+	put(s, key);
+	snprintf(key, sizeof(key), "tutti/sessions/%s/a.tvx", names[1]);
+	put(s, key);
+	CHECK_OK(session_delete(s, names[1], &e), e);
+	CHECK_EQ(count(s), before);
+	CHECK_STR(listed(s, names, 2, NULL, NULL, 10), "0");
+	CHECK_EQ(session_load(s, names[1], &doc, &e), ERR_NOT_FOUND);
+	CHECK_EQ(session_delete(s, names[1], &e), ERR_NOT_FOUND);
+	store_free(s);
+}
+
+/* A crash after the plan, and one between index entry and manifest. */
+static void test_sweep(void)
+{
+	char names[3][SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
+	struct store *s = open_store();
+	struct err e = { 0 };
+	size_t before;
+	int swept;
+
+	make(s, names[0], 1000 * NS_PER_S, "r", 2);
+	put(s, "profiles/plugins/profile/by_hand/host.xplane.pb");
+	before = count(s);
+	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
+	CHECK_EQ(swept, 0);
+	make(s, names[1], 2000 * NS_PER_S, "r", 1);
+	make(s, names[2], 3000 * NS_PER_S, "", 2);
+	snprintf(key, sizeof(key), "tutti/sessions/%s/manifest.json", names[2]);
+	CHECK_OK(store_remove(s, key, &e), e);
+	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
+	CHECK_EQ(swept, 2);
+	CHECK_EQ(count(s), before);
+	CHECK(has(s, "profiles/plugins/profile/by_hand/host.xplane.pb"));
+	store_free(s);
+}
+
+/* A plan that says how to go on is left alone and handed out, with what is stored. */
+static void test_sweep_resumable(void)
+{
+	const char *name = "2026_11_21_12_00_00_abc123";
+	json_t *plan = json_pack("{s:s, s:s, s:I, s:{}}", "session", name, "run", "r", "t0_ns",
+				 (json_int_t)5, "resume");
+	json_t *resumable = json_array();
+	char key[SESSION_KEY_BYTES];
+	const json_t *found;
+	struct err e = { 0 };
+	struct store *s;
+	int swept;
+
+	CHECK_OK(store_open(&s, "mem://", &e), e);
+	CHECK_OK(session_plan(s, name, plan, &e), e);
+	session_file_key(name, "r", "host-a", key);
+	put(s, key);
+	session_file_key(name, "r", "host-a~2", key);
+	put(s, key);
+	session_file_key(name, "r", "host-b~2", key);
+	put(s, key);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_EQ(swept, 0);
+	CHECK_EQ(json_array_size(resumable), 1);
+	found = json_array_get(resumable, 0);
+	CHECK_STR(json_string_value(json_object_get(found, "session")), name);
+	CHECK(json_object_get(json_object_get(found, "stored"), "host-a.xplane.pb"));
+	CHECK(json_object_get(json_object_get(found, "stored"), "host-a~2.xplane.pb"));
+	/* The aggregator was killed before it had all of host-b's. */
+	CHECK_EQ(json_object_size(json_object_get(found, "stored")), 2);
+	CHECK(!has(s, "profiles/r/plugins/profile/2026_11_21_12_00_00_abc123/host-b~2.xplane.pb"));
+	/* Begun to be removed: nobody goes on with it. */
+	json_array_clear(resumable);
+	json_object_del(plan, "resume");
+	CHECK_OK(session_replan(s, name, plan, &e), e);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_EQ(swept, 1);
+	CHECK_EQ(json_array_size(resumable), 0);
+	json_decref(resumable);
+	json_decref(plan);
+	store_free(s);
+}
+
+/* What is kept of a failure says so to the next run, which finishes what the last one began. */
+static void test_failed(void)
+{
+	const char *name = "2026_11_21_12_00_00_abc123";
+	json_t *plan = json_pack("{s:s, s:I, s:{}}", "session", name, "t0_ns", (json_int_t)5,
+				 "resume");
+	json_t *resumable = json_array(), *record;
+	struct store *s = open_store();
+	struct err e = { 0 };
+	char key[SESSION_KEY_BYTES];
+	size_t others;
+	int swept;
+
+	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
+	others = count(s);
+	CHECK_OK(session_plan(s, name, plan, &e), e);
+	session_file_key(name, "", "host-a", key);
+	put(s, key);
+	CHECK_EQ(session_load_failed(s, name, &record, &e), ERR_NOT_FOUND);
+	CHECK_OK(session_fail(s, name, plan, &e), e);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_EQ(swept, 1);
+	CHECK_EQ(json_array_size(resumable), 0);
+	CHECK_OK(session_load_failed(s, name, &record, &e), e);
+	CHECK_EQ(count(s), others + 1);
+	json_decref(record);
+	/* The oldest are forgotten. */
+	for (int i = 0; i < 300; i++) {
+		char later[SESSION_NAME_BYTES];
+
+		snprintf(later, sizeof(later), "2026_11_21_13_%02d_%02d_abc123", i / 60, i % 60);
+		CHECK_OK(session_fail(s, later, plan, &e), e);
+	}
+	CHECK_EQ(session_load_failed(s, name, &record, &e), ERR_NOT_FOUND);
+	CHECK_OK(session_load_failed(s, "2026_11_21_13_04_59_abc123", &record, &e), e);
+	CHECK_EQ(count(s), others + 256);
+	json_decref(record);
+	json_decref(resumable);
+	json_decref(plan);
+	store_free(s);
+}
+
+/* A plan that cannot be read has no run; its record still goes. */
+static void test_sweep_damaged_plan(void)
+{
+	static const char no_object[] = "tutti/sessions/2026_01_01_00_00_01_aaaaaa/plan.json";
+	json_t *resumable = json_array();
+	struct store *s = open_store();
+	struct err e = { 0 };
+	int swept;
+
+	put(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json");
+	put(s, "tutti/sessions/not-ours/plan.json");
+	CHECK_OK(store_put_bytes(s, no_object, "[]", 2, 0, &e), e);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK(!has(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json"));
+	CHECK(!has(s, no_object));
+	CHECK_EQ(json_array_size(resumable), 0);
+	json_decref(resumable);
+	store_free(s);
+}
+
+/* A store that fails once to tell what is in it. */
+struct moody {
+	struct store base;
+	struct store *good;
+	bool failed;
+};
+
+static int moody_list(struct store *s, const char *prefix, const char *after, store_list_fn fn,
+		      void *arg, struct err *e)
+{
+	return store_list(((struct moody *)s)->good, prefix, after, fn, arg, e);
+}
+
+static int moody_get(struct store *s, const char *key, uint64_t offset, uint64_t len,
+		     struct buf *out, uint64_t *size, struct err *e)
+{
+	struct moody *m = (struct moody *)s;
+
+	if (m->failed)
+		return store_get(m->good, key, offset, len, out, size, e);
+	m->failed = true;
+	return err_set(e, ERR_IO, "%s: not now", key);
+}
+
+static int moody_remove(struct store *s, const char *key, struct err *e)
+{
+	return store_remove(((struct moody *)s)->good, key, e);
+}
+
+static const struct store_ops moody_ops = {
+	.scheme = "moody", .list = moody_list, .get = moody_get, .remove = moody_remove
+};
+
+/* That costs no capture: the next start carries it on. */
+static void test_sweep_store_fails(void)
+{
+	const char *name = "2026_11_21_12_00_00_abc123";
+	json_t *plan = json_pack("{s:s, s:{}}", "session", name, "resume");
+	json_t *resumable = json_array();
+	struct moody moody = { .base.ops = &moody_ops, .good = open_store() };
+	struct err e = { 0 };
+	int swept;
+
+	CHECK_OK(session_plan(moody.good, name, plan, &e), e);
+	CHECK_EQ(session_sweep(&moody.base, resumable, &swept, &e), ERR_IO);
+	CHECK_EQ(swept, 0);
+	CHECK_OK(session_sweep(moody.good, resumable, &swept, &e), e);
+	CHECK_EQ(json_array_size(resumable), 1);
+	json_decref(resumable);
+	json_decref(plan);
+	store_free(moody.good);
+}
+
+int main(void)
+{
+	test_names();
+	test_list();
+	test_commit_once();
+	test_delete();
+	test_sweep();
+	test_sweep_resumable();
+	test_failed();
+	test_sweep_damaged_plan();
+	test_sweep_store_fails();
+	return 0;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/local_socket.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "proto/limits.h"
+#include "tests/lib/check.h"
+#include "tests/unit/net/local_socket_fixture.h"
+
+static void test_nobody(struct state *s)
+{
+	struct door_client *c;
+	struct err e = { 0 };
+
+	CHECK_EQ(door_dial(&c, s->url, &e), ERR_CLOSED);
+	CHECK(strstr(e.msg, "tutti-agent"));
+	CHECK_EQ(door_dial(&c, "not-a-url", &e), ERR_INVALID);
+	CHECK_EQ(door_open(&s->door, s->loop, "tcp://127.0.0.1:0", door_fix_handle, s, &e),
+		 ERR_INVALID);
+}
+
+static void test_open(struct state *s)
+{
+	struct stat st;
+	struct err e = { 0 };
+	char *run = xasprintf("%s/run", s->folder);
+	mode_t mask = umask(022);
+
+	CHECK_OK(door_open(&s->door, s->loop, s->url, door_fix_handle, s, &e), e);
+	umask(mask);
+	CHECK(!stat(run, &st));
+	CHECK_EQ(st.st_mode & 0777, 0755);
+	CHECK(!stat(s->path, &st));
+	CHECK_EQ(st.st_mode & 0777, 0660);
+	free(run);
+}
+
+static void test_sizes(struct state *s)
+{
+	char *text = xcalloc(1, LIMIT_DOOR_BYTES + 1);
+	struct ask a;
+
+	memset(text, 'y', LIMIT_DOOR_BYTES + 1);
+	door_fix_echo(s, "", 0);
+	door_fix_echo(s, text, 1);
+	door_fix_echo(s, text, LIMIT_DOOR_BYTES);
+	door_fix_ask(s, &a, text, LIMIT_DOOR_BYTES + 1);
+	door_fix_finish(s, &a);
+	CHECK_EQ(a.rc, ERR_LIMIT);
+	free(text);
+}
+
+static void test_slow_answers_block_nobody(struct state *s)
+{
+	struct ask held[MAX_HELD];
+
+	s->n_held = 0;
+	for (int i = 0; i < MAX_HELD; i++)
+		door_fix_ask(s, &held[i], "hold", 4);
+	door_fix_wait(s, NULL, MAX_HELD);
+	door_fix_echo(s, "quick", 5);
+	for (int i = 0; i < MAX_HELD; i++)
+		door_answer(s->held[i], "at last", 7);
+	for (int i = 0; i < MAX_HELD; i++) {
+		door_fix_finish(s, &held[i]);
+		CHECK_OK(held[i].rc, held[i].e);
+		CHECK_EQ(held[i].reply_len, 7);
+		free(held[i].reply);
+	}
+	s->n_held = 0;
+}
+
+static void test_free_with_open_requests(struct state *s)
+{
+	struct ask held[2];
+
+	s->n_held = 0;
+	door_fix_ask(s, &held[0], "hold", 4);
+	door_fix_ask(s, &held[1], "hold", 4);
+	door_fix_wait(s, NULL, 2);
+	door_free(s->door);
+	s->door = NULL;
+	for (int i = 0; i < 2; i++) {
+		door_answer(s->held[i], "x", 1);
+		door_fix_finish(s, &held[i]);
+		CHECK_EQ(held[i].rc, ERR_CLOSED);
+	}
+	s->n_held = 0;
+}
+
+static void test_what_lies_in_the_way(struct state *s)
+{
+	struct err e = { 0 };
+	FILE *f;
+
+	/* A socket whose server is dead. */
+	unlink(s->path);
+	close(door_fix_socket(s->path, true));
+	CHECK_OK(door_open(&s->door, s->loop, s->url, door_fix_handle, s, &e), e);
+	door_fix_echo(s, "new", 3);
+	door_free(s->door);
+	s->door = NULL;
+
+	/* Somebody's file stays. */
+	unlink(s->path);
+	f = fopen(s->path, "w");
+	CHECK(f);
+	fclose(f);
+	CHECK_EQ(door_open(&s->door, s->loop, s->url, door_fix_handle, s, &e), ERR_EXISTS);
+}
+
+int main(void)
+{
+	struct state s;
+
+	door_fix_start(&s);
+	test_nobody(&s);
+	test_open(&s);
+	test_sizes(&s);
+	test_slow_answers_block_nobody(&s);
+	test_free_with_open_requests(&s);
+	test_what_lies_in_the_way(&s);
+	door_fix_stop(&s);
+	return 0;
+}
