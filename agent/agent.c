@@ -80,9 +80,9 @@ static int profiler_service_up(struct agent *a, struct err *e)
 	return rc;
 }
 
-static int doorkeeper_up(struct agent *a, struct err *e)
+static int local_service_up(struct agent *a, struct err *e)
 {
-	return doorkeeper_new(&a->doorkeeper, a, e);
+	return local_service_new(&a->local_service, a, e);
 }
 
 /* The part's own free(), on its member of the agent. */
@@ -99,7 +99,7 @@ DOWN(tracers, tracer_set_close)
 DOWN(captures, captures_free)
 DOWN(profiler_service, profiler_service_free)
 DOWN(control, control_free)
-DOWN(doorkeeper, doorkeeper_free)
+DOWN(local_service, local_service_free)
 
 static const struct part {
 	const char *name;
@@ -114,7 +114,7 @@ static const struct part {
 	{ "captures", captures_up, captures_down },
 	{ "profiler-service", profiler_service_up, profiler_service_down },
 	{ "control", control_up, control_down },
-	{ "doorkeeper", doorkeeper_up, doorkeeper_down },
+	{ "local_service", local_service_up, local_service_down },
 };
 
 static void stop_parts(struct agent *a, size_t n)

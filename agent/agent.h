@@ -16,7 +16,7 @@ struct agent_conf {
 	uint64_t spool_limit_bytes;
 	uint64_t file_limit_bytes; /* of each file of a session */
 	char *listen; /* own tensorflow.ProfilerService; "" = none */
-	char *door; /* ipc:// of the local door; "" = none */
+	char *local_socket; /* ipc:// of the local socket; "" = none */
 	char *tracers; /* comma list of names; "" = all */
 	int cpu_hz; /* CPU samples per second and CPU */
 	int metrics_hz;
@@ -52,7 +52,7 @@ struct agent {
 	struct control *control;
 	struct profiler_service *profiler_service;
 	int profiler_port; /* where it listens; 0 = not at all */
-	struct doorkeeper *doorkeeper;
+	struct local_service *local_service;
 };
 
 /* Starts every part; `conf` is finished and `loop` is set, the rest is zero. On failure nothing is left

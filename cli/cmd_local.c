@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs for this host's own agent, through its local door: mark, start, stop, status. */
+/* The verbs for this host's own agent, through its local socket: mark, start, stop, status. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "cli/cmd.h"
 #include "net/local_socket.h"
 #include "proto/limits.h"
-#include "proto/tutti/v1/door.pb-c.h"
+#include "proto/tutti/v1/local.pb-c.h"
 
 #define ASK_TIMEOUT_NS (15 * NS_PER_S)
 
 struct conf {
-	char *door;
+	char *local_socket;
 	bool json;
 	char *hosts;
 	char *run;
@@ -24,54 +24,55 @@ struct conf {
 	char *step;
 };
 
-#define DOOR_FIELD CONF(struct conf, door, "ipc:///run/tutti/agent.ipc", "the agent's local door")
+#define SOCKET_FIELD \
+	CONF(struct conf, local_socket, "ipc:///run/tutti/agent.ipc", "the agent's local socket")
 
-static const struct conf_field door_fields[] = { DOOR_FIELD, { 0 } };
+static const struct conf_field local_fields[] = { SOCKET_FIELD, { 0 } };
 static const struct conf_field mark_fields[] = {
 	CONF_ONCE(struct conf, step, NULL,
 		  "a training step of this number begins; TEXT is its name"),
-	DOOR_FIELD,
+	SOCKET_FIELD,
 	{ 0 }
 };
 static const struct conf_field session_fields[] = {
-	DOOR_FIELD, CONF(struct conf, json, NULL, "print one JSON document on stdout"), { 0 }
+	SOCKET_FIELD, CONF(struct conf, json, NULL, "print one JSON document on stdout"), { 0 }
 };
 static const struct conf_field start_fields[] = {
 	CONF(struct conf, hosts, NULL, "who: all, NAME,NAME or LABEL=VALUE; without it, this host"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, duration_ns, "10m", "end by itself after so long"),
-	DOOR_FIELD,
+	SOCKET_FIELD,
 	CONF(struct conf, json, NULL, "print one JSON document on stdout"),
 	{ 0 }
 };
 
 /* Asks and checks that the answer is a yes; `*out` is then yours. */
-static int ask(const struct conf *conf, const Tutti__V1__DoorRequest *request,
-	       Tutti__V1__DoorReply **out, struct err *e)
+static int ask(const struct conf *conf, const Tutti__V1__LocalRequest *request,
+	       Tutti__V1__LocalReply **out, struct err *e)
 {
-	size_t len = tutti__v1__door_request__get_packed_size(request);
+	size_t len = tutti__v1__local_request__get_packed_size(request);
 	uint8_t *bytes = xmalloc(len);
-	struct door_client *door = NULL;
+	struct local_client *socket = NULL;
 	uint8_t *answer = NULL;
 	size_t answer_len;
 	int rc;
 
-	tutti__v1__door_request__pack(request, bytes);
-	rc = door_dial(&door, conf->door, e);
+	tutti__v1__local_request__pack(request, bytes);
+	rc = local_dial(&socket, conf->local_socket, e);
 	if (!rc)
-		rc = door_ask(door, bytes, len, ASK_TIMEOUT_NS, &answer, &answer_len, e);
+		rc = local_ask(socket, bytes, len, ASK_TIMEOUT_NS, &answer, &answer_len, e);
 	if (rc)
 		goto out;
-	*out = tutti__v1__door_reply__unpack(NULL, answer_len, answer);
+	*out = tutti__v1__local_reply__unpack(NULL, answer_len, answer);
 	if (!*out) {
 		rc = err_set(e, ERR_PEER, "%s: the answer makes no sense; is this an agent?",
-			     conf->door);
+			     conf->local_socket);
 	} else if (!(*out)->ok) {
 		rc = err_set(e, ERR_PEER, "%s", (*out)->detail);
-		tutti__v1__door_reply__free_unpacked(*out, NULL);
+		tutti__v1__local_reply__free_unpacked(*out, NULL);
 	}
 out:
-	door_hang_up(door);
+	local_hang_up(socket);
 	free(answer);
 	free(bytes);
 	return rc;
@@ -101,9 +102,9 @@ static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_
 static int run_mark(const void *arg, int argc, char **argv, struct err *e)
 {
 	int64_t here = now_raw_ns(); /* first of all: this is the instant */
-	Tutti__V1__DoorRequest request = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorMark mark = TUTTI__V1__DOOR_MARK__INIT;
-	Tutti__V1__DoorReply *reply;
+	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
+	Tutti__V1__LocalReply *reply;
 	char text[LIMIT_MARK_BYTES + 1];
 	int rc = mark_text(arg, argc > 0 ? argv[0] : NULL, text, e);
 
@@ -113,32 +114,32 @@ static int run_mark(const void *arg, int argc, char **argv, struct err *e)
 	mark.raw_ns = here;
 	mark.pid = (int32_t)getppid(); /* whoever ran this command is what the mark is about */
 	mark.tid = mark.pid;
-	request.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_MARK;
+	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	request.mark = &mark;
 	rc = ask(arg, &request, &reply, e);
 	if (!rc)
-		tutti__v1__door_reply__free_unpacked(reply, NULL);
+		tutti__v1__local_reply__free_unpacked(reply, NULL);
 	return rc;
 }
 
-static int ask_session(const struct conf *conf, const Tutti__V1__DoorRequest *request,
+static int ask_session(const struct conf *conf, const Tutti__V1__LocalRequest *request,
 		       struct err *e)
 {
-	Tutti__V1__DoorReply *reply;
+	Tutti__V1__LocalReply *reply;
 	int rc = ask(conf, request, &reply, e);
 
 	if (rc)
 		return rc;
 	printf(conf->json ? "{\"session\": \"%s\"}\n" : "%s\n", reply->session);
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 	return EXIT_ALL;
 }
 
 static int run_start(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
-	Tutti__V1__DoorRequest request = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorStart start = TUTTI__V1__DOOR_START__INIT;
+	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalStart start = TUTTI__V1__LOCAL_START__INIT;
 
 	(void)argc;
 	(void)argv;
@@ -147,39 +148,39 @@ static int run_start(const void *arg, int argc, char **argv, struct err *e)
 	if (conf->run)
 		start.run = conf->run;
 	start.duration_ns = conf->duration_ns;
-	request.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_START;
+	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_START;
 	request.start = &start;
 	return ask_session(conf, &request, e);
 }
 
 static int run_stop(const void *arg, int argc, char **argv, struct err *e)
 {
-	Tutti__V1__DoorRequest request = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorStop stop = TUTTI__V1__DOOR_STOP__INIT;
+	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalStop stop = TUTTI__V1__LOCAL_STOP__INIT;
 
 	(void)argc;
 	stop.session = argv[0];
-	request.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_STOP;
+	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STOP;
 	request.stop = &stop;
 	return ask_session(arg, &request, e);
 }
 
 static int run_status(const void *arg, int argc, char **argv, struct err *e)
 {
-	Tutti__V1__DoorRequest request = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorStatus status = TUTTI__V1__DOOR_STATUS__INIT;
-	Tutti__V1__DoorReply *reply;
+	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalStatus status = TUTTI__V1__LOCAL_STATUS__INIT;
+	Tutti__V1__LocalReply *reply;
 	int rc;
 
 	(void)argc;
 	(void)argv;
-	request.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_STATUS;
+	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STATUS;
 	request.status = &status;
 	rc = ask(arg, &request, &reply, e);
 	if (rc)
 		return rc;
 	puts(reply->json);
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 	return EXIT_ALL;
 }
 
@@ -216,7 +217,7 @@ const struct cmd cmd_stop = {
 const struct cmd cmd_status = {
 	.name = "status",
 	.summary = "what this host's agent is doing, as JSON",
-	.fields = door_fields,
+	.fields = local_fields,
 	.conf_size = sizeof(struct conf),
 	.run = run_status,
 };

@@ -106,11 +106,11 @@ until_true 20 "the aggregator's start" aggregator_is_ready
 
 hosts=(host-a host-b host-c)
 offsets=(0s 5s -3s)
-doors=()
+sockets=()
 jax_args=()
 for i in 0 1 2; do
-	door=ipc://$dir/${hosts[i]}.ipc
-	doors+=("--door=$door")
+	socket=ipc://$dir/${hosts[i]}.ipc
+	sockets+=("--local-socket=$socket")
 	profiler=()
 	if $jax && [ $i -lt 2 ]; then
 		jax_args+=("$((base + 10 + i))")
@@ -118,13 +118,13 @@ for i in 0 1 2; do
 	fi
 	# Three agents on one machine would all find the same jobs: each is told its own.
 	run "${hosts[i]}" "$bin/tutti-agent" --host "${hosts[i]}" --aggregator 127.0.0.1:$((base + 1)) \
-		--spool "$dir/spool-${hosts[i]}" --listen "" --door "$door" --discover=false \
+		--spool "$dir/spool-${hosts[i]}" --listen "" --local-socket "$socket" --discover=false \
 		--label "rack=quickstart" --test-clock-offset "${offsets[i]}" "${profiler[@]}"
 done
 until_true 30 "the agents' clock calibration" hosts_are_calibrated
 
 say "starting work to look at: bursts in step with the wall clock"
-run burst "$bin/burst" "${doors[@]}"
+run burst "$bin/burst" "${sockets[@]}"
 for port in "${jax_args[@]}"; do
 	say "starting a JAX job with its profiler on port $port"
 	run "jax-$port" "$root/.venv/bin/python" "$root/tests/e2e/jax_job.py" --port "$port" --seconds 3600

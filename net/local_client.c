@@ -9,16 +9,16 @@
 #include "net/local_socket.h"
 #include "net/local_impl.h"
 
-struct door_client {
+struct local_client {
 	nng_socket socket;
 	char *url;
 };
 
-int door_error(struct err *e, int rv, const char *url)
+int local_error(struct err *e, int rv, const char *url)
 {
 	switch (rv) {
 	case NNG_EADDRINUSE:
-		return err_set(e, ERR_BUSY, "%s: another agent has this door", url);
+		return err_set(e, ERR_BUSY, "%s: another agent has this socket", url);
 	case NNG_EPERM:
 		return err_set(e, ERR_DENIED,
 			       "%s: permission denied; run as root or join the socket's group",
@@ -37,7 +37,7 @@ static int dial_error(struct err *e, int rv, const char *url)
 		return err_set(e, ERR_CLOSED,
 			       "no agent listens at %s; start one on this host with 'tutti-agent'",
 			       url);
-	return door_error(e, rv, url);
+	return local_error(e, rv, url);
 }
 
 static int set_options(nng_socket socket)
@@ -50,17 +50,17 @@ static int set_options(nng_socket socket)
 	return rv;
 }
 
-int door_dial(struct door_client **out, const char *url, struct err *e)
+int local_dial(struct local_client **out, const char *url, struct err *e)
 {
-	struct door_client *c;
+	struct local_client *c;
 	nng_socket socket;
 	int rv;
 
 	if (strncmp(url, DOOR_SCHEME, strlen(DOOR_SCHEME)))
-		return door_error(e, NNG_EADDRINVAL, url);
+		return local_error(e, NNG_EADDRINVAL, url);
 	rv = nng_req0_open(&socket);
 	if (rv)
-		return door_error(e, rv, url);
+		return local_error(e, rv, url);
 	rv = set_options(socket);
 	if (!rv)
 		rv = nng_dial(socket, url, NULL, 0);
@@ -69,27 +69,27 @@ int door_dial(struct door_client **out, const char *url, struct err *e)
 		return dial_error(e, rv, url);
 	}
 	c = xmalloc(sizeof(*c));
-	*c = (struct door_client){ .socket = socket, .url = xstrdup(url) };
+	*c = (struct local_client){ .socket = socket, .url = xstrdup(url) };
 	*out = c;
 	return 0;
 }
 
 static void client_close(void *arg)
 {
-	struct door_client *c = arg;
+	struct local_client *c = arg;
 
 	nng_close(c->socket);
 	free(c->url);
 	free(c);
 }
 
-void door_hang_up(struct door_client *c)
+void local_hang_up(struct local_client *c)
 {
 	if (c)
-		door_close_apart(client_close, c);
+		local_close_apart(client_close, c);
 }
 
-static int ask_error(const struct door_client *c, int rv, struct err *e)
+static int ask_error(const struct local_client *c, int rv, struct err *e)
 {
 	switch (rv) {
 	case NNG_ETIMEDOUT:
@@ -98,7 +98,7 @@ static int ask_error(const struct door_client *c, int rv, struct err *e)
 	case NNG_ECLOSED:
 		return err_set(e, ERR_CLOSED, "the agent at %s went away", c->url);
 	default:
-		return door_error(e, rv, c->url);
+		return local_error(e, rv, c->url);
 	}
 }
 
@@ -118,16 +118,16 @@ static int send_request(nng_socket socket, const void *data, size_t len)
 	return rv;
 }
 
-int door_ask(struct door_client *c, const void *data, size_t len, int64_t timeout_ns,
-	     uint8_t **reply, size_t *reply_len, struct err *e)
+int local_ask(struct local_client *c, const void *data, size_t len, int64_t timeout_ns,
+	      uint8_t **reply, size_t *reply_len, struct err *e)
 {
 	nng_duration timeout_ms = (nng_duration)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
 	nng_msg *msg;
 	int rv;
 
-	if (len > LIMIT_DOOR_BYTES)
+	if (len > LIMIT_LOCAL_BYTES)
 		return err_set(e, ERR_LIMIT, "a message of %zu bytes to the agent, limit %d", len,
-			       LIMIT_DOOR_BYTES);
+			       LIMIT_LOCAL_BYTES);
 	rv = nng_socket_set_ms(c->socket, NNG_OPT_SENDTIMEO, timeout_ms);
 	if (!rv)
 		rv = nng_socket_set_ms(c->socket, NNG_OPT_RECVTIMEO, timeout_ms);

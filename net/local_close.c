@@ -74,7 +74,7 @@ static void await(struct closing *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void door_close_apart(void (*fn)(void *arg), void *arg)
+void local_close_apart(void (*fn)(void *arg), void *arg)
 {
 	struct closing *c = closing_new(fn, arg);
 	pthread_t thread;

@@ -4,7 +4,7 @@
  * answer, the others are served. nng's callbacks only post; all state is the loop's.
  *
  * nng 1.5.2 stops accepting for good when a client hangs up in the middle of its greeting (nng's
- * issue 1518). So the door looks at the listener's error count now and then; if it moved, it asks
+ * issue 1518). So the socket looks at the listener's error count now and then; if it moved, it asks
  * itself something, and without an answer it moves into a new room: socket, slots and all.
  */
 #include "net/local_socket.h"
@@ -45,31 +45,31 @@ struct slot {
 	nng_ctx ctx;
 	nng_aio *aio;
 	enum slot_state state;
-	struct door_req *req; /* SLOT_HELD */
+	struct local_request *req; /* SLOT_HELD */
 };
 
-/* Outlives its slot if the door closes first. */
-struct door_req {
-	struct slot *slot; /* NULL once the door is closed */
+/* Outlives its slot if the socket closes first. */
+struct local_request {
+	struct slot *slot; /* NULL once the socket is closed */
 	nng_msg *msg;
 };
 
-/* All that is nng's. Outlives its door by what is posted and not yet delivered, and while it closes. */
+/* All that is nng's. Outlives its socket by what is posted and not yet delivered, and while it closes. */
 struct room {
-	struct door *door; /* NULL once closed; the loop's thread */
+	struct local_socket *owner; /* NULL once closed; the loop's thread */
 	pthread_mutex_t lock; /* of `loop`: nng's threads may outlive it */
 	struct loop *loop; /* NULL once closed */
 	nng_socket socket;
 	nng_listener listener;
 	bool opened;
-	atomic_int refs; /* the door's, and one for each posted event */
+	atomic_int refs; /* the local socket's, and one for each posted event */
 	struct slot slots[N_SLOTS];
 };
 
-struct door {
+struct local_socket {
 	struct loop *loop;
 	char *url;
-	door_handler handler;
+	local_handler handler;
 	void *arg;
 	struct room *room; /* NULL while a new one could not be had */
 	uint64_t errors; /* of the listener, at the last look */
@@ -79,9 +79,9 @@ struct door {
 	struct loop_timer look;
 };
 
-/* A worker's question whether the door still opens. */
+/* A worker's question whether the socket still opens. */
 struct check {
-	struct door *door; /* NULL once freed; the loop's thread */
+	struct local_socket *socket; /* NULL once freed; the loop's thread */
 	char *url;
 	int rc;
 };
@@ -113,8 +113,8 @@ static void slot_send(struct slot *s, nng_msg *msg)
 
 static void on_received(struct slot *s)
 {
-	struct door *d = s->room->door;
-	struct door_req *req;
+	struct local_socket *d = s->room->owner;
+	struct local_request *req;
 	nng_msg *msg;
 
 	if (nng_aio_result(s->aio)) {
@@ -123,7 +123,7 @@ static void on_received(struct slot *s)
 	}
 	msg = nng_aio_get_msg(s->aio);
 	nng_aio_set_msg(s->aio, NULL);
-	if (nng_msg_len(msg) > LIMIT_DOOR_BYTES) {
+	if (nng_msg_len(msg) > LIMIT_LOCAL_BYTES) {
 		nng_msg_free(msg);
 		slot_receive(s);
 		return;
@@ -133,7 +133,7 @@ static void on_received(struct slot *s)
 		return;
 	}
 	req = xmalloc(sizeof(*req));
-	*req = (struct door_req){ .slot = s, .msg = msg };
+	*req = (struct local_request){ .slot = s, .msg = msg };
 	s->state = SLOT_HELD;
 	s->req = req;
 	d->handler(req, nng_msg_body(msg), nng_msg_len(msg), d->arg);
@@ -154,9 +154,9 @@ static void on_event(void *arg)
 	struct slot *s = arg;
 	struct room *r = s->room;
 
-	if (r->door && s->state == SLOT_RECEIVING) {
+	if (r->owner && s->state == SLOT_RECEIVING) {
 		on_received(s);
-	} else if (r->door && s->state == SLOT_SENDING) {
+	} else if (r->owner && s->state == SLOT_SENDING) {
 		drop_unsent(s);
 		slot_receive(s);
 	}
@@ -176,7 +176,7 @@ static void on_aio(void *arg)
 	pthread_mutex_unlock(&r->lock);
 }
 
-void door_answer(struct door_req *req, const void *data, size_t len)
+void local_answer(struct local_request *req, const void *data, size_t len)
 {
 	struct slot *s = req->slot;
 	nng_msg *msg = req->msg;
@@ -227,7 +227,7 @@ static int make_folder(const char *path, struct err *e)
 	int rc = 0;
 
 	if (*folder && mkdir(folder, FOLDER_MODE) && errno != EEXIST)
-		rc = err_errno(e, "making %s for the agent's door", folder);
+		rc = err_errno(e, "making %s for the agent's socket", folder);
 	free(folder);
 	return rc;
 }
@@ -242,7 +242,7 @@ static int prepare_path(const char *url, struct err *e)
 		return make_folder(path, e);
 	if (!S_ISSOCK(st.st_mode))
 		return err_set(e, ERR_EXISTS, "%s is there, and is no socket", path);
-	return is_served(path) ? door_error(e, NNG_EADDRINUSE, url) : 0;
+	return is_served(path) ? local_error(e, NNG_EADDRINUSE, url) : 0;
 }
 
 static int start_listener(struct room *r, const char *url)
@@ -304,7 +304,7 @@ static void room_close(struct room *r)
 {
 	if (!r)
 		return;
-	r->door = NULL;
+	r->owner = NULL;
 	pthread_mutex_lock(&r->lock);
 	r->loop = NULL;
 	pthread_mutex_unlock(&r->lock);
@@ -312,10 +312,10 @@ static void room_close(struct room *r)
 		if (r->slots[i].req)
 			r->slots[i].req->slot = NULL;
 	}
-	door_close_apart(room_clear, r);
+	local_close_apart(room_clear, r);
 }
 
-static int room_open(struct door *d, struct err *e)
+static int room_open(struct local_socket *d, struct err *e)
 {
 	struct room *r;
 	int rc = prepare_path(d->url, e);
@@ -326,7 +326,7 @@ static int room_open(struct door *d, struct err *e)
 	r = xcalloc(1, sizeof(*r));
 	atomic_init(&r->refs, 1);
 	pthread_mutex_init(&r->lock, NULL);
-	r->door = d;
+	r->owner = d;
 	r->loop = d->loop;
 	rv = nng_rep0_open(&r->socket);
 	r->opened = !rv;
@@ -336,7 +336,7 @@ static int room_open(struct door *d, struct err *e)
 		rv = start_listener(r, d->url);
 	if (rv) {
 		room_close(r);
-		return door_error(e, rv, d->url);
+		return local_error(e, rv, d->url);
 	}
 	d->room = r;
 	d->errors = 0;
@@ -366,18 +366,18 @@ static uint64_t listener_errors(const struct room *r)
 static void run_check(void *arg)
 {
 	struct check *k = arg;
-	struct door_client *c = NULL;
+	struct local_client *c = NULL;
 	uint8_t *reply = NULL;
 	size_t len;
 
-	k->rc = door_dial(&c, k->url, NULL);
+	k->rc = local_dial(&c, k->url, NULL);
 	if (!k->rc)
-		k->rc = door_ask(c, "", 0, CHECK_WAIT_NS, &reply, &len, NULL);
+		k->rc = local_ask(c, "", 0, CHECK_WAIT_NS, &reply, &len, NULL);
 	free(reply);
-	door_hang_up(c);
+	local_hang_up(c);
 }
 
-static void reopen(struct door *d)
+static void reopen(struct local_socket *d)
 {
 	struct err e = { 0 };
 
@@ -394,16 +394,16 @@ static void end_check(void *arg)
 {
 	struct check *k = arg;
 
-	if (k->door) {
-		k->door->check = NULL;
+	if (k->socket) {
+		k->socket->check = NULL;
 		if (k->rc)
-			reopen(k->door);
+			reopen(k->socket);
 	}
 	free(k->url);
 	free(k);
 }
 
-static void tell_errors(struct door *d, uint64_t errors)
+static void tell_errors(struct local_socket *d, uint64_t errors)
 {
 	if (errors <= d->told || loop_now_ns(d->loop) - d->told_ns < TELL_EVERY_NS)
 		return;
@@ -415,14 +415,14 @@ static void tell_errors(struct door *d, uint64_t errors)
 
 static void on_look(void *arg)
 {
-	struct door *d = arg;
+	struct local_socket *d = arg;
 	uint64_t errors = d->room ? listener_errors(d->room) : 0;
 
 	tell_errors(d, errors);
 	if (!d->check && (!d->room || errors != d->errors)) {
 		d->errors = errors;
 		d->check = xmalloc(sizeof(*d->check));
-		*d->check = (struct check){ .door = d, .url = xstrdup(d->url) };
+		*d->check = (struct check){ .socket = d, .url = xstrdup(d->url) };
 		loop_work(d->loop, run_check, end_check, d->check);
 	}
 	loop_timer_in(d->loop, &d->look, LOOK_EVERY_NS, on_look, d);
@@ -430,14 +430,14 @@ static void on_look(void *arg)
 
 /* ---- life ---- */
 
-int door_open(struct door **out, struct loop *loop, const char *url, door_handler handler,
-	      void *arg, struct err *e)
+int local_socket_open(struct local_socket **out, struct loop *loop, const char *url,
+		      local_handler handler, void *arg, struct err *e)
 {
-	struct door *d;
+	struct local_socket *d;
 	int rc;
 
 	if (strncmp(url, DOOR_SCHEME, strlen(DOOR_SCHEME)))
-		return door_error(e, NNG_EADDRINVAL, url);
+		return local_error(e, NNG_EADDRINVAL, url);
 	d = xcalloc(1, sizeof(*d));
 	d->loop = loop;
 	d->url = xstrdup(url);
@@ -445,7 +445,7 @@ int door_open(struct door **out, struct loop *loop, const char *url, door_handle
 	d->arg = arg;
 	rc = room_open(d, e);
 	if (rc) {
-		door_free(d);
+		local_socket_free(d);
 		return rc;
 	}
 	loop_timer_in(loop, &d->look, LOOK_EVERY_NS, on_look, d);
@@ -453,13 +453,13 @@ int door_open(struct door **out, struct loop *loop, const char *url, door_handle
 	return 0;
 }
 
-void door_free(struct door *d)
+void local_socket_free(struct local_socket *d)
 {
 	if (!d)
 		return;
 	loop_timer_cancel(d->loop, &d->look);
 	if (d->check)
-		d->check->door = NULL;
+		d->check->socket = NULL;
 	room_close(d->room);
 	free(d->url);
 	free(d);

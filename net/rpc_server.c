@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server: every call comes in through core's generic door and is given to whom the method table
+ * A server: every call comes in through core's generic method and is given to whom the method table
  * names, so that an unknown method is answered like any other, at once.
  */
 #include <assert.h>

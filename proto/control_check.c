@@ -293,7 +293,7 @@ static int check_ask(const Tutti__V1__Ask *m, struct err *e)
 	if (!rc)
 		rc = check_session_or_none(m->session, e);
 	if (!rc)
-		rc = check_text("hosts", m->hosts, LIMIT_DOOR_BYTES, e);
+		rc = check_text("hosts", m->hosts, LIMIT_LOCAL_BYTES, e);
 	if (!rc)
 		rc = check_range("duration_ns", m->duration_ns, 0, LIMIT_DURATION_NS, e);
 	return rc ? rc : check_run(m->run, e);
@@ -433,21 +433,21 @@ static int check_from_aggregator(const Tutti__V1__AggregatorMessage *m, struct e
 
 /* ---- process -> agent ---- */
 
-static int check_door(const Tutti__V1__DoorRequest *m, struct err *e)
+static int check_socket(const Tutti__V1__LocalRequest *m, struct err *e)
 {
 	int rc;
 
 	switch (m->kind_case) {
-	case TUTTI__V1__DOOR_REQUEST__KIND_MARK:
+	case TUTTI__V1__LOCAL_REQUEST__KIND_MARK:
 		rc = check_text("text", m->mark->text, LIMIT_MARK_BYTES, e);
 		return rc ? rc : check_range("raw_ns", m->mark->raw_ns, 0, TIME_MAX_NS, e);
-	case TUTTI__V1__DOOR_REQUEST__KIND_START:
-		rc = check_text("hosts", m->start->hosts, LIMIT_DOOR_BYTES, e);
+	case TUTTI__V1__LOCAL_REQUEST__KIND_START:
+		rc = check_text("hosts", m->start->hosts, LIMIT_LOCAL_BYTES, e);
 		if (!rc)
 			rc = check_range("duration_ns", m->start->duration_ns, 0, LIMIT_DURATION_NS,
 					 e);
 		return rc ? rc : check_run(m->start->run, e);
-	case TUTTI__V1__DOOR_REQUEST__KIND_STOP:
+	case TUTTI__V1__LOCAL_REQUEST__KIND_STOP:
 		return check_session(m->stop->session, e);
 	default:
 		return 0;
@@ -510,15 +510,15 @@ int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out, const voi
 	return rc;
 }
 
-int control_unpack_door(Tutti__V1__DoorRequest **out, const void *data, size_t len, struct err *e)
+int control_unpack_local(Tutti__V1__LocalRequest **out, const void *data, size_t len, struct err *e)
 {
 	ProtobufCMessage *m = NULL;
-	int rc = unpack(&tutti__v1__door_request__descriptor, LIMIT_DOOR_BYTES, &m, data, len, e);
+	int rc = unpack(&tutti__v1__local_request__descriptor, LIMIT_LOCAL_BYTES, &m, data, len, e);
 
 	if (rc)
 		return rc;
-	rc = finish(check_door((Tutti__V1__DoorRequest *)m, e), m, e);
+	rc = finish(check_socket((Tutti__V1__LocalRequest *)m, e), m, e);
 	if (!rc)
-		*out = (Tutti__V1__DoorRequest *)m;
+		*out = (Tutti__V1__LocalRequest *)m;
 	return rc;
 }

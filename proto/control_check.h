@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "proto/tutti/v1/control.pb-c.h"
-#include "proto/tutti/v1/door.pb-c.h"
+#include "proto/tutti/v1/local.pb-c.h"
 
 /* Each gives a message that is yours: protobuf-c's ..._free_unpacked(m, NULL). ERR_LIMIT for one that
  * is too long, ERR_INVALID otherwise; the sentence names the field. */
@@ -22,8 +22,8 @@ MUST_CHECK int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const vo
 					 size_t len, struct err *e);
 MUST_CHECK int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out, const void *data,
 					      size_t len, struct err *e);
-MUST_CHECK int control_unpack_door(Tutti__V1__DoorRequest **out, const void *data, size_t len,
-				   struct err *e);
+MUST_CHECK int control_unpack_local(Tutti__V1__LocalRequest **out, const void *data, size_t len,
+				    struct err *e);
 
 /* No control characters but tab and newline, valid UTF-8, at most max bytes. */
 bool text_is_clean(const char *s, size_t max);

@@ -9,7 +9,7 @@
 #define LIMIT_UPLOAD_MESSAGE_BYTES (LIMIT_CHUNK_BYTES + 4096)
 #define LIMIT_REQUEST_BYTES	   (4 << 20) /* a request to a public service, as stock servers have it */
 #define LIMIT_RESPONSE_BYTES	   2147483647L /* one unary response: what protobuf and gRPC peers take */
-#define LIMIT_DOOR_BYTES	   (64 << 10) /* one message through the local door */
+#define LIMIT_LOCAL_BYTES	   (64 << 10) /* one message through the local socket */
 #define LIMIT_MARK_BYTES	   1024 /* the text of a mark */
 #define LIMIT_OPTIONS_BYTES	   (64 << 10) /* serialized tensorflow.ProfileOptions */
 #define LIMIT_HTTP_BODY_BYTES	   (1 << 20) /* body of a POST */

@@ -37,7 +37,7 @@ struct control {
 	struct agent *agent;
 	char host[ADDRESS_HOST_BYTES]; /* of the aggregator: probes go there */
 	uint64_t instance;
-	struct orders *orders;
+	struct requests *requests;
 	struct asks *asks;
 	struct step_teller *step_teller;
 
@@ -91,7 +91,7 @@ static void go_down(struct control *c, const char *why)
 		c->backoff_ns = BACKOFF_FIRST_NS;
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
-	orders_link_down(c->orders);
+	requests_link_down(c->requests);
 	step_teller_link_down(c->step_teller);
 	asks_fail_all(c->asks, "the link to the aggregator broke");
 	clock_unset_peer(c->agent->clock);
@@ -164,10 +164,10 @@ static bool clock_is_as_told(const struct clock_model *told, const struct clock_
 }
 
 /* Captures come and go, or end: whoever retries asks where files are. */
-static uint32_t held_digest(const struct orders *o)
+static uint32_t held_digest(const struct requests *o)
 {
 	size_t n;
-	Tutti__V1__Held **held = orders_held(o, &n);
+	Tutti__V1__Held **held = requests_held(o, &n);
 	uint32_t digest = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -177,13 +177,13 @@ static uint32_t held_digest(const struct orders *o)
 			digest = (uint32_t)crc32_z(digest, (const uint8_t *)words[k],
 						   strlen(words[k]));
 	}
-	orders_held_free(held, n);
+	requests_held_free(held, n);
 	return digest;
 }
 
 static bool status_is_news(struct control *c, const struct clock_model *m)
 {
-	uint32_t digest = tracers_digest(c->agent->tracers) ^ held_digest(c->orders);
+	uint32_t digest = tracers_digest(c->agent->tracers) ^ held_digest(c->requests);
 	bool news = digest != c->said_digest || !clock_is_as_told(&c->said, m);
 
 	c->said_digest = digest;
@@ -193,19 +193,19 @@ static bool status_is_news(struct control *c, const struct clock_model *m)
 static void send_hello(struct control *c)
 {
 	size_t n;
-	Tutti__V1__Held **held = orders_held(c->orders, &n);
+	Tutti__V1__Held **held = requests_held(c->requests, &n);
 
 	message_hello(c->call, c->agent, c->instance, held, n);
-	orders_held_free(held, n);
+	requests_held_free(held, n);
 }
 
 static void send_status(struct control *c)
 {
 	size_t n;
-	Tutti__V1__Held **held = orders_held(c->orders, &n);
+	Tutti__V1__Held **held = requests_held(c->requests, &n);
 
 	message_status(c->call, c->agent, held, n);
-	orders_held_free(held, n);
+	requests_held_free(held, n);
 }
 
 static void say_status(struct control *c, const struct clock_model *m, bool news)
@@ -271,7 +271,7 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 	c->said = clock_model(c->agent->clock);
 	say_status(c, &c->said, true);
 	on_status(c);
-	orders_link_up(c->orders);
+	requests_link_up(c->requests);
 }
 
 static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
@@ -280,27 +280,27 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		clock_take_stream(c->agent->clock, m->probe->packet.data);
 		return;
 	}
-	c->status_gap_ns = STATUS_GAP_NS; /* orders make news */
+	c->status_gap_ns = STATUS_GAP_NS; /* requests make news */
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
 		on_welcome(c, m->welcome);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
 		clock_look(c->agent->clock);
-		orders_take_arm(c->orders, m->arm);
+		requests_take_arm(c->requests, m->arm);
 		m->arm = NULL;
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:
-		orders_stop(c->orders, m->stop);
+		requests_stop(c->requests, m->stop);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
-		orders_cancel(c->orders, m->cancel->session);
+		requests_cancel(c->requests, m->cancel->session);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD:
-		orders_upload(c->orders, m->upload);
+		requests_upload(c->requests, m->upload);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE:
-		orders_release(c->orders, m->release->session);
+		requests_release(c->requests, m->release->session);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
 		asks_answer(c->asks, m->answer->id, m->answer->ok, m->answer->session,
@@ -418,7 +418,7 @@ struct rpc_channel *control_channel(const struct control *c)
 
 json_t *control_captures_json(const struct control *c)
 {
-	return orders_json(c->orders);
+	return requests_json(c->requests);
 }
 
 /* ---- life ---- */
@@ -435,7 +435,7 @@ int control_new(struct control **out, struct agent *agent, struct err *e)
 		return rc;
 	}
 	random_bytes(&c->instance, sizeof(c->instance));
-	c->orders = orders_new(agent, c->instance, send_message, c);
+	c->requests = requests_new(agent, c->instance, send_message, c);
 	c->asks = asks_new(agent->loop);
 	c->step_teller = step_teller_new(agent, send_message, c);
 	c->backoff_ns = BACKOFF_FIRST_NS;
@@ -475,7 +475,7 @@ void control_free(struct control *c)
 	while (c->call)
 		loop_turn(l, 20); /* cancelled: comes home soon */
 	clock_unset_peer(c->agent->clock);
-	orders_free(c->orders);
+	requests_free(c->requests);
 	step_teller_free(c->step_teller);
 	asks_free(c->asks);
 	free(c);

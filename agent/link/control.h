@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control stream: dials the aggregator, says Hello, reports Status every 2 s, hands orders to
- * orders.c, and dials again with growing, jittered pauses when the link is gone. Loop thread.
+ * The control stream: dials the aggregator, says Hello, reports Status every 2 s, hands requests to
+ * requests.c, and dials again with growing, jittered pauses when the link is gone. Loop thread.
  *
  * Each change of the link is one log line, AGT-LINK; a message that breaks the protocol is one line
  * AGT-PEER and costs the aggregator the connection.
@@ -45,7 +45,7 @@ struct control_question {
 /* fn is called exactly once, now or later; "no" with the reason when there is no link. */
 void control_ask(struct control *c, const struct control_question *q, ask_fn fn, void *arg);
 
-/* Captures under way for the aggregator, as orders_json(). A new reference. */
+/* Captures under way for the aggregator, as requests_json(). A new reference. */
 json_t *control_captures_json(const struct control *c);
 
 #endif

@@ -27,7 +27,7 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n);
 void message_states_free(Tutti__V1__TracerState **states, size_t n);
 
-/* Sends Hello, Status; `held` is what orders_held() gave. */
+/* Sends Hello, Status; `held` is what requests_held() gave. */
 void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance,
 		   Tutti__V1__Held **held, size_t n_held);
 void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1__Held **held,

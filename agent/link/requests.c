@@ -20,7 +20,7 @@
 #define LATE_UPLOAD_NS	    (60 * NS_PER_S) /* for a file that is asked for after the deadline */
 
 struct note {
-	struct order *order; /* NULL: it ended meanwhile */
+	struct request *request; /* NULL: it ended meanwhile */
 	bool remove; /* and its folder is to go */
 	char *dir;
 	Tutti__V1__SpoolEntry entry; /* its strings are the note's */
@@ -30,13 +30,13 @@ struct note {
 
 static void on_wait(void *arg);
 
-static struct order *find(const struct orders *o, const char *session)
+static struct request *find(const struct requests *o, const char *session)
 {
-	struct order *od = o->head;
+	struct request *rq = o->head;
 
-	while (od && strcmp(od->session, session))
-		od = od->next;
-	return od;
+	while (rq && strcmp(rq->session, session))
+		rq = rq->next;
+	return rq;
 }
 
 static uint64_t *copy_files(const uint64_t *files, size_t n)
@@ -47,135 +47,135 @@ static uint64_t *copy_files(const uint64_t *files, size_t n)
 	return copy;
 }
 
-/* ---- the end of an order ---- */
+/* ---- the end of a request ---- */
 
-static void unlink_order(struct order *od)
+static void unlink_order(struct request *rq)
 {
-	struct order **at = &od->orders->head;
+	struct request **at = &rq->requests->head;
 
-	while (*at != od)
+	while (*at != rq)
 		at = &(*at)->next;
-	*at = od->next;
+	*at = rq->next;
 }
 
 /* A worker that is about to write into the folder removes it afterwards. */
-static void let_go_of_files(struct order *od, bool keep)
+static void let_go_of_files(struct request *rq, bool keep)
 {
-	struct spool *spool = od->orders->agent->spool;
-	bool noting = od->note && !keep;
+	struct spool *spool = rq->requests->agent->spool;
+	bool noting = rq->note && !keep;
 
 	if (noting)
-		od->note->remove = true;
-	if (od->capture && (keep || noting))
-		capture_leave(od->capture);
-	else if (od->capture)
-		capture_release(od->capture);
-	if (od->capture || !od->dir)
+		rq->note->remove = true;
+	if (rq->capture && (keep || noting))
+		capture_leave(rq->capture);
+	else if (rq->capture)
+		capture_release(rq->capture);
+	if (rq->capture || !rq->dir)
 		return;
-	spool_uncharge(spool, od->bytes);
+	spool_uncharge(spool, rq->bytes);
 	if (!keep)
-		spool_remove(od->dir);
+		spool_remove(rq->dir);
 }
 
-static void order_free(struct order *od, bool keep)
+static void request_free(struct request *rq, bool keep)
 {
-	struct loop *l = od->orders->agent->loop;
+	struct loop *l = rq->requests->agent->loop;
 
-	unlink_order(od);
-	loop_timer_cancel(l, &od->wait);
-	loop_timer_cancel(l, &od->expiry);
-	upload_cancel(od->upload);
-	let_go_of_files(od, keep);
-	if (od->note)
-		od->note->order = NULL;
-	if (od->arm)
-		tutti__v1__arm__free_unpacked(od->arm, NULL);
-	free(od->result);
-	free(od->files);
-	free(od->dir);
-	free(od->path);
-	free(od->session);
-	free(od);
+	unlink_order(rq);
+	loop_timer_cancel(l, &rq->wait);
+	loop_timer_cancel(l, &rq->expiry);
+	upload_cancel(rq->upload);
+	let_go_of_files(rq, keep);
+	if (rq->note)
+		rq->note->request = NULL;
+	if (rq->arm)
+		tutti__v1__arm__free_unpacked(rq->arm, NULL);
+	free(rq->result);
+	free(rq->files);
+	free(rq->dir);
+	free(rq->path);
+	free(rq->session);
+	free(rq);
 }
 
 static void on_lease_end(void *arg)
 {
-	struct order *od = arg;
+	struct request *rq = arg;
 
-	if (od->upload) {
-		loop_timer_in(od->orders->agent->loop, &od->expiry, LEASE_NS, on_lease_end, od);
+	if (rq->upload) {
+		loop_timer_in(rq->requests->agent->loop, &rq->expiry, LEASE_NS, on_lease_end, rq);
 		return;
 	}
 	log_warn("AGT-CAPTURE", "session=%s state=forgotten reason=\"nobody released it\"",
-		 od->session);
-	order_free(od, false);
+		 rq->session);
+	request_free(rq, false);
 }
 
-static void wait_for_lease_end(struct order *od)
+static void wait_for_lease_end(struct request *rq)
 {
-	loop_timer_at(od->orders->agent->loop, &od->expiry, od->lease_end_mono_ns, on_lease_end,
-		      od);
+	loop_timer_at(rq->requests->agent->loop, &rq->expiry, rq->lease_end_mono_ns, on_lease_end,
+		      rq);
 }
 
 /* There is no file and will be none. Whom nobody can hear now is heard when the link is back. */
-static void end_without_file(struct order *od, const char *reason, const char *detail)
+static void end_without_file(struct request *rq, const char *reason, const char *detail)
 {
-	log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"", od->session,
+	log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"", rq->session,
 		 reason, detail);
-	order_make_result(od, reason, detail);
-	if (od->orders->up) {
-		order_say_result(od, NULL, NULL);
-		order_free(od, false);
+	request_make_result(rq, reason, detail);
+	if (rq->requests->up) {
+		request_report_result(rq, NULL, NULL);
+		request_free(rq, false);
 		return;
 	}
-	od->state = ORDER_FAILED;
-	capture_release(od->capture);
-	od->capture = NULL;
-	od->lease_end_mono_ns = now_mono_ns() + LEASE_NS;
-	wait_for_lease_end(od);
+	rq->state = REQUEST_FAILED;
+	capture_release(rq->capture);
+	rq->capture = NULL;
+	rq->lease_end_mono_ns = now_mono_ns() + LEASE_NS;
+	wait_for_lease_end(rq);
 }
 
 /* There is a file; it stays for who asks for it once more. */
-static void say_not_stored(struct order *od, const char *reason, const char *detail)
+static void say_not_stored(struct request *rq, const char *reason, const char *detail)
 {
-	log_warn("AGT-CAPTURE", "session=%s state=held reason=%s detail=\"%s\"", od->session,
+	log_warn("AGT-CAPTURE", "session=%s state=held reason=%s detail=\"%s\"", rq->session,
 		 reason, detail);
-	od->told = true;
-	order_say_result(od, reason, detail);
+	rq->told = true;
+	request_report_result(rq, reason, detail);
 }
 
 /* ---- upload ---- */
 
 static void on_upload_progress(void *arg, uint64_t bytes_done)
 {
-	struct order *od = arg;
+	struct request *rq = arg;
 	int64_t now = now_mono_ns();
 
-	od->bytes_done = bytes_done;
-	if (now - od->progress_at_ns < PROGRESS_GAP_NS)
+	rq->bytes_done = bytes_done;
+	if (now - rq->progress_at_ns < PROGRESS_GAP_NS)
 		return;
-	od->progress_at_ns = now;
-	order_say_progress(od);
+	rq->progress_at_ns = now;
+	request_report_progress(rq);
 }
 
 static void on_upload_done(void *arg, int rc, const struct err *e)
 {
-	struct order *od = arg;
+	struct request *rq = arg;
 
-	od->upload = NULL;
-	od->credit = false;
+	rq->upload = NULL;
+	rq->credit = false;
 	if (rc) {
-		say_not_stored(od, rc == ERR_TIMEOUT ? "stalled" : "upload", e->msg);
+		say_not_stored(rq, rc == ERR_TIMEOUT ? "stalled" : "upload", e->msg);
 		return;
 	}
-	log_info("AGT-CAPTURE", "session=%s state=stored", od->session);
-	od->state = ORDER_STORED;
-	order_say_result(od, NULL, NULL);
+	log_info("AGT-CAPTURE", "session=%s state=stored", rq->session);
+	rq->state = REQUEST_STORED;
+	request_report_result(rq, NULL, NULL);
 }
 
-static int64_t mono_of_session(const struct order *od, int64_t session_ns)
+static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
 {
-	struct clock_model m = clock_model(od->orders->agent->clock);
+	struct clock_model m = clock_model(rq->requests->agent->clock);
 	int64_t far = clock_model_raw_of_session(&m, session_ns) / 2 - now_raw_ns() / 2;
 
 	/* Halved so that nothing overflows, bounded by what a deadline can mean. */
@@ -187,29 +187,29 @@ static int64_t mono_of_session(const struct order *od, int64_t session_ns)
 }
 
 /* Both are needed: the file and the aggregator's leave to send it. */
-static void maybe_upload(struct order *od)
+static void maybe_upload(struct request *rq)
 {
 	struct upload_request req = {
-		.session = od->session,
-		.path = od->path,
-		.bytes = od->bytes,
-		.crc32 = od->crc32,
-		.files = od->files,
-		.n_files = od->n_files,
-		.instance = od->orders->instance,
-		.deadline_mono_ns = mono_of_session(od, od->deadline_ns),
+		.session = rq->session,
+		.path = rq->path,
+		.bytes = rq->bytes,
+		.crc32 = rq->crc32,
+		.files = rq->files,
+		.n_files = rq->n_files,
+		.instance = rq->requests->instance,
+		.deadline_mono_ns = mono_of_session(rq, rq->deadline_ns),
 		.progress = on_upload_progress,
 		.done = on_upload_done,
-		.arg = od,
+		.arg = rq,
 	};
 
-	if (!od->credit || od->upload || od->state != ORDER_READY)
+	if (!rq->credit || rq->upload || rq->state != REQUEST_READY)
 		return;
 	if (req.deadline_mono_ns <= now_mono_ns())
 		req.deadline_mono_ns = now_mono_ns() + LATE_UPLOAD_NS;
-	if (od->lease_end_mono_ns < req.deadline_mono_ns)
-		od->lease_end_mono_ns = req.deadline_mono_ns;
-	od->upload = upload_start(od->orders->agent, &req);
+	if (rq->lease_end_mono_ns < req.deadline_mono_ns)
+		rq->lease_end_mono_ns = req.deadline_mono_ns;
+	rq->upload = upload_start(rq->requests->agent, &req);
 }
 
 /* ---- the spool's entry ---- */
@@ -225,10 +225,10 @@ static void on_noted(void *arg)
 {
 	struct note *note = arg;
 
-	if (note->rc && note->order)
+	if (note->rc && note->request)
 		log_warn("AGT-SPOOL", "reason=\"%s\"", note->error.msg);
-	if (note->order)
-		note->order->note = NULL;
+	if (note->request)
+		note->request->note = NULL;
 	if (note->remove)
 		spool_remove(note->dir);
 	free(note->entry.session);
@@ -240,72 +240,72 @@ static void on_noted(void *arg)
 }
 
 /* Nobody waits for it: a file of which the spool does not know is lost with the agent, no more. */
-static void note_file(struct order *od)
+static void note_file(struct request *rq)
 {
 	struct note *note = xcalloc(1, sizeof(*note));
 	Tutti__V1__SpoolEntry *entry = &note->entry;
 
-	note->order = od;
-	note->dir = xstrdup(od->dir);
+	note->request = rq;
+	note->dir = xstrdup(rq->dir);
 	tutti__v1__spool_entry__init(entry);
-	entry->session = xstrdup(od->session);
-	entry->instance = od->instance;
-	entry->bytes = od->bytes;
-	entry->crc32 = od->crc32;
-	entry->deadline_ns = od->deadline_ns;
-	entry->lease_end_real_ns = now_real_ns() + od->lease_end_mono_ns - now_mono_ns();
-	entry->file = xstrdup(strrchr(od->path, '/') + 1);
-	entry->files = copy_files(od->files, od->n_files);
-	entry->n_files = od->n_files;
-	entry->result.len = od->result_len;
-	entry->result.data = xmalloc(od->result_len + 1);
-	memcpy(entry->result.data, od->result, od->result_len);
-	od->note = note;
-	loop_work(od->orders->agent->loop, run_note, on_noted, note);
+	entry->session = xstrdup(rq->session);
+	entry->instance = rq->instance;
+	entry->bytes = rq->bytes;
+	entry->crc32 = rq->crc32;
+	entry->deadline_ns = rq->deadline_ns;
+	entry->lease_end_real_ns = now_real_ns() + rq->lease_end_mono_ns - now_mono_ns();
+	entry->file = xstrdup(strrchr(rq->path, '/') + 1);
+	entry->files = copy_files(rq->files, rq->n_files);
+	entry->n_files = rq->n_files;
+	entry->result.len = rq->result_len;
+	entry->result.data = xmalloc(rq->result_len + 1);
+	memcpy(entry->result.data, rq->result, rq->result_len);
+	rq->note = note;
+	loop_work(rq->requests->agent->loop, run_note, on_noted, note);
 }
 
 /* ---- capture ---- */
 
-static void on_file(struct order *od)
+static void on_file(struct request *rq)
 {
-	int64_t deadline = mono_of_session(od, od->deadline_ns);
+	int64_t deadline = mono_of_session(rq, rq->deadline_ns);
 	int64_t now = now_mono_ns();
 	const uint64_t *files;
 	unsigned int n_files;
 
-	od->state = ORDER_READY;
-	od->dir = xstrdup(capture_dir(od->capture));
-	od->path = xstrdup(capture_path(od->capture));
-	od->bytes = capture_bytes(od->capture);
-	od->crc32 = capture_crc32(od->capture);
-	files = capture_files(od->capture, &n_files);
-	od->files = copy_files(files, n_files);
-	od->n_files = n_files;
-	od->lease_end_mono_ns = (deadline > now ? deadline : now) + LEASE_NS;
-	order_make_result(od, NULL, NULL);
-	note_file(od);
-	order_say_progress(od);
-	maybe_upload(od);
+	rq->state = REQUEST_READY;
+	rq->dir = xstrdup(capture_dir(rq->capture));
+	rq->path = xstrdup(capture_path(rq->capture));
+	rq->bytes = capture_bytes(rq->capture);
+	rq->crc32 = capture_crc32(rq->capture);
+	files = capture_files(rq->capture, &n_files);
+	rq->files = copy_files(files, n_files);
+	rq->n_files = n_files;
+	rq->lease_end_mono_ns = (deadline > now ? deadline : now) + LEASE_NS;
+	request_make_result(rq, NULL, NULL);
+	note_file(rq);
+	request_report_progress(rq);
+	maybe_upload(rq);
 }
 
 static void on_changed(struct capture *c, enum capture_state state, void *arg)
 {
-	struct order *od = arg;
+	struct request *rq = arg;
 
 	switch (state) {
 	case CAPTURE_RUNNING:
-		od->state = ORDER_RUNNING;
-		order_say_progress(od);
+		rq->state = REQUEST_RUNNING;
+		request_report_progress(rq);
 		break;
 	case CAPTURE_GATHERING:
-		od->state = ORDER_GATHERING;
-		order_say_progress(od);
+		rq->state = REQUEST_GATHERING;
+		request_report_progress(rq);
 		break;
 	case CAPTURE_READY:
-		on_file(od);
+		on_file(rq);
 		break;
 	case CAPTURE_FAILED:
-		end_without_file(od, capture_reason(c), capture_error(c)->msg);
+		end_without_file(rq, capture_reason(c), capture_error(c)->msg);
 		break;
 	default:
 		break;
@@ -314,15 +314,15 @@ static void on_changed(struct capture *c, enum capture_state state, void *arg)
 
 static void on_deadline(void *arg)
 {
-	struct order *od = arg;
+	struct request *rq = arg;
 
-	if (od->state < ORDER_READY) {
-		end_without_file(od, "timeout", "there was no file by the deadline");
+	if (rq->state < REQUEST_READY) {
+		end_without_file(rq, "timeout", "there was no file by the deadline");
 		return;
 	}
-	if (od->state == ORDER_READY && !od->upload && !od->told)
-		say_not_stored(od, "stalled", "no leave to send it came by the deadline");
-	wait_for_lease_end(od);
+	if (rq->state == REQUEST_READY && !rq->upload && !rq->told)
+		say_not_stored(rq, "stalled", "no leave to send it came by the deadline");
+	wait_for_lease_end(rq);
 }
 
 /* Half of what is left after the window is for the tracers, half for merging and sending. */
@@ -334,12 +334,12 @@ static int64_t give_up_of(const Tutti__V1__Arm *arm)
 					       : t1_ns;
 }
 
-static int start_capture(struct order *od, struct err *e)
+static int start_capture(struct request *rq, struct err *e)
 {
-	const Tutti__V1__Arm *arm = od->arm;
+	const Tutti__V1__Arm *arm = rq->arm;
 	const char **names = xcalloc(arm->n_tracers + 1, sizeof(*names));
 	struct capture_request req = {
-		.session = od->session,
+		.session = rq->session,
 		.t0_ns = arm->t0_ns,
 		.duration_ns = arm->duration_ns,
 		.give_up_ns = give_up_of(arm),
@@ -348,23 +348,24 @@ static int start_capture(struct order *od, struct err *e)
 		.profile_options_len = arm->profile_options.len,
 		.tracers = arm->n_tracers ? names : NULL,
 		.changed = on_changed,
-		.arg = od,
+		.arg = rq,
 	};
 	int rc;
 
 	for (size_t i = 0; i < arm->n_tracers; i++)
 		names[i] = arm->tracers[i];
-	rc = capture_start(od->orders->agent->captures, &req, &od->capture, e);
+	rc = capture_start(rq->requests->agent->captures, &req, &rq->capture, e);
 	free(names);
 	return rc;
 }
 
 /* An uncalibrated clock gets a moment, then the capture goes on: the file says what it is worth. */
-static bool waits_for_clock(struct order *od)
+static bool waits_for_clock(struct request *rq)
 {
-	if (clock_model(od->orders->agent->clock).calibrated || now_mono_ns() >= od->wait_until_ns)
+	if (clock_model(rq->requests->agent->clock).calibrated ||
+	    now_mono_ns() >= rq->wait_until_ns)
 		return false;
-	loop_timer_in(od->orders->agent->loop, &od->wait, CALIBRATION_POLL_NS, on_wait, od);
+	loop_timer_in(rq->requests->agent->loop, &rq->wait, CALIBRATION_POLL_NS, on_wait, rq);
 	return true;
 }
 
@@ -374,43 +375,43 @@ static const char *refusal_of(int rc)
 }
 
 /* Whatever could be recorded would be thrown away. */
-static bool is_too_late(const struct order *od)
+static bool is_too_late(const struct request *rq)
 {
-	return clock_model(od->orders->agent->clock).calibrated &&
-	       mono_of_session(od, od->deadline_ns) <= now_mono_ns();
+	return clock_model(rq->requests->agent->clock).calibrated &&
+	       mono_of_session(rq, rq->deadline_ns) <= now_mono_ns();
 }
 
-static void refuse(struct order *od, const char *reason, const char *detail)
+static void refuse(struct request *rq, const char *reason, const char *detail)
 {
-	order_say_refused(od->orders, od->session, reason, detail);
-	order_free(od, false);
+	request_report_refused(rq->requests, rq->session, reason, detail);
+	request_free(rq, false);
 }
 
-static void begin(struct order *od)
+static void begin(struct request *rq)
 {
 	int64_t deadline;
 	struct err e;
 	int rc;
 
-	if (waits_for_clock(od))
+	if (waits_for_clock(rq))
 		return;
-	if (is_too_late(od)) {
-		refuse(od, "late", "the order came after the deadline for its file");
+	if (is_too_late(rq)) {
+		refuse(rq, "late", "the request came after the deadline for its file");
 		return;
 	}
-	rc = start_capture(od, &e);
+	rc = start_capture(rq, &e);
 	if (rc) {
-		refuse(od, refusal_of(rc), e.msg);
+		refuse(rq, refusal_of(rc), e.msg);
 		return;
 	}
-	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", od->session,
-		 clock_model(od->orders->agent->clock).calibrated);
-	order_say_armed(od, od->arm->t0_ns);
-	tutti__v1__arm__free_unpacked(od->arm, NULL);
-	od->arm = NULL;
-	deadline = mono_of_session(od, od->deadline_ns);
-	od->lease_end_mono_ns = deadline + LEASE_NS;
-	loop_timer_at(od->orders->agent->loop, &od->expiry, deadline, on_deadline, od);
+	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session,
+		 clock_model(rq->requests->agent->clock).calibrated);
+	request_report_armed(rq, rq->arm->t0_ns);
+	tutti__v1__arm__free_unpacked(rq->arm, NULL);
+	rq->arm = NULL;
+	deadline = mono_of_session(rq, rq->deadline_ns);
+	rq->lease_end_mono_ns = deadline + LEASE_NS;
+	loop_timer_at(rq->requests->agent->loop, &rq->expiry, deadline, on_deadline, rq);
 }
 
 static void on_wait(void *arg)
@@ -418,168 +419,169 @@ static void on_wait(void *arg)
 	begin(arg);
 }
 
-static struct order *order_new(struct orders *o, const char *session)
+static struct request *request_new(struct requests *o, const char *session)
 {
-	struct order *od = xcalloc(1, sizeof(*od));
+	struct request *rq = xcalloc(1, sizeof(*rq));
 
-	od->orders = o;
-	od->session = xstrdup(session);
-	od->instance = o->instance;
-	od->next = o->head;
-	o->head = od;
-	return od;
+	rq->requests = o;
+	rq->session = xstrdup(session);
+	rq->instance = o->instance;
+	rq->next = o->head;
+	o->head = rq;
+	return rq;
 }
 
 /* A capture that we have the file of is not made anew: its file is offered. */
-static void arm_again(struct order *od, const Tutti__V1__Arm *m)
+static void arm_again(struct request *rq, const Tutti__V1__Arm *m)
 {
-	if (od->state != ORDER_READY) {
-		order_say_refused(od->orders, m->session, "busy",
-				  "this session is already under way here");
+	if (rq->state != REQUEST_READY) {
+		request_report_refused(rq->requests, m->session, "busy",
+				       "this session is already under way here");
 		return;
 	}
-	od->deadline_ns = m->upload_deadline_ns;
-	od->told = false;
-	order_say_armed(od, m->t0_ns);
-	order_say_progress(od);
+	rq->deadline_ns = m->upload_deadline_ns;
+	rq->told = false;
+	request_report_armed(rq, m->t0_ns);
+	request_report_progress(rq);
 }
 
-void orders_take_arm(struct orders *o, Tutti__V1__Arm *m)
+void requests_take_arm(struct requests *o, Tutti__V1__Arm *m)
 {
-	struct order *od = find(o, m->session);
+	struct request *rq = find(o, m->session);
 
-	if (od) {
-		arm_again(od, m);
+	if (rq) {
+		arm_again(rq, m);
 		tutti__v1__arm__free_unpacked(m, NULL);
 		return;
 	}
-	od = order_new(o, m->session);
-	od->arm = m;
-	od->asked_by_name = m->n_tracers > 0;
-	od->deadline_ns = m->upload_deadline_ns;
-	od->wait_until_ns = now_mono_ns() + CALIBRATION_WAIT_NS;
-	begin(od);
+	rq = request_new(o, m->session);
+	rq->arm = m;
+	rq->asked_by_name = m->n_tracers > 0;
+	rq->deadline_ns = m->upload_deadline_ns;
+	rq->wait_until_ns = now_mono_ns() + CALIBRATION_WAIT_NS;
+	begin(rq);
 }
 
-/* ---- the other orders ---- */
+/* ---- the other requests ---- */
 
-void orders_stop(struct orders *o, const Tutti__V1__Stop *m)
+void requests_stop(struct requests *o, const Tutti__V1__Stop *m)
 {
-	struct order *od = find(o, m->session);
+	struct request *rq = find(o, m->session);
 
-	if (!od)
+	if (!rq)
 		return;
-	if (od->capture)
-		capture_stop(od->capture, m->t1_ns);
-	else if (od->arm && m->t1_ns < od->arm->t0_ns + od->arm->duration_ns)
-		od->arm->duration_ns = m->t1_ns > od->arm->t0_ns ? m->t1_ns - od->arm->t0_ns : 0;
+	if (rq->capture)
+		capture_stop(rq->capture, m->t1_ns);
+	else if (rq->arm && m->t1_ns < rq->arm->t0_ns + rq->arm->duration_ns)
+		rq->arm->duration_ns = m->t1_ns > rq->arm->t0_ns ? m->t1_ns - rq->arm->t0_ns : 0;
 }
 
-void orders_cancel(struct orders *o, const char *session)
+void requests_cancel(struct requests *o, const char *session)
 {
-	struct order *od = find(o, session);
+	struct request *rq = find(o, session);
 
-	if (!od)
+	if (!rq)
 		return;
 	log_info("AGT-CAPTURE", "session=%s state=cancelled", session);
-	order_free(od, false);
+	request_free(rq, false);
 }
 
-void orders_upload(struct orders *o, const Tutti__V1__Upload *m)
+void requests_upload(struct requests *o, const Tutti__V1__Upload *m)
 {
-	struct order *od = find(o, m->session);
+	struct request *rq = find(o, m->session);
 
-	if (!od)
+	if (!rq)
 		return;
 	if (m->deadline_ns)
-		od->deadline_ns = m->deadline_ns;
-	od->credit = true;
-	od->told = false;
-	if (od->state == ORDER_STORED)
-		order_say_result(od, NULL, NULL);
-	maybe_upload(od);
+		rq->deadline_ns = m->deadline_ns;
+	rq->credit = true;
+	rq->told = false;
+	if (rq->state == REQUEST_STORED)
+		request_report_result(rq, NULL, NULL);
+	maybe_upload(rq);
 }
 
-void orders_release(struct orders *o, const char *session)
+void requests_release(struct requests *o, const char *session)
 {
-	struct order *od = find(o, session);
+	struct request *rq = find(o, session);
 
-	if (od)
-		order_free(od, false);
+	if (rq)
+		request_free(rq, false);
 }
 
 /* ---- the link ---- */
 
-static void say_how_far(struct order *od)
+static void say_how_far(struct request *rq)
 {
-	if (od->state >= ORDER_STORED)
-		order_say_result(od, NULL, NULL);
-	else if (od->state > ORDER_ARMED)
-		order_say_progress(od);
+	if (rq->state >= REQUEST_STORED)
+		request_report_result(rq, NULL, NULL);
+	else if (rq->state > REQUEST_ARMED)
+		request_report_progress(rq);
 }
 
-void orders_link_up(struct orders *o)
+void requests_link_up(struct requests *o)
 {
-	struct order *next;
+	struct request *next;
 
 	o->up = true;
-	for (struct order *od = o->head; od; od = next) {
-		next = od->next;
-		say_how_far(od);
-		if (od->state == ORDER_FAILED)
-			order_free(od, false);
+	for (struct request *rq = o->head; rq; rq = next) {
+		next = rq->next;
+		say_how_far(rq);
+		if (rq->state == REQUEST_FAILED)
+			request_free(rq, false);
 	}
 }
 
 /* An Arm that waits for the clock was never answered: the aggregator has given up on it. */
-void orders_link_down(struct orders *o)
+void requests_link_down(struct requests *o)
 {
-	struct order *next;
+	struct request *next;
 
 	o->up = false;
-	for (struct order *od = o->head; od; od = next) {
-		next = od->next;
-		if (od->arm)
-			order_free(od, false);
-		else if (!od->upload)
-			od->credit = false;
+	for (struct request *rq = o->head; rq; rq = next) {
+		next = rq->next;
+		if (rq->arm)
+			request_free(rq, false);
+		else if (!rq->upload)
+			rq->credit = false;
 	}
 }
 
 /* ---- life ---- */
 
-/* The path and the entry are the order's now. */
-static void take_left(struct orders *o, char *dir, const Tutti__V1__SpoolEntry *entry)
+/* The path and the entry are the request's now. */
+static void take_left(struct requests *o, char *dir, const Tutti__V1__SpoolEntry *entry)
 {
-	struct order *od = order_new(o, entry->session);
+	struct request *rq = request_new(o, entry->session);
 
-	od->state = ORDER_READY;
-	od->instance = entry->instance;
-	od->dir = dir;
-	od->path = xasprintf("%s/%s", dir, entry->file);
-	od->bytes = entry->bytes;
-	od->crc32 = entry->crc32;
-	od->files = copy_files(entry->files, entry->n_files);
-	od->n_files = entry->n_files;
-	od->deadline_ns = entry->deadline_ns;
-	od->lease_end_mono_ns = now_mono_ns() + entry->lease_end_real_ns - now_real_ns();
-	if (od->lease_end_mono_ns > now_mono_ns() + 2 * LEASE_NS)
-		od->lease_end_mono_ns = now_mono_ns() + 2 * LEASE_NS; /* the wall clock was set */
-	od->result_len = entry->result.len;
-	od->result = xmalloc(od->result_len + 1);
-	memcpy(od->result, od->result_len ? entry->result.data : (const uint8_t *)"",
-	       od->result_len);
-	wait_for_lease_end(od);
-	log_info("AGT-CAPTURE", "session=%s state=found bytes=%" PRIu64, od->session, od->bytes);
+	rq->state = REQUEST_READY;
+	rq->instance = entry->instance;
+	rq->dir = dir;
+	rq->path = xasprintf("%s/%s", dir, entry->file);
+	rq->bytes = entry->bytes;
+	rq->crc32 = entry->crc32;
+	rq->files = copy_files(entry->files, entry->n_files);
+	rq->n_files = entry->n_files;
+	rq->deadline_ns = entry->deadline_ns;
+	rq->lease_end_mono_ns = now_mono_ns() + entry->lease_end_real_ns - now_real_ns();
+	if (rq->lease_end_mono_ns > now_mono_ns() + 2 * LEASE_NS)
+		rq->lease_end_mono_ns = now_mono_ns() + 2 * LEASE_NS; /* the wall clock was set */
+	rq->result_len = entry->result.len;
+	rq->result = xmalloc(rq->result_len + 1);
+	memcpy(rq->result, rq->result_len ? entry->result.data : (const uint8_t *)"",
+	       rq->result_len);
+	wait_for_lease_end(rq);
+	log_info("AGT-CAPTURE", "session=%s state=found bytes=%" PRIu64, rq->session, rq->bytes);
 }
 
-struct orders *orders_new(struct agent *agent, uint64_t instance, orders_send_fn send, void *arg)
+struct requests *requests_new(struct agent *agent, uint64_t instance, requests_send_fn send,
+			      void *arg)
 {
-	struct orders *o = xcalloc(1, sizeof(*o));
+	struct requests *o = xcalloc(1, sizeof(*o));
 	Tutti__V1__SpoolEntry *entry;
 	char *dir;
 
-	*o = (struct orders){ .agent = agent, .instance = instance, .send = send, .arg = arg };
+	*o = (struct requests){ .agent = agent, .instance = instance, .send = send, .arg = arg };
 	while (spool_take_left(agent->spool, &dir, &entry)) {
 		take_left(o, dir, entry);
 		tutti__v1__spool_entry__free_unpacked(entry, NULL);
@@ -587,12 +589,12 @@ struct orders *orders_new(struct agent *agent, uint64_t instance, orders_send_fn
 	return o;
 }
 
-void orders_free(struct orders *o)
+void requests_free(struct requests *o)
 {
 	if (!o)
 		return;
 	while (o->head)
-		order_free(o->head,
-			   o->head->state == ORDER_READY || o->head->state == ORDER_STORED);
+		request_free(o->head,
+			     o->head->state == REQUEST_READY || o->head->state == REQUEST_STORED);
 	free(o);
 }

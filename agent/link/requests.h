@@ -4,7 +4,7 @@
  *
  *   Arm -> Armed | Refused -> Progress running, gathering, uploading -> (Upload) -> HostResult -> (Release)
  *
- * An order outlives the link: what is under way goes on, and when the link is back it is told how far
+ * A request outlives the link: what is under way goes on, and when the link is back it is told how far
  * each has come (Held of control.proto). A finished file is kept until Release, Cancel or the end of its
  * lease, 10 minutes after the deadline; the spool remembers it, so that the next agent goes on with it
  * where this one was killed.
@@ -18,34 +18,35 @@
 #include "proto/tutti/v1/control.pb-c.h"
 
 struct agent;
-struct orders;
+struct requests;
 
-typedef void (*orders_send_fn)(void *arg, const Tutti__V1__AgentMessage *m);
+typedef void (*requests_send_fn)(void *arg, const Tutti__V1__AgentMessage *m);
 
 /* Takes up what the spool has left. `instance` is that of our Hello. `send` may be called from inside
  * all functions below, also while the link is down: then it does nothing. */
-struct orders *orders_new(struct agent *agent, uint64_t instance, orders_send_fn send, void *arg);
+struct requests *requests_new(struct agent *agent, uint64_t instance, requests_send_fn send,
+			      void *arg);
 
 /* Cancels what is under way; finished files stay in the spool for the next agent. NULL is fine. */
-void orders_free(struct orders *o);
+void requests_free(struct requests *o);
 
 /* The messages have passed control_unpack_from_aggregator(). A session that is not known is ignored:
  * it may have ended while the message was under way. */
-void orders_take_arm(struct orders *o, Tutti__V1__Arm *m); /* frees it when done with it */
-void orders_stop(struct orders *o, const Tutti__V1__Stop *m);
-void orders_cancel(struct orders *o, const char *session);
-void orders_upload(struct orders *o, const Tutti__V1__Upload *m);
-void orders_release(struct orders *o, const char *session);
+void requests_take_arm(struct requests *o, Tutti__V1__Arm *m); /* frees it when done with it */
+void requests_stop(struct requests *o, const Tutti__V1__Stop *m);
+void requests_cancel(struct requests *o, const char *session);
+void requests_upload(struct requests *o, const Tutti__V1__Upload *m);
+void requests_release(struct requests *o, const char *session);
 
-/* Welcome has come: says again how far each order is. */
-void orders_link_up(struct orders *o);
-void orders_link_down(struct orders *o);
+/* Welcome has come: says again how far each request is. */
+void requests_link_up(struct requests *o);
+void requests_link_down(struct requests *o);
 
-/* For Hello and Status: n pointers that borrow from the orders, to be freed at once. */
-Tutti__V1__Held **orders_held(const struct orders *o, size_t *n);
-void orders_held_free(Tutti__V1__Held **list, size_t n);
+/* For Hello and Status: n pointers that borrow from the requests, to be freed at once. */
+Tutti__V1__Held **requests_held(const struct requests *o, size_t *n);
+void requests_held_free(Tutti__V1__Held **list, size_t n);
 
 /* [{"session", "state", "bytes", "bytes_done"}]; a new reference. */
-json_t *orders_json(const struct orders *o);
+json_t *requests_json(const struct requests *o);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What orders.c (what becomes of an order) and orders_say.c (what is said of it) share; nobody else
+/* What requests.c (what becomes of a request) and requests_report.c (what is said of it) share; nobody else
  * includes this. */
 #ifndef AGENT_LINK_REQUESTS_IMPL_H
 #define AGENT_LINK_REQUESTS_IMPL_H
@@ -9,23 +9,23 @@
 #include "agent/link/requests.h"
 #include "base/loop.h"
 
-enum order_state {
-	ORDER_ARMED,
-	ORDER_RUNNING,
-	ORDER_GATHERING,
-	ORDER_READY, /* the file is finished, and not stored */
-	ORDER_STORED,
-	ORDER_FAILED, /* there is no file, and nobody could be told */
+enum request_state {
+	REQUEST_ARMED,
+	REQUEST_RUNNING,
+	REQUEST_GATHERING,
+	REQUEST_READY, /* the file is finished, and not stored */
+	REQUEST_STORED,
+	REQUEST_FAILED, /* there is no file, and nobody could be told */
 };
 
 /* Its spool entry, being written by a worker. */
 struct note;
 
-struct order {
-	struct orders *orders;
-	struct order *next;
+struct request {
+	struct requests *requests;
+	struct request *next;
 	char *session;
-	enum order_state state;
+	enum request_state state;
 	uint64_t instance; /* of the Hello after which it was armed */
 	Tutti__V1__Arm *arm; /* until the capture is armed */
 	bool asked_by_name; /* tracers were named */
@@ -45,7 +45,7 @@ struct order {
 	struct note *note;
 
 	uint8_t *
-		result; /* an AgentMessage: HostResult of the stored file or, in ORDER_FAILED, of none */
+		result; /* an AgentMessage: HostResult of the stored file or, in REQUEST_FAILED, of none */
 	size_t result_len;
 	bool credit; /* Upload has come */
 	bool told; /* a HostResult said that the file is not stored */
@@ -54,27 +54,27 @@ struct order {
 	int64_t progress_at_ns; /* of the last message about bytes */
 };
 
-struct orders {
+struct requests {
 	struct agent *agent;
 	uint64_t instance;
-	orders_send_fn send;
+	requests_send_fn send;
 	void *arg;
 	bool up; /* the link */
-	struct order *head;
+	struct request *head;
 };
 
-/* ---- orders_say.c ---- */
+/* ---- requests_report.c ---- */
 
-const char *order_word(enum order_state state);
-void order_say_armed(struct order *od, int64_t t0_ns);
-void order_say_refused(struct orders *o, const char *session, const char *reason,
-		       const char *detail);
-void order_say_progress(struct order *od);
+const char *request_word(enum request_state state);
+void request_report_armed(struct request *rq, int64_t t0_ns);
+void request_report_refused(struct requests *o, const char *session, const char *reason,
+			    const char *detail);
+void request_report_progress(struct request *rq);
 
-/* Makes od->result of its capture, which has a file or (reason is set) will have none. */
-void order_make_result(struct order *od, const char *reason, const char *detail);
+/* Makes rq->result of its capture, which has a file or (reason is set) will have none. */
+void request_make_result(struct request *rq, const char *reason, const char *detail);
 
-/* Sends od->result. With a reason: that there is a file, but that it is not stored. */
-void order_say_result(struct order *od, const char *reason, const char *detail);
+/* Sends rq->result. With a reason: that there is a file, but that it is not stored. */
+void request_report_result(struct request *rq, const char *reason, const char *detail);
 
 #endif

@@ -9,35 +9,35 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-const char *order_word(enum order_state state)
+const char *request_word(enum request_state state)
 {
 	static const char *const words[] = {
-		[ORDER_ARMED] = "armed",	 [ORDER_RUNNING] = "running",
-		[ORDER_GATHERING] = "gathering", [ORDER_READY] = "uploading",
-		[ORDER_STORED] = "stored",	 [ORDER_FAILED] = "failed",
+		[REQUEST_ARMED] = "armed",	   [REQUEST_RUNNING] = "running",
+		[REQUEST_GATHERING] = "gathering", [REQUEST_READY] = "uploading",
+		[REQUEST_STORED] = "stored",	   [REQUEST_FAILED] = "failed",
 	};
 
 	return words[state];
 }
 
-void order_say_armed(struct order *od, int64_t t0_ns)
+void request_report_armed(struct request *rq, int64_t t0_ns)
 {
-	struct clock_model m = clock_model(od->orders->agent->clock);
+	struct clock_model m = clock_model(rq->requests->agent->clock);
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Armed armed = TUTTI__V1__ARMED__INIT;
 
-	armed.session = od->session;
+	armed.session = rq->session;
 	armed.bound_ns = m.calibrated
 				 ? clock_model_bound_at(&m, clock_model_raw_of_session(&m, t0_ns))
 				 : 0;
 	armed.lead_ns = t0_ns - clock_model_session_of_raw(&m, now_raw_ns());
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ARMED;
 	msg.armed = &armed;
-	od->orders->send(od->orders->arg, &msg);
+	rq->requests->send(rq->requests->arg, &msg);
 }
 
-void order_say_refused(struct orders *o, const char *session, const char *reason,
-		       const char *detail)
+void request_report_refused(struct requests *o, const char *session, const char *reason,
+			    const char *detail)
 {
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Refused refused = TUTTI__V1__REFUSED__INIT;
@@ -54,51 +54,51 @@ void order_say_refused(struct orders *o, const char *session, const char *reason
 	o->send(o->arg, &msg);
 }
 
-void order_say_progress(struct order *od)
+void request_report_progress(struct request *rq)
 {
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Progress progress = TUTTI__V1__PROGRESS__INIT;
 
-	progress.session = od->session;
-	progress.state = (char *)order_word(od->state);
-	if (od->state == ORDER_READY) {
-		progress.bytes_total = od->bytes;
-		progress.bytes_done = od->bytes_done;
+	progress.session = rq->session;
+	progress.state = (char *)request_word(rq->state);
+	if (rq->state == REQUEST_READY) {
+		progress.bytes_total = rq->bytes;
+		progress.bytes_done = rq->bytes_done;
 	}
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
 	msg.progress = &progress;
-	od->orders->send(od->orders->arg, &msg);
+	rq->requests->send(rq->requests->arg, &msg);
 }
 
 /* ---- results ---- */
 
 static void keep_result(void *arg, const Tutti__V1__AgentMessage *m)
 {
-	struct order *od = arg;
+	struct request *rq = arg;
 
-	free(od->result);
-	od->result_len = tutti__v1__agent_message__get_packed_size(m);
-	od->result = xmalloc(od->result_len + 1);
-	tutti__v1__agent_message__pack(m, od->result);
+	free(rq->result);
+	rq->result_len = tutti__v1__agent_message__get_packed_size(m);
+	rq->result = xmalloc(rq->result_len + 1);
+	tutti__v1__agent_message__pack(m, rq->result);
 }
 
-void order_make_result(struct order *od, const char *reason, const char *detail)
+void request_make_result(struct request *rq, const char *reason, const char *detail)
 {
 	char text[sizeof(((struct err *)0)->msg)] = "";
 	struct message_result r = {
-		.capture = od->capture,
+		.capture = rq->capture,
 		.has_file = !reason,
-		.asked_by_name = od->asked_by_name,
+		.asked_by_name = rq->asked_by_name,
 		.reason = reason,
 		.detail = text,
 	};
 
 	if (detail)
 		clean_text(text, sizeof(text), detail, strlen(detail));
-	message_result(&r, keep_result, od);
+	message_result(&r, keep_result, rq);
 }
 
-static void send_without_file(struct order *od, Tutti__V1__AgentMessage *m, const char *reason,
+static void send_without_file(struct request *rq, Tutti__V1__AgentMessage *m, const char *reason,
 			      const char *detail)
 {
 	Tutti__V1__HostResult result = *m->result;
@@ -111,67 +111,67 @@ static void send_without_file(struct order *od, Tutti__V1__AgentMessage *m, cons
 	result.reason = (char *)reason;
 	result.detail = text;
 	msg.result = &result;
-	od->orders->send(od->orders->arg, &msg);
+	rq->requests->send(rq->requests->arg, &msg);
 }
 
-void order_say_result(struct order *od, const char *reason, const char *detail)
+void request_report_result(struct request *rq, const char *reason, const char *detail)
 {
-	Tutti__V1__AgentMessage *m = tutti__v1__agent_message__unpack(NULL, od->result_len,
-								      od->result);
+	Tutti__V1__AgentMessage *m = tutti__v1__agent_message__unpack(NULL, rq->result_len,
+								      rq->result);
 
 	if (!m)
 		return; /* of an earlier agent, and never more than a checksum away from right */
 	if (reason)
-		send_without_file(od, m, reason, detail);
+		send_without_file(rq, m, reason, detail);
 	else
-		od->orders->send(od->orders->arg, m);
+		rq->requests->send(rq->requests->arg, m);
 	tutti__v1__agent_message__free_unpacked(m, NULL);
 }
 
 /* ---- lists ---- */
 
-static int64_t lease_of(const struct order *od)
+static int64_t lease_of(const struct request *rq)
 {
-	int64_t left_ns = od->lease_end_mono_ns - now_mono_ns();
+	int64_t left_ns = rq->lease_end_mono_ns - now_mono_ns();
 
 	return left_ns > 0 ? left_ns : 0;
 }
 
-Tutti__V1__Held **orders_held(const struct orders *o, size_t *n)
+Tutti__V1__Held **requests_held(const struct requests *o, size_t *n)
 {
 	Tutti__V1__Held **list = NULL;
 
 	*n = 0;
-	for (const struct order *od = o->head; od; od = od->next) {
+	for (const struct request *rq = o->head; rq; rq = rq->next) {
 		Tutti__V1__Held *held = xmalloc(sizeof(*held));
 
 		tutti__v1__held__init(held);
-		held->session = od->session;
-		held->state = (char *)order_word(od->state);
-		held->instance = od->instance;
-		held->bytes = od->bytes;
-		held->lease_ns = lease_of(od);
+		held->session = rq->session;
+		held->state = (char *)request_word(rq->state);
+		held->instance = rq->instance;
+		held->bytes = rq->bytes;
+		held->lease_ns = lease_of(rq);
 		list = xrealloc(list, (*n + 1) * sizeof(*list));
 		list[(*n)++] = held;
 	}
 	return list;
 }
 
-void orders_held_free(Tutti__V1__Held **list, size_t n)
+void requests_held_free(Tutti__V1__Held **list, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		free(list[i]);
 	free(list);
 }
 
-json_t *orders_json(const struct orders *o)
+json_t *requests_json(const struct requests *o)
 {
 	json_t *list = json_array();
 
-	for (const struct order *od = o->head; od; od = od->next)
+	for (const struct request *rq = o->head; rq; rq = rq->next)
 		json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "session",
-						      od->session, "state", order_word(od->state),
-						      "bytes", (json_int_t)od->bytes, "bytes_done",
-						      (json_int_t)od->bytes_done));
+						      rq->session, "state", request_word(rq->state),
+						      "bytes", (json_int_t)rq->bytes, "bytes_done",
+						      (json_int_t)rq->bytes_done));
 	return list;
 }

@@ -23,25 +23,25 @@
 #define MARK_FUTURE_NS NS_PER_S
 #define MARK_AGE_NS    (600 * NS_PER_S)
 
-struct doorkeeper {
+struct local_service {
 	struct agent *agent;
-	struct door *door;
+	struct local_socket *socket;
 };
 
-static void answer(struct door_req *req, const Tutti__V1__DoorReply *reply)
+static void answer(struct local_request *req, const Tutti__V1__LocalReply *reply)
 {
-	size_t len = tutti__v1__door_reply__get_packed_size(reply);
+	size_t len = tutti__v1__local_reply__get_packed_size(reply);
 	uint8_t *bytes = xmalloc(len + 1);
 
-	tutti__v1__door_reply__pack(reply, bytes);
-	door_answer(req, bytes, len);
+	tutti__v1__local_reply__pack(reply, bytes);
+	local_answer(req, bytes, len);
 	free(bytes);
 }
 
-/* Also an ask_fn: the aggregator's answer becomes the door's. */
+/* Also an ask_fn: the aggregator's answer becomes the local socket's. */
 static void answer_words(void *arg, bool ok, const char *session, const char *detail)
 {
-	Tutti__V1__DoorReply reply = TUTTI__V1__DOOR_REPLY__INIT;
+	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
 	char text[512];
 
 	clean_text(text, sizeof(text), detail, strlen(detail));
@@ -51,7 +51,7 @@ static void answer_words(void *arg, bool ok, const char *session, const char *de
 	answer(arg, &reply);
 }
 
-static void refuse(struct door_req *req, const char *detail)
+static void refuse(struct local_request *req, const char *detail)
 {
 	answer_words(req, false, "", detail);
 }
@@ -86,10 +86,10 @@ static json_t *tracers_json(const struct agent *agent)
 	return list;
 }
 
-static void on_status(struct doorkeeper *dk, struct door_req *req)
+static void on_status(struct local_service *dk, struct local_request *req)
 {
 	const struct agent *agent = dk->agent;
-	Tutti__V1__DoorReply reply = TUTTI__V1__DOOR_REPLY__INIT;
+	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
 	json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "host", agent->conf.host,
 			      "version", TUTTI_VERSION, "aggregator", agent->conf.aggregator,
 			      "connected", control_is_connected(agent->control), "clock",
@@ -110,7 +110,8 @@ static void on_status(struct doorkeeper *dk, struct door_req *req)
 
 /* ---- marks ---- */
 
-static void on_mark(struct doorkeeper *dk, struct door_req *req, const Tutti__V1__DoorMark *m)
+static void on_mark(struct local_service *dk, struct local_request *req,
+		    const Tutti__V1__LocalMark *m)
 {
 	int64_t now = now_raw_ns();
 	const struct mark mark = {
@@ -130,7 +131,8 @@ static void on_mark(struct doorkeeper *dk, struct door_req *req, const Tutti__V1
 
 /* ---- start and stop ---- */
 
-static void on_start(struct doorkeeper *dk, struct door_req *req, const Tutti__V1__DoorStart *m)
+static void on_start(struct local_service *dk, struct local_request *req,
+		     const Tutti__V1__LocalStart *m)
 {
 	const struct control_question q = {
 		.verb = "start",
@@ -143,7 +145,8 @@ static void on_start(struct doorkeeper *dk, struct door_req *req, const Tutti__V
 	control_ask(dk->agent->control, &q, answer_words, req);
 }
 
-static void on_stop(struct doorkeeper *dk, struct door_req *req, const Tutti__V1__DoorStop *m)
+static void on_stop(struct local_service *dk, struct local_request *req,
+		    const Tutti__V1__LocalStop *m)
 {
 	const struct control_question q = {
 		.verb = "stop",
@@ -155,48 +158,49 @@ static void on_stop(struct doorkeeper *dk, struct door_req *req, const Tutti__V1
 	control_ask(dk->agent->control, &q, answer_words, req);
 }
 
-static void on_request(struct door_req *req, const void *data, size_t len, void *arg)
+static void on_request(struct local_request *req, const void *data, size_t len, void *arg)
 {
-	struct doorkeeper *dk = arg;
-	Tutti__V1__DoorRequest *m;
+	struct local_service *dk = arg;
+	Tutti__V1__LocalRequest *m;
 	struct err e;
 
-	if (control_unpack_door(&m, data, len, &e)) {
+	if (control_unpack_local(&m, data, len, &e)) {
 		log_warn("AGT-DOOR", "reason=\"%s\"", e.msg);
 		refuse(req, e.msg);
 		return;
 	}
 	switch (m->kind_case) {
-	case TUTTI__V1__DOOR_REQUEST__KIND_STATUS:
+	case TUTTI__V1__LOCAL_REQUEST__KIND_STATUS:
 		on_status(dk, req);
 		break;
-	case TUTTI__V1__DOOR_REQUEST__KIND_MARK:
+	case TUTTI__V1__LOCAL_REQUEST__KIND_MARK:
 		on_mark(dk, req, m->mark);
 		break;
-	case TUTTI__V1__DOOR_REQUEST__KIND_START:
+	case TUTTI__V1__LOCAL_REQUEST__KIND_START:
 		on_start(dk, req, m->start);
 		break;
-	case TUTTI__V1__DOOR_REQUEST__KIND_STOP:
+	case TUTTI__V1__LOCAL_REQUEST__KIND_STOP:
 		on_stop(dk, req, m->stop);
 		break;
 	default:
 		refuse(req, "this agent is older than the question");
 		break;
 	}
-	tutti__v1__door_request__free_unpacked(m, NULL);
+	tutti__v1__local_request__free_unpacked(m, NULL);
 }
 
-int doorkeeper_new(struct doorkeeper **out, struct agent *agent, struct err *e)
+int local_service_new(struct local_service **out, struct agent *agent, struct err *e)
 {
-	struct doorkeeper *dk;
+	struct local_service *dk;
 	int rc;
 
 	*out = NULL;
-	if (!agent->conf.door || !*agent->conf.door)
+	if (!agent->conf.local_socket || !*agent->conf.local_socket)
 		return 0;
 	dk = xcalloc(1, sizeof(*dk));
 	dk->agent = agent;
-	rc = door_open(&dk->door, agent->loop, agent->conf.door, on_request, dk, e);
+	rc = local_socket_open(&dk->socket, agent->loop, agent->conf.local_socket, on_request, dk,
+			       e);
 	if (rc) {
 		free(dk);
 		return rc;
@@ -205,10 +209,10 @@ int doorkeeper_new(struct doorkeeper **out, struct agent *agent, struct err *e)
 	return 0;
 }
 
-void doorkeeper_free(struct doorkeeper *dk)
+void local_service_free(struct local_service *dk)
 {
 	if (!dk)
 		return;
-	door_free(dk->door);
+	local_socket_free(dk->socket);
 	free(dk);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers processes of this host at the local door: status as JSON, marks onto the timeline, start and
+ * Answers processes of this host at the local socket: status as JSON, marks onto the timeline, start and
  * stop of a capture by asking the aggregator. Loop thread.
  *
  * The JSON of a status: {"host", "version", "aggregator", "connected", "clock": CLOCK of docs/wire.md,
@@ -16,10 +16,10 @@
 #include "base/err.h"
 
 struct agent;
-struct doorkeeper;
+struct local_service;
 
-/* Opens the door at conf.door; with "" there is none and *out is NULL. Yours: doorkeeper_free(). */
-MUST_CHECK int doorkeeper_new(struct doorkeeper **out, struct agent *agent, struct err *e);
-void doorkeeper_free(struct doorkeeper *dk); /* NULL is fine */
+/* Opens the socket at conf.local_socket; with "" there is none and *out is NULL. Yours: local_service_free(). */
+MUST_CHECK int local_service_new(struct local_service **out, struct agent *agent, struct err *e);
+void local_service_free(struct local_service *dk); /* NULL is fine */
 
 #endif

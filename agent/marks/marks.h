@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks: instant events that processes put on the host's timeline through the local door. A ring of
+ * Marks: instant events that processes put on the host's timeline through the local socket. A ring of
  * the newest LIMIT_MARKS, always on. Loop thread.
  */
 #ifndef AGENT_MARKS_MARKS_H

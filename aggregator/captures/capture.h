@@ -100,7 +100,7 @@ struct capture_host {
 };
 
 struct capture {
-	char *session, *run, *origin; /* origin: "api", "profiler-service PEER", "door host-a" */
+	char *session, *run, *origin; /* origin: "api", "profiler-service PEER", "local host-a" */
 	char *client_session; /* what a ProfilerService client calls it; "" = none */
 	enum capture_state state;
 	bool open_ended, cancelled;

@@ -129,7 +129,7 @@ int step_plan_make(struct step_plan *out, const struct step_report *reports, siz
 		return err_set(
 			e, ERR_INVALID,
 			"none of the hosts knows its training step: let the job mark its steps, "
-			"by `tutti mark --step N` or the local door");
+			"by `tutti mark --step N` or the local socket");
 	rc = check_agreement(reports, n, now_ns, e);
 	if (rc)
 		return rc;

@@ -340,11 +340,11 @@ static void handle_result(struct link *l, const agent_message *m)
 	capture_host_result(h, r->has_file, r->reason, r->detail);
 }
 
-/* ---- Ask: the local door of a host ---- */
+/* ---- Ask: the local socket of a host ---- */
 
 static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
 {
-	char *origin = xasprintf("door %s", l->host->name);
+	char *origin = xasprintf("local %s", l->host->name);
 	struct capture_request req = {
 		.hosts = *ask->hosts ? ask->hosts : l->host->name,
 		.run = ask->run,
@@ -363,7 +363,7 @@ static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **
 {
 	char origin[LIMIT_HOST_NAME + 8];
 
-	snprintf(origin, sizeof(origin), "door %s", l->host->name);
+	snprintf(origin, sizeof(origin), "local %s", l->host->name);
 	*c = capture_find(l->agg->captures, ask->session);
 	if (!*c)
 		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work to look at: bursts of CPU work in step with the wall clock, and a mark through the local door of
+ * Work to look at: bursts of CPU work in step with the wall clock, and a mark through the local socket of
  * one or several agents at the instant each burst begins. All agents named get the same stamp of the
  * same instant, so in a right session the marks of one burst stand at one time in all files.
  *
- *   burst [--period 500ms] [--work 100ms] [--for 1h] [--door ipc://...]...
- *         [--barrier] [--shift 5ms --shift-door ipc://...] [--steps]
+ *   burst [--period 500ms] [--work 100ms] [--for 1h] [--local-socket ipc://...]...
+ *         [--barrier] [--shift 5ms --shift-socket ipc://...] [--steps]
  *
  * Says on its output what each burst's number was and when it began (raw clock).
  *
@@ -26,16 +26,16 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/local_socket.h"
-#include "proto/tutti/v1/door.pb-c.h"
+#include "proto/tutti/v1/local.pb-c.h"
 
 #define TELL_TIMEOUT_NS (2 * NS_PER_S)
 
 struct conf {
 	int64_t period_ns, work_ns, for_ns;
-	struct conf_list door;
+	struct conf_list local_socket;
 	bool barrier;
 	int64_t shift_ns;
-	char *shift_door;
+	char *shift_socket;
 	bool steps;
 };
 
@@ -43,10 +43,10 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, period_ns, "500ms", "a burst at each multiple of this on the wall clock"),
 	CONF(struct conf, work_ns, "100ms", "length of a burst"),
 	CONF(struct conf, for_ns, "1h", "end by itself after so long"),
-	CONF(struct conf, door, NULL, "an agent's local door, to be told of each burst"),
+	CONF(struct conf, local_socket, NULL, "an agent's local socket, to be told of each burst"),
 	CONF(struct conf, barrier, NULL, "tell of a barrier after each burst"),
-	CONF(struct conf, shift_ns, "0s", "how wrong the stamps of barriers are at one door"),
-	CONF(struct conf, shift_door, NULL, "that door"),
+	CONF(struct conf, shift_ns, "0s", "how wrong the stamps of barriers are at one socket"),
+	CONF(struct conf, shift_socket, NULL, "that socket"),
 	CONF(struct conf, steps, NULL, "each burst begins a training step"),
 	{ 0 }
 };
@@ -82,10 +82,10 @@ static int64_t wait_for_burst(int64_t period_ns)
 	return number;
 }
 
-static void tell(struct door_client *door, const char *text, int64_t raw_ns)
+static void tell(struct local_client *socket, const char *text, int64_t raw_ns)
 {
-	Tutti__V1__DoorRequest request = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorMark mark = TUTTI__V1__DOOR_MARK__INIT;
+	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
 	struct err e;
 	uint8_t bytes[256];
 	uint8_t *reply = NULL;
@@ -95,18 +95,18 @@ static void tell(struct door_client *door, const char *text, int64_t raw_ns)
 	mark.raw_ns = raw_ns;
 	mark.pid = getpid();
 	mark.tid = (int32_t)syscall(SYS_gettid);
-	request.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_MARK;
+	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	request.mark = &mark;
-	if (door_ask(door, bytes, tutti__v1__door_request__pack(&request, bytes), TELL_TIMEOUT_NS,
-		     &reply, &reply_len, &e))
+	if (local_ask(socket, bytes, tutti__v1__local_request__pack(&request, bytes),
+		      TELL_TIMEOUT_NS, &reply, &reply_len, &e))
 		fprintf(stderr, "burst: %s\n", e.msg);
 	free(reply);
 }
 
-static int dial_all(const struct conf *conf, struct door_client **doors, struct err *e)
+static int dial_all(const struct conf *conf, struct local_client **sockets, struct err *e)
 {
-	for (size_t i = 0; i < conf->door.n; i++) {
-		int rc = door_dial(&doors[i], conf->door.items[i], e);
+	for (size_t i = 0; i < conf->local_socket.n; i++) {
+		int rc = local_dial(&sockets[i], conf->local_socket.items[i], e);
 
 		if (rc)
 			return rc;
@@ -115,23 +115,24 @@ static int dial_all(const struct conf *conf, struct door_client **doors, struct 
 }
 
 /* All stamps of begins are taken before all stamps of ends, as a barrier would have it. */
-static void meet(const struct conf *conf, struct door_client *const *doors, int64_t number)
+static void meet(const struct conf *conf, struct local_client *const *sockets, int64_t number)
 {
 	int64_t begin = now_raw_ns(), end = now_raw_ns();
 	char text[64];
 
-	for (size_t i = 0; i < conf->door.n; i++) {
-		bool wrong = conf->shift_door && !strcmp(conf->door.items[i], conf->shift_door);
+	for (size_t i = 0; i < conf->local_socket.n; i++) {
+		bool wrong = conf->shift_socket &&
+			     !strcmp(conf->local_socket.items[i], conf->shift_socket);
 		int64_t shift_ns = wrong ? conf->shift_ns : 0;
 
 		snprintf(text, sizeof(text), "barrier %lld begin", (long long)number);
-		tell(doors[i], text, begin + shift_ns);
+		tell(sockets[i], text, begin + shift_ns);
 		snprintf(text, sizeof(text), "barrier %lld end", (long long)number);
-		tell(doors[i], text, end + shift_ns);
+		tell(sockets[i], text, end + shift_ns);
 	}
 }
 
-static void work(const struct conf *conf, struct door_client *const *doors)
+static void work(const struct conf *conf, struct local_client *const *sockets)
 {
 	int64_t end = now_raw_ns() + conf->for_ns;
 
@@ -146,19 +147,19 @@ static void work(const struct conf *conf, struct door_client *const *doors)
 			 (long long)number);
 		printf("%s %lld\n", text, (long long)start);
 		fflush(stdout);
-		for (size_t i = 0; i < conf->door.n; i++)
-			tell(doors[i], text, start);
+		for (size_t i = 0; i < conf->local_socket.n; i++)
+			tell(sockets[i], text, start);
 		if (conf->steps)
 			burst_work(start + conf->work_ns);
 		if (conf->barrier)
-			meet(conf, doors, number);
+			meet(conf, sockets, number);
 	}
 }
 
 int main(int argc, char **argv)
 {
 	struct conf conf = { 0 };
-	struct door_client **doors = NULL;
+	struct local_client **sockets = NULL;
 	struct err e = { 0 };
 	enum conf_want want;
 	int rc;
@@ -169,17 +170,17 @@ int main(int argc, char **argv)
 		conf_help(&table, stdout);
 		goto out;
 	}
-	doors = xcalloc(conf.door.n, sizeof(struct door_client *));
+	sockets = xcalloc(conf.local_socket.n, sizeof(struct local_client *));
 	if (!rc)
-		rc = dial_all(&conf, doors, &e);
+		rc = dial_all(&conf, sockets, &e);
 	if (!rc)
-		work(&conf, doors);
+		work(&conf, sockets);
 out:
-	for (size_t i = 0; doors && i < conf.door.n; i++)
-		door_hang_up(doors[i]);
+	for (size_t i = 0; sockets && i < conf.local_socket.n; i++)
+		local_hang_up(sockets[i]);
 	if (rc)
 		fprintf(stderr, "burst: %s\n", e.msg);
-	free(doors);
+	free(sockets);
 	conf_release(&conf, &table);
 	return rc ? 1 : 0;
 }

@@ -86,17 +86,17 @@ def test_refusals():
 def test_programmatic():
     with Cluster() as c:
         start_three(c)
-        door = c.doors["host-a"]
-        session = c.tutti("start", "--door", door, "--hosts", "all", check=0)[1].strip()
-        c.tutti("mark", "--door", door, "hello from a test", check=0)
-        c.tutti("stop", session, "--door", door, check=0)
+        socket_url = c.sockets["host-a"]
+        session = c.tutti("start", "--local-socket", socket_url, "--hosts", "all", check=0)[1].strip()
+        c.tutti("mark", "--local-socket", socket_url, "hello from a test", check=0)
+        c.tutti("stop", session, "--local-socket", socket_url, check=0)
         from lib.cluster import wait_until
         wait_until("the session", lambda: [s for s in c.tutti("sessions", "--json")[1]["sessions"] if s["session"] == session])
         doc = c.tutti("show", session, "--json", check=0)[1]
         assert doc["complete"] == 3, doc
         space = xspace.load(c.logdir / "plugins/profile" / session / "host-a.xplane.pb")
         assert "hello from a test" in xspace.marks(space)
-        assert c.tutti("status", "--door", door, check=0)[1]["host"] == "host-a"
+        assert c.tutti("status", "--local-socket", socket_url, check=0)[1]["host"] == "host-a"
 
 
 def test_token():

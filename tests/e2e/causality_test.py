@@ -43,8 +43,8 @@ def test_clean():
 
 def test_wrong_stamps():
     with Cluster() as c:
-        c.doors["host-c"] = f"ipc://{c.dir}/host-c.ipc"
-        start(c, "--shift=5ms", f"--shift-door={c.doors['host-c']}")
+        c.sockets["host-c"] = f"ipc://{c.dir}/host-c.ipc"
+        start(c, "--shift=5ms", f"--shift-socket={c.sockets['host-c']}")
         doc = capture(c, "--refine", "events")
         verdict = doc["causality"]
         assert verdict["checked"] >= 1 and verdict["violations"], verdict

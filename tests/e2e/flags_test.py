@@ -46,7 +46,7 @@ def test_log_without_reader():
         reader, writer = os.pipe()
         agent = subprocess.Popen(
             [BIN / "tutti-agent", "--host", "host-a", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
-             c.dir / "spool", "--listen", "", "--door", "", "--discover=false"],
+             c.dir / "spool", "--listen", "", "--local-socket", "", "--discover=false"],
             stdin=subprocess.DEVNULL, stderr=writer)
         os.close(writer)
         try:

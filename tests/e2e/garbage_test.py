@@ -45,20 +45,20 @@ def test_garbage():
         port = free_port()
         c.agent("host-a", "--listen", f"127.0.0.1:{port}")
         c.wait_hosts(1)
-        door = c.doors["host-a"].removeprefix("ipc://")
+        socket_url = c.sockets["host-a"].removeprefix("ipc://")
         for data in samples(seed):
             throw(("127.0.0.1", c.http), data)
             throw(("127.0.0.1", c.grpc), data)
             throw(("127.0.0.1", port), data)
-            throw(door, data, family=socket.AF_UNIX)
+            throw(socket_url, data, family=socket.AF_UNIX)
             throw(("127.0.0.1", c.probe), data, kind=socket.SOCK_DGRAM)
         assert c.hosts()["host-a"]["state"] == "connected"
         assert "W HTTP-REFUSED" in c.log("aggregator") and "W AGG-PROBE" in c.log("aggregator")
         for daemon, grpc in (("aggregator", c.grpc), ("host-a", port)):
             wait_until(f"what {daemon} says of the strangers at port {grpc}",
                        lambda: f"W NET-STRANGER port={grpc} " in c.log(daemon))
-        assert f"W NET-STRANGER url={c.doors['host-a']} " in c.log("host-a")
-        c.tutti("mark", "--door", c.doors["host-a"], "still here", check=0)
+        assert f"W NET-STRANGER url={c.sockets['host-a']} " in c.log("host-a")
+        c.tutti("mark", "--local-socket", c.sockets["host-a"], "still here", check=0)
         _, doc = c.tutti("capture", "--duration", "500ms", "--json", check=0)
         assert doc["complete"] == 1
 

@@ -27,7 +27,7 @@ class OddHost:
         self.slept = 0
         self.put(0, deaf)
         c.start(host, [BIN / "odd_agent", "--host", host, "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
-                       c.dir / f"{host}-spool", "--listen", "", "--door", "", "--discover=false", *flags],
+                       c.dir / f"{host}-spool", "--listen", "", "--local-socket", "", "--discover=false", *flags],
                 env={"TUTTI_ODD_CLOCK": str(self.path)})
 
     def put(self, set_s, deaf=0):
@@ -82,7 +82,7 @@ def test_odd_hosts():
         c.wait_hosts(4)
         c.wait_hosts(5, calibrated=False)
         twin = c.start("twin", [BIN / "tutti-agent", "--host", "good", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
-                                c.dir / "twin-spool", "--listen", "", "--door", "", "--discover=false"])
+                                c.dir / "twin-spool", "--listen", "", "--local-socket", "", "--discover=false"])
         wait_until("the twin to be refused", lambda: "is held by the agent at" in c.log("twin"))
         assert "is held by the agent at" in c.log("aggregator")
 

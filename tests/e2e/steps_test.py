@@ -86,7 +86,7 @@ def test_refused():
         c.processes["burst-host-c"].terminate()
         c.processes["burst-host-c"].wait()
         wait_until("host-c to be taken for silent", lambda: not c.tutti(
-            "mark", "--door", c.doors["host-c"], "--step", now() - 1000, check=0)[0] and c.tutti(
+            "mark", "--local-socket", c.sockets["host-c"], "--step", now() - 1000, check=0)[0] and c.tutti(
             "capture", "--at-step", "next", "--steps", "1")[0] == 2 and "disagree" in c.stderr)
         assert "host-c at step" in c.stderr or "host-c is at step" in c.stderr, c.stderr
 

@@ -65,19 +65,19 @@ static void try_aggregator(const uint8_t *data, size_t size)
 	free(bytes);
 }
 
-static void try_door(const uint8_t *data, size_t size)
+static void try_socket(const uint8_t *data, size_t size)
 {
-	Tutti__V1__DoorRequest *m;
+	Tutti__V1__LocalRequest *m;
 	struct err e;
 
-	if (!control_unpack_door(&m, data, size, &e))
-		tutti__v1__door_request__free_unpacked(m, NULL);
+	if (!control_unpack_local(&m, data, size, &e))
+		tutti__v1__local_request__free_unpacked(m, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	try_agent(data, size);
 	try_aggregator(data, size);
-	try_door(data, size);
+	try_socket(data, size);
 	return 0;
 }

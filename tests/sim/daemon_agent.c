@@ -16,7 +16,7 @@ static int load(struct agent *a, const char *dir, const struct daemon_opts *opts
 		limit,
 		(char *)"--aggregator=agg:7401",
 		(char *)"--listen=",
-		(char *)"--door=",
+		(char *)"--local-socket=",
 		(char *)"--discover=false",
 	};
 	int n = ARRAY_SIZE(args);

@@ -53,7 +53,7 @@ class Cluster:
         self.http = free_port()
         self.grpc = free_port()
         self.probe = free_port(socket.SOCK_DGRAM)
-        self.doors = {}
+        self.sockets = {}
         self.away = None  # what agents and bursts do before they begin: enter another machine
         self.keep = bool(os.environ.get("TUTTI_TEST_KEEP"))
 
@@ -91,11 +91,11 @@ class Cluster:
         return p
 
     def agent(self, host, *flags, discover=False):
-        door = f"ipc://{self.dir}/{host}.ipc"
-        self.doors[host] = door
+        socket_url = f"ipc://{self.dir}/{host}.ipc"
+        self.sockets[host] = socket_url
         return self.start(host, [
             BIN / "tutti-agent", "--host", host, "--aggregator", f"127.0.0.1:{self.grpc}", "--spool",
-            self.dir / f"{host}-spool", "--listen", "", "--door", door,
+            self.dir / f"{host}-spool", "--listen", "", "--local-socket", socket_url,
             f"--discover={'true' if discover else 'false'}", *flags], before=self.away)
 
     def profilers(self, *spaces):
@@ -116,8 +116,8 @@ class Cluster:
         return flags
 
     def burst(self, *hosts, name="burst", flags=()):
-        doors = [f"--door={self.doors[h]}" for h in hosts]
-        return self.start(name, [BIN / "burst", *doors, *flags], before=self.away)
+        sockets = [f"--local-socket={self.sockets[h]}" for h in hosts]
+        return self.start(name, [BIN / "burst", *sockets, *flags], before=self.away)
 
     def kill(self, name, sig=signal.SIGKILL):
         p = self.processes[name]

@@ -42,7 +42,7 @@ static void test_defaults(void)
 	CHECK_STR(conf.host, "h-1");
 	CHECK_STR(conf.aggregator, "127.0.0.1:7401");
 	CHECK_STR(conf.listen, "127.0.0.1:7410");
-	CHECK_STR(conf.door, "ipc:///run/tutti/agent.ipc");
+	CHECK_STR(conf.local_socket, "ipc:///run/tutti/agent.ipc");
 	CHECK_EQ(conf.cpu_hz, 99);
 	CHECK_EQ(conf.metrics_hz, 10);
 	CHECK(conf.discover && !conf.insecure);

@@ -17,7 +17,7 @@ const char *__lsan_default_suppressions(void)
 	return "leak:libnng\n";
 }
 
-/* Clients that hang up in the middle of nng's greeting stop nng 1.5.2 from accepting; the door
+/* Clients that hang up in the middle of nng's greeting stop nng 1.5.2 from accepting; the socket
  * notices and opens anew. */
 static void test_hang_up_at_once(struct state *s)
 {
@@ -25,11 +25,11 @@ static void test_hang_up_at_once(struct state *s)
 	struct ask a;
 
 	for (int i = 0; i < 20; i++)
-		close(door_fix_socket(s->path, false));
+		close(local_fix_socket(s->path, false));
 	do {
 		CHECK(now_mono_ns() < end_ns);
-		door_fix_ask(s, &a, "here", 4);
-		door_fix_finish(s, &a);
+		local_fix_ask(s, &a, "here", 4);
+		local_fix_finish(s, &a);
 	} while (a.rc == ERR_CLOSED);
 	CHECK_OK(a.rc, a.e);
 	free(a.reply);
@@ -52,26 +52,26 @@ static void test_garbage(struct state *s)
 	/* nng's greeting of a requester; then a message of 2^40 bytes. */
 	static const char endless[] = "\0SP\0\0\x30\0\0\x01\0\0\1\0\0\0\0\0";
 	static const char noise[] = "GET / HTTP/1.1\r\n\r\n";
-	int fd = door_fix_socket(s->path, false);
+	int fd = local_fix_socket(s->path, false);
 
 	CHECK_EQ(send(fd, noise, sizeof(noise), MSG_NOSIGNAL), sizeof(noise));
 	CHECK(is_hung_up(fd));
 	close(fd);
-	fd = door_fix_socket(s->path, false);
+	fd = local_fix_socket(s->path, false);
 	CHECK_EQ(send(fd, endless, sizeof(endless) - 1, MSG_NOSIGNAL), sizeof(endless) - 1);
 	CHECK(is_hung_up(fd));
 	close(fd);
-	door_fix_echo(s, "still here", 10);
+	local_fix_echo(s, "still here", 10);
 }
 
 /* A second agent looks whether the first is alive, and must not hurt it by that. */
-static void test_second_door(struct state *s)
+static void test_second_socket(struct state *s)
 {
-	struct door *second;
+	struct local_socket *second;
 	struct err e = { 0 };
 
-	CHECK_EQ(door_open(&second, s->loop, s->url, door_fix_handle, s, &e), ERR_BUSY);
-	door_fix_echo(s, "still the first", 15);
+	CHECK_EQ(local_socket_open(&second, s->loop, s->url, local_fix_handle, s, &e), ERR_BUSY);
+	local_fix_echo(s, "still the first", 15);
 }
 
 int main(void)
@@ -79,11 +79,11 @@ int main(void)
 	struct state s;
 	struct err e = { 0 };
 
-	door_fix_start(&s);
-	CHECK_OK(door_open(&s.door, s.loop, s.url, door_fix_handle, &s, &e), e);
-	test_second_door(&s);
+	local_fix_start(&s);
+	CHECK_OK(local_socket_open(&s.socket, s.loop, s.url, local_fix_handle, &s, &e), e);
+	test_second_socket(&s);
 	test_garbage(&s);
 	test_hang_up_at_once(&s);
-	door_fix_stop(&s);
+	local_fix_stop(&s);
 	return 0;
 }

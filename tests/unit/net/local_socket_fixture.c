@@ -11,7 +11,7 @@
 #include "tests/lib/check.h"
 
 /* "hold" waits; anything else is sent back. */
-void door_fix_handle(struct door_req *req, const void *data, size_t len, void *arg)
+void local_fix_handle(struct local_request *req, const void *data, size_t len, void *arg)
 {
 	struct state *s = arg;
 
@@ -19,23 +19,23 @@ void door_fix_handle(struct door_req *req, const void *data, size_t len, void *a
 		CHECK(s->n_held < MAX_HELD);
 		s->held[s->n_held++] = req;
 	} else {
-		door_answer(req, data, len);
+		local_answer(req, data, len);
 	}
 }
 
 static void run_ask(void *arg)
 {
 	struct ask *a = arg;
-	struct door_client *c;
+	struct local_client *c;
 	uint8_t *reply;
 
-	a->rc = door_dial(&c, a->url, &a->e);
+	a->rc = local_dial(&c, a->url, &a->e);
 	if (a->rc)
 		return;
-	a->rc = door_ask(c, a->text, a->len, 20 * NS_PER_S, &reply, &a->reply_len, &a->e);
+	a->rc = local_ask(c, a->text, a->len, 20 * NS_PER_S, &reply, &a->reply_len, &a->e);
 	if (!a->rc)
 		a->reply = (char *)reply;
-	door_hang_up(c);
+	local_hang_up(c);
 }
 
 static void end_ask(void *arg)
@@ -45,13 +45,13 @@ static void end_ask(void *arg)
 	a->done = true;
 }
 
-void door_fix_ask(struct state *s, struct ask *a, const char *text, size_t len)
+void local_fix_ask(struct state *s, struct ask *a, const char *text, size_t len)
 {
 	*a = (struct ask){ .url = s->url, .text = text, .len = len };
 	loop_work(s->loop, run_ask, end_ask, a);
 }
 
-void door_fix_wait(struct state *s, const bool *done, int n_held)
+void local_fix_wait(struct state *s, const bool *done, int n_held)
 {
 	int64_t end_ns = now_mono_ns() + 30 * NS_PER_S;
 
@@ -61,26 +61,26 @@ void door_fix_wait(struct state *s, const bool *done, int n_held)
 	}
 }
 
-void door_fix_finish(struct state *s, struct ask *a)
+void local_fix_finish(struct state *s, struct ask *a)
 {
-	door_fix_wait(s, &a->done, MAX_HELD + 1);
+	local_fix_wait(s, &a->done, MAX_HELD + 1);
 }
 
-void door_fix_echo(struct state *s, const char *text, size_t len)
+void local_fix_echo(struct state *s, const char *text, size_t len)
 {
 	struct ask a;
 
-	door_fix_ask(s, &a, text, len);
-	door_fix_finish(s, &a);
+	local_fix_ask(s, &a, text, len);
+	local_fix_finish(s, &a);
 	CHECK_OK(a.rc, a.e);
 	CHECK_EQ(a.reply_len, len);
 	CHECK(!memcmp(a.reply, text, len));
 	free(a.reply);
 }
 
-void door_fix_start(struct state *s)
+void local_fix_start(struct state *s)
 {
-	char folder[] = "/tmp/tutti-door-XXXXXX";
+	char folder[] = "/tmp/tutti-local-XXXXXX";
 	struct err e = { 0 };
 
 	*s = (struct state){ 0 };
@@ -91,11 +91,11 @@ void door_fix_start(struct state *s)
 	CHECK_OK(loop_new(&s->loop, 8, &e), e);
 }
 
-void door_fix_stop(struct state *s)
+void local_fix_stop(struct state *s)
 {
 	char *run = xasprintf("%s/run", s->folder);
 
-	door_free(s->door);
+	local_socket_free(s->socket);
 	loop_free(s->loop);
 	unlink(s->path);
 	rmdir(run);
@@ -103,7 +103,7 @@ void door_fix_stop(struct state *s)
 	free(run);
 }
 
-int door_fix_socket(const char *path, bool serve)
+int local_fix_socket(const char *path, bool serve)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	struct timeval limit = { .tv_sec = 10 };

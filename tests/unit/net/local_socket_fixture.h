@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A door on this test's loop, and clients in the loop's workers. */
+/* A socket on this test's loop, and clients in the loop's workers. */
 #ifndef TESTS_UNIT_NET_LOCAL_SOCKET_FIXTURE_H
 #define TESTS_UNIT_NET_LOCAL_SOCKET_FIXTURE_H
 
@@ -12,9 +12,9 @@
 
 struct state {
 	struct loop *loop;
-	struct door *door;
+	struct local_socket *socket;
 	char folder[64], path[96], url[112];
-	struct door_req *held[MAX_HELD];
+	struct local_request *held[MAX_HELD];
 	int n_held;
 };
 
@@ -29,23 +29,23 @@ struct ask {
 	bool done;
 };
 
-/* A folder, an address in it and a loop; the door is the test's to open. */
-void door_fix_start(struct state *s);
-void door_fix_stop(struct state *s);
+/* A folder, an address in it and a loop; the socket is the test's to open. */
+void local_fix_start(struct state *s);
+void local_fix_stop(struct state *s);
 
 /* Keeps a request "hold" in s->held; sends back anything else. */
-void door_fix_handle(struct door_req *req, const void *data, size_t len, void *arg);
+void local_fix_handle(struct local_request *req, const void *data, size_t len, void *arg);
 
 /* One client's question, in a worker; and its end, whatever it is. a->reply is the test's. */
-void door_fix_ask(struct state *s, struct ask *a, const char *text, size_t len);
-void door_fix_finish(struct state *s, struct ask *a);
+void local_fix_ask(struct state *s, struct ask *a, const char *text, size_t len);
+void local_fix_finish(struct state *s, struct ask *a);
 
 /* Turns the loop until *done (may be NULL) or n_held requests are held; 30 s at most. */
-void door_fix_wait(struct state *s, const bool *done, int n_held);
+void local_fix_wait(struct state *s, const bool *done, int n_held);
 
-void door_fix_echo(struct state *s, const char *text, size_t len);
+void local_fix_echo(struct state *s, const char *text, size_t len);
 
 /* A bare socket, bound to the path or connected to it. */
-int door_fix_socket(const char *path, bool serve);
+int local_fix_socket(const char *path, bool serve);
 
 #endif

@@ -11,13 +11,14 @@
 
 static void test_nobody(struct state *s)
 {
-	struct door_client *c;
+	struct local_client *c;
 	struct err e = { 0 };
 
-	CHECK_EQ(door_dial(&c, s->url, &e), ERR_CLOSED);
+	CHECK_EQ(local_dial(&c, s->url, &e), ERR_CLOSED);
 	CHECK(strstr(e.msg, "tutti-agent"));
-	CHECK_EQ(door_dial(&c, "not-a-url", &e), ERR_INVALID);
-	CHECK_EQ(door_open(&s->door, s->loop, "tcp://127.0.0.1:0", door_fix_handle, s, &e),
+	CHECK_EQ(local_dial(&c, "not-a-url", &e), ERR_INVALID);
+	CHECK_EQ(local_socket_open(&s->socket, s->loop, "tcp://127.0.0.1:0", local_fix_handle, s,
+				   &e),
 		 ERR_INVALID);
 }
 
@@ -28,7 +29,7 @@ static void test_open(struct state *s)
 	char *run = xasprintf("%s/run", s->folder);
 	mode_t mask = umask(022);
 
-	CHECK_OK(door_open(&s->door, s->loop, s->url, door_fix_handle, s, &e), e);
+	CHECK_OK(local_socket_open(&s->socket, s->loop, s->url, local_fix_handle, s, &e), e);
 	umask(mask);
 	CHECK(!stat(run, &st));
 	CHECK_EQ(st.st_mode & 0777, 0755);
@@ -39,15 +40,15 @@ static void test_open(struct state *s)
 
 static void test_sizes(struct state *s)
 {
-	char *text = xcalloc(1, LIMIT_DOOR_BYTES + 1);
+	char *text = xcalloc(1, LIMIT_LOCAL_BYTES + 1);
 	struct ask a;
 
-	memset(text, 'y', LIMIT_DOOR_BYTES + 1);
-	door_fix_echo(s, "", 0);
-	door_fix_echo(s, text, 1);
-	door_fix_echo(s, text, LIMIT_DOOR_BYTES);
-	door_fix_ask(s, &a, text, LIMIT_DOOR_BYTES + 1);
-	door_fix_finish(s, &a);
+	memset(text, 'y', LIMIT_LOCAL_BYTES + 1);
+	local_fix_echo(s, "", 0);
+	local_fix_echo(s, text, 1);
+	local_fix_echo(s, text, LIMIT_LOCAL_BYTES);
+	local_fix_ask(s, &a, text, LIMIT_LOCAL_BYTES + 1);
+	local_fix_finish(s, &a);
 	CHECK_EQ(a.rc, ERR_LIMIT);
 	free(text);
 }
@@ -58,13 +59,13 @@ static void test_slow_answers_block_nobody(struct state *s)
 
 	s->n_held = 0;
 	for (int i = 0; i < MAX_HELD; i++)
-		door_fix_ask(s, &held[i], "hold", 4);
-	door_fix_wait(s, NULL, MAX_HELD);
-	door_fix_echo(s, "quick", 5);
+		local_fix_ask(s, &held[i], "hold", 4);
+	local_fix_wait(s, NULL, MAX_HELD);
+	local_fix_echo(s, "quick", 5);
 	for (int i = 0; i < MAX_HELD; i++)
-		door_answer(s->held[i], "at last", 7);
+		local_answer(s->held[i], "at last", 7);
 	for (int i = 0; i < MAX_HELD; i++) {
-		door_fix_finish(s, &held[i]);
+		local_fix_finish(s, &held[i]);
 		CHECK_OK(held[i].rc, held[i].e);
 		CHECK_EQ(held[i].reply_len, 7);
 		free(held[i].reply);
@@ -77,14 +78,14 @@ static void test_free_with_open_requests(struct state *s)
 	struct ask held[2];
 
 	s->n_held = 0;
-	door_fix_ask(s, &held[0], "hold", 4);
-	door_fix_ask(s, &held[1], "hold", 4);
-	door_fix_wait(s, NULL, 2);
-	door_free(s->door);
-	s->door = NULL;
+	local_fix_ask(s, &held[0], "hold", 4);
+	local_fix_ask(s, &held[1], "hold", 4);
+	local_fix_wait(s, NULL, 2);
+	local_socket_free(s->socket);
+	s->socket = NULL;
 	for (int i = 0; i < 2; i++) {
-		door_answer(s->held[i], "x", 1);
-		door_fix_finish(s, &held[i]);
+		local_answer(s->held[i], "x", 1);
+		local_fix_finish(s, &held[i]);
 		CHECK_EQ(held[i].rc, ERR_CLOSED);
 	}
 	s->n_held = 0;
@@ -97,31 +98,32 @@ static void test_what_lies_in_the_way(struct state *s)
 
 	/* A socket whose server is dead. */
 	unlink(s->path);
-	close(door_fix_socket(s->path, true));
-	CHECK_OK(door_open(&s->door, s->loop, s->url, door_fix_handle, s, &e), e);
-	door_fix_echo(s, "new", 3);
-	door_free(s->door);
-	s->door = NULL;
+	close(local_fix_socket(s->path, true));
+	CHECK_OK(local_socket_open(&s->socket, s->loop, s->url, local_fix_handle, s, &e), e);
+	local_fix_echo(s, "new", 3);
+	local_socket_free(s->socket);
+	s->socket = NULL;
 
 	/* Somebody's file stays. */
 	unlink(s->path);
 	f = fopen(s->path, "w");
 	CHECK(f);
 	fclose(f);
-	CHECK_EQ(door_open(&s->door, s->loop, s->url, door_fix_handle, s, &e), ERR_EXISTS);
+	CHECK_EQ(local_socket_open(&s->socket, s->loop, s->url, local_fix_handle, s, &e),
+		 ERR_EXISTS);
 }
 
 int main(void)
 {
 	struct state s;
 
-	door_fix_start(&s);
+	local_fix_start(&s);
 	test_nobody(&s);
 	test_open(&s);
 	test_sizes(&s);
 	test_slow_answers_block_nobody(&s);
 	test_free_with_open_requests(&s);
 	test_what_lies_in_the_way(&s);
-	door_fix_stop(&s);
+	local_fix_stop(&s);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local door, from the side of a process: status, marks, start and stop. */
+/* The local socket, from the side of a process: status, marks, start and stop. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "net/local_socket.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
-#include "proto/tutti/v1/door.pb-c.h"
+#include "proto/tutti/v1/local.pb-c.h"
 #include "tests/lib/check.h"
 #include "tests/unit/agent/core_fixture.h"
 
@@ -23,24 +23,24 @@ struct client {
 	const char *url;
 	const void *request;
 	size_t len;
-	Tutti__V1__DoorReply *reply;
+	Tutti__V1__LocalReply *reply;
 	atomic_bool over;
 };
 
 static void *ask(void *arg)
 {
 	struct client *c = arg;
-	struct door_client *door;
+	struct local_client *socket;
 	uint8_t *bytes;
 	size_t len;
 	struct err e;
 
-	CHECK_OK(door_dial(&door, c->url, &e), e);
-	CHECK_OK(door_ask(door, c->request, c->len, 20 * NS_PER_S, &bytes, &len, &e), e);
-	c->reply = tutti__v1__door_reply__unpack(NULL, len, bytes);
+	CHECK_OK(local_dial(&socket, c->url, &e), e);
+	CHECK_OK(local_ask(socket, c->request, c->len, 20 * NS_PER_S, &bytes, &len, &e), e);
+	c->reply = tutti__v1__local_reply__unpack(NULL, len, bytes);
 	CHECK(c->reply);
 	free(bytes);
-	door_hang_up(door);
+	local_hang_up(socket);
 	atomic_store(&c->over, true);
 	return NULL;
 }
@@ -52,9 +52,9 @@ static bool is_over(void *arg)
 	return atomic_load(&c->over);
 }
 
-static Tutti__V1__DoorReply *ask_bytes(struct fixture *f, const void *data, size_t len)
+static Tutti__V1__LocalReply *ask_bytes(struct fixture *f, const void *data, size_t len)
 {
-	struct client c = { .url = f->agent.conf.door, .request = data, .len = len };
+	struct client c = { .url = f->agent.conf.local_socket, .request = data, .len = len };
 	pthread_t thread;
 
 	CHECK(!pthread_create(&thread, NULL, ask, &c));
@@ -63,12 +63,12 @@ static Tutti__V1__DoorReply *ask_bytes(struct fixture *f, const void *data, size
 	return c.reply;
 }
 
-static Tutti__V1__DoorReply *ask_message(struct fixture *f, const Tutti__V1__DoorRequest *m)
+static Tutti__V1__LocalReply *ask_message(struct fixture *f, const Tutti__V1__LocalRequest *m)
 {
 	uint8_t bytes[4096];
 
-	CHECK(tutti__v1__door_request__get_packed_size(m) <= sizeof(bytes));
-	return ask_bytes(f, bytes, tutti__v1__door_request__pack(m, bytes));
+	CHECK(tutti__v1__local_request__get_packed_size(m) <= sizeof(bytes));
+	return ask_bytes(f, bytes, tutti__v1__local_request__pack(m, bytes));
 }
 
 static void up(struct fixture *f)
@@ -78,14 +78,14 @@ static void up(struct fixture *f)
 	fixture_up(f, fakes, 1 << 20);
 	CHECK_OK(rpc_new(&f->agent.rpc, f->agent.loop, &e), e);
 	f->agent.conf.aggregator = xstrdup("127.0.0.1:1");
-	f->agent.conf.door = xasprintf("ipc://%s/door/agent.ipc", f->dir);
+	f->agent.conf.local_socket = xasprintf("ipc://%s/socket/agent.ipc", f->dir);
 	CHECK_OK(control_new(&f->agent.control, &f->agent, &e), e);
-	CHECK_OK(doorkeeper_new(&f->agent.doorkeeper, &f->agent, &e), e);
+	CHECK_OK(local_service_new(&f->agent.local_service, &f->agent, &e), e);
 }
 
 static void down(struct fixture *f)
 {
-	doorkeeper_free(f->agent.doorkeeper);
+	local_service_free(f->agent.local_service);
 	control_free(f->agent.control);
 	captures_free(f->agent.captures);
 	f->agent.captures = NULL;
@@ -95,12 +95,12 @@ static void down(struct fixture *f)
 
 static void test_status(struct fixture *f)
 {
-	Tutti__V1__DoorRequest m = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorStatus status = TUTTI__V1__DOOR_STATUS__INIT;
-	Tutti__V1__DoorReply *reply;
+	Tutti__V1__LocalRequest m = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalStatus status = TUTTI__V1__LOCAL_STATUS__INIT;
+	Tutti__V1__LocalReply *reply;
 	json_t *j;
 
-	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_STATUS;
+	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STATUS;
 	m.status = &status;
 	reply = ask_message(f, &m);
 	CHECK(reply->ok);
@@ -111,7 +111,7 @@ static void test_status(struct fixture *f)
 	CHECK_EQ(json_array_size(json_object_get(j, "tracers")), 1);
 	CHECK_EQ(json_array_size(json_object_get(j, "captures")), 0);
 	json_decref(j);
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 }
 
 /* ---- marks ---- */
@@ -128,20 +128,20 @@ static bool count_mark(void *arg, const struct mark *mark)
 
 static bool send_mark(struct fixture *f, const char *text, int64_t raw_ns)
 {
-	Tutti__V1__DoorRequest m = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorMark mark = TUTTI__V1__DOOR_MARK__INIT;
-	Tutti__V1__DoorReply *reply;
+	Tutti__V1__LocalRequest m = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
+	Tutti__V1__LocalReply *reply;
 	bool ok;
 
 	mark.text = (char *)text;
 	mark.raw_ns = raw_ns;
 	mark.pid = 12;
-	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_MARK;
+	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	m.mark = &mark;
 	reply = ask_message(f, &m);
 	ok = reply->ok;
 	CHECK(ok == !*reply->detail);
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 	return ok;
 }
 
@@ -169,52 +169,52 @@ static void test_marks(struct fixture *f)
 
 static void test_start_and_stop(struct fixture *f)
 {
-	Tutti__V1__DoorRequest m = TUTTI__V1__DOOR_REQUEST__INIT;
-	Tutti__V1__DoorStart start = TUTTI__V1__DOOR_START__INIT;
-	Tutti__V1__DoorStop stop = TUTTI__V1__DOOR_STOP__INIT;
-	Tutti__V1__DoorReply *reply;
+	Tutti__V1__LocalRequest m = TUTTI__V1__LOCAL_REQUEST__INIT;
+	Tutti__V1__LocalStart start = TUTTI__V1__LOCAL_START__INIT;
+	Tutti__V1__LocalStop stop = TUTTI__V1__LOCAL_STOP__INIT;
+	Tutti__V1__LocalReply *reply;
 
 	start.duration_ns = NS_PER_S;
-	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_START;
+	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_START;
 	m.start = &start;
 	reply = ask_message(f, &m);
 	CHECK(!reply->ok && strstr(reply->detail, "not connected"));
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 
 	stop.session = (char *)"2026_11_21_12_00_00_abc123";
-	m.kind_case = TUTTI__V1__DOOR_REQUEST__KIND_STOP;
+	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STOP;
 	m.stop = &stop;
 	reply = ask_message(f, &m);
 	CHECK(!reply->ok && strstr(reply->detail, "not connected"));
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 
 	stop.session = (char *)"../../etc/passwd";
 	reply = ask_message(f, &m);
 	CHECK(!reply->ok && strstr(reply->detail, "session"));
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 }
 
 static void test_garbage(struct fixture *f)
 {
-	Tutti__V1__DoorReply *reply = ask_bytes(f, "\xff\xff\xff", 3);
+	Tutti__V1__LocalReply *reply = ask_bytes(f, "\xff\xff\xff", 3);
 
 	CHECK(!reply->ok && *reply->detail);
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 	/* Field 15: a question of a newer version. */
 	reply = ask_bytes(f, "\x7a\x00", 2);
 	CHECK(!reply->ok && strstr(reply->detail, "older"));
-	tutti__v1__door_reply__free_unpacked(reply, NULL);
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
 }
 
-static void test_no_door(void)
+static void test_no_socket(void)
 {
-	struct agent agent = { .conf.door = (char *)"" };
-	struct doorkeeper *dk;
+	struct agent agent = { .conf.local_socket = (char *)"" };
+	struct local_service *dk;
 	struct err e;
 
-	CHECK_OK(doorkeeper_new(&dk, &agent, &e), e);
+	CHECK_OK(local_service_new(&dk, &agent, &e), e);
 	CHECK(!dk);
-	doorkeeper_free(dk);
+	local_service_free(dk);
 }
 
 int main(void)
@@ -227,6 +227,6 @@ int main(void)
 	test_start_and_stop(&f);
 	test_garbage(&f);
 	down(&f);
-	test_no_door();
+	test_no_socket();
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control stream: who may speak, in what order, and what the door of a host may ask for. */
+/* The control stream: who may speak, in what order, and what the socket of a host may ask for. */
 #include "tests/unit/aggregator/fleet.h"
 
 static void check_refused(struct fleet *f, struct fake *a, const char *part)
@@ -169,7 +169,7 @@ static void test_ask(void)
 	c = capture_find(f.agg.captures, a.answer_session);
 	CHECK(c && c->open_ended);
 	CHECK_EQ(c->n_hosts, 1); /* the asking host alone */
-	CHECK_STR(c->origin, "door a");
+	CHECK_STR(c->origin, "local a");
 	fake_ask(&b, "stop", c->session, "");
 	WAIT(&f, b.answers == 1);
 	CHECK(!b.answer_ok);
