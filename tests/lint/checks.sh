@@ -18,9 +18,16 @@ rules() {
 }
 
 check_layers() { rules may; }
-check_doors() { rules door; }
+check_fronts() { rules front; }
 check_libraries() { rules library; }
 check_calls() { rules calls; }
+
+# Circles between rooms, and of more than three modules inside one; mirror.sh shows the small ones.
+circles() {
+	files c h | xargs -0r awk -f "$lint/strip.awk" |
+		awk -v show="$1" -v limit=3 -f "$lint/circles.awk" "$lint/layers.txt" -
+}
+check_circles() { circles errors; }
 
 # Generated headers come from a build folder; any will do.
 generated() {
@@ -55,4 +62,10 @@ check_licence() {
 check_words() {
 	git ls-files -co --exclude-standard -z | xargs -0r grep -InE -s -d skip \
 		-e '\b(TO''DO|FIX''ME|XX''X)\b' -e '(^|[^A-Za-z0-9_}>)])/(ho''me|ro''ot)/'
+}
+
+# Words that the glossary has retired, in code, comments, texts and docs.
+check_terms() {
+	git ls-files -co --exclude-standard -z -- '*.[ch]' '*.proto' '*.md' '*.sh' '*.py' '*.html' '*.cmake' ':!tests/lint' |
+		xargs -0r awk -f "$lint/terms.awk" "$lint/words.txt"
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Shows the longest functions and files: a mirror, not a gate.
+# Shows the longest functions and files and the small include circles: a mirror, not a gate.
 set -euo pipefail
 lint=$(cd "$(dirname "$0")" && pwd)
 cd "${LINT_ROOT:-$lint/../..}"
@@ -31,3 +31,4 @@ if command -v ctags >/dev/null; then
 fi
 ours c | xargs -0r -n1 awk 'END { printf "%4d %s\n", NR, FILENAME }' | ten_largest ".c files"
 ours h | xargs -0r -n1 awk 'END { printf "%4d %s\n", NR, FILENAME }' | ten_largest ".h files"
+circles rest

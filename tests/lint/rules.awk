@@ -1,5 +1,5 @@
 # Holds stripped code (strip.awk) against layers.txt; prints one line for each rule broken.
-# -v rule=may|door|library|calls
+# -v rule=may|front|library|calls
 
 function glob(pattern)
 {
@@ -18,10 +18,13 @@ function listed(path, patterns, 	parts, n, i)
 	return 0
 }
 
-function top(path)
+# The room of a file: the longest folder above it that has a `may` line; "" if there is none.
+function room(path)
 {
-	sub(/\/.*/, "", path)
-	return path
+	while (sub(/\/[^\/]*$/, "", path))
+		if (path in others)
+			return path
+	return ""
 }
 
 function complain(text)
@@ -31,20 +34,26 @@ function complain(text)
 
 function check_may(header, 	from, to)
 {
-	from = top(path)
-	to = top(header)
-	if (!(from in others))
-		complain("layers.txt has no line for folder " from "/")
-	else if (!(to in others) || index(header, "..") || header !~ /\//)
+	from = room(path)
+	to = room(header)
+	if (from == "")
+		complain("layers.txt has no line for folder " folder(path))
+	else if (to == "" || index(header, ".."))
 		complain("\"" header "\": includes name the path from the root")
 	else if (from != to && index(" " others[from] " ", " " to " ") == 0)
 		complain(from "/ may not include " to "/")
 }
 
-function check_door(header)
+function folder(path)
 {
-	if (top(header) in others && top(header) != top(path) && !listed(header, doors))
-		complain(header " is not one of the headers " top(header) "/ shows to others")
+	return sub(/\/[^\/]*$/, "/", path) ? path : "./"
+}
+
+function check_front(header, 	to)
+{
+	to = room(header)
+	if (to != "" && to != room(path) && !listed(header, fronts))
+		complain(header " is not one of the headers " to "/ shows to others")
 }
 
 function check_library(header, 	i)
@@ -69,7 +78,7 @@ function rest_from(field, 	i, out)
 }
 
 FNR == NR && $1 == "may" { others[$2] = rest_from(3) }
-FNR == NR && $1 == "door" { doors = doors " " rest_from(2) }
+FNR == NR && $1 == "front" { fronts = fronts " " rest_from(2) }
 FNR == NR && $1 == "library" { library[++libraries] = $2; library_files[libraries] = rest_from(3) }
 FNR == NR && $1 == "call" { call[++calls] = "(^|[^A-Za-z0-9_>.])(" $2 ")[ \t]*\\("; call_files[calls] = rest_from(3) }
 FNR == NR && $1 == "word" { call[++calls] = "(^|[^A-Za-z0-9_])(" $2 ")"; call_files[calls] = rest_from(3) }
@@ -94,6 +103,6 @@ code ~ /^[ \t]*#[ \t]*include[ \t]*["<]/ {
 		check_library(header)
 	else if (code ~ /"/ && rule == "may")
 		check_may(header)
-	else if (code ~ /"/ && rule == "door")
-		check_door(header)
+	else if (code ~ /"/ && rule == "front")
+		check_front(header)
 }

@@ -13,7 +13,8 @@ cd "$root" || exit 2
 
 declare -A about=(
 	[layers]="folders include only those below them"
-	[doors]="from outside, only front-door headers are included"
+	[fronts]="from outside, only front-door headers are included"
+	[circles]="no include circle between rooms, none of more than three modules inside"
 	[libraries]="library headers stay in their folder"
 	[calls]="clocks, sleeps, sockets, threads and exits stay in theirs"
 	[headers]="every header compiles alone"
@@ -21,9 +22,10 @@ declare -A about=(
 	[tables]="every member of a table has a comment"
 	[licence]="every C file begins with the SPDX line"
 	[words]="nothing unfinished, no path of a builder's machine"
+	[terms]="no word that the glossary has retired"
 )
 checks=("$@")
-[ $# -gt 0 ] || checks=(layers doors libraries calls headers format tables licence words)
+[ $# -gt 0 ] || checks=(layers fronts circles libraries calls headers format tables licence words terms)
 
 # An unreadable repository must not pass for a clean one.
 if ! git rev-parse --git-dir >/dev/null || [ "$(files c h | wc -c)" -eq 0 ]; then
