@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/conf.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/address.h"

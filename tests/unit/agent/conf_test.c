@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's configuration: defaults, and values that do not go together. */
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "proto/names.h"
 #include "tests/lib/check.h"
 

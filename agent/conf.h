@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent's configuration: one table makes the flags, the environment variables, the file and --help. */
+#ifndef AGENT_CONF_H
+#define AGENT_CONF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "base/err.h"
+
+struct agent_conf {
+	char *host; /* this host's name in sessions; default: gethostname() */
+	char *aggregator; /* host:port of its gRPC */
+	struct conf_list label; /* KEY=VALUE */
+	char *spool; /* directory for files under way */
+	uint64_t spool_limit_bytes;
+	uint64_t file_limit_bytes; /* of each file of a session */
+	char *listen; /* own tensorflow.ProfilerService; "" = none */
+	char *local_socket; /* ipc:// of the local socket; "" = none */
+	char *tracers; /* comma list of names; "" = all */
+	int cpu_hz; /* CPU samples per second and CPU */
+	int metrics_hz;
+	struct conf_list profiler; /* host:port of framework profilers */
+	bool discover; /* find profilers among the listening sockets of local processes */
+	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
+	char *aggregator_name; /* expected in its certificate, if not the name dialled */
+	bool insecure; /* listen in plaintext beyond loopback */
+	int64_t reconnect_max_ns; /* longest pause between two tries to reach the aggregator */
+	char *log_level;
+	int64_t test_clock_offset_ns; /* tests only */
+	double test_clock_drift_ppm; /* tests only */
+};
+
+/* What the table cannot check: fills in the host's name, refuses values that do not go together. Call
+ * once, after conf_load(). */
+MUST_CHECK int agent_conf_finish(struct agent_conf *conf, struct err *e);
+
+/* Whether the comma list conf->tracers has this name; all are on when it is empty. */
+bool agent_conf_has_tracer(const struct agent_conf *conf, const char *name);
+
+extern const struct conf_table agent_conf_table; /* conf.c */
+
+#endif
