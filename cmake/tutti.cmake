@@ -61,7 +61,7 @@ function(program name)
 	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# unit_test(folder/name USES layers... [SRC extra files]): tests/unit/folder/name.c, test "unit/folder/name".
+# unit_test(folder/name USES layers... [SRC extra files]): tests/unit/${path}.c, test "unit/${path}".
 function(unit_test path)
 	cmake_parse_arguments(T "" "" "SRC;USES;PKG" ${ARGN})
 	string(REPLACE "/" "_" target test_${path})
@@ -73,7 +73,7 @@ function(unit_test path)
 		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
 endfunction()
 
-# fuzz_test(name USES layers...): tests/fuzz/name_fuzz.c over tests/fuzz/corpus/name; a libFuzzer
+# fuzz_test(name USES layers...): tests/fuzz/${name}_fuzz.c over its corpus; a libFuzzer
 # program in the fuzz preset, a replay of the corpus as an ordinary test everywhere else.
 function(fuzz_test name)
 	cmake_parse_arguments(F "" "" "SRC;USES;PKG" ${ARGN})

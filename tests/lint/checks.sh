@@ -69,3 +69,13 @@ check_terms() {
 	git ls-files -co --exclude-standard -z -- '*.[ch]' '*.proto' '*.md' '*.sh' '*.py' '*.html' '*.cmake' ':!tests/lint' |
 		xargs -0r awk -f "$lint/terms.awk" "$lint/words.txt"
 }
+
+# Files that docs and comments name are there; generated headers are not looked for.
+check_paths() {
+	git ls-files -co --exclude-standard -z -- '*.md' '*.[ch]' '*.proto' '*.cmake' '*.sh' '*.py' ':!tests/lint' |
+		xargs -0r grep -InoE -s '(^|[^A-Za-z0-9_./<>$}])(agent|aggregator|base|cli|cmake|deploy|docs|json|net|proto|storage|tests|web|xspace)/[A-Za-z0-9_/-]+\.(c|h|py|sh|md|proto|txt|html|cmake|json)\b' |
+		sed -E 's/^([^:]*:[0-9]+:)[^A-Za-z]?/\1/' | while IFS=: read -r file line path; do
+			case $path in *.pb-c.h | *_pb2.py) continue ;; esac
+			[ -e "$path" ] || echo "$file:$line: there is no $path"
+		done
+}

@@ -23,9 +23,10 @@ declare -A about=(
 	[licence]="every C file begins with the SPDX line"
 	[words]="nothing unfinished, no path of a builder's machine"
 	[terms]="no word that the glossary has retired"
+	[paths]="files that docs and comments name are there"
 )
 checks=("$@")
-[ $# -gt 0 ] || checks=(layers fronts circles libraries calls headers format tables licence words terms)
+[ $# -gt 0 ] || checks=(layers fronts circles libraries calls headers format tables licence words terms paths)
 
 # An unreadable repository must not pass for a clean one.
 if ! git rev-parse --git-dir >/dev/null || [ "$(files c h | wc -c)" -eq 0 ]; then
