@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/capture/capture_impl.h"
 #include "agent/capture/spool.h"
 #include "base/log.h"
@@ -30,11 +29,11 @@
 /* How much longer than the window the clock is probed densely. */
 #define HURRY_NS (2 * NS_PER_S)
 
-struct captures *captures_new(struct agent *agent)
+struct captures *captures_new(const struct capture_env *env)
 {
 	struct captures *cs = xcalloc(1, sizeof(*cs));
 
-	cs->agent = agent;
+	cs->env = *env;
 	return cs;
 }
 
@@ -84,7 +83,7 @@ static bool too_early(struct capture *c, int64_t raw_ns, loop_fn fn)
 {
 	if (now_raw_ns() >= raw_ns)
 		return false;
-	loop_timer_at(c->captures->agent->loop, &c->step, mono_of_raw(raw_ns), fn, c);
+	loop_timer_at(c->captures->env.loop, &c->step, mono_of_raw(raw_ns), fn, c);
 	return true;
 }
 
@@ -110,10 +109,9 @@ static void maybe_assemble(struct capture *c)
 		if (c->runs[i].live)
 			return;
 	}
-	loop_timer_cancel(c->captures->agent->loop, &c->give_up);
+	loop_timer_cancel(c->captures->env.loop, &c->give_up);
 	if (now_mono_ns() < c->settled_mono_ns)
-		loop_timer_at(c->captures->agent->loop, &c->step, c->settled_mono_ns, on_settled,
-			      c);
+		loop_timer_at(c->captures->env.loop, &c->step, c->settled_mono_ns, on_settled, c);
 	else
 		capture_assemble(c);
 }
@@ -145,7 +143,7 @@ static bool take_room(struct tracer_run *run, uint64_t bytes)
 {
 	const struct capture_run *r = run->done_arg;
 	struct capture *c = r->capture;
-	struct spool *spool = c->captures->agent->spool;
+	struct spool *spool = c->captures->env.spool;
 
 	if (bytes > spool_left(spool))
 		return false;
@@ -156,7 +154,7 @@ static bool take_room(struct tracer_run *run, uint64_t bytes)
 
 void capture_give_room_back(struct capture *c)
 {
-	spool_uncharge(c->captures->agent->spool, c->part_bytes);
+	spool_uncharge(c->captures->env.spool, c->part_bytes);
 	c->part_bytes = 0;
 }
 
@@ -202,8 +200,7 @@ static int64_t least(int64_t a, int64_t b)
  * far beyond it. */
 static void recut(struct capture *c)
 {
-	struct clock_model m = clock_model_over(c->captures->agent->clock, c->t0_raw_ns,
-						c->t1_raw_ns);
+	struct clock_model m = clock_model_over(c->captures->env.clock, c->t0_raw_ns, c->t1_raw_ns);
 	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
 
 	/* Another session clock, and no better map of ours. */
@@ -244,8 +241,7 @@ static bool is_unsure(struct capture *c)
 	if (c->margin_ns <= WAIT_MAX_NS || c->asked)
 		return false;
 	c->asked = true;
-	loop_timer_at(c->captures->agent->loop, &c->step, clock_end(c->captures->agent->clock),
-		      on_t1, c);
+	loop_timer_at(c->captures->env.loop, &c->step, clock_end(c->captures->env.clock), on_t1, c);
 	return true;
 }
 
@@ -256,12 +252,12 @@ static void on_t1(void *arg)
 	recut(c);
 	if (too_early(c, c->t1_raw_ns + least(c->margin_ns, WAIT_MAX_NS), on_t1) || is_unsure(c))
 		return;
-	c->settled_mono_ns = clock_end(c->captures->agent->clock);
+	c->settled_mono_ns = clock_end(c->captures->env.clock);
 	capture_enter(c, CAPTURE_GATHERING);
 	gather(c);
 	if (c->give_up_mono_ns < now_mono_ns() + GATHER_LEAST_NS)
 		c->give_up_mono_ns = now_mono_ns() + GATHER_LEAST_NS;
-	loop_timer_at(c->captures->agent->loop, &c->give_up, c->give_up_mono_ns, on_give_up, c);
+	loop_timer_at(c->captures->env.loop, &c->give_up, c->give_up_mono_ns, on_give_up, c);
 	maybe_assemble(c);
 }
 
@@ -272,7 +268,7 @@ static void on_t0(void *arg)
 	if (too_early(c, c->t0_raw_ns, on_t0))
 		return;
 	capture_enter(c, CAPTURE_RUNNING);
-	loop_timer_at(c->captures->agent->loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1, c);
+	loop_timer_at(c->captures->env.loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1, c);
 }
 
 void capture_stop(struct capture *c, int64_t t1_ns)
@@ -291,8 +287,7 @@ void capture_stop(struct capture *c, int64_t t1_ns)
 			r->tracer->ops->stop(r->tracer, &r->run);
 	}
 	if (c->state == CAPTURE_RUNNING)
-		loop_timer_at(c->captures->agent->loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1,
-			      c);
+		loop_timer_at(c->captures->env.loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1, c);
 }
 
 /* ---- before the window ---- */
@@ -312,7 +307,7 @@ static int check_tracers(const struct captures *cs, const struct capture_request
 			 struct err *e)
 {
 	for (size_t i = 0; req->tracers && req->tracers[i]; i++) {
-		struct tracer **t = cs->agent->tracers;
+		struct tracer *const *t = cs->env.tracers;
 
 		while (*t && strcmp((*t)->ops->name, req->tracers[i]))
 			t++;
@@ -379,7 +374,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 
 static void arm_all(struct capture *c, const struct capture_request *req)
 {
-	struct tracer **all = c->captures->agent->tracers;
+	struct tracer *const *all = c->captures->env.tracers;
 	size_t n = 0;
 
 	while (all[n])
@@ -400,7 +395,7 @@ static struct capture *capture_new(struct captures *cs, const struct capture_req
 	c->captures = cs;
 	c->session = xstrdup(req->session);
 	c->dir = dir_taken;
-	c->path = xasprintf("%s/%s.xplane.pb", c->dir, cs->agent->conf.host);
+	c->path = xasprintf("%s/%s.xplane.pb", c->dir, cs->env.host);
 	c->t0_ns = req->t0_ns;
 	c->t1_ns = req->t0_ns + req->duration_ns;
 	c->options_len = req->profile_options_len;
@@ -408,7 +403,7 @@ static struct capture *capture_new(struct captures *cs, const struct capture_req
 	memcpy(c->options, c->options_len ? req->profile_options : "", c->options_len);
 	c->changed = req->changed;
 	c->arg = req->arg;
-	c->clock = clock_model(cs->agent->clock);
+	c->clock = clock_model(cs->env.clock);
 	c->was_calibrated = c->clock.calibrated;
 	c->t0_raw_ns = raw_of(c, c->t0_ns);
 	c->t1_raw_ns = raw_of(c, c->t1_ns);
@@ -431,13 +426,13 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 			       req->session);
 	rc = check_request(cs, req, e);
 	if (!rc)
-		rc = spool_add(cs->agent->spool, req->session, &dir, e);
+		rc = spool_add(cs->env.spool, req->session, &dir, e);
 	if (rc)
 		return rc;
 	c = capture_new(cs, req, dir);
 	arm_all(c, req);
-	clock_hurry(cs->agent->clock, mono_of_raw(c->t1_raw_ns) + HURRY_NS, req->probe_gap_ns);
-	loop_timer_at(cs->agent->loop, &c->step, mono_of_raw(c->t0_raw_ns), on_t0, c);
+	clock_hurry(cs->env.clock, mono_of_raw(c->t1_raw_ns) + HURRY_NS, req->probe_gap_ns);
+	loop_timer_at(cs->env.loop, &c->step, mono_of_raw(c->t0_raw_ns), on_t0, c);
 	*out = c;
 	return 0;
 }
@@ -473,16 +468,16 @@ static void unlink_capture(struct capture *c)
 
 void capture_release(struct capture *c)
 {
-	struct agent *agent = c->captures->agent;
+	const struct capture_env *env = &c->captures->env;
 
-	loop_timer_cancel(agent->loop, &c->step);
-	loop_timer_cancel(agent->loop, &c->give_up);
+	loop_timer_cancel(env->loop, &c->step);
+	loop_timer_cancel(env->loop, &c->give_up);
 	for (size_t i = 0; i < c->n_runs; i++) {
 		if (c->runs[i].live)
 			cancel_run(&c->runs[i]);
 	}
 	if (c->state == CAPTURE_READY || c->state == CAPTURE_ASSEMBLING)
-		spool_uncharge(agent->spool, c->bytes);
+		spool_uncharge(env->spool, c->bytes);
 	capture_give_room_back(c);
 	unlink_capture(c);
 	/* A worker that is busy with it lets go of it later. */

@@ -16,8 +16,10 @@
 #include "agent/tracer/tracer.h"
 #include "proto/tutti/v1/control.pb-c.h"
 
-struct agent;
+struct loop;
 struct captures;
+struct marks;
+struct spool;
 struct capture;
 
 enum capture_state {
@@ -54,7 +56,18 @@ struct capture_report {
 	uint64_t lost;
 };
 
-struct captures *captures_new(struct agent *agent);
+/* What captures need of the agent: all borrowed, and there until captures_free(). */
+struct capture_env {
+	struct loop *loop;
+	struct clock *clock;
+	struct spool *spool;
+	struct marks *marks; /* for capture_steps() */
+	struct tracer *const *tracers; /* opened; NULL-terminated */
+	const char *host; /* this host's name in sessions */
+	uint64_t file_limit_bytes; /* of each file of a session */
+};
+
+struct captures *captures_new(const struct capture_env *env);
 void captures_free(struct captures *cs); /* cancels what is under way */
 
 /*

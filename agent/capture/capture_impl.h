@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What capture.c (the window) and capture_file.c (the file) share; nobody else includes this. */
+/* What capture.c (the window) and file.c (the file) share; nobody else includes this. */
 #ifndef AGENT_CAPTURE_CAPTURE_IMPL_H
 #define AGENT_CAPTURE_CAPTURE_IMPL_H
 
@@ -8,7 +8,7 @@
 #include "base/loop.h"
 
 struct captures {
-	struct agent *agent;
+	struct capture_env env;
 	struct capture *head;
 	size_t n;
 };

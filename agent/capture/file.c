@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/agent.h"
 #include "base/clean_text.h"
 #include "agent/marks/marks.h"
 #include "agent/capture/spool.h"
@@ -157,7 +156,7 @@ static uint64_t estimate_bytes(const struct capture *c, size_t n_parts)
 /* Charged before it is written, so that captures at the same time do not pass the limit together. */
 static uint64_t take_room(struct capture *c, size_t n_parts)
 {
-	struct spool *spool = c->captures->agent->spool;
+	struct spool *spool = c->captures->env.spool;
 	uint64_t want = estimate_bytes(c, n_parts), left = spool_left(spool);
 
 	c->bytes = want < left ? want : left;
@@ -167,11 +166,11 @@ static uint64_t take_room(struct capture *c, size_t n_parts)
 
 static void make_assembly(struct capture *c)
 {
-	const struct agent *agent = c->captures->agent;
+	const struct capture_env *env = &c->captures->env;
 	size_t n_parts = collect_parts(c);
 
 	c->assembly = (struct assembly){
-		.host = agent->conf.host,
+		.host = env->host,
 		.session = c->session,
 		.path = c->path,
 		.clock = c->clock,
@@ -183,7 +182,7 @@ static void make_assembly(struct capture *c)
 		.parts = c->parts,
 		.warnings = (const char *const *)c->warnings,
 		.limit_bytes = take_room(c, n_parts),
-		.file_bytes = agent->conf.file_limit_bytes,
+		.file_bytes = env->file_limit_bytes,
 	};
 	c->assembly.fates = xcalloc(n_parts + 1, sizeof(*c->assembly.fates));
 }
@@ -258,7 +257,7 @@ static void on_assembled(void *arg)
 	for (size_t i = 0; i < c->n_runs; i++)
 		capture_drop_parts(&c->runs[i].run);
 	capture_give_room_back(c);
-	spool_uncharge(c->captures->agent->spool, c->bytes);
+	spool_uncharge(c->captures->env.spool, c->bytes);
 	if (c->error.code) {
 		snprintf(c->reason, sizeof(c->reason), "%s", failure_reason(c));
 		log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"",
@@ -268,7 +267,7 @@ static void on_assembled(void *arg)
 	}
 	c->bytes = c->assembly.bytes;
 	c->events = c->assembly.events;
-	spool_charge(c->captures->agent->spool, c->bytes);
+	spool_charge(c->captures->env.spool, c->bytes);
 	log_info("AGT-CAPTURE", "session=%s state=ready bytes=%" PRIu64 " files=%u events=%" PRIu64,
 		 c->session, c->bytes, c->assembly.n_files, c->events);
 	capture_enter(c, CAPTURE_READY);
@@ -276,7 +275,7 @@ static void on_assembled(void *arg)
 
 void capture_assemble(struct capture *c)
 {
-	c->clock = clock_model_over(c->captures->agent->clock,
+	c->clock = clock_model_over(c->captures->env.clock,
 				    clock_model_raw_of_session(&c->clock, c->t0_ns),
 				    clock_model_raw_of_session(&c->clock, c->t1_ns));
 	blame_end(c);
@@ -284,7 +283,7 @@ void capture_assemble(struct capture *c)
 	make_warnings(c);
 	make_assembly(c);
 	capture_enter(c, CAPTURE_ASSEMBLING);
-	loop_work(c->captures->agent->loop, run_assembly, on_assembled, c);
+	loop_work(c->captures->env.loop, run_assembly, on_assembled, c);
 }
 
 int64_t capture_bound_ns(const struct capture *c)
@@ -335,7 +334,7 @@ bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out)
 	struct steps_found f = { .t0_raw_ns = t0_raw_ns, .out = out };
 
 	tutti__v1__steps_seen__init(out);
-	marks_each(c->captures->agent->marks, t0_raw_ns, t1_raw_ns, find_step, &f);
+	marks_each(c->captures->env.marks, t0_raw_ns, t1_raw_ns, find_step, &f);
 	out->last--;
 	return f.n > 0;
 }

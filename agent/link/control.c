@@ -7,7 +7,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "agent/agent.h"
 #include "agent/clock/clock.h"
 #include "agent/link/dial.h"
 #include "agent/link/messages.h"
@@ -34,12 +33,12 @@
 enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
 
 struct control {
-	struct agent *agent;
+	struct link_env env;
 	char host[ADDRESS_HOST_BYTES]; /* of the aggregator: probes go there */
 	uint64_t instance;
 	struct requests *requests;
-	struct asks *asks;
-	struct step_teller *step_teller;
+	struct questions *questions;
+	struct step_reporter *step_reporter;
 
 	enum link_state state;
 	struct rpc_channel *channel;
@@ -66,8 +65,8 @@ static void note_down(struct control *c, const char *why)
 
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	if (new)
-		log_warn("AGT-LINK", "state=down aggregator=%s reason=\"%s\"",
-			 c->agent->conf.aggregator, c->why);
+		log_warn("AGT-LINK", "state=down aggregator=%s reason=\"%s\"", c->env.aggregator,
+			 c->why);
 }
 
 /* Half to three halves of the pause: a fleet does not come back in one instant. */
@@ -81,10 +80,10 @@ static int64_t jittered(int64_t pause_ns)
 
 static void go_down(struct control *c, const char *why)
 {
-	struct loop *l = c->agent->loop;
+	struct loop *l = c->env.loop;
 
 	if (c->stopping)
-		log_info("AGT-LINK", "state=closed aggregator=%s", c->agent->conf.aggregator);
+		log_info("AGT-LINK", "state=closed aggregator=%s", c->env.aggregator);
 	else
 		note_down(c, why);
 	if (c->state == LINK_UP && now_mono_ns() - c->up_at_ns >= STEADY_NS)
@@ -92,13 +91,13 @@ static void go_down(struct control *c, const char *why)
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
 	requests_link_down(c->requests);
-	step_teller_link_down(c->step_teller);
-	asks_fail_all(c->asks, "the link to the aggregator broke");
-	clock_unset_peer(c->agent->clock);
+	step_reporter_link_down(c->step_reporter);
+	questions_fail_all(c->questions, "the link to the aggregator broke");
+	clock_unset_peer(c->env.clock);
 	if (c->stopping)
 		return;
-	if (c->backoff_ns > c->agent->conf.reconnect_max_ns)
-		c->backoff_ns = c->agent->conf.reconnect_max_ns;
+	if (c->backoff_ns > c->env.reconnect_max_ns)
+		c->backoff_ns = c->env.reconnect_max_ns;
 	loop_timer_in(l, &c->retry, jittered(c->backoff_ns), dial, c);
 	c->backoff_ns *= 2;
 }
@@ -129,6 +128,13 @@ static void send_message(void *arg, const Tutti__V1__AgentMessage *m)
 	struct control *c = arg;
 
 	message_send(c->call, m);
+}
+
+static struct rpc_channel *own_channel(void *arg)
+{
+	const struct control *c = arg;
+
+	return c->state == LINK_UP ? c->channel : NULL;
 }
 
 /* The clock's first calibration is news that the aggregator waits for. */
@@ -183,7 +189,7 @@ static uint32_t held_digest(const struct requests *o)
 
 static bool status_is_news(struct control *c, const struct clock_model *m)
 {
-	uint32_t digest = tracers_digest(c->agent->tracers) ^ held_digest(c->requests);
+	uint32_t digest = tracers_digest(c->env.tracers) ^ held_digest(c->requests);
 	bool news = digest != c->said_digest || !clock_is_as_told(&c->said, m);
 
 	c->said_digest = digest;
@@ -195,7 +201,7 @@ static void send_hello(struct control *c)
 	size_t n;
 	Tutti__V1__Held **held = requests_held(c->requests, &n);
 
-	message_hello(c->call, c->agent, c->instance, held, n);
+	message_hello(c->call, &c->env, c->instance, held, n);
 	requests_held_free(held, n);
 }
 
@@ -204,7 +210,7 @@ static void send_status(struct control *c)
 	size_t n;
 	Tutti__V1__Held **held = requests_held(c->requests, &n);
 
-	message_status(c->call, c->agent, held, n);
+	message_status(c->call, &c->env, held, n);
 	requests_held_free(held, n);
 }
 
@@ -221,14 +227,14 @@ static void say_status(struct control *c, const struct clock_model *m, bool news
 static void on_status(void *arg)
 {
 	struct control *c = arg;
-	struct clock_model m = clock_model(c->agent->clock);
+	struct clock_model m = clock_model(c->env.clock);
 	int64_t silent_ns = now_mono_ns() - c->status_at_ns;
 	bool news = m.calibrated != c->said.calibrated ||
 		    (silent_ns >= STATUS_GAP_NS && status_is_news(c, &m));
 
 	if (news || silent_ns >= c->status_gap_ns)
 		say_status(c, &m, news);
-	loop_timer_in(c->agent->loop, &c->status, status_pause(c, m.calibrated), on_status, c);
+	loop_timer_in(c->env.loop, &c->status, status_pause(c, m.calibrated), on_status, c);
 }
 
 /* ---- what comes ---- */
@@ -259,16 +265,16 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 
 	if (c->state == LINK_UP)
 		return;
-	loop_timer_cancel(c->agent->loop, &c->retry);
+	loop_timer_cancel(c->env.loop, &c->retry);
 	c->state = LINK_UP;
 	c->up_at_ns = now_mono_ns();
 	c->why[0] = '\0';
-	log_info("AGT-LINK", "state=up aggregator=%s", c->agent->conf.aggregator);
+	log_info("AGT-LINK", "state=up aggregator=%s", c->env.aggregator);
 	if (m->probe_key.len == sizeof(peer.key.bytes))
 		memcpy(peer.key.bytes, m->probe_key.data, sizeof(peer.key.bytes));
-	if (clock_set_peer(c->agent->clock, &peer, &e))
+	if (clock_set_peer(c->env.clock, &peer, &e))
 		log_warn("AGT-CLOCK", "state=uncalibrated reason=\"%s\"", e.msg);
-	c->said = clock_model(c->agent->clock);
+	c->said = clock_model(c->env.clock);
 	say_status(c, &c->said, true);
 	on_status(c);
 	requests_link_up(c->requests);
@@ -277,7 +283,7 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 {
 	if (m->kind_case == TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE) {
-		clock_take_stream(c->agent->clock, m->probe->packet.data);
+		clock_take_stream(c->env.clock, m->probe->packet.data);
 		return;
 	}
 	c->status_gap_ns = STATUS_GAP_NS; /* requests make news */
@@ -286,7 +292,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		on_welcome(c, m->welcome);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
-		clock_look(c->agent->clock);
+		clock_look(c->env.clock);
 		requests_take_arm(c->requests, m->arm);
 		m->arm = NULL;
 		break;
@@ -303,11 +309,11 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		requests_release(c->requests, m->release->session);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER:
-		asks_answer(c->asks, m->answer->id, m->answer->ok, m->answer->session,
-			    m->answer->detail);
+		questions_answer(c->questions, m->answer->id, m->answer->ok, m->answer->session,
+				 m->answer->detail);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
-		step_teller_listen(c->step_teller, m->step_watch);
+		step_reporter_listen(c->step_reporter, m->step_watch);
 		break;
 	default:
 		break; /* of a newer version */
@@ -366,24 +372,24 @@ static void dial(void *arg)
 
 	if (c->call) {
 		/* The last call has not come home yet. */
-		loop_timer_in(c->agent->loop, &c->retry, BACKOFF_FIRST_NS, dial, c);
+		loop_timer_in(c->env.loop, &c->retry, BACKOFF_FIRST_NS, dial, c);
 		return;
 	}
 	rpc_channel_free(c->channel);
 	c->channel = NULL;
-	if (dial_aggregator(&c->channel, c->agent, "control", &e)) {
+	if (dial_aggregator(&c->channel, &c->env, "control", &e)) {
 		go_down(c, e.msg);
 		return;
 	}
 	c->state = LINK_DIALLING;
 	c->call = rpc_open(c->channel, "/tutti.v1.Control/Connect", INT64_MAX, &events, c);
 	send_hello(c);
-	loop_timer_in(c->agent->loop, &c->retry, WELCOME_LIMIT_NS, on_welcome_limit, c);
+	loop_timer_in(c->env.loop, &c->retry, WELCOME_LIMIT_NS, on_welcome_limit, c);
 }
 
 /* ---- questions ---- */
 
-void control_ask(struct control *c, const struct control_question *q, ask_fn fn, void *arg)
+void control_ask(struct control *c, const struct control_question *q, answer_fn fn, void *arg)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Ask ask = TUTTI__V1__ASK__INIT;
@@ -391,11 +397,11 @@ void control_ask(struct control *c, const struct control_question *q, ask_fn fn,
 
 	if (c->state != LINK_UP) {
 		snprintf(detail, sizeof(detail), "not connected to the aggregator %s: %s",
-			 c->agent->conf.aggregator, *c->why ? c->why : "still dialling");
+			 c->env.aggregator, *c->why ? c->why : "still dialling");
 		fn(arg, false, "", detail);
 		return;
 	}
-	ask.id = asks_add(c->asks, fn, arg);
+	ask.id = questions_add(c->questions, fn, arg);
 	ask.verb = (char *)q->verb;
 	ask.session = (char *)q->session;
 	ask.hosts = (char *)q->hosts;
@@ -411,11 +417,6 @@ bool control_is_connected(const struct control *c)
 	return c->state == LINK_UP;
 }
 
-struct rpc_channel *control_channel(const struct control *c)
-{
-	return c && c->state == LINK_UP ? c->channel : NULL;
-}
-
 json_t *control_captures_json(const struct control *c)
 {
 	return requests_json(c->requests);
@@ -423,23 +424,25 @@ json_t *control_captures_json(const struct control *c)
 
 /* ---- life ---- */
 
-int control_new(struct control **out, struct agent *agent, struct err *e)
+int control_new(struct control **out, const struct link_env *env, struct err *e)
 {
 	struct control *c = xcalloc(1, sizeof(*c));
+	struct requests_link link = { .send = send_message, .channel = own_channel, .arg = c };
 	int port, rc;
 
-	c->agent = agent;
-	rc = address_split(agent->conf.aggregator, c->host, &port, e);
+	c->env = *env;
+	rc = address_split(env->aggregator, c->host, &port, e);
 	if (rc) {
 		free(c);
 		return rc;
 	}
 	random_bytes(&c->instance, sizeof(c->instance));
-	c->requests = requests_new(agent, c->instance, send_message, c);
-	c->asks = asks_new(agent->loop);
-	c->step_teller = step_teller_new(agent, send_message, c);
+	link.instance = c->instance;
+	c->requests = requests_new(&c->env, &link);
+	c->questions = questions_new(env->loop);
+	c->step_reporter = step_reporter_new(&c->env, send_message, c);
 	c->backoff_ns = BACKOFF_FIRST_NS;
-	loop_timer_in(agent->loop, &c->retry, 0, dial, c);
+	loop_timer_in(env->loop, &c->retry, 0, dial, c);
 	*out = c;
 	return 0;
 }
@@ -455,7 +458,7 @@ static void say_goodbye(struct control *c)
 	message_send(c->call, &m);
 	rpc_half_close(c->call);
 	while (c->call && now_mono_ns() < until)
-		loop_turn(c->agent->loop, 20);
+		loop_turn(c->env.loop, 20);
 }
 
 void control_free(struct control *c)
@@ -464,7 +467,7 @@ void control_free(struct control *c)
 
 	if (!c)
 		return;
-	l = c->agent->loop;
+	l = c->env.loop;
 	c->stopping = true;
 	loop_timer_cancel(l, &c->retry); /* no dialling while the loop is turned below */
 	loop_timer_cancel(l, &c->status);
@@ -474,9 +477,9 @@ void control_free(struct control *c)
 	rpc_channel_free(c->channel);
 	while (c->call)
 		loop_turn(l, 20); /* cancelled: comes home soon */
-	clock_unset_peer(c->agent->clock);
+	clock_unset_peer(c->env.clock);
 	requests_free(c->requests);
-	step_teller_free(c->step_teller);
-	asks_free(c->asks);
+	step_reporter_free(c->step_reporter);
+	questions_free(c->questions);
 	free(c);
 }

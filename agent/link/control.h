@@ -13,25 +13,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/link/asks.h"
+#include "agent/link/env.h"
+#include "agent/link/questions.h"
 #include "base/err.h"
 
-struct agent;
 struct control;
-struct rpc_channel;
 
 /* Begins to dial at once. ERR_INVALID for an address that cannot be one. Yours: control_free(). */
-MUST_CHECK int control_new(struct control **out, struct agent *agent, struct err *e);
+MUST_CHECK int control_new(struct control **out, const struct link_env *env, struct err *e);
 
 /* Says Goodbye and waits a moment for it to arrive, turning the loop; drops what was ordered. NULL is
  * fine. */
 void control_free(struct control *c);
 
 bool control_is_connected(const struct control *c);
-
-/* The link's, for further calls over the same connection: they end with it. NULL while it is down, or if
- * c is NULL. */
-struct rpc_channel *control_channel(const struct control *c);
 
 /* For Ask of control.proto; all borrowed for the call. */
 struct control_question {
@@ -43,7 +38,7 @@ struct control_question {
 };
 
 /* fn is called exactly once, now or later; "no" with the reason when there is no link. */
-void control_ask(struct control *c, const struct control_question *q, ask_fn fn, void *arg);
+void control_ask(struct control *c, const struct control_question *q, answer_fn fn, void *arg);
 
 /* Captures under way for the aggregator, as requests_json(). A new reference. */
 json_t *control_captures_json(const struct control *c);

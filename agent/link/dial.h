@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to the aggregator, as the configuration wants them. */
+/* Connections to the aggregator. */
 #ifndef AGENT_LINK_DIAL_H
 #define AGENT_LINK_DIAL_H
 
 #include "base/err.h"
 
-struct agent;
+struct link_env;
 struct rpc_channel;
 
-/* TLS if `ca` or `cert` is configured. Yours: rpc_channel_free(). */
-MUST_CHECK int dial_aggregator(struct rpc_channel **out, const struct agent *agent,
+/* The caller frees it with rpc_channel_free(). Channels of different lanes never share a connection. */
+MUST_CHECK int dial_aggregator(struct rpc_channel **out, const struct link_env *env,
 			       const char *lane, struct err *e);
 
 #endif

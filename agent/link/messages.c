@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clean_text.h"
 #include "agent/link/step_reporter.h"
+#include "agent/tracer/tracer.h"
+#include "base/clean_text.h"
+#include "base/conf.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
@@ -106,35 +108,22 @@ static void free_labels(Tutti__V1__Hello__LabelsEntry **labels, size_t n)
 	free(labels);
 }
 
-/* The host part as configured, with the port that the system chose if it was 0. */
-static void profiler_address(const struct agent *agent, char out[LIMIT_LABEL_BYTES + 1])
-{
-	const char *listen = agent->conf.listen ? agent->conf.listen : "";
-	const char *colon = strrchr(listen, ':');
-
-	out[0] = '\0';
-	if (agent->profiler_port && colon)
-		snprintf(out, LIMIT_LABEL_BYTES + 1, "%.*s:%d", (int)(colon - listen), listen,
-			 agent->profiler_port);
-}
-
-void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance,
+void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t instance,
 		   Tutti__V1__Held **held, size_t n_held)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
-	char boot_id[64], address[LIMIT_LABEL_BYTES + 1];
+	char boot_id[64];
 
 	read_boot_id(boot_id, sizeof(boot_id));
-	hello.host = agent->conf.host;
+	hello.host = (char *)env->host;
 	hello.version = (char *)TUTTI_VERSION;
 	hello.boot_id = boot_id;
 	hello.instance = instance;
-	hello.n_labels = agent->conf.label.n;
-	hello.labels = make_labels(&agent->conf.label);
-	hello.tracers = message_states(agent->tracers, &hello.n_tracers);
-	profiler_address(agent, address);
-	hello.profiler_address = address;
+	hello.n_labels = env->labels->n;
+	hello.labels = make_labels(env->labels);
+	hello.tracers = message_states(env->tracers, &hello.n_tracers);
+	hello.profiler_address = (char *)env->profiler_address;
 	hello.held = held;
 	hello.n_held = n_held;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
@@ -144,10 +133,10 @@ void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t in
 	free_labels(hello.labels, hello.n_labels);
 }
 
-void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1__Held **held,
+void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1__Held **held,
 		    size_t n_held)
 {
-	struct clock_model model = clock_model(agent->clock);
+	struct clock_model model = clock_model(env->clock);
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
 	struct message_clock clock;
@@ -155,12 +144,12 @@ void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1_
 
 	message_clock(&clock, &model, model.bound_ns);
 	status.clock = &clock.model;
-	step_message(agent, &steps);
+	step_message(env, &steps);
 	if (steps.known)
 		status.steps = &steps;
 	status.held = held;
 	status.n_held = n_held;
-	status.tracers = message_states(agent->tracers, &status.n_tracers);
+	status.tracers = message_states(env->tracers, &status.n_tracers);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
 	m.status = &status;
 	message_send(call, &m);

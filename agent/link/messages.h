@@ -3,9 +3,9 @@
 #ifndef AGENT_LINK_MESSAGES_H
 #define AGENT_LINK_MESSAGES_H
 
-#include "agent/agent.h"
 #include "agent/capture/capture.h"
 #include "agent/clock/clock.h"
+#include "agent/link/env.h"
 #include "proto/limits.h"
 #include "proto/tutti/v1/control.pb-c.h"
 
@@ -28,9 +28,9 @@ Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n);
 void message_states_free(Tutti__V1__TracerState **states, size_t n);
 
 /* Sends Hello, Status; `held` is what requests_held() gave. */
-void message_hello(struct rpc_call *call, const struct agent *agent, uint64_t instance,
+void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t instance,
 		   Tutti__V1__Held **held, size_t n_held);
-void message_status(struct rpc_call *call, const struct agent *agent, Tutti__V1__Held **held,
+void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1__Held **held,
 		    size_t n_held);
 
 /* Sends HostResult of a capture in READY or FAILED. `reason` and `detail` say why there is no file;

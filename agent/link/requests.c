@@ -61,7 +61,7 @@ static void unlink_order(struct request *rq)
 /* A worker that is about to write into the folder removes it afterwards. */
 static void let_go_of_files(struct request *rq, bool keep)
 {
-	struct spool *spool = rq->requests->agent->spool;
+	struct spool *spool = rq->requests->env->spool;
 	bool noting = rq->note && !keep;
 
 	if (noting)
@@ -79,7 +79,7 @@ static void let_go_of_files(struct request *rq, bool keep)
 
 static void request_free(struct request *rq, bool keep)
 {
-	struct loop *l = rq->requests->agent->loop;
+	struct loop *l = rq->requests->env->loop;
 
 	unlink_order(rq);
 	loop_timer_cancel(l, &rq->wait);
@@ -103,7 +103,7 @@ static void on_lease_end(void *arg)
 	struct request *rq = arg;
 
 	if (rq->upload) {
-		loop_timer_in(rq->requests->agent->loop, &rq->expiry, LEASE_NS, on_lease_end, rq);
+		loop_timer_in(rq->requests->env->loop, &rq->expiry, LEASE_NS, on_lease_end, rq);
 		return;
 	}
 	log_warn("AGT-CAPTURE", "session=%s state=forgotten reason=\"nobody released it\"",
@@ -113,7 +113,7 @@ static void on_lease_end(void *arg)
 
 static void wait_for_lease_end(struct request *rq)
 {
-	loop_timer_at(rq->requests->agent->loop, &rq->expiry, rq->lease_end_mono_ns, on_lease_end,
+	loop_timer_at(rq->requests->env->loop, &rq->expiry, rq->lease_end_mono_ns, on_lease_end,
 		      rq);
 }
 
@@ -173,9 +173,16 @@ static void on_upload_done(void *arg, int rc, const struct err *e)
 	request_report_result(rq, NULL, NULL);
 }
 
+static struct rpc_channel *control_channel(void *arg)
+{
+	const struct requests_link *link = &((struct request *)arg)->requests->link;
+
+	return link->channel(link->arg);
+}
+
 static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
 {
-	struct clock_model m = clock_model(rq->requests->agent->clock);
+	struct clock_model m = clock_model(rq->requests->env->clock);
 	int64_t far = clock_model_raw_of_session(&m, session_ns) / 2 - now_raw_ns() / 2;
 
 	/* Halved so that nothing overflows, bounded by what a deadline can mean. */
@@ -196,8 +203,9 @@ static void maybe_upload(struct request *rq)
 		.crc32 = rq->crc32,
 		.files = rq->files,
 		.n_files = rq->n_files,
-		.instance = rq->requests->instance,
+		.instance = rq->requests->link.instance,
 		.deadline_mono_ns = mono_of_session(rq, rq->deadline_ns),
+		.control_channel = control_channel,
 		.progress = on_upload_progress,
 		.done = on_upload_done,
 		.arg = rq,
@@ -209,7 +217,7 @@ static void maybe_upload(struct request *rq)
 		req.deadline_mono_ns = now_mono_ns() + LATE_UPLOAD_NS;
 	if (rq->lease_end_mono_ns < req.deadline_mono_ns)
 		rq->lease_end_mono_ns = req.deadline_mono_ns;
-	rq->upload = upload_start(rq->requests->agent, &req);
+	rq->upload = upload_start(rq->requests->env, &req);
 }
 
 /* ---- the spool's entry ---- */
@@ -261,7 +269,7 @@ static void note_file(struct request *rq)
 	entry->result.data = xmalloc(rq->result_len + 1);
 	memcpy(entry->result.data, rq->result, rq->result_len);
 	rq->note = note;
-	loop_work(rq->requests->agent->loop, run_note, on_noted, note);
+	loop_work(rq->requests->env->loop, run_note, on_noted, note);
 }
 
 /* ---- capture ---- */
@@ -354,7 +362,7 @@ static int start_capture(struct request *rq, struct err *e)
 
 	for (size_t i = 0; i < arm->n_tracers; i++)
 		names[i] = arm->tracers[i];
-	rc = capture_start(rq->requests->agent->captures, &req, &rq->capture, e);
+	rc = capture_start(rq->requests->env->captures, &req, &rq->capture, e);
 	free(names);
 	return rc;
 }
@@ -362,10 +370,9 @@ static int start_capture(struct request *rq, struct err *e)
 /* An uncalibrated clock gets a moment, then the capture goes on: the file says what it is worth. */
 static bool waits_for_clock(struct request *rq)
 {
-	if (clock_model(rq->requests->agent->clock).calibrated ||
-	    now_mono_ns() >= rq->wait_until_ns)
+	if (clock_model(rq->requests->env->clock).calibrated || now_mono_ns() >= rq->wait_until_ns)
 		return false;
-	loop_timer_in(rq->requests->agent->loop, &rq->wait, CALIBRATION_POLL_NS, on_wait, rq);
+	loop_timer_in(rq->requests->env->loop, &rq->wait, CALIBRATION_POLL_NS, on_wait, rq);
 	return true;
 }
 
@@ -377,7 +384,7 @@ static const char *refusal_of(int rc)
 /* Whatever could be recorded would be thrown away. */
 static bool is_too_late(const struct request *rq)
 {
-	return clock_model(rq->requests->agent->clock).calibrated &&
+	return clock_model(rq->requests->env->clock).calibrated &&
 	       mono_of_session(rq, rq->deadline_ns) <= now_mono_ns();
 }
 
@@ -405,13 +412,13 @@ static void begin(struct request *rq)
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session,
-		 clock_model(rq->requests->agent->clock).calibrated);
+		 clock_model(rq->requests->env->clock).calibrated);
 	request_report_armed(rq, rq->arm->t0_ns);
 	tutti__v1__arm__free_unpacked(rq->arm, NULL);
 	rq->arm = NULL;
 	deadline = mono_of_session(rq, rq->deadline_ns);
 	rq->lease_end_mono_ns = deadline + LEASE_NS;
-	loop_timer_at(rq->requests->agent->loop, &rq->expiry, deadline, on_deadline, rq);
+	loop_timer_at(rq->requests->env->loop, &rq->expiry, deadline, on_deadline, rq);
 }
 
 static void on_wait(void *arg)
@@ -425,7 +432,7 @@ static struct request *request_new(struct requests *o, const char *session)
 
 	rq->requests = o;
 	rq->session = xstrdup(session);
-	rq->instance = o->instance;
+	rq->instance = o->link.instance;
 	rq->next = o->head;
 	o->head = rq;
 	return rq;
@@ -574,15 +581,14 @@ static void take_left(struct requests *o, char *dir, const Tutti__V1__SpoolEntry
 	log_info("AGT-CAPTURE", "session=%s state=found bytes=%" PRIu64, rq->session, rq->bytes);
 }
 
-struct requests *requests_new(struct agent *agent, uint64_t instance, requests_send_fn send,
-			      void *arg)
+struct requests *requests_new(const struct link_env *env, const struct requests_link *link)
 {
 	struct requests *o = xcalloc(1, sizeof(*o));
 	Tutti__V1__SpoolEntry *entry;
 	char *dir;
 
-	*o = (struct requests){ .agent = agent, .instance = instance, .send = send, .arg = arg };
-	while (spool_take_left(agent->spool, &dir, &entry)) {
+	*o = (struct requests){ .env = env, .link = *link };
+	while (spool_take_left(env->spool, &dir, &entry)) {
 		take_left(o, dir, entry);
 		tutti__v1__spool_entry__free_unpacked(entry, NULL);
 	}

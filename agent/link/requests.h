@@ -17,15 +17,21 @@
 
 #include "proto/tutti/v1/control.pb-c.h"
 
-struct agent;
+struct link_env;
 struct requests;
+struct rpc_channel;
 
-typedef void (*requests_send_fn)(void *arg, const Tutti__V1__AgentMessage *m);
+/* The control link, as capture requests use it. */
+struct requests_link {
+	uint64_t instance; /* of this agent's Hello */
+	/* Called from inside all functions below, also while the link is down: then it does nothing. */
+	void (*send)(void *arg, const Tutti__V1__AgentMessage *m);
+	struct rpc_channel *(*channel)(void *arg); /* NULL while the link is down */
+	void *arg;
+};
 
-/* Takes up what the spool has left. `instance` is that of our Hello. `send` may be called from inside
- * all functions below, also while the link is down: then it does nothing. */
-struct requests *requests_new(struct agent *agent, uint64_t instance, requests_send_fn send,
-			      void *arg);
+/* Takes up what the spool has left. */
+struct requests *requests_new(const struct link_env *env, const struct requests_link *link);
 
 /* Cancels what is under way; finished files stay in the spool for the next agent. NULL is fine. */
 void requests_free(struct requests *o);

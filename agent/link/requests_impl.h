@@ -4,8 +4,9 @@
 #ifndef AGENT_LINK_REQUESTS_IMPL_H
 #define AGENT_LINK_REQUESTS_IMPL_H
 
-#include "agent/agent.h"
 #include "agent/capture/capture.h"
+#include "agent/clock/clock.h"
+#include "agent/link/env.h"
 #include "agent/link/requests.h"
 #include "base/loop.h"
 
@@ -55,10 +56,8 @@ struct request {
 };
 
 struct requests {
-	struct agent *agent;
-	uint64_t instance;
-	requests_send_fn send;
-	void *arg;
+	const struct link_env *env;
+	struct requests_link link;
 	bool up; /* the link */
 	struct request *head;
 };

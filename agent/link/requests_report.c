@@ -20,9 +20,14 @@ const char *request_word(enum request_state state)
 	return words[state];
 }
 
+static void request_send(const struct requests *o, const Tutti__V1__AgentMessage *m)
+{
+	o->link.send(o->link.arg, m);
+}
+
 void request_report_armed(struct request *rq, int64_t t0_ns)
 {
-	struct clock_model m = clock_model(rq->requests->agent->clock);
+	struct clock_model m = clock_model(rq->requests->env->clock);
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Armed armed = TUTTI__V1__ARMED__INIT;
 
@@ -33,7 +38,7 @@ void request_report_armed(struct request *rq, int64_t t0_ns)
 	armed.lead_ns = t0_ns - clock_model_session_of_raw(&m, now_raw_ns());
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ARMED;
 	msg.armed = &armed;
-	rq->requests->send(rq->requests->arg, &msg);
+	request_send(rq->requests, &msg);
 }
 
 void request_report_refused(struct requests *o, const char *session, const char *reason,
@@ -51,7 +56,7 @@ void request_report_refused(struct requests *o, const char *session, const char 
 	refused.detail = text;
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED;
 	msg.refused = &refused;
-	o->send(o->arg, &msg);
+	request_send(o, &msg);
 }
 
 void request_report_progress(struct request *rq)
@@ -67,7 +72,7 @@ void request_report_progress(struct request *rq)
 	}
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
 	msg.progress = &progress;
-	rq->requests->send(rq->requests->arg, &msg);
+	request_send(rq->requests, &msg);
 }
 
 /* ---- results ---- */
@@ -111,7 +116,7 @@ static void send_without_file(struct request *rq, Tutti__V1__AgentMessage *m, co
 	result.reason = (char *)reason;
 	result.detail = text;
 	msg.result = &result;
-	rq->requests->send(rq->requests->arg, &msg);
+	request_send(rq->requests, &msg);
 }
 
 void request_report_result(struct request *rq, const char *reason, const char *detail)
@@ -124,7 +129,7 @@ void request_report_result(struct request *rq, const char *reason, const char *d
 	if (reason)
 		send_without_file(rq, m, reason, detail);
 	else
-		rq->requests->send(rq->requests->arg, m);
+		request_send(rq->requests, m);
 	tutti__v1__agent_message__free_unpacked(m, NULL);
 }
 

@@ -3,17 +3,17 @@
 
 #include <stdlib.h>
 
-#include "agent/agent.h"
 #include "agent/clock/clock.h"
 #include "agent/marks/marks.h"
+#include "agent/link/env.h"
 #include "agent/marks/steps.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 
-struct step_teller {
-	struct agent *agent;
-	step_teller_send_fn send;
+struct step_reporter {
+	const struct link_env *env;
+	step_reporter_send_fn send;
 	void *arg;
 	struct loop_timer timer; /* a step began; it is told when the gap is over */
 	int64_t until_mono_ns, gap_ns, told_mono_ns;
@@ -25,10 +25,10 @@ static int64_t at_most_a_day(int64_t ns)
 	return ns < 24 * 3600 * NS_PER_S ? ns : 24 * 3600 * NS_PER_S;
 }
 
-void step_message(const struct agent *agent, Tutti__V1__Steps *out)
+void step_message(const struct link_env *env, Tutti__V1__Steps *out)
 {
-	struct step_state steps = steps_state(marks_steps(agent->marks));
-	struct clock_model m = clock_model(agent->clock);
+	struct step_state steps = steps_state(marks_steps(env->marks));
+	struct clock_model m = clock_model(env->clock);
 
 	tutti__v1__steps__init(out);
 	if (!steps.known || !m.calibrated)
@@ -42,12 +42,12 @@ void step_message(const struct agent *agent, Tutti__V1__Steps *out)
 
 static void tell(void *arg)
 {
-	struct step_teller *t = arg;
+	struct step_reporter *t = arg;
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Steps steps;
 
 	t->told_mono_ns = now_mono_ns();
-	step_message(t->agent, &steps);
+	step_message(t->env, &steps);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STEPS;
 	m.steps = &steps;
 	t->send(t->arg, &m);
@@ -55,7 +55,7 @@ static void tell(void *arg)
 
 static void on_step(void *arg)
 {
-	struct step_teller *t = arg;
+	struct step_reporter *t = arg;
 	int64_t now_ns = now_mono_ns(), due_ns = t->told_mono_ns + t->gap_ns;
 
 	if (now_ns >= t->until_mono_ns || loop_timer_armed(&t->timer))
@@ -63,36 +63,37 @@ static void on_step(void *arg)
 	if (now_ns >= due_ns)
 		tell(t);
 	else
-		loop_timer_at(t->agent->loop, &t->timer, due_ns, tell, t);
+		loop_timer_at(t->env->loop, &t->timer, due_ns, tell, t);
 }
 
-void step_teller_listen(struct step_teller *t, const Tutti__V1__StepWatch *m)
+void step_reporter_listen(struct step_reporter *t, const Tutti__V1__StepWatch *m)
 {
 	t->until_mono_ns = now_mono_ns() + m->for_ns;
 	t->gap_ns = m->gap_ns;
 	tell(t);
 }
 
-void step_teller_link_down(struct step_teller *t)
+void step_reporter_link_down(struct step_reporter *t)
 {
 	t->until_mono_ns = 0;
-	loop_timer_cancel(t->agent->loop, &t->timer);
+	loop_timer_cancel(t->env->loop, &t->timer);
 }
 
-struct step_teller *step_teller_new(struct agent *agent, step_teller_send_fn send, void *arg)
+struct step_reporter *step_reporter_new(const struct link_env *env, step_reporter_send_fn send,
+					void *arg)
 {
-	struct step_teller *t = xcalloc(1, sizeof(*t));
+	struct step_reporter *t = xcalloc(1, sizeof(*t));
 
-	*t = (struct step_teller){ .agent = agent, .send = send, .arg = arg };
-	steps_watch(marks_steps(agent->marks), on_step, t);
+	*t = (struct step_reporter){ .env = env, .send = send, .arg = arg };
+	steps_watch(marks_steps(env->marks), on_step, t);
 	return t;
 }
 
-void step_teller_free(struct step_teller *t)
+void step_reporter_free(struct step_reporter *t)
 {
 	if (!t)
 		return;
-	steps_watch(marks_steps(t->agent->marks), NULL, NULL);
-	loop_timer_cancel(t->agent->loop, &t->timer);
+	steps_watch(marks_steps(t->env->marks), NULL, NULL);
+	loop_timer_cancel(t->env->loop, &t->timer);
 	free(t);
 }

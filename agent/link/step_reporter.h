@@ -10,19 +10,20 @@
 
 #include "proto/tutti/v1/control.pb-c.h"
 
-struct agent;
-struct step_teller;
+struct link_env;
+struct step_reporter;
 
-typedef void (*step_teller_send_fn)(void *arg, const Tutti__V1__AgentMessage *m);
+typedef void (*step_reporter_send_fn)(void *arg, const Tutti__V1__AgentMessage *m);
 
-struct step_teller *step_teller_new(struct agent *agent, step_teller_send_fn send, void *arg);
-void step_teller_free(struct step_teller *t);
+struct step_reporter *step_reporter_new(const struct link_env *env, step_reporter_send_fn send,
+					void *arg);
+void step_reporter_free(struct step_reporter *t);
 
 /* The aggregator listens for so long from now. */
-void step_teller_listen(struct step_teller *t, const Tutti__V1__StepWatch *m);
-void step_teller_link_down(struct step_teller *t);
+void step_reporter_listen(struct step_reporter *t, const Tutti__V1__StepWatch *m);
+void step_reporter_link_down(struct step_reporter *t);
 
 /* What there is to tell: unknown where no step was marked, or the clock is not calibrated. */
-void step_message(const struct agent *agent, Tutti__V1__Steps *out);
+void step_message(const struct link_env *env, Tutti__V1__Steps *out);
 
 #endif

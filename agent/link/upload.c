@@ -8,9 +8,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "agent/agent.h"
-#include "agent/link/control.h"
 #include "agent/link/dial.h"
+#include "agent/link/env.h"
 #include "base/buf.h"
 #include "base/loop.h"
 #include "base/log.h"
@@ -28,7 +27,7 @@
 #define HEADER_BYTES	 40 /* of a chunk's message, at most */
 
 struct upload {
-	struct agent *agent;
+	const struct link_env *env;
 	struct upload_request req; /* session and path are our own copies */
 	int fd;
 	struct rpc_channel *channel; /* its own; NULL while it uses the control stream's */
@@ -93,7 +92,7 @@ static bool try_later(struct upload *u)
 	log_warn("AGT-UPLOAD",
 		 "session=%s state=broken offset=%" PRIu64 " again_ms=%" PRId64 " reason=\"%s\"",
 		 u->req.session, u->offset, pause_ns / NS_PER_MS, u->error.msg);
-	loop_timer_in(u->agent->loop, &u->timer, pause_ns, try_once, u);
+	loop_timer_in(u->env->loop, &u->timer, pause_ns, try_once, u);
 	return true;
 }
 
@@ -223,7 +222,7 @@ static void pump(struct upload *u)
 	ch->len = left < LIMIT_CHUNK_BYTES ? (size_t)left : LIMIT_CHUNK_BYTES;
 	u->offset += ch->len;
 	u->reading = true;
-	loop_work(u->agent->loop, run_chunk, on_chunk, ch);
+	loop_work(u->env->loop, run_chunk, on_chunk, ch);
 }
 
 /* ---- the call ---- */
@@ -331,7 +330,7 @@ static void send_begin(struct upload *u)
 	uint8_t *bytes;
 
 	begin.session = (char *)u->req.session;
-	begin.host = u->agent->conf.host;
+	begin.host = (char *)u->env->host;
 	begin.instance = u->req.instance;
 	begin.bytes = u->req.bytes;
 	begin.resume = true;
@@ -360,11 +359,11 @@ static int pick_channel(struct upload *u, struct rpc_channel **ch, struct err *e
 {
 	int rc;
 
-	*ch = u->tried || u->req.bytes > SMALL_BYTES ? NULL : control_channel(u->agent->control);
+	*ch = u->tried || u->req.bytes > SMALL_BYTES ? NULL : u->req.control_channel(u->req.arg);
 	u->tried = true;
 	if (*ch)
 		return 0;
-	rc = dial_aggregator(&u->channel, u->agent, "bulk", e);
+	rc = dial_aggregator(&u->channel, u->env, "bulk", e);
 	*ch = u->channel;
 	return rc;
 }
@@ -389,17 +388,17 @@ static void try_once(void *arg)
 	send_begin(u);
 }
 
-struct upload *upload_start(struct agent *agent, const struct upload_request *req)
+struct upload *upload_start(const struct link_env *env, const struct upload_request *req)
 {
 	struct upload *u = xcalloc(1, sizeof(*u));
 
-	u->agent = agent;
+	u->env = env;
 	u->req = *req;
 	u->req.session = xstrdup(req->session);
 	u->req.path = xstrdup(req->path);
 	u->fd = -1;
 	u->backoff_ns = BACKOFF_FIRST_NS;
-	loop_timer_in(agent->loop, &u->timer, 0, try_once, u);
+	loop_timer_in(env->loop, &u->timer, 0, try_once, u);
 	return u;
 }
 
@@ -409,7 +408,7 @@ void upload_cancel(struct upload *u)
 		return;
 	u->cancelled = true;
 	if (loop_timer_armed(&u->timer)) {
-		loop_timer_cancel(u->agent->loop, &u->timer);
+		loop_timer_cancel(u->env->loop, &u->timer);
 		maybe_end(u);
 		return;
 	}

@@ -13,7 +13,8 @@
 
 #include "base/err.h"
 
-struct agent;
+struct link_env;
+struct rpc_channel;
 struct upload;
 
 struct upload_request {
@@ -26,6 +27,9 @@ struct upload_request {
 	uint64_t instance; /* of our Hello */
 	int64_t deadline_mono_ns;
 
+	/* The connection of the control link, for a small file; NULL while there is none. */
+	struct rpc_channel *(*control_channel)(void *arg);
+
 	/* After each chunk has been handed to the network. */
 	void (*progress)(void *arg, uint64_t bytes_done);
 
@@ -36,7 +40,7 @@ struct upload_request {
 };
 
 /* Never calls back from inside. Yours until `done` or upload_cancel(). */
-struct upload *upload_start(struct agent *agent, const struct upload_request *req);
+struct upload *upload_start(const struct link_env *env, const struct upload_request *req);
 void upload_cancel(struct upload *u); /* `done` is not called; NULL is fine */
 
 #endif

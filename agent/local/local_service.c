@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "base/clean_text.h"
 #include "agent/clock/clock.h"
 #include "agent/link/control.h"
 #include "agent/marks/marks.h"
-#include "agent/link/messages.h"
+#include "agent/tracer/tracer.h"
+#include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -24,7 +23,7 @@
 #define MARK_AGE_NS    (600 * NS_PER_S)
 
 struct local_service {
-	struct agent *agent;
+	struct local_env env;
 	struct local_socket *socket;
 };
 
@@ -58,9 +57,9 @@ static void refuse(struct local_request *req, const char *detail)
 
 /* ---- status ---- */
 
-static json_t *clock_json(const struct agent *agent)
+static json_t *clock_json(const struct clock *clock)
 {
-	struct clock_model m = clock_model(agent->clock);
+	struct clock_model m = clock_model(clock);
 
 	if (!m.calibrated)
 		return json_pack("{s:b}", "calibrated", 0);
@@ -70,31 +69,40 @@ static json_t *clock_json(const struct agent *agent)
 			 (json_int_t)m.probes);
 }
 
-static json_t *tracers_json(const struct agent *agent)
+static json_t *tracer_json(const struct tracer *t)
+{
+	static const char *const words[] = {
+		[TRACER_OK] = "ok",
+		[TRACER_DEGRADED] = "degraded",
+		[TRACER_OFF] = "off",
+	};
+	struct tracer_state st = { 0 };
+	char reason[sizeof(st.reason)];
+
+	t->ops->state(t, &st);
+	clean_text(reason, sizeof(reason), st.reason, strlen(st.reason));
+	return json_pack("{s:s, s:s, s:s, s:i}", "name", t->ops->name, "state", words[st.health],
+			 "reason", reason, "errno", st.errno_value);
+}
+
+static json_t *tracers_json(struct tracer *const *t)
 {
 	json_t *list = json_array();
-	Tutti__V1__TracerState **states;
-	size_t n;
 
-	states = message_states(agent->tracers, &n);
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:i}", "name",
-						      states[i]->name, "state", states[i]->state,
-						      "reason", states[i]->reason, "errno",
-						      states[i]->errno_value));
-	message_states_free(states, n);
+	for (; *t; t++)
+		json_array_append_new(list, tracer_json(*t));
 	return list;
 }
 
-static void on_status(struct local_service *dk, struct local_request *req)
+static void on_status(struct local_service *s, struct local_request *req)
 {
-	const struct agent *agent = dk->agent;
+	const struct local_env *env = &s->env;
 	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
-	json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "host", agent->conf.host,
-			      "version", TUTTI_VERSION, "aggregator", agent->conf.aggregator,
-			      "connected", control_is_connected(agent->control), "clock",
-			      clock_json(agent), "tracers", tracers_json(agent), "captures",
-			      control_captures_json(agent->control));
+	json_t *j = json_pack("{s:s, s:s, s:s, s:b, s:o, s:o, s:o}", "host", env->host, "version",
+			      TUTTI_VERSION, "aggregator", env->aggregator, "connected",
+			      control_is_connected(env->control), "clock", clock_json(env->clock),
+			      "tracers", tracers_json(env->tracers), "captures",
+			      control_captures_json(env->control));
 	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
 
 	if (text) {
@@ -110,7 +118,7 @@ static void on_status(struct local_service *dk, struct local_request *req)
 
 /* ---- marks ---- */
 
-static void on_mark(struct local_service *dk, struct local_request *req,
+static void on_mark(struct local_service *s, struct local_request *req,
 		    const Tutti__V1__LocalMark *m)
 {
 	int64_t now = now_raw_ns();
@@ -125,13 +133,13 @@ static void on_mark(struct local_service *dk, struct local_request *req,
 		refuse(req, "raw_ns is no recent time on CLOCK_MONOTONIC_RAW of this machine");
 		return;
 	}
-	marks_add(dk->agent->marks, &mark);
+	marks_add(s->env.marks, &mark);
 	answer_words(req, true, "", "");
 }
 
 /* ---- start and stop ---- */
 
-static void on_start(struct local_service *dk, struct local_request *req,
+static void on_start(struct local_service *s, struct local_request *req,
 		     const Tutti__V1__LocalStart *m)
 {
 	const struct control_question q = {
@@ -142,10 +150,10 @@ static void on_start(struct local_service *dk, struct local_request *req,
 		.run = m->run,
 	};
 
-	control_ask(dk->agent->control, &q, answer_words, req);
+	control_ask(s->env.control, &q, answer_words, req);
 }
 
-static void on_stop(struct local_service *dk, struct local_request *req,
+static void on_stop(struct local_service *s, struct local_request *req,
 		    const Tutti__V1__LocalStop *m)
 {
 	const struct control_question q = {
@@ -155,12 +163,12 @@ static void on_stop(struct local_service *dk, struct local_request *req,
 		.run = "",
 	};
 
-	control_ask(dk->agent->control, &q, answer_words, req);
+	control_ask(s->env.control, &q, answer_words, req);
 }
 
 static void on_request(struct local_request *req, const void *data, size_t len, void *arg)
 {
-	struct local_service *dk = arg;
+	struct local_service *s = arg;
 	Tutti__V1__LocalRequest *m;
 	struct err e;
 
@@ -171,16 +179,16 @@ static void on_request(struct local_request *req, const void *data, size_t len, 
 	}
 	switch (m->kind_case) {
 	case TUTTI__V1__LOCAL_REQUEST__KIND_STATUS:
-		on_status(dk, req);
+		on_status(s, req);
 		break;
 	case TUTTI__V1__LOCAL_REQUEST__KIND_MARK:
-		on_mark(dk, req, m->mark);
+		on_mark(s, req, m->mark);
 		break;
 	case TUTTI__V1__LOCAL_REQUEST__KIND_START:
-		on_start(dk, req, m->start);
+		on_start(s, req, m->start);
 		break;
 	case TUTTI__V1__LOCAL_REQUEST__KIND_STOP:
-		on_stop(dk, req, m->stop);
+		on_stop(s, req, m->stop);
 		break;
 	default:
 		refuse(req, "this agent is older than the question");
@@ -189,30 +197,29 @@ static void on_request(struct local_request *req, const void *data, size_t len, 
 	tutti__v1__local_request__free_unpacked(m, NULL);
 }
 
-int local_service_new(struct local_service **out, struct agent *agent, struct err *e)
+int local_service_new(struct local_service **out, const struct local_env *env, struct err *e)
 {
-	struct local_service *dk;
+	struct local_service *s;
 	int rc;
 
 	*out = NULL;
-	if (!agent->conf.local_socket || !*agent->conf.local_socket)
+	if (!env->url || !*env->url)
 		return 0;
-	dk = xcalloc(1, sizeof(*dk));
-	dk->agent = agent;
-	rc = local_socket_open(&dk->socket, agent->loop, agent->conf.local_socket, on_request, dk,
-			       e);
+	s = xcalloc(1, sizeof(*s));
+	s->env = *env;
+	rc = local_socket_open(&s->socket, env->loop, env->url, on_request, s, e);
 	if (rc) {
-		free(dk);
+		free(s);
 		return rc;
 	}
-	*out = dk;
+	*out = s;
 	return 0;
 }
 
-void local_service_free(struct local_service *dk)
+void local_service_free(struct local_service *s)
 {
-	if (!dk)
+	if (!s)
 		return;
-	local_socket_free(dk->socket);
-	free(dk);
+	local_socket_free(s->socket);
+	free(s);
 }

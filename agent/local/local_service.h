@@ -10,16 +10,30 @@
 #ifndef AGENT_LOCAL_LOCAL_SERVICE_H
 #define AGENT_LOCAL_LOCAL_SERVICE_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/err.h"
 
-struct agent;
+struct clock;
+struct control;
 struct local_service;
+struct loop;
+struct marks;
+struct tracer;
 
-/* Opens the socket at conf.local_socket; with "" there is none and *out is NULL. Yours: local_service_free(). */
-MUST_CHECK int local_service_new(struct local_service **out, struct agent *agent, struct err *e);
-void local_service_free(struct local_service *dk); /* NULL is fine */
+/* All borrowed, and there until local_service_free(). */
+struct local_env {
+	struct loop *loop;
+	struct clock *clock;
+	struct marks *marks;
+	struct control *control;
+	struct tracer *const *tracers; /* opened; NULL-terminated */
+	const char *url; /* ipc:// of the socket; "" or NULL = none */
+	const char *host; /* this host's name in sessions */
+	const char *aggregator; /* host:port of its gRPC */
+};
+
+/* Opens the socket; without a url *out is NULL. The caller frees it with local_service_free(). */
+MUST_CHECK int local_service_new(struct local_service **out, const struct local_env *env,
+				 struct err *e);
+void local_service_free(struct local_service *s); /* NULL is fine */
 
 #endif

@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "agent/capture/capture.h"
 #include "agent/clock/clock.h"
 #include "agent/local/profiler_answer.h"
-#include "proto/profiler_request.h"
+#include "agent/tracer/tracer.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -19,6 +18,7 @@
 #include "net/address.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/profiler_request.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
 
@@ -35,10 +35,10 @@
 #define RESERVE_NS NS_PER_S
 
 struct profiler_service {
-	struct agent *agent;
+	struct profiler_service_env env;
 	struct rpc_server *server;
 	struct profile *profiles;
-	int port;
+	char *address;
 };
 
 /* A Profile call under way. */
@@ -173,8 +173,8 @@ static void local_session_name(char out[LIMIT_SESSION_NAME])
 
 static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m, struct err *e)
 {
-	struct agent *agent = p->service->agent;
-	struct clock_model model = clock_model(agent->clock);
+	const struct profiler_service_env *env = &p->service->env;
+	struct clock_model model = clock_model(env->clock);
 	struct capture_request req = { .changed = capture_changed, .arg = p };
 	char session[LIMIT_SESSION_NAME];
 	struct buf options = BUF_INIT;
@@ -189,7 +189,7 @@ static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m,
 	options.len = tensorflow__profile_options__pack(m->opts, options.data);
 	req.profile_options = options.data;
 	req.profile_options_len = options.len;
-	rc = capture_start(agent->captures, &req, &p->capture, e);
+	rc = capture_start(env->captures, &req, &p->capture, e);
 	buf_release(&options);
 	return rc;
 }
@@ -265,7 +265,7 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 /* The sessions of that name end now; one that nobody has is no error, and is not remembered. */
 static void terminate_session(struct profiler_service *s, const char *session)
 {
-	struct clock_model model = clock_model(s->agent->clock);
+	struct clock_model model = clock_model(s->env.clock);
 	int64_t now = clock_model_session_of_raw(&model, now_raw_ns());
 	struct profile *next;
 
@@ -337,9 +337,9 @@ static bool monitor_message(struct rpc_call *call, const struct rpc_msg *msg)
 	struct buf text = BUF_INIT, reply = BUF_INIT;
 
 	(void)msg;
-	buf_addf(&text, "host %s, tutti-agent %s\n", s->agent->conf.host, TUTTI_VERSION);
-	add_clock(&text, s->agent->clock);
-	add_tracers(&text, s->agent->tracers);
+	buf_addf(&text, "host %s, tutti-agent %s\n", s->env.host, TUTTI_VERSION);
+	add_clock(&text, s->env.clock);
+	add_tracers(&text, s->env.tracers);
 	buf_addf(&text, "captures asked for here: %zu\n", count_captures(s));
 	m.data = (char *)buf_str(&text);
 	buf_reserve(&reply, tensorflow__monitor_response__get_packed_size(&m));
@@ -362,34 +362,35 @@ static const struct rpc_events profile_events = {
 static const struct rpc_events terminate_events = { .message = terminate_message };
 static const struct rpc_events monitor_events = { .message = monitor_message };
 
-int profiler_service_open(struct profiler_service **out, struct agent *agent, struct err *e)
+int profiler_service_new(struct profiler_service **out, const struct profiler_service_env *env,
+			 struct err *e)
 {
-	const struct agent_conf *conf = &agent->conf;
-	struct rpc_tls tls = { conf->cert, conf->key, conf->ca, NULL };
-	bool has_tls = conf->cert && *conf->cert && conf->key && *conf->key;
 	struct profiler_service *s = xcalloc(1, sizeof(*s));
 	const struct rpc_method methods[] = {
 		{ PROFILER_PROFILE, &profile_events, s, LIMIT_REQUEST_BYTES },
 		{ PROFILER_TERMINATE, &terminate_events, s, LIMIT_REQUEST_BYTES },
 		{ PROFILER_MONITOR, &monitor_events, s, LIMIT_REQUEST_BYTES },
 	};
-	struct rpc_server_opts opts = {
-		.address = conf->listen,
-		.tls = has_tls ? &tls : NULL,
+	const struct rpc_server_opts opts = {
+		.address = env->listen,
+		.tls = env->tls,
 		.max_message_bytes = LIMIT_REQUEST_BYTES,
 	};
-	int rc;
+	int port, rc;
 
-	s->agent = agent;
-	rc = address_check_listener(conf->listen, has_tls, conf->insecure, e);
+	s->env = *env;
+	rc = address_check_listener(env->listen, env->tls != NULL, env->insecure, e);
 	if (!rc)
-		rc = rpc_server_new(&s->server, agent->rpc, &opts, methods, ARRAY_SIZE(methods),
-				    &s->port, e);
-	if (rc)
+		rc = rpc_server_new(&s->server, env->rpc, &opts, methods, ARRAY_SIZE(methods),
+				    &port, e);
+	if (rc) {
 		free(s);
-	else
-		*out = s;
-	return rc;
+		return rc;
+	}
+	s->address = xasprintf("%.*s:%d", (int)(strrchr(env->listen, ':') - env->listen),
+			       env->listen, port);
+	*out = s;
+	return 0;
 }
 
 void profiler_service_free(struct profiler_service *s)
@@ -397,10 +398,11 @@ void profiler_service_free(struct profiler_service *s)
 	if (!s)
 		return;
 	rpc_server_free(s->server);
+	free(s->address);
 	free(s);
 }
 
-int profiler_service_port(const struct profiler_service *s)
+const char *profiler_service_address(const struct profiler_service *s)
 {
-	return s->port;
+	return s->address;
 }

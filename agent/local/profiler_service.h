@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This agent's own tensorflow.ProfilerService on conf->listen: XProf's CAPTURE PROFILE,
+ * This agent's own tensorflow.ProfilerService: XProf's CAPTURE PROFILE,
  * jax.collect_profile and TensorFlow's client can dial one host directly, without an aggregator.
  *
  * Unlike a framework's server it takes several Profile calls at once: the tracers do not mind. Times in
@@ -9,20 +9,38 @@
 #ifndef AGENT_LOCAL_PROFILER_SERVICE_H
 #define AGENT_LOCAL_PROFILER_SERVICE_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
-struct agent;
+struct captures;
+struct clock;
 struct profiler_service;
+struct rpc;
+struct rpc_tls;
+struct tracer;
 
-/* Listens. agent->captures, ->clock and ->tracers must be there. ERR_DENIED for an address beyond
- * loopback without TLS. Yours: profiler_service_free(). */
-MUST_CHECK int profiler_service_open(struct profiler_service **out, struct agent *agent,
-				     struct err *e);
+/* All borrowed, and there until profiler_service_free(). */
+struct profiler_service_env {
+	struct rpc *rpc;
+	struct clock *clock;
+	struct captures *captures;
+	struct tracer *const *tracers; /* opened; NULL-terminated */
+	const char *host; /* this host's name in sessions */
+	const char *listen; /* address */
+	const struct rpc_tls *tls; /* NULL = plaintext */
+	bool insecure; /* plaintext is allowed beyond loopback */
+};
+
+/* Listens. ERR_DENIED for an address beyond loopback without TLS, unless `insecure`. The caller frees it
+ * with profiler_service_free(). */
+MUST_CHECK int profiler_service_new(struct profiler_service **out,
+				    const struct profiler_service_env *env, struct err *e);
 
 /* Ends its calls and their captures. NULL is fine. */
 void profiler_service_free(struct profiler_service *s);
 
-/* The port it listens on, chosen by the system if conf->listen said 0. */
-int profiler_service_port(const struct profiler_service *s);
+/* env.listen, with the port that the system chose if it was 0. Borrowed. */
+const char *profiler_service_address(const struct profiler_service *s);
 
 #endif

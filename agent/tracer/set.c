@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "base/mem.h"
 
 int tracer_set_open(struct tracer ***out, const struct tracer_ops *const *all,

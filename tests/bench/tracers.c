@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/marks/marks.h"
 #include "agent/tracers.h"
 #include "base/loop.h"

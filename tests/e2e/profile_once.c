@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"

@@ -5,7 +5,13 @@
 #include "base/mem.h"
 #include "tests/sim/daemon_impl.h"
 
-static int load(struct agent *a, const char *dir, const struct daemon_opts *opts, struct err *e)
+struct daemon_agent {
+	struct agent_conf conf;
+	struct agent *agent;
+};
+
+static int load(struct agent_conf *conf, const char *dir, const struct daemon_opts *opts,
+		struct err *e)
 {
 	char *spool = xasprintf("--spool=%s", dir);
 	char *host = xasprintf("--host=%s", sim.host->name);
@@ -21,36 +27,35 @@ static int load(struct agent *a, const char *dir, const struct daemon_opts *opts
 	};
 	int n = ARRAY_SIZE(args);
 	enum conf_want want;
-	int rc = conf_load(&a->conf, &agent_conf_table, &n, args, &want, e);
+	int rc = conf_load(conf, &agent_conf_table, &n, args, &want, e);
 
 	free(limit);
 	free(host);
 	free(spool);
-	return rc ? rc : agent_conf_finish(&a->conf, e);
+	return rc ? rc : agent_conf_finish(conf, e);
 }
 
 static int start(void **self, const char *dir, const struct daemon_opts *opts, struct loop *loop,
 		 struct err *e)
 {
-	struct agent *a = xcalloc(1, sizeof(*a));
-	int rc = load(a, dir, opts, e);
+	struct daemon_agent *d = xcalloc(1, sizeof(*d));
+	int rc = load(&d->conf, dir, opts, e);
 
-	a->loop = loop;
-	*self = a;
-	return rc ? rc : agent_start(a, e);
+	*self = d;
+	return rc ? rc : agent_new(&d->agent, &d->conf, loop, e);
 }
 
 static void stop(void *self)
 {
-	agent_stop(self);
+	agent_free(((struct daemon_agent *)self)->agent);
 }
 
 static void release(void *self)
 {
-	struct agent *a = self;
+	struct daemon_agent *d = self;
 
-	conf_release(&a->conf, &agent_conf_table);
-	free(a);
+	conf_release(&d->conf, &agent_conf_table);
+	free(d);
 }
 
 const struct daemon_kind agent_kind = { .start = start, .stop = stop, .free = release };

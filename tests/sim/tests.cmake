@@ -3,7 +3,7 @@
 # The agent's code and the aggregator's use the same names inside. The agent's layers become one object
 # of which only what starts and stops an agent can be seen.
 set(sim_agent ${CMAKE_CURRENT_BINARY_DIR}/sim_agent.o)
-set(sim_agent_shown agent_start agent_stop agent_conf_finish agent_conf_table tracer_run_add_part
+set(sim_agent_shown agent_new agent_free agent_conf_finish agent_conf_table tracer_run_add_part
 	tracer_run_fail)
 list(TRANSFORM sim_agent_shown PREPEND --keep-global-symbol= OUTPUT_VARIABLE sim_agent_keep)
 set(sim_agent_layers agent_parts agent_local agent_link agent_capture agent_tracer agent_marks agent_clock agent_conf)

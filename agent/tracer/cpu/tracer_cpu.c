@@ -15,7 +15,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracer/cpu/plane.h"
 #include "agent/tracer/cpu/window.h"
 #include "agent/perf/ring.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracer/build_job.h"
 #include "agent/marks/marks.h"
 #include "agent/marks/steps.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracer/build_job.h"
 #include "agent/tracer/metrics/readings.h"
 #include "agent/tracers.h"

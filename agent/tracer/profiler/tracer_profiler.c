@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracer/profiler/discover.h"
 #include "agent/tracer/profiler/call.h"
 #include "agent/tracers.h"

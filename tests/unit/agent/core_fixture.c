@@ -4,9 +4,9 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
 #include "agent/marks/marks.h"
-#include "agent/capture/spool.h"
 #include "agent/tracer/set.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -262,20 +262,32 @@ void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t
 	fake_counts = (struct fake_counts){ 0 };
 	CHECK(mkdtemp(dir));
 	f->dir = xstrdup(dir);
-	f->agent.conf.host = xstrdup("host-a");
-	f->agent.conf.spool = xasprintf("%s/deep/spool", dir);
-	f->agent.conf.reconnect_max_ns = 20 * NS_PER_S;
-	CHECK_OK(loop_new(&f->agent.loop, 2, &e), e);
-	later_loop = f->agent.loop;
-	CHECK_OK(spool_open(&f->agent.spool, f->agent.conf.spool, limit_bytes, &e), e);
-	clock_conf.loop = f->agent.loop;
-	CHECK_OK(clock_new(&f->agent.clock, &clock_conf, &e), e);
-	f->agent.marks = marks_new();
-	env.loop = f->agent.loop;
-	env.conf = &f->agent.conf;
-	env.marks = f->agent.marks;
-	CHECK_OK(tracer_set_open(&f->agent.tracers, ops, &env, &e), e);
-	f->agent.captures = captures_new(&f->agent);
+	f->spool_dir = xasprintf("%s/deep/spool", dir);
+	CHECK_OK(loop_new(&f->loop, 2, &e), e);
+	later_loop = f->loop;
+	CHECK_OK(spool_open(&f->spool, f->spool_dir, limit_bytes, &e), e);
+	clock_conf.loop = f->loop;
+	CHECK_OK(clock_new(&f->clock, &clock_conf, &e), e);
+	f->marks = marks_new();
+	env.loop = f->loop;
+	env.conf = &f->conf;
+	env.marks = f->marks;
+	CHECK_OK(tracer_set_open(&f->tracers, ops, &env, &e), e);
+	fixture_new_captures(f);
+}
+
+void fixture_new_captures(struct fixture *f)
+{
+	const struct capture_env env = {
+		.loop = f->loop,
+		.clock = f->clock,
+		.spool = f->spool,
+		.marks = f->marks,
+		.tracers = f->tracers,
+		.host = "host-a",
+	};
+
+	f->captures = captures_new(&env);
 }
 
 static void remove_tree(const char *path)
@@ -300,14 +312,14 @@ static void remove_tree(const char *path)
 
 void fixture_down(struct fixture *f)
 {
-	captures_free(f->agent.captures);
-	tracer_set_close(f->agent.tracers);
-	marks_free(f->agent.marks);
-	clock_free(f->agent.clock);
-	spool_free(f->agent.spool);
-	loop_free(f->agent.loop);
-	conf_release(&f->agent.conf, &agent_conf_table);
+	captures_free(f->captures);
+	tracer_set_close(f->tracers);
+	marks_free(f->marks);
+	clock_free(f->clock);
+	spool_free(f->spool);
+	loop_free(f->loop);
 	remove_tree(f->dir);
+	free(f->spool_dir);
 	free(f->dir);
 }
 
@@ -317,6 +329,6 @@ void fixture_until(struct fixture *f, bool (*done)(void *arg), void *arg)
 
 	while (!done(arg)) {
 		CHECK(now_mono_ns() < limit_ns);
-		loop_turn(f->agent.loop, 50);
+		loop_turn(f->loop, 50);
 	}
 }

@@ -3,18 +3,28 @@
 #ifndef TESTS_CORE_FIXTURE_H
 #define TESTS_CORE_FIXTURE_H
 
-#include "agent/agent.h"
 #include "agent/capture/capture.h"
+#include "agent/conf.h"
 #include "base/loop.h"
 
 struct fixture {
-	struct agent agent;
+	struct loop *loop;
+	struct clock *clock;
+	struct marks *marks;
+	struct spool *spool;
+	struct tracer **tracers;
+	struct captures *captures;
+	struct agent_conf conf; /* for the tracers */
 	char *dir; /* temporary; removed by fixture_down() */
+	char *spool_dir;
 };
 
-/* Loop, spool (limit_bytes), clock, captures, and these tracers; NULL-terminated. */
+/* The host is "host-a"; the spool takes limit_bytes; `ops` are the tracers, NULL-terminated. */
 void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t limit_bytes);
 void fixture_down(struct fixture *f); /* captures may be NULL: freed before */
+
+/* The captures anew, after captures_free(). */
+void fixture_new_captures(struct fixture *f);
 
 /* Turns the loop until done(arg); ends the test after a long while. */
 void fixture_until(struct fixture *f, bool (*done)(void *arg), void *arg);

@@ -79,11 +79,11 @@ static void rig_up(struct rig *g, int64_t hold_ns)
 
 	*g = (struct rig){ .r = { .hold_ns = hold_ns } };
 	fixture_up(&g->f, fakes, 1 << 20);
-	g->r.loop = g->f.agent.loop;
+	g->r.loop = g->f.loop;
 	CHECK_OK(udp_listen(&g->r.udp, g->r.loop, "127.0.0.1:0", on_probe, &g->r, &g->r.port, &e),
 		 e);
 	peer.port = g->r.port;
-	CHECK_OK(clock_set_peer(g->f.agent.clock, &peer, &e), e);
+	CHECK_OK(clock_set_peer(g->f.clock, &peer, &e), e);
 }
 
 static void rig_down(struct rig *g)
@@ -95,7 +95,7 @@ static void rig_down(struct rig *g)
 
 static bool is_calibrated(void *arg)
 {
-	return clock_model(((struct rig *)arg)->f.agent.clock).calibrated;
+	return clock_model(((struct rig *)arg)->f.clock).calibrated;
 }
 
 static bool is_over(void *arg)
@@ -129,13 +129,13 @@ static const struct capture_report *capture(struct rig *g, bool held_on, int64_t
 	size_t n;
 
 	fixture_until(&g->f, is_calibrated, g);
-	m = clock_model(g->f.agent.clock);
+	m = clock_model(g->f.clock);
 	req.t0_ns = clock_model_session_of_raw(&m, now_raw_ns()) - 160 * NS_PER_MS;
 	req.give_up_ns = req.t0_ns + 30 * NS_PER_S;
 	*t1_raw_ns = req.t0_ns + req.duration_ns - SHIFT;
 	if (!held_on)
 		g->r.hold_ns = 0;
-	CHECK_OK(capture_start(g->f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(g->f.captures, &req, &c, &e), e);
 	fixture_until(&g->f, is_over, g);
 	return capture_reports(c, &n);
 }

@@ -54,7 +54,7 @@ static bool is_running(void *arg)
 
 static struct capture_request request(struct fixture *f, struct seen *seen)
 {
-	struct clock_model m = clock_model(f->agent.clock);
+	struct clock_model m = clock_model(f->clock);
 	int64_t now = clock_model_session_of_raw(&m, now_raw_ns());
 
 	return (struct capture_request){
@@ -183,10 +183,10 @@ static void test_whole_life(void)
 
 	fixture_up(&f, good_fakes, 1 << 20);
 	req = request(&f, &seen);
-	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	CHECK_EQ(seen.n, 0);
-	CHECK(capture_find(f.agent.captures, SESSION) == c);
-	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_EXISTS);
+	CHECK(capture_find(f.captures, SESSION) == c);
+	CHECK_EQ(capture_start(f.captures, &req, &c, &e), ERR_EXISTS);
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.n, 4);
 	CHECK_EQ(seen.states[0], CAPTURE_RUNNING);
@@ -204,11 +204,11 @@ static void test_whole_life(void)
 	CHECK_STR(report_of(c, "now")->state, "ok");
 	CHECK_EQ(report_of(c, "now")->lost, 3);
 	CHECK(!capture_clock(c)->calibrated);
-	CHECK_EQ(spool_left(f.agent.spool), (1 << 20) - (int64_t)capture_bytes(c));
+	CHECK_EQ(spool_left(f.spool), (1 << 20) - (int64_t)capture_bytes(c));
 	path = xstrdup(capture_path(c));
 	capture_release(c);
 	CHECK(access(path, F_OK));
-	CHECK_EQ(spool_left(f.agent.spool), 1 << 20);
+	CHECK_EQ(spool_left(f.spool), 1 << 20);
 	free(path);
 	fixture_down(&f);
 }
@@ -225,7 +225,7 @@ static void test_bad_tracers(void)
 	fixture_up(&f, all_fakes, 1 << 20);
 	req = request(&f, &seen);
 	req.give_up_ns += 300 * NS_PER_MS; /* the others get their turn on a busy machine, too */
-	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
 	CHECK_STR(report_of(c, "silent")->state, "failed");
@@ -258,7 +258,7 @@ static void test_given_up(void)
 
 	fixture_up(&f, fakes, 1 << 20);
 	req = request(&f, &seen);
-	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
 	CHECK_STR(report_of(c, "slow")->state, "degraded");
@@ -284,10 +284,10 @@ static void test_named_tracers(void)
 	fixture_up(&f, all_fakes, 1 << 20);
 	req = request(&f, &seen);
 	req.tracers = unknown;
-	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_INVALID);
+	CHECK_EQ(capture_start(f.captures, &req, &c, &e), ERR_INVALID);
 	CHECK(strstr(e.msg, "nvml"));
 	req.tracers = one;
-	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &seen);
 	capture_reports(c, &n);
 	CHECK_EQ(n, 1);
@@ -307,7 +307,7 @@ static void test_stop_early(void)
 	req = request(&f, &seen);
 	req.duration_ns = 600 * NS_PER_S;
 	req.give_up_ns = req.t0_ns + 700 * NS_PER_S;
-	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_running, &seen);
 	capture_stop(c, req.t0_ns + 4 * NS_PER_MS);
 	CHECK_EQ(fake_counts.stopped, 2);
@@ -328,12 +328,12 @@ static void test_release_any_time(void)
 
 		fixture_up(&f, all_fakes, 1 << 20);
 		req = request(&f, &seen);
-		CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+		CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 		while (seen.n < until)
-			loop_turn(f.agent.loop, 5);
+			loop_turn(f.loop, 5);
 		capture_release(c);
-		CHECK(!capture_find(f.agent.captures, SESSION));
-		CHECK_EQ(spool_left(f.agent.spool), 1 << 20);
+		CHECK(!capture_find(f.captures, SESSION));
+		CHECK_EQ(spool_left(f.spool), 1 << 20);
 		fixture_down(&f);
 	}
 }
@@ -365,11 +365,11 @@ static void test_room_is_taken_first(void)
 	struct err e;
 
 	fixture_up(&f, good_fakes, 1 << 20);
-	room.spool = f.agent.spool;
+	room.spool = f.spool;
 	req = request(&f, &room.seen);
 	req.changed = on_changed_look_at_spool;
 	req.arg = &room;
-	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &room.seen);
 	CHECK_EQ(room.left_while_assembling, 0);
 	CHECK(room.file_while_assembling < 1 << 20); /* there is what tracers gave, too */
@@ -390,12 +390,12 @@ static void test_limits(void)
 	fixture_up(&f, good_fakes, 100);
 	req = request(&f, &seen);
 	req.session = "../escape";
-	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_INVALID);
+	CHECK_EQ(capture_start(f.captures, &req, &c, &e), ERR_INVALID);
 	req.session = SESSION;
 	req.t0_ns = INT64_MAX;
-	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_INVALID);
+	CHECK_EQ(capture_start(f.captures, &req, &c, &e), ERR_INVALID);
 	req = request(&f, &seen);
-	CHECK_OK(capture_start(f.agent.captures, &req, &c, &e), e);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_FAILED);
 	CHECK_EQ(capture_error(c)->code, ERR_FULL);
@@ -405,7 +405,7 @@ static void test_limits(void)
 
 	fixture_up(&f, good_fakes, 0);
 	req = request(&f, &seen);
-	CHECK_EQ(capture_start(f.agent.captures, &req, &c, &e), ERR_FULL);
+	CHECK_EQ(capture_start(f.captures, &req, &c, &e), ERR_FULL);
 	fixture_down(&f);
 }
 
@@ -418,12 +418,12 @@ static void test_spool(void)
 	struct err e;
 
 	fixture_up(&f, good_fakes, 1 << 20);
-	CHECK_EQ(spool_open(&second, f.agent.conf.spool, 1, &e), ERR_BUSY);
-	left = xasprintf("%s/" SESSION, f.agent.conf.spool);
-	other = xasprintf("%s/precious", f.agent.conf.spool);
+	CHECK_EQ(spool_open(&second, f.spool_dir, 1, &e), ERR_BUSY);
+	left = xasprintf("%s/" SESSION, f.spool_dir);
+	other = xasprintf("%s/precious", f.spool_dir);
 	CHECK(!mkdir(left, 0700) && !mkdir(other, 0700));
-	spool_free(f.agent.spool);
-	CHECK_OK(spool_open(&f.agent.spool, f.agent.conf.spool, 1, &e), e);
+	spool_free(f.spool);
+	CHECK_OK(spool_open(&f.spool, f.spool_dir, 1, &e), e);
 	CHECK(access(left, F_OK) && !access(other, F_OK));
 	free(left);
 	free(other);

@@ -3,9 +3,10 @@
 #include <jansson.h>
 #include <unistd.h>
 
+#include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
 #include "agent/link/control.h"
-#include "agent/capture/spool.h"
+#include "base/conf.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
@@ -23,29 +24,53 @@ static const struct tracer_ops *const short_fakes[] = { &fake_off_ops, &fake_now
 struct rig {
 	struct fixture f;
 	struct fake_aggregator agg;
+	struct rpc *rpc;
+	struct control *control;
+	char aggregator[32];
 };
+
+static void new_control(struct rig *g)
+{
+	static char label[] = "pod=7";
+	static char *all_labels[] = { label };
+	static const struct conf_list labels = { .items = all_labels, .n = 1 };
+	const struct link_env env = {
+		.loop = g->f.loop,
+		.rpc = g->rpc,
+		.clock = g->f.clock,
+		.marks = g->f.marks,
+		.spool = g->f.spool,
+		.captures = g->f.captures,
+		.tracers = g->f.tracers,
+		.host = "host-a",
+		.labels = &labels,
+		.profiler_address = "",
+		.aggregator = g->aggregator,
+		.reconnect_max_ns = 20 * NS_PER_S,
+	};
+	struct err e;
+
+	CHECK_OK(control_new(&g->control, &env, &e), e);
+}
 
 static void rig_up(struct rig *g, const struct tracer_ops *const *ops)
 {
-	struct conf_list *labels = &g->f.agent.conf.label;
 	struct err e;
 
 	fixture_up(&g->f, ops, 1 << 30);
-	CHECK_OK(rpc_new(&g->f.agent.rpc, g->f.agent.loop, &e), e);
-	fake_aggregator_up(&g->agg, g->f.agent.loop, g->f.agent.rpc);
-	labels->items = xcalloc(1, sizeof(*labels->items));
-	labels->items[labels->n++] = xstrdup("pod=7");
-	g->f.agent.conf.aggregator = xasprintf("127.0.0.1:%d", g->agg.port);
-	CHECK_OK(control_new(&g->f.agent.control, &g->f.agent, &e), e);
+	CHECK_OK(rpc_new(&g->rpc, g->f.loop, &e), e);
+	fake_aggregator_up(&g->agg, g->f.loop, g->rpc);
+	snprintf(g->aggregator, sizeof(g->aggregator), "127.0.0.1:%d", g->agg.port);
+	new_control(g);
 }
 
 static void rig_down(struct rig *g)
 {
-	control_free(g->f.agent.control);
+	control_free(g->control);
 	fake_aggregator_down(&g->agg);
-	captures_free(g->f.agent.captures);
-	g->f.agent.captures = NULL;
-	rpc_free(g->f.agent.rpc);
+	captures_free(g->f.captures);
+	g->f.captures = NULL;
+	rpc_free(g->rpc);
 	fixture_down(&g->f);
 }
 
@@ -89,7 +114,7 @@ static void test_whole_cycle(void)
 	CHECK_STR(g.agg.host, "host-a");
 	CHECK_STR(g.agg.label, "pod is 7");
 	CHECK_STR(g.agg.tracer, "now");
-	CHECK(control_is_connected(g.f.agent.control));
+	CHECK(control_is_connected(g.control));
 
 	fake_arm(&g.agg, SESSION, 20 * NS_PER_MS, 10 * NS_PER_MS, NULL);
 	until(&g, &g.agg.armed, 1);
@@ -110,13 +135,13 @@ static void test_whole_cycle(void)
 	/* T0 is zero in the file, whatever the agent's clock reads; the events are in the middle. */
 	CHECK(llabs(summary.first_ns - 5 * NS_PER_MS) < NS_PER_MS);
 
-	CHECK(capture_find(g.f.agent.captures, SESSION));
+	CHECK(capture_find(g.f.captures, SESSION));
 	fake_release(&g.agg, SESSION);
-	while (capture_find(g.f.agent.captures, SESSION))
-		loop_turn(g.f.agent.loop, 20);
-	CHECK_EQ(spool_left(g.f.agent.spool), 1 << 30);
-	control_free(g.f.agent.control);
-	g.f.agent.control = NULL;
+	while (capture_find(g.f.captures, SESSION))
+		loop_turn(g.f.loop, 20);
+	CHECK_EQ(spool_left(g.f.spool), 1 << 30);
+	control_free(g.control);
+	g.control = NULL;
 	CHECK_EQ(g.agg.goodbyes, 1);
 	CHECK_EQ(g.agg.lost, 0);
 	rig_down(&g);
@@ -229,8 +254,8 @@ static void test_stop_and_cancel(void)
 	fake_arm(&g.agg, OTHER, 0, 600 * NS_PER_S, NULL);
 	until(&g, &g.agg.armed, 2);
 	fake_cancel_capture(&g.agg, OTHER);
-	while (capture_find(g.f.agent.captures, OTHER))
-		loop_turn(g.f.agent.loop, 20);
+	while (capture_find(g.f.captures, OTHER))
+		loop_turn(g.f.loop, 20);
 	fake_cancel_capture(&g.agg, OTHER); /* not there any more: nothing happens */
 	CHECK_EQ(g.agg.results, 1);
 	rig_down(&g);
@@ -250,7 +275,7 @@ static void test_upload_refused(void)
 	CHECK_STR(g.agg.reason, "upload");
 	CHECK(strstr(g.agg.detail, "no room"));
 	/* The file stays for whoever asks once more. */
-	CHECK(capture_find(g.f.agent.captures, SESSION));
+	CHECK(capture_find(g.f.captures, SESSION));
 	g.agg.refuse_uploads = RPC_OK;
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 2);
@@ -315,8 +340,8 @@ static void test_link_breaks(void)
 	until(&g, &g.agg.results, results + 1);
 	CHECK(g.agg.has_file);
 	fake_release(&g.agg, SESSION);
-	while (capture_find(g.f.agent.captures, SESSION))
-		loop_turn(g.f.agent.loop, 20);
+	while (capture_find(g.f.captures, SESSION))
+		loop_turn(g.f.loop, 20);
 	hang_up(&g);
 	CHECK_EQ(g.agg.n_held, 0);
 	rig_down(&g);
@@ -340,29 +365,29 @@ static void test_armed_again(void)
 
 static void wait_for_entry(struct rig *g)
 {
-	char *path = xasprintf("%s/%s/entry", g->f.agent.conf.spool, SESSION);
+	char *path = xasprintf("%s/%s/entry", g->f.spool_dir, SESSION);
 
 	while (access(path, F_OK))
-		loop_turn(g->f.agent.loop, 20);
+		loop_turn(g->f.loop, 20);
 	free(path);
 }
 
 /* As after a kill: what the next agent finds is the spool. */
 static void restart_agent(struct rig *g, bool damage)
 {
-	char *path = xasprintf("%s/%s/host-a.xplane.pb", g->f.agent.conf.spool, SESSION);
-	struct agent *agent = &g->f.agent;
+	char *path = xasprintf("%s/%s/host-a.xplane.pb", g->f.spool_dir, SESSION);
+	struct fixture *f = &g->f;
 	struct err e;
 
-	control_free(agent->control);
-	captures_free(agent->captures);
-	spool_free(agent->spool);
+	control_free(g->control);
+	captures_free(f->captures);
+	spool_free(f->spool);
 	if (damage)
 		CHECK(!truncate(path, 10));
 	free(path);
-	CHECK_OK(spool_open(&agent->spool, agent->conf.spool, 1 << 30, &e), e);
-	agent->captures = captures_new(agent);
-	CHECK_OK(control_new(&agent->control, agent, &e), e);
+	CHECK_OK(spool_open(&f->spool, f->spool_dir, 1 << 30, &e), e);
+	fixture_new_captures(f);
+	new_control(g);
 }
 
 static void test_next_agent(void)
@@ -384,7 +409,7 @@ static void test_next_agent(void)
 	CHECK_STR(g.agg.held_state, "uploading");
 	CHECK(g.agg.held_instance == instance);
 	bytes = g.agg.held_bytes;
-	CHECK_EQ(spool_left(g.f.agent.spool), (1 << 30) - bytes);
+	CHECK_EQ(spool_left(g.f.spool), (1 << 30) - bytes);
 	until(&g, &g.agg.progress, 4);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
@@ -394,8 +419,8 @@ static void test_next_agent(void)
 	CHECK_EQ(g.agg.n_reports, 2);
 	CHECK_EQ(g.agg.file.len, bytes);
 	fake_release(&g.agg, SESSION);
-	while (spool_left(g.f.agent.spool) != 1 << 30)
-		loop_turn(g.f.agent.loop, 20);
+	while (spool_left(g.f.spool) != 1 << 30)
+		loop_turn(g.f.loop, 20);
 	restart_agent(&g, false);
 	until(&g, &g.agg.hellos, 3);
 	CHECK_EQ(g.agg.n_held, 0);
@@ -415,7 +440,7 @@ static void test_next_agent_finds_damage(void)
 	restart_agent(&g, true);
 	until(&g, &g.agg.hellos, 2);
 	CHECK_EQ(g.agg.n_held, 0);
-	CHECK_EQ(spool_left(g.f.agent.spool), 1 << 30);
+	CHECK_EQ(spool_left(g.f.spool), 1 << 30);
 	rig_down(&g);
 }
 
@@ -453,7 +478,7 @@ static void test_no_welcome(void)
 	rig_up(&g, good_fakes);
 	g.agg.no_welcome = true;
 	until(&g, &g.agg.hellos, 1);
-	CHECK(!control_is_connected(g.f.agent.control));
+	CHECK(!control_is_connected(g.control));
 	fake_release(&g.agg, SESSION);
 	until(&g, &g.agg.hellos, 2);
 	rig_down(&g);
@@ -499,12 +524,12 @@ static void test_questions(void)
 	struct rig g;
 
 	rig_up(&g, good_fakes);
-	control_ask(g.f.agent.control, &q, on_answer, &early);
+	control_ask(g.control, &q, on_answer, &early);
 	CHECK_EQ(early.n, 1);
 	CHECK(!early.ok && strstr(early.detail, "not connected"));
 	until(&g, &g.agg.statuses, 1);
-	control_ask(g.f.agent.control, &q, on_answer, &first);
-	control_ask(g.f.agent.control, &q, on_answer, &second);
+	control_ask(g.control, &q, on_answer, &first);
+	control_ask(g.control, &q, on_answer, &second);
 	until(&g, &g.agg.asks, 2);
 	send_answer(&g.agg, g.agg.ask_id + 100); /* to nobody */
 	send_answer(&g.agg, g.agg.ask_id);
@@ -526,7 +551,7 @@ static void test_json(void)
 	until(&g, &g.agg.statuses, 1);
 	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
 	until(&g, &g.agg.progress, 1);
-	j = control_captures_json(g.f.agent.control);
+	j = control_captures_json(g.control);
 	CHECK_EQ(json_array_size(j), 1);
 	CHECK_STR(json_string_value(json_object_get(json_array_get(j, 0), "state")), "running");
 	json_decref(j);

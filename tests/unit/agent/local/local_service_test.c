@@ -7,6 +7,7 @@
 #include "agent/link/control.h"
 #include "agent/local/local_service.h"
 #include "agent/marks/marks.h"
+#include "base/conf.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/local_socket.h"
@@ -17,6 +18,14 @@
 #include "tests/unit/agent/core_fixture.h"
 
 static const struct tracer_ops *const fakes[] = { &fake_now_ops, NULL };
+
+struct rig {
+	struct fixture f;
+	struct rpc *rpc;
+	struct control *control;
+	struct local_service *service;
+	char *url;
+};
 
 /* The client blocks: it has a thread of its own, and the test turns the loop meanwhile. */
 struct client {
@@ -52,48 +61,66 @@ static bool is_over(void *arg)
 	return atomic_load(&c->over);
 }
 
-static Tutti__V1__LocalReply *ask_bytes(struct fixture *f, const void *data, size_t len)
+static Tutti__V1__LocalReply *ask_bytes(struct rig *g, const void *data, size_t len)
 {
-	struct client c = { .url = f->agent.conf.local_socket, .request = data, .len = len };
+	struct client c = { .url = g->url, .request = data, .len = len };
 	pthread_t thread;
 
 	CHECK(!pthread_create(&thread, NULL, ask, &c));
-	fixture_until(f, is_over, &c);
+	fixture_until(&g->f, is_over, &c);
 	pthread_join(thread, NULL);
 	return c.reply;
 }
 
-static Tutti__V1__LocalReply *ask_message(struct fixture *f, const Tutti__V1__LocalRequest *m)
+static Tutti__V1__LocalReply *ask_message(struct rig *g, const Tutti__V1__LocalRequest *m)
 {
 	uint8_t bytes[4096];
 
 	CHECK(tutti__v1__local_request__get_packed_size(m) <= sizeof(bytes));
-	return ask_bytes(f, bytes, tutti__v1__local_request__pack(m, bytes));
+	return ask_bytes(g, bytes, tutti__v1__local_request__pack(m, bytes));
 }
 
-static void up(struct fixture *f)
+static void up(struct rig *g)
 {
+	static const struct conf_list no_labels;
+	struct link_env link = {
+		.host = "host-a",
+		.aggregator = "127.0.0.1:1",
+		.labels = &no_labels,
+		.profiler_address = "",
+		.reconnect_max_ns = 20 * NS_PER_S,
+	};
+	struct local_env env = { .host = link.host, .aggregator = link.aggregator };
+	struct fixture *f = &g->f;
 	struct err e;
 
 	fixture_up(f, fakes, 1 << 20);
-	CHECK_OK(rpc_new(&f->agent.rpc, f->agent.loop, &e), e);
-	f->agent.conf.aggregator = xstrdup("127.0.0.1:1");
-	f->agent.conf.local_socket = xasprintf("ipc://%s/socket/agent.ipc", f->dir);
-	CHECK_OK(control_new(&f->agent.control, &f->agent, &e), e);
-	CHECK_OK(local_service_new(&f->agent.local_service, &f->agent, &e), e);
+	CHECK_OK(rpc_new(&g->rpc, f->loop, &e), e);
+	link.loop = env.loop = f->loop;
+	link.rpc = g->rpc;
+	link.clock = env.clock = f->clock;
+	link.marks = env.marks = f->marks;
+	link.spool = f->spool;
+	link.captures = f->captures;
+	link.tracers = env.tracers = f->tracers;
+	CHECK_OK(control_new(&g->control, &link, &e), e);
+	env.control = g->control;
+	env.url = g->url = xasprintf("ipc://%s/socket/agent.ipc", f->dir);
+	CHECK_OK(local_service_new(&g->service, &env, &e), e);
 }
 
-static void down(struct fixture *f)
+static void down(struct rig *g)
 {
-	local_service_free(f->agent.local_service);
-	control_free(f->agent.control);
-	captures_free(f->agent.captures);
-	f->agent.captures = NULL;
-	rpc_free(f->agent.rpc);
-	fixture_down(f);
+	local_service_free(g->service);
+	control_free(g->control);
+	captures_free(g->f.captures);
+	g->f.captures = NULL;
+	rpc_free(g->rpc);
+	fixture_down(&g->f);
+	free(g->url);
 }
 
-static void test_status(struct fixture *f)
+static void test_status(struct rig *g)
 {
 	Tutti__V1__LocalRequest m = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalStatus status = TUTTI__V1__LOCAL_STATUS__INIT;
@@ -102,7 +129,7 @@ static void test_status(struct fixture *f)
 
 	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STATUS;
 	m.status = &status;
-	reply = ask_message(f, &m);
+	reply = ask_message(g, &m);
 	CHECK(reply->ok);
 	j = json_loads(reply->json, 0, NULL);
 	CHECK_STR(json_string_value(json_object_get(j, "host")), "host-a");
@@ -126,7 +153,7 @@ static bool count_mark(void *arg, const struct mark *mark)
 	return true;
 }
 
-static bool send_mark(struct fixture *f, const char *text, int64_t raw_ns)
+static bool send_mark(struct rig *g, const char *text, int64_t raw_ns)
 {
 	Tutti__V1__LocalRequest m = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
@@ -138,14 +165,14 @@ static bool send_mark(struct fixture *f, const char *text, int64_t raw_ns)
 	mark.pid = 12;
 	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	m.mark = &mark;
-	reply = ask_message(f, &m);
+	reply = ask_message(g, &m);
 	ok = reply->ok;
 	CHECK(ok == !*reply->detail);
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 	return ok;
 }
 
-static void test_marks(struct fixture *f)
+static void test_marks(struct rig *g)
 {
 	char *too_long = xmalloc(LIMIT_MARK_BYTES + 2);
 	int64_t before = now_raw_ns();
@@ -153,21 +180,21 @@ static void test_marks(struct fixture *f)
 
 	memset(too_long, 'x', LIMIT_MARK_BYTES + 1);
 	too_long[LIMIT_MARK_BYTES + 1] = '\0';
-	CHECK(send_mark(f, "step 7", 0));
-	CHECK(send_mark(f, "step 7", before + 1));
-	CHECK(!send_mark(f, "step 7", before + 3600 * NS_PER_S));
-	CHECK(!send_mark(f, "step 7", 1));
-	CHECK(!send_mark(f, "step 7", -1));
-	CHECK(!send_mark(f, too_long, 0));
-	CHECK(!send_mark(f, "\xc3(", 0));
-	marks_each(f->agent.marks, before, now_raw_ns() + 1, count_mark, &n);
+	CHECK(send_mark(g, "step 7", 0));
+	CHECK(send_mark(g, "step 7", before + 1));
+	CHECK(!send_mark(g, "step 7", before + 3600 * NS_PER_S));
+	CHECK(!send_mark(g, "step 7", 1));
+	CHECK(!send_mark(g, "step 7", -1));
+	CHECK(!send_mark(g, too_long, 0));
+	CHECK(!send_mark(g, "\xc3(", 0));
+	marks_each(g->f.marks, before, now_raw_ns() + 1, count_mark, &n);
 	CHECK_EQ(n, 2);
 	free(too_long);
 }
 
 /* ---- start and stop: there is no aggregator, and the reply says so ---- */
 
-static void test_start_and_stop(struct fixture *f)
+static void test_start_and_stop(struct rig *g)
 {
 	Tutti__V1__LocalRequest m = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalStart start = TUTTI__V1__LOCAL_START__INIT;
@@ -177,56 +204,56 @@ static void test_start_and_stop(struct fixture *f)
 	start.duration_ns = NS_PER_S;
 	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_START;
 	m.start = &start;
-	reply = ask_message(f, &m);
+	reply = ask_message(g, &m);
 	CHECK(!reply->ok && strstr(reply->detail, "not connected"));
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 
 	stop.session = (char *)"2026_11_21_12_00_00_abc123";
 	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STOP;
 	m.stop = &stop;
-	reply = ask_message(f, &m);
+	reply = ask_message(g, &m);
 	CHECK(!reply->ok && strstr(reply->detail, "not connected"));
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 
 	stop.session = (char *)"../../etc/passwd";
-	reply = ask_message(f, &m);
+	reply = ask_message(g, &m);
 	CHECK(!reply->ok && strstr(reply->detail, "session"));
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 }
 
-static void test_garbage(struct fixture *f)
+static void test_garbage(struct rig *g)
 {
-	Tutti__V1__LocalReply *reply = ask_bytes(f, "\xff\xff\xff", 3);
+	Tutti__V1__LocalReply *reply = ask_bytes(g, "\xff\xff\xff", 3);
 
 	CHECK(!reply->ok && *reply->detail);
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 	/* Field 15: a question of a newer version. */
-	reply = ask_bytes(f, "\x7a\x00", 2);
+	reply = ask_bytes(g, "\x7a\x00", 2);
 	CHECK(!reply->ok && strstr(reply->detail, "older"));
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 }
 
 static void test_no_socket(void)
 {
-	struct agent agent = { .conf.local_socket = (char *)"" };
-	struct local_service *dk;
+	const struct local_env env = { .url = "" };
+	struct local_service *s;
 	struct err e;
 
-	CHECK_OK(local_service_new(&dk, &agent, &e), e);
-	CHECK(!dk);
-	local_service_free(dk);
+	CHECK_OK(local_service_new(&s, &env, &e), e);
+	CHECK(!s);
+	local_service_free(s);
 }
 
 int main(void)
 {
-	struct fixture f;
+	struct rig g;
 
-	up(&f);
-	test_status(&f);
-	test_marks(&f);
-	test_start_and_stop(&f);
-	test_garbage(&f);
-	down(&f);
+	up(&g);
+	test_status(&g);
+	test_marks(&g);
+	test_start_and_stop(&g);
+	test_garbage(&g);
+	down(&g);
 	test_no_socket();
 	return 0;
 }

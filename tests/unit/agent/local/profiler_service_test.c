@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/capture/capture.h"
 #include "agent/clock/clock.h"
 #include "proto/profiler_request.h"
@@ -129,7 +128,6 @@ struct fixture {
 	struct loop *loop;
 	struct rpc *rpc;
 	struct rpc_channel *ch;
-	struct agent agent;
 	struct profiler_service *service;
 	struct rpc_call *call;
 	bool answered;
@@ -152,21 +150,18 @@ static struct tracer *all[] = { &tracer, NULL };
 static void setup(struct fixture *f)
 {
 	struct rpc_channel_opts opts = { .max_message_bytes = LIMIT_RESPONSE_BYTES };
-	char target[40];
+	struct profiler_service_env env = { .host = "host-a",
+					    .listen = "127.0.0.1:0",
+					    .tracers = all };
 	struct err e;
 
 	memset(f, 0, sizeof(*f));
 	memset(&captures, 0, sizeof(captures));
 	CHECK_OK(loop_new(&f->loop, 1, &e), e);
 	CHECK_OK(rpc_new(&f->rpc, f->loop, &e), e);
-	f->agent.conf.host = (char *)"host-a";
-	f->agent.conf.listen = (char *)"127.0.0.1:0";
-	f->agent.loop = f->loop;
-	f->agent.rpc = f->rpc;
-	f->agent.tracers = all;
-	CHECK_OK(profiler_service_open(&f->service, &f->agent, &e), e);
-	snprintf(target, sizeof(target), "127.0.0.1:%d", profiler_service_port(f->service));
-	opts.target = target;
+	env.rpc = f->rpc;
+	CHECK_OK(profiler_service_new(&f->service, &env, &e), e);
+	opts.target = profiler_service_address(f->service);
 	CHECK_OK(rpc_channel_new(&f->ch, f->rpc, &opts, &e), e);
 }
 
@@ -510,11 +505,11 @@ static void test_idle_calls(void)
 
 static void test_public_listener(void)
 {
-	struct agent agent = { .conf = { .listen = (char *)"0.0.0.0:0" } };
+	const struct profiler_service_env env = { .listen = "0.0.0.0:0" };
 	struct profiler_service *s;
 	struct err e;
 
-	CHECK_EQ(profiler_service_open(&s, &agent, &e), ERR_DENIED);
+	CHECK_EQ(profiler_service_new(&s, &env, &e), ERR_DENIED);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/marks/marks.h"
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "base/clean_text.h"
 #include "agent/tracers.h"
 #include "base/loop.h"

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracer/metrics/readings.h"
 #include "agent/tracers.h"
 #include "base/loop.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
+#include "agent/conf.h"
 #include "agent/tracer/profiler/tracer_profiler.h"
 #include "agent/tracers.h"
 #include "base/loop.h"

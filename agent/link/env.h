@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the control link and the uploads need of the agent. */
+#ifndef AGENT_LINK_ENV_H
+#define AGENT_LINK_ENV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct captures;
+struct clock;
+struct conf_list;
+struct loop;
+struct marks;
+struct rpc;
+struct rpc_tls;
+struct spool;
+struct tracer;
+
+/* All borrowed, and there until control_free(). */
+struct link_env {
+	struct loop *loop;
+	struct rpc *rpc;
+	struct clock *clock;
+	struct marks *marks; /* for the training step this host is at */
+	struct spool *spool;
+	struct captures *captures;
+	struct tracer *const *tracers; /* opened; NULL-terminated */
+	const char *host; /* this host's name in sessions */
+	const struct conf_list *labels; /* each is KEY=VALUE */
+	const char *profiler_address; /* of this agent's own ProfilerService; "" = none */
+	const char *aggregator; /* host:port of its gRPC */
+	const struct rpc_tls *tls; /* towards the aggregator; NULL = plaintext */
+	int64_t reconnect_max_ns; /* longest pause between two attempts to connect */
+};
+
+#endif
