@@ -61,15 +61,16 @@ function(program name)
 	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# unit_test(folder/name USES layers... [SRC extra files]): tests/unit/${path}.c, test "unit/${path}".
+# unit_test(folder/name [VIRTUAL] USES layers... [SRC extra files]): tests/unit/${path}.c, test "unit/${path}".
+# VIRTUAL: in virtual time (tests/lib/virtual_time.h).
 function(unit_test path)
-	cmake_parse_arguments(T "" "" "SRC;USES;PKG" ${ARGN})
+	cmake_parse_arguments(T "VIRTUAL" "" "SRC;USES;PKG" ${ARGN})
 	string(REPLACE "/" "_" target test_${path})
 	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/unit/${path}.c ${T_SRC})
-	target_link_libraries(${target} PRIVATE tutti_flags ${T_USES})
+	target_link_libraries(${target} PRIVATE tutti_flags $<$<BOOL:${T_VIRTUAL}>:virtual_time> ${T_USES})
 	tutti_use(${target} PRIVATE ${T_PKG})
 	add_test(NAME unit/${path} COMMAND ${target})
-	set_tests_properties(unit/${path} PROPERTIES TIMEOUT 60 LABELS unit
+	set_tests_properties(unit/${path} PROPERTIES TIMEOUT 180 LABELS unit
 		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
 endfunction()
 

@@ -14,6 +14,7 @@
 #define BACKOFF_MAX_NS	 (20 * NS_PER_S)
 #define FINISH_GRACE_NS	 (2 * NS_PER_S)
 #define TURNS_MAX	 1000
+#define FIRST_PORT	 30000
 
 int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
 {
@@ -243,6 +244,15 @@ const struct rpc_method *server_method(const struct rpc_server *s, const char *p
 	return NULL;
 }
 
+static int free_port(const char *host)
+{
+	int port = FIRST_PORT;
+
+	while (server_find(host, port))
+		port++;
+	return port;
+}
+
 int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_server_opts *opts,
 		   const struct rpc_method *methods, size_t n_methods, int *port, struct err *e)
 {
@@ -255,6 +265,8 @@ int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_serv
 		return rc;
 	}
 	s->rpc = r;
+	if (!s->port)
+		s->port = free_port(host);
 	s->keepalive_ns = opts->keepalive_ns;
 	s->n_methods = n_methods;
 	s->methods = xcalloc(n_methods, sizeof(*methods));

@@ -28,6 +28,7 @@ struct work {
 	struct loop *loop;
 	loop_fn run, done;
 	void *arg;
+	const bool *go; /* its end is delivered once this is true; NULL = at once */
 	struct sim_event ev;
 	TAILQ_ENTRY(work) entry;
 };
@@ -222,15 +223,28 @@ static void work_told(void *arg)
 {
 	struct work *w = arg;
 
-	loop_post(w->loop, work_done, w);
+	if (w->go && !*w->go)
+		sim_at(&w->ev, sim.now_ns + BUSY_STORE_MEAN_NS, work_told, w);
+	else
+		loop_post(w->loop, work_done, w);
 }
+
+static struct work *running;
 
 static void work_run(struct work *w)
 {
 	loop_fn run = w->run;
 
 	w->run = NULL;
+	running = w;
 	run(w->arg);
+	running = NULL;
+}
+
+void loop_hold_worker(const bool *go)
+{
+	assert(running);
+	running->go = go;
 }
 
 static void on_work(void *arg)

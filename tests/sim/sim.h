@@ -171,6 +171,9 @@ void http_host_gone(struct sim_host *h);
 void loop_clock_set(struct sim_host *h);
 void loop_replan(struct sim_host *h);
 
+/* From inside a worker's function: the loop hears of its end only once *go is true. */
+void loop_hold_worker(const bool *go);
+
 /* ---- requests to the aggregator ---- */
 
 /* status 0: there is none, or it ended before it answered. */

@@ -18,6 +18,7 @@
 #include "proto/limits.h"
 #include "proto/tutti/v1/control.pb-c.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 
 struct fleet {
 	struct loop *loop;
@@ -31,16 +32,7 @@ struct fleet {
 void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns);
 void fleet_stop(struct fleet *f);
 
-/* Turns the loop until cond; ends the test after 20 s. */
-#define WAIT(f, cond) \
-	do { \
-		int64_t wait_end_ns = now_mono_ns() + 20 * NS_PER_S; \
-		while (!(cond)) { \
-			loop_turn((f)->loop, 20); \
-			if (now_mono_ns() > wait_end_ns) \
-				CHECK(!"in time: " #cond); \
-		} \
-	} while (0)
+#define WAIT(f, cond) RUN_UNTIL((f)->loop, cond)
 
 size_t fleet_keys(struct fleet *f); /* objects in the store */
 bool fleet_has_key(struct fleet *f, const char *key);

@@ -63,7 +63,7 @@ static void check_hosts(struct fleet *f)
 static void test_many(struct fleet *f)
 {
 	static struct fake fakes[MANY];
-	struct told one = { 0 }, all = { 0 };
+	struct told running = { 0 }, one = { 0 }, all = { 0 };
 	struct capture *c;
 	char name[32];
 
@@ -75,18 +75,20 @@ static void test_many(struct fleet *f)
 	check_hosts(f);
 	c = fleet_begin(f);
 	WAIT(f, c->begun);
-	capture_text(c, false, on_text, &one);
+	capture_text(c, false, on_text, &running);
 	captures_text(f->agg.captures, on_text, &all);
-	CHECK(!one.n && !all.n);
+	CHECK(!running.n && !all.n);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(f, c->session);
 	capture_text(c, false, on_text, &one);
 	capture_remove(c);
-	WAIT(f, one.n == 2 && all.n == 1);
+	WAIT(f, running.n == 1 && one.n == 1 && all.n == 1);
+	CHECK_EQ(hosts_in_state(running.doc, "failed"), 0);
 	CHECK_EQ(hosts_in_state(one.doc, "failed"), MANY);
 	CHECK_STR(json_get_text(one.doc, "state"), "failed");
 	CHECK_EQ(hosts_in_state(json_array_get(json_object_get(all.doc, "captures"), 0), "failed"),
 		 0);
+	json_decref(running.doc);
 	json_decref(one.doc);
 	json_decref(all.doc);
 	for (int i = 0; i < MANY; i++)

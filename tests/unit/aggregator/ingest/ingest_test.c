@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uploads: good ones, each way of being wrong, credits, retries. */
-#include <semaphore.h>
-
 #include "aggregator/sessions/sessions.h"
+#include "base/mem.h"
 #include "storage/store.h"
+#include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
 
 static void stored_bytes(struct fleet *f, struct capture *c, const char *host, struct buf *out)
@@ -255,10 +255,34 @@ struct odd_store {
 	struct store base;
 	struct store *real;
 	const char *fail; /* puts of keys that hold this fail */
-	const char *block; /* and these wait for `go` */
-	sem_t go;
+	const char *block; /* a put of such a key hangs until `go`, and stores only then */
+	bool go;
+	char *blocked_key;
+	struct buf blocked;
 	const char *fail_late; /* the first put of such a key works and is reported as failed */
 };
+
+/* Hangs as a worker that the loop does not wait for: odd_unblock() ends it. */
+static int odd_block(struct odd_store *o, const char *key, const struct store_body *body)
+{
+	CHECK(body->data && !o->blocked_key);
+	o->blocked_key = xstrdup(key);
+	buf_add(&o->blocked, body->data, body->len);
+	virtual_hold_worker(&o->go);
+	return 0;
+}
+
+static void odd_unblock(struct odd_store *o)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_put_bytes(o->real, o->blocked_key, o->blocked.data, o->blocked.len,
+				 STORE_CREATE, &e),
+		 e);
+	buf_release(&o->blocked);
+	free(o->blocked_key);
+	virtual_release_worker(&o->go);
+}
 
 static int odd_put(struct store *s, const char *key, const struct store_body *body,
 		   unsigned int flags, struct err *e)
@@ -268,7 +292,7 @@ static int odd_put(struct store *s, const char *key, const struct store_body *bo
 	if (o->fail && strstr(key, o->fail))
 		return err_set(e, ERR_IO, "no space left");
 	if (o->block && strstr(key, o->block))
-		CHECK(!sem_wait(&o->go));
+		return odd_block(o, key, body);
 	if (o->fail_late && strstr(key, o->fail_late)) {
 		o->fail_late = NULL;
 		CHECK_OK(store_put(o->real, key, body, flags, e), *e);
@@ -374,7 +398,6 @@ static void test_store_hangs(void)
 	struct fake_upload stuck = { 0 };
 	struct capture *c;
 
-	CHECK(!sem_init(&odd.go, 0, 0));
 	fleet_start(&f, 20 * NS_PER_MS, 400 * NS_PER_MS);
 	odd.real = f.agg.store;
 	f.agg.store = &odd.base;
@@ -390,14 +413,13 @@ static void test_store_hangs(void)
 	WAIT(&f, stuck.closed);
 	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
 	WAIT(&f, f.agg.jobs == 1);
-	CHECK(!sem_post(&odd.go));
+	odd_unblock(&odd);
 	WAIT(&f, !f.agg.jobs);
 	check_no_file(&f, c->session, "b");
 	f.agg.store = odd.real;
 	fake_forget(&a);
 	fake_forget(&b);
 	fleet_stop(&f);
-	sem_destroy(&odd.go);
 }
 
 /* A commit that took place and was reported as failed is not taken back by the next try. */
