@@ -12,8 +12,6 @@ import random
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 
 from lib import xspace
 from lib.cluster import SLOW, Cluster, main, wait_until
@@ -66,14 +64,13 @@ class Campaign:
 
     def post(self, path, body=None, method="POST"):
         """None: nobody answered, so nothing was promised."""
-        request = urllib.request.Request(self.c.url + path, json.dumps(body or {}).encode(), method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10 * SLOW) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as e:
-            return None if e.code == 409 else self.clash(f"{path}: {e.code} {e.read()}")
+            status, doc = self.c.call(method, path, body or {}, timeout=10)
         except OSError:
             return None
+        if status >= 400 and status != 409:
+            self.clash(f"{path}: {status} {doc}")
+        return doc if status < 400 else None
 
     def ask(self, what, stop_after):
         if what == "retry":

@@ -21,7 +21,10 @@ import sys
 import tempfile
 import time
 import traceback
+import urllib.error
 import urllib.request
+
+from lib import schema
 
 BIN = pathlib.Path(os.environ.get("TUTTI_BIN", "build/dev/bin"))
 SLOW = float(os.environ.get("TUTTI_TEST_SLOW", "1"))  # sanitizers and busy machines wait longer
@@ -65,6 +68,8 @@ class Cluster:
             self.print_logs()
         codes = self.stop_all()
         complaints = self.complaints()
+        if not kind:
+            self.check_stored()
         if not kind and not self.keep:
             shutil.rmtree(self.dir, ignore_errors=True)
         if not kind:
@@ -166,9 +171,26 @@ class Cluster:
         except OSError:
             return False
 
+    def call(self, method, path, body=None, timeout=20):
+        """One call of the API: (status, document). The document is checked against the schema of the route."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout * SLOW) as answer:
+                status, doc = answer.status, json.load(answer)
+        except urllib.error.HTTPError as e:
+            status, doc = e.code, json.load(e)
+        schema.check_answer(method, path, status, doc)
+        return status, doc
+
     def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=20 * SLOW) as answer:
-            return json.load(answer)
+        status, doc = self.call("GET", path)
+        assert status == 200, (path, status, doc)
+        return doc
+
+    def check_stored(self):
+        schema.check_stored(self.store)
+        schema.check_stored(self.dir / "agg-spool")
 
     def metrics(self):
         with urllib.request.urlopen(self.url + "/metrics", timeout=20 * SLOW) as answer:
@@ -195,9 +217,11 @@ class Cluster:
         if check is not None:
             assert p.returncode == check, f"tutti {args}: exit {p.returncode}, not {check}\n{p.stderr}{p.stdout}"
         try:
-            return p.returncode, json.loads(p.stdout)
+            doc = json.loads(p.stdout)
         except ValueError:
             return p.returncode, p.stdout
+        schema.check_printed(args, doc)
+        return p.returncode, doc
 
     # ---- logs ----
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON documents against docs/schema/: the answers of the API, its events, what is stored, what `tutti --json` prints."""
+import functools
+import json
+import pathlib
+import re
+
+import jsonschema
+import referencing
+
+DIRECTORY = pathlib.Path(__file__).resolve().parents[3] / "docs/schema"
+SESSION = "[0-9_]+_[a-z0-9]+"
+
+# Method and path, '*' for one part, as in aggregator/api/api.c: the schema of an answer with 2xx, or of an event's data by
+# its name. None: the answer is not JSON.
+ANSWERS = {
+    "GET /api/v1/hosts": "hosts",
+    "GET /api/v1/captures": "captures",
+    "POST /api/v1/captures": "capture",
+    "GET /api/v1/captures/*": "capture",
+    "DELETE /api/v1/captures/*": "capture",
+    "POST /api/v1/captures/*/stop": "capture",
+    "GET /api/v1/captures/*/events": {"capture": "capture"},
+    "GET /api/v1/sessions": "sessions",
+    "GET /api/v1/sessions/*": "manifest",
+    "DELETE /api/v1/sessions/*": "deleted",
+    "POST /api/v1/sessions/*/retry": "capture",
+    "GET /api/v1/sessions/*/files/*": None,
+    "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
+    "GET /healthz": None,
+    "GET /readyz": None,
+    "GET /metrics": None,
+    "GET /": None,
+}
+REQUESTS = {"POST /api/v1/captures": "capture-request"}
+
+# Keys of a store, and files of the aggregator's spool.
+STORED = {
+    f"tutti/sessions/{SESSION}/plan\\.json": "plan",
+    f"tutti/sessions/{SESSION}/manifest\\.json": "manifest",
+    f"tutti/sessions/{SESSION}/retry\\.json": "retry",
+    f"tutti/failed/{SESSION}\\.json": "capture",
+    f"tutti/index/[0-9]{{20}}-{SESSION}": "summary",
+    "session-clock\\.json": "session-clock",
+}
+
+# By verb: one of these fits what `tutti VERB --json` prints.
+PRINTED = {
+    "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted"],
+    "capture": ["manifest", "capture"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
+    "cancel": ["capture"], "start": ["session"], "stop": ["session", "capture"], "status": ["agent-status"],
+}
+
+
+def names():
+    return sorted(p.name.removesuffix(".schema.json") for p in DIRECTORY.iterdir())
+
+
+@functools.cache
+def load(name):
+    return json.loads((DIRECTORY / f"{name}.schema.json").read_text())
+
+
+@functools.cache
+def validator(name):
+    resources = {f"{n}.schema.json": referencing.Resource.from_contents(load(n)) for n in names()}
+    registry = referencing.Registry().with_resources(resources.items())
+    return jsonschema.Draft202012Validator({"$ref": f"{name}.schema.json"}, registry=registry)
+
+
+def error(name, doc):
+    """What is wrong with the document, in words; None if nothing is."""
+    found = jsonschema.exceptions.best_match(validator(name).iter_errors(doc))
+    return found and f"{name}: {found.json_path}: {found.message[:400]}"
+
+
+def check(doc, *schemas):
+    """One of these schemas fits."""
+    errors = [error(name, doc) for name in schemas]
+    assert None in errors, "\n".join(errors) + f"\n{json.dumps(doc)[:2000]}"
+
+
+def route(method, path):
+    for known in ANSWERS:
+        pattern = re.escape(known).replace(r"\*", "[^/]+")
+        if re.fullmatch(pattern, f"{method} {path.split('?')[0]}"):
+            return known
+    raise AssertionError(f"{method} {path} is in no table: see tests/e2e/lib/schema.py")
+
+
+def check_answer(method, path, status, doc):
+    check(doc, "error" if status >= 400 else ANSWERS[route(method, path)])
+
+
+def check_printed(args, doc):
+    """`args` are those of the command line."""
+    if isinstance(doc, dict) and args and str(args[0]) in PRINTED:
+        check(doc, *PRINTED[str(args[0])])
+
+
+def check_stored(directory):
+    """Every document below a store's or spool's directory; how many there were, by schema."""
+    count = {}
+    for path in directory.rglob("*"):
+        key = str(path.relative_to(directory))
+        schema = next((s for pattern, s in STORED.items() if re.fullmatch(pattern, key)), None)
+        if schema and path.is_file():
+            check(json.loads(path.read_text()), schema)
+            count[schema] = count.get(schema, 0) + 1
+    return count
