@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/now.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <sys/random.h>
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
@@ -90,20 +87,4 @@ int64_t now_wall_error_ns(void)
 	if (adjtimex(&t) == TIME_ERROR || t.status & STA_UNSYNC)
 		return -1;
 	return t.maxerror * NS_PER_US;
-}
-
-void random_bytes(void *out, size_t len)
-{
-	uint8_t *p = out;
-
-	while (len) {
-		ssize_t n = getrandom(p, len, 0);
-
-		if (n < 0 && errno != EINTR)
-			abort();
-		if (n > 0) {
-			p += n;
-			len -= (size_t)n;
-		}
-	}
 }

@@ -41,7 +41,4 @@ void time_session_name(int64_t unix_ns, char out[20]);
 /* "2026-11-21T10:03:59.123Z"; `out` needs 25 bytes. */
 void time_iso(int64_t unix_ns, char out[25]);
 
-/* Fills `out` from the kernel's generator; never fails on Linux >= 3.17, aborts otherwise. */
-void random_bytes(void *out, size_t len);
-
 #endif

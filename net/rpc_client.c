@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "net/rpc_impl.h"
 #include "proto/limits.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "proto/limits.h"
 #include "proto/names.h"
 #include "proto/probe.h"
@@ -23,41 +24,19 @@
 
 /* ---- single values ---- */
 
-/* Length of the UTF-8 sequence at s, 0 if it is malformed, overlong or a surrogate. */
-static size_t utf8_len(const uint8_t *s)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = s[0] < 0x80		   ? 1
-		   : (s[0] & 0xe0) == 0xc0 ? 2
-		   : (s[0] & 0xf0) == 0xe0 ? 3
-		   : (s[0] & 0xf8) == 0xf0 ? 4
-					   : 0;
-	uint32_t v = n > 1 ? s[0] & (0x7fu >> n) : s[0];
-
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0; /* also at the end of the string */
-		v = v << 6 | (s[i] & 0x3f);
-	}
-	if (n > 1 && (v < least[n] || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)))
-		return 0;
-	return n;
-}
-
 bool text_is_clean(const char *s, size_t max)
 {
-	const uint8_t *at = (const uint8_t *)s;
+	size_t len = strnlen(s, max + 1);
+	const uint8_t *at = (const uint8_t *)s, *end = at + len;
 
-	if (strnlen(s, max + 1) > max)
-		return false;
-	while (*at) {
-		size_t n = utf8_len(at);
+	while (at < end && len <= max) {
+		size_t n = utf8_len(at, (size_t)(end - at));
 
 		if (!n || (*at < 0x20 && *at != '\t' && *at != '\n') || *at == 0x7f)
 			return false;
 		at += n;
 	}
-	return true;
+	return len <= max;
 }
 
 static int bad(const char *field, struct err *e)

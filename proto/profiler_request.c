@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
 

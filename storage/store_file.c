@@ -12,9 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "storage/folder.h"
 #include "storage/kinds.h"
 
@@ -31,35 +33,6 @@ static struct store_file *to_file(struct store *s)
 {
 	assert(s->ops == &store_file_ops);
 	return (struct store_file *)s;
-}
-
-static void sync_path(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd >= 0) {
-		fsync(fd);
-		close(fd);
-	}
-}
-
-/* mkdir -p, and each new folder lasts. The root is the operator's word: links in it are followed. */
-static int make_root(const char *path, struct err *e)
-{
-	char *parent;
-	int rc = 0;
-
-	if (!access(path, F_OK))
-		return 0;
-	parent = xstrndup(path, (size_t)(strrchr(path, '/') - path));
-	if (parent[0])
-		rc = make_root(parent, e);
-	if (!rc && mkdir(path, 0755) && errno != EEXIST)
-		rc = err_errno(e, "make folder \"%.120s\"", path);
-	if (!rc)
-		sync_path(parent[0] ? parent : "/");
-	free(parent);
-	return rc;
 }
 
 static void file_free(struct store *store)
@@ -96,7 +69,7 @@ static int file_open(struct store **out, const char *rest, struct err *e)
 	s->path = xstrndup(rest, len);
 	s->base.directory = s->path;
 	s->root = -1;
-	rc = make_root(s->path, e);
+	rc = file_make_folders(s->path, 0755, 0755, e);
 	if (rc)
 		goto out;
 	s->root = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -266,26 +239,14 @@ static int file_open_fd(struct store *store, const char *key, int *fd, uint64_t 
 
 static int read_range(int fd, uint64_t offset, uint64_t len, struct buf *out, struct err *e)
 {
-	size_t before = out->len;
+	int rc;
 
 	buf_reserve(out, len);
-	while (len > 0) {
-		ssize_t n = pread(fd, out->data + out->len, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			out->len = before;
-			out->data[before] = '\0';
-			return n < 0 ? err_errno(e, "read")
-				     : err_set(e, ERR_IO, "somebody cut the file short");
-		}
-		out->len += (size_t)n;
-		out->data[out->len] = '\0';
-		offset += (uint64_t)n;
-		len -= (uint64_t)n;
-	}
-	return 0;
+	rc = file_read_exact(fd, offset, out->data + out->len, len, "the object", e);
+	if (!rc)
+		out->len += len;
+	out->data[out->len] = '\0';
+	return rc;
 }
 
 static int file_get(struct store *store, const char *key, uint64_t offset, uint64_t len,

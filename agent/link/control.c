@@ -16,6 +16,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "net/address.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
@@ -69,15 +70,6 @@ static void note_down(struct control *c, const char *why)
 			 c->why);
 }
 
-/* Half to three halves of the pause: a fleet does not come back in one instant. */
-static int64_t jittered(int64_t pause_ns)
-{
-	uint32_t r;
-
-	random_bytes(&r, sizeof(r));
-	return pause_ns / 2 + (int64_t)((double)pause_ns * r / UINT32_MAX);
-}
-
 static void go_down(struct control *c, const char *why)
 {
 	struct loop *l = c->env.loop;
@@ -98,7 +90,7 @@ static void go_down(struct control *c, const char *why)
 		return;
 	if (c->backoff_ns > c->env.reconnect_max_ns)
 		c->backoff_ns = c->env.reconnect_max_ns;
-	loop_timer_in(l, &c->retry, jittered(c->backoff_ns), dial, c);
+	loop_timer_in(l, &c->retry, random_pause_ns(c->backoff_ns), dial, c);
 	c->backoff_ns *= 2;
 }
 

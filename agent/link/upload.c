@@ -11,10 +11,12 @@
 #include "agent/link/dial.h"
 #include "agent/link/env.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/loop.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
@@ -73,18 +75,9 @@ static void free_upload(struct upload *u)
 	free(u);
 }
 
-/* Half to three halves of the pause: hosts that lost the aggregator together come back one by one. */
-static int64_t jittered(int64_t pause_ns)
-{
-	uint32_t r;
-
-	random_bytes(&r, sizeof(r));
-	return pause_ns / 2 + (int64_t)((double)pause_ns * r / UINT32_MAX);
-}
-
 static bool try_later(struct upload *u)
 {
-	int64_t pause_ns = jittered(u->backoff_ns);
+	int64_t pause_ns = random_pause_ns(u->backoff_ns);
 
 	if (!u->again || now_mono_ns() + pause_ns >= u->req.deadline_mono_ns)
 		return false;
@@ -123,20 +116,7 @@ static void fail(struct upload *u, const struct err *why)
 
 static int read_all(const struct chunk *ch, uint8_t *data, struct err *e)
 {
-	size_t done = 0;
-
-	while (done < ch->len) {
-		ssize_t n = pread(ch->fd, data + done, ch->len - done, (off_t)(ch->offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(e, "reading the capture's file");
-		if (n == 0)
-			return err_set(e, ERR_IO, "the capture's file became shorter");
-		done += (size_t)n;
-	}
-	return 0;
+	return file_read_exact(ch->fd, ch->offset, data, ch->len, "the capture's file", e);
 }
 
 /* Of UploadMessage.chunk {offset, crc32, data}: written by hand so that the data is not copied. */

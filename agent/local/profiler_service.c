@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "net/address.h"
 #include "net/rpc.h"
 #include "proto/limits.h"

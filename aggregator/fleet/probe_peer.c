@@ -2,6 +2,7 @@
 #include "aggregator/fleet/probe_peer.h"
 
 #include "base/now.h"
+#include "base/random.h"
 
 #define WINDOW 64
 

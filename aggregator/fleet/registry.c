@@ -8,6 +8,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 
 #define EXPIRE_EVERY_NS (30 * NS_PER_S)
 

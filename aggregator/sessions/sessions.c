@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "proto/limits.h"
 #include "proto/names.h"
 

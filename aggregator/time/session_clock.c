@@ -7,22 +7,19 @@
 #include <string.h>
 
 #include "aggregator/aggregator.h"
+#include "base/file.h"
 #include "json/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 
 #define DRIFT_MAX_NS NS_PER_S
 
 static void read_boot_id(char *out, size_t size)
 {
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (!f || !fgets(out, (int)size, f))
+	if (!file_first_line("/proc/sys/kernel/random/boot_id", out, size))
 		snprintf(out, size, "unknown");
-	out[strcspn(out, "\n")] = '\0';
-	if (f)
-		fclose(f);
 }
 
 /* False: there is none, or it is of another boot, where RAW began anew. */

@@ -18,6 +18,7 @@
 #include "aggregator/time/time_service.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 
 /* What the parent is told, before the peers. */
 struct greeting {

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "storage/store.h"
 #include "tests/lib/check.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "tests/lib/check.h"
 
 struct cert {

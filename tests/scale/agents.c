@@ -24,6 +24,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
@@ -203,15 +204,6 @@ static int open_channel(struct agent *a, const char *lane, struct rpc_channel **
 	return rc;
 }
 
-/* Half to three halves of the pause, as real agents do. */
-static int64_t jittered(int64_t pause_ns)
-{
-	uint32_t r;
-
-	random_bytes(&r, sizeof(r));
-	return pause_ns / 2 + (int64_t)((double)pause_ns * r / UINT32_MAX);
-}
-
 static void forget_capture(struct agent *a)
 {
 	loop_timer_cancel(a->fleet->loop, &a->window);
@@ -235,7 +227,7 @@ static void go_down(struct agent *a)
 	a->up = false;
 	loop_timer_cancel(l, &a->status);
 	forget_capture(a);
-	loop_timer_in(l, &a->retry, jittered(a->backoff_ns), dial, a);
+	loop_timer_in(l, &a->retry, random_pause_ns(a->backoff_ns), dial, a);
 	a->backoff_ns = 2 * a->backoff_ns < BACKOFF_MAX_NS ? 2 * a->backoff_ns : BACKOFF_MAX_NS;
 }
 
@@ -483,7 +475,7 @@ static void start_agents(struct fleet *f)
 		snprintf(a->host, sizeof(a->host), "%s-%05zu", f->opts.prefix, i);
 		random_bytes(&a->instance, sizeof(a->instance));
 		a->backoff_ns = BACKOFF_FIRST_NS;
-		loop_timer_in(f->loop, &a->retry, jittered(spread_ns), dial, a);
+		loop_timer_in(f->loop, &a->retry, random_pause_ns(spread_ns), dial, a);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "tests/sim/sim.h"
 
 #define READ_NS	       100

@@ -11,6 +11,7 @@
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "tests/sim/burst.h"
 #include "tests/sim/sim.h"
 #include "xspace/xspace.h"

@@ -6,6 +6,7 @@
 
 #include "aggregator/time/session_clock.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
 

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "tests/lib/check.h"
 
 static int read_memory(void *arg, uint64_t offset, void *out, size_t len, struct err *e)

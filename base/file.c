@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define LOAD_BYTES ((size_t)16 << 10)
+
+ssize_t file_read_up_to(int fd, uint64_t offset, void *out, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = pread(fd, (char *)out + done, len - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (!n)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+int file_read_exact(int fd, uint64_t offset, void *out, size_t len, const char *name, struct err *e)
+{
+	ssize_t n = file_read_up_to(fd, offset, out, len);
+
+	if (n < 0)
+		return err_errno(e, "reading %s", name);
+	return (size_t)n == len ? 0 : err_set(e, ERR_IO, "%s ends too early", name);
+}
+
+int file_write_all(int fd, const void *data, size_t len, const char *name, struct err *e)
+{
+	const uint8_t *p = data;
+
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno != EINTR)
+			return err_errno(e, "writing %s", name);
+		p += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+int file_write_at(int fd, uint64_t offset, const void *data, size_t len, const char *name,
+		  struct err *e)
+{
+	if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
+		return err_errno(e, "writing %s", name);
+	return file_write_all(fd, data, len, name, e);
+}
+
+int file_load(const char *path, size_t max_bytes, struct buf *out, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
+	size_t before = out->len;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return err_errno(e, "opening %s", path);
+	while (n && !rc) {
+		buf_reserve(out, LOAD_BYTES);
+		n = read(fd, out->data + out->len, LOAD_BYTES);
+		if (n < 0 && errno != EINTR)
+			rc = err_errno(e, "reading %s", path);
+		out->len += n > 0 ? (size_t)n : 0;
+		out->data[out->len] = '\0';
+		if (out->len - before > max_bytes)
+			rc = err_set(e, ERR_LIMIT, "%s is longer than %zu bytes", path, max_bytes);
+	}
+	close(fd);
+	return rc;
+}
+
+bool file_first_line(const char *path, char *out, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	bool found = f && fgets(out, (int)size, f);
+
+	if (f)
+		fclose(f);
+	if (!found)
+		out[0] = '\0';
+	out[strcspn(out, "\n")] = '\0';
+	return found;
+}
+
+/* ---- folders ---- */
+
+static void sync_folder(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+	}
+}
+
+int file_make_folders(const char *path, mode_t mode_above, mode_t mode, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	char *above;
+	int rc = 0;
+
+	if (!access(path, F_OK))
+		return 0;
+	above = slash ? xstrndup(path, (size_t)(slash - path)) : xstrdup("");
+	if (*above)
+		rc = file_make_folders(above, mode_above, mode_above, e);
+	if (!rc && mkdir(path, mode) && errno != EEXIST)
+		rc = err_errno(e, "making the folder %.160s", path);
+	if (!rc)
+		sync_folder(*above ? above : slash ? "/" : ".");
+	free(above);
+	return rc;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole reads and writes, small files, folders. A call that a signal interrupts goes on. `name` is
+ * the file in the words of an error: "reading NAME: Input/output error".
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Reads `len` bytes at `offset`, fewer only at the end of the file. Returns how many; -1 and errno. */
+ssize_t file_read_up_to(int fd, uint64_t offset, void *out, size_t len);
+
+/* Reads `len` bytes at `offset`; ERR_IO where the file ends before. */
+MUST_CHECK int file_read_exact(int fd, uint64_t offset, void *out, size_t len, const char *name,
+			       struct err *e);
+
+/* Writes all of it, at the descriptor's position or at `offset`. */
+MUST_CHECK int file_write_all(int fd, const void *data, size_t len, const char *name,
+			      struct err *e);
+MUST_CHECK int file_write_at(int fd, uint64_t offset, const void *data, size_t len,
+			     const char *name, struct err *e);
+
+/* Appends the bytes of a file to `out`, also of one in /proc, whose size is not known before.
+ * ERR_LIMIT for more than `max_bytes`; `out` then holds some of them. */
+MUST_CHECK int file_load(const char *path, size_t max_bytes, struct buf *out, struct err *e);
+
+/* The first line of a file without its end, cut to `size` - 1 bytes. False, and "", where there is
+ * none. */
+bool file_first_line(const char *path, char *out, size_t size);
+
+/*
+ * Makes the folder and those above it where they are missing, and syncs them to disk. The folders
+ * above get `mode_above`, the last one `mode`, both less the umask. Links are followed; a folder that
+ * is there already keeps its mode.
+ */
+MUST_CHECK int file_make_folders(const char *path, mode_t mode_above, mode_t mode, struct err *e);
+
+/*
+ * Opens `path` as a process sees it whose root folder is `root_fd`: links inside, absolute ones too,
+ * lead nowhere outside. Where the kernel lacks openat2() (before 5.6) or a filter refuses it, a path
+ * with a link in it is refused with ELOOP, unless the root is our own. Adds O_CLOEXEC. The caller
+ * closes the descriptor; -1 and errno.
+ */
+int file_open_in_root(int root_fd, const char *path, int flags);
+
+#endif

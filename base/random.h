@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The only source of chance. Any thread. */
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Fills `out` from the kernel's generator; never fails on Linux >= 3.17, aborts otherwise. */
+void random_bytes(void *out, size_t len);
+
+/* Half to three halves of a pause before another attempt: what failed together on many hosts is
+ * spread over time. */
+int64_t random_pause_ns(int64_t pause_ns);
+
+#endif

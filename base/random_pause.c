@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Apart from random_bytes(), which the simulation replaces. */
+#include "base/random.h"
+
+int64_t random_pause_ns(int64_t pause_ns)
+{
+	uint32_t r;
+
+	random_bytes(&r, sizeof(r));
+	return pause_ns / 2 + (int64_t)((double)pause_ns * r / UINT32_MAX);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UTF-8, as strict as its standard: no overlong forms, no surrogates, nothing above U+10FFFF. Pure. */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The bytes of the character at p, of which `left` > 0 may be read: 1 to 4; 0 if there is none. */
+size_t utf8_len(const uint8_t *p, size_t left);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clean_text.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "tests/lib/check.h"
+
+static size_t len_of(const char *text, size_t left)
+{
+	return utf8_len((const uint8_t *)text, left);
+}
+
+static void test_characters(void)
+{
+	static const struct {
+		const char *text;
+		size_t len;
+	} cases[] = {
+		{ "a", 1 },
+		{ "\x7f", 1 },
+		{ "\xc2\x80", 2 },
+		{ "\xdf\xbf", 2 },
+		{ "\xe0\xa0\x80", 3 },
+		{ "\xed\x9f\xbf", 3 },
+		{ "\xee\x80\x80", 3 },
+		{ "\xf0\x90\x80\x80", 4 },
+		{ "\xf4\x8f\xbf\xbf", 4 },
+		{ "\x80", 0 }, /* begins in the middle */
+		{ "\xc0\x80", 0 }, /* longer than it needs to be */
+		{ "\xc1\xbf", 0 },
+		{ "\xe0\x9f\xbf", 0 },
+		{ "\xf0\x8f\xbf\xbf", 0 },
+		{ "\xed\xa0\x80", 0 }, /* a surrogate */
+		{ "\xf4\x90\x80\x80", 0 }, /* above U+10FFFF */
+		{ "\xf8\x88\x80\x80\x80", 0 },
+		{ "\xff", 0 },
+		{ "\xc3\x28", 0 }, /* the next byte is no continuation */
+		{ "\xe2\x82\x28", 0 },
+		{ "\xf0\x9f\x92\x28", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		CHECK_EQ(len_of(cases[i].text, strlen(cases[i].text)), cases[i].len);
+	for (size_t left = 1; left < 4; left++) {
+		CHECK_EQ(len_of("\xf0\x9f\x92\xa9", left), 0);
+		CHECK_EQ(len_of("\xe2\x82\xac", left), left < 3 ? 0 : 3);
+	}
+	CHECK_EQ(len_of("", 1), 1); /* NUL is a character */
+}
+
+static void check_clean(const char *text, size_t size, const char *expected)
+{
+	char out[32];
+
+	CHECK_EQ(clean_text(out, size, text, strlen(text)), strlen(expected));
+	CHECK_STR(out, expected);
+}
+
+static void test_clean(void)
+{
+	char out[8];
+
+	check_clean("plain", 32, "plain");
+	check_clean("a\tb\nc\x7f", 32, "a b c ");
+	check_clean("a\xff\xc3\xa4\xc3", 32, "a?\xc3\xa4?");
+	check_clean("ab\xc3\xa4", 4, "ab"); /* no half of a character */
+	check_clean("ab\xc3\xa4", 5, "ab\xc3\xa4");
+	check_clean("abc", 1, "");
+	CHECK_EQ(clean_text(out, sizeof(out), "ab\0cd", 5), 2);
+	CHECK_EQ(clean_text(out, sizeof(out), "abcdef", 3), 3);
+	CHECK_STR(out, "abc");
+}
+
+int main(void)
+{
+	test_characters();
+	test_clean();
+	return 0;
+}
