@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/http_parse.h"
+#include "net/pem.h"
 #include "net/socket.h"
 #include "proto/limits.h"
 
@@ -23,7 +24,6 @@
 #define MAX_PER_ADDRESS 500u /* nobody shuts all others out */
 #define FAREWELL_NS	NS_PER_S /* for the 503s at the end */
 #define DRAIN_BYTES	(4 * LIMIT_HTTP_BODY_BYTES)
-#define PEM_BYTES	(1 << 20)
 #define LOG_LINES_PER_S 10
 
 /* ---- small things ---- */
@@ -333,29 +333,14 @@ static void on_heartbeat(void *arg)
 	loop_timer_in(s->loop, &s->heartbeat, HEARTBEAT_NS, on_heartbeat, s);
 }
 
-static int read_pem(const char *path, char **out, struct err *e)
+static int load_pem(const char *path, char **out, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	ssize_t n;
-	int rc = 0;
+	struct buf pem = BUF_INIT;
+	int rc = pem_load(path, &pem, e);
 
-	if (fd < 0)
-		return err_errno(e, "opening %s", path);
-	if (fstat(fd, &st)) {
-		rc = err_errno(e, "reading %s", path);
-		goto out;
-	}
-	if (!S_ISREG(st.st_mode) || st.st_size > PEM_BYTES) {
-		rc = err_set(e, ERR_INVALID, "%s is not a PEM file", path);
-		goto out;
-	}
-	*out = xcalloc(1, (size_t)st.st_size + 1);
-	n = read(fd, *out, (size_t)st.st_size);
-	if (n < 0)
-		rc = err_errno(e, "reading %s", path);
-out:
-	close(fd);
+	if (!rc)
+		*out = (char *)buf_detach(&pem, NULL);
+	buf_release(&pem);
 	return rc;
 }
 
@@ -367,9 +352,9 @@ static int load_tls(struct http_server *s, const struct http_server_opts *opts, 
 		return 0;
 	if (!opts->cert_file || !opts->key_file)
 		return err_set(e, ERR_INVALID, "TLS needs both a certificate and its key");
-	rc = read_pem(opts->cert_file, &s->cert, e);
+	rc = load_pem(opts->cert_file, &s->cert, e);
 	if (!rc)
-		rc = read_pem(opts->key_file, &s->key, e);
+		rc = load_pem(opts->key_file, &s->key, e);
 	return rc;
 }
 

@@ -1,40 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credentials from PEM files. They are read once, at start. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "net/pem.h"
 #include "net/rpc_impl.h"
-
-#define PEM_MAX_BYTES (1 << 20)
 
 struct pems {
 	struct buf cert, key, ca;
 };
-
-static int read_pem(const char *path, struct buf *out, struct err *e)
-{
-	FILE *f = fopen(path, "re");
-	int rc = 0;
-	size_t n;
-
-	if (!f)
-		return err_errno(e, "%s", path);
-	do {
-		buf_reserve(out, 4096);
-		n = fread(out->data + out->len, 1, 4096, f);
-		out->len += n;
-		out->data[out->len] = 0;
-	} while (n && out->len <= PEM_MAX_BYTES);
-	if (ferror(f))
-		rc = err_errno(e, "%s", path);
-	else if (out->len > PEM_MAX_BYTES || !strstr(buf_str(out), "-----BEGIN "))
-		rc = err_set(e, ERR_INVALID, "%s: not a PEM file", path);
-	fclose(f);
-	return rc;
-}
 
 static void pems_release(struct pems *p)
 {
@@ -53,11 +28,11 @@ static int pems_read(struct pems *p, const struct rpc_tls *tls, struct err *e)
 		return err_set(e, ERR_INVALID,
 			       "a certificate needs its key and a key its certificate");
 	if (tls->cert_file)
-		rc = read_pem(tls->cert_file, &p->cert, e);
+		rc = pem_load(tls->cert_file, &p->cert, e);
 	if (!rc && tls->key_file)
-		rc = read_pem(tls->key_file, &p->key, e);
+		rc = pem_load(tls->key_file, &p->key, e);
 	if (!rc && tls->ca_file)
-		rc = read_pem(tls->ca_file, &p->ca, e);
+		rc = pem_load(tls->ca_file, &p->ca, e);
 	return rc;
 }
 
