@@ -328,13 +328,6 @@ int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg
 	return 0;
 }
 
-void loop_rewatch(struct loop_watch *w, uint32_t events)
-{
-	struct epoll_event ev = { .events = events, .data.ptr = w };
-
-	epoll_ctl(w->loop->epoll_fd, EPOLL_CTL_MOD, w->fd, &ev);
-}
-
 void loop_unwatch(struct loop_watch *w)
 {
 	if (!w)

@@ -48,7 +48,6 @@ void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg);
 /* Watches fd (stays the caller's) for EPOLLIN/EPOLLOUT, level-triggered. Yours: loop_unwatch(). */
 MUST_CHECK int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
 			  struct loop_watch **out, struct err *e);
-void loop_rewatch(struct loop_watch *w, uint32_t events);
 void loop_unwatch(struct loop_watch *w); /* before close(fd); NULL is fine; also from inside fn */
 
 /* SIGINT and SIGTERM call fn(arg) on the loop's thread instead of ending the process. Before any
