@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/secret.h"
@@ -149,25 +150,15 @@ int api_events(const struct api_conf *conf, const char *path,
 
 struct download {
 	int fd;
+	const char *part;
 	struct err *e;
 };
 
 static int on_piece(void *arg, const void *data, size_t len)
 {
 	struct download *d = arg;
-	const char *p = data;
 
-	while (len) {
-		ssize_t n = write(d->fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(d->e, "writing");
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return file_write_all(d->fd, data, len, d->part, d->e);
 }
 
 int api_download(const struct api_conf *conf, const char *path, const char *file, struct err *e)
@@ -175,7 +166,7 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 	char *url = url_of(conf, path);
 	char *part = xasprintf("%s.part", file);
 	struct buf answer = BUF_INIT;
-	struct download d = { .fd = -1, .e = e };
+	struct download d = { .fd = -1, .part = part, .e = e };
 	const struct http_call call = {
 		.method = "GET",
 		.url = url,

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
@@ -29,25 +29,6 @@ static const struct conf_field fields[] = {
 	API_FIELDS(struct conf),
 	{ 0 }
 };
-
-static int make_directory(char *path, struct err *e)
-{
-	for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-		int failed;
-
-		if (slash)
-			*slash = '\0';
-		failed = mkdir(path, 0777) && errno != EEXIST;
-		if (failed)
-			err_errno(e, "%s", path);
-		if (slash)
-			*slash = '/';
-		if (failed)
-			return e->code;
-		if (!slash)
-			return 0;
-	}
-}
 
 static bool is_wanted(const struct conf *conf, const char *host)
 {
@@ -148,7 +129,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	if (rc)
 		goto out;
 	dir = xasprintf("%s/plugins/profile/%s", conf->output, argv[0]);
-	rc = make_directory(dir, e);
+	rc = file_make_folders(dir, 0777, 0777, e);
 	job.manifest = manifest;
 	job.dir = dir;
 	if (!rc)

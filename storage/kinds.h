@@ -20,7 +20,6 @@ bool store_part_ok(const char *part, size_t len);
 MUST_CHECK int store_body_write(const struct store_body *body, int fd, struct err *e);
 /* The error for a body whose file ended after `done` bytes. */
 int store_body_short(const struct store_body *body, uint64_t done, struct err *e);
-MUST_CHECK int store_write_all(int fd, const void *data, uint64_t len, struct err *e);
 
 /* Does `key` belong into a listing of `prefix` after `after`? */
 bool store_listed(const char *key, const char *prefix, const char *after);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "storage/kinds.h"
 
@@ -180,7 +181,7 @@ static int copy_to_fd(struct store *s, const char *key, int *out, uint64_t *size
 		rc = err_errno(e, "memfd_create");
 		goto out;
 	}
-	rc = store_write_all(fd, bytes.data, bytes.len, e);
+	rc = file_write_all(fd, bytes.data, bytes.len, "the object", e);
 	if (rc)
 		goto out;
 	if (lseek(fd, 0, SEEK_SET) < 0) {

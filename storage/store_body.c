@@ -3,28 +3,12 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "storage/kinds.h"
 
 #define COPY_BYTES  ((size_t)256 << 10)
 #define RANGE_BYTES ((uint64_t)1 << 30) /* one copy_file_range(); its limit is near 2 GiB */
-
-int store_write_all(int fd, const void *data, uint64_t len, struct err *e)
-{
-	const uint8_t *p = data;
-
-	while (len > 0) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(e, "write");
-		p += n;
-		len -= (uint64_t)n;
-	}
-	return 0;
-}
 
 int store_body_short(const struct store_body *body, uint64_t done, struct err *e)
 {
@@ -58,17 +42,16 @@ static int copy_by_hand(const struct store_body *body, int fd, uint64_t done, st
 
 	while (!rc && done < body->len) {
 		uint64_t left = body->len - done;
-		ssize_t n = pread(body->fd, chunk, left < COPY_BYTES ? left : COPY_BYTES,
-				  (off_t)(body->offset + done));
+		size_t want = left < COPY_BYTES ? left : COPY_BYTES;
+		ssize_t n = file_read_up_to(body->fd, body->offset + done, chunk, want);
 
-		if (n > 0) {
-			rc = store_write_all(fd, chunk, (uint64_t)n, e);
-			done += (uint64_t)n;
-		} else if (n == 0) {
-			rc = store_body_short(body, done, e);
-		} else if (errno != EINTR) {
-			rc = err_errno(e, "read the file to put");
-		}
+		if (n < 0)
+			rc = err_errno(e, "reading the file to put");
+		else if ((size_t)n < want)
+			rc = store_body_short(body, done + (uint64_t)n, e);
+		else
+			rc = file_write_all(fd, chunk, want, "the object", e);
+		done += want;
 	}
 	free(chunk);
 	return rc;
@@ -80,7 +63,7 @@ int store_body_write(const struct store_body *body, int fd, struct err *e)
 	int rc;
 
 	if (body->fd < 0)
-		return store_write_all(fd, body->data, body->len, e);
+		return file_write_all(fd, body->data, body->len, "the object", e);
 	if (body->len > INT64_MAX || body->offset > INT64_MAX - body->len)
 		return err_set(e, ERR_INVALID, "the range to put lies beyond any file");
 	rc = copy_in_kernel(body, fd, &done, e);

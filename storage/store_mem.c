@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "storage/kinds.h"
@@ -95,26 +96,17 @@ static int no_such(struct err *e)
 
 static int read_body(const struct store_body *body, uint8_t *out, struct err *e)
 {
-	uint64_t done = 0;
+	ssize_t n;
 
 	if (body->fd < 0) {
 		if (body->len > 0)
 			memcpy(out, body->data, body->len);
 		return 0;
 	}
-	while (done < body->len) {
-		ssize_t n = pread(body->fd, out + done, body->len - done,
-				  (off_t)(body->offset + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(e, "read the file to put");
-		if (n == 0)
-			return store_body_short(body, done, e);
-		done += (uint64_t)n;
-	}
-	return 0;
+	n = file_read_up_to(body->fd, body->offset, out, body->len);
+	if (n < 0)
+		return err_errno(e, "reading the file to put");
+	return (uint64_t)n == body->len ? 0 : store_body_short(body, (uint64_t)n, e);
 }
 
 static int object_new(struct object **out, const char *key, const struct store_body *body,

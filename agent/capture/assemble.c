@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "agent/capture/assemble_curve.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "proto/names.h"
 #include "xspace/xspace.h"
@@ -104,22 +105,8 @@ static int64_t map_line(void *arg, int64_t timestamp_ns)
 static int read_file(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
 {
 	const struct input *in = arg;
-	uint8_t *at = buf;
 
-	while (len) {
-		ssize_t n = pread(in->fd, at, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(e, "reading %s", in->part->path);
-		if (n == 0)
-			return err_set(e, ERR_IO, "%s became shorter", in->part->path);
-		at += n;
-		offset += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return file_read_exact(in->fd, offset, buf, len, in->part->path, e);
 }
 
 static int open_file(struct input *in, struct xs_source *out, struct err *e)
@@ -148,16 +135,11 @@ struct file_sink {
 
 static int sink_flush(struct file_sink *s, struct err *e)
 {
-	size_t done = 0;
+	int rc = file_write_all(s->fd, s->pending, s->n_pending, s->path, e);
 
+	if (rc)
+		return rc;
 	s->crc32 = (uint32_t)crc32_z(s->crc32, s->pending, s->n_pending);
-	while (done < s->n_pending) {
-		ssize_t n = write(s->fd, s->pending + done, s->n_pending - done);
-
-		if (n < 0 && errno != EINTR)
-			return err_errno(e, "writing %s", s->path);
-		done += n > 0 ? (size_t)n : 0;
-	}
 	s->n_pending = 0;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/capture/spool_entry.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/names.h"
@@ -30,26 +31,6 @@ struct spool {
 	int lock_fd;
 	uint64_t limit_bytes, used_bytes;
 };
-
-/* Makes the folder and those above it; those that are there are fine. */
-static int make_dirs(const char *dir, struct err *e)
-{
-	char *path = xstrdup(dir);
-	int rc = 0;
-
-	for (char *p = path + 1; *p && !rc; p++) {
-		if (*p != '/')
-			continue;
-		*p = '\0';
-		if (mkdir(path, 0755) && errno != EEXIST)
-			rc = err_errno(e, "spool: making %s", path);
-		*p = '/';
-	}
-	if (!rc && mkdir(path, 0700) && errno != EEXIST)
-		rc = err_errno(e, "spool: making %s", path);
-	free(path);
-	return rc;
-}
 
 static int check_owner(const char *dir, struct err *e)
 {
@@ -143,7 +124,7 @@ int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct
 	sp->dir = xstrdup(dir);
 	sp->limit_bytes = limit_bytes;
 	sp->lock_fd = -1;
-	rc = make_dirs(dir, e);
+	rc = file_make_folders(dir, 0755, 0700, e);
 	if (!rc)
 		rc = check_owner(dir, e);
 	if (!rc)

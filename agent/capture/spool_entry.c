@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/limits.h"
@@ -19,21 +20,6 @@
 
 /* ---- writing ---- */
 
-static int write_all(int fd, const uint8_t *data, size_t len, struct err *e)
-{
-	while (len) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_errno(e, "writing");
-		data += n;
-		len -= (size_t)n;
-	}
-	return fsync(fd) ? err_errno(e, "fsync") : 0;
-}
-
 static int write_temp(int dir, const uint8_t *data, size_t len, struct err *e)
 {
 	int fd = openat(dir, TEMP_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
@@ -42,7 +28,9 @@ static int write_temp(int dir, const uint8_t *data, size_t len, struct err *e)
 
 	if (fd < 0)
 		return err_errno(e, "making it");
-	rc = write_all(fd, data, len, e);
+	rc = file_write_all(fd, data, len, "it", e);
+	if (!rc && fsync(fd))
+		rc = err_errno(e, "syncing it");
 	close(fd);
 	return rc;
 }
@@ -85,11 +73,10 @@ static int read_whole(const char *path, uint8_t *data, size_t *len, struct err *
 
 	if (fd < 0)
 		return err_errno(e, "%s", path);
-	*len = 0;
-	while ((n = read(fd, data + *len, MAX_BYTES - *len)) > 0)
-		*len += (size_t)n;
+	n = file_read_up_to(fd, 0, data, MAX_BYTES);
 	if (n < 0)
 		rc = err_errno(e, "%s", path);
+	*len = n < 0 ? 0 : (size_t)n;
 	close(fd);
 	return rc;
 }

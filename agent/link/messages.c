@@ -9,6 +9,7 @@
 #include "agent/tracer/tracer.h"
 #include "base/clean_text.h"
 #include "base/conf.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
@@ -71,18 +72,6 @@ void message_states_free(Tutti__V1__TracerState **states, size_t n)
 
 /* ---- hello and status ---- */
 
-static void read_boot_id(char *out, size_t size)
-{
-	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	out[0] = '\0';
-	if (!f)
-		return;
-	if (fgets(out, (int)size, f))
-		out[strcspn(out, "\n")] = '\0';
-	fclose(f);
-}
-
 /* The configuration has seen to it that each is KEY=VALUE. */
 static Tutti__V1__Hello__LabelsEntry **make_labels(const struct conf_list *list)
 {
@@ -115,7 +104,7 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
 	char boot_id[64];
 
-	read_boot_id(boot_id, sizeof(boot_id));
+	(void)file_first_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id));
 	hello.host = (char *)env->host;
 	hello.version = (char *)TUTTI_VERSION;
 	hello.boot_id = boot_id;

@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 
 /* An fd of yours to close, or a negative code. `st` is filled. */
@@ -17,11 +16,5 @@ MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, str
 
 /* The same in the agent's own root. */
 MUST_CHECK int foreign_open_here(const char *path, struct stat *st, struct err *e);
-
-/* Appends a file of /proc or any other text; ERR_LIMIT beyond max_bytes. */
-MUST_CHECK int read_text_file(const char *path, size_t max_bytes, struct buf *out, struct err *e);
-
-/* Exactly len bytes from `offset`; ERR_IO if they are not there. */
-MUST_CHECK int read_exactly(int fd, uint64_t offset, void *out, size_t len, struct err *e);
 
 #endif

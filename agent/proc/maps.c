@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "agent/proc/foreign_file.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 #define MAPS_BYTES_MAX (16 << 20)
@@ -69,7 +69,7 @@ int proc_maps_read(struct proc_maps *out, uint32_t pid, struct err *e)
 
 	*out = (struct proc_maps){ 0 };
 	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	rc = read_text_file(path, MAPS_BYTES_MAX, &text, e);
+	rc = file_load(path, MAPS_BYTES_MAX, &text, e);
 	if (!rc)
 		proc_maps_parse(out, buf_str(&text));
 	buf_release(&text);

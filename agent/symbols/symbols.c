@@ -15,6 +15,7 @@
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/name_pool.h"
 #include "agent/symbols/perf_map.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 #define NAME_BYTES	   1000 /* mangled C++ has no bounds */
@@ -187,7 +188,7 @@ static struct module *module_of(struct symbols *sy, const struct image *image)
 
 static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
 {
-	return read_exactly(*(int *)arg, offset, out, len, e);
+	return file_read_exact(*(int *)arg, offset, out, len, "the image", e);
 }
 
 /* Overlay file systems list another inode in maps than stat() gives. */
@@ -307,7 +308,7 @@ static void kernel_name(struct symbols *sy, uint64_t address, char *out, size_t 
 	if (!sy->has_kernel) {
 		struct buf text = BUF_INIT;
 
-		if (!read_text_file("/proc/kallsyms", KALLSYMS_BYTES_MAX, &text, NULL))
+		if (!file_load("/proc/kallsyms", KALLSYMS_BYTES_MAX, &text, NULL))
 			kallsyms_parse(&sy->kernel, buf_str(&text));
 		buf_release(&text);
 		sy->has_kernel = true;
@@ -383,7 +384,7 @@ static uint32_t inner_pid(uint32_t pid)
 	uint32_t inner = pid;
 
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	if (!read_text_file(path, 64 << 10, &text, NULL)) {
+	if (!file_load(path, 64 << 10, &text, NULL)) {
 		line = strstr(buf_str(&text), "\nNSpid:");
 		for (line = line ? line + 7 : ""; *line && *line != '\n';) {
 			char *end;
@@ -419,7 +420,7 @@ static void read_perf_map(struct symbols *sy, struct module *m)
 		len = (size_t)((uint64_t)st.st_size - m->jit.parsed);
 		len = len < PERF_MAP_BYTES_MAX ? len : PERF_MAP_BYTES_MAX;
 		text = xmalloc(len);
-		if (!read_exactly(fd, m->jit.parsed, text, len, NULL))
+		if (!file_read_exact(fd, m->jit.parsed, text, len, path, NULL))
 			perf_map_parse(&m->jit, text, len);
 		free(text);
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -41,11 +42,7 @@ static int read_received(struct ingest_part *p, struct err *e)
 	uint8_t *data = xmalloc(READ_BYTES);
 	ssize_t n;
 
-	while ((n = pread(p->fd, data, READ_BYTES, (off_t)p->received)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			break;
+	while ((n = file_read_up_to(p->fd, p->received, data, READ_BYTES)) > 0) {
 		p->crc32_received = (uint32_t)crc32_z(p->crc32_received, data, (size_t)n);
 		p->received += (uint64_t)n;
 	}
@@ -134,30 +131,11 @@ static void keep_in_memory(struct ingest_part *p, const void *data, size_t len, 
 	p->received = len;
 }
 
-static int make_directories(const char *path, struct err *e)
-{
-	char *copy = xstrdup(path);
-	int rc = 0;
-
-	for (char *p = copy + 1; *p && !rc; p++) {
-		if (*p != '/')
-			continue;
-		*p = '\0';
-		if (mkdir(copy, 0750) && errno != EEXIST)
-			rc = err_errno(e, "making %s", copy);
-		*p = '/';
-	}
-	if (!rc && mkdir(copy, 0700) && errno != EEXIST)
-		rc = err_errno(e, "making %s", copy);
-	free(copy);
-	return rc;
-}
-
 int ingest_part_prepare(const char *spool, struct err *e)
 {
 	const struct ingest_part_id trial = { .spool = spool };
 	struct ingest_part part;
-	int rc = make_directories(spool, e);
+	int rc = file_make_folders(spool, 0750, 0700, e);
 
 	if (!rc)
 		rc = ingest_part_open(&part, &trial, e);
@@ -169,8 +147,6 @@ int ingest_part_prepare(const char *spool, struct err *e)
 int ingest_part_write(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data,
 		      struct err *e)
 {
-	const uint8_t *at = data;
-	size_t left = len;
 	int rc;
 
 	if (p->fd < 0 && len == p->bytes) {
@@ -178,18 +154,10 @@ int ingest_part_write(struct ingest_part *p, const void *data, size_t len, uint3
 		return 0;
 	}
 	rc = p->fd < 0 ? open_file(p, e) : 0;
+	if (!rc)
+		rc = file_write_at(p->fd, p->received, data, len, "the aggregator's spool", e);
 	if (rc)
 		return rc;
-	while (left) {
-		ssize_t n = pwrite(p->fd, at, left, (off_t)(p->received + len - left));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return err_errno(e, "writing to the aggregator's spool");
-		at += n;
-		left -= (size_t)n;
-	}
 	p->crc32_received = (uint32_t)crc32_combine(p->crc32_received, crc32_data, (z_off_t)len);
 	p->received += len;
 	return 0;

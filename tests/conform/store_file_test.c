@@ -288,7 +288,7 @@ static void test_no_room(void)
 	CHECK(!setrlimit(RLIMIT_FSIZE, &small));
 	CHECK_EQ(store_put_bytes(s, "key", bytes, (size_t)2 << 20, 0, &e), ERR_IO);
 	CHECK(!setrlimit(RLIMIT_FSIZE, &old));
-	CHECK_STR(e.msg, "put key: write: File too large");
+	CHECK_STR(e.msg, "put key: writing the object: File too large");
 	CHECK_EQ(count_keys(s), 1);
 	drop(s, "key");
 	CHECK_EQ(rmdir(store_directory(s)), 0);

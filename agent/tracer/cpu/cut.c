@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "agent/tracer/cpu/window_parts.h"
-#include "agent/proc/foreign_file.h"
 #include "agent/symbols/symbols.h"
 #include "agent/proc/u32_map.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 /* Per round; what is left is asked in the next one. */
@@ -96,7 +96,7 @@ void thread_question_answer(struct thread_question *q)
 	if (q->comm[0])
 		return;
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", q->pid, q->tid);
-	if (!read_text_file(path, 256, &text, NULL))
+	if (!file_load(path, 256, &text, NULL))
 		snprintf(q->comm, sizeof(q->comm), "%.*s", (int)strcspn(buf_str(&text), "\n"),
 			 buf_str(&text));
 	buf_release(&text);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -376,15 +377,11 @@ size_t proc_metrics_files(const struct proc_metrics *pm)
 	return n;
 }
 
-/* A file of /proc may come in pieces; the offset says where the next one starts. */
 static size_t read_whole(int fd, char *text)
 {
-	size_t len = 0;
-	ssize_t n;
+	ssize_t n = file_read_up_to(fd, 0, text, FILE_BYTES_MAX);
+	size_t len = n < 0 ? 0 : (size_t)n;
 
-	while (len < FILE_BYTES_MAX &&
-	       (n = pread(fd, text + len, FILE_BYTES_MAX - len, (off_t)len)) > 0)
-		len += (size_t)n;
 	text[len] = '\0';
 	return len;
 }

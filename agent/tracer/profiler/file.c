@@ -5,15 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "proto/limits.h"
 
@@ -27,21 +26,13 @@ static const char *const layouts[] = { "", "plugins/profile/" };
 /* Opens a path as the process with that root sees it; -1 and errno. */
 static int open_in_root(const char *root, const char *path, int flags)
 {
-	struct open_how how = {
-		.flags = (uint64_t)(flags | O_CLOEXEC),
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-	};
 	int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd, saved;
 
 	if (root_fd < 0)
 		return -1;
-	fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	fd = file_open_in_root(root_fd, path, flags);
 	saved = errno;
-	if (fd < 0 && saved == ENOSYS && !strcmp(root, "/")) {
-		fd = open(path, flags | O_CLOEXEC); /* our own tree needs no fence */
-		saved = errno;
-	}
 	close(root_fd);
 	errno = saved;
 	return fd;
@@ -94,21 +85,6 @@ static int open_xspace(DIR *dir)
 	return -1;
 }
 
-static int write_all(int fd, const uint8_t *p, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* What is still being written may be longer by the end than it was at first. */
 static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
 {
@@ -123,10 +99,9 @@ static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
 			rc = err_set(e, ERR_FULL, "the profiler's file grows");
 			goto out;
 		}
-		if (write_all(to, block, (size_t)n)) {
-			rc = err_errno(e, "write");
+		rc = file_write_all(to, block, (size_t)n, "the copy of the profiler's file", e);
+		if (rc)
 			goto out;
-		}
 	}
 	if (n < 0)
 		rc = err_errno(e, "read the profiler's file");

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/proc/foreign_file.h"
 #include "agent/tracer/profiler/reply.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 #include "xspace/xspace.h"
@@ -19,20 +19,7 @@
 
 static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
 {
-	uint8_t *at = buf;
-
-	while (len) {
-		ssize_t n = pread(*(const int *)arg, at, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return err_errno(e, "reading what the profiler sent");
-		at += n;
-		offset += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return file_read_exact(*(const int *)arg, offset, buf, len, "what the profiler sent", e);
 }
 
 /* Is it an XSpace, when did it begin, is there anything in it? What has a date needs no closer look:
@@ -82,19 +69,8 @@ struct writing {
 static int write_piece(void *arg, const void *data, size_t len, struct err *e)
 {
 	struct writing *w = arg;
-	const uint8_t *p = data;
 
-	while (len) {
-		ssize_t n = write(w->fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return err_errno(e, "writing the profiler's reply");
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return file_write_all(w->fd, data, len, "the profiler's reply", e);
 }
 
 static void feed_piece(void *arg, const uint8_t *data, size_t len)
@@ -154,7 +130,7 @@ static void owner_of(int64_t pid, uid_t *out)
 	struct buf text = BUF_INIT;
 	const char *line = NULL;
 
-	if (!read_text_file(path, STATUS_BYTES, &text, NULL))
+	if (!file_load(path, STATUS_BYTES, &text, NULL))
 		line = strstr(buf_str(&text), "\nUid:");
 	if (line)
 		(void)!sscanf(line, "\nUid: %*u %u", out);
