@@ -17,6 +17,7 @@ fuzz_test(perf USES tracer_cpu)
 fuzz_test(proc_text USES agent_symbols)
 
 # ---- tracers ----
+unit_test(agent/tracer/ring_test USES agent_tracer)
 set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
 set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)
 unit_test(agent/tracer/cpu/real_test USES tracer_cpu)

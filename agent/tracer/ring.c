@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/ring_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define CHUNK_BYTES_MAX ((size_t)64 << 10)
+#define CHUNKS_MIN	16 /* of a full ring: it loses a sixteenth at a time */
+#define SPANS		8 /* the ring's seconds in a chunk's seconds */
+#define GAPS_MAX	256
+
+/* Times beyond are refused: sums with them overflow. */
+#define TIME_MAX (INT64_MAX / 4)
+
+/* ---- the ring ---- */
+
+struct ring *ring_new(const struct ring_conf *conf)
+{
+	struct ring *r = xcalloc(1, sizeof(*r));
+	uint64_t chunk;
+
+	r->limits = conf->limits;
+	if (!r->limits.bytes)
+		r->limits.bytes = RING_BYTES_DEFAULT;
+	if (r->limits.bytes < RING_BYTES_MIN)
+		r->limits.bytes = RING_BYTES_MIN;
+	if (!r->limits.ns)
+		r->limits.ns = RING_NS_DEFAULT;
+	chunk = r->limits.bytes / CHUNKS_MIN;
+	r->chunk_bytes = chunk < CHUNK_BYTES_MAX ? (size_t)chunk : CHUNK_BYTES_MAX;
+	r->record_bytes = conf->record_bytes;
+	r->late_ns = conf->late_ns;
+	r->begin_ns = r->latest_ns = conf->begin_raw_ns;
+	r->gaps = xcalloc(GAPS_MAX, sizeof(*r->gaps));
+	return r;
+}
+
+/* What the ring counts for a block: its header too. */
+static uint64_t block_bytes(const struct ring_block *b)
+{
+	return sizeof(*b) + b->cap;
+}
+
+static void chunk_release(struct ring *r, struct ring_chunk *c)
+{
+	if (c->block)
+		r->bytes -= block_bytes(c->block);
+	if (c->extent)
+		r->file_bytes -= ring_whole_pages(c->extent->len);
+	ring_block_unref(c->block);
+	ring_extent_unref(c->extent);
+}
+
+void ring_free(struct ring *r)
+{
+	if (!r)
+		return;
+	while (r->holds)
+		ring_release(r, r->holds->h.owner);
+	for (size_t i = 0; i < r->n; i++)
+		chunk_release(r, &r->chunks[i]);
+	ring_file_unref(r->file);
+	free(r->chunks);
+	free(r->gaps);
+	free(r);
+}
+
+int64_t ring_begin(const struct ring *r)
+{
+	return r->begin_ns;
+}
+
+bool ring_is_empty(const struct ring *r)
+{
+	return !r->n;
+}
+
+uint64_t ring_bytes(const struct ring *r)
+{
+	return r->bytes;
+}
+
+uint64_t ring_file_bytes(const struct ring *r)
+{
+	return r->file_bytes;
+}
+
+/* ---- losses ---- */
+
+/* Without room for another gap the two oldest become one. */
+static void add_gap(struct ring *r, const struct ring_gap *gap)
+{
+	struct ring_gap *last = r->n_gaps ? &r->gaps[r->n_gaps - 1] : NULL;
+
+	if (last && last->from_ns == gap->from_ns && last->to_ns == gap->to_ns) {
+		last->count += gap->count;
+		return;
+	}
+	if (r->n_gaps == GAPS_MAX) {
+		struct ring_gap *a = &r->gaps[0], *b = &r->gaps[1];
+
+		b->from_ns = a->from_ns < b->from_ns ? a->from_ns : b->from_ns;
+		b->to_ns = a->to_ns > b->to_ns ? a->to_ns : b->to_ns;
+		b->count += a->count;
+		memmove(a, b, --r->n_gaps * sizeof(*a));
+	}
+	r->gaps[r->n_gaps++] = *gap;
+}
+
+void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count)
+{
+	add_gap(r, &(struct ring_gap){ .from_ns = raw_ns, .to_ns = raw_ns, .count = count });
+}
+
+uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < r->n_gaps; i++) {
+		const struct ring_gap *g = &r->gaps[i];
+
+		if (g->from_ns < t1_raw_ns && g->to_ns >= t0_raw_ns)
+			sum += g->count;
+	}
+	return sum;
+}
+
+/* Gaps older than all records and all open runs concern no window any more. */
+static void forget_gaps(struct ring *r)
+{
+	int64_t from_ns = r->begin_ns;
+	size_t kept = 0;
+
+	for (const struct ring_holder *h = r->holds; h; h = h->next)
+		if (h->h.from_raw_ns < from_ns)
+			from_ns = h->h.from_raw_ns;
+	for (size_t i = 0; i < r->n_gaps; i++)
+		if (r->gaps[i].to_ns >= from_ns)
+			r->gaps[kept++] = r->gaps[i];
+	r->n_gaps = kept;
+}
+
+/* ---- the file ---- */
+
+static bool is_needed(const struct ring *r, const struct ring_chunk *c)
+{
+	for (const struct ring_holder *h = r->holds; h; h = h->next)
+		if (h->h.from_raw_ns <= c->latest_ns)
+			return true;
+	return false;
+}
+
+/* The file has no name: it is gone when the agent ends, however it ends. */
+static struct ring_file *file_open(const char *dir)
+{
+	char *path = xasprintf("%s/.ring", dir);
+	struct ring_file *f = NULL;
+	int fd;
+
+	unlink(path);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0) {
+		unlink(path);
+		f = xcalloc(1, sizeof(*f));
+		*f = (struct ring_file){ .refs = 1, .fd = fd };
+	}
+	free(path);
+	return f;
+}
+
+static bool write_at(int fd, const uint8_t *p, size_t len, uint64_t at)
+{
+	while (len) {
+		ssize_t n = pwrite(fd, p, len, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		p += n;
+		len -= (size_t)n;
+		at += (uint64_t)n;
+	}
+	return true;
+}
+
+/* The folder of a run that reserved room for the chunk; NULL if none could. */
+static const char *reserve_room(struct ring *r, const struct ring_chunk *c)
+{
+	uint64_t bytes = ring_whole_pages(c->used);
+	const char *dir = NULL;
+
+	if (r->file_bytes + bytes > RING_FILE_BYTES_MAX)
+		return NULL;
+	for (struct ring_holder *h = r->holds; h; h = h->next)
+		if (h->h.from_raw_ns <= c->latest_ns && h->h.take_room(h->h.arg, bytes))
+			dir = h->h.dir;
+	return dir;
+}
+
+/* Moves the chunk's records to the file; false if they cannot be kept. */
+static bool chunk_to_file(struct ring *r, struct ring_chunk *c)
+{
+	const char *dir = reserve_room(r, c);
+	struct ring_extent *x;
+
+	if (!dir)
+		return false;
+	if (!r->file)
+		r->file = file_open(dir);
+	if (!r->file || !write_at(r->file->fd, c->block->data, c->used, r->file->end))
+		return false;
+	x = xmalloc(sizeof(*x));
+	*x = (struct ring_extent){ .refs = 1, .file = r->file, .at = r->file->end, .len = c->used };
+	r->file->refs++;
+	r->file->end += ring_whole_pages(c->used);
+	r->bytes -= block_bytes(c->block);
+	r->file_bytes += ring_whole_pages(c->used);
+	ring_block_unref(c->block);
+	c->block = NULL;
+	c->extent = x;
+	return true;
+}
+
+/* ---- chunks leave ---- */
+
+static void close_empty_file(struct ring *r)
+{
+	if (r->n_filed)
+		return;
+	ring_file_unref(r->file);
+	r->file = NULL;
+}
+
+static void remove_chunks(struct ring *r, size_t at, size_t n)
+{
+	for (size_t i = at; i < at + n; i++) {
+		r->n_filed -= r->chunks[i].extent != NULL;
+		chunk_release(r, &r->chunks[i]);
+	}
+	r->n -= n;
+	memmove(r->chunks + at, r->chunks + at + n, (r->n - at) * sizeof(*r->chunks));
+	close_empty_file(r);
+}
+
+static void drop_oldest(struct ring *r, size_t n)
+{
+	if (!n)
+		return;
+	r->begin_ns = r->chunks[n - 1].latest_ns + 1;
+	remove_chunks(r, 0, n);
+	forget_gaps(r);
+}
+
+static void add_chunk_gap(struct ring *r, const struct ring_chunk *c)
+{
+	add_gap(r,
+		&(struct ring_gap){ .from_ns = c->first_ns, .to_ns = c->last_ns, .count = c->n });
+}
+
+/* The oldest chunk in memory moves to the file, or is dropped. */
+static void evict(struct ring *r)
+{
+	size_t at = r->n_filed;
+	struct ring_chunk *c = &r->chunks[at];
+
+	if (!is_needed(r, c)) {
+		drop_oldest(r, at + 1);
+	} else if (chunk_to_file(r, c)) {
+		r->n_filed++;
+	} else {
+		add_chunk_gap(r, c);
+		if (at)
+			remove_chunks(r, at, 1);
+		else
+			drop_oldest(r, 1);
+	}
+}
+
+void ring_drop_half(struct ring *r)
+{
+	size_t n = (r->n + 1) / 2;
+
+	for (size_t i = 0; i < n; i++)
+		if (is_needed(r, &r->chunks[i]))
+			add_chunk_gap(r, &r->chunks[i]);
+	drop_oldest(r, n);
+}
+
+/* ---- records come ---- */
+
+/* Of fixed size: time, data. Else: time, length, data. */
+static size_t header_bytes(const struct ring *r)
+{
+	return r->record_bytes ? sizeof(int64_t) : sizeof(int64_t) + sizeof(uint64_t);
+}
+
+/* The chunk is full: memory that it does not use goes back. */
+static void trim(struct ring *r, struct ring_chunk *c)
+{
+	struct ring_block *b = c->block;
+
+	if (b->refs > 1)
+		return; /* a worker may read it: it must not move */
+	r->bytes -= block_bytes(b);
+	b->cap = ring_round8(c->used);
+	c->block = xrealloc(b, sizeof(*b) + b->cap);
+	r->bytes += block_bytes(c->block);
+}
+
+static struct ring_chunk *push_chunk(struct ring *r, size_t need)
+{
+	struct ring_chunk *c;
+	struct ring_block *b;
+	size_t cap = need > r->chunk_bytes - sizeof(*b) ? need : r->chunk_bytes - sizeof(*b);
+
+	while (r->n > r->n_filed && r->bytes + sizeof(*b) + cap > r->limits.bytes)
+		evict(r);
+	if (r->n == r->cap) {
+		r->cap = r->cap ? 2 * r->cap : 32;
+		r->chunks = xrealloc(r->chunks, r->cap * sizeof(*r->chunks));
+	}
+	b = xmalloc(sizeof(*b) + cap);
+	b->refs = 1;
+	b->cap = cap;
+	r->bytes += block_bytes(b);
+	c = &r->chunks[r->n++];
+	*c = (struct ring_chunk){ .block = b,
+				  .first_ns = INT64_MAX,
+				  .last_ns = INT64_MIN,
+				  .opened_ns = r->latest_ns,
+				  .sorted = true };
+	return c;
+}
+
+/* A chunk with so many bytes free: the newest, or another one. */
+static struct ring_chunk *chunk_for(struct ring *r, size_t need)
+{
+	struct ring_chunk *c = r->n > r->n_filed ? &r->chunks[r->n - 1] : NULL;
+
+	if (c && c->used + need <= c->block->cap &&
+	    r->latest_ns - c->opened_ns <= r->limits.ns / SPANS)
+		return c;
+	if (c)
+		trim(r, c);
+	return push_chunk(r, need);
+}
+
+static void evict_old(struct ring *r)
+{
+	while (r->n > r->n_filed + 1 &&
+	       r->chunks[r->n_filed].latest_ns < r->latest_ns - r->limits.ns)
+		evict(r);
+}
+
+static void append(struct ring_chunk *c, size_t header, const struct ring_record *rec)
+{
+	const uint64_t head[] = { (uint64_t)rec->raw_ns, rec->len };
+
+	memcpy(c->block->data + c->used, head, header);
+	if (rec->len)
+		memcpy(c->block->data + c->used + header, rec->data, rec->len);
+	c->used += header + ring_round8(rec->len);
+	c->n++;
+	if (rec->raw_ns < c->last_ns)
+		c->sorted = false;
+	else
+		c->last_ns = rec->raw_ns;
+	if (rec->raw_ns < c->first_ns)
+		c->first_ns = rec->raw_ns;
+}
+
+bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len)
+{
+	size_t header = header_bytes(r);
+	struct ring_chunk *c;
+
+	if (raw_ns < -TIME_MAX || raw_ns > TIME_MAX || raw_ns < r->latest_ns - r->late_ns ||
+	    len > r->limits.bytes / 4) {
+		ring_add_loss(r, raw_ns, 1);
+		return false;
+	}
+	if (raw_ns > r->latest_ns)
+		r->latest_ns = raw_ns;
+	c = chunk_for(r, header + ring_round8(len));
+	append(c, header, &(struct ring_record){ .raw_ns = raw_ns, .data = data, .len = len });
+	c->latest_ns = r->latest_ns;
+	evict_old(r);
+	return true;
+}
+
+/* ---- windows longer than the ring ---- */
+
+void ring_hold(struct ring *r, const struct ring_hold *hold)
+{
+	struct ring_holder *h = xmalloc(sizeof(*h));
+
+	*h = (struct ring_holder){ .h = *hold, .next = r->holds };
+	r->holds = h;
+}
+
+void ring_release(struct ring *r, const void *owner)
+{
+	struct ring_holder **at = &r->holds, *gone;
+	size_t n = 0;
+
+	while (*at && (*at)->h.owner != owner)
+		at = &(*at)->next;
+	gone = *at;
+	if (!gone)
+		return;
+	*at = gone->next;
+	free(gone);
+	while (n < r->n_filed && !is_needed(r, &r->chunks[n]))
+		n++;
+	drop_oldest(r, n);
+}

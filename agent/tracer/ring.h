@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ring: the newest records of an always-on tracer, each stamped with its time on CLOCK_MONOTONIC_RAW.
+ * It is bounded in bytes and in seconds and overwrites its oldest records, a chunk at a time. While runs
+ * are open, chunks that a run's window needs move to a file instead, once for all runs; so a window may
+ * be longer than the ring.
+ *
+ * Records may be out of order by `late_ns` at most: one that is older than the newest record by more is
+ * refused and counted as lost. A cut gives the records of a window in the order in which they were added:
+ * each source's records are in order of time if it adds them so. A record is in [t0, t1) by its own time
+ * alone, so windows that meet share no record and miss none that was added before both cuts.
+ *
+ * Reads no clock; its only I/O is the file. Loop thread, except where a function says otherwise.
+ */
+#ifndef AGENT_TRACER_RING_H
+#define AGENT_TRACER_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ring;
+struct ring_cut;
+
+/* What a ring may keep in memory; zero = the default. */
+struct ring_limits {
+	uint64_t bytes; /* at least RING_BYTES_MIN */
+	int64_t ns;
+};
+
+#define RING_BYTES_DEFAULT (UINT64_C(16) << 20)
+#define RING_BYTES_MIN	   (UINT64_C(16) << 10)
+#define RING_NS_DEFAULT	   (INT64_C(60) * 1000000000)
+
+/* Most that one ring keeps in its file. */
+#define RING_FILE_BYTES_MAX (UINT64_C(512) << 20)
+
+struct ring_conf {
+	struct ring_limits limits;
+	size_t record_bytes; /* of each record; 0 = they differ */
+	int64_t late_ns;
+	int64_t begin_raw_ns; /* recording begins here */
+};
+
+struct ring *ring_new(const struct ring_conf *conf);
+void ring_free(struct ring *r); /* NULL is fine; cuts and holds are gone before */
+
+/* Copies the record. False: it is lost (too late, or larger than a quarter of the ring) and counted. */
+bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len);
+
+/* Counts records that are missing at `raw_ns`. */
+void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count);
+
+/* Drops the older half of what it has, the file included. */
+void ring_drop_half(struct ring *r);
+
+/* From this instant on every record is there, except those counted by ring_lost(). */
+int64_t ring_begin(const struct ring *r);
+
+/* How many records of [t0, t1) are missing; those that left the ring because of their age are not. */
+uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
+
+bool ring_is_empty(const struct ring *r);
+uint64_t ring_bytes(const struct ring *r); /* of memory in use, never more than its limit */
+uint64_t ring_file_bytes(const struct ring *r);
+
+/* ---- windows longer than the ring ---- */
+
+/* A run that needs all records from `from_raw_ns` on. */
+struct ring_hold {
+	const void *owner; /* names the hold */
+	int64_t from_raw_ns;
+	const char
+		*dir; /* exists; a file without a name is made there. Borrowed until the release. */
+	/* Reserves room for the file; false: there is none, and the records are lost for this run. Every
+	 * run reserves room for what it needs, although shared chunks are written once. */
+	bool (*take_room)(void *arg, uint64_t bytes);
+	void *arg;
+};
+
+void ring_hold(struct ring *r, const struct ring_hold *hold); /* copied */
+void ring_release(struct ring *r, const void *owner); /* fine if there is no such hold */
+
+/* ---- cutting ---- */
+
+struct ring_record {
+	int64_t raw_ns;
+	const void *data; /* aligned to 8 */
+	size_t len;
+};
+
+/* The records of [t0, t1) as they are now. Copies nothing: the cut and the ring share chunks, which stay
+ * until ring_cut_free(). The caller frees it before the ring. */
+struct ring_cut *ring_cut_new(struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
+void ring_cut_free(struct ring_cut *cut); /* NULL is fine; no thread may be in ring_cut_each() */
+
+/* Any thread. Calls fn for each record until it returns false. Returns the number of records that could
+ * not be read back from the file. */
+uint64_t ring_cut_each(const struct ring_cut *cut,
+		       bool (*fn)(void *arg, const struct ring_record *record), void *arg);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cuts: windows of a ring that live on their own, and what they share with it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/tracer/ring_impl.h"
+#include "base/mem.h"
+
+/* ---- what cuts share with the ring ---- */
+
+void ring_block_unref(struct ring_block *b)
+{
+	if (b && !--b->refs)
+		free(b);
+}
+
+void ring_file_unref(struct ring_file *f)
+{
+	if (!f || --f->refs)
+		return;
+	close(f->fd);
+	free(f);
+}
+
+/* Gives the bytes back to the disk; a file system that cannot gives them back with the file. */
+void ring_extent_unref(struct ring_extent *x)
+{
+	if (!x || --x->refs)
+		return;
+	fallocate(x->file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)x->at,
+		  (off_t)ring_whole_pages(x->len));
+	ring_file_unref(x->file);
+	free(x);
+}
+
+/* ---- cutting ---- */
+
+/* Records of one chunk as they were when the cut was made. */
+struct piece {
+	struct ring_block *block; /* one of these two */
+	struct ring_extent *extent;
+	size_t used, n;
+	bool sorted;
+};
+
+struct ring_cut {
+	int64_t t0_ns, t1_ns;
+	size_t record_bytes;
+	struct piece *pieces;
+	size_t n;
+};
+
+/* The first chunk that may hold a record of `t0_ns` or later. */
+static size_t first_chunk(const struct ring *r, int64_t t0_ns)
+{
+	size_t low = 0, high = r->n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (r->chunks[mid].latest_ns < t0_ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+struct ring_cut *ring_cut_new(struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
+{
+	struct ring_cut *cut = xcalloc(1, sizeof(*cut));
+	size_t first = first_chunk(r, t0_raw_ns);
+
+	cut->t0_ns = t0_raw_ns;
+	cut->t1_ns = t1_raw_ns;
+	cut->record_bytes = r->record_bytes;
+	cut->pieces = xcalloc(r->n - first + 1, sizeof(*cut->pieces));
+	for (size_t i = first; i < r->n; i++) {
+		struct ring_chunk *c = &r->chunks[i];
+
+		if (i && r->chunks[i - 1].latest_ns - r->late_ns >= t1_raw_ns)
+			break;
+		if (c->last_ns < t0_raw_ns || c->first_ns >= t1_raw_ns)
+			continue;
+		if (c->block)
+			c->block->refs++;
+		else
+			c->extent->refs++;
+		cut->pieces[cut->n++] = (struct piece){ .block = c->block,
+							.extent = c->extent,
+							.used = c->used,
+							.n = c->n,
+							.sorted = c->sorted };
+	}
+	return cut;
+}
+
+void ring_cut_free(struct ring_cut *cut)
+{
+	if (!cut)
+		return;
+	for (size_t i = 0; i < cut->n; i++) {
+		ring_block_unref(cut->pieces[i].block);
+		ring_extent_unref(cut->pieces[i].extent);
+	}
+	free(cut->pieces);
+	free(cut);
+}
+
+static bool read_at(int fd, uint8_t *p, size_t len, uint64_t at)
+{
+	while (len) {
+		ssize_t n = pread(fd, p, len, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		p += n;
+		len -= (size_t)n;
+		at += (uint64_t)n;
+	}
+	return true;
+}
+
+static int64_t time_at(const uint8_t *data)
+{
+	int64_t raw_ns;
+
+	memcpy(&raw_ns, data, sizeof(raw_ns));
+	return raw_ns;
+}
+
+/* Where the first record of `t0_ns` or later is, of sorted records that are `stride` apart. */
+static size_t search(const uint8_t *data, size_t n, size_t stride, int64_t t0_ns)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (time_at(data + mid * stride) < t0_ns)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low * stride;
+}
+
+static size_t record_at(const struct ring_cut *cut, const uint8_t *data, struct ring_record *rec)
+{
+	size_t header = sizeof(int64_t);
+	uint64_t len = cut->record_bytes;
+
+	if (!len) {
+		memcpy(&len, data + sizeof(int64_t), sizeof(len));
+		header += sizeof(len);
+	}
+	*rec = (struct ring_record){ .raw_ns = time_at(data),
+				     .data = data + header,
+				     .len = (size_t)len };
+	return header + ring_round8(rec->len);
+}
+
+/* False when fn wants no more. */
+static bool each_in(const struct ring_cut *cut, const struct piece *p, const uint8_t *data,
+		    bool (*fn)(void *arg, const struct ring_record *record), void *arg)
+{
+	size_t at = 0;
+
+	if (p->sorted && cut->record_bytes)
+		at = search(data, p->n, sizeof(int64_t) + ring_round8(cut->record_bytes),
+			    cut->t0_ns);
+	while (at < p->used) {
+		struct ring_record rec;
+
+		at += record_at(cut, data + at, &rec);
+		if (rec.raw_ns >= cut->t1_ns && p->sorted)
+			break;
+		if (rec.raw_ns >= cut->t0_ns && rec.raw_ns < cut->t1_ns && !fn(arg, &rec))
+			return false;
+	}
+	return true;
+}
+
+uint64_t ring_cut_each(const struct ring_cut *cut,
+		       bool (*fn)(void *arg, const struct ring_record *record), void *arg)
+{
+	uint64_t unread = 0;
+	bool more = true;
+
+	for (size_t i = 0; i < cut->n && more; i++) {
+		const struct piece *p = &cut->pieces[i];
+		uint8_t *bytes;
+
+		if (p->block) {
+			more = each_in(cut, p, p->block->data, fn, arg);
+			continue;
+		}
+		bytes = xmalloc(p->used);
+		if (read_at(p->extent->file->fd, bytes, p->used, p->extent->at))
+			more = each_in(cut, p, bytes, fn, arg);
+		else
+			unread += p->n;
+		free(bytes);
+	}
+	return unread;
+}
