@@ -127,10 +127,63 @@ static void list_add(struct conf_list *list, const char *text)
 	list->items[list->n++] = xstrdup(text);
 }
 
-static int set_field(void *conf, const struct conf_field *f, const char *text, struct err *e)
+static double field_number(const struct conf_field *f, const void *p)
 {
-	void *p = (char *)conf + f->offset;
+	switch (f->kind) {
+	case CONF_INT:
+		return *(const int *)p;
+	case CONF_TIME:
+		return (double)*(const int64_t *)p;
+	case CONF_SIZE:
+		return (double)*(const uint64_t *)p;
+	case CONF_REAL:
+		return *(const double *)p;
+	default:
+		return 0;
+	}
+}
 
+/* A bound as a user would write it: 10ms, 64K, 99, 2000000000. */
+static void write_bound(const struct conf_field *f, double v, char out[32])
+{
+	const struct unit *best = f->kind == CONF_TIME ? time_units : size_units;
+
+	for (const struct unit *u = best; u->name && (f->kind == CONF_TIME || f->kind == CONF_SIZE);
+	     u++) {
+		if (v != 0 && u->scale > best->scale && fmod(v, u->scale) == 0 &&
+		    fabs(v / u->scale) < 10000)
+			best = u;
+	}
+	snprintf(out, 32, "%.15g%s", v / best->scale, best->name);
+}
+
+static bool has_range(const struct conf_field *f)
+{
+	return f->min < f->max;
+}
+
+static void write_range(const struct conf_field *f, char out[80])
+{
+	char min[32], max[32];
+
+	write_bound(f, f->min, min);
+	write_bound(f, f->max, max);
+	snprintf(out, 80, "%s to %s", min, max);
+}
+
+static int check_range(const struct conf_field *f, const void *p, const char *text, struct err *e)
+{
+	double v = field_number(f, p);
+	char range[80];
+
+	if (!has_range(f) || (v >= f->min && v <= f->max))
+		return 0;
+	write_range(f, range);
+	return err_set(e, ERR_INVALID, "'%s': use %s", text, range);
+}
+
+static int parse_field(void *p, const struct conf_field *f, const char *text, struct err *e)
+{
 	switch (f->kind) {
 	case CONF_STR:
 		free(*(char **)p);
@@ -151,6 +204,14 @@ static int set_field(void *conf, const struct conf_field *f, const char *text, s
 		return 0;
 	}
 	return 0;
+}
+
+static int set_field(void *conf, const struct conf_field *f, const char *text, struct err *e)
+{
+	void *p = (char *)conf + f->offset;
+	int rc = parse_field(p, f, text, e);
+
+	return rc ? rc : check_range(f, p, text, e);
 }
 
 /* Member api.spool_bytes -> "spool": the unit is in the value, a struct's name does not matter. */
@@ -176,68 +237,75 @@ static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_L
 	out[n] = '\0';
 }
 
-static const struct conf_field *find_field(const struct conf_table *t, const char *name, size_t len,
-					   char sep)
+/* A field and its struct. */
+struct slot {
+	const struct conf_field *f;
+	void *conf; /* NULL if the caller has none */
+	bool seen; /* the current source has set it */
+};
+
+/* All fields of a table and its parts, in order. */
+struct slots {
+	const struct conf_table *table;
+	struct slot *v;
+	size_t n;
+};
+
+static void slots_add(struct slots *s, const struct conf_field *fields, void *conf)
+{
+	for (const struct conf_field *f = fields; f->member; f++) {
+		s->v = xrealloc(s->v, (s->n + 1) * sizeof(*s->v));
+		s->v[s->n++] = (struct slot){ f, conf, false };
+	}
+}
+
+static struct slots slots_of(const struct conf_table *t, const void *conf)
+{
+	struct slots s = { .table = t };
+
+	slots_add(&s, t->fields, (void *)conf);
+	for (const struct conf_part *part = t->more; part && part->fields; part++)
+		slots_add(&s, part->fields, part->conf);
+	return s;
+}
+
+static struct slot *find_slot(const struct slots *s, const char *name, size_t len, char sep)
 {
 	char have[NAME_MAX_LEN];
 
-	for (const struct conf_field *f = t->fields; f->member; f++) {
-		field_name(f, sep, have);
+	for (size_t i = 0; i < s->n; i++) {
+		field_name(s->v[i].f, sep, have);
 		if (strlen(have) == len && !memcmp(have, name, len))
-			return f;
+			return &s->v[i];
 	}
 	return NULL;
 }
 
-static int load_defaults(void *conf, const struct conf_table *t, struct err *e)
+/* A stronger source follows: file, environment or flags. */
+static void begin_source(struct slots *s)
 {
-	int rc = 0;
-
-	for (const struct conf_field *f = t->fields; f->member && !rc; f++) {
-		if (f->value)
-			rc = set_field(conf, f, f->value, e);
-		if (rc)
-			err_prefix(e, "default of %s", f->member);
-	}
-	return rc;
-}
-
-static size_t count_fields(const struct conf_table *t)
-{
-	size_t n = 0;
-
-	while (t->fields[n].member)
-		n++;
-	return n;
-}
-
-/* Where settings come from: file, environment or flags. */
-struct source {
-	void *conf;
-	const struct conf_table *table;
-	bool *seen; /* per field: this source has set it */
-};
-
-static struct source source_begin(void *conf, const struct conf_table *t)
-{
-	return (struct source){ conf, t, xcalloc(count_fields(t) + 1, sizeof(bool)) };
-}
-
-static void source_end(struct source *src)
-{
-	free(src->seen);
+	for (size_t i = 0; i < s->n; i++)
+		s->v[i].seen = false;
 }
 
 /* A source's first value replaces a weaker source's list; its further ones add to it. */
-static int source_set(struct source *src, const struct conf_field *f, const char *text,
-		      struct err *e)
+static int slot_set(struct slot *slot, const char *text, struct err *e)
 {
-	size_t i = (size_t)(f - src->table->fields);
+	if (slot->f->kind == CONF_LIST && !slot->seen)
+		list_clear((struct conf_list *)((char *)slot->conf + slot->f->offset));
+	slot->seen = true;
+	return set_field(slot->conf, slot->f, text, e);
+}
 
-	if (f->kind == CONF_LIST && !src->seen[i])
-		list_clear((struct conf_list *)((char *)src->conf + f->offset));
-	src->seen[i] = true;
-	return set_field(src->conf, f, text, e);
+static int load_defaults(struct slots *s, struct err *e)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct conf_field *f = s->v[i].f;
+
+		if (f->value && set_field(s->v[i].conf, f, f->value, e))
+			return err_prefix(e, "default of %s", f->member);
+	}
+	return 0;
 }
 
 static char *trim(char *s)
@@ -252,9 +320,9 @@ static char *trim(char *s)
 	return s;
 }
 
-static int load_line(struct source *src, char *line, struct err *e)
+static int load_line(struct slots *s, char *line, struct err *e)
 {
-	const struct conf_field *f;
+	struct slot *slot;
 	char *key = trim(line);
 	char *value;
 	int rc;
@@ -266,18 +334,17 @@ static int load_line(struct source *src, char *line, struct err *e)
 		return err_set(e, ERR_INVALID, "'%s': expected NAME = VALUE", key);
 	*value++ = '\0';
 	key = trim(key);
-	f = find_field(src->table, key, strlen(key), '-');
-	if (!f || f->once)
+	slot = find_slot(s, key, strlen(key), '-');
+	if (!slot || slot->f->once)
 		return err_set(e, ERR_INVALID, "unknown setting '%s'", key);
-	rc = source_set(src, f, trim(value), e);
+	rc = slot_set(slot, trim(value), e);
 	if (rc)
 		err_prefix(e, "%s", key);
 	return rc;
 }
 
-static int load_file(void *conf, const struct conf_table *t, const char *path, struct err *e)
+static int load_file(struct slots *s, const char *path, struct err *e)
 {
-	struct source src;
 	char *line = NULL;
 	size_t cap = 0;
 	int number = 0;
@@ -286,86 +353,83 @@ static int load_file(void *conf, const struct conf_table *t, const char *path, s
 
 	if (!f)
 		return err_errno(e, "configuration file %s", path);
-	src = source_begin(conf, t);
+	begin_source(s);
 	while (!rc && getline(&line, &cap, f) >= 0) {
 		number++;
-		rc = load_line(&src, line, e);
+		rc = load_line(s, line, e);
 	}
 	if (rc)
 		err_prefix(e, "%s:%d", path, number);
-	source_end(&src);
 	free(line);
 	fclose(f);
 	return rc;
 }
 
-static int load_env(void *conf, const struct conf_table *t, struct err *e)
+static int load_env(struct slots *s, struct err *e)
 {
-	struct source src = source_begin(conf, t);
 	char name[NAME_MAX_LEN];
 	char env[NAME_MAX_LEN + 8];
 	int rc = 0;
 
-	for (const struct conf_field *f = t->fields; f->member && !rc; f++) {
+	begin_source(s);
+	for (size_t i = 0; i < s->n && !rc; i++) {
 		const char *value;
 
-		field_name(f, '_', name);
+		field_name(s->v[i].f, '_', name);
 		for (char *p = name; *p; p++)
 			*p = (char)toupper((unsigned char)*p);
 		snprintf(env, sizeof(env), "TUTTI_%s", name);
-		value = f->once ? NULL : getenv(env);
+		value = s->v[i].f->once ? NULL : getenv(env);
 		if (value)
-			rc = source_set(&src, f, value, e);
+			rc = slot_set(&s->v[i], value, e);
 		if (rc)
 			err_prefix(e, "environment %s", env);
 	}
-	source_end(&src);
 	return rc;
 }
 
 /* One flag at argv[*i]; moves *i past a separate value. */
-static int load_flag(struct source *src, int argc, char **argv, int *i, struct err *e)
+static int load_flag(struct slots *s, int argc, char **argv, int *i, struct err *e)
 {
 	const char *flag = argv[*i];
 	const char *name = flag + 2;
 	const char *eq = strchr(name, '=');
 	size_t len = eq ? (size_t)(eq - name) : strlen(name);
-	const struct conf_field *f = find_field(src->table, name, len, '-');
+	struct slot *slot = find_slot(s, name, len, '-');
 	const char *value = eq ? eq + 1 : NULL;
 	int rc;
 
-	if (!f)
+	if (!slot)
 		return err_set(e, ERR_INVALID, "unknown flag '%s'; see %s --help", flag,
-			       src->table->prog);
-	if (!value && f->kind == CONF_BOOL)
+			       s->table->prog);
+	if (!value && slot->f->kind == CONF_BOOL)
 		value = "true";
 	if (!value && *i + 1 < argc)
 		value = argv[++*i];
 	if (!value)
 		return err_set(e, ERR_INVALID, "flag '%s' needs a value", flag);
-	rc = source_set(src, f, value, e);
+	rc = slot_set(slot, value, e);
 	if (rc)
 		err_prefix(e, "--%.*s", (int)len, name);
 	return rc;
 }
 
-static int load_flags(void *conf, const struct conf_table *t, int *argc, char **argv, struct err *e)
+static int load_flags(struct slots *s, int *argc, char **argv, struct err *e)
 {
-	struct source src = source_begin(conf, t);
 	bool flags_end = false;
 	int kept = 0;
 	int rc = 0;
 
+	begin_source(s);
 	for (int i = 0; i < *argc && !rc; i++) {
 		if (!flags_end && !strcmp(argv[i], "--"))
 			flags_end = true;
 		else if (!flags_end && !strncmp(argv[i], "--", 2))
-			rc = load_flag(&src, *argc, argv, &i, e);
+			rc = load_flag(s, *argc, argv, &i, e);
 		else
 			argv[kept++] = argv[i];
 	}
 	*argc = kept;
-	source_end(&src);
 	return rc;
 }
 
@@ -399,6 +463,7 @@ static const char *take_common(int *argc, char **argv, enum conf_want *want)
 int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv,
 	      enum conf_want *want, struct err *e)
 {
+	struct slots slots;
 	const char *file;
 	int rc;
 
@@ -406,20 +471,25 @@ int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv
 	file = take_common(argc, argv, want);
 	if (*want == CONF_HELP)
 		return 0;
-	rc = load_defaults(conf, table, e);
+	slots = slots_of(table, conf);
+	rc = load_defaults(&slots, e);
 	if (!rc && file)
-		rc = load_file(conf, table, file, e);
+		rc = load_file(&slots, file, e);
 	if (!rc)
-		rc = load_env(conf, table, e);
+		rc = load_env(&slots, e);
 	if (!rc)
-		rc = load_flags(conf, table, argc, argv, e);
+		rc = load_flags(&slots, argc, argv, e);
+	free(slots.v);
 	return rc;
 }
 
 void conf_release(void *conf, const struct conf_table *table)
 {
-	for (const struct conf_field *f = table->fields; f->member; f++) {
-		void *p = (char *)conf + f->offset;
+	struct slots slots = slots_of(table, conf);
+
+	for (size_t i = 0; i < slots.n; i++) {
+		const struct conf_field *f = slots.v[i].f;
+		void *p = (char *)slots.v[i].conf + f->offset;
 
 		if (f->kind == CONF_STR) {
 			free(*(char **)p);
@@ -428,6 +498,7 @@ void conf_release(void *conf, const struct conf_table *table)
 			list_clear(p);
 		}
 	}
+	free(slots.v);
 }
 
 static const char *kind_hint(enum conf_kind kind)
@@ -441,68 +512,84 @@ static const char *kind_hint(enum conf_kind kind)
 	return hints[kind];
 }
 
+static void help_field(const struct conf_field *f, FILE *out)
+{
+	char name[NAME_MAX_LEN], left[NAME_MAX_LEN + 16], range[80];
+
+	field_name(f, '-', name);
+	snprintf(left, sizeof(left), "--%s%s", name, kind_hint(f->kind));
+	fprintf(out, "  %-30s %s", left, f->help);
+	if (f->kind == CONF_LIST)
+		fputs(" (repeatable)", out);
+	if (has_range(f)) {
+		write_range(f, range);
+		fprintf(out, " (%s)", range);
+	}
+	if (f->kind == CONF_BOOL && f->value && !strcmp(f->value, "true"))
+		fprintf(out, " [on; --%s=false switches it off]", name);
+	else if (f->value && *f->value && strcmp(f->value, "false"))
+		fprintf(out, " [%s]", f->value);
+	if (f->once)
+		fputs(" (flag only)", out);
+	fputc('\n', out);
+}
+
 void conf_help(const struct conf_table *table, FILE *out)
 {
+	struct slots slots = slots_of(table, NULL);
+
 	fprintf(out, "usage: %s [flags]%s%s\n\n%s\n\n", table->prog, table->args ? " " : "",
 		table->args ? table->args : "", table->summary);
-	for (const struct conf_field *f = table->fields; f->member; f++) {
-		char name[NAME_MAX_LEN];
-		char left[NAME_MAX_LEN + 16];
-
-		field_name(f, '-', name);
-		snprintf(left, sizeof(left), "--%s%s", name, kind_hint(f->kind));
-		fprintf(out, "  %-30s %s", left, f->help);
-		if (f->kind == CONF_LIST)
-			fputs(" (repeatable)", out);
-		if (f->kind == CONF_BOOL && f->value && !strcmp(f->value, "true"))
-			fprintf(out, " [on; --%s=false switches it off]", name);
-		else if (f->value && *f->value && strcmp(f->value, "false"))
-			fprintf(out, " [%s]", f->value);
-		if (f->once)
-			fputs(" (flag only)", out);
-		fputc('\n', out);
-	}
+	for (size_t i = 0; i < slots.n; i++)
+		help_field(slots.v[i].f, out);
 	fputs("  --config FILE                  read NAME = VALUE lines first\n"
 	      "  --print-config                 show every setting as it would be used\n"
 	      "  --help                         this text\n"
 	      "Each flag can also be set as TUTTI_<NAME> in the environment.\n",
 	      out);
+	free(slots.v);
+}
+
+static void print_field(const struct conf_field *f, const void *p, FILE *out)
+{
+	const struct conf_list *list = p;
+	char name[NAME_MAX_LEN];
+
+	field_name(f, '-', name);
+	switch (f->kind) {
+	case CONF_STR:
+		if (*(char *const *)p)
+			fprintf(out, "%s = %s\n", name, *(char *const *)p);
+		else
+			fprintf(out, "# %s is not set\n", name);
+		break;
+	case CONF_BOOL:
+		fprintf(out, "%s = %s\n", name, *(const bool *)p ? "true" : "false");
+		break;
+	case CONF_INT:
+		fprintf(out, "%s = %d\n", name, *(const int *)p);
+		break;
+	case CONF_TIME:
+		fprintf(out, "%s = %" PRId64 "ns\n", name, *(const int64_t *)p);
+		break;
+	case CONF_SIZE:
+		fprintf(out, "%s = %" PRIu64 "\n", name, *(const uint64_t *)p);
+		break;
+	case CONF_REAL:
+		fprintf(out, "%s = %.15g\n", name, *(const double *)p);
+		break;
+	case CONF_LIST:
+		for (size_t i = 0; i < list->n; i++)
+			fprintf(out, "%s = %s\n", name, list->items[i]);
+		break;
+	}
 }
 
 void conf_print(const void *conf, const struct conf_table *table, FILE *out)
 {
-	for (const struct conf_field *f = table->fields; f->member; f++) {
-		const void *p = (const char *)conf + f->offset;
-		const struct conf_list *list = p;
-		char name[NAME_MAX_LEN];
+	struct slots slots = slots_of(table, conf);
 
-		field_name(f, '-', name);
-		switch (f->kind) {
-		case CONF_STR:
-			if (*(char *const *)p)
-				fprintf(out, "%s = %s\n", name, *(char *const *)p);
-			else
-				fprintf(out, "# %s is not set\n", name);
-			break;
-		case CONF_BOOL:
-			fprintf(out, "%s = %s\n", name, *(const bool *)p ? "true" : "false");
-			break;
-		case CONF_INT:
-			fprintf(out, "%s = %d\n", name, *(const int *)p);
-			break;
-		case CONF_TIME:
-			fprintf(out, "%s = %" PRId64 "ns\n", name, *(const int64_t *)p);
-			break;
-		case CONF_SIZE:
-			fprintf(out, "%s = %" PRIu64 "\n", name, *(const uint64_t *)p);
-			break;
-		case CONF_REAL:
-			fprintf(out, "%s = %.15g\n", name, *(const double *)p);
-			break;
-		case CONF_LIST:
-			for (size_t i = 0; i < list->n; i++)
-				fprintf(out, "%s = %s\n", name, list->items[i]);
-			break;
-		}
-	}
+	for (size_t i = 0; i < slots.n; i++)
+		print_field(slots.v[i].f, (char *)slots.v[i].conf + slots.v[i].f->offset, out);
+	free(slots.v);
 }

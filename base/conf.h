@@ -14,6 +14,9 @@
  * value is written with a unit: 250ms, 2s, 5m, 1h; 64K, 16M, 2G. A bool flag takes no value; =false
  * unsets it. Lists (struct conf_list) take one value per flag or line and add up; a stronger source's
  * list replaces a weaker one's.
+ *
+ * A table may have further parts, each with fields over a struct of its own: drivers bring theirs.
+ * Names are unique over all parts.
  */
 #ifndef BASE_CONF_H
 #define BASE_CONF_H
@@ -40,6 +43,7 @@ struct conf_field {
 		*value; /* the default, written as the user would; NULL = NULL, 0, false, empty */
 	const char *help; /* one line, no full stop */
 	bool once; /* belongs to one call: neither the environment nor a file sets it */
+	double min, max; /* of a number, a time in ns or a size in bytes; both 0 = any */
 };
 
 #define CONF_KIND_OF(T, m) \
@@ -48,20 +52,33 @@ struct conf_field {
 		 struct conf_list : CONF_LIST)
 #define CONF(T, m, def, text) \
 	{ \
-#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false \
+#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false, 0, 0 \
 	}
 
 /* A flag of one call, whose name may mean something else in an environment. */
 #define CONF_ONCE(T, m, def, text) \
 	{ \
-#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, true \
+#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, true, 0, 0 \
 	}
+
+/* A number, time or size from lo to hi, both included; a value outside is refused by name. */
+#define CONF_RANGE(T, m, def, lo, hi, text) \
+	{ \
+#m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false, lo, hi \
+	}
+
+/* Fields over a struct of their own. */
+struct conf_part {
+	const struct conf_field *fields; /* ends with an all-zero row */
+	void *conf; /* zeroed by the caller */
+};
 
 struct conf_table {
 	const char *prog; /* "tutti-agent", "tutti capture" */
 	const char *args; /* usage of what stands after the flags, or NULL for none */
 	const char *summary; /* what it does, for --help */
 	const struct conf_field *fields; /* ends with an all-zero row */
+	const struct conf_part *more; /* further fields; ends with an all-zero row; NULL = none */
 };
 
 enum conf_want { CONF_RUN, CONF_HELP, CONF_PRINT };

@@ -56,7 +56,9 @@ static void spell_out(int argc, char **argv)
 static int run_command(const struct cmd *cmd, int argc, char **argv, struct err *e)
 {
 	char *prog = xasprintf("tutti %s", cmd->name);
-	const struct conf_table table = { prog, cmd->args, cmd->summary, cmd->fields };
+	const struct conf_table table = {
+		.prog = prog, .args = cmd->args, .summary = cmd->summary, .fields = cmd->fields
+	};
 	void *conf = xcalloc(1, cmd->conf_size);
 	enum conf_want want;
 	int rc;

@@ -74,7 +74,11 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
-static const struct conf_table table = { "clock_live", NULL, "Errors of real clocks.", fields };
+static const struct conf_table table = {
+	.prog = "clock_live",
+	.summary = "Errors of real clocks.",
+	.fields = fields,
+};
 
 struct handover {
 	int64_t given_raw_ns, taken_raw_ns;

@@ -42,8 +42,11 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
-static const struct conf_table table = { "clock_load", NULL, "Probes of thousands of hosts.",
-					 fields };
+static const struct conf_table table = {
+	.prog = "clock_load",
+	.summary = "Probes of thousands of hosts.",
+	.fields = fields,
+};
 
 struct load {
 	struct conf conf;

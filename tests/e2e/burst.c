@@ -51,8 +51,11 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
-static const struct conf_table table = { "burst", NULL,
-					 "Works in bursts in step with the wall clock.", fields };
+static const struct conf_table table = {
+	.prog = "burst",
+	.summary = "Works in bursts in step with the wall clock.",
+	.fields = fields,
+};
 
 static volatile double sink;
 

@@ -53,7 +53,11 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
-static const struct conf_table table = { "udp_relay", NULL, "A bad network in a program.", fields };
+static const struct conf_table table = {
+	.prog = "udp_relay",
+	.summary = "A bad network in a program.",
+	.fields = fields,
+};
 
 struct client {
 	struct sockaddr_storage addr;

@@ -315,6 +315,62 @@ static void test_units(void)
 	CHECK_EQ(conf_parse_size("", &bytes, &e), ERR_INVALID);
 }
 
+/* A driver's fields stand behind the program's, with ranges; every source sets them. */
+struct driver_conf {
+	int hz;
+	int64_t keep_ns;
+	struct conf_list extra;
+};
+
+static const struct conf_field driver_fields[] = {
+	CONF_RANGE(struct driver_conf, hz, "99", 1, 1000, "how often"),
+	CONF_RANGE(struct driver_conf, keep_ns, "1m", 5e9, 3600e9, "how long"),
+	CONF(struct driver_conf, extra, NULL, "more"),
+	{ 0 }
+};
+
+static int load_parts(struct conf_table *t, struct run *r, const char *flag)
+{
+	char text[64];
+	char *argv[] = { text };
+	int argc = 1;
+
+	*r = (struct run){ 0 };
+	snprintf(text, sizeof(text), "%s", flag);
+	return conf_load(&r->conf, t, &argc, argv, &r->want, &r->e);
+}
+
+static void test_parts(void)
+{
+	struct driver_conf driver = { 0 };
+	const struct conf_part parts[] = { { driver_fields, &driver }, { 0 } };
+	struct conf_table t = table;
+	struct run r;
+
+	t.more = parts;
+	write_config("hz = 5\nextra = a\nextra = b\nname = x\n");
+	setenv("TUTTI_CONFIG", config_path, 1);
+	setenv("TUTTI_KEEP", "6s", 1);
+	CHECK_OK(load_parts(&t, &r, "--hz=1000"), r.e);
+	CHECK_STR(r.conf.name, "x");
+	CHECK_EQ(driver.hz, 1000);
+	CHECK_EQ(driver.keep_ns, 6000000000);
+	CHECK_EQ(driver.extra.n, 2);
+	conf_release(&r.conf, &t);
+	CHECK(!driver.extra.items);
+	CHECK_EQ(load_parts(&t, &r, "--hz=1001"), ERR_INVALID);
+	CHECK_STR(r.e.msg, "--hz: '1001': use 1 to 1000");
+	conf_release(&r.conf, &t);
+	CHECK_EQ(load_parts(&t, &r, "--hz=0"), ERR_INVALID);
+	conf_release(&r.conf, &t);
+	setenv("TUTTI_KEEP", "2h", 1);
+	CHECK_EQ(load_parts(&t, &r, "--hz=1"), ERR_INVALID);
+	CHECK_STR(r.e.msg, "environment TUTTI_KEEP: '2h': use 5s to 1h");
+	conf_release(&r.conf, &t);
+	unsetenv("TUTTI_KEEP");
+	unsetenv("TUTTI_CONFIG");
+}
+
 /* What a stream prints into memory. */
 static char *printed(void (*print)(const void *arg, FILE *out), const void *arg)
 {
@@ -404,6 +460,7 @@ int main(void)
 	test_refusals();
 	test_without_err();
 	test_units();
+	test_parts();
 	test_help();
 	test_print_round_trip();
 	unlink(config_path);
