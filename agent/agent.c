@@ -70,10 +70,15 @@ static int marks_up(struct agent *a, struct err *e)
 static int tracers_up(struct agent *a, struct err *e)
 {
 	const struct tracer_env env = {
-		.loop = a->loop, .rpc = a->rpc, .conf = a->conf, .marks = a->marks
+		.loop = a->loop,
+		.rpc = a->rpc,
+		.marks = a->marks,
+		.host = a->conf->host,
+		.listen = a->conf->listen,
 	};
 
-	return tracer_set_open(&a->tracers, tracers, &env, e);
+	return tracer_set_open(&a->tracers, a->conf->drivers, a->conf->tracers,
+			       a->conf->driver_confs, &env, e);
 }
 
 static int captures_up(struct agent *a, struct err *e)

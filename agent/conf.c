@@ -12,6 +12,8 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 
+#define YEAR_NS (366 * 24 * 3600 * NS_PER_S)
+
 static const struct conf_field fields[] = {
 	CONF(struct agent_conf, host, NULL,
 	     "this host's name in sessions; unset: the system's host name"),
@@ -19,32 +21,27 @@ static const struct conf_field fields[] = {
 	CONF(struct agent_conf, label, NULL, "KEY=VALUE to select this host by; may be repeated"),
 	CONF(struct agent_conf, spool, "/var/tmp/tutti-agent", "directory for files under way"),
 	CONF(struct agent_conf, spool_limit_bytes, "8G", "most that the spool may hold"),
-	CONF(struct agent_conf, file_limit_bytes, "2000000000",
-	     "most that a file of a session may hold; what is more goes into further files"),
+	CONF_RANGE(struct agent_conf, file_limit_bytes, "2000000000", 64 << 10,
+		   LIMIT_XSPACE_FILE_BYTES,
+		   "most that a file of a session may hold; what is more goes into further files"),
 	CONF(struct agent_conf, listen, "127.0.0.1:7410",
 	     "address of this agent's own ProfilerService; empty: none"),
 	CONF(struct agent_conf, local_socket, "ipc:///run/tutti/agent.ipc",
 	     "local socket for processes of this host; empty: none"),
 	CONF(struct agent_conf, tracers, NULL, "names of tracers to run, with commas; unset: all"),
-	CONF(struct agent_conf, cpu_hz, "99", "CPU samples per second and CPU"),
-	CONF(struct agent_conf, metrics_hz, "10", "readings of /proc per second"),
-	CONF(struct agent_conf, profiler, NULL,
-	     "host:port of a framework's profiler server; may be repeated"),
-	CONF(struct agent_conf, discover, "true",
-	     "look for profiler servers among the listening sockets of this host"),
 	CONF(struct agent_conf, cert, NULL, "PEM file: this agent's certificate"),
 	CONF(struct agent_conf, key, NULL, "PEM file: its private key"),
 	CONF(struct agent_conf, ca, NULL, "PEM file: whom to believe; switches TLS on"),
 	CONF(struct agent_conf, aggregator_name, NULL,
 	     "name in the aggregator's certificate, if not the one dialled"),
-	CONF(struct agent_conf, reconnect_max_ns, "20s",
-	     "longest pause between two tries to reach the aggregator"),
+	CONF_RANGE(struct agent_conf, reconnect_max_ns, "20s", 10 * NS_PER_MS, 3600 * NS_PER_S,
+		   "longest pause between two tries to reach the aggregator"),
 	CONF(struct agent_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct agent_conf, log_level, "info", "error, warn, info or debug"),
-	CONF(struct agent_conf, test_clock_offset_ns, "0",
-	     "tests only: behave as if this host's clock were ahead"),
-	CONF(struct agent_conf, test_clock_drift_ppm, "0",
-	     "tests only: behave as if this host's clock ran fast"),
+	CONF_RANGE(struct agent_conf, test_clock_offset_ns, "0", -YEAR_NS, YEAR_NS,
+		   "tests only: behave as if this host's clock were ahead"),
+	CONF_RANGE(struct agent_conf, test_clock_drift_ppm, "0", -1000, 1000,
+		   "tests only: behave as if this host's clock ran fast"),
 	{ 0 }
 };
 
@@ -83,26 +80,6 @@ static int check_labels(const struct agent_conf *conf, struct err *e)
 	return 0;
 }
 
-static int check_numbers(const struct agent_conf *conf, struct err *e)
-{
-	const int64_t year_ns = INT64_C(366) * 24 * 3600 * 1000000000;
-
-	if (conf->cpu_hz < 1 || conf->cpu_hz > 10000)
-		return err_set(e, ERR_INVALID, "cpu-hz %d: 1 to 10000", conf->cpu_hz);
-	if (conf->metrics_hz < 1 || conf->metrics_hz > 100)
-		return err_set(e, ERR_INVALID, "metrics-hz %d: 1 to 100", conf->metrics_hz);
-	if (conf->reconnect_max_ns < 10 * NS_PER_MS || conf->reconnect_max_ns > 3600 * NS_PER_S)
-		return err_set(e, ERR_INVALID, "reconnect-max: 10 ms to 1 h");
-	if (conf->file_limit_bytes < 64 << 10 || conf->file_limit_bytes > LIMIT_XSPACE_FILE_BYTES)
-		return err_set(e, ERR_INVALID, "file-limit: 64K to %lld", LIMIT_XSPACE_FILE_BYTES);
-	if (conf->test_clock_drift_ppm > 1000 || conf->test_clock_drift_ppm < -1000)
-		return err_set(e, ERR_INVALID, "test-clock-drift-ppm %g: -1000 to 1000",
-			       conf->test_clock_drift_ppm);
-	if (conf->test_clock_offset_ns > year_ns || conf->test_clock_offset_ns < -year_ns)
-		return err_set(e, ERR_INVALID, "test-clock-offset: at most a year");
-	return 0;
-}
-
 static int check_tls(const struct agent_conf *conf, struct err *e)
 {
 	if (!conf->cert != !conf->key)
@@ -121,26 +98,6 @@ int agent_conf_finish(struct agent_conf *conf, struct err *e)
 	if (!rc)
 		rc = check_labels(conf, e);
 	if (!rc)
-		rc = check_numbers(conf, e);
-	if (!rc)
 		rc = check_tls(conf, e);
 	return rc;
-}
-
-bool agent_conf_has_tracer(const struct agent_conf *conf, const char *name)
-{
-	const char *at = conf->tracers ? conf->tracers : "";
-	size_t len = strlen(name);
-
-	if (!*at)
-		return true;
-	for (;;) {
-		size_t n = strcspn(at, ",");
-
-		if (n == len && !strncmp(at, name, n))
-			return true;
-		if (!at[n])
-			return false;
-		at += n + 1;
-	}
 }

@@ -9,7 +9,11 @@
 #include "base/conf.h"
 #include "base/err.h"
 
+struct tracer_ops;
+
 struct agent_conf {
+	const struct tracer_ops *const *drivers; /* of the build; NULL-terminated; set by main */
+	struct conf_part *driver_confs; /* of each: tracer_confs_new(drivers) */
 	char *host; /* this host's name in sessions; default: gethostname() */
 	char *aggregator; /* host:port of its gRPC */
 	struct conf_list label; /* KEY=VALUE */
@@ -19,10 +23,6 @@ struct agent_conf {
 	char *listen; /* own tensorflow.ProfilerService; "" = none */
 	char *local_socket; /* ipc:// of the local socket; "" = none */
 	char *tracers; /* comma list of names; "" = all */
-	int cpu_hz; /* CPU samples per second and CPU */
-	int metrics_hz;
-	struct conf_list profiler; /* host:port of framework profilers */
-	bool discover; /* find profilers among the listening sockets of local processes */
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
 	char *aggregator_name; /* expected in its certificate, if not the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */
@@ -36,9 +36,7 @@ struct agent_conf {
  * once, after conf_load(). */
 MUST_CHECK int agent_conf_finish(struct agent_conf *conf, struct err *e);
 
-/* Whether the comma list conf->tracers has this name; all are on when it is empty. */
-bool agent_conf_has_tracer(const struct agent_conf *conf, const char *name);
-
-extern const struct conf_table agent_conf_table; /* conf.c */
+/* Without the flags of the tracers: those are further parts of the table, see agent/tracer/set.h. */
+extern const struct conf_table agent_conf_table;
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "agent/agent.h"
+#include "agent/tracer/set.h"
+#include "agent/tracers.h"
 #include "base/log.h"
 #include "base/loop.h"
 
@@ -52,12 +54,17 @@ static int set_up(struct agent_conf *conf, struct err *e)
 	if (rc)
 		return rc;
 	log_set_level(level);
-	return agent_conf_finish(conf, e);
+	rc = agent_conf_finish(conf, e);
+	if (rc)
+		return rc;
+	rc = tracer_names_check(conf->tracers, conf->drivers, e);
+	return rc ? err_prefix(e, "--tracers") : 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct agent_conf conf = { 0 };
+	struct agent_conf conf = { .drivers = tracers, .driver_confs = tracer_confs_new(tracers) };
+	struct conf_table table = agent_conf_table;
 	enum conf_want want;
 	struct err e;
 	int status = 0;
@@ -66,7 +73,8 @@ int main(int argc, char **argv)
 	/* A closed pipe or socket is an error of one write, not the end of the agent. */
 	signal(SIGPIPE, SIG_IGN);
 	argc--;
-	rc = conf_load(&conf, &agent_conf_table, &argc, argv + 1, &want, &e);
+	table.more = conf.driver_confs;
+	rc = conf_load(&conf, &table, &argc, argv + 1, &want, &e);
 	if (!rc && argc && want != CONF_HELP)
 		rc = err_set(&e, ERR_INVALID, "unknown argument '%s'", argv[1]);
 	if (!rc && want != CONF_HELP)
@@ -75,12 +83,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "tutti-agent: %s\n", e.msg);
 		status = 2;
 	} else if (want == CONF_HELP) {
-		conf_help(&agent_conf_table, stdout);
+		conf_help(&table, stdout);
 	} else if (want == CONF_PRINT) {
-		conf_print(&conf, &agent_conf_table, stdout);
+		conf_print(&conf, &table, stdout);
 	} else {
 		status = run(&conf);
 	}
-	conf_release(&conf, &agent_conf_table);
+	conf_release(&conf, &table);
+	tracer_confs_free(conf.driver_confs);
 	return status;
 }

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of this build's tracers, for tracers.c and for tests. */
+/* The tracers of this build: one row a driver, in the order of their planes. */
 #ifndef AGENT_TRACERS_H
 #define AGENT_TRACERS_H
 
 #include "agent/tracer/tracer.h"
 
-extern const struct tracer_ops tracer_cpu_ops;
-extern const struct tracer_ops tracer_metrics_ops;
-extern const struct tracer_ops tracer_marks_ops;
-extern const struct tracer_ops tracer_profiler_ops;
+#define TRACERS(ROW) \
+	ROW(profiler) /* what JAX, TensorFlow and PyTorch/XLA record about themselves */ \
+	ROW(cpu) /* what runs on the CPUs: perf samples, always on */ \
+	ROW(metrics) /* numbers from /proc, ten times a second */ \
+	ROW(marks) /* marks that processes send through the local socket */
+
+#define TRACERS_DECLARE(name) TRACER_DECLARE(name);
+TRACERS(TRACERS_DECLARE)
+
+/* The same as an array; NULL-terminated. */
+extern const struct tracer_ops *const tracers[];
 
 #endif

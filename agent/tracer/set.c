@@ -1,34 +1,126 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/set.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "agent/conf.h"
 #include "base/mem.h"
 
-int tracer_set_open(struct tracer ***out, const struct tracer_ops *const *all,
-		    const struct tracer_env *env, struct err *e)
+static size_t count_drivers(const struct tracer_ops *const *all)
 {
-	struct tracer **set;
-	size_t max = 0, n = 0;
-	int rc = 0;
+	size_t n = 0;
 
-	while (all[max])
-		max++;
-	set = xcalloc(max + 1, sizeof(*set));
-	for (size_t i = 0; i < max && !rc; i++) {
-		if (!agent_conf_has_tracer(env->conf, all[i]->name))
-			continue;
-		rc = all[i]->open(&set[n], env, e);
-		if (rc)
-			err_prefix(e, "tracer %s", all[i]->name);
-		else
-			n++;
+	while (all[n])
+		n++;
+	return n;
+}
+
+/* ---- configuration ---- */
+
+struct conf_part *tracer_confs_new(const struct tracer_ops *const *all)
+{
+	static const struct conf_field none[] = { { 0 } };
+	size_t n = count_drivers(all);
+	struct conf_part *confs = xcalloc(n + 1, sizeof(*confs));
+
+	for (size_t i = 0; i < n; i++) {
+		confs[i].fields = all[i]->conf ? all[i]->conf : none;
+		confs[i].conf = all[i]->conf_size ? xcalloc(1, all[i]->conf_size) : NULL;
 	}
-	set[n] = NULL;
-	if (rc) {
-		tracer_set_close(set);
-		return rc;
+	return confs;
+}
+
+void tracer_confs_free(struct conf_part *confs)
+{
+	for (size_t i = 0; confs && confs[i].fields; i++)
+		free(confs[i].conf);
+	free(confs);
+}
+
+/* ---- names ---- */
+
+static const struct tracer_ops *find_driver(const struct tracer_ops *const *all, const char *name,
+					    size_t len)
+{
+	for (size_t i = 0; all[i]; i++) {
+		if (strlen(all[i]->name) == len && !strncmp(all[i]->name, name, len))
+			return all[i];
+	}
+	return NULL;
+}
+
+static int refuse_name(const char *name, size_t len, const struct tracer_ops *const *all,
+		       struct err *e)
+{
+	char known[160] = "";
+
+	for (size_t i = 0; all[i]; i++) {
+		size_t used = strlen(known);
+
+		snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "",
+			 all[i]->name);
+	}
+	return err_set(e, ERR_INVALID, "unknown tracer '%.*s': use %s", len < 40 ? (int)len : 40,
+		       name, known);
+}
+
+int tracer_names_check(const char *names, const struct tracer_ops *const *all, struct err *e)
+{
+	const char *at = names ? names : "";
+
+	while (*at) {
+		size_t n = strcspn(at, ",");
+
+		if (!find_driver(all, at, n))
+			return refuse_name(at, n, all, e);
+		at += n;
+		at += *at == ',';
+	}
+	return 0;
+}
+
+bool tracer_names_has(const char *names, const char *name)
+{
+	const char *at = names ? names : "";
+	size_t len = strlen(name);
+
+	if (!*at)
+		return true;
+	for (;;) {
+		size_t n = strcspn(at, ",");
+
+		if (n == len && !strncmp(at, name, n))
+			return true;
+		if (!at[n])
+			return false;
+		at += n + 1;
+	}
+}
+
+/* ---- tracers ---- */
+
+int tracer_set_open(struct tracer ***out, const struct tracer_ops *const *all, const char *names,
+		    const struct conf_part *confs, const struct tracer_env *env, struct err *e)
+{
+	size_t max = count_drivers(all), n = 0;
+	struct tracer **set = xcalloc(max + 1, sizeof(*set));
+
+	for (size_t i = 0; i < max; i++) {
+		struct tracer_env own = *env;
+		int rc;
+
+		if (!tracer_names_has(names, all[i]->name))
+			continue;
+		own.conf = confs[i].conf;
+		rc = all[i]->open(&set[n], &own, e);
+		if (rc) {
+			err_prefix(e, "tracer %s", all[i]->name);
+			set[n] = NULL;
+			tracer_set_close(set);
+			return rc;
+		}
+		n++;
 	}
 	*out = set;
 	return 0;

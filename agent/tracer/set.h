@@ -1,13 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tracers that the configuration wants, opened. Loop thread. */
+/* The drivers of a build: their configuration, their names, and the tracers that are opened. Loop thread. */
 #ifndef AGENT_TRACER_SET_H
 #define AGENT_TRACER_SET_H
 
-#include "agent/tracer/tracer.h"
+#include <stdbool.h>
 
-/* `all` is the build's list, tracers[] but in tests. `*out` is a NULL-terminated array of those that
- * env->conf->tracers names; yours: tracer_set_close(). */
+#include "agent/tracer/tracer.h"
+#include "base/conf.h"
+
+/*
+ * One part per driver of `all`, in that order, for the table given to conf_load(); structs are zeroed.
+ * conf_release() of that table frees what was loaded, tracer_confs_free() the array and the structs.
+ */
+struct conf_part *tracer_confs_new(const struct tracer_ops *const *all);
+void tracer_confs_free(struct conf_part *confs); /* NULL is fine */
+
+/* `names` is a list with commas; NULL or "" = all. ERR_INVALID lists the drivers there are. */
+MUST_CHECK int tracer_names_check(const char *names, const struct tracer_ops *const *all,
+				  struct err *e);
+bool tracer_names_has(const char *names, const char *name);
+
+/* Opens the drivers of `all` that `names` has, each with its own of `confs` as env->conf. `*out` is
+ * NULL-terminated; the caller closes it with tracer_set_close(). */
 MUST_CHECK int tracer_set_open(struct tracer ***out, const struct tracer_ops *const *all,
+			       const char *names, const struct conf_part *confs,
 			       const struct tracer_env *env, struct err *e);
 void tracer_set_close(struct tracer **set); /* NULL is fine */
 

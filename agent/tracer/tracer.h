@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tracers: whatever records something on a host, behind one table.
+ * Tracers: each records something on a host, behind one table.
  *
- * A tracer is opened once, at the agent's start, and says what it can do (state). For each capture the
- * agent makes one tracer_run per tracer: arm() before T0, gather() when the window is over; the tracer
- * fills the run's output and calls run->done(run) once, on the loop's thread, after gather(). Always-on
- * tracers record into rings all the time and cut the window out in gather(); so T0 may lie in the past.
- * All functions are called on the loop's thread; slow work belongs into loop_work().
+ * A tracer is opened once, at the agent's start; state() reports what it can do. For each capture the
+ * agent makes one tracer_run per tracer: arm() before T0, gather() when the window is over. The tracer
+ * fills the run's output and calls run->done(run) once, on the loop's thread, during or after gather().
+ * Always-on tracers record into rings and cut the window out in gather(), so T0 may lie in the past.
+ * All functions are called on the loop's thread; slow work goes to loop_work().
  *
- * To add one: write tracer_<name>.c with a struct whose first member is `struct tracer` and one const
- * table, add the table to tracers[] in tracers.c. It touches nothing but its environment.
+ * To add a driver NAME: a folder agent/tracer/NAME with a struct whose first member is `struct tracer`
+ * and one const table tracer_NAME_ops, a row in agent/tracers.h, and a line in
+ * agent/tracer/CMakeLists.txt. Its configuration and its capture settings are rows of its table. A
+ * driver uses only its environment; it includes no other driver and nothing above agent/tracer/.
  */
 #ifndef AGENT_TRACER_TRACER_H
 #define AGENT_TRACER_TRACER_H
@@ -19,19 +21,22 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/conf.h"
 #include "base/err.h"
 
 struct loop;
 struct rpc;
-struct agent_conf;
 struct marks;
 struct tracer;
 
+/* What a driver has of the agent; all of it outlives the tracer. */
 struct tracer_env {
 	struct loop *loop;
 	struct rpc *rpc;
-	const struct agent_conf *conf;
 	struct marks *marks;
+	const char *host; /* this host's name in sessions */
+	const char *listen; /* address of the agent's own ProfilerService; NULL or "" = none */
+	const void *conf; /* the driver's struct, filled by ops->conf; NULL if it has none */
 };
 
 enum tracer_health { TRACER_OK, TRACER_DEGRADED, TRACER_OFF };
@@ -42,7 +47,7 @@ struct tracer_state {
 	char reason[256]; /* cause and what to grant; "" when ok */
 };
 
-/* In which clock the line times of a part are. */
+/* The clock of a part's line times. */
 enum part_base {
 	PART_RAW, /* absolute CLOCK_MONOTONIC_RAW ns */
 	PART_REAL, /* ns since start_real_ns, of CLOCK_REALTIME (framework profilers) */
@@ -59,28 +64,28 @@ struct tracer_part {
 };
 
 struct tracer_run {
-	/* Given. t1_raw_ns may move to an earlier instant before gather(); for gather() both edges are what
-	 * is known of them by then, with a margin: the file is cut to the window exactly. */
+	/* Given. t1_raw_ns may move to an earlier instant before gather(). In gather() both edges are the
+	 * best estimate, plus a margin; the file is later cut to the exact window. */
 	const char *session;
 	int64_t t0_raw_ns, t1_raw_ns; /* the window on CLOCK_MONOTONIC_RAW */
 	int64_t t0_real_ns; /* T0 on this host's CLOCK_REALTIME */
-	int64_t give_up_mono_ns; /* what is not there by then is not waited for */
+	int64_t give_up_mono_ns; /* the capture waits for a run until then */
 	const void *profile_options; /* serialized tensorflow.ProfileOptions */
 	size_t profile_options_len;
 	const char *dir; /* exists; for part files */
 
-	/* Given. Takes room in the spool for bytes below `dir`, before they are written: false if there is
-	 * not so much, and nothing was taken. Given back by the agent, with the parts. */
+	/* Given. Reserves spool space for files below `dir`, before they are written. False if there is not
+	 * enough; then nothing is reserved. The agent frees it together with the parts. */
 	bool (*take_room)(struct tracer_run *run, uint64_t bytes);
 
 	/* The tracer's own, between arm() and done. */
 	void *arg;
 
-	/* Filled by the tracer before done. */
+	/* Filled in by the tracer before done. */
 	struct tracer_part *parts; /* xmalloc'd array; the agent frees it and its members */
 	size_t n_parts;
 	enum { RUN_OK, RUN_DEGRADED, RUN_FAILED, RUN_OFF } result;
-	char reason[32]; /* typed: "profiler-unreachable"; "" when ok. docs/wire.md lists them */
+	char reason[32]; /* typed: "profiler-unreachable"; "" when ok; docs/wire.md lists them */
 	char detail[256]; /* a sentence with cause and fix */
 	uint64_t lost; /* records known to be lost */
 
@@ -96,16 +101,23 @@ void tracer_run_fail(struct tracer_run *run, int result, const char *reason, con
 	PRINTF_LIKE(4, 5);
 
 struct tracer_ops {
-	/* "cpu": as it is called in reports and by --tracers. */
+	/* "cpu": its name in reports, in --tracers and in front of its capture settings. */
 	const char *name;
 
-	/* Never fails for want of a permission: then the state says so. */
+	/* The agent's flags that are this driver's: rows over a struct of conf_size bytes, which open()
+	 * finds in env->conf. Ends with an all-zero row. NULL = none. */
+	const struct conf_field *conf;
+
+	/* Of the struct behind `conf`; 0 = none. */
+	size_t conf_size;
+
+	/* Does not fail for lack of a permission; then state() reports it. */
 	int (*open)(struct tracer **out, const struct tracer_env *env, struct err *e);
 
 	/* What it can do here and now. */
 	void (*state)(const struct tracer *t, struct tracer_state *out);
 
-	/* Get ready for a window. On failure the run is over: e's words become its detail. Optional. */
+	/* Get ready for a window. On failure the run is over and e becomes its detail. Optional. */
 	int (*arm)(struct tracer *t, struct tracer_run *run, struct err *e);
 
 	/* t1_raw_ns moved to the past or near future: stop early. Optional. */
@@ -114,22 +126,24 @@ struct tracer_ops {
 	/* The window is over: fill in the run and call done, now or later. */
 	void (*gather)(struct tracer *t, struct tracer_run *run);
 
-	/* The capture waits no longer: call done from inside, with what is there. Optional: without it
-	 * the run is cancelled, and what it had is lost. */
+	/* The capture waits no longer: call done before returning, with the parts that are complete.
+	 * Optional: without it the run is cancelled and its data is lost. */
 	void (*give_up)(struct tracer *t, struct tracer_run *run);
 
-	/* Nobody wants the run any more; it is dead when this returns and done is not called. */
+	/* The run's data is not needed. When this returns the run is freed; done is not called. Comes
+	 * at any time after a successful arm() and before done. */
 	void (*cancel)(struct tracer *t, struct tracer_run *run);
 
 	/* No run is open. */
 	void (*free)(struct tracer *t);
 };
 
+/* The table of driver NAME, for its own file and for agent/tracers.h. */
+#define TRACER_DECLARE(name) extern const struct tracer_ops tracer_##name##_ops
+
+/* First member of each driver's struct. */
 struct tracer {
 	const struct tracer_ops *ops;
 };
-
-/* All tracers of this build, in the order of their planes; NULL-terminated (tracers.c). */
-extern const struct tracer_ops *const tracers[];
 
 #endif

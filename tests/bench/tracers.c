@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "agent/conf.h"
 #include "agent/marks/marks.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/now.h"
+#include "tests/lib/tracer_bed.h"
 
 static const struct tracer_ops *const always_on[] = { &tracer_cpu_ops, &tracer_metrics_ops,
 						      &tracer_marks_ops };
 
-#define TRACERS (sizeof(always_on) / sizeof(always_on[0]))
+#define ALWAYS_ON (sizeof(always_on) / sizeof(always_on[0]))
 
 static double cpu_seconds(void)
 {
@@ -73,30 +73,33 @@ static double gather_ms(struct loop *l, struct tracer *t, double seconds, size_t
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? strtod(argv[1], NULL) : 10, before, first, steady, gather = 0;
-	struct agent_conf conf = { .cpu_hz = 99, .metrics_hz = 10 };
-	struct tracer_env env = { .conf = &conf, .marks = marks_new() };
-	struct tracer *tracers_open[TRACERS];
+	struct tracer_env env = { .marks = marks_new() };
+	struct tracer_bed beds[ALWAYS_ON];
+	struct tracer *tracers_open[ALWAYS_ON];
 	size_t bytes = 0;
 	struct err e;
 
 	if (loop_new(&env.loop, 2, &e))
 		return 1;
 	before = cpu_seconds();
-	for (size_t i = 0; i < TRACERS; i++)
-		if (always_on[i]->open(&tracers_open[i], &env, &e))
-			return 1;
+	for (size_t i = 0; i < ALWAYS_ON; i++) {
+		tracer_bed_init(&beds[i], always_on[i], &env, NULL);
+		tracers_open[i] = tracer_bed_open(&beds[i]);
+	}
 	turn_for(env.loop, seconds); /* the first of everything: symbols of all that runs */
 	first = cpu_seconds() - before;
 	before = cpu_seconds();
 	turn_for(env.loop, seconds);
 	steady = cpu_seconds() - before;
-	for (size_t i = 0; i < TRACERS; i++)
+	for (size_t i = 0; i < ALWAYS_ON; i++)
 		gather += gather_ms(env.loop, tracers_open[i], seconds, &bytes);
 	printf("{\"seconds\": %g, \"first_cpu_percent\": %.3f, \"steady_cpu_percent\": %.3f, "
 	       "\"rss_kb\": %ld, \"gather_ms\": %.1f, \"gather_bytes\": %zu}\n",
 	       seconds, 100 * first / seconds, 100 * steady / seconds, rss_kb(), gather, bytes);
-	for (size_t i = 0; i < TRACERS; i++)
+	for (size_t i = 0; i < ALWAYS_ON; i++) {
 		always_on[i]->free(tracers_open[i]);
+		tracer_bed_release(&beds[i]);
+	}
 	marks_free(env.marks);
 	loop_free(env.loop);
 	return 0;

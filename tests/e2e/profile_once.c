@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/conf.h"
-#include "agent/tracers.h"
+#include "agent/tracer/profiler/tracer_profiler.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -26,7 +25,7 @@
 struct once {
 	struct loop *loop;
 	struct rpc *rpc;
-	struct agent_conf conf;
+	struct profiler_conf conf;
 	struct tracer *tracer;
 	struct tracer_run run;
 	struct loop_timer timer;
@@ -106,7 +105,7 @@ static void print_result(const struct tracer_run *run)
 
 static int once_run(struct once *o, int64_t window_ns, struct err *e)
 {
-	struct tracer_env env = { .conf = &o->conf };
+	struct tracer_env env = { .conf = &o->conf, .host = "host-a" };
 	int rc;
 
 	rc = loop_new(&o->loop, 2, e);
@@ -115,7 +114,7 @@ static int once_run(struct once *o, int64_t window_ns, struct err *e)
 	env.loop = o->loop;
 	env.rpc = o->rpc;
 	if (!rc)
-		rc = tracer_profiler_ops.open(&o->tracer, &env, e);
+		rc = tracer_profiler_open(&o->tracer, &env, "/proc", e);
 	if (rc)
 		goto out;
 	prepare(o, window_ns);
@@ -142,7 +141,7 @@ static bool take_room(struct tracer_run *run, uint64_t bytes)
 
 int main(int argc, char **argv)
 {
-	struct once o = { .conf = { .host = (char *)"host-a" } };
+	struct once o = { 0 };
 	uint8_t *options = NULL;
 	struct err e;
 	int rc;

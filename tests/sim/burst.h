@@ -14,5 +14,6 @@ int64_t burst_ns(int64_t k);
 
 struct tracer_ops;
 extern const struct tracer_ops sim_tracer_ops;
+extern const struct tracer_ops *const sim_tracers[]; /* NULL-terminated */
 
 #endif

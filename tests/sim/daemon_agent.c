@@ -2,7 +2,9 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
+#include "agent/tracer/set.h"
 #include "base/mem.h"
+#include "tests/sim/burst.h"
 #include "tests/sim/daemon_impl.h"
 
 struct daemon_agent {
@@ -23,7 +25,6 @@ static int load(struct agent_conf *conf, const char *dir, const struct daemon_op
 		(char *)"--aggregator=agg:7401",
 		(char *)"--listen=",
 		(char *)"--local-socket=",
-		(char *)"--discover=false",
 	};
 	int n = ARRAY_SIZE(args);
 	enum conf_want want;
@@ -41,6 +42,8 @@ static int start(void **self, const char *dir, const struct daemon_opts *opts, s
 	struct daemon_agent *d = xcalloc(1, sizeof(*d));
 	int rc = load(&d->conf, dir, opts, e);
 
+	d->conf.drivers = sim_tracers;
+	d->conf.driver_confs = tracer_confs_new(sim_tracers);
 	*self = d;
 	return rc ? rc : agent_new(&d->agent, &d->conf, loop, e);
 }
@@ -55,6 +58,7 @@ static void release(void *self)
 	struct daemon_agent *d = self;
 
 	conf_release(&d->conf, &agent_conf_table);
+	tracer_confs_free(d->conf.driver_confs);
 	free(d);
 }
 

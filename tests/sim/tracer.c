@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -147,4 +146,4 @@ const struct tracer_ops sim_tracer_ops = {
 	.free = sim_tracer_free,
 };
 
-const struct tracer_ops *const tracers[] = { &sim_tracer_ops, NULL };
+const struct tracer_ops *const sim_tracers[] = { &sim_tracer_ops, NULL };

@@ -15,18 +15,16 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "agent/conf.h"
 #include "agent/tracer/cpu/plane.h"
 #include "agent/tracer/cpu/window.h"
 #include "agent/perf/ring.h"
 #include "agent/symbols/symbols.h"
-#include "agent/tracers.h"
+#include "agent/tracer/tracer.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 
-#define HZ_MAX	       10000
 #define WINDOW_S       60
 #define SLACK_S	       5 /* between the end of a window and its gather() */
 #define SAMPLES_MAX    ((size_t)1 << 20) /* 16 MB */
@@ -36,6 +34,16 @@
 
 /* A record's stamp is taken this much before it can be read, at most. */
 #define SETTLE_NS (2 * NS_PER_MS)
+
+TRACER_DECLARE(cpu);
+
+struct cpu_conf {
+	int cpu_hz;
+};
+
+static const struct conf_field conf_fields[] = {
+	CONF_RANGE(struct cpu_conf, cpu_hz, "99", 1, 10000, "CPU samples per second and CPU"), { 0 }
+};
 
 struct cpu_job {
 	struct tracer_cpu *owner; /* loop's thread only; NULL when the tracer is gone */
@@ -278,20 +286,17 @@ static void start(struct tracer_cpu *t)
 
 static int cpu_open(struct tracer **out, const struct tracer_env *env, struct err *e)
 {
+	const struct cpu_conf *conf = env->conf;
 	struct tracer_cpu *t = xcalloc(1, sizeof(*t));
 
 	(void)e;
 	t->base.ops = &tracer_cpu_ops;
 	t->loop = env->loop;
 	t->waiting_end = &t->waiting;
-	t->hz = env->conf->cpu_hz < HZ_MAX ? env->conf->cpu_hz : HZ_MAX;
+	t->hz = conf->cpu_hz;
+	t->period_ns = NS_PER_S / t->hz;
 	t->off_reason = "unsupported";
-	if (t->hz > 0) {
-		t->period_ns = NS_PER_S / t->hz;
-		open_rings(t);
-	} else {
-		snprintf(t->state.reason, sizeof(t->state.reason), "switched off: cpu-hz is 0");
-	}
+	open_rings(t);
 	if (t->n_rings)
 		start(t);
 	else
@@ -379,6 +384,8 @@ static void cpu_free(struct tracer *tracer)
 
 const struct tracer_ops tracer_cpu_ops = {
 	.name = "cpu",
+	.conf = conf_fields,
+	.conf_size = sizeof(struct cpu_conf),
 	.open = cpu_open,
 	.state = cpu_state,
 	.gather = cpu_gather,

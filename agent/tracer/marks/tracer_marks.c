@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/conf.h"
 #include "agent/tracer/build_job.h"
 #include "agent/marks/marks.h"
 #include "agent/marks/steps.h"
-#include "agent/tracers.h"
 #include "base/mem.h"
 #include "proto/limits.h"
+
+TRACER_DECLARE(marks);
 
 struct tracer_marks {
 	struct tracer base;

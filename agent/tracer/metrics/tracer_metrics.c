@@ -10,27 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/conf.h"
 #include "agent/tracer/build_job.h"
 #include "agent/tracer/metrics/readings.h"
-#include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 
 #define WINDOW_S 60
 #define SLACK_S	 5 /* between the end of a window and its gather() */
-#define HZ_MAX	 100
 
 /* XProf cuts line ids to 32 bits: this is what it makes of TSL's INT64_MAX, and a number that a
  * browser can hold. */
 #define COUNTERS_LINE_ID INT64_C(0xffffffff)
 
+TRACER_DECLARE(metrics);
+
+struct metrics_conf {
+	int metrics_hz;
+};
+
+static const struct conf_field conf_fields[] = { CONF_RANGE(struct metrics_conf, metrics_hz, "10",
+							    1, 100, "readings of /proc per second"),
+						 { 0 } };
+
 struct tracer_metrics {
 	struct tracer base;
 	struct loop *loop;
 	struct loop_timer tick;
-	int64_t period_ns; /* 0 = off */
+	int64_t period_ns;
 	struct proc_metrics *proc;
 	int64_t *times; /* the ring: raw ns of each row */
 	double *rows; /* cap * proc_metrics_count() */
@@ -72,7 +79,6 @@ static void on_tick(void *arg)
 
 static void start(struct tracer_metrics *t, int hz)
 {
-	hz = hz < HZ_MAX ? hz : HZ_MAX;
 	t->period_ns = NS_PER_S / hz;
 	t->cap = (size_t)((WINDOW_S + SLACK_S) * hz);
 	t->times = xcalloc(t->cap, sizeof(*t->times));
@@ -84,21 +90,19 @@ static void start(struct tracer_metrics *t, int hz)
 
 static int metrics_open(struct tracer **out, const struct tracer_env *env, struct err *e)
 {
+	const struct metrics_conf *conf = env->conf;
 	struct tracer_metrics *t = xcalloc(1, sizeof(*t));
 
 	(void)e;
 	t->base.ops = &tracer_metrics_ops;
 	t->loop = env->loop;
 	t->proc = proc_metrics_open("/proc");
-	if (env->conf->metrics_hz <= 0) {
-		t->state.health = TRACER_OFF;
-		snprintf(t->state.reason, sizeof(t->state.reason), "switched off: metrics-hz is 0");
-	} else if (!proc_metrics_files(t->proc)) {
+	if (!proc_metrics_files(t->proc)) {
 		t->state.health = TRACER_OFF;
 		snprintf(t->state.reason, sizeof(t->state.reason),
 			 "no file of /proc can be read: mount proc into the agent's container");
 	} else {
-		start(t, env->conf->metrics_hz);
+		start(t, conf->metrics_hz);
 	}
 	*out = &t->base;
 	return 0;
@@ -203,6 +207,8 @@ static void metrics_free(struct tracer *tracer)
 
 const struct tracer_ops tracer_metrics_ops = {
 	.name = "metrics",
+	.conf = conf_fields,
+	.conf_size = sizeof(struct metrics_conf),
 	.open = metrics_open,
 	.state = metrics_state,
 	.gather = metrics_gather,

@@ -11,18 +11,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/conf.h"
 #include "agent/tracer/profiler/discover.h"
 #include "agent/tracer/profiler/call.h"
-#include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/address.h"
 
+TRACER_DECLARE(profiler);
+
+static const struct conf_field conf_fields[] = {
+	CONF(struct profiler_conf, profiler, NULL,
+	     "host:port of a framework's profiler server; may be repeated"),
+	CONF(struct profiler_conf, discover, "true",
+	     "look for profiler servers among the listening sockets of this host"),
+	{ 0 }
+};
+
 struct tracer_profiler {
 	struct tracer base;
 	struct tracer_env env;
+	const struct profiler_conf *conf;
 	struct discover *discover;
 	int live; /* calls with callbacks to come, freed ones too */
 };
@@ -222,7 +231,7 @@ static struct target *run_add_target(struct profiler_run *pr, const char *addres
 		.live = &pr->t->live,
 		.address = address,
 		.session = run->session,
-		.host = env->conf->host ? env->conf->host : "localhost",
+		.host = env->host ? env->host : "localhost",
 		.dir = run->dir,
 		.t0_raw_ns = run->t0_raw_ns,
 		.t1_raw_ns = run->t1_raw_ns,
@@ -247,7 +256,7 @@ static struct target *run_add_target(struct profiler_run *pr, const char *addres
 
 static void run_add_configured(struct profiler_run *pr)
 {
-	const struct conf_list *list = &pr->t->env.conf->profiler;
+	const struct conf_list *list = &pr->t->conf->profiler;
 
 	for (size_t i = 0; i < list->n; i++) {
 		char host[ADDRESS_HOST_BYTES];
@@ -363,7 +372,7 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 	size_t n;
 
 	discover_targets(to_profiler(tracer)->discover, &n);
-	if (pr->over && n + pr->t->env.conf->profiler.n) {
+	if (pr->over && n + pr->t->conf->profiler.n) {
 		tracer_run_fail(run, RUN_OFF, "unsupported",
 				"framework profilers record only what lies ahead, not a snapshot");
 		profiler_run_free(pr);
@@ -390,7 +399,7 @@ static void profiler_cancel(struct tracer *tracer, struct tracer_run *run)
 static void profiler_state(const struct tracer *tracer, struct tracer_state *out)
 {
 	const struct tracer_profiler *t = (const struct tracer_profiler *)tracer;
-	const struct agent_conf *conf = t->env.conf;
+	const struct profiler_conf *conf = t->conf;
 
 	*out = (struct tracer_state){ .health = TRACER_OK };
 	if (!conf->profiler.n && !conf->discover) {
@@ -416,7 +425,7 @@ static void profiler_free(struct tracer *tracer)
 }
 
 /* A profiler at this agent's own listener would ask itself for ever. */
-static int check_target(const struct agent_conf *conf, const char *address, struct err *e)
+static int check_target(const char *listen, const char *address, struct err *e)
 {
 	char host[ADDRESS_HOST_BYTES], own_host[ADDRESS_HOST_BYTES];
 	int port, own_port;
@@ -424,8 +433,8 @@ static int check_target(const struct agent_conf *conf, const char *address, stru
 
 	if (rc)
 		return err_prefix(e, "--profiler");
-	if (!conf->listen || !*conf->listen || !address_is_loopback(host) ||
-	    address_split(conf->listen, own_host, &own_port, NULL) || own_port != port)
+	if (!listen || !*listen || !address_is_loopback(host) ||
+	    address_split(listen, own_host, &own_port, NULL) || own_port != port)
 		return 0;
 	return err_set(e, ERR_INVALID, "--profiler %s: is this agent's own --listen", address);
 }
@@ -433,16 +442,17 @@ static int check_target(const struct agent_conf *conf, const char *address, stru
 int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, const char *proc,
 			 struct err *e)
 {
-	struct discover_conf conf = {
+	const struct profiler_conf *conf = env->conf;
+	const struct discover_conf discover = {
 		.loop = env->loop,
 		.rpc = env->rpc,
 		.proc = proc,
-		.probe = env->conf->discover,
+		.probe = conf->discover,
 	};
 	struct tracer_profiler *t;
 
-	for (size_t i = 0; i < env->conf->profiler.n; i++) {
-		int rc = check_target(env->conf, env->conf->profiler.items[i], e);
+	for (size_t i = 0; i < conf->profiler.n; i++) {
+		int rc = check_target(env->listen, conf->profiler.items[i], e);
 
 		if (rc)
 			return rc;
@@ -450,7 +460,8 @@ int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, cons
 	t = xcalloc(1, sizeof(*t));
 	t->base.ops = &tracer_profiler_ops;
 	t->env = *env;
-	t->discover = discover_new(&conf);
+	t->conf = conf;
+	t->discover = discover_new(&discover);
 	*out = &t->base;
 	return 0;
 }
@@ -462,6 +473,8 @@ static int profiler_open(struct tracer **out, const struct tracer_env *env, stru
 
 const struct tracer_ops tracer_profiler_ops = {
 	.name = "profiler",
+	.conf = conf_fields,
+	.conf_size = sizeof(struct profiler_conf),
 	.open = profiler_open,
 	.state = profiler_state,
 	.arm = profiler_arm,

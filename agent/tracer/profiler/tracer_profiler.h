@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiler tracer with a /proc of the test's own. */
+/* The profiler tracer's configuration, and the tracer over a /proc of the test's own. */
 #ifndef AGENT_TRACER_PROFILER_TRACER_PROFILER_H
 #define AGENT_TRACER_PROFILER_TRACER_PROFILER_H
 
 #include "agent/tracer/tracer.h"
 
-/* As tracer_profiler_ops.open(), which says "/proc". `proc` outlives the tracer. */
+struct profiler_conf {
+	struct conf_list profiler; /* host:port of framework profilers */
+	bool discover; /* find profilers among the listening sockets of local processes */
+};
+
+/* As tracer_profiler_ops.open(), which uses "/proc". `proc` outlives the tracer. */
 MUST_CHECK int tracer_profiler_open(struct tracer **out, const struct tracer_env *env,
 				    const char *proc, struct err *e);
 

@@ -1,23 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's configuration: defaults, and values that do not go together. */
+/* The agent's configuration and its drivers': defaults, and values that do not go together. */
 #include "agent/conf.h"
+#include "agent/tracer/set.h"
+#include "agent/tracers.h"
 #include "proto/names.h"
 #include "tests/lib/check.h"
 
+static const struct conf_field none[] = { { 0 } };
+
+/* What the drivers have loaded is dropped again. */
 static int load(struct agent_conf *conf, struct err *e, const char *a, const char *b, const char *c)
 {
 	char args[3][128];
 	char *argv[4] = { args[0], args[1], args[2], NULL };
 	const char *given[] = { a, b, c };
 	enum conf_want want;
+	struct conf_part *confs = tracer_confs_new(tracers);
+	struct conf_table table = agent_conf_table;
 	int argc = 0;
 	int rc;
 
 	for (int i = 0; i < 3 && given[i]; i++)
 		snprintf(args[argc++], sizeof(args[0]), "%s", given[i]);
 	memset(conf, 0, sizeof(*conf));
-	rc = conf_load(conf, &agent_conf_table, &argc, argv, &want, e);
-	return rc ? rc : agent_conf_finish(conf, e);
+	table.more = confs;
+	rc = conf_load(conf, &table, &argc, argv, &want, e);
+	if (!rc)
+		rc = agent_conf_finish(conf, e);
+	if (!rc)
+		rc = tracer_names_check(conf->tracers, tracers, e);
+	table.fields = none;
+	conf_release(NULL, &table);
+	tracer_confs_free(confs);
+	return rc;
 }
 
 static void check_refused(const char *a, const char *b, const char *c, const char *word)
@@ -43,11 +58,9 @@ static void test_defaults(void)
 	CHECK_STR(conf.aggregator, "127.0.0.1:7401");
 	CHECK_STR(conf.listen, "127.0.0.1:7410");
 	CHECK_STR(conf.local_socket, "ipc:///run/tutti/agent.ipc");
-	CHECK_EQ(conf.cpu_hz, 99);
-	CHECK_EQ(conf.metrics_hz, 10);
-	CHECK(conf.discover && !conf.insecure);
+	CHECK(!conf.insecure);
 	CHECK(conf.spool_limit_bytes == UINT64_C(8) << 30);
-	CHECK(agent_conf_has_tracer(&conf, "cpu"));
+	CHECK(tracer_names_has(conf.tracers, "cpu"));
 	conf_release(&conf, &agent_conf_table);
 }
 
@@ -57,16 +70,51 @@ static void test_tracer_list(void)
 	struct err e;
 
 	CHECK_OK(load(&conf, &e, "--host=h", "--tracers=cpu,marks", "--discover=false"), e);
-	CHECK(agent_conf_has_tracer(&conf, "cpu"));
-	CHECK(agent_conf_has_tracer(&conf, "marks"));
-	CHECK(!agent_conf_has_tracer(&conf, "metrics"));
-	CHECK(!agent_conf_has_tracer(&conf, "cp"));
-	CHECK(!agent_conf_has_tracer(&conf, ""));
+	CHECK(tracer_names_has(conf.tracers, "cpu"));
+	CHECK(tracer_names_has(conf.tracers, "marks"));
+	CHECK(!tracer_names_has(conf.tracers, "metrics"));
+	CHECK(!tracer_names_has(conf.tracers, "cp"));
+	CHECK(!tracer_names_has(conf.tracers, ""));
 	conf_release(&conf, &agent_conf_table);
+}
+
+/* The flags of the drivers are the agent's: in --print-config and in --help, with their ranges. */
+static void test_drivers_flags(void)
+{
+	struct conf_part *confs = tracer_confs_new(tracers);
+	struct conf_table table = agent_conf_table;
+	struct agent_conf conf = { 0 };
+	char flag[] = "--profiler=127.0.0.1:9999", *argv[] = { flag }, *text = NULL;
+	enum conf_want want;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	int argc = 1;
+	struct err e;
+
+	table.more = confs;
+	CHECK_OK(conf_load(&conf, &table, &argc, argv, &want, &e), e);
+	conf_print(&conf, &table, out);
+	conf_help(&table, out);
+	CHECK(!fclose(out));
+	CHECK(strstr(text, "\ncpu-hz = 99\n"));
+	CHECK(strstr(text, "\nmetrics-hz = 10\n"));
+	CHECK(strstr(text, "\nprofiler = 127.0.0.1:9999\n"));
+	CHECK(strstr(text, "\ndiscover = true\n"));
+	CHECK(strstr(text, "CPU samples per second and CPU (1 to 10000) [99]\n"));
+	CHECK(strstr(text, "(10ms to 1h) [20s]\n"));
+	free(text);
+	conf_release(&conf, &table);
+	tracer_confs_free(confs);
 }
 
 static void test_refusals(void)
 {
+	check_refused("--host=h", "--tracers=cpu,cpuu", NULL,
+		      "unknown tracer 'cpuu': use profiler, cpu, metrics, marks");
+	check_refused("--host=h", "--tracers=,cpu", NULL, "unknown tracer ''");
+	check_refused("--host=h", "--metrics-hz=0", NULL, "use 1 to 100");
+	check_refused("--host=h", "--reconnect-max=1ms", NULL, "use 10ms to 1h");
+	check_refused("--host=h", "--file-limit=63K", NULL, "use 64K to 2000000000");
 	check_refused("--host=a/b", NULL, NULL, "host name");
 	check_refused("--host=.hidden", NULL, NULL, "host name");
 	check_refused("--host=h", "--label=novalue", NULL, "KEY=VALUE");
@@ -96,6 +144,7 @@ int main(void)
 {
 	test_defaults();
 	test_tracer_list();
+	test_drivers_flags();
 	test_refusals();
 	test_listeners();
 	return 0;

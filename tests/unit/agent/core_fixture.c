@@ -20,7 +20,7 @@ struct fake_counts fake_counts;
 static int fake_open(const struct tracer_ops *ops, struct tracer **out,
 		     const struct tracer_env *env)
 {
-	CHECK(env->loop && env->conf);
+	CHECK(env->loop && env->host && !env->conf);
 	*out = xcalloc(1, sizeof(**out));
 	(*out)->ops = ops;
 	return 0;
@@ -270,9 +270,10 @@ void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t
 	CHECK_OK(clock_new(&f->clock, &clock_conf, &e), e);
 	f->marks = marks_new();
 	env.loop = f->loop;
-	env.conf = &f->conf;
+	env.host = "host-a";
 	env.marks = f->marks;
-	CHECK_OK(tracer_set_open(&f->tracers, ops, &env, &e), e);
+	f->driver_confs = tracer_confs_new(ops);
+	CHECK_OK(tracer_set_open(&f->tracers, ops, NULL, f->driver_confs, &env, &e), e);
 	fixture_new_captures(f);
 }
 
@@ -314,6 +315,7 @@ void fixture_down(struct fixture *f)
 {
 	captures_free(f->captures);
 	tracer_set_close(f->tracers);
+	tracer_confs_free(f->driver_confs);
 	marks_free(f->marks);
 	clock_free(f->clock);
 	spool_free(f->spool);

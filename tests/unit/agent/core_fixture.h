@@ -4,7 +4,6 @@
 #define TESTS_CORE_FIXTURE_H
 
 #include "agent/capture/capture.h"
-#include "agent/conf.h"
 #include "base/loop.h"
 
 struct fixture {
@@ -14,7 +13,7 @@ struct fixture {
 	struct spool *spool;
 	struct tracer **tracers;
 	struct captures *captures;
-	struct agent_conf conf; /* for the tracers */
+	struct conf_part *driver_confs;
 	char *dir; /* temporary; removed by fixture_down() */
 	char *spool_dir;
 };

@@ -20,10 +20,11 @@ fuzz_test(proc_text USES agent_symbols)
 unit_test(agent/tracer/ring_test USES agent_tracer)
 set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
 set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)
-unit_test(agent/tracer/cpu/real_test USES tracer_cpu)
+set(tracer_bed ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)
+unit_test(agent/tracer/cpu/real_test USES tracer_cpu SRC ${tracer_bed})
 set_tests_properties(unit/agent/tracer/cpu/real_test PROPERTIES SKIP_RETURN_CODE 77)
 unit_test(agent/tracer/cpu/window_test USES tracer_cpu)
-unit_test(agent/tracer/metrics/metrics_test USES tracer_metrics)
+unit_test(agent/tracer/metrics/metrics_test USES tracer_metrics SRC ${tracer_bed})
 unit_test(agent/tracer/profiler/discover_test USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
 unit_test(agent/tracer/profiler/file_test USES tracer_profiler)
 unit_test(agent/tracer/profiler/reply_test USES tracer_profiler)
@@ -32,13 +33,13 @@ fuzz_test(profiler_reply USES tracer_profiler)
 
 # ---- captures, the link, local clients: an agent without a network, tracers that do as they are told ----
 set(core_fixture ${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)
-unit_test(agent/conf_test USES agent_conf)
+unit_test(agent/conf_test USES agent_tracers agent_tracer agent_conf SRC ${CMAKE_SOURCE_DIR}/agent/tracers.c)
 unit_test(agent/capture/assemble_test USES agent_capture)
-unit_test(agent/capture/capture_clock_test USES agent_local SRC ${core_fixture})
-unit_test(agent/capture/capture_test USES agent_local SRC ${core_fixture})
-unit_test(agent/link/control_test USES agent_local PKG jansson zlib
+unit_test(agent/capture/capture_clock_test USES agent_local agent_conf SRC ${core_fixture})
+unit_test(agent/capture/capture_test USES agent_local agent_conf SRC ${core_fixture})
+unit_test(agent/link/control_test USES agent_local agent_conf PKG jansson zlib
 	SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
-unit_test(agent/local/local_service_test USES agent_local PKG jansson SRC ${core_fixture})
+unit_test(agent/local/local_service_test USES agent_local agent_conf PKG jansson SRC ${core_fixture})
 unit_test(agent/local/profiler_service_test USES agent_local)
 
 # For end-to-end tests: a framework's server that misbehaves as told, and the tracer alone.
@@ -50,5 +51,5 @@ e2e_test(profiler_jax "e2e;jax" 400)
 set_tests_properties(e2e/profiler_jax PROPERTIES RESOURCE_LOCK jax)
 
 # For tests/bench/tracers.sh.
-add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c)
-target_link_libraries(tracers_bench PRIVATE agent_tracers agent_conf)
+add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c ${tracer_bed})
+target_link_libraries(tracers_bench PRIVATE agent_tracers agent_tracer)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/marks/marks.h"
 
-#include "agent/conf.h"
 #include "base/clean_text.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
@@ -127,8 +126,7 @@ static void tracer_gives_a_line_per_process(void)
 				.line_begin = on_line,
 				.event = on_event,
 				.want_stats = true };
-	struct agent_conf conf = { 0 };
-	struct tracer_env env = { .conf = &conf, .marks = marks_new() };
+	struct tracer_env env = { .marks = marks_new() };
 	bool done = false;
 	struct tracer_run run = {
 		.t0_raw_ns = 1000, .t1_raw_ns = 2000, .done = on_done, .done_arg = &done

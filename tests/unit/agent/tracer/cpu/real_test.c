@@ -9,12 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/conf.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/tracer_bed.h"
 #include "xspace/xspace.h"
 
 #define SPIN_NS (500 * NS_PER_MS)
@@ -120,7 +120,7 @@ static void turn_until(struct loop *l, const bool *flag, int64_t mono_ns)
 /* ---- what the tests share ---- */
 
 struct bed {
-	struct agent_conf conf;
+	struct tracer_bed driver;
 	struct tracer_env env;
 	struct tracer *tracer;
 };
@@ -131,10 +131,10 @@ static bool bed_open(struct bed *bed, char reason[256])
 	struct tracer_state state;
 	struct err e;
 
-	*bed = (struct bed){ .conf = { .cpu_hz = 199 } };
-	bed->env.conf = &bed->conf;
+	*bed = (struct bed){ 0 };
 	CHECK_OK(loop_new(&bed->env.loop, 1, &e), e);
-	CHECK_OK(tracer_cpu_ops.open(&bed->tracer, &bed->env, &e), e);
+	tracer_bed_init(&bed->driver, &tracer_cpu_ops, &bed->env, "--cpu-hz=199");
+	bed->tracer = tracer_bed_open(&bed->driver);
 	tracer_cpu_ops.state(bed->tracer, &state);
 	snprintf(reason, 256, "%s", state.reason);
 	return state.health != TRACER_OFF;
@@ -143,6 +143,7 @@ static bool bed_open(struct bed *bed, char reason[256])
 static void bed_close(struct bed *bed)
 {
 	tracer_cpu_ops.free(bed->tracer);
+	tracer_bed_release(&bed->driver);
 	loop_free(bed->env.loop);
 }
 

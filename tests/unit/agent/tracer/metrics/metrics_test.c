@@ -3,13 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/conf.h"
 #include "agent/tracer/metrics/readings.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/tracer_bed.h"
 #include "xspace/xspace.h"
 
 static char root[] = "/tmp/tutti-metrics-XXXXXX";
@@ -175,8 +175,8 @@ static void tracer_gives_one_line_of_counters(void)
 				.line_begin = on_line,
 				.event = on_event,
 				.want_stats = true };
-	struct agent_conf conf = { .metrics_hz = 1 };
-	struct tracer_env env = { .conf = &conf };
+	struct tracer_env env = { 0 };
+	struct tracer_bed bed;
 	bool done = false;
 	struct tracer_run run = { .done = on_done, .done_arg = &done };
 	struct tracer_state state;
@@ -187,7 +187,8 @@ static void tracer_gives_one_line_of_counters(void)
 
 	CHECK_OK(loop_new(&env.loop, 1, &e), e);
 	run.t0_raw_ns = now_raw_ns();
-	CHECK_OK(tracer_metrics_ops.open(&t, &env, &e), e);
+	tracer_bed_init(&bed, &tracer_metrics_ops, &env, "--metrics-hz=1");
+	t = tracer_bed_open(&bed);
 	tracer_metrics_ops.state(t, &state);
 	CHECK_EQ(state.health, TRACER_OK);
 	run.t1_raw_ns = now_raw_ns() + 1;
@@ -215,24 +216,7 @@ static void tracer_gives_one_line_of_counters(void)
 	buf_release(&run.parts[0].bytes);
 	free(run.parts);
 	tracer_metrics_ops.free(t);
-	loop_free(env.loop);
-}
-
-static void tracer_can_be_off(void)
-{
-	struct agent_conf conf = { .metrics_hz = 0 };
-	struct tracer_env env = { .conf = &conf };
-	bool done = false;
-	struct tracer_run run = { .done = on_done, .done_arg = &done };
-	struct tracer *t;
-	struct err e;
-
-	CHECK_OK(loop_new(&env.loop, 1, &e), e);
-	CHECK_OK(tracer_metrics_ops.open(&t, &env, &e), e);
-	tracer_metrics_ops.gather(t, &run);
-	CHECK(done);
-	CHECK_EQ(run.result, RUN_OFF);
-	tracer_metrics_ops.free(t);
+	tracer_bed_release(&bed);
 	loop_free(env.loop);
 }
 
@@ -246,7 +230,6 @@ int main(void)
 	recorded_texts_give_known_numbers();
 	names_are_safe_for_viewers();
 	tracer_gives_one_line_of_counters();
-	tracer_can_be_off();
 	clean = xasprintf("rm -r %s", root);
 	CHECK(!system(clean));
 	free(clean);

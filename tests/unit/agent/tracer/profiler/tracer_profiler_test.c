@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/conf.h"
 #include "agent/tracer/profiler/tracer_profiler.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
@@ -27,7 +26,7 @@ struct fixture {
 	struct rpc *rpc;
 	struct fake_profiler *fakes[MAX_FAKES];
 	char *addresses[MAX_FAKES];
-	struct agent_conf conf;
+	struct profiler_conf conf;
 	struct tracer *tracer;
 	struct tracer_run run;
 	char dir[64];
@@ -68,14 +67,15 @@ static void setup_servers(struct fixture *f, const enum fake_mode *modes, size_t
 			 e);
 		f->addresses[i] = xasprintf("127.0.0.1:%d", port);
 	}
-	f->conf.host = (char *)"host-a";
 	snprintf(f->dir, sizeof(f->dir), "/tmp/tracer_profiler.XXXXXX");
 	CHECK(mkdtemp(f->dir));
 }
 
 static void open_tracer(struct fixture *f, const char *proc)
 {
-	struct tracer_env env = { .conf = &f->conf, .loop = f->loop, .rpc = f->rpc };
+	struct tracer_env env = {
+		.conf = &f->conf, .host = "host-a", .loop = f->loop, .rpc = f->rpc
+	};
 	struct err e;
 
 	CHECK_OK(tracer_profiler_open(&f->tracer, &env, proc, &e), e);
@@ -503,8 +503,8 @@ static void test_past(void)
 static void test_bad_addresses(void)
 {
 	char *bad[] = { (char *)"nonsense", (char *)"127.0.0.1:7410" };
-	struct agent_conf conf = { .listen = (char *)"127.0.0.1:7410" };
-	struct tracer_env env = { .conf = &conf };
+	struct profiler_conf conf = { 0 };
+	struct tracer_env env = { .conf = &conf, .listen = "127.0.0.1:7410" };
 	struct tracer *t;
 	struct err e;
 
