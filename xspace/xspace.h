@@ -248,7 +248,7 @@ struct xs_host {
 };
 
 /*
- * Merges the inputs into one XSpace by XProf's rules (reference: docs/wire.md):
+ * Merges the inputs into one XSpace by XProf's rules (reference: docs/format.md):
  *   - exactly one plane is called "/host:CPU": of the first input that has one, processes (pid != 0)
  *     before Tutti's own; the others become "/host:CPU [<pid>]", ours "/host:CPU samples";
  *   - other names that meet are told apart by " [<pid>]", and by " #2" where that does not help;

@@ -3,9 +3,7 @@
  * Answers processes of this host at the local socket: status as JSON, marks onto the timeline, start and
  * stop of a capture by asking the aggregator. Loop thread.
  *
- * The JSON of a status: {"host", "version", "aggregator", "connected", "clock": CLOCK of docs/wire.md,
- * "tracers": [{"name", "state", "reason", "errno"}], "captures": [{"session", "state", "bytes",
- * "bytes_done"}]}.
+ * The JSON of a status: docs/schema/agent-status.schema.json.
  */
 #ifndef AGENT_LOCAL_LOCAL_SERVICE_H
 #define AGENT_LOCAL_LOCAL_SERVICE_H
