@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/jobs.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+struct job {
+	struct jobs *jobs;
+	loop_fn run, done;
+	void *arg;
+};
+
+static void run_job(void *arg)
+{
+	struct job *job = arg;
+
+	job->run(job->arg);
+}
+
+static void done_job(void *arg)
+{
+	struct job *job = arg;
+
+	job->jobs->n--;
+	job->done(job->arg);
+	free(job);
+}
+
+static struct job *job_new(struct jobs *j, loop_fn run, loop_fn done, void *arg)
+{
+	struct job *job = xmalloc(sizeof(*job));
+
+	*job = (struct job){ j, run, done, arg };
+	j->n++;
+	return job;
+}
+
+void jobs_work(struct jobs *j, loop_fn run, loop_fn done, void *arg)
+{
+	loop_work(j->loop, run_job, done_job, job_new(j, run, done, arg));
+}
+
+void jobs_post(struct jobs *j, loop_fn fn, void *arg)
+{
+	loop_post(j->loop, done_job, job_new(j, NULL, fn, arg));
+}
+
+void jobs_drain(struct jobs *j)
+{
+	while (j->n)
+		loop_turn(j->loop, 100);
+}
