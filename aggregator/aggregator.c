@@ -2,210 +2,175 @@
 /* The parts of the aggregator: started in the order of the table, stopped in reverse. */
 #include "aggregator/aggregator.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "aggregator/api/api.h"
-#include "aggregator/captures/capture.h"
-#include "aggregator/link/control.h"
-#include "aggregator/api/events.h"
-#include "aggregator/ingest/ingest.h"
-#include "aggregator/xprof/profiler_service.h"
 #include "aggregator/fleet/registry.h"
-#include "aggregator/time/session_clock.h"
-#include "aggregator/sessions/sessions.h"
+#include "aggregator/ingest/ingest.h"
+#include "aggregator/link/control.h"
 #include "aggregator/time/time_service.h"
+#include "aggregator/xprof/profiler_service.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/secret.h"
 #include "net/address.h"
 #include "net/http_server.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
-#include "storage/store.h"
 
 /* A frozen agent is noticed after this and 10 s. A ping costs 30 us: 10,000 agents half a percent of a core. */
 #define KEEPALIVE_NS	   (60 * NS_PER_S)
 #define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* a chunk at 1 Mbit/s takes 8 s */
 #define LOST_PATIENCE_NS   (3 * NS_PER_S) /* agents dial again after 0.1 s, 0.2 s, ... */
-#define READY_AGAIN_NS	   (5 * NS_PER_S)
 #define LEAD_MAX_NS	   (60 * 1000000000LL)
 #define GRACE_MAX_NS	   (3600 * 1000000000LL)
 #define HTTP_THREADS	   3
-#define READY_KEY	   "tutti/ready"
 
-int64_t aggregator_session_now(const struct aggregator *agg)
-{
-	return now_raw_ns() + agg->session_clock_shift_ns;
-}
+/* ---- the store ---- */
 
-/* ---- work ---- */
-
-struct work {
-	struct aggregator *agg;
-	loop_fn run, done;
-	void *arg;
-};
-
-static void run_work(void *arg)
-{
-	struct work *w = arg;
-
-	w->run(w->arg);
-}
-
-static void done_work(void *arg)
-{
-	struct work *w = arg;
-
-	w->agg->jobs--;
-	w->done(w->arg);
-	free(w);
-}
-
-void aggregator_work(struct aggregator *agg, loop_fn run, loop_fn done, void *arg)
-{
-	struct work *w = xmalloc(sizeof(*w));
-
-	*w = (struct work){ agg, run, done, arg };
-	agg->jobs++;
-	loop_work(agg->loop, run_work, done_work, w);
-}
-
-static void drain(struct aggregator *agg)
-{
-	while (agg->jobs)
-		loop_turn(agg->loop, 100);
-}
-
-/* ---- store ---- */
-
-static int try_write(struct store *s, struct err *e)
-{
-	int rc = store_put_bytes(s, READY_KEY, "ok\n", 3, 0, e);
-
-	return rc ? rc : store_remove(s, READY_KEY, e);
-}
-
-struct ready_job {
-	struct aggregator *agg;
-	struct store *store;
-	int rc;
-	struct err e;
-};
-
-static void check_ready(void *arg);
-
-static void set_ready(struct aggregator *agg, int rc, const struct err *e)
-{
-	agg->ready = !rc;
-	if (!rc)
-		return;
-	agg->not_ready = *e;
-	log_error("AGG-STORE", "action=try reason=\"%s\"", e->msg);
-	loop_timer_in(agg->loop, &agg->ready_timer, READY_AGAIN_NS, check_ready, agg);
-}
-
-static void run_ready(void *arg)
-{
-	struct ready_job *job = arg;
-
-	job->rc = try_write(job->store, &job->e);
-}
-
-static void done_ready(void *arg)
-{
-	struct ready_job *job = arg;
-
-	if (!job->agg->stopping)
-		set_ready(job->agg, job->rc, &job->e);
-	free(job);
-}
-
-static void check_ready(void *arg)
-{
-	struct aggregator *agg = arg;
-	struct ready_job *job = xcalloc(1, sizeof(*job));
-
-	*job = (struct ready_job){ .agg = agg, .store = agg->store };
-	aggregator_work(agg, run_ready, done_ready, job);
-}
-
-/* Sweeping blocks, and must be over before the first capture: nothing is listening yet. A store that
- * is out of order now may be back later. */
 static int store_start(struct aggregator *agg, struct err *e)
 {
-	struct err trouble = { 0 };
-	int swept = 0, rc = store_open(&agg->store, agg->conf.store, e);
+	int rc;
 
+	agg->resumable = json_array();
+	rc = session_store_open(&agg->store, &agg->jobs, agg->conf.store, agg->resumable, e);
 	if (rc)
-		return rc;
-	/* A sweep takes another aggregator's captures under way for what a crash left. */
-	rc = store_claim(agg->store, e);
-	if (rc) {
-		store_free(agg->store);
-		return rc;
-	}
-	rc = try_write(agg->store, &trouble);
-	agg->claimed = json_object();
-	agg->plans = json_array();
-	if (!rc && session_sweep(agg->store, agg->plans, &swept, &trouble))
-		log_error("AGG-STORE", "action=sweep reason=\"%s\"", trouble.msg);
-	set_ready(agg, rc, &trouble);
-	log_info("AGG-PART", "part=store state=up url=%s ready=%d swept=%d", agg->conf.store,
-		 agg->ready, swept);
-	return 0;
+		json_decref(agg->resumable);
+	return rc;
 }
 
 static void store_stop(struct aggregator *agg)
 {
-	loop_timer_cancel(agg->loop, &agg->ready_timer);
-	drain(agg);
-	store_free(agg->store);
-	json_decref(agg->claimed);
-	json_decref(agg->plans);
-	agg->claimed = agg->plans = NULL;
+	session_store_stop(&agg->store);
+	jobs_drain(&agg->jobs);
+	session_store_close(&agg->store);
+	json_decref(agg->resumable);
 }
 
 /* ---- what has no port ---- */
 
-static int state_start(struct aggregator *agg, struct err *e)
+static bool is_set(const char *text)
 {
-	int rc;
+	return text && *text;
+}
 
-	agg->registry = registry_new(agg->loop);
-	agg->captures = captures_new(agg);
-	agg->events = events_new(agg);
-	agg->profiler = profiler_service_new(agg);
-	rc = ingest_new(&agg->ingest, agg, e);
-	if (rc)
-		return rc;
-	session_clock_start(agg);
-	captures_resume(agg->captures, agg->plans);
-	return 0;
+static void new_captures(struct aggregator *agg)
+{
+	const struct captures_env env = {
+		.loop = agg->loop,
+		.jobs = &agg->jobs,
+		.clock = &agg->clock,
+		.store = &agg->store,
+		.registry = agg->registry,
+		.patience = &agg->patience,
+		.lead_ns = agg->conf.lead_ns,
+		.grace_ns = agg->conf.grace_ns,
+		.causality_ns = agg->conf.causality_ns,
+	};
+
+	agg->captures = captures_new(&env);
+}
+
+static void new_control(struct aggregator *agg)
+{
+	const struct control_env env = {
+		.loop = agg->loop,
+		.clock = &agg->clock,
+		.time = agg->time,
+		.registry = agg->registry,
+		.captures = agg->captures,
+		.needs_certificate = is_set(agg->conf.ca),
+	};
+
+	agg->control = control_new(&env);
+}
+
+static void new_profiler(struct aggregator *agg)
+{
+	const struct profiler_env env = {
+		.loop = agg->loop,
+		.jobs = &agg->jobs,
+		.clock = &agg->clock,
+		.store = &agg->store,
+		.registry = agg->registry,
+		.captures = agg->captures,
+		.lead_ns = agg->conf.lead_ns,
+	};
+
+	agg->profiler = profiler_service_new(&env);
+}
+
+static int new_ingest(struct aggregator *agg, struct err *e)
+{
+	const struct ingest_env env = {
+		.loop = agg->loop,
+		.jobs = &agg->jobs,
+		.store = &agg->store,
+		.captures = agg->captures,
+		.spool = agg->conf.spool,
+	};
+
+	return ingest_new(&agg->ingest, &env, e);
+}
+
+static void new_api(struct aggregator *agg)
+{
+	const struct api_env env = {
+		.jobs = &agg->jobs,
+		.store = &agg->store,
+		.registry = agg->registry,
+		.captures = agg->captures,
+		.time = agg->time,
+		.ingest = agg->ingest,
+		.control = agg->control,
+		.started_mono_ns = agg->started_mono_ns,
+	};
+
+	agg->api = api_new(&env);
 }
 
 static void state_stop(struct aggregator *agg)
 {
-	drain(agg);
+	jobs_drain(&agg->jobs);
+	api_free(agg->api);
 	ingest_free(agg->ingest);
 	profiler_service_free(agg->profiler);
-	events_free(agg->events);
+	control_free(agg->control);
 	captures_free(agg->captures);
+	time_service_free(agg->time);
 	registry_free(agg->registry);
+}
+
+static int state_start(struct aggregator *agg, struct err *e)
+{
+	struct time_env time = { .loop = agg->loop, .clock = &agg->clock };
+	int rc;
+
+	agg->registry = registry_new(agg->loop);
+	time.registry = agg->registry;
+	agg->time = time_service_new(&time);
+	new_captures(agg);
+	new_control(agg);
+	new_profiler(agg);
+	rc = new_ingest(agg, e);
+	if (rc) {
+		state_stop(agg);
+		return rc;
+	}
+	new_api(agg);
+	session_clock_load(&agg->clock, agg->conf.spool, json_array_size(agg->resumable));
+	captures_resume(agg->captures, agg->resumable);
+	return 0;
 }
 
 /* ---- listeners ---- */
 
 static bool has_tls(const struct aggregator *agg)
 {
-	return agg->conf.cert && *agg->conf.cert;
+	return is_set(agg->conf.cert);
 }
 
 static int probe_start(struct aggregator *agg, struct err *e)
 {
-	int rc = time_service_start(agg, e);
+	int rc = time_service_listen(agg->time, agg->conf.probe, &agg->probe_port, e);
 
 	if (!rc)
 		log_info("AGG-PART", "part=probe state=up address=%s port=%d", agg->conf.probe,
@@ -215,13 +180,13 @@ static int probe_start(struct aggregator *agg, struct err *e)
 
 static void probe_stop(struct aggregator *agg)
 {
-	time_service_stop(agg);
+	time_service_close(agg->time);
 }
 
 static int grpc_listen(struct aggregator *agg, struct err *e)
 {
 	const struct rpc_method methods[] = {
-		{ CONTROL_PATH, &control_events, agg, LIMIT_CONTROL_BYTES },
+		{ CONTROL_PATH, &control_events, agg->control, LIMIT_CONTROL_BYTES },
 		{ INGEST_PATH, &ingest_events, agg->ingest, LIMIT_UPLOAD_MESSAGE_BYTES },
 		{ PROFILER_PATH, &profiler_profile_events, agg->profiler, LIMIT_REQUEST_BYTES },
 		{ TERMINATE_PATH, &profiler_terminate_events, agg->profiler, LIMIT_REQUEST_BYTES },
@@ -262,16 +227,9 @@ static int grpc_start(struct aggregator *agg, struct err *e)
 static void grpc_stop(struct aggregator *agg)
 {
 	rpc_server_free(agg->rpc_server);
-	captures_stop(agg->captures);
-	drain(agg);
+	captures_finish_stop(agg->captures);
+	jobs_drain(&agg->jobs);
 	rpc_free(agg->rpc);
-}
-
-static int load_token(struct aggregator *agg, struct err *e)
-{
-	const char *path = agg->conf.token_file;
-
-	return path && *path ? secret_load(&agg->token, path, e) : 0;
 }
 
 static int http_start(struct aggregator *agg, struct err *e)
@@ -282,14 +240,12 @@ static int http_start(struct aggregator *agg, struct err *e)
 		.key_file = has_tls(agg) ? agg->conf.key : NULL,
 		.threads = HTTP_THREADS,
 	};
-	int rc = load_token(agg, e);
+	int rc = api_load_token(agg->api, agg->conf.token_file, e);
 
 	if (!rc)
-		rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg, &agg->http_port,
-				     e);
-	if (rc)
-		secret_free(agg->token);
-	else
+		rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg->api,
+				     &agg->http_port, e);
+	if (!rc)
 		log_info("AGG-PART", "part=http state=up address=%s port=%d", agg->conf.http,
 			 agg->http_port);
 	return rc;
@@ -298,9 +254,8 @@ static int http_start(struct aggregator *agg, struct err *e)
 /* Requests that wait for a worker are answered first. */
 static void http_stop(struct aggregator *agg)
 {
-	drain(agg);
+	jobs_drain(&agg->jobs);
 	http_server_free(agg->http);
-	secret_free(agg->token);
 }
 
 /* ---- all together ---- */
@@ -317,7 +272,10 @@ static const struct part {
 
 static void stop_parts(struct aggregator *agg, size_t n)
 {
-	agg->stopping = true;
+	if (agg->api)
+		api_begin_stop(agg->api);
+	if (agg->captures)
+		captures_begin_stop(agg->captures);
 	while (n-- > 0) {
 		parts[n].stop(agg);
 		log_info("AGG-PART", "part=%s state=down", parts[n].name);
@@ -357,12 +315,13 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 	if (rc)
 		return rc;
 	agg->started_mono_ns = now_mono_ns();
-	if (!agg->arm_patience_ns)
-		agg->arm_patience_ns = NS_PER_S;
-	if (!agg->credit_patience_ns)
-		agg->credit_patience_ns = CREDIT_PATIENCE_NS;
-	if (!agg->lost_patience_ns)
-		agg->lost_patience_ns = LOST_PATIENCE_NS;
+	agg->jobs.loop = agg->loop;
+	if (!agg->patience.arm_ns)
+		agg->patience.arm_ns = NS_PER_S;
+	if (!agg->patience.credit_ns)
+		agg->patience.credit_ns = CREDIT_PATIENCE_NS;
+	if (!agg->patience.lost_ns)
+		agg->patience.lost_ns = LOST_PATIENCE_NS;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		rc = parts[i].start(agg, e);
 		if (rc) {

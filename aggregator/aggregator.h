@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's configuration and its parts, in the order in which they are started.
+ * The aggregator's configuration and its parts. Only aggregator.c, conf.c and main.c see this: each part is given
+ * an environment of its own.
  */
 #ifndef AGGREGATOR_AGGREGATOR_H
 #define AGGREGATOR_AGGREGATOR_H
@@ -10,7 +11,11 @@
 
 #include <jansson.h>
 
+#include "aggregator/captures/capture.h"
+#include "aggregator/sessions/session_store.h"
+#include "aggregator/time/session_clock.h"
 #include "base/conf.h"
+#include "base/jobs.h"
 #include "base/loop.h"
 
 struct aggregator_conf {
@@ -33,53 +38,30 @@ extern const struct conf_table aggregator_conf_table; /* conf.c */
 struct aggregator {
 	struct aggregator_conf conf;
 	struct loop *loop; /* of whoever starts the aggregator */
-	struct store *store;
-	struct rpc *rpc;
+	struct capture_patience patience; /* 0: a default */
+	struct jobs jobs;
+	struct session_clock clock;
+	struct session_store store;
+	json_t *resumable; /* captures that an earlier run left, until they are carried on; or NULL */
 	struct registry *registry;
+	struct time_service *time;
 	struct captures *captures;
-	struct events *events;
-	struct ingest *ingest;
+	struct api *api;
 	struct profiler_service *profiler;
-	struct time_service *time_service;
+	struct ingest *ingest;
+	struct control *control;
+	struct rpc *rpc;
 	struct rpc_server *rpc_server;
 	struct http_server *http;
-	char *token; /* what is in token_file; NULL = nobody has to */
 	int grpc_port, http_port, probe_port;
-	uint64_t
-		clock_epoch; /* of the session clock: random, kept over a restart on the same boot */
-	bool clock_kept; /* the session clock is that of an earlier run */
-	json_t *claimed; /* an object: sessions that a worker deletes, or reads for a retry */
-	json_t *plans; /* of captures that an earlier run left, until they are carried on; or NULL */
-	int64_t session_clock_shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
-	int64_t arm_patience_ns; /* after T0, or the lead if that is longer: for answers to Arm */
-	int64_t credit_patience_ns; /* with who has a credit and sends nothing, while others wait */
-	int64_t lost_patience_ns; /* a link that broke may come back within this */
 	int64_t started_mono_ns;
-	bool stopping; /* nothing new is begun any more */
-	bool ready; /* the store takes writes */
-	struct err not_ready; /* why not */
-	struct loop_timer ready_timer; /* tries again */
-	unsigned int jobs; /* given to workers, or to later turns of the loop, not yet done */
-	struct aggregator_stats { /* for /metrics */
-		uint64_t captures_committed, captures_failed, captures_shared, hosts_failed;
-		uint64_t uploads, upload_bytes, upload_errors;
-		uint64_t messages, armed; /* of agents */
-		uint64_t bad_messages, probes, probes_dropped, probe_bad_stamps;
-	} stats;
-	int64_t probe_said_mono_ns; /* when bad probes were last logged */
 };
 
-/* Starts every part; `conf` and `loop` are set, perhaps the two patiences, the rest is zero. On failure nothing is left
+/* Starts every part; `conf` and `loop` are set, perhaps `patience`, the rest is zero. On failure nothing is left
  * running and the error names the part. */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 
 /* Commits what is there of captures under way, waits for the workers, stops every part. */
 void aggregator_stop(struct aggregator *agg);
-
-/* The session clock now; reads as Unix ns, never stepped. */
-int64_t aggregator_session_now(const struct aggregator *agg);
-
-/* loop_work() that aggregator_stop() waits for: `done` always finds every part alive. */
-void aggregator_work(struct aggregator *agg, loop_fn run, loop_fn done, void *arg);
 
 #endif

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/api/api_impl.h"
 #include "aggregator/api/events.h"
 #include "aggregator/api/hosts_text.h"
 #include "aggregator/api/metrics.h"
 #include "aggregator/api/page.h"
+#include "aggregator/sessions/session_store.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/secret.h"
@@ -61,57 +61,52 @@ static void answer_text(struct http_req *req, int status, const char *text)
 
 /* ---- short calls ---- */
 
-static void get_hosts(struct aggregator *agg, struct http_req *req, const char *id,
-		      const char *name)
+static void get_hosts(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)id;
 	(void)name;
-	hosts_text(agg, api_answer_text, req);
+	hosts_text(api->env.registry, api->env.jobs, api_answer_text, req);
 }
 
-static void get_events(struct aggregator *agg, struct http_req *req, const char *id,
-		       const char *name)
+static void get_events(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)id;
 	(void)name;
-	events_open(agg->events, req);
+	events_open(api->events, req);
 }
 
-static void get_health(struct aggregator *agg, struct http_req *req, const char *id,
-		       const char *name)
+static void get_health(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	(void)agg;
+	(void)api;
 	(void)id;
 	(void)name;
 	answer_text(req, 200, "ok\n");
 }
 
-static void get_ready(struct aggregator *agg, struct http_req *req, const char *id,
-		      const char *name)
+static void get_ready(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)id;
 	(void)name;
-	if (agg->ready)
+	if (api->env.store->ready)
 		answer_text(req, 200, "ok\n");
 	else
-		answer_text(req, 503, agg->not_ready.msg);
+		answer_text(req, 503, api->env.store->not_ready.msg);
 }
 
-static void get_metrics(struct aggregator *agg, struct http_req *req, const char *id,
-			const char *name)
+static void get_metrics(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	struct buf text = BUF_INIT;
 
 	(void)id;
 	(void)name;
-	metrics_write(agg, &text);
+	metrics_write(&api->env, events_pages(api->events), &text);
 	http_answer(req, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len);
 	buf_release(&text);
 }
 
-static void get_page(struct aggregator *agg, struct http_req *req, const char *id, const char *name)
+static void get_page(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	(void)agg;
+	(void)api;
 	(void)id;
 	(void)name;
 	http_answer(req, 200, "text/html; charset=utf-8", page_index, page_index_len);
@@ -186,23 +181,23 @@ static bool is_foreign(const struct http_req *req)
 	return origin && (!place || !host || strcmp(place + 3, host));
 }
 
-static bool knows_token(const struct aggregator *agg, const struct http_req *req)
+static bool knows_token(const struct api *api, const struct http_req *req)
 {
 	static const char scheme[] = "Bearer ";
 	const char *given = http_header(req, "Authorization");
 
-	if (!agg->token)
+	if (!api->token)
 		return true;
 	return given && !strncasecmp(given, scheme, strlen(scheme)) &&
-	       secret_equal(agg->token, given + strlen(scheme));
+	       secret_equal(api->token, given + strlen(scheme));
 }
 
 /* Who may change something; the answer is given if it is false. */
-static bool may_write(const struct aggregator *agg, struct http_req *req)
+static bool may_write(const struct api *api, struct http_req *req)
 {
 	if (is_foreign(req))
 		http_answer_error(req, 403, "a page of another site may not do this");
-	else if (!knows_token(agg, req))
+	else if (!knows_token(api, req))
 		http_answer_error(req, 401,
 				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
 				  "tutti --token-file FILE");
@@ -220,16 +215,16 @@ static const char *method_of(const struct http_req *req)
 
 void api_handle(struct http_req *req, void *arg)
 {
-	struct aggregator *agg = arg;
+	struct api *api = arg;
 	const char *method = method_of(req);
 	bool known = false;
 	struct stars stars;
 
-	if (agg->stopping) {
+	if (api->stopping) {
 		http_answer_error(req, 503, "the aggregator is stopping");
 		return;
 	}
-	if (strcmp(method, "GET") && !may_write(agg, req))
+	if (strcmp(method, "GET") && !may_write(api, req))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
 		if (!match(routes[i].path, http_path(req), &stars))
@@ -237,7 +232,7 @@ void api_handle(struct http_req *req, void *arg)
 		known = true;
 		if (strcmp(routes[i].method, method))
 			continue;
-		routes[i].fn(agg, req, stars.n > 0 ? stars.part[0] : NULL,
+		routes[i].fn(api, req, stars.n > 0 ? stars.part[0] : NULL,
 			     stars.n > 1 ? stars.part[1] : NULL);
 		return;
 	}
@@ -245,4 +240,36 @@ void api_handle(struct http_req *req, void *arg)
 		http_answer_error(req, 405, "%.20s is not for %.200s", method, http_path(req));
 	else
 		http_answer_error(req, 404, "there is no %.200s", http_path(req));
+}
+
+/* ---- life ---- */
+
+struct api *api_new(const struct api_env *env)
+{
+	struct api *api = xcalloc(1, sizeof(*api));
+
+	api->env = *env;
+	api->events = events_new(env->registry, env->captures, env->jobs);
+	api->claimed = json_object();
+	return api;
+}
+
+int api_load_token(struct api *api, const char *path, struct err *e)
+{
+	return path && *path ? secret_load(&api->token, path, e) : 0;
+}
+
+void api_begin_stop(struct api *api)
+{
+	api->stopping = true;
+}
+
+void api_free(struct api *api)
+{
+	if (!api)
+		return;
+	events_free(api->events);
+	json_decref(api->claimed);
+	secret_free(api->token);
+	free(api);
 }

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
 #include "json/json_text.h"
@@ -156,8 +155,7 @@ static void answer_ended(void *arg, struct capture *c)
 		capture_text(c, false, api_accept_text, arg);
 }
 
-void api_capture_begin(struct aggregator *agg, struct http_req *http, const char *id,
-		       const char *name)
+void api_capture_begin(struct api *api, struct http_req *http, const char *id, const char *name)
 {
 	struct capture_request req = { .duration_ns = DEFAULT_DURATION_NS, .origin = "api" };
 	struct capture *c = NULL;
@@ -170,7 +168,7 @@ void api_capture_begin(struct aggregator *agg, struct http_req *http, const char
 	if (!rc)
 		rc = read_body(&req, body, &e);
 	if (!rc)
-		rc = capture_begin(agg->captures, &req, &c, &e);
+		rc = capture_begin(api->env.captures, &req, &c, &e);
 	if (rc)
 		api_answer_err(http, &e);
 	else
@@ -180,49 +178,45 @@ void api_capture_begin(struct aggregator *agg, struct http_req *http, const char
 
 /* ---- the others ---- */
 
-static struct capture *find(struct aggregator *agg, struct http_req *http, const char *id)
+static struct capture *find(struct api *api, struct http_req *http, const char *id)
 {
-	struct capture *c = capture_find(agg->captures, id);
+	struct capture *c = capture_find(api->env.captures, id);
 
 	if (!c)
 		http_answer_error(http, 404, "there is no capture %.64s", id);
 	return c;
 }
 
-void api_capture_list(struct aggregator *agg, struct http_req *http, const char *id,
-		      const char *name)
+void api_capture_list(struct api *api, struct http_req *http, const char *id, const char *name)
 {
 	(void)id;
 	(void)name;
-	captures_text(agg->captures, api_answer_text, http);
+	captures_text(api->env.captures, api_answer_text, http);
 }
 
-void api_capture_get(struct aggregator *agg, struct http_req *http, const char *id,
-		     const char *name)
+void api_capture_get(struct api *api, struct http_req *http, const char *id, const char *name)
 {
-	struct capture *c = capture_find(agg->captures, id);
+	struct capture *c = capture_find(api->env.captures, id);
 
 	(void)name;
 	if (c)
 		capture_text(c, false, api_answer_text, http);
 	else
-		api_failed_get(agg, http, id);
+		api_failed_get(api, http, id);
 }
 
-void api_capture_events(struct aggregator *agg, struct http_req *http, const char *id,
-			const char *name)
+void api_capture_events(struct api *api, struct http_req *http, const char *id, const char *name)
 {
-	struct capture *c = find(agg, http, id);
+	struct capture *c = find(api, http, id);
 
 	(void)name;
 	if (c)
-		events_open_capture(agg->events, http, c);
+		events_open_capture(api->events, http, c);
 }
 
-void api_capture_stop(struct aggregator *agg, struct http_req *http, const char *id,
-		      const char *name)
+void api_capture_stop(struct api *api, struct http_req *http, const char *id, const char *name)
 {
-	struct capture *c = find(agg, http, id);
+	struct capture *c = find(api, http, id);
 
 	(void)name;
 	if (!c)
@@ -235,10 +229,9 @@ void api_capture_stop(struct aggregator *agg, struct http_req *http, const char 
 	capture_when_kept(c, answer_ended, http);
 }
 
-void api_capture_cancel(struct aggregator *agg, struct http_req *http, const char *id,
-			const char *name)
+void api_capture_cancel(struct api *api, struct http_req *http, const char *id, const char *name)
 {
-	struct capture *c = find(agg, http, id);
+	struct capture *c = find(api, http, id);
 
 	(void)name;
 	if (!c)

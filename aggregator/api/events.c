@@ -5,12 +5,12 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/hosts_text.h"
 #include "json/json_text.h"
 #include "aggregator/fleet/registry.h"
 #include "base/buf.h"
+#include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/http_server.h"
@@ -37,7 +37,9 @@ struct topic {
 };
 
 struct events {
-	struct aggregator *agg;
+	struct registry *registry;
+	struct captures *captures;
+	struct jobs *jobs;
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
 	bool hosts_changed, hosts_busy; /* their text is being made */
@@ -127,7 +129,7 @@ static void topic_told(void *arg, const char *text, size_t len)
 /* One text at a time, so that a later one is not overtaken. */
 static void topic_tell(struct topic *t)
 {
-	struct capture *c = capture_find(t->events->agg->captures, t->session);
+	struct capture *c = capture_find(t->events->captures, t->session);
 
 	if (t->busy || !t->changed)
 		return;
@@ -161,7 +163,7 @@ static void hosts_tell(struct events *ev)
 		return;
 	ev->hosts_changed = false;
 	ev->hosts_busy = true;
-	hosts_text(ev->agg, hosts_told, ev);
+	hosts_text(ev->registry, ev->jobs, hosts_told, ev);
 }
 
 /* ---- both ---- */
@@ -184,8 +186,8 @@ static void flush_soon(struct events *ev)
 
 	if (loop_timer_armed(&ev->timer))
 		return;
-	gather_ns += (int64_t)registry_count(ev->agg->registry, NULL) * GATHER_PER_HOST_NS;
-	loop_timer_in(ev->agg->loop, &ev->timer, gather_ns, flush, ev);
+	gather_ns += (int64_t)registry_count(ev->registry, NULL) * GATHER_PER_HOST_NS;
+	loop_timer_in(ev->jobs->loop, &ev->timer, gather_ns, flush, ev);
 }
 
 /* ---- what happens ---- */
@@ -281,15 +283,17 @@ size_t events_pages(const struct events *ev)
 
 /* ---- life ---- */
 
-struct events *events_new(struct aggregator *agg)
+struct events *events_new(struct registry *r, struct captures *cs, struct jobs *jobs)
 {
 	struct events *ev = xcalloc(1, sizeof(*ev));
 
-	ev->agg = agg;
+	ev->registry = r;
+	ev->captures = cs;
+	ev->jobs = jobs;
 	TAILQ_INIT(&ev->streams);
 	TAILQ_INIT(&ev->topics);
-	registry_watch(agg->registry, on_hosts, ev);
-	captures_watch(agg->captures, on_capture, ev);
+	registry_watch(r, on_hosts, ev);
+	captures_watch(cs, on_capture, ev);
 	return ev;
 }
 
@@ -297,7 +301,7 @@ void events_free(struct events *ev)
 {
 	if (!ev)
 		return;
-	loop_timer_cancel(ev->agg->loop, &ev->timer);
+	loop_timer_cancel(ev->jobs->loop, &ev->timer);
 	while (!TAILQ_EMPTY(&ev->streams))
 		stream_free(TAILQ_FIRST(&ev->streams));
 	while (!TAILQ_EMPTY(&ev->topics))

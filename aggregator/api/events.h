@@ -5,12 +5,14 @@
 
 #include <stddef.h>
 
-struct aggregator;
 struct capture;
+struct captures;
 struct events;
 struct http_req;
+struct jobs;
+struct registry;
 
-struct events *events_new(struct aggregator *agg);
+struct events *events_new(struct registry *r, struct captures *cs, struct jobs *jobs);
 void events_free(struct events *ev); /* the HTTP server is gone; NULL is fine */
 
 /* Both answer the request. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/fleet/registry.h"
 #include "base/buf.h"
+#include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -14,7 +14,8 @@
 #define TURN_HOSTS 100 /* in one turn of the loop: others wait so long */
 
 struct hosts_job {
-	struct aggregator *agg;
+	struct registry *registry;
+	struct jobs *jobs;
 	char *last; /* the host that was written last; NULL = none yet */
 	struct buf text;
 	json_text_fn fn;
@@ -101,7 +102,7 @@ static size_t first_after(struct host *const *hosts, size_t n, const char *name)
 static bool write_some(struct hosts_job *job)
 {
 	size_t n;
-	struct host *const *hosts = registry_hosts(job->agg->registry, &n);
+	struct host *const *hosts = registry_hosts(job->registry, &n);
 	size_t i = job->last ? first_after(hosts, n, job->last) : 0;
 	size_t end = n - i > TURN_HOSTS ? i + TURN_HOSTS : n;
 
@@ -120,25 +121,24 @@ static void write_on(void *arg)
 	struct hosts_job *job = arg;
 
 	if (!write_some(job)) {
-		loop_post(job->agg->loop, write_on, job);
+		jobs_post(job->jobs, write_on, job);
 		return;
 	}
 	buf_add_str(&job->text, "]}");
-	job->agg->jobs--;
 	job->fn(job->arg, buf_str(&job->text), job->text.len);
 	buf_release(&job->text);
 	free(job->last);
 	free(job);
 }
 
-void hosts_text(struct aggregator *agg, json_text_fn fn, void *arg)
+void hosts_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
 {
 	struct hosts_job *job = xcalloc(1, sizeof(*job));
 
-	job->agg = agg;
+	job->registry = r;
+	job->jobs = jobs;
 	job->fn = fn;
 	job->arg = arg;
 	buf_add_str(&job->text, "{\"hosts\":[");
-	agg->jobs++;
 	write_on(job);
 }

@@ -7,8 +7,9 @@
 
 #include "json/json_text.h"
 
-struct aggregator;
 struct host;
+struct jobs;
+struct registry;
 
 /* HOST of docs/wire.md; a new reference. */
 json_t *host_json(const struct host *h);
@@ -17,6 +18,6 @@ json_t *host_json(const struct host *h);
  * {"hosts": [HOST]} of all, sorted by name. fn gets the text once: from inside if they are few, else some
  * turns of the loop later; each host is as it was in its turn.
  */
-void hosts_text(struct aggregator *agg, json_text_fn fn, void *arg);
+void hosts_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg);
 
 #endif

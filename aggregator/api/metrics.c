@@ -3,10 +3,13 @@
 
 #include <inttypes.h>
 
-#include "aggregator/aggregator.h"
+#include "aggregator/api/api.h"
 #include "aggregator/captures/capture.h"
-#include "aggregator/api/events.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/ingest/ingest.h"
+#include "aggregator/link/control.h"
+#include "aggregator/sessions/session_store.h"
+#include "aggregator/time/time_service.h"
 #include "base/buf.h"
 #include "base/now.h"
 
@@ -22,58 +25,70 @@ static void one(struct buf *out, const char *name, const char *type, uint64_t va
 	buf_addf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-static void write_hosts(const struct aggregator *agg, struct buf *out)
+static void write_hosts(const struct api_env *env, struct buf *out)
 {
-	size_t connected, known = registry_count(agg->registry, &connected);
+	size_t connected, known = registry_count(env->registry, &connected);
 
 	head(out, "tutti_hosts", "gauge", "Hosts that the aggregator knows.");
 	buf_addf(out, "tutti_hosts{state=\"connected\"} %zu\n", connected);
 	buf_addf(out, "tutti_hosts{state=\"lost\"} %zu\n", known - connected);
 }
 
-static void write_captures(const struct aggregator *agg, struct buf *out)
+static void write_captures(const struct api_env *env, size_t pages, struct buf *out)
 {
-	struct captures_count n = captures_count(agg->captures);
+	const struct captures_stats *stats = captures_stats(env->captures);
+	struct captures_count n = captures_count(env->captures);
 
 	one(out, "tutti_captures_active", "gauge", n.active, "Captures under way.");
 	one(out, "tutti_captures_queued", "gauge", n.queued, "Captures that wait for others.");
 	one(out, "tutti_uploads_waiting", "gauge", n.waiting,
 	    "Hosts that wait for an upload credit.");
-	one(out, "tutti_pages", "gauge", events_pages(agg->events), "Pages that listen to events.");
+	one(out, "tutti_pages", "gauge", pages, "Pages that listen to events.");
 	head(out, "tutti_captures_total", "counter", "Captures that came to an end.");
-	buf_addf(out, "tutti_captures_total{result=\"committed\"} %" PRIu64 "\n",
-		 agg->stats.captures_committed);
-	buf_addf(out, "tutti_captures_total{result=\"failed\"} %" PRIu64 "\n",
-		 agg->stats.captures_failed);
-	one(out, "tutti_captures_shared_total", "counter", agg->stats.captures_shared,
+	buf_addf(out, "tutti_captures_total{result=\"committed\"} %" PRIu64 "\n", stats->committed);
+	buf_addf(out, "tutti_captures_total{result=\"failed\"} %" PRIu64 "\n", stats->failed);
+	one(out, "tutti_captures_shared_total", "counter", stats->shared,
 	    "Requests that got a capture that somebody else had asked for.");
-	one(out, "tutti_hosts_failed_total", "counter", agg->stats.hosts_failed,
+	one(out, "tutti_hosts_failed_total", "counter", stats->hosts_failed,
 	    "Hosts that gave no file to a capture.");
 }
 
-void metrics_write(const struct aggregator *agg, struct buf *out)
+static void write_uploads(const struct ingest_stats *s, struct buf *out)
 {
-	const struct aggregator_stats *s = &agg->stats;
-
-	head(out, "tutti_build_info", "gauge", "Always 1; the label says what runs.");
-	buf_addf(out, "tutti_build_info{version=\"%s\"} 1\n", TUTTI_VERSION);
-	one(out, "tutti_uptime_seconds", "gauge",
-	    (uint64_t)((now_mono_ns() - agg->started_mono_ns) / NS_PER_S), "Seconds since start.");
-	one(out, "tutti_store_ready", "gauge", agg->ready, "Whether the store takes writes.");
-	write_hosts(agg, out);
-	write_captures(agg, out);
 	one(out, "tutti_uploads_total", "counter", s->uploads, "Files stored.");
-	one(out, "tutti_upload_bytes_total", "counter", s->upload_bytes, "Bytes of files stored.");
-	one(out, "tutti_upload_errors_total", "counter", s->upload_errors,
-	    "Uploads refused or broken.");
+	one(out, "tutti_upload_bytes_total", "counter", s->bytes, "Bytes of files stored.");
+	one(out, "tutti_upload_errors_total", "counter", s->errors, "Uploads refused or broken.");
+}
+
+static void write_control(const struct control_stats *s, struct buf *out)
+{
 	one(out, "tutti_control_messages_total", "counter", s->messages, "Messages of agents.");
 	one(out, "tutti_armed_total", "counter", s->armed,
 	    "Hosts that answered a capture's request: they are armed.");
 	one(out, "tutti_bad_messages_total", "counter", s->bad_messages,
 	    "Control messages that cost their sender the connection.");
+}
+
+static void write_probes(const struct time_stats *s, struct buf *out)
+{
 	one(out, "tutti_probes_total", "counter", s->probes, "Time probes answered.");
-	one(out, "tutti_probes_dropped_total", "counter", s->probes_dropped,
+	one(out, "tutti_probes_dropped_total", "counter", s->dropped,
 	    "Datagrams on the probe port that were no fresh probe of a known agent.");
-	one(out, "tutti_probe_bad_stamps_total", "counter", s->probe_bad_stamps,
+	one(out, "tutti_probe_bad_stamps_total", "counter", s->bad_stamps,
 	    "Departures that the kernel stamped at a time that cannot be.");
+}
+
+void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
+{
+	head(out, "tutti_build_info", "gauge", "Always 1; the label says what runs.");
+	buf_addf(out, "tutti_build_info{version=\"%s\"} 1\n", TUTTI_VERSION);
+	one(out, "tutti_uptime_seconds", "gauge",
+	    (uint64_t)((now_mono_ns() - env->started_mono_ns) / NS_PER_S), "Seconds since start.");
+	one(out, "tutti_store_ready", "gauge", env->store->ready,
+	    "Whether the store takes writes.");
+	write_hosts(env, out);
+	write_captures(env, pages, out);
+	write_uploads(ingest_stats(env->ingest), out);
+	write_control(control_stats(env->control), out);
+	write_probes(time_service_stats(env->time), out);
 }

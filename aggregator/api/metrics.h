@@ -3,9 +3,11 @@
 #ifndef AGGREGATOR_API_METRICS_H
 #define AGGREGATOR_API_METRICS_H
 
-struct aggregator;
+#include <stddef.h>
+
+struct api_env;
 struct buf;
 
-void metrics_write(const struct aggregator *agg, struct buf *out);
+void metrics_write(const struct api_env *env, size_t pages, struct buf *out);
 
 #endif

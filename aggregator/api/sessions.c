@@ -6,11 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
 #include "json/json_text.h"
 #include "aggregator/sessions/sessions.h"
+#include "aggregator/sessions/session_store.h"
+#include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/http_server.h"
@@ -23,7 +24,7 @@
 
 /* One request; the worker sees this and nothing else. */
 struct job {
-	struct aggregator *agg;
+	struct api *api;
 	struct http_req *req;
 	struct store *store;
 	char *id, *name; /* session, file; may be NULL */
@@ -41,11 +42,13 @@ static char *copy(const char *s)
 	return s ? xstrdup(s) : NULL;
 }
 
-static struct job *job_new(struct aggregator *agg, struct http_req *req, const char *id)
+static struct job *job_new(struct api *api, struct http_req *req, const char *id)
 {
 	struct job *j = xcalloc(1, sizeof(*j));
 
-	*j = (struct job){ .agg = agg, .req = req, .store = agg->store, .id = copy(id), .fd = -1 };
+	*j = (struct job){
+		.api = api, .req = req, .store = api->env.store->store, .id = copy(id), .fd = -1
+	};
 	return j;
 }
 
@@ -79,21 +82,21 @@ static bool is_session(struct http_req *req, const char *id)
 }
 
 /* Deleting a session and taking it up again keep off each other: only one is under way. */
-static bool claim_session(struct aggregator *agg, struct http_req *req, const char *id)
+static bool claim_session(struct api *api, struct http_req *req, const char *id)
 {
 	if (!is_session(req, id))
 		return false;
-	if (json_object_get(agg->claimed, id)) {
+	if (json_object_get(api->claimed, id)) {
 		http_answer_error(req, 409, "session %.64s is being deleted, or retried", id);
 		return false;
 	}
-	json_put_bool(agg->claimed, id, true);
+	json_put_bool(api->claimed, id, true);
 	return true;
 }
 
 static void let_go_of_session(struct job *j)
 {
-	json_object_del(j->agg->claimed, j->id);
+	json_object_del(j->api->claimed, j->id);
 }
 
 /* ---- list ---- */
@@ -120,8 +123,7 @@ static int read_limit(const char *text, size_t *out, struct err *e)
 	return 0;
 }
 
-void api_session_list(struct aggregator *agg, struct http_req *req, const char *id,
-		      const char *name)
+void api_session_list(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	const char *run = http_query(req, "run"), *after = http_query(req, "after");
 	struct err e = { 0 };
@@ -139,11 +141,11 @@ void api_session_list(struct aggregator *agg, struct http_req *req, const char *
 		api_answer_err(req, &e);
 		return;
 	}
-	j = job_new(agg, req, NULL);
+	j = job_new(api, req, NULL);
 	j->run = copy(run);
 	j->after = copy(after);
 	j->limit = limit;
-	aggregator_work(agg, run_list, done_json, j);
+	jobs_work(api->env.jobs, run_list, done_json, j);
 }
 
 /* ---- one ---- */
@@ -155,11 +157,11 @@ static void run_get(void *arg)
 	j->rc = session_load(j->store, j->id, &j->doc, &j->e);
 }
 
-void api_session_get(struct aggregator *agg, struct http_req *req, const char *id, const char *name)
+void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)name;
 	if (is_session(req, id))
-		aggregator_work(agg, run_get, done_json, job_new(agg, req, id));
+		jobs_work(api->env.jobs, run_get, done_json, job_new(api, req, id));
 }
 
 /* A capture that is in memory no more: if it failed, that is known. */
@@ -170,10 +172,10 @@ static void run_failed(void *arg)
 	j->rc = session_load_failed(j->store, j->id, &j->doc, &j->e);
 }
 
-void api_failed_get(struct aggregator *agg, struct http_req *req, const char *id)
+void api_failed_get(struct api *api, struct http_req *req, const char *id)
 {
 	if (is_session(req, id))
-		aggregator_work(agg, run_failed, done_json, job_new(agg, req, id));
+		jobs_work(api->env.jobs, run_failed, done_json, job_new(api, req, id));
 }
 
 static void run_delete(void *arg)
@@ -194,23 +196,22 @@ static void done_delete(void *arg)
 	let_go_of_session(j);
 	if (!j->rc) {
 		log_info("AGG-DELETED", "session=%s peer=%s", j->id, http_peer(j->req));
-		events_session(j->agg->events, j->id);
+		events_session(j->api->events, j->id);
 	}
 	done_json(j);
 }
 
-void api_session_delete(struct aggregator *agg, struct http_req *req, const char *id,
-			const char *name)
+void api_session_delete(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	struct capture *c = capture_find(agg->captures, id);
+	struct capture *c = capture_find(api->env.captures, id);
 
 	(void)name;
 	if (c && !capture_is_over(c)) {
 		http_answer_error(req, 409, "session %.64s is being captured", id);
 		return;
 	}
-	if (claim_session(agg, req, id))
-		aggregator_work(agg, run_delete, done_delete, job_new(agg, req, id));
+	if (claim_session(api, req, id))
+		jobs_work(api->env.jobs, run_delete, done_delete, job_new(api, req, id));
 }
 
 /* ---- again ---- */
@@ -237,7 +238,7 @@ static void done_retry(void *arg)
 
 	let_go_of_session(j);
 	if (!j->rc)
-		j->rc = capture_retry(j->agg->captures, j->doc, j->plan, &c, &j->e);
+		j->rc = capture_retry(j->api->env.captures, j->doc, j->plan, &c, &j->e);
 	if (j->rc)
 		api_answer_err(j->req, &j->e);
 	else
@@ -247,12 +248,11 @@ static void done_retry(void *arg)
 	job_free(j);
 }
 
-void api_session_retry(struct aggregator *agg, struct http_req *req, const char *id,
-		       const char *name)
+void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)name;
-	if (claim_session(agg, req, id))
-		aggregator_work(agg, run_retry, done_retry, job_new(agg, req, id));
+	if (claim_session(api, req, id))
+		jobs_work(api->env.jobs, run_retry, done_retry, job_new(api, req, id));
 }
 
 /* ---- a file ---- */
@@ -314,14 +314,13 @@ static void done_file(void *arg)
 	job_free(j);
 }
 
-void api_session_file(struct aggregator *agg, struct http_req *req, const char *id,
-		      const char *name)
+void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	struct job *j;
 
 	if (!is_session(req, id))
 		return;
-	j = job_new(agg, req, id);
+	j = job_new(api, req, id);
 	j->name = copy(name);
-	aggregator_work(agg, run_file, done_file, j);
+	jobs_work(api->env.jobs, run_file, done_file, j);
 }

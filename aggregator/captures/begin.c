@@ -20,11 +20,11 @@
 
 int capture_check_ready(const struct captures *cs, struct err *e)
 {
-	if (cs->agg->stopping)
+	if (cs->stopping)
 		return err_set(e, ERR_BUSY, "the aggregator is stopping");
-	if (!cs->agg->ready)
+	if (!cs->env.store->ready)
 		return err_set(e, ERR_BUSY, "the store takes no writes: %s",
-			       cs->agg->not_ready.msg);
+			       cs->env.store->not_ready.msg);
 	return 0;
 }
 
@@ -115,7 +115,8 @@ static int64_t find_agents(struct capture *c)
 	int64_t worst_ns = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = registry_find(c->captures->agg->registry, c->hosts[i].name);
+		const struct host *host = registry_find(c->captures->env.registry,
+							c->hosts[i].name);
 
 		c->hosts[i].instance = host && host->control ? host->instance : 0;
 		if (host && host->clock.calibrated && host->clock.bound_ns > worst_ns)
@@ -128,7 +129,7 @@ static int64_t find_agents(struct capture *c)
 int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns)
 {
 	int64_t fleet_ns = (int64_t)n_hosts * LEAD_PER_HOST_NS;
-	int64_t lead_ns = cs->agg->conf.lead_ns;
+	int64_t lead_ns = cs->env.lead_ns;
 
 	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
 }
@@ -136,7 +137,7 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 /* Of a caller's patience as much as is left after the window; some in any case. */
 static int64_t grace_of(const struct capture *c)
 {
-	int64_t grace_ns = c->captures->agg->conf.grace_ns;
+	int64_t grace_ns = c->captures->env.grace_ns;
 	int64_t left_ns = c->commit_by_ns - c->t0_ns - c->duration_ns;
 
 	if (!c->commit_by_ns || left_ns > grace_ns)
@@ -146,12 +147,11 @@ static int64_t grace_of(const struct capture *c)
 
 void capture_renew(struct capture *c)
 {
-	const struct aggregator *agg = c->captures->agg;
 	int64_t bound_ns = find_agents(c);
 
 	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
 	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
-	c->t0_ns = aggregator_session_now(agg) + c->lead_ns;
+	c->t0_ns = captures_now(c->captures) + c->lead_ns;
 	if (c->t0_ns < c->not_before_ns)
 		c->t0_ns = c->not_before_ns;
 	c->grace_ns = grace_of(c);
@@ -199,7 +199,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	if (!rc)
 		rc = check_request(req, e);
 	if (!rc)
-		rc = registry_select(cs->agg->registry,
+		rc = registry_select(cs->env.registry,
 				     req->hosts && *req->hosts ? req->hosts : "all", &hosts, &n, e);
 	if (!rc)
 		rc = set_options(c, req, e);

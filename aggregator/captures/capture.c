@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "net/rpc.h"
 
 #define MIN_WINDOW_NS	NS_PER_MS
 #define COMMIT_TRIES	3
@@ -23,11 +22,11 @@ static void tick(void *arg);
 
 /* ---- all of them ---- */
 
-struct captures *captures_new(struct aggregator *agg)
+struct captures *captures_new(const struct captures_env *env)
 {
 	struct captures *cs = xcalloc(1, sizeof(*cs));
 
-	cs->agg = agg;
+	cs->env = *env;
 	TAILQ_INIT(&cs->all);
 	TAILQ_INIT(&cs->waiting);
 	TAILQ_INIT(&cs->granted);
@@ -52,7 +51,7 @@ void capture_remove(struct capture *c)
 		cs->n_ended--;
 	else
 		cs->n_active--;
-	loop_timer_cancel(cs->agg->loop, &c->timer);
+	loop_timer_cancel(cs->env.loop, &c->timer);
 	TAILQ_REMOVE(&cs->all, c, entry);
 	capture_free(c);
 }
@@ -64,8 +63,8 @@ void captures_free(struct captures *cs)
 	cs->n_watches = 0; /* they are gone */
 	while (!TAILQ_EMPTY(&cs->all))
 		capture_remove(TAILQ_FIRST(&cs->all));
-	loop_timer_cancel(cs->agg->loop, &cs->queue_timer);
-	loop_timer_cancel(cs->agg->loop, &cs->credit_timer);
+	loop_timer_cancel(cs->env.loop, &cs->queue_timer);
+	loop_timer_cancel(cs->env.loop, &cs->credit_timer);
 	free(cs->watches);
 	free(cs);
 }
@@ -108,6 +107,11 @@ struct captures_count captures_count(const struct captures *cs)
 	TAILQ_FOREACH (h, &cs->waiting, credits)
 		n.waiting++;
 	return n;
+}
+
+const struct captures_stats *captures_stats(const struct captures *cs)
+{
+	return &cs->stats;
 }
 
 static size_t count_ended_hosts(const struct captures *cs)
@@ -156,24 +160,23 @@ static void tell_release(const struct capture *c)
 static void over(struct capture *c, enum capture_state state)
 {
 	struct captures *cs = c->captures;
-	struct aggregator_stats *stats = &cs->agg->stats;
 	size_t failed = count_hosts(c, HOST_FAILED);
 
 	c->state = state;
-	loop_timer_cancel(cs->agg->loop, &c->timer);
+	loop_timer_cancel(cs->env.loop, &c->timer);
 	cs->n_active--;
 	cs->n_ended++;
 	TAILQ_REMOVE(&cs->all, c, entry);
 	TAILQ_INSERT_HEAD(&cs->all, c, entry);
-	stats->hosts_failed += failed;
+	cs->stats.hosts_failed += failed;
 	if (state == CAP_COMMITTED) {
-		stats->captures_committed++;
+		cs->stats.committed++;
 		log_info("AGG-COMMITTED",
 			 "session=%s run=\"%s\" complete=%zu partial=%zu failed=%zu", c->session,
 			 c->run, count_hosts(c, HOST_COMPLETE), count_hosts(c, HOST_PARTIAL),
 			 failed);
 	} else {
-		stats->captures_failed++;
+		cs->stats.failed++;
 		log_warn("AGG-FAILED", "session=%s run=\"%s\" failed=%zu reason=\"%s\"", c->session,
 			 c->run, failed, c->error.msg);
 	}
@@ -194,16 +197,16 @@ void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn 
 
 	*job = (struct store_job){
 		.capture = c,
-		.store = c->captures->agg->store,
+		.store = c->captures->env.store->store,
 		.session = xstrdup(c->session),
 		.run = xstrdup(c->run),
 		.t0_ns = c->t0_ns,
-		.causality_ns = c->captures->agg->conf.causality_ns,
+		.causality_ns = c->captures->env.causality_ns,
 		.doc = doc_taken,
 		.again = c->commits > 1,
 		.copy = c->state == CAP_COMMITTING ? capture_copy(c) : NULL,
 	};
-	aggregator_work(c->captures->agg, run, done, job);
+	jobs_work(c->captures->env.jobs, run, done, job);
 }
 
 void store_job_note(struct store_job *job, const char *action)
@@ -277,7 +280,7 @@ static void done_commit(void *arg)
 {
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
-	struct aggregator *agg = c->captures->agg;
+	struct captures *cs = c->captures;
 
 	if (!job->rc) {
 		json_array_clear(c->warnings); /* the check may have added one */
@@ -286,10 +289,10 @@ static void done_commit(void *arg)
 	} else {
 		log_error("AGG-STORE", "session=%s action=commit try=%u reason=\"%s\"", c->session,
 			  c->commits, job->e.msg);
-		if (agg->stopping) {
+		if (cs->stopping) {
 			log_warn("AGG-STORE", "session=%s action=commit state=left", c->session);
 		} else if (c->commits < COMMIT_TRIES) {
-			loop_timer_in(agg->loop, &c->timer, COMMIT_AGAIN_NS, commit, c);
+			loop_timer_in(cs->env.loop, &c->timer, COMMIT_AGAIN_NS, commit, c);
 		} else {
 			c->error = job->e;
 			err_prefix(&c->error, "the session could not be committed");
@@ -308,13 +311,18 @@ static void commit(void *arg)
 			done_commit);
 }
 
-void captures_stop(struct captures *cs)
+void captures_begin_stop(struct captures *cs)
+{
+	cs->stopping = true;
+}
+
+void captures_finish_stop(struct captures *cs)
 {
 	struct capture *c;
 
 	TAILQ_FOREACH (c, &cs->all, entry) {
 		if (c->state == CAP_COMMITTING && loop_timer_armed(&c->timer)) {
-			loop_timer_cancel(cs->agg->loop, &c->timer);
+			loop_timer_cancel(cs->env.loop, &c->timer);
 			commit(c);
 		}
 	}
@@ -333,7 +341,7 @@ static size_t count_stored(const struct capture *c)
 void capture_finish(struct capture *c)
 {
 	capture_queue_leave(c);
-	loop_timer_cancel(c->captures->agg->loop, &c->timer);
+	loop_timer_cancel(c->captures->env.loop, &c->timer);
 	capture_step_finish(c);
 	c->state = CAP_COMMITTING;
 	capture_changed(c);
@@ -448,14 +456,14 @@ static void wake_at(struct capture *c, int64_t now_ns)
 			next = due[i];
 	}
 	if (next != INT64_MAX)
-		loop_timer_in(c->captures->agg->loop, &c->timer, next - now_ns, tick, c);
+		loop_timer_in(c->captures->env.loop, &c->timer, next - now_ns, tick, c);
 }
 
 /* Does whatever is due by now; the state may pass through several at once. */
 static void tick(void *arg)
 {
 	struct capture *c = arg;
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 
 	if (now_ns >= c->t0_ns)
 		set_state(c, CAP_RUNNING);
@@ -475,14 +483,14 @@ static void tick(void *arg)
 void capture_wake(struct capture *c)
 {
 	if (c->armed && c->state < CAP_COMMITTING)
-		loop_timer_in(c->captures->agg->loop, &c->timer, 0, tick, c);
+		loop_timer_in(c->captures->env.loop, &c->timer, 0, tick, c);
 }
 
 /* The lead is how long arming this fleet takes by experience: whoever is still at it at T0 may be so for
  * as long again. */
 int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 {
-	int64_t patience_ns = c->captures->agg->arm_patience_ns;
+	int64_t patience_ns = c->captures->env.patience->arm_ns;
 
 	return t0_ns + (c->lead_ns > patience_ns ? c->lead_ns : patience_ns);
 }
@@ -495,7 +503,7 @@ void capture_stop(struct capture *c)
 	if (c->state == CAP_QUEUED)
 		(void)capture_cancel(c);
 	else
-		capture_stop_at(c, aggregator_session_now(c->captures->agg));
+		capture_stop_at(c, captures_now(c->captures));
 }
 
 void capture_stop_at(struct capture *c, int64_t t1_ns)

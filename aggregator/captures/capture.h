@@ -33,9 +33,11 @@
 #include "base/err.h"
 #include "base/loop.h"
 
-struct aggregator;
 struct captures;
 struct capture_watch;
+struct jobs;
+struct session_clock;
+struct session_store;
 
 enum capture_state {
 	CAP_QUEUED, /* planned, no host has heard of it; T0 is an estimate */
@@ -173,14 +175,36 @@ struct capture_request {
 	int64_t wait_ns; /* so long it may wait for others; 0 = 10 minutes, below 0 = not at all */
 };
 
-struct captures *captures_new(struct aggregator *agg);
+/* What may take so long; 0 is no time at all. */
+struct capture_patience {
+	int64_t arm_ns; /* after T0, or the lead if that is longer: for answers to Arm */
+	int64_t credit_ns; /* with a host that has a credit and sends nothing, while others wait */
+	int64_t lost_ns; /* a link that broke may come back within this */
+};
+
+struct captures_env {
+	struct loop *loop;
+	struct jobs *jobs;
+	const struct session_clock *clock;
+	const struct session_store *store;
+	struct registry *registry;
+	const struct capture_patience *patience;
+	int64_t lead_ns; /* from request to T0, at least */
+	int64_t grace_ns; /* from T1 to the commit at the latest */
+	int64_t causality_ns; /* for causality_check() of a session */
+};
+
+struct captures *captures_new(const struct captures_env *env);
 
 /* Carries on what session_sweep() found resumable; the session clock is set. */
 void captures_resume(struct captures *cs, const json_t *plans);
 
-/* The aggregator is stopping, all hosts are lost: commits that wait for the store are tried once more,
- * now. What cannot be committed is left for the next start to carry on. */
-void captures_stop(struct captures *cs);
+/* Nothing new begins any more, a link that breaks is lost at once. */
+void captures_begin_stop(struct captures *cs);
+
+/* All hosts are lost: commits that wait for the store are tried once more, now. What cannot be committed is
+ * left for the next start to carry on. */
+void captures_finish_stop(struct captures *cs);
 void captures_free(struct captures *cs); /* no job of theirs is under way */
 
 /*
@@ -240,6 +264,12 @@ struct captures_count {
 	size_t active, queued, waiting;
 };
 struct captures_count captures_count(const struct captures *cs);
+
+struct captures_stats {
+	uint64_t committed, failed, shared; /* captures */
+	uint64_t hosts_failed;
+};
+const struct captures_stats *captures_stats(const struct captures *cs);
 
 /* ---- what agents say (control.c, ingest.c) ---- */
 

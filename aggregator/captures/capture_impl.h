@@ -3,10 +3,12 @@
 #ifndef AGGREGATOR_CAPTURES_CAPTURE_IMPL_H
 #define AGGREGATOR_CAPTURES_CAPTURE_IMPL_H
 
-#include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/captures/lead.h"
+#include "aggregator/sessions/session_store.h"
+#include "aggregator/time/session_clock.h"
 #include "base/buf.h"
+#include "base/jobs.h"
 
 #define ENDED_KEPT	 64
 #define ENDED_HOSTS_KEPT 20000 /* of all of them, at most: each costs a kilobyte */
@@ -24,7 +26,9 @@ TAILQ_HEAD(capture_list, capture);
 TAILQ_HEAD(host_queue, capture_host);
 
 struct captures {
-	struct aggregator *agg;
+	struct captures_env env;
+	struct captures_stats stats;
+	bool stopping; /* nothing new begins any more */
 	struct capture_list all; /* last begun or ended first */
 	size_t n_active, n_ended; /* of the active ones, n_queued wait for others */
 	struct capture_list queue; /* first come first served */
@@ -39,6 +43,11 @@ struct captures {
 	size_t n_watches;
 	struct lead lead;
 };
+
+static inline int64_t captures_now(const struct captures *cs)
+{
+	return session_clock_now(cs->env.clock);
+}
 
 struct capture *capture_new(struct captures *cs); /* empty; in no list */
 
@@ -145,6 +154,7 @@ void capture_host_use_credit(struct capture_host *h); /* it has sent something *
 void capture_host_drop_credit(struct capture_host *h);
 
 /* capture_host.c */
+struct host *capture_host_connected(const struct capture_host *h); /* any agent; or NULL */
 struct host *capture_host_live(
 	const struct capture_host *h); /* connected, the same agent; or NULL */
 void capture_tell(const struct capture *c, const struct buf *message); /* all live hosts */

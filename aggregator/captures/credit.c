@@ -16,10 +16,9 @@ static void wait_for_first(struct captures *cs)
 	const struct capture_host *first = TAILQ_FIRST(&cs->granted);
 
 	if (first)
-		loop_timer_at(cs->agg->loop, &cs->credit_timer, first->credit_until_ns, on_time,
-			      cs);
+		loop_timer_at(cs->env.loop, &cs->credit_timer, first->credit_until_ns, on_time, cs);
 	else
-		loop_timer_cancel(cs->agg->loop, &cs->credit_timer);
+		loop_timer_cancel(cs->env.loop, &cs->credit_timer);
 }
 
 /* The granted ones stand in the order in which their time is over. */
@@ -27,7 +26,7 @@ static void have_time(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
 
-	h->credit_until_ns = now_mono_ns() + cs->agg->credit_patience_ns;
+	h->credit_until_ns = now_mono_ns() + cs->env.patience->credit_ns;
 	TAILQ_INSERT_TAIL(&cs->granted, h, credits);
 }
 

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "json/json_text.h"
+#include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "net/rpc.h"
 
 static int compare_name(const void *key, const void *item)
 {
@@ -45,11 +45,16 @@ static bool is_open(const struct capture_host *h)
 
 /* ---- talking to agents ---- */
 
+struct host *capture_host_connected(const struct capture_host *h)
+{
+	return registry_find_connected(h->capture->captures->env.registry, h->name);
+}
+
 struct host *capture_host_live(const struct capture_host *h)
 {
-	struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+	struct host *host = capture_host_connected(h);
 
-	return host && host->control && host->instance == h->instance ? host : NULL;
+	return host && host->instance == h->instance ? host : NULL;
 }
 
 void capture_host_tell(const struct capture_host *h, const struct buf *message)
@@ -57,7 +62,7 @@ void capture_host_tell(const struct capture_host *h, const struct buf *message)
 	struct host *host = capture_host_live(h);
 
 	if (host)
-		rpc_send(host->control, message->data, message->len);
+		host_send(host, message);
 }
 
 void capture_tell(const struct capture *c, const struct buf *message)
@@ -167,11 +172,11 @@ static void lose_predecessors(struct captures *cs, const struct host *host)
 
 static void host_away(struct capture_host *h, const void *arg)
 {
-	const struct aggregator *agg = arg;
 	struct capture *c = h->capture;
 
+	(void)arg;
 	capture_host_drop_credit(h);
-	h->away_until_ns = aggregator_session_now(agg) + agg->lost_patience_ns;
+	h->away_until_ns = captures_now(c->captures) + c->captures->env.patience->lost_ns;
 	if (h->away_until_ns < c->away_next_ns) {
 		c->away_next_ns = h->away_until_ns;
 		capture_wake(c);
@@ -180,7 +185,7 @@ static void host_away(struct capture_host *h, const void *arg)
 
 void captures_host_away(struct captures *cs, const char *host, uint64_t instance)
 {
-	for_open(cs, host, instance, host_away, cs->agg);
+	for_open(cs, host, instance, cs->stopping ? host_lost : host_away, NULL);
 }
 
 /* Who has not heard of it yet is armed, be it late: rings reach back. Who has may have missed an early
@@ -247,8 +252,7 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 	h->clock.bound_ns = bound_ns;
 	if (h->capture->armed_at_ns)
 		lead_add(&h->capture->captures->lead,
-			 aggregator_session_now(h->capture->captures->agg) -
-				 h->capture->armed_at_ns);
+			 captures_now(h->capture->captures) - h->capture->armed_at_ns);
 	if (lead_ns < 0 && h->capture->lead_ns) {
 		h->armed_late_ns = -lead_ns;
 		log_warn("AGG-LATE", "session=%s host=%s late_us=%" PRId64, h->capture->session,

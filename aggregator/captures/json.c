@@ -237,7 +237,7 @@ json_t *capture_plan(const struct capture *c)
 
 json_t *capture_manifest(const struct capture *c)
 {
-	const char *root = store_directory(c->captures->agg->store);
+	const char *root = store_directory(c->captures->env.store->store);
 	char directory[SESSION_KEY_BYTES];
 	json_t *o = json_object();
 	char *path;

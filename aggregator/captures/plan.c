@@ -4,25 +4,25 @@
 
 #include <inttypes.h>
 
+#include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "net/rpc.h"
 
 static void arm(struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
-	c->armed_at_ns = aggregator_session_now(c->captures->agg);
+	c->armed_at_ns = captures_now(c->captures);
 	c->arm_by_ns = capture_arm_by(c, c->t0_ns);
 	message_arm(&message, c, c->t0_ns);
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct host *host = capture_host_live(&c->hosts[i]);
 
 		if (host && !capture_host_is_over(&c->hosts[i]))
-			rpc_send(host->control, message.data, message.len);
+			host_send(host, &message);
 	}
 	buf_release(&message);
 	capture_wake(c);
@@ -31,7 +31,7 @@ static void arm(struct capture *c)
 /* T0 moves when storing the plan has eaten up the lead: once. */
 static bool move_t0(struct capture *c)
 {
-	int64_t earliest_ns = aggregator_session_now(c->captures->agg) + c->lead_ns / 2;
+	int64_t earliest_ns = captures_now(c->captures) + c->lead_ns / 2;
 
 	if (c->moved || !c->lead_ns || c->t0_ns >= earliest_ns)
 		return false;
@@ -185,7 +185,7 @@ static void share(struct capture *c, struct capture *twin, int64_t wait_ns)
 {
 	capture_queue_share(twin, c, wait_ns);
 	twin->callers++;
-	twin->captures->agg->stats.captures_shared++;
+	twin->captures->stats.shared++;
 	log_info("AGG-SHARED", "session=%s callers=%u origin=\"%s\"", twin->session, twin->callers,
 		 c->origin);
 	capture_free(c);

@@ -54,7 +54,7 @@ static bool same_options(const struct capture *a, const struct capture *b)
  * more. */
 static bool serves(const struct capture *twin, const struct capture *c)
 {
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 
 	if (twin->state > CAP_ARMING || twin->cancelled || capture_is_retry(twin))
 		return false;
@@ -89,7 +89,7 @@ struct capture *capture_queue_twin(const struct capture *c)
 
 static int64_t wait_until(const struct capture *c, int64_t wait_ns)
 {
-	return aggregator_session_now(c->captures->agg) + (wait_ns > 0 ? wait_ns : WAIT_NS);
+	return captures_now(c->captures) + (wait_ns > 0 ? wait_ns : WAIT_NS);
 }
 
 void capture_queue_share(struct capture *twin, const struct capture *c, int64_t wait_ns)
@@ -123,7 +123,7 @@ static bool wants_profilers(const struct capture *c)
 
 static bool has_profilers(const struct capture_host *h)
 {
-	const struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
+	const struct host *host = registry_find(h->capture->captures->env.registry, h->name);
 
 	for (size_t i = 0; host && i < host->n_tracers; i++) {
 		if (!strcmp(host->tracers[i].name, PROFILER))
@@ -161,7 +161,7 @@ static const char *contended_host(const struct capture *a, const struct capture 
  * nobody's way. */
 static bool fits_before(const struct capture *c, const struct capture *a)
 {
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 
 	if (capture_is_retry(a) || (a->state != CAP_ARMING && !a->by_step))
 		return false;
@@ -185,13 +185,10 @@ static bool stands_in_the_way(const struct capture *a, struct capture *c)
 /* After a restart, agents come back one by one. */
 bool capture_queue_waits_for_hosts(struct capture *c)
 {
-	if (aggregator_session_now(c->captures->agg) >= c->hold_until_ns)
+	if (captures_now(c->captures) >= c->hold_until_ns)
 		return false;
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = registry_find(c->captures->agg->registry,
-							c->hosts[i].name);
-
-		if (capture_host_is_over(&c->hosts[i]) || (host && host->control))
+		if (capture_host_is_over(&c->hosts[i]) || capture_host_connected(&c->hosts[i]))
 			continue;
 		snprintf(c->waits_for, sizeof(c->waits_for),
 			 "%.50s to be back after the aggregator's restart", c->hosts[i].name);
@@ -285,7 +282,7 @@ void capture_queue_resume(struct capture *c, const json_t *plan)
 	c->queued_until_ns = json_get_int(plan, "queued_until_ns");
 	c->not_before_ns = json_get_int(resume, "not_before_ns");
 	c->commit_by_ns = json_get_int(resume, "commit_by_ns");
-	c->hold_until_ns = aggregator_session_now(cs->agg) + BACK_PATIENCE_NS;
+	c->hold_until_ns = captures_now(cs) + BACK_PATIENCE_NS;
 	forget_agents(c);
 	while (a && strcmp(a->session, c->session) < 0)
 		a = TAILQ_NEXT(a, queued);
@@ -345,7 +342,7 @@ static void look_at(struct capture *c)
 	char before[sizeof(c->waits_for)];
 
 	memcpy(before, c->waits_for, sizeof(before));
-	if (aggregator_session_now(c->captures->agg) >= c->queued_until_ns)
+	if (captures_now(c->captures) >= c->queued_until_ns)
 		expire(c);
 	else if (waits_for_step(c))
 		look_at_step(c);
@@ -359,7 +356,7 @@ static void look(void *arg);
 
 static void look_again(struct captures *cs)
 {
-	int64_t now_ns = aggregator_session_now(cs->agg), next_ns = INT64_MAX;
+	int64_t now_ns = captures_now(cs), next_ns = INT64_MAX;
 	const struct capture *c;
 
 	TAILQ_FOREACH (c, &cs->queue, queued) {
@@ -371,7 +368,7 @@ static void look_again(struct captures *cs)
 			next_ns = capture_step_wake_ns(c);
 	}
 	if (next_ns != INT64_MAX && !cs->kicked)
-		loop_timer_in(cs->agg->loop, &cs->queue_timer,
+		loop_timer_in(cs->env.loop, &cs->queue_timer,
 			      next_ns > now_ns + KICK_NS ? next_ns - now_ns : KICK_NS, look, cs);
 }
 
@@ -381,7 +378,7 @@ static void look(void *arg)
 	struct capture *c, *next;
 
 	cs->kicked = false;
-	for (c = TAILQ_FIRST(&cs->queue); c && !cs->agg->stopping; c = next) {
+	for (c = TAILQ_FIRST(&cs->queue); c && !cs->stopping; c = next) {
 		next = TAILQ_NEXT(c, queued);
 		if (c->begun || !c->planned) /* else its plan is on its way to the store */
 			look_at(c);
@@ -394,5 +391,5 @@ void capture_queue_kick(struct captures *cs)
 	if (!cs->n_queued || cs->kicked)
 		return;
 	cs->kicked = true;
-	loop_timer_in(cs->agg->loop, &cs->queue_timer, KICK_NS, look, cs);
+	loop_timer_in(cs->env.loop, &cs->queue_timer, KICK_NS, look, cs);
 }

@@ -80,11 +80,10 @@ static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until
  * agents' times mean nothing here: nobody is waited for. Returns how long. */
 int64_t capture_await_agents(struct capture *c)
 {
-	const struct aggregator *agg = c->captures->agg;
-	int64_t now_ns = aggregator_session_now(agg);
+	int64_t now_ns = captures_now(c->captures);
 	int64_t until_ns = now_ns + BACK_PATIENCE_NS;
 
-	if (!agg->clock_kept)
+	if (!c->captures->env.clock->kept)
 		return now_ns;
 	if (c->deadline_ns < until_ns + c->grace_ns)
 		c->deadline_ns = until_ns + c->grace_ns;
@@ -119,7 +118,7 @@ static void resume(struct captures *cs, const json_t *plan)
 		capture_queue_resume(c, plan);
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session, c->run,
-		 c->n_hosts, cs->agg->clock_kept);
+		 c->n_hosts, cs->env.clock->kept);
 	capture_wake(c);
 }
 

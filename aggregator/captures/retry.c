@@ -11,13 +11,13 @@
 
 #include "aggregator/evidence/causality.h"
 #include "json/json_text.h"
+#include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/captures/options.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "net/rpc.h"
 
 bool capture_is_retry(const struct capture *c)
 {
@@ -94,7 +94,6 @@ static void load_hosts(struct capture *c, const json_t *results)
 static int build(struct captures *cs, const json_t *manifest, const json_t *plan,
 		 struct capture **out, struct err *e)
 {
-	const struct aggregator *agg = cs->agg;
 	int64_t revision = json_get_int(manifest, "revision");
 	struct capture *c = capture_new(cs);
 	int rc;
@@ -105,8 +104,8 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 	c->planned = true;
 	c->state = CAP_UPLOADING;
 	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_over, 0);
-	c->grace_ns = agg->conf.grace_ns;
-	c->deadline_ns = aggregator_session_now(agg) + c->grace_ns;
+	c->grace_ns = cs->env.grace_ns;
+	c->deadline_ns = captures_now(cs) + c->grace_ns;
 	rc = capture_load_options(c, plan, e);
 	if (!rc && c->n_over == c->n_hosts)
 		rc = err_set(e, ERR_EXISTS,
@@ -122,17 +121,10 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 
 /* ---- asking ---- */
 
-static const struct host *connected(const struct capture_host *h)
-{
-	const struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
-
-	return host && host->control ? host : NULL;
-}
-
 /* Who still has the file sends it; who has nothing records anew. */
 static enum host_state first_state(const struct capture_host *h)
 {
-	const struct host *host = connected(h);
+	const struct host *host = capture_host_connected(h);
 	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
 
 	return held && held->has_more ? HOST_UPLOADING : HOST_ARMING;
@@ -148,7 +140,7 @@ void capture_retry_look(struct capture *c)
 
 static void decide(struct capture_host *h)
 {
-	const struct host *host = connected(h);
+	const struct host *host = capture_host_connected(h);
 
 	h->instance = host ? host->instance : 0;
 	h->state = first_state(h);
@@ -172,7 +164,7 @@ static void warn_again(struct capture_host *h)
 /* One window for all that record anew and have none yet. */
 static void choose_window(struct capture *c)
 {
-	int64_t t0_ns = aggregator_session_now(c->captures->agg) + c->lead_ns;
+	int64_t t0_ns = captures_now(c->captures) + c->lead_ns;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
@@ -315,7 +307,7 @@ bool capture_retry_lost_file(struct capture_host *h)
 void capture_retry_begin(struct capture *c)
 {
 	c->state = CAP_UPLOADING;
-	c->deadline_ns = aggregator_session_now(c->captures->agg) + c->grace_ns;
+	c->deadline_ns = captures_now(c->captures) + c->grace_ns;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!capture_host_is_over(&c->hosts[i]))
 			decide(&c->hosts[i]);
@@ -405,7 +397,7 @@ void capture_retry_resume(struct captures *cs, const json_t *doc)
 			      json_string("the aggregator was restarted during a retry"));
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s revision=%u hosts=%zu clock_kept=%d", c->session,
-		 c->revision, c->n_hosts - c->n_over, cs->agg->clock_kept);
+		 c->revision, c->n_hosts - c->n_over, cs->env.clock->kept);
 	c->begun = true;
 	if (json_object_get(retry, "queued_until_ns"))
 		capture_queue_resume(c, retry);

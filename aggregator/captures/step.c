@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "net/rpc.h"
 #include "proto/limits.h"
 
 #define ASK_PATIENCE_NS NS_PER_S /* for a host's first word; later ones are not waited for */
@@ -30,23 +29,16 @@
 
 /* ---- asking ---- */
 
-static const struct host *live_host(const struct capture_host *h)
-{
-	const struct host *host = registry_find(h->capture->captures->agg->registry, h->name);
-
-	return host && host->control ? host : NULL;
-}
-
 static void listen_for(struct capture *c, int64_t for_ns)
 {
 	struct buf message = BUF_INIT;
 
 	message_step_watch(&message, for_ns, GAP_NS + (int64_t)c->n_hosts * GAP_PER_HOST_NS);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = live_host(&c->hosts[i]);
+		const struct host *host = capture_host_connected(&c->hosts[i]);
 
 		if (host)
-			rpc_send(host->control, message.data, message.len);
+			host_send(host, &message);
 	}
 	buf_release(&message);
 	c->steps_heard_until_mono_ns = now_mono_ns() + for_ns;
@@ -63,7 +55,7 @@ static void keep_listening(struct capture *c)
 static bool all_have_answered(const struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = live_host(&c->hosts[i]);
+		const struct host *host = capture_host_connected(&c->hosts[i]);
 
 		if (host && host->steps.heard_mono_ns < c->steps_asked_mono_ns)
 			return false;
@@ -84,11 +76,11 @@ static bool is_running(const struct host_steps *s, int64_t now_ns)
 /* `reports` has room for all hosts; how many of them know their step. */
 static size_t collect(const struct capture *c, struct step_report *reports)
 {
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = live_host(&c->hosts[i]);
+		const struct host *host = capture_host_connected(&c->hosts[i]);
 		const struct host_steps *s = host ? &host->steps : NULL;
 
 		if (s && is_running(s, now_ns))
@@ -113,7 +105,7 @@ static int64_t lead_of(const struct capture *c)
 
 static int expect(struct capture *c, struct err *e)
 {
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 	int64_t ready_ns = c->at_step == STEP_NEXT ? lead_of(c) + SLACK_NS : lead_of(c) / 2;
 	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
 	size_t n = collect(c, reports);
@@ -132,7 +124,7 @@ static int expect(struct capture *c, struct err *e)
 
 static int check_expected(const struct capture *c, struct err *e)
 {
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 
 	if (c->t0_ns > c->queued_until_ns)
 		return err_set(e, ERR_INVALID,
@@ -159,8 +151,7 @@ static int due(struct capture *c, struct err *e)
 
 int capture_step_look(struct capture *c, struct err *e)
 {
-	const struct aggregator *agg = c->captures->agg;
-	int64_t now_ns = aggregator_session_now(agg);
+	int64_t now_ns = captures_now(c->captures);
 	int rc;
 
 	if (capture_queue_waits_for_hosts(c))
@@ -185,7 +176,7 @@ int capture_step_look(struct capture *c, struct err *e)
 
 int64_t capture_step_wake_ns(const struct capture *c)
 {
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 	int64_t again_ns = now_ns + (c->step_hosts ? NS_PER_S : ASK_PATIENCE_NS / 4);
 	int64_t due_ns = c->step_hosts ? c->t0_ns - lead_of(c) - SLACK_NS : INT64_MAX;
 
@@ -196,7 +187,7 @@ int64_t capture_step_wake_ns(const struct capture *c)
 
 void capture_step_begin(struct capture *c)
 {
-	int64_t now_ns = aggregator_session_now(c->captures->agg);
+	int64_t now_ns = captures_now(c->captures);
 
 	log_info("AGG-STEP",
 		 "session=%s step=%" PRId64 " steps=%" PRId64 " hosts=%zu in_ms=%" PRId64,

@@ -81,7 +81,7 @@ static void done_text(void *arg)
 static void job_start(struct text_job *job)
 {
 	if (job->n_hosts > AT_ONCE_HOSTS) {
-		aggregator_work(job->captures->agg, run_text, done_text, job);
+		jobs_work(job->captures->env.jobs, run_text, done_text, job);
 		return;
 	}
 	run_text(job);

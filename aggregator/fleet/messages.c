@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/fleet/messages.h"
 
-#include <stdlib.h>
-
-#include "aggregator/captures/capture.h"
-#include "aggregator/captures/options.h"
-#include "base/mem.h"
-#include "proto/tutti/v1/control.pb-c.h"
 #include "proto/probe.h"
 
 typedef Tutti__V1__AggregatorMessage message;
-typedef Tutti__V1__Arm__SettingsEntry settings_entry;
 
-static void pack(struct buf *out, const message *m)
+void message_pack(struct buf *out, const message *m)
 {
 	size_t len = tutti__v1__aggregator_message__get_packed_size(m);
 
@@ -34,63 +27,7 @@ void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint
 	welcome.probe_key.len = sizeof(key->bytes);
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME;
 	m.welcome = &welcome;
-	pack(out, &m);
-}
-
-/* A setting as the map wants it; the text is copied. */
-static void add_setting(Tutti__V1__Arm *arm, const char *key, const json_t *value)
-{
-	settings_entry *entry = xmalloc(sizeof(*entry));
-	char number[24];
-	const char *text = setting_text(value, number);
-
-	tutti__v1__arm__settings_entry__init(entry);
-	entry->key = (char *)key;
-	entry->value = xstrdup(text ? text : "");
-	arm->settings[arm->n_settings++] = entry;
-}
-
-static size_t count_names(char **names)
-{
-	size_t n = 0;
-
-	while (names && names[n])
-		n++;
-	return n;
-}
-
-/* A pair each. */
-static uint32_t probe_gap_ms(const struct capture *c)
-{
-	return (uint32_t)(c->n_hosts * 2 * 1000 / LIMIT_PROBES_PER_S);
-}
-
-void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
-{
-	Tutti__V1__Arm arm = TUTTI__V1__ARM__INIT;
-	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
-	const char *key;
-	json_t *value;
-
-	arm.session = c->session;
-	arm.t0_ns = t0_ns;
-	arm.duration_ns = c->duration_ns;
-	arm.profile_options = (ProtobufCBinaryData){ c->options_len, c->options };
-	arm.tracers = c->tracers;
-	arm.n_tracers = count_names(c->tracers);
-	arm.upload_deadline_ns = c->deadline_ns;
-	arm.open_ended = c->open_ended;
-	arm.probe_gap_ms = probe_gap_ms(c);
-	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
-	json_object_foreach(c->settings, key, value) add_setting(&arm, key, value);
-	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM;
-	m.arm = &arm;
-	pack(out, &m);
-	for (size_t i = 0; i < arm.n_settings; i++) {
-		free(arm.settings[i]->value);
-		free(arm.settings[i]);
-	}
-	free(arm.settings);
+	message_pack(out, &m);
 }
 
 void message_stop(struct buf *out, const char *session, int64_t t1_ns)
@@ -102,7 +39,7 @@ void message_stop(struct buf *out, const char *session, int64_t t1_ns)
 	stop.t1_ns = t1_ns;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP;
 	m.stop = &stop;
-	pack(out, &m);
+	message_pack(out, &m);
 }
 
 void message_cancel(struct buf *out, const char *session)
@@ -113,7 +50,7 @@ void message_cancel(struct buf *out, const char *session)
 	cancel.session = (char *)session;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL;
 	m.cancel = &cancel;
-	pack(out, &m);
+	message_pack(out, &m);
 }
 
 void message_upload(struct buf *out, const char *session, int64_t deadline_ns)
@@ -125,7 +62,7 @@ void message_upload(struct buf *out, const char *session, int64_t deadline_ns)
 	upload.deadline_ns = deadline_ns;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_UPLOAD;
 	m.upload = &upload;
-	pack(out, &m);
+	message_pack(out, &m);
 }
 
 void message_step_watch(struct buf *out, int64_t for_ns, int64_t gap_ns)
@@ -137,7 +74,7 @@ void message_step_watch(struct buf *out, int64_t for_ns, int64_t gap_ns)
 	watch.gap_ns = gap_ns;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH;
 	m.step_watch = &watch;
-	pack(out, &m);
+	message_pack(out, &m);
 }
 
 void message_release(struct buf *out, const char *session)
@@ -148,7 +85,7 @@ void message_release(struct buf *out, const char *session)
 	release.session = (char *)session;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_RELEASE;
 	m.release = &release;
-	pack(out, &m);
+	message_pack(out, &m);
 }
 
 void message_probe(struct buf *out, const uint8_t *packet)
@@ -159,7 +96,7 @@ void message_probe(struct buf *out, const uint8_t *packet)
 	probe.packet = (ProtobufCBinaryData){ PROBE_BYTES, (uint8_t *)packet };
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE;
 	m.probe = &probe;
-	pack(out, &m);
+	message_pack(out, &m);
 }
 
 void message_answer(struct buf *out, uint64_t id, bool ok, const char *session, const char *detail)
@@ -173,5 +110,5 @@ void message_answer(struct buf *out, uint64_t id, bool ok, const char *session, 
 	answer.detail = (char *)detail;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER;
 	m.answer = &answer;
-	pack(out, &m);
+	message_pack(out, &m);
 }

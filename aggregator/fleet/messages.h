@@ -8,12 +8,13 @@
 
 #include "base/buf.h"
 #include "proto/siphash.h"
+#include "proto/tutti/v1/control.pb-c.h"
 
-struct capture;
+/* Any message; those below are made by it. */
+void message_pack(struct buf *out, const Tutti__V1__AggregatorMessage *m);
 
 void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,
 		     const struct siphash_key *key);
-void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns);
 void message_stop(struct buf *out, const char *session, int64_t t1_ns);
 void message_cancel(struct buf *out, const char *session);
 void message_upload(struct buf *out, const char *session, int64_t deadline_ns);

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
+#include "net/rpc.h"
 
 #define EXPIRE_EVERY_NS (30 * NS_PER_S)
 
@@ -155,6 +157,13 @@ struct host *registry_find(struct registry *r, const char *name)
 	return i < r->n && !strcmp(r->hosts[i]->name, name) ? r->hosts[i] : NULL;
 }
 
+struct host *registry_find_connected(struct registry *r, const char *name)
+{
+	struct host *h = registry_find(r, name);
+
+	return h && h->control ? h : NULL;
+}
+
 struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie)
 {
 	struct host *h = r->slots[probe_cookie % SLOTS];
@@ -266,6 +275,12 @@ void host_new_cookie(struct host *h)
 	h->probe_cookie = cookie;
 	probe_peer_reset(&h->probes);
 	r->slots[cookie % SLOTS] = h;
+}
+
+void host_send(const struct host *h, const struct buf *message)
+{
+	if (h->control)
+		rpc_send(h->control, message->data, message->len);
 }
 
 struct host *const *registry_hosts(const struct registry *r, size_t *n)

@@ -15,6 +15,7 @@
 #include "aggregator/fleet/probe_peer.h"
 #include "base/err.h"
 
+struct buf;
 struct loop;
 struct registry;
 struct rpc_call;
@@ -65,6 +66,7 @@ struct registry *registry_new(struct loop *loop);
 void registry_free(struct registry *r);
 
 struct host *registry_find(struct registry *r, const char *name); /* NULL if unknown */
+struct host *registry_find_connected(struct registry *r, const char *name); /* or NULL */
 struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie); /* or NULL */
 struct host *registry_add(struct registry *r, const char *name); /* or the one there is */
 void registry_remove(struct registry *r, struct host *h); /* said goodbye, or forgotten */
@@ -82,6 +84,9 @@ void host_add_held(struct host *h, const char *session, bool has_more, uint64_t 
 void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
 void host_new_cookie(struct host *h); /* the old one is not answered any more; a new key, too */
+
+/* One of messages.h, to the host's agent, if it is connected. */
+void host_send(const struct host *h, const struct buf *message);
 
 /*
  * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name; `*out` is

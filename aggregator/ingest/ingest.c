@@ -9,10 +9,11 @@
 #include <sys/queue.h>
 #include <zlib.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/ingest/part.h"
 #include "aggregator/ingest/store.h"
+#include "aggregator/sessions/session_store.h"
+#include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -50,7 +51,8 @@ struct upload {
 };
 
 struct ingest {
-	struct aggregator *agg;
+	struct ingest_env env;
+	struct ingest_stats stats;
 	TAILQ_HEAD(, upload) uploads;
 	struct loop_timer sweep; /* what the last aggregator left and nobody took up */
 };
@@ -65,7 +67,7 @@ struct sweep {
 /* The host in its capture, as long as its file is wanted. */
 static struct capture_host *wanted_by(const struct upload *u)
 {
-	struct capture *c = u->session ? capture_find(u->ingest->agg->captures, u->session) : NULL;
+	struct capture *c = u->session ? capture_find(u->ingest->env.captures, u->session) : NULL;
 	struct capture_host *h = c ? capture_host_of(c, u->host, u->instance) : NULL;
 
 	return h && c->state < CAP_COMMITTING && !capture_host_is_over(h) ? h : NULL;
@@ -85,7 +87,7 @@ static void upload_fail(struct upload *u, enum rpc_code code, const char *text)
 
 	if (u->finished)
 		return;
-	u->ingest->agg->stats.upload_errors++;
+	u->ingest->stats.errors++;
 	log_warn("AGG-UPLOAD", "session=%s host=%s code=%s reason=\"%s\"",
 		 u->session ? u->session : "?", u->host ? u->host : "?", rpc_code_name(code), text);
 	if (h)
@@ -178,7 +180,7 @@ static void done_store(void *arg)
 {
 	struct upload *u = arg;
 	struct capture_host *h = wanted_by(u);
-	struct aggregator_stats *stats = &u->ingest->agg->stats;
+	struct ingest_stats *stats = &u->ingest->stats;
 
 	if (u->rc || !h) {
 		/* Whether half done or too late: no session names these files, so they must go. */
@@ -186,11 +188,11 @@ static void done_store(void *arg)
 			upload_fail(u, u->code, u->e.msg);
 		else
 			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
-		aggregator_work(u->ingest->agg, remove_strays, done_strays, u);
+		jobs_work(u->ingest->env.jobs, remove_strays, done_strays, u);
 		return;
 	}
 	stats->uploads++;
-	stats->upload_bytes += u->part.bytes;
+	stats->bytes += u->part.bytes;
 	capture_host_stored(h, u->part.bytes, u->n_files);
 	capture_host_upload_ended(h, NULL);
 	reply_stored(u, u->part.bytes);
@@ -199,9 +201,9 @@ static void done_store(void *arg)
 
 static void store_it(struct upload *u)
 {
-	u->store = u->ingest->agg->store;
+	u->store = u->ingest->env.store->store;
 	u->working = u->storing = true;
-	aggregator_work(u->ingest->agg, run_store, done_store, u);
+	jobs_work(u->ingest->env.jobs, run_store, done_store, u);
 }
 
 /* ---- chunks, on a worker ---- */
@@ -385,7 +387,7 @@ static int take_files(struct upload *u, const Tutti__V1__UploadBegin *b, struct 
 
 static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
-	struct capture *c = capture_find(u->ingest->agg->captures, b->session);
+	struct capture *c = capture_find(u->ingest->env.captures, b->session);
 	struct capture_host *h;
 
 	if (!c || !capture_host_of(c, b->host, b->instance)) {
@@ -441,9 +443,9 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 		reply_stored(u, u->part.bytes);
 	if (!u->begun)
 		return true;
-	u->spool = u->ingest->agg->conf.spool;
+	u->spool = u->ingest->env.spool;
 	u->working = true;
-	aggregator_work(u->ingest->agg, run_open, done_open, u);
+	jobs_work(u->ingest->env.jobs, run_open, done_open, u);
 	return false;
 }
 
@@ -471,7 +473,7 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 	u->msg = rpc_msg_keep(msg);
 	u->data = rpc_msg_data(u->msg, &u->len);
 	u->working = true;
-	aggregator_work(u->ingest->agg, run_chunk, done_chunk, u);
+	jobs_work(u->ingest->env.jobs, run_chunk, done_chunk, u);
 	return false;
 }
 
@@ -524,9 +526,9 @@ static void sweep(struct ingest *in, const char *session)
 {
 	struct sweep *sw = xcalloc(1, sizeof(*sw));
 
-	sw->spool = xstrdup(in->agg->conf.spool);
+	sw->spool = xstrdup(in->env.spool);
 	sw->session = session ? xstrdup(session) : NULL;
-	aggregator_work(in->agg, run_sweep, done_sweep, sw);
+	jobs_work(in->env.jobs, run_sweep, done_sweep, sw);
 }
 
 static void on_stale(void *arg)
@@ -550,19 +552,19 @@ static void on_capture(void *arg, struct capture *c)
 		sweep(in, c->session);
 }
 
-int ingest_new(struct ingest **out, struct aggregator *agg, struct err *e)
+int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
 {
 	struct ingest *in;
-	int rc = ingest_part_prepare(agg->conf.spool, e);
+	int rc = ingest_part_prepare(env->spool, e);
 
 	if (rc)
 		return rc;
-	ingest_part_sweep(agg->conf.spool, NULL, STALE_NS);
+	ingest_part_sweep(env->spool, NULL, STALE_NS);
 	in = xcalloc(1, sizeof(*in));
-	in->agg = agg;
+	in->env = *env;
 	TAILQ_INIT(&in->uploads);
-	captures_watch(agg->captures, on_capture, in);
-	loop_timer_in(agg->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
+	captures_watch(env->captures, on_capture, in);
+	loop_timer_in(env->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
 	*out = in;
 	return 0;
 }
@@ -571,8 +573,13 @@ void ingest_free(struct ingest *in)
 {
 	if (!in)
 		return;
-	loop_timer_cancel(in->agg->loop, &in->sweep);
+	loop_timer_cancel(in->env.loop, &in->sweep);
 	while (!TAILQ_EMPTY(&in->uploads))
 		upload_free(TAILQ_FIRST(&in->uploads));
 	free(in);
+}
+
+const struct ingest_stats *ingest_stats(const struct ingest *in)
+{
+	return &in->stats;
 }

@@ -6,17 +6,35 @@
 #ifndef AGGREGATOR_INGEST_INGEST_H
 #define AGGREGATOR_INGEST_INGEST_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 
-struct aggregator;
+struct captures;
 struct ingest;
+struct jobs;
+struct loop;
 struct rpc_events;
+struct session_store;
+
+struct ingest_env {
+	struct loop *loop;
+	struct jobs *jobs;
+	const struct session_store *store;
+	struct captures *captures;
+	const char *spool; /* directory for uploads under way */
+};
+
+struct ingest_stats {
+	uint64_t uploads, bytes, errors;
+};
 
 #define INGEST_PATH "/tutti.v1.Ingest/Upload"
 extern const struct rpc_events ingest_events;
 
 /* Makes the spool directory if it is missing. */
-MUST_CHECK int ingest_new(struct ingest **out, struct aggregator *agg, struct err *e);
+MUST_CHECK int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e);
 void ingest_free(struct ingest *in); /* all calls are closed; NULL is fine */
+const struct ingest_stats *ingest_stats(const struct ingest *in);
 
 #endif

@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/fleet/messages.h"
+#include "aggregator/fleet/registry.h"
+#include "aggregator/time/session_clock.h"
 #include "aggregator/time/time_service.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -22,9 +23,14 @@
 
 typedef Tutti__V1__AgentMessage agent_message;
 
+struct control {
+	struct control_env env;
+	struct control_stats stats;
+};
+
 /* One stream. */
 struct link {
-	struct aggregator *agg;
+	struct control *control;
 	struct rpc_call *call;
 	struct host *host; /* NULL before Hello and after Goodbye */
 	bool finished;
@@ -53,10 +59,10 @@ static void on_opened(struct rpc_call *call)
 {
 	struct link *l = xcalloc(1, sizeof(*l));
 
-	l->agg = rpc_arg(call);
+	l->control = rpc_arg(call);
 	l->call = call;
 	rpc_set_arg(call, l);
-	loop_timer_in(l->agg->loop, &l->hello_timer, HELLO_PATIENCE_NS, on_no_hello, l);
+	loop_timer_in(l->control->env.loop, &l->hello_timer, HELLO_PATIENCE_NS, on_no_hello, l);
 }
 
 /* The host stays known as lost; its captures hear of it. */
@@ -68,18 +74,15 @@ static void link_lose_host(struct link *l, const char *why)
 	h->control = NULL;
 	h->seen_real_ns = now_real_ns();
 	log_warn("AGG-HOST-LOST", "host=%s address=%s reason=\"%s\"", h->name, h->address, why);
-	if (l->agg->stopping)
-		captures_host_lost(l->agg->captures, h->name, h->instance);
-	else
-		captures_host_away(l->agg->captures, h->name, h->instance);
-	registry_changed(l->agg->registry);
+	captures_host_away(l->control->env.captures, h->name, h->instance);
+	registry_changed(l->control->env.registry);
 }
 
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 {
 	struct link *l = rpc_arg(call);
 
-	loop_timer_cancel(l->agg->loop, &l->hello_timer);
+	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
 	if (l->host)
 		link_lose_host(l, *st->text ? st->text : rpc_code_name(st->code));
 	free(l);
@@ -157,10 +160,9 @@ static bool link_may_take(struct link *l, struct host *h, const Tutti__V1__Hello
 static bool link_is_who_it_says(struct link *l, const char *host)
 {
 	const char *identity = rpc_identity(l->call);
-	const char *ca = l->agg->conf.ca;
 	char why[320];
 
-	if (!strcmp(identity, host) || (!*identity && !(ca && *ca)))
+	if (!strcmp(identity, host) || (!*identity && !l->control->env.needs_certificate))
 		return true;
 	snprintf(why, sizeof(why),
 		 "the certificate is of '%.60s', not of host '%.60s': give the agent a certificate "
@@ -173,8 +175,9 @@ static bool link_is_who_it_says(struct link *l, const char *host)
 
 static void handle_hello(struct link *l, const agent_message *m)
 {
+	const struct control_env *env = &l->control->env;
 	const Tutti__V1__Hello *hello = m->hello;
-	struct registry *r = l->agg->registry;
+	struct registry *r = l->control->env.registry;
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
 
@@ -187,17 +190,17 @@ static void handle_hello(struct link *l, const agent_message *m)
 	h = registry_add(r, hello->host);
 	if (!link_may_take(l, h, hello))
 		return;
-	loop_timer_cancel(l->agg->loop, &l->hello_timer);
+	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
 	fill_host(h, hello);
 	host_set_text(&h->address, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();
 	h->control = l->call;
 	l->host = h;
-	message_welcome(&message, l->agg->clock_epoch, l->agg->probe_port, h->probe_cookie,
+	message_welcome(&message, env->clock->epoch, time_service_port(env->time), h->probe_cookie,
 			&h->probes.key);
 	send_and_release(l, &message);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
-	captures_host_back(l->agg->captures, h);
+	captures_host_back(l->control->env.captures, h);
 	registry_changed(r);
 }
 
@@ -209,9 +212,9 @@ static void handle_goodbye(struct link *l, const agent_message *m)
 	l->host = NULL;
 	h->control = NULL;
 	log_info("AGG-HOST-GONE", "host=%s", h->name);
-	captures_host_lost(l->agg->captures, h->name, h->instance);
-	registry_remove(l->agg->registry, h);
-	registry_changed(l->agg->registry);
+	captures_host_lost(l->control->env.captures, h->name, h->instance);
+	registry_remove(l->control->env.registry, h);
+	registry_changed(l->control->env.registry);
 	link_finish(l, RPC_OK, "");
 }
 
@@ -232,7 +235,7 @@ static void fill_steps(struct host *h, const Tutti__V1__Steps *s)
 static void handle_steps(struct link *l, const agent_message *m)
 {
 	fill_steps(l->host, m->steps);
-	captures_host_steps(l->agg->captures, l->host);
+	captures_host_steps(l->control->env.captures, l->host);
 }
 
 static void handle_status(struct link *l, const agent_message *m)
@@ -241,16 +244,16 @@ static void handle_status(struct link *l, const agent_message *m)
 		fill_steps(l->host, m->status->steps);
 	l->host->clock = host_clock_of(m->status->clock);
 	fill_held(l->host, m->status->held, m->status->n_held);
-	captures_host_holds(l->agg->captures, l->host);
+	captures_host_holds(l->control->env.captures, l->host);
 	if (m->status->n_tracers)
 		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
-	registry_changed(l->agg->registry);
+	registry_changed(l->control->env.registry);
 }
 
 /* NULL for a capture that is over or none of this agent's: it may have outlived its welcome. */
 static struct capture_host *part_of(struct link *l, const char *session)
 {
-	struct capture *c = capture_find(l->agg->captures, session);
+	struct capture *c = capture_find(l->control->env.captures, session);
 
 	return c ? capture_host_of(c, l->host->name, l->host->instance) : NULL;
 }
@@ -259,7 +262,7 @@ static void handle_armed(struct link *l, const agent_message *m)
 {
 	struct capture_host *h = part_of(l, m->armed->session);
 
-	l->agg->stats.armed++;
+	l->control->stats.armed++;
 	if (h)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
@@ -352,7 +355,7 @@ static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture *
 		.open_ended = true,
 		.origin = origin,
 	};
-	int rc = capture_begin(l->agg->captures, &req, c, e);
+	int rc = capture_begin(l->control->env.captures, &req, c, e);
 
 	free(origin);
 	return rc;
@@ -364,7 +367,7 @@ static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **
 	char origin[LIMIT_HOST_NAME + 8];
 
 	snprintf(origin, sizeof(origin), "local %s", l->host->name);
-	*c = capture_find(l->agg->captures, ask->session);
+	*c = capture_find(l->control->env.captures, ask->session);
 	if (!*c)
 		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
 	if (strcmp((*c)->origin, origin) && !capture_host_of(*c, l->host->name, l->host->instance))
@@ -375,7 +378,7 @@ static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **
 
 /* Waits for the store; the host's link may be another one by then. */
 struct asked {
-	struct aggregator *agg;
+	struct registry *registry;
 	char *host;
 	uint64_t instance, id;
 };
@@ -383,12 +386,12 @@ struct asked {
 static void answer_asked(void *arg, struct capture *c)
 {
 	struct asked *a = arg;
-	struct host *host = registry_find(a->agg->registry, a->host);
+	const struct host *host = registry_find(a->registry, a->host);
 	struct buf message = BUF_INIT;
 
 	message_answer(&message, a->id, !c->unkept.code, c->session, c->unkept.msg);
-	if (host && host->control && host->instance == a->instance)
-		rpc_send(host->control, message.data, message.len);
+	if (host && host->instance == a->instance)
+		host_send(host, &message);
 	buf_release(&message);
 	free(a->host);
 	free(a);
@@ -398,7 +401,8 @@ static void answer_when_kept(struct link *l, uint64_t id, struct capture *c)
 {
 	struct asked *a = xmalloc(sizeof(*a));
 
-	*a = (struct asked){ l->agg, xstrdup(l->host->name), l->host->instance, id };
+	*a = (struct asked){ l->control->env.registry, xstrdup(l->host->name), l->host->instance,
+			     id };
 	capture_when_kept(c, answer_asked, a);
 }
 
@@ -431,7 +435,7 @@ static void handle_probe(struct link *l, const agent_message *m)
 	uint8_t reply[PROBE_BYTES];
 	struct buf message = { 0 };
 
-	if (!time_service_answer(l->agg, l->host, m->probe->packet.data, reply))
+	if (!time_service_answer(l->control->env.time, l->host, m->probe->packet.data, reply))
 		return;
 	message_probe(&message, reply);
 	send_and_release(l, &message);
@@ -456,7 +460,7 @@ static const handle_fn handlers[] = {
 
 static void refuse(struct link *l, const char *why)
 {
-	l->agg->stats.bad_messages++;
+	l->control->stats.bad_messages++;
 	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", l->host ? l->host->name : "?",
 		 rpc_peer(l->call), why);
 	link_finish(l, RPC_INVALID_ARGUMENT, why);
@@ -478,7 +482,7 @@ static int check_order(const struct link *l, const agent_message *m, struct err 
 
 static void dispatch(struct link *l, const agent_message *m)
 {
-	l->agg->stats.messages++;
+	l->control->stats.messages++;
 	if (l->host)
 		l->host->seen_real_ns = now_real_ns();
 	if ((size_t)m->kind_case < ARRAY_SIZE(handlers) && handlers[m->kind_case])
@@ -511,3 +515,23 @@ const struct rpc_events control_events = {
 	.half_closed = on_half_closed,
 	.closed = on_closed,
 };
+
+/* ---- life ---- */
+
+struct control *control_new(const struct control_env *env)
+{
+	struct control *c = xcalloc(1, sizeof(*c));
+
+	c->env = *env;
+	return c;
+}
+
+void control_free(struct control *c)
+{
+	free(c);
+}
+
+const struct control_stats *control_stats(const struct control *c)
+{
+	return &c->stats;
+}

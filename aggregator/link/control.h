@@ -1,11 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti.v1.Control: one stream per agent. The method's argument is the struct aggregator. */
+/* tutti.v1.Control: one stream per agent. The method's argument is the struct control. Loop thread. */
 #ifndef AGGREGATOR_LINK_CONTROL_H
 #define AGGREGATOR_LINK_CONTROL_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+struct captures;
+struct control;
+struct loop;
+struct registry;
 struct rpc_events;
+struct session_clock;
+struct time_service;
 
 #define CONTROL_PATH "/tutti.v1.Control/Connect"
 extern const struct rpc_events control_events;
+
+struct control_env {
+	struct loop *loop;
+	const struct session_clock *clock;
+	struct time_service *time;
+	struct registry *registry;
+	struct captures *captures;
+	bool needs_certificate; /* of every agent */
+};
+
+struct control_stats {
+	uint64_t messages, armed; /* of agents */
+	uint64_t bad_messages;
+};
+
+struct control *control_new(const struct control_env *env);
+void control_free(struct control *c); /* all streams are closed; NULL is fine */
+const struct control_stats *control_stats(const struct control *c);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator/aggregator.h"
 #include "base/file.h"
 #include "json/json_text.h"
 #include "base/log.h"
@@ -23,29 +22,29 @@ static void read_boot_id(char *out, size_t size)
 }
 
 /* False: there is none, or it is of another boot, where RAW began anew. */
-static bool load(const char *path, const char *boot_id, int64_t *shift_ns, uint64_t *epoch)
+static bool load(struct session_clock *c, const char *path, const char *boot_id)
 {
 	json_error_t why;
 	json_t *doc = json_load_file(path, 0, &why);
 	bool ok = doc && !strcmp(json_get_text(doc, "boot_id"), boot_id);
 
 	if (ok) {
-		*shift_ns = json_get_int(doc, "shift_ns");
-		*epoch = strtoull(json_get_text(doc, "epoch"), NULL, 16);
+		c->shift_ns = json_get_int(doc, "shift_ns");
+		c->epoch = strtoull(json_get_text(doc, "epoch"), NULL, 16);
 	}
 	json_decref(doc);
 	return ok;
 }
 
 /* Written beside and renamed: a crash leaves the old one or the new. It need not outlive the boot. */
-static void save(const struct aggregator *agg, const char *path, const char *boot_id)
+static void save(const struct session_clock *c, const char *path, const char *boot_id)
 {
 	char *fresh = xasprintf("%s.new", path), epoch[24];
 	json_t *doc = json_object();
 
-	snprintf(epoch, sizeof(epoch), "%" PRIx64, agg->clock_epoch);
+	snprintf(epoch, sizeof(epoch), "%" PRIx64, c->epoch);
 	json_put_text(doc, "boot_id", boot_id);
-	json_put_int(doc, "shift_ns", agg->session_clock_shift_ns);
+	json_put_int(doc, "shift_ns", c->shift_ns);
 	json_put_text(doc, "epoch", epoch);
 	if (json_dump_file(doc, fresh, JSON_COMPACT) || rename(fresh, path))
 		log_warn("AGG-CLOCK",
@@ -54,25 +53,25 @@ static void save(const struct aggregator *agg, const char *path, const char *boo
 	free(fresh);
 }
 
-void session_clock_start(struct aggregator *agg)
+int64_t session_clock_now(const struct session_clock *c)
 {
-	char *path = xasprintf("%s/" SESSION_CLOCK_FILE, agg->conf.spool);
-	int64_t raw_ns, real_ns, shift_ns = 0;
+	return now_raw_ns() + c->shift_ns;
+}
+
+void session_clock_load(struct session_clock *c, const char *spool, bool needed)
+{
+	char *path = xasprintf("%s/" SESSION_CLOCK_FILE, spool);
+	int64_t raw_ns, real_ns;
 	char boot_id[64];
-	uint64_t epoch;
 
 	read_boot_id(boot_id, sizeof(boot_id));
 	now_pair_ns(&raw_ns, &real_ns, NULL);
-	agg->clock_kept = load(path, boot_id, &shift_ns, &epoch) &&
-			  (json_array_size(agg->plans) ||
-			   llabs(raw_ns + shift_ns - real_ns) < DRIFT_MAX_NS);
-	if (agg->clock_kept) {
-		agg->session_clock_shift_ns = shift_ns;
-		agg->clock_epoch = epoch;
-	} else {
-		agg->session_clock_shift_ns = real_ns - raw_ns;
-		random_bytes(&agg->clock_epoch, sizeof(agg->clock_epoch));
-		save(agg, path, boot_id);
+	c->kept = load(c, path, boot_id) &&
+		  (needed || llabs(raw_ns + c->shift_ns - real_ns) < DRIFT_MAX_NS);
+	if (!c->kept) {
+		c->shift_ns = real_ns - raw_ns;
+		random_bytes(&c->epoch, sizeof(c->epoch));
+		save(c, path, boot_id);
 	}
 	free(path);
 }

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/time/session_clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -25,22 +25,25 @@ struct departing {
 };
 
 struct time_service {
-	struct aggregator *agg;
+	struct time_env env;
 	struct udp *udp;
+	int port;
+	struct time_stats stats;
+	int64_t logged_mono_ns; /* when dropped probes were last logged */
 	struct departing departing[REPLIES];
 };
 
 /* Anybody can send datagrams: one line now and then says that somebody does. */
-static void drop(struct aggregator *agg, size_t len, const char *why)
+static void drop(struct time_service *ts, size_t len, const char *why)
 {
 	int64_t now_ns = now_mono_ns();
 
-	agg->stats.probes_dropped++;
-	if (agg->probe_said_mono_ns && now_ns - agg->probe_said_mono_ns < SAY_EVERY_NS)
+	ts->stats.dropped++;
+	if (ts->logged_mono_ns && now_ns - ts->logged_mono_ns < SAY_EVERY_NS)
 		return;
-	agg->probe_said_mono_ns = now_ns;
-	log_warn("AGG-PROBE", "bytes=%zu dropped=%" PRIu64 " reason=\"%s\"", len,
-		 agg->stats.probes_dropped, why);
+	ts->logged_mono_ns = now_ns;
+	log_warn("AGG-PROBE", "bytes=%zu dropped=%" PRIu64 " reason=\"%s\"", len, ts->stats.dropped,
+		 why);
 }
 
 static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
@@ -51,11 +54,10 @@ static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
 
 	if (!d->cookie || d->id != id)
 		return;
-	h = registry_by_cookie(ts->agg->registry, d->cookie);
+	h = registry_by_cookie(ts->env.registry, d->cookie);
 	d->cookie = 0;
-	if (h && !probe_peer_sent(&h->probes, d->seq, d->t3_ns,
-				  raw_ns + ts->agg->session_clock_shift_ns))
-		ts->agg->stats.probe_bad_stamps++;
+	if (h && !probe_peer_sent(&h->probes, d->seq, d->t3_ns, raw_ns + ts->env.clock->shift_ns))
+		ts->stats.bad_stamps++;
 }
 
 static void answer(struct time_service *ts, struct host *h, struct probe *p,
@@ -65,9 +67,9 @@ static void answer(struct time_service *ts, struct host *h, struct probe *p,
 	uint8_t out[PROBE_BYTES];
 
 	p->type = PROBE_REPLY;
-	p->epoch = ts->agg->clock_epoch;
+	p->epoch = ts->env.clock->epoch;
 	probe_peer_fill(&h->probes, p);
-	p->t3_ns = aggregator_session_now(ts->agg);
+	p->t3_ns = session_clock_now(ts->env.clock);
 	probe_encode(p, &h->probes.key, out);
 	ts->departing[id % REPLIES] = (struct departing){ id, p->seq, p->cookie, p->t3_ns };
 	udp_send_to(ts->udp, from, out, sizeof(out));
@@ -97,22 +99,22 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 	struct probe p;
 
 	if (probe_decode(&p, data, len) && p.type == PROBE_REQUEST)
-		h = registry_by_cookie(ts->agg->registry, p.cookie);
+		h = registry_by_cookie(ts->env.registry, p.cookie);
 	why = refusal_of(h, &p, data);
 	if (why) {
-		drop(ts->agg, len, why);
+		drop(ts, len, why);
 		return;
 	}
-	ts->agg->stats.probes++;
-	p.t2_ns = raw_ns + ts->agg->session_clock_shift_ns;
+	ts->stats.probes++;
+	p.t2_ns = raw_ns + ts->env.clock->shift_ns;
 	p.flags = from->kernel ? PROBE_KERNEL : 0;
 	answer(ts, h, &p, from);
 }
 
-bool time_service_answer(struct aggregator *agg, struct host *h, const uint8_t *packet,
+bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t *packet,
 			 uint8_t reply[PROBE_BYTES])
 {
-	int64_t t2_ns = aggregator_session_now(agg);
+	int64_t t2_ns = session_clock_now(ts->env.clock);
 	const char *why = "no probe of its own";
 	struct probe p;
 
@@ -120,41 +122,58 @@ bool time_service_answer(struct aggregator *agg, struct host *h, const uint8_t *
 	    p.cookie == h->probe_cookie)
 		why = refusal_of(h, &p, packet);
 	if (why) {
-		drop(agg, PROBE_BYTES, why);
+		drop(ts, PROBE_BYTES, why);
 		return false;
 	}
-	agg->stats.probes++;
+	ts->stats.probes++;
 	p.type = PROBE_REPLY;
-	p.epoch = agg->clock_epoch;
+	p.epoch = ts->env.clock->epoch;
 	p.flags = 0;
 	p.t2_ns = t2_ns;
 	probe_peer_fill(&h->probes, &p);
-	p.t3_ns = aggregator_session_now(agg);
+	p.t3_ns = session_clock_now(ts->env.clock);
 	probe_encode(&p, &h->probes.key, reply);
 	return true;
 }
 
-int time_service_start(struct aggregator *agg, struct err *e)
+/* ---- life ---- */
+
+struct time_service *time_service_new(const struct time_env *env)
 {
 	struct time_service *ts = xcalloc(1, sizeof(*ts));
-	int rc;
 
-	ts->agg = agg;
-	rc = udp_listen(&ts->udp, agg->loop, agg->conf.probe, on_probe, ts, &agg->probe_port, e);
-	if (rc) {
-		free(ts);
+	ts->env = *env;
+	return ts;
+}
+
+void time_service_free(struct time_service *ts)
+{
+	free(ts);
+}
+
+int time_service_listen(struct time_service *ts, const char *address, int *port, struct err *e)
+{
+	int rc = udp_listen(&ts->udp, ts->env.loop, address, on_probe, ts, &ts->port, e);
+
+	if (rc)
 		return rc;
-	}
 	udp_on_sent(ts->udp, on_sent);
-	agg->time_service = ts;
+	*port = ts->port;
 	return 0;
 }
 
-void time_service_stop(struct aggregator *agg)
+void time_service_close(struct time_service *ts)
 {
-	if (!agg->time_service)
-		return;
-	udp_free(agg->time_service->udp);
-	free(agg->time_service);
-	agg->time_service = NULL;
+	udp_free(ts->udp);
+	ts->udp = NULL;
+}
+
+int time_service_port(const struct time_service *ts)
+{
+	return ts->port;
+}
+
+const struct time_stats *time_service_stats(const struct time_service *ts)
+{
+	return &ts->stats;
 }

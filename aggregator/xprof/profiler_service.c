@@ -7,12 +7,14 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/captures/options.h"
 #include "aggregator/xprof/answer.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
+#include "aggregator/time/session_clock.h"
+#include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -52,7 +54,7 @@ struct wait {
 };
 
 struct profiler_service {
-	struct aggregator *agg;
+	struct profiler_env env;
 	TAILQ_HEAD(profile_list, profile) profiles;
 	size_t n_profiles;
 	TAILQ_HEAD(, wait) waits;
@@ -122,7 +124,7 @@ static struct profile *profile_add(struct profiler_service *ps, const char *clie
 
 static void wait_free(struct wait *w)
 {
-	loop_timer_cancel(w->ps->agg->loop, &w->timer);
+	loop_timer_cancel(w->ps->env.loop, &w->timer);
 	TAILQ_REMOVE(&w->ps->waits, w, entry);
 	free(w->session);
 	free(w);
@@ -152,11 +154,11 @@ static void done_load(void *arg)
 
 static void answer_begin(struct wait *w, struct answer *a)
 {
-	loop_timer_cancel(w->ps->agg->loop, &w->timer);
+	loop_timer_cancel(w->ps->env.loop, &w->timer);
 	free(w->session);
 	w->session = NULL;
 	w->answer = a;
-	aggregator_work(w->ps->agg, run_load, done_load, w);
+	jobs_work(w->ps->env.jobs, run_load, done_load, w);
 }
 
 static void answer_host(struct answer *a, const struct capture *c, const struct capture_host *h)
@@ -179,7 +181,7 @@ static void answer_host(struct answer *a, const struct capture *c, const struct 
 /* With what is stored by now. */
 static void answer_capture(struct wait *w, const struct capture *c)
 {
-	struct answer *a = answer_new(w->ps->agg->store);
+	struct answer *a = answer_new(w->ps->env.store->store);
 
 	if (c->state == CAP_FAILED)
 		answer_note(a, "session %s failed: %s", c->session, c->error.msg);
@@ -190,7 +192,7 @@ static void answer_capture(struct wait *w, const struct capture *c)
 
 static void answer_error(struct wait *w, const char *why)
 {
-	struct answer *a = answer_new(w->ps->agg->store);
+	struct answer *a = answer_new(w->ps->env.store->store);
 
 	answer_note(a, "%s", why);
 	answer_begin(w, a);
@@ -199,7 +201,7 @@ static void answer_error(struct wait *w, const char *why)
 static void on_patience(void *arg)
 {
 	struct wait *w = arg;
-	struct capture *c = capture_find(w->ps->agg->captures, w->session);
+	struct capture *c = capture_find(w->ps->env.captures, w->session);
 
 	if (c)
 		answer_capture(w, c);
@@ -233,9 +235,9 @@ static uint64_t duration_ms(const profile_request *r)
 }
 
 /* The client's idea of a start counts if it is near: its clock need not be ours. */
-static int64_t not_before_ns(const struct aggregator *agg, const profile_request *r)
+static int64_t not_before_ns(const struct wait *w, const profile_request *r)
 {
-	int64_t now_ns = aggregator_session_now(agg);
+	int64_t now_ns = session_clock_now(w->ps->env.clock);
 	uint64_t start_ns = r->opts ? r->opts->start_timestamp_ns : 0;
 
 	return start_ns > (uint64_t)now_ns && start_ns < (uint64_t)(now_ns + MAX_AHEAD_NS)
@@ -250,14 +252,14 @@ static int64_t commit_by_ns(const struct wait *w)
 
 	if (deadline_ns == INT64_MAX)
 		return 0;
-	return aggregator_session_now(w->ps->agg) + deadline_ns - now_mono_ns() - COMMIT_MARGIN_NS;
+	return session_clock_now(w->ps->env.clock) + deadline_ns - now_mono_ns() - COMMIT_MARGIN_NS;
 }
 
 /* Who waits for other captures longer than this gets nothing before its deadline. */
 static int64_t wait_ns(const struct wait *w, const struct capture_request *req)
 {
-	const struct aggregator *agg = w->ps->agg;
-	int64_t left_ns = req->commit_by_ns - aggregator_session_now(agg) - agg->conf.lead_ns -
+	const struct profiler_env *env = &w->ps->env;
+	int64_t left_ns = req->commit_by_ns - session_clock_now(env->clock) - env->lead_ns -
 			  req->duration_ns - MIN_GRACE_NS;
 
 	if (!req->commit_by_ns)
@@ -281,14 +283,14 @@ static int pack_options(const profile_request *r, int64_t duration_ns, struct ca
 
 static int begin(struct wait *w, const profile_request *r, struct capture **out, struct err *e)
 {
-	struct aggregator *agg = w->ps->agg;
+	const struct profiler_env *env = &w->ps->env;
 	struct capture_request req = { .client_session = r->session_id };
 	uint8_t *options = NULL;
 	char origin[160];
 	size_t connected;
 	int rc;
 
-	registry_count(agg->registry, &connected);
+	registry_count(env->registry, &connected);
 	if (!connected)
 		return err_set(e, ERR_NOT_FOUND, "no agent is connected to this aggregator");
 	if (!duration_ms(r) || duration_ms(r) > LIMIT_DURATION_NS / NS_PER_MS)
@@ -297,13 +299,13 @@ static int begin(struct wait *w, const profile_request *r, struct capture **out,
 	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(w->call));
 	req.origin = origin;
 	req.duration_ns = (int64_t)duration_ms(r) * NS_PER_MS;
-	req.not_before_ns = not_before_ns(agg, r);
+	req.not_before_ns = not_before_ns(w, r);
 	req.commit_by_ns = commit_by_ns(w);
 	req.wait_ns = wait_ns(w, &req);
 	rc = pack_options(r, req.duration_ns, &req, &options, e);
 	req.options = options;
 	if (!rc)
-		rc = capture_begin(agg->captures, &req, out, e);
+		rc = capture_begin(env->captures, &req, out, e);
 	free(options);
 	json_decref(req.settings);
 	return rc;
@@ -319,7 +321,7 @@ static void wait_for(struct wait *w, const struct capture *c)
 	}
 	w->session = xstrdup(c->session);
 	if (deadline_ns != INT64_MAX)
-		loop_timer_at(w->ps->agg->loop, &w->timer, deadline_ns - MARGIN_NS, on_patience, w);
+		loop_timer_at(w->ps->env.loop, &w->timer, deadline_ns - MARGIN_NS, on_patience, w);
 }
 
 static void handle_profile(struct wait *w, const profile_request *r)
@@ -333,7 +335,7 @@ static void handle_profile(struct wait *w, const profile_request *r)
 	forget_old(ps);
 	p = profile_find(ps, r->session_id, peer);
 	if (p)
-		c = capture_find(ps->agg->captures, p->session);
+		c = capture_find(ps->env.captures, p->session);
 	if (p && !c)
 		profile_free(ps, p);
 	if (!c && !begin(w, r, &c, &e)) {
@@ -443,7 +445,7 @@ static void on_stop_kept(void *arg, struct capture *c)
 
 static void end_capture(struct ending *t, const char *session)
 {
-	struct capture *c = capture_find(t->ps->agg->captures, session);
+	struct capture *c = capture_find(t->ps->env.captures, session);
 
 	if (!c)
 		return;
@@ -518,11 +520,11 @@ static void write_host(struct buf *out, const struct host *h)
 
 static void write_summary(struct profiler_service *ps, struct buf *out)
 {
-	struct captures_count count = captures_count(ps->agg->captures);
+	struct captures_count count = captures_count(ps->env.captures);
 	size_t n, connected;
-	struct host *const *hosts = registry_hosts(ps->agg->registry, &n);
+	struct host *const *hosts = registry_hosts(ps->env.registry, &n);
 
-	registry_count(ps->agg->registry, &connected);
+	registry_count(ps->env.registry, &connected);
 	buf_addf(out,
 		 "tutti-aggregator %s: %zu of %zu hosts connected, %zu captures under way, %zu "
 		 "waiting\n",
@@ -556,14 +558,14 @@ const struct rpc_events profiler_monitor_events = {
 
 /* ---- life ---- */
 
-struct profiler_service *profiler_service_new(struct aggregator *agg)
+struct profiler_service *profiler_service_new(const struct profiler_env *env)
 {
 	struct profiler_service *ps = xcalloc(1, sizeof(*ps));
 
-	ps->agg = agg;
+	ps->env = *env;
 	TAILQ_INIT(&ps->profiles);
 	TAILQ_INIT(&ps->waits);
-	captures_watch(agg->captures, on_capture, ps);
+	captures_watch(env->captures, on_capture, ps);
 	return ps;
 }
 

@@ -11,9 +11,16 @@
 #ifndef AGGREGATOR_XPROF_PROFILER_SERVICE_H
 #define AGGREGATOR_XPROF_PROFILER_SERVICE_H
 
-struct aggregator;
+#include <stdint.h>
+
+struct captures;
+struct jobs;
+struct loop;
 struct profiler_service;
+struct registry;
 struct rpc_events;
+struct session_clock;
+struct session_store;
 
 #define PROFILER_PATH  "/tensorflow.ProfilerService/Profile"
 #define TERMINATE_PATH "/tensorflow.ProfilerService/Terminate"
@@ -21,7 +28,17 @@ struct rpc_events;
 extern const struct rpc_events profiler_profile_events, profiler_terminate_events,
 	profiler_monitor_events;
 
-struct profiler_service *profiler_service_new(struct aggregator *agg);
+struct profiler_env {
+	struct loop *loop;
+	struct jobs *jobs;
+	const struct session_clock *clock;
+	const struct session_store *store;
+	struct registry *registry;
+	struct captures *captures;
+	int64_t lead_ns; /* from a request to T0, at least */
+};
+
+struct profiler_service *profiler_service_new(const struct profiler_env *env);
 void profiler_service_free(struct profiler_service *ps); /* all calls are closed; NULL is fine */
 
 #endif

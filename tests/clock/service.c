@@ -13,9 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "aggregator/aggregator.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/time/session_clock.h"
 #include "aggregator/time/time_service.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
@@ -82,15 +83,15 @@ static void tell(int fd, const void *data, size_t len)
 	}
 }
 
-static void admit(struct aggregator *agg, const struct child *child)
+static void admit(const struct time_env *env, int port, const struct child *child)
 {
 	for (size_t i = 0; i < child->conf->hosts; i++) {
-		struct clock_peer peer = { .epoch = agg->clock_epoch, .port = agg->probe_port };
+		struct clock_peer peer = { .epoch = env->clock->epoch, .port = port };
 		char name[32];
 		struct host *h;
 
 		snprintf(name, sizeof(name), "host-%06zu", i);
-		h = registry_add(agg->registry, name);
+		h = registry_add(env->registry, name);
 		host_new_cookie(h);
 		h->seen_real_ns = INT64_MAX / 2;
 		peer.cookie = h->probe_cookie;
@@ -104,29 +105,32 @@ static void admit(struct aggregator *agg, const struct child *child)
 static void serve(void *arg)
 {
 	const struct child *child = arg;
-	struct aggregator agg = { .conf.probe = (char *)child->conf->listen };
+	struct session_clock clock = { 0 };
+	struct time_env env = { .clock = &clock, .registry = registry_new(NULL) };
+	struct time_service *ts;
 	struct greeting hello;
 	int64_t raw_ns, real_ns;
 	struct err e;
+	int port;
 
 	enter(child->conf->netns);
-	if (loop_new(&agg.loop, 1, &e))
+	if (loop_new(&env.loop, 1, &e))
 		die(e.msg);
-	random_bytes(&agg.clock_epoch, sizeof(agg.clock_epoch));
+	random_bytes(&clock.epoch, sizeof(clock.epoch));
 	now_pair_ns(&raw_ns, &real_ns, NULL);
 	hello = (struct greeting){ real_ns - raw_ns + child->conf->ahead_ns, raw_ns };
-	agg.session_clock_shift_ns = hello.shift_ns;
-	agg.registry = registry_new(NULL);
-	if (time_service_start(&agg, &e))
+	clock.shift_ns = hello.shift_ns;
+	ts = time_service_new(&env);
+	if (time_service_listen(ts, child->conf->listen, &port, &e))
 		die(e.msg);
 	tell(child->fd, &hello, sizeof(hello));
-	admit(&agg, child);
+	admit(&env, port, child);
 	if (child->conf->wander_ppm == 0)
-		loop_run(agg.loop);
+		loop_run(env.loop);
 	for (;;) {
-		agg.session_clock_shift_ns =
-			hello.shift_ns + wander_ns(child->conf, now_raw_ns() - hello.begin_raw_ns);
-		loop_turn(agg.loop, 1);
+		clock.shift_ns = hello.shift_ns +
+				 wander_ns(child->conf, now_raw_ns() - hello.begin_raw_ns);
+		loop_turn(env.loop, 1);
 	}
 }
 

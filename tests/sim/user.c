@@ -120,7 +120,7 @@ static void on_accepted(void *arg, int status, const char *body, size_t len)
 	w->n_hosts = json_array_size(json_object_get(doc, "hosts"));
 	w->t0_ns = json_get_int(doc, "t0_ns");
 	w->duration_ns = json_get_int(doc, "duration_ns");
-	w->shift_ns = the_aggregator()->session_clock_shift_ns;
+	w->shift_ns = the_aggregator()->clock.shift_ns;
 	w->accepted_ns = sim.now_ns;
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]);
 	w->must_complete = arg;
@@ -233,9 +233,9 @@ void user_retry(void)
 	char path[128];
 
 	/* Two retries on two session clocks: nobody could say any more which host is on which. */
-	if (!w || !agg || (w->retry_shift_ns && w->retry_shift_ns != agg->session_clock_shift_ns))
+	if (!w || !agg || (w->retry_shift_ns && w->retry_shift_ns != agg->clock.shift_ns))
 		return;
-	w->retry_shift_ns = agg->session_clock_shift_ns;
+	w->retry_shift_ns = agg->clock.shift_ns;
 	snprintf(path, sizeof(path), "/api/v1/sessions/%s/retry", w->session);
 	http_ask("POST", path, NULL, on_retried, w);
 }

@@ -38,8 +38,8 @@ void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 	set_conf(&f->agg.conf, f->spool);
 	f->agg.conf.lead_ns = lead_ns ? lead_ns : 20 * NS_PER_MS;
 	f->agg.conf.grace_ns = grace_ns ? grace_ns : 20 * NS_PER_S;
-	f->agg.arm_patience_ns = 10 * NS_PER_S;
-	f->agg.lost_patience_ns = 50 * NS_PER_MS;
+	f->agg.patience.arm_ns = 10 * NS_PER_S;
+	f->agg.patience.lost_ns = 50 * NS_PER_MS;
 	CHECK_OK(aggregator_start(&f->agg, &e), e);
 	CHECK_OK(rpc_new(&f->rpc, f->loop, &e), e);
 	snprintf(target, sizeof(target), "127.0.0.1:%d", f->agg.grpc_port);
@@ -79,7 +79,7 @@ size_t fleet_keys(struct fleet *f)
 	struct err e = { 0 };
 	size_t n = 0;
 
-	CHECK_OK(store_list(f->agg.store, "", NULL, count_key, &n, &e), e);
+	CHECK_OK(store_list(f->agg.store.store, "", NULL, count_key, &n, &e), e);
 	return n;
 }
 
@@ -87,7 +87,7 @@ bool fleet_has_key(struct fleet *f, const char *key)
 {
 	struct buf b = BUF_INIT;
 	struct err e = { 0 };
-	int rc = store_get(f->agg.store, key, 0, 1, &b, NULL, &e);
+	int rc = store_get(f->agg.store.store, key, 0, 1, &b, NULL, &e);
 
 	buf_release(&b);
 	return !rc;

@@ -189,7 +189,7 @@ static void test_failed_before(struct fleet *f)
 	struct err e = { 0 };
 
 	check_error(f, "GET", path, NULL, 404, "there is no capture");
-	CHECK_OK(session_fail(f->agg.store, strrchr(path, '/') + 1, doc, &e), e);
+	CHECK_OK(session_fail(f->agg.store.store, strrchr(path, '/') + 1, doc, &e), e);
 	json_decref(doc);
 	doc = ask_json(f, "GET", path, NULL, 200);
 	CHECK_STR(get(doc, "error"), "cancelled");
@@ -233,13 +233,13 @@ static void test_texts(struct fleet *f)
 	CHECK_EQ(ask(f, "GET", "/healthz", NULL, &text), 200);
 	free(text);
 	CHECK_EQ(ask(f, "GET", "/readyz", NULL, NULL), 200);
-	f->agg.ready = false;
-	err_set(&f->agg.not_ready, ERR_IO, "disk full");
+	f->agg.store.ready = false;
+	err_set(&f->agg.store.not_ready, ERR_IO, "disk full");
 	CHECK_EQ(ask(f, "GET", "/readyz", NULL, &text), 503);
 	CHECK(strstr(text, "disk full"));
 	free(text);
 	check_error(f, "POST", "/api/v1/captures", "{}", 503, "disk full");
-	f->agg.ready = true;
+	f->agg.store.ready = true;
 	CHECK_EQ(ask(f, "GET", "/metrics", NULL, &text), 200);
 	CHECK(strstr(text, "\ntutti_hosts{state=\"connected\"} 0\n"));
 	CHECK(strstr(text, "# TYPE tutti_captures_total counter\n"));

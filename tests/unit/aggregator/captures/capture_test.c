@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How captures end, host by host: agents that answer, refuse, fall silent, die. */
+#include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/sessions/sessions.h"
 #include "storage/store.h"
@@ -45,11 +46,11 @@ static void test_all_complete(void)
 	CHECK_EQ(a.deadline_ns, c->deadline_ns);
 	session_file_key(c->session, "", "host-b", key);
 	CHECK(fleet_has_key(&f, key));
-	CHECK_OK(session_load(f.agg.store, c->session, &manifest, &e), e);
+	CHECK_OK(session_load(f.agg.store.store, c->session, &manifest, &e), e);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "complete")), 2);
 	CHECK_STR(json_string_value(json_object_get(manifest, "state")), "committed");
 	json_decref(manifest);
-	CHECK_EQ(f.agg.stats.captures_committed, 1);
+	CHECK_EQ(captures_stats(f.agg.captures)->committed, 1);
 	fake_forget(&a);
 	fake_forget(&b);
 	fleet_stop(&f);
@@ -104,7 +105,7 @@ static void test_deadline(void)
 	struct capture *c;
 
 	fleet_start(&f, 20 * NS_PER_MS, 400 * NS_PER_MS);
-	f.agg.arm_patience_ns = 100 * NS_PER_MS;
+	f.agg.patience.arm_ns = 100 * NS_PER_MS;
 	fake_connect(&a, &f, "a");
 	fake_connect(&b, &f, "b");
 	fake_connect(&d, &f, "d");
@@ -145,13 +146,13 @@ static void test_patience_grows_with_lead(void)
 	struct capture *c;
 
 	fleet_start(&f, 400 * NS_PER_MS, 0);
-	f.agg.arm_patience_ns = 100 * NS_PER_MS;
+	f.agg.patience.arm_ns = 100 * NS_PER_MS;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	WAIT(&f, a.arms);
 	CHECK(c->lead_ns >= 400 * NS_PER_MS);
 	CHECK_EQ(c->arm_by_ns, c->t0_ns + c->lead_ns);
-	f.agg.arm_patience_ns = 3600 * NS_PER_S;
+	f.agg.patience.arm_ns = 3600 * NS_PER_S;
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, c->session);
 	c = fleet_begin(&f);
@@ -212,7 +213,7 @@ static void test_all_dead(void)
 	CHECK_EQ(c->state, CAP_FAILED);
 	check_host(c, 0, HOST_FAILED, "unreachable");
 	CHECK_EQ(fleet_keys(&f), 1); /* of the first */
-	CHECK_EQ(f.agg.stats.captures_failed, 2);
+	CHECK_EQ(captures_stats(f.agg.captures)->failed, 2);
 	fake_forget(&a);
 	fake_forget(&b);
 	fleet_stop(&f);
@@ -349,7 +350,7 @@ static void test_refused_requests(void)
 	req.tracers = tracers;
 	expect(&f, &req, ERR_INVALID, "gpu");
 	req.tracers = NULL;
-	f.agg.ready = false;
+	f.agg.store.ready = false;
 	expect(&f, &req, ERR_BUSY, "store");
 	CHECK_EQ(a.arms, 0);
 	json_decref(settings);
@@ -397,14 +398,21 @@ static void test_ended_are_kept_for_a_while(void)
 	fleet_stop(&f);
 }
 
+static void note_state(void *arg, struct capture *c)
+{
+	*(enum capture_state *)arg = c->state;
+}
+
 /* What was stored when the aggregator is told to stop becomes a session. */
 static void test_stopped_in_the_middle(void)
 {
 	struct fleet f;
 	struct fake a = { .auto_arm = true }, b = { .auto_arm = true };
+	enum capture_state last = CAP_ARMING;
 	struct capture *c;
 
 	fleet_start(&f, 0, 0);
+	captures_watch(f.agg.captures, note_state, &last);
 	fake_connect(&a, &f, "a");
 	fake_connect(&b, &f, "b");
 	c = fleet_begin(&f);
@@ -413,7 +421,7 @@ static void test_stopped_in_the_middle(void)
 	fake_forget(&a);
 	fake_forget(&b);
 	fleet_stop(&f);
-	CHECK_EQ(f.agg.stats.captures_committed, 1);
+	CHECK_EQ(last, CAP_COMMITTED);
 }
 
 /* Together the hosts of a capture send no more than that, however many they are. */

@@ -10,6 +10,7 @@
 
 /* What a crash at the moment of the answer would leave. */
 struct kept {
+	struct fleet *fleet;
 	bool told, failed, planned;
 	int64_t duration_ns;
 };
@@ -23,7 +24,7 @@ static void on_kept(void *arg, struct capture *c)
 	CHECK(!k->told);
 	k->told = true;
 	k->failed = c->unkept.code;
-	k->planned = !session_load_plan(c->captures->agg->store, c->session, &plan, &e) &&
+	k->planned = !session_load_plan(k->fleet->agg.store.store, c->session, &plan, &e) &&
 		     json_object_get(plan, "resume");
 	k->duration_ns = json_get_int(plan, "duration_ns");
 	json_decref(plan);
@@ -31,7 +32,7 @@ static void on_kept(void *arg, struct capture *c)
 
 static struct kept answered(struct fleet *f, struct capture *c)
 {
-	struct kept k = { 0 };
+	struct kept k = { .fleet = f };
 
 	capture_when_kept(c, on_kept, &k);
 	WAIT(f, k.told);
@@ -163,7 +164,7 @@ static void test_cancel(void)
 	struct fleet f;
 	struct fake a = { .auto_arm = true };
 	struct capture *c;
-	struct kept k, begun = { 0 };
+	struct kept k, begun = { .fleet = &f };
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
@@ -193,15 +194,15 @@ static void test_store_fails(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = begin_running(&f);
-	good = f.agg.store;
-	f.agg.store = &broken;
+	good = f.agg.store.store;
+	f.agg.store.store = &broken;
 	capture_stop(c);
 	CHECK(answered(&f, c).failed);
 	CHECK(strstr(c->unkept.msg, "no room"));
 	CHECK(capture_cancel(c));
 	CHECK(answered(&f, c).failed);
 	CHECK(strstr(c->unkept.msg, "no luck"));
-	f.agg.store = good;
+	f.agg.store.store = good;
 	fake_forget(&a);
 	fleet_stop(&f);
 }

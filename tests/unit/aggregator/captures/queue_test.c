@@ -39,7 +39,7 @@ static void test_same_request(void)
 	other = begin(&f, NULL, WINDOW_NS + 1);
 	CHECK(other != c && other->state == CAP_ARMING); /* nothing they both need */
 	WAIT(&f, a.arms == 2 && c->state >= CAP_RUNNING);
-	CHECK_EQ(f.agg.stats.captures_shared, 2);
+	CHECK_EQ(captures_stats(f.agg.captures)->shared, 2);
 	/* What has begun is no answer to a new request. */
 	CHECK(begin(&f, NULL, WINDOW_NS) != c);
 	fake_forget(&a);
@@ -71,7 +71,7 @@ static void test_different_requests(void)
 	for (size_t i = 0; i < ARRAY_SIZE(reqs); i++)
 		CHECK_OK(capture_begin(f.agg.captures, &reqs[i], &c, &e), e);
 	CHECK_EQ(captures_count(f.agg.captures).active, ARRAY_SIZE(reqs));
-	CHECK_EQ(f.agg.stats.captures_shared, 0);
+	CHECK_EQ(captures_stats(f.agg.captures)->shared, 0);
 	json_decref(settings);
 	json_decref(tracers);
 	fake_forget(&a);
@@ -173,7 +173,7 @@ static void test_hosts_gone(void)
 	CHECK(capture_is_over(first));
 	CHECK_STR(first->hosts[0].reason, "lost");
 	CHECK_STR(second->hosts[0].reason, "unreachable");
-	WAIT(&f, !f.agg.jobs);
+	WAIT(&f, !f.agg.jobs.n);
 	CHECK_EQ(fleet_keys(&f), 2); /* what is known of either */
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -196,7 +196,7 @@ static void test_patience(void)
 	CHECK(strstr(c->error.msg, "waited in vain for capture"));
 	CHECK_STR(c->hosts[0].reason, "queued");
 	/* Of two that share it, the longer patience counts; who has none gets nothing. */
-	req.commit_by_ns = aggregator_session_now(&f.agg) + 5 * NS_PER_S;
+	req.commit_by_ns = session_clock_now(&f.agg.clock) + 5 * NS_PER_S;
 	req.wait_ns = NS_PER_S;
 	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
 	CHECK_EQ(c->commit_by_ns, req.commit_by_ns);
@@ -204,7 +204,7 @@ static void test_patience(void)
 	req.wait_ns = 100 * NS_PER_S;
 	CHECK_OK(capture_begin(f.agg.captures, &req, &twin, &e), e);
 	CHECK(twin == c && !c->commit_by_ns);
-	CHECK(c->queued_until_ns > aggregator_session_now(&f.agg) + 90 * NS_PER_S);
+	CHECK(c->queued_until_ns > session_clock_now(&f.agg.clock) + 90 * NS_PER_S);
 	req.wait_ns = -1;
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_BUSY);
 	CHECK(strstr(e.msg, "framework profilers of a"));
@@ -223,7 +223,7 @@ static void test_fits_before(void)
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
-	late.not_before_ns = aggregator_session_now(&f.agg) + 9 * NS_PER_S;
+	late.not_before_ns = session_clock_now(&f.agg.clock) + 9 * NS_PER_S;
 	CHECK_OK(capture_begin(f.agg.captures, &late, &c, &e), e);
 	CHECK_EQ(begin(&f, NULL, WINDOW_NS)->state, CAP_ARMING);
 	CHECK_EQ(begin(&f, NULL, 20 * NS_PER_S)->state, CAP_QUEUED);
@@ -291,7 +291,7 @@ static void test_steps(void)
 	CHECK_EQ(number->state, CAP_QUEUED);
 	CHECK(!number->planned); /* nobody knows yet whether it will come */
 	WAIT(&f, a.step_watches == 2);
-	at_ns = aggregator_session_now(&f.agg);
+	at_ns = session_clock_now(&f.agg.clock);
 	fake_steps(&a, 100, at_ns, 100 * NS_PER_MS);
 	WAIT(&f, number->planned && next->planned);
 	CHECK_EQ(number->step_plan.begins_ns, at_ns + NS_PER_S);
@@ -300,7 +300,7 @@ static void test_steps(void)
 	CHECK(strstr(number->error.msg, "step 110 comes, but it has to wait for capture"));
 	CHECK_STR(number->hosts[0].reason, "step");
 	CHECK_EQ(next->state, CAP_QUEUED);
-	at_ns = aggregator_session_now(&f.agg);
+	at_ns = session_clock_now(&f.agg.clock);
 	fake_steps(&a, 111, at_ns, 500 * NS_PER_MS); /* slower now: time to look at it */
 	snprintf(a.session, sizeof(a.session), "%s", first->session);
 	fake_progress(&a, "uploading", 100);

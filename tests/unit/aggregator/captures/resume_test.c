@@ -142,7 +142,7 @@ static void check_stored(struct fleet *f, struct sender *s)
 	uint64_t size;
 
 	session_file_key(s->fake->session, "", s->fake->name, key);
-	CHECK_OK(store_get(f->agg.store, key, 0, TOTAL + 1, &got, &size, &e), e);
+	CHECK_OK(store_get(f->agg.store.store, key, 0, TOTAL + 1, &got, &size, &e), e);
 	CHECK_EQ(got.len, TOTAL);
 	CHECK(!memcmp(got.data, s->file, TOTAL));
 	buf_release(&got);
@@ -209,7 +209,7 @@ static void test_other_file(void)
 	CHECK_EQ(count_parts(f.agg.conf.spool), 1);
 	fake_result(&a, false, "upload", "");
 	fleet_wait_over(&f, c->session);
-	WAIT(&f, !f.agg.jobs);
+	WAIT(&f, !f.agg.jobs.n);
 	CHECK_EQ(count_parts(f.agg.conf.spool), 0);
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -225,8 +225,8 @@ static struct capture *resumed(struct fleet *f, struct capture *c)
 	json_array_append_new(plans, capture_plan(c));
 	CHECK(capture_cancel(c));
 	fleet_wait_over(f, c->session);
-	f->agg.clock_kept = true;
-	f->agg.lost_patience_ns = 20 * NS_PER_S;
+	f->agg.clock.kept = true;
+	f->agg.patience.lost_ns = 20 * NS_PER_S;
 	captures_resume(f->agg.captures, plans);
 	c = capture_find(f->agg.captures,
 			 json_string_value(json_object_get(json_array_get(plans, 0), "session")));
@@ -254,7 +254,7 @@ static void test_armed_after_restart(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = resumed(&f, fleet_begin(&f));
-	CHECK(c->deadline_ns > aggregator_session_now(&f.agg) + c->grace_ns);
+	CHECK(c->deadline_ns > session_clock_now(&f.agg.clock) + c->grace_ns);
 	a.auto_deliver = true;
 	dial_again(&a, &f, a.instance);
 	fleet_wait_over(&f, c->session);

@@ -17,7 +17,7 @@ static json_t *load(struct fleet *f, const char *session)
 	json_t *manifest = NULL;
 	struct err e = { 0 };
 
-	CHECK_OK(session_load(f->agg.store, session, &manifest, &e), e);
+	CHECK_OK(session_load(f->agg.store.store, session, &manifest, &e), e);
 	return manifest;
 }
 
@@ -29,7 +29,7 @@ static const json_t *result(const json_t *manifest, size_t i)
 static int retry(struct fleet *f, const char *session, struct capture **c, struct err *e)
 {
 	json_t *manifest = load(f, session), *plan = NULL;
-	int rc = session_load_plan(f->agg.store, session, &plan, e);
+	int rc = session_load_plan(f->agg.store.store, session, &plan, e);
 
 	CHECK_OK(rc, *e);
 	rc = capture_retry(f->agg.captures, manifest, plan, c, e);
@@ -52,7 +52,7 @@ static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, cha
 	WAIT(f, b->arms);
 	fake_armed(b);
 	WAIT(f, c->hosts[0].state == HOST_COMPLETE && c->hosts[1].state == HOST_ARMED);
-	c->deadline_ns = aggregator_session_now(&f->agg);
+	c->deadline_ns = session_clock_now(&f->agg.clock);
 	capture_wake(c);
 	fleet_wait_over(f, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
@@ -350,7 +350,7 @@ static void test_queued_resumed(void)
 	other = occupy(&f, &b);
 	CHECK_OK(retry(&f, session, &c, &e), e);
 	WAIT(&f, c->begun);
-	CHECK_OK(session_sweep(f.agg.store, resumable, &swept, &e), e);
+	CHECK_OK(session_sweep(f.agg.store.store, resumable, &swept, &e), e);
 	CHECK_EQ(json_array_size(resumable), 2); /* the other one, too */
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
@@ -376,7 +376,7 @@ static void test_back_in_time(void)
 	struct fleet f;
 
 	fleet_start(&f, 0, 0);
-	f.agg.lost_patience_ns = 20 * NS_PER_S;
+	f.agg.patience.lost_ns = 20 * NS_PER_S;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	WAIT(&f, c->hosts[0].state == HOST_ARMED);
@@ -402,7 +402,7 @@ static void test_back_without(void)
 	struct fleet f;
 
 	fleet_start(&f, 0, 0);
-	f.agg.lost_patience_ns = 3600 * NS_PER_S;
+	f.agg.patience.lost_ns = 3600 * NS_PER_S;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	WAIT(&f, c->hosts[0].state == HOST_ARMED);
@@ -431,13 +431,13 @@ static void test_resumed(void)
 	WAIT(&f, b.arms == 2);
 	fake_armed(&b);
 	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
-	CHECK_OK(session_sweep(f.agg.store, resumable, &swept, &e), e);
+	CHECK_OK(session_sweep(f.agg.store.store, resumable, &swept, &e), e);
 	CHECK_EQ(json_array_size(resumable), 1);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
 	fake_hang_up(&b);
 	hold(&b, session, "stored");
-	f.agg.clock_kept = true;
+	f.agg.clock.kept = true;
 	captures_resume(f.agg.captures, resumable);
 	json_decref(resumable);
 	b.welcomes = 0;
@@ -466,10 +466,10 @@ static void test_sweep(void)
 	int swept;
 
 	half(&f, &a, &b, session);
-	CHECK_OK(session_retry_begin(f.agg.store, session, hosts, &e), e);
+	CHECK_OK(session_retry_begin(f.agg.store.store, session, hosts, &e), e);
 	session_file_key(session, "", "host-b", key);
-	CHECK_OK(store_put_bytes(f.agg.store, key, "x", 1, 0, &e), e);
-	CHECK_OK(session_sweep(f.agg.store, NULL, &swept, &e), e);
+	CHECK_OK(store_put_bytes(f.agg.store.store, key, "x", 1, 0, &e), e);
+	CHECK_OK(session_sweep(f.agg.store.store, NULL, &swept, &e), e);
 	CHECK_EQ(swept, 0);
 	CHECK(!fleet_has_key(&f, key));
 	CHECK_EQ(fleet_keys(&f), 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uploads: good ones, each way of being wrong, credits, retries. */
+#include "aggregator/ingest/ingest.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "storage/store.h"
@@ -13,7 +14,7 @@ static void stored_bytes(struct fleet *f, struct capture *c, const char *host, s
 	uint64_t size;
 
 	session_file_key(c->session, "", host, key);
-	CHECK_OK(store_get(f->agg.store, key, 0, 100 << 20, out, &size, &e), e);
+	CHECK_OK(store_get(f->agg.store.store, key, 0, 100 << 20, out, &size, &e), e);
 	CHECK(out->len >= size);
 }
 
@@ -38,7 +39,7 @@ static void test_bytes_arrive(void)
 	/* The reply was lost, the agent tries again: no harm done. */
 	CHECK_EQ(fake_upload(&a, 5, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_OK);
 	CHECK_EQ(fake_upload(&a, 4, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_FAILED_PRECONDITION);
-	CHECK_EQ(f.agg.stats.uploads, 1);
+	CHECK_EQ(ingest_stats(f.agg.ingest)->uploads, 1);
 	buf_release(&got);
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -102,7 +103,7 @@ static void test_flaws(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		CHECK_EQ(fake_upload(&a, 2, 100, cases[i].flaw), cases[i].code);
 		CHECK(!c->hosts[0].stored);
-		CHECK_EQ(f.agg.stats.upload_errors, i + 1);
+		CHECK_EQ(ingest_stats(f.agg.ingest)->errors, i + 1);
 	}
 	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
 	/* A report of a file that is not there is no file. */
@@ -227,7 +228,7 @@ static void test_credit_that_is_not_used(void)
 	char name[16];
 
 	fleet_start(&f, 0, 0);
-	f.agg.credit_patience_ns = 20 * NS_PER_MS;
+	f.agg.patience.credit_ns = 20 * NS_PER_MS;
 	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof(name), "h%02d", i);
 		h[i].auto_arm = true;
@@ -334,8 +335,8 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	struct capture *c;
 
 	fleet_start(&f, 0, 0);
-	odd.real = f.agg.store;
-	f.agg.store = &odd.base;
+	odd.real = f.agg.store.store;
+	f.agg.store.store = &odd.base;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	if (armed) {
@@ -348,7 +349,7 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	CHECK_EQ(a.arms, armed);
 	CHECK_STR(c->hosts[0].reason, reason);
 	fleet_check_failed(&f, c->session);
-	f.agg.store = odd.real;
+	f.agg.store.store = odd.real;
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -362,13 +363,13 @@ static void test_further_files_that_do_not_fit(void)
 	struct capture *c;
 
 	fleet_start(&f, 0, 0);
-	odd.real = f.agg.store;
-	f.agg.store = &odd.base;
+	odd.real = f.agg.store.store;
+	f.agg.store.store = &odd.base;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	WAIT(&f, c->hosts[0].state == HOST_ARMED);
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
-	WAIT(&f, !f.agg.jobs); /* the removal of what it had stored */
+	WAIT(&f, !f.agg.jobs.n); /* the removal of what it had stored */
 	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
 	odd.fail = NULL;
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
@@ -376,7 +377,7 @@ static void test_further_files_that_do_not_fit(void)
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	f.agg.store = odd.real;
+	f.agg.store.store = odd.real;
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -399,8 +400,8 @@ static void test_store_hangs(void)
 	struct capture *c;
 
 	fleet_start(&f, 20 * NS_PER_MS, 400 * NS_PER_MS);
-	odd.real = f.agg.store;
-	f.agg.store = &odd.base;
+	odd.real = f.agg.store.store;
+	f.agg.store.store = &odd.base;
 	fake_connect(&a, &f, "a");
 	fake_connect(&b, &f, "b");
 	c = fleet_begin(&f);
@@ -412,11 +413,11 @@ static void test_store_hangs(void)
 	CHECK_STR(c->hosts[1].reason, "stalled");
 	WAIT(&f, stuck.closed);
 	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
-	WAIT(&f, f.agg.jobs == 1);
+	WAIT(&f, f.agg.jobs.n == 1);
 	odd_unblock(&odd);
-	WAIT(&f, !f.agg.jobs);
+	WAIT(&f, !f.agg.jobs.n);
 	check_no_file(&f, c->session, "b");
-	f.agg.store = odd.real;
+	f.agg.store.store = odd.real;
 	fake_forget(&a);
 	fake_forget(&b);
 	fleet_stop(&f);
@@ -433,14 +434,14 @@ static void test_commit_reported_late(void)
 	struct capture *c;
 
 	fleet_start(&f, 0, 0);
-	odd.real = f.agg.store;
-	f.agg.store = &odd.base;
+	odd.real = f.agg.store.store;
+	f.agg.store.store = &odd.base;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	f.agg.store = odd.real;
-	CHECK_OK(session_load(f.agg.store, c->session, &manifest, &e), e);
+	f.agg.store.store = odd.real;
+	CHECK_OK(session_load(f.agg.store.store, c->session, &manifest, &e), e);
 	json_decref(manifest);
 	fake_forget(&a);
 	fleet_stop(&f);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control stream: who may speak, in what order, and what the socket of a host may ask for. */
+#include "aggregator/link/control.h"
 #include "tests/unit/aggregator/fleet.h"
 
 static void check_refused(struct fleet *f, struct fake *a, const char *part)
 {
-	uint64_t before = f->agg.stats.bad_messages;
+	uint64_t before = control_stats(f->agg.control)->bad_messages;
 
 	WAIT(f, !a->call);
 	CHECK_EQ(a->code, RPC_INVALID_ARGUMENT);
 	CHECK(strstr(a->text, part));
-	CHECK(f->agg.stats.bad_messages >= before);
+	CHECK(control_stats(f->agg.control)->bad_messages >= before);
 }
 
 static void test_bad_messages(void)
@@ -33,7 +34,7 @@ static void test_bad_messages(void)
 	fake_connect(&g, &f, "g");
 	fake_hello(&g, NULL, NULL);
 	check_refused(&f, &g, "second Hello");
-	CHECK_EQ(f.agg.stats.bad_messages, 5);
+	CHECK_EQ(control_stats(f.agg.control)->bad_messages, 5);
 	CHECK_EQ(registry_count(f.agg.registry, NULL), 1);
 	fleet_stop(&f);
 }
@@ -52,7 +53,7 @@ static void test_hello(void)
 	CHECK_STR(h->label_keys[0], "job");
 	CHECK_STR(h->tracers[0].name, "cpu");
 	CHECK_EQ(a.cookie, h->probe_cookie);
-	CHECK_EQ(a.epoch, f.agg.clock_epoch);
+	CHECK_EQ(a.epoch, f.agg.clock.epoch);
 	CHECK_EQ(a.probe_port, f.agg.probe_port);
 	fake_hang_up(&a);
 	CHECK(registry_find(f.agg.registry, "a") == h); /* lost, but known */

@@ -73,7 +73,7 @@ static void on_reply(void *arg, const void *data, size_t len, int64_t raw_ns,
 	log = &c->log[p.seq];
 	CHECK(!log->answered);
 	*log = (struct probe_log){ .t2_ns = p.t2_ns, .t3_ns = p.t3_ns, .answered = true };
-	log->t4_ns = raw_ns + crowd->fleet.agg.session_clock_shift_ns;
+	log->t4_ns = raw_ns + crowd->fleet.agg.clock.shift_ns;
 	CHECK(p.t1_ns <= p.t2_ns && p.t2_ns <= p.t3_ns && p.t3_ns <= log->t4_ns);
 	crowd->all_kernel += !!(p.flags & PROBE_KERNEL);
 	for (int i = 0; i < PROBE_SENT_MAX; i++) {
@@ -90,7 +90,7 @@ static void send_probe(struct crowd *crowd, struct client *c, enum probe_type ty
 		.type = type, .train = 4, .index = 2, .cookie = c->cookie, .seq = ++c->seq
 	};
 
-	p.t1_ns = aggregator_session_now(&crowd->fleet.agg);
+	p.t1_ns = session_clock_now(&crowd->fleet.agg.clock);
 	probe_encode(&p, &c->key, crowd->last);
 	udp_send(crowd->udp, crowd->last, PROBE_BYTES);
 }
@@ -125,7 +125,7 @@ static void test_answers(struct crowd *crowd)
 	WAIT(&crowd->fleet, c->replies == 1);
 	CHECK(h->seen_real_ns >= before_ns);
 	CHECK_EQ(c->last.type, PROBE_REPLY);
-	CHECK_EQ(c->last.epoch, crowd->fleet.agg.clock_epoch);
+	CHECK_EQ(c->last.epoch, crowd->fleet.agg.clock.epoch);
 	CHECK_EQ(c->last.seq, 1);
 	CHECK_EQ(c->last.index, 2);
 }
@@ -135,8 +135,8 @@ static void test_answers(struct crowd *crowd)
 static void test_bad_company(struct crowd *crowd)
 {
 	struct client *c = &crowd->clients[0], liar = *c;
-	struct aggregator_stats *stats = &crowd->fleet.agg.stats;
-	uint64_t dropped = stats->probes_dropped;
+	const struct time_stats *stats = time_service_stats(crowd->fleet.agg.time);
+	uint64_t dropped = stats->dropped;
 	int replies = c->replies;
 
 	udp_send(crowd->udp, crowd->last, PROBE_BYTES); /* a replay of the last */
@@ -152,7 +152,7 @@ static void test_bad_company(struct crowd *crowd)
 	udp_send(crowd->udp, "", 0);
 	send_probe(crowd, c, PROBE_REQUEST);
 	WAIT(&crowd->fleet, c->replies == replies + 1);
-	CHECK_EQ(stats->probes_dropped, dropped + 6);
+	CHECK_EQ(stats->dropped, dropped + 6);
 }
 
 /* By the control stream of a host: the same rules, and no probe of another host. */
@@ -165,22 +165,22 @@ static void test_stream(struct crowd *crowd)
 		.type = PROBE_REQUEST, .train = 1, .cookie = c->cookie, .seq = ++c->seq
 	};
 	uint8_t packet[PROBE_BYTES], reply[PROBE_BYTES];
-	int64_t before = aggregator_session_now(agg);
+	int64_t before = session_clock_now(&agg->clock);
 
 	probe_encode(&p, &c->key, packet);
-	CHECK(time_service_answer(agg, h, packet, reply));
+	CHECK(time_service_answer(agg->time, h, packet, reply));
 	CHECK(probe_decode(&p, reply, PROBE_BYTES) && probe_is_signed(reply, &c->key));
 	CHECK_EQ(p.type, PROBE_REPLY);
-	CHECK_EQ(p.epoch, agg->clock_epoch);
-	CHECK(before <= p.t2_ns && p.t2_ns <= p.t3_ns && p.t3_ns <= aggregator_session_now(agg));
-	CHECK(!time_service_answer(agg, h, packet, reply)); /* sent before */
-	CHECK(!time_service_answer(agg, h, reply, reply)); /* no request */
+	CHECK_EQ(p.epoch, agg->clock.epoch);
+	CHECK(before <= p.t2_ns && p.t2_ns <= p.t3_ns && p.t3_ns <= session_clock_now(&agg->clock));
+	CHECK(!time_service_answer(agg->time, h, packet, reply)); /* sent before */
+	CHECK(!time_service_answer(agg->time, h, reply, reply)); /* no request */
 	p = (struct probe){ .type = PROBE_REQUEST, .train = 1, .cookie = other->cookie, .seq = 1 };
 	probe_encode(&p, &other->key, packet);
-	CHECK(!time_service_answer(agg, h, packet, reply));
+	CHECK(!time_service_answer(agg->time, h, packet, reply));
 	p = (struct probe){ .type = PROBE_REQUEST, .train = 1, .cookie = c->cookie, .seq = 90 };
 	probe_encode(&p, &other->key, packet);
-	CHECK(!time_service_answer(agg, h, packet, reply));
+	CHECK(!time_service_answer(agg->time, h, packet, reply));
 }
 
 /* 64 agents, one socket on either side: every departure comes back to whom it belongs. */
@@ -198,7 +198,7 @@ static void test_no_crosstalk(struct crowd *crowd)
 			if (i % 3 == 0) /* others wait together with the next */
 				WAIT(f, c->replies == replies + 1);
 		}
-		WAIT(f, f->agg.stats.probes >= (uint64_t)(round + 1) * AGENTS);
+		WAIT(f, time_service_stats(f->agg.time)->probes >= (uint64_t)(round + 1) * AGENTS);
 	}
 	for (int i = 0; i < AGENTS; i++)
 		WAIT(f, crowd->clients[i].replies >= ROUNDS);

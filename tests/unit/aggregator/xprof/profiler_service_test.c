@@ -94,7 +94,7 @@ static void test_two_hosts(void)
 	CHECK_EQ(opts->duration_ms, 10);
 	CHECK_EQ(opts->start_timestamp_ns, 0);
 	tensorflow__profile_options__free_unpacked(opts, NULL);
-	CHECK_EQ(f.agg.stats.captures_committed, 1);
+	CHECK_EQ(captures_stats(f.agg.captures)->committed, 1);
 	release(&one);
 	fake_forget(&a);
 	fake_forget(&b);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/captures/arm_message.h"
+
+#include <stdlib.h>
+
+#include "aggregator/captures/capture.h"
+#include "aggregator/captures/options.h"
+#include "aggregator/fleet/messages.h"
+#include "base/mem.h"
+#include "proto/limits.h"
+#include "proto/tutti/v1/control.pb-c.h"
+
+typedef Tutti__V1__Arm__SettingsEntry settings_entry;
+
+/* A setting as the map wants it; the text is copied. */
+static void add_setting(Tutti__V1__Arm *arm, const char *key, const json_t *value)
+{
+	settings_entry *entry = xmalloc(sizeof(*entry));
+	char number[24];
+	const char *text = setting_text(value, number);
+
+	tutti__v1__arm__settings_entry__init(entry);
+	entry->key = (char *)key;
+	entry->value = xstrdup(text ? text : "");
+	arm->settings[arm->n_settings++] = entry;
+}
+
+static size_t count_names(char **names)
+{
+	size_t n = 0;
+
+	while (names && names[n])
+		n++;
+	return n;
+}
+
+/* A pair each. */
+static uint32_t probe_gap_ms(const struct capture *c)
+{
+	return (uint32_t)(c->n_hosts * 2 * 1000 / LIMIT_PROBES_PER_S);
+}
+
+void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
+{
+	Tutti__V1__Arm arm = TUTTI__V1__ARM__INIT;
+	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+	const char *key;
+	json_t *value;
+
+	arm.session = c->session;
+	arm.t0_ns = t0_ns;
+	arm.duration_ns = c->duration_ns;
+	arm.profile_options = (ProtobufCBinaryData){ c->options_len, c->options };
+	arm.tracers = c->tracers;
+	arm.n_tracers = count_names(c->tracers);
+	arm.upload_deadline_ns = c->deadline_ns;
+	arm.open_ended = c->open_ended;
+	arm.probe_gap_ms = probe_gap_ms(c);
+	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
+	json_object_foreach(c->settings, key, value) add_setting(&arm, key, value);
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM;
+	m.arm = &arm;
+	message_pack(out, &m);
+	for (size_t i = 0; i < arm.n_settings; i++) {
+		free(arm.settings[i]->value);
+		free(arm.settings[i]);
+	}
+	free(arm.settings);
+}
