@@ -64,20 +64,6 @@ void capture_enter(struct capture *c, enum capture_state state)
 
 /* ---- time ---- */
 
-/* Timers run on CLOCK_MONOTONIC, which is slewed: good enough near by, checked again on arrival.
- * A model made of lies may name any instant: beyond a year it does not matter which. */
-static int64_t mono_of_raw(int64_t raw_ns)
-{
-	const int64_t year_ns = 366 * 24 * 3600 * NS_PER_S;
-	int64_t now_raw = now_raw_ns();
-
-	if (raw_ns > now_raw + year_ns)
-		raw_ns = now_raw + year_ns;
-	if (raw_ns < now_raw - year_ns)
-		raw_ns = now_raw - year_ns;
-	return now_mono_ns() + (raw_ns - now_raw);
-}
-
 /* Calls fn again at raw_ns if that is still to come. */
 static bool too_early(struct capture *c, int64_t raw_ns, loop_fn fn)
 {
@@ -441,7 +427,7 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 
 void capture_destroy(struct capture *c)
 {
-	if (!c->left)
+	if (!c->keep_file)
 		spool_remove(c->dir);
 	for (size_t i = 0; i < c->n_runs; i++)
 		capture_drop_parts(&c->runs[i].run);
@@ -485,9 +471,9 @@ void capture_release(struct capture *c)
 		capture_destroy(c);
 }
 
-void capture_leave(struct capture *c)
+void capture_release_keep_file(struct capture *c)
 {
-	c->left = c->state == CAPTURE_READY;
+	c->keep_file = c->state == CAPTURE_READY;
 	capture_release(c);
 }
 

@@ -84,7 +84,8 @@ MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *
 struct capture *capture_find(struct captures *cs, const char *session); /* NULL if unknown */
 void capture_stop(struct capture *c, int64_t t1_ns); /* end the window early; the data is kept */
 void capture_release(struct capture *c); /* cancels if under way, removes its files, frees */
-void capture_leave(struct capture *c); /* frees one in READY: its file stays, for the next agent */
+void capture_release_keep_file(
+	struct capture *c); /* frees one in READY: its file stays, for the next agent */
 
 const char *capture_session(const struct capture *c);
 int64_t capture_t0_ns(const struct capture *c); /* of its window, session clock */

@@ -41,7 +41,7 @@ struct capture {
 	struct clock_model clock; /* as of the start, then of T1, then as used for the file */
 	bool was_calibrated; /* when the window was cut */
 	bool asked; /* the clock, before anything was gathered */
-	bool left; /* its files stay */
+	bool keep_file; /* after the release */
 	bool handing_out; /* gather() or give_up() is being called: tracers are done at once */
 	struct capture_run *runs;
 	size_t n_runs;

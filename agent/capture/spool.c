@@ -103,7 +103,7 @@ static void sweep(struct spool *sp)
 		log_info("AGT-SPOOL", "swept=%d kept=%d", swept, kept);
 }
 
-bool spool_take_left(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry)
+bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry)
 {
 	struct left *left = sp->left;
 
@@ -145,7 +145,7 @@ void spool_free(struct spool *sp)
 
 	if (!sp)
 		return;
-	while (spool_take_left(sp, &path, &entry)) {
+	while (spool_take_finished(sp, &path, &entry)) {
 		tutti__v1__spool_entry__free_unpacked(entry, NULL);
 		free(path);
 	}

@@ -22,7 +22,7 @@ void spool_free(struct spool *sp); /* NULL is fine */
 
 /* What an earlier agent finished: the next such folder, charged, with its entry; both are yours: free(),
  * ..._free_unpacked(). False when there are no more. */
-bool spool_take_left(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry);
+bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry);
 
 /* A new folder for the capture; `*path` is yours: free(). ERR_FULL when the spool is full, ERR_EXISTS
  * if the folder is there. */

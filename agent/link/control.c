@@ -285,7 +285,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
 		clock_look(c->env.clock);
-		requests_take_arm(c->requests, m->arm);
+		requests_arm(c->requests, m->arm);
 		m->arm = NULL;
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:

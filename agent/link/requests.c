@@ -13,26 +13,26 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define CALIBRATION_WAIT_NS (400 * NS_PER_MS) /* an Arm that came right behind Welcome */
+#define CALIBRATION_WAIT_NS (400 * NS_PER_MS) /* of an Arm right behind Welcome */
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
 #define PROGRESS_GAP_NS	    (250 * NS_PER_MS)
 #define LEASE_NS	    (600 * NS_PER_S) /* beyond the deadline, for a finished file */
-#define LATE_UPLOAD_NS	    (60 * NS_PER_S) /* for a file that is asked for after the deadline */
+#define LATE_UPLOAD_NS	    (60 * NS_PER_S) /* for an Upload after the deadline */
 
-struct note {
+struct entry_write {
 	struct request *request; /* NULL: it ended meanwhile */
-	bool remove; /* and its folder is to go */
+	bool remove; /* the folder, afterwards */
 	char *dir;
-	Tutti__V1__SpoolEntry entry; /* its strings are the note's */
+	Tutti__V1__SpoolEntry entry; /* owns its strings */
 	int rc;
 	struct err error;
 };
 
-static void on_wait(void *arg);
+static void on_clock_wait(void *arg);
 
-static struct request *find(const struct requests *o, const char *session)
+static struct request *request_find(const struct requests *rs, const char *session)
 {
-	struct request *rq = o->head;
+	struct request *rq = rs->head;
 
 	while (rq && strcmp(rq->session, session))
 		rq = rq->next;
@@ -49,7 +49,7 @@ static uint64_t *copy_files(const uint64_t *files, size_t n)
 
 /* ---- the end of a request ---- */
 
-static void unlink_order(struct request *rq)
+static void unlink_request(struct request *rq)
 {
 	struct request **at = &rq->requests->head;
 
@@ -58,16 +58,16 @@ static void unlink_order(struct request *rq)
 	*at = rq->next;
 }
 
-/* A worker that is about to write into the folder removes it afterwards. */
-static void let_go_of_files(struct request *rq, bool keep)
+/* If a worker is writing the entry, it removes the folder afterwards. */
+static void release_files(struct request *rq, bool keep)
 {
 	struct spool *spool = rq->requests->env->spool;
-	bool noting = rq->note && !keep;
+	bool is_busy = rq->entry_write && !keep;
 
-	if (noting)
-		rq->note->remove = true;
-	if (rq->capture && (keep || noting))
-		capture_leave(rq->capture);
+	if (is_busy)
+		rq->entry_write->remove = true;
+	if (rq->capture && (keep || is_busy))
+		capture_release_keep_file(rq->capture);
 	else if (rq->capture)
 		capture_release(rq->capture);
 	if (rq->capture || !rq->dir)
@@ -81,13 +81,13 @@ static void request_free(struct request *rq, bool keep)
 {
 	struct loop *l = rq->requests->env->loop;
 
-	unlink_order(rq);
-	loop_timer_cancel(l, &rq->wait);
+	unlink_request(rq);
+	loop_timer_cancel(l, &rq->clock_wait);
 	loop_timer_cancel(l, &rq->expiry);
 	upload_cancel(rq->upload);
-	let_go_of_files(rq, keep);
-	if (rq->note)
-		rq->note->request = NULL;
+	release_files(rq, keep);
+	if (rq->entry_write)
+		rq->entry_write->request = NULL;
 	if (rq->arm)
 		tutti__v1__arm__free_unpacked(rq->arm, NULL);
 	free(rq->result);
@@ -106,7 +106,8 @@ static void on_lease_end(void *arg)
 		loop_timer_in(rq->requests->env->loop, &rq->expiry, LEASE_NS, on_lease_end, rq);
 		return;
 	}
-	log_warn("AGT-CAPTURE", "session=%s state=forgotten reason=\"nobody released it\"",
+	log_warn("AGT-CAPTURE",
+		 "session=%s state=expired reason=\"the lease ended without a release\"",
 		 rq->session);
 	request_free(rq, false);
 }
@@ -117,13 +118,13 @@ static void wait_for_lease_end(struct request *rq)
 		      rq);
 }
 
-/* There is no file and will be none. Whom nobody can hear now is heard when the link is back. */
+/* There is no file and will be none. While the link is down the result waits for it. */
 static void end_without_file(struct request *rq, const char *reason, const char *detail)
 {
 	log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"", rq->session,
 		 reason, detail);
 	request_make_result(rq, reason, detail);
-	if (rq->requests->up) {
+	if (rq->requests->link_up) {
 		request_report_result(rq, NULL, NULL);
 		request_free(rq, false);
 		return;
@@ -135,12 +136,12 @@ static void end_without_file(struct request *rq, const char *reason, const char 
 	wait_for_lease_end(rq);
 }
 
-/* There is a file; it stays for who asks for it once more. */
-static void say_not_stored(struct request *rq, const char *reason, const char *detail)
+/* There is a file; it stays, in case the aggregator sends Upload again. */
+static void report_not_stored(struct request *rq, const char *reason, const char *detail)
 {
 	log_warn("AGT-CAPTURE", "session=%s state=held reason=%s detail=\"%s\"", rq->session,
 		 reason, detail);
-	rq->told = true;
+	rq->reported_not_stored = true;
 	request_report_result(rq, reason, detail);
 }
 
@@ -152,9 +153,9 @@ static void on_upload_progress(void *arg, uint64_t bytes_done)
 	int64_t now = now_mono_ns();
 
 	rq->bytes_done = bytes_done;
-	if (now - rq->progress_at_ns < PROGRESS_GAP_NS)
+	if (now - rq->progress_mono_ns < PROGRESS_GAP_NS)
 		return;
-	rq->progress_at_ns = now;
+	rq->progress_mono_ns = now;
 	request_report_progress(rq);
 }
 
@@ -165,7 +166,7 @@ static void on_upload_done(void *arg, int rc, const struct err *e)
 	rq->upload = NULL;
 	rq->credit = false;
 	if (rc) {
-		say_not_stored(rq, rc == ERR_TIMEOUT ? "stalled" : "upload", e->msg);
+		report_not_stored(rq, rc == ERR_TIMEOUT ? "stalled" : "upload", e->msg);
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=stored", rq->session);
@@ -180,21 +181,22 @@ static struct rpc_channel *control_channel(void *arg)
 	return link->channel(link->arg);
 }
 
+/* At most two hours away: more is no deadline. */
 static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
 {
+	const int64_t most_ns = 2 * 3600 * NS_PER_S;
 	struct clock_model m = clock_model(rq->requests->env->clock);
-	int64_t far = clock_model_raw_of_session(&m, session_ns) / 2 - now_raw_ns() / 2;
+	int64_t away_ns = mono_of_raw(clock_model_raw_of_session(&m, session_ns)) - now_mono_ns();
 
-	/* Halved so that nothing overflows, bounded by what a deadline can mean. */
-	if (far > 3600 * NS_PER_S)
-		far = 3600 * NS_PER_S;
-	if (far < -3600 * NS_PER_S)
-		far = -3600 * NS_PER_S;
-	return now_mono_ns() + 2 * far;
+	if (away_ns > most_ns)
+		away_ns = most_ns;
+	if (away_ns < -most_ns)
+		away_ns = -most_ns;
+	return now_mono_ns() + away_ns;
 }
 
-/* Both are needed: the file and the aggregator's leave to send it. */
-static void maybe_upload(struct request *rq)
+/* Needs both the file and the upload credit. */
+static void upload_if_granted(struct request *rq)
 {
 	struct upload_request req = {
 		.session = rq->session,
@@ -222,39 +224,39 @@ static void maybe_upload(struct request *rq)
 
 /* ---- the spool's entry ---- */
 
-static void run_note(void *arg)
+static void run_entry_write(void *arg)
 {
-	struct note *note = arg;
+	struct entry_write *w = arg;
 
-	note->rc = spool_entry_write(note->dir, &note->entry, &note->error);
+	w->rc = spool_entry_write(w->dir, &w->entry, &w->error);
 }
 
-static void on_noted(void *arg)
+static void on_entry_written(void *arg)
 {
-	struct note *note = arg;
+	struct entry_write *w = arg;
 
-	if (note->rc && note->request)
-		log_warn("AGT-SPOOL", "reason=\"%s\"", note->error.msg);
-	if (note->request)
-		note->request->note = NULL;
-	if (note->remove)
-		spool_remove(note->dir);
-	free(note->entry.session);
-	free(note->entry.file);
-	free(note->entry.result.data);
-	free(note->entry.files);
-	free(note->dir);
-	free(note);
+	if (w->rc && w->request)
+		log_warn("AGT-SPOOL", "reason=\"%s\"", w->error.msg);
+	if (w->request)
+		w->request->entry_write = NULL;
+	if (w->remove)
+		spool_remove(w->dir);
+	free(w->entry.session);
+	free(w->entry.file);
+	free(w->entry.result.data);
+	free(w->entry.files);
+	free(w->dir);
+	free(w);
 }
 
-/* Nobody waits for it: a file of which the spool does not know is lost with the agent, no more. */
-static void note_file(struct request *rq)
+/* The upload does not wait for it: without an entry the file is lost if this agent is killed, no more. */
+static void write_entry(struct request *rq)
 {
-	struct note *note = xcalloc(1, sizeof(*note));
-	Tutti__V1__SpoolEntry *entry = &note->entry;
+	struct entry_write *w = xcalloc(1, sizeof(*w));
+	Tutti__V1__SpoolEntry *entry = &w->entry;
 
-	note->request = rq;
-	note->dir = xstrdup(rq->dir);
+	w->request = rq;
+	w->dir = xstrdup(rq->dir);
 	tutti__v1__spool_entry__init(entry);
 	entry->session = xstrdup(rq->session);
 	entry->instance = rq->instance;
@@ -268,13 +270,13 @@ static void note_file(struct request *rq)
 	entry->result.len = rq->result_len;
 	entry->result.data = xmalloc(rq->result_len + 1);
 	memcpy(entry->result.data, rq->result, rq->result_len);
-	rq->note = note;
-	loop_work(rq->requests->env->loop, run_note, on_noted, note);
+	rq->entry_write = w;
+	loop_work(rq->requests->env->loop, run_entry_write, on_entry_written, w);
 }
 
 /* ---- capture ---- */
 
-static void on_file(struct request *rq)
+static void on_file_ready(struct request *rq)
 {
 	int64_t deadline = mono_of_session(rq, rq->deadline_ns);
 	int64_t now = now_mono_ns();
@@ -291,9 +293,9 @@ static void on_file(struct request *rq)
 	rq->n_files = n_files;
 	rq->lease_end_mono_ns = (deadline > now ? deadline : now) + LEASE_NS;
 	request_make_result(rq, NULL, NULL);
-	note_file(rq);
+	write_entry(rq);
 	request_report_progress(rq);
-	maybe_upload(rq);
+	upload_if_granted(rq);
 }
 
 static void on_changed(struct capture *c, enum capture_state state, void *arg)
@@ -310,7 +312,7 @@ static void on_changed(struct capture *c, enum capture_state state, void *arg)
 		request_report_progress(rq);
 		break;
 	case CAPTURE_READY:
-		on_file(rq);
+		on_file_ready(rq);
 		break;
 	case CAPTURE_FAILED:
 		end_without_file(rq, capture_reason(c), capture_error(c)->msg);
@@ -328,13 +330,13 @@ static void on_deadline(void *arg)
 		end_without_file(rq, "timeout", "there was no file by the deadline");
 		return;
 	}
-	if (rq->state == REQUEST_READY && !rq->upload && !rq->told)
-		say_not_stored(rq, "stalled", "no leave to send it came by the deadline");
+	if (rq->state == REQUEST_READY && !rq->upload && !rq->reported_not_stored)
+		report_not_stored(rq, "stalled", "no upload credit came by the deadline");
 	wait_for_lease_end(rq);
 }
 
-/* Half of what is left after the window is for the tracers, half for merging and sending. */
-static int64_t give_up_of(const Tutti__V1__Arm *arm)
+/* Half of the time between window and deadline is for the tracers, half for merging and sending. */
+static int64_t give_up_ns(const Tutti__V1__Arm *arm)
 {
 	int64_t t1_ns = arm->t0_ns + arm->duration_ns;
 
@@ -350,7 +352,7 @@ static int start_capture(struct request *rq, struct err *e)
 		.session = rq->session,
 		.t0_ns = arm->t0_ns,
 		.duration_ns = arm->duration_ns,
-		.give_up_ns = give_up_of(arm),
+		.give_up_ns = give_up_ns(arm),
 		.probe_gap_ns = arm->probe_gap_ms * NS_PER_MS,
 		.profile_options = arm->profile_options.data,
 		.profile_options_len = arm->profile_options.len,
@@ -367,21 +369,23 @@ static int start_capture(struct request *rq, struct err *e)
 	return rc;
 }
 
-/* An uncalibrated clock gets a moment, then the capture goes on: the file says what it is worth. */
-static bool waits_for_clock(struct request *rq)
+/* An uncalibrated clock gets a moment. Then the capture goes on: its file has a warning. */
+static bool wait_for_clock(struct request *rq)
 {
-	if (clock_model(rq->requests->env->clock).calibrated || now_mono_ns() >= rq->wait_until_ns)
+	if (clock_model(rq->requests->env->clock).calibrated ||
+	    now_mono_ns() >= rq->clock_wait_end_mono_ns)
 		return false;
-	loop_timer_in(rq->requests->env->loop, &rq->wait, CALIBRATION_POLL_NS, on_wait, rq);
+	loop_timer_in(rq->requests->env->loop, &rq->clock_wait, CALIBRATION_POLL_NS, on_clock_wait,
+		      rq);
 	return true;
 }
 
-static const char *refusal_of(int rc)
+static const char *refusal_reason(int rc)
 {
 	return rc == ERR_EXISTS ? "busy" : rc == ERR_FULL ? "disk-full" : "refused";
 }
 
-/* Whatever could be recorded would be thrown away. */
+/* The aggregator would drop the file. */
 static bool is_too_late(const struct request *rq)
 {
 	return clock_model(rq->requests->env->clock).calibrated &&
@@ -390,17 +394,17 @@ static bool is_too_late(const struct request *rq)
 
 static void refuse(struct request *rq, const char *reason, const char *detail)
 {
-	request_report_refused(rq->requests, rq->session, reason, detail);
+	requests_report_refused(rq->requests, rq->session, reason, detail);
 	request_free(rq, false);
 }
 
-static void begin(struct request *rq)
+static void arm_capture(struct request *rq)
 {
 	int64_t deadline;
 	struct err e;
 	int rc;
 
-	if (waits_for_clock(rq))
+	if (wait_for_clock(rq))
 		return;
 	if (is_too_late(rq)) {
 		refuse(rq, "late", "the request came after the deadline for its file");
@@ -408,7 +412,7 @@ static void begin(struct request *rq)
 	}
 	rc = start_capture(rq, &e);
 	if (rc) {
-		refuse(rq, refusal_of(rc), e.msg);
+		refuse(rq, refusal_reason(rc), e.msg);
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session,
@@ -421,59 +425,59 @@ static void begin(struct request *rq)
 	loop_timer_at(rq->requests->env->loop, &rq->expiry, deadline, on_deadline, rq);
 }
 
-static void on_wait(void *arg)
+static void on_clock_wait(void *arg)
 {
-	begin(arg);
+	arm_capture(arg);
 }
 
-static struct request *request_new(struct requests *o, const char *session)
+static struct request *request_new(struct requests *rs, const char *session)
 {
 	struct request *rq = xcalloc(1, sizeof(*rq));
 
-	rq->requests = o;
+	rq->requests = rs;
 	rq->session = xstrdup(session);
-	rq->instance = o->link.instance;
-	rq->next = o->head;
-	o->head = rq;
+	rq->instance = rs->link.instance;
+	rq->next = rs->head;
+	rs->head = rq;
 	return rq;
 }
 
-/* A capture that we have the file of is not made anew: its file is offered. */
-static void arm_again(struct request *rq, const Tutti__V1__Arm *m)
+/* If the file is there, it is offered instead of a second capture. */
+static void rearm(struct request *rq, const Tutti__V1__Arm *m)
 {
 	if (rq->state != REQUEST_READY) {
-		request_report_refused(rq->requests, m->session, "busy",
-				       "this session is already under way here");
+		requests_report_refused(rq->requests, m->session, "busy",
+					"this session is already under way on this host");
 		return;
 	}
 	rq->deadline_ns = m->upload_deadline_ns;
-	rq->told = false;
+	rq->reported_not_stored = false;
 	request_report_armed(rq, m->t0_ns);
 	request_report_progress(rq);
 }
 
-void requests_take_arm(struct requests *o, Tutti__V1__Arm *m)
+void requests_arm(struct requests *rs, Tutti__V1__Arm *m)
 {
-	struct request *rq = find(o, m->session);
+	struct request *rq = request_find(rs, m->session);
 
 	if (rq) {
-		arm_again(rq, m);
+		rearm(rq, m);
 		tutti__v1__arm__free_unpacked(m, NULL);
 		return;
 	}
-	rq = request_new(o, m->session);
+	rq = request_new(rs, m->session);
 	rq->arm = m;
 	rq->asked_by_name = m->n_tracers > 0;
 	rq->deadline_ns = m->upload_deadline_ns;
-	rq->wait_until_ns = now_mono_ns() + CALIBRATION_WAIT_NS;
-	begin(rq);
+	rq->clock_wait_end_mono_ns = now_mono_ns() + CALIBRATION_WAIT_NS;
+	arm_capture(rq);
 }
 
 /* ---- the other requests ---- */
 
-void requests_stop(struct requests *o, const Tutti__V1__Stop *m)
+void requests_stop(struct requests *rs, const Tutti__V1__Stop *m)
 {
-	struct request *rq = find(o, m->session);
+	struct request *rq = request_find(rs, m->session);
 
 	if (!rq)
 		return;
@@ -483,9 +487,9 @@ void requests_stop(struct requests *o, const Tutti__V1__Stop *m)
 		rq->arm->duration_ns = m->t1_ns > rq->arm->t0_ns ? m->t1_ns - rq->arm->t0_ns : 0;
 }
 
-void requests_cancel(struct requests *o, const char *session)
+void requests_cancel(struct requests *rs, const char *session)
 {
-	struct request *rq = find(o, session);
+	struct request *rq = request_find(rs, session);
 
 	if (!rq)
 		return;
@@ -493,24 +497,24 @@ void requests_cancel(struct requests *o, const char *session)
 	request_free(rq, false);
 }
 
-void requests_upload(struct requests *o, const Tutti__V1__Upload *m)
+void requests_upload(struct requests *rs, const Tutti__V1__Upload *m)
 {
-	struct request *rq = find(o, m->session);
+	struct request *rq = request_find(rs, m->session);
 
 	if (!rq)
 		return;
 	if (m->deadline_ns)
 		rq->deadline_ns = m->deadline_ns;
 	rq->credit = true;
-	rq->told = false;
+	rq->reported_not_stored = false;
 	if (rq->state == REQUEST_STORED)
 		request_report_result(rq, NULL, NULL);
-	maybe_upload(rq);
+	upload_if_granted(rq);
 }
 
-void requests_release(struct requests *o, const char *session)
+void requests_release(struct requests *rs, const char *session)
 {
-	struct request *rq = find(o, session);
+	struct request *rq = request_find(rs, session);
 
 	if (rq)
 		request_free(rq, false);
@@ -518,7 +522,7 @@ void requests_release(struct requests *o, const char *session)
 
 /* ---- the link ---- */
 
-static void say_how_far(struct request *rq)
+static void report_state(struct request *rq)
 {
 	if (rq->state >= REQUEST_STORED)
 		request_report_result(rq, NULL, NULL);
@@ -526,26 +530,26 @@ static void say_how_far(struct request *rq)
 		request_report_progress(rq);
 }
 
-void requests_link_up(struct requests *o)
+void requests_link_up(struct requests *rs)
 {
 	struct request *next;
 
-	o->up = true;
-	for (struct request *rq = o->head; rq; rq = next) {
+	rs->link_up = true;
+	for (struct request *rq = rs->head; rq; rq = next) {
 		next = rq->next;
-		say_how_far(rq);
+		report_state(rq);
 		if (rq->state == REQUEST_FAILED)
 			request_free(rq, false);
 	}
 }
 
-/* An Arm that waits for the clock was never answered: the aggregator has given up on it. */
-void requests_link_down(struct requests *o)
+/* An Arm that waits for the clock has no answer: the aggregator has given up on it. */
+void requests_link_down(struct requests *rs)
 {
 	struct request *next;
 
-	o->up = false;
-	for (struct request *rq = o->head; rq; rq = next) {
+	rs->link_up = false;
+	for (struct request *rq = rs->head; rq; rq = next) {
 		next = rq->next;
 		if (rq->arm)
 			request_free(rq, false);
@@ -556,10 +560,10 @@ void requests_link_down(struct requests *o)
 
 /* ---- life ---- */
 
-/* The path and the entry are the request's now. */
-static void take_left(struct requests *o, char *dir, const Tutti__V1__SpoolEntry *entry)
+/* Takes ownership of dir. */
+static void adopt_file(struct requests *rs, char *dir, const Tutti__V1__SpoolEntry *entry)
 {
-	struct request *rq = request_new(o, entry->session);
+	struct request *rq = request_new(rs, entry->session);
 
 	rq->state = REQUEST_READY;
 	rq->instance = entry->instance;
@@ -583,24 +587,24 @@ static void take_left(struct requests *o, char *dir, const Tutti__V1__SpoolEntry
 
 struct requests *requests_new(const struct link_env *env, const struct requests_link *link)
 {
-	struct requests *o = xcalloc(1, sizeof(*o));
+	struct requests *rs = xcalloc(1, sizeof(*rs));
 	Tutti__V1__SpoolEntry *entry;
 	char *dir;
 
-	*o = (struct requests){ .env = env, .link = *link };
-	while (spool_take_left(env->spool, &dir, &entry)) {
-		take_left(o, dir, entry);
+	*rs = (struct requests){ .env = env, .link = *link };
+	while (spool_take_finished(env->spool, &dir, &entry)) {
+		adopt_file(rs, dir, entry);
 		tutti__v1__spool_entry__free_unpacked(entry, NULL);
 	}
-	return o;
+	return rs;
 }
 
-void requests_free(struct requests *o)
+void requests_free(struct requests *rs)
 {
-	if (!o)
+	if (!rs)
 		return;
-	while (o->head)
-		request_free(o->head,
-			     o->head->state == REQUEST_READY || o->head->state == REQUEST_STORED);
-	free(o);
+	while (rs->head)
+		request_free(rs->head,
+			     rs->head->state == REQUEST_READY || rs->head->state == REQUEST_STORED);
+	free(rs);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures that the aggregator ordered: from Arm to the last word about each. Loop thread.
+ * The aggregator's capture requests on this host, from Arm to Release. Loop thread.
  *
  *   Arm -> Armed | Refused -> Progress running, gathering, uploading -> (Upload) -> HostResult -> (Release)
  *
- * A request outlives the link: what is under way goes on, and when the link is back it is told how far
- * each has come (Held of control.proto). A finished file is kept until Release, Cancel or the end of its
- * lease, 10 minutes after the deadline; the spool remembers it, so that the next agent goes on with it
- * where this one was killed.
+ * A request outlives the control link: its capture goes on, and when the link is back the aggregator gets
+ * the state of each request (Held of control.proto). A finished file is kept until Release, Cancel or the
+ * end of its lease, 10 minutes after the deadline. The spool has an entry for it: if this agent is killed,
+ * the next one delivers the file.
  */
 #ifndef AGENT_LINK_REQUESTS_H
 #define AGENT_LINK_REQUESTS_H
@@ -24,35 +24,37 @@ struct rpc_channel;
 /* The control link, as capture requests use it. */
 struct requests_link {
 	uint64_t instance; /* of this agent's Hello */
-	/* Called from inside all functions below, also while the link is down: then it does nothing. */
+
+	/* May be called from inside all functions below. Does nothing while the link is down. */
 	void (*send)(void *arg, const Tutti__V1__AgentMessage *m);
 	struct rpc_channel *(*channel)(void *arg); /* NULL while the link is down */
 	void *arg;
 };
 
-/* Takes up what the spool has left. */
+/* Begins with the finished files that an earlier agent left in the spool. */
 struct requests *requests_new(const struct link_env *env, const struct requests_link *link);
 
-/* Cancels what is under way; finished files stay in the spool for the next agent. NULL is fine. */
-void requests_free(struct requests *o);
+/* Cancels captures under way; finished files stay in the spool for the next agent. NULL is fine. */
+void requests_free(struct requests *rs);
 
-/* The messages have passed control_unpack_from_aggregator(). A session that is not known is ignored:
- * it may have ended while the message was under way. */
-void requests_take_arm(struct requests *o, Tutti__V1__Arm *m); /* frees it when done with it */
-void requests_stop(struct requests *o, const Tutti__V1__Stop *m);
-void requests_cancel(struct requests *o, const char *session);
-void requests_upload(struct requests *o, const Tutti__V1__Upload *m);
-void requests_release(struct requests *o, const char *session);
+/* The messages have passed control_unpack_from_aggregator(). An unknown session is ignored: the request
+ * may have ended while the message was under way. */
+void requests_arm(struct requests *rs, Tutti__V1__Arm *m); /* takes ownership of the message */
+void requests_stop(struct requests *rs, const Tutti__V1__Stop *m);
+void requests_cancel(struct requests *rs, const char *session);
+void requests_upload(struct requests *rs, const Tutti__V1__Upload *m);
+void requests_release(struct requests *rs, const char *session);
 
-/* Welcome has come: says again how far each request is. */
-void requests_link_up(struct requests *o);
-void requests_link_down(struct requests *o);
+/* Welcome has come: reports the state of each request. */
+void requests_link_up(struct requests *rs);
+void requests_link_down(struct requests *rs);
 
-/* For Hello and Status: n pointers that borrow from the requests, to be freed at once. */
-Tutti__V1__Held **requests_held(const struct requests *o, size_t *n);
+/* For Hello and Status: n pointers that borrow from the requests. The caller frees them at once with
+ * requests_held_free(). */
+Tutti__V1__Held **requests_held(const struct requests *rs, size_t *n);
 void requests_held_free(Tutti__V1__Held **list, size_t n);
 
 /* [{"session", "state", "bytes", "bytes_done"}]; a new reference. */
-json_t *requests_json(const struct requests *o);
+json_t *requests_json(const struct requests *rs);
 
 #endif

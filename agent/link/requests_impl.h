@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What requests.c (what becomes of a request) and requests_report.c (what is said of it) share; nobody else
- * includes this. */
+/* Shared by requests.c (the life of a request) and requests_report.c (its messages), and by no other file. */
 #ifndef AGENT_LINK_REQUESTS_IMPL_H
 #define AGENT_LINK_REQUESTS_IMPL_H
 
@@ -16,11 +15,10 @@ enum request_state {
 	REQUEST_GATHERING,
 	REQUEST_READY, /* the file is finished, and not stored */
 	REQUEST_STORED,
-	REQUEST_FAILED, /* there is no file, and nobody could be told */
+	REQUEST_FAILED, /* there is no file, and the link was down when that was clear */
 };
 
-/* Its spool entry, being written by a worker. */
-struct note;
+struct entry_write; /* a spool entry that a worker writes */
 
 struct request {
 	struct requests *requests;
@@ -29,13 +27,13 @@ struct request {
 	enum request_state state;
 	uint64_t instance; /* of the Hello after which it was armed */
 	Tutti__V1__Arm *arm; /* until the capture is armed */
-	bool asked_by_name; /* tracers were named */
+	bool asked_by_name; /* Arm named the tracers */
 	int64_t deadline_ns; /* session clock */
 	int64_t lease_end_mono_ns; /* once there is a file */
-	struct loop_timer wait; /* for the clock, until wait_until_ns */
-	int64_t wait_until_ns;
+	struct loop_timer clock_wait; /* for calibration, until clock_wait_end_mono_ns */
+	int64_t clock_wait_end_mono_ns;
 	struct loop_timer expiry; /* of the deadline, then of the lease */
-	struct capture *capture; /* NULL before it is armed, and for what an earlier agent left */
+	struct capture *capture; /* NULL before it is armed, and for a file of an earlier agent */
 
 	/* Once there is a file. */
 	char *dir, *path;
@@ -43,37 +41,37 @@ struct request {
 	uint32_t crc32;
 	uint64_t *files; /* bytes of each file of the session that it holds */
 	size_t n_files;
-	struct note *note;
+	struct entry_write *entry_write;
 
-	uint8_t *
-		result; /* an AgentMessage: HostResult of the stored file or, in REQUEST_FAILED, of none */
+	/* An AgentMessage: HostResult of the stored file or, in REQUEST_FAILED, of none. */
+	uint8_t *result;
 	size_t result_len;
+
 	bool credit; /* Upload has come */
-	bool told; /* a HostResult said that the file is not stored */
+	bool reported_not_stored; /* since the last Arm or Upload */
 	struct upload *upload;
 	uint64_t bytes_done;
-	int64_t progress_at_ns; /* of the last message about bytes */
+	int64_t progress_mono_ns; /* of the last message about bytes */
 };
 
 struct requests {
 	const struct link_env *env;
 	struct requests_link link;
-	bool up; /* the link */
+	bool link_up;
 	struct request *head;
 };
 
 /* ---- requests_report.c ---- */
 
-const char *request_word(enum request_state state);
-void request_report_armed(struct request *rq, int64_t t0_ns);
-void request_report_refused(struct requests *o, const char *session, const char *reason,
-			    const char *detail);
-void request_report_progress(struct request *rq);
+void request_report_armed(const struct request *rq, int64_t t0_ns);
+void requests_report_refused(const struct requests *rs, const char *session, const char *reason,
+			     const char *detail);
+void request_report_progress(const struct request *rq);
 
-/* Makes rq->result of its capture, which has a file or (reason is set) will have none. */
+/* Makes rq->result of its capture, which has a file or, when reason is set, will have none. */
 void request_make_result(struct request *rq, const char *reason, const char *detail);
 
-/* Sends rq->result. With a reason: that there is a file, but that it is not stored. */
-void request_report_result(struct request *rq, const char *reason, const char *detail);
+/* Sends rq->result. With a reason it reports that the file exists but is not stored. */
+void request_report_result(const struct request *rq, const char *reason, const char *detail);
 
 #endif

@@ -2,14 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clean_text.h"
 #include "agent/link/messages.h"
 #include "agent/link/requests_impl.h"
+#include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 
-const char *request_word(enum request_state state)
+static const char *state_word(enum request_state state)
 {
 	static const char *const words[] = {
 		[REQUEST_ARMED] = "armed",	   [REQUEST_RUNNING] = "running",
@@ -20,12 +20,12 @@ const char *request_word(enum request_state state)
 	return words[state];
 }
 
-static void request_send(const struct requests *o, const Tutti__V1__AgentMessage *m)
+static void send_message(const struct requests *rs, const Tutti__V1__AgentMessage *m)
 {
-	o->link.send(o->link.arg, m);
+	rs->link.send(rs->link.arg, m);
 }
 
-void request_report_armed(struct request *rq, int64_t t0_ns)
+void request_report_armed(const struct request *rq, int64_t t0_ns)
 {
 	struct clock_model m = clock_model(rq->requests->env->clock);
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
@@ -38,11 +38,11 @@ void request_report_armed(struct request *rq, int64_t t0_ns)
 	armed.lead_ns = t0_ns - clock_model_session_of_raw(&m, now_raw_ns());
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ARMED;
 	msg.armed = &armed;
-	request_send(rq->requests, &msg);
+	send_message(rq->requests, &msg);
 }
 
-void request_report_refused(struct requests *o, const char *session, const char *reason,
-			    const char *detail)
+void requests_report_refused(const struct requests *rs, const char *session, const char *reason,
+			     const char *detail)
 {
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Refused refused = TUTTI__V1__REFUSED__INIT;
@@ -56,23 +56,23 @@ void request_report_refused(struct requests *o, const char *session, const char 
 	refused.detail = text;
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED;
 	msg.refused = &refused;
-	request_send(o, &msg);
+	send_message(rs, &msg);
 }
 
-void request_report_progress(struct request *rq)
+void request_report_progress(const struct request *rq)
 {
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Progress progress = TUTTI__V1__PROGRESS__INIT;
 
 	progress.session = rq->session;
-	progress.state = (char *)request_word(rq->state);
+	progress.state = (char *)state_word(rq->state);
 	if (rq->state == REQUEST_READY) {
 		progress.bytes_total = rq->bytes;
 		progress.bytes_done = rq->bytes_done;
 	}
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
 	msg.progress = &progress;
-	request_send(rq->requests, &msg);
+	send_message(rq->requests, &msg);
 }
 
 /* ---- results ---- */
@@ -103,8 +103,8 @@ void request_make_result(struct request *rq, const char *reason, const char *det
 	message_result(&r, keep_result, rq);
 }
 
-static void send_without_file(struct request *rq, Tutti__V1__AgentMessage *m, const char *reason,
-			      const char *detail)
+static void send_without_file(const struct request *rq, Tutti__V1__AgentMessage *m,
+			      const char *reason, const char *detail)
 {
 	Tutti__V1__HostResult result = *m->result;
 	Tutti__V1__AgentMessage msg = *m;
@@ -116,46 +116,46 @@ static void send_without_file(struct request *rq, Tutti__V1__AgentMessage *m, co
 	result.reason = (char *)reason;
 	result.detail = text;
 	msg.result = &result;
-	request_send(rq->requests, &msg);
+	send_message(rq->requests, &msg);
 }
 
-void request_report_result(struct request *rq, const char *reason, const char *detail)
+void request_report_result(const struct request *rq, const char *reason, const char *detail)
 {
 	Tutti__V1__AgentMessage *m = tutti__v1__agent_message__unpack(NULL, rq->result_len,
 								      rq->result);
 
 	if (!m)
-		return; /* of an earlier agent, and never more than a checksum away from right */
+		return; /* the spool entry of an earlier agent was damaged */
 	if (reason)
 		send_without_file(rq, m, reason, detail);
 	else
-		request_send(rq->requests, m);
+		send_message(rq->requests, m);
 	tutti__v1__agent_message__free_unpacked(m, NULL);
 }
 
 /* ---- lists ---- */
 
-static int64_t lease_of(const struct request *rq)
+static int64_t lease_left_ns(const struct request *rq)
 {
 	int64_t left_ns = rq->lease_end_mono_ns - now_mono_ns();
 
 	return left_ns > 0 ? left_ns : 0;
 }
 
-Tutti__V1__Held **requests_held(const struct requests *o, size_t *n)
+Tutti__V1__Held **requests_held(const struct requests *rs, size_t *n)
 {
 	Tutti__V1__Held **list = NULL;
 
 	*n = 0;
-	for (const struct request *rq = o->head; rq; rq = rq->next) {
+	for (const struct request *rq = rs->head; rq; rq = rq->next) {
 		Tutti__V1__Held *held = xmalloc(sizeof(*held));
 
 		tutti__v1__held__init(held);
 		held->session = rq->session;
-		held->state = (char *)request_word(rq->state);
+		held->state = (char *)state_word(rq->state);
 		held->instance = rq->instance;
 		held->bytes = rq->bytes;
-		held->lease_ns = lease_of(rq);
+		held->lease_ns = lease_left_ns(rq);
 		list = xrealloc(list, (*n + 1) * sizeof(*list));
 		list[(*n)++] = held;
 	}
@@ -169,13 +169,13 @@ void requests_held_free(Tutti__V1__Held **list, size_t n)
 	free(list);
 }
 
-json_t *requests_json(const struct requests *o)
+json_t *requests_json(const struct requests *rs)
 {
 	json_t *list = json_array();
 
-	for (const struct request *rq = o->head; rq; rq = rq->next)
+	for (const struct request *rq = rs->head; rq; rq = rq->next)
 		json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I}", "session",
-						      rq->session, "state", request_word(rq->state),
+						      rq->session, "state", state_word(rq->state),
 						      "bytes", (json_int_t)rq->bytes, "bytes_done",
 						      (json_int_t)rq->bytes_done));
 	return list;

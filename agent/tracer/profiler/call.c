@@ -85,11 +85,6 @@ static void call_put(struct profiler_call *c)
 	free(c);
 }
 
-static int64_t mono_of_raw(int64_t raw_ns)
-{
-	return now_mono_ns() + raw_ns - now_raw_ns();
-}
-
 static char *unique_path(const char *dir, const char *prefix)
 {
 	char name[PROFILER_SESSION_BYTES];
