@@ -67,7 +67,7 @@ function(unit_test path)
 	cmake_parse_arguments(T "VIRTUAL" "" "SRC;USES;PKG" ${ARGN})
 	string(REPLACE "/" "_" target test_${path})
 	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/unit/${path}.c ${T_SRC})
-	target_link_libraries(${target} PRIVATE tutti_flags $<$<BOOL:${T_VIRTUAL}>:virtual_time> ${T_USES})
+	target_link_libraries(${target} PRIVATE tutti_flags $<$<BOOL:${T_VIRTUAL}>:virtual_time> test_lib ${T_USES})
 	tutti_use(${target} PRIVATE ${T_PKG})
 	add_test(NAME unit/${path} COMMAND ${target})
 	set_tests_properties(unit/${path} PROPERTIES TIMEOUT 180 LABELS unit

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -14,21 +13,9 @@
 #include "storage/store.h"
 #include "tests/conform/store_conform.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
-static char top[] = "/tmp/tutti-store-XXXXXX";
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static void remove_top(void)
-{
-	nftw(top, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
+static const char *top;
 
 /* Opens the store "<top>/<name>". */
 static struct store *open_store(const char *name)
@@ -333,8 +320,7 @@ int main(void)
 {
 	char *url;
 
-	CHECK(mkdtemp(top));
-	atexit(remove_top);
+	top = temp_dir();
 	url = xasprintf("file://%s/suite", top);
 	store_conform(url);
 	free(url);

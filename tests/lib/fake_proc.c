@@ -1,48 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/fake_proc.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
 #define TCP_HEAD "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n"
 
-static char root[32];
+static const char *root;
 
 const char *fake_proc_make(void)
 {
-	snprintf(root, sizeof(root), "/tmp/fake_proc.XXXXXX");
-	CHECK(mkdtemp(root));
+	root = temp_dir();
 	return root;
-}
-
-static void remove_tree(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir && (entry = readdir(dir))) {
-		char *child;
-
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
-		child = xasprintf("%s/%s", path, entry->d_name);
-		if (unlink(child))
-			remove_tree(child);
-		free(child);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
 }
 
 void fake_proc_remove(void)
 {
-	remove_tree(root);
+	temp_dir_remove(root);
 }
 
 static void put_file(const char *path, const char *text)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/agent/core_fixture.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include "agent/capture/spool.h"
@@ -11,6 +10,8 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
+#include "tests/lib/temp_dir.h"
 #include "xspace/xspace.h"
 
 struct fake_counts fake_counts;
@@ -255,14 +256,12 @@ void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t
 {
 	struct clock_conf clock_conf = { 0 };
 	struct tracer_env env = { 0 };
-	char dir[] = "/tmp/tutti_core_XXXXXX";
 	struct err e;
 
 	memset(f, 0, sizeof(*f));
 	fake_counts = (struct fake_counts){ 0 };
-	CHECK(mkdtemp(dir));
-	f->dir = xstrdup(dir);
-	f->spool_dir = xasprintf("%s/deep/spool", dir);
+	f->dir = xstrdup(temp_dir());
+	f->spool_dir = xasprintf("%s/deep/spool", f->dir);
 	CHECK_OK(loop_new(&f->loop, 2, &e), e);
 	later_loop = f->loop;
 	CHECK_OK(spool_open(&f->spool, f->spool_dir, limit_bytes, &e), e);
@@ -291,26 +290,6 @@ void fixture_new_captures(struct fixture *f)
 	f->captures = captures_new(&env);
 }
 
-static void remove_tree(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir && (entry = readdir(dir))) {
-		char *child;
-
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
-		child = xasprintf("%s/%s", path, entry->d_name);
-		if (unlink(child))
-			remove_tree(child);
-		free(child);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
-}
-
 void fixture_down(struct fixture *f)
 {
 	captures_free(f->captures);
@@ -320,17 +299,12 @@ void fixture_down(struct fixture *f)
 	clock_free(f->clock);
 	spool_free(f->spool);
 	loop_free(f->loop);
-	remove_tree(f->dir);
+	temp_dir_remove(f->dir);
 	free(f->spool_dir);
 	free(f->dir);
 }
 
 void fixture_until(struct fixture *f, bool (*done)(void *arg), void *arg)
 {
-	int64_t limit_ns = now_mono_ns() + 30 * NS_PER_S;
-
-	while (!done(arg)) {
-		CHECK(now_mono_ns() < limit_ns);
-		loop_turn(f->loop, 50);
-	}
+	RUN_UNTIL(f->loop, done(arg));
 }

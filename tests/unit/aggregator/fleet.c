@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
+#include "tests/lib/temp_dir.h"
 
 typedef Tutti__V1__AgentMessage agent_message;
 typedef Tutti__V1__AggregatorMessage aggregator_message;
@@ -31,8 +32,8 @@ void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 	struct err e = { 0 };
 	char target[40];
 
-	*f = (struct fleet){ .spool = "/tmp/tutti-spool-XXXXXX" };
-	CHECK(mkdtemp(f->spool));
+	*f = (struct fleet){ 0 };
+	snprintf(f->spool, sizeof(f->spool), "%s", temp_dir());
 	CHECK_OK(loop_new(&f->loop, 12, &e), e);
 	f->agg.loop = f->loop;
 	set_conf(&f->agg.conf, f->spool);

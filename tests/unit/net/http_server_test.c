@@ -9,6 +9,7 @@
 #include "proto/limits.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 #include "tests/unit/net/http_fixture.h"
 
 #define FILE_BYTES 100000
@@ -457,7 +458,7 @@ static void test_free_at_once(void)
 
 static void test_tls(void)
 {
-	char folder[] = "/tmp/tutti-tls-XXXXXX";
+	const char *folder = temp_dir();
 	char cert[64], key[64];
 	struct http_server_opts opts = { "127.0.0.1:0", cert, key, 2 };
 	struct http_server *bad;
@@ -466,7 +467,6 @@ static void test_tls(void)
 	struct err e;
 	int status;
 
-	CHECK(mkdtemp(folder));
 	snprintf(cert, sizeof(cert), "%s/localhost.crt", folder);
 	snprintf(key, sizeof(key), "%s/localhost.key", folder);
 	cert_free(cert_make(folder, "localhost", NULL));
@@ -484,9 +484,6 @@ static void test_tls(void)
 	CHECK_EQ(http_server_new(&bad, s.f.loop, &opts, handle, &s, &status, &e), ERR_NOT_FOUND);
 	job_end(&j);
 	stop(&s);
-	unlink(cert);
-	unlink(key);
-	rmdir(folder);
 }
 
 static void test_address_in_use(struct state *s)

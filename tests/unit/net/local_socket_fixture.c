@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
 /* "hold" waits; anything else is sent back. */
 void local_fix_handle(struct local_request *req, const void *data, size_t len, void *arg)
@@ -80,13 +81,11 @@ void local_fix_echo(struct state *s, const char *text, size_t len)
 
 void local_fix_start(struct state *s)
 {
-	char folder[] = "/tmp/tutti-local-XXXXXX";
 	struct err e = { 0 };
 
 	*s = (struct state){ 0 };
-	CHECK(mkdtemp(folder));
-	snprintf(s->folder, sizeof(s->folder), "%s", folder);
-	snprintf(s->path, sizeof(s->path), "%s/run/agent.ipc", folder);
+	snprintf(s->folder, sizeof(s->folder), "%s", temp_dir());
+	snprintf(s->path, sizeof(s->path), "%s/run/agent.ipc", s->folder);
 	snprintf(s->url, sizeof(s->url), "ipc://%s", s->path);
 	CHECK_OK(loop_new(&s->loop, 8, &e), e);
 }

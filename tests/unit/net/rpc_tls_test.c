@@ -9,10 +9,11 @@
 #include "net/rpc.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
 #define BOUND_NS (20 * NS_PER_S)
 
-static char dir[] = "/tmp/rpc_tls_test.XXXXXX";
+static const char *dir;
 
 struct file {
 	char path[64];
@@ -194,26 +195,12 @@ static void test_bad_files(void)
 	stop(&f);
 }
 
-static void remove_all(const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		char *crt = xasprintf("%s/%s.crt", dir, names[i]);
-		char *key = xasprintf("%s/%s.key", dir, names[i]);
-
-		unlink(crt);
-		unlink(key);
-		free(crt);
-		free(key);
-	}
-	rmdir(dir);
-}
-
 int main(void)
 {
 	static const char *const names[] = { "ca", "evil", "server", "host-a", "host-x" };
 	struct cert *c[ARRAY_SIZE(names)] = { 0 };
 
-	CHECK(mkdtemp(dir));
+	dir = temp_dir();
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		c[i] = cert_make(dir, names[i], i < 2 ? NULL : i == 4 ? c[1] : c[0]);
 	test_tls();
@@ -221,6 +208,5 @@ int main(void)
 	test_bad_files();
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		cert_free(c[i]);
-	remove_all(names, ARRAY_SIZE(names));
 	return 0;
 }

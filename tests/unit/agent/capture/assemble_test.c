@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 #include "xspace/xspace.h"
 
 #define T0   INT64_C(1790000000000000000)
@@ -235,12 +236,10 @@ struct rig {
 static void rig_up(struct rig *g)
 {
 	static const char *const warnings[] = { "cpu: 3 records were lost", NULL };
-	char dir[] = "/tmp/tutti_assemble_XXXXXX";
 
 	*g = (struct rig){ 0 };
-	CHECK(mkdtemp(dir));
-	g->dir = xstrdup(dir);
-	g->path = xasprintf("%s/host-a.xplane.pb", dir);
+	g->dir = xstrdup(temp_dir());
+	g->path = xasprintf("%s/host-a.xplane.pb", g->dir);
 	for (size_t i = 0; i < ARRAY_SIZE(g->parts); i++)
 		g->pointers[i] = &g->parts[i];
 	g->a = (struct assembly){

@@ -16,6 +16,7 @@
 #include "agent/proc/maps.h"
 #include "base/mem.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
 int a_function_to_be_found(int x);
 
@@ -321,19 +322,17 @@ static void own_jit_code_has_names(void)
 /* A pipe or a link out of the process' root must not be waited for or followed. */
 static void only_regular_files_are_opened(void)
 {
-	char dir[] = "/tmp/tutti-symbols-XXXXXX", *path;
+	const char *dir = temp_dir();
+	char *path;
 	struct stat st;
 	struct err e;
 
-	CHECK(mkdtemp(dir));
 	path = xasprintf("%s/pipe", dir);
 	CHECK(!mkfifo(path, 0600));
 	CHECK_EQ(foreign_open((uint32_t)getpid(), path, &st, &e), ERR_INVALID);
 	CHECK_EQ(foreign_open_here(path, &st, &e), ERR_INVALID);
 	CHECK_EQ(foreign_open_here(dir, &st, &e), ERR_INVALID);
 	CHECK(foreign_open((uint32_t)getpid(), "/no/such/file", &st, &e) < 0);
-	CHECK(!unlink(path));
-	CHECK(!rmdir(dir));
 	free(path);
 }
 

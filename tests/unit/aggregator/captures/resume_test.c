@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
+#include "tests/lib/temp_dir.h"
 #include "tests/unit/aggregator/fleet.h"
 
 #define CHUNK 1000
@@ -297,12 +298,11 @@ static void write_part(struct ingest_part *p, const char *text)
 
 static void test_parts(void)
 {
-	char dir[] = "/tmp/tutti_part_XXXXXX";
+	const char *dir = temp_dir();
 	struct ingest_part_id id = { .session = "s", .host = "h", .bytes = 8, .resume = true };
 	struct ingest_part p;
 	struct err e;
 
-	CHECK(mkdtemp(dir));
 	id.spool = dir;
 	id.crc32 = (uint32_t)crc32(0, (const uint8_t *)"abcdefgh", 8);
 	/* What comes whole needs no file. */

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 #include "tests/lib/tracer_bed.h"
 #include "xspace/xspace.h"
 
@@ -235,19 +236,17 @@ static void wait_for_copy(struct bed *bed, pid_t pid)
 
 static void names_outlive_process_and_file(struct bed *bed)
 {
-	char dir[] = "/tmp/tutti-cpu-XXXXXX", *path;
+	char *path;
 	struct tracer_run run = { .t0_raw_ns = now_raw_ns() };
 	struct seen seen = { 0 };
 	pid_t pid;
 
-	CHECK(mkdtemp(dir));
-	path = xasprintf("%s/copy", dir);
+	path = xasprintf("%s/copy", temp_dir());
 	pid = start_copy(path);
 	wait_for_copy(bed, pid);
 	CHECK(!kill(pid, SIGKILL));
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 	CHECK(!unlink(path));
-	CHECK(!rmdir(dir));
 	free(path);
 	run.t1_raw_ns = now_raw_ns();
 	look(bed, &run, &seen);

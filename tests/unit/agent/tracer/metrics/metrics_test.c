@@ -9,10 +9,11 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 #include "tests/lib/tracer_bed.h"
 #include "xspace/xspace.h"
 
-static char root[] = "/tmp/tutti-metrics-XXXXXX";
+static const char *root;
 
 static void put(const char *name, const char *text)
 {
@@ -222,16 +223,11 @@ static void tracer_gives_one_line_of_counters(void)
 
 int main(void)
 {
-	char *clean;
-
-	CHECK(mkdtemp(root));
+	root = temp_dir();
 	make_dir("net");
 	make_dir("pressure");
 	recorded_texts_give_known_numbers();
 	names_are_safe_for_viewers();
 	tracer_gives_one_line_of_counters();
-	clean = xasprintf("rm -r %s", root);
-	CHECK(!system(clean));
-	free(clean);
 	return 0;
 }

@@ -2,14 +2,14 @@
 /* Files of older servers lie in a foreign tree: what is fetched, what is not followed, what is left. */
 #include "agent/tracer/profiler/file.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
-static char top[] = "/tmp/profiler_file.XXXXXX";
+static const char *top;
 static char *root, *to;
 
 static char *below(const char *path)
@@ -42,28 +42,9 @@ static void make_link(const char *target, const char *path)
 	free(full);
 }
 
-static void remove_tree(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir && (entry = readdir(dir))) {
-		char *child;
-
-		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
-			continue;
-		child = xasprintf("%s/%s", path, entry->d_name);
-		if (unlink(child))
-			remove_tree(child);
-		free(child);
-	}
-	if (dir)
-		closedir(dir);
-	rmdir(path);
-}
-
 static struct profiler_place setup(void)
 {
+	top = temp_dir();
 	root = xasprintf("%s/root", top);
 	to = xasprintf("%s/to", top);
 	CHECK(!mkdir(root, 0700));
@@ -73,8 +54,7 @@ static struct profiler_place setup(void)
 
 static void teardown(void)
 {
-	unlink(to);
-	remove_tree(root);
+	temp_dir_remove(top);
 	free(root);
 	free(to);
 }
@@ -217,12 +197,10 @@ static void test_pipe(void)
 
 int main(void)
 {
-	CHECK(mkdtemp(top));
 	test_fetch_and_remove("");
 	test_fetch_and_remove("plugins/profile");
 	test_links();
 	test_strangers_folder();
 	test_pipe();
-	rmdir(top);
 	return 0;
 }

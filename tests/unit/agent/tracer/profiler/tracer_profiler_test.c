@@ -15,6 +15,7 @@
 #include "tests/lib/check.h"
 #include "tests/lib/fake_proc.h"
 #include "tests/lib/fake_profiler.h"
+#include "tests/lib/temp_dir.h"
 #include "xspace/xspace.h"
 
 #define WINDOW_NS (150 * NS_PER_MS) /* a busy machine is to ask within it */
@@ -67,8 +68,7 @@ static void setup_servers(struct fixture *f, const enum fake_mode *modes, size_t
 			 e);
 		f->addresses[i] = xasprintf("127.0.0.1:%d", port);
 	}
-	snprintf(f->dir, sizeof(f->dir), "/tmp/tracer_profiler.XXXXXX");
-	CHECK(mkdtemp(f->dir));
+	snprintf(f->dir, sizeof(f->dir), "%s", temp_dir());
 }
 
 static void open_tracer(struct fixture *f, const char *proc)
