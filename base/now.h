@@ -9,6 +9,7 @@
 #ifndef BASE_NOW_H
 #define BASE_NOW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,27 @@ static inline int64_t mono_of_raw(int64_t raw_ns)
  * tries. `width_ns` (may be NULL) gets the time between the two raw reads around the real one.
  */
 void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns);
+
+/* One such reading. */
+struct clock_pair {
+	int64_t raw_ns, real_ns;
+	int64_t width_ns;
+};
+struct clock_pair now_pair(void);
+
+/*
+ * How far the wall clock moved against raw from reading a to the later reading b, and whether that
+ * is more than the kernel's steering (500 ppm at most) and the widths of both readings explain: then
+ * the wall clock was set, or the machine slept.
+ */
+int64_t clock_pair_moved_ns(const struct clock_pair *a, const struct clock_pair *b);
+bool clock_pair_has_step(const struct clock_pair *a, const struct clock_pair *b);
+
+/*
+ * The mono time of a raw time, for timers. Mono is slewed, so this is right only near now: check the
+ * raw time again when the timer fires. Any input; more than a year away is a year away.
+ */
+int64_t now_mono_of_raw(int64_t raw_ns);
 
 /* How long this machine has been suspended since it was booted (CLOCK_BOOTTIME - CLOCK_MONOTONIC). */
 int64_t now_suspended_ns(void);

@@ -25,10 +25,6 @@
 #define RX_STAMPS	(SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
 #define TX_STAMPS	(SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY)
 
-struct clock_pair {
-	int64_t raw, real, width_ns;
-};
-
 struct udp {
 	int fd;
 	struct loop_watch *watch;
@@ -64,25 +60,7 @@ struct batch {
 	int64_t read_raw_ns; /* right after they were read */
 };
 
-static struct clock_pair read_pair(void)
-{
-	struct clock_pair p;
-
-	now_pair_ns(&p.raw, &p.real, &p.width_ns);
-	return p;
-}
-
 /* ---- the kernel's stamps ---- */
-
-/* The wall clock moved against raw by more than steering explains: its stamps mean nothing. */
-static bool has_stepped(const struct clock_pair *a, const struct clock_pair *b)
-{
-	int64_t moved = (b->real - b->raw) - (a->real - a->raw);
-	int64_t allowed = (b->raw - a->raw) / 1000000 * SLEW_PPM + a->width_ns + b->width_ns +
-			  NS_PER_US;
-
-	return moved > allowed || moved < -allowed;
-}
 
 static bool is_departure(const struct cmsghdr *c)
 {
@@ -117,9 +95,9 @@ static void renew_pair(struct udp *u)
 {
 	struct clock_pair before = u->last;
 
-	u->last = read_pair();
-	if (has_stepped(&before, &u->last))
-		u->steady_raw_ns = u->last.raw + STAMP_WINDOW_NS;
+	u->last = now_pair();
+	if (clock_pair_has_step(&before, &u->last))
+		u->steady_raw_ns = u->last.raw_ns + STAMP_WINDOW_NS;
 }
 
 /*
@@ -130,11 +108,11 @@ static bool raw_of_stamp(const struct udp *u, int64_t stamp_real_ns, int64_t *ra
 			 int64_t *wrong_ns)
 {
 	const struct clock_pair *now = &u->last;
-	int64_t age_ns = now->real - stamp_real_ns;
+	int64_t age_ns = now->real_ns - stamp_real_ns;
 
 	if (!stamp_real_ns || age_ns < 0 || age_ns > STAMP_WINDOW_NS)
 		return false;
-	*raw_ns = now->raw - age_ns;
+	*raw_ns = now->raw_ns - age_ns;
 	*wrong_ns = now->width_ns / 2 + age_ns * SLEW_PPM / 1000000 + 2;
 	return *raw_ns >= u->steady_raw_ns;
 }
@@ -250,7 +228,7 @@ static int udp_new(struct udp **out, struct loop *loop, int fd, udp_fn fn, void 
 	u->fd = fd;
 	u->fn = fn;
 	u->arg = arg;
-	u->last = read_pair();
+	u->last = now_pair();
 	rc = loop_watch(loop, fd, EPOLLIN, on_readable, u, &u->watch, e);
 	if (rc)
 		udp_destroy(u);

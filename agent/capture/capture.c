@@ -69,7 +69,7 @@ static bool too_early(struct capture *c, int64_t raw_ns, loop_fn fn)
 {
 	if (now_raw_ns() >= raw_ns)
 		return false;
-	loop_timer_at(c->captures->env.loop, &c->step, mono_of_raw(raw_ns), fn, c);
+	loop_timer_at(c->captures->env.loop, &c->step, now_mono_of_raw(raw_ns), fn, c);
 	return true;
 }
 
@@ -254,7 +254,7 @@ static void on_t0(void *arg)
 	if (too_early(c, c->t0_raw_ns, on_t0))
 		return;
 	capture_enter(c, CAPTURE_RUNNING);
-	loop_timer_at(c->captures->env.loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1, c);
+	loop_timer_at(c->captures->env.loop, &c->step, now_mono_of_raw(c->t1_raw_ns), on_t1, c);
 }
 
 void capture_stop(struct capture *c, int64_t t1_ns)
@@ -273,7 +273,8 @@ void capture_stop(struct capture *c, int64_t t1_ns)
 			r->tracer->ops->stop(r->tracer, &r->run);
 	}
 	if (c->state == CAPTURE_RUNNING)
-		loop_timer_at(c->captures->env.loop, &c->step, mono_of_raw(c->t1_raw_ns), on_t1, c);
+		loop_timer_at(c->captures->env.loop, &c->step, now_mono_of_raw(c->t1_raw_ns), on_t1,
+			      c);
 }
 
 /* ---- before the window ---- */
@@ -393,7 +394,7 @@ static struct capture *capture_new(struct captures *cs, const struct capture_req
 	c->was_calibrated = c->clock.calibrated;
 	c->t0_raw_ns = raw_of(c, c->t0_ns);
 	c->t1_raw_ns = raw_of(c, c->t1_ns);
-	c->give_up_mono_ns = mono_of_raw(raw_of(c, req->give_up_ns));
+	c->give_up_mono_ns = now_mono_of_raw(raw_of(c, req->give_up_ns));
 	c->next = cs->head;
 	cs->head = c;
 	cs->n++;
@@ -417,8 +418,8 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	c = capture_new(cs, req, dir);
 	arm_all(c, req);
-	clock_hurry(cs->env.clock, mono_of_raw(c->t1_raw_ns) + HURRY_NS, req->probe_gap_ns);
-	loop_timer_at(cs->env.loop, &c->step, mono_of_raw(c->t0_raw_ns), on_t0, c);
+	clock_hurry(cs->env.clock, now_mono_of_raw(c->t1_raw_ns) + HURRY_NS, req->probe_gap_ns);
+	loop_timer_at(cs->env.loop, &c->step, now_mono_of_raw(c->t0_raw_ns), on_t0, c);
 	*out = c;
 	return 0;
 }

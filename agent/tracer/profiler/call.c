@@ -96,7 +96,7 @@ static char *unique_path(const char *dir, const char *prefix)
 /* Time to store a reply must remain before the capture gives up. */
 static int64_t deadline_of(const struct profiler_call_conf *conf)
 {
-	int64_t slack = conf->give_up_mono_ns - mono_of_raw(conf->t1_raw_ns);
+	int64_t slack = conf->give_up_mono_ns - now_mono_of_raw(conf->t1_raw_ns);
 	int64_t reserve = slack / 8;
 
 	if (reserve < 0)
@@ -137,7 +137,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	c->path = xasprintf("%s.xplane.pb", c->repository);
 	c->refs = 1;
 	++*c->live;
-	loop_timer_at(c->loop, &c->timer, mono_of_raw(c->t0_raw_ns) - HEAD_NS, call_send, c);
+	loop_timer_at(c->loop, &c->timer, now_mono_of_raw(c->t0_raw_ns) - HEAD_NS, call_send, c);
 	free(prefix);
 	return c;
 }
@@ -204,7 +204,7 @@ void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns)
 		return;
 	c->t1_raw_ns = t1_raw_ns;
 	if (c->step == CALLED)
-		loop_timer_at(c->loop, &c->timer, mono_of_raw(t1_raw_ns) + PROFILER_GUARD_NS,
+		loop_timer_at(c->loop, &c->timer, now_mono_of_raw(t1_raw_ns) + PROFILER_GUARD_NS,
 			      call_terminate, c);
 	else if (c->step == WAITING && t1_raw_ns <= c->t0_raw_ns)
 		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* it will see: no window */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/now.h"
+
+#include "tests/lib/check.h"
+
+#define REAL INT64_C(1790000000000000000)
+
+/* A second after the first reading, with the wall clock this much further. */
+static bool has_step(int64_t moved_ns)
+{
+	const struct clock_pair a = { .raw_ns = 5 * NS_PER_S, .real_ns = REAL, .width_ns = 100 };
+	const struct clock_pair b = { .raw_ns = 6 * NS_PER_S,
+				      .real_ns = REAL + NS_PER_S + moved_ns,
+				      .width_ns = 200 };
+
+	CHECK_EQ(clock_pair_moved_ns(&a, &b), moved_ns);
+	return clock_pair_has_step(&a, &b);
+}
+
+/* 600 ppm of steering, the widths of both readings and a microsecond are no step. */
+static void test_step(void)
+{
+	CHECK(!has_step(0));
+	CHECK(!has_step(601300));
+	CHECK(!has_step(-601300));
+	CHECK(has_step(601400));
+	CHECK(has_step(-601400));
+	CHECK(has_step(-NS_PER_S));
+}
+
+static void test_pair(void)
+{
+	struct clock_pair p = now_pair();
+
+	CHECK(p.width_ns >= 0);
+	CHECK(p.raw_ns <= now_raw_ns() && p.real_ns > 0);
+}
+
+static void check_mono_of_raw(int64_t away_ns, int64_t expected_away_ns)
+{
+	int64_t mono_before = now_mono_ns(), raw_before = now_raw_ns();
+	int64_t got = now_mono_of_raw(raw_before + away_ns) - expected_away_ns;
+
+	/* A millisecond for slewing. */
+	CHECK(got >= mono_before - NS_PER_MS);
+	CHECK(got <= now_mono_ns() + NS_PER_MS);
+}
+
+static void test_mono_of_raw(void)
+{
+	const int64_t year_ns = 366 * 24 * 3600 * NS_PER_S;
+
+	check_mono_of_raw(0, 0);
+	check_mono_of_raw(NS_PER_S, NS_PER_S);
+	check_mono_of_raw(-NS_PER_S, -NS_PER_S);
+	check_mono_of_raw(3 * year_ns, year_ns);
+	CHECK(now_mono_of_raw(INT64_MAX) <= now_mono_ns() + year_ns);
+	CHECK(now_mono_of_raw(INT64_MIN) >= now_mono_ns() - year_ns - 60 * NS_PER_S);
+}
+
+int main(void)
+{
+	test_step();
+	test_pair();
+	test_mono_of_raw();
+	return 0;
+}
