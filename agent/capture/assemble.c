@@ -212,7 +212,7 @@ static void add_environment(void *arg, struct xs_builder *b)
 
 	xs_stat_int(b, "clock_calibrated", m->calibrated);
 	xs_stat_int(b, "clock_corrected", m->calibrated);
-	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_offset_at(m, raw) : 0);
+	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_raw_offset_at(m, raw) : 0);
 	xs_stat_int(b, "clock_bound_ns", bound);
 	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
 	xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/clock/clock.h"
+#include "agent/clock/model.h"
 #include "agent/tracer/tracer.h"
 #include "base/err.h"
 #include "proto/limits.h"

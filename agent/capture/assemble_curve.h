@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/clock/clock.h"
+#include "agent/clock/model.h"
 #include "xspace/xspace.h"
 
 /* Which clock, and where zero is: `t0_ns` on the session clock. */

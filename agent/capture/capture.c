@@ -9,6 +9,7 @@
 
 #include "agent/capture/capture_impl.h"
 #include "agent/capture/spool.h"
+#include "agent/clock/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -186,7 +187,8 @@ static int64_t least(int64_t a, int64_t b)
  * far beyond it. */
 static void recut(struct capture *c)
 {
-	struct clock_model m = clock_model_over(c->captures->env.clock, c->t0_raw_ns, c->t1_raw_ns);
+	struct clock_model m = clock_window_model(c->captures->env.clock, c->t0_raw_ns,
+						  c->t1_raw_ns);
 	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
 
 	/* Another session clock, and no better map of ours. */
@@ -227,7 +229,8 @@ static bool is_unsure(struct capture *c)
 	if (c->margin_ns <= WAIT_MAX_NS || c->asked)
 		return false;
 	c->asked = true;
-	loop_timer_at(c->captures->env.loop, &c->step, clock_end(c->captures->env.clock), on_t1, c);
+	loop_timer_at(c->captures->env.loop, &c->step,
+		      clock_probe_after_window(c->captures->env.clock), on_t1, c);
 	return true;
 }
 
@@ -238,7 +241,7 @@ static void on_t1(void *arg)
 	recut(c);
 	if (too_early(c, c->t1_raw_ns + least(c->margin_ns, WAIT_MAX_NS), on_t1) || is_unsure(c))
 		return;
-	c->settled_mono_ns = clock_end(c->captures->env.clock);
+	c->settled_mono_ns = clock_probe_after_window(c->captures->env.clock);
 	capture_enter(c, CAPTURE_GATHERING);
 	gather(c);
 	if (c->give_up_mono_ns < now_mono_ns() + GATHER_LEAST_NS)
@@ -418,7 +421,8 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	c = capture_new(cs, req, dir);
 	arm_all(c, req);
-	clock_hurry(cs->env.clock, now_mono_of_raw(c->t1_raw_ns) + HURRY_NS, req->probe_gap_ns);
+	clock_probe_densely(cs->env.clock, now_mono_of_raw(c->t1_raw_ns) + HURRY_NS,
+			    req->probe_gap_ns);
 	loop_timer_at(cs->env.loop, &c->step, now_mono_of_raw(c->t0_raw_ns), on_t0, c);
 	*out = c;
 	return 0;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/clock/clock.h"
+#include "agent/clock/model.h"
 #include "agent/tracer/tracer.h"
 #include "proto/tutti/v1/control.pb-c.h"
 
@@ -101,7 +101,7 @@ const char *capture_reason(
 	const struct capture *c); /* in FAILED: typed, as docs/wire.md lists them */
 const struct clock_model *capture_clock(const struct capture *c); /* as used for the file */
 int64_t capture_bound_ns(const struct capture *c); /* largest clock error in the window */
-struct clock_room capture_room(const struct capture *c); /* likewise */
+struct clock_slack capture_slack(const struct capture *c); /* of all times of the window */
 
 /* The training steps in the window; false if none began in it. */
 bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out);

@@ -11,6 +11,7 @@
 #include "base/clean_text.h"
 #include "agent/marks/marks.h"
 #include "agent/capture/spool.h"
+#include "agent/clock/clock.h"
 #include "agent/marks/steps.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -275,9 +276,9 @@ static void on_assembled(void *arg)
 
 void capture_assemble(struct capture *c)
 {
-	c->clock = clock_model_over(c->captures->env.clock,
-				    clock_model_raw_of_session(&c->clock, c->t0_ns),
-				    clock_model_raw_of_session(&c->clock, c->t1_ns));
+	c->clock = clock_window_model(c->captures->env.clock,
+				      clock_model_raw_of_session(&c->clock, c->t0_ns),
+				      clock_model_raw_of_session(&c->clock, c->t1_ns));
 	blame_end(c);
 	make_reports(c);
 	make_warnings(c);
@@ -291,10 +292,10 @@ int64_t capture_bound_ns(const struct capture *c)
 	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns);
 }
 
-struct clock_room capture_room(const struct capture *c)
+struct clock_slack capture_slack(const struct capture *c)
 {
-	return clock_model_room_over(&c->clock, clock_model_raw_of_session(&c->clock, c->t0_ns),
-				     clock_model_raw_of_session(&c->clock, c->t1_ns));
+	return clock_model_slack_over(&c->clock, clock_model_raw_of_session(&c->clock, c->t0_ns),
+				      clock_model_raw_of_session(&c->clock, c->t1_ns));
 }
 
 /* ---- training steps ---- */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The probing: when to send how many, and what comes of it to the estimator. */
+/* When to send how many probes; hands their samples to the estimator. */
 #include "agent/clock/clock.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-#include "agent/clock/watch.h"
+#include "agent/clock/arith.h"
+#include "agent/clock/estimator.h"
 #include "agent/clock/exchange.h"
+#include "agent/clock/watch.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -14,19 +15,19 @@
 #include "net/udp.h"
 #include "proto/probe.h"
 
-#define PATHS	     4 /* source ports: the network may route each another way; a train takes one */
-#define TRAIN	     4 /* probes in a burst: the fastest of them counts */
-#define TRAIN_DENSE  2 /* the second finds all caches warm; what else they cost buys more bursts */
-#define SPACING_NS   (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
-#define FIRST_BURSTS 8
-#define FIRST_GAP_NS (60 * NS_PER_MS)
-#define DENSE_GAP_NS (250 * NS_PER_MS)
-#define DEAF_TRAINS  4 /* without an answer: UDP does not get through */
-#define STREAM_GAP_NS \
-	(500 * NS_PER_MS) /* between probes by the stream, once the first are through */
+#define PATHS 4 /* source ports, routed differently by some networks; a train takes one */
+#define TRAIN 4 /* probes in a train: the fastest of them counts */
+#define TRAIN_DENSE \
+	2 /* the second finds all caches warm; more trains are worth more than longer ones */
+#define SPACING_NS    (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
+#define FIRST_TRAINS  8
+#define FIRST_GAP_NS  (60 * NS_PER_MS)
+#define DENSE_GAP_NS  (250 * NS_PER_MS)
+#define UDP_TRIES     4 /* trains without a reply: UDP does not get through */
+#define STREAM_GAP_NS (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
 #define END_SPREAD_NS (100 * NS_PER_MS)
-#define ANSWER_MAX_NS (100 * NS_PER_MS)
-#define ANSWER_NS     (5 * NS_PER_MS) /* what an answer may take beside two round trips */
+#define REPLY_MAX_NS  (100 * NS_PER_MS)
+#define REPLY_NS      (5 * NS_PER_MS) /* a reply may take this and two round trips */
 #define CALM_MIN_NS   (2 * NS_PER_S)
 #define CALM_MAX_NS   (16 * NS_PER_S)
 
@@ -42,25 +43,25 @@ struct clock {
 	struct clock_estimator *estimator;
 	struct clock_watch *watch;
 	struct path paths[PATHS];
-	uint32_t trains; /* sent: each takes the next path */
+	uint32_t trains; /* sent; each takes the next path */
 	struct siphash_key key;
 	clock_stream_fn stream;
 	void *stream_arg;
-	int unheard; /* trains since UDP last got an answer */
-	bool by_stream; /* the last answer came that way */
-	int64_t streamed_ns;
+	int unanswered; /* trains since the last reply over UDP */
+	bool by_stream; /* the last reply came over the stream */
+	int64_t streamed_ns; /* CLOCK_MONOTONIC: last probe over the stream */
 	struct exchange exchange;
 	uint64_t epoch;
 	bool has_epoch;
-	int first_bursts; /* still to come, quickly */
-	int64_t calm_gap_ns; /* doubles while nothing happens */
+	int first_trains; /* still to be sent, quickly */
+	int64_t calm_gap_ns; /* doubles while no capture is armed */
 	struct loop_timer timer;
-	int64_t hurry_until_ns; /* CLOCK_MONOTONIC */
+	int64_t dense_until_ns; /* CLOCK_MONOTONIC */
 	int64_t dense_gap_ns; /* until then */
-	bool opening; /* a window is about to begin: one long train first */
+	bool long_train; /* next: a capture was armed */
 };
 
-/* The host clock and nothing else: moved by the injected error, never calibrated. */
+/* The host clock alone, with the injected error, not calibrated. */
 static struct clock_model bare_model(const struct clock *c)
 {
 	return (struct clock_model){
@@ -70,19 +71,17 @@ static struct clock_model bare_model(const struct clock *c)
 	};
 }
 
-/* As clock_model.c has it; here it is needed for every probe, while the time is running. */
 static int64_t host_of_raw(const struct clock *c, int64_t raw_ns)
 {
-	double drifted = c->conf.test_drift_ppm * 1e-6 * (double)(raw_ns - c->start_raw_ns);
-
-	return raw_ns + c->conf.test_offset_ns + llround(drifted);
+	return raw_ns + injected_error_ns(c->conf.test_offset_ns, c->conf.test_drift_ppm,
+					  (double)(raw_ns - c->start_raw_ns));
 }
 
 static void read_clocks(const struct clock *c, struct clock_model *m)
 {
 	m->ledger = clock_watch_ledger(c->watch);
-	m->pair_raw_ns = m->ledger.last.raw_ns;
-	m->pair_real_ns = m->ledger.last.real_ns;
+	m->pair_raw_ns = m->ledger.last.pair.raw_ns;
+	m->pair_real_ns = m->ledger.last.pair.real_ns;
 	m->at_raw_ns = m->pair_raw_ns;
 	m->wall_error_ns = now_wall_error_ns();
 	if (c->by_stream)
@@ -96,28 +95,28 @@ struct clock_model clock_model(const struct clock *c)
 	struct clock_model m = bare_model(c);
 
 	read_clocks(c, &m);
-	m.calibrated = clock_estimator_get(c->estimator, host_of_raw(c, m.at_raw_ns), &m);
+	m.calibrated = clock_estimator_make_model(c->estimator, host_of_raw(c, m.at_raw_ns), &m);
 	return m;
 }
 
-struct clock_model clock_model_over(const struct clock *c, int64_t from_raw_ns, int64_t to_raw_ns)
+struct clock_model clock_window_model(const struct clock *c, int64_t from_raw_ns, int64_t to_raw_ns)
 {
 	struct clock_model m = bare_model(c);
 
 	read_clocks(c, &m);
-	m.calibrated = clock_estimator_map(c->estimator, host_of_raw(c, m.at_raw_ns),
-					   host_of_raw(c, from_raw_ns), host_of_raw(c, to_raw_ns),
-					   &m);
+	m.calibrated = clock_estimator_make_window_model(c->estimator, host_of_raw(c, m.at_raw_ns),
+							 host_of_raw(c, from_raw_ns),
+							 host_of_raw(c, to_raw_ns), &m);
 	return m;
 }
 
 /* ---- probes ---- */
 
-/* Early is allowed, late is not: the clock is read before the packet is even made. */
+/* t1 may be early, never late: the clock is read before the packet is made. */
 static void make_probe(struct clock *c, int path, uint32_t id, int index, int train,
 		       uint8_t packet[PROBE_BYTES])
 {
-	struct probe p = exchange_next(&c->exchange, path, id, host_of_raw(c, now_raw_ns()));
+	struct probe p = exchange_make_probe(&c->exchange, path, id, host_of_raw(c, now_raw_ns()));
 
 	p.train = (uint8_t)train;
 	p.index = (uint8_t)index;
@@ -132,22 +131,23 @@ static void send_probe(struct clock *c, struct path *path, int index, int train)
 	udp_send(path->udp, packet, sizeof(packet));
 }
 
-/* A stream costs both ends more than a packet, and is no better for many at once: one, and less often. */
+/* A probe over the stream costs both ends more than a datagram, and a train of them proves no more: one, and less
+ * often. */
 static void send_by_stream(struct clock *c)
 {
 	int64_t now_ns = now_mono_ns();
 	uint8_t packet[PROBE_BYTES];
 
-	if (!c->stream || c->unheard < DEAF_TRAINS ||
-	    (!c->first_bursts && now_ns - c->streamed_ns < STREAM_GAP_NS))
+	if (!c->stream || c->unanswered < UDP_TRIES ||
+	    (!c->first_trains && now_ns - c->streamed_ns < STREAM_GAP_NS))
 		return;
 	c->streamed_ns = now_ns;
 	make_probe(c, PATHS, 0, 0, 1, packet);
 	c->stream(c->stream_arg, packet);
 }
 
-/* All by one path: a socket that was not used for a while is slow there, but not back, which would pass for an
- * offset. Only the first pays for that. */
+/* All by one path: a socket that was idle is slow on the way there but not back, which looks like an
+ * offset. Only the first probe of the train pays for that. */
 static void send_train(struct clock *c, int train)
 {
 	struct path *path = &c->paths[c->trains++ % PATHS];
@@ -160,9 +160,9 @@ static void send_train(struct clock *c, int train)
 	}
 }
 
-/* Agents that come, are armed or calm down together must not probe together: a number that each has
- * for itself. */
-static int64_t phase(const struct clock *c, int64_t within_ns)
+/* A time below within_ns that differs between agents: those that connect, are armed or calm down at the
+ * same time must not probe at the same time. */
+static int64_t own_delay(const struct clock *c, int64_t within_ns)
 {
 	return (int64_t)(c->exchange.cookie >> 16) % within_ns;
 }
@@ -172,20 +172,20 @@ static int64_t calm_gap(struct clock *c)
 	int64_t gap = c->calm_gap_ns;
 
 	if (gap == CALM_MIN_NS)
-		gap += phase(c, NS_PER_S);
+		gap += own_delay(c, NS_PER_S);
 	c->calm_gap_ns = 2 * c->calm_gap_ns < CALM_MAX_NS ? 2 * c->calm_gap_ns : CALM_MAX_NS;
 	return gap;
 }
 
 static bool is_dense(const struct clock *c)
 {
-	return now_mono_ns() < c->hurry_until_ns && !c->first_bursts;
+	return now_mono_ns() < c->dense_until_ns && !c->first_trains;
 }
 
 static int64_t next_gap(struct clock *c)
 {
-	if (c->first_bursts > 0) {
-		c->first_bursts--;
+	if (c->first_trains > 0) {
+		c->first_trains--;
 		return FIRST_GAP_NS;
 	}
 	if (is_dense(c))
@@ -199,32 +199,32 @@ static void on_timer(void *arg)
 {
 	struct clock *c = arg;
 
-	/* A machine that just woke up must not find that out from its probes. */
-	clock_watch_look(c->watch);
-	send_train(c, is_dense(c) && !c->opening ? TRAIN_DENSE : TRAIN);
-	c->opening = false;
-	c->unheard++;
+	/* Before the probes: a sleep must be known before a reply contradicts the history. */
+	clock_watch_take_snapshot(c->watch);
+	send_train(c, is_dense(c) && !c->long_train ? TRAIN_DENSE : TRAIN);
+	c->long_train = false;
+	c->unanswered++;
 	send_by_stream(c);
 	loop_timer_in(c->conf.loop, &c->timer, next_gap(c), on_timer, c);
 }
 
-static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
+static void on_departure(void *arg, uint32_t id, int64_t raw_ns)
 {
 	struct path *path = arg;
 
-	exchange_departed(&path->clock->exchange, path->index, id,
-			  host_of_raw(path->clock, raw_ns));
+	exchange_set_departure(&path->clock->exchange, path->index, id,
+			       host_of_raw(path->clock, raw_ns));
 }
 
-/* False for an answer that nobody waits for. */
-static bool take_answer(struct clock *c, const struct probe *p, int64_t raw_ns, bool kernel)
+/* False for a reply to no probe under way. */
+static bool take_reply(struct clock *c, const struct probe *p, int64_t raw_ns, bool kernel)
 {
 	struct clock_sample samples[EXCHANGE_SAMPLES];
-	int n = exchange_answer(&c->exchange, p, host_of_raw(c, raw_ns), kernel, samples);
+	int n = exchange_take_reply(&c->exchange, p, host_of_raw(c, raw_ns), kernel, samples);
 
 	for (int i = 0; i < n; i++) {
 		if (!clock_estimator_add(c->estimator, &samples[i]))
-			log_debug("AGT-PROBE", "reason=\"impossible times in an answer\"");
+			log_debug("AGT-PROBE", "reason=\"impossible times in a reply\"");
 	}
 	return n > 0;
 }
@@ -237,27 +237,27 @@ static void on_reply(void *arg, const void *data, size_t len, int64_t raw_ns,
 	struct probe p;
 
 	if (!probe_decode(&p, data, len) || !probe_is_signed(data, &c->key) ||
-	    !take_answer(c, &p, raw_ns, from->kernel)) {
-		log_debug("AGT-PROBE", "reason=\"%zu bytes that answer no probe\"", len);
+	    !take_reply(c, &p, raw_ns, from->kernel)) {
+		log_debug("AGT-PROBE", "reason=\"%zu bytes that are no reply to a probe\"", len);
 		return;
 	}
-	c->unheard = 0;
+	c->unanswered = 0;
 	c->by_stream = false;
 }
 
-void clock_take_stream(struct clock *c, const uint8_t *packet)
+void clock_take_stream_reply(struct clock *c, const uint8_t *packet)
 {
 	int64_t raw_ns = now_raw_ns();
 	struct probe p;
 
 	if (probe_decode(&p, packet, PROBE_BYTES) && probe_is_signed(packet, &c->key) &&
-	    take_answer(c, &p, raw_ns, false))
+	    take_reply(c, &p, raw_ns, false))
 		c->by_stream = true;
 }
 
 /* ---- peer ---- */
 
-static int dial(struct clock *c, const struct clock_peer *peer, struct err *e)
+static int dial_paths(struct clock *c, const struct clock_peer *peer, struct err *e)
 {
 	for (int i = 0; i < PATHS; i++) {
 		struct path *path = &c->paths[i];
@@ -266,7 +266,7 @@ static int dial(struct clock *c, const struct clock_peer *peer, struct err *e)
 
 		if (rc)
 			return rc;
-		udp_on_sent(path->udp, on_sent);
+		udp_on_sent(path->udp, on_departure);
 	}
 	return 0;
 }
@@ -276,7 +276,7 @@ int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e
 	int rc;
 
 	clock_unset_peer(c);
-	rc = dial(c, peer, e);
+	rc = dial_paths(c, peer, e);
 	if (rc) {
 		clock_unset_peer(c);
 		return rc;
@@ -287,12 +287,12 @@ int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e
 	c->key = peer->key;
 	c->stream = peer->stream;
 	c->stream_arg = peer->stream_arg;
-	c->unheard = 0;
+	c->unanswered = 0;
 	c->epoch = peer->epoch;
 	c->has_epoch = true;
-	c->first_bursts = FIRST_BURSTS;
+	c->first_trains = FIRST_TRAINS;
 	c->calm_gap_ns = CALM_MIN_NS;
-	loop_timer_in(c->conf.loop, &c->timer, phase(c, FIRST_GAP_NS), on_timer, c);
+	loop_timer_in(c->conf.loop, &c->timer, own_delay(c, FIRST_GAP_NS), on_timer, c);
 	return 0;
 }
 
@@ -305,51 +305,51 @@ void clock_unset_peer(struct clock *c)
 	}
 }
 
-void clock_hurry(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
+void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
 {
 	int64_t soon;
 
 	c->dense_gap_ns = gap_ns > DENSE_GAP_NS ? gap_ns : DENSE_GAP_NS;
-	soon = now_mono_ns() + phase(c, c->dense_gap_ns);
-	c->opening = true;
-	if (until_mono_ns > c->hurry_until_ns)
-		c->hurry_until_ns = until_mono_ns;
-	clock_watch_hurry(c->watch, until_mono_ns);
+	soon = now_mono_ns() + own_delay(c, c->dense_gap_ns);
+	c->long_train = true;
+	if (until_mono_ns > c->dense_until_ns)
+		c->dense_until_ns = until_mono_ns;
+	clock_watch_densely(c->watch, until_mono_ns);
 	c->calm_gap_ns = CALM_MIN_NS;
 	if (loop_timer_armed(&c->timer) && c->timer.at_mono_ns > soon)
 		loop_timer_at(c->conf.loop, &c->timer, soon, on_timer, c);
 }
 
-void clock_look(struct clock *c)
+void clock_check_breaks(struct clock *c)
 {
-	clock_watch_look(c->watch);
+	clock_watch_take_snapshot(c->watch);
 }
 
-int64_t clock_end(struct clock *c)
+int64_t clock_probe_after_window(struct clock *c)
 {
-	int64_t at_ns = now_mono_ns() + phase(c, END_SPREAD_NS);
+	int64_t at_ns = now_mono_ns() + own_delay(c, END_SPREAD_NS);
 	int64_t rtt_ns = 2 * clock_model(c).rtt_min_ns;
 
 	if (!loop_timer_armed(&c->timer))
 		return now_mono_ns();
 	if (c->timer.at_mono_ns > at_ns)
 		loop_timer_at(c->conf.loop, &c->timer, at_ns, on_timer, c);
-	return at_ns + (rtt_ns < ANSWER_MAX_NS ? rtt_ns : ANSWER_MAX_NS) + ANSWER_NS;
+	return at_ns + (rtt_ns < REPLY_MAX_NS ? rtt_ns : REPLY_MAX_NS) + REPLY_NS;
 }
 
 /* ---- life ---- */
 
-/* A wall clock that was set does not touch raw, nor what is known of it; a machine that slept, or keeps time
- * by something else now, does. */
-static void on_step(void *arg, enum ledger_news news)
+/* A wall clock that was set does not touch raw. After a sleep, or with another clocksource, the history of raw does
+ * not hold any more. */
+static void on_change(void *arg, enum ledger_change change)
 {
 	struct clock *c = arg;
 
-	if (news == LEDGER_STEPPED)
+	if (change == LEDGER_STEPPED)
 		return;
 	clock_estimator_break(c->estimator, host_of_raw(c, now_raw_ns()),
-			      news == LEDGER_SLEPT ? CLOCK_BREAK_SUSPEND : CLOCK_BREAK_SOURCE);
-	c->first_bursts = FIRST_BURSTS;
+			      change == LEDGER_SLEPT ? CLOCK_BREAK_SUSPEND : CLOCK_BREAK_SOURCE);
+	c->first_trains = FIRST_TRAINS;
 	if (loop_timer_armed(&c->timer))
 		loop_timer_in(c->conf.loop, &c->timer, 0, on_timer, c);
 }
@@ -369,7 +369,7 @@ int clock_new(struct clock **out, const struct clock_conf *conf, struct err *e)
 	for (int i = 0; i < PATHS; i++)
 		c->paths[i] = (struct path){ .clock = c, .index = i };
 	c->estimator = clock_estimator_new();
-	rc = clock_watch_new(&c->watch, conf->loop, on_step, c, e);
+	rc = clock_watch_new(&c->watch, conf->loop, on_change, c, e);
 	if (rc)
 		clock_free(c);
 	else

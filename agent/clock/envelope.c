@@ -8,8 +8,8 @@
 #include "base/mem.h"
 
 #define BUCKET_NS 10e6
-#define KEEP	  4096 /* buckets of one direction; more are thinned out */
-#define HULL	  1024 /* more within reach of one time make no line */
+#define BUCKETS	  4096 /* of one direction; more are thinned out */
+#define HULL	  1024 /* no line from more bounds than this within reach of one time */
 
 /* ---- buckets ---- */
 
@@ -36,11 +36,11 @@ size_t bounds_from(const struct bounds *b, double x)
 
 void bounds_expire(struct bounds *b, double before)
 {
-	size_t gone = bounds_from(b, before);
+	size_t expired = bounds_from(b, before);
 
-	b->n -= gone;
-	if (gone && b->n)
-		memmove(b->at, b->at + gone, b->n * sizeof(*b->at));
+	b->n -= expired;
+	if (expired && b->n)
+		memmove(b->at, b->at + expired, b->n * sizeof(*b->at));
 }
 
 static bool is_tighter(struct bound a, struct bound b, int sign, double rate)
@@ -48,7 +48,7 @@ static bool is_tighter(struct bound a, struct bound b, int sign, double rate)
 	return sign * (a.v - b.v - rate * (a.x - b.x)) > 0;
 }
 
-/* Of each two neighbours in the older half the tighter stays. */
+/* Keeps the tighter of each two neighbours in the older half. */
 static void bounds_thin(struct bounds *b, int sign, double rate)
 {
 	size_t half = b->n / 2 & ~(size_t)1, kept = 0;
@@ -86,7 +86,7 @@ void bounds_add(struct bounds *b, struct bound new, int sign, double rate)
 		return;
 	}
 	bounds_insert(b, i, new);
-	if (b->n >= KEEP)
+	if (b->n >= BUCKETS)
 		bounds_thin(b, sign, rate);
 }
 
@@ -96,7 +96,7 @@ struct range {
 	size_t from, to; /* indices, to excluded */
 };
 
-static struct range near(const struct bounds *b, double x)
+static struct range range_near(const struct bounds *b, double x)
 {
 	double first = b->at[0].x, last = b->at[b->n - 1].x;
 	double at = x < first ? first : x > last ? last : x;
@@ -104,7 +104,7 @@ static struct range near(const struct bounds *b, double x)
 	double to = fmax(at + ENVELOPE_REACH_NS, first + 2 * ENVELOPE_REACH_NS);
 	size_t next = bounds_from(b, at);
 
-	/* A silence: what came right before and right after it. */
+	/* In a gap without bounds: those right before and right after it. */
 	if (next && b->at[next - 1].x < from)
 		from = b->at[next - 1].x - ENVELOPE_REACH_NS;
 	if (next < b->n && b->at[next].x > to)
@@ -120,14 +120,14 @@ bool envelope_at(const struct bounds *low, const struct bounds *high, double x, 
 	if (!low->n || !high->n)
 		return false;
 	*out = (struct interval){ -INFINITY, INFINITY };
-	r = near(low, x);
+	r = range_near(low, x);
 	for (size_t i = r.from; i < r.to; i++) {
 		double d = x - low->at[i].x;
 		double v = low->at[i].v + p.rate * d - p.drift * fabs(d);
 
 		out->lo = v > out->lo ? v : out->lo;
 	}
-	r = near(high, x);
+	r = range_near(high, x);
 	for (size_t i = r.from; i < r.to; i++) {
 		double d = x - high->at[i].x;
 		double v = high->at[i].v + p.rate * d + p.drift * fabs(d);
@@ -139,19 +139,19 @@ bool envelope_at(const struct bounds *low, const struct bounds *high, double x, 
 
 /* ---- the line ---- */
 
-/* c lies on the side of the line a-b where b is no corner of the hull. */
-static bool hides(struct bound a, struct bound b, struct bound c, int sign)
+/* With c added, b is not a corner of the hull. */
+static bool is_inside_hull(struct bound a, struct bound b, struct bound c, int sign)
 {
 	return sign * ((b.v - a.v) * (c.x - a.x) - (c.v - a.v) * (b.x - a.x)) <= 0;
 }
 
 /*
- * Of all lines that no bound crosses, the one whose distances to them have the least sum: it runs
- * along the edge of the convex hull that passes over the bounds' mean time (Moon, Skelly, Towsley).
+ * Of all lines that no bound crosses, the one whose distances to the bounds have the least sum: it
+ * runs along the edge of the convex hull at the bounds' mean time (Moon, Skelly, Towsley).
  */
 static bool line_at(const struct bounds *b, double x, int sign, double *v)
 {
-	struct range r = near(b, x);
+	struct range r = range_near(b, x);
 	struct bound hull[HULL];
 	double mean = 0;
 	size_t n = 0;
@@ -160,7 +160,7 @@ static bool line_at(const struct bounds *b, double x, int sign, double *v)
 		return false;
 	for (size_t i = r.from; i < r.to; i++) {
 		mean += b->at[i].x / (double)(r.to - r.from);
-		while (n >= 2 && hides(hull[n - 2], hull[n - 1], b->at[i], sign))
+		while (n >= 2 && is_inside_hull(hull[n - 2], hull[n - 1], b->at[i], sign))
 			n--;
 		hull[n++] = b->at[i];
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The estimator: a history per stretch without a break, and a model made from them on demand.
+ * A history per period without a break, and a model made from them on demand.
  *
- * Nothing is assumed about the path but that no packet arrives before it was sent, and about the
- * clock but that its rate is within CLOCK_DRIFT_MAX and wanders little: docs/time.md.
+ * The only assumption about the path is that no packet arrives before it was sent; the only ones
+ * about the clock are that its rate is within CLOCK_DRIFT_MAX and wanders little: docs/time.md.
  */
-#include "agent/clock/clock.h"
+#include "agent/clock/estimator.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,18 +16,18 @@
 #include "base/now.h"
 
 #define TIME_MAX_NS INT64_C(4000000000000000000)
-#define KEEP_NS	    (3900 * NS_PER_S) /* the longest capture, and what is around it */
-#define AGO_NS	    (300 * NS_PER_S) /* samples this long before a map still shape it */
+#define KEEP_NS	    (3900 * NS_PER_S) /* the longest capture, and some time around it */
+#define SHAPE_NS    (300 * NS_PER_S) /* samples this long before a map still shape it */
 #define EDGE_NS	    (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
-#define CONFIRM	    4 /* probes after a step that nobody announced, before it is believed */
-#define EXPIRE_EACH 1024 /* samples */
+#define CONFIRM	    4 /* probes that confirm a step that the estimator found */
+#define EXPIRE_EACH 1024 /* probes */
 
 struct clock_estimator {
 	struct clock_history *histories[CLOCK_SEGMENTS]; /* in order of time */
 	size_t n;
 	uint32_t probes, bad;
-	enum clock_break broke; /* the last one announced: it is the host's, whatever the epoch */
-	int64_t broke_ns;
+	enum clock_break announced; /* the last break of the host's clock; holds over epochs */
+	int64_t announced_ns;
 };
 
 struct clock_estimator *clock_estimator_new(void)
@@ -35,7 +35,7 @@ struct clock_estimator *clock_estimator_new(void)
 	return xcalloc(1, sizeof(struct clock_estimator));
 }
 
-static void forget(struct clock_estimator *est)
+static void forget_histories(struct clock_estimator *est)
 {
 	for (size_t i = 0; i < est->n; i++)
 		clock_history_free(est->histories[i]);
@@ -46,13 +46,13 @@ static void forget(struct clock_estimator *est)
 void clock_estimator_free(struct clock_estimator *est)
 {
 	if (est)
-		forget(est);
+		forget_histories(est);
 	free(est);
 }
 
 /* ---- histories ---- */
 
-static void drop(struct clock_estimator *est, size_t i)
+static void drop_history(struct clock_estimator *est, size_t i)
 {
 	clock_history_free(est->histories[i]);
 	est->n--;
@@ -60,27 +60,28 @@ static void drop(struct clock_estimator *est, size_t i)
 		(est->n - i) * sizeof(est->histories[0]));
 }
 
-static struct clock_history *push(struct clock_estimator *est, enum clock_break cause,
-				  int64_t at_ns)
+static struct clock_history *push_history(struct clock_estimator *est, enum clock_break cause,
+					  int64_t at_ns)
 {
 	if (est->n == CLOCK_SEGMENTS)
-		drop(est, 0);
+		drop_history(est, 0);
 	return est->histories[est->n++] = clock_history_new(cause, at_ns);
 }
 
-static struct clock_history *newest(const struct clock_estimator *est)
+static struct clock_history *newest_history(const struct clock_estimator *est)
 {
 	return est->n ? est->histories[est->n - 1] : NULL;
 }
 
 void clock_estimator_reset(struct clock_estimator *est)
 {
-	forget(est);
-	if (est->broke)
-		push(est, est->broke, est->broke_ns);
+	forget_histories(est);
+	if (est->announced)
+		push_history(est, est->announced, est->announced_ns);
 }
 
-/* A contradiction is either a step or a lie. Until probes have agreed with it, nobody knows. */
+/* A sample against all others is a step or a false sample. Until probes agree with it, it is unknown
+ * which. */
 static bool is_confirmed(const struct clock_history *h)
 {
 	return h->cause != CLOCK_BREAK_STEP || h->probes >= CONFIRM;
@@ -88,13 +89,13 @@ static bool is_confirmed(const struct clock_history *h)
 
 void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause)
 {
-	struct clock_history *h = newest(est);
+	struct clock_history *h = newest_history(est);
 
 	if (h && (!h->probes || !is_confirmed(h)))
-		drop(est, est->n - 1);
-	push(est, cause, at_ns);
-	est->broke = cause;
-	est->broke_ns = at_ns;
+		drop_history(est, est->n - 1);
+	push_history(est, cause, at_ns);
+	est->announced = cause;
+	est->announced_ns = at_ns;
 }
 
 /* ---- samples ---- */
@@ -116,24 +117,25 @@ static bool is_possible(const struct clock_sample *s)
 	       s->t4_ns - s->t1_ns >= s->t3_ns - s->t2_ns;
 }
 
-/* The history that a sample belongs to; a sample against all that the newest says begins another. */
-static struct clock_history *find_history(struct clock_estimator *est, const struct clock_sample *s)
+/* The history that a sample belongs to; one that contradicts the newest history begins another. NULL
+ * for a sample from before an announced break. */
+static struct clock_history *history_for(struct clock_estimator *est, const struct clock_sample *s)
 {
 	int64_t at_ns = s->no_request ? s->t4_ns : s->t1_ns;
-	struct clock_history *h = newest(est);
+	struct clock_history *h = newest_history(est);
 
 	if (!h)
-		return push(est, CLOCK_BREAK_NONE, at_ns);
+		return push_history(est, CLOCK_BREAK_NONE, at_ns);
 	if (at_ns < h->begin_ns && h->cause != CLOCK_BREAK_NONE)
-		return NULL; /* sent before the break, and late */
+		return NULL; /* sent before the break and arrived late */
 	if (!clock_history_contradicts(h, s))
 		return h;
 	if (!is_confirmed(h)) {
 		est->bad += h->probes;
-		drop(est, est->n - 1);
-		return find_history(est, s);
+		drop_history(est, est->n - 1);
+		return history_for(est, s);
 	}
-	return push(est, CLOCK_BREAK_STEP, at_ns);
+	return push_history(est, CLOCK_BREAK_STEP, at_ns);
 }
 
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s)
@@ -144,11 +146,11 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 		est->bad++;
 		return false;
 	}
-	h = find_history(est, s);
+	h = history_for(est, s);
 	if (!h)
 		return true;
 	clock_history_add(h, s);
-	est->probes += !s->again;
+	est->probes += !s->is_update;
 	if (h->probes % EXPIRE_EACH == 0)
 		clock_history_expire(h, h->last_ns - KEEP_NS);
 	return true;
@@ -156,41 +158,41 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 
 /* ---- the model ---- */
 
-/* Where in the map of [from, to] this history has knots. */
-struct stretch {
+/* The knots that a history puts into a map. */
+struct knot_span {
 	const struct clock_history *h;
 	const struct clock_pace *pace;
 	int64_t from_ns, to_ns;
-	size_t most; /* knots */
+	size_t most;
 };
 
-static void put_knot(struct clock_model *m, const struct stretch *st, int64_t at_ns)
+static void put_knot(struct clock_model *m, const struct knot_span *span, int64_t at_ns)
 {
-	if (clock_history_knot(st->h, st->pace, at_ns, &m->knots[m->n_knots]))
+	if (clock_history_knot(span->h, span->pace, at_ns, &m->knots[m->n_knots]))
 		m->n_knots++;
 }
 
-/* A knot at each end and, in between, where there are bounds: there the intervals are narrowest. */
-static void put_knots(struct clock_model *m, const struct stretch *st)
+/* A knot at each end and, in between, at times of bounds: intervals are narrowest there. */
+static void put_knots(struct clock_model *m, const struct knot_span *span)
 {
-	const struct bounds *b = &st->h->low;
-	int64_t step = (st->to_ns - st->from_ns) / (int64_t)(st->most - 2) + 1;
-	size_t i = bounds_from(b, (double)(st->from_ns - st->h->x0_ns));
-	int64_t last = st->from_ns;
+	const struct bounds *b = &span->h->low;
+	int64_t step = (span->to_ns - span->from_ns) / (int64_t)(span->most - 2) + 1;
+	size_t i = bounds_from(b, (double)(span->from_ns - span->h->x0_ns));
+	int64_t last = span->from_ns;
 
-	put_knot(m, st, st->from_ns);
+	put_knot(m, span, span->from_ns);
 	for (; i < b->n; i++) {
-		int64_t at_ns = st->h->x0_ns + (int64_t)b->at[i].x;
+		int64_t at_ns = span->h->x0_ns + (int64_t)b->at[i].x;
 
-		if (at_ns >= st->to_ns)
+		if (at_ns >= span->to_ns)
 			break;
 		if (at_ns - last < step)
 			continue;
-		put_knot(m, st, at_ns);
+		put_knot(m, span, at_ns);
 		last = at_ns;
 	}
-	if (st->to_ns > st->from_ns)
-		put_knot(m, st, st->to_ns);
+	if (span->to_ns > span->from_ns)
+		put_knot(m, span, span->to_ns);
 }
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
@@ -198,9 +200,10 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* What is certain at one knot is so at the next, but for how far the offset strays in between: an envelope looks at
- * the probes that are near, and knots in a time of bad ones would hide how good the others were. */
-static void carry(struct clock_knot *to, const struct clock_knot *from, struct pace p)
+/* What is certain at one knot is certain at the next, widened by how far the offset strays in between.
+ * An envelope uses only probes that are near: without this, a knot among bad probes would be wider than
+ * the good ones further away allow. */
+static void carry_interval(struct clock_knot *to, const struct clock_knot *from, struct pace p)
 {
 	double far = (double)(to->host_ns - from->host_ns), stray = p.drift * fabs(far) + 1;
 	int64_t lo = from->lo_ns + (int64_t)floor(p.rate * far - stray);
@@ -213,53 +216,53 @@ static void carry(struct clock_knot *to, const struct clock_knot *from, struct p
 	*to = (struct clock_knot){ to->host_ns, clamp(to->offset_ns, lo, hi), lo, hi };
 }
 
-static void tighten(struct clock_knot *k, size_t n, struct pace p)
+static void tighten_knots(struct clock_knot *k, size_t n, struct pace p)
 {
 	for (size_t i = 1; i < n; i++)
-		carry(&k[i], &k[i - 1], p);
+		carry_interval(&k[i], &k[i - 1], p);
 	for (size_t i = n; i-- > 1;)
-		carry(&k[i - 1], &k[i], p);
+		carry_interval(&k[i - 1], &k[i], p);
 }
 
-static void put_segment(struct clock_model *m, const struct stretch *st)
+static void put_segment(struct clock_model *m, const struct knot_span *span)
 {
 	struct clock_segment *seg = &m->segments[m->n_segments];
 
 	*seg = (struct clock_segment){
-		.cause = st->h->cause,
+		.cause = span->h->cause,
 		.first = m->n_knots,
-		.rate = st->pace->pace.rate,
-		.drift = st->pace->pace.drift,
-		.drift_out = clock_pace_beyond(st->pace),
-		.drift_far = clock_pace_any(st->pace),
-		.horizon_ns = (int64_t)(st->pace->span_ns / 2),
+		.rate = span->pace->pace.rate,
+		.drift = span->pace->pace.drift,
+		.drift_out = clock_pace_beyond(span->pace),
+		.drift_far = clock_pace_any(span->pace),
+		.horizon_ns = (int64_t)(span->pace->span_ns / 2),
 	};
-	put_knots(m, st);
+	put_knots(m, span);
 	seg->n = m->n_knots - seg->first;
-	tighten(&m->knots[seg->first], seg->n, st->pace->pace);
+	tighten_knots(&m->knots[seg->first], seg->n, span->pace->pace);
 	m->n_segments += seg->n > 0;
 }
 
-/* Knots are among the samples: what is beyond the first and the last the model says itself, at another drift. */
-static bool map_history(const struct clock_estimator *est, size_t i, int64_t from_ns, int64_t to_ns,
+/* Knots are among the samples. Beyond the first and the last the model translates at another drift. */
+static bool put_history(const struct clock_estimator *est, size_t i, int64_t from_ns, int64_t to_ns,
 			struct clock_model *m)
 {
 	struct clock_history *h = est->histories[i];
-	const struct clock_pace *pace = clock_history_pace(h, from_ns - AGO_NS);
-	struct stretch st = { .h = h, .pace = pace, .most = CLOCK_KNOTS / est->n };
+	const struct clock_pace *pace = clock_history_pace(h, from_ns - SHAPE_NS);
+	struct knot_span span = { .h = h, .pace = pace, .most = CLOCK_KNOTS / est->n };
 
 	if (!pace || !is_confirmed(h))
 		return false;
-	st.from_ns = clamp(from_ns, h->first_ns, h->last_ns);
-	st.to_ns = clamp(to_ns, h->first_ns, h->last_ns);
-	put_segment(m, &st);
+	span.from_ns = clamp(from_ns, h->first_ns, h->last_ns);
+	span.to_ns = clamp(to_ns, h->first_ns, h->last_ns);
+	put_segment(m, &span);
 	return true;
 }
 
-static void describe(const struct clock_estimator *est, const struct clock_knot *now,
-		     struct clock_model *m)
+static void set_summary(const struct clock_estimator *est, const struct clock_knot *now,
+			struct clock_model *m)
 {
-	const struct clock_history *h = newest(est);
+	const struct clock_history *h = newest_history(est);
 	int64_t above = now->hi_ns - now->offset_ns, below = now->offset_ns - now->lo_ns;
 
 	m->offset_ns = now->offset_ns;
@@ -271,8 +274,8 @@ static void describe(const struct clock_estimator *est, const struct clock_knot 
 	m->bad = est->bad;
 }
 
-static bool make_model(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
-		       int64_t to_ns, struct clock_model *m)
+static bool make_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
+		     int64_t to_ns, struct clock_model *m)
 {
 	struct clock_knot now;
 	bool mapped = false;
@@ -280,16 +283,17 @@ static bool make_model(const struct clock_estimator *est, int64_t now_ns, int64_
 	m->n_segments = 0;
 	m->n_knots = 0;
 	for (size_t i = 0; i < est->n; i++)
-		mapped = map_history(est, i, from_ns, to_ns, m);
-	if (!mapped || !clock_history_knot(newest(est), &newest(est)->pace, now_ns, &now))
+		mapped = put_history(est, i, from_ns, to_ns, m);
+	if (!mapped ||
+	    !clock_history_knot(newest_history(est), &newest_history(est)->pace, now_ns, &now))
 		return false;
-	describe(est, &now, m);
-	m->jitter_ns = clock_history_jitter_ns(newest(est), from_ns - AGO_NS, to_ns);
+	set_summary(est, &now, m);
+	m->jitter_ns = clock_history_jitter_ns(newest_history(est), from_ns - SHAPE_NS, to_ns);
 	return true;
 }
 
-/* The clock is known to have broken, and nothing that was learnt before is kept: what holds now says
- * nothing of then. */
+/* Before an announced break without any history of the time before it: what holds now does not hold
+ * then. */
 static bool is_beyond_break(const struct clock_estimator *est, int64_t at_ns)
 {
 	const struct clock_history *h = est->n ? est->histories[0] : NULL;
@@ -297,15 +301,16 @@ static bool is_beyond_break(const struct clock_estimator *est, int64_t at_ns)
 	return h && h->cause > CLOCK_BREAK_STEP && at_ns < h->begin_ns;
 }
 
-bool clock_estimator_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
-			 int64_t to_ns, struct clock_model *out)
+bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_t now_ns,
+				       int64_t from_ns, int64_t to_ns, struct clock_model *out)
 {
 	if (is_beyond_break(est, from_ns))
 		return false;
-	return make_model(est, now_ns, from_ns - EDGE_NS, to_ns + EDGE_NS, out);
+	return make_map(est, now_ns, from_ns - EDGE_NS, to_ns + EDGE_NS, out);
 }
 
-bool clock_estimator_get(const struct clock_estimator *est, int64_t now_ns, struct clock_model *out)
+bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
+				struct clock_model *out)
 {
-	return make_model(est, now_ns, now_ns, now_ns, out);
+	return make_map(est, now_ns, now_ns, now_ns, out);
 }

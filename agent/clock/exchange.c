@@ -4,25 +4,25 @@
 #include <stddef.h>
 
 #define SENT_MAX_NS \
-	INT64_C(10000000) /* no packet leaves later than this after it was handed over */
+	INT64_C(10000000) /* a packet leaves at most this long after it was handed over */
+#define DEPARTURES_MAX 32 /* newest probes among which a departure is looked up */
 
 void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch)
 {
 	*x = (struct exchange){ .cookie = cookie, .epoch = epoch };
 }
 
-static struct exchange_probe *probe_at(struct exchange *x, uint32_t seq)
+static struct exchange_probe *find_probe(struct exchange *x, uint32_t seq)
 {
 	struct exchange_probe *p = &x->probes[seq % EXCHANGE_PROBES];
 
 	return p->seq == seq ? p : NULL;
 }
 
-struct probe exchange_next(struct exchange *x, int path, uint32_t id, int64_t t1_ns)
+struct probe exchange_make_probe(struct exchange *x, int path, uint32_t id, int64_t t1_ns)
 {
 	uint32_t seq = ++x->seq;
 
-	x->sent++;
 	x->probes[seq % EXCHANGE_PROBES] = (struct exchange_probe){
 		.state = EXCHANGE_WAITING,
 		.seq = seq,
@@ -38,11 +38,10 @@ struct probe exchange_next(struct exchange *x, int path, uint32_t id, int64_t t1
 	};
 }
 
-/* Departures are told soon after: the newest probes are looked at first, and not all. */
-void exchange_departed(struct exchange *x, int path, uint32_t id, int64_t t1_ns)
+void exchange_set_departure(struct exchange *x, int path, uint32_t id, int64_t t1_ns)
 {
-	for (uint32_t back = 0; back < 32; back++) {
-		struct exchange_probe *p = probe_at(x, x->seq - back);
+	for (uint32_t back = 0; back < DEPARTURES_MAX; back++) {
+		struct exchange_probe *p = find_probe(x, x->seq - back);
 
 		if (!p || p->path != path || p->id != id)
 			continue;
@@ -51,8 +50,8 @@ void exchange_departed(struct exchange *x, int path, uint32_t id, int64_t t1_ns)
 	}
 }
 
-/* The kernel knows better when a packet left, unless what it says cannot be. Its stamp leans to early:
- * one before the hand-over is not wrong, but says nothing new. */
+/* The kernel's stamp of a departure is better than the user's, unless it is impossible. It leans to
+ * early: one before the hand-over is not wrong, but proves nothing new. */
 static int64_t better_departure(struct exchange *x, int64_t kernel_ns, int64_t user_ns,
 				int64_t end_ns)
 {
@@ -64,45 +63,42 @@ static int64_t better_departure(struct exchange *x, int64_t kernel_ns, int64_t u
 	return user_ns;
 }
 
-/* A better t3 of an earlier answer: its reply once more, more tightly. */
-static bool refine(struct exchange *x, const struct probe_sent *s, struct clock_sample *out)
+/* A better t3 of an earlier reply makes an update; false if it is not better. */
+static bool make_update(struct exchange *x, const struct probe_sent *s, struct clock_sample *out)
 {
-	struct exchange_probe *p = s->t3_ns ? probe_at(x, s->seq) : NULL;
+	struct exchange_probe *p = s->t3_ns ? find_probe(x, s->seq) : NULL;
 
 	if (!p || p->state != EXCHANGE_ANSWERED)
 		return false;
 	p->state = EXCHANGE_EMPTY;
 	*out = p->sample;
 	out->t3_ns = better_departure(x, s->t3_ns, p->sample.t3_ns, INT64_MAX);
-	out->no_request = out->again = true;
-	out->reply_stamp = p->t4_is_kernel ? CLOCK_STAMP_KERNEL : CLOCK_STAMP_USER;
+	out->no_request = out->is_update = true;
 	return out->t3_ns != p->sample.t3_ns;
 }
 
-int exchange_answer(struct exchange *x, const struct probe *p, int64_t t4_ns, bool kernel,
-		    struct clock_sample out[EXCHANGE_SAMPLES])
+int exchange_take_reply(struct exchange *x, const struct probe *p, int64_t t4_ns, bool kernel,
+			struct clock_sample out[EXCHANGE_SAMPLES])
 {
-	struct exchange_probe *asked = probe_at(x, p->seq);
-	bool sent_by_kernel;
+	struct exchange_probe *asked = find_probe(x, p->seq);
+	bool request_by_kernel;
 	int n = 0;
 
 	if (p->type != PROBE_REPLY || p->cookie != x->cookie || p->epoch != x->epoch || !asked ||
 	    asked->state != EXCHANGE_WAITING || asked->t1_user_ns != p->t1_ns)
 		return 0;
 	for (int i = 0; i < PROBE_SENT_MAX; i++)
-		n += refine(x, &p->sent[i], &out[n]);
-	sent_by_kernel = p->flags & PROBE_KERNEL && asked->t1_kernel_ns;
+		n += make_update(x, &p->sent[i], &out[n]);
+	request_by_kernel = p->flags & PROBE_KERNEL && asked->t1_kernel_ns;
 	asked->state = EXCHANGE_ANSWERED;
-	asked->t4_is_kernel = kernel;
 	asked->sample = (struct clock_sample){
 		.t1_ns = better_departure(x, asked->t1_kernel_ns, asked->t1_user_ns, t4_ns),
 		.t2_ns = p->t2_ns,
 		.t3_ns = p->t3_ns,
 		.t4_ns = t4_ns,
-		.request_stamp = sent_by_kernel ? CLOCK_STAMP_KERNEL : CLOCK_STAMP_USER,
 	};
 	x->answered++;
-	x->kernel = x->kernel << 1 | (kernel && sent_by_kernel);
+	x->kernel = x->kernel << 1 | (kernel && request_by_kernel);
 	out[n++] = asked->sample;
 	return n;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bookkeeping of an exchange of probes with one aggregator: which were sent when, what their
- * answers and the stamps of both kernels make of them. Pure; all times of this side are host clock
- * (agent/clock/clock.h).
+ * The bookkeeping of an exchange of probes with one aggregator: which probes were sent when, and which
+ * samples follow from their replies and from the stamps of both kernels. Pure; all times of this side
+ * are host clock (agent/clock/model.h).
  */
 #ifndef AGENT_CLOCK_EXCHANGE_H
 #define AGENT_CLOCK_EXCHANGE_H
@@ -10,21 +10,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/clock/clock.h"
+#include "agent/clock/sample.h"
 #include "proto/probe.h"
 
-#define EXCHANGE_PROBES	 256 /* remembered; a later answer is worth nothing */
-#define EXCHANGE_SAMPLES (1 + PROBE_SENT_MAX) /* that one answer can give */
+#define EXCHANGE_PROBES	 256 /* remembered; the reply to an older one is ignored */
+#define EXCHANGE_SAMPLES (1 + PROBE_SENT_MAX) /* the most that one reply can give */
 
 /* A probe under way, then its sample. */
 struct exchange_probe {
 	enum { EXCHANGE_EMPTY, EXCHANGE_WAITING, EXCHANGE_ANSWERED } state;
 	uint32_t seq;
-	int path; /* of the socket, and the number of the datagram there: names its departure */
-	uint32_t id;
+	int path; /* of the socket, */
+	uint32_t id; /* and the number of the datagram there: together they name its departure */
 	int64_t t1_user_ns;
-	int64_t t1_kernel_ns; /* 0 = not told */
-	bool t4_is_kernel;
+	int64_t t1_kernel_ns; /* 0 = not reported */
 	struct clock_sample sample;
 };
 
@@ -32,29 +31,29 @@ struct exchange {
 	uint64_t cookie, epoch;
 	uint32_t seq; /* of the last probe */
 	struct exchange_probe probes[EXCHANGE_PROBES];
-	uint32_t sent, answered;
-	uint32_t bad_stamps; /* of either kernel, outside of what the user's clock allows */
-	uint64_t kernel; /* bit per answer, newest lowest: the kernels stamped it at t1, t2, t4 */
+	uint32_t answered;
+	uint32_t bad_stamps; /* of either kernel, later than the user's clock allows */
+	uint64_t kernel; /* a bit per reply, newest lowest: the kernels stamped t1, t2 and t4 */
 };
 
-/* Forgets all that is under way and every count. */
+/* Forgets all probes under way and every count. */
 void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch);
 
-/* A probe is about to be sent as datagram `id` of socket `path`; t1 was read before that. */
-struct probe exchange_next(struct exchange *x, int path, uint32_t id, int64_t t1_ns);
+/* The probe to be sent next, as datagram `id` of socket `path`; t1_ns was read just before. */
+struct probe exchange_make_probe(struct exchange *x, int path, uint32_t id, int64_t t1_ns);
 
-/* The kernel says that it sent this datagram then. */
-void exchange_departed(struct exchange *x, int path, uint32_t id, int64_t t1_ns);
+/* The kernel reports that it sent this datagram at t1_ns. */
+void exchange_set_departure(struct exchange *x, int path, uint32_t id, int64_t t1_ns);
 
 /*
- * An answer came at t4_ns, `kernel` says whose stamp that is. Returns how many samples it makes:
- * those of earlier probes whose t3 is better known now, and its own. 0 for an answer that nobody
- * waits for.
+ * A reply came at t4_ns, which the kernel stamped if `kernel`. Returns the number of samples that it
+ * makes: updates of earlier probes whose t3 is known better now, and its own. 0 for a reply to no
+ * probe under way.
  */
-int exchange_answer(struct exchange *x, const struct probe *p, int64_t t4_ns, bool kernel,
-		    struct clock_sample out[EXCHANGE_SAMPLES]);
+int exchange_take_reply(struct exchange *x, const struct probe *p, int64_t t4_ns, bool kernel,
+			struct clock_sample out[EXCHANGE_SAMPLES]);
 
-/* Both kernels stamp most of what goes to and fro. */
+/* Both kernels stamp most probes and replies. */
 bool exchange_is_kernel(const struct exchange *x);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From one-sided bounds to a pace, in two passes. The first takes nothing for granted but
- * CLOCK_DRIFT_MAX: it gives intervals that are wide and certain, and each two of them an interval for
- * the mean rate between. The second needs how far the rate strays from that mean, which no bound
- * can prove; it is taken from the bounds' own contradictions, twice over, and never below what
- * could be there without being seen. docs/time.md has the reasons.
+ * From one-sided bounds to a pace, in two passes. The first assumes only CLOCK_DRIFT_MAX: it gives
+ * intervals that are wide and certain, and each two of them give an interval for the mean rate in
+ * between. The second needs how far the rate strays from that mean, which no bound can prove. It is
+ * the smallest stray at which the bounds do not contradict each other, taken twice, and never less
+ * than what the bounds could hide. docs/time.md has the reasons.
  */
 #include "agent/clock/history.h"
 
@@ -14,18 +14,18 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define GRID	     128 /* times at which the passes look */
+#define GRID	     128 /* times that the passes examine */
 #define GRID_NS	     1e9 /* their least distance */
-#define PACE_FROM_NS (5 * NS_PER_S) /* a pace since about then will do */
+#define PACE_FROM_NS (5 * NS_PER_S) /* a pace since this long before or after will do */
 #define RATE_BASE_NS 2e9 /* least distance of two intervals that make a rate */
-/* Where no probe has been, the rate may have gone on, as far again and to the other side. */
+/* Beyond the probes the rate may stray this many times as far. */
 #define BEYOND	3
 #define NEAR_NS 100e6 /* two bounds of about the same time */
 
 #define WANDER_FIRST 0.5e-6
 #define WANDER_STEP  1.25
 #define WANDER_LEAST 1e-6
-/* A history of this length has seen how its crystal wanders; a shorter one in proportion. */
+/* A history of this length shows how its crystal wanders; a shorter one gets more, in proportion. */
 #define WANDER_SPAN_NS 120e9
 
 struct grid {
@@ -39,7 +39,7 @@ struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns
 
 	h->cause = cause;
 	h->begin_ns = begin_ns;
-	h->seen = (struct interval){ -INFINITY, INFINITY };
+	h->certain = (struct interval){ -INFINITY, INFINITY };
 	h->rtt_min_ns = -1;
 	return h;
 }
@@ -60,12 +60,12 @@ static bool has_bounds(const struct clock_history *h)
 	return h->low.n || h->high.n;
 }
 
-/* What the history allows at x whatever its pace. */
+/* What the history allows at x at any pace within CLOCK_DRIFT_MAX. */
 static struct interval allowed_at(const struct clock_history *h, double x)
 {
-	double far = CLOCK_DRIFT_MAX * fabs(x - h->seen_x);
+	double far = CLOCK_DRIFT_MAX * fabs(x - h->certain_x);
 
-	return (struct interval){ h->seen.lo - far, h->seen.hi + far };
+	return (struct interval){ h->certain.lo - far, h->certain.hi + far };
 }
 
 static struct bound low_of(const struct clock_history *h, const struct clock_sample *s)
@@ -90,26 +90,26 @@ bool clock_history_contradicts(const struct clock_history *h, const struct clock
 	       (!s->no_reply && high.v < allowed_at(h, high.x).lo);
 }
 
-static void see(struct clock_history *h, double x, double lo, double hi)
+static void narrow_certain(struct clock_history *h, double x, double lo, double hi)
 {
-	double older;
+	double moved;
 
-	if (x > h->seen_x) {
-		h->seen = allowed_at(h, x);
-		h->seen_x = x;
+	if (x > h->certain_x) {
+		h->certain = allowed_at(h, x);
+		h->certain_x = x;
 	}
-	older = CLOCK_DRIFT_MAX * (h->seen_x - x);
-	h->seen.lo = fmax(h->seen.lo, lo - older);
-	h->seen.hi = fmin(h->seen.hi, hi + older);
+	moved = CLOCK_DRIFT_MAX * (h->certain_x - x);
+	h->certain.lo = fmax(h->certain.lo, lo - moved);
+	h->certain.hi = fmin(h->certain.hi, hi + moved);
 }
 
-static void stretch(struct clock_history *h, int64_t at_ns)
+static void extend_span(struct clock_history *h, int64_t at_ns)
 {
 	h->first_ns = at_ns < h->first_ns ? at_ns : h->first_ns;
 	h->last_ns = at_ns > h->last_ns ? at_ns : h->last_ns;
 }
 
-static void begin(struct clock_history *h, const struct clock_sample *s)
+static void set_origin(struct clock_history *h, const struct clock_sample *s)
 {
 	h->x0_ns = s->no_request ? s->t4_ns : s->t1_ns;
 	h->v0_ns = s->no_request ? s->t4_ns - s->t3_ns : s->t1_ns - s->t2_ns;
@@ -122,24 +122,24 @@ void clock_history_add(struct clock_history *h, const struct clock_sample *s)
 	int64_t rtt = (s->t4_ns - s->t1_ns) - (s->t3_ns - s->t2_ns);
 
 	if (!has_bounds(h))
-		begin(h, s);
+		set_origin(h, s);
 	if (!s->no_request) {
 		struct bound low = low_of(h, s);
 
 		bounds_add(&h->low, low, 1, h->pace.pace.rate);
-		see(h, low.x, low.v, INFINITY);
-		stretch(h, s->t1_ns);
+		narrow_certain(h, low.x, low.v, INFINITY);
+		extend_span(h, s->t1_ns);
 	}
 	if (!s->no_reply) {
 		struct bound high = high_of(h, s);
 
 		bounds_add(&h->high, high, -1, h->pace.pace.rate);
-		see(h, high.x, -INFINITY, high.v);
-		stretch(h, s->t4_ns);
+		narrow_certain(h, high.x, -INFINITY, high.v);
+		extend_span(h, s->t4_ns);
 	}
 	if (!s->no_request && !s->no_reply && (h->rtt_min_ns < 0 || rtt < h->rtt_min_ns))
 		h->rtt_min_ns = rtt;
-	h->probes += !s->again;
+	h->probes += !s->is_update;
 	h->has_pace = false;
 }
 
@@ -153,8 +153,8 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns)
 
 /* ---- the pace ---- */
 
-/* Times at which there is a bound, so that the intervals there are at their narrowest; the two ends,
- * which make the longest base for a rate, are among them. */
+/* Times that have a bound, because intervals are narrowest there; the two ends, which make the longest
+ * base for a rate, are among them. */
 static void make_grid(const struct clock_history *h, double from, struct grid *g)
 {
 	const struct bounds *b = &h->low;
@@ -173,7 +173,7 @@ static void make_grid(const struct clock_history *h, double from, struct grid *g
 		g->x[g->n++] = last;
 }
 
-/* The mean rate between two times, from the two that prove it most tightly. */
+/* The mean rate between two times, for the two that prove it most tightly. */
 static struct pace prove_rate(const struct clock_history *h, const struct grid *g)
 {
 	const struct pace any = { 0, CLOCK_DRIFT_MAX };
@@ -206,8 +206,8 @@ static bool is_contradicted(const struct clock_history *h, const struct grid *g,
 	return false;
 }
 
-/* The smallest wander that contradicts nothing may still be wrong: only twice it has been found right
- * in every trial. */
+/* The smallest wander that contradicts nothing was still wrong in trials; twice that was right in every
+ * trial. */
 static double find_wander(const struct clock_history *h, const struct grid *g, struct pace proved)
 {
 	double wander = WANDER_FIRST;
@@ -226,10 +226,10 @@ static int by_value(const void *a, const void *b)
 }
 
 /*
- * Bounds that are far apart contradict each other late: a wander that moves the offset by less than
- * the interval's half width within one bound's reach may be there unseen.
+ * Bounds that are far apart contradict each other late: a wander is hidden while it moves the offset
+ * by less than half the interval's width within one bound's reach.
  */
-static double hidden_wander(const struct clock_history *h, const struct grid *g, struct pace p)
+static double find_hidden_wander(const struct clock_history *h, const struct grid *g, struct pace p)
 {
 	double half[GRID];
 	struct interval in;
@@ -255,7 +255,7 @@ static void find_pace(struct clock_history *h, const struct grid *g)
 	p->wander = find_wander(h, g, proved);
 	unseen = fmax(p->wander, WANDER_LEAST * WANDER_SPAN_NS / fmax(p->span_ns, 1));
 	p->pace = (struct pace){ proved.rate, proved.drift + unseen };
-	unseen = fmax(unseen, hidden_wander(h, g, p->pace));
+	unseen = fmax(unseen, find_hidden_wander(h, g, p->pace));
 	p->pace.drift = proved.drift + unseen;
 	if (p->pace.drift > CLOCK_DRIFT_MAX)
 		p->pace = (struct pace){ 0, CLOCK_DRIFT_MAX };

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the probes said since the last break of the host's clock, and the pace of the offset that
- * follows from it. Part of the estimator; loop thread.
+ * The bounds that the probes gave since the last break of the host's clock, and the pace of the offset
+ * that follows from them. Part of the estimator; loop thread.
  */
 #ifndef AGENT_CLOCK_HISTORY_H
 #define AGENT_CLOCK_HISTORY_H
 
-#include "agent/clock/clock.h"
 #include "agent/clock/envelope.h"
+#include "agent/clock/model.h"
+#include "agent/clock/sample.h"
 
-/* Crystals keep within 100 ppm of what they should; the rest is for their wandering. */
+/* Crystals are within 100 ppm of their nominal rate; the rest is for their wander. */
 #define CLOCK_DRIFT_MAX 120e-6
 
-/* How the offset moved in a stretch of time. */
+/* How the offset moved in a period. */
 struct clock_pace {
 	struct pace pace;
 	double wander; /* the part of drift that the bounds show */
@@ -21,16 +22,16 @@ struct clock_pace {
 
 struct clock_history {
 	enum clock_break cause;
-	int64_t x0_ns, v0_ns; /* bounds count from here: host time, offset */
+	int64_t x0_ns, v0_ns; /* origin of the bounds: host time, offset */
 	int64_t begin_ns, first_ns, last_ns; /* host time: of the break, of samples */
 	struct bounds low, high;
-	double seen_x; /* all bounds together, at the time of the newest and at */
-	struct interval seen; /* CLOCK_DRIFT_MAX: what new ones may not contradict */
+	double certain_x; /* what all bounds prove together at the time of the newest one, */
+	struct interval certain; /* at CLOCK_DRIFT_MAX: new bounds may not contradict it */
 	uint32_t probes;
 	int64_t rtt_min_ns; /* -1 = none */
 
-	struct clock_pace pace; /* as last found, by clock_history_pace() */
-	bool has_pace; /* and nothing came since */
+	struct clock_pace pace; /* as last found by clock_history_pace() */
+	bool has_pace; /* and no sample came since */
 	int64_t pace_from_ns;
 };
 
@@ -41,7 +42,7 @@ double clock_pace_any(const struct clock_pace *p);
 struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns);
 void clock_history_free(struct clock_history *h); /* NULL is fine */
 
-/* No steady clock can have given both this sample and the history. */
+/* No clock within CLOCK_DRIFT_MAX can have given both this sample and the history. */
 bool clock_history_contradicts(const struct clock_history *h, const struct clock_sample *s);
 void clock_history_add(struct clock_history *h, const struct clock_sample *s);
 
@@ -49,7 +50,7 @@ void clock_history_add(struct clock_history *h, const struct clock_sample *s);
 void clock_history_expire(struct clock_history *h, int64_t before_ns);
 
 /* How the offset moved since from_ns (host time); NULL while there are no bounds of both kinds.
- * Valid until the next call; found anew only if it would differ. */
+ * Valid until the next call; found again only if it would differ. */
 const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns);
 
 /* What is certain at host time at_ns, and the best guess in it. False if the bounds exclude each

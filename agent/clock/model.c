@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Translations between the three time scales. Whole nanoseconds are added and subtracted exactly;
- * only the small terms, a rate times a distance, go through floating point. Input may be anything:
- * results beyond int64 are cut off at its ends.
+ * only the small terms, a rate times a distance, go through floating point.
  */
-#include "agent/clock/clock.h"
+#include "agent/clock/model.h"
 
 #include <math.h>
 #include <stddef.h>
 
-typedef __int128 wide;
-
-static int64_t saturate(wide v)
-{
-	return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
-}
+#include "agent/clock/arith.h"
 
 static wide scaled(double rate, wide distance)
 {
@@ -24,8 +18,8 @@ static wide scaled(double rate, wide distance)
 /* The host clock: raw with the injected error. */
 static wide host_of_raw(const struct clock_model *m, wide raw)
 {
-	return raw + m->test_offset_ns +
-	       scaled(m->test_drift_ppm * 1e-6, raw - m->test_start_raw_ns);
+	return raw + injected_error_ns(m->test_offset_ns, m->test_drift_ppm,
+				       (double)(raw - m->test_start_raw_ns));
 }
 
 /* ---- the map ---- */
@@ -45,9 +39,9 @@ static wide most(wide a, wide b)
 	return a > b ? a : b;
 }
 
-/* What one knot says of another time: the offset moves at the segment's rate, and strays. */
-static struct guess from_knot(const struct clock_segment *seg, const struct clock_knot *k,
-			      wide host, double drift)
+/* The guess at another time from one knot: the offset moves at the segment's rate, and strays. */
+static struct guess guess_from_knot(const struct clock_segment *seg, const struct clock_knot *k,
+				    wide host, double drift)
 {
 	wide far = host - k->host_ns;
 	wide moved = scaled(seg->rate, far);
@@ -60,28 +54,29 @@ static struct guess from_knot(const struct clock_segment *seg, const struct cloc
 			       k->hi_ns + moved + stray };
 }
 
-/* Between two knots the best guess is on the line; what is certain, they say together. */
-static struct guess between(const struct clock_segment *seg, const struct clock_knot *a, wide host)
+/* Between two knots the best guess is on the line; the interval is what both allow. */
+static struct guess guess_between(const struct clock_segment *seg, const struct clock_knot *a,
+				  wide host)
 {
 	const struct clock_knot *b = a + 1;
-	struct guess left = from_knot(seg, a, host, seg->drift);
-	struct guess right = from_knot(seg, b, host, seg->drift);
+	struct guess left = guess_from_knot(seg, a, host, seg->drift);
+	struct guess right = guess_from_knot(seg, b, host, seg->drift);
 	double slope = (double)(b->offset_ns - a->offset_ns) / (double)(b->host_ns - a->host_ns);
 
 	return (struct guess){ a->offset_ns + scaled(slope, host - a->host_ns),
 			       most(left.lo, right.lo), least(left.hi, right.hi) };
 }
 
-static struct guess in_segment(const struct clock_model *m, const struct clock_segment *seg,
-			       wide host)
+static struct guess guess_in_segment(const struct clock_model *m, const struct clock_segment *seg,
+				     wide host)
 {
 	const struct clock_knot *k = &m->knots[seg->first];
 	size_t low = 0, high = seg->n - 1;
 
 	if (host <= k[0].host_ns)
-		return from_knot(seg, &k[0], host, seg->drift_out);
+		return guess_from_knot(seg, &k[0], host, seg->drift_out);
 	if (host >= k[high].host_ns)
-		return from_knot(seg, &k[high], host, seg->drift_out);
+		return guess_from_knot(seg, &k[high], host, seg->drift_out);
 	while (high - low > 1) {
 		size_t mid = low + (high - low) / 2;
 
@@ -90,7 +85,7 @@ static struct guess in_segment(const struct clock_model *m, const struct clock_s
 		else
 			high = mid;
 	}
-	return between(seg, &k[low], host);
+	return guess_between(seg, &k[low], host);
 }
 
 static wide end_of(const struct clock_model *m, const struct clock_segment *seg)
@@ -98,12 +93,12 @@ static wide end_of(const struct clock_model *m, const struct clock_segment *seg)
 	return m->knots[seg->first + seg->n - 1].host_ns;
 }
 
-/* Between two segments nobody knows when the clock broke: both may be right, the nearer is guessed. */
-static struct guess in_gap(const struct clock_model *m, const struct clock_segment *before,
-			   wide host)
+/* Between two segments it is unknown when the clock broke: both may be right, the nearer is guessed. */
+static struct guess guess_in_gap(const struct clock_model *m, const struct clock_segment *before,
+				 wide host)
 {
 	const struct clock_segment *after = before + 1;
-	struct guess a = in_segment(m, before, host), b = in_segment(m, after, host);
+	struct guess a = guess_in_segment(m, before, host), b = guess_in_segment(m, after, host);
 	bool late = host - end_of(m, before) > m->knots[after->first].host_ns - host;
 
 	return (struct guess){ late ? b.offset : a.offset, least(a.lo, b.lo), most(a.hi, b.hi) };
@@ -116,13 +111,13 @@ static struct guess guess_at(const struct clock_model *m, wide host)
 	while (i + 1 < m->n_segments && host >= m->knots[m->segments[i + 1].first].host_ns)
 		i++;
 	if (i + 1 < m->n_segments && host > end_of(m, &m->segments[i]))
-		return in_gap(m, &m->segments[i], host);
-	return in_segment(m, &m->segments[i], host);
+		return guess_in_gap(m, &m->segments[i], host);
+	return guess_in_segment(m, &m->segments[i], host);
 }
 
 /* ---- translations ---- */
 
-/* An uncalibrated model trusts this host's own clocks, error and all. */
+/* An uncalibrated model takes this host's own clocks, injected error included. */
 static wide session_of_raw(const struct clock_model *m, wide raw)
 {
 	wide host = host_of_raw(m, raw);
@@ -139,18 +134,18 @@ int64_t clock_model_session_of_raw(const struct clock_model *m, int64_t raw_ns)
 	return saturate(session_of_raw(m, raw_ns));
 }
 
-int64_t clock_model_offset_at(const struct clock_model *m, int64_t raw_ns)
+int64_t clock_model_raw_offset_at(const struct clock_model *m, int64_t raw_ns)
 {
 	return saturate(host_of_raw(m, raw_ns) - session_of_raw(m, raw_ns));
 }
 
-/* Two raw times, the session time that is looked for between them. */
+/* Two raw times: the session time that is searched for is between them. */
 struct bracket {
 	wide below, above;
 	bool has_below, has_above;
 };
 
-static void narrow(struct bracket *b, wide raw, wide missing)
+static void narrow_bracket(struct bracket *b, wide raw, wide missing)
 {
 	if (missing > 0 && (!b->has_below || raw > b->below)) {
 		b->below = raw;
@@ -162,8 +157,8 @@ static void narrow(struct bracket *b, wide raw, wide missing)
 	}
 }
 
-/* Times that a host slept at have no raw time: the last one before them. */
-static wide halve(const struct clock_model *m, wide session, struct bracket b)
+/* Session times at which a host slept have no raw time: the last one before the sleep. */
+static wide search_bracket(const struct clock_model *m, wide session, struct bracket b)
 {
 	while (b.above - b.below > 1) {
 		wide middle = b.below + (b.above - b.below) / 2;
@@ -176,8 +171,8 @@ static wide halve(const struct clock_model *m, wide session, struct bracket b)
 	return b.below;
 }
 
-/* Rates are small, so the distance still missing shrinks at least a thousandfold with each round; but where the
- * clock breaks in between the rounds may go to and fro over the break. */
+/* Rates are small: each round shrinks the missing distance at least a thousandfold. Where the clock
+ * breaks in between, the rounds may alternate between the two sides of the break. */
 int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_ns)
 {
 	struct bracket b = { 0 };
@@ -188,11 +183,11 @@ int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_
 
 		if (!missing)
 			return saturate(raw);
-		narrow(&b, raw, missing);
+		narrow_bracket(&b, raw, missing);
 		raw += missing;
 	}
 	if (b.has_below && b.has_above && b.below < b.above)
-		raw = halve(m, session_ns, b);
+		raw = search_bracket(m, session_ns, b);
 	return saturate(raw);
 }
 
@@ -217,7 +212,7 @@ int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns)
 	return saturate(host_wall - session_of_raw(m, raw_ns));
 }
 
-static wide half_of(struct guess g)
+static wide bound_of(struct guess g)
 {
 	return most(g.hi - g.offset, g.offset - g.lo);
 }
@@ -227,19 +222,19 @@ int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns)
 	wide far = (wide)raw_ns - m->at_raw_ns;
 
 	if (m->n_segments)
-		return saturate(half_of(guess_at(m, host_of_raw(m, raw_ns))));
+		return saturate(bound_of(guess_at(m, host_of_raw(m, raw_ns))));
 	return saturate((wide)m->bound_ns + scaled(m->bound_rate, far < 0 ? -far : far));
 }
 
 static wide bound_at_clipped(const struct clock_model *m, wide host, wide from, wide to)
 {
-	return half_of(guess_at(m, most(from, least(host, to))));
+	return bound_of(guess_at(m, most(from, least(host, to))));
 }
 
-/* Two knots' intervals widen towards each other, at the drift; they cannot do so for longer than to
- * the middle between the two. */
-static wide bound_inside(const struct clock_model *m, const struct clock_segment *seg, wide from,
-			 wide to)
+/* The intervals of two knots widen towards each other at the drift, at most until the middle between
+ * them. */
+static wide largest_bound_inside(const struct clock_model *m, const struct clock_segment *seg,
+				 wide from, wide to)
 {
 	wide out = 0;
 
@@ -249,8 +244,8 @@ static wide bound_inside(const struct clock_model *m, const struct clock_segment
 		out = most(out, bound_at_clipped(m, a->host_ns, from, to));
 		if (i + 1 == (size_t)seg->first + seg->n || b->host_ns <= from || a->host_ns >= to)
 			continue;
-		out = most(out, most(half_of(guess_at(m, a->host_ns)),
-				     half_of(guess_at(m, b->host_ns))) +
+		out = most(out, most(bound_of(guess_at(m, a->host_ns)),
+				     bound_of(guess_at(m, b->host_ns))) +
 					scaled(seg->drift / 2, (wide)b->host_ns - a->host_ns) + 2);
 	}
 	return out;
@@ -267,7 +262,7 @@ int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns,
 		const struct clock_segment *seg = &m->segments[i];
 		wide middle;
 
-		out = most(out, bound_inside(m, seg, from, to));
+		out = most(out, largest_bound_inside(m, seg, from, to));
 		if (i + 1 == m->n_segments)
 			break;
 		/* In the gap to the next it is largest at an end, or where the guess changes. */
@@ -292,34 +287,36 @@ static bool is_broken_in(const struct clock_model *m, wide from, wide to)
 	return false;
 }
 
-/* An earlier session time is a larger offset. The line between two guesses may leave the interval: no way, then. */
-static void keep_room(const struct clock_model *m, wide host, struct clock_room *room)
+/* An earlier session time is a larger offset. The line between two knots may leave the interval: then
+ * the slack on that side is 0. */
+static void narrow_slack(const struct clock_model *m, wide host, struct clock_slack *slack)
 {
 	struct guess g = guess_at(m, host);
 
-	room->earlier_ns = saturate(least(room->earlier_ns, most(0, g.hi - g.offset)));
-	room->later_ns = saturate(least(room->later_ns, most(0, g.offset - g.lo)));
+	slack->earlier_ns = saturate(least(slack->earlier_ns, most(0, g.hi - g.offset)));
+	slack->later_ns = saturate(least(slack->later_ns, most(0, g.offset - g.lo)));
 }
 
-/* Between two knots the guess is on a line, and the ends of the interval bend away from it; what a knot and the one
- * before say together may be less than what it says with the next. */
-struct clock_room clock_model_room_over(const struct clock_model *m, int64_t from_raw_ns,
-					int64_t to_raw_ns)
+/* Between two knots the guess is on a line, and the ends of the interval bend away from it, so the
+ * slack is least at a knot, on one side of it: a knot with the one before may allow less than with
+ * the next. */
+struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t from_raw_ns,
+					  int64_t to_raw_ns)
 {
 	wide from = host_of_raw(m, from_raw_ns), to = host_of_raw(m, to_raw_ns);
-	struct clock_room room = { INT64_MAX, INT64_MAX };
+	struct clock_slack slack = { INT64_MAX, INT64_MAX };
 
 	if (!m->calibrated || !m->n_segments || is_broken_in(m, from, to))
-		return (struct clock_room){ 0 };
-	keep_room(m, from, &room);
-	keep_room(m, to, &room);
+		return (struct clock_slack){ 0 };
+	narrow_slack(m, from, &slack);
+	narrow_slack(m, to, &slack);
 	for (size_t i = 0; i < m->n_knots; i++) {
 		if (m->knots[i].host_ns <= from || m->knots[i].host_ns > to)
 			continue;
-		keep_room(m, (wide)m->knots[i].host_ns - 1, &room);
-		keep_room(m, m->knots[i].host_ns, &room);
+		narrow_slack(m, (wide)m->knots[i].host_ns - 1, &slack);
+		narrow_slack(m, m->knots[i].host_ns, &slack);
 	}
-	return room;
+	return slack;
 }
 
 enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns)

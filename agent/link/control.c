@@ -275,7 +275,7 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 {
 	if (m->kind_case == TUTTI__V1__AGGREGATOR_MESSAGE__KIND_PROBE) {
-		clock_take_stream(c->env.clock, m->probe->packet.data);
+		clock_take_stream_reply(c->env.clock, m->probe->packet.data);
 		return;
 	}
 	c->status_gap_ns = STATUS_GAP_NS; /* requests make news */
@@ -284,7 +284,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		on_welcome(c, m->welcome);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM:
-		clock_look(c->env.clock);
+		clock_check_breaks(c->env.clock);
 		requests_arm(c->requests, m->arm);
 		m->arm = NULL;
 		break;

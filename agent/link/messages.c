@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clock/clock.h"
 #include "agent/link/step_reporter.h"
 #include "agent/tracer/tracer.h"
 #include "base/clean_text.h"
@@ -193,7 +194,7 @@ void message_result(const struct message_result *r,
 	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
 	Tutti__V1__TracerReport **pointers, *made;
 	Tutti__V1__StepsSeen steps;
-	struct clock_room room = capture_room(r->capture);
+	struct clock_slack slack = capture_slack(r->capture);
 	struct message_clock clock;
 	const struct capture_report *reports;
 	size_t n;
@@ -204,8 +205,8 @@ void message_result(const struct message_result *r,
 	for (size_t i = 0; i < n; i++)
 		pointers[i] = &made[i];
 	message_clock(&clock, capture_clock(r->capture), capture_bound_ns(r->capture));
-	clock.model.earlier_ns = room.earlier_ns;
-	clock.model.later_ns = room.later_ns;
+	clock.model.earlier_ns = slack.earlier_ns;
+	clock.model.later_ns = slack.later_ns;
 	result.session = (char *)capture_session(r->capture);
 	result.has_file = r->has_file;
 	result.t0_ns = capture_t0_ns(r->capture);

@@ -4,7 +4,7 @@
 #define AGENT_LINK_MESSAGES_H
 
 #include "agent/capture/capture.h"
-#include "agent/clock/clock.h"
+#include "agent/clock/model.h"
 #include "agent/link/env.h"
 #include "proto/limits.h"
 #include "proto/tutti/v1/control.pb-c.h"

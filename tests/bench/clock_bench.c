@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clock/estimator.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/clock_worlds.h"
@@ -109,7 +110,8 @@ static void judge_ours(const struct clock_world *w, const struct world_samples *
 
 	for (size_t i = 0; i < s->n; i++)
 		clock_estimator_add(est, &s->at[i].s);
-	m.calibrated = clock_estimator_map(est, end, world_host_ns(w, EDGE_NS), end, &m);
+	m.calibrated = clock_estimator_make_window_model(est, end, world_host_ns(w, EDGE_NS), end,
+							 &m);
 	for (int64_t t = EDGE_NS; t < LENGTH_NS - EDGE_NS; t += 10 * NS_PER_MS)
 		world_check(j, w, &m, t);
 	clock_estimator_free(est);
@@ -259,8 +261,9 @@ static int cost(size_t repeats)
 
 		for (size_t i = 0; i < samples.n; i++)
 			clock_estimator_add(est, &samples.at[i].s);
-		clock_estimator_map(est, world_host_ns(&w, LENGTH_NS), world_host_ns(&w, 0),
-				    world_host_ns(&w, LENGTH_NS), &m);
+		clock_estimator_make_window_model(est, world_host_ns(&w, LENGTH_NS),
+						  world_host_ns(&w, 0),
+						  world_host_ns(&w, LENGTH_NS), &m);
 		took[k] = (double)(now_raw_ns() - start);
 		clock_estimator_free(est);
 		if (!k)

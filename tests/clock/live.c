@@ -234,10 +234,10 @@ static void start_clocks(void)
 		conf.test_drift_ppm = live.conf.drift_ppm + (i ? i * 37 % 101 - 50 : 0);
 		if (clock_new(&live.clocks[i], &conf, &e))
 			die("clock", &e);
-		clock_hurry(live.clocks[i],
-			    now_mono_ns() + live.conf.for_ns + live.conf.warm_up_ns + COLD_NS +
-				    TAIL_NS,
-			    live.conf.gap_ns);
+		clock_probe_densely(live.clocks[i],
+				    now_mono_ns() + live.conf.for_ns + live.conf.warm_up_ns +
+					    COLD_NS + TAIL_NS,
+				    live.conf.gap_ns);
 	}
 }
 
@@ -285,7 +285,7 @@ static void look(void)
 
 static struct clock_model model_over(int i)
 {
-	return clock_model_over(live.clocks[i], live.since_raw_ns, live.until_raw_ns);
+	return clock_window_model(live.clocks[i], live.since_raw_ns, live.until_raw_ns);
 }
 
 /* All maps of this service; before another takes over, and at the end. */
@@ -352,7 +352,7 @@ static void wait_for_good_bound(void)
 	int64_t begin_ns = now_raw_ns(), now_ns;
 
 	while (live.cold_ns < 0 && (now_ns = now_raw_ns()) < begin_ns + COLD_NS) {
-		struct clock_model m = clock_model_over(live.clocks[0], begin_ns, now_ns);
+		struct clock_model m = clock_window_model(live.clocks[0], begin_ns, now_ns);
 
 		if (best_bound(&m, begin_ns, now_ns) <= live.conf.good_ns) {
 			live.cold_ns = now_ns - begin_ns;

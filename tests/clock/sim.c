@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clock/estimator.h"
 #include "agent/clock/ledger.h"
 #include "aggregator/evidence/refine.h"
 #include "base/mem.h"
@@ -51,7 +52,7 @@ static struct clock_ledger watch(const struct wall *w)
 	struct clock_ledger l = { 0 };
 
 	for (int64_t raw = 0; raw <= LENGTH_NS; raw += LOOK_NS) {
-		const struct ledger_point p = { raw, real_of(w, raw), WIDTH_NS, 0, 0 };
+		const struct ledger_point p = { { raw, real_of(w, raw), WIDTH_NS }, 0, 0 };
 
 		(void)ledger_add(&l, &p);
 	}
@@ -136,8 +137,8 @@ static void start_rank(struct rank *r)
 		clock_estimator_add(est, &samples.at[i].s);
 	end = world_host_ns(&r->world, LAST_NS);
 	r->model = (struct clock_model){ .at_raw_ns = end };
-	r->model.calibrated = clock_estimator_map(est, end, world_host_ns(&r->world, 0), end,
-						  &r->model);
+	r->model.calibrated = clock_estimator_make_window_model(
+		est, end, world_host_ns(&r->world, 0), end, &r->model);
 	free(samples.at);
 	clock_estimator_free(est);
 }
@@ -199,7 +200,7 @@ static void look_at_clocks(struct window *w)
 		const struct rank *r = &w->ranks[i];
 		int64_t from = world_host_ns(&r->world, w->from_ns);
 		int64_t to = world_host_ns(&r->world, w->to_ns);
-		struct clock_room room = clock_model_room_over(&r->model, from, to);
+		struct clock_slack room = clock_model_slack_over(&r->model, from, to);
 
 		w->clocks[i] = (struct refine_clock){
 			.bound_ns = clock_model_bound_over(&r->model, from, to),
@@ -240,7 +241,7 @@ static void judge_errors(const struct window *w, struct tally *t)
 		const struct rank *r = &w->ranks[host];
 		const struct refined *x = &w->refined[host];
 		int64_t raw = world_host_ns(&r->world, w->at_ns[at]);
-		struct clock_room room = clock_model_room_over(&r->model, raw, raw);
+		struct clock_slack room = clock_model_slack_over(&r->model, raw, raw);
 
 		t->times++;
 		t->outside_hard += x->offset_ns < -room.earlier_ns || x->offset_ns > room.later_ns;

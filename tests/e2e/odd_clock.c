@@ -34,8 +34,8 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 		    struct timespec *timeout);
 
 struct clock;
-void __real_clock_take_stream(struct clock *c, const uint8_t *packet);
-void __wrap_clock_take_stream(struct clock *c, const uint8_t *packet);
+void __real_clock_take_stream_reply(struct clock *c, const uint8_t *packet);
+void __wrap_clock_take_stream_reply(struct clock *c, const uint8_t *packet);
 
 static const volatile struct odd *odd;
 
@@ -104,8 +104,8 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 	return got;
 }
 
-void __wrap_clock_take_stream(struct clock *c, const uint8_t *packet)
+void __wrap_clock_take_stream_reply(struct clock *c, const uint8_t *packet)
 {
 	if (!odd->deaf)
-		__real_clock_take_stream(c, packet);
+		__real_clock_take_stream_reply(c, packet);
 }

@@ -2,7 +2,7 @@
 program(udp_relay SRC ${CMAKE_SOURCE_DIR}/tests/e2e/udp_relay.c ${CMAKE_SOURCE_DIR}/tests/lib/queue.c USES base proto net)
 program(odd_agent SRC ${CMAKE_SOURCE_DIR}/agent/main.c ${CMAKE_SOURCE_DIR}/agent/tracers.c
 	${CMAKE_SOURCE_DIR}/tests/e2e/odd_clock.c USES agent_parts agent_tracers)
-target_link_options(odd_agent PRIVATE -Wl,--wrap=clock_gettime,--wrap=timerfd_settime,--wrap=recvmmsg,--wrap=clock_take_stream)
+target_link_options(odd_agent PRIVATE -Wl,--wrap=clock_gettime,--wrap=timerfd_settime,--wrap=recvmmsg,--wrap=clock_take_stream_reply)
 program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e" 300)

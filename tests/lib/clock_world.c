@@ -130,8 +130,7 @@ static void probe(const struct clock_world *w, struct way *there, struct way *ba
 	if (w->late_stamps) {
 		s.t3_ns = world_session_ns(leaves);
 		s.no_request = true;
-		s.again = true;
-		s.reply_stamp = CLOCK_STAMP_KERNEL;
+		s.is_update = true;
 		push(out, returns + NS_PER_S, s);
 	}
 }

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/clock/clock.h"
+#include "agent/clock/model.h"
+#include "agent/clock/sample.h"
 
 enum jitter { JITTER_EXP, JITTER_QUEUE, JITTER_SPIKES };
 

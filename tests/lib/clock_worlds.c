@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "agent/clock/estimator.h"
 #include "base/now.h"
 
 #define US     1000
@@ -68,7 +69,7 @@ static void check_map(const struct judges *j, const struct clock_estimator *est,
 	int64_t from = world_host_ns(j->world, from_ns), to = world_host_ns(j->world, to_ns);
 
 	*m = (struct clock_model){ .at_raw_ns = to };
-	m->calibrated = clock_estimator_map(est, to, from, to, m);
+	m->calibrated = clock_estimator_make_window_model(est, to, from, to, m);
 	for (int64_t t = from_ns; t < to_ns; t += j->step_ns) {
 		int64_t at = t + (int64_t)(world_uniform() * (double)j->step_ns);
 
@@ -126,9 +127,10 @@ void world_judge_ahead(const struct clock_world *w, int64_t length_ns, struct wo
 
 		while (i < samples.n && samples.at[i].at_ns <= t)
 			clock_estimator_add(est, &samples.at[i++].s);
-		m.calibrated = clock_estimator_get(est, now_ns, &m);
+		m.calibrated = clock_estimator_make_model(est, now_ns, &m);
 		judge_beyond(w, &m, t, j);
-		m.calibrated = clock_estimator_map(est, now_ns, now_ns - NS_PER_S, now_ns, &m);
+		m.calibrated = clock_estimator_make_window_model(est, now_ns, now_ns - NS_PER_S,
+								 now_ns, &m);
 		judge_beyond(w, &m, t, j);
 	}
 	free(samples.at);

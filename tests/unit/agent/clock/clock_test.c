@@ -214,10 +214,10 @@ static void answer_by_stream(void *arg, const uint8_t *packet)
 	probe_encode(&p, &key, reply);
 	g->streamed++;
 	reply[40] ^= 1; /* a forgery: t1 */
-	clock_take_stream(g->clock, reply);
+	clock_take_stream_reply(g->clock, reply);
 	reply[40] ^= 1;
-	clock_take_stream(g->clock, reply);
-	clock_take_stream(g->clock, reply); /* the same again */
+	clock_take_stream_reply(g->clock, reply);
+	clock_take_stream_reply(g->clock, reply); /* the same again */
 }
 
 /* Packets get no answers: the stream takes over. Once they do, it is left alone. */
@@ -261,9 +261,9 @@ static void test_hurry(void)
 	rig_up(&g, 0, 0);
 	g.r.silent = true;
 	set_peer(&g, EPOCH);
-	clock_hurry(g.clock, now_mono_ns() + NS_PER_S, 0);
+	clock_probe_densely(g.clock, now_mono_ns() + NS_PER_S, 0);
 	clock_unset_peer(g.clock);
-	clock_hurry(g.clock, now_mono_ns() + NS_PER_S, NS_PER_S);
+	clock_probe_densely(g.clock, now_mono_ns() + NS_PER_S, NS_PER_S);
 	CHECK(clock_set_peer(g.clock, &nobody, &e) < 0);
 	clock_unset_peer(g.clock);
 	rig_down(&g);
@@ -334,11 +334,11 @@ static void test_no_room(void)
 		.segments = { { .first = 0, .n = 2 } },
 		.knots = { { 0, 0, -10, 10 }, { 1000000, 100, 0, 200 } },
 	};
-	struct clock_room room = clock_model_room_over(&m, 800000, 900000);
+	struct clock_slack room = clock_model_slack_over(&m, 800000, 900000);
 
 	CHECK_EQ(room.earlier_ns, 0);
 	CHECK(room.later_ns >= 80 && room.later_ns <= 82);
-	room = clock_model_room_over(&m, 50000, 1100000);
+	room = clock_model_slack_over(&m, 50000, 1100000);
 	CHECK_EQ(room.earlier_ns, 0); /* not even a moment before the knot that would allow it */
 }
 

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "agent/clock/estimator.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
 #include "tests/lib/clock_worlds.h"
@@ -86,7 +87,7 @@ static bool get(const struct clock_estimator *est, const struct clock_world *w, 
 		struct clock_model *m)
 {
 	*m = (struct clock_model){ .at_raw_ns = world_host_ns(w, t) };
-	m->calibrated = clock_estimator_get(est, m->at_raw_ns, m);
+	m->calibrated = clock_estimator_make_model(est, m->at_raw_ns, m);
 	return m->calibrated;
 }
 
@@ -113,9 +114,9 @@ static void test_silence(void)
 
 	feed(est, &quiet, 0, 20 * NS_PER_S);
 	feed(est, &quiet, 200 * NS_PER_S, 220 * NS_PER_S);
-	CHECK(clock_estimator_map(est, world_host_ns(&quiet, 220 * NS_PER_S),
-				  world_host_ns(&quiet, 0), world_host_ns(&quiet, 220 * NS_PER_S),
-				  &m));
+	CHECK(clock_estimator_make_window_model(est, world_host_ns(&quiet, 220 * NS_PER_S),
+						world_host_ns(&quiet, 0),
+						world_host_ns(&quiet, 220 * NS_PER_S), &m));
 	for (int64_t t = 0; t < 220 * NS_PER_S; t += 777 * NS_PER_MS)
 		world_check(&j, &quiet, &m, t);
 	CHECK_EQ(j.outside, 0);
@@ -143,8 +144,9 @@ static void test_hold_up(void)
 		CHECK(clock_estimator_add(est, &s));
 	}
 	feed(est, &quiet, to, to + 2 * NS_PER_S);
-	CHECK(clock_estimator_map(est, world_host_ns(&quiet, to + 2 * NS_PER_S),
-				  world_host_ns(&quiet, from), world_host_ns(&quiet, to), &m));
+	CHECK(clock_estimator_make_window_model(est, world_host_ns(&quiet, to + 2 * NS_PER_S),
+						world_host_ns(&quiet, from),
+						world_host_ns(&quiet, to), &m));
 	for (int64_t t = from; t < to; t += 77 * NS_PER_MS)
 		world_check(&j, &quiet, &m, t);
 	CHECK_EQ(j.outside, 0);
@@ -157,11 +159,11 @@ static void test_hold_up(void)
 /* What may be added to all times of a window may be added to any of them. */
 static void check_room(const struct clock_model *m, int64_t from_ns, int64_t to_ns)
 {
-	struct clock_room all = clock_model_room_over(m, from_ns, to_ns);
+	struct clock_slack all = clock_model_slack_over(m, from_ns, to_ns);
 
 	CHECK(all.earlier_ns > 0 && all.later_ns > 0);
 	for (int64_t at = from_ns; at <= to_ns; at += (to_ns - from_ns) / 1000) {
-		struct clock_room one = clock_model_room_over(m, at, at);
+		struct clock_slack one = clock_model_slack_over(m, at, at);
 		int64_t bound = clock_model_bound_at(m, at);
 
 		CHECK(all.earlier_ns <= one.earlier_ns + 1 && all.later_ns <= one.later_ns + 1);
@@ -183,7 +185,8 @@ static void test_beyond_the_last_probe(void)
 
 	feed(est, &quiet, 0, end);
 	CHECK(get(est, &quiet, end, &now));
-	CHECK(clock_estimator_map(est, host_end, world_host_ns(&quiet, end / 2), host_end, &map));
+	CHECK(clock_estimator_make_window_model(est, host_end, world_host_ns(&quiet, end / 2),
+						host_end, &map));
 	for (int64_t t = host_end + NS_PER_MS; t < host_end + 3 * NS_PER_S; t += 50 * NS_PER_MS)
 		CHECK(growth(&map, host_end, t) >= growth(&now, host_end, t) - 2);
 	clock_estimator_free(est);
@@ -200,8 +203,9 @@ static void test_long_history(void)
 
 	w.every_ns = 500 * NS_PER_MS;
 	feed(est, &w, 0, end);
-	CHECK(clock_estimator_map(est, world_host_ns(&w, end), world_host_ns(&w, end / 2),
-				  world_host_ns(&w, end), &m));
+	CHECK(clock_estimator_make_window_model(est, world_host_ns(&w, end),
+						world_host_ns(&w, end / 2), world_host_ns(&w, end),
+						&m));
 	for (int64_t t = end / 2; t < end; t += 777 * NS_PER_MS)
 		world_check(&j, &w, &m, t);
 	CHECK_EQ(j.outside, 0);
@@ -218,7 +222,7 @@ static void test_announced_break(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
 	struct clock_world after = quiet;
-	struct clock_room room;
+	struct clock_slack room;
 	struct clock_model m;
 	int64_t at = 10 * NS_PER_S;
 
@@ -230,8 +234,9 @@ static void test_announced_break(void)
 	feed(est, &quiet, at - 2 * NS_PER_MS, at); /* sent before, late: not of this segment */
 	CHECK(!get(est, &after, at, &m));
 	feed(est, &after, at + NS_PER_MS, 2 * at);
-	CHECK(clock_estimator_map(est, world_host_ns(&after, 2 * at), world_host_ns(&after, 0),
-				  world_host_ns(&after, 2 * at), &m));
+	CHECK(clock_estimator_make_window_model(est, world_host_ns(&after, 2 * at),
+						world_host_ns(&after, 0),
+						world_host_ns(&after, 2 * at), &m));
 	CHECK_EQ(m.n_segments, 2);
 	CHECK_EQ(m.segments[1].cause, CLOCK_BREAK_SUSPEND);
 	m.calibrated = true;
@@ -245,7 +250,7 @@ static void test_announced_break(void)
 	}
 	check_room(&m, world_host_ns(&quiet, 0), world_host_ns(&quiet, at - NS_PER_S));
 	check_room(&m, world_host_ns(&after, at + NS_PER_S), world_host_ns(&after, 2 * at));
-	room = clock_model_room_over(&m, world_host_ns(&quiet, 0), world_host_ns(&after, 2 * at));
+	room = clock_model_slack_over(&m, world_host_ns(&quiet, 0), world_host_ns(&after, 2 * at));
 	CHECK(!room.earlier_ns && !room.later_ns); /* not by one number */
 	clock_estimator_free(est);
 }
@@ -262,8 +267,9 @@ static void test_many_breaks(void)
 		w.offset_ns += 50 * NS_PER_MS;
 	}
 	w.offset_ns -= 50 * NS_PER_MS;
-	CHECK(clock_estimator_map(est, world_host_ns(&w, 24 * NS_PER_S), world_host_ns(&quiet, 0),
-				  world_host_ns(&w, 24 * NS_PER_S), &m));
+	CHECK(clock_estimator_make_window_model(est, world_host_ns(&w, 24 * NS_PER_S),
+						world_host_ns(&quiet, 0),
+						world_host_ns(&w, 24 * NS_PER_S), &m));
 	CHECK_EQ(m.n_segments, CLOCK_SEGMENTS);
 	CHECK(m.n_knots <= CLOCK_KNOTS);
 	CHECK(get(est, &w, 23 * NS_PER_S + 900 * NS_PER_MS, &m) && m.bound_ns < 10000);
@@ -311,7 +317,7 @@ static void test_impossible_samples(void)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CHECK(!clock_estimator_add(est, &bad[i]));
-	CHECK(!clock_estimator_get(est, 1000, &m));
+	CHECK(!clock_estimator_make_model(est, 1000, &m));
 	clock_estimator_free(est);
 }
 
@@ -319,7 +325,7 @@ static void check_one(const struct clock_estimator *est)
 {
 	struct clock_model m = { 0 };
 
-	CHECK(clock_estimator_get(est, 1010000 + NS_PER_S, &m));
+	CHECK(clock_estimator_make_model(est, 1010000 + NS_PER_S, &m));
 	CHECK(llabs(m.offset_ns - 1009500) <= 2); /* L counts from t1, U from t4 */
 	CHECK(m.rate == 0);
 	CHECK_EQ(m.probes, 1);
@@ -337,13 +343,13 @@ static void test_one_sample(void)
 	CHECK(clock_estimator_add(est, &s));
 	check_one(est);
 	clock_estimator_reset(est);
-	CHECK(!clock_estimator_get(est, 0, &m));
+	CHECK(!clock_estimator_make_model(est, 0, &m));
 
 	s.no_reply = true; /* half of it proves nothing on the other side */
 	CHECK(clock_estimator_add(est, &s));
-	CHECK(!clock_estimator_get(est, 1010000, &m));
+	CHECK(!clock_estimator_make_model(est, 1010000, &m));
 	s = (struct clock_sample){
-		.t3_ns = 500, .t4_ns = 1020000, .no_request = true, .again = true
+		.t3_ns = 500, .t4_ns = 1020000, .no_request = true, .is_update = true
 	};
 	CHECK(clock_estimator_add(est, &s));
 	check_one(est);

@@ -20,9 +20,9 @@ static void run(struct world *w, int64_t ns)
 	w->real_ns += ns + (int64_t)((double)ns * w->ppm * 1e-6);
 }
 
-static enum ledger_news look(struct clock_ledger *l, const struct world *w)
+static enum ledger_change look(struct clock_ledger *l, const struct world *w)
 {
-	struct ledger_point p = { w->raw_ns, w->real_ns, 70, w->suspended_ns, w->source };
+	struct ledger_point p = { { w->raw_ns, w->real_ns, 70 }, w->suspended_ns, w->source };
 
 	return ledger_add(l, &p);
 }
@@ -32,7 +32,7 @@ static struct world world_new(struct clock_ledger *l)
 	struct world w = { .raw_ns = 1000 * NS_PER_S, .real_ns = EPOCH };
 
 	*l = (struct clock_ledger){ 0 };
-	CHECK_EQ(look(l, &w), LEDGER_NOTHING);
+	CHECK_EQ(look(l, &w), LEDGER_NO_CHANGE);
 	return w;
 }
 
@@ -62,7 +62,7 @@ static void test_slewing(void)
 		w.ppm = rates[i / 600];
 		run(&w, NS_PER_S);
 		past[i] = w;
-		CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+		CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
 	}
 	CHECK(l.n_knots <= 10);
 	CHECK_EQ(l.steps_seen, 0);
@@ -89,7 +89,7 @@ static void test_step(int64_t delta_ns)
 	w.ppm = 10;
 	for (int i = 0; i < 100; i++) {
 		run(&w, gap);
-		CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+		CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
 	}
 	before = w;
 	run(&w, gap / 2);
@@ -99,7 +99,7 @@ static void test_step(int64_t delta_ns)
 	CHECK_EQ(look(&l, &w), LEDGER_STEPPED);
 	for (int i = 0; i < 100; i++) {
 		run(&w, gap);
-		CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+		CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
 	}
 	CHECK_EQ(l.steps_seen, 1);
 	CHECK_EQ(s->kind, LEDGER_SET);
@@ -154,7 +154,7 @@ static void test_switch(void)
 		if (i == 15)
 			w.source = 0;
 		run(&w, NS_PER_S);
-		CHECK_EQ(look(&l, &w), i == 10 ? LEDGER_SWITCHED : LEDGER_NOTHING);
+		CHECK_EQ(look(&l, &w), i == 10 ? LEDGER_SWITCHED : LEDGER_NO_CHANGE);
 	}
 	CHECK_EQ(l.n_steps, 1);
 	CHECK_EQ(l.steps[0].kind, LEDGER_SOURCE);
@@ -178,9 +178,9 @@ static void test_many_steps(void)
 	CHECK_EQ(l.n_steps, LEDGER_STEPS);
 	CHECK_EQ(l.n_knots, LEDGER_KNOTS);
 	/* The same instant again, and one before it, are left out. */
-	CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+	CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
 	w.raw_ns -= NS_PER_S;
-	CHECK_EQ(look(&l, &w), LEDGER_NOTHING);
+	CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
 }
 
 static void test_wild_input(void)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The estimator: makes a map from samples (docs/time.md has the proof of its bound). It reads no
+ * clock and sends nothing, so that tests can feed it. All times of this side are host clock
+ * (agent/clock/model.h). Loop thread.
+ */
+#ifndef AGENT_CLOCK_ESTIMATOR_H
+#define AGENT_CLOCK_ESTIMATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/clock/model.h"
+#include "agent/clock/sample.h"
+
+struct clock_estimator;
+
+struct clock_estimator *clock_estimator_new(void);
+void clock_estimator_free(struct clock_estimator *est); /* NULL is fine */
+
+/* Another epoch: all that is known is about another session clock. Forgets it. */
+void clock_estimator_reset(struct clock_estimator *est);
+
+/* At about host time at_ns the host clock broke: earlier samples hold only for earlier times. */
+void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause);
+
+/*
+ * False for an impossible sample (t4 before t1, t3 before t2, negative round trip). Samples may come
+ * late, twice and in any order within a few seconds.
+ */
+bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s);
+
+/*
+ * Fills the map of *out from all samples, those after now_ns included, and offset_ns, rate, bound_ns,
+ * bound_rate, rtt_min_ns, jitter_ns, probes and bad as of host time now_ns. The knots of the map are
+ * around now_ns, or all over [from, to]. False while there are too few samples, and for a window
+ * that begins before a break if nothing is known of the time before that break.
+ */
+bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
+				struct clock_model *out);
+bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_t now_ns,
+				       int64_t from_ns, int64_t to_ns, struct clock_model *out);
+
+#endif

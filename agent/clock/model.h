@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clock model: a map between three time scales, with a bound on its error.
+ *
+ *   raw      CLOCK_MONOTONIC_RAW of this machine: the time stamp of tracers and marks.
+ *   session  the aggregator's clock (reads as Unix ns, never stepped): the scale of T0.
+ *   real     CLOCK_REALTIME of this machine, the wall clock: the time stamp of framework profilers.
+ *
+ * A model is a value: copy it, pass it to a worker, translate with it. The functions are pure.
+ *
+ * The host clock is raw plus an injected error (struct clock_conf), which is 0 outside of tests. The
+ * map is between the host clock and the session clock; a right map removes the error again.
+ */
+#ifndef AGENT_CLOCK_MODEL_H
+#define AGENT_CLOCK_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/clock/ledger.h"
+
+/* The quality of a translation, by its bound: A to 10 us, B to 100 us, C to 1 ms, D worse, X unknown. */
+enum clock_grade { CLOCK_X, CLOCK_A, CLOCK_B, CLOCK_C, CLOCK_D };
+
+/* Why a segment begins: the host clock or the session clock changed. */
+enum clock_break {
+	CLOCK_BREAK_NONE, /* the first segment */
+	CLOCK_BREAK_STEP, /* the probes contradict each other: found by the estimator */
+	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
+	CLOCK_BREAK_SOURCE, /* the kernel changed its clocksource */
+	CLOCK_BREAKS,
+};
+
+/* At host time host_ns the host clock is ahead of the session clock by offset_ns, the best guess; it
+ * is certain that the offset lies in [lo_ns, hi_ns]. */
+struct clock_knot {
+	int64_t host_ns;
+	int64_t offset_ns, lo_ns, hi_ns;
+};
+
+/* A period without a break: knots in order of time, and how the offset moves between and beyond them. */
+struct clock_segment {
+	enum clock_break cause; /* of its beginning */
+	uint16_t first, n; /* its knots; n > 0 */
+	double rate; /* change of the offset per ns of host clock, the best guess */
+	double drift; /* between knots the rate differs from that by at most this, */
+	double drift_out; /* beyond them by this, */
+	int64_t horizon_ns; /* and further out than this */
+	double drift_far; /* by this */
+};
+
+#define CLOCK_KNOTS    256
+#define CLOCK_SEGMENTS 8
+
+struct clock_model {
+	bool calibrated; /* false: session is this host's wall clock plus the injected error */
+	int64_t at_raw_ns; /* where offset_ns and bound_ns hold */
+	int64_t offset_ns; /* host clock - session, at at_raw_ns */
+	double rate; /* change of the offset per ns of host clock */
+	int64_t bound_ns; /* |error| of a translation at at_raw_ns is at most this */
+	double bound_rate; /* growth of the bound per ns away from at_raw_ns */
+	int64_t rtt_min_ns;
+	int64_t jitter_ns; /* median distance of single probes from the map: precision within
+					 * one path, never accuracy */
+	uint32_t probes; /* answered probes behind the model */
+	uint32_t bad; /* samples that are impossible, or that all others contradict */
+	int64_t pair_raw_ns, pair_real_ns; /* raw and real at one instant */
+	int64_t wall_error_ns; /* of real against UTC, as the kernel reports it; -1 = nothing steers it */
+	struct clock_ledger ledger; /* raw to real over time; empty: the pair holds always */
+	const char *method; /* whose stamps: "udp-kernel", "udp-user"; "stream" = no UDP; NULL */
+	int64_t test_offset_ns, test_start_raw_ns; /* the injected error */
+	double test_drift_ppm;
+
+	/* The map. Without segments it is the line through (at_raw_ns, offset_ns). */
+	uint16_t n_segments, n_knots;
+	struct clock_segment segments[CLOCK_SEGMENTS];
+	struct clock_knot knots[CLOCK_KNOTS];
+};
+
+/*
+ * Translations. Exact except for the rounding of the drift; any input, results saturate. A session
+ * time at which this machine slept is the last raw time before the sleep.
+ */
+int64_t clock_model_session_of_raw(const struct clock_model *m, int64_t raw_ns);
+int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_ns);
+int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns);
+int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns);
+
+/* The raw offset: host clock - session, at this time. Its zero is arbitrary. Saturates. */
+int64_t clock_model_raw_offset_at(const struct clock_model *m, int64_t raw_ns);
+
+/* The wall offset: this host's wall clock, injected error included, - session, at this time. Saturates. */
+int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns);
+
+/* The bound of the translation of raw_ns, and the largest bound of any time in [from, to]. */
+int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns);
+int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns, int64_t to_raw_ns);
+
+/*
+ * How far all session times of [from, to] may be moved by one number such that the offset stays in
+ * its interval at each of them. {0, 0} over a break, where no such number exists, and without a map.
+ */
+struct clock_slack {
+	int64_t earlier_ns, later_ns; /* 0 or above */
+};
+struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t from_raw_ns,
+					  int64_t to_raw_ns);
+
+enum clock_grade clock_grade_of(const struct clock_model *m, int64_t bound_ns);
+const char *clock_grade_name(enum clock_grade g); /* "A" .. "X" */
+const char *clock_break_name(enum clock_break cause);
+
+#endif
