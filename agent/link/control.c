@@ -23,13 +23,13 @@
 #include "proto/probe.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
-#define STEADY_NS	 (5 * NS_PER_S) /* a link that held this long starts the pauses anew */
-/* From dialling to Welcome. Who gives up earlier than a busy aggregator can answer keeps it busy. */
+#define STEADY_NS	 (5 * NS_PER_S) /* a link that was up this long resets the pauses */
+/* From dialling to Welcome. Long: agents that give up early make a busy aggregator busier. */
 #define WELCOME_LIMIT_NS    (90 * NS_PER_S)
-#define STATUS_GAP_NS	    (2 * NS_PER_S) /* doubles while all is as it was */
-#define STATUS_GAP_MAX_NS   (120 * NS_PER_S) /* 10,000 agents then say 80 things a second */
+#define STATUS_GAP_NS	    (2 * NS_PER_S) /* doubles while nothing changes */
+#define STATUS_GAP_MAX_NS   (120 * NS_PER_S) /* 10,000 agents then send 80 a second */
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
-#define GOODBYE_LIMIT_NS    (500 * NS_PER_MS)
+#define DISCONNECT_LIMIT_NS (500 * NS_PER_MS)
 
 enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
 
@@ -47,38 +47,38 @@ struct control {
 	struct loop_timer retry; /* to dial; while dialling, to give up */
 	struct loop_timer status;
 	int64_t backoff_ns;
-	int64_t up_at_ns, status_at_ns, status_gap_ns;
-	struct clock_model said; /* in the last Status on this link */
-	uint32_t said_digest; /* a digest of their states */
+	int64_t up_mono_ns, status_mono_ns, status_gap_ns;
+	struct clock_model reported_clock; /* in the last Status on this link */
+	uint32_t reported_digest; /* of the states of tracers and captures in it */
 	bool stopping;
-	char why[256]; /* the link is down; "" = nothing to complain of yet */
+	char down_reason[256]; /* of the link; "" before the first attempt failed */
 };
 
 static void dial(void *arg);
 
 /* ---- the link goes down ---- */
 
-/* Said once for each kind of reason, however often dialling fails; kinds end at the first colon. */
-static void note_down(struct control *c, const char *why)
+/* One line for each kind of reason, however often dialling fails: the text before the first colon. */
+static void log_down(struct control *c, const char *reason)
 {
-	size_t kind = strcspn(why, ":");
-	bool new = c->state == LINK_UP || strncmp(c->why, why, kind);
+	size_t kind = strcspn(reason, ":");
+	bool new = c->state == LINK_UP || strncmp(c->down_reason, reason, kind);
 
-	snprintf(c->why, sizeof(c->why), "%s", why);
+	snprintf(c->down_reason, sizeof(c->down_reason), "%s", reason);
 	if (new)
 		log_warn("AGT-LINK", "state=down aggregator=%s reason=\"%s\"", c->env.aggregator,
-			 c->why);
+			 c->down_reason);
 }
 
-static void go_down(struct control *c, const char *why)
+static void link_down(struct control *c, const char *reason)
 {
 	struct loop *l = c->env.loop;
 
 	if (c->stopping)
 		log_info("AGT-LINK", "state=closed aggregator=%s", c->env.aggregator);
 	else
-		note_down(c, why);
-	if (c->state == LINK_UP && now_mono_ns() - c->up_at_ns >= STEADY_NS)
+		log_down(c, reason);
+	if (c->state == LINK_UP && now_mono_ns() - c->up_mono_ns >= STEADY_NS)
 		c->backoff_ns = BACKOFF_FIRST_NS;
 	c->state = LINK_DOWN;
 	loop_timer_cancel(l, &c->status);
@@ -97,23 +97,23 @@ static void go_down(struct control *c, const char *why)
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 {
 	struct control *c = rpc_arg(call);
-	char why[256];
+	char reason[256];
 
 	c->call = NULL;
 	if (c->state == LINK_DOWN)
-		return; /* we hung up and have said why */
-	snprintf(why, sizeof(why), "%s: %s", rpc_code_name(st->code), st->text);
-	go_down(c, why);
+		return; /* close_link() has logged it */
+	snprintf(reason, sizeof(reason), "%s: %s", rpc_code_name(st->code), st->text);
+	link_down(c, reason);
 }
 
-static void hang_up(struct control *c, const char *why)
+static void close_link(struct control *c, const char *reason)
 {
-	go_down(c, why);
+	link_down(c, reason);
 	if (c->call)
 		rpc_cancel(c->call);
 }
 
-/* ---- what is sent ---- */
+/* ---- messages to the aggregator ---- */
 
 static void send_message(void *arg, const Tutti__V1__AgentMessage *m)
 {
@@ -122,17 +122,17 @@ static void send_message(void *arg, const Tutti__V1__AgentMessage *m)
 	message_send(c->call, m);
 }
 
-static struct rpc_channel *own_channel(void *arg)
+static struct rpc_channel *link_channel(void *arg)
 {
 	const struct control *c = arg;
 
 	return c->state == LINK_UP ? c->channel : NULL;
 }
 
-/* The clock's first calibration is news that the aggregator waits for. */
+/* The aggregator waits for the first calibration of the clock. */
 static int64_t status_pause(const struct control *c, bool calibrated)
 {
-	bool soon = !calibrated && now_mono_ns() - c->up_at_ns < STATUS_GAP_NS;
+	bool soon = !calibrated && now_mono_ns() - c->up_mono_ns < STATUS_GAP_NS;
 
 	return soon ? CALIBRATION_POLL_NS : STATUS_GAP_NS;
 }
@@ -151,21 +151,23 @@ static uint32_t tracers_digest(struct tracer *const *all)
 	return digest;
 }
 
-/* Where the clock that was told about has drifted to by now; the bounds of both say what is certain. */
-static bool clock_is_as_told(const struct clock_model *told, const struct clock_model *m)
+/* Whether the reported clock, extrapolated to now, agrees with the model within the bounds of both. */
+static bool clock_fits(const struct clock_model *reported, const struct clock_model *m)
 {
-	double gap_ns = (double)(m->at_raw_ns - told->at_raw_ns);
-	double off_ns = (double)(m->offset_ns - told->offset_ns) - told->rate * gap_ns;
-	double bound_ns = (double)(m->bound_ns + told->bound_ns) + told->bound_rate * gap_ns;
+	double gap_ns = (double)(m->at_raw_ns - reported->at_raw_ns);
+	double off_ns = (double)(m->offset_ns - reported->offset_ns) - reported->rate * gap_ns;
+	double bound_ns = (double)(m->bound_ns + reported->bound_ns) +
+			  reported->bound_rate * gap_ns;
 
-	return m->calibrated == told->calibrated && (!m->calibrated || fabs(off_ns) <= bound_ns);
+	return m->calibrated == reported->calibrated &&
+	       (!m->calibrated || fabs(off_ns) <= bound_ns);
 }
 
-/* Captures come and go, or end: whoever retries asks where files are. */
-static uint32_t held_digest(const struct requests *o)
+/* The aggregator must know which files are here: a retry asks for them. */
+static uint32_t held_digest(const struct requests *rs)
 {
 	size_t n;
-	Tutti__V1__Held **held = requests_held(o, &n);
+	Tutti__V1__Held **held = requests_held(rs, &n);
 	uint32_t digest = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -179,13 +181,13 @@ static uint32_t held_digest(const struct requests *o)
 	return digest;
 }
 
-static bool status_is_news(struct control *c, const struct clock_model *m)
+static bool status_changed(struct control *c, const struct clock_model *m)
 {
 	uint32_t digest = tracers_digest(c->env.tracers) ^ held_digest(c->requests);
-	bool news = digest != c->said_digest || !clock_is_as_told(&c->said, m);
+	bool changed = digest != c->reported_digest || !clock_fits(&c->reported_clock, m);
 
-	c->said_digest = digest;
-	return news;
+	c->reported_digest = digest;
+	return changed;
 }
 
 static void send_hello(struct control *c)
@@ -206,12 +208,12 @@ static void send_status(struct control *c)
 	requests_held_free(held, n);
 }
 
-static void say_status(struct control *c, const struct clock_model *m, bool news)
+static void report_status(struct control *c, const struct clock_model *m, bool changed)
 {
 	send_status(c);
-	c->said = *m;
-	c->status_at_ns = now_mono_ns();
-	c->status_gap_ns = news ? STATUS_GAP_NS : 2 * c->status_gap_ns;
+	c->reported_clock = *m;
+	c->status_mono_ns = now_mono_ns();
+	c->status_gap_ns = changed ? STATUS_GAP_NS : 2 * c->status_gap_ns;
 	if (c->status_gap_ns > STATUS_GAP_MAX_NS)
 		c->status_gap_ns = STATUS_GAP_MAX_NS;
 }
@@ -220,16 +222,16 @@ static void on_status(void *arg)
 {
 	struct control *c = arg;
 	struct clock_model m = clock_model(c->env.clock);
-	int64_t silent_ns = now_mono_ns() - c->status_at_ns;
-	bool news = m.calibrated != c->said.calibrated ||
-		    (silent_ns >= STATUS_GAP_NS && status_is_news(c, &m));
+	int64_t since_ns = now_mono_ns() - c->status_mono_ns;
+	bool changed = m.calibrated != c->reported_clock.calibrated ||
+		       (since_ns >= STATUS_GAP_NS && status_changed(c, &m));
 
-	if (news || silent_ns >= c->status_gap_ns)
-		say_status(c, &m, news);
+	if (changed || since_ns >= c->status_gap_ns)
+		report_status(c, &m, changed);
 	loop_timer_in(c->env.loop, &c->status, status_pause(c, m.calibrated), on_status, c);
 }
 
-/* ---- what comes ---- */
+/* ---- messages from the aggregator ---- */
 
 static void send_probe(void *arg, const uint8_t *packet)
 {
@@ -259,15 +261,15 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 		return;
 	loop_timer_cancel(c->env.loop, &c->retry);
 	c->state = LINK_UP;
-	c->up_at_ns = now_mono_ns();
-	c->why[0] = '\0';
+	c->up_mono_ns = now_mono_ns();
+	c->down_reason[0] = '\0';
 	log_info("AGT-LINK", "state=up aggregator=%s", c->env.aggregator);
 	if (m->probe_key.len == sizeof(peer.key.bytes))
 		memcpy(peer.key.bytes, m->probe_key.data, sizeof(peer.key.bytes));
 	if (clock_set_peer(c->env.clock, &peer, &e))
 		log_warn("AGT-CLOCK", "state=uncalibrated reason=\"%s\"", e.msg);
-	c->said = clock_model(c->env.clock);
-	say_status(c, &c->said, true);
+	c->reported_clock = clock_model(c->env.clock);
+	report_status(c, &c->reported_clock, true);
 	on_status(c);
 	requests_link_up(c->requests);
 }
@@ -278,7 +280,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		clock_take_stream_reply(c->env.clock, m->probe->packet.data);
 		return;
 	}
-	c->status_gap_ns = STATUS_GAP_NS; /* requests make news */
+	c->status_gap_ns = STATUS_GAP_NS; /* a request changes states soon */
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
 		on_welcome(c, m->welcome);
@@ -305,7 +307,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 				 m->answer->detail);
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STEP_WATCH:
-		step_reporter_listen(c->step_reporter, m->step_watch);
+		step_reporter_watch(c->step_reporter, m->step_watch);
 		break;
 	default:
 		break; /* of a newer version */
@@ -339,7 +341,7 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 		return true;
 	if (take_message(c, msg, &e)) {
 		log_warn("AGT-PEER", "peer=%s reason=\"%s\"", rpc_peer(call), e.msg);
-		hang_up(c, "the aggregator broke the protocol");
+		close_link(c, "the aggregator broke the protocol");
 	}
 	return true;
 }
@@ -353,24 +355,24 @@ static const struct rpc_events events = {
 
 static void on_welcome_limit(void *arg)
 {
-	hang_up(arg, "no answer to Hello");
+	close_link(arg, "no answer to Hello");
 }
 
-/* A channel of its own for each try: core's pauses between tries are not ours. */
+/* Each attempt has a channel of its own: gRPC core would make pauses of its own between attempts. */
 static void dial(void *arg)
 {
 	struct control *c = arg;
 	struct err e;
 
 	if (c->call) {
-		/* The last call has not come home yet. */
+		/* on_closed() of the last call is still to come. */
 		loop_timer_in(c->env.loop, &c->retry, BACKOFF_FIRST_NS, dial, c);
 		return;
 	}
 	rpc_channel_free(c->channel);
 	c->channel = NULL;
 	if (dial_aggregator(&c->channel, &c->env, "control", &e)) {
-		go_down(c, e.msg);
+		link_down(c, e.msg);
 		return;
 	}
 	c->state = LINK_DIALLING;
@@ -389,7 +391,7 @@ void control_ask(struct control *c, const struct control_question *q, answer_fn 
 
 	if (c->state != LINK_UP) {
 		snprintf(detail, sizeof(detail), "not connected to the aggregator %s: %s",
-			 c->env.aggregator, *c->why ? c->why : "still dialling");
+			 c->env.aggregator, *c->down_reason ? c->down_reason : "still dialling");
 		fn(arg, false, "", detail);
 		return;
 	}
@@ -419,7 +421,7 @@ json_t *control_captures_json(const struct control *c)
 int control_new(struct control **out, const struct link_env *env, struct err *e)
 {
 	struct control *c = xcalloc(1, sizeof(*c));
-	struct requests_link link = { .send = send_message, .channel = own_channel, .arg = c };
+	struct requests_link link = { .send = send_message, .channel = link_channel, .arg = c };
 	int port, rc;
 
 	c->env = *env;
@@ -439,11 +441,11 @@ int control_new(struct control **out, const struct link_env *env, struct err *e)
 	return 0;
 }
 
-static void say_goodbye(struct control *c)
+static void send_disconnect(struct control *c)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Goodbye goodbye = TUTTI__V1__GOODBYE__INIT;
-	int64_t until = now_mono_ns() + GOODBYE_LIMIT_NS;
+	int64_t until = now_mono_ns() + DISCONNECT_LIMIT_NS;
 
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE;
 	m.goodbye = &goodbye;
@@ -464,11 +466,11 @@ void control_free(struct control *c)
 	loop_timer_cancel(l, &c->retry); /* no dialling while the loop is turned below */
 	loop_timer_cancel(l, &c->status);
 	if (c->state == LINK_UP)
-		say_goodbye(c);
+		send_disconnect(c);
 	c->state = LINK_DOWN;
 	rpc_channel_free(c->channel);
 	while (c->call)
-		loop_turn(l, 20); /* cancelled: comes home soon */
+		loop_turn(l, 20); /* cancelled: on_closed() comes soon */
 	clock_unset_peer(c->env.clock);
 	requests_free(c->requests);
 	step_reporter_free(c->step_reporter);

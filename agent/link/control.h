@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control stream: dials the aggregator, says Hello, reports Status every 2 s, hands requests to
- * requests.c, and dials again with growing, jittered pauses when the link is gone. Loop thread.
+ * The control link: dials the aggregator, sends Hello, reports Status when something changes and at least
+ * every 2 minutes, hands capture requests to requests.c, and dials again after growing, random pauses when
+ * the link is down. Loop thread.
  *
- * Each change of the link is one log line, AGT-LINK; a message that breaks the protocol is one line
- * AGT-PEER and costs the aggregator the connection.
+ * Each change of the link is one log line, AGT-LINK. A message that breaks the protocol is one log line,
+ * AGT-PEER, and ends the connection.
  */
 #ifndef AGENT_LINK_CONTROL_H
 #define AGENT_LINK_CONTROL_H
@@ -19,16 +20,17 @@
 
 struct control;
 
-/* Begins to dial at once. ERR_INVALID for an address that cannot be one. Yours: control_free(). */
+/* Dials from the next turn of the loop on. ERR_INVALID for an aggregator that is no HOST:PORT. The caller
+ * frees it with control_free(). */
 MUST_CHECK int control_new(struct control **out, const struct link_env *env, struct err *e);
 
-/* Says Goodbye and waits a moment for it to arrive, turning the loop; drops what was ordered. NULL is
- * fine. */
+/* Disconnects: sends the last message and turns the loop for at most half a second until it has arrived.
+ * Ends all capture requests as requests_free() does. NULL is fine. */
 void control_free(struct control *c);
 
 bool control_is_connected(const struct control *c);
 
-/* For Ask of control.proto; all borrowed for the call. */
+/* Ask of control.proto; all borrowed for the call. */
 struct control_question {
 	const char *verb; /* "start", "stop" */
 	const char *session; /* for stop; else "" */
@@ -37,10 +39,10 @@ struct control_question {
 	const char *run;
 };
 
-/* fn is called exactly once, now or later; "no" with the reason when there is no link. */
+/* Calls fn exactly once, from inside or later. While the link is down the answer is "no" with the cause. */
 void control_ask(struct control *c, const struct control_question *q, answer_fn fn, void *arg);
 
-/* Captures under way for the aggregator, as requests_json(). A new reference. */
+/* The capture requests, as requests_json(). A new reference. */
 json_t *control_captures_json(const struct control *c);
 
 #endif

@@ -6,7 +6,7 @@
 #include "net/rpc.h"
 #include "proto/limits.h"
 
-/* Longer than the aggregator's own: its pings are answers enough, and a fleet's would cost it twice. */
+/* Longer than the aggregator's own keepalive, whose pings also keep this side informed. */
 #define KEEPALIVE_NS (90 * NS_PER_S)
 
 int dial_aggregator(struct rpc_channel **out, const struct link_env *env, const char *lane,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock model as the aggregator is told of it. */
+/* The clock model as a message. */
 #include <math.h>
 
 #include "agent/link/messages.h"
@@ -20,7 +20,7 @@ static void add_step(struct message_clock *out, const char *kind, int64_t from_n
 	out->model.n_steps++;
 }
 
-/* What the wall clock did. */
+/* Steps and sleep that the wall clock's ledger has. */
 static void add_ledger(struct message_clock *out, const struct clock_model *m)
 {
 	static const char *const kinds[] = {
@@ -38,7 +38,7 @@ static void add_ledger(struct message_clock *out, const struct clock_model *m)
 	}
 }
 
-/* Steps of the raw clock against the session clock; of other breaks the ledger has told already. */
+/* Steps of the raw clock against the session clock; the ledger has the other breaks. */
 static void add_breaks(struct message_clock *out, const struct clock_model *m)
 {
 	for (size_t i = 1; i < m->n_segments; i++) {

@@ -30,7 +30,7 @@ void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
 
 /* ---- tracers ---- */
 
-static Tutti__V1__TracerState *state_of(const struct tracer *t)
+static Tutti__V1__TracerState *make_state(const struct tracer *t)
 {
 	static const char *const words[] = {
 		[TRACER_OK] = "ok",
@@ -50,7 +50,7 @@ static Tutti__V1__TracerState *state_of(const struct tracer *t)
 	return out;
 }
 
-Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n)
+static Tutti__V1__TracerState **make_states(struct tracer *const *all, size_t *n)
 {
 	Tutti__V1__TracerState **states;
 
@@ -58,11 +58,11 @@ Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n)
 		++*n;
 	states = xcalloc(*n + 1, sizeof(*states));
 	for (size_t i = 0; i < *n; i++)
-		states[i] = state_of(all[i]);
+		states[i] = make_state(all[i]);
 	return states;
 }
 
-void message_states_free(Tutti__V1__TracerState **states, size_t n)
+static void free_states(Tutti__V1__TracerState **states, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		free(states[i]->reason);
@@ -73,7 +73,7 @@ void message_states_free(Tutti__V1__TracerState **states, size_t n)
 
 /* ---- hello and status ---- */
 
-/* The configuration has seen to it that each is KEY=VALUE. */
+/* Each is KEY=VALUE: agent_conf_finish() has checked it. */
 static Tutti__V1__Hello__LabelsEntry **make_labels(const struct conf_list *list)
 {
 	Tutti__V1__Hello__LabelsEntry **labels = xcalloc(list->n + 1, sizeof(*labels));
@@ -112,14 +112,14 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	hello.instance = instance;
 	hello.n_labels = env->labels->n;
 	hello.labels = make_labels(env->labels);
-	hello.tracers = message_states(env->tracers, &hello.n_tracers);
+	hello.tracers = make_states(env->tracers, &hello.n_tracers);
 	hello.profiler_address = (char *)env->profiler_address;
 	hello.held = held;
 	hello.n_held = n_held;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
 	m.hello = &hello;
 	message_send(call, &m);
-	message_states_free(hello.tracers, hello.n_tracers);
+	free_states(hello.tracers, hello.n_tracers);
 	free_labels(hello.labels, hello.n_labels);
 }
 
@@ -139,11 +139,11 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
 		status.steps = &steps;
 	status.held = held;
 	status.n_held = n_held;
-	status.tracers = message_states(env->tracers, &status.n_tracers);
+	status.tracers = make_states(env->tracers, &status.n_tracers);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
 	m.status = &status;
 	message_send(call, &m);
-	message_states_free(status.tracers, status.n_tracers);
+	free_states(status.tracers, status.n_tracers);
 }
 
 /* ---- the result of a capture ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent tells the aggregator, made from what it knows. Loop thread. */
+/* The messages that this agent sends to the aggregator. Loop thread. */
 #ifndef AGENT_LINK_MESSAGES_H
 #define AGENT_LINK_MESSAGES_H
 
@@ -11,31 +11,27 @@
 
 struct rpc_call;
 
-/* Packs and sends; nothing happens on a NULL call. */
+/* Packs and sends; does nothing when call is NULL. */
 void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m);
 
-/* A model with what it points at: not to be moved. */
+/* A ClockModel with the arrays it points at: must not be copied or moved. */
 struct message_clock {
 	Tutti__V1__ClockModel model;
 	Tutti__V1__ClockStep steps[LIMIT_CLOCK_STEPS], *pointers[LIMIT_CLOCK_STEPS];
 };
 
-/* offset_ns is given at the model's instant, the bound by the caller. */
+/* offset_ns is that at the model's instant; the caller gives the bound. */
 void message_clock(struct message_clock *out, const struct clock_model *m, int64_t bound_ns);
 
-/* What the tracers can do now: an array of n pointers with what they point at; message_states_free(). */
-Tutti__V1__TracerState **message_states(struct tracer *const *all, size_t *n);
-void message_states_free(Tutti__V1__TracerState **states, size_t n);
-
-/* Sends Hello, Status; `held` is what requests_held() gave. */
+/* Send Hello and Status; `held` is the result of requests_held(). */
 void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t instance,
 		   Tutti__V1__Held **held, size_t n_held);
 void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1__Held **held,
 		    size_t n_held);
 
-/* Sends HostResult of a capture in READY or FAILED. `reason` and `detail` say why there is no file;
- * with a file they are NULL, and the first tracer that fell short gives them: one that is off counts
- * only if it was asked for by name. */
+/* HostResult of a capture in READY or FAILED. `reason` and `detail` are given when there is no file. With a
+ * file they are NULL and come from the first tracer that is not ok; a tracer that is off counts only if the
+ * request named the tracers. */
 struct message_result {
 	const struct capture *capture;
 	bool has_file, asked_by_name;

@@ -40,7 +40,7 @@ void questions_free(struct questions *qs)
 	free(qs);
 }
 
-static void end(struct question *q, bool ok, const char *session, const char *detail)
+static void question_end(struct question *q, bool ok, const char *session, const char *detail)
 {
 	struct question **at = &q->questions->head;
 
@@ -54,7 +54,7 @@ static void end(struct question *q, bool ok, const char *session, const char *de
 
 static void on_timeout(void *arg)
 {
-	end(arg, false, "", "the aggregator did not answer in time");
+	question_end(arg, false, "", "the aggregator did not answer in time");
 }
 
 uint64_t questions_add(struct questions *qs, answer_fn fn, void *arg)
@@ -79,11 +79,11 @@ void questions_answer(struct questions *qs, uint64_t id, bool ok, const char *se
 	while (q && q->id != id)
 		q = q->next;
 	if (q)
-		end(q, ok, session, detail);
+		question_end(q, ok, session, detail);
 }
 
 void questions_fail_all(struct questions *qs, const char *detail)
 {
 	while (qs->head)
-		end(qs->head, false, "", detail);
+		question_end(qs->head, false, "", detail);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to the aggregator that are not answered yet, by their ids on the wire. Each is answered
- * exactly once: by the aggregator, by the timeout, or by the link's end. Loop thread.
+ * Questions to the aggregator (Ask of control.proto) without an answer yet, by their ids on the wire. Each
+ * gets one answer: from the aggregator, or "no" after 10 s or when the link goes down. Loop thread.
  */
 #ifndef AGENT_LINK_QUESTIONS_H
 #define AGENT_LINK_QUESTIONS_H
@@ -16,16 +16,16 @@ struct questions;
 typedef void (*answer_fn)(void *arg, bool ok, const char *session, const char *detail);
 
 struct questions *questions_new(struct loop *l);
-void questions_free(struct questions *qs); /* answers what is open */
+void questions_free(struct questions *qs); /* answers the open ones with "no"; NULL is fine */
 
-/* Remembers a question; returns its id for the wire. */
+/* Returns the id for the wire. */
 uint64_t questions_add(struct questions *qs, answer_fn fn, void *arg);
 
 /* An id that is not open is ignored. */
 void questions_answer(struct questions *qs, uint64_t id, bool ok, const char *session,
 		      const char *detail);
 
-/* Answers all open ones with "no" and why. */
+/* Answers all open ones with "no" and the detail. */
 void questions_fail_all(struct questions *qs, const char *detail);
 
 #endif

@@ -249,7 +249,7 @@ static void on_entry_written(void *arg)
 	free(w);
 }
 
-/* The upload does not wait for it: without an entry the file is lost if this agent is killed, no more. */
+/* The upload does not wait for it: without an entry the file is lost only if this agent is killed. */
 static void write_entry(struct request *rq)
 {
 	struct entry_write *w = xcalloc(1, sizeof(*w));

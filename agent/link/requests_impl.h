@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by requests.c (the life of a request) and requests_report.c (its messages), and by no other file. */
+/* Shared by requests.c (the life of a request) and requests_report.c (its messages) only. */
 #ifndef AGENT_LINK_REQUESTS_IMPL_H
 #define AGENT_LINK_REQUESTS_IMPL_H
 

@@ -15,11 +15,11 @@ struct step_reporter {
 	const struct link_env *env;
 	step_reporter_send_fn send;
 	void *arg;
-	struct loop_timer timer; /* a step began; it is told when the gap is over */
-	int64_t until_mono_ns, gap_ns, told_mono_ns;
+	struct loop_timer timer; /* a step began; it is reported when the gap is over */
+	int64_t watch_end_mono_ns, gap_ns, sent_mono_ns;
 };
 
-/* More is no rate, and nobody would take it. */
+/* The aggregator refuses more. */
 static int64_t at_most_a_day(int64_t ns)
 {
 	return ns < 24 * 3600 * NS_PER_S ? ns : 24 * 3600 * NS_PER_S;
@@ -40,60 +40,60 @@ void step_message(const struct link_env *env, Tutti__V1__Steps *out)
 	out->jitter_ns = at_most_a_day(steps.jitter_ns);
 }
 
-static void tell(void *arg)
+static void send_steps(void *arg)
 {
-	struct step_reporter *t = arg;
+	struct step_reporter *r = arg;
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Steps steps;
 
-	t->told_mono_ns = now_mono_ns();
-	step_message(t->env, &steps);
+	r->sent_mono_ns = now_mono_ns();
+	step_message(r->env, &steps);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STEPS;
 	m.steps = &steps;
-	t->send(t->arg, &m);
+	r->send(r->arg, &m);
 }
 
 static void on_step(void *arg)
 {
-	struct step_reporter *t = arg;
-	int64_t now_ns = now_mono_ns(), due_ns = t->told_mono_ns + t->gap_ns;
+	struct step_reporter *r = arg;
+	int64_t now_ns = now_mono_ns(), due_ns = r->sent_mono_ns + r->gap_ns;
 
-	if (now_ns >= t->until_mono_ns || loop_timer_armed(&t->timer))
+	if (now_ns >= r->watch_end_mono_ns || loop_timer_armed(&r->timer))
 		return;
 	if (now_ns >= due_ns)
-		tell(t);
+		send_steps(r);
 	else
-		loop_timer_at(t->env->loop, &t->timer, due_ns, tell, t);
+		loop_timer_at(r->env->loop, &r->timer, due_ns, send_steps, r);
 }
 
-void step_reporter_listen(struct step_reporter *t, const Tutti__V1__StepWatch *m)
+void step_reporter_watch(struct step_reporter *r, const Tutti__V1__StepWatch *m)
 {
-	t->until_mono_ns = now_mono_ns() + m->for_ns;
-	t->gap_ns = m->gap_ns;
-	tell(t);
+	r->watch_end_mono_ns = now_mono_ns() + m->for_ns;
+	r->gap_ns = m->gap_ns;
+	send_steps(r);
 }
 
-void step_reporter_link_down(struct step_reporter *t)
+void step_reporter_link_down(struct step_reporter *r)
 {
-	t->until_mono_ns = 0;
-	loop_timer_cancel(t->env->loop, &t->timer);
+	r->watch_end_mono_ns = 0;
+	loop_timer_cancel(r->env->loop, &r->timer);
 }
 
 struct step_reporter *step_reporter_new(const struct link_env *env, step_reporter_send_fn send,
 					void *arg)
 {
-	struct step_reporter *t = xcalloc(1, sizeof(*t));
+	struct step_reporter *r = xcalloc(1, sizeof(*r));
 
-	*t = (struct step_reporter){ .env = env, .send = send, .arg = arg };
-	steps_watch(marks_steps(env->marks), on_step, t);
-	return t;
+	*r = (struct step_reporter){ .env = env, .send = send, .arg = arg };
+	steps_watch(marks_steps(env->marks), on_step, r);
+	return r;
 }
 
-void step_reporter_free(struct step_reporter *t)
+void step_reporter_free(struct step_reporter *r)
 {
-	if (!t)
+	if (!r)
 		return;
-	steps_watch(marks_steps(t->env->marks), NULL, NULL);
-	loop_timer_cancel(t->env->loop, &t->timer);
-	free(t);
+	steps_watch(marks_steps(r->env->marks), NULL, NULL);
+	loop_timer_cancel(r->env->loop, &r->timer);
+	free(r);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells the aggregator which training step this host is at, while it asks to be told: at once, then as
- * steps begin, but not more often than it wants. Nothing is said unasked, but for what Status carries.
+ * Reports the training step this host is at while the aggregator watches (StepWatch of control.proto): at
+ * once, then as steps begin, at most once per the gap that StepWatch gives. Otherwise steps go with Status.
+ * Loop thread.
  */
 #ifndef AGENT_LINK_STEP_REPORTER_H
 #define AGENT_LINK_STEP_REPORTER_H
@@ -17,13 +18,13 @@ typedef void (*step_reporter_send_fn)(void *arg, const Tutti__V1__AgentMessage *
 
 struct step_reporter *step_reporter_new(const struct link_env *env, step_reporter_send_fn send,
 					void *arg);
-void step_reporter_free(struct step_reporter *t);
+void step_reporter_free(struct step_reporter *r);
 
-/* The aggregator listens for so long from now. */
-void step_reporter_listen(struct step_reporter *t, const Tutti__V1__StepWatch *m);
-void step_reporter_link_down(struct step_reporter *t);
+/* The aggregator watches from now on for the time that the message gives. */
+void step_reporter_watch(struct step_reporter *r, const Tutti__V1__StepWatch *m);
+void step_reporter_link_down(struct step_reporter *r);
 
-/* What there is to tell: unknown where no step was marked, or the clock is not calibrated. */
+/* `known` is false if no step was marked or the clock is not calibrated. */
 void step_message(const struct link_env *env, Tutti__V1__Steps *out);
 
 #endif

@@ -24,34 +24,34 @@
 #define QUEUE_BYTES	 (4 << 20) /* in flight to the network at most */
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS	 (5 * NS_PER_S)
-#define DAMAGED_TRIES	 3 /* bytes that arrive wrong again and again lie wrong on the disk */
+#define DAMAGED_MAX	 3 /* bytes that arrive damaged this often are damaged on the disk */
 #define SMALL_BYTES	 LIMIT_CHUNK_BYTES
 #define HEADER_BYTES	 40 /* of a chunk's message, at most */
 
 struct upload {
 	const struct link_env *env;
-	struct upload_request req; /* session and path are our own copies */
+	struct upload_request req; /* session and path are copies */
 	int fd;
-	struct rpc_channel *channel; /* its own; NULL while it uses the control stream's */
-	bool tried;
-	struct rpc_call *call; /* NULL between tries */
-	struct loop_timer timer; /* the next try, or word of a start that failed */
+	struct rpc_channel *channel; /* its own; NULL while it uses the control link's */
+	bool attempted;
+	struct rpc_call *call; /* NULL between attempts */
+	struct loop_timer timer; /* the next attempt */
 	int64_t backoff_ns;
-	int damaged; /* tries that ended with a wrong checksum */
-	bool told; /* the aggregator said from where to send */
-	uint64_t from; /* there when the last try began */
+	int damaged; /* attempts that ended with a wrong checksum */
+	bool offset_known; /* the aggregator has reported from where to send */
+	uint64_t attempt_offset; /* what it had when the last attempt began */
 	uint64_t offset; /* of the next chunk */
-	bool reading; /* a worker has a chunk of ours */
+	bool reading; /* a worker has a chunk */
 	bool cancelled;
 	bool stored;
-	bool again; /* worth another try */
+	bool retryable;
 	int rc;
 	struct err error;
 };
 
-/* One piece of the file: what the worker sees. */
+/* One piece of the file: all that the worker sees. */
 struct chunk {
-	struct upload *upload; /* for the way back only */
+	struct upload *upload; /* not for the worker */
 	int fd;
 	uint64_t offset;
 	size_t len;
@@ -62,8 +62,8 @@ struct chunk {
 	struct err error;
 };
 
-static void pump(struct upload *u);
-static void try_once(void *arg);
+static void read_next_chunk(struct upload *u);
+static void start_attempt(void *arg);
 
 static void free_upload(struct upload *u)
 {
@@ -75,33 +75,33 @@ static void free_upload(struct upload *u)
 	free(u);
 }
 
-static bool try_later(struct upload *u)
+static bool schedule_retry(struct upload *u)
 {
 	int64_t pause_ns = random_pause_ns(u->backoff_ns);
 
-	if (!u->again || now_mono_ns() + pause_ns >= u->req.deadline_mono_ns)
+	if (!u->retryable || now_mono_ns() + pause_ns >= u->req.deadline_mono_ns)
 		return false;
 	u->backoff_ns = 2 * u->backoff_ns < BACKOFF_MAX_NS ? 2 * u->backoff_ns : BACKOFF_MAX_NS;
 	log_warn("AGT-UPLOAD",
-		 "session=%s state=broken offset=%" PRIu64 " again_ms=%" PRId64 " reason=\"%s\"",
+		 "session=%s state=broken offset=%" PRIu64 " retry_ms=%" PRId64 " reason=\"%s\"",
 		 u->req.session, u->offset, pause_ns / NS_PER_MS, u->error.msg);
-	loop_timer_in(u->env->loop, &u->timer, pause_ns, try_once, u);
+	loop_timer_in(u->env->loop, &u->timer, pause_ns, start_attempt, u);
 	return true;
 }
 
-/* The call and the worker are both done with it. */
-static void maybe_end(struct upload *u)
+/* Once neither the call nor the worker uses it. */
+static void end_if_idle(struct upload *u)
 {
 	if (u->call || u->reading)
 		return;
-	if (!u->cancelled && u->rc && try_later(u))
+	if (!u->cancelled && u->rc && schedule_retry(u))
 		return;
 	if (!u->cancelled)
 		u->req.done(u->req.arg, u->rc, &u->error);
 	free_upload(u);
 }
 
-/* For good: not the network's fault. */
+/* Without a retry: the cause is not the network. */
 static void fail(struct upload *u, const struct err *why)
 {
 	if (!u->rc) {
@@ -176,22 +176,22 @@ static void on_chunk(void *arg)
 		if (ch->rc)
 			fail(u, &ch->error);
 		free_chunk(ch);
-		maybe_end(u);
+		end_if_idle(u);
 		return;
 	}
 	send_chunk(u, ch);
 	if (u->req.progress)
 		u->req.progress(u->req.arg, u->offset);
-	pump(u);
+	read_next_chunk(u);
 }
 
-/* Reads the next chunk, if there is room for it. */
-static void pump(struct upload *u)
+/* If the queue has space for it. */
+static void read_next_chunk(struct upload *u)
 {
 	uint64_t left = u->req.bytes - u->offset;
 	struct chunk *ch;
 
-	if (u->reading || !u->call || !u->told || u->cancelled || u->rc || !left)
+	if (u->reading || !u->call || !u->offset_known || u->cancelled || u->rc || !left)
 		return;
 	if (rpc_queued_bytes(u->call) + LIMIT_CHUNK_BYTES > QUEUE_BYTES)
 		return;
@@ -207,17 +207,17 @@ static void pump(struct upload *u)
 
 /* ---- the call ---- */
 
-/* The last chunk has left the queue: there is nothing more to say. */
+/* After the last chunk the stream ends on this side. */
 static void on_drained(struct rpc_call *call)
 {
 	struct upload *u = rpc_arg(call);
 
-	if (u->told && u->offset == u->req.bytes && !u->reading)
+	if (u->offset_known && u->offset == u->req.bytes && !u->reading)
 		rpc_half_close(call);
-	pump(u);
+	read_next_chunk(u);
 }
 
-/* The first reply says from where to send. */
+/* The first reply has the offset to send from. */
 static void start_from(struct upload *u, uint64_t offset)
 {
 	struct err e;
@@ -227,13 +227,13 @@ static void start_from(struct upload *u, uint64_t offset)
 		fail(u, &e);
 		return;
 	}
-	if (offset > u->from)
-		u->backoff_ns = BACKOFF_FIRST_NS; /* the last try was worth it */
-	u->told = true;
-	u->from = u->offset = offset;
+	if (offset > u->attempt_offset)
+		u->backoff_ns = BACKOFF_FIRST_NS; /* the last attempt made progress */
+	u->offset_known = true;
+	u->attempt_offset = u->offset = offset;
 	if (offset == u->req.bytes)
 		rpc_half_close(u->call);
-	pump(u);
+	read_next_chunk(u);
 }
 
 static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
@@ -247,14 +247,14 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 		return true;
 	if (reply->stored)
 		u->stored = reply->bytes == u->req.bytes;
-	else if (!u->told)
+	else if (!u->offset_known)
 		start_from(u, reply->bytes);
 	tutti__v1__upload_reply__free_unpacked(reply, NULL);
 	return true;
 }
 
-/* What time may heal: the link, the aggregator's disk, an earlier try that it has not seen end. */
-static bool is_worth_another_try(struct upload *u, enum rpc_code code)
+/* Causes that pass: the network, the aggregator's full disk, an earlier attempt still open there. */
+static bool is_retryable(struct upload *u, enum rpc_code code)
 {
 	switch (code) {
 	case RPC_UNAVAILABLE:
@@ -265,13 +265,13 @@ static bool is_worth_another_try(struct upload *u, enum rpc_code code)
 	case RPC_UNKNOWN:
 		return true;
 	case RPC_DATA_LOSS:
-		return ++u->damaged < DAMAGED_TRIES;
+		return ++u->damaged < DAMAGED_MAX;
 	default:
 		return false;
 	}
 }
 
-static void judge(struct upload *u, const struct rpc_status *st)
+static void set_result(struct upload *u, const struct rpc_status *st)
 {
 	if (st->code == RPC_DEADLINE_EXCEEDED)
 		u->rc = err_set(&u->error, ERR_TIMEOUT,
@@ -279,11 +279,12 @@ static void judge(struct upload *u, const struct rpc_status *st)
 				" bytes were on their way",
 				u->offset, u->req.bytes);
 	else if (st->code != RPC_OK)
-		u->rc = err_set(&u->error, ERR_PEER, "the aggregator did not take it: %s: %s",
+		u->rc = err_set(&u->error, ERR_PEER,
+				"the aggregator did not accept the file: %s: %s",
 				rpc_code_name(st->code), st->text);
 	else if (!u->stored)
-		u->rc = err_set(&u->error, ERR_PEER, "the aggregator did not store it");
-	u->again = u->rc && is_worth_another_try(u, st->code);
+		u->rc = err_set(&u->error, ERR_PEER, "the aggregator did not store the file");
+	u->retryable = u->rc && is_retryable(u, st->code);
 }
 
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
@@ -292,8 +293,8 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 
 	u->call = NULL;
 	if (!u->rc)
-		judge(u, st);
-	maybe_end(u);
+		set_result(u, st);
+	end_if_idle(u);
 }
 
 static const struct rpc_events events = {
@@ -333,14 +334,16 @@ static int open_file(struct upload *u, struct err *e)
 	return u->fd < 0 ? err_errno(e, "%s", u->req.path) : 0;
 }
 
-/* A channel of its own for each try: core's pauses between connections are not ours. But what is small
- * first tries the control stream's: connecting, with TLS, costs both sides more than sending it. */
+/* Each attempt has a channel of its own: gRPC core would make pauses of its own between connections. The
+ * first attempt of a small file uses the control link's connection: connecting, with TLS, costs both sides
+ * more than sending it. */
 static int pick_channel(struct upload *u, struct rpc_channel **ch, struct err *e)
 {
 	int rc;
 
-	*ch = u->tried || u->req.bytes > SMALL_BYTES ? NULL : u->req.control_channel(u->req.arg);
-	u->tried = true;
+	*ch = u->attempted || u->req.bytes > SMALL_BYTES ? NULL
+							 : u->req.control_channel(u->req.arg);
+	u->attempted = true;
 	if (*ch)
 		return 0;
 	rc = dial_aggregator(&u->channel, u->env, "bulk", e);
@@ -348,12 +351,12 @@ static int pick_channel(struct upload *u, struct rpc_channel **ch, struct err *e
 	return rc;
 }
 
-static void try_once(void *arg)
+static void start_attempt(void *arg)
 {
 	struct upload *u = arg;
 	struct rpc_channel *ch;
 
-	u->told = u->stored = u->again = false;
+	u->offset_known = u->stored = u->retryable = false;
 	u->offset = 0;
 	rpc_channel_free(u->channel);
 	u->channel = NULL;
@@ -361,7 +364,7 @@ static void try_once(void *arg)
 	if (!u->rc)
 		u->rc = pick_channel(u, &ch, &u->error);
 	if (u->rc) {
-		maybe_end(u);
+		end_if_idle(u);
 		return;
 	}
 	u->call = rpc_open(ch, "/tutti.v1.Ingest/Upload", u->req.deadline_mono_ns, &events, u);
@@ -378,7 +381,7 @@ struct upload *upload_start(const struct link_env *env, const struct upload_requ
 	u->req.path = xstrdup(req->path);
 	u->fd = -1;
 	u->backoff_ns = BACKOFF_FIRST_NS;
-	loop_timer_in(env->loop, &u->timer, 0, try_once, u);
+	loop_timer_in(env->loop, &u->timer, 0, start_attempt, u);
 	return u;
 }
 
@@ -389,12 +392,12 @@ void upload_cancel(struct upload *u)
 	u->cancelled = true;
 	if (loop_timer_armed(&u->timer)) {
 		loop_timer_cancel(u->env->loop, &u->timer);
-		maybe_end(u);
+		end_if_idle(u);
 		return;
 	}
 	if (u->call)
 		rpc_cancel(u->call);
-	/* The worker may outlive the agent's rpc; the channel must not. */
+	/* The worker may end after the agent's rpc; the channel must end before it. */
 	rpc_channel_free(u->channel);
 	u->channel = NULL;
 }

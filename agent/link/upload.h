@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends what this host has of a session to the aggregator, on a connection of its own so that control never
- * waits behind data; up to 1 MiB goes over the control stream's. A worker reads and sums up 1 MiB at a time; at most 4 MiB stand in the queue to
- * the network. A link that breaks, and an aggregator that has no room or is away, are tried again after
- * growing, jittered pauses until the deadline, each time from where the aggregator says. Loop thread.
+ * Sends this host's file of a session to the aggregator, on a connection of its own so that control
+ * messages never wait behind data; a file of up to 1 MiB goes over the control link's connection. A worker
+ * reads 1 MiB at a time and computes its checksum; at most 4 MiB wait in the queue to the network. When the
+ * connection breaks, or the aggregator is full or away, further attempts follow after growing, random pauses
+ * until the deadline, each from the offset that the aggregator reports. Loop thread.
  */
 #ifndef AGENT_LINK_UPLOAD_H
 #define AGENT_LINK_UPLOAD_H
@@ -22,9 +23,9 @@ struct upload_request {
 	const char *path;
 	uint64_t bytes; /* of the file at path */
 	uint32_t crc32; /* zlib's, of it */
-	const uint64_t *files; /* it holds files of so many bytes; borrowed until the end */
+	const uint64_t *files; /* bytes of each file of the session in it; borrowed until the end */
 	size_t n_files;
-	uint64_t instance; /* of our Hello */
+	uint64_t instance; /* of this agent's Hello */
 	int64_t deadline_mono_ns;
 
 	/* The connection of the control link, for a small file; NULL while there is none. */
@@ -33,13 +34,13 @@ struct upload_request {
 	/* After each chunk has been handed to the network. */
 	void (*progress)(void *arg, uint64_t bytes_done);
 
-	/* Once, unless cancelled: 0 means stored durably, ERR_TIMEOUT that the deadline came while
-	 * bytes were on their way. The upload is dead when it returns. */
+	/* Once, unless cancelled: 0 means stored durably, ERR_TIMEOUT that the deadline came first. The
+	 * upload is freed when it returns. */
 	void (*done)(void *arg, int rc, const struct err *e);
 	void *arg;
 };
 
-/* Never calls back from inside. Yours until `done` or upload_cancel(). */
+/* Never calls back from inside. The result is valid until `done` or upload_cancel(). */
 struct upload *upload_start(const struct link_env *env, const struct upload_request *req);
 void upload_cancel(struct upload *u); /* `done` is not called; NULL is fine */
 
