@@ -157,7 +157,7 @@ static int state_start(struct aggregator *agg, struct err *e)
 	}
 	new_api(agg);
 	session_clock_load(&agg->clock, agg->conf.spool, json_array_size(agg->resumable));
-	captures_resume(agg->captures, agg->resumable);
+	captures_recover(agg->captures, agg->resumable);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ MUST_CHECK int name_check_file(const char *name, struct err *e);
 /* The same rule; runs may be nested with '/', each part by the rule. */
 MUST_CHECK int name_check_run(const char *name, struct err *e);
 
-/* YYYY_MM_DD_HH_MM_SS_xxxxxx as session_name() of the aggregator makes them. */
+/* YYYY_MM_DD_HH_MM_SS_xxxxxx as session_make_name() of the aggregator makes them. */
 bool name_is_session(const char *name);
 
 #endif

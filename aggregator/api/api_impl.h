@@ -23,7 +23,7 @@ struct api {
 /* `id` and `name` are the parts of the path that stood for '*', or NULL. */
 typedef void (*api_fn)(struct api *api, struct http_req *req, const char *id, const char *name);
 
-/* To a struct http_req, 200 and 202: as hosts_text() and capture_text() want them. */
+/* To a struct http_req, 200 and 202: as hosts_text() and capture_make_text() want them. */
 void api_answer_text(void *req, const char *text, size_t len);
 void api_accept_text(void *req, const char *text, size_t len);
 

@@ -137,22 +137,22 @@ static void answer_begun(void *arg, struct capture *c)
 	if (c->by_step && !c->planned)
 		api_answer_err(arg, &c->error);
 	else
-		capture_text(c, false, api_accept_text, arg);
+		capture_make_text(c, false, api_accept_text, arg);
 }
 
 /* To who got what somebody else had asked for. */
 static void answer_shared(void *arg, struct capture *c)
 {
-	capture_text(c, true, api_accept_text, arg);
+	capture_make_text(c, true, api_accept_text, arg);
 }
 
 /* To who stopped or cancelled it. */
 static void answer_ended(void *arg, struct capture *c)
 {
-	if (c->unkept.code)
-		api_answer_err(arg, &c->unkept);
+	if (c->not_durable.code)
+		api_answer_err(arg, &c->not_durable);
 	else
-		capture_text(c, false, api_accept_text, arg);
+		capture_make_text(c, false, api_accept_text, arg);
 }
 
 void api_capture_begin(struct api *api, struct http_req *http, const char *id, const char *name)
@@ -172,7 +172,7 @@ void api_capture_begin(struct api *api, struct http_req *http, const char *id, c
 	if (rc)
 		api_answer_err(http, &e);
 	else
-		capture_when_kept(c, c->callers > 1 ? answer_shared : answer_begun, http);
+		capture_when_durable(c, c->callers > 1 ? answer_shared : answer_begun, http);
 	json_decref(body);
 }
 
@@ -191,7 +191,7 @@ void api_capture_list(struct api *api, struct http_req *http, const char *id, co
 {
 	(void)id;
 	(void)name;
-	captures_text(api->env.captures, api_answer_text, http);
+	captures_make_text(api->env.captures, api_answer_text, http);
 }
 
 void api_capture_get(struct api *api, struct http_req *http, const char *id, const char *name)
@@ -200,7 +200,7 @@ void api_capture_get(struct api *api, struct http_req *http, const char *id, con
 
 	(void)name;
 	if (c)
-		capture_text(c, false, api_answer_text, http);
+		capture_make_text(c, false, api_answer_text, http);
 	else
 		api_failed_get(api, http, id);
 }
@@ -221,12 +221,12 @@ void api_capture_stop(struct api *api, struct http_req *http, const char *id, co
 	(void)name;
 	if (!c)
 		return;
-	if (capture_is_over(c)) {
+	if (capture_has_ended(c)) {
 		http_answer_error(http, 409, "capture %.64s is over", id);
 		return;
 	}
 	capture_stop(c);
-	capture_when_kept(c, answer_ended, http);
+	capture_when_durable(c, answer_ended, http);
 }
 
 void api_capture_cancel(struct api *api, struct http_req *http, const char *id, const char *name)
@@ -237,7 +237,7 @@ void api_capture_cancel(struct api *api, struct http_req *http, const char *id, 
 	if (!c)
 		return;
 	if (capture_cancel(c))
-		capture_when_kept(c, answer_ended, http);
+		capture_when_durable(c, answer_ended, http);
 	else
 		http_answer_error(http, 409, "capture %.64s is committed or over", id);
 }

@@ -140,8 +140,8 @@ static void topic_tell(struct topic *t)
 		return;
 	}
 	t->busy = true;
-	t->last = capture_is_over(c);
-	capture_text(c, false, topic_told, t);
+	t->last = capture_has_ended(c);
+	capture_make_text(c, false, topic_told, t);
 }
 
 /* ---- hosts ---- */
@@ -211,7 +211,7 @@ static void on_capture(void *arg, struct capture *c)
 		topic_of(ev, c->session)->changed = true;
 		flush_soon(ev);
 	}
-	if (!capture_is_over(c))
+	if (!capture_has_ended(c))
 		return;
 	flush(ev);
 	if (c->state == CAP_COMMITTED)

@@ -154,7 +154,7 @@ static void run_get(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_load(j->store, j->id, &j->doc, &j->e);
+	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
 }
 
 void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -169,7 +169,7 @@ static void run_failed(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_load_failed(j->store, j->id, &j->doc, &j->e);
+	j->rc = session_load_failure(j->store, j->id, &j->doc, &j->e);
 }
 
 void api_failed_get(struct api *api, struct http_req *req, const char *id)
@@ -206,7 +206,7 @@ void api_session_delete(struct api *api, struct http_req *req, const char *id, c
 	struct capture *c = capture_find(api->env.captures, id);
 
 	(void)name;
-	if (c && !capture_is_over(c)) {
+	if (c && !capture_has_ended(c)) {
 		http_answer_error(req, 409, "session %.64s is being captured", id);
 		return;
 	}
@@ -221,14 +221,14 @@ static void run_retry(void *arg)
 	struct job *j = arg;
 	struct err e;
 
-	j->rc = session_load(j->store, j->id, &j->doc, &j->e);
+	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
 	if (!j->rc && session_load_plan(j->store, j->id, &j->plan, &e))
 		j->plan = NULL; /* the manifest has all but ready-made options */
 }
 
 static void answer_begun(void *arg, struct capture *c)
 {
-	capture_text(c, false, api_accept_text, arg);
+	capture_make_text(c, false, api_accept_text, arg);
 }
 
 static void done_retry(void *arg)
@@ -242,7 +242,7 @@ static void done_retry(void *arg)
 	if (j->rc)
 		api_answer_err(j->req, &j->e);
 	else
-		capture_when_kept(c, answer_begun, j->req);
+		capture_when_durable(c, answer_begun, j->req);
 	json_decref(j->doc);
 	json_decref(j->plan);
 	job_free(j);
@@ -289,7 +289,7 @@ static void run_file(void *arg)
 	json_t *manifest = NULL;
 	char *key;
 
-	j->rc = session_load(j->store, j->id, &manifest, &j->e);
+	j->rc = session_load_manifest(j->store, j->id, &manifest, &j->e);
 	if (j->rc)
 		return;
 	session_directory(j->id, json_get_text(manifest, "run"), directory);

@@ -18,7 +18,7 @@
 #define COMMIT_TRIES	3
 #define COMMIT_AGAIN_NS NS_PER_S
 
-static void tick(void *arg);
+static void on_due(void *arg);
 
 /* ---- all of them ---- */
 
@@ -47,7 +47,7 @@ void capture_remove(struct capture *c)
 	struct captures *cs = c->captures;
 
 	capture_queue_leave(c);
-	if (capture_is_over(c))
+	if (capture_has_ended(c))
 		cs->n_ended--;
 	else
 		cs->n_active--;
@@ -80,7 +80,7 @@ struct capture *capture_find(struct captures *cs, const char *session)
 	return NULL;
 }
 
-bool capture_is_over(const struct capture *c)
+bool capture_has_ended(const struct capture *c)
 {
 	return c->state >= CAP_COMMITTED;
 }
@@ -91,7 +91,7 @@ void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c
 	cs->watches[cs->n_watches++] = (struct capture_watch){ fn, arg };
 }
 
-void capture_changed(struct capture *c)
+void capture_notify(struct capture *c)
 {
 	struct captures *cs = c->captures;
 
@@ -120,7 +120,7 @@ static size_t count_ended_hosts(const struct captures *cs)
 	size_t n = 0;
 
 	TAILQ_FOREACH (c, &cs->all, entry)
-		n += capture_is_over(c) ? c->n_hosts : 0;
+		n += capture_has_ended(c) ? c->n_hosts : 0;
 	return n;
 }
 
@@ -128,7 +128,7 @@ static void drop_oldest_ended(struct captures *cs)
 {
 	struct capture *c = TAILQ_LAST(&cs->all, capture_list);
 
-	while (!capture_is_over(c))
+	while (!capture_has_ended(c))
 		c = TAILQ_PREV(c, capture_list, entry);
 	capture_remove(c);
 }
@@ -145,19 +145,19 @@ static size_t count_hosts(const struct capture *c, enum host_state state)
 }
 
 /* What a retry may still ask for is not released: the agent's lease ends it. */
-static void tell_release(const struct capture *c)
+static void send_release(const struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
 	message_release(&message, c->session);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (c->state != CAP_COMMITTED || !capture_host_may_be_held(&c->hosts[i]))
-			capture_host_tell(&c->hosts[i], &message);
+		if (c->state != CAP_COMMITTED || !capture_host_may_hold_file(&c->hosts[i]))
+			capture_host_send(&c->hosts[i], &message);
 	}
 	buf_release(&message);
 }
 
-static void over(struct capture *c, enum capture_state state)
+static void end_capture(struct capture *c, enum capture_state state)
 {
 	struct captures *cs = c->captures;
 	size_t failed = count_hosts(c, HOST_FAILED);
@@ -180,10 +180,10 @@ static void over(struct capture *c, enum capture_state state)
 		log_warn("AGG-FAILED", "session=%s run=\"%s\" failed=%zu reason=\"%s\"", c->session,
 			 c->run, failed, c->error.msg);
 	}
-	tell_release(c);
-	capture_tell_kept(c);
-	capture_changed(c);
-	capture_queue_kick(cs);
+	send_release(c);
+	capture_notify_durable(c);
+	capture_notify(c);
+	capture_queue_schedule(cs);
 	while (cs->n_ended > ENDED_KEPT ||
 	       (cs->n_ended > 1 && count_ended_hosts(cs) > ENDED_HOSTS_KEPT))
 		drop_oldest_ended(cs);
@@ -203,7 +203,7 @@ void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn 
 		.t0_ns = c->t0_ns,
 		.causality_ns = c->captures->env.causality_ns,
 		.doc = doc_taken,
-		.again = c->commits > 1,
+		.second_try = c->commits > 1,
 		.copy = c->state == CAP_COMMITTING ? capture_copy(c) : NULL,
 	};
 	jobs_work(c->captures->env.jobs, run, done, job);
@@ -213,12 +213,12 @@ void store_job_note(struct store_job *job, const char *action)
 {
 	struct capture *c = job->capture;
 
-	c->unkept = (struct err){ 0 };
+	c->not_durable = (struct err){ 0 };
 	if (!job->rc)
 		return;
 	log_error("AGG-STORE", "session=%s action=%s reason=\"%s\"", c->session, action,
 		  job->e.msg);
-	err_set(&c->unkept, ERR_IO, "done, but a restart of the aggregator may undo it: %s",
+	err_set(&c->not_durable, ERR_IO, "done, but a restart of the aggregator may undo it: %s",
 		job->e.msg);
 }
 
@@ -237,9 +237,9 @@ static void run_discard(void *arg)
 	struct store_job *job = arg;
 	struct err e;
 
-	job->doc = capture_failure(job->copy);
+	job->doc = capture_failure_json(job->copy);
 	/* A store that is full takes no writes and is to be emptied all the same. */
-	if (session_fail(job->store, job->session, job->doc, &e))
+	if (session_record_failure(job->store, job->session, job->doc, &e))
 		log_warn("AGG-STORE", "session=%s action=fail reason=\"%s\"", job->session, e.msg);
 	job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
 }
@@ -249,7 +249,7 @@ static void done_discard(void *arg)
 	struct store_job *job = arg;
 
 	store_job_note(job, "discard");
-	over(job->capture, CAP_FAILED);
+	end_capture(job->capture, CAP_FAILED);
 	store_job_free(job);
 }
 
@@ -266,11 +266,11 @@ static void run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
-	job->doc = capture_manifest(job->copy);
+	job->doc = capture_manifest_json(job->copy);
 	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
 	/* A try that failed after the manifest was in place did commit: the name is nobody else's. */
-	if (job->rc == ERR_EXISTS && job->again)
+	if (job->rc == ERR_EXISTS && job->second_try)
 		job->rc = 0;
 }
 
@@ -285,7 +285,7 @@ static void done_commit(void *arg)
 	if (!job->rc) {
 		json_array_clear(c->warnings); /* the check may have added one */
 		json_array_extend(c->warnings, json_object_get(job->doc, "warnings"));
-		over(c, CAP_COMMITTED);
+		end_capture(c, CAP_COMMITTED);
 	} else {
 		log_error("AGG-STORE", "session=%s action=commit try=%u reason=\"%s\"", c->session,
 			  c->commits, job->e.msg);
@@ -344,7 +344,7 @@ void capture_finish(struct capture *c)
 	loop_timer_cancel(c->captures->env.loop, &c->timer);
 	capture_step_finish(c);
 	c->state = CAP_COMMITTING;
-	capture_changed(c);
+	capture_notify(c);
 	if (count_stored(c) && !c->cancelled && !c->error.code) {
 		commit(c);
 		return;
@@ -356,12 +356,12 @@ void capture_finish(struct capture *c)
 	if (c->planned)
 		discard(c);
 	else
-		over(c, CAP_FAILED);
+		end_capture(c, CAP_FAILED);
 }
 
-bool capture_settle(struct capture *c)
+bool capture_finish_if_ended(struct capture *c)
 {
-	if (c->n_over < c->n_hosts)
+	if (c->n_ended < c->n_hosts)
 		return false;
 	capture_finish(c);
 	return true;
@@ -370,24 +370,24 @@ bool capture_settle(struct capture *c)
 /* Something is on its way to the store: whoever waits for that sees to what happens meanwhile. */
 bool capture_is_being_stored(const struct capture *c)
 {
-	return c->storing || (c->planned && !c->armed && !(c->begun && c->state == CAP_QUEUED));
+	return c->storing || (c->planned && !c->armed && !(c->plan_done && c->state == CAP_QUEUED));
 }
 
 void capture_host_ended(struct capture_host *h)
 {
 	struct capture *c = h->capture;
 
-	c->n_over++;
-	capture_queue_kick(c->captures);
-	if (c->n_over == c->n_hosts && !capture_is_being_stored(c))
+	c->n_ended++;
+	capture_queue_schedule(c->captures);
+	if (c->n_ended == c->n_hosts && !capture_is_being_stored(c))
 		capture_finish(c);
 	else
-		capture_changed(c);
+		capture_notify(c);
 }
 
 /* ---- the window ---- */
 
-static void expire(struct capture *c)
+static void fail_missing(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
@@ -413,27 +413,27 @@ void capture_fail_all(struct capture *c, const char *reason, const char *detail)
 		capture_host_failed(&c->hosts[i], reason, "%s", detail);
 }
 
-static void give_up_arming(struct capture *c)
+static void fail_unarmed(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (c->hosts[i].state == HOST_ARMING && !c->hosts[i].again)
+		if (c->hosts[i].state == HOST_ARMING && !c->hosts[i].needs_recording)
 			capture_host_failed(&c->hosts[i], "unresponsive",
 					    "the agent did not answer in time");
 	}
 }
 
-static void give_up_away(struct capture *c, int64_t now_ns)
+static void fail_disconnected(struct capture *c, int64_t now_ns)
 {
-	c->away_next_ns = INT64_MAX;
+	c->next_reconnect_by_ns = INT64_MAX;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
-		if (!h->away_until_ns || capture_host_is_over(h))
+		if (!h->reconnect_by_ns || capture_host_has_ended(h))
 			continue;
-		if (h->away_until_ns <= now_ns)
+		if (h->reconnect_by_ns <= now_ns)
 			capture_host_failed(h, "lost", "the agent's connection ended");
-		else if (h->away_until_ns < c->away_next_ns)
-			c->away_next_ns = h->away_until_ns;
+		else if (h->reconnect_by_ns < c->next_reconnect_by_ns)
+			c->next_reconnect_by_ns = h->reconnect_by_ns;
 	}
 }
 
@@ -442,13 +442,13 @@ static void set_state(struct capture *c, enum capture_state state)
 	if (c->state >= state)
 		return;
 	c->state = state;
-	capture_changed(c);
+	capture_notify(c);
 }
 
 static void wake_at(struct capture *c, int64_t now_ns)
 {
 	const int64_t due[] = { c->t0_ns, c->arm_by_ns, c->t0_ns + c->duration_ns, c->deadline_ns,
-				c->away_next_ns };
+				c->next_reconnect_by_ns };
 	int64_t next = INT64_MAX;
 
 	for (size_t i = 0; i < ARRAY_SIZE(due); i++) {
@@ -456,11 +456,11 @@ static void wake_at(struct capture *c, int64_t now_ns)
 			next = due[i];
 	}
 	if (next != INT64_MAX)
-		loop_timer_in(c->captures->env.loop, &c->timer, next - now_ns, tick, c);
+		loop_timer_in(c->captures->env.loop, &c->timer, next - now_ns, on_due, c);
 }
 
 /* Does whatever is due by now; the state may pass through several at once. */
-static void tick(void *arg)
+static void on_due(void *arg)
 {
 	struct capture *c = arg;
 	int64_t now_ns = captures_now(c->captures);
@@ -469,12 +469,12 @@ static void tick(void *arg)
 		set_state(c, CAP_RUNNING);
 	if (now_ns >= c->t0_ns + c->duration_ns)
 		set_state(c, CAP_UPLOADING);
-	if (now_ns >= c->away_next_ns)
-		give_up_away(c, now_ns);
+	if (now_ns >= c->next_reconnect_by_ns)
+		fail_disconnected(c, now_ns);
 	if (now_ns >= c->arm_by_ns)
-		give_up_arming(c);
+		fail_unarmed(c);
 	if (now_ns >= c->deadline_ns)
-		expire(c);
+		fail_missing(c);
 	if (c->state < CAP_COMMITTING)
 		wake_at(c, now_ns);
 }
@@ -483,7 +483,7 @@ static void tick(void *arg)
 void capture_wake(struct capture *c)
 {
 	if (c->armed && c->state < CAP_COMMITTING)
-		loop_timer_in(c->captures->env.loop, &c->timer, 0, tick, c);
+		loop_timer_in(c->captures->env.loop, &c->timer, 0, on_due, c);
 }
 
 /* The lead is how long arming this fleet takes by experience: whoever is still at it at T0 may be so for
@@ -514,8 +514,8 @@ void capture_stop_at(struct capture *c, int64_t t1_ns)
 		return;
 	c->duration_ns = t1_ns - c->t0_ns;
 	c->deadline_ns = t1_ns + c->grace_ns;
-	capture_plan_stop(c);
-	capture_changed(c);
+	capture_store_stop(c);
+	capture_notify(c);
 }
 
 bool capture_cancel(struct capture *c)
@@ -526,7 +526,7 @@ bool capture_cancel(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
-		if (h->kept)
+		if (h->old_result)
 			continue;
 		h->stored = false;
 		capture_host_failed(h, "cancelled", "on request");

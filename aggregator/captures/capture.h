@@ -85,11 +85,11 @@ struct capture_host {
 	bool stored; /* the upload is durable in the store */
 	unsigned int n_files; /* then: name_of_file() names them */
 	bool reported; /* HostResult is in */
-	int64_t away_until_ns; /* the link broke: lost if it is not back by then; 0 = it is up */
+	int64_t reconnect_by_ns; /* the link broke: lost if it is not back by then; 0 = it is up */
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
 	int64_t t0_ns; /* of its own window, recorded by a retry; 0 = the session's */
-	bool again; /* a retry: nothing is held, it has to record anew */
-	json_t *kept; /* a retry: RESULT as in the manifest before, this host is not touched */
+	bool needs_recording; /* a retry: nothing is held, it has to record anew */
+	json_t *old_result; /* a retry: RESULT as in the manifest before, this host is not touched */
 	uint64_t bytes, bytes_done, events;
 	struct host_clock clock; /* of HostResult, before that of Armed: its bound alone */
 	struct tracer_report *tracers;
@@ -107,15 +107,16 @@ struct capture {
 	enum capture_state state;
 	bool open_ended, cancelled;
 	bool planned; /* the intent is being stored, or is */
-	bool moved; /* T0 had to be moved: the plan was stored once more */
+	bool t0_moved; /* T0 had to be moved: the plan was stored once more */
 	bool armed; /* Arm went out: t0_ns is final */
-	bool cut; /* stopped while its plan is being stored: that says too much */
+	bool stop_pending; /* stopped while its plan is being stored: that says too much */
 	bool storing; /* what it carries on from after a crash is being stored anew */
-	bool begun; /* the intent is stored, or could not be */
-	struct err unkept; /* why a crash undoes what was asked for last; code 0 = it does not */
+	bool plan_done; /* the intent is stored, or could not be */
+	struct err
+		not_durable; /* why a crash undoes what was asked for last; code 0 = it does not */
 	unsigned int revision; /* of the manifest: 1, and one more with each retry */
 	int64_t arm_by_ns; /* who has not answered Arm by then does not count */
-	int64_t away_next_ns; /* the earliest away_until_ns, or INT64_MAX */
+	int64_t next_reconnect_by_ns; /* the earliest reconnect_by_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t lead_ns, grace_ns;
 	int64_t not_before_ns, commit_by_ns; /* as asked for; session clock; 0 = whenever */
@@ -139,18 +140,18 @@ struct capture {
 	char **tracers; /* names asked for, NULL-terminated; NULL = all */
 	struct capture_host *hosts; /* sorted by name */
 	size_t n_hosts;
-	size_t n_over; /* hosts that have come to an end */
+	size_t n_ended; /* hosts that have come to an end */
 	json_t *warnings; /* array of strings */
 	struct err error; /* in CAP_FAILED */
 	unsigned int commits; /* tried so far */
-	struct capture_watch *callbacks; /* for who waits for the store */
-	size_t n_callbacks;
+	struct capture_watch *durable_watches; /* for who waits for the store */
+	size_t n_durable_watches;
 	struct loop_timer timer;
 	struct captures *captures;
-	struct capture *original; /* of a copy (capture_text.c) */
+	struct capture *original; /* of a copy (capture_make_text.c) */
 	bool shared; /* of a copy: it is for who got what somebody else had asked for */
 	unsigned int n_copies; /* who have our texts: until they are gone, */
-	bool forgotten; /* what should be freed is kept */
+	bool free_pending; /* what should be freed is kept */
 	TAILQ_ENTRY(capture) entry;
 	TAILQ_ENTRY(capture) queued; /* in CAP_QUEUED */
 };
@@ -197,7 +198,7 @@ struct captures_env {
 struct captures *captures_new(const struct captures_env *env);
 
 /* Carries on what session_sweep() found resumable; the session clock is set. */
-void captures_resume(struct captures *cs, const json_t *plans);
+void captures_recover(struct captures *cs, const json_t *plans);
 
 /* Nothing new begins any more, a link that breaks is lost at once. */
 void captures_begin_stop(struct captures *cs);
@@ -217,8 +218,8 @@ MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *
 			     struct capture **out, struct err *e);
 
 /* Calls fn when a crash cannot undo any more what was asked for, a begin, a stop or a cancel, or when
- * the store did not take it (`unkept`): from inside if that is now. */
-void capture_when_kept(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
+ * the store did not take it (`not_durable`): from inside if that is now. */
+void capture_when_durable(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
 
 struct capture *capture_find(struct captures *cs,
 			     const char *session); /* also ended ones, for a while */
@@ -237,24 +238,24 @@ void capture_stop(struct capture *c);
 
 /* Forget it: false if it is too late, the session is being committed or is over. */
 bool capture_cancel(struct capture *c);
-bool capture_is_over(const struct capture *c);
+bool capture_has_ended(const struct capture *c);
 
 /*
  * CAPTURE of docs/wire.md, as it is now, with "shared": true if told so; {"captures": [CAPTURE]} of all. fn
  * gets the text once: from inside if there are few hosts, else later, also if the capture is gone by then.
  */
-void capture_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
-void captures_text(struct captures *cs, json_text_fn fn, void *arg);
+void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
+void captures_make_text(struct captures *cs, json_text_fn fn, void *arg);
 
 /* What plan.json holds: CAPTURE with less of each host, and "resume", what it takes to carry on after a
  * restart. */
-json_t *capture_plan(const struct capture *c);
+json_t *capture_plan_json(const struct capture *c);
 
 /* What is kept of it when it fails: CAPTURE as it will be then. Also of a copy, on a worker. */
-json_t *capture_failure(const struct capture *c);
+json_t *capture_failure_json(const struct capture *c);
 
 /* MANIFEST, as of a commit that succeeds. Also of a copy, on a worker. */
-json_t *capture_manifest(const struct capture *c);
+json_t *capture_manifest_json(const struct capture *c);
 
 /* fn is called after each change of a capture; several may watch; a watch stays for good. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);
@@ -274,8 +275,8 @@ const struct captures_stats *captures_stats(const struct captures *cs);
 /* ---- what agents say (control.c, ingest.c) ---- */
 
 /* NULL if the host is not of this capture, or another agent of that name was armed. */
-struct capture_host *capture_host_of(struct capture *c, const char *host, uint64_t instance);
-bool capture_host_is_over(const struct capture_host *h);
+struct capture_host *capture_find_host(struct capture *c, const char *host, uint64_t instance);
+bool capture_host_has_ended(const struct capture_host *h);
 void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
 void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
 			   uint64_t bytes_done);
@@ -294,13 +295,13 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 
 /* The agent is gone for good; its link broke, it may be back; it is back, with what it holds. */
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance);
-void captures_host_away(struct captures *cs, const char *host, uint64_t instance);
-void captures_host_back(struct captures *cs, const struct host *host);
+void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance);
+void captures_host_connected(struct captures *cs, const struct host *host);
 
 /* It said which training step it is at. */
-void captures_host_steps(struct captures *cs, const struct host *host);
+void captures_host_steps_changed(struct captures *cs, const struct host *host);
 
 /* What it holds was said anew. */
-void captures_host_holds(struct captures *cs, const struct host *host);
+void captures_host_held_changed(struct captures *cs, const struct host *host);
 
 #endif

@@ -9,20 +9,21 @@
 #include "base/log.h"
 #include "base/now.h"
 
-static void on_time(void *arg);
+static void on_credit_timeout(void *arg);
 
-static void wait_for_first(struct captures *cs)
+static void set_credit_timer(struct captures *cs)
 {
 	const struct capture_host *first = TAILQ_FIRST(&cs->granted);
 
 	if (first)
-		loop_timer_at(cs->env.loop, &cs->credit_timer, first->credit_until_ns, on_time, cs);
+		loop_timer_at(cs->env.loop, &cs->credit_timer, first->credit_until_ns,
+			      on_credit_timeout, cs);
 	else
 		loop_timer_cancel(cs->env.loop, &cs->credit_timer);
 }
 
 /* The granted ones stand in the order in which their time is over. */
-static void have_time(struct capture_host *h)
+static void start_credit(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
 
@@ -30,16 +31,16 @@ static void have_time(struct capture_host *h)
 	TAILQ_INSERT_TAIL(&cs->granted, h, credits);
 }
 
-static void tell(struct capture_host *h)
+static void send_credit(struct capture_host *h)
 {
 	struct buf message = BUF_INIT;
 
 	message_upload(&message, h->capture->session, h->capture->deadline_ns);
-	capture_host_tell(h, &message);
+	capture_host_send(h, &message);
 	buf_release(&message);
 }
 
-static void grant(struct captures *cs)
+static void grant_credits(struct captures *cs)
 {
 	while (cs->n_granted < UPLOAD_CREDITS && !TAILQ_EMPTY(&cs->waiting)) {
 		struct capture_host *h = TAILQ_FIRST(&cs->waiting);
@@ -47,19 +48,19 @@ static void grant(struct captures *cs)
 		TAILQ_REMOVE(&cs->waiting, h, credits);
 		h->credit = CREDIT_GRANTED;
 		cs->n_granted++;
-		have_time(h);
-		tell(h);
+		start_credit(h);
+		send_credit(h);
 	}
-	wait_for_first(cs);
+	set_credit_timer(cs);
 }
 
-static void queue(struct capture_host *h)
+static void enqueue(struct capture_host *h)
 {
 	h->credit = CREDIT_WAITING;
 	TAILQ_INSERT_TAIL(&h->capture->captures->waiting, h, credits);
 }
 
-static void take_back(struct capture_host *h)
+static void revoke(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
 
@@ -68,40 +69,40 @@ static void take_back(struct capture_host *h)
 	h->credit = CREDIT_NONE;
 }
 
-static void on_time(void *arg)
+static void on_credit_timeout(void *arg)
 {
 	struct captures *cs = arg;
 	struct capture_host *h = TAILQ_FIRST(&cs->granted);
 
 	if (h && TAILQ_EMPTY(&cs->waiting)) {
-		capture_host_use_credit(h); /* it harms nobody */
+		capture_host_renew_credit(h); /* it harms nobody */
 	} else if (h) {
 		log_warn("AGG-CREDIT", "session=%s host=%s state=taken reason=\"it sends nothing\"",
 			 h->capture->session, h->name);
-		take_back(h);
-		queue(h);
+		revoke(h);
+		enqueue(h);
 	}
-	grant(cs);
+	grant_credits(cs);
 }
 
-void capture_host_want_credit(struct capture_host *h)
+void capture_host_request_credit(struct capture_host *h)
 {
 	/* Also for a stored file: its agent was killed before it heard of that, and the next one asks. */
 	if (h->credit != CREDIT_NONE)
 		return;
-	queue(h);
-	grant(h->capture->captures);
+	enqueue(h);
+	grant_credits(h->capture->captures);
 }
 
-void capture_host_use_credit(struct capture_host *h)
+void capture_host_renew_credit(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
 
 	if (h->credit != CREDIT_GRANTED)
 		return;
 	TAILQ_REMOVE(&cs->granted, h, credits);
-	have_time(h);
-	wait_for_first(cs);
+	start_credit(h);
+	set_credit_timer(cs);
 }
 
 void capture_host_drop_credit(struct capture_host *h)
@@ -111,7 +112,7 @@ void capture_host_drop_credit(struct capture_host *h)
 	if (h->credit == CREDIT_WAITING)
 		TAILQ_REMOVE(&cs->waiting, h, credits);
 	if (h->credit == CREDIT_GRANTED)
-		take_back(h);
+		revoke(h);
 	h->credit = CREDIT_NONE;
-	grant(cs);
+	grant_credits(cs);
 }

@@ -20,19 +20,19 @@ static int compare_name(const void *key, const void *item)
 	return strcmp(key, ((const struct capture_host *)item)->name);
 }
 
-static struct capture_host *find(struct capture *c, const char *host)
+static struct capture_host *find_host(struct capture *c, const char *host)
 {
 	return bsearch(host, c->hosts, c->n_hosts, sizeof(*c->hosts), compare_name);
 }
 
-struct capture_host *capture_host_of(struct capture *c, const char *host, uint64_t instance)
+struct capture_host *capture_find_host(struct capture *c, const char *host, uint64_t instance)
 {
-	struct capture_host *h = find(c, host);
+	struct capture_host *h = find_host(c, host);
 
 	return h && h->instance && h->instance == instance ? h : NULL;
 }
 
-bool capture_host_is_over(const struct capture_host *h)
+bool capture_host_has_ended(const struct capture_host *h)
 {
 	return h->state >= HOST_COMPLETE;
 }
@@ -40,35 +40,35 @@ bool capture_host_is_over(const struct capture_host *h)
 /* May still change: neither the host nor the capture has come to an end. */
 static bool is_open(const struct capture_host *h)
 {
-	return !capture_host_is_over(h) && h->capture->state < CAP_COMMITTING;
+	return !capture_host_has_ended(h) && h->capture->state < CAP_COMMITTING;
 }
 
 /* ---- talking to agents ---- */
 
-struct host *capture_host_connected(const struct capture_host *h)
+struct host *capture_host_find_agent(const struct capture_host *h)
 {
 	return registry_find_connected(h->capture->captures->env.registry, h->name);
 }
 
-struct host *capture_host_live(const struct capture_host *h)
+struct host *capture_host_find_own_agent(const struct capture_host *h)
 {
-	struct host *host = capture_host_connected(h);
+	struct host *host = capture_host_find_agent(h);
 
 	return host && host->instance == h->instance ? host : NULL;
 }
 
-void capture_host_tell(const struct capture_host *h, const struct buf *message)
+void capture_host_send(const struct capture_host *h, const struct buf *message)
 {
-	struct host *host = capture_host_live(h);
+	struct host *host = capture_host_find_own_agent(h);
 
 	if (host)
 		host_send(host, message);
 }
 
-void capture_tell(const struct capture *c, const struct buf *message)
+void capture_send(const struct capture *c, const struct buf *message)
 {
 	for (size_t i = 0; i < c->n_hosts; i++)
-		capture_host_tell(&c->hosts[i], message);
+		capture_host_send(&c->hosts[i], message);
 }
 
 /* ---- ends ---- */
@@ -79,7 +79,7 @@ static void set_reason(struct capture_host *h, const char *reason, const char *d
 	snprintf(h->detail, sizeof(h->detail), "%s", detail);
 }
 
-static void end(struct capture_host *h, enum host_state state)
+static void end_host(struct capture_host *h, enum host_state state)
 {
 	h->state = state;
 	capture_host_drop_credit(h);
@@ -91,7 +91,7 @@ static void end(struct capture_host *h, enum host_state state)
 }
 
 /* What may yet be delivered, if somebody retries, is not called off. */
-static bool may_be_held(const char *reason)
+static bool may_hold_file(const char *reason)
 {
 	static const char *const reasons[] = { "lost", "timeout", "upload", "stalled" };
 
@@ -102,9 +102,9 @@ static bool may_be_held(const char *reason)
 	return false;
 }
 
-bool capture_host_may_be_held(const struct capture_host *h)
+bool capture_host_may_hold_file(const struct capture_host *h)
 {
-	return !h->stored && may_be_held(h->reason);
+	return !h->stored && may_hold_file(h->reason);
 }
 
 /* Whose file is stored keeps it: then something is merely missing. */
@@ -120,24 +120,24 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 	vsnprintf(detail, sizeof(detail), fmt, ap);
 	va_end(ap);
 	set_reason(h, reason, detail);
-	if (!h->reported && !may_be_held(reason)) {
+	if (!h->reported && !may_hold_file(reason)) {
 		message_cancel(&message, h->capture->session);
-		capture_host_tell(h, &message);
+		capture_host_send(h, &message);
 		buf_release(&message);
 	}
-	end(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
+	end_host(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
 }
 
 /* ---- links that break and come back ---- */
 
 /* Calls fn for each host of that agent that is open; fn may end captures. */
-static void for_open(struct captures *cs, const char *host, uint64_t instance,
-		     void (*fn)(struct capture_host *h, const void *arg), const void *arg)
+static void for_each_open(struct captures *cs, const char *host, uint64_t instance,
+			  void (*fn)(struct capture_host *h, const void *arg), const void *arg)
 {
 	struct capture *c, *next;
 
 	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
-		struct capture_host *h = capture_host_of(c, host, instance);
+		struct capture_host *h = capture_find_host(c, host, instance);
 
 		next = TAILQ_NEXT(c, entry);
 		if (h && is_open(h))
@@ -153,16 +153,16 @@ static void host_lost(struct capture_host *h, const void *arg)
 
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance)
 {
-	for_open(cs, host, instance, host_lost, NULL);
+	for_each_open(cs, host, instance, host_lost, NULL);
 }
 
 /* One agent has a name: the one before it has ended, whether we saw that or it was before our time. */
-static void lose_predecessors(struct captures *cs, const struct host *host)
+static void fail_predecessors(struct captures *cs, const struct host *host)
 {
 	struct capture *c, *next;
 
 	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
-		struct capture_host *h = find(c, host->name);
+		struct capture_host *h = find_host(c, host->name);
 
 		next = TAILQ_NEXT(c, entry);
 		if (h && h->instance && h->instance != host->instance)
@@ -170,33 +170,33 @@ static void lose_predecessors(struct captures *cs, const struct host *host)
 	}
 }
 
-static void host_away(struct capture_host *h, const void *arg)
+static void host_disconnected(struct capture_host *h, const void *arg)
 {
 	struct capture *c = h->capture;
 
 	(void)arg;
 	capture_host_drop_credit(h);
-	h->away_until_ns = captures_now(c->captures) + c->captures->env.patience->lost_ns;
-	if (h->away_until_ns < c->away_next_ns) {
-		c->away_next_ns = h->away_until_ns;
+	h->reconnect_by_ns = captures_now(c->captures) + c->captures->env.patience->lost_ns;
+	if (h->reconnect_by_ns < c->next_reconnect_by_ns) {
+		c->next_reconnect_by_ns = h->reconnect_by_ns;
 		capture_wake(c);
 	}
 }
 
-void captures_host_away(struct captures *cs, const char *host, uint64_t instance)
+void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance)
 {
-	for_open(cs, host, instance, cs->stopping ? host_lost : host_away, NULL);
+	for_each_open(cs, host, instance, cs->stopping ? host_lost : host_disconnected, NULL);
 }
 
 /* Who has not heard of it yet is armed, be it late: rings reach back. Who has may have missed an early
  * Stop; one that says nothing new is ignored. The rest is said by the agent. */
-static void host_back(struct capture_host *h, const void *arg)
+static void host_connected(struct capture_host *h, const void *arg)
 {
 	const struct host *host = arg;
 	int64_t t0_ns = h->t0_ns ? h->t0_ns : h->capture->t0_ns;
 	struct buf message = BUF_INIT;
 
-	h->away_until_ns = 0;
+	h->reconnect_by_ns = 0;
 	h->instance = host->instance;
 	if (!h->capture->armed)
 		return;
@@ -204,7 +204,7 @@ static void host_back(struct capture_host *h, const void *arg)
 		message_stop(&message, h->capture->session, t0_ns + h->capture->duration_ns);
 		goto out;
 	}
-	if (h->again || capture_retry_lost_file(h))
+	if (h->needs_recording || capture_retry_lost_file(h))
 		return;
 	if (h->state != HOST_ARMING) {
 		capture_host_failed(h, "lost", "the agent came back without this capture");
@@ -212,34 +212,35 @@ static void host_back(struct capture_host *h, const void *arg)
 	}
 	message_arm(&message, h->capture, t0_ns);
 out:
-	capture_host_tell(h, &message);
+	capture_host_send(h, &message);
 	buf_release(&message);
 }
 
 /* An agent that was started anew may hold what the one before it recorded. */
-void captures_host_back(struct captures *cs, const struct host *host)
+void captures_host_connected(struct captures *cs, const struct host *host)
 {
 	for (size_t i = 0; i < host->n_held; i++) {
 		struct capture *c = capture_find(cs, host->held[i].session);
-		struct capture_host *h = c ? capture_host_of(c, host->name, host->held[i].instance)
+		struct capture_host *h = c ? capture_find_host(c, host->name,
+							       host->held[i].instance)
 					   : NULL;
 
 		if (h && is_open(h))
 			h->instance = host->instance;
 	}
-	for_open(cs, host->name, host->instance, host_back, host);
-	lose_predecessors(cs, host);
+	for_each_open(cs, host->name, host->instance, host_connected, host);
+	fail_predecessors(cs, host);
 }
 
-static void host_holds(struct capture_host *h, const void *arg)
+static void host_held_changed(struct capture_host *h, const void *arg)
 {
 	if (!host_find_held(arg, h->capture->session))
 		(void)capture_retry_lost_file(h);
 }
 
-void captures_host_holds(struct captures *cs, const struct host *host)
+void captures_host_held_changed(struct captures *cs, const struct host *host)
 {
-	for_open(cs, host->name, host->instance, host_holds, host);
+	for_each_open(cs, host->name, host->instance, host_held_changed, host);
 }
 
 /* ---- what agents say ---- */
@@ -261,7 +262,7 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 				      json_sprintf("%s was armed %" PRId64 " ms after T0", h->name,
 						   -(lead_ns / NS_PER_MS)));
 	}
-	capture_changed(h->capture);
+	capture_notify(h->capture);
 }
 
 void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
@@ -272,13 +273,13 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 	h->state = state;
 	if (state == HOST_UPLOADING) {
 		if (bytes_done != h->bytes_done)
-			capture_host_use_credit(h);
+			capture_host_renew_credit(h);
 		h->bytes = bytes_total;
 		h->bytes_done = bytes_done;
-		capture_host_want_credit(h);
-		capture_queue_kick(h->capture->captures);
+		capture_host_request_credit(h);
+		capture_queue_schedule(h->capture->captures);
 	}
-	capture_changed(h->capture);
+	capture_notify(h->capture);
 }
 
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files)
@@ -288,7 +289,7 @@ void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_
 	h->stored = true;
 	h->n_files = n_files;
 	h->bytes = h->bytes_done = bytes;
-	capture_changed(h->capture);
+	capture_notify(h->capture);
 }
 
 void capture_host_upload_ended(struct capture_host *h, const char *error)
@@ -328,5 +329,5 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 	set_reason(h, reason, detail);
 	if (h->stored && !h->clock.calibrated)
 		set_uncalibrated(h);
-	end(h, !h->stored ? HOST_FAILED : *h->reason ? HOST_PARTIAL : HOST_COMPLETE);
+	end_host(h, !h->stored ? HOST_FAILED : *h->reason ? HOST_PARTIAL : HOST_COMPLETE);
 }

@@ -84,7 +84,7 @@ static json_t *new_result_json(const struct capture_host *h)
 /* A retry carries over what it does not touch. */
 static json_t *result_json(const struct capture_host *h)
 {
-	return h->kept ? json_deep_copy(h->kept) : new_result_json(h);
+	return h->old_result ? json_deep_copy(h->old_result) : new_result_json(h);
 }
 
 /* Of a fleet that is to be armed as soon as the plan is stored: no more than it takes to carry on. */
@@ -163,7 +163,7 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 		json_put_text(o, "error", c->error.msg);
 }
 
-json_t *capture_failure(const struct capture *c)
+json_t *capture_failure_json(const struct capture *c)
 {
 	json_t *o = json_object();
 
@@ -215,7 +215,7 @@ json_t *capture_instances(const struct capture *c)
 	return o;
 }
 
-json_t *capture_plan(const struct capture *c)
+json_t *capture_plan_json(const struct capture *c)
 {
 	json_t *o = json_object(), *resume = json_object(), *tracers = json_array();
 
@@ -235,7 +235,7 @@ json_t *capture_plan(const struct capture *c)
 	return o;
 }
 
-json_t *capture_manifest(const struct capture *c)
+json_t *capture_manifest_json(const struct capture *c)
 {
 	const char *root = store_directory(c->captures->env.store->store);
 	char directory[SESSION_KEY_BYTES];

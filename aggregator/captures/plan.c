@@ -19,9 +19,9 @@ static void arm(struct capture *c)
 	c->arm_by_ns = capture_arm_by(c, c->t0_ns);
 	message_arm(&message, c, c->t0_ns);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_live(&c->hosts[i]);
+		struct host *host = capture_host_find_own_agent(&c->hosts[i]);
 
-		if (host && !capture_host_is_over(&c->hosts[i]))
+		if (host && !capture_host_has_ended(&c->hosts[i]))
 			host_send(host, &message);
 	}
 	buf_release(&message);
@@ -33,9 +33,9 @@ static bool move_t0(struct capture *c)
 {
 	int64_t earliest_ns = captures_now(c->captures) + c->lead_ns / 2;
 
-	if (c->moved || !c->lead_ns || c->t0_ns >= earliest_ns)
+	if (c->t0_moved || !c->lead_ns || c->t0_ns >= earliest_ns)
 		return false;
-	c->moved = true;
+	c->t0_moved = true;
 	c->t0_ns = earliest_ns + c->lead_ns / 2;
 	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
 	return true;
@@ -45,72 +45,74 @@ static void run_replan(void *arg)
 {
 	struct store_job *job = arg;
 
-	job->rc = session_replan(job->store, job->session, job->doc, &job->e);
+	job->rc = session_update_plan(job->store, job->session, job->doc, &job->e);
 }
 
 static void run_plan(void *arg)
 {
 	struct store_job *job = arg;
 
-	job->rc = session_plan(job->store, job->session, job->doc, &job->e);
+	job->rc = session_create_plan(job->store, job->session, job->doc, &job->e);
 }
 
 /* What is cancelled is so for good only when nothing of it is left. */
-static bool is_kept(const struct capture *c)
+static bool is_durable(const struct capture *c)
 {
-	return capture_is_over(c) || (c->begun && !capture_is_being_stored(c) && !c->cancelled);
+	return capture_has_ended(c) ||
+	       (c->plan_done && !capture_is_being_stored(c) && !c->cancelled);
 }
 
-void capture_tell_kept(struct capture *c)
+void capture_notify_durable(struct capture *c)
 {
-	if (!is_kept(c))
+	if (!is_durable(c))
 		return;
-	for (size_t i = 0; i < c->n_callbacks; i++)
-		c->callbacks[i].fn(c->callbacks[i].arg, c);
-	c->n_callbacks = 0;
+	for (size_t i = 0; i < c->n_durable_watches; i++)
+		c->durable_watches[i].fn(c->durable_watches[i].arg, c);
+	c->n_durable_watches = 0;
 }
 
-static void done_plan(void *arg)
+static void on_plan_stored(void *arg)
 {
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
 	bool queued = c->state == CAP_QUEUED;
 
-	if (!job->rc && !queued && c->n_over < c->n_hosts && (move_t0(c) || c->cut)) {
-		c->cut = false;
-		store_job_begin(c, capture_plan(c), run_replan, done_plan);
+	if (!job->rc && !queued && c->n_ended < c->n_hosts && (move_t0(c) || c->stop_pending)) {
+		c->stop_pending = false;
+		store_job_begin(c, capture_plan_json(c), run_replan, on_plan_stored);
 		store_job_free(job);
 		return;
 	}
 	c->armed = !queued;
-	c->begun = true;
+	c->plan_done = true;
 	store_job_note(job, "plan");
 	if (job->rc)
 		c->error = job->e;
-	if (c->n_over == c->n_hosts)
+	if (c->n_ended == c->n_hosts)
 		capture_finish(c);
 	else if (job->rc)
 		capture_fail_all(c, "cancelled", "the plan could not be stored");
 	else if (queued)
-		capture_queue_kick(c->captures);
+		capture_queue_schedule(c->captures);
 	else
 		arm(c);
-	capture_tell_kept(c); /* hosts first: the answer names them all, which takes its time */
+	capture_notify_durable(
+		c); /* hosts first: the answer names them all, which takes its time */
 	store_job_free(job);
 }
 
 /* ---- an early stop ---- */
 
-static void tell_stop(const struct capture *c)
+static void send_stop(const struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
 	message_stop(&message, c->session, c->t0_ns + c->duration_ns);
-	capture_tell(c, &message);
+	capture_send(c, &message);
 	buf_release(&message);
 }
 
-static void done_stop(void *arg)
+static void on_stop_stored(void *arg)
 {
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
@@ -118,25 +120,25 @@ static void done_stop(void *arg)
 	c->storing = false;
 	store_job_note(job, "stop");
 	store_job_free(job);
-	if (c->cut && c->n_over < c->n_hosts) {
-		capture_plan_stop(c);
+	if (c->stop_pending && c->n_ended < c->n_hosts) {
+		capture_store_stop(c);
 		return;
 	}
-	capture_tell_kept(c);
-	if (!capture_settle(c)) {
-		tell_stop(c);
+	capture_notify_durable(c);
+	if (!capture_finish_if_ended(c)) {
+		send_stop(c);
 		capture_wake(c);
 	}
 }
 
 /* One at a time: they might change places on the way to the store. */
-void capture_plan_stop(struct capture *c)
+void capture_store_stop(struct capture *c)
 {
-	c->cut = capture_is_being_stored(c);
-	if (c->cut)
+	c->stop_pending = capture_is_being_stored(c);
+	if (c->stop_pending)
 		return;
 	c->storing = true;
-	store_job_begin(c, capture_plan(c), run_replan, done_stop);
+	store_job_begin(c, capture_plan_json(c), run_replan, on_stop_stored);
 }
 
 /* ---- the beginning ---- */
@@ -150,7 +152,7 @@ static void fail_unreachable(struct capture *c)
 	}
 }
 
-void capture_plan_it(struct capture *c)
+void capture_store_plan(struct capture *c)
 {
 	bool queued = c->state == CAP_QUEUED;
 
@@ -159,10 +161,10 @@ void capture_plan_it(struct capture *c)
 		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin, queued);
 	if (!queued)
 		fail_unreachable(c);
-	if (capture_is_over(c))
+	if (capture_has_ended(c))
 		return;
 	c->planned = true;
-	store_job_begin(c, capture_plan(c), run_plan, done_plan);
+	store_job_begin(c, capture_plan_json(c), run_plan, on_plan_stored);
 }
 
 /* The same plan once more, with times of today: after a crash that is what is carried on. */
@@ -177,34 +179,34 @@ void capture_begin_queued(struct capture *c)
 	capture_renew(c);
 	log_info("AGG-CAPTURE", "session=%s state=begun", c->session);
 	fail_unreachable(c);
-	store_job_begin(c, capture_plan(c), run_replan, done_plan);
-	capture_changed(c);
+	store_job_begin(c, capture_plan_json(c), run_replan, on_plan_stored);
+	capture_notify(c);
 }
 
-static void share(struct capture *c, struct capture *twin, int64_t wait_ns)
+static void add_caller(struct capture *c, struct capture *shared, int64_t wait_ns)
 {
-	capture_queue_share(twin, c, wait_ns);
-	twin->callers++;
-	twin->captures->stats.shared++;
-	log_info("AGG-SHARED", "session=%s callers=%u origin=\"%s\"", twin->session, twin->callers,
-		 c->origin);
+	capture_queue_extend(shared, c, wait_ns);
+	shared->callers++;
+	shared->captures->stats.shared++;
+	log_info("AGG-SHARED", "session=%s callers=%u origin=\"%s\"", shared->session,
+		 shared->callers, c->origin);
 	capture_free(c);
-	capture_changed(twin);
+	capture_notify(shared);
 }
 
 int capture_begin(struct captures *cs, const struct capture_request *req, struct capture **out,
 		  struct err *e)
 {
-	struct capture *c, *twin;
+	struct capture *c, *shared;
 	int rc = capture_build(cs, req, &c, e);
 
 	if (rc)
 		return rc;
-	twin = capture_queue_twin(c);
+	shared = capture_find_shared(c);
 	/* Who may not wait is told that it would have to. */
-	if (twin && !(twin->state == CAP_QUEUED && req->wait_ns < 0)) {
-		share(c, twin, req->wait_ns);
-		*out = twin;
+	if (shared && !(shared->state == CAP_QUEUED && req->wait_ns < 0)) {
+		add_caller(c, shared, req->wait_ns);
+		*out = shared;
 		return 0;
 	}
 	if (c->by_step || capture_queue_must_wait(c))
@@ -215,19 +217,20 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 	}
 	capture_insert(c);
 	if (c->by_step)
-		capture_queue_kick(cs); /* whether there is such a step is found out first */
+		capture_queue_schedule(cs); /* whether there is such a step is found out first */
 	else
-		capture_plan_it(c);
+		capture_store_plan(c);
 	*out = c;
 	return 0;
 }
 
-void capture_when_kept(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
+void capture_when_durable(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
 {
-	if (is_kept(c)) {
+	if (is_durable(c)) {
 		fn(arg, c);
 		return;
 	}
-	c->callbacks = xrealloc(c->callbacks, (c->n_callbacks + 1) * sizeof(*c->callbacks));
-	c->callbacks[c->n_callbacks++] = (struct capture_watch){ fn, arg };
+	c->durable_watches = xrealloc(c->durable_watches,
+				      (c->n_durable_watches + 1) * sizeof(*c->durable_watches));
+	c->durable_watches[c->n_durable_watches++] = (struct capture_watch){ fn, arg };
 }

@@ -15,10 +15,10 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-#define PROFILER   "profiler" /* the tracer that cannot be had twice */
-#define KICK_NS	   (10 * NS_PER_MS) /* many hosts become free at about the same time */
-#define WAIT_NS	   (600 * NS_PER_S) /* unless the caller says how long */
-#define BETWEEN_NS (500 * NS_PER_MS) /* a profiler's, from one session to the next */
+#define PROFILER       "profiler" /* the tracer that cannot be had twice */
+#define CHECK_DELAY_NS (10 * NS_PER_MS) /* many hosts become free at about the same time */
+#define WAIT_NS	       (600 * NS_PER_S) /* unless the caller says how long */
+#define BETWEEN_NS     (500 * NS_PER_MS) /* a profiler's, from one session to the next */
 
 /* ---- the same request ---- */
 
@@ -52,18 +52,18 @@ static bool same_options(const struct capture *a, const struct capture *b)
 
 /* Its window is still to come, and there is patience enough for c's caller; what is queued can be given
  * more. */
-static bool serves(const struct capture *twin, const struct capture *c)
+static bool can_share(const struct capture *shared, const struct capture *c)
 {
 	int64_t now_ns = captures_now(c->captures);
 
-	if (twin->state > CAP_ARMING || twin->cancelled || capture_is_retry(twin))
+	if (shared->state > CAP_ARMING || shared->cancelled || capture_is_retry(shared))
 		return false;
-	if (twin->state == CAP_ARMING && twin->t0_ns <= now_ns)
+	if (shared->state == CAP_ARMING && shared->t0_ns <= now_ns)
 		return false;
-	return twin->not_before_ns == c->not_before_ns &&
-	       (twin->state == CAP_QUEUED || twin->grace_ns >= c->grace_ns) &&
-	       twin->refine == c->refine && twin->by_step == c->by_step &&
-	       twin->at_step == c->at_step && twin->n_steps == c->n_steps;
+	return shared->not_before_ns == c->not_before_ns &&
+	       (shared->state == CAP_QUEUED || shared->grace_ns >= c->grace_ns) &&
+	       shared->refine == c->refine && shared->by_step == c->by_step &&
+	       shared->at_step == c->at_step && shared->n_steps == c->n_steps;
 }
 
 /* What is so many steps long has the length that they take. */
@@ -72,36 +72,36 @@ static bool same_length(const struct capture *a, const struct capture *b)
 	return a->n_steps || a->duration_ns == b->duration_ns;
 }
 
-struct capture *capture_queue_twin(const struct capture *c)
+struct capture *capture_find_shared(const struct capture *c)
 {
-	struct capture *twin;
+	struct capture *shared;
 
 	if (c->open_ended)
 		return NULL;
-	TAILQ_FOREACH (twin, &c->captures->all, entry) {
-		if (serves(twin, c) && !twin->open_ended && same_length(twin, c) &&
-		    !strcmp(twin->run, c->run) && same_hosts(twin, c) && same_tracers(twin, c) &&
-		    same_options(twin, c))
-			return twin;
+	TAILQ_FOREACH (shared, &c->captures->all, entry) {
+		if (can_share(shared, c) && !shared->open_ended && same_length(shared, c) &&
+		    !strcmp(shared->run, c->run) && same_hosts(shared, c) &&
+		    same_tracers(shared, c) && same_options(shared, c))
+			return shared;
 	}
 	return NULL;
 }
 
-static int64_t wait_until(const struct capture *c, int64_t wait_ns)
+static int64_t queue_deadline(const struct capture *c, int64_t wait_ns)
 {
 	return captures_now(c->captures) + (wait_ns > 0 ? wait_ns : WAIT_NS);
 }
 
-void capture_queue_share(struct capture *twin, const struct capture *c, int64_t wait_ns)
+void capture_queue_extend(struct capture *shared, const struct capture *c, int64_t wait_ns)
 {
-	int64_t until_ns = wait_until(c, wait_ns);
+	int64_t until_ns = queue_deadline(c, wait_ns);
 
-	if (twin->state != CAP_QUEUED)
+	if (shared->state != CAP_QUEUED)
 		return;
-	if (until_ns > twin->queued_until_ns)
-		twin->queued_until_ns = until_ns;
-	if (!c->commit_by_ns || (twin->commit_by_ns && twin->commit_by_ns < c->commit_by_ns))
-		twin->commit_by_ns = c->commit_by_ns;
+	if (until_ns > shared->queued_until_ns)
+		shared->queued_until_ns = until_ns;
+	if (!c->commit_by_ns || (shared->commit_by_ns && shared->commit_by_ns < c->commit_by_ns))
+		shared->commit_by_ns = c->commit_by_ns;
 }
 
 /* A retry's step is long past. */
@@ -135,11 +135,11 @@ static bool has_profilers(const struct capture_host *h)
 /* Also right after the window: the profiler is free when it has given what it recorded. */
 static bool needs_profilers(const struct capture_host *h)
 {
-	return !capture_host_is_over(h) && h->state < HOST_UPLOADING;
+	return !capture_host_has_ended(h) && h->state < HOST_UPLOADING;
 }
 
 /* The host that both want the profilers of, or NULL. Hosts are sorted by name. */
-static const char *contended_host(const struct capture *a, const struct capture *b)
+static const char *conflicting_host(const struct capture *a, const struct capture *b)
 {
 	size_t i = 0, j = 0;
 
@@ -159,7 +159,7 @@ static const char *contended_host(const struct capture *a, const struct capture 
 
 /* c is over before a, which has an instant to begin at, begins. What is not yet known to come is in
  * nobody's way. */
-static bool fits_before(const struct capture *c, const struct capture *a)
+static bool ends_before(const struct capture *c, const struct capture *a)
 {
 	int64_t now_ns = captures_now(c->captures);
 
@@ -171,9 +171,9 @@ static bool fits_before(const struct capture *c, const struct capture *a)
 	       now_ns + c->lead_ns + c->duration_ns + BETWEEN_NS < a->t0_ns;
 }
 
-static bool stands_in_the_way(const struct capture *a, struct capture *c)
+static bool conflicts_with(const struct capture *a, struct capture *c)
 {
-	const char *host = fits_before(c, a) ? NULL : contended_host(a, c);
+	const char *host = ends_before(c, a) ? NULL : conflicting_host(a, c);
 
 	if (host)
 		snprintf(c->waits_for, sizeof(c->waits_for),
@@ -188,7 +188,7 @@ bool capture_queue_waits_for_hosts(struct capture *c)
 	if (captures_now(c->captures) >= c->hold_until_ns)
 		return false;
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (capture_host_is_over(&c->hosts[i]) || capture_host_connected(&c->hosts[i]))
+		if (capture_host_has_ended(&c->hosts[i]) || capture_host_find_agent(&c->hosts[i]))
 			continue;
 		snprintf(c->waits_for, sizeof(c->waits_for),
 			 "%.50s to be back after the aggregator's restart", c->hosts[i].name);
@@ -205,11 +205,11 @@ bool capture_queue_must_wait(struct capture *c)
 	if (c->open_ended)
 		return false;
 	TAILQ_FOREACH (a, &cs->all, entry) {
-		if (a->state != CAP_QUEUED && stands_in_the_way(a, c))
+		if (a->state != CAP_QUEUED && conflicts_with(a, c))
 			return true;
 	}
 	for (a = TAILQ_FIRST(&cs->queue); a && a != c; a = TAILQ_NEXT(a, queued)) {
-		if (stands_in_the_way(a, c))
+		if (conflicts_with(a, c))
 			return true;
 	}
 	if (cs->n_active - cs->n_queued >= LIMIT_CAPTURES) {
@@ -222,7 +222,7 @@ bool capture_queue_must_wait(struct capture *c)
 
 /* ---- the queue ---- */
 
-static void number(struct captures *cs)
+static void number_queue(struct captures *cs)
 {
 	struct capture *c;
 	size_t n = 0;
@@ -233,18 +233,18 @@ static void number(struct captures *cs)
 }
 
 /* Nobody is armed, and whoever is an agent's today may be another one's later. */
-static void forget_agents(struct capture *c)
+static void reset_hosts(struct capture *c)
 {
-	c->n_over = 0;
+	c->n_ended = 0;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
-		c->n_over += h->kept != NULL;
-		if (h->kept)
+		c->n_ended += h->old_result != NULL;
+		if (h->old_result)
 			continue;
 		h->state = HOST_ARMING;
 		h->instance = 0;
-		h->away_until_ns = 0;
+		h->reconnect_by_ns = 0;
 		h->reason[0] = h->detail[0] = '\0';
 	}
 }
@@ -261,15 +261,15 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 			       "wait for %.100s",
 			       cs->n_queued, c->waits_for);
 	c->state = CAP_QUEUED;
-	c->queued_until_ns = wait_until(c, wait_ns);
-	forget_agents(c);
+	c->queued_until_ns = queue_deadline(c, wait_ns);
+	reset_hosts(c);
 	TAILQ_INSERT_TAIL(&cs->queue, c, queued);
-	number(cs);
+	number_queue(cs);
 	return 0;
 }
 
 /* Sessions are named by when they were asked for: that is the order of old, to a second. */
-void capture_queue_resume(struct capture *c, const json_t *plan)
+void capture_queue_recover(struct capture *c, const json_t *plan)
 {
 	struct captures *cs = c->captures;
 	const json_t *resume = json_object_get(plan, "resume");
@@ -277,21 +277,21 @@ void capture_queue_resume(struct capture *c, const json_t *plan)
 
 	c->state = CAP_QUEUED;
 	c->armed = false;
-	c->away_next_ns = INT64_MAX;
+	c->next_reconnect_by_ns = INT64_MAX;
 	c->step_hosts = 0; /* what they said then is worth nothing now */
 	c->queued_until_ns = json_get_int(plan, "queued_until_ns");
 	c->not_before_ns = json_get_int(resume, "not_before_ns");
 	c->commit_by_ns = json_get_int(resume, "commit_by_ns");
 	c->hold_until_ns = captures_now(cs) + BACK_PATIENCE_NS;
-	forget_agents(c);
+	reset_hosts(c);
 	while (a && strcmp(a->session, c->session) < 0)
 		a = TAILQ_NEXT(a, queued);
 	if (a)
 		TAILQ_INSERT_BEFORE(a, c, queued);
 	else
 		TAILQ_INSERT_TAIL(&cs->queue, c, queued);
-	number(cs);
-	capture_queue_kick(cs);
+	number_queue(cs);
+	capture_queue_schedule(cs);
 }
 
 void capture_queue_leave(struct capture *c)
@@ -302,28 +302,28 @@ void capture_queue_leave(struct capture *c)
 	if (c->state != CAP_QUEUED)
 		return;
 	TAILQ_REMOVE(&cs->queue, c, queued);
-	number(cs);
+	number_queue(cs);
 	TAILQ_FOREACH (a, &cs->queue, queued)
-		capture_changed(a); /* positions */
-	capture_queue_kick(cs);
+		capture_notify(a); /* positions */
+	capture_queue_schedule(cs);
 }
 
-static void expire(struct capture *c)
+static void fail_expired(struct capture *c)
 {
 	err_set(&c->error, ERR_TIMEOUT, "waited in vain for %s", c->waits_for);
 	capture_fail_all(c, "queued", c->error.msg);
 }
 
-static void look_at_step(struct capture *c)
+static void check_step(struct capture *c)
 {
 	struct err e;
-	int rc = capture_step_look(c, &e);
+	int rc = capture_step_check(c, &e);
 
 	if (rc < 0) {
 		c->error = e;
 		capture_fail_all(c, "step", e.msg);
 	} else if (!c->planned && rc != STEP_ASKING) {
-		capture_plan_it(c);
+		capture_store_plan(c);
 	} else if (rc == STEP_DUE) {
 		capture_step_begin(c);
 	}
@@ -332,29 +332,29 @@ static void look_at_step(struct capture *c)
 static bool must_still_wait(struct capture *c)
 {
 	if (capture_is_retry(c))
-		capture_retry_look(c);
+		capture_retry_update_states(c);
 	return capture_queue_must_wait(c);
 }
 
 /* Begins it if it is its turn, ends it if it has waited long enough. */
-static void look_at(struct capture *c)
+static void check_queued(struct capture *c)
 {
 	char before[sizeof(c->waits_for)];
 
 	memcpy(before, c->waits_for, sizeof(before));
 	if (captures_now(c->captures) >= c->queued_until_ns)
-		expire(c);
+		fail_expired(c);
 	else if (waits_for_step(c))
-		look_at_step(c);
+		check_step(c);
 	else if (!must_still_wait(c))
 		capture_begin_queued(c);
 	if (c->state == CAP_QUEUED && strcmp(before, c->waits_for))
-		capture_changed(c);
+		capture_notify(c);
 }
 
-static void look(void *arg);
+static void check_queue(void *arg);
 
-static void look_again(struct captures *cs)
+static void schedule_check(struct captures *cs)
 {
 	int64_t now_ns = captures_now(cs), next_ns = INT64_MAX;
 	const struct capture *c;
@@ -367,29 +367,30 @@ static void look_again(struct captures *cs)
 		if (waits_for_step(c) && capture_step_wake_ns(c) < next_ns)
 			next_ns = capture_step_wake_ns(c);
 	}
-	if (next_ns != INT64_MAX && !cs->kicked)
+	if (next_ns != INT64_MAX && !cs->check_soon)
 		loop_timer_in(cs->env.loop, &cs->queue_timer,
-			      next_ns > now_ns + KICK_NS ? next_ns - now_ns : KICK_NS, look, cs);
+			      next_ns > now_ns + CHECK_DELAY_NS ? next_ns - now_ns : CHECK_DELAY_NS,
+			      check_queue, cs);
 }
 
-static void look(void *arg)
+static void check_queue(void *arg)
 {
 	struct captures *cs = arg;
 	struct capture *c, *next;
 
-	cs->kicked = false;
+	cs->check_soon = false;
 	for (c = TAILQ_FIRST(&cs->queue); c && !cs->stopping; c = next) {
 		next = TAILQ_NEXT(c, queued);
-		if (c->begun || !c->planned) /* else its plan is on its way to the store */
-			look_at(c);
+		if (c->plan_done || !c->planned) /* else its plan is on its way to the store */
+			check_queued(c);
 	}
-	look_again(cs);
+	schedule_check(cs);
 }
 
-void capture_queue_kick(struct captures *cs)
+void capture_queue_schedule(struct captures *cs)
 {
-	if (!cs->n_queued || cs->kicked)
+	if (!cs->n_queued || cs->check_soon)
 		return;
-	cs->kicked = true;
-	loop_timer_in(cs->env.loop, &cs->queue_timer, KICK_NS, look, cs);
+	cs->check_soon = true;
+	loop_timer_in(cs->env.loop, &cs->queue_timer, CHECK_DELAY_NS, check_queue, cs);
 }

@@ -29,7 +29,7 @@ json_t *capture_retry_hosts(const struct capture *c)
 	json_t *names = json_array();
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].kept)
+		if (!c->hosts[i].old_result)
 			json_array_append_new(names, json_text(c->hosts[i].name));
 	}
 	return names;
@@ -48,7 +48,7 @@ void capture_retry_run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
-	job->doc = capture_manifest(job->copy);
+	job->doc = capture_manifest_json(job->copy);
 	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_retry_commit(job->store, job->session, job->doc, &job->e);
 }
@@ -63,15 +63,15 @@ void capture_retry_run_undo(void *arg)
 /* ---- from the records ---- */
 
 /* Counts from then on as what it was. */
-static void keep_host(struct capture_host *h, const json_t *result)
+static void copy_result(struct capture_host *h, const json_t *result)
 {
-	h->kept = json_deep_copy(result);
+	h->old_result = json_deep_copy(result);
 	h->stored = true;
 	h->n_files = (unsigned int)json_array_size(json_object_get(result, "files"));
 	h->bytes = (uint64_t)json_get_int(result, "bytes");
 	h->state = strcmp(json_get_text(result, "state"), "complete") ? HOST_PARTIAL
 								      : HOST_COMPLETE;
-	h->capture->n_over++;
+	h->capture->n_ended++;
 }
 
 static void load_hosts(struct capture *c, const json_t *results)
@@ -87,7 +87,7 @@ static void load_hosts(struct capture *c, const json_t *results)
 		h->name = xstrdup(json_get_text(result, "host"));
 		h->capture = c;
 		if (*json_get_text(result, "file"))
-			keep_host(h, result);
+			copy_result(h, result);
 	}
 }
 
@@ -103,11 +103,11 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
 	c->planned = true;
 	c->state = CAP_UPLOADING;
-	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_over, 0);
+	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_ended, 0);
 	c->grace_ns = cs->env.grace_ns;
 	c->deadline_ns = captures_now(cs) + c->grace_ns;
 	rc = capture_load_options(c, plan, e);
-	if (!rc && c->n_over == c->n_hosts)
+	if (!rc && c->n_ended == c->n_hosts)
 		rc = err_set(e, ERR_EXISTS,
 			     "session %s has a file of every host; what a partial one misses can "
 			     "only be captured anew",
@@ -124,32 +124,32 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 /* Who still has the file sends it; who has nothing records anew. */
 static enum host_state first_state(const struct capture_host *h)
 {
-	const struct host *host = capture_host_connected(h);
+	const struct host *host = capture_host_find_agent(h);
 	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
 
 	return held && held->has_more ? HOST_UPLOADING : HOST_ARMING;
 }
 
-void capture_retry_look(struct capture *c)
+void capture_retry_update_states(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].kept)
+		if (!c->hosts[i].old_result)
 			c->hosts[i].state = first_state(&c->hosts[i]);
 	}
 }
 
-static void decide(struct capture_host *h)
+static void prepare_host(struct capture_host *h)
 {
-	const struct host *host = capture_host_connected(h);
+	const struct host *host = capture_host_find_agent(h);
 
 	h->instance = host ? host->instance : 0;
 	h->state = first_state(h);
-	h->again = h->state == HOST_ARMING;
+	h->needs_recording = h->state == HOST_ARMING;
 	if (!host)
 		capture_host_failed(h, "unreachable", "the agent is not connected");
 }
 
-static void warn_again(struct capture_host *h)
+static void warn_of_window(struct capture_host *h)
 {
 	char start[25];
 
@@ -169,43 +169,43 @@ static void choose_window(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
-		if (!h->again || h->t0_ns || capture_host_is_over(h))
+		if (!h->needs_recording || h->t0_ns || capture_host_has_ended(h))
 			continue;
 		h->t0_ns = t0_ns;
-		warn_again(h);
+		warn_of_window(h);
 		c->deadline_ns = t0_ns + c->duration_ns + c->grace_ns;
 		c->arm_by_ns = capture_arm_by(c, t0_ns);
 	}
 }
 
 /* What an agent has of the session and cannot send is in the way. */
-static void arm_again(struct capture_host *h)
+static void arm_anew(struct capture_host *h)
 {
-	struct host *host = capture_host_live(h);
+	struct host *host = capture_host_find_own_agent(h);
 	struct buf message = BUF_INIT;
 
-	h->again = false;
+	h->needs_recording = false;
 	if (host && host_find_held(host, h->capture->session)) {
 		message_cancel(&message, h->capture->session);
-		capture_host_tell(h, &message);
+		capture_host_send(h, &message);
 		buf_release(&message);
 	}
 	message_arm(&message, h->capture, h->t0_ns);
-	capture_host_tell(h, &message);
+	capture_host_send(h, &message);
 	buf_release(&message);
 }
 
-static void act(struct capture *c)
+static void ask_hosts(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
-		if (capture_host_is_over(h))
+		if (capture_host_has_ended(h))
 			continue;
-		if (h->again && h->t0_ns)
-			arm_again(h);
+		if (h->needs_recording && h->t0_ns)
+			arm_anew(h);
 		else if (h->state == HOST_UPLOADING)
-			capture_host_want_credit(h);
+			capture_host_request_credit(h);
 	}
 }
 
@@ -216,13 +216,13 @@ static json_t *windows_json(const struct capture *c)
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].kept && c->hosts[i].t0_ns)
+		if (!c->hosts[i].old_result && c->hosts[i].t0_ns)
 			json_put_int(o, c->hosts[i].name, c->hosts[i].t0_ns);
 	}
 	return o;
 }
 
-static json_t *record(const struct capture *c)
+static json_t *record_json(const struct capture *c)
 {
 	json_t *o = json_object();
 
@@ -235,41 +235,41 @@ static json_t *record(const struct capture *c)
 	return o;
 }
 
-static void done_record(void *arg);
+static void on_record_stored(void *arg);
 
-static void keep_record(struct capture *c)
+static void store_record(struct capture *c)
 {
 	c->storing = true;
-	store_job_begin(c, record(c), run_record, done_record);
+	store_job_begin(c, record_json(c), run_record, on_record_stored);
 }
 
 /* Nobody is asked for anything before a crash could not make it forgotten. */
-static void ask_those_decided(struct capture *c)
+static void plan_recordings(struct capture *c)
 {
 	choose_window(c);
-	keep_record(c);
+	store_record(c);
 }
 
-static bool has_undecided(const struct capture *c)
+static bool has_unplanned(const struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (c->hosts[i].again && !capture_host_is_over(&c->hosts[i]))
+		if (c->hosts[i].needs_recording && !capture_host_has_ended(&c->hosts[i]))
 			return true;
 	}
 	return false;
 }
 
-static void done_record(void *arg)
+static void on_record_stored(void *arg)
 {
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
 
-	c->begun = true;
+	c->plan_done = true;
 	c->armed = c->state != CAP_QUEUED;
 	c->storing = false;
 	store_job_note(job, "retry");
-	capture_tell_kept(c);
-	if (capture_settle(c))
+	capture_notify_durable(c);
+	if (capture_finish_if_ended(c))
 		goto out;
 	if (job->rc) {
 		c->error = job->e;
@@ -277,13 +277,13 @@ static void done_record(void *arg)
 		goto out;
 	}
 	if (c->state == CAP_QUEUED) {
-		capture_queue_kick(c->captures);
+		capture_queue_schedule(c->captures);
 		goto out;
 	}
-	act(c);
+	ask_hosts(c);
 	capture_wake(c);
-	if (has_undecided(c))
-		ask_those_decided(c);
+	if (has_unplanned(c))
+		plan_recordings(c);
 out:
 	store_job_free(job);
 }
@@ -298,9 +298,9 @@ bool capture_retry_lost_file(struct capture_host *h)
 	capture_host_drop_credit(h);
 	h->state = HOST_ARMING;
 	h->bytes = h->bytes_done = 0;
-	h->again = true;
+	h->needs_recording = true;
 	if (!c->storing)
-		ask_those_decided(c);
+		plan_recordings(c);
 	return true;
 }
 
@@ -309,10 +309,10 @@ void capture_retry_begin(struct capture *c)
 	c->state = CAP_UPLOADING;
 	c->deadline_ns = captures_now(c->captures) + c->grace_ns;
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!capture_host_is_over(&c->hosts[i]))
-			decide(&c->hosts[i]);
+		if (!capture_host_has_ended(&c->hosts[i]))
+			prepare_host(&c->hosts[i]);
 	}
-	ask_those_decided(c);
+	plan_recordings(c);
 }
 
 int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
@@ -322,13 +322,13 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 	struct capture *c;
 	int rc = capture_check_ready(cs, e);
 
-	if (!rc && old && !capture_is_over(old))
+	if (!rc && old && !capture_has_ended(old))
 		rc = err_set(e, ERR_EXISTS, "session %s is under way", old->session);
 	if (!rc)
 		rc = build(cs, manifest, plan, &c, e);
 	if (rc)
 		return rc;
-	capture_retry_look(c);
+	capture_retry_update_states(c);
 	if (capture_queue_must_wait(c))
 		rc = capture_queue_enter(c, 0, e);
 	if (rc) {
@@ -339,9 +339,9 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 		capture_remove(old);
 	capture_insert(c);
 	log_info("AGG-RETRY", "session=%s revision=%u hosts=%zu queued=%d", c->session, c->revision,
-		 c->n_hosts - c->n_over, c->state == CAP_QUEUED);
+		 c->n_hosts - c->n_ended, c->state == CAP_QUEUED);
 	if (c->state == CAP_QUEUED)
-		keep_record(c);
+		store_record(c);
 	else
 		capture_retry_begin(c);
 	*out = c;
@@ -350,7 +350,7 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 
 /* ---- after a crash ---- */
 
-static void resume_host(struct capture_host *h, const json_t *doc, int64_t away_until_ns)
+static void recover_host(struct capture_host *h, const json_t *doc, int64_t reconnect_by_ns)
 {
 	const json_t *retry = json_object_get(doc, "retry");
 
@@ -358,29 +358,29 @@ static void resume_host(struct capture_host *h, const json_t *doc, int64_t away_
 			       16);
 	h->t0_ns = json_get_int(json_object_get(retry, "windows"), h->name);
 	h->state = h->t0_ns ? HOST_ARMING : HOST_UPLOADING;
-	h->away_until_ns = away_until_ns;
+	h->reconnect_by_ns = reconnect_by_ns;
 	capture_load_stored(h, json_object_get(doc, "stored"));
 	if (h->t0_ns)
-		warn_again(h);
+		warn_of_window(h);
 	if (!h->instance)
 		capture_host_failed(h, "unreachable", "the agent was not connected");
 }
 
-static void resume_hosts(struct capture *c, const json_t *doc)
+static void recover_hosts(struct capture *c, const json_t *doc)
 {
-	c->away_next_ns = capture_await_agents(c);
+	c->next_reconnect_by_ns = capture_extend_for_agents(c);
 	c->armed = true;
 	c->storing = true; /* it does not end on the way */
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!capture_host_is_over(&c->hosts[i]))
-			resume_host(&c->hosts[i], doc, c->away_next_ns);
+		if (!capture_host_has_ended(&c->hosts[i]))
+			recover_host(&c->hosts[i], doc, c->next_reconnect_by_ns);
 	}
 	c->storing = false;
-	if (!capture_settle(c))
+	if (!capture_finish_if_ended(c))
 		capture_wake(c);
 }
 
-void capture_retry_resume(struct captures *cs, const json_t *doc)
+void capture_retry_recover(struct captures *cs, const json_t *doc)
 {
 	const json_t *manifest = json_object_get(doc, "manifest");
 	const json_t *plan = json_object_get(doc, "plan");
@@ -397,10 +397,10 @@ void capture_retry_resume(struct captures *cs, const json_t *doc)
 			      json_string("the aggregator was restarted during a retry"));
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s revision=%u hosts=%zu clock_kept=%d", c->session,
-		 c->revision, c->n_hosts - c->n_over, cs->env.clock->kept);
-	c->begun = true;
+		 c->revision, c->n_hosts - c->n_ended, cs->env.clock->kept);
+	c->plan_done = true;
 	if (json_object_get(retry, "queued_until_ns"))
-		capture_queue_resume(c, retry);
+		capture_queue_recover(c, retry);
 	else
-		resume_hosts(c, doc);
+		recover_hosts(c, doc);
 }

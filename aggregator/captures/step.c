@@ -29,13 +29,13 @@
 
 /* ---- asking ---- */
 
-static void listen_for(struct capture *c, int64_t for_ns)
+static void watch_steps(struct capture *c, int64_t for_ns)
 {
 	struct buf message = BUF_INIT;
 
 	message_step_watch(&message, for_ns, GAP_NS + (int64_t)c->n_hosts * GAP_PER_HOST_NS);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = capture_host_connected(&c->hosts[i]);
+		const struct host *host = capture_host_find_agent(&c->hosts[i]);
 
 		if (host)
 			host_send(host, &message);
@@ -44,18 +44,18 @@ static void listen_for(struct capture *c, int64_t for_ns)
 	c->steps_heard_until_mono_ns = now_mono_ns() + for_ns;
 }
 
-static void keep_listening(struct capture *c)
+static void renew_step_watch(struct capture *c)
 {
 	if (!c->steps_asked_mono_ns)
 		c->steps_asked_mono_ns = now_mono_ns();
 	if (c->steps_heard_until_mono_ns - LISTEN_NS / 2 < now_mono_ns())
-		listen_for(c, LISTEN_NS);
+		watch_steps(c, LISTEN_NS);
 }
 
-static bool all_have_answered(const struct capture *c)
+static bool all_answered(const struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = capture_host_connected(&c->hosts[i]);
+		const struct host *host = capture_host_find_agent(&c->hosts[i]);
 
 		if (host && host->steps.heard_mono_ns < c->steps_asked_mono_ns)
 			return false;
@@ -74,13 +74,13 @@ static bool is_running(const struct host_steps *s, int64_t now_ns)
 }
 
 /* `reports` has room for all hosts; how many of them know their step. */
-static size_t collect(const struct capture *c, struct step_report *reports)
+static size_t collect_reports(const struct capture *c, struct step_report *reports)
 {
 	int64_t now_ns = captures_now(c->captures);
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = capture_host_connected(&c->hosts[i]);
+		const struct host *host = capture_host_find_agent(&c->hosts[i]);
 		const struct host_steps *s = host ? &host->steps : NULL;
 
 		if (s && is_running(s, now_ns))
@@ -103,12 +103,12 @@ static int64_t lead_of(const struct capture *c)
 	return capture_lead(c->captures, c->n_hosts, 0);
 }
 
-static int expect(struct capture *c, struct err *e)
+static int expect_step(struct capture *c, struct err *e)
 {
 	int64_t now_ns = captures_now(c->captures);
 	int64_t ready_ns = c->at_step == STEP_NEXT ? lead_of(c) + SLACK_NS : lead_of(c) / 2;
 	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
-	size_t n = collect(c, reports);
+	size_t n = collect_reports(c, reports);
 	int rc = step_plan_make(&c->step_plan, reports, n, c->at_step, c->n_steps, now_ns,
 				now_ns + ready_ns, e);
 
@@ -139,7 +139,7 @@ static int check_expected(const struct capture *c, struct err *e)
 }
 
 /* A step does not wait for those who have the profilers; the one after it will do as well. */
-static int due(struct capture *c, struct err *e)
+static int admit_due(struct capture *c, struct err *e)
 {
 	if (!capture_queue_must_wait(c))
 		return STEP_DUE;
@@ -149,20 +149,20 @@ static int due(struct capture *c, struct err *e)
 		       c->step_plan.step, c->waits_for);
 }
 
-int capture_step_look(struct capture *c, struct err *e)
+int capture_step_check(struct capture *c, struct err *e)
 {
 	int64_t now_ns = captures_now(c->captures);
 	int rc;
 
 	if (capture_queue_waits_for_hosts(c))
 		return STEP_WAITING;
-	keep_listening(c);
-	if (!c->step_hosts && !all_have_answered(c) &&
+	renew_step_watch(c);
+	if (!c->step_hosts && !all_answered(c) &&
 	    now_mono_ns() < c->steps_asked_mono_ns + ASK_PATIENCE_NS) {
 		snprintf(c->waits_for, sizeof(c->waits_for), "hosts to say which step they are at");
 		return STEP_ASKING;
 	}
-	rc = expect(c, e);
+	rc = expect_step(c, e);
 	if (!rc)
 		rc = check_expected(c, e);
 	if (rc)
@@ -170,7 +170,7 @@ int capture_step_look(struct capture *c, struct err *e)
 	snprintf(c->waits_for, sizeof(c->waits_for), "step %" PRId64 ", expected in %" PRId64 " s",
 		 c->step_plan.step, (c->step_plan.begins_ns - now_ns) / NS_PER_S);
 	if (c->at_step == STEP_NEXT || now_ns >= c->t0_ns - lead_of(c) - SLACK_NS)
-		return due(c, e);
+		return admit_due(c, e);
 	return STEP_WAITING;
 }
 
@@ -194,7 +194,7 @@ void capture_step_begin(struct capture *c)
 		 c->session, c->step_plan.step, c->n_steps, c->step_hosts,
 		 (c->step_plan.begins_ns - now_ns) / NS_PER_MS);
 	c->not_before_ns = c->t0_ns;
-	listen_for(c, c->step_plan.t1_ns - now_ns + LISTEN_NS);
+	watch_steps(c, c->step_plan.t1_ns - now_ns + LISTEN_NS);
 	capture_begin_queued(c);
 }
 
@@ -202,7 +202,7 @@ void capture_step_begin(struct capture *c)
 static void end_at_mark(struct capture *c)
 {
 	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
-	size_t n = collect(c, reports);
+	size_t n = collect_reports(c, reports);
 	int64_t end = c->step_plan.step + c->n_steps, at_ns;
 
 	c->step_ended = step_plan_reached(reports, n, end, &at_ns);
@@ -211,7 +211,7 @@ static void end_at_mark(struct capture *c)
 	free(reports);
 }
 
-void captures_host_steps(struct captures *cs, const struct host *host)
+void captures_host_steps_changed(struct captures *cs, const struct host *host)
 {
 	struct capture *c;
 
@@ -219,7 +219,7 @@ void captures_host_steps(struct captures *cs, const struct host *host)
 		if (!c->by_step)
 			continue;
 		if (c->state == CAP_QUEUED)
-			capture_queue_kick(cs);
+			capture_queue_schedule(cs);
 		else if (c->n_steps && !c->step_ended && c->state == CAP_RUNNING &&
 			 host->steps.step >= c->step_plan.step + c->n_steps)
 			end_at_mark(c);
@@ -235,7 +235,7 @@ static bool is_covered(const struct capture *c, const struct steps_seen *s)
 	return s->first <= c->step_plan.step && s->last >= last;
 }
 
-static void warn_of_host(struct capture *c, const struct capture_host *h)
+static void warn_of_steps(struct capture *c, const struct capture_host *h)
 {
 	int64_t last = c->step_plan.step + (c->n_steps ? c->n_steps : 1) - 1;
 
@@ -255,7 +255,7 @@ void capture_step_finish(struct capture *c)
 	if (!c->by_step || !c->armed || c->revision > 1)
 		return;
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		warn_of_host(c, &c->hosts[i]);
+		warn_of_steps(c, &c->hosts[i]);
 		silent += c->hosts[i].stored && !c->hosts[i].steps.known;
 	}
 	if (silent)
@@ -276,7 +276,7 @@ json_t *steps_seen_json(const struct steps_seen *s)
 }
 
 /* By how much the prediction was wrong, on the host where it was worst; of hosts whose first step it is. */
-static void put_error(json_t *o, const struct capture *c)
+static void put_prediction_error(json_t *o, const struct capture *c)
 {
 	int64_t worst_ns = 0;
 	size_t n = 0;
@@ -310,7 +310,7 @@ json_t *capture_step_json(const struct capture *c)
 	json_put_int(o, "hosts", (json_int_t)c->step_hosts);
 	json_put_int(o, "expected_ns", c->step_plan.begins_ns);
 	json_put_int(o, "guard_ns", c->step_plan.begins_ns - c->step_plan.t0_ns);
-	put_error(o, c);
+	put_prediction_error(o, c);
 	return o;
 }
 

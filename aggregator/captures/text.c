@@ -45,7 +45,7 @@ void capture_copy_free(struct capture *copy)
 	json_decref(copy->warnings);
 	free(copy->hosts);
 	free(copy);
-	if (!--c->n_copies && c->forgotten)
+	if (!--c->n_copies && c->free_pending)
 		capture_free(c);
 }
 
@@ -105,7 +105,7 @@ static void job_add(struct text_job *job, struct capture *c)
 	job->n_hosts += c->n_hosts;
 }
 
-void capture_text(struct capture *c, bool shared, json_text_fn fn, void *arg)
+void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg)
 {
 	struct text_job *job = job_new(c->captures, 1, fn, arg);
 
@@ -114,7 +114,7 @@ void capture_text(struct capture *c, bool shared, json_text_fn fn, void *arg)
 	job_start(job);
 }
 
-void captures_text(struct captures *cs, json_text_fn fn, void *arg)
+void captures_make_text(struct captures *cs, json_text_fn fn, void *arg)
 {
 	struct text_job *job = job_new(cs, cs->n_active + cs->n_ended, fn, arg);
 	struct capture *c;

@@ -11,7 +11,7 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/ingest/part.h"
-#include "aggregator/ingest/store.h"
+#include "aggregator/ingest/files.h"
 #include "aggregator/sessions/session_store.h"
 #include "base/jobs.h"
 #include "base/log.h"
@@ -68,9 +68,9 @@ struct sweep {
 static struct capture_host *wanted_by(const struct upload *u)
 {
 	struct capture *c = u->session ? capture_find(u->ingest->env.captures, u->session) : NULL;
-	struct capture_host *h = c ? capture_host_of(c, u->host, u->instance) : NULL;
+	struct capture_host *h = c ? capture_find_host(c, u->host, u->instance) : NULL;
 
-	return h && c->state < CAP_COMMITTING && !capture_host_is_over(h) ? h : NULL;
+	return h && c->state < CAP_COMMITTING && !capture_host_has_ended(h) ? h : NULL;
 }
 
 static void upload_finish(struct upload *u, enum rpc_code code, const char *text)
@@ -120,7 +120,7 @@ static void remove_strays(void *arg)
 {
 	const struct ingest_files files = files_of(arg);
 
-	ingest_unstore(&files);
+	ingest_files_remove(&files);
 }
 
 static void done_working(struct upload *u)
@@ -149,7 +149,7 @@ static void run_store(void *arg)
 		return;
 	}
 	u->code = RPC_UNAVAILABLE;
-	u->rc = ingest_store(&files, &u->part, &u->e);
+	u->rc = ingest_files_put(&files, &u->part, &u->e);
 	if (u->rc)
 		return;
 	ingest_part_drop(&u->part);
@@ -390,7 +390,7 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	struct capture *c = capture_find(u->ingest->env.captures, b->session);
 	struct capture_host *h;
 
-	if (!c || !capture_host_of(c, b->host, b->instance)) {
+	if (!c || !capture_find_host(c, b->host, b->instance)) {
 		err_set(e, ERR_NOT_FOUND, "no capture '%.64s' expects a file of '%.64s'",
 			b->session, b->host);
 		return RPC_NOT_FOUND;
@@ -548,7 +548,7 @@ static void on_capture(void *arg, struct capture *c)
 		if (u->session && !strcmp(u->session, c->session))
 			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
 	}
-	if (capture_is_over(c))
+	if (capture_has_ended(c))
 		sweep(in, c->session);
 }
 

@@ -74,7 +74,7 @@ static void link_lose_host(struct link *l, const char *why)
 	h->control = NULL;
 	h->seen_real_ns = now_real_ns();
 	log_warn("AGG-HOST-LOST", "host=%s address=%s reason=\"%s\"", h->name, h->address, why);
-	captures_host_away(l->control->env.captures, h->name, h->instance);
+	captures_host_disconnected(l->control->env.captures, h->name, h->instance);
 	registry_changed(l->control->env.registry);
 }
 
@@ -200,7 +200,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 			&h->probes.key);
 	send_and_release(l, &message);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
-	captures_host_back(l->control->env.captures, h);
+	captures_host_connected(l->control->env.captures, h);
 	registry_changed(r);
 }
 
@@ -235,7 +235,7 @@ static void fill_steps(struct host *h, const Tutti__V1__Steps *s)
 static void handle_steps(struct link *l, const agent_message *m)
 {
 	fill_steps(l->host, m->steps);
-	captures_host_steps(l->control->env.captures, l->host);
+	captures_host_steps_changed(l->control->env.captures, l->host);
 }
 
 static void handle_status(struct link *l, const agent_message *m)
@@ -244,7 +244,7 @@ static void handle_status(struct link *l, const agent_message *m)
 		fill_steps(l->host, m->status->steps);
 	l->host->clock = host_clock_of(m->status->clock);
 	fill_held(l->host, m->status->held, m->status->n_held);
-	captures_host_holds(l->control->env.captures, l->host);
+	captures_host_held_changed(l->control->env.captures, l->host);
 	if (m->status->n_tracers)
 		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
 	registry_changed(l->control->env.registry);
@@ -255,7 +255,7 @@ static struct capture_host *part_of(struct link *l, const char *session)
 {
 	struct capture *c = capture_find(l->control->env.captures, session);
 
-	return c ? capture_host_of(c, l->host->name, l->host->instance) : NULL;
+	return c ? capture_find_host(c, l->host->name, l->host->instance) : NULL;
 }
 
 static void handle_armed(struct link *l, const agent_message *m)
@@ -328,7 +328,7 @@ static void handle_result(struct link *l, const agent_message *m)
 	const Tutti__V1__HostResult *r = m->result;
 	struct capture_host *h = part_of(l, r->session);
 
-	if (!h || capture_host_is_over(h))
+	if (!h || capture_host_has_ended(h))
 		return;
 	h->events = r->events;
 	/* A file may have been held since before this retry, or since an earlier one. */
@@ -370,7 +370,8 @@ static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **
 	*c = capture_find(l->control->env.captures, ask->session);
 	if (!*c)
 		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
-	if (strcmp((*c)->origin, origin) && !capture_host_of(*c, l->host->name, l->host->instance))
+	if (strcmp((*c)->origin, origin) &&
+	    !capture_find_host(*c, l->host->name, l->host->instance))
 		return err_set(e, ERR_DENIED, "capture %s is none of this host's", ask->session);
 	capture_stop(*c);
 	return 0;
@@ -389,7 +390,7 @@ static void answer_asked(void *arg, struct capture *c)
 	const struct host *host = registry_find(a->registry, a->host);
 	struct buf message = BUF_INIT;
 
-	message_answer(&message, a->id, !c->unkept.code, c->session, c->unkept.msg);
+	message_answer(&message, a->id, !c->not_durable.code, c->session, c->not_durable.msg);
 	if (host && host->instance == a->instance)
 		host_send(host, &message);
 	buf_release(&message);
@@ -403,7 +404,7 @@ static void answer_when_kept(struct link *l, uint64_t id, struct capture *c)
 
 	*a = (struct asked){ l->control->env.registry, xstrdup(l->host->name), l->host->instance,
 			     id };
-	capture_when_kept(c, answer_asked, a);
+	capture_when_durable(c, answer_asked, a);
 }
 
 static void handle_ask(struct link *l, const agent_message *m)

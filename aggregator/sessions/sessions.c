@@ -20,7 +20,7 @@
 
 /* ---- names and keys ---- */
 
-void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES])
+void session_make_name(int64_t t0_ns, char out[SESSION_NAME_BYTES])
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 	char day[20];
@@ -110,7 +110,7 @@ out:
 	return rc;
 }
 
-int session_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
+int session_create_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 
@@ -118,7 +118,7 @@ int session_plan(struct store *s, const char *session, const json_t *plan, struc
 	return session_put_json(s, key, plan, STORE_CREATE, e);
 }
 
-int session_replan(struct store *s, const char *session, const json_t *plan, struct err *e)
+int session_update_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 
@@ -173,7 +173,7 @@ int session_load_plan(struct store *s, const char *session, json_t **plan, struc
 	return session_get_json(s, key, MANIFEST_BYTES, plan, e);
 }
 
-int session_load(struct store *s, const char *session, json_t **manifest, struct err *e)
+int session_load_manifest(struct store *s, const char *session, json_t **manifest, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 	int rc;
@@ -229,7 +229,7 @@ static void plan_no_more(struct store *s, const char *session, const char *run, 
 	json_put_text(plan, "session", session);
 	json_put_text(plan, "run", run);
 	json_put_int(plan, "t0_ns", t0_ns);
-	if (session_replan(s, session, plan, &e))
+	if (session_update_plan(s, session, plan, &e))
 		log_warn("AGG-STORE", "session=%s action=plan reason=\"%s\"", session, e.msg);
 	json_decref(plan);
 }
@@ -263,7 +263,7 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 int session_delete(struct store *s, const char *session, struct err *e)
 {
 	json_t *manifest = NULL;
-	int rc = session_load(s, session, &manifest, e);
+	int rc = session_load_manifest(s, session, &manifest, e);
 
 	if (rc)
 		return rc;
@@ -368,7 +368,7 @@ int session_retry_undo(struct store *s, const char *session, struct err *e)
 
 	if (rc)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
-	rc = session_load(s, session, &manifest, e);
+	rc = session_load_manifest(s, session, &manifest, e);
 	if (!rc)
 		rc = remove_unnamed(s, manifest, json_object_get(retry, "hosts"), e);
 	if (!rc)
@@ -436,7 +436,7 @@ static int key_after(struct store *s, const char *session, char out[SESSION_KEY_
 		     struct err *e)
 {
 	json_t *manifest = NULL;
-	int rc = session_load(s, session, &manifest, e);
+	int rc = session_load_manifest(s, session, &manifest, e);
 
 	if (rc)
 		return rc;

@@ -25,7 +25,7 @@ struct store;
 #define SESSION_KEY_BYTES  512
 
 /* YYYY_MM_DD_HH_MM_SS_xxxxxx of T0 in UTC and six random characters. */
-void session_name(int64_t t0_ns, char out[SESSION_NAME_BYTES]);
+void session_make_name(int64_t t0_ns, char out[SESSION_NAME_BYTES]);
 
 /* Key prefix of a session's files, with the '/' at its end; `run` may be NULL or "". */
 void session_directory(const char *session, const char *run, char out[SESSION_KEY_BYTES]);
@@ -38,12 +38,12 @@ void session_file_key(const char *session, const char *run, const char *file,
 #define SESSION_FILE_SUFFIX ".xplane.pb"
 
 /* Writes the intent, before any host is armed; `plan` has at least "session" and "run". Blocks. */
-MUST_CHECK int session_plan(struct store *s, const char *session, const json_t *plan,
-			    struct err *e);
+MUST_CHECK int session_create_plan(struct store *s, const char *session, const json_t *plan,
+				   struct err *e);
 
 /* The same once more, because T0 moved. Blocks. */
-MUST_CHECK int session_replan(struct store *s, const char *session, const json_t *plan,
-			      struct err *e);
+MUST_CHECK int session_update_plan(struct store *s, const char *session, const json_t *plan,
+				   struct err *e);
 
 /* Writes index entry and manifest, last; ERR_EXISTS if it was committed before. Blocks. */
 MUST_CHECK int session_commit(struct store *s, const char *session, const json_t *manifest,
@@ -70,13 +70,14 @@ MUST_CHECK int session_discard(struct store *s, const char *session, const char 
  * A capture fails: `record` is what whoever asks later, perhaps after a restart, is told of it. From here on it is not
  * carried on; session_discard() is to follow. Records of old failures go when there are many. Both block.
  */
-MUST_CHECK int session_fail(struct store *s, const char *session, const json_t *record,
-			    struct err *e);
-MUST_CHECK int session_load_failed(struct store *s, const char *session, json_t **record,
-				   struct err *e); /* a new reference */
+MUST_CHECK int session_record_failure(struct store *s, const char *session, const json_t *record,
+				      struct err *e);
+MUST_CHECK int session_load_failure(struct store *s, const char *session, json_t **record,
+				    struct err *e); /* a new reference */
 
 /* The manifest, a new reference. Blocks. */
-MUST_CHECK int session_load(struct store *s, const char *session, json_t **manifest, struct err *e);
+MUST_CHECK int session_load_manifest(struct store *s, const char *session, json_t **manifest,
+				     struct err *e);
 MUST_CHECK int session_load_plan(struct store *s, const char *session, json_t **plan,
 				 struct err *e);
 

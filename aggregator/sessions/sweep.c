@@ -123,7 +123,7 @@ static bool is_nothing(int rc)
 static int check_not_failed(struct store *s, const char *session, struct err *e)
 {
 	json_t *record;
-	int rc = session_load_failed(s, session, &record, e);
+	int rc = session_load_failure(s, session, &record, e);
 
 	if (rc)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
@@ -169,7 +169,7 @@ static int resume_retry(struct store *s, const char *session, json_t *resumable,
 	int rc = session_load_retry(s, session, &retry, e);
 
 	if (!rc)
-		rc = session_load(s, session, &manifest, e);
+		rc = session_load_manifest(s, session, &manifest, e);
 	if (!rc && (json_get_int(retry, "revision") <= json_get_int(manifest, "revision") ||
 		    !json_object_get(retry, "instances")))
 		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");

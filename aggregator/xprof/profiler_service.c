@@ -215,7 +215,7 @@ static void on_capture(void *arg, struct capture *c)
 	struct profile *p;
 	struct wait *w;
 
-	if (!capture_is_over(c))
+	if (!capture_has_ended(c))
 		return;
 	TAILQ_FOREACH (p, &ps->profiles, entry) {
 		if (!strcmp(p->session, c->session))
@@ -315,7 +315,7 @@ static void wait_for(struct wait *w, const struct capture *c)
 {
 	int64_t deadline_ns = rpc_deadline_ns(w->call);
 
-	if (capture_is_over(c)) {
+	if (capture_has_ended(c)) {
 		answer_capture(w, c);
 		return;
 	}
@@ -340,7 +340,7 @@ static void handle_profile(struct wait *w, const profile_request *r)
 		profile_free(ps, p);
 	if (!c && !begin(w, r, &c, &e)) {
 		p = profile_add(ps, r->session_id, peer, c->session);
-		if (capture_is_over(c))
+		if (capture_has_ended(c))
 			p->ended_mono_ns = now_mono_ns();
 	}
 	if (c) {
@@ -438,8 +438,8 @@ static void on_stop_kept(void *arg, struct capture *c)
 {
 	struct ending *t = arg;
 
-	if (c->unkept.code)
-		t->e = c->unkept;
+	if (c->not_durable.code)
+		t->e = c->not_durable;
 	ending_let_go(t);
 }
 
@@ -451,7 +451,7 @@ static void end_capture(struct ending *t, const char *session)
 		return;
 	t->n_left++;
 	capture_stop(c);
-	capture_when_kept(c, on_stop_kept, t);
+	capture_when_durable(c, on_stop_kept, t);
 }
 
 static void terminate(struct ending *t, const char *session)

@@ -266,7 +266,7 @@ void check_session(const struct wish *w)
 	struct err e;
 	size_t i = 0;
 
-	if (session_load(s, w->session, &manifest, &e)) {
+	if (session_load_manifest(s, w->session, &manifest, &e)) {
 		if (!w->spoilt)
 			sim_fail("session %s is committed: %s", w->session, e.msg);
 		store_free(s);
@@ -296,12 +296,12 @@ static void check_failure(struct store *s, const char *session)
 	json_t *record = NULL, *manifest = NULL;
 	struct err e;
 
-	if (session_load_failed(s, session, &record, &e))
+	if (session_load_failure(s, session, &record, &e))
 		sim_fail("session %s failed: %s", session, e.msg);
 	else if (strcmp(json_get_text(record, "state"), "failed") ||
 		 !*json_get_text(record, "error"))
 		sim_fail("session %s failed, nobody knows why", session);
-	if (!session_load(s, session, &manifest, &e))
+	if (!session_load_manifest(s, session, &manifest, &e))
 		sim_fail("session %s failed, and is committed", session);
 	json_decref(manifest);
 	json_decref(record);
@@ -327,7 +327,7 @@ static bool on_key(void *arg, const char *key, const struct store_stat *st)
 		sim_fail("the store has a key %s", key);
 		return true;
 	}
-	if (session_load(l->store, session, &manifest, &e))
+	if (session_load_manifest(l->store, session, &manifest, &e))
 		sim_fail("%s is left over: %s", key, e.msg);
 	json_decref(manifest);
 	return true;

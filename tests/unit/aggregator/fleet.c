@@ -118,7 +118,7 @@ void fleet_wait_over(struct fleet *f, const char *session)
 	struct capture *c = capture_find(f->agg.captures, session);
 
 	CHECK(c);
-	WAIT(f, capture_is_over(c));
+	WAIT(f, capture_has_ended(c));
 }
 
 /* ---- what an agent sends ---- */

@@ -189,7 +189,7 @@ static void test_failed_before(struct fleet *f)
 	struct err e = { 0 };
 
 	check_error(f, "GET", path, NULL, 404, "there is no capture");
-	CHECK_OK(session_fail(f->agg.store.store, strrchr(path, '/') + 1, doc, &e), e);
+	CHECK_OK(session_record_failure(f->agg.store.store, strrchr(path, '/') + 1, doc, &e), e);
 	json_decref(doc);
 	doc = ask_json(f, "GET", path, NULL, 200);
 	CHECK_STR(get(doc, "error"), "cancelled");
@@ -313,7 +313,7 @@ static void test_events(struct fleet *f)
 	snprintf(path, sizeof(path), "/api/v1/captures/%s/events", c->session);
 	listen_start(f, &one, path);
 	listen_end(f, &one); /* ends by itself when the capture is over */
-	CHECK(capture_is_over(c));
+	CHECK(capture_has_ended(c));
 	CHECK(strstr(buf_str(&one.seen), "capture {"));
 	CHECK(strstr(buf_str(&one.seen), "\"state\":\"committed\""));
 	listen_end(f, &page);

@@ -46,7 +46,7 @@ static void test_all_complete(void)
 	CHECK_EQ(a.deadline_ns, c->deadline_ns);
 	session_file_key(c->session, "", "host-b", key);
 	CHECK(fleet_has_key(&f, key));
-	CHECK_OK(session_load(f.agg.store.store, c->session, &manifest, &e), e);
+	CHECK_OK(session_load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "complete")), 2);
 	CHECK_STR(json_string_value(json_object_get(manifest, "state")), "committed");
 	json_decref(manifest);

@@ -102,7 +102,7 @@ static void test_first_come(void)
 	CHECK_EQ(third->position, 2);
 	CHECK(strstr(second->waits_for, first->session) && strstr(second->waits_for, " a"));
 	CHECK(strstr(third->waits_for, second->session) && strstr(third->waits_for, " b"));
-	capture_text(third, false, parse, &doc);
+	capture_make_text(third, false, parse, &doc);
 	CHECK_STR(json_get_text(doc, "state"), "queued");
 	CHECK_EQ(json_get_int(doc, "position"), 2);
 	json_decref(doc);
@@ -142,10 +142,10 @@ static void test_cancelled(void)
 	third = begin(&f, NULL, WINDOW_NS + 1);
 	CHECK(begin(&f, NULL, WINDOW_NS) == second);
 	CHECK(capture_cancel(second)); /* its plan is still on its way to the store */
-	WAIT(&f, capture_is_over(second) && third->begun);
+	WAIT(&f, capture_has_ended(second) && third->plan_done);
 	CHECK_EQ(third->position, 1);
 	capture_stop(third);
-	WAIT(&f, capture_is_over(third));
+	WAIT(&f, capture_has_ended(third));
 	CHECK_STR(third->error.msg, "cancelled");
 	CHECK_STR(third->hosts[0].reason, "cancelled");
 	CHECK_EQ(captures_count(f.agg.captures).queued, 0);
@@ -168,9 +168,9 @@ static void test_hosts_gone(void)
 	second = begin(&f, NULL, WINDOW_NS);
 	WAIT(&f, first->hosts[0].state == HOST_ARMED);
 	fake_hang_up(&a);
-	CHECK(!capture_is_over(second));
+	CHECK(!capture_has_ended(second));
 	fleet_wait_over(&f, second->session);
-	CHECK(capture_is_over(first));
+	CHECK(capture_has_ended(first));
 	CHECK_STR(first->hosts[0].reason, "lost");
 	CHECK_STR(second->hosts[0].reason, "unreachable");
 	WAIT(&f, !f.agg.jobs.n);
@@ -248,13 +248,13 @@ static void test_restart(void)
 	snprintf(names[0], sizeof(names[0]), "%s", second->session);
 	snprintf(names[1], sizeof(names[1]), "%s", third->session);
 	second->refine = true;
-	json_array_append_new(plans, capture_plan(third));
-	json_array_append_new(plans, capture_plan(second));
+	json_array_append_new(plans, capture_plan_json(third));
+	json_array_append_new(plans, capture_plan_json(second));
 	fake_forget(&a);
 	fleet_stop(&f);
 
 	fleet_start(&f, 0, 0);
-	captures_resume(f.agg.captures, plans);
+	captures_recover(f.agg.captures, plans);
 	json_decref(plans);
 	c = capture_find(f.agg.captures, names[0]);
 	CHECK(c && c->state == CAP_QUEUED && c->refine);
@@ -262,7 +262,7 @@ static void test_restart(void)
 	WAIT(&f, strstr(c->waits_for, "back after"));
 	a = (struct fake){ .auto_arm = true, .has_profiler = true };
 	fake_connect(&a, &f, "a");
-	capture_queue_kick(f.agg.captures);
+	capture_queue_schedule(f.agg.captures);
 	WAIT(&f, a.arms == 1);
 	CHECK_EQ(captures_count(f.agg.captures).queued, 1);
 	CHECK(capture_cancel(capture_find(f.agg.captures, a.session)));

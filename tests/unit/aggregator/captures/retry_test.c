@@ -17,7 +17,7 @@ static json_t *load(struct fleet *f, const char *session)
 	json_t *manifest = NULL;
 	struct err e = { 0 };
 
-	CHECK_OK(session_load(f->agg.store.store, session, &manifest, &e), e);
+	CHECK_OK(session_load_manifest(f->agg.store.store, session, &manifest, &e), e);
 	return manifest;
 }
 
@@ -264,7 +264,7 @@ static void test_queued(void)
 	CHECK(strstr(c->waits_for, other->session) && strstr(c->waits_for, "host-b"));
 	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
 	third = fleet_begin(&f); /* behind it */
-	WAIT(&f, c->begun && third->begun);
+	WAIT(&f, c->plan_done && third->plan_done);
 	CHECK_EQ(c->position, 1);
 	CHECK_EQ(third->position, 2);
 	CHECK(capture_cancel(third)); /* a fake speaks of the last session it was armed for */
@@ -315,15 +315,15 @@ static void test_queued_in_vain(void)
 	occupy(&f, &b);
 	snprintf(record, sizeof(record), "tutti/sessions/%s/retry.json", session);
 	CHECK_OK(retry(&f, session, &c, &e), e);
-	WAIT(&f, c->begun);
+	WAIT(&f, c->plan_done);
 	CHECK(fleet_has_key(&f, record));
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
 	CHECK(!fleet_has_key(&f, record));
 	CHECK_OK(retry(&f, session, &c, &e), e);
-	WAIT(&f, c->begun);
+	WAIT(&f, c->plan_done);
 	c->queued_until_ns = 0;
-	capture_queue_kick(f.agg.captures);
+	capture_queue_schedule(f.agg.captures);
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK(strstr(c->error.msg, "waited in vain"));
@@ -349,13 +349,13 @@ static void test_queued_resumed(void)
 	half(&f, &a, &b, session);
 	other = occupy(&f, &b);
 	CHECK_OK(retry(&f, session, &c, &e), e);
-	WAIT(&f, c->begun);
+	WAIT(&f, c->plan_done);
 	CHECK_OK(session_sweep(f.agg.store.store, resumable, &swept, &e), e);
 	CHECK_EQ(json_array_size(resumable), 2); /* the other one, too */
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
 	json_array_remove(resumable, 0);
-	captures_resume(f.agg.captures, resumable);
+	captures_recover(f.agg.captures, resumable);
 	json_decref(resumable);
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_QUEUED);
@@ -438,7 +438,7 @@ static void test_resumed(void)
 	fake_hang_up(&b);
 	hold(&b, session, "stored");
 	f.agg.clock.kept = true;
-	captures_resume(f.agg.captures, resumable);
+	captures_recover(f.agg.captures, resumable);
 	json_decref(resumable);
 	b.welcomes = 0;
 	fake_dial(&b, &f, "host-b", b.instance);

@@ -74,13 +74,13 @@ static void test_many(struct fleet *f)
 	}
 	check_hosts(f);
 	c = fleet_begin(f);
-	WAIT(f, c->begun);
-	capture_text(c, false, on_text, &running);
-	captures_text(f->agg.captures, on_text, &all);
+	WAIT(f, c->plan_done);
+	capture_make_text(c, false, on_text, &running);
+	captures_make_text(f->agg.captures, on_text, &all);
 	CHECK(!running.n && !all.n);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(f, c->session);
-	capture_text(c, false, on_text, &one);
+	capture_make_text(c, false, on_text, &one);
 	capture_remove(c);
 	WAIT(f, running.n == 1 && one.n == 1 && all.n == 1);
 	CHECK_EQ(hosts_in_state(running.doc, "failed"), 0);
@@ -100,7 +100,7 @@ static void test_few(struct fleet *f)
 	struct told one = { 0 };
 	struct capture *c = fleet_begin(f);
 
-	capture_text(c, true, on_text, &one);
+	capture_make_text(c, true, on_text, &one);
 	CHECK_EQ(one.n, 1);
 	CHECK(json_is_true(json_object_get(one.doc, "shared")));
 	CHECK_EQ(json_array_size(json_object_get(one.doc, "hosts")), 1);

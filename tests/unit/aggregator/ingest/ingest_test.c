@@ -69,7 +69,7 @@ static void test_further_files(void)
 	CHECK_EQ(got.len, 300);
 	for (size_t i = 0; i < got.len; i++)
 		CHECK_EQ(got.data[i], i % 251);
-	manifest = capture_manifest(c);
+	manifest = capture_manifest_json(c);
 	files = json_object_get(json_array_get(json_object_get(manifest, "hosts"), 0), "files");
 	CHECK_EQ(json_array_size(files), 3);
 	CHECK_STR(json_string_value(json_array_get(files, 2)), "a~3.xplane.pb");
@@ -441,7 +441,7 @@ static void test_commit_reported_late(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	f.agg.store.store = odd.real;
-	CHECK_OK(session_load(f.agg.store.store, c->session, &manifest, &e), e);
+	CHECK_OK(session_load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
 	json_decref(manifest);
 	fake_forget(&a);
 	fleet_stop(&f);

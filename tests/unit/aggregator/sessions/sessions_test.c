@@ -58,12 +58,12 @@ static void make(struct store *s, char name[SESSION_NAME_BYTES], int64_t t0_ns, 
 	struct err e = { 0 };
 	json_t *doc;
 
-	session_name(t0_ns, name);
+	session_make_name(t0_ns, name);
 	doc = json_pack("{s:s, s:s, s:I, s:I, s:[{s:s, s:s}], s:i}", "session", name, "run", run,
 			"t0_ns", (json_int_t)t0_ns, "bytes", (json_int_t)1, "hosts", "host", "a",
 			"file", "a.xplane.pb", "complete", 1);
 	CHECK(doc);
-	CHECK_OK(session_plan(s, name, doc, &e), e);
+	CHECK_OK(session_create_plan(s, name, doc, &e), e);
 	session_file_key(name, run, "a", key);
 	put(s, key);
 	if (steps > 1)
@@ -100,8 +100,8 @@ static void test_names(void)
 {
 	char a[SESSION_NAME_BYTES], b[SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
 
-	session_name(1795255439 * NS_PER_S, a);
-	session_name(1795255439 * NS_PER_S, b);
+	session_make_name(1795255439 * NS_PER_S, a);
+	session_make_name(1795255439 * NS_PER_S, b);
 	CHECK(name_is_session(a));
 	CHECK(strcmp(a, b));
 	CHECK(!memcmp(a, "2026_11_21_", 11));
@@ -146,10 +146,10 @@ static void test_commit_once(void)
 	json_t *doc;
 
 	make(s, name, 1000 * NS_PER_S, "", 2);
-	CHECK_OK(session_load(s, name, &doc, &e), e);
+	CHECK_OK(session_load_manifest(s, name, &doc, &e), e);
 	CHECK_EQ(json_integer_value(json_object_get(doc, "complete")), 1);
 	CHECK_EQ(session_commit(s, name, doc, &e), ERR_EXISTS);
-	CHECK_EQ(session_plan(s, name, doc, &e), ERR_EXISTS);
+	CHECK_EQ(session_create_plan(s, name, doc, &e), ERR_EXISTS);
 	json_decref(doc);
 	store_free(s);
 }
@@ -174,7 +174,7 @@ static void test_delete(void)
 	CHECK_OK(session_delete(s, names[1], &e), e);
 	CHECK_EQ(count(s), before);
 	CHECK_STR(listed(s, names, 2, NULL, NULL, 10), "0");
-	CHECK_EQ(session_load(s, names[1], &doc, &e), ERR_NOT_FOUND);
+	CHECK_EQ(session_load_manifest(s, names[1], &doc, &e), ERR_NOT_FOUND);
 	CHECK_EQ(session_delete(s, names[1], &e), ERR_NOT_FOUND);
 	store_free(s);
 }
@@ -218,7 +218,7 @@ static void test_sweep_resumable(void)
 	int swept;
 
 	CHECK_OK(store_open(&s, "mem://", &e), e);
-	CHECK_OK(session_plan(s, name, plan, &e), e);
+	CHECK_OK(session_create_plan(s, name, plan, &e), e);
 	session_file_key(name, "r", "host-a", key);
 	put(s, key);
 	session_file_key(name, "r", "host-a~2", key);
@@ -238,7 +238,7 @@ static void test_sweep_resumable(void)
 	/* Begun to be removed: nobody goes on with it. */
 	json_array_clear(resumable);
 	json_object_del(plan, "resume");
-	CHECK_OK(session_replan(s, name, plan, &e), e);
+	CHECK_OK(session_update_plan(s, name, plan, &e), e);
 	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
 	CHECK_EQ(swept, 1);
 	CHECK_EQ(json_array_size(resumable), 0);
@@ -262,15 +262,15 @@ static void test_failed(void)
 
 	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
 	others = count(s);
-	CHECK_OK(session_plan(s, name, plan, &e), e);
+	CHECK_OK(session_create_plan(s, name, plan, &e), e);
 	session_file_key(name, "", "host-a", key);
 	put(s, key);
-	CHECK_EQ(session_load_failed(s, name, &record, &e), ERR_NOT_FOUND);
-	CHECK_OK(session_fail(s, name, plan, &e), e);
+	CHECK_EQ(session_load_failure(s, name, &record, &e), ERR_NOT_FOUND);
+	CHECK_OK(session_record_failure(s, name, plan, &e), e);
 	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
 	CHECK_EQ(swept, 1);
 	CHECK_EQ(json_array_size(resumable), 0);
-	CHECK_OK(session_load_failed(s, name, &record, &e), e);
+	CHECK_OK(session_load_failure(s, name, &record, &e), e);
 	CHECK_EQ(count(s), others + 1);
 	json_decref(record);
 	/* The oldest are forgotten. */
@@ -278,10 +278,10 @@ static void test_failed(void)
 		char later[SESSION_NAME_BYTES];
 
 		snprintf(later, sizeof(later), "2026_11_21_13_%02d_%02d_abc123", i / 60, i % 60);
-		CHECK_OK(session_fail(s, later, plan, &e), e);
+		CHECK_OK(session_record_failure(s, later, plan, &e), e);
 	}
-	CHECK_EQ(session_load_failed(s, name, &record, &e), ERR_NOT_FOUND);
-	CHECK_OK(session_load_failed(s, "2026_11_21_13_04_59_abc123", &record, &e), e);
+	CHECK_EQ(session_load_failure(s, name, &record, &e), ERR_NOT_FOUND);
+	CHECK_OK(session_load_failure(s, "2026_11_21_13_04_59_abc123", &record, &e), e);
 	CHECK_EQ(count(s), others + 256);
 	json_decref(record);
 	json_decref(resumable);
@@ -352,7 +352,7 @@ static void test_sweep_store_fails(void)
 	struct err e = { 0 };
 	int swept;
 
-	CHECK_OK(session_plan(moody.good, name, plan, &e), e);
+	CHECK_OK(session_create_plan(moody.good, name, plan, &e), e);
 	CHECK_EQ(session_sweep(&moody.base, resumable, &swept, &e), ERR_IO);
 	CHECK_EQ(swept, 0);
 	CHECK_OK(session_sweep(moody.good, resumable, &swept, &e), e);

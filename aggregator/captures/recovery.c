@@ -21,7 +21,7 @@
 static void load_failed(struct capture_host *h, const json_t *result)
 {
 	h->state = HOST_FAILED;
-	h->capture->n_over++;
+	h->capture->n_ended++;
 	snprintf(h->reason, sizeof(h->reason), "%s", json_get_text(result, "reason"));
 	snprintf(h->detail, sizeof(h->detail), "%s", json_get_text(result, "detail"));
 }
@@ -61,7 +61,7 @@ static void load_host(struct capture_host *h, const json_t *result, const json_t
 	capture_load_stored(h, json_object_get(plan, "stored"));
 }
 
-static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until_ns)
+static void load_hosts(struct capture *c, const json_t *plan, int64_t reconnect_by_ns)
 {
 	const json_t *results = json_object_get(plan, "hosts");
 	size_t n = json_array_size(results);
@@ -70,15 +70,15 @@ static void load_hosts(struct capture *c, const json_t *plan, int64_t away_until
 	c->n_hosts = n;
 	for (size_t i = 0; i < n; i++) {
 		c->hosts[i].capture = c;
-		c->hosts[i].away_until_ns = away_until_ns;
+		c->hosts[i].reconnect_by_ns = reconnect_by_ns;
 		load_host(&c->hosts[i], json_array_get(results, i), plan);
 	}
-	c->away_next_ns = away_until_ns;
+	c->next_reconnect_by_ns = reconnect_by_ns;
 }
 
 /* Who is back in time gets as long to deliver as if nothing had happened. Without the clock of then,
  * agents' times mean nothing here: nobody is waited for. Returns how long. */
-int64_t capture_await_agents(struct capture *c)
+int64_t capture_extend_for_agents(struct capture *c)
 {
 	int64_t now_ns = captures_now(c->captures);
 	int64_t until_ns = now_ns + BACK_PATIENCE_NS;
@@ -101,8 +101,8 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 	c->grace_ns = json_get_int(resume, "grace_ns");
 	c->deadline_ns = json_get_int(resume, "deadline_ns");
 	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
-	c->planned = c->begun = c->armed = true;
-	load_hosts(c, plan, capture_await_agents(c));
+	c->planned = c->plan_done = c->armed = true;
+	load_hosts(c, plan, capture_extend_for_agents(c));
 	if (capture_load_options(c, plan, &e))
 		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
 	json_array_append_new(c->warnings,
@@ -110,26 +110,26 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 	return c;
 }
 
-static void resume(struct captures *cs, const json_t *plan)
+static void recover(struct captures *cs, const json_t *plan)
 {
 	struct capture *c = load(cs, plan);
 
 	if (!strcmp(json_get_text(plan, "state"), "queued"))
-		capture_queue_resume(c, plan);
+		capture_queue_recover(c, plan);
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session, c->run,
 		 c->n_hosts, cs->env.clock->kept);
 	capture_wake(c);
 }
 
-void captures_resume(struct captures *cs, const json_t *plans)
+void captures_recover(struct captures *cs, const json_t *plans)
 {
 	for (size_t i = 0; i < json_array_size(plans); i++) {
 		const json_t *plan = json_array_get(plans, i);
 
 		if (json_object_get(plan, "retry"))
-			capture_retry_resume(cs, plan);
+			capture_retry_recover(cs, plan);
 		else
-			resume(cs, plan);
+			recover(cs, plan);
 	}
 }

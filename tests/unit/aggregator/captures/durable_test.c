@@ -23,7 +23,7 @@ static void on_kept(void *arg, struct capture *c)
 
 	CHECK(!k->told);
 	k->told = true;
-	k->failed = c->unkept.code;
+	k->failed = c->not_durable.code;
 	k->planned = !session_load_plan(k->fleet->agg.store.store, c->session, &plan, &e) &&
 		     json_object_get(plan, "resume");
 	k->duration_ns = json_get_int(plan, "duration_ns");
@@ -34,7 +34,7 @@ static struct kept answered(struct fleet *f, struct capture *c)
 {
 	struct kept k = { .fleet = f };
 
-	capture_when_kept(c, on_kept, &k);
+	capture_when_durable(c, on_kept, &k);
 	WAIT(f, k.told);
 	return k;
 }
@@ -146,7 +146,7 @@ static void test_stop_of_what_waited(void)
 	fake_connect(&a, &f, "a");
 	first = begin_running(&f);
 	second = begin(&f, LONG_NS - 1);
-	WAIT(&f, second->begun);
+	WAIT(&f, second->plan_done);
 	CHECK(capture_cancel(first));
 	WAIT(&f, second->state == CAP_ARMING);
 	CHECK(capture_is_being_stored(second));
@@ -175,7 +175,7 @@ static void test_cancel(void)
 	fleet_check_failed(&f, c->session);
 	/* Before its plan is stored; who asked for it hears of the end, too. */
 	c = begin(&f, LONG_NS);
-	capture_when_kept(c, on_kept, &begun);
+	capture_when_durable(c, on_kept, &begun);
 	CHECK(capture_cancel(c));
 	k = answered(&f, c);
 	CHECK(!k.failed && !k.planned && begun.told && !begun.planned);
@@ -198,10 +198,10 @@ static void test_store_fails(void)
 	f.agg.store.store = &broken;
 	capture_stop(c);
 	CHECK(answered(&f, c).failed);
-	CHECK(strstr(c->unkept.msg, "no room"));
+	CHECK(strstr(c->not_durable.msg, "no room"));
 	CHECK(capture_cancel(c));
 	CHECK(answered(&f, c).failed);
-	CHECK(strstr(c->unkept.msg, "no luck"));
+	CHECK(strstr(c->not_durable.msg, "no luck"));
 	f.agg.store.store = good;
 	fake_forget(&a);
 	fleet_stop(&f);

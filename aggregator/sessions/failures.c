@@ -23,7 +23,8 @@ static int forget_oldest(struct store *s, struct err *e)
 	return rc;
 }
 
-int session_fail(struct store *s, const char *session, const json_t *record, struct err *e)
+int session_record_failure(struct store *s, const char *session, const json_t *record,
+			   struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 	int rc;
@@ -33,7 +34,7 @@ int session_fail(struct store *s, const char *session, const json_t *record, str
 	return rc ? rc : forget_oldest(s, e);
 }
 
-int session_load_failed(struct store *s, const char *session, json_t **record, struct err *e)
+int session_load_failure(struct store *s, const char *session, json_t **record, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 	int rc;

@@ -223,15 +223,15 @@ static struct capture *resumed(struct fleet *f, struct capture *c)
 {
 	json_t *plans = json_array();
 
-	json_array_append_new(plans, capture_plan(c));
+	json_array_append_new(plans, capture_plan_json(c));
 	CHECK(capture_cancel(c));
 	fleet_wait_over(f, c->session);
 	f->agg.clock.kept = true;
 	f->agg.patience.lost_ns = 20 * NS_PER_S;
-	captures_resume(f->agg.captures, plans);
+	captures_recover(f->agg.captures, plans);
 	c = capture_find(f->agg.captures,
 			 json_string_value(json_object_get(json_array_get(plans, 0), "session")));
-	CHECK(c && !capture_is_over(c));
+	CHECK(c && !capture_has_ended(c));
 	json_decref(plans);
 	return c;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregator/ingest/store.h"
+#include "aggregator/ingest/files.h"
 
 #include "aggregator/sessions/sessions.h"
 #include "base/log.h"
@@ -35,7 +35,7 @@ static int put(const struct ingest_files *f, unsigned int n, const struct store_
 	return rc == ERR_EXISTS ? put_again(f, key, body, e) : rc;
 }
 
-int ingest_store(const struct ingest_files *f, const struct ingest_part *part, struct err *e)
+int ingest_files_put(const struct ingest_files *f, const struct ingest_part *part, struct err *e)
 {
 	uint64_t offset = part->bytes;
 	int rc = 0;
@@ -53,7 +53,7 @@ int ingest_store(const struct ingest_files *f, const struct ingest_part *part, s
 	return rc;
 }
 
-void ingest_unstore(const struct ingest_files *f)
+void ingest_files_remove(const struct ingest_files *f)
 {
 	char key[SESSION_KEY_BYTES];
 	struct err e;

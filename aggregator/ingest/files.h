@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the spool into the store: a host's files, which lie one after the other. Blocks: for workers. */
-#ifndef AGGREGATOR_INGEST_STORE_H
-#define AGGREGATOR_INGEST_STORE_H
+#ifndef AGGREGATOR_INGEST_FILES_H
+#define AGGREGATOR_INGEST_FILES_H
 
 #include <stdint.h>
 
@@ -18,11 +18,11 @@ struct ingest_files {
 };
 
 /* The first file last: where it is, all are. Nobody writes to the part any more. After a failure some
- * may be there: ingest_unstore(). */
-MUST_CHECK int ingest_store(const struct ingest_files *f, const struct ingest_part *part,
-			    struct err *e);
+ * may be there: ingest_files_remove(). */
+MUST_CHECK int ingest_files_put(const struct ingest_files *f, const struct ingest_part *part,
+				struct err *e);
 
 /* Takes away what is there of them; what cannot be is logged. */
-void ingest_unstore(const struct ingest_files *f);
+void ingest_files_remove(const struct ingest_files *f);
 
 #endif

@@ -110,7 +110,7 @@ static void set_hosts(struct capture *c, struct host **hosts, size_t n)
 }
 
 /* Whose agent is there now; returns the largest bound of a clock among them. */
-static int64_t find_agents(struct capture *c)
+static int64_t update_agents(struct capture *c)
 {
 	int64_t worst_ns = 0;
 
@@ -147,7 +147,7 @@ static int64_t grace_of(const struct capture *c)
 
 void capture_renew(struct capture *c)
 {
-	int64_t bound_ns = find_agents(c);
+	int64_t bound_ns = update_agents(c);
 
 	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
 	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
@@ -182,7 +182,7 @@ struct capture *capture_new(struct captures *cs)
 	c->state = CAP_ARMING;
 	c->revision = 1;
 	c->callers = 1;
-	c->arm_by_ns = c->away_next_ns = INT64_MAX;
+	c->arm_by_ns = c->next_reconnect_by_ns = INT64_MAX;
 	return c;
 }
 
@@ -212,7 +212,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	set_request(c, req);
 	set_hosts(c, hosts, n);
 	capture_renew(c);
-	session_name(c->t0_ns, name);
+	session_make_name(c->t0_ns, name);
 	c->session = xstrdup(name);
 	*out = c;
 out:
@@ -232,12 +232,12 @@ static void host_release(struct capture_host *h)
 	}
 	free(h->tracers);
 	free(h->name);
-	json_decref(h->kept);
+	json_decref(h->old_result);
 }
 
 void capture_free(struct capture *c)
 {
-	c->forgotten = true;
+	c->free_pending = true;
 	if (c->n_copies)
 		return;
 	for (size_t i = 0; i < c->n_hosts; i++)
@@ -251,7 +251,7 @@ void capture_free(struct capture *c)
 	free(c->origin);
 	free(c->client_session);
 	free(c->options);
-	free(c->callbacks);
+	free(c->durable_watches);
 	json_decref(c->settings);
 	json_decref(c->warnings);
 	free(c);
