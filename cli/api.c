@@ -18,27 +18,28 @@
 
 #define CALL_TIMEOUT_NS (60 * NS_PER_S)
 
-static int parse(const struct buf *answer, const char *url, json_t **out, struct err *e)
+static int parse_answer(const struct buf *answer, const char *url, json_t **out, struct err *e)
 {
-	json_error_t why;
+	struct err why;
 
-	*out = json_loadb(buf_str(answer), answer->len, 0, &why);
-	if (!*out)
-		return err_set(e, ERR_PEER,
-			       "%s: the answer is not JSON (%s); is this an aggregator?", url,
-			       why.text);
+	if (json_parse(out, buf_str(answer), answer->len, &why))
+		return err_set(e, ERR_PEER, "%s: the answer is %s; is this an aggregator?", url,
+			       why.msg);
 	return 0;
 }
 
-/* Any status but 2xx, told in the aggregator's words where it has some. */
+/* For any status but 2xx: the aggregator's own sentence if there is one. */
 static int refusal(const char *url, int status, const struct buf *answer, struct err *e)
 {
-	json_t *doc = json_loadb(buf_str(answer), answer->len, 0, NULL);
-	const char *words = get_str(doc, "error");
 	int code = status == 400 ? ERR_INVALID : status == 404 ? ERR_NOT_FOUND : ERR_PEER;
+	json_t *doc;
+	const char *sentence;
 
-	if (*words)
-		err_set(e, code, "%s", words);
+	if (json_parse(&doc, buf_str(answer), answer->len, NULL))
+		return err_set(e, code, "%s answered %d", url, status);
+	sentence = json_get_text(doc, "error");
+	if (*sentence)
+		err_set(e, code, "%s", sentence);
 	else
 		err_set(e, code, "%s answered %d", url, status);
 	json_decref(doc);
@@ -66,8 +67,7 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 	     json_t **out, struct err *e)
 {
 	char *url = url_of(conf, path);
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct buf answer = BUF_INIT;
+	struct buf text = BUF_INIT, answer = BUF_INIT;
 	char *token = NULL;
 	json_t *doc = NULL;
 	int status;
@@ -75,19 +75,22 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 		.method = method,
 		.url = url,
 		.ca_file = conf->ca,
-		.body = text,
-		.body_len = text ? strlen(text) : 0,
 		.timeout_ns = CALL_TIMEOUT_NS,
 	};
 	int rc = load_token(conf, &token, e);
 
+	if (body) {
+		json_append(&text, body, 0);
+		call.body = buf_str(&text);
+		call.body_len = text.len;
+	}
 	call.token = token;
 	if (!rc)
 		rc = http_call(&call, &status, &answer, e);
 	if (!rc && status / 100 != 2)
 		rc = refusal(url, status, &answer, e);
 	if (!rc)
-		rc = parse(&answer, url, &doc, e);
+		rc = parse_answer(&answer, url, &doc, e);
 	if (!rc && out) {
 		*out = doc;
 		doc = NULL;
@@ -95,7 +98,7 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 	json_decref(doc);
 	buf_release(&answer);
 	secret_free(token);
-	free(text);
+	buf_release(&text);
 	free(url);
 	return rc;
 }
@@ -120,11 +123,12 @@ struct events {
 static int on_event(void *arg, const char *event, const char *data)
 {
 	const struct events *ev = arg;
-	json_t *doc = json_loads(data, 0, NULL);
-	int rc = 0;
+	json_t *doc;
+	int rc;
 
-	if (doc)
-		rc = ev->fn(ev->arg, event, doc);
+	if (json_parse(&doc, data, strlen(data), NULL))
+		return 0;
+	rc = ev->fn(ev->arg, event, doc);
 	json_decref(doc);
 	return rc;
 }
@@ -213,18 +217,6 @@ void api_print(const json_t *doc)
 {
 	json_dumpf(doc, stdout, JSON_INDENT(2));
 	putchar('\n');
-}
-
-const char *get_str(const json_t *object, const char *key)
-{
-	const char *s = json_string_value(json_object_get(object, key));
-
-	return s ? s : "";
-}
-
-int64_t get_int(const json_t *object, const char *key)
-{
-	return (int64_t)json_integer_value(json_object_get(object, key));
 }
 
 static void human(double v, double step, const char *const *units, char out[16])

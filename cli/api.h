@@ -13,8 +13,9 @@
 
 #include "base/conf.h"
 #include "base/err.h"
+#include "json/json_text.h"
 
-/* Flags that every verb that talks to the aggregator has, as first member of its struct. */
+/* Flags of every verb that calls the aggregator; the first member of the verb's struct. */
 struct api_conf {
 	char *server;
 	char *ca;
@@ -24,7 +25,7 @@ struct api_conf {
 
 #define API_FIELDS(T) \
 	CONF(T, api.server, "http://127.0.0.1:7400", "URL of the aggregator"), \
-		CONF(T, api.ca, NULL, "PEM file of whom to believe for https"), \
+		CONF(T, api.ca, NULL, "PEM file of the authority to accept for https"), \
 		CONF(T, api.token_file, NULL, "file with the aggregator's token"), \
 		CONF(T, api.json, NULL, "print one JSON document on stdout")
 
@@ -35,7 +36,7 @@ struct api_conf {
 MUST_CHECK int api_call(const struct api_conf *conf, const char *method, const char *path,
 			const json_t *body, json_t **out, struct err *e);
 
-/* The same without a body, of what is called `id`, by whoever typed it: /api/v1/<kind>/<id><verb>. */
+/* The same without a body: /api/v1/<kind>/<id><verb>. `id` is as the user typed it. */
 MUST_CHECK int api_call_about(const struct api_conf *conf, const char *method, const char *kind,
 			      const char *id, const char *verb, json_t **out, struct err *e);
 
@@ -48,16 +49,11 @@ MUST_CHECK int api_events(const struct api_conf *conf, const char *path,
 MUST_CHECK int api_download(const struct api_conf *conf, const char *path, const char *file,
 			    struct err *e);
 
-/* A word as part of a URL; yours: free(). */
+/* A word as part of a URL; the caller frees it with free(). */
 char *api_escape(const char *word);
 
 /* One JSON document and a newline on stdout. */
 void api_print(const json_t *doc);
-
-/* ---- reading answers: absent or of another type is "", 0 or NULL ---- */
-
-const char *get_str(const json_t *object, const char *key);
-int64_t get_int(const json_t *object, const char *key);
 
 /* "12.3 MB"; `out` needs 16 bytes. */
 void human_bytes(int64_t bytes, char out[16]);

@@ -21,12 +21,12 @@ static const struct conf_field fields[] = { API_FIELDS(struct conf),
 static void print_step(const json_t *s)
 {
 	char when[25], width[16], by[16];
-	int64_t delta_ns = get_int(s, "delta_ns");
+	int64_t delta_ns = json_get_int(s, "delta_ns");
 
-	time_iso(get_int(s, "from_ns"), when);
-	human_time(get_int(s, "to_ns") - get_int(s, "from_ns"), width);
+	time_iso(json_get_int(s, "from_ns"), when);
+	human_time(json_get_int(s, "to_ns") - json_get_int(s, "from_ns"), width);
 	human_time(llabs(delta_ns), by);
-	printf("    %s at %s (within %s): %s%s\n", get_str(s, "kind"), when, width,
+	printf("    %s at %s (within %s): %s%s\n", json_get_text(s, "kind"), when, width,
 	       delta_ns < 0 ? "-" : "+", by);
 }
 
@@ -34,13 +34,13 @@ static void print_calibrated(const json_t *clock)
 {
 	char bound[16], rtt[16], jitter[16];
 
-	human_time(get_int(clock, "bound_ns"), bound);
-	human_time(get_int(clock, "rtt_min_ns"), rtt);
-	human_time(get_int(clock, "jitter_ns"), jitter);
+	human_time(json_get_int(clock, "bound_ns"), bound);
+	human_time(json_get_int(clock, "rtt_min_ns"), rtt);
+	human_time(json_get_int(clock, "jitter_ns"), jitter);
 	printf(" %+17.9f  +-%-9s %-5s %+9.3f  %-9s %-9s %-10s %6" PRId64 "\n",
-	       (double)get_int(clock, "offset_ns") / (double)NS_PER_S, bound,
-	       get_str(clock, "grade"), (double)get_int(clock, "rate_ppb") / 1000, jitter, rtt,
-	       get_str(clock, "method"), get_int(clock, "probes"));
+	       (double)json_get_int(clock, "offset_ns") / (double)NS_PER_S, bound,
+	       json_get_text(clock, "grade"), (double)json_get_int(clock, "rate_ppb") / 1000,
+	       jitter, rtt, json_get_text(clock, "method"), json_get_int(clock, "probes"));
 }
 
 /* All that is left to go by is how well the wall clock is kept. */
@@ -48,11 +48,11 @@ static void print_uncalibrated(const json_t *host, const json_t *clock)
 {
 	char error[16];
 
-	human_time(get_int(clock, "wall_error_ns"), error);
+	human_time(json_get_int(clock, "wall_error_ns"), error);
 	printf(" not calibrated");
-	if (strcmp(get_str(host, "state"), "connected"))
+	if (strcmp(json_get_text(host, "state"), "connected"))
 		printf(": not connected\n");
-	else if (json_is_true(json_object_get(clock, "wall_synced")))
+	else if (json_get_bool(clock, "wall_synced"))
 		printf("; its wall clock is kept within %s of UTC\n", error);
 	else
 		printf("; nobody keeps its wall clock\n");
@@ -64,8 +64,8 @@ static void print_host(const json_t *host)
 	const json_t *step;
 	size_t i;
 
-	printf("%-20s", get_str(host, "host"));
-	if (json_is_true(json_object_get(clock, "calibrated")))
+	printf("%-20s", json_get_text(host, "host"));
+	if (json_get_bool(clock, "calibrated"))
 		print_calibrated(clock);
 	else
 		print_uncalibrated(host, clock);
@@ -78,17 +78,17 @@ static bool is_good(const json_t *host, int64_t warn_above_ns)
 	const json_t *clock = json_object_get(host, "clock");
 	char bound[16], limit[16];
 
-	if (!json_is_true(json_object_get(clock, "calibrated"))) {
+	if (!json_get_bool(clock, "calibrated")) {
 		fprintf(stderr, "warning: %s: its clock is not calibrated\n",
-			get_str(host, "host"));
+			json_get_text(host, "host"));
 		return false;
 	}
-	if (get_int(clock, "bound_ns") <= warn_above_ns)
+	if (json_get_int(clock, "bound_ns") <= warn_above_ns)
 		return true;
-	human_time(get_int(clock, "bound_ns"), bound);
+	human_time(json_get_int(clock, "bound_ns"), bound);
 	human_time(warn_above_ns, limit);
 	fprintf(stderr, "warning: %s: its clock may be wrong by %s, more than %s\n",
-		get_str(host, "host"), bound, limit);
+		json_get_text(host, "host"), bound, limit);
 	return false;
 }
 
@@ -100,11 +100,11 @@ static int keep_host(json_t *doc, const char *name, struct err *e)
 
 	json_array_foreach(json_object_get(doc, "hosts"), i, host)
 	{
-		if (!strcmp(get_str(host, "host"), name))
+		if (!strcmp(json_get_text(host, "host"), name))
 			json_array_append(one, host);
 	}
 	i = json_array_size(one);
-	json_object_set_new(doc, "hosts", one);
+	json_put(doc, "hosts", one);
 	return i ? 0 : err_set(e, ERR_NOT_FOUND, "no host %s", name);
 }
 

@@ -48,8 +48,8 @@ struct job {
 
 static int fetch_file(const struct job *job, const json_t *host, const char *name, struct err *e)
 {
-	char *path = xasprintf("/api/v1/sessions/%s/files/%s", get_str(job->manifest, "session"),
-			       name);
+	char *path = xasprintf("/api/v1/sessions/%s/files/%s",
+			       json_get_text(job->manifest, "session"), name);
 	char *file = xasprintf("%s/%s", job->dir, name);
 	/* The name is the aggregator's word: it must not lead out of the directory. */
 	int rc = name_check_file(name, e);
@@ -73,8 +73,8 @@ static int fetch_host(const struct job *job, const json_t *host, struct err *e)
 	int rc = 0;
 	size_t i;
 
-	if (!list && *get_str(host, "file")) /* of a time when there was one */
-		return fetch_file(job, host, get_str(host, "file"), e);
+	if (!list && *json_get_text(host, "file")) /* of a time when there was one */
+		return fetch_file(job, host, json_get_text(host, "file"), e);
 	json_array_foreach(list, i, file)
 	{
 		const char *name = json_string_value(file);
@@ -93,7 +93,9 @@ static int fetch_files(const struct job *job, struct err *e)
 
 	json_array_foreach(json_object_get(job->manifest, "hosts"), i, host)
 	{
-		int rc = is_wanted(job->conf, get_str(host, "host")) ? fetch_host(job, host, e) : 0;
+		int rc = is_wanted(job->conf, json_get_text(host, "host"))
+				 ? fetch_host(job, host, e)
+				 : 0;
 
 		if (rc)
 			return rc;
@@ -137,9 +139,11 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	if (rc)
 		goto out;
 	if (conf->api.json) {
-		json_t *doc = json_pack("{s:s, s:s, s:O}", "session", argv[0], "directory", dir,
-					"files", job.files);
+		json_t *doc = json_object();
 
+		json_put_text(doc, "session", argv[0]);
+		json_put_text(doc, "directory", dir);
+		json_put(doc, "files", json_incref(job.files));
 		api_print(doc);
 		json_decref(doc);
 	}

@@ -28,9 +28,9 @@ static void print_tracers(const json_t *host)
 
 	json_array_foreach(json_object_get(host, "tracers"), i, t)
 	{
-		if (strcmp(get_str(t, "state"), "ok"))
-			printf("    tracer %s is %s: %s\n", get_str(t, "name"), get_str(t, "state"),
-			       get_str(t, "reason"));
+		if (strcmp(json_get_text(t, "state"), "ok"))
+			printf("    tracer %s is %s: %s\n", json_get_text(t, "name"),
+			       json_get_text(t, "state"), json_get_text(t, "reason"));
 	}
 }
 
@@ -40,22 +40,22 @@ static void print_host(const json_t *host)
 	const json_t *steps = json_object_get(host, "steps");
 	char bound[16];
 
-	printf("%-20s %-10s %-24s", get_str(host, "host"), get_str(host, "state"),
-	       get_str(host, "address"));
-	if (json_is_true(json_object_get(clock, "calibrated"))) {
-		human_time(get_int(clock, "bound_ns"), bound);
+	printf("%-20s %-10s %-24s", json_get_text(host, "host"), json_get_text(host, "state"),
+	       json_get_text(host, "address"));
+	if (json_get_bool(clock, "calibrated")) {
+		human_time(json_get_int(clock, "bound_ns"), bound);
 		printf(" offset %+.6f s +-%s",
-		       (double)get_int(clock, "offset_ns") / (double)NS_PER_S, bound);
+		       (double)json_get_int(clock, "offset_ns") / (double)NS_PER_S, bound);
 	} else {
 		printf(" clock not calibrated");
 	}
-	if (get_int(host, "quiet_ns")) {
-		human_time(get_int(host, "quiet_ns"), bound);
+	if (json_get_int(host, "quiet_ns")) {
+		human_time(json_get_int(host, "quiet_ns"), bound);
 		printf("  nothing heard for %s", bound);
 	}
 	if (steps) {
-		human_time(get_int(steps, "period_ns"), bound);
-		printf("  step %lld, one in %s", (long long)get_int(steps, "step"), bound);
+		human_time(json_get_int(steps, "period_ns"), bound);
+		printf("  step %lld, one in %s", (long long)json_get_int(steps, "step"), bound);
 	}
 	print_labels(host);
 	putchar('\n');

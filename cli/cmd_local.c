@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs for this host's own agent, through its local socket: mark, start, stop, status. */
+/* The verbs for this host's own agent, over its local socket: mark, start, status. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,10 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "cli/api.h"
 #include "cli/cmd.h"
-#include "net/local_socket.h"
+#include "cli/local.h"
 #include "proto/limits.h"
-#include "proto/tutti/v1/local.pb-c.h"
-
-#define ASK_TIMEOUT_NS (15 * NS_PER_S)
 
 struct conf {
 	char *local_socket;
@@ -34,11 +32,9 @@ static const struct conf_field mark_fields[] = {
 	SOCKET_FIELD,
 	{ 0 }
 };
-static const struct conf_field session_fields[] = {
-	SOCKET_FIELD, CONF(struct conf, json, NULL, "print one JSON document on stdout"), { 0 }
-};
 static const struct conf_field start_fields[] = {
-	CONF(struct conf, hosts, NULL, "who: all, NAME,NAME or LABEL=VALUE; without it, this host"),
+	CONF(struct conf, hosts, NULL,
+	     "which: all, NAME,NAME or LABEL=VALUE; without it, this host"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, duration_ns, "10m", "end by itself after so long"),
 	SOCKET_FIELD,
@@ -46,39 +42,7 @@ static const struct conf_field start_fields[] = {
 	{ 0 }
 };
 
-/* Asks and checks that the answer is a yes; `*out` is then yours. */
-static int ask(const struct conf *conf, const Tutti__V1__LocalRequest *request,
-	       Tutti__V1__LocalReply **out, struct err *e)
-{
-	size_t len = tutti__v1__local_request__get_packed_size(request);
-	uint8_t *bytes = xmalloc(len);
-	struct local_client *socket = NULL;
-	uint8_t *answer = NULL;
-	size_t answer_len;
-	int rc;
-
-	tutti__v1__local_request__pack(request, bytes);
-	rc = local_dial(&socket, conf->local_socket, e);
-	if (!rc)
-		rc = local_ask(socket, bytes, len, ASK_TIMEOUT_NS, &answer, &answer_len, e);
-	if (rc)
-		goto out;
-	*out = tutti__v1__local_reply__unpack(NULL, answer_len, answer);
-	if (!*out) {
-		rc = err_set(e, ERR_PEER, "%s: the answer makes no sense; is this an agent?",
-			     conf->local_socket);
-	} else if (!(*out)->ok) {
-		rc = err_set(e, ERR_PEER, "%s", (*out)->detail);
-		tutti__v1__local_reply__free_unpacked(*out, NULL);
-	}
-out:
-	local_hang_up(socket);
-	free(answer);
-	free(bytes);
-	return rc;
-}
-
-/* As annotations have it: agents read step_num there, see docs/wire.md. */
+/* A step is metadata at the end of the text, as annotations have it (docs/wire.md, Training steps). */
 static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_MARK_BYTES + 1],
 		     struct err *e)
 {
@@ -101,38 +65,26 @@ static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_
 
 static int run_mark(const void *arg, int argc, char **argv, struct err *e)
 {
-	int64_t here = now_raw_ns(); /* first of all: this is the instant */
+	int64_t instant_ns = now_raw_ns(); /* before anything else */
+	const struct conf *conf = arg;
 	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
 	Tutti__V1__LocalReply *reply;
 	char text[LIMIT_MARK_BYTES + 1];
-	int rc = mark_text(arg, argc > 0 ? argv[0] : NULL, text, e);
+	int rc = mark_text(conf, argc > 0 ? argv[0] : NULL, text, e);
 
 	if (rc)
 		return rc;
 	mark.text = text;
-	mark.raw_ns = here;
-	mark.pid = (int32_t)getppid(); /* whoever ran this command is what the mark is about */
+	mark.raw_ns = instant_ns;
+	mark.pid = (int32_t)getppid(); /* the mark is about the process that ran this command */
 	mark.tid = mark.pid;
 	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	request.mark = &mark;
-	rc = ask(arg, &request, &reply, e);
+	rc = local_call(conf->local_socket, &request, &reply, e);
 	if (!rc)
 		tutti__v1__local_reply__free_unpacked(reply, NULL);
 	return rc;
-}
-
-static int ask_session(const struct conf *conf, const Tutti__V1__LocalRequest *request,
-		       struct err *e)
-{
-	Tutti__V1__LocalReply *reply;
-	int rc = ask(conf, request, &reply, e);
-
-	if (rc)
-		return rc;
-	printf(conf->json ? "{\"session\": \"%s\"}\n" : "%s\n", reply->session);
-	tutti__v1__local_reply__free_unpacked(reply, NULL);
-	return EXIT_ALL;
 }
 
 static int run_start(const void *arg, int argc, char **argv, struct err *e)
@@ -140,6 +92,9 @@ static int run_start(const void *arg, int argc, char **argv, struct err *e)
 	const struct conf *conf = arg;
 	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalStart start = TUTTI__V1__LOCAL_START__INIT;
+	Tutti__V1__LocalReply *reply;
+	json_t *doc;
+	int rc;
 
 	(void)argc;
 	(void)argv;
@@ -150,23 +105,24 @@ static int run_start(const void *arg, int argc, char **argv, struct err *e)
 	start.duration_ns = conf->duration_ns;
 	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_START;
 	request.start = &start;
-	return ask_session(conf, &request, e);
-}
-
-static int run_stop(const void *arg, int argc, char **argv, struct err *e)
-{
-	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
-	Tutti__V1__LocalStop stop = TUTTI__V1__LOCAL_STOP__INIT;
-
-	(void)argc;
-	stop.session = argv[0];
-	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STOP;
-	request.stop = &stop;
-	return ask_session(arg, &request, e);
+	rc = local_call(conf->local_socket, &request, &reply, e);
+	if (rc)
+		return rc;
+	if (conf->json) {
+		doc = json_object();
+		json_put_text(doc, "session", reply->session);
+		api_print(doc);
+		json_decref(doc);
+	} else {
+		puts(reply->session);
+	}
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
+	return EXIT_ALL;
 }
 
 static int run_status(const void *arg, int argc, char **argv, struct err *e)
 {
+	const struct conf *conf = arg;
 	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalStatus status = TUTTI__V1__LOCAL_STATUS__INIT;
 	Tutti__V1__LocalReply *reply;
@@ -176,7 +132,7 @@ static int run_status(const void *arg, int argc, char **argv, struct err *e)
 	(void)argv;
 	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STATUS;
 	request.status = &status;
-	rc = ask(arg, &request, &reply, e);
+	rc = local_call(conf->local_socket, &request, &reply, e);
 	if (rc)
 		return rc;
 	puts(reply->json);
@@ -197,26 +153,15 @@ const struct cmd cmd_mark = {
 
 const struct cmd cmd_start = {
 	.name = "start",
-	.summary = "begin a capture from this host; prints the session",
+	.summary = "begin a capture from this host, to be ended by `stop`; prints the session",
 	.fields = start_fields,
 	.conf_size = sizeof(struct conf),
 	.run = run_start,
 };
 
-const struct cmd cmd_stop = {
-	.name = "stop",
-	.args = "SESSION",
-	.min_args = 1,
-	.max_args = 1,
-	.summary = "end a capture that `start` began; the data is kept",
-	.fields = session_fields,
-	.conf_size = sizeof(struct conf),
-	.run = run_stop,
-};
-
 const struct cmd cmd_status = {
 	.name = "status",
-	.summary = "what this host's agent is doing, as JSON",
+	.summary = "print what this host's agent is doing, as JSON",
 	.fields = local_fields,
 	.conf_size = sizeof(struct conf),
 	.run = run_status,

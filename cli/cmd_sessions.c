@@ -24,13 +24,13 @@ static void print_session(const json_t *s)
 	char bytes[16];
 	char length[16];
 
-	human_bytes(get_int(s, "bytes"), bytes);
-	human_time(get_int(s, "duration_ns"), length);
-	printf("%-28s %-16s %8s %4d hosts", get_str(s, "session"), get_str(s, "run"), length,
-	       (int)get_int(s, "hosts"));
-	if (get_int(s, "partial") + get_int(s, "failed"))
-		printf(" (%d partial, %d failed)", (int)get_int(s, "partial"),
-		       (int)get_int(s, "failed"));
+	human_bytes(json_get_int(s, "bytes"), bytes);
+	human_time(json_get_int(s, "duration_ns"), length);
+	printf("%-28s %-16s %8s %4d hosts", json_get_text(s, "session"), json_get_text(s, "run"),
+	       length, (int)json_get_int(s, "hosts"));
+	if (json_get_int(s, "partial") + json_get_int(s, "failed"))
+		printf(" (%d partial, %d failed)", (int)json_get_int(s, "partial"),
+		       (int)json_get_int(s, "failed"));
 	printf(" %s\n", bytes);
 }
 

@@ -21,7 +21,8 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	/* A capture that is under way, or came to nothing, has no session but can still tell why. */
 	if (rc == ERR_NOT_FOUND)
 		rc = api_call_about(&conf->api, "GET", "captures", argv[0], "", &doc, e);
-	if (!rc && !strcmp(get_str(doc, "state"), "committed") && !*get_str(doc, "path"))
+	if (!rc && !strcmp(json_get_text(doc, "state"), "committed") &&
+	    !*json_get_text(doc, "path"))
 		rc = err_set(e, ERR_NOT_FOUND, "no session %s any more: it was deleted", argv[0]);
 	if (!rc)
 		result_tell(&conf->api, doc);

@@ -17,26 +17,27 @@ struct progress {
 
 static void queue_line(const json_t *capture, char *line, size_t size)
 {
-	snprintf(line, size, "%s: queued, number %d, waits for %s", get_str(capture, "session"),
-		 (int)get_int(capture, "position"), get_str(capture, "waits_for"));
+	snprintf(line, size, "%s: queued, number %d, waits for %s",
+		 json_get_text(capture, "session"), (int)json_get_int(capture, "position"),
+		 json_get_text(capture, "waits_for"));
 }
 
 static void state_line(const json_t *capture, char *line, size_t size)
 {
 	const json_t *hosts = json_object_get(capture, "hosts");
-	size_t over = (size_t)(get_int(capture, "complete") + get_int(capture, "partial") +
-			       get_int(capture, "failed"));
+	size_t over = (size_t)(json_get_int(capture, "complete") +
+			       json_get_int(capture, "partial") + json_get_int(capture, "failed"));
 	char bytes[16];
 
-	human_bytes(get_int(capture, "bytes"), bytes);
+	human_bytes(json_get_int(capture, "bytes"), bytes);
 	snprintf(line, size, "%s: %s, %zu of %zu hosts done (%d failed), %s",
-		 get_str(capture, "session"), get_str(capture, "state"), over,
-		 json_array_size(hosts), (int)get_int(capture, "failed"), bytes);
+		 json_get_text(capture, "session"), json_get_text(capture, "state"), over,
+		 json_array_size(hosts), (int)json_get_int(capture, "failed"), bytes);
 }
 
 static void show_progress(struct progress *p, const json_t *capture)
 {
-	bool queued = !strcmp(get_str(capture, "state"), "queued");
+	bool queued = !strcmp(json_get_text(capture, "state"), "queued");
 	char line[sizeof(p->last)];
 
 	if (queued)
@@ -57,7 +58,7 @@ struct follow {
 static int on_event(void *arg, const char *event, json_t *data)
 {
 	struct follow *f = arg;
-	const char *state = get_str(data, "state");
+	const char *state = json_get_text(data, "state");
 
 	if (strcmp(event, "capture"))
 		return 0;
@@ -79,7 +80,7 @@ static int follow(const struct api_conf *api, const char *session, json_t **out,
 		fputc('\n', stderr);
 	if (!rc && !f.last)
 		rc = err_set(e, ERR_PEER, "the aggregator stopped talking about %s", session);
-	if (!rc && !strcmp(get_str(f.last, "state"), "committed"))
+	if (!rc && !strcmp(json_get_text(f.last, "state"), "committed"))
 		rc = api_call_about(api, "GET", "sessions", session, "", out, e);
 	else if (!rc)
 		*out = json_incref(f.last);

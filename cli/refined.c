@@ -16,13 +16,13 @@
 int refined_check(const json_t *manifest, struct err *e)
 {
 	const json_t *refined = json_object_get(manifest, "refined");
-	const char *reason = get_str(refined, "reason");
+	const char *reason = json_get_text(refined, "reason");
 
 	if (!refined)
 		return err_set(e, ERR_INVALID, "%s was captured without --refine",
-			       get_str(manifest, "session"));
+			       json_get_text(manifest, "session"));
 	return *reason ? err_set(e, ERR_INVALID, "%s could not be refined: %s",
-				 get_str(manifest, "session"), reason)
+				 json_get_text(manifest, "session"), reason)
 		       : 0;
 }
 
@@ -50,7 +50,7 @@ static int write_warning(const struct xs_sink *out, const json_t *refined, struc
 	snprintf(text, sizeof(text),
 		 "all times were moved by %" PRId64
 		 " ns, as events of several hosts suggest; within %" PRId64 " ns if so",
-		 get_int(refined, "offset_ns"), get_int(refined, "bound_ns"));
+		 json_get_int(refined, "offset_ns"), json_get_int(refined, "bound_ns"));
 	xs_warning(b, text);
 	xs_finish(b, &bytes);
 	rc = out->write(out->arg, bytes.data, bytes.len, e);
@@ -62,11 +62,11 @@ static int write_warning(const struct xs_sink *out, const json_t *refined, struc
 static int move_all(const struct xs_source *in, FILE *file, const json_t *manifest,
 		    const json_t *refined, struct err *e)
 {
-	int64_t offset_ns = get_int(refined, "offset_ns");
+	int64_t offset_ns = json_get_int(refined, "offset_ns");
 	const struct xs_rebase how = {
 		.map = moved,
 		.arg = &offset_ns,
-		.window_ns = get_int(manifest, "duration_ns"),
+		.window_ns = json_get_int(manifest, "duration_ns"),
 	};
 	const struct xs_sink out = { .write = write_out, .arg = file };
 	int rc = xs_rebase(in, &how, &out, NULL, e);

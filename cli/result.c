@@ -15,13 +15,14 @@ static void print_tracers(const json_t *host, FILE *out)
 
 	json_array_foreach(tracers, i, t)
 	{
-		int64_t lost = get_int(t, "lost");
+		int64_t lost = json_get_int(t, "lost");
 
-		if (!strcmp(get_str(t, "state"), "ok") && !lost)
+		if (!strcmp(json_get_text(t, "state"), "ok") && !lost)
 			continue;
-		fprintf(out, "    tracer %s: %s", get_str(t, "name"), get_str(t, "state"));
-		if (*get_str(t, "detail"))
-			fprintf(out, ": %s", get_str(t, "detail"));
+		fprintf(out, "    tracer %s: %s", json_get_text(t, "name"),
+			json_get_text(t, "state"));
+		if (*json_get_text(t, "detail"))
+			fprintf(out, ": %s", json_get_text(t, "detail"));
 		if (lost)
 			fprintf(out, " (%lld records lost)", (long long)lost);
 		fputc('\n', out);
@@ -30,8 +31,8 @@ static void print_tracers(const json_t *host, FILE *out)
 
 static void print_steps(const json_t *steps, FILE *out)
 {
-	long long first = (long long)get_int(steps, "first"),
-		  last = (long long)get_int(steps, "last");
+	long long first = (long long)json_get_int(steps, "first"),
+		  last = (long long)json_get_int(steps, "last");
 
 	if (last > first)
 		fprintf(out, "  steps %lld-%lld", first, last);
@@ -42,10 +43,10 @@ static void print_steps(const json_t *steps, FILE *out)
 static void print_at_step(const json_t *at_step, FILE *out)
 {
 	char error[16];
-	int64_t off_ns = get_int(at_step, "error_ns");
+	int64_t off_ns = json_get_int(at_step, "error_ns");
 
 	human_time(off_ns < 0 ? -off_ns : off_ns, error);
-	fprintf(out, "step    %lld", (long long)get_int(at_step, "step"));
+	fprintf(out, "step    %lld", (long long)json_get_int(at_step, "step"));
 	if (json_object_get(at_step, "error_ns"))
 		fprintf(out, ", %s %s than expected", error, off_ns < 0 ? "earlier" : "later");
 	fputc('\n', out);
@@ -53,11 +54,11 @@ static void print_at_step(const json_t *at_step, FILE *out)
 
 static void print_refined(const json_t *refined, FILE *out)
 {
-	int64_t offset_ns = get_int(refined, "offset_ns");
+	int64_t offset_ns = json_get_int(refined, "offset_ns");
 	char offset[16], bound[16];
 
 	human_time(offset_ns < 0 ? -offset_ns : offset_ns, offset);
-	human_time(get_int(refined, "bound_ns"), bound);
+	human_time(json_get_int(refined, "bound_ns"), bound);
 	fprintf(out, "  refined %s%s +-%s", offset_ns < 0 ? "-" : "+", offset, bound);
 }
 
@@ -68,11 +69,11 @@ static void print_host(const json_t *host, FILE *out)
 	char bytes[16];
 	char bound[16] = "";
 
-	human_bytes(get_int(host, "bytes"), bytes);
-	if (json_is_true(json_object_get(clock, "calibrated")))
-		human_time(get_int(host, "clock_bound_ns"), bound);
-	fprintf(out, "  %-20s %-10s %9lld events %9s  clock %s%s", get_str(host, "host"),
-		get_str(host, "state"), (long long)get_int(host, "events"), bytes,
+	human_bytes(json_get_int(host, "bytes"), bytes);
+	if (json_get_bool(clock, "calibrated"))
+		human_time(json_get_int(host, "clock_bound_ns"), bound);
+	fprintf(out, "  %-20s %-10s %9lld events %9s  clock %s%s", json_get_text(host, "host"),
+		json_get_text(host, "state"), (long long)json_get_int(host, "events"), bytes,
 		*bound ? "+-" : "unknown", bound);
 	if (json_object_get(host, "refined"))
 		print_refined(json_object_get(host, "refined"), out);
@@ -80,42 +81,45 @@ static void print_host(const json_t *host, FILE *out)
 		fprintf(out, "  %zu files", json_array_size(json_object_get(host, "files")));
 	if (steps)
 		print_steps(steps, out);
-	if (*get_str(host, "reason"))
-		fprintf(out, "  %s: %s", get_str(host, "reason"), get_str(host, "detail"));
+	if (*json_get_text(host, "reason"))
+		fprintf(out, "  %s: %s", json_get_text(host, "reason"),
+			json_get_text(host, "detail"));
 	fputc('\n', out);
 	print_tracers(host, out);
 }
 
 static void print_refinement(const json_t *refined, FILE *out)
 {
-	if (*get_str(refined, "reason")) {
-		fprintf(out, "refine  not done: %s\n", get_str(refined, "reason"));
+	if (*json_get_text(refined, "reason")) {
+		fprintf(out, "refine  not done: %s\n", json_get_text(refined, "reason"));
 		return;
 	}
 	fprintf(out,
 		"refine  from %lld flows and barriers of %lld hosts, %lld run backwards by times, "
 		"%lld if refined;"
 		" tutti export --refined applies that\n",
-		(long long)get_int(refined, "pairs"), (long long)get_int(refined, "hosts"),
-		(long long)get_int(refined, "backwards_before"),
-		(long long)get_int(refined, "backwards_after"));
+		(long long)json_get_int(refined, "pairs"),
+		(long long)json_get_int(refined, "hosts"),
+		(long long)json_get_int(refined, "backwards_before"),
+		(long long)json_get_int(refined, "backwards_after"));
 }
 
 /* One line for each: what belongs together and on which two hosts it does not. */
 static void print_causality(const json_t *causality, FILE *out)
 {
 	const json_t *v;
-	long long more = (long long)get_int(causality, "more");
+	long long more = (long long)json_get_int(causality, "more");
 	size_t i;
 
 	json_array_foreach(json_object_get(causality, "violations"), i, v)
 	{
 		char by[16];
 
-		human_time(get_int(v, "by_ns"), by);
+		human_time(json_get_int(v, "by_ns"), by);
 		fprintf(out,
 			"warning: %s ends on %s before it begins on %s, by %s beyond the bounds\n",
-			get_str(v, "key"), get_str(v, "early"), get_str(v, "late"), by);
+			json_get_text(v, "key"), json_get_text(v, "early"),
+			json_get_text(v, "late"), by);
 	}
 	if (more)
 		fprintf(out, "warning: and %lld more\n", more);
@@ -129,20 +133,20 @@ static void result_print(const json_t *doc, FILE *out)
 	char length[16];
 	size_t i;
 
-	time_iso(get_int(doc, "t0_ns"), start);
-	human_time(get_int(doc, "duration_ns"), length);
-	fprintf(out, "session %s  %s  from %s for %s\n", get_str(doc, "session"),
-		get_str(doc, "state"), start, length);
-	if (*get_str(doc, "run"))
-		fprintf(out, "run     %s\n", get_str(doc, "run"));
-	if (*get_str(doc, "path"))
-		fprintf(out, "files   %s\n", get_str(doc, "path"));
+	time_iso(json_get_int(doc, "t0_ns"), start);
+	human_time(json_get_int(doc, "duration_ns"), length);
+	fprintf(out, "session %s  %s  from %s for %s\n", json_get_text(doc, "session"),
+		json_get_text(doc, "state"), start, length);
+	if (*json_get_text(doc, "run"))
+		fprintf(out, "run     %s\n", json_get_text(doc, "run"));
+	if (*json_get_text(doc, "path"))
+		fprintf(out, "files   %s\n", json_get_text(doc, "path"));
 	if (json_object_get(doc, "at_step"))
 		print_at_step(json_object_get(doc, "at_step"), out);
 	if (json_object_get(doc, "refined"))
 		print_refinement(json_object_get(doc, "refined"), out);
-	if (*get_str(doc, "error"))
-		fprintf(out, "error   %s\n", get_str(doc, "error"));
+	if (*json_get_text(doc, "error"))
+		fprintf(out, "error   %s\n", json_get_text(doc, "error"));
 	json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host, out);
 	json_array_foreach(json_object_get(doc, "warnings"), i, text)
 		fprintf(out, "warning: %s\n", json_string_value(text));
@@ -159,7 +163,7 @@ void result_tell(const struct api_conf *api, const json_t *doc)
 
 int result_exit_code(const json_t *doc)
 {
-	if (strcmp(get_str(doc, "state"), "committed"))
+	if (strcmp(json_get_text(doc, "state"), "committed"))
 		return EXIT_NOBODY;
-	return get_int(doc, "partial") + get_int(doc, "failed") ? EXIT_PARTIAL : EXIT_ALL;
+	return json_get_int(doc, "partial") + json_get_int(doc, "failed") ? EXIT_PARTIAL : EXIT_ALL;
 }

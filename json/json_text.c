@@ -27,9 +27,24 @@ static int add_text(const char *text, size_t len, void *out)
 	return 0;
 }
 
+int json_parse(json_t **out, const void *text, size_t len, struct err *e)
+{
+	json_error_t why;
+
+	*out = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+	if (!*out)
+		return err_set(e, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
+	return 0;
+}
+
+void json_append(struct buf *out, const json_t *doc, size_t flags)
+{
+	json_dump_callback(doc, add_text, out, JSON_COMPACT | flags);
+}
+
 void json_write(struct buf *out, json_t *doc_taken, size_t flags)
 {
-	json_dump_callback(doc_taken, add_text, out, JSON_COMPACT | flags);
+	json_append(out, doc_taken, flags);
 	json_decref(doc_taken);
 }
 
@@ -48,7 +63,7 @@ void json_put_int(json_t *object, const char *key, int64_t v)
 	json_put(object, key, json_integer(v));
 }
 
-void json_put_bool(json_t *object, const char *key, int v)
+void json_put_bool(json_t *object, const char *key, bool v)
 {
 	json_put(object, key, json_boolean(v));
 }
@@ -63,4 +78,9 @@ const char *json_get_text(const json_t *object, const char *key)
 int64_t json_get_int(const json_t *object, const char *key)
 {
 	return json_integer_value(json_object_get(object, key));
+}
+
+bool json_get_bool(const json_t *object, const char *key)
+{
+	return json_is_true(json_object_get(object, key));
 }

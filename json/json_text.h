@@ -1,32 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from outside into JSON: jansson refuses what is not UTF-8, a peer may send anything. */
+/* JSON documents as the aggregator and the command line read and write them, with jansson. */
 #ifndef JSON_JSON_TEXT_H
 #define JSON_JSON_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <jansson.h>
 
+#include "base/err.h"
+
 struct buf;
 
-/* A string, bytes beyond ASCII replaced by '?' if it is not UTF-8; "" for NULL. New reference. */
+/*
+ * A JSON string; new reference. jansson refuses text that is not UTF-8, and a peer may send anything: in
+ * such text each byte beyond ASCII becomes '?'. NULL becomes "".
+ */
 json_t *json_text(const char *s);
 
-/* Who wanted a document's text, `len` bytes and a NUL; borrowed. */
+/* Receives a document as text: `len` bytes and a NUL, borrowed. */
 typedef void (*json_text_fn)(void *arg, const char *text, size_t len);
 
-/* Appends its compact text; `flags` are jansson's. */
+/* Reads one document, whose objects have no member twice; `*out` is a new reference. ERR_INVALID "no JSON: line 1: ..." */
+MUST_CHECK int json_parse(json_t **out, const void *text, size_t len, struct err *e);
+
+/* Append a document as compact text; `flags` are jansson's. */
+void json_append(struct buf *out, const json_t *doc, size_t flags);
 void json_write(struct buf *out, json_t *doc_taken, size_t flags);
 
-/* Sets members of an object. */
+/* Set a member of an object. */
+void json_put(json_t *object, const char *key, json_t *value_taken);
 void json_put_text(json_t *object, const char *key, const char *s);
 void json_put_int(json_t *object, const char *key, int64_t v);
-void json_put_bool(json_t *object, const char *key, int v);
-void json_put(json_t *object, const char *key, json_t *value_taken);
+void json_put_bool(json_t *object, const char *key, bool v);
 
-/* Members of an object, "" and 0 where they are missing or of another type; borrowed. */
+/* Get a member of an object: "", 0 or false if it is absent or of another type. The text is borrowed. */
 const char *json_get_text(const json_t *object, const char *key);
 int64_t json_get_int(const json_t *object, const char *key);
+bool json_get_bool(const json_t *object, const char *key);
 
 #endif

@@ -89,7 +89,7 @@ def test_programmatic():
         socket_url = c.sockets["host-a"]
         session = c.tutti("start", "--local-socket", socket_url, "--hosts", "all", check=0)[1].strip()
         c.tutti("mark", "--local-socket", socket_url, "hello from a test", check=0)
-        c.tutti("stop", session, "--local-socket", socket_url, check=0)
+        assert c.tutti("stop", session, "--json", "--local-socket", socket_url, check=0)[1] == {"session": session}
         from lib.cluster import wait_until
         wait_until("the session", lambda: [s for s in c.tutti("sessions", "--json")[1]["sessions"] if s["session"] == session])
         doc = c.tutti("show", session, "--json", check=0)[1]

@@ -83,9 +83,13 @@ def test_ends_of_waiting():
         assert code == 4 and "waited in vain" in doc["error"] and doc["hosts"][0]["reason"] == "queued", doc
         waits = Command(c, "waits", "--duration", "1s")
         queued = wait_until("it to wait", lambda: captures(c, "queued"))[0]
-        assert "cancelled, nothing is kept" in c.tutti("cancel", queued["session"], check=0)[1]
+        assert "data is dropped" in c.tutti("cancel", queued["session"], check=0)[1]
         code, doc, _ = waits.finish()
         assert code == 4 and doc["error"] == "cancelled", doc
+        waits = Command(c, "stopped", "--duration", "1s")
+        queued = wait_until("it to wait", lambda: captures(c, "queued"))[0]
+        assert "before its window began" in c.tutti("stop", queued["session"], check=0)[1]
+        assert waits.finish()[0] == 4
         assert first.finish()[0] == 0
 
 

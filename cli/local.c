@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/local.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/local_socket.h"
+
+#define CALL_TIMEOUT_NS (15 * NS_PER_S)
+
+static int unpack_reply(const char *url, const uint8_t *data, size_t len,
+			Tutti__V1__LocalReply **reply, struct err *e)
+{
+	int rc;
+
+	*reply = tutti__v1__local_reply__unpack(NULL, len, data);
+	if (!*reply)
+		return err_set(e, ERR_PEER, "%s: the answer cannot be decoded; is this an agent?",
+			       url);
+	if ((*reply)->ok)
+		return 0;
+	rc = err_set(e, ERR_PEER, "%s", (*reply)->detail);
+	tutti__v1__local_reply__free_unpacked(*reply, NULL);
+	return rc;
+}
+
+int local_call(const char *url, const Tutti__V1__LocalRequest *request,
+	       Tutti__V1__LocalReply **reply, struct err *e)
+{
+	size_t len = tutti__v1__local_request__get_packed_size(request), answer_len;
+	uint8_t *bytes = xmalloc(len), *answer = NULL;
+	struct local_client *socket = NULL;
+	int rc;
+
+	tutti__v1__local_request__pack(request, bytes);
+	rc = local_dial(&socket, url, e);
+	if (!rc)
+		rc = local_ask(socket, bytes, len, CALL_TIMEOUT_NS, &answer, &answer_len, e);
+	if (!rc)
+		rc = unpack_reply(url, answer, answer_len, reply, e);
+	local_hang_up(socket);
+	free(answer);
+	free(bytes);
+	return rc;
+}

@@ -1,0 +1,1 @@
+unit_test(json/json_text_test USES json base PKG jansson)
