@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/ring_impl.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 
 #define CHUNK_BYTES_MAX ((size_t)64 << 10)
@@ -130,12 +130,14 @@ uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 	return sum;
 }
 
-/* Gaps older than all records and all open runs concern no window any more. */
+/* Gaps older than the ring's seconds and all open runs concern no window any more. */
 static void forget_gaps(struct ring *r)
 {
-	int64_t from_ns = r->begin_ns;
+	int64_t from_ns = r->latest_ns - r->limits.ns;
 	size_t kept = 0;
 
+	if (r->begin_ns < from_ns)
+		from_ns = r->begin_ns;
 	for (const struct ring_holder *h = r->holds; h; h = h->next)
 		if (h->h.from_raw_ns < from_ns)
 			from_ns = h->h.from_raw_ns;
@@ -173,22 +175,6 @@ static struct ring_file *file_open(const char *dir)
 	return f;
 }
 
-static bool write_at(int fd, const uint8_t *p, size_t len, uint64_t at)
-{
-	while (len) {
-		ssize_t n = pwrite(fd, p, len, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		p += n;
-		len -= (size_t)n;
-		at += (uint64_t)n;
-	}
-	return true;
-}
-
 /* The folder of a run that reserved room for the chunk; NULL if none could. */
 static const char *reserve_room(struct ring *r, const struct ring_chunk *c)
 {
@@ -213,7 +199,8 @@ static bool chunk_to_file(struct ring *r, struct ring_chunk *c)
 		return false;
 	if (!r->file)
 		r->file = file_open(dir);
-	if (!r->file || !write_at(r->file->fd, c->block->data, c->used, r->file->end))
+	if (!r->file ||
+	    file_write_at(r->file->fd, r->file->end, c->block->data, c->used, "the ring", NULL))
 		return false;
 	x = xmalloc(sizeof(*x));
 	*x = (struct ring_extent){ .refs = 1, .file = r->file, .at = r->file->end, .len = c->used };
@@ -263,23 +250,33 @@ static void add_chunk_gap(struct ring *r, const struct ring_chunk *c)
 		&(struct ring_gap){ .from_ns = c->first_ns, .to_ns = c->last_ns, .count = c->n });
 }
 
+/* Counts the chunk as lost for every run that needs it. */
+static void charge_holders(struct ring *r, const struct ring_chunk *c)
+{
+	for (struct ring_holder *h = r->holds; h; h = h->next)
+		if (h->h.from_raw_ns <= c->latest_ns)
+			h->lost += c->n;
+}
+
 /* The oldest chunk in memory moves to the file, or is dropped. */
 static void evict(struct ring *r)
 {
 	size_t at = r->n_filed;
 	struct ring_chunk *c = &r->chunks[at];
+	bool needed = is_needed(r, c);
 
-	if (!is_needed(r, c)) {
-		drop_oldest(r, at + 1);
-	} else if (chunk_to_file(r, c)) {
+	if (needed && chunk_to_file(r, c)) {
 		r->n_filed++;
-	} else {
-		add_chunk_gap(r, c);
-		if (at)
-			remove_chunks(r, at, 1);
-		else
-			drop_oldest(r, 1);
+		return;
 	}
+	if (needed)
+		charge_holders(r, c);
+	if (needed || c->latest_ns >= r->latest_ns - r->limits.ns)
+		add_chunk_gap(r, c);
+	if (needed && at)
+		remove_chunks(r, at, 1);
+	else
+		drop_oldest(r, at + 1);
 }
 
 void ring_drop_half(struct ring *r)
@@ -287,8 +284,7 @@ void ring_drop_half(struct ring *r)
 	size_t n = (r->n + 1) / 2;
 
 	for (size_t i = 0; i < n; i++)
-		if (is_needed(r, &r->chunks[i]))
-			add_chunk_gap(r, &r->chunks[i]);
+		add_chunk_gap(r, &r->chunks[i]);
 	drop_oldest(r, n);
 }
 
@@ -404,19 +400,22 @@ void ring_hold(struct ring *r, const struct ring_hold *hold)
 	r->holds = h;
 }
 
-void ring_release(struct ring *r, const void *owner)
+uint64_t ring_release(struct ring *r, const void *owner)
 {
 	struct ring_holder **at = &r->holds, *gone;
+	uint64_t lost;
 	size_t n = 0;
 
 	while (*at && (*at)->h.owner != owner)
 		at = &(*at)->next;
 	gone = *at;
 	if (!gone)
-		return;
+		return 0;
 	*at = gone->next;
+	lost = gone->lost;
 	free(gone);
 	while (n < r->n_filed && !is_needed(r, &r->chunks[n]))
 		n++;
 	drop_oldest(r, n);
+	return lost;
 }

@@ -43,7 +43,7 @@ struct ring_conf {
 };
 
 struct ring *ring_new(const struct ring_conf *conf);
-void ring_free(struct ring *r); /* NULL is fine; cuts and holds are gone before */
+void ring_free(struct ring *r); /* NULL is fine */
 
 /* Copies the record. False: it is lost (too late, or larger than a quarter of the ring) and counted. */
 bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len);
@@ -57,7 +57,9 @@ void ring_drop_half(struct ring *r);
 /* From this instant on every record is there, except those counted by ring_lost(). */
 int64_t ring_begin(const struct ring *r);
 
-/* How many records of [t0, t1) are missing; those that left the ring because of their age are not. */
+/* How many records of [t0, t1) are missing because the bytes, the file or the source did not suffice, or
+ * because they came too late. Records older than the ring's seconds left in time: they do not count. A
+ * chunk that is missing counts whole. */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
 bool ring_is_empty(const struct ring *r);
@@ -79,7 +81,10 @@ struct ring_hold {
 };
 
 void ring_hold(struct ring *r, const struct ring_hold *hold); /* copied */
-void ring_release(struct ring *r, const void *owner); /* fine if there is no such hold */
+
+/* Returns how many records the run needed that neither memory nor the file had room for. Fine, and 0, if
+ * there is no such hold. */
+uint64_t ring_release(struct ring *r, const void *owner);
 
 /* ---- cutting ---- */
 
@@ -90,9 +95,10 @@ struct ring_record {
 };
 
 /* The records of [t0, t1) as they are now. Copies nothing: the cut and the ring share chunks, which stay
- * until ring_cut_free(). The caller frees it before the ring. */
+ * until ring_cut_free(), also when the ring is gone. */
 struct ring_cut *ring_cut_new(struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 void ring_cut_free(struct ring_cut *cut); /* NULL is fine; no thread may be in ring_cut_each() */
+bool ring_cut_is_empty(const struct ring_cut *cut);
 
 /* Any thread. Calls fn for each record until it returns false. Returns the number of records that could
  * not be read back from the file. */

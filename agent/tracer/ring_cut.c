@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts: windows of a ring that live on their own, and what they share with it. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/tracer/ring_impl.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 /* ---- what cuts share with the ring ---- */
@@ -110,22 +110,6 @@ void ring_cut_free(struct ring_cut *cut)
 	free(cut);
 }
 
-static bool read_at(int fd, uint8_t *p, size_t len, uint64_t at)
-{
-	while (len) {
-		ssize_t n = pread(fd, p, len, (off_t)at);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		p += n;
-		len -= (size_t)n;
-		at += (uint64_t)n;
-	}
-	return true;
-}
-
 static int64_t time_at(const uint8_t *data)
 {
 	int64_t raw_ns;
@@ -201,11 +185,27 @@ uint64_t ring_cut_each(const struct ring_cut *cut,
 			continue;
 		}
 		bytes = xmalloc(p->used);
-		if (read_at(p->extent->file->fd, bytes, p->used, p->extent->at))
+		if (!file_read_exact(p->extent->file->fd, p->extent->at, bytes, p->used, "the ring",
+				     NULL))
 			more = each_in(cut, p, bytes, fn, arg);
 		else
 			unread += p->n;
 		free(bytes);
 	}
 	return unread;
+}
+
+static bool stop_at_first(void *arg, const struct ring_record *record)
+{
+	(void)record;
+	*(bool *)arg = false;
+	return false;
+}
+
+bool ring_cut_is_empty(const struct ring_cut *cut)
+{
+	bool empty = true;
+
+	ring_cut_each(cut, stop_at_first, &empty);
+	return empty;
 }

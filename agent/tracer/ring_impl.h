@@ -45,6 +45,7 @@ struct ring_gap {
 
 struct ring_holder {
 	struct ring_hold h;
+	uint64_t lost;
 	struct ring_holder *next;
 };
 

@@ -152,6 +152,7 @@ static void memory_stays_within_its_bytes(void)
 		most = ring_bytes(r) > most ? ring_bytes(r) : most;
 	}
 	CHECK(most > 60 << 10);
+	CHECK_EQ(count(r, 0, INT64_MAX) + ring_lost(r, 0, INT64_MAX), 100000);
 	CHECK(count(r, 0, INT64_MAX) > 60 * 1024 / 16 * 15 / 16);
 	CHECK_EQ(count(r, ring_begin(r), INT64_MAX), count(r, 0, INT64_MAX));
 	CHECK_EQ(count(r, ring_begin(r), ring_begin(r) + 1), 1);
@@ -247,7 +248,7 @@ static void a_full_spool_loses_records_and_counts_them(void)
 	CHECK_EQ(count(r, 0, 30000) + ring_lost(r, 0, 30000), 30000);
 	CHECK(ring_lost(r, 0, 30000) > 15000);
 	CHECK_EQ(ring_lost(r, 0, 1000), 0);
-	ring_release(r, &spool);
+	CHECK_EQ(ring_lost(r, 0, 30000), ring_release(r, &spool));
 
 	/* No folder: as no room, from the first record on. */
 	spool.left = UINT64_MAX;
@@ -297,7 +298,7 @@ static void half_can_be_dropped(void)
 	n = count(r, 0, 10000);
 	CHECK(n > 3000 && n < 6000);
 	CHECK_EQ(ring_begin(r), 10000 - n);
-	CHECK_EQ(ring_lost(r, 0, 10000), ring_begin(r)); /* the run needed them */
+	CHECK_EQ(ring_lost(r, 0, 10000), ring_begin(r)); /* they were not too old */
 	while (!ring_is_empty(r))
 		ring_drop_half(r);
 	CHECK_EQ(ring_begin(r), 10000);

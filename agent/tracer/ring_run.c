@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/ring_run.h"
+
+#include <inttypes.h>
+
+#include "base/now.h"
+
+/* The window's begin may move by so much until gather(): the clock's bound, and what is learned of it. */
+#define MARGIN_NS (10 * NS_PER_S)
+
+static bool take_room(void *arg, uint64_t bytes)
+{
+	struct tracer_run *run = arg;
+
+	return run->take_room(run, bytes);
+}
+
+void ring_run_arm(struct ring *r, struct tracer_run *run)
+{
+	ring_hold(r, &(struct ring_hold){ .owner = run,
+					  .from_raw_ns = run->t0_raw_ns - MARGIN_NS,
+					  .dir = run->dir,
+					  .take_room = take_room,
+					  .arg = run });
+}
+
+struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char *what,
+			      int64_t period_ns)
+{
+	int64_t begin = ring_begin(r);
+	struct ring_cut *cut = ring_cut_new(r, run->t0_raw_ns, run->t1_raw_ns);
+	uint64_t unkept;
+
+	run->lost = ring_lost(r, run->t0_raw_ns, run->t1_raw_ns);
+	unkept = ring_release(r, run);
+	if (unkept && run->lost)
+		tracer_run_fail(run, RUN_DEGRADED, "disk-full",
+				"%" PRIu64 " %s are lost: the spool has no room for a window "
+				"longer than the ring (--spool-limit, --ring-bytes)",
+				run->lost, what);
+	else if (begin > run->t0_raw_ns + period_ns)
+		tracer_run_fail(run, RUN_DEGRADED, "window-cut",
+				"%s begin %.1f s after the window: the agent started later, or "
+				"its ring is shorter (--ring-seconds, --ring-bytes)",
+				what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
+	return cut;
+}
+
+void ring_run_cancel(struct ring *r, const struct tracer_run *run)
+{
+	ring_release(r, run);
+}
