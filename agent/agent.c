@@ -14,6 +14,7 @@
 #include "agent/tracer/set.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "net/rpc.h"
 
 struct agent {
@@ -60,10 +61,18 @@ static int clock_up(struct agent *a, struct err *e)
 	return clock_new(&a->clock, &conf, e);
 }
 
+static struct ring_limits ring_limits(const struct agent *a)
+{
+	return (struct ring_limits){ .bytes = a->conf->ring_bytes,
+				     .ns = a->conf->ring_seconds * NS_PER_S };
+}
+
 static int marks_up(struct agent *a, struct err *e)
 {
+	const struct ring_limits limits = ring_limits(a);
+
 	(void)e;
-	a->marks = marks_new();
+	a->marks = marks_new(&limits, now_raw_ns());
 	return 0;
 }
 
@@ -73,6 +82,7 @@ static int tracers_up(struct agent *a, struct err *e)
 		.loop = a->loop,
 		.rpc = a->rpc,
 		.marks = a->marks,
+		.ring = ring_limits(a),
 		.host = a->conf->host,
 		.listen = a->conf->listen,
 	};

@@ -14,6 +14,16 @@
 
 #define YEAR_NS (366 * 24 * 3600 * NS_PER_S)
 
+/* A member's suffix _bytes does not show in its flag; this flag is --ring-bytes. */
+#define RING_BYTES \
+	{ \
+		"ring_bytes_bytes", CONF_SIZE, offsetof(struct agent_conf, ring_bytes), "16M", \
+			"most memory for the records of each tracer; a CPU sample takes 16 " \
+			"bytes: 16M " \
+			"holds 60 s of 176 CPUs at 99 Hz", \
+			false, 64 << 10, 1 << 30 \
+	}
+
 static const struct conf_field fields[] = {
 	CONF(struct agent_conf, host, NULL,
 	     "this host's name in sessions; unset: the system's host name"),
@@ -29,6 +39,9 @@ static const struct conf_field fields[] = {
 	CONF(struct agent_conf, local_socket, "ipc:///run/tutti/agent.ipc",
 	     "local socket for processes of this host; empty: none"),
 	CONF(struct agent_conf, tracers, NULL, "names of tracers to run, with commas; unset: all"),
+	CONF_RANGE(struct agent_conf, ring_seconds, "60", 1, 3600,
+		   "how far back each tracer keeps its records while no capture is open"),
+	RING_BYTES,
 	CONF(struct agent_conf, cert, NULL, "PEM file: this agent's certificate"),
 	CONF(struct agent_conf, key, NULL, "PEM file: its private key"),
 	CONF(struct agent_conf, ca, NULL, "PEM file: whom to believe; switches TLS on"),

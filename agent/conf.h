@@ -23,6 +23,8 @@ struct agent_conf {
 	char *listen; /* own tensorflow.ProfilerService; "" = none */
 	char *local_socket; /* ipc:// of the local socket; "" = none */
 	char *tracers; /* comma list of names; "" = all */
+	int ring_seconds; /* of records that each tracer keeps */
+	uint64_t ring_bytes; /* of memory for them, each tracer */
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
 	char *aggregator_name; /* expected in its certificate, if not the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */

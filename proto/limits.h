@@ -29,7 +29,6 @@
 #define LIMIT_HOSTS		20000 /* hosts one aggregator keeps */
 #define LIMIT_CAPTURES		64 /* captures under way at once */
 #define LIMIT_QUEUED		64 /* captures that wait for others */
-#define LIMIT_MARKS		65536 /* marks an agent keeps */
 #define LIMIT_DURATION_NS	(3600 * 1000000000LL) /* one capture */
 #define LIMIT_XSPACE_FILE_BYTES 2000000000LL /* one <host>.xplane.pb: readers refuse 2 GiB */
 #define LIMIT_HOST_FILES	64 /* of one host in one session */

@@ -12,7 +12,6 @@
 #include "agent/marks/marks.h"
 #include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
-#include "agent/marks/steps.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -307,24 +306,19 @@ struct steps_found {
 	Tutti__V1__StepsSeen *out;
 };
 
-static bool find_step(void *arg, const struct mark *mark)
+static void count_step(void *arg, const struct step_mark *mark)
 {
 	struct steps_found *f = arg;
-	size_t name_len;
-	int64_t step;
 
-	if (!step_of_mark(mark->text, &step, &name_len) || (f->n && mark->pid != f->pid))
-		return true;
-	if (f->n && step <= f->out->last)
-		return true;
+	if (f->n && (mark->pid != f->pid || mark->step <= f->out->last))
+		return;
 	f->out->end_at_ns = mark->raw_ns - f->t0_raw_ns;
-	f->out->last = step;
+	f->out->last = mark->step;
 	if (f->n++)
-		return true;
+		return;
 	f->pid = mark->pid;
-	f->out->first = step;
+	f->out->first = mark->step;
 	f->out->first_at_ns = f->out->end_at_ns;
-	return true;
 }
 
 /* The step that began last did not end in the window. */
@@ -335,7 +329,7 @@ bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out)
 	struct steps_found f = { .t0_raw_ns = t0_raw_ns, .out = out };
 
 	tutti__v1__steps_seen__init(out);
-	marks_each(c->captures->env.marks, t0_raw_ns, t1_raw_ns, find_step, &f);
+	marks_each_step(c->captures->env.marks, t0_raw_ns, t1_raw_ns, count_step, &f);
 	out->last--;
 	return f.n > 0;
 }

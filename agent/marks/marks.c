@@ -4,106 +4,139 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clean_text.h"
 #include "agent/marks/steps.h"
+#include "base/clean_text.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "proto/limits.h"
 
-/* All texts together: a process that floods us with long marks pushes out old ones, no more. */
-#define TEXT_BYTES (8U << 20)
+/* Each process stamps its own marks: the oldest stamp that is taken, and the newest. */
+#define LATE_NS (601 * NS_PER_S)
+
+#define STEP_RING_BYTES (2U << 20)
+#define STEP_RING_NS	(LIMIT_DURATION_NS + 60 * NS_PER_S)
 
 struct marks {
-	struct mark *ring; /* LIMIT_MARKS; text is ours */
-	size_t first, n;
-	size_t text_bytes;
-	uint64_t dropped;
+	struct ring *ring; /* of struct mark_bytes */
+	struct ring *step_ring; /* of struct step_bytes */
 	struct steps *steps;
 };
 
-struct marks *marks_new(void)
+struct mark_bytes {
+	int32_t pid, tid;
+	char text[LIMIT_MARK_BYTES + 1]; /* with its NUL, no longer than that */
+};
+
+struct step_bytes {
+	int64_t step;
+	int32_t pid, reserved;
+};
+
+struct marks *marks_new(const struct ring_limits *limits, int64_t begin_raw_ns)
 {
 	struct marks *m = xcalloc(1, sizeof(*m));
 
-	m->ring = xcalloc(LIMIT_MARKS, sizeof(*m->ring));
+	m->ring = ring_new(&(struct ring_conf){
+		.limits = *limits, .late_ns = LATE_NS, .begin_raw_ns = begin_raw_ns });
+	m->step_ring = ring_new(
+		&(struct ring_conf){ .limits = { .bytes = STEP_RING_BYTES, .ns = STEP_RING_NS },
+				     .record_bytes = sizeof(struct step_bytes),
+				     .late_ns = LATE_NS,
+				     .begin_raw_ns = begin_raw_ns });
 	m->steps = steps_new();
 	return m;
-}
-
-static struct mark *at(const struct marks *m, size_t i)
-{
-	return &m->ring[(m->first + i) % LIMIT_MARKS];
-}
-
-static void drop_oldest(struct marks *m)
-{
-	struct mark *mark = at(m, 0);
-
-	m->text_bytes -= strlen(mark->text) + 1;
-	free((char *)mark->text);
-	m->first = (m->first + 1) % LIMIT_MARKS;
-	m->n--;
 }
 
 void marks_free(struct marks *m)
 {
 	if (!m)
 		return;
-	while (m->n)
-		drop_oldest(m);
 	steps_free(m->steps);
-	free(m->ring);
+	ring_free(m->step_ring);
+	ring_free(m->ring);
 	free(m);
+}
+
+static void add_step(struct marks *m, const struct mark *mark)
+{
+	struct step_bytes bytes = { .pid = mark->pid };
+	size_t name_len;
+
+	if (step_of_mark(mark->text, &bytes.step, &name_len))
+		ring_add(m->step_ring, mark->raw_ns, &bytes, sizeof(bytes));
+	steps_add(m->steps, mark);
 }
 
 void marks_add(struct marks *m, const struct mark *mark)
 {
-	char text[LIMIT_MARK_BYTES + 1];
-	size_t len = clean_text(text, sizeof(text), mark->text, strlen(mark->text));
-	struct mark *slot;
+	struct mark_bytes bytes = { .pid = mark->pid, .tid = mark->tid };
+	size_t len = clean_text(bytes.text, sizeof(bytes.text), mark->text, strlen(mark->text));
+	struct mark clean = *mark;
 
-	while (m->n == LIMIT_MARKS || m->text_bytes + len + 1 > TEXT_BYTES) {
-		drop_oldest(m);
-		m->dropped++;
+	ring_add(m->ring, mark->raw_ns, &bytes, offsetof(struct mark_bytes, text) + len + 1);
+	clean.text = bytes.text;
+	add_step(m, &clean);
+}
+
+struct ring *marks_ring(const struct marks *m)
+{
+	return m->ring;
+}
+
+struct mark mark_of_record(const struct ring_record *record)
+{
+	const struct mark_bytes *bytes = record->data;
+
+	return (struct mark){
+		.raw_ns = record->raw_ns, .pid = bytes->pid, .tid = bytes->tid, .text = bytes->text
+	};
+}
+
+/* ---- steps ---- */
+
+struct step_list {
+	struct step_mark *v;
+	size_t n, cap;
+};
+
+static bool take_step(void *arg, const struct ring_record *record)
+{
+	const struct step_bytes *bytes = record->data;
+	struct step_list *list = arg;
+
+	if (list->n == list->cap) {
+		list->cap = list->cap ? 2 * list->cap : 64;
+		list->v = xrealloc(list->v, list->cap * sizeof(*list->v));
 	}
-	slot = at(m, m->n++);
-	*slot = *mark;
-	slot->text = xstrdup(text);
-	m->text_bytes += len + 1;
-	steps_add(m->steps, slot);
+	list->v[list->n++] = (struct step_mark){ .raw_ns = record->raw_ns,
+						 .step = bytes->step,
+						 .pid = bytes->pid };
+	return true;
 }
 
 /* Marks arrive out of order: each process stamps its own. */
 static int by_time(const void *a, const void *b)
 {
-	const struct mark *x = *(const struct mark *const *)a, *y = *(const struct mark *const *)b;
+	const struct step_mark *x = a, *y = b;
 
 	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
 }
 
-void marks_each(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
-		bool (*fn)(void *arg, const struct mark *mark), void *arg)
+void marks_each_step(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
+		     void (*fn)(void *arg, const struct step_mark *step), void *arg)
 {
-	const struct mark **found = xmalloc((m->n + 1) * sizeof(*found));
-	size_t n = 0;
+	struct ring_cut *cut = ring_cut_new(m->step_ring, from_raw_ns, to_raw_ns);
+	struct step_list list = { 0 };
 
-	for (size_t i = 0; i < m->n; i++) {
-		const struct mark *mark = at(m, i);
-
-		if (mark->raw_ns >= from_raw_ns && mark->raw_ns < to_raw_ns)
-			found[n++] = mark;
-	}
-	sort_array(found, n, sizeof(*found), by_time);
-	for (size_t i = 0; i < n && fn(arg, found[i]); i++)
-		;
-	free(found);
+	ring_cut_each(cut, take_step, &list);
+	ring_cut_free(cut);
+	sort_array(list.v, list.n, sizeof(*list.v), by_time);
+	for (size_t i = 0; i < list.n; i++)
+		fn(arg, &list.v[i]);
+	free(list.v);
 }
 
 struct steps *marks_steps(const struct marks *m)
 {
 	return m->steps;
-}
-
-uint64_t marks_dropped(const struct marks *m)
-{
-	return m->dropped;
 }

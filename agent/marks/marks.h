@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks: instant events that processes put on the host's timeline through the local socket. A ring of
- * the newest LIMIT_MARKS, always on. Loop thread.
+ * Marks: instant events that processes put on the host's timeline through the local socket. They stand in
+ * a ring, always on. Loop thread.
  */
 #ifndef AGENT_MARKS_MARKS_H
 #define AGENT_MARKS_MARKS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "agent/tracer/ring.h"
 
 struct marks;
 struct steps;
@@ -18,18 +20,27 @@ struct mark {
 	const char *text;
 };
 
-struct marks *marks_new(void);
-void marks_free(struct marks *m);
+/* The begin of a training step. */
+struct step_mark {
+	int64_t raw_ns, step;
+	int32_t pid;
+};
+
+/* Marks are complete from `begin_raw_ns` on. */
+struct marks *marks_new(const struct ring_limits *limits, int64_t begin_raw_ns);
+void marks_free(struct marks *m); /* NULL is fine */
 void marks_add(struct marks *m, const struct mark *mark); /* the text is copied */
 
-/* Marks with from <= raw_ns < to, oldest first; return false to stop. */
-void marks_each(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
-		bool (*fn)(void *arg, const struct mark *mark), void *arg);
+/* The marks themselves; mark_of_record() reads what a cut gives, on any thread. The text is the record's. */
+struct ring *marks_ring(const struct marks *m);
+struct mark mark_of_record(const struct ring_record *record);
+
+/* Begins of steps with from <= raw_ns < to, oldest first. They are kept longer than the marks: for the
+ * longest capture. */
+void marks_each_step(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
+		     void (*fn)(void *arg, const struct step_mark *step), void *arg);
 
 /* The training steps among the marks; lives as long as they do. */
 struct steps *marks_steps(const struct marks *m);
-
-/* How many marks were overwritten in all. */
-uint64_t marks_dropped(const struct marks *m);
 
 #endif

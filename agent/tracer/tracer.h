@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/tracer/ring.h"
 #include "base/buf.h"
 #include "base/conf.h"
 #include "base/err.h"
@@ -34,6 +35,7 @@ struct tracer_env {
 	struct loop *loop;
 	struct rpc *rpc;
 	struct marks *marks;
+	struct ring_limits ring; /* of each tracer's ring */
 	const char *host; /* this host's name in sessions */
 	const char *listen; /* address of the agent's own ProfilerService; NULL or "" = none */
 	const void *conf; /* the driver's struct, filled by ops->conf; NULL if it has none */
@@ -116,6 +118,10 @@ struct tracer_ops {
 
 	/* What it can do here and now. */
 	void (*state)(const struct tracer *t, struct tracer_state *out);
+
+	/* From this instant on its ring is complete, on CLOCK_MONOTONIC_RAW. Optional: without it the
+	 * tracer has nothing of before arm(). */
+	int64_t (*begin_raw_ns)(const struct tracer *t);
 
 	/* Get ready for a window. On failure the run is over and e becomes its detail. Optional. */
 	int (*arm)(struct tracer *t, struct tracer_run *run, struct err *e);

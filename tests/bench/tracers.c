@@ -73,7 +73,7 @@ static double gather_ms(struct loop *l, struct tracer *t, double seconds, size_t
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? strtod(argv[1], NULL) : 10, before, first, steady, gather = 0;
-	struct tracer_env env = { .marks = marks_new() };
+	struct tracer_env env = { .marks = marks_new(&(struct ring_limits){ 0 }, now_raw_ns()) };
 	struct tracer_bed beds[ALWAYS_ON];
 	struct tracer *tracers_open[ALWAYS_ON];
 	size_t bytes = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/tracer/build_job.h"
+#include "agent/tracer/ring_run.h"
 #include "agent/marks/marks.h"
 #include "agent/marks/steps.h"
 #include "base/mem.h"
@@ -21,7 +22,8 @@ struct tracer_marks {
 
 struct snapshot {
 	int64_t t0_raw_ns;
-	struct mark *marks; /* the texts are ours */
+	struct ring_cut *cut;
+	struct mark *marks; /* from here on on the worker; the texts are the snapshot's */
 	size_t n, cap;
 };
 
@@ -49,19 +51,6 @@ static void marks_state(const struct tracer *t, struct tracer_state *out)
 	*out = (struct tracer_state){ .health = TRACER_OK };
 }
 
-static bool take(void *arg, const struct mark *mark)
-{
-	struct snapshot *s = arg;
-
-	if (s->n == s->cap) {
-		s->cap = s->cap ? 2 * s->cap : 64;
-		s->marks = xrealloc(s->marks, s->cap * sizeof(*s->marks));
-	}
-	s->marks[s->n] = *mark;
-	s->marks[s->n++].text = xstrdup(mark->text);
-	return true;
-}
-
 static void snapshot_free(void *arg)
 {
 	struct snapshot *s = arg;
@@ -69,7 +58,22 @@ static void snapshot_free(void *arg)
 	for (size_t i = 0; i < s->n; i++)
 		free((char *)s->marks[i].text);
 	free(s->marks);
+	ring_cut_free(s->cut);
 	free(s);
+}
+
+static bool take(void *arg, const struct ring_record *record)
+{
+	struct snapshot *s = arg;
+
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->marks = xrealloc(s->marks, s->cap * sizeof(*s->marks));
+	}
+	s->marks[s->n] = mark_of_record(record);
+	s->marks[s->n].text = xstrdup(s->marks[s->n].text);
+	s->n++;
+	return true;
 }
 
 static int by_pid_and_time(const void *a, const void *b)
@@ -102,6 +106,7 @@ static void build(void *arg, struct xs_builder *b)
 	struct snapshot *s = arg;
 	char name[32];
 
+	ring_cut_each(s->cut, take, s);
 	sort_array(s->marks, s->n, sizeof(*s->marks), by_pid_and_time);
 	xs_plane(b, 0, "/host:CPU marks");
 	for (size_t i = 0; i < s->n; i++) {
@@ -115,14 +120,21 @@ static void build(void *arg, struct xs_builder *b)
 	}
 }
 
+static int marks_arm(struct tracer *t, struct tracer_run *run, struct err *e)
+{
+	(void)e;
+	ring_run_arm(marks_ring(to_marks(t)->marks), run);
+	return 0;
+}
+
 static void marks_gather(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_marks *t = to_marks(tracer);
 	struct snapshot *s = xcalloc(1, sizeof(*s));
 
 	s->t0_raw_ns = run->t0_raw_ns;
-	marks_each(t->marks, run->t0_raw_ns, run->t1_raw_ns, take, s);
-	if (!s->n) {
+	s->cut = ring_run_cut(marks_ring(t->marks), run, "marks", 0);
+	if (ring_cut_is_empty(s->cut)) {
 		snapshot_free(s);
 		run->done(run);
 		return;
@@ -134,8 +146,13 @@ static void marks_gather(struct tracer *tracer, struct tracer_run *run)
 
 static void marks_cancel(struct tracer *t, struct tracer_run *run)
 {
-	(void)t;
+	ring_run_cancel(marks_ring(to_marks(t)->marks), run);
 	build_job_cancel(run);
+}
+
+static int64_t marks_begin(const struct tracer *t)
+{
+	return ring_begin(marks_ring(to_marks(t)->marks));
 }
 
 static void tracer_marks_free(struct tracer *t)
@@ -147,6 +164,8 @@ const struct tracer_ops tracer_marks_ops = {
 	.name = "marks",
 	.open = marks_open,
 	.state = marks_state,
+	.begin_raw_ns = marks_begin,
+	.arm = marks_arm,
 	.gather = marks_gather,
 	.cancel = marks_cancel,
 	.free = tracer_marks_free,

@@ -267,7 +267,7 @@ void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t
 	CHECK_OK(spool_open(&f->spool, f->spool_dir, limit_bytes, &e), e);
 	clock_conf.loop = f->loop;
 	CHECK_OK(clock_new(&f->clock, &clock_conf, &e), e);
-	f->marks = marks_new();
+	f->marks = marks_new(&(struct ring_limits){ 0 }, now_raw_ns());
 	env.loop = f->loop;
 	env.host = "host-a";
 	env.marks = f->marks;

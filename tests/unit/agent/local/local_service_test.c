@@ -143,12 +143,13 @@ static void test_status(struct rig *g)
 
 /* ---- marks ---- */
 
-static bool count_mark(void *arg, const struct mark *mark)
+static bool count_mark(void *arg, const struct ring_record *record)
 {
+	struct mark mark = mark_of_record(record);
 	int *n = arg;
 
-	CHECK_STR(mark->text, "step 7");
-	CHECK_EQ(mark->pid, 12);
+	CHECK_STR(mark.text, "step 7");
+	CHECK_EQ(mark.pid, 12);
 	++*n;
 	return true;
 }
@@ -176,6 +177,7 @@ static void test_marks(struct rig *g)
 {
 	char *too_long = xmalloc(LIMIT_MARK_BYTES + 2);
 	int64_t before = now_raw_ns();
+	struct ring_cut *cut;
 	int n = 0;
 
 	memset(too_long, 'x', LIMIT_MARK_BYTES + 1);
@@ -187,7 +189,9 @@ static void test_marks(struct rig *g)
 	CHECK(!send_mark(g, "step 7", -1));
 	CHECK(!send_mark(g, too_long, 0));
 	CHECK(!send_mark(g, "\xc3(", 0));
-	marks_each(g->f.marks, before, now_raw_ns() + 1, count_mark, &n);
+	cut = ring_cut_new(marks_ring(g->f.marks), before, now_raw_ns() + 1);
+	ring_cut_each(cut, count_mark, &n);
+	ring_cut_free(cut);
 	CHECK_EQ(n, 2);
 	free(too_long);
 }

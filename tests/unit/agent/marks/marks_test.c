@@ -13,62 +13,89 @@ static void add(struct marks *m, int64_t raw_ns, int32_t pid, const char *text)
 	marks_add(m, &(struct mark){ .raw_ns = raw_ns, .pid = pid, .tid = pid + 1, .text = text });
 }
 
-static bool collect(void *arg, const struct mark *mark)
+static struct marks *marks(uint64_t ring_bytes)
 {
-	buf_addf(arg, "%s@%lld ", mark->text, (long long)mark->raw_ns);
+	return marks_new(&(struct ring_limits){ .bytes = ring_bytes }, 0);
+}
+
+static void each(const struct marks *m, int64_t from, int64_t to,
+		 bool (*fn)(void *arg, const struct ring_record *record), void *arg)
+{
+	struct ring_cut *cut = ring_cut_new(marks_ring(m), from, to);
+
+	CHECK_EQ(ring_cut_each(cut, fn, arg), 0);
+	ring_cut_free(cut);
+}
+
+static bool collect(void *arg, const struct ring_record *record)
+{
+	struct mark mark = mark_of_record(record);
+
+	buf_addf(arg, "%s@%lld ", mark.text, (long long)mark.raw_ns);
 	return true;
 }
 
-static bool first_only(void *arg, const struct mark *mark)
+static void window_is_half_open(void)
 {
-	collect(arg, mark);
-	return false;
-}
-
-static void window_is_half_open_and_in_order_of_time(void)
-{
-	struct marks *m = marks_new();
+	struct marks *m = marks(0);
 	struct buf b = BUF_INIT;
 
 	add(m, 30, 1, "c");
 	add(m, 10, 1, "a");
 	add(m, 20, 1, "b");
-	marks_each(m, 10, 30, collect, &b);
+	each(m, 10, 30, collect, &b);
 	CHECK_STR(buf_str(&b), "a@10 b@20 ");
-	buf_reset(&b);
-	marks_each(m, 0, 100, first_only, &b);
-	CHECK_STR(buf_str(&b), "a@10 ");
 	buf_release(&b);
 	marks_free(m);
 }
 
-static bool count(void *arg, const struct mark *mark)
+static bool count(void *arg, const struct ring_record *record)
 {
-	CHECK(mark->raw_ns >= 100);
-	++*(size_t *)arg;
+	(void)record;
+	++*(uint64_t *)arg;
 	return true;
 }
 
-static void oldest_give_way(void)
+static void lost_marks_are_counted(void)
 {
-	struct marks *m = marks_new();
+	struct marks *m = marks(1 << 20);
 	char text[LIMIT_MARK_BYTES + 10];
-	size_t n = 0;
+	uint64_t n = 0;
 
-	for (int i = 0; i < LIMIT_MARKS + 100; i++)
-		add(m, i, 1, "x");
-	marks_each(m, 0, INT64_MAX, count, &n);
-	CHECK_EQ(n, LIMIT_MARKS);
-	CHECK_EQ(marks_dropped(m), 100);
-
-	/* A flood of long texts is bounded, too. */
 	memset(text, 'y', sizeof(text));
 	text[sizeof(text) - 1] = '\0';
 	for (int i = 0; i < 10000; i++)
-		add(m, 1000000 + i, 1, text);
-	n = 0;
-	marks_each(m, 0, INT64_MAX, count, &n);
-	CHECK(n > 1000 && n < 10000);
+		add(m, i, 1, text);
+	each(m, 0, INT64_MAX, count, &n);
+	CHECK(n > 900 && n < 1100);
+	CHECK_EQ(n + ring_lost(marks_ring(m), 0, INT64_MAX), 10000);
+	CHECK(ring_bytes(marks_ring(m)) <= 1 << 20);
+	marks_free(m);
+}
+
+static void collect_step(void *arg, const struct step_mark *step)
+{
+	buf_addf(arg, "%lld@%lld/%d ", (long long)step->step, (long long)step->raw_ns, step->pid);
+}
+
+/* Also those of marks that left the ring long ago: captures are long. */
+static void steps_of_a_window_are_in_order(void)
+{
+	struct marks *m = marks(1 << 16);
+	struct buf b = BUF_INIT;
+
+	add(m, 10, 7, "train#step_num=1#");
+	add(m, 30, 8, "train#step_num=3#");
+	add(m, 20, 7, "train#step_num=2#");
+	add(m, 25, 7, "no step");
+	for (int i = 0; i < 10000; i++)
+		add(m, 40 + i, 1, "a flood of marks that are no steps");
+	marks_each_step(m, 10, 30, collect_step, &b);
+	CHECK_STR(buf_str(&b), "1@10/7 2@20/7 ");
+	buf_reset(&b);
+	marks_each_step(m, 11, 31, collect_step, &b);
+	CHECK_STR(buf_str(&b), "2@20/7 3@30/8 ");
+	buf_release(&b);
 	marks_free(m);
 }
 
@@ -126,7 +153,7 @@ static void tracer_gives_a_line_per_process(void)
 				.line_begin = on_line,
 				.event = on_event,
 				.want_stats = true };
-	struct tracer_env env = { .marks = marks_new() };
+	struct tracer_env env = { .marks = marks(0) };
 	bool done = false;
 	struct tracer_run run = {
 		.t0_raw_ns = 1000, .t1_raw_ns = 2000, .done = on_done, .done_arg = &done
@@ -173,8 +200,9 @@ static void tracer_gives_a_line_per_process(void)
 
 int main(void)
 {
-	window_is_half_open_and_in_order_of_time();
-	oldest_give_way();
+	window_is_half_open();
+	lost_marks_are_counted();
+	steps_of_a_window_are_in_order();
 	foreign_text_becomes_clean();
 	tracer_gives_a_line_per_process();
 	return 0;
