@@ -254,9 +254,12 @@ int udp_listen(struct udp **out, struct loop *loop, const char *address, udp_fn 
 int udp_dial(struct udp **out, struct loop *loop, const char *host, int port, udp_fn fn, void *arg,
 	     struct err *e)
 {
-	(void)e;
+	const struct sim_host *peer = host_find(host);
+
+	if (!peer)
+		return err_set(e, ERR_NOT_FOUND, "%s: no such host", host);
 	*out = new_socket(loop, 0, fn, arg);
-	(*out)->peer = (struct address){ host_find(host), port };
+	(*out)->peer = (struct address){ peer, port };
 	return 0;
 }
 

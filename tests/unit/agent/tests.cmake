@@ -1,10 +1,11 @@
 # ---- clock ----
 set(clock_worlds ${CMAKE_SOURCE_DIR}/tests/lib/clock_world.c ${CMAKE_SOURCE_DIR}/tests/lib/clock_worlds.c
 	${CMAKE_SOURCE_DIR}/tests/lib/queue.c)
-unit_test(agent/clock/clock_test USES agent_clock)
+unit_test(agent/clock/clock_test VIRTUAL USES agent_clock)
 unit_test(agent/clock/estimator_test USES agent_clock SRC ${clock_worlds})
 unit_test(agent/clock/exchange_test USES agent_clock)
 unit_test(agent/clock/ledger_test USES agent_clock)
+unit_test(agent/clock/model_test USES agent_clock)
 
 # ---- what tracers stand on ----
 unit_test(agent/marks/marks_test USES tracer_marks)
