@@ -73,8 +73,6 @@ static int fetch_host(const struct job *job, const json_t *host, struct err *e)
 	int rc = 0;
 	size_t i;
 
-	if (!list && *json_get_text(host, "file")) /* of a time when there was one */
-		return fetch_file(job, host, json_get_text(host, "file"), e);
 	json_array_foreach(list, i, file)
 	{
 		const char *name = json_string_value(file);
