@@ -54,7 +54,6 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 	arm.tracers = c->tracers;
 	arm.n_tracers = count_names(c->tracers);
 	arm.upload_deadline_ns = c->deadline_ns;
-	arm.open_ended = c->open_ended;
 	arm.probe_gap_ms = probe_gap_ms(c);
 	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
 	json_object_foreach(c->settings, key, value) add_setting(&arm, key, value);

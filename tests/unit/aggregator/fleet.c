@@ -274,7 +274,6 @@ static void on_arm(struct fake *a, const Tutti__V1__Arm *arm)
 	a->t0_ns = arm->t0_ns;
 	a->duration_ns = arm->duration_ns;
 	a->deadline_ns = arm->upload_deadline_ns;
-	a->open_ended = arm->open_ended;
 	buf_reset(&a->options);
 	buf_add(&a->options, arm->profile_options.data, arm->profile_options.len);
 	a->settings[0] = a->tracers[0] = '\0';

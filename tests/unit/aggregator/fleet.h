@@ -57,7 +57,6 @@ struct fake {
 	uint32_t probe_port;
 	char session[64]; /* of the last Arm */
 	int64_t t0_ns, duration_ns, deadline_ns, t1_ns;
-	bool open_ended;
 	struct buf options; /* of the last Arm */
 	char settings[256]; /* "key=value;..." */
 	char tracers[128]; /* "name;..." */
