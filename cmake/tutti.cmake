@@ -61,15 +61,15 @@ function(program name)
 	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# unit_test(folder/name [VIRTUAL] USES layers... [SRC extra files]): tests/unit/${path}.c, test "unit/${path}".
+# unit_test(folder/name [VIRTUAL] USES layers... [SRC extra files] [ARGS arguments]): tests/unit/${path}.c, test "unit/${path}".
 # VIRTUAL: in virtual time (tests/lib/virtual_time.h).
 function(unit_test path)
-	cmake_parse_arguments(T "VIRTUAL" "" "SRC;USES;PKG" ${ARGN})
+	cmake_parse_arguments(T "VIRTUAL" "" "SRC;USES;PKG;ARGS" ${ARGN})
 	string(REPLACE "/" "_" target test_${path})
 	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/unit/${path}.c ${T_SRC})
 	target_link_libraries(${target} PRIVATE tutti_flags $<$<BOOL:${T_VIRTUAL}>:virtual_time> test_lib ${T_USES})
 	tutti_use(${target} PRIVATE ${T_PKG})
-	add_test(NAME unit/${path} COMMAND ${target})
+	add_test(NAME unit/${path} COMMAND ${target} ${T_ARGS})
 	set_tests_properties(unit/${path} PROPERTIES TIMEOUT 180 LABELS unit
 		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
 endfunction()

@@ -16,6 +16,7 @@
 #include "base/now.h"
 #include "proto/limits.h"
 #include "proto/names.h"
+#include "proto/reasons.h"
 
 /* Tracers get this much to hand over even when the window's end came late to us. */
 #define GATHER_LEAST_NS (100 * NS_PER_MS)
@@ -161,7 +162,7 @@ static void give_up(struct capture_run *r)
 		return;
 	}
 	cancel_run(r);
-	tracer_run_fail(&r->run, RUN_FAILED, "tracer-failed",
+	tracer_run_fail(&r->run, RUN_FAILED, REASON_TRACER_FAILED,
 			"timeout: it gave nothing by the time the capture had to end");
 }
 
@@ -328,11 +329,11 @@ static const char *reason_of(int code)
 {
 	switch (code) {
 	case ERR_DENIED:
-		return "no-permission";
+		return REASON_NO_PERMISSION;
 	case ERR_UNSUPPORTED:
-		return "unsupported";
+		return REASON_UNSUPPORTED;
 	default:
-		return "tracer-failed";
+		return REASON_TRACER_FAILED;
 	}
 }
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 #define ENVIRONMENT_BYTES (1 << 20) /* and texts, of all files */
 
@@ -54,7 +55,7 @@ static void blame_end(struct capture *c)
 		struct tracer_run *run = &c->runs[i].run;
 
 		if (run->result == RUN_OK)
-			tracer_run_fail(run, RUN_DEGRADED, "window-cut",
+			tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,
 					"the last %" PRId64
 					" us were not gathered: by what was known "
 					"of the clock the window was over",
@@ -212,13 +213,13 @@ static void blame(struct capture *c, struct capture_run *r, const struct tracer_
 	if (fate == PART_USED)
 		return;
 	if (fate == PART_TOO_LARGE)
-		tracer_run_fail(&r->run, RUN_DEGRADED, "too-large",
+		tracer_run_fail(&r->run, RUN_DEGRADED, REASON_TOO_LARGE,
 				"%s: plane %s is left out: a file may have %" PRIu64
 				" bytes at most",
 				part->label, c->assembly.too_large, c->assembly.file_bytes);
 	else
 		tracer_run_fail(&r->run, RUN_DEGRADED,
-				part->pid ? "profiler-failed" : "tracer-failed",
+				part->pid ? REASON_PROFILER_FAILED : REASON_TRACER_FAILED,
 				"%s: what it gave is no XSpace", part->label);
 	clean_detail(&r->run);
 	c->reports[r - c->runs].state = result_word(&r->run);
@@ -241,8 +242,8 @@ static void blame_left_out(struct capture *c)
 static const char *failure_reason(const struct capture *c)
 {
 	if (c->error.code == ERR_FULL)
-		return "disk-full";
-	return c->error.code == ERR_LIMIT ? "too-large" : "assemble";
+		return REASON_DISK_FULL;
+	return c->error.code == ERR_LIMIT ? REASON_TOO_LARGE : REASON_ASSEMBLE;
 }
 
 static void on_assembled(void *arg)

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/reasons.h"
 
 void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
 {
@@ -181,7 +182,8 @@ static void set_reason(Tutti__V1__HostResult *out, const struct message_result *
 	for (size_t i = 0; i < n; i++) {
 		if (!fell_short(&reports[i], r->asked_by_name))
 			continue;
-		out->reason = (char *)(*reports[i].reason ? reports[i].reason : "tracer-failed");
+		out->reason = (char *)(*reports[i].reason ? reports[i].reason
+							  : REASON_TRACER_FAILED);
 		out->detail = (char *)reports[i].detail;
 		return;
 	}

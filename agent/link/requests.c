@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 #define CALIBRATION_WAIT_NS (400 * NS_PER_MS) /* of an Arm right behind Welcome */
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
@@ -166,7 +167,7 @@ static void on_upload_done(void *arg, int rc, const struct err *e)
 	rq->upload = NULL;
 	rq->credit = false;
 	if (rc) {
-		report_not_stored(rq, rc == ERR_TIMEOUT ? "stalled" : "upload", e->msg);
+		report_not_stored(rq, rc == ERR_TIMEOUT ? REASON_STALLED : REASON_UPLOAD, e->msg);
 		return;
 	}
 	log_info("AGT-CAPTURE", "session=%s state=stored", rq->session);
@@ -327,11 +328,11 @@ static void on_deadline(void *arg)
 	struct request *rq = arg;
 
 	if (rq->state < REQUEST_READY) {
-		end_without_file(rq, "timeout", "there was no file by the deadline");
+		end_without_file(rq, REASON_TIMEOUT, "there was no file by the deadline");
 		return;
 	}
 	if (rq->state == REQUEST_READY && !rq->upload && !rq->reported_not_stored)
-		report_not_stored(rq, "stalled", "no upload credit came by the deadline");
+		report_not_stored(rq, REASON_STALLED, "no upload credit came by the deadline");
 	wait_for_lease_end(rq);
 }
 
@@ -382,7 +383,7 @@ static bool wait_for_clock(struct request *rq)
 
 static const char *refusal_reason(int rc)
 {
-	return rc == ERR_EXISTS ? "busy" : rc == ERR_FULL ? "disk-full" : "refused";
+	return rc == ERR_EXISTS ? REASON_BUSY : rc == ERR_FULL ? REASON_DISK_FULL : REASON_REFUSED;
 }
 
 /* The aggregator would drop the file. */
@@ -407,7 +408,7 @@ static void arm_capture(struct request *rq)
 	if (wait_for_clock(rq))
 		return;
 	if (is_too_late(rq)) {
-		refuse(rq, "late", "the request came after the deadline for its file");
+		refuse(rq, REASON_LATE, "the request came after the deadline for its file");
 		return;
 	}
 	rc = start_capture(rq, &e);
@@ -446,7 +447,7 @@ static struct request *request_new(struct requests *rs, const char *session)
 static void rearm(struct request *rq, const Tutti__V1__Arm *m)
 {
 	if (rq->state != REQUEST_READY) {
-		requests_report_refused(rq->requests, m->session, "busy",
+		requests_report_refused(rq->requests, m->session, REASON_BUSY,
 					"this session is already under way on this host");
 		return;
 	}

@@ -87,7 +87,7 @@ struct tracer_run {
 	struct tracer_part *parts; /* xmalloc'd array; the agent frees it and its members */
 	size_t n_parts;
 	enum { RUN_OK, RUN_DEGRADED, RUN_FAILED, RUN_OFF } result;
-	char reason[32]; /* typed: "profiler-unreachable"; "" when ok; docs/wire.md lists them */
+	char reason[32]; /* typed, proto/reasons.h; "" when ok */
 	char detail[256]; /* a sentence with cause and fix */
 	uint64_t lost; /* records known to be lost */
 

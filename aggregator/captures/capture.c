@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 #define MIN_WINDOW_NS	NS_PER_MS
 #define COMMIT_TRIES	3
@@ -393,17 +394,18 @@ static void fail_missing(struct capture *c)
 		struct capture_host *h = &c->hosts[i];
 
 		if (h->stored)
-			capture_host_failed(h, "timeout",
+			capture_host_failed(h, REASON_TIMEOUT,
 					    "the agent's report did not come in time");
 		else if (h->upload_error[0])
-			capture_host_failed(h, "upload", "%s", h->upload_error);
+			capture_host_failed(h, REASON_UPLOAD, "%s", h->upload_error);
 		else if (h->state == HOST_UPLOADING)
-			capture_host_failed(h, "stalled",
+			capture_host_failed(h, REASON_STALLED,
 					    "%" PRIu64 " of %" PRIu64
 					    " bytes had come by the deadline",
 					    h->bytes_done, h->bytes);
 		else
-			capture_host_failed(h, "timeout", "nothing was stored by the deadline");
+			capture_host_failed(h, REASON_TIMEOUT,
+					    "nothing was stored by the deadline");
 	}
 }
 
@@ -417,7 +419,7 @@ static void fail_unarmed(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (c->hosts[i].state == HOST_ARMING && !c->hosts[i].needs_recording)
-			capture_host_failed(&c->hosts[i], "unresponsive",
+			capture_host_failed(&c->hosts[i], REASON_UNRESPONSIVE,
 					    "the agent did not answer in time");
 	}
 }
@@ -431,7 +433,7 @@ static void fail_disconnected(struct capture *c, int64_t now_ns)
 		if (!h->reconnect_by_ns || capture_host_has_ended(h))
 			continue;
 		if (h->reconnect_by_ns <= now_ns)
-			capture_host_failed(h, "lost", "the agent's connection ended");
+			capture_host_failed(h, REASON_LOST, "the agent's connection ended");
 		else if (h->reconnect_by_ns < c->next_reconnect_by_ns)
 			c->next_reconnect_by_ns = h->reconnect_by_ns;
 	}
@@ -529,7 +531,7 @@ bool capture_cancel(struct capture *c)
 		if (h->old_result)
 			continue;
 		h->stored = false;
-		capture_host_failed(h, "cancelled", "on request");
+		capture_host_failed(h, REASON_CANCELLED, "on request");
 	}
 	return true;
 }

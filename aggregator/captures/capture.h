@@ -79,7 +79,7 @@ struct capture_host {
 	char *name;
 	uint64_t instance; /* of the agent that was armed; 0 = none */
 	enum host_state state;
-	char reason[32]; /* typed, docs/wire.md */
+	char reason[32]; /* typed, proto/reasons.h */
 	char detail[256];
 	char upload_error[128]; /* of the last upload that went wrong; "" = none */
 	bool stored; /* the upload is durable in the store */

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 static int compare_name(const void *key, const void *item)
 {
@@ -93,13 +94,9 @@ static void end_host(struct capture_host *h, enum host_state state)
 /* What may yet be delivered, if somebody retries, is not called off. */
 static bool may_hold_file(const char *reason)
 {
-	static const char *const reasons[] = { "lost", "timeout", "upload", "stalled" };
+	const struct reason *r = reason_find(reason);
 
-	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
-		if (!strcmp(reason, reasons[i]))
-			return true;
-	}
-	return false;
+	return r && r->flags & REASON_DELIVERABLE;
 }
 
 bool capture_host_may_hold_file(const struct capture_host *h)
@@ -148,7 +145,7 @@ static void for_each_open(struct captures *cs, const char *host, uint64_t instan
 static void host_lost(struct capture_host *h, const void *arg)
 {
 	(void)arg;
-	capture_host_failed(h, "lost", "the agent's connection ended");
+	capture_host_failed(h, REASON_LOST, "the agent's connection ended");
 }
 
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance)
@@ -166,7 +163,7 @@ static void fail_predecessors(struct captures *cs, const struct host *host)
 
 		next = TAILQ_NEXT(c, entry);
 		if (h && h->instance && h->instance != host->instance)
-			capture_host_failed(h, "lost", "the agent was started anew");
+			capture_host_failed(h, REASON_LOST, "the agent was started anew");
 	}
 }
 
@@ -207,7 +204,7 @@ static void host_connected(struct capture_host *h, const void *arg)
 	if (h->needs_recording || capture_retry_lost_file(h))
 		return;
 	if (h->state != HOST_ARMING) {
-		capture_host_failed(h, "lost", "the agent came back without this capture");
+		capture_host_failed(h, REASON_LOST, "the agent came back without this capture");
 		return;
 	}
 	message_arm(&message, h->capture, t0_ns);
@@ -310,7 +307,7 @@ static void set_uncalibrated(struct capture_host *h)
 		 "its "
 		 "own%s",
 		 also);
-	snprintf(h->reason, sizeof(h->reason), "uncalibrated");
+	snprintf(h->reason, sizeof(h->reason), "%s", REASON_UNCALIBRATED);
 }
 
 void capture_host_result(struct capture_host *h, bool has_file, const char *reason,
@@ -320,12 +317,13 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 		return;
 	h->reported = true;
 	if (has_file && !h->stored) {
-		capture_host_failed(h, "upload", "the agent says that its file is stored, but %s",
+		capture_host_failed(h, REASON_UPLOAD,
+				    "the agent says that its file is stored, but %s",
 				    h->upload_error[0] ? h->upload_error : "nothing has arrived");
 		return;
 	}
 	if (!has_file && !*reason)
-		reason = "refused";
+		reason = REASON_REFUSED;
 	set_reason(h, reason, detail);
 	if (h->stored && !h->clock.calibrated)
 		set_uncalibrated(h);

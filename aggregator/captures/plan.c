@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 static void arm(struct capture *c)
 {
@@ -91,7 +92,7 @@ static void on_plan_stored(void *arg)
 	if (c->n_ended == c->n_hosts)
 		capture_finish(c);
 	else if (job->rc)
-		capture_fail_all(c, "cancelled", "the plan could not be stored");
+		capture_fail_all(c, REASON_CANCELLED, "the plan could not be stored");
 	else if (queued)
 		capture_queue_schedule(c->captures);
 	else
@@ -147,7 +148,7 @@ static void fail_unreachable(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!c->hosts[i].instance)
-			capture_host_failed(&c->hosts[i], "unreachable",
+			capture_host_failed(&c->hosts[i], REASON_UNREACHABLE,
 					    "the agent is not connected");
 	}
 }

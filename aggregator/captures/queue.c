@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/now.h"
 #include "proto/limits.h"
+#include "proto/reasons.h"
 
 #define PROFILER       "profiler" /* the tracer that cannot be had twice */
 #define CHECK_DELAY_NS (10 * NS_PER_MS) /* many hosts become free at about the same time */
@@ -311,7 +312,7 @@ void capture_queue_leave(struct capture *c)
 static void fail_expired(struct capture *c)
 {
 	err_set(&c->error, ERR_TIMEOUT, "waited in vain for %s", c->waits_for);
-	capture_fail_all(c, "queued", c->error.msg);
+	capture_fail_all(c, REASON_QUEUED, c->error.msg);
 }
 
 static void check_step(struct capture *c)
@@ -321,7 +322,7 @@ static void check_step(struct capture *c)
 
 	if (rc < 0) {
 		c->error = e;
-		capture_fail_all(c, "step", e.msg);
+		capture_fail_all(c, REASON_STEP, e.msg);
 	} else if (!c->planned && rc != STEP_ASKING) {
 		capture_store_plan(c);
 	} else if (rc == STEP_DUE) {

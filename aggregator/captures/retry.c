@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 bool capture_is_retry(const struct capture *c)
 {
@@ -146,7 +147,7 @@ static void prepare_host(struct capture_host *h)
 	h->state = first_state(h);
 	h->needs_recording = h->state == HOST_ARMING;
 	if (!host)
-		capture_host_failed(h, "unreachable", "the agent is not connected");
+		capture_host_failed(h, REASON_UNREACHABLE, "the agent is not connected");
 }
 
 static void warn_of_window(struct capture_host *h)
@@ -363,7 +364,7 @@ static void recover_host(struct capture_host *h, const json_t *doc, int64_t reco
 	if (h->t0_ns)
 		warn_of_window(h);
 	if (!h->instance)
-		capture_host_failed(h, "unreachable", "the agent was not connected");
+		capture_host_failed(h, REASON_UNREACHABLE, "the agent was not connected");
 }
 
 static void recover_hosts(struct capture *c, const json_t *doc)

@@ -17,6 +17,7 @@
 #include "proto/control_check.h"
 #include "proto/limits.h"
 #include "proto/probe.h"
+#include "proto/reasons.h"
 
 #define HELLO_PATIENCE_NS (10 * NS_PER_S)
 #define ASK_DURATION_NS	  (600 * NS_PER_S) /* at most, for who does not say */
@@ -267,16 +268,12 @@ static void handle_armed(struct link *l, const agent_message *m)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
 
-/* Reasons of docs/wire.md that an agent may refuse with; others are told in the detail. */
-static const char *const refusals[] = { "refused", "busy", "disk-full", "late", "uncalibrated" };
-
-static const char *refusal_of(const char *reason)
+/* NULL for a word that an agent may not refuse with: it goes into the detail. */
+static const char *refusal_of(const char *word)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
-		if (!strcmp(reason, refusals[i]))
-			return refusals[i];
-	}
-	return *reason ? NULL : "refused";
+	const struct reason *r = reason_find(*word ? word : REASON_REFUSED);
+
+	return r && r->flags & REASON_REFUSES ? r->word : NULL;
 }
 
 static void handle_refused(struct link *l, const agent_message *m)
@@ -291,7 +288,7 @@ static void handle_refused(struct link *l, const agent_message *m)
 	if (reason)
 		capture_host_failed(h, reason, "%s", r->detail);
 	else
-		capture_host_failed(h, "refused", "%s: %s", r->reason, r->detail);
+		capture_host_failed(h, REASON_REFUSED, "%s: %s", r->reason, r->detail);
 }
 
 static void handle_progress(struct link *l, const agent_message *m)

@@ -12,6 +12,7 @@
 #include "aggregator/sessions/sessions.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "proto/reasons.h"
 #include "storage/store.h"
 #include "tests/sim/burst.h"
 #include "tests/sim/daemon.h"
@@ -185,17 +186,11 @@ static void check_bytes(struct file_check *f, const struct buf *bytes)
 
 static bool is_typed(const char *reason)
 {
-	static const char *const reasons[] = {
-		"unreachable", "unresponsive", "lost",	  "refused", "disk-full",  "busy",
-		"late",	       "uncalibrated", "timeout", "stalled", "upload",	   "too-large",
-		"assemble",    "cancelled",    "step",	  "queued",  "window-cut", "tracer-failed",
-	};
+	const struct reason *r = reason_find(reason);
 
-	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++) {
-		if (!strcmp(reasons[i], reason))
-			return true;
-	}
-	return false;
+	/* The simulation has neither a framework's profiler nor a kernel's rights. */
+	return r && strncmp(r->word, "profiler-", 9) && r->word != REASON_NO_PERMISSION &&
+	       r->word != REASON_UNSUPPORTED;
 }
 
 static void check_file(struct store *s, const struct wish *w, const json_t *manifest,

@@ -24,6 +24,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 #define WINDOW_S       60
 #define SLACK_S	       5 /* between the end of a window and its gather() */
@@ -225,7 +226,7 @@ static void note_refusal(struct tracer_cpu *t, const struct err *e, int errno_va
 
 	s->health = t->n_rings ? TRACER_DEGRADED : TRACER_OFF;
 	s->errno_value = errno_value;
-	t->off_reason = e->code == ERR_DENIED ? "no-permission" : "unsupported";
+	t->off_reason = e->code == ERR_DENIED ? REASON_NO_PERMISSION : REASON_UNSUPPORTED;
 	if (t->n_rings)
 		snprintf(s->reason, sizeof(s->reason), "only %zu CPUs are sampled: %.180s",
 			 t->n_rings, e->msg);
@@ -295,7 +296,7 @@ static int cpu_open(struct tracer **out, const struct tracer_env *env, struct er
 	t->waiting_end = &t->waiting;
 	t->hz = conf->cpu_hz;
 	t->period_ns = NS_PER_S / t->hz;
-	t->off_reason = "unsupported";
+	t->off_reason = REASON_UNSUPPORTED;
 	open_rings(t);
 	if (t->n_rings)
 		start(t);
@@ -319,7 +320,7 @@ static void report(const struct tracer_cpu *t, struct tracer_run *run)
 	if (t->state.health == TRACER_DEGRADED)
 		tracer_run_fail(run, RUN_DEGRADED, t->off_reason, "%s", t->state.reason);
 	else if (run->t0_raw_ns + t->period_ns < begin)
-		tracer_run_fail(run, RUN_DEGRADED, "window-cut",
+		tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,
 				"CPU samples begin %.1f s after the window: the agent keeps the "
 				"last %d s, or less on a very busy host",
 				(double)(begin - run->t0_raw_ns) / (double)NS_PER_S, WINDOW_S);

@@ -15,6 +15,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 #define WINDOW_S 60
 #define SLACK_S	 5 /* between the end of a window and its gather() */
@@ -167,7 +168,7 @@ static void note_cut(const struct tracer_metrics *t, struct tracer_run *run)
 
 	if (run->t0_raw_ns + t->period_ns < oldest)
 		tracer_run_fail(
-			run, RUN_DEGRADED, "window-cut",
+			run, RUN_DEGRADED, REASON_WINDOW_CUT,
 			"metrics begin %.1f s after the window: the agent keeps the last %d s",
 			(double)(oldest - run->t0_raw_ns) / (double)NS_PER_S, WINDOW_S);
 }
@@ -177,7 +178,7 @@ static void metrics_gather(struct tracer *tracer, struct tracer_run *run)
 	struct tracer_metrics *t = to_metrics(tracer);
 
 	if (t->state.health == TRACER_OFF) {
-		tracer_run_fail(run, RUN_OFF, "unsupported", "%s", t->state.reason);
+		tracer_run_fail(run, RUN_OFF, REASON_UNSUPPORTED, "%s", t->state.reason);
 		run->done(run);
 		return;
 	}

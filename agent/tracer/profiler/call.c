@@ -17,6 +17,7 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/reasons.h"
 
 /* The server is called this long before the window: enough to connect and to start, and no longer than
  * it must, because a server that waits holds its process's profiler lock and hears nobody. */
@@ -254,7 +255,7 @@ static void call_keep_file(struct profiler_call *c)
 
 		c->result.start_real_ns = start > c->sent_real_ns ? start : c->sent_real_ns;
 		c->result.incomplete = true;
-		call_fail(c, "profiler-old",
+		call_fail(c, REASON_PROFILER_OLD,
 			  "its trace does not say when it began: placed by when it was asked for");
 		return;
 	}
@@ -278,8 +279,8 @@ static void look_run(void *arg)
 static const char *failure_reason(const struct profiler_store *s)
 {
 	if (s->rc == ERR_FULL)
-		return "disk-full";
-	return s->rc == ERR_NOT_FOUND ? "profiler-old" : "profiler-failed";
+		return REASON_DISK_FULL;
+	return s->rc == ERR_NOT_FOUND ? REASON_PROFILER_OLD : REASON_PROFILER_FAILED;
 }
 
 /* Its size is known when it has been found. */
@@ -346,12 +347,12 @@ struct code_reason {
 
 /* The first row that fits. A stock server has INTERNAL for everything: its text decides. */
 static const struct code_reason code_reasons[] = {
-	{ RPC_INTERNAL, "nother profiling session", "profiler-busy" },
-	{ RPC_ALREADY_EXISTS, "", "profiler-busy" },
-	{ RPC_UNAVAILABLE, "timed out", "profiler-timeout" }, /* it listens, and is silent */
-	{ RPC_UNAVAILABLE, "", "profiler-unreachable" },
-	{ RPC_UNIMPLEMENTED, "", "profiler-old" },
-	{ RPC_DEADLINE_EXCEEDED, "", "profiler-timeout" },
+	{ RPC_INTERNAL, "nother profiling session", REASON_PROFILER_BUSY },
+	{ RPC_ALREADY_EXISTS, "", REASON_PROFILER_BUSY },
+	{ RPC_UNAVAILABLE, "timed out", REASON_PROFILER_TIMEOUT }, /* it listens, and is silent */
+	{ RPC_UNAVAILABLE, "", REASON_PROFILER_UNREACHABLE },
+	{ RPC_UNIMPLEMENTED, "", REASON_PROFILER_OLD },
+	{ RPC_DEADLINE_EXCEEDED, "", REASON_PROFILER_TIMEOUT },
 };
 
 static const char *reason_of(const struct rpc_status *st)
@@ -362,7 +363,7 @@ static const char *reason_of(const struct rpc_status *st)
 		if (r->code == st->code && strstr(st->text, r->text))
 			return r->reason;
 	}
-	return "profiler-failed";
+	return REASON_PROFILER_FAILED;
 }
 
 /* What the reply has around its XSpace is nothing beside it. An older server's file may be there all the
@@ -432,11 +433,11 @@ static void call_send(void *arg)
 		return;
 	}
 	if (c->t1_raw_ns <= now_raw_ns()) {
-		call_fail(c, "window-cut", "the window was over before it could be asked");
+		call_fail(c, REASON_WINDOW_CUT, "the window was over before it could be asked");
 		return;
 	}
 	if (call_pack(c, &request, &e) || rpc_channel_new(&c->channel, c->rpc, &opts, &e)) {
-		call_fail(c, "profiler-failed", e.msg);
+		call_fail(c, REASON_PROFILER_FAILED, e.msg);
 		goto out;
 	}
 	c->step = CALLED;

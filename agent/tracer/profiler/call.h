@@ -31,7 +31,7 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 };
 
 struct profiler_result {
-	const char *reason; /* typed, docs/wire.md; "" when ok */
+	const char *reason; /* typed, proto/reasons.h; "" when ok */
 	bool incomplete; /* there is a file, and a reason to doubt it */
 	char detail[256];
 	char *path; /* the XSpace; NULL if there is none */

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/address.h"
+#include "proto/reasons.h"
 
 TRACER_DECLARE(profiler);
 
@@ -65,14 +66,14 @@ struct advice {
 };
 
 static const struct advice advices[] = {
-	{ "window-cut", "the agent was too late: does this host have CPU time to spare?" },
-	{ "profiler-old", "the framework is too old" },
-	{ "profiler-busy", "another trace runs in that process: end it or wait" },
-	{ "disk-full", "too large" },
-	{ "profiler-timeout", "no answer: does the process hang, or is it stopped?" },
-	{ "profiler-unreachable",
+	{ REASON_WINDOW_CUT, "the agent was too late: does this host have CPU time to spare?" },
+	{ REASON_PROFILER_OLD, "the framework is too old" },
+	{ REASON_PROFILER_BUSY, "another trace runs in that process: end it or wait" },
+	{ REASON_DISK_FULL, "too large" },
+	{ REASON_PROFILER_TIMEOUT, "no answer: does the process hang, or is it stopped?" },
+	{ REASON_PROFILER_UNREACHABLE,
 	  "nobody listens: does the job call jax.profiler.start_server()?" },
-	{ "profiler-failed", "the process could not" },
+	{ REASON_PROFILER_FAILED, "the process could not" },
 };
 
 static struct tracer_profiler *to_profiler(struct tracer *t)
@@ -145,7 +146,7 @@ static void detail_add(struct tracer_run *run, const struct target *t, const str
 static const struct profiler_result *target_result(const struct target *t)
 {
 	static const struct profiler_result given_up = {
-		.reason = "profiler-timeout",
+		.reason = REASON_PROFILER_TIMEOUT,
 		.detail = "its trace was not there when the capture had to end",
 	};
 
@@ -373,7 +374,7 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 
 	discover_targets(to_profiler(tracer)->discover, &n);
 	if (pr->over && n + pr->t->conf->profiler.n) {
-		tracer_run_fail(run, RUN_OFF, "unsupported",
+		tracer_run_fail(run, RUN_OFF, REASON_UNSUPPORTED,
 				"framework profilers record only what lies ahead, not a snapshot");
 		profiler_run_free(pr);
 		run->done(run);

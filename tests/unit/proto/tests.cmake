@@ -1,4 +1,5 @@
 unit_test(proto/names_test USES proto)
+unit_test(proto/reasons_test USES proto ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md)
 unit_test(proto/probe_test USES proto)
 unit_test(proto/siphash_test USES proto)
 fuzz_test(probe USES proto)

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The typed reasons of hosts' and tracers' failures: what the manifest, the API and the control
+ * stream hold beside a detail for people. All code takes its words from here; docs/wire.md has the
+ * same table. A reason travels as text: one that this table lacks is kept as it is.
+ *
+ *   reason_find("lost")->by == REASON_BY_AGGREGATOR
+ *   capture_host_failed(h, REASON_LOST, "the agent's connection ended");
+ */
+#ifndef PROTO_REASONS_H
+#define PROTO_REASONS_H
+
+/* Which side sets it. */
+enum { REASON_BY_AGENT = 1, REASON_BY_AGGREGATOR = 2, REASON_BY_BOTH = 3 };
+
+/* The states of a host with this reason. */
+enum { REASON_PARTIAL = 1, REASON_FAILED = 2, REASON_PARTIAL_OR_FAILED = 3 };
+
+/* What else holds of it. */
+enum {
+	REASON_REFUSES = 1, /* an agent may answer Arm with it */
+	REASON_DELIVERABLE = 2, /* the agent may have the file still: a retry may fetch it */
+};
+
+/* clang-format off */
+/* X(constant, word, states, by, flags, meaning) */
+#define REASONS(X) \
+	X(UNREACHABLE, "unreachable", FAILED, AGGREGATOR, 0, \
+	  "the host was not connected when the capture began") \
+	X(UNRESPONSIVE, "unresponsive", FAILED, AGGREGATOR, 0, \
+	  "connected, but it did not answer `Arm` by T0 + 1 s, or by T0 + lead if that is " \
+	  "longer") \
+	X(LOST, "lost", FAILED, AGGREGATOR, REASON_DELIVERABLE, \
+	  "the link broke for more than 3 s, or the agent came back without this capture: " \
+	  "killed, or host gone") \
+	X(REFUSED, "refused", FAILED, BOTH, REASON_REFUSES, \
+	  "the agent cannot take part: detail has the cause") \
+	X(DISK_FULL, "disk-full", PARTIAL_OR_FAILED, AGENT, REASON_REFUSES, \
+	  "the agent's spool is full: `--spool-limit` or the disk. Partial: a framework's " \
+	  "data is left out") \
+	X(BUSY, "busy", FAILED, AGENT, REASON_REFUSES, \
+	  "the agent already runs this session") \
+	X(LATE, "late", FAILED, AGENT, REASON_REFUSES, \
+	  "`Arm` came after the deadline for the host's file; earlier, but after T0, is " \
+	  "`armed_late_ns` and a warning") \
+	X(UNCALIBRATED, "uncalibrated", PARTIAL, BOTH, REASON_REFUSES, \
+	  "the clock was never measured: times in its file are the host's own. Goes before " \
+	  "any other reason") \
+	X(TIMEOUT, "timeout", FAILED, BOTH, REASON_DELIVERABLE, \
+	  "there was no file by the deadline") \
+	X(STALLED, "stalled", FAILED, BOTH, REASON_DELIVERABLE, \
+	  "there was a file, and it was not stored by the deadline: detail has how much had " \
+	  "arrived") \
+	X(UPLOAD, "upload", FAILED, BOTH, REASON_DELIVERABLE, \
+	  "the bytes did not arrive intact: detail has the last error (a full spool, a " \
+	  "broken link, ...)") \
+	X(TOO_LARGE, "too-large", PARTIAL_OR_FAILED, AGENT, 0, \
+	  "a plane or the whole host is too large for files, see below") \
+	X(ASSEMBLE, "assemble", FAILED, AGENT, 0, \
+	  "the parts could not be merged") \
+	X(CANCELLED, "cancelled", FAILED, AGGREGATOR, 0, \
+	  "the capture was cancelled") \
+	X(STEP, "step", FAILED, AGGREGATOR, 0, \
+	  "the training step could not be recorded: detail has the cause; no host was armed") \
+	X(QUEUED, "queued", FAILED, AGGREGATOR, 0, \
+	  "the capture waited in the queue for as long as it was allowed to; no host was " \
+	  "armed") \
+	X(PROFILER_UNREACHABLE, "profiler-unreachable", PARTIAL, AGENT, 0, \
+	  "nothing listens at the address of a framework profiler") \
+	X(PROFILER_BUSY, "profiler-busy", PARTIAL, AGENT, 0, \
+	  "another profiling session is active in that process") \
+	X(PROFILER_OLD, "profiler-old", PARTIAL, AGENT, 0, \
+	  "the process speaks no ProfilerService that the agent knows") \
+	X(PROFILER_TIMEOUT, "profiler-timeout", PARTIAL, AGENT, 0, \
+	  "the profiler did not answer in time") \
+	X(PROFILER_FAILED, "profiler-failed", PARTIAL, AGENT, 0, \
+	  "the profiler answered with another error") \
+	X(NO_PERMISSION, "no-permission", PARTIAL, AGENT, 0, \
+	  "a tracer lacks a right: detail names it") \
+	X(UNSUPPORTED, "unsupported", PARTIAL, AGENT, 0, \
+	  "the kernel cannot do it") \
+	X(WINDOW_CUT, "window-cut", PARTIAL, AGENT, 0, \
+	  "a part of the window is missing, see below") \
+	X(TRACER_FAILED, "tracer-failed", PARTIAL, AGENT, 0, \
+	  "any other failure of a tracer")
+/* clang-format on */
+
+/* REASON_LOST is "lost", and so on. */
+#define REASON_CONSTANT(constant, word, states, by, flags, meaning) \
+	extern const char REASON_##constant[sizeof(word)];
+REASONS(REASON_CONSTANT)
+#undef REASON_CONSTANT
+
+struct reason {
+	const char *word;
+	unsigned int states, by, flags;
+	const char *meaning; /* Markdown, one line */
+};
+
+extern const struct reason reasons[]; /* ends with an all-zero row */
+
+/* NULL for a word that the table lacks. */
+const struct reason *reason_find(const char *word);
+
+#endif
