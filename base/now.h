@@ -21,20 +21,6 @@ int64_t now_raw_ns(void);
 int64_t now_mono_ns(void);
 int64_t now_real_ns(void);
 
-/* What mono reads when raw reads raw_ns. Mono is slewed: exact near by only. An instant more than a year
- * away counts as a year away, so that none that a peer sends overflows. */
-static inline int64_t mono_of_raw(int64_t raw_ns)
-{
-	const int64_t year_ns = 366 * 24 * 3600 * NS_PER_S;
-	int64_t now_ns = now_raw_ns();
-
-	if (raw_ns > now_ns + year_ns)
-		raw_ns = now_ns + year_ns;
-	if (raw_ns < now_ns - year_ns)
-		raw_ns = now_ns - year_ns;
-	return now_mono_ns() + (raw_ns - now_ns);
-}
-
 /*
  * raw and real read so close together that they name the same instant: the narrowest of a few
  * tries. `width_ns` (may be NULL) gets the time between the two raw reads around the real one.

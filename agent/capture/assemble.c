@@ -19,9 +19,9 @@
 #include "xspace/xspace.h"
 
 #define SINK_BYTES  (1 << 20)
-#define ROUNDING_NS 2 /* of knots and of what they give */
+#define ROUNDING_NS 2 /* of knots, and of interpolation between them */
 
-/* One of the two clocks that parts are stamped with. */
+/* One of the two clocks of parts: raw and wall clock. */
 struct scale {
 	struct curve_scale curve;
 	int64_t t1_ns;
@@ -29,7 +29,7 @@ struct scale {
 	size_t n_knots;
 };
 
-/* A part as the merge sees it. */
+/* A part as an input of the merge. */
 struct input {
 	const struct tracer_part *part;
 	const struct scale *scale;
@@ -43,13 +43,13 @@ static struct curve_scale curve_scale(const struct clock_model *m, int64_t t0_ns
 	return (struct curve_scale){ .model = m, .real = real, .t0_ns = t0_ns };
 }
 
-/* What it adds to a line's error that its events keep their distances; 0 where they are moved one by
- * one, which is when it would be felt. */
-static int64_t left_of_stretch(const struct curve_scale *s, int64_t t1_ns, int64_t bound_ns)
+/* The error of events that keep their distance to their line's start; 0 if it is so large that events are
+ * moved one by one. */
+static int64_t remaining_error_ns(const struct curve_scale *s, int64_t t1_ns, int64_t bound_ns)
 {
-	int64_t stretch_ns = curve_stretch_ns(s, t1_ns);
+	int64_t error_ns = curve_line_error_ns(s, t1_ns);
 
-	return stretch_ns > bound_ns / 4 ? 0 : stretch_ns;
+	return error_ns > bound_ns / 4 ? 0 : error_ns;
 }
 
 static int64_t clock_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
@@ -60,15 +60,15 @@ static int64_t clock_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_
 
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
 {
-	int64_t bound = clock_bound_ns(m, t0_ns, t1_ns), most = 0, out;
+	int64_t bound = clock_bound_ns(m, t0_ns, t1_ns), worst = 0, out;
 
 	for (int real = 0; real <= 1; real++) {
 		struct curve_scale s = curve_scale(m, t0_ns, real);
-		int64_t left = left_of_stretch(&s, t1_ns, bound);
+		int64_t left = remaining_error_ns(&s, t1_ns, bound);
 
-		most = left > most ? left : most;
+		worst = left > worst ? left : worst;
 	}
-	return __builtin_add_overflow(bound, most + ROUNDING_NS, &out) ? INT64_MAX : out;
+	return __builtin_add_overflow(bound, worst + ROUNDING_NS, &out) ? INT64_MAX : out;
 }
 
 static void scale_init(struct scale *s, const struct assembly *a, bool real)
@@ -76,12 +76,12 @@ static void scale_init(struct scale *s, const struct assembly *a, bool real)
 	int64_t bound = clock_bound_ns(&a->clock, a->t0_ns, a->t1_ns);
 
 	*s = (struct scale){ .curve = curve_scale(&a->clock, a->t0_ns, real), .t1_ns = a->t1_ns };
-	if (curve_stretch_ns(&s->curve, a->t1_ns) > bound / 4)
+	if (curve_line_error_ns(&s->curve, a->t1_ns) > bound / 4)
 		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
 }
 
-/* Framework profilers count from their start; lines that they forgot to move are left absolute. */
-static int64_t absolute(const struct input *in, int64_t timestamp_ns)
+/* Framework profilers count from their start; some of their lines are absolute all the same. */
+static int64_t absolute_ns(const struct input *in, int64_t timestamp_ns)
 {
 	int64_t start = in->part->start_real_ns, out;
 
@@ -90,12 +90,12 @@ static int64_t absolute(const struct input *in, int64_t timestamp_ns)
 	return __builtin_add_overflow(timestamp_ns, start, &out) ? INT64_MIN : out;
 }
 
-/* The rest is left to the knots, where there are any. */
+/* With knots, the merge itself translates to time since T0. */
 static int64_t map_line(void *arg, int64_t timestamp_ns)
 {
 	const struct input *in = arg;
 	const struct scale *s = in->scale;
-	int64_t ns = absolute(in, timestamp_ns);
+	int64_t ns = absolute_ns(in, timestamp_ns);
 
 	return s->n_knots ? ns : curve_line_since_t0(&s->curve, s->t1_ns, ns);
 }
@@ -128,7 +128,7 @@ struct file_sink {
 	uint8_t *pending;
 	size_t n_pending;
 	uint64_t bytes, limit;
-	uint64_t file_began; /* the session's, at so many bytes */
+	uint64_t file_start; /* of the current file of the session, as an offset */
 	char hostname[NAME_FILE_BYTES];
 	uint32_t crc32;
 };
@@ -171,8 +171,8 @@ static int sink_write(void *arg, const void *data, size_t len, struct err *e)
 
 static void end_file(struct file_sink *s)
 {
-	s->a->files[s->a->n_files++] = s->bytes - s->file_began;
-	s->file_began = s->bytes;
+	s->a->files[s->a->n_files++] = s->bytes - s->file_start;
+	s->file_start = s->bytes;
 }
 
 static const char *next_file(void *arg, unsigned int n)
@@ -195,7 +195,7 @@ static void plane_too_large(void *arg, size_t input, const char *plane, uint64_t
 	(void)bytes;
 	for (size_t i = 0; i < a->n_parts; i++) {
 		if (a->parts[i] == in->part)
-			a->fates[i] = PART_TOO_LARGE;
+			a->results[i] = PART_TOO_LARGE;
 	}
 	if (!*a->too_large)
 		snprintf(a->too_large, sizeof(a->too_large), "%s", plane);
@@ -300,8 +300,8 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	return rc;
 }
 
-/* Takes the inputs that are no XSpace out of the array; returns how many are left. */
-static size_t drop_bad(struct assembly *a, struct xs_input *inputs, const char **warnings)
+/* Removes inputs that are no XSpace from the array; returns the number that stays. */
+static size_t drop_invalid_parts(struct assembly *a, struct xs_input *inputs, const char **warnings)
 {
 	size_t kept = 0, n_warnings = 0;
 
@@ -317,15 +317,15 @@ static size_t drop_bad(struct assembly *a, struct xs_input *inputs, const char *
 			inputs[kept++] = inputs[i];
 			continue;
 		}
-		a->fates[i] = PART_BAD;
-		warnings[n_warnings++] = xasprintf("%s: left out, what it gave is no XSpace: %s",
+		a->results[i] = PART_INVALID;
+		warnings[n_warnings++] = xasprintf("%s: left out: it is no XSpace: %s",
 						   a->parts[i]->label, why.msg);
 	}
 	return kept;
 }
 
-/* One bad part, from a process that we do not trust, is not to cost the host its file. */
-static int rewrite_without_bad(struct assembly *a, struct xs_input *inputs, struct err *e)
+/* An invalid part comes from an untrusted process; the host still gets its file. */
+static int rewrite_without_invalid(struct assembly *a, struct xs_input *inputs, struct err *e)
 {
 	const char *const *given = a->warnings;
 	size_t n_given = 0;
@@ -336,7 +336,7 @@ static int rewrite_without_bad(struct assembly *a, struct xs_input *inputs, stru
 	while (given[n_given])
 		n_given++;
 	warnings = xcalloc(n_given + a->n_parts + 1, sizeof(*warnings));
-	kept = drop_bad(a, inputs, warnings);
+	kept = drop_invalid_parts(a, inputs, warnings);
 	a->warnings = warnings;
 	unlink(a->path);
 	rc = write_file(a, inputs, kept, e);
@@ -364,7 +364,7 @@ int assemble(struct assembly *a, struct err *e)
 	if (!rc) {
 		rc = write_file(a, inputs, a->n_parts, e);
 		if (rc == ERR_INVALID)
-			rc = rewrite_without_bad(a, inputs, e);
+			rc = rewrite_without_invalid(a, inputs, e);
 	}
 	if (rc)
 		unlink(a->path);

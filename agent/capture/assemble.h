@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the tracers' parts to a host's XSpace, in nanoseconds since T0. Blocks for as long
- * as it takes to read and write the bytes: runs on a worker, and sees only its argument. Memory is
- * bounded, whatever the size of the parts.
+ * From the tracers' parts to a host's XSpace, in nanoseconds since T0. Blocks while it reads and writes:
+ * runs on a worker, and sees only its argument. Memory is bounded, whatever the size of the parts.
  */
 #ifndef AGENT_CAPTURE_ASSEMBLE_H
 #define AGENT_CAPTURE_ASSEMBLE_H
@@ -16,11 +15,11 @@
 #include "base/err.h"
 #include "proto/limits.h"
 
-/* What became of a part. */
-enum part_fate {
+/* What happened to a part. */
+enum part_result {
 	PART_USED,
-	PART_BAD, /* it is no XSpace, and left out */
-	PART_TOO_LARGE, /* a plane that no file can hold is left out */
+	PART_INVALID, /* no XSpace: left out */
+	PART_TOO_LARGE, /* without a plane that no file can hold */
 };
 
 struct assembly {
@@ -34,31 +33,31 @@ struct assembly {
 	const struct tracer_part *const *parts; /* n_parts pointers */
 	size_t n_parts;
 	const char *const *warnings; /* NULL-terminated */
-	uint64_t limit_bytes; /* for all that is written */
-	uint64_t file_bytes; /* no file of the session is to pass this */
+	uint64_t limit_bytes; /* of the file at path */
+	uint64_t file_bytes; /* most that one file of the session may have */
 
 	/* The result. */
 	uint64_t events, bytes;
-	uint32_t crc32; /* zlib's, of all that was written */
+	uint32_t crc32; /* zlib's, of the file at path */
 	uint64_t files[LIMIT_HOST_FILES]; /* bytes of each file of the session, in order */
 	unsigned int n_files;
-	enum part_fate *fates; /* n_parts, zeroed by the caller; the file has a text for each
-						 * part that is not wholly in it */
+	enum part_result
+		*results; /* n_parts, zeroed by the caller; the file has a warning for each part
+				    * that is not wholly in it */
 	char too_large[128]; /* PART_TOO_LARGE: the first such plane */
 };
 
 /*
- * Largest error of an event's time in [t0, t1) in a file made with this model. Where an event that kept
- * its distance to its line's start, in the host's own time, would be off by more than a quarter of the
- * clock's bound at the other end of the window, each event is moved by itself; elsewhere lines are moved
- * as wholes, and what that adds is in here.
+ * Largest error of an event's time in [t0, t1) in a file made with this model. Lines are moved as wholes,
+ * so that events keep the host's own distances, and the error that this adds is included; if it would be
+ * more than a quarter of the clock's bound anywhere in the window, each event is moved by itself instead.
  */
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns);
 
 /*
- * Writes one file, which holds what will be one or several files in the session, one after the other:
- * `<host>.xplane.pb` and those that name_of_file() names. ERR_FULL when it would pass limit_bytes; a file
- * that failed is removed.
+ * Writes one file, which holds one or several files of the session, one after the other:
+ * `<host>.xplane.pb` and those that name_of_file() names. ERR_FULL when it would pass limit_bytes. On
+ * failure the file is removed.
  */
 MUST_CHECK int assemble(struct assembly *a, struct err *e);
 

@@ -5,9 +5,9 @@
 
 #include "base/mem.h"
 
-#define PIECES	     256 /* looked at at first; halved where they bend */
+#define PIECES	     256 /* at first; halved where the curve bends */
 #define TOLERANCE_NS 1
-#define KNOTS_MAX    65536 /* a clock that bends everywhere is none */
+#define KNOTS_MAX    65536 /* bounds memory for a clock that bends everywhere */
 
 int64_t curve_since_t0(const struct curve_scale *s, int64_t ns)
 {
@@ -19,8 +19,8 @@ int64_t curve_since_t0(const struct curve_scale *s, int64_t ns)
 	return out;
 }
 
-/* The window on the scale's own clock. */
-static void own_window(const struct curve_scale *s, int64_t t1_ns, int64_t *from, int64_t *to)
+/* The window on the host's clock. */
+static void host_window(const struct curve_scale *s, int64_t t1_ns, int64_t *from, int64_t *to)
 {
 	*from = clock_model_raw_of_session(s->model, s->t0_ns);
 	*to = clock_model_raw_of_session(s->model, t1_ns);
@@ -30,13 +30,13 @@ static void own_window(const struct curve_scale *s, int64_t t1_ns, int64_t *from
 	*to = clock_model_real_of_raw(s->model, *to);
 }
 
-/* Tracers gather more than the window, so lines may begin seconds before it, where the clock may have been
- * elsewhere: what counts is where the clock is when the line comes into the window. */
+/* Tracers gather more than the window, so lines may begin seconds before it, where the translation may
+ * differ: the one at the nearest instant of the window counts. */
 int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns)
 {
 	int64_t from, to, near, far, out;
 
-	own_window(s, t1_ns, &from, &to);
+	host_window(s, t1_ns, &from, &to);
 	near = ns < from ? from : ns > to ? to : ns;
 	if (__builtin_sub_overflow(ns, near, &far) ||
 	    __builtin_add_overflow(curve_since_t0(s, near), far, &out))
@@ -44,30 +44,31 @@ int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t 
 	return out;
 }
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t max_ns(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
 }
 
-static int64_t strayed_ns(const struct curve_scale *s, int64_t from, int64_t own)
+static int64_t deviation_ns(const struct curve_scale *s, int64_t from, int64_t distance_ns)
 {
 	int64_t at;
 
-	if (__builtin_add_overflow(from, own, &at))
+	if (__builtin_add_overflow(from, distance_ns, &at))
 		return 0;
-	return llabs(curve_since_t0(s, at) - curve_since_t0(s, from) - own);
+	return llabs(curve_since_t0(s, at) - curve_since_t0(s, from) - distance_ns);
 }
 
-/* An end that the host slept at is the last instant before: a little further, so that no sleep is missed. */
-int64_t curve_stretch_ns(const struct curve_scale *s, int64_t t1_ns)
+/* If the host slept at the window's end, `to` is the last instant before the sleep: the last point is
+ * beyond it. */
+int64_t curve_line_error_ns(const struct curve_scale *s, int64_t t1_ns)
 {
 	int64_t from, to, piece, worst = 0;
 
-	own_window(s, t1_ns, &from, &to);
+	host_window(s, t1_ns, &from, &to);
 	piece = to / PIECES - from / PIECES;
 	for (int i = 1; i <= PIECES; i++)
-		worst = most(worst, strayed_ns(s, from, piece * i));
-	return most(worst, strayed_ns(s, from, (piece + 2) * PIECES));
+		worst = max_ns(worst, deviation_ns(s, from, piece * i));
+	return max_ns(worst, deviation_ns(s, from, (piece + 2) * PIECES));
 }
 
 struct knots {
@@ -76,8 +77,8 @@ struct knots {
 	size_t n, cap;
 };
 
-/* A wall clock that was set back shows times again; the session clock does not go back for it. */
-static void push(struct knots *k, struct xs_knot knot)
+/* A wall clock that was set back repeats times; the session clock never goes back. */
+static void add_knot(struct knots *k, struct xs_knot knot)
 {
 	if (k->n && knot.to_ns < k->all[k->n - 1].to_ns)
 		knot.to_ns = k->all[k->n - 1].to_ns;
@@ -88,23 +89,23 @@ static void push(struct knots *k, struct xs_knot knot)
 	k->all[k->n++] = knot;
 }
 
-static struct xs_knot knot_at(const struct knots *k, int64_t ns)
+static struct xs_knot make_knot(const struct knots *k, int64_t ns)
 {
 	return (struct xs_knot){ ns, curve_since_t0(k->scale, ns) };
 }
 
-/* Everything between a, which is pushed, and b, which is not. */
+/* Adds knots between a, which is added already, and b, which is not. */
 static void add_between(struct knots *k, struct xs_knot a, struct xs_knot b)
 {
 	struct xs_knot middle;
 
 	if (b.from_ns - a.from_ns < 2 || k->n > KNOTS_MAX)
 		return;
-	middle = knot_at(k, a.from_ns + (b.from_ns - a.from_ns) / 2);
+	middle = make_knot(k, a.from_ns + (b.from_ns - a.from_ns) / 2);
 	if (llabs(middle.to_ns - a.to_ns - (b.to_ns - a.to_ns) / 2) <= TOLERANCE_NS)
 		return;
 	add_between(k, a, middle);
-	push(k, middle);
+	add_knot(k, middle);
 	add_between(k, middle, b);
 }
 
@@ -114,14 +115,14 @@ struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *
 	struct xs_knot last, next;
 	int64_t from, to, step;
 
-	own_window(s, t1_ns, &from, &to);
+	host_window(s, t1_ns, &from, &to);
 	step = 3 * ((to - from) / PIECES + 1);
-	last = knot_at(&k, from - (to - from));
-	push(&k, last);
+	last = make_knot(&k, from - (to - from));
+	add_knot(&k, last);
 	for (int i = 1; i <= PIECES; i++) {
-		next = knot_at(&k, last.from_ns + step);
+		next = make_knot(&k, last.from_ns + step);
 		add_between(&k, last, next);
-		push(&k, next);
+		add_knot(&k, next);
 		last = next;
 	}
 	*n = k.n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The window: tracers armed before it, gathered after it, given up on when they take too long. */
+/* The window: arms the tracers before it, gathers after it, gives up tracers that take too long. */
 #include "agent/capture/capture.h"
 
 #include <inttypes.h>
@@ -18,18 +18,18 @@
 #include "proto/names.h"
 #include "proto/reasons.h"
 
-/* Tracers get this much to hand over even when the window's end came late to us. */
+/* Least time for tracers to gather, however late this agent came to the window's end. */
 #define GATHER_LEAST_NS (100 * NS_PER_MS)
 
-/* By how much the window may turn out to end later than it seemed at Arm. */
-#define RECUT_MAX_NS (10 * NS_PER_S)
+/* The window may end this much later, by what the clock has learnt since Arm. */
+#define WINDOW_SHIFT_MAX_NS (10 * NS_PER_S)
 
-/* Beyond the window, at most; and so much of it is waited for. */
-#define MARGIN_MAX_NS (10 * NS_PER_S)
-#define WAIT_MAX_NS   (100 * NS_PER_MS)
+/* Tracers gather at most the first beyond the window; gathering waits at most for the second of it. */
+#define MARGIN_MAX_NS  (10 * NS_PER_S)
+#define MARGIN_WAIT_NS (100 * NS_PER_MS)
 
-/* How much longer than the window the clock is probed densely. */
-#define HURRY_NS (2 * NS_PER_S)
+/* Time probes stay dense for so long after the window. */
+#define PROBES_AFTER_NS (2 * NS_PER_S)
 
 struct captures *captures_new(const struct capture_env *env)
 {
@@ -57,7 +57,7 @@ struct capture *capture_find(struct captures *cs, const char *session)
 	return c;
 }
 
-void capture_enter(struct capture *c, enum capture_state state)
+void capture_set_state(struct capture *c, enum capture_state state)
 {
 	c->state = state;
 	if (c->changed)
@@ -66,8 +66,8 @@ void capture_enter(struct capture *c, enum capture_state state)
 
 /* ---- time ---- */
 
-/* Calls fn again at raw_ns if that is still to come. */
-static bool too_early(struct capture *c, int64_t raw_ns, loop_fn fn)
+/* If raw_ns is still to come: calls fn then, and returns true. */
+static bool wait_until_raw(struct capture *c, int64_t raw_ns, loop_fn fn)
 {
 	if (now_raw_ns() >= raw_ns)
 		return false;
@@ -82,24 +82,25 @@ static int64_t raw_of(const struct capture *c, int64_t session_ns)
 
 /* ---- after the window ---- */
 
-static void maybe_assemble(struct capture *c);
+static void assemble_if_done(struct capture *c);
 
-static void on_settled(void *arg)
+static void on_probes_end(void *arg)
 {
-	maybe_assemble(arg);
+	assemble_if_done(arg);
 }
 
-static void maybe_assemble(struct capture *c)
+static void assemble_if_done(struct capture *c)
 {
-	if (c->state != CAPTURE_GATHERING || c->handing_out)
+	if (c->state != CAPTURE_GATHERING || c->calling_tracers)
 		return;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		if (c->runs[i].live)
 			return;
 	}
 	loop_timer_cancel(c->captures->env.loop, &c->give_up);
-	if (now_mono_ns() < c->settled_mono_ns)
-		loop_timer_at(c->captures->env.loop, &c->step, c->settled_mono_ns, on_settled, c);
+	if (now_mono_ns() < c->probes_end_mono_ns)
+		loop_timer_at(c->captures->env.loop, &c->step, c->probes_end_mono_ns, on_probes_end,
+			      c);
 	else
 		capture_assemble(c);
 }
@@ -109,7 +110,7 @@ static void on_run_done(struct tracer_run *run)
 	struct capture_run *r = run->done_arg;
 
 	r->live = false;
-	maybe_assemble(r->capture);
+	assemble_if_done(r->capture);
 }
 
 /* Files among them go as well. */
@@ -126,21 +127,21 @@ void capture_drop_parts(struct tracer_run *run)
 	run->n_parts = 0;
 }
 
-/* For files that are merged, and gone, before the capture is ready. */
-static bool take_room(struct tracer_run *run, uint64_t bytes)
+/* For part files: they are merged and removed before the capture is ready. */
+static bool charge_part_bytes(struct tracer_run *run, uint64_t bytes)
 {
 	const struct capture_run *r = run->done_arg;
 	struct capture *c = r->capture;
 	struct spool *spool = c->captures->env.spool;
 
-	if (bytes > spool_left(spool))
+	if (bytes > spool_available(spool))
 		return false;
 	spool_charge(spool, bytes);
 	c->part_bytes += bytes;
 	return true;
 }
 
-void capture_give_room_back(struct capture *c)
+void capture_return_part_bytes(struct capture *c)
 {
 	spool_uncharge(c->captures->env.spool, c->part_bytes);
 	c->part_bytes = 0;
@@ -153,7 +154,7 @@ static void cancel_run(struct capture_run *r)
 	capture_drop_parts(&r->run);
 }
 
-static void give_up(struct capture_run *r)
+static void give_up_run(struct capture_run *r)
 {
 	log_warn("AGT-TRACER", "session=%s tracer=%s reason=timeout", r->capture->session,
 		 r->tracer->ops->name);
@@ -163,53 +164,53 @@ static void give_up(struct capture_run *r)
 	}
 	cancel_run(r);
 	tracer_run_fail(&r->run, RUN_FAILED, REASON_TRACER_FAILED,
-			"timeout: it gave nothing by the time the capture had to end");
+			"timeout: the tracer gave nothing before the capture had to end");
 }
 
 static void on_give_up(void *arg)
 {
 	struct capture *c = arg;
 
-	c->handing_out = true;
+	c->calling_tracers = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		if (c->runs[i].live)
-			give_up(&c->runs[i]);
+			give_up_run(&c->runs[i]);
 	}
-	c->handing_out = false;
-	maybe_assemble(c);
+	c->calling_tracers = false;
+	assemble_if_done(c);
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min_ns(int64_t a, int64_t b)
 {
 	return a < b ? a : b;
 }
 
-/* What was learnt of the clock since Arm, or befell it, moves the window: a host that slept meanwhile is
- * far beyond it. */
-static void recut(struct capture *c)
+/* Probes since Arm, and steps or sleep of the host, move the window on the raw clock. A host that slept may
+ * be far beyond it. */
+static void update_window(struct capture *c)
 {
 	struct clock_model m = clock_window_model(c->captures->env.clock, c->t0_raw_ns,
 						  c->t1_raw_ns);
 	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
 
-	/* Another session clock, and no better map of ours. */
-	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + RECUT_MAX_NS)
+	/* The session clock is another one by now: the old model stays. */
+	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + WINDOW_SHIFT_MAX_NS)
 		return;
 	c->clock = m;
 	c->t0_raw_ns = raw_of(c, c->t0_ns);
 	c->t1_raw_ns = t1_raw_ns;
 	c->margin_ns = clock_model_bound_over(&m, c->t0_raw_ns, c->t1_raw_ns);
-	c->margin_ns = least(c->margin_ns, MARGIN_MAX_NS);
+	c->margin_ns = min_ns(c->margin_ns, MARGIN_MAX_NS);
 }
 
-/* Tracers give a little more than the window: where it ends exactly is known when the file is made. */
-static void gather(struct capture *c)
+/* Tracers gather a margin on both sides: the exact window is known when the file is made. */
+static void gather_all(struct capture *c)
 {
 	int64_t enough_ns = c->t1_raw_ns + c->margin_ns, now_ns = now_raw_ns();
 
-	c->gathered_raw_ns = least(enough_ns, now_ns);
+	c->gathered_raw_ns = min_ns(enough_ns, now_ns);
 	c->gathered_enough = now_ns >= enough_ns;
-	c->handing_out = true;
+	c->calling_tracers = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
 
@@ -219,17 +220,17 @@ static void gather(struct capture *c)
 		r->run.t1_raw_ns = c->gathered_raw_ns;
 		r->tracer->ops->gather(r->tracer, &r->run);
 	}
-	c->handing_out = false;
+	c->calling_tracers = false;
 }
 
 static void on_t1(void *arg);
 
-/* A clock that knows so little that the window may not even be over is asked first. */
-static bool is_unsure(struct capture *c)
+/* With a bound so wide that the window may not be over yet, gathering waits for probes, once. */
+static bool wait_for_probes(struct capture *c)
 {
-	if (c->margin_ns <= WAIT_MAX_NS || c->asked)
+	if (c->margin_ns <= MARGIN_WAIT_NS || c->awaited_probes)
 		return false;
-	c->asked = true;
+	c->awaited_probes = true;
 	loop_timer_at(c->captures->env.loop, &c->step,
 		      clock_probe_after_window(c->captures->env.clock), on_t1, c);
 	return true;
@@ -239,25 +240,26 @@ static void on_t1(void *arg)
 {
 	struct capture *c = arg;
 
-	recut(c);
-	if (too_early(c, c->t1_raw_ns + least(c->margin_ns, WAIT_MAX_NS), on_t1) || is_unsure(c))
+	update_window(c);
+	if (wait_until_raw(c, c->t1_raw_ns + min_ns(c->margin_ns, MARGIN_WAIT_NS), on_t1) ||
+	    wait_for_probes(c))
 		return;
-	c->settled_mono_ns = clock_probe_after_window(c->captures->env.clock);
-	capture_enter(c, CAPTURE_GATHERING);
-	gather(c);
+	c->probes_end_mono_ns = clock_probe_after_window(c->captures->env.clock);
+	capture_set_state(c, CAPTURE_GATHERING);
+	gather_all(c);
 	if (c->give_up_mono_ns < now_mono_ns() + GATHER_LEAST_NS)
 		c->give_up_mono_ns = now_mono_ns() + GATHER_LEAST_NS;
 	loop_timer_at(c->captures->env.loop, &c->give_up, c->give_up_mono_ns, on_give_up, c);
-	maybe_assemble(c);
+	assemble_if_done(c);
 }
 
 static void on_t0(void *arg)
 {
 	struct capture *c = arg;
 
-	if (too_early(c, c->t0_raw_ns, on_t0))
+	if (wait_until_raw(c, c->t0_raw_ns, on_t0))
 		return;
-	capture_enter(c, CAPTURE_RUNNING);
+	capture_set_state(c, CAPTURE_RUNNING);
 	loop_timer_at(c->captures->env.loop, &c->step, now_mono_of_raw(c->t1_raw_ns), on_t1, c);
 }
 
@@ -351,7 +353,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.dir = c->dir,
-		.take_room = take_room,
+		.take_room = charge_part_bytes,
 		.done = on_run_done,
 		.done_arg = r,
 	};
@@ -370,7 +372,7 @@ static void arm_all(struct capture *c, const struct capture_request *req)
 
 	while (all[n])
 		n++;
-	/* Runs are pointed at: they stay where they are. */
+	/* Tracers keep pointers to runs: the array never moves. */
 	c->runs = xcalloc(n + 1, sizeof(*c->runs));
 	for (size_t i = 0; i < n; i++) {
 		if (is_wanted(req, all[i]->ops->name))
@@ -422,7 +424,7 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	c = capture_new(cs, req, dir);
 	arm_all(c, req);
-	clock_probe_densely(cs->env.clock, now_mono_of_raw(c->t1_raw_ns) + HURRY_NS,
+	clock_probe_densely(cs->env.clock, now_mono_of_raw(c->t1_raw_ns) + PROBES_AFTER_NS,
 			    req->probe_gap_ns);
 	loop_timer_at(cs->env.loop, &c->step, now_mono_of_raw(c->t0_raw_ns), on_t0, c);
 	*out = c;
@@ -470,9 +472,9 @@ void capture_release(struct capture *c)
 	}
 	if (c->state == CAPTURE_READY || c->state == CAPTURE_ASSEMBLING)
 		spool_uncharge(env->spool, c->bytes);
-	capture_give_room_back(c);
+	capture_return_part_bytes(c);
 	unlink_capture(c);
-	/* A worker that is busy with it lets go of it later. */
+	/* A worker that uses it frees it later: on_assembled(). */
 	if (c->state != CAPTURE_ASSEMBLING)
 		capture_destroy(c);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captures on this host: runs the tracers over one window and assembles their parts into one XSpace
- * file in the spool, in nanoseconds since T0. Who asked (the aggregator, or a client of this agent's
- * own ProfilerService) hears of each step and takes the file from there. Loop thread.
+ * file in the spool, in nanoseconds since T0. The caller (for the aggregator, or for a client of this
+ * agent's own ProfilerService) gets each change of state and takes the file from the spool. Loop thread.
  *
  *   armed -> running (T0) -> gathering (T1) -> assembling -> ready | failed
  */
@@ -27,33 +27,33 @@ enum capture_state {
 	CAPTURE_RUNNING,
 	CAPTURE_GATHERING,
 	CAPTURE_ASSEMBLING,
-	CAPTURE_READY, /* the file is there; stays until capture_release() */
-	CAPTURE_FAILED, /* no file: capture_error() says why */
+	CAPTURE_READY, /* the file is there until capture_release() */
+	CAPTURE_FAILED, /* no file: capture_error() has the cause */
 };
 
 struct capture_request {
-	const char *session; /* all borrowed for the call; by name_check_host(), and by
-					 * name_is_session() if the next agent is to sweep up after
-					 * this one */
+	/* All borrowed for the call. name_check_host() holds for the session; name_is_session() must hold for
+	 * the next agent to remove what is left of it. */
+	const char *session;
 	int64_t t0_ns, duration_ns; /* session clock */
-	int64_t give_up_ns; /* session clock: parts that are not there by then are left out */
-	int64_t probe_gap_ns; /* least time between pairs of time probes; 0 = as the clock likes */
+	int64_t give_up_ns; /* session clock: the file goes without parts that come later */
+	int64_t probe_gap_ns; /* least time between pairs of time probes; 0 = the clock chooses */
 	const void *profile_options;
 	size_t profile_options_len;
 	const char *const *tracers; /* names, NULL-terminated; NULL = all */
 
-	/* Each change of state; may release the capture from READY and FAILED. */
+	/* Each change of state. May release the capture in READY and FAILED. */
 	void (*changed)(struct capture *c, enum capture_state state, void *arg);
 	void *arg;
 };
 
-/* What one tracer gave. */
+/* The outcome of one tracer. */
 struct capture_report {
 	const char *tracer;
 	const char *state; /* "ok", "degraded", "failed", "off" */
-	const char *reason; /* "" when ok */
+	const char *reason; /* of proto/reasons.h; "" when ok */
 	const char *detail;
-	uint64_t lost;
+	uint64_t lost; /* records */
 };
 
 /* What captures need of the agent: all borrowed, and there until captures_free(). */
@@ -68,22 +68,22 @@ struct capture_env {
 };
 
 struct captures *captures_new(const struct capture_env *env);
-void captures_free(struct captures *cs); /* cancels what is under way */
+void captures_free(struct captures *cs); /* cancels captures under way; NULL is fine */
 
 /*
- * T0 may lie in the past. ERR_EXISTS for a session already here, ERR_FULL when the spool is full or too
- * many are under way, ERR_INVALID for an unknown tracer. The capture lives until capture_release().
+ * T0 may lie in the past. ERR_EXISTS for a session that is already here, ERR_FULL when the spool is full or too
+ * many are under way, ERR_INVALID for an unknown tracer. The capture lives until it is released.
  * `changed` is never called from inside this.
  *
- * Before the clock is calibrated the window is cut by this host's REALTIME; times in the file come from
- * the model as it is when the file is made, and a file without a calibrated clock says so in a warning.
+ * Before the clock is calibrated the window is cut by this host's wall clock. Times in the file come from
+ * the clock model at the time of assembly; a file without a calibrated clock has a warning.
  */
 MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
 struct capture *capture_find(struct captures *cs, const char *session); /* NULL if unknown */
-void capture_stop(struct capture *c, int64_t t1_ns); /* end the window early; the data is kept */
-void capture_release(struct capture *c); /* cancels if under way, removes its files, frees */
+void capture_stop(struct capture *c, int64_t t1_ns); /* ends the window early; keeps the data */
+void capture_release(struct capture *c); /* cancels if under way, removes its files, frees it */
 void capture_release_keep_file(
 	struct capture *c); /* frees one in READY: its file stays, for the next agent */
 
@@ -92,7 +92,7 @@ int64_t capture_t0_ns(const struct capture *c); /* of its window, session clock 
 const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
 uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */
-/* What it holds: bytes of each file of the session, in READY; borrowed. */
+/* Bytes of each file of the session that it holds, in READY; borrowed. */
 const uint64_t *capture_files(const struct capture *c, unsigned int *n);
 const char *capture_dir(const struct capture *c); /* the file's folder */
 uint64_t capture_events(const struct capture *c);

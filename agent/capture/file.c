@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of a capture: what is said about each tracer, the merge on a worker, how it ended. */
+/* The file of a capture: the report of each tracer, the merge on a worker, the outcome. */
 #include "agent/capture/capture_impl.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 
 #define ENVIRONMENT_BYTES (1 << 20) /* and texts, of all files */
 
-/* ---- what there is to say ---- */
+/* ---- reports and warnings ---- */
 
 static const char *result_word(const struct tracer_run *run)
 {
@@ -33,7 +33,7 @@ static const char *result_word(const struct tracer_run *run)
 	return words[run->result];
 }
 
-/* Details quote foreign programs and files; they go into messages and files that must be UTF-8. */
+/* Details quote foreign programs and files, and go into messages and files that must be UTF-8. */
 static void clean_detail(struct tracer_run *run)
 {
 	char text[sizeof(run->detail)] = "";
@@ -42,14 +42,14 @@ static void clean_detail(struct tracer_run *run)
 	memcpy(run->detail, text, sizeof(text));
 }
 
-/* The clock has learnt since then that the window ended later than it seemed. */
-static void blame_end(struct capture *c)
+/* By what the clock has learnt since gathering, the window ended later. */
+static void report_cut_end(struct capture *c)
 {
 	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
-	int64_t borne_ns = c->gathered_enough ? capture_bound_ns(c) : 0;
+	int64_t allowed_ns = c->gathered_enough ? capture_bound_ns(c) : 0;
 	int64_t missing_ns = t1_raw_ns - c->gathered_raw_ns;
 
-	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= borne_ns)
+	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= allowed_ns)
 		return;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct tracer_run *run = &c->runs[i].run;
@@ -57,8 +57,8 @@ static void blame_end(struct capture *c)
 		if (run->result == RUN_OK)
 			tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,
 					"the last %" PRId64
-					" us were not gathered: by what was known "
-					"of the clock the window was over",
+					" us were not gathered: by the clock model of "
+					"that moment the window was over",
 					missing_ns / NS_PER_US);
 	}
 }
@@ -91,7 +91,7 @@ static void add_warning(struct capture *c, char *text_taken)
 	c->warnings[n + 1] = NULL;
 }
 
-static void warn_of_clock(struct capture *c)
+static void add_clock_warning(struct capture *c)
 {
 	if (!c->clock.calibrated)
 		add_warning(c, xasprintf("clock: not calibrated against the aggregator: times are "
@@ -115,7 +115,7 @@ static void make_warnings(struct capture *c)
 			add_warning(c, xasprintf("%s: %" PRIu64 " records were lost", r->tracer,
 						 r->lost));
 	}
-	warn_of_clock(c);
+	add_clock_warning(c);
 }
 
 /* ---- the file ---- */
@@ -144,7 +144,7 @@ static uint64_t part_bytes(const struct tracer_part *part)
 	return stat(part->path, &st) ? 0 : (uint64_t)st.st_size;
 }
 
-/* Moved times take a byte more here and there. */
+/* Translated times may need a byte more than the tracers' own. */
 static uint64_t estimate_bytes(const struct capture *c, size_t n_parts)
 {
 	uint64_t bytes = 0;
@@ -154,11 +154,11 @@ static uint64_t estimate_bytes(const struct capture *c, size_t n_parts)
 	return bytes + bytes / 8 + ENVIRONMENT_BYTES;
 }
 
-/* Charged before it is written, so that captures at the same time do not pass the limit together. */
-static uint64_t take_room(struct capture *c, size_t n_parts)
+/* Before the file is written, so that captures at the same time do not pass the spool's limit together. */
+static uint64_t charge_file_bytes(struct capture *c, size_t n_parts)
 {
 	struct spool *spool = c->captures->env.spool;
-	uint64_t want = estimate_bytes(c, n_parts), left = spool_left(spool);
+	uint64_t want = estimate_bytes(c, n_parts), left = spool_available(spool);
 
 	c->bytes = want < left ? want : left;
 	spool_charge(spool, c->bytes);
@@ -182,10 +182,10 @@ static void make_assembly(struct capture *c)
 		.n_parts = n_parts,
 		.parts = c->parts,
 		.warnings = (const char *const *)c->warnings,
-		.limit_bytes = take_room(c, n_parts),
+		.limit_bytes = charge_file_bytes(c, n_parts),
 		.file_bytes = env->file_limit_bytes,
 	};
-	c->assembly.fates = xcalloc(n_parts + 1, sizeof(*c->assembly.fates));
+	c->assembly.results = xcalloc(n_parts + 1, sizeof(*c->assembly.results));
 }
 
 void capture_release_assembly(struct capture *c)
@@ -194,10 +194,10 @@ void capture_release_assembly(struct capture *c)
 		free(c->warnings[i]);
 	free(c->warnings);
 	free(c->parts);
-	free(c->assembly.fates);
+	free(c->assembly.results);
 }
 
-/* On a worker: the capture stands still meanwhile. */
+/* On a worker: the loop thread leaves the capture alone meanwhile. */
 static void run_assembly(void *arg)
 {
 	struct capture *c = arg;
@@ -206,13 +206,13 @@ static void run_assembly(void *arg)
 	c->error.code = assemble(&c->assembly, &c->error);
 }
 
-/* A tracer one of whose parts could not be used did not do its work. */
-static void blame(struct capture *c, struct capture_run *r, const struct tracer_part *part,
-		  enum part_fate fate)
+/* A tracer with a part that is not wholly in the file is degraded. */
+static void report_left_out_part(struct capture *c, struct capture_run *r,
+				 const struct tracer_part *part, enum part_result result)
 {
-	if (fate == PART_USED)
+	if (result == PART_USED)
 		return;
-	if (fate == PART_TOO_LARGE)
+	if (result == PART_TOO_LARGE)
 		tracer_run_fail(&r->run, RUN_DEGRADED, REASON_TOO_LARGE,
 				"%s: plane %s is left out: a file may have %" PRIu64
 				" bytes at most",
@@ -220,12 +220,12 @@ static void blame(struct capture *c, struct capture_run *r, const struct tracer_
 	else
 		tracer_run_fail(&r->run, RUN_DEGRADED,
 				part->pid ? REASON_PROFILER_FAILED : REASON_TRACER_FAILED,
-				"%s: what it gave is no XSpace", part->label);
+				"%s: left out: it is no XSpace", part->label);
 	clean_detail(&r->run);
 	c->reports[r - c->runs].state = result_word(&r->run);
 }
 
-static void blame_left_out(struct capture *c)
+static void report_left_out_parts(struct capture *c)
 {
 	size_t n = 0;
 
@@ -233,12 +233,11 @@ static void blame_left_out(struct capture *c)
 		struct capture_run *r = &c->runs[i];
 
 		for (size_t j = 0; j < r->run.n_parts; j++)
-			blame(c, r, &r->run.parts[j], c->assembly.fates[n++]);
+			report_left_out_part(c, r, &r->run.parts[j], c->assembly.results[n++]);
 	}
 }
 
-/* Why there is no file, in a word: the spool's limit and its disk are the operator's to enlarge, the
- * other limit is what readers accept. */
+/* The operator can enlarge the spool's limit and its disk; the limit of ERR_LIMIT is that of readers. */
 static const char *failure_reason(const struct capture *c)
 {
 	if (c->error.code == ERR_FULL)
@@ -254,16 +253,16 @@ static void on_assembled(void *arg)
 		capture_destroy(c);
 		return;
 	}
-	blame_left_out(c);
+	report_left_out_parts(c);
 	for (size_t i = 0; i < c->n_runs; i++)
 		capture_drop_parts(&c->runs[i].run);
-	capture_give_room_back(c);
+	capture_return_part_bytes(c);
 	spool_uncharge(c->captures->env.spool, c->bytes);
 	if (c->error.code) {
 		snprintf(c->reason, sizeof(c->reason), "%s", failure_reason(c));
 		log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"",
 			 c->session, c->reason, c->error.msg);
-		capture_enter(c, CAPTURE_FAILED);
+		capture_set_state(c, CAPTURE_FAILED);
 		return;
 	}
 	c->bytes = c->assembly.bytes;
@@ -271,7 +270,7 @@ static void on_assembled(void *arg)
 	spool_charge(c->captures->env.spool, c->bytes);
 	log_info("AGT-CAPTURE", "session=%s state=ready bytes=%" PRIu64 " files=%u events=%" PRIu64,
 		 c->session, c->bytes, c->assembly.n_files, c->events);
-	capture_enter(c, CAPTURE_READY);
+	capture_set_state(c, CAPTURE_READY);
 }
 
 void capture_assemble(struct capture *c)
@@ -279,11 +278,11 @@ void capture_assemble(struct capture *c)
 	c->clock = clock_window_model(c->captures->env.clock,
 				      clock_model_raw_of_session(&c->clock, c->t0_ns),
 				      clock_model_raw_of_session(&c->clock, c->t1_ns));
-	blame_end(c);
+	report_cut_end(c);
 	make_reports(c);
 	make_warnings(c);
 	make_assembly(c);
-	capture_enter(c, CAPTURE_ASSEMBLING);
+	capture_set_state(c, CAPTURE_ASSEMBLING);
 	loop_work(c->captures->env.loop, run_assembly, on_assembled, c);
 }
 
@@ -302,7 +301,7 @@ struct clock_slack capture_slack(const struct capture *c)
 
 struct steps_found {
 	int64_t t0_raw_ns;
-	int32_t pid; /* of the first process that marks some: others would repeat them */
+	int32_t pid; /* of the first process with steps; others would repeat them */
 	size_t n;
 	Tutti__V1__StepsSeen *out;
 };
@@ -322,7 +321,7 @@ static void count_step(void *arg, const struct step_mark *mark)
 	f->out->first_at_ns = f->out->end_at_ns;
 }
 
-/* The step that began last did not end in the window. */
+/* The step that began last does not end in the window. */
 bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out)
 {
 	int64_t t0_raw_ns = clock_model_raw_of_session(&c->clock, c->t0_ns);

@@ -19,15 +19,15 @@
 #include "proto/names.h"
 
 /* A finished file of an earlier agent. */
-struct left {
-	struct left *next;
+struct finished {
+	struct finished *next;
 	char *path;
 	Tutti__V1__SpoolEntry *entry;
 };
 
 struct spool {
 	char *dir;
-	struct left *left;
+	struct finished *finished;
 	int lock_fd;
 	uint64_t limit_bytes, used_bytes;
 };
@@ -62,28 +62,28 @@ static int take_lock(struct spool *sp, struct err *e)
 	return rc;
 }
 
-/* Keeps a folder with a finished file, removes another; says whether it kept it. */
-static bool keep_or_remove(struct spool *sp, const char *session)
+/* Keeps a folder with a finished file, removes any other; returns whether it kept it. */
+static bool keep_if_finished(struct spool *sp, const char *session)
 {
 	char *path = xasprintf("%s/%s", sp->dir, session);
-	struct left *left = xcalloc(1, sizeof(*left));
+	struct finished *finished = xcalloc(1, sizeof(*finished));
 	struct err e;
 
-	if (spool_entry_read(path, session, &left->entry, &e)) {
+	if (spool_entry_read(path, session, &finished->entry, &e)) {
 		spool_remove(path);
 		free(path);
-		free(left);
+		free(finished);
 		return false;
 	}
-	left->path = path;
-	left->next = sp->left;
-	sp->left = left;
-	spool_charge(sp, left->entry->bytes);
+	finished->path = path;
+	finished->next = sp->finished;
+	sp->finished = finished;
+	spool_charge(sp, finished->entry->bytes);
 	return true;
 }
 
-/* Only folders that are named like sessions: a spool set to the wrong place loses nothing. */
-static void sweep(struct spool *sp)
+/* Removes only folders with names of sessions: --spool at a wrong directory destroys nothing else. */
+static void scan_folders(struct spool *sp)
 {
 	DIR *dir = opendir(sp->dir);
 	struct dirent *entry;
@@ -92,7 +92,7 @@ static void sweep(struct spool *sp)
 	while (dir && (entry = readdir(dir))) {
 		if (!name_is_session(entry->d_name))
 			continue;
-		if (keep_or_remove(sp, entry->d_name))
+		if (keep_if_finished(sp, entry->d_name))
 			kept++;
 		else
 			swept++;
@@ -105,14 +105,14 @@ static void sweep(struct spool *sp)
 
 bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry)
 {
-	struct left *left = sp->left;
+	struct finished *finished = sp->finished;
 
-	if (!left)
+	if (!finished)
 		return false;
-	sp->left = left->next;
-	*path = left->path;
-	*entry = left->entry;
-	free(left);
+	sp->finished = finished->next;
+	*path = finished->path;
+	*entry = finished->entry;
+	free(finished);
 	return true;
 }
 
@@ -133,7 +133,7 @@ int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct
 		spool_free(sp);
 		return rc;
 	}
-	sweep(sp);
+	scan_folders(sp);
 	*out = sp;
 	return 0;
 }
@@ -159,7 +159,7 @@ int spool_add(struct spool *sp, const char *session, char **path, struct err *e)
 {
 	char *made;
 
-	if (!spool_left(sp))
+	if (!spool_available(sp))
 		return err_set(e, ERR_FULL,
 			       "the spool is full: %" PRIu64 " of %" PRIu64
 			       " bytes (--spool-limit)",
@@ -184,7 +184,7 @@ void spool_uncharge(struct spool *sp, uint64_t bytes)
 	sp->used_bytes -= bytes;
 }
 
-uint64_t spool_left(const struct spool *sp)
+uint64_t spool_available(const struct spool *sp)
 {
 	return sp->used_bytes < sp->limit_bytes ? sp->limit_bytes - sp->used_bytes : 0;
 }

@@ -27,10 +27,10 @@ static int write_temp(int dir, const uint8_t *data, size_t len, struct err *e)
 	int rc;
 
 	if (fd < 0)
-		return err_errno(e, "making it");
-	rc = file_write_all(fd, data, len, "it", e);
+		return err_errno(e, "making " TEMP_NAME);
+	rc = file_write_all(fd, data, len, TEMP_NAME, e);
 	if (!rc && fsync(fd))
-		rc = err_errno(e, "syncing it");
+		rc = err_errno(e, "syncing " TEMP_NAME);
 	close(fd);
 	return rc;
 }
@@ -44,7 +44,7 @@ static int write_entry(const char *path, const uint8_t *data, size_t len, struct
 		return err_errno(e, "the folder");
 	rc = write_temp(dir, data, len, e);
 	if (!rc && (renameat(dir, TEMP_NAME, dir, NAME) || fsync(dir)))
-		rc = err_errno(e, "giving it its name");
+		rc = err_errno(e, "renaming " TEMP_NAME);
 	close(dir);
 	return rc;
 }
@@ -81,7 +81,7 @@ static int read_whole(const char *path, uint8_t *data, size_t *len, struct err *
 	return rc;
 }
 
-static bool file_is_there(const char *dir, const Tutti__V1__SpoolEntry *entry)
+static bool file_matches(const char *dir, const Tutti__V1__SpoolEntry *entry)
 {
 	char *path = xasprintf("%s/%s", dir, entry->file);
 	struct stat st;
@@ -92,12 +92,13 @@ static bool file_is_there(const char *dir, const Tutti__V1__SpoolEntry *entry)
 	return there;
 }
 
-static int check(const char *dir, const char *session, const Tutti__V1__SpoolEntry *entry,
-		 struct err *e)
+static int check_entry(const char *dir, const char *session, const Tutti__V1__SpoolEntry *entry,
+		       struct err *e)
 {
 	if (strcmp(entry->session, session) || !*entry->file || strchr(entry->file, '/') ||
-	    !entry->bytes || !file_is_there(dir, entry))
-		return err_set(e, ERR_INVALID, "%s/%s does not fit what lies beside it", dir, NAME);
+	    !entry->bytes || !file_matches(dir, entry))
+		return err_set(e, ERR_INVALID, "%s/%s does not match the file beside it", dir,
+			       NAME);
 	if (entry->lease_end_real_ns <= now_real_ns())
 		return err_set(e, ERR_CLOSED, "the lease of %s is over", dir);
 	return 0;
@@ -114,7 +115,7 @@ int spool_entry_read(const char *dir, const char *session, Tutti__V1__SpoolEntry
 
 	if (!rc) {
 		read = tutti__v1__spool_entry__unpack(NULL, len, data);
-		rc = read ? check(dir, session, read, e)
+		rc = read ? check_entry(dir, session, read, e)
 			  : err_set(e, ERR_INVALID, "%s is torn", path);
 	}
 	if (rc && read)

@@ -187,7 +187,8 @@ static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
 {
 	const int64_t most_ns = 2 * 3600 * NS_PER_S;
 	struct clock_model m = clock_model(rq->requests->env->clock);
-	int64_t away_ns = mono_of_raw(clock_model_raw_of_session(&m, session_ns)) - now_mono_ns();
+	int64_t away_ns = now_mono_of_raw(clock_model_raw_of_session(&m, session_ns)) -
+			  now_mono_ns();
 
 	if (away_ns > most_ns)
 		away_ns = most_ns;

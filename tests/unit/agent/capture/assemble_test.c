@@ -229,7 +229,7 @@ struct rig {
 	char *dir, *path;
 	struct tracer_part parts[4];
 	const struct tracer_part *pointers[4];
-	enum part_fate fates[4];
+	enum part_result results[4];
 	struct assembly a;
 };
 
@@ -254,7 +254,7 @@ static void rig_up(struct rig *g)
 		.parts = g->pointers,
 		.warnings = warnings,
 		.limit_bytes = 1 << 20,
-		.fates = g->fates,
+		.results = g->results,
 	};
 }
 
@@ -529,8 +529,8 @@ static void test_plane_too_large(void)
 	build_many(&g.parts[1].bytes, RAW, 20000);
 	CHECK_OK(assemble(&g.a, &e), e);
 	CHECK_EQ(g.a.n_files, 1);
-	CHECK_EQ(g.fates[0], PART_USED);
-	CHECK_EQ(g.fates[1], PART_TOO_LARGE);
+	CHECK_EQ(g.results[0], PART_USED);
+	CHECK_EQ(g.results[1], PART_TOO_LARGE);
 	CHECK_STR(g.a.too_large, "/host:CPU samples");
 	f = read_file(g.path);
 	CHECK_EQ(f.n_events, 200);

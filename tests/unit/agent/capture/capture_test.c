@@ -204,11 +204,11 @@ static void test_whole_life(void)
 	CHECK_STR(report_of(c, "now")->state, "ok");
 	CHECK_EQ(report_of(c, "now")->lost, 3);
 	CHECK(!capture_clock(c)->calibrated);
-	CHECK_EQ(spool_left(f.spool), (1 << 20) - (int64_t)capture_bytes(c));
+	CHECK_EQ(spool_available(f.spool), (1 << 20) - (int64_t)capture_bytes(c));
 	path = xstrdup(capture_path(c));
 	capture_release(c);
 	CHECK(access(path, F_OK));
-	CHECK_EQ(spool_left(f.spool), 1 << 20);
+	CHECK_EQ(spool_available(f.spool), 1 << 20);
 	free(path);
 	fixture_down(&f);
 }
@@ -333,7 +333,7 @@ static void test_release_any_time(void)
 			loop_turn(f.loop, 5);
 		capture_release(c);
 		CHECK(!capture_find(f.captures, SESSION));
-		CHECK_EQ(spool_left(f.spool), 1 << 20);
+		CHECK_EQ(spool_available(f.spool), 1 << 20);
 		fixture_down(&f);
 	}
 }
@@ -351,7 +351,7 @@ static void on_changed_look_at_spool(struct capture *c, enum capture_state state
 	on_changed(c, state, &r->seen);
 	if (state != CAPTURE_ASSEMBLING)
 		return;
-	r->left_while_assembling = spool_left(r->spool);
+	r->left_while_assembling = spool_available(r->spool);
 	r->file_while_assembling = capture_bytes(c);
 }
 
@@ -373,9 +373,9 @@ static void test_room_is_taken_first(void)
 	fixture_until(&f, is_over, &room.seen);
 	CHECK_EQ(room.left_while_assembling, 0);
 	CHECK(room.file_while_assembling < 1 << 20); /* there is what tracers gave, too */
-	CHECK_EQ(spool_left(room.spool), (1 << 20) - capture_bytes(c));
+	CHECK_EQ(spool_available(room.spool), (1 << 20) - capture_bytes(c));
 	capture_release(c);
-	CHECK_EQ(spool_left(room.spool), 1 << 20);
+	CHECK_EQ(spool_available(room.spool), 1 << 20);
 	fixture_down(&f);
 }
 

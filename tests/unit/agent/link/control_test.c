@@ -139,7 +139,7 @@ static void test_whole_cycle(void)
 	fake_release(&g.agg, SESSION);
 	while (capture_find(g.f.captures, SESSION))
 		loop_turn(g.f.loop, 20);
-	CHECK_EQ(spool_left(g.f.spool), 1 << 30);
+	CHECK_EQ(spool_available(g.f.spool), 1 << 30);
 	control_free(g.control);
 	g.control = NULL;
 	CHECK_EQ(g.agg.goodbyes, 1);
@@ -409,7 +409,7 @@ static void test_next_agent(void)
 	CHECK_STR(g.agg.held_state, "uploading");
 	CHECK(g.agg.held_instance == instance);
 	bytes = g.agg.held_bytes;
-	CHECK_EQ(spool_left(g.f.spool), (1 << 30) - bytes);
+	CHECK_EQ(spool_available(g.f.spool), (1 << 30) - bytes);
 	until(&g, &g.agg.progress, 4);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
@@ -419,7 +419,7 @@ static void test_next_agent(void)
 	CHECK_EQ(g.agg.n_reports, 2);
 	CHECK_EQ(g.agg.file.len, bytes);
 	fake_release(&g.agg, SESSION);
-	while (spool_left(g.f.spool) != 1 << 30)
+	while (spool_available(g.f.spool) != 1 << 30)
 		loop_turn(g.f.loop, 20);
 	restart_agent(&g, false);
 	until(&g, &g.agg.hellos, 3);
@@ -440,7 +440,7 @@ static void test_next_agent_finds_damage(void)
 	restart_agent(&g, true);
 	until(&g, &g.agg.hellos, 2);
 	CHECK_EQ(g.agg.n_held, 0);
-	CHECK_EQ(spool_left(g.f.spool), 1 << 30);
+	CHECK_EQ(spool_available(g.f.spool), 1 << 30);
 	rig_down(&g);
 }
 
