@@ -21,6 +21,14 @@ void buf_reset(struct buf *b)
 		b->data[0] = '\0';
 }
 
+void buf_cut(struct buf *b, size_t len)
+{
+	assert(len <= b->len);
+	b->len = len;
+	if (b->data)
+		b->data[len] = '\0';
+}
+
 void buf_reserve(struct buf *b, size_t extra)
 {
 	size_t need = b->len + extra + 1;

@@ -24,6 +24,7 @@ struct buf {
 
 void buf_release(struct buf *b); /* frees; the struct is empty afterwards */
 void buf_reset(struct buf *b); /* len = 0, memory kept */
+void buf_cut(struct buf *b, size_t len); /* keeps the first `len` bytes; no more than there are */
 void buf_reserve(struct buf *b, size_t extra); /* room for `extra` more bytes */
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_add_str(struct buf *b, const char *s);

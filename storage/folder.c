@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +36,7 @@ static int make_dir(int parent, const char *name)
 {
 	int fd;
 
-	if (mkdirat(parent, name, 0755) && errno != EEXIST)
+	if (mkdirat(parent, name, 0750) && errno != EEXIST)
 		return -1;
 	fd = open_dir(parent, name);
 	if (fd >= 0 && folder_sync(parent)) {
@@ -94,6 +96,9 @@ static int stat_object(const struct stat *st, struct store_stat *out)
 	}
 	out->size = (uint64_t)st->st_size;
 	out->modified_ns = (int64_t)st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
+	/* Each put makes a new inode: a number is used again, but not with the same time. */
+	snprintf(out->tag, sizeof(out->tag), "%" PRIx64 "-%" PRIx64 "-%" PRIx64,
+		 (uint64_t)st->st_ino, (uint64_t)out->modified_ns, out->size);
 	return 0;
 }
 

@@ -28,8 +28,7 @@ int folder_stat(int folder, const char *leaf, struct store_stat *out);
 int folder_open_file(int folder, const char *leaf, struct store_stat *out);
 
 /* As store_ops.list. */
-MUST_CHECK int folder_list(int root, const char *prefix, const char *after, store_list_fn fn,
-			   void *arg, struct err *e);
+MUST_CHECK int folder_list(int root, const struct store_list *list, struct err *e);
 
 /* Removes what puts that never ended left behind before `before_ns` (Unix time); says how many. */
 size_t folder_sweep(int root, int64_t before_ns);

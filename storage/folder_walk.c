@@ -51,10 +51,7 @@ static unsigned char entry_type(int folder, const struct dirent *entry)
 }
 
 struct listing {
-	const char *prefix;
-	const char *after;
-	store_list_fn fn;
-	void *arg;
+	const struct store_list *want;
 	bool stopped;
 	char key[STORE_KEY_MAX + 1]; /* of the folder being listed, with its '/' */
 	size_t len;
@@ -64,15 +61,15 @@ struct listing {
 static bool worth_a_look(struct listing *l, const char *name)
 {
 	size_t len = l->len + strlen(name);
-	size_t prefix_len = strlen(l->prefix);
+	size_t prefix_len = strlen(l->want->prefix);
 
 	if (len > STORE_KEY_MAX)
 		return false;
 	memcpy(l->key + l->len, name, len - l->len + 1);
 	if (l->key[len - 1] != '/')
-		return store_listed(l->key, l->prefix, l->after);
-	return !strncmp(l->key, l->prefix, len < prefix_len ? len : prefix_len) &&
-	       (!l->after || strncmp(l->key, l->after, len) >= 0);
+		return store_listed(l->key, l->want->prefix, l->want->after);
+	return !strncmp(l->key, l->want->prefix, len < prefix_len ? len : prefix_len) &&
+	       (!l->want->after || strncmp(l->key, l->want->after, len) >= 0);
 }
 
 static int read_names(struct listing *l, DIR *dir, struct names *names, struct err *e)
@@ -128,7 +125,7 @@ static int list_entry(struct listing *l, int folder, char *name, struct err *e)
 		rc = list_subfolder(l, folder, name, e);
 		l->len = outer;
 	} else if (!folder_stat(folder, name, &st)) {
-		l->stopped = !l->fn(l->arg, l->key, &st);
+		l->stopped = !l->want->each(l->want->arg, l->key, &st);
 	}
 	return rc;
 }
@@ -144,7 +141,9 @@ static int list_folder(struct listing *l, int take_fd, struct err *e)
 		close(take_fd);
 		return rc;
 	}
-	rc = read_names(l, dir, &names, e);
+	rc = store_check_deadline(l->want->deadline_mono_ns, e);
+	if (!rc)
+		rc = read_names(l, dir, &names, e);
 	for (size_t i = 0; !rc && !l->stopped && i < names.n; i++)
 		rc = list_entry(l, dirfd(dir), names.items[i], e);
 	names_release(&names);
@@ -152,18 +151,17 @@ static int list_folder(struct listing *l, int take_fd, struct err *e)
 	return rc;
 }
 
-int folder_list(int root, const char *prefix, const char *after, store_list_fn fn, void *arg,
-		struct err *e)
+int folder_list(int root, const struct store_list *list, struct err *e)
 {
-	struct listing l = { .prefix = prefix, .after = after, .fn = fn, .arg = arg };
+	struct listing l = { .want = list };
 	const char *leaf;
 	/* Straight to the folder the prefix names: its neighbours may be many. */
-	int fd = folder_of(root, prefix, false, &leaf);
+	int fd = folder_of(root, list->prefix, false, &leaf);
 
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_errno(e, "open folder");
-	l.len = (size_t)(leaf - prefix);
-	memcpy(l.key, prefix, l.len);
+	l.len = (size_t)(leaf - list->prefix);
+	memcpy(l.key, list->prefix, l.len);
 	return list_folder(&l, fd, e);
 }
 

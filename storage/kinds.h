@@ -10,16 +10,21 @@
 
 extern const struct store_ops store_file_ops;
 extern const struct store_ops store_mem_ops;
+extern const struct store_ops store_fault_ops;
 
 /* May this stand between two '/' of a key? */
 bool store_part_ok(const char *part, size_t len);
 
 #define STORE_TEMP_PREFIX ".tmp-"
 
-/* Writes the body to `fd` from its position on; a file ending before `len` is ERR_INVALID. */
-MUST_CHECK int store_body_write(const struct store_body *body, int fd, struct err *e);
-/* The error for a body whose file ended after `done` bytes. */
-int store_body_short(const struct store_body *body, uint64_t done, struct err *e);
+/* Writes the bytes of `put` to `fd` from its position on; a file ending before `len` is ERR_INVALID. */
+MUST_CHECK int store_put_write(const struct store_put *put, int fd, struct err *e);
+
+/* The error for a put whose file ended after `done` bytes. */
+int store_put_short(const struct store_put *put, uint64_t done, struct err *e);
+
+/* ERR_TIMEOUT if the deadline has passed. */
+MUST_CHECK int store_check_deadline(int64_t deadline_mono_ns, struct err *e);
 
 /* Does `key` belong into a listing of `prefix` after `after`? */
 bool store_listed(const char *key, const char *prefix, const char *after);

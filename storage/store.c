@@ -7,11 +7,13 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "storage/kinds.h"
 
 static const struct store_ops *const kinds[] = {
 	&store_file_ops,
 	&store_mem_ops,
+	&store_fault_ops,
 };
 
 static bool key_char_ok(char c)
@@ -73,7 +75,8 @@ static int no_such_scheme(const char *url, struct err *e)
 	int rc;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		buf_addf(&names, "%s%s://", i ? ", " : "", kinds[i]->scheme);
+		if (kinds[i] != &store_fault_ops)
+			buf_addf(&names, "%s%s://", i ? ", " : "", kinds[i]->scheme);
 	rc = err_set(e, ERR_UNSUPPORTED, "store \"%.80s\": unknown kind; there are %s", url,
 		     buf_str(&names));
 	buf_release(&names);
@@ -109,103 +112,171 @@ int store_claim(struct store *s, struct err *e)
 	return s->ops->claim ? s->ops->claim(s, e) : 0;
 }
 
-/* `rc` is what the back end said; adds which call on what it was about. */
-static int told(int rc, const char *verb, const char *key, struct err *e)
+int64_t store_within(int64_t ns)
+{
+	return now_mono_ns() + ns;
+}
+
+int store_check_deadline(int64_t deadline_mono_ns, struct err *e)
+{
+	if (deadline_mono_ns == STORE_NO_DEADLINE || now_mono_ns() < deadline_mono_ns)
+		return 0;
+	return err_set(e, ERR_TIMEOUT, "the deadline has passed");
+}
+
+/* Adds to a back end's error which call failed on which key. */
+static int add_context(int rc, const char *verb, const char *key, struct err *e)
 {
 	if (rc)
 		err_prefix(e, "%s %.120s", verb, key);
 	return rc;
 }
 
-int store_put(struct store *s, const char *key, const struct store_body *body, unsigned int flags,
-	      struct err *e)
+static int check_call(const char *key, int64_t deadline_mono_ns, struct err *e)
 {
 	int rc = store_check_key(key, e);
 
-	assert(body->fd >= 0 || body->data || body->len == 0);
-	assert(!(flags & ~(STORE_CREATE | STORE_TAKE)));
-	if (rc)
-		return rc;
-	return told(s->ops->put(s, key, body, flags, e), "put", key, e);
+	return rc ? rc : store_check_deadline(deadline_mono_ns, e);
+}
+
+int store_put(struct store *s, const struct store_put *put, struct store_stat *out, struct err *e)
+{
+	struct store_stat unused;
+	int rc = check_call(put->key, put->deadline_mono_ns, e);
+
+	assert(put->fd >= 0 || put->data || put->len == 0);
+	assert(!(put->flags & ~(STORE_ABSENT | STORE_TAKE)));
+	if (!rc)
+		rc = s->ops->put(s, put, out ? out : &unused, e);
+	return add_context(rc, "put", put->key, e);
 }
 
 int store_put_bytes(struct store *s, const char *key, const void *data, size_t len,
-		    unsigned int flags, struct err *e)
+		    unsigned int flags, int64_t deadline_mono_ns, struct err *e)
 {
-	const struct store_body body = { .data = data, .fd = -1, .len = len };
+	const struct store_put put = { .key = key,
+				       .data = data,
+				       .fd = -1,
+				       .len = len,
+				       .flags = flags,
+				       .deadline_mono_ns = deadline_mono_ns };
 
-	return store_put(s, key, &body, flags, e);
+	return store_put(s, &put, NULL, e);
 }
 
-int store_get(struct store *s, const char *key, uint64_t offset, uint64_t len, struct buf *out,
-	      uint64_t *size, struct err *e)
+int store_get(struct store *s, const struct store_get *get, struct store_stat *out, struct err *e)
 {
-	uint64_t whole = 0;
-	int rc = store_check_key(key, e);
+	struct store_stat unused;
+	int rc = check_call(get->key, get->deadline_mono_ns, e);
 
-	if (rc)
-		return rc;
-	return told(s->ops->get(s, key, offset, len, out, size ? size : &whole, e), "get", key, e);
+	if (!rc)
+		rc = s->ops->get(s, get, out ? out : &unused, e);
+	return add_context(rc, "get", get->key, e);
 }
 
-int store_list(struct store *s, const char *prefix, const char *after, store_list_fn fn, void *arg,
-	       struct err *e)
-{
-	int rc = check_parts(prefix, true, e);
+struct bounded {
+	struct buf *out;
+	size_t left;
+};
 
-	if (rc)
-		return rc;
-	return told(s->ops->list(s, prefix, after, fn, arg, e), "list", prefix, e);
+static int add_bounded(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct bounded *b = arg;
+
+	if (len > b->left)
+		return err_set(e, ERR_LIMIT, "the object is larger than expected");
+	b->left -= len;
+	buf_add(b->out, data, len);
+	return 0;
 }
 
-int store_remove(struct store *s, const char *key, struct err *e)
+int store_get_bytes(struct store *s, const char *key, size_t max_bytes, int64_t deadline_mono_ns,
+		    struct buf *out, struct err *e)
 {
-	int rc = store_check_key(key, e);
+	struct bounded b = { out, max_bytes };
+	const struct store_get get = { .key = key,
+				       .len = UINT64_MAX,
+				       .sink = add_bounded,
+				       .arg = &b,
+				       .deadline_mono_ns = deadline_mono_ns };
+	size_t before = out->len;
+	int rc = store_get(s, &get, NULL, e);
 
 	if (rc)
-		return rc;
-	return told(s->ops->remove(s, key, e), "remove", key, e);
-}
-
-/* One get, not several: only that is sure to be one version of the object. */
-static int copy_to_fd(struct store *s, const char *key, int *out, uint64_t *size, struct err *e)
-{
-	struct buf bytes = BUF_INIT;
-	int fd = -1;
-	int rc = s->ops->get(s, key, 0, UINT64_MAX, &bytes, size, e);
-
-	if (rc)
-		goto out;
-	fd = memfd_create("tutti-object", MFD_CLOEXEC);
-	if (fd < 0) {
-		rc = err_errno(e, "memfd_create");
-		goto out;
-	}
-	rc = file_write_all(fd, bytes.data, bytes.len, "the object", e);
-	if (rc)
-		goto out;
-	if (lseek(fd, 0, SEEK_SET) < 0) {
-		rc = err_errno(e, "lseek");
-		goto out;
-	}
-	*out = fd;
-	fd = -1;
-out:
-	if (fd >= 0)
-		close(fd);
-	buf_release(&bytes);
+		buf_cut(out, before);
 	return rc;
 }
 
-int store_open_fd(struct store *s, const char *key, int *fd, uint64_t *size, struct err *e)
+int store_stat(struct store *s, const char *key, int64_t deadline_mono_ns, struct store_stat *out,
+	       struct err *e)
 {
-	int rc = store_check_key(key, e);
+	int rc = check_call(key, deadline_mono_ns, e);
 
-	if (rc)
+	if (!rc)
+		rc = s->ops->stat(s, key, deadline_mono_ns, out, e);
+	return add_context(rc, "stat", key, e);
+}
+
+int store_list(struct store *s, const struct store_list *list, struct err *e)
+{
+	int rc = check_parts(list->prefix, true, e);
+
+	if (!rc)
+		rc = store_check_deadline(list->deadline_mono_ns, e);
+	if (!rc)
+		rc = s->ops->list(s, list, e);
+	return add_context(rc, "list", list->prefix, e);
+}
+
+int store_remove(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e)
+{
+	int rc = check_call(key, deadline_mono_ns, e);
+
+	if (!rc)
+		rc = s->ops->remove(s, key, deadline_mono_ns, e);
+	return add_context(rc, "remove", key, e);
+}
+
+static int write_to_fd(void *arg, const void *data, size_t len, struct err *e)
+{
+	return file_write_all(*(int *)arg, data, len, "the copy", e);
+}
+
+/* One get, not several: only that is sure to be one version of the object. */
+static int copy_to_fd(struct store *s, const char *key, int64_t deadline_mono_ns, int *out,
+		      uint64_t *size, struct err *e)
+{
+	int fd = memfd_create("tutti-object", MFD_CLOEXEC), rc;
+	const struct store_get get = { .key = key,
+				       .len = UINT64_MAX,
+				       .sink = write_to_fd,
+				       .arg = &fd,
+				       .deadline_mono_ns = deadline_mono_ns };
+	struct store_stat st;
+
+	if (fd < 0)
+		return err_errno(e, "memfd_create");
+	rc = s->ops->get(s, &get, &st, e);
+	if (!rc && lseek(fd, 0, SEEK_SET) < 0)
+		rc = err_errno(e, "lseek");
+	if (rc) {
+		close(fd);
 		return rc;
-	rc = s->ops->open_fd ? s->ops->open_fd(s, key, fd, size, e)
-			     : copy_to_fd(s, key, fd, size, e);
-	return told(rc, "open", key, e);
+	}
+	*out = fd;
+	*size = st.size;
+	return 0;
+}
+
+int store_open_fd(struct store *s, const char *key, int64_t deadline_mono_ns, int *fd,
+		  uint64_t *size, struct err *e)
+{
+	int rc = check_call(key, deadline_mono_ns, e);
+
+	if (!rc)
+		rc = s->ops->open_fd ? s->ops->open_fd(s, key, deadline_mono_ns, fd, size, e)
+				     : copy_to_fd(s, key, deadline_mono_ns, fd, size, e);
+	return add_context(rc, "open", key, e);
 }
 
 const char *store_directory(const struct store *s)

@@ -8,8 +8,17 @@
  * store_*() checks the key before the back end sees it. No key may be the folder of another ("a"
  * beside "a/b"): file:// refuses the second with ERR_INVALID.
  *
+ * Conditions: a put may be create-only, and nothing else. Every real store has that; "replace only the
+ * version I read" is wrong in some (Ceph 16 refuses the right tag), so nothing may need it.
+ *
+ * Every call has a deadline on CLOCK_MONOTONIC and ends with ERR_TIMEOUT soon after it, whether the
+ * operation took place or not. file:// cannot interrupt a system call that hangs in the kernel.
+ *
+ * A put that fails with anything but ERR_EXISTS may have happened: a lost answer looks like a failure.
+ * Repeat it, and with STORE_ABSENT compare what is there.
+ *
  * Calls block; on a daemon's loop they belong into loop_work(). One store may be used from several
- * threads at once; mem:// holds the folder's only mutex for that, file:// leaves it to the kernel.
+ * threads at once.
  *
  * To add a back end: write store_<kind>.c with a struct whose first member is `struct store`, one
  * const table, one open function; add it to the list in store.c and run the conformance suite
@@ -27,32 +36,65 @@
 
 #define STORE_KEY_MAX  1024
 #define STORE_PART_MAX 255
+#define STORE_TAG_MAX  95
+
+#define STORE_NO_DEADLINE INT64_MAX
 
 struct store;
+
+struct store_stat {
+	uint64_t size;
+	int64_t modified_ns; /* Unix time */
+	char tag[STORE_TAG_MAX + 1]; /* opaque; another one after every put of the key */
+};
+
+#define STORE_ABSENT 1u /* fail with ERR_EXISTS if the key is there */
+
+/* the body's file is not written any more and may become the object itself: saves a copy */
+#define STORE_TAKE 2u
 
 /*
  * What to put: bytes in memory (fd = -1), or `len` bytes of the regular file `fd` from `offset` on
  * (its position is neither used nor moved). Stays the caller's.
  */
-struct store_body {
+struct store_put {
+	const char *key;
 	const void *data;
 	int fd;
 	uint64_t offset;
 	uint64_t len;
+	unsigned int flags;
+	int64_t deadline_mono_ns;
 };
 
-#define STORE_CREATE 1u /* put: fail with ERR_EXISTS if the key is there */
+/* Takes the next bytes of an object; a negative code ends the get with that code and error. */
+typedef int (*store_sink_fn)(void *arg, const void *data, size_t len, struct err *e);
 
-/* put: nobody writes to the body's file any more, it may become the object itself: saves a copy */
-#define STORE_TAKE 2u
-
-struct store_stat {
-	uint64_t size;
-	int64_t modified_ns; /* Unix time */
+/*
+ * Bytes [offset, offset + len) of one version of an object, in order, fewer if it ends before. The sink
+ * is called for at most STORE_CHUNK_BYTES at a time, after a failure perhaps for a part of the bytes.
+ */
+#define STORE_CHUNK_BYTES ((size_t)1 << 20)
+struct store_get {
+	const char *key;
+	uint64_t offset;
+	uint64_t len;
+	store_sink_fn sink;
+	void *arg;
+	int64_t deadline_mono_ns;
 };
 
 /* One listed object; return false to stop. */
 typedef bool (*store_list_fn)(void *arg, const char *key, const struct store_stat *st);
+
+/* The keys that start with `prefix` ("" for all) and are greater than `after` (may be NULL). */
+struct store_list {
+	const char *prefix;
+	const char *after;
+	store_list_fn each;
+	void *arg;
+	int64_t deadline_mono_ns;
+};
 
 struct store_ops {
 	const char *scheme; /* "file", "mem" */
@@ -61,30 +103,32 @@ struct store_ops {
 	int (*open)(struct store **out, const char *rest, struct err *e);
 
 	/* Writes the whole object; readers see the old bytes or the new, never a mix, and after
-	 * success it survives a crash (where the back end has something that survives). */
-	int (*put)(struct store *s, const char *key, const struct store_body *body,
-		   unsigned int flags, struct err *e);
+	 * success it survives a crash (where the back end has something that survives). `*out` is
+	 * the new object's. */
+	int (*put)(struct store *s, const struct store_put *put, struct store_stat *out,
+		   struct err *e);
 
-	/* Appends bytes [offset, offset + len) to `out`, fewer if the object ends before (none if it
-	 * ends before `offset`); `*size` gets the object's whole size. All bytes are of one version
-	 * of the object. After a failure `out` is as it was. */
-	int (*get)(struct store *s, const char *key, uint64_t offset, uint64_t len, struct buf *out,
-		   uint64_t *size, struct err *e);
+	/* `*out` is that of the version whose bytes the sink got. */
+	int (*get)(struct store *s, const struct store_get *get, struct store_stat *out,
+		   struct err *e);
 
-	/* Calls fn for each key that starts with `prefix` ("" for all), in byte order of the whole
-	 * key, only those greater than `after` (may be NULL). No lock is held: fn may call any
-	 * store function. What is put or removed meanwhile may or may not be seen. */
-	int (*list)(struct store *s, const char *prefix, const char *after, store_list_fn fn,
-		    void *arg, struct err *e);
+	/* Without a byte of it. */
+	int (*stat)(struct store *s, const char *key, int64_t deadline_mono_ns,
+		    struct store_stat *out, struct err *e);
+
+	/* In byte order of the whole key. No lock is held: `each` may call any store function. What
+	 * is put or removed meanwhile may or may not be seen. */
+	int (*list)(struct store *s, const struct store_list *list, struct err *e);
 
 	/* Removing what is not there is success. Folders left empty go too: XProf shows any folder
 	 * below plugins/profile as a session. */
-	int (*remove)(struct store *s, const char *key, struct err *e);
+	int (*remove)(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e);
 
 	/* Optional (NULL): a readable fd of the object, for sendfile and mmap. */
-	int (*open_fd)(struct store *s, const char *key, int *fd, uint64_t *size, struct err *e);
+	int (*open_fd)(struct store *s, const char *key, int64_t deadline_mono_ns, int *fd,
+		       uint64_t *size, struct err *e);
 
-	/* Optional (NULL): nobody else can have it. */
+	/* Optional (NULL): no other process can have it. */
 	int (*claim)(struct store *s, struct err *e);
 
 	/* Frees `s`; no call is under way. */
@@ -98,38 +142,53 @@ struct store {
 
 /*
  * "file:///var/lib/tutti" (an absolute directory, made if missing; leftovers of crashed puts are
- * removed), "mem://name" (a new, empty store; the name is a label). Yours: store_free().
- * ERR_UNSUPPORTED names the schemes there are.
+ * removed), "mem://name" (a new, empty store; the name is a label), "fault://..." (for tests:
+ * storage/store_fault.h). The caller frees it with store_free(). ERR_UNSUPPORTED names the schemes.
  */
 MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
 void store_free(struct store *s); /* NULL is fine */
 
 /*
- * Has the store for this process alone until store_free(), among those that ask: ERR_BUSY if another
- * has it. Also 0 where the file system knows no locks.
+ * Reserves the store for this process until store_free(), among those that call this: ERR_BUSY if
+ * another process has it. 0 where the file system has no locks.
  */
 MUST_CHECK int store_claim(struct store *s, struct err *e);
 
-/* The checked calls; each as its table member says. Errors name the call and the key. */
-MUST_CHECK int store_put(struct store *s, const char *key, const struct store_body *body,
-			 unsigned int flags, struct err *e);
-MUST_CHECK int store_put_bytes(struct store *s, const char *key, const void *data, size_t len,
-			       unsigned int flags, struct err *e);
-/* `size` may be NULL. Bound `len` by what you can hold: `out` takes it in memory. */
-MUST_CHECK int store_get(struct store *s, const char *key, uint64_t offset, uint64_t len,
-			 struct buf *out, uint64_t *size, struct err *e);
-MUST_CHECK int store_list(struct store *s, const char *prefix, const char *after, store_list_fn fn,
-			  void *arg, struct err *e);
-MUST_CHECK int store_remove(struct store *s, const char *key, struct err *e);
+/* The checked calls; each as its table member says; `out` may be NULL. Errors name the call and key. */
+MUST_CHECK int store_put(struct store *s, const struct store_put *put, struct store_stat *out,
+			 struct err *e);
+MUST_CHECK int store_get(struct store *s, const struct store_get *get, struct store_stat *out,
+			 struct err *e);
+MUST_CHECK int store_stat(struct store *s, const char *key, int64_t deadline_mono_ns,
+			  struct store_stat *out, struct err *e);
+MUST_CHECK int store_list(struct store *s, const struct store_list *list, struct err *e);
+MUST_CHECK int store_remove(struct store *s, const char *key, int64_t deadline_mono_ns,
+			    struct err *e);
 
 /*
  * A readable fd of one version of the object (close() it); a later put or remove does not change
- * what it reads. Back ends without open_fd give a copy in memory.
+ * what it reads. Back ends without open_fd give a copy in an unnamed file.
  */
-MUST_CHECK int store_open_fd(struct store *s, const char *key, int *fd, uint64_t *size,
-			     struct err *e);
+MUST_CHECK int store_open_fd(struct store *s, const char *key, int64_t deadline_mono_ns, int *fd,
+			     uint64_t *size, struct err *e);
 
-/* The directory behind a file:// store, or NULL; for telling people where their files are. */
+/* ---- small documents ---- */
+
+MUST_CHECK int store_put_bytes(struct store *s, const char *key, const void *data, size_t len,
+			       unsigned int flags, int64_t deadline_mono_ns, struct err *e);
+
+/* Appends the whole object to `out`; ERR_LIMIT beyond max_bytes. After a failure `out` is as before. */
+MUST_CHECK int store_get_bytes(struct store *s, const char *key, size_t max_bytes,
+			       int64_t deadline_mono_ns, struct buf *out, struct err *e);
+
+/* CLOCK_MONOTONIC so far from now, for the calls above. */
+int64_t store_within(int64_t ns);
+
+/* For callers that have no deadline of their own: documents; whole files. */
+#define STORE_PATIENCE_NS      INT64_C(60000000000)
+#define STORE_FILE_PATIENCE_NS INT64_C(600000000000)
+
+/* The directory behind a file:// store, or NULL; to show people where their files are. */
 const char *store_directory(const struct store *s);
 
 /* The rule at the top; ERR_INVALID names the part that breaks it. */

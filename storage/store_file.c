@@ -20,6 +20,9 @@
 #include "storage/folder.h"
 #include "storage/kinds.h"
 
+/* Profiles tell much of who runs what: the operator's group reads them, nobody else. */
+#define FILE_MODE	0640
+#define FOLDER_MODE	0750
 #define LEFTOVER_AGE_NS (3600 * NS_PER_S)
 #define PUT_TRIES	16 /* against removals that take the folder away meanwhile */
 
@@ -69,7 +72,7 @@ static int file_open(struct store **out, const char *rest, struct err *e)
 	s->path = xstrndup(rest, len);
 	s->base.directory = s->path;
 	s->root = -1;
-	rc = file_make_folders(s->path, 0755, 0755, e);
+	rc = file_make_folders(s->path, 0755, FOLDER_MODE, e);
 	if (rc)
 		goto out;
 	s->root = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -93,7 +96,8 @@ static int temp_open(int folder, char name[32])
 
 	random_bytes(&id, sizeof(id));
 	snprintf(name, 32, STORE_TEMP_PREFIX "%016" PRIx64, id);
-	return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		      FILE_MODE);
 }
 
 static int rename_new(int folder, const char *from, const char *to)
@@ -113,7 +117,7 @@ static int rename_new(int folder, const char *from, const char *to)
 static int temp_publish(int folder, const char *temp, const char *leaf, unsigned int flags,
 			struct err *e)
 {
-	int rc = flags & STORE_CREATE ? rename_new(folder, temp, leaf)
+	int rc = flags & STORE_ABSENT ? rename_new(folder, temp, leaf)
 				      : renameat(folder, temp, folder, leaf);
 
 	if (rc && errno == EEXIST)
@@ -129,24 +133,24 @@ static int temp_publish(int folder, const char *temp, const char *leaf, unsigned
 
 /* The file itself under a temporary name, instead of a copy; false where that cannot be: another file
  * system, a part of a file, memory. */
-static bool temp_link(int folder, char name[32], const struct store_body *body)
+static bool temp_link(int folder, char name[32], const struct store_put *put)
 {
 	struct stat st;
 	char path[32];
 	uint64_t id;
 
-	if (body->fd < 0 || body->offset || fstat(body->fd, &st) ||
-	    (uint64_t)st.st_size != body->len)
+	if (put->fd < 0 || put->offset || fstat(put->fd, &st) || (uint64_t)st.st_size != put->len)
 		return false;
 	random_bytes(&id, sizeof(id));
 	snprintf(name, 32, STORE_TEMP_PREFIX "%016" PRIx64, id);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", body->fd);
-	return !fchmod(body->fd, 0644) && !linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", put->fd);
+	return !fchmod(put->fd, FILE_MODE) &&
+	       !linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW);
 }
 
-static int temp_fill(int fd, const struct store_body *body, struct err *e)
+static int temp_fill(int fd, const struct store_put *put, struct err *e)
 {
-	int rc = store_body_write(body, fd, e);
+	int rc = store_put_write(put, fd, e);
 
 	if (!rc && fsync(fd))
 		rc = err_errno(e, "fsync");
@@ -155,17 +159,17 @@ static int temp_fill(int fd, const struct store_body *body, struct err *e)
 	return rc;
 }
 
-static int temp_fill_or_link(int folder, char temp[32], int fd, const struct store_body *body,
-			     unsigned int flags, struct err *e)
+static int temp_fill_or_link(int folder, char temp[32], int fd, const struct store_put *put,
+			     struct err *e)
 {
 	char linked[32];
 
-	if (!(flags & STORE_TAKE) || !temp_link(folder, linked, body))
-		return temp_fill(fd, body, e);
+	if (!(put->flags & STORE_TAKE) || !temp_link(folder, linked, put))
+		return temp_fill(fd, put, e);
 	close(fd);
 	unlinkat(folder, temp, 0);
 	memcpy(temp, linked, sizeof(linked));
-	return fsync(body->fd) ? err_errno(e, "fsync") : 0;
+	return fsync(put->fd) ? err_errno(e, "fsync") : 0;
 }
 
 /* The folder and the temporary file in it. From then on nobody can remove the folder. */
@@ -185,26 +189,30 @@ static int put_begin(const struct store_file *s, const char *key, const char **l
 	}
 }
 
-static int file_put(struct store *store, const char *key, const struct store_body *body,
-		    unsigned int flags, struct err *e)
+static int file_put(struct store *store, const struct store_put *put, struct store_stat *out,
+		    struct err *e)
 {
 	struct store_file *s = to_file(store);
 	const char *leaf;
 	char temp[32];
 	int folder;
-	int fd = put_begin(s, key, &leaf, &folder, temp);
+	int fd = put_begin(s, put->key, &leaf, &folder, temp);
 	int rc;
 
 	if (fd < 0 && errno == ENOTDIR)
 		return err_set(e, ERR_INVALID, "one of its folders is an object or a link");
 	if (fd < 0)
 		return err_errno(e, "make a file in \"%.80s\"", s->path);
-	rc = temp_fill_or_link(folder, temp, fd, body, flags, e);
+	rc = temp_fill_or_link(folder, temp, fd, put, e);
+	if (!rc && folder_stat(folder, temp, out))
+		rc = err_errno(e, "stat");
 	if (!rc)
-		rc = temp_publish(folder, temp, leaf, flags, e);
+		rc = store_check_deadline(put->deadline_mono_ns, e);
+	if (!rc)
+		rc = temp_publish(folder, temp, leaf, put->flags, e);
 	if (rc) {
 		unlinkat(folder, temp, 0);
-		folder_prune(s->root, key);
+		folder_prune(s->root, put->key);
 	}
 	folder_close(folder);
 	return rc;
@@ -226,59 +234,76 @@ static int object_open(struct store *store, const char *key, int *fd, struct sto
 	return err_errno(e, "open");
 }
 
-static int file_open_fd(struct store *store, const char *key, int *fd, uint64_t *size,
-			struct err *e)
+static int file_open_fd(struct store *store, const char *key, int64_t deadline_mono_ns, int *fd,
+			uint64_t *size, struct err *e)
 {
 	struct store_stat st;
 	int rc = object_open(store, key, fd, &st, e);
 
+	(void)deadline_mono_ns; /* one system call */
 	if (!rc)
 		*size = st.size;
 	return rc;
 }
 
-static int read_range(int fd, uint64_t offset, uint64_t len, struct buf *out, struct err *e)
+static int file_stat(struct store *store, const char *key, int64_t deadline_mono_ns,
+		     struct store_stat *out, struct err *e)
 {
-	int rc;
+	int fd, rc = object_open(store, key, &fd, out, e);
 
-	buf_reserve(out, len);
-	rc = file_read_exact(fd, offset, out->data + out->len, len, "the object", e);
+	(void)deadline_mono_ns;
 	if (!rc)
-		out->len += len;
-	out->data[out->len] = '\0';
+		close(fd);
 	return rc;
 }
 
-static int file_get(struct store *store, const char *key, uint64_t offset, uint64_t len,
-		    struct buf *out, uint64_t *size, struct err *e)
+static int read_range(int fd, uint64_t size, const struct store_get *get, struct err *e)
 {
-	struct store_stat st;
-	int fd;
-	int rc = object_open(store, key, &fd, &st, e);
+	uint64_t at = get->offset < size ? get->offset : size;
+	uint64_t end = get->len < size - at ? at + get->len : size;
+	uint8_t *chunk = xmalloc(end - at < STORE_CHUNK_BYTES ? end - at + 1 : STORE_CHUNK_BYTES);
+	int rc = 0;
+
+	while (!rc && at < end) {
+		size_t n = end - at < STORE_CHUNK_BYTES ? end - at : STORE_CHUNK_BYTES;
+
+		rc = store_check_deadline(get->deadline_mono_ns, e);
+		if (!rc)
+			rc = file_read_exact(fd, at, chunk, n, "the object", e);
+		if (!rc)
+			rc = get->sink(get->arg, chunk, n, e);
+		at += n;
+	}
+	free(chunk);
+	return rc;
+}
+
+static int file_get(struct store *store, const struct store_get *get, struct store_stat *out,
+		    struct err *e)
+{
+	int fd, rc = object_open(store, get->key, &fd, out, e);
 
 	if (rc)
 		return rc;
-	*size = st.size;
-	if (offset < st.size)
-		rc = read_range(fd, offset, len < st.size - offset ? len : st.size - offset, out,
-				e);
+	rc = read_range(fd, out->size, get, e);
 	close(fd);
 	return rc;
 }
 
-static int file_list(struct store *store, const char *prefix, const char *after, store_list_fn fn,
-		     void *arg, struct err *e)
+static int file_list(struct store *store, const struct store_list *list, struct err *e)
 {
-	return folder_list(to_file(store)->root, prefix, after, fn, arg, e);
+	return folder_list(to_file(store)->root, list, e);
 }
 
-static int file_remove(struct store *store, const char *key, struct err *e)
+static int file_remove(struct store *store, const char *key, int64_t deadline_mono_ns,
+		       struct err *e)
 {
 	struct store_file *s = to_file(store);
 	const char *leaf;
 	int folder = folder_of(s->root, key, false, &leaf);
 	int rc = 0;
 
+	(void)deadline_mono_ns;
 	if (folder < 0)
 		return errno == ENOENT ? 0 : err_errno(e, "open its folder");
 	/* EISDIR: a folder is no object, so there is nothing to remove. */
@@ -305,6 +330,7 @@ const struct store_ops store_file_ops = {
 	.open = file_open,
 	.put = file_put,
 	.get = file_get,
+	.stat = file_stat,
 	.list = file_list,
 	.remove = file_remove,
 	.open_fd = file_open_fd,

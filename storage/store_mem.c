@@ -5,6 +5,8 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@ struct object {
 	char *key;
 	uint8_t *data;
 	struct store_stat st;
+	unsigned int refs; /* the array's, and one for each get under way; under the lock */
 };
 
 struct store_mem {
@@ -25,6 +28,7 @@ struct store_mem {
 	struct object **objects;
 	size_t n;
 	size_t cap;
+	uint64_t n_puts; /* ever: makes tags */
 };
 
 static struct store_mem *to_mem(struct store *s)
@@ -35,11 +39,16 @@ static struct store_mem *to_mem(struct store *s)
 
 static void object_free(struct object *o)
 {
-	if (o) {
-		free(o->key);
-		free(o->data);
-		free(o);
-	}
+	free(o->key);
+	free(o->data);
+	free(o);
+}
+
+/* Lock held. NULL is fine. */
+static void object_unref(struct object *o)
+{
+	if (o && --o->refs == 0)
+		object_free(o);
 }
 
 static int mem_open(struct store **out, const char *rest, struct err *e)
@@ -59,7 +68,7 @@ static void mem_free(struct store *store)
 	struct store_mem *s = to_mem(store);
 
 	for (size_t i = 0; i < s->n; i++)
-		object_free(s->objects[i]);
+		object_unref(s->objects[i]);
 	free(s->objects);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -94,35 +103,35 @@ static int no_such(struct err *e)
 	return err_set(e, ERR_NOT_FOUND, "there is no such object");
 }
 
-static int read_body(const struct store_body *body, uint8_t *out, struct err *e)
+static int read_body(const struct store_put *put, uint8_t *out, struct err *e)
 {
 	ssize_t n;
 
-	if (body->fd < 0) {
-		if (body->len > 0)
-			memcpy(out, body->data, body->len);
+	if (put->fd < 0) {
+		if (put->len > 0)
+			memcpy(out, put->data, put->len);
 		return 0;
 	}
-	n = file_read_up_to(body->fd, body->offset, out, body->len);
+	n = file_read_up_to(put->fd, put->offset, out, put->len);
 	if (n < 0)
 		return err_errno(e, "reading the file to put");
-	return (uint64_t)n == body->len ? 0 : store_body_short(body, (uint64_t)n, e);
+	return (uint64_t)n == put->len ? 0 : store_put_short(put, (uint64_t)n, e);
 }
 
-static int object_new(struct object **out, const char *key, const struct store_body *body,
-		      struct err *e)
+static int object_new(struct object **out, const struct store_put *put, struct err *e)
 {
 	struct object *o = xcalloc(1, sizeof(*o));
 	int rc;
 
-	o->key = xstrdup(key);
-	o->data = malloc(body->len ? body->len : 1); /* a size from outside: it may fail */
+	o->refs = 1;
+	o->key = xstrdup(put->key);
+	o->data = malloc(put->len ? put->len : 1); /* a size from outside: it may fail */
 	if (!o->data)
 		rc = err_set(e, ERR_LIMIT, "no memory for %llu bytes",
-			     (unsigned long long)body->len);
+			     (unsigned long long)put->len);
 	else
-		rc = read_body(body, o->data, e);
-	o->st.size = body->len;
+		rc = read_body(put, o->data, e);
+	o->st.size = put->len;
 	o->st.modified_ns = now_real_ns();
 	if (rc) {
 		object_free(o);
@@ -152,45 +161,81 @@ static void swap_in(struct store_mem *s, struct object **o)
 	*o = old;
 }
 
-static int mem_put(struct store *store, const char *key, const struct store_body *body,
-		   unsigned int flags, struct err *e)
+static int mem_put(struct store *store, const struct store_put *put, struct store_stat *out,
+		   struct err *e)
 {
 	struct store_mem *s = to_mem(store);
 	struct object *o = NULL;
-	int rc = object_new(&o, key, body, e);
+	int rc = object_new(&o, put, e);
 
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&s->lock);
-	if ((flags & STORE_CREATE) && find(s, key))
+	if ((put->flags & STORE_ABSENT) && find(s, put->key)) {
 		rc = err_set(e, ERR_EXISTS, "it is there already");
-	else
+	} else {
+		snprintf(o->st.tag, sizeof(o->st.tag), "%" PRIu64, ++s->n_puts);
+		*out = o->st;
 		swap_in(s, &o);
+	}
+	object_unref(o);
 	pthread_mutex_unlock(&s->lock);
-	object_free(o);
 	return rc;
 }
 
-static int mem_get(struct store *store, const char *key, uint64_t offset, uint64_t len,
-		   struct buf *out, uint64_t *size, struct err *e)
+/* The object with a reference, or NULL. */
+static struct object *object_ref(struct store_mem *s, const char *key)
 {
-	struct store_mem *s = to_mem(store);
 	struct object *o;
-	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
 	o = find(s, key);
-	if (o) {
-		uint64_t left = offset < o->st.size ? o->st.size - offset : 0;
+	if (o)
+		o->refs++;
+	pthread_mutex_unlock(&s->lock);
+	return o;
+}
 
-		*size = o->st.size;
-		if (left > 0)
-			buf_add(out, o->data + offset, len < left ? len : left);
-	} else {
-		rc = no_such(e);
+static int mem_get(struct store *store, const struct store_get *get, struct store_stat *out,
+		   struct err *e)
+{
+	struct store_mem *s = to_mem(store);
+	struct object *o = object_ref(s, get->key);
+	uint64_t at, end;
+	int rc = 0;
+
+	if (!o)
+		return no_such(e);
+	*out = o->st;
+	at = get->offset < o->st.size ? get->offset : o->st.size;
+	end = get->len < o->st.size - at ? at + get->len : o->st.size;
+	while (!rc && at < end) {
+		size_t n = end - at < STORE_CHUNK_BYTES ? end - at : STORE_CHUNK_BYTES;
+
+		rc = get->sink(get->arg, o->data + at, n, e);
+		if (!rc)
+			rc = store_check_deadline(get->deadline_mono_ns, e);
+		at += n;
 	}
+	pthread_mutex_lock(&s->lock);
+	object_unref(o);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
+}
+
+static int mem_stat(struct store *store, const char *key, int64_t deadline_mono_ns,
+		    struct store_stat *out, struct err *e)
+{
+	struct store_mem *s = to_mem(store);
+	struct object *o;
+
+	(void)deadline_mono_ns;
+	pthread_mutex_lock(&s->lock);
+	o = find(s, key);
+	if (o)
+		*out = o->st;
+	pthread_mutex_unlock(&s->lock);
+	return o ? 0 : no_such(e);
 }
 
 /* Copies out the first key of the listing that is behind `after`; false if there is none. */
@@ -213,26 +258,28 @@ static bool next_listed(struct store_mem *s, const char *prefix, const char *aft
 	return found;
 }
 
-static int mem_list(struct store *store, const char *prefix, const char *after, store_list_fn fn,
-		    void *arg, struct err *e)
+static int mem_list(struct store *store, const struct store_list *list, struct err *e)
 {
 	char keys[2][STORE_KEY_MAX + 1];
+	const char *after = list->after;
 	struct store_stat st;
-	int i = 0;
+	int i = 0, rc = 0;
 
-	(void)e;
-	while (next_listed(to_mem(store), prefix, after, keys[i], &st) && fn(arg, keys[i], &st)) {
+	while (!rc && next_listed(to_mem(store), list->prefix, after, keys[i], &st) &&
+	       list->each(list->arg, keys[i], &st)) {
 		after = keys[i];
 		i = !i;
+		rc = store_check_deadline(list->deadline_mono_ns, e);
 	}
-	return 0;
+	return rc;
 }
 
-static int mem_remove(struct store *store, const char *key, struct err *e)
+static int mem_remove(struct store *store, const char *key, int64_t deadline_mono_ns, struct err *e)
 {
 	struct store_mem *s = to_mem(store);
 	struct object *o;
 
+	(void)deadline_mono_ns;
 	(void)e;
 	pthread_mutex_lock(&s->lock);
 	o = find(s, key);
@@ -242,8 +289,8 @@ static int mem_remove(struct store *store, const char *key, struct err *e)
 		s->n--;
 		memmove(s->objects + i, s->objects + i + 1, (s->n - i) * sizeof(struct object *));
 	}
+	object_unref(o);
 	pthread_mutex_unlock(&s->lock);
-	object_free(o);
 	return 0;
 }
 
@@ -252,6 +299,7 @@ const struct store_ops store_mem_ops = {
 	.open = mem_open,
 	.put = mem_put,
 	.get = mem_get,
+	.stat = mem_stat,
 	.list = mem_list,
 	.remove = mem_remove,
 	.free = mem_free,

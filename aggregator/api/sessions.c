@@ -295,7 +295,8 @@ static void run_file(void *arg)
 	session_directory(j->id, json_get_text(manifest, "run"), directory);
 	key = xasprintf("%s%s", directory, j->name);
 	if (has_file(manifest, j->name))
-		j->rc = store_open_fd(j->store, key, &j->fd, &j->size, &j->e);
+		j->rc = store_open_fd(j->store, key, store_within(STORE_PATIENCE_NS), &j->fd,
+				      &j->size, &j->e);
 	else
 		j->rc = err_set(&j->e, ERR_NOT_FOUND, "session %s has no file %.100s", j->id,
 				j->name);

@@ -112,7 +112,8 @@ static int open_files(struct files *f, const struct checking *k, const json_t *h
 		name_of_file(json_get_text(host, "host"), (unsigned int)f->n + 1, name);
 		session_file_key(json_get_text(k->manifest, "session"),
 				 json_get_text(k->manifest, "run"), name, key);
-		rc = store_open_fd(k->store, key, &f->all[f->n].fd, &size, e);
+		rc = store_open_fd(k->store, key, store_within(STORE_PATIENCE_NS), &f->all[f->n].fd,
+				   &size, e);
 		if (rc)
 			break;
 		f->all[f->n].begin = end;

@@ -16,23 +16,23 @@ static void file_key(const struct ingest_files *f, unsigned int n, char out[SESS
 
 /* A file of this name that no manifest speaks of: the last aggregator's, which ended before it could say
  * that it has it. */
-static int put_again(const struct ingest_files *f, const char *key, const struct store_body *body,
-		     struct err *e)
+static int put_again(struct store *s, const struct store_put *put, struct err *e)
 {
-	int rc = store_remove(f->store, key, e);
+	int rc = store_remove(s, put->key, put->deadline_mono_ns, e);
 
-	return rc ? rc : store_put(f->store, key, body, STORE_CREATE | STORE_TAKE, e);
+	return rc ? rc : store_put(s, put, NULL, e);
 }
 
-static int put(const struct ingest_files *f, unsigned int n, const struct store_body *body,
-	       struct err *e)
+static int put_file(const struct ingest_files *f, unsigned int n, struct store_put *put,
+		    struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
 	int rc;
 
 	file_key(f, n, key);
-	rc = store_put(f->store, key, body, STORE_CREATE | STORE_TAKE, e);
-	return rc == ERR_EXISTS ? put_again(f, key, body, e) : rc;
+	put->key = key;
+	rc = store_put(f->store, put, NULL, e);
+	return rc == ERR_EXISTS ? put_again(f->store, put, e) : rc;
 }
 
 int ingest_files_put(const struct ingest_files *f, const struct ingest_part *part, struct err *e)
@@ -41,14 +41,17 @@ int ingest_files_put(const struct ingest_files *f, const struct ingest_part *par
 	int rc = 0;
 
 	for (unsigned int n = f->n; n > 0 && !rc; n--) {
-		struct store_body body = { .fd = part->fd, .len = f->bytes[n - 1] };
+		struct store_put put = { .fd = part->fd,
+					 .len = f->bytes[n - 1],
+					 .flags = STORE_ABSENT | STORE_TAKE,
+					 .deadline_mono_ns = store_within(STORE_FILE_PATIENCE_NS) };
 
-		offset -= body.len;
+		offset -= put.len;
 		if (part->memory)
-			body.data = part->memory + offset;
+			put.data = part->memory + offset;
 		else
-			body.offset = offset;
-		rc = put(f, n, &body, e);
+			put.offset = offset;
+		rc = put_file(f, n, &put, e);
 	}
 	return rc;
 }
@@ -60,7 +63,7 @@ void ingest_files_remove(const struct ingest_files *f)
 
 	for (unsigned int n = 1; n <= f->n; n++) {
 		file_key(f, n, key);
-		if (store_remove(f->store, key, &e))
+		if (store_remove(f->store, key, store_within(STORE_PATIENCE_NS), &e))
 			log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", key, e.msg);
 	}
 }

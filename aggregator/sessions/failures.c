@@ -15,10 +15,10 @@ static void failed_key(const char *session, char out[SESSION_KEY_BYTES])
 static int forget_oldest(struct store *s, struct err *e)
 {
 	struct session_keys found = { 0 };
-	int rc = store_list(s, FAILED, NULL, session_keys_add, &found, e);
+	int rc = session_list_keys(s, FAILED, NULL, session_keys_add, &found, e);
 
 	for (size_t i = 0; i + FAILED_KEPT < found.n && !rc; i++)
-		rc = store_remove(s, found.items[i], e);
+		rc = session_remove_key(s, found.items[i], e);
 	session_keys_release(&found);
 	return rc;
 }

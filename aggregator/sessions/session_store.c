@@ -11,6 +11,7 @@
 #include "storage/store.h"
 
 #define TRY_AGAIN_NS (5 * NS_PER_S)
+#define TRY_LIMIT_NS (5 * NS_PER_S)
 #define READY_KEY    "tutti/ready"
 
 struct ready_job {
@@ -24,9 +25,10 @@ static void check_ready(void *arg);
 
 static int try_write(struct store *s, struct err *e)
 {
-	int rc = store_put_bytes(s, READY_KEY, "ok\n", 3, 0, e);
+	int64_t deadline_ns = store_within(TRY_LIMIT_NS);
+	int rc = store_put_bytes(s, READY_KEY, "ok\n", 3, 0, deadline_ns, e);
 
-	return rc ? rc : store_remove(s, READY_KEY, e);
+	return rc ? rc : store_remove(s, READY_KEY, deadline_ns, e);
 }
 
 static void set_ready(struct session_store *s, int rc, const struct err *e)

@@ -85,7 +85,7 @@ int session_put_json(struct store *s, const char *key, const json_t *doc, unsign
 
 	if (!text)
 		return err_set(e, ERR_INVALID, "%s cannot be written as JSON", key);
-	rc = store_put_bytes(s, key, text, strlen(text), flags, e);
+	rc = store_put_bytes(s, key, text, strlen(text), flags, store_within(STORE_PATIENCE_NS), e);
 	free(text);
 	return rc;
 }
@@ -94,12 +94,12 @@ int session_get_json(struct store *s, const char *key, uint64_t max, json_t **ou
 {
 	struct buf text = BUF_INIT;
 	json_error_t why;
-	uint64_t size;
-	int rc = store_get(s, key, 0, max, &text, &size, e);
+	int rc = store_get_bytes(s, key, max, store_within(STORE_PATIENCE_NS), &text, e);
 
-	if (rc)
+	if (rc && rc != ERR_LIMIT)
 		goto out;
-	*out = size == text.len ? json_loadb((char *)text.data, text.len, 0, &why) : NULL;
+	*out = rc ? NULL : json_loadb((char *)text.data, text.len, 0, &why);
+	rc = 0;
 	if (!json_is_object(*out)) {
 		json_decref(*out);
 		*out = NULL;
@@ -115,7 +115,7 @@ int session_create_plan(struct store *s, const char *session, const json_t *plan
 	char key[SESSION_KEY_BYTES];
 
 	session_record_key(session, "plan.json", key);
-	return session_put_json(s, key, plan, STORE_CREATE, e);
+	return session_put_json(s, key, plan, STORE_ABSENT, e);
 }
 
 int session_update_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
@@ -162,7 +162,7 @@ int session_commit(struct store *s, const char *session, const json_t *manifest,
 	if (rc)
 		return rc;
 	session_record_key(session, "manifest.json", key);
-	return session_put_json(s, key, manifest, STORE_CREATE, e);
+	return session_put_json(s, key, manifest, STORE_ABSENT, e);
 }
 
 int session_load_plan(struct store *s, const char *session, json_t **plan, struct err *e)
@@ -205,15 +205,32 @@ void session_keys_release(struct session_keys *k)
 	*k = (struct session_keys){ 0 };
 }
 
+int session_list_keys(struct store *s, const char *prefix, const char *after, store_list_fn each,
+		      void *arg, struct err *e)
+{
+	const struct store_list list = { .prefix = prefix,
+					 .after = after,
+					 .each = each,
+					 .arg = arg,
+					 .deadline_mono_ns = store_within(STORE_PATIENCE_NS) };
+
+	return store_list(s, &list, e);
+}
+
+int session_remove_key(struct store *s, const char *key, struct err *e)
+{
+	return store_remove(s, key, store_within(STORE_PATIENCE_NS), e);
+}
+
 /* Listed first, removed then: a listing under which keys vanish is not promised to be right. */
 static int remove_below(struct store *s, const char *prefix, const char *except, struct err *e)
 {
 	struct session_keys found = { 0 };
-	int rc = store_list(s, prefix, NULL, session_keys_add, &found, e);
+	int rc = session_list_keys(s, prefix, NULL, session_keys_add, &found, e);
 
 	for (size_t i = 0; i < found.n && !rc; i++) {
 		if (!except || strcmp(found.items[i], except))
-			rc = store_remove(s, found.items[i], e);
+			rc = session_remove_key(s, found.items[i], e);
 	}
 	session_keys_release(&found);
 	return rc;
@@ -243,7 +260,7 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 
 	plan_no_more(s, session, run, t0_ns);
 	session_record_key(session, "manifest.json", key);
-	rc = store_remove(s, key, e);
+	rc = session_remove_key(s, key, e);
 	if (rc)
 		return rc;
 	session_directory(session, run, key);
@@ -251,13 +268,13 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 	if (rc)
 		return rc;
 	index_key(session, t0_ns, key);
-	rc = store_remove(s, key, e);
+	rc = session_remove_key(s, key, e);
 	if (rc)
 		return rc;
 	session_record_key(session, "plan.json", plan);
 	session_record_key(session, "", key);
 	rc = remove_below(s, key, plan, e);
-	return rc ? rc : store_remove(s, plan, e);
+	return rc ? rc : session_remove_key(s, plan, e);
 }
 
 int session_delete(struct store *s, const char *session, struct err *e)
@@ -296,7 +313,7 @@ static int remove_retry(struct store *s, const char *session, struct err *e)
 	char key[SESSION_KEY_BYTES];
 
 	session_record_key(session, "retry.json", key);
-	return store_remove(s, key, e);
+	return session_remove_key(s, key, e);
 }
 
 /* The manifest first: it is the truth, the index repeats some of it. */
@@ -337,7 +354,7 @@ static int remove_host(struct store *s, const char *session, const char *run, co
 	session_directory(session, run, directory);
 	further = xasprintf("%s%s~", directory, host);
 	session_file_key(session, run, host, key);
-	rc = store_remove(s, key, e);
+	rc = session_remove_key(s, key, e);
 	if (!rc)
 		rc = remove_below(s, further, NULL, e);
 	free(further);
@@ -420,7 +437,7 @@ static int list_pages(struct store *s, const char *run, const char *after, size_
 	int rc = 0;
 
 	while (more) {
-		rc = store_list(s, INDEX, last, add_page_key, &page, e);
+		rc = session_list_keys(s, INDEX, last, add_page_key, &page, e);
 		for (size_t i = 0; i < page.n && json_array_size(sessions) < limit; i++)
 			list_one(s, page.items[i], run, sessions);
 		more = !rc && page.n == PAGE_KEYS && json_array_size(sessions) < limit;

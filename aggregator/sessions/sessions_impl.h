@@ -23,6 +23,12 @@ bool session_keys_add(void *keys, const char *key,
 		      const struct store_stat *st); /* for store_list() */
 void session_keys_release(struct session_keys *k);
 
+/* Calls `each` for the keys that start with `prefix` and are greater than `after` (may be NULL). */
+MUST_CHECK int session_list_keys(struct store *s, const char *prefix, const char *after,
+				 store_list_fn each, void *arg, struct err *e);
+
+MUST_CHECK int session_remove_key(struct store *s, const char *key, struct err *e);
+
 /* Key of a session's record, "plan.json" say. */
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES]);
 

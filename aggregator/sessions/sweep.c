@@ -55,14 +55,14 @@ static int compare_names(const void *a, const void *b)
 static int sweep_index(struct store *s, const struct session_keys *orphans, struct err *e)
 {
 	struct session_keys found = { 0 };
-	int rc = store_list(s, INDEX, NULL, session_keys_add, &found, e);
+	int rc = session_list_keys(s, INDEX, NULL, session_keys_add, &found, e);
 
 	for (size_t i = 0; i < found.n && !rc; i++) {
 		const char *session = session_of_index(found.items[i]);
 
 		if (session &&
 		    bsearch(&session, orphans->items, orphans->n, sizeof(char *), compare_names))
-			rc = store_remove(s, found.items[i], e);
+			rc = session_remove_key(s, found.items[i], e);
 	}
 	session_keys_release(&found);
 	return rc;
@@ -92,7 +92,7 @@ static int remove_torn(struct store *s, const char *directory, json_t *stored, s
 		char *first = xasprintf("%.*s" SESSION_FILE_SUFFIX, (int)strcspn(name, "~"), name);
 
 		if (strchr(name, '~') && !json_object_get(stored, first)) {
-			rc = store_remove(s, key, e);
+			rc = session_remove_key(s, key, e);
 			json_object_del(stored, name);
 		}
 		free(first);
@@ -109,7 +109,7 @@ static int list_stored(struct store *s, const json_t *record, json_t *stored, st
 	int rc;
 
 	session_directory(json_get_text(record, "session"), json_get_text(record, "run"), key);
-	rc = store_list(s, key, NULL, add_stored, stored, e);
+	rc = session_list_keys(s, key, NULL, add_stored, stored, e);
 	return rc ? rc : remove_torn(s, key, stored, e);
 }
 
@@ -231,7 +231,7 @@ static int sweep_retry(struct store *s, const char *session, json_t *resumable, 
 int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
 {
 	struct sweep w = { 0 };
-	int rc = store_list(s, SESSIONS, NULL, sweep_one, &w, e);
+	int rc = session_list_keys(s, SESSIONS, NULL, sweep_one, &w, e);
 
 	*swept = 0;
 	sweep_close(&w);

@@ -102,7 +102,8 @@ static int map_file(struct answer *a, struct file *f, uint64_t room, struct err 
 	struct map *m;
 	uint64_t size;
 	void *data;
-	int fd, rc = store_open_fd(a->store, f->key, &fd, &size, e);
+	int fd, rc = store_open_fd(a->store, f->key, store_within(STORE_PATIENCE_NS), &fd, &size,
+				   e);
 
 	if (rc)
 		return rc;

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
-#include "storage/store.h"
 #include "tests/lib/check.h"
+#include "tests/lib/store.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -18,7 +18,7 @@ static void put_text(struct store *s, const char *key, const char *text)
 {
 	struct err e;
 
-	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, &e), e);
+	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, any_time(), &e), e);
 }
 
 static void check_text(struct store *s, const char *key, const char *text)
@@ -27,7 +27,7 @@ static void check_text(struct store *s, const char *key, const char *text)
 	struct err e;
 	uint64_t size = 0;
 
-	CHECK_OK(store_get(s, key, 0, UINT64_MAX, &b, &size, &e), e);
+	CHECK_OK(get_range(s, key, 0, UINT64_MAX, &b, &size, &e), e);
 	CHECK_EQ(size, strlen(text));
 	CHECK_STR(buf_str(&b), text);
 	buf_release(&b);
@@ -37,7 +37,7 @@ static void drop(struct store *s, const char *key)
 {
 	struct err e;
 
-	CHECK_OK(store_remove(s, key, &e), e);
+	CHECK_OK(store_remove(s, key, any_time(), &e), e);
 }
 
 static void test_put_get(struct store *s)
@@ -45,7 +45,7 @@ static void test_put_get(struct store *s)
 	struct buf b = BUF_INIT;
 	struct err e;
 
-	CHECK_EQ(store_get(s, "a/none", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(get_range(s, "a/none", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
 	CHECK(strstr(e.msg, "a/none"));
 	CHECK_EQ(b.len, 0);
 	put_text(s, "a/one", "first");
@@ -54,8 +54,8 @@ static void test_put_get(struct store *s)
 	check_text(s, "a/one", "second, and longer");
 	put_text(s, "a/one", "3");
 	check_text(s, "a/one", "3");
-	CHECK_EQ(store_get(s, "a", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
-	CHECK_EQ(store_get(s, "a/one/two", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(get_range(s, "a", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(get_range(s, "a/one/two", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
 	drop(s, "a/one");
 	buf_release(&b);
 }
@@ -66,25 +66,157 @@ static void test_empty_object(struct store *s)
 	uint64_t size = 7;
 	int fd;
 
-	CHECK_OK(store_put_bytes(s, "empty", NULL, 0, STORE_CREATE, &e), e);
+	CHECK_OK(store_put_bytes(s, "empty", NULL, 0, STORE_ABSENT, any_time(), &e), e);
 	check_text(s, "empty", "");
-	CHECK_OK(store_open_fd(s, "empty", &fd, &size, &e), e);
+	CHECK_OK(store_open_fd(s, "empty", any_time(), &fd, &size, &e), e);
 	CHECK_EQ(size, 0);
 	close(fd);
 	drop(s, "empty");
+}
+
+static struct store_stat stat_of(struct store *s, const char *key)
+{
+	struct store_stat st;
+	struct err e;
+
+	CHECK_OK(store_stat(s, key, any_time(), &st, &e), e);
+	return st;
+}
+
+static bool keep_stat(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)key;
+	*(struct store_stat *)arg = *st;
+	return false;
+}
+
+static void check_same(const struct store_stat *a, const struct store_stat *b)
+{
+	CHECK_EQ(a->size, b->size);
+	CHECK_EQ(a->modified_ns, b->modified_ns);
+	CHECK_STR(a->tag, b->tag);
+}
+
+/* put, stat, list and get agree on an object; another put of the same bytes has another tag. */
+static void test_stat(struct store *s)
+{
+	struct store_put put = { .key = "st/at",
+				 .data = "seven b",
+				 .fd = -1,
+				 .len = 7,
+				 .deadline_mono_ns = any_time() };
+	struct store_stat st, seen, again;
+	struct buf b = BUF_INIT;
+	struct err e;
+
+	CHECK_EQ(store_stat(s, "st/at", any_time(), &st, &e), ERR_NOT_FOUND);
+	CHECK(strstr(e.msg, "st/at"));
+	CHECK_OK(store_put(s, &put, &st, &e), e);
+	CHECK_EQ(st.size, 7);
+	CHECK(*st.tag);
+	seen = stat_of(s, "st/at");
+	check_same(&seen, &st);
+	CHECK_OK(list_keys(s, "st/", NULL, keep_stat, &seen, &e), e);
+	check_same(&seen, &st);
+	CHECK_OK(store_get(s,
+			   &(struct store_get){ .key = "st/at",
+						.len = 2,
+						.sink = add_to_buf,
+						.arg = &b,
+						.deadline_mono_ns = any_time() },
+			   &seen, &e),
+		 e);
+	check_same(&seen, &st);
+	CHECK_STR(buf_str(&b), "se");
+	CHECK_OK(store_put(s, &put, &again, &e), e);
+	CHECK(strcmp(again.tag, st.tag) != 0);
+	CHECK_EQ(store_stat(s, "st", any_time(), &st, &e), ERR_NOT_FOUND);
+	drop(s, "st/at");
+	buf_release(&b);
+}
+
+static int refuse(void *arg, const void *data, size_t len, struct err *e)
+{
+	(void)data;
+	(void)len;
+	++*(int *)arg;
+	return err_set(e, ERR_CANCELLED, "enough");
+}
+
+/* A sink that fails ends the get with its own error. */
+static void test_sink(struct store *s)
+{
+	struct buf b = BUF_INIT;
+	struct err e;
+	int calls = 0;
+
+	put_text(s, "sink", "0123456789");
+	CHECK_EQ(store_get(s,
+			   &(struct store_get){ .key = "sink",
+						.len = 5,
+						.sink = refuse,
+						.arg = &calls,
+						.deadline_mono_ns = any_time() },
+			   NULL, &e),
+		 ERR_CANCELLED);
+	CHECK(strstr(e.msg, "enough"));
+	CHECK_EQ(calls, 1);
+	buf_add_str(&b, "kept");
+	CHECK_EQ(store_get_bytes(s, "sink", 9, any_time(), &b, &e), ERR_LIMIT);
+	CHECK_STR(buf_str(&b), "kept");
+	CHECK_OK(store_get_bytes(s, "sink", 10, any_time(), &b, &e), e);
+	CHECK_STR(buf_str(&b), "kept0123456789");
+	drop(s, "sink");
+	buf_release(&b);
+}
+
+/* After its deadline no call does anything. */
+static void test_deadline(struct store *s)
+{
+	int64_t past_ns = now_mono_ns() - 1;
+	struct buf b = BUF_INIT;
+	struct store_stat st;
+	uint64_t size;
+	struct err e;
+	int fd;
+
+	put_text(s, "late", "here");
+	CHECK_EQ(store_put_bytes(s, "late", "new", 3, 0, past_ns, &e), ERR_TIMEOUT);
+	CHECK(strstr(e.msg, "put late"));
+	CHECK_EQ(store_get_bytes(s, "late", 99, past_ns, &b, &e), ERR_TIMEOUT);
+	CHECK_EQ(store_stat(s, "late", past_ns, &st, &e), ERR_TIMEOUT);
+	CHECK_EQ(store_remove(s, "late", past_ns, &e), ERR_TIMEOUT);
+	CHECK_EQ(store_open_fd(s, "late", past_ns, &fd, &size, &e), ERR_TIMEOUT);
+	CHECK_EQ(store_list(s,
+			    &(struct store_list){ .prefix = "",
+						  .each = keep_stat,
+						  .arg = &st,
+						  .deadline_mono_ns = past_ns },
+			    &e),
+		 ERR_TIMEOUT);
+	check_text(s, "late", "here");
+	CHECK_OK(store_put_bytes(s, "late", "new", 3, 0, STORE_NO_DEADLINE, &e), e);
+	check_text(s, "late", "new");
+	drop(s, "late");
+	buf_release(&b);
 }
 
 static void test_create_only(struct store *s)
 {
 	struct err e;
 
-	CHECK_OK(store_put_bytes(s, "deep/er/manifest.json", "mine", 4, STORE_CREATE, &e), e);
-	CHECK_EQ(store_put_bytes(s, "deep/er/manifest.json", "yours", 5, STORE_CREATE, &e),
+	CHECK_OK(store_put_bytes(s, "deep/er/manifest.json", "mine", 4, STORE_ABSENT, any_time(),
+				 &e),
+		 e);
+	CHECK_EQ(store_put_bytes(s, "deep/er/manifest.json", "yours", 5, STORE_ABSENT, any_time(),
+				 &e),
 		 ERR_EXISTS);
 	CHECK(strstr(e.msg, "manifest.json"));
 	check_text(s, "deep/er/manifest.json", "mine");
 	drop(s, "deep/er/manifest.json");
-	CHECK_OK(store_put_bytes(s, "deep/er/manifest.json", "again", 5, STORE_CREATE, &e), e);
+	CHECK_OK(store_put_bytes(s, "deep/er/manifest.json", "again", 5, STORE_ABSENT, any_time(),
+				 &e),
+		 e);
 	drop(s, "deep/er/manifest.json");
 }
 
@@ -95,7 +227,7 @@ static void check_range(struct store *s, uint64_t offset, uint64_t len, const ch
 	uint64_t size = 0;
 
 	buf_add_str(&b, "<");
-	CHECK_OK(store_get(s, "range", offset, len, &b, &size, &e), e);
+	CHECK_OK(get_range(s, "range", offset, len, &b, &size, &e), e);
 	CHECK_EQ(size, 10);
 	CHECK_STR(buf_str(&b) + 1, want);
 	buf_release(&b);
@@ -129,7 +261,9 @@ static void test_remove(struct store *s)
 	drop(s, "r");
 	check_text(s, "r/b", "2");
 	drop(s, "r/b");
-	CHECK_OK(store_put_bytes(s, "r", "a file where a folder was", 25, STORE_CREATE, &e), e);
+	CHECK_OK(store_put_bytes(s, "r", "a file where a folder was", 25, STORE_ABSENT, any_time(),
+				 &e),
+		 e);
 	drop(s, "r");
 }
 
@@ -140,10 +274,10 @@ static void check_bad_key(struct store *s, const char *key)
 	int fd;
 
 	CHECK_EQ(store_check_key(key, &e), ERR_INVALID);
-	CHECK_EQ(store_put_bytes(s, key, "x", 1, 0, &e), ERR_INVALID);
-	CHECK_EQ(store_get(s, key, 0, 1, &b, NULL, &e), ERR_INVALID);
-	CHECK_EQ(store_remove(s, key, &e), ERR_INVALID);
-	CHECK_EQ(store_open_fd(s, key, &fd, &(uint64_t){ 0 }, &e), ERR_INVALID);
+	CHECK_EQ(store_put_bytes(s, key, "x", 1, 0, any_time(), &e), ERR_INVALID);
+	CHECK_EQ(get_range(s, key, 0, 1, &b, NULL, &e), ERR_INVALID);
+	CHECK_EQ(store_remove(s, key, any_time(), &e), ERR_INVALID);
+	CHECK_EQ(store_open_fd(s, key, any_time(), &fd, &(uint64_t){ 0 }, &e), ERR_INVALID);
 	buf_release(&b);
 }
 
@@ -166,7 +300,7 @@ static void test_bad_keys(struct store *s)
 	long_key[STORE_KEY_MAX + 1] = '\0';
 	check_bad_key(s, long_key);
 	long_key[STORE_KEY_MAX] = '\0';
-	CHECK_OK(store_put_bytes(s, long_key, "x", 1, 0, &e), e);
+	CHECK_OK(store_put_bytes(s, long_key, "x", 1, 0, any_time(), &e), e);
 	check_text(s, long_key, "x");
 	drop(s, long_key);
 	memset(long_key, 'p', STORE_PART_MAX + 1);
@@ -204,7 +338,7 @@ static void check_list(struct store *s, const char *prefix, const char *after, i
 	struct seen seen = { .most = most };
 	struct err e;
 
-	CHECK_OK(store_list(s, prefix, after, note_key, &seen, &e), e);
+	CHECK_OK(list_keys(s, prefix, after, note_key, &seen, &e), e);
 	CHECK_STR(buf_str(&seen.keys), want);
 	buf_release(&seen.keys);
 }
@@ -246,9 +380,9 @@ static void test_list_bad_prefix(struct store *s)
 	struct seen seen = { .most = 1 };
 	struct err e;
 
-	CHECK_EQ(store_list(s, "../", NULL, note_key, &seen, &e), ERR_INVALID);
-	CHECK_EQ(store_list(s, "/", NULL, note_key, &seen, &e), ERR_INVALID);
-	CHECK_EQ(store_list(s, "a//b", NULL, note_key, &seen, &e), ERR_INVALID);
+	CHECK_EQ(list_keys(s, "../", NULL, note_key, &seen, &e), ERR_INVALID);
+	CHECK_EQ(list_keys(s, "/", NULL, note_key, &seen, &e), ERR_INVALID);
+	CHECK_EQ(list_keys(s, "a//b", NULL, note_key, &seen, &e), ERR_INVALID);
 	check_list(s, "..", NULL, 9, "");
 	check_list(s, "a/..", NULL, 9, "");
 	check_list(s, ".tmp-", NULL, 9, "");
@@ -271,7 +405,7 @@ static void test_remove_while_listing(struct store *s)
 		snprintf(key, sizeof(key), "gone/%d/%d", i % 7, i);
 		put_text(s, key, key);
 	}
-	CHECK_OK(store_list(s, "gone/", NULL, drop_it, s, &e), e);
+	CHECK_OK(list_keys(s, "gone/", NULL, drop_it, s, &e), e);
 	check_list(s, "", NULL, 99, "");
 }
 
@@ -292,7 +426,7 @@ static void check_bytes(struct store *s, const char *key, const uint8_t *want, s
 	struct buf b = BUF_INIT;
 	struct err e;
 
-	CHECK_OK(store_get(s, key, 0, UINT64_MAX, &b, NULL, &e), e);
+	CHECK_OK(get_range(s, key, 0, UINT64_MAX, &b, NULL, &e), e);
 	CHECK_EQ(b.len, len);
 	CHECK(!memcmp(b.data, want, len));
 	buf_release(&b);
@@ -302,24 +436,24 @@ static void test_put_from_fd(struct store *s)
 {
 	size_t len = 3 * MIB + 17;
 	uint8_t *bytes = xmalloc(len);
-	struct store_body body = { .fd = random_file(bytes, len), .offset = 12345 };
+	struct store_put put = { .fd = random_file(bytes, len), .offset = 12345 };
 	struct err e;
 
-	body.len = len - body.offset - 5;
-	CHECK_EQ(lseek(body.fd, 99, SEEK_SET), 99);
-	CHECK_OK(store_put(s, "from/fd", &body, 0, &e), e);
-	CHECK_EQ(lseek(body.fd, 0, SEEK_CUR), 99);
-	check_bytes(s, "from/fd", bytes + body.offset, body.len);
-	body.len = 0;
-	CHECK_OK(store_put(s, "from/fd", &body, 0, &e), e);
+	put.len = len - put.offset - 5;
+	CHECK_EQ(lseek(put.fd, 99, SEEK_SET), 99);
+	CHECK_OK(put_as(s, "from/fd", put, 0, &e), e);
+	CHECK_EQ(lseek(put.fd, 0, SEEK_CUR), 99);
+	check_bytes(s, "from/fd", bytes + put.offset, put.len);
+	put.len = 0;
+	CHECK_OK(put_as(s, "from/fd", put, 0, &e), e);
 	check_text(s, "from/fd", "");
-	body.len = len;
-	CHECK_EQ(store_put(s, "from/fd", &body, 0, &e), ERR_INVALID);
+	put.len = len;
+	CHECK_EQ(put_as(s, "from/fd", put, 0, &e), ERR_INVALID);
 	check_text(s, "from/fd", "");
-	CHECK_EQ(store_put(s, "other/fd", &body, STORE_CREATE, &e), ERR_INVALID);
+	CHECK_EQ(put_as(s, "other/fd", put, STORE_ABSENT, &e), ERR_INVALID);
 	check_list(s, "other", NULL, 9, "");
 	drop(s, "from/fd");
-	close(body.fd);
+	close(put.fd);
 	free(bytes);
 }
 
@@ -328,15 +462,15 @@ static void test_put_taken(struct store *s)
 {
 	size_t len = MIB + 3;
 	uint8_t *bytes = xmalloc(len);
-	struct store_body body = { .fd = random_file(bytes, len), .len = len };
+	struct store_put put = { .fd = random_file(bytes, len), .len = len };
 	struct err e;
 
-	CHECK_OK(store_put(s, "taken/whole", &body, STORE_CREATE | STORE_TAKE, &e), e);
-	CHECK_EQ(store_put(s, "taken/whole", &body, STORE_CREATE | STORE_TAKE, &e), ERR_EXISTS);
-	body.offset = 7;
-	body.len = 1000;
-	CHECK_OK(store_put(s, "taken/part", &body, STORE_TAKE, &e), e);
-	close(body.fd);
+	CHECK_OK(put_as(s, "taken/whole", put, STORE_ABSENT | STORE_TAKE, &e), e);
+	CHECK_EQ(put_as(s, "taken/whole", put, STORE_ABSENT | STORE_TAKE, &e), ERR_EXISTS);
+	put.offset = 7;
+	put.len = 1000;
+	CHECK_OK(put_as(s, "taken/part", put, STORE_TAKE, &e), e);
+	close(put.fd);
 	check_bytes(s, "taken/whole", bytes, len);
 	check_bytes(s, "taken/part", bytes + 7, 1000);
 	drop(s, "taken/part");
@@ -350,19 +484,19 @@ static void test_put_from_object(struct store *s)
 {
 	size_t len = MIB + 1;
 	uint8_t *bytes = xmalloc(len);
-	struct store_body body = { .offset = 4099, .len = len - 5000 };
+	struct store_put put = { .offset = 4099, .len = len - 5000 };
 	uint64_t size = 0;
 	struct err e;
 
 	close(random_file(bytes, len));
-	CHECK_OK(store_put_bytes(s, "stage/part", bytes, len, 0, &e), e);
-	CHECK_OK(store_open_fd(s, "stage/part", &body.fd, &size, &e), e);
+	CHECK_OK(store_put_bytes(s, "stage/part", bytes, len, 0, any_time(), &e), e);
+	CHECK_OK(store_open_fd(s, "stage/part", any_time(), &put.fd, &size, &e), e);
 	CHECK_EQ(size, len);
-	CHECK_OK(store_put(s, "final/part", &body, STORE_CREATE, &e), e);
+	CHECK_OK(put_as(s, "final/part", put, STORE_ABSENT, &e), e);
 	drop(s, "stage/part");
-	check_bytes(s, "final/part", bytes + body.offset, body.len);
+	check_bytes(s, "final/part", bytes + put.offset, put.len);
 	drop(s, "final/part");
-	close(body.fd);
+	close(put.fd);
 	free(bytes);
 }
 
@@ -376,8 +510,8 @@ static void test_big_object(struct store *s)
 
 	for (size_t i = 0; i < len; i += 4096)
 		memcpy(bytes + i, &i, sizeof(i));
-	CHECK_OK(store_put_bytes(s, "big", bytes, len, 0, &e), e);
-	CHECK_OK(store_get(s, "big", 33 * MIB, 5000, &b, &size, &e), e);
+	CHECK_OK(store_put_bytes(s, "big", bytes, len, 0, any_time(), &e), e);
+	CHECK_OK(get_range(s, "big", 33 * MIB, 5000, &b, &size, &e), e);
 	CHECK_EQ(size, len);
 	CHECK_EQ(b.len, 5000);
 	CHECK(!memcmp(b.data, bytes + 33 * MIB, b.len));
@@ -395,9 +529,9 @@ static void test_open_fd(struct store *s)
 	struct err e;
 	int fd;
 
-	CHECK_EQ(store_open_fd(s, "open", &fd, &size, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_open_fd(s, "open", any_time(), &fd, &size, &e), ERR_NOT_FOUND);
 	put_text(s, "open", "before");
-	CHECK_OK(store_open_fd(s, "open", &fd, &size, &e), e);
+	CHECK_OK(store_open_fd(s, "open", any_time(), &fd, &size, &e), e);
 	CHECK_EQ(size, 6);
 	put_text(s, "open", "after");
 	drop(s, "open");
@@ -437,7 +571,7 @@ static void *create_once(void *arg)
 
 		snprintf(key, sizeof(key), "race/%d/manifest.json", round);
 		pthread_barrier_wait(&r->start);
-		rc = store_put_bytes(r->store, key, "x", 1, STORE_CREATE, NULL);
+		rc = store_put_bytes(r->store, key, "x", 1, STORE_ABSENT, any_time(), NULL);
 		CHECK(rc == 0 || rc == ERR_EXISTS);
 		if (!rc)
 			r->winners[round]++;
@@ -455,7 +589,7 @@ static void test_create_race(struct store *s)
 	pthread_barrier_destroy(&r.start);
 	for (int round = 0; round < ROUNDS; round++)
 		CHECK_EQ(r.winners[round], 1);
-	CHECK_OK(store_list(s, "race/", NULL, drop_it, s, &e), e);
+	CHECK_OK(list_keys(s, "race/", NULL, drop_it, s, &e), e);
 }
 
 /* Versions are runs of one letter, of different lengths. */
@@ -469,7 +603,7 @@ static void *read_versions(void *arg)
 		uint64_t size = 0;
 
 		buf_reset(&b);
-		CHECK_OK(store_get(r->store, "version", 0, UINT64_MAX, &b, &size, &e), e);
+		CHECK_OK(get_range(r->store, "version", 0, UINT64_MAX, &b, &size, &e), e);
 		CHECK_EQ(size, b.len);
 		CHECK_EQ(size, 10000 + 1000 * (b.data[0] - 'a'));
 		for (size_t i = 1; i < b.len; i++)
@@ -486,7 +620,7 @@ static void put_version(struct store *s, int version)
 	struct err e;
 
 	memset(bytes, 'a' + version, len);
-	CHECK_OK(store_put_bytes(s, "version", bytes, len, 0, &e), e);
+	CHECK_OK(store_put_bytes(s, "version", bytes, len, 0, any_time(), &e), e);
 }
 
 static void test_overwrite_while_read(struct store *s)
@@ -517,8 +651,8 @@ static void *put_and_remove(void *arg)
 		char key[64];
 
 		snprintf(key, sizeof(key), "busy/folder/%" PRIx64, id);
-		CHECK_OK(store_put_bytes(r->store, key, "x", 1, 0, &e), e);
-		CHECK_OK(store_remove(r->store, key, &e), e);
+		CHECK_OK(store_put_bytes(r->store, key, "x", 1, 0, any_time(), &e), e);
+		CHECK_OK(store_remove(r->store, key, any_time(), &e), e);
 	}
 	return NULL;
 }
@@ -541,6 +675,9 @@ void store_conform(const char *url)
 	CHECK_EQ(store_open(&s, "/var/lib", &e), ERR_UNSUPPORTED);
 	CHECK_OK(store_open(&s, url, &e), e);
 	test_put_get(s);
+	test_stat(s);
+	test_sink(s);
+	test_deadline(s);
 	test_empty_object(s);
 	test_create_only(s);
 	test_range(s);

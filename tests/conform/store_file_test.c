@@ -4,15 +4,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/now.h"
-#include "storage/store.h"
 #include "tests/conform/store_conform.h"
 #include "tests/lib/check.h"
+#include "tests/lib/store.h"
 #include "tests/lib/temp_dir.h"
 
 static const char *top;
@@ -72,7 +73,7 @@ static int count_keys(struct store *s)
 	struct err e;
 	int n = 0;
 
-	CHECK_OK(store_list(s, "", NULL, count_key, &n, &e), e);
+	CHECK_OK(list_keys(s, "", NULL, count_key, &n, &e), e);
 	return n;
 }
 
@@ -80,14 +81,14 @@ static void put(struct store *s, const char *key)
 {
 	struct err e;
 
-	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, &e), e);
+	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, any_time(), &e), e);
 }
 
 static void drop(struct store *s, const char *key)
 {
 	struct err e;
 
-	CHECK_OK(store_remove(s, key, &e), e);
+	CHECK_OK(store_remove(s, key, any_time(), &e), e);
 }
 
 static void test_open(void)
@@ -139,7 +140,7 @@ static void test_leftovers(void)
 static void test_no_empty_folders(void)
 {
 	struct store *s = open_store("empty");
-	struct store_body none = { .fd = open("/dev/null", O_RDONLY | O_CLOEXEC), .len = 1 };
+	struct store_put none = { .fd = open("/dev/null", O_RDONLY | O_CLOEXEC), .len = 1 };
 	struct err e;
 
 	put(s, "p/plugins/profile/1/a.xplane.pb");
@@ -148,7 +149,7 @@ static void test_no_empty_folders(void)
 	CHECK(there(s, "p/plugins/profile/1/b.xplane.pb"));
 	drop(s, "p/plugins/profile/1/b.xplane.pb");
 	CHECK(!there(s, "p"));
-	CHECK_EQ(store_put(s, "failed/put", &none, 0, &e), ERR_INVALID);
+	CHECK_EQ(put_as(s, "failed/put", none, 0, &e), ERR_INVALID);
 	CHECK(!there(s, "failed"));
 	close(none.fd);
 	store_free(s);
@@ -169,17 +170,17 @@ static void test_links(void)
 	put(outside, "secret");
 	CHECK(!symlink(target, file));
 	CHECK(!symlink(store_directory(outside), folder));
-	CHECK_EQ(store_get(s, "file", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
-	CHECK_EQ(store_open_fd(s, "file", &fd, &(uint64_t){ 0 }, &e), ERR_NOT_FOUND);
-	CHECK_EQ(store_get(s, "folder/secret", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
-	CHECK_EQ(store_put_bytes(s, "folder/new", "x", 1, 0, &e), ERR_INVALID);
+	CHECK_EQ(get_range(s, "file", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_open_fd(s, "file", any_time(), &fd, &(uint64_t){ 0 }, &e), ERR_NOT_FOUND);
+	CHECK_EQ(get_range(s, "folder/secret", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_put_bytes(s, "folder/new", "x", 1, 0, any_time(), &e), ERR_INVALID);
 	CHECK(strstr(e.msg, "link"));
 	CHECK_EQ(count_keys(s), 0);
 	drop(s, "folder/secret");
-	CHECK_EQ(store_put_bytes(s, "file", "x", 1, STORE_CREATE, &e), ERR_EXISTS);
+	CHECK_EQ(store_put_bytes(s, "file", "x", 1, STORE_ABSENT, any_time(), &e), ERR_EXISTS);
 	put(s, "file");
 	CHECK_EQ(count_keys(s), 1);
-	CHECK_OK(store_get(outside, "secret", 0, 9, &b, NULL, &e), e);
+	CHECK_OK(get_range(outside, "secret", 0, 9, &b, NULL, &e), e);
 	CHECK_EQ(count_keys(outside), 1);
 	free(file);
 	free(folder);
@@ -194,22 +195,52 @@ static void test_takes_the_file(void)
 {
 	struct store *s = open_store("taken");
 	char *path = path_in(s, "spooled");
-	struct store_body body = { .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), .len = 5 };
+	struct store_put put = { .fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), .len = 5 };
 	struct stat spooled, object;
 	char *taken = path_in(s, "t/object");
 	struct err e;
 
-	CHECK_EQ(write(body.fd, "bytes", 5), 5);
-	CHECK_OK(store_put(s, "t/object", &body, STORE_CREATE | STORE_TAKE, &e), e);
-	CHECK(!unlink(path) && !fstat(body.fd, &spooled) && !stat(taken, &object));
+	CHECK_EQ(write(put.fd, "bytes", 5), 5);
+	CHECK_OK(put_as(s, "t/object", put, STORE_ABSENT | STORE_TAKE, &e), e);
+	CHECK(!unlink(path) && !fstat(put.fd, &spooled) && !stat(taken, &object));
 	CHECK_EQ(spooled.st_ino, object.st_ino);
 	CHECK_EQ(object.st_nlink, 1);
-	CHECK_EQ(object.st_mode & 0777, 0644);
-	close(body.fd);
+	CHECK_EQ(object.st_mode & 0777, 0640);
+	close(put.fd);
 	drop(s, "t/object");
 	CHECK_EQ(count_keys(s), 0);
 	free(taken);
 	free(path);
+	store_free(s);
+}
+
+/* Profiles are for the operator's group: files 0640, folders 0750, whatever their size and way. */
+static void test_modes(void)
+{
+	struct store *s = open_store("modes");
+	char *small = path_in(s, "f/small"), *large = path_in(s, "f/large"),
+	     *folder = path_in(s, "f");
+	struct store_put put = { .fd = memfd_create("large", MFD_CLOEXEC), .len = 9 << 20 };
+	struct stat st;
+	struct err e;
+
+	CHECK(put.fd >= 0 && !ftruncate(put.fd, 9 << 20));
+	CHECK_OK(put_as(s, "f/large", put, 0, &e), e);
+	CHECK_OK(store_put_bytes(s, "f/small", "x", 1, 0, any_time(), &e), e);
+	CHECK(!stat(small, &st));
+	CHECK_EQ(st.st_mode & 0777, 0640);
+	CHECK(!stat(large, &st));
+	CHECK_EQ(st.st_mode & 0777, 0640);
+	CHECK(!stat(folder, &st));
+	CHECK_EQ(st.st_mode & 0777, 0750);
+	CHECK(!stat(store_directory(s), &st));
+	CHECK_EQ(st.st_mode & 0777, 0750);
+	drop(s, "f/small");
+	drop(s, "f/large");
+	close(put.fd);
+	free(small);
+	free(large);
+	free(folder);
 	store_free(s);
 }
 
@@ -226,9 +257,9 @@ static void test_strangers(void)
 	plant(s, "caret^", 0);
 	put(s, "a/b");
 	CHECK_EQ(count_keys(s), 1);
-	CHECK_EQ(store_get(s, "fifo", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
-	CHECK_EQ(store_put_bytes(s, "a", "x", 1, 0, &e), ERR_INVALID);
-	CHECK_EQ(store_put_bytes(s, "a/b/c", "x", 1, 0, &e), ERR_INVALID);
+	CHECK_EQ(get_range(s, "fifo", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(store_put_bytes(s, "a", "x", 1, 0, any_time(), &e), ERR_INVALID);
+	CHECK_EQ(store_put_bytes(s, "a/b/c", "x", 1, 0, any_time(), &e), ERR_INVALID);
 	drop(s, "a");
 	CHECK_EQ(count_keys(s), 1);
 	free(fifo);
@@ -239,20 +270,19 @@ static void test_strangers(void)
 static void test_odd_bodies(void)
 {
 	struct store *s = open_store("bodies");
-	struct store_body body = { .fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC),
-				   .len = 20 };
+	struct store_put put = { .fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC), .len = 20 };
 	struct buf b = BUF_INIT;
 	struct err e;
 	int pipes[2];
 
-	CHECK_OK(store_put(s, "proc", &body, 0, &e), e);
-	CHECK_OK(store_get(s, "proc", 0, 99, &b, NULL, &e), e);
+	CHECK_OK(put_as(s, "proc", put, 0, &e), e);
+	CHECK_OK(get_range(s, "proc", 0, 99, &b, NULL, &e), e);
 	CHECK_EQ(b.len, 20);
 	CHECK(!memcmp(b.data, "Name:", 5));
-	close(body.fd);
+	close(put.fd);
 	CHECK(!pipe(pipes));
-	body.fd = pipes[0];
-	CHECK(store_put(s, "pipe", &body, 0, &e) < 0);
+	put.fd = pipes[0];
+	CHECK(put_as(s, "pipe", put, 0, &e) < 0);
 	CHECK(strstr(e.msg, "pipe") && strstr(e.msg, "seek"));
 	close(pipes[0]);
 	close(pipes[1]);
@@ -273,7 +303,7 @@ static void test_no_room(void)
 	CHECK(!getrlimit(RLIMIT_FSIZE, &old));
 	small = (struct rlimit){ .rlim_cur = 1 << 20, .rlim_max = old.rlim_max };
 	CHECK(!setrlimit(RLIMIT_FSIZE, &small));
-	CHECK_EQ(store_put_bytes(s, "key", bytes, (size_t)2 << 20, 0, &e), ERR_IO);
+	CHECK_EQ(store_put_bytes(s, "key", bytes, (size_t)2 << 20, 0, any_time(), &e), ERR_IO);
 	CHECK(!setrlimit(RLIMIT_FSIZE, &old));
 	CHECK_STR(e.msg, "put key: writing the object: File too large");
 	CHECK_EQ(count_keys(s), 1);
@@ -309,9 +339,9 @@ static void test_no_permission(void)
 	}
 	put(s, "folder/key");
 	CHECK(!chmod(store_directory(s), 0555));
-	CHECK_EQ(store_put_bytes(s, "new", "x", 1, 0, &e), ERR_DENIED);
+	CHECK_EQ(store_put_bytes(s, "new", "x", 1, 0, any_time(), &e), ERR_DENIED);
 	CHECK(strstr(e.msg, "put new: ") && strstr(e.msg, "Permission denied"));
-	CHECK_EQ(store_put_bytes(s, "new/deep", "x", 1, 0, &e), ERR_DENIED);
+	CHECK_EQ(store_put_bytes(s, "new/deep", "x", 1, 0, any_time(), &e), ERR_DENIED);
 	CHECK(!chmod(store_directory(s), 0755));
 	store_free(s);
 }
@@ -328,6 +358,7 @@ int main(void)
 	test_leftovers();
 	test_no_empty_folders();
 	test_links();
+	test_modes();
 	test_strangers();
 	test_takes_the_file();
 	test_odd_bodies();

@@ -11,7 +11,7 @@ int main(void)
 	store_conform("mem://conform");
 	CHECK_OK(store_open(&s, "mem://", &e), e);
 	CHECK(!store_directory(s));
-	CHECK_OK(store_put_bytes(s, "left", "x", 1, 0, &e), e);
+	CHECK_OK(store_put_bytes(s, "left", "x", 1, 0, STORE_NO_DEADLINE, &e), e);
 	store_free(s);
 	return 0;
 }

@@ -8,3 +8,4 @@ endfunction()
 
 store_test(store_file)
 store_test(store_mem)
+store_test(store_fault)

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "proto/reasons.h"
 #include "storage/store.h"
+#include "tests/lib/store.h"
 #include "tests/sim/burst.h"
 #include "tests/sim/daemon.h"
 #include "tests/sim/user.h"
@@ -212,7 +213,7 @@ static void check_file(struct store *s, const struct wish *w, const json_t *mani
 	struct err e;
 
 	session_file_key(w->session, json_get_text(manifest, "run"), f.host, key);
-	if (store_get(s, key, 0, FILE_MAX, &bytes, NULL, &e))
+	if (get_range(s, key, 0, FILE_MAX, &bytes, NULL, &e))
 		sim_fail("session %s: %s", w->session, e.msg);
 	else if (bytes.len != (size_t)json_get_int(host, "bytes"))
 		sim_fail("session %s host %s: %zu bytes, the manifest says %" PRId64, w->session,
@@ -334,7 +335,7 @@ void check_store(void)
 	const struct wish *w;
 	struct err e;
 
-	if (store_list(l.store, "", NULL, on_key, &l, &e))
+	if (list_keys(l.store, "", NULL, on_key, &l, &e))
 		sim_fail("the store cannot be listed: %s", e.msg);
 	store_free(l.store);
 	TAILQ_FOREACH (w, user_wishes(), entry) {

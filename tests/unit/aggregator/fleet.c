@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
+#include "tests/lib/store.h"
 #include "tests/lib/temp_dir.h"
 
 typedef Tutti__V1__AgentMessage agent_message;
@@ -80,7 +81,7 @@ size_t fleet_keys(struct fleet *f)
 	struct err e = { 0 };
 	size_t n = 0;
 
-	CHECK_OK(store_list(f->agg.store.store, "", NULL, count_key, &n, &e), e);
+	CHECK_OK(list_keys(f->agg.store.store, "", NULL, count_key, &n, &e), e);
 	return n;
 }
 
@@ -88,7 +89,7 @@ bool fleet_has_key(struct fleet *f, const char *key)
 {
 	struct buf b = BUF_INIT;
 	struct err e = { 0 };
-	int rc = store_get(f->agg.store.store, key, 0, 1, &b, NULL, &e);
+	int rc = get_range(f->agg.store.store, key, 0, 1, &b, NULL, &e);
 
 	buf_release(&b);
 	return !rc;

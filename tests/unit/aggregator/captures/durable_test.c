@@ -4,6 +4,7 @@
 #include "json/json_text.h"
 #include "aggregator/sessions/sessions.h"
 #include "storage/store.h"
+#include "storage/store_fault.h"
 #include "tests/unit/aggregator/fleet.h"
 
 #define LONG_NS (600 * NS_PER_S)
@@ -56,41 +57,6 @@ static struct capture *begin_running(struct fleet *f)
 	WAIT(f, c->state == CAP_RUNNING && c->hosts[0].state == HOST_ARMED);
 	return c;
 }
-
-/* ---- a store that takes nothing ---- */
-
-static int refuse_put(struct store *s, const char *key, const struct store_body *body,
-		      unsigned int flags, struct err *e)
-{
-	(void)s;
-	(void)key;
-	(void)body;
-	(void)flags;
-	return err_set(e, ERR_FULL, "no room");
-}
-
-static int refuse_remove(struct store *s, const char *key, struct err *e)
-{
-	(void)s;
-	(void)key;
-	return err_set(e, ERR_IO, "no luck");
-}
-
-static int refuse_get(struct store *s, const char *key, uint64_t offset, uint64_t len,
-		      struct buf *out, uint64_t *size, struct err *e)
-{
-	(void)s;
-	(void)key;
-	(void)offset;
-	(void)len;
-	(void)out;
-	(void)size;
-	return err_set(e, ERR_IO, "no luck");
-}
-
-static const struct store_ops broken_ops = {
-	.scheme = "broken", .put = refuse_put, .get = refuse_get, .remove = refuse_remove
-};
 
 /* ---- tests ---- */
 
@@ -188,21 +154,22 @@ static void test_store_fails(void)
 {
 	struct fleet f;
 	struct fake a = { .auto_arm = true };
-	struct store broken = { .ops = &broken_ops }, *good;
+	struct store *broken;
 	struct capture *c;
+	struct err e = { 0 };
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = begin_running(&f);
-	good = f.agg.store.store;
-	f.agg.store.store = &broken;
+	broken = f.agg.store.store = store_fault_wrap(f.agg.store.store, NULL);
+	CHECK_OK(store_fault_set(broken, "put * full\n* * fail", &e), e);
 	capture_stop(c);
 	CHECK(answered(&f, c).failed);
-	CHECK(strstr(c->not_durable.msg, "no room"));
+	CHECK(strstr(c->not_durable.msg, "no space left"));
 	CHECK(capture_cancel(c));
 	CHECK(answered(&f, c).failed);
-	CHECK(strstr(c->not_durable.msg, "no luck"));
-	f.agg.store.store = good;
+	CHECK(strstr(c->not_durable.msg, "failed as told"));
+	CHECK_OK(store_fault_set(broken, "", &e), e);
 	fake_forget(&a);
 	fleet_stop(&f);
 }

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 #include "storage/store.h"
+#include "tests/lib/store.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/unit/aggregator/fleet.h"
 
@@ -143,7 +144,7 @@ static void check_stored(struct fleet *f, struct sender *s)
 	uint64_t size;
 
 	session_file_key(s->fake->session, "", s->fake->name, key);
-	CHECK_OK(store_get(f->agg.store.store, key, 0, TOTAL + 1, &got, &size, &e), e);
+	CHECK_OK(get_range(f->agg.store.store, key, 0, TOTAL + 1, &got, &size, &e), e);
 	CHECK_EQ(got.len, TOTAL);
 	CHECK(!memcmp(got.data, s->file, TOTAL));
 	buf_release(&got);

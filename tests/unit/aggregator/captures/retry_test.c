@@ -3,6 +3,7 @@
 #include "aggregator/captures/capture_impl.h"
 #include "aggregator/sessions/sessions.h"
 #include "storage/store.h"
+#include "tests/lib/store.h"
 #include "tests/unit/aggregator/fleet.h"
 
 static void hold(struct fake *a, const char *session, const char *state)
@@ -468,7 +469,7 @@ static void test_sweep(void)
 	half(&f, &a, &b, session);
 	CHECK_OK(session_retry_begin(f.agg.store.store, session, hosts, &e), e);
 	session_file_key(session, "", "host-b", key);
-	CHECK_OK(store_put_bytes(f.agg.store.store, key, "x", 1, 0, &e), e);
+	CHECK_OK(store_put_bytes(f.agg.store.store, key, "x", 1, 0, any_time(), &e), e);
 	CHECK_OK(session_sweep(f.agg.store.store, NULL, &swept, &e), e);
 	CHECK_EQ(swept, 0);
 	CHECK(!fleet_has_key(&f, key));

@@ -6,6 +6,7 @@
 #include "base/now.h"
 #include "storage/store.h"
 #include "tests/lib/check.h"
+#include "tests/lib/store.h"
 #include "xspace/xspace.h"
 
 #define BUDGET_NS (10 * NS_PER_S)
@@ -51,7 +52,7 @@ static void put_file(struct session *s, const char *host, const struct buf *byte
 	struct err e = { 0 };
 
 	session_file_key("s", "r", host, key);
-	CHECK_OK(store_put_bytes(s->store, key, bytes->data, bytes->len, 0, &e), e);
+	CHECK_OK(store_put_bytes(s->store, key, bytes->data, bytes->len, 0, any_time(), &e), e);
 }
 
 /* A host whose clock is wrong by so much has been at that many barriers. */

@@ -4,6 +4,7 @@
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "storage/store.h"
+#include "tests/lib/store.h"
 #include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
 
@@ -14,7 +15,7 @@ static void stored_bytes(struct fleet *f, struct capture *c, const char *host, s
 	uint64_t size;
 
 	session_file_key(c->session, "", host, key);
-	CHECK_OK(store_get(f->agg.store.store, key, 0, 100 << 20, out, &size, &e), e);
+	CHECK_OK(get_range(f->agg.store.store, key, 0, 100 << 20, out, &size, &e), e);
 	CHECK(out->len >= size);
 }
 
@@ -264,11 +265,11 @@ struct odd_store {
 };
 
 /* Hangs as a worker that the loop does not wait for: odd_unblock() ends it. */
-static int odd_block(struct odd_store *o, const char *key, const struct store_body *body)
+static int odd_block(struct odd_store *o, const struct store_put *put)
 {
-	CHECK(body->data && !o->blocked_key);
-	o->blocked_key = xstrdup(key);
-	buf_add(&o->blocked, body->data, body->len);
+	CHECK(put->data && !o->blocked_key);
+	o->blocked_key = xstrdup(put->key);
+	buf_add(&o->blocked, put->data, put->len);
 	virtual_hold_worker(&o->go);
 	return 0;
 }
@@ -278,51 +279,57 @@ static void odd_unblock(struct odd_store *o)
 	struct err e = { 0 };
 
 	CHECK_OK(store_put_bytes(o->real, o->blocked_key, o->blocked.data, o->blocked.len,
-				 STORE_CREATE, &e),
+				 STORE_ABSENT, any_time(), &e),
 		 e);
 	buf_release(&o->blocked);
 	free(o->blocked_key);
 	virtual_release_worker(&o->go);
 }
 
-static int odd_put(struct store *s, const char *key, const struct store_body *body,
-		   unsigned int flags, struct err *e)
+static int odd_put(struct store *s, const struct store_put *put, struct store_stat *out,
+		   struct err *e)
 {
 	struct odd_store *o = (struct odd_store *)s;
 
-	if (o->fail && strstr(key, o->fail))
+	if (o->fail && strstr(put->key, o->fail))
 		return err_set(e, ERR_IO, "no space left");
-	if (o->block && strstr(key, o->block))
-		return odd_block(o, key, body);
-	if (o->fail_late && strstr(key, o->fail_late)) {
+	if (o->block && strstr(put->key, o->block))
+		return odd_block(o, put);
+	if (o->fail_late && strstr(put->key, o->fail_late)) {
 		o->fail_late = NULL;
-		CHECK_OK(store_put(o->real, key, body, flags, e), *e);
+		CHECK_OK(store_put(o->real, put, out, e), *e);
 		return err_set(e, ERR_IO, "written, but not known to be durable");
 	}
-	return store_put(o->real, key, body, flags, e);
+	return store_put(o->real, put, out, e);
 }
 
-static int odd_get(struct store *s, const char *key, uint64_t offset, uint64_t len, struct buf *out,
-		   uint64_t *size, struct err *e)
+static int odd_get(struct store *s, const struct store_get *get, struct store_stat *out,
+		   struct err *e)
 {
-	return store_get(((struct odd_store *)s)->real, key, offset, len, out, size, e);
+	return store_get(((struct odd_store *)s)->real, get, out, e);
 }
 
-static int odd_list(struct store *s, const char *prefix, const char *after, store_list_fn fn,
-		    void *arg, struct err *e)
+static int odd_stat(struct store *s, const char *key, int64_t deadline_mono_ns,
+		    struct store_stat *out, struct err *e)
 {
-	return store_list(((struct odd_store *)s)->real, prefix, after, fn, arg, e);
+	return store_stat(((struct odd_store *)s)->real, key, deadline_mono_ns, out, e);
 }
 
-static int odd_remove(struct store *s, const char *key, struct err *e)
+static int odd_list(struct store *s, const struct store_list *list, struct err *e)
 {
-	return store_remove(((struct odd_store *)s)->real, key, e);
+	return store_list(((struct odd_store *)s)->real, list, e);
+}
+
+static int odd_remove(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e)
+{
+	return store_remove(((struct odd_store *)s)->real, key, deadline_mono_ns, e);
 }
 
 static const struct store_ops odd_ops = {
 	.scheme = "odd",
 	.put = odd_put,
 	.get = odd_get,
+	.stat = odd_stat,
 	.list = odd_list,
 	.remove = odd_remove,
 };

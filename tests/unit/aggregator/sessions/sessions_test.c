@@ -5,7 +5,9 @@
 #include "base/now.h"
 #include "proto/names.h"
 #include "storage/store.h"
+#include "storage/store_fault.h"
 #include "tests/lib/check.h"
+#include "tests/lib/store.h"
 
 static struct store *open_store(void)
 {
@@ -29,7 +31,7 @@ static size_t count(struct store *s)
 	struct err e = { 0 };
 	size_t n = 0;
 
-	CHECK_OK(store_list(s, "", NULL, count_key, &n, &e), e);
+	CHECK_OK(list_keys(s, "", NULL, count_key, &n, &e), e);
 	return n;
 }
 
@@ -37,14 +39,14 @@ static void put(struct store *s, const char *key)
 {
 	struct err e = { 0 };
 
-	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, &e), e);
+	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, any_time(), &e), e);
 }
 
 static bool has(struct store *s, const char *key)
 {
 	struct buf b = BUF_INIT;
 	struct err e;
-	int rc = store_get(s, key, 0, 1, &b, NULL, &e);
+	int rc = get_range(s, key, 0, 1, &b, NULL, &e);
 
 	buf_release(&b);
 	return !rc;
@@ -196,7 +198,7 @@ static void test_sweep(void)
 	make(s, names[1], 2000 * NS_PER_S, "r", 1);
 	make(s, names[2], 3000 * NS_PER_S, "", 2);
 	snprintf(key, sizeof(key), "tutti/sessions/%s/manifest.json", names[2]);
-	CHECK_OK(store_remove(s, key, &e), e);
+	CHECK_OK(store_remove(s, key, any_time(), &e), e);
 	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
 	CHECK_EQ(swept, 2);
 	CHECK_EQ(count(s), before);
@@ -300,7 +302,7 @@ static void test_sweep_damaged_plan(void)
 
 	put(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json");
 	put(s, "tutti/sessions/not-ours/plan.json");
-	CHECK_OK(store_put_bytes(s, no_object, "[]", 2, 0, &e), e);
+	CHECK_OK(store_put_bytes(s, no_object, "[]", 2, 0, any_time(), &e), e);
 	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
 	CHECK(!has(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json"));
 	CHECK(!has(s, no_object));
@@ -309,57 +311,25 @@ static void test_sweep_damaged_plan(void)
 	store_free(s);
 }
 
-/* A store that fails once to tell what is in it. */
-struct moody {
-	struct store base;
-	struct store *good;
-	bool failed;
-};
-
-static int moody_list(struct store *s, const char *prefix, const char *after, store_list_fn fn,
-		      void *arg, struct err *e)
-{
-	return store_list(((struct moody *)s)->good, prefix, after, fn, arg, e);
-}
-
-static int moody_get(struct store *s, const char *key, uint64_t offset, uint64_t len,
-		     struct buf *out, uint64_t *size, struct err *e)
-{
-	struct moody *m = (struct moody *)s;
-
-	if (m->failed)
-		return store_get(m->good, key, offset, len, out, size, e);
-	m->failed = true;
-	return err_set(e, ERR_IO, "%s: not now", key);
-}
-
-static int moody_remove(struct store *s, const char *key, struct err *e)
-{
-	return store_remove(((struct moody *)s)->good, key, e);
-}
-
-static const struct store_ops moody_ops = {
-	.scheme = "moody", .list = moody_list, .get = moody_get, .remove = moody_remove
-};
-
 /* That costs no capture: the next start carries it on. */
 static void test_sweep_store_fails(void)
 {
 	const char *name = "2026_11_21_12_00_00_abc123";
 	json_t *plan = json_pack("{s:s, s:{}}", "session", name, "resume");
 	json_t *resumable = json_array();
-	struct moody moody = { .base.ops = &moody_ops, .good = open_store() };
+	struct store *s = store_fault_wrap(open_store(), NULL);
 	struct err e = { 0 };
 	int swept;
 
-	CHECK_OK(session_create_plan(moody.good, name, plan, &e), e);
-	CHECK_EQ(session_sweep(&moody.base, resumable, &swept, &e), ERR_IO);
+	CHECK_OK(session_create_plan(s, name, plan, &e), e);
+	CHECK_OK(store_fault_set(s, "get * fail times=1", &e), e);
+	CHECK_EQ(session_sweep(s, resumable, &swept, &e), ERR_IO);
 	CHECK_EQ(swept, 0);
-	CHECK_OK(session_sweep(moody.good, resumable, &swept, &e), e);
+	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
 	CHECK_EQ(json_array_size(resumable), 1);
 	json_decref(resumable);
 	json_decref(plan);
-	store_free(moody.good);
+	store_free(s);
 }
 
 int main(void)
