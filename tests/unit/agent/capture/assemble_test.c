@@ -8,6 +8,7 @@
 #include "base/now.h"
 #include "tests/lib/check.h"
 #include "tests/lib/temp_dir.h"
+#include "tests/lib/xspace_text.h"
 #include "xspace/xspace.h"
 
 #define T0   INT64_C(1790000000000000000)
@@ -58,169 +59,28 @@ static void build_many(struct buf *out, int64_t line_ns, int n)
 
 /* ---- what is in the file ---- */
 
-struct stat_name {
-	char name[32];
-};
-
-struct file {
-	struct stat_name names[64];
-	char plane[64];
-	int64_t offset_ns, bound_ns, rtt_ns, ppb, calibrated;
-	char session[64], method[32], host[32];
-	size_t options_len;
-	struct {
-		char name[32];
-		int64_t ns;
-	} lines[8];
-	int64_t last_ns; /* of the event seen last */
-	size_t n_lines, n_events, n_warnings, n_errors;
-};
-
-static int on_plane(void *arg, const struct xs_plane *p)
-{
-	struct file *f = arg;
-
-	snprintf(f->plane, sizeof(f->plane), "%s", p->name);
-	memset(f->names, 0, sizeof(f->names));
-	return 0;
-}
-
-static int on_stat_name(void *arg, int64_t id, const char *name, size_t len)
-{
-	struct file *f = arg;
-
-	if (id >= 0 && id < 64)
-		snprintf(f->names[id].name, sizeof(f->names[id].name), "%.*s", (int)len, name);
-	return 0;
-}
-
-static void take_text(const struct file *f, const struct xs_stat *s, char *out, size_t size)
-{
-	if (s->kind == XS_REF && s->u < 64)
-		snprintf(out, size, "%s", f->names[s->u].name);
-	else
-		snprintf(out, size, "%.*s", (int)s->len, (const char *)s->bytes);
-}
-
-static int on_plane_stat(void *arg, const struct xs_stat *s)
-{
-	struct file *f = arg;
-	const char *name = s->metadata_id < 64 ? f->names[s->metadata_id].name : "";
-
-	if (strcmp(f->plane, "Task Environment"))
-		return 0;
-	if (!strcmp(name, "clock_offset_ns"))
-		f->offset_ns = s->i;
-	else if (!strcmp(name, "clock_bound_ns"))
-		f->bound_ns = s->i;
-	else if (!strcmp(name, "clock_rtt_min_ns"))
-		f->rtt_ns = s->i;
-	else if (!strcmp(name, "clock_rate_ppb"))
-		f->ppb = s->i;
-	else if (!strcmp(name, "clock_calibrated"))
-		f->calibrated = s->i;
-	else if (!strcmp(name, "clock_method"))
-		take_text(f, s, f->method, sizeof(f->method));
-	else if (!strcmp(name, "tutti_session"))
-		take_text(f, s, f->session, sizeof(f->session));
-	else if (!strcmp(name, "profile_options"))
-		f->options_len = s->len;
-	return 0;
-}
-
-static int on_line(void *arg, const struct xs_line *l)
-{
-	struct file *f = arg;
-
-	CHECK(f->n_lines < ARRAY_SIZE(f->lines));
-	snprintf(f->lines[f->n_lines].name, sizeof(f->lines[0].name), "%s", l->name);
-	f->lines[f->n_lines++].ns = l->timestamp_ns;
-	return 0;
-}
-
-static int on_event(void *arg, const struct xs_event *ev)
-{
-	struct file *f = arg;
-
-	f->n_events++;
-	f->last_ns = f->lines[f->n_lines - 1].ns + ev->offset_ps / 1000;
-	return 0;
-}
-
-static int on_text(void *arg, int field, const char *s, size_t len)
-{
-	struct file *f = arg;
-
-	f->n_warnings += field == 3;
-	f->n_errors += field == 2;
-	if (field == 4)
-		snprintf(f->host, sizeof(f->host), "%.*s", (int)len, s);
-	return 0;
-}
-
-static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err *e)
-{
-	if (pread(*(int *)arg, buf, len, (off_t)offset) != (ssize_t)len)
-		return err_set(e, ERR_IO, "short read");
-	return 0;
-}
-
-static struct file read_file(const char *path)
-{
-	static const struct xs_visitor v = {
-		.plane_begin = on_plane,
-		.stat_metadata = on_stat_name,
-		.plane_stat = on_plane_stat,
-		.line_begin = on_line,
-		.event = on_event,
-		.text = on_text,
-	};
-	FILE *in = fopen(path, "rbe");
-	struct xs_source source = { .read = read_fd };
-	struct file f = { 0 };
-	struct stat st;
-	struct err e;
-	int fd;
-
-	CHECK(in && !fstat(fileno(in), &st));
-	fd = fileno(in);
-	source.arg = &fd;
-	source.size = (uint64_t)st.st_size;
-	CHECK_OK(xs_read(&source, &v, &f, &e), e);
-	fclose(in);
-	return f;
-}
-
 /* The host's i-th file, which is [offset, offset + len) of what lies at `path`. */
 static void check_file(const char *path, uint64_t offset, uint64_t len, size_t i)
 {
-	static const char *const names[] = { "host-a", "host-a~2", "host-a~3" };
+	static const char *const names[] = { "\nhost host-a\n", "\nhost host-a~2\n",
+					     "\nhost host-a~3\n" };
 	char *part = xasprintf("%s-part", path);
 	uint8_t *bytes = xmalloc(len);
 	FILE *in = fopen(path, "rbe"), *out = fopen(part, "wbe");
-	struct file f;
+	char *text;
 
 	CHECK(in && out && !fseek(in, (long)offset, SEEK_SET));
 	CHECK(fread(bytes, 1, len, in) == len && fwrite(bytes, 1, len, out) == len);
 	CHECK(!fclose(in) && !fclose(out));
-	f = read_file(part);
-	CHECK_STR(f.host, names[i]);
-	CHECK_EQ(f.n_events, 2000);
-	CHECK_EQ(f.n_warnings, 1);
-	CHECK_EQ(f.calibrated, 1);
+	text = xspace_text_of_file(part);
+	CHECK_EQ(text_count(text, names[i]), 1);
+	CHECK_EQ(text_count(text, " event "), 2000);
+	CHECK_EQ(text_count(text, "\nwarning "), 1);
+	CHECK_EQ(text_number(text, "clock_calibrated="), 1);
+	free(text);
 	unlink(part);
 	free(bytes);
 	free(part);
-}
-
-static int64_t line_ns(const struct file *f, const char *name)
-{
-	for (size_t i = 0; i < f->n_lines; i++) {
-		if (!strcmp(f->lines[i].name, name))
-			return f->lines[i].ns;
-	}
-	CHECK(!"no such line");
-	return 0;
 }
 
 /* ---- tests ---- */
@@ -298,29 +158,30 @@ static void add_three_parts(struct rig *g)
 static void test_one_timeline(void)
 {
 	struct rig g;
-	struct file f;
+	char *text;
 	struct err e;
 
 	rig_up(&g);
 	add_three_parts(&g);
 	CHECK_OK(assemble(&g.a, &e), e);
-	f = read_file(g.path);
-	CHECK_EQ(line_ns(&f, "raw"), 100 * NS_PER_MS);
-	CHECK_EQ(line_ns(&f, "real"), 100 * NS_PER_MS);
-	CHECK_EQ(line_ns(&f, "absolute"), 100 * NS_PER_MS);
-	CHECK_EQ(f.n_events, 3);
+	text = xspace_text_of_file(g.path);
+	CHECK_EQ(text_first_ns(text, "raw"), 100 * NS_PER_MS);
+	CHECK_EQ(text_first_ns(text, "real"), 100 * NS_PER_MS);
+	CHECK_EQ(text_first_ns(text, "absolute"), 100 * NS_PER_MS);
 	CHECK_EQ(g.a.events, 3);
-	CHECK_STR(f.host, "host-a");
-	CHECK_EQ(f.n_warnings, 1);
-	CHECK_EQ(f.calibrated, 1);
-	CHECK_EQ(f.offset_ns, RAW + 5 * NS_PER_S - T0);
-	CHECK_EQ(f.rtt_ns, 1500);
-	CHECK_EQ(f.ppb, 0);
+	CHECK_EQ(text_count(text, "\nhost host-a\n"), 1);
+	CHECK_EQ(text_count(text, "\nwarning "), 1);
+	CHECK_EQ(text_count(text, "\nplane Task Environment\n"), 1);
+	CHECK_EQ(text_number(text, "clock_calibrated="), 1);
+	CHECK_EQ(text_number(text, "clock_offset_ns="), RAW + 5 * NS_PER_S - T0);
+	CHECK_EQ(text_number(text, "clock_rtt_min_ns="), 1500);
+	CHECK_EQ(text_number(text, "clock_rate_ppb="), 0);
 	/* 11 s from where the model holds to the window's end, at 1 ns/ms. */
-	CHECK_EQ(f.bound_ns, 1000 + 11000 + 2);
-	CHECK_STR(f.session, g.a.session);
-	CHECK_STR(f.method, "udp-kernel");
-	CHECK_EQ(f.options_len, 2);
+	CHECK_EQ(text_number(text, "clock_bound_ns="), 1000 + 11000 + 2);
+	CHECK(strstr(text, "tutti_session=\"2026_11_21_12_00_00_abc123\""));
+	CHECK(strstr(text, "clock_method=\"udp-kernel\""));
+	CHECK(strstr(text, "profile_options=[2]"));
+	free(text);
 	rig_down(&g);
 }
 
@@ -387,9 +248,9 @@ static void test_drifting_clock(void)
 {
 	for (int real = 0; real <= 1; real++) {
 		struct rig g;
-		struct file f;
+		char *text;
 		struct err e;
-		int64_t want;
+		int64_t want, got, line_ns;
 
 		rig_up(&g);
 		g.a.clock.rate = 50e-6;
@@ -399,12 +260,15 @@ static void test_drifting_clock(void)
 		build(&g.parts[0].bytes, "long", real ? 0 : RAW, 900 * NS_PER_MS);
 		want = clock_model_session_of_raw(&g.a.clock, RAW + 900 * NS_PER_MS) - T0;
 		CHECK_OK(assemble(&g.a, &e), e);
-		f = read_file(g.path);
-		CHECK_EQ(f.n_events, 1);
+		text = xspace_text_of_file(g.path);
+		CHECK_EQ(text_count(text, " long "), 1);
 		CHECK_EQ(g.a.events, 1);
-		CHECK(llabs(f.last_ns - want) <= 2);
-		CHECK(llabs(f.last_ns - f.lines[0].ns - 900 * NS_PER_MS) > 40000);
-		CHECK(f.bound_ns < 1000 + 11000 + 10);
+		got = text_last_ns(text, "long");
+		CHECK(llabs(got - want) <= 2);
+		line_ns = strstr(text, " @") ? text_number(text, " @") : 0;
+		CHECK(llabs(got - line_ns - 900 * NS_PER_MS) > 40000);
+		CHECK(text_number(text, "clock_bound_ns=") < 1000 + 11000 + 10);
+		free(text);
 		rig_down(&g);
 	}
 }
@@ -413,7 +277,7 @@ static void test_drifting_clock(void)
 static void test_line_from_long_before(void)
 {
 	struct rig g;
-	struct file f;
+	char *text;
 	struct err e;
 	int64_t want;
 
@@ -424,9 +288,10 @@ static void test_line_from_long_before(void)
 	build(&g.parts[0].bytes, "early", RAW - 60 * NS_PER_S, 60 * NS_PER_S + 500 * NS_PER_MS);
 	want = clock_model_session_of_raw(&g.a.clock, RAW + 500 * NS_PER_MS) - T0;
 	CHECK_OK(assemble(&g.a, &e), e);
-	f = read_file(g.path);
-	CHECK_EQ(f.n_events, 1);
-	CHECK(llabs(f.last_ns - want) <= 202);
+	text = xspace_text_of_file(g.path);
+	CHECK_EQ(text_count(text, " early "), 1);
+	CHECK(llabs(text_last_ns(text, "early") - want) <= 202);
+	free(text);
 	rig_down(&g);
 }
 
@@ -455,7 +320,7 @@ static void check_sleep(int64_t slept_raw_ns, int64_t window_ns, const int64_t r
 			int64_t want_ns)
 {
 	struct rig g;
-	struct file f;
+	char *text;
 	struct err e;
 	struct xs_builder *b = xs_builder_new();
 
@@ -471,9 +336,10 @@ static void check_sleep(int64_t slept_raw_ns, int64_t window_ns, const int64_t r
 	xs_finish(b, &g.parts[0].bytes);
 	xs_builder_free(b);
 	CHECK_OK(assemble(&g.a, &e), e);
-	f = read_file(g.path);
-	CHECK_EQ(f.n_events, 1);
-	CHECK(llabs(f.last_ns - want_ns) <= 2);
+	text = xspace_text_of_file(g.path);
+	CHECK_EQ(text_count(text, " event "), 1);
+	CHECK(llabs(text_last_ns(text, "line") - want_ns) <= 2);
+	free(text);
 	rig_down(&g);
 }
 
@@ -519,7 +385,7 @@ static void test_further_files(void)
 static void test_plane_too_large(void)
 {
 	struct rig g;
-	struct file f;
+	char *text;
 	struct err e;
 
 	rig_up(&g);
@@ -532,24 +398,26 @@ static void test_plane_too_large(void)
 	CHECK_EQ(g.results[0], PART_USED);
 	CHECK_EQ(g.results[1], PART_TOO_LARGE);
 	CHECK_STR(g.a.too_large, "/host:CPU samples");
-	f = read_file(g.path);
-	CHECK_EQ(f.n_events, 200);
-	CHECK_EQ(f.n_errors, 1);
+	text = xspace_text_of_file(g.path);
+	CHECK_EQ(text_count(text, " event "), 200);
+	CHECK_EQ(text_count(text, "\nerror "), 1);
+	free(text);
 	rig_down(&g);
 }
 
 static void test_nothing(void)
 {
 	struct rig g;
-	struct file f;
+	char *text;
 	struct err e;
 
 	rig_up(&g);
 	g.a.clock.calibrated = false;
 	CHECK_OK(assemble(&g.a, &e), e);
-	f = read_file(g.path);
-	CHECK_EQ(f.calibrated, 0);
-	CHECK_STR(f.method, "none");
+	text = xspace_text_of_file(g.path);
+	CHECK_EQ(text_number(text, "clock_calibrated="), 0);
+	CHECK(strstr(text, "clock_method=\"none\""));
+	free(text);
 	CHECK_EQ(g.a.events, 0);
 	rig_down(&g);
 }

@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "proto/limits.h"
 #include "tests/lib/check.h"
+#include "tests/lib/xspace_text.h"
 #include "xspace/xspace.h"
 
 static void add(struct marks *m, int64_t raw_ns, int32_t pid, const char *text)
@@ -119,29 +120,6 @@ static void foreign_text_becomes_clean(void)
 
 /* ---- the tracer ---- */
 
-static int on_plane(void *arg, const struct xs_plane *p)
-{
-	buf_addf(arg, "plane %s\n", p->name);
-	return 0;
-}
-
-static int on_line(void *arg, const struct xs_line *l)
-{
-	buf_addf(arg, "line %lld %s at %lld\n", (long long)l->id, l->name,
-		 (long long)l->timestamp_ns);
-	return 0;
-}
-
-static int on_event(void *arg, const struct xs_event *ev)
-{
-	buf_addf(arg, "event %lld at %lld", (long long)ev->metadata_id, (long long)ev->offset_ps);
-	for (size_t i = 0; i < ev->n_stats; i++)
-		buf_addf(arg, " %s%lld", ev->stats[i].kind == XS_INT ? "" : "not an int ",
-			 (long long)ev->stats[i].i);
-	buf_addf(arg, "\n");
-	return 0;
-}
-
 static void on_done(struct tracer_run *run)
 {
 	*(bool *)run->done_arg = true;
@@ -149,18 +127,13 @@ static void on_done(struct tracer_run *run)
 
 static void tracer_gives_a_line_per_process(void)
 {
-	struct xs_visitor v = { .plane_begin = on_plane,
-				.line_begin = on_line,
-				.event = on_event,
-				.want_stats = true };
 	struct tracer_env env = { .marks = marks(0) };
 	bool done = false;
 	struct tracer_run run = {
 		.t0_raw_ns = 1000, .t1_raw_ns = 2000, .done = on_done, .done_arg = &done
 	};
-	struct buf b = BUF_INIT;
-	struct xs_source src;
 	struct tracer *t;
+	char *text;
 	struct err e;
 
 	CHECK_OK(loop_new(&env.loop, 1, &e), e);
@@ -174,14 +147,12 @@ static void tracer_gives_a_line_per_process(void)
 		loop_turn(env.loop, 1000);
 	CHECK_EQ(run.result, RUN_OK);
 	CHECK_EQ(run.n_parts, 1);
-	src = xs_source_memory(run.parts[0].bytes.data, run.parts[0].bytes.len);
-	CHECK_OK(xs_read(&src, &v, &b, &e), e);
-	CHECK_STR(buf_str(&b), "plane /host:CPU marks\n"
-			       "line 7 marks 7 at 1000\n"
-			       "event 1 at 0 7 8\n"
-			       "event 2 at 200000 7 8\n"
-			       "line 8 marks 8 at 1000\n"
-			       "event 2 at 500000 8 9\n");
+	text = xspace_text(run.parts[0].bytes.data, run.parts[0].bytes.len);
+	CHECK_STR(text,
+		  "plane /host:CPU marks\n"
+		  "marks 7 #7 @1000: epoch 0-0 {pid=7 tid=8} step 0.0002-0.0002 {pid=7 tid=8}\n"
+		  "marks 8 #8 @1000: step 0.0005-0.0005 {pid=8 tid=9}\n");
+	free(text);
 	buf_release(&run.parts[0].bytes);
 	free(run.parts);
 
@@ -194,7 +165,6 @@ static void tracer_gives_a_line_per_process(void)
 	tracer_marks_ops.free(t);
 	loop_free(env.loop);
 	CHECK(!done);
-	buf_release(&b);
 	marks_free(env.marks);
 }
 

@@ -8,6 +8,7 @@
 #include "base/now.h"
 #include "tests/lib/check.h"
 #include "tests/lib/perf_bytes.h"
+#include "tests/lib/xspace_text.h"
 #include "xspace/xspace.h"
 
 #define PERIOD (10 * NS_PER_MS)
@@ -32,69 +33,23 @@ static void feed(struct cpu_window *w, struct buf *b)
 
 /* ---- the plane as text ---- */
 
-struct text {
-	struct buf out;
-	char names[64][64];
-};
-
-static int on_name(void *arg, int64_t id, const char *name, size_t len)
-{
-	struct text *t = arg;
-
-	CHECK(id < 64);
-	snprintf(t->names[id], sizeof(t->names[id]), "%.*s", (int)len, name);
-	return 0;
-}
-
-static int on_line(void *arg, const struct xs_line *l)
-{
-	struct text *t = arg;
-
-	buf_addf(&t->out, "%s:", l->name);
-	return 0;
-}
-
-static int on_event(void *arg, const struct xs_event *ev)
-{
-	struct text *t = arg;
-
-	buf_addf(&t->out, " %s %g-%g", t->names[ev->metadata_id], (double)ev->offset_ps / 1e9,
-		 (double)(ev->offset_ps + ev->duration_ps) / 1e9);
-	return 0;
-}
-
-static int on_line_end(void *arg)
-{
-	struct text *t = arg;
-
-	buf_addf(&t->out, "\n");
-	return 0;
-}
-
 /* Window [0, to_ms): lines "comm/tid: name from-to ..." in ms. */
 static void check_plane_with(const struct cpu_window *w, struct symbols *sy, int64_t to_ms,
 			     const char *want)
 {
-	struct xs_visitor v = { .event_metadata = on_name,
-				.line_begin = on_line,
-				.event = on_event,
-				.line_end = on_line_end };
 	struct cpu_cut *cut = cpu_window_cut(w, 0, to_ms * NS_PER_MS);
 	struct xs_builder *b = xs_builder_new();
-	struct text text = { .out = BUF_INIT };
 	struct buf bytes = BUF_INIT;
-	struct xs_source src;
-	struct err e;
+	char *text;
 
 	cut->period_ns = PERIOD;
 	symbols_begin(sy);
 	cpu_plane_build(cut, sy, b);
 	symbols_end(sy);
 	xs_finish(b, &bytes);
-	src = xs_source_memory(bytes.data, bytes.len);
-	CHECK_OK(xs_read(&src, &v, &text, &e), e);
-	CHECK_STR(buf_str(&text.out), want);
-	buf_release(&text.out);
+	text = xspace_lines(bytes.data, bytes.len);
+	CHECK_STR(text, want);
+	free(text);
 	buf_release(&bytes);
 	xs_builder_free(b);
 	cpu_cut_free(cut);
