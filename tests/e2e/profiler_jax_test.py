@@ -16,7 +16,7 @@ except ImportError:
     print("jax is not installed")
     sys.exit(77)
 
-from lib import xspace
+from lib import netns, xspace
 
 HERE = pathlib.Path(__file__).parent
 ONCE = pathlib.Path(os.environ["TUTTI_BIN"]) / "profile_once"
@@ -149,6 +149,7 @@ def test_gone(directory):
 
 
 def main():
+    netns.isolate()
     for test in (test_trace, test_discovery, test_options, test_contention, test_frozen, test_gone):
         with tempfile.TemporaryDirectory() as directory:
             print(f"  {test.__name__}", flush=True)

@@ -50,4 +50,4 @@ def test_with_jax():
             assert (jax > 0) == (h["host"] in ("host-a", "host-b")), (h, jax)
 
 
-main(test_once_json, test_with_jax)
+main(test_once_json, test_with_jax, own_network=False)  # it may install packages

@@ -26,6 +26,3 @@ e2e_test(schema "e2e" 200)
 e2e_test(jax "e2e;jax" 400)
 e2e_test(xprof "e2e;jax" 600)
 e2e_test(quickstart "release" 900)
-
-# A JAX job is found by whoever looks for one: tests that start some take turns.
-set_tests_properties(e2e/jax e2e/xprof PROPERTIES RESOURCE_LOCK jax)

@@ -24,6 +24,8 @@ import traceback
 import urllib.error
 import urllib.request
 
+from lib.netns import SkipTest, isolate
+
 from lib import schema
 
 BIN = pathlib.Path(os.environ.get("TUTTI_BIN", "build/dev/bin"))
@@ -246,8 +248,11 @@ class Cluster:
         return found
 
 
-def main(*tests):
-    """Runs test functions one after the other; exit status 1 if one failed, 77 if one asked to be skipped."""
+def main(*tests, own_network=True):
+    """Runs test functions one after the other, in a network of their own; exit status 1 if one failed, 77 if one
+    asked to be skipped."""
+    if own_network:
+        isolate()
     failed = 0
     for test in tests:
         start = time.monotonic()
@@ -262,7 +267,3 @@ def main(*tests):
             print(f"FAIL {test.__name__}", flush=True)
             failed += 1
     sys.exit(1 if failed else 0)
-
-
-class SkipTest(Exception):
-    pass

@@ -48,8 +48,6 @@ program(fake_profiler SRC ${CMAKE_SOURCE_DIR}/tests/e2e/fake_profiler.c ${fake_p
 	USES xspace net proto base)
 program(profile_once SRC ${CMAKE_SOURCE_DIR}/tests/e2e/profile_once.c USES tracer_profiler)
 e2e_test(profiler_jax "e2e;jax" 400)
-# Its discovery captures every JAX job of the machine, those of other tests too.
-set_tests_properties(e2e/profiler_jax PROPERTIES RESOURCE_LOCK jax)
 
 # For tests/bench/tracers.sh.
 add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c ${tracer_bed})
