@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "storage/store.h"
+#include "tests/lib/temp_dir.h"
 #include "tests/sim/daemon_impl.h"
 
 /* The same in every run, wherever the folder is: paths are part of what happens. */
@@ -30,7 +31,7 @@ struct sim_daemon {
 
 static struct sim_daemon *daemons;
 static struct daemon_opts opts;
-static char root[64];
+static const char *root;
 
 /* ---- folders ---- */
 
@@ -42,10 +43,8 @@ static void give_up(const char *what)
 
 void daemon_root_new(void)
 {
-	const char *base = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
-
-	snprintf(root, sizeof(root), "%s/tutti-sim-XXXXXX", base);
-	if (!mkdtemp(root) || chdir(root))
+	root = temp_dir_in(access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", "tutti-sim");
+	if (chdir(root))
 		give_up(root);
 }
 
@@ -98,7 +97,7 @@ void daemon_root_free(void)
 {
 	if (chdir("/"))
 		give_up("/");
-	walk(root, NULL);
+	temp_dir_remove(root);
 }
 
 static char *folder_of(const struct sim_daemon *d, const char *base, unsigned int life)

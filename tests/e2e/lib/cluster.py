@@ -8,7 +8,8 @@
         code, session = c.tutti("capture", "--duration", "1s", "--json")
 
 Binaries come from $TUTTI_BIN. Every process gets a log in the cluster's directory; when a test fails, the
-ends of all logs are printed. A process that ends with a sanitizer's report fails the test.
+ends of all logs are printed, and the directory stays until a later test runs ($TUTTI_TEST_KEEP=1: also that of a test
+that passed). A process that ends with a sanitizer's report fails the test.
 """
 import json
 import os
@@ -18,12 +19,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 import urllib.error
 import urllib.request
 
+from lib.leftovers import die_with_parent, temp_dir
 from lib.netns import SkipTest, isolate
 
 from lib import schema
@@ -53,7 +54,7 @@ def wait_until(what, condition, seconds=20):
 
 class Cluster:
     def __init__(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="tutti-e2e-"))
+        self.dir = temp_dir("tutti-e2e")
         self.processes = {}
         self.http = free_port()
         self.grpc = free_port()
@@ -82,9 +83,14 @@ class Cluster:
     # ---- processes ----
 
     def start(self, name, argv, env=None, before=None):
+        """Starts a process; it calls `before` first, and is killed when this thread ends."""
+        def begin():
+            die_with_parent()
+            if before:
+                before()
         log = open(self.dir / f"{name}.log", "ab")
         p = subprocess.Popen([str(a) for a in argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                             env={**os.environ, **(env or {})}, cwd=self.dir, preexec_fn=before)
+                             env={**os.environ, **(env or {})}, cwd=self.dir, preexec_fn=begin)
         p.expected = True
         self.processes[name] = p
         return p

@@ -15,6 +15,8 @@ import struct
 import subprocess
 import sys
 
+from lib.leftovers import dead_names
+
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 1
@@ -60,6 +62,9 @@ class Pair:
         os.close(self.home)
 
     def lay_cable(self):
+        left = os.listdir("/run/netns") if os.path.isdir("/run/netns") else []
+        for name in dead_names(left, "tutti"):
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
         ends = ((self.near, "near0", self.NEAR), (self.far, "far0", self.FAR))
         for name, _, _ in ends:
             ip("netns", "add", name)
