@@ -73,7 +73,7 @@ json_t *host_json(const struct host *h)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
 	json_put(o, "tracers", tracers);
 	for (size_t i = 0; i < h->n_held; i++) {
-		if (h->held[i].has_more)
+		if (h->held[i].undelivered)
 			json_array_append_new(held, json_text(h->held[i].session));
 	}
 	json_put(o, "held", held);

@@ -128,7 +128,7 @@ static enum host_state first_state(const struct capture_host *h)
 	const struct host *host = capture_host_find_agent(h);
 	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
 
-	return held && held->has_more ? HOST_UPLOADING : HOST_ARMING;
+	return held && held->undelivered ? HOST_UPLOADING : HOST_ARMING;
 }
 
 void capture_retry_update_states(struct capture *c)

@@ -57,7 +57,7 @@ static bool all_answered(const struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		const struct host *host = capture_host_find_agent(&c->hosts[i]);
 
-		if (host && host->steps.heard_mono_ns < c->steps_asked_mono_ns)
+		if (host && host->steps.received_mono_ns < c->steps_asked_mono_ns)
 			return false;
 	}
 	return true;

@@ -10,7 +10,7 @@ static void set_word(char out[HOST_CLOCK_WORD], const char *word)
 	snprintf(out, HOST_CLOCK_WORD, "%s", word);
 }
 
-struct host_clock host_clock_of(const Tutti__V1__ClockModel *c)
+struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 {
 	struct host_clock out = { 0 };
 

@@ -10,7 +10,7 @@
 #include "proto/siphash.h"
 #include "proto/tutti/v1/control.pb-c.h"
 
-/* Any message; those below are made by it. */
+/* Any message; the functions below use it. */
 void message_pack(struct buf *out, const Tutti__V1__AggregatorMessage *m);
 
 void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint64_t cookie,

@@ -12,7 +12,7 @@ void probe_peer_reset(struct probe_peer *p)
 	random_bytes(&p->key, sizeof(p->key));
 }
 
-bool probe_peer_take_seq(struct probe_peer *p, uint32_t seq)
+bool probe_peer_accept_seq(struct probe_peer *p, uint32_t seq)
 {
 	uint32_t back;
 
@@ -21,19 +21,20 @@ bool probe_peer_take_seq(struct probe_peer *p, uint32_t seq)
 	if (seq > p->newest_seq) {
 		uint32_t ahead = seq - p->newest_seq;
 
-		p->seen = ahead < WINDOW ? p->seen << ahead : 0;
-		p->seen |= 1;
+		p->answered = ahead < WINDOW ? p->answered << ahead : 0;
+		p->answered |= 1;
 		p->newest_seq = seq;
 		return true;
 	}
 	back = p->newest_seq - seq;
-	if (back >= WINDOW || p->seen >> back & 1)
+	if (back >= WINDOW || p->answered >> back & 1)
 		return false;
-	p->seen |= UINT64_C(1) << back;
+	p->answered |= UINT64_C(1) << back;
 	return true;
 }
 
-bool probe_peer_sent(struct probe_peer *p, uint32_t seq, int64_t t3_user_ns, int64_t t3_ns)
+bool probe_peer_note_departure(struct probe_peer *p, uint32_t seq, int64_t t3_user_ns,
+			       int64_t t3_ns)
 {
 	if (t3_ns - t3_user_ns > PROBE_SENT_MAX_NS)
 		return false;
@@ -47,7 +48,7 @@ bool probe_peer_sent(struct probe_peer *p, uint32_t seq, int64_t t3_user_ns, int
 	return true;
 }
 
-void probe_peer_fill(struct probe_peer *p, struct probe *reply)
+void probe_peer_fill_reply(struct probe_peer *p, struct probe *reply)
 {
 	for (size_t i = 0; i < PROBE_SENT_MAX; i++) {
 		reply->sent[i] = (struct probe_sent){ 0 };

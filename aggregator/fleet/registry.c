@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "net/rpc.h"
 
-#define EXPIRE_EVERY_NS (30 * NS_PER_S)
+#define FORGET_EVERY_NS (30 * NS_PER_S)
 
 struct watch {
 	void (*fn)(void *arg);
@@ -20,14 +20,14 @@ struct watch {
 };
 
 /*
- * A cookie is 48 random bits and the 16 bits of a slot, so that a probe finds its host without a
- * search: probes come by the thousand per second. LIMIT_HOSTS fits.
+ * A cookie is 48 random bits and the 16 bits of a slot, so that the host of a probe is found without a
+ * search: thousands of probes arrive per second. LIMIT_HOSTS fits.
  */
 #define SLOTS 65536
 
 struct registry {
 	struct loop *loop;
-	struct loop_timer expire;
+	struct loop_timer forget_timer;
 	struct host **hosts; /* sorted by name */
 	size_t n, cap;
 	struct host *slots[SLOTS];
@@ -35,12 +35,12 @@ struct registry {
 	size_t n_watches;
 };
 
-static void on_expire(void *arg)
+static void on_forget_timer(void *arg)
 {
 	struct registry *r = arg;
 
-	registry_expire(r, now_real_ns());
-	loop_timer_in(r->loop, &r->expire, EXPIRE_EVERY_NS, on_expire, r);
+	registry_forget_lost(r, now_real_ns());
+	loop_timer_in(r->loop, &r->forget_timer, FORGET_EVERY_NS, on_forget_timer, r);
 }
 
 struct registry *registry_new(struct loop *loop)
@@ -49,7 +49,7 @@ struct registry *registry_new(struct loop *loop)
 
 	r->loop = loop;
 	if (loop)
-		loop_timer_in(loop, &r->expire, EXPIRE_EVERY_NS, on_expire, r);
+		loop_timer_in(loop, &r->forget_timer, FORGET_EVERY_NS, on_forget_timer, r);
 	return r;
 }
 
@@ -86,10 +86,10 @@ void host_clear_held(struct host *h)
 	h->n_held = 0;
 }
 
-void host_add_held(struct host *h, const char *session, bool has_more, uint64_t instance)
+void host_add_held(struct host *h, const char *session, bool undelivered, uint64_t instance)
 {
 	h->held = xrealloc(h->held, (h->n_held + 1) * sizeof(*h->held));
-	h->held[h->n_held++] = (struct host_held){ xstrdup(session), has_more, instance };
+	h->held[h->n_held++] = (struct host_held){ xstrdup(session), undelivered, instance };
 }
 
 const struct host_held *host_find_held(const struct host *h, const char *session)
@@ -126,7 +126,7 @@ void registry_free(struct registry *r)
 	if (!r)
 		return;
 	if (r->loop)
-		loop_timer_cancel(r->loop, &r->expire);
+		loop_timer_cancel(r->loop, &r->forget_timer);
 	for (size_t i = 0; i < r->n; i++)
 		host_free(r->hosts[i]);
 	free(r->hosts);
@@ -134,8 +134,8 @@ void registry_free(struct registry *r)
 	free(r);
 }
 
-/* The index of the host, or of the place where it belongs. */
-static size_t place_of(const struct registry *r, const char *name)
+/* The index of the host, or the one where it is to be inserted. */
+static size_t index_of(const struct registry *r, const char *name)
 {
 	size_t low = 0, high = r->n;
 
@@ -152,7 +152,7 @@ static size_t place_of(const struct registry *r, const char *name)
 
 struct host *registry_find(struct registry *r, const char *name)
 {
-	size_t i = place_of(r, name);
+	size_t i = index_of(r, name);
 
 	return i < r->n && !strcmp(r->hosts[i]->name, name) ? r->hosts[i] : NULL;
 }
@@ -164,7 +164,7 @@ struct host *registry_find_connected(struct registry *r, const char *name)
 	return h && h->control ? h : NULL;
 }
 
-struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie)
+struct host *registry_find_by_cookie(struct registry *r, uint64_t probe_cookie)
 {
 	struct host *h = r->slots[probe_cookie % SLOTS];
 
@@ -173,7 +173,7 @@ struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie)
 
 struct host *registry_add(struct registry *r, const char *name)
 {
-	size_t i = place_of(r, name);
+	size_t i = index_of(r, name);
 	struct host *h;
 
 	if (i < r->n && !strcmp(r->hosts[i]->name, name))
@@ -196,7 +196,7 @@ struct host *registry_add(struct registry *r, const char *name)
 
 void registry_remove(struct registry *r, struct host *h)
 {
-	size_t i = place_of(r, h->name);
+	size_t i = index_of(r, h->name);
 
 	r->n--;
 	memmove(&r->hosts[i], &r->hosts[i + 1], (r->n - i) * sizeof(struct host *));
@@ -208,16 +208,16 @@ size_t registry_count(const struct registry *r, size_t *connected)
 	size_t n = 0;
 
 	if (!connected)
-		return r->n; /* asked at every Hello */
+		return r->n; /* called for every Hello: no loop over the hosts */
 	for (size_t i = 0; i < r->n; i++)
 		n += r->hosts[i]->control != NULL;
 	*connected = n;
 	return r->n;
 }
 
-size_t registry_expire(struct registry *r, int64_t now_real_ns)
+size_t registry_forget_lost(struct registry *r, int64_t now_real_ns)
 {
-	size_t gone = 0;
+	size_t forgotten = 0;
 
 	for (size_t i = r->n; i-- > 0;) {
 		struct host *h = r->hosts[i];
@@ -226,14 +226,14 @@ size_t registry_expire(struct registry *r, int64_t now_real_ns)
 			continue;
 		log_info("AGG-HOST-FORGOTTEN", "host=%s", h->name);
 		registry_remove(r, h);
-		gone++;
+		forgotten++;
 	}
-	if (gone)
-		registry_changed(r);
-	return gone;
+	if (forgotten)
+		registry_notify(r);
+	return forgotten;
 }
 
-/* ---- what is known of a host ---- */
+/* ---- a host ---- */
 
 void host_set_text(char **member, const char *text)
 {
@@ -263,7 +263,7 @@ void host_add_tracer(struct host *h, const char *name, const char *state, const 
 	};
 }
 
-void host_new_cookie(struct host *h)
+void host_renew_cookie(struct host *h)
 {
 	struct registry *r = h->registry;
 	uint64_t cookie;
@@ -297,7 +297,7 @@ void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg)
 	r->watches[r->n_watches++] = (struct watch){ fn, arg };
 }
 
-void registry_changed(struct registry *r)
+void registry_notify(struct registry *r)
 {
 	for (size_t i = 0; i < r->n_watches; i++)
 		r->watches[i].fn(r->watches[i].arg);

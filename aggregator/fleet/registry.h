@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hosts the aggregator knows: who is connected, who was lost, what they can do. Loop thread.
+ * The hosts that the aggregator knows: connected and lost ones, and what each can do. Loop thread.
  */
 #ifndef AGGREGATOR_FLEET_REGISTRY_H
 #define AGGREGATOR_FLEET_REGISTRY_H
@@ -25,28 +25,28 @@ struct host_tracer {
 	int errno_value;
 };
 
-/* A capture that an agent still has, as Hello and Status say. */
+/* A capture that an agent still has, by Hello and Status. */
 struct host_held {
 	char *session;
-	bool has_more; /* under way, or a file that is not stored: worth asking for */
-	uint64_t instance; /* of the agent when it was armed */
+	bool undelivered; /* under way, or a file that is not stored */
+	uint64_t instance; /* of the agent that was armed */
 };
 
-/* Which training step a host is at, as it said last. */
+/* The training step that a host reported last. */
 struct host_steps {
 	bool known;
 	int64_t step, at_ns, period_ns, jitter_ns; /* as in Steps of control.proto */
-	int64_t heard_mono_ns;
+	int64_t received_mono_ns;
 };
 
 struct host {
 	char *name;
 	char *version, *address, *profiler_address; /* never NULL */
 	uint64_t instance; /* of the running agent */
-	struct rpc_call *control; /* its stream; NULL = lost */
+	struct rpc_call *control; /* its control link; NULL = lost */
 	uint64_t probe_cookie;
 	struct probe_peer probes;
-	int64_t seen_real_ns; /* last message or probe, Unix ns */
+	int64_t seen_real_ns; /* of the last message or probe, Unix ns */
 	char **label_keys, **label_values;
 	size_t n_labels;
 	struct host_clock clock;
@@ -61,37 +61,37 @@ struct host {
 /* A lost host is forgotten after this long. */
 #define REGISTRY_KEEP_LOST_NS INT64_C(600000000000)
 
-/* `loop` (may be NULL in tests) forgets lost hosts by and by. */
+/* Lost hosts are forgotten every 30 s; not if `loop` is NULL (tests). */
 struct registry *registry_new(struct loop *loop);
 void registry_free(struct registry *r);
 
 struct host *registry_find(struct registry *r, const char *name); /* NULL if unknown */
 struct host *registry_find_connected(struct registry *r, const char *name); /* or NULL */
-struct host *registry_by_cookie(struct registry *r, uint64_t probe_cookie); /* or NULL */
-struct host *registry_add(struct registry *r, const char *name); /* or the one there is */
-void registry_remove(struct registry *r, struct host *h); /* said goodbye, or forgotten */
+struct host *registry_find_by_cookie(struct registry *r, uint64_t probe_cookie); /* or NULL */
+struct host *registry_add(struct registry *r, const char *name); /* returns a known one as it is */
+void registry_remove(struct registry *r, struct host *h);
 size_t registry_count(const struct registry *r, size_t *connected); /* connected may be NULL */
-size_t registry_expire(struct registry *r, int64_t now_real_ns); /* forgets; how many */
+size_t registry_forget_lost(struct registry *r, int64_t now_real_ns); /* returns how many */
 
-/* Replace what is known of a host; the strings are copied. */
+/* Replace what the registry has of a host; the strings are copied. */
 void host_set_text(char **member, const char *text);
 void host_add_label(struct host *h, const char *key, const char *value);
 void host_clear_labels(struct host *h);
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
 		     int errno_value);
 void host_clear_tracers(struct host *h);
-void host_add_held(struct host *h, const char *session, bool has_more, uint64_t instance);
+void host_add_held(struct host *h, const char *session, bool undelivered, uint64_t instance);
 void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
-void host_new_cookie(struct host *h); /* the old one is not answered any more; a new key, too */
+void host_renew_cookie(struct host *h); /* and the key; probes with the old ones get no answer */
 
-/* One of messages.h, to the host's agent, if it is connected. */
+/* Sends one of messages.h to the host's agent, if it is connected. */
 void host_send(const struct host *h, const struct buf *message);
 
 /*
- * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name; `*out` is
- * yours: free(). ERR_NOT_FOUND names the host that is unknown, or says that nobody matched;
- * ERR_INVALID for a selector that is malformed.
+ * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name. The caller
+ * frees `*out` with free(). ERR_NOT_FOUND: a host is unknown, or none matches; ERR_INVALID: the selector
+ * is malformed.
  */
 MUST_CHECK int registry_select(struct registry *r, const char *selector, struct host ***out,
 			       size_t *n, struct err *e);
@@ -99,8 +99,8 @@ MUST_CHECK int registry_select(struct registry *r, const char *selector, struct 
 /* The hosts, sorted by name; borrowed until the next add or remove. */
 struct host *const *registry_hosts(const struct registry *r, size_t *n);
 
-/* fn is called after any change; several may watch. */
+/* Registers fn, to be called after every change. registry_notify() calls all that are registered. */
 void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg);
-void registry_changed(struct registry *r);
+void registry_notify(struct registry *r);
 
 #endif

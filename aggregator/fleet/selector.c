@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "all", "name,name" or "key=value,key=value" to hosts. */
+/* Resolves selectors: "all", "name,name" or "key=value,key=value". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #define MAX_PARTS 4096
 
 struct parts {
-	char *text; /* the copy that the items point into */
+	char *text; /* a copy; the items point into it */
 	char **items;
 	size_t n;
 };
@@ -29,11 +29,11 @@ static int parts_split(struct parts *p, const char *selector, struct err *e)
 	p->text = rest = xstrdup(selector);
 	while ((part = strsep(&rest, ","))) {
 		if (!*part)
-			return err_set(
-				e, ERR_INVALID,
-				"selector '%.80s': empty between commas; use all, name,name or "
-				"label=value",
-				selector);
+			return err_set(e, ERR_INVALID,
+				       "selector '%.80s': nothing between two commas; use all, "
+				       "name,name or "
+				       "label=value",
+				       selector);
 		if (p->n == MAX_PARTS)
 			return err_set(e, ERR_INVALID, "selector of more than %d parts", MAX_PARTS);
 		p->items = xrealloc(p->items, (p->n + 1) * sizeof(char *));
@@ -64,7 +64,7 @@ static bool has_labels(const struct host *h, const struct parts *pairs)
 	return true;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	const struct host *const *x = a, *const *y = b;
 
@@ -84,9 +84,9 @@ static int select_names(struct registry *r, const struct parts *names, struct ho
 			return rc;
 		out[i] = registry_find(r, name);
 		if (!out[i])
-			return err_set(e, ERR_NOT_FOUND, "no host is called '%s'", name);
+			return err_set(e, ERR_NOT_FOUND, "no host has the name '%s'", name);
 	}
-	sort_array(out, names->n, sizeof(struct host *), by_name);
+	sort_array(out, names->n, sizeof(struct host *), compare_names);
 	for (size_t i = 0; i < names->n; i++) {
 		if (!kept || out[kept - 1] != out[i])
 			out[kept++] = out[i];
@@ -95,7 +95,7 @@ static int select_names(struct registry *r, const struct parts *names, struct ho
 	return 0;
 }
 
-/* The hosts that have all labels; no label at all is everybody. */
+/* The hosts that have all labels; without labels, all hosts. */
 static int select_labels(struct registry *r, const struct parts *pairs, struct host **out,
 			 size_t *n, struct err *e)
 {

@@ -19,8 +19,8 @@
 #include "proto/probe.h"
 #include "proto/reasons.h"
 
-#define HELLO_PATIENCE_NS (10 * NS_PER_S)
-#define ASK_DURATION_NS	  (600 * NS_PER_S) /* at most, for who does not say */
+#define HELLO_TIMEOUT_NS (10 * NS_PER_S)
+#define ASK_DURATION_NS	 (600 * NS_PER_S) /* at most, if the request has no duration */
 
 typedef Tutti__V1__AgentMessage agent_message;
 
@@ -33,7 +33,7 @@ struct control {
 struct link {
 	struct control *control;
 	struct rpc_call *call;
-	struct host *host; /* NULL before Hello and after Goodbye */
+	struct host *host; /* NULL before Hello, and after the agent has signed off */
 	bool finished;
 	struct loop_timer hello_timer;
 };
@@ -48,12 +48,12 @@ static void link_finish(struct link *l, enum rpc_code code, const char *text)
 	rpc_finish(l->call, code, text);
 }
 
-static void on_no_hello(void *arg)
+static void on_hello_timeout(void *arg)
 {
 	struct link *l = arg;
 
 	log_warn("AGG-PEER", "peer=%s reason=\"no Hello\"", rpc_peer(l->call));
-	link_finish(l, RPC_DEADLINE_EXCEEDED, "no Hello came");
+	link_finish(l, RPC_DEADLINE_EXCEEDED, "no Hello within 10 s");
 }
 
 static void on_opened(struct rpc_call *call)
@@ -63,10 +63,10 @@ static void on_opened(struct rpc_call *call)
 	l->control = rpc_arg(call);
 	l->call = call;
 	rpc_set_arg(call, l);
-	loop_timer_in(l->control->env.loop, &l->hello_timer, HELLO_PATIENCE_NS, on_no_hello, l);
+	loop_timer_in(l->control->env.loop, &l->hello_timer, HELLO_TIMEOUT_NS, on_hello_timeout, l);
 }
 
-/* The host stays known as lost; its captures hear of it. */
+/* The host stays in the registry as lost; its captures are notified. */
 static void link_lose_host(struct link *l, const char *why)
 {
 	struct host *h = l->host;
@@ -76,7 +76,7 @@ static void link_lose_host(struct link *l, const char *why)
 	h->seen_real_ns = now_real_ns();
 	log_warn("AGG-HOST-LOST", "host=%s address=%s reason=\"%s\"", h->name, h->address, why);
 	captures_host_disconnected(l->control->env.captures, h->name, h->instance);
-	registry_changed(l->control->env.registry);
+	registry_notify(l->control->env.registry);
 }
 
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
@@ -89,7 +89,7 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	free(l);
 }
 
-/* The agent closed its side: nothing more can come. */
+/* The agent closed its side: no message can follow. */
 static void on_half_closed(struct rpc_call *call)
 {
 	link_finish(rpc_arg(call), RPC_OK, "");
@@ -103,7 +103,7 @@ static void send_and_release(struct link *l, struct buf *message)
 
 /* ---- Hello ---- */
 
-static void fill_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, size_t n)
+static void set_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, size_t n)
 {
 	host_clear_tracers(h);
 	for (size_t i = 0; i < n; i++)
@@ -111,7 +111,7 @@ static void fill_tracers(struct host *h, Tutti__V1__TracerState *const *tracers,
 				tracers[i]->errno_value);
 }
 
-static void fill_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
+static void set_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
 {
 	host_clear_held(h);
 	for (size_t i = 0; i < n; i++)
@@ -120,31 +120,36 @@ static void fill_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
 			      held[i]->instance);
 }
 
-static void fill_host(struct host *h, const Tutti__V1__Hello *hello)
+static void set_host(struct host *h, const Tutti__V1__Hello *hello)
 {
 	host_set_text(&h->version, hello->version);
 	host_set_text(&h->profiler_address, hello->profiler_address);
 	host_clear_labels(h);
 	for (size_t i = 0; i < hello->n_labels; i++)
 		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);
-	fill_tracers(h, hello->tracers, hello->n_tracers);
-	fill_held(h, hello->held, hello->n_held);
+	set_tracers(h, hello->tracers, hello->n_tracers);
+	set_held(h, hello->held, hello->n_held);
 	h->instance = hello->instance;
 	h->clock = (struct host_clock){ 0 };
 	h->steps = (struct host_steps){ 0 };
-	host_new_cookie(h);
+	host_renew_cookie(h);
 }
 
-/* A stream of the same agent that we have not yet seen break gives way. */
-static bool link_may_take(struct link *l, struct host *h, const Tutti__V1__Hello *hello)
+/*
+ * False, and the link is ended, if another agent has this host's name. An older stream of the same agent,
+ * whose break was not noticed yet, is replaced.
+ */
+static bool link_take_host(struct link *l, struct host *h, const Tutti__V1__Hello *hello)
 {
 	struct link *old;
-	char text[160];
+	char text[200];
 
 	if (!h->control)
 		return true;
 	if (h->instance != hello->instance) {
-		snprintf(text, sizeof(text), "the name %.60s is held by the agent at %.60s",
+		snprintf(text, sizeof(text),
+			 "the name %.60s is taken by the agent at %.60s: start one of them with "
+			 "--host",
 			 h->name, h->address);
 		log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", h->name, rpc_peer(l->call),
 			 text);
@@ -157,8 +162,8 @@ static bool link_may_take(struct link *l, struct host *h, const Tutti__V1__Hello
 	return true;
 }
 
-/* With mTLS a host is who its certificate says; in plaintext it is who it says itself. */
-static bool link_is_who_it_says(struct link *l, const char *host)
+/* With mTLS a host has the name in its certificate; in plaintext its own word counts. */
+static bool link_check_identity(struct link *l, const char *host)
 {
 	const char *identity = rpc_identity(l->call);
 	char why[320];
@@ -166,8 +171,9 @@ static bool link_is_who_it_says(struct link *l, const char *host)
 	if (!strcmp(identity, host) || (!*identity && !l->control->env.needs_certificate))
 		return true;
 	snprintf(why, sizeof(why),
-		 "the certificate is of '%.60s', not of host '%.60s': give the agent a certificate "
-		 "whose common name is its host's, or start it with --host",
+		 "the certificate is for '%.60s', not for host '%.60s': give the agent a "
+		 "certificate "
+		 "whose common name is the host's, or start it with --host",
 		 identity, host);
 	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", host, rpc_peer(l->call), why);
 	link_finish(l, RPC_PERMISSION_DENIED, why);
@@ -182,17 +188,18 @@ static void handle_hello(struct link *l, const agent_message *m)
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
 
-	if (!link_is_who_it_says(l, hello->host))
+	if (!link_check_identity(l, hello->host))
 		return;
 	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS) {
-		link_finish(l, RPC_RESOURCE_EXHAUSTED, "this aggregator knows too many hosts");
+		link_finish(l, RPC_RESOURCE_EXHAUSTED,
+			    "this aggregator has as many hosts as it takes");
 		return;
 	}
 	h = registry_add(r, hello->host);
-	if (!link_may_take(l, h, hello))
+	if (!link_take_host(l, h, hello))
 		return;
 	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
-	fill_host(h, hello);
+	set_host(h, hello);
 	host_set_text(&h->address, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();
 	h->control = l->call;
@@ -202,7 +209,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	send_and_release(l, &message);
 	log_info("AGG-HOST", "host=%s address=%s version=%s", h->name, h->address, h->version);
 	captures_host_connected(l->control->env.captures, h);
-	registry_changed(r);
+	registry_notify(r);
 }
 
 static void handle_goodbye(struct link *l, const agent_message *m)
@@ -215,13 +222,13 @@ static void handle_goodbye(struct link *l, const agent_message *m)
 	log_info("AGG-HOST-GONE", "host=%s", h->name);
 	captures_host_lost(l->control->env.captures, h->name, h->instance);
 	registry_remove(l->control->env.registry, h);
-	registry_changed(l->control->env.registry);
+	registry_notify(l->control->env.registry);
 	link_finish(l, RPC_OK, "");
 }
 
 /* ---- Status and captures ---- */
 
-static void fill_steps(struct host *h, const Tutti__V1__Steps *s)
+static void set_steps(struct host *h, const Tutti__V1__Steps *s)
 {
 	h->steps = (struct host_steps){
 		.known = s->known,
@@ -229,30 +236,30 @@ static void fill_steps(struct host *h, const Tutti__V1__Steps *s)
 		.at_ns = s->at_ns,
 		.period_ns = s->period_ns,
 		.jitter_ns = s->jitter_ns,
-		.heard_mono_ns = now_mono_ns(),
+		.received_mono_ns = now_mono_ns(),
 	};
 }
 
 static void handle_steps(struct link *l, const agent_message *m)
 {
-	fill_steps(l->host, m->steps);
+	set_steps(l->host, m->steps);
 	captures_host_steps_changed(l->control->env.captures, l->host);
 }
 
 static void handle_status(struct link *l, const agent_message *m)
 {
 	if (m->status->steps)
-		fill_steps(l->host, m->status->steps);
-	l->host->clock = host_clock_of(m->status->clock);
-	fill_held(l->host, m->status->held, m->status->n_held);
+		set_steps(l->host, m->status->steps);
+	l->host->clock = host_clock_from(m->status->clock);
+	set_held(l->host, m->status->held, m->status->n_held);
 	captures_host_held_changed(l->control->env.captures, l->host);
 	if (m->status->n_tracers)
-		fill_tracers(l->host, m->status->tracers, m->status->n_tracers);
-	registry_changed(l->control->env.registry);
+		set_tracers(l->host, m->status->tracers, m->status->n_tracers);
+	registry_notify(l->control->env.registry);
 }
 
-/* NULL for a capture that is over or none of this agent's: it may have outlived its welcome. */
-static struct capture_host *part_of(struct link *l, const char *session)
+/* NULL if the capture has ended, or this agent was not armed for it. */
+static struct capture_host *find_capture_host(struct link *l, const char *session)
 {
 	struct capture *c = capture_find(l->control->env.captures, session);
 
@@ -261,15 +268,15 @@ static struct capture_host *part_of(struct link *l, const char *session)
 
 static void handle_armed(struct link *l, const agent_message *m)
 {
-	struct capture_host *h = part_of(l, m->armed->session);
+	struct capture_host *h = find_capture_host(l, m->armed->session);
 
 	l->control->stats.armed++;
 	if (h)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
 
-/* NULL for a word that an agent may not refuse with: it goes into the detail. */
-static const char *refusal_of(const char *word)
+/* The reason of a refusal. NULL for a word that is none: it goes into the detail. */
+static const char *known_refusal(const char *word)
 {
 	const struct reason *r = reason_find(*word ? word : REASON_REFUSED);
 
@@ -279,8 +286,8 @@ static const char *refusal_of(const char *word)
 static void handle_refused(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__Refused *r = m->refused;
-	struct capture_host *h = part_of(l, r->session);
-	const char *reason = refusal_of(r->reason);
+	struct capture_host *h = find_capture_host(l, r->session);
+	const char *reason = known_refusal(r->reason);
 
 	if (!h)
 		return;
@@ -294,7 +301,7 @@ static void handle_refused(struct link *l, const agent_message *m)
 static void handle_progress(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__Progress *p = m->progress;
-	struct capture_host *h = part_of(l, p->session);
+	struct capture_host *h = find_capture_host(l, p->session);
 	enum host_state state = !strcmp(p->state, "running")	 ? HOST_RUNNING
 				: !strcmp(p->state, "gathering") ? HOST_GATHERING
 				: !strcmp(p->state, "uploading") ? HOST_UPLOADING
@@ -304,7 +311,7 @@ static void handle_progress(struct link *l, const agent_message *m)
 		capture_host_progress(h, state, p->bytes_total, p->bytes_done);
 }
 
-static void fill_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
+static void set_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 {
 	if (h->tracers || !r->n_tracers)
 		return;
@@ -323,24 +330,24 @@ static void fill_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 static void handle_result(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__HostResult *r = m->result;
-	struct capture_host *h = part_of(l, r->session);
+	struct capture_host *h = find_capture_host(l, r->session);
 
 	if (!h || capture_host_has_ended(h))
 		return;
 	h->events = r->events;
-	/* A file may have been held since before this retry, or since an earlier one. */
+	/* The file may be from before this retry, or from an earlier retry. */
 	if (r->has_file && r->t0_ns > 0)
 		h->t0_ns = r->t0_ns == h->capture->t0_ns ? 0 : r->t0_ns;
 	if (r->clock)
-		h->clock = host_clock_of(r->clock);
-	fill_reports(h, r);
+		h->clock = host_clock_from(r->clock);
+	set_reports(h, r);
 	if (r->steps)
 		h->steps = (struct steps_seen){ true, r->steps->first, r->steps->last,
 						r->steps->first_at_ns, r->steps->end_at_ns };
 	capture_host_result(h, r->has_file, r->reason, r->detail);
 }
 
-/* ---- Ask: the local socket of a host ---- */
+/* ---- Ask: requests from the local socket of a host ---- */
 
 static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
 {
@@ -358,7 +365,7 @@ static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture *
 	return rc;
 }
 
-/* Whoever began it may end it, and whoever is recorded by it. */
+/* A host may stop a capture that it requested or takes part in. */
 static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
 {
 	char origin[LIMIT_HOST_NAME + 8];
@@ -369,21 +376,23 @@ static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **
 		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
 	if (strcmp((*c)->origin, origin) &&
 	    !capture_find_host(*c, l->host->name, l->host->instance))
-		return err_set(e, ERR_DENIED, "capture %s is none of this host's", ask->session);
+		return err_set(e, ERR_DENIED,
+			       "capture %s was not requested by this host and does not record it",
+			       ask->session);
 	capture_stop(*c);
 	return 0;
 }
 
-/* Waits for the store; the host's link may be another one by then. */
-struct asked {
+/* An answer that waits for the store; the host may have a new link by then. */
+struct pending_answer {
 	struct registry *registry;
 	char *host;
 	uint64_t instance, id;
 };
 
-static void answer_asked(void *arg, struct capture *c)
+static void send_answer(void *arg, struct capture *c)
 {
-	struct asked *a = arg;
+	struct pending_answer *a = arg;
 	const struct host *host = registry_find(a->registry, a->host);
 	struct buf message = BUF_INIT;
 
@@ -395,13 +404,13 @@ static void answer_asked(void *arg, struct capture *c)
 	free(a);
 }
 
-static void answer_when_kept(struct link *l, uint64_t id, struct capture *c)
+static void answer_when_durable(struct link *l, uint64_t id, struct capture *c)
 {
-	struct asked *a = xmalloc(sizeof(*a));
+	struct pending_answer *a = xmalloc(sizeof(*a));
 
-	*a = (struct asked){ l->control->env.registry, xstrdup(l->host->name), l->host->instance,
-			     id };
-	capture_when_durable(c, answer_asked, a);
+	*a = (struct pending_answer){ l->control->env.registry, xstrdup(l->host->name),
+				      l->host->instance, id };
+	capture_when_durable(c, send_answer, a);
 }
 
 static void handle_ask(struct link *l, const agent_message *m)
@@ -419,14 +428,14 @@ static void handle_ask(struct link *l, const agent_message *m)
 	else
 		rc = err_set(&e, ERR_UNSUPPORTED, "unknown verb '%s'", ask->verb);
 	if (!rc) {
-		answer_when_kept(l, ask->id, c);
+		answer_when_durable(l, ask->id, c);
 		return;
 	}
 	message_answer(&message, ask->id, false, "", e.msg);
 	send_and_release(l, &message);
 }
 
-/* ---- probes of hosts that UDP does not reach ---- */
+/* ---- probes of hosts without UDP ---- */
 
 static void handle_probe(struct link *l, const agent_message *m)
 {
@@ -456,7 +465,7 @@ static const handle_fn handlers[] = {
 	[TUTTI__V1__AGENT_MESSAGE__KIND_PROBE] = handle_probe,
 };
 
-static void refuse(struct link *l, const char *why)
+static void link_refuse(struct link *l, const char *why)
 {
 	l->control->stats.bad_messages++;
 	log_warn("AGG-PEER", "host=%s peer=%s reason=\"%s\"", l->host ? l->host->name : "?",
@@ -464,7 +473,7 @@ static void refuse(struct link *l, const char *why)
 	link_finish(l, RPC_INVALID_ARGUMENT, why);
 }
 
-/* What is right in form may still be wrong here. */
+/* A well-formed message may still be wrong in this place. */
 static int check_order(const struct link *l, const agent_message *m, struct err *e)
 {
 	bool hello = m->kind_case == TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
@@ -499,7 +508,7 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 		return true;
 	data = rpc_msg_data(msg, &len);
 	if (control_unpack_from_agent(&m, data, len, &e) || check_order(l, m, &e))
-		refuse(l, e.msg);
+		link_refuse(l, e.msg);
 	else
 		dispatch(l, m);
 	if (m)

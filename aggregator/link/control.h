@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tutti.v1.Control: one stream per agent. The method's argument is the struct control. Loop thread. */
+/* The control links: tutti.v1.Control, one stream per agent. The method's argument is the struct control. Loop thread. */
 #ifndef AGGREGATOR_LINK_CONTROL_H
 #define AGGREGATOR_LINK_CONTROL_H
 
@@ -23,11 +23,11 @@ struct control_env {
 	struct time_service *time;
 	struct registry *registry;
 	struct captures *captures;
-	bool needs_certificate; /* of every agent */
+	bool needs_certificate; /* every agent must have one */
 };
 
 struct control_stats {
-	uint64_t messages, armed; /* of agents */
+	uint64_t messages, armed; /* received */
 	uint64_t bad_messages;
 };
 

@@ -21,7 +21,7 @@ static void read_boot_id(char *out, size_t size)
 		snprintf(out, size, "unknown");
 }
 
-/* False: there is none, or it is of another boot, where RAW began anew. */
+/* False: there is no file, or it is of another boot, whose raw clock had another zero. */
 static bool load(struct session_clock *c, const char *path, const char *boot_id)
 {
 	json_error_t why;
@@ -36,7 +36,8 @@ static bool load(struct session_clock *c, const char *path, const char *boot_id)
 	return ok;
 }
 
-/* Written beside and renamed: a crash leaves the old one or the new. It need not outlive the boot. */
+/* Written under another name and renamed: a crash leaves the old file or the new one. No flush: after a
+ * reboot the file has no use. */
 static void save(const struct session_clock *c, const char *path, const char *boot_id)
 {
 	char *fresh = xasprintf("%s.new", path), epoch[24];
@@ -48,7 +49,8 @@ static void save(const struct session_clock *c, const char *path, const char *bo
 	json_put_text(doc, "epoch", epoch);
 	if (json_dump_file(doc, fresh, JSON_COMPACT) || rename(fresh, path))
 		log_warn("AGG-CLOCK",
-			 "path=%s reason=\"the session clock is not kept over a restart\"", path);
+			 "path=%s reason=\"not written: a restart sets a new session clock\"",
+			 path);
 	json_decref(doc);
 	free(fresh);
 }

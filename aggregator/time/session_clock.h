@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session clock: CLOCK_MONOTONIC_RAW plus a constant, which makes it read as Unix time; it is never stepped.
- * The constant is written into the spool, so that the next run on the same boot goes on with the same clock:
- * the times that agents were given keep their meaning, and agents their calibration.
+ * The session clock: CLOCK_MONOTONIC_RAW plus a constant that makes it read as Unix time; it is never stepped.
+ * The constant is kept in the spool for the next run on the same boot: times that agents were given keep
+ * their meaning, and agents keep their calibration.
  */
 #ifndef AGGREGATOR_TIME_SESSION_CLOCK_H
 #define AGGREGATOR_TIME_SESSION_CLOCK_H
@@ -15,13 +15,15 @@
 struct session_clock {
 	int64_t shift_ns; /* session clock = CLOCK_MONOTONIC_RAW + this */
 	uint64_t epoch; /* random; agents measure anew when it changes */
-	bool kept; /* the clock of an earlier run goes on */
+	bool kept; /* it is the clock of the previous run */
 };
 
 int64_t session_clock_now(const struct session_clock *c);
 
-/* Takes the clock of the run before, from the spool, which is there, if it is needed (captures are to be
- * carried on) or has not drifted from this host's wall clock; else sets a new one. */
+/*
+ * Continues the clock of the previous run if the spool has it, and if it is needed (captures are to be
+ * carried on) or within a second of this host's wall clock; else sets a new one. The spool exists.
+ */
 void session_clock_load(struct session_clock *c, const char *spool, bool needed);
 
 #endif

@@ -54,9 +54,10 @@ static void on_sent(void *arg, uint32_t id, int64_t raw_ns)
 
 	if (!d->cookie || d->id != id)
 		return;
-	h = registry_by_cookie(ts->env.registry, d->cookie);
+	h = registry_find_by_cookie(ts->env.registry, d->cookie);
 	d->cookie = 0;
-	if (h && !probe_peer_sent(&h->probes, d->seq, d->t3_ns, raw_ns + ts->env.clock->shift_ns))
+	if (h && !probe_peer_note_departure(&h->probes, d->seq, d->t3_ns,
+					    raw_ns + ts->env.clock->shift_ns))
 		ts->stats.bad_stamps++;
 }
 
@@ -68,7 +69,7 @@ static void answer(struct time_service *ts, struct host *h, struct probe *p,
 
 	p->type = PROBE_REPLY;
 	p->epoch = ts->env.clock->epoch;
-	probe_peer_fill(&h->probes, p);
+	probe_peer_fill_reply(&h->probes, p);
 	p->t3_ns = session_clock_now(ts->env.clock);
 	probe_encode(p, &h->probes.key, out);
 	ts->departing[id % REPLIES] = (struct departing){ id, p->seq, p->cookie, p->t3_ns };
@@ -82,7 +83,7 @@ static const char *refusal_of(struct host *h, const struct probe *p, const void 
 		return "no probe of a known agent";
 	if (!probe_is_signed(data, &h->probes.key))
 		return "forged or broken";
-	if (!probe_peer_take_seq(&h->probes, p->seq))
+	if (!probe_peer_accept_seq(&h->probes, p->seq))
 		return "sent before";
 	h->seen_real_ns = now_real_ns();
 	return NULL;
@@ -99,7 +100,7 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 	struct probe p;
 
 	if (probe_decode(&p, data, len) && p.type == PROBE_REQUEST)
-		h = registry_by_cookie(ts->env.registry, p.cookie);
+		h = registry_find_by_cookie(ts->env.registry, p.cookie);
 	why = refusal_of(h, &p, data);
 	if (why) {
 		drop(ts, len, why);
@@ -130,7 +131,7 @@ bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t 
 	p.epoch = ts->env.clock->epoch;
 	p.flags = 0;
 	p.t2_ns = t2_ns;
-	probe_peer_fill(&h->probes, &p);
+	probe_peer_fill_reply(&h->probes, &p);
 	p.t3_ns = session_clock_now(ts->env.clock);
 	probe_encode(&p, &h->probes.key, reply);
 	return true;

@@ -92,7 +92,7 @@ static void admit(const struct time_env *env, int port, const struct child *chil
 
 		snprintf(name, sizeof(name), "host-%06zu", i);
 		h = registry_add(env->registry, name);
-		host_new_cookie(h);
+		host_renew_cookie(h);
 		h->seen_real_ns = INT64_MAX / 2;
 		peer.cookie = h->probe_cookie;
 		peer.key = h->probes.key;

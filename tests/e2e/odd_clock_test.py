@@ -83,8 +83,8 @@ def test_odd_hosts():
         c.wait_hosts(5, calibrated=False)
         twin = c.start("twin", [BIN / "tutti-agent", "--host", "good", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
                                 c.dir / "twin-spool", "--listen", "", "--local-socket", "", "--discover=false"])
-        wait_until("the twin to be refused", lambda: "is held by the agent at" in c.log("twin"))
-        assert "is held by the agent at" in c.log("aggregator")
+        wait_until("the twin to be refused", lambda: "is taken by the agent at" in c.log("twin"))
+        assert "is taken by the agent at" in c.log("aggregator")
 
         sleeper.sleep(SLEEP_S)
         c.wait_hosts(4)

@@ -53,8 +53,8 @@ def test_mtls():
         assert doc["complete"] == 1
         time.sleep(1)
         assert [h["host"] for h in connected()] == ["host-a"]
-        assert "the certificate is of 'host-a'" in c.log("aggregator")
-        wait_until("the refusal of a certificate without a name", lambda: "certificate is of ''" in c.log("aggregator"))
+        assert "the certificate is for 'host-a'" in c.log("aggregator")
+        wait_until("the refusal of a certificate without a name", lambda: "certificate is for ''" in c.log("aggregator"))
         assert "host-a" in c.log("host-b"), "the agent does not tell why it is refused"
         assert c.tutti("hosts", "--server", url)[0] == 1  # who signed it is not known without --ca
 

@@ -41,18 +41,18 @@ static void test_cookies(void)
 	struct host *a = registry_add(r, "a"), *b = registry_add(r, "b");
 	uint64_t old;
 
-	host_new_cookie(a);
-	host_new_cookie(b);
-	CHECK(registry_by_cookie(r, a->probe_cookie) == a);
-	CHECK(registry_by_cookie(r, b->probe_cookie) == b);
-	CHECK(!registry_by_cookie(r, a->probe_cookie ^ ((uint64_t)1 << 40)));
-	CHECK(!registry_by_cookie(r, 0));
+	host_renew_cookie(a);
+	host_renew_cookie(b);
+	CHECK(registry_find_by_cookie(r, a->probe_cookie) == a);
+	CHECK(registry_find_by_cookie(r, b->probe_cookie) == b);
+	CHECK(!registry_find_by_cookie(r, a->probe_cookie ^ ((uint64_t)1 << 40)));
+	CHECK(!registry_find_by_cookie(r, 0));
 	old = a->probe_cookie;
-	host_new_cookie(a);
-	CHECK(!registry_by_cookie(r, old));
+	host_renew_cookie(a);
+	CHECK(!registry_find_by_cookie(r, old));
 	old = b->probe_cookie;
 	registry_remove(r, b);
-	CHECK(!registry_by_cookie(r, old));
+	CHECK(!registry_find_by_cookie(r, old));
 	registry_free(r);
 }
 
@@ -66,9 +66,9 @@ static void test_forgets_the_lost(void)
 	registry_watch(r, on_change, &ten);
 	a->seen_real_ns = b->seen_real_ns = 1000;
 	b->control = (struct rpc_call *)r; /* connected: anything but NULL */
-	CHECK_EQ(registry_expire(r, 999 + REGISTRY_KEEP_LOST_NS), 0);
+	CHECK_EQ(registry_forget_lost(r, 999 + REGISTRY_KEEP_LOST_NS), 0);
 	CHECK_EQ(changes, 0);
-	CHECK_EQ(registry_expire(r, 1000 + REGISTRY_KEEP_LOST_NS), 1);
+	CHECK_EQ(registry_forget_lost(r, 1000 + REGISTRY_KEEP_LOST_NS), 1);
 	CHECK_EQ(changes, 11);
 	CHECK(!registry_find(r, "a"));
 	CHECK(registry_find(r, "b"));

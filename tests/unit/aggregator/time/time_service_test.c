@@ -106,7 +106,7 @@ static void crowd_start(struct crowd *crowd)
 
 		snprintf(name, sizeof(name), "host%d", i);
 		h = registry_add(crowd->fleet.agg.registry, name);
-		host_new_cookie(h);
+		host_renew_cookie(h);
 		crowd->clients[i] = (struct client){ .cookie = h->probe_cookie,
 						     .key = h->probes.key };
 	}
@@ -118,7 +118,7 @@ static void crowd_start(struct crowd *crowd)
 static void test_answers(struct crowd *crowd)
 {
 	struct client *c = &crowd->clients[0];
-	struct host *h = registry_by_cookie(crowd->fleet.agg.registry, c->cookie);
+	struct host *h = registry_find_by_cookie(crowd->fleet.agg.registry, c->cookie);
 	int64_t before_ns = now_real_ns();
 
 	send_probe(crowd, c, PROBE_REQUEST);
@@ -160,7 +160,7 @@ static void test_stream(struct crowd *crowd)
 {
 	struct aggregator *agg = &crowd->fleet.agg;
 	struct client *c = &crowd->clients[1], *other = &crowd->clients[2];
-	struct host *h = registry_by_cookie(agg->registry, c->cookie);
+	struct host *h = registry_find_by_cookie(agg->registry, c->cookie);
 	struct probe p = {
 		.type = PROBE_REQUEST, .train = 1, .cookie = c->cookie, .seq = ++c->seq
 	};
