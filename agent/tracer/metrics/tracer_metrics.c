@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers about the host, all the time: a ring of the last minute. A tick that came late is stamped
- * with the time at which it came, one that did not come is not made up.
+ * Numbers about the host, read in regular ticks into a ring, always on. A late tick is stamped with the
+ * time of its reading; a tick that is missed adds no record.
  *
  * The plane "/host:CPU metrics" has one line, "_counters_", one event per number and tick.
  */
@@ -12,13 +12,11 @@
 
 #include "agent/tracer/build_job.h"
 #include "agent/tracer/metrics/readings.h"
+#include "agent/tracer/ring_run.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/reasons.h"
-
-#define WINDOW_S 60
-#define SLACK_S	 5 /* between the end of a window and its gather() */
 
 /* XProf cuts line ids to 32 bits: this is what it makes of TSL's INT64_MAX, and a number that a
  * browser can hold. */
@@ -40,20 +38,14 @@ struct tracer_metrics {
 	struct loop_timer tick;
 	int64_t period_ns;
 	struct proc_metrics *proc;
-	int64_t *times; /* the ring: raw ns of each row */
-	double *rows; /* cap * proc_metrics_count() */
-	size_t cap;
-	uint64_t ticks; /* ever; the newest is at (ticks - 1) % cap */
-	int64_t started_raw_ns;
+	double *row; /* proc_metrics_count() values: a record of the ring */
+	struct ring *ring; /* NULL = off */
 	struct tracer_state state;
 };
 
-/* Rows of the window, oldest first. */
 struct snapshot {
 	int64_t t0_raw_ns;
-	int64_t *times;
-	double *rows;
-	size_t n;
+	struct ring_cut *cut;
 };
 
 static struct tracer_metrics *to_metrics(const struct tracer *t)
@@ -62,29 +54,23 @@ static struct tracer_metrics *to_metrics(const struct tracer *t)
 	return (struct tracer_metrics *)t;
 }
 
-static double *row_of(const struct tracer_metrics *t, uint64_t tick)
-{
-	return t->rows + tick % t->cap * proc_metrics_count();
-}
-
 static void on_tick(void *arg)
 {
 	struct tracer_metrics *t = arg;
 	int64_t next = t->tick.at_mono_ns + t->period_ns, now = now_mono_ns(), raw = now_raw_ns();
 
-	proc_metrics_read(t->proc, raw, row_of(t, t->ticks));
-	t->times[t->ticks % t->cap] = raw;
-	t->ticks++;
+	proc_metrics_read(t->proc, raw, t->row);
+	ring_add(t->ring, raw, t->row, proc_metrics_count() * sizeof(*t->row));
 	loop_timer_at(t->loop, &t->tick, next > now ? next : now + t->period_ns, on_tick, t);
 }
 
-static void start(struct tracer_metrics *t, int hz)
+static void start(struct tracer_metrics *t, const struct ring_limits *limits)
 {
-	t->period_ns = NS_PER_S / hz;
-	t->cap = (size_t)((WINDOW_S + SLACK_S) * hz);
-	t->times = xcalloc(t->cap, sizeof(*t->times));
-	t->rows = xcalloc(t->cap * proc_metrics_count(), sizeof(*t->rows));
-	t->started_raw_ns = now_raw_ns();
+	size_t bytes = proc_metrics_count() * sizeof(*t->row);
+
+	t->row = xmalloc(bytes);
+	t->ring = ring_new(&(struct ring_conf){
+		.limits = *limits, .record_bytes = bytes, .begin_raw_ns = now_raw_ns() });
 	t->tick.at_mono_ns = now_mono_ns();
 	on_tick(t);
 }
@@ -103,7 +89,8 @@ static int metrics_open(struct tracer **out, const struct tracer_env *env, struc
 		snprintf(t->state.reason, sizeof(t->state.reason),
 			 "no file of /proc can be read: mount proc into the agent's container");
 	} else {
-		start(t, conf->metrics_hz);
+		t->period_ns = NS_PER_S / conf->metrics_hz;
+		start(t, &env->ring);
 	}
 	*out = &t->base;
 	return 0;
@@ -118,80 +105,79 @@ static void snapshot_free(void *arg)
 {
 	struct snapshot *s = arg;
 
-	free(s->times);
-	free(s->rows);
+	ring_cut_free(s->cut);
 	free(s);
 }
 
-static struct snapshot *snapshot_new(const struct tracer_metrics *t, const struct tracer_run *run)
+struct plane {
+	struct xs_builder *b;
+	int64_t t0_raw_ns;
+};
+
+static bool build_row(void *arg, const struct ring_record *record)
 {
-	size_t width = proc_metrics_count();
-	struct snapshot *s = xcalloc(1, sizeof(*s));
+	const struct plane *plane = arg;
+	const double *row = record->data;
 
-	s->t0_raw_ns = run->t0_raw_ns;
-	s->times = xcalloc(t->cap, sizeof(*s->times));
-	s->rows = xcalloc(t->cap * width, sizeof(*s->rows));
-	for (uint64_t i = t->ticks > t->cap ? t->ticks - t->cap : 0; i < t->ticks; i++) {
-		int64_t at = t->times[i % t->cap];
-
-		if (at < run->t0_raw_ns || at >= run->t1_raw_ns)
+	for (size_t c = 0; c < proc_metrics_count(); c++) {
+		if (!isfinite(row[c]))
 			continue;
-		s->times[s->n] = at;
-		memcpy(s->rows + s->n++ * width, row_of(t, i), width * sizeof(*s->rows));
+		xs_event(plane->b, proc_metrics_name(c), (record->raw_ns - plane->t0_raw_ns) * 1000,
+			 0);
+		xs_stat_double(plane->b, "value", row[c]);
 	}
-	return s;
+	return true;
 }
 
 static void build(void *arg, struct xs_builder *b)
 {
 	const struct snapshot *s = arg;
-	size_t width = proc_metrics_count();
+	struct plane plane = { .b = b, .t0_raw_ns = s->t0_raw_ns };
 
 	xs_plane(b, 0, "/host:CPU metrics");
 	xs_line(b, COUNTERS_LINE_ID, "_counters_", s->t0_raw_ns);
-	for (size_t i = 0; i < s->n; i++) {
-		for (size_t c = 0; c < width; c++) {
-			double v = s->rows[i * width + c];
-
-			if (!isfinite(v))
-				continue;
-			xs_event(b, proc_metrics_name(c), (s->times[i] - s->t0_raw_ns) * 1000, 0);
-			xs_stat_double(b, "value", v);
-		}
-	}
+	ring_cut_each(s->cut, build_row, &plane);
 }
 
-/* The window may reach back to before the oldest row. */
-static void note_cut(const struct tracer_metrics *t, struct tracer_run *run)
+static int64_t metrics_begin(const struct tracer *tracer)
 {
-	int64_t oldest = t->ticks > t->cap ? t->times[t->ticks % t->cap] : t->started_raw_ns;
+	const struct tracer_metrics *t = to_metrics(tracer);
 
-	if (run->t0_raw_ns + t->period_ns < oldest)
-		tracer_run_fail(
-			run, RUN_DEGRADED, REASON_WINDOW_CUT,
-			"metrics begin %.1f s after the window: the agent keeps the last %d s",
-			(double)(oldest - run->t0_raw_ns) / (double)NS_PER_S, WINDOW_S);
+	return t->ring ? ring_begin(t->ring) : INT64_MAX;
+}
+
+static int metrics_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
+{
+	struct tracer_metrics *t = to_metrics(tracer);
+
+	(void)e;
+	if (t->ring)
+		ring_run_arm(t->ring, run);
+	return 0;
 }
 
 static void metrics_gather(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_metrics *t = to_metrics(tracer);
+	struct snapshot *s;
 
 	if (t->state.health == TRACER_OFF) {
 		tracer_run_fail(run, RUN_OFF, REASON_UNSUPPORTED, "%s", t->state.reason);
 		run->done(run);
 		return;
 	}
-	note_cut(t, run);
-	build_job_start(t->loop, run,
-			&(struct build_job){ .build = build,
-					     .free = snapshot_free,
-					     .snapshot = snapshot_new(t, run) });
+	s = xcalloc(1, sizeof(*s));
+	s->t0_raw_ns = run->t0_raw_ns;
+	s->cut = ring_run_cut(t->ring, run, "metrics", t->period_ns);
+	build_job_start(
+		t->loop, run,
+		&(struct build_job){ .build = build, .free = snapshot_free, .snapshot = s });
 }
 
 static void metrics_cancel(struct tracer *t, struct tracer_run *run)
 {
-	(void)t;
+	if (to_metrics(t)->ring)
+		ring_run_cancel(to_metrics(t)->ring, run);
 	build_job_cancel(run);
 }
 
@@ -201,8 +187,8 @@ static void metrics_free(struct tracer *tracer)
 
 	loop_timer_cancel(t->loop, &t->tick);
 	proc_metrics_free(t->proc);
-	free(t->times);
-	free(t->rows);
+	ring_free(t->ring);
+	free(t->row);
 	free(t);
 }
 
@@ -212,6 +198,8 @@ const struct tracer_ops tracer_metrics_ops = {
 	.conf_size = sizeof(struct metrics_conf),
 	.open = metrics_open,
 	.state = metrics_state,
+	.begin_raw_ns = metrics_begin,
+	.arm = metrics_arm,
 	.gather = metrics_gather,
 	.cancel = metrics_cancel,
 	.free = metrics_free,
