@@ -323,16 +323,20 @@ struct frame processes_frame(struct processes *ps, uint32_t pid, uint64_t addres
 	return own_frame(ps, p, address);
 }
 
-struct thread_question processes_thread(const struct processes *ps, uint32_t tid)
+struct thread_question *processes_threads(const struct processes *ps, size_t *n)
 {
-	const struct thread *t = u32_map_get(&ps->by_tid, tid);
-	struct thread_question q = { .tid = tid };
+	struct thread_question *out = xcalloc(ps->by_tid.n + 1, sizeof(*out));
 
-	if (t) {
-		q.pid = t->pid;
-		memcpy(q.comm, t->comm, sizeof(q.comm));
+	*n = 0;
+	for (size_t i = 0; i < ps->by_tid.n_slots; i++) {
+		const struct thread *t = u32_map_at(&ps->by_tid, i);
+
+		if (!t || !t->sampled)
+			continue;
+		out[*n] = (struct thread_question){ .pid = t->pid, .tid = t->tid };
+		memcpy(out[(*n)++].comm, t->comm, sizeof(t->comm));
 	}
-	return q;
+	return out;
 }
 
 void processes_mark(const struct processes *ps, bool *used)

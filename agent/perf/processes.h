@@ -53,8 +53,8 @@ struct thread_question {
 	char comm[COMM_BYTES]; /* the answer; "" if there is none */
 };
 
-/* What is known of a thread: pid 0, name "" if nothing. */
-struct thread_question processes_thread(const struct processes *ps, uint32_t tid);
+/* All threads that were seen, with what is known of them: name "" if nothing. The caller frees the array. */
+struct thread_question *processes_threads(const struct processes *ps, size_t *n);
 
 /* Arrays of yours with at most `max` open questions each; every one is asked once. */
 size_t processes_ask(struct processes *ps, struct process_question **out, size_t max);

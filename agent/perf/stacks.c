@@ -6,11 +6,14 @@
 #include "base/mem.h"
 
 #define FIRST_NODES 1024
+#define FREE_IMAGE  UINT32_MAX /* a free node; its parent is the next one, 0 ends the list */
 
 struct stacks {
 	struct stack_node *nodes;
 	uint32_t *names;
-	size_t n, cap, max;
+	size_t n, cap, max, used;
+	uint32_t first_free;
+	uint32_t lowest_added;
 	uint32_t *slots; /* open addressing; 0 = free; twice `cap` of them */
 	size_t n_slots;
 };
@@ -22,7 +25,8 @@ struct stacks *stacks_new(size_t max_nodes)
 	struct stacks *s = xcalloc(1, sizeof(*s));
 
 	s->max = max_nodes;
-	s->n = 1;
+	s->n = s->used = 1;
+	s->lowest_added = UINT32_MAX;
 	reserve(s, max_nodes < FIRST_NODES ? max_nodes : FIRST_NODES);
 	s->nodes[0] = (struct stack_node){ 0 };
 	s->names[0] = 0;
@@ -67,7 +71,8 @@ static void rehash(struct stacks *s)
 {
 	memset(s->slots, 0, s->n_slots * sizeof(*s->slots));
 	for (size_t i = 1; i < s->n; i++)
-		*slot_of(s, &s->nodes[i]) = (uint32_t)i;
+		if (s->nodes[i].image != FREE_IMAGE)
+			*slot_of(s, &s->nodes[i]) = (uint32_t)i;
 }
 
 static void reserve(struct stacks *s, size_t cap)
@@ -84,25 +89,53 @@ static void reserve(struct stacks *s, size_t cap)
 	rehash(s);
 }
 
+static uint32_t take_number(struct stacks *s)
+{
+	uint32_t node = s->first_free;
+
+	if (node)
+		s->first_free = s->nodes[node].parent;
+	else
+		node = (uint32_t)s->n++;
+	s->used++;
+	if (node < s->lowest_added)
+		s->lowest_added = node;
+	return node;
+}
+
 uint32_t stacks_push(struct stacks *s, uint32_t parent, const struct frame *frame)
 {
 	struct stack_node want = { .offset = frame->offset,
 				   .image = frame->image,
 				   .parent = parent };
-	uint32_t *slot = slot_of(s, &want);
+	uint32_t *slot = slot_of(s, &want), node;
 
 	if (*slot)
 		return *slot;
-	if (s->n == s->max)
+	if (s->used == s->max)
 		return STACK_FULL;
-	if (s->n == s->cap) {
+	if (!s->first_free && s->n == s->cap) {
 		reserve(s, 2 * s->cap < s->max ? 2 * s->cap : s->max);
 		slot = slot_of(s, &want);
 	}
-	s->nodes[s->n] = want;
-	s->names[s->n] = 0;
-	*slot = (uint32_t)s->n;
-	return (uint32_t)s->n++;
+	node = take_number(s);
+	s->nodes[node] = want;
+	s->names[node] = 0;
+	*slot = node;
+	return node;
+}
+
+uint32_t stacks_take_added(struct stacks *s)
+{
+	uint32_t node = s->lowest_added;
+
+	s->lowest_added = UINT32_MAX;
+	return node;
+}
+
+size_t stacks_used(const struct stacks *s)
+{
+	return s->used;
 }
 
 size_t stacks_count(const struct stacks *s)
@@ -112,7 +145,7 @@ size_t stacks_count(const struct stacks *s)
 
 const struct stack_node *stacks_node(const struct stacks *s, uint32_t node)
 {
-	return &s->nodes[node];
+	return s->nodes[node].image == FREE_IMAGE ? NULL : &s->nodes[node];
 }
 
 uint32_t stacks_name(const struct stacks *s, uint32_t node)
@@ -125,22 +158,21 @@ void stacks_set_name(struct stacks *s, uint32_t node, uint32_t name)
 	s->names[node] = name;
 }
 
-void stacks_shrink(struct stacks *s, uint32_t *keep)
+void stacks_sweep(struct stacks *s, bool *keep)
 {
-	size_t n = 1;
-
-	for (size_t i = s->n - 1; i > 0; i--)
-		if (keep[i])
-			keep[s->nodes[i].parent] = 1;
-	keep[0] = 0;
-	for (size_t i = 1; i < s->n; i++) {
-		if (!keep[i])
+	for (size_t i = 1; i < s->n; i++)
+		for (uint32_t up = (uint32_t)i; keep[up] && up; up = s->nodes[up].parent)
+			keep[s->nodes[up].parent] = true;
+	s->first_free = 0;
+	s->used = 1;
+	for (size_t i = s->n - 1; i > 0; i--) {
+		if (keep[i]) {
+			s->used++;
 			continue;
-		s->nodes[n] = s->nodes[i];
-		s->nodes[n].parent = keep[s->nodes[i].parent];
-		s->names[n] = s->names[i];
-		keep[i] = (uint32_t)n++;
+		}
+		s->nodes[i] = (struct stack_node){ .image = FREE_IMAGE, .parent = s->first_free };
+		s->names[i] = 0;
+		s->first_free = (uint32_t)i;
 	}
-	s->n = n;
 	rehash(s);
 }

@@ -4,7 +4,7 @@
  * leaf. Equal stacks are one number; a node costs 16 bytes and a name.
  *
  * A frame is a place in an image (images.h) and belongs to no process: the same code in 64 ranks
- * makes the same nodes. Callers come before callees: parent < node.
+ * makes the same nodes. A node keeps its number as long as it lives.
  */
 #ifndef AGENT_PERF_STACKS_H
 #define AGENT_PERF_STACKS_H
@@ -32,19 +32,23 @@ struct stacks;
 struct stacks *stacks_new(size_t max_nodes); /* memory grows as needed */
 void stacks_free(struct stacks *s);
 
-/* The node of `frame` below `parent`, made if need be; STACK_FULL when the tree is full. */
+/* The node of `frame` below `parent`, added if it is missing; STACK_FULL when the tree is full. */
 uint32_t stacks_push(struct stacks *s, uint32_t parent, const struct frame *frame);
 
-/* Nodes are 1 .. count - 1. */
+/* Numbers of nodes are 1 .. count - 1; some may be free. */
 size_t stacks_count(const struct stacks *s);
-const struct stack_node *stacks_node(const struct stacks *s, uint32_t node);
+const struct stack_node *stacks_node(const struct stacks *s, uint32_t node); /* NULL: free */
+size_t stacks_used(const struct stacks *s); /* nodes there are, and the root */
 
-/* A number that the owner hangs on each node; 0 at first. */
+/* The lowest number of a node that was added since the last call; UINT32_MAX: none was. */
+uint32_t stacks_take_added(struct stacks *s);
+
+/* A number that the owner sets for each node; 0 at first. */
 uint32_t stacks_name(const struct stacks *s, uint32_t node);
 void stacks_set_name(struct stacks *s, uint32_t node, uint32_t name);
 
-/* Keeps the nodes with keep[node] and their callers, and no others. keep (count entries) becomes the
- * map of old numbers to new ones, 0 for what is gone. */
-void stacks_shrink(struct stacks *s, uint32_t *keep);
+/* Keeps the nodes with keep[node] (count entries) and their callers, and frees all others. keep[] becomes
+ * true for the callers too. */
+void stacks_sweep(struct stacks *s, bool *keep);
 
 #endif

@@ -4,16 +4,15 @@
 
 #include "agent/tracer/cpu/window_parts.h"
 #include "agent/symbols/symbols.h"
-#include "agent/proc/u32_map.h"
 #include "base/file.h"
 #include "base/mem.h"
 
-/* Per round; what is left is asked in the next one. */
+/* At most so many a round; the others are asked in the next one. */
 #define QUESTIONS_MAX 65536
 #define PROCESSES_MAX 256
 #define THREADS_MAX   4096
 
-/* Copies of images, each once: `index` maps their numbers to 1 + place in `v`. */
+/* Copies of images, each once: `index` maps their numbers to 1 + index in `v`. */
 struct copies {
 	const struct images *from;
 	uint32_t *index;
@@ -53,15 +52,18 @@ static void free_images(struct image *v, size_t n)
 static void ask_names(struct cpu_window *w, struct cpu_questions *q)
 {
 	uint32_t n = (uint32_t)stacks_count(w->stacks), i = w->first_unnamed;
+	uint32_t added = stacks_take_added(w->stacks);
 	struct copies images = copies_of(w->images);
 
-	while (i < n && stacks_name(w->stacks, i))
+	if (added < i)
+		i = added;
+	while (i < n && (stacks_name(w->stacks, i) || !stacks_node(w->stacks, i)))
 		i++;
 	w->first_unnamed = i;
 	for (; i < n && q->n < QUESTIONS_MAX; i++) {
 		const struct stack_node *node = stacks_node(w->stacks, i);
 
-		if (stacks_name(w->stacks, i))
+		if (!node || stacks_name(w->stacks, i))
 			continue;
 		if (!(q->n & (q->n - 1)))
 			q->v = xrealloc(q->v, (q->n ? 2 * q->n : 1) * sizeof(*q->v));
@@ -129,7 +131,7 @@ void cpu_questions_answer(struct cpu_questions *q, struct symbols *sy)
 		q->v[i].name = symbols_resolve(sy, &q->images[q->v[i].image], q->v[i].offset);
 }
 
-/* Names of an earlier epoch mean nothing any more: all are asked for again. */
+/* Names of an earlier epoch are void: all are asked for again. */
 static void forget_names(struct cpu_window *w)
 {
 	for (uint32_t i = 1; i < stacks_count(w->stacks); i++)
@@ -165,90 +167,112 @@ void cpu_questions_free(struct cpu_questions *q)
 
 /* ---- cutting ---- */
 
-static void cut_samples(const struct cpu_window *w, struct cpu_cut *cut)
+/* The whole tree: a worker finds out which of it the samples need. */
+static void copy_nodes(const struct cpu_window *w, struct cpu_cut *cut)
 {
-	uint64_t oldest = cpu_window_oldest(w);
-
-	cut->samples = xmalloc(((size_t)(w->n - oldest) + 1) * sizeof(*cut->samples));
-	for (uint64_t i = oldest; i < w->n; i++) {
-		const struct cpu_sample *s = &w->ring[i % w->cap];
-
-		if (s->raw_ns >= cut->t0_raw_ns && s->raw_ns < cut->t1_raw_ns)
-			cut->samples[cut->n_samples++] = *s;
-	}
-}
-
-static void cut_nodes(const struct cpu_window *w, struct cpu_cut *cut)
-{
-	size_t n = stacks_count(w->stacks);
-	uint32_t *place = xcalloc(n, sizeof(*place)); /* 1: wanted; then the place in the cut */
 	struct copies images = copies_of(w->images);
 
-	for (size_t i = 0; i < cut->n_samples; i++)
-		place[cut->samples[i].node] = 1;
-	for (size_t i = n - 1; i > 0; i--)
-		if (place[i])
-			place[stacks_node(w->stacks, (uint32_t)i)->parent] = 1;
-	place[0] = 0;
-	cut->n_nodes = 1;
-	cut->nodes = xcalloc(n, sizeof(*cut->nodes));
-	for (uint32_t i = 1; i < n; i++) {
+	cut->n_nodes = stacks_count(w->stacks);
+	cut->nodes = xcalloc(cut->n_nodes, sizeof(*cut->nodes));
+	for (uint32_t i = 1; i < cut->n_nodes; i++) {
 		const struct stack_node *node = stacks_node(w->stacks, i);
 
-		if (!place[i])
-			continue;
-		cut->nodes[cut->n_nodes] = (struct cpu_node){
-			.offset = node->offset,
-			.image = copy_image(&images, node->image),
-			.parent = place[node->parent],
-			.name = stacks_name(w->stacks, i),
-		};
-		place[i] = (uint32_t)cut->n_nodes++;
+		if (node)
+			cut->nodes[i] = (struct cpu_node){
+				.offset = node->offset,
+				.image = copy_image(&images, node->image),
+				.parent = node->parent,
+				.name = stacks_name(w->stacks, i),
+			};
 	}
-	for (size_t i = 0; i < cut->n_samples; i++)
-		cut->samples[i].node = place[cut->samples[i].node];
 	cut->images = images.v;
 	cut->n_images = images.n;
 	free(images.index);
-	free(place);
 }
 
-static void cut_threads(const struct cpu_window *w, struct cpu_cut *cut)
-{
-	struct u32_map seen = { 0 };
-
-	for (size_t i = 0; i < cut->n_samples; i++) {
-		uint32_t tid = cut->samples[i].tid;
-
-		if (u32_map_get(&seen, tid))
-			continue;
-		u32_map_set(&seen, tid, cut);
-		if (!(cut->n_threads & (cut->n_threads - 1)))
-			cut->threads = xrealloc(cut->threads,
-						(cut->n_threads ? 2 * cut->n_threads : 1) *
-							sizeof(*cut->threads));
-		cut->threads[cut->n_threads++] = processes_thread(w->processes, tid);
-	}
-	u32_map_release(&seen);
-}
-
-struct cpu_cut *cpu_window_cut(const struct cpu_window *w, int64_t t0_raw_ns, int64_t t1_raw_ns)
+struct cpu_cut *cpu_window_cut(const struct cpu_window *w, struct ring_cut *records)
 {
 	struct cpu_cut *cut = xcalloc(1, sizeof(*cut));
 
-	cut->t0_raw_ns = t0_raw_ns;
-	cut->t1_raw_ns = t1_raw_ns;
+	cut->records = records;
 	cut->epoch = w->epoch;
-	cut_samples(w, cut);
-	cut_nodes(w, cut);
-	cut_threads(w, cut);
+	copy_nodes(w, cut);
+	cut->threads = processes_threads(w->processes, &cut->n_threads);
 	return cut;
+}
+
+static bool take_sample(void *arg, const struct ring_record *record)
+{
+	const struct sample_bytes *bytes = record->data;
+	struct cpu_cut *cut = arg;
+
+	if (cut->n_samples == cut->cap_samples) {
+		cut->cap_samples = cut->cap_samples ? 2 * cut->cap_samples : 1024;
+		cut->samples = xrealloc(cut->samples, cut->cap_samples * sizeof(*cut->samples));
+	}
+	cut->samples[cut->n_samples++] = (struct cpu_sample){ .raw_ns = record->raw_ns,
+							      .tid = bytes->tid,
+							      .node = bytes->node };
+	return true;
+}
+
+/* The nodes that stay, callers before callees. `place` maps old numbers to new ones; 0 = not yet. */
+struct kept_nodes {
+	const struct cpu_node *from;
+	uint32_t *place;
+	struct cpu_node *v;
+	size_t n;
+};
+
+static void keep_node(struct kept_nodes *kept, uint32_t node)
+{
+	uint32_t path[CPU_FRAMES_MAX];
+	size_t n = 0;
+
+	for (uint32_t i = node; i && !kept->place[i] && n < CPU_FRAMES_MAX;
+	     i = kept->from[i].parent)
+		path[n++] = i;
+	while (n) {
+		uint32_t i = path[--n];
+
+		kept->v[kept->n] = kept->from[i];
+		kept->v[kept->n].parent = kept->place[kept->from[i].parent];
+		kept->place[i] = (uint32_t)kept->n++;
+	}
+}
+
+static void keep_nodes(struct cpu_cut *cut)
+{
+	struct kept_nodes kept = {
+		.from = cut->nodes,
+		.place = xcalloc(cut->n_nodes, sizeof(*kept.place)),
+		.v = xcalloc(cut->n_nodes, sizeof(*kept.v)),
+		.n = 1,
+	};
+
+	for (size_t i = 0; i < cut->n_samples; i++) {
+		keep_node(&kept, cut->samples[i].node);
+		cut->samples[i].node = kept.place[cut->samples[i].node];
+	}
+	free(cut->nodes);
+	free(kept.place);
+	cut->nodes = kept.v;
+	cut->n_nodes = kept.n;
+}
+
+uint64_t cpu_cut_load(struct cpu_cut *cut)
+{
+	uint64_t unread = ring_cut_each(cut->records, take_sample, cut);
+
+	keep_nodes(cut);
+	return unread;
 }
 
 void cpu_cut_free(struct cpu_cut *cut)
 {
 	if (!cut)
 		return;
+	ring_cut_free(cut->records);
 	free(cut->samples);
 	free(cut->nodes);
 	free_images(cut->images, cut->n_images);

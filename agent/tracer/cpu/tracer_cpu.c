@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who runs on this host's CPUs, all the time: one perf event per CPU samples call chains into the
- * window of the last minute (cpu_window.h). The names of what was sampled are looked up by a worker as
- * soon as the samples are there, so that the process may end; a gather() cuts the window out and has a
- * worker build the plane (cpu_plane.h).
+ * What runs on this host's CPUs, always on: one perf event per CPU samples call chains into a ring
+ * (window.h). A worker finds the names of what was sampled as soon as the samples are there, so that the
+ * process may end; a gather() cuts the window out and has a worker build the plane (plane.h).
  *
- * There is one store of symbols. It goes to one job at a time; jobs wait in line.
+ * There is one store of symbols. One job at a time has it; the others wait, first come first served.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +16,7 @@
 
 #include "agent/tracer/cpu/plane.h"
 #include "agent/tracer/cpu/window.h"
+#include "agent/tracer/ring_run.h"
 #include "agent/perf/ring.h"
 #include "agent/symbols/symbols.h"
 #include "agent/tracer/tracer.h"
@@ -26,9 +26,6 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-#define WINDOW_S       60
-#define SLACK_S	       5 /* between the end of a window and its gather() */
-#define SAMPLES_MAX    ((size_t)1 << 20) /* 16 MB */
 #define NODES_MAX      ((size_t)1 << 20)
 #define IMAGES_MAX     65536
 #define DRAIN_EVERY_NS (250 * NS_PER_MS)
@@ -53,6 +50,7 @@ struct cpu_job {
 	struct cpu_questions *questions; /* one of these two */
 	struct cpu_cut *cut;
 	struct buf bytes; /* of the cut's part */
+	uint64_t unread; /* samples of the cut that could not be read */
 	struct cpu_job *next;
 };
 
@@ -106,6 +104,7 @@ static void job_run(void *arg)
 		cpu_questions_answer(j->questions, j->symbols);
 	} else {
 		b = xs_builder_new();
+		j->unread = cpu_cut_load(j->cut);
 		cpu_plane_build(j->cut, j->symbols, b);
 		xs_finish(b, &j->bytes);
 		xs_builder_free(b);
@@ -123,6 +122,7 @@ static void finish_run(struct cpu_job *j)
 	part = tracer_run_add_part(run);
 	part->base = PART_RAW;
 	part->bytes = j->bytes;
+	run->lost += j->unread;
 	j->bytes = (struct buf)BUF_INIT;
 	run->arg = NULL;
 	run->done(run);
@@ -262,13 +262,12 @@ static void open_rings(struct tracer_cpu *t)
 	}
 }
 
-static void start(struct tracer_cpu *t)
+static void start(struct tracer_cpu *t, const struct ring_limits *limits)
 {
-	size_t samples = (size_t)t->hz * (WINDOW_S + SLACK_S) * t->n_rings;
 	struct err e;
 
 	t->window = cpu_window_new(&(struct cpu_window_conf){
-		.max_samples = samples < SAMPLES_MAX ? samples : SAMPLES_MAX,
+		.ring = *limits,
 		.max_nodes = NODES_MAX,
 		.max_images = IMAGES_MAX,
 		.now_raw_ns = now_raw_ns(),
@@ -299,7 +298,7 @@ static int cpu_open(struct tracer **out, const struct tracer_env *env, struct er
 	t->off_reason = REASON_UNSUPPORTED;
 	open_rings(t);
 	if (t->n_rings)
-		start(t);
+		start(t, &env->ring);
 	else
 		t->state.health = TRACER_OFF;
 	*out = &t->base;
@@ -313,22 +312,37 @@ static void cpu_state(const struct tracer *t, struct tracer_state *out)
 
 /* ---- runs ---- */
 
-static void report(const struct tracer_cpu *t, struct tracer_run *run)
+static int64_t cpu_begin(const struct tracer *tracer)
 {
-	int64_t begin = cpu_window_begin(t->window);
+	const struct tracer_cpu *t = to_cpu(tracer);
+
+	return t->window ? ring_begin(cpu_window_ring(t->window)) : INT64_MAX;
+}
+
+static int cpu_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
+{
+	struct tracer_cpu *t = to_cpu(tracer);
+
+	(void)e;
+	if (t->window)
+		ring_run_arm(cpu_window_ring(t->window), run);
+	return 0;
+}
+
+/* The kernel reports what it dropped with the next record that it keeps. */
+static struct ring_cut *cut_ring(const struct tracer_cpu *t, struct tracer_run *run)
+{
+	struct ring *ring = cpu_window_ring(t->window);
+	struct ring_cut *records = ring_run_cut(ring, run, "CPU samples", t->period_ns);
 
 	if (t->state.health == TRACER_DEGRADED)
 		tracer_run_fail(run, RUN_DEGRADED, t->off_reason, "%s", t->state.reason);
-	else if (run->t0_raw_ns + t->period_ns < begin)
-		tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,
-				"CPU samples begin %.1f s after the window: the agent keeps the "
-				"last %d s, or less on a very busy host",
-				(double)(begin - run->t0_raw_ns) / (double)NS_PER_S, WINDOW_S);
-	run->lost = cpu_window_lost(t->window, run->t0_raw_ns, run->t1_raw_ns + DRAIN_EVERY_NS);
+	run->lost = ring_lost(ring, run->t0_raw_ns, run->t1_raw_ns + DRAIN_EVERY_NS);
 	if (run->lost && run->result == RUN_OK)
 		snprintf(run->detail, sizeof(run->detail),
 			 "the kernel dropped %llu records: the agent got too little CPU time",
 			 (unsigned long long)run->lost);
+	return records;
 }
 
 static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
@@ -342,18 +356,21 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 		return;
 	}
 	drain(t, INT64_MAX);
-	report(t, run);
-	cut = cpu_window_cut(t->window, run->t0_raw_ns, run->t1_raw_ns);
+	cut = cpu_window_cut(t->window, cut_ring(t, run));
+	cut->t0_raw_ns = run->t0_raw_ns;
+	cut->t1_raw_ns = run->t1_raw_ns;
 	cut->period_ns = t->period_ns;
 	job_add(t, &(struct cpu_job){ .run = run, .cut = cut });
 }
 
 /* The job goes on without a run: it may be on a worker already. */
-static void cpu_cancel(struct tracer *t, struct tracer_run *run)
+static void cpu_cancel(struct tracer *tracer, struct tracer_run *run)
 {
+	struct tracer_cpu *t = to_cpu(tracer);
 	struct cpu_job *j = run->arg;
 
-	(void)t;
+	if (t->window)
+		ring_run_cancel(cpu_window_ring(t->window), run);
 	if (j)
 		j->run = NULL;
 	run->arg = NULL;
@@ -389,6 +406,8 @@ const struct tracer_ops tracer_cpu_ops = {
 	.conf_size = sizeof(struct cpu_conf),
 	.open = cpu_open,
 	.state = cpu_state,
+	.begin_raw_ns = cpu_begin,
+	.arm = cpu_arm,
 	.gather = cpu_gather,
 	.cancel = cpu_cancel,
 	.free = cpu_free,

@@ -8,13 +8,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Records that wait for their time; more than this can only be a clock gone wrong. */
+/* Records that wait for their time; more of them mean that a clock is wrong. */
 #define FED_BYTES_MAX (64U << 20)
-#define FRAMES_MAX    256
 
-/* A thread that ended is remembered as long as its samples are. */
-#define THREADS_KEPT_NS (90 * NS_PER_S)
-#define SWEEP_EVERY_NS	(10 * NS_PER_S)
+#define SWEEP_EVERY_NS (10 * NS_PER_S)
+
+/* The flush puts records in order; what it gets for the newest instant may come in two flushes. */
+#define LATE_NS NS_PER_S
 
 struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf)
 {
@@ -25,9 +25,10 @@ struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf)
 	w->max_nodes = conf->max_nodes;
 	w->stacks = stacks_new(conf->max_nodes);
 	w->first_unnamed = 1;
-	w->cap = conf->max_samples;
-	w->ring = xcalloc(w->cap, sizeof(*w->ring));
-	w->begin_raw_ns = conf->now_raw_ns;
+	w->ring = ring_new(&(struct ring_conf){ .limits = conf->ring,
+						.record_bytes = sizeof(struct sample_bytes),
+						.late_ns = LATE_NS,
+						.begin_raw_ns = conf->now_raw_ns });
 	return w;
 }
 
@@ -40,24 +41,13 @@ void cpu_window_free(struct cpu_window *w)
 	images_free(w->images);
 	buf_release(&w->fed);
 	free(w->pending);
-	free(w->ring);
+	ring_free(w->ring);
 	free(w);
 }
 
-/* ---- the ring of samples ---- */
-
-uint64_t cpu_window_oldest(const struct cpu_window *w)
+struct ring *cpu_window_ring(const struct cpu_window *w)
 {
-	uint64_t kept = w->n > w->cap ? w->n - w->cap : 0;
-
-	return kept > w->floor ? kept : w->floor;
-}
-
-int64_t cpu_window_begin(const struct cpu_window *w)
-{
-	uint64_t oldest = cpu_window_oldest(w);
-
-	return oldest && oldest < w->n ? w->ring[oldest % w->cap].raw_ns : w->begin_raw_ns;
+	return w->ring;
 }
 
 uint64_t cpu_window_samples(const struct cpu_window *w)
@@ -67,63 +57,53 @@ uint64_t cpu_window_samples(const struct cpu_window *w)
 
 size_t cpu_window_nodes(const struct cpu_window *w)
 {
-	return stacks_count(w->stacks);
+	return stacks_used(w->stacks);
 }
 
-static void note_loss(struct cpu_window *w, const struct perf_record *rec)
-{
-	w->losses[w->n_losses++ % LOSSES_KEPT] = (struct loss){ .raw_ns = rec->time_ns,
-								.count = rec->count };
-}
-
-uint64_t cpu_window_lost(const struct cpu_window *w, int64_t from_raw_ns, int64_t to_raw_ns)
-{
-	size_t n = w->n_losses < LOSSES_KEPT ? (size_t)w->n_losses : LOSSES_KEPT;
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (w->losses[i].raw_ns >= from_raw_ns && w->losses[i].raw_ns < to_raw_ns)
-			sum += w->losses[i].count;
-	return sum;
-}
-
-/* ---- room ---- */
+/* ---- the tree of stacks has an end ---- */
 
 static void sweep_images(struct cpu_window *w)
 {
 	bool *used = xcalloc(images_count(w->images), sizeof(*used));
 
 	for (uint32_t i = 1; i < stacks_count(w->stacks); i++)
-		used[stacks_node(w->stacks, i)->image] = true;
+		if (stacks_node(w->stacks, i))
+			used[stacks_node(w->stacks, i)->image] = true;
 	processes_mark(w->processes, used);
 	images_sweep(w->images, used);
 	free(used);
 }
 
-/* Drops the stacks that no sample has any more. */
-static void shrink(struct cpu_window *w)
+static bool keep_stack(void *arg, const struct ring_record *record)
 {
-	uint32_t *keep = xcalloc(stacks_count(w->stacks), sizeof(*keep));
+	const struct sample_bytes *sample = record->data;
+	bool *keep = arg;
 
-	for (uint64_t i = cpu_window_oldest(w); i < w->n; i++)
-		keep[w->ring[i % w->cap].node] = 1;
-	stacks_shrink(w->stacks, keep);
-	for (uint64_t i = cpu_window_oldest(w); i < w->n; i++)
-		w->ring[i % w->cap].node = keep[w->ring[i % w->cap].node];
+	keep[sample->node] = true;
+	return true;
+}
+
+/* Frees the stacks that no sample has any more, in memory or in the ring's file. */
+static void sweep_stacks(struct cpu_window *w)
+{
+	bool *keep = xcalloc(stacks_count(w->stacks), sizeof(*keep));
+	struct ring_cut *all = ring_cut_new(w->ring, INT64_MIN, INT64_MAX);
+
+	ring_cut_each(all, keep_stack, keep);
+	ring_cut_free(all);
+	stacks_sweep(w->stacks, keep);
 	free(keep);
-	w->first_unnamed = 1;
 	w->generation++;
 	sweep_images(w);
 }
 
-/* Samples of the last minute that still do not leave a quarter of the tree free give way: the older
- * half of them goes. */
-static void make_room(struct cpu_window *w)
+/* If the samples that are kept leave less than a quarter of the tree free, the older half of them goes. */
+static void free_stacks(struct cpu_window *w)
 {
-	shrink(w);
-	while (w->n > cpu_window_oldest(w) && stacks_count(w->stacks) > w->max_nodes / 4 * 3) {
-		w->floor = cpu_window_oldest(w) + (w->n - cpu_window_oldest(w) + 1) / 2;
-		shrink(w);
+	sweep_stacks(w);
+	while (!ring_is_empty(w->ring) && stacks_used(w->stacks) > w->max_nodes / 4 * 3) {
+		ring_drop_half(w->ring);
+		sweep_stacks(w);
 	}
 }
 
@@ -137,7 +117,7 @@ static size_t frames_of(struct cpu_window *w, const struct perf_record *rec, str
 	bool innermost = true;
 	size_t n = 0;
 
-	for (uint64_t i = 0; i < rec->n_ips && n < FRAMES_MAX; i++) {
+	for (uint64_t i = 0; i < rec->n_ips && n < CPU_FRAMES_MAX; i++) {
 		uint64_t ip = perf_record_ip(rec, i);
 
 		if (ip >= (uint64_t)PERF_CONTEXT_MAX) {
@@ -153,7 +133,7 @@ static size_t frames_of(struct cpu_window *w, const struct perf_record *rec, str
 			out[n] = processes_frame(w->processes, rec->pid, ip);
 		else
 			continue;
-		/* A walk that lost its way gives junk: one unknown frame says as much as ten. */
+		/* A broken walk gives junk: one unknown frame stands for all that follow each other. */
 		if (n && out[n].image == IMAGE_UNKNOWN && out[n - 1].image == IMAGE_UNKNOWN)
 			continue;
 		n++;
@@ -172,7 +152,8 @@ static uint32_t push_all(struct cpu_window *w, const struct frame *frames, size_
 
 static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
 {
-	struct frame frames[FRAMES_MAX];
+	struct sample_bytes sample = { .tid = rec->tid };
+	struct frame frames[CPU_FRAMES_MAX];
 	uint32_t node;
 	size_t n;
 
@@ -180,19 +161,19 @@ static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
 		return; /* the idle task, or one that is already gone */
 	if (images_full(w->images) && rec->time_ns - w->tidied_raw_ns > SWEEP_EVERY_NS) {
 		w->tidied_raw_ns = rec->time_ns;
-		make_room(w);
+		free_stacks(w);
 	}
 	processes_seen(w->processes, rec->pid, rec->tid);
 	n = frames_of(w, rec, frames);
 	node = push_all(w, frames, n);
 	if (node == STACK_FULL) {
-		make_room(w);
+		free_stacks(w);
 		n = frames_of(w, rec, frames);
 		node = push_all(w, frames, n);
 	}
-	w->ring[w->n++ % w->cap] = (struct cpu_sample){ .raw_ns = rec->time_ns,
-							.tid = rec->tid,
-							.node = node == STACK_FULL ? 0 : node };
+	sample.node = node == STACK_FULL ? 0 : node;
+	ring_add(w->ring, rec->time_ns, &sample, sizeof(sample));
+	w->n++;
 }
 
 static void apply(struct cpu_window *w, const struct perf_record *rec)
@@ -200,7 +181,7 @@ static void apply(struct cpu_window *w, const struct perf_record *rec)
 	if (rec->kind == PERF_KIND_SAMPLE)
 		apply_sample(w, rec);
 	else if (rec->kind == PERF_KIND_LOST)
-		note_loss(w, rec);
+		ring_add_loss(w->ring, rec->time_ns, rec->count);
 	else
 		processes_apply(w->processes, rec);
 }
@@ -282,7 +263,7 @@ void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns)
 	}
 	if (i && w->pending[i - 1].raw_ns - w->swept_raw_ns > SWEEP_EVERY_NS) {
 		w->swept_raw_ns = w->pending[i - 1].raw_ns;
-		processes_sweep(w->processes, w->swept_raw_ns - THREADS_KEPT_NS);
+		processes_sweep(w->processes, ring_begin(w->ring));
 	}
 	keep_pending(w, i);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last minute of CPU samples: who ran when, in which stack. Takes the bytes of the kernel's rings,
- * puts their records in order of time, and keeps 16 bytes per sample. No system calls: what has to be
- * asked of the system is handed out as questions and the answers are taken back.
+ * A ring of CPU samples: which thread ran when, in which stack. Takes the bytes of the kernel's rings, puts
+ * their records in order of time, and keeps 16 bytes per sample. Makes no system calls but those of the
+ * ring's file: what only the system can answer leaves as questions, and the answers come back.
  */
 #ifndef AGENT_TRACER_CPU_WINDOW_H
 #define AGENT_TRACER_CPU_WINDOW_H
@@ -12,6 +12,7 @@
 
 #include "agent/symbols/images.h"
 #include "agent/perf/processes.h"
+#include "agent/tracer/ring.h"
 
 struct symbols;
 struct cpu_window;
@@ -23,7 +24,7 @@ struct cpu_sample {
 };
 
 struct cpu_window_conf {
-	size_t max_samples;
+	struct ring_limits ring;
 	size_t max_nodes; /* of the tree of stacks */
 	size_t max_images;
 	int64_t now_raw_ns; /* samples begin here */
@@ -39,15 +40,14 @@ void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len);
  * other, so the newest instant is not complete yet in those that were read first. */
 void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns);
 
-/* From when on samples are there, and how many records the kernel dropped in [from, to). */
-int64_t cpu_window_begin(const struct cpu_window *w);
-uint64_t cpu_window_lost(const struct cpu_window *w, int64_t from_raw_ns, int64_t to_raw_ns);
+/* The samples; records that the kernel dropped are among its losses. */
+struct ring *cpu_window_ring(const struct cpu_window *w);
 
 /* How many samples were ever taken, and nodes the tree holds now: for status and tests. */
 uint64_t cpu_window_samples(const struct cpu_window *w);
 size_t cpu_window_nodes(const struct cpu_window *w);
 
-/* ---- names: asked early, so that a process may end before anybody wants its samples ---- */
+/* ---- names: asked early, so that a process may end before its samples are cut ---- */
 
 struct cpu_question {
 	uint32_t node; /* of the window */
@@ -69,7 +69,7 @@ struct cpu_questions {
 	uint32_t epoch; /* of the names, with the answers */
 };
 
-/* What is not known yet; NULL if there is nothing. Yours: cpu_questions_free(). */
+/* The questions that are open; NULL if there are none. The caller frees them with cpu_questions_free(). */
 struct cpu_questions *cpu_window_ask(struct cpu_window *w);
 
 /* On a worker, between symbols_begin() and symbols_end(). */
@@ -86,16 +86,17 @@ void thread_question_answer(struct thread_question *q);
 struct cpu_node {
 	uint64_t offset;
 	uint32_t image; /* index into `images` */
-	uint32_t parent; /* less than the node's own number */
+	uint32_t parent; /* 0 = none */
 	uint32_t name; /* 0 = not known yet */
 };
 
 /* The samples of a window with all that a worker needs to turn them into a plane. */
 struct cpu_cut {
 	int64_t t0_raw_ns, t1_raw_ns, period_ns;
-	struct cpu_sample *samples; /* by time */
-	size_t n_samples;
-	struct cpu_node *nodes; /* 1 .. n_nodes - 1 */
+	struct ring_cut *records;
+	struct cpu_sample *samples; /* read from the records by cpu_cut_load() */
+	size_t n_samples, cap_samples;
+	struct cpu_node *nodes; /* 1 .. n_nodes - 1; all at first, then those of the samples */
 	size_t n_nodes;
 	struct image *images;
 	size_t n_images;
@@ -104,7 +105,12 @@ struct cpu_cut {
 	uint32_t epoch; /* of the names */
 };
 
-struct cpu_cut *cpu_window_cut(const struct cpu_window *w, int64_t t0_raw_ns, int64_t t1_raw_ns);
+/* Takes `records`, a cut of the window's ring made now. */
+struct cpu_cut *cpu_window_cut(const struct cpu_window *w, struct ring_cut *records);
+
+/* Any thread. Reads the samples and drops the nodes that none has; callers come before callees then. Returns
+ * how many samples could not be read. */
+uint64_t cpu_cut_load(struct cpu_cut *cut);
 void cpu_cut_free(struct cpu_cut *cut); /* NULL is fine */
 
 #endif

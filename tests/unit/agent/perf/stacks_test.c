@@ -36,24 +36,42 @@ static void full_tree_says_so_and_still_finds(void)
 	stacks_free(s);
 }
 
-static void shrinking_keeps_callers_and_names(void)
+static void sweeping_keeps_callers_names_and_numbers(void)
 {
-	struct stacks *s = stacks_new(100);
+	struct stacks *s = stacks_new(7);
 	uint32_t a = push(s, STACK_EMPTY, 1), b = push(s, a, 2), c = push(s, STACK_EMPTY, 3);
-	uint32_t d = push(s, c, 4), e = push(s, d, 5);
-	uint32_t *keep = calloc(stacks_count(s), sizeof(*keep));
+	uint32_t d = push(s, c, 4), e = push(s, d, 5), f = push(s, e, 6);
+	bool keep[7] = { false };
 
+	CHECK_EQ(stacks_take_added(s), a);
+	CHECK_EQ(stacks_take_added(s), UINT32_MAX);
 	stacks_set_name(s, d, 77);
-	keep[d] = 1;
-	stacks_shrink(s, keep);
-	CHECK_EQ(stacks_count(s), 3);
-	CHECK_EQ(keep[a] + keep[b] + keep[e], 0);
-	CHECK_EQ(stacks_node(s, keep[d])->parent, keep[c]);
-	CHECK_EQ(stacks_node(s, keep[d])->offset, 4);
-	CHECK_EQ(stacks_name(s, keep[d]), 77);
-	CHECK_EQ(push(s, STACK_EMPTY, 3), keep[c]);
-	CHECK_EQ(stacks_name(s, push(s, keep[d], 5)), 0);
-	free(keep);
+	keep[d] = true;
+	stacks_sweep(s, keep);
+	CHECK_EQ(stacks_used(s), 3);
+	CHECK(!stacks_node(s, a) && !stacks_node(s, b) && !stacks_node(s, e) && !stacks_node(s, f));
+	CHECK_EQ(stacks_node(s, d)->parent, c);
+	CHECK_EQ(stacks_node(s, d)->offset, 4);
+	CHECK_EQ(stacks_name(s, d), 77);
+	CHECK_EQ(push(s, STACK_EMPTY, 3), c);
+	CHECK_EQ(stacks_take_added(s), UINT32_MAX);
+
+	/* Free numbers are used again, also below their callers'. */
+	CHECK_EQ(push(s, d, 9), a);
+	CHECK_EQ(stacks_take_added(s), a);
+	CHECK_EQ(stacks_name(s, a), 0);
+	for (uint64_t i = 10; i < 13; i++)
+		CHECK(push(s, a, i) != STACK_FULL);
+	CHECK_EQ(push(s, a, 13), STACK_FULL);
+	CHECK_EQ(stacks_count(s), 7);
+
+	/* A caller with a higher number than its callee is kept for it. */
+	memset(keep, 0, sizeof(keep));
+	keep[a] = true;
+	stacks_sweep(s, keep);
+	CHECK_EQ(stacks_used(s), 4);
+	CHECK_EQ(stacks_node(s, a)->parent, d);
+	CHECK_EQ(push(s, d, 9), a);
 	stacks_free(s);
 }
 
@@ -92,7 +110,7 @@ int main(void)
 {
 	equal_stacks_are_one_number();
 	full_tree_says_so_and_still_finds();
-	shrinking_keeps_callers_and_names();
+	sweeping_keeps_callers_names_and_numbers();
 	map_holds_what_was_put();
 	return 0;
 }

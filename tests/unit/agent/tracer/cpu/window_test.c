@@ -22,7 +22,17 @@
 static struct cpu_window *window(size_t nodes)
 {
 	return cpu_window_new(&(struct cpu_window_conf){
-		.max_samples = 1000, .max_nodes = nodes, .max_images = 100 });
+		.ring = { .bytes = RING_BYTES_MIN }, .max_nodes = nodes, .max_images = 100 });
+}
+
+static struct cpu_cut *cut_window(const struct cpu_window *w, int64_t t0, int64_t t1)
+{
+	struct cpu_cut *cut = cpu_window_cut(w, ring_cut_new(cpu_window_ring(w), t0, t1));
+
+	cut->t0_raw_ns = t0;
+	cut->t1_raw_ns = t1;
+	CHECK_EQ(cpu_cut_load(cut), 0);
+	return cut;
 }
 
 static void feed(struct cpu_window *w, struct buf *b)
@@ -37,7 +47,7 @@ static void feed(struct cpu_window *w, struct buf *b)
 static void check_plane_with(const struct cpu_window *w, struct symbols *sy, int64_t to_ms,
 			     const char *want)
 {
-	struct cpu_cut *cut = cpu_window_cut(w, 0, to_ms * NS_PER_MS);
+	struct cpu_cut *cut = cut_window(w, 0, to_ms * NS_PER_MS);
 	struct xs_builder *b = xs_builder_new();
 	struct buf bytes = BUF_INIT;
 	char *text;
@@ -187,7 +197,7 @@ static void kernel_and_unknown_frames_are_told_apart(void)
 	perf_sample(&b, 10, 7, 7, ips, ARRAY_SIZE(ips));
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);
-	cut = cpu_window_cut(w, 0, 100);
+	cut = cut_window(w, 0, 100);
 	CHECK_EQ(cut->n_samples, 1);
 	CHECK_EQ(cut->n_nodes, 1 + 3); /* three unknown frames are one */
 	CHECK_EQ(cut->images[cut->nodes[1].image].kind, IMAGE_KIND_UNKNOWN);
@@ -208,9 +218,9 @@ static void losses_are_counted_where_they_happened(void)
 	perf_lost(&b, 200, 7);
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);
-	CHECK_EQ(cpu_window_lost(w, 0, 200), 5);
-	CHECK_EQ(cpu_window_lost(w, 0, 201), 12);
-	CHECK_EQ(cpu_window_lost(w, 201, 1000), 0);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 0, 200), 5);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 0, 201), 12);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 201, 1000), 0);
 	buf_release(&b);
 	cpu_window_free(w);
 }
@@ -226,9 +236,9 @@ static void newest_samples_win_the_ring(void)
 		sample(&b, i, 7, 0x10 + (uint64_t)i % 5, 0);
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);
-	CHECK_EQ(cpu_window_begin(w), 1501 * NS_PER_MS);
-	cut = cpu_window_cut(w, 0, INT64_MAX);
-	CHECK_EQ(cut->n_samples, 1000);
+	cut = cut_window(w, 0, INT64_MAX);
+	CHECK(cut->n_samples > 900 && cut->n_samples <= RING_BYTES_MIN / 16);
+	CHECK_EQ(ring_begin(cpu_window_ring(w)), (2500 - (int64_t)cut->n_samples) * NS_PER_MS + 1);
 	CHECK_EQ(cut->n_threads, 1);
 	CHECK_EQ(cut->n_nodes, 1 + 5);
 	cpu_cut_free(cut);
@@ -249,7 +259,7 @@ static void full_tree_drops_the_oldest(void)
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);
 	CHECK(cpu_window_nodes(w) <= 200);
-	cut = cpu_window_cut(w, 0, INT64_MAX);
+	cut = cut_window(w, 0, INT64_MAX);
 	CHECK(cut->n_samples >= 20);
 	CHECK_EQ(cut->samples[cut->n_samples - 1].raw_ns, 5000 * NS_PER_MS);
 	for (size_t i = 0; i < cut->n_samples; i++) {
@@ -259,7 +269,56 @@ static void full_tree_drops_the_oldest(void)
 		CHECK_EQ(cut->nodes[s->node].offset, s->raw_ns / NS_PER_MS);
 		CHECK(cut->nodes[s->node].parent < s->node);
 	}
-	CHECK_EQ(cpu_window_begin(w), cut->samples[0].raw_ns);
+	CHECK_EQ(ring_begin(cpu_window_ring(w)), cut->samples[0].raw_ns - NS_PER_MS + 1);
+	cpu_cut_free(cut);
+	buf_release(&b);
+	cpu_window_free(w);
+}
+
+static bool take_room(void *arg, uint64_t bytes)
+{
+	*(uint64_t *)arg += bytes;
+	return true;
+}
+
+/* Samples in the ring's file keep their stacks while the tree overflows with others. */
+static void long_windows_keep_their_stacks(void)
+{
+	struct cpu_window *w = window(4000);
+	struct buf b = BUF_INIT;
+	struct cpu_cut *cut;
+	uint64_t taken = 0;
+
+	exec_process(&b, 7, "prog");
+	for (int64_t i = 1; i <= 30000; i++)
+		sample(&b, i, 7, (uint64_t)i, 0);
+	feed(w, &b);
+	cpu_window_flush(w, 30000 * NS_PER_MS);
+	ring_hold(cpu_window_ring(w), &(struct ring_hold){ .owner = w,
+							   .from_raw_ns = 30000 * NS_PER_MS,
+							   .dir = "/tmp",
+							   .take_room = take_room,
+							   .arg = &taken });
+	for (int64_t i = 30001; i <= 34000; i++)
+		sample(&b, i, 7, (uint64_t)i % 50, 0x8000);
+	for (int64_t i = 34001; i <= 36500; i++)
+		sample(&b, i, 7, (uint64_t)i, 0);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	CHECK(taken > 5000 * 16);
+	CHECK(ring_bytes(cpu_window_ring(w)) <= RING_BYTES_MIN);
+	cut = cut_window(w, 30000 * NS_PER_MS + 1, INT64_MAX);
+	CHECK_EQ(cut->n_samples, 6500);
+	CHECK_EQ(cut->n_nodes, 1 + 1 + 50 + 2500);
+	for (size_t i = 0; i < cut->n_samples; i++) {
+		const struct cpu_sample *s = &cut->samples[i];
+		int64_t at = s->raw_ns / NS_PER_MS;
+
+		CHECK_EQ(at, 30001 + (int64_t)i);
+		CHECK_EQ(cut->nodes[s->node].offset, at <= 34000 ? at % 50 : at);
+		CHECK(cut->nodes[s->node].parent < s->node);
+	}
+	CHECK_EQ(ring_release(cpu_window_ring(w), w), 0);
 	cpu_cut_free(cut);
 	buf_release(&b);
 	cpu_window_free(w);
@@ -294,7 +353,7 @@ static void names_are_asked_for_once(void)
 	CHECK(q && q->n == 2 && q->n_images == 1 && !q->n_processes && !q->n_threads);
 	cpu_questions_free(q);
 	CHECK(!ask(w, sy));
-	cut = cpu_window_cut(w, 0, INT64_MAX);
+	cut = cut_window(w, 0, INT64_MAX);
 	CHECK_EQ(cut->epoch, symbols_epoch(sy));
 	CHECK_STR(symbols_text(sy, cut->nodes[2].name), "[prog+0x20]");
 	cpu_cut_free(cut);
@@ -327,6 +386,7 @@ int main(void)
 	losses_are_counted_where_they_happened();
 	newest_samples_win_the_ring();
 	full_tree_drops_the_oldest();
+	long_windows_keep_their_stacks();
 	names_are_asked_for_once();
 	return 0;
 }
