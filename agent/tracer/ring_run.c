@@ -3,7 +3,9 @@
 
 #include <inttypes.h>
 
+#include "base/log.h"
 #include "base/now.h"
+#include "proto/reasons.h"
 
 /* The window's begin may move by so much until gather(): the clock's bound, and what is learned of it. */
 #define MARGIN_NS (10 * NS_PER_S)
@@ -31,15 +33,17 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 	struct ring_cut *cut = ring_cut_new(r, run->t0_raw_ns, run->t1_raw_ns);
 	uint64_t unkept;
 
+	log_debug("AGT-RING", "session=%s records=\"%s\" bytes=%" PRIu64 " file_bytes=%" PRIu64,
+		  run->session ? run->session : "", what, ring_bytes(r), ring_file_bytes(r));
 	run->lost = ring_lost(r, run->t0_raw_ns, run->t1_raw_ns);
 	unkept = ring_release(r, run);
 	if (unkept && run->lost)
-		tracer_run_fail(run, RUN_DEGRADED, "disk-full",
+		tracer_run_fail(run, RUN_DEGRADED, REASON_DISK_FULL,
 				"%" PRIu64 " %s are lost: the spool has no room for a window "
 				"longer than the ring (--spool-limit, --ring-bytes)",
 				run->lost, what);
 	else if (begin > run->t0_raw_ns + period_ns)
-		tracer_run_fail(run, RUN_DEGRADED, "window-cut",
+		tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,
 				"%s begin %.1f s after the window: the agent started later, or "
 				"its ring is shorter (--ring-seconds, --ring-bytes)",
 				what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows shorter and longer than the tracers' rings are complete, from every always-on tracer.
+
+By default rings of 3 s and windows of 5 ms and 5 s. Real lengths, with rings of 60 s (12 minutes):
+
+    TUTTI_BIN=build/release/bin TUTTI_TEST_WINDOWS=5ms,59s,80s,10m tests/e2e/windows_test.py
+"""
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+from lib import xspace
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+
+LONG = os.environ.get("TUTTI_TEST_WINDOWS", "")
+WINDOWS = LONG.split(",") if LONG else ["5ms", "5s"]
+RING_S = 60 if LONG else 3
+PERIOD_S = 0.1
+GAP_S = 0.5 * SLOW  # a busy machine reads late
+
+
+def seconds(text):
+    number, unit = re.fullmatch(r"(\d+)(ms|s|m)", text).groups()
+    return int(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
+
+
+def memory_kb(pid):
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def ring_files(pid):
+    """Blocks on disk of the files, without names, that the agent's rings have open."""
+    sizes = []
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if "/.ring (deleted)" in os.readlink(fd):
+                sizes.append(fd.stat().st_blocks * 512)
+        except FileNotFoundError:
+            pass
+    return sizes
+
+
+def check_covered(what, starts_ps, length_s):
+    """Something every GAP_S, from the window's begin to its end."""
+    at = [0, *sorted(t / 1e12 for t in starts_ps), length_s]
+    gap, where = max((b - a, a) for a, b in zip(at, at[1:]))
+    assert gap < GAP_S, f"{what}: nothing for {gap:.2f} s at {where:.2f} s of {length_s} s"
+    return gap
+
+
+def check_file(path, length_s):
+    space = xspace.load(path)
+    env = xspace.stats(xspace.plane(space, "Task Environment"))
+    assert env["profile_stop_time"] - env["profile_start_time"] == round(length_s * 1e9), env
+    if length_s < 1:
+        return {}
+    planes = {"samples": "/host:CPU", "metrics": "/host:CPU metrics", "marks": "/host:CPU marks"}
+    starts = {k: [start for _, start, *_ in xspace.events(xspace.plane(space, p))] for k, p in planes.items()}
+    found = {k: (len(s), round(check_covered(k, s, length_s), 3)) for k, s in starts.items()}
+    assert found["marks"][0] >= length_s / PERIOD_S * 0.9, found
+    return found
+
+
+def capture(c, agent, window):
+    """The session's document, and the most that the rings had in files meanwhile."""
+    length_s, most = seconds(window), 0
+    env = {**os.environ, "TUTTI_SERVER": c.url}
+    p = subprocess.Popen([BIN / "tutti", "capture", "--duration", window, "--json"], env=env, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while p.poll() is None:
+        most = max(most, sum(ring_files(agent.pid)))
+        time.sleep(0.1)
+    out, err = p.communicate()
+    assert p.returncode == 0, f"{window}: exit {p.returncode}\n{err}{out}"
+    assert (most > 0) == (length_s > RING_S * 1.5) or length_s < RING_S * 1.5, f"{window}: {most} bytes in files"
+    wait_until("the rings to give their files back", lambda: not ring_files(agent.pid))
+    return out, most
+
+
+def test_windows_are_complete():
+    with Cluster() as c:
+        c.aggregator()
+        agent = c.agent("host-a", f"--ring-seconds={RING_S}", "--log-level=debug")
+        c.wait_hosts(1)
+        c.burst("host-a", flags=[f"--period={PERIOD_S * 1000:.0f}ms", "--work=60ms"])
+        time.sleep(1)
+        before = memory_kb(agent.pid)
+        for window in WINDOWS:
+            out, in_files = capture(c, agent, window)
+            _, doc = c.tutti("sessions", "--json", check=0)
+            session = doc["sessions"][0]["session"]
+            host = c.tutti("show", session, "--json", check=0)[1]["hosts"][0]
+            assert host["state"] == "complete", host
+            assert not any(t.get("lost") for t in host.get("tracers", [])), host
+            found = check_file(c.logdir / "plugins/profile" / session / host["file"], seconds(window))
+            print(f"     {window}: complete; (events, longest gap in s) {found}; files of the rings {in_files} bytes, "
+                  f"VmRSS {before} -> {memory_kb(agent.pid)} kB", flush=True)
+        if LONG:
+            print("\n".join(line for line in c.log("host-a").splitlines() if "AGT-RING" in line))
+
+
+main(test_windows_are_complete)
