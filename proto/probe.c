@@ -43,7 +43,7 @@ static uint64_t get(struct reader *r, size_t bytes)
 {
 	uint64_t v = 0;
 
-	/* The caller has checked that a whole packet is there. */
+	/* The caller has checked the length. */
 	(void)!reader_be(r, bytes, &v);
 	return v;
 }
@@ -75,6 +75,6 @@ bool probe_is_signed(const void *data, const struct siphash_key *key)
 {
 	struct reader r = reader_of((const uint8_t *)data + MAC_OFFSET, MAC_BYTES);
 
-	/* One comparison of two whole words: how far they agree takes no longer to find. */
+	/* One comparison of two whole words takes the same time wherever they differ. */
 	return get(&r, MAC_BYTES) == siphash(key, data, MAC_OFFSET);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The time probe: one UDP packet there, one back, both PROBE_BYTES long so that a forged source
- * address gains nothing. Network byte order.
+ * address amplifies nothing. Network byte order.
  *
  *   magic u32 | version u8 | type u8 | train u8 | index u8 | cookie u64 | epoch u64 | seq u32 |
  *   flags u32 | t1 i64 | t2 i64 | t3 i64 | 4 x { seq u32, t3 i64 } | 16 zero bytes | mac u64
@@ -9,11 +9,11 @@
  * t1: agent's clock before sending; t2, t3: aggregator's session clock at receipt and before the
  * reply. Rule: t1 and t3 may be early, never late; t2 may be late, never early.
  *
- * When the kernel sent a reply is known only after it left: later replies to the same agent carry
- * it, as a better t3 of an earlier seq.
+ * The kernel stamps a reply only after it left: later replies to the same agent carry that stamp, as
+ * a better t3 of an earlier seq.
  *
- * The mac is SipHash-2-4 of all before it, with the key of Welcome: who does not hold that key can
- * neither get an answer nor move a clock.
+ * The mac is SipHash-2-4 of all bytes before it, with the key of Welcome: without that key a sender
+ * gets no reply and cannot move a clock.
  */
 #ifndef PROTO_PROBE_H
 #define PROTO_PROBE_H
@@ -28,7 +28,8 @@
 #define PROBE_MAGIC    0x54544d31u
 #define PROBE_VERSION  2
 #define PROBE_SENT_MAX 4
-#define PROBE_KERNEL   1u /* flags: t2 is the kernel's stamp, not when the process read it */
+#define PROBE_KERNEL \
+	1u /* flags: t2 is the kernel's stamp, not the time at which the process read */
 
 enum probe_type { PROBE_REQUEST = 1, PROBE_REPLY = 2 };
 
@@ -40,7 +41,7 @@ struct probe_sent {
 
 struct probe {
 	enum probe_type type;
-	uint8_t train; /* probes in this burst */
+	uint8_t train; /* probes in this train */
 	uint8_t index; /* 0 .. train-1 */
 	uint64_t cookie; /* from Welcome */
 	uint64_t epoch; /* clock_epoch of the aggregator; 0 in a request */
@@ -52,11 +53,11 @@ struct probe {
 
 void probe_encode(const struct probe *p, const struct siphash_key *key, uint8_t out[PROBE_BYTES]);
 
-/* False for anything that is not exactly a probe of this version. Says nothing about who sent it: the
- * cookie tells whose key probe_is_signed() must be asked with. */
+/* False for anything that is not exactly a probe of this version. The sender is not checked: find its key
+ * by the cookie, then call probe_is_signed(). */
 bool probe_decode(struct probe *out, const void *data, size_t len);
 
-/* `data` is PROBE_BYTES long: probe_decode() has looked. */
+/* `data` is PROBE_BYTES long: probe_decode() has checked that. */
 bool probe_is_signed(const void *data, const struct siphash_key *key);
 
 #endif
