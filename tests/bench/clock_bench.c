@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures of the clock estimator, in simulated worlds where the truth is known: beside simpler ways on
- * the same probes, in every world of tests/lib/clock_worlds.c, and what it costs. See tests/bench/clock.
+ * Figures of the clock estimator in simulated worlds whose truth is known: beside simpler estimators on the
+ * same probes, in every world of tests/lib/clock_worlds.c, and its CPU time. See tests/bench/clock.
  *
  *   clock_bench compare REPEATS | campaign INSTANTS | cost REPEATS
  */
@@ -22,7 +22,7 @@
 
 /* ---- side by side ---- */
 
-/* The offset at t from probes [0, n): all that had arrived by `known`. */
+/* The offset from the first n probes. */
 typedef double (*guess_fn)(const struct world_samples *s, size_t n);
 
 static double middle(const struct clock_sample *s)
@@ -59,7 +59,7 @@ static double guess_min8(const struct world_samples *s, size_t n)
 static const struct way {
 	const char *name;
 	guess_fn guess; /* NULL = ours */
-	bool held; /* found once, at the start of each capture of 10 s */
+	bool held; /* estimated once, at the start of each capture of 10 s */
 } ways[] = {
 	{ "one exchange, held for 10 s", guess_one, true },
 	{ "mean of last two, held for 10 s", guess_two, true },
@@ -80,7 +80,7 @@ static size_t arrived(const struct world_samples *s, int64_t t)
 	return n;
 }
 
-static void judge_theirs(const struct clock_world *w, const struct world_samples *s,
+static void judge_simple(const struct clock_world *w, const struct world_samples *s,
 			 const struct way *way, struct world_judge *j)
 {
 	double guess = 0;
@@ -121,7 +121,7 @@ struct figures {
 	double p50[REPEATS], p99[REPEATS], bound[REPEATS];
 };
 
-static void one_repeat(const struct clock_world *w, int repeat, struct figures f[WAYS])
+static void run_repeat(const struct clock_world *w, int repeat, struct figures f[WAYS])
 {
 	struct world_samples samples = { 0 };
 
@@ -131,7 +131,7 @@ static void one_repeat(const struct clock_world *w, int repeat, struct figures f
 		struct world_judge j = { 0 };
 
 		if (ways[i].guess)
-			judge_theirs(w, &samples, &ways[i], &j);
+			judge_simple(w, &samples, &ways[i], &j);
 		else
 			judge_ours(w, &samples, &j);
 		f[i].p50[repeat] = world_quantile(j.error_ns, j.n, 0.5);
@@ -148,7 +148,7 @@ static void compare_in(const struct clock_world *w, size_t repeats)
 	const struct figures *ours = &f[WAYS - 1];
 
 	for (size_t k = 0; k < repeats; k++)
-		one_repeat(w, (int)k, f);
+		run_repeat(w, (int)k, f);
 	printf("%-34s %9s %9s %9s %9s %9s\n", w->name, "p50 us", "p99 us", "p50 ratio", "p99 ratio",
 	       "bound us");
 	for (size_t i = 0; i < WAYS; i++) {

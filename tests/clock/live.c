@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clocks of agents against the aggregator's time service, all real, in two processes that talk over loopback,
- * a cable between network namespaces, or whatever is in between. The truth is known at every instant: the
- * injected error, and how the service's clock wanders. One line of JSON says how far models were off:
+ * Real clocks of agents against the aggregator's real time service, in two processes: over loopback, a cable
+ * between network namespaces, or through a relay. The truth is known at every instant: the injected error and
+ * the wander of the service's clock. One line of JSON reports the errors of the models:
  *
- *   causal    as a model was when it was asked, of that time
- *   ahead     the same, of a T0 that much later
- *   offline   as a capture uses it afterwards
- *   handover  two clocks that stamped the two ends of a hand-over through a pipe, against each other
- *   start     how late a timer of the loop is that is set for a T0
- *   cold      how soon after the first probe a bound was good
+ *   causal    of a model at the time at which it was made
+ *   ahead     of a model for a T0 that much later
+ *   offline   of the model of a window, made afterwards, as a capture uses it
+ *   handover  of two clocks that stamped the two ends of a hand-over through a pipe, against each other
+ *   start     how late a timer of the loop fires that is set for a T0
+ *   cold      how soon after the first probe the bound is good
  *
  * Run by hand or, with its goals, by tests/clock/run.
  */
@@ -49,25 +49,26 @@ struct conf {
 };
 
 static const struct conf_field fields[] = {
-	CONF(struct conf, for_ns, "60s", "how long to look"),
-	CONF(struct conf, warm_up_ns, "3s", "before"),
-	CONF(struct conf, every_ns, "10ms", "how often"),
-	CONF(struct conf, lead_ns, "0s", "translate a T0 that much later, too"),
-	CONF(struct conf, agents, "1", "clocks, each with another error"),
+	CONF(struct conf, for_ns, "60s", "length of the measurement"),
+	CONF(struct conf, warm_up_ns, "3s", "wait before it"),
+	CONF(struct conf, every_ns, "10ms", "time between checks"),
+	CONF(struct conf, lead_ns, "0s", "also translate a T0 that much later"),
+	CONF(struct conf, agents, "1", "number of clocks, each with another error"),
 	CONF(struct conf, offset_ns, "1234567us", "injected offset"),
 	CONF(struct conf, drift_ppm, "30", "injected drift"),
-	CONF(struct conf, wander_ppm, "0", "how much the rate wanders, at most"),
-	CONF(struct conf, wander_period_ns, "60s", "and in which period"),
+	CONF(struct conf, wander_ppm, "0", "peak wander of the service's rate"),
+	CONF(struct conf, wander_period_ns, "60s", "period of the wander"),
 	CONF(struct conf, gap_ns, "0s",
 	     "least time between pairs of probes, as aggregators ask of many hosts"),
-	CONF(struct conf, user, NULL, "as where kernels stamp nothing"),
-	CONF(struct conf, busy, "0", "busy processes beside"),
+	CONF(struct conf, user, NULL, "without stamps of the kernel"),
+	CONF(struct conf, busy, "0", "number of busy processes beside it"),
 	CONF(struct conf, good_ns, "1500ns", "a good bound"),
-	CONF(struct conf, handovers, "0", "through a pipe, between the first two clocks"),
-	CONF(struct conf, starts, NULL, "set timers for T0s"),
+	CONF(struct conf, handovers, "0",
+	     "number of hand-overs through a pipe between the first two clocks"),
+	CONF(struct conf, starts, NULL, "measure timers set for T0s"),
 	CONF(struct conf, restart_ns, "0s", "another time service takes over after this"),
-	CONF(struct conf, freeze_at_ns, "0s", "stop the clocks' process then"),
-	CONF(struct conf, freeze_ns, "5s", "for so long"),
+	CONF(struct conf, freeze_at_ns, "0s", "stop the clocks' process after this"),
+	CONF(struct conf, freeze_ns, "5s", "stop it for this long"),
 	CONF(struct conf, listen, "127.0.0.1:0", "where the time service listens"),
 	CONF(struct conf, server_netns, NULL, "path of its network namespace"),
 	CONF(struct conf, connect, NULL, "host or host:port where the clocks find it"),
@@ -88,12 +89,12 @@ struct live {
 	struct conf conf;
 	struct loop *loop;
 	struct service services[2]; /* the second takes over */
-	struct service *service; /* that is asked now */
+	struct service *service; /* that is probed now */
 	struct clock **clocks;
 	const char *host; /* of the service */
 	int port; /* 0 = its own */
 	int64_t begin_ns; /* CLOCK_MONOTONIC; the warm-up is over */
-	int64_t since_raw_ns, until_raw_ns; /* what is judged of this service's time */
+	int64_t since_raw_ns, until_raw_ns; /* the part of this service's time that is judged */
 	struct judge causal, ahead, offline, start;
 	struct loop_timer start_timer;
 	int64_t t0_ns; /* session clock */
@@ -106,7 +107,7 @@ struct live {
 
 static struct live live = { .cold_ns = -1 };
 
-/* The linker puts this in the place of setsockopt(): a kernel without stamps, if asked for. */
+/* The linker replaces setsockopt() by this: with --user the kernel stamps nothing. */
 int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 
@@ -127,7 +128,7 @@ static void die(const char *what, const struct err *e)
 
 /* ---- the other processes ---- */
 
-static void be_busy(void *arg)
+static void run_busily(void *arg)
 {
 	(void)arg;
 	for (volatile int i = 0;; i++)
@@ -141,7 +142,7 @@ static void sleep_ns(int64_t ns)
 	nanosleep(&t, NULL);
 }
 
-static void freeze(void *arg)
+static void freeze_parent(void *arg)
 {
 	const struct conf *conf = arg;
 
@@ -151,8 +152,8 @@ static void freeze(void *arg)
 	kill(getppid(), SIGCONT);
 }
 
-/* Takes what it is given, and answers with when it did. */
-static void take(void *arg)
+/* Reads bytes from one pipe and writes the time of each read to another. */
+static void stamp_bytes(void *arg)
 {
 	const int *fds = arg;
 	char byte;
@@ -174,7 +175,7 @@ static pid_t start_taker(void)
 		exit(1);
 	fds[0] = there[0];
 	fds[1] = back[1];
-	pid = service_fork(take, fds);
+	pid = service_fork(stamp_bytes, fds);
 	live.give_fd = there[1];
 	live.take_fd = back[0];
 	return pid;
@@ -210,7 +211,7 @@ static void start_service(struct service *s, int64_t ahead_ns)
 	service_start(s, &conf);
 }
 
-/* All that are needed, before this process has threads. */
+/* All services, before this process has threads. */
 static void start_services(void)
 {
 	start_service(&live.services[0], 0);
@@ -219,7 +220,7 @@ static void start_services(void)
 	live.service = &live.services[0];
 }
 
-/* The first has just the error that was asked for; the others up to 5 s and 50 ppm more. */
+/* The first clock has the error of the flags; the others up to 5 s and 50 ppm more. */
 static void start_clocks(void)
 {
 	struct err e;
@@ -252,7 +253,7 @@ static void find_service(void)
 	}
 }
 
-/* ---- looking ---- */
+/* ---- judging ---- */
 
 static void judge_at(struct judge *j, const struct clock_model *m, int64_t raw_ns)
 {
@@ -262,7 +263,7 @@ static void judge_at(struct judge *j, const struct clock_model *m, int64_t raw_n
 		  m->calibrated ? clock_model_bound_at(m, raw_ns) : -1);
 }
 
-/* As an agent that is armed: when is T0? */
+/* The raw time of T0, as an armed agent needs it. */
 static void judge_t0(const struct clock_model *m)
 {
 	int64_t raw_ns = m->at_raw_ns + live.conf.lead_ns;
@@ -272,7 +273,7 @@ static void judge_t0(const struct clock_model *m)
 		  m->calibrated ? clock_model_bound_at(m, raw_ns) : -1);
 }
 
-static void look(void)
+static void judge_now(void)
 {
 	for (int i = 0; i < live.conf.agents; i++) {
 		struct clock_model m = clock_model(live.clocks[i]);
@@ -283,16 +284,16 @@ static void look(void)
 	}
 }
 
-static struct clock_model model_over(int i)
+static struct clock_model window_model(int i)
 {
 	return clock_window_model(live.clocks[i], live.since_raw_ns, live.until_raw_ns);
 }
 
-/* All maps of this service; before another takes over, and at the end. */
-static void look_back(void)
+/* The window models against this service; before another takes over, and at the end. */
+static void judge_windows(void)
 {
 	for (int i = 0; i < live.conf.agents; i++) {
-		struct clock_model m = model_over(i);
+		struct clock_model m = window_model(i);
 
 		for (int64_t t = live.since_raw_ns; t < live.until_raw_ns; t += OFFLINE_NS)
 			judge_at(&live.offline, &m, t);
@@ -309,7 +310,7 @@ static void hand_over(void)
 		live.n_handovers++;
 }
 
-/* As many as are due by now. */
+/* As many hand-overs as are due by now. */
 static void hand_over_some(int64_t past_ns)
 {
 	double due = (double)past_ns / (double)live.conf.for_ns * live.conf.handovers;
@@ -318,10 +319,10 @@ static void hand_over_some(int64_t past_ns)
 		hand_over();
 }
 
-/* One clock stamped the giving, the other the taking: what they make of the time in between. */
+/* One clock stamped the write, the other the read: the error of the time in between. */
 static void judge_handovers(struct judge *j)
 {
-	struct clock_model a = model_over(0), b = model_over(1);
+	struct clock_model a = window_model(0), b = window_model(1);
 
 	for (size_t i = 0; i < live.n_handovers; i++) {
 		const struct handover *h = &live.handovers[i];
@@ -346,7 +347,7 @@ static int64_t best_bound(const struct clock_model *m, int64_t from_ns, int64_t 
 	return best;
 }
 
-/* Of an instant since the first probe, as soon as all that is known is taken together. */
+/* The first time at which the model of the window since the first probe has a good bound anywhere. */
 static void wait_for_good_bound(void)
 {
 	int64_t begin_ns = now_raw_ns(), now_ns;
@@ -371,7 +372,7 @@ static void turn_until(int64_t mono_ns)
 static void restart_service(void)
 {
 	live.until_raw_ns = now_raw_ns();
-	look_back();
+	judge_windows();
 	service_stop(live.service);
 	live.service = &live.services[1];
 	live.since_raw_ns = now_raw_ns();
@@ -379,7 +380,7 @@ static void restart_service(void)
 	live.conf.restart_ns = 0;
 }
 
-/* As the agent begins a window: a timer at what the model makes of T0. */
+/* As the agent begins a window: a timer at the model's raw time of T0. */
 static void on_start(void *arg)
 {
 	struct clock_model m;
@@ -410,7 +411,7 @@ static void watch(void)
 		if (now_mono_ns() < next_ns)
 			continue;
 		next_ns += live.conf.every_ns;
-		look();
+		judge_now();
 	}
 	hand_over_some(2 * live.conf.for_ns);
 	live.until_raw_ns = now_raw_ns();
@@ -432,7 +433,7 @@ static void report(void)
 	struct judge handover = { 0 };
 	json_t *o;
 
-	look_back();
+	judge_windows();
 	if (live.conf.handovers)
 		judge_handovers(&handover);
 	o = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:f, s:f, s:f, s:f, s:i, s:i}",
@@ -467,7 +468,7 @@ int main(int argc, char **argv)
 	if (conf->handovers)
 		pids[n++] = start_taker();
 	for (int i = 0; i < conf->busy && i < BUSY_MAX; i++)
-		pids[n++] = service_fork(be_busy, NULL);
+		pids[n++] = service_fork(run_busily, NULL);
 	conf->agents = conf->handovers && conf->agents < 2 ? 2 : conf->agents;
 	live.handovers = xcalloc((size_t)conf->handovers + 1, sizeof(*live.handovers));
 	find_service();
@@ -477,7 +478,7 @@ int main(int argc, char **argv)
 	wait_for_good_bound();
 	turn_until(now_mono_ns() + live.conf.warm_up_ns);
 	if (conf->freeze_at_ns)
-		pids[n++] = service_fork(freeze, conf);
+		pids[n++] = service_fork(freeze_parent, conf);
 	watch();
 	report();
 	service_stop(live.service);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many probes the time service answers, and what each costs it. Trains of probes of many hosts, signed as
- * theirs, from a few sockets; one line of JSON says what came back and the CPU time that the service took.
+ * How many probes the time service answers, and the CPU time of each. Sends signed trains of probes of many hosts
+ * from a few sockets; one line of JSON reports the replies and the CPU time that the service took.
  *
  *   clock_load [--for 3s] [--hosts 10000] [--train 8] [--rate 80000]
  *
- * --rate 0: as many as it answers, with a few trains under way at any time.
+ * --rate 0: as many as are answered, with a few trains under way at any time.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,10 +24,10 @@
 #include "proto/probe.h"
 #include "tests/clock/service.h"
 
-#define SOCKETS	    64
-#define TRAIN_MAX   16
-#define UNDER_WAY   256 /* probes; the service's socket holds more */
-#define PATIENCE_NS (20 * NS_PER_MS) /* what has not come back by then is lost */
+#define SOCKETS	     64
+#define TRAIN_MAX    16
+#define UNDER_WAY    256 /* probes; the service's socket holds more */
+#define REPLY_MAX_NS (20 * NS_PER_MS) /* a probe without a reply after this is lost */
 
 struct conf {
 	int64_t for_ns;
@@ -35,9 +35,9 @@ struct conf {
 };
 
 static const struct conf_field fields[] = {
-	CONF(struct conf, for_ns, "3s", "how long"),
-	CONF(struct conf, hosts, "10000", "whose probes they are"),
-	CONF(struct conf, train, "8", "probes at once"),
+	CONF(struct conf, for_ns, "3s", "length of the measurement"),
+	CONF(struct conf, hosts, "10000", "number of hosts"),
+	CONF(struct conf, train, "8", "probes of a train"),
 	CONF(struct conf, rate, "0", "probes a second; 0 = as many as are answered"),
 	{ 0 }
 };
@@ -52,9 +52,9 @@ struct load {
 	struct conf conf;
 	struct service service;
 	int fds[SOCKETS];
-	uint32_t *seqs; /* of each host */
+	uint32_t *seqs; /* one per host */
 	uint64_t sent, answered;
-	int64_t heard_ns;
+	int64_t reply_ns;
 };
 
 static void send_train(struct load *l, size_t host)
@@ -83,7 +83,7 @@ static void send_train(struct load *l, size_t host)
 	l->sent += n > 0 ? (uint64_t)n : 0;
 }
 
-static void hear(struct load *l)
+static void read_replies(struct load *l)
 {
 	static uint8_t packets[UNDER_WAY][PROBE_BYTES];
 	struct iovec iov[UNDER_WAY];
@@ -100,7 +100,7 @@ static void hear(struct load *l)
 		if (n <= 0)
 			continue;
 		l->answered += (uint64_t)n;
-		l->heard_ns = now_mono_ns();
+		l->reply_ns = now_mono_ns();
 	}
 }
 
@@ -108,7 +108,7 @@ static bool may_send(const struct load *l, uint64_t trains, int64_t past_ns)
 {
 	if (l->conf.rate)
 		return (double)trains * l->conf.train / l->conf.rate * 1e9 <= (double)past_ns;
-	return l->sent - l->answered < UNDER_WAY || now_mono_ns() - l->heard_ns > PATIENCE_NS;
+	return l->sent - l->answered < UNDER_WAY || now_mono_ns() - l->reply_ns > REPLY_MAX_NS;
 }
 
 static void run(struct load *l)
@@ -116,16 +116,16 @@ static void run(struct load *l)
 	int64_t begin_ns = now_mono_ns(), past_ns;
 	uint64_t trains = 0, lost = 0;
 
-	l->heard_ns = begin_ns;
+	l->reply_ns = begin_ns;
 	while ((past_ns = now_mono_ns() - begin_ns) < l->conf.for_ns) {
-		if (!l->conf.rate && now_mono_ns() - l->heard_ns > PATIENCE_NS) {
+		if (!l->conf.rate && now_mono_ns() - l->reply_ns > REPLY_MAX_NS) {
 			lost += l->sent - l->answered;
 			l->sent = l->answered;
-			l->heard_ns = now_mono_ns();
+			l->reply_ns = now_mono_ns();
 		}
 		for (int i = 0; i < 16 && may_send(l, trains, past_ns); i++)
 			send_train(l, trains++ % (size_t)l->conf.hosts);
-		hear(l);
+		read_replies(l);
 	}
 	l->sent += lost;
 }

@@ -16,12 +16,13 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/time/session_clock.h"
 #include "aggregator/time/time_service.h"
+#include "base/file.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
 
-/* What the parent is told, before the peers. */
+/* What the child writes to the parent first; the peers follow. */
 struct greeting {
 	int64_t shift_ns, begin_raw_ns;
 };
@@ -42,7 +43,7 @@ pid_t service_fork(void (*fn)(void *arg), void *arg)
 	pid_t pid = fork();
 
 	if (pid < 0)
-		die("no process");
+		die("cannot fork");
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -52,7 +53,7 @@ pid_t service_fork(void (*fn)(void *arg), void *arg)
 
 /* ---- in the child ---- */
 
-static void enter(const char *netns)
+static void enter_netns(const char *netns)
 {
 	int fd = netns ? open(netns, O_RDONLY | O_CLOEXEC) : -1;
 
@@ -72,18 +73,15 @@ static int64_t wander_ns(const struct service_conf *conf, int64_t since_ns)
 	return llround(conf->wander_ppm * 1e-6 / turn * sin(turn * (double)since_ns));
 }
 
-static void tell(int fd, const void *data, size_t len)
+static void write_to_parent(int fd, const void *data, size_t len)
 {
-	for (size_t done = 0; done < len;) {
-		ssize_t n = write(fd, (const char *)data + done, len - done);
+	struct err e;
 
-		if (n <= 0)
-			die("nobody listens");
-		done += (size_t)n;
-	}
+	if (file_write_all(fd, data, len, "the parent's pipe", &e))
+		die(e.msg);
 }
 
-static void admit(const struct time_env *env, int port, const struct child *child)
+static void register_hosts(const struct time_env *env, int port, const struct child *child)
 {
 	for (size_t i = 0; i < child->conf->hosts; i++) {
 		struct clock_peer peer = { .epoch = env->clock->epoch, .port = port };
@@ -96,12 +94,12 @@ static void admit(const struct time_env *env, int port, const struct child *chil
 		h->seen_real_ns = INT64_MAX / 2;
 		peer.cookie = h->probe_cookie;
 		peer.key = h->probes.key;
-		tell(child->fd, &peer, sizeof(peer));
+		write_to_parent(child->fd, &peer, sizeof(peer));
 	}
 	close(child->fd);
 }
 
-/* What a packet is told is up to a turn old: the sine moves by 8 ppm of a millisecond, 8 ns, at most. */
+/* The shift in a reply is up to one turn old: the sine moves by 8 ppm of a millisecond, 8 ns, at most. */
 static void serve(void *arg)
 {
 	const struct child *child = arg;
@@ -113,7 +111,7 @@ static void serve(void *arg)
 	struct err e;
 	int port;
 
-	enter(child->conf->netns);
+	enter_netns(child->conf->netns);
 	if (loop_new(&env.loop, 1, &e))
 		die(e.msg);
 	random_bytes(&clock.epoch, sizeof(clock.epoch));
@@ -123,8 +121,8 @@ static void serve(void *arg)
 	ts = time_service_new(&env);
 	if (time_service_listen(ts, child->conf->listen, &port, &e))
 		die(e.msg);
-	tell(child->fd, &hello, sizeof(hello));
-	admit(&env, port, child);
+	write_to_parent(child->fd, &hello, sizeof(hello));
+	register_hosts(&env, port, child);
 	if (child->conf->wander_ppm == 0)
 		loop_run(env.loop);
 	for (;;) {
@@ -136,13 +134,13 @@ static void serve(void *arg)
 
 /* ---- in the parent ---- */
 
-static void hear(int fd, void *data, size_t len)
+static void read_from_child(int fd, void *data, size_t len)
 {
 	for (size_t done = 0; done < len;) {
 		ssize_t n = read(fd, (char *)data + done, len - done);
 
 		if (n <= 0)
-			die("it did not start");
+			die("the service did not start");
 		done += (size_t)n;
 	}
 }
@@ -156,12 +154,12 @@ void service_start(struct service *s, const struct service_conf *conf)
 	s->conf = *conf;
 	s->peers = xcalloc(conf->hosts, sizeof(*s->peers));
 	if (pipe2(fds, O_CLOEXEC))
-		die("no pipe");
+		die("cannot make a pipe");
 	child.fd = fds[1];
 	s->pid = service_fork(serve, &child);
 	close(fds[1]);
-	hear(fds[0], &hello, sizeof(hello));
-	hear(fds[0], s->peers, conf->hosts * sizeof(*s->peers));
+	read_from_child(fds[0], &hello, sizeof(hello));
+	read_from_child(fds[0], s->peers, conf->hosts * sizeof(*s->peers));
 	close(fds[0]);
 	s->shift_ns = hello.shift_ns;
 	s->begin_raw_ns = hello.begin_raw_ns;
@@ -178,7 +176,7 @@ int64_t service_stop(struct service *s)
 
 	kill(s->pid, SIGKILL);
 	if (wait4(s->pid, NULL, 0, &used) != s->pid)
-		die("lost");
+		die("the service is gone");
 	free(s->peers);
 	s->peers = NULL;
 	return ns_of(used.ru_utime) + ns_of(used.ru_stime);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's time service, the real one, in a process of its own, perhaps in another network namespace,
- * with hosts that nobody registered. All processes of a machine read one physical clock, so what its
- * session clock shows at any instant is known: the truth.
+ * The aggregator's real time service, in a process of its own, perhaps in another network namespace, with made-up
+ * hosts. All processes of a machine read one physical clock, so the true session time of any instant is known.
  */
 #ifndef TESTS_CLOCK_SERVICE_H
 #define TESTS_CLOCK_SERVICE_H
@@ -26,19 +25,19 @@ struct service {
 	struct service_conf conf;
 	pid_t pid;
 	int64_t shift_ns, begin_raw_ns;
-	struct clock_peer *peers; /* of each host; their `host` is NULL */
+	struct clock_peer *peers; /* one per host; their `host` is NULL */
 };
 
-/* Forks; ends the process, with a line, if it cannot. Each service is another epoch. */
+/* Forks. Prints why and ends the process if it fails. Each service has another epoch. */
 void service_start(struct service *s, const struct service_conf *conf);
 
-/* Kills it. Returns the CPU time that it took, in ns. */
+/* Kills the service. Returns the CPU time that it took, in ns. */
 int64_t service_stop(struct service *s);
 
-/* The CPU time that it took so far, in ns. */
+/* The CPU time that the service took so far, in ns. */
 int64_t service_cpu_ns(const struct service *s);
 
-/* What the session clock shows. */
+/* The session clock at this raw time: the truth. */
 int64_t service_session_ns(const struct service *s, int64_t raw_ns);
 
 /* A child that runs fn(arg) and dies with its parent. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Acceptance tests that need clocks no machine would lend: a wall clock that is set and slewed (9), and
- * collectives of hosts whose clocks are known (17). One line of JSON each.
+ * Acceptance tests that need simulated clocks: a wall clock that is set and slewed (9), and collectives of hosts
+ * whose clocks are known (17). One line of JSON each.
  *
  *   clock_sim steps | collectives SEEDS
  */
@@ -17,11 +17,11 @@
 #include "base/now.h"
 #include "tests/lib/clock_world.h"
 
-#define EPOCH	  INT64_C(1790000000000000000)
-#define LENGTH_NS (20 * NS_PER_S)
-#define LOOK_NS	  (50 * NS_PER_MS) /* twenty snapshots a second, as around a capture */
-#define EVENT_NS  NS_PER_MS
-#define WIDTH_NS  70 /* of a snapshot */
+#define EPOCH	    INT64_C(1790000000000000000)
+#define LENGTH_NS   (20 * NS_PER_S)
+#define SNAPSHOT_NS (50 * NS_PER_MS) /* twenty snapshots a second, as around a capture */
+#define EVENT_NS    NS_PER_MS
+#define WIDTH_NS    70 /* of a snapshot */
 
 /* ---- 9: the wall clock is set, or slewed ---- */
 
@@ -51,7 +51,7 @@ static struct clock_ledger watch(const struct wall *w)
 {
 	struct clock_ledger l = { 0 };
 
-	for (int64_t raw = 0; raw <= LENGTH_NS; raw += LOOK_NS) {
+	for (int64_t raw = 0; raw <= LENGTH_NS; raw += SNAPSHOT_NS) {
 		const struct ledger_point p = { { raw, real_of(w, raw), WIDTH_NS }, 0, 0 };
 
 		(void)ledger_add(&l, &p);
@@ -60,22 +60,22 @@ static struct clock_ledger watch(const struct wall *w)
 }
 
 /*
- * How wrong events are translated, in the snapshot gap in which it happened, and elsewhere. Times that a clock
- * showed twice, because it was set back, are of the gap: which of the two was meant nothing can tell.
+ * The largest error of a translated event, in the gap between the two snapshots around the change, and elsewhere.
+ * Times that a clock showed twice, because it was set back, belong to the gap: they are ambiguous.
  */
 static void judge(const struct wall *w, const struct clock_ledger *l, int64_t *outside_ns,
 		  int64_t *gap_ns)
 {
-	int64_t look = w->at_ns / LOOK_NS * LOOK_NS, gap_to = look + LOOK_NS;
-	int64_t gap_from = w->step_ns < 0 ? look + w->step_ns : look;
+	int64_t snapshot = w->at_ns / SNAPSHOT_NS * SNAPSHOT_NS, gap_to = snapshot + SNAPSHOT_NS;
+	int64_t gap_from = w->step_ns < 0 ? snapshot + w->step_ns : snapshot;
 
 	*outside_ns = *gap_ns = 0;
 	for (int64_t raw = EVENT_NS / 2; raw < LENGTH_NS; raw += EVENT_NS) {
-		int64_t wrong = llabs(ledger_raw_of_real(l, real_of(w, raw)) - raw);
+		int64_t error = llabs(ledger_raw_of_real(l, real_of(w, raw)) - raw);
 		int64_t *worst = raw >= gap_from && raw <= gap_to ? gap_ns : outside_ns;
 
-		if (wrong > *worst)
-			*worst = wrong;
+		if (error > *worst)
+			*worst = error;
 	}
 }
 
@@ -143,8 +143,8 @@ static void start_rank(struct rank *r)
 	clock_estimator_free(est);
 }
 
-/* Since the world began, by its map. */
-static int64_t told_ns(const struct rank *r, int64_t t_ns)
+/* Time since the world began, by the rank's map. */
+static int64_t mapped_ns(const struct rank *r, int64_t t_ns)
 {
 	return clock_model_session_of_raw(&r->model, world_host_ns(&r->world, t_ns)) -
 	       world_session_ns(0);
@@ -155,7 +155,7 @@ struct window {
 	struct rank *ranks;
 	int64_t from_ns, to_ns;
 	struct xs_seen seen[PER_WINDOW * RANKS];
-	int64_t at_ns[PER_WINDOW * RANKS]; /* when it truly left */
+	int64_t at_ns[PER_WINDOW * RANKS]; /* when the rank really left */
 	struct refine_clock clocks[RANKS];
 	struct refined refined[RANKS];
 };
@@ -169,14 +169,14 @@ struct tally {
 	size_t n_errors;
 };
 
-/* Nobody leaves before the last has come. */
-static void meet(struct window *w, size_t k, int64_t t)
+/* Ranks leave after the last has arrived. */
+static void run_collective(struct window *w, size_t k, int64_t t)
 {
-	int64_t come[RANKS], last = 0;
+	int64_t arrived[RANKS], last = 0;
 
 	for (size_t i = 0; i < RANKS; i++) {
-		come[i] = t + llround(-200e3 * log(world_uniform()));
-		last = come[i] > last ? come[i] : last;
+		arrived[i] = t + llround(-200e3 * log(world_uniform()));
+		last = arrived[i] > last ? arrived[i] : last;
 	}
 	for (size_t i = 0; i < RANKS; i++) {
 		const struct rank *r = &w->ranks[i];
@@ -188,29 +188,29 @@ static void meet(struct window *w, size_t k, int64_t t)
 			.host = (uint32_t)i,
 			.has_start = true,
 			.has_end = true,
-			.start_ns = told_ns(r, come[i]),
-			.end_ns = told_ns(r, w->at_ns[at]),
+			.start_ns = mapped_ns(r, arrived[i]),
+			.end_ns = mapped_ns(r, w->at_ns[at]),
 		};
 	}
 }
 
-static void look_at_clocks(struct window *w)
+static void set_clocks(struct window *w)
 {
 	for (size_t i = 0; i < RANKS; i++) {
 		const struct rank *r = &w->ranks[i];
 		int64_t from = world_host_ns(&r->world, w->from_ns);
 		int64_t to = world_host_ns(&r->world, w->to_ns);
-		struct clock_slack room = clock_model_slack_over(&r->model, from, to);
+		struct clock_slack slack = clock_model_slack_over(&r->model, from, to);
 
 		w->clocks[i] = (struct refine_clock){
 			.bound_ns = clock_model_bound_over(&r->model, from, to),
-			.earlier_ns = room.earlier_ns,
-			.later_ns = room.later_ns,
+			.earlier_ns = slack.earlier_ns,
+			.later_ns = slack.later_ns,
 		};
 	}
 }
 
-/* What the maps make of it, beyond their bounds and without. */
+/* Pairs that run backwards by the maps: at all, and beyond the bounds. */
 static void judge_order(const struct window *w, size_t *backwards, size_t *violations)
 {
 	for (size_t at = 0; at < PER_WINDOW * RANKS; at++) {
@@ -241,10 +241,11 @@ static void judge_errors(const struct window *w, struct tally *t)
 		const struct rank *r = &w->ranks[host];
 		const struct refined *x = &w->refined[host];
 		int64_t raw = world_host_ns(&r->world, w->at_ns[at]);
-		struct clock_slack room = clock_model_slack_over(&r->model, raw, raw);
+		struct clock_slack slack = clock_model_slack_over(&r->model, raw, raw);
 
 		t->times++;
-		t->outside_hard += x->offset_ns < -room.earlier_ns || x->offset_ns > room.later_ns;
+		t->outside_hard += x->offset_ns < -slack.earlier_ns ||
+				   x->offset_ns > slack.later_ns;
 		t->outside_bound += fabs(error_of(w, at, true)) > (double)x->bound_ns;
 		for (size_t other = first; other < at; other++) {
 			t->before_ns[t->n_errors] = fabs(error_of(w, at, false) -
@@ -261,7 +262,7 @@ static void judge_window(struct window *w, struct tally *t)
 	enum refine_result result;
 
 	memset(w->refined, 0, sizeof(w->refined));
-	look_at_clocks(w);
+	set_clocks(w);
 	judge_order(w, &t->backwards, &t->violations);
 	result = refine(w->clocks, RANKS, w->seen, PER_WINDOW * RANKS, w->refined, &out);
 	t->pairs += PER_WINDOW * RANKS * RANKS;
@@ -311,7 +312,7 @@ static int collectives(size_t seeds)
 			w->from_ns = (int64_t)(i * PER_WINDOW) * GAP_NS;
 			w->to_ns = w->from_ns + PER_WINDOW * GAP_NS;
 			for (size_t k = 0; k < PER_WINDOW; k++)
-				meet(w, k, w->from_ns + (int64_t)k * GAP_NS + GAP_NS / 2);
+				run_collective(w, k, w->from_ns + (int64_t)k * GAP_NS + GAP_NS / 2);
 			judge_window(w, &t);
 		}
 	}

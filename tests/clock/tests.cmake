@@ -1,4 +1,4 @@
-# The acceptance tests of the clock: tests/clock/run says how.
+# The programs of tests/clock/run, the acceptance tests of the clock.
 program(clock_live SRC ${CMAKE_CURRENT_LIST_DIR}/live.c ${CMAKE_CURRENT_LIST_DIR}/judge.c
 	${CMAKE_CURRENT_LIST_DIR}/service.c USES agent_clock aggregator_core base proto net PKG jansson zlib)
 target_link_options(clock_live PRIVATE -Wl,--wrap=setsockopt)

@@ -67,7 +67,7 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 
 struct way {
 	int64_t least_ns;
-	int64_t free_ns; /* the last packet came out then: none passes another */
+	int64_t free_ns; /* the last packet arrived then: packets do not pass each other */
 	struct queue queue;
 };
 
@@ -84,12 +84,12 @@ static double jitter_at(struct way *way, const struct clock_world *w, int64_t t)
 	return exponential(w->jitter_ns);
 }
 
-static int64_t pass(struct way *way, const struct clock_world *w, int64_t t)
+static int64_t arrival_of(struct way *way, const struct clock_world *w, int64_t t)
 {
 	int64_t out = t + way->least_ns + llround(jitter_at(way, w, t));
 
 	if (world_uniform() < w->late)
-		return out + LATE_NS; /* by another path: it overtakes and is overtaken */
+		return out + LATE_NS; /* by another path: out of order */
 	way->free_ns = out > way->free_ns ? out : way->free_ns;
 	return way->free_ns;
 }
@@ -108,9 +108,9 @@ static void push(struct world_samples *out, int64_t at_ns, struct clock_sample s
 static void probe(const struct clock_world *w, struct way *there, struct way *back, int64_t t,
 		  struct world_samples *out)
 {
-	int64_t arrives = pass(there, w, t);
+	int64_t arrives = arrival_of(there, w, t);
 	int64_t leaves = arrives + 3000;
-	int64_t returns = pass(back, w, leaves);
+	int64_t returns = arrival_of(back, w, leaves);
 	struct clock_sample s = {
 		.t1_ns = world_host_ns(w, t),
 		.t2_ns = world_session_ns(arrives),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host and an aggregator whose clocks are known exactly, and a link between them: what tests of the
- * clock estimator are fed from and judged by. Whole nanoseconds; time `t` is session time since the
- * world began. The same seed gives the same world.
+ * A host and an aggregator whose clocks are known exactly, and a link between them: the samples and the
+ * truth for tests of the clock estimator. Whole nanoseconds; time `t` is session time since the world
+ * began. The same seed gives the same world.
  */
 #ifndef TESTS_CLOCK_WORLD_H
 #define TESTS_CLOCK_WORLD_H
@@ -21,15 +21,16 @@ struct clock_world {
 	double drift_ppm;
 	double wander_ppm, wander_s; /* peak of a sine in the rate, and its period */
 	double wander_turn; /* 0 .. 1: where in its period the world begins */
-	int64_t step_at_ns, step_ns; /* the host's clock jumps; or, if negative, stops that long */
+	int64_t step_at_ns,
+		step_ns; /* the host's clock jumps then; a negative one stops it that long */
 	int64_t there_ns, back_ns; /* least delay of each way */
 	enum jitter jitter;
-	double jitter_ns; /* mean of what comes on top */
+	double jitter_ns; /* mean of the delay on top of that */
 	double loss, twice, late; /* shares of the probes: lost, answered twice, 50 ms late */
 	int64_t every_ns; /* between trains */
 	int train;
-	int64_t gap_ns; /* between the probes of one */
-	bool late_stamps; /* better stamps of the reply's sending arrive 1 s later */
+	int64_t gap_ns; /* between the probes of a train */
+	bool late_stamps; /* better stamps of when the reply was sent arrive 1 s later */
 };
 
 struct world_sample {
@@ -50,7 +51,7 @@ int64_t world_session_ns(int64_t t_ns);
 void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
 		 struct world_samples *out); /* appends, sorted; free `at` */
 
-/* Errors and bounds at the instants that were checked. */
+/* Errors and bounds at the checked instants. */
 struct world_judge {
 	double *error_ns, *bound_ns;
 	size_t n, cap, outside, unknown;

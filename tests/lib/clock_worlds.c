@@ -16,10 +16,10 @@
 #define EXP200 .there_ns = 20 * US, .back_ns = 20 * US, .jitter_ns = 200 * US
 #define QUEUE200 \
 	.there_ns = 20 * US, .back_ns = 20 * US, .jitter = JITTER_QUEUE, .jitter_ns = 200 * US
-#define LOPSIDED .there_ns = 1020 * US, .back_ns = 20 * US, .jitter_ns = 2 * US
-#define OFFSET	 .offset_ns = 1234567000
-#define WANDER	 .drift_ppm = 30, .wander_ppm = 2.618, .wander_s = 60
-#define WANDER8	 .drift_ppm = -17, .wander_ppm = 8, .wander_s = 60
+#define ASYMMETRIC .there_ns = 1020 * US, .back_ns = 20 * US, .jitter_ns = 2 * US
+#define OFFSET	   .offset_ns = 1234567000
+#define WANDER	   .drift_ppm = 30, .wander_ppm = 2.618, .wander_s = 60
+#define WANDER8	   .drift_ppm = -17, .wander_ppm = 8, .wander_s = 60
 
 /* clang-format off */
 const struct world_case world_cases[] = {
@@ -31,8 +31,8 @@ const struct world_case world_cases[] = {
 						.late_stamps = true },			{ 200, 500, 2000 } },
 	{ { "exp 200 us",			EXP200, PAIRS, OFFSET, WANDER },	{ 10 * US, 30 * US, 150 * US } },
 	{ { "queue 200 us",			QUEUE200, PAIRS, OFFSET, WANDER },	{ 3 * US, 10 * US, 0 } },
-	{ { "lopsided 1 ms",			LOPSIDED, PAIRS, OFFSET, WANDER },	{ 540 * US, 540 * US, 0 } },
-	{ { "lopsided 1 ms, quiet",		.there_ns = 600, .back_ns = 1000 * US, .jitter = JITTER_SPIKES, .jitter_ns = 200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
+	{ { "asymmetric 1 ms",			ASYMMETRIC, PAIRS, OFFSET, WANDER },	{ 540 * US, 540 * US, 0 } },
+	{ { "asymmetric 1 ms, quiet",		.there_ns = 600, .back_ns = 1000 * US, .jitter = JITTER_SPIKES, .jitter_ns = 200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
 	{ { "wander 8 ppm",			KERNEL, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
 	{ { "wander 8 ppm in 20 s",		KERNEL, PAIRS, .wander_ppm = 8, .wander_s = 20 }, { 0, 0, 0 } },
 	{ { "wander 8 ppm, exp 200 us",		EXP200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
@@ -96,19 +96,19 @@ void world_judge_after(const struct clock_world *w, int64_t length_ns, int64_t s
 	clock_estimator_free(est);
 }
 
-/* A step that no probe has met yet cannot be known. */
-static bool is_news(const struct clock_world *w, int64_t now_ns, int64_t at_ns)
+/* A step is unknown until a probe has met it. */
+static bool is_unknown_step(const struct clock_world *w, int64_t now_ns, int64_t at_ns)
 {
-	int64_t over = w->step_at_ns + (w->step_ns < 0 ? -w->step_ns : 0);
+	int64_t end_ns = w->step_at_ns + (w->step_ns < 0 ? -w->step_ns : 0);
 
-	return w->step_ns && at_ns >= w->step_at_ns && now_ns < over + NS_PER_S;
+	return w->step_ns && at_ns >= w->step_at_ns && now_ns < end_ns + NS_PER_S;
 }
 
 static void judge_beyond(const struct clock_world *w, const struct clock_model *m, int64_t t,
 			 struct world_judge *j)
 {
 	for (int64_t at = t; at <= t + 10 * NS_PER_S; at += 250 * NS_PER_MS) {
-		if (!is_news(w, t, at))
+		if (!is_unknown_step(w, t, at))
 			world_check(j, w, m, at);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The estimator in simulated worlds: at every checked instant the truth must lie inside the bound, and
- * where clock links allow it the error must be small. More of the same, with figures: tests/bench/clock.
+ * where the link allows it the error must be small. tests/bench/clock checks more worlds, with figures.
  */
 #include <stdlib.h>
 
@@ -91,7 +91,7 @@ static bool get(const struct clock_estimator *est, const struct clock_world *w, 
 	return m->calibrated;
 }
 
-/* 20 probes in 0.2 s are enough for a bound that is good. */
+/* 20 probes in 0.2 s are enough for a good bound. */
 static void test_cold_start(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
@@ -105,7 +105,7 @@ static void test_cold_start(void)
 	clock_estimator_free(est);
 }
 
-/* A long silence is bridged by what is certain, not by what was usual. */
+/* Over a long silence only assumption 1 holds, not the rate of before. */
 static void test_silence(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
@@ -125,8 +125,8 @@ static void test_silence(void)
 	clock_estimator_free(est);
 }
 
-/* Requests that are all held up until the way is open again prove next to nothing; what was good before and after
- * holds all the same. */
+/* Requests that are all held up until the path is open again prove next to nothing; the good probes before and
+ * after hold all the same. */
 static void test_hold_up(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
@@ -156,8 +156,8 @@ static void test_hold_up(void)
 	clock_estimator_free(est);
 }
 
-/* What may be added to all times of a window may be added to any of them. */
-static void check_room(const struct clock_model *m, int64_t from_ns, int64_t to_ns)
+/* The slack of a window is allowed at each of its times. */
+static void check_slack(const struct clock_model *m, int64_t from_ns, int64_t to_ns)
 {
 	struct clock_slack all = clock_model_slack_over(m, from_ns, to_ns);
 
@@ -176,7 +176,7 @@ static int64_t growth(const struct clock_model *m, int64_t from_ns, int64_t to_n
 	return clock_model_bound_at(m, to_ns) - clock_model_bound_at(m, from_ns);
 }
 
-/* A window that ends with the last probe, or after it: a map of it is as careful as a model of now. */
+/* Beyond the last probe the bound of a window's map grows as fast as that of a model of now. */
 static void test_beyond_the_last_probe(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
@@ -192,7 +192,7 @@ static void test_beyond_the_last_probe(void)
 	clock_estimator_free(est);
 }
 
-/* An hour is kept, thinner where it is old. */
+/* An hour of history is kept, thinned where it is old. */
 static void test_long_history(void)
 {
 	struct clock_world w = quiet;
@@ -210,7 +210,7 @@ static void test_long_history(void)
 		world_check(&j, &w, &m, t);
 	CHECK_EQ(j.outside, 0);
 	CHECK(m.n_knots > CLOCK_KNOTS / 2);
-	check_room(&m, world_host_ns(&w, end / 2), world_host_ns(&w, end + NS_PER_S));
+	check_slack(&m, world_host_ns(&w, end / 2), world_host_ns(&w, end + NS_PER_S));
 	CHECK(world_quantile(j.bound_ns, j.n, 1) < 30000);
 	world_judge_free(&j);
 	clock_estimator_free(est);
@@ -222,16 +222,17 @@ static void test_announced_break(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
 	struct clock_world after = quiet;
-	struct clock_slack room;
+	struct clock_slack slack;
 	struct clock_model m;
 	int64_t at = 10 * NS_PER_S;
 
-	after.offset_ns += 3000; /* too little for the probes to see at once */
-	clock_estimator_break(est, 0, CLOCK_BREAK_SUSPEND); /* nothing known: nothing broken */
+	after.offset_ns += 3000; /* too small to contradict the history at once */
+	clock_estimator_break(est, 0, CLOCK_BREAK_SUSPEND); /* no history: no break */
 	feed(est, &quiet, 0, at);
 	clock_estimator_break(est, world_host_ns(&after, at), CLOCK_BREAK_SUSPEND);
 	CHECK(!get(est, &after, at, &m));
-	feed(est, &quiet, at - 2 * NS_PER_MS, at); /* sent before, late: not of this segment */
+	feed(est, &quiet, at - 2 * NS_PER_MS,
+	     at); /* sent before, arrived late: not of this segment */
 	CHECK(!get(est, &after, at, &m));
 	feed(est, &after, at + NS_PER_MS, 2 * at);
 	CHECK(clock_estimator_make_window_model(est, world_host_ns(&after, 2 * at),
@@ -248,14 +249,14 @@ static void test_announced_break(void)
 		CHECK_EQ(j.outside, 0);
 		world_judge_free(&j);
 	}
-	check_room(&m, world_host_ns(&quiet, 0), world_host_ns(&quiet, at - NS_PER_S));
-	check_room(&m, world_host_ns(&after, at + NS_PER_S), world_host_ns(&after, 2 * at));
-	room = clock_model_slack_over(&m, world_host_ns(&quiet, 0), world_host_ns(&after, 2 * at));
-	CHECK(!room.earlier_ns && !room.later_ns); /* not by one number */
+	check_slack(&m, world_host_ns(&quiet, 0), world_host_ns(&quiet, at - NS_PER_S));
+	check_slack(&m, world_host_ns(&after, at + NS_PER_S), world_host_ns(&after, 2 * at));
+	slack = clock_model_slack_over(&m, world_host_ns(&quiet, 0), world_host_ns(&after, 2 * at));
+	CHECK(!slack.earlier_ns && !slack.later_ns); /* no single number fits both sides */
 	clock_estimator_free(est);
 }
 
-/* More breaks than a model has room for: the oldest are forgotten. */
+/* More breaks than a model can hold: the oldest are forgotten. */
 static void test_many_breaks(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
@@ -276,19 +277,19 @@ static void test_many_breaks(void)
 	clock_estimator_free(est);
 }
 
-/* One sample against all others is a lie; while it could be a step, nothing is claimed. */
-static void test_liar(void)
+/* One sample against all others is false; while it could be a step, there is no model. */
+static void test_false_sample(void)
 {
 	struct clock_estimator *est = clock_estimator_new();
-	struct clock_sample lie = { 0 };
+	struct clock_sample wrong = { 0 };
 	struct clock_model m;
 	int64_t t = 10 * NS_PER_S;
 
 	feed(est, &quiet, 0, t);
-	lie.t1_ns = world_host_ns(&quiet, t);
-	lie.t4_ns = lie.t1_ns + 5000;
-	lie.t2_ns = lie.t3_ns = world_session_ns(t) - 20 * NS_PER_MS;
-	CHECK(clock_estimator_add(est, &lie));
+	wrong.t1_ns = world_host_ns(&quiet, t);
+	wrong.t4_ns = wrong.t1_ns + 5000;
+	wrong.t2_ns = wrong.t3_ns = world_session_ns(t) - 20 * NS_PER_MS;
+	CHECK(clock_estimator_add(est, &wrong));
 	CHECK(!get(est, &quiet, t, &m));
 	feed(est, &quiet, t + 10 * NS_PER_MS, t + 20 * NS_PER_MS);
 	CHECK(get(est, &quiet, t + 20 * NS_PER_MS, &m));
@@ -345,7 +346,7 @@ static void test_one_sample(void)
 	clock_estimator_reset(est);
 	CHECK(!clock_estimator_make_model(est, 0, &m));
 
-	s.no_reply = true; /* half of it proves nothing on the other side */
+	s.no_reply = true; /* one direction gives no bound on the other side */
 	CHECK(clock_estimator_add(est, &s));
 	CHECK(!clock_estimator_make_model(est, 1010000, &m));
 	s = (struct clock_sample){
@@ -368,7 +369,7 @@ int main(void)
 	test_long_history();
 	test_announced_break();
 	test_many_breaks();
-	test_liar();
+	test_false_sample();
 	test_impossible_samples();
 	test_one_sample();
 	return 0;

@@ -6,7 +6,7 @@
 #define COOKIE 77
 #define EPOCH  5
 
-static struct probe answer_to(const struct probe *request)
+static struct probe reply_to(const struct probe *request)
 {
 	struct probe p = *request;
 
@@ -29,7 +29,7 @@ static void test_user_stamps(void)
 	p = exchange_make_probe(&x, 0, 0, 1000);
 	CHECK_EQ(p.type, PROBE_REQUEST);
 	CHECK_EQ(p.cookie, COOKIE);
-	reply = answer_to(&p);
+	reply = reply_to(&p);
 	CHECK_EQ(exchange_take_reply(&x, &reply, 1300, false, out), 1);
 	CHECK_EQ(out[0].t1_ns, 1000);
 	CHECK_EQ(out[0].t2_ns, 1100);
@@ -50,14 +50,14 @@ static void test_kernel_stamps(void)
 	first = exchange_make_probe(&x, 2, 9, 1000);
 	exchange_set_departure(&x, 1, 9, 1001); /* another socket's */
 	exchange_set_departure(&x, 2, 9, 1020);
-	reply = answer_to(&first);
+	reply = reply_to(&first);
 	CHECK_EQ(exchange_take_reply(&x, &reply, 1300, true, out), 1);
 	CHECK_EQ(out[0].t1_ns, 1020);
 	CHECK(exchange_is_kernel(&x));
 
-	/* The next answer says when the first one really left. */
+	/* The next reply carries the time at which the first one really left. */
 	second = exchange_make_probe(&x, 3, 9, 2000);
-	reply = answer_to(&second);
+	reply = reply_to(&second);
 	reply.sent[0] = (struct probe_sent){ first.seq, 1150 };
 	CHECK_EQ(exchange_take_reply(&x, &reply, 2300, true, out), 2);
 	CHECK_EQ(out[0].t1_ns, 1020);
@@ -68,15 +68,15 @@ static void test_kernel_stamps(void)
 	CHECK_EQ(out[1].t1_ns, 2000);
 	CHECK(!out[1].is_update);
 
-	/* Once is enough. */
+	/* An update counts once. */
 	second = exchange_make_probe(&x, 3, 10, 3000);
-	reply = answer_to(&second);
+	reply = reply_to(&second);
 	reply.sent[0] = (struct probe_sent){ first.seq, 1150 };
 	CHECK_EQ(exchange_take_reply(&x, &reply, 3300, true, out), 1);
 	CHECK_EQ(x.bad_stamps, 0);
 }
 
-/* A stamp outside of what the user's clock allows costs its probe the kernel's precision, no more. */
+/* A stamp that the user's clock excludes is ignored: the probe keeps the user's stamp. */
 static void test_impossible_stamps(void)
 {
 	static struct exchange x;
@@ -88,7 +88,7 @@ static void test_impossible_stamps(void)
 		exchange_begin(&x, COOKIE, EPOCH);
 		p = exchange_make_probe(&x, 0, 0, 1000);
 		exchange_set_departure(&x, 0, 0, departures[i]);
-		reply = answer_to(&p);
+		reply = reply_to(&p);
 		CHECK_EQ(exchange_take_reply(&x, &reply, i == 1 ? INT64_C(1) << 40 : 1300, true,
 					     out),
 			 1);
@@ -96,17 +96,17 @@ static void test_impossible_stamps(void)
 		CHECK_EQ(x.bad_stamps, 1);
 	}
 	p = exchange_make_probe(&x, 0, 1, 5000);
-	reply = answer_to(&p);
+	reply = reply_to(&p);
 	reply.sent[0] = (struct probe_sent){ 1, 1109 }; /* before it was handed over */
-	reply.sent[1] = (struct probe_sent){ 1, 1150 }; /* it had its chance */
-	reply.sent[2] = (struct probe_sent){ 2, 5150 }; /* of this very answer: nobody knows yet */
+	reply.sent[1] = (struct probe_sent){ 1, 1150 }; /* only the first update counts */
+	reply.sent[2] = (struct probe_sent){ 2, 5150 }; /* of this very reply: impossible */
 	reply.sent[3] = (struct probe_sent){ 4711, 5150 };
 	CHECK_EQ(exchange_take_reply(&x, &reply, 5300, true, out), 1);
 	CHECK_EQ(x.bad_stamps, 1);
 	CHECK_EQ(out[0].t1_ns, 5000);
 }
 
-static void test_strangers(void)
+static void test_foreign_replies(void)
 {
 	static struct exchange x;
 	struct clock_sample out[EXCHANGE_SAMPLES];
@@ -114,7 +114,7 @@ static void test_strangers(void)
 
 	exchange_begin(&x, COOKIE, EPOCH);
 	p = exchange_make_probe(&x, 0, 0, 1000);
-	good = answer_to(&p);
+	good = reply_to(&p);
 	bad = good;
 	bad.cookie++;
 	CHECK_EQ(exchange_take_reply(&x, &bad, 1300, true, out), 0);
@@ -130,9 +130,9 @@ static void test_strangers(void)
 	CHECK_EQ(exchange_take_reply(&x, &p, 1300, true, out), 0);
 	CHECK_EQ(exchange_take_reply(&x, &good, 1300, true, out), 1);
 
-	/* Nobody waits that long. */
+	/* Older than the remembered probes. */
 	p = exchange_make_probe(&x, 0, 0, 1000);
-	good = answer_to(&p);
+	good = reply_to(&p);
 	for (int i = 0; i < EXCHANGE_PROBES; i++)
 		exchange_make_probe(&x, 0, 0, 1000);
 	CHECK_EQ(exchange_take_reply(&x, &good, 1300, true, out), 0);
@@ -143,6 +143,6 @@ int main(void)
 	test_user_stamps();
 	test_kernel_stamps();
 	test_impossible_stamps();
-	test_strangers();
+	test_foreign_replies();
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger against clocks that do what the test says. */
+/* The ledger, with simulated clocks. */
 #include "agent/clock/ledger.h"
 
 #include "base/now.h"
@@ -11,7 +11,7 @@
 struct world {
 	int64_t raw_ns, real_ns, suspended_ns;
 	uint64_t source;
-	double ppm; /* by how much the wall clock runs fast */
+	double ppm; /* rate of the wall clock, above raw */
 };
 
 static void run(struct world *w, int64_t ns)
@@ -20,7 +20,7 @@ static void run(struct world *w, int64_t ns)
 	w->real_ns += ns + (int64_t)((double)ns * w->ppm * 1e-6);
 }
 
-static enum ledger_change look(struct clock_ledger *l, const struct world *w)
+static enum ledger_change add_snapshot(struct clock_ledger *l, const struct world *w)
 {
 	struct ledger_point p = { { w->raw_ns, w->real_ns, 70 }, w->suspended_ns, w->source };
 
@@ -32,7 +32,7 @@ static struct world world_new(struct clock_ledger *l)
 	struct world w = { .raw_ns = 1000 * NS_PER_S, .real_ns = EPOCH };
 
 	*l = (struct clock_ledger){ 0 };
-	CHECK_EQ(look(l, &w), LEDGER_NO_CHANGE);
+	CHECK_EQ(add_snapshot(l, &w), LEDGER_NO_CHANGE);
 	return w;
 }
 
@@ -50,7 +50,7 @@ static void test_empty(void)
 	CHECK_EQ(ledger_real_of_raw(&l, 7), 7);
 }
 
-/* An hour of a steered clock takes a handful of points and is right all along. */
+/* An hour of a steered clock takes at most 10 knots and is right to 1 us everywhere. */
 static void test_slewing(void)
 {
 	static const double rates[] = { 0, 12, -30, 500, 1.5, -500, 10 };
@@ -62,7 +62,7 @@ static void test_slewing(void)
 		w.ppm = rates[i / 600];
 		run(&w, NS_PER_S);
 		past[i] = w;
-		CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
+		CHECK_EQ(add_snapshot(&l, &w), LEDGER_NO_CHANGE);
 	}
 	CHECK(l.n_knots <= 10);
 	CHECK_EQ(l.steps_seen, 0);
@@ -70,14 +70,14 @@ static void test_slewing(void)
 		check_near(ledger_raw_of_real(&l, past[i].real_ns), past[i].raw_ns, 1000);
 		check_near(ledger_real_of_raw(&l, past[i].raw_ns), past[i].real_ns, 1000);
 	}
-	/* On into the near future, and back before the beginning. */
+	/* In the near future, and before the beginning. */
 	run(&w, 5 * NS_PER_S);
 	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 1000);
 	check_near(ledger_raw_of_real(&l, EPOCH - NS_PER_S), 999 * NS_PER_S, 1000);
 }
 
-/* Acceptance test 9 of the design on injected clocks: steps of +50 ms, -50 ms and +100 us, seen at 20
- * snapshots a second; what lies outside of the gap is translated as if nothing had happened. */
+/* Acceptance test 9 of the design on simulated clocks: steps of +50 ms, -50 ms and +100 us, at 20
+ * snapshots a second; times outside of the gap are translated as if there were no step. */
 static void test_step(int64_t delta_ns)
 {
 	const int64_t gap = 50 * NS_PER_MS;
@@ -89,17 +89,17 @@ static void test_step(int64_t delta_ns)
 	w.ppm = 10;
 	for (int i = 0; i < 100; i++) {
 		run(&w, gap);
-		CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
+		CHECK_EQ(add_snapshot(&l, &w), LEDGER_NO_CHANGE);
 	}
 	before = w;
 	run(&w, gap / 2);
 	w.real_ns += delta_ns;
 	run(&w, gap / 2);
 	after = w;
-	CHECK_EQ(look(&l, &w), LEDGER_STEPPED);
+	CHECK_EQ(add_snapshot(&l, &w), LEDGER_STEPPED);
 	for (int i = 0; i < 100; i++) {
 		run(&w, gap);
-		CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
+		CHECK_EQ(add_snapshot(&l, &w), LEDGER_NO_CHANGE);
 	}
 	CHECK_EQ(l.steps_seen, 1);
 	CHECK_EQ(s->kind, LEDGER_SET);
@@ -113,12 +113,12 @@ static void test_step(int64_t delta_ns)
 			   before.real_ns - back - lead, 1000);
 		check_near(ledger_raw_of_real(&l, after.real_ns + back + lead), after.raw_ns + back,
 			   1000);
-		/* A clock that was set back showed some times twice: the later is meant. */
+		/* A clock that was set back showed some times twice: the later is taken. */
 		if (delta_ns > 0 || back > gap - delta_ns)
 			check_near(ledger_raw_of_real(&l, before.real_ns - back - lead),
 				   before.raw_ns - back, 1000);
 	}
-	/* A time that never was is that of the jump. */
+	/* A skipped time is the time of the jump. */
 	if (delta_ns > 3 * gap)
 		CHECK_EQ(ledger_raw_of_real(&l, before.real_ns + delta_ns / 2), after.raw_ns);
 }
@@ -130,31 +130,29 @@ static void test_sleep(void)
 
 	for (int i = 0; i < 10; i++) {
 		run(&w, NS_PER_S);
-		look(&l, &w);
+		add_snapshot(&l, &w);
 	}
 	run(&w, NS_PER_S);
 	w.real_ns += 60 * NS_PER_S;
 	w.suspended_ns += 60 * NS_PER_S;
-	CHECK_EQ(look(&l, &w), LEDGER_SLEPT);
+	CHECK_EQ(add_snapshot(&l, &w), LEDGER_SLEPT);
 	CHECK_EQ(l.steps[0].kind, LEDGER_SUSPEND);
 	CHECK_EQ(l.steps[0].delta_ns, 60 * NS_PER_S);
 	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
 }
 
-/* Another clocksource: neither clock jumps, but what was known of raw's rate is of another clock. */
+/* Another clocksource: neither clock jumps, but raw has another rate from then on. */
 static void test_switch(void)
 {
 	struct clock_ledger l;
 	struct world w = world_new(&l);
 
 	for (int i = 0; i < 20; i++) {
-		w.source = i < 5    ? 0
-			   : i < 10 ? 7
-				    : 8; /* not told, and not told any more, is no news */
+		w.source = i < 5 ? 0 : i < 10 ? 7 : 8; /* unknown before or after is no change */
 		if (i == 15)
 			w.source = 0;
 		run(&w, NS_PER_S);
-		CHECK_EQ(look(&l, &w), i == 10 ? LEDGER_SWITCHED : LEDGER_NO_CHANGE);
+		CHECK_EQ(add_snapshot(&l, &w), i == 10 ? LEDGER_SWITCHED : LEDGER_NO_CHANGE);
 	}
 	CHECK_EQ(l.n_steps, 1);
 	CHECK_EQ(l.steps[0].kind, LEDGER_SOURCE);
@@ -171,16 +169,16 @@ static void test_many_steps(void)
 	for (int i = 0; i < 1000; i++) {
 		run(&w, NS_PER_S);
 		w.real_ns += i % 2 ? 7 * NS_PER_MS : -9 * NS_PER_MS;
-		CHECK_EQ(look(&l, &w), LEDGER_STEPPED);
+		CHECK_EQ(add_snapshot(&l, &w), LEDGER_STEPPED);
 		check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
 	}
 	CHECK_EQ(l.steps_seen, 1000);
 	CHECK_EQ(l.n_steps, LEDGER_STEPS);
 	CHECK_EQ(l.n_knots, LEDGER_KNOTS);
-	/* The same instant again, and one before it, are left out. */
-	CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
+	/* The same instant a second time, and one before it, are ignored. */
+	CHECK_EQ(add_snapshot(&l, &w), LEDGER_NO_CHANGE);
 	w.raw_ns -= NS_PER_S;
-	CHECK_EQ(look(&l, &w), LEDGER_NO_CHANGE);
+	CHECK_EQ(add_snapshot(&l, &w), LEDGER_NO_CHANGE);
 }
 
 static void test_wild_input(void)
@@ -192,7 +190,7 @@ static void test_wild_input(void)
 	w.ppm = 500;
 	for (int i = 0; i < 5; i++) {
 		run(&w, NS_PER_S);
-		look(&l, &w);
+		add_snapshot(&l, &w);
 	}
 	for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
 		(void)ledger_raw_of_real(&l, wild[i]);
