@@ -17,7 +17,7 @@ struct agent_conf {
 	char *host; /* this host's name in sessions; default: gethostname() */
 	char *aggregator; /* host:port of its gRPC */
 	struct conf_list label; /* KEY=VALUE */
-	char *spool; /* directory for files under way */
+	char *spool; /* directory for files that are not yet delivered */
 	uint64_t spool_limit_bytes;
 	uint64_t file_limit_bytes; /* of each file of a session */
 	char *listen; /* own tensorflow.ProfilerService; "" = none */
@@ -26,16 +26,16 @@ struct agent_conf {
 	int ring_seconds; /* of records that each tracer keeps */
 	uint64_t ring_bytes; /* of memory for them, each tracer */
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
-	char *aggregator_name; /* expected in its certificate, if not the name dialled */
+	char *aggregator_name; /* expected in its certificate; NULL: the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */
-	int64_t reconnect_max_ns; /* longest pause between two tries to reach the aggregator */
+	int64_t reconnect_max_ns; /* longest pause between two attempts to connect */
 	char *log_level;
 	int64_t test_clock_offset_ns; /* tests only */
 	double test_clock_drift_ppm; /* tests only */
 };
 
-/* What the table cannot check: fills in the host's name, refuses values that do not go together. Call
- * once, after conf_load(). */
+/* Fills in the default host name and refuses values that contradict each other. Call once, after
+ * conf_load(). */
 MUST_CHECK int agent_conf_finish(struct agent_conf *conf, struct err *e);
 
 /* Without the flags of the tracers: those are further parts of the table, see agent/tracer/set.h. */

@@ -444,11 +444,11 @@ int control_new(struct control **out, const struct link_env *env, struct err *e)
 static void send_disconnect(struct control *c)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
-	Tutti__V1__Goodbye goodbye = TUTTI__V1__GOODBYE__INIT;
+	Tutti__V1__Disconnect disconnect = TUTTI__V1__DISCONNECT__INIT;
 	int64_t until = now_mono_ns() + DISCONNECT_LIMIT_NS;
 
-	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE;
-	m.goodbye = &goodbye;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT;
+	m.disconnect = &disconnect;
 	message_send(c->call, &m);
 	rpc_half_close(c->call);
 	while (c->call && now_mono_ns() < until)

@@ -33,18 +33,13 @@ void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
 
 static Tutti__V1__TracerState *make_state(const struct tracer *t)
 {
-	static const char *const words[] = {
-		[TRACER_OK] = "ok",
-		[TRACER_DEGRADED] = "degraded",
-		[TRACER_OFF] = "off",
-	};
 	Tutti__V1__TracerState *out = xmalloc(sizeof(*out));
 	struct tracer_state st = { 0 };
 
 	t->ops->state(t, &st);
 	tutti__v1__tracer_state__init(out);
 	out->name = (char *)t->ops->name;
-	out->state = (char *)words[st.health];
+	out->state = (char *)tracer_health_name(st.health);
 	out->reason = xmalloc(sizeof(st.reason));
 	clean_text(out->reason, sizeof(st.reason), st.reason, strlen(st.reason));
 	out->errno_value = st.errno_value;

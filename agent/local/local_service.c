@@ -18,7 +18,7 @@
 #include "proto/control_check.h"
 #include "proto/limits.h"
 
-/* A mark is stamped where it happened and may wait a little on its way; more is a mistake. */
+/* A mark carries the time at which it happened: not in the future, and not long ago. */
 #define MARK_FUTURE_NS NS_PER_S
 #define MARK_AGE_NS    (600 * NS_PER_S)
 
@@ -37,8 +37,8 @@ static void answer(struct local_request *req, const Tutti__V1__LocalReply *reply
 	free(bytes);
 }
 
-/* Also an ask_fn: the aggregator's answer becomes the local socket's. */
-static void answer_words(void *arg, bool ok, const char *session, const char *detail)
+/* Also an answer_fn: passes the aggregator's answer on. */
+static void answer_text(void *arg, bool ok, const char *session, const char *detail)
 {
 	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
 	char text[512];
@@ -52,7 +52,7 @@ static void answer_words(void *arg, bool ok, const char *session, const char *de
 
 static void refuse(struct local_request *req, const char *detail)
 {
-	answer_words(req, false, "", detail);
+	answer_text(req, false, "", detail);
 }
 
 /* ---- status ---- */
@@ -71,18 +71,13 @@ static json_t *clock_json(const struct clock *clock)
 
 static json_t *tracer_json(const struct tracer *t)
 {
-	static const char *const words[] = {
-		[TRACER_OK] = "ok",
-		[TRACER_DEGRADED] = "degraded",
-		[TRACER_OFF] = "off",
-	};
 	struct tracer_state st = { 0 };
 	char reason[sizeof(st.reason)];
 
 	t->ops->state(t, &st);
 	clean_text(reason, sizeof(reason), st.reason, strlen(st.reason));
-	return json_pack("{s:s, s:s, s:s, s:i}", "name", t->ops->name, "state", words[st.health],
-			 "reason", reason, "errno", st.errno_value);
+	return json_pack("{s:s, s:s, s:s, s:i}", "name", t->ops->name, "state",
+			 tracer_health_name(st.health), "reason", reason, "errno", st.errno_value);
 }
 
 static json_t *tracers_json(struct tracer *const *t)
@@ -134,7 +129,7 @@ static void on_mark(struct local_service *s, struct local_request *req,
 		return;
 	}
 	marks_add(s->env.marks, &mark);
-	answer_words(req, true, "", "");
+	answer_text(req, true, "", "");
 }
 
 /* ---- start and stop ---- */
@@ -150,7 +145,7 @@ static void on_start(struct local_service *s, struct local_request *req,
 		.run = m->run,
 	};
 
-	control_ask(s->env.control, &q, answer_words, req);
+	control_ask(s->env.control, &q, answer_text, req);
 }
 
 static void on_stop(struct local_service *s, struct local_request *req,
@@ -163,7 +158,7 @@ static void on_stop(struct local_service *s, struct local_request *req,
 		.run = "",
 	};
 
-	control_ask(s->env.control, &q, answer_words, req);
+	control_ask(s->env.control, &q, answer_text, req);
 }
 
 static void on_request(struct local_request *req, const void *data, size_t len, void *arg)
@@ -173,7 +168,7 @@ static void on_request(struct local_request *req, const void *data, size_t len, 
 	struct err e;
 
 	if (control_unpack_local(&m, data, len, &e)) {
-		log_warn("AGT-DOOR", "reason=\"%s\"", e.msg);
+		log_warn("AGT-LOCAL", "reason=\"%s\"", e.msg);
 		refuse(req, e.msg);
 		return;
 	}
@@ -191,7 +186,7 @@ static void on_request(struct local_request *req, const void *data, size_t len, 
 		on_stop(s, req, m->stop);
 		break;
 	default:
-		refuse(req, "this agent is older than the question");
+		refuse(req, "this agent is older than the request: unknown kind");
 		break;
 	}
 	tutti__v1__local_request__free_unpacked(m, NULL);

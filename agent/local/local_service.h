@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers processes of this host at the local socket: status as JSON, marks onto the timeline, start and
- * stop of a capture by asking the aggregator. Loop thread.
+ * Serves the local socket, for processes of this host: status as JSON, marks on the timeline, start and
+ * stop of a capture by the aggregator. Loop thread.
  *
  * The JSON of a status: docs/schema/agent-status.schema.json.
  */

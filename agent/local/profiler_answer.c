@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "proto/limits.h"
 
-enum { HEAD_BYTES = 64 }; /* more than what stands before the file's bytes */
+enum { HEAD_BYTES = 64 }; /* at most, of the response before the file's bytes */
 
 struct mapping {
 	void *data;
@@ -26,7 +26,7 @@ static void mapping_release(void *arg)
 	free(m);
 }
 
-/* The file as memory that outlives the file's name. */
+/* The memory stays valid when the file is unlinked. */
 static int mapping_open(struct mapping **out, const char *path, size_t len, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -52,7 +52,7 @@ static void add_tag(struct buf *b, unsigned int field, size_t len)
 	buf_add_varint(b, len);
 }
 
-/* What stands before the file's bytes. */
+/* The response up to the file's bytes. */
 static void pack_head(struct buf *head, const struct profiler_answer *a)
 {
 	static const char name[] = "xplane.pb";

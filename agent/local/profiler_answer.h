@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ProfileResponse around an XSpace file: the file's bytes are mapped, not read. Pure; any thread. */
+/* A ProfileResponse around an XSpace file, whose bytes are mapped, not read. Any thread. */
 #ifndef AGENT_LOCAL_PROFILER_ANSWER_H
 #define AGENT_LOCAL_PROFILER_ANSWER_H
 
@@ -12,12 +12,11 @@
 struct profiler_answer {
 	const char *path; /* the file; may be unlinked once the parts are made */
 	uint64_t file_len;
-	bool emit_xspace; /* into `xspace`; else into a tool_data "xplane.pb", which clients save */
-	bool empty_trace; /* makes stock clients throw the rest away and try again */
+	bool emit_xspace; /* in `xspace`; else in a tool_data "xplane.pb", which clients save */
+	bool empty_trace; /* stock clients then drop the rest and try again */
 };
 
-/* Fills `parts` for rpc_send_parts(), which releases them. ERR_LIMIT for a file that no response can
- * hold. */
+/* Fills `parts` for rpc_send_parts(), which releases them. ERR_LIMIT for a file larger than a response. */
 #define PROFILER_ANSWER_PARTS 2
 MUST_CHECK int profiler_answer_parts(const struct profiler_answer *a,
 				     struct rpc_part parts[PROFILER_ANSWER_PARTS], struct err *e);

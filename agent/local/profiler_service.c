@@ -23,16 +23,16 @@
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
 
-/* Without a start of its own a window begins this much after the call, so that tracers can be armed. */
+/* Time to arm the tracers: a window without a start of its own begins this long after the call. */
 #define LEAD_NS (50 * NS_PER_MS)
 
-/* A start further away than this is a clock that is wrong. */
-#define MAX_AHEAD_NS (60 * NS_PER_S)
+/* The caller's clock is wrong if its start is further away than this. */
+#define AHEAD_MAX_NS (60 * NS_PER_S)
 
-/* What parts may take after the window, if the caller does not say how long it waits. */
-#define PATIENCE_NS (30 * NS_PER_S)
+/* For gathering after the window, if the call has no deadline. */
+#define GATHER_LIMIT_NS (30 * NS_PER_S)
 
-/* The answer leaves this much before the caller's deadline. */
+/* Time to send the answer before the call's deadline. */
 #define RESERVE_NS NS_PER_S
 
 struct profiler_service {
@@ -70,7 +70,7 @@ static int profile_send(struct profile *p, struct err *e)
 	return rc;
 }
 
-static enum rpc_code code_of(int err_code)
+static enum rpc_code rpc_code_of(int err_code)
 {
 	switch (err_code) {
 	case ERR_INVALID:
@@ -90,7 +90,7 @@ static enum rpc_code code_of(int err_code)
 static void profile_refuse(struct profile *p, const struct err *e)
 {
 	log_warn("AGT-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(p->call), e->msg);
-	rpc_finish(p->call, code_of(e->code), e->msg);
+	rpc_finish(p->call, rpc_code_of(e->code), e->msg);
 }
 
 static void profile_release(struct profile *p)
@@ -102,7 +102,7 @@ static void profile_release(struct profile *p)
 		capture_release(c);
 }
 
-static void capture_changed(struct capture *c, enum capture_state state, void *arg)
+static void on_capture_changed(struct capture *c, enum capture_state state, void *arg)
 {
 	struct profile *p = arg;
 	struct err e;
@@ -127,28 +127,28 @@ static int check_options(const Tensorflow__ProfileOptions *o, struct err *e)
 	uint64_t ms = o ? o->duration_ms : 0;
 
 	if (!ms)
-		return err_set(e, ERR_INVALID, "opts.duration_ms is 0: say how long to record");
+		return err_set(e, ERR_INVALID, "opts.duration_ms is 0: set the duration to record");
 	if (ms > (uint64_t)(LIMIT_DURATION_NS / NS_PER_MS))
 		return err_set(e, ERR_INVALID, "opts.duration_ms is %" PRIu64 ", at most %" PRId64,
 			       ms, (int64_t)(LIMIT_DURATION_NS / NS_PER_MS));
 	return 0;
 }
 
-/* On the session clock. Callers say their start in Unix time, on clocks of their own. */
-static int64_t start_of(const struct clock_model *m, const Tensorflow__ProfileOptions *o)
+/* On the session clock. A start in the request is Unix time, on the caller's own clock. */
+static int64_t window_start_ns(const struct clock_model *m, const Tensorflow__ProfileOptions *o)
 {
 	int64_t now_real = now_real_ns();
 	uint64_t start = o->start_timestamp_ns;
-	bool usable = start > (uint64_t)now_real && start <= (uint64_t)(now_real + MAX_AHEAD_NS);
+	bool usable = start > (uint64_t)now_real && start <= (uint64_t)(now_real + AHEAD_MAX_NS);
 	int64_t raw = usable ? clock_model_raw_of_real(m, (int64_t)start) : now_raw_ns() + LEAD_NS;
 
 	return clock_model_session_of_raw(m, raw);
 }
 
-static int64_t give_up_of(const struct clock_model *m, const struct rpc_call *call, int64_t t1_ns)
+static int64_t give_up_ns(const struct clock_model *m, const struct rpc_call *call, int64_t t1_ns)
 {
 	int64_t deadline = rpc_deadline_ns(call);
-	int64_t limit = t1_ns + PATIENCE_NS, until;
+	int64_t limit = t1_ns + GATHER_LIMIT_NS, until;
 
 	if (deadline == INT64_MAX)
 		return limit;
@@ -158,7 +158,7 @@ static int64_t give_up_of(const struct clock_model *m, const struct rpc_call *ca
 	return until > t1_ns ? until : t1_ns;
 }
 
-/* In the form of an aggregator's sessions, so that the next agent sweeps up after one that was killed. */
+/* In the form of an aggregator's session ids: after a kill the next agent removes the folder. */
 static void local_session_name(char out[LIMIT_SESSION_NAME])
 {
 	static const char digits[] = "abcdefghijklmnopqrstuvwxyz012345";
@@ -176,16 +176,16 @@ static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m,
 {
 	const struct profiler_service_env *env = &p->service->env;
 	struct clock_model model = clock_model(env->clock);
-	struct capture_request req = { .changed = capture_changed, .arg = p };
+	struct capture_request req = { .changed = on_capture_changed, .arg = p };
 	char session[LIMIT_SESSION_NAME];
 	struct buf options = BUF_INIT;
 	int rc;
 
 	local_session_name(session);
 	req.session = session;
-	req.t0_ns = start_of(&model, m->opts);
+	req.t0_ns = window_start_ns(&model, m->opts);
 	req.duration_ns = (int64_t)m->opts->duration_ms * NS_PER_MS;
-	req.give_up_ns = give_up_of(&model, p->call, req.t0_ns + req.duration_ns);
+	req.give_up_ns = give_up_ns(&model, p->call, req.t0_ns + req.duration_ns);
 	buf_reserve(&options, tensorflow__profile_options__get_packed_size(m->opts));
 	options.len = tensorflow__profile_options__pack(m->opts, options.data);
 	req.profile_options = options.data;
@@ -234,7 +234,7 @@ static bool profile_message(struct rpc_call *call, const struct rpc_msg *msg)
 	struct profile *p = rpc_arg(call);
 	struct err e;
 
-	/* One request is all there is. */
+	/* A call has one request. */
 	if (!p->session && profile_request(p, msg, &e))
 		profile_refuse(p, &e);
 	return true;
@@ -253,7 +253,7 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 	struct profile *p = rpc_arg(call), **at = &p->service->profiles;
 
 	(void)st;
-	profile_release(p); /* a caller that left wants nothing any more */
+	profile_release(p); /* if the caller left, cancels the capture */
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
@@ -263,7 +263,7 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 
 /* ---- Terminate ---- */
 
-/* The sessions of that name end now; one that nobody has is no error, and is not remembered. */
+/* Ends the window of all sessions of that name now. An unknown name is no error and has no later effect. */
 static void terminate_session(struct profiler_service *s, const char *session)
 {
 	struct clock_model model = clock_model(s->env.clock);
@@ -310,18 +310,16 @@ static void add_clock(struct buf *text, const struct clock *clock)
 
 static void add_tracers(struct buf *text, struct tracer *const *t)
 {
-	static const char *const words[] = { "ok", "degraded", "off" };
-
 	for (; t && *t; t++) {
 		struct tracer_state st = { 0 };
 
 		(*t)->ops->state(*t, &st);
-		buf_addf(text, "tracer %s: %s%s%s\n", (*t)->ops->name, words[st.health],
-			 *st.reason ? ": " : "", st.reason);
+		buf_addf(text, "tracer %s: %s%s%s\n", (*t)->ops->name,
+			 tracer_health_name(st.health), *st.reason ? ": " : "", st.reason);
 	}
 }
 
-/* Calls without a request are none: whoever holds some open keeps nobody out. */
+/* Open calls without a request do not count. */
 static size_t count_captures(const struct profiler_service *s)
 {
 	size_t n = 0;

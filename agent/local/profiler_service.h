@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This agent's own tensorflow.ProfilerService: XProf's CAPTURE PROFILE,
- * jax.collect_profile and TensorFlow's client can dial one host directly, without an aggregator.
+ * This agent's own tensorflow.ProfilerService: XProf's CAPTURE PROFILE, jax.collect_profile and
+ * TensorFlow's client can dial one host directly, without an aggregator.
  *
- * Unlike a framework's server it takes several Profile calls at once: the tracers do not mind. Times in
- * what it sends are relative to the call's own T0. Loop thread.
+ * Unlike a framework's server it serves several Profile calls at once, each with a capture of its own.
+ * Times in an answer are relative to the call's own T0. Loop thread.
  */
 #ifndef AGENT_LOCAL_PROFILER_SERVICE_H
 #define AGENT_LOCAL_PROFILER_SERVICE_H

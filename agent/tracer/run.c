@@ -8,6 +8,17 @@
 
 #include "base/mem.h"
 
+const char *tracer_health_name(enum tracer_health health)
+{
+	static const char *const names[] = {
+		[TRACER_OK] = "ok",
+		[TRACER_DEGRADED] = "degraded",
+		[TRACER_OFF] = "off",
+	};
+
+	return names[health];
+}
+
 struct tracer_part *tracer_run_add_part(struct tracer_run *run)
 {
 	struct tracer_part *part;

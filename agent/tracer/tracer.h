@@ -43,6 +43,9 @@ struct tracer_env {
 
 enum tracer_health { TRACER_OK, TRACER_DEGRADED, TRACER_OFF };
 
+/* "ok", "degraded", "off". */
+const char *tracer_health_name(enum tracer_health health);
+
 struct tracer_state {
 	enum tracer_health health;
 	int errno_value; /* of the call that failed, or 0 */

@@ -33,7 +33,7 @@ struct control {
 struct link {
 	struct control *control;
 	struct rpc_call *call;
-	struct host *host; /* NULL before Hello, and after the agent has signed off */
+	struct host *host; /* NULL before Hello and after Disconnect */
 	bool finished;
 	struct loop_timer hello_timer;
 };
@@ -212,7 +212,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	registry_notify(r);
 }
 
-static void handle_goodbye(struct link *l, const agent_message *m)
+static void handle_disconnect(struct link *l, const agent_message *m)
 {
 	struct host *h = l->host;
 
@@ -460,7 +460,7 @@ static const handle_fn handlers[] = {
 	[TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS] = handle_progress,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_RESULT] = handle_result,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_ASK] = handle_ask,
-	[TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE] = handle_goodbye,
+	[TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT] = handle_disconnect,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_STEPS] = handle_steps,
 	[TUTTI__V1__AGENT_MESSAGE__KIND_PROBE] = handle_probe,
 };

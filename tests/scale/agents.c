@@ -7,7 +7,7 @@
  *   scale_agents --target HOST:PORT --agents N [--prefix NAME] [--tls DIR] [--status-ms N]
  *
  * Commands on stdin, a line each: "report" prints one line of JSON, "status" lets every agent send a
- * Status now and prints when that was. The end of stdin ends the program, without a Goodbye.
+ * Status now and prints when that was. The end of stdin ends the program, without a Disconnect.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -16,7 +16,7 @@
 
 struct fake_counts fake_counts;
 
-/* ---- what all fakes do alike ---- */
+/* ---- shared by all fakes ---- */
 
 static int fake_open(const struct tracer_ops *ops, struct tracer **out,
 		     const struct tracer_env *env)
@@ -80,7 +80,7 @@ static void fake_free(struct tracer *t)
 		.free = fake_free, \
 	}
 
-/* What is gathered reaches beyond the window on both sides: its middle is safe. */
+/* The run reaches beyond the window on both sides: its middle is in the window. */
 static int64_t in_window_ps(const struct tracer_run *run)
 {
 	return (run->t1_raw_ns - run->t0_raw_ns) / 2 * 1000;
@@ -110,7 +110,7 @@ FAKE(fake_now, "now", fake_arm, now_gather, fake_cancel, NULL);
 
 /* ---- later ---- */
 
-/* On its way through the loop; without a run when that was cancelled. */
+/* Posted to the loop; run is NULL after a cancel. */
 struct letter {
 	struct tracer_run *run;
 };
@@ -136,7 +136,7 @@ static void later_cancel(struct tracer *t, struct tracer_run *run)
 	fake_cancel(t, run);
 }
 
-/* Needs the loop: taken from its environment, as real ones do. */
+/* "later" needs the loop. */
 static struct loop *later_loop;
 
 static void later_gather(struct tracer *t, struct tracer_run *run)
@@ -250,7 +250,7 @@ static void big_gather(struct tracer *t, struct tracer_run *run)
 }
 FAKE(fake_big, "big", fake_arm, big_gather, fake_cancel, NULL);
 
-/* ---- the agent ---- */
+/* ---- the fixture ---- */
 
 void fixture_up(struct fixture *f, const struct tracer_ops *const *ops, uint64_t limit_bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent without a network, with tracers that do as they are told. */
+/* The rooms below the control link, with fake tracers. */
 #ifndef TESTS_CORE_FIXTURE_H
 #define TESTS_CORE_FIXTURE_H
 
@@ -25,15 +25,15 @@ void fixture_down(struct fixture *f); /* captures may be NULL: freed before */
 /* The captures anew, after captures_free(). */
 void fixture_new_captures(struct fixture *f);
 
-/* Turns the loop until done(arg); ends the test after a long while. */
+/* Turns the loop until done(arg); fails the test after a long while. */
 void fixture_until(struct fixture *f, bool (*done)(void *arg), void *arg);
 
 /* Tracers for a test's list. */
 extern const struct tracer_ops fake_now_ops; /* "now": gives two events at T0, at once */
 extern const struct tracer_ops fake_later_ops; /* "later": a file in real time, after a turn */
-extern const struct tracer_ops fake_slow_ops; /* "slow": as "now", but not before it is given up */
+extern const struct tracer_ops fake_slow_ops; /* "slow": as "now", but only when it is given up */
 extern const struct tracer_ops fake_silent_ops; /* "silent": never done */
-extern const struct tracer_ops fake_broken_ops; /* "broken": arm() fails for want of a right */
+extern const struct tracer_ops fake_broken_ops; /* "broken": arm() fails with ERR_DENIED */
 extern const struct tracer_ops fake_off_ops; /* "off": RUN_OFF */
 extern const struct tracer_ops fake_bad_ops; /* "bad": bytes that are no XSpace, of process 4711 */
 
@@ -41,7 +41,7 @@ extern const struct tracer_ops fake_big_ops; /* "big": 9 MB */
 
 struct fake_counts {
 	int armed, stopped, gathered, cancelled;
-	int64_t t1_raw_ns; /* of what "now" was last asked for */
+	int64_t t1_raw_ns; /* of the last gather() of "now" */
 };
 extern struct fake_counts fake_counts; /* of all fakes together */
 

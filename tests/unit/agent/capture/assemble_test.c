@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts in raw and in real time become one file in nanoseconds since T0; what it says of the clock. */
+/* Parts in raw and in wall clock time become one file in nanoseconds since T0, with stats of the clock. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,7 +59,7 @@ static void build_many(struct buf *out, int64_t line_ns, int n)
 
 /* ---- what is in the file ---- */
 
-/* The host's i-th file, which is [offset, offset + len) of what lies at `path`. */
+/* The host's i-th file: [offset, offset + len) of the file at `path`. */
 static void check_file(const char *path, uint64_t offset, uint64_t len, size_t i)
 {
 	static const char *const names[] = { "\nhost host-a\n", "\nhost host-a~2\n",
@@ -185,7 +185,7 @@ static void test_one_timeline(void)
 	rig_down(&g);
 }
 
-/* Frameworks start early and end late; our own tracers cut their rings themselves. */
+/* Frameworks start early and end late; always-on tracers cut their rings themselves. */
 static void test_window(void)
 {
 	struct rig g;
@@ -273,7 +273,7 @@ static void test_drifting_clock(void)
 	}
 }
 
-/* Gathered from a minute before the window on: the clock's 12 us of that minute are not the event's. */
+/* Gathered from a minute before the window on: the clock's 12 us of that minute do not move the event. */
 static void test_line_from_long_before(void)
 {
 	struct rig g;
@@ -315,7 +315,7 @@ static struct clock_model slept_at(int64_t raw_ns)
 	return m;
 }
 
-/* The one of a line's two events that lies in the window, by the truth. */
+/* Of a line's two events the one that truly lies in the window. */
 static void check_sleep(int64_t slept_raw_ns, int64_t window_ns, const int64_t raw_ns[2],
 			int64_t want_ns)
 {
@@ -343,7 +343,7 @@ static void check_sleep(int64_t slept_raw_ns, int64_t window_ns, const int64_t r
 	rig_down(&g);
 }
 
-/* What was before a sleep is not moved with what was after it, and the other way about. */
+/* Events before and after a sleep are moved independently. */
 static void test_asleep_at_an_edge(void)
 {
 	const int64_t s = NS_PER_S;
@@ -381,7 +381,7 @@ static void test_further_files(void)
 	rig_down(&g);
 }
 
-/* The others are in the file, and so is the word of what is missing. */
+/* The other parts are in the file, and a warning names the missing one. */
 static void test_plane_too_large(void)
 {
 	struct rig g;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures of a host whose clock knows little: it runs ahead until an answer comes that was not held up. */
+/* Captures of a host with a wide bound: its clock is ahead until a probe is answered without delay. */
 #include "agent/clock/clock.h"
 #include "base/now.h"
 #include "net/udp.h"
@@ -7,12 +7,12 @@
 #include "tests/lib/check.h"
 #include "tests/unit/agent/core_fixture.h"
 
-#define SHIFT INT64_C(1790000000000000000) /* session clock - raw, in truth */
+#define SHIFT INT64_C(1790000000000000000) /* true session clock - raw */
 #define EPOCH 77
 
 static const struct siphash_key key = { { 9, 8, 7 } };
 
-/* Answers; while it holds up, only one request at a time, and as if that had come so late. */
+/* Answers probes. While it delays, it takes one at a time and answers as if that had come so late. */
 struct reflector {
 	struct loop *loop;
 	struct udp *udp;
@@ -140,7 +140,7 @@ static const struct capture_report *capture(struct rig *g, bool held_on, int64_t
 	return capture_reports(c, &n);
 }
 
-/* The window has still to come, and is waited for. */
+/* The window is still to come, and the capture waits for it. */
 static void test_asked_first(void)
 {
 	const struct capture_report *report;
@@ -154,7 +154,8 @@ static void test_asked_first(void)
 	rig_down(&g);
 }
 
-/* Whoever could not know better says what is missing. How late this machine is decides whether it is. */
+/* If the clock learns too late, the report has what is missing. How late this machine is decides whether
+ * something is. */
 static void test_known_too_late(void)
 {
 	const struct capture_report *report;

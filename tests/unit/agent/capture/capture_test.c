@@ -25,7 +25,7 @@ static const struct tracer_ops *const all_fakes[] = {
 };
 static const struct tracer_ops *const good_fakes[] = { &fake_now_ops, &fake_later_ops, NULL };
 
-/* What `changed` saw. */
+/* The states that `changed` got. */
 struct seen {
 	enum capture_state states[8];
 	int n;
@@ -163,7 +163,7 @@ static void test_bad_tracers(void)
 
 	fixture_up(&f, all_fakes, 1 << 20);
 	req = request(&f, &seen);
-	req.give_up_ns += 300 * NS_PER_MS; /* the others get their turn on a busy machine, too */
+	req.give_up_ns += 300 * NS_PER_MS; /* time for the other tracers on a busy machine */
 	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);
@@ -187,7 +187,7 @@ static void test_bad_tracers(void)
 	fixture_down(&f);
 }
 
-/* What a tracer has when it is given up is kept, and what it says of it. */
+/* When a tracer is given up, its part and its report are kept. */
 static void test_given_up(void)
 {
 	static const struct tracer_ops *const fakes[] = { &fake_slow_ops, &fake_silent_ops, NULL };
@@ -257,7 +257,7 @@ static void test_stop_early(void)
 	fixture_down(&f);
 }
 
-/* In every state, also while a worker has it. */
+/* In every state, also while a worker uses it. */
 static void test_release_any_time(void)
 {
 	for (int until = 0; until <= 4; until++) {
@@ -279,44 +279,44 @@ static void test_release_any_time(void)
 	}
 }
 
-struct room {
+struct charges {
 	struct seen seen;
 	struct spool *spool;
-	uint64_t left_while_assembling, file_while_assembling;
+	uint64_t available_while_assembling, file_while_assembling;
 };
 
-static void on_changed_look_at_spool(struct capture *c, enum capture_state state, void *arg)
+static void on_changed_note_spool(struct capture *c, enum capture_state state, void *arg)
 {
-	struct room *r = arg;
+	struct charges *ch = arg;
 
-	on_changed(c, state, &r->seen);
+	on_changed(c, state, &ch->seen);
 	if (state != CAPTURE_ASSEMBLING)
 		return;
-	r->left_while_assembling = spool_available(r->spool);
-	r->file_while_assembling = capture_bytes(c);
+	ch->available_while_assembling = spool_available(ch->spool);
+	ch->file_while_assembling = capture_bytes(c);
 }
 
-/* Captures at the same time do not pass the spool's limit together: room is taken before it is used. */
-static void test_room_is_taken_first(void)
+/* Captures at the same time do not pass the spool's limit together: bytes are charged before use. */
+static void test_bytes_are_charged_first(void)
 {
-	struct room room = { .left_while_assembling = 1 };
+	struct charges ch = { .available_while_assembling = 1 };
 	struct fixture f;
 	struct capture_request req;
 	struct capture *c;
 	struct err e;
 
 	fixture_up(&f, good_fakes, 1 << 20);
-	room.spool = f.spool;
-	req = request(&f, &room.seen);
-	req.changed = on_changed_look_at_spool;
-	req.arg = &room;
+	ch.spool = f.spool;
+	req = request(&f, &ch.seen);
+	req.changed = on_changed_note_spool;
+	req.arg = &ch;
 	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
-	fixture_until(&f, is_over, &room.seen);
-	CHECK_EQ(room.left_while_assembling, 0);
-	CHECK(room.file_while_assembling < 1 << 20); /* there is what tracers gave, too */
-	CHECK_EQ(spool_available(room.spool), (1 << 20) - capture_bytes(c));
+	fixture_until(&f, is_over, &ch.seen);
+	CHECK_EQ(ch.available_while_assembling, 0);
+	CHECK(ch.file_while_assembling < 1 << 20); /* part files are charged, too */
+	CHECK_EQ(spool_available(ch.spool), (1 << 20) - capture_bytes(c));
 	capture_release(c);
-	CHECK_EQ(spool_available(room.spool), 1 << 20);
+	CHECK_EQ(spool_available(ch.spool), 1 << 20);
 	fixture_down(&f);
 }
 
@@ -350,7 +350,7 @@ static void test_limits(void)
 	fixture_down(&f);
 }
 
-/* Two agents must not share a spool; what one left behind goes when the next starts. */
+/* Two agents must not share a spool; the next one removes what an earlier one left. */
 static void test_spool(void)
 {
 	struct spool *second;
@@ -380,7 +380,7 @@ int main(void)
 	test_stop_early();
 	test_release_any_time();
 	test_limits();
-	test_room_is_taken_first();
+	test_bytes_are_charged_first();
 	test_spool();
 	return 0;
 }

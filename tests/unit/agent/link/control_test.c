@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control link and the orders that come over it, against a fake aggregator on loopback. */
+/* The control link and capture requests, against a fake aggregator on loopback. */
 #include <jansson.h>
 #include <unistd.h>
 
@@ -101,6 +101,15 @@ static bool is_calibrated(void *arg)
 	return a->calibrated;
 }
 
+static bool is_in_spool(const struct rig *g, const char *session)
+{
+	char *path = xasprintf("%s/%s", g->f.spool_dir, session);
+	bool found = !access(path, F_OK);
+
+	free(path);
+	return found;
+}
+
 static void test_whole_cycle(void)
 {
 	struct xs_summary summary;
@@ -121,7 +130,7 @@ static void test_whole_cycle(void)
 	CHECK(g.agg.bound_ns > 0 && g.agg.lead_ns < 20 * NS_PER_MS);
 	until(&g, &g.agg.progress, 3);
 	CHECK_STR(g.agg.states, "running gathering uploading");
-	CHECK_EQ(g.agg.uploads, 0); /* not before it may */
+	CHECK_EQ(g.agg.uploads, 0); /* not before the upload credit */
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(g.agg.has_file && g.agg.result_calibrated);
@@ -135,19 +144,19 @@ static void test_whole_cycle(void)
 	/* T0 is zero in the file, whatever the agent's clock reads; the events are in the middle. */
 	CHECK(llabs(summary.first_ns - 5 * NS_PER_MS) < NS_PER_MS);
 
-	CHECK(capture_find(g.f.captures, SESSION));
+	CHECK(is_in_spool(&g, SESSION));
 	fake_release(&g.agg, SESSION);
-	while (capture_find(g.f.captures, SESSION))
+	while (is_in_spool(&g, SESSION))
 		loop_turn(g.f.loop, 20);
 	CHECK_EQ(spool_available(g.f.spool), 1 << 30);
 	control_free(g.control);
 	g.control = NULL;
-	CHECK_EQ(g.agg.goodbyes, 1);
+	CHECK_EQ(g.agg.disconnects, 1);
 	CHECK_EQ(g.agg.lost, 0);
 	rig_down(&g);
 }
 
-/* Leave to send may come before there is anything to send. */
+/* The upload credit may come before the file is ready. */
 static void test_early_credit(void)
 {
 	struct rig g;
@@ -161,7 +170,7 @@ static void test_early_credit(void)
 	rig_down(&g);
 }
 
-/* More than stands in the queue at once, in many chunks, with word of how far it is. */
+/* A file larger than the queue goes in many chunks, with progress. */
 static void test_big_file(void)
 {
 	static const struct tracer_ops *const big[] = { &fake_big_ops, NULL };
@@ -178,7 +187,7 @@ static void test_big_file(void)
 	rig_down(&g);
 }
 
-/* No answer to probes: the capture goes on after a moment, by this host's own time, and says so. */
+/* Without answers to probes the capture goes on after a moment, by this host's own clock, and reports it. */
 static void test_uncalibrated(void)
 {
 	struct rig g;
@@ -197,7 +206,7 @@ static void test_uncalibrated(void)
 	rig_down(&g);
 }
 
-/* What is missing is told by the first tracer that fell short; one that is off only if it was named. */
+/* The first tracer that is not ok gives the reason; one that is off only if it was named. */
 static void test_reasons(void)
 {
 	struct rig g;
@@ -254,9 +263,9 @@ static void test_stop_and_cancel(void)
 	fake_arm(&g.agg, OTHER, 0, 600 * NS_PER_S, NULL);
 	until(&g, &g.agg.armed, 2);
 	fake_cancel_capture(&g.agg, OTHER);
-	while (capture_find(g.f.captures, OTHER))
+	while (is_in_spool(&g, OTHER))
 		loop_turn(g.f.loop, 20);
-	fake_cancel_capture(&g.agg, OTHER); /* not there any more: nothing happens */
+	fake_cancel_capture(&g.agg, OTHER); /* unknown by now: ignored */
 	CHECK_EQ(g.agg.results, 1);
 	rig_down(&g);
 }
@@ -274,8 +283,8 @@ static void test_upload_refused(void)
 	CHECK(!g.agg.has_file);
 	CHECK_STR(g.agg.reason, "upload");
 	CHECK(strstr(g.agg.detail, "no room"));
-	/* The file stays for whoever asks once more. */
-	CHECK(capture_find(g.f.captures, SESSION));
+	/* The file stays, in case of another Upload. */
+	CHECK(is_in_spool(&g, SESSION));
 	g.agg.refuse_uploads = RPC_OK;
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 2);
@@ -283,7 +292,7 @@ static void test_upload_refused(void)
 	rig_down(&g);
 }
 
-/* A full disk over there, and a link that breaks in the middle, heal by themselves. */
+/* The upload survives a full disk of the aggregator and a connection that breaks in the middle. */
 static void test_upload_resumes(void)
 {
 	static const struct tracer_ops *const big[] = { &fake_big_ops, NULL };
@@ -313,7 +322,7 @@ static void hang_up(struct rig *g)
 	until(g, &g->agg.hellos, hellos + 1);
 }
 
-/* What was ordered survives the link, and is told of when it is back. */
+/* Capture requests survive the link, and are reported when it is back. */
 static void test_link_breaks(void)
 {
 	struct rig g;
@@ -340,7 +349,7 @@ static void test_link_breaks(void)
 	until(&g, &g.agg.results, results + 1);
 	CHECK(g.agg.has_file);
 	fake_release(&g.agg, SESSION);
-	while (capture_find(g.f.captures, SESSION))
+	while (is_in_spool(&g, SESSION))
 		loop_turn(g.f.loop, 20);
 	hang_up(&g);
 	CHECK_EQ(g.agg.n_held, 0);
@@ -372,7 +381,7 @@ static void wait_for_entry(struct rig *g)
 	free(path);
 }
 
-/* As after a kill: what the next agent finds is the spool. */
+/* As after a kill: only the spool is left to the next agent. */
 static void restart_agent(struct rig *g, bool damage)
 {
 	char *path = xasprintf("%s/%s/host-a.xplane.pb", g->f.spool_dir, SESSION);
@@ -427,7 +436,7 @@ static void test_next_agent(void)
 	rig_down(&g);
 }
 
-/* A file that is not what the spool says is none. */
+/* A file that does not match its spool entry is removed. */
 static void test_next_agent_finds_damage(void)
 {
 	struct rig g;
@@ -444,7 +453,7 @@ static void test_next_agent_finds_damage(void)
 	rig_down(&g);
 }
 
-/* Broken messages cost the connection; the agent comes back with what it had. */
+/* A broken message ends the connection; the agent dials again and keeps its requests. */
 static void test_broken_peer(void)
 {
 	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
@@ -470,7 +479,7 @@ static void test_broken_peer(void)
 	rig_down(&g);
 }
 
-/* The first word is the aggregator's Welcome, or the link is none. */
+/* The aggregator's first message must be Welcome. */
 static void test_no_welcome(void)
 {
 	struct rig g;
@@ -531,7 +540,7 @@ static void test_questions(void)
 	control_ask(g.control, &q, on_answer, &first);
 	control_ask(g.control, &q, on_answer, &second);
 	until(&g, &g.agg.asks, 2);
-	send_answer(&g.agg, g.agg.ask_id + 100); /* to nobody */
+	send_answer(&g.agg, g.agg.ask_id + 100); /* an unknown id */
 	send_answer(&g.agg, g.agg.ask_id);
 	until(&g, &second.n, 1);
 	CHECK(second.ok);

@@ -154,11 +154,11 @@ static void take(struct fake_aggregator *a, const Tutti__V1__AgentMessage *m)
 		a->asks++;
 		a->ask_id = m->ask->id;
 		break;
-	case TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE:
-		a->goodbyes++;
+	case TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT:
+		a->disconnects++;
 		break;
 	case TUTTI__V1__AGENT_MESSAGE__KIND_PROBE:
-		break; /* as an older one, that does not know these */
+		break; /* unknown, as to an older aggregator */
 	default:
 		CHECK(!"a message of no kind");
 	}
@@ -287,7 +287,7 @@ static const struct rpc_events upload_events = {
 	.half_closed = on_upload_half_closed,
 };
 
-/* ---- orders ---- */
+/* ---- capture requests ---- */
 
 void fake_arm(struct fake_aggregator *a, const char *session, int64_t lead_ns, int64_t duration_ns,
 	      const char *tracer)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The aggregator's side of control, ingest and time, in the test's own loop: remembers what came. */
+/* The aggregator's side of control, ingest and time, in the test's own loop: keeps what came. */
 #ifndef TESTS_UNIT_AGENT_LINK_FAKE_AGGREGATOR_H
 #define TESTS_UNIT_AGENT_LINK_FAKE_AGGREGATOR_H
 
@@ -20,7 +20,7 @@ struct fake_aggregator {
 	size_t cut_after; /* not 0: one upload ends with UNAVAILABLE once so many bytes came */
 
 	/* What came, counted by kind; the last of each. */
-	int hellos, statuses, armed, refused, progress, results, asks, goodbyes, lost;
+	int hellos, statuses, armed, refused, progress, results, asks, disconnects, lost;
 	bool calibrated; /* in the last Status */
 	char host[64], label[64], tracer[64], state[32], reason[64], detail[256];
 	char states[256]; /* of Progress, as "running gathering uploading" */
@@ -28,11 +28,11 @@ struct fake_aggregator {
 	bool has_file, result_calibrated;
 	uint64_t instance, events, bytes, ask_id;
 	size_t n_reports;
-	size_t n_held; /* in the last Hello; what follows is of the first of them */
+	size_t n_held; /* in the last Hello; the members below are of the first */
 	char held_session[64], held_state[32];
 	uint64_t held_instance, held_bytes;
 	int64_t lease_ns;
-	struct buf file; /* of the last upload; a resumed one goes on with it */
+	struct buf file; /* of the last upload; a resumed one appends */
 	uint64_t resumed_at; /* where the last upload began */
 	uint64_t announced;
 	uint32_t announced_crc32;

@@ -196,7 +196,7 @@ static void test_marks(struct rig *g)
 	free(too_long);
 }
 
-/* ---- start and stop: there is no aggregator, and the reply says so ---- */
+/* ---- start and stop: there is no aggregator, and the reply reports it ---- */
 
 static void test_start_and_stop(struct rig *g)
 {
@@ -231,7 +231,7 @@ static void test_garbage(struct rig *g)
 
 	CHECK(!reply->ok && *reply->detail);
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
-	/* Field 15: a question of a newer version. */
+	/* Field 15: a request of a newer version. */
 	reply = ask_bytes(g, "\x7a\x00", 2);
 	CHECK(!reply->ok && strstr(reply->detail, "older"));
 	tutti__v1__local_reply__free_unpacked(reply, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's own ProfilerService, with captures that do what the test says. */
+/* The agent's own ProfilerService, with captures that the test controls. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -119,7 +119,7 @@ static void capture_ready(const void *data, size_t len, uint64_t events)
 	c->bytes = len;
 	c->events = events;
 	c->req.changed(c, CAPTURE_READY, c->req.arg);
-	CHECK(access(path, F_OK)); /* the file is gone, its bytes are on their way */
+	CHECK(access(path, F_OK)); /* the file is removed while its bytes are sent */
 }
 
 /* ---- a client ---- */
@@ -400,7 +400,7 @@ static void test_failed_capture(void)
 	teardown(&f);
 }
 
-/* A caller that leaves takes its capture along. */
+/* When a caller leaves, its capture is cancelled. */
 static void test_cancel(void)
 {
 	struct fixture f;
@@ -436,7 +436,7 @@ static void test_terminate(void)
 	struct fixture f;
 
 	setup(&f);
-	call_terminate(&f, "theirs"); /* of nobody: forgotten at once */
+	call_terminate(&f, "theirs"); /* unknown: has no later effect */
 	call_profile(&f, 60000, 0, false);
 	turn_until_started(&f, 1);
 	CHECK_EQ(captures.stopped, 0);
@@ -479,7 +479,7 @@ static void on_idle_closed(struct rpc_call *call, const struct rpc_status *st)
 	--*open;
 }
 
-/* Calls that ask for nothing take nobody's place. */
+/* Open calls without a request use no place. */
 static void test_idle_calls(void)
 {
 	static const struct rpc_events idle_events = { .closed = on_idle_closed };

@@ -106,10 +106,10 @@ static void test_same_agent_again(void)
 	fleet_stop(&f);
 }
 
-static void test_goodbye(void)
+static void test_disconnect(void)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
-	Tutti__V1__Goodbye goodbye = TUTTI__V1__GOODBYE__INIT;
+	Tutti__V1__Disconnect disconnect = TUTTI__V1__DISCONNECT__INIT;
 	struct fleet f;
 	struct fake a = { .auto_arm = true };
 	struct capture *c;
@@ -118,8 +118,8 @@ static void test_goodbye(void)
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	WAIT(&f, c->hosts[0].state == HOST_ARMED);
-	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_GOODBYE;
-	m.goodbye = &goodbye;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT;
+	m.disconnect = &disconnect;
 	fake_send(&a, &m);
 	WAIT(&f, !a.call);
 	CHECK_EQ(a.code, RPC_OK);
@@ -199,7 +199,7 @@ int main(void)
 	test_hello();
 	test_duplicate_name();
 	test_same_agent_again();
-	test_goodbye();
+	test_disconnect();
 	test_status();
 	test_ask();
 	return 0;
