@@ -34,12 +34,13 @@ int local_call(const char *url, const Tutti__V1__LocalRequest *request,
 	int rc;
 
 	tutti__v1__local_request__pack(request, bytes);
-	rc = local_dial(&socket, url, e);
+	rc = local_client_open(&socket, url, e);
 	if (!rc)
-		rc = local_ask(socket, bytes, len, CALL_TIMEOUT_NS, &answer, &answer_len, e);
+		rc = local_client_call(socket, bytes, len, CALL_TIMEOUT_NS, &answer, &answer_len,
+				       e);
 	if (!rc)
 		rc = unpack_reply(url, answer, answer_len, reply, e);
-	local_hang_up(socket);
+	local_client_close(socket);
 	free(answer);
 	free(bytes);
 	return rc;

@@ -20,7 +20,7 @@ static int parse_port(const char *text)
 	return port <= 65535 ? port : -1;
 }
 
-/* Finds the host inside "host:port" or "[v6]:port"; the port's text follows. */
+/* Finds the host inside "host:port" or "[v6]:port"; the text of the port follows it. */
 static bool find_host(const char *address, const char **host, size_t *len, const char **port)
 {
 	const char *colon = strrchr(address, ':');

@@ -9,14 +9,14 @@
 
 #define ADDRESS_HOST_BYTES 256
 
-/* Splits; the host loses its brackets. ERR_INVALID says what was expected. */
+/* Splits an address; the host is without its brackets. The text of ERR_INVALID has the expected form. */
 MUST_CHECK int address_split(const char *address, char host[ADDRESS_HOST_BYTES], int *port,
 			     struct err *e);
 
 /* 127.0.0.0/8, ::1 or "localhost". */
 bool address_is_loopback(const char *host);
 
-/* A listener beyond loopback needs TLS, or `insecure` said aloud; ERR_DENIED names both ways out. */
+/* A listener beyond loopback needs TLS, or an explicit `insecure`; ERR_DENIED names both. */
 MUST_CHECK int address_check_listener(const char *address, bool has_tls, bool insecure,
 				      struct err *e);
 

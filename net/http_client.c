@@ -11,28 +11,29 @@
 #include "base/now.h"
 #include "net/address.h"
 
-#define ANSWER_BYTES	   (64u << 20) /* collected whole */
-#define ERROR_ANSWER_BYTES (1u << 20) /* of it, what we keep of an error's text */
-#define EVENT_BYTES	   (64u << 20) /* one server-sent event: a fleet's document, as an answer may be */
-#define CONNECT_MS	   10000L
-#define SILENCE_NS	   (45 * NS_PER_S)
+#define ANSWER_BYTES	   (64u << 20) /* of an answer that is collected in memory */
+#define ERROR_ANSWER_BYTES (1u << 20) /* kept of an error's text */
+#define EVENT_BYTES \
+	(64u << 20) /* one server-sent event, which may hold as large a document as an answer */
+#define CONNECT_MS 10000L
+#define SILENCE_NS (45 * NS_PER_S)
 
 struct events {
 	http_event_fn fn;
 	void *arg;
 	struct buf line, name, data;
-	bool done; /* fn has had enough, and is content */
+	bool done; /* fn ended the stream without an error */
 };
 
-/* One transfer on its way. */
+/* One transfer in progress. */
 struct transfer {
 	const struct http_call *call;
 	CURL *curl;
 	struct curl_slist *headers;
 	struct buf *answer;
 	struct events *events; /* NULL for an ordinary call */
-	int64_t heard_ns; /* when the server last said something */
-	int stop; /* our own reason to stop */
+	int64_t heard_ns; /* when the server last sent something */
+	int stop; /* the error that a callback stopped the transfer with */
 	struct err *e;
 	char why[CURL_ERROR_SIZE];
 };
@@ -42,7 +43,7 @@ static void init_curl(void)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static bool is_good(const struct transfer *t)
+static bool has_2xx_status(const struct transfer *t)
 {
 	long status = 0;
 
@@ -64,7 +65,7 @@ static int event_end(struct events *ev)
 	return rc;
 }
 
-/* The value behind "field:", without the one space; NULL if the line is another field's. */
+/* The value after "field:", without the one space; NULL if the line is of another field. */
 static const char *field_value(const char *line, const char *field)
 {
 	size_t n = strlen(field);
@@ -132,7 +133,7 @@ static int collect(struct transfer *t, const void *data, size_t len, size_t max)
 	return 0;
 }
 
-/* An error's text beyond what anybody reads is dropped. */
+/* Drops the rest of a long error text. */
 static void collect_error(struct transfer *t, const void *data, size_t len)
 {
 	size_t room = ERROR_ANSWER_BYTES - t->answer->len;
@@ -147,7 +148,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg)
 	size_t len = size * count;
 
 	t->heard_ns = now_mono_ns();
-	if (!is_good(t))
+	if (!has_2xx_status(t))
 		collect_error(t, data, len);
 	else if (t->events)
 		t->stop = events_feed(t, data, len);
@@ -175,7 +176,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 
 /* ---- setting up ---- */
 
-/* A proxy from the environment cannot reach our own loopback. */
+/* A proxy from the environment cannot reach this host's loopback. */
 static void skip_proxy_for_loopback(struct transfer *t)
 {
 	CURLU *u = curl_url();
@@ -241,7 +242,7 @@ static void set_transport(struct transfer *t)
 	curl_easy_setopt(t->curl, CURLOPT_WRITEDATA, t);
 	if (t->call->ca_file)
 		curl_easy_setopt(t->curl, CURLOPT_CAINFO, t->call->ca_file);
-	/* Nobody knows how long these take; a server that is silent is given up all the same. */
+	/* These calls may take any time; a silent server still ends them with ERR_TIMEOUT. */
 	if (t->events || !t->call->timeout_ns) {
 		curl_easy_setopt(t->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
 		curl_easy_setopt(t->curl, CURLOPT_XFERINFODATA, t);
@@ -252,7 +253,7 @@ static void set_transport(struct transfer *t)
 
 /* ---- the end ---- */
 
-static int explain(const struct transfer *t, CURLcode code)
+static int set_error(const struct transfer *t, CURLcode code)
 {
 	const char *url = t->call->url;
 	const char *why = *t->why ? t->why : curl_easy_strerror(code);
@@ -290,10 +291,10 @@ static int finish(struct transfer *t, CURLcode code, int *status)
 	else if (t->stop)
 		return t->stop;
 	if (code != CURLE_OK)
-		return explain(t, code);
+		return set_error(t, code);
 	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &answered);
 	*status = (int)answered;
-	if (t->events && !t->events->done && is_good(t))
+	if (t->events && !t->events->done && has_2xx_status(t))
 		return err_set(t->e, ERR_CLOSED, "%s: the server ended the stream", t->call->url);
 	return 0;
 }

@@ -20,7 +20,7 @@ static int hex_digit(char c)
 	return -1;
 }
 
-/* Two hex digits to 1..255; -1 for anything else: a NUL would hide what follows it. */
+/* Two hex digits to 1..255; -1 for anything else: a NUL would hide the text after it. */
 static int decode_escape(const char *text, size_t left)
 {
 	int high, low;

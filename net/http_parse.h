@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an HTTP request line and its Range header say; no I/O. Not a front door. */
+/* Parses an HTTP request line and its Range header; no I/O. Private to net/. */
 #ifndef NET_HTTP_PARSE_H
 #define NET_HTTP_PARSE_H
 
@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 
-/* %XX to bytes, and '+' to a space if asked. `out` needs len + 1 bytes. ERR_INVALID for a bad
+/* %XX to bytes, and '+' to a space if `plus_is_space`. `out` needs len + 1 bytes. ERR_INVALID for a bad
  * escape or a NUL. */
 MUST_CHECK int percent_decode(const char *text, size_t len, bool plus_is_space, char *out,
 			      struct err *e);
@@ -20,7 +20,7 @@ enum range_kind {
 	RANGE_OUTSIDE, /* nothing of it is in the file */
 };
 
-/* What "bytes=..." (NULL = none) means for a file of `size` bytes. */
+/* The part of a file of `size` bytes that "bytes=..." asks for; NULL = no such header. */
 enum range_kind range_parse(const char *text, uint64_t size, uint64_t *first, uint64_t *len);
 
 #endif

@@ -18,11 +18,11 @@
 #include "proto/limits.h"
 
 #define HEARTBEAT_NS	(15 * NS_PER_S)
-#define IDLE_SECONDS	60u /* a silent connection, or one that does not read */
-#define HEAD_SECONDS	5u /* the same until the head of its first request is whole */
+#define IDLE_SECONDS	60u /* for a silent connection, or one that does not read */
+#define HEAD_SECONDS	5u /* the same until the head of its first request is complete */
 #define MAX_CONNECTIONS 1000u
-#define MAX_PER_ADDRESS 500u /* nobody shuts all others out */
-#define FAREWELL_NS	NS_PER_S /* for the 503s at the end */
+#define MAX_PER_ADDRESS 500u /* so that one address cannot take all connections */
+#define LAST_ANSWERS_NS NS_PER_S /* for sending the 503s at the end */
 #define DRAIN_BYTES	(4 * LIMIT_HTTP_BODY_BYTES)
 #define LOG_LINES_PER_S 10
 
@@ -43,7 +43,7 @@ static void pairs_release(struct pairs *p)
 	free(p->items);
 }
 
-/* Bad peers are worth a line, not a full disk. */
+/* Limits the lines about bad peers, so that they cannot fill a disk. */
 static bool may_log(struct http_server *s)
 {
 	int64_t second = now_mono_ns() / NS_PER_S;
@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 0))) static void on_library_log(void *arg, cons
 	size_t len;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	/* The page it would send is no news; nor is its newline. */
+	/* Of microhttpd's text keeps the first line, without the page that it would send. */
 	len = strcspn(text, "<");
 	while (len && strchr(" \n('", text[len - 1]))
 		len--;
@@ -124,7 +124,7 @@ static void parse_uri(struct http_req *req, const char *uri)
 		req_refuse(req, rc == ERR_LIMIT ? 414 : 400, "%s", e.msg);
 }
 
-/* microhttpd's first word of a request: its raw address, before anything is decoded. */
+/* microhttpd's first callback of a request: its raw address, before anything is decoded. */
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *conn)
 {
 	struct http_server *s = arg;
@@ -161,14 +161,14 @@ static void req_start(struct http_req *req, const char *method)
 	if (info)
 		socket_name(info->client_addr, req->peer);
 	length = http_header(req, "Content-Length");
-	req->body_told = length ? strtoull(length, NULL, 10) : 0;
-	if (req->body_told > LIMIT_HTTP_BODY_BYTES)
+	req->body_expected = length ? strtoull(length, NULL, 10) : 0;
+	if (req->body_expected > LIMIT_HTTP_BODY_BYTES)
 		req_refuse(req, 413, "a body of %.20s bytes, limit %d", length,
 			   LIMIT_HTTP_BODY_BYTES);
 }
 
-/* Too long a body is read and dropped for a while, since a client that still sends would miss the
- * answer; then the client is dropped. */
+/* A body that is too long is read and dropped for a while, since a client that still sends would not
+ * read the answer; then the connection is closed. */
 static enum MHD_Result req_take_body(struct http_req *req, const char *data, size_t len)
 {
 	req->body_seen += len;
@@ -239,7 +239,7 @@ static void log_refusal(struct http_server *s, const struct http_req *req)
 			 req->why.msg);
 }
 
-/* The request is whole: the loop's turn. */
+/* The request is complete: hands it to the loop. */
 static enum MHD_Result req_hold(struct http_server *s, struct http_req *req)
 {
 	bool closing;
@@ -285,7 +285,7 @@ static enum MHD_Result on_access(void *arg, struct MHD_Connection *conn, const c
 	(void)version;
 	if (!req->started) {
 		req_start(req, method);
-		if (req->body_told <= DRAIN_BYTES)
+		if (req->body_expected <= DRAIN_BYTES)
 			return MHD_YES;
 	}
 	if (*len) {
@@ -324,12 +324,12 @@ static void on_completed(void *arg, struct MHD_Connection *conn, void **state,
 
 /* ---- life ---- */
 
-/* A comment line now and then: writing is how a vanished client is noticed. */
+/* Sends a comment line regularly: only writing shows that a client has vanished. */
 static void on_heartbeat(void *arg)
 {
 	struct http_server *s = arg;
 
-	streams_beat(s);
+	streams_send_heartbeat(s);
 	loop_timer_in(s->loop, &s->heartbeat, HEARTBEAT_NS, on_heartbeat, s);
 }
 
@@ -358,7 +358,7 @@ static int load_tls(struct http_server *s, const struct http_server_opts *opts, 
 	return rc;
 }
 
-/* The listening socket is microhttpd's from here on, also where it fails to start. */
+/* microhttpd owns the listening socket from here on, also when it fails to start. */
 static int start_daemon(struct http_server *s, int listen_fd, int threads, struct err *e)
 {
 	unsigned int flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
@@ -424,7 +424,8 @@ int http_server_new(struct http_server **out, struct loop *loop,
 	return 0;
 }
 
-/* Answers for the loop, which has not. Its own references stay with it; the server is forgotten. */
+/* Answers the requests that the loop has not answered. The loop keeps its references to them; they no
+ * longer name the server. */
 static void refuse_held(struct http_server *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -436,10 +437,10 @@ static void refuse_held(struct http_server *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Lets the last answers out; who reads slowly is cut off. */
+/* Waits until the last answers are sent; cuts off clients that read slowly. */
 static void await_completed(struct http_server *s)
 {
-	int64_t until_ns = now_mono_ns() + FAREWELL_NS;
+	int64_t until_ns = now_mono_ns() + LAST_ANSWERS_NS;
 	struct timespec until = { until_ns / NS_PER_S, until_ns % NS_PER_S };
 
 	pthread_mutex_lock(&s->lock);

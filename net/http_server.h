@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP/1.1 server on libmicrohttpd: its threads do the socket work, the handler runs on the loop's
- * thread and answers now or later. No microhttpd header is included outside net/http_server.c.
+ * thread and answers now or later. Only net/http_server*.c include microhttpd's headers.
  *
- * Request bodies are collected whole, at most LIMIT_HTTP_BODY_BYTES (413 beyond). File answers obey
- * Range (one range) and go out by sendfile. A stream answer stays open for server-sent events.
+ * Request bodies are collected in memory, at most LIMIT_HTTP_BODY_BYTES (413 beyond). File answers obey
+ * Range (one range) and are sent with sendfile. A stream answer stays open for server-sent events.
  */
 #ifndef NET_HTTP_SERVER_H
 #define NET_HTTP_SERVER_H
@@ -17,7 +17,7 @@
 
 struct loop;
 struct http_server;
-struct http_req; /* one request; yours to answer exactly once, then dead */
+struct http_req; /* one request; the handler answers it exactly once, which frees it */
 struct http_stream; /* an open text/event-stream answer */
 
 struct http_server_opts {
@@ -34,8 +34,8 @@ MUST_CHECK int http_server_new(struct http_server **out, struct loop *loop,
 			       int *port, struct err *e);
 
 /* Ends streams (their `gone` runs inside), refuses unanswered requests with 503, frees. Blocks for a
- * second at most. Requests not yet answered stay yours to answer, which then does nothing but free
- * them. No other callback comes after it. NULL is fine. */
+ * second at most. The handler must still answer open requests, which then only frees them. No other
+ * callback comes after it. NULL is fine. */
 void http_server_free(struct http_server *s);
 
 /* All borrowed until the answer. Decoded means that '/', quotes and control characters may be in it;
@@ -47,23 +47,23 @@ const char *http_header(const struct http_req *req, const char *name); /* or NUL
 const void *http_body(const struct http_req *req, size_t *len);
 const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
 
-/* The body is copied. `type` is a content type with static life. */
+/* The body is copied. `type` is a content type, a constant string. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
 
 /* {"error": "<text>"} with the status. */
 void http_answer_error(struct http_req *req, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* 200 or, for a valid Range, 206; 416 for one outside. Takes the fd. `download` (may be NULL) makes
- * it an attachment of that name. HEAD sends no body. */
+/* 200 or, for a valid Range, 206; 416 for one outside the file. Closes the fd. `download` (may be NULL)
+ * makes it an attachment of that name. HEAD sends no body. */
 void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const char *type,
 		    const char *download);
 
 /*
  * 200 text/event-stream, kept open. `gone` is called once, on the loop's thread, when the client
- * left or the server ends; the stream is dead after it. A client that does not read is cut off at a
- * backlog of 1 MiB or of four times the largest event, whichever is more; one that vanished is noticed
- * by a heartbeat comment every 15 s. NULL, and no `gone`, if the server is gone already; the calls
- * below take NULL and do nothing.
+ * disconnected or the server ends; the stream is freed after it. A client that does not read is cut off
+ * at a backlog of 1 MiB or of four times the largest event, whichever is more; a heartbeat comment every
+ * 15 s detects one that vanished. NULL, and no `gone`, if the server has ended already; the calls below
+ * take NULL and do nothing.
  */
 struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a handler asks of a request, and the answers it gives. */
+/* A handler's access to a request, and its answers. */
 #include "net/http_server_impl.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 
 #include "net/http_parse.h"
 
-/* ---- what a handler asks of a request ---- */
+/* ---- the request ---- */
 
 const char *http_method(const struct http_req *req)
 {
@@ -127,7 +127,7 @@ void http_answer_error(struct http_req *req, int status, const char *fmt, ...)
 	req_answer(req, status, response_error(e.msg));
 }
 
-/* The name stands in quotes in a header: nothing that could end either is let through. */
+/* The name stands in quotes in a header: drops characters that could end either. */
 static void add_download(struct MHD_Response *resp, const char *name)
 {
 	struct buf b = BUF_INIT;
@@ -150,8 +150,8 @@ static struct MHD_Response *response_file(int fd, uint64_t first, uint64_t len)
 	return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
 }
 
-/* If-Range names a version of the file, and we name none: the whole is always right. */
-static const char *wanted_range(const struct http_req *req)
+/* If-Range names a version of the file, and no answer names one: the whole file is always correct. */
+static const char *get_range_header(const struct http_req *req)
 {
 	if (strcmp(req->method, "GET") || http_header(req, "If-Range"))
 		return NULL;
@@ -162,7 +162,7 @@ void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const cha
 		    const char *download)
 {
 	uint64_t first = 0, len = size;
-	enum range_kind kind = range_parse(wanted_range(req), size, &first, &len);
+	enum range_kind kind = range_parse(get_range_header(req), size, &first, &len);
 	struct MHD_Response *resp;
 	char text[80];
 

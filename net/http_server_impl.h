@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of the HTTP server, shared by net/http_server*.c; not a front door.
+ * The inside of the HTTP server. Private to net/http_server*.c.
  *
- * Who owns what. A request is shared by microhttpd's thread and the loop: each side holds a
- * reference. When the request is whole, the thread suspends its connection and posts; from then on
- * microhttpd does not touch it, so the loop may take its time. The loop stores an answer and resumes;
- * the thread, called again, queues the answer. microhttpd's `completed` call ends its side.
+ * Ownership. microhttpd's thread and the loop share a request: each holds a reference. When the request
+ * is complete, the thread suspends its connection and posts; from then on microhttpd does not touch it,
+ * so the loop may answer later. The loop stores an answer and resumes; the thread is called again and
+ * queues the answer. microhttpd's `completed` callback drops the thread's reference.
  *
- * A stream is shared likewise. Its reader suspends the connection when there is nothing to send and
- * the producer resumes it; both under the stream's lock, so that no resume is lost.
+ * A stream is shared in the same way. Its reader suspends the connection when there is nothing to send
+ * and the producer resumes it; both hold the stream's lock, so that no resume is lost.
  *
- * Locks: server or stream, then microhttpd's own. No lock is held while calling out.
+ * Locks: server or stream, then microhttpd's own. No lock is held during a callback.
  */
 #ifndef NET_HTTP_SERVER_IMPL_H
 #define NET_HTTP_SERVER_IMPL_H
@@ -35,15 +35,16 @@ struct pairs {
 
 struct http_req {
 	atomic_int refs;
-	struct http_server *server; /* loop's thread: NULL once the server is gone */
-	struct MHD_Connection *conn; /* good while the loop holds the request */
-	struct http_req *prev, *next; /* among the held; under the server's lock */
+	struct http_server *server; /* loop thread; NULL once the server is freed */
+	struct MHD_Connection *conn; /* valid while the loop holds the request */
+	struct http_req *prev, *next; /* in http_server.held; under the server's lock */
 	char *method, *path;
 	struct pairs query, headers;
 	struct buf body;
-	uint64_t body_told, body_seen; /* microhttpd's thread: by Content-Length, and really */
-	bool started; /* microhttpd's thread: headers were looked at */
-	int refused; /* microhttpd's thread: a status, once one is certain */
+	uint64_t body_expected,
+		body_seen; /* microhttpd's thread: by Content-Length, and received */
+	bool started; /* microhttpd's thread: the headers were checked */
+	int refused; /* microhttpd's thread: the status of the refusal, or 0 */
 	struct err why;
 	char peer[INET6_ADDRSTRLEN];
 
@@ -57,12 +58,12 @@ struct http_req {
 struct http_stream {
 	atomic_int refs;
 	struct loop *loop;
-	pthread_mutex_t lock; /* guards all down to the line */
+	pthread_mutex_t lock; /* guards all members above the next comment line */
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
 	struct buf backlog;
-	size_t sent; /* of the backlog */
-	size_t largest; /* of the events so far */
-	bool suspended, ended, cut, told;
+	size_t sent; /* bytes of the backlog */
+	size_t largest; /* event so far, bytes */
+	bool suspended, ended, cut, end_posted;
 	/* ---- the loop's thread ---- */
 	struct http_server *server; /* NULL once `gone` was called */
 	struct http_stream *prev, *next;
@@ -77,15 +78,16 @@ struct http_server {
 	void *arg;
 	char *cert, *key;
 	struct loop_timer heartbeat;
-	struct http_stream *streams; /* the loop's thread */
+	struct http_stream *streams; /* loop thread */
 	_Atomic int64_t log_second;
 	atomic_int log_lines;
 
-	pthread_mutex_t lock; /* guards the four below and what struct http_req names */
+	pthread_mutex_t
+		lock; /* guards the four below and the members of struct http_req that say so */
 	pthread_cond_t completed;
 	bool closing;
-	size_t under_way; /* requests microhttpd has not completed */
-	struct http_req *held; /* posted to the loop, not answered */
+	size_t under_way; /* requests that microhttpd has not completed */
+	struct http_req *held; /* posted to the loop, not yet answered */
 };
 
 /* ---- http_server.c ---- */
@@ -98,10 +100,10 @@ void req_hand_over(struct http_server *s, struct http_req *req, unsigned int sta
 
 /* ---- http_server_answer.c ---- */
 
-/* The loop's last act on a request. Takes `resp`. */
+/* Ends the loop's use of a request. Takes `resp`. */
 void req_answer(struct http_req *req, int status, struct MHD_Response *resp);
 
-/* Adds what every answer carries. Returns `resp`. */
+/* Adds the headers of every answer. Returns `resp`. */
 struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type);
 struct MHD_Response *response_error(const char *text);
 
@@ -109,11 +111,11 @@ struct MHD_Response *response_error(const char *text);
 
 void stream_unref(struct http_stream *st);
 
-/* microhttpd's thread: the connection is gone. */
+/* microhttpd's thread: the connection has ended. */
 void stream_completed(struct http_stream *st);
 
-/* The loop's thread: one comment line to all; ends all and calls their `gone`. */
-void streams_beat(struct http_server *s);
+/* Loop thread: sends one comment line to all; ends all and calls their `gone`. */
+void streams_send_heartbeat(struct http_server *s);
 void streams_end(struct http_server *s);
 
 #endif

@@ -8,8 +8,9 @@
 
 #include "base/mem.h"
 
-#define BACKLOG_BYTES	   ((size_t)1 << 20)
-#define BACKLOG_EVENTS	   4 /* of the largest: a fleet's documents pass any fixed limit */
+#define BACKLOG_BYTES ((size_t)1 << 20)
+#define BACKLOG_EVENTS \
+	4 /* of the largest size: a fleet's documents may be larger than any fixed limit */
 #define STREAM_BLOCK_BYTES 16384
 
 void stream_unref(struct http_stream *st)
@@ -26,7 +27,7 @@ static void stream_release(void *arg)
 	stream_unref(arg);
 }
 
-/* Lets microhttpd's thread look again. The lock is held. */
+/* Makes microhttpd's thread call the reader again. The lock is held. */
 static void stream_wake(struct http_stream *st)
 {
 	if (st->suspended && st->conn)
@@ -34,8 +35,8 @@ static void stream_wake(struct http_stream *st)
 	st->suspended = false;
 }
 
-/* Tells the owner, unless he knows. The loop's thread. */
-static void stream_farewell(struct http_stream *st)
+/* Calls `gone` once. Loop thread. */
+static void stream_end(struct http_stream *st)
 {
 	struct http_server *s = st->server;
 
@@ -53,20 +54,20 @@ static void stream_farewell(struct http_stream *st)
 
 static void on_stream_gone(void *arg)
 {
-	stream_farewell(arg);
+	stream_end(arg);
 	stream_unref(arg);
 }
 
-/* Once per stream: the loop's reference travels in the post. The lock is held. */
-static void stream_tell(struct http_stream *st)
+/* Once per stream: the post takes the loop's reference. The lock is held. */
+static void stream_post_end(struct http_stream *st)
 {
-	if (st->told)
+	if (st->end_posted)
 		return;
-	st->told = true;
+	st->end_posted = true;
 	loop_post(st->loop, on_stream_gone, st);
 }
 
-/* microhttpd's thread wants up to `max` bytes. */
+/* microhttpd's thread asks for up to `max` bytes. */
 static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
 {
 	struct http_stream *st = arg;
@@ -96,7 +97,8 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
 	return n;
 }
 
-/* The client does not read. Its thread may wait for the socket, so that is shut. The lock is held. */
+/* The client does not read. microhttpd's thread may be waiting for its socket, which is shut down
+ * therefore. The lock is held. */
 static void stream_cut(struct http_stream *st)
 {
 	const union MHD_ConnectionInfo *info;
@@ -109,10 +111,10 @@ static void stream_cut(struct http_stream *st)
 	if (info)
 		shutdown(info->connect_fd, SHUT_RDWR);
 	stream_wake(st);
-	stream_tell(st);
+	stream_post_end(st);
 }
 
-/* Drops what was sent already once it is half of the memory. */
+/* Drops the bytes that were sent once they are half of the memory. */
 static void backlog_compact(struct http_stream *st)
 {
 	if (st->sent < st->backlog.len / 2 || !st->sent)
@@ -133,8 +135,8 @@ static void stream_add(struct http_stream *st, const struct buf *bytes)
 {
 	pthread_mutex_lock(&st->lock);
 	st->largest = bytes->len > st->largest ? bytes->len : st->largest;
-	if (st->ended || st->cut || st->told) {
-		/* Nobody reads it any more. */
+	if (st->ended || st->cut || st->end_posted) {
+		/* microhttpd is done with the stream: frees its reference. */
 	} else if (st->backlog.len - st->sent + bytes->len > backlog_max(st)) {
 		stream_cut(st);
 	} else {
@@ -163,7 +165,7 @@ void http_stream_end(struct http_stream *st)
 	pthread_mutex_lock(&st->lock);
 	st->ended = true;
 	stream_wake(st);
-	stream_tell(st);
+	stream_post_end(st);
 	pthread_mutex_unlock(&st->lock);
 }
 
@@ -172,11 +174,11 @@ void stream_completed(struct http_stream *st)
 	pthread_mutex_lock(&st->lock);
 	st->conn = NULL;
 	st->ended = true;
-	stream_tell(st);
+	stream_post_end(st);
 	pthread_mutex_unlock(&st->lock);
 }
 
-/* References: the loop's (until `gone`), the request's and the response's. */
+/* The loop (until `gone`), the request and the response hold a reference each. */
 static struct http_stream *stream_new(struct http_req *req, void (*gone)(void *arg), void *arg)
 {
 	struct http_stream *st = xcalloc(1, sizeof(*st));
@@ -215,7 +217,7 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *
 	return st;
 }
 
-void streams_beat(struct http_server *s)
+void streams_send_heartbeat(struct http_server *s)
 {
 	static const struct buf beat = { (uint8_t *)(uintptr_t) ":\n\n", 3, 0 };
 
@@ -227,6 +229,6 @@ void streams_end(struct http_server *s)
 {
 	while (s->streams) {
 		http_stream_end(s->streams);
-		stream_farewell(s->streams);
+		stream_end(s->streams);
 	}
 }

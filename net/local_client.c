@@ -25,7 +25,7 @@ int local_error(struct err *e, int rv, const char *url)
 			       url);
 	case NNG_EADDRINVAL:
 	case NNG_ENOTSUP:
-		return err_set(e, ERR_INVALID, "'%s': expected %s/PATH", url, DOOR_SCHEME);
+		return err_set(e, ERR_INVALID, "'%s': expected %s/PATH", url, LOCAL_SCHEME);
 	default:
 		return err_set(e, ERR_IO, "%s: %s", url, nng_strerror(rv));
 	}
@@ -42,21 +42,21 @@ static int dial_error(struct err *e, int rv, const char *url)
 
 static int set_options(nng_socket socket)
 {
-	int rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, DOOR_WIRE_BYTES);
+	int rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, LOCAL_WIRE_BYTES);
 
-	/* A request asked twice would mark twice. */
+	/* A request that is sent twice would make two marks. */
 	if (!rv)
 		rv = nng_socket_set_ms(socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
 	return rv;
 }
 
-int local_dial(struct local_client **out, const char *url, struct err *e)
+int local_client_open(struct local_client **out, const char *url, struct err *e)
 {
 	struct local_client *c;
 	nng_socket socket;
 	int rv;
 
-	if (strncmp(url, DOOR_SCHEME, strlen(DOOR_SCHEME)))
+	if (strncmp(url, LOCAL_SCHEME, strlen(LOCAL_SCHEME)))
 		return local_error(e, NNG_EADDRINVAL, url);
 	rv = nng_req0_open(&socket);
 	if (rv)
@@ -83,7 +83,7 @@ static void client_close(void *arg)
 	free(c);
 }
 
-void local_hang_up(struct local_client *c)
+void local_client_close(struct local_client *c)
 {
 	if (c)
 		local_close_apart(client_close, c);
@@ -102,7 +102,7 @@ static int ask_error(const struct local_client *c, int rv, struct err *e)
 	}
 }
 
-/* nng takes the message in each case but failure. */
+/* nng takes the message, except when it fails. */
 static int send_request(nng_socket socket, const void *data, size_t len)
 {
 	nng_msg *msg;
@@ -118,8 +118,8 @@ static int send_request(nng_socket socket, const void *data, size_t len)
 	return rv;
 }
 
-int local_ask(struct local_client *c, const void *data, size_t len, int64_t timeout_ns,
-	      uint8_t **reply, size_t *reply_len, struct err *e)
+int local_client_call(struct local_client *c, const void *data, size_t len, int64_t timeout_ns,
+		      uint8_t **reply, size_t *reply_len, struct err *e)
 {
 	nng_duration timeout_ms = (nng_duration)((timeout_ns + NS_PER_MS - 1) / NS_PER_MS);
 	nng_msg *msg;

@@ -12,13 +12,13 @@
 
 #define WAIT_S 1
 
-/* Held by who closes and by who waits. */
+/* Shared by the thread that closes and the one that waits. */
 struct closing {
 	void (*fn)(void *arg);
 	void *arg;
 	pthread_mutex_t lock;
-	pthread_cond_t ended;
-	bool is_over;
+	pthread_cond_t on_end;
+	bool ended;
 	atomic_int refs;
 };
 
@@ -26,7 +26,7 @@ static void unref(struct closing *c)
 {
 	if (atomic_fetch_sub(&c->refs, 1) > 1)
 		return;
-	pthread_cond_destroy(&c->ended);
+	pthread_cond_destroy(&c->on_end);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -42,7 +42,7 @@ static struct closing *closing_new(void (*fn)(void *arg), void *arg)
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->ended, &attr);
+	pthread_cond_init(&c->on_end, &attr);
 	pthread_condattr_destroy(&attr);
 	return c;
 }
@@ -53,24 +53,24 @@ static void *run(void *arg)
 
 	c->fn(c->arg);
 	pthread_mutex_lock(&c->lock);
-	c->is_over = true;
-	pthread_cond_signal(&c->ended);
+	c->ended = true;
+	pthread_cond_signal(&c->on_end);
 	pthread_mutex_unlock(&c->lock);
 	unref(c);
 	return NULL;
 }
 
-static void await(struct closing *c)
+static void wait_for_end(struct closing *c)
 {
 	int64_t until_ns = now_mono_ns() + WAIT_S * NS_PER_S;
 	const struct timespec until = { until_ns / NS_PER_S, until_ns % NS_PER_S };
 	int rc = 0;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->is_over && !rc)
-		rc = pthread_cond_timedwait(&c->ended, &c->lock, &until);
-	if (!c->is_over)
-		log_warn("DOOR-STUCK", "reason=\"a socket of nng's does not close; left behind\"");
+	while (!c->ended && !rc)
+		rc = pthread_cond_timedwait(&c->on_end, &c->lock, &until);
+	if (!c->ended)
+		log_warn("LOCAL-STUCK", "reason=\"an nng socket does not close; it is leaked\"");
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -83,7 +83,7 @@ void local_close_apart(void (*fn)(void *arg), void *arg)
 		run(c);
 	} else {
 		pthread_detach(thread);
-		await(c);
+		wait_for_end(c);
 	}
 	unref(c);
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both sides of the local socket share; not a front door. */
+/* Shared by both sides of the local socket. Private to net/. */
 #ifndef NET_LOCAL_IMPL_H
 #define NET_LOCAL_IMPL_H
 
 #include "base/err.h"
 #include "proto/limits.h"
 
-#define DOOR_SCHEME "ipc://"
+#define LOCAL_SCHEME "ipc://"
 
-/* nng counts its own routing words into a message's size. */
-#define DOOR_WIRE_BYTES (LIMIT_LOCAL_BYTES + 64)
+/* nng's size of a message includes its routing words. */
+#define LOCAL_WIRE_BYTES (LIMIT_LOCAL_BYTES + 64)
 
-/* Says what an nng error means for the socket at `url`. */
+/* Sets the error for nng's code `rv` at the socket `url`. */
 int local_error(struct err *e, int rv, const char *url);
 
 /*
- * Runs fn(arg), which closes a socket, on a thread of its own, and waits for it, but not for long: nng 1.5.2
- * may close for ever when a message of another process is just about to be received (nng's issue 1813). What is
- * not closed by then is left to that thread, and lost.
+ * Runs fn(arg), which closes a socket, on a thread of its own, and waits at most a second for it: in
+ * nng 1.5.2 closing may hang for ever when a message of another process is about to be received (nng's
+ * issue 1813). A socket that is not closed by then is leaked to that thread.
  */
 void local_close_apart(void (*fn)(void *arg), void *arg);
 

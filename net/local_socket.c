@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several slots share the socket, each with its own context: while one request waits for its
- * answer, the others are served. nng's callbacks only post; all state is the loop's.
+ * Several slots share the nng socket, each with its own context: while one request waits for its
+ * answer, the other slots receive. nng's callbacks only post; the loop's thread owns all state.
  *
- * nng 1.5.2 stops accepting for good when a client hangs up in the middle of its greeting (nng's
- * issue 1518). So the socket looks at the listener's error count now and then; if it moved, it asks
- * itself something, and without an answer it moves into a new room: socket, slots and all.
+ * nng 1.5.2 stops accepting for good when a client disconnects in the middle of the handshake (nng's
+ * issue 1518). So a timer reads the listener's error count; when it has changed, a worker sends an
+ * empty request to the socket's own address, and without an answer the endpoint (nng socket,
+ * listener and slots) is closed and opened again.
  */
 #include "net/local_socket.h"
 
@@ -31,17 +32,17 @@
 #include "net/local_impl.h"
 #include "proto/limits.h"
 
-#define N_SLOTS	      8
-#define SOCKET_MODE   0660 /* root and its group; widen it with the directory's group */
-#define FOLDER_MODE   0755
-#define LOOK_EVERY_NS (200 * NS_PER_MS)
-#define CHECK_WAIT_NS NS_PER_S
-#define TELL_EVERY_NS (3 * NS_PER_S)
+#define N_SLOTS	       8
+#define SOCKET_MODE    0660 /* root and its group; the folder's group may admit others */
+#define FOLDER_MODE    0755
+#define WATCH_EVERY_NS (200 * NS_PER_MS)
+#define CHECK_WAIT_NS  NS_PER_S
+#define LOG_EVERY_NS   (3 * NS_PER_S)
 
 enum slot_state { SLOT_RECEIVING, SLOT_HELD, SLOT_SENDING };
 
 struct slot {
-	struct room *room;
+	struct endpoint *endpoint;
 	nng_ctx ctx;
 	nng_aio *aio;
 	enum slot_state state;
@@ -54,15 +55,16 @@ struct local_request {
 	nng_msg *msg;
 };
 
-/* All that is nng's. Outlives its socket by what is posted and not yet delivered, and while it closes. */
-struct room {
-	struct local_socket *owner; /* NULL once closed; the loop's thread */
-	pthread_mutex_t lock; /* of `loop`: nng's threads may outlive it */
+/* Everything that belongs to nng. Outlives its local socket until all posted events are delivered and
+ * nng has closed. */
+struct endpoint {
+	struct local_socket *owner; /* NULL once closed; loop thread only */
+	pthread_mutex_t lock; /* guards `loop`, which nng's threads may outlive */
 	struct loop *loop; /* NULL once closed */
 	nng_socket socket;
 	nng_listener listener;
 	bool opened;
-	atomic_int refs; /* the local socket's, and one for each posted event */
+	atomic_int refs; /* the local socket has one, each posted event another */
 	struct slot slots[N_SLOTS];
 };
 
@@ -71,27 +73,27 @@ struct local_socket {
 	char *url;
 	local_handler handler;
 	void *arg;
-	struct room *room; /* NULL while a new one could not be had */
-	uint64_t errors; /* of the listener, at the last look */
-	uint64_t told; /* of them, in the log */
-	int64_t told_ns;
-	struct check *check; /* under way, or NULL */
-	struct loop_timer look;
+	struct endpoint *endpoint; /* NULL after one could not be reopened */
+	uint64_t errors; /* of the listener, when last read */
+	uint64_t logged_errors;
+	int64_t logged_ns; /* when a line was last written */
+	struct check *check; /* in progress, or NULL */
+	struct loop_timer watch;
 };
 
-/* A worker's question whether the socket still opens. */
+/* A worker's request that shows whether the socket still answers. */
 struct check {
-	struct local_socket *socket; /* NULL once freed; the loop's thread */
+	struct local_socket *socket; /* NULL once freed; loop thread only */
 	char *url;
 	int rc;
 };
 
-static void room_unref(struct room *r)
+static void endpoint_unref(struct endpoint *ep)
 {
-	if (atomic_fetch_sub(&r->refs, 1) > 1)
+	if (atomic_fetch_sub(&ep->refs, 1) > 1)
 		return;
-	pthread_mutex_destroy(&r->lock);
-	free(r);
+	pthread_mutex_destroy(&ep->lock);
+	free(ep);
 }
 
 /* ---- requests ---- */
@@ -113,7 +115,7 @@ static void slot_send(struct slot *s, nng_msg *msg)
 
 static void on_received(struct slot *s)
 {
-	struct local_socket *d = s->room->owner;
+	struct local_socket *ls = s->endpoint->owner;
 	struct local_request *req;
 	nng_msg *msg;
 
@@ -136,10 +138,10 @@ static void on_received(struct slot *s)
 	*req = (struct local_request){ .slot = s, .msg = msg };
 	s->state = SLOT_HELD;
 	s->req = req;
-	d->handler(req, nng_msg_body(msg), nng_msg_len(msg), d->arg);
+	ls->handler(req, nng_msg_body(msg), nng_msg_len(msg), ls->arg);
 }
 
-/* nng keeps a message that it could not send with us. */
+/* A message that nng could not send stays with the aio, and is freed here. */
 static void drop_unsent(struct slot *s)
 {
 	nng_msg *msg = nng_aio_get_msg(s->aio);
@@ -152,36 +154,36 @@ static void drop_unsent(struct slot *s)
 static void on_event(void *arg)
 {
 	struct slot *s = arg;
-	struct room *r = s->room;
+	struct endpoint *ep = s->endpoint;
 
-	if (r->owner && s->state == SLOT_RECEIVING) {
+	if (ep->owner && s->state == SLOT_RECEIVING) {
 		on_received(s);
-	} else if (r->owner && s->state == SLOT_SENDING) {
+	} else if (ep->owner && s->state == SLOT_SENDING) {
 		drop_unsent(s);
 		slot_receive(s);
 	}
-	room_unref(r);
+	endpoint_unref(ep);
 }
 
 static void on_aio(void *arg)
 {
 	struct slot *s = arg;
-	struct room *r = s->room;
+	struct endpoint *ep = s->endpoint;
 
-	pthread_mutex_lock(&r->lock);
-	if (r->loop) {
-		atomic_fetch_add(&r->refs, 1);
-		loop_post(r->loop, on_event, s);
+	pthread_mutex_lock(&ep->lock);
+	if (ep->loop) {
+		atomic_fetch_add(&ep->refs, 1);
+		loop_post(ep->loop, on_event, s);
 	}
-	pthread_mutex_unlock(&r->lock);
+	pthread_mutex_unlock(&ep->lock);
 }
 
-void local_answer(struct local_request *req, const void *data, size_t len)
+void local_request_answer(struct local_request *req, const void *data, size_t len)
 {
 	struct slot *s = req->slot;
 	nng_msg *msg = req->msg;
 
-	/* The way back is the context's; the request's message is just at hand. */
+	/* The context has the route back; the request's message is reused as a container. */
 	nng_msg_clear(msg);
 	if (s && !nng_msg_append(msg, data, len)) {
 		slot_send(s, msg);
@@ -193,9 +195,10 @@ void local_answer(struct local_request *req, const void *data, size_t len)
 	free(req);
 }
 
-/* ---- rooms ---- */
+/* ---- endpoints ---- */
 
-/* True if somebody serves that socket. Hanging up at once would hurt him: see above. */
+/* True if a process serves that socket. Reads its greeting first: an early disconnect would trigger
+ * issue 1518 in it. */
 static bool is_served(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -232,41 +235,41 @@ static int make_folder(const char *path, struct err *e)
 	return rc;
 }
 
-/* A socket file that nobody serves is nng's to replace; anything else of that name is not. */
+/* nng replaces a socket file that no process serves. Any other file of that name is an error. */
 static int prepare_path(const char *url, struct err *e)
 {
-	const char *path = url + strlen(DOOR_SCHEME);
+	const char *path = url + strlen(LOCAL_SCHEME);
 	struct stat st;
 
 	if (lstat(path, &st))
 		return make_folder(path, e);
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, ERR_EXISTS, "%s is there, and is no socket", path);
+		return err_set(e, ERR_EXISTS, "%s exists and is not a socket", path);
 	return is_served(path) ? local_error(e, NNG_EADDRINUSE, url) : 0;
 }
 
-static int start_listener(struct room *r, const char *url)
+static int start_listener(struct endpoint *ep, const char *url)
 {
-	int rv = nng_socket_set_size(r->socket, NNG_OPT_RECVMAXSZ, DOOR_WIRE_BYTES);
+	int rv = nng_socket_set_size(ep->socket, NNG_OPT_RECVMAXSZ, LOCAL_WIRE_BYTES);
 
 	if (!rv)
-		rv = nng_listener_create(&r->listener, r->socket, url);
+		rv = nng_listener_create(&ep->listener, ep->socket, url);
 	if (!rv)
-		rv = nng_listener_set_int(r->listener, NNG_OPT_IPC_PERMISSIONS, SOCKET_MODE);
+		rv = nng_listener_set_int(ep->listener, NNG_OPT_IPC_PERMISSIONS, SOCKET_MODE);
 	if (!rv)
-		rv = nng_listener_start(r->listener, 0);
+		rv = nng_listener_start(ep->listener, 0);
 	return rv;
 }
 
-static int start_slots(struct room *r)
+static int start_slots(struct endpoint *ep)
 {
 	int rv = 0;
 
 	for (size_t i = 0; i < N_SLOTS && !rv; i++) {
-		struct slot *s = &r->slots[i];
+		struct slot *s = &ep->slots[i];
 
-		s->room = r;
-		rv = nng_ctx_open(&s->ctx, r->socket);
+		s->endpoint = ep;
+		rv = nng_ctx_open(&s->ctx, ep->socket);
 		if (!rv)
 			rv = nng_aio_alloc(&s->aio, on_aio, s);
 		if (!rv)
@@ -275,7 +278,7 @@ static int start_slots(struct room *r)
 	return rv;
 }
 
-/* A message that arrived and was never delivered, or one that was never sent, is still ours. */
+/* Frees a message that arrived and was not delivered, or that was not sent. */
 static void slot_close(struct slot *s)
 {
 	if (!s->aio)
@@ -288,65 +291,65 @@ static void slot_close(struct slot *s)
 	nng_aio_free(s->aio);
 }
 
-/* Its own thread's. */
-static void room_clear(void *arg)
+/* On a thread of its own. */
+static void endpoint_clear(void *arg)
 {
-	struct room *r = arg;
+	struct endpoint *ep = arg;
 
-	if (r->opened)
-		nng_close(r->socket);
+	if (ep->opened)
+		nng_close(ep->socket);
 	for (size_t i = 0; i < N_SLOTS; i++)
-		slot_close(&r->slots[i]);
-	room_unref(r);
+		slot_close(&ep->slots[i]);
+	endpoint_unref(ep);
 }
 
-static void room_close(struct room *r)
+static void endpoint_close(struct endpoint *ep)
 {
-	if (!r)
+	if (!ep)
 		return;
-	r->owner = NULL;
-	pthread_mutex_lock(&r->lock);
-	r->loop = NULL;
-	pthread_mutex_unlock(&r->lock);
+	ep->owner = NULL;
+	pthread_mutex_lock(&ep->lock);
+	ep->loop = NULL;
+	pthread_mutex_unlock(&ep->lock);
 	for (size_t i = 0; i < N_SLOTS; i++) {
-		if (r->slots[i].req)
-			r->slots[i].req->slot = NULL;
+		if (ep->slots[i].req)
+			ep->slots[i].req->slot = NULL;
 	}
-	local_close_apart(room_clear, r);
+	local_close_apart(endpoint_clear, ep);
 }
 
-static int room_open(struct local_socket *d, struct err *e)
+static int endpoint_open(struct local_socket *ls, struct err *e)
 {
-	struct room *r;
-	int rc = prepare_path(d->url, e);
+	struct endpoint *ep;
+	int rc = prepare_path(ls->url, e);
 	int rv;
 
 	if (rc)
 		return rc;
-	r = xcalloc(1, sizeof(*r));
-	atomic_init(&r->refs, 1);
-	pthread_mutex_init(&r->lock, NULL);
-	r->owner = d;
-	r->loop = d->loop;
-	rv = nng_rep0_open(&r->socket);
-	r->opened = !rv;
+	ep = xcalloc(1, sizeof(*ep));
+	atomic_init(&ep->refs, 1);
+	pthread_mutex_init(&ep->lock, NULL);
+	ep->owner = ls;
+	ep->loop = ls->loop;
+	rv = nng_rep0_open(&ep->socket);
+	ep->opened = !rv;
 	if (!rv)
-		rv = start_slots(r);
+		rv = start_slots(ep);
 	if (!rv)
-		rv = start_listener(r, d->url);
+		rv = start_listener(ep, ls->url);
 	if (rv) {
-		room_close(r);
-		return local_error(e, rv, d->url);
+		endpoint_close(ep);
+		return local_error(e, rv, ls->url);
 	}
-	d->room = r;
-	d->errors = 0;
+	ls->endpoint = ep;
+	ls->errors = 0;
 	return 0;
 }
 
-/* ---- is it still open? ---- */
+/* ---- is it still answering? ---- */
 
-/* Connections without a proper greeting: hung up, no nng at all, another protocol of nng's. */
-static uint64_t listener_errors(const struct room *r)
+/* Connections without a valid handshake: closed early, not nng, or another nng protocol. */
+static uint64_t listener_errors(const struct endpoint *ep)
 {
 	static const char *const names[] = { "other", "proto", "reject" };
 	nng_stat *all, *listener, *st;
@@ -354,7 +357,7 @@ static uint64_t listener_errors(const struct room *r)
 
 	if (nng_stats_get(&all))
 		return 0;
-	listener = nng_stat_find_listener(all, r->listener);
+	listener = nng_stat_find_listener(all, ep->listener);
 	for (size_t i = 0; listener && i < ARRAY_SIZE(names); i++) {
 		st = nng_stat_find(listener, names[i]);
 		n += st ? nng_stat_value(st) : 0;
@@ -370,24 +373,24 @@ static void run_check(void *arg)
 	uint8_t *reply = NULL;
 	size_t len;
 
-	k->rc = local_dial(&c, k->url, NULL);
+	k->rc = local_client_open(&c, k->url, NULL);
 	if (!k->rc)
-		k->rc = local_ask(c, "", 0, CHECK_WAIT_NS, &reply, &len, NULL);
+		k->rc = local_client_call(c, "", 0, CHECK_WAIT_NS, &reply, &len, NULL);
 	free(reply);
-	local_hang_up(c);
+	local_client_close(c);
 }
 
-static void reopen(struct local_socket *d)
+static void reopen(struct local_socket *ls)
 {
 	struct err e = { 0 };
 
-	room_close(d->room);
-	d->room = NULL;
-	d->errors = d->told = 0;
-	if (room_open(d, &e))
-		log_error("DOOR-LOST", "reason=\"%s\"", e.msg);
+	endpoint_close(ls->endpoint);
+	ls->endpoint = NULL;
+	ls->errors = ls->logged_errors = 0;
+	if (endpoint_open(ls, &e))
+		log_error("LOCAL-LOST", "reason=\"%s\"", e.msg);
 	else
-		log_warn("DOOR-REOPENED", "url=%s reason=\"it had stopped to answer\"", d->url);
+		log_warn("LOCAL-REOPENED", "url=%s reason=\"it had stopped answering\"", ls->url);
 }
 
 static void end_check(void *arg)
@@ -403,29 +406,30 @@ static void end_check(void *arg)
 	free(k);
 }
 
-static void tell_errors(struct local_socket *d, uint64_t errors)
+static void log_unidentified(struct local_socket *ls, uint64_t errors)
 {
-	if (errors <= d->told || loop_now_ns(d->loop) - d->told_ns < TELL_EVERY_NS)
+	if (errors <= ls->logged_errors || loop_now_ns(ls->loop) - ls->logged_ns < LOG_EVERY_NS)
 		return;
-	log_warn("NET-STRANGER", "url=%s connections=%llu reason=\"no greeting of a Tutti client\"",
-		 d->url, (unsigned long long)(errors - d->told));
-	d->told = errors;
-	d->told_ns = loop_now_ns(d->loop);
+	log_warn("NET-UNIDENTIFIED",
+		 "url=%s connections=%llu reason=\"no handshake of a Tutti client\"", ls->url,
+		 (unsigned long long)(errors - ls->logged_errors));
+	ls->logged_errors = errors;
+	ls->logged_ns = loop_now_ns(ls->loop);
 }
 
-static void on_look(void *arg)
+static void on_watch(void *arg)
 {
-	struct local_socket *d = arg;
-	uint64_t errors = d->room ? listener_errors(d->room) : 0;
+	struct local_socket *ls = arg;
+	uint64_t errors = ls->endpoint ? listener_errors(ls->endpoint) : 0;
 
-	tell_errors(d, errors);
-	if (!d->check && (!d->room || errors != d->errors)) {
-		d->errors = errors;
-		d->check = xmalloc(sizeof(*d->check));
-		*d->check = (struct check){ .socket = d, .url = xstrdup(d->url) };
-		loop_work(d->loop, run_check, end_check, d->check);
+	log_unidentified(ls, errors);
+	if (!ls->check && (!ls->endpoint || errors != ls->errors)) {
+		ls->errors = errors;
+		ls->check = xmalloc(sizeof(*ls->check));
+		*ls->check = (struct check){ .socket = ls, .url = xstrdup(ls->url) };
+		loop_work(ls->loop, run_check, end_check, ls->check);
 	}
-	loop_timer_in(d->loop, &d->look, LOOK_EVERY_NS, on_look, d);
+	loop_timer_in(ls->loop, &ls->watch, WATCH_EVERY_NS, on_watch, ls);
 }
 
 /* ---- life ---- */
@@ -433,34 +437,34 @@ static void on_look(void *arg)
 int local_socket_open(struct local_socket **out, struct loop *loop, const char *url,
 		      local_handler handler, void *arg, struct err *e)
 {
-	struct local_socket *d;
+	struct local_socket *ls;
 	int rc;
 
-	if (strncmp(url, DOOR_SCHEME, strlen(DOOR_SCHEME)))
+	if (strncmp(url, LOCAL_SCHEME, strlen(LOCAL_SCHEME)))
 		return local_error(e, NNG_EADDRINVAL, url);
-	d = xcalloc(1, sizeof(*d));
-	d->loop = loop;
-	d->url = xstrdup(url);
-	d->handler = handler;
-	d->arg = arg;
-	rc = room_open(d, e);
+	ls = xcalloc(1, sizeof(*ls));
+	ls->loop = loop;
+	ls->url = xstrdup(url);
+	ls->handler = handler;
+	ls->arg = arg;
+	rc = endpoint_open(ls, e);
 	if (rc) {
-		local_socket_free(d);
+		local_socket_free(ls);
 		return rc;
 	}
-	loop_timer_in(loop, &d->look, LOOK_EVERY_NS, on_look, d);
-	*out = d;
+	loop_timer_in(loop, &ls->watch, WATCH_EVERY_NS, on_watch, ls);
+	*out = ls;
 	return 0;
 }
 
-void local_socket_free(struct local_socket *d)
+void local_socket_free(struct local_socket *ls)
 {
-	if (!d)
+	if (!ls)
 		return;
-	loop_timer_cancel(d->loop, &d->look);
-	if (d->check)
-		d->check->socket = NULL;
-	room_close(d->room);
-	free(d->url);
-	free(d);
+	loop_timer_cancel(ls->loop, &ls->watch);
+	if (ls->check)
+		ls->check->socket = NULL;
+	endpoint_close(ls->endpoint);
+	free(ls->url);
+	free(ls);
 }

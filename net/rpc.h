@@ -3,11 +3,11 @@
  * gRPC: calls with a method name, bytes in, bytes out. Client and server, all four call shapes.
  *
  * One `struct rpc` per process owns the completion queue and the one thread that waits on it; that
- * thread does nothing but post to the loop. Every function here is called on the loop's thread and
- * every callback runs there. No gRPC header is included outside net/rpc_*.c.
+ * thread only posts to the loop. Every function here is called on the loop's thread and every callback
+ * runs there. Only net/rpc_*.c include gRPC's headers.
  *
- * A server's method table says who handles what; anything else is answered UNIMPLEMENTED at once.
- * Health (Check, Watch) and reflection (v1alpha and v1) are served on every server.
+ * A server's method table has a handler for each method; any other method is answered UNIMPLEMENTED at
+ * once. Every server serves health (Check, Watch) and reflection (v1alpha and v1).
  */
 #ifndef NET_RPC_H
 #define NET_RPC_H
@@ -22,8 +22,8 @@ struct loop;
 struct rpc;
 struct rpc_server;
 struct rpc_channel;
-struct rpc_call; /* one call, on either side; dead after its `closed` event returned */
-struct rpc_msg; /* one received message; borrowed for the length of the callback */
+struct rpc_call; /* one call, on either side; freed after its `closed` event returned */
+struct rpc_msg; /* one received message; valid during the callback */
 
 /* gRPC status codes, by their numbers on the wire. */
 enum rpc_code {
@@ -51,39 +51,40 @@ struct rpc_status {
 	const char *text; /* never NULL; borrowed */
 };
 
-/* What can happen to a call. Any member may be NULL. */
+/* The events of a call. Any member may be NULL. */
 struct rpc_events {
-	/* Server only: a new call. Use rpc_set_arg() to remember something of your own. */
+	/* Server only: a new call. rpc_set_arg() attaches the handler's own data. */
 	void (*opened)(struct rpc_call *call);
 
-	/* A message. Return true to be given the next one, false to hold the peer back until
+	/* A message. Return true to receive the next one, false to hold the peer back until
 	 * rpc_read_on(). */
 	bool (*message)(struct rpc_call *call, const struct rpc_msg *msg);
 
-	/* The peer will send no more messages: it said so. A server is not told when the caller was
-	 * lost instead, so a stream that was cut short does not look complete. A unary handler
-	 * answers in `message` and, for callers that sent none, refuses here. */
+	/* The peer announced that it sends no more messages. Not called on a server that lost the
+	 * caller, so a stream that was cut short does not look complete. A unary handler answers in
+	 * `message` and, for callers that sent none, refuses here. */
 	void (*half_closed)(struct rpc_call *call);
 
-	/* All that was given to rpc_send() has left the queue: the moment to send more. */
+	/* The queue of rpc_send() is empty: more can be sent. */
 	void (*drained)(struct rpc_call *call);
 
-	/* The last event; always delivered once. On a client `st` is the server's status, on a
-	 * server it says whether the call was finished (RPC_OK) or lost (RPC_CANCELLED). */
+	/* The last event; always delivered once. On a client `st` is the server's status, on a server
+	 * RPC_OK for a call that was finished and RPC_CANCELLED for one that was lost. */
 	void (*closed)(struct rpc_call *call, const struct rpc_status *st);
 };
 
 struct rpc_tls {
 	const char *cert_file, *key_file; /* PEM; a client without a certificate leaves them NULL */
-	const char *ca_file; /* PEM; whom to believe. A server with one demands
-						 * client certificates (mTLS) */
-	const char *server_name; /* client: expected name if not the one dialled, or NULL */
+	const char *ca_file; /* PEM; the authorities of the peer's certificate. A server with one
+			      * demands client certificates (mTLS) */
+	const char *
+		server_name; /* client: the name in the server's certificate; NULL = the target's */
 };
 
 MUST_CHECK int rpc_new(struct rpc **out, struct loop *loop, struct err *e);
 
-/* All servers and channels are gone before. Waits for calls that were cancelled to deliver their
- * `closed` (bounded), turning the loop, and joins the thread. NULL is fine. */
+/* Servers and channels are freed before. Waits (bounded) until cancelled calls have delivered their
+ * `closed`, turning the loop, and joins the thread. NULL is fine. */
 void rpc_free(struct rpc *r);
 
 /* ---- server ---- */
@@ -91,10 +92,9 @@ void rpc_free(struct rpc *r);
 struct rpc_method {
 	const char *path; /* "/tutti.v1.Control/Connect"; lives as long as the server */
 	const struct rpc_events *events;
-	void *arg; /* what rpc_arg() gives until rpc_set_arg() */
-	size_t max_message_bytes; /* a longer message ends the call with
-						 * RESOURCE_EXHAUSTED; at most what rpc_server_opts
-						 * allows; 0 = as much as that */
+	void *arg; /* rpc_arg() returns it until rpc_set_arg() */
+	size_t max_message_bytes; /* a longer message ends the call with RESOURCE_EXHAUSTED; at most
+				   * that of rpc_server_opts; 0 = the same */
 };
 
 struct rpc_server_opts {
@@ -105,21 +105,21 @@ struct rpc_server_opts {
 	int64_t keepalive_ns; /* ping silent peers; 0 = never */
 };
 
-/* `*port` (may be NULL) gets the port, chosen by the system if the address said 0. The methods are
- * copied. Yours: rpc_server_free(). */
+/* `*port` (may be NULL) gets the port, which the system chooses if the address has 0. The methods are
+ * copied. The caller frees the server with rpc_server_free(). */
 MUST_CHECK int rpc_server_new(struct rpc_server **out, struct rpc *r,
 			      const struct rpc_server_opts *opts, const struct rpc_method *methods,
 			      size_t n_methods, int *port, struct err *e);
 
-/* What health says; true from the start. */
+/* The status that health reports; true from the start. */
 void rpc_server_set_serving(struct rpc_server *s, bool serving);
 
-/* Takes no more calls, cancels those under way, delivers their `closed`, frees. Finished calls get
- * two seconds for their answers to leave. Blocks for as long as that takes (bounded), turning the
- * loop; not from an event of one of its own calls. NULL is fine. */
+/* Accepts no more calls, cancels open ones, delivers their `closed`, frees. Answers of finished calls
+ * have two seconds to be sent. Blocks meanwhile (bounded), turning the loop; must not be called from an
+ * event of one of its own calls. NULL is fine. */
 void rpc_server_free(struct rpc_server *s);
 
-/* Server side: send the status and end the call. After it only `closed` comes. `text` is copied. */
+/* Server: sends the status and ends the call. After it only `closed` comes. `text` is copied. */
 void rpc_finish(struct rpc_call *call, enum rpc_code code, const char *text);
 
 /* ---- client ---- */
@@ -135,21 +135,20 @@ struct rpc_channel_opts {
 MUST_CHECK int rpc_channel_new(struct rpc_channel **out, struct rpc *r,
 			       const struct rpc_channel_opts *opts, struct err *e);
 
-/* Cancels its calls; their `closed` is still delivered, later, by the loop. NULL is fine. */
+/* Cancels its calls; the loop still delivers their `closed` later. NULL is fine. */
 void rpc_channel_free(struct rpc_channel *ch);
 
 /* Starts a streaming call. deadline_ns is on CLOCK_MONOTONIC; INT64_MAX for none. No event comes
- * before this has returned. It fails fast: nobody there is UNAVAILABLE at once. The channel itself
- * reconnects after 0.5 to 1 s, then less and less often, at least every 20 s. */
+ * before this has returned. A call fails with UNAVAILABLE at once if the server cannot be reached. The
+ * channel reconnects after 0.5 to 1 s, then at growing intervals of at most 20 s. */
 struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t deadline_ns,
 			  const struct rpc_events *events, void *arg);
 
 /* No more messages from this side. */
 void rpc_half_close(struct rpc_call *call);
 
-/* A unary call: `done` is called once, with the reply if the status is RPC_OK, else msg is NULL.
- * The request is copied. The call may be cancelled with rpc_cancel() until `done` ran; its
- * rpc_arg() is not yours. */
+/* A unary call: `done` is called once, with the reply if the status is RPC_OK, else msg is NULL. The
+ * request is copied. rpc_cancel() is allowed until `done` ran; rpc_arg() and rpc_set_arg() are not. */
 typedef void (*rpc_unary_fn)(void *arg, const struct rpc_status *st, const struct rpc_msg *msg);
 struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void *request,
 			   size_t len, int64_t deadline_ns, rpc_unary_fn done, void *arg);
@@ -160,8 +159,8 @@ struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void 
  * message of 2 GiB or more ends the call with RESOURCE_EXHAUSTED. */
 void rpc_send(struct rpc_call *call, const void *data, size_t len);
 
-/* One message made of parts that are not copied: each is released with release(arg) (may be NULL
- * for static bytes) when the transport is done with it, on any thread. */
+/* One message made of parts that are not copied: the transport releases each with release(arg) (may be
+ * NULL for static bytes) after use, on any thread. */
 struct rpc_part {
 	const void *data;
 	size_t len;
@@ -170,17 +169,17 @@ struct rpc_part {
 };
 void rpc_send_parts(struct rpc_call *call, const struct rpc_part *parts, size_t n_parts);
 
-size_t rpc_queued_bytes(const struct rpc_call *call); /* given to rpc_send(), not yet sent */
+size_t rpc_queued_bytes(const struct rpc_call *call); /* queued by rpc_send(), not yet sent */
 void rpc_read_on(struct rpc_call *call); /* after `message` returned false */
 
-/* Drops what is queued and ends the call on both sides. After it only `closed` comes, later. */
+/* Drops the queue and ends the call on both sides. After it only `closed` comes, later. */
 void rpc_cancel(struct rpc_call *call);
 
 void *rpc_arg(const struct rpc_call *call);
 void rpc_set_arg(struct rpc_call *call, void *arg);
 
-/* "ipv4:127.0.0.1:40312"; borrowed until `closed`. On a client this and rpc_identity() are known
- * once a first message came. */
+/* "ipv4:127.0.0.1:40312"; borrowed until `closed`. On a client this and rpc_identity() are known after
+ * the first message. */
 const char *rpc_peer(const struct rpc_call *call);
 
 /* Common name of the peer's verified certificate; "" in plaintext. Borrowed until `closed`. */
@@ -193,15 +192,15 @@ int64_t rpc_deadline_ns(const struct rpc_call *call);
 
 size_t rpc_msg_len(const struct rpc_msg *m);
 
-/* The bytes in one piece; copied together on first use if they came in several. Borrowed. */
+/* The bytes in one piece; joined on first use if they came in several. Borrowed. */
 const uint8_t *rpc_msg_data(const struct rpc_msg *m, size_t *len);
 
 /* The bytes piece by piece, without a copy. */
 typedef void (*rpc_piece_fn)(void *arg, const uint8_t *data, size_t len);
 void rpc_msg_pieces(const struct rpc_msg *m, rpc_piece_fn fn, void *arg);
 
-/* Keeps a message beyond its callback; yours: rpc_msg_free(). No copy. A kept message may be read
- * and freed on any one thread, say by loop_work(), also after its call is gone. */
+/* Keeps a message after its callback, without a copy; the caller frees it with rpc_msg_free(). It may
+ * be read and freed on any one thread, for example by loop_work(), also after its call has ended. */
 struct rpc_msg *rpc_msg_keep(const struct rpc_msg *m);
 void rpc_msg_free(struct rpc_msg *m);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call, on either side: what is received goes to its events, what is to be sent stands in a
- * queue, one batch of each kind is with core at a time. The call lives until core has handed back
- * every batch; then `closed` is delivered and it is freed.
+ * A call, on either side: received messages go to its events, messages to be sent wait in a queue;
+ * core has at most one batch of each kind at a time. The call lives until core has returned every
+ * batch; then `closed` is delivered and the call is freed.
  */
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
@@ -77,7 +77,7 @@ void rpc_call_batch(struct rpc_call *c, const grpc_op *ops, size_t n, struct rpc
 
 static void drop_queue(struct rpc_call *c)
 {
-	/* The first may be with core still: on_sent() takes it. */
+	/* Core may still have the first one: on_sent() frees it. */
 	struct rpc_out **from = c->sent_message ? &c->out->next : &c->out;
 
 	while (*from) {
@@ -118,7 +118,7 @@ static void deliver_closed(struct rpc_call *c)
 
 	if (c->server) {
 		st.code = c->cancelled ? RPC_CANCELLED : RPC_OK;
-		st.text = c->cancelled ? "the caller is gone" : "";
+		st.text = c->cancelled ? "the caller disconnected" : "";
 	} else {
 		st.code = c->code > GRPC_STATUS_UNAUTHENTICATED ? RPC_UNKNOWN : (int)c->code;
 		st.text = text = slice_text(c->text);
@@ -131,7 +131,7 @@ void rpc_call_put(struct rpc_call *c)
 {
 	if (--c->pending || !c->ended)
 		return;
-	c->pending = 1; /* what `closed` does to the call must not end it twice */
+	c->pending = 1; /* so that calls made inside `closed` do not end it twice */
 	c->quiet = true;
 	if (c->events->closed)
 		deliver_closed(c);
@@ -231,7 +231,7 @@ static grpc_op end_op(struct rpc_call *c)
 	return op;
 }
 
-/* The next message, and with the last one the end: one batch. */
+/* Sends the next message, and the end in the same batch as the last one. */
 static void send_next(struct rpc_call *c)
 {
 	grpc_op ops[3] = { 0 };
@@ -284,7 +284,7 @@ static bool parts_len(const struct rpc_part *parts, size_t n_parts, size_t *len)
 	for (size_t i = 0; i < n_parts; i++)
 		if (__builtin_add_overflow(*len, parts[i].len, len))
 			return false;
-	/* Core's length prefix has 32 bits and wraps silently; other peers stop at 31. */
+	/* Core's length prefix has 32 bits and wraps silently; other peers accept 31. */
 	return *len <= LIMIT_RESPONSE_BYTES;
 }
 
@@ -346,7 +346,7 @@ void rpc_finish(struct rpc_call *c, enum rpc_code code, const char *text)
 	send_next(c);
 }
 
-/* ---- what is known about it ---- */
+/* ---- properties of a call ---- */
 
 void *rpc_arg(const struct rpc_call *c)
 {

@@ -10,8 +10,8 @@
 #include "proto/limits.h"
 
 #define PING_ANSWER_MAX_MS 10000
-#define CONNECT_LIMIT_MS   60000 /* a server whose whole fleet comes back at once needs its time */
-#define BACKOFF_FIRST_MS   500 /* each channel adds up to as much again */
+#define CONNECT_LIMIT_MS   60000 /* a server to which a whole fleet reconnects at once is slow */
+#define BACKOFF_FIRST_MS   500 /* each channel adds a random time, at most the same */
 #define BACKOFF_MAX_MS	   20000
 
 struct rpc_channel {
@@ -32,7 +32,7 @@ static size_t keepalive_args(grpc_arg *a, int64_t keepalive_ns)
 	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
 			     every_ms < PING_ANSWER_MAX_MS ? every_ms : PING_ANSWER_MAX_MS);
 	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-	/* Else pings stop after two on a silent stream. */
+	/* Otherwise pings stop after two on a silent stream. */
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 	return n;
 }
@@ -42,8 +42,8 @@ static size_t backoff_args(grpc_arg *a)
 	uint16_t jitter;
 	size_t n = 0;
 
-	/* A fleet that lost its aggregator must not come back in one instant; core's own jitter
-	 * of a fifth is too little for the first round. */
+	/* A fleet that lost its aggregator must not reconnect at one instant; core's own jitter of a
+	 * fifth is too little for the first attempt. */
 	random_bytes(&jitter, sizeof(jitter));
 	a[n++] = rpc_arg_int(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
 			     BACKOFF_FIRST_MS + jitter % BACKOFF_FIRST_MS);
@@ -64,7 +64,7 @@ static size_t channel_args(grpc_arg *a, const struct rpc_channel_opts *o, size_t
 	/* A compressed message may be small on the wire and huge in memory. */
 	a[n++] = rpc_arg_int(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
 			     1 << GRPC_COMPRESS_NONE);
-	/* Retries keep copies of what was sent; who calls us retries with better knowledge. */
+	/* Core's retries keep copies of sent messages; callers of this file retry by themselves. */
 	a[n++] = rpc_arg_int(GRPC_ARG_ENABLE_RETRIES, 0);
 	a[n++] = rpc_arg_int(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
 	a[n++] = rpc_arg_int(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
@@ -125,7 +125,7 @@ static void on_status(void *arg, bool ok)
 {
 	struct rpc_call *c = arg;
 
-	(void)ok; /* failed ones leave INTERNAL, as set at the start */
+	(void)ok; /* a failed one leaves INTERNAL, set at the start */
 	c->ended = true;
 	rpc_call_put(c);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds its way in the FileDescriptorSet of our .proto files, by the field numbers of
- * google/protobuf/descriptor.proto. Nothing is indexed: the set is a few KiB and rarely asked for.
+ * Searches the FileDescriptorSet of the project's .proto files, by the field numbers of
+ * google/protobuf/descriptor.proto. Nothing is indexed: the set is a few KiB and rarely requested.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ enum {
 };
 enum { ANY_NAME = 1, MESSAGE_FIELD = 2, MESSAGE_NESTED = 3, MESSAGE_ENUM = 4, SERVICE_METHOD = 2 };
 
-/* Steps to the next length-delimited field; others are skipped. False at the end. */
+/* Moves to the next length-delimited field and skips others. False at the end. */
 static bool next_field(struct reader *r, uint64_t *field, struct reader *body)
 {
 	const uint8_t *p;
@@ -84,8 +84,8 @@ bool rpc_file_by_name(const char *name, size_t len, struct rpc_file *out)
 	return false;
 }
 
-/* Takes `name` and the dot behind it away from a dotted path, if that is how it begins. */
-static bool step(const char **path, struct reader name)
+/* Removes `name` and the dot after it from the begin of a dotted path; false if it begins otherwise. */
+static bool skip_name(const char **path, struct reader name)
 {
 	size_t n = reader_left(&name);
 	const char *rest;
@@ -99,19 +99,19 @@ static bool step(const char **path, struct reader name)
 	return true;
 }
 
-/* Whether `path`, relative to what stands around it, is this thing or something in it. */
+/* Whether `path`, relative to the enclosing scope, names this definition or one inside it. */
 static bool defines(struct reader thing, const uint64_t *inner, size_t n_inner, const char *path)
 {
 	struct reader all = thing, body;
 	uint64_t field;
 
-	if (!step(&path, field_of(thing, ANY_NAME)))
+	if (!skip_name(&path, field_of(thing, ANY_NAME)))
 		return false;
 	if (!*path)
 		return true;
 	while (next_field(&all, &field, &body)) {
 		for (size_t i = 0; i < n_inner; i++) {
-			/* Only messages hold things that hold things. */
+			/* Only messages contain definitions that contain others. */
 			bool deep = field == MESSAGE_NESTED && n_inner > 1;
 
 			if (field == inner[i] && defines(body, inner, deep ? n_inner : 0, path))
@@ -128,7 +128,7 @@ static bool file_defines(struct reader file, const char *symbol)
 	struct reader package = field_of(file, FILE_PACKAGE), body;
 	uint64_t field;
 
-	if (reader_left(&package) && (!step(&symbol, package) || !*symbol))
+	if (reader_left(&package) && (!skip_name(&symbol, package) || !*symbol))
 		return false;
 	while (next_field(&file, &field, &body)) {
 		if ((field == FILE_MESSAGE && defines(body, of_message, 3, symbol)) ||

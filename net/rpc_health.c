@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1.Health: Check answers once, Watch until the caller leaves. */
+/* grpc.health.v1.Health: Check answers once, Watch until the caller disconnects. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,10 +12,10 @@
 typedef Grpc__Health__V1__HealthCheckRequest request;
 typedef Grpc__Health__V1__HealthCheckResponse response;
 
-/* One Watch call on a service we know. */
+/* One Watch call on a service of this server. */
 struct rpc_watch {
 	struct rpc_call *call;
-	bool asked; /* one request is all there is: more would be answered without an end */
+	bool asked; /* further requests of the call are ignored */
 	struct rpc_watch *next, **link;
 };
 
@@ -39,7 +39,7 @@ struct lookup {
 	bool found;
 };
 
-static bool match(void *arg, const char *name, size_t len)
+static bool matches_service(void *arg, const char *name, size_t len)
 {
 	struct lookup *l = arg;
 
@@ -48,7 +48,7 @@ static bool match(void *arg, const char *name, size_t len)
 }
 
 /* 1: known, 0: unknown, -1: not a request. The empty name is the server as a whole. */
-static int ask(const struct rpc_server *s, const struct rpc_msg *msg)
+static int find_requested(const struct rpc_server *s, const struct rpc_msg *msg)
 {
 	struct lookup l = { 0 };
 	const uint8_t *data;
@@ -61,7 +61,7 @@ static int ask(const struct rpc_server *s, const struct rpc_msg *msg)
 		return -1;
 	l.name = q->service;
 	if (q->service[0])
-		rpc_server_services(s, match, &l);
+		rpc_server_services(s, matches_service, &l);
 	else
 		l.found = true;
 	grpc__health__v1__health_check_request__free_unpacked(q, NULL);
@@ -71,7 +71,7 @@ static int ask(const struct rpc_server *s, const struct rpc_msg *msg)
 static bool on_check(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	const struct rpc_server *s = rpc_arg(call);
-	int known = ask(s, msg);
+	int known = find_requested(s, msg);
 
 	if (known < 0) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, "not a HealthCheckRequest");
@@ -102,14 +102,14 @@ static bool on_watch(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct rpc_watch *w = rpc_arg(call);
 	struct rpc_server *s = call->server;
-	int known = ask(s, msg);
+	int known = find_requested(s, msg);
 	bool again = w->asked;
 
 	w->asked = true;
 	if (known < 0 || again) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, "not one HealthCheckRequest");
 	} else if (!known) {
-		/* By the protocol the stream stays open: the service might come. */
+		/* The protocol demands that the stream stays open: the service may appear later. */
 		send_status(
 			call,
 			GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN);

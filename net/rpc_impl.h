@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the rpc_*.c files share; nobody else includes this.
+ * Shared by the rpc_*.c files, and private to them.
  *
- * The completion queue's thread touches tags and the queue of done tags, nothing more. Everything
- * else below belongs to the loop's thread.
+ * The completion queue's thread touches tags and the queue of done tags only. Everything else below
+ * belongs to the loop's thread. "Core" is gRPC's C core.
  */
 #ifndef NET_RPC_IMPL_H
 #define NET_RPC_IMPL_H
@@ -20,13 +20,13 @@
 #include "base/loop.h"
 #include "net/rpc.h"
 
-/* ---- rpc_queue.c: one completion queue, one thread, tags that come home to the loop ---- */
+/* ---- rpc_queue.c: one completion queue, one thread, tags that return to the loop ---- */
 
-/* What core hands back when an operation is over. Embedded; fn runs on the loop's thread. */
+/* Core returns it when an operation has ended. Embedded; fn runs on the loop's thread. */
 struct rpc_tag {
 	void (*fn)(void *arg, bool ok);
 	void *arg;
-	atomic_bool armed; /* core has it; also the hand-over that thread sanitizers can see */
+	atomic_bool armed; /* core has it; also makes the hand-over visible to thread sanitizers */
 	bool ok;
 	struct rpc_tag *next;
 };
@@ -36,17 +36,17 @@ struct rpc {
 	grpc_completion_queue *cq;
 	pthread_t thread;
 	size_t n_calls; /* not yet closed */
-	bool dead; /* freed, but the loop still holds a post that names it */
+	bool dead; /* freed, but a post of the loop still refers to it */
 
 	pthread_mutex_t lock; /* guards the three below */
 	struct rpc_tag *done, **done_tail;
-	bool posted; /* the loop will look at `done` */
+	bool posted; /* the loop will process `done` */
 };
 
-/* Before a tag is given to core. */
+/* Called before a tag is given to core. */
 void rpc_tag_arm(struct rpc_tag *tag);
 
-/* The tag was not taken by core: comes home as failed, by the same way as all others. */
+/* Core did not take the tag: returns it as failed, in the same way as all others. */
 void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag);
 
 /* Delivers tags and turns the loop until until(arg) is true; false when `limit_ns` passed first. */
@@ -65,7 +65,7 @@ struct rpc_msg {
 /* Takes the buffer. */
 struct rpc_msg *rpc_msg_take(grpc_byte_buffer *bytes);
 
-/* A message on its way out. */
+/* A message to be sent. */
 struct rpc_out {
 	grpc_byte_buffer *bytes;
 	size_t len;
@@ -75,20 +75,20 @@ struct rpc_out *rpc_out_new(const struct rpc_part *parts, size_t n_parts, size_t
 void rpc_out_free(struct rpc_out *out);
 void rpc_parts_release(const struct rpc_part *parts, size_t n_parts);
 
-/* ---- rpc_call.c: what both sides of a call have in common ---- */
+/* ---- rpc_call.c: the common part of both sides of a call ---- */
 
 struct rpc_call {
 	struct rpc *rpc;
 	struct rpc_server *server; /* NULL on a client */
 	struct rpc_call *next,
-		**link; /* in the owner's list; link is NULL once the owner is gone */
+		**link; /* in the owner's list; link is NULL once the owner is freed */
 	grpc_call *core;
 	const struct rpc_events *events;
 	void *arg;
 	size_t max_message_bytes;
 	int64_t deadline_ns;
-	char *peer, *identity; /* NULL until asked for */
-	unsigned int pending; /* batches core has, and handlers that still run */
+	char *peer, *identity; /* NULL until first used */
+	unsigned int pending; /* batches that core has, and handlers that still run */
 
 	/* receiving */
 	struct rpc_tag recv_tag;
@@ -107,7 +107,7 @@ struct rpc_call {
 	/* the end */
 	struct rpc_tag end_tag;
 	bool ended;
-	int cancelled; /* server: what core says */
+	int cancelled; /* server: as core reports it */
 	grpc_status_code code;
 	grpc_slice text; /* client: received; server: to be sent */
 	grpc_metadata_array head, tail;
@@ -118,54 +118,54 @@ struct rpc_call *rpc_call_new(struct rpc *r, const struct rpc_events *events, vo
 /* Puts the call at the head of `list`. */
 void rpc_call_link(struct rpc_call *c, struct rpc_call **list);
 
-/* Starts a batch; if core refuses, the tag comes home as failed. */
+/* Starts a batch; if core refuses it, the tag returns as failed. */
 void rpc_call_batch(struct rpc_call *c, const grpc_op *ops, size_t n, struct rpc_tag *tag);
 
-/* Starts receiving; after it the call runs by itself. */
+/* Starts receiving; the events drive the call from then on. */
 void rpc_call_receive(struct rpc_call *c);
 
-/* Lets `pending` go; delivers `closed` and frees the call when nothing is left. */
+/* Drops one of `pending`; at the last one delivers `closed` and frees the call. */
 void rpc_call_put(struct rpc_call *c);
 
-/* Deadlines: ours are CLOCK_MONOTONIC ns, core's are structs with a clock. */
+/* Converts deadlines: CLOCK_MONOTONIC ns here, a struct with a clock in core. */
 gpr_timespec rpc_deadline_to_core(int64_t deadline_ns);
 int64_t rpc_deadline_from_core(gpr_timespec t);
 
-/* ---- rpc_tls.c; the credentials are the caller's to release ---- */
+/* ---- rpc_tls.c; the caller releases the credentials ---- */
 
 MUST_CHECK int rpc_tls_server(grpc_server_credentials **out, const struct rpc_tls *tls,
 			      struct err *e);
 MUST_CHECK int rpc_tls_channel(grpc_channel_credentials **out, const struct rpc_tls *tls,
 			       struct err *e);
 
-/* ---- rpc_log.c: what core complains about becomes log lines ---- */
+/* ---- rpc_log.c: core's warnings become log lines ---- */
 
 void rpc_log_hook(void);
 
-/* From now on the first complaint of core on this thread is kept in `c` (cleared here), and none is
- * logged: it belongs into the error of what is being tried. NULL ends it. */
-#define RPC_COMPLAINT_BYTES 200
-struct rpc_complaint {
-	char text[RPC_COMPLAINT_BYTES];
+/* From now on core's first warning on this thread is kept in `c` (cleared here), for the error text of
+ * the call that is made, and none is logged. NULL ends it. */
+#define RPC_WARNING_BYTES 200
+struct rpc_warning {
+	char text[RPC_WARNING_BYTES];
 };
-void rpc_log_listen(struct rpc_complaint *c);
+void rpc_log_keep_first(struct rpc_warning *w);
 
-/* ---- rpc_strangers.c: connections that carry no call become log lines ---- */
+/* ---- rpc_unidentified.c: connections that carry no call are counted in log lines ---- */
 
-struct rpc_strangers {
+struct rpc_unidentified {
 	struct loop *loop;
 	struct loop_timer timer;
 	int port;
-	uint64_t known; /* connections that called, or were told of */
-	uint64_t seen; /* accepted, when last looked */
-	uint32_t callers[4096]; /* the last ones' hashes */
+	uint64_t known; /* connections that called, or were logged */
+	uint64_t accepted; /* at the last check */
+	uint32_t callers[4096]; /* hashes of the last callers */
 };
 
-void rpc_strangers_trace(void); /* has core tell of connections; before grpc_init() */
-void rpc_strangers_hear(const char *message); /* what it tells; any thread */
-void rpc_strangers_start(struct rpc_strangers *s, struct loop *loop, int port);
-void rpc_strangers_call(struct rpc_strangers *s, const char *peer);
-void rpc_strangers_stop(struct rpc_strangers *s);
+void rpc_unidentified_trace(void); /* makes core log its connections; before grpc_init() */
+void rpc_unidentified_note(const char *message); /* one of core's log lines; any thread */
+void rpc_unidentified_start(struct rpc_unidentified *s, struct loop *loop, int port);
+void rpc_unidentified_note_call(struct rpc_unidentified *s, const char *peer);
+void rpc_unidentified_stop(struct rpc_unidentified *s);
 
 /* ---- rpc_server.c ---- */
 
@@ -175,19 +175,19 @@ struct rpc_server {
 	struct rpc *rpc;
 	grpc_server *core;
 	size_t max_message_bytes;
-	struct rpc_method *methods; /* the caller's and our own */
+	struct rpc_method *methods; /* the caller's, then health and reflection */
 	size_t n_methods;
 	struct rpc_call *calls;
 	struct rpc_request *requests;
 	size_t n_armed;
 	bool serving, stopping, stopped;
 	struct rpc_tag stop_tag;
-	struct rpc_watch *watches; /* health: who wants to hear of changes */
-	struct rpc_strangers strangers;
+	struct rpc_watch *watches; /* health: the Watch calls */
+	struct rpc_unidentified unidentified;
 };
 
-/* Calls fn once per service of the method table, until it returns false. The name is not ended by
- * a NUL. */
+/* Calls fn once per service of the method table, until it returns false. The name does not end with a
+ * NUL. */
 typedef bool (*rpc_service_fn)(void *arg, const char *name, size_t len);
 void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *arg);
 
@@ -198,21 +198,21 @@ void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *ar
 extern const struct rpc_method rpc_health_methods[RPC_HEALTH_METHODS];
 extern const struct rpc_method rpc_reflection_methods[RPC_REFLECTION_METHODS];
 
-/* Tells those who watch that `serving` changed. */
+/* Reports a change of `serving` to the Watch calls. */
 void rpc_health_changed(struct rpc_server *s);
 
-/* ---- rpc_files.c: the descriptors of our .proto files ---- */
+/* ---- rpc_files.c: the descriptors of the .proto files ---- */
 
 struct rpc_file {
 	const uint8_t *data; /* a FileDescriptorProto; static */
 	size_t len;
 };
 
-/* Finds by file name, or by the full name of what a file defines. */
+/* Finds a file by its name, or by the full name of a definition in it. */
 bool rpc_file_by_name(const char *name, size_t len, struct rpc_file *out);
 bool rpc_file_by_symbol(const char *symbol, struct rpc_file *out);
 
-/* `first` and all it imports, each once; returns how many of `max` were written. */
+/* `first` and all its imports, each once; returns how many of `max` were written. */
 size_t rpc_file_closure(struct rpc_file first, struct rpc_file *out, size_t max);
 
 /* ---- channel arguments ---- */
@@ -233,7 +233,7 @@ static inline grpc_arg rpc_arg_str(const char *key, const char *value)
 	return a;
 }
 
-/* A size_t or ns value as one of core's ints. */
+/* A size_t or ns value as an int for core. */
 static inline int rpc_clamp_int(int64_t v)
 {
 	return v > INT32_MAX ? INT32_MAX : (int)v;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Core says why a handshake or a bind failed only in its own log. Here its lines become ours, at
- * most LINES_PER_WINDOW of them per window: a peer must not be able to fill a disk.
+ * Core writes the cause of a failed handshake or bind to its own log only. Here its lines go to the
+ * daemon's log, at most LINES_PER_WINDOW of them per window: a peer must not be able to fill a disk.
  */
 #include <grpc/support/log.h>
 #include <string.h>
@@ -16,11 +16,11 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t window_start_ns;
 static unsigned int lines, dropped;
-/* Where the first complaint of this thread goes instead of the log. */
-static _Thread_local struct rpc_complaint *listener;
+/* Receives the first warning of this thread instead of the log. */
+static _Thread_local struct rpc_warning *kept;
 
 /* How many lines were dropped before this one; -1 if this one is dropped too. */
-static int admit(void)
+static int count_line(void)
 {
 	int64_t now = now_mono_ns();
 	int before = -1;
@@ -42,8 +42,8 @@ static int admit(void)
 }
 
 /*
- * Core's errors are trees: what failed, { where and when, children: [why, {...}] }. What a person
- * needs is the root's words and the system's.
+ * Core's errors are trees: what failed, { where and when, children: [cause, {...}] }. The root's text
+ * and the system's error are enough.
  */
 static void shorten(const char *message, char *out, size_t size)
 {
@@ -63,20 +63,20 @@ static void on_core_log(gpr_log_func_args *a)
 {
 	const char *slash = strrchr(a->file, '/');
 	const char *file = slash ? slash + 1 : a->file;
-	char text[RPC_COMPLAINT_BYTES];
+	char text[RPC_WARNING_BYTES];
 	int before;
 
 	if (a->severity != GPR_LOG_SEVERITY_ERROR) {
-		rpc_strangers_hear(a->message);
+		rpc_unidentified_note(a->message);
 		return;
 	}
 	shorten(a->message, text, sizeof(text));
-	if (listener) {
-		if (!listener->text[0])
-			snprintf(listener->text, sizeof(listener->text), "%s", text);
+	if (kept) {
+		if (!kept->text[0])
+			snprintf(kept->text, sizeof(kept->text), "%s", text);
 		return;
 	}
-	before = admit();
+	before = count_line();
 	if (before >= 0)
 		log_warn("NET-GRPC", "at=%s:%d dropped=%d text=\"%s\"", file, a->line, before,
 			 text);
@@ -87,9 +87,9 @@ void rpc_log_hook(void)
 	gpr_set_log_function(on_core_log);
 }
 
-void rpc_log_listen(struct rpc_complaint *c)
+void rpc_log_keep_first(struct rpc_warning *w)
 {
-	listener = c;
-	if (c)
-		c->text[0] = 0;
+	kept = w;
+	if (w)
+		w->text[0] = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages: received ones that can be kept, and those on their way out. */
+/* Messages: received ones, which can be kept, and those to be sent. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -45,7 +45,7 @@ static grpc_slice flatten(grpc_byte_buffer *bytes)
 	grpc_byte_buffer_reader r;
 	grpc_slice *first, all;
 
-	/* Only compressed buffers can fail here, and compression is switched off. */
+	/* This fails only for compressed buffers, and compression is switched off. */
 	if (!grpc_byte_buffer_reader_init(&r, bytes))
 		return grpc_empty_slice();
 	if (grpc_byte_buffer_reader_peek(&r, &first) &&
@@ -86,14 +86,14 @@ void rpc_msg_pieces(const struct rpc_msg *m, rpc_piece_fn fn, void *arg)
 
 /* ---- to be sent ---- */
 
-/* Bytes that core borrows until it calls us back, on whatever thread it likes. */
+/* Bytes that core borrows until it calls back, on any thread. */
 struct borrowed {
 	void (*release)(void *arg);
 	void *arg;
-	atomic_bool lent; /* orders what the lender did before what the releaser does */
+	atomic_bool lent; /* orders the lender's writes before the releaser's reads */
 };
 
-static void give_back(void *arg)
+static void release_part(void *arg)
 {
 	struct borrowed *b = arg;
 
@@ -113,7 +113,7 @@ static grpc_slice part_slice(const struct rpc_part *p)
 	b->arg = p->arg;
 	atomic_init(&b->lent, false);
 	atomic_store_explicit(&b->lent, true, memory_order_release);
-	return grpc_slice_new_with_user_data((void *)p->data, p->len, give_back, b);
+	return grpc_slice_new_with_user_data((void *)p->data, p->len, release_part, b);
 }
 
 struct rpc_out *rpc_out_new(const struct rpc_part *parts, size_t n_parts, size_t len)

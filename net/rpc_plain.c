@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of net/rpc.h stands on the rest of it and needs no gRPC: the simulation links it, too. */
+/* The part of net/rpc.h that needs no gRPC header, only the rest of net/rpc.h. The simulation links it
+ * too. */
 #include "net/rpc.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The completion queue, the thread that waits on it, and the way of a tag back to the loop. */
+/* The completion queue, the thread that waits on it, and the return of tags to the loop. */
 #include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
-#define TAGS_PER_TURN 256 /* then the loop's other customers get their turn */
+#define TAGS_PER_TURN 256 /* then the loop processes other events */
 #define FREE_LIMIT_NS (10 * NS_PER_S)
 
 void rpc_tag_arm(struct rpc_tag *tag)
@@ -106,7 +106,7 @@ bool rpc_wait(struct rpc *r, bool (*until)(void *arg), void *arg, int64_t limit_
 	while (!until(arg)) {
 		if (now_mono_ns() > end)
 			return false;
-		/* Not by the loop alone: we may stand inside the post that would deliver. */
+		/* Not by the loop alone: this may run inside the post that would deliver. */
 		deliver(r);
 		if (!until(arg))
 			loop_turn(r->loop, 10);
@@ -124,8 +124,8 @@ int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
 	r->done_tail = &r->done;
 	pthread_mutex_init(&r->lock, NULL);
 	rpc_log_hook();
-	rpc_strangers_trace();
-	/* Signals are the loop's business, in core's threads as in ours. */
+	rpc_unidentified_trace();
+	/* The loop handles signals; core's threads and this one block them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	grpc_init();
@@ -156,7 +156,7 @@ void rpc_free(struct rpc *r)
 	if (!r)
 		return;
 	if (!rpc_wait(r, no_calls, r, FREE_LIMIT_NS)) {
-		/* Core still has their tags: what it may write to cannot be freed. */
+		/* Core still has their tags and may write to them: they cannot be freed. */
 		log_error("NET-GRPC", "calls=%zu reason=\"still open, not freed\"", r->n_calls);
 		return;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grpc.reflection: which services there are and how their messages look, for grpcurl and friends.
- * v1 has v1alpha's messages under another name, so one handler serves both.
+ * grpc.reflection: the services and the definitions of their messages, for grpcurl and the like. v1 has
+ * v1alpha's messages under another name, so one handler serves both.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 typedef Grpc__Reflection__V1alpha__ServerReflectionRequest request;
 typedef Grpc__Reflection__V1alpha__ServerReflectionResponse response;
 
-/* An answer under construction, with room for all that its pointers may name. */
+/* An answer under construction, with the memory that its pointers may refer to. */
 struct answer {
 	response r;
 	Grpc__Reflection__V1alpha__FileDescriptorResponse files;
@@ -31,7 +31,7 @@ struct answer {
 #define IS(what)  GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##what
 #define HAS(what) GRPC__REFLECTION__V1ALPHA__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_##what
 
-static void say_error(struct answer *a, enum rpc_code code, const char *text)
+static void answer_error(struct answer *a, enum rpc_code code, const char *text)
 {
 	grpc__reflection__v1alpha__error_response__init(&a->error);
 	a->error.error_code = code;
@@ -40,13 +40,13 @@ static void say_error(struct answer *a, enum rpc_code code, const char *text)
 	a->r.message_response_case = HAS(ERROR_RESPONSE);
 }
 
-static void say_files(struct answer *a, bool found, struct rpc_file first)
+static void answer_files(struct answer *a, bool found, struct rpc_file first)
 {
 	struct rpc_file all[FILES_MAX];
 	size_t n;
 
 	if (!found) {
-		say_error(a, RPC_NOT_FOUND, "not found");
+		answer_error(a, RPC_NOT_FOUND, "not found");
 		return;
 	}
 	n = rpc_file_closure(first, all, FILES_MAX);
@@ -71,7 +71,7 @@ static bool add_service(void *arg, const char *name, size_t len)
 	return a->list.n_service < SERVICES_MAX;
 }
 
-static void say_services(struct answer *a, const struct rpc_server *s)
+static void answer_services(struct answer *a, const struct rpc_server *s)
 {
 	grpc__reflection__v1alpha__list_service_response__init(&a->list);
 	a->list.service = a->service_ptr;
@@ -80,27 +80,28 @@ static void say_services(struct answer *a, const struct rpc_server *s)
 	a->r.message_response_case = HAS(LIST_SERVICES_RESPONSE);
 }
 
-static void fill(struct answer *a, const request *q, const struct rpc_server *s)
+static void make_answer(struct answer *a, const request *q, const struct rpc_server *s)
 {
 	struct rpc_file f = { 0 };
 
 	switch (q->message_request_case) {
 	case IS(LIST_SERVICES):
-		say_services(a, s);
+		answer_services(a, s);
 		break;
 	case IS(FILE_BY_FILENAME):
-		say_files(a, rpc_file_by_name(q->file_by_filename, strlen(q->file_by_filename), &f),
-			  f);
+		answer_files(a,
+			     rpc_file_by_name(q->file_by_filename, strlen(q->file_by_filename), &f),
+			     f);
 		break;
 	case IS(FILE_CONTAINING_SYMBOL):
-		say_files(a, rpc_file_by_symbol(q->file_containing_symbol, &f), f);
+		answer_files(a, rpc_file_by_symbol(q->file_containing_symbol, &f), f);
 		break;
 	case IS(FILE_CONTAINING_EXTENSION):
 	case IS(ALL_EXTENSION_NUMBERS_OF_TYPE):
-		say_error(a, RPC_NOT_FOUND, "there are no extensions");
+		answer_error(a, RPC_NOT_FOUND, "there are no extensions");
 		break;
 	default:
-		say_error(a, RPC_UNIMPLEMENTED, "unknown request");
+		answer_error(a, RPC_UNIMPLEMENTED, "unknown request");
 	}
 }
 
@@ -131,13 +132,13 @@ static bool on_request(struct rpc_call *call, const struct rpc_msg *msg)
 	grpc__reflection__v1alpha__server_reflection_response__init(&a->r);
 	a->r.valid_host = q->host;
 	a->r.original_request = q;
-	fill(a, q, rpc_arg(call));
+	make_answer(a, q, rpc_arg(call));
 	send_answer(call, a);
 	for (size_t i = 0; i < a->list.n_service; i++)
 		free(a->service[i].name);
 	free(a);
 	grpc__reflection__v1alpha__server_reflection_request__free_unpacked(q, NULL);
-	/* One answer at a time: who does not read them is not read from. */
+	/* One answer at a time: a client that does not read answers is not read from. */
 	return false;
 }
 

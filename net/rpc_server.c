@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server: every call comes in through core's generic method and is given to whom the method table
- * names, so that an unknown method is answered like any other, at once.
+ * A server: every call arrives through core's generic method and goes to its handler in the method
+ * table, so that an unknown method is answered at once, like any other.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define REQUESTS	   64 /* calls that can arrive in one turn of the loop without waiting */
 #define STREAMS_MAX	   1024 /* per connection */
-#define HANDSHAKE_LIMIT_MS 60000 /* 10,000 at once, with TLS, take 20 s of a core */
+#define HANDSHAKE_LIMIT_MS 60000 /* 10,000 TLS handshakes at once take 20 s of a core */
 #define PING_ANSWER_MAX_MS 10000
 #define PING_BEARABLE_MS   200
 #define FINISH_GRACE_NS	   (2 * NS_PER_S)
@@ -34,7 +34,7 @@ struct rpc_request {
 
 static const struct rpc_events no_events = { 0 };
 
-static void on_call_over(void *arg, bool ok)
+static void on_call_ended(void *arg, bool ok)
 {
 	struct rpc_call *c = arg;
 
@@ -44,12 +44,12 @@ static void on_call_over(void *arg, bool ok)
 	rpc_call_put(c);
 }
 
-static void watch_end(struct rpc_call *c)
+static void watch_call_end(struct rpc_call *c)
 {
 	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
 
 	op.data.recv_close_on_server.cancelled = &c->cancelled;
-	c->end_tag.fn = on_call_over;
+	c->end_tag.fn = on_call_ended;
 	c->end_tag.arg = c;
 	rpc_call_batch(c, &op, 1, &c->end_tag);
 }
@@ -81,8 +81,8 @@ static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_det
 	c->deadline_ns = rpc_deadline_from_core(details->deadline);
 	c->max_message_bytes = m ? m->max_message_bytes : s->max_message_bytes;
 	rpc_call_link(c, &s->calls);
-	watch_end(c);
-	rpc_strangers_call(&s->strangers, rpc_peer(c));
+	watch_call_end(c);
+	rpc_unidentified_note_call(&s->unidentified, rpc_peer(c));
 	if (!m)
 		refuse(c, details->method);
 	else if (c->events->opened)
@@ -133,7 +133,7 @@ static size_t server_args(grpc_arg *a, const struct rpc_server_opts *o, size_t m
 	int every_ms = o->keepalive_ns ? rpc_clamp_int(o->keepalive_ns / NS_PER_MS) : INT32_MAX;
 	size_t n = 0;
 
-	/* Else a second server on the same port "succeeds" and takes half the calls. */
+	/* Otherwise a second server on the same port starts, and receives half of the calls. */
 	a[n++] = rpc_arg_int(GRPC_ARG_ALLOW_REUSEPORT, 0);
 	a[n++] = rpc_arg_int(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
 			     rpc_clamp_int((int64_t)max_bytes));
@@ -147,10 +147,10 @@ static size_t server_args(grpc_arg *a, const struct rpc_server_opts *o, size_t m
 			     every_ms < PING_ANSWER_MAX_MS ? every_ms : PING_ANSWER_MAX_MS);
 	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-	/* Clients that ping silent streams are welcome; the default throws them out. */
+	/* Allows clients to ping silent streams; by default core disconnects them. */
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
 			     PING_BEARABLE_MS);
-	/* The probe buys nothing at datacentre distances and costs memory per stream. */
+	/* The bandwidth probe has no use at datacentre distances and costs memory per stream. */
 	if (o->bulk)
 		a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 	return n;
@@ -182,19 +182,19 @@ static int bind_port(struct rpc_server *s, const struct rpc_server_opts *opts, i
 		     struct err *e)
 {
 	grpc_server_credentials *creds = NULL;
-	struct rpc_complaint why;
+	struct rpc_warning why;
 	int got;
 	int rc = rpc_tls_server(&creds, opts->tls, e);
 
 	if (rc)
 		return rc;
-	rpc_log_listen(&why);
+	rpc_log_keep_first(&why);
 	got = grpc_server_add_http2_port(s->core, opts->address, creds);
-	rpc_log_listen(NULL);
+	rpc_log_keep_first(NULL);
 	grpc_server_credentials_release(creds);
 	if (!got)
 		return err_set(e, ERR_IO, "cannot listen on %s: %s", opts->address, why.text);
-	rpc_strangers_start(&s->strangers, s->rpc->loop, got);
+	rpc_unidentified_start(&s->unidentified, s->rpc->loop, got);
 	if (port)
 		*port = got;
 	return 0;
@@ -280,7 +280,7 @@ static void on_stopped(void *arg, bool ok)
 	s->stopped = true;
 }
 
-static bool nothing_left(void *arg)
+static bool is_drained(void *arg)
 {
 	const struct rpc_server *s = arg;
 
@@ -303,21 +303,22 @@ static void cancel_unfinished(struct rpc_server *s)
 	}
 }
 
-/* False: core still names the server, so it must stay. */
+/* False: core still refers to the server, which must not be freed. */
 static bool stop(struct rpc_server *s)
 {
 	s->stopping = true;
-	rpc_strangers_stop(&s->strangers);
+	rpc_unidentified_stop(&s->unidentified);
 	s->stop_tag.fn = on_stopped;
 	s->stop_tag.arg = s;
 	rpc_tag_arm(&s->stop_tag);
 	grpc_server_shutdown_and_notify(s->core, s->rpc->cq, &s->stop_tag);
 	cancel_unfinished(s);
-	/* What was answered a moment ago gets the time to leave; the rest is torn down below. */
+	/* Waits for recent answers to be sent; other calls are cancelled below. */
 	if (!rpc_wait(s->rpc, no_calls, s, FINISH_GRACE_NS))
-		log_info("NET-GRPC", "reason=\"answers not taken in time are dropped\"");
+		log_info("NET-GRPC",
+			 "reason=\"answers that clients did not read in time are dropped\"");
 	grpc_server_cancel_all_calls(s->core);
-	return rpc_wait(s->rpc, nothing_left, s, STOP_LIMIT_NS);
+	return rpc_wait(s->rpc, is_drained, s, STOP_LIMIT_NS);
 }
 
 void rpc_server_free(struct rpc_server *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials from PEM files. They are read once, at start. */
+/* Credentials from PEM files, which are read once, at the start. */
 #include <string.h>
 
 #include "base/buf.h"

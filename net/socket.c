@@ -32,7 +32,7 @@ static int resolve(const char *host, int port, int type, int flags, struct addri
 
 static void set_option(int fd, int level, int option, int value)
 {
-	/* Comforts: without them the socket still does its work. */
+	/* Optional: the socket works without them. */
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
@@ -73,8 +73,8 @@ static int connect_one(const struct addrinfo *ai)
 	return fd;
 }
 
-/* The first of a name's addresses that works. */
-static int try_each(const struct addrinfo *list, int (*make)(const struct addrinfo *))
+/* Uses the first of a name's addresses that works. */
+static int use_first(const struct addrinfo *list, int (*make)(const struct addrinfo *))
 {
 	int fd = -1;
 
@@ -106,7 +106,7 @@ int socket_bind(const char *address, int type, int *fd, int *port, struct err *e
 		rc = resolve(host, want, type, AI_PASSIVE, &list, e);
 	if (rc)
 		return rc;
-	*fd = try_each(list, bind_one);
+	*fd = use_first(list, bind_one);
 	if (*fd < 0)
 		rc = err_errno(e, "listening at %s", address);
 	else if (port)
@@ -122,7 +122,7 @@ int socket_connect(const char *host, int port, int type, int *fd, struct err *e)
 
 	if (rc)
 		return rc;
-	*fd = try_each(list, connect_one);
+	*fd = use_first(list, connect_one);
 	if (*fd < 0)
 		rc = err_errno(e, "connecting to %s port %d", host, port);
 	freeaddrinfo(list);

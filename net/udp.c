@@ -16,12 +16,12 @@
 #include "base/now.h"
 #include "net/socket.h"
 
-#define DATAGRAM_BYTES	256 /* more is cut, and no probe any more */
-#define BATCH		16 /* messages of one system call */
-#define BATCHES		4 /* in one turn of the loop */
+#define DATAGRAM_BYTES	256 /* a longer one is cut, and is not a probe */
+#define BATCH		16 /* messages per system call */
+#define BATCHES		4 /* per turn of the loop */
 #define RECEIVE_BYTES	(1 << 20)
 #define STAMP_WINDOW_NS NS_PER_S
-#define SLEW_PPM	600 /* the kernel steers the wall clock by 500 at most */
+#define SLEW_PPM	600 /* above the 500 by which the kernel steers the wall clock at most */
 #define RX_STAMPS	(SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
 #define TX_STAMPS	(SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY)
 
@@ -32,21 +32,21 @@ struct udp {
 	udp_sent_fn sent_fn; /* NULL = departures are not stamped */
 	void *arg;
 	struct clock_pair last; /* to see the wall clock step */
-	uint32_t next_id; /* the kernel numbers what we send; so do we */
-	uint32_t first_id; /* ours when the kernel last began at 0 */
-	int64_t counted_raw_ns; /* departures of before then bear other numbers */
-	int64_t steady_raw_ns; /* stamps of before then may be of a wall clock before it was set */
+	uint32_t next_id; /* the kernel numbers sent datagrams; this is the same count */
+	uint32_t first_id; /* next_id when the kernel's count last began at 0 */
+	int64_t counted_raw_ns; /* departures before then have other numbers */
+	int64_t steady_raw_ns; /* stamps before then may be of the wall clock before it was set */
 	bool reading, freed; /* freed inside its own callback */
 };
 
-/* What the kernel tells beside the data. */
+/* The kernel's data beside a datagram. */
 struct stamp {
 	int64_t real_ns; /* 0 = none */
 	uint32_t id; /* of a departure */
 	bool departure;
 };
 
-/* Messages of one socket and the room for them. */
+/* Messages of one socket and the memory for them. */
 struct batch {
 	struct mmsghdr msgs[BATCH];
 	struct iovec iov[BATCH];
@@ -90,7 +90,7 @@ static struct stamp stamp_of(struct msghdr *msg)
 	return out;
 }
 
-/* When the wall clock was set, what it stamped before means nothing; some of that is still to be read. */
+/* After the wall clock was set, its earlier stamps are invalid; some of them are still to be read. */
 static void renew_pair(struct udp *u)
 {
 	struct clock_pair before = u->last;
@@ -101,8 +101,8 @@ static void renew_pair(struct udp *u)
 }
 
 /*
- * The stamp on the raw clock, and by how much that may be wrong: half the width of the pair, and what
- * steering can have moved the wall clock since. False for a stamp that cannot be.
+ * Translates a stamp to the raw clock, with its largest error: half the width of the pair, and the
+ * largest movement of the wall clock by steering since. False for an impossible stamp.
  */
 static bool raw_of_stamp(const struct udp *u, int64_t stamp_real_ns, int64_t *raw_ns,
 			 int64_t *wrong_ns)
@@ -126,7 +126,8 @@ static void udp_destroy(struct udp *u)
 	free(u);
 }
 
-/* False when there is nothing to read. A batch that is not full was the last, and need not be followed by a look for more. */
+/* False when there is nothing to read. A batch that is not full is the last one: no further call is
+ * needed. */
 static bool read_batch(const struct udp *u, struct batch *b, int flags)
 {
 	for (int i = 0; i < BATCH; i++) {
@@ -141,14 +142,14 @@ static bool read_batch(const struct udp *u, struct batch *b, int flags)
 		};
 	}
 	b->n = recvmmsg(u->fd, b->msgs, BATCH, flags | MSG_DONTWAIT, NULL);
-	/* ECONNREFUSED and the like tell of an earlier send: nothing to do about a lost probe. */
+	/* ECONNREFUSED and the like concern an earlier send: a lost probe needs no action. */
 	if (b->n < 0 && errno != EAGAIN)
 		b->n = recvmmsg(u->fd, b->msgs, BATCH, flags | MSG_DONTWAIT, NULL);
 	b->read_raw_ns = now_raw_ns();
 	return b->n > 0;
 }
 
-static void tell_departure(struct udp *u, struct msghdr *msg)
+static void report_departure(struct udp *u, struct msghdr *msg)
 {
 	struct stamp s = stamp_of(msg);
 	int64_t raw_ns, wrong_ns;
@@ -158,7 +159,7 @@ static void tell_departure(struct udp *u, struct msghdr *msg)
 		u->sent_fn(u->arg, u->first_id + s.id, raw_ns - wrong_ns);
 }
 
-/* Whatever the socket is ready for, its queue of departures must be empty before we wait again. */
+/* The queue of departures must be empty before the next wait, whatever the socket is ready for. */
 static void read_departures(struct udp *u)
 {
 	struct batch b;
@@ -166,13 +167,13 @@ static void read_departures(struct udp *u)
 	for (int k = 0; k < BATCHES && !u->freed && read_batch(u, &b, MSG_ERRQUEUE); k++) {
 		renew_pair(u);
 		for (int i = 0; i < b.n && !u->freed; i++)
-			tell_departure(u, &b.msgs[i].msg_hdr);
+			report_departure(u, &b.msgs[i].msg_hdr);
 		if (b.n < BATCH)
 			break;
 	}
 }
 
-static void tell_arrival(struct udp *u, struct batch *b, int i)
+static void report_arrival(struct udp *u, struct batch *b, int i)
 {
 	struct msghdr *msg = &b->msgs[i].msg_hdr;
 	struct udp_from from = { .addr = &b->addrs[i], .addr_len = msg->msg_namelen };
@@ -193,10 +194,10 @@ static void on_readable(void *arg, uint32_t events)
 	u->reading = true;
 	for (int k = 0; k < BATCHES && !u->freed && read_batch(u, &b, 0); k++) {
 		renew_pair(u);
-		/* What left before these arrived is in the queue by now, and told first. */
+		/* Datagrams that left before these arrived are in the queue by now, and reported first. */
 		read_departures(u);
 		for (int i = 0; i < b.n && !u->freed; i++)
-			tell_arrival(u, &b, i);
+			report_arrival(u, &b, i);
 		if (b.n < BATCH)
 			break;
 	}
@@ -279,11 +280,11 @@ uint32_t udp_next_id(const struct udp *u)
 }
 
 /*
- * Nobody says whether the kernel counted a datagram that it did not send, and a stamp under the wrong
- * number would be a lie that no check finds: both begin to count anew. Stamps that are still to come
- * were counted the old way; those of this instant and before are not believed.
+ * It is not documented whether the kernel counts a datagram that it did not send, and no check could
+ * find a stamp with a wrong number: both counts restart. Stamps still in the queue have old numbers;
+ * those of this instant and earlier are ignored.
  */
-static void recount(struct udp *u)
+static void restart_count(struct udp *u)
 {
 	if (!u->sent_fn)
 		return;
@@ -297,7 +298,7 @@ static void note_sent(struct udp *u, ssize_t n)
 {
 	u->next_id++;
 	if (n < 0)
-		recount(u);
+		restart_count(u);
 }
 
 void udp_send(struct udp *u, const void *data, size_t len)

@@ -3,9 +3,9 @@
  * UDP datagrams with the times of their departure and arrival, for the clock probes.
  *
  * Times are CLOCK_MONOTONIC_RAW. The kernel stamps with its wall clock; each stamp is converted
- * through a pair of both clocks that is read right after it, and leans to the safe side by all that
- * the conversion can be wrong: an arrival is never early, a departure never late. A stamp that the
- * wall clock's own steps made worthless is not believed.
+ * through a pair of both clocks that is read right after it, and moved to the safe side by the largest
+ * error of the conversion: an arrival is never early, a departure never late. A stamp that a step of
+ * the wall clock made invalid is ignored.
  */
 #ifndef NET_UDP_H
 #define NET_UDP_H
@@ -20,12 +20,12 @@ struct loop;
 struct udp;
 
 struct udp_from {
-	const void *addr; /* give to udp_send_to(); borrowed for the callback */
+	const void *addr; /* for udp_send_to(); valid during the callback */
 	size_t addr_len;
-	bool kernel; /* the time is the kernel's stamp, not when we read the datagram */
+	bool kernel; /* the time is the kernel's stamp, not when the datagram was read */
 };
 
-/* A datagram that arrived at `raw_ns`: the kernel's stamp where there is one, else when we read it. */
+/* A datagram that arrived at `raw_ns`: the kernel's stamp where there is one, else when it was read. */
 typedef void (*udp_fn)(void *arg, const void *data, size_t len, int64_t raw_ns,
 		       const struct udp_from *from);
 
@@ -36,18 +36,18 @@ typedef void (*udp_sent_fn)(void *arg, uint32_t id, int64_t raw_ns);
 MUST_CHECK int udp_listen(struct udp **out, struct loop *loop, const char *address, udp_fn fn,
 			  void *arg, int *port, struct err *e);
 
-/* Talks to one peer; datagrams from others are dropped by the kernel. A host that is a name is looked
- * up here and now, which may block. */
+/* Connects to one peer; the kernel drops datagrams from others. A host name is resolved in this call,
+ * which may block. */
 MUST_CHECK int udp_dial(struct udp **out, struct loop *loop, const char *host, int port, udp_fn fn,
 			void *arg, struct err *e);
 void udp_free(struct udp *u); /* NULL is fine; also from inside its callbacks */
 
-/* Tell fn (with the same arg) when the kernel sent what; before the first send. Where the kernel or
- * the network's driver stamps no departures fn is never called. Departures are told before any
- * datagram that is read after them. */
+/* Calls fn (with the same arg) for each departure that the kernel stamped; set before the first send.
+ * Never called where the kernel or the network driver does not stamp departures. Departures are
+ * reported before any datagram that is read after them. */
 void udp_on_sent(struct udp *u, udp_sent_fn fn);
 
-/* What the departure of the next datagram will be told under. */
+/* The number under which the departure of the next datagram will be reported. */
 uint32_t udp_next_id(const struct udp *u);
 
 /* Best effort: a datagram that cannot be sent now is lost. */

@@ -33,7 +33,7 @@ static void answer(struct local_request *req, const Tutti__V1__LocalReply *reply
 	uint8_t *bytes = xmalloc(len + 1);
 
 	tutti__v1__local_reply__pack(reply, bytes);
-	local_answer(req, bytes, len);
+	local_request_answer(req, bytes, len);
 	free(bytes);
 }
 

@@ -100,8 +100,8 @@ static void tell(struct local_client *socket, const char *text, int64_t raw_ns)
 	mark.tid = (int32_t)syscall(SYS_gettid);
 	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	request.mark = &mark;
-	if (local_ask(socket, bytes, tutti__v1__local_request__pack(&request, bytes),
-		      TELL_TIMEOUT_NS, &reply, &reply_len, &e))
+	if (local_client_call(socket, bytes, tutti__v1__local_request__pack(&request, bytes),
+			      TELL_TIMEOUT_NS, &reply, &reply_len, &e))
 		fprintf(stderr, "burst: %s\n", e.msg);
 	free(reply);
 }
@@ -109,7 +109,7 @@ static void tell(struct local_client *socket, const char *text, int64_t raw_ns)
 static int dial_all(const struct conf *conf, struct local_client **sockets, struct err *e)
 {
 	for (size_t i = 0; i < conf->local_socket.n; i++) {
-		int rc = local_dial(&sockets[i], conf->local_socket.items[i], e);
+		int rc = local_client_open(&sockets[i], conf->local_socket.items[i], e);
 
 		if (rc)
 			return rc;
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 		work(&conf, sockets);
 out:
 	for (size_t i = 0; sockets && i < conf.local_socket.n; i++)
-		local_hang_up(sockets[i]);
+		local_client_close(sockets[i]);
 	if (rc)
 		fprintf(stderr, "burst: %s\n", e.msg);
 	free(sockets);

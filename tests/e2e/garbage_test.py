@@ -55,9 +55,9 @@ def test_garbage():
         assert c.hosts()["host-a"]["state"] == "connected"
         assert "W HTTP-REFUSED" in c.log("aggregator") and "W AGG-PROBE" in c.log("aggregator")
         for daemon, grpc in (("aggregator", c.grpc), ("host-a", port)):
-            wait_until(f"what {daemon} says of the strangers at port {grpc}",
-                       lambda: f"W NET-STRANGER port={grpc} " in c.log(daemon))
-        assert f"W NET-STRANGER url={c.sockets['host-a']} " in c.log("host-a")
+            wait_until(f"what {daemon} says of unidentified connections at port {grpc}",
+                       lambda: f"W NET-UNIDENTIFIED port={grpc} " in c.log(daemon))
+        assert f"W NET-UNIDENTIFIED url={c.sockets['host-a']} " in c.log("host-a")
         c.tutti("mark", "--local-socket", c.sockets["host-a"], "still here", check=0)
         _, doc = c.tutti("capture", "--duration", "500ms", "--json", check=0)
         assert doc["complete"] == 1

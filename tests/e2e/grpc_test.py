@@ -67,7 +67,7 @@ def test_stock_clients():
             raise AssertionError("a duration of 0 was accepted")
         except grpc.RpcError as e:
             assert e.code() == grpc.StatusCode.INVALID_ARGUMENT and "duration_ms" in e.details(), e
-        assert "NET-STRANGER" not in c.logs_text()
+        assert "NET-UNIDENTIFIED" not in c.logs_text()
 
 
 def terminate(address, session):

@@ -136,7 +136,7 @@ def test_jax_collect_profile():
         assert p.wait(120 * SLOW) == 0, c.log("collect")
         files = sorted(f.name for f in logdir.rglob("*.xplane.pb"))
         assert len(files) == 3, (files, c.log("collect"))
-        assert "NET-STRANGER" not in c.logs_text()
+        assert "NET-UNIDENTIFIED" not in c.logs_text()
 
 
 main(test_opens_our_directory, test_opens_further_files, test_captures_through_one_address, test_jax_collect_profile)

@@ -185,10 +185,10 @@ static void end(struct rpc_call *c, enum rpc_code code, const char *text)
 	post(c, on_end);
 }
 
-/* A server is told no more than that the caller is gone. */
+/* A server gets no status from its caller, only that it disconnected. */
 void call_lost(struct rpc_call *c, enum rpc_code code, const char *text)
 {
-	end(c, c->side ? RPC_CANCELLED : code, c->side ? "the caller is gone" : text);
+	end(c, c->side ? RPC_CANCELLED : code, c->side ? "the caller disconnected" : text);
 	leave_conn(c);
 }
 

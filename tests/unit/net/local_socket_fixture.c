@@ -20,7 +20,7 @@ void local_fix_handle(struct local_request *req, const void *data, size_t len, v
 		CHECK(s->n_held < MAX_HELD);
 		s->held[s->n_held++] = req;
 	} else {
-		local_answer(req, data, len);
+		local_request_answer(req, data, len);
 	}
 }
 
@@ -30,13 +30,13 @@ static void run_ask(void *arg)
 	struct local_client *c;
 	uint8_t *reply;
 
-	a->rc = local_dial(&c, a->url, &a->e);
+	a->rc = local_client_open(&c, a->url, &a->e);
 	if (a->rc)
 		return;
-	a->rc = local_ask(c, a->text, a->len, 20 * NS_PER_S, &reply, &a->reply_len, &a->e);
+	a->rc = local_client_call(c, a->text, a->len, 20 * NS_PER_S, &reply, &a->reply_len, &a->e);
 	if (!a->rc)
 		a->reply = (char *)reply;
-	local_hang_up(c);
+	local_client_close(c);
 }
 
 static void end_ask(void *arg)

@@ -14,9 +14,9 @@ static void test_nobody(struct state *s)
 	struct local_client *c;
 	struct err e = { 0 };
 
-	CHECK_EQ(local_dial(&c, s->url, &e), ERR_CLOSED);
+	CHECK_EQ(local_client_open(&c, s->url, &e), ERR_CLOSED);
 	CHECK(strstr(e.msg, "tutti-agent"));
-	CHECK_EQ(local_dial(&c, "not-a-url", &e), ERR_INVALID);
+	CHECK_EQ(local_client_open(&c, "not-a-url", &e), ERR_INVALID);
 	CHECK_EQ(local_socket_open(&s->socket, s->loop, "tcp://127.0.0.1:0", local_fix_handle, s,
 				   &e),
 		 ERR_INVALID);
@@ -63,7 +63,7 @@ static void test_slow_answers_block_nobody(struct state *s)
 	local_fix_wait(s, NULL, MAX_HELD);
 	local_fix_echo(s, "quick", 5);
 	for (int i = 0; i < MAX_HELD; i++)
-		local_answer(s->held[i], "at last", 7);
+		local_request_answer(s->held[i], "at last", 7);
 	for (int i = 0; i < MAX_HELD; i++) {
 		local_fix_finish(s, &held[i]);
 		CHECK_OK(held[i].rc, held[i].e);
@@ -84,7 +84,7 @@ static void test_free_with_open_requests(struct state *s)
 	local_socket_free(s->socket);
 	s->socket = NULL;
 	for (int i = 0; i < 2; i++) {
-		local_answer(s->held[i], "x", 1);
+		local_request_answer(s->held[i], "x", 1);
 		local_fix_finish(s, &held[i]);
 		CHECK_EQ(held[i].rc, ERR_CLOSED);
 	}

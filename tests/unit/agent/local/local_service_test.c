@@ -44,12 +44,12 @@ static void *ask(void *arg)
 	size_t len;
 	struct err e;
 
-	CHECK_OK(local_dial(&socket, c->url, &e), e);
-	CHECK_OK(local_ask(socket, c->request, c->len, 20 * NS_PER_S, &bytes, &len, &e), e);
+	CHECK_OK(local_client_open(&socket, c->url, &e), e);
+	CHECK_OK(local_client_call(socket, c->request, c->len, 20 * NS_PER_S, &bytes, &len, &e), e);
 	c->reply = tutti__v1__local_reply__unpack(NULL, len, bytes);
 	CHECK(c->reply);
 	free(bytes);
-	local_hang_up(socket);
+	local_client_close(socket);
 	atomic_store(&c->over, true);
 	return NULL;
 }
