@@ -61,10 +61,13 @@ function(program name)
 	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# unit_test(folder/name [VIRTUAL] USES layers... [SRC extra files] [ARGS arguments]): tests/unit/${path}.c, test "unit/${path}".
-# VIRTUAL: in virtual time (tests/lib/virtual_time.h).
+# unit_test(folder/name [VIRTUAL|PURE] USES layers... [SRC extra files] [ARGS arguments]): tests/unit/${path}.c,
+# test "unit/${path}". VIRTUAL: in virtual time (tests/lib/virtual_time.h). PURE: no threads, so ThreadSanitizer has nothing to find.
 function(unit_test path)
-	cmake_parse_arguments(T "VIRTUAL" "" "SRC;USES;PKG;ARGS" ${ARGN})
+	cmake_parse_arguments(T "VIRTUAL;PURE" "" "SRC;USES;PKG;ARGS" ${ARGN})
+	if(T_PURE AND TUTTI_SANITIZE STREQUAL thread)
+		return()
+	endif()
 	string(REPLACE "/" "_" target test_${path})
 	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/unit/${path}.c ${T_SRC})
 	target_link_libraries(${target} PRIVATE tutti_flags $<$<BOOL:${T_VIRTUAL}>:virtual_time> test_lib ${T_USES})
@@ -77,6 +80,9 @@ endfunction()
 # fuzz_test(name USES layers...): tests/fuzz/${name}_fuzz.c over its corpus; a libFuzzer
 # program in the fuzz preset, a replay of the corpus as an ordinary test everywhere else.
 function(fuzz_test name)
+	if(TUTTI_SANITIZE STREQUAL thread)	# no threads in there
+		return()
+	endif()
 	cmake_parse_arguments(F "" "" "SRC;USES;PKG" ${ARGN})
 	set(target fuzz_${name})
 	add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}_fuzz.c ${F_SRC})

@@ -1,3 +1,19 @@
 # What unit tests share; unit_test() links it, the linker takes what a test needs.
 add_library(test_lib STATIC ${CMAKE_CURRENT_LIST_DIR}/temp_dir.c ${CMAKE_CURRENT_LIST_DIR}/xspace_text.c)
 target_link_libraries(test_lib PRIVATE tutti_flags)
+
+# The front doors of base and net in virtual time. Linked before base and net: the linker then never opens the
+# archive members that have the real ones.
+set(sim_doors call.c channel.c host.c http.c loop.c sched.c udp.c wire.c)
+list(TRANSFORM sim_doors PREPEND ${CMAKE_SOURCE_DIR}/tests/sim/)
+add_library(sim_doors OBJECT ${sim_doors})
+target_link_libraries(sim_doors PRIVATE tutti_flags)
+
+# What unit_test(... VIRTUAL) links. ThreadSanitizer is there for threads: its preset has the real front doors.
+if(TUTTI_SANITIZE STREQUAL thread)
+	add_library(virtual_time OBJECT ${CMAKE_SOURCE_DIR}/tests/lib/virtual_time_real.c)
+else()
+	add_library(virtual_time OBJECT ${CMAKE_SOURCE_DIR}/tests/lib/virtual_time.c)
+	target_sources(virtual_time INTERFACE $<TARGET_OBJECTS:sim_doors>)
+endif()
+target_link_libraries(virtual_time PRIVATE tutti_flags)

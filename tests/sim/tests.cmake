@@ -13,22 +13,6 @@ add_custom_command(OUTPUT ${sim_agent}
 	COMMAND ${CMAKE_OBJCOPY} ${sim_agent_keep} ${sim_agent}
 	DEPENDS ${sim_agent_layers} VERBATIM)
 
-# The front doors in virtual time. Before base and net: the linker takes a front door from here, and so never
-# opens the member that has the real one.
-set(sim_doors call.c channel.c host.c http.c loop.c sched.c udp.c wire.c)
-list(TRANSFORM sim_doors PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
-add_library(sim_doors OBJECT ${sim_doors})
-target_link_libraries(sim_doors PRIVATE tutti_flags)
-
-# What unit_test(... VIRTUAL) links. ThreadSanitizer is there for threads: its preset has the real front doors.
-if(TUTTI_SANITIZE STREQUAL thread)
-	add_library(virtual_time OBJECT ${CMAKE_SOURCE_DIR}/tests/lib/virtual_time_real.c)
-else()
-	add_library(virtual_time OBJECT ${CMAKE_SOURCE_DIR}/tests/lib/virtual_time.c)
-	target_sources(virtual_time INTERFACE $<TARGET_OBJECTS:sim_doors>)
-endif()
-target_link_libraries(virtual_time PRIVATE tutti_flags)
-
 set(sim_sources check.c daemon.c daemon_agent.c daemon_aggregator.c main.c play.c tracer.c user.c)
 list(TRANSFORM sim_sources PREPEND sim/)
 program(tutti-sim SRC ${sim_sources} ${sim_agent} $<TARGET_OBJECTS:sim_doors>

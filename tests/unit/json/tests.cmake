@@ -1,1 +1,1 @@
-unit_test(json/json_text_test USES json base PKG jansson)
+unit_test(json/json_text_test PURE USES json base PKG jansson)

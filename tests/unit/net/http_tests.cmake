@@ -1,6 +1,6 @@
 set(local_socket_fixture ${CMAKE_SOURCE_DIR}/tests/unit/net/local_socket_fixture.c)
 set(http_fixture ${CMAKE_SOURCE_DIR}/tests/unit/net/http_fixture.c)
-unit_test(net/address_test USES net)
+unit_test(net/address_test PURE USES net)
 unit_test(net/local_socket_abuse_test USES net SRC ${local_socket_fixture})
 unit_test(net/local_socket_close_test USES net)
 unit_test(net/local_socket_test USES net SRC ${local_socket_fixture})

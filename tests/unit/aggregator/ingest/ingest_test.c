@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads: good ones, each way of being wrong, credits, retries. */
+/* Uploads: good ones, each way of being wrong, credits, retries. */ #include <stdatomic.h>
+
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
@@ -8,7 +9,8 @@
 #include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
 
-static void stored_bytes(struct fleet *f, struct capture *c, const char *host, struct buf *out)
+	static void stored_bytes(struct fleet *f, struct capture *c, const char *host,
+				 struct buf *out)
 {
 	char key[SESSION_KEY_BYTES];
 	struct err e = { 0 };
@@ -259,6 +261,7 @@ struct odd_store {
 	const char *fail; /* puts of keys that hold this fail */
 	const char *block; /* a put of such a key hangs until `go`, and stores only then */
 	bool go;
+	atomic_bool is_blocked; /* what follows is written */
 	char *blocked_key;
 	struct buf blocked;
 	const char *fail_late; /* the first put of such a key works and is reported as failed */
@@ -270,6 +273,7 @@ static int odd_block(struct odd_store *o, const struct store_put *put)
 	CHECK(put->data && !o->blocked_key);
 	o->blocked_key = xstrdup(put->key);
 	buf_add(&o->blocked, put->data, put->len);
+	atomic_store(&o->is_blocked, true);
 	virtual_hold_worker(&o->go);
 	return 0;
 }
@@ -278,6 +282,7 @@ static void odd_unblock(struct odd_store *o)
 {
 	struct err e = { 0 };
 
+	CHECK(atomic_load(&o->is_blocked));
 	CHECK_OK(store_put_bytes(o->real, o->blocked_key, o->blocked.data, o->blocked.len,
 				 STORE_ABSENT, any_time(), &e),
 		 e);
