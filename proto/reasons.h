@@ -37,7 +37,7 @@ enum {
 	  "the agent cannot take part: detail has the cause") \
 	X(DISK_FULL, "disk-full", PARTIAL_OR_FAILED, AGENT, REASON_REFUSES, \
 	  "the agent's spool is full: `--spool-limit` or the disk. Partial: a framework's " \
-	  "data is left out") \
+	  "data, or records of a window longer than a ring, are left out") \
 	X(BUSY, "busy", FAILED, AGENT, REASON_REFUSES, \
 	  "the agent already runs this session") \
 	X(LATE, "late", FAILED, AGENT, REASON_REFUSES, \

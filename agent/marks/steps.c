@@ -11,20 +11,20 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define KEEP	   16 /* steps that the average is of */
+#define KEEP	   16 /* newest steps; the average is over these */
 #define KEY	   "step_num="
 #define STEP_MAX   INT64_C(1000000000000000)
-#define OUTLIER	   4 /* medians: a step with a checkpoint or an evaluation in it */
-#define SILENCE_NS (2 * NS_PER_S) /* and so many periods: then another process may be followed */
+#define OUTLIER	   4 /* in medians: longer steps hold a checkpoint or an evaluation */
+#define SILENCE_NS (2 * NS_PER_S) /* a process is silent after this and SILENCE periods */
 #define SILENCE	   4
 
-struct begun {
+struct step_begin {
 	int64_t step, raw_ns;
 };
 
 struct steps {
 	int32_t pid; /* followed */
-	struct begun last[KEEP]; /* oldest first; each step above the one before */
+	struct step_begin last[KEEP]; /* oldest first; each step above the one before */
 	size_t n;
 	void (*watch)(void *arg);
 	void *arg;
@@ -32,7 +32,7 @@ struct steps {
 
 /* ---- marks ---- */
 
-/* "name#key=value,key=value#": where the metadata begins, NULL if there is none. */
+/* "name#key=value,key=value#": the first '#', NULL if there is no metadata. */
 static const char *metadata_of(const char *text)
 {
 	size_t len = strlen(text);
@@ -71,17 +71,17 @@ bool step_of_mark(const char *text, int64_t *step, size_t *name_len)
 	return false;
 }
 
-/* ---- how long steps take ---- */
+/* ---- periods ---- */
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-/* Of the steps that are like the others; the number of them. */
-static size_t usual_steps(const struct steps *s, double out[KEEP])
+/* Periods without outliers; returns how many. */
+static size_t list_periods(const struct steps *s, double out[KEEP])
 {
 	double sorted[KEEP];
 	size_t n = s->n - 1, kept = 0;
@@ -90,7 +90,7 @@ static size_t usual_steps(const struct steps *s, double out[KEEP])
 		out[i] = (double)(s->last[i + 1].raw_ns - s->last[i].raw_ns) /
 			 (double)(s->last[i + 1].step - s->last[i].step);
 	memcpy(sorted, out, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), compare);
+	qsort(sorted, n, sizeof(*sorted), compare_doubles);
 	for (size_t i = 0; i < n; i++) {
 		if (out[i] <= OUTLIER * sorted[n / 2])
 			out[kept++] = out[i];
@@ -98,10 +98,10 @@ static size_t usual_steps(const struct steps *s, double out[KEEP])
 	return kept;
 }
 
-static void measure(const struct steps *s, struct step_state *out)
+static void set_period(const struct steps *s, struct step_state *out)
 {
 	double took[KEEP], sum = 0, squares = 0;
-	size_t n = usual_steps(s, took);
+	size_t n = list_periods(s, took);
 
 	for (size_t i = 0; i < n; i++)
 		sum += took[i];
@@ -121,33 +121,33 @@ struct step_state steps_state(const struct steps *s)
 	out.step = s->last[s->n - 1].step;
 	out.raw_ns = s->last[s->n - 1].raw_ns;
 	if (s->n > 1)
-		measure(s, &out);
+		set_period(s, &out);
 	return out;
 }
 
-/* ---- following ---- */
+/* ---- the process that is followed ---- */
 
 static bool is_silent(const struct steps *s, int64_t raw_ns)
 {
 	struct step_state now = steps_state(s);
-	int64_t patience_ns = SILENCE * now.period_ns;
+	int64_t silent_ns = SILENCE * now.period_ns;
 
-	return raw_ns - now.raw_ns > (patience_ns > SILENCE_NS ? patience_ns : SILENCE_NS);
+	return raw_ns - now.raw_ns > (silent_ns > SILENCE_NS ? silent_ns : SILENCE_NS);
 }
 
-/* A process that counts backwards has begun anew; one that stamps backwards is not believed. */
-static bool goes_on(const struct steps *s, int64_t step, int64_t raw_ns)
+/* False if the number or the stamp goes back: the process restarted, and the series with it. */
+static bool is_next_step(const struct steps *s, int64_t step, int64_t raw_ns)
 {
-	const struct begun *last = &s->last[s->n - 1];
+	const struct step_begin *last = &s->last[s->n - 1];
 
 	return step > last->step && raw_ns > last->raw_ns;
 }
 
-static void append(struct steps *s, int64_t step, int64_t raw_ns)
+static void append_step(struct steps *s, int64_t step, int64_t raw_ns)
 {
 	if (s->n == KEEP)
 		memmove(s->last, s->last + 1, --s->n * sizeof(*s->last));
-	s->last[s->n++] = (struct begun){ step, raw_ns };
+	s->last[s->n++] = (struct step_begin){ step, raw_ns };
 }
 
 void steps_add(struct steps *s, const struct mark *mark)
@@ -164,10 +164,10 @@ void steps_add(struct steps *s, const struct mark *mark)
 	}
 	if (s->n && step == s->last[s->n - 1].step)
 		return;
-	if (s->n && !goes_on(s, step, mark->raw_ns))
+	if (s->n && !is_next_step(s, step, mark->raw_ns))
 		s->n = 0;
 	s->pid = mark->pid;
-	append(s, step, mark->raw_ns);
+	append_step(s, step, mark->raw_ns);
 	if (s->watch)
 		s->watch(s->arg);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which training step this host is at, and how long steps take: from the marks that a process puts on
- * the timeline as each step begins. A mark is such a one if its text ends with metadata as annotations
- * have it, and step_num is among that: "train#step_num=12#", "train#_r=1,step_num=12#".
+ * The training step of this host and how long steps take, from the marks that a process puts on the
+ * timeline when a step begins. A mark begins a step if its text ends with metadata in the form of
+ * annotations and the metadata has step_num: "train#step_num=12#", "train#_r=1,step_num=12#".
  *
- * Where several processes mark steps, one of them is followed: until it falls silent. Loop thread.
+ * If several processes mark steps, one is followed until it is silent. Loop thread.
  */
 #ifndef AGENT_MARKS_STEPS_H
 #define AGENT_MARKS_STEPS_H
@@ -17,14 +17,14 @@ struct steps;
 struct mark;
 
 struct step_state {
-	bool known; /* false: the rest says nothing */
-	int64_t step; /* the last that began */
-	int64_t raw_ns; /* when: CLOCK_MONOTONIC_RAW */
-	int64_t period_ns; /* from one to the next, on average; 0 = only one was seen yet */
-	int64_t jitter_ns; /* by so much they differ: standard deviation */
+	bool known; /* false: the rest is not set */
+	int64_t step; /* the newest that began */
+	int64_t raw_ns; /* its begin, on CLOCK_MONOTONIC_RAW */
+	int64_t period_ns; /* average from one begin to the next; 0 = only one was seen */
+	int64_t jitter_ns; /* standard deviation of the periods */
 };
 
-/* The number if the mark is one of a step. `*name_len`: of the text without the metadata. */
+/* True if a mark with this text begins a step; `*name_len` is the length of the text before the metadata. */
 bool step_of_mark(const char *text, int64_t *step, size_t *name_len);
 
 struct steps *steps_new(void);
@@ -32,7 +32,7 @@ void steps_free(struct steps *s);
 void steps_add(struct steps *s, const struct mark *mark); /* any mark; others are ignored */
 struct step_state steps_state(const struct steps *s);
 
-/* fn is called when a step has begun; one at a time, NULL = nobody. */
+/* fn is called when a step begins. It replaces the one before; NULL = none. */
 void steps_watch(struct steps *s, void (*fn)(void *arg), void *arg);
 
 #endif

@@ -10,7 +10,7 @@ struct trailer {
 	uint32_t cpu, reserved;
 };
 
-/* The kernel writes in our own byte order. */
+/* The kernel writes in this machine's byte order. */
 static bool get(struct reader *r, void *out, size_t size)
 {
 	const uint8_t *p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of a perf ring buffer, as perf_ring.c asks for them, out of plain bytes. Pure. The bytes
- * come from the kernel; every length is checked all the same.
+ * Decodes the records of a perf ring buffer, in the layout that ring.c requests. Pure. The bytes come from
+ * the kernel; every length is checked nevertheless.
  */
 #ifndef AGENT_PERF_DECODE_H
 #define AGENT_PERF_DECODE_H
@@ -18,11 +18,11 @@
 enum perf_kind {
 	PERF_KIND_SAMPLE, /* pid, tid, ips */
 	PERF_KIND_MAP, /* pid mapped executable memory: address, length, offset, dev, inode, text */
-	PERF_KIND_COMM, /* pid, tid is called `text`; exec: all its mappings are gone */
-	PERF_KIND_FORK, /* pid, tid was born of ppid, ptid */
+	PERF_KIND_COMM, /* the name of pid, tid is `text`; exec: all its mappings are gone */
+	PERF_KIND_FORK, /* ppid, ptid started pid, tid */
 	PERF_KIND_EXIT, /* pid, tid ended */
 	PERF_KIND_LOST, /* `count` records did not fit into the ring */
-	PERF_KIND_THROTTLE, /* the kernel took samples away */
+	PERF_KIND_THROTTLE, /* the kernel suppressed samples */
 	PERF_KIND_OTHER,
 };
 
@@ -40,7 +40,7 @@ struct perf_record {
 	const char *text; /* NUL-terminated */
 };
 
-/* Takes the next record; false at the end or where the bytes make no sense. */
+/* Takes the next record; false at the end and at malformed bytes. */
 bool perf_decode(struct reader *r, struct perf_record *out);
 
 /* An address of a call chain, leaf first; i < n_ips. Values from PERF_CONTEXT_MAX on are markers. */

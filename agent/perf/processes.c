@@ -8,7 +8,7 @@
 #include "agent/proc/u32_map.h"
 #include "base/mem.h"
 
-/* A table that got this large missed deaths: it is emptied, and /proc asked again. */
+/* A table of this size has missed ends of processes: it is emptied and filled again from /proc. */
 #define PROCESSES_MAX 65536
 #define THREADS_MAX   262144
 #define MAPPINGS_MAX  16384
@@ -20,12 +20,12 @@ struct mapping {
 	uint32_t image;
 };
 
-enum knowledge { MAPS_UNKNOWN, MAPS_ASKED, MAPS_KNOWN };
+enum maps_state { MAPS_UNKNOWN, MAPS_ASKED, MAPS_KNOWN };
 
 struct process {
 	uint32_t pid;
 	uint32_t image; /* its own; 0 until needed */
-	enum knowledge knowledge;
+	enum maps_state maps_state;
 	struct mapping *maps; /* in order of address, apart */
 	size_t n, cap;
 };
@@ -40,7 +40,7 @@ struct thread {
 struct processes {
 	struct images *images;
 	struct u32_map by_pid, by_tid;
-	size_t open_processes, open_threads; /* questions not yet asked, at most */
+	size_t open_processes, open_threads; /* upper bounds of questions not asked yet */
 };
 
 struct processes *processes_new(struct images *images)
@@ -128,7 +128,7 @@ static size_t first_after(const struct process *p, uint64_t address)
 	return low;
 }
 
-static void put(struct process *p, size_t at, const struct mapping *m)
+static void insert_mapping(struct process *p, size_t at, const struct mapping *m)
 {
 	if (p->n == MAPPINGS_MAX)
 		return;
@@ -141,8 +141,8 @@ static void put(struct process *p, size_t at, const struct mapping *m)
 	p->n++;
 }
 
-/* A new mapping takes the place of what was there; a rest before or behind it stays. */
-static void map_over(struct process *p, const struct mapping *m)
+/* A new mapping replaces what was there; parts before and behind it stay. */
+static void replace_mappings(struct process *p, const struct mapping *m)
 {
 	size_t at = first_after(p, m->start), end = at;
 	struct mapping before = { 0 }, behind = { 0 };
@@ -165,10 +165,10 @@ static void map_over(struct process *p, const struct mapping *m)
 		p->n -= end - at;
 	}
 	if (behind.end)
-		put(p, at, &behind);
-	put(p, at, m);
+		insert_mapping(p, at, &behind);
+	insert_mapping(p, at, m);
 	if (before.end)
-		put(p, at, &before);
+		insert_mapping(p, at, &before);
 }
 
 static uint32_t image_of(struct processes *ps, uint32_t pid, const struct proc_map *m)
@@ -199,15 +199,16 @@ static void apply_map(struct processes *ps, const struct perf_record *rec)
 			      .path = (char *)rec->text };
 
 	if (m.end <= m.start || rec->pid == UINT32_MAX)
-		return; /* the kernel's own modules come as pid -1 */
-	map_over(process_of(ps, rec->pid),
-		 &(struct mapping){ .start = m.start,
-				    .end = m.end,
-				    .offset = map_kind_of(m.path) == MAP_KIND_VDSO ? 0 : m.offset,
-				    .image = image_of(ps, rec->pid, &m) });
+		return; /* the kernel's modules have pid -1 */
+	replace_mappings(
+		process_of(ps, rec->pid),
+		&(struct mapping){ .start = m.start,
+				   .end = m.end,
+				   .offset = map_kind_of(m.path) == MAP_KIND_VDSO ? 0 : m.offset,
+				   .image = image_of(ps, rec->pid, &m) });
 }
 
-/* ---- news ---- */
+/* ---- records ---- */
 
 static void apply_comm(struct processes *ps, const struct perf_record *rec)
 {
@@ -221,7 +222,7 @@ static void apply_comm(struct processes *ps, const struct perf_record *rec)
 	p = process_of(ps, rec->pid);
 	p->n = 0;
 	p->image = 0;
-	p->knowledge = MAPS_KNOWN;
+	p->maps_state = MAPS_KNOWN;
 }
 
 static void fork_process(struct processes *ps, const struct perf_record *rec)
@@ -233,7 +234,7 @@ static void fork_process(struct processes *ps, const struct perf_record *rec)
 		return;
 	child = xcalloc(1, sizeof(*child));
 	child->pid = rec->pid;
-	child->knowledge = parent->knowledge == MAPS_KNOWN ? MAPS_KNOWN : MAPS_UNKNOWN;
+	child->maps_state = parent->maps_state == MAPS_KNOWN ? MAPS_KNOWN : MAPS_UNKNOWN;
 	child->n = child->cap = parent->n;
 	if (parent->n) {
 		child->maps = xmalloc(parent->n * sizeof(*child->maps));
@@ -316,9 +317,9 @@ struct frame processes_frame(struct processes *ps, uint32_t pid, uint64_t addres
 	if (m && m->image != OWN_IMAGE)
 		return (struct frame){ .image = m->image,
 				       .offset = address - m->start + m->offset };
-	if (!m && p->knowledge == MAPS_KNOWN)
+	if (!m && p->maps_state == MAPS_KNOWN)
 		return (struct frame){ .image = IMAGE_UNKNOWN };
-	if (p->knowledge == MAPS_UNKNOWN)
+	if (p->maps_state == MAPS_UNKNOWN)
 		ps->open_processes++;
 	return own_frame(ps, p, address);
 }
@@ -379,7 +380,7 @@ size_t processes_ask(struct processes *ps, struct process_question **out, size_t
 	for (size_t i = 0; ps->open_processes && i < ps->by_pid.n_slots && n < max; i++) {
 		struct process *p = u32_map_at(&ps->by_pid, i);
 
-		if (!p || p->knowledge != MAPS_UNKNOWN || !p->image)
+		if (!p || p->maps_state != MAPS_UNKNOWN || !p->image)
 			continue;
 		if (!n)
 			*out = xcalloc(max, sizeof(**out));
@@ -387,7 +388,7 @@ size_t processes_ask(struct processes *ps, struct process_question **out, size_t
 			.pid = p->pid,
 			.serial = images_get(ps->images, p->image)->serial,
 		};
-		p->knowledge = MAPS_ASKED;
+		p->maps_state = MAPS_ASKED;
 	}
 	if (n < max)
 		ps->open_processes = 0;
@@ -414,33 +415,33 @@ size_t threads_ask(struct processes *ps, struct thread_question **out, size_t ma
 	return n;
 }
 
-/* What the kernel told in the meantime is newer than what was read: it stays on top. */
-static void map_under(struct process *p, const struct mapping *m)
+/* Mappings that the kernel reported meanwhile are newer than what was read: they stay. */
+static void add_if_free(struct process *p, const struct mapping *m)
 {
 	size_t at = first_after(p, m->start);
 
 	if (at == p->n || p->maps[at].start >= m->end)
-		put(p, at, m);
+		insert_mapping(p, at, m);
 }
 
 void processes_answer(struct processes *ps, const struct process_question *q)
 {
 	struct process *p = u32_map_get(&ps->by_pid, q->pid);
 
-	if (!p || p->knowledge != MAPS_ASKED || !p->image ||
+	if (!p || p->maps_state != MAPS_ASKED || !p->image ||
 	    images_get(ps->images, p->image)->serial != q->serial)
 		return;
 	for (size_t i = 0; q->answered && i < q->maps.n; i++) {
 		const struct proc_map *m = &q->maps.v[i];
 
-		map_under(p, &(struct mapping){ .start = m->start,
-						.end = m->end,
-						.offset = map_kind_of(m->path) == MAP_KIND_VDSO
-								  ? 0
-								  : m->offset,
-						.image = image_of(ps, p->pid, m) });
+		add_if_free(p, &(struct mapping){ .start = m->start,
+						  .end = m->end,
+						  .offset = map_kind_of(m->path) == MAP_KIND_VDSO
+								    ? 0
+								    : m->offset,
+						  .image = image_of(ps, p->pid, m) });
 	}
-	p->knowledge = MAPS_KNOWN;
+	p->maps_state = MAPS_KNOWN;
 }
 
 void threads_answer(struct processes *ps, const struct thread_question *q)

@@ -38,7 +38,7 @@ static struct perf_event_attr sampler(int hz, size_t ring_bytes)
 	};
 }
 
-/* The codes that callers branch on; err_errno() knows nothing of perf. */
+/* The codes that callers branch on: err_errno() has no codes for perf. */
 static int open_error(struct err *e, int cpu)
 {
 	int err = errno, rc;
@@ -94,14 +94,14 @@ void perf_ring_take(struct perf_ring *ring, struct buf *out)
 {
 	struct perf_event_mmap_page *page = ring->page;
 	const uint8_t *bytes = (const uint8_t *)page + sysconf(_SC_PAGESIZE);
-	/* Only the kernel moves head, only we move tail. */
+	/* Only the kernel moves head, only this function moves tail. */
 	uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
 	uint64_t tail = page->data_tail;
 	size_t len = (size_t)(head - tail), at = (size_t)(tail & (ring->ring_bytes - 1));
 	size_t first = ring->ring_bytes - at < len ? ring->ring_bytes - at : len;
 
 	if (len > ring->ring_bytes)
-		len = first = 0; /* cannot be; skip to where the kernel writes */
+		len = first = 0; /* impossible; skip to where the kernel writes */
 	buf_add(out, bytes + at, first);
 	buf_add(out, bytes, len - first);
 	__atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One perf event per CPU, each with its ring of kernel memory: a sample of whatever runs there, hz
- * times a second, and the news of all processes' mappings, names, births and deaths.
+ * One perf event per CPU, each with its ring of kernel memory: a sample of what runs there, hz times a
+ * second, and records of all processes' mappings, names, starts and ends.
  */
 #ifndef AGENT_PERF_RING_H
 #define AGENT_PERF_RING_H
@@ -20,14 +20,14 @@ struct perf_ring {
 	size_t ring_bytes; /* a power of two */
 };
 
-/* Opens the event of one CPU, not yet counting. Stamps are CLOCK_MONOTONIC_RAW. ERR_NOT_FOUND: no such
- * CPU now. ERR_DENIED, ERR_UNSUPPORTED: as the kernel says; errno is kept. */
+/* Opens the event of one CPU, not yet counting. Stamps are CLOCK_MONOTONIC_RAW. ERR_NOT_FOUND: the CPU is
+ * not online. ERR_DENIED, ERR_UNSUPPORTED: the kernel's answer; errno is kept. */
 MUST_CHECK int perf_ring_open(struct perf_ring *ring, int cpu, int hz, struct err *e);
 void perf_ring_close(struct perf_ring *ring);
 
 void perf_ring_enable(struct perf_ring *ring);
 
-/* Appends the records that are there now to `out` and gives their room back to the kernel. */
+/* Appends the records that are there now to `out` and frees their bytes for the kernel. */
 void perf_ring_take(struct perf_ring *ring, struct buf *out);
 
 #endif

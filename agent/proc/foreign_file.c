@@ -8,14 +8,14 @@
 
 #define OPEN_FLAGS (O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
 
-static int only_regular(int fd, const char *path, struct stat *st, struct err *e)
+static int check_regular(int fd, const char *path, struct stat *st, struct err *e)
 {
 	int rc;
 
 	if (fd < 0)
 		return err_errno(e, "opening %s", path);
 	if (fstat(fd, st))
-		rc = err_errno(e, "looking at %s", path);
+		rc = err_errno(e, "examining %s", path);
 	else if (!S_ISREG(st->st_mode))
 		rc = err_set(e, ERR_INVALID, "%s is not a regular file", path);
 	else
@@ -35,10 +35,10 @@ int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e)
 		return err_errno(e, "opening %s", name);
 	fd = file_open_in_root(root, path, OPEN_FLAGS);
 	close(root);
-	return only_regular(fd, path, st, e);
+	return check_regular(fd, path, st, e);
 }
 
 int foreign_open_here(const char *path, struct stat *st, struct err *e)
 {
-	return only_regular(open(path, OPEN_FLAGS), path, st, e);
+	return check_regular(open(path, OPEN_FLAGS), path, st, e);
 }

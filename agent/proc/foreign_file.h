@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of other processes, as those processes see them: opened below /proc/PID/root, without leaving
- * it through links, without waiting on pipes, and only if they are regular. For workers: may block.
+ * Files of other processes, as those processes see them: opened below /proc/PID/root. Links do not lead
+ * out of it, pipes do not block, and only regular files are opened. For workers: may block.
  */
 #ifndef AGENT_PROC_FOREIGN_FILE_H
 #define AGENT_PROC_FOREIGN_FILE_H
@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-/* An fd of yours to close, or a negative code. `st` is filled. */
+/* Returns a descriptor, which the caller closes, and fills `st`; or a negative code. */
 MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e);
 
 /* The same in the agent's own root. */

@@ -11,7 +11,7 @@
 
 enum map_kind map_kind_of(const char *path)
 {
-	/* Paths under which the kernel lists memory that no file stands behind. */
+	/* Paths under which the kernel lists memory without a file. */
 	static const char *const memory[] = { "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage",
 					      "/dev/shm/" };
 
@@ -45,7 +45,7 @@ static void parse_line(struct proc_maps *out, const char *line, size_t len)
 	if (mode[2] != 'x' || m.start >= m.end || path < 0)
 		return;
 	if (out->n && m.start < out->v[out->n - 1].end)
-		return; /* not in order: not what the kernel writes */
+		return; /* out of order: the kernel does not write that */
 	m.path = (size_t)path < len ? xstrndup(line + path, len - (size_t)path) : xstrdup("");
 	add(out, &m);
 }

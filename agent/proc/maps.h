@@ -20,11 +20,11 @@ struct proc_maps {
 	size_t n;
 };
 
-/* What a path of a mapping stands for: a file, the kernel's vdso, or code made at run time. */
+/* The kind of memory behind a mapping's path: a file, the kernel's vdso, or code made at run time. */
 enum map_kind { MAP_KIND_FILE, MAP_KIND_VDSO, MAP_KIND_MEMORY };
 enum map_kind map_kind_of(const char *path);
 
-/* Executable lines only; lines that make no sense are passed over. */
+/* Executable mappings only; malformed lines are skipped. */
 void proc_maps_parse(struct proc_maps *out, const char *text);
 
 /* May block for as long as the process holds its address space: for workers. */

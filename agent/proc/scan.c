@@ -15,9 +15,11 @@
 
 enum {
 	MAX_LISTENERS = 16384,
-	MAX_QUIET_LINES = 256, /* the kernel lists listeners first: stop this far behind them */
+	MAX_QUIET_LINES =
+		256, /* the kernel lists listeners first: stop this many lines after them */
 	MAX_MAPS_BYTES = 32 << 20,
-	MISSES_IN_A_ROW = 2, /* then a socket of nobody is looked for only now and then */
+	MISSES_IN_A_ROW =
+		2, /* after these, every MISSES_PERIOD-th scan searches for a socket's process */
 	MISSES_PERIOD = 24,
 };
 
@@ -28,7 +30,7 @@ struct proc_scan {
 	bool blind;
 };
 
-/* In the paths of what a process has mapped. */
+/* Parts of paths that a process has mapped. */
 static const char *const framework_libs[] = {
 	"jaxlib",	 "xla_extension", "libtpu",	  "_pywrap_tensorflow",
 	"libtensorflow", "libcuda",	  "libtorch_xla", "_XLAC",
@@ -258,7 +260,7 @@ static bool maps_framework(const char *root, int64_t pid)
 	return found;
 }
 
-static bool holds_better(const struct process *p, const struct proc_listener *l)
+static bool is_better_owner(const struct process *p, const struct proc_listener *l)
 {
 	if (!l->pid || p->framework != l->framework)
 		return !l->pid || p->framework;
@@ -268,7 +270,7 @@ static bool holds_better(const struct process *p, const struct proc_listener *l)
 
 static void listener_set_owner(struct proc_listener *l, const struct process *p)
 {
-	if (!holds_better(p, l))
+	if (!is_better_owner(p, l))
 		return;
 	l->pid = p->pid;
 	l->start_ticks = p->start_ticks;
@@ -281,7 +283,7 @@ static bool parse_socket_link(const char *text, uint64_t *inode)
 	return sscanf(text, "socket:[%" SCNu64 "]", inode) == 1;
 }
 
-/* Gives the sockets that this process holds, among the ones with `wanted` set, to it. */
+/* Makes this process the owner of the sockets it holds, among those with `wanted` set. */
 static void scan_process(struct proc_scan *s, struct found *f, const bool *wanted, int64_t pid)
 {
 	char *path = xasprintf("%s/%" PRId64 "/fd", s->root, pid);
@@ -334,8 +336,8 @@ static void scan_processes(struct proc_scan *s, struct found *f, const bool *wan
 
 /* ---- one scan ---- */
 
-/* Takes over what is known about the socket, if its process is still the same. */
-static void inherit(const struct proc_scan *s, struct proc_listener *l)
+/* Copies what the scan before found of the socket, if its process is still the same. */
+static void copy_known_owner(const struct proc_scan *s, struct proc_listener *l)
 {
 	const struct proc_listener *old = bsearch(l, s->listeners, s->n, sizeof(*l), by_inode);
 	struct process p;
@@ -351,7 +353,7 @@ static void inherit(const struct proc_scan *s, struct proc_listener *l)
 	memcpy(l->comm, old->comm, sizeof(l->comm));
 }
 
-static bool worth_looking(const struct proc_listener *l)
+static bool needs_search(const struct proc_listener *l)
 {
 	return !l->pid && (l->misses < MISSES_IN_A_ROW || l->misses % MISSES_PERIOD == 0);
 }
@@ -363,7 +365,7 @@ static void find_owners(struct proc_scan *s, struct found *f)
 
 	for (size_t i = 0; i < f->n; i++) {
 		wanted[i] = !f->items[i].pid;
-		any |= worth_looking(&f->items[i]);
+		any |= needs_search(&f->items[i]);
 	}
 	if (any)
 		scan_processes(s, f, wanted);
@@ -377,14 +379,14 @@ int proc_scan_run(struct proc_scan *s, struct err *e)
 	struct found f = { 0 };
 	bool have = !read_listeners(s->root, "tcp", &f, e);
 
-	/* One of the two is enough: a kernel may lack either family. */
+	/* One of the two is enough: a kernel may lack one family. */
 	have |= !read_listeners(s->root, "tcp6", &f, have ? NULL : e);
 	if (!have)
 		return ERR_IO;
 	if (f.n)
 		sort_array(f.items, f.n, sizeof(*f.items), by_inode);
 	for (size_t i = 0; s->n && i < f.n; i++)
-		inherit(s, &f.items[i]);
+		copy_known_owner(s, &f.items[i]);
 	find_owners(s, &f);
 	free(s->listeners);
 	s->listeners = f.items;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who listens on this host: the listening TCP sockets of the agent's network namespace, each with the
- * process that holds it and whether that process has a machine learning framework mapped.
+ * The listening TCP sockets of the agent's network namespace, each with the process that holds it and
+ * whether that process has a machine learning framework mapped.
  *
- * A scan blocks on /proc and belongs on a worker; one at a time. What was found out about a socket is
- * kept as long as the socket lives, so that a scan in the steady state reads two files: the library
- * that opens a profiler's socket is mapped before the socket exists, so the first look is final.
+ * A scan blocks on /proc and runs on a worker; one at a time. The owner of a socket is kept as long as the
+ * socket lives, so a scan in the steady state reads two files. The library that opens a profiler's socket
+ * is mapped before the socket exists, so the first result is final.
  */
 #ifndef AGENT_PROC_SCAN_H
 #define AGENT_PROC_SCAN_H
@@ -18,29 +18,29 @@
 
 struct proc_listener {
 	uint64_t inode;
-	char address[64]; /* what to dial: "127.0.0.1:9999" for a wildcard socket */
+	char address[64]; /* to dial: "127.0.0.1:9999" for a wildcard socket */
 	int port;
 	bool local; /* reachable at 127.0.0.1 */
-	int64_t pid; /* 0 = of nobody whom we may look at */
+	int64_t pid; /* 0 = unknown: no process that the agent may examine has it */
 	uint64_t start_ticks; /* of the process, since boot: with the pid its identity */
 	char comm[32];
 	bool framework;
-	unsigned int misses; /* scans that did not find who holds it */
+	unsigned int misses; /* scans that did not find its process */
 };
 
 struct proc_scan;
 
-/* `root` is "/proc", or a tree that looks like it. Yours: proc_scan_free(). */
+/* `root` is "/proc", or a tree like it. The caller frees the scan with proc_scan_free(). */
 struct proc_scan *proc_scan_new(const char *root);
 void proc_scan_free(struct proc_scan *s); /* NULL is fine */
 
-/* Looks. ERR_IO if there is no list of sockets; what was known stays. */
+/* Scans. ERR_IO if there is no list of sockets; the result of the scan before stays. */
 MUST_CHECK int proc_scan_run(struct proc_scan *s, struct err *e);
 
 /* In order of inode; borrowed until the next run. */
 const struct proc_listener *proc_scan_listeners(const struct proc_scan *s, size_t *n);
 
-/* Some processes did not show us their sockets: CAP_SYS_PTRACE is missing. */
+/* The sockets of some processes cannot be listed: CAP_SYS_PTRACE is missing. */
 bool proc_scan_is_blind(const struct proc_scan *s);
 
 #endif

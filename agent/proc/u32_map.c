@@ -3,14 +3,14 @@
 
 #include "base/mem.h"
 
-static size_t home(const struct u32_map *m, uint32_t key)
+static size_t home_slot(const struct u32_map *m, uint32_t key)
 {
 	return (size_t)((key * 0x9e3779b97f4a7c15ULL) >> 32) & (m->n_slots - 1);
 }
 
-static size_t find(const struct u32_map *m, uint32_t key)
+static size_t find_slot(const struct u32_map *m, uint32_t key)
 {
-	size_t i = home(m, key);
+	size_t i = home_slot(m, key);
 
 	while (m->slots[i].value && m->slots[i].key != key)
 		i = (i + 1) & (m->n_slots - 1);
@@ -24,7 +24,7 @@ static void grow(struct u32_map *m)
 	bigger.slots = xcalloc(bigger.n_slots, sizeof(*bigger.slots));
 	for (size_t i = 0; i < m->n_slots; i++)
 		if (m->slots[i].value)
-			bigger.slots[find(&bigger, m->slots[i].key)] = m->slots[i];
+			bigger.slots[find_slot(&bigger, m->slots[i].key)] = m->slots[i];
 	free(m->slots);
 	*m = bigger;
 }
@@ -37,7 +37,7 @@ void u32_map_release(struct u32_map *m)
 
 void *u32_map_get(const struct u32_map *m, uint32_t key)
 {
-	return m->n_slots ? m->slots[find(m, key)].value : NULL;
+	return m->n_slots ? m->slots[find_slot(m, key)].value : NULL;
 }
 
 void u32_map_set(struct u32_map *m, uint32_t key, void *value)
@@ -46,7 +46,7 @@ void u32_map_set(struct u32_map *m, uint32_t key, void *value)
 
 	if (2 * (m->n + 1) > m->n_slots)
 		grow(m);
-	i = find(m, key);
+	i = find_slot(m, key);
 	m->n += !m->slots[i].value;
 	m->slots[i] = (struct u32_entry){ .key = key, .value = value };
 }
@@ -58,13 +58,13 @@ void *u32_map_remove(struct u32_map *m, uint32_t key)
 
 	if (!m->n_slots)
 		return NULL;
-	hole = find(m, key);
+	hole = find_slot(m, key);
 	value = m->slots[hole].value;
 	if (!value)
 		return NULL;
-	/* Move up what could not stay at home because of the one that leaves. */
+	/* Move up entries that the removed one kept from their home slot. */
 	for (i = (hole + 1) & mask; m->slots[i].value; i = (i + 1) & mask) {
-		size_t from_home = (i - home(m, m->slots[i].key)) & mask;
+		size_t from_home = (i - home_slot(m, m->slots[i].key)) & mask;
 
 		if (from_home < ((i - hole) & mask))
 			continue;

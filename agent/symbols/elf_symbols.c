@@ -140,7 +140,7 @@ static int by_address(const void *a, const void *b)
 	if (x->address != y->address)
 		return x->address < y->address ? -1 : 1;
 	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1; /* one that knows its size first */
+		return x->size > y->size ? -1 : 1; /* one with a size first */
 	return (x->name > y->name) - (x->name < y->name);
 }
 

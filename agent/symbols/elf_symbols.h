@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 
-/* Where the bytes come from: `read` gives exactly len bytes or fails. */
+/* The file's bytes: `read` reads exactly len bytes or fails. */
 struct elf_source {
 	int (*read)(void *arg, uint64_t offset, void *out, size_t len, struct err *e);
 	void *arg;
@@ -27,7 +27,7 @@ struct elf_symbol {
 	uint32_t name; /* offset in the string table */
 };
 
-/* What part of the file is loaded as code at which address. */
+/* A part of the file that is loaded as code at this address. */
 struct elf_segment {
 	uint64_t offset, size, address;
 };
@@ -41,7 +41,8 @@ struct elf_symbols {
 };
 
 /* ERR_INVALID: not an ELF file, or a broken one; ERR_UNSUPPORTED: not 64-bit little-endian; ERR_LIMIT:
- * too many symbols. A file without symbols is fine, and empty. Yours: elf_symbols_release(). */
+ * too many symbols. A file without symbols gives an empty list. The caller frees it with
+ * elf_symbols_release(). */
 MUST_CHECK int elf_symbols_load(struct elf_symbols *out, const struct elf_source *src,
 				struct err *e);
 void elf_symbols_release(struct elf_symbols *es);

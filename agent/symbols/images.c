@@ -35,7 +35,7 @@ static bool same_file(const struct image *a, const struct image *b)
 	       a->minor == b->minor && !strcmp(a->path, b->path);
 }
 
-static uint32_t free_number(struct images *im)
+static uint32_t take_number(struct images *im)
 {
 	if (im->live < im->n)
 		for (size_t i = IMAGE_FIRST; i < im->n; i++)
@@ -50,9 +50,9 @@ static uint32_t free_number(struct images *im)
 	return (uint32_t)im->n++;
 }
 
-static uint32_t add(struct images *im, const struct image *image)
+static uint32_t add_image(struct images *im, const struct image *image)
 {
-	uint32_t i = free_number(im);
+	uint32_t i = take_number(im);
 
 	if (i == IMAGE_UNKNOWN && im->n > IMAGE_UNKNOWN + 1)
 		return i;
@@ -67,9 +67,9 @@ struct images *images_new(size_t max)
 	struct images *im = xcalloc(1, sizeof(*im));
 
 	im->max = max > IMAGE_FIRST ? max : IMAGE_FIRST;
-	add(im, &(struct image){ .kind = IMAGE_KIND_KERNEL });
-	add(im, &(struct image){ .kind = IMAGE_KIND_UNKNOWN });
-	add(im, &(struct image){ .kind = IMAGE_KIND_VDSO });
+	add_image(im, &(struct image){ .kind = IMAGE_KIND_KERNEL });
+	add_image(im, &(struct image){ .kind = IMAGE_KIND_UNKNOWN });
+	add_image(im, &(struct image){ .kind = IMAGE_KIND_VDSO });
 	return im;
 }
 
@@ -97,7 +97,7 @@ uint32_t images_file(struct images *im, const struct image *file)
 	}
 	copy.kind = IMAGE_KIND_FILE;
 	copy.path = NULL;
-	i = add(im, &copy);
+	i = add_image(im, &copy);
 	if (i == IMAGE_UNKNOWN)
 		return i;
 	im->v[i].image.path = xstrdup(file->path);
@@ -108,7 +108,7 @@ uint32_t images_file(struct images *im, const struct image *file)
 
 uint32_t images_process(struct images *im, uint32_t pid)
 {
-	return add(im, &(struct image){ .kind = IMAGE_KIND_PROCESS, .pid = pid });
+	return add_image(im, &(struct image){ .kind = IMAGE_KIND_PROCESS, .pid = pid });
 }
 
 size_t images_count(const struct images *im)
@@ -126,7 +126,7 @@ const struct image *images_get(const struct images *im, uint32_t image)
 	return &im->v[image].image;
 }
 
-static void forget(struct images *im, uint32_t i)
+static void remove_image(struct images *im, uint32_t i)
 {
 	struct entry *gone = &im->v[i];
 
@@ -146,5 +146,5 @@ void images_sweep(struct images *im, const bool *used)
 {
 	for (uint32_t i = IMAGE_FIRST; i < im->n; i++)
 		if (im->v[i].in_use && !used[i])
-			forget(im, i);
+			remove_image(im, i);
 }

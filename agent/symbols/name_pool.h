@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names as small numbers: the same text is the same number. Numbers start at 1. */
+/* Numbers for names: equal texts have one number. Numbers start at 1. */
 #ifndef AGENT_SYMBOLS_NAME_POOL_H
 #define AGENT_SYMBOLS_NAME_POOL_H
 

@@ -11,7 +11,7 @@
 #define NAMES_BYTES_MAX (64U << 20)
 #define NAME_BYTES_MAX	512
 
-/* How many earlier starts are looked at: code is replaced, rarely nested. */
+/* How many earlier starts are compared: code is replaced, rarely nested. */
 #define LOOK_BACK 16
 
 void perf_map_release(struct perf_map *pm)
@@ -21,7 +21,7 @@ void perf_map_release(struct perf_map *pm)
 	*pm = (struct perf_map){ 0 };
 }
 
-static void add(struct perf_map *pm, uint64_t start, uint64_t size, const char *name)
+static void add_symbol(struct perf_map *pm, uint64_t start, uint64_t size, const char *name)
 {
 	if (pm->n == SYMBOLS_MAX || pm->names.len > NAMES_BYTES_MAX)
 		return;
@@ -37,8 +37,8 @@ static void add(struct perf_map *pm, uint64_t start, uint64_t size, const char *
 	pm->sorted = false;
 }
 
-/* A hexadecimal number and the blanks behind it; NULL if there is none. */
-static const char *hex(const char *p, const char *end, uint64_t *out)
+/* Parses a hexadecimal number and the blanks after it; NULL if there is none. */
+static const char *parse_hex(const char *p, const char *end, uint64_t *out)
 {
 	const char *digits;
 
@@ -58,12 +58,12 @@ static void parse_line(struct perf_map *pm, const char *line, const char *end)
 {
 	char name[NAME_BYTES_MAX];
 	uint64_t start, size;
-	const char *p = hex(line, end, &start);
+	const char *p = parse_hex(line, end, &start);
 
 	if (p)
-		p = hex(p, end, &size);
+		p = parse_hex(p, end, &size);
 	if (p && clean_text(name, sizeof(name), p, (size_t)(end - p)))
-		add(pm, start, size, name);
+		add_symbol(pm, start, size, name);
 }
 
 size_t perf_map_parse(struct perf_map *pm, const char *text, size_t len)

@@ -27,8 +27,8 @@ struct perf_map {
 /* A zeroed struct is empty. */
 void perf_map_release(struct perf_map *pm);
 
-/* Takes the whole lines of what follows in the file; returns how many bytes that was. Lines that make
- * no sense are passed over; beyond some millions of names more are not kept. */
+/* Parses the whole lines of `text`, the file's next bytes; returns their length. Malformed lines are
+ * skipped, and all lines after 2^20 names or 64 MiB of them. */
 size_t perf_map_parse(struct perf_map *pm, const char *text, size_t len);
 
 /* The newest code at the address, or NULL. */

@@ -18,8 +18,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-#define NAME_BYTES	   1000 /* mangled C++ has no bounds */
-#define NAMES_BYTES_MAX	   (32U << 20) /* then all names are forgotten and found anew */
+#define NAME_BYTES	   1000 /* mangled C++ names have no limit */
+#define NAMES_BYTES_MAX	   (32U << 20) /* then all names are dropped: a new epoch */
 #define MODULES_MAX	   512 /* files and processes remembered between jobs */
 #define OPEN_MAX	   64 /* files open at once during a job */
 #define INDEX_BYTES_MAX	   (64U << 20) /* all ELF indexes together, between jobs */
@@ -27,14 +27,14 @@
 #define PERF_MAP_BYTES_MAX (64U << 20)
 #define KALLSYMS_BYTES_MAX (64U << 20)
 
-/* A file, or a process with the code it made itself. */
+/* A file, or a process with code made at run time. */
 struct module {
-	struct image image; /* path is ours */
+	struct image image; /* owns its path */
 	uint64_t used; /* the job that used it last */
 	int fd; /* of a file, during a job; -1 */
 	struct stat st; /* what was indexed */
 	bool indexed;
-	uint32_t failed_pid; /* its view had no such file; 0 = not tried */
+	uint32_t failed_pid; /* the file could not be opened for it; 0 = not tried */
 	struct elf_symbols elf;
 	uint64_t maps_read, perf_map_read; /* the job that did it; 0 = never */
 	bool has_maps;
@@ -206,7 +206,7 @@ static bool is_mapped_file(int fd, const struct stat *st, const struct image *im
 	return st->st_ino == image->inode || (!here && is_overlay(fd));
 }
 
-/* The file as its process sees it; when that is gone already, the agent's own at the same path. */
+/* The file as its process sees it; if the process is gone, the agent's file at the same path. */
 static int open_mapped(const struct image *image, struct stat *st)
 {
 	int fd = foreign_open(image->pid, image->path, st, NULL);
@@ -256,7 +256,7 @@ static bool open_module(struct symbols *sy, struct module *m)
 	return true;
 }
 
-/* Once for every process that may show us the file. */
+/* Tried once for each process that maps the file. */
 static bool index_module(struct symbols *sy, struct module *m)
 {
 	struct elf_source src = { .read = read_fd, .arg = &m->fd };
@@ -320,7 +320,7 @@ static void kernel_name(struct symbols *sy, uint64_t address, char *out, size_t 
 		snprintf(out, size, "[kernel]");
 }
 
-/* ---- vdso: the same bytes in every process, so our own will do ---- */
+/* ---- vdso: the same bytes in every process, so the agent's own are used ---- */
 
 static int read_vdso(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
 {
@@ -375,7 +375,7 @@ const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *ima
 	return maps_of(sy, module_of(sy, image));
 }
 
-/* The pid as the process itself knows it: the last of "NSpid:". */
+/* The pid in the process's own namespace: the last of "NSpid:". */
 static uint32_t inner_pid(uint32_t pid)
 {
 	struct buf text = BUF_INIT;
@@ -400,7 +400,7 @@ static uint32_t inner_pid(uint32_t pid)
 	return inner;
 }
 
-/* Takes what the compiler appended since the last time. */
+/* Parses what the compiler appended since the last call. */
 static void read_perf_map(struct symbols *sy, struct module *m)
 {
 	char path[48];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of places in images: indexes of ELF files, the kernel's symbols, the maps that JIT compilers
- * write. Reads files and may block: it is lent to one worker at a time and used by nobody else.
+ * Names of places in images: from indexes of ELF files, the kernel's symbols and the maps that JIT
+ * compilers write. Reads files and may block: one worker at a time uses it, and no other thread.
  */
 #ifndef AGENT_SYMBOLS_SYMBOLS_H
 #define AGENT_SYMBOLS_SYMBOLS_H
@@ -17,15 +17,15 @@ struct symbols;
 struct symbols *symbols_new(void);
 void symbols_free(struct symbols *sy);
 
-/* Around the work of one job. After symbols_begin() the epoch may be a new one: names of earlier
- * epochs are gone, their numbers mean nothing. */
+/* Before and after the work of one job. symbols_begin() may start a new epoch: names of earlier epochs are
+ * gone and their numbers void. */
 void symbols_begin(struct symbols *sy);
 void symbols_end(struct symbols *sy);
 uint32_t symbols_epoch(const struct symbols *sy); /* never 0 */
 
 /*
- * The name's number, never 0: equal names are one number. What has no name of its own is called
- * "[libfoo.so+0x1234]", "[jit]", "[kernel]" or "[unknown]"; the kernel's functions "[k] name".
+ * The name's number, never 0; equal names have one number. Code without a name is "[libfoo.so+0x1234]",
+ * "[jit]", "[kernel]" or "[unknown]"; the kernel's functions are "[k] name".
  */
 uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t offset);
 

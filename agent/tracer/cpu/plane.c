@@ -15,13 +15,12 @@ struct span {
 	int64_t start_ns, end_ns;
 };
 
-/* One thread's line while its samples are gone through. Spans are in order of their start, callers
- * first. */
+/* One thread's line while it is built. Spans are in order of their start, callers first. */
 struct line {
 	int64_t last_ns; /* the sample before; 0 = none */
 	struct span *spans;
 	size_t n, cap;
-	size_t open[DEPTH_MAX]; /* spans that go on, outermost first */
+	size_t open[DEPTH_MAX]; /* spans without an end yet, outermost first */
 	size_t depth;
 };
 
@@ -37,8 +36,8 @@ static void name_nodes(struct cpu_cut *cut, struct symbols *sy)
 	}
 }
 
-/* "[kernel]" below "[kernel]" says nothing, "f" below "f" is a recursion. */
-static bool is_stopgap(const struct symbols *sy, uint32_t name)
+/* "[kernel]" below "[kernel]" is one frame too many, "f" below "f" is a recursion. */
+static bool is_placeholder(const struct symbols *sy, uint32_t name)
 {
 	const char *text = symbols_text(sy, name);
 
@@ -46,13 +45,13 @@ static bool is_stopgap(const struct symbols *sy, uint32_t name)
 }
 
 /* The names of a stack, outermost first; what is deeper than DEPTH_MAX is cut at the outer end. */
-static size_t names_of(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
-		       uint32_t *names)
+static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
+			 uint32_t *names)
 {
 	size_t n = 0;
 
 	for (uint32_t i = node; i && n < DEPTH_MAX; i = cut->nodes[i].parent)
-		if (!n || names[n - 1] != cut->nodes[i].name || !is_stopgap(sy, names[n - 1]))
+		if (!n || names[n - 1] != cut->nodes[i].name || !is_placeholder(sy, names[n - 1]))
 			names[n++] = cut->nodes[i].name;
 	for (size_t i = 0; i < n / 2; i++) {
 		uint32_t swap = names[i];
@@ -63,7 +62,7 @@ static size_t names_of(const struct cpu_cut *cut, const struct symbols *sy, uint
 	return n;
 }
 
-static void close_to(struct line *l, size_t depth, int64_t end_ns)
+static void close_spans(struct line *l, size_t depth, int64_t end_ns)
 {
 	while (l->depth > depth)
 		l->spans[l->open[--l->depth]].end_ns = end_ns;
@@ -79,8 +78,8 @@ static void open_span(struct line *l, uint32_t name, int64_t start_ns)
 	l->spans[l->n++] = (struct span){ .name = name, .start_ns = start_ns };
 }
 
-/* Where what ends after the sample before ends, if the next sample is at `next_ns`. */
-static int64_t end_of(const struct cpu_cut *cut, const struct line *l, int64_t next_ns)
+/* The end of spans that the sample at `next_ns` does not continue. */
+static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t next_ns)
 {
 	int64_t end = l->last_ns + cut->period_ns;
 
@@ -91,14 +90,14 @@ static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, stru
 		       const struct cpu_sample *s)
 {
 	uint32_t names[DEPTH_MAX];
-	size_t n = names_of(cut, sy, s->node, names), same = 0;
+	size_t n = list_names(cut, sy, s->node, names), same = 0;
 
 	/* Two and a half periods without a sample: the thread did something else in between. */
 	if (l->last_ns && (s->raw_ns - l->last_ns) * 2 > cut->period_ns * 5)
-		close_to(l, 0, end_of(cut, l, s->raw_ns));
+		close_spans(l, 0, span_end(cut, l, s->raw_ns));
 	while (same < l->depth && same < n && l->spans[l->open[same]].name == names[same])
 		same++;
-	close_to(l, same, end_of(cut, l, s->raw_ns));
+	close_spans(l, same, span_end(cut, l, s->raw_ns));
 	for (size_t i = same; i < n; i++)
 		open_span(l, names[i], s->raw_ns);
 	l->last_ns = s->raw_ns;
@@ -131,7 +130,7 @@ static int by_tid(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* "comm/tid": threads of one name are told apart in viewers that show names alone. */
+/* "comm/tid": distinguishes threads of one name in viewers that show names alone. */
 static void begin_line(const struct cpu_cut *cut, uint32_t tid, struct xs_builder *b)
 {
 	struct thread_question key = { .tid = tid }, *thread;
@@ -160,7 +159,7 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 		add_sample(cut, sy, &l, &cut->samples[i]);
 		if (i + 1 < cut->n_samples && cut->samples[i + 1].tid == tid)
 			continue;
-		close_to(&l, 0, end_of(cut, &l, cut->t1_raw_ns));
+		close_spans(&l, 0, span_end(cut, &l, cut->t1_raw_ns));
 		begin_line(cut, tid, b);
 		write_line(cut, sy, &l, b);
 		l.n = 0;

@@ -12,7 +12,8 @@
 
 struct symbols;
 
-/* On a worker, between symbols_begin() and symbols_end(). Completes names and sorts within the cut. */
+/* On a worker, between symbols_begin() and symbols_end(), after cpu_cut_load(). Completes the names and sorts
+ * the samples of the cut. */
 void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder *b);
 
 #endif

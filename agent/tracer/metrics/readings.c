@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* What a file gives; each parser below adds its file's share to it. */
+/* What the files hold; each parser below fills in its file's quantities. */
 enum quantity {
 	CPU_USER,
 	CPU_NICE,
@@ -55,7 +55,7 @@ enum quantity {
 
 enum how {
 	AS_IS, /* a level */
-	MINUS, /* a level: what `other` has beyond it */
+	MINUS, /* a level: `other` minus this */
 	PER_SECOND, /* growth of a counter */
 	CPU_SHARE, /* growth as a share of the growth of all CPU modes */
 };
@@ -106,7 +106,7 @@ static const struct column {
 	{ "pressure io full %", PSI_IO_FULL, PER_SECOND, 1e-4, 0 },
 };
 
-/* Linux gives sectors of 512 bytes whatever the disk's are. */
+/* Linux counts sectors of 512 bytes, whatever the disk's are. */
 #define SECTOR_BYTES   512.0
 #define FILE_BYTES_MAX (256 << 10)
 
@@ -114,13 +114,13 @@ struct reading {
 	double v[QUANTITIES]; /* NaN = not seen */
 };
 
-static void add(struct reading *r, enum quantity q, double v)
+static void add_to(struct reading *r, enum quantity q, double v)
 {
 	r->v[q] = isnan(r->v[q]) ? v : r->v[q] + v;
 }
 
-/* Up to n numbers that stand in `text`, on its line; returns how many. */
-static size_t numbers(const char *text, double *out, size_t n)
+/* Parses up to n numbers at the begin of `text`; returns how many there are. */
+static size_t parse_numbers(const char *text, double *out, size_t n)
 {
 	size_t got = 0;
 
@@ -160,7 +160,7 @@ static void parse_keyed(const struct keyed *table, const char *line, struct read
 		const char *rest = after(line, table->key);
 		double v;
 
-		if (rest && numbers(rest, &v, 1) == 1)
+		if (rest && parse_numbers(rest, &v, 1) == 1)
 			r->v[table->what] = v * table->scale;
 	}
 }
@@ -176,10 +176,10 @@ static void parse_stat(const char *line, struct reading *r)
 					       CPU_IOWAIT, CPU_IRQ,  CPU_IRQ,	 CPU_STEAL };
 	const char *rest = after(line, "cpu ");
 	double v[ARRAY_SIZE(modes)];
-	size_t n = rest ? numbers(rest, v, ARRAY_SIZE(v)) : 0;
+	size_t n = rest ? parse_numbers(rest, v, ARRAY_SIZE(v)) : 0;
 
 	for (size_t i = 0; i < n; i++)
-		add(r, modes[i], v[i]);
+		add_to(r, modes[i], v[i]);
 	if (!rest)
 		parse_keyed(keys, line, r);
 }
@@ -217,7 +217,7 @@ static void parse_loadavg(const char *line, struct reading *r)
 {
 	double v;
 
-	if (numbers(line, &v, 1) == 1)
+	if (parse_numbers(line, &v, 1) == 1)
 		r->v[LOAD] = v;
 }
 
@@ -228,13 +228,14 @@ static void parse_net_dev(const char *line, struct reading *r)
 	double v[12];
 
 	line += strspn(line, " ");
-	if (!colon || after(line, "lo:") || numbers(colon + 1, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+	if (!colon || after(line, "lo:") ||
+	    parse_numbers(colon + 1, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
 		return;
-	add(r, NET_RX_BYTES, v[0]);
-	add(r, NET_RX_PACKETS, v[1]);
-	add(r, NET_TX_BYTES, v[8]);
-	add(r, NET_TX_PACKETS, v[9]);
-	add(r, NET_LOST, v[2] + v[3] + v[10] + v[11]);
+	add_to(r, NET_RX_BYTES, v[0]);
+	add_to(r, NET_RX_PACKETS, v[1]);
+	add_to(r, NET_TX_BYTES, v[8]);
+	add_to(r, NET_TX_PACKETS, v[9]);
+	add_to(r, NET_LOST, v[2] + v[3] + v[10] + v[11]);
 }
 
 /* Stacked devices would count their disks' traffic a second time. */
@@ -273,11 +274,11 @@ static void parse_diskstats(const char *line, struct reading *r)
 	if (sscanf(line, "%*d %*d %63s%n", name, &at) != 1 || is_stacked(name) ||
 	    is_partition(name))
 		return;
-	if (numbers(line + at, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+	if (parse_numbers(line + at, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
 		return;
-	add(r, DISK_OPS, v[0] + v[4]);
-	add(r, DISK_READ, v[2] * SECTOR_BYTES);
-	add(r, DISK_WRITTEN, v[6] * SECTOR_BYTES);
+	add_to(r, DISK_OPS, v[0] + v[4]);
+	add_to(r, DISK_READ, v[2] * SECTOR_BYTES);
+	add_to(r, DISK_WRITTEN, v[6] * SECTOR_BYTES);
 }
 
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=123" */
@@ -287,7 +288,7 @@ static void parse_pressure(const char *line, struct reading *r, enum quantity so
 	const char *total = strstr(line, "total=");
 	double v;
 
-	if (!total || numbers(total + 6, &v, 1) != 1)
+	if (!total || parse_numbers(total + 6, &v, 1) != 1)
 		return;
 	if (after(line, "some "))
 		r->v[some] = v;
@@ -395,14 +396,14 @@ static void read_source(struct proc_metrics *pm, size_t i, struct reading *r)
 	for (; *line; line = end + 1) {
 		end = strchr(line, '\n');
 		if (!end)
-			return; /* cut off: the numbers at its end may be, too */
+			return; /* an incomplete line: its numbers may be incomplete */
 		*end = '\0';
 		sources[i].parse_line(line, r);
 	}
 }
 
-/* NaN if the counter is new or went backwards (a device that left takes its share along). */
-static double growth(const struct reading *now, const struct reading *last, enum quantity q)
+/* NaN if the counter is new or went back (the sum loses the share of a removed device). */
+static double counter_growth(const struct reading *now, const struct reading *last, enum quantity q)
 {
 	double d = now->v[q] - last->v[q];
 
@@ -414,15 +415,15 @@ static double cpu_total(const struct reading *now, const struct reading *last)
 	double sum = 0;
 
 	for (enum quantity q = CPU_USER; q <= CPU_STEAL; q++) {
-		double d = growth(now, last, q);
+		double d = counter_growth(now, last, q);
 
 		sum += isnan(d) ? 0 : d;
 	}
 	return sum;
 }
 
-static double value(const struct column *c, const struct reading *now, const struct reading *last,
-		    double seconds)
+static double column_value(const struct column *c, const struct reading *now,
+			   const struct reading *last, double seconds)
 {
 	double by;
 
@@ -431,7 +432,7 @@ static double value(const struct column *c, const struct reading *now, const str
 	if (c->how == MINUS)
 		return (now->v[c->other] - now->v[c->what]) * c->scale;
 	by = !last ? 0 : c->how == CPU_SHARE ? cpu_total(now, last) : seconds;
-	return by > 0 ? growth(now, last, c->what) / by * c->scale : NAN;
+	return by > 0 ? counter_growth(now, last, c->what) / by * c->scale : NAN;
 }
 
 void proc_metrics_read(struct proc_metrics *pm, int64_t raw_ns, double *row)
@@ -444,7 +445,7 @@ void proc_metrics_read(struct proc_metrics *pm, int64_t raw_ns, double *row)
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
 		read_source(pm, i, &now);
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
-		row[i] = value(&columns[i], &now, pm->has_last ? &pm->last : NULL, seconds);
+		row[i] = column_value(&columns[i], &now, pm->has_last ? &pm->last : NULL, seconds);
 	pm->last = now;
 	pm->last_raw_ns = raw_ns;
 	pm->has_last = true;

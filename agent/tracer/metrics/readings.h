@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers about the whole host, read from /proc. One struct proc_metrics keeps the files open and
- * remembers the counters of the tick before; every tick fills one row. One thread at a time.
+ * Numbers about the whole host, from /proc. A struct proc_metrics keeps the files open and has the
+ * counters of the tick before; each tick fills one row. One thread at a time.
  */
 #ifndef AGENT_TRACER_METRICS_READINGS_H
 #define AGENT_TRACER_METRICS_READINGS_H
@@ -15,16 +15,16 @@ struct proc_metrics;
 size_t proc_metrics_count(void);
 const char *proc_metrics_name(size_t column);
 
-/* Opens what there is below `root` ("/proc"; a folder of recorded texts in tests). A file that is
- * missing makes its columns NaN, no more. */
+/* Opens the files below `root` ("/proc"; in tests a folder of recorded texts). The columns of a missing
+ * file are NaN. */
 struct proc_metrics *proc_metrics_open(const char *root);
 void proc_metrics_free(struct proc_metrics *pm); /* NULL is fine */
 
-/* How many of the files are there; 0 means that nothing can be measured. */
+/* How many of the files could be opened; 0 = nothing can be measured. */
 size_t proc_metrics_files(const struct proc_metrics *pm);
 
-/* Reads all files now. row[0 .. count): the values; NaN for what is unknown, such as a rate that has
- * no earlier tick, or whose counter went backwards. `raw_ns` is now on CLOCK_MONOTONIC_RAW. */
+/* Reads all files now into row[0 .. count). An unknown value is NaN: its file is missing, or a rate has no
+ * earlier tick, or its counter went back. `raw_ns` is now on CLOCK_MONOTONIC_RAW. */
 void proc_metrics_read(struct proc_metrics *pm, int64_t raw_ns, double *row);
 
 #endif
