@@ -48,13 +48,14 @@ bool clock_pair_has_step(const struct clock_pair *a, const struct clock_pair *b)
  */
 int64_t now_mono_of_raw(int64_t raw_ns);
 
-/* How long this machine has been suspended since it was booted (CLOCK_BOOTTIME - CLOCK_MONOTONIC). */
+/* The time that this machine was suspended since boot (CLOCK_BOOTTIME - CLOCK_MONOTONIC). */
 int64_t now_suspended_ns(void);
 
-/* Which clocksource the kernel keeps time by: a number for its name; 0 where it does not say. */
+/* The kernel's clocksource: a number for its name; 0 = unknown. */
 uint64_t now_source(void);
 
-/* How far the wall clock is from UTC at most, as whoever steers it tells the kernel; -1 = nobody steers it. */
+/* The largest error of the wall clock against UTC, as the program that steers it reports to the
+ * kernel; -1 = not steered. */
 int64_t now_wall_error_ns(void);
 
 /* "2026_11_21_10_03_59" in UTC; `out` needs 20 bytes. */

@@ -9,8 +9,8 @@
  * t1: agent's clock before sending; t2, t3: aggregator's session clock at receipt and before the
  * reply. Rule: t1 and t3 may be early, never late; t2 may be late, never early.
  *
- * The kernel stamps a reply only after it left: later replies to the same agent carry that stamp, as
- * a better t3 of an earlier seq.
+ * The kernel stamps a reply only after it left: later replies to the same agent carry that stamp,
+ * as a better t3 of an earlier seq.
  *
  * The mac is SipHash-2-4 of all bytes before it, with the key of Welcome: without that key a sender
  * gets no reply and cannot move a clock.
@@ -53,8 +53,8 @@ struct probe {
 
 void probe_encode(const struct probe *p, const struct siphash_key *key, uint8_t out[PROBE_BYTES]);
 
-/* False for anything that is not exactly a probe of this version. The sender is not checked: find its key
- * by the cookie, then call probe_is_signed(). */
+/* False for anything that is not exactly a probe of this version. The sender is not checked:
+ * find its key by the cookie, then call probe_is_signed(). */
 bool probe_decode(struct probe *out, const void *data, size_t len);
 
 /* `data` is PROBE_BYTES long: probe_decode() has checked that. */

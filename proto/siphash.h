@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SipHash-2-4 with a 64 bit result (Aumasson, Bernstein 2012): a keyed hash for short messages. Without
- * the key the hash of a new message cannot be made. Pure.
+ * SipHash-2-4 with a 64 bit result (Aumasson, Bernstein 2012): a keyed hash for short messages.
+ * Without the key the hash of a new message cannot be made. Pure.
  */
 #ifndef PROTO_SIPHASH_H
 #define PROTO_SIPHASH_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic on times that may be any int64: whole nanoseconds are exact in 128 bits, results saturate. */
+/* Arithmetic on times that may be any int64: whole nanoseconds are exact in 128 bits, results
+ * saturate. */
 #ifndef AGENT_CLOCK_ARITH_H
 #define AGENT_CLOCK_ARITH_H
 
@@ -13,7 +14,8 @@ static inline int64_t saturate(wide v)
 	return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
 }
 
-/* How much a clock with the injected error of clock_conf is ahead of raw, `since_ns` after its start. */
+/* How much a clock with the injected error of clock_conf is ahead of raw, `since_ns` after its
+ * start. */
 static inline int64_t injected_error_ns(int64_t offset_ns, double drift_ppm, double since_ns)
 {
 	return offset_ns + llround(drift_ppm * 1e-6 * since_ns);

@@ -15,10 +15,9 @@
 #include "net/udp.h"
 #include "proto/probe.h"
 
-#define PATHS 4 /* source ports, routed differently by some networks; a train takes one */
-#define TRAIN 4 /* probes in a train: the fastest of them counts */
-#define TRAIN_DENSE \
-	2 /* the second finds all caches warm; more trains are worth more than longer ones */
+#define PATHS	      4 /* source ports, routed differently by some networks; a train takes one */
+#define TRAIN	      4 /* probes in a train: the fastest of them counts */
+#define TRAIN_DENSE   2 /* the second finds all caches warm; further probes make further trains */
 #define SPACING_NS    (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
 #define FIRST_TRAINS  8
 #define FIRST_GAP_NS  (60 * NS_PER_MS)
@@ -28,7 +27,7 @@
 #define END_SPREAD_NS (100 * NS_PER_MS)
 #define REPLY_MAX_NS  (100 * NS_PER_MS)
 #define REPLY_NS      (5 * NS_PER_MS) /* a reply may take this and two round trips */
-#define CALM_MIN_NS   (2 * NS_PER_S)
+#define CALM_MIN_NS   (2 * NS_PER_S) /* between trains while no capture is armed */
 #define CALM_MAX_NS   (16 * NS_PER_S)
 
 struct path {
@@ -131,8 +130,8 @@ static void send_probe(struct clock *c, struct path *path, int index, int train)
 	udp_send(path->udp, packet, sizeof(packet));
 }
 
-/* A probe over the stream costs both ends more than a datagram, and a train of them proves no more: one, and less
- * often. */
+/* A probe over the stream costs both ends more than a datagram, and a train of them proves no more:
+ * single probes, less often. */
 static void send_by_stream(struct clock *c)
 {
 	int64_t now_ns = now_mono_ns();
@@ -146,8 +145,8 @@ static void send_by_stream(struct clock *c)
 	c->stream(c->stream_arg, packet);
 }
 
-/* All by one path: a socket that was idle is slow on the way there but not back, which looks like an
- * offset. Only the first probe of the train pays for that. */
+/* All by one path: a socket that was idle is slow on the way there but not back, which looks
+ * like an offset. Only the first probe of the train pays for that. */
 static void send_train(struct clock *c, int train)
 {
 	struct path *path = &c->paths[c->trains++ % PATHS];
@@ -160,8 +159,8 @@ static void send_train(struct clock *c, int train)
 	}
 }
 
-/* A time below within_ns that differs between agents: those that connect, are armed or calm down at the
- * same time must not probe at the same time. */
+/* A time below within_ns that differs between agents: those that connect, are armed or calm down
+ * at the same time must not probe at the same time. */
 static int64_t own_delay(const struct clock *c, int64_t within_ns)
 {
 	return (int64_t)(c->exchange.cookie >> 16) % within_ns;
@@ -339,8 +338,8 @@ int64_t clock_probe_after_window(struct clock *c)
 
 /* ---- life ---- */
 
-/* A wall clock that was set does not touch raw. After a sleep, or with another clocksource, the history of raw does
- * not hold any more. */
+/* A wall clock that was set does not touch raw. After a sleep, or with another clocksource, the
+ * history of raw does not hold any more. */
 static void on_change(void *arg, enum ledger_change change)
 {
 	struct clock *c = arg;

@@ -61,8 +61,8 @@ void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
 
 /*
  * A window ended now: probes once more, soon, because beyond the last probe a bound grows several
- * times as fast as between two. Windows end on all hosts at once, so each host probes at its own time
- * of the next 100 ms. Returns when (CLOCK_MONOTONIC) the reply should have arrived.
+ * times as fast as between two. Windows end on all hosts at once, so each host probes at its own
+ * time of the next 100 ms. Returns when (CLOCK_MONOTONIC) the reply should have arrived.
  */
 int64_t clock_probe_after_window(struct clock *c);
 

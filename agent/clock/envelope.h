@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The geometry of the estimator: what a set of one-sided bounds proves about the offset at a time, if
- * the offset moves no faster than a given pace. Pure; nanoseconds in double, counted from an origin
- * close by that the caller picks (see struct clock_history).
+ * The geometry of the estimator: what a set of one-sided bounds proves about the offset at a time,
+ * if the offset moves no faster than a given pace. Pure; nanoseconds in double, counted from an
+ * origin close by that the caller picks (see struct clock_history).
  */
 #ifndef AGENT_CLOCK_ENVELOPE_H
 #define AGENT_CLOCK_ENVELOPE_H
@@ -33,9 +33,9 @@ struct interval {
 };
 
 /*
- * `sign` is +1 for bounds from below, -1 for bounds from above. A bound replaces a looser one of its
- * 10 ms; `rate` is the known part of the rate, used to compare bounds of different times. Bounds may
- * come in any order of time.
+ * `sign` is +1 for bounds from below, -1 for bounds from above. A bound replaces a looser one of
+ * its 10 ms; `rate` is the known part of the rate, used to compare bounds of different times.
+ * Bounds may come in any order of time.
  */
 void bounds_add(struct bounds *b, struct bound new, int sign, double rate);
 void bounds_free(struct bounds *b);

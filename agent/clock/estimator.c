@@ -80,8 +80,8 @@ void clock_estimator_reset(struct clock_estimator *est)
 		push_history(est, est->announced, est->announced_ns);
 }
 
-/* A sample against all others is a step or a false sample. Until probes agree with it, it is unknown
- * which. */
+/* A sample against all others is a step or a false sample. Until probes agree with it, it is
+ * unknown which. */
 static bool is_confirmed(const struct clock_history *h)
 {
 	return h->cause != CLOCK_BREAK_STEP || h->probes >= CONFIRM;
@@ -117,8 +117,8 @@ static bool is_possible(const struct clock_sample *s)
 	       s->t4_ns - s->t1_ns >= s->t3_ns - s->t2_ns;
 }
 
-/* The history that a sample belongs to; one that contradicts the newest history begins another. NULL
- * for a sample from before an announced break. */
+/* The history that a sample belongs to; one that contradicts the newest history begins another.
+ * NULL for a sample from before an announced break. */
 static struct clock_history *history_for(struct clock_estimator *est, const struct clock_sample *s)
 {
 	int64_t at_ns = s->no_request ? s->t4_ns : s->t1_ns;
@@ -200,9 +200,9 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* What is certain at one knot is certain at the next, widened by how far the offset strays in between.
- * An envelope uses only probes that are near: without this, a knot among bad probes would be wider than
- * the good ones further away allow. */
+/* What is certain at one knot is certain at the next, widened by how far the offset strays in
+ * between. An envelope uses only probes that are near: without this, a knot among bad probes
+ * would be wider than the good ones further away allow. */
 static void carry_interval(struct clock_knot *to, const struct clock_knot *from, struct pace p)
 {
 	double far = (double)(to->host_ns - from->host_ns), stray = p.drift * fabs(far) + 1;
@@ -243,7 +243,8 @@ static void put_segment(struct clock_model *m, const struct knot_span *span)
 	m->n_segments += seg->n > 0;
 }
 
-/* Knots are among the samples. Beyond the first and the last the model translates at another drift. */
+/* Knots are among the samples. Beyond the first and the last the model translates at another
+ * drift. */
 static bool put_history(const struct clock_estimator *est, size_t i, int64_t from_ns, int64_t to_ns,
 			struct clock_model *m)
 {

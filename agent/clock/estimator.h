@@ -25,16 +25,16 @@ void clock_estimator_reset(struct clock_estimator *est);
 void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause);
 
 /*
- * False for an impossible sample (t4 before t1, t3 before t2, negative round trip). Samples may come
- * late, twice and in any order within a few seconds.
+ * False for an impossible sample (t4 before t1, t3 before t2, negative round trip). Samples may
+ * come late, twice and in any order within a few seconds.
  */
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s);
 
 /*
- * Fills the map of *out from all samples, those after now_ns included, and offset_ns, rate, bound_ns,
- * bound_rate, rtt_min_ns, jitter_ns, probes and bad as of host time now_ns. The knots of the map are
- * around now_ns, or all over [from, to]. False while there are too few samples, and for a window
- * that begins before a break if nothing is known of the time before that break.
+ * Fills the map of *out from all samples, those after now_ns included, and offset_ns, rate,
+ * bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes and bad as of host time now_ns. The knots of
+ * the map are around now_ns, or all over [from, to]. False while there are too few samples, and for
+ * a window that begins before a break if nothing is known of the time before that break.
  */
 bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
 				struct clock_model *out);

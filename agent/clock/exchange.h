@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bookkeeping of an exchange of probes with one aggregator: which probes were sent when, and which
- * samples follow from their replies and from the stamps of both kernels. Pure; all times of this side
- * are host clock (agent/clock/model.h).
+ * The bookkeeping of an exchange of probes with one aggregator: which probes were sent when, and
+ * which samples follow from their replies and from the stamps of both kernels. Pure; all times of
+ * this side are host clock (agent/clock/model.h).
  */
 #ifndef AGENT_CLOCK_EXCHANGE_H
 #define AGENT_CLOCK_EXCHANGE_H
@@ -46,9 +46,9 @@ struct probe exchange_make_probe(struct exchange *x, int path, uint32_t id, int6
 void exchange_set_departure(struct exchange *x, int path, uint32_t id, int64_t t1_ns);
 
 /*
- * A reply came at t4_ns, which the kernel stamped if `kernel`. Returns the number of samples that it
- * makes: updates of earlier probes whose t3 is known better now, and its own. 0 for a reply to no
- * probe under way.
+ * A reply came at t4_ns, which the kernel stamped if `kernel`. Returns the number of samples that
+ * it makes: updates of earlier probes whose t3 is known better now, and its own. 0 for a reply to
+ * no probe under way.
  */
 int exchange_take_reply(struct exchange *x, const struct probe *p, int64_t t4_ns, bool kernel,
 			struct clock_sample out[EXCHANGE_SAMPLES]);

@@ -25,7 +25,8 @@
 #define WANDER_FIRST 0.5e-6
 #define WANDER_STEP  1.25
 #define WANDER_LEAST 1e-6
-/* A history of this length shows how its crystal wanders; a shorter one gets more, in proportion. */
+/* A history of this length shows how its crystal wanders; a shorter one gets more, in
+ * proportion. */
 #define WANDER_SPAN_NS 120e9
 
 struct grid {
@@ -153,8 +154,8 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns)
 
 /* ---- the pace ---- */
 
-/* Times that have a bound, because intervals are narrowest there; the two ends, which make the longest
- * base for a rate, are among them. */
+/* Times that have a bound, because intervals are narrowest there; the two ends, which make the
+ * longest base for a rate, are among them. */
 static void make_grid(const struct clock_history *h, double from, struct grid *g)
 {
 	const struct bounds *b = &h->low;
@@ -206,8 +207,8 @@ static bool is_contradicted(const struct clock_history *h, const struct grid *g,
 	return false;
 }
 
-/* The smallest wander that contradicts nothing was still wrong in trials; twice that was right in every
- * trial. */
+/* The smallest wander that contradicts nothing was still wrong in trials; twice that was right
+ * in every trial. */
 static double find_wander(const struct clock_history *h, const struct grid *g, struct pace proved)
 {
 	double wander = WANDER_FIRST;
@@ -226,8 +227,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /*
- * Bounds that are far apart contradict each other late: a wander is hidden while it moves the offset
- * by less than half the interval's width within one bound's reach.
+ * Bounds that are far apart contradict each other late: a wander is hidden while it moves the
+ * offset by less than half the interval's width within one bound's reach.
  */
 static double find_hidden_wander(const struct clock_history *h, const struct grid *g, struct pace p)
 {
@@ -249,14 +250,14 @@ static void find_pace(struct clock_history *h, const struct grid *g)
 {
 	struct pace proved = prove_rate(h, g);
 	struct clock_pace *p = &h->pace;
-	double unseen;
+	double wander;
 
 	p->span_ns = g->x[g->n - 1] - g->x[0];
 	p->wander = find_wander(h, g, proved);
-	unseen = fmax(p->wander, WANDER_LEAST * WANDER_SPAN_NS / fmax(p->span_ns, 1));
-	p->pace = (struct pace){ proved.rate, proved.drift + unseen };
-	unseen = fmax(unseen, find_hidden_wander(h, g, p->pace));
-	p->pace.drift = proved.drift + unseen;
+	wander = fmax(p->wander, WANDER_LEAST * WANDER_SPAN_NS / fmax(p->span_ns, 1));
+	p->pace = (struct pace){ proved.rate, proved.drift + wander };
+	wander = fmax(wander, find_hidden_wander(h, g, p->pace));
+	p->pace.drift = proved.drift + wander;
 	if (p->pace.drift > CLOCK_DRIFT_MAX)
 		p->pace = (struct pace){ 0, CLOCK_DRIFT_MAX };
 }
@@ -278,8 +279,8 @@ const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t fro
 
 /* ---- the map ---- */
 
-/* Where the bounds are so far apart that the offset cannot be bent in between by what they hide,
- * a line is the better guess than the middle. */
+/* The middle follows a wandering clock. Where the interval is wider than any bend that the
+ * wander makes within reach, a line is the better guess. */
 static double guess_at(const struct clock_history *h, const struct clock_pace *p, double x,
 		       struct interval in)
 {
@@ -359,6 +360,6 @@ int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, 
 	if (!n)
 		return 0;
 	qsort(r, n, sizeof(r[0]), by_value);
-	/* Three of the same spread went into each: of one it is this part. */
+	/* A residual combines three probes of the same spread, weighted 1, 1/2 and 1/2. */
 	return llround(r[n / 2] / sqrt(1.5));
 }

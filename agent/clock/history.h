@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bounds that the probes gave since the last break of the host's clock, and the pace of the offset
- * that follows from them. Part of the estimator; loop thread.
+ * The bounds that the probes gave since the last break of the host's clock, and the pace of the
+ * offset that follows from them. Part of the estimator; loop thread.
  */
 #ifndef AGENT_CLOCK_HISTORY_H
 #define AGENT_CLOCK_HISTORY_H

@@ -172,7 +172,8 @@ static wide lead_at(const struct clock_ledger *l, struct segment s, wide x, bool
 	return lead + (wide)llround(rate * (double)(x - time_of(&a, real)));
 }
 
-/* The newest segment that has this time; a time between two segments is moved to the later's start. */
+/* The newest segment that has this time; a time between two segments is moved to the later's
+ * start. */
 static struct segment find_segment(const struct clock_ledger *l, wide *x, bool real)
 {
 	struct segment s = segment_before(l, l->n_knots + 1);

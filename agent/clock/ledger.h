@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How this host's wall clock ran against its raw clock: a history of snapshots of both, thinned to the
- * few knots between which lines describe it, cut where the wall clock was set or the machine slept.
+ * How this host's wall clock ran against its raw clock: a history of snapshots of both, thinned to
+ * the few knots between which lines describe it, cut where the wall clock was set or the machine
+ * slept.
  *
  * Frameworks stamp with the wall clock. A stamp is translated by how the two clocks stood at that
  * time, not by how they stand now. A ledger is a value: copy it. Pure.

@@ -93,7 +93,8 @@ static wide end_of(const struct clock_model *m, const struct clock_segment *seg)
 	return m->knots[seg->first + seg->n - 1].host_ns;
 }
 
-/* Between two segments it is unknown when the clock broke: both may be right, the nearer is guessed. */
+/* Between two segments it is unknown when the clock broke: both may be right, the nearer is
+ * guessed. */
 static struct guess guess_in_gap(const struct clock_model *m, const struct clock_segment *before,
 				 wide host)
 {
@@ -231,8 +232,8 @@ static wide bound_at_clipped(const struct clock_model *m, wide host, wide from, 
 	return bound_of(guess_at(m, most(from, least(host, to))));
 }
 
-/* The intervals of two knots widen towards each other at the drift, at most until the middle between
- * them. */
+/* The intervals of two knots widen towards each other at the drift, at most until the middle
+ * between them. */
 static wide largest_bound_inside(const struct clock_model *m, const struct clock_segment *seg,
 				 wide from, wide to)
 {
@@ -287,8 +288,8 @@ static bool is_broken_in(const struct clock_model *m, wide from, wide to)
 	return false;
 }
 
-/* An earlier session time is a larger offset. The line between two knots may leave the interval: then
- * the slack on that side is 0. */
+/* An earlier session time is a larger offset. The line between two knots may leave the interval:
+ * then the slack on that side is 0. */
 static void narrow_slack(const struct clock_model *m, wide host, struct clock_slack *slack)
 {
 	struct guess g = guess_at(m, host);

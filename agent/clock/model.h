@@ -8,8 +8,8 @@
  *
  * A model is a value: copy it, pass it to a worker, translate with it. The functions are pure.
  *
- * The host clock is raw plus an injected error (struct clock_conf), which is 0 outside of tests. The
- * map is between the host clock and the session clock; a right map removes the error again.
+ * The host clock is raw plus an injected error (struct clock_conf), which is 0 outside of tests.
+ * The map is between the host clock and the session clock; a right map removes the error again.
  */
 #ifndef AGENT_CLOCK_MODEL_H
 #define AGENT_CLOCK_MODEL_H
@@ -19,7 +19,8 @@
 
 #include "agent/clock/ledger.h"
 
-/* The quality of a translation, by its bound: A to 10 us, B to 100 us, C to 1 ms, D worse, X unknown. */
+/* The quality of a translation, by its bound: A to 10 us, B to 100 us, C to 1 ms, D worse, X
+ * unknown. */
 enum clock_grade { CLOCK_X, CLOCK_A, CLOCK_B, CLOCK_C, CLOCK_D };
 
 /* Why a segment begins: the host clock or the session clock changed. */
@@ -31,14 +32,15 @@ enum clock_break {
 	CLOCK_BREAKS,
 };
 
-/* At host time host_ns the host clock is ahead of the session clock by offset_ns, the best guess; it
- * is certain that the offset lies in [lo_ns, hi_ns]. */
+/* At host time host_ns the host clock is ahead of the session clock by offset_ns, the best
+ * guess; it is certain that the offset lies in [lo_ns, hi_ns]. */
 struct clock_knot {
 	int64_t host_ns;
 	int64_t offset_ns, lo_ns, hi_ns;
 };
 
-/* A period without a break: knots in order of time, and how the offset moves between and beyond them. */
+/* A period without a break: knots in order of time, and how the offset moves between and beyond
+ * them. */
 struct clock_segment {
 	enum clock_break cause; /* of its beginning */
 	uint16_t first, n; /* its knots; n > 0 */
@@ -89,7 +91,8 @@ int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns);
 /* The raw offset: host clock - session, at this time. Its zero is arbitrary. Saturates. */
 int64_t clock_model_raw_offset_at(const struct clock_model *m, int64_t raw_ns);
 
-/* The wall offset: this host's wall clock, injected error included, - session, at this time. Saturates. */
+/* The wall offset: this host's wall clock, injected error included, - session, at this time.
+ * Saturates. */
 int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns);
 
 /* The bound of the translation of raw_ns, and the largest bound of any time in [from, to]. */
@@ -98,7 +101,8 @@ int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns,
 
 /*
  * How far all session times of [from, to] may be moved by one number such that the offset stays in
- * its interval at each of them. {0, 0} over a break, where no such number exists, and without a map.
+ * its interval at each of them. {0, 0} over a break, where no such number exists, and without a
+ * map.
  */
 struct clock_slack {
 	int64_t earlier_ns, later_ns; /* 0 or above */

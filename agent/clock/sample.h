@@ -2,9 +2,9 @@
 /*
  * One exchange of a probe and its reply, or one direction of it: the input of the estimator.
  *
- * Each direction proves one thing by itself: the request proves that the offset is at least t1 - t2,
- * the reply that it is at most t4 - t3. t1 and t3 may be early, never late; t2 and t4 may be late,
- * never early. The two times of a direction that is left out are not read.
+ * Each direction proves one thing by itself: the request proves that the offset is at least t1 -
+ * t2, the reply that it is at most t4 - t3. t1 and t3 may be early, never late; t2 and t4 may be
+ * late, never early. The two times of a direction that is left out are not read.
  *
  * A better stamp may arrive later than its packet (the kernel's transmit stamp travels in the next
  * reply). That direction is then added once more, alone, as an update; the estimator keeps the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps the ledger of this host's clocks (agent/clock/ledger.h): a snapshot each second, twenty a
- * second on demand, and one at once when the kernel reports that the wall clock was set. Loop thread.
+ * second on demand, and one at once when the kernel reports that the wall clock was set. Loop
+ * thread.
  */
 #ifndef AGENT_CLOCK_WATCH_H
 #define AGENT_CLOCK_WATCH_H

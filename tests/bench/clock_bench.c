@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures of the clock estimator in simulated worlds whose truth is known: beside simpler estimators on the
- * same probes, in every world of tests/lib/clock_worlds.c, and its CPU time. See tests/bench/clock.
+ * Figures of the clock estimator in simulated worlds whose truth is known: beside simpler
+ * estimators on the same probes, in every world of tests/lib/clock_worlds.c, and its CPU time. See
+ * tests/bench/clock.
  *
  *   clock_bench compare REPEATS | campaign INSTANTS | cost REPEATS
  */

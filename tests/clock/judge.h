@@ -16,8 +16,8 @@ struct judge {
 /* `error_ns` of either sign; `bound_ns` < 0: there was no model. */
 void judge_add(struct judge *j, int64_t error_ns, int64_t bound_ns);
 
-/* {"n", "outside", "unknown", "p50", "p99", "max", "bound_p50", "bound_max"} in us; a new reference.
- * Empties the judge. */
+/* {"n", "outside", "unknown", "p50", "p99", "max", "bound_p50", "bound_max"} in us; a new
+ * reference. Empties the judge. */
 json_t *judge_json(struct judge *j);
 
 #endif

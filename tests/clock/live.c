@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real clocks of agents against the aggregator's real time service, in two processes: over loopback, a cable
- * between network namespaces, or through a relay. The truth is known at every instant: the injected error and
- * the wander of the service's clock. One line of JSON reports the errors of the models:
+ * Real clocks of agents against the aggregator's real time service, in two processes: over
+ * loopback, a cable between network namespaces, or through a relay. The truth is known at every
+ * instant: the injected error and the wander of the service's clock. One line of JSON reports the
+ * errors of the models:
  *
  *   causal    of a model at the time at which it was made
  *   ahead     of a model for a T0 that much later
@@ -347,7 +348,8 @@ static int64_t best_bound(const struct clock_model *m, int64_t from_ns, int64_t 
 	return best;
 }
 
-/* The first time at which the model of the window since the first probe has a good bound anywhere. */
+/* The first time at which the model of the window since the first probe has a good bound
+ * anywhere. */
 static void wait_for_good_bound(void)
 {
 	int64_t begin_ns = now_raw_ns(), now_ns;

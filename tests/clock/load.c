@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many probes the time service answers, and the CPU time of each. Sends signed trains of probes of many hosts
- * from a few sockets; one line of JSON reports the replies and the CPU time that the service took.
+ * How many probes the time service answers, and the CPU time of each. Sends signed trains of probes
+ * of many hosts from a few sockets; one line of JSON reports the replies and the CPU time that the
+ * service took.
  *
  *   clock_load [--for 3s] [--hosts 10000] [--train 8] [--rate 80000]
  *

@@ -99,7 +99,8 @@ static void register_hosts(const struct time_env *env, int port, const struct ch
 	close(child->fd);
 }
 
-/* The shift in a reply is up to one turn old: the sine moves by 8 ppm of a millisecond, 8 ns, at most. */
+/* The shift in a reply is up to one turn old: the sine moves by 8 ppm of a millisecond, 8 ns, at
+ * most. */
 static void serve(void *arg)
 {
 	const struct child *child = arg;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's real time service, in a process of its own, perhaps in another network namespace, with made-up
- * hosts. All processes of a machine read one physical clock, so the true session time of any instant is known.
+ * The aggregator's real time service, in a process of its own, perhaps in another network
+ * namespace, with made-up hosts. All processes of a machine read one physical clock, so the true
+ * session time of any instant is known.
  */
 #ifndef TESTS_CLOCK_SERVICE_H
 #define TESTS_CLOCK_SERVICE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Acceptance tests that need simulated clocks: a wall clock that is set and slewed (9), and collectives of hosts
- * whose clocks are known (17). One line of JSON each.
+ * Acceptance tests that need simulated clocks: a wall clock that is set and slewed (9), and
+ * collectives of hosts whose clocks are known (17). One line of JSON each.
  *
  *   clock_sim steps | collectives SEEDS
  */
@@ -60,8 +60,9 @@ static struct clock_ledger watch(const struct wall *w)
 }
 
 /*
- * The largest error of a translated event, in the gap between the two snapshots around the change, and elsewhere.
- * Times that a clock showed twice, because it was set back, belong to the gap: they are ambiguous.
+ * The largest error of a translated event, in the gap between the two snapshots around the change,
+ * and elsewhere. Times that a clock showed twice, because it was set back, belong to the gap: they
+ * are ambiguous.
  */
 static void judge(const struct wall *w, const struct clock_ledger *l, int64_t *outside_ns,
 		  int64_t *gap_ns)

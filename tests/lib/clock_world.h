@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host and an aggregator whose clocks are known exactly, and a link between them: the samples and the
- * truth for tests of the clock estimator. Whole nanoseconds; time `t` is session time since the world
- * began. The same seed gives the same world.
+ * A host and an aggregator whose clocks are known exactly, and a link between them: the samples and
+ * the truth for tests of the clock estimator. Whole nanoseconds; time `t` is session time since the
+ * world began. The same seed gives the same world.
  */
 #ifndef TESTS_CLOCK_WORLD_H
 #define TESTS_CLOCK_WORLD_H

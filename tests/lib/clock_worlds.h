@@ -18,13 +18,15 @@ struct world_case {
 extern const struct world_case world_cases[];
 extern const size_t n_world_cases;
 
-/* Probes for `length_ns`, then makes maps of each 10 s of it and of the whole, and checks them about every
- * step_ns. `inner` gets the instants further than 6 s from the ends, where captures are: judge goals by it. */
+/* Probes for `length_ns`, then makes maps of each 10 s of it and of the whole, and checks them
+ * about every step_ns. `inner` gets the instants further than 6 s from the ends, where captures
+ * are: judge goals by it. */
 void world_judge_after(const struct clock_world *w, int64_t length_ns, int64_t step_ns,
 		       struct world_judge *all, struct world_judge *inner,
 		       struct clock_model *last);
 
-/* Every half second a model, as for arming, and the map of a window that ends then: checked up to 10 s ahead. */
+/* Every half second a model, as for arming, and the map of a window that ends then: checked up
+ * to 10 s ahead. */
 void world_judge_ahead(const struct clock_world *w, int64_t length_ns, struct world_judge *j);
 
 #endif

@@ -67,7 +67,7 @@ static void test_layout(void)
 		CHECK_EQ(bytes[i], 0);
 }
 
-/* Change a bit anywhere, or the key: the packet is nobody's. */
+/* A packet with one bit changed anywhere, or checked with another key, is not signed. */
 static void test_signature(void)
 {
 	struct siphash_key other = key;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock service against an aggregator that reflects its probes, in virtual time. Both run on one
- * machine, so the truth is known: session = raw + SHIFT, whatever error is injected on the agent's side.
+ * The clock service against an aggregator that reflects its probes, in virtual time. Both run on
+ * one machine, so the truth is known: session = raw + SHIFT, whatever error is injected on the
+ * agent's side.
  */
 #include "agent/clock/clock.h"
 

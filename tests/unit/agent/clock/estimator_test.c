@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The estimator in simulated worlds: at every checked instant the truth must lie inside the bound, and
- * where the link allows it the error must be small. tests/bench/clock checks more worlds, with figures.
+ * The estimator in simulated worlds: at every checked instant the truth must lie inside the bound,
+ * and where the link allows it the error must be small. tests/bench/clock checks more worlds, with
+ * figures.
  */
 #include <stdlib.h>
 
@@ -125,8 +126,8 @@ static void test_silence(void)
 	clock_estimator_free(est);
 }
 
-/* Requests that are all held up until the path is open again prove next to nothing; the good probes before and
- * after hold all the same. */
+/* Requests that are all held up until the path is open again prove next to nothing; the good
+ * probes before and after hold all the same. */
 static void test_hold_up(void)
 {
 	struct clock_estimator *est = clock_estimator_new();

@@ -40,7 +40,8 @@ static void test_round_trip(void)
 	CHECK_EQ(clock_model_bound_at(&m, m.at_raw_ns - NS_PER_S), 3000);
 }
 
-/* Session times at which the host slept are the last raw time before the sleep, wherever the search begins. */
+/* Session times at which the host slept are the last raw time before the sleep, wherever the
+ * search begins. */
 static void test_slept(void)
 {
 	struct clock_model m = {
@@ -61,7 +62,8 @@ static void test_slept(void)
 	}
 }
 
-/* A wide knot with a guess far out: the line from the knot before leaves the interval that both allow. */
+/* A wide knot with a guess far out: the line from the knot before leaves the interval that both
+ * allow. */
 static void test_no_slack(void)
 {
 	struct clock_model m = {
