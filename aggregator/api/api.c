@@ -13,17 +13,18 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/secret.h"
+#include "json/json_text.h"
 #include "net/http_server.h"
 
 /* ---- answers ---- */
 
 void api_answer_json(struct http_req *req, int status, json_t *doc_taken)
 {
-	char *text = json_dumps(doc_taken, JSON_COMPACT);
+	struct buf text = BUF_INIT;
 
-	json_decref(doc_taken);
-	http_answer(req, status, "application/json", text, strlen(text));
-	free(text);
+	json_write(&text, doc_taken, 0);
+	http_answer(req, status, "application/json", text.data, text.len);
+	buf_release(&text);
 }
 
 void api_answer_text(void *req, const char *text, size_t len)
@@ -65,7 +66,7 @@ static void get_hosts(struct api *api, struct http_req *req, const char *id, con
 {
 	(void)id;
 	(void)name;
-	hosts_text(api->env.registry, api->env.jobs, api_answer_text, req);
+	hosts_make_text(api->env.registry, api->env.jobs, api_answer_text, req);
 }
 
 static void get_events(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -116,7 +117,7 @@ static void get_page(struct api *api, struct http_req *req, const char *id, cons
 
 struct route {
 	const char *method;
-	const char *path; /* '*' stands for one part */
+	const char *path; /* '*' matches one part */
 	api_fn fn;
 };
 
@@ -148,7 +149,7 @@ struct stars {
 	size_t n;
 };
 
-static bool match(const char *pattern, const char *path, struct stars *stars)
+static bool route_matches(const char *pattern, const char *path, struct stars *stars)
 {
 	stars->n = 0;
 	while (*pattern && *path) {
@@ -169,19 +170,16 @@ static bool match(const char *pattern, const char *path, struct stars *stars)
 	return !*pattern && !*path;
 }
 
-/*
- * A browser says where a request comes from: another site's page may not start or delete anything
- * here with its visitor's reach.
- */
-static bool is_foreign(const struct http_req *req)
+/* By the Origin that browsers send: a page of another site must not change anything here. */
+static bool is_cross_site(const struct http_req *req)
 {
 	const char *origin = http_header(req, "Origin"), *host = http_header(req, "Host");
-	const char *place = origin ? strstr(origin, "://") : NULL;
+	const char *authority = origin ? strstr(origin, "://") : NULL;
 
-	return origin && (!place || !host || strcmp(place + 3, host));
+	return origin && (!authority || !host || strcmp(authority + 3, host));
 }
 
-static bool knows_token(const struct api *api, const struct http_req *req)
+static bool has_token(const struct api *api, const struct http_req *req)
 {
 	static const char scheme[] = "Bearer ";
 	const char *given = http_header(req, "Authorization");
@@ -192,12 +190,12 @@ static bool knows_token(const struct api *api, const struct http_req *req)
 	       secret_equal(api->token, given + strlen(scheme));
 }
 
-/* Who may change something; the answer is given if it is false. */
+/* Whether the caller may change something. If not, the request is answered. */
 static bool may_write(const struct api *api, struct http_req *req)
 {
-	if (is_foreign(req))
+	if (is_cross_site(req))
 		http_answer_error(req, 403, "a page of another site may not do this");
-	else if (!knows_token(api, req))
+	else if (!has_token(api, req))
 		http_answer_error(req, 401,
 				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
 				  "tutti --token-file FILE");
@@ -206,7 +204,8 @@ static bool may_write(const struct api *api, struct http_req *req)
 	return false;
 }
 
-static const char *method_of(const struct http_req *req)
+/* HEAD is answered like GET, without the body. */
+static const char *effective_method(const struct http_req *req)
 {
 	const char *method = http_method(req);
 
@@ -216,7 +215,7 @@ static const char *method_of(const struct http_req *req)
 void api_handle(struct http_req *req, void *arg)
 {
 	struct api *api = arg;
-	const char *method = method_of(req);
+	const char *method = effective_method(req);
 	bool known = false;
 	struct stars stars;
 
@@ -227,7 +226,7 @@ void api_handle(struct http_req *req, void *arg)
 	if (strcmp(method, "GET") && !may_write(api, req))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-		if (!match(routes[i].path, http_path(req), &stars))
+		if (!route_matches(routes[i].path, http_path(req), &stars))
 			continue;
 		known = true;
 		if (strcmp(routes[i].method, method))
@@ -237,7 +236,7 @@ void api_handle(struct http_req *req, void *arg)
 		return;
 	}
 	if (known)
-		http_answer_error(req, 405, "%.20s is not for %.200s", method, http_path(req));
+		http_answer_error(req, 405, "%.200s does not take %.20s", http_path(req), method);
 	else
 		http_answer_error(req, 404, "there is no %.200s", http_path(req));
 }

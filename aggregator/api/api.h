@@ -22,17 +22,18 @@ struct api_env {
 	const struct session_store *store;
 	struct registry *registry;
 	struct captures *captures;
-	const struct time_service *time; /* these three: for their statistics */
+	const struct time_service *time; /* these three only for their statistics */
 	const struct ingest *ingest;
 	const struct control *control;
 	int64_t started_mono_ns;
 };
 
 struct api *api_new(const struct api_env *env);
-/* From here on callers who change something have to show the secret that is in this file; NULL or "" is no file. */
+
+/* From now on callers that change something need the secret in this file; NULL or "" is no file. */
 MUST_CHECK int api_load_token(struct api *api, const char *path, struct err *e);
 
-void api_begin_stop(struct api *api); /* from here on every request is refused */
+void api_begin_stop(struct api *api); /* from now on every request is refused */
 void api_free(struct api *api); /* the HTTP server is gone; NULL is fine */
 
 /* An http_handler; `arg` is the struct api. */

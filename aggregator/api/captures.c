@@ -80,7 +80,7 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	case MEMBER_DURATION:
 		*(int64_t *)at = json_integer_value(value);
 		return json_is_integer(value) && json_integer_value(value) > 0;
-	case MEMBER_WAIT: /* 0 is "not at all" here, and "as usual" in the request */
+	case MEMBER_WAIT: /* 0 means "not at all" here; in the struct that is -1, and 0 the default */
 		*(int64_t *)at = json_integer_value(value) ? json_integer_value(value) : -1;
 		return json_is_integer(value) && json_integer_value(value) >= 0;
 	case MEMBER_STEP:
@@ -119,34 +119,34 @@ static int read_body(struct capture_request *req, json_t *body, struct err *e)
 
 static int load_body(struct http_req *http, json_t **body, struct err *e)
 {
-	json_error_t why;
 	size_t len;
 	const void *data = http_body(http, &len);
+	int rc = 0;
 
-	*body = len ? json_loadb(data, len, JSON_REJECT_DUPLICATES, &why) : json_object();
-	if (!*body)
-		return err_set(e, ERR_INVALID, "the body is not JSON: line %d: %s", why.line,
-			       why.text);
-	return 0;
+	if (len)
+		rc = json_parse(body, data, len, e);
+	else
+		*body = json_object();
+	return rc ? err_prefix(e, "the body") : 0;
 }
 
-/* An answer is a promise: it waits until a crash cannot break it. */
+/* An answer with 2xx is a promise: it is sent when a crash cannot break it. */
 static void answer_begun(void *arg, struct capture *c)
 {
-	/* There is no such step: nothing was promised to anybody. */
+	/* The step cannot be had, and nothing was stored: the request is refused. */
 	if (c->by_step && !c->planned)
 		api_answer_err(arg, &c->error);
 	else
 		capture_make_text(c, false, api_accept_text, arg);
 }
 
-/* To who got what somebody else had asked for. */
+/* For a caller that shares an earlier capture. */
 static void answer_shared(void *arg, struct capture *c)
 {
 	capture_make_text(c, true, api_accept_text, arg);
 }
 
-/* To who stopped or cancelled it. */
+/* For a caller that stopped or cancelled it. */
 static void answer_ended(void *arg, struct capture *c)
 {
 	if (c->not_durable.code)
@@ -176,9 +176,10 @@ void api_capture_begin(struct api *api, struct http_req *http, const char *id, c
 	json_decref(body);
 }
 
-/* ---- the others ---- */
+/* ---- the other calls ---- */
 
-static struct capture *find(struct api *api, struct http_req *http, const char *id)
+/* NULL, and the request is answered, if there is no such capture. */
+static struct capture *find_or_refuse(struct api *api, struct http_req *http, const char *id)
 {
 	struct capture *c = capture_find(api->env.captures, id);
 
@@ -202,12 +203,12 @@ void api_capture_get(struct api *api, struct http_req *http, const char *id, con
 	if (c)
 		capture_make_text(c, false, api_answer_text, http);
 	else
-		api_failed_get(api, http, id);
+		api_answer_failure(api, http, id);
 }
 
 void api_capture_events(struct api *api, struct http_req *http, const char *id, const char *name)
 {
-	struct capture *c = find(api, http, id);
+	struct capture *c = find_or_refuse(api, http, id);
 
 	(void)name;
 	if (c)
@@ -216,13 +217,13 @@ void api_capture_events(struct api *api, struct http_req *http, const char *id, 
 
 void api_capture_stop(struct api *api, struct http_req *http, const char *id, const char *name)
 {
-	struct capture *c = find(api, http, id);
+	struct capture *c = find_or_refuse(api, http, id);
 
 	(void)name;
 	if (!c)
 		return;
 	if (capture_has_ended(c)) {
-		http_answer_error(http, 409, "capture %.64s is over", id);
+		http_answer_error(http, 409, "capture %.64s has ended", id);
 		return;
 	}
 	capture_stop(c);
@@ -231,7 +232,7 @@ void api_capture_stop(struct api *api, struct http_req *http, const char *id, co
 
 void api_capture_cancel(struct api *api, struct http_req *http, const char *id, const char *name)
 {
-	struct capture *c = find(api, http, id);
+	struct capture *c = find_or_refuse(api, http, id);
 
 	(void)name;
 	if (!c)
@@ -239,5 +240,5 @@ void api_capture_cancel(struct api *api, struct http_req *http, const char *id, 
 	if (capture_cancel(c))
 		capture_when_durable(c, answer_ended, http);
 	else
-		http_answer_error(http, 409, "capture %.64s is committed or over", id);
+		http_answer_error(http, 409, "capture %.64s is being committed, or has ended", id);
 }

@@ -15,15 +15,15 @@
 #include "base/now.h"
 #include "net/http_server.h"
 
-/* Many agents say something at the same time: changes within this go out as one event. The documents
- * grow with the fleet, so the pause does, too. */
+/* Many agents report at the same time: changes within this go out as one event. The documents grow with
+ * the fleet, and so does the pause. */
 #define GATHER_NS	   (50 * NS_PER_MS)
 #define GATHER_PER_HOST_NS (200 * NS_PER_US)
 
 struct stream {
 	struct http_stream *http;
 	struct events *events;
-	char *session; /* NULL = a page, which hears of everything */
+	char *session; /* NULL = a page, which gets all events */
 	TAILQ_ENTRY(stream) entry;
 };
 
@@ -32,7 +32,7 @@ struct topic {
 	struct events *events;
 	char *session;
 	bool changed;
-	bool busy, last; /* the text under way is the last one */
+	bool in_progress, last; /* a text is being made; it is the last one */
 	TAILQ_ENTRY(topic) entry;
 };
 
@@ -42,7 +42,7 @@ struct events {
 	struct jobs *jobs;
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
-	bool hosts_changed, hosts_busy; /* their text is being made */
+	bool hosts_changed, hosts_in_progress; /* in progress: their text is being made */
 	TAILQ_HEAD(, topic) topics;
 	struct loop_timer timer;
 };
@@ -51,7 +51,7 @@ static void flush_soon(struct events *ev);
 
 /* ---- sending ---- */
 
-static void send_pages(struct events *ev, const char *event, const char *text)
+static void send_to_pages(struct events *ev, const char *event, const char *text)
 {
 	struct stream *s, *next;
 
@@ -71,7 +71,7 @@ static void topic_free(struct topic *t)
 	free(t);
 }
 
-static struct topic *topic_of(struct events *ev, const char *session)
+static struct topic *topic_get(struct events *ev, const char *session)
 {
 	struct topic *t;
 
@@ -86,7 +86,7 @@ static struct topic *topic_of(struct events *ev, const char *session)
 	return t;
 }
 
-static bool is_wanted(const struct events *ev, const char *session)
+static bool has_reader(const struct events *ev, const char *session)
 {
 	const struct stream *s;
 
@@ -113,12 +113,12 @@ static void topic_send(const struct topic *t, const char *text, bool last)
 	}
 }
 
-static void topic_told(void *arg, const char *text, size_t len)
+static void on_capture_text(void *arg, const char *text, size_t len)
 {
 	struct topic *t = arg;
 
 	(void)len;
-	t->busy = false;
+	t->in_progress = false;
 	topic_send(t, text, t->last);
 	if (t->changed)
 		flush_soon(t->events);
@@ -126,12 +126,12 @@ static void topic_told(void *arg, const char *text, size_t len)
 		topic_free(t);
 }
 
-/* One text at a time, so that a later one is not overtaken. */
-static void topic_tell(struct topic *t)
+/* One text at a time: else an older one could be sent after a newer one. */
+static void topic_make_text(struct topic *t)
 {
 	struct capture *c = capture_find(t->events->captures, t->session);
 
-	if (t->busy || !t->changed)
+	if (t->in_progress || !t->changed)
 		return;
 	t->changed = false;
 	if (!c) {
@@ -139,45 +139,45 @@ static void topic_tell(struct topic *t)
 		topic_free(t);
 		return;
 	}
-	t->busy = true;
+	t->in_progress = true;
 	t->last = capture_has_ended(c);
-	capture_make_text(c, false, topic_told, t);
+	capture_make_text(c, false, on_capture_text, t);
 }
 
 /* ---- hosts ---- */
 
-static void hosts_told(void *arg, const char *text, size_t len)
+static void on_hosts_text(void *arg, const char *text, size_t len)
 {
 	struct events *ev = arg;
 
 	(void)len;
-	ev->hosts_busy = false;
-	send_pages(ev, "hosts", text);
+	ev->hosts_in_progress = false;
+	send_to_pages(ev, "hosts", text);
 	if (ev->hosts_changed)
 		flush_soon(ev);
 }
 
-static void hosts_tell(struct events *ev)
+static void make_hosts_text(struct events *ev)
 {
-	if (!ev->hosts_changed || ev->hosts_busy || !ev->n_pages)
+	if (!ev->hosts_changed || ev->hosts_in_progress || !ev->n_pages)
 		return;
 	ev->hosts_changed = false;
-	ev->hosts_busy = true;
-	hosts_text(ev->registry, ev->jobs, hosts_told, ev);
+	ev->hosts_in_progress = true;
+	hosts_make_text(ev->registry, ev->jobs, on_hosts_text, ev);
 }
 
-/* ---- both ---- */
+/* ---- timing ---- */
 
-static void flush(void *arg)
+static void flush_changes(void *arg)
 {
 	struct events *ev = arg;
 	struct topic *t, *next;
 
 	for (t = TAILQ_FIRST(&ev->topics); t; t = next) {
 		next = TAILQ_NEXT(t, entry);
-		topic_tell(t);
+		topic_make_text(t);
 	}
-	hosts_tell(ev);
+	make_hosts_text(ev);
 }
 
 static void flush_soon(struct events *ev)
@@ -187,10 +187,10 @@ static void flush_soon(struct events *ev)
 	if (loop_timer_armed(&ev->timer))
 		return;
 	gather_ns += (int64_t)registry_count(ev->registry, NULL) * GATHER_PER_HOST_NS;
-	loop_timer_in(ev->jobs->loop, &ev->timer, gather_ns, flush, ev);
+	loop_timer_in(ev->jobs->loop, &ev->timer, gather_ns, flush_changes, ev);
 }
 
-/* ---- what happens ---- */
+/* ---- changes ---- */
 
 static void on_hosts(void *arg)
 {
@@ -202,23 +202,23 @@ static void on_hosts(void *arg)
 	flush_soon(ev);
 }
 
-/* The end is told at once: the capture may be forgotten soon. */
+/* The end is sent at once: the capture may be forgotten soon. */
 static void on_capture(void *arg, struct capture *c)
 {
 	struct events *ev = arg;
 
-	if (is_wanted(ev, c->session)) {
-		topic_of(ev, c->session)->changed = true;
+	if (has_reader(ev, c->session)) {
+		topic_get(ev, c->session)->changed = true;
 		flush_soon(ev);
 	}
 	if (!capture_has_ended(c))
 		return;
-	flush(ev);
+	flush_changes(ev);
 	if (c->state == CAP_COMMITTED)
-		events_session(ev, c->session);
+		events_send_session(ev, c->session);
 }
 
-void events_session(struct events *ev, const char *session)
+void events_send_session(struct events *ev, const char *session)
 {
 	struct buf text = BUF_INIT;
 	json_t *o;
@@ -228,7 +228,7 @@ void events_session(struct events *ev, const char *session)
 	o = json_object();
 	json_put_text(o, "session", session);
 	json_write(&text, o, 0);
-	send_pages(ev, "sessions", buf_str(&text));
+	send_to_pages(ev, "sessions", buf_str(&text));
 	buf_release(&text);
 }
 
@@ -244,7 +244,7 @@ static void stream_free(struct stream *s)
 	free(s);
 }
 
-static void on_gone(void *arg)
+static void on_closed(void *arg)
 {
 	stream_free(arg);
 }
@@ -257,23 +257,23 @@ static void stream_new(struct events *ev, struct http_req *req, const char *sess
 	s->session = session ? xstrdup(session) : NULL;
 	ev->n_pages += !session;
 	TAILQ_INSERT_TAIL(&ev->streams, s, entry);
-	s->http = http_answer_stream(req, on_gone, s);
+	s->http = http_answer_stream(req, on_closed, s);
 }
 
 void events_open(struct events *ev, struct http_req *req)
 {
 	stream_new(ev, req, NULL);
 	ev->hosts_changed = true;
-	hosts_tell(ev);
+	make_hosts_text(ev);
 }
 
 void events_open_capture(struct events *ev, struct http_req *req, struct capture *c)
 {
-	struct topic *t = topic_of(ev, c->session);
+	struct topic *t = topic_get(ev, c->session);
 
 	stream_new(ev, req, c->session);
 	t->changed = true;
-	topic_tell(t);
+	topic_make_text(t);
 }
 
 size_t events_pages(const struct events *ev)

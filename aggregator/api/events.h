@@ -15,14 +15,14 @@ struct registry;
 struct events *events_new(struct registry *r, struct captures *cs, struct jobs *jobs);
 void events_free(struct events *ev); /* the HTTP server is gone; NULL is fine */
 
-/* Both answer the request. */
+/* Answer the request with a stream: of everything; of one capture. */
 void events_open(struct events *ev, struct http_req *req);
 void events_open_capture(struct events *ev, struct http_req *req, struct capture *c);
 
-/* Pages that listen. */
+/* Open streams of everything. */
 size_t events_pages(const struct events *ev);
 
-/* A session came or went. */
-void events_session(struct events *ev, const char *session);
+/* Sends pages the event for a session that was committed or deleted. */
+void events_send_session(struct events *ev, const char *session);
 
 #endif

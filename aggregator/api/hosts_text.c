@@ -11,7 +11,7 @@
 #include "base/now.h"
 
 #define QUIET_NS   (40 * NS_PER_S)
-#define TURN_HOSTS 100 /* in one turn of the loop: others wait so long */
+#define TURN_HOSTS 100 /* in one turn of the loop, which blocks everything else */
 
 struct hosts_job {
 	struct registry *registry;
@@ -44,7 +44,7 @@ static json_t *steps_json(const struct host_steps *s)
 	return o;
 }
 
-/* A link that is up and says nothing: its clock is probed every 16 s at least. */
+/* For a link that is up and silent. Probes come at least every 16 s. */
 static void put_quiet(json_t *o, const struct host *h)
 {
 	int64_t quiet_ns = now_real_ns() - h->seen_real_ns;
@@ -82,7 +82,7 @@ json_t *host_json(const struct host *h)
 	return o;
 }
 
-/* Hosts come and go between two turns. */
+/* The host to go on with: hosts are added and removed between two turns. */
 static size_t first_after(struct host *const *hosts, size_t n, const char *name)
 {
 	size_t low = 0;
@@ -98,8 +98,8 @@ static size_t first_after(struct host *const *hosts, size_t n, const char *name)
 	return low;
 }
 
-/* False when there are more. */
-static bool write_some(struct hosts_job *job)
+/* False if hosts are left for the next turn. */
+static bool write_turn(struct hosts_job *job)
 {
 	size_t n;
 	struct host *const *hosts = registry_hosts(job->registry, &n);
@@ -116,12 +116,12 @@ static bool write_some(struct hosts_job *job)
 	return end == n;
 }
 
-static void write_on(void *arg)
+static void write_next_hosts(void *arg)
 {
 	struct hosts_job *job = arg;
 
-	if (!write_some(job)) {
-		jobs_post(job->jobs, write_on, job);
+	if (!write_turn(job)) {
+		jobs_post(job->jobs, write_next_hosts, job);
 		return;
 	}
 	buf_add_str(&job->text, "]}");
@@ -131,7 +131,7 @@ static void write_on(void *arg)
 	free(job);
 }
 
-void hosts_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
+void hosts_make_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg)
 {
 	struct hosts_job *job = xcalloc(1, sizeof(*job));
 
@@ -140,5 +140,5 @@ void hosts_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *ar
 	job->fn = fn;
 	job->arg = arg;
 	buf_add_str(&job->text, "{\"hosts\":[");
-	write_on(job);
+	write_next_hosts(job);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of hosts, as a document. Loop thread. */
+/* The document of all hosts. Loop thread. */
 #ifndef AGGREGATOR_API_HOSTS_TEXT_H
 #define AGGREGATOR_API_HOSTS_TEXT_H
 
@@ -11,13 +11,13 @@ struct host;
 struct jobs;
 struct registry;
 
-/* HOST of docs/wire.md; a new reference. */
+/* docs/schema/host.schema.json; a new reference. */
 json_t *host_json(const struct host *h);
 
 /*
- * {"hosts": [HOST]} of all, sorted by name. fn gets the text once: from inside if they are few, else some
- * turns of the loop later; each host is as it was in its turn.
+ * Makes docs/schema/hosts.schema.json of all hosts, sorted by name. fn gets the text once: before this returns
+ * if there are few hosts, else some turns of the loop later. Each host is as it was in its own turn.
  */
-void hosts_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg);
+void hosts_make_text(struct registry *r, struct jobs *jobs, json_text_fn fn, void *arg);
 
 #endif

@@ -13,15 +13,15 @@
 #include "base/buf.h"
 #include "base/now.h"
 
-static void head(struct buf *out, const char *name, const char *type, const char *help)
+static void write_head(struct buf *out, const char *name, const char *type, const char *help)
 {
 	buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void one(struct buf *out, const char *name, const char *type, uint64_t value,
-		const char *help)
+static void write_value(struct buf *out, const char *name, const char *type, uint64_t value,
+			const char *help)
 {
-	head(out, name, type, help);
+	write_head(out, name, type, help);
 	buf_addf(out, "%s %" PRIu64 "\n", name, value);
 }
 
@@ -29,7 +29,7 @@ static void write_hosts(const struct api_env *env, struct buf *out)
 {
 	size_t connected, known = registry_count(env->registry, &connected);
 
-	head(out, "tutti_hosts", "gauge", "Hosts that the aggregator knows.");
+	write_head(out, "tutti_hosts", "gauge", "Hosts that the aggregator knows.");
 	buf_addf(out, "tutti_hosts{state=\"connected\"} %zu\n", connected);
 	buf_addf(out, "tutti_hosts{state=\"lost\"} %zu\n", known - connected);
 }
@@ -39,53 +39,56 @@ static void write_captures(const struct api_env *env, size_t pages, struct buf *
 	const struct captures_stats *stats = captures_stats(env->captures);
 	struct captures_count n = captures_count(env->captures);
 
-	one(out, "tutti_captures_active", "gauge", n.active, "Captures under way.");
-	one(out, "tutti_captures_queued", "gauge", n.queued, "Captures that wait for others.");
-	one(out, "tutti_uploads_waiting", "gauge", n.waiting,
-	    "Hosts that wait for an upload credit.");
-	one(out, "tutti_pages", "gauge", pages, "Pages that listen to events.");
-	head(out, "tutti_captures_total", "counter", "Captures that came to an end.");
+	write_value(out, "tutti_captures_active", "gauge", n.active, "Captures under way.");
+	write_value(out, "tutti_captures_queued", "gauge", n.queued, "Captures in the queue.");
+	write_value(out, "tutti_uploads_waiting", "gauge", n.waiting,
+		    "Hosts that wait for an upload credit.");
+	write_value(out, "tutti_pages", "gauge", pages, "Open event streams of pages.");
+	write_head(out, "tutti_captures_total", "counter", "Captures that ended.");
 	buf_addf(out, "tutti_captures_total{result=\"committed\"} %" PRIu64 "\n", stats->committed);
 	buf_addf(out, "tutti_captures_total{result=\"failed\"} %" PRIu64 "\n", stats->failed);
-	one(out, "tutti_captures_shared_total", "counter", stats->shared,
-	    "Requests that got a capture that somebody else had asked for.");
-	one(out, "tutti_hosts_failed_total", "counter", stats->hosts_failed,
-	    "Hosts that gave no file to a capture.");
+	write_value(out, "tutti_captures_shared_total", "counter", stats->shared,
+		    "Requests that shared an earlier capture.");
+	write_value(out, "tutti_hosts_failed_total", "counter", stats->hosts_failed,
+		    "Hosts that failed in a capture: they have no file.");
 }
 
 static void write_uploads(const struct ingest_stats *s, struct buf *out)
 {
-	one(out, "tutti_uploads_total", "counter", s->uploads, "Files stored.");
-	one(out, "tutti_upload_bytes_total", "counter", s->bytes, "Bytes of files stored.");
-	one(out, "tutti_upload_errors_total", "counter", s->errors, "Uploads refused or broken.");
+	write_value(out, "tutti_uploads_total", "counter", s->uploads, "Files stored.");
+	write_value(out, "tutti_upload_bytes_total", "counter", s->bytes, "Bytes of files stored.");
+	write_value(out, "tutti_upload_errors_total", "counter", s->errors,
+		    "Uploads refused or broken.");
 }
 
 static void write_control(const struct control_stats *s, struct buf *out)
 {
-	one(out, "tutti_control_messages_total", "counter", s->messages, "Messages of agents.");
-	one(out, "tutti_armed_total", "counter", s->armed,
-	    "Hosts that answered a capture's request: they are armed.");
-	one(out, "tutti_bad_messages_total", "counter", s->bad_messages,
-	    "Control messages that cost their sender the connection.");
+	write_value(out, "tutti_control_messages_total", "counter", s->messages,
+		    "Messages from agents.");
+	write_value(out, "tutti_armed_total", "counter", s->armed,
+		    "Hosts that answered Arm: they are armed.");
+	write_value(out, "tutti_bad_messages_total", "counter", s->bad_messages,
+		    "Malformed control messages; each ends its connection.");
 }
 
 static void write_probes(const struct time_stats *s, struct buf *out)
 {
-	one(out, "tutti_probes_total", "counter", s->probes, "Time probes answered.");
-	one(out, "tutti_probes_dropped_total", "counter", s->dropped,
-	    "Datagrams on the probe port that were no fresh probe of a known agent.");
-	one(out, "tutti_probe_bad_stamps_total", "counter", s->bad_stamps,
-	    "Departures that the kernel stamped at a time that cannot be.");
+	write_value(out, "tutti_probes_total", "counter", s->probes, "Time probes answered.");
+	write_value(out, "tutti_probes_dropped_total", "counter", s->dropped,
+		    "Datagrams on the probe port that are no new probe of a connected agent.");
+	write_value(out, "tutti_probe_bad_stamps_total", "counter", s->bad_stamps,
+		    "Departures with an impossible kernel stamp.");
 }
 
 void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
 {
-	head(out, "tutti_build_info", "gauge", "Always 1; the label says what runs.");
+	write_head(out, "tutti_build_info", "gauge", "Always 1; the label is the version.");
 	buf_addf(out, "tutti_build_info{version=\"%s\"} 1\n", TUTTI_VERSION);
-	one(out, "tutti_uptime_seconds", "gauge",
-	    (uint64_t)((now_mono_ns() - env->started_mono_ns) / NS_PER_S), "Seconds since start.");
-	one(out, "tutti_store_ready", "gauge", env->store->ready,
-	    "Whether the store takes writes.");
+	write_value(out, "tutti_uptime_seconds", "gauge",
+		    (uint64_t)((now_mono_ns() - env->started_mono_ns) / NS_PER_S),
+		    "Seconds since start.");
+	write_value(out, "tutti_store_ready", "gauge", env->store->ready,
+		    "Whether the store takes writes.");
 	write_hosts(env, out);
 	write_captures(env, pages, out);
 	write_uploads(ingest_stats(env->ingest), out);

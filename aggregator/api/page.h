@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* web/index.html, put into the program by the build. */
+/* web/index.html, embedded by the build. */
 #ifndef AGGREGATOR_API_PAGE_H
 #define AGGREGATOR_API_PAGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions over HTTP: everything here reads the store, on a worker. */
+/* Sessions over HTTP: all calls use the store, on a worker. */
 #include "aggregator/api/api_impl.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #define LIST_DEFAULT 100
 #define LIST_MAX     10000
 
-/* One request; the worker sees this and nothing else. */
+/* One request; the worker uses nothing else. */
 struct job {
 	struct api *api;
 	struct http_req *req;
@@ -37,7 +37,7 @@ struct job {
 	struct err e;
 };
 
-static char *copy(const char *s)
+static char *copy_or_null(const char *s)
 {
 	return s ? xstrdup(s) : NULL;
 }
@@ -46,9 +46,11 @@ static struct job *job_new(struct api *api, struct http_req *req, const char *id
 {
 	struct job *j = xcalloc(1, sizeof(*j));
 
-	*j = (struct job){
-		.api = api, .req = req, .store = api->env.store->store, .id = copy(id), .fd = -1
-	};
+	*j = (struct job){ .api = api,
+			   .req = req,
+			   .store = api->env.store->store,
+			   .id = copy_or_null(id),
+			   .fd = -1 };
 	return j;
 }
 
@@ -61,7 +63,7 @@ static void job_free(struct job *j)
 	free(j);
 }
 
-/* What most calls end in: the document, or the error. */
+/* The end of most calls: answers with the document or the error. */
 static void done_json(void *arg)
 {
 	struct job *j = arg;
@@ -77,24 +79,24 @@ static bool is_session(struct http_req *req, const char *id)
 {
 	if (name_is_session(id))
 		return true;
-	http_answer_error(req, 404, "'%.64s' is no session", id);
+	http_answer_error(req, 404, "'%.64s' is not the id of a session", id);
 	return false;
 }
 
-/* Deleting a session and taking it up again keep off each other: only one is under way. */
+/* Deleting and retrying exclude each other: one of them at a time. If false, the request is answered. */
 static bool claim_session(struct api *api, struct http_req *req, const char *id)
 {
 	if (!is_session(req, id))
 		return false;
 	if (json_object_get(api->claimed, id)) {
-		http_answer_error(req, 409, "session %.64s is being deleted, or retried", id);
+		http_answer_error(req, 409, "session %.64s is being deleted or retried", id);
 		return false;
 	}
 	json_put_bool(api->claimed, id, true);
 	return true;
 }
 
-static void let_go_of_session(struct job *j)
+static void release_session(struct job *j)
 {
 	json_object_del(j->api->claimed, j->id);
 }
@@ -136,14 +138,14 @@ void api_session_list(struct api *api, struct http_req *req, const char *id, con
 	if (!rc && run && *run)
 		rc = name_check_run(run, &e);
 	if (!rc && after && !name_is_session(after))
-		rc = err_set(&e, ERR_INVALID, "after '%.64s': no session is called so", after);
+		rc = err_set(&e, ERR_INVALID, "after '%.64s': not the id of a session", after);
 	if (rc) {
 		api_answer_err(req, &e);
 		return;
 	}
 	j = job_new(api, req, NULL);
-	j->run = copy(run);
-	j->after = copy(after);
+	j->run = copy_or_null(run);
+	j->after = copy_or_null(after);
 	j->limit = limit;
 	jobs_work(api->env.jobs, run_list, done_json, j);
 }
@@ -164,18 +166,18 @@ void api_session_get(struct api *api, struct http_req *req, const char *id, cons
 		jobs_work(api->env.jobs, run_get, done_json, job_new(api, req, id));
 }
 
-/* A capture that is in memory no more: if it failed, that is known. */
-static void run_failed(void *arg)
+/* A capture that is no longer in memory: if it failed, the store has its record. */
+static void run_failure(void *arg)
 {
 	struct job *j = arg;
 
 	j->rc = session_load_failure(j->store, j->id, &j->doc, &j->e);
 }
 
-void api_failed_get(struct api *api, struct http_req *req, const char *id)
+void api_answer_failure(struct api *api, struct http_req *req, const char *id)
 {
 	if (is_session(req, id))
-		jobs_work(api->env.jobs, run_failed, done_json, job_new(api, req, id));
+		jobs_work(api->env.jobs, run_failure, done_json, job_new(api, req, id));
 }
 
 static void run_delete(void *arg)
@@ -193,10 +195,10 @@ static void done_delete(void *arg)
 {
 	struct job *j = arg;
 
-	let_go_of_session(j);
+	release_session(j);
 	if (!j->rc) {
 		log_info("AGG-DELETED", "session=%s peer=%s", j->id, http_peer(j->req));
-		events_session(j->api->events, j->id);
+		events_send_session(j->api->events, j->id);
 	}
 	done_json(j);
 }
@@ -214,7 +216,7 @@ void api_session_delete(struct api *api, struct http_req *req, const char *id, c
 		jobs_work(api->env.jobs, run_delete, done_delete, job_new(api, req, id));
 }
 
-/* ---- again ---- */
+/* ---- retry ---- */
 
 static void run_retry(void *arg)
 {
@@ -223,7 +225,7 @@ static void run_retry(void *arg)
 
 	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
 	if (!j->rc && session_load_plan(j->store, j->id, &j->plan, &e))
-		j->plan = NULL; /* the manifest has all but ready-made options */
+		j->plan = NULL; /* the manifest has everything except ready-made options */
 }
 
 static void answer_begun(void *arg, struct capture *c)
@@ -236,7 +238,7 @@ static void done_retry(void *arg)
 	struct job *j = arg;
 	struct capture *c;
 
-	let_go_of_session(j);
+	release_session(j);
 	if (!j->rc)
 		j->rc = capture_retry(j->api->env.captures, j->doc, j->plan, &c, &j->e);
 	if (j->rc)
@@ -267,7 +269,7 @@ static bool host_has_file(const json_t *host, const char *name)
 		if (file && !strcmp(file, name))
 			return true;
 	}
-	return *name && !strcmp(json_get_text(host, "file"), name);
+	return false;
 }
 
 static bool has_file(const json_t *manifest, const char *name)
@@ -281,7 +283,7 @@ static bool has_file(const json_t *manifest, const char *name)
 	return false;
 }
 
-/* Only what the manifest names is given out. */
+/* Only files that the manifest names are sent. */
 static void run_file(void *arg)
 {
 	struct job *j = arg;
@@ -322,6 +324,6 @@ void api_session_file(struct api *api, struct http_req *req, const char *id, con
 	if (!is_session(req, id))
 		return;
 	j = job_new(api, req, id);
-	j->name = copy(name);
+	j->name = copy_or_null(name);
 	jobs_work(api->env.jobs, run_file, done_file, j);
 }

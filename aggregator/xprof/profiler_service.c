@@ -9,7 +9,7 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/captures/options.h"
-#include "aggregator/xprof/answer.h"
+#include "aggregator/xprof/response.h"
 #include "aggregator/fleet/registry.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
@@ -24,43 +24,43 @@
 #include "proto/tensorflow/profiler_service.pb-c.h"
 #include "storage/store.h"
 
-#define MARGIN_NS (2 * NS_PER_S) /* before the client's deadline: for the way back */
+#define MARGIN_NS (2 * NS_PER_S) /* before the client's deadline: to send the answer */
 #define COMMIT_MARGIN_NS \
-	(4 * NS_PER_S) /* before it, the session is committed, so that it is whole */
+	(4 * NS_PER_S) /* before it: to commit, so that the answer has the whole session */
 #define MIN_GRACE_NS NS_PER_S
 #define REMEMBER_NS  (60 * NS_PER_S) /* repeated calls get the same capture */
-#define MAX_AHEAD_NS (10 * NS_PER_S) /* a start further in the future is a wrong clock */
+#define MAX_AHEAD_NS (10 * NS_PER_S) /* a start further ahead comes from a wrong clock */
 #define MAX_PROFILES 256
 
 typedef Tensorflow__ProfileRequest profile_request;
 
-/* One capture that clients asked for, and what they call it. */
+/* A capture that clients requested, and the session name they chose. */
 struct profile {
-	char *client_session, *peer; /* one client's name for it; "" is never shared */
-	char *session; /* ours */
+	char *client_session, *peer; /* names of one client; a session "" is never shared */
+	char *session; /* of the capture */
 	int64_t ended_mono_ns; /* 0 = under way */
 	TAILQ_ENTRY(profile) entry;
 };
 
-/* One call of Profile. It outlives `closed` while a worker loads its answer. */
-struct wait {
+/* One call of Profile. It outlives `closed` while a worker loads its response. */
+struct profile_call {
 	struct profiler_service *ps;
 	struct rpc_call *call; /* NULL once closed */
-	bool asked; /* the request is in; a second one is ignored */
-	char *session; /* waited for; NULL once the answer began */
-	struct answer *answer; /* with a worker */
-	struct loop_timer timer; /* the client's patience is at its end */
-	TAILQ_ENTRY(wait) entry;
+	bool has_request; /* received; a second one is ignored */
+	char *session; /* that the call waits for; NULL from the response on */
+	struct response *response; /* being loaded by a worker */
+	struct loop_timer timer; /* MARGIN_NS before the client's deadline */
+	TAILQ_ENTRY(profile_call) entry;
 };
 
 struct profiler_service {
 	struct profiler_env env;
 	TAILQ_HEAD(profile_list, profile) profiles;
 	size_t n_profiles;
-	TAILQ_HEAD(, wait) waits;
+	TAILQ_HEAD(, profile_call) calls;
 };
 
-/* ---- what is remembered ---- */
+/* ---- profiles ---- */
 
 static void profile_free(struct profiler_service *ps, struct profile *p)
 {
@@ -72,7 +72,7 @@ static void profile_free(struct profiler_service *ps, struct profile *p)
 	free(p);
 }
 
-static void forget_old(struct profiler_service *ps)
+static void forget_old_profiles(struct profiler_service *ps)
 {
 	struct profile *p, *next;
 
@@ -93,7 +93,7 @@ static char *peer_address(const struct rpc_call *call)
 	return xstrndup(peer, port ? (size_t)(port - peer) : strlen(peer));
 }
 
-/* Clients name sessions by their local second, so that two of them may well choose the same. */
+/* Clients name sessions by their local second: two clients may choose the same name. */
 static struct profile *profile_find(struct profiler_service *ps, const char *client_session,
 				    const char *peer)
 {
@@ -120,100 +120,101 @@ static struct profile *profile_add(struct profiler_service *ps, const char *clie
 	return p;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-static void wait_free(struct wait *w)
+static void call_free(struct profile_call *pc)
 {
-	loop_timer_cancel(w->ps->env.loop, &w->timer);
-	TAILQ_REMOVE(&w->ps->waits, w, entry);
-	free(w->session);
-	free(w);
+	loop_timer_cancel(pc->ps->env.loop, &pc->timer);
+	TAILQ_REMOVE(&pc->ps->calls, pc, entry);
+	free(pc->session);
+	free(pc);
 }
 
 static void run_load(void *arg)
 {
-	struct wait *w = arg;
+	struct profile_call *pc = arg;
 
-	answer_load(w->answer, LIMIT_RESPONSE_BYTES);
+	response_load(pc->response, LIMIT_RESPONSE_BYTES);
 }
 
 static void done_load(void *arg)
 {
-	struct wait *w = arg;
-	struct rpc_call *call = w->call;
+	struct profile_call *pc = arg;
+	struct rpc_call *call = pc->call;
 
 	if (call) {
-		answer_send(w->answer, call);
+		response_send(pc->response, call);
 		rpc_finish(call, RPC_OK, "");
 	}
-	answer_free(w->answer);
-	w->answer = NULL;
+	response_free(pc->response);
+	pc->response = NULL;
 	if (!call)
-		wait_free(w);
+		call_free(pc);
 }
 
-static void answer_begin(struct wait *w, struct answer *a)
+static void begin_response(struct profile_call *pc, struct response *r)
 {
-	loop_timer_cancel(w->ps->env.loop, &w->timer);
-	free(w->session);
-	w->session = NULL;
-	w->answer = a;
-	jobs_work(w->ps->env.jobs, run_load, done_load, w);
+	loop_timer_cancel(pc->ps->env.loop, &pc->timer);
+	free(pc->session);
+	pc->session = NULL;
+	pc->response = r;
+	jobs_work(pc->ps->env.jobs, run_load, done_load, pc);
 }
 
-static void answer_host(struct answer *a, const struct capture *c, const struct capture_host *h)
+static void add_host(struct response *r, const struct capture *c, const struct capture_host *h)
 {
 	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
 
 	for (unsigned int n = 1; h->stored && n <= h->n_files; n++) {
 		name_of_file(h->name, n, name);
 		session_file_key(c->session, c->run, name, key);
-		answer_add(a, name, key);
+		response_add_file(r, name, key);
 	}
 	if (h->state == HOST_PARTIAL)
-		answer_note(a, "%s is partial: %s: %s", h->name, h->reason, h->detail);
+		response_add_note(r, "%s is partial: %s: %s", h->name, h->reason, h->detail);
 	else if (h->state == HOST_FAILED)
-		answer_note(a, "%s is missing: %s: %s", h->name, h->reason, h->detail);
+		response_add_note(r, "%s is missing: %s: %s", h->name, h->reason, h->detail);
 	else if (!h->stored)
-		answer_note(a, "%s is missing: not there before the caller's deadline", h->name);
+		response_add_note(r, "%s is missing: not stored before the caller's deadline",
+				  h->name);
 }
 
-/* With what is stored by now. */
-static void answer_capture(struct wait *w, const struct capture *c)
+/* With the files that are stored now. */
+static void respond_with_capture(struct profile_call *pc, const struct capture *c)
 {
-	struct answer *a = answer_new(w->ps->env.store->store);
+	struct response *r = response_new(pc->ps->env.store->store);
 
 	if (c->state == CAP_FAILED)
-		answer_note(a, "session %s failed: %s", c->session, c->error.msg);
+		response_add_note(r, "session %s failed: %s", c->session, c->error.msg);
 	for (size_t i = 0; i < c->n_hosts; i++)
-		answer_host(a, c, &c->hosts[i]);
-	answer_begin(w, a);
+		add_host(r, c, &c->hosts[i]);
+	begin_response(pc, r);
 }
 
-static void answer_error(struct wait *w, const char *why)
+static void respond_with_error(struct profile_call *pc, const char *why)
 {
-	struct answer *a = answer_new(w->ps->env.store->store);
+	struct response *r = response_new(pc->ps->env.store->store);
 
-	answer_note(a, "%s", why);
-	answer_begin(w, a);
+	response_add_note(r, "%s", why);
+	begin_response(pc, r);
 }
 
-static void on_patience(void *arg)
+static void on_deadline_near(void *arg)
 {
-	struct wait *w = arg;
-	struct capture *c = capture_find(w->ps->env.captures, w->session);
+	struct profile_call *pc = arg;
+	struct capture *c = capture_find(pc->ps->env.captures, pc->session);
 
 	if (c)
-		answer_capture(w, c);
+		respond_with_capture(pc, c);
 	else
-		answer_error(w, "the session is gone");
+		respond_with_error(pc, "the capture was removed");
 }
 
 static void on_capture(void *arg, struct capture *c)
 {
 	struct profiler_service *ps = arg;
 	struct profile *p;
-	struct wait *w;
+	struct profile_call *pc;
 
 	if (!capture_has_ended(c))
 		return;
@@ -221,9 +222,9 @@ static void on_capture(void *arg, struct capture *c)
 		if (!strcmp(p->session, c->session))
 			p->ended_mono_ns = now_mono_ns();
 	}
-	TAILQ_FOREACH (w, &ps->waits, entry) {
-		if (w->session && !strcmp(w->session, c->session))
-			answer_capture(w, c);
+	TAILQ_FOREACH (pc, &ps->calls, entry) {
+		if (pc->session && !strcmp(pc->session, c->session))
+			respond_with_capture(pc, c);
 	}
 }
 
@@ -234,10 +235,10 @@ static uint64_t duration_ms(const profile_request *r)
 	return r->opts && r->opts->duration_ms ? r->opts->duration_ms : r->duration_ms;
 }
 
-/* The client's idea of a start counts if it is near: its clock need not be ours. */
-static int64_t not_before_ns(const struct wait *w, const profile_request *r)
+/* The start that the client asks for; 0 if it is not near: the client's clock may be wrong. */
+static int64_t not_before_ns(const struct profile_call *pc, const profile_request *r)
 {
-	int64_t now_ns = session_clock_now(w->ps->env.clock);
+	int64_t now_ns = session_clock_now(pc->ps->env.clock);
 	uint64_t start_ns = r->opts ? r->opts->start_timestamp_ns : 0;
 
 	return start_ns > (uint64_t)now_ns && start_ns < (uint64_t)(now_ns + MAX_AHEAD_NS)
@@ -245,20 +246,21 @@ static int64_t not_before_ns(const struct wait *w, const profile_request *r)
 		       : 0;
 }
 
-/* The session is to be committed when the client must have its answer. */
-static int64_t commit_by_ns(const struct wait *w)
+/* When the session must be committed for the client to get it in time; 0 = no deadline. */
+static int64_t commit_by_ns(const struct profile_call *pc)
 {
-	int64_t deadline_ns = rpc_deadline_ns(w->call);
+	int64_t deadline_ns = rpc_deadline_ns(pc->call);
 
 	if (deadline_ns == INT64_MAX)
 		return 0;
-	return session_clock_now(w->ps->env.clock) + deadline_ns - now_mono_ns() - COMMIT_MARGIN_NS;
+	return session_clock_now(pc->ps->env.clock) + deadline_ns - now_mono_ns() -
+	       COMMIT_MARGIN_NS;
 }
 
-/* Who waits for other captures longer than this gets nothing before its deadline. */
-static int64_t wait_ns(const struct wait *w, const struct capture_request *req)
+/* How long the capture may wait for others and still be answered before the client's deadline. */
+static int64_t wait_ns(const struct profile_call *pc, const struct capture_request *req)
 {
-	const struct profiler_env *env = &w->ps->env;
+	const struct profiler_env *env = &pc->ps->env;
 	int64_t left_ns = req->commit_by_ns - session_clock_now(env->clock) - env->lead_ns -
 			  req->duration_ns - MIN_GRACE_NS;
 
@@ -281,9 +283,10 @@ static int pack_options(const profile_request *r, int64_t duration_ns, struct ca
 	return rc;
 }
 
-static int begin(struct wait *w, const profile_request *r, struct capture **out, struct err *e)
+static int begin_capture(struct profile_call *pc, const profile_request *r, struct capture **out,
+			 struct err *e)
 {
-	const struct profiler_env *env = &w->ps->env;
+	const struct profiler_env *env = &pc->ps->env;
 	struct capture_request req = { .client_session = r->session_id };
 	uint8_t *options = NULL;
 	char origin[160];
@@ -296,12 +299,12 @@ static int begin(struct wait *w, const profile_request *r, struct capture **out,
 	if (!duration_ms(r) || duration_ms(r) > LIMIT_DURATION_NS / NS_PER_MS)
 		return err_set(e, ERR_INVALID, "duration of %" PRIu64 " ms: use 1 to %lld",
 			       duration_ms(r), LIMIT_DURATION_NS / NS_PER_MS);
-	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(w->call));
+	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(pc->call));
 	req.origin = origin;
 	req.duration_ns = (int64_t)duration_ms(r) * NS_PER_MS;
-	req.not_before_ns = not_before_ns(w, r);
-	req.commit_by_ns = commit_by_ns(w);
-	req.wait_ns = wait_ns(w, &req);
+	req.not_before_ns = not_before_ns(pc, r);
+	req.commit_by_ns = commit_by_ns(pc);
+	req.wait_ns = wait_ns(pc, &req);
 	rc = pack_options(r, req.duration_ns, &req, &options, e);
 	req.options = options;
 	if (!rc)
@@ -311,87 +314,88 @@ static int begin(struct wait *w, const profile_request *r, struct capture **out,
 	return rc;
 }
 
-static void wait_for(struct wait *w, const struct capture *c)
+static void await_capture(struct profile_call *pc, const struct capture *c)
 {
-	int64_t deadline_ns = rpc_deadline_ns(w->call);
+	int64_t deadline_ns = rpc_deadline_ns(pc->call);
 
 	if (capture_has_ended(c)) {
-		answer_capture(w, c);
+		respond_with_capture(pc, c);
 		return;
 	}
-	w->session = xstrdup(c->session);
+	pc->session = xstrdup(c->session);
 	if (deadline_ns != INT64_MAX)
-		loop_timer_at(w->ps->env.loop, &w->timer, deadline_ns - MARGIN_NS, on_patience, w);
+		loop_timer_at(pc->ps->env.loop, &pc->timer, deadline_ns - MARGIN_NS,
+			      on_deadline_near, pc);
 }
 
-static void handle_profile(struct wait *w, const profile_request *r)
+static void handle_profile(struct profile_call *pc, const profile_request *r)
 {
-	struct profiler_service *ps = w->ps;
-	char *peer = peer_address(w->call);
+	struct profiler_service *ps = pc->ps;
+	char *peer = peer_address(pc->call);
 	struct profile *p;
 	struct capture *c = NULL;
 	struct err e = { 0 };
 
-	forget_old(ps);
+	forget_old_profiles(ps);
 	p = profile_find(ps, r->session_id, peer);
 	if (p)
 		c = capture_find(ps->env.captures, p->session);
 	if (p && !c)
 		profile_free(ps, p);
-	if (!c && !begin(w, r, &c, &e)) {
+	if (!c && !begin_capture(pc, r, &c, &e)) {
 		p = profile_add(ps, r->session_id, peer, c->session);
 		if (capture_has_ended(c))
 			p->ended_mono_ns = now_mono_ns();
 	}
 	if (c) {
-		wait_for(w, c);
+		await_capture(pc, c);
 	} else {
-		log_warn("AGG-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(w->call), e.msg);
-		answer_error(w, e.msg);
+		log_warn("AGG-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(pc->call), e.msg);
+		respond_with_error(pc, e.msg);
 	}
 	free(peer);
 }
 
 static void on_profile_opened(struct rpc_call *call)
 {
-	struct wait *w = xcalloc(1, sizeof(*w));
+	struct profile_call *pc = xcalloc(1, sizeof(*pc));
 
-	w->ps = rpc_arg(call);
-	w->call = call;
-	TAILQ_INSERT_TAIL(&w->ps->waits, w, entry);
-	rpc_set_arg(call, w);
+	pc->ps = rpc_arg(call);
+	pc->call = call;
+	TAILQ_INSERT_TAIL(&pc->ps->calls, pc, entry);
+	rpc_set_arg(call, pc);
 }
 
 static bool on_profile(struct rpc_call *call, const struct rpc_msg *msg)
 {
-	struct wait *w = rpc_arg(call);
+	struct profile_call *pc = rpc_arg(call);
 	profile_request *r;
 	size_t len;
 	const uint8_t *data;
 
-	if (w->asked)
+	if (pc->has_request)
 		return true;
-	w->asked = true;
+	pc->has_request = true;
 	data = rpc_msg_data(msg, &len);
 	r = tensorflow__profile_request__unpack(NULL, len, data);
 	if (!r) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, "ProfileRequest cannot be decoded");
 		return true;
 	}
-	handle_profile(w, r);
+	handle_profile(pc, r);
 	tensorflow__profile_request__free_unpacked(r, NULL);
 	return true;
 }
 
-/* The capture goes on: its session is wanted, even if this client is gone. */
+/* The capture goes on without the client: its session is kept. */
 static void on_profile_closed(struct rpc_call *call, const struct rpc_status *st)
 {
-	struct wait *w = rpc_arg(call);
+	struct profile_call *pc = rpc_arg(call);
 
 	(void)st;
-	w->call = NULL;
-	if (!w->answer)
-		wait_free(w);
+	pc->call = NULL;
+	if (!pc->response)
+		call_free(pc);
 }
 
 const struct rpc_events profiler_profile_events = {
@@ -402,25 +406,25 @@ const struct rpc_events profiler_profile_events = {
 
 /* ---- Terminate ---- */
 
-/* One call. It outlives `closed` until all that it stops stays stopped. */
-struct ending {
+/* One call. It outlives `closed` until every stop is durable. */
+struct terminate_call {
 	struct profiler_service *ps;
 	struct rpc_call *call; /* NULL once closed */
-	bool asked; /* the request is in; a second one is ignored */
-	size_t n_left; /* captures, and the request while it is looked at */
+	bool has_request; /* received; a second one is ignored */
+	size_t n_left; /* stops that are not durable yet, plus 1 while the request is read */
 	struct err e;
 };
 
 static void on_terminate_opened(struct rpc_call *call)
 {
-	struct ending *t = xcalloc(1, sizeof(*t));
+	struct terminate_call *t = xcalloc(1, sizeof(*t));
 
 	t->ps = rpc_arg(call);
 	t->call = call;
 	rpc_set_arg(call, t);
 }
 
-static void ending_let_go(struct ending *t)
+static void terminate_release(struct terminate_call *t)
 {
 	if (--t->n_left)
 		return;
@@ -434,16 +438,16 @@ static void ending_let_go(struct ending *t)
 	}
 }
 
-static void on_stop_kept(void *arg, struct capture *c)
+static void on_stop_durable(void *arg, struct capture *c)
 {
-	struct ending *t = arg;
+	struct terminate_call *t = arg;
 
 	if (c->not_durable.code)
 		t->e = c->not_durable;
-	ending_let_go(t);
+	terminate_release(t);
 }
 
-static void end_capture(struct ending *t, const char *session)
+static void stop_capture(struct terminate_call *t, const char *session)
 {
 	struct capture *c = capture_find(t->ps->env.captures, session);
 
@@ -451,34 +455,34 @@ static void end_capture(struct ending *t, const char *session)
 		return;
 	t->n_left++;
 	capture_stop(c);
-	capture_when_durable(c, on_stop_kept, t);
+	capture_when_durable(c, on_stop_durable, t);
 }
 
-static void terminate(struct ending *t, const char *session)
+static void terminate(struct terminate_call *t, const char *session)
 {
 	const struct profile *p;
 
 	t->n_left = 1;
-	end_capture(t, session);
+	stop_capture(t, session);
 	TAILQ_FOREACH (p, &t->ps->profiles, entry) {
 		if (*session && !p->ended_mono_ns && !strcmp(p->client_session, session))
-			end_capture(t, p->session);
+			stop_capture(t, p->session);
 	}
-	ending_let_go(t);
+	terminate_release(t);
 }
 
-/* OK as soon as a crash would not undo it, also without a match, as stock servers have it; unlike theirs,
- * that leaves nothing. */
+/* Answered OK when the stop is durable, and also if no capture matches, as stock servers do. Unlike theirs, such a
+ * call has no later effect. */
 static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 {
-	struct ending *t = rpc_arg(call);
+	struct terminate_call *t = rpc_arg(call);
 	Tensorflow__TerminateRequest *r;
 	const uint8_t *data;
 	size_t len;
 
-	if (t->asked)
+	if (t->has_request)
 		return true;
-	t->asked = true;
+	t->has_request = true;
 	data = rpc_msg_data(msg, &len);
 	r = tensorflow__terminate_request__unpack(NULL, len, data);
 	if (!r) {
@@ -492,7 +496,7 @@ static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 
 static void on_terminate_closed(struct rpc_call *call, const struct rpc_status *st)
 {
-	struct ending *t = rpc_arg(call);
+	struct terminate_call *t = rpc_arg(call);
 
 	(void)st;
 	t->call = NULL;
@@ -527,7 +531,7 @@ static void write_summary(struct profiler_service *ps, struct buf *out)
 	registry_count(ps->env.registry, &connected);
 	buf_addf(out,
 		 "tutti-aggregator %s: %zu of %zu hosts connected, %zu captures under way, %zu "
-		 "waiting\n",
+		 "queued\n",
 		 TUTTI_VERSION, connected, n, count.active, count.queued);
 	for (size_t i = 0; i < n && i < 1000; i++)
 		write_host(out, hosts[i]);
@@ -564,7 +568,7 @@ struct profiler_service *profiler_service_new(const struct profiler_env *env)
 
 	ps->env = *env;
 	TAILQ_INIT(&ps->profiles);
-	TAILQ_INIT(&ps->waits);
+	TAILQ_INIT(&ps->calls);
 	captures_watch(env->captures, on_capture, ps);
 	return ps;
 }
@@ -575,7 +579,7 @@ void profiler_service_free(struct profiler_service *ps)
 		return;
 	while (!TAILQ_EMPTY(&ps->profiles))
 		profile_free(ps, TAILQ_FIRST(&ps->profiles));
-	while (!TAILQ_EMPTY(&ps->waits))
-		wait_free(TAILQ_FIRST(&ps->waits));
+	while (!TAILQ_EMPTY(&ps->calls))
+		call_free(TAILQ_FIRST(&ps->calls));
 	free(ps);
 }

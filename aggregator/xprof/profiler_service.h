@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tensorflow.ProfilerService for the whole cluster: what XProf's CAPTURE PROFILE and
- * jax.collect_profile dial. One address, one file per host in the answer. The methods' argument is
- * the struct profiler_service. Loop thread.
+ * tensorflow.ProfilerService for the whole fleet: XProf's CAPTURE PROFILE and jax.collect_profile call it.
+ * One address, one file per host in the answer. The methods' argument is the struct profiler_service.
+ * Loop thread.
  *
- * A stock client hides every error from its user and tries again at once, so that whatever can be
- * explained is answered OK with an XSpace that holds the explanation. Calls that name the same
- * session while it runs, or soon after, share one capture.
+ * A stock client hides every error from its user and tries again at once. So a failure that can be
+ * explained is answered OK, with an XSpace that has the explanation in its errors. Calls that name the
+ * same session while it runs, or up to a minute later, share one capture.
  */
 #ifndef AGGREGATOR_XPROF_PROFILER_SERVICE_H
 #define AGGREGATOR_XPROF_PROFILER_SERVICE_H
@@ -35,7 +35,7 @@ struct profiler_env {
 	const struct session_store *store;
 	struct registry *registry;
 	struct captures *captures;
-	int64_t lead_ns; /* from a request to T0, at least */
+	int64_t lead_ns; /* the least time from a request to T0 */
 };
 
 struct profiler_service *profiler_service_new(const struct profiler_env *env);

@@ -112,7 +112,7 @@ static void test_capture(struct fleet *f)
 	doc = ask_json(f, "GET", path, NULL, 200);
 	CHECK_STR(get(doc, "state"), "committed");
 	json_decref(doc);
-	check_error(f, "DELETE", path, NULL, 409, "over");
+	check_error(f, "DELETE", path, NULL, 409, "has ended");
 
 	snprintf(path, sizeof(path), "/api/v1/sessions/%s", session);
 	doc = ask_json(f, "GET", path, NULL, 200);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregator/xprof/answer.h"
+#include "aggregator/xprof/response.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "storage/store.h"
 
 /* Field numbers, all length-delimited: ProfileResponse.tool_data; ProfileToolData.name and .data;
- * XSpace.errors and .warnings. empty_trace (7) stays away: false. */
+ * XSpace.errors and .warnings. empty_trace (7) is left out: false. */
 enum { FIELD_TOOL_DATA = 6, FIELD_NAME = 1, FIELD_DATA = 2, FIELD_ERRORS = 2, FIELD_WARNINGS = 3 };
 
 #define ERRORS_NAME	 "errors" SESSION_FILE_SUFFIX
@@ -33,7 +33,7 @@ struct file {
 	struct map *map; /* NULL = left out */
 };
 
-struct answer {
+struct response {
 	struct store *store;
 	struct file *files;
 	size_t n_files;
@@ -42,12 +42,12 @@ struct answer {
 	size_t notes_bytes;
 };
 
-struct answer *answer_new(struct store *store)
+struct response *response_new(struct store *store)
 {
-	struct answer *a = xcalloc(1, sizeof(*a));
+	struct response *r = xcalloc(1, sizeof(*r));
 
-	a->store = store;
-	return a;
+	r->store = store;
+	return r;
 }
 
 /* Any thread. */
@@ -59,28 +59,28 @@ static void map_free(void *arg)
 	free(m);
 }
 
-void answer_free(struct answer *a)
+void response_free(struct response *r)
 {
-	for (size_t i = 0; i < a->n_files; i++) {
-		if (a->files[i].map)
-			map_free(a->files[i].map);
-		free(a->files[i].name);
-		free(a->files[i].key);
+	for (size_t i = 0; i < r->n_files; i++) {
+		if (r->files[i].map)
+			map_free(r->files[i].map);
+		free(r->files[i].name);
+		free(r->files[i].key);
 	}
-	for (size_t i = 0; i < a->n_notes; i++)
-		free(a->notes[i]);
-	free(a->files);
-	free(a->notes);
-	free(a);
+	for (size_t i = 0; i < r->n_notes; i++)
+		free(r->notes[i]);
+	free(r->files);
+	free(r->notes);
+	free(r);
 }
 
-void answer_add(struct answer *a, const char *name, const char *key)
+void response_add_file(struct response *r, const char *name, const char *key)
 {
-	a->files = xrealloc(a->files, (a->n_files + 1) * sizeof(*a->files));
-	a->files[a->n_files++] = (struct file){ .name = xstrdup(name), .key = xstrdup(key) };
+	r->files = xrealloc(r->files, (r->n_files + 1) * sizeof(*r->files));
+	r->files[r->n_files++] = (struct file){ .name = xstrdup(name), .key = xstrdup(key) };
 }
 
-void answer_note(struct answer *a, const char *fmt, ...)
+void response_add_note(struct response *r, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -88,26 +88,26 @@ void answer_note(struct answer *a, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (a->notes_bytes + strlen(text) > NOTES_MAX_BYTES)
+	if (r->notes_bytes + strlen(text) > NOTES_MAX_BYTES)
 		return;
-	a->notes_bytes += strlen(text) + 8;
-	a->notes = xrealloc(a->notes, (a->n_notes + 1) * sizeof(char *));
-	a->notes[a->n_notes++] = xstrdup(text);
+	r->notes_bytes += strlen(text) + 8;
+	r->notes = xrealloc(r->notes, (r->n_notes + 1) * sizeof(char *));
+	r->notes[r->n_notes++] = xstrdup(text);
 }
 
 /* ---- on a worker ---- */
 
-static int map_file(struct answer *a, struct file *f, uint64_t room, struct err *e)
+static int map_file(struct response *r, struct file *f, uint64_t max_bytes, struct err *e)
 {
 	struct map *m;
 	uint64_t size;
 	void *data;
-	int fd, rc = store_open_fd(a->store, f->key, store_within(STORE_PATIENCE_NS), &fd, &size,
+	int fd, rc = store_open_fd(r->store, f->key, store_within(STORE_PATIENCE_NS), &fd, &size,
 				   e);
 
 	if (rc)
 		return rc;
-	if (!size || size > room) {
+	if (!size || size > max_bytes) {
 		close(fd);
 		return err_set(e, ERR_LIMIT, "%" PRIu64 " bytes do not fit into one response",
 			       size);
@@ -124,18 +124,18 @@ static int map_file(struct answer *a, struct file *f, uint64_t room, struct err 
 	return 0;
 }
 
-void answer_load(struct answer *a, uint64_t max_bytes)
+void response_load(struct response *r, uint64_t max_bytes)
 {
 	uint64_t used = 2 * NOTES_MAX_BYTES;
 
-	for (size_t i = 0; i < a->n_files; i++) {
-		struct file *f = &a->files[i];
+	for (size_t i = 0; i < r->n_files; i++) {
+		struct file *f = &r->files[i];
 		struct err e;
 
 		used += HEADER_MAX_BYTES;
-		if (used >= max_bytes || map_file(a, f, max_bytes - used, &e))
-			answer_note(a, "%s is left out: %s", f->name,
-				    used >= max_bytes ? "the response is full" : e.msg);
+		if (used >= max_bytes || map_file(r, f, max_bytes - used, &e))
+			response_add_note(r, "%s is left out: %s", f->name,
+					  used >= max_bytes ? "the response is full" : e.msg);
 		else
 			used += f->map->len;
 	}
@@ -155,14 +155,14 @@ static void add_bytes(struct buf *out, uint32_t field, const void *data, size_t 
 	buf_add(out, data, len);
 }
 
-static void add_notes(const struct answer *a, uint32_t field, struct buf *out)
+static void add_notes(const struct response *r, uint32_t field, struct buf *out)
 {
-	for (size_t i = 0; i < a->n_notes; i++)
-		add_bytes(out, field, a->notes[i], strlen(a->notes[i]));
+	for (size_t i = 0; i < r->n_notes; i++)
+		add_bytes(out, field, r->notes[i], strlen(r->notes[i]));
 }
 
-/* What stands before `len` bytes of a file's data. */
-static void add_tool_head(struct buf *out, const char *name, size_t len)
+/* The header before `len` bytes of a file's data. */
+static void add_tool_header(struct buf *out, const char *name, size_t len)
 {
 	size_t name_len = strlen(name);
 	size_t inner = 1 + varint_size(name_len) + name_len + 1 + varint_size(len) + len;
@@ -172,12 +172,12 @@ static void add_tool_head(struct buf *out, const char *name, size_t len)
 	add_field(out, FIELD_DATA, len);
 }
 
-static void send_errors(const struct answer *a, struct rpc_call *call)
+static void send_errors(const struct response *r, struct rpc_call *call)
 {
 	struct buf space = BUF_INIT, message = BUF_INIT;
 
-	add_notes(a, FIELD_ERRORS, &space);
-	add_tool_head(&message, ERRORS_NAME, space.len);
+	add_notes(r, FIELD_ERRORS, &space);
+	add_tool_header(&message, ERRORS_NAME, space.len);
 	buf_add(&message, space.data, space.len);
 	rpc_send(call, message.data, message.len);
 	buf_release(&space);
@@ -192,15 +192,15 @@ static struct rpc_part part_of_buf(struct buf *b)
 	return p;
 }
 
-/* Serialized XSpaces one after the other are one XSpace: that is how the notes get into a file. */
+/* The notes are appended to the file as one more XSpace: concatenated XSpaces are one. */
 static size_t add_file(struct file *f, struct buf *notes, struct rpc_part *parts)
 {
-	struct buf head = BUF_INIT;
+	struct buf header = BUF_INIT;
 	char *name = xasprintf("%s" SESSION_FILE_SUFFIX, f->name);
 	size_t n = 0;
 
-	add_tool_head(&head, name, f->map->len + notes->len);
-	parts[n++] = part_of_buf(&head);
+	add_tool_header(&header, name, f->map->len + notes->len);
+	parts[n++] = part_of_buf(&header);
 	parts[n++] = (struct rpc_part){ f->map->data, f->map->len, map_free, f->map };
 	f->map = NULL;
 	if (notes->len)
@@ -209,21 +209,21 @@ static size_t add_file(struct file *f, struct buf *notes, struct rpc_part *parts
 	return n;
 }
 
-void answer_send(struct answer *a, struct rpc_call *call)
+void response_send(struct response *r, struct rpc_call *call)
 {
-	struct rpc_part *parts = xcalloc(a->n_files * 2 + 1, sizeof(*parts));
+	struct rpc_part *parts = xcalloc(r->n_files * 2 + 1, sizeof(*parts));
 	struct buf notes = BUF_INIT;
 	size_t n = 0;
 
-	add_notes(a, FIELD_WARNINGS, &notes);
-	for (size_t i = 0; i < a->n_files; i++) {
-		if (a->files[i].map)
-			n += add_file(&a->files[i], &notes, &parts[n]);
+	add_notes(r, FIELD_WARNINGS, &notes);
+	for (size_t i = 0; i < r->n_files; i++) {
+		if (r->files[i].map)
+			n += add_file(&r->files[i], &notes, &parts[n]);
 	}
 	if (n)
 		rpc_send_parts(call, parts, n);
 	else
-		send_errors(a, call);
+		send_errors(r, call);
 	buf_release(&notes);
 	free(parts);
 }
