@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/now.h"
+#include "base/random.h"
+
 static bool is_name_char(char c)
 {
 	return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
@@ -81,6 +84,19 @@ int name_check_run(const char *name, struct err *e)
 		return err_set(e, ERR_INVALID,
 			       "run name '%.40s': a part 'plugins' is XProf's own layout", name);
 	return 0;
+}
+
+void name_make_session(int64_t t0_ns, char out[LIMIT_SESSION_NAME])
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	char day[20];
+	uint8_t random[6];
+
+	time_session_name(t0_ns, day);
+	random_bytes(random, sizeof(random));
+	for (size_t i = 0; i < sizeof(random); i++)
+		random[i] = (uint8_t)letters[random[i] % (sizeof(letters) - 1)];
+	snprintf(out, LIMIT_SESSION_NAME, "%s_%.6s", day, (const char *)random);
 }
 
 bool name_is_session(const char *name)

@@ -4,6 +4,7 @@
 #define PROTO_NAMES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "proto/limits.h"
@@ -27,7 +28,8 @@ MUST_CHECK int name_check_file(const char *name, struct err *e);
 /* The same rule; runs may be nested with '/', each part by the rule. */
 MUST_CHECK int name_check_run(const char *name, struct err *e);
 
-/* YYYY_MM_DD_HH_MM_SS_xxxxxx as session_make_name() of the aggregator makes them. */
+/* YYYY_MM_DD_HH_MM_SS_xxxxxx: T0 in UTC and six random letters and digits. */
+void name_make_session(int64_t t0_ns, char out[LIMIT_SESSION_NAME]);
 bool name_is_session(const char *name);
 
 #endif

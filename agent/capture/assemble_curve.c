@@ -9,7 +9,8 @@
 #define TOLERANCE_NS 1
 #define KNOTS_MAX    65536 /* bounds memory for a clock that bends everywhere */
 
-int64_t curve_since_t0(const struct curve_scale *s, int64_t ns)
+/* Saturates. */
+static int64_t since_t0(const struct curve_scale *s, int64_t ns)
 {
 	int64_t raw = s->real ? clock_model_raw_of_real(s->model, ns) : ns;
 	int64_t out;
@@ -39,7 +40,7 @@ int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t 
 	host_window(s, t1_ns, &from, &to);
 	near = ns < from ? from : ns > to ? to : ns;
 	if (__builtin_sub_overflow(ns, near, &far) ||
-	    __builtin_add_overflow(curve_since_t0(s, near), far, &out))
+	    __builtin_add_overflow(since_t0(s, near), far, &out))
 		return INT64_MIN;
 	return out;
 }
@@ -55,7 +56,7 @@ static int64_t deviation_ns(const struct curve_scale *s, int64_t from, int64_t d
 
 	if (__builtin_add_overflow(from, distance_ns, &at))
 		return 0;
-	return llabs(curve_since_t0(s, at) - curve_since_t0(s, from) - distance_ns);
+	return llabs(since_t0(s, at) - since_t0(s, from) - distance_ns);
 }
 
 /* If the host slept at the window's end, `to` is the last instant before the sleep: the last point is
@@ -91,7 +92,7 @@ static void add_knot(struct knots *k, struct xs_knot knot)
 
 static struct xs_knot make_knot(const struct knots *k, int64_t ns)
 {
-	return (struct xs_knot){ ns, curve_since_t0(k->scale, ns) };
+	return (struct xs_knot){ ns, since_t0(k->scale, ns) };
 }
 
 /* Adds knots between a, which is added already, and b, which is not. */

@@ -20,9 +20,6 @@ struct curve_scale {
 	int64_t t0_ns; /* session clock: zero */
 };
 
-/* ns since T0; saturates. */
-int64_t curve_since_t0(const struct curve_scale *s, int64_t ns);
-
 /* For the start of a line, also outside the window: chosen so that events in [t0, t1) are right; saturates. */
 int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns);
 

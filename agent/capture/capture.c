@@ -48,7 +48,7 @@ void captures_free(struct captures *cs)
 	free(cs);
 }
 
-struct capture *capture_find(struct captures *cs, const char *session)
+static struct capture *find_capture(const struct captures *cs, const char *session)
 {
 	struct capture *c = cs->head;
 
@@ -414,7 +414,7 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 	char *dir;
 	int rc;
 
-	if (capture_find(cs, req->session))
+	if (find_capture(cs, req->session))
 		return err_set(e, ERR_EXISTS, "session %.64s is already under way on this host",
 			       req->session);
 	rc = check_request(cs, req, e);

@@ -81,7 +81,6 @@ void captures_free(struct captures *cs); /* cancels captures under way; NULL is 
 MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
-struct capture *capture_find(struct captures *cs, const char *session); /* NULL if unknown */
 void capture_stop(struct capture *c, int64_t t1_ns); /* ends the window early; keeps the data */
 void capture_release(struct capture *c); /* cancels if under way, removes its files, frees it */
 void capture_release_keep_file(

@@ -15,10 +15,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/random.h"
 #include "net/address.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/names.h"
 #include "proto/profiler_request.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
@@ -158,20 +158,6 @@ static int64_t give_up_ns(const struct clock_model *m, const struct rpc_call *ca
 	return until > t1_ns ? until : t1_ns;
 }
 
-/* In the form of an aggregator's session ids: after a kill the next agent removes the folder. */
-static void local_session_name(char out[LIMIT_SESSION_NAME])
-{
-	static const char digits[] = "abcdefghijklmnopqrstuvwxyz012345";
-	uint8_t unique[6];
-	char day[20];
-
-	random_bytes(unique, sizeof(unique));
-	time_session_name(now_real_ns(), day);
-	snprintf(out, LIMIT_SESSION_NAME, "%s_%c%c%c%c%c%c", day, digits[unique[0] % 32],
-		 digits[unique[1] % 32], digits[unique[2] % 32], digits[unique[3] % 32],
-		 digits[unique[4] % 32], digits[unique[5] % 32]);
-}
-
 static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m, struct err *e)
 {
 	const struct profiler_service_env *env = &p->service->env;
@@ -181,7 +167,8 @@ static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m,
 	struct buf options = BUF_INIT;
 	int rc;
 
-	local_session_name(session);
+	/* An id like the aggregator's: after a kill the next agent removes the folder. */
+	name_make_session(now_real_ns(), session);
 	req.session = session;
 	req.t0_ns = window_start_ns(&model, m->opts);
 	req.duration_ns = (int64_t)m->opts->duration_ms * NS_PER_MS;

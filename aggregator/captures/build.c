@@ -212,7 +212,7 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	set_request(c, req);
 	set_hosts(c, hosts, n);
 	capture_renew(c);
-	session_make_name(c->t0_ns, name);
+	name_make_session(c->t0_ns, name);
 	c->session = xstrdup(name);
 	*out = c;
 out:

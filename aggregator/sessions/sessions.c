@@ -10,8 +10,6 @@
 #include "json/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/now.h"
-#include "base/random.h"
 #include "proto/limits.h"
 #include "proto/names.h"
 
@@ -19,19 +17,6 @@
 #define SUMMARY_BYTES 4096u
 
 /* ---- names and keys ---- */
-
-void session_make_name(int64_t t0_ns, char out[SESSION_NAME_BYTES])
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-	char day[20];
-	uint8_t random[6];
-
-	time_session_name(t0_ns, day);
-	random_bytes(random, sizeof(random));
-	for (size_t i = 0; i < sizeof(random); i++)
-		random[i] = (uint8_t)letters[random[i] % (sizeof(letters) - 1)];
-	snprintf(out, SESSION_NAME_BYTES, "%s_%.6s", day, (const char *)random);
-}
 
 void session_directory(const char *session, const char *run, char out[SESSION_KEY_BYTES])
 {

@@ -18,14 +18,12 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "proto/limits.h"
 
 struct store;
 
-#define SESSION_NAME_BYTES 64
+#define SESSION_NAME_BYTES LIMIT_SESSION_NAME
 #define SESSION_KEY_BYTES  512
-
-/* YYYY_MM_DD_HH_MM_SS_xxxxxx of T0 in UTC and six random characters. */
-void session_make_name(int64_t t0_ns, char out[SESSION_NAME_BYTES]);
 
 /* Key prefix of a session's files, with the '/' at its end; `run` may be NULL or "". */
 void session_directory(const char *session, const char *run, char out[SESSION_KEY_BYTES]);

@@ -60,7 +60,7 @@ static void make(struct store *s, char name[SESSION_NAME_BYTES], int64_t t0_ns, 
 	struct err e = { 0 };
 	json_t *doc;
 
-	session_make_name(t0_ns, name);
+	name_make_session(t0_ns, name);
 	doc = json_pack("{s:s, s:s, s:I, s:I, s:[{s:s, s:s}], s:i}", "session", name, "run", run,
 			"t0_ns", (json_int_t)t0_ns, "bytes", (json_int_t)1, "hosts", "host", "a",
 			"file", "a.xplane.pb", "complete", 1);
@@ -102,8 +102,8 @@ static void test_names(void)
 {
 	char a[SESSION_NAME_BYTES], b[SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
 
-	session_make_name(1795255439 * NS_PER_S, a);
-	session_make_name(1795255439 * NS_PER_S, b);
+	name_make_session(1795255439 * NS_PER_S, a);
+	name_make_session(1795255439 * NS_PER_S, b);
 	CHECK(name_is_session(a));
 	CHECK(strcmp(a, b));
 	CHECK(!memcmp(a, "2026_11_21_", 11));
