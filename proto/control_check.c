@@ -9,6 +9,7 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 #include "proto/probe.h"
+#include "proto/setting.h"
 #include "proto/siphash.h"
 
 #define TEXT_BYTES 1024 /* details, reasons of a state */
@@ -90,6 +91,42 @@ static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct 
 		if (!rc)
 			rc = check_text("tracers.reason", states[i]->reason, TEXT_BYTES, e);
 	}
+	return rc;
+}
+
+/* [A-Za-z0-9_-]+ */
+static int check_identifier(const char *field, const char *s, struct err *e)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				      "0123456789_-";
+
+	if (!*s || s[strspn(s, letters)])
+		return bad(field, e);
+	return check_text(field, s, WORD_BYTES, e);
+}
+
+static int check_tracer_setting(const Tutti__V1__TracerSetting *m, struct err *e)
+{
+	enum setting_kind kind;
+	int rc = check_identifier("settings.tracer", m->tracer, e);
+
+	if (!rc)
+		rc = check_identifier("settings.name", m->name, e);
+	if (!rc && !setting_kind_parse(m->type, &kind))
+		rc = bad("settings.type", e);
+	if (!rc && m->min > m->max)
+		rc = bad("settings.min", e);
+	if (!rc)
+		rc = check_range("settings.value", m->value, m->min, m->max, e);
+	return rc ? rc : check_text("settings.help", m->help, LIMIT_LABEL_BYTES, e);
+}
+
+static int check_tracer_settings(size_t n, Tutti__V1__TracerSetting *const *settings, struct err *e)
+{
+	int rc = check_range("settings", (int64_t)n, 0, LIMIT_TRACER_SETTINGS, e);
+
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = check_tracer_setting(settings[i], e);
 	return rc;
 }
 
@@ -205,6 +242,8 @@ static int check_hello(const Tutti__V1__Hello *m, struct err *e)
 	}
 	if (!rc)
 		rc = check_held(m->n_held, m->held, e);
+	if (!rc)
+		rc = check_tracer_settings(m->n_settings, m->settings, e);
 	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
 }
 

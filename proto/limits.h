@@ -17,13 +17,14 @@
 #define LIMIT_HTTP_QUERY_KEYS	   64
 
 /* Names. */
-#define LIMIT_HOST_NAME	   128 /* characters of a host name */
-#define LIMIT_RUN_NAME	   128
-#define LIMIT_SESSION_NAME 64
-#define LIMIT_LABELS	   64 /* labels of one host */
-#define LIMIT_TRACERS	   64 /* tracers of one host */
-#define LIMIT_SETTINGS	   64 /* settings of one capture */
-#define LIMIT_LABEL_BYTES  256
+#define LIMIT_HOST_NAME	      128 /* characters of a host name */
+#define LIMIT_RUN_NAME	      128
+#define LIMIT_SESSION_NAME    64
+#define LIMIT_LABELS	      64 /* labels of one host */
+#define LIMIT_TRACERS	      64 /* tracers of one host */
+#define LIMIT_SETTINGS	      64 /* settings of one capture */
+#define LIMIT_TRACER_SETTINGS 256 /* that all tracers of one host list */
+#define LIMIT_LABEL_BYTES     256
 
 /* Numbers. */
 #define LIMIT_HOSTS		20000 /* hosts one aggregator keeps */

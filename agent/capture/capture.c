@@ -311,6 +311,21 @@ static int check_tracers(const struct captures *cs, const struct capture_request
 	return 0;
 }
 
+static int check_settings(const struct captures *cs, const struct capture_request *req,
+			  struct err *e)
+{
+	for (size_t i = 0; cs->env.tracers[i]; i++) {
+		int64_t *values;
+		int rc = tracer_values(cs->env.tracers[i]->ops, req->settings, req->n_settings,
+				       &values, e);
+
+		if (rc)
+			return rc;
+		free(values);
+	}
+	return 0;
+}
+
 static int check_request(const struct captures *cs, const struct capture_request *req,
 			 struct err *e)
 {
@@ -324,7 +339,8 @@ static int check_request(const struct captures *cs, const struct capture_request
 			       req->duration_ns, req->t0_ns);
 	if (cs->n >= LIMIT_CAPTURES)
 		return err_set(e, ERR_LIMIT, "%zu captures are under way on this host", cs->n);
-	return check_tracers(cs, req, e);
+	rc = check_tracers(cs, req, e);
+	return rc ? rc : check_settings(cs, req, e);
 }
 
 static const char *reason_of(int code)
@@ -339,17 +355,23 @@ static const char *reason_of(int code)
 	}
 }
 
-static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tracer)
+static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tracer,
+		    const struct capture_request *req)
 {
 	struct err e = { 0 };
 
 	*r = (struct capture_run){ .capture = c, .tracer = tracer, .live = true };
+	if (tracer_values(tracer->ops, req->settings, req->n_settings, &r->settings, &e)) {
+		r->live = false; /* check_settings() has refused it before */
+		return;
+	}
 	r->run = (struct tracer_run){
 		.session = c->session,
 		.t0_raw_ns = c->t0_raw_ns,
 		.t1_raw_ns = c->t1_raw_ns,
 		.t0_real_ns = clock_model_real_of_raw(&c->clock, c->t0_raw_ns),
 		.give_up_mono_ns = c->give_up_mono_ns,
+		.settings = r->settings,
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.dir = c->dir,
@@ -376,7 +398,7 @@ static void arm_all(struct capture *c, const struct capture_request *req)
 	c->runs = xcalloc(n + 1, sizeof(*c->runs));
 	for (size_t i = 0; i < n; i++) {
 		if (is_wanted(req, all[i]->ops->name))
-			arm_run(c, &c->runs[c->n_runs++], all[i]);
+			arm_run(c, &c->runs[c->n_runs++], all[i], req);
 	}
 }
 
@@ -437,8 +459,10 @@ void capture_destroy(struct capture *c)
 {
 	if (!c->keep_file)
 		spool_remove(c->dir);
-	for (size_t i = 0; i < c->n_runs; i++)
+	for (size_t i = 0; i < c->n_runs; i++) {
 		capture_drop_parts(&c->runs[i].run);
+		free(c->runs[i].settings);
+	}
 	capture_release_assembly(c);
 	free(c->reports);
 	free(c->runs);

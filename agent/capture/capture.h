@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "agent/clock/model.h"
+#include "agent/tracer/set.h"
 #include "agent/tracer/tracer.h"
 #include "proto/tutti/v1/control.pb-c.h"
 
@@ -41,6 +42,8 @@ struct capture_request {
 	const void *profile_options;
 	size_t profile_options_len;
 	const char *const *tracers; /* names, NULL-terminated; NULL = all */
+	const struct tracer_value *settings; /* of the tracers */
+	size_t n_settings;
 
 	/* Each change of state. May release the capture in READY and FAILED. */
 	void (*changed)(struct capture *c, enum capture_state state, void *arg);
@@ -72,7 +75,8 @@ void captures_free(struct captures *cs); /* cancels captures under way; NULL is 
 
 /*
  * T0 may lie in the past. ERR_EXISTS for a session that is already here, ERR_FULL when the spool is full or too
- * many are under way, ERR_INVALID for an unknown tracer. The capture lives until it is released.
+ * many are under way, ERR_INVALID for an unknown tracer or a setting out of its range. The capture lives until it
+ * is released.
  * `changed` is never called from inside this.
  *
  * Before the clock is calibrated the window is cut by this host's wall clock. Times in the file come from

@@ -18,6 +18,7 @@ struct capture_run {
 	struct capture *capture;
 	struct tracer *tracer;
 	struct tracer_run run;
+	int64_t *settings; /* of the run */
 	bool live; /* armed, and neither done nor cancelled */
 };
 

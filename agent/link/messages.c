@@ -67,6 +67,33 @@ static void free_states(Tutti__V1__TracerState **states, size_t n)
 	free(states);
 }
 
+/* ---- what captures may set ---- */
+
+static void add_settings(Tutti__V1__Hello *hello, const struct tracer_ops *ops)
+{
+	for (const struct setting *s = ops->settings; s && s->name; s++) {
+		Tutti__V1__TracerSetting *m = xmalloc(sizeof(*m));
+
+		tutti__v1__tracer_setting__init(m);
+		m->tracer = (char *)ops->name;
+		m->name = (char *)s->name;
+		m->type = (char *)setting_kind_name(s->kind);
+		m->min = s->min;
+		m->max = s->max;
+		m->value = s->value;
+		m->help = (char *)s->help;
+		hello->settings = xrealloc(hello->settings, (hello->n_settings + 1) * sizeof(m));
+		hello->settings[hello->n_settings++] = m;
+	}
+}
+
+static void free_settings(Tutti__V1__Hello *hello)
+{
+	for (size_t i = 0; i < hello->n_settings; i++)
+		free(hello->settings[i]);
+	free(hello->settings);
+}
+
 /* ---- hello and status ---- */
 
 /* Each is KEY=VALUE: agent_conf_finish() has checked it. */
@@ -109,6 +136,8 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	hello.n_labels = env->labels->n;
 	hello.labels = make_labels(env->labels);
 	hello.tracers = make_states(env->tracers, &hello.n_tracers);
+	for (size_t i = 0; env->tracers[i]; i++)
+		add_settings(&hello, env->tracers[i]->ops);
 	hello.profiler_address = (char *)env->profiler_address;
 	hello.held = held;
 	hello.n_held = n_held;
@@ -116,6 +145,7 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	m.hello = &hello;
 	message_send(call, &m);
 	free_states(hello.tracers, hello.n_tracers);
+	free_settings(&hello);
 	free_labels(hello.labels, hello.n_labels);
 }
 

@@ -2,6 +2,7 @@
 /* What every tracer needs to fill in a run. */
 #include "agent/tracer/tracer.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,17 @@ struct tracer_part *tracer_run_add_part(struct tracer_run *run)
 	part = &run->parts[run->n_parts++];
 	memset(part, 0, sizeof(*part));
 	return part;
+}
+
+int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops *ops,
+			   const char *name)
+{
+	size_t i = 0;
+
+	while (ops->settings[i].name && strcmp(ops->settings[i].name, name))
+		i++;
+	assert(ops->settings[i].name);
+	return run->settings ? run->settings[i] : ops->settings[i].value;
 }
 
 void tracer_run_fail(struct tracer_run *run, int result, const char *reason, const char *fmt, ...)

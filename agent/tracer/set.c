@@ -132,3 +132,46 @@ void tracer_set_close(struct tracer **set)
 		set[i]->ops->free(set[i]);
 	free(set);
 }
+
+/* ---- settings of a capture ---- */
+
+static const struct setting *find_setting(const struct tracer_ops *ops, const char *key)
+{
+	const char *name = setting_of_tracer(key, ops->name);
+
+	for (const struct setting *s = ops->settings; name && s->name; s++) {
+		if (!strcmp(s->name, name))
+			return s;
+	}
+	return NULL;
+}
+
+int tracer_values(const struct tracer_ops *ops, const struct tracer_value *given, size_t n,
+		  int64_t **out, struct err *e)
+{
+	size_t count = 0;
+	int rc = 0;
+
+	*out = NULL;
+	if (!ops->settings)
+		return 0;
+	while (ops->settings[count].name)
+		count++;
+	*out = xcalloc(count + 1, sizeof(**out));
+	for (size_t i = 0; i < count; i++)
+		(*out)[i] = ops->settings[i].value;
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct setting *s = find_setting(ops, given[i].key);
+
+		if (!s)
+			continue;
+		rc = setting_parse(s, given[i].value, &(*out)[s - ops->settings], e);
+		if (rc)
+			err_prefix(e, "setting '%.80s'", given[i].key);
+	}
+	if (rc) {
+		free(*out);
+		*out = NULL;
+	}
+	return rc;
+}

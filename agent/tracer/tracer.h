@@ -24,11 +24,13 @@
 #include "base/buf.h"
 #include "base/conf.h"
 #include "base/err.h"
+#include "proto/setting.h"
 
 struct loop;
 struct rpc;
 struct marks;
 struct tracer;
+struct tracer_ops;
 
 /* What a driver has of the agent; all of it outlives the tracer. */
 struct tracer_env {
@@ -75,6 +77,7 @@ struct tracer_run {
 	int64_t t0_raw_ns, t1_raw_ns; /* the window on CLOCK_MONOTONIC_RAW */
 	int64_t t0_real_ns; /* T0 on this host's CLOCK_REALTIME */
 	int64_t give_up_mono_ns; /* the capture waits for a run until then */
+	const int64_t *settings; /* in the order of ops->settings; NULL = the defaults */
 	const void *profile_options; /* serialized tensorflow.ProfileOptions */
 	size_t profile_options_len;
 	const char *dir; /* exists; for part files */
@@ -101,6 +104,10 @@ struct tracer_run {
 /* Adds an empty part and returns it; borrowed until the next call. */
 struct tracer_part *tracer_run_add_part(struct tracer_run *run);
 
+/* The value of ops->settings' row `name` in this run. */
+int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops *ops,
+			   const char *name);
+
 /* Sets result, reason and detail in one go. */
 void tracer_run_fail(struct tracer_run *run, int result, const char *reason, const char *fmt, ...)
 	PRINTF_LIKE(4, 5);
@@ -115,6 +122,10 @@ struct tracer_ops {
 
 	/* Of the struct behind `conf`; 0 = none. */
 	size_t conf_size;
+
+	/* What a capture may set, as "NAME.SETTING": read with tracer_run_setting() in arm() or gather().
+	 * Ends with an all-zero row. NULL = nothing. */
+	const struct setting *settings;
 
 	/* Does not fail for lack of a permission; then state() reports it. */
 	int (*open)(struct tracer **out, const struct tracer_env *env, struct err *e);

@@ -8,8 +8,6 @@
 #include "agent/symbols/symbols.h"
 #include "base/mem.h"
 
-#define DEPTH_MAX 256
-
 struct span {
 	uint32_t name;
 	int64_t start_ns, end_ns;
@@ -20,7 +18,7 @@ struct line {
 	int64_t last_ns; /* the sample before; 0 = none */
 	struct span *spans;
 	size_t n, cap;
-	size_t open[DEPTH_MAX]; /* spans without an end yet, outermost first */
+	size_t open[CPU_DEPTH_MAX]; /* spans without an end yet, outermost first */
 	size_t depth;
 };
 
@@ -44,13 +42,13 @@ static bool is_placeholder(const struct symbols *sy, uint32_t name)
 	return text[0] == '[' && text[strlen(text) - 1] == ']';
 }
 
-/* The names of a stack, outermost first; what is deeper than DEPTH_MAX is cut at the outer end. */
+/* The names of a stack, outermost first; what is deeper than CPU_DEPTH_MAX is cut at the outer end. */
 static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
 			 uint32_t *names)
 {
 	size_t n = 0;
 
-	for (uint32_t i = node; i && n < DEPTH_MAX; i = cut->nodes[i].parent)
+	for (uint32_t i = node; i && n < CPU_DEPTH_MAX; i = cut->nodes[i].parent)
 		if (!n || names[n - 1] != cut->nodes[i].name || !is_placeholder(sy, names[n - 1]))
 			names[n++] = cut->nodes[i].name;
 	for (size_t i = 0; i < n / 2; i++) {
@@ -59,7 +57,7 @@ static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, ui
 		names[i] = names[n - 1 - i];
 		names[n - 1 - i] = swap;
 	}
-	return n;
+	return cut->max_depth && n > cut->max_depth ? cut->max_depth : n;
 }
 
 static void close_spans(struct line *l, size_t depth, int64_t end_ns)
@@ -89,7 +87,7 @@ static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t
 static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, struct line *l,
 		       const struct cpu_sample *s)
 {
-	uint32_t names[DEPTH_MAX];
+	uint32_t names[CPU_DEPTH_MAX];
 	size_t n = list_names(cut, sy, s->node, names), same = 0;
 
 	/* Two and a half periods without a sample: the thread did something else in between. */

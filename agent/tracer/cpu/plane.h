@@ -10,6 +10,9 @@
 #include "agent/tracer/cpu/window.h"
 #include "xspace/xspace.h"
 
+/* Frames of a stack, at most; a deeper one loses its outermost frames. */
+#define CPU_DEPTH_MAX 256
+
 struct symbols;
 
 /* On a worker, between symbols_begin() and symbols_end(), after cpu_cut_load(). Completes the names and sorts

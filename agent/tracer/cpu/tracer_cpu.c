@@ -43,6 +43,12 @@ static const struct conf_field conf_fields[] = {
 	CONF_RANGE(struct cpu_conf, cpu_hz, "99", 1, 10000, "CPU samples per second and CPU"), { 0 }
 };
 
+static const struct setting settings[] = {
+	{ "max_depth", SETTING_INT, 1, CPU_DEPTH_MAX, CPU_DEPTH_MAX,
+	  "frames of each stack in the file, counted from the outermost" },
+	{ 0 }
+};
+
 struct cpu_job {
 	struct tracer_cpu *owner; /* loop's thread only; NULL when the tracer is gone */
 	struct tracer_run *run; /* loop's thread only; NULL if cancelled, or for names */
@@ -360,6 +366,7 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 	cut->t0_raw_ns = run->t0_raw_ns;
 	cut->t1_raw_ns = run->t1_raw_ns;
 	cut->period_ns = t->period_ns;
+	cut->max_depth = (size_t)tracer_run_setting(run, &tracer_cpu_ops, "max_depth");
 	job_add(t, &(struct cpu_job){ .run = run, .cut = cut });
 }
 
@@ -404,6 +411,7 @@ const struct tracer_ops tracer_cpu_ops = {
 	.name = "cpu",
 	.conf = conf_fields,
 	.conf_size = sizeof(struct cpu_conf),
+	.settings = settings,
 	.open = cpu_open,
 	.state = cpu_state,
 	.begin_raw_ns = cpu_begin,

@@ -93,6 +93,7 @@ struct cpu_node {
 /* The samples of a window with all that a worker needs to turn them into a plane. */
 struct cpu_cut {
 	int64_t t0_raw_ns, t1_raw_ns, period_ns;
+	size_t max_depth; /* frames of a stack that the plane gets, outermost first; 0 = all */
 	struct ring_cut *records;
 	struct cpu_sample *samples; /* read from the records by cpu_cut_load() */
 	size_t n_samples, cap_samples;

@@ -32,6 +32,12 @@ static const struct conf_field conf_fields[] = { CONF_RANGE(struct metrics_conf,
 							    1, 100, "readings of /proc per second"),
 						 { 0 } };
 
+static const struct setting settings[] = {
+	{ "max_hz", SETTING_INT, 1, 100, 100,
+	  "readings per second in the file, at most; --metrics-hz are made" },
+	{ 0 }
+};
+
 struct tracer_metrics {
 	struct tracer base;
 	struct loop *loop;
@@ -46,6 +52,7 @@ struct tracer_metrics {
 struct snapshot {
 	int64_t t0_raw_ns;
 	struct ring_cut *cut;
+	size_t step; /* each step-th row is wanted */
 };
 
 static struct tracer_metrics *to_metrics(const struct tracer *t)
@@ -112,13 +119,16 @@ static void snapshot_free(void *arg)
 struct plane {
 	struct xs_builder *b;
 	int64_t t0_raw_ns;
+	size_t n, step; /* rows so far; each step-th is wanted */
 };
 
 static bool build_row(void *arg, const struct ring_record *record)
 {
-	const struct plane *plane = arg;
+	struct plane *plane = arg;
 	const double *row = record->data;
 
+	if (plane->n++ % plane->step)
+		return true;
 	for (size_t c = 0; c < proc_metrics_count(); c++) {
 		if (!isfinite(row[c]))
 			continue;
@@ -132,7 +142,7 @@ static bool build_row(void *arg, const struct ring_record *record)
 static void build(void *arg, struct xs_builder *b)
 {
 	const struct snapshot *s = arg;
-	struct plane plane = { .b = b, .t0_raw_ns = s->t0_raw_ns };
+	struct plane plane = { .b = b, .t0_raw_ns = s->t0_raw_ns, .step = s->step };
 
 	xs_plane(b, 0, "/host:CPU metrics");
 	xs_line(b, COUNTERS_LINE_ID, "_counters_", s->t0_raw_ns);
@@ -156,6 +166,14 @@ static int metrics_arm(struct tracer *tracer, struct tracer_run *run, struct err
 	return 0;
 }
 
+static size_t row_step(const struct tracer_metrics *t, const struct tracer_run *run)
+{
+	int64_t max_hz = tracer_run_setting(run, &tracer_metrics_ops, "max_hz");
+	int64_t hz = NS_PER_S / t->period_ns;
+
+	return (size_t)((hz + max_hz - 1) / max_hz);
+}
+
 static void metrics_gather(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_metrics *t = to_metrics(tracer);
@@ -168,6 +186,7 @@ static void metrics_gather(struct tracer *tracer, struct tracer_run *run)
 	}
 	s = xcalloc(1, sizeof(*s));
 	s->t0_raw_ns = run->t0_raw_ns;
+	s->step = row_step(t, run);
 	s->cut = ring_run_cut(t->ring, run, "metrics", t->period_ns);
 	build_job_start(
 		t->loop, run,
@@ -196,6 +215,7 @@ const struct tracer_ops tracer_metrics_ops = {
 	.name = "metrics",
 	.conf = conf_fields,
 	.conf_size = sizeof(struct metrics_conf),
+	.settings = settings,
 	.open = metrics_open,
 	.state = metrics_state,
 	.begin_raw_ns = metrics_begin,

@@ -62,6 +62,11 @@ static void fake_free(struct tracer *t)
 	free(t);
 }
 
+/* What a capture may set of each. */
+static const struct setting fake_settings[] = { { "level", SETTING_INT, 0, 9, 4, "how much" },
+						{ "loud", SETTING_BOOL, 0, 1, 0, "whether" },
+						{ 0 } };
+
 #define FAKE(fake, word, arm_fn, gather_fn, cancel_fn, give_up_fn) \
 	static int fake##_open(struct tracer **out, const struct tracer_env *env, struct err *e) \
 	{ \
@@ -70,6 +75,7 @@ static void fake_free(struct tracer *t)
 	} \
 	const struct tracer_ops fake##_ops = { \
 		.name = word, \
+		.settings = fake_settings, \
 		.open = fake##_open, \
 		.state = fake_state, \
 		.arm = arm_fn, \
@@ -93,9 +99,10 @@ static void now_gather(struct tracer *t, struct tracer_run *run)
 	struct tracer_part *part = tracer_run_add_part(run);
 	struct xs_builder *b = xs_builder_new();
 
-	(void)t;
 	fake_counts.gathered++;
 	fake_counts.t1_raw_ns = run->t1_raw_ns;
+	fake_counts.level = tracer_run_setting(run, t->ops, "level");
+	fake_counts.loud = tracer_run_setting(run, t->ops, "loud") != 0;
 	xs_plane(b, 1, "/host:CPU");
 	xs_line(b, 7, "fake", run->t0_raw_ns);
 	xs_event(b, "first", in_window_ps(run), 1000);

@@ -42,6 +42,8 @@ extern const struct tracer_ops fake_big_ops; /* "big": 9 MB */
 struct fake_counts {
 	int armed, stopped, gathered, cancelled;
 	int64_t t1_raw_ns; /* of the last gather() of "now" */
+	int64_t level; /* settings of that run */
+	bool loud;
 };
 extern struct fake_counts fake_counts; /* of all fakes together */
 

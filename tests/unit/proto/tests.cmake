@@ -1,6 +1,7 @@
 unit_test(proto/names_test PURE USES proto)
 unit_test(proto/reasons_test PURE USES proto ARGS ${CMAKE_SOURCE_DIR}/docs/wire.md)
 unit_test(proto/probe_test PURE USES proto)
+unit_test(proto/setting_test PURE USES proto)
 unit_test(proto/siphash_test PURE USES proto)
 fuzz_test(probe USES proto)
 unit_test(proto/profiler_request_test PURE USES proto)

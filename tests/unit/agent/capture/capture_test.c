@@ -236,6 +236,40 @@ static void test_named_tracers(void)
 	fixture_down(&f); /* releases it */
 }
 
+/* A run has the values of its own tracer; names that no tracer lists are ignored. */
+static void test_settings(void)
+{
+	struct tracer_value values[] = { { "now.level", "7" },
+					 { "now.loud", "true" },
+					 { "later.level", "1" },
+					 { "now.colour", "red" },
+					 { "nvml.level", "99" } };
+	struct seen seen = { 0 };
+	struct fixture f;
+	struct capture_request req;
+	struct capture *c;
+	struct err e;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	req = request(&f, &seen);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK(fake_counts.level == 4 && !fake_counts.loud);
+	capture_release(c);
+	seen = (struct seen){ 0 };
+	req = request(&f, &seen);
+	req.settings = values;
+	req.n_settings = ARRAY_SIZE(values);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	CHECK(fake_counts.level == 7 && fake_counts.loud);
+	capture_release(c);
+	values[0].value = "10";
+	CHECK_EQ(capture_start(f.captures, &req, &c, &e), ERR_INVALID);
+	CHECK_STR(e.msg, "setting 'now.level': '10': use a number from 0 to 9");
+	fixture_down(&f);
+}
+
 static void test_stop_early(void)
 {
 	struct seen seen = { 0 };
@@ -376,6 +410,7 @@ int main(void)
 	test_bad_tracers();
 	test_given_up();
 	test_named_tracers();
+	test_settings();
 	test_stop_early();
 	test_release_any_time();
 	test_limits();

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings that a capture may give to a tracer: the agent's drivers list them, the aggregator checks
+ * values against the lists of the selected hosts, and each agent checks its own again. In a request a
+ * setting is called "TRACER.NAME". Pure functions, any thread.
+ */
+#ifndef PROTO_SETTING_H
+#define PROTO_SETTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum setting_kind { SETTING_BOOL, SETTING_INT };
+
+struct setting {
+	const char *name; /* [a-z0-9_]+ */
+	enum setting_kind kind;
+	int64_t min, max; /* both included; 0 and 1 of a SETTING_BOOL */
+	int64_t value; /* the default */
+	const char *help; /* one line, no full stop */
+};
+
+/* "bool", "int": as messages and documents have it. */
+const char *setting_kind_name(enum setting_kind kind);
+bool setting_kind_parse(const char *word, enum setting_kind *out); /* false if unknown */
+
+/* "true", "false", or a decimal number in the range. The error names the value and the range. */
+MUST_CHECK int setting_parse(const struct setting *s, const char *text, int64_t *out,
+			     struct err *e);
+
+/* Whether KEY has the form "TRACER.NAME". "advanced.NAME" is an option of frameworks: no tracer is called
+ * "advanced". */
+bool setting_is_of_tracer(const char *key);
+
+/* The part of KEY after "TRACER."; NULL if KEY is not a setting of this tracer. */
+const char *setting_of_tracer(const char *key, const char *tracer);
+
+#endif
