@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct conf {
 	char *run;
 	struct conf_list set;
 	struct conf_list tracer;
+	bool help_settings;
 	int64_t wait_ns;
 	char *refine;
 	char *at_step;
@@ -26,7 +28,10 @@ static const struct conf_field fields[] = {
 	CONF(struct conf, hosts, "all", "which: all, NAME,NAME or LABEL=VALUE"),
 	CONF(struct conf, duration_ns, "2s", "how long"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
-	CONF(struct conf, set, NULL, "KEY=VALUE for the tracers, like host_tracer_level=3"),
+	CONF(struct conf, set, NULL,
+	     "KEY=VALUE for the tracers, like host_tracer_level=3; see --help-settings"),
+	CONF_ONCE(struct conf, help_settings, NULL,
+		  "list what --set takes, with types, ranges and defaults, and end"),
 	CONF(struct conf, tracer, NULL, "record with this tracer only"),
 	CONF_ONCE(struct conf, refine, NULL,
 		  "events: compute from flows and barriers how far hosts' times are to be moved"),
@@ -136,14 +141,71 @@ static int fill_request(json_t *request, const struct conf *conf, struct err *e)
 	return rc ? rc : put_steps(request, conf, e);
 }
 
-static int run(const void *arg, int argc, char **argv, struct err *e)
+/* ---- --help-settings ---- */
+
+static void print_default(const json_t *value)
 {
-	const struct conf *conf = arg;
+	if (json_is_boolean(value))
+		printf(" [%s]", json_is_true(value) ? "true" : "false");
+	else if (json_is_integer(value))
+		printf(" [%" JSON_INTEGER_FORMAT "]", json_integer_value(value));
+	else if (json_is_string(value))
+		printf(" [%s]", json_string_value(value));
+}
+
+static void print_values(const json_t *row)
+{
+	const json_t *values = json_object_get(row, "values");
+	int64_t hosts = json_get_int(row, "hosts");
+	size_t i;
+	json_t *value;
+
+	if (!strcmp(json_get_text(row, "type"), "int"))
+		printf(" (%" PRId64 " to %" PRId64 ")", json_get_int(row, "min"),
+		       json_get_int(row, "max"));
+	json_array_foreach(values, i, value)
+		printf("%s%s", i ? ", " : " (", json_string_value(value));
+	if (json_array_size(values))
+		printf(")");
+	print_default(json_object_get(row, "default"));
+	if (hosts)
+		printf(" (on %" PRId64 " host%s)", hosts, hosts == 1 ? "" : "s");
+	printf("\n");
+}
+
+static int help_settings(const struct conf *conf, struct err *e)
+{
+	json_t *doc = NULL;
+	size_t i;
+	json_t *row;
+	int rc = api_call(&conf->api, "GET", "/api/v1/settings", NULL, &doc, e);
+
+	if (rc)
+		return rc;
+	if (conf->api.json) {
+		api_print(doc);
+	} else {
+		json_array_foreach(json_object_get(doc, "settings"), i, row)
+		{
+			char left[96];
+
+			snprintf(left, sizeof(left), "--set %s=%s", json_get_text(row, "name"),
+				 json_get_text(row, "type"));
+			printf("  %-42s %s", left, json_get_text(row, "help"));
+			print_values(row);
+		}
+	}
+	json_decref(doc);
+	return 0;
+}
+
+/* ---- the capture ---- */
+
+static int capture_hosts(const struct conf *conf, struct err *e)
+{
 	json_t *request = json_object(), *capture = NULL;
 	int rc = fill_request(request, conf, e);
 
-	(void)argc;
-	(void)argv;
 	if (!rc)
 		rc = api_call(&conf->api, "POST", "/api/v1/captures", request, &capture, e);
 	if (rc == ERR_NOT_FOUND) {
@@ -160,6 +222,15 @@ out:
 	json_decref(capture);
 	json_decref(request);
 	return rc;
+}
+
+static int run(const void *arg, int argc, char **argv, struct err *e)
+{
+	const struct conf *conf = arg;
+
+	(void)argc;
+	(void)argv;
+	return conf->help_settings ? help_settings(conf, e) : capture_hosts(conf, e);
 }
 
 const struct cmd cmd_capture = {

@@ -9,6 +9,8 @@
 #include "aggregator/api/hosts_text.h"
 #include "aggregator/api/metrics.h"
 #include "aggregator/api/page.h"
+#include "aggregator/captures/tracer_settings.h"
+#include "aggregator/fleet/registry.h"
 #include "aggregator/sessions/session_store.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -69,6 +71,16 @@ static void get_hosts(struct api *api, struct http_req *req, const char *id, con
 	hosts_make_text(api->env.registry, api->env.jobs, api_answer_text, req);
 }
 
+static void get_settings(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	size_t n;
+	struct host *const *hosts = registry_hosts(api->env.registry, &n);
+
+	(void)id;
+	(void)name;
+	api_answer_json(req, 200, tracer_settings_json(hosts, n));
+}
+
 static void get_events(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)id;
@@ -123,6 +135,7 @@ struct route {
 
 static const struct route routes[] = {
 	{ "GET", "/api/v1/hosts", get_hosts },
+	{ "GET", "/api/v1/settings", get_settings },
 	{ "GET", "/api/v1/captures", api_capture_list },
 	{ "POST", "/api/v1/captures", api_capture_begin },
 	{ "GET", "/api/v1/captures/*", api_capture_get },

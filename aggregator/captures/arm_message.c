@@ -8,6 +8,7 @@
 #include "aggregator/fleet/messages.h"
 #include "base/mem.h"
 #include "proto/limits.h"
+#include "proto/setting.h"
 #include "proto/tutti/v1/control.pb-c.h"
 
 typedef Tutti__V1__Arm__SettingsEntry settings_entry;
@@ -56,7 +57,11 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 	arm.upload_deadline_ns = c->deadline_ns;
 	arm.probe_gap_ms = probe_gap_ms(c);
 	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
-	json_object_foreach(c->settings, key, value) add_setting(&arm, key, value);
+	json_object_foreach(c->settings, key, value)
+	{
+		if (setting_is_of_tracer(key))
+			add_setting(&arm, key, value);
+	}
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM;
 	m.arm = &arm;
 	message_pack(out, &m);

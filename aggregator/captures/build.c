@@ -8,6 +8,7 @@
 
 #include "json/json_text.h"
 #include "aggregator/captures/options.h"
+#include "aggregator/captures/tracer_settings.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -89,6 +90,7 @@ static int set_tracers(struct capture *c, const json_t *names, struct host **hos
 
 static int set_options(struct capture *c, const struct capture_request *req, struct err *e)
 {
+	c->warnings = json_array();
 	c->settings = req->settings ? json_deep_copy(req->settings) : json_object();
 	if (!req->options)
 		return options_from_settings(c->settings, req->duration_ns, &c->options,
@@ -171,7 +173,6 @@ static void set_request(struct capture *c, const struct capture_request *req)
 	c->by_step = req->by_step;
 	c->at_step = req->at_step;
 	c->n_steps = req->n_steps;
-	c->warnings = json_array();
 }
 
 struct capture *capture_new(struct captures *cs)
@@ -205,6 +206,8 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 		rc = set_options(c, req, e);
 	if (!rc)
 		rc = set_tracers(c, req->tracers, hosts, n, e);
+	if (!rc)
+		rc = tracer_settings_check(c->settings, c->tracers, hosts, n, c->warnings, e);
 	if (rc) {
 		capture_free(c);
 		goto out;

@@ -14,6 +14,7 @@
 #include "base/now.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
+#include "proto/setting.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 
 #define MAX_KEY_BYTES	128
@@ -31,22 +32,26 @@ struct option {
 	const char *name;
 	enum option_kind kind;
 	size_t offset;
+	const char *help;
 };
 
-#define OPTION(kind, member) \
+#define OPTION(kind, member, help) \
 	{ \
-#member, kind, offsetof(options_msg, member) \
+#member, kind, offsetof(options_msg, member), help \
 	}
 
 static const struct option options[] = {
-	OPTION(OPTION_LEVEL, host_tracer_level),
-	OPTION(OPTION_LEVEL, device_tracer_level),
-	OPTION(OPTION_LEVEL, python_tracer_level),
-	OPTION(OPTION_BOOL, include_dataset_ops),
-	OPTION(OPTION_BOOL, enable_hlo_proto),
-	OPTION(OPTION_BOOL, raise_error_on_start_failure),
-	OPTION(OPTION_DEVICE, device_type),
-	{ "host_traceme_filter_mask", OPTION_MASK, offsetof(options_msg, trace_options) },
+	OPTION(OPTION_LEVEL, host_tracer_level,
+	       "detail of the host's events: 0 = off, 1 = critical, 2 = informative, 3 = verbose"),
+	OPTION(OPTION_LEVEL, device_tracer_level, "detail of the devices' events: 0 = off"),
+	OPTION(OPTION_LEVEL, python_tracer_level, "trace Python calls: 0 = off, 1 = on"),
+	OPTION(OPTION_BOOL, include_dataset_ops, "record tf.data operations"),
+	OPTION(OPTION_BOOL, enable_hlo_proto, "put the HLO modules into the trace"),
+	OPTION(OPTION_BOOL, raise_error_on_start_failure,
+	       "fail the trace if one of the framework's tracers does not start"),
+	OPTION(OPTION_DEVICE, device_type, "record these devices only"),
+	{ "host_traceme_filter_mask", OPTION_MASK, offsetof(options_msg, trace_options),
+	  "record the host's events of these groups, one bit each" },
 };
 
 static const char *const devices[] = { "UNSPECIFIED", "CPU", "GPU", "TPU", "PLUGGABLE_DEVICE" };
@@ -211,7 +216,7 @@ static const struct option *option_find(const char *name)
 
 static int refuse_unknown(const char *key, struct err *e)
 {
-	char known[200] = "";
+	char known[256] = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		size_t used = strlen(known);
@@ -290,7 +295,8 @@ int options_from_settings(const json_t *settings, int64_t duration_ns, uint8_t *
 	if (!rc) {
 		json_object_foreach((json_t *)settings, key, value)
 		{
-			rc = apply_setting(m, key, value, e);
+			if (!setting_is_of_tracer(key))
+				rc = apply_setting(m, key, value, e);
 			if (rc)
 				break;
 		}
@@ -346,6 +352,73 @@ static json_t *option_json(const options_msg *m, const struct option *o)
 					: NULL;
 	}
 	return NULL;
+}
+
+static json_t *devices_json(void)
+{
+	json_t *values = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
+		json_array_append_new(values, json_text(devices[i]));
+	return values;
+}
+
+static json_t *default_json(const options_msg *m, const struct option *o)
+{
+	const void *member = (const char *)m + o->offset;
+
+	switch (o->kind) {
+	case OPTION_BOOL:
+		return json_boolean(*(const protobuf_c_boolean *)member);
+	case OPTION_LEVEL:
+		return json_integer(*(const uint32_t *)member);
+	case OPTION_DEVICE:
+		return json_text(devices[m->device_type]);
+	case OPTION_MASK:
+		return json_null();
+	}
+	return json_null();
+}
+
+/* A mask is 64 bits, unsigned: JSON's integers are not, so it has no range. */
+static json_t *row_json(const options_msg *m, const struct option *o)
+{
+	static const char *const types[] = { [OPTION_BOOL] = "bool",
+					     [OPTION_LEVEL] = "int",
+					     [OPTION_DEVICE] = "choice",
+					     [OPTION_MASK] = "mask" };
+	json_t *row = json_object();
+
+	json_put_text(row, "name", o->name);
+	json_put_text(row, "tracer", "profiler");
+	json_put_text(row, "type", types[o->kind]);
+	if (o->kind == OPTION_BOOL || o->kind == OPTION_LEVEL) {
+		json_put_int(row, "min", 0);
+		json_put_int(row, "max", o->kind == OPTION_BOOL ? 1 : UINT32_MAX);
+	}
+	if (o->kind == OPTION_DEVICE)
+		json_put(row, "values", devices_json());
+	json_put(row, "default", default_json(m, o));
+	json_put_text(row, "help", o->help);
+	return row;
+}
+
+json_t *options_list_json(void)
+{
+	options_msg *m = options_new();
+	json_t *rows = json_array(), *advanced = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		json_array_append_new(rows, row_json(m, &options[i]));
+	json_put_text(advanced, "name", ADVANCED "NAME");
+	json_put_text(advanced, "tracer", "profiler");
+	json_put_text(advanced, "type", "text");
+	json_put(advanced, "default", json_null());
+	json_put_text(advanced, "help",
+		      "any other option that the framework knows: true, false, a number or a text");
+	json_array_append_new(rows, advanced);
+	tensorflow__profile_options__free_unpacked(m, NULL);
+	return rows;
 }
 
 static json_t *options_json(const options_msg *m)

@@ -77,6 +77,45 @@ void host_clear_tracers(struct host *h)
 	h->n_tracers = 0;
 }
 
+void host_add_setting(struct host *h, const char *tracer, const struct setting *s)
+{
+	struct host_setting *new;
+
+	h->settings = xrealloc(h->settings, (h->n_settings + 1) * sizeof(*h->settings));
+	new = &h->settings[h->n_settings++];
+	*new = (struct host_setting){
+		.tracer = xstrdup(tracer),
+		.name = xstrdup(s->name),
+		.help = xstrdup(s->help),
+		.setting = *s,
+	};
+	new->setting.name = new->name;
+	new->setting.help = new->help;
+}
+
+void host_clear_settings(struct host *h)
+{
+	for (size_t i = 0; i < h->n_settings; i++) {
+		free(h->settings[i].tracer);
+		free(h->settings[i].name);
+		free(h->settings[i].help);
+	}
+	free(h->settings);
+	h->settings = NULL;
+	h->n_settings = 0;
+}
+
+const struct setting *host_find_setting(const struct host *h, const char *key)
+{
+	for (size_t i = 0; i < h->n_settings; i++) {
+		const char *name = setting_of_tracer(key, h->settings[i].tracer);
+
+		if (name && !strcmp(name, h->settings[i].name))
+			return &h->settings[i].setting;
+	}
+	return NULL;
+}
+
 void host_clear_held(struct host *h)
 {
 	for (size_t i = 0; i < h->n_held; i++)
@@ -114,6 +153,7 @@ static void host_free(struct host *h)
 	host_clear_held(h);
 	host_clear_labels(h);
 	host_clear_tracers(h);
+	host_clear_settings(h);
 	free(h->name);
 	free(h->version);
 	free(h->address);

@@ -14,6 +14,7 @@
 #include "aggregator/fleet/host_clock.h"
 #include "aggregator/fleet/probe_peer.h"
 #include "base/err.h"
+#include "proto/setting.h"
 
 struct buf;
 struct loop;
@@ -23,6 +24,13 @@ struct rpc_call;
 struct host_tracer {
 	char *name, *state, *reason;
 	int errno_value;
+};
+
+/* What a capture may set of one tracer. */
+struct host_setting {
+	char *tracer;
+	char *name, *help; /* of `setting` */
+	struct setting setting;
 };
 
 /* A capture that an agent still has, by Hello and Status. */
@@ -53,6 +61,8 @@ struct host {
 	struct host_steps steps;
 	struct host_tracer *tracers;
 	size_t n_tracers;
+	struct host_setting *settings;
+	size_t n_settings;
 	struct host_held *held;
 	size_t n_held;
 	struct registry *registry;
@@ -80,6 +90,9 @@ void host_clear_labels(struct host *h);
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
 		     int errno_value);
 void host_clear_tracers(struct host *h);
+void host_add_setting(struct host *h, const char *tracer, const struct setting *s);
+void host_clear_settings(struct host *h);
+const struct setting *host_find_setting(const struct host *h, const char *key); /* or NULL */
 void host_add_held(struct host *h, const char *session, bool undelivered, uint64_t instance);
 void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */

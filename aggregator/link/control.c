@@ -111,6 +111,24 @@ static void set_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, 
 				tracers[i]->errno_value);
 }
 
+/* control_check has checked the types. */
+static void set_settings(struct host *h, Tutti__V1__TracerSetting *const *settings, size_t n)
+{
+	host_clear_settings(h);
+	for (size_t i = 0; i < n; i++) {
+		struct setting s = {
+			.name = settings[i]->name,
+			.min = settings[i]->min,
+			.max = settings[i]->max,
+			.value = settings[i]->value,
+			.help = settings[i]->help,
+		};
+
+		if (setting_kind_parse(settings[i]->type, &s.kind))
+			host_add_setting(h, settings[i]->tracer, &s);
+	}
+}
+
 static void set_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
 {
 	host_clear_held(h);
@@ -128,6 +146,7 @@ static void set_host(struct host *h, const Tutti__V1__Hello *hello)
 	for (size_t i = 0; i < hello->n_labels; i++)
 		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);
 	set_tracers(h, hello->tracers, hello->n_tracers);
+	set_settings(h, hello->settings, hello->n_settings);
 	set_held(h, hello->held, hello->n_held);
 	h->instance = hello->instance;
 	h->clock = (struct host_clock){ 0 };

@@ -15,6 +15,7 @@ SESSION = "[0-9_]+_[a-z0-9]+"
 # its name. None: the answer is not JSON.
 ANSWERS = {
     "GET /api/v1/hosts": "hosts",
+    "GET /api/v1/settings": "setting-list",
     "GET /api/v1/captures": "captures",
     "POST /api/v1/captures": "capture",
     "GET /api/v1/captures/*": "capture",
@@ -47,7 +48,7 @@ STORED = {
 # By verb: one of these fits what `tutti VERB --json` prints.
 PRINTED = {
     "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted"],
-    "capture": ["manifest", "capture"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
+    "capture": ["manifest", "capture", "setting-list"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
     "cancel": ["capture"], "start": ["session"], "stop": ["session", "capture"], "status": ["agent-status"],
 }
 

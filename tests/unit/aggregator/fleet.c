@@ -142,9 +142,17 @@ void fake_hello(struct fake *a, const char *label_key, const char *label_value)
 				      *labels = &label;
 	Tutti__V1__TracerState cpu = TUTTI__V1__TRACER_STATE__INIT, profiler = cpu,
 			       *tracers[] = { &cpu, &profiler };
+	Tutti__V1__TracerSetting depth = TUTTI__V1__TRACER_SETTING__INIT, *settings[] = { &depth };
 	Tutti__V1__Held held = TUTTI__V1__HELD__INIT, *held_list = &held;
 
-	cpu.name = (char *)"cpu";
+	depth.tracer = cpu.name = (char *)"cpu";
+	depth.name = (char *)"depth";
+	depth.type = (char *)"int";
+	depth.min = 1;
+	depth.max = depth.value = a->max_depth ? a->max_depth : 16;
+	depth.help = (char *)"how deep";
+	hello.n_settings = a->max_depth < 0 ? 0 : 1;
+	hello.settings = settings;
 	cpu.state = profiler.state = (char *)"ok";
 	profiler.name = (char *)"profiler";
 	hello.host = a->name;

@@ -49,6 +49,7 @@ struct fake {
 	bool auto_deliver; /* after Armed: uploads a small file and reports it */
 	bool uncalibrated; /* HostResult says so */
 	bool has_profiler; /* Hello names that tracer, too */
+	int max_depth; /* range of the setting cpu.depth; 0 = 16, -1 = Hello lists no setting */
 	char held[64], held_state[16]; /* a session that Hello names; "" = none */
 	uint64_t held_instance; /* 0 = that of Hello */
 	struct rpc_call *call; /* NULL = closed */

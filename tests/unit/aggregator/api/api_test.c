@@ -98,7 +98,8 @@ static void test_capture(struct fleet *f)
 
 	doc = ask_json(f, "POST", "/api/v1/captures",
 		       "{\"hosts\": \"job=host-a\", \"duration_ns\": 5000000, \"run\": \"x/y\","
-		       " \"tracers\": [\"cpu\"], \"settings\": {\"advanced.key\": \"v\"}}",
+		       " \"tracers\": [\"cpu\"], \"settings\": {\"advanced.key\": \"v\", "
+		       "\"cpu.depth\": 7}}",
 		       202);
 	CHECK_STR(get(doc, "state"), "arming");
 	CHECK_STR(get(doc, "run"), "x/y");
@@ -106,7 +107,7 @@ static void test_capture(struct fleet *f)
 	json_decref(doc);
 	fleet_wait_over(f, session);
 	CHECK_STR(a.tracers, "cpu;");
-	CHECK_STR(a.settings, "advanced.key=v;");
+	CHECK_STR(a.settings, "cpu.depth=7;"); /* the other one is in profile_options */
 
 	snprintf(path, sizeof(path), "/api/v1/captures/%s", session);
 	doc = ask_json(f, "GET", path, NULL, 200);

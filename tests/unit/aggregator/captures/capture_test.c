@@ -321,6 +321,53 @@ static void expect(struct fleet *f, const struct capture_request *req, int code,
 	CHECK_EQ(fleet_keys(f), 0);
 }
 
+static void refuse_setting(struct fleet *f, const char *key, const char *value, const char *words)
+{
+	json_t *settings = json_pack("{s:s}", key, value);
+	const struct capture_request req = { .duration_ns = NS_PER_MS, .settings = settings };
+
+	expect(f, &req, ERR_INVALID, words);
+	json_decref(settings);
+}
+
+/* Against the lists of all selected hosts, before one is armed. */
+static void test_tracer_settings(void)
+{
+	struct fleet f;
+	struct fake a = { .has_profiler = true }, b = { .max_depth = 8 },
+		    none = { .max_depth = -1 };
+	json_t *settings = json_pack("{s:i}", "cpu.depth", 8),
+	       *others = json_pack("[s]", "profiler");
+	struct capture_request req = { .duration_ns = NS_PER_MS, .settings = settings };
+	struct capture *c;
+	struct err e;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	refuse_setting(&f, "cpu.dept", "1", "no selected host has a setting 'cpu.dept'");
+	refuse_setting(&f, "gpu.depth", "1", "'gpu.depth'");
+	refuse_setting(&f, "cpu.depth", "9", "setting 'cpu.depth': '9': use a number from 1 to 8");
+	refuse_setting(&f, "cpu.depth", "x", "'x'");
+	req.tracers = others;
+	expect(&f, &req, ERR_INVALID, "'cpu.depth': its tracer is not among the tracers");
+	req.tracers = NULL;
+	fake_connect(&none, &f, "none");
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	CHECK_EQ(json_array_size(c->warnings), 1);
+	CHECK(strstr(json_string_value(json_array_get(c->warnings, 0)),
+		     "1 of 3 hosts do not have it and record without it: none"));
+	WAIT(&f, a.arms && b.arms && none.arms);
+	CHECK_STR(a.settings, "cpu.depth=8;");
+	CHECK_STR(none.settings, "cpu.depth=8;");
+	json_decref(settings);
+	json_decref(others);
+	fake_forget(&a);
+	fake_forget(&b);
+	fake_forget(&none);
+	fleet_stop(&f);
+}
+
 static void test_refused_requests(void)
 {
 	struct fleet f;
@@ -462,6 +509,7 @@ int main(void)
 	test_stop_before_armed();
 	test_cancel();
 	test_refused_requests();
+	test_tracer_settings();
 	test_too_many();
 	test_ended_are_kept_for_a_while();
 	test_stopped_in_the_middle();
