@@ -19,8 +19,6 @@
 #include "proto/limits.h"
 
 /* A mark carries the time at which it happened: not in the future, and not long ago. */
-#define MARK_FUTURE_NS NS_PER_S
-#define MARK_AGE_NS    (600 * NS_PER_S)
 
 struct local_service {
 	struct local_env env;

@@ -10,8 +10,11 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-/* Each process stamps its own marks: the oldest stamp that is taken, and the newest. */
-#define LATE_NS (601 * NS_PER_S)
+/* Each process stamps its own marks, so they come out of order. */
+#define LATE_NS (MARK_AGE_NS + MARK_FUTURE_NS)
+
+/* A process may send marks without end; other tracers need the spool as well. */
+#define FILE_BYTES (64U << 20)
 
 #define STEP_RING_BYTES (2U << 20)
 #define STEP_RING_NS	(LIMIT_DURATION_NS + 60 * NS_PER_S)
@@ -36,8 +39,10 @@ struct marks *marks_new(const struct ring_limits *limits, int64_t begin_raw_ns)
 {
 	struct marks *m = xcalloc(1, sizeof(*m));
 
-	m->ring = ring_new(&(struct ring_conf){
-		.limits = *limits, .late_ns = LATE_NS, .begin_raw_ns = begin_raw_ns });
+	m->ring = ring_new(&(struct ring_conf){ .limits = *limits,
+						.file_bytes = FILE_BYTES,
+						.late_ns = LATE_NS,
+						.begin_raw_ns = begin_raw_ns });
 	m->step_ring = ring_new(
 		&(struct ring_conf){ .limits = { .bytes = STEP_RING_BYTES, .ns = STEP_RING_NS },
 				     .record_bytes = sizeof(struct step_bytes),

@@ -11,6 +11,10 @@
 
 #include "agent/tracer/ring.h"
 
+/* How old a mark may be, and how far its stamp may lie in the future. */
+#define MARK_AGE_NS    (600 * INT64_C(1000000000))
+#define MARK_FUTURE_NS INT64_C(1000000000)
+
 struct marks;
 struct steps;
 

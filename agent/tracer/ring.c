@@ -33,6 +33,7 @@ struct ring *ring_new(const struct ring_conf *conf)
 		r->limits.ns = RING_NS_DEFAULT;
 	chunk = r->limits.bytes / CHUNKS_MIN;
 	r->chunk_bytes = chunk < CHUNK_BYTES_MAX ? (size_t)chunk : CHUNK_BYTES_MAX;
+	r->max_file_bytes = conf->file_bytes ? conf->file_bytes : RING_FILE_BYTES_DEFAULT;
 	r->record_bytes = conf->record_bytes;
 	r->late_ns = conf->late_ns;
 	r->begin_ns = r->latest_ns = conf->begin_raw_ns;
@@ -181,7 +182,7 @@ static const char *reserve_room(struct ring *r, const struct ring_chunk *c)
 	uint64_t bytes = ring_whole_pages(c->used);
 	const char *dir = NULL;
 
-	if (r->file_bytes + bytes > RING_FILE_BYTES_MAX)
+	if (r->file_bytes + bytes > r->max_file_bytes)
 		return NULL;
 	for (struct ring_holder *h = r->holds; h; h = h->next)
 		if (h->h.from_raw_ns <= c->latest_ns && h->h.take_room(h->h.arg, bytes))

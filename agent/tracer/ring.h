@@ -32,11 +32,11 @@ struct ring_limits {
 #define RING_BYTES_MIN	   (UINT64_C(16) << 10)
 #define RING_NS_DEFAULT	   (INT64_C(60) * 1000000000)
 
-/* Most that one ring keeps in its file. */
-#define RING_FILE_BYTES_MAX (UINT64_C(512) << 20)
+#define RING_FILE_BYTES_DEFAULT (UINT64_C(512) << 20)
 
 struct ring_conf {
 	struct ring_limits limits;
+	uint64_t file_bytes; /* most that it keeps in its file; 0 = the default */
 	size_t record_bytes; /* of each record; 0 = they differ */
 	int64_t late_ns;
 	int64_t begin_raw_ns; /* recording begins here */

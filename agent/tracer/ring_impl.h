@@ -51,6 +51,7 @@ struct ring_holder {
 
 struct ring {
 	struct ring_limits limits;
+	uint64_t max_file_bytes;
 	size_t record_bytes, chunk_bytes;
 	int64_t late_ns;
 	int64_t begin_ns, latest_ns;

@@ -39,8 +39,8 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 	unkept = ring_release(r, run);
 	if (unkept && run->lost)
 		tracer_run_fail(run, RUN_DEGRADED, REASON_DISK_FULL,
-				"%" PRIu64 " %s are lost: the spool has no room for a window "
-				"longer than the ring (--spool-limit, --ring-bytes)",
+				"%" PRIu64 " %s are lost: the window is longer than the ring, and "
+				"the spool (--spool-limit) or the ring's file is full",
 				run->lost, what);
 	else if (begin > run->t0_raw_ns + period_ns)
 		tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,

@@ -8,6 +8,7 @@ By default rings of 3 s and windows of 5 ms and 5 s. Real lengths, with rings of
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import time
 
@@ -50,17 +51,35 @@ def check_covered(what, starts_ps, length_s):
     return gap
 
 
-def check_file(path, length_s):
+def check_marks(space, length_s, bursts):
+    """All marks that were sent in the window are there, and no others. `bursts`: number -> raw ns."""
+    starts = {int(text.split()[-1]): start for text, start in xspace.marks(space).items()}
+    t0_ns = statistics.median(bursts[k] - start / 1e3 for k, start in starts.items())
+    edge_ns = 1e6  # neither side of an edge is certain
+    surely = {k for k, at in bursts.items() if t0_ns + edge_ns <= at < t0_ns + length_s * 1e9 - edge_ns}
+    assert surely <= set(starts), f"marks are missing: {sorted(surely - set(starts))}"
+    assert len(starts) - len(surely) <= 2, f"{len(starts)} marks, {len(surely)} were sent"
+    return len(starts)
+
+
+def check_file(path, length_s, bursts):
+    """Events and the longest gap of each tracer."""
     space = xspace.load(path)
     env = xspace.stats(xspace.plane(space, "Task Environment"))
     assert env["profile_stop_time"] - env["profile_start_time"] == round(length_s * 1e9), env
     if length_s < 1:
         return {}
-    planes = {"samples": "/host:CPU", "metrics": "/host:CPU metrics", "marks": "/host:CPU marks"}
-    starts = {k: [start for _, start, *_ in xspace.events(xspace.plane(space, p))] for k, p in planes.items()}
-    found = {k: (len(s), round(check_covered(k, s, length_s), 3)) for k, s in starts.items()}
-    assert found["marks"][0] >= length_s / PERIOD_S * 0.9, found
+    found = {"marks": check_marks(space, length_s, bursts)}
+    for what, name in {"samples": "/host:CPU", "metrics": "/host:CPU metrics"}.items():
+        starts = [start for _, start, *_ in xspace.events(xspace.plane(space, name))]
+        found[what] = (len(starts), round(check_covered(what, starts, length_s), 3))
     return found
+
+
+def sent(c):
+    """The marks that were sent: number -> raw ns."""
+    lines = [line.split() for line in c.log("burst").splitlines()]
+    return {int(line[1]): int(line[2]) for line in lines if len(line) == 3 and line[0] == "burst"}
 
 
 def capture(c, agent, window):
@@ -94,7 +113,7 @@ def test_windows_are_complete():
             host = c.tutti("show", session, "--json", check=0)[1]["hosts"][0]
             assert host["state"] == "complete", host
             assert not any(t.get("lost") for t in host.get("tracers", [])), host
-            found = check_file(c.logdir / "plugins/profile" / session / host["file"], seconds(window))
+            found = check_file(c.logdir / "plugins/profile" / session / host["file"], seconds(window), sent(c))
             print(f"     {window}: complete; (events, longest gap in s) {found}; files of the rings {in_files} bytes, "
                   f"VmRSS {before} -> {memory_kb(agent.pid)} kB", flush=True)
         if LONG:

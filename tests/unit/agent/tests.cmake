@@ -18,6 +18,7 @@ fuzz_test(perf USES tracer_cpu)
 fuzz_test(proc_text USES agent_symbols)
 
 # ---- tracers ----
+unit_test(agent/tracer/ring_run_test PURE USES agent_tracer)
 unit_test(agent/tracer/ring_test PURE USES agent_tracer)
 set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
 set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)

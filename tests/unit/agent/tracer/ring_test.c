@@ -264,6 +264,22 @@ static void a_full_spool_loses_records_and_counts_them(void)
 	ring_free(r);
 }
 
+static void the_file_is_bounded(void)
+{
+	struct spool spool = { .left = UINT64_MAX };
+	struct ring *r = ring_new(&(struct ring_conf){ .limits = { .bytes = 64 << 10 },
+						       .file_bytes = 64 << 10,
+						       .record_bytes = 8,
+						       .late_ns = 1000 });
+
+	hold(r, &spool, 0, &spool);
+	feed(r, 0, 30000, 1);
+	CHECK(ring_file_bytes(r) > 50 << 10 && ring_file_bytes(r) <= 64 << 10);
+	CHECK_EQ(spool.taken, ring_file_bytes(r));
+	CHECK_EQ(count(r, 0, 30000) + ring_lost(r, 0, 30000), 30000);
+	ring_free(r);
+}
+
 /* What a cut has stays, whatever becomes of the ring. */
 static void cuts_outlive_the_ring(void)
 {
@@ -453,6 +469,7 @@ int main(int argc, char **argv)
 	losses_are_summed_and_merged();
 	runs_share_one_file();
 	a_full_spool_loses_records_and_counts_them();
+	the_file_is_bounded();
 	cuts_outlive_the_ring();
 	half_can_be_dropped();
 	for (unsigned int seed = 1; seed <= seeds; seed++)

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run reports of its window, in virtual time. */
+#include "agent/tracer/ring_run.h"
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+
+#define T0 (1000 * NS_PER_S)
+
+static uint64_t room;
+
+static bool take_room(struct tracer_run *run, uint64_t bytes)
+{
+	(void)run;
+	if (bytes > room)
+		return false;
+	room -= bytes;
+	return true;
+}
+
+static struct tracer_run window(int64_t t0, int64_t seconds)
+{
+	return (struct tracer_run){ .session = "s",
+				    .t0_raw_ns = t0,
+				    .t1_raw_ns = t0 + seconds * NS_PER_S,
+				    .dir = "/tmp",
+				    .take_room = take_room };
+}
+
+static struct ring *ring_at(int64_t begin_raw_ns)
+{
+	return ring_new(&(struct ring_conf){ .limits = { .bytes = RING_BYTES_MIN },
+					     .record_bytes = 8,
+					     .begin_raw_ns = begin_raw_ns });
+}
+
+/* A hundred records a second. */
+static void feed(struct ring *r, int64_t from, int64_t to)
+{
+	for (int64_t at = from; at < to; at += NS_PER_S / 100)
+		ring_add(r, at, &at, sizeof(at));
+}
+
+static bool count(void *arg, const struct ring_record *record)
+{
+	(void)record;
+	++*(uint64_t *)arg;
+	return true;
+}
+
+static uint64_t gather(struct ring *r, struct tracer_run *run)
+{
+	struct ring_cut *cut = ring_run_cut(r, run, "records", NS_PER_S / 100);
+	uint64_t n = 0;
+
+	CHECK_EQ(ring_cut_each(cut, count, &n), 0);
+	ring_cut_free(cut);
+	CHECK_EQ(ring_file_bytes(r), 0); /* the run was the last one */
+	return n;
+}
+
+static void long_window_is_complete(void)
+{
+	struct tracer_run run = window(T0, 600);
+	struct ring *r = ring_at(T0 - NS_PER_S);
+
+	room = UINT64_MAX;
+	ring_run_arm(r, &run);
+	feed(r, T0 - NS_PER_S, T0 + 601 * NS_PER_S);
+	CHECK_EQ(gather(r, &run), 60000);
+	CHECK_EQ(run.result, RUN_OK);
+	CHECK_STR(run.reason, "");
+	CHECK_EQ(run.lost, 0);
+	ring_free(r);
+}
+
+static void window_before_the_ring_is_cut(void)
+{
+	struct tracer_run run = window(T0 - 3 * NS_PER_S, 5), near = window(T0 - NS_PER_MS, 1);
+	struct ring *r = ring_at(T0);
+
+	feed(r, T0, T0 + 5 * NS_PER_S);
+	CHECK_EQ(gather(r, &run), 200);
+	CHECK_EQ(run.result, RUN_DEGRADED);
+	CHECK_STR(run.reason, "window-cut");
+	CHECK(strstr(run.detail, "records begin 3.0 s after the window"));
+	CHECK_EQ(run.lost, 0);
+	CHECK_EQ(gather(r, &near), 100); /* less than a period */
+	CHECK_EQ(near.result, RUN_OK);
+	ring_free(r);
+}
+
+static void full_spool_is_reported(void)
+{
+	struct tracer_run run = window(T0, 600);
+	struct ring *r = ring_at(T0);
+	uint64_t n;
+
+	room = 64 << 10;
+	ring_run_arm(r, &run);
+	feed(r, T0, T0 + 600 * NS_PER_S);
+	n = gather(r, &run);
+	CHECK(n > 1500 && n < 60000);
+	CHECK_EQ(n + run.lost, 60000);
+	CHECK_EQ(run.result, RUN_DEGRADED);
+	CHECK_STR(run.reason, "disk-full");
+	CHECK(strstr(run.detail, "--spool-limit"));
+	ring_free(r);
+}
+
+static void cancelled_runs_hold_nothing(void)
+{
+	struct tracer_run run = window(T0, 600);
+	struct ring *r = ring_at(T0);
+
+	room = UINT64_MAX;
+	ring_run_cancel(r, &run); /* was never armed */
+	ring_run_arm(r, &run);
+	feed(r, T0, T0 + 300 * NS_PER_S);
+	CHECK(ring_file_bytes(r) > 100000);
+	ring_run_cancel(r, &run);
+	CHECK_EQ(ring_file_bytes(r), 0);
+	ring_run_cancel(r, &run);
+	ring_free(r);
+}
+
+int main(void)
+{
+	long_window_is_complete();
+	window_before_the_ring_is_cut();
+	full_spool_is_reported();
+	cancelled_runs_hold_nothing();
+	return 0;
+}
