@@ -9,3 +9,36 @@ endfunction()
 store_test(store_file)
 store_test(store_mem)
 store_test(store_fault)
+
+# tracer_test(name PROGRAM [arguments...])
+set(tracer_suite conform/tracer_conform.c ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)
+function(tracer_test name program)
+	add_test(NAME conform/tracer_${name} COMMAND ${program} ${ARGN})
+	set_tests_properties(conform/tracer_${name} PROPERTIES TIMEOUT 120 LABELS unit
+		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
+endfunction()
+
+# Each driver of the build, with flags of the agent where the defaults are not enough for a short test.
+add_executable(conform_tracer_driver conform/tracer_driver_test.c ${tracer_suite}
+	${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c ${CMAKE_SOURCE_DIR}/agent/tracers.c)
+target_link_libraries(conform_tracer_driver PRIVATE tutti_flags test_lib agent_tracers agent_marks net proto)
+set(tracer_cpu_flags --cpu-hz=1000)
+set(tracer_metrics_flags --metrics-hz=100)
+set(tracer_profiler_flags "--discover=false --profiler=FAKE")
+get_property(drivers GLOBAL PROPERTY TRACERS)
+foreach(driver ${drivers})
+	tracer_test(${driver} conform_tracer_driver ${driver} "${tracer_${driver}_flags}")
+endforeach()
+tracer_test(cpu_unprivileged conform_tracer_driver cpu --cpu-hz=1000 --unprivileged)
+
+add_executable(conform_tracer_fakes conform/tracer_fakes_test.c ${tracer_suite}
+	${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)
+target_link_libraries(conform_tracer_fakes PRIVATE tutti_flags virtual_time test_lib agent_local agent_conf)
+tracer_test(fakes conform_tracer_fakes)
+
+# The simulation's needs virtual time, which the thread sanitizer's preset does not have.
+if(NOT TUTTI_SANITIZE STREQUAL thread)
+	add_executable(conform_tracer_sim conform/tracer_sim_test.c ${tracer_suite} sim/tracer.c)
+	target_link_libraries(conform_tracer_sim PRIVATE tutti_flags virtual_time test_lib agent_tracer xspace net proto)
+	tracer_test(sim conform_tracer_sim)
+endif()
