@@ -13,7 +13,7 @@
 
 typedef Tutti__V1__Arm__SettingsEntry settings_entry;
 
-/* A setting as the map wants it; the text is copied. */
+/* Adds an entry to the protobuf map; copies the text. */
 static void add_setting(Tutti__V1__Arm *arm, const char *key, const json_t *value)
 {
 	settings_entry *entry = xmalloc(sizeof(*entry));
@@ -35,7 +35,7 @@ static size_t count_names(char **names)
 	return n;
 }
 
-/* A pair each. */
+/* Probes are sent in pairs. */
 static uint32_t probe_gap_ms(const struct capture *c)
 {
 	return (uint32_t)(c->n_hosts * 2 * 1000 / LIMIT_PROBES_PER_S);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a request to a capture that can be started: everything is checked, nothing has happened. */
+/* Makes a capture from a request: checks all of it and starts nothing. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
@@ -16,8 +16,8 @@
 #include "proto/names.h"
 
 #define MAX_TRACERS	 32
-#define LEAD_PER_HOST_NS (200 * NS_PER_US) /* tests/scale: what arming one of 10,000 hosts takes */
-#define MIN_GRACE_NS	 NS_PER_S /* however impatient the caller is */
+#define LEAD_PER_HOST_NS (200 * NS_PER_US) /* measured by tests/scale with 10,000 hosts */
+#define MIN_GRACE_NS	 NS_PER_S /* whatever commit_by_ns is */
 
 int capture_check_ready(const struct captures *cs, struct err *e)
 {
@@ -86,7 +86,7 @@ static int set_tracers(struct capture *c, const json_t *names, struct host **hos
 	return 0;
 }
 
-/* ---- the rest ---- */
+/* ---- hosts, window, options ---- */
 
 static int set_options(struct capture *c, const struct capture_request *req, struct err *e)
 {
@@ -111,7 +111,7 @@ static void set_hosts(struct capture *c, struct host **hosts, size_t n)
 	}
 }
 
-/* Whose agent is there now; returns the largest bound of a clock among them. */
+/* Sets the agents that are connected now; returns the largest clock bound of the hosts. */
 static int64_t update_agents(struct capture *c)
 {
 	int64_t worst_ns = 0;
@@ -127,7 +127,7 @@ static int64_t update_agents(struct capture *c)
 	return worst_ns;
 }
 
-/* The first capture of a large fleet has nothing measured to go by. */
+/* The first capture of a large fleet has no measured answers yet: the lead grows with the hosts. */
 int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns)
 {
 	int64_t fleet_ns = (int64_t)n_hosts * LEAD_PER_HOST_NS;
@@ -136,7 +136,7 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
 }
 
-/* Of a caller's patience as much as is left after the window; some in any case. */
+/* What is left of the caller's deadline after the window, at least MIN_GRACE_NS. */
 static int64_t grace_of(const struct capture *c)
 {
 	int64_t grace_ns = c->captures->env.grace_ns;
@@ -151,7 +151,7 @@ void capture_renew(struct capture *c)
 {
 	int64_t bound_ns = update_agents(c);
 
-	/* "From now on" means now: rings reach back to T0, whenever the hosts hear of it. */
+	/* An open-ended capture begins now: rings reach back to T0 when a host is armed later. */
 	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
 	c->t0_ns = captures_now(c->captures) + c->lead_ns;
 	if (c->t0_ns < c->not_before_ns)
@@ -223,7 +223,7 @@ out:
 	return rc;
 }
 
-/* ---- the end of one ---- */
+/* ---- free ---- */
 
 static void host_release(struct capture_host *h)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a capture as a whole: the list of all, window, deadline, commit. */
+/* The list of captures; window, deadline and commit of a capture as a whole. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
@@ -61,7 +61,7 @@ void captures_free(struct captures *cs)
 {
 	if (!cs)
 		return;
-	cs->n_watches = 0; /* they are gone */
+	cs->n_watches = 0; /* their owners are freed */
 	while (!TAILQ_EMPTY(&cs->all))
 		capture_remove(TAILQ_FIRST(&cs->all));
 	loop_timer_cancel(cs->env.loop, &cs->queue_timer);
@@ -145,7 +145,7 @@ static size_t count_hosts(const struct capture *c, enum host_state state)
 	return n;
 }
 
-/* What a retry may still ask for is not released: the agent's lease ends it. */
+/* A file that a retry may request is not released: the agent keeps it until its lease ends. */
 static void send_release(const struct capture *c)
 {
 	struct buf message = BUF_INIT;
@@ -239,7 +239,7 @@ static void run_discard(void *arg)
 	struct err e;
 
 	job->doc = capture_failure_json(job->copy);
-	/* A store that is full takes no writes and is to be emptied all the same. */
+	/* A full store takes no writes. Its objects are removed all the same. */
 	if (session_record_failure(job->store, job->session, job->doc, &e))
 		log_warn("AGG-STORE", "session=%s action=fail reason=\"%s\"", job->session, e.msg);
 	job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
@@ -254,7 +254,7 @@ static void done_discard(void *arg)
 	store_job_free(job);
 }
 
-/* A retry leaves the session as it was. */
+/* A failed retry leaves the session as it was. */
 static void discard(struct capture *c)
 {
 	if (capture_is_retry(c))
@@ -270,7 +270,7 @@ static void run_commit(void *arg)
 	job->doc = capture_manifest_json(job->copy);
 	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
-	/* A try that failed after the manifest was in place did commit: the name is nobody else's. */
+	/* An earlier try may have failed after the manifest was in place: the manifest is this capture's own. */
 	if (job->rc == ERR_EXISTS && job->second_try)
 		job->rc = 0;
 }
@@ -284,7 +284,7 @@ static void done_commit(void *arg)
 	struct captures *cs = c->captures;
 
 	if (!job->rc) {
-		json_array_clear(c->warnings); /* the check may have added one */
+		json_array_clear(c->warnings); /* the causality check may have added one */
 		json_array_extend(c->warnings, json_object_get(job->doc, "warnings"));
 		end_capture(c, CAP_COMMITTED);
 	} else {
@@ -338,7 +338,7 @@ static size_t count_stored(const struct capture *c)
 	return n;
 }
 
-/* Every host has come to an end. */
+/* Commits, or discards the capture. All its hosts have ended. */
 void capture_finish(struct capture *c)
 {
 	capture_queue_leave(c);
@@ -368,7 +368,7 @@ bool capture_finish_if_ended(struct capture *c)
 	return true;
 }
 
-/* Something is on its way to the store: whoever waits for that sees to what happens meanwhile. */
+/* A write is on its way to the store. Its completion handles what changes meanwhile. */
 bool capture_is_being_stored(const struct capture *c)
 {
 	return c->storing || (c->planned && !c->armed && !(c->plan_done && c->state == CAP_QUEUED));
@@ -461,7 +461,7 @@ static void wake_at(struct capture *c, int64_t now_ns)
 		loop_timer_in(c->captures->env.loop, &c->timer, next - now_ns, on_due, c);
 }
 
-/* Does whatever is due by now; the state may pass through several at once. */
+/* Does all that is due by now; the capture may pass through several states. */
 static void on_due(void *arg)
 {
 	struct capture *c = arg;
@@ -481,15 +481,15 @@ static void on_due(void *arg)
 		wake_at(c, now_ns);
 }
 
-/* May be called from anywhere: what is due is done on the loop's next turn. */
+/* On the next turn, so that callers may be in the middle of a change. */
 void capture_wake(struct capture *c)
 {
 	if (c->armed && c->state < CAP_COMMITTING)
 		loop_timer_in(c->captures->env.loop, &c->timer, 0, on_due, c);
 }
 
-/* The lead is how long arming this fleet takes by experience: whoever is still at it at T0 may be so for
- * as long again. */
+/* The lead is how long arming this fleet has taken before. A host that is not armed at T0 gets as long once
+ * more. */
 int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 {
 	int64_t patience_ns = c->captures->env.patience->arm_ns;
@@ -499,7 +499,7 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 
 /* ---- on request ---- */
 
-/* Agents hear of it when a crash cannot make it undone: windows are cut by time, not by when. */
+/* Agents get Stop when the shorter window is durable. That is soon enough: they cut the window by time. */
 void capture_stop(struct capture *c)
 {
 	if (c->state == CAP_QUEUED)

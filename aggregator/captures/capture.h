@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures of the fleet: from a request to a committed session, one state machine per host.
+ * Captures of the fleet, from the request to the committed session. A capture is a state machine with one
+ * smaller state machine per host. Loop thread.
  *
- * capture_begin() validates everything before any host starts, picks the session id and T0, stores the
- * intent and arms the hosts. Agents' messages and uploads come in through the functions in the middle.
- * When every host has come to an end, or at the deadline, the manifest is written and the session
- * exists; if no host has a file, the capture failed: that is noted, and what is stored is removed. Loop thread.
+ * capture_begin() validates the whole request before any host starts, picks the session id and T0, stores the
+ * plan and arms the hosts. Messages and uploads of agents arrive through the capture_host_*() functions.
+ * When every host has ended, or at the deadline, the manifest is written and the session exists. If no host
+ * has a file, the capture fails: the failure is recorded and the stored objects are removed.
  *
  *   [queued ->] arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
  *
- * A framework's profiler takes one session at a time: a capture whose hosts' profilers belong to another
- * one waits for it, first come first served, and so does one for which there is no place. A request that
- * is the same as one whose window has not begun gets that capture: both callers share it.
+ * A framework's profiler records one capture at a time. A capture that conflicts with another one waits in
+ * the queue, first come first served; so does a capture beyond the limit of captures under way. A request
+ * identical to one whose window has not begun gets that capture: both callers share it.
  *
- * capture_retry() takes up a committed session again, from "uploading" on, for the hosts that have no
- * file. Who still holds one delivers it; the others record anew, in one new window of their own, when
- * their profilers are free: until then it is queued.
+ * capture_retry() resumes a committed session, from "uploading" on, for the hosts that have no file. A host
+ * that still holds its file delivers it. The others record again, in one new window, when their profilers
+ * are free: until then the retry is queued.
  */
 #ifndef AGGREGATOR_CAPTURES_CAPTURE_H
 #define AGGREGATOR_CAPTURES_CAPTURE_H
@@ -40,7 +41,7 @@ struct session_clock;
 struct session_store;
 
 enum capture_state {
-	CAP_QUEUED, /* planned, no host has heard of it; T0 is an estimate */
+	CAP_QUEUED, /* no host is armed; T0 is an estimate */
 	CAP_ARMING,
 	CAP_RUNNING,
 	CAP_UPLOADING,
@@ -55,7 +56,7 @@ enum host_state {
 	HOST_RUNNING,
 	HOST_GATHERING,
 	HOST_UPLOADING,
-	HOST_COMPLETE, /* from here on it has come to an end */
+	HOST_COMPLETE, /* the host has ended: from here on */
 	HOST_PARTIAL,
 	HOST_FAILED,
 };
@@ -65,13 +66,13 @@ struct tracer_report {
 	uint64_t lost;
 };
 
-/* Training steps that began and ended in a window; first_at and end_at are since T0. */
+/* Training steps that began and ended in a window; first_at_ns and end_at_ns count from T0. */
 struct steps_seen {
 	bool known; /* false: none began in it */
 	int64_t first, last, first_at_ns, end_at_ns;
 };
 
-/* Of an upload: asked for, granted, neither. At most UPLOAD_CREDITS are granted at once. */
+/* At most UPLOAD_CREDITS are granted at once. */
 enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 #define UPLOAD_CREDITS 8
 
@@ -79,79 +80,79 @@ struct capture_host {
 	char *name;
 	uint64_t instance; /* of the agent that was armed; 0 = none */
 	enum host_state state;
-	char reason[32]; /* typed, proto/reasons.h */
+	char reason[32]; /* from the table of proto/reasons.h */
 	char detail[256];
-	char upload_error[128]; /* of the last upload that went wrong; "" = none */
+	char upload_error[128]; /* of the last failed upload; "" = none */
 	bool stored; /* the upload is durable in the store */
-	unsigned int n_files; /* then: name_of_file() names them */
-	bool reported; /* HostResult is in */
-	int64_t reconnect_by_ns; /* the link broke: lost if it is not back by then; 0 = it is up */
+	unsigned int n_files; /* if stored; name_of_file() names them */
+	bool reported; /* HostResult has arrived */
+	int64_t reconnect_by_ns; /* session clock: the link broke, the host is lost then; 0 = the link is up */
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
-	int64_t t0_ns; /* of its own window, recorded by a retry; 0 = the session's */
-	bool needs_recording; /* a retry: nothing is held, it has to record anew */
-	json_t *old_result; /* a retry: RESULT as in the manifest before, this host is not touched */
+	int64_t t0_ns; /* of its own window, if a retry recorded it; 0 = the session's */
+	bool needs_recording; /* a retry: the agent holds no file */
+	json_t *old_result; /* a retry: RESULT of the earlier manifest; the retry does not touch this host */
 	uint64_t bytes, bytes_done, events;
-	struct host_clock clock; /* of HostResult, before that of Armed: its bound alone */
+	struct host_clock clock; /* of HostResult; before that only the bound, of Armed */
 	struct tracer_report *tracers;
 	size_t n_tracers;
 	struct steps_seen steps;
 	enum upload_credit credit;
-	int64_t credit_until_ns; /* CLOCK_MONOTONIC: by then it has to have sent something */
-	TAILQ_ENTRY(capture_host) credits; /* among those that wait for one, or have one */
+	int64_t credit_until_ns; /* CLOCK_MONOTONIC: the host must send something by then */
+	TAILQ_ENTRY(capture_host) credits; /* in captures.waiting or captures.granted */
 	struct capture *capture;
 };
 
 struct capture {
 	char *session, *run, *origin; /* origin: "api", "profiler-service PEER", "local host-a" */
-	char *client_session; /* what a ProfilerService client calls it; "" = none */
+	char *client_session; /* the session id of a ProfilerService client; "" = none */
 	enum capture_state state;
 	bool open_ended, cancelled;
-	bool planned; /* the intent is being stored, or is */
-	bool t0_moved; /* T0 had to be moved: the plan was stored once more */
-	bool armed; /* Arm went out: t0_ns is final */
-	bool stop_pending; /* stopped while its plan is being stored: that says too much */
-	bool storing; /* what it carries on from after a crash is being stored anew */
-	bool plan_done; /* the intent is stored, or could not be */
-	struct err
-		not_durable; /* why a crash undoes what was asked for last; code 0 = it does not */
-	unsigned int revision; /* of the manifest: 1, and one more with each retry */
-	int64_t arm_by_ns; /* who has not answered Arm by then does not count */
+	bool planned; /* the plan is being stored, or is stored */
+	bool t0_moved; /* T0 was moved once and the plan stored again */
+	bool armed; /* Arm was sent: t0_ns is final */
+	bool stop_pending; /* stopped while its plan was being stored: the plan has the longer window */
+	bool storing; /* a newer plan or retry record is being stored */
+	bool plan_done; /* storing the plan has ended, well or not */
+	struct err not_durable; /* why a crash would undo the last request; code 0 = it would not */
+	unsigned int revision; /* of the manifest: 1, plus 1 for each retry */
+	int64_t arm_by_ns; /* a host that has not answered Arm by then is unresponsive */
 	int64_t next_reconnect_by_ns; /* the earliest reconnect_by_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t lead_ns, grace_ns;
-	int64_t not_before_ns, commit_by_ns; /* as asked for; session clock; 0 = whenever */
-	unsigned int callers; /* how many asked for this very capture */
-	int64_t queued_until_ns; /* session clock: it waits no longer; what waits for nobody: 0 */
-	int64_t hold_until_ns; /* session clock: its hosts have so long to come back */
-	char waits_for[160]; /* in CAP_QUEUED: for what, in words */
-	size_t position; /* in CAP_QUEUED: its place, from 1 on */
-	bool refine; /* by events, when all files are there */
-	bool by_step; /* T0 is to be where a training step begins */
-	int64_t at_step, n_steps; /* as asked for: STEP_NEXT; 0 = for duration_ns */
-	struct step_plan step_plan; /* as expected last */
-	bool step_ended; /* the marks of the last one have ended the window */
-	size_t step_hosts; /* how many hosts that is from; 0 = nothing is expected yet */
-	int64_t steps_asked_mono_ns, steps_heard_until_mono_ns; /* hosts tell so long */
-	int64_t armed_at_ns; /* session clock: when Arm went out */
-	int64_t deadline_ns; /* session clock: commit with what there is */
-	json_t *settings; /* as given; never NULL */
+	int64_t not_before_ns, commit_by_ns; /* as requested; session clock; 0 = no limit */
+	unsigned int callers; /* that share this capture */
+	int64_t queued_until_ns; /* session clock: it waits no longer than that; 0 = it is not queued */
+	int64_t hold_until_ns; /* session clock: a recovered capture waits so long for its hosts */
+	char waits_for[160]; /* in CAP_QUEUED: for people */
+	size_t position; /* in CAP_QUEUED: in the queue, from 1 on */
+	bool refine; /* by events, before the commit */
+	bool by_step; /* T0 is at the begin of a training step */
+	int64_t at_step, n_steps; /* as requested; may be STEP_NEXT, and 0 steps: for duration_ns */
+	struct step_plan step_plan; /* the latest expectation */
+	bool step_ended; /* the marks of the last step have ended the window */
+	size_t step_hosts; /* that reported the steps behind step_plan; 0 = there is no expectation yet */
+	int64_t steps_asked_mono_ns,
+		steps_heard_until_mono_ns; /* hosts report their steps until then */
+	int64_t armed_at_ns; /* session clock: when Arm was sent */
+	int64_t deadline_ns; /* session clock: then the capture ends without the missing hosts */
+	json_t *settings; /* as requested; never NULL */
 	uint8_t *options; /* serialized ProfileOptions */
 	size_t options_len;
-	char **tracers; /* names asked for, NULL-terminated; NULL = all */
+	char **tracers; /* requested names, NULL-terminated; NULL = all */
 	struct capture_host *hosts; /* sorted by name */
 	size_t n_hosts;
-	size_t n_ended; /* hosts that have come to an end */
+	size_t n_ended; /* hosts that have ended */
 	json_t *warnings; /* array of strings */
 	struct err error; /* in CAP_FAILED */
 	unsigned int commits; /* tried so far */
-	struct capture_watch *durable_watches; /* for who waits for the store */
+	struct capture_watch *durable_watches; /* of capture_when_durable() */
 	size_t n_durable_watches;
 	struct loop_timer timer;
 	struct captures *captures;
-	struct capture *original; /* of a copy (capture_make_text.c) */
-	bool shared; /* of a copy: it is for who got what somebody else had asked for */
-	unsigned int n_copies; /* who have our texts: until they are gone, */
-	bool free_pending; /* what should be freed is kept */
+	struct capture *original; /* of a copy (text.c) */
+	bool shared; /* of a copy: for a caller who shares the capture */
+	unsigned int n_copies; /* copies borrow this capture's strings; */
+	bool free_pending; /* freed when the last copy is */
 	TAILQ_ENTRY(capture) entry;
 	TAILQ_ENTRY(capture) queued; /* in CAP_QUEUED */
 };
@@ -168,19 +169,19 @@ struct capture_request {
 	const char *origin;
 	const char *client_session; /* or NULL */
 	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
-	int64_t commit_by_ns; /* session clock: the caller's patience; 0 = as configured */
-	const char *refine; /* "events"; NULL or "" = not at all */
-	bool by_step; /* begin with training step at_step, or STEP_NEXT */
+	int64_t commit_by_ns; /* session clock: the deadline of the caller; 0 = as configured */
+	const char *refine; /* "events"; NULL or "" = none */
+	bool by_step; /* begin with training step at_step, which may be STEP_NEXT */
 	int64_t at_step;
-	int64_t n_steps; /* so many steps; 0 = for duration_ns */
-	int64_t wait_ns; /* so long it may wait for others; 0 = 10 minutes, below 0 = not at all */
+	int64_t n_steps; /* 0 = for duration_ns */
+	int64_t wait_ns; /* at most, in the queue; 0 = 10 minutes, below 0 = not at all */
 };
 
-/* What may take so long; 0 is no time at all. */
+/* How long the aggregator waits for agents. */
 struct capture_patience {
-	int64_t arm_ns; /* after T0, or the lead if that is longer: for answers to Arm */
-	int64_t credit_ns; /* with a host that has a credit and sends nothing, while others wait */
-	int64_t lost_ns; /* a link that broke may come back within this */
+	int64_t arm_ns; /* for answers to Arm: after T0; the lead, if that is longer */
+	int64_t credit_ns; /* for a host that has an upload credit and sends nothing, while others wait */
+	int64_t lost_ns; /* for a broken link to come back */
 };
 
 struct captures_env {
@@ -190,79 +191,79 @@ struct captures_env {
 	const struct session_store *store;
 	struct registry *registry;
 	const struct capture_patience *patience;
-	int64_t lead_ns; /* from request to T0, at least */
-	int64_t grace_ns; /* from T1 to the commit at the latest */
+	int64_t lead_ns; /* at least */
+	int64_t grace_ns; /* at most */
 	int64_t causality_ns; /* for causality_check() of a session */
 };
 
 struct captures *captures_new(const struct captures_env *env);
 
-/* Carries on what session_sweep() found resumable; the session clock is set. */
+/* Carries on the captures that session_sweep() found recoverable. The session clock is set. */
 void captures_recover(struct captures *cs, const json_t *plans);
 
-/* Nothing new begins any more, a link that breaks is lost at once. */
+/* From here on no capture begins, and a host whose link breaks is lost at once. */
 void captures_begin_stop(struct captures *cs);
 
-/* All hosts are lost: commits that wait for the store are tried once more, now. What cannot be committed is
- * left for the next start to carry on. */
+/* All hosts are lost. Tries commits that failed once more, now. The next start carries on the captures that
+ * cannot be committed. */
 void captures_finish_stop(struct captures *cs);
-void captures_free(struct captures *cs); /* no job of theirs is under way */
+void captures_free(struct captures *cs); /* no job of them is under way */
 
 /*
- * ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many under way and
- * waiting), ERR_BUSY (the aggregator is stopping, the store takes no writes, or it would have to wait and
- * may not). What is open-ended begins now and never waits. `*out` may be a capture that somebody else
- * asked for before: then its `callers` is above 1.
+ * ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many captures are under
+ * way and queued), ERR_BUSY (the aggregator is stopping, the store takes no writes, or the capture would have
+ * to wait and may not). An open-ended capture begins now and never waits. `*out` may be a capture that
+ * another caller requested before: then its `callers` is above 1.
  */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
-/* Calls fn when a crash cannot undo any more what was asked for, a begin, a stop or a cancel, or when
- * the store did not take it (`not_durable`): from inside if that is now. */
+/* Calls fn when a crash can no longer undo the last begin, stop or cancel, or when the store has refused to
+ * record it (`not_durable`). May call it before it returns. */
 void capture_when_durable(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
 
 struct capture *capture_find(struct captures *cs,
-			     const char *session); /* also ended ones, for a while */
+			     const char *session); /* ended ones are kept for a while */
 
 /*
- * Takes a committed session up again: `manifest` and, if it is still there, `plan` (else NULL) are its
- * records, borrowed. ERR_EXISTS if it is under way or no host lacks its file; ERR_LIMIT, ERR_BUSY as
- * for capture_begin(). Hosts that have a file, also a partial one, are not touched.
+ * Retries a committed session. `manifest` and `plan` are its records, borrowed; `plan` is NULL if the store
+ * has none. ERR_EXISTS if a capture of the session is under way or every host has a file; ERR_LIMIT and
+ * ERR_BUSY as for capture_begin(). Hosts that have a file, also a partial one, are not touched.
  */
 MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
 			     struct capture **out, struct err *e);
 
-/* End the window now, keep the data; one that is past its window is not touched. Before T0 the
- * window shrinks to a millisecond; what is queued is cancelled. */
+/* Ends the window now and keeps the data. After T1 it has no effect; before T0 the window shrinks to a
+ * millisecond; a queued capture is cancelled. */
 void capture_stop(struct capture *c);
 
-/* Forget it: false if it is too late, the session is being committed or is over. */
+/* Ends the capture and drops the data. False if it is too late: it is being committed or has ended. */
 bool capture_cancel(struct capture *c);
 bool capture_has_ended(const struct capture *c);
 
 /*
- * CAPTURE of docs/wire.md, as it is now, with "shared": true if told so; {"captures": [CAPTURE]} of all. fn
- * gets the text once: from inside if there are few hosts, else later, also if the capture is gone by then.
+ * CAPTURE of docs/wire.md as of now, with "shared": true if `shared`; {"captures": [CAPTURE]} of all captures.
+ * Calls fn once with the text: before it returns if there are few hosts, else later, also if the capture has
+ * been freed by then.
  */
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
 void captures_make_text(struct captures *cs, json_text_fn fn, void *arg);
 
-/* What plan.json holds: CAPTURE with less of each host, and "resume", what it takes to carry on after a
- * restart. */
+/* plan.json: CAPTURE with short hosts, and a member "resume" with what recovery needs. */
 json_t *capture_plan_json(const struct capture *c);
 
-/* What is kept of it when it fails: CAPTURE as it will be then. Also of a copy, on a worker. */
+/* The record of a failed capture: CAPTURE in its final state. Also of a copy, on a worker. */
 json_t *capture_failure_json(const struct capture *c);
 
-/* MANIFEST, as of a commit that succeeds. Also of a copy, on a worker. */
+/* MANIFEST of a commit that succeeds. Also of a copy, on a worker. */
 json_t *capture_manifest_json(const struct capture *c);
 
-/* fn is called after each change of a capture; several may watch; a watch stays for good. */
+/* fn is called after each change of a capture. Several may watch; a watch is never removed. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);
 
-/* Captures under way, captures that wait for others, hosts that wait for an upload credit. */
 struct captures_count {
-	size_t active, queued, waiting;
+	size_t active, queued; /* captures under way, captures in the queue */
+	size_t waiting; /* hosts that wait for an upload credit */
 };
 struct captures_count captures_count(const struct captures *cs);
 
@@ -272,36 +273,36 @@ struct captures_stats {
 };
 const struct captures_stats *captures_stats(const struct captures *cs);
 
-/* ---- what agents say (control.c, ingest.c) ---- */
+/* ---- messages and uploads of agents (control.c, ingest.c) ---- */
 
-/* NULL if the host is not of this capture, or another agent of that name was armed. */
+/* NULL if the capture does not have this host, or armed another agent of that name. */
 struct capture_host *capture_find_host(struct capture *c, const char *host, uint64_t instance);
 bool capture_host_has_ended(const struct capture_host *h);
 void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
 void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
 			   uint64_t bytes_done);
 
-/* Its files are durable: before the agent is told so. */
+/* Its files are durable; the agent is not informed yet. */
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files);
 
-/* An upload ended; `error` is NULL for one that went well. Its credit goes to the next. */
+/* An upload ended; `error` is NULL if it succeeded. Its credit goes to the next host. */
 void capture_host_upload_ended(struct capture_host *h, const char *error);
 
-/* HostResult; events, clock and tracers of h are filled. */
+/* HostResult has arrived; events, clock and tracers of h are set. */
 void capture_host_result(struct capture_host *h, bool has_file, const char *reason,
 			 const char *detail);
 void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 
-/* The agent is gone for good; its link broke, it may be back; it is back, with what it holds. */
+/* The agent has disconnected for good; its link broke and may come back; it has connected, with what it holds. */
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance);
 void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance);
 void captures_host_connected(struct captures *cs, const struct host *host);
 
-/* It said which training step it is at. */
+/* A report of its training step has arrived: host->steps. */
 void captures_host_steps_changed(struct captures *cs, const struct host *host);
 
-/* What it holds was said anew. */
+/* A new list of what it holds has arrived: host->held. */
 void captures_host_held_changed(struct captures *cs, const struct host *host);
 
 #endif

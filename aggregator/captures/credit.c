@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Upload credits: so many hosts at once may send. Who has one and sends nothing for a while makes room
- * for who waits, and gets another turn behind them; what it had begun to send may go on.
+ * Upload credits: UPLOAD_CREDITS hosts may upload at once, the others wait, first come first served. A host
+ * that has a credit and sends nothing for a while loses it to a waiting host and waits again, as the last. An
+ * upload that it has begun may go on.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -22,7 +23,7 @@ static void set_credit_timer(struct captures *cs)
 		loop_timer_cancel(cs->env.loop, &cs->credit_timer);
 }
 
-/* The granted ones stand in the order in which their time is over. */
+/* captures.granted stays sorted: all have the same time, so the last one ends last. */
 static void start_credit(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
@@ -75,7 +76,7 @@ static void on_credit_timeout(void *arg)
 	struct capture_host *h = TAILQ_FIRST(&cs->granted);
 
 	if (h && TAILQ_EMPTY(&cs->waiting)) {
-		capture_host_renew_credit(h); /* it harms nobody */
+		capture_host_renew_credit(h); /* no other host waits */
 	} else if (h) {
 		log_warn("AGG-CREDIT", "session=%s host=%s state=taken reason=\"it sends nothing\"",
 			 h->capture->session, h->name);
@@ -87,7 +88,7 @@ static void on_credit_timeout(void *arg)
 
 void capture_host_request_credit(struct capture_host *h)
 {
-	/* Also for a stored file: its agent was killed before it heard of that, and the next one asks. */
+	/* Also with a stored file: an agent killed before the reply is followed by one that uploads again. */
 	if (h->credit != CREDIT_NONE)
 		return;
 	enqueue(h);

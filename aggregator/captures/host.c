@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One host of one capture: what its agent says, how it ends. */
+/* One host of one capture: messages of its agent, its end. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
@@ -38,13 +38,13 @@ bool capture_host_has_ended(const struct capture_host *h)
 	return h->state >= HOST_COMPLETE;
 }
 
-/* May still change: neither the host nor the capture has come to an end. */
+/* Neither the host nor the capture has ended: its state may change. */
 static bool is_open(const struct capture_host *h)
 {
 	return !capture_host_has_ended(h) && h->capture->state < CAP_COMMITTING;
 }
 
-/* ---- talking to agents ---- */
+/* ---- messages to agents ---- */
 
 struct host *capture_host_find_agent(const struct capture_host *h)
 {
@@ -91,7 +91,7 @@ static void end_host(struct capture_host *h, enum host_state state)
 	capture_host_ended(h);
 }
 
-/* What may yet be delivered, if somebody retries, is not called off. */
+/* With these reasons the agent may still hold its file, and a retry may get it: no Cancel is sent. */
 static bool may_hold_file(const char *reason)
 {
 	const struct reason *r = reason_find(reason);
@@ -104,7 +104,7 @@ bool capture_host_may_hold_file(const struct capture_host *h)
 	return !h->stored && may_hold_file(h->reason);
 }
 
-/* Whose file is stored keeps it: then something is merely missing. */
+/* A host whose file is stored becomes partial: only its report is missing. */
 void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
 {
 	char detail[sizeof(h->detail)];
@@ -127,7 +127,7 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 
 /* ---- links that break and come back ---- */
 
-/* Calls fn for each host of that agent that is open; fn may end captures. */
+/* Calls fn for each open host of that agent; fn may end captures. */
 static void for_each_open(struct captures *cs, const char *host, uint64_t instance,
 			  void (*fn)(struct capture_host *h, const void *arg), const void *arg)
 {
@@ -153,7 +153,7 @@ void captures_host_lost(struct captures *cs, const char *host, uint64_t instance
 	for_each_open(cs, host, instance, host_lost, NULL);
 }
 
-/* One agent has a name: the one before it has ended, whether we saw that or it was before our time. */
+/* A host has one agent at a time: an earlier agent has ended, even if its link has not broken yet. */
 static void fail_predecessors(struct captures *cs, const struct host *host)
 {
 	struct capture *c, *next;
@@ -163,7 +163,7 @@ static void fail_predecessors(struct captures *cs, const struct host *host)
 
 		next = TAILQ_NEXT(c, entry);
 		if (h && h->instance && h->instance != host->instance)
-			capture_host_failed(h, REASON_LOST, "the agent was started anew");
+			capture_host_failed(h, REASON_LOST, "the agent was restarted");
 	}
 }
 
@@ -185,8 +185,8 @@ void captures_host_disconnected(struct captures *cs, const char *host, uint64_t 
 	for_each_open(cs, host, instance, cs->stopping ? host_lost : host_disconnected, NULL);
 }
 
-/* Who has not heard of it yet is armed, be it late: rings reach back. Who has may have missed an early
- * Stop; one that says nothing new is ignored. The rest is said by the agent. */
+/* A host that missed the Arm message is armed late: rings reach back. One that is armed may have missed a Stop;
+ * an agent ignores a Stop that it has. */
 static void host_connected(struct capture_host *h, const void *arg)
 {
 	const struct host *host = arg;
@@ -213,7 +213,7 @@ out:
 	buf_release(&message);
 }
 
-/* An agent that was started anew may hold what the one before it recorded. */
+/* A restarted agent may hold what its predecessor recorded. */
 void captures_host_connected(struct captures *cs, const struct host *host)
 {
 	for (size_t i = 0; i < host->n_held; i++) {
@@ -240,7 +240,7 @@ void captures_host_held_changed(struct captures *cs, const struct host *host)
 	for_each_open(cs, host->name, host->instance, host_held_changed, host);
 }
 
-/* ---- what agents say ---- */
+/* ---- messages of agents ---- */
 
 void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns)
 {
@@ -295,7 +295,7 @@ void capture_host_upload_ended(struct capture_host *h, const char *error)
 	capture_host_drop_credit(h);
 }
 
-/* Times that nobody can place are told before all else that is wrong. */
+/* "uncalibrated" comes first: without it, readers would trust the times of the file. */
 static void set_uncalibrated(struct capture_host *h)
 {
 	char also[sizeof(h->detail) / 2] = "";
@@ -318,7 +318,7 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 	h->reported = true;
 	if (has_file && !h->stored) {
 		capture_host_failed(h, REASON_UPLOAD,
-				    "the agent says that its file is stored, but %s",
+				    "the agent reports its file as stored, but %s",
 				    h->upload_error[0] ? h->upload_error : "nothing has arrived");
 		return;
 	}

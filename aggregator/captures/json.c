@@ -13,7 +13,7 @@
 #include "proto/names.h"
 #include "storage/store.h"
 
-/* Committing is a moment of uploading to those who watch. */
+/* Readers of the API see committing as uploading. */
 static const char *const capture_states[] = {
 	[CAP_QUEUED] = "queued",	[CAP_ARMING] = "arming",
 	[CAP_RUNNING] = "running",	[CAP_UPLOADING] = "uploading",
@@ -52,7 +52,7 @@ static json_t *files_json(const struct capture_host *h)
 	return files;
 }
 
-/* Only a stored file is named; a bound is known from a calibrated clock only. */
+/* Only stored files are named. Only a calibrated clock has a bound. */
 static json_t *new_result_json(const struct capture_host *h)
 {
 	json_t *o = json_object(), *tracers = json_array(), *files = files_json(h);
@@ -81,13 +81,13 @@ static json_t *new_result_json(const struct capture_host *h)
 	return o;
 }
 
-/* A retry carries over what it does not touch. */
+/* A retry copies the results of hosts that it does not touch. */
 static json_t *result_json(const struct capture_host *h)
 {
 	return h->old_result ? json_deep_copy(h->old_result) : new_result_json(h);
 }
 
-/* Of a fleet that is to be armed as soon as the plan is stored: no more than it takes to carry on. */
+/* A host in the plan. Only what recovery needs: arming waits until the plan is stored. */
 static json_t *planned_json(const struct capture_host *h)
 {
 	json_t *o = json_object();
@@ -132,7 +132,7 @@ static void put_hosts(json_t *o, const struct capture *c,
 	json_put(o, "hosts", hosts);
 }
 
-/* All but the hosts. */
+/* All members but "hosts". */
 static void put_capture(json_t *o, const struct capture *c, const char *state)
 {
 	json_put_text(o, "session", c->session);
@@ -173,7 +173,7 @@ json_t *capture_failure_json(const struct capture *c)
 	return o;
 }
 
-/* Host by host: jansson needs ten times the text's memory. */
+/* One host at a time: jansson needs ten times the memory of the text. */
 void capture_write(struct buf *out, const struct capture *c)
 {
 	json_t *rest = json_object();
@@ -202,7 +202,7 @@ static json_t *hex_json(const uint8_t *data, size_t len)
 	return s;
 }
 
-/* Instances are 64 bits, unsigned: JSON's integers are not. */
+/* In hex: instances are unsigned 64 bit numbers, integers of jansson are signed. */
 json_t *capture_instances(const struct capture *c)
 {
 	json_t *o = json_object();
@@ -243,7 +243,7 @@ json_t *capture_manifest_json(const struct capture *c)
 	char *path;
 
 	session_directory(c->session, c->run, directory);
-	directory[strlen(directory) - 1] = '\0'; /* a name, not a prefix */
+	directory[strlen(directory) - 1] = '\0'; /* without the '/' */
 	path = xasprintf("%s%s%s", root ? root : "", root ? "/" : "", directory);
 	json_put_int(o, "version", 1);
 	json_put_int(o, "revision", c->revision);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How long before T0 hosts are armed: chosen from how long the last ones took to answer. Loop thread.
- */
+/* The lead, chosen from how long the last hosts took to answer Arm. Loop thread. */
 #ifndef AGGREGATOR_CAPTURES_LEAD_H
 #define AGGREGATOR_CAPTURES_LEAD_H
 
@@ -11,14 +9,14 @@
 #define LEAD_SAMPLES 512
 
 struct lead {
-	int64_t took_ns[LEAD_SAMPLES]; /* from sending Arm to Armed, the last so many */
-	size_t n; /* ever */
+	int64_t took_ns[LEAD_SAMPLES]; /* from Arm to Armed; the last ones, a ring */
+	size_t n; /* all samples so far */
 };
 
 void lead_add(struct lead *l, int64_t took_ns);
 
-/* Three times what 99 % of them took and the largest clock error, at least `floor_ns`, at most 5 s or
- * the floor. */
+/* Three times the 99th percentile plus the largest clock bound; at least `floor_ns`, at most 5 s unless the floor
+ * is higher. */
 int64_t lead_choose(const struct lead *l, int64_t floor_ns, int64_t clock_bound_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is stored of a capture, a plan or a manifest, becomes one again: all but its hosts. */
+/* A capture from its plan or manifest: all but its hosts. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static int hex_digit(char ch)
 	return ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
 }
 
-/* False if it is no hex text of whole bytes. */
+/* False if `hex` is not hex digits of whole bytes. */
 static bool load_hex(struct capture *c, const char *hex)
 {
 	size_t n = strlen(hex) / 2;
@@ -61,7 +61,7 @@ void capture_load(struct capture *c, const json_t *doc)
 	capture_step_load(c, doc);
 }
 
-/* Options given ready-made are in the plan only. */
+/* The plan has the options. Without it they are made from the settings. */
 int capture_load_options(struct capture *c, const json_t *plan, struct err *e)
 {
 	const json_t *resume = json_object_get(plan, "resume");

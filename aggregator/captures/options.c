@@ -78,7 +78,7 @@ static bool parse_bool(const char *text, protobuf_c_boolean *out)
 	return yes || !strcasecmp(text, "false") || !strcmp(text, "0");
 }
 
-/* Decimal or 0x..., no sign, no blanks. */
+/* Decimal or 0x..., without sign and blanks. */
 static bool parse_unsigned(const char *text, uint64_t max, uint64_t *out)
 {
 	char *end;
@@ -248,7 +248,7 @@ static int apply_setting(options_msg *m, const char *key, const json_t *value, s
 
 /* ---- the message ---- */
 
-/* What stock clients start from. Levels that are set stay. */
+/* The defaults of stock clients. Levels that are set stay. */
 static void set_defaults(options_msg *m)
 {
 	m->version = 1;
@@ -435,7 +435,7 @@ static json_t *options_json(const options_msg *m)
 		const advanced_entry *entry = m->advanced_configuration[i];
 		char *key = xasprintf(ADVANCED "%s", entry->key);
 
-		/* Options go to the profilers as they are; the settings are for people and agents. */
+		/* The profilers get the options unchanged; the settings are for people and agents. */
 		if (text_is_clean(key, MAX_KEY_BYTES) && json_object_size(o) < LIMIT_SETTINGS)
 			json_put(o, key, advanced_json(entry->value));
 		free(key);
@@ -451,7 +451,7 @@ int options_adopt(const void *options_data, size_t options_len, int64_t duration
 
 	if (!m)
 		return err_set(e, ERR_INVALID, "ProfileOptions cannot be decoded");
-	/* Version 0 says that the client knew of no options: a stock server takes the defaults. */
+	/* Version 0: the client has set no options, and a stock server takes the defaults. */
 	if (!m->version)
 		set_defaults(m);
 	m->start_timestamp_ns = 0;

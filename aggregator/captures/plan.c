@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a capture that was built to its hosts being armed: shared or queued, planned in the store, told. */
+/* From a built capture to armed hosts: shared, queued or planned in the store, then armed. Also an early stop. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static void arm(struct capture *c)
 	capture_wake(c);
 }
 
-/* T0 moves when storing the plan has eaten up the lead: once. */
+/* Moves T0 once, if storing the plan took more than half of the lead. */
 static bool move_t0(struct capture *c)
 {
 	int64_t earliest_ns = captures_now(c->captures) + c->lead_ns / 2;
@@ -56,7 +56,7 @@ static void run_plan(void *arg)
 	job->rc = session_create_plan(job->store, job->session, job->doc, &job->e);
 }
 
-/* What is cancelled is so for good only when nothing of it is left. */
+/* A cancelled capture is durable only when its stored objects are removed. */
 static bool is_durable(const struct capture *c)
 {
 	return capture_has_ended(c) ||
@@ -97,8 +97,7 @@ static void on_plan_stored(void *arg)
 		capture_queue_schedule(c->captures);
 	else
 		arm(c);
-	capture_notify_durable(
-		c); /* hosts first: the answer names them all, which takes its time */
+	capture_notify_durable(c); /* after Arm: writing an answer with all hosts takes time */
 	store_job_free(job);
 }
 
@@ -132,7 +131,7 @@ static void on_stop_stored(void *arg)
 	}
 }
 
-/* One at a time: they might change places on the way to the store. */
+/* One write at a time: two might reach the store in the wrong order. */
 void capture_store_stop(struct capture *c)
 {
 	c->stop_pending = capture_is_being_stored(c);
@@ -168,7 +167,7 @@ void capture_store_plan(struct capture *c)
 	store_job_begin(c, capture_plan_json(c), run_plan, on_plan_stored);
 }
 
-/* The same plan once more, with times of today: after a crash that is what is carried on. */
+/* Stores the plan again, with current times: recovery carries on from it. */
 void capture_begin_queued(struct capture *c)
 {
 	capture_queue_leave(c);
@@ -204,7 +203,7 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 	if (rc)
 		return rc;
 	shared = capture_find_shared(c);
-	/* Who may not wait is told that it would have to. */
+	/* A caller that may not wait gets ERR_BUSY below. */
 	if (shared && !(shared->state == CAP_QUEUED && req->wait_ns < 0)) {
 		add_caller(c, shared, req->wait_ns);
 		*out = shared;
@@ -218,7 +217,7 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 	}
 	capture_insert(c);
 	if (c->by_step)
-		capture_queue_schedule(cs); /* whether there is such a step is found out first */
+		capture_queue_schedule(cs); /* checks first whether the step can be reached */
 	else
 		capture_store_plan(c);
 	*out = c;

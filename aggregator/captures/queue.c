@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What several callers want at a time. The same thing twice is one capture. A framework's profiler takes
- * one session, so a capture that wants one which another capture has waits; so does one for which there
- * is no place. First come first served: nobody overtakes, but whom nobody ahead stands in the way of.
+ * Several callers at a time. Identical requests share one capture. A framework's profiler records one capture
+ * at a time, so a capture waits while it conflicts with another one, or while LIMIT_CAPTURES are under way.
+ * The queue is first come first served: a capture may pass those it does not conflict with.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -16,12 +16,13 @@
 #include "proto/limits.h"
 #include "proto/reasons.h"
 
-#define PROFILER       "profiler" /* the tracer that cannot be had twice */
-#define CHECK_DELAY_NS (10 * NS_PER_MS) /* many hosts become free at about the same time */
-#define WAIT_NS	       (600 * NS_PER_S) /* unless the caller says how long */
-#define BETWEEN_NS     (500 * NS_PER_MS) /* a profiler's, from one session to the next */
+#define PROFILER "profiler" /* the tracer that serves one capture at a time */
+#define CHECK_DELAY_NS \
+	(10 * NS_PER_MS) /* many hosts become free at the same time: they are checked together */
+#define WAIT_NS	   (600 * NS_PER_S) /* the default */
+#define BETWEEN_NS (500 * NS_PER_MS) /* that a profiler needs between two captures */
 
-/* ---- the same request ---- */
+/* ---- shared captures ---- */
 
 static bool same_hosts(const struct capture *a, const struct capture *b)
 {
@@ -51,8 +52,7 @@ static bool same_options(const struct capture *a, const struct capture *b)
 	       !memcmp(a->options, b->options, a->options_len);
 }
 
-/* Its window is still to come, and there is patience enough for c's caller; what is queued can be given
- * more. */
+/* Its window has not begun, and its grace is enough for c's caller. A queued capture can still be given more. */
 static bool can_share(const struct capture *shared, const struct capture *c)
 {
 	int64_t now_ns = captures_now(c->captures);
@@ -67,7 +67,7 @@ static bool can_share(const struct capture *shared, const struct capture *c)
 	       shared->at_step == c->at_step && shared->n_steps == c->n_steps;
 }
 
-/* What is so many steps long has the length that they take. */
+/* A window of n_steps is as long as they take. */
 static bool same_length(const struct capture *a, const struct capture *b)
 {
 	return a->n_steps || a->duration_ns == b->duration_ns;
@@ -105,13 +105,13 @@ void capture_queue_extend(struct capture *shared, const struct capture *c, int64
 		shared->commit_by_ns = c->commit_by_ns;
 }
 
-/* A retry's step is long past. */
+/* A retry does not wait: its step has passed. */
 static bool waits_for_step(const struct capture *c)
 {
 	return c->by_step && !capture_is_retry(c);
 }
 
-/* ---- who stands in whose way ---- */
+/* ---- conflicts ---- */
 
 static bool wants_profilers(const struct capture *c)
 {
@@ -133,13 +133,13 @@ static bool has_profilers(const struct capture_host *h)
 	return false;
 }
 
-/* Also right after the window: the profiler is free when it has given what it recorded. */
+/* Also after the window: the profiler is free when its data has been gathered. */
 static bool needs_profilers(const struct capture_host *h)
 {
 	return !capture_host_has_ended(h) && h->state < HOST_UPLOADING;
 }
 
-/* The host that both want the profilers of, or NULL. Hosts are sorted by name. */
+/* The first host whose profilers both need, or NULL. Hosts are sorted by name. */
 static const char *conflicting_host(const struct capture *a, const struct capture *b)
 {
 	size_t i = 0, j = 0;
@@ -158,8 +158,8 @@ static const char *conflicting_host(const struct capture *a, const struct captur
 	return NULL;
 }
 
-/* c is over before a, which has an instant to begin at, begins. What is not yet known to come is in
- * nobody's way. */
+/* c ends before a begins. Only a capture with a set T0 can be known to begin later; one that waits for a step
+ * that no host has reported yet never conflicts. */
 static bool ends_before(const struct capture *c, const struct capture *a)
 {
 	int64_t now_ns = captures_now(c->captures);
@@ -183,7 +183,7 @@ static bool conflicts_with(const struct capture *a, struct capture *c)
 	return host != NULL;
 }
 
-/* After a restart, agents come back one by one. */
+/* After a restart of the aggregator, agents connect one by one. */
 bool capture_queue_waits_for_hosts(struct capture *c)
 {
 	if (captures_now(c->captures) >= c->hold_until_ns)
@@ -192,7 +192,7 @@ bool capture_queue_waits_for_hosts(struct capture *c)
 		if (capture_host_has_ended(&c->hosts[i]) || capture_host_find_agent(&c->hosts[i]))
 			continue;
 		snprintf(c->waits_for, sizeof(c->waits_for),
-			 "%.50s to be back after the aggregator's restart", c->hosts[i].name);
+			 "%.50s to connect after the aggregator's restart", c->hosts[i].name);
 		return true;
 	}
 	return false;
@@ -214,8 +214,8 @@ bool capture_queue_must_wait(struct capture *c)
 			return true;
 	}
 	if (cs->n_active - cs->n_queued >= LIMIT_CAPTURES) {
-		snprintf(c->waits_for, sizeof(c->waits_for), "a place: %d captures are under way",
-			 LIMIT_CAPTURES);
+		snprintf(c->waits_for, sizeof(c->waits_for),
+			 "one of the %d captures under way to end", LIMIT_CAPTURES);
 		return true;
 	}
 	return capture_queue_waits_for_hosts(c);
@@ -233,7 +233,7 @@ static void number_queue(struct captures *cs)
 	cs->n_queued = n;
 }
 
-/* Nobody is armed, and whoever is an agent's today may be another one's later. */
+/* No host of a queued capture is armed, and its agent may be another one when it begins. */
 static void reset_hosts(struct capture *c)
 {
 	c->n_ended = 0;
@@ -269,7 +269,7 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 	return 0;
 }
 
-/* Sessions are named by when they were asked for: that is the order of old, to a second. */
+/* Sorted by session: names begin with the time of the request, to a second. */
 void capture_queue_recover(struct capture *c, const json_t *plan)
 {
 	struct captures *cs = c->captures;
@@ -279,7 +279,7 @@ void capture_queue_recover(struct capture *c, const json_t *plan)
 	c->state = CAP_QUEUED;
 	c->armed = false;
 	c->next_reconnect_by_ns = INT64_MAX;
-	c->step_hosts = 0; /* what they said then is worth nothing now */
+	c->step_hosts = 0; /* reports of before the restart are outdated */
 	c->queued_until_ns = json_get_int(plan, "queued_until_ns");
 	c->not_before_ns = json_get_int(resume, "not_before_ns");
 	c->commit_by_ns = json_get_int(resume, "commit_by_ns");
@@ -305,13 +305,13 @@ void capture_queue_leave(struct capture *c)
 	TAILQ_REMOVE(&cs->queue, c, queued);
 	number_queue(cs);
 	TAILQ_FOREACH (a, &cs->queue, queued)
-		capture_notify(a); /* positions */
+		capture_notify(a); /* its position changed */
 	capture_queue_schedule(cs);
 }
 
 static void fail_expired(struct capture *c)
 {
-	err_set(&c->error, ERR_TIMEOUT, "waited in vain for %s", c->waits_for);
+	err_set(&c->error, ERR_TIMEOUT, "waited without success for %s", c->waits_for);
 	capture_fail_all(c, REASON_QUEUED, c->error.msg);
 }
 
@@ -337,7 +337,7 @@ static bool must_still_wait(struct capture *c)
 	return capture_queue_must_wait(c);
 }
 
-/* Begins it if it is its turn, ends it if it has waited long enough. */
+/* Begins it if it need not wait any more, ends it if it has waited too long. */
 static void check_queued(struct capture *c)
 {
 	char before[sizeof(c->waits_for)];
@@ -382,7 +382,7 @@ static void check_queue(void *arg)
 	cs->check_soon = false;
 	for (c = TAILQ_FIRST(&cs->queue); c && !cs->stopping; c = next) {
 		next = TAILQ_NEXT(c, queued);
-		if (c->plan_done || !c->planned) /* else its plan is on its way to the store */
+		if (c->plan_done || !c->planned) /* its plan is not being stored */
 			check_queued(c);
 	}
 	schedule_check(cs);

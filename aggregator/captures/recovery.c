@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures that an earlier run of the aggregator left: carried on from their plans. Agents keep what
- * they were told and what they recorded; they dial again by themselves and say what they hold. Who is
- * not back in time is lost, and the capture ends as any other: committed, or failed and said so.
+ * Recovery: captures that an earlier run of the aggregator left are carried on from their plans. Agents keep
+ * their capture requests and what they recorded, dial again by themselves and report what they hold. A host
+ * that has not connected in time is lost. The capture ends like any other, committed or failed.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -17,7 +17,7 @@
 #include "base/now.h"
 #include "proto/names.h"
 
-/* Nobody to wait for, as it was when the capture began. */
+/* A host without an agent when the capture began: it has failed already. */
 static void load_failed(struct capture_host *h, const json_t *result)
 {
 	h->state = HOST_FAILED;
@@ -26,7 +26,7 @@ static void load_failed(struct capture_host *h, const json_t *result)
 	snprintf(h->detail, sizeof(h->detail), "%s", json_get_text(result, "detail"));
 }
 
-/* The first file is stored last: if it is there, all are. */
+/* The first file of a host is stored last: if it is there, all are. */
 void capture_load_stored(struct capture_host *h, const json_t *stored)
 {
 	char name[NAME_FILE_BYTES];
@@ -76,8 +76,8 @@ static void load_hosts(struct capture *c, const json_t *plan, int64_t reconnect_
 	c->next_reconnect_by_ns = reconnect_by_ns;
 }
 
-/* Who is back in time gets as long to deliver as if nothing had happened. Without the clock of then,
- * agents' times mean nothing here: nobody is waited for. Returns how long. */
+/* Returns until when to wait for agents. A host that connects in time gets the full grace to deliver. If the
+ * session clock was not kept, times of agents have no meaning any more: there is no wait. */
 int64_t capture_extend_for_agents(struct capture *c)
 {
 	int64_t now_ns = captures_now(c->captures);

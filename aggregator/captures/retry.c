@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A committed session is taken up again for the hosts that have no file. Who still holds one sends it:
- * the same window, nothing is recorded twice. The others record anew, all in one new window, whose T0
- * is told host by host, for it is not the session's.
+ * Retry: a second attempt for the hosts of a committed session that have no file. A host that still holds its
+ * file uploads it. The others record again, all in one new window; their T0 is stored with each host, as it
+ * is not the session's.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -63,7 +63,7 @@ void capture_retry_run_undo(void *arg)
 
 /* ---- from the records ---- */
 
-/* Counts from then on as what it was. */
+/* The host has ended, with its earlier result. */
 static void copy_result(struct capture_host *h, const json_t *result)
 {
 	h->old_result = json_deep_copy(result);
@@ -110,8 +110,8 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 	rc = capture_load_options(c, plan, e);
 	if (!rc && c->n_ended == c->n_hosts)
 		rc = err_set(e, ERR_EXISTS,
-			     "session %s has a file of every host; what a partial one misses can "
-			     "only be captured anew",
+			     "session %s has a file of every host; begin a new capture to get what "
+			     "partial hosts miss",
 			     c->session);
 	if (rc)
 		capture_free(c);
@@ -120,9 +120,9 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 	return rc;
 }
 
-/* ---- asking ---- */
+/* ---- hosts ---- */
 
-/* Who still has the file sends it; who has nothing records anew. */
+/* Uploading if the agent holds a file, else arming: it records again. */
 static enum host_state first_state(const struct capture_host *h)
 {
 	const struct host *host = capture_host_find_agent(h);
@@ -162,7 +162,7 @@ static void warn_of_window(struct capture_host *h)
 			     h->name, start));
 }
 
-/* One window for all that record anew and have none yet. */
+/* Sets one window for all hosts that must record and have none yet. */
 static void choose_window(struct capture *c)
 {
 	int64_t t0_ns = captures_now(c->captures) + c->lead_ns;
@@ -179,7 +179,7 @@ static void choose_window(struct capture *c)
 	}
 }
 
-/* What an agent has of the session and cannot send is in the way. */
+/* Cancels first what the agent has of the session and cannot upload. */
 static void arm_anew(struct capture_host *h)
 {
 	struct host *host = capture_host_find_own_agent(h);
@@ -210,7 +210,7 @@ static void ask_hosts(struct capture *c)
 	}
 }
 
-/* ---- what is kept of it, for after a crash ---- */
+/* ---- the record, for recovery ---- */
 
 static json_t *windows_json(const struct capture *c)
 {
@@ -244,7 +244,7 @@ static void store_record(struct capture *c)
 	store_job_begin(c, record_json(c), run_record, on_record_stored);
 }
 
-/* Nobody is asked for anything before a crash could not make it forgotten. */
+/* Hosts are asked when the record is durable: after a crash recovery knows of them. */
 static void plan_recordings(struct capture *c)
 {
 	choose_window(c);
@@ -289,7 +289,7 @@ out:
 	store_job_free(job);
 }
 
-/* The agent dropped meanwhile what it said to hold. */
+/* The agent no longer holds the file that it reported. */
 bool capture_retry_lost_file(struct capture_host *h)
 {
 	struct capture *c = h->capture;
@@ -349,7 +349,7 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 	return 0;
 }
 
-/* ---- after a crash ---- */
+/* ---- recovery ---- */
 
 static void recover_host(struct capture_host *h, const json_t *doc, int64_t reconnect_by_ns)
 {
@@ -371,7 +371,7 @@ static void recover_hosts(struct capture *c, const json_t *doc)
 {
 	c->next_reconnect_by_ns = capture_extend_for_agents(c);
 	c->armed = true;
-	c->storing = true; /* it does not end on the way */
+	c->storing = true; /* a host that fails in the loop below must not finish the capture */
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!capture_host_has_ended(&c->hosts[i]))
 			recover_host(&c->hosts[i], doc, c->next_reconnect_by_ns);

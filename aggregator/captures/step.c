@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows that begin with a training step. Hosts are asked to say which step they are at, as long as such
- * a capture waits; when the step is as far away as arming takes, the hosts are armed for the instant at
- * which it is expected; when all have come to the end of the last step, the window is ended there.
+ * Windows that begin with a training step. While such a capture waits, hosts report the step they are at. When
+ * the step is as far away as arming takes, the hosts are armed for the instant at which it is expected. When
+ * all hosts have ended the last step, the window is ended there.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -18,16 +18,15 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-#define ASK_PATIENCE_NS NS_PER_S /* for a host's first word; later ones are not waited for */
+#define ASK_PATIENCE_NS NS_PER_S /* for the first report of every host */
 #define LISTEN_NS	(20 * NS_PER_S)
 #define GAP_NS		(50 * NS_PER_MS)
-#define GAP_PER_HOST_NS \
-	(200 * NS_PER_US) /* so that a large fleet does not say 20 things each a second */
-#define SLACK_NS (100 * NS_PER_MS) /* for the plan to be stored */
-#define STALE_NS (5 * NS_PER_S) /* and so many periods: then the job does not run any more */
-#define STALE	 10
+#define GAP_PER_HOST_NS (200 * NS_PER_US) /* a large fleet sends fewer reports per host */
+#define SLACK_NS	(100 * NS_PER_MS) /* for storing the plan */
+#define STALE_NS	(5 * NS_PER_S) /* and STALE periods without a step: the job has stopped */
+#define STALE		10
 
-/* ---- asking ---- */
+/* ---- watching steps ---- */
 
 static void watch_steps(struct capture *c, int64_t for_ns)
 {
@@ -63,7 +62,7 @@ static bool all_answered(const struct capture *c)
 	return true;
 }
 
-/* ---- what hosts say ---- */
+/* ---- reports ---- */
 
 static bool is_running(const struct host_steps *s, int64_t now_ns)
 {
@@ -73,7 +72,7 @@ static bool is_running(const struct host_steps *s, int64_t now_ns)
 	       (silent_ns < STALE_NS || silent_ns / STALE < s->period_ns);
 }
 
-/* `reports` has room for all hosts; how many of them know their step. */
+/* Fills `reports`, which has space for all hosts; returns how many hosts have a running step. */
 static size_t collect_reports(const struct capture *c, struct step_report *reports)
 {
 	int64_t now_ns = captures_now(c->captures);
@@ -129,23 +128,25 @@ static int check_expected(const struct capture *c, struct err *e)
 	if (c->t0_ns > c->queued_until_ns)
 		return err_set(e, ERR_INVALID,
 			       "step %" PRId64 " is expected in %" PRId64
-			       " s: too far away for a wait of at most %" PRId64 " s",
+			       " s, but the capture may wait only %" PRId64 " s: raise wait_ns",
 			       c->step_plan.step, (c->t0_ns - now_ns) / NS_PER_S,
 			       (c->queued_until_ns - now_ns) / NS_PER_S);
 	if (c->duration_ns > LIMIT_DURATION_NS)
-		return err_set(e, ERR_INVALID, "%" PRId64 " steps may take %" PRId64 " s: use less",
-			       c->n_steps, c->duration_ns / NS_PER_S);
+		return err_set(e, ERR_INVALID,
+			       "%" PRId64 " steps may take %" PRId64 " s: use fewer", c->n_steps,
+			       c->duration_ns / NS_PER_S);
 	return 0;
 }
 
-/* A step does not wait for those who have the profilers; the one after it will do as well. */
+/* A numbered step cannot wait for conflicting captures. The next step can: a later one will do. */
 static int admit_due(struct capture *c, struct err *e)
 {
 	if (!capture_queue_must_wait(c))
 		return STEP_DUE;
 	if (c->at_step == STEP_NEXT)
 		return STEP_WAITING;
-	return err_set(e, ERR_BUSY, "step %" PRId64 " comes, but it has to wait for %s",
+	return err_set(e, ERR_BUSY,
+		       "step %" PRId64 " begins soon, but the capture has to wait for %s",
 		       c->step_plan.step, c->waits_for);
 }
 
@@ -159,7 +160,8 @@ int capture_step_check(struct capture *c, struct err *e)
 	renew_step_watch(c);
 	if (!c->step_hosts && !all_answered(c) &&
 	    now_mono_ns() < c->steps_asked_mono_ns + ASK_PATIENCE_NS) {
-		snprintf(c->waits_for, sizeof(c->waits_for), "hosts to say which step they are at");
+		snprintf(c->waits_for, sizeof(c->waits_for),
+			 "the hosts to report their training steps");
 		return STEP_ASKING;
 	}
 	rc = expect_step(c, e);
@@ -198,7 +200,7 @@ void capture_step_begin(struct capture *c)
 	capture_begin_queued(c);
 }
 
-/* All are past the last step: the mark that shows it belongs to the window. */
+/* All hosts are past the last step. The window includes the mark that shows it. */
 static void end_at_mark(struct capture *c)
 {
 	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
@@ -226,7 +228,7 @@ void captures_host_steps_changed(struct captures *cs, const struct host *host)
 	}
 }
 
-/* ---- what the marks showed ---- */
+/* ---- marked steps ---- */
 
 static bool is_covered(const struct capture *c, const struct steps_seen *s)
 {
@@ -275,7 +277,7 @@ json_t *steps_seen_json(const struct steps_seen *s)
 	return o;
 }
 
-/* By how much the prediction was wrong, on the host where it was worst; of hosts whose first step it is. */
+/* The largest error of the prediction, among hosts whose first step in the window is the predicted one. */
 static void put_prediction_error(json_t *o, const struct capture *c)
 {
 	int64_t worst_ns = 0;

@@ -6,17 +6,17 @@
 
 #include "base/now.h"
 
-/* In steps: who waits for the others at the end of each is not further away. */
+/* In steps: hosts that wait for each other after each step are no further apart. */
 #define DISAGREE 1.5
 
-/* The guard: so many standard deviations, and one part in SHARE of a period for the marks' own way. */
+/* The guard: SIGMAS standard deviations, and 1/SHARE of a period for the delay of marks. */
 #define SIGMAS	 3
 #define SHARE	 8
-#define MEASURED 15 /* steps that an agent's average is of: agent/marks/steps.c */
+#define MEASURED 15 /* steps in the average of an agent: agent/marks/steps.c */
 
 #define TRIES 10000
 
-/* What hosts say may be anything: sums of a few of these and a time do not overflow. */
+/* Reports are not trusted: sums of a few of these and a time do not overflow. */
 static int64_t bounded_ns(double ns)
 {
 	const double most_ns = 1e18;
@@ -29,8 +29,8 @@ static int64_t expected_ns(const struct step_report *r, int64_t step)
 	return r->at_ns + bounded_ns((double)(step - r->step) * (double)r->period_ns);
 }
 
-/* Steps that scatter independently: the sum of so many does with the root of their number. And the
- * average, being of MEASURED steps, is wrong by so much for each. */
+/* Independent steps: the deviation of a sum of n steps grows with sqrt(n). The error of the average, which is of
+ * MEASURED steps, adds n / sqrt(MEASURED). */
 static int64_t guard_ns(const struct step_report *r, int64_t step)
 {
 	double ahead = step > r->step ? (double)(step - r->step) : 1;
@@ -39,7 +39,7 @@ static int64_t guard_ns(const struct step_report *r, int64_t step)
 			  SIGMAS * (double)r->jitter_ns * sqrt(ahead + ahead * ahead / MEASURED));
 }
 
-/* With a fraction: how far into the step. */
+/* The step and the fraction of it that has passed. */
 static double position(const struct step_report *r, int64_t now_ns)
 {
 	return (double)r->step + (double)(now_ns - r->at_ns) / (double)r->period_ns;
@@ -85,7 +85,7 @@ static void set_window(struct step_plan *p, const struct step_report *reports, s
 	}
 }
 
-/* The window of the first step that is far enough away. */
+/* The window of the first step that begins late enough. */
 static int choose_next(struct step_plan *p, const struct step_report *reports, size_t n,
 		       int64_t n_steps, int64_t earliest_ns, struct err *e)
 {
@@ -97,7 +97,7 @@ static int choose_next(struct step_plan *p, const struct step_report *reports, s
 		if (p->t0_ns >= earliest_ns)
 			return 0;
 	}
-	return err_set(e, ERR_INVALID, "%.60s marks its steps too unevenly to tell the next one",
+	return err_set(e, ERR_INVALID, "%.60s marks its steps too unevenly to predict the next one",
 		       reports[0].host);
 }
 
@@ -126,10 +126,9 @@ int step_plan_make(struct step_plan *out, const struct step_report *reports, siz
 	int rc;
 
 	if (!n)
-		return err_set(
-			e, ERR_INVALID,
-			"none of the hosts knows its training step: let the job mark its steps, "
-			"by `tutti mark --step N` or the local socket");
+		return err_set(e, ERR_INVALID,
+			       "no host reports a training step: let the job mark its steps, "
+			       "by `tutti mark --step N` or the local socket");
 	rc = check_agreement(reports, n, now_ns, e);
 	if (rc)
 		return rc;

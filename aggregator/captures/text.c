@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CAPTURE as text. Of 10,000 hosts that is a tenth of a second's work: a worker does it, from a copy, and
- * the loop goes on meanwhile.
+ * CAPTURE as text. For 10,000 hosts that takes a tenth of a second: a worker writes it from a copy, so that the
+ * loop does not wait.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 
-#define AT_ONCE_HOSTS 200 /* so few are no wait for anybody */
+#define AT_ONCE_HOSTS 200 /* up to so many are written at once, on the loop */
 
 struct text_job {
 	struct captures *captures;
@@ -24,7 +24,7 @@ struct text_job {
 
 /* ---- copies ---- */
 
-/* What is behind a host's pointers is set once, and stays as long as the capture does. */
+/* The copy borrows strings: each is set once and lives as long as the capture. */
 struct capture *capture_copy(struct capture *c)
 {
 	struct capture *copy = xmalloc(sizeof(*copy));

@@ -80,7 +80,7 @@ def test_ends_of_waiting():
         code, text = c.tutti("capture", "--duration", "1s", "--wait", "0s")
         assert code == 1 and "framework profilers of a" in c.stderr, c.stderr
         code, doc = c.tutti("capture", "--duration", "1s", "--wait", "300ms", "--json")
-        assert code == 4 and "waited in vain" in doc["error"] and doc["hosts"][0]["reason"] == "queued", doc
+        assert code == 4 and "waited without success" in doc["error"] and doc["hosts"][0]["reason"] == "queued", doc
         waits = Command(c, "waits", "--duration", "1s")
         queued = wait_until("it to wait", lambda: captures(c, "queued"))[0]
         assert "data is dropped" in c.tutti("cancel", queued["session"], check=0)[1]

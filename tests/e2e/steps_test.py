@@ -74,7 +74,7 @@ def test_number_and_next():
 def test_refused():
     with Cluster() as c:
         start(c, hosts=())
-        for flags, text in [(["--at-step", "5"], "knows its training step"), (["--steps", "3"], "needs at_step"),
+        for flags, text in [(["--at-step", "5"], "reports a training step"), (["--steps", "3"], "needs at_step"),
                             (["--at-step", "soon"], "a step's number, or next"), (["--at-step", "-1"], "a step's number")]:
             assert c.tutti("capture", *flags)[0] == 2, flags
             assert text in c.stderr, (flags, c.stderr)

@@ -193,7 +193,7 @@ static void test_patience(void)
 	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->error.code, ERR_TIMEOUT);
-	CHECK(strstr(c->error.msg, "waited in vain for capture"));
+	CHECK(strstr(c->error.msg, "waited without success for capture"));
 	CHECK_STR(c->hosts[0].reason, "queued");
 	/* Of two that share it, the longer patience counts; who has none gets nothing. */
 	req.commit_by_ns = session_clock_now(&f.agg.clock) + 5 * NS_PER_S;

@@ -327,7 +327,7 @@ static void test_queued_in_vain(void)
 	capture_queue_schedule(f.agg.captures);
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_FAILED);
-	CHECK(strstr(c->error.msg, "waited in vain"));
+	CHECK(strstr(c->error.msg, "waited without success"));
 	CHECK_STR(c->hosts[1].reason, "queued");
 	CHECK(!fleet_has_key(&f, record));
 	manifest = load(&f, session);
