@@ -30,10 +30,10 @@ static int store_start(struct aggregator *agg, struct err *e)
 {
 	int rc;
 
-	agg->resumable = json_array();
-	rc = session_store_open(&agg->store, &agg->jobs, agg->conf.store, agg->resumable, e);
+	agg->recoverable = json_array();
+	rc = session_store_open(&agg->store, &agg->jobs, agg->conf.store, agg->recoverable, e);
 	if (rc)
-		json_decref(agg->resumable);
+		json_decref(agg->recoverable);
 	return rc;
 }
 
@@ -42,7 +42,7 @@ static void store_stop(struct aggregator *agg)
 	session_store_stop(&agg->store);
 	jobs_drain(&agg->jobs);
 	session_store_close(&agg->store);
-	json_decref(agg->resumable);
+	json_decref(agg->recoverable);
 }
 
 /* ---- what has no port ---- */
@@ -156,8 +156,8 @@ static int state_start(struct aggregator *agg, struct err *e)
 		return rc;
 	}
 	new_api(agg);
-	session_clock_load(&agg->clock, agg->conf.spool, json_array_size(agg->resumable));
-	captures_recover(agg->captures, agg->resumable);
+	session_clock_load(&agg->clock, agg->conf.spool, json_array_size(agg->recoverable));
+	captures_recover(agg->captures, agg->recoverable);
 	return 0;
 }
 

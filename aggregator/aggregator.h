@@ -42,7 +42,7 @@ struct aggregator {
 	struct jobs jobs;
 	struct session_clock clock;
 	struct session_store store;
-	json_t *resumable; /* captures that an earlier run left, until they are carried on; or NULL */
+	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */
 	struct registry *registry;
 	struct time_service *time;
 	struct captures *captures;

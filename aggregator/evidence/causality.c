@@ -23,7 +23,7 @@
 #define LISTED_MAX   100 /* violations in a manifest */
 #define NAMES_MAX    3 /* hosts named for each reason */
 #define WINDOW_BYTES (256 << 10)
-#define SENTENCE     "causality: "
+#define PREFIX	     "causality: "
 
 enum skip { SKIP_OFF, SKIP_UNCALIBRATED, SKIP_OTHER_WINDOW, SKIP_UNREADABLE, SKIP_TIME, SKIPS };
 
@@ -47,17 +47,17 @@ struct checking {
 	size_t n_skipped[SKIPS];
 };
 
-/* A host's files, read as one: XSpaces one after the other are an XSpace. */
+/* A host's files, read as one: concatenated XSpaces are an XSpace. */
 struct files {
 	struct {
 		int fd;
 		uint64_t begin, end;
 	} all[LIMIT_HOST_FILES];
-	size_t n, at; /* at: the one read last */
+	size_t n, at; /* at: the file of the last read */
 	int64_t deadline_mono_ns;
 };
 
-static bool find_at(struct files *f, uint64_t offset)
+static bool seek_file(struct files *f, uint64_t offset)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		if (offset >= f->all[f->at].begin && offset < f->all[f->at].end)
@@ -72,7 +72,7 @@ static ssize_t read_some(struct files *f, uint64_t offset, void *out, size_t len
 {
 	uint64_t left;
 
-	if (!find_at(f, offset))
+	if (!seek_file(f, offset))
 		return 0;
 	left = f->all[f->at].end - offset;
 	return pread(f->all[f->at].fd, out, len < left ? len : (size_t)left,
@@ -85,7 +85,7 @@ static int files_read(void *arg, uint64_t offset, void *out, size_t len, struct 
 	size_t done = 0;
 
 	if (now_mono_ns() >= f->deadline_mono_ns)
-		return err_set(e, ERR_TIMEOUT, "there is no time left");
+		return err_set(e, ERR_TIMEOUT, "the time for the check is used up");
 	while (done < len) {
 		ssize_t n = read_some(f, offset + done, (char *)out + done, len - done);
 
@@ -107,7 +107,6 @@ static int open_files(struct files *f, const struct checking *k, const json_t *h
 	uint64_t size = 0, end = 0;
 	int rc = 0;
 
-	n = n ? n : 1; /* of a time when there was one */
 	for (f->n = 0; f->n < n && f->n < LIMIT_HOST_FILES; f->n++) {
 		name_of_file(json_get_text(host, "host"), (unsigned int)f->n + 1, name);
 		session_file_key(json_get_text(k->manifest, "session"),
@@ -122,7 +121,7 @@ static int open_files(struct files *f, const struct checking *k, const json_t *h
 	return rc;
 }
 
-static int look_through(struct checking *k, json_t *host, struct err *e)
+static int read_host(struct checking *k, json_t *host, struct err *e)
 {
 	struct files f = { .deadline_mono_ns = k->deadline_mono_ns };
 	struct xs_source in = { .read = files_read, .arg = &f, .window_bytes = WINDOW_BYTES };
@@ -138,7 +137,7 @@ static int look_through(struct checking *k, json_t *host, struct err *e)
 	return rc;
 }
 
-static void skip(struct checking *k, const json_t *host, enum skip why)
+static void skip_host(struct checking *k, const json_t *host, enum skip why)
 {
 	if (k->n_skipped[why]++ < NAMES_MAX)
 		buf_addf(&k->skipped[why], "%s%s", k->skipped[why].len ? ", " : "",
@@ -150,15 +149,15 @@ static void check_host(struct checking *k, json_t *host)
 	struct err e = { 0 };
 
 	if (!k->budget_ns) {
-		skip(k, host, SKIP_OFF);
+		skip_host(k, host, SKIP_OFF);
 	} else if (!json_is_integer(json_object_get(host, "clock_bound_ns"))) {
-		skip(k, host, SKIP_UNCALIBRATED);
+		skip_host(k, host, SKIP_UNCALIBRATED);
 	} else if (json_object_get(host, "t0_ns")) {
-		skip(k, host, SKIP_OTHER_WINDOW);
+		skip_host(k, host, SKIP_OTHER_WINDOW);
 	} else if (now_mono_ns() >= k->deadline_mono_ns) {
-		skip(k, host, SKIP_TIME);
-	} else if (look_through(k, host, &e)) {
-		skip(k, host, e.code == ERR_TIMEOUT ? SKIP_TIME : SKIP_UNREADABLE);
+		skip_host(k, host, SKIP_TIME);
+	} else if (read_host(k, host, &e)) {
+		skip_host(k, host, e.code == ERR_TIMEOUT ? SKIP_TIME : SKIP_UNREADABLE);
 		if (e.code != ERR_TIMEOUT)
 			log_warn("AGG-CAUSALITY", "session=%s host=%s reason=\"%s\"",
 				 json_get_text(k->manifest, "session"), json_get_text(host, "host"),
@@ -166,7 +165,7 @@ static void check_host(struct checking *k, json_t *host)
 	}
 }
 
-/* ---- what is told ---- */
+/* ---- the report ---- */
 
 static void put_skipped(const struct checking *k, json_t *o)
 {
@@ -222,23 +221,22 @@ static json_t *verdict_json(const struct checking *k, const struct xs_verdict *v
 	return o;
 }
 
-/* The sentence of an earlier commit is about files that a retry has added to. */
-static void drop_sentence(json_t *warnings)
+/* Removes the warning of an earlier commit: a retry has added files. */
+static void remove_warning(json_t *warnings)
 {
 	for (size_t i = json_array_size(warnings); i-- > 0;) {
 		const char *text = json_string_value(json_array_get(warnings, i));
 
-		if (text && !strncmp(text, SENTENCE, strlen(SENTENCE)))
+		if (text && !strncmp(text, PREFIX, strlen(PREFIX)))
 			json_array_remove(warnings, i);
 	}
 }
 
-static void add_sentence(const struct checking *k, const struct xs_verdict *v, json_t *warnings)
+static void add_warning(const struct checking *k, const struct xs_verdict *v, json_t *warnings)
 {
 	const char *guilty = guilty_name(k, v);
-	char *text = xasprintf(SENTENCE
-			       "%zu of %zu flows and barriers run backwards, up to %" PRId64
-			       " us beyond the clocks' bounds; %s%s",
+	char *text = xasprintf(PREFIX "%zu of %zu flows and barriers run backwards, up to %" PRId64
+				      " us beyond the clocks' bounds; %s%s",
 			       v->n_violations, v->checked, v->violations[0].by_ns / NS_PER_US,
 			       *guilty ? "most involve " : "no host stands out", guilty);
 
@@ -273,11 +271,11 @@ void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
 	}
 	xs_causality_judge(k.found, &verdict);
 	json_put(manifest, "causality", verdict_json(&k, &verdict));
-	drop_sentence(warnings);
+	remove_warning(warnings);
 	if (*json_get_text(manifest, "refine"))
 		refine_report(manifest, k.hosts, k.n_hosts, &verdict);
 	if (verdict.n_violations)
-		add_sentence(&k, &verdict, warnings);
+		add_warning(&k, &verdict, warnings);
 	for (i = 0; i < SKIPS; i++)
 		buf_release(&k.skipped[i]);
 	xs_causality_free(k.found);

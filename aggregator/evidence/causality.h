@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session's own events as witnesses against its clocks: what is found goes into the manifest. */
+/* Causality check of a session: its result goes into the manifest. */
 #ifndef AGGREGATOR_EVIDENCE_CAUSALITY_H
 #define AGGREGATOR_EVIDENCE_CAUSALITY_H
 
@@ -10,10 +10,10 @@
 struct store;
 
 /*
- * Looks through the stored files of a manifest that is about to be written, sets its "causality"
- * (docs/wire.md) and, if events run backwards, adds a sentence to its "warnings". Hosts that cannot be
- * checked are named with the reason; after `budget_ns` no more is read, 0 = nothing at all. Never
- * fails and changes no file. If "refine" is in the manifest, "refined" comes into it, too. Blocks.
+ * Reads the stored files of a manifest that is about to be written, sets its "causality" (docs/wire.md) and, if
+ * events run backwards, adds a sentence to its "warnings". Names hosts that cannot be checked, with the reason.
+ * Reads for at most `budget_ns`; 0 = reads nothing. Never fails and changes no file. If the manifest has
+ * "refine", "refined" is set, too. Blocks.
  */
 void causality_check(struct store *s, json_t *manifest, int64_t budget_ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Difference constraints, solved by narrowing intervals: every key has an instant at which all had come and
- * nobody had left, latest start <= instant <= earliest end. Intervals only shrink, so it can be stopped at any time.
+ * Difference constraints, solved by narrowing intervals: every key has an instant at which all hosts had arrived
+ * and none had left, latest start <= instant <= earliest end. Intervals only shrink, so narrowing can stop at any time.
  */
 #include "aggregator/evidence/refine_impl.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 
-#define ROUNDS 64 /* to and fro over all keys; a fleet of collectives takes three */
+#define ROUNDS 64 /* forth and back over all keys; a fleet of collectives takes three */
 
 int64_t refine_bound_of(const struct refining *s, size_t host)
 {
@@ -22,34 +22,34 @@ int64_t refine_stray_of(const struct refining *s, size_t host)
 	return refine_bound_of(s, host) / 64 * s->stray;
 }
 
-/* ---- what counts ---- */
+/* ---- hosts and keys that take part ---- */
 
-static void set_rooms(struct refining *s)
+static void set_slacks(struct refining *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		int64_t bound = refine_bound_of(s, i);
 
-		s->room[i].lo = -refine_clip(s->clocks[i].earlier_ns, 0, bound);
-		s->room[i].hi = refine_clip(s->clocks[i].later_ns, 0, bound);
+		s->slack[i].lo = -refine_clip(s->clocks[i].earlier_ns, 0, bound);
+		s->slack[i].hi = refine_clip(s->clocks[i].later_ns, 0, bound);
 	}
 }
 
 static bool takes_part(const struct refining *s, const struct xs_seen *seen)
 {
-	return s->room[seen->host].lo < s->room[seen->host].hi;
+	return s->slack[seen->host].lo < s->slack[seen->host].hi;
 }
 
-/* A host whose own threads contradict each other makes the key worthless. */
-static bool is_odd(const struct xs_seen *seen)
+/* The threads of a host contradict each other: the key proves nothing. */
+static bool is_inconsistent(const struct xs_seen *seen)
 {
 	return seen->has_start && seen->has_end && seen->start_ns > seen->end_ns;
 }
 
-/* Copies one key; takes it back if it proves nothing. */
+/* Copies one key, unless it proves nothing. */
 static void add_key(struct refining *s, const struct xs_seen *seen, size_t n)
 {
 	size_t first = s->keys[s->n_keys], at = first, starts = 0, ends = 0;
-	bool odd = false;
+	bool inconsistent = false;
 
 	for (size_t i = 0; i < n; i++) {
 		if (!takes_part(s, &seen[i]))
@@ -61,10 +61,10 @@ static void add_key(struct refining *s, const struct xs_seen *seen, size_t n)
 						 REFINE_TIME_MAX_NS);
 		starts += seen[i].has_start;
 		ends += seen[i].has_end;
-		odd |= is_odd(&seen[i]);
+		inconsistent |= is_inconsistent(&seen[i]);
 		at++;
 	}
-	if (at - first < 2 || !starts || !ends || odd)
+	if (at - first < 2 || !starts || !ends || inconsistent)
 		return;
 	s->keys[++s->n_keys] = at;
 	for (size_t i = first; i < at; i++)
@@ -85,7 +85,7 @@ static void add_keys(struct refining *s, const struct xs_seen *seen, size_t n_se
 
 /* ---- narrowing ---- */
 
-/* Between which instants all had come and nobody had left. */
+/* The interval in which all hosts had arrived and none had left. */
 static struct interval instant_of(const struct refining *s, size_t key)
 {
 	struct interval instant = { -4 * REFINE_TIME_MAX_NS, 4 * REFINE_TIME_MAX_NS };
@@ -104,7 +104,7 @@ static struct interval instant_of(const struct refining *s, size_t key)
 	return instant;
 }
 
-/* What one key leaves of its hosts' intervals; false if that is nothing of some. */
+/* Narrows the intervals of a key's hosts; false if one becomes empty. */
 static bool narrow(struct refining *s, size_t key, bool *changed)
 {
 	struct interval instant = instant_of(s, key);
@@ -140,13 +140,13 @@ bool refine_narrow(struct refining *s)
 	return false;
 }
 
-static bool narrow_rooms(struct refining *s)
+static bool narrow_slacks(struct refining *s)
 {
-	memcpy(s->at, s->room, s->n * sizeof(*s->at));
+	memcpy(s->at, s->slack, s->n * sizeof(*s->at));
 	return refine_narrow(s);
 }
 
-/* Does a key run backwards with both bounds? */
+/* Whether a key runs backwards even with the full bounds. */
 static bool is_contradicted(struct refining *s)
 {
 	bool changed = false;
@@ -164,20 +164,20 @@ static bool is_contradicted(struct refining *s)
 }
 
 /*
- * Clocks wander within a window, so what was proven then may contradict what is proven now. By how much they did
- * nothing tells but the contradictions: the least allowance that leaves none, twice. Beyond a quarter of the
- * bounds one number for the whole window is no improvement that could be trusted.
+ * Clocks wander within a window, so one event may contradict another. How far they wander shows only in the
+ * contradictions: the stray is twice the least allowance that leaves none. Beyond a quarter of the bounds one
+ * number for the whole window is no reliable improvement.
  */
-static bool find_stray(struct refining *s)
+static bool choose_stray(struct refining *s)
 {
 	for (s->stray = 0; s->stray <= 16; s->stray = s->stray ? 2 * s->stray : 1) {
-		if (narrow_rooms(s))
+		if (narrow_slacks(s))
 			return true;
 	}
 	return false;
 }
 
-/* How many keys have somebody leave before somebody has come, by plain times. */
+/* The number of keys that a host leaves before another arrives, by plain times. */
 static size_t count_backwards(struct refining *s, bool moved)
 {
 	size_t count = 0;
@@ -198,10 +198,10 @@ static enum refine_result solve(struct refining *s)
 		return REFINE_NO_PAIRS;
 	if (is_contradicted(s))
 		return REFINE_CONTRADICTION;
-	if (!find_stray(s))
+	if (!choose_stray(s))
 		return REFINE_WANDER;
 	s->stray *= 2;
-	(void)narrow_rooms(s);
+	(void)narrow_slacks(s);
 	refine_choose(s);
 	s->out->pairs = s->n_keys;
 	s->stray = 0;
@@ -223,7 +223,7 @@ enum refine_result refine(const struct refine_clock *clocks, size_t n, const str
 	struct refining s = {
 		.seen = xcalloc(n_seen, sizeof(*s.seen)),
 		.keys = xcalloc(n_seen + 1, sizeof(*s.keys)),
-		.room = xcalloc(n, sizeof(*s.room)),
+		.slack = xcalloc(n, sizeof(*s.slack)),
 		.at = xcalloc(n, sizeof(*s.at)),
 		.n = n,
 		.clocks = clocks,
@@ -233,14 +233,14 @@ enum refine_result refine(const struct refine_clock *clocks, size_t n, const str
 	enum refine_result result;
 
 	clear(hosts, n, out);
-	set_rooms(&s);
+	set_slacks(&s);
 	add_keys(&s, seen, n_seen);
 	result = solve(&s);
 	if (result != REFINE_DONE)
 		clear(hosts, n, out);
 	free(s.seen);
 	free(s.keys);
-	free(s.room);
+	free(s.slack);
 	free(s.at);
 	return result;
 }

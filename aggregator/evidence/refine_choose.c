@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of what is left of hosts' intervals, the numbers to take. */
+/* Chooses the numbers within the narrowed intervals. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregator/evidence/refine_impl.h"
 #include "base/mem.h"
 
-/* ---- ends that are taken to be simultaneous ---- */
+/* ---- ends that are assumed to be simultaneous ---- */
 
 struct difference {
 	uint32_t host;
@@ -34,7 +34,7 @@ static bool is_barrier(const struct xs_seen *seen)
 	return seen->has_start && seen->has_end;
 }
 
-/* How far hosts' ends are before the reference host's, at one key; at most one for each host of the key. */
+/* How far hosts' ends are before the reference host's at one key; at most one entry per host. */
 static size_t add_differences(const struct refining *s, size_t key, struct difference *out)
 {
 	const struct xs_seen *reference = NULL;
@@ -52,7 +52,7 @@ static size_t add_differences(const struct refining *s, size_t key, struct diffe
 	return n;
 }
 
-/* One host's, sorted. */
+/* `d` is of one host, sorted. */
 static void set_hint(struct refined *host, const struct difference *d, size_t n)
 {
 	int64_t *far = xcalloc(n, sizeof(*far));
@@ -66,7 +66,7 @@ static void set_hint(struct refined *host, const struct difference *d, size_t n)
 	free(far);
 }
 
-static void find_hints(struct refining *s)
+static void set_hints(struct refining *s)
 {
 	struct difference *all = xcalloc(s->keys[s->n_keys], sizeof(*all));
 	size_t n = 0, first = 0;
@@ -85,7 +85,7 @@ static void find_hints(struct refining *s)
 
 /* ---- the offsets ---- */
 
-/* The host that most is known of; of several, the one that is least free. */
+/* The host with most pairs; of several, the one with the narrowest interval. */
 static void choose_reference(struct refining *s)
 {
 	size_t best = 0;
@@ -101,10 +101,10 @@ static void choose_reference(struct refining *s)
 }
 
 /*
- * What is to be added to all hints alike, as they say nothing of that: the host in the middle stays where it is, as
- * far as all hosts can follow. Where they cannot all, what is wrong is shared.
+ * The number to add to all hints; hints fix only differences. The host in the middle stays where it is, as far as
+ * all hosts stay within their intervals. If they cannot, the error is shared.
  */
-static int64_t common_of(const struct refining *s)
+static int64_t common_offset(const struct refining *s)
 {
 	int64_t *hints = xcalloc(s->n, sizeof(*hints)), middle;
 	struct interval fits = { -REFINE_TIME_MAX_NS, REFINE_TIME_MAX_NS };
@@ -125,26 +125,26 @@ static int64_t common_of(const struct refining *s)
 	return refine_clip(middle, fits.lo, fits.hi);
 }
 
-/* What would be best if pairs did not matter. */
-static void set_wishes(const struct refining *s, int64_t *wish)
+/* The best offsets without the constraints of pairs. */
+static void set_preferred(const struct refining *s, int64_t *preferred)
 {
-	int64_t common = common_of(s);
+	int64_t common = common_offset(s);
 
 	for (size_t i = 0; i < s->n; i++) {
 		const struct refined *h = &s->hosts[i];
 
-		wish[i] = refine_clip(h->has_hint ? common + h->hint_ns : 0, s->at[i].lo,
-				      s->at[i].hi);
+		preferred[i] = refine_clip(h->has_hint ? common + h->hint_ns : 0, s->at[i].lo,
+					   s->at[i].hi);
 	}
 }
 
-/* Makes all ends later, or all earlier, from where they are wished on; no further than pairs demand. */
-static void narrow_from(struct refining *s, const struct interval *proven, const int64_t *wish,
+/* Makes all offsets later, or all earlier, starting from the preferred ones; no further than pairs demand. */
+static void narrow_from(struct refining *s, const struct interval *proven, const int64_t *preferred,
 			bool upwards)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		s->at[i].lo = upwards ? wish[i] : proven[i].lo;
-		s->at[i].hi = upwards ? proven[i].hi : wish[i];
+		s->at[i].lo = upwards ? preferred[i] : proven[i].lo;
+		s->at[i].hi = upwards ? proven[i].hi : preferred[i];
 	}
 	(void)refine_narrow(s);
 }
@@ -163,20 +163,21 @@ static void set_offset(struct refining *s, size_t host, const struct interval *p
 }
 
 /*
- * The nearest that satisfies all pairs: half way between making hosts later only and making them earlier only, each
- * no further than it must be.
+ * The nearest offsets that satisfy all pairs: the middle between only making hosts later and only making them
+ * earlier, each no further than necessary.
  */
 static void choose_offsets(struct refining *s)
 {
 	struct interval *proven = xcalloc(s->n, sizeof(*proven));
-	int64_t *wish = xcalloc(s->n, sizeof(*wish)), *later = xcalloc(s->n, sizeof(*later));
+	int64_t *preferred = xcalloc(s->n, sizeof(*preferred)),
+		*later = xcalloc(s->n, sizeof(*later));
 
 	memcpy(proven, s->at, s->n * sizeof(*proven));
-	set_wishes(s, wish);
-	narrow_from(s, proven, wish, true);
+	set_preferred(s, preferred);
+	narrow_from(s, proven, preferred, true);
 	for (size_t i = 0; i < s->n; i++)
 		later[i] = s->at[i].lo;
-	narrow_from(s, proven, wish, false);
+	narrow_from(s, proven, preferred, false);
 	for (size_t i = 0; i < s->n; i++) {
 		const struct refined *h = &s->hosts[i];
 		int64_t middle = s->at[i].hi + (later[i] - s->at[i].hi) / 2;
@@ -185,13 +186,13 @@ static void choose_offsets(struct refining *s)
 			set_offset(s, i, &proven[i], middle);
 	}
 	free(proven);
-	free(wish);
+	free(preferred);
 	free(later);
 }
 
 void refine_choose(struct refining *s)
 {
 	choose_reference(s);
-	find_hints(s);
+	set_hints(s);
 	choose_offsets(s);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What narrowing and choosing share. Private to refine*.c. */
+/* What refine.c and refine_choose.c share; private to them. */
 #ifndef AGGREGATOR_EVIDENCE_REFINE_IMPL_H
 #define AGGREGATOR_EVIDENCE_REFINE_IMPL_H
 
@@ -12,31 +12,31 @@ struct interval {
 };
 
 struct refining {
-	struct xs_seen *seen; /* of hosts and keys that count */
+	struct xs_seen *seen; /* of hosts and keys that take part */
 	size_t *keys; /* n_keys + 1: where in seen[] each begins */
 	size_t n_keys;
-	struct interval *room; /* by host */
-	struct interval *at; /* by host: what is left of it */
+	struct interval *slack; /* by host */
+	struct interval *at; /* by host: the part of it that is still possible */
 	size_t n;
-	int64_t stray; /* of 64 parts of a host's bound: so much its clock may move meanwhile */
+	int64_t stray; /* how far a clock may wander, in 1/64 of its bound */
 	const struct refine_clock *clocks;
 	struct refined *hosts;
 	struct refinement *out;
 };
 
 /*
- * Narrows at[] until it says no more: then both the vector of all lower ends and that of all upper ends satisfy
- * every pair, give or take what clocks may stray, and so does whatever is half way between two such vectors. False if nothing
- * is left, or if it would take too long to find out.
+ * Narrows at[] until nothing changes. Then the vector of all lower ends and that of all upper ends satisfy every
+ * pair within the stray, and so does the middle between two such vectors. False if an interval is empty, or if
+ * narrowing takes too many rounds.
  */
 bool refine_narrow(struct refining *s);
 
-/* At most so far is a host's clock off. */
+/* The largest possible error of a host's clock. */
 int64_t refine_bound_of(const struct refining *s, size_t host);
 
 int64_t refine_stray_of(const struct refining *s, size_t host);
 
-/* Chooses offset, bound and hint of each host, from what is left in at[]. */
+/* Chooses offset, bound and hint of each host within at[]. */
 void refine_choose(struct refining *s);
 
 static inline int64_t refine_clip(int64_t v, int64_t lo, int64_t hi)

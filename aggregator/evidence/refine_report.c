@@ -51,8 +51,8 @@ static json_t *all_json(const struct refinement *all, enum refine_result result,
 	return o;
 }
 
-/* Those of an earlier commit are about files that a retry has added to. */
-static void drop_all(json_t *manifest)
+/* Removes the results of an earlier commit: a retry has added files. */
+static void remove_old(json_t *manifest)
 {
 	json_t *result;
 	size_t i;
@@ -68,7 +68,7 @@ void refine_report(json_t *manifest, json_t *const *results, size_t n, const str
 	struct refinement all;
 	enum refine_result result;
 
-	drop_all(manifest);
+	remove_old(manifest);
 	for (size_t i = 0; i < n; i++)
 		clocks[i] = clock_of(results[i]);
 	result = refine(clocks, n, v->seen, v->n_seen, hosts, &all);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the spool into the store: a host's files, which lie one after the other. Blocks: for workers. */
+/* A host's files from the spool into the store; the spool has them one after the other. Blocks: for workers. */
 #ifndef AGGREGATOR_INGEST_FILES_H
 #define AGGREGATOR_INGEST_FILES_H
 
@@ -17,12 +17,12 @@ struct ingest_files {
 	unsigned int n;
 };
 
-/* The first file last: where it is, all are. Nobody writes to the part any more. After a failure some
- * may be there: ingest_files_remove(). */
+/* Stores the first file last: if it is there, all are. The part is complete. After a failure some files may be
+ * there: ingest_files_remove(). */
 MUST_CHECK int ingest_files_put(const struct ingest_files *f, const struct ingest_part *part,
 				struct err *e);
 
-/* Takes away what is there of them; what cannot be is logged. */
+/* Removes the files that are there; logs failures. */
 void ingest_files_remove(const struct ingest_files *f);
 
 #endif

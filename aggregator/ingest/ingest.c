@@ -21,20 +21,20 @@
 #include "proto/limits.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 
-#define STALE_NS (600 * NS_PER_S) /* as long as an agent keeps its file */
+#define STALE_NS (600 * NS_PER_S) /* as long as an agent's lease */
 
-/* One call. It outlives `closed` while a worker has it. */
+/* One call. It is freed after `closed`, when no worker has it. */
 struct upload {
 	struct ingest *ingest;
 	struct rpc_call *call; /* NULL once closed */
 	bool finished; /* the status was sent */
-	bool working; /* a worker has it: only the job touches what is below */
+	bool working; /* a worker has it: only the worker touches what is below */
 	bool half_closed;
 	char *session, *host, *run;
 	uint64_t instance;
-	bool begun; /* UploadBegin was good */
-	bool resume; /* it asked where to go on */
-	uint32_t crc32; /* of all, then */
+	bool begun; /* UploadBegin was accepted */
+	bool resume; /* the agent asked where to go on */
+	uint32_t crc32; /* of the whole upload, if `resume` */
 	uint64_t *files; /* bytes of each file */
 	unsigned int n_files;
 	struct ingest_part part;
@@ -54,18 +54,18 @@ struct ingest {
 	struct ingest_env env;
 	struct ingest_stats stats;
 	TAILQ_HEAD(, upload) uploads;
-	struct loop_timer sweep; /* what the last aggregator left and nobody took up */
+	struct loop_timer sweep; /* of parts that an earlier aggregator left */
 };
 
-/* Which parts are to go. */
+/* Parts to remove. */
 struct sweep {
-	char *spool, *session; /* session NULL: old ones */
+	char *spool, *session; /* session NULL: all old ones */
 };
 
 /* ---- ends ---- */
 
-/* The host in its capture, as long as its file is wanted. */
-static struct capture_host *wanted_by(const struct upload *u)
+/* The host of the upload, if its capture still waits for the file; or NULL. */
+static struct capture_host *waiting_host(const struct upload *u)
 {
 	struct capture *c = u->session ? capture_find(u->ingest->env.captures, u->session) : NULL;
 	struct capture_host *h = c ? capture_find_host(c, u->host, u->instance) : NULL;
@@ -83,7 +83,7 @@ static void upload_finish(struct upload *u, enum rpc_code code, const char *text
 
 static void upload_fail(struct upload *u, enum rpc_code code, const char *text)
 {
-	struct capture_host *h = wanted_by(u);
+	struct capture_host *h = waiting_host(u);
 
 	if (u->finished)
 		return;
@@ -116,7 +116,7 @@ static struct ingest_files files_of(const struct upload *u)
 				      .n = u->n_files };
 }
 
-static void remove_strays(void *arg)
+static void run_remove(void *arg)
 {
 	const struct ingest_files files = files_of(arg);
 
@@ -130,7 +130,7 @@ static void done_working(struct upload *u)
 		upload_free(u);
 }
 
-static void done_strays(void *arg)
+static void done_remove(void *arg)
 {
 	done_working(arg);
 }
@@ -153,7 +153,7 @@ static void run_store(void *arg)
 	if (u->rc)
 		return;
 	ingest_part_drop(&u->part);
-	ingest_part_close(&u->part); /* here: giving back gigabytes takes its time */
+	ingest_part_close(&u->part); /* on the worker: freeing gigabytes takes time */
 }
 
 static void send_reply(struct upload *u, uint64_t bytes, bool stored)
@@ -179,16 +179,16 @@ static void reply_stored(struct upload *u, uint64_t bytes)
 static void done_store(void *arg)
 {
 	struct upload *u = arg;
-	struct capture_host *h = wanted_by(u);
+	struct capture_host *h = waiting_host(u);
 	struct ingest_stats *stats = &u->ingest->stats;
 
 	if (u->rc || !h) {
-		/* Whether half done or too late: no session names these files, so they must go. */
+		/* Failed or too late: no session names these files. */
 		if (u->rc)
 			upload_fail(u, u->code, u->e.msg);
 		else
 			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
-		jobs_work(u->ingest->env.jobs, remove_strays, done_strays, u);
+		jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
 		return;
 	}
 	stats->uploads++;
@@ -199,7 +199,7 @@ static void done_store(void *arg)
 	done_working(u);
 }
 
-static void store_it(struct upload *u)
+static void store_upload(struct upload *u)
 {
 	u->store = u->ingest->env.store->store;
 	u->working = u->storing = true;
@@ -208,9 +208,9 @@ static void store_it(struct upload *u)
 
 /* ---- chunks, on a worker ---- */
 
-static int chunk_bad(struct upload *u, enum rpc_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static int fail_chunk(struct upload *u, enum rpc_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-static int chunk_bad(struct upload *u, enum rpc_code code, const char *fmt, ...)
+static int fail_chunk(struct upload *u, enum rpc_code code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -221,30 +221,30 @@ static int chunk_bad(struct upload *u, enum rpc_code code, const char *fmt, ...)
 	return ERR_PEER;
 }
 
-static int chunk_check(struct upload *u, const Tutti__V1__UploadChunk *c)
+static int check_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
 {
 	const struct ingest_part *p = &u->part;
 
 	if (c->offset != p->received)
-		return chunk_bad(u, RPC_INVALID_ARGUMENT,
-				 "chunk at offset %" PRIu64 ", expected %" PRIu64, c->offset,
-				 p->received);
+		return fail_chunk(u, RPC_INVALID_ARGUMENT,
+				  "chunk at offset %" PRIu64 ", expected %" PRIu64, c->offset,
+				  p->received);
 	if (!c->data.len || c->data.len > LIMIT_CHUNK_BYTES)
-		return chunk_bad(u, RPC_INVALID_ARGUMENT, "chunk of %zu bytes, limit %d",
-				 c->data.len, LIMIT_CHUNK_BYTES);
+		return fail_chunk(u, RPC_INVALID_ARGUMENT, "chunk of %zu bytes, limit %d",
+				  c->data.len, LIMIT_CHUNK_BYTES);
 	if (c->data.len > p->bytes - p->received)
-		return chunk_bad(u, RPC_INVALID_ARGUMENT,
-				 "%" PRIu64 " bytes came, %" PRIu64 " were announced",
-				 p->received + c->data.len, p->bytes);
+		return fail_chunk(u, RPC_INVALID_ARGUMENT,
+				  "%" PRIu64 " bytes came, %" PRIu64 " were announced",
+				  p->received + c->data.len, p->bytes);
 	if ((uint32_t)crc32_z(0, c->data.data, c->data.len) != c->crc32)
-		return chunk_bad(u, RPC_DATA_LOSS,
-				 "the checksum of the chunk at offset %" PRIu64 " is wrong",
-				 c->offset);
+		return fail_chunk(u, RPC_DATA_LOSS,
+				  "the checksum of the chunk at offset %" PRIu64 " is wrong",
+				  c->offset);
 	return 0;
 }
 
-/* A part that could not grow gives its room back, to others. */
-static int chunk_write(struct upload *u, const Tutti__V1__UploadChunk *c)
+/* A part that cannot grow frees its space for others. */
+static int write_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
 {
 	int rc = ingest_part_write(&u->part, c->data.data, c->data.len, c->crc32, &u->e);
 
@@ -262,17 +262,17 @@ static void run_chunk(void *arg)
 
 	u->rc = 0;
 	if (!m || m->kind_case != TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK)
-		u->rc = chunk_bad(u, RPC_INVALID_ARGUMENT, "not a chunk at offset %" PRIu64,
-				  u->part.received);
+		u->rc = fail_chunk(u, RPC_INVALID_ARGUMENT, "not a chunk at offset %" PRIu64,
+				   u->part.received);
 	if (!u->rc)
-		u->rc = chunk_check(u, m->chunk);
+		u->rc = check_chunk(u, m->chunk);
 	if (!u->rc)
-		u->rc = chunk_write(u, m->chunk);
+		u->rc = write_chunk(u, m->chunk);
 	if (m)
 		tutti__v1__upload_message__free_unpacked(m, NULL);
 }
 
-static void all_sent(struct upload *u)
+static void finish_sending(struct upload *u)
 {
 	if (u->finished)
 		return;
@@ -281,13 +281,13 @@ static void all_sent(struct upload *u)
 	else if (u->part.received < u->part.bytes)
 		upload_fail(u, RPC_DATA_LOSS, "ended before all bytes were there");
 	else
-		store_it(u);
+		store_upload(u);
 }
 
-/* The part has grown, or was opened: whoever sends it may go on. */
-static void go_on(struct upload *u)
+/* The part has grown or was opened: the agent may go on. */
+static void continue_upload(struct upload *u)
 {
-	struct capture_host *h = wanted_by(u);
+	struct capture_host *h = waiting_host(u);
 
 	u->working = false;
 	if (!u->call) {
@@ -301,7 +301,7 @@ static void go_on(struct upload *u)
 	else if (!u->finished)
 		capture_host_progress(h, HOST_UPLOADING, u->part.bytes, u->part.received);
 	if (u->half_closed)
-		all_sent(u);
+		finish_sending(u);
 	else
 		rpc_read_on(u->call);
 }
@@ -312,7 +312,7 @@ static void done_chunk(void *arg)
 
 	rpc_msg_free(u->msg);
 	u->msg = NULL;
-	go_on(u);
+	continue_upload(u);
 }
 
 /* ---- UploadBegin ---- */
@@ -342,11 +342,12 @@ static void done_open(void *arg)
 			 u->session, u->host, u->part.received, u->part.bytes);
 	if (!u->rc && u->resume)
 		send_reply(u, u->part.received, false);
-	go_on(u);
+	continue_upload(u);
 }
 
-/* A retry over a new connection may come before the end of the old one was noticed. */
-static bool others_gave_way(struct upload *u)
+/* Ends older uploads of the same file: an agent may retry before the end of its old connection is noticed. False
+ * if one of them is on its way to the store. */
+static bool replace_others(struct upload *u)
 {
 	struct upload *other;
 
@@ -361,23 +362,21 @@ static bool others_gave_way(struct upload *u)
 	return true;
 }
 
-/* Who does not say is of a time when there was one file. */
-static int take_files(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
+static int set_files(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
-	const uint64_t *files = b->n_files ? b->files : &b->bytes;
-	size_t n = b->n_files ? b->n_files : 1;
+	size_t n = b->n_files;
 	uint64_t sum = 0;
 
-	if (n > LIMIT_HOST_FILES)
-		return err_set(e, ERR_LIMIT, "%zu files, limit %d", n, LIMIT_HOST_FILES);
+	if (!n || n > LIMIT_HOST_FILES)
+		return err_set(e, ERR_LIMIT, "%zu files: use 1 to %d", n, LIMIT_HOST_FILES);
 	u->files = xcalloc(n, sizeof(*u->files));
 	u->n_files = (unsigned int)n;
 	for (size_t i = 0; i < n; i++) {
-		if (!files[i] || files[i] > LIMIT_XSPACE_FILE_BYTES)
+		if (!b->files[i] || b->files[i] > LIMIT_XSPACE_FILE_BYTES)
 			return err_set(e, ERR_LIMIT, "a file of %" PRIu64 " bytes, limit %lld",
-				       files[i], LIMIT_XSPACE_FILE_BYTES);
-		u->files[i] = files[i];
-		sum += files[i];
+				       b->files[i], LIMIT_XSPACE_FILE_BYTES);
+		u->files[i] = b->files[i];
+		sum += b->files[i];
 	}
 	if (sum != b->bytes)
 		return err_set(e, ERR_INVALID, "files of %" PRIu64 " bytes, %" PRIu64 " announced",
@@ -402,19 +401,19 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	u->part.bytes = b->bytes;
 	u->resume = b->resume;
 	u->crc32 = b->crc32;
-	h = wanted_by(u);
+	h = waiting_host(u);
 	if (!h) {
 		err_set(e, ERR_CLOSED, "the session is over for this host");
 		return RPC_FAILED_PRECONDITION;
 	}
-	if (take_files(u, b, e))
+	if (set_files(u, b, e))
 		return RPC_INVALID_ARGUMENT;
-	if (!others_gave_way(u)) {
+	if (!replace_others(u)) {
 		err_set(e, ERR_BUSY, "this file is being stored");
 		return RPC_ABORTED;
 	}
 	if (h->stored) {
-		/* The reply to an earlier upload was lost on its way. */
+		/* The reply to an earlier upload was lost. */
 		err_set(e, ERR_EXISTS, "stored before");
 		return h->bytes == b->bytes ? RPC_OK : RPC_FAILED_PRECONDITION;
 	}
@@ -422,7 +421,7 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	return RPC_OK;
 }
 
-/* Whether more may come at once. */
+/* False while a worker has the upload: the next message must wait. */
 static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 {
 	size_t len;
@@ -483,7 +482,7 @@ static void on_half_closed(struct rpc_call *call)
 
 	u->half_closed = true;
 	if (!u->working)
-		all_sent(u);
+		finish_sending(u);
 }
 
 static void on_closed(struct rpc_call *call, const struct rpc_status *st)
@@ -536,7 +535,7 @@ static void on_stale(void *arg)
 	sweep(arg, NULL);
 }
 
-/* What nobody waits for any more need not arrive, nor stay. */
+/* Ends uploads of captures that no longer wait for files; removes parts of captures that have ended. */
 static void on_capture(void *arg, struct capture *c)
 {
 	struct ingest *in = arg;

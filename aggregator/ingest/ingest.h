@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tutti.v1.Ingest: what a host has, chunk by chunk into the spool, then file by file into the store. The
- * method's argument is the struct ingest. Loop thread; bytes are checked and written by workers.
+ * tutti.v1.Ingest: uploads of hosts, chunk by chunk into the spool, then file by file into the store. The
+ * method's argument is the struct ingest. Loop thread; workers check and write the bytes.
  */
 #ifndef AGGREGATOR_INGEST_INGEST_H
 #define AGGREGATOR_INGEST_INGEST_H

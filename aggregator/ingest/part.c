@@ -19,7 +19,7 @@
 
 #define SUFFIX	    ".part"
 #define READ_BYTES  (1 << 20)
-#define SMALL_BYTES LIMIT_CHUNK_BYTES /* may come whole in one chunk */
+#define SMALL_BYTES LIMIT_CHUNK_BYTES /* can arrive in one chunk */
 
 static int open_nameless(const char *directory)
 {
@@ -35,8 +35,8 @@ static int open_nameless(const char *directory)
 	return fd;
 }
 
-/* What is there from an earlier time. Its checksum is found anew: nothing else says that the bytes
- * that the file's length promises have reached the disk before the power went. */
+/* Reads what an earlier upload left and computes its checksum: after a power failure a file can be long but
+ * empty. */
 static int read_received(struct ingest_part *p, struct err *e)
 {
 	uint8_t *data = xmalloc(READ_BYTES);
@@ -50,8 +50,8 @@ static int read_received(struct ingest_part *p, struct err *e)
 	return n < 0 ? err_errno(e, "reading the spool") : 0;
 }
 
-/* Too much can only be damage: begin again. */
-static int take_up(struct ingest_part *p, struct err *e)
+/* A file that is too long is damaged: begins again. */
+static int use_existing(struct ingest_part *p, struct err *e)
 {
 	int rc = read_received(p, e);
 
@@ -64,22 +64,22 @@ static int take_up(struct ingest_part *p, struct err *e)
 	return 0;
 }
 
-/* A full disk is found out before the bytes travel. Where the file system cannot take room, a write
- * will tell. */
-static int take_room(struct ingest_part *p, struct err *e)
+/* Finds a full disk before the bytes are sent. On a file system that cannot reserve space, a write fails
+ * later. */
+static int reserve_space(struct ingest_part *p, struct err *e)
 {
 	uint64_t rest = p->bytes - p->received;
 
 	if (!rest || !fallocate(p->fd, FALLOC_FL_KEEP_SIZE, (off_t)p->received, (off_t)rest))
 		return 0;
 	if (errno == ENOSPC || errno == EDQUOT)
-		return err_errno(e, "the aggregator's spool has no room for %" PRIu64 " bytes",
+		return err_errno(e, "the aggregator's spool has no space for %" PRIu64 " bytes",
 				 rest);
 	return 0;
 }
 
-/* Whether there is something to go on from, now open. */
-static bool open_left(struct ingest_part *p)
+/* Opens what an earlier upload left, if anything. */
+static bool open_existing(struct ingest_part *p)
 {
 	if (p->path)
 		p->fd = open(p->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -96,9 +96,9 @@ static int open_file(struct ingest_part *p, struct err *e)
 	if (p->fd < 0)
 		rc = err_errno(e, "opening a file in the spool %s", p->spool);
 	if (!rc)
-		rc = take_up(p, e);
+		rc = use_existing(p, e);
 	if (!rc)
-		rc = take_room(p, e);
+		rc = reserve_space(p, e);
 	if (rc) {
 		ingest_part_drop(p);
 		ingest_part_close(p);
@@ -117,8 +117,8 @@ int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id, str
 	if (id->resume)
 		p->path = xasprintf("%s/%s.%s.%" PRIu64 ".%08" PRIx32 SUFFIX, id->spool,
 				    id->session, id->host, id->bytes, id->crc32);
-	/* Most files are small and come whole: they need no file here. */
-	if (id->bytes && id->bytes <= SMALL_BYTES && !open_left(p))
+	/* Most uploads are small and arrive in one chunk: they need no file. */
+	if (id->bytes && id->bytes <= SMALL_BYTES && !open_existing(p))
 		return 0;
 	return open_file(p, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of captures that failed. */
+/* Records of failed captures. */
 #include "aggregator/sessions/sessions_impl.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@ static void failed_key(const char *session, char out[SESSION_KEY_BYTES])
 	snprintf(out, SESSION_KEY_BYTES, FAILED "%s.json", session);
 }
 
-/* Names begin with the time: the first are the oldest. */
-static int forget_oldest(struct store *s, struct err *e)
+/* Session names begin with the time: the first are the oldest. */
+static int remove_oldest(struct store *s, struct err *e)
 {
 	struct session_keys found = { 0 };
 	int rc = session_list_keys(s, FAILED, NULL, session_keys_add, &found, e);
@@ -31,7 +31,7 @@ int session_record_failure(struct store *s, const char *session, const json_t *r
 
 	failed_key(session, key);
 	rc = session_put_json(s, key, record, 0, e);
-	return rc ? rc : forget_oldest(s, e);
+	return rc ? rc : remove_oldest(s, e);
 }
 
 int session_load_failure(struct store *s, const char *session, json_t **record, struct err *e)

@@ -67,14 +67,14 @@ static void check_ready(void *arg)
 }
 
 int session_store_open(struct session_store *s, struct jobs *jobs, const char *url,
-		       json_t *resumable, struct err *e)
+		       json_t *recoverable, struct err *e)
 {
 	struct err failure = { 0 };
 	int swept = 0, rc = store_open(&s->store, url, e);
 
 	if (rc)
 		return rc;
-	/* A sweep takes another aggregator's captures under way for what a crash left. */
+	/* A sweep without the claim would remove captures of another aggregator. */
 	rc = store_claim(s->store, e);
 	if (rc) {
 		store_free(s->store);
@@ -82,7 +82,7 @@ int session_store_open(struct session_store *s, struct jobs *jobs, const char *u
 	}
 	s->jobs = jobs;
 	rc = try_write(s->store, &failure);
-	if (!rc && session_sweep(s->store, resumable, &swept, &failure))
+	if (!rc && session_sweep(s->store, recoverable, &swept, &failure))
 		log_error("AGG-STORE", "action=sweep reason=\"%s\"", failure.msg);
 	set_ready(s, rc, &failure);
 	log_info("AGG-PART", "part=store state=up url=%s ready=%d swept=%d", url, s->ready, swept);

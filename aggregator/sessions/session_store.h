@@ -21,18 +21,18 @@ struct session_store {
 	bool ready; /* it takes writes */
 	struct err not_ready; /* why not */
 	struct jobs *jobs;
-	struct loop_timer timer; /* tries again */
+	struct loop_timer timer; /* until the next try */
 	bool stopping;
 };
 
 /*
- * Opens and claims the store of this URL, and sweeps it; `resumable` as for session_sweep(). A store that fails now
+ * Opens and claims the store of this URL, and sweeps it; `recoverable` as for session_sweep(). A store that fails now
  * may be back later: that is no error. Blocks: nothing is listening yet.
  */
 MUST_CHECK int session_store_open(struct session_store *s, struct jobs *jobs, const char *url,
-				  json_t *resumable, struct err *e);
+				  json_t *recoverable, struct err *e);
 
-void session_store_stop(struct session_store *s); /* tries no more */
+void session_store_stop(struct session_store *s); /* ends the tries */
 void session_store_close(struct session_store *s); /* stopped, and all jobs are done */
 
 #endif

@@ -49,7 +49,7 @@ static void index_key(const char *session, int64_t t0_ns, char out[SESSION_KEY_B
 	snprintf(out, SESSION_KEY_BYTES, INDEX "%0*" PRIu64 "-%s", INDEX_DIGITS, reverse, session);
 }
 
-/* The session in an index key; NULL if the key is none of ours. */
+/* The session in an index key; NULL if it is not an index key. */
 const char *session_of_index(const char *key)
 {
 	const char *rest = key + strlen(INDEX);
@@ -137,8 +137,8 @@ static int put_index(struct store *s, const char *session, const json_t *manifes
 	return rc;
 }
 
-/* The index comes first: an entry without a manifest is swept, a session without an entry would be
- * hidden for good. */
+/* The index entry first: the sweep removes one without a manifest, but a session without an entry would stay
+ * hidden. */
 int session_commit(struct store *s, const char *session, const json_t *manifest, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
@@ -207,8 +207,8 @@ int session_remove_key(struct store *s, const char *key, struct err *e)
 	return store_remove(s, key, store_within(STORE_PATIENCE_NS), e);
 }
 
-/* Listed first, removed then: a listing under which keys vanish is not promised to be right. */
-static int remove_below(struct store *s, const char *prefix, const char *except, struct err *e)
+/* Lists first, then removes: a listing may be wrong if its keys are removed meanwhile. */
+static int remove_prefix(struct store *s, const char *prefix, const char *except, struct err *e)
 {
 	struct session_keys found = { 0 };
 	int rc = session_list_keys(s, prefix, NULL, session_keys_add, &found, e);
@@ -221,9 +221,9 @@ static int remove_below(struct store *s, const char *prefix, const char *except,
 	return rc;
 }
 
-/* From here on nobody carries the capture on. A store that is full takes no writes and is to be
- * emptied all the same. */
-static void plan_no_more(struct store *s, const char *session, const char *run, int64_t t0_ns)
+/* Recovery ignores such a plan from here on. A full store refuses the write; its objects are removed all the
+ * same. */
+static void make_unrecoverable(struct store *s, const char *session, const char *run, int64_t t0_ns)
 {
 	json_t *plan = json_object();
 	struct err e;
@@ -236,20 +236,20 @@ static void plan_no_more(struct store *s, const char *session, const char *run, 
 	json_decref(plan);
 }
 
-/* The plan goes last: as long as it is there without a manifest, a sweep finishes the work. */
+/* The plan last: as long as it is there without a manifest, a sweep finishes the removal. */
 int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
 		    struct err *e)
 {
 	char key[SESSION_KEY_BYTES], plan[SESSION_KEY_BYTES];
 	int rc;
 
-	plan_no_more(s, session, run, t0_ns);
+	make_unrecoverable(s, session, run, t0_ns);
 	session_record_key(session, "manifest.json", key);
 	rc = session_remove_key(s, key, e);
 	if (rc)
 		return rc;
 	session_directory(session, run, key);
-	rc = remove_below(s, key, NULL, e);
+	rc = remove_prefix(s, key, NULL, e);
 	if (rc)
 		return rc;
 	index_key(session, t0_ns, key);
@@ -258,7 +258,7 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 		return rc;
 	session_record_key(session, "plan.json", plan);
 	session_record_key(session, "", key);
-	rc = remove_below(s, key, plan, e);
+	rc = remove_prefix(s, key, plan, e);
 	return rc ? rc : session_remove_key(s, plan, e);
 }
 
@@ -301,7 +301,7 @@ static int remove_retry(struct store *s, const char *session, struct err *e)
 	return session_remove_key(s, key, e);
 }
 
-/* The manifest first: it is the truth, the index repeats some of it. */
+/* The manifest first: the index only repeats parts of it. */
 int session_retry_commit(struct store *s, const char *session, const json_t *manifest,
 			 struct err *e)
 {
@@ -328,26 +328,26 @@ static bool manifest_has_file(const json_t *manifest, const char *host)
 	return false;
 }
 
-/* All its files, however many there are by now. */
+/* All its files, however many there are. */
 static int remove_host(struct store *s, const char *session, const char *run, const char *host,
 		       struct err *e)
 {
 	char key[SESSION_KEY_BYTES], directory[SESSION_KEY_BYTES];
-	char *further;
+	char *more;
 	int rc;
 
 	session_directory(session, run, directory);
-	further = xasprintf("%s%s~", directory, host);
+	more = xasprintf("%s%s~", directory, host);
 	session_file_key(session, run, host, key);
 	rc = session_remove_key(s, key, e);
 	if (!rc)
-		rc = remove_below(s, further, NULL, e);
-	free(further);
+		rc = remove_prefix(s, more, NULL, e);
+	free(more);
 	return rc;
 }
 
-static int remove_unnamed(struct store *s, const json_t *manifest, const json_t *hosts,
-			  struct err *e)
+static int remove_unlisted(struct store *s, const json_t *manifest, const json_t *hosts,
+			   struct err *e)
 {
 	int rc = 0;
 
@@ -362,7 +362,7 @@ static int remove_unnamed(struct store *s, const json_t *manifest, const json_t 
 	return rc;
 }
 
-/* Also right after a crash that came between the new manifest and the end of the retry. */
+/* Also after a crash between the new manifest and the end of the retry. */
 int session_retry_undo(struct store *s, const char *session, struct err *e)
 {
 	json_t *manifest = NULL, *retry = NULL;
@@ -372,7 +372,7 @@ int session_retry_undo(struct store *s, const char *session, struct err *e)
 		return rc == ERR_NOT_FOUND ? 0 : rc;
 	rc = session_load_manifest(s, session, &manifest, e);
 	if (!rc)
-		rc = remove_unnamed(s, manifest, json_object_get(retry, "hosts"), e);
+		rc = remove_unlisted(s, manifest, json_object_get(retry, "hosts"), e);
 	if (!rc)
 		rc = put_index(s, session, manifest, e);
 	if (!rc)
@@ -386,7 +386,7 @@ int session_retry_undo(struct store *s, const char *session, struct err *e)
 
 #define PAGE_KEYS 1000
 
-/* One page of keys at a time: nothing else may be asked of the store from inside a listing. */
+/* One page of keys at a time: the store takes no other request during a listing. */
 static bool add_page_key(void *arg, const char *key, const struct store_stat *st)
 {
 	struct session_keys *k = arg;
@@ -402,7 +402,7 @@ static void list_one(struct store *s, const char *key, const char *run, json_t *
 	if (!session_of_index(key))
 		return;
 	if (session_get_json(s, key, SUMMARY_BYTES, &summary, &e)) {
-		/* Deleted in this moment, or damaged: the others are still worth listing. */
+		/* Deleted meanwhile, or damaged: the other sessions are listed all the same. */
 		if (e.code != ERR_NOT_FOUND)
 			log_warn("AGG-INDEX", "key=%s reason=\"%s\"", key, e.msg);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sessions.c and sessions_sweep.c share; nobody else includes this. */
+/* What the files of sessions/ share; private to them. */
 #ifndef AGGREGATOR_SESSIONS_SESSIONS_IMPL_H
 #define AGGREGATOR_SESSIONS_SESSIONS_IMPL_H
 
@@ -13,7 +13,7 @@
 #define FAILED	       "tutti/failed/"
 #define MANIFEST_BYTES (64u << 20) /* 20,000 hosts need about 20 MB */
 
-/* Zeroed means empty. */
+/* Zeroed is empty. */
 struct session_keys {
 	char **items;
 	size_t n;
@@ -32,13 +32,13 @@ MUST_CHECK int session_remove_key(struct store *s, const char *key, struct err *
 /* Key of a session's record, "plan.json" say. */
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES]);
 
-/* The session in an index key; NULL if the key is none of ours. */
+/* The session in an index key; NULL if it is not an index key. */
 const char *session_of_index(const char *key);
 
 MUST_CHECK int session_put_json(struct store *s, const char *key, const json_t *doc,
 				unsigned int flags, struct err *e);
 
-/* A new reference; ERR_INVALID for what is longer than `max` or no JSON object. */
+/* A new reference; ERR_INVALID if it is longer than `max` or no JSON object. */
 MUST_CHECK int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out,
 				struct err *e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a crash left of sessions: found at the next start. */
+/* Removes or recovers what a crash left of sessions, at the next start. */
 #include "aggregator/sessions/sessions_impl.h"
 
 #include <stdio.h>
@@ -11,9 +11,9 @@
 #include "base/mem.h"
 
 struct sweep {
-	char open[SESSION_NAME_BYTES]; /* the session whose keys are being listed */
+	char open[SESSION_NAME_BYTES]; /* the session whose keys are listed now */
 	bool has_plan, has_manifest, has_retry;
-	struct session_keys orphans, retries; /* names of sessions, sorted as listed */
+	struct session_keys orphans, retries; /* session names, sorted as listed */
 };
 
 static void sweep_close(struct sweep *w)
@@ -26,8 +26,8 @@ static void sweep_close(struct sweep *w)
 	w->open[0] = '\0';
 }
 
-/* A session's keys come one after the other. */
-static bool sweep_one(void *arg, const char *key, const struct store_stat *st)
+/* For store_list(): the keys of a session are listed together. */
+static bool sweep_key(void *arg, const char *key, const struct store_stat *st)
 {
 	struct sweep *w = arg;
 	const char *session = key + strlen(SESSIONS);
@@ -51,7 +51,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* T0 may have moved after the plan was written, so index entries are found by name. */
+/* Finds index entries by session: T0 may have moved after the plan was written. */
 static int sweep_index(struct store *s, const struct session_keys *orphans, struct err *e)
 {
 	struct session_keys found = { 0 };
@@ -78,8 +78,8 @@ static bool add_stored(void *arg, const char *key, const struct store_stat *st)
 	return true;
 }
 
-/* Further files of a host whose first one, the last to be stored, is not there: XProf would show them. */
-static int remove_torn(struct store *s, const char *directory, json_t *stored, struct err *e)
+/* Removes files of hosts whose first file, which is stored last, is missing: XProf would show them. */
+static int remove_incomplete(struct store *s, const char *directory, json_t *stored, struct err *e)
 {
 	const char *name;
 	json_t *size;
@@ -110,16 +110,16 @@ static int list_stored(struct store *s, const json_t *record, json_t *stored, st
 
 	session_directory(json_get_text(record, "session"), json_get_text(record, "run"), key);
 	rc = session_list_keys(s, key, NULL, add_stored, stored, e);
-	return rc ? rc : remove_torn(s, key, stored, e);
+	return rc ? rc : remove_incomplete(s, key, stored, e);
 }
 
-/* Nothing can be carried on, and that is certain: a store that fails for a moment must not cost a capture. */
-static bool is_nothing(int rc)
+/* The record certainly cannot be carried on. A store that fails for a moment must not cost a capture. */
+static bool is_unrecoverable(int rc)
 {
 	return rc == ERR_UNSUPPORTED || rc == ERR_INVALID || rc == ERR_NOT_FOUND;
 }
 
-/* Its end is known already: what was to follow did not. */
+/* ERR_UNSUPPORTED for a failed capture whose objects were not removed before the crash. */
 static int check_not_failed(struct store *s, const char *session, struct err *e)
 {
 	json_t *record;
@@ -131,8 +131,8 @@ static int check_not_failed(struct store *s, const char *session, struct err *e)
 	return err_set(e, ERR_UNSUPPORTED, "the capture has failed");
 }
 
-/* ERR_UNSUPPORTED for one that failed and for a plan that says too little, or is damaged. */
-static int resume_session(struct store *s, const char *session, json_t *resumable, struct err *e)
+/* ERR_UNSUPPORTED for a failed capture and for a plan without "resume". */
+static int recover_session(struct store *s, const char *session, json_t *recoverable, struct err *e)
 {
 	json_t *plan = NULL, *stored = json_object();
 	int rc = check_not_failed(s, session, e);
@@ -140,12 +140,12 @@ static int resume_session(struct store *s, const char *session, json_t *resumabl
 	if (!rc)
 		rc = session_load_plan(s, session, &plan, e);
 	if (!rc && !json_is_object(json_object_get(plan, "resume")))
-		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
+		rc = err_set(e, ERR_UNSUPPORTED, "the record cannot be carried on");
 	if (!rc)
 		rc = list_stored(s, plan, stored, e);
 	if (!rc) {
 		json_put(plan, "stored", json_incref(stored));
-		json_array_append(resumable, plan);
+		json_array_append(recoverable, plan);
 	}
 	json_decref(stored);
 	json_decref(plan);
@@ -156,14 +156,14 @@ static int load_plan_or_null(struct store *s, const char *session, json_t **plan
 {
 	int rc = session_load_plan(s, session, plan, e);
 
-	if (!is_nothing(rc))
+	if (!is_unrecoverable(rc))
 		return rc;
 	*plan = json_null();
 	return 0;
 }
 
-/* ERR_UNSUPPORTED for one that has its manifest already, or says too little. */
-static int resume_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
+/* ERR_UNSUPPORTED if the new manifest is there already, or the record is incomplete. */
+static int recover_retry(struct store *s, const char *session, json_t *recoverable, struct err *e)
 {
 	json_t *retry = NULL, *manifest = NULL, *plan = NULL, *stored = json_object();
 	int rc = session_load_retry(s, session, &retry, e);
@@ -172,13 +172,13 @@ static int resume_retry(struct store *s, const char *session, json_t *resumable,
 		rc = session_load_manifest(s, session, &manifest, e);
 	if (!rc && (json_get_int(retry, "revision") <= json_get_int(manifest, "revision") ||
 		    !json_object_get(retry, "instances")))
-		rc = err_set(e, ERR_UNSUPPORTED, "nothing can be carried on");
+		rc = err_set(e, ERR_UNSUPPORTED, "the record cannot be carried on");
 	if (!rc)
 		rc = list_stored(s, manifest, stored, e);
 	if (!rc)
 		rc = load_plan_or_null(s, session, &plan, e);
 	if (!rc)
-		json_array_append_new(resumable,
+		json_array_append_new(recoverable,
 				      json_pack("{sO sO sO sO}", "retry", retry, "manifest",
 						manifest, "plan", plan, "stored", stored));
 	json_decref(stored);
@@ -209,38 +209,38 @@ static int sweep_session(struct store *s, const char *session, struct err *e)
 	return rc;
 }
 
-static int sweep_orphan(struct store *s, const char *session, json_t *resumable, int *swept,
+static int sweep_orphan(struct store *s, const char *session, json_t *recoverable, int *swept,
 			struct err *e)
 {
-	int rc = resumable ? resume_session(s, session, resumable, e) : ERR_UNSUPPORTED;
+	int rc = recoverable ? recover_session(s, session, recoverable, e) : ERR_UNSUPPORTED;
 
-	if (!is_nothing(rc))
+	if (!is_unrecoverable(rc))
 		return rc;
 	rc = sweep_session(s, session, e);
 	*swept += !rc;
 	return rc;
 }
 
-static int sweep_retry(struct store *s, const char *session, json_t *resumable, struct err *e)
+static int sweep_retry(struct store *s, const char *session, json_t *recoverable, struct err *e)
 {
-	int rc = resumable ? resume_retry(s, session, resumable, e) : ERR_UNSUPPORTED;
+	int rc = recoverable ? recover_retry(s, session, recoverable, e) : ERR_UNSUPPORTED;
 
-	return is_nothing(rc) ? session_retry_undo(s, session, e) : rc;
+	return is_unrecoverable(rc) ? session_retry_undo(s, session, e) : rc;
 }
 
-int session_sweep(struct store *s, json_t *resumable, int *swept, struct err *e)
+int session_sweep(struct store *s, json_t *recoverable, int *swept, struct err *e)
 {
 	struct sweep w = { 0 };
-	int rc = session_list_keys(s, SESSIONS, NULL, sweep_one, &w, e);
+	int rc = session_list_keys(s, SESSIONS, NULL, sweep_key, &w, e);
 
 	*swept = 0;
 	sweep_close(&w);
 	if (!rc && w.orphans.n)
 		rc = sweep_index(s, &w.orphans, e);
 	for (size_t i = 0; i < w.orphans.n && !rc; i++)
-		rc = sweep_orphan(s, w.orphans.items[i], resumable, swept, e);
+		rc = sweep_orphan(s, w.orphans.items[i], recoverable, swept, e);
 	for (size_t i = 0; i < w.retries.n && !rc; i++)
-		rc = sweep_retry(s, w.retries.items[i], resumable, e);
+		rc = sweep_retry(s, w.retries.items[i], recoverable, e);
 	session_keys_release(&w.retries);
 	session_keys_release(&w.orphans);
 	return rc;

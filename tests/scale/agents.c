@@ -313,6 +313,8 @@ static void on_credit(struct agent *a)
 	begin.host = a->host;
 	begin.instance = a->instance;
 	begin.bytes = sizeof(trace);
+	begin.files = &begin.bytes;
+	begin.n_files = 1;
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
 	m.begin = &begin;
 	send_upload(a->upload, &m);

@@ -438,8 +438,8 @@ static void send_begin(struct fake_upload *u, size_t chunks, size_t chunk_bytes,
 	for (size_t i = 0; i < chunks; i++)
 		files[i] = chunk_bytes;
 	files[0] += flaw == FLAW_FILES;
-	begin.files = files;
-	begin.n_files = u->fake->chunk_files ? chunks : 0;
+	begin.files = u->fake->chunk_files ? files : &begin.bytes;
+	begin.n_files = u->fake->chunk_files ? chunks : 1;
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
 	m.begin = &begin;
 	send_upload(u, &m);

@@ -419,7 +419,7 @@ static void test_too_many(void)
 		CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
 		CHECK_EQ(c->state == CAP_QUEUED, i >= LIMIT_CAPTURES);
 	}
-	CHECK(strstr(c->waits_for, "a place"));
+	CHECK(strstr(c->waits_for, "captures under way"));
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_LIMIT);
 	CHECK(strstr(e.msg, "64 captures wait"));
 	fake_forget(&a);

@@ -259,7 +259,7 @@ static void test_restart(void)
 	c = capture_find(f.agg.captures, names[0]);
 	CHECK(c && c->state == CAP_QUEUED && c->refine);
 	CHECK(!capture_find(f.agg.captures, names[1])->refine);
-	WAIT(&f, strstr(c->waits_for, "back after"));
+	WAIT(&f, strstr(c->waits_for, "to connect after"));
 	a = (struct fake){ .auto_arm = true, .has_profiler = true };
 	fake_connect(&a, &f, "a");
 	capture_queue_schedule(f.agg.captures);
@@ -297,7 +297,8 @@ static void test_steps(void)
 	CHECK_EQ(number->step_plan.begins_ns, at_ns + NS_PER_S);
 	fleet_wait_over(&f, number->session);
 	CHECK_EQ(number->error.code, ERR_BUSY);
-	CHECK(strstr(number->error.msg, "step 110 comes, but it has to wait for capture"));
+	CHECK(strstr(number->error.msg,
+		     "step 110 begins soon, but the capture has to wait for capture"));
 	CHECK_STR(number->hosts[0].reason, "step");
 	CHECK_EQ(next->state, CAP_QUEUED);
 	at_ns = session_clock_now(&f.agg.clock);

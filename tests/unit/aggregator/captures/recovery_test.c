@@ -84,6 +84,8 @@ static void sender_begin(struct sender *s, struct fake *a, uint32_t crc_flaw)
 	begin.host = a->name;
 	begin.instance = a->instance;
 	begin.bytes = TOTAL;
+	begin.files = &begin.bytes;
+	begin.n_files = 1;
 	begin.resume = true;
 	begin.crc32 = s->crc32;
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;

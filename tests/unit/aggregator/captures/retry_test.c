@@ -339,7 +339,7 @@ static void test_queued_in_vain(void)
 /* Killed while it waits: its place is kept. */
 static void test_queued_resumed(void)
 {
-	json_t *resumable = json_array();
+	json_t *recoverable = json_array();
 	struct fake a = { 0 }, b = { .has_profiler = true };
 	struct capture *c, *other;
 	struct err e = { 0 };
@@ -351,13 +351,13 @@ static void test_queued_resumed(void)
 	other = occupy(&f, &b);
 	CHECK_OK(retry(&f, session, &c, &e), e);
 	WAIT(&f, c->plan_done);
-	CHECK_OK(session_sweep(f.agg.store.store, resumable, &swept, &e), e);
-	CHECK_EQ(json_array_size(resumable), 2); /* the other one, too */
+	CHECK_OK(session_sweep(f.agg.store.store, recoverable, &swept, &e), e);
+	CHECK_EQ(json_array_size(recoverable), 2); /* the other one, too */
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
-	json_array_remove(resumable, 0);
-	captures_recover(f.agg.captures, resumable);
-	json_decref(resumable);
+	json_array_remove(recoverable, 0);
+	captures_recover(f.agg.captures, recoverable);
+	json_decref(recoverable);
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_QUEUED);
 	uploading(&f, &b, other);
@@ -419,7 +419,7 @@ static void test_back_without(void)
 /* Killed in the middle of a retry: it goes on where it was, and what was stored for it counts. */
 static void test_resumed(void)
 {
-	json_t *resumable = json_array(), *manifest;
+	json_t *recoverable = json_array(), *manifest;
 	struct fake a = { 0 }, b = { 0 };
 	struct err e = { 0 };
 	char session[64];
@@ -432,15 +432,15 @@ static void test_resumed(void)
 	WAIT(&f, b.arms == 2);
 	fake_armed(&b);
 	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
-	CHECK_OK(session_sweep(f.agg.store.store, resumable, &swept, &e), e);
-	CHECK_EQ(json_array_size(resumable), 1);
+	CHECK_OK(session_sweep(f.agg.store.store, recoverable, &swept, &e), e);
+	CHECK_EQ(json_array_size(recoverable), 1);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
 	fake_hang_up(&b);
 	hold(&b, session, "stored");
 	f.agg.clock.kept = true;
-	captures_recover(f.agg.captures, resumable);
-	json_decref(resumable);
+	captures_recover(f.agg.captures, recoverable);
+	json_decref(recoverable);
 	b.welcomes = 0;
 	fake_dial(&b, &f, "host-b", b.instance);
 	fake_hello(&b, NULL, NULL);

@@ -41,6 +41,7 @@ static json_t *add_host(struct session *s, const char *name)
 
 	json_put_text(host, "host", name);
 	json_put_text(host, "file", "some");
+	json_put(host, "files", json_pack("[s]", "some"));
 	json_put_int(host, "clock_bound_ns", 1000);
 	json_array_append_new(json_object_get(s->manifest, "hosts"), host);
 	return host;

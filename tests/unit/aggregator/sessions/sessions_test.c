@@ -207,12 +207,12 @@ static void test_sweep(void)
 }
 
 /* A plan that says how to go on is left alone and handed out, with what is stored. */
-static void test_sweep_resumable(void)
+static void test_sweep_recoverable(void)
 {
 	const char *name = "2026_11_21_12_00_00_abc123";
 	json_t *plan = json_pack("{s:s, s:s, s:I, s:{}}", "session", name, "run", "r", "t0_ns",
 				 (json_int_t)5, "resume");
-	json_t *resumable = json_array();
+	json_t *recoverable = json_array();
 	char key[SESSION_KEY_BYTES];
 	const json_t *found;
 	struct err e = { 0 };
@@ -227,10 +227,10 @@ static void test_sweep_resumable(void)
 	put(s, key);
 	session_file_key(name, "r", "host-b~2", key);
 	put(s, key);
-	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
 	CHECK_EQ(swept, 0);
-	CHECK_EQ(json_array_size(resumable), 1);
-	found = json_array_get(resumable, 0);
+	CHECK_EQ(json_array_size(recoverable), 1);
+	found = json_array_get(recoverable, 0);
 	CHECK_STR(json_string_value(json_object_get(found, "session")), name);
 	CHECK(json_object_get(json_object_get(found, "stored"), "host-a.xplane.pb"));
 	CHECK(json_object_get(json_object_get(found, "stored"), "host-a~2.xplane.pb"));
@@ -238,13 +238,13 @@ static void test_sweep_resumable(void)
 	CHECK_EQ(json_object_size(json_object_get(found, "stored")), 2);
 	CHECK(!has(s, "profiles/r/plugins/profile/2026_11_21_12_00_00_abc123/host-b~2.xplane.pb"));
 	/* Begun to be removed: nobody goes on with it. */
-	json_array_clear(resumable);
+	json_array_clear(recoverable);
 	json_object_del(plan, "resume");
 	CHECK_OK(session_update_plan(s, name, plan, &e), e);
-	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
 	CHECK_EQ(swept, 1);
-	CHECK_EQ(json_array_size(resumable), 0);
-	json_decref(resumable);
+	CHECK_EQ(json_array_size(recoverable), 0);
+	json_decref(recoverable);
 	json_decref(plan);
 	store_free(s);
 }
@@ -255,7 +255,7 @@ static void test_failed(void)
 	const char *name = "2026_11_21_12_00_00_abc123";
 	json_t *plan = json_pack("{s:s, s:I, s:{}}", "session", name, "t0_ns", (json_int_t)5,
 				 "resume");
-	json_t *resumable = json_array(), *record;
+	json_t *recoverable = json_array(), *record;
 	struct store *s = open_store();
 	struct err e = { 0 };
 	char key[SESSION_KEY_BYTES];
@@ -269,9 +269,9 @@ static void test_failed(void)
 	put(s, key);
 	CHECK_EQ(session_load_failure(s, name, &record, &e), ERR_NOT_FOUND);
 	CHECK_OK(session_record_failure(s, name, plan, &e), e);
-	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
 	CHECK_EQ(swept, 1);
-	CHECK_EQ(json_array_size(resumable), 0);
+	CHECK_EQ(json_array_size(recoverable), 0);
 	CHECK_OK(session_load_failure(s, name, &record, &e), e);
 	CHECK_EQ(count(s), others + 1);
 	json_decref(record);
@@ -286,7 +286,7 @@ static void test_failed(void)
 	CHECK_OK(session_load_failure(s, "2026_11_21_13_04_59_abc123", &record, &e), e);
 	CHECK_EQ(count(s), others + 256);
 	json_decref(record);
-	json_decref(resumable);
+	json_decref(recoverable);
 	json_decref(plan);
 	store_free(s);
 }
@@ -295,7 +295,7 @@ static void test_failed(void)
 static void test_sweep_damaged_plan(void)
 {
 	static const char no_object[] = "tutti/sessions/2026_01_01_00_00_01_aaaaaa/plan.json";
-	json_t *resumable = json_array();
+	json_t *recoverable = json_array();
 	struct store *s = open_store();
 	struct err e = { 0 };
 	int swept;
@@ -303,11 +303,11 @@ static void test_sweep_damaged_plan(void)
 	put(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json");
 	put(s, "tutti/sessions/not-ours/plan.json");
 	CHECK_OK(store_put_bytes(s, no_object, "[]", 2, 0, any_time(), &e), e);
-	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
+	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
 	CHECK(!has(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json"));
 	CHECK(!has(s, no_object));
-	CHECK_EQ(json_array_size(resumable), 0);
-	json_decref(resumable);
+	CHECK_EQ(json_array_size(recoverable), 0);
+	json_decref(recoverable);
 	store_free(s);
 }
 
@@ -316,18 +316,18 @@ static void test_sweep_store_fails(void)
 {
 	const char *name = "2026_11_21_12_00_00_abc123";
 	json_t *plan = json_pack("{s:s, s:{}}", "session", name, "resume");
-	json_t *resumable = json_array();
+	json_t *recoverable = json_array();
 	struct store *s = store_fault_wrap(open_store(), NULL);
 	struct err e = { 0 };
 	int swept;
 
 	CHECK_OK(session_create_plan(s, name, plan, &e), e);
 	CHECK_OK(store_fault_set(s, "get * fail times=1", &e), e);
-	CHECK_EQ(session_sweep(s, resumable, &swept, &e), ERR_IO);
+	CHECK_EQ(session_sweep(s, recoverable, &swept, &e), ERR_IO);
 	CHECK_EQ(swept, 0);
-	CHECK_OK(session_sweep(s, resumable, &swept, &e), e);
-	CHECK_EQ(json_array_size(resumable), 1);
-	json_decref(resumable);
+	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
+	CHECK_EQ(json_array_size(recoverable), 1);
+	json_decref(recoverable);
 	json_decref(plan);
 	store_free(s);
 }
@@ -339,7 +339,7 @@ int main(void)
 	test_commit_once();
 	test_delete();
 	test_sweep();
-	test_sweep_resumable();
+	test_sweep_recoverable();
 	test_failed();
 	test_sweep_damaged_plan();
 	test_sweep_store_fails();
