@@ -128,7 +128,7 @@ static int check_expected(const struct capture *c, struct err *e)
 	if (c->t0_ns > c->queued_until_ns)
 		return err_set(e, ERR_INVALID,
 			       "step %" PRId64 " is expected in %" PRId64
-			       " s, but the capture may wait only %" PRId64 " s: raise wait_ns",
+			       " s: too far away, the capture may wait %" PRId64 " s",
 			       c->step_plan.step, (c->t0_ns - now_ns) / NS_PER_S,
 			       (c->queued_until_ns - now_ns) / NS_PER_S);
 	if (c->duration_ns > LIMIT_DURATION_NS)
