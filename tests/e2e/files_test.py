@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """More of a host than a file may hold: further files, which everything that reads a session follows. The limit is
-lowered here; tests/bench/large.py does it with gigabytes."""
+lowered here; tests/bench/large does it with gigabytes."""
 import json
 import os
 import pathlib

@@ -50,6 +50,6 @@ program(fake_profiler SRC ${CMAKE_SOURCE_DIR}/tests/e2e/fake_profiler.c ${fake_p
 program(profile_once SRC ${CMAKE_SOURCE_DIR}/tests/e2e/profile_once.c USES tracer_profiler)
 e2e_test(profiler_jax "e2e;jax" 400)
 
-# For tests/bench/tracers.sh.
+# For tests/bench/tracers.
 add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c ${tracer_bed})
 target_link_libraries(tracers_bench PRIVATE agent_tracers agent_tracer)
