@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every test, on a fresh Debian 12: installs what is needed, builds, runs. Ends with "N passed, N failed".
+# Every test, on a fresh Debian 12: installs what is needed, builds, runs. Its last line is "N passed, N failed";
+# above it are the names of the tests that failed, and of those that this machine cannot run.
 #
 #   tests/run.sh            everything
-#   tests/run.sh dev        one part: dev (ASan + UBSan: unit, conform, fuzz corpora, lint, end to end),
-#                           tsan (the same again under ThreadSanitizer, but for lint), release (the quickstart)
+#   tests/run.sh dev        one part: dev (ASan + UBSan: unit, conform, fuzz corpora, lint, simulation, end to end),
+#                           tsan (what has threads, under ThreadSanitizer), release (the quickstart)
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit 1
@@ -14,47 +15,55 @@ parts=("$@")
 
 tests/setup.sh test || exit 1
 export TUTTI_PYTHON=$PWD/.venv/bin/python
-passed=0 failed=0 skipped=0
+passed=0 failed=() skipped=()
+
+# build PRESET
+build() {
+	local log=build/$1.log
+	mkdir -p build
+	echo "==== $1: build"
+	cmake --preset "$1" >"$log" 2>&1 && cmake --build --preset "$1" >>"$log" 2>&1 && return
+	tail -n 60 "$log"
+	failed+=("build of $1")
+	return 1
+}
 
 # suite PRESET [ctest arguments...]: builds a preset and runs its tests; adds to the counts.
 suite() {
-	local preset=$1 report
+	local preset=$1 report=$PWD/build/$1/report.xml status name
 	shift
-	report=$PWD/build/$preset/report.xml
-	echo "==== $preset: build"
-	if ! { cmake --preset "$preset" >build-$preset.log 2>&1 && cmake --build --preset "$preset" >>build-$preset.log 2>&1; }; then
-		tail -n 60 build-$preset.log
-		rm -f build-$preset.log
-		failed=$((failed + 1))
-		return
-	fi
-	rm -f build-$preset.log "$report"
+	build "$preset" || return
+	rm -f "$report"
 	echo "==== $preset: test"
 	ctest --preset "$preset" --output-junit "$report" "$@"
 	if ! [ -s "$report" ]; then
-		echo "==== $preset: no report was written"
-		failed=$((failed + 1))
+		failed+=("$preset: no report was written")
 		return
 	fi
-	read -r p f s < <("$TUTTI_PYTHON" - "$report" <<-'PY'
+	while read -r status name; do
+		case $status in
+		run) passed=$((passed + 1)) ;;
+		fail) failed+=("$preset: $name") ;;
+		*) skipped+=("$preset: $name") ;;
+		esac
+	done < <("$TUTTI_PYTHON" - "$report" <<-'PY'
 		import sys, xml.etree.ElementTree as tree
-		cases = list(tree.parse(sys.argv[1]).getroot().iter("testcase"))
-		bad = [c for c in cases if c.get("status") == "fail"]
-		out = [c for c in cases if c.get("status") in ("notrun", "disabled")]
-		print(len(cases) - len(bad) - len(out), len(bad), len(out))
+		for case in tree.parse(sys.argv[1]).getroot().iter("testcase"):
+		    print(case.get("status"), case.get("name"))
 	PY
 	)
-	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
 for part in "${parts[@]}"; do
 	case $part in
 	dev) suite dev -j2 -LE 'release' ;;
-	tsan) suite tsan -j2 -LE 'release|lint' ;;
+	tsan) suite tsan -j2 -LE 'release' ;;
 	release) suite release -L 'release' ;;
 	*) echo "tests/run.sh: unknown part '$part'" >&2; exit 2 ;;
 	esac
 done
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ] && [ $passed -gt 0 ]
+for name in "${skipped[@]}"; do echo "skipped: $name"; done
+for name in "${failed[@]}"; do echo "failed: $name"; done
+echo "$passed passed, ${#failed[@]} failed"
+[ ${#failed[@]} -eq 0 ] && [ "$passed" -gt 0 ]

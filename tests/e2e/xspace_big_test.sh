@@ -10,7 +10,12 @@ programs=$1
 bytes=${2:-2200000000}
 limit=$((64 << 20))
 shift_ns=1760000000000000000
-tmp=$(mktemp -d)
+base=${TMPDIR:-/tmp}
+for left in "$base"/tutti-big-*; do # of a test that was killed
+	pid=${left#"$base"/tutti-big-}
+	[ -O "$left" ] && ! [ -e "/proc/${pid%%-*}" ] && rm -rf "$left"
+done
+tmp=$(mktemp -d "$base/tutti-big-$$-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 
 free=$(df --output=avail -B1 "$tmp" | tail -n 1)

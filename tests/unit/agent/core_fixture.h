@@ -5,6 +5,7 @@
 
 #include "agent/capture/capture.h"
 #include "base/loop.h"
+#include "tests/lib/run_until.h"
 
 struct fixture {
 	struct loop *loop;

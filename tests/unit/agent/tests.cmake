@@ -27,10 +27,10 @@ unit_test(agent/tracer/cpu/real_test USES tracer_cpu SRC ${tracer_bed})
 set_tests_properties(unit/agent/tracer/cpu/real_test PROPERTIES SKIP_RETURN_CODE 77)
 unit_test(agent/tracer/cpu/window_test PURE USES tracer_cpu)
 unit_test(agent/tracer/metrics/metrics_test USES tracer_metrics SRC ${tracer_bed})
-unit_test(agent/tracer/profiler/discover_test USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
+unit_test(agent/tracer/profiler/discover_test VIRTUAL USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
 unit_test(agent/tracer/profiler/file_test PURE USES tracer_profiler)
 unit_test(agent/tracer/profiler/reply_test PURE USES tracer_profiler)
-unit_test(agent/tracer/profiler/tracer_profiler_test USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
+unit_test(agent/tracer/profiler/tracer_profiler_test VIRTUAL USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
 fuzz_test(profiler_reply USES tracer_profiler)
 
 # ---- captures, the link, local clients: an agent without a network, tracers that do as they are told ----

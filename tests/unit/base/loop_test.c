@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 
 static struct loop *new_loop(int workers)
 {
@@ -20,15 +21,9 @@ static struct loop *new_loop(int workers)
 	return l;
 }
 
-/* Turns until *n == want, or 30 s. */
 static void turn_until(struct loop *l, const int *n, int want)
 {
-	int64_t end_ns = now_mono_ns() + 30 * NS_PER_S;
-
-	while (*n < want) {
-		loop_turn(l, 100);
-		CHECK(now_mono_ns() < end_ns);
-	}
+	RUN_UNTIL(l, *n >= want);
 	CHECK_EQ(*n, want);
 }
 

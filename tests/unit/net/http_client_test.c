@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "net/http_server.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/unit/net/http_fixture.h"
 
 static void on_gone(void *arg)
@@ -96,8 +97,7 @@ static void test_no_answer(struct fixture *f, struct http_req **unanswered)
 	call.url = xasprintf("http://127.0.0.1:%d/never", f->port);
 	CHECK_EQ(http_call(&call, &status, &answer, &e), ERR_TIMEOUT);
 	CHECK(strstr(e.msg, call.url));
-	while (!*unanswered)
-		loop_turn(f->loop, 100);
+	RUN_UNTIL(f->loop, *unanswered);
 	http_answer_error(*unanswered, 500, "too late");
 	free((void *)(uintptr_t)call.url);
 	call.url = "ftp://127.0.0.1/";

@@ -9,6 +9,7 @@
 
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 
 void fixture_start(struct fixture *f, const struct http_server_opts *opts, http_handler handler,
 		   void *arg)
@@ -31,12 +32,7 @@ void fixture_stop(struct fixture *f)
 
 void fixture_wait(struct fixture *f, const bool *flag)
 {
-	int64_t end_ns = now_mono_ns() + 30 * NS_PER_S;
-
-	while (!*flag) {
-		loop_turn(f->loop, 100);
-		CHECK(now_mono_ns() < end_ns);
-	}
+	RUN_UNTIL(f->loop, *flag);
 }
 
 static void run_job(void *arg)

@@ -5,6 +5,7 @@
 
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/unit/net/local_socket_fixture.h"
 
 /*
@@ -21,7 +22,7 @@ const char *__lsan_default_suppressions(void)
  * notices and opens anew. */
 static void test_hang_up_at_once(struct state *s)
 {
-	int64_t end_ns = now_mono_ns() + 30 * NS_PER_S;
+	int64_t end_ns = now_mono_ns() + RUN_LIMIT_NS;
 	struct ask a;
 
 	for (int i = 0; i < 20; i++)

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/lib/temp_dir.h"
 
 /* "hold" waits; anything else is sent back. */
@@ -54,12 +55,7 @@ void local_fix_ask(struct state *s, struct ask *a, const char *text, size_t len)
 
 void local_fix_wait(struct state *s, const bool *done, int n_held)
 {
-	int64_t end_ns = now_mono_ns() + 30 * NS_PER_S;
-
-	while (!(done && *done) && s->n_held < n_held) {
-		loop_turn(s->loop, 100);
-		CHECK(now_mono_ns() < end_ns);
-	}
+	RUN_UNTIL(s->loop, (done && *done) || s->n_held >= n_held);
 }
 
 void local_fix_finish(struct state *s, struct ask *a)

@@ -9,6 +9,7 @@
 #include "net/rpc.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/lib/temp_dir.h"
 
 #define BOUND_NS (20 * NS_PER_S)
@@ -98,9 +99,7 @@ static struct answer ask(struct fixture *f, const struct rpc_tls *tls)
 
 	CHECK_OK(rpc_channel_new(&ch, f->rpc, &opts, &e), e);
 	rpc_unary(ch, "/t.T/Who", "", 0, end_ns, on_answer, &a);
-	while (!a.done && now_mono_ns() < end_ns)
-		loop_turn(f->loop, 100);
-	CHECK(a.done);
+	RUN_UNTIL(f->loop, a.done);
 	rpc_channel_free(ch);
 	return a;
 }

@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 
 #define N_PROBES 200
 
@@ -39,12 +40,7 @@ static void on_datagram(void *arg, const void *data, size_t len, int64_t raw_ns,
 
 static void wait_for(struct loop *l, const struct side *s, int n)
 {
-	int64_t end_ns = now_mono_ns() + 30 * NS_PER_S;
-
-	while (s->n < n) {
-		loop_turn(l, 100);
-		CHECK(now_mono_ns() < end_ns);
-	}
+	RUN_UNTIL(l, s->n >= n);
 }
 
 /* The rule the clock stands on: an arrival is never stamped before the sending. */
@@ -136,8 +132,7 @@ static void test_departures(struct loop *l, int port)
 		int told = s.told;
 
 		udp_send(s.udp, "hello", 5);
-		while (s.answers <= i)
-			loop_turn(l, 100);
+		RUN_UNTIL(l, s.answers > i);
 		if (s.told == told)
 			continue;
 		CHECK_EQ(s.told, told + 1);
@@ -165,8 +160,7 @@ static void test_recount(struct loop *l, int port)
 	CHECK_EQ(udp_next_id(s.udp), 1);
 	for (int i = 0; i < 10; i++) {
 		udp_send(s.udp, "hello", 5);
-		while (s.answers <= i)
-			loop_turn(l, 100);
+		RUN_UNTIL(l, s.answers > i);
 	}
 	CHECK_EQ(s.told, 0);
 	CHECK_EQ(udp_next_id(s.udp), 11);
@@ -208,8 +202,7 @@ int main(void)
 	server.echo = false;
 	for (int i = 0; i < 3; i++)
 		udp_send(client.udp, "end", 3);
-	while (server.udp)
-		loop_turn(l, 100);
+	RUN_UNTIL(l, !server.udp);
 	test_refused(l, port);
 	CHECK_EQ(udp_listen(&server.udp, l, "nonsense", on_datagram, &server, NULL, &e),
 		 ERR_INVALID);

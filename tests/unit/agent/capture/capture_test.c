@@ -304,8 +304,7 @@ static void test_release_any_time(void)
 		fixture_up(&f, all_fakes, 1 << 20);
 		req = request(&f, &seen);
 		CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
-		while (seen.n < until)
-			loop_turn(f.loop, 5);
+		RUN_UNTIL(f.loop, seen.n >= until);
 		capture_release(c);
 		CHECK_EQ(spool_available(f.spool), 1 << 20);
 		fixture_down(&f);

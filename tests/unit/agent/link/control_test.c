@@ -146,8 +146,7 @@ static void test_whole_cycle(void)
 
 	CHECK(is_in_spool(&g, SESSION));
 	fake_release(&g.agg, SESSION);
-	while (is_in_spool(&g, SESSION))
-		loop_turn(g.f.loop, 20);
+	RUN_UNTIL(g.f.loop, !is_in_spool(&g, SESSION));
 	CHECK_EQ(spool_available(g.f.spool), 1 << 30);
 	control_free(g.control);
 	g.control = NULL;
@@ -263,8 +262,7 @@ static void test_stop_and_cancel(void)
 	fake_arm(&g.agg, OTHER, 0, 600 * NS_PER_S, NULL);
 	until(&g, &g.agg.armed, 2);
 	fake_cancel_capture(&g.agg, OTHER);
-	while (is_in_spool(&g, OTHER))
-		loop_turn(g.f.loop, 20);
+	RUN_UNTIL(g.f.loop, !is_in_spool(&g, OTHER));
 	fake_cancel_capture(&g.agg, OTHER); /* unknown by now: ignored */
 	CHECK_EQ(g.agg.results, 1);
 	rig_down(&g);
@@ -349,8 +347,7 @@ static void test_link_breaks(void)
 	until(&g, &g.agg.results, results + 1);
 	CHECK(g.agg.has_file);
 	fake_release(&g.agg, SESSION);
-	while (is_in_spool(&g, SESSION))
-		loop_turn(g.f.loop, 20);
+	RUN_UNTIL(g.f.loop, !is_in_spool(&g, SESSION));
 	hang_up(&g);
 	CHECK_EQ(g.agg.n_held, 0);
 	rig_down(&g);
@@ -376,8 +373,7 @@ static void wait_for_entry(struct rig *g)
 {
 	char *path = xasprintf("%s/%s/entry", g->f.spool_dir, SESSION);
 
-	while (access(path, F_OK))
-		loop_turn(g->f.loop, 20);
+	RUN_UNTIL(g->f.loop, !access(path, F_OK));
 	free(path);
 }
 
@@ -428,8 +424,7 @@ static void test_next_agent(void)
 	CHECK_EQ(g.agg.n_reports, 2);
 	CHECK_EQ(g.agg.file.len, bytes);
 	fake_release(&g.agg, SESSION);
-	while (spool_available(g.f.spool) != 1 << 30)
-		loop_turn(g.f.loop, 20);
+	RUN_UNTIL(g.f.loop, spool_available(g.f.spool) == 1 << 30);
 	restart_agent(&g, false);
 	until(&g, &g.agg.hellos, 3);
 	CHECK_EQ(g.agg.n_held, 0);

@@ -18,6 +18,7 @@
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 
 #define BOUND_NS (20 * NS_PER_S)
 
@@ -200,15 +201,12 @@ static void call(struct fixture *f, const char *method, const struct buf *reques
 
 static void turn_until(struct fixture *f, const bool *flag)
 {
-	for (int i = 0; i < 2000 && !*flag; i++)
-		loop_turn(f->loop, 20);
-	CHECK(*flag);
+	RUN_UNTIL(f->loop, *flag);
 }
 
 static void turn_until_started(struct fixture *f, int n)
 {
-	for (int i = 0; i < 2000 && captures.started < n && !f->answered; i++)
-		loop_turn(f->loop, 20);
+	RUN_UNTIL(f->loop, captures.started >= n || f->answered);
 	CHECK_EQ(captures.started, n);
 }
 
@@ -409,8 +407,7 @@ static void test_cancel(void)
 	call_profile(&f, 60000, 0, false);
 	turn_until_started(&f, 1);
 	rpc_cancel(f.call);
-	for (int i = 0; i < 2000 && !captures.released; i++)
-		loop_turn(f.loop, 20);
+	RUN_UNTIL(f.loop, captures.released);
 	CHECK_EQ(captures.released, 1);
 	turn_until(&f, &f.answered);
 	teardown(&f);
@@ -497,8 +494,7 @@ static void test_idle_calls(void)
 	CHECK_EQ(f.code, RPC_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
 		rpc_cancel(idle[i]);
-	for (int i = 0; i < 500 && open; i++)
-		loop_turn(f.loop, 20);
+	RUN_UNTIL(f.loop, !open);
 	CHECK_EQ(open, 0);
 	teardown(&f);
 }

@@ -6,6 +6,7 @@
 #include "base/loop.h"
 #include "proto/limits.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/lib/xspace_text.h"
 #include "xspace/xspace.h"
 
@@ -143,8 +144,7 @@ static void tracer_gives_a_line_per_process(void)
 	add(env.marks, 1000, 7, "epoch");
 	add(env.marks, 1200, 7, "step");
 	tracer_marks_ops.gather(t, &run);
-	while (!done)
-		loop_turn(env.loop, 1000);
+	RUN_UNTIL(env.loop, done);
 	CHECK_EQ(run.result, RUN_OK);
 	CHECK_EQ(run.n_parts, 1);
 	text = xspace_text(run.parts[0].bytes.data, run.parts[0].bytes.len);

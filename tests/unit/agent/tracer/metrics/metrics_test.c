@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/lib/tracer_bed.h"
 #include "tests/lib/xspace_text.h"
@@ -190,8 +191,7 @@ static void tracer_gives_one_line_of_counters(void)
 	CHECK_EQ(state.health, TRACER_OK);
 	run.t1_raw_ns = now_raw_ns() + 1;
 	tracer_metrics_ops.gather(t, &run);
-	while (!done)
-		loop_turn(env.loop, 1000);
+	RUN_UNTIL(env.loop, done);
 	CHECK_EQ(run.result, RUN_OK);
 	CHECK(check_counters(&run.parts[0].bytes) >= 3);
 	buf_release(&run.parts[0].bytes);
@@ -204,8 +204,7 @@ static void tracer_gives_one_line_of_counters(void)
 				   .done = on_done,
 				   .done_arg = &done };
 	tracer_metrics_ops.gather(t, &run);
-	while (!done)
-		loop_turn(env.loop, 1000);
+	RUN_UNTIL(env.loop, done);
 	CHECK_EQ(run.result, RUN_DEGRADED);
 	CHECK_STR(run.reason, "window-cut");
 	buf_release(&run.parts[0].bytes);

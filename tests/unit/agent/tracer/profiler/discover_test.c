@@ -8,6 +8,7 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/lib/fake_proc.h"
 #include "tests/lib/fake_profiler.h"
 
@@ -139,8 +140,7 @@ static void look(struct fixture *f)
 	int before = f->looked;
 
 	discover_refresh(f->d, looked, f);
-	for (int i = 0; i < 1000 && f->looked == before; i++)
-		loop_turn(f->loop, 20);
+	RUN_UNTIL(f->loop, f->looked != before);
 	CHECK_EQ(f->looked, before + 1);
 }
 

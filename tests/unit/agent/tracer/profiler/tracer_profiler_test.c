@@ -13,6 +13,7 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
 #include "tests/lib/fake_proc.h"
 #include "tests/lib/fake_profiler.h"
 #include "tests/lib/temp_dir.h"
@@ -71,6 +72,11 @@ static void setup_servers(struct fixture *f, const enum fake_mode *modes, size_t
 	snprintf(f->dir, sizeof(f->dir), "%s", temp_dir());
 }
 
+static int port_of(const char *address)
+{
+	return (int)strtol(strchr(address, ':') + 1, NULL, 10);
+}
+
 static void open_tracer(struct fixture *f, const char *proc)
 {
 	struct tracer_env env = {
@@ -81,11 +87,31 @@ static void open_tracer(struct fixture *f, const char *proc)
 	CHECK_OK(tracer_profiler_open(&f->tracer, &env, proc, &e), e);
 }
 
+/* A /proc in which this process listens on the servers' ports. */
+static const char *own_proc(struct fixture *f, size_t n)
+{
+	struct fake_socket sockets[MAX_FAKES + 1] = { 0 };
+	const char *proc = fake_proc_make();
+
+	fake_proc_add(getpid(), "test_agent", 77, FAKE_JAX_MAPS);
+	for (size_t i = 0; i < n; i++) {
+		char target[32];
+		int inode = 201 + (int)i;
+
+		sockets[i] = (struct fake_socket){ "0100007F", port_of(f->addresses[i]),
+						   FAKE_LISTEN, inode };
+		snprintf(target, sizeof(target), "socket:[%d]", inode);
+		fake_proc_add_fd(getpid(), 3 + (int)i, target);
+	}
+	fake_proc_sockets("net/tcp", sockets);
+	return proc;
+}
+
 static void setup(struct fixture *f, const enum fake_mode *modes, size_t n)
 {
 	setup_servers(f, modes, n);
 	f->conf.profiler = (struct conf_list){ f->addresses, n };
-	open_tracer(f, "/proc");
+	open_tracer(f, own_proc(f, n));
 }
 
 static void prepare(struct fixture *f, int64_t lead_ns, int64_t patience_ns)
@@ -115,8 +141,7 @@ static void arm(struct fixture *f)
 
 static void turn_until_done(struct fixture *f)
 {
-	for (int i = 0; i < 2000 && !f->done; i++)
-		loop_turn(f->loop, 20);
+	RUN_UNTIL(f->loop, f->done);
 	CHECK_EQ(f->done, 1);
 	CHECK(!f->run.arg);
 }
@@ -160,6 +185,7 @@ static void teardown(struct fixture *f)
 	CHECK(!rmdir(f->dir));
 	rpc_free(f->rpc);
 	loop_free(f->loop);
+	fake_proc_remove();
 }
 
 /* One server, one window: what comes out. */
@@ -208,7 +234,7 @@ static void test_good(enum fake_mode mode)
 	CHECK_EQ(f.run.result, RUN_OK);
 	CHECK_EQ(f.run.n_parts, 1);
 	CHECK_EQ(f.run.parts[0].base, PART_REAL);
-	CHECK_EQ(f.run.parts[0].pid, getpid()); /* the fake listens in this process */
+	CHECK_EQ(f.run.parts[0].pid, getpid());
 	CHECK(!strncmp(f.run.parts[0].label, "test_agent", 10));
 	CHECK(count_events(f.run.parts[0].path, &sum) > 10);
 	check_window_is_covered(&f, &sum);
@@ -285,8 +311,7 @@ static void test_nothing_to_ask(void)
 
 static void turn_until_asked(struct fixture *f)
 {
-	for (int i = 0; i < 1000 && !fake_profiler_seen(f->fakes[0])->profiles; i++)
-		loop_turn(f->loop, 20);
+	RUN_UNTIL(f->loop, fake_profiler_seen(f->fakes[0])->profiles);
 	CHECK_EQ(fake_profiler_seen(f->fakes[0])->profiles, 1);
 }
 
@@ -329,20 +354,12 @@ static void setup_discovered(struct fixture *f)
 	const char *proc = fake_proc_make();
 
 	setup_servers(f, &mode, 1);
-	sockets[0].port = (int)strtol(strchr(f->addresses[0], ':') + 1, NULL, 10);
+	sockets[0].port = port_of(f->addresses[0]);
 	fake_proc_sockets("net/tcp", sockets);
 	fake_proc_add(1 << 29, "python3", 77, FAKE_JAX_MAPS);
 	fake_proc_add_fd(1 << 29, 3, "socket:[201]");
 	f->conf.discover = true;
 	open_tracer(f, proc);
-}
-
-static void turn_for(struct fixture *f, int64_t ns)
-{
-	int64_t end = now_mono_ns() + ns;
-
-	while (now_mono_ns() < end)
-		loop_turn(f->loop, 10);
 }
 
 /* Found by the look that the capture makes; forgotten by the one after the process ended. */
@@ -363,7 +380,7 @@ static void test_discovered(void)
 	f.fakes[0] = NULL;
 	fake_proc_drop(1 << 29);
 	fake_proc_sockets("net/tcp", none);
-	turn_for(&f, 110 * NS_PER_MS); /* else the look before counts */
+	run_for(f.loop, 110 * NS_PER_MS); /* else the look before counts */
 	f.done = 0;
 	prepare(&f, 20 * NS_PER_MS, 20 * NS_PER_S);
 	arm(&f);
@@ -372,7 +389,6 @@ static void test_discovered(void)
 	CHECK_EQ(f.run.result, RUN_OK);
 	CHECK_EQ(f.run.n_parts, 0);
 	teardown(&f);
-	fake_proc_remove();
 }
 
 /* ---- what goes wrong ---- */
@@ -472,9 +488,8 @@ static void test_given_up(void)
 	prepare(&f, 20 * NS_PER_MS, 20 * NS_PER_S);
 	arm(&f);
 	f.tracer->ops->gather(f.tracer, &f.run);
-	for (int i = 0; i < 2000 && !count_files(f.dir); i++)
-		loop_turn(f.loop, 20);
-	turn_for(&f, 400 * NS_PER_MS); /* the file was begun: it is finished now */
+	RUN_UNTIL(f.loop, count_files(f.dir));
+	run_for(f.loop, 400 * NS_PER_MS); /* the file was begun: it is finished now */
 	CHECK(!f.done);
 	f.tracer->ops->give_up(f.tracer, &f.run);
 	turn_until_done(&f);
@@ -564,8 +579,8 @@ static void test_cancel(enum fake_mode mode, bool asked)
 	if (asked)
 		turn_until_asked(&f);
 	f.tracer->ops->cancel(f.tracer, &f.run);
-	for (int i = 0; i < 500 && asked && !fake_profiler_seen(f.fakes[0])->terminates; i++)
-		loop_turn(f.loop, 20);
+	if (asked)
+		RUN_UNTIL(f.loop, fake_profiler_seen(f.fakes[0])->terminates);
 	CHECK_EQ(fake_profiler_seen(f.fakes[0])->terminates, asked ? 1 : 0);
 	CHECK_EQ(f.done, 0);
 	teardown(&f);
