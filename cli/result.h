@@ -7,7 +7,7 @@
 
 #include "cli/api.h"
 
-/* On stdout: a CAPTURE or a MANIFEST of docs/wire.md, in words or as it is. */
+/* Prints a capture or a manifest (docs/schema/) on stdout, in words or as JSON. */
 void result_tell(const struct api_conf *api, const json_t *doc);
 
 /* An enum exit_code. */

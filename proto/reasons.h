@@ -36,8 +36,8 @@ enum {
 	X(REFUSED, "refused", FAILED, BOTH, REASON_REFUSES, \
 	  "the agent cannot take part: detail has the cause") \
 	X(DISK_FULL, "disk-full", PARTIAL_OR_FAILED, AGENT, REASON_REFUSES, \
-	  "the agent's spool is full: `--spool-limit` or the disk. Partial: a framework's " \
-	  "data, or records of a window longer than a ring, are left out") \
+	  "the agent's spool is full: `--spool-limit` or the disk. Partial: data is left out, see " \
+	  "below") \
 	X(BUSY, "busy", FAILED, AGENT, REASON_REFUSES, \
 	  "the agent already runs this session") \
 	X(LATE, "late", FAILED, AGENT, REASON_REFUSES, \

@@ -29,7 +29,7 @@ static void write_hosts(const struct api_env *env, struct buf *out)
 {
 	size_t connected, known = registry_count(env->registry, &connected);
 
-	write_head(out, "tutti_hosts", "gauge", "Hosts that the aggregator knows.");
+	write_head(out, "tutti_hosts", "gauge", "Hosts of the fleet.");
 	buf_addf(out, "tutti_hosts{state=\"connected\"} %zu\n", connected);
 	buf_addf(out, "tutti_hosts{state=\"lost\"} %zu\n", known - connected);
 }

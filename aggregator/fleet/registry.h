@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hosts that the aggregator knows: connected and lost ones, and what each can do. Loop thread.
+ * The hosts of the fleet: connected and lost ones, and what each can do. Loop thread.
  */
 #ifndef AGGREGATOR_FLEET_REGISTRY_H
 #define AGGREGATOR_FLEET_REGISTRY_H
