@@ -27,7 +27,7 @@ struct probe_peer {
 /* A new key, nothing answered yet. */
 void probe_peer_reset(struct probe_peer *p);
 
-/* False for a number that was answered before, or is too old to know: no number is answered twice. */
+/* False for a number that was answered before, or is too old to be checked: no number is answered twice. */
 bool probe_peer_accept_seq(struct probe_peer *p, uint32_t seq);
 
 /*

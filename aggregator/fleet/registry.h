@@ -78,7 +78,7 @@ void registry_free(struct registry *r);
 struct host *registry_find(struct registry *r, const char *name); /* NULL if unknown */
 struct host *registry_find_connected(struct registry *r, const char *name); /* or NULL */
 struct host *registry_find_by_cookie(struct registry *r, uint64_t probe_cookie); /* or NULL */
-struct host *registry_add(struct registry *r, const char *name); /* returns a known one as it is */
+struct host *registry_add(struct registry *r, const char *name); /* or returns the existing one */
 void registry_remove(struct registry *r, struct host *h);
 size_t registry_count(const struct registry *r, size_t *connected); /* connected may be NULL */
 size_t registry_forget_lost(struct registry *r, int64_t now_real_ns); /* returns how many */

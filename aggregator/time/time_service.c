@@ -12,16 +12,16 @@
 #include "net/udp.h"
 #include "proto/probe.h"
 
-#define SAY_EVERY_NS (10 * NS_PER_S)
+#define LOG_EVERY_NS (10 * NS_PER_S)
 #define REPLIES	     4096 /* that the kernel may still have to send; a power of two */
 
-/* A reply on its way out. The kernel numbers the socket's datagrams, whoever they are for: only this
- * says whose departure it tells of. */
+/* A reply that the kernel has not stamped yet. The kernel numbers all datagrams of the socket alike: this maps the
+ * number of a departure to its probe. */
 struct departing {
 	uint32_t id;
 	uint32_t seq;
-	uint64_t cookie; /* 0 = told already */
-	int64_t t3_ns; /* when we handed it over */
+	uint64_t cookie; /* of the host; 0 = the stamp has come */
+	int64_t t3_ns; /* when it was given to the kernel */
 };
 
 struct time_service {
@@ -33,13 +33,13 @@ struct time_service {
 	struct departing departing[REPLIES];
 };
 
-/* Anybody can send datagrams: one line now and then says that somebody does. */
-static void drop(struct time_service *ts, size_t len, const char *why)
+/* Counts and logs, at most one line in 10 s: any machine can send datagrams here. */
+static void drop_probe(struct time_service *ts, size_t len, const char *why)
 {
 	int64_t now_ns = now_mono_ns();
 
 	ts->stats.dropped++;
-	if (ts->logged_mono_ns && now_ns - ts->logged_mono_ns < SAY_EVERY_NS)
+	if (ts->logged_mono_ns && now_ns - ts->logged_mono_ns < LOG_EVERY_NS)
 		return;
 	ts->logged_mono_ns = now_ns;
 	log_warn("AGG-PROBE", "bytes=%zu dropped=%" PRIu64 " reason=\"%s\"", len, ts->stats.dropped,
@@ -76,21 +76,23 @@ static void answer(struct time_service *ts, struct host *h, struct probe *p,
 	udp_send_to(ts->udp, from, out, sizeof(out));
 }
 
-/* NULL if this host's probe is to be answered, else why not. */
-static const char *refusal_of(struct host *h, const struct probe *p, const void *data)
+/* NULL if this probe is to be answered: then its number is used up. Else why not. `h` is NULL if no host has the cookie. */
+static const char *accept_probe(struct host *h, const struct probe *p, const void *data)
 {
 	if (!h)
-		return "no probe of a known agent";
+		return "not a probe of a connected agent";
 	if (!probe_is_signed(data, &h->probes.key))
-		return "forged or broken";
+		return "the signature is wrong: forged or broken";
 	if (!probe_peer_accept_seq(&h->probes, p->seq))
-		return "sent before";
+		return "its number was answered before";
 	h->seen_real_ns = now_real_ns();
 	return NULL;
 }
 
-/* Only who holds a cookie and its key is answered, once, and with not a byte more than came in: the
- * port is of no use to whoever forges a sender's address or sends a probe of others again. */
+/*
+ * Answers only the owner of a cookie and its key, once for each probe, with as many bytes as came in. So the
+ * port cannot be used to amplify traffic to a forged address, nor to replay the probes of others.
+ */
 static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 		     const struct udp_from *from)
 {
@@ -101,9 +103,9 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 
 	if (probe_decode(&p, data, len) && p.type == PROBE_REQUEST)
 		h = registry_find_by_cookie(ts->env.registry, p.cookie);
-	why = refusal_of(h, &p, data);
+	why = accept_probe(h, &p, data);
 	if (why) {
-		drop(ts, len, why);
+		drop_probe(ts, len, why);
 		return;
 	}
 	ts->stats.probes++;
@@ -116,14 +118,14 @@ bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t 
 			 uint8_t reply[PROBE_BYTES])
 {
 	int64_t t2_ns = session_clock_now(ts->env.clock);
-	const char *why = "no probe of its own";
+	const char *why = "not a probe of this agent";
 	struct probe p;
 
 	if (probe_decode(&p, packet, PROBE_BYTES) && p.type == PROBE_REQUEST &&
 	    p.cookie == h->probe_cookie)
-		why = refusal_of(h, &p, packet);
+		why = accept_probe(h, &p, packet);
 	if (why) {
-		drop(ts, PROBE_BYTES, why);
+		drop_probe(ts, PROBE_BYTES, why);
 		return false;
 	}
 	ts->stats.probes++;

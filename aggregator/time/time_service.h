@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers time probes of known agents: by UDP, and by the control stream of a host that UDP does not reach. */
+/* Answers time probes of connected agents: by UDP, and over the control link of a host without UDP. */
 #ifndef AGGREGATOR_TIME_TIME_SERVICE_H
 #define AGGREGATOR_TIME_TIME_SERVICE_H
 
@@ -26,15 +26,17 @@ struct time_stats {
 };
 
 struct time_service *time_service_new(const struct time_env *env);
-void time_service_free(struct time_service *ts); /* it is closed; NULL is fine */
+void time_service_free(struct time_service *ts); /* after time_service_close(); NULL is fine */
 
-/* Answers UDP probes at this address; `*port` is the one that the system chose if it is 0. */
+/* Answers UDP probes at this address. `*port` is the port; the system chooses it if the address has 0. */
 MUST_CHECK int time_service_listen(struct time_service *ts, const char *address, int *port,
 				   struct err *e);
 void time_service_close(struct time_service *ts);
 
-/* A probe of h that came by its control stream, PROBE_BYTES long, and the answer to be sent there at once. False
- * for one that gets none. */
+/*
+ * For a probe of h from its control link, PROBE_BYTES long: fills the reply, which is to be sent there at once.
+ * False if the probe gets none.
+ */
 bool time_service_answer(struct time_service *ts, struct host *h, const uint8_t *packet,
 			 uint8_t reply[PROBE_BYTES]);
 

@@ -213,7 +213,7 @@ static void test_refused(struct fleet *f)
 	check_error(f, "POST", captures, "{\"hosts\": \"a,a\", \"hosts\": \"b\"}", 400, "JSON");
 	check_error(f, "POST", captures, "[]", 400, "object");
 	check_error(f, "POST", captures, "{", 400, "JSON");
-	check_error(f, "POST", captures, "{\"hosts\": \"nobody\"}", 404, "nobody");
+	check_error(f, "POST", captures, "{\"hosts\": \"no-such-host\"}", 404, "no-such-host");
 	check_error(f, "POST", captures, "{\"run\": \"..\"}", 400, "run name");
 	check_error(f, "GET", "/api/v1/captures/2026_01_01_00_00_00_aaaaaa", NULL, 404, "2026");
 	check_error(f, "GET", "/api/v1/sessions/..", NULL, 404, "");

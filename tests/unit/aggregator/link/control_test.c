@@ -181,10 +181,10 @@ static void test_ask(void)
 	fake_ask(&a, "start", "", "all");
 	WAIT(&f, a.answers == 3);
 	CHECK_EQ(capture_find(f.agg.captures, a.answer_session)->n_hosts, 2);
-	fake_ask(&a, "start", "", "nobody");
+	fake_ask(&a, "start", "", "no-such-host");
 	WAIT(&f, a.answers == 4);
 	CHECK(!a.answer_ok);
-	CHECK(strstr(a.answer_detail, "nobody"));
+	CHECK(strstr(a.answer_detail, "no-such-host"));
 	fake_ask(&a, "stop", "2026_01_01_00_00_00_aaaaaa", "");
 	WAIT(&f, a.answers == 5);
 	CHECK(!a.answer_ok);

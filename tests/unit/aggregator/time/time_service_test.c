@@ -32,7 +32,7 @@ struct crowd {
 	struct fleet fleet;
 	struct udp *udp;
 	struct client clients[AGENTS];
-	int strangers, all_kernel;
+	int unidentified, all_kernel;
 	uint8_t last[PROBE_BYTES]; /* as it was sent */
 };
 
@@ -144,7 +144,7 @@ static void test_bad_company(struct crowd *crowd)
 	send_probe(crowd, &liar, PROBE_REQUEST);
 	liar.cookie--;
 	liar.key.bytes[3] ^= 1;
-	liar.seq = 100000; /* believed, it would have the honest agent's numbers called old */
+	liar.seq = 100000; /* if accepted, it would make the numbers of the real agent too old */
 	send_probe(crowd, &liar, PROBE_REQUEST);
 	liar = *c;
 	send_probe(crowd, &liar, PROBE_REPLY);
@@ -183,7 +183,7 @@ static void test_stream(struct crowd *crowd)
 	CHECK(!time_service_answer(agg->time, h, packet, reply));
 }
 
-/* 64 agents, one socket on either side: every departure comes back to whom it belongs. */
+/* 64 agents, one socket on either side: every departure is reported to its own agent. */
 static void test_no_crosstalk(struct crowd *crowd)
 {
 	struct fleet *f = &crowd->fleet;

@@ -245,7 +245,7 @@ static void test_queued(void)
 	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
 	WAIT(&f, c->hosts[0].state == HOST_ARMED);
 	start(&f, &one, "S", 10, 5100 * NS_PER_MS);
-	check_error(&f, &one, "for capture"); /* in vain, or not even tried */
+	check_error(&f, &one, "for capture"); /* it waited without success, or not at all */
 	start(&f, &one, "T", 10, 20 * NS_PER_S);
 	WAIT(&f, captures_count(f.agg.captures).queued == 1);
 	CHECK_EQ(a.arms, 1);
