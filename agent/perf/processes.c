@@ -288,7 +288,7 @@ void processes_apply(struct processes *ps, const struct perf_record *rec)
 	}
 }
 
-void processes_seen(struct processes *ps, uint32_t pid, uint32_t tid)
+void processes_note_thread(struct processes *ps, uint32_t pid, uint32_t tid)
 {
 	struct thread *t = thread_of(ps, pid, tid);
 
@@ -340,7 +340,7 @@ struct thread_question *processes_threads(const struct processes *ps, size_t *n)
 	return out;
 }
 
-void processes_mark(const struct processes *ps, bool *used)
+void processes_mark_images(const struct processes *ps, bool *used)
 {
 	for (size_t i = 0; i < ps->by_pid.n_slots; i++) {
 		const struct process *p = u32_map_at(&ps->by_pid, i);
@@ -372,7 +372,7 @@ void processes_sweep(struct processes *ps, int64_t ended_before_ns)
 
 /* ---- questions ---- */
 
-size_t processes_ask(struct processes *ps, struct process_question **out, size_t max)
+size_t processes_take_questions(struct processes *ps, struct process_question **out, size_t max)
 {
 	size_t n = 0;
 
@@ -395,7 +395,7 @@ size_t processes_ask(struct processes *ps, struct process_question **out, size_t
 	return n;
 }
 
-size_t threads_ask(struct processes *ps, struct thread_question **out, size_t max)
+size_t threads_take_questions(struct processes *ps, struct thread_question **out, size_t max)
 {
 	size_t n = 0;
 
@@ -424,7 +424,7 @@ static void add_if_free(struct process *p, const struct mapping *m)
 		insert_mapping(p, at, m);
 }
 
-void processes_answer(struct processes *ps, const struct process_question *q)
+void processes_apply_answer(struct processes *ps, const struct process_question *q)
 {
 	struct process *p = u32_map_get(&ps->by_pid, q->pid);
 
@@ -444,7 +444,7 @@ void processes_answer(struct processes *ps, const struct process_question *q)
 	p->maps_state = MAPS_KNOWN;
 }
 
-void threads_answer(struct processes *ps, const struct thread_question *q)
+void threads_apply_answer(struct processes *ps, const struct thread_question *q)
 {
 	struct thread *t = u32_map_get(&ps->by_tid, q->tid);
 

@@ -27,14 +27,14 @@ void processes_free(struct processes *ps);
 void processes_apply(struct processes *ps, const struct perf_record *rec);
 
 /* Notes that thread `tid` of `pid` ran. */
-void processes_seen(struct processes *ps, uint32_t pid, uint32_t tid);
+void processes_note_thread(struct processes *ps, uint32_t pid, uint32_t tid);
 
 /* The frame of a user address. Code of a process whose mappings are not known yet is in the process's own
  * image, at its address. */
 struct frame processes_frame(struct processes *ps, uint32_t pid, uint64_t address);
 
 /* Marks the images that mappings name, for images_sweep(). */
-void processes_mark(const struct processes *ps, bool *used);
+void processes_mark_images(const struct processes *ps, bool *used);
 
 /* Forgets threads that ended before `ended_before_ns`. */
 void processes_sweep(struct processes *ps, int64_t ended_before_ns);
@@ -57,11 +57,11 @@ struct thread_question {
 struct thread_question *processes_threads(const struct processes *ps, size_t *n);
 
 /* At most `max` open questions; each is asked once. Returns how many; the caller frees `*out`. */
-size_t processes_ask(struct processes *ps, struct process_question **out, size_t max);
-size_t threads_ask(struct processes *ps, struct thread_question **out, size_t max);
+size_t processes_take_questions(struct processes *ps, struct process_question **out, size_t max);
+size_t threads_take_questions(struct processes *ps, struct thread_question **out, size_t max);
 
 /* Copies answers that still apply. */
-void processes_answer(struct processes *ps, const struct process_question *q);
-void threads_answer(struct processes *ps, const struct thread_question *q);
+void processes_apply_answer(struct processes *ps, const struct process_question *q);
+void threads_apply_answer(struct processes *ps, const struct thread_question *q);
 
 #endif

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size)
 		cpu_window_feed(w, data + size / 2, size - size / 2);
 	cpu_window_flush(w, INT64_MAX);
-	cpu_questions_free(cpu_window_ask(w));
+	cpu_questions_free(cpu_window_take_questions(w));
 	cut = cpu_window_cut(w, ring_cut_new(cpu_window_ring(w), 0, INT64_MAX));
 	cpu_cut_load(cut);
 	cpu_cut_free(cut);

@@ -76,14 +76,14 @@ static void ask_names(struct cpu_window *w, struct cpu_questions *q)
 	free(images.index);
 }
 
-struct cpu_questions *cpu_window_ask(struct cpu_window *w)
+struct cpu_questions *cpu_window_take_questions(struct cpu_window *w)
 {
 	struct cpu_questions *q = xcalloc(1, sizeof(*q));
 
 	q->generation = w->generation;
 	ask_names(w, q);
-	q->n_processes = processes_ask(w->processes, &q->processes, PROCESSES_MAX);
-	q->n_threads = threads_ask(w->processes, &q->threads, THREADS_MAX);
+	q->n_processes = processes_take_questions(w->processes, &q->processes, PROCESSES_MAX);
+	q->n_threads = threads_take_questions(w->processes, &q->threads, THREADS_MAX);
 	if (q->n || q->n_processes || q->n_threads)
 		return q;
 	cpu_questions_free(q);
@@ -139,7 +139,7 @@ static void forget_names(struct cpu_window *w)
 	w->first_unnamed = 1;
 }
 
-void cpu_window_learn(struct cpu_window *w, const struct cpu_questions *q)
+void cpu_window_apply_answers(struct cpu_window *w, const struct cpu_questions *q)
 {
 	if (q->epoch != w->epoch)
 		forget_names(w);
@@ -147,9 +147,9 @@ void cpu_window_learn(struct cpu_window *w, const struct cpu_questions *q)
 	for (size_t i = 0; q->generation == w->generation && i < q->n; i++)
 		stacks_set_name(w->stacks, q->v[i].node, q->v[i].name);
 	for (size_t i = 0; i < q->n_processes; i++)
-		processes_answer(w->processes, &q->processes[i]);
+		processes_apply_answer(w->processes, &q->processes[i]);
 	for (size_t i = 0; i < q->n_threads; i++)
-		threads_answer(w->processes, &q->threads[i]);
+		threads_apply_answer(w->processes, &q->threads[i]);
 }
 
 void cpu_questions_free(struct cpu_questions *q)

@@ -149,7 +149,7 @@ static void job_done(void *arg)
 	t->symbols = j->symbols;
 	t->working = NULL;
 	if (j->questions)
-		cpu_window_learn(t->window, j->questions);
+		cpu_window_apply_answers(t->window, j->questions);
 	start_next(t);
 	finish_run(j);
 	job_free(j);
@@ -195,9 +195,9 @@ static void drain(struct tracer_cpu *t, int64_t until_raw_ns)
 	cpu_window_flush(t->window, until_raw_ns);
 }
 
-static void ask(struct tracer_cpu *t)
+static void request_names(struct tracer_cpu *t)
 {
-	struct cpu_questions *q = t->working ? NULL : cpu_window_ask(t->window);
+	struct cpu_questions *q = t->working ? NULL : cpu_window_take_questions(t->window);
 
 	if (q)
 		job_add(t, &(struct cpu_job){ .questions = q });
@@ -209,7 +209,7 @@ static void on_drain(void *arg)
 
 	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 	drain(t, now_raw_ns() - SETTLE_NS);
-	ask(t);
+	request_names(t);
 }
 
 /* A ring is half full; or its CPU went away. */

@@ -69,7 +69,7 @@ static void sweep_images(struct cpu_window *w)
 	for (uint32_t i = 1; i < stacks_count(w->stacks); i++)
 		if (stacks_node(w->stacks, i))
 			used[stacks_node(w->stacks, i)->image] = true;
-	processes_mark(w->processes, used);
+	processes_mark_images(w->processes, used);
 	images_sweep(w->images, used);
 	free(used);
 }
@@ -163,7 +163,7 @@ static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
 		w->tidied_raw_ns = rec->time_ns;
 		free_stacks(w);
 	}
-	processes_seen(w->processes, rec->pid, rec->tid);
+	processes_note_thread(w->processes, rec->pid, rec->tid);
 	n = frames_of(w, rec, frames);
 	node = push_all(w, frames, n);
 	if (node == STACK_FULL) {

@@ -70,12 +70,12 @@ struct cpu_questions {
 };
 
 /* The questions that are open; NULL if there are none. The caller frees them with cpu_questions_free(). */
-struct cpu_questions *cpu_window_ask(struct cpu_window *w);
+struct cpu_questions *cpu_window_take_questions(struct cpu_window *w);
 
 /* On a worker, between symbols_begin() and symbols_end(). */
 void cpu_questions_answer(struct cpu_questions *q, struct symbols *sy);
 
-void cpu_window_learn(struct cpu_window *w, const struct cpu_questions *q);
+void cpu_window_apply_answers(struct cpu_window *w, const struct cpu_questions *q);
 void cpu_questions_free(struct cpu_questions *q); /* NULL is fine */
 
 /* A thread's name from /proc, for workers. */

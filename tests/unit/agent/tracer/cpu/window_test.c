@@ -326,14 +326,14 @@ static void long_windows_keep_their_stacks(void)
 
 static struct cpu_questions *ask(struct cpu_window *w, struct symbols *sy)
 {
-	struct cpu_questions *q = cpu_window_ask(w);
+	struct cpu_questions *q = cpu_window_take_questions(w);
 
 	if (!q)
 		return NULL;
 	symbols_begin(sy);
 	cpu_questions_answer(q, sy);
 	symbols_end(sy);
-	cpu_window_learn(w, q);
+	cpu_window_apply_answers(w, q);
 	return q;
 }
 
