@@ -21,12 +21,12 @@
 /* Least time for tracers to gather, however late this agent came to the window's end. */
 #define GATHER_LEAST_NS (100 * NS_PER_MS)
 
-/* The window may end this much later, by what the clock has learnt since Arm. */
+/* Probes since Arm may move the window's end by this much. */
 #define WINDOW_SHIFT_MAX_NS (10 * NS_PER_S)
 
-/* Tracers gather at most the first beyond the window; gathering waits at most for the second of it. */
+/* Of the margin on either side of the window that tracers gather. */
 #define MARGIN_MAX_NS  (10 * NS_PER_S)
-#define MARGIN_WAIT_NS (100 * NS_PER_MS)
+#define MARGIN_WAIT_NS (100 * NS_PER_MS) /* gathering begins without the rest */
 
 /* Time probes stay dense for so long after the window. */
 #define PROBES_AFTER_NS (2 * NS_PER_S)
@@ -113,7 +113,7 @@ static void on_run_done(struct tracer_run *run)
 	assemble_if_done(r->capture);
 }
 
-/* Files among them go as well. */
+/* Removes part files, too. */
 void capture_drop_parts(struct tracer_run *run)
 {
 	for (size_t i = 0; i < run->n_parts; i++) {

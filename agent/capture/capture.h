@@ -74,10 +74,9 @@ struct captures *captures_new(const struct capture_env *env);
 void captures_free(struct captures *cs); /* cancels captures under way; NULL is fine */
 
 /*
- * T0 may lie in the past. ERR_EXISTS for a session that is already here, ERR_FULL when the spool is full or too
- * many are under way, ERR_INVALID for an unknown tracer or a setting out of its range. The capture lives until it
- * is released.
- * `changed` is never called from inside this.
+ * T0 may lie in the past. ERR_EXISTS for a session that is already here, ERR_FULL when the spool is full,
+ * ERR_LIMIT when too many captures are under way, ERR_INVALID for an unknown tracer or a setting out of its
+ * range. The capture lives until it is released. `changed` is never called from inside this.
  *
  * Before the clock is calibrated the window is cut by this host's wall clock. Times in the file come from
  * the clock model at the time of assembly; a file without a calibrated clock has a warning.
@@ -109,7 +108,7 @@ struct clock_slack capture_slack(const struct capture *c); /* of all times of th
 /* The training steps in the window; false if none began in it. */
 bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out);
 
-/* One per tracer that was asked for; complete from READY and FAILED on. Borrowed. */
+/* One per requested tracer; complete in READY and FAILED. Borrowed. */
 const struct capture_report *capture_reports(const struct capture *c, size_t *n);
 
 #endif

@@ -8,16 +8,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clean_text.h"
-#include "agent/marks/marks.h"
 #include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
+#include "agent/marks/marks.h"
+#include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/reasons.h"
 
-#define ENVIRONMENT_BYTES (1 << 20) /* and texts, of all files */
+#define ENVIRONMENT_BYTES (1 << 20) /* for environment planes and warnings, in all files */
 
 /* ---- reports and warnings ---- */
 
@@ -42,7 +42,7 @@ static void clean_detail(struct tracer_run *run)
 	memcpy(run->detail, text, sizeof(text));
 }
 
-/* By what the clock has learnt since gathering, the window ended later. */
+/* By the newer clock model the window ended after what was gathered. */
 static void report_cut_end(struct capture *c)
 {
 	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/link/requests_impl.h"
 #include "agent/capture/spool.h"
 #include "agent/capture/spool_entry.h"
+#include "agent/link/requests_impl.h"
 #include "agent/link/upload.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -182,7 +182,7 @@ static struct rpc_channel *control_channel(void *arg)
 	return link->channel(link->arg);
 }
 
-/* At most two hours away: more is no deadline. */
+/* At most two hours from now: no deadline is later. */
 static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
 {
 	const int64_t most_ns = 2 * 3600 * NS_PER_S;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "agent/clock/clock.h"
-#include "agent/marks/marks.h"
 #include "agent/link/env.h"
+#include "agent/marks/marks.h"
 #include "agent/marks/steps.h"
 #include "base/loop.h"
 #include "base/mem.h"

@@ -12,8 +12,8 @@
 #include "agent/link/env.h"
 #include "base/buf.h"
 #include "base/file.h"
-#include "base/loop.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
@@ -101,12 +101,12 @@ static void end_if_idle(struct upload *u)
 	free_upload(u);
 }
 
-/* Without a retry: the cause is not the network. */
-static void fail(struct upload *u, const struct err *why)
+/* Ends the upload without a retry. */
+static void fail(struct upload *u, const struct err *e)
 {
 	if (!u->rc) {
-		u->rc = why->code;
-		u->error = *why;
+		u->rc = e->code;
+		u->error = *e;
 	}
 	if (u->call)
 		rpc_cancel(u->call);

@@ -326,7 +326,7 @@ static bool monitor_message(struct rpc_call *call, const struct rpc_msg *msg)
 	buf_addf(&text, "host %s, tutti-agent %s\n", s->env.host, TUTTI_VERSION);
 	add_clock(&text, s->env.clock);
 	add_tracers(&text, s->env.tracers);
-	buf_addf(&text, "captures asked for here: %zu\n", count_captures(s));
+	buf_addf(&text, "captures of this service: %zu\n", count_captures(s));
 	m.data = (char *)buf_str(&text);
 	buf_reserve(&reply, tensorflow__monitor_response__get_packed_size(&m));
 	reply.len = tensorflow__monitor_response__pack(&m, reply.data);
