@@ -18,7 +18,7 @@
 #include "tests/lib/check.h"
 #include "tests/lib/fake_profiler.h"
 
-#define NOBODY 65534
+#define UNPRIVILEGED 65534
 
 static void add_marks(void *arg, int64_t raw_ns)
 {
@@ -56,7 +56,7 @@ static char *make_flags(const char *flags, struct fake_profiler **fake, struct l
 /* LeakSanitizer reads the process from a thread of its own: it must stay dumpable. */
 static void drop_rights(void)
 {
-	CHECK(!setgid(NOBODY) && !setuid(NOBODY));
+	CHECK(!setgid(UNPRIVILEGED) && !setuid(UNPRIVILEGED));
 	CHECK(!prctl(PR_SET_DUMPABLE, 1));
 }
 

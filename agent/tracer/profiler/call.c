@@ -19,20 +19,20 @@
 #include "proto/limits.h"
 #include "proto/reasons.h"
 
-/* The server is called this long before the window: enough to connect and to start, and no longer than
- * it must, because a server that waits holds its process's profiler lock and hears nobody. */
+/* The server is called this long before the window: enough to connect and to start. Not longer, because a
+ * server that waits holds the profiler lock of its process and does not react to other calls. */
 #define HEAD_NS		      (1500 * NS_PER_MS)
 #define TERMINATE_DEADLINE_NS (2 * NS_PER_S)
-/* An older server writes its file before it answers; only a network's file system shows it later. */
+/* An older server writes its file before it answers; a network file system may show it later. */
 #define FILE_RETRY_NS (200 * NS_PER_MS)
 #define FILE_TRIES    10
 
 /*
  *   waiting -> called -> storing -> done
- *                    \-> looking for an older server's file, some times -> done
- * A freed call stays behind as a shell until its callbacks came back.
+ *                    \-> fetching an older server's file, several tries -> done
+ * A freed call stays allocated until its callbacks have come.
  */
-enum step { WAITING, CALLED, STORING, LOOKING, DONE };
+enum step { WAITING, CALLED, STORING, FETCHING, DONE };
 
 struct profiler_call {
 	struct loop *loop;
@@ -55,7 +55,7 @@ struct profiler_call {
 	void *options;
 	size_t options_len;
 
-	struct profiler_store store; /* the worker's while STORING or LOOKING */
+	struct profiler_store store; /* the worker's while STORING or FETCHING */
 	struct profiler_result result;
 	bool (*take_room)(void *arg, uint64_t bytes);
 	void (*done)(void *arg);
@@ -63,7 +63,7 @@ struct profiler_call {
 };
 
 static void call_send(void *arg);
-static void call_look(void *arg);
+static void call_fetch_file(void *arg);
 
 /* ---- life ---- */
 
@@ -94,8 +94,8 @@ static char *unique_path(const char *dir, const char *prefix)
 	return xasprintf("%s/%s", dir, name);
 }
 
-/* Time to store a reply must remain before the capture gives up. */
-static int64_t deadline_of(const struct profiler_call_conf *conf)
+/* Leaves time to store the reply before the capture gives up. */
+static int64_t choose_deadline(const struct profiler_call_conf *conf)
 {
 	int64_t slack = conf->give_up_mono_ns - now_mono_of_raw(conf->t1_raw_ns);
 	int64_t reserve = slack / 8;
@@ -124,7 +124,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	c->t0_raw_ns = conf->t0_raw_ns;
 	c->t1_raw_ns = conf->t1_raw_ns;
 	c->t0_real_ns = conf->t0_real_ns;
-	c->give_up_mono_ns = deadline_of(conf);
+	c->give_up_mono_ns = choose_deadline(conf);
 	c->options = xmalloc(conf->options_len + 1);
 	if (conf->options_len)
 		memcpy(c->options, conf->options, conf->options_len);
@@ -175,15 +175,15 @@ static void call_fail(struct profiler_call *c, const char *reason, const char *t
 
 /* ---- terminate ---- */
 
-static void terminate_answered(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
+static void on_terminate_answer(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
 {
 	(void)st;
 	(void)msg;
 	call_put(arg);
 }
 
-/* Ends the recording early and frees the process's profiler lock. The session's name is this call's
- * alone, so a Terminate that comes too late harms nobody. */
+/* Ends the recording early and frees the process's profiler lock. The session's name belongs to this call
+ * only, so a late Terminate does no harm. */
 static void call_terminate(void *arg)
 {
 	struct profiler_call *c = arg;
@@ -195,7 +195,7 @@ static void call_terminate(void *arg)
 	c->refs++;
 	profiler_terminate_pack(&request, c->session);
 	rpc_unary(c->channel, PROFILER_TERMINATE, request.data, request.len,
-		  now_mono_ns() + TERMINATE_DEADLINE_NS, terminate_answered, c);
+		  now_mono_ns() + TERMINATE_DEADLINE_NS, on_terminate_answer, c);
 	buf_release(&request);
 }
 
@@ -208,7 +208,7 @@ void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns)
 		loop_timer_at(c->loop, &c->timer, now_mono_of_raw(t1_raw_ns) + PROFILER_GUARD_NS,
 			      call_terminate, c);
 	else if (c->step == WAITING && t1_raw_ns <= c->t0_raw_ns)
-		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* it will see: no window */
+		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* finds an empty window */
 }
 
 void profiler_call_free(struct profiler_call *c)
@@ -224,7 +224,7 @@ void profiler_call_free(struct profiler_call *c)
 	call_put(c);
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
 static void call_store_start(struct profiler_call *c, enum step step, void (*run)(void *arg),
 			     void (*done)(void *arg))
@@ -238,25 +238,25 @@ static void call_store_start(struct profiler_call *c, enum step step, void (*run
 	loop_work(c->loop, run, done, c);
 }
 
-/* The answer was read through. */
+/* The reply has been read to its end. */
 static void call_keep_file(struct profiler_call *c)
 {
 	struct profiler_store *s = &c->store;
 
 	if (!s->has_file) {
-		call_done(c); /* the process did nothing that it records */
+		call_done(c); /* the process had no events */
 		return;
 	}
 	c->result.path = xstrdup(c->path);
 	c->result.start_real_ns = s->start_real_ns;
 	if (!s->start_real_ns) {
-		/* Before profile_start_time was recorded: all that is known is when we asked. */
+		/* An old framework without profile_start_time: only the time of the request is known. */
 		int64_t start = c->t0_real_ns - PROFILER_LEAD_NS;
 
 		c->result.start_real_ns = start > c->sent_real_ns ? start : c->sent_real_ns;
 		c->result.incomplete = true;
 		call_fail(c, REASON_PROFILER_OLD,
-			  "its trace does not say when it began: placed by when it was asked for");
+			  "its trace has no begin time: placed by the time of the request");
 		return;
 	}
 	call_done(c);
@@ -269,7 +269,7 @@ static void store_run(void *arg)
 	profiler_store_reply(&c->store);
 }
 
-static void look_run(void *arg)
+static void fetch_run(void *arg)
 {
 	struct profiler_call *c = arg;
 
@@ -283,31 +283,31 @@ static const char *failure_reason(const struct profiler_store *s)
 	return s->rc == ERR_NOT_FOUND ? REASON_PROFILER_OLD : REASON_PROFILER_FAILED;
 }
 
-/* Its size is known when it has been found. */
-static void look_again(struct profiler_call *c)
+/* The file's size is known once it has been found: reserves room for it. */
+static void fetch_with_room(struct profiler_call *c)
 {
 	struct profiler_store *s = &c->store;
 
 	s->unwanted = c->freed || !c->take_room(c->arg, s->need_bytes);
 	s->room_bytes = s->need_bytes;
-	call_look(c);
+	call_fetch_file(c);
 }
 
-static void look_done(void *arg)
+static void fetch_done(void *arg)
 {
 	struct profiler_call *c = arg;
 	struct profiler_store *s = &c->store;
-	bool again = s->rc == ERR_NOT_FOUND && !s->empty_trace && ++c->file_tries < FILE_TRIES &&
+	bool retry = s->rc == ERR_NOT_FOUND && !s->empty_trace && ++c->file_tries < FILE_TRIES &&
 		     now_mono_ns() + FILE_RETRY_NS < c->give_up_mono_ns && !c->freed;
 
-	if (profiler_store_asks(s)) {
-		look_again(c);
+	if (profiler_store_must_repeat(s)) {
+		fetch_with_room(c);
 	} else if (c->freed) {
 		unlink(c->path);
 	} else if (!s->rc) {
 		call_keep_file(c);
-	} else if (again) {
-		loop_timer_in(c->loop, &c->timer, FILE_RETRY_NS, call_look, c);
+	} else if (retry) {
+		loop_timer_in(c->loop, &c->timer, FILE_RETRY_NS, call_fetch_file, c);
 	} else if (s->rc == ERR_NOT_FOUND && s->empty_trace) {
 		call_done(c);
 	} else {
@@ -316,9 +316,9 @@ static void look_done(void *arg)
 	call_put(c);
 }
 
-static void call_look(void *arg)
+static void call_fetch_file(void *arg)
 {
-	call_store_start(arg, LOOKING, look_run, look_done);
+	call_store_start(arg, FETCHING, fetch_run, fetch_done);
 }
 
 static void store_done(void *arg)
@@ -333,7 +333,7 @@ static void store_done(void *arg)
 	else if (s->rc)
 		call_fail(c, failure_reason(s), s->err.msg);
 	else if (!s->has_xspace)
-		call_look(c);
+		call_fetch_file(c);
 	else
 		call_keep_file(c);
 	call_put(c);
@@ -349,13 +349,14 @@ struct code_reason {
 static const struct code_reason code_reasons[] = {
 	{ RPC_INTERNAL, "nother profiling session", REASON_PROFILER_BUSY },
 	{ RPC_ALREADY_EXISTS, "", REASON_PROFILER_BUSY },
-	{ RPC_UNAVAILABLE, "timed out", REASON_PROFILER_TIMEOUT }, /* it listens, and is silent */
+	{ RPC_UNAVAILABLE, "timed out",
+	  REASON_PROFILER_TIMEOUT }, /* it listens and does not answer */
 	{ RPC_UNAVAILABLE, "", REASON_PROFILER_UNREACHABLE },
 	{ RPC_UNIMPLEMENTED, "", REASON_PROFILER_OLD },
 	{ RPC_DEADLINE_EXCEEDED, "", REASON_PROFILER_TIMEOUT },
 };
 
-static const char *reason_of(const struct rpc_status *st)
+static const char *find_reason(const struct rpc_status *st)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(code_reasons); i++) {
 		const struct code_reason *r = &code_reasons[i];
@@ -366,8 +367,8 @@ static const char *reason_of(const struct rpc_status *st)
 	return REASON_PROFILER_FAILED;
 }
 
-/* What the reply has around its XSpace is nothing beside it. An older server's file may be there all the
- * same where there is no room even for that. */
+/* The reply is hardly larger than its XSpace, so its size is reserved. Without room for it, an older server's
+ * file is still removed. */
 static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
 {
 	struct profiler_store *s = &c->store;
@@ -375,14 +376,14 @@ static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
 	s->need_bytes = rpc_msg_len(msg);
 	s->unwanted = !c->take_room(c->arg, s->need_bytes);
 	if (s->unwanted) {
-		call_look(c);
+		call_fetch_file(c);
 		return;
 	}
 	s->msg = rpc_msg_keep(msg);
 	call_store_start(c, STORING, store_run, store_done);
 }
 
-static void profile_answered(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
+static void on_profile_answer(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
 {
 	struct profiler_call *c = arg;
 
@@ -391,14 +392,14 @@ static void profile_answered(void *arg, const struct rpc_status *st, const struc
 	if (c->freed) {
 		c->step = DONE;
 	} else if (st->code != RPC_OK) {
-		call_fail(c, reason_of(st), *st->text ? st->text : rpc_code_name(st->code));
+		call_fail(c, find_reason(st), *st->text ? st->text : rpc_code_name(st->code));
 	} else {
 		store_reply(c, msg);
 	}
 	call_put(c);
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static int call_pack(struct profiler_call *c, struct buf *out, struct err *e)
 {
@@ -433,7 +434,8 @@ static void call_send(void *arg)
 		return;
 	}
 	if (c->t1_raw_ns <= now_raw_ns()) {
-		call_fail(c, REASON_WINDOW_CUT, "the window was over before it could be asked");
+		call_fail(c, REASON_WINDOW_CUT,
+			  "the window was over before the call could be made");
 		return;
 	}
 	if (call_pack(c, &request, &e) || rpc_channel_new(&c->channel, c->rpc, &opts, &e)) {
@@ -443,7 +445,7 @@ static void call_send(void *arg)
 	c->step = CALLED;
 	c->refs++;
 	c->call = rpc_unary(c->channel, PROFILER_PROFILE, request.data, request.len,
-			    c->give_up_mono_ns, profile_answered, c);
+			    c->give_up_mono_ns, on_profile_answer, c);
 out:
 	buf_release(&request);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One capture of one framework process: asks its tensorflow.ProfilerService for the window, stores the
- * XSpace that comes back, or says in a typed reason why there is none. Loop thread.
+ * One capture of one framework process: calls its tensorflow.ProfilerService for the window and stores
+ * the XSpace of the reply; a typed reason tells why there is none. Loop thread.
  */
 #ifndef AGENT_TRACER_PROFILER_CALL_H
 #define AGENT_TRACER_PROFILER_CALL_H
@@ -17,9 +17,9 @@ struct profiler_call;
 struct profiler_call_conf { /* all borrowed for the call of profiler_call_start() */
 	struct loop *loop;
 	struct rpc *rpc;
-	int *live; /* outlives all calls: how many of them have callbacks under way */
+	int *live; /* counts the calls with callbacks under way; outlives all calls */
 	const char *address;
-	int64_t pid; /* whose root an older server's file lies in; 0 = unknown */
+	int64_t pid; /* of the server; an older server's file is below its root; 0 = unknown */
 	const char *session, *host, *dir;
 	int64_t t0_raw_ns, t1_raw_ns, t0_real_ns;
 	int64_t give_up_mono_ns;
@@ -32,20 +32,20 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 
 struct profiler_result {
 	const char *reason; /* typed, proto/reasons.h; "" when ok */
-	bool incomplete; /* there is a file, and a reason to doubt it */
+	bool incomplete; /* there is a file in spite of the reason */
 	char detail[256];
 	char *path; /* the XSpace; NULL if there is none */
 	int64_t start_real_ns; /* its times count from here */
 };
 
-/* Yours: profiler_call_free(). */
+/* The caller frees it with profiler_call_free(). */
 struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf);
 
-/* Cancels what is under way and asks the server to let go; removes a file that was not taken. `done`
- * is not called any more. NULL is fine. */
+/* Cancels the call, terminates the server's recording and removes a file that was not taken. `done` is
+ * not called after this. NULL is fine. */
 void profiler_call_free(struct profiler_call *c);
 
-/* The window ends earlier: what was recorded until then is kept. */
+/* The window ends earlier; the data until then is kept. */
 void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns);
 
 void profiler_call_set_pid(struct profiler_call *c, int64_t pid);

@@ -19,19 +19,19 @@
 #define SCAN_PERIOD_NS	  (5 * NS_PER_S)
 #define SCAN_FRESH_NS	  (100 * NS_PER_MS)
 #define PROBE_DEADLINE_NS NS_PER_S
-#define MAX_PROBES	  3 /* of one socket that is silent; an answer of any kind is final */
+#define MAX_PROBES	  3 /* of one socket that does not answer; any answer is final */
 
-enum verdict { UNASKED, ASKING, PROFILER, OTHER };
+enum kind { UNPROBED, PROBING, PROFILER, OTHER };
 
 /* A socket of a framework process and what it is. */
 struct candidate {
 	struct discover_target target;
 	uint64_t inode;
-	enum verdict verdict;
+	enum kind kind;
 	int probes;
 };
 
-/* One question under way. */
+/* One probe under way. */
 struct probe {
 	struct discover *d;
 	struct rpc_channel *channel;
@@ -49,7 +49,7 @@ struct discover {
 	struct loop_timer timer;
 	bool dead;
 
-	/* A look: a scan on a worker, then the probes. */
+	/* A search: a scan on a worker, then the probes. */
 	bool scanning;
 	int probing;
 	int64_t scanned_ns; /* when the last scan ended; 0 = never */
@@ -57,7 +57,7 @@ struct discover {
 	int scan_rc;
 	struct err scan_error;
 
-	/* What the last scan saw; a scan under way does not touch it. */
+	/* The result of the last scan; a scan under way does not change it. */
 	struct proc_listener *listeners;
 	size_t n_listeners;
 	bool blind;
@@ -69,25 +69,25 @@ struct discover {
 	struct waiter *waiters;
 };
 
-/* ---- those who wait ---- */
+/* ---- waiters ---- */
 
-static bool look_under_way(const struct discover *d)
+static bool is_searching(const struct discover *d)
 {
 	return d->scanning || d->probing;
 }
 
 static void discover_timer(void *arg);
 
-static void discover_settle(struct discover *d)
+static void discover_end_search(struct discover *d)
 {
-	while (d->waiters && !look_under_way(d) && !d->dead) {
+	while (d->waiters && !is_searching(d) && !d->dead) {
 		struct waiter *w = d->waiters;
 
 		d->waiters = w->next;
 		w->fn(w->arg);
 		free(w);
 	}
-	if (d->conf.probe && !d->dead && !look_under_way(d))
+	if (d->conf.probe && !d->dead && !is_searching(d))
 		loop_timer_in(d->conf.loop, &d->timer, SCAN_PERIOD_NS, discover_timer, d);
 }
 
@@ -124,28 +124,28 @@ static void discover_set_targets(struct discover *d)
 	d->targets = xcalloc(d->n_candidates + 1, sizeof(*d->targets));
 	d->n_targets = 0;
 	for (size_t i = 0; i < d->n_candidates; i++) {
-		if (d->candidates[i].verdict == PROFILER)
+		if (d->candidates[i].kind == PROFILER)
 			d->targets[d->n_targets++] = d->candidates[i].target;
 	}
 }
 
-static void candidate_judge(struct candidate *c, enum rpc_code code)
+static void candidate_set_kind(struct candidate *c, enum rpc_code code)
 {
 	const struct discover_target *t = &c->target;
 
 	if (code == RPC_OK) {
-		c->verdict = PROFILER;
+		c->kind = PROFILER;
 		log_info("AGT-PROFILER", "address=%s pid=%" PRId64 " comm=%s state=found",
 			 t->address, t->pid, t->comm);
 	} else if ((code == RPC_DEADLINE_EXCEEDED || code == RPC_UNAVAILABLE) &&
 		   c->probes < MAX_PROBES) {
-		c->verdict = UNASKED; /* a server still starting up; or no gRPC at all */
+		c->kind = UNPROBED; /* a server that is starting; or no gRPC server */
 	} else {
-		c->verdict = OTHER;
+		c->kind = OTHER;
 	}
 }
 
-static void probe_answered(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
+static void on_probe_answer(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
 {
 	struct probe *p = arg;
 	struct discover *d = p->d;
@@ -154,12 +154,12 @@ static void probe_answered(void *arg, const struct rpc_status *st, const struct 
 	(void)msg;
 	d->probing--;
 	if (c && !d->dead) {
-		candidate_judge(c, st->code);
+		candidate_set_kind(c, st->code);
 		discover_set_targets(d);
 	}
 	rpc_channel_free(p->channel);
 	free(p);
-	discover_settle(d);
+	discover_end_search(d);
 }
 
 static void candidate_probe(struct discover *d, struct candidate *c)
@@ -175,26 +175,26 @@ static void candidate_probe(struct discover *d, struct candidate *c)
 	struct probe *p;
 
 	if (rpc_channel_new(&channel, d->conf.rpc, &opts, NULL)) {
-		c->verdict = OTHER;
+		c->kind = OTHER;
 		return;
 	}
 	p = xcalloc(1, sizeof(*p));
 	p->d = d;
 	p->channel = channel;
 	p->inode = c->inode;
-	c->verdict = ASKING;
+	c->kind = PROBING;
 	c->probes++;
 	d->probing++;
 	profiler_session_name("tutti-probe", session);
 	profiler_terminate_pack(&request, session);
 	rpc_unary(channel, PROFILER_TERMINATE, request.data, request.len,
-		  now_mono_ns() + PROBE_DEADLINE_NS, probe_answered, p);
+		  now_mono_ns() + PROBE_DEADLINE_NS, on_probe_answer, p);
 	buf_release(&request);
 }
 
 /* ---- scans ---- */
 
-/* A process may listen several times on one port (SO_REUSEPORT): one of them stands for all. */
+/* A process may listen several times on one port (SO_REUSEPORT): only the first socket counts. */
 static bool is_candidate(const struct discover *d, const struct proc_listener *l)
 {
 	if (!l->framework || l->pid == getpid())
@@ -206,7 +206,7 @@ static bool is_candidate(const struct discover *d, const struct proc_listener *l
 	return true;
 }
 
-static void target_of(const struct proc_listener *l, struct discover_target *out)
+static void make_target(const struct proc_listener *l, struct discover_target *out)
 {
 	memset(out, 0, sizeof(*out));
 	memcpy(out->address, l->address, sizeof(out->address));
@@ -215,14 +215,14 @@ static void target_of(const struct proc_listener *l, struct discover_target *out
 	out->pid = l->pid;
 }
 
-static struct candidate candidate_of(struct discover *d, const struct proc_listener *l)
+static struct candidate make_candidate(struct discover *d, const struct proc_listener *l)
 {
 	const struct candidate *old = candidate_find(d, l->inode);
 	struct candidate c = { .inode = l->inode };
 
 	if (old && old->target.pid == l->pid && old->target.port == l->port)
 		return *old;
-	target_of(l, &c.target);
+	make_target(l, &c.target);
 	return c;
 }
 
@@ -233,7 +233,7 @@ static void discover_set_candidates(struct discover *d)
 
 	for (size_t i = 0; i < d->n_listeners; i++) {
 		if (is_candidate(d, &d->listeners[i]))
-			now[n++] = candidate_of(d, &d->listeners[i]);
+			now[n++] = make_candidate(d, &d->listeners[i]);
 	}
 	free(d->candidates);
 	d->candidates = now;
@@ -275,10 +275,10 @@ static void scan_done(void *arg)
 		discover_set_candidates(d);
 	}
 	for (size_t i = 0; d->conf.probe && i < d->n_candidates; i++) {
-		if (d->candidates[i].verdict == UNASKED)
+		if (d->candidates[i].kind == UNPROBED)
 			candidate_probe(d, &d->candidates[i]);
 	}
-	discover_settle(d);
+	discover_end_search(d);
 }
 
 static void discover_timer(void *arg)
@@ -286,7 +286,7 @@ static void discover_timer(void *arg)
 	struct discover *d = arg;
 
 	if (d->waiters && d->scanned_ns && now_mono_ns() - d->scanned_ns < SCAN_FRESH_NS) {
-		discover_settle(d);
+		discover_end_search(d);
 		return;
 	}
 	d->scanning = true;
@@ -301,7 +301,7 @@ void discover_refresh(struct discover *d, void (*fn)(void *arg), void *arg)
 	w->arg = arg;
 	w->next = d->waiters;
 	d->waiters = w;
-	if (!look_under_way(d))
+	if (!is_searching(d))
 		loop_timer_in(d->conf.loop, &d->timer, 0, discover_timer, d);
 }
 
@@ -319,7 +319,7 @@ bool discover_owner(const struct discover *d, int port, struct discover_target *
 		const struct proc_listener *l = &d->listeners[i];
 
 		if (l->local && l->port == port && l->pid) {
-			target_of(l, out);
+			make_target(l, out);
 			return true;
 		}
 	}
@@ -348,7 +348,7 @@ void discover_free(struct discover *d)
 		return;
 	d->dead = true;
 	loop_timer_cancel(d->conf.loop, &d->timer);
-	while (look_under_way(d)) /* each probe ends by its deadline, the scan by itself */
+	while (is_searching(d)) /* each probe has a deadline, the scan ends by itself */
 		loop_turn(d->conf.loop, 50);
 	while (d->waiters)
 		discover_forget(d, d->waiters->arg);

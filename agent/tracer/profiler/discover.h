@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Framework profilers on this host, found by themselves: every few seconds the listening sockets of
- * local processes that map a framework are looked up, and each is asked once, by a Terminate of a session
- * that nobody has, whether it is a tensorflow.ProfilerService: those answer OK, others do not know the
- * method. Loop thread.
+ * Discovery of framework profilers on this host. Every few seconds a scan lists the listening sockets of
+ * local processes that map a framework. Each new socket gets one probe: a Terminate of a session that does
+ * not exist. A tensorflow.ProfilerService answers OK, another server does not have the method. Loop thread.
  */
 #ifndef AGENT_TRACER_PROFILER_DISCOVER_H
 #define AGENT_TRACER_PROFILER_DISCOVER_H
@@ -20,7 +19,7 @@ struct discover_conf {
 	struct loop *loop;
 	struct rpc *rpc;
 	const char *proc; /* "/proc"; in tests a tree that looks like it */
-	bool probe; /* false: only tells whose a port is, and only when refreshed */
+	bool probe; /* false: no probes and no periodic scans; discover_owner() only */
 };
 
 /* A profiler that answered, or the owner of a port. */
@@ -33,21 +32,22 @@ struct discover_target {
 
 struct discover *discover_new(const struct discover_conf *conf);
 
-/* Waiters are forgotten. Turns the loop until the probes under way are over (bounded). NULL is fine. */
+/* Callbacks do not come any more. Turns the loop until the probes under way have ended, at most a second.
+ * NULL is fine. */
 void discover_free(struct discover *d);
 
 /* The profilers known now; borrowed until the loop turns. */
 const struct discover_target *discover_targets(const struct discover *d, size_t *n);
 
-/* Who listens on this port at the loopback address, profiler or not; false if unknown. */
+/* The process that listens on this port at the loopback address, profiler or not; false if unknown. */
 bool discover_owner(const struct discover *d, int port, struct discover_target *out);
 
-/* Some processes did not show us their sockets: CAP_SYS_PTRACE is missing. */
+/* The sockets of some processes cannot be read: CAP_SYS_PTRACE is missing. */
 bool discover_is_blind(const struct discover *d);
 
-/* Looks once more; fn(arg) is called once, later, when that look and its probes (at most a second) are
- * over. A look that is just over counts. */
+/* Scans again; calls fn(arg) once, later, when the scan and its probes have ended (at most a second). A scan
+ * that ended a moment ago is not repeated. */
 void discover_refresh(struct discover *d, void (*fn)(void *arg), void *arg);
-void discover_forget(struct discover *d, void *arg); /* fn is not called any more for this arg */
+void discover_forget(struct discover *d, void *arg); /* drops the callbacks with this arg */
 
 #endif

@@ -85,7 +85,7 @@ static int open_xspace(DIR *dir)
 	return -1;
 }
 
-/* What is still being written may be longer by the end than it was at first. */
+/* The file may still grow while it is copied. */
 static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
 {
 	uint8_t *block = xmalloc(COPY_BYTES);
@@ -96,7 +96,7 @@ static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
 	while ((n = read(from, block, COPY_BYTES)) > 0) {
 		total += (uint64_t)n;
 		if (total > room_bytes) {
-			rc = err_set(e, ERR_FULL, "the profiler's file grows");
+			rc = err_set(e, ERR_FULL, "the profiler's file grows while it is copied");
 			goto out;
 		}
 		rc = file_write_all(to, block, (size_t)n, "the copy of the profiler's file", e);
@@ -131,7 +131,7 @@ static int check_size(int fd, uint64_t room_bytes, uint64_t *size, struct err *e
 		return err_errno(e, "the profiler's file");
 	*size = (uint64_t)st.st_size;
 	if (*size > LIMIT_RESPONSE_BYTES)
-		return err_set(e, ERR_LIMIT, "the profiler's file passes 2 GB");
+		return err_set(e, ERR_LIMIT, "the profiler's file is above 2 GB");
 	if (*size > room_bytes)
 		return err_set(e, ERR_FULL, "the profiler's file has %" PRIu64 " bytes", *size);
 	return 0;
@@ -173,7 +173,7 @@ int profiler_file_fetch(const struct profiler_place *place, const char *to, uint
 
 /* ---- remove ---- */
 
-static bool is_theirs(const struct profiler_place *place, const struct stat *st)
+static bool is_owned(const struct profiler_place *place, const struct stat *st)
 {
 	return !place->owner || st->st_uid == *place->owner;
 }
@@ -183,7 +183,7 @@ static void remove_files(const struct profiler_place *place, DIR *dir)
 	struct dirent *entry;
 	struct stat st;
 
-	if (fstat(dirfd(dir), &st) || !is_theirs(place, &st))
+	if (fstat(dirfd(dir), &st) || !is_owned(place, &st))
 		return;
 	while ((entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
@@ -204,7 +204,7 @@ static void remove_dir(const struct profiler_place *place, const char *path)
 		fd = open_in_root(place->root, *parent ? parent : "/", O_PATH | O_DIRECTORY);
 		if (fd >= 0) {
 			if (!fstatat(fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) &&
-			    is_theirs(place, &st))
+			    is_owned(place, &st))
 				unlinkat(fd, slash + 1, AT_REMOVEDIR);
 			close(fd);
 		}

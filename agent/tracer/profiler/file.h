@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that profilers before emit_xspace write on their own disk, fetched through the root of the
- * process that wrote them: it may live in a container. The tree there is foreign: links in it are
- * resolved inside that root, nothing but regular files is opened, and nothing is removed from folders
- * that are not the process's own: it may have mounted anybody's there. Blocks; for a worker.
+ * Files of older profilers: those without emit_xspace write their XSpace to their own disk. It is read through
+ * the root of the process, which may be in a container. That tree is not trusted: links are resolved inside
+ * the root, only regular files are opened, and files are removed only from folders that the process owns,
+ * because others may be mounted there. Blocks; for a worker.
  */
 #ifndef AGENT_TRACER_PROFILER_FILE_H
 #define AGENT_TRACER_PROFILER_FILE_H
@@ -14,18 +14,18 @@
 #include "base/err.h"
 
 struct profiler_place {
-	const char *root; /* "/proc/4711/root"; "/" if nobody knows whose file it is */
-	const char *repository; /* the repository_root that the server was told */
+	const char *root; /* "/proc/4711/root"; "/" if the process is unknown */
+	const char *repository; /* the repository_root of the request */
 	const char *session;
-	const uid_t *owner; /* whose folders may be removed there; NULL = anybody's */
+	const uid_t *owner; /* only folders of this user are removed; NULL = of any user */
 };
 
 /* Copies the session's XSpace to the new file `to`. ERR_NOT_FOUND if it is not there (yet), ERR_LIMIT
- * beyond what one response may have, ERR_FULL beyond `room_bytes`: then `*size` says how much there is. */
+ * if it is larger than a response may be, ERR_FULL if it is larger than `room_bytes`; `*size` is its size. */
 MUST_CHECK int profiler_file_fetch(const struct profiler_place *place, const char *to,
 				   uint64_t room_bytes, uint64_t *size, struct err *e);
 
-/* Removes what the server made below the repository, and the repository. Does its best. */
+/* Removes the server's files and folders below the repository, and the repository. Errors are ignored. */
 void profiler_file_remove(const struct profiler_place *place);
 
 #endif

@@ -7,7 +7,7 @@ enum { FIELD_EMPTY_TRACE = 7, FIELD_XSPACE = 8 };
 
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
-/* What the next byte belongs to. */
+/* The part of the message that the next byte belongs to. */
 enum state { AT_TAG, AT_VALUE, AT_LENGTH, IN_PAYLOAD };
 
 struct profiler_reply profiler_reply_of(int (*xspace)(void *arg, const void *data, size_t len,
@@ -22,7 +22,7 @@ static int reply_invalid(const struct profiler_reply *r, const char *what, struc
 	return err_set(e, ERR_INVALID, "profile reply: %s at offset %" PRIu64, what, r->offset);
 }
 
-/* 1: the varint is complete and in r->value, 0: it goes on, negative: it is none. */
+/* 1: the varint is complete and in r->value; 0: it continues; negative: it is malformed. */
 static int reply_varint(struct profiler_reply *r, uint8_t byte, struct err *e)
 {
 	if (r->shift == 0)
@@ -65,7 +65,7 @@ static int reply_tag(struct profiler_reply *r, struct err *e)
 	return reply_invalid(r, "unexpected wire type", e);
 }
 
-/* A complete number: a tag, a value or a length, whichever was under way. */
+/* Handles a complete number: a tag, a value or a length, by the state. */
 static int reply_number(struct profiler_reply *r, struct err *e)
 {
 	switch ((enum state)r->state) {

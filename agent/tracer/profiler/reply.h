@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reply of tensorflow.ProfilerService/Profile, read off the wire as it comes: its XSpace can be
- * 2 GB, so nothing is unpacked and nothing is copied; the bytes of field 8 go to a sink piece by piece.
- * Pure; any thread.
+ * Reads the reply of tensorflow.ProfilerService/Profile piece by piece. Its XSpace can have 2 GB, so it is
+ * neither unpacked nor copied: the bytes of field 8 go to a sink. Pure; any thread.
  */
 #ifndef AGENT_TRACER_PROFILER_REPLY_H
 #define AGENT_TRACER_PROFILER_REPLY_H
@@ -18,12 +17,12 @@ struct profiler_reply {
 	int (*xspace)(void *arg, const void *data, size_t len, struct err *e);
 	void *arg;
 
-	/* Found so far; final once profiler_reply_end() said 0. */
+	/* Found so far; final once profiler_reply_end() returned 0. */
 	bool has_xspace;
 	bool empty_trace; /* "no plane has a line with an event" */
 	uint64_t xspace_bytes;
 
-	/* The reading's own. */
+	/* Internal. */
 	int state;
 	uint64_t value; /* of the varint under way */
 	unsigned int shift;
@@ -36,8 +35,8 @@ struct profiler_reply profiler_reply_of(int (*xspace)(void *arg, const void *dat
 						      struct err *e),
 					void *arg);
 
-/* The next bytes of the message, however it was cut. ERR_INVALID names the offset; what the sink
- * returns is passed on. */
+/* Reads the next bytes of the message; a piece may end anywhere. ERR_INVALID names the offset; an error of
+ * the sink is returned. */
 MUST_CHECK int profiler_reply_feed(struct profiler_reply *r, const void *data, size_t len,
 				   struct err *e);
 

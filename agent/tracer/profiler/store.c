@@ -22,9 +22,9 @@ static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err
 	return file_read_exact(*(const int *)arg, offset, buf, len, "what the profiler sent", e);
 }
 
-/* Is it an XSpace, when did it begin, is there anything in it? What has a date needs no closer look:
- * the merge will have it. Not by mmap: what is mapped counts as ours, and it may be gigabytes. */
-static int look_into(struct profiler_store *s, int fd, size_t size)
+/* Checks that it is an XSpace, and finds its begin time. One with a begin time is not read further: the merge
+ * reads it whole. Not by mmap: mapped gigabytes would count as the agent's memory. */
+static int read_begin(struct profiler_store *s, int fd, size_t size)
 {
 	struct xs_summary sum = { 0 };
 	struct xs_source source = { .read = read_fd, .arg = &fd, .size = size };
@@ -34,14 +34,14 @@ static int look_into(struct profiler_store *s, int fd, size_t size)
 	if (!rc && !start_ns)
 		rc = xs_summarize(&source, &sum, &s->err);
 	if (rc)
-		return err_prefix(&s->err, "what the profiler sent is no XSpace");
+		return err_prefix(&s->err, "the profiler's data is no XSpace");
 	if (start_ns <= INT64_MAX)
 		s->start_real_ns = (int64_t)start_ns;
 	s->has_file = sum.events > 0 || s->start_real_ns;
 	return 0;
 }
 
-/* Keeps the file only if it is worth it. */
+/* Removes the file if it is empty or malformed. */
 static int check_file(struct profiler_store *s, int fd)
 {
 	struct stat st;
@@ -51,7 +51,7 @@ static int check_file(struct profiler_store *s, int fd)
 	if (fstat(fd, &st))
 		rc = err_errno(&s->err, "%s", s->path);
 	else if (st.st_size)
-		rc = look_into(s, fd, (size_t)st.st_size);
+		rc = read_begin(s, fd, (size_t)st.st_size);
 	if (!s->has_file)
 		unlink(s->path);
 	return rc;
@@ -123,8 +123,8 @@ static int fetch_and_check(struct profiler_store *s)
 	return rc;
 }
 
-/* The process's effective user by its status: its folder in /proc may be root's. */
-static void owner_of(int64_t pid, uid_t *out)
+/* The effective user from the status file: the process's folder in /proc may belong to root. */
+static void find_owner(int64_t pid, uid_t *out)
 {
 	char *path = xasprintf("/proc/%" PRId64 "/status", pid);
 	struct buf text = BUF_INIT;
@@ -138,7 +138,7 @@ static void owner_of(int64_t pid, uid_t *out)
 	free(path);
 }
 
-bool profiler_store_asks(const struct profiler_store *s)
+bool profiler_store_must_repeat(const struct profiler_store *s)
 {
 	return s->rc == ERR_FULL && s->need_bytes > s->room_bytes && !s->unwanted;
 }
@@ -146,15 +146,15 @@ bool profiler_store_asks(const struct profiler_store *s)
 void profiler_store_file(struct profiler_store *s)
 {
 	char *root = s->pid ? xasprintf("/proc/%" PRId64 "/root", s->pid) : xstrdup("/");
-	uid_t owner = (uid_t)-1; /* of a process that is gone: then nothing is removed */
+	uid_t owner = (uid_t)-1; /* of a process that has ended: nothing is removed */
 
 	if (s->pid) {
-		owner_of(s->pid, &owner);
+		find_owner(s->pid, &owner);
 		s->place.owner = &owner;
 	}
 	s->place.root = root;
 	s->rc = fetch_and_check(s);
-	if (s->rc != ERR_NOT_FOUND && !profiler_store_asks(s))
+	if (s->rc != ERR_NOT_FOUND && !profiler_store_must_repeat(s))
 		profiler_file_remove(&s->place);
 	s->place.root = NULL;
 	s->place.owner = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a profiler's answer to an XSpace file that was looked into. Blocks; for a worker. */
+/* From a profiler's reply to a checked XSpace file. Blocks; for a worker. */
 #ifndef AGENT_TRACER_PROFILER_STORE_H
 #define AGENT_TRACER_PROFILER_STORE_H
 
@@ -17,26 +17,26 @@ struct profiler_store {
 	struct rpc_msg *msg; /* the reply, for profiler_store_reply() */
 	struct profiler_place place; /* of an older server's file; its root is filled in */
 	int64_t pid;
-	uint64_t room_bytes; /* an older server's file may have */
-	bool unwanted; /* there is no room for it: only removes it there */
+	uint64_t room_bytes; /* largest size of an older server's file */
+	bool unwanted; /* there is no room for that file: it is only removed */
 
-	/* Found. */
-	uint64_t need_bytes; /* what that file has, if it is more than it may */
+	/* Results. */
+	uint64_t need_bytes; /* that file's size, if it is above room_bytes */
 	int rc;
 	struct err err;
-	bool has_xspace, empty_trace; /* said the reply */
-	bool has_file; /* it is at `path`, and is an XSpace that holds something */
-	int64_t start_real_ns; /* profile_start_time; 0 if it does not say */
+	bool has_xspace, empty_trace; /* of the reply */
+	bool has_file; /* at `path` is an XSpace that is not empty */
+	int64_t start_real_ns; /* its profile_start_time; 0 = none */
 };
 
-/* Writes the reply's XSpace. A reply without one is no error: an older server's lies in a file. */
+/* Writes the reply's XSpace. A reply without one is no error: an older server writes a file. */
 void profiler_store_reply(struct profiler_store *s);
 
-/* Fetches an older server's file and, found or not wanted any more, removes it there.
- * ERR_NOT_FOUND if it is not there, yet; ERR_FULL for want of room. */
+/* Copies an older server's file; once it is copied or unwanted, removes it there. ERR_NOT_FOUND if it is not
+ * there (yet), ERR_FULL if there is no room. */
 void profiler_store_file(struct profiler_store *s);
 
-/* It is to be called once more: with room for need_bytes, or because the file is unwanted. Any thread. */
-bool profiler_store_asks(const struct profiler_store *s);
+/* profiler_store_file() must be called again: with room for need_bytes, or with `unwanted`. Any thread. */
+bool profiler_store_must_repeat(const struct profiler_store *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "profiler": what JAX, TensorFlow and torch_xla record of themselves, asked for over their
- * own tensorflow.ProfilerService; configured as host:port, or discovered on this host.
+ * The tracer "profiler": recordings of JAX, TensorFlow and torch_xla about themselves. Each process serves
+ * tensorflow.ProfilerService at an address that is configured, or discovered on this host.
  */
 #include "agent/tracer/profiler/tracer_profiler.h"
 
@@ -25,7 +25,7 @@ static const struct conf_field conf_fields[] = {
 	CONF(struct profiler_conf, profiler, NULL,
 	     "host:port of a framework's profiler server; may be repeated"),
 	CONF(struct profiler_conf, discover, "true",
-	     "look for profiler servers among the listening sockets of this host"),
+	     "find profiler servers among the listening sockets of this host"),
 	{ 0 }
 };
 
@@ -34,7 +34,7 @@ struct tracer_profiler {
 	struct tracer_env env;
 	const struct profiler_conf *conf;
 	struct discover *discover;
-	int live; /* calls with callbacks to come, freed ones too */
+	int live; /* calls with callbacks under way, also of freed ones */
 };
 
 /* One process in one capture. */
@@ -54,26 +54,26 @@ struct profiler_run {
 	struct tracer_profiler *t;
 	struct tracer_run *run;
 	struct target *targets;
-	bool looking; /* for processes that listen since the last look */
+	bool searching; /* for processes that are new since the last scan */
 	bool gathering;
-	bool over; /* the window was, before the run was armed */
+	bool is_past; /* the window was over when the run was armed */
 };
 
-/* What to do about a reason; the first is the mildest. */
+/* What a reason means for the user; the first is the mildest. */
 struct advice {
 	const char *reason;
 	const char *text;
 };
 
 static const struct advice advices[] = {
-	{ REASON_WINDOW_CUT, "the agent was too late: does this host have CPU time to spare?" },
+	{ REASON_WINDOW_CUT, "the agent was too late: is this host short of CPU time?" },
 	{ REASON_PROFILER_OLD, "the framework is too old" },
 	{ REASON_PROFILER_BUSY, "another trace runs in that process: end it or wait" },
 	{ REASON_DISK_FULL, "too large" },
 	{ REASON_PROFILER_TIMEOUT, "no answer: does the process hang, or is it stopped?" },
 	{ REASON_PROFILER_UNREACHABLE,
-	  "nobody listens: does the job call jax.profiler.start_server()?" },
-	{ REASON_PROFILER_FAILED, "the process could not" },
+	  "no server listens: does the job call jax.profiler.start_server()?" },
+	{ REASON_PROFILER_FAILED, "the process failed to record" },
 };
 
 static struct tracer_profiler *to_profiler(struct tracer *t)
@@ -124,7 +124,7 @@ static void run_add_part(struct tracer_run *run, const struct target *t)
 	target_label(t, part->label, sizeof(part->label));
 }
 
-static size_t advice_of(const char *reason)
+static size_t find_advice(const char *reason)
 {
 	size_t i = 0;
 
@@ -133,8 +133,8 @@ static size_t advice_of(const char *reason)
 	return i;
 }
 
-/* "127.0.0.1:9999: nobody listens: ... (failed to connect); 127.0.0.1:9998: ..." */
-static void detail_add(struct tracer_run *run, const struct target *t, const struct advice *advice,
+/* "127.0.0.1:9999: no server listens: ... (failed to connect); 127.0.0.1:9998: ..." */
+static void add_detail(struct tracer_run *run, const struct target *t, const struct advice *advice,
 		       const char *text)
 {
 	size_t used = strlen(run->detail);
@@ -164,11 +164,11 @@ static void profiler_run_finish(struct profiler_run *pr)
 
 		good += ok || r->incomplete;
 		if (!ok) {
-			size_t at = advice_of(r->reason);
+			size_t at = find_advice(r->reason);
 
 			bad++;
 			worst = at > worst ? at : worst;
-			detail_add(run, t, &advices[at], r->detail);
+			add_detail(run, t, &advices[at], r->detail);
 		}
 		if (r->path)
 			run_add_part(run, t);
@@ -180,9 +180,9 @@ static void profiler_run_finish(struct profiler_run *pr)
 	run->done(run);
 }
 
-static void profiler_run_settle(struct profiler_run *pr)
+static void profiler_run_finish_if_done(struct profiler_run *pr)
 {
-	if (!pr->gathering || pr->looking)
+	if (!pr->gathering || pr->searching)
 		return;
 	for (const struct target *t = pr->targets; t; t = t->next) {
 		if (!profiler_call_is_done(t->call))
@@ -193,7 +193,7 @@ static void profiler_run_settle(struct profiler_run *pr)
 
 static void target_done(void *arg)
 {
-	profiler_run_settle(arg);
+	profiler_run_finish_if_done(arg);
 }
 
 static bool target_take_room(void *arg, uint64_t bytes)
@@ -298,7 +298,7 @@ static bool is_still_there(const struct profiler_run *pr, const struct target *t
 	return false;
 }
 
-/* A process that ended since it was discovered is not missed. */
+/* A process that has ended since it was discovered is not an error. */
 static void run_drop_vanished(struct profiler_run *pr)
 {
 	struct target **at = &pr->targets;
@@ -325,16 +325,16 @@ static void run_set_owners(struct profiler_run *pr)
 	}
 }
 
-static void run_looked(void *arg)
+static void on_scanned(void *arg)
 {
 	struct profiler_run *pr = arg;
 
-	pr->looking = false;
+	pr->searching = false;
 	run_drop_vanished(pr);
 	if (!pr->gathering && now_raw_ns() < pr->run->t1_raw_ns)
 		run_add_discovered(pr);
 	run_set_owners(pr);
-	profiler_run_settle(pr);
+	profiler_run_finish_if_done(pr);
 }
 
 /* ---- the table ---- */
@@ -348,13 +348,13 @@ static int profiler_arm(struct tracer *tracer, struct tracer_run *run, struct er
 	pr->t = t;
 	pr->run = run;
 	run->arg = pr;
-	pr->over = run->t1_raw_ns <= now_raw_ns();
-	if (pr->over)
+	pr->is_past = run->t1_raw_ns <= now_raw_ns();
+	if (pr->is_past)
 		return 0;
 	run_add_configured(pr);
 	run_add_discovered(pr);
-	pr->looking = true;
-	discover_refresh(t->discover, run_looked, pr);
+	pr->searching = true;
+	discover_refresh(t->discover, on_scanned, pr);
 	return 0;
 }
 
@@ -373,18 +373,18 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 	size_t n;
 
 	discover_targets(to_profiler(tracer)->discover, &n);
-	if (pr->over && n + pr->t->conf->profiler.n) {
+	if (pr->is_past && n + pr->t->conf->profiler.n) {
 		tracer_run_fail(run, RUN_OFF, REASON_UNSUPPORTED,
-				"framework profilers record only what lies ahead, not a snapshot");
+				"framework profilers cannot record the past");
 		profiler_run_free(pr);
 		run->done(run);
 		return;
 	}
 	pr->gathering = true;
-	profiler_run_settle(pr);
+	profiler_run_finish_if_done(pr);
 }
 
-/* The traces of processes that have given theirs are kept. */
+/* The traces that are complete are kept. */
 static void profiler_give_up(struct tracer *tracer, struct tracer_run *run)
 {
 	(void)tracer;
@@ -425,7 +425,7 @@ static void profiler_free(struct tracer *tracer)
 	free(t);
 }
 
-/* A profiler at this agent's own listener would ask itself for ever. */
+/* A profiler at this agent's own listener would call itself without end. */
 static int check_target(const char *listen, const char *address, struct err *e)
 {
 	char host[ADDRESS_HOST_BYTES], own_host[ADDRESS_HOST_BYTES];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/setting.h"
 
+#include "proto/control_check.h"
+#include "proto/limits.h"
 #include "tests/lib/check.h"
 
 static void check_value(const struct setting *s, const char *text, int64_t expected)
@@ -72,11 +74,91 @@ static void kinds_have_names(void)
 	CHECK_STR(setting_kind_name(SETTING_INT), "int");
 }
 
+/* ---- what an agent lists in Hello ---- */
+
+static int unpack_hello(const Tutti__V1__TracerSetting *setting, size_t n, struct err *e)
+{
+	static Tutti__V1__TracerSetting copies[LIMIT_TRACER_SETTINGS + 1];
+	Tutti__V1__TracerSetting *pointers[LIMIT_TRACER_SETTINGS + 1];
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT, *out;
+	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
+	static uint8_t bytes[1 << 16];
+	size_t len;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		copies[i] = *setting;
+		pointers[i] = &copies[i];
+	}
+	hello.host = (char *)"host-a";
+	hello.n_settings = n;
+	hello.settings = pointers;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
+	m.hello = &hello;
+	CHECK(tutti__v1__agent_message__get_packed_size(&m) <= sizeof(bytes));
+	len = tutti__v1__agent_message__pack(&m, bytes);
+	rc = control_unpack_from_agent(&out, bytes, len, e);
+	if (!rc)
+		tutti__v1__agent_message__free_unpacked(out, NULL);
+	return rc;
+}
+
+static Tutti__V1__TracerSetting good_setting(void)
+{
+	Tutti__V1__TracerSetting s = TUTTI__V1__TRACER_SETTING__INIT;
+
+	s.tracer = (char *)"cpu";
+	s.name = (char *)"max_depth";
+	s.type = (char *)"int";
+	s.min = 1;
+	s.max = s.value = 256;
+	s.help = (char *)"frames of each stack";
+	return s;
+}
+
+static void lists_of_agents_are_checked(void)
+{
+	char long_help[LIMIT_LABEL_BYTES + 2];
+	struct err e;
+	const struct {
+		const char *tracer, *name, *type, *help;
+		int64_t min, max, value;
+	} bad[] = {
+		{ "", "n", "int", "h", 0, 1, 0 },
+		{ "a.b", "n", "int", "h", 0, 1, 0 },
+		{ "cpu", "", "int", "h", 0, 1, 0 },
+		{ "cpu", "n\n", "int", "h", 0, 1, 0 },
+		{ "cpu", "n", "float", "h", 0, 1, 0 },
+		{ "cpu", "n", "int", "h", 2, 1, 1 },
+		{ "cpu", "n", "int", "h", 0, 1, 2 },
+		{ "cpu", "n", "int", "\033[2J", 0, 1, 0 },
+		{ "cpu", "n", "int", long_help, 0, 1, 0 },
+	};
+	Tutti__V1__TracerSetting s = good_setting();
+
+	memset(long_help, 'x', sizeof(long_help) - 1);
+	long_help[sizeof(long_help) - 1] = '\0';
+	CHECK_OK(unpack_hello(&s, LIMIT_TRACER_SETTINGS, &e), e);
+	CHECK_EQ(unpack_hello(&s, LIMIT_TRACER_SETTINGS + 1, &e), ERR_INVALID);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		s.tracer = (char *)bad[i].tracer;
+		s.name = (char *)bad[i].name;
+		s.type = (char *)bad[i].type;
+		s.help = (char *)bad[i].help;
+		s.min = bad[i].min;
+		s.max = bad[i].max;
+		s.value = bad[i].value;
+		CHECK_EQ(unpack_hello(&s, 1, &e), ERR_INVALID);
+		CHECK(strstr(e.msg, "settings."));
+	}
+}
+
 int main(void)
 {
 	numbers_are_in_their_range();
 	bools_are_words_or_digits();
 	keys_have_a_tracer();
 	kinds_have_names();
+	lists_of_agents_are_checked();
 	return 0;
 }

@@ -358,7 +358,7 @@ static void names_are_asked_for_once(void)
 	CHECK_STR(symbols_text(sy, cut->nodes[2].name), "[prog+0x20]");
 	cpu_cut_free(cut);
 
-	/* A thread nobody introduced: its name and its process' mappings are asked for. */
+	/* A thread without a record of its start: its name and its process's mappings are queried. */
 	sample(&b, 20, 999999999, 0x20, 0);
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);

@@ -31,7 +31,7 @@ static void put_scan_tree(void)
 	static const struct fake_socket v4[] = {
 		{ "0100007F", 8001, FAKE_LISTEN, 101 }, /* held by bash */
 		{ "00000000", 8002, FAKE_LISTEN, 102 }, /* held by jax and its child */
-		{ "0201A8C0", 8003, FAKE_LISTEN, 103 }, /* held by nobody */
+		{ "0201A8C0", 8003, FAKE_LISTEN, 103 }, /* no process has it */
 		{ "0100007F", 8004, FAKE_ESTABLISHED, 104 },
 		{ 0 }
 	};
@@ -95,7 +95,7 @@ static void test_scan(void)
 	CHECK(!find_port(s, 8007)->local);
 	CHECK_STR(find_port(s, 8008)->address, "127.0.0.1:8008");
 
-	/* What is known is kept while the process lives: nobody looks at its fds again. */
+	/* Results are kept while the process lives: its descriptors are not read again. */
 	fake_proc_drop(21);
 	fake_proc_add(20, "python (jax) 3", 900, FAKE_BASH_MAPS);
 	CHECK_OK(proc_scan_run(s, &e), e);
@@ -205,7 +205,7 @@ static void test_discover(void)
 	CHECK(discover_owner(f.d, f.other_port, &owner));
 	CHECK(!discover_owner(f.d, 1, &owner));
 
-	/* A look that is just over counts; nobody is asked twice. */
+	/* A scan that has just ended counts; no server is probed twice. */
 	look(&f);
 	CHECK_EQ(fake_profiler_seen(f.jax)->terminates, 1);
 	teardown(&f);

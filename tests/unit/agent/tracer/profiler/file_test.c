@@ -157,7 +157,7 @@ static void test_links(void)
 }
 
 /* What is mounted there may be anybody's. */
-static void test_strangers_folder(void)
+static void test_foreign_folder(void)
 {
 	const uid_t us = geteuid(), other = us + 1;
 	struct profiler_place place = setup();
@@ -200,7 +200,7 @@ int main(void)
 	test_fetch_and_remove("");
 	test_fetch_and_remove("plugins/profile");
 	test_links();
-	test_strangers_folder();
+	test_foreign_folder();
 	test_pipe();
 	return 0;
 }

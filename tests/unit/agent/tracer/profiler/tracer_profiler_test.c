@@ -438,7 +438,7 @@ static void test_dead_port(void)
 	struct fixture f;
 
 	setup(&f, &mode, 1);
-	fake_profiler_free(f.fakes[0]); /* its port was ours: nobody listens there now */
+	fake_profiler_free(f.fakes[0]); /* it had the only listener at this port */
 	f.fakes[0] = NULL;
 	prepare(&f, 20 * NS_PER_MS, 20 * NS_PER_S);
 	arm(&f);
