@@ -47,7 +47,7 @@ as_root() {
 	elif command -v sudo >/dev/null; then
 		sudo DEBIAN_FRONTEND=noninteractive "$@"
 	else
-		say "neither root nor sudo; have somebody run: $*" >&2
+		say "neither root nor sudo; an administrator has to run: $*" >&2
 		return 1
 	fi
 }
@@ -55,13 +55,13 @@ as_root() {
 install_packages() {
 	local packages
 	if ! command -v apt-get dpkg-query >/dev/null; then
-		say "this is no Debian; install by other means what corresponds to: $*" >&2
+		say "this is not Debian; install the equivalent of: $*" >&2
 		return 1
 	fi
 	mapfile -t packages < <(missing "$@")
 	[ ${#packages[@]} -gt 0 ] || return 0
 	say "Debian packages to install: ${packages[*]}"
-	as_root apt-get update -qq || say "the package lists could not be renewed; trying with the old ones" >&2
+	as_root apt-get update -qq || say "the package lists could not be updated; using the old ones" >&2
 	as_root apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }
 
@@ -92,4 +92,4 @@ test)
 	exit 2
 	;;
 esac
-say "${1:-build}: all is there"
+say "${1:-build}: complete"

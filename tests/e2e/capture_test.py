@@ -77,8 +77,8 @@ def test_refusals():
         start_three(c)
         assert c.tutti("capture", "--set", "no_such_option=1")[0] == 2
         assert "no_such_option" in c.stderr
-        assert c.tutti("capture", "--hosts", "nobody")[0] == 4
-        assert "nobody" in c.stderr
+        assert c.tutti("capture", "--hosts", "no-such-host")[0] == 4
+        assert "no-such-host" in c.stderr
         assert c.tutti("capture", "--duration", "0s")[0] == 2
         assert c.tutti("sessions", "--json")[1]["sessions"] == []
 
@@ -124,7 +124,7 @@ def test_agents_environment():
         c.agent("host-a")
         c.wait_hosts(1)
         session = c.tutti("capture", "--duration", "100ms", "--json", check=0)[1]["session"]
-        os.environ["TUTTI_HOST"] = "somebody-else"
+        os.environ["TUTTI_HOST"] = "another-host"
         try:
             c.tutti("export", session, "-o", c.dir / "out", check=0)
         finally:

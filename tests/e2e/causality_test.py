@@ -73,7 +73,7 @@ def apart(logdir, doc, offsets=None):
 
 
 def test_refined():
-    """Probes of host-b take 1 ms more on the way there: nobody can see that it is half of that wrong, but for events."""
+    """Probes of host-b take 1 ms longer on the way there: only events show that its clock is wrong by half of that."""
     with Cluster() as c:
         c.aggregator("--grpc", f"0.0.0.0:{c.grpc}", "--insecure")
         c.start("burst-relay", [BIN / "udp_relay", "--listen", f"127.0.0.2:{c.probe}", "--server",

@@ -114,7 +114,7 @@ def test_clock_verb():
         assert "host-0" in text and "host-1" in text and clock["method"] in text, text
         c.tutti("clock", "--warn-above", "1ns", check=3)
         assert c.stderr.count("warning: host-") == 2, c.stderr
-        c.tutti("clock", "nobody", check=1)
+        c.tutti("clock", "no-such-host", check=1)
 
 
 main(test_bad_network, test_clock_verb)

@@ -56,7 +56,7 @@ def test_all_dead():
         assert not [f for f in c.store.rglob("*") if f.is_file()], list(c.store.rglob("*"))
 
 
-def test_nobody_ever():
+def test_no_host_ever():
     with Cluster() as c:
         c.aggregator()
         assert c.tutti("capture", "--duration", "1s")[0] == 4
@@ -133,5 +133,5 @@ def test_half_open():
             s.close()
 
 
-main(test_half_open, test_stopped_while_the_store_fails, test_three_kinds_of_failure, test_all_dead, test_nobody_ever,
+main(test_half_open, test_stopped_while_the_store_fails, test_three_kinds_of_failure, test_all_dead, test_no_host_ever,
      test_killed_while_recording_all)

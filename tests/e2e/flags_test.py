@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong usage is refused in words and by exit code 2; a log that nobody reads any more ends no daemon; a store has
+"""Wrong usage is refused with a message and exit code 2; a log without a reader ends no daemon; a store has
 one aggregator."""
 import os
 import subprocess

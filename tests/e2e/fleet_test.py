@@ -103,7 +103,7 @@ def check_retry(c, before, after, old_files):
             assert h == old[h["host"]], "a good host was touched"
         elif "t0_ns" in h:
             again.add(kind(h["host"]))
-    # Who had recorded then sent that: nothing of the window is there twice. One that was stopped beyond
+    # A host that had recorded by then sent that: nothing of the window is there twice. One that was stopped beyond
     # the deadline had none.
     assert again - {"stopped"} == {"killed", "full"}, again
     print(f"     retry: {HOSTS} complete; recorded anew: {sorted(again)}; the others delivered what they held")

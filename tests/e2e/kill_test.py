@@ -63,7 +63,7 @@ class Campaign:
     # ---- what is asked for ----
 
     def post(self, path, body=None, method="POST"):
-        """None: nobody answered, so nothing was promised."""
+        """None: there was no answer, so nothing was promised."""
         try:
             status, doc = self.c.call(method, path, body or {}, timeout=10)
         except OSError:

@@ -75,21 +75,21 @@ def test_odd_hosts():
     with Cluster() as c:
         c.aggregator("--grpc", f"0.0.0.0:{c.grpc}", "--insecure")
         c.agent("good")
-        no_udp = "--aggregator", f"127.0.0.2:{c.grpc}"  # nobody answers packets there
+        no_udp = "--aggregator", f"127.0.0.2:{c.grpc}"  # packets get no answer there
         c.agent("walled", *no_udp)
         OddHost(c, "mute", *no_udp, deaf=1)
         stepped, sleeper = OddHost(c, "stepped"), OddHost(c, "sleeper")
         c.wait_hosts(4)
         c.wait_hosts(5, calibrated=False)
-        twin = c.start("twin", [BIN / "tutti-agent", "--host", "good", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
-                                c.dir / "twin-spool", "--listen", "", "--local-socket", "", "--discover=false"])
-        wait_until("the twin to be refused", lambda: "is taken by the agent at" in c.log("twin"))
+        second = c.start("second-good", [BIN / "tutti-agent", "--host", "good", "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
+                                c.dir / "second-good-spool", "--listen", "", "--local-socket", "", "--discover=false"])
+        wait_until("the second agent to be refused", lambda: "is taken by the agent at" in c.log("second-good"))
         assert "is taken by the agent at" in c.log("aggregator")
 
         sleeper.sleep(SLEEP_S)
         c.wait_hosts(4)
         doc = capture_with(c, 2, lambda: stepped.put(SET_S), lambda: sleeper.sleep(1))
-        assert twin.poll() is None
+        assert second.poll() is None
         assert flags_of(doc) == {"good": set(), "walled": set(), "mute": {"uncalibrated"}, "stepped": {"set"},
                                  "sleeper": {"suspend"}}, flags_of(doc)
         hosts = {h["host"]: h for h in doc["hosts"]}
@@ -104,7 +104,7 @@ def test_odd_hosts():
         assert len(naps) == 2 and abs(naps[0] - SLEEP_S) < 0.2 and abs(naps[1] - 1) < 0.2, naps
         found_ms = (step["to_ns"] - step["from_ns"]) / 1e6
         print(f"     mute X, step of {step['delta_ns'] / 1e6:.1f} ms found within {found_ms:.0f} ms, sleep of "
-              f"{naps[0]:.1f} s found, twin refused, walled within {walled['bound_ns'] / 1e3:.0f} us")
+              f"{naps[0]:.1f} s found, second agent refused, walled within {walled['bound_ns'] / 1e3:.0f} us")
 
 
 def test_good_hosts():

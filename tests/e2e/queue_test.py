@@ -52,17 +52,17 @@ def test_one_after_the_other():
         wait_until("the first to run", lambda: captures(c, "running"))
         second = Command(c, "second", "--duration", "400ms")
         wait_until("the second to wait", lambda: captures(c, "queued"))
-        twin = Command(c, "twin", "--duration", "400ms")
+        same = Command(c, "same", "--duration", "400ms")
         third = Command(c, "third", "--duration", "300ms", "--hosts", "b")
         rings = Command(c, "rings", "--duration", "200ms", "--tracer", "cpu")
-        wait_until("the twin to share", lambda: [q for q in captures(c, "queued") if q.get("callers") == 2])
+        wait_until("the same request to share", lambda: [q for q in captures(c, "queued") if q.get("callers") == 2])
         wait_until("two to be counted", lambda: "tutti_captures_queued 2" in c.metrics())
-        results = {n: p.finish() for n, p in [("first", first), ("second", second), ("twin", twin), ("third", third), ("rings", rings)]}
+        results = {n: p.finish() for n, p in [("first", first), ("second", second), ("same", same), ("third", third), ("rings", rings)]}
         for name, (code, doc, err) in results.items():
             assert code == 0, (name, code, doc, err)
         docs = {n: r[1] for n, r in results.items()}
-        assert docs["second"]["session"] == docs["twin"]["session"] and docs["twin"]["callers"] == 2
-        assert "shared" in results["twin"][2] and "queued, number 1, waits for capture" in results["second"][2], results
+        assert docs["second"]["session"] == docs["same"]["session"] and docs["same"]["callers"] == 2
+        assert "shared" in results["same"][2] and "queued, number 1, waits for capture" in results["second"][2], results
         assert "number 2" in results["third"][2], results["third"]
         assert window(docs["second"])[0] > window(docs["first"])[1]
         assert window(docs["third"])[0] > window(docs["second"])[1]

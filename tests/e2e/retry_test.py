@@ -64,7 +64,7 @@ def test_killed_after_the_answer():
                 assert doc["complete"] == 2 and doc["duration_ns"] < 60e9, doc
 
 
-def test_nobody_waits():
+def test_no_caller_waits():
     with Cluster() as c:
         c.aggregator("--grace", "10s")
         c.agent("a")
@@ -108,4 +108,4 @@ def test_retry_records_again():
         assert [(s["session"], s["complete"], s["failed"]) for s in listed] == [(session, 2, 0)]
 
 
-main(test_stop_and_cancel, test_killed_after_the_answer, test_nobody_waits, test_retry_records_again)
+main(test_stop_and_cancel, test_killed_after_the_answer, test_no_caller_waits, test_retry_records_again)

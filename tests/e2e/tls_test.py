@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mTLS switched on by configuration; strangers stay outside; plaintext beyond loopback must be said aloud."""
+"""mTLS switched on by configuration; peers without a certificate are refused; plaintext beyond loopback needs a flag."""
 import subprocess
 import time
 
@@ -33,14 +33,14 @@ def test_mtls():
         make_cert(c.dir, "ca", "aggregator")
         make_cert(c.dir, "ca", "host-a")
         make_cert(c.dir, "evil", "host-x")
-        make_cert(c.dir, "ca", "nameless", subject="/O=nobody in particular")
+        make_cert(c.dir, "ca", "nameless", subject="/O=no host name")
         url = f"https://127.0.0.1:{c.http}"
         c.start("aggregator", [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", f"127.0.0.1:{c.http}",
                                "--grpc", f"127.0.0.1:{c.grpc}", "--probe", f"127.0.0.1:{c.probe}", "--spool",
                                c.dir / "agg-spool", *tls_flags(c.dir, "aggregator")])
         c.agent("host-a", *tls_flags(c.dir, "host-a"))
         c.agent("host-x", *tls_flags(c.dir, "host-x"))
-        c.agent("host-b", *tls_flags(c.dir, "host-a"))  # a right certificate, of somebody else
+        c.agent("host-b", *tls_flags(c.dir, "host-a"))  # a valid certificate, of another host
         c.agent("host-n", *tls_flags(c.dir, "nameless"))
         flags = ["--server", url, "--ca", c.dir / "ca.crt", "--json"]
 
@@ -56,7 +56,7 @@ def test_mtls():
         assert "the certificate is for 'host-a'" in c.log("aggregator")
         wait_until("the refusal of a certificate without a name", lambda: "certificate is for ''" in c.log("aggregator"))
         assert "host-a" in c.log("host-b"), "the agent does not tell why it is refused"
-        assert c.tutti("hosts", "--server", url)[0] == 1  # who signed it is not known without --ca
+        assert c.tutti("hosts", "--server", url)[0] == 1  # without --ca the signer is unknown
 
 
 def test_plaintext_must_be_said_aloud():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uploads that meet trouble: a link that breaks, an agent that is killed with its file finished."""
+"""Uploads that fail: a link that breaks, an agent that is killed with its file finished."""
 import os
 import pathlib
 import subprocess

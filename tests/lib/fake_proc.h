@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A /proc of plain files, as far as discovery reads it: processes, their sockets, who listens. */
+/* A /proc of plain files, as far as discovery reads it: processes, their sockets, their listeners. */
 #ifndef TESTS_FAKE_PROC_H
 #define TESTS_FAKE_PROC_H
 

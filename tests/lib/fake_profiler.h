@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tensorflow.ProfilerService that behaves as it is told, in place of a framework: for unit tests on
+ * A tensorflow.ProfilerService with a chosen behaviour, in place of a framework: for unit tests on
  * the test's own loop, and as the program tests/e2e/fake_profiler.
  */
 #ifndef TESTS_FAKE_PROFILER_H
@@ -20,7 +20,7 @@ enum fake_mode {
 	FAKE_GOOD, /* sleeps until the start, records, answers with an XSpace; one at a time, as all */
 	FAKE_OLD, /* writes <repository>/<session>/<host>.xplane.pb, answers without */
 	FAKE_OLD_PLUGINS, /* the same below <repository>/plugins/profile/ */
-	FAKE_OLD_LOST, /* says there is data, writes no file */
+	FAKE_OLD_LOST, /* announces data, writes no file */
 	FAKE_UNDATED, /* its XSpace has no Task Environment */
 	FAKE_EMPTY, /* an XSpace without anything */
 	FAKE_BUSY, /* "Another profiling session active." */
@@ -29,14 +29,14 @@ enum fake_mode {
 	FAKE_GARBAGE, /* a message that is no ProfileResponse */
 	FAKE_NO_XSPACE, /* a ProfileResponse whose XSpace is none */
 	FAKE_HUGE, /* an XSpace of some 20 MB */
-	FAKE_OTHER, /* a gRPC server that knows nothing of profiling */
+	FAKE_OTHER, /* a gRPC server without a profiler */
 	FAKE_MODES
 };
 
 /* "good", "old", ... as the program's --mode takes them. */
 extern const char *const fake_mode_names[FAKE_MODES];
 
-/* What it was asked. */
+/* The requests it received. */
 struct fake_seen {
 	int profiles, terminates, cancelled;
 	char terminated[128]; /* the last session that Terminate named */

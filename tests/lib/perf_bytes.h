@@ -29,7 +29,7 @@ static inline size_t perf_begin(struct buf *b, uint32_t type, uint16_t misc)
 	return at;
 }
 
-/* Ends a record; all but samples carry who and when at their end. */
+/* Ends a record; all except samples have the thread and the time at their end. */
 static inline void perf_end(struct buf *b, size_t at, uint64_t time, bool trailer)
 {
 	uint16_t size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates for logical agents: scale_certs DIR COUNT PREFIX... makes an authority "ca", "aggregator", and
- * PREFIX-00000 to PREFIX-<COUNT - 1>, each for one agent: with mTLS a host is who its certificate says. */
+ * PREFIX-00000 to PREFIX-<COUNT - 1>, each for one agent: with mTLS a certificate names its host. */
 #include <stdio.h>
 #include <stdlib.h>
 

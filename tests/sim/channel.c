@@ -185,7 +185,7 @@ struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t dead
 	TAILQ_INSERT_TAIL(&ch->calls, c, on_channel);
 	call_set_deadline(c, deadline_ns);
 	if (ch->rpc->host->limbo || ch->state == CHANNEL_WAITING)
-		call_lost(c, RPC_UNAVAILABLE, "nobody there");
+		call_lost(c, RPC_UNAVAILABLE, "no server there");
 	else if (ch->state == CHANNEL_IDLE)
 		connect_channel(ch);
 	else if (ch->state == CHANNEL_READY)

@@ -29,7 +29,7 @@ struct check_counts check_counts;
 /* ---- events ---- */
 
 struct file_check {
-	const struct wish *wish;
+	const struct request *request;
 	const char *host;
 	int64_t shift_ns, t0_ns, duration_ns, bound_ns;
 	int64_t line_ns;
@@ -101,12 +101,12 @@ static int on_event(void *arg, const struct xs_event *ev)
 	if (error > f->bound_ns + ROUNDING_NS && !f->n_wrong++)
 		sim_fail("session %s host %s: burst %" PRId64 " is off by %" PRId64
 			 " ns, the bound is %" PRId64,
-			 f->wish->session, f->host, k, published - truth, f->bound_ns);
+			 f->request->session, f->host, k, published - truth, f->bound_ns);
 	if (error > check_counts.worst_error_ns)
 		check_counts.worst_error_ns = error;
 	if (f->n && k != next_burst(f, f->last_k, 1))
 		sim_fail("session %s host %s: no bursts between %" PRId64 " and %" PRId64,
-			 f->wish->session, f->host, f->last_k, k);
+			 f->request->session, f->host, f->last_k, k);
 	f->first_k = f->n ? f->first_k : k;
 	f->last_k = k;
 	f->n++;
@@ -124,7 +124,7 @@ static int on_text(void *arg, int field, const char *text, size_t len)
 	return 0;
 }
 
-/* Between the last probe before a sleep and the first one after it nobody knows where an edge is. */
+/* Between the last probe before a sleep and the first one after it, the place of an edge is unknown. */
 static bool slept_near_window(const struct file_check *f)
 {
 	const struct sim_host *h = host_find(f->host);
@@ -137,10 +137,10 @@ static bool slept_near_window(const struct file_check *f)
 	return false;
 }
 
-/* Whoever could not be told in time that the window was to end early has all of it. */
+/* A host that the early end of the window reached too late has all of it. */
 static int64_t longest_ns(const struct file_check *f)
 {
-	return f->wish->stopped ? f->wish->duration_ns : f->duration_ns;
+	return f->request->stopped ? f->request->duration_ns : f->duration_ns;
 }
 
 /* Both edges, against the bursts next to them. */
@@ -163,7 +163,7 @@ static void check_window(const struct file_check *f)
 	if (what)
 		sim_fail("session %s host %s: the window %s: bursts %" PRId64 " to %" PRId64
 			 " at %" PRId64 " to %" PRId64 " of %" PRId64 " ns, bound %" PRId64,
-			 f->wish->session, f->host, what, f->first_k, k, truth_ns(f, f->first_k),
+			 f->request->session, f->host, what, f->first_k, k, truth_ns(f, f->first_k),
 			 truth_ns(f, k), f->duration_ns, f->bound_ns);
 }
 
@@ -178,7 +178,7 @@ static void check_bytes(struct file_check *f, const struct buf *bytes)
 	struct err e;
 
 	if (xs_read(&in, &visitor, f, &e))
-		sim_fail("session %s host %s: %s", f->wish->session, f->host, e.msg);
+		sim_fail("session %s host %s: %s", f->request->session, f->host, e.msg);
 	check_window(f);
 	check_counts.events += (uint64_t)f->n;
 }
@@ -194,13 +194,13 @@ static bool is_typed(const char *reason)
 	       r->word != REASON_UNSUPPORTED;
 }
 
-static void check_file(struct store *s, const struct wish *w, const json_t *manifest,
+static void check_file(struct store *s, const struct request *w, const json_t *manifest,
 		       const json_t *host)
 {
 	const json_t *bound = json_object_get(host, "clock_bound_ns");
 	int64_t own_t0 = json_get_int(host, "t0_ns");
 	struct file_check f = {
-		.wish = w,
+		.request = w,
 		.host = json_get_text(host, "host"),
 		.shift_ns = own_t0 ? w->retry_shift_ns : w->shift_ns,
 		.t0_ns = own_t0 ? own_t0 : json_get_int(manifest, "t0_ns"),
@@ -225,7 +225,7 @@ static void check_file(struct store *s, const struct wish *w, const json_t *mani
 	buf_release(&bytes);
 }
 
-static void check_host(struct store *s, const struct wish *w, const json_t *manifest,
+static void check_host(struct store *s, const struct request *w, const json_t *manifest,
 		       const json_t *host)
 {
 	const char *state = json_get_text(host, "state"), *reason = json_get_text(host, "reason");
@@ -254,7 +254,7 @@ static void check_host(struct store *s, const struct wish *w, const json_t *mani
 
 /* ---- sessions ---- */
 
-void check_session(const struct wish *w)
+void check_session(const struct request *w)
 {
 	struct store *s = the_store();
 	json_t *manifest = NULL;
@@ -296,7 +296,7 @@ static void check_failure(struct store *s, const char *session)
 		sim_fail("session %s failed: %s", session, e.msg);
 	else if (strcmp(json_get_text(record, "state"), "failed") ||
 		 !*json_get_text(record, "error"))
-		sim_fail("session %s failed, nobody knows why", session);
+		sim_fail("session %s failed without a reason", session);
 	if (!session_load_manifest(s, session, &manifest, &e))
 		sim_fail("session %s failed, and is committed", session);
 	json_decref(manifest);
@@ -332,13 +332,13 @@ static bool on_key(void *arg, const char *key, const struct store_stat *st)
 void check_store(void)
 {
 	struct listing l = { .store = the_store() };
-	const struct wish *w;
+	const struct request *w;
 	struct err e;
 
 	if (list_keys(l.store, "", NULL, on_key, &l, &e))
 		sim_fail("the store cannot be listed: %s", e.msg);
 	store_free(l.store);
-	TAILQ_FOREACH (w, user_wishes(), entry) {
+	TAILQ_FOREACH (w, user_requests(), entry) {
 		if (w->committed)
 			check_session(w);
 	}

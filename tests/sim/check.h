@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What must hold, whatever happened:
- *   - of a committed session every host that was asked is complete, partial or failed, and says why by a
- *     reason of docs/wire.md unless it is complete; a file that the manifest names is there, whole;
- *   - each event in it stands where it was in truth, give or take the bound that is published with it;
- *   - the window is the same on all hosts: no burst outside it, none missing inside, but for the bound;
- *   - what has no manifest leaves nothing in the store but, if it failed, the record that says so.
+ *   - of a committed session every host that was asked is complete, partial or failed, with a reason
+ *     of docs/wire.md unless it is complete; a file that the manifest names is there, whole;
+ *   - each event is at its true time, within the bound that is published with it;
+ *   - the window is the same on all hosts: no burst outside it and none missing inside, within the bound;
+ *   - a session without a manifest leaves nothing in the store except, if it failed, the record of that.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct wish;
+struct request;
 
-void check_session(const struct wish *w);
+void check_session(const struct request *w);
 void check_store(void); /* once nothing is under way any more */
 
 /* Of all seeds so far. */

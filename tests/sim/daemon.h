@@ -2,8 +2,8 @@
 /*
  * The programs: hosts[0] of the world has the aggregator, every other one an agent.
  *
- * One that is killed leaves its files as they are: they are copied for the next one before its memory
- * is given back by an orderly stop, of which nobody hears and whose writes nobody will see.
+ * One that is killed leaves its files as they are: they are copied for the next one. Then an orderly stop frees its
+ * memory; the messages and files of that stop reach no other host.
  */
 #ifndef SIM_DAEMON_H
 #define SIM_DAEMON_H
@@ -31,6 +31,7 @@ void daemon_kill(struct sim_host *h, bool vanish); /* SIGKILL, or the plug is pu
 bool daemon_is_busy(const struct sim_host *h); /* being stopped */
 
 struct aggregator *the_aggregator(void); /* NULL = it is down */
-struct store *the_store(void); /* the aggregator's, up or down. Yours: store_free() */
+struct store *the_store(
+	void); /* the aggregator's, up or down. The caller frees it with store_free() */
 
 #endif

@@ -89,8 +89,8 @@ int64_t host_true_of_mono(const struct sim_host *h, int64_t mono_ns)
 	return slept_ns(h, INT64_MAX) + awake;
 }
 
-/* Looking at a clock takes time: who waits for an instant by looking again and again will see it. */
-static int64_t look(int64_t (*clock_ns)(const struct sim_host *h, int64_t true_ns))
+/* Reading a clock takes time, so code that reads it until an instant comes reaches that instant. */
+static int64_t read_clock(int64_t (*clock_ns)(const struct sim_host *h, int64_t true_ns))
 {
 	assert(sim.host);
 	sim.host->busy_until_ns = sim_here_ns() + READ_NS;
@@ -99,18 +99,18 @@ static int64_t look(int64_t (*clock_ns)(const struct sim_host *h, int64_t true_n
 
 int64_t now_raw_ns(void)
 {
-	return look(host_raw_ns);
+	return read_clock(host_raw_ns);
 }
 
 /* Outside of all hosts the checks use the store: their deadlines are in true time. */
 int64_t now_mono_ns(void)
 {
-	return sim.host ? look(host_mono_ns) : sim.now_ns;
+	return sim.host ? read_clock(host_mono_ns) : sim.now_ns;
 }
 
 int64_t now_real_ns(void)
 {
-	return look(host_real_ns);
+	return read_clock(host_real_ns);
 }
 
 void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns)
@@ -123,7 +123,7 @@ void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns)
 
 int64_t now_suspended_ns(void)
 {
-	return look(slept_ns);
+	return read_clock(slept_ns);
 }
 
 uint64_t now_source(void)

@@ -16,7 +16,7 @@
 struct http_req {
 	struct http_server *server; /* NULL = gone */
 	char *method, *path, *query, *body;
-	sim_answer_fn fn; /* NULL once it was told */
+	sim_answer_fn fn; /* NULL once it was called */
 	void *arg;
 	TAILQ_ENTRY(http_req) entry;
 };
@@ -57,7 +57,7 @@ static void req_free(struct http_req *req)
 	free(req);
 }
 
-static void tell(struct http_req *req, int status, const void *body, size_t len)
+static void call_back(struct http_req *req, int status, const void *body, size_t len)
 {
 	struct sim_host *was = sim.host;
 	sim_answer_fn fn = req->fn;
@@ -81,7 +81,7 @@ static void handle(void *arg)
 	struct http_server *s = req->server;
 
 	if (s->dead) {
-		tell(req, 0, NULL, 0);
+		call_back(req, 0, NULL, 0);
 		req_free(req);
 	} else {
 		s->handler(req, s->arg);
@@ -155,7 +155,7 @@ void http_answer(struct http_req *req, int status, const char *type, const void 
 {
 	(void)type;
 	sim_hash(body, len);
-	tell(req, status, body, len);
+	call_back(req, status, body, len);
 	req_free(req);
 }
 
@@ -182,7 +182,7 @@ void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const cha
 	free(bytes);
 }
 
-/* Its events are told one by one, then status 0. */
+/* `fn` gets its events one by one, then status 0. */
 struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg)
 {
 	struct http_server *s = req->server;
@@ -196,7 +196,7 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *
 		TAILQ_INSERT_TAIL(&s->streams, st, entry);
 		req->fn = NULL;
 	}
-	tell(req, 0, NULL, 0);
+	call_back(req, 0, NULL, 0);
 	req_free(req);
 	return st;
 }
@@ -262,7 +262,7 @@ int http_server_new(struct http_server **out, struct loop *loop,
 	return 0;
 }
 
-/* Whoever asked hears nothing more. */
+/* Callers get no further answer. */
 void http_host_gone(struct sim_host *h)
 {
 	struct http_server *s = the_server;
@@ -273,7 +273,7 @@ void http_host_gone(struct sim_host *h)
 		return;
 	the_server = NULL;
 	TAILQ_FOREACH (req, &s->reqs, entry)
-		tell(req, 0, NULL, 0);
+		call_back(req, 0, NULL, 0);
 	TAILQ_FOREACH (st, &s->streams, entry)
 		st->fn = NULL;
 }
@@ -291,11 +291,11 @@ void http_server_free(struct http_server *s)
 		stream_gone(st);
 	s->dead = true;
 	s->posts++;
-	/* Those that nobody has seen are freed by the posts that name them. */
+	/* Requests that no handler has seen are freed by the posts that name them. */
 	while (s->posts > 1)
 		loop_turn(s->loop, 10);
 	while ((req = TAILQ_FIRST(&s->reqs))) {
-		tell(req, 503, NULL, 0);
+		call_back(req, 503, NULL, 0);
 		TAILQ_REMOVE(&s->reqs, req, entry);
 		req->server = NULL;
 	}

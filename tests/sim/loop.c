@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * base/loop.h on virtual time. A loop wakes when its host's clock reaches its next timer, or a little
- * after something was posted; a host that is paused wakes later. Workers run at a random instant, what
- * they did is told at a later one.
+ * after something was posted; a paused host wakes later. A worker runs at a random instant, its
+ * end is delivered at a later one.
  */
 #include "base/loop.h"
 
@@ -38,7 +38,7 @@ struct loop_watch {
 	int fd;
 	loop_fd_fn fn;
 	void *arg;
-	bool told; /* a post names it */
+	bool posted; /* a post names it */
 	bool dead;
 	TAILQ_ENTRY(loop_watch) entry;
 };
@@ -219,12 +219,12 @@ static void work_done(void *arg)
 	own.done(own.arg);
 }
 
-static void work_told(void *arg)
+static void work_ended(void *arg)
 {
 	struct work *w = arg;
 
 	if (w->go && !*w->go)
-		sim_at(&w->ev, sim.now_ns + BUSY_STORE_MEAN_NS, work_told, w);
+		sim_at(&w->ev, sim.now_ns + BUSY_STORE_MEAN_NS, work_ended, w);
 	else
 		loop_post(w->loop, work_done, w);
 }
@@ -259,7 +259,7 @@ static void on_work(void *arg)
 	sim.host = h;
 	work_run(w);
 	sim.host = NULL;
-	sim_at(&w->ev, not_before(h, sim.now_ns + work_takes_ns()), work_told, w);
+	sim_at(&w->ev, not_before(h, sim.now_ns + work_takes_ns()), work_ended, w);
 }
 
 void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg)
@@ -378,15 +378,15 @@ void loop_unwatch(struct loop_watch *w)
 		return;
 	TAILQ_REMOVE(&w->loop->watches, w, entry);
 	w->dead = true;
-	if (!w->told)
+	if (!w->posted)
 		free(w);
 }
 
-static void tell(void *arg)
+static void on_posted_watch(void *arg)
 {
 	struct loop_watch *w = arg;
 
-	w->told = false;
+	w->posted = false;
 	if (w->dead)
 		free(w);
 	else
@@ -402,10 +402,10 @@ void loop_clock_set(struct sim_host *h)
 		TAILQ_FOREACH (w, &l->watches, entry) {
 			uint64_t one = 1;
 
-			if (w->told || write(w->fd, &one, sizeof(one)) < 0)
+			if (w->posted || write(w->fd, &one, sizeof(one)) < 0)
 				continue;
-			w->told = true;
-			loop_post(l, tell, w);
+			w->posted = true;
+			loop_post(l, on_posted_watch, w);
 		}
 	}
 }

@@ -27,9 +27,9 @@ struct sim_conf {
 static const struct conf_field fields[] = {
 	CONF(struct sim_conf, seed, NULL, "play this one seed"),
 	CONF(struct sim_conf, seeds, "1..20", "play these, FROM..TO"),
-	CONF(struct sim_conf, agents, "0", "so many; 0: 1 to 8, as the seed says"),
-	CONF(struct sim_conf, minutes, "0", "of storm, in the cluster's time; 0: as the seed says"),
-	CONF(struct sim_conf, calm, NULL, "nothing breaks but what the network does"),
+	CONF(struct sim_conf, agents, "0", "number of agents; 0: 1 to 8, by the seed"),
+	CONF(struct sim_conf, minutes, "0", "of failures, in the cluster's time; 0: by the seed"),
+	CONF(struct sim_conf, calm, NULL, "no failures except those of the network"),
 	CONF(struct sim_conf, twice, NULL, "play each seed twice: the same must happen"),
 	CONF(struct sim_conf, verbose, "0", "1: what happens; 2: with every log line"),
 	{ 0 }

@@ -67,7 +67,7 @@ static void end_daemon(struct sim_host *h)
 	if (!h->alive || daemon_is_busy(h) || h->asleep)
 		return;
 	if (agg)
-		user_before_trouble();
+		user_before_outage();
 	if (orderly && h->paused_until_ns <= sim.now_ns)
 		daemon_stop(h);
 	else
@@ -80,7 +80,7 @@ static void pause_daemon(struct sim_host *h)
 	if (!h->alive || daemon_is_busy(h))
 		return;
 	if (h == the_agg())
-		user_before_trouble();
+		user_before_outage();
 	host_pause(h, rng_scale(&sim.rng, 10 * NS_PER_MS,
 				h == the_agg() ? 5 * NS_PER_S : 90 * NS_PER_S));
 }
@@ -137,10 +137,10 @@ static void ask_capture(void)
 static const struct {
 	void (*fn)(void);
 	int weight;
-	bool trouble;
+	bool is_failure;
 } actions[] = {
 	{ ask_capture, 30, false },    { user_stop, 3, false },	    { user_cancel, 3, false },
-	{ user_retry, 6, false },      { user_delete, 2, false },   { user_look, 4, false },
+	{ user_retry, 6, false },      { user_delete, 2, false },   { user_browse, 4, false },
 	{ end_agent, 8, true },	       { end_aggregator, 4, true }, { pause_agent, 6, true },
 	{ pause_aggregator, 2, true }, { cut_agent, 8, true },	    { suspend_agent, 2, true },
 	{ step_clock, 4, true },       { slow_down, 4, true },
@@ -161,7 +161,7 @@ static void on_next(void *arg)
 		pick -= actions[i].weight;
 		if (pick >= 0)
 			continue;
-		if (!(actions[i].trouble && stage.opts->calm))
+		if (!(actions[i].is_failure && stage.opts->calm))
 			actions[i].fn();
 		return;
 	}
@@ -226,7 +226,7 @@ static void heal(void)
 	}
 }
 
-static bool wait_for_wishes(int64_t for_ns)
+static bool wait_for_requests(int64_t for_ns)
 {
 	int64_t until = sim.now_ns + for_ns;
 
@@ -249,7 +249,7 @@ static void stop_all(void)
 
 static void check_nothing_is_left(void)
 {
-	/* Connections that nobody is told to close end by themselves. */
+	/* Connections without a message that closes them end by themselves. */
 	sim_run(sim.now_ns + 200 * NS_PER_S);
 	if (wire_connections())
 		sim_fail("%zu connections are left", wire_connections());
@@ -285,7 +285,7 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	sim_run(stage.storm_end_ns + CALM_NS);
 	user_capture(true);
 	sim_run(sim.now_ns + NS_PER_S);
-	if (!wait_for_wishes(200 * NS_PER_S))
+	if (!wait_for_requests(200 * NS_PER_S))
 		sim_fail("%zu captures do not end", user_waiting());
 	stop_all();
 	check_store();

@@ -9,7 +9,7 @@
 struct play_opts {
 	int agents; /* 0 = 1 to 8, as the seed says */
 	int minutes; /* of storm; 0 = as the seed says */
-	bool calm; /* no trouble but that of the network */
+	bool calm; /* no failures except those of the network */
 };
 
 struct play_result {

@@ -4,7 +4,7 @@
  *
  * A connection has two sides, 0 the one that dialled. What one side sends arrives at the other in order,
  * late by the path's delay and by the bytes before it; while the network is cut it arrives after. A side
- * may break: then its calls end, and the other hears of it, if anybody is left to tell it.
+ * may break: then its calls end, and the other side is informed unless the host has vanished.
  */
 #ifndef SIM_RPC_SIM_H
 #define SIM_RPC_SIM_H
@@ -87,7 +87,7 @@ struct conn {
 struct conn *conn_new(struct rpc_channel *ch, struct rpc *client, int64_t keepalive_ns,
 		      struct rpc_server *s);
 
-/* Ends the side's calls. The other side is told, unless the host vanished. */
+/* Ends the side's calls. The other side is informed unless the host vanished. */
 void conn_break(struct conn *c, int side);
 
 /* All of a server's connections. */

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cluster in one process, on a virtual clock, from a seed: the agent's and the aggregator's own code
- * between front doors of base/ and net/ that are written here once more.
+ * between front-door headers of base/ and net/ that are implemented here once more.
  *
  *   sched.c   events in order of virtual time, random numbers, the hash of all that happened
- *   host.c    hosts: their clocks (base/now.h), what befalls them, their log lines (base/log.h)
+ *   host.c    hosts: their clocks (base/now.h), what happens to them, their log lines (base/log.h)
  *   loop.c    base/loop.h: timers, posts and workers by virtual time
  *   udp.c     net/udp.h          wire.c, channel.c, call.c   net/rpc.h          http.c   net/http_server.h
  *   daemon.c  starts, stops and kills agents and the aggregator; tracer.c records bursts
- *   user.c    asks the aggregator for captures, stops, cancels, retries; check.c judges the sessions
+ *   user.c    requests captures, stops, cancels, retries; check.c checks the sessions
  *   play.c    the schedule of a seed; main.c the command line
  *
- * True time is virtual, in ns since the world began, and the same everywhere. Code takes no time but
- * for looking at clocks; what would take some (a worker, a packet, a slow host) lasts as long as a random
- * number says.
+ * True time is virtual, in ns since the world began, and the same everywhere. Code takes no time,
+ * except to read a clock; a worker, a packet and a slow host take a random time.
  * Nothing but the seed decides what happens, so a seed that fails fails again.
  */
 #ifndef SIM_SIM_H
@@ -45,7 +44,7 @@ int64_t rng_scale(struct rng *r, int64_t from, int64_t to); /* as many of each o
 
 typedef void (*sim_fn)(void *arg);
 
-/* Embedded in its owner, who cancels it before it frees it; zeroed means idle. */
+/* Embedded in its owner, which cancels it before it frees itself; zeroed means idle. */
 struct sim_event {
 	int64_t at_ns;
 	uint64_t seq;
@@ -80,13 +79,13 @@ struct sim {
 extern struct sim sim;
 
 void sim_begin(uint64_t seed);
-void sim_end(void); /* no event is set any more but those of owners that are gone with it */
+void sim_end(void); /* the events that are left belong to owners that are gone, too */
 
-/* Something happened: into the hash and, with --verbose, onto stderr. */
+/* Records what happened in the hash and, with --verbose, on stderr. */
 void sim_note(const char *fmt, ...) PRINTF_LIKE(1, 2);
 void sim_hash(const void *data, size_t len);
 
-/* The seed has failed: says so with the command that plays it again. */
+/* The seed has failed: prints that, with the command that plays it again. */
 void sim_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /* ---- hosts ---- */
@@ -97,15 +96,15 @@ void sim_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 struct sim_path {
 	int64_t delay_ns; /* at least */
 	double jitter_ns; /* mean of what comes on top */
-	double loss; /* of a datagram; a segment comes later instead */
-	double twice; /* a datagram that comes twice */
+	double loss; /* of a datagram; a segment arrives later instead */
+	double twice; /* of a datagram: it arrives twice */
 };
 
 struct sim_host {
 	char name[24];
 	bool alive; /* a daemon runs */
-	bool limbo; /* it was killed and is being cleaned up: nobody hears it */
-	bool vanished; /* without a word: nobody is told that its connections are gone */
+	bool limbo; /* it was killed and is being cleaned up: no peer receives from it */
+	bool vanished; /* without a packet: peers are not informed that its connections are gone */
 	int64_t limbo_ns; /* time that passes for it alone meanwhile */
 
 	/* clocks */
@@ -136,7 +135,7 @@ struct sim_host *host_new(const char *name);
 struct sim_host *host_find(const char *name); /* or NULL */
 void host_free(struct sim_host *h);
 
-int64_t host_now_ns(const struct sim_host *h); /* true time, and what only it has lived through */
+int64_t host_now_ns(const struct sim_host *h); /* true time, plus what has passed for it alone */
 int64_t sim_here_ns(void); /* of the host whose code runs */
 int64_t host_raw_ns(const struct sim_host *h, int64_t true_ns);
 int64_t host_mono_ns(const struct sim_host *h, int64_t true_ns);
@@ -145,7 +144,7 @@ int64_t host_true_of_mono(const struct sim_host *h,
 			  int64_t mono_ns); /* the first instant at or after */
 bool host_is_asleep(const struct sim_host *h, int64_t true_ns);
 
-/* What befalls it. */
+/* What happens to it. */
 void host_pause(struct sim_host *h, int64_t for_ns); /* SIGSTOP: clocks run, the kernel answers */
 void host_suspend(struct sim_host *h, int64_t for_ns); /* the whole machine, until it is woken */
 void host_cut(struct sim_host *h, int64_t for_ns); /* no packet in or out */
@@ -153,7 +152,7 @@ void host_step(struct sim_host *h, int64_t by_ns); /* its wall clock is set */
 
 /* ---- network ---- */
 
-/* How long a packet takes from one to the other, one of which is the aggregator's. */
+/* How long a packet takes between two hosts, one of which is the aggregator's. */
 int64_t net_delay_ns(const struct sim_host *from, const struct sim_host *to);
 const struct sim_path *net_path(const struct sim_host *from, const struct sim_host *to);
 int64_t net_cut_until_ns(const struct sim_host *a,
@@ -166,12 +165,12 @@ void wire_host_silent(struct sim_host *h);
 size_t wire_connections(void); /* that there are */
 void http_host_gone(struct sim_host *h);
 
-/* The loops of a host tell those who watch for it that the wall clock was set; a true time became
- * another mono time. */
+/* loop_clock_set(): the watches of the host's loops report that the wall clock was set. loop_replan(): a true time
+ * became another mono time. */
 void loop_clock_set(struct sim_host *h);
 void loop_replan(struct sim_host *h);
 
-/* From inside a worker's function: the loop hears of its end only once *go is true. */
+/* From inside a worker's function: its end is delivered only once *go is true. */
 void loop_hold_worker(const bool *go);
 
 /* ---- requests to the aggregator ---- */

@@ -15,7 +15,7 @@ add_custom_command(OUTPUT ${sim_agent}
 
 set(sim_sources check.c daemon.c daemon_agent.c daemon_aggregator.c main.c play.c tracer.c user.c)
 list(TRANSFORM sim_sources PREPEND sim/)
-program(tutti-sim SRC ${sim_sources} ${sim_agent} $<TARGET_OBJECTS:sim_doors>
+program(tutti-sim SRC ${sim_sources} ${sim_agent} $<TARGET_OBJECTS:sim_fronts>
 	USES test_lib aggregator_core storage xspace net proto base PKG jansson zlib)
 target_link_libraries(tutti-sim PRIVATE proto_generated)
 

@@ -19,7 +19,7 @@ struct sim_tracer {
 	struct tracer base;
 	struct loop *loop;
 	struct sim_host *host;
-	int64_t from_ns; /* true time: what was before it was opened nobody has seen */
+	int64_t from_ns; /* true time: nothing is known from before it was opened */
 };
 
 /* Alive as long as its run or its event is. */

@@ -32,7 +32,7 @@ struct datagram {
 	TAILQ_ENTRY(datagram) entry;
 };
 
-/* What the kernel has to say of a departure. */
+/* The kernel stamp of a departure. */
 struct departure {
 	struct udp *udp;
 	struct sim_event ev;
@@ -93,7 +93,7 @@ static void maybe_free(struct udp *u)
 		free(u);
 }
 
-static void tell_departures(struct udp *u)
+static void deliver_departures(struct udp *u)
 {
 	struct departure *d;
 
@@ -111,7 +111,7 @@ static void on_readable(void *arg)
 	struct datagram *d = TAILQ_FIRST(&u->in);
 
 	if (!u->dead)
-		tell_departures(u);
+		deliver_departures(u);
 	if (!u->dead && d) {
 		const struct udp_from from = { &d->from, sizeof(d->from), u->host->kernel_stamps };
 

@@ -17,14 +17,14 @@
 #define SLACK_NS     (3 * NS_PER_S) /* from a deadline to the manifest */
 #define ASK_AGAIN_NS (5 * NS_PER_S)
 
-static struct wishes wishes;
+static struct requests requests;
 static int64_t grace_ns;
 
 static void ask(void *arg);
 
 /* ---- what became of it ---- */
 
-static void is_over(struct wish *w, bool committed)
+static void is_over(struct request *w, bool committed)
 {
 	/* A retry that fails leaves its session as it was. */
 	committed |= w->committed;
@@ -40,7 +40,7 @@ static void is_over(struct wish *w, bool committed)
 
 static void on_session(void *arg, int status, const char *body, size_t len)
 {
-	struct wish *w = arg;
+	struct request *w = arg;
 
 	(void)body;
 	(void)len;
@@ -56,7 +56,7 @@ static void on_session(void *arg, int status, const char *body, size_t len)
 	}
 }
 
-static void look_for_session(struct wish *w)
+static void read_session(struct request *w)
 {
 	char path[128];
 
@@ -66,17 +66,17 @@ static void look_for_session(struct wish *w)
 
 static void on_capture(void *arg, int status, const char *body, size_t len)
 {
-	struct wish *w = arg;
+	struct request *w = arg;
 	json_t *doc = status == 200 ? json_loadb(body, len, 0, NULL) : NULL;
 	const char *state = doc ? json_get_text(doc, "state") : "";
 
 	if (w->over) {
 		/* it was seen to end meanwhile */
 	} else if (status == 404) {
-		look_for_session(w);
+		read_session(w);
 	} else if (!strcmp(state, "committed") || !strcmp(state, "failed")) {
 		if (!strcmp(state, "failed") && !*json_get_text(doc, "error"))
-			sim_fail("session %s failed, nobody knows why", w->session);
+			sim_fail("session %s failed without a reason", w->session);
 		is_over(w, !strcmp(state, "committed"));
 	} else {
 		if (status == 200 && w->undisturbed)
@@ -88,7 +88,7 @@ static void on_capture(void *arg, int status, const char *body, size_t len)
 
 static void ask(void *arg)
 {
-	struct wish *w = arg;
+	struct request *w = arg;
 	char path[128];
 
 	snprintf(path, sizeof(path), "/api/v1/captures/%s", w->session);
@@ -97,14 +97,14 @@ static void ask(void *arg)
 
 /* ---- captures ---- */
 
-static int64_t session_to_true_ns(const struct wish *w, int64_t session_ns)
+static int64_t session_to_true_ns(const struct request *w, int64_t session_ns)
 {
 	return sim.now_ns + session_ns - (host_raw_ns(sim.hosts[0], sim.now_ns) + w->shift_ns);
 }
 
 static void on_accepted(void *arg, int status, const char *body, size_t len)
 {
-	struct wish *w;
+	struct request *w;
 	json_t *doc;
 
 	if (status != 202) {
@@ -124,7 +124,7 @@ static void on_accepted(void *arg, int status, const char *body, size_t len)
 	w->accepted_ns = sim.now_ns;
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]);
 	w->must_complete = arg;
-	TAILQ_INSERT_TAIL(&wishes, w, entry);
+	TAILQ_INSERT_TAIL(&requests, w, entry);
 	sim_at(&w->ask, session_to_true_ns(w, w->t0_ns + w->duration_ns) + grace_ns + SLACK_NS, ask,
 	       w);
 	sim_note("session %s accepted: %zu hosts, %" PRId64 " ns", w->session, w->n_hosts,
@@ -134,7 +134,7 @@ static void on_accepted(void *arg, int status, const char *body, size_t len)
 	json_decref(doc);
 }
 
-/* Nobody, some, one, or all. */
+/* None, some, one, or all. */
 static void pick_hosts(char *out, size_t size)
 {
 	size_t at = 0;
@@ -158,17 +158,17 @@ void user_capture(bool must_complete)
 		pick_hosts(hosts, sizeof(hosts));
 	snprintf(body, sizeof(body), "{\"hosts\": \"%s\", \"duration_ns\": %" PRId64 "}", hosts,
 		 duration_ns);
-	http_ask("POST", "/api/v1/captures", body, on_accepted, must_complete ? &wishes : NULL);
+	http_ask("POST", "/api/v1/captures", body, on_accepted, must_complete ? &requests : NULL);
 }
 
 /* ---- about one of them ---- */
 
-static struct wish *pick(bool over)
+static struct request *pick(bool over)
 {
-	struct wish *w, *found = NULL;
+	struct request *w, *found = NULL;
 	int64_t n = 0;
 
-	TAILQ_FOREACH (w, &wishes, entry) {
+	TAILQ_FOREACH (w, &requests, entry) {
 		if (w->over == over && (!over || w->committed) && !w->spoilt &&
 		    rng_range(&sim.rng, 0, n++) == 0)
 			found = w;
@@ -183,7 +183,8 @@ static void on_answer(void *arg, int status, const char *body, size_t len)
 	sim_note("%s: status %d", (const char *)arg, status);
 }
 
-static void tell(const char *method, const struct wish *w, const char *kind, const char *verb)
+static void send_verb(const char *method, const struct request *w, const char *kind,
+		      const char *verb)
 {
 	char path[128];
 
@@ -193,27 +194,27 @@ static void tell(const char *method, const struct wish *w, const char *kind, con
 
 void user_stop(void)
 {
-	struct wish *w = pick(false);
+	struct request *w = pick(false);
 
 	if (!w)
 		return;
 	w->stopped = true;
-	tell("POST", w, "captures", "/stop");
+	send_verb("POST", w, "captures", "/stop");
 }
 
 void user_cancel(void)
 {
-	struct wish *w = pick(false);
+	struct request *w = pick(false);
 
 	if (!w)
 		return;
 	w->spoilt = true;
-	tell("DELETE", w, "captures", "");
+	send_verb("DELETE", w, "captures", "");
 }
 
 static void on_retried(void *arg, int status, const char *body, size_t len)
 {
-	struct wish *w = arg;
+	struct request *w = arg;
 
 	(void)body;
 	(void)len;
@@ -229,10 +230,10 @@ static void on_retried(void *arg, int status, const char *body, size_t len)
 void user_retry(void)
 {
 	const struct aggregator *agg = the_aggregator();
-	struct wish *w = pick(true);
+	struct request *w = pick(true);
 	char path[128];
 
-	/* Two retries on two session clocks: nobody could say any more which host is on which. */
+	/* After two retries on two session clocks it would be unknown which host is on which. */
 	if (!w || !agg || (w->retry_shift_ns && w->retry_shift_ns != agg->clock.shift_ns))
 		return;
 	w->retry_shift_ns = agg->clock.shift_ns;
@@ -242,12 +243,12 @@ void user_retry(void)
 
 void user_delete(void)
 {
-	struct wish *w = pick(true);
+	struct request *w = pick(true);
 
 	if (!w)
 		return;
 	w->spoilt = true;
-	tell("DELETE", w, "sessions", "");
+	send_verb("DELETE", w, "sessions", "");
 }
 
 static void on_look(void *arg, int status, const char *body, size_t len)
@@ -261,56 +262,56 @@ static void on_look(void *arg, int status, const char *body, size_t len)
 		sim_fail("a page that only looks is answered %d", status);
 }
 
-void user_look(void)
+void user_browse(void)
 {
 	static const char *const paths[] = { "/api/v1/hosts",	 "/api/v1/captures",
 					     "/api/v1/sessions", "/metrics",
 					     "/healthz",	 "/api/v1/events" };
-	/* A page that stays and is told of every change: not of a thousand hosts. */
+	/* A page that stays and receives every change; not with a thousand hosts. */
 	int64_t n = sim.n_hosts > LARGE_FLEET ? ARRAY_SIZE(paths) - 1 : ARRAY_SIZE(paths);
 
 	http_ask("GET", paths[rng_range(&sim.rng, 0, n - 1)], NULL, on_look, NULL);
 }
 
-/* ---- trouble ---- */
+/* ---- outages ---- */
 
-void user_before_trouble(void)
+void user_before_outage(void)
 {
-	struct wish *w;
+	struct request *w;
 
-	TAILQ_FOREACH (w, &wishes, entry)
+	TAILQ_FOREACH (w, &requests, entry)
 		w->undisturbed = false;
 }
 
 size_t user_waiting(void)
 {
-	struct wish *w;
+	struct request *w;
 	size_t n = 0;
 
-	TAILQ_FOREACH (w, &wishes, entry)
+	TAILQ_FOREACH (w, &requests, entry)
 		n += !w->over;
 	return n;
 }
 
-const struct wishes *user_wishes(void)
+const struct requests *user_requests(void)
 {
-	return &wishes;
+	return &requests;
 }
 
 /* ---- life ---- */
 
 void user_new(int64_t grace)
 {
-	TAILQ_INIT(&wishes);
+	TAILQ_INIT(&requests);
 	grace_ns = grace;
 }
 
 void user_free(void)
 {
-	struct wish *w;
+	struct request *w;
 
-	while ((w = TAILQ_FIRST(&wishes))) {
-		TAILQ_REMOVE(&wishes, w, entry);
+	while ((w = TAILQ_FIRST(&requests))) {
+		TAILQ_REMOVE(&requests, w, entry);
 		sim_cancel(&w->ask);
 		free(w);
 	}

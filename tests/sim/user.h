@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Somebody who asks for captures and remembers what was promised. */
+/* A caller that requests captures and keeps what the aggregator promised. */
 #ifndef SIM_USER_H
 #define SIM_USER_H
 
 #include "tests/sim/sim.h"
 
 /* A capture that the aggregator has accepted. */
-struct wish {
+struct request {
 	char session[64];
 	size_t n_hosts; /* that were asked */
 	int64_t t0_ns, duration_ns; /* session clock */
@@ -14,18 +14,18 @@ struct wish {
 	int64_t retry_shift_ns; /* when a retry was asked for */
 	int64_t accepted_ns; /* true time */
 	bool undisturbed; /* the aggregator has not been disturbed since */
-	bool stopped; /* before its end: a host that could not be told in time has recorded more */
+	bool stopped; /* before its end: a host that the Stop message reached too late has recorded more */
 	bool spoilt; /* cancelled, or deleted: it may be gone */
 	bool must_complete; /* on every host */
 	bool over, committed;
-	struct sim_event ask; /* what has become of it? */
-	TAILQ_ENTRY(wish) entry;
+	struct sim_event ask; /* its next status request */
+	TAILQ_ENTRY(request) entry;
 };
-TAILQ_HEAD(wishes, wish);
+TAILQ_HEAD(requests, request);
 
 void user_new(int64_t grace_ns);
 void user_free(void);
-const struct wishes *user_wishes(void);
+const struct requests *user_requests(void);
 
 /* Each picks at random what it is about. */
 void user_capture(bool must_complete);
@@ -33,10 +33,10 @@ void user_stop(void);
 void user_cancel(void);
 void user_retry(void);
 void user_delete(void);
-void user_look(void); /* lists, hosts, metrics */
+void user_browse(void); /* lists, hosts, metrics */
 
-void user_before_trouble(void); /* the aggregator is about to be killed, stopped or paused */
+void user_before_outage(void); /* the aggregator is about to be killed, stopped or paused */
 
-size_t user_waiting(void); /* wishes that are not over */
+size_t user_waiting(void); /* requests that are not over */
 
 #endif

@@ -104,8 +104,8 @@ static void plan_arrival(struct conn_side *s)
 
 /* ---- silence ---- */
 
-/* Nothing comes from over there, and nobody says why. */
-static bool hears_nothing(const struct conn_side *s)
+/* Nothing arrives from the other side, and no packet says why. */
+static bool is_cut_off(const struct conn_side *s)
 {
 	const struct conn_side *other = &s->conn->side[!s->index];
 
@@ -119,7 +119,7 @@ static void on_check(void *arg)
 
 	if (s->host->paused_until_ns > sim.now_ns)
 		sim_at(&s->check, s->host->paused_until_ns + PING_ANSWER_MAX_NS, on_check, s);
-	else if (hears_nothing(s))
+	else if (is_cut_off(s))
 		conn_break(s->conn, s->index);
 }
 
@@ -183,7 +183,7 @@ int64_t conn_send(struct conn *c, int from, const struct frame *what, size_t byt
 	TAILQ_INSERT_TAIL(&s->out, f, entry);
 	if (TAILQ_FIRST(&s->out) == f)
 		plan_arrival(s);
-	/* Bytes that nobody acknowledges are noticed sooner than a ping. */
+	/* Bytes that are not acknowledged are noticed sooner than a ping. */
 	if (!to->open || net_cut_until_ns(s->host, to->host))
 		check_at(s, sim.now_ns + PING_ANSWER_MAX_NS);
 	return s->busy_until_ns;

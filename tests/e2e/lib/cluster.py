@@ -48,7 +48,7 @@ def wait_until(what, condition, seconds=20):
         if value:
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"waited {seconds * SLOW:.0f} s in vain for {what}")
+            raise AssertionError(f"waited {seconds * SLOW:.0f} s for {what}, without success")
         time.sleep(0.05)
 
 
