@@ -242,7 +242,7 @@ bool capture_cancel(struct capture *c);
 bool capture_has_ended(const struct capture *c);
 
 /*
- * CAPTURE of docs/wire.md as of now, with "shared": true if `shared`; {"captures": [CAPTURE]} of all captures.
+ * docs/schema/capture.schema.json as of now, with "shared": true if `shared`; captures.schema.json of all captures.
  * Calls fn once with the text: before it returns if there are few hosts, else later, also if the capture has
  * been freed by then.
  */

@@ -84,7 +84,7 @@ MUST_CHECK int capture_step_check(struct capture *c,
 int64_t capture_step_wake_ns(const struct capture *c); /* session clock: when to check again */
 void capture_step_begin(struct capture *c); /* after STEP_DUE */
 void capture_step_finish(struct capture *c); /* adds warnings about the marked steps */
-json_t *capture_step_json(const struct capture *c); /* AT_STEP of docs/wire.md */
+json_t *capture_step_json(const struct capture *c); /* at-step.schema.json */
 json_t *steps_seen_json(const struct steps_seen *s);
 void capture_step_load(struct capture *c, const json_t *doc); /* `doc` is a plan or a manifest */
 
