@@ -425,7 +425,7 @@ static void two_runs_at_once(struct bench *b)
 static void losses_are_counted(const struct tracer_subject *s)
 {
 	struct tracer_subject small = *s;
-	int64_t began_ns, end_ns = now_mono_ns() + 3 * NS_PER_S;
+	int64_t end_ns = now_mono_ns() + 3 * NS_PER_S;
 	struct bench b;
 	struct try t;
 
@@ -433,18 +433,17 @@ static void losses_are_counted(const struct tracer_subject *s)
 		return;
 	small.env.ring.bytes = RING_BYTES_MIN;
 	open_tracer(&b, &small);
-	began_ns = s->ops->begin_raw_ns(b.tracer);
 	prepare(&t, &b, 0, FAR_NS);
 	t.no_room = true;
 	if (!arm(&t)) {
 		close_tracer(&b);
 		return;
 	}
-	while (s->ops->begin_raw_ns(b.tracer) == began_ns && now_mono_ns() < end_ns)
+	while (s->ops->begin_raw_ns(b.tracer) <= t.run.t0_raw_ns && now_mono_ns() < end_ns)
 		record(&b, WINDOW_NS);
 	stop_now(&t);
 	gather(&t);
-	if (s->ops->begin_raw_ns(b.tracer) != began_ns && t.done) {
+	if (t.done && t.run.result != RUN_OFF && s->ops->begin_raw_ns(b.tracer) > t.run.t0_raw_ns) {
 		CHECK_EQ(t.run.result, RUN_DEGRADED);
 		CHECK(t.run.lost > 0);
 		printf("  %llu records lost and counted\n", (unsigned long long)t.run.lost);

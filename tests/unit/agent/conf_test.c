@@ -60,8 +60,23 @@ static void test_defaults(void)
 	CHECK_STR(conf.local_socket, "ipc:///run/tutti/agent.ipc");
 	CHECK(!conf.insecure);
 	CHECK(conf.spool_limit_bytes == UINT64_C(8) << 30);
+	CHECK_EQ(conf.ring_seconds, 60);
+	CHECK_EQ(conf.ring_bytes, 16 << 20);
 	CHECK(tracer_names_has(conf.tracers, "cpu"));
 	conf_release(&conf, &agent_conf_table);
+}
+
+static void test_rings(void)
+{
+	struct agent_conf conf;
+	struct err e;
+
+	CHECK_OK(load(&conf, &e, "--host=h", "--ring-seconds=3", "--ring-bytes=1M"), e);
+	CHECK_EQ(conf.ring_seconds, 3);
+	CHECK_EQ(conf.ring_bytes, 1 << 20);
+	conf_release(&conf, &agent_conf_table);
+	check_refused("--host=h", "--ring-seconds=0", NULL, "use 1 to 3600");
+	check_refused("--host=h", "--ring-bytes=63K", NULL, "use 64K to 1G");
 }
 
 static void test_tracer_list(void)
@@ -143,6 +158,7 @@ static void test_listeners(void)
 int main(void)
 {
 	test_defaults();
+	test_rings();
 	test_tracer_list();
 	test_drivers_flags();
 	test_refusals();
