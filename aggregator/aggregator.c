@@ -45,7 +45,7 @@ static void store_stop(struct aggregator *agg)
 	json_decref(agg->recoverable);
 }
 
-/* ---- what has no port ---- */
+/* ---- parts without a port ---- */
 
 static bool is_set(const char *text)
 {
@@ -223,7 +223,7 @@ static int grpc_start(struct aggregator *agg, struct err *e)
 	return 0;
 }
 
-/* Agents are lost by this, their captures end and are committed with what there is. */
+/* All agents are lost by this; their captures end and are committed with the files that are stored. */
 static void grpc_stop(struct aggregator *agg)
 {
 	rpc_server_free(agg->rpc_server);
@@ -251,7 +251,7 @@ static int http_start(struct aggregator *agg, struct err *e)
 	return rc;
 }
 
-/* Requests that wait for a worker are answered first. */
+/* First answers the requests that wait for a worker. */
 static void http_stop(struct aggregator *agg)
 {
 	jobs_drain(&agg->jobs);
@@ -282,7 +282,7 @@ static void stop_parts(struct aggregator *agg, size_t n)
 	}
 }
 
-/* Probes are not secret and are answered to cookies only, but the rule is one for all ports. */
+/* Probes are not secret and only hosts with a cookie get replies, but all ports have the same rule. */
 static int check_listeners(const struct aggregator *agg, struct err *e)
 {
 	const char *const addresses[] = { agg->conf.http, agg->conf.grpc, agg->conf.probe };

@@ -28,7 +28,7 @@ struct aggregator_conf {
 	int64_t grace_ns; /* from T1 to the commit at the latest */
 	int64_t causality_ns; /* for causality_check() of a session */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
-	char *token_file; /* the secret that people who change something have to show; or NULL */
+	char *token_file; /* the secret of callers who change something; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
 };
@@ -37,7 +37,7 @@ extern const struct conf_table aggregator_conf_table; /* conf.c */
 
 struct aggregator {
 	struct aggregator_conf conf;
-	struct loop *loop; /* of whoever starts the aggregator */
+	struct loop *loop; /* of the caller of aggregator_start() */
 	struct capture_patience patience; /* 0: a default */
 	struct jobs jobs;
 	struct session_clock clock;
@@ -61,7 +61,7 @@ struct aggregator {
  * running and the error names the part. */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 
-/* Commits what is there of captures under way, waits for the workers, stops every part. */
+/* Commits the captures under way with the files that are stored, waits for the workers, stops every part. */
 void aggregator_stop(struct aggregator *agg);
 
 #endif

@@ -138,7 +138,7 @@ static void test_deadline(void)
 	fleet_stop(&f);
 }
 
-/* Where arming takes long by experience, nobody is given up on sooner. */
+/* Where arming has taken long before, no host is given up sooner. */
 static void test_patience_grows_with_lead(void)
 {
 	struct fleet f;
@@ -179,11 +179,11 @@ static void test_uncalibrated(void)
 	CHECK_EQ(fake_upload(&a, 1, 100, FLAW_NONE), RPC_OK);
 	CHECK_EQ(fake_upload(&b, 1, 100, FLAW_NONE), RPC_OK);
 	fake_result(&a, true, "", "");
-	fake_result(&b, true, "profiler-busy", "somebody else has it");
+	fake_result(&b, true, "profiler-busy", "another client has it");
 	fleet_wait_over(&f, c->session);
 	check_host(c, 0, HOST_PARTIAL, "uncalibrated");
 	check_host(c, 1, HOST_PARTIAL, "uncalibrated");
-	CHECK(strstr(host_at(c, 1)->detail, "profiler-busy: somebody else has it"));
+	CHECK(strstr(host_at(c, 1)->detail, "profiler-busy: another client has it"));
 	fake_forget(&a);
 	fake_forget(&b);
 	fleet_stop(&f);
@@ -387,8 +387,8 @@ static void test_refused_requests(void)
 	req.run = "../x";
 	expect(&f, &req, ERR_INVALID, "run name");
 	req.run = "";
-	req.hosts = "a,nobody";
-	expect(&f, &req, ERR_NOT_FOUND, "nobody");
+	req.hosts = "a,unknown";
+	expect(&f, &req, ERR_NOT_FOUND, "unknown");
 	req.hosts = "";
 	req.settings = settings;
 	expect(&f, &req, ERR_INVALID, "host_tracer_levle");

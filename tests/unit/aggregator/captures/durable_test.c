@@ -10,15 +10,15 @@
 #define LONG_NS (600 * NS_PER_S)
 
 /* What a crash at the moment of the answer would leave. */
-struct kept {
+struct durable {
 	struct fleet *fleet;
 	bool told, failed, planned;
 	int64_t duration_ns;
 };
 
-static void on_kept(void *arg, struct capture *c)
+static void on_durable(void *arg, struct capture *c)
 {
-	struct kept *k = arg;
+	struct durable *k = arg;
 	json_t *plan = NULL;
 	struct err e;
 
@@ -31,11 +31,11 @@ static void on_kept(void *arg, struct capture *c)
 	json_decref(plan);
 }
 
-static struct kept answered(struct fleet *f, struct capture *c)
+static struct durable answered(struct fleet *f, struct capture *c)
 {
-	struct kept k = { .fleet = f };
+	struct durable k = { .fleet = f };
 
-	capture_when_durable(c, on_kept, &k);
+	capture_when_durable(c, on_durable, &k);
 	WAIT(f, k.told);
 	return k;
 }
@@ -65,7 +65,7 @@ static void test_stop(void)
 	struct fleet f;
 	struct fake a = { .auto_arm = true };
 	struct capture *c;
-	struct kept k;
+	struct durable k;
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
@@ -106,7 +106,7 @@ static void test_stop_of_what_waited(void)
 	struct fleet f;
 	struct fake a = { .auto_arm = true, .has_profiler = true };
 	struct capture *first, *second;
-	struct kept k;
+	struct durable k;
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
@@ -130,7 +130,7 @@ static void test_cancel(void)
 	struct fleet f;
 	struct fake a = { .auto_arm = true };
 	struct capture *c;
-	struct kept k, begun = { .fleet = &f };
+	struct durable k, begun = { .fleet = &f };
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
@@ -141,7 +141,7 @@ static void test_cancel(void)
 	fleet_check_failed(&f, c->session);
 	/* Before its plan is stored; who asked for it hears of the end, too. */
 	c = begin(&f, LONG_NS);
-	capture_when_durable(c, on_kept, &begun);
+	capture_when_durable(c, on_durable, &begun);
 	CHECK(capture_cancel(c));
 	k = answered(&f, c);
 	CHECK(!k.failed && !k.planned && begun.told && !begun.planned);

@@ -128,7 +128,7 @@ static void test_first_come(void)
 	fleet_stop(&f);
 }
 
-/* Twins may meet in the queue; stopping what waits is cancelling it. */
+/* Identical requests may meet in the queue; stopping what waits is cancelling it. */
 static void test_cancelled(void)
 {
 	struct fleet f;
@@ -184,7 +184,7 @@ static void test_patience(void)
 	struct capture_request req = { .duration_ns = WINDOW_NS, .wait_ns = 30 * NS_PER_MS };
 	struct fleet f;
 	struct fake a = { .auto_arm = true, .has_profiler = true };
-	struct capture *c, *twin;
+	struct capture *c, *shared;
 	struct err e = { 0 };
 
 	fleet_start(&f, 0, 0);
@@ -202,8 +202,8 @@ static void test_patience(void)
 	CHECK_EQ(c->commit_by_ns, req.commit_by_ns);
 	req.commit_by_ns = 0;
 	req.wait_ns = 100 * NS_PER_S;
-	CHECK_OK(capture_begin(f.agg.captures, &req, &twin, &e), e);
-	CHECK(twin == c && !c->commit_by_ns);
+	CHECK_OK(capture_begin(f.agg.captures, &req, &shared, &e), e);
+	CHECK(shared == c && !c->commit_by_ns);
 	CHECK(c->queued_until_ns > session_clock_now(&f.agg.clock) + 90 * NS_PER_S);
 	req.wait_ns = -1;
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_BUSY);
@@ -289,7 +289,7 @@ static void test_steps(void)
 	req.n_steps = 4;
 	CHECK_OK(capture_begin(f.agg.captures, &req, &next, &e), e);
 	CHECK_EQ(number->state, CAP_QUEUED);
-	CHECK(!number->planned); /* nobody knows yet whether it will come */
+	CHECK(!number->planned); /* whether the step can be reached is not known yet */
 	WAIT(&f, a.step_watches == 2);
 	at_ns = session_clock_now(&f.agg.clock);
 	fake_steps(&a, 100, at_ns, 100 * NS_PER_MS);

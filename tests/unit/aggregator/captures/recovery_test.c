@@ -269,7 +269,7 @@ static void test_armed_after_restart(void)
 	fleet_stop(&f);
 }
 
-/* An agent that was started anew meanwhile has nothing: nobody waits for the one before it. */
+/* An agent that was restarted meanwhile holds nothing: the capture does not wait for its predecessor. */
 static void test_replaced_after_restart(void)
 {
 	struct fake a = { 0 };

@@ -103,7 +103,7 @@ static void test_held(void)
 	json_decref(manifest);
 	/* Two files, plan, manifest, index: nothing of the retry is left. */
 	CHECK_EQ(fleet_keys(&f), 5);
-	/* Nobody lacks a file any more. */
+	/* No host lacks a file any more. */
 	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
 	down(&f, &a, &b);
 }
@@ -301,8 +301,8 @@ static void test_held_is_not_queued(void)
 	down(&f, &a, &b);
 }
 
-/* Whether it is called off or waits in vain: the session is as it was. */
-static void test_queued_in_vain(void)
+/* Whether it is cancelled or waits too long: the session is as it was. */
+static void test_queued_without_success(void)
 {
 	struct fake a = { 0 }, b = { .has_profiler = true };
 	struct err e = { 0 };
@@ -490,7 +490,7 @@ int main(void)
 	test_resumed();
 	test_queued();
 	test_held_is_not_queued();
-	test_queued_in_vain();
+	test_queued_without_success();
 	test_queued_resumed();
 	test_sweep();
 	return 0;

@@ -189,7 +189,7 @@ static void test_refined(void)
 	set_room(host, 1000);
 	add_witness(&s, "c", 5, 0); /* its agent is too old to say */
 	check(&s, BUDGET_NS);
-	CHECK(!json_object_get(s.manifest, "refined")); /* nobody asked */
+	CHECK(!json_object_get(s.manifest, "refined")); /* not requested */
 	json_put_text(s.manifest, "refine", "events");
 	check(&s, BUDGET_NS);
 	refined = json_object_get(s.manifest, "refined");

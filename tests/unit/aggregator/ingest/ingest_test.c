@@ -142,7 +142,7 @@ static void test_broken_by_the_deadline(void)
 	fleet_stop(&f);
 }
 
-/* A newer upload of the same file takes the place of one whose end nobody saw. */
+/* A newer upload of the same file replaces one whose end was not noticed. */
 static void test_retry_replaces(void)
 {
 	struct fleet f;
@@ -402,7 +402,7 @@ static void check_no_file(struct fleet *f, const char *session, const char *host
 	CHECK(!fleet_has_key(f, key));
 }
 
-/* A put that hangs holds up nobody else, and what it stores in the end is taken away again. */
+/* A put that hangs delays no other upload; what it stores in the end is removed. */
 static void test_store_hangs(void)
 {
 	struct odd_store odd = { .base.ops = &odd_ops, .block = "b.xplane.pb" };

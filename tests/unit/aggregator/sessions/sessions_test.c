@@ -133,7 +133,7 @@ static void test_list(void)
 	CHECK_STR(listed(s, names, 5, "", NULL, 10), "2 0");
 	CHECK_STR(listed(s, names, 5, "none", NULL, 10), "");
 	CHECK_EQ(session_list(s, NULL, "2026_01_01_00_00_00_zzzzzz", 10, &doc, &e), ERR_NOT_FOUND);
-	/* A damaged entry hides nobody else. */
+	/* A damaged entry hides no other session. */
 	put(s, "tutti/index/00000000000000000001-2026_01_01_00_00_00_zzzzzz");
 	put(s, "tutti/index/what");
 	CHECK_STR(listed(s, names, 5, NULL, NULL, 10), "1 3 2 0");
@@ -237,7 +237,7 @@ static void test_sweep_recoverable(void)
 	/* The aggregator was killed before it had all of host-b's. */
 	CHECK_EQ(json_object_size(json_object_get(found, "stored")), 2);
 	CHECK(!has(s, "profiles/r/plugins/profile/2026_11_21_12_00_00_abc123/host-b~2.xplane.pb"));
-	/* Begun to be removed: nobody goes on with it. */
+	/* Its removal has begun: it is not recovered. */
 	json_array_clear(recoverable);
 	json_object_del(plan, "resume");
 	CHECK_OK(session_update_plan(s, name, plan, &e), e);
