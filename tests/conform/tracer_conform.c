@@ -86,6 +86,7 @@ static bool take_room(struct tracer_run *run, uint64_t bytes)
 {
 	struct try *t = run->done_arg;
 
+	CHECK(!t->over);
 	if (!t->no_room)
 		t->room += bytes;
 	return !t->no_room;
@@ -421,18 +422,22 @@ static void two_runs_at_once(struct bench *b)
 	drop_parts(&third);
 }
 
-/* With a ring that is too small and no room for a file, what is missing is counted or the run is degraded. */
+/* With a ring that is too small and no room for a file, the missing records are counted. A run that was
+ * cancelled before takes no room any more. */
 static void losses_are_counted(const struct tracer_subject *s)
 {
 	struct tracer_subject small = *s;
 	int64_t end_ns = now_mono_ns() + 3 * NS_PER_S;
 	struct bench b;
-	struct try t;
+	struct try t, gone;
 
 	if (!s->ops->begin_raw_ns)
 		return;
 	small.env.ring.bytes = RING_BYTES_MIN;
 	open_tracer(&b, &small);
+	prepare(&gone, &b, 0, FAR_NS);
+	if (arm(&gone))
+		cancel(&gone);
 	prepare(&t, &b, 0, FAR_NS);
 	t.no_room = true;
 	if (!arm(&t)) {
