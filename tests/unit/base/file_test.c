@@ -13,8 +13,9 @@
 
 #include "base/mem.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
-static char root[] = "/tmp/tutti_file_XXXXXX";
+static const char *root;
 
 static const char *in_root(const char *name)
 {
@@ -289,9 +290,7 @@ static void test_without_openat2(int number)
 
 int main(void)
 {
-	char *command;
-
-	CHECK(mkdtemp(root));
+	root = temp_dir();
 	test_read();
 	test_write();
 	test_write_in_pieces();
@@ -301,8 +300,5 @@ int main(void)
 	test_links_stay_inside();
 	test_without_openat2(ENOSYS);
 	test_without_openat2(EPERM);
-	command = xasprintf("rm -r %s", root);
-	CHECK(!system(command));
-	free(command);
 	return 0;
 }

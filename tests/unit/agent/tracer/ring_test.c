@@ -7,8 +7,9 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
-static char dir[] = "/tmp/tutti-ring-XXXXXX";
+static const char *dir;
 
 /* ---- cuts as numbers ---- */
 
@@ -457,7 +458,7 @@ int main(int argc, char **argv)
 {
 	unsigned int seeds = argc > 1 ? (unsigned int)strtoul(argv[1], NULL, 10) : 8;
 
-	CHECK(mkdtemp(dir));
+	dir = temp_dir();
 	windows_are_half_open_and_meet();
 	short_and_long_windows_are_complete(1);
 	short_and_long_windows_are_complete(59);
