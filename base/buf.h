@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growable run of bytes. `data` always has a NUL behind `len`, so text can be read as a string
- * once anything was added. BUF_INIT or zeroing makes an empty one; buf_release() ends it.
+ * A growable array of bytes. `data` always has a NUL after `len`, so text can be read as a string once
+ * anything was added. BUF_INIT or zeroing makes an empty one; buf_release() frees it.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -25,7 +25,7 @@ struct buf {
 void buf_release(struct buf *b); /* frees; the struct is empty afterwards */
 void buf_reset(struct buf *b); /* len = 0, memory kept */
 void buf_cut(struct buf *b, size_t len); /* keeps the first `len` bytes; no more than there are */
-void buf_reserve(struct buf *b, size_t extra); /* room for `extra` more bytes */
+void buf_reserve(struct buf *b, size_t extra); /* memory for `extra` more bytes */
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_add_str(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -35,10 +35,10 @@ void buf_add_varint(struct buf *b, uint64_t v); /* protobuf base-128, 1 to 10 by
 /* The text so far; "" for an empty buffer. Borrowed until the next change. */
 const char *buf_str(const struct buf *b);
 
-/* Hands the memory to the caller (free() it; never NULL); the buffer is empty afterwards. */
+/* Gives the memory to the caller, who frees it with free(); never NULL. The buffer is empty then. */
 uint8_t *buf_detach(struct buf *b, size_t *len);
 
-/* Writes v as a varint to `out` (10 bytes of room); returns how many bytes. */
+/* Writes v as a varint to `out`, of 10 bytes; returns how many were written. */
 size_t varint_put(uint8_t *out, uint64_t v);
 size_t varint_size(uint64_t v);
 

@@ -143,7 +143,7 @@ static double field_number(const struct conf_field *f, const void *p)
 	}
 }
 
-/* A bound as a user would write it: 10ms, 64K, 99, 2000000000. */
+/* A limit as a user writes it: 10ms, 64K, 99, 2000000000. */
 static void write_bound(const struct conf_field *f, double v, char out[32])
 {
 	const struct unit *best = f->kind == CONF_TIME ? time_units : size_units;
@@ -214,7 +214,7 @@ static int set_field(void *conf, const struct conf_field *f, const char *text, s
 	return rc ? rc : check_range(f, p, text, e);
 }
 
-/* Member api.spool_bytes -> "spool": the unit is in the value, a struct's name does not matter. */
+/* Member api.spool_bytes -> "spool": the unit stands in the value; the struct's name is dropped. */
 static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_LEN])
 {
 	const char *dot = strrchr(f->member, '.');
@@ -240,7 +240,7 @@ static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_L
 /* A field and its struct. */
 struct slot {
 	const struct conf_field *f;
-	void *conf; /* NULL if the caller has none */
+	void *conf; /* NULL: names only, no values */
 	bool seen; /* the current source has set it */
 };
 
@@ -281,14 +281,14 @@ static struct slot *find_slot(const struct slots *s, const char *name, size_t le
 	return NULL;
 }
 
-/* A stronger source follows: file, environment or flags. */
+/* Begins the next, stronger source: file, environment or flags. */
 static void begin_source(struct slots *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		s->v[i].seen = false;
 }
 
-/* A source's first value replaces a weaker source's list; its further ones add to it. */
+/* The first value of a source replaces the list of a weaker one; further values are appended. */
 static int slot_set(struct slot *slot, const char *text, struct err *e)
 {
 	if (slot->f->kind == CONF_LIST && !slot->seen)

@@ -12,10 +12,10 @@
  * Order of strength: flag, environment TUTTI_<NAME>, file (--config), default. The flag of member
  * `spool_bytes` is --spool-bytes; a suffix _ns or _bytes is dropped from the name (--spool), and the
  * value is written with a unit: 250ms, 2s, 5m, 1h; 64K, 16M, 2G. A bool flag takes no value; =false
- * unsets it. Lists (struct conf_list) take one value per flag or line and add up; a stronger source's
- * list replaces a weaker one's.
+ * unsets it. A list (struct conf_list) takes one value per flag or line and collects them; the list of
+ * a stronger source replaces that of a weaker one.
  *
- * A table may have further parts, each with fields over a struct of its own: drivers bring theirs.
+ * A table may have further parts, each with fields of a struct of its own: drivers have theirs there.
  * Names are unique over all parts.
  */
 #ifndef BASE_CONF_H
@@ -39,10 +39,9 @@ struct conf_field {
 	const char *member;
 	enum conf_kind kind;
 	size_t offset;
-	const char
-		*value; /* the default, written as the user would; NULL = NULL, 0, false, empty */
+	const char *value; /* the default, as a user writes it; NULL = NULL, 0, false, empty */
 	const char *help; /* one line, no full stop */
-	bool once; /* belongs to one call: neither the environment nor a file sets it */
+	bool once; /* of a single call: neither the environment nor a file can set it */
 	double min, max; /* of a number, a time in ns or a size in bytes; both 0 = any */
 };
 
@@ -55,7 +54,7 @@ struct conf_field {
 #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false, 0, 0 \
 	}
 
-/* A flag of one call, whose name may mean something else in an environment. */
+/* A flag of a single call, whose name may mean something else in an environment. */
 #define CONF_ONCE(T, m, def, text) \
 	{ \
 #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, true, 0, 0 \
@@ -67,7 +66,7 @@ struct conf_field {
 #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false, lo, hi \
 	}
 
-/* Fields over a struct of their own. */
+/* Fields of a struct of their own. */
 struct conf_part {
 	const struct conf_field *fields; /* ends with an all-zero row */
 	void *conf; /* zeroed by the caller */
@@ -75,7 +74,7 @@ struct conf_part {
 
 struct conf_table {
 	const char *prog; /* "tutti-agent", "tutti capture" */
-	const char *args; /* usage of what stands after the flags, or NULL for none */
+	const char *args; /* usage of the arguments after the flags, or NULL for none */
 	const char *summary; /* what it does, for --help */
 	const struct conf_field *fields; /* ends with an all-zero row */
 	const struct conf_part *more; /* further fields; ends with an all-zero row; NULL = none */
@@ -85,8 +84,8 @@ enum conf_want { CONF_RUN, CONF_HELP, CONF_PRINT };
 
 /*
  * Fills `conf` (zeroed by the caller; release with conf_release()) and leaves the arguments that
- * are not flags in argv[0 .. *argc-1]. `*want` says whether --help or --print-config was asked
- * for: the caller prints with the functions below and ends. Errors name the flag and the value.
+ * are not flags in argv[0 .. *argc-1]. `*want` is set by --help and --print-config: the caller prints
+ * with the functions below and ends. Errors name the flag and the value.
  */
 MUST_CHECK int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv,
 			 enum conf_want *want, struct err *e);
@@ -95,7 +94,7 @@ void conf_release(void *conf, const struct conf_table *table);
 void conf_help(const struct conf_table *table, FILE *out);
 void conf_print(const void *conf, const struct conf_table *table, FILE *out);
 
-/* The parsers, for other uses: "2s" -> ns, "64M" -> bytes. */
+/* The parsers alone: "2s" -> ns, "64M" -> bytes. */
 MUST_CHECK int conf_parse_time(const char *text, int64_t *out_ns, struct err *e);
 MUST_CHECK int conf_parse_size(const char *text, uint64_t *out_bytes, struct err *e);
 

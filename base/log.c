@@ -55,7 +55,7 @@ void log_line(enum log_level level, const char *id, const char *fmt, ...)
 	blank_controls(line);
 	len = strlen(line);
 	line[len++] = '\n';
-	/* One write, so that lines of several threads and processes do not mix. */
+	/* One write per line: lines of several threads and processes do not mix. */
 	if (write(STDERR_FILENO, line, len) < 0)
 		return;
 }

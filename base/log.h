@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line per fact, on stderr, with a stable id to match on:
+ * One line per event, on stderr, with a stable id to match on:
  *
  *   2026-11-21T10:03:59.123Z W NET-PEER peer=10.0.0.7 reason="message of 71 MB, limit 64 MB"
  *
- * Tests and operators match on the id and the keys, never on prose. Text that came from outside
- * goes through "%s" only: control characters are replaced before the line is written. Any thread.
+ * Tests and operators match on the id and the keys, never on sentences. Foreign text is printed with
+ * "%s" only: control characters are replaced before the line is written. Any thread.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -14,7 +14,7 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* Lines above this level are dropped. The default is LOG_INFO. Set once, at start. */
+/* Lines above this level are dropped. The default is LOG_INFO. Set once, at the start. */
 void log_set_level(enum log_level level);
 
 /* "error", "warn", "info", "debug" to a level; ERR_INVALID for anything else. */

@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Work and posts share one node: a post is work that has been done. */
+/* Work and posts share one struct: a post is work whose `run` has ended. */
 struct task {
 	loop_fn run;
 	loop_fn done;
@@ -41,14 +41,14 @@ struct loop {
 	int epoll_fd;
 	int event_fd; /* something was posted */
 	int timer_fd; /* the earliest timer */
-	int signal_fd; /* -1 until asked for */
+	int signal_fd; /* -1 until loop_on_stop_signal() */
 	int64_t now_ns;
 	atomic_bool stopping;
 	struct loop_watch wake, tick, signal;
 	loop_fn on_stop;
 	void *on_stop_arg;
 	struct loop_watch *dead; /* unwatched in this turn, freed at its end */
-	int depth; /* turns within turns: a callback may turn the loop to wait */
+	int depth; /* nested turns: a callback may turn the loop to wait */
 
 	struct loop_timer **heap;
 	size_t n_timers, heap_cap;
@@ -95,7 +95,7 @@ static void wake(struct loop *l)
 		;
 }
 
-/* While something is posted, the event fd is readable or about to be. */
+/* While tasks are posted, the event fd is readable or about to be. */
 static void post_task(struct loop *l, struct task *t)
 {
 	bool first;
@@ -149,7 +149,7 @@ static void *worker(void *arg)
 	}
 }
 
-/* With the last one the event fd falls silent. The lock is held, so a later post sounds it again. */
+/* The last one clears the event fd. The lock is held, so a later post sets it again. */
 static void hush_if_empty(struct loop *l)
 {
 	uint64_t count;
@@ -171,8 +171,8 @@ static struct task *take_posted(struct loop *l)
 	return t;
 }
 
-/* Delivers what is queued now; what those callbacks post waits for the next turn. They may turn the
- * loop themselves, so what is not delivered yet stays in the queue. */
+/* Delivers the tasks that are queued now; tasks that their callbacks post wait for the next turn. A
+ * callback may turn the loop itself, so undelivered tasks stay in the queue. */
 static bool deliver(struct loop *l)
 {
 	struct task *t;
@@ -291,7 +291,7 @@ static void on_tick(void *arg, uint32_t events)
 	(void)events;
 	if (read(l->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return;
-	/* At most so many as there were: one that is always due leaves the others their turn. */
+	/* Runs at most as many as were armed: a timer that is always due does not block other events. */
 	for (size_t n = l->n_timers; n && l->n_timers && l->heap[0]->at_mono_ns <= l->now_ns; n--) {
 		struct loop_timer *t = l->heap[0];
 
@@ -333,7 +333,7 @@ void loop_unwatch(struct loop_watch *w)
 	if (!w)
 		return;
 	epoll_ctl(w->loop->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
-	w->fn = NULL; /* an event of this turn may still name it */
+	w->fn = NULL; /* an event of this turn may still refer to it */
 	w->next_dead = w->loop->dead;
 	w->loop->dead = w;
 }
@@ -396,7 +396,7 @@ void loop_turn(struct loop *l, int wait_ms)
 		if (w->fn)
 			w->fn(w->arg, ready[i].events);
 	}
-	/* The turn around this one may still name what was unwatched here. */
+	/* An outer turn may still refer to watches that were unwatched in this one. */
 	if (--l->depth == 0)
 		bury(l);
 }
@@ -420,7 +420,7 @@ static int start_workers(struct loop *l, int workers, struct err *e)
 
 	assert(workers >= 1 && workers <= 64);
 	l->workers = xcalloc((size_t)workers, sizeof(*l->workers));
-	/* Signals are the loop's business. */
+	/* The loop handles signals; workers block them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	for (; l->n_workers < workers && !rc; l->n_workers++) {
@@ -493,7 +493,7 @@ void loop_free(struct loop *l)
 	pthread_mutex_unlock(&l->lock);
 	for (int i = 0; i < l->n_workers; i++)
 		pthread_join(l->workers[i], NULL);
-	/* What is delivered may hand in more work; the workers are gone. */
+	/* Delivered callbacks may add work; the workers have ended, so it runs here. */
 	while (deliver(l) || work_here(l))
 		;
 	bury(l);

@@ -2,9 +2,9 @@
 /*
  * The event loop: one per daemon, one thread, owner of all the daemon's state.
  *
- * Other threads (gRPC's, nng's, libmicrohttpd's, the workers) do exactly one thing to it:
- * loop_post(). Slow work goes to loop_work(), whose `run` sees only its own argument. Functions
- * not marked "any thread" are called on the loop's thread, or before loop_run().
+ * Other threads (gRPC's, nng's, libmicrohttpd's, the workers) may only call loop_post(). Slow work goes
+ * to loop_work(), whose `run` uses only its own argument. Functions not marked "any thread" are called
+ * on the loop's thread, or before loop_run().
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -21,19 +21,19 @@ struct loop_watch;
 typedef void (*loop_fn)(void *arg);
 typedef void (*loop_fd_fn)(void *arg, uint32_t events); /* EPOLLIN | EPOLLOUT | EPOLLERR */
 
-/* `workers` threads serve loop_work(); 1 to 64. Yours: loop_free(). */
+/* Starts `workers` threads for loop_work(), 1 to 64. The caller frees the loop with loop_free(). */
 MUST_CHECK int loop_new(struct loop **out, int workers, struct err *e);
 
-/* Runs all that was posted or handed to loop_work() and is not delivered yet, and what that hands in
- * in turn; joins the workers, frees. Timers and watches are left alone. NULL is fine. */
+/* Runs all posts and work that are not delivered yet, and those that they add; joins the workers,
+ * frees. Timers and watches do not run. NULL is fine. */
 void loop_free(struct loop *l);
 
 /* Runs until loop_stop(). */
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l); /* any thread */
 
-/* Runs whatever is ready, waiting at most `wait_ms` for something; for tests and shutdown. Also from
- * inside a callback, to wait for another: posts are delivered in order across both. */
+/* Runs everything that is ready, and waits at most `wait_ms` for it; for tests and shutdown. May be
+ * called inside a callback, to wait for another: posts keep their order. */
 void loop_turn(struct loop *l, int wait_ms);
 
 /* CLOCK_MONOTONIC ns at the start of this turn: cheap, the same for all callbacks of the turn. */
@@ -45,18 +45,19 @@ void loop_post(struct loop *l, loop_fn fn, void *arg);
 /* run(arg) on a worker, then done(arg) on the loop's thread. `done` is always called. */
 void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg);
 
-/* Watches fd (stays the caller's) for EPOLLIN/EPOLLOUT, level-triggered. Yours: loop_unwatch(). */
+/* Watches fd, which stays the caller's, for EPOLLIN/EPOLLOUT, level-triggered, until
+ * loop_unwatch(). */
 MUST_CHECK int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
 			  struct loop_watch **out, struct err *e);
 void loop_unwatch(struct loop_watch *w); /* before close(fd); NULL is fine; also from inside fn */
 
-/* SIGINT and SIGTERM call fn(arg) on the loop's thread instead of ending the process. Before any
- * library starts a thread: it must inherit that these signals are not for it. */
+/* SIGINT and SIGTERM call fn(arg) on the loop's thread instead of ending the process. To be called
+ * before any library starts a thread, which must inherit the blocked signals. */
 MUST_CHECK int loop_on_stop_signal(struct loop *l, loop_fn fn, void *arg, struct err *e);
 
 /*
- * A one-shot timer, embedded in its owner; zeroed means idle. Setting an armed timer moves it.
- * It is idle again before fn runs, so fn may set it anew. The owner cancels before it frees.
+ * A one-shot timer, embedded in its owner; zeroed means idle. Setting an armed timer moves it. It is
+ * idle again before fn runs, so fn may set it again. The owner cancels it before it frees.
  */
 struct loop_timer {
 	int64_t at_mono_ns;

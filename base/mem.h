@@ -20,7 +20,7 @@ char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t max);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
-/* qsort() that takes an empty array as it comes: a NULL base is undefined there, even of nothing. */
+/* qsort() for arrays that may be empty: qsort() with a NULL base is undefined even then. */
 static inline void sort_array(void *base, size_t n, size_t size,
 			      int (*order)(const void *, const void *))
 {

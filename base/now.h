@@ -22,8 +22,8 @@ int64_t now_mono_ns(void);
 int64_t now_real_ns(void);
 
 /*
- * raw and real read so close together that they name the same instant: the narrowest of a few
- * tries. `width_ns` (may be NULL) gets the time between the two raw reads around the real one.
+ * Reads raw and real at the same instant: the narrowest of a few readings. `width_ns` (may be NULL)
+ * gets the time between the two raw readings around the real one.
  */
 void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only source of chance. Any thread. */
+/* The only source of random numbers. Any thread. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

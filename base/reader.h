@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading foreign bytes: every step checks before it moves, and fails by returning false with
- * the position unchanged. Nothing here allocates.
+ * Reads foreign bytes: every step checks before it moves; on failure it returns false and leaves the
+ * position unchanged. No function allocates.
  */
 #ifndef BASE_READER_H
 #define BASE_READER_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A secret that two sides share, in a file of each: never an argument, which everybody on a host can read. */
+/* A secret that two sides share, each in a file: never an argument, which every user of a host can
+ * read. */
 #ifndef BASE_SECRET_H
 #define BASE_SECRET_H
 
@@ -10,14 +11,14 @@
 #define SECRET_LEAST_BYTES 16
 #define SECRET_MOST_BYTES  1024
 
-/* The first line of a file, without blanks around it: printable ASCII. `*out` is yours: secret_free().
- * ERR_INVALID for one that is too short, too long or anything else. */
+/* Loads the first line of a file, without blanks around it: printable ASCII. The caller frees `*out`
+ * with secret_free(). ERR_INVALID for one that is too short, too long or not printable. */
 MUST_CHECK int secret_load(char **out, const char *path, struct err *e);
 
 /* Overwrites it first. NULL is fine. */
 void secret_free(char *secret);
 
-/* Takes as long for any text of the same length. */
+/* Takes the same time for all texts of one length. */
 bool secret_equal(const char *secret, const char *text);
 
 #endif

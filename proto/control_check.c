@@ -19,7 +19,7 @@
 /* Unix ns far from the edges of int64, so that sums of two times cannot overflow: until 2096. */
 #define TIME_MAX_NS INT64_C(4000000000000000000)
 
-/* Of training steps: sums of their products with a period stay far from the edges, too. */
+/* Limits of training steps: sums of their products with a period cannot overflow either. */
 #define STEP_MAX      INT64_C(1000000000000000)
 #define PERIOD_MAX_NS INT64_C(86400000000000)
 
@@ -474,7 +474,7 @@ static int check_socket(const Tutti__V1__LocalRequest *m, struct err *e)
 
 /* ---- bytes to messages ---- */
 
-/* protobuf-c keeps what it does not know: an empty message is malformed, one from the future is not. */
+/* protobuf-c keeps unknown fields: an empty message is malformed, one of a later version is not. */
 static int unpack(const ProtobufCMessageDescriptor *type, size_t limit, ProtobufCMessage **out,
 		  const void *data, size_t len, struct err *e)
 {

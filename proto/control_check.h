@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a peer's bytes to a message that can be believed in form: unpacked, every string bounded and
- * UTF-8, every name by proto/names.h, every number in range, every enumerated word known. What a
- * message asks for is for its handler to judge. Pure functions, any thread.
+ * Unpacks a peer's bytes and checks the message: every string bounded and UTF-8, every name by
+ * proto/names.h, every number in range, every enumerated word known. The handler checks whether it can
+ * do what the message requests. Pure functions, any thread.
  *
  * A message of a kind that this version does not know passes with kind_case 0: ignore it.
  */
@@ -16,8 +16,8 @@
 #include "proto/tutti/v1/control.pb-c.h"
 #include "proto/tutti/v1/local.pb-c.h"
 
-/* Each gives a message that is yours: protobuf-c's ..._free_unpacked(m, NULL). ERR_LIMIT for one that
- * is too long, ERR_INVALID otherwise; the sentence names the field. */
+/* The caller frees the message with protobuf-c's ..._free_unpacked(m, NULL). ERR_LIMIT for one that is
+ * too long, ERR_INVALID otherwise; the sentence names the field. */
 MUST_CHECK int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const void *data,
 					 size_t len, struct err *e);
 MUST_CHECK int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out, const void *data,

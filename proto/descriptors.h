@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A serialized FileDescriptorSet of all our .proto files, for gRPC reflection. Made by the build. */
+/* A serialized FileDescriptorSet of all .proto files, for gRPC reflection. Made by the build. */
 #ifndef PROTO_DESCRIPTORS_H
 #define PROTO_DESCRIPTORS_H
 

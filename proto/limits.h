@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every limit on what others may send us or ask of us, in one place. */
+/* All limits on the messages and requests of peers. */
 #ifndef PROTO_LIMITS_H
 #define PROTO_LIMITS_H
 
@@ -7,14 +7,15 @@
 #define LIMIT_CONTROL_BYTES	   (1 << 20) /* one control message, either way */
 #define LIMIT_CHUNK_BYTES	   (1 << 20) /* data of one upload chunk */
 #define LIMIT_UPLOAD_MESSAGE_BYTES (LIMIT_CHUNK_BYTES + 4096)
-#define LIMIT_REQUEST_BYTES	   (4 << 20) /* a request to a public service, as stock servers have it */
-#define LIMIT_RESPONSE_BYTES	   2147483647L /* one unary response: what protobuf and gRPC peers take */
-#define LIMIT_LOCAL_BYTES	   (64 << 10) /* one message through the local socket */
-#define LIMIT_MARK_BYTES	   1024 /* the text of a mark */
-#define LIMIT_OPTIONS_BYTES	   (64 << 10) /* serialized tensorflow.ProfileOptions */
-#define LIMIT_HTTP_BODY_BYTES	   (1 << 20) /* body of a POST */
-#define LIMIT_HTTP_QUERY_BYTES	   8192 /* query string */
-#define LIMIT_HTTP_QUERY_KEYS	   64
+#define LIMIT_REQUEST_BYTES	   (4 << 20) /* a request to a public service: gRPC's default */
+#define LIMIT_RESPONSE_BYTES \
+	2147483647L /* one unary response: the largest that protobuf and gRPC peers accept */
+#define LIMIT_LOCAL_BYTES      (64 << 10) /* one message through the local socket */
+#define LIMIT_MARK_BYTES       1024 /* the text of a mark */
+#define LIMIT_OPTIONS_BYTES    (64 << 10) /* serialized tensorflow.ProfileOptions */
+#define LIMIT_HTTP_BODY_BYTES  (1 << 20) /* body of a POST */
+#define LIMIT_HTTP_QUERY_BYTES 8192 /* query string */
+#define LIMIT_HTTP_QUERY_KEYS  64
 
 /* Names. */
 #define LIMIT_HOST_NAME	      128 /* characters of a host name */
@@ -28,7 +29,7 @@
 
 /* Numbers. */
 #define LIMIT_HOSTS		20000 /* hosts one aggregator keeps */
-#define LIMIT_CAPTURES		64 /* captures under way at once */
+#define LIMIT_CAPTURES		64 /* captures in progress at once */
 #define LIMIT_QUEUED		64 /* captures that wait for others */
 #define LIMIT_DURATION_NS	(3600 * 1000000000LL) /* one capture */
 #define LIMIT_XSPACE_FILE_BYTES 2000000000LL /* one <host>.xplane.pb: readers refuse 2 GiB */
@@ -37,9 +38,9 @@
 
 /* Time probes that the hosts of one capture send together. */
 #define LIMIT_PROBES_PER_S 40000
-#define LIMIT_PROBE_GAP_MS 10000 /* that a host can be asked to keep */
+#define LIMIT_PROBE_GAP_MS 10000 /* the largest gap that a host can be asked for */
 
-/* Steps of a host's clocks that are told; older ones are only counted. */
+/* Steps of a host's clocks in a message; older ones are only counted. */
 #define LIMIT_CLOCK_STEPS 16
 
 #endif

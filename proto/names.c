@@ -13,7 +13,7 @@ static bool is_name_char(char c)
 	return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
 }
 
-/* Length of the valid name at s, 0 if there is none. */
+/* Length of the valid name at s; 0 if it is not valid. */
 static size_t part_len(const char *s)
 {
 	size_t n = 0;

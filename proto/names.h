@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a host, a run and a session may be called: they become file names and URL parts. */
+/* The names of hosts, runs and sessions, which become file names and parts of URLs. */
 #ifndef PROTO_NAMES_H
 #define PROTO_NAMES_H
 
@@ -9,23 +9,23 @@
 #include "base/err.h"
 #include "proto/limits.h"
 
-/* [A-Za-z0-9._-], no leading dot, 1 to LIMIT_HOST_NAME; so no ',', '/' or ':' that XProf trips on. */
+/* [A-Za-z0-9._-], no leading dot, 1 to LIMIT_HOST_NAME; no ',', '/' or ':', which XProf misreads. */
 MUST_CHECK int name_check_host(const char *name, struct err *e);
 
-/* Characters of what name_of_file() makes, with its NUL. */
+/* Size of a name of name_of_file(), with its NUL. */
 #define NAME_FILE_BYTES (LIMIT_HOST_NAME + 16)
 
 /*
- * What the n-th file (1, 2, ...) of a host is called, but for its suffix: the host's name, then "host-a~2",
- * "host-a~3", ... XProf takes each for a host. No host's name has a '~'; and as it sorts behind '.',
- * the first file stays the first, which is where XProf looks for what tools there are.
+ * The name of the n-th file (1, 2, ...) of a host, without its suffix: the host's name, then
+ * "host-a~2", "host-a~3", ... XProf shows each as a host. No host's name has a '~'. It sorts after '.',
+ * so the first file sorts first; XProf takes the list of tools from that one.
  */
 void name_of_file(const char *host, unsigned int n, char out[NAME_FILE_BYTES]);
 
-/* What name_of_file() can have made, with a suffix that is letters and dots. */
+/* A name that name_of_file() can make, with a suffix of letters and dots. */
 MUST_CHECK int name_check_file(const char *name, struct err *e);
 
-/* The same rule; runs may be nested with '/', each part by the rule. */
+/* As for hosts; a run may have several parts with '/' between them, each by that rule. */
 MUST_CHECK int name_check_run(const char *name, struct err *e);
 
 /* YYYY_MM_DD_HH_MM_SS_xxxxxx: T0 in UTC and six random letters and digits. */

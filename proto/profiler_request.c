@@ -12,7 +12,7 @@
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
 
-/* What a stock server takes when it is told nothing. */
+/* The defaults of a stock server. */
 static void options_default(Tensorflow__ProfileOptions *o)
 {
 	o->include_dataset_ops = true;
@@ -23,8 +23,8 @@ static void options_default(Tensorflow__ProfileOptions *o)
 	o->version = 1;
 }
 
-/* Version 0 makes a stock server ignore the options, the start of the window included: say what it
- * would do instead. */
+/* Version 0 makes a stock server ignore the options, and with them the start of the window: replaces
+ * it by the defaults, explicitly. */
 static void options_void(Tensorflow__ProfileOptions *o)
 {
 	protobuf_c_boolean datasets = o->include_dataset_ops;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tensorflow.ProfilerService is asked, as bytes. Pure; any thread. */
+/* Requests to tensorflow.ProfilerService, as bytes. Pure; any thread. */
 #ifndef PROTO_PROFILER_REQUEST_H
 #define PROTO_PROFILER_REQUEST_H
 
@@ -13,8 +13,8 @@
 #define PROFILER_TERMINATE "/tensorflow.ProfilerService/Terminate"
 #define PROFILER_MONITOR   "/tensorflow.ProfilerService/Monitor"
 
-/* A server sleeps until the start it is told, holding its process's profiler lock, and nothing wakes it:
- * it is never told one further away than this. */
+/* A server sleeps until the start of the request, holds its process's profiler lock meanwhile, and
+ * cannot be woken: no request has a start further away than this. */
 #define PROFILER_MAX_SLEEP_NS INT64_C(10000000000)
 
 /* Recording starts this much before the window and ends this much after it; the agent trims. */
@@ -26,12 +26,12 @@ struct profiler_request {
 	size_t options_len;
 	int64_t t0_real_ns, t1_real_ns; /* the window, on the target's CLOCK_REALTIME */
 	int64_t now_real_ns;
-	const char *session; /* never used before: a Terminate without a match poisons it */
-	const char *repository; /* where a server that knows no emit_xspace puts its file */
+	const char *session; /* never used before: a Terminate without a match spoils the name */
+	const char *repository; /* where a server without emit_xspace writes its file */
 	const char *host;
 };
 
-/* Appends a ProfileRequest. ERR_INVALID if the options are none. The window must not be over. */
+/* Appends a ProfileRequest. ERR_INVALID for malformed options. The window must not have ended. */
 MUST_CHECK int profiler_request_pack(struct buf *out, const struct profiler_request *r,
 				     struct err *e);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The typed reasons of hosts' and tracers' failures: what the manifest, the API and the control
- * stream hold beside a detail for people. All code takes its words from here; docs/wire.md has the
- * same table. A reason travels as text: one that this table lacks is kept as it is.
+ * The typed reasons of failures of hosts and tracers, as in the manifest, the API and the control
+ * stream, beside a detail for people. All code takes the words from here; docs/wire.md has the same
+ * table. A reason is sent as text: a word that this table lacks is kept as it is.
  *
  *   reason_find("lost")->by == REASON_BY_AGGREGATOR
  *   capture_host_failed(h, REASON_LOST, "the agent's connection ended");
@@ -16,10 +16,10 @@ enum { REASON_BY_AGENT = 1, REASON_BY_AGGREGATOR = 2, REASON_BY_BOTH = 3 };
 /* The states of a host with this reason. */
 enum { REASON_PARTIAL = 1, REASON_FAILED = 2, REASON_PARTIAL_OR_FAILED = 3 };
 
-/* What else holds of it. */
+/* Further properties. */
 enum {
 	REASON_REFUSES = 1, /* an agent may answer Arm with it */
-	REASON_DELIVERABLE = 2, /* the agent may have the file still: a retry may fetch it */
+	REASON_DELIVERABLE = 2, /* the agent may still have the file: a retry may fetch it */
 };
 
 /* clang-format off */

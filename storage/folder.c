@@ -22,7 +22,7 @@ void folder_close(int fd)
 
 int folder_sync(int fd)
 {
-	/* EINVAL: a file system that has no such thing for folders. */
+	/* EINVAL: the file system cannot sync folders. */
 	return fsync(fd) && errno != EINVAL ? -1 : 0;
 }
 
@@ -31,7 +31,7 @@ static int open_dir(int parent, const char *name)
 	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The entry in `parent` is on disk before anything inside can be. */
+/* Syncs the entry in `parent` before anything is put inside. */
 static int make_dir(int parent, const char *name)
 {
 	int fd;
@@ -87,7 +87,7 @@ void folder_prune(int root, const char *key)
 	free(path);
 }
 
-/* ENOENT for what is not a regular file: it is no object. */
+/* ENOENT for anything that is not a regular file: it is not an object. */
 static int stat_object(const struct stat *st, struct store_stat *out)
 {
 	if (!S_ISREG(st->st_mode)) {
@@ -114,7 +114,7 @@ int folder_stat(int folder, const char *leaf, struct store_stat *out)
 int folder_open_file(int folder, const char *leaf, struct store_stat *out)
 {
 	struct stat st;
-	/* O_NONBLOCK: a stranger's FIFO must not hang us. */
+	/* O_NONBLOCK: a foreign FIFO must not block. */
 	int fd = openat(folder, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0 && (errno == ELOOP || errno == ENXIO))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks over the tree of a file:// store: the listing and the sweep. */
+/* Walks over the tree of a file:// store: the listing, and the sweep of temporary files. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "storage/folder.h"
 #include "storage/kinds.h"
 
-/* Entries of one folder; a folder's name has a '/' behind it, which makes it sort as its keys do. */
+/* Entries of one folder; the name of a folder ends with '/', so that it sorts as its keys do. */
 struct names {
 	char **items;
 	size_t n;
@@ -38,7 +38,7 @@ static int names_order(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* DT_DIR, DT_REG or something we leave alone; asks the inode where the folder does not say. */
+/* DT_DIR, DT_REG or a type to ignore; reads the inode where the folder has no type. */
 static unsigned char entry_type(int folder, const struct dirent *entry)
 {
 	struct stat st;
@@ -57,7 +57,7 @@ struct listing {
 	size_t len;
 };
 
-/* May there be a key wanted at or below l->key + name? */
+/* Whether a key of the listing may be at or below l->key + name. */
 static bool worth_a_look(struct listing *l, const char *name)
 {
 	size_t len = l->len + strlen(name);
@@ -101,7 +101,7 @@ static int read_names(struct listing *l, DIR *dir, struct names *names, struct e
 
 static int list_folder(struct listing *l, int take_fd, struct err *e);
 
-/* What vanished since its folder was read is left out. */
+/* Skips an entry that vanished since its folder was read. */
 static int list_subfolder(struct listing *l, int folder, const char *name, struct err *e)
 {
 	int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -121,7 +121,7 @@ static int list_entry(struct listing *l, int folder, char *name, struct err *e)
 	memcpy(l->key + outer, name, len + 1);
 	if (name[len - 1] == '/') {
 		l->len += len;
-		name[len - 1] = '\0'; /* "link/" would follow a link in spite of O_NOFOLLOW */
+		name[len - 1] = '\0'; /* "link/" would follow a link despite O_NOFOLLOW */
 		rc = list_subfolder(l, folder, name, e);
 		l->len = outer;
 	} else if (!folder_stat(folder, name, &st)) {
@@ -155,7 +155,7 @@ int folder_list(int root, const struct store_list *list, struct err *e)
 {
 	struct listing l = { .want = list };
 	const char *leaf;
-	/* Straight to the folder the prefix names: its neighbours may be many. */
+	/* Begins in the folder of the prefix, since its neighbours may be many. */
 	int fd = folder_of(root, list->prefix, false, &leaf);
 
 	if (fd < 0)
@@ -189,7 +189,8 @@ static size_t sweep_entry(int folder, const struct dirent *entry, int64_t before
 	fd = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	swept = fd < 0 ? 0 : sweep_folder(fd, before_ns);
 	if (swept > 0)
-		unlinkat(folder, entry->d_name, AT_REMOVEDIR); /* fails if not empty: good */
+		unlinkat(folder, entry->d_name,
+			 AT_REMOVEDIR); /* fails if it is not empty, as intended */
 	return swept;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the back ends share with store.c and nobody else sees. */
+/* Shared by the back ends and store.c. Private to storage/. */
 #ifndef STORAGE_KINDS_H
 #define STORAGE_KINDS_H
 
@@ -12,7 +12,7 @@ extern const struct store_ops store_file_ops;
 extern const struct store_ops store_mem_ops;
 extern const struct store_ops store_fault_ops;
 
-/* May this stand between two '/' of a key? */
+/* Whether this is a valid part of a key, between two '/'. */
 bool store_part_ok(const char *part, size_t len);
 
 #define STORE_TEMP_PREFIX ".tmp-"
@@ -26,7 +26,7 @@ int store_put_short(const struct store_put *put, uint64_t done, struct err *e);
 /* ERR_TIMEOUT if the deadline has passed. */
 MUST_CHECK int store_check_deadline(int64_t deadline_mono_ns, struct err *e);
 
-/* Does `key` belong into a listing of `prefix` after `after`? */
+/* Whether `key` belongs to a listing of `prefix` after `after`. */
 bool store_listed(const char *key, const char *prefix, const char *after);
 
 #endif

@@ -36,7 +36,7 @@ bool store_part_ok(const char *part, size_t len)
 	return true;
 }
 
-/* `open_end`: the last part may be empty or anything a good part starts with. */
+/* `open_end`: the last part may be empty or any begin of a valid part. */
 static int check_parts(const char *key, bool open_end, struct err *e)
 {
 	const char *part = key;
@@ -242,7 +242,7 @@ static int write_to_fd(void *arg, const void *data, size_t len, struct err *e)
 	return file_write_all(*(int *)arg, data, len, "the copy", e);
 }
 
-/* One get, not several: only that is sure to be one version of the object. */
+/* One get, not several: only one get is certain to return one version of the object. */
 static int copy_to_fd(struct store *s, const char *key, int64_t deadline_mono_ns, int *out,
 		      uint64_t *size, struct err *e)
 {

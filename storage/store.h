@@ -4,9 +4,9 @@
  *
  * A key is parts of [A-Za-z0-9._~()-] joined by '/', at most STORE_KEY_MAX characters in all and
  * STORE_PART_MAX in a part; no part is ".", ".." or starts with ".tmp-" (file:// writes there).
- * Parentheses are for XProf, whose caches beside our files are called "jit_f(12).hlo_proto.pb".
- * store_*() checks the key before the back end sees it. No key may be the folder of another ("a"
- * beside "a/b"): file:// refuses the second with ERR_INVALID.
+ * Parentheses are for XProf, whose caches beside the sessions' files have names like
+ * "jit_f(12).hlo_proto.pb". store_*() checks the key before it calls the back end. No key may be the
+ * folder of another ("a" beside "a/b"): file:// refuses the second with ERR_INVALID.
  *
  * Conditions: a put may be create-only, and nothing else. Every real store has that; "replace only the
  * version I read" is wrong in some (Ceph 16 refuses the right tag), so nothing may need it.
@@ -120,8 +120,8 @@ struct store_ops {
 	 * is put or removed meanwhile may or may not be seen. */
 	int (*list)(struct store *s, const struct store_list *list, struct err *e);
 
-	/* Removing what is not there is success. Folders left empty go too: XProf shows any folder
-	 * below plugins/profile as a session. */
+	/* Success also if there is no such object. Removes empty folders too: XProf shows any folder below
+	 * plugins/profile as a session. */
 	int (*remove)(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e);
 
 	/* Optional (NULL): a readable fd of the object, for sendfile and mmap. */
@@ -131,13 +131,14 @@ struct store_ops {
 	/* Optional (NULL): no other process can have it. */
 	int (*claim)(struct store *s, struct err *e);
 
-	/* Frees `s`; no call is under way. */
+	/* Frees `s`; no call may be in progress. */
 	void (*free)(struct store *s);
 };
 
 struct store {
 	const struct store_ops *ops;
-	const char *directory; /* where objects lie as files, no '/' at the end; NULL if nowhere */
+	const char *
+		directory; /* where objects are files, no '/' at the end; NULL if they are not files */
 };
 
 /*
@@ -191,7 +192,7 @@ int64_t store_within(int64_t ns);
 /* The directory behind a file:// store, or NULL; to show people where their files are. */
 const char *store_directory(const struct store *s);
 
-/* The rule at the top; ERR_INVALID names the part that breaks it. */
+/* The rule for keys at the top; ERR_INVALID names the wrong part. */
 MUST_CHECK int store_check_key(const char *key, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes on their way into a file descriptor. */
+/* Writes a body into a file descriptor. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ int store_put_short(const struct store_put *put, uint64_t done, struct err *e)
 		       (unsigned long long)done, (unsigned long long)put->len);
 }
 
-/* Leaves in `*done` what the kernel moved; stops without complaint where it cannot do more. */
+/* Sets `*done` to the bytes that the kernel copied; stops without an error where it cannot copy. */
 static int copy_in_kernel(const struct store_put *put, int fd, uint64_t *done, struct err *e)
 {
 	while (*done < put->len) {

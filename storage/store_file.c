@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file://: an object is a file, its key the path below the root. A put writes a hidden temporary
- * file beside the final name and renames it when all is on disk, so a reader has one file or the
- * other open and a crash leaves a leftover, never half an object.
+ * file://: an object is a file, its key the path below the root. A put writes a hidden temporary file
+ * beside the final name and renames it when all is on disk, so a reader has the old or the new file
+ * open, and a crash leaves a temporary file, never half an object.
  */
 #include <assert.h>
 #include <errno.h>
@@ -89,7 +89,7 @@ out:
 	return rc;
 }
 
-/* A new file in `folder` under a name no key and no XProf pattern matches. */
+/* A new file in `folder` with a name that no key and no XProf pattern matches. */
 static int temp_open(int folder, char name[32])
 {
 	uint64_t id;
@@ -106,14 +106,14 @@ static int rename_new(int folder, const char *from, const char *to)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -1;
-	/* A file system without it: a link fails in the same way where the name is taken. */
+	/* For a file system without renameat2(): a link fails in the same way where the name exists. */
 	if (linkat(folder, from, folder, to, 0))
 		return -1;
 	unlinkat(folder, from, 0);
 	return 0;
 }
 
-/* Gives the finished file its name, then makes the name last. */
+/* Gives the finished file its name, then syncs the folder. */
 static int temp_publish(int folder, const char *temp, const char *leaf, unsigned int flags,
 			struct err *e)
 {
@@ -131,8 +131,8 @@ static int temp_publish(int folder, const char *temp, const char *leaf, unsigned
 	return 0;
 }
 
-/* The file itself under a temporary name, instead of a copy; false where that cannot be: another file
- * system, a part of a file, memory. */
+/* Links the file itself under a temporary name, instead of copying it; false where that is not
+ * possible: another file system, a part of a file, memory. */
 static bool temp_link(int folder, char name[32], const struct store_put *put)
 {
 	struct stat st;
@@ -172,7 +172,7 @@ static int temp_fill_or_link(int folder, char temp[32], int fd, const struct sto
 	return fsync(put->fd) ? err_errno(e, "fsync") : 0;
 }
 
-/* The folder and the temporary file in it. From then on nobody can remove the folder. */
+/* Makes the folder and the temporary file in it. From then on the folder cannot be removed. */
 static int put_begin(const struct store_file *s, const char *key, const char **leaf, int *folder,
 		     char temp[32])
 {
@@ -218,7 +218,7 @@ static int file_put(struct store *store, const struct store_put *put, struct sto
 	return rc;
 }
 
-/* As store_ops.open_fd; the message of ERR_NOT_FOUND is the same wherever on the way it ends. */
+/* As store_ops.open_fd; ERR_NOT_FOUND has the same text whichever part of the path is missing. */
 static int object_open(struct store *store, const char *key, int *fd, struct store_stat *st,
 		       struct err *e)
 {
@@ -306,7 +306,7 @@ static int file_remove(struct store *store, const char *key, int64_t deadline_mo
 	(void)deadline_mono_ns;
 	if (folder < 0)
 		return errno == ENOENT ? 0 : err_errno(e, "open its folder");
-	/* EISDIR: a folder is no object, so there is nothing to remove. */
+	/* EISDIR: a folder is not an object, so there is nothing to remove. */
 	if (unlinkat(folder, leaf, 0) && errno != ENOENT && errno != EISDIR)
 		rc = err_errno(e, "unlink");
 	else if (folder_sync(folder))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mem://: an array of objects sorted by key, for tests and for fleets that keep nothing. The mutex
- * is held for look-ups and copies, never while somebody's function runs.
+ * mem://: an array of objects sorted by key, for tests and for fleets that keep nothing. The mutex is
+ * held for look-ups and copies, never during a caller's function.
  */
 #include <assert.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ struct object {
 
 struct store_mem {
 	struct store base;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* guards all members below */
 	struct object **objects;
 	size_t n;
 	size_t cap;
@@ -74,7 +74,7 @@ static void mem_free(struct store *store)
 	free(s);
 }
 
-/* Where `key` is or belongs: the first place whose key is not less. Lock held. */
+/* The index of `key`, or where to insert it: the first index whose key is not less. Lock held. */
 static size_t place_of(const struct store_mem *s, const char *key)
 {
 	size_t low = 0, high = s->n;
@@ -90,7 +90,7 @@ static size_t place_of(const struct store_mem *s, const char *key)
 	return low;
 }
 
-/* NULL if there is none. Lock held. */
+/* NULL if there is no such object. Lock held. */
 static struct object *find(const struct store_mem *s, const char *key)
 {
 	size_t i = place_of(s, key);
@@ -125,7 +125,7 @@ static int object_new(struct object **out, const struct store_put *put, struct e
 
 	o->refs = 1;
 	o->key = xstrdup(put->key);
-	o->data = malloc(put->len ? put->len : 1); /* a size from outside: it may fail */
+	o->data = malloc(put->len ? put->len : 1); /* a size from outside, so it may fail */
 	if (!o->data)
 		rc = err_set(e, ERR_LIMIT, "no memory for %llu bytes",
 			     (unsigned long long)put->len);
@@ -141,7 +141,7 @@ static int object_new(struct object **out, const struct store_put *put, struct e
 	return 0;
 }
 
-/* Puts `*o` in its place and leaves in `*o` what it took the place of, or NULL. Lock held. */
+/* Stores `*o` and sets `*o` to the object that it replaced, or NULL. Lock held. */
 static void swap_in(struct store_mem *s, struct object **o)
 {
 	size_t i = place_of(s, (*o)->key);
@@ -238,7 +238,7 @@ static int mem_stat(struct store *store, const char *key, int64_t deadline_mono_
 	return o ? 0 : no_such(e);
 }
 
-/* Copies out the first key of the listing that is behind `after`; false if there is none. */
+/* Copies the first key of the listing after `after`; false if there is none. */
 static bool next_listed(struct store_mem *s, const char *prefix, const char *after,
 			char key[STORE_KEY_MAX + 1], struct store_stat *st)
 {
