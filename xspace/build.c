@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One buffer holds everything. A message is opened with one byte kept for its length; when it is
- * closed and turns out to need more, its bytes move up. That keeps lengths minimal, which not all
- * readers demand, but all accept.
+ * One buffer holds everything. Opening a message reserves one byte for its length; closing it moves
+ * its bytes up if the length needs more. That keeps lengths minimal, which all readers accept.
  */
 #include <assert.h>
 #include <math.h>
@@ -16,7 +15,7 @@
 #define uthash_malloc(size) xmalloc(size)
 #include <uthash.h>
 
-/* How deep a message is open. Stats are closed before anybody else adds to the buffer. */
+/* How deep a message is open. Stats are closed before anything else is added to the buffer. */
 enum depth { IN_SPACE, IN_PLANE, IN_LINE, IN_EVENT, IN_STAT, DEPTHS };
 
 /* The names of one metadata map of the open plane, in order of their ids: 1, 2, ... */
@@ -28,10 +27,10 @@ struct name {
 
 struct xs_builder {
 	struct buf out;
-	struct buf texts; /* errors, warnings, hostnames: they go behind the planes */
+	struct buf texts; /* errors, warnings, hostnames, which follow the planes */
 	struct buf scratch;
 	enum depth depth;
-	size_t open_at[DEPTHS]; /* where the length byte of the open message is */
+	size_t open_at[DEPTHS]; /* offset of the length byte of the open message */
 	struct name *event_names, *stat_names;
 };
 
@@ -181,12 +180,13 @@ void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t
 	close_to(b, IN_LINE);
 	open_message(b, IN_EVENT, XLINE_EVENTS);
 	put_int(&b->out, XEVENT_METADATA_ID, (uint64_t)id);
-	put_int(&b->out, XEVENT_OFFSET_PS, (uint64_t)offset_ps); /* 0, too: see protobuf's oneof */
+	put_int(&b->out, XEVENT_OFFSET_PS,
+		(uint64_t)offset_ps); /* also 0, since it is in a oneof */
 	if (duration_ps)
 		put_int(&b->out, XEVENT_DURATION_PS, (uint64_t)duration_ps);
 }
 
-/* Opens a stat of the event or the plane; close_to() that depth again. */
+/* Opens a stat of the event or the plane; the caller closes it with close_to(). */
 static enum depth open_stat(struct xs_builder *b, const char *name)
 {
 	enum depth owner = b->depth;

@@ -12,17 +12,17 @@
 #include "xspace/causality_impl.h"
 
 #define MARKS_PLANE "/host:CPU marks"
-#define NAMES_MAX   65536 /* of one plane that are kept */
+#define NAMES_MAX   65536 /* kept of one plane */
 #define BARRIER	    "barrier "
 
-/* Times and bounds beyond can be neither added nor compared in 64 bits; no capture is that long. */
+/* Larger times and bounds could overflow 64 bits when added; no capture is that long. */
 #define TIME_MAX_NS (INT64_MAX / 8)
 
 __extension__ typedef __int128 ps_wide;
 
 enum { FLOW_IN = 1, FLOW_OUT = 2 };
 
-/* Does an observation carry a start, an end or both? */
+/* Whether an observation has a start, an end or both. */
 struct span {
 	bool has_start, has_end;
 	int64_t start_ns, end_ns;
@@ -60,7 +60,7 @@ static int by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Of several entries with one id the last counts. */
+/* The last of several entries with one id counts. */
 static bool names_add(struct names *names, int64_t id, bool begin, const char *text, size_t len)
 {
 	struct named *n = xmalloc(sizeof(*n) + len + 1);
@@ -173,7 +173,8 @@ static void widen(struct causal_key *key, struct causal_seen *s, const struct sp
 	}
 }
 
-static struct causal_key *note(struct collecting *g, const char *text, const struct span *span)
+static struct causal_key *add_observation(struct collecting *g, const char *text,
+					  const struct span *span)
 {
 	struct causal_key *key = key_get(g->c, text);
 	struct causal_seen *s = key ? seen_get(g->c, key, g->host) : NULL;
@@ -186,7 +187,7 @@ static struct causal_key *note(struct collecting *g, const char *text, const str
 	return key;
 }
 
-/* An out is a start that the other's end must not precede, an in is that end. */
+/* An out is a start, an in is an end; no end may precede the start on another host. */
 static void note_flow(struct collecting *g, uint64_t flow, struct span span)
 {
 	uint64_t id = flow >> 2 & ((UINT64_C(1) << 56) - 1), category = flow >> 58;
@@ -202,7 +203,7 @@ static void note_flow(struct collecting *g, uint64_t flow, struct span span)
 			 category);
 	else
 		snprintf(text, sizeof(text), "flow %" PRIu64, id);
-	key = note(g, text, &span);
+	key = add_observation(g, text, &span);
 	if (!key)
 		return;
 	key->ambiguous |= span.has_start && key->has_out;
@@ -227,7 +228,7 @@ static void note_barrier(struct collecting *g, const char *id, size_t len, const
 
 		text[used + i] = (char)(ch < ' ' || ch == 0x7f ? ' ' : ch);
 	}
-	key = note(g, text, span);
+	key = add_observation(g, text, span);
 	if (!key)
 		return;
 	s = &g->c->seen[key->last];
@@ -235,7 +236,7 @@ static void note_barrier(struct collecting *g, const char *id, size_t len, const
 			  s->end_ns < s->start_ns;
 }
 
-/* ---- what a reading visits ---- */
+/* ---- the visitor ---- */
 
 static int on_plane(void *arg, const struct xs_plane *p)
 {
@@ -255,7 +256,7 @@ static int on_plane_end(void *arg)
 	return 0;
 }
 
-static bool is(const char *name, size_t len, const char *wanted)
+static bool equals(const char *name, size_t len, const char *wanted)
 {
 	return len == strlen(wanted) && !memcmp(name, wanted, len);
 }
@@ -264,9 +265,9 @@ static int on_stat_metadata(void *arg, int64_t id, const char *name, size_t len)
 {
 	struct collecting *g = arg;
 
-	if (is(name, len, "flow"))
+	if (equals(name, len, "flow"))
 		g->flow_id = id;
-	else if (is(name, len, "barrier_id"))
+	else if (equals(name, len, "barrier_id"))
 		g->barrier_id = id;
 	else if (len < XS_CAUSALITY_KEY_BYTES && !names_add(&g->texts, id, false, name, len))
 		g->c->left_out++;
@@ -287,14 +288,14 @@ static int on_event_metadata(void *arg, int64_t id, const char *name, size_t len
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		size_t tail = strlen(ends[i]);
 
-		if (len > tail && is(name + len - tail, tail, ends[i]) &&
+		if (len > tail && equals(name + len - tail, tail, ends[i]) &&
 		    !names_add(&g->barriers, id, i == 1, name, len - tail))
 			g->c->left_out++;
 	}
 	return 0;
 }
 
-/* Most planes have nothing to look for. */
+/* Skips the lines of planes without such names, which are most planes. */
 static int on_lines(void *arg)
 {
 	const struct collecting *g = arg;
@@ -311,8 +312,8 @@ static int on_line(void *arg, const struct xs_line *l)
 	return 0;
 }
 
-/* Starts are rounded down, ends up: a picosecond must not make a violation. */
-static bool span_of(const struct collecting *g, const struct xs_event *ev, struct span *span)
+/* Rounds starts down and ends up: a picosecond must not make a violation. */
+static bool get_span(const struct collecting *g, const struct xs_event *ev, struct span *span)
 {
 	ps_wide start = (ps_wide)g->line_ns * 1000 + ev->offset_ps;
 	ps_wide end = start + (ev->duration_ps > 0 ? ev->duration_ps : 0);
@@ -370,7 +371,7 @@ static int on_event(void *arg, const struct xs_event *ev)
 	const struct named *mark = names_find(&g->barriers, ev->metadata_id);
 	struct span span;
 
-	if (!span_of(g, ev, &span))
+	if (!get_span(g, ev, &span))
 		return 0;
 	if (mark)
 		on_mark(g, mark, span);
@@ -386,7 +387,7 @@ static int on_event(void *arg, const struct xs_event *ev)
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all hosts ---- */
 
 struct xs_causality *xs_causality_new(void)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do events that belong together on several hosts run backwards? Each host's file is looked through
- * once for observations of two kinds:
+ * Finds events that belong together on several hosts and run backwards. Each host's file is read once,
+ * for observations of two kinds:
  *
  *   flow     the uint64 stat `flow` in XFlow's encoding (two lowest bits: 1 in, 2 out, 3 both; 56 bits
- *            of id; 6 bits of category): what one host sends out must begin before another's in ends;
+ *            of id; 6 bits of category): the out of one host must begin before the in of another ends;
  *   barrier  the stat `barrier_id` (an integer or a text) of an event with a duration, or two marks
- *            "barrier ID begin" and "barrier ID end": nobody leaves before everybody has come.
+ *            "barrier ID begin" and "barrier ID end": no host may leave before all have entered.
  *
- * Times are believed as far as the two hosts' clock bounds allow. Only what must be wrong is reported;
- * what may be chance is left alone: a flow that leaves twice, or comes in where it left, and an id that
- * comes again on one line, make their key ambiguous. Nothing is repaired. Pure: no files, no clock.
+ * Times are compared within the two hosts' clock bounds, and only certain violations are reported. A
+ * key is ambiguous, and ignored, if its flow has two outs or an in on the host of its out, or if its id
+ * occurs again on one line. Nothing is repaired. Pure: no files, no clock.
  */
 #ifndef XSPACE_CAUSALITY_H
 #define XSPACE_CAUSALITY_H
@@ -21,9 +21,9 @@
 #include "base/err.h"
 #include "xspace/xspace.h"
 
-/* What is beyond is left out and counted; about 30 MB at most. */
+/* Observations beyond these limits are left out and counted; about 30 MB at most. */
 #define XS_CAUSALITY_KEYS      65536 /* flows and barriers */
-#define XS_CAUSALITY_SEEN      262144 /* flows and barriers, each as often as hosts have it */
+#define XS_CAUSALITY_SEEN      262144 /* flows and barriers, counted once per host that has it */
 #define XS_CAUSALITY_KEY_BYTES 96 /* "barrier ID" with its NUL */
 
 struct xs_causality;
@@ -32,42 +32,41 @@ struct xs_causality *xs_causality_new(void);
 void xs_causality_free(struct xs_causality *c); /* NULL is fine */
 
 /*
- * Looks through the file of the next host: hosts are numbered 0, 1, ... by these calls. `bound_ns` >= 0
- * is how far off its times may be. After a failure the host counts as one that has seen nothing.
+ * Reads the file of the next host: hosts are numbered 0, 1, ... in the order of these calls. `bound_ns`
+ * >= 0 is the largest error of its times. After a failure the host counts as one without observations.
  */
 MUST_CHECK int xs_causality_add(struct xs_causality *c, const struct xs_source *in,
 				int64_t bound_ns, struct err *e);
 
 struct xs_violation {
-	const char *
-		key; /* "flow 7", "barrier 12"; printable but for bytes beyond ASCII, which may be any */
-	size_t early,
-		late; /* the pair of hosts that is worst: early's end is before late's begin */
+	const char
+		*key; /* "flow 7", "barrier 12"; printable ASCII, and any other bytes above 0x7f */
+	size_t early, late; /* the worst pair of hosts: early's end is before late's begin */
 	int64_t by_ns; /* beyond both bounds */
 };
 
-/* A flow or barrier as one host has it: of its threads and processes the latest start, the earliest end. */
+/* A flow or barrier on one host: the latest start and the earliest end of its threads and processes. */
 struct xs_seen {
 	uint32_t key, host;
 	bool has_start,
-		has_end; /* a flow's out has a start, its in an end, of barriers most have both */
+		has_end; /* an out has a start, an in has an end, a barrier usually has both */
 	int64_t start_ns, end_ns; /* within INT64_MAX / 8 of 0 */
 };
 
 #define XS_NO_HOST SIZE_MAX
 
 struct xs_verdict {
-	size_t checked; /* keys that two or more hosts share, ambiguous ones aside */
+	size_t checked; /* keys that two or more hosts share, without the ambiguous ones */
 	size_t ambiguous; /* keys */
 	uint64_t left_out; /* observations beyond the limits */
 	const struct xs_violation *violations; /* one for each key that has any, largest first */
 	size_t n_violations;
-	const struct xs_seen *seen; /* all of the keys that were checked, key by key */
+	const struct xs_seen *seen; /* all observations of the checked keys, by key */
 	size_t n_seen;
-	size_t guilty; /* in more pairs that run backwards than any other host, or XS_NO_HOST */
+	size_t guilty; /* the host in most pairs that run backwards, or XS_NO_HOST */
 };
 
-/* Once, after the last host. `out` borrows from `c`. */
+/* To be called once, after the last host. `out` borrows from `c`. */
 void xs_causality_judge(struct xs_causality *c, struct xs_verdict *out);
 
 #endif

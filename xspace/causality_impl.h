@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collecting and judging share. Private to xspace/. */
+/* Shared by causality.c and causality_judge.c. Private to xspace/. */
 #ifndef XSPACE_CAUSALITY_IMPL_H
 #define XSPACE_CAUSALITY_IMPL_H
 
@@ -9,22 +9,22 @@
 
 struct causal_key {
 	uint32_t index; /* in keys[] */
-	uint32_t last; /* newest observation; trusted only if that one says so, too */
+	uint32_t last; /* newest observation; valid only if that one refers back to this key */
 	bool ambiguous;
-	bool has_out; /* of a flow: some host sends it */
+	bool has_out; /* of a flow: a host sends it */
 	char text[];
 };
 
-/* A key as one host has it. Of its threads and processes the earliest end and the latest start matter. */
+/* A key on one host: the earliest end and the latest start of its threads and processes. */
 struct causal_seen {
 	uint32_t key, host;
-	uint32_t start_line, end_line; /* that the newest of each came from */
+	uint32_t start_line, end_line; /* lines of the newest start and end */
 	bool has_start, has_end;
 	int64_t start_ns, end_ns;
 };
 
 struct xs_causality {
-	void *tree; /* of struct causal_key by text; tsearch(): no text can make it slow */
+	void *tree; /* of struct causal_key by text; tsearch() is a balanced tree, which no text can make slow */
 	struct causal_key **keys;
 	size_t n_keys, keys_cap;
 	struct causal_seen *seen;
@@ -33,7 +33,7 @@ struct xs_causality {
 	size_t n_hosts;
 	uint64_t left_out;
 	struct xs_violation *violations;
-	struct xs_seen *shared; /* what xs_verdict.seen has */
+	struct xs_seen *shared; /* the array of xs_verdict.seen */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Holds what hosts saw of a key together: host i must not be through (end + bound) before host j has
- * begun (start - bound). A key costs what sorting its hosts costs, not what its pairs would.
+ * Compares the hosts' observations of each key: host i must not have ended (end + bound) before host j
+ * has started (start - bound). The cost of a key is that of sorting its hosts, not of all their pairs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,14 @@ struct point {
 };
 
 struct points {
-	struct point *items; /* one of a host; sorted by time */
+	struct point *items; /* one per host; sorted by time */
 	size_t n;
 };
 
 struct judging {
 	struct xs_causality *c;
-	struct points ends, starts; /* of the key at hand, moved by their hosts' bounds */
-	uint64_t *pairs; /* that run backwards, by host */
+	struct points ends, starts; /* of the current key, moved by the hosts' bounds */
+	uint64_t *pairs; /* number of pairs that run backwards, by host */
 	struct xs_verdict *out;
 };
 
@@ -53,7 +53,7 @@ static int by_size(const void *a, const void *b)
 	return strcmp(x->key, y->key);
 }
 
-/* Latest moment of `s` that its start may have been, earliest that its end may have. */
+/* Adds the earliest possible start and the latest possible end of `s`. */
 static int64_t start_of(const struct judging *j, const struct causal_seen *s)
 {
 	return s->start_ns - j->c->bounds_ns[s->host];
@@ -64,7 +64,7 @@ static int64_t end_of(const struct judging *j, const struct causal_seen *s)
 	return s->end_ns + j->c->bounds_ns[s->host];
 }
 
-/* How many points are before `at_ns`. */
+/* The number of points before `at_ns`. */
 static size_t count_before(const struct points *p, int64_t at_ns)
 {
 	size_t low = 0, high = p->n;
@@ -111,7 +111,7 @@ static void count_pairs(struct judging *j, const struct causal_seen *seen, size_
 }
 
 /* The latest start and the earliest end of two hosts; false if no two hosts have them. */
-static bool worst_pair(const struct judging *j, struct xs_violation *out)
+static bool find_worst_pair(const struct judging *j, struct xs_violation *out)
 {
 	bool found = false;
 
@@ -132,7 +132,7 @@ static bool worst_pair(const struct judging *j, struct xs_violation *out)
 	return found;
 }
 
-static void share(struct judging *j, const struct causal_seen *seen, size_t n)
+static void add_seen(struct judging *j, const struct causal_seen *seen, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct causal_seen *s = &seen[i];
@@ -158,10 +158,10 @@ static void judge_key(struct judging *j, const struct causal_seen *seen, size_t 
 		return;
 	}
 	collect(j, seen, n);
-	if (!worst_pair(j, &v))
+	if (!find_worst_pair(j, &v))
 		return;
 	j->out->checked++;
-	share(j, seen, n);
+	add_seen(j, seen, n);
 	if (v.by_ns <= 0)
 		return;
 	j->c->violations[j->out->n_violations++] = v;

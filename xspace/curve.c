@@ -7,7 +7,7 @@
 #include "base/mem.h"
 
 #define PS_PER_NS   1000
-#define PIECE_MAX   (INT64_C(1) << 53) /* ns, 104 days: then no product passes 128 bits */
+#define PIECE_MAX   (INT64_C(1) << 53) /* ns, 104 days: no product overflows 128 bits */
 #define SLOPE_LIMIT ((ps_wide)1 << 62)
 
 static int check_piece(const struct xs_knot *a, const struct xs_knot *b, struct err *e)
@@ -67,7 +67,7 @@ static bool is_in(const struct curve *c, size_t i, ps_wide at)
 	return at >= ps(c->knots[i].from_ns) && at < ps(c->knots[i + 1].from_ns);
 }
 
-/* The piece that has `at`, which is between the first knot and the last. */
+/* The piece that contains `at`, which is between the first knot and the last. */
 static size_t find_piece(struct curve *c, ps_wide at)
 {
 	size_t low = 0, high = c->n - 1;

@@ -8,7 +8,7 @@
 /* Any time in ns as ps: more than 64 bits. */
 __extension__ typedef __int128 ps_wide;
 
-/* How `to` moves against `from`, between a knot and the next: by slope / 2^shift. */
+/* The rate of `to` against `from` between a knot and the next: slope / 2^shift. */
 struct curve_slope {
 	int64_t slope;
 	unsigned int shift;
@@ -17,15 +17,15 @@ struct curve_slope {
 struct curve {
 	const struct xs_knot *knots; /* borrowed */
 	struct curve_slope *slopes; /* n - 1 */
-	size_t n; /* 0: there is no curve */
-	size_t last; /* the piece found last: events come in order of time, mostly */
+	size_t n; /* 0: no curve */
+	size_t last; /* the piece found last, since most events are in order of time */
 };
 
-/* ERR_INVALID for knots that are not as xspace.h wants them. Release it also after a failure. */
+/* ERR_INVALID for knots that break the rules of xspace.h. To be released also after a failure. */
 MUST_CHECK int curve_init(struct curve *c, const struct xs_knot *knots, size_t n, struct err *e);
 void curve_release(struct curve *c);
 
-/* Never less for a later time, so what nests and what touches go on to do so. */
+/* Monotonic: nested and adjacent events stay so. */
 ps_wide curve_at(struct curve *c, ps_wide ps);
 
 #endif

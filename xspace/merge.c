@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything is read before anything is written: what the planes of all inputs are called (gather),
- * where their lines are (plan), then what they will be called (merge_names) and so how large they will
- * be. Writing is rebase's second pass with a few more splices per plane.
+ * Everything is read before anything is written: the names of the planes of all inputs (gather), the
+ * places of their lines (plan), then their new names (merge_names), which give their sizes. Writing is
+ * rebase's second pass with a few more splices per plane.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "xspace/plan.h"
 #include "xspace/text.h"
 
-/* A further file's hostname is that much longer, at most. */
+/* The hostname of a further file is longer by at most this. */
 #define HOSTNAME_SLACK 16
 
 struct merging {
@@ -28,9 +28,9 @@ struct merging {
 	size_t n_planes, planes_cap;
 	struct merge_texts errors, warnings;
 	size_t input; /* the one being read */
-	struct xs_counts counts; /* its bytes: without those of the input being written */
-	uint64_t room_bytes; /* of one file, for planes; UINT64_MAX: any size */
-	uint64_t file_began; /* at so many bytes of all */
+	struct xs_counts counts; /* its bytes exclude those of the input being written */
+	uint64_t space_bytes; /* of one file, for planes; UINT64_MAX: any size */
+	uint64_t file_began; /* offset in the whole output */
 	unsigned int file; /* 1, 2, ... */
 	const char *hostname; /* of this file */
 };
@@ -124,7 +124,7 @@ static void add_texts(struct merge_texts *t, const char *const *texts)
 
 /* ---- write ---- */
 
-/* The splices of one plane, and the bytes that they point to. */
+/* The splices of one plane, and their bytes. */
 struct plane_splices {
 	struct splice all[3];
 	size_t n;
@@ -182,7 +182,7 @@ static void put_process_id_metadata(struct buf *out, int64_t id)
 	buf_release(&entry);
 }
 
-/* Behind everything else in the plane; not where no id is left. */
+/* Goes to the end of the plane; left out where no id is free. */
 static void splice_process_id(struct plane_splices *s, const struct plan_plane *plane,
 			      const struct merge_plane *p)
 {
@@ -266,12 +266,12 @@ static int write_host(struct merging *m, struct err *e)
 	return rc;
 }
 
-static int find_room(struct merging *m, struct err *e)
+static int find_space(struct merging *m, struct err *e)
 {
 	struct buf bytes = BUF_INIT;
 	uint64_t used;
 
-	m->room_bytes = UINT64_MAX;
+	m->space_bytes = UINT64_MAX;
 	if (!m->host->file_bytes)
 		return 0;
 	build_host(m, &bytes);
@@ -279,9 +279,9 @@ static int find_room(struct merging *m, struct err *e)
 	buf_release(&bytes);
 	if (used > m->host->file_bytes)
 		return err_set(e, ERR_LIMIT,
-			       "%" PRIu64 " bytes do not even hold what each file has",
+			       "files of %" PRIu64 " bytes are too small for their own metadata",
 			       m->host->file_bytes);
-	m->room_bytes = m->host->file_bytes - used;
+	m->space_bytes = m->host->file_bytes - used;
 	return 0;
 }
 
@@ -314,7 +314,7 @@ static size_t leave_out_large(struct merging *m)
 		make_splices(p, plane, &s);
 		bytes = plan_plane_bytes(plane, s.all, s.n);
 		release_splices(&s);
-		if (bytes <= m->room_bytes)
+		if (bytes <= m->space_bytes)
 			continue;
 		leave_out(m, p, bytes);
 		n++;
@@ -322,24 +322,25 @@ static size_t leave_out_large(struct merging *m)
 	return n;
 }
 
-/* What is said of a plane that is left out takes room, too. */
+/* The error about a plane that is left out takes space too. */
 static int fit_planes(struct merging *m, struct err *e)
 {
 	int rc;
 
 	do
-		rc = find_room(m, e);
+		rc = find_space(m, e);
 	while (!rc && leave_out_large(m));
 	return rc;
 }
 
-/* Ends the file and begins the next if the plane does not fit into this one any more. */
-static int make_room(struct merging *m, uint64_t plane_bytes, struct splicer *sp, struct err *e)
+/* Ends the file and begins the next one if the plane does not fit. */
+static int next_file_if_full(struct merging *m, uint64_t plane_bytes, struct splicer *sp,
+			     struct err *e)
 {
 	uint64_t used = m->counts.bytes + sp->written - m->file_began;
 	int rc;
 
-	if (!used || used <= m->room_bytes - plane_bytes)
+	if (!used || used <= m->space_bytes - plane_bytes)
 		return 0;
 	rc = splicer_flush(sp, e);
 	if (!rc)
@@ -362,14 +363,14 @@ static int write_plane(struct merging *m, const struct merge_plane *p,
 
 	make_splices(p, plane, &s);
 	if (!rc)
-		rc = make_room(m, plan_plane_bytes(plane, s.all, s.n), sp, e);
+		rc = next_file_if_full(m, plan_plane_bytes(plane, s.all, s.n), sp, e);
 	if (!rc)
 		rc = plan_write_plane(&m->plans[p->input], plane, s.all, s.n, w, sp, &m->counts, e);
 	release_splices(&s);
 	return rc;
 }
 
-/* The k-th plane of an input as planned. */
+/* Writes the k-th plane of an input as planned. */
 static int write_or_drop(struct merging *m, size_t i, size_t k, const struct wire_field *f,
 			 struct wire *w, struct splicer *sp, struct err *e)
 {
@@ -384,7 +385,7 @@ static int write_or_drop(struct merging *m, size_t i, size_t k, const struct wir
 	return write_plane(m, p, &plan->planes[k], w, sp, e);
 }
 
-/* Planes and unknown fields; hostnames and texts are cut out, they have been gathered. */
+/* Writes planes and unknown fields; cuts out hostnames and texts, which were gathered before. */
 static int write_fields(struct merging *m, size_t i, struct wire *w, struct splicer *sp,
 			struct err *e)
 {

@@ -10,11 +10,11 @@
 #define uthash_malloc(size) xmalloc(size)
 #include <uthash.h>
 
-/* What XProf's viewer can tell apart: ids 0 to 499 of GPUs and TPUs, 0 to 199 of custom devices. */
+/* The ids that XProf's viewer can tell apart: 0 to 499 of GPUs and TPUs, 0 to 199 of custom devices. */
 #define DEVICE_IDS 500
 #define CUSTOM_IDS 200
 
-/* The longest number that a device is renamed by; longer ones are part of a plain name. */
+/* The longest number of a device that is renamed; a longer one is part of a plain name. */
 #define NUMBER_DIGITS 6
 
 static const char *const kinds[] = { "/device:GPU:", "/device:TPU:" };
@@ -22,11 +22,11 @@ static const char *const kinds[] = { "/device:GPU:", "/device:TPU:" };
 
 struct name {
 	char *text;
-	size_t suffix; /* of the last that was told apart from it by a number */
+	size_t suffix; /* the last number that was added to a name equal to this one */
 	UT_hash_handle hh;
 };
 
-/* A device of one input and its number in the merged file; `input` ANY says that a number is taken. */
+/* A device of one input and its number in the merged file; `input` ANY: the number is taken. */
 struct device {
 	struct device_key {
 		uint64_t input, kind, number;
@@ -39,7 +39,7 @@ struct device {
 struct ids {
 	bool taken[DEVICE_IDS];
 	int64_t limit;
-	int64_t free; /* none below it is free */
+	int64_t free; /* no id below this one is free */
 };
 
 struct naming {
@@ -51,8 +51,8 @@ struct naming {
 
 /* ---- names ---- */
 
-/* NULL if the name is fresh, else who has it. */
-static struct name *claim(struct naming *n, const char *text)
+/* Returns the entry of a name that is there already; NULL for a new one, which is added. */
+static struct name *name_add(struct naming *n, const char *text)
 {
 	struct name *known;
 	size_t len = strlen(text);
@@ -67,21 +67,21 @@ static struct name *claim(struct naming *n, const char *text)
 	return NULL;
 }
 
-/* The name that is wanted if nobody has it, else one made of it that nobody has. Takes `wanted`. */
-static char *unique(struct naming *n, char *wanted, int64_t pid)
+/* `wanted` if the name is free, else a free name made from it. Takes `wanted`. */
+static char *make_unique(struct naming *n, char *wanted, int64_t pid)
 {
-	struct name *other = claim(n, wanted);
+	struct name *other = name_add(n, wanted);
 	char *text = wanted;
 
 	if (other && pid) {
 		text = xasprintf("%s [%lld]", wanted, (long long)pid);
 		free(wanted);
-		other = claim(n, text);
+		other = name_add(n, text);
 	}
 	while (other) {
 		free(text);
 		text = xasprintf("%s #%zu", other->text, ++other->suffix);
-		if (!claim(n, text))
+		if (!name_add(n, text))
 			break;
 	}
 	return text;
@@ -89,7 +89,7 @@ static char *unique(struct naming *n, char *wanted, int64_t pid)
 
 /* ---- devices ---- */
 
-/* Takes "/device:GPU:<n><rest>" apart; returns the kind, or KINDS if it is none. */
+/* Splits "/device:GPU:<n><rest>"; returns the kind, or KINDS for any other name. */
 static size_t parse_device(const char *name, unsigned long *number, const char **rest)
 {
 	for (size_t kind = 0; kind < KINDS; kind++) {
@@ -126,7 +126,7 @@ static void device_add(struct naming *n, uint64_t input, uint64_t kind, uint64_t
 	HASH_ADD(hh, n->devices, key, sizeof(d->key), d);
 }
 
-/* The number of a device in the merged file: its own if no other input has it, else a fresh one. */
+/* The number of a device in the merged file: its own if no other input has it, else a new one. */
 static unsigned long renumber(struct naming *n, size_t input, size_t kind, unsigned long number)
 {
 	struct device *d = device_find(n, input, kind, number);
@@ -153,7 +153,7 @@ static char *device_name(struct naming *n, const struct merge_plane *p)
 	return to == number ? xstrdup(p->name) : xasprintf("%s%lu%s", kinds[kind], to, rest);
 }
 
-/* A fresh number is above all that any input has, so that as few devices as possible are renamed. */
+/* A new number is above those of all inputs, so that as few devices as possible are renamed. */
 static void find_next_numbers(struct naming *n, const struct merge_plane *planes, size_t n_planes)
 {
 	unsigned long number;
@@ -179,27 +179,27 @@ static int64_t unique_id(struct ids *ids, int64_t wanted)
 	if (wanted < ids->limit)
 		ids->taken[wanted] = true;
 	else
-		ids->free++; /* unique, though not for XProf */
+		ids->free++; /* make_unique, although XProf does not tell it apart */
 	return wanted;
 }
 
-static bool begins(const char *s, const char *prefix)
+static bool has_prefix(const char *s, const char *prefix)
 {
 	return !strncmp(s, prefix, strlen(prefix));
 }
 
 static int64_t plane_id(struct naming *n, const struct merge_plane *p)
 {
-	if (begins(p->name, kinds[0]) || begins(p->name, kinds[1]))
+	if (has_prefix(p->name, kinds[0]) || has_prefix(p->name, kinds[1]))
 		return unique_id(&n->device_ids, p->id);
-	if (begins(p->name, "/device:CUSTOM:") || begins(p->name, "/custom:"))
+	if (has_prefix(p->name, "/device:CUSTOM:") || has_prefix(p->name, "/custom:"))
 		return unique_id(&n->custom_ids, p->id);
 	return p->id;
 }
 
 /* ---- all ---- */
 
-/* The plane that is the host's for XProf's tools: of the first process that has one, else ours. */
+/* The host plane for XProf's tools: of the first process that has one, else Tutti's own. */
 static size_t find_host_plane(const struct merge_plane *planes, size_t n)
 {
 	size_t own = n;
@@ -215,7 +215,7 @@ static size_t find_host_plane(const struct merge_plane *planes, size_t n)
 	return own;
 }
 
-static char *wanted_name(struct naming *n, const struct merge_plane *p)
+static char *new_name_of(struct naming *n, const struct merge_plane *p)
 {
 	if (strcmp(p->name, HOST_PLANE))
 		return device_name(n, p);
@@ -246,8 +246,8 @@ void merge_names(struct merge_plane *planes, size_t n)
 	size_t host = find_host_plane(planes, n);
 
 	find_next_numbers(&naming, planes, n);
-	claim(&naming, HOST_PLANE);
-	claim(&naming, ENVIRONMENT_PLANE);
+	name_add(&naming, HOST_PLANE);
+	name_add(&naming, ENVIRONMENT_PLANE);
 	for (size_t i = 0; i < n; i++) {
 		struct merge_plane *p = &planes[i];
 
@@ -260,9 +260,9 @@ void merge_names(struct merge_plane *planes, size_t n)
 			continue;
 		}
 		p->new_id = plane_id(&naming, p);
-		p->new_name = wanted_name(&naming, p);
-		p->new_name = unique(&naming, p->new_name,
-				     strcmp(p->name, HOST_PLANE) ? p->pid : 0);
+		p->new_name = new_name_of(&naming, p);
+		p->new_name = make_unique(&naming, p->new_name,
+					  strcmp(p->name, HOST_PLANE) ? p->pid : 0);
 	}
 	naming_release(&naming);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planes of several inputs are called in one file. Private to xspace/. */
+/* Names of the planes of several inputs in one file. Private to xspace/. */
 #ifndef XSPACE_MERGE_NAMES_H
 #define XSPACE_MERGE_NAMES_H
 
@@ -11,7 +11,7 @@ struct merge_plane {
 	size_t input;
 	int64_t pid; /* 0 = Tutti's own */
 
-	char *name; /* as found; owned */
+	char *name; /* in the input; owned */
 	int64_t id;
 
 	bool dropped;
@@ -20,7 +20,7 @@ struct merge_plane {
 
 	/* Of its stat metadata, for the stat process_id. */
 	int64_t greatest_stat;
-	int64_t process_id_stat; /* 0 = there is none of that name */
+	int64_t process_id_stat; /* 0 = no metadata of that name */
 	bool has_process_id;
 };
 

@@ -16,7 +16,7 @@ struct merge_text {
 	UT_hash_handle hh;
 };
 
-static char *labelled(const char *label, const char *s, size_t len)
+static char *add_label(const char *label, const char *s, size_t len)
 {
 	int cut = (int)(len < TEXT_BYTES ? len : TEXT_BYTES);
 
@@ -25,7 +25,7 @@ static char *labelled(const char *label, const char *s, size_t len)
 
 void merge_texts_add(struct merge_texts *t, const char *label, const char *s, size_t len)
 {
-	char *text = labelled(label, s, len);
+	char *text = add_label(label, s, len);
 	size_t text_len = strlen(text);
 	struct merge_text *known;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The errors, or the warnings, of a merged file: labelled, each once, not too many. Private to
+/* The errors, or the warnings, of a merged file: labelled, each once, XS_MAX_TEXTS at most. Private to
  * xspace/. Zeroed means empty. */
 #ifndef XSPACE_MERGE_TEXTS_H
 #define XSPACE_MERGE_TEXTS_H
@@ -15,10 +15,10 @@ struct merge_texts {
 	size_t left_out;
 };
 
-/* `label` may be NULL. Longer texts than 4 KiB are cut. */
+/* `label` may be NULL. Texts longer than 4 KiB are cut. */
 void merge_texts_add(struct merge_texts *t, const char *label, const char *s, size_t len);
 
-/* Gives each to add(), and one that says how many are missing. */
+/* Passes each to add(), and a last one with the number of texts left out. */
 void merge_texts_build(const struct merge_texts *t, struct xs_builder *b,
 		       void (*add)(struct xs_builder *b, const char *text));
 

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "xspace/trim.h"
 
-/* Room for one more element, zeroed; NULL at the limit. */
+/* Adds one zeroed element; NULL at the limit. */
 static void *grow(void **items, size_t *n, size_t *cap, size_t size, size_t limit)
 {
 	void *item;
@@ -42,8 +42,8 @@ static struct trim trim_of(struct plan *p, const struct plan_line *l)
 			      .curve = p->curve.n ? &p->curve : NULL };
 }
 
-/* Whether its events are looked into: else it is moved as a whole. */
-static bool looks_into_events(const struct plan *p)
+/* Whether its events are decoded; otherwise the line is moved as a whole. */
+static bool decodes_events(const struct plan *p)
 {
 	return p->how->window_ns || p->curve.n;
 }
@@ -66,7 +66,7 @@ static struct splice line_time(struct plan *p, const struct plan_line *l)
 
 /* ---- first pass ---- */
 
-/* Decides about each event; adds what the line gains or loses to *growth, what becomes of them to *c. */
+/* Decides about each event; adds the growth of the line to *growth and the results to *c. */
 static int trim_line(struct plan *p, struct plan_line *l, struct wire *w, int64_t *growth,
 		     struct xs_counts *c, struct err *e)
 {
@@ -79,23 +79,23 @@ static int trim_line(struct plan *p, struct plan_line *l, struct wire *w, int64_
 	while ((rc = wire_next(&walk, &f, e)) > 0) {
 		if (f.number != XLINE_EVENTS)
 			continue;
-		rc = trim_judge(&trim, w, &f, &ev, e);
+		rc = trim_decide(&trim, w, &f, &ev, e);
 		if (rc)
 			break;
-		l->trimmed |= ev.fate != TRIM_KEEP;
-		c->events += ev.fate != TRIM_DROP;
-		c->trimmed += ev.fate == TRIM_DROP;
+		l->trimmed |= ev.result != TRIM_KEEP;
+		c->events += ev.result != TRIM_DROP;
+		c->trimmed += ev.result == TRIM_DROP;
 		c->clipped += ev.clipped;
-		if (ev.fate == TRIM_DROP)
+		if (ev.result == TRIM_DROP)
 			*growth -= (int64_t)(f.end - f.at);
-		if (ev.fate == TRIM_EDIT)
+		if (ev.result == TRIM_EDIT)
 			*growth += (int64_t)(1 + varint_size(ev.len) + ev.len) -
 				   (int64_t)(f.end - f.at);
 	}
 	return rc;
 }
 
-/* Finds the line's time and how many events there are, hopping over them. */
+/* Finds the line's time and counts its events, without decoding them. */
 static int scan_line(struct plan_line *l, struct wire *w, int64_t *time_ns, uint64_t *events,
 		     struct err *e)
 {
@@ -114,7 +114,7 @@ static int scan_line(struct plan_line *l, struct wire *w, int64_t *time_ns, uint
 	return rc;
 }
 
-/* Down to a whole nanosecond; any input. */
+/* Rounded down to a nanosecond; any input. */
 static int64_t moved(struct plan *p, int64_t source_ns)
 {
 	ps_wide ps, ns;
@@ -138,7 +138,7 @@ static int plan_line(struct plan *p, struct plan_line *l, struct wire *w, struct
 		return rc;
 	l->source_ns = p->how->map ? p->how->map(p->how->arg, time_ns) : time_ns;
 	l->moved_ns = moved(p, l->source_ns);
-	if (looks_into_events(p)) {
+	if (decodes_events(p)) {
 		rc = trim_line(p, l, w, &growth, c, e);
 		if (rc)
 			return rc;
@@ -246,11 +246,11 @@ static int write_event(const struct trim *trim, const struct wire_field *event, 
 {
 	struct trim_event ev;
 	struct splice head;
-	int rc = trim_judge(trim, w, event, &ev, e);
+	int rc = trim_decide(trim, w, event, &ev, e);
 
-	if (rc || ev.fate == TRIM_KEEP)
+	if (rc || ev.result == TRIM_KEEP)
 		return rc;
-	if (ev.fate == TRIM_DROP)
+	if (ev.result == TRIM_DROP)
 		return splicer_cut(sp, event->at, event->end, e);
 	head = splice_head(event, ev.len);
 	rc = splicer_put(sp, &head, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first of rebase's two passes: where the planes and lines of an input are, and what length they
- * will have once moved and trimmed. The second pass writes by it. Private to xspace/.
+ * The first of rebase's two passes: the places of an input's planes and lines, and their lengths after
+ * moving and trimming. The second pass writes by it. Private to xspace/.
  */
 #ifndef XSPACE_PLAN_H
 #define XSPACE_PLAN_H
@@ -13,19 +13,19 @@ struct plan_line {
 	uint64_t at, body, end; /* in the input, as in wire_field */
 	uint64_t time_body; /* value of the last timestamp_ns; 0 = absent */
 	uint64_t len; /* of the body written */
-	int64_t source_ns; /* what the map gave */
-	int64_t moved_ns; /* what the knots made of it; the same without */
+	int64_t source_ns; /* result of the map */
+	int64_t moved_ns; /* after the knots; the same without knots */
 	uint8_t time_len;
-	bool dropped; /* no event is left */
-	bool trimmed; /* some event changes: the second pass looks into them again */
+	bool dropped; /* has no event left */
+	bool trimmed; /* an event changes: the second pass decodes them again */
 };
 
 struct plan_plane {
 	struct wire_field field;
-	struct wire_field id, name; /* where they last stand; end = 0: absent */
+	struct wire_field id, name; /* their last occurrence; end = 0: absent */
 	size_t first_line, n_lines;
-	uint64_t len; /* of the body written, before the caller's own splices */
-	struct xs_counts counts; /* of this plane, but for bytes */
+	uint64_t len; /* of the written body, without the caller's own splices */
+	struct xs_counts counts; /* of this plane, without bytes */
 };
 
 struct plan {
@@ -36,7 +36,7 @@ struct plan {
 	size_t n_planes, planes_cap, n_lines, lines_cap;
 };
 
-/* Walks the whole input; release the plan also after a failure. */
+/* Walks the whole input. The plan must be released also after a failure. */
 MUST_CHECK int plan_make(struct plan *p, struct wire *w, const struct xs_rebase *how,
 			 struct err *e);
 void plan_release(struct plan *p);
@@ -45,9 +45,9 @@ void plan_release(struct plan *p);
 uint64_t plan_plane_bytes(const struct plan_plane *plane, const struct splice *splices, size_t n);
 
 /*
- * Writes one plane, with `n` further splices in it (ids, names; by position), and adds it to the
- * counts, but for bytes. `w` is of the same source as `sp`; what `sp` has not copied yet of the
- * bytes before the plane is copied first.
+ * Writes one plane, with `n` further splices in it (ids, names; by position), and adds it to the counts,
+ * except bytes. `w` is of the same source as `sp`. Bytes before the plane that `sp` has not copied yet
+ * are copied first.
  */
 MUST_CHECK int plan_write_plane(struct plan *p, const struct plan_plane *plane,
 				const struct splice *splices, size_t n, struct wire *w,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A visitor is promised an order that the wire does not have. So each message is walked several
- * times, once per kind of field: a hop over what is not wanted costs next to nothing.
+ * Visitors are called in an order that the wire does not have. So for_each_field message is walked several times,
+ * once per kind of field: skipping other fields costs almost nothing.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,17 +16,17 @@ struct reading {
 	struct wire w;
 	const struct xs_visitor *v;
 	void *arg;
-	uint64_t plane, line, event; /* index of each in what is around it */
-	struct xs_stat *stats; /* of the event at hand */
+	uint64_t plane, line, event; /* index of for_each_field in its parent */
+	struct xs_stat *stats; /* of the current event */
 	size_t n_stats, stats_cap;
 	struct err *e;
 };
 
 typedef int (*field_fn)(struct reading *r, const struct wire_field *f);
 
-/* Calls fn for each field of that number. */
-static int each(struct reading *r, const struct wire_field *message, const uint8_t *schema,
-		uint32_t number, field_fn fn)
+/* Calls fn for for_each_field field of that number. */
+static int for_each_field(struct reading *r, const struct wire_field *message,
+			  const uint8_t *schema, uint32_t number, field_fn fn)
 {
 	struct wire_walk walk = wire_walk(&r->w, message, schema);
 	struct wire_field f;
@@ -42,7 +42,7 @@ static int each(struct reading *r, const struct wire_field *message, const uint8
 	return rc;
 }
 
-static int visited(struct reading *r, int rc)
+static int check_visitor(struct reading *r, int rc)
 {
 	return rc < 0 ? err_set(r->e, rc, "reading stopped by its visitor") : 0;
 }
@@ -72,7 +72,7 @@ static int copy_name(struct reading *r, const struct wire_field *f, char out[NAM
 
 /* ---- stats ---- */
 
-/* `held` is a wire that stands still: the stat borrows from it. */
+/* The stat borrows from `held`, a wire that does not move. */
 static int decode_stat(struct wire *held, const struct wire_field *message, struct xs_stat *out,
 		       struct err *e)
 {
@@ -93,7 +93,7 @@ static int decode_stat(struct wire *held, const struct wire_field *message, stru
 		out->kind = kinds[f.number];
 		out->bytes = NULL;
 		out->len = 0;
-		out->u = f.value; /* the bits of all the numbers */
+		out->u = f.value; /* the bits of any number */
 		if (f.type != WIRE_LEN)
 			continue;
 		out->len = (size_t)f.value;
@@ -104,8 +104,8 @@ static int decode_stat(struct wire *held, const struct wire_field *message, stru
 	return rc;
 }
 
-/* Brings the whole message to hand, and makes a wire of it whose pointers stay good. */
-static int hold(struct reading *r, const struct wire_field *message, struct wire *held)
+/* Loads the whole message, and makes a wire over it whose pointers stay valid. */
+static int load_message(struct reading *r, const struct wire_field *message, struct wire *held)
 {
 	const uint8_t *p;
 	int rc = wire_peek(&r->w, message->body, message->value, &p, r->e);
@@ -118,13 +118,13 @@ static int visit_plane_stat(struct reading *r, const struct wire_field *f)
 {
 	struct xs_stat s;
 	struct wire held;
-	int rc = hold(r, f, &held);
+	int rc = load_message(r, f, &held);
 
 	if (!rc)
 		rc = decode_stat(&held, f, &s, r->e);
 	if (rc)
 		return err_prefix(r->e, "plane stat"), rc;
-	return visited(r, r->v->plane_stat(r->arg, &s));
+	return check_visitor(r, r->v->plane_stat(r->arg, &s));
 }
 
 static int add_stat(struct reading *r, struct wire *held, const struct wire_field *f)
@@ -141,7 +141,7 @@ static int add_stat(struct reading *r, struct wire *held, const struct wire_fiel
 
 /* ---- lines ---- */
 
-/* A field that is a number. Of the oneof the last member counts, of whichever kind. */
+/* A numeric field. The last member of the oneof counts, whichever it is. */
 static void set_number(struct xs_event *ev, const struct wire_field *f)
 {
 	switch (f->number) {
@@ -167,7 +167,7 @@ static int decode_event(struct reading *r, const struct wire_field *message, str
 	struct wire held;
 	struct wire_walk walk;
 	struct wire_field f;
-	int rc = hold(r, message, &held);
+	int rc = load_message(r, message, &held);
 
 	*ev = (struct xs_event){ 0 };
 	r->n_stats = 0;
@@ -191,7 +191,7 @@ static int visit_event(struct reading *r, const struct wire_field *f)
 	int rc = decode_event(r, f, &ev);
 
 	if (!rc)
-		rc = visited(r, r->v->event(r->arg, &ev));
+		rc = check_visitor(r, r->v->event(r->arg, &ev));
 	if (rc)
 		err_prefix(r->e, "event %" PRIu64, r->event);
 	r->event++;
@@ -236,12 +236,12 @@ static int read_line(struct reading *r, const struct wire_field *message)
 	if (!rc && v->line_begin) {
 		rc = v->line_begin(r->arg, &l);
 		hop = rc > 0;
-		rc = visited(r, rc);
+		rc = check_visitor(r, rc);
 	}
 	if (!rc && v->event && !hop)
-		rc = each(r, message, schema_xline, XLINE_EVENTS, visit_event);
+		rc = for_each_field(r, message, schema_xline, XLINE_EVENTS, visit_event);
 	if (!rc && v->line_end)
-		rc = visited(r, v->line_end(r->arg));
+		rc = check_visitor(r, v->line_end(r->arg));
 	return rc;
 }
 
@@ -263,7 +263,7 @@ struct metadata {
 	size_t len;
 };
 
-/* The entry's key and its value's name. Of everything else in an entry there may be megabytes. */
+/* Reads the key of an entry and the name of its value only: the rest may be megabytes. */
 static int decode_entry(struct reading *r, const struct wire_field *entry, struct metadata *m)
 {
 	struct wire_walk outer = wire_walk(&r->w, entry, schema_entry);
@@ -298,7 +298,7 @@ static int visit_stat_metadata(struct reading *r, const struct wire_field *f)
 
 	if (rc)
 		return err_prefix(r->e, "stat metadata"), rc;
-	return visited(r, r->v->stat_metadata(r->arg, m.key, m.name, m.len));
+	return check_visitor(r, r->v->stat_metadata(r->arg, m.key, m.name, m.len));
 }
 
 static int visit_event_metadata(struct reading *r, const struct wire_field *f)
@@ -308,7 +308,7 @@ static int visit_event_metadata(struct reading *r, const struct wire_field *f)
 
 	if (rc)
 		return err_prefix(r->e, "event metadata"), rc;
-	return visited(r, r->v->event_metadata(r->arg, m.key, m.name, m.len));
+	return check_visitor(r, r->v->event_metadata(r->arg, m.key, m.name, m.len));
 }
 
 static int plane_head(struct reading *r, const struct wire_field *message, struct xs_plane *p,
@@ -350,20 +350,21 @@ static int read_plane(struct reading *r, const struct wire_field *message)
 
 	r->line = 0;
 	if (!rc && v->plane_begin)
-		rc = visited(r, v->plane_begin(r->arg, &p));
+		rc = check_visitor(r, v->plane_begin(r->arg, &p));
 	for (size_t i = 0; !rc && i < ARRAY_SIZE(kinds); i++) {
 		if (kinds[i].fn)
-			rc = each(r, message, schema_xplane, kinds[i].number, kinds[i].fn);
+			rc = for_each_field(r, message, schema_xplane, kinds[i].number,
+					    kinds[i].fn);
 	}
 	if (!rc && lines && v->lines) {
 		rc = v->lines(r->arg);
 		hop = rc > 0;
-		rc = visited(r, rc);
+		rc = check_visitor(r, rc);
 	}
 	if (!rc && lines && !hop)
-		rc = each(r, message, schema_xplane, XPLANE_LINES, visit_line);
+		rc = for_each_field(r, message, schema_xplane, XPLANE_LINES, visit_line);
 	if (!rc && v->plane_end)
-		rc = visited(r, v->plane_end(r->arg));
+		rc = check_visitor(r, v->plane_end(r->arg));
 	return rc;
 }
 
@@ -389,7 +390,8 @@ static int read_texts(struct reading *r, const struct wire_field *root)
 			continue;
 		rc = text_of(r, &f, &s);
 		if (!rc)
-			rc = visited(r, r->v->text(r->arg, (int)f.number, s, (size_t)f.value));
+			rc = check_visitor(r,
+					   r->v->text(r->arg, (int)f.number, s, (size_t)f.value));
 		if (rc)
 			break;
 	}
@@ -403,7 +405,7 @@ int xs_read(const struct xs_source *in, const struct xs_visitor *v, void *arg, s
 	int rc;
 
 	wire_open(&r.w, in);
-	rc = each(&r, &root, schema_xspace, XSPACE_PLANES, visit_plane);
+	rc = for_each_field(&r, &root, schema_xspace, XSPACE_PLANES, visit_plane);
 	if (!rc && v->text)
 		rc = read_texts(&r, &root);
 	free(r.stats);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The field numbers of tensorflow.profiler.XSpace, its planes with a meaning, and for each message a
- * table that tells the wire type its known fields must have. Private to xspace/.
+ * The field numbers of tensorflow.profiler.XSpace, the names of its special planes, and for each
+ * message a table of the wire types of its known fields. Private to xspace/.
  */
 #ifndef XSPACE_SCHEMA_H
 #define XSPACE_SCHEMA_H
@@ -47,15 +47,15 @@ enum {
 	XSTAT_REF = 7,
 };
 
-/* An entry of a metadata map, and what XEventMetadata and XStatMetadata have in common. */
+/* An entry of a metadata map, and the common fields of XEventMetadata and XStatMetadata. */
 enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
 enum { METADATA_ID = 1, METADATA_NAME = 2 };
 
-/* Planes that mean something to us. */
+/* Planes with a special meaning. */
 #define HOST_PLANE	  "/host:CPU"
 #define ENVIRONMENT_PLANE "Task Environment"
 
-/* Indexed by field number: 1 + enum wire_type, or 0 for a field that we do not know. */
+/* Indexed by field number: 1 + enum wire_type, or 0 for an unknown field. */
 #define SCHEMA_FIELDS 16
 extern const uint8_t schema_xspace[SCHEMA_FIELDS];
 extern const uint8_t schema_xplane[SCHEMA_FIELDS];

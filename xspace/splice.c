@@ -9,7 +9,7 @@
 
 #define STAGE_BYTES (256 << 10)
 
-/* Runs in memory that are longer than this go to the sink without a copy. */
+/* Longer runs in memory go to the sink without a copy. */
 #define DIRECT_BYTES (8 << 10)
 
 struct splice splice_varint(const struct wire_field *field, const struct wire_field *message,
@@ -21,9 +21,9 @@ struct splice splice_varint(const struct wire_field *field, const struct wire_fi
 		s.at = field->body;
 		s.until = field->end;
 	} else {
-		s.room[s.len++] = WIRE_TAG(number, WIRE_VARINT);
+		s.own[s.len++] = WIRE_TAG(number, WIRE_VARINT);
 	}
-	s.len += varint_put(s.room + s.len, v);
+	s.len += varint_put(s.own + s.len, v);
 	return s;
 }
 
@@ -31,8 +31,8 @@ struct splice splice_head(const struct wire_field *message, uint64_t len)
 {
 	struct splice s = { .at = message->at, .until = message->body };
 
-	s.room[s.len++] = WIRE_TAG(message->number, WIRE_LEN);
-	s.len += varint_put(s.room + s.len, len);
+	s.own[s.len++] = WIRE_TAG(message->number, WIRE_LEN);
+	s.len += varint_put(s.own + s.len, len);
 	return s;
 }
 
@@ -77,9 +77,9 @@ static int copy_windowed(struct splicer *sp, uint64_t until, struct err *e)
 	int rc = 0;
 
 	while (!rc && sp->from < until) {
-		size_t room = STAGE_BYTES - sp->staged;
+		size_t space = STAGE_BYTES - sp->staged;
 		uint64_t left = until - sp->from;
-		size_t n = left < room ? (size_t)left : room;
+		size_t n = left < space ? (size_t)left : space;
 
 		if (n)
 			rc = sp->src->read(sp->src->arg, sp->from, sp->stage + sp->staged, n, e);
@@ -118,5 +118,5 @@ int splicer_put(struct splicer *sp, const struct splice *s, struct err *e)
 {
 	int rc = splicer_cut(sp, s->at, s->until, e);
 
-	return rc ? rc : splicer_add(sp, s->bytes ? s->bytes : s->room, s->len, e);
+	return rc ? rc : splicer_add(sp, s->bytes ? s->bytes : s->own, s->len, e);
 }

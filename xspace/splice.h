@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output that is the input with a few places changed. A `splicer` goes through the source once,
- * forward: what lies between two splices is copied verbatim. Private to xspace/.
+ * Writes the input with a few places changed. A `splicer` passes through the source once, forward: bytes
+ * between two splices are copied verbatim. Private to xspace/.
  */
 #ifndef XSPACE_SPLICE_H
 #define XSPACE_SPLICE_H
@@ -13,15 +13,15 @@
 /* Replaces [at, until) of the source by `len` bytes. */
 struct splice {
 	uint64_t at, until;
-	const uint8_t *bytes; /* NULL: they are in `room` */
+	const uint8_t *bytes; /* NULL: they are in `own` */
 	size_t len;
-	uint8_t room[16];
+	uint8_t own[16];
 };
 
 /*
- * The splice that gives a varint field of a message the value v: where the field last stands or, if it
- * is absent (field->end is 0), at the message's begin. The last one is the one that counts, and all
- * before it stay as they are.
+ * The splice that gives a varint field of a message the value v: at the field's last occurrence or, if
+ * it is absent (field->end is 0), at the message's begin. Only the last occurrence counts; earlier ones
+ * stay.
  */
 struct splice splice_varint(const struct wire_field *field, const struct wire_field *message,
 			    uint32_t number, uint64_t v);
@@ -29,7 +29,7 @@ struct splice splice_varint(const struct wire_field *field, const struct wire_fi
 /* Replaces tag and length of a message by those of one with a body of `len` bytes. */
 struct splice splice_head(const struct wire_field *message, uint64_t len);
 
-/* Bytes by which the output is longer than the input. */
+/* The growth of the output by this splice, in bytes. */
 static inline int64_t splice_growth(const struct splice *s)
 {
 	return (int64_t)s->len - (int64_t)(s->until - s->at);
@@ -39,28 +39,28 @@ struct splicer {
 	const struct xs_source *src;
 	const struct xs_sink *out;
 	uint64_t from; /* next byte of the source to be copied */
-	uint64_t written; /* bytes so far, staged ones included */
-	uint8_t *stage; /* what is not yet with the sink */
+	uint64_t written; /* bytes so far, including staged ones */
+	uint8_t *stage; /* bytes that the sink has not got yet */
 	size_t staged;
 };
 
 void splicer_open(struct splicer *sp, const struct xs_source *src, const struct xs_sink *out);
 void splicer_close(struct splicer *sp);
 
-/* Copies up to s->at, which is not before the last splice's end, writes the bytes, goes on at
+/* Copies up to s->at, which is not before the last splice's end, writes the bytes, continues at
  * s->until. */
 MUST_CHECK int splicer_put(struct splicer *sp, const struct splice *s, struct err *e);
 
 /* Copies up to `until`. */
 MUST_CHECK int splicer_copy(struct splicer *sp, uint64_t until, struct err *e);
 
-/* Goes on at `until`: nothing of what lies between is written. */
+/* Continues at `until` and drops the bytes between. */
 MUST_CHECK int splicer_cut(struct splicer *sp, uint64_t at, uint64_t until, struct err *e);
 
-/* Writes bytes that are not the source's. */
+/* Writes bytes that are not of the source. */
 MUST_CHECK int splicer_add(struct splicer *sp, const void *data, size_t len, struct err *e);
 
-/* Hands the sink what is staged. */
+/* Writes the staged bytes to the sink. */
 MUST_CHECK int splicer_flush(struct splicer *sp, struct err *e);
 
 #endif

@@ -11,7 +11,7 @@ struct summing {
 	struct xs_summary *out;
 	int64_t line_ns;
 	ps_wide first_ps, last_ps;
-	bool timed; /* there was an event with a time */
+	bool timed; /* an event with a time was found */
 	bool environment; /* in the plane Task Environment */
 	int64_t start_id, stop_id; /* its stat metadata */
 };
@@ -26,7 +26,7 @@ static int sum_plane(void *arg, const struct xs_plane *p)
 	return 0;
 }
 
-static bool is(const char *name, size_t len, const char *wanted)
+static bool equals(const char *name, size_t len, const char *wanted)
 {
 	return len == strlen(wanted) && !memcmp(name, wanted, len);
 }
@@ -35,9 +35,9 @@ static int sum_stat_metadata(void *arg, int64_t id, const char *name, size_t len
 {
 	struct summing *s = arg;
 
-	if (is(name, len, "profile_start_time"))
+	if (equals(name, len, "profile_start_time"))
 		s->start_id = id;
-	else if (is(name, len, "profile_stop_time"))
+	else if (equals(name, len, "profile_stop_time"))
 		s->stop_id = id;
 	return 0;
 }
@@ -81,7 +81,7 @@ static int sum_event(void *arg, const struct xs_event *ev)
 	return 0;
 }
 
-/* Rounded down; times beyond 64 bits end at their limits. */
+/* Rounded down; clamped to 64 bits. */
 static int64_t to_ns(ps_wide ps)
 {
 	ps_wide ns = ps / 1000 - (ps % 1000 < 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text from outside made fit for a proto3 string: C++ readers refuse a whole file for one byte
- * that is not UTF-8. Private to xspace/.
+ * Cleans foreign text for a proto3 string: C++ readers refuse a whole file for one byte that is not
+ * UTF-8. Private to xspace/.
  */
 #ifndef XSPACE_TEXT_H
 #define XSPACE_TEXT_H

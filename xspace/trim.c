@@ -4,7 +4,7 @@
 struct times {
 	bool aggregate;
 	int64_t offset_ps, duration_ps;
-	struct wire_field offset, duration; /* where they last stand; end = 0: absent */
+	struct wire_field offset, duration; /* their last occurrence; end = 0: absent */
 };
 
 static int read_times(struct wire *w, const struct wire_field *event, struct times *t,
@@ -53,7 +53,7 @@ static void rewrite(const struct wire_field *event, const struct times *t, int64
 		s = splice_varint(&t->duration, event, XEVENT_DURATION_PS, (uint64_t)duration_ps);
 		add_splice(out, &s);
 	}
-	out->fate = out->n_splices ? TRIM_EDIT : TRIM_KEEP;
+	out->result = out->n_splices ? TRIM_EDIT : TRIM_KEEP;
 }
 
 /* The event's new times; without a duration, `end` is `begin`. */
@@ -71,7 +71,7 @@ static void move(const struct trim *trim, const struct times *t, ps_wide *begin,
 	}
 }
 
-/* Cuts to the window; false if nothing is left. */
+/* Cuts to the window; false if the event is outside. */
 static bool clip(const struct trim *trim, ps_wide *begin, ps_wide *end)
 {
 	ps_wide window = (ps_wide)trim->window_ns * 1000;
@@ -85,15 +85,15 @@ static bool clip(const struct trim *trim, ps_wide *begin, ps_wide *end)
 	return true;
 }
 
-int trim_judge(const struct trim *trim, struct wire *w, const struct wire_field *event,
-	       struct trim_event *out, struct err *e)
+int trim_decide(const struct trim *trim, struct wire *w, const struct wire_field *event,
+		struct trim_event *out, struct err *e)
 {
 	ps_wide line = trim_line_ns(trim) * (ps_wide)1000;
 	ps_wide begin, end, from, to;
 	struct times t;
 	int rc = read_times(w, event, &t, e);
 
-	out->fate = TRIM_KEEP;
+	out->result = TRIM_KEEP;
 	out->clipped = false;
 	out->len = event->value;
 	out->n_splices = 0;
@@ -103,7 +103,7 @@ int trim_judge(const struct trim *trim, struct wire *w, const struct wire_field 
 	from = begin;
 	to = end;
 	if (!clip(trim, &from, &to)) {
-		out->fate = TRIM_DROP;
+		out->result = TRIM_DROP;
 		return 0;
 	}
 	out->clipped = from != begin || to != end;

@@ -11,7 +11,7 @@
 #define WINDOW_MIN     64
 #define WINDOW_DEFAULT (1 << 20)
 
-/* After a jump little is read: the walk is likely to jump again. */
+/* Reads little after a jump: the walk is likely to jump again. */
 #define AHEAD_MIN 4096
 
 void wire_open(struct wire *w, const struct xs_source *src)
@@ -35,7 +35,7 @@ void wire_close(struct wire *w)
 	*w = (struct wire){ 0 };
 }
 
-/* How much to read for a step to `offset`: more each time while steps follow one another. */
+/* How much to read for a step to `offset`: more each time while the steps are sequential. */
 static size_t read_size(struct wire *w, uint64_t offset, size_t need)
 {
 	bool sequential = w->len && offset >= w->base && offset <= w->base + w->len;
@@ -89,7 +89,7 @@ static size_t varint_at(const uint8_t *p, size_t max, uint64_t *out)
 	uint64_t v = 0;
 
 	for (size_t i = 0; i < max; i++) {
-		v |= (uint64_t)(p[i] & 0x7f) << (7 * i); /* the 10th byte's upper bits fall off */
+		v |= (uint64_t)(p[i] & 0x7f) << (7 * i); /* drops the upper bits of the 10th byte */
 		if (p[i] < 0x80) {
 			*out = v;
 			return i + 1;
@@ -107,7 +107,7 @@ static uint64_t little_endian(const uint8_t *p, size_t n)
 	return v;
 }
 
-/* WIRE_LOOKAHEAD readable bytes from `at`: those of the source or, near its end, a padded copy. */
+/* WIRE_LOOKAHEAD readable bytes from `at`: the source's or, near its end, a padded copy. */
 static int look_ahead(struct wire *w, uint64_t at, uint64_t end, uint8_t tmp[WIRE_LOOKAHEAD],
 		      const uint8_t **out, struct err *e)
 {
@@ -121,7 +121,7 @@ static int look_ahead(struct wire *w, uint64_t at, uint64_t end, uint8_t tmp[WIR
 	rc = wire_peek(w, at, need, out, e);
 	if (rc || need == WIRE_LOOKAHEAD)
 		return rc;
-	memset(tmp, 0, WIRE_LOOKAHEAD); /* zeros end a varint; decode_value() sees it too long */
+	memset(tmp, 0, WIRE_LOOKAHEAD); /* zeros end a varint; decode_value() finds it too long */
 	memcpy(tmp, *out, need);
 	*out = tmp;
 	return 0;
@@ -132,7 +132,7 @@ static int refuse(uint64_t at, const char *why, struct err *e)
 	return err_set(e, ERR_INVALID, "at byte %" PRIu64 ": %s", at, why);
 }
 
-/* Reads what stands behind the tag, `head` bytes after f->at. */
+/* Reads the value after the tag, `head` bytes after f->at. */
 static int decode_value(struct wire_field *f, const uint8_t *p, size_t head, uint64_t end,
 			struct err *e)
 {

@@ -2,16 +2,16 @@
 /*
  * Walking protobuf fields by their offset in a source of any size. Private to xspace/.
  *
- * A `wire` has some bytes of the source at hand: all of them if the source is in memory, else a
- * window that follows the walk. There is no position to keep: every step names the offset it wants, so
- * a walk may go into a nested message and the outer walk goes on where it was.
+ * A `wire` holds some bytes of the source: all of them if the source is in memory, else a window that
+ * follows the walk. It has no position: every step names its offset, so a walk may enter a nested
+ * message and the outer walk continues where it was.
  *
  *   struct wire_walk walk = wire_walk(w, &plane, schema_xplane);
  *   while ((rc = wire_next(&walk, &f, e)) > 0)
  *           if (f.number == XPLANE_LINES) ...
  *
- * Every length is held against the message around it before anything is done with it. Errors are
- * ERR_INVALID for bytes that are no XSpace, or what the source's `read` returned.
+ * Every length is checked against the enclosing message before it is used. Errors are ERR_INVALID for
+ * bytes that are not an XSpace, or those of the source's `read`.
  */
 #ifndef XSPACE_WIRE_H
 #define XSPACE_WIRE_H
@@ -31,10 +31,10 @@ enum wire_type { WIRE_VARINT = 0, WIRE_I64 = 1, WIRE_LEN = 2, WIRE_I32 = 5 };
 #define WIRE_LOOKAHEAD 15
 
 struct wire {
-	const uint8_t *data; /* at hand: [base, base + len) of the source */
+	const uint8_t *data; /* [base, base + len) of the source */
 	uint64_t base;
 	size_t len;
-	const struct xs_source *src; /* NULL: there is nothing but what is at hand */
+	const struct xs_source *src; /* NULL: `data` is everything */
 	uint8_t *window; /* owned; NULL for memory */
 	size_t window_cap;
 	size_t ahead; /* bytes to read next time; grows while the walk is sequential */
@@ -43,11 +43,11 @@ struct wire {
 void wire_open(struct wire *w, const struct xs_source *src);
 void wire_close(struct wire *w);
 
-/* Moves the window so that [offset, offset + need) is at hand; ERR_LIMIT above XS_MAX_SPAN. */
+/* Moves the window over [offset, offset + need); ERR_LIMIT above XS_MAX_SPAN. */
 MUST_CHECK int wire_fill(struct wire *w, uint64_t offset, size_t need, struct err *e);
 
-/* Points `*out` at `need` contiguous bytes, which the caller knows to be inside the source. Good until
- * the next step of this wire. */
+/* Points `*out` at `need` contiguous bytes, which must be inside the source. Valid until the next step
+ * of this wire. */
 MUST_CHECK static inline int wire_peek(struct wire *w, uint64_t offset, uint64_t need,
 				       const uint8_t **out, struct err *e)
 {
@@ -59,7 +59,8 @@ MUST_CHECK static inline int wire_peek(struct wire *w, uint64_t offset, uint64_t
 	return rc;
 }
 
-/* The same bytes at hand, never to be moved: pointers into them stay good while `w` stands still. */
+/* A wire over the current bytes of `w` that never moves: pointers into it stay valid until the next
+ * step of `w`. */
 static inline struct wire wire_hold(const struct wire *w)
 {
 	return (struct wire){ .data = w->data, .base = w->base, .len = w->len };
@@ -67,8 +68,8 @@ static inline struct wire wire_hold(const struct wire *w)
 
 struct wire_field {
 	uint64_t at; /* offset of the tag */
-	uint64_t body; /* offset behind the tag or, WIRE_LEN, behind the length */
-	uint64_t end; /* offset behind the field */
+	uint64_t body; /* offset after the tag or, for WIRE_LEN, after the length */
+	uint64_t end; /* offset after the field */
 	uint64_t value; /* of a varint or fixed; WIRE_LEN: end - body */
 	uint32_t number;
 	uint32_t type;
@@ -104,7 +105,7 @@ MUST_CHECK static inline int wire_next(struct wire_walk *walk, struct wire_field
 	const struct wire *w = walk->w;
 	uint64_t at = walk->next;
 
-	/* Nearly all fields of a big XSpace are events: one byte of tag, one of length, at hand. */
+	/* Nearly all fields of a big XSpace are events: one byte of tag, one of length, in the window. */
 	if (at >= w->base && w->len >= 2 && at - w->base <= w->len - 2 && walk->end - at >= 2) {
 		const uint8_t *p = w->data + (at - w->base);
 		uint32_t number = p[0] >> 3;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XSpace bytes in, answers out: read, build, rebase, merge. Pure functions: no files, no clock, no
- * threads; bytes come from a source and go to a sink that the caller provides.
+ * Reads, builds, rebases and merges XSpaces. Pure functions: no files, no clock, no threads; the caller
+ * provides a source of bytes and a sink for them.
  *
  * An XSpace is a host's profile: planes (a device or the host's threads) of lines (one thread, one
  * stream) of events. An event's time is line.timestamp_ns * 1000 + event.offset_ps. Files that leave
@@ -20,23 +20,23 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* ---- limits: ERR_LIMIT beyond ---- */
+/* ---- limits: ERR_LIMIT above them ---- */
 
 #define XS_MAX_PLANES 65536 /* of one XSpace */
 #define XS_MAX_LINES  524288 /* of one XSpace */
 #define XS_MAX_STATS  65536 /* of one event that is read with its stats */
 #define XS_MAX_SPAN   (16 << 20) /* bytes of one event, name or value that is read through a window */
-#define XS_MAX_TEXTS  1000 /* errors or warnings that a merge keeps; further ones are counted */
+#define XS_MAX_TEXTS  1000 /* errors or warnings that a merge keeps; it counts further ones */
 
 /* ---- bytes in and out ---- */
 
-/* Random-access input. `read` fills buf with exactly len bytes from offset, or fails. */
+/* Random-access input. `read` fills `buf` with exactly `len` bytes from `offset`, or fails. */
 struct xs_source {
 	int (*read)(void *arg, uint64_t offset, void *buf, size_t len, struct err *e);
 	void *arg;
 	uint64_t size;
-	const uint8_t *memory; /* set when the bytes are in memory: `read` is not used */
-	size_t window_bytes; /* read at a time at most; 0 = 1 MiB */
+	const uint8_t *memory; /* set if the bytes are in memory: `read` is not used then */
+	size_t window_bytes; /* largest read; 0 = 1 MiB */
 };
 
 struct xs_source xs_source_memory(const void *data, size_t len);
@@ -81,17 +81,17 @@ struct xs_event {
 	int64_t metadata_id;
 	bool is_aggregate; /* num_occurrences is set: the event has no time */
 	int64_t offset_ps, duration_ps, num_occurrences;
-	const struct xs_stat *stats; /* decoded only if the visitor wants stats */
+	const struct xs_stat *stats; /* decoded only if the visitor has want_stats */
 	size_t n_stats;
 };
 
 /*
- * What a reading visits, in the file's order of planes; within a plane: plane_begin, then stat
+ * The callbacks of a reading, in the file's order of planes; within a plane: plane_begin, then stat
  * metadata, event metadata, plane stats, lines, then each line (line_begin, events, line_end), then
- * plane_end, whatever their order on the wire. Members may be NULL: what nobody visits is hopped over,
- * not checked. A negative return stops the reading and is returned; a positive one of line_begin hops
- * over that line's events, one of lines over all lines of the plane. Of a singular field that is there several times the last one counts; unknown
- * fields are skipped. Texts are as found: the bytes may be any, UTF-8 or not.
+ * plane_end, whatever their order on the wire. Members may be NULL: parts without a callback are skipped,
+ * not checked. A negative return stops the reading and is returned; a positive one of line_begin skips
+ * that line's events, one of `lines` all lines of the plane. The last occurrence of a singular field
+ * counts; unknown fields are skipped. Texts are passed unchanged: any bytes, UTF-8 or not.
  */
 struct xs_visitor {
 	int (*plane_begin)(void *arg, const struct xs_plane *p);
@@ -105,22 +105,22 @@ struct xs_visitor {
 	int (*plane_end)(void *arg);
 	/* XSpace.errors (2), .warnings (3), .hostnames (4), after the planes. */
 	int (*text)(void *arg, int field, const char *s, size_t len);
-	bool want_stats; /* decode the stats of events, too */
+	bool want_stats; /* decode the stats of events too */
 };
 
 MUST_CHECK int xs_read(const struct xs_source *in, const struct xs_visitor *v, void *arg,
 		       struct err *e);
 
-/* What a file holds, in one reading. */
+/* Summary of a file, from one reading. */
 struct xs_summary {
 	uint64_t planes, lines, events;
-	int64_t first_ns, last_ns; /* of timed events; 0, 0 if there is none */
+	int64_t first_ns, last_ns; /* of events with a time; 0, 0 if there is none */
 	uint64_t profile_start_ns; /* Task Environment, Unix ns; 0 if absent */
 	uint64_t profile_stop_ns;
 };
 MUST_CHECK int xs_summarize(const struct xs_source *in, struct xs_summary *out, struct err *e);
 
-/* Its profile_start_ns alone, without looking into lines: malformed ones pass. */
+/* Only its profile_start_ns, without decoding lines: malformed ones pass. */
 MUST_CHECK int xs_profile_start(const struct xs_source *in, uint64_t *start_ns, struct err *e);
 
 /* ---- build ---- */
@@ -128,8 +128,8 @@ MUST_CHECK int xs_profile_start(const struct xs_source *in, uint64_t *start_ns, 
 /*
  * Builds one XSpace plane by plane, line by line. Events of a line are given in order of time.
  * Names are interned per plane: the same name has the same metadata id. Zero values of oneofs are
- * written out, map keys equal ids, ids start at 1. Text that is not UTF-8 gets a '?' for each wrong
- * byte, since C++ readers refuse a whole file for one of them.
+ * written, map keys equal ids, ids start at 1. Each byte that is not UTF-8 becomes a '?', since C++
+ * readers refuse a whole file for one of them.
  */
 struct xs_builder;
 
@@ -140,12 +140,12 @@ void xs_builder_free(struct xs_builder *b); /* NULL is fine */
 void xs_plane(struct xs_builder *b, int64_t id, const char *name);
 void xs_line(struct xs_builder *b, int64_t id, const char *name, int64_t timestamp_ns);
 
-/* The next event of the line; offset against the line's timestamp, duration 0 = an instant. */
+/* The next event of the line; the offset is from the line's timestamp, duration 0 = an instant. */
 void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t duration_ps);
 
-/* A stat of the event just added or, before the first line of a plane, of the plane. `name` must be
- * plain ASCII without quotes or backslashes (XProf does not escape it); doubles must be finite,
- * others are dropped. */
+/* A stat of the last event or, before the first line of a plane, of the plane. `name` must be plain
+ * ASCII without quotes or backslashes (XProf does not escape it); doubles that are not finite are
+ * dropped. */
 void xs_stat_int(struct xs_builder *b, const char *name, int64_t v);
 void xs_stat_uint(struct xs_builder *b, const char *name, uint64_t v);
 void xs_stat_double(struct xs_builder *b, const char *name, double v);
@@ -157,7 +157,7 @@ void xs_hostname(struct xs_builder *b, const char *name);
 void xs_warning(struct xs_builder *b, const char *text);
 void xs_error(struct xs_builder *b, const char *text);
 
-/* Ends the building: the bytes are appended to `out`, the builder is empty again. */
+/* Appends the XSpace to `out`; the builder is empty then. */
 void xs_finish(struct xs_builder *b, struct buf *out);
 
 /* ---- rebase ---- */
@@ -165,49 +165,49 @@ void xs_finish(struct xs_builder *b, struct buf *out);
 /* New time of a line from its old timestamp_ns. Called once per line. */
 typedef int64_t (*xs_map_fn)(void *arg, int64_t timestamp_ns);
 
-/* At from_ns of one clock another showed to_ns. */
+/* A point of the map: from_ns of one clock is to_ns of the other. */
 struct xs_knot {
 	int64_t from_ns, to_ns;
 };
 
 /*
- * With knots each event is moved by itself, by the straight line between the two knots around it, and
- * its end likewise: a clock that ran fast or slow, and in between was steered, is put right within a line,
- * too. Order, nesting and touching of events stay, to the picosecond. Before the first knot and after the
- * last the two clocks go alike.
+ * With knots the begin and the end of each event are moved separately, by the straight line between the
+ * two knots around them: that corrects a clock whose rate changed within a line. Order, nesting and
+ * adjacency of events stay, to the picosecond. Before the first knot and after the last the two clocks
+ * have the same rate.
  *
- * With a window, an event's new time decides what becomes of it:
+ * With a window, an event's new time decides its treatment:
  *   - wholly inside [0, window_ns], instants before its end: copied verbatim;
- *   - overlapping it: clipped, that is, offset and duration are those of the part inside;
- *   - outside: cut out;
+ *   - overlapping it: clipped: offset and duration are those of the part inside;
+ *   - outside: removed;
  *   - aggregates have no time and are kept.
- * A line that loses its last event is left out; one that had none before is kept. No line begins
- * before 0: one that did is written with timestamp 0, its events' offsets hold the difference. All
- * else is copied verbatim, XLine.duration_ps and metadata that nobody refers to any more included.
+ * A line that loses its last event is left out; one that had none before is kept. A line that would
+ * begin before 0 is written with timestamp 0, and its events' offsets hold the difference. All other
+ * bytes are copied verbatim, including XLine.duration_ps and metadata that is not used any more.
  */
 struct xs_rebase {
 	xs_map_fn map; /* NULL: times stay */
 	void *arg;
-	int64_t window_ns; /* 0 = no window: nothing is cut; lines are moved to before 0 as well */
+	int64_t window_ns; /* 0 = no window: nothing is cut, and lines may begin before 0 */
 
-	/* Of what the map gives: from_ns ascending, to_ns not descending, none 104 days after the one
-	 * before. NULL: lines move as wholes. */
+	/* Applied to the result of `map`: from_ns ascending, to_ns not descending, each less than 104
+	 * days after the one before. NULL: lines move as wholes. */
 	const struct xs_knot *knots;
 	size_t n_knots;
 };
 
 struct xs_counts {
 	uint64_t planes, lines, events; /* written */
-	uint64_t clipped; /* events of these that the window shortened */
-	uint64_t trimmed; /* events dropped by the window */
+	uint64_t clipped; /* written events that the window shortened */
+	uint64_t trimmed; /* events that the window removed */
 	uint64_t bytes; /* written */
 };
 
 /*
  * Moves every line's timestamp_ns and copies everything else verbatim. `counts` may be NULL. With
- * window_ns = 0 and no knots events are hopped over: not looked into, not counted. The input is walked to its end
- * before the first byte is written, so a malformed one leaves no half output behind (what the
- * source's `read` and the sink's `write` refuse may). The source must not change meanwhile.
+ * window_ns = 0 and no knots events are skipped: not decoded, not counted. The input is walked to its
+ * end before the first byte is written, so a malformed one leaves no partial output (an error of the
+ * source's `read` or the sink's `write` may). The source must not change meanwhile.
  */
 MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *how,
 			 const struct xs_sink *out, struct xs_counts *counts, struct err *e);
@@ -218,14 +218,14 @@ MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *how
 struct xs_input {
 	struct xs_source source;
 	struct xs_rebase rebase;
-	int64_t pid; /* of the process it came from; 0 = Tutti's own planes */
-	const char *label; /* put before its warnings and errors: "jax 4711" */
+	int64_t pid; /* of the process that it is from; 0 = Tutti's own planes */
+	const char *label; /* prefix of its warnings and errors: "jax 4711" */
 };
 
 struct xs_host {
 	const char *hostname; /* the file's only hostname */
 
-	/* Task Environment is written anew: these, plus the plane stats added through `environment`. */
+	/* The new Task Environment has these, and the plane stats that `environment` adds. */
 	uint64_t profile_start_ns, profile_stop_ns; /* T0 and T1, Unix ns */
 	const void *profile_options; /* serialized ProfileOptions, or NULL */
 	size_t profile_options_len;
@@ -236,33 +236,34 @@ struct xs_host {
 
 	const char *const *warnings, *const *errors; /* NULL-terminated, or NULL */
 
-	/* No file is to pass this; 0: there is one file, of any size. */
+	/* Largest size of a file; 0: one file, of any size. */
 	uint64_t file_bytes;
 
-	/* What the sink gets from now on is the host's n-th file (2, 3, ...): gives its hostname, borrowed
-	 * until the next call, or NULL to stop the merge with ERR_LIMIT. Needed with file_bytes. */
+	/* Called before the bytes of the host's n-th file (2, 3, ...): returns its hostname, borrowed until
+	 * the next call, or NULL to stop the merge with ERR_LIMIT. Required with file_bytes. */
 	const char *(*next_file)(void *arg, unsigned int n);
 
-	/* A plane that no file can hold is left out; an error in the files says so, too. May be NULL. */
+	/* Called for a plane larger than a file, which is left out; the files' errors name it too. May be
+	 * NULL. */
 	void (*too_large)(void *arg, size_t input, const char *plane, uint64_t bytes);
 };
 
 /*
  * Merges the inputs into one XSpace by XProf's rules (reference: docs/format.md):
- *   - exactly one plane is called "/host:CPU": of the first input that has one, processes (pid != 0)
- *     before Tutti's own; the others become "/host:CPU [<pid>]", ours "/host:CPU samples";
- *   - other names that meet are told apart by " [<pid>]", and by " #2" where that does not help;
+ *   - exactly one plane has the name "/host:CPU": that of the first input with one, processes (pid != 0)
+ *     before Tutti's own; the others become "/host:CPU [<pid>]", Tutti's own "/host:CPU samples";
+ *   - other equal names are made distinct with " [<pid>]", and with " #2" where that is not enough;
  *   - /device:GPU:<n> and TPU planes whose number is taken get the next free one, the same for all
- *     planes of that device in that input; ids of device planes are unique and, as long as there are
- *     such, within what XProf shows: 499 for GPU and TPU together, 199 for CUSTOM;
- *   - each input's Task Environment and hostnames are dropped, errors and warnings kept, labelled and
- *     without repeats, XS_MAX_TEXTS of each;
+ *     planes of that device in that input; ids of device planes are unique and, while such ids are free,
+ *     within the range that XProf shows: 499 for GPU and TPU together, 199 for CUSTOM;
+ *   - each input's Task Environment and hostnames are dropped; errors and warnings are kept with their
+ *     label, each once, XS_MAX_TEXTS of each;
  *   - planes of a process get the int64 stat process_id if they lack it.
- * Names, ids and that stat are spliced in; all else is as xs_rebase() leaves it. Order: planes by
- * input, then Task Environment and texts. Counts are sums over everything written.
+ * Names, ids and that stat are spliced in; everything else is as xs_rebase() writes it. Order: planes by
+ * input, then Task Environment and texts. Counts are sums over all files.
  *
- * With file_bytes what is written is several XSpaces, one after the other, each whole in itself: planes
- * in the same order, never cut in two, each XSpace with Task Environment, texts and a hostname of its own.
+ * With file_bytes the output is several complete XSpaces, one after the other: planes in the same order,
+ * never divided, each XSpace with Task Environment, texts and a hostname of its own.
  */
 MUST_CHECK int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host,
 			const struct xs_sink *out, struct xs_counts *counts, struct err *e);
