@@ -28,7 +28,7 @@ static int parse_answer(const struct buf *answer, const char *url, json_t **out,
 	return 0;
 }
 
-/* For any status but 2xx: the aggregator's own sentence if there is one. */
+/* The error of a status other than 2xx: the aggregator's own sentence if there is one. */
 static int refusal(const char *url, int status, const struct buf *answer, struct err *e)
 {
 	int code = status == 400 ? ERR_INVALID : status == 404 ? ERR_NOT_FOUND : ERR_PEER;
@@ -55,7 +55,7 @@ static char *url_of(const struct api_conf *conf, const char *path)
 	return xasprintf("%.*s%s", (int)len, conf->server, path);
 }
 
-/* `*token` is NULL if there is no file; secret_free(). */
+/* `*token` is NULL if there is no file; the caller frees it with secret_free(). */
 static int load_token(const struct api_conf *conf, char **token, struct err *e)
 {
 	if (!conf->token_file || !*conf->token_file)
@@ -103,8 +103,8 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 	return rc;
 }
 
-int api_call_about(const struct api_conf *conf, const char *method, const char *kind,
-		   const char *id, const char *verb, json_t **out, struct err *e)
+int api_call_on(const struct api_conf *conf, const char *method, const char *kind, const char *id,
+		const char *verb, json_t **out, struct err *e)
 {
 	char *word = api_escape(id);
 	char *path = xasprintf("/api/v1/%s/%s%s", kind, word, verb);
@@ -219,7 +219,7 @@ void api_print(const json_t *doc)
 	putchar('\n');
 }
 
-static void human(double v, double step, const char *const *units, char out[16])
+static void print_scaled(double v, double step, const char *const *units, char out[16])
 {
 	while (v >= step && units[1]) {
 		v /= step;
@@ -235,7 +235,7 @@ void human_bytes(int64_t bytes, char out[16])
 	if (bytes < 1000)
 		snprintf(out, 16, "%d B", (int)bytes);
 	else
-		human((double)bytes / 1000, 1000, units, out);
+		print_scaled((double)bytes / 1000, 1000, units, out);
 }
 
 void human_time(int64_t ns, char out[16])
@@ -245,5 +245,5 @@ void human_time(int64_t ns, char out[16])
 	if (ns < 1000)
 		snprintf(out, 16, "%d ns", (int)ns);
 	else
-		human((double)ns / 1000, 1000, units, out);
+		print_scaled((double)ns / 1000, 1000, units, out);
 }

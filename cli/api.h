@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's HTTP API as the verbs use it: JSON in, JSON out.
+ * Calls of the aggregator's HTTP API: JSON in, JSON out.
  */
 #ifndef CLI_API_H
 #define CLI_API_H
@@ -36,16 +36,16 @@ struct api_conf {
 MUST_CHECK int api_call(const struct api_conf *conf, const char *method, const char *path,
 			const json_t *body, json_t **out, struct err *e);
 
-/* The same without a body: /api/v1/<kind>/<id><verb>. `id` is as the user typed it. */
-MUST_CHECK int api_call_about(const struct api_conf *conf, const char *method, const char *kind,
-			      const char *id, const char *verb, json_t **out, struct err *e);
+/* The same without a body: /api/v1/<kind>/<id><verb>. `id` is as the user typed it, and is escaped. */
+MUST_CHECK int api_call_on(const struct api_conf *conf, const char *method, const char *kind,
+			   const char *id, const char *verb, json_t **out, struct err *e);
 
-/* Server-sent events with JSON data; fn returns 0 to go on, 1 to end well. */
+/* Server-sent events with JSON data; fn returns 0 to continue, 1 to end with success. */
 MUST_CHECK int api_events(const struct api_conf *conf, const char *path,
 			  int (*fn)(void *arg, const char *event, json_t *data), void *arg,
 			  struct err *e);
 
-/* The body of a GET, into a new file: under a temporary name, renamed when it is whole. */
+/* Writes the body of a GET into a new file, under a temporary name until it is complete. */
 MUST_CHECK int api_download(const struct api_conf *conf, const char *path, const char *file,
 			    struct err *e);
 

@@ -17,20 +17,20 @@
 enum exit_code {
 	EXIT_ALL = 0, /* done; of a capture: all hosts complete */
 	EXIT_OTHER = 1,
-	EXIT_USAGE = 2, /* the request was wrong: nothing was started */
+	EXIT_USAGE = 2, /* wrong request: nothing was started */
 	EXIT_PARTIAL = 3, /* a session was stored, some hosts are missing or incomplete */
-	EXIT_NOBODY = 4, /* no host answered: no session was stored */
+	EXIT_NO_HOST = 4, /* no host answered: no session was stored */
 };
 
 struct cmd {
 	const char *name;
-	const char *args; /* usage of the words after the flags, or NULL */
+	const char *args; /* usage of the arguments after the flags, or NULL */
 	int min_args, max_args;
 	const char *summary; /* one line */
 	const struct conf_field *fields;
 	size_t conf_size;
 
-	/* Returns an enum exit_code, or a negative enum err_code with the sentence in e. */
+	/* Returns an enum exit_code, or a negative enum err_code and the sentence in e. */
 	int (*run)(const void *conf, int argc, char **argv, struct err *e);
 };
 

@@ -14,7 +14,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
 	json_t *capture = NULL;
-	int rc = api_call_about(&conf->api, "DELETE", "captures", argv[0], "", &capture, e);
+	int rc = api_call_on(&conf->api, "DELETE", "captures", argv[0], "", &capture, e);
 
 	(void)argc;
 	if (!rc && conf->api.json)
@@ -30,7 +30,7 @@ const struct cmd cmd_cancel = {
 	.args = "SESSION",
 	.min_args = 1,
 	.max_args = 1,
-	.summary = "end a capture and drop its data; take it out of the queue",
+	.summary = "end a capture, or remove it from the queue, and drop its data",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

@@ -34,17 +34,16 @@ static const struct conf_field fields[] = {
 		  "list what --set takes, with types, ranges and defaults, and end"),
 	CONF(struct conf, tracer, NULL, "record with this tracer only"),
 	CONF_ONCE(struct conf, refine, NULL,
-		  "events: compute from flows and barriers how far hosts' times are to be moved"),
-	CONF_ONCE(struct conf, at_step, NULL,
-		  "begin where this training step does: a number, or next"),
-	CONF_ONCE(struct conf, steps, "0", "how many steps long; without it, --duration"),
+		  "events: compute from flows and barriers how far to move hosts' times"),
+	CONF_ONCE(struct conf, at_step, NULL, "begin with this training step: a number, or next"),
+	CONF_ONCE(struct conf, steps, "0", "length in steps; without it, --duration"),
 	CONF(struct conf, wait_ns, "10m",
-	     "how long to wait for captures that have the profilers; 0s = not at all"),
+	     "longest wait for other captures that use the profilers; 0s = none"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
 
-/* Refuses text that JSON cannot hold: without it the request would be another one. */
+/* Refuses text that JSON cannot hold: leaving it out would change the request. */
 static int text_json(json_t **out, const char *flag, const char *text, struct err *e)
 {
 	*out = json_string(text);
@@ -210,7 +209,7 @@ static int capture_hosts(const struct conf *conf, struct err *e)
 		rc = api_call(&conf->api, "POST", "/api/v1/captures", request, &capture, e);
 	if (rc == ERR_NOT_FOUND) {
 		fprintf(stderr, "tutti capture: %s\n", e->msg);
-		rc = EXIT_NOBODY;
+		rc = EXIT_NO_HOST;
 		goto out;
 	}
 	if (!rc && json_get_bool(capture, "shared"))

@@ -15,7 +15,7 @@ struct conf {
 
 static const struct conf_field fields[] = { API_FIELDS(struct conf),
 					    CONF(struct conf, warn_above_ns, "1ms",
-						 "tell of bounds beyond this, with exit code 3"),
+						 "warn about larger bounds, with exit code 3"),
 					    { 0 } };
 
 static void print_step(const json_t *s)
@@ -43,7 +43,7 @@ static void print_calibrated(const json_t *clock)
 	       jitter, rtt, json_get_text(clock, "method"), json_get_int(clock, "probes"));
 }
 
-/* All that is left to go by is how well the wall clock is kept. */
+/* Without a connection only the quality of the wall clock is known. */
 static void print_uncalibrated(const json_t *host, const json_t *clock)
 {
 	char error[16];
@@ -53,9 +53,9 @@ static void print_uncalibrated(const json_t *host, const json_t *clock)
 	if (strcmp(json_get_text(host, "state"), "connected"))
 		printf(": not connected\n");
 	else if (json_get_bool(clock, "wall_synced"))
-		printf("; its wall clock is kept within %s of UTC\n", error);
+		printf("; its wall clock is steered, within %s of UTC\n", error);
 	else
-		printf("; nobody keeps its wall clock\n");
+		printf("; its wall clock is not steered\n");
 }
 
 static void print_host(const json_t *host)
@@ -72,8 +72,8 @@ static void print_host(const json_t *host)
 	json_array_foreach(json_object_get(clock, "steps"), i, step) print_step(step);
 }
 
-/* Whether the host's clock is as good as is asked for; says so if it is not. */
-static bool is_good(const json_t *host, int64_t warn_above_ns)
+/* Whether the host's clock is within the limit; prints a warning if not. */
+static bool check_host(const json_t *host, int64_t warn_above_ns)
 {
 	const json_t *clock = json_object_get(host, "clock");
 	char bound[16], limit[16];
@@ -92,7 +92,7 @@ static bool is_good(const json_t *host, int64_t warn_above_ns)
 	return false;
 }
 
-/* Leaves only the host that was asked for. */
+/* Keeps only the host that was requested. */
 static int keep_host(json_t *doc, const char *name, struct err *e)
 {
 	json_t *one = json_array(), *host;
@@ -124,7 +124,7 @@ static int report(const struct conf *conf, const json_t *doc)
 	fflush(stdout);
 	json_array_foreach(hosts, i, host)
 	{
-		if (!is_good(host, conf->warn_above_ns))
+		if (!check_host(host, conf->warn_above_ns))
 			code = EXIT_PARTIAL;
 	}
 	return code;
@@ -148,7 +148,7 @@ const struct cmd cmd_clock = {
 	.name = "clock",
 	.args = "[HOST]",
 	.max_args = 1,
-	.summary = "how far hosts' clocks are off, and how far that can be trusted",
+	.summary = "print the offsets of hosts' clocks and their bounds",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

@@ -14,7 +14,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
 	json_t *doc = NULL;
-	int rc = api_call_about(&conf->api, "DELETE", "sessions", argv[0], "", &doc, e);
+	int rc = api_call_on(&conf->api, "DELETE", "sessions", argv[0], "", &doc, e);
 
 	(void)argc;
 	if (!rc && conf->api.json)

@@ -24,8 +24,7 @@ static const struct conf_field fields[] = {
 	     "xspace: <host>.xplane.pb files in a directory XProf opens"),
 	CONF(struct conf, output, ".", "the directory (also -o)"),
 	CONF_ONCE(struct conf, host, NULL, "this host only"),
-	CONF_ONCE(struct conf, refined, NULL,
-		  "move hosts' times as far as capture --refine found they should be"),
+	CONF_ONCE(struct conf, refined, NULL, "move hosts' times as computed by capture --refine"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -43,7 +42,7 @@ struct job {
 	const struct conf *conf;
 	const json_t *manifest;
 	const char *dir;
-	json_t *files; /* names that were fetched */
+	json_t *files; /* names of the fetched files */
 };
 
 static int fetch_file(const struct job *job, const json_t *host, const char *name, struct err *e)
@@ -51,7 +50,7 @@ static int fetch_file(const struct job *job, const json_t *host, const char *nam
 	char *path = xasprintf("/api/v1/sessions/%s/files/%s",
 			       json_get_text(job->manifest, "session"), name);
 	char *file = xasprintf("%s/%s", job->dir, name);
-	/* The name is the aggregator's word: it must not lead out of the directory. */
+	/* The name is the aggregator's: it must not lead out of the directory. */
 	int rc = name_check_file(name, e);
 
 	if (!rc)
@@ -99,7 +98,8 @@ static int fetch_files(const struct job *job, struct err *e)
 			return rc;
 	}
 	if (!json_array_size(job->files))
-		return err_set(e, ERR_NOT_FOUND, "the session has no file of such a host");
+		return err_set(e, ERR_NOT_FOUND,
+			       "the session has no file of the hosts given with --host");
 	return 0;
 }
 
@@ -114,7 +114,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 
 	(void)argc;
 	if (strcmp(conf->format, "xspace")) {
-		rc = err_set(e, ERR_INVALID, "format '%s': this version exports xspace",
+		rc = err_set(e, ERR_INVALID, "format '%s': only xspace can be exported",
 			     conf->format);
 		goto out;
 	}

@@ -51,7 +51,7 @@ static void print_host(const json_t *host)
 	}
 	if (json_get_int(host, "quiet_ns")) {
 		human_time(json_get_int(host, "quiet_ns"), bound);
-		printf("  nothing heard for %s", bound);
+		printf("  last message %s ago", bound);
 	}
 	if (steps) {
 		human_time(json_get_int(steps, "period_ns"), bound);
@@ -85,7 +85,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 
 const struct cmd cmd_hosts = {
 	.name = "hosts",
-	.summary = "list hosts: who is connected, how good their clocks are",
+	.summary = "list hosts: their state, clocks and tracers",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

@@ -28,7 +28,7 @@ struct conf {
 static const struct conf_field local_fields[] = { SOCKET_FIELD, { 0 } };
 static const struct conf_field mark_fields[] = {
 	CONF_ONCE(struct conf, step, NULL,
-		  "a training step of this number begins; TEXT is its name"),
+		  "mark the begin of the training step with this number; TEXT is its name"),
 	SOCKET_FIELD,
 	{ 0 }
 };
@@ -36,13 +36,13 @@ static const struct conf_field start_fields[] = {
 	CONF(struct conf, hosts, NULL,
 	     "which: all, NAME,NAME or LABEL=VALUE; without it, this host"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
-	CONF(struct conf, duration_ns, "10m", "end by itself after so long"),
+	CONF(struct conf, duration_ns, "10m", "end by itself after this time"),
 	SOCKET_FIELD,
 	CONF(struct conf, json, NULL, "print one JSON document on stdout"),
 	{ 0 }
 };
 
-/* A step is metadata at the end of the text, as annotations have it (docs/wire.md, Training steps). */
+/* The step is metadata at the end of the text, as in annotations (docs/wire.md, Training steps). */
 static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_MARK_BYTES + 1],
 		     struct err *e)
 {
@@ -65,7 +65,7 @@ static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_
 
 static int run_mark(const void *arg, int argc, char **argv, struct err *e)
 {
-	int64_t instant_ns = now_raw_ns(); /* before anything else */
+	int64_t instant_ns = now_raw_ns(); /* first, so that it is exact */
 	const struct conf *conf = arg;
 	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
@@ -153,7 +153,7 @@ const struct cmd cmd_mark = {
 
 const struct cmd cmd_start = {
 	.name = "start",
-	.summary = "begin a capture from this host, to be ended by `stop`; prints the session",
+	.summary = "begin a capture from this host, which `stop` ends; prints the session",
 	.fields = start_fields,
 	.conf_size = sizeof(struct conf),
 	.run = run_start,
@@ -161,7 +161,7 @@ const struct cmd cmd_start = {
 
 const struct cmd cmd_status = {
 	.name = "status",
-	.summary = "print what this host's agent is doing, as JSON",
+	.summary = "print the state of this host's agent, as JSON",
 	.fields = local_fields,
 	.conf_size = sizeof(struct conf),
 	.run = run_status,

@@ -12,7 +12,7 @@ static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
-	int rc = api_call_about(&conf->api, "POST", "sessions", argv[0], "/retry", NULL, e);
+	int rc = api_call_on(&conf->api, "POST", "sessions", argv[0], "/retry", NULL, e);
 
 	(void)argc;
 	return rc ? rc : follow_capture(&conf->api, argv[0], e);
@@ -23,7 +23,7 @@ const struct cmd cmd_retry = {
 	.args = "SESSION",
 	.min_args = 1,
 	.max_args = 1,
-	.summary = "complete a session: only its failed hosts are asked again",
+	.summary = "complete a session: capture its failed hosts again",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

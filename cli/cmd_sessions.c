@@ -13,8 +13,8 @@ struct conf {
 };
 
 static const struct conf_field fields[] = {
-	CONF(struct conf, limit, "100", "at most so many, newest first"),
-	CONF(struct conf, after, NULL, "go on after this session"),
+	CONF(struct conf, limit, "100", "largest number of sessions, newest first"),
+	CONF(struct conf, after, NULL, "continue after this session"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };

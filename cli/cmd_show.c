@@ -15,17 +15,17 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
 	json_t *doc = NULL;
-	int rc = api_call_about(&conf->api, "GET", "sessions", argv[0], "", &doc, e);
+	int rc = api_call_on(&conf->api, "GET", "sessions", argv[0], "", &doc, e);
 
 	(void)argc;
-	/* A capture that is under way, or came to nothing, has no session but can still tell why. */
+	/* A capture that is in progress or failed has no session, but a state with the cause. */
 	if (rc == ERR_NOT_FOUND)
-		rc = api_call_about(&conf->api, "GET", "captures", argv[0], "", &doc, e);
+		rc = api_call_on(&conf->api, "GET", "captures", argv[0], "", &doc, e);
 	if (!rc && !strcmp(json_get_text(doc, "state"), "committed") &&
 	    !*json_get_text(doc, "path"))
-		rc = err_set(e, ERR_NOT_FOUND, "no session %s any more: it was deleted", argv[0]);
+		rc = err_set(e, ERR_NOT_FOUND, "session %s was deleted", argv[0]);
 	if (!rc)
-		result_tell(&conf->api, doc);
+		result_print_text(&conf->api, doc);
 	json_decref(doc);
 	return rc;
 }
@@ -35,7 +35,7 @@ const struct cmd cmd_show = {
 	.args = "SESSION",
 	.min_args = 1,
 	.max_args = 1,
-	.summary = "tell a session host by host, with the reason for what is missing",
+	.summary = "print a session host by host, with the reasons for missing data",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

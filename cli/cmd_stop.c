@@ -12,14 +12,14 @@ struct conf {
 
 static const struct conf_field fields[] = {
 	CONF(struct conf, local_socket, NULL,
-	     "ask through the agent of this host, which takes part in the capture or began it"),
+	     "send it through the agent of this host, which takes part in the capture or began it"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
 
 static int stop_over_http(const struct conf *conf, const char *session, json_t **out, struct err *e)
 {
-	int rc = api_call_about(&conf->api, "POST", "captures", session, "/stop", out, e);
+	int rc = api_call_on(&conf->api, "POST", "captures", session, "/stop", out, e);
 
 	if (rc == ERR_CLOSED)
 		err_prefix(e, "use --server, or --local-socket on a host of the capture");

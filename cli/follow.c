@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cli/result.h"
 
-/* One line that is redrawn on a terminal, a line per change elsewhere. */
+/* On a terminal one line that is redrawn, elsewhere a line per change. */
 struct progress {
 	bool tty;
 	char last[320];
@@ -68,7 +68,7 @@ static int on_event(void *arg, const char *event, json_t *data)
 	return !strcmp(state, "committed") || !strcmp(state, "failed");
 }
 
-/* `*out` is its last state, or the manifest if it was committed: a new reference. */
+/* `*out` is its last state, or the manifest if it was committed; a new reference. */
 static int follow(const struct api_conf *api, const char *session, json_t **out, struct err *e)
 {
 	struct follow f = { .progress = { .tty = isatty(STDERR_FILENO) } };
@@ -79,9 +79,9 @@ static int follow(const struct api_conf *api, const char *session, json_t **out,
 	if (f.progress.tty && f.last)
 		fputc('\n', stderr);
 	if (!rc && !f.last)
-		rc = err_set(e, ERR_PEER, "the aggregator stopped talking about %s", session);
+		rc = err_set(e, ERR_PEER, "the aggregator sent no more events of %s", session);
 	if (!rc && !strcmp(json_get_text(f.last, "state"), "committed"))
-		rc = api_call_about(api, "GET", "sessions", session, "", out, e);
+		rc = api_call_on(api, "GET", "sessions", session, "", out, e);
 	else if (!rc)
 		*out = json_incref(f.last);
 	json_decref(f.last);
@@ -94,7 +94,7 @@ int follow_capture(const struct api_conf *api, const char *session, struct err *
 	int rc = follow(api, session, &result, e);
 
 	if (!rc) {
-		result_tell(api, result);
+		result_print_text(api, result);
 		rc = result_exit_code(result);
 	}
 	json_decref(result);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local socket of this host's agent, as the verbs use it. */
+/* Calls of this host's agent through its local socket. */
 #ifndef CLI_LOCAL_H
 #define CLI_LOCAL_H
 
@@ -7,7 +7,7 @@
 #include "proto/tutti/v1/local.pb-c.h"
 
 /*
- * One request to the agent at `url`. `*reply` is one with `ok`; the caller frees it with
+ * One request to the agent at `url`. `*reply` has `ok` set; the caller frees it with
  * tutti__v1__local_reply__free_unpacked(). A refusal is ERR_PEER with the agent's sentence.
  */
 MUST_CHECK int local_call(const char *url, const Tutti__V1__LocalRequest *request,

@@ -13,12 +13,12 @@ static const struct cmd *const commands[] = {
 
 static void usage(FILE *out)
 {
-	fputs("usage: tutti COMMAND [flags] [words]\n\n"
+	fputs("usage: tutti COMMAND [flags] [arguments]\n\n"
 	      "Profiles every host of a cluster at the same instant, on one clock.\n\n",
 	      out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\ntutti COMMAND --help tells more. With --json, one JSON document goes to stdout.\n"
+	fputs("\nSee also tutti COMMAND --help. With --json, one JSON document goes to stdout.\n"
 	      "Exit codes: 0 all hosts complete, 3 some, 4 none, 2 wrong usage, 1 anything else.\n",
 	      out);
 }
@@ -38,12 +38,13 @@ static int check_args(const struct cmd *cmd, int argc, struct err *e)
 		return err_set(e, ERR_INVALID, "missing %s; see tutti %s --help", cmd->args,
 			       cmd->name);
 	if (argc > cmd->max_args)
-		return err_set(e, ERR_INVALID, "too many words; see tutti %s --help", cmd->name);
+		return err_set(e, ERR_INVALID, "too many arguments; see tutti %s --help",
+			       cmd->name);
 	return 0;
 }
 
-/* -o is the one short flag, because everybody types it. */
-static void spell_out(int argc, char **argv)
+/* -o is the only short flag, because it is common. */
+static void expand_short_flags(int argc, char **argv)
 {
 	static char output[] = "--output";
 
@@ -63,7 +64,7 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	enum conf_want want;
 	int rc;
 
-	spell_out(argc, argv);
+	expand_short_flags(argc, argv);
 	rc = conf_load(conf, &table, &argc, argv, &want, e);
 	if (!rc && want == CONF_HELP)
 		conf_help(&table, stdout);

@@ -30,7 +30,7 @@ static int64_t moved(void *arg, int64_t timestamp_ns)
 {
 	int64_t out;
 
-	/* What is so far out is cut. */
+	/* A time beyond 64 bits is outside the window, and cut. */
 	return __builtin_add_overflow(timestamp_ns, *(int64_t *)arg, &out) ? INT64_MIN : out;
 }
 
@@ -39,7 +39,7 @@ static int write_out(void *arg, const void *data, size_t len, struct err *e)
 	return fwrite(data, 1, len, arg) == len ? 0 : err_errno(e, "writing");
 }
 
-/* An XSpace with nothing but this, after another one, is added to that. */
+/* An XSpace that follows another one is merged into it: this one adds a warning. */
 static int write_warning(const struct xs_sink *out, const json_t *refined, struct err *e)
 {
 	struct xs_builder *b = xs_builder_new();
@@ -49,7 +49,8 @@ static int write_warning(const struct xs_sink *out, const json_t *refined, struc
 
 	snprintf(text, sizeof(text),
 		 "all times were moved by %" PRId64
-		 " ns, as events of several hosts suggest; within %" PRId64 " ns if so",
+		 " ns, computed from events of several hosts; the error is at most %" PRId64
+		 " ns if those are right",
 		 json_get_int(refined, "offset_ns"), json_get_int(refined, "bound_ns"));
 	xs_warning(b, text);
 	xs_finish(b, &bytes);

@@ -97,14 +97,14 @@ static void print_refinement(const json_t *refined, FILE *out)
 	fprintf(out,
 		"refine  from %lld flows and barriers of %lld hosts, %lld run backwards by times, "
 		"%lld if refined;"
-		" tutti export --refined applies that\n",
+		" tutti export --refined applies the refinement\n",
 		(long long)json_get_int(refined, "pairs"),
 		(long long)json_get_int(refined, "hosts"),
 		(long long)json_get_int(refined, "backwards_before"),
 		(long long)json_get_int(refined, "backwards_after"));
 }
 
-/* One line for each: what belongs together and on which two hosts it does not. */
+/* One line per violation: the key and the two hosts. */
 static void print_causality(const json_t *causality, FILE *out)
 {
 	const json_t *v;
@@ -153,7 +153,7 @@ static void result_print(const json_t *doc, FILE *out)
 	print_causality(json_object_get(doc, "causality"), out);
 }
 
-void result_tell(const struct api_conf *api, const json_t *doc)
+void result_print_text(const struct api_conf *api, const json_t *doc)
 {
 	if (api->json)
 		api_print(doc);
@@ -164,6 +164,6 @@ void result_tell(const struct api_conf *api, const json_t *doc)
 int result_exit_code(const json_t *doc)
 {
 	if (strcmp(json_get_text(doc, "state"), "committed"))
-		return EXIT_NOBODY;
+		return EXIT_NO_HOST;
 	return json_get_int(doc, "partial") + json_get_int(doc, "failed") ? EXIT_PARTIAL : EXIT_ALL;
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Tutti on this machine in one command: installs what the build needs, builds, starts one aggregator and
-# three agents with different (injected) clock errors, gives them work to see, captures two seconds, and
+# three agents with different (injected) clock errors, starts work to record, captures two seconds, and
 # serves the result until Ctrl-C.
 #
 #   deploy/quickstart.sh [--once] [--json] [--jax] [--duration 2s] [--dir DIRECTORY]
@@ -116,14 +116,14 @@ for i in 0 1 2; do
 		jax_args+=("$((base + 10 + i))")
 		profiler=("--profiler=127.0.0.1:$((base + 10 + i))")
 	fi
-	# Three agents on one machine would all find the same jobs: each is told its own.
+	# Three agents on one machine would discover the same jobs: each gets its own as a flag.
 	run "${hosts[i]}" "$bin/tutti-agent" --host "${hosts[i]}" --aggregator 127.0.0.1:$((base + 1)) \
 		--spool "$dir/spool-${hosts[i]}" --listen "" --local-socket "$socket" --discover=false \
 		--label "rack=quickstart" --test-clock-offset "${offsets[i]}" "${profiler[@]}"
 done
 until_true 30 "the agents' clock calibration" hosts_are_calibrated
 
-say "starting work to look at: bursts in step with the wall clock"
+say "starting work to record: bursts that begin at multiples of 0.5 s of the wall clock"
 run burst "$bin/burst" "${sockets[@]}"
 for port in "${jax_args[@]}"; do
 	say "starting a JAX job with its profiler on port $port"
