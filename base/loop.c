@@ -150,7 +150,7 @@ static void *worker(void *arg)
 }
 
 /* The last one clears the event fd. The lock is held, so a later post sets it again. */
-static void hush_if_empty(struct loop *l)
+static void clear_event_if_empty(struct loop *l)
 {
 	uint64_t count;
 
@@ -166,7 +166,7 @@ static struct task *take_posted(struct loop *l)
 	t = queue_take(&l->posted);
 	if (t)
 		l->n_posted--;
-	hush_if_empty(l);
+	clear_event_if_empty(l);
 	pthread_mutex_unlock(&l->lock);
 	return t;
 }
@@ -180,7 +180,7 @@ static bool deliver(struct loop *l)
 
 	pthread_mutex_lock(&l->lock);
 	n = l->n_posted;
-	hush_if_empty(l);
+	clear_event_if_empty(l);
 	pthread_mutex_unlock(&l->lock);
 	for (size_t i = 0; i < n; i++) {
 		t = take_posted(l);
@@ -338,7 +338,7 @@ void loop_unwatch(struct loop_watch *w)
 	w->loop->dead = w;
 }
 
-static void bury(struct loop *l)
+static void free_unwatched(struct loop *l)
 {
 	while (l->dead) {
 		struct loop_watch *w = l->dead;
@@ -398,7 +398,7 @@ void loop_turn(struct loop *l, int wait_ms)
 	}
 	/* An outer turn may still refer to watches that were unwatched in this one. */
 	if (--l->depth == 0)
-		bury(l);
+		free_unwatched(l);
 }
 
 void loop_run(struct loop *l)
@@ -466,7 +466,7 @@ out:
 	return rc;
 }
 
-static bool work_here(struct loop *l)
+static bool run_left_work(struct loop *l)
 {
 	struct task *t = queue_take(&l->work);
 
@@ -494,9 +494,9 @@ void loop_free(struct loop *l)
 	for (int i = 0; i < l->n_workers; i++)
 		pthread_join(l->workers[i], NULL);
 	/* Delivered callbacks may add work; the workers have ended, so it runs here. */
-	while (deliver(l) || work_here(l))
+	while (deliver(l) || run_left_work(l))
 		;
-	bury(l);
+	free_unwatched(l);
 	pthread_cond_destroy(&l->work_ready);
 	pthread_mutex_destroy(&l->lock);
 	close_fd(l->signal_fd);

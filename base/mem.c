@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *must(void *p)
+static void *abort_if_null(void *p)
 {
 	if (!p) {
 		fputs("E BASE-MEM out of memory\n", stderr);
@@ -17,27 +17,27 @@ static void *must(void *p)
 
 void *xmalloc(size_t size)
 {
-	return must(malloc(size ? size : 1));
+	return abort_if_null(malloc(size ? size : 1));
 }
 
 void *xcalloc(size_t count, size_t size)
 {
-	return must(calloc(count ? count : 1, size ? size : 1));
+	return abort_if_null(calloc(count ? count : 1, size ? size : 1));
 }
 
 void *xrealloc(void *p, size_t size)
 {
-	return must(realloc(p, size ? size : 1));
+	return abort_if_null(realloc(p, size ? size : 1));
 }
 
 char *xstrdup(const char *s)
 {
-	return must(strdup(s));
+	return abort_if_null(strdup(s));
 }
 
 char *xstrndup(const char *s, size_t max)
 {
-	return must(strndup(s, max));
+	return abort_if_null(strndup(s, max));
 }
 
 char *xasprintf(const char *fmt, ...)
@@ -49,5 +49,5 @@ char *xasprintf(const char *fmt, ...)
 	if (vasprintf(&out, fmt, ap) < 0)
 		out = NULL;
 	va_end(ap);
-	return must(out);
+	return abort_if_null(out);
 }

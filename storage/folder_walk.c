@@ -58,7 +58,7 @@ struct listing {
 };
 
 /* Whether a key of the listing may be at or below l->key + name. */
-static bool worth_a_look(struct listing *l, const char *name)
+static bool may_have_wanted(struct listing *l, const char *name)
 {
 	size_t len = l->len + strlen(name);
 	size_t prefix_len = strlen(l->want->prefix);
@@ -86,7 +86,7 @@ static int read_names(struct listing *l, DIR *dir, struct names *names, struct e
 		if (type != DT_DIR && type != DT_REG)
 			continue;
 		name = xasprintf("%s%s", entry->d_name, type == DT_DIR ? "/" : "");
-		if (worth_a_look(l, name))
+		if (may_have_wanted(l, name))
 			names_add(names, name);
 		else
 			free(name);
