@@ -45,7 +45,7 @@ MUST_CHECK int file_make_folders(const char *path, mode_t mode_above, mode_t mod
 /*
  * Opens `path` as a process sees it whose root folder is `root_fd`: links inside, absolute ones too,
  * lead nowhere outside. Where the kernel lacks openat2() (before 5.6) or a filter refuses it, a path
- * with a link in it is refused with ELOOP, unless the root is our own. Adds O_CLOEXEC. The caller
+ * with a link in it is refused with ELOOP, unless it is this process's own root. Adds O_CLOEXEC. The caller
  * closes the descriptor; -1 and errno.
  */
 int file_open_in_root(int root_fd, const char *path, int flags);

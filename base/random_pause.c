@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Apart from random_bytes(), which the simulation replaces. */
+/* A file of its own, because the simulation replaces random_bytes(). */
 #include "base/random.h"
 
 int64_t random_pause_ns(int64_t pause_ns)

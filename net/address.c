@@ -77,8 +77,9 @@ int address_check_listener(const char *address, bool has_tls, bool insecure, str
 
 	if (rc || has_tls || insecure || address_is_loopback(host))
 		return rc;
-	return err_set(e, ERR_DENIED,
-		       "listening at %s is beyond this host: give --cert and --key for TLS, or say "
-		       "--insecure to do without",
-		       address);
+	return err_set(
+		e, ERR_DENIED,
+		"%s can be reached from other hosts: use --cert and --key for TLS, or --insecure "
+		"to listen without it",
+		address);
 }

@@ -262,7 +262,7 @@ static int set_error(const struct transfer *t, CURLcode code)
 	case CURLE_COULDNT_CONNECT:
 		return err_set(
 			t->e, ERR_CLOSED,
-			"%s: nobody listens there; is the aggregator running at that address?",
+			"%s: no server listens there; does the aggregator run at that address?",
 			url);
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:

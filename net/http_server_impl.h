@@ -58,7 +58,7 @@ struct http_req {
 struct http_stream {
 	atomic_int refs;
 	struct loop *loop;
-	pthread_mutex_t lock; /* guards all members above the next comment line */
+	pthread_mutex_t lock; /* guards the members down to the next comment line */
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
 	struct buf backlog;
 	size_t sent; /* bytes of the backlog */
@@ -82,8 +82,7 @@ struct http_server {
 	_Atomic int64_t log_second;
 	atomic_int log_lines;
 
-	pthread_mutex_t
-		lock; /* guards the four below and the members of struct http_req that say so */
+	pthread_mutex_t lock; /* the four below, and members of struct http_req that name it */
 	pthread_cond_t completed;
 	bool closing;
 	size_t under_way; /* requests that microhttpd has not completed */

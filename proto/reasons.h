@@ -70,7 +70,7 @@ enum {
 	X(PROFILER_BUSY, "profiler-busy", PARTIAL, AGENT, 0, \
 	  "another profiling session is active in that process") \
 	X(PROFILER_OLD, "profiler-old", PARTIAL, AGENT, 0, \
-	  "the process speaks no ProfilerService that the agent knows") \
+	  "the process has no ProfilerService that the agent supports") \
 	X(PROFILER_TIMEOUT, "profiler-timeout", PARTIAL, AGENT, 0, \
 	  "the profiler did not answer in time") \
 	X(PROFILER_FAILED, "profiler-failed", PARTIAL, AGENT, 0, \

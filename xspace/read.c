@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Visitors are called in an order that the wire does not have. So for_each_field message is walked several times,
+ * Visitors are called in an order that the wire does not have. So each message is walked several times,
  * once per kind of field: skipping other fields costs almost nothing.
  */
 #include <inttypes.h>
@@ -16,7 +16,7 @@ struct reading {
 	struct wire w;
 	const struct xs_visitor *v;
 	void *arg;
-	uint64_t plane, line, event; /* index of for_each_field in its parent */
+	uint64_t plane, line, event; /* index of each in its parent */
 	struct xs_stat *stats; /* of the current event */
 	size_t n_stats, stats_cap;
 	struct err *e;
@@ -24,7 +24,7 @@ struct reading {
 
 typedef int (*field_fn)(struct reading *r, const struct wire_field *f);
 
-/* Calls fn for for_each_field field of that number. */
+/* Calls fn for each field of that number. */
 static int for_each_field(struct reading *r, const struct wire_field *message,
 			  const uint8_t *schema, uint32_t number, field_fn fn)
 {

@@ -116,7 +116,7 @@ static void test_nobody(const char *url)
 	/* A proxy from the environment is not asked for what is on this host. */
 	CHECK(!setenv("http_proxy", "http://127.0.0.1:1", 1));
 	CHECK_EQ(http_call(&call, &status, &answer, &e), ERR_CLOSED);
-	CHECK(strstr(e.msg, "nobody listens"));
+	CHECK(strstr(e.msg, "no server listens"));
 	CHECK(!unsetenv("http_proxy"));
 }
 
