@@ -18,6 +18,12 @@
 
 #define CALL_TIMEOUT_NS (60 * NS_PER_S)
 
+struct only_api {
+	struct api_conf api;
+};
+
+const struct conf_field api_fields[] = { API_FIELDS(struct only_api), { 0 } };
+
 static int parse_answer(const struct buf *answer, const char *url, json_t **out, struct err *e)
 {
 	struct err why;

@@ -29,6 +29,9 @@ struct api_conf {
 		CONF(T, api.token_file, NULL, "file with the aggregator's token"), \
 		CONF(T, api.json, NULL, "print one JSON document on stdout")
 
+/* The table of a verb whose only flags are these; its struct is struct api_conf. */
+extern const struct conf_field api_fields[];
+
 /*
  * One call. `body` may be NULL. 2xx: 0 and `*out` (may be NULL) gets the answer, a new reference.
  * 400 is ERR_INVALID, 404 ERR_NOT_FOUND, others ERR_PEER, with the aggregator's own sentence.

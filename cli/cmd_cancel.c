@@ -4,20 +4,14 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 
-struct conf {
-	struct api_conf api;
-};
-
-static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
-
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
-	const struct conf *conf = arg;
+	const struct api_conf *conf = arg;
 	json_t *capture = NULL;
-	int rc = api_call_on(&conf->api, "DELETE", "captures", argv[0], "", &capture, e);
+	int rc = api_call_on(conf, "DELETE", "captures", argv[0], "", &capture, e);
 
 	(void)argc;
-	if (!rc && conf->api.json)
+	if (!rc && conf->json)
 		api_print(capture);
 	else if (!rc)
 		printf("%s: cancelled, the data is dropped\n", argv[0]);
@@ -31,7 +25,7 @@ const struct cmd cmd_cancel = {
 	.min_args = 1,
 	.max_args = 1,
 	.summary = "end a capture, or remove it from the queue, and drop its data",
-	.fields = fields,
-	.conf_size = sizeof(struct conf),
+	.fields = api_fields,
+	.conf_size = sizeof(struct api_conf),
 	.run = run,
 };

@@ -4,20 +4,14 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 
-struct conf {
-	struct api_conf api;
-};
-
-static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
-
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
-	const struct conf *conf = arg;
+	const struct api_conf *conf = arg;
 	json_t *doc = NULL;
-	int rc = api_call_on(&conf->api, "DELETE", "sessions", argv[0], "", &doc, e);
+	int rc = api_call_on(conf, "DELETE", "sessions", argv[0], "", &doc, e);
 
 	(void)argc;
-	if (!rc && conf->api.json)
+	if (!rc && conf->json)
 		api_print(doc);
 	else if (!rc)
 		printf("deleted %s\n", argv[0]);
@@ -31,7 +25,7 @@ const struct cmd cmd_delete = {
 	.min_args = 1,
 	.max_args = 1,
 	.summary = "remove a session and its files",
-	.fields = fields,
-	.conf_size = sizeof(struct conf),
+	.fields = api_fields,
+	.conf_size = sizeof(struct api_conf),
 	.run = run,
 };

@@ -6,12 +6,6 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 
-struct conf {
-	struct api_conf api;
-};
-
-static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
-
 static void print_labels(const json_t *host)
 {
 	json_t *labels = json_object_get(host, "labels");
@@ -64,17 +58,17 @@ static void print_host(const json_t *host)
 
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
-	const struct conf *conf = arg;
+	const struct api_conf *conf = arg;
 	json_t *doc = NULL;
 	const json_t *host;
 	size_t i;
-	int rc = api_call(&conf->api, "GET", "/api/v1/hosts", NULL, &doc, e);
+	int rc = api_call(conf, "GET", "/api/v1/hosts", NULL, &doc, e);
 
 	(void)argc;
 	(void)argv;
 	if (rc)
 		return rc;
-	if (conf->api.json) {
+	if (conf->json) {
 		api_print(doc);
 	} else {
 		json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host);
@@ -86,7 +80,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 const struct cmd cmd_hosts = {
 	.name = "hosts",
 	.summary = "list hosts: their state, clocks and tracers",
-	.fields = fields,
-	.conf_size = sizeof(struct conf),
+	.fields = api_fields,
+	.conf_size = sizeof(struct api_conf),
 	.run = run,
 };

@@ -5,27 +5,21 @@
 #include "cli/cmd.h"
 #include "cli/result.h"
 
-struct conf {
-	struct api_conf api;
-};
-
-static const struct conf_field fields[] = { API_FIELDS(struct conf), { 0 } };
-
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
-	const struct conf *conf = arg;
+	const struct api_conf *conf = arg;
 	json_t *doc = NULL;
-	int rc = api_call_on(&conf->api, "GET", "sessions", argv[0], "", &doc, e);
+	int rc = api_call_on(conf, "GET", "sessions", argv[0], "", &doc, e);
 
 	(void)argc;
 	/* A capture that is in progress or failed has no session, but a state with the cause. */
 	if (rc == ERR_NOT_FOUND)
-		rc = api_call_on(&conf->api, "GET", "captures", argv[0], "", &doc, e);
+		rc = api_call_on(conf, "GET", "captures", argv[0], "", &doc, e);
 	if (!rc && !strcmp(json_get_text(doc, "state"), "committed") &&
 	    !*json_get_text(doc, "path"))
 		rc = err_set(e, ERR_NOT_FOUND, "session %s was deleted", argv[0]);
 	if (!rc)
-		result_print_text(&conf->api, doc);
+		result_print_text(conf, doc);
 	json_decref(doc);
 	return rc;
 }
@@ -36,7 +30,7 @@ const struct cmd cmd_show = {
 	.min_args = 1,
 	.max_args = 1,
 	.summary = "print a session host by host, with the reasons for missing data",
-	.fields = fields,
-	.conf_size = sizeof(struct conf),
+	.fields = api_fields,
+	.conf_size = sizeof(struct api_conf),
 	.run = run,
 };
