@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "xspace/causality_impl.h"
+#include "xspace/text.h"
 
 #define MARKS_PLANE "/host:CPU marks"
 #define NAMES_MAX   65536 /* kept of one plane */
@@ -256,18 +257,13 @@ static int on_plane_end(void *arg)
 	return 0;
 }
 
-static bool equals(const char *name, size_t len, const char *wanted)
-{
-	return len == strlen(wanted) && !memcmp(name, wanted, len);
-}
-
 static int on_stat_metadata(void *arg, int64_t id, const char *name, size_t len)
 {
 	struct collecting *g = arg;
 
-	if (equals(name, len, "flow"))
+	if (text_equals(name, len, "flow"))
 		g->flow_id = id;
-	else if (equals(name, len, "barrier_id"))
+	else if (text_equals(name, len, "barrier_id"))
 		g->barrier_id = id;
 	else if (len < XS_CAUSALITY_KEY_BYTES && !names_add(&g->texts, id, false, name, len))
 		g->c->left_out++;
@@ -288,7 +284,7 @@ static int on_event_metadata(void *arg, int64_t id, const char *name, size_t len
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		size_t tail = strlen(ends[i]);
 
-		if (len > tail && equals(name + len - tail, tail, ends[i]) &&
+		if (len > tail && text_equals(name + len - tail, tail, ends[i]) &&
 		    !names_add(&g->barriers, id, i == 1, name, len - tail))
 			g->c->left_out++;
 	}

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "xspace/schema.h"
+#include "xspace/text.h"
 #include "xspace/xspace.h"
 
 /* Line time plus offset plus duration, in ps: more than 64 bits. */
@@ -26,18 +27,13 @@ static int sum_plane(void *arg, const struct xs_plane *p)
 	return 0;
 }
 
-static bool equals(const char *name, size_t len, const char *wanted)
-{
-	return len == strlen(wanted) && !memcmp(name, wanted, len);
-}
-
 static int sum_stat_metadata(void *arg, int64_t id, const char *name, size_t len)
 {
 	struct summing *s = arg;
 
-	if (equals(name, len, "profile_start_time"))
+	if (text_equals(name, len, "profile_start_time"))
 		s->start_id = id;
-	else if (equals(name, len, "profile_stop_time"))
+	else if (text_equals(name, len, "profile_stop_time"))
 		s->stop_id = id;
 	return 0;
 }

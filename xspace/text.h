@@ -6,12 +6,19 @@
 #ifndef XSPACE_TEXT_H
 #define XSPACE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/buf.h"
 
 /* `s` itself if its `len` bytes are UTF-8, else a copy of that length in `scratch`, with '?' for each
  * wrong byte: borrowed until the next change of `scratch`. */
 const char *text_clean(const char *s, size_t len, struct buf *scratch);
+
+static inline bool text_equals(const char *s, size_t len, const char *expected)
+{
+	return len == strlen(expected) && !memcmp(s, expected, len);
+}
 
 #endif
