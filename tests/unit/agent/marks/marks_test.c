@@ -156,7 +156,7 @@ static void tracer_gives_a_line_per_process(void)
 	buf_release(&run.parts[0].bytes);
 	free(run.parts);
 
-	/* Cancelled while a worker has it: nobody is called, nothing is lost. */
+	/* Cancelled while a worker has it: done is not called, nothing leaks. */
 	done = false;
 	run.parts = NULL;
 	run.n_parts = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training steps from marks: which marks are steps, whom to follow, how long steps take. */
+/* Training steps from marks: which marks are steps, which process is followed, how long steps take. */
 #include "agent/marks/steps.h"
 
 #include <stdlib.h>
@@ -66,22 +66,22 @@ static void count(void *arg)
 	++*(int *)arg;
 }
 
-static void test_whom_to_follow(void)
+static void test_one_process_is_followed(void)
 {
 	struct steps *s = steps_new();
 	int begun = 0;
 
 	steps_watch(s, count, &begun);
 	add(s, 1, 5, 100);
-	add(s, 2, 6, 110); /* somebody else */
-	add(s, 1, 5, 120); /* said twice */
+	add(s, 2, 6, 110); /* another process: ignored */
+	add(s, 1, 5, 120); /* sent twice */
 	add(s, 1, 6, 200);
 	CHECK_EQ(begun, 2);
 	CHECK_EQ(steps_state(s).period_ns, 100 * NS_PER_MS);
-	add(s, 2, 3, 5000); /* the first one has fallen silent */
+	add(s, 2, 3, 5000); /* the first process is silent */
 	CHECK_EQ(steps_state(s).step, 3);
 	CHECK_EQ(steps_state(s).period_ns, 0);
-	add(s, 2, 1, 5100); /* begun anew */
+	add(s, 2, 1, 5100); /* restarted */
 	CHECK_EQ(steps_state(s).step, 1);
 	CHECK_EQ(begun, 4);
 	steps_free(s);
@@ -91,6 +91,6 @@ int main(void)
 {
 	test_marks();
 	test_period();
-	test_whom_to_follow();
+	test_one_process_is_followed();
 	return 0;
 }
