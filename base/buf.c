@@ -5,8 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/mem.h"
+
+/* From this size on page faults cost more than the bytes themselves. */
+#define HUGE_BYTES ((size_t)8 << 20)
+#define HUGE_PAGE  ((size_t)2 << 20)
 
 void buf_release(struct buf *b)
 {
@@ -41,6 +46,29 @@ void buf_reserve(struct buf *b, size_t extra)
 		cap *= 2;
 	b->data = xrealloc(b->data, cap);
 	b->cap = cap;
+}
+
+/* A hint; where the system has no huge pages all stays as it is. */
+static void prefer_huge_pages(const uint8_t *data, size_t size)
+{
+	uintptr_t from = ((uintptr_t)data + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	uintptr_t until = ((uintptr_t)data + size) & ~(HUGE_PAGE - 1);
+
+	if (from < until)
+		(void)madvise((void *)from, until - from, MADV_HUGEPAGE);
+}
+
+void buf_reserve_all(struct buf *b, size_t extra)
+{
+	size_t need = b->len + extra + 1;
+
+	assert(extra < SIZE_MAX / 2 - b->len);
+	if (need <= b->cap)
+		return;
+	b->data = xrealloc(b->data, need);
+	b->cap = need;
+	if (need >= HUGE_BYTES)
+		prefer_huge_pages(b->data, need);
 }
 
 void buf_add(struct buf *b, const void *data, size_t len)

@@ -26,6 +26,8 @@ void buf_release(struct buf *b); /* frees; the struct is empty afterwards */
 void buf_reset(struct buf *b); /* len = 0, memory kept */
 void buf_cut(struct buf *b, size_t len); /* keeps the first `len` bytes; no more than there are */
 void buf_reserve(struct buf *b, size_t extra); /* memory for `extra` more bytes */
+/* Memory for exactly `extra` more bytes; many of them are in huge pages where the system has any. */
+void buf_reserve_all(struct buf *b, size_t extra);
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_add_str(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -104,7 +104,8 @@ static int scan_line(struct plan_line *l, struct wire *w, int64_t *time_ns, uint
 	int rc;
 
 	while ((rc = wire_next(&walk, &f, e)) > 0) {
-		*events += f.number == XLINE_EVENTS;
+		if (f.number == XLINE_EVENTS)
+			*events += 1 + wire_pass_short(&walk, XLINE_EVENTS);
 		if (f.number != XLINE_TIMESTAMP_NS)
 			continue;
 		l->time_body = f.body;

@@ -13,7 +13,12 @@ static int buf_sink_write(void *arg, const void *data, size_t len, struct err *e
 	return 0;
 }
 
+static void buf_sink_expect(void *arg, uint64_t bytes)
+{
+	buf_reserve_all(arg, (size_t)bytes);
+}
+
 struct xs_sink xs_sink_buf(struct buf *b)
 {
-	return (struct xs_sink){ buf_sink_write, b };
+	return (struct xs_sink){ .write = buf_sink_write, .arg = b, .expect = buf_sink_expect };
 }

@@ -99,6 +99,31 @@ static inline bool wire_type_fits(const uint8_t *schema, uint32_t number, uint32
 	return number >= SCHEMA_FIELDS || !schema[number] || schema[number] == 1 + type;
 }
 
+/* Passes fields at hand of this number, WIRE_LEN and shorter than 128 bytes, that follow one another;
+ * returns how many. The number is below 16 and fits the walk's schema. */
+static inline uint64_t wire_pass_short(struct wire_walk *walk, uint32_t number)
+{
+	const struct wire *w = walk->w;
+	const uint8_t tag = WIRE_TAG(number, WIRE_LEN);
+	const uint8_t *from, *p;
+	uint64_t left, n = 0;
+
+	if (walk->next < w->base || walk->next - w->base >= w->len)
+		return 0;
+	from = w->data + (walk->next - w->base);
+	left = w->len - (walk->next - w->base);
+	if (left > walk->end - walk->next)
+		left = walk->end - walk->next;
+	for (p = from; left >= 2 && p[0] == tag && p[1] < 0x80 && p[1] <= left - 2; n++) {
+		uint64_t size = 2 + (uint64_t)p[1];
+
+		p += size;
+		left -= size;
+	}
+	walk->next += (uint64_t)(p - from);
+	return n;
+}
+
 /* 1 and the next field, 0 at the message's end, or a negative error. */
 MUST_CHECK static inline int wire_next(struct wire_walk *walk, struct wire_field *f, struct err *e)
 {

@@ -44,6 +44,8 @@ struct xs_source xs_source_memory(const void *data, size_t len);
 struct xs_sink {
 	int (*write)(void *arg, const void *data, size_t len, struct err *e);
 	void *arg;
+	void (*expect)(void *arg,
+		       uint64_t bytes); /* before the first write: what will come; or NULL */
 };
 
 struct xs_sink xs_sink_buf(struct buf *b);

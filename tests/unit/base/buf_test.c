@@ -39,6 +39,21 @@ static void test_growth(void)
 	buf_release(&b);
 }
 
+/* Page faults of memory that grew by doubling were two thirds of a rebase in memory. */
+static void test_reserve_all(void)
+{
+	struct buf b = BUF_INIT;
+
+	buf_add_str(&b, "one");
+	buf_reserve_all(&b, (size_t)9 << 20);
+	CHECK_EQ(b.cap, 3 + ((size_t)9 << 20) + 1);
+	CHECK_STR(buf_str(&b), "one");
+	memset(b.data + b.len, 'x', (size_t)9 << 20);
+	buf_reserve_all(&b, 100);
+	CHECK_EQ(b.cap, 3 + ((size_t)9 << 20) + 1);
+	buf_release(&b);
+}
+
 static void test_long_format(void)
 {
 	struct buf b = BUF_INIT;
@@ -98,6 +113,7 @@ int main(void)
 {
 	test_text();
 	test_growth();
+	test_reserve_all();
 	test_long_format();
 	test_detach();
 	test_varint();

@@ -117,6 +117,7 @@ static void check_one(const struct buf *in, const struct xs_rebase *how, struct 
 
 	reference(expected, how, &want);
 	CHECK_OK(xs_rebase(&memory, how, &sink, &got, &e), e);
+	CHECK_EQ(out.cap, out.len + 1); /* the size was known before the first byte */
 	check_counts(&got, &want, out.len);
 	sum->clipped += got.clipped;
 	sum->trimmed += got.trimmed;
@@ -349,7 +350,7 @@ static void test_sink_that_fails(void)
 {
 	struct xs_source in = xs_source_memory("\x22\x01x", 3);
 	struct xs_rebase how = { 0 };
-	struct xs_sink sink = { refuse, NULL };
+	struct xs_sink sink = { .write = refuse };
 	struct err e = { 0 };
 
 	CHECK_EQ(xs_rebase(&in, &how, &sink, NULL, &e), ERR_IO);
