@@ -100,7 +100,7 @@ function(fuzz_test name)
 endfunction()
 
 # e2e_test(name labels seconds): tests/e2e/<name>_test.py against this build's binaries. Sanitized daemons
-# are given more time before a test says that it waited in vain.
+# are given more time before a test gives up waiting.
 function(e2e_test name labels seconds)
 	set(slow 2)
 	if(TUTTI_SANITIZE STREQUAL thread)

@@ -20,7 +20,7 @@
 #include "storage/folder.h"
 #include "storage/kinds.h"
 
-/* Profiles tell much of who runs what: the operator's group reads them, nobody else. */
+/* Profiles show what users run: only the operator and his group read them. */
 #define FILE_MODE	0640
 #define FOLDER_MODE	0750
 #define LEFTOVER_AGE_NS (3600 * NS_PER_S)

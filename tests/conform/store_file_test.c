@@ -35,7 +35,7 @@ static char *path_in(const struct store *s, const char *name)
 	return xasprintf("%s/%s", store_directory(s), name);
 }
 
-/* A file put there by somebody else, `age_s` old. */
+/* A file that the store did not write, `age_s` old. */
 static void plant(const struct store *s, const char *name, int64_t age_s)
 {
 	char *path = path_in(s, name);
@@ -245,9 +245,9 @@ static void test_modes(void)
 }
 
 /* FIFOs, odd names and folders are no objects. */
-static void test_strangers(void)
+static void test_foreign_files(void)
 {
-	struct store *s = open_store("strangers");
+	struct store *s = open_store("foreign_files");
 	struct buf b = BUF_INIT;
 	struct err e;
 	char *fifo = path_in(s, "fifo");
@@ -359,7 +359,7 @@ int main(void)
 	test_no_empty_folders();
 	test_links();
 	test_modes();
-	test_strangers();
+	test_foreign_files();
 	test_takes_the_file();
 	test_odd_bodies();
 	test_no_room();

@@ -191,7 +191,7 @@ static void check_rebase(const struct xs_source *memory, int64_t window_ns, bool
 	buf_release(&again);
 }
 
-/* Two hosts with the same file: nobody can be more wrong than the other. */
+/* Two hosts with the same file: none can be more wrong than the other. */
 static void check_causality(const struct xs_source *memory, const struct xs_source *window)
 {
 	struct xs_causality *c = xs_causality_new();

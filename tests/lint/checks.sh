@@ -79,3 +79,9 @@ check_paths() {
 			[ -e "$path" ] || echo "$file:$line: there is no $path"
 		done
 }
+
+# Docs are read in a terminal, too.
+check_columns() {
+	git ls-files -co --exclude-standard -z -- '*.md' |
+		xargs -0r awk 'length > 140 { print FILENAME ":" FNR ": " length " characters, at most 140" }'
+}

@@ -24,9 +24,10 @@ declare -A about=(
 	[words]="nothing unfinished, no path of a builder's machine"
 	[terms]="no word that the glossary has retired"
 	[paths]="files that docs and comments name are there"
+	[columns]="lines of docs have at most 140 characters"
 )
 checks=("$@")
-[ $# -gt 0 ] || checks=(layers fronts circles libraries calls headers format tables licence words terms paths)
+[ $# -gt 0 ] || checks=(layers fronts circles libraries calls headers format tables licence words terms paths columns)
 
 # An unreadable repository must not pass for a clean one.
 if ! git rev-parse --git-dir >/dev/null || [ "$(files c h | wc -c)" -eq 0 ]; then

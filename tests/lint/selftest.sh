@@ -85,7 +85,7 @@ breach() {
 	rm "$tree/$file"
 }
 
-checks=(layers fronts circles libraries calls headers format tables licence words terms paths)
+checks=(layers fronts circles libraries calls headers format tables licence words terms paths columns)
 for check in "${checks[@]}"; do
 	if out=$(lint_tree "$check"); then say ok "$check: the good tree passes"; else say FAIL "$out"; fi
 done
@@ -105,6 +105,7 @@ breach circles agent/proc/map.c '#include "agent/symbols/symbols.h"\n' "circle o
 breach circles storage/d.c '#include "storage/a.h"\n' "circle of 4 modules: storage/a storage/b storage/c storage/d"
 breach terms agent/x.c "/* a knock */\n" "agent/x.c:1: \"knock\" is retired"
 breach terms docs/x.md "\nlocal_door_x\n" "docs/x.md:2"
+breach columns docs/x.md "\\n$(printf %141s | tr " " x)\\n" "docs/x.md:2: 141 characters"
 breach paths docs/x.md "see agent/nothing.c\n" "docs/x.md:1: there is no agent/nothing.c"
 breach libraries agent/x.c '#include <grpc/grpc.h>\n' "agent/x.c:1"
 breach libraries net/local_x.c '#include <grpc/grpc.h>\n' "net/local_x.c:1"

@@ -10,7 +10,7 @@ FNR == NR { next }
 
 {
 	line = tolower($0)
-	gsub(/front[- ]doors?/, "", line)
+	gsub(/front[- ]doors?|curlopt_[a-z]+/, "", line)
 	gsub(/_/, " ", line)
 	for (i = 1; i <= n; i++)
 		if (match(line, words[i])) {

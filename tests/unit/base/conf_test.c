@@ -271,7 +271,7 @@ static void test_refusals(void)
 	unsetenv("TUTTI_RATE");
 }
 
-/* A failure is one even where nobody wants the sentence. */
+/* A failure is one even where the caller passes no struct err. */
 static void test_without_err(void)
 {
 	struct conf conf = { 0 };

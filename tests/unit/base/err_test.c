@@ -12,7 +12,7 @@ static void test_set(void)
 	CHECK_EQ(err_set(&e, ERR_LIMIT, "%d of %s", 3, "four"), ERR_LIMIT);
 	CHECK_EQ(e.code, ERR_LIMIT);
 	CHECK_STR(e.msg, "3 of four");
-	CHECK_EQ(err_set(NULL, ERR_BUSY, "nobody reads this"), ERR_BUSY);
+	CHECK_EQ(err_set(NULL, ERR_BUSY, "not read"), ERR_BUSY);
 }
 
 static void test_errno(void)

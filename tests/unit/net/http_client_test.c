@@ -106,7 +106,7 @@ static void test_no_answer(struct fixture *f, struct http_req **unanswered)
 	CHECK_EQ(http_call(&call, &status, &answer, &e), ERR_INVALID);
 }
 
-static void test_nobody(const char *url)
+static void test_no_listener(const char *url)
 {
 	struct buf answer = BUF_INIT;
 	struct err e = { 0 };
@@ -183,6 +183,6 @@ int main(void)
 	test_no_answer(&f, &unanswered);
 	snprintf(url, sizeof(url), "http://127.0.0.1:%d/", f.port);
 	fixture_stop(&f);
-	test_nobody(url);
+	test_no_listener(url);
 	return 0;
 }

@@ -60,7 +60,7 @@ static void on_echo(struct http_req *req)
 static void on_hello(struct http_req *req)
 {
 	const char *who = http_query(req, "who");
-	const char *agent = http_header(req, "x-nobody");
+	const char *agent = http_header(req, "x-absent");
 	char *text = xasprintf("hello %s from %s, %s%s", who ? who : "?", http_peer(req),
 			       http_method(req), agent ? agent : "");
 
@@ -215,7 +215,7 @@ static void test_post(struct state *s)
 	free(body);
 }
 
-/* Nobody says how long it is until it is too long. */
+/* The length is not given, and the body grows too long. */
 static void test_chunked_post(struct state *s)
 {
 	static const char head[] =
@@ -473,7 +473,7 @@ static void test_tls(void)
 	fixture_start(&s.f, &opts, handle, &s);
 	CHECK_EQ(job_run(&s.f, &j, "GET", "/file"), 200);
 	CHECK_EQ(j.answer.len, FILE_BYTES);
-	j.call.ca_file = NULL; /* whom the system believes; not us */
+	j.call.ca_file = NULL; /* the system's authorities: not ours */
 	CHECK_EQ(http_call(&j.call, &status, &j.answer, &e), ERR_PEER);
 	CHECK(strstr(e.msg, "not trusted"));
 	opts.key_file = cert;

@@ -9,7 +9,7 @@
 #include "tests/lib/check.h"
 #include "tests/unit/net/local_socket_fixture.h"
 
-static void test_nobody(struct state *s)
+static void test_no_listener(struct state *s)
 {
 	struct local_client *c;
 	struct err e = { 0 };
@@ -53,7 +53,7 @@ static void test_sizes(struct state *s)
 	free(text);
 }
 
-static void test_slow_answers_block_nobody(struct state *s)
+static void test_slow_answers_block_no_other(struct state *s)
 {
 	struct ask held[MAX_HELD];
 
@@ -104,7 +104,7 @@ static void test_what_lies_in_the_way(struct state *s)
 	local_socket_free(s->socket);
 	s->socket = NULL;
 
-	/* Somebody's file stays. */
+	/* A foreign file stays. */
 	unlink(s->path);
 	f = fopen(s->path, "w");
 	CHECK(f);
@@ -118,10 +118,10 @@ int main(void)
 	struct state s;
 
 	local_fix_start(&s);
-	test_nobody(&s);
+	test_no_listener(&s);
 	test_open(&s);
 	test_sizes(&s);
-	test_slow_answers_block_nobody(&s);
+	test_slow_answers_block_no_other(&s);
 	test_free_with_open_requests(&s);
 	test_what_lies_in_the_way(&s);
 	local_fix_stop(&s);

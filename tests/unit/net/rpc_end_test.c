@@ -147,7 +147,7 @@ static void test_client_vanishes(struct fixture *f)
 	seen_free(s);
 }
 
-static void test_nobody_there(struct fixture *f)
+static void test_no_listener(struct fixture *f)
 {
 	struct seen *s = seen_new();
 
@@ -242,7 +242,7 @@ int main(void)
 		test_server_cancels,
 		test_server_finishes_early,
 		test_client_vanishes,
-		test_nobody_there,
+		test_no_listener,
 		test_port_taken,
 		test_server_stops_with_open_calls,
 		test_server_stops_inside_a_post,

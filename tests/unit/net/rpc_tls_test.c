@@ -136,7 +136,7 @@ static void test_mtls(void)
 	struct rpc_tls server = { crt.path, key.path, ca.path, NULL };
 	struct rpc_tls host = { host_crt.path, host_key.path, ca.path, NULL };
 	struct rpc_tls evil = { evil_crt.path, evil_key.path, ca.path, NULL };
-	struct rpc_tls nobody = { .ca_file = ca.path };
+	struct rpc_tls anonymous = { .ca_file = ca.path };
 	struct rpc_tls mixed_up = { host_crt.path, key.path, ca.path, NULL };
 	struct fixture f;
 	struct answer a;
@@ -146,7 +146,7 @@ static void test_mtls(void)
 	CHECK_EQ(a.code, RPC_OK);
 	CHECK_STR(a.text, "host-a");
 	CHECK_EQ(ask(&f, &evil).code, RPC_UNAVAILABLE);
-	CHECK_EQ(ask(&f, &nobody).code, RPC_UNAVAILABLE);
+	CHECK_EQ(ask(&f, &anonymous).code, RPC_UNAVAILABLE);
 	CHECK_EQ(ask(&f, &mixed_up).code, RPC_UNAVAILABLE);
 	CHECK_EQ(ask(&f, NULL).code, RPC_UNAVAILABLE);
 	a = ask(&f, &host);

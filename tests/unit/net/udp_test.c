@@ -167,7 +167,7 @@ static void test_recount(struct loop *l, int port)
 	udp_free(s.udp);
 }
 
-/* Nobody there: the kernel tells, we do not mind. */
+/* No listener: the kernel reports it, the sender goes on. */
 static void test_refused(struct loop *l, int dead_port)
 {
 	struct side lonely = { 0 };

@@ -156,7 +156,7 @@ static void test_flow_backwards(void)
 	flow(a, 9, OUT, 500, 510);
 	flow(b, 9, IN, 100, 200);
 	flow(d, 9, IN, 450, 550); /* ends after it was sent */
-	flow(d, 10, IN, 600, 700); /* nobody sent it in the window */
+	flow(d, 10, IN, 600, 700); /* not sent in the window */
 	add(c, a, 1);
 	add(c, b, 1);
 	add(c, d, 1);

@@ -197,7 +197,7 @@ static void test_times_of_every_shape(void)
 	check_line("\x18\x05", 2, 300, "\x18\xb1\x02", 3);
 	check_line("\x18\x05", 2, -6, "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11);
 	check_line("\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, 2, "\x18\x01", 2);
-	/* Padded to ten bytes by somebody; a padded tag; behind the events; twice: the last counts. */
+	/* Padded to ten bytes; a padded tag; behind the events; twice: the last counts. */
 	check_line("\x18\x85\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, 1, "\x18\x06", 2);
 	check_line("\x98\x80\x00\x05", 4, 1, "\x98\x80\x00\x06", 4);
 	check_line("\x22\x00\x18\x05\x48\x01", 6, 1, "\x22\x00\x18\x06\x48\x01", 6);
