@@ -37,17 +37,17 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-static int rpc_up(struct agent *a, struct err *e)
+static int start_rpc(struct agent *a, struct err *e)
 {
 	return rpc_new(&a->rpc, a->loop, e);
 }
 
-static int spool_up(struct agent *a, struct err *e)
+static int start_spool(struct agent *a, struct err *e)
 {
 	return spool_open(&a->spool, a->conf->spool, a->conf->spool_limit_bytes, e);
 }
 
-static int clock_up(struct agent *a, struct err *e)
+static int start_clock(struct agent *a, struct err *e)
 {
 	const struct clock_conf conf = {
 		.loop = a->loop,
@@ -67,7 +67,7 @@ static struct ring_limits ring_limits(const struct agent *a)
 				     .ns = a->conf->ring_seconds * NS_PER_S };
 }
 
-static int marks_up(struct agent *a, struct err *e)
+static int start_marks(struct agent *a, struct err *e)
 {
 	const struct ring_limits limits = ring_limits(a);
 
@@ -76,7 +76,7 @@ static int marks_up(struct agent *a, struct err *e)
 	return 0;
 }
 
-static int tracers_up(struct agent *a, struct err *e)
+static int start_tracers(struct agent *a, struct err *e)
 {
 	const struct tracer_env env = {
 		.loop = a->loop,
@@ -91,7 +91,7 @@ static int tracers_up(struct agent *a, struct err *e)
 			       a->conf->driver_confs, &env, e);
 }
 
-static int captures_up(struct agent *a, struct err *e)
+static int start_captures(struct agent *a, struct err *e)
 {
 	const struct capture_env env = {
 		.loop = a->loop,
@@ -108,7 +108,7 @@ static int captures_up(struct agent *a, struct err *e)
 	return 0;
 }
 
-static int profiler_service_up(struct agent *a, struct err *e)
+static int start_profiler_service(struct agent *a, struct err *e)
 {
 	const struct agent_conf *conf = a->conf;
 	const struct rpc_tls tls = { conf->cert, conf->key, conf->ca, NULL };
@@ -128,7 +128,7 @@ static int profiler_service_up(struct agent *a, struct err *e)
 	return profiler_service_new(&a->profiler_service, &env, e);
 }
 
-static int control_up(struct agent *a, struct err *e)
+static int start_control(struct agent *a, struct err *e)
 {
 	const struct agent_conf *conf = a->conf;
 	const struct profiler_service *service = a->profiler_service;
@@ -157,7 +157,7 @@ static int control_up(struct agent *a, struct err *e)
 	return control_new(&a->control, &env, e);
 }
 
-static int local_service_up(struct agent *a, struct err *e)
+static int start_local_service(struct agent *a, struct err *e)
 {
 	const struct local_env env = {
 		.loop = a->loop,
@@ -173,36 +173,36 @@ static int local_service_up(struct agent *a, struct err *e)
 	return local_service_new(&a->local_service, &env, e);
 }
 
-/* The part's own free(), on its member of the agent. */
-#define DOWN(part, free_part) \
-	static void part##_down(struct agent *a) \
+/* Defines stop_PART(), which calls `free_part` on the part's member of the agent. */
+#define DEFINE_STOP(part, free_part) \
+	static void stop_##part(struct agent *a) \
 	{ \
 		free_part(a->part); \
 	}
-DOWN(rpc, rpc_free)
-DOWN(spool, spool_free)
-DOWN(clock, clock_free)
-DOWN(marks, marks_free)
-DOWN(tracers, tracer_set_close)
-DOWN(captures, captures_free)
-DOWN(profiler_service, profiler_service_free)
-DOWN(control, control_free)
-DOWN(local_service, local_service_free)
+DEFINE_STOP(rpc, rpc_free)
+DEFINE_STOP(spool, spool_free)
+DEFINE_STOP(clock, clock_free)
+DEFINE_STOP(marks, marks_free)
+DEFINE_STOP(tracers, tracer_set_close)
+DEFINE_STOP(captures, captures_free)
+DEFINE_STOP(profiler_service, profiler_service_free)
+DEFINE_STOP(control, control_free)
+DEFINE_STOP(local_service, local_service_free)
 
 static const struct part {
 	const char *name;
 	int (*start)(struct agent *a, struct err *e);
 	void (*stop)(struct agent *a);
 } parts[] = {
-	{ "rpc", rpc_up, rpc_down },
-	{ "spool", spool_up, spool_down },
-	{ "clock", clock_up, clock_down },
-	{ "marks", marks_up, marks_down },
-	{ "tracers", tracers_up, tracers_down },
-	{ "captures", captures_up, captures_down },
-	{ "profiler-service", profiler_service_up, profiler_service_down },
-	{ "control", control_up, control_down },
-	{ "local-service", local_service_up, local_service_down },
+	{ "rpc", start_rpc, stop_rpc },
+	{ "spool", start_spool, stop_spool },
+	{ "clock", start_clock, stop_clock },
+	{ "marks", start_marks, stop_marks },
+	{ "tracers", start_tracers, stop_tracers },
+	{ "captures", start_captures, stop_captures },
+	{ "profiler-service", start_profiler_service, stop_profiler_service },
+	{ "control", start_control, stop_control },
+	{ "local-service", start_local_service, stop_local_service },
 };
 
 static void stop_parts(struct agent *a, size_t n)

@@ -14,13 +14,13 @@
 
 #define YEAR_NS (366 * 24 * 3600 * NS_PER_S)
 
-/* A member's suffix _bytes does not show in its flag; this flag is --ring-bytes. */
+/* The table drops the suffix _bytes of a name, and the flag would be --ring. A second suffix makes it
+ * --ring-bytes. */
 #define RING_BYTES \
 	{ \
 		"ring_bytes_bytes", CONF_SIZE, offsetof(struct agent_conf, ring_bytes), "16M", \
-			"most memory for the records of each tracer; a CPU sample takes 16 " \
-			"bytes: 16M " \
-			"holds 60 s of 176 CPUs at 99 Hz", \
+			"largest memory for the records of each tracer; a CPU sample takes 16 " \
+			"bytes, so 16M holds 60 s of 176 CPUs at 99 Hz", \
 			false, 64 << 10, 1 << 30 \
 	}
 
@@ -39,9 +39,10 @@ static const struct conf_field fields[] = {
 	     "address of this agent's own ProfilerService; empty: none"),
 	CONF(struct agent_conf, local_socket, "ipc:///run/tutti/agent.ipc",
 	     "local socket for processes of this host; empty: none"),
-	CONF(struct agent_conf, tracers, NULL, "comma list of the tracers to run; unset: all"),
+	CONF(struct agent_conf, tracers, NULL,
+	     "names of the tracers to run, separated by commas; unset: all"),
 	CONF_RANGE(struct agent_conf, ring_seconds, "60", 1, 3600,
-		   "how far back each tracer keeps its records while no capture is open"),
+		   "seconds of records that each tracer keeps while no capture is under way"),
 	RING_BYTES,
 	CONF(struct agent_conf, cert, NULL, "PEM file: this agent's certificate"),
 	CONF(struct agent_conf, key, NULL, "PEM file: its private key"),
@@ -54,9 +55,9 @@ static const struct conf_field fields[] = {
 	CONF(struct agent_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct agent_conf, log_level, "info", "error, warn, info or debug"),
 	CONF_RANGE(struct agent_conf, test_clock_offset_ns, "0", -YEAR_NS, YEAR_NS,
-		   "tests only: adds to this host's clock"),
+		   "tests only: shifts this host's clock by this much"),
 	CONF_RANGE(struct agent_conf, test_clock_drift_ppm, "0", -1000, 1000,
-		   "tests only: makes this host's clock run fast"),
+		   "tests only: makes this host's clock run this much faster"),
 	{ 0 }
 };
 

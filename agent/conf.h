@@ -12,8 +12,9 @@
 struct tracer_ops;
 
 struct agent_conf {
-	const struct tracer_ops *const *drivers; /* of the build; NULL-terminated; set by main */
-	struct conf_part *driver_confs; /* of each: tracer_confs_new(drivers) */
+	/* All drivers of the build, NULL-terminated; set by main. */
+	const struct tracer_ops *const *drivers;
+	struct conf_part *driver_confs; /* one per driver, by tracer_confs_new() */
 	char *host; /* this host's name in sessions; default: gethostname() */
 	char *aggregator; /* host:port of its gRPC */
 	struct conf_list label; /* KEY=VALUE */
@@ -22,9 +23,9 @@ struct agent_conf {
 	uint64_t file_limit_bytes; /* of each file of a session */
 	char *listen; /* own tensorflow.ProfilerService; "" = none */
 	char *local_socket; /* ipc:// of the local socket; "" = none */
-	char *tracers; /* comma list of names; "" = all */
-	int ring_seconds; /* of records that each tracer keeps */
-	uint64_t ring_bytes; /* of memory for them, each tracer */
+	char *tracers; /* names, separated by commas; NULL or "" = all */
+	int ring_seconds; /* each tracer keeps records this long */
+	uint64_t ring_bytes; /* largest memory of each tracer for its records */
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
 	char *aggregator_name; /* expected in its certificate; NULL: the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */
@@ -38,7 +39,7 @@ struct agent_conf {
  * conf_load(). */
 MUST_CHECK int agent_conf_finish(struct agent_conf *conf, struct err *e);
 
-/* Without the flags of the tracers: those are further parts of the table, see agent/tracer/set.h. */
+/* All flags except those of the drivers, which tracer_confs_new() adds as further parts of the table. */
 extern const struct conf_table agent_conf_table;
 
 #endif
