@@ -70,7 +70,7 @@ static void log_down(struct control *c, const char *reason)
 			 c->down_reason);
 }
 
-static void link_down(struct control *c, const char *reason)
+static void end_link(struct control *c, const char *reason)
 {
 	struct loop *l = c->env.loop;
 
@@ -103,12 +103,12 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	if (c->state == LINK_DOWN)
 		return; /* close_link() has logged it */
 	snprintf(reason, sizeof(reason), "%s: %s", rpc_code_name(st->code), st->text);
-	link_down(c, reason);
+	end_link(c, reason);
 }
 
 static void close_link(struct control *c, const char *reason)
 {
-	link_down(c, reason);
+	end_link(c, reason);
 	if (c->call)
 		rpc_cancel(c->call);
 }
@@ -151,8 +151,8 @@ static uint32_t tracers_digest(struct tracer *const *all)
 	return digest;
 }
 
-/* Whether the reported clock, extrapolated to now, agrees with the model within the bounds of both. */
-static bool clock_fits(const struct clock_model *reported, const struct clock_model *m)
+/* True if the reported model, extrapolated to now, agrees with `m` within the bounds of both. */
+static bool clock_is_as_reported(const struct clock_model *reported, const struct clock_model *m)
 {
 	double gap_ns = (double)(m->at_raw_ns - reported->at_raw_ns);
 	double off_ns = (double)(m->offset_ns - reported->offset_ns) - reported->rate * gap_ns;
@@ -163,7 +163,7 @@ static bool clock_fits(const struct clock_model *reported, const struct clock_mo
 	       (!m->calibrated || fabs(off_ns) <= bound_ns);
 }
 
-/* The aggregator must know which files are here: a retry asks for them. */
+/* A retry asks for files of this host, so the aggregator needs a current list of them. */
 static uint32_t held_digest(const struct requests *rs)
 {
 	size_t n;
@@ -184,7 +184,7 @@ static uint32_t held_digest(const struct requests *rs)
 static bool status_changed(struct control *c, const struct clock_model *m)
 {
 	uint32_t digest = tracers_digest(c->env.tracers) ^ held_digest(c->requests);
-	bool changed = digest != c->reported_digest || !clock_fits(&c->reported_clock, m);
+	bool changed = digest != c->reported_digest || !clock_is_as_reported(&c->reported_clock, m);
 
 	c->reported_digest = digest;
 	return changed;
@@ -218,7 +218,7 @@ static void report_status(struct control *c, const struct clock_model *m, bool c
 		c->status_gap_ns = STATUS_GAP_MAX_NS;
 }
 
-static void on_status(void *arg)
+static void on_status_timer(void *arg)
 {
 	struct control *c = arg;
 	struct clock_model m = clock_model(c->env.clock);
@@ -228,7 +228,7 @@ static void on_status(void *arg)
 
 	if (changed || since_ns >= c->status_gap_ns)
 		report_status(c, &m, changed);
-	loop_timer_in(c->env.loop, &c->status, status_pause(c, m.calibrated), on_status, c);
+	loop_timer_in(c->env.loop, &c->status, status_pause(c, m.calibrated), on_status_timer, c);
 }
 
 /* ---- messages from the aggregator ---- */
@@ -270,7 +270,7 @@ static void on_welcome(struct control *c, const Tutti__V1__Welcome *m)
 		log_warn("AGT-CLOCK", "state=uncalibrated reason=\"%s\"", e.msg);
 	c->reported_clock = clock_model(c->env.clock);
 	report_status(c, &c->reported_clock, true);
-	on_status(c);
+	on_status_timer(c);
 	requests_link_up(c->requests);
 }
 
@@ -280,7 +280,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		clock_take_stream_reply(c->env.clock, m->probe->packet.data);
 		return;
 	}
-	c->status_gap_ns = STATUS_GAP_NS; /* a request changes states soon */
+	c->status_gap_ns = STATUS_GAP_NS; /* it soon changes the state of a request */
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
 		on_welcome(c, m->welcome);
@@ -310,7 +310,7 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		step_reporter_watch(c->step_reporter, m->step_watch);
 		break;
 	default:
-		break; /* of a newer version */
+		break; /* a kind of message that this version does not have */
 	}
 }
 
@@ -372,7 +372,7 @@ static void dial(void *arg)
 	rpc_channel_free(c->channel);
 	c->channel = NULL;
 	if (dial_aggregator(&c->channel, &c->env, "control", &e)) {
-		link_down(c, e.msg);
+		end_link(c, e.msg);
 		return;
 	}
 	c->state = LINK_DIALLING;

@@ -20,8 +20,8 @@
 
 struct control;
 
-/* Dials from the next turn of the loop on. ERR_INVALID for an aggregator that is no HOST:PORT. The caller
- * frees it with control_free(). */
+/* Dials from the next turn of the loop on. ERR_INVALID if `aggregator` is not HOST:PORT. The caller frees it
+ * with control_free(). */
 MUST_CHECK int control_new(struct control **out, const struct link_env *env, struct err *e);
 
 /* Disconnects: sends the last message and turns the loop for at most half a second until it has arrived.

@@ -6,7 +6,7 @@
 #include "net/rpc.h"
 #include "proto/limits.h"
 
-/* Longer than the aggregator's own keepalive, whose pings also keep this side informed. */
+/* Longer than the aggregator's keepalive: its pings also detect a dead connection on this side. */
 #define KEEPALIVE_NS (90 * NS_PER_S)
 
 int dial_aggregator(struct rpc_channel **out, const struct link_env *env, const char *lane,

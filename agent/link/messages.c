@@ -174,10 +174,11 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
 
 /* ---- the result of a capture ---- */
 
-static bool fell_short(const struct capture_report *r, bool asked_by_name)
+/* True if the reason of this tracer can be the reason of the host's result. */
+static bool explains_result(const struct capture_report *r, bool tracers_named)
 {
 	if (!strcmp(r->state, "off"))
-		return asked_by_name;
+		return tracers_named;
 	return strcmp(r->state, "ok") != 0;
 }
 
@@ -205,7 +206,7 @@ static void set_reason(Tutti__V1__HostResult *out, const struct message_result *
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		if (!fell_short(&reports[i], r->asked_by_name))
+		if (!explains_result(&reports[i], r->tracers_named))
 			continue;
 		out->reason = (char *)(*reports[i].reason ? reports[i].reason
 							  : REASON_TRACER_FAILED);

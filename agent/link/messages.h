@@ -20,7 +20,7 @@ struct message_clock {
 	Tutti__V1__ClockStep steps[LIMIT_CLOCK_STEPS], *pointers[LIMIT_CLOCK_STEPS];
 };
 
-/* offset_ns is that at the model's instant; the caller gives the bound. */
+/* offset_ns is the wall offset at m->at_raw_ns. `bound_ns` replaces the model's own bound. */
 void message_clock(struct message_clock *out, const struct clock_model *m, int64_t bound_ns);
 
 /* Send Hello and Status; `held` is the result of requests_held(). */
@@ -34,7 +34,7 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
  * request named the tracers. */
 struct message_result {
 	const struct capture *capture;
-	bool has_file, asked_by_name;
+	bool has_file, tracers_named;
 	const char *reason, *detail;
 };
 void message_result(const struct message_result *r,

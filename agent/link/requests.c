@@ -14,7 +14,7 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-#define CALIBRATION_WAIT_NS (400 * NS_PER_MS) /* of an Arm right behind Welcome */
+#define CALIBRATION_WAIT_NS (400 * NS_PER_MS) /* for an Arm that follows Welcome at once */
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
 #define PROGRESS_GAP_NS	    (250 * NS_PER_MS)
 #define LEASE_NS	    (600 * NS_PER_S) /* beyond the deadline, for a finished file */
@@ -22,7 +22,7 @@
 
 struct entry_write {
 	struct request *request; /* NULL: it ended meanwhile */
-	bool remove; /* the folder, afterwards */
+	bool remove; /* remove the folder afterwards */
 	char *dir;
 	Tutti__V1__SpoolEntry entry; /* owns its strings */
 	int rc;
@@ -119,7 +119,7 @@ static void wait_for_lease_end(struct request *rq)
 		      rq);
 }
 
-/* There is no file and will be none. While the link is down the result waits for it. */
+/* There will be no file. While the link is down the result is kept and sent later. */
 static void end_without_file(struct request *rq, const char *reason, const char *detail)
 {
 	log_warn("AGT-CAPTURE", "session=%s state=failed reason=%s detail=\"%s\"", rq->session,
@@ -378,7 +378,8 @@ static int start_capture(struct request *rq, struct err *e)
 	return rc;
 }
 
-/* An uncalibrated clock gets a moment. Then the capture goes on: its file has a warning. */
+/* Waits for the clock's calibration, up to CALIBRATION_WAIT_NS. After that the capture goes on and its file
+ * has a warning. */
 static bool wait_for_clock(struct request *rq)
 {
 	if (clock_model(rq->requests->env->clock).calibrated ||
@@ -394,7 +395,7 @@ static const char *refusal_reason(int rc)
 	return rc == ERR_EXISTS ? REASON_BUSY : rc == ERR_FULL ? REASON_DISK_FULL : REASON_REFUSED;
 }
 
-/* The aggregator would drop the file. */
+/* After the deadline the aggregator would drop the file. */
 static bool is_too_late(const struct request *rq)
 {
 	return clock_model(rq->requests->env->clock).calibrated &&
@@ -451,7 +452,7 @@ static struct request *request_new(struct requests *rs, const char *session)
 	return rq;
 }
 
-/* If the file is there, it is offered instead of a second capture. */
+/* A second Arm of the same session. If the first one's file is finished, that file is reported as ready. */
 static void rearm(struct request *rq, const Tutti__V1__Arm *m)
 {
 	if (rq->state != REQUEST_READY) {
@@ -476,7 +477,7 @@ void requests_arm(struct requests *rs, Tutti__V1__Arm *m)
 	}
 	rq = request_new(rs, m->session);
 	rq->arm = m;
-	rq->asked_by_name = m->n_tracers > 0;
+	rq->tracers_named = m->n_tracers > 0;
 	rq->deadline_ns = m->upload_deadline_ns;
 	rq->clock_wait_end_mono_ns = now_mono_ns() + CALIBRATION_WAIT_NS;
 	arm_capture(rq);
@@ -584,8 +585,9 @@ static void adopt_file(struct requests *rs, char *dir, const Tutti__V1__SpoolEnt
 	rq->n_files = entry->n_files;
 	rq->deadline_ns = entry->deadline_ns;
 	rq->lease_end_mono_ns = now_mono_ns() + entry->lease_end_real_ns - now_real_ns();
+	/* A later end means that the wall clock was set back. */
 	if (rq->lease_end_mono_ns > now_mono_ns() + 2 * LEASE_NS)
-		rq->lease_end_mono_ns = now_mono_ns() + 2 * LEASE_NS; /* the wall clock was set */
+		rq->lease_end_mono_ns = now_mono_ns() + 2 * LEASE_NS;
 	rq->result_len = entry->result.len;
 	rq->result = xmalloc(rq->result_len + 1);
 	memcpy(rq->result, rq->result_len ? entry->result.data : (const uint8_t *)"",

@@ -21,7 +21,7 @@ struct link_env;
 struct requests;
 struct rpc_channel;
 
-/* The control link, as capture requests use it. */
+/* What capture requests need of the control link. */
 struct requests_link {
 	uint64_t instance; /* of this agent's Hello */
 

@@ -15,7 +15,7 @@ enum request_state {
 	REQUEST_GATHERING,
 	REQUEST_READY, /* the file is finished, and not stored */
 	REQUEST_STORED,
-	REQUEST_FAILED, /* there is no file, and the link was down when that was clear */
+	REQUEST_FAILED, /* there will be no file; reported when the link is up again */
 };
 
 struct entry_write; /* a spool entry that a worker writes */
@@ -27,7 +27,7 @@ struct request {
 	enum request_state state;
 	uint64_t instance; /* of the Hello after which it was armed */
 	Tutti__V1__Arm *arm; /* until the capture is armed */
-	bool asked_by_name; /* Arm named the tracers */
+	bool tracers_named; /* Arm named the tracers */
 	int64_t deadline_ns; /* session clock */
 	int64_t lease_end_mono_ns; /* once there is a file */
 	struct loop_timer clock_wait; /* for calibration, until clock_wait_end_mono_ns */
@@ -43,7 +43,8 @@ struct request {
 	size_t n_files;
 	struct entry_write *entry_write;
 
-	/* An AgentMessage: HostResult of the stored file or, in REQUEST_FAILED, of none. */
+	/* A packed AgentMessage: the HostResult to send once the file is stored or, in REQUEST_FAILED, the one
+	 * without a file. */
 	uint8_t *result;
 	size_t result_len;
 
@@ -68,7 +69,7 @@ void requests_report_refused(const struct requests *rs, const char *session, con
 			     const char *detail);
 void request_report_progress(const struct request *rq);
 
-/* Makes rq->result of its capture, which has a file or, when reason is set, will have none. */
+/* Makes rq->result from its capture. With a reason: the capture will have no file. */
 void request_make_result(struct request *rq, const char *reason, const char *detail);
 
 /* Sends rq->result. With a reason it reports that the file exists but is not stored. */

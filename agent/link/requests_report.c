@@ -93,7 +93,7 @@ void request_make_result(struct request *rq, const char *reason, const char *det
 	struct message_result r = {
 		.capture = rq->capture,
 		.has_file = !reason,
-		.asked_by_name = rq->asked_by_name,
+		.tracers_named = rq->tracers_named,
 		.reason = reason,
 		.detail = text,
 	};

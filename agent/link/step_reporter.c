@@ -19,7 +19,7 @@ struct step_reporter {
 	int64_t watch_end_mono_ns, gap_ns, sent_mono_ns;
 };
 
-/* The aggregator refuses more. */
+/* The aggregator refuses a period or jitter of more than a day. */
 static int64_t at_most_a_day(int64_t ns)
 {
 	return ns < 24 * 3600 * NS_PER_S ? ns : 24 * 3600 * NS_PER_S;

@@ -24,7 +24,7 @@
 #define QUEUE_BYTES	 (4 << 20) /* in flight to the network at most */
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS	 (5 * NS_PER_S)
-#define DAMAGED_MAX	 3 /* bytes that arrive damaged this often are damaged on the disk */
+#define DAMAGED_MAX	 3 /* attempts: bytes that arrive damaged so often are damaged on the disk */
 #define SMALL_BYTES	 LIMIT_CHUNK_BYTES
 #define HEADER_BYTES	 40 /* of a chunk's message, at most */
 
@@ -39,9 +39,9 @@ struct upload {
 	int64_t backoff_ns;
 	int damaged; /* attempts that ended with a wrong checksum */
 	bool offset_known; /* the aggregator has reported from where to send */
-	uint64_t attempt_offset; /* what it had when the last attempt began */
+	uint64_t attempt_offset; /* bytes that the aggregator had when the attempt began */
 	uint64_t offset; /* of the next chunk */
-	bool reading; /* a worker has a chunk */
+	bool reading; /* a worker reads a chunk */
 	bool cancelled;
 	bool stored;
 	bool retryable;
@@ -49,9 +49,9 @@ struct upload {
 	struct err error;
 };
 
-/* One piece of the file: all that the worker sees. */
+/* One piece of the file; a worker reads it and uses nothing else. */
 struct chunk {
-	struct upload *upload; /* not for the worker */
+	struct upload *upload; /* loop thread only */
 	int fd;
 	uint64_t offset;
 	size_t len;
@@ -119,7 +119,7 @@ static int read_all(const struct chunk *ch, uint8_t *data, struct err *e)
 	return file_read_exact(ch->fd, ch->offset, data, ch->len, "the capture's file", e);
 }
 
-/* Of UploadMessage.chunk {offset, crc32, data}: written by hand so that the data is not copied. */
+/* The head of UploadMessage.chunk {offset, crc32, data}: written by hand so that the data is not copied. */
 static void make_header(struct chunk *ch)
 {
 	uint32_t crc = (uint32_t)crc32_z(0, ch->data, ch->len);
@@ -138,7 +138,7 @@ static void make_header(struct chunk *ch)
 	ch->header_len += n;
 }
 
-static void run_chunk(void *arg)
+static void read_chunk(void *arg)
 {
 	struct chunk *ch = arg;
 
@@ -185,7 +185,7 @@ static void on_chunk(void *arg)
 	read_next_chunk(u);
 }
 
-/* If the queue has space for it. */
+/* Does nothing while the queue is full. */
 static void read_next_chunk(struct upload *u)
 {
 	uint64_t left = u->req.bytes - u->offset;
@@ -202,7 +202,7 @@ static void read_next_chunk(struct upload *u)
 	ch->len = left < LIMIT_CHUNK_BYTES ? (size_t)left : LIMIT_CHUNK_BYTES;
 	u->offset += ch->len;
 	u->reading = true;
-	loop_work(u->env->loop, run_chunk, on_chunk, ch);
+	loop_work(u->env->loop, read_chunk, on_chunk, ch);
 }
 
 /* ---- the call ---- */
@@ -397,7 +397,7 @@ void upload_cancel(struct upload *u)
 	}
 	if (u->call)
 		rpc_cancel(u->call);
-	/* The worker may end after the agent's rpc; the channel must end before it. */
+	/* The upload may outlive the agent's rpc until its worker ends; its channel must not. */
 	rpc_channel_free(u->channel);
 	u->channel = NULL;
 }

@@ -3,8 +3,8 @@
  * Sends this host's file of a session to the aggregator, on a connection of its own so that control
  * messages never wait behind data; a file of up to 1 MiB goes over the control link's connection. A worker
  * reads 1 MiB at a time and computes its checksum; at most 4 MiB wait in the queue to the network. When the
- * connection breaks, or the aggregator is full or away, further attempts follow after growing, random pauses
- * until the deadline, each from the offset that the aggregator reports. Loop thread.
+ * connection breaks, the aggregator's disk is full or it does not answer, further attempts follow after
+ * growing, random pauses until the deadline, each from the offset that the aggregator reports. Loop thread.
  */
 #ifndef AGENT_LINK_UPLOAD_H
 #define AGENT_LINK_UPLOAD_H
@@ -22,7 +22,7 @@ struct upload_request {
 	const char *session; /* borrowed for the call, as is path */
 	const char *path;
 	uint64_t bytes; /* of the file at path */
-	uint32_t crc32; /* zlib's, of it */
+	uint32_t crc32; /* zlib's, of the file at path */
 	const uint64_t *files; /* bytes of each file of the session in it; borrowed until the end */
 	size_t n_files;
 	uint64_t instance; /* of this agent's Hello */
@@ -31,16 +31,16 @@ struct upload_request {
 	/* The connection of the control link, for a small file; NULL while there is none. */
 	struct rpc_channel *(*control_channel)(void *arg);
 
-	/* After each chunk has been handed to the network. */
+	/* Called after each chunk that the network layer has accepted. */
 	void (*progress)(void *arg, uint64_t bytes_done);
 
-	/* Once, unless cancelled: 0 means stored durably, ERR_TIMEOUT that the deadline came first. The
+	/* Called once, unless cancelled: 0 means stored durably, ERR_TIMEOUT that the deadline came first. The
 	 * upload is freed when it returns. */
 	void (*done)(void *arg, int rc, const struct err *e);
 	void *arg;
 };
 
-/* Never calls back from inside. The result is valid until `done` or upload_cancel(). */
+/* Calls nothing back before it returns. The result is valid until `done` or upload_cancel(). */
 struct upload *upload_start(const struct link_env *env, const struct upload_request *req);
 void upload_cancel(struct upload *u); /* `done` is not called; NULL is fine */
 
