@@ -18,8 +18,6 @@
 #include "proto/control_check.h"
 #include "proto/limits.h"
 
-/* A mark carries the time at which it happened: not in the future, and not long ago. */
-
 struct local_service {
 	struct local_env env;
 	struct local_socket *socket;
@@ -35,7 +33,7 @@ static void answer(struct local_request *req, const Tutti__V1__LocalReply *reply
 	free(bytes);
 }
 
-/* Also an answer_fn: passes the aggregator's answer on. */
+/* Also an answer_fn, which passes the aggregator's answer on to the process. */
 static void answer_text(void *arg, bool ok, const char *session, const char *detail)
 {
 	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
@@ -123,7 +121,7 @@ static void on_mark(struct local_service *s, struct local_request *req,
 	};
 
 	if (mark.raw_ns > now + MARK_FUTURE_NS || mark.raw_ns < now - MARK_AGE_NS) {
-		refuse(req, "raw_ns is no recent time on CLOCK_MONOTONIC_RAW of this machine");
+		refuse(req, "raw_ns is not a recent time on CLOCK_MONOTONIC_RAW of this machine");
 		return;
 	}
 	marks_add(s->env.marks, &mark);
@@ -184,7 +182,8 @@ static void on_request(struct local_request *req, const void *data, size_t len, 
 		on_stop(s, req, m->stop);
 		break;
 	default:
-		refuse(req, "this agent is older than the request: unknown kind");
+		refuse(req,
+		       "unknown kind of request: this agent is older than the caller, update it");
 		break;
 	}
 	tutti__v1__local_request__free_unpacked(m, NULL);

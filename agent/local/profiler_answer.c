@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "proto/limits.h"
 
-enum { HEAD_BYTES = 64 }; /* at most, of the response before the file's bytes */
+enum { HEAD_BYTES = 64 }; /* largest size of the response up to the file's bytes */
 
 struct mapping {
 	void *data;

@@ -29,7 +29,7 @@
 /* The caller's clock is wrong if its start is further away than this. */
 #define AHEAD_MAX_NS (60 * NS_PER_S)
 
-/* For gathering after the window, if the call has no deadline. */
+/* Time to gather after the window, if the call has no deadline. */
 #define GATHER_LIMIT_NS (30 * NS_PER_S)
 
 /* Time to send the answer before the call's deadline. */
@@ -167,7 +167,7 @@ static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m,
 	struct buf options = BUF_INIT;
 	int rc;
 
-	/* An id like the aggregator's: after a kill the next agent removes the folder. */
+	/* The form of a session's id lets the next agent remove the folder if this one is killed. */
 	name_make_session(now_real_ns(), session);
 	req.session = session;
 	req.t0_ns = window_start_ns(&model, m->opts);
@@ -192,7 +192,7 @@ static int profile_request(struct profile *p, const struct rpc_msg *msg, struct 
 	data = rpc_msg_data(msg, &len);
 	m = tensorflow__profile_request__unpack(NULL, len, data);
 	if (!m)
-		return err_set(e, ERR_INVALID, "no ProfileRequest message");
+		return err_set(e, ERR_INVALID, "the request is not a ProfileRequest message");
 	p->session = xstrdup(m->session_id);
 	p->emit_xspace = m->emit_xspace;
 	rc = check_options(m->opts, e);
@@ -232,7 +232,7 @@ static void profile_half_closed(struct rpc_call *call)
 	struct profile *p = rpc_arg(call);
 
 	if (!p->session)
-		rpc_finish(call, RPC_INVALID_ARGUMENT, "no request");
+		rpc_finish(call, RPC_INVALID_ARGUMENT, "the call ended without a request");
 }
 
 static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
@@ -240,7 +240,7 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 	struct profile *p = rpc_arg(call), **at = &p->service->profiles;
 
 	(void)st;
-	profile_release(p); /* if the caller left, cancels the capture */
+	profile_release(p); /* cancels the capture if the caller has disconnected */
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
@@ -273,7 +273,8 @@ static bool terminate_message(struct rpc_call *call, const struct rpc_msg *msg)
 	data = rpc_msg_data(msg, &len);
 	m = tensorflow__terminate_request__unpack(NULL, len, data);
 	if (!m) {
-		rpc_finish(call, RPC_INVALID_ARGUMENT, "no TerminateRequest message");
+		rpc_finish(call, RPC_INVALID_ARGUMENT,
+			   "the request is not a TerminateRequest message");
 		return true;
 	}
 	terminate_session(rpc_arg(call), m->session_id);
@@ -306,7 +307,7 @@ static void add_tracers(struct buf *text, struct tracer *const *t)
 	}
 }
 
-/* Open calls without a request do not count. */
+/* Counts no call that has not sent its request yet. */
 static size_t count_captures(const struct profiler_service *s)
 {
 	size_t n = 0;

@@ -10,10 +10,10 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-/* Each process stamps its own marks, so they come out of order. */
+/* Each process stamps its own marks, so they arrive out of order, by this much at most. */
 #define LATE_NS (MARK_AGE_NS + MARK_FUTURE_NS)
 
-/* A process may send marks without end; other tracers need the spool as well. */
+/* Limits the ring's file: a process that sends marks without end must not fill the spool. */
 #define FILE_BYTES (64U << 20)
 
 #define STEP_RING_BYTES (2U << 20)
@@ -27,7 +27,7 @@ struct marks {
 
 struct mark_bytes {
 	int32_t pid, tid;
-	char text[LIMIT_MARK_BYTES + 1]; /* with its NUL, no longer than that */
+	char text[LIMIT_MARK_BYTES + 1]; /* the record ends with the NUL */
 };
 
 struct step_bytes {
@@ -104,7 +104,7 @@ struct step_list {
 	size_t n, cap;
 };
 
-static bool take_step(void *arg, const struct ring_record *record)
+static bool append_step_of_record(void *arg, const struct ring_record *record)
 {
 	const struct step_bytes *bytes = record->data;
 	struct step_list *list = arg;
@@ -133,7 +133,7 @@ void marks_each_step(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_
 	struct ring_cut *cut = ring_cut_new(m->step_ring, from_raw_ns, to_raw_ns);
 	struct step_list list = { 0 };
 
-	ring_cut_each(cut, take_step, &list);
+	ring_cut_each(cut, append_step_of_record, &list);
 	ring_cut_free(cut);
 	sort_array(list.v, list.n, sizeof(*list.v), by_time);
 	for (size_t i = 0; i < list.n; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks: instant events that processes put on the host's timeline through the local socket. They stand in
- * a ring, always on. Loop thread.
+ * Marks: instant events that processes put on the host's timeline through the local socket. A ring keeps
+ * the newest ones, also while no capture is under way. Loop thread.
  */
 #ifndef AGENT_MARKS_MARKS_H
 #define AGENT_MARKS_MARKS_H
@@ -11,7 +11,7 @@
 
 #include "agent/tracer/ring.h"
 
-/* How old a mark may be, and how far its stamp may lie in the future. */
+/* How old a mark may be when it arrives, and how far its stamp may lie in the future. */
 #define MARK_AGE_NS    (600 * INT64_C(1000000000))
 #define MARK_FUTURE_NS INT64_C(1000000000)
 
@@ -19,7 +19,7 @@ struct marks;
 struct steps;
 
 struct mark {
-	int64_t raw_ns; /* CLOCK_MONOTONIC_RAW where it happened */
+	int64_t raw_ns; /* when it happened, on CLOCK_MONOTONIC_RAW */
 	int32_t pid, tid; /* 0 = unknown */
 	const char *text;
 };
@@ -30,17 +30,18 @@ struct step_mark {
 	int32_t pid;
 };
 
-/* Marks are complete from `begin_raw_ns` on. */
+/* `begin_raw_ns`: now. A window that begins earlier is not complete. */
 struct marks *marks_new(const struct ring_limits *limits, int64_t begin_raw_ns);
 void marks_free(struct marks *m); /* NULL is fine */
 void marks_add(struct marks *m, const struct mark *mark); /* the text is copied */
 
-/* The marks themselves; mark_of_record() reads what a cut gives, on any thread. The text is the record's. */
+/* The ring of the marks. mark_of_record() decodes a record of its cuts, on any thread; the text is borrowed
+ * from the record. */
 struct ring *marks_ring(const struct marks *m);
 struct mark mark_of_record(const struct ring_record *record);
 
-/* Begins of steps with from <= raw_ns < to, oldest first. They are kept longer than the marks: for the
- * longest capture. */
+/* Calls fn for the begins of steps with from <= raw_ns < to, oldest first. They are kept longer than the
+ * marks: for the duration of the longest capture. */
 void marks_each_step(const struct marks *m, int64_t from_raw_ns, int64_t to_raw_ns,
 		     void (*fn)(void *arg, const struct step_mark *step), void *arg);
 

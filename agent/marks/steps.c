@@ -11,12 +11,12 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define KEEP	   16 /* newest steps; the average is over these */
-#define KEY	   "step_num="
-#define STEP_MAX   INT64_C(1000000000000000)
-#define OUTLIER	   4 /* in medians: longer steps hold a checkpoint or an evaluation */
-#define SILENCE_NS (2 * NS_PER_S) /* a process is silent after this and SILENCE periods */
-#define SILENCE	   4
+#define STEPS_KEPT	16 /* the average is over the newest steps, this many */
+#define STEP_KEY	"step_num="
+#define STEP_MAX	INT64_C(1000000000000000)
+#define OUTLIER_MEDIANS 4 /* longer steps contain a checkpoint or an evaluation */
+#define SILENCE_NS	(2 * NS_PER_S) /* a process is silent after both of these */
+#define SILENCE_PERIODS 4
 
 struct step_begin {
 	int64_t step, raw_ns;
@@ -24,7 +24,7 @@ struct step_begin {
 
 struct steps {
 	int32_t pid; /* followed */
-	struct step_begin last[KEEP]; /* oldest first; each step above the one before */
+	struct step_begin last[STEPS_KEPT]; /* oldest first; each step above the one before */
 	size_t n;
 	void (*watch)(void *arg);
 	void *arg;
@@ -64,8 +64,8 @@ bool step_of_mark(const char *text, int64_t *step, size_t *name_len)
 	*name_len = (size_t)(at - text);
 	while (at[1]) {
 		at++;
-		if (!strncmp(at, KEY, strlen(KEY)))
-			return parse_number(at + strlen(KEY), step);
+		if (!strncmp(at, STEP_KEY, strlen(STEP_KEY)))
+			return parse_number(at + strlen(STEP_KEY), step);
 		at += strcspn(at, ",#");
 	}
 	return false;
@@ -81,9 +81,9 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Periods without outliers; returns how many. */
-static size_t list_periods(const struct steps *s, double out[KEEP])
+static size_t list_periods(const struct steps *s, double out[STEPS_KEPT])
 {
-	double sorted[KEEP];
+	double sorted[STEPS_KEPT];
 	size_t n = s->n - 1, kept = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -92,7 +92,7 @@ static size_t list_periods(const struct steps *s, double out[KEEP])
 	memcpy(sorted, out, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), compare_doubles);
 	for (size_t i = 0; i < n; i++) {
-		if (out[i] <= OUTLIER * sorted[n / 2])
+		if (out[i] <= OUTLIER_MEDIANS * sorted[n / 2])
 			out[kept++] = out[i];
 	}
 	return kept;
@@ -100,7 +100,7 @@ static size_t list_periods(const struct steps *s, double out[KEEP])
 
 static void set_period(const struct steps *s, struct step_state *out)
 {
-	double took[KEEP], sum = 0, squares = 0;
+	double took[STEPS_KEPT], sum = 0, squares = 0;
 	size_t n = list_periods(s, took);
 
 	for (size_t i = 0; i < n; i++)
@@ -130,7 +130,7 @@ struct step_state steps_state(const struct steps *s)
 static bool is_silent(const struct steps *s, int64_t raw_ns)
 {
 	struct step_state now = steps_state(s);
-	int64_t silent_ns = SILENCE * now.period_ns;
+	int64_t silent_ns = SILENCE_PERIODS * now.period_ns;
 
 	return raw_ns - now.raw_ns > (silent_ns > SILENCE_NS ? silent_ns : SILENCE_NS);
 }
@@ -145,7 +145,7 @@ static bool is_next_step(const struct steps *s, int64_t step, int64_t raw_ns)
 
 static void append_step(struct steps *s, int64_t step, int64_t raw_ns)
 {
-	if (s->n == KEEP)
+	if (s->n == STEPS_KEPT)
 		memmove(s->last, s->last + 1, --s->n * sizeof(*s->last));
 	s->last[s->n++] = (struct step_begin){ step, raw_ns };
 }
