@@ -1,60 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/symbols/elf_symbols.h"
 
-#include <elf.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 
 #define SYMBOLS_MAX  (4U << 20)
 #define SEGMENTS_MAX 64
+#define NESTED_MAX   8
+#define CODE_MAX     1024
 #define CHUNK	     2048 /* symbols read at once */
+#define PLT_ENTRY    16 /* bytes, on all machines with 64 bits that Tutti runs on */
 
-struct file {
-	const struct elf_source *src;
-	Elf64_Ehdr head;
-	Elf64_Shdr *sections;
-};
-
-static bool inside(const struct elf_source *src, uint64_t offset, uint64_t size)
-{
-	return offset <= src->size && size <= src->size - offset;
-}
-
-static int read_at(const struct elf_source *src, uint64_t offset, void *out, size_t len,
-		   struct err *e)
-{
-	if (!inside(src, offset, len))
-		return err_set(e, ERR_INVALID, "ELF: %zu bytes at %llu are beyond the end", len,
-			       (unsigned long long)offset);
-	return src->read(src->arg, offset, out, len, e);
-}
-
-static int read_head(struct file *f, struct err *e)
-{
-	const Elf64_Ehdr *h = &f->head;
-	int rc = read_at(f->src, 0, &f->head, sizeof(f->head), e);
-
-	if (rc)
-		return rc;
-	if (memcmp(h->e_ident, ELFMAG, SELFMAG))
-		return err_set(e, ERR_INVALID, "not an ELF file");
-	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB)
-		return err_set(e, ERR_UNSUPPORTED, "ELF: not 64-bit little-endian");
-	if (h->e_shnum && h->e_shentsize != sizeof(Elf64_Shdr))
-		return err_set(e, ERR_INVALID, "ELF: section headers of %u bytes", h->e_shentsize);
-	if (h->e_phnum && h->e_phentsize != sizeof(Elf64_Phdr))
-		return err_set(e, ERR_INVALID, "ELF: program headers of %u bytes", h->e_phentsize);
-	return 0;
-}
-
-static int read_segments(const struct file *f, struct elf_symbols *out, struct err *e)
+static int read_segments(const struct elf_file *f, struct elf_symbols *out, struct err *e)
 {
 	Elf64_Phdr ph;
 
 	for (unsigned int i = 0; i < f->head.e_phnum && out->n_segments < SEGMENTS_MAX; i++) {
-		int rc = read_at(f->src, f->head.e_phoff + i * sizeof(ph), &ph, sizeof(ph), e);
+		int rc = elf_source_read(f->src, f->head.e_phoff + i * sizeof(ph), &ph, sizeof(ph),
+					 e);
 
 		if (rc)
 			return rc;
@@ -69,19 +34,7 @@ static int read_segments(const struct file *f, struct elf_symbols *out, struct e
 	return 0;
 }
 
-static int read_sections(struct file *f, struct err *e)
-{
-	size_t bytes = f->head.e_shnum * sizeof(*f->sections);
-
-	if (!bytes)
-		return 0;
-	if (!inside(f->src, f->head.e_shoff, bytes))
-		return err_set(e, ERR_INVALID, "ELF: section headers are beyond the end");
-	f->sections = xmalloc(bytes);
-	return read_at(f->src, f->head.e_shoff, f->sections, bytes, e);
-}
-
-static const Elf64_Shdr *find_section(const struct file *f, uint32_t type)
+static const Elf64_Shdr *find_section(const struct elf_file *f, uint32_t type)
 {
 	for (unsigned int i = 0; i < f->head.e_shnum; i++)
 		if (f->sections[i].sh_type == type)
@@ -90,7 +43,7 @@ static const Elf64_Shdr *find_section(const struct file *f, uint32_t type)
 }
 
 /* A table can be used if it and its names lie in the file (a debug file keeps only the header). */
-static const Elf64_Shdr *symbol_table(const struct file *f, const Elf64_Shdr **names)
+static const Elf64_Shdr *symbol_table(const struct elf_file *f, const Elf64_Shdr **names)
 {
 	static const uint32_t types[] = { SHT_SYMTAB, SHT_DYNSYM };
 
@@ -100,11 +53,17 @@ static const Elf64_Shdr *symbol_table(const struct file *f, const Elf64_Shdr **n
 		if (!t || t->sh_entsize != sizeof(Elf64_Sym) || t->sh_link >= f->head.e_shnum)
 			continue;
 		*names = &f->sections[t->sh_link];
-		if (inside(f->src, t->sh_offset, t->sh_size) && (*names)->sh_type == SHT_STRTAB &&
-		    inside(f->src, (*names)->sh_offset, (*names)->sh_size))
+		if (elf_source_has(f->src, t->sh_offset, t->sh_size) &&
+		    (*names)->sh_type == SHT_STRTAB &&
+		    elf_source_has(f->src, (*names)->sh_offset, (*names)->sh_size))
 			return t;
 	}
 	return NULL;
+}
+
+static struct elf_table table_of(const Elf64_Shdr *s)
+{
+	return (struct elf_table){ .offset = s->sh_offset, .size = s->sh_size };
 }
 
 static bool is_function(const Elf64_Sym *s)
@@ -159,7 +118,7 @@ static void sort_and_thin(struct elf_symbols *es)
 	es->v = xrealloc(es->v, n * sizeof(*es->v));
 }
 
-static int read_symbols(const struct file *f, struct elf_symbols *out, struct err *e)
+static int read_symbols(const struct elf_file *f, struct elf_symbols *out, struct err *e)
 {
 	const Elf64_Shdr *names, *table = symbol_table(f, &names);
 	size_t n, cap = 0;
@@ -175,32 +134,70 @@ static int read_symbols(const struct file *f, struct elf_symbols *out, struct er
 	for (size_t i = 0; i < n && !rc; i += CHUNK) {
 		size_t some = n - i < CHUNK ? n - i : CHUNK;
 
-		rc = read_at(f->src, table->sh_offset + i * sizeof(*syms), syms,
-			     some * sizeof(*syms), e);
+		rc = elf_source_read(f->src, table->sh_offset + i * sizeof(*syms), syms,
+				     some * sizeof(*syms), e);
 		if (!rc)
 			add_functions(out, &cap, syms, some);
 	}
 	free(syms);
-	out->names_offset = names->sh_offset;
-	out->names_size = names->sh_size;
+	out->has_symtab = table->sh_type == SHT_SYMTAB;
+	out->names = table_of(names);
 	sort_and_thin(out);
 	return rc;
 }
 
+static void read_code(const struct elf_file *f, struct elf_symbols *out)
+{
+	for (unsigned int i = 0; i < f->head.e_shnum && out->n_code < CODE_MAX; i++) {
+		const Elf64_Shdr *s = &f->sections[i];
+
+		if (!(s->sh_flags & SHF_EXECINSTR) || s->sh_size > UINT64_MAX - s->sh_addr)
+			continue;
+		if (!(out->n_code & (out->n_code - 1)))
+			out->code = xrealloc(out->code, (out->n_code ? 2 * out->n_code : 1) *
+								sizeof(*out->code));
+		out->code[out->n_code++] = (struct elf_code){
+			.address = s->sh_addr,
+			.end = s->sh_addr + s->sh_size,
+			.plt = !strncmp(elf_section_name(f, s), ".plt", 4),
+			.named = !strcmp(elf_section_name(f, s), ".plt") ||
+				 !strcmp(elf_section_name(f, s), ".plt.sec"),
+		};
+	}
+}
+
+/* Without them an entry is "[plt]". */
+static void find_plt_names(const struct elf_file *f, struct elf_symbols *out)
+{
+	const Elf64_Shdr *relocations = elf_file_section(f, ".rela.plt"), *symbols, *names;
+
+	if (!relocations || relocations->sh_link >= f->head.e_shnum)
+		return;
+	symbols = &f->sections[relocations->sh_link];
+	if (symbols->sh_type != SHT_DYNSYM || symbols->sh_link >= f->head.e_shnum)
+		return;
+	names = &f->sections[symbols->sh_link];
+	if (names->sh_type != SHT_STRTAB)
+		return;
+	out->plt_relocations = table_of(relocations);
+	out->plt_symbols = table_of(symbols);
+	out->plt_names = table_of(names);
+}
+
 int elf_symbols_load(struct elf_symbols *out, const struct elf_source *src, struct err *e)
 {
-	struct file f = { .src = src };
-	int rc;
+	struct elf_file f;
+	int rc = elf_file_open(&f, src, e);
 
 	*out = (struct elf_symbols){ 0 };
-	rc = read_head(&f, e);
 	if (!rc)
 		rc = read_segments(&f, out, e);
-	if (!rc)
-		rc = read_sections(&f, e);
-	if (!rc)
+	if (!rc) {
+		read_code(&f, out);
+		find_plt_names(&f, out);
 		rc = read_symbols(&f, out, e);
-	free(f.sections);
+	}
+	elf_file_close(&f);
 	if (rc)
 		elf_symbols_release(out);
 	return rc;
@@ -210,15 +207,17 @@ void elf_symbols_release(struct elf_symbols *es)
 {
 	free(es->v);
 	free(es->segments);
+	free(es->code);
 	*es = (struct elf_symbols){ 0 };
 }
 
 size_t elf_symbols_bytes(const struct elf_symbols *es)
 {
-	return es->n * sizeof(*es->v) + (es->n_segments ? SEGMENTS_MAX * sizeof(*es->segments) : 0);
+	return es->n * sizeof(*es->v) + 2 * es->n_code * sizeof(*es->code) +
+	       (es->n_segments ? SEGMENTS_MAX * sizeof(*es->segments) : 0);
 }
 
-static bool address_of(const struct elf_symbols *es, uint64_t file_offset, uint64_t *out)
+bool elf_symbols_address(const struct elf_symbols *es, uint64_t file_offset, uint64_t *out)
 {
 	for (size_t i = 0; i < es->n_segments; i++) {
 		const struct elf_segment *s = &es->segments[i];
@@ -231,13 +230,20 @@ static bool address_of(const struct elf_symbols *es, uint64_t file_offset, uint6
 	return false;
 }
 
-const struct elf_symbol *elf_symbols_find(const struct elf_symbols *es, uint64_t file_offset)
+static const struct elf_code *find_code(const struct elf_symbols *es, uint64_t address)
+{
+	for (size_t i = 0; i < es->n_code; i++)
+		if (address >= es->code[i].address && address < es->code[i].end)
+			return &es->code[i];
+	return NULL;
+}
+
+static const struct elf_symbol *find_symbol(const struct elf_symbols *es,
+					    const struct elf_code *code, uint64_t address)
 {
 	size_t low = 0, high = es->n;
-	uint64_t address;
+	const struct elf_symbol *s;
 
-	if (!address_of(es, file_offset, &address))
-		return NULL;
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 
@@ -246,20 +252,81 @@ const struct elf_symbol *elf_symbols_find(const struct elf_symbols *es, uint64_t
 		else
 			high = mid;
 	}
-	if (!low)
-		return NULL;
-	if (es->v[low - 1].size && address - es->v[low - 1].address >= es->v[low - 1].size)
-		return NULL;
-	return &es->v[low - 1];
+	/* A function may have others inside it. */
+	for (size_t i = low; i > 0 && low - i < NESTED_MAX; i--) {
+		s = &es->v[i - 1];
+		if (s->size && address - s->address < s->size)
+			return s;
+		/* Without a size it ends where its section does. */
+		if (!s->size && i == low && (!code || s->address >= code->address))
+			return s;
+	}
+	return NULL;
 }
 
-int elf_symbols_name(const struct elf_symbols *es, const struct elf_source *src,
-		     const struct elf_symbol *sym, char *out, size_t size, struct err *e)
+static int read_name(const struct elf_source *src, const struct elf_table *names, uint64_t at,
+		     char *out, size_t size, struct err *e)
 {
-	uint64_t left = sym->name < es->names_size ? es->names_size - sym->name : 0;
+	uint64_t left = at < names->size ? names->size - at : 0;
 	size_t len = left < size - 1 ? (size_t)left : size - 1;
-	int rc = read_at(src, es->names_offset + sym->name, out, len, e);
+	int rc = elf_source_read(src, names->offset + at, out, len, e);
 
 	out[rc ? 0 : len] = '\0';
+	if (!rc && !out[0])
+		rc = err_set(e, ERR_NOT_FOUND, "ELF: a function without a name");
 	return rc;
+}
+
+/* The i-th entry calls what the i-th relocation names; a section of the lazy kind begins with one or two entries for
+ * the linker's own use. */
+static int plt_callee(const struct elf_symbols *es, const struct elf_source *src,
+		      const struct elf_code *code, uint64_t address, char *out, size_t size)
+{
+	uint64_t n = es->plt_relocations.size / sizeof(Elf64_Rela), symbol;
+	uint64_t entries = (code->end - code->address) / PLT_ENTRY;
+	uint64_t i = (address - code->address) / PLT_ENTRY;
+	Elf64_Rela relocation;
+	Elf64_Sym sym;
+
+	if (!code->named || entries < n || entries - n > 2 || i < entries - n || i >= entries)
+		return ERR_NOT_FOUND;
+	i -= entries - n;
+	if (elf_source_read(src, es->plt_relocations.offset + i * sizeof(relocation), &relocation,
+			    sizeof(relocation), NULL))
+		return ERR_NOT_FOUND;
+	symbol = ELF64_R_SYM(relocation.r_info);
+	if (!symbol || symbol >= es->plt_symbols.size / sizeof(sym) ||
+	    elf_source_read(src, es->plt_symbols.offset + symbol * sizeof(sym), &sym, sizeof(sym),
+			    NULL))
+		return ERR_NOT_FOUND;
+	return read_name(src, &es->plt_names, sym.st_name, out, size, NULL);
+}
+
+static void plt_name(const struct elf_symbols *es, const struct elf_source *src,
+		     const struct elf_code *code, uint64_t address, char *out, size_t size)
+{
+	static const char suffix[] = "@plt";
+	size_t len;
+
+	if (size <= sizeof(suffix) ||
+	    plt_callee(es, src, code, address, out, size - strlen(suffix))) {
+		snprintf(out, size, "[plt]");
+		return;
+	}
+	len = strlen(out);
+	memcpy(out + len, suffix, sizeof(suffix));
+}
+
+int elf_symbols_name(const struct elf_symbols *es, const struct elf_source *src, uint64_t address,
+		     char *out, size_t size, struct err *e)
+{
+	const struct elf_code *code = find_code(es, address);
+	const struct elf_symbol *s = find_symbol(es, code, address);
+
+	if (s)
+		return read_name(src, &es->names, s->name, out, size, e);
+	if (!code || !code->plt)
+		return err_set(e, ERR_NOT_FOUND, "ELF: no function there");
+	plt_name(es, src, code, address, out, size);
+	return 0;
 }

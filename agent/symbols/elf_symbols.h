@@ -4,22 +4,13 @@
  * little-endian files; the bytes are foreign and every offset in them is checked.
  *
  * Names stay in the file and are read one by one: an index costs 16 bytes per function, whatever the
- * length of C++ names.
+ * length of C++ names. A function without a size ends where the next one or its section does. Entries of a
+ * procedure linkage table have the name of what they call, with "@plt" behind it, else "[plt]".
  */
 #ifndef AGENT_SYMBOLS_ELF_SYMBOLS_H
 #define AGENT_SYMBOLS_ELF_SYMBOLS_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/err.h"
-
-/* The file's bytes: `read` reads exactly len bytes or fails. */
-struct elf_source {
-	int (*read)(void *arg, uint64_t offset, void *out, size_t len, struct err *e);
-	void *arg;
-	uint64_t size;
-};
+#include "agent/symbols/elf_file.h"
 
 struct elf_symbol {
 	uint64_t address;
@@ -32,12 +23,28 @@ struct elf_segment {
 	uint64_t offset, size, address;
 };
 
+/* A section with code. */
+struct elf_code {
+	uint64_t address, end;
+	bool plt; /* of linkage entries */
+	bool named; /* in the order of .rela.plt */
+};
+
+/* A table in the file. */
+struct elf_table {
+	uint64_t offset, size;
+};
+
 struct elf_symbols {
 	struct elf_symbol *v;
 	size_t n;
+	bool has_symtab; /* else the functions are the exported ones */
 	struct elf_segment *segments;
 	size_t n_segments;
-	uint64_t names_offset, names_size;
+	struct elf_code *code; /* in the file's order */
+	size_t n_code;
+	struct elf_table names;
+	struct elf_table plt_relocations, plt_symbols, plt_names; /* size 0: there is none */
 };
 
 /* ERR_INVALID: not an ELF file, or a broken one; ERR_UNSUPPORTED: not 64-bit little-endian; ERR_LIMIT:
@@ -48,12 +55,12 @@ MUST_CHECK int elf_symbols_load(struct elf_symbols *out, const struct elf_source
 void elf_symbols_release(struct elf_symbols *es);
 size_t elf_symbols_bytes(const struct elf_symbols *es);
 
-/* The function that holds a byte of the file, or NULL. */
-const struct elf_symbol *elf_symbols_find(const struct elf_symbols *es, uint64_t file_offset);
+/* Where a byte of the file is loaded; false if it is not loaded as code. */
+bool elf_symbols_address(const struct elf_symbols *es, uint64_t file_offset, uint64_t *out);
 
-/* Its name, NUL-terminated and cut to `size`; raw bytes. */
+/* The name of the function at the address, NUL-terminated and cut to `size`; raw bytes. ERR_NOT_FOUND if there is none,
+ * or none with a name. */
 MUST_CHECK int elf_symbols_name(const struct elf_symbols *es, const struct elf_source *src,
-				const struct elf_symbol *sym, char *out, size_t size,
-				struct err *e);
+				uint64_t address, char *out, size_t size, struct err *e);
 
 #endif

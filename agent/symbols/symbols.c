@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clean_text.h"
+#include "agent/symbols/debug_file.h"
 #include "agent/symbols/elf_symbols.h"
 #include "agent/proc/foreign_file.h"
 #include "agent/symbols/kallsyms.h"
@@ -36,6 +37,7 @@ struct module {
 	bool indexed;
 	uint32_t failed_pid; /* the file could not be opened for it; 0 = not tried */
 	struct elf_symbols elf;
+	struct debug_file debug; /* of a stripped file */
 	uint64_t maps_read, perf_map_read; /* the job that did it; 0 = never */
 	bool has_maps;
 	struct proc_maps maps;
@@ -64,6 +66,7 @@ struct symbols *symbols_new(void)
 
 static void close_module(struct symbols *sy, struct module *m)
 {
+	debug_file_close(&m->debug);
 	if (m->fd < 0)
 		return;
 	close(m->fd);
@@ -77,6 +80,7 @@ static void drop_module(struct symbols *sy, size_t i)
 
 	close_module(sy, m);
 	elf_symbols_release(&m->elf);
+	debug_file_release(&m->debug);
 	proc_maps_release(&m->maps);
 	perf_map_release(&m->jit);
 	free(m->image.path);
@@ -130,7 +134,8 @@ static size_t least_used(const struct symbols *sy)
 
 static size_t module_bytes(const struct module *m)
 {
-	return elf_symbols_bytes(&m->elf) + m->jit.names.cap + m->jit.cap * sizeof(*m->jit.v);
+	return elf_symbols_bytes(&m->elf) + debug_file_bytes(&m->debug) + m->jit.names.cap +
+	       m->jit.cap * sizeof(*m->jit.v);
 }
 
 void symbols_end(struct symbols *sy)
@@ -180,6 +185,7 @@ static struct module *module_of(struct symbols *sy, const struct image *image)
 	m->image.path = image->path ? xstrdup(image->path) : NULL;
 	m->used = sy->job;
 	m->fd = -1;
+	m->debug.fd = -1;
 	sy->modules[sy->n++] = m;
 	return m;
 }
@@ -271,6 +277,8 @@ static bool index_module(struct symbols *sy, struct module *m)
 	src.size = (uint64_t)m->st.st_size;
 	if (elf_symbols_load(&m->elf, &src, NULL))
 		m->elf = (struct elf_symbols){ 0 };
+	else if (!m->elf.has_symtab)
+		debug_file_find(&m->debug, m->image.pid, m->image.path, &src);
 	return true;
 }
 
@@ -279,15 +287,16 @@ static bool file_symbol(struct symbols *sy, struct module *m, uint64_t offset, c
 			size_t size)
 {
 	struct elf_source src = { .read = read_fd, .arg = &m->fd };
-	const struct elf_symbol *sym;
+	uint64_t address;
 
-	if (!index_module(sy, m))
+	if (!index_module(sy, m) || !elf_symbols_address(&m->elf, offset, &address))
 		return false;
-	sym = elf_symbols_find(&m->elf, offset);
-	if (!sym || !open_module(sy, m))
+	if (!debug_file_name(&m->debug, address, out, size))
+		return true;
+	if (!open_module(sy, m))
 		return false;
 	src.size = (uint64_t)m->st.st_size;
-	return !elf_symbols_name(&m->elf, &src, sym, out, size, NULL) && out[0];
+	return !elf_symbols_name(&m->elf, &src, address, out, size, NULL);
 }
 
 static void file_name(struct symbols *sy, const struct image *image, uint64_t offset, char *out,
@@ -349,12 +358,12 @@ static void load_vdso(struct symbols *sy)
 
 static void vdso_name(struct symbols *sy, uint64_t offset, char *out, size_t size)
 {
-	const struct elf_symbol *sym;
+	uint64_t address;
 
 	if (!sy->has_vdso)
 		load_vdso(sy);
-	sym = elf_symbols_find(&sy->vdso, offset);
-	if (!sym || elf_symbols_name(&sy->vdso, &sy->vdso_source, sym, out, size, NULL))
+	if (!elf_symbols_address(&sy->vdso, offset, &address) ||
+	    elf_symbols_name(&sy->vdso, &sy->vdso_source, address, out, size, NULL))
 		snprintf(out, size, "[vdso]");
 }
 
@@ -475,4 +484,15 @@ uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t
 	}
 	clean_text(name, sizeof(name), raw, strlen(raw));
 	return name_pool_add(&sy->names, name);
+}
+
+uint32_t symbols_group(struct symbols *sy, uint32_t name)
+{
+	const char *text = symbols_text(sy, name), *plus = strrchr(text, '+');
+	char group[NAME_BYTES];
+
+	if (text[0] != '[' || !plus || strncmp(plus, "+0x", 3) || text[strlen(text) - 1] != ']')
+		return name;
+	snprintf(group, sizeof(group), "%.*s]", (int)(plus - text), text);
+	return name_pool_add(&sy->names, group);
 }

@@ -29,6 +29,9 @@ uint32_t symbols_epoch(const struct symbols *sy); /* never 0 */
  */
 uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t offset);
 
+/* "[libfoo.so]" for "[libfoo.so+0x1234]"; any other name is its own. */
+uint32_t symbols_group(struct symbols *sy, uint32_t name);
+
 /* UTF-8 without control characters; borrowed until the next resolve. */
 const char *symbols_text(const struct symbols *sy, uint32_t name);
 

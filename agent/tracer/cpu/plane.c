@@ -10,6 +10,7 @@
 
 struct span {
 	uint32_t name;
+	uint32_t node; /* whose address is a stat; 0 = none */
 	int64_t start_ns, end_ns;
 };
 
@@ -31,6 +32,7 @@ static void name_nodes(struct cpu_cut *cut, struct symbols *sy)
 
 		if (stale || !n->name)
 			n->name = symbols_resolve(sy, &cut->images[n->image], n->offset);
+		n->leaf_name = symbols_group(sy, n->name);
 	}
 }
 
@@ -42,14 +44,17 @@ static bool is_placeholder(const struct symbols *sy, uint32_t name)
 	return text[0] == '[' && text[strlen(text) - 1] == ']';
 }
 
-/* The names of a stack, outermost first; what is deeper than CPU_DEPTH_MAX is cut at the outer end. */
+/* The names of a stack, outermost first; what is deeper than CPU_DEPTH_MAX is cut at the outer end. Leaves without a
+ * function are one per file: each address would be a name of its own. */
 static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
 			 uint32_t *names)
 {
 	size_t n = 0;
 
 	for (uint32_t i = node; i && n < CPU_DEPTH_MAX; i = cut->nodes[i].parent)
-		if (!n || names[n - 1] != cut->nodes[i].name || !is_placeholder(sy, names[n - 1]))
+		if (!n)
+			names[n++] = cut->nodes[i].leaf_name;
+		else if (names[n - 1] != cut->nodes[i].name || !is_placeholder(sy, names[n - 1]))
 			names[n++] = cut->nodes[i].name;
 	for (size_t i = 0; i < n / 2; i++) {
 		uint32_t swap = names[i];
@@ -66,14 +71,14 @@ static void close_spans(struct line *l, size_t depth, int64_t end_ns)
 		l->spans[l->open[--l->depth]].end_ns = end_ns;
 }
 
-static void open_span(struct line *l, uint32_t name, int64_t start_ns)
+static void open_span(struct line *l, uint32_t name, uint32_t node, int64_t start_ns)
 {
 	if (l->n == l->cap) {
 		l->cap = l->cap ? 2 * l->cap : 64;
 		l->spans = xrealloc(l->spans, l->cap * sizeof(*l->spans));
 	}
 	l->open[l->depth++] = l->n;
-	l->spans[l->n++] = (struct span){ .name = name, .start_ns = start_ns };
+	l->spans[l->n++] = (struct span){ .name = name, .node = node, .start_ns = start_ns };
 }
 
 /* The end of spans that the sample at `next_ns` does not continue. */
@@ -82,6 +87,14 @@ static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t
 	int64_t end = l->last_ns + cut->period_ns;
 
 	return end < next_ns ? end : next_ns;
+}
+
+/* The node if `name` is its leaf's and stands for the whole file. */
+static uint32_t unnamed_leaf(const struct cpu_cut *cut, uint32_t node, uint32_t name)
+{
+	const struct cpu_node *n = &cut->nodes[node];
+
+	return n->leaf_name == name && n->leaf_name != n->name ? node : 0;
 }
 
 static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, struct line *l,
@@ -97,7 +110,8 @@ static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, stru
 		same++;
 	close_spans(l, same, span_end(cut, l, s->raw_ns));
 	for (size_t i = same; i < n; i++)
-		open_span(l, names[i], s->raw_ns);
+		open_span(l, names[i], i + 1 == n ? unnamed_leaf(cut, s->node, names[i]) : 0,
+			  s->raw_ns);
 	l->last_ns = s->raw_ns;
 }
 
@@ -109,6 +123,8 @@ static void write_line(const struct cpu_cut *cut, const struct symbols *sy, cons
 
 		xs_event(b, symbols_text(sy, s->name), (s->start_ns - cut->t0_raw_ns) * 1000,
 			 (s->end_ns - s->start_ns) * 1000);
+		if (s->node)
+			xs_stat_uint(b, "address", cut->nodes[s->node].offset);
 	}
 }
 

@@ -88,6 +88,7 @@ struct cpu_node {
 	uint32_t image; /* index into `images` */
 	uint32_t parent; /* 0 = none */
 	uint32_t name; /* 0 = not known yet */
+	uint32_t leaf_name; /* as the innermost frame: without a function it is the file's */
 };
 
 /* The samples of a window with all that a worker needs to turn them into a plane. */

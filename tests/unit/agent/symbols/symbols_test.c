@@ -2,8 +2,10 @@
 /* Names of code, from this very program, its libraries and texts as the kernel and JITs write them. */
 #include "agent/symbols/symbols.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include "agent/symbols/name_pool.h"
 #include "agent/symbols/perf_map.h"
 #include "agent/proc/maps.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "tests/lib/check.h"
 #include "tests/lib/temp_dir.h"
@@ -93,15 +96,14 @@ static const char *name_at(struct small *f, uint64_t offset)
 {
 	struct elf_source src = { .read = read_memory, .arg = f, .size = sizeof(*f) };
 	static char name[64];
-	const struct elf_symbol *sym;
 	struct elf_symbols es;
+	uint64_t address;
 	struct err e;
 
 	CHECK_OK(elf_symbols_load(&es, &src, &e), e);
-	sym = elf_symbols_find(&es, offset);
-	snprintf(name, sizeof(name), "-");
-	if (sym)
-		CHECK_OK(elf_symbols_name(&es, &src, sym, name, sizeof(name), &e), e);
+	if (!elf_symbols_address(&es, offset, &address) ||
+	    elf_symbols_name(&es, &src, address, name, sizeof(name), &e))
+		snprintf(name, sizeof(name), "-");
 	elf_symbols_release(&es);
 	return name;
 }
@@ -121,8 +123,22 @@ static void elf_offsets_become_names(void)
 	CHECK_STR(name_at(f, 0x300), "-");
 	f->sections[1].sh_type = SHT_DYNSYM;
 	CHECK_STR(name_at(f, 0x1200), "two");
+	/* A section ends: what has no size ends with it. */
+	f->sections[0] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
+				       .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+				       .sh_addr = 0x401000,
+				       .sh_size = 0x400 };
+	CHECK_STR(name_at(f, 0x13ff), "three");
+	f->sections[0].sh_addr = 0x401400;
+	CHECK_STR(name_at(f, 0x13ff), "three");
+	CHECK_STR(name_at(f, 0x1400), "-");
+	/* One function inside another. */
+	f->symbols[2].st_size = 0x180;
+	CHECK_STR(name_at(f, 0x120f), "two");
+	CHECK_STR(name_at(f, 0x1210), "one");
+	CHECK_STR(name_at(f, 0x1280), "-");
 	f->symbols[3].st_name = 31; /* the last byte of the table: an empty name */
-	CHECK_STR(name_at(f, 0x1200), "");
+	CHECK_STR(name_at(f, 0x1200), "-");
 	free(f);
 }
 
@@ -144,7 +160,7 @@ static void broken_elf_is_refused(void)
 			if (elf_symbols_load(&es, &src, &e))
 				continue;
 			for (size_t i = 0; i < es.n; i++)
-				if (!elf_symbols_name(&es, &src, &es.v[i], name, 64, &e))
+				if (!elf_symbols_name(&es, &src, es.v[i].address, name, 64, &e))
 					CHECK(strlen(name) < 64);
 			elf_symbols_release(&es);
 		}
@@ -294,6 +310,172 @@ static void own_code_has_names(void)
 	symbols_free(sy);
 }
 
+/* ---- names that are kept outside the file ---- */
+
+struct own_place {
+	char *path; /* of this program */
+	uint64_t offset; /* of a_function_to_be_found */
+};
+
+static struct own_place own_place(void)
+{
+	uint64_t here = (uint64_t)(uintptr_t)a_function_to_be_found;
+	struct own_place out = { 0 };
+	struct proc_maps maps;
+	const struct proc_map *map;
+	struct err e;
+
+	CHECK_OK(proc_maps_read(&maps, (uint32_t)getpid(), &e), e);
+	map = proc_maps_find(&maps, here);
+	CHECK(map);
+	out.path = xstrdup(map->path);
+	out.offset = here - map->start + map->offset;
+	proc_maps_release(&maps);
+	return out;
+}
+
+__attribute__((format(printf, 1, 2))) static bool shell(const char *fmt, ...)
+{
+	char command[2000];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(command, sizeof(command), fmt, ap);
+	va_end(ap);
+	return !system(command);
+}
+
+/* The name of the function in a copy of this program. */
+static bool has_name(const char *path, uint64_t offset)
+{
+	struct image image = { .kind = IMAGE_KIND_FILE, .pid = (uint32_t)getpid() };
+	struct symbols *sy = symbols_new();
+	struct stat st;
+	bool found;
+
+	CHECK(!stat(path, &st));
+	image.inode = st.st_ino;
+	image.path = xstrdup(path);
+	symbols_begin(sy);
+	found = !strcmp(resolve(sy, &image, offset), "a_function_to_be_found");
+	symbols_end(sy);
+	symbols_begin(sy); /* with closed files */
+	CHECK_EQ(!strcmp(resolve(sy, &image, offset), "a_function_to_be_found"), found);
+	symbols_end(sy);
+	symbols_free(sy);
+	free(image.path);
+	return found;
+}
+
+static void separate_debug_files_are_followed(void)
+{
+	struct own_place own = own_place();
+	const char *dir = temp_dir();
+	char *stripped = xasprintf("%s/stripped", dir), *linked = xasprintf("%s/linked", dir);
+	char *packed = xasprintf("%s/packed", dir);
+
+	CHECK(shell("cd %s && objcopy --only-keep-debug %s own.debug && objcopy --strip-all %s "
+		    "stripped",
+		    dir, own.path, own.path));
+	CHECK(!has_name(stripped, own.offset));
+	CHECK(shell("cd %s && objcopy --add-gnu-debuglink=own.debug stripped linked", dir));
+	CHECK(has_name(linked, own.offset));
+	CHECK(shell("cd %s && mkdir .debug && mv own.debug .debug/", dir));
+	CHECK(has_name(linked, own.offset));
+	/* Without a build id the checksum decides. */
+	CHECK(shell("cd %s && objcopy --remove-section=.note.gnu.build-id linked a && mv a linked",
+		    dir));
+	CHECK(has_name(linked, own.offset));
+	CHECK(shell("cd %s && printf x >>.debug/own.debug", dir));
+	CHECK(!has_name(linked, own.offset));
+	/* As Fedora does. */
+	CHECK(shell("cd %s && echo a_function_to_be_found >keep && objcopy --strip-debug "
+		    "--keep-symbols=keep .debug/own.debug mini "
+		    "&& xz -f mini && objcopy --add-section .gnu_debugdata=mini.xz stripped packed",
+		    dir));
+	CHECK(has_name(packed, own.offset));
+	CHECK(shell("cd %s && head -c 100 mini.xz >cut.xz && objcopy --update-section "
+		    ".gnu_debugdata=cut.xz packed a && mv a packed",
+		    dir));
+	CHECK(!has_name(packed, own.offset));
+	free(own.path);
+	free(stripped);
+	free(linked);
+	free(packed);
+}
+
+/* libc's memmove is one of several that are not exported: libc6-dbg has their names. */
+static void debug_files_of_the_system_are_followed(void)
+{
+	uint64_t here = (uint64_t)(uintptr_t)dlsym(dlopen("libc.so.6", RTLD_NOW), "memmove");
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	struct symbols *sy = symbols_new();
+
+	symbols_begin(sy);
+	if (access("/usr/lib/debug/.build-id", R_OK))
+		CHECK(strstr(resolve(sy, &self, here), "libc"));
+	else
+		CHECK(strstr(resolve(sy, &self, here), "mem"));
+	symbols_end(sy);
+	symbols_free(sy);
+}
+
+/* The vdso has its own table of functions; the linkage table has the names of what it calls. */
+static void vdso_and_linkage_tables_have_names(void)
+{
+	void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_NOLOAD);
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	uint64_t start = (uint64_t)getauxval(AT_SYSINFO_EHDR);
+	uint64_t at = (uint64_t)(uintptr_t)(vdso ? dlsym(vdso, "__vdso_clock_gettime") : NULL);
+	struct image shared = { .kind = IMAGE_KIND_VDSO };
+	struct symbols *sy = symbols_new();
+
+	symbols_begin(sy);
+	if (start && at) {
+		CHECK(strstr(resolve(sy, &self, at), "clock_gettime"));
+		CHECK(strstr(resolve(sy, &shared, at - start), "clock_gettime"));
+	}
+	symbols_end(sy);
+	symbols_free(sy);
+}
+
+static int read_whole_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	return file_read_exact(*(int *)arg, offset, out, len, "own file", e);
+}
+
+static void plt_entries_are_named_after_what_they_call(void)
+{
+	struct own_place own = own_place();
+	bool in_order = false, found = false;
+	struct elf_symbols es;
+	struct elf_source src;
+	struct stat st;
+	int fd = foreign_open_here(own.path, &st, NULL);
+	char name[128];
+	struct err e;
+
+	CHECK(fd >= 0);
+	src = (struct elf_source){ .read = read_whole_fd,
+				   .arg = &fd,
+				   .size = (uint64_t)st.st_size };
+	CHECK_OK(elf_symbols_load(&es, &src, &e), e);
+	for (size_t i = 0; i < es.n_code; i++) {
+		const struct elf_code *code = &es.code[i];
+
+		in_order |= code->named;
+		for (uint64_t at = code->address; code->plt && at < code->end; at += 8) {
+			CHECK_OK(elf_symbols_name(&es, &src, at, name, sizeof(name), &e), e);
+			CHECK(!strcmp(name, "[plt]") || strstr(name, "@plt"));
+			found |= !strcmp(name, "mkfifo@plt");
+		}
+	}
+	CHECK(!in_order || found);
+	elf_symbols_release(&es);
+	close(fd);
+	free(own.path);
+}
+
 /* As a JIT compiler does: code in memory, its name in /tmp. */
 static void own_jit_code_has_names(void)
 {
@@ -345,6 +527,10 @@ int main(void)
 	maps_are_the_executable_ones();
 	equal_names_are_one_number();
 	own_code_has_names();
+	separate_debug_files_are_followed();
+	debug_files_of_the_system_are_followed();
+	vdso_and_linkage_tables_have_names();
+	plt_entries_are_named_after_what_they_call();
 	own_jit_code_has_names();
 	only_regular_files_are_opened();
 	return a_function_to_be_found(0) != 1;

@@ -100,7 +100,7 @@ static void equal_prefixes_become_one_event(void)
 	sample(&b, 30, 7, 0x30, 0x10);
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);
-	check_plane(w, 1000, "prog/7: [prog+0x10] 10-40 [prog+0x20] 10-30 [prog+0x30] 30-40\n");
+	check_plane(w, 1000, "prog/7: [prog+0x10] 10-40 [prog] 10-40\n");
 	buf_release(&b);
 	cpu_window_free(w);
 }
@@ -117,8 +117,8 @@ static void gaps_end_events_and_the_window_clips_them(void)
 	sample(&b, 95, 7, 0x10, 0);
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);
-	check_plane(w, 100, "prog/7: [prog+0x10] 10-45 [prog+0x10] 61-71 [prog+0x10] 95-100\n");
-	check_plane(w, 90, "prog/7: [prog+0x10] 10-45 [prog+0x10] 61-71\n");
+	check_plane(w, 100, "prog/7: [prog] 10-45 [prog] 61-71 [prog] 95-100\n");
+	check_plane(w, 90, "prog/7: [prog] 10-45 [prog] 61-71\n");
 	buf_release(&b);
 	cpu_window_free(w);
 }
@@ -136,7 +136,7 @@ static void rings_are_put_in_order_of_time(void)
 	feed(w, &b);
 	cpu_window_flush(w, 40 * NS_PER_MS);
 	CHECK_EQ(cpu_window_samples(w), 1);
-	check_plane(w, 100, "late/7: [prog+0x10] 10-20\n");
+	check_plane(w, 100, "late/7: [prog] 10-20\n");
 	cpu_window_flush(w, INT64_MAX);
 	CHECK_EQ(cpu_window_samples(w), 2);
 	buf_release(&b);
@@ -162,9 +162,9 @@ static void processes_keep_their_own_code(void)
 	feed(w, &b);
 	cpu_window_flush(w, INT64_MAX);
 	check_plane(w, 100,
-		    "prog/7: [prog+0x110] 10-20\n"
-		    "child/8: [other+0x1110] 10-20\n"
-		    "prog/9: [plugin+0x10] 10-20 [prog+0x10] 20-30 [prog+0x210] 30-40\n");
+		    "prog/7: [prog] 10-20\n"
+		    "child/8: [other] 10-20\n"
+		    "prog/9: [plugin] 10-20 [prog] 20-40\n");
 	buf_release(&b);
 	cpu_window_free(w);
 }
@@ -368,7 +368,7 @@ static void names_are_asked_for_once(void)
 	cpu_questions_free(q);
 	CHECK(!ask(w, sy));
 	check_plane_with(w, sy, 100,
-			 "prog/7: [prog+0x10] 10-20 [prog+0x20] 10-20\n"
+			 "prog/7: [prog+0x10] 10-20 [prog] 10-20\n"
 			 "thread/999999999: [unknown] 20-30\n");
 	buf_release(&b);
 	cpu_window_free(w);
