@@ -80,11 +80,16 @@ uint64_t now_source(void)
 	return n > 0 ? hash : 0;
 }
 
+int64_t now_wall_error_of(int state, const struct timex *t)
+{
+	if (state < 0 || state == TIME_ERROR || t->status & STA_UNSYNC)
+		return -1;
+	return t->maxerror * NS_PER_US;
+}
+
 int64_t now_wall_error_ns(void)
 {
 	struct timex t = { .modes = 0 };
 
-	if (adjtimex(&t) == TIME_ERROR || t.status & STA_UNSYNC)
-		return -1;
-	return t.maxerror * NS_PER_US;
+	return now_wall_error_of(adjtimex(&t), &t);
 }

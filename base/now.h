@@ -55,8 +55,12 @@ int64_t now_suspended_ns(void);
 uint64_t now_source(void);
 
 /* The largest error of the wall clock against UTC, as the program that steers it reports to the
- * kernel; -1 = not steered. */
+ * kernel; -1 = not steered, or the kernel does not answer. */
 int64_t now_wall_error_ns(void);
+
+/* The same, from what adjtimex(2) returned. */
+struct timex;
+int64_t now_wall_error_of(int state, const struct timex *t);
 
 /* "2026_11_21_10_03_59" in UTC; `out` needs 20 bytes. */
 void time_session_name(int64_t unix_ns, char out[20]);

@@ -32,15 +32,18 @@ static void print_step(const json_t *s)
 
 static void print_calibrated(const json_t *clock)
 {
-	char bound[16], rtt[16], jitter[16];
+	char bound[16], rtt[16], jitter[16], rate[24] = "unknown";
 
 	human_time(json_get_int(clock, "bound_ns"), bound);
 	human_time(json_get_int(clock, "rtt_min_ns"), rtt);
 	human_time(json_get_int(clock, "jitter_ns"), jitter);
-	printf(" %+17.9f  +-%-9s %-5s %+9.3f  %-9s %-9s %-10s %6" PRId64 "\n",
+	if (json_object_get(clock, "rate_ppb"))
+		snprintf(rate, sizeof(rate), "%+.3f",
+			 (double)json_get_int(clock, "rate_ppb") / 1000);
+	printf(" %+17.9f  +-%-9s %-5s %9s  %-9s %-9s %-10s %6" PRId64 "\n",
 	       (double)json_get_int(clock, "offset_ns") / (double)NS_PER_S, bound,
-	       json_get_text(clock, "grade"), (double)json_get_int(clock, "rate_ppb") / 1000,
-	       jitter, rtt, json_get_text(clock, "method"), json_get_int(clock, "probes"));
+	       json_get_text(clock, "grade"), rate, jitter, rtt, json_get_text(clock, "method"),
+	       json_get_int(clock, "probes"));
 }
 
 /* Without a connection only the quality of the wall clock is known. */
@@ -55,7 +58,7 @@ static void print_uncalibrated(const json_t *host, const json_t *clock)
 	else if (json_get_bool(clock, "wall_synced"))
 		printf("; its wall clock is steered, within %s of UTC\n", error);
 	else
-		printf("; its wall clock is not steered\n");
+		printf("; no program is known to steer its wall clock\n");
 }
 
 static void print_host(const json_t *host)

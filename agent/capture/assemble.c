@@ -215,13 +215,14 @@ static void add_environment(void *arg, struct xs_builder *b)
 	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_raw_offset_at(m, raw) : 0);
 	xs_stat_int(b, "clock_bound_ns", bound);
 	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
-	xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));
+	if (m->rate_known)
+		xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));
 	xs_stat_str(b, "clock_method", m->calibrated && m->method ? m->method : "none");
 	xs_stat_int(b, "clock_jitter_ns", m->jitter_ns);
 	xs_stat_str(b, "clock_grade", clock_grade_name(clock_grade_of(m, bound)));
 	xs_stat_int(b, "clock_probes", m->probes);
 	xs_stat_int(b, "clock_breaks", m->n_segments ? m->n_segments - 1 : 0);
-	xs_stat_int(b, "clock_steps", m->ledger.steps_seen);
+	xs_stat_int(b, "clock_steps", m->ledger.steps_seen + m->steps_found);
 	xs_stat_str(b, "tutti_session", a->session);
 	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
 }

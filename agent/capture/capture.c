@@ -194,8 +194,11 @@ static void update_window(struct capture *c)
 	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
 
 	/* The session clock is another one by now: the old model stays. */
-	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + WINDOW_SHIFT_MAX_NS)
+	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + WINDOW_SHIFT_MAX_NS) {
+		clock_model_free(&m);
 		return;
+	}
+	clock_model_free(&c->clock);
 	c->clock = m;
 	c->t0_raw_ns = raw_of(c, c->t0_ns);
 	c->t1_raw_ns = t1_raw_ns;
@@ -470,6 +473,7 @@ void capture_destroy(struct capture *c)
 	free(c->path);
 	free(c->dir);
 	free(c->session);
+	clock_model_free(&c->clock);
 	free(c);
 }
 

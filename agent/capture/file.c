@@ -275,9 +275,12 @@ static void on_assembled(void *arg)
 
 void capture_assemble(struct capture *c)
 {
-	c->clock = clock_window_model(c->captures->env.clock,
-				      clock_model_raw_of_session(&c->clock, c->t0_ns),
-				      clock_model_raw_of_session(&c->clock, c->t1_ns));
+	struct clock_model m = clock_window_model(c->captures->env.clock,
+						  clock_model_raw_of_session(&c->clock, c->t0_ns),
+						  clock_model_raw_of_session(&c->clock, c->t1_ns));
+
+	clock_model_free(&c->clock);
+	c->clock = m;
 	report_cut_end(c);
 	make_reports(c);
 	make_warnings(c);

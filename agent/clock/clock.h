@@ -73,7 +73,8 @@ void clock_check_breaks(struct clock *c);
 /* The model as of now, with its knots around now: for arming. */
 struct clock_model clock_model(const struct clock *c);
 
-/* The model whose knots lie around [from, to] of the raw clock: for what happened then. */
+/* The model whose knots lie around [from, to] of the raw clock: for what happened then. The caller
+ * frees it with clock_model_free(). */
 struct clock_model clock_window_model(const struct clock *c, int64_t from_raw_ns,
 				      int64_t to_raw_ns);
 

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 
 #define BUCKET_NS 10e6
-#define BUCKETS	  4096 /* of one direction; more are thinned out */
+#define BUCKETS	  65536 /* of one direction, 4 hours of a capture; more are thinned out */
 #define HULL	  1024 /* no line from more bounds than this within reach of one time */
 
 /* ---- buckets ---- */

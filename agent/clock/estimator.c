@@ -19,13 +19,20 @@
 #define KEEP_NS	    (3900 * NS_PER_S) /* the longest capture, and some time around it */
 #define SHAPE_NS    (300 * NS_PER_S) /* samples this long before a map still shape it */
 #define EDGE_NS	    (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
+#define KNOT_GAP_NS (NS_PER_S / 3) /* knots of a long map need not be closer */
 #define CONFIRM	    4 /* probes that confirm a step that the estimator found */
 #define EXPIRE_EACH 1024 /* probes */
+
+/* Breaks of one sign that follow each other so closely, and add up to no more than a clock may run
+ * away in that time, are a rate beyond CLOCK_DRIFT_MAX. */
+#define RUNAWAY_NS   (30 * NS_PER_S)
+#define RUNAWAY_RATE 5e-3
 
 struct clock_estimator {
 	struct clock_history *histories[CLOCK_SEGMENTS]; /* in order of time */
 	size_t n;
 	uint32_t probes, bad;
+	uint32_t steps_found; /* holds over epochs */
 	enum clock_break announced; /* the last break of the host's clock; holds over epochs */
 	int64_t announced_ns;
 };
@@ -82,9 +89,14 @@ void clock_estimator_reset(struct clock_estimator *est)
 
 /* A sample against all others is a step or a false sample. Until probes agree with it, it is
  * unknown which. */
+static bool is_found(const struct clock_history *h)
+{
+	return h->cause == CLOCK_BREAK_STEP || h->cause == CLOCK_BREAK_RATE;
+}
+
 static bool is_confirmed(const struct clock_history *h)
 {
-	return h->cause != CLOCK_BREAK_STEP || h->probes >= CONFIRM;
+	return !is_found(h) || h->probes >= CONFIRM;
 }
 
 void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause)
@@ -123,19 +135,31 @@ static struct clock_history *history_for(struct clock_estimator *est, const stru
 {
 	int64_t at_ns = s->no_request ? s->t4_ns : s->t1_ns;
 	struct clock_history *h = newest_history(est);
+	int64_t jump_ns;
+	bool rate;
 
 	if (!h)
 		return push_history(est, CLOCK_BREAK_NONE, at_ns);
 	if (at_ns < h->begin_ns && h->cause != CLOCK_BREAK_NONE)
 		return NULL; /* sent before the break and arrived late */
-	if (!clock_history_contradicts(h, s))
+	jump_ns = clock_history_contradiction_ns(h, s, &rate);
+	if (!jump_ns)
 		return h;
 	if (!is_confirmed(h)) {
 		est->bad += h->probes;
 		drop_history(est, est->n - 1);
 		return history_for(est, s);
 	}
-	return push_history(est, CLOCK_BREAK_STEP, at_ns);
+	h = push_history(est, rate ? CLOCK_BREAK_RATE : CLOCK_BREAK_STEP, at_ns);
+	h->jump_ns = jump_ns;
+	return h;
+}
+
+static void confirm_break(struct clock_estimator *est, const struct clock_history *h)
+{
+	est->steps_found++;
+	if (h->cause == CLOCK_BREAK_RATE && est->n > 1)
+		clock_history_cut(est->histories[est->n - 2]);
 }
 
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s)
@@ -150,6 +174,8 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 	if (!h)
 		return true;
 	clock_history_add(h, s);
+	if (is_found(h) && h->probes == CONFIRM && !s->is_update)
+		confirm_break(est, h);
 	est->probes += !s->is_update;
 	if (h->probes % EXPIRE_EACH == 0)
 		clock_history_expire(h, h->last_ns - KEEP_NS);
@@ -166,21 +192,43 @@ struct knot_span {
 	size_t most;
 };
 
-static void put_knot(struct clock_model *m, const struct knot_span *span, int64_t at_ns)
+/* Of all segments. */
+struct knots {
+	struct clock_knot *at;
+	size_t n, cap;
+};
+
+static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_ns)
 {
-	if (clock_history_knot(span->h, span->pace, at_ns, &m->knots[m->n_knots]))
-		m->n_knots++;
+	if (k->n == k->cap) {
+		k->cap = k->cap ? 2 * k->cap : CLOCK_KNOTS;
+		k->at = xrealloc(k->at, k->cap * sizeof(*k->at));
+	}
+	k->n += clock_history_knot(span->h, span->pace, at_ns, span->from_ns < span->to_ns,
+				   &k->at[k->n]);
+}
+
+/* Between knots a wander moves the offset: they are close. Closer ones would follow the noise of
+ * single probes. */
+static int64_t knot_gap_ns(const struct knot_span *span)
+{
+	int64_t length_ns = span->to_ns - span->from_ns;
+	int64_t fine_ns = length_ns / (CLOCK_KNOTS - 2) + 1;
+	int64_t least_ns = length_ns / (int64_t)(span->most - 2) + 1;
+
+	fine_ns = fine_ns < KNOT_GAP_NS ? fine_ns : KNOT_GAP_NS;
+	return fine_ns > least_ns ? fine_ns : least_ns;
 }
 
 /* A knot at each end and, in between, at times of bounds: intervals are narrowest there. */
-static void put_knots(struct clock_model *m, const struct knot_span *span)
+static void put_knots(struct knots *k, const struct knot_span *span)
 {
 	const struct bounds *b = &span->h->low;
-	int64_t step = (span->to_ns - span->from_ns) / (int64_t)(span->most - 2) + 1;
+	int64_t step = knot_gap_ns(span);
 	size_t i = bounds_from(b, (double)(span->from_ns - span->h->x0_ns));
 	int64_t last = span->from_ns;
 
-	put_knot(m, span, span->from_ns);
+	put_knot(k, span, span->from_ns);
 	for (; i < b->n; i++) {
 		int64_t at_ns = span->h->x0_ns + (int64_t)b->at[i].x;
 
@@ -188,11 +236,11 @@ static void put_knots(struct clock_model *m, const struct knot_span *span)
 			break;
 		if (at_ns - last < step)
 			continue;
-		put_knot(m, span, at_ns);
+		put_knot(k, span, at_ns);
 		last = at_ns;
 	}
 	if (span->to_ns > span->from_ns)
-		put_knot(m, span, span->to_ns);
+		put_knot(k, span, span->to_ns);
 }
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
@@ -205,7 +253,9 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
  * would be wider than the good ones further away allow. */
 static void carry_interval(struct clock_knot *to, const struct clock_knot *from, struct pace p)
 {
-	double far = (double)(to->host_ns - from->host_ns), stray = p.drift * fabs(far) + 1;
+	double far = (double)(to->host_ns - from->host_ns);
+	double drift = p.drift + fmax(from->drift_more, to->drift_more);
+	double stray = drift * fabs(far) + 1;
 	int64_t lo = from->lo_ns + (int64_t)floor(p.rate * far - stray);
 	int64_t hi = from->hi_ns + (int64_t)ceil(p.rate * far + stray);
 
@@ -213,7 +263,9 @@ static void carry_interval(struct clock_knot *to, const struct clock_knot *from,
 	hi = hi < to->hi_ns ? hi : to->hi_ns;
 	if (lo > hi)
 		return;
-	*to = (struct clock_knot){ to->host_ns, clamp(to->offset_ns, lo, hi), lo, hi };
+	to->offset_ns = clamp(to->offset_ns, lo, hi);
+	to->lo_ns = lo;
+	to->hi_ns = hi;
 }
 
 static void tighten_knots(struct clock_knot *k, size_t n, struct pace p)
@@ -224,39 +276,44 @@ static void tighten_knots(struct clock_knot *k, size_t n, struct pace p)
 		carry_interval(&k[i - 1], &k[i], p);
 }
 
-static void put_segment(struct clock_model *m, const struct knot_span *span)
+static void put_segment(struct clock_model *m, struct knots *all, const struct knot_span *span)
 {
 	struct clock_segment *seg = &m->segments[m->n_segments];
+	struct clock_knot *k;
 
 	*seg = (struct clock_segment){
 		.cause = span->h->cause,
-		.first = m->n_knots,
+		.first = (uint16_t)all->n,
 		.rate = span->pace->pace.rate,
 		.drift = span->pace->pace.drift,
-		.drift_out = clock_pace_beyond(span->pace),
 		.drift_far = clock_pace_any(span->pace),
 		.horizon_ns = (int64_t)(span->pace->span_ns / 2),
 	};
-	put_knots(m, span);
-	seg->n = m->n_knots - seg->first;
-	tighten_knots(&m->knots[seg->first], seg->n, span->pace->pace);
-	m->n_segments += seg->n > 0;
+	put_knots(all, span);
+	seg->n = (uint16_t)(all->n - seg->first);
+	if (!seg->n)
+		return;
+	k = &all->at[seg->first];
+	tighten_knots(k, seg->n, span->pace->pace);
+	seg->drift_out = clock_pace_beyond(span->pace, seg->drift + fmax(k[0].drift_more,
+									 k[seg->n - 1].drift_more));
+	m->n_segments++;
 }
 
 /* Knots are among the samples. Beyond the first and the last the model translates at another
  * drift. */
 static bool put_history(const struct clock_estimator *est, size_t i, int64_t from_ns, int64_t to_ns,
-			struct clock_model *m)
+			struct clock_model *m, struct knots *k)
 {
 	struct clock_history *h = est->histories[i];
 	const struct clock_pace *pace = clock_history_pace(h, from_ns - SHAPE_NS);
-	struct knot_span span = { .h = h, .pace = pace, .most = CLOCK_KNOTS / est->n };
+	struct knot_span span = { .h = h, .pace = pace, .most = CLOCK_KNOTS_LONG / est->n };
 
 	if (!pace || !is_confirmed(h))
 		return false;
 	span.from_ns = clamp(from_ns, h->first_ns, h->last_ns);
 	span.to_ns = clamp(to_ns, h->first_ns, h->last_ns);
-	put_segment(m, &span);
+	put_segment(m, k, &span);
 	return true;
 }
 
@@ -269,24 +326,65 @@ static void set_summary(const struct clock_estimator *est, const struct clock_kn
 	m->offset_ns = now->offset_ns;
 	m->bound_ns = above > below ? above : below;
 	m->rate = h->pace.pace.rate;
+	m->rate_known = h->pace.proved < CLOCK_DRIFT_MAX;
+	m->steps_found = est->steps_found;
 	m->bound_rate = m->segments[m->n_segments - 1].drift_out;
 	m->rtt_min_ns = h->rtt_min_ns < 0 ? 0 : h->rtt_min_ns;
 	m->probes = est->probes;
 	m->bad = est->bad;
 }
 
+/* Gives the knots to the model. */
+static void take_knots(struct clock_model *m, struct knots *k)
+{
+	m->n_knots = (uint16_t)k->n;
+	if (k->n > CLOCK_KNOTS) {
+		m->long_knots = k->at;
+		return;
+	}
+	if (k->n)
+		memcpy(m->knots, k->at, k->n * sizeof(*k->at));
+	free(k->at);
+}
+
+/* Whether the clock ran away at a rate that nothing is known of, near [from, to]. */
+static bool is_running_away(const struct clock_estimator *est, int64_t from_ns, int64_t to_ns)
+{
+	const struct clock_history *last = NULL;
+
+	for (size_t i = 0; i < est->n; i++) {
+		const struct clock_history *h = est->histories[i];
+
+		if (!is_found(h) || !is_confirmed(h))
+			continue;
+		if (last && (h->jump_ns > 0) == (last->jump_ns > 0) &&
+		    h->begin_ns - last->begin_ns <= RUNAWAY_NS &&
+		    fabs((double)h->jump_ns) <=
+			    RUNAWAY_RATE * (double)(h->begin_ns - last->begin_ns) &&
+		    from_ns <= h->begin_ns + RUNAWAY_NS && to_ns >= last->begin_ns - RUNAWAY_NS)
+			return true;
+		last = h;
+	}
+	return false;
+}
+
 static bool make_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
 		     int64_t to_ns, struct clock_model *m)
 {
 	struct clock_knot now;
+	struct knots k = { 0 };
 	bool mapped = false;
 
 	m->n_segments = 0;
 	m->n_knots = 0;
+	m->long_knots = NULL;
+	if (is_running_away(est, from_ns, to_ns))
+		return false;
 	for (size_t i = 0; i < est->n; i++)
-		mapped = put_history(est, i, from_ns, to_ns, m);
-	if (!mapped ||
-	    !clock_history_knot(newest_history(est), &newest_history(est)->pace, now_ns, &now))
+		mapped = put_history(est, i, from_ns, to_ns, m, &k);
+	take_knots(m, &k);
+	if (!mapped || !clock_history_knot(newest_history(est), &newest_history(est)->pace, now_ns,
+					   false, &now))
 		return false;
 	set_summary(est, &now, m);
 	m->jitter_ns = clock_history_jitter_ns(newest_history(est), from_ns - SHAPE_NS, to_ns);

@@ -10,12 +10,15 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/now.h"
 
-#define GRID	     128 /* times that the passes examine */
+#define GRID	     4096 /* times that the passes examine: a second apart in an hour */
 #define GRID_NS	     1e9 /* their least distance */
+#define RATES	     128 /* of these times, the ones of which each two are compared */
+#define JITTERS	     128 /* probes whose distance from their neighbours is looked at */
 #define PACE_FROM_NS (5 * NS_PER_S) /* a pace since this long before or after will do */
 #define RATE_BASE_NS 2e9 /* least distance of two intervals that make a rate */
 /* Beyond the probes the rate may stray this many times as far. */
@@ -29,6 +32,20 @@
  * proportion. */
 #define WANDER_SPAN_NS 120e9
 
+/* A wander is hidden while it moves the offset by less than this many times half the interval's
+ * width within one bound's reach. Twice was too little for rates that step under jitter. */
+#define HIDE	     4
+#define HIDE_MEDIAN  5 /* intervals, of whose widths the median counts */
+#define END_NS	     5e9 /* closer to an end more can hide, in proportion, */
+#define END_LEAST_NS 100e6 /* down to this */
+#define WORSE	     4 /* an interval at an end this many times as wide: the link became worse */
+#define CUT_NS	     20e6 /* at least the last train */
+#define HIDE_NEAR_NS 5e9 /* and the largest of the medians so far around a time */
+
+/* The cone's rate is the mean of the last one or two of these. */
+#define ANCHOR_NS 120e9
+#define CONE_SURE 20e-6
+
 struct grid {
 	double x[GRID];
 	size_t n;
@@ -41,6 +58,7 @@ struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns
 	h->cause = cause;
 	h->begin_ns = begin_ns;
 	h->certain = (struct interval){ -INFINITY, INFINITY };
+	h->cone = (struct pace){ 0, CLOCK_DRIFT_MAX };
 	h->rtt_min_ns = -1;
 	return h;
 }
@@ -51,6 +69,7 @@ void clock_history_free(struct clock_history *h)
 		return;
 	bounds_free(&h->low);
 	bounds_free(&h->high);
+	free(h->pace.hidden);
 	free(h);
 }
 
@@ -61,12 +80,12 @@ static bool has_bounds(const struct clock_history *h)
 	return h->low.n || h->high.n;
 }
 
-/* What the history allows at x at any pace within CLOCK_DRIFT_MAX. */
+/* What the history allows at x while the rate stays in the cone. */
 static struct interval allowed_at(const struct clock_history *h, double x)
 {
-	double far = CLOCK_DRIFT_MAX * fabs(x - h->certain_x);
+	double d = x - h->certain_x, moved = h->cone.rate * d, far = h->cone.drift * fabs(d);
 
-	return (struct interval){ h->certain.lo - far, h->certain.hi + far };
+	return (struct interval){ h->certain.lo + moved - far, h->certain.hi + moved + far };
 }
 
 static struct bound low_of(const struct clock_history *h, const struct clock_sample *s)
@@ -81,27 +100,81 @@ static struct bound high_of(const struct clock_history *h, const struct clock_sa
 			       (double)(s->t4_ns - s->t3_ns - h->v0_ns) };
 }
 
-bool clock_history_contradicts(const struct clock_history *h, const struct clock_sample *s)
+/* How far a sample is outside of an interval that is given for each of its two times; below zero:
+ * under it. */
+static double distance_of(const struct clock_sample *s, struct bound low, struct interval at_low,
+			  struct bound high, struct interval at_high)
+{
+	if (!s->no_request && low.v > at_low.hi)
+		return low.v - at_low.hi;
+	if (!s->no_reply && high.v < at_high.lo)
+		return high.v - at_high.lo;
+	return 0;
+}
+
+/* The bounds near x at any rate; everything where there are none of both kinds. */
+static struct interval any_rate_at(const struct clock_history *h, double x)
+{
+	const struct pace any = { 0, CLOCK_DRIFT_MAX };
+	struct interval in;
+
+	if (!envelope_at(&h->low, &h->high, x, any, &in))
+		in = (struct interval){ -INFINITY, INFINITY };
+	return in;
+}
+
+int64_t clock_history_contradiction_ns(const struct clock_history *h, const struct clock_sample *s,
+				       bool *rate)
 {
 	struct bound low = low_of(h, s), high = high_of(h, s);
+	double out;
 
+	*rate = false;
 	if (!has_bounds(h))
-		return false;
-	return (!s->no_request && low.v > allowed_at(h, low.x).hi) ||
-	       (!s->no_reply && high.v < allowed_at(h, high.x).lo);
+		return 0;
+	out = distance_of(s, low, allowed_at(h, low.x), high, allowed_at(h, high.x));
+	if (out != 0)
+		*rate = distance_of(s, low, any_rate_at(h, low.x), high, any_rate_at(h, high.x)) ==
+			0;
+	return (int64_t)(out < 0 ? floor(out) : ceil(out));
 }
 
 static void narrow_certain(struct clock_history *h, double x, double lo, double hi)
 {
-	double moved;
+	double d, moved, far;
 
 	if (x > h->certain_x) {
 		h->certain = allowed_at(h, x);
 		h->certain_x = x;
 	}
-	moved = CLOCK_DRIFT_MAX * (h->certain_x - x);
-	h->certain.lo = fmax(h->certain.lo, lo - moved);
-	h->certain.hi = fmin(h->certain.hi, hi + moved);
+	d = h->certain_x - x;
+	moved = h->cone.rate * d;
+	far = h->cone.drift * d;
+	h->certain.lo = fmax(h->certain.lo, lo + moved - far);
+	h->certain.hi = fmin(h->certain.hi, hi + moved + far);
+}
+
+/* What is certain now and what was certain at the anchor prove the mean rate since then. It strays
+ * no further from that than CLOCK_STRAY_MAX. */
+static void narrow_cone(struct clock_history *h)
+{
+	double dt = h->certain_x - h->anchor_x, least, most, drift;
+
+	if (!isfinite(h->certain.lo) || !isfinite(h->certain.hi))
+		return;
+	if (!h->has_anchor || dt > ANCHOR_NS) {
+		h->anchor = h->certain;
+		h->anchor_x = h->certain_x;
+		h->has_anchor = true;
+		return;
+	}
+	if (dt < RATE_BASE_NS)
+		return;
+	least = (h->certain.lo - h->anchor.hi) / dt;
+	most = (h->certain.hi - h->anchor.lo) / dt;
+	drift = CLOCK_STRAY_MAX + (most - least) / 2;
+	if (most >= least && (drift < h->cone.drift || drift < CLOCK_STRAY_MAX + CONE_SURE))
+		h->cone = (struct pace){ (most + least) / 2, fmin(drift, CLOCK_DRIFT_MAX) };
 }
 
 static void extend_span(struct clock_history *h, int64_t at_ns)
@@ -140,7 +213,22 @@ void clock_history_add(struct clock_history *h, const struct clock_sample *s)
 	}
 	if (!s->no_request && !s->no_reply && (h->rtt_min_ns < 0 || rtt < h->rtt_min_ns))
 		h->rtt_min_ns = rtt;
+	narrow_cone(h);
 	h->probes += !s->is_update;
+	h->has_pace = false;
+}
+
+void clock_history_cut(struct clock_history *h)
+{
+	double width = fmin(h->certain.hi - h->certain.lo, ENVELOPE_REACH_NS * CLOCK_STRAY_MAX);
+	double at = (double)(h->last_ns - h->x0_ns) - CUT_NS - 2 * width / CLOCK_STRAY_MAX;
+	size_t low = bounds_from(&h->low, at), high = bounds_from(&h->high, at);
+
+	if (!low || !high)
+		return;
+	h->low.n = low;
+	h->high.n = high;
+	h->last_ns = h->x0_ns + (int64_t)fmax(h->low.at[low - 1].x, h->high.at[high - 1].x);
 	h->has_pace = false;
 }
 
@@ -174,18 +262,23 @@ static void make_grid(const struct clock_history *h, double from, struct grid *g
 		g->x[g->n++] = last;
 }
 
-/* The mean rate between two times, for the two that prove it most tightly. */
-static struct pace prove_rate(const struct clock_history *h, const struct grid *g)
+/* The mean rate between two times, for the two that prove it most tightly while the rate is within
+ * `any`; `best` if none prove it better. */
+static struct pace prove_rate(const struct clock_history *h, const struct grid *g, struct pace any,
+			      struct pace best)
 {
-	const struct pace any = { 0, CLOCK_DRIFT_MAX };
-	struct interval at[GRID];
-	struct pace best = any;
+	struct interval at[RATES];
+	double x[RATES];
+	size_t n = g->n < RATES ? g->n : RATES;
 
-	for (size_t j = 0; j < g->n; j++) {
-		if (!envelope_at(&h->low, &h->high, g->x[j], any, &at[j]))
-			return any;
+	for (size_t i = 0; i < n; i++) {
+		x[i] = g->x[n > 1 ? i * (g->n - 1) / (n - 1) : 0];
+		if (!envelope_at(&h->low, &h->high, x[i], any, &at[i]))
+			return best;
+	}
+	for (size_t j = 0; j < n; j++) {
 		for (size_t i = 0; i < j; i++) {
-			double dt = g->x[j] - g->x[i];
+			double dt = x[j] - x[i];
 			double least = (at[j].lo - at[i].hi) / dt;
 			double most = (at[j].hi - at[i].lo) / dt;
 
@@ -196,27 +289,29 @@ static struct pace prove_rate(const struct clock_history *h, const struct grid *
 	return best;
 }
 
-static bool is_contradicted(const struct clock_history *h, const struct grid *g, struct pace p)
+static bool is_contradicted_at(const struct clock_history *h, double x, struct pace p)
 {
 	struct interval in;
 
-	for (size_t i = 0; i < g->n; i++) {
-		if (envelope_at(&h->low, &h->high, g->x[i], p, &in) && in.lo > in.hi)
-			return true;
-	}
-	return false;
+	return envelope_at(&h->low, &h->high, x, p, &in) && in.lo > in.hi;
 }
 
 /* The smallest wander that contradicts nothing was still wrong in trials; twice that was right
- * in every trial. */
+ * in every trial. Bounds that are further apart than one's reach contradict each other in the
+ * middle between them. */
 static double find_wander(const struct clock_history *h, const struct grid *g, struct pace proved)
 {
-	double wander = WANDER_FIRST;
+	struct pace p = { proved.rate, proved.drift + WANDER_FIRST };
 
-	while (wander < CLOCK_DRIFT_MAX &&
-	       is_contradicted(h, g, (struct pace){ proved.rate, proved.drift + wander }))
-		wander *= WANDER_STEP;
-	return fmax(2 * wander, WANDER_LEAST);
+	for (size_t i = 0; i < g->n; i++) {
+		double gap = i ? g->x[i] - g->x[i - 1] : 0;
+
+		while (p.drift < 2 * CLOCK_DRIFT_MAX &&
+		       (is_contradicted_at(h, g->x[i], p) ||
+			(gap > 2 * GRID_NS && is_contradicted_at(h, g->x[i] - gap / 2, p))))
+			p.drift = proved.drift + (p.drift - proved.drift) * WANDER_STEP;
+	}
+	return fmax(2 * (p.drift - proved.drift), WANDER_LEAST);
 }
 
 static int by_value(const void *a, const void *b)
@@ -226,40 +321,126 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/*
- * Bounds that are far apart contradict each other late: a wander is hidden while it moves the
- * offset by less than half the interval's width within one bound's reach.
- */
-static double find_hidden_wander(const struct clock_history *h, const struct grid *g, struct pace p)
+static double median_of(const double *v, size_t n)
 {
-	double half[GRID];
-	struct interval in;
-	size_t n = 0;
+	double sorted[HIDE_MEDIAN];
 
-	for (size_t i = 0; i < g->n; i++) {
-		if (envelope_at(&h->low, &h->high, g->x[i], p, &in))
-			half[n++] = fmax(in.hi - in.lo, 0) / 2;
-	}
-	if (!n)
-		return 0;
-	qsort(half, n, sizeof(half[0]), by_value);
-	return 2 * half[n / 2] / ENVELOPE_REACH_NS;
+	memcpy(sorted, v, n * sizeof(*v));
+	qsort(sorted, n, sizeof(*v), by_value);
+	return sorted[n / 2];
 }
 
-static void find_pace(struct clock_history *h, const struct grid *g)
+/*
+ * Bounds that are far apart contradict each other late: a wander is hidden while it moves the
+ * offset by less than the interval's width. Links change: what can hide is found for each time.
+ */
+static void find_hidden_wander(const struct clock_history *h, const struct grid *g,
+			       struct clock_pace *p)
 {
-	struct pace proved = prove_rate(h, g);
+	double half[GRID], median[GRID];
+	size_t from = 0, to = 0;
+
+	p->hidden = xrealloc(p->hidden, g->n * sizeof(*p->hidden));
+	p->n_hidden = g->n;
+	for (size_t i = 0; i < g->n; i++) {
+		struct interval in = { 0, 0 };
+
+		(void)envelope_at(&h->low, &h->high, g->x[i], p->pace, &in);
+		half[i] = fmax(in.hi - in.lo, 0) / 2;
+	}
+	for (size_t i = 0; i < g->n; i++) {
+		size_t n = g->n < HIDE_MEDIAN ? g->n : HIDE_MEDIAN;
+		size_t first = i < n / 2 ? 0 : i - n / 2;
+
+		median[i] = median_of(&half[first + n > g->n ? g->n - n : first], n);
+	}
+	for (size_t i = 0; i < g->n; i++) {
+		double most = 0;
+
+		while (g->x[i] - g->x[from] > HIDE_NEAR_NS)
+			from++;
+		while (to < g->n && g->x[to] - g->x[i] <= HIDE_NEAR_NS)
+			to++;
+		for (size_t j = from; j < to; j++)
+			most = fmax(most, median[j]);
+		p->hidden[i] = (struct clock_hidden){ g->x[i], HIDE * most / ENVELOPE_REACH_NS };
+	}
+}
+
+/* What the bounds at x alone could hide, if they are much worse than those around; else 0. */
+static double hidden_by_bad_link(const struct clock_history *h, const struct clock_pace *p,
+				 double x, double usual)
+{
+	struct pace any = { p->pace.rate, clock_pace_any(p) };
+	struct interval in;
+	double hidden;
+
+	if (!envelope_at(&h->low, &h->high, x, any, &in))
+		return 0;
+	hidden = HIDE * (in.hi - in.lo) / 2 / ENVELOPE_REACH_NS;
+	return hidden > WORSE * usual ? hidden : 0;
+}
+
+/* Around x, the drift on top of pace.drift. What happens close to an end has less time to show. */
+static double hidden_at(const struct clock_history *h, const struct clock_pace *p, double x,
+			double to_end)
+{
+	size_t low = 0, high = p->n_hidden;
+	double most;
+
+	while (high - low > 1) {
+		size_t mid = low + (high - low) / 2;
+
+		if (p->hidden[mid].x <= x)
+			low = mid;
+		else
+			high = mid;
+	}
+	most = p->hidden[low].drift;
+	if (high < p->n_hidden)
+		most = fmax(most, p->hidden[high].drift);
+	if (to_end < END_NS)
+		most = fmax(most, hidden_by_bad_link(h, p, x, most));
+	most *= END_NS / fmax(fmin(to_end, END_NS), END_LEAST_NS);
+	most = fmin(most, fmin(CLOCK_STRAY_MAX, clock_pace_any(p) - p->proved));
+	return fmax(0, p->proved + most - p->pace.drift);
+}
+
+/* At the limit: any rate. */
+static void limit_pace(struct clock_pace *p)
+{
+	if (p->pace.drift > CLOCK_DRIFT_MAX)
+		p->pace = (struct pace){ 0, CLOCK_DRIFT_MAX };
+}
+
+static void find_pace_at(struct clock_history *h, const struct grid *g, struct pace proved)
+{
 	struct clock_pace *p = &h->pace;
 	double wander;
 
-	p->span_ns = g->x[g->n - 1] - g->x[0];
+	p->proved = proved.drift;
 	p->wander = find_wander(h, g, proved);
-	wander = fmax(p->wander, WANDER_LEAST * WANDER_SPAN_NS / fmax(p->span_ns, 1));
+	wander = fmax(p->wander,
+		      fmin(WANDER_LEAST * WANDER_SPAN_NS / fmax(p->span_ns, 1), CLOCK_STRAY_MAX));
 	p->pace = (struct pace){ proved.rate, proved.drift + wander };
-	wander = fmax(wander, find_hidden_wander(h, g, p->pace));
-	p->pace.drift = proved.drift + wander;
-	if (p->pace.drift > CLOCK_DRIFT_MAX)
-		p->pace = (struct pace){ 0, CLOCK_DRIFT_MAX };
+	limit_pace(p);
+	find_hidden_wander(h, g, p);
+}
+
+/* The rate is proved once more with intervals at the pace that was found: these are narrower. */
+static void find_pace(struct clock_history *h, const struct grid *g)
+{
+	const struct pace any = { 0, CLOCK_DRIFT_MAX };
+	struct clock_pace *p = &h->pace;
+	struct pace found, proved = prove_rate(h, g, any, any);
+
+	p->span_ns = g->x[g->n - 1] - g->x[0];
+	find_pace_at(h, g, proved);
+	found = p->pace;
+	for (size_t i = 0; i < p->n_hidden; i++)
+		found.drift = fmax(found.drift, p->proved + p->hidden[i].drift);
+	if (found.drift < CLOCK_DRIFT_MAX)
+		find_pace_at(h, g, prove_rate(h, g, found, proved));
 }
 
 const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns)
@@ -298,21 +479,30 @@ double clock_pace_any(const struct clock_pace *p)
 	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
 }
 
-double clock_pace_beyond(const struct clock_pace *p)
+double clock_pace_beyond(const struct clock_pace *p, double drift)
 {
-	return fmin(BEYOND * p->pace.drift, clock_pace_any(p));
+	return fmin(BEYOND * drift, clock_pace_any(p));
+}
+
+static double distance_to_end(const struct clock_history *h, int64_t at_ns)
+{
+	int64_t first = llabs(at_ns - h->first_ns), last = llabs(h->last_ns - at_ns);
+
+	return (double)(first < last ? first : last);
 }
 
 bool clock_history_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-			struct clock_knot *out)
+			bool ends, struct clock_knot *out)
 {
 	const struct pace any = { 0, CLOCK_DRIFT_MAX };
 	double x = (double)(at_ns - h->x0_ns);
 	struct pace pace = p->pace;
 	struct interval in;
 
+	out->drift_more = hidden_at(h, p, x, ends ? distance_to_end(h, at_ns) : INFINITY);
+	pace.drift += out->drift_more;
 	if (at_ns > h->last_ns || at_ns < h->first_ns)
-		pace.drift = clock_pace_beyond(p);
+		pace.drift = clock_pace_beyond(p, pace.drift);
 	if (!envelope_at(&h->low, &h->high, x, pace, &in))
 		return false;
 	if (in.lo > in.hi && (!envelope_at(&h->low, &h->high, x, any, &in) || in.lo > in.hi))
@@ -351,11 +541,11 @@ int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, 
 {
 	size_t i = bounds_from(&h->low, (double)(from_ns - h->x0_ns)) + 1;
 	size_t end = bounds_from(&h->low, (double)(to_ns - h->x0_ns) + 1);
-	size_t step = end > i ? 1 + (end - i) / GRID : 1;
-	double r[GRID];
+	size_t step = end > i ? 1 + (end - i) / JITTERS : 1;
+	double r[JITTERS];
 	size_t n = 0;
 
-	for (; i + 1 < end && n < GRID; i += step)
+	for (; i + 1 < end && n < JITTERS; i += step)
 		n += residual_at(h, i, &r[n]);
 	if (!n)
 		return 0;

@@ -10,23 +10,39 @@
 #include "agent/clock/model.h"
 #include "agent/clock/sample.h"
 
-/* Crystals are within 100 ppm of their nominal rate; the rest is for their wander. */
-#define CLOCK_DRIFT_MAX 120e-6
+/* No two clocks differ by more. Two crystals of 100 ppm are 200 apart; steered clocks and those of
+ * virtual machines go further. */
+#define CLOCK_DRIFT_MAX 500e-6
+/* Nor does a rate stray further from its mean: what does is a break. */
+#define CLOCK_STRAY_MAX 120e-6
+
+/* What the links around a time could hide. */
+struct clock_hidden {
+	double x, drift;
+};
 
 /* How the offset moved in a period. */
 struct clock_pace {
 	struct pace pace;
-	double wander; /* the part of drift that the bounds show */
+	double proved; /* the part of drift by which the mean rate is uncertain */
+	double wander; /* the part that the bounds show */
 	double span_ns; /* of the bounds that it was found from */
+	struct clock_hidden *hidden; /* in order of time; belongs to the history */
+	size_t n_hidden;
 };
 
 struct clock_history {
 	enum clock_break cause;
 	int64_t x0_ns, v0_ns; /* origin of the bounds: host time, offset */
 	int64_t begin_ns, first_ns, last_ns; /* host time: of the break, of samples */
+	int64_t jump_ns; /* of a break that was found: the offset moved at least so far */
 	struct bounds low, high;
 	double certain_x; /* what all bounds prove together at the time of the newest one, */
-	struct interval certain; /* at CLOCK_DRIFT_MAX: new bounds may not contradict it */
+	struct interval certain; /* at this pace: new bounds may not contradict it */
+	struct pace cone;
+	double anchor_x; /* what was certain some time ago: it proves the cone's rate */
+	struct interval anchor;
+	bool has_anchor;
 	uint32_t probes;
 	int64_t rtt_min_ns; /* -1 = none */
 
@@ -35,16 +51,25 @@ struct clock_history {
 	int64_t pace_from_ns;
 };
 
-/* The drift where there are no bounds: near them, and anywhere. */
-double clock_pace_beyond(const struct clock_pace *p);
+/* The drift where there are no bounds: near them, where it is `drift` among them, and anywhere. */
+double clock_pace_beyond(const struct clock_pace *p, double drift);
 double clock_pace_any(const struct clock_pace *p);
 
 struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns);
 void clock_history_free(struct clock_history *h); /* NULL is fine */
 
-/* No clock within CLOCK_DRIFT_MAX can have given both this sample and the history. */
-bool clock_history_contradicts(const struct clock_history *h, const struct clock_sample *s);
+/*
+ * By how much the offset moved at least, if no clock whose rate stays where it was can have given
+ * both this sample and the history; 0 = one can. *rate: another rate within CLOCK_DRIFT_MAX could
+ * have, instead.
+ */
+int64_t clock_history_contradiction_ns(const struct clock_history *h, const struct clock_sample *s,
+				       bool *rate);
 void clock_history_add(struct clock_history *h, const struct clock_sample *s);
+
+/* After another history began because the rate changed: forgets the last bounds, which may be from
+ * after the change. Keeps all if none were left. */
+void clock_history_cut(struct clock_history *h);
 
 /* Forgets bounds before this host time. */
 void clock_history_expire(struct clock_history *h, int64_t before_ns);
@@ -53,10 +78,13 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns);
  * Valid until the next call; found again only if it would differ. */
 const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns);
 
-/* What is certain at host time at_ns, and the best guess in it. False if the bounds exclude each
- * other at any pace. */
+/*
+ * What is certain at host time at_ns, and the best guess in it. False if the bounds exclude each
+ * other at any pace. `ends`: also if the rate changed so shortly before the last sample, or after
+ * the first, that nothing shows it.
+ */
 bool clock_history_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-			struct clock_knot *out);
+			bool ends, struct clock_knot *out);
 
 /* Median distance of a train's best probe from the line through its neighbours, in [from, to]. */
 int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, int64_t to_ns);

@@ -6,9 +6,15 @@
 #include "agent/clock/model.h"
 
 #include <math.h>
-#include <stddef.h>
+#include <stdlib.h>
 
 #include "agent/clock/arith.h"
+
+void clock_model_free(struct clock_model *m)
+{
+	free(m->long_knots);
+	m->long_knots = NULL;
+}
 
 static wide scaled(double rate, wide distance)
 {
@@ -54,13 +60,19 @@ static struct guess guess_from_knot(const struct clock_segment *seg, const struc
 			       k->hi_ns + moved + stray };
 }
 
+static double drift_between(const struct clock_segment *seg, const struct clock_knot *a)
+{
+	return seg->drift + fmax(a[0].drift_more, a[1].drift_more);
+}
+
 /* Between two knots the best guess is on the line; the interval is what both allow. */
 static struct guess guess_between(const struct clock_segment *seg, const struct clock_knot *a,
 				  wide host)
 {
 	const struct clock_knot *b = a + 1;
-	struct guess left = guess_from_knot(seg, a, host, seg->drift);
-	struct guess right = guess_from_knot(seg, b, host, seg->drift);
+	double drift = drift_between(seg, a);
+	struct guess left = guess_from_knot(seg, a, host, drift);
+	struct guess right = guess_from_knot(seg, b, host, drift);
 	double slope = (double)(b->offset_ns - a->offset_ns) / (double)(b->host_ns - a->host_ns);
 
 	return (struct guess){ a->offset_ns + scaled(slope, host - a->host_ns),
@@ -70,7 +82,7 @@ static struct guess guess_between(const struct clock_segment *seg, const struct 
 static struct guess guess_in_segment(const struct clock_model *m, const struct clock_segment *seg,
 				     wide host)
 {
-	const struct clock_knot *k = &m->knots[seg->first];
+	const struct clock_knot *k = &clock_model_knots(m)[seg->first];
 	size_t low = 0, high = seg->n - 1;
 
 	if (host <= k[0].host_ns)
@@ -90,7 +102,7 @@ static struct guess guess_in_segment(const struct clock_model *m, const struct c
 
 static wide end_of(const struct clock_model *m, const struct clock_segment *seg)
 {
-	return m->knots[seg->first + seg->n - 1].host_ns;
+	return clock_model_knots(m)[seg->first + seg->n - 1].host_ns;
 }
 
 /* Between two segments it is unknown when the clock broke: both may be right, the nearer is
@@ -100,7 +112,7 @@ static struct guess guess_in_gap(const struct clock_model *m, const struct clock
 {
 	const struct clock_segment *after = before + 1;
 	struct guess a = guess_in_segment(m, before, host), b = guess_in_segment(m, after, host);
-	bool late = host - end_of(m, before) > m->knots[after->first].host_ns - host;
+	bool late = host - end_of(m, before) > clock_model_knots(m)[after->first].host_ns - host;
 
 	return (struct guess){ late ? b.offset : a.offset, least(a.lo, b.lo), most(a.hi, b.hi) };
 }
@@ -109,7 +121,8 @@ static struct guess guess_at(const struct clock_model *m, wide host)
 {
 	size_t i = 0;
 
-	while (i + 1 < m->n_segments && host >= m->knots[m->segments[i + 1].first].host_ns)
+	while (i + 1 < m->n_segments &&
+	       host >= clock_model_knots(m)[m->segments[i + 1].first].host_ns)
 		i++;
 	if (i + 1 < m->n_segments && host > end_of(m, &m->segments[i]))
 		return guess_in_gap(m, &m->segments[i], host);
@@ -240,14 +253,16 @@ static wide largest_bound_inside(const struct clock_model *m, const struct clock
 	wide out = 0;
 
 	for (size_t i = seg->first; i < (size_t)seg->first + seg->n; i++) {
-		const struct clock_knot *a = &m->knots[i], *b = a + 1;
+		const struct clock_knot *a = &clock_model_knots(m)[i], *b = a + 1;
 
 		out = most(out, bound_at_clipped(m, a->host_ns, from, to));
 		if (i + 1 == (size_t)seg->first + seg->n || b->host_ns <= from || a->host_ns >= to)
 			continue;
-		out = most(out, most(bound_of(guess_at(m, a->host_ns)),
-				     bound_of(guess_at(m, b->host_ns))) +
-					scaled(seg->drift / 2, (wide)b->host_ns - a->host_ns) + 2);
+		out = most(
+			out,
+			most(bound_of(guess_at(m, a->host_ns)), bound_of(guess_at(m, b->host_ns))) +
+				scaled(drift_between(seg, a) / 2, (wide)b->host_ns - a->host_ns) +
+				2);
 	}
 	return out;
 }
@@ -267,12 +282,13 @@ int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns,
 		if (i + 1 == m->n_segments)
 			break;
 		/* In the gap to the next it is largest at an end, or where the guess changes. */
-		middle = (end_of(m, seg) + m->knots[seg[1].first].host_ns) / 2;
+		middle = (end_of(m, seg) + clock_model_knots(m)[seg[1].first].host_ns) / 2;
 		for (int d = -1; d <= 1; d++)
 			out = most(out, bound_at_clipped(m, middle + d, from, to));
 		out = most(out, bound_at_clipped(m, end_of(m, seg) + 1, from, to));
 		out = most(out,
-			   bound_at_clipped(m, (wide)m->knots[seg[1].first].host_ns - 1, from, to));
+			   bound_at_clipped(m, (wide)clock_model_knots(m)[seg[1].first].host_ns - 1,
+					    from, to));
 	}
 	return saturate(out);
 }
@@ -282,7 +298,7 @@ static bool is_broken_in(const struct clock_model *m, wide from, wide to)
 	for (size_t i = 0; i + 1 < m->n_segments; i++) {
 		const struct clock_segment *seg = &m->segments[i];
 
-		if (to > end_of(m, seg) && from < m->knots[seg[1].first].host_ns)
+		if (to > end_of(m, seg) && from < clock_model_knots(m)[seg[1].first].host_ns)
 			return true;
 	}
 	return false;
@@ -312,10 +328,10 @@ struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t f
 	narrow_slack(m, from, &slack);
 	narrow_slack(m, to, &slack);
 	for (size_t i = 0; i < m->n_knots; i++) {
-		if (m->knots[i].host_ns <= from || m->knots[i].host_ns > to)
+		if (clock_model_knots(m)[i].host_ns <= from || clock_model_knots(m)[i].host_ns > to)
 			continue;
-		narrow_slack(m, (wide)m->knots[i].host_ns - 1, &slack);
-		narrow_slack(m, m->knots[i].host_ns, &slack);
+		narrow_slack(m, (wide)clock_model_knots(m)[i].host_ns - 1, &slack);
+		narrow_slack(m, clock_model_knots(m)[i].host_ns, &slack);
 	}
 	return slack;
 }
@@ -343,9 +359,8 @@ const char *clock_grade_name(enum clock_grade g)
 const char *clock_break_name(enum clock_break cause)
 {
 	static const char *const names[] = {
-		[CLOCK_BREAK_NONE] = "none",
-		[CLOCK_BREAK_STEP] = "step",
-		[CLOCK_BREAK_SUSPEND] = "suspend",
+		[CLOCK_BREAK_NONE] = "none",	      [CLOCK_BREAK_STEP] = "step",
+		[CLOCK_BREAK_RATE] = "rate",	      [CLOCK_BREAK_SUSPEND] = "suspend",
 		[CLOCK_BREAK_SOURCE] = "clocksource",
 	};
 

@@ -6,7 +6,8 @@
  *   session  the aggregator's clock (reads as Unix ns, never stepped): the scale of T0.
  *   real     CLOCK_REALTIME of this machine, the wall clock: the time stamp of framework profilers.
  *
- * A model is a value: copy it, pass it to a worker, translate with it. The functions are pure.
+ * A model is a value: copy it, pass it to a worker, translate with it. The functions are pure. The
+ * copies of the model of a long window share its knots (clock_model_free).
  *
  * The host clock is raw plus an injected error (struct clock_conf), which is 0 outside of tests.
  * The map is between the host clock and the session clock; a right map removes the error again.
@@ -26,7 +27,8 @@ enum clock_grade { CLOCK_X, CLOCK_A, CLOCK_B, CLOCK_C, CLOCK_D };
 /* Why a segment begins: the host clock or the session clock changed. */
 enum clock_break {
 	CLOCK_BREAK_NONE, /* the first segment */
-	CLOCK_BREAK_STEP, /* the probes contradict each other: found by the estimator */
+	CLOCK_BREAK_STEP, /* the probes contradict each other at any rate: found by the estimator */
+	CLOCK_BREAK_RATE, /* as before, but another rate may explain it */
 	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
 	CLOCK_BREAK_SOURCE, /* the kernel changed its clocksource */
 	CLOCK_BREAKS,
@@ -37,6 +39,7 @@ enum clock_break {
 struct clock_knot {
 	int64_t host_ns;
 	int64_t offset_ns, lo_ns, hi_ns;
+	double drift_more; /* on top of the segment's drift: what the links near it could hide */
 };
 
 /* A period without a break: knots in order of time, and how the offset moves between and beyond
@@ -51,23 +54,26 @@ struct clock_segment {
 	double drift_far; /* by this */
 };
 
-#define CLOCK_KNOTS    256
-#define CLOCK_SEGMENTS 8
+#define CLOCK_KNOTS	 256 /* in a model; the map of a longer window has memory of its own */
+#define CLOCK_KNOTS_LONG 16384
+#define CLOCK_SEGMENTS	 8
 
 struct clock_model {
 	bool calibrated; /* false: session is this host's wall clock plus the injected error */
 	int64_t at_raw_ns; /* where offset_ns and bound_ns hold */
 	int64_t offset_ns; /* host clock - session, at at_raw_ns */
 	double rate; /* change of the offset per ns of host clock */
+	bool rate_known; /* false: the history is too short to prove anything of it */
 	int64_t bound_ns; /* |error| of a translation at at_raw_ns is at most this */
 	double bound_rate; /* growth of the bound per ns away from at_raw_ns */
 	int64_t rtt_min_ns;
 	int64_t jitter_ns; /* median distance of single probes from the map: precision within
 					 * one path, never accuracy */
 	uint32_t probes; /* answered probes behind the model */
+	uint32_t steps_found; /* breaks that the estimator found, of all times */
 	uint32_t bad; /* samples that are impossible, or that all others contradict */
 	int64_t pair_raw_ns, pair_real_ns; /* raw and real at one instant */
-	int64_t wall_error_ns; /* of real against UTC, as the kernel reports it; -1 = nothing steers it */
+	int64_t wall_error_ns; /* of real against UTC, as the kernel reports it; -1 = unknown */
 	struct clock_ledger ledger; /* raw to real over time; empty: the pair holds always */
 	const char *method; /* whose stamps: "udp-kernel", "udp-user"; "stream" = no UDP; NULL */
 	int64_t test_offset_ns, test_start_raw_ns; /* the injected error */
@@ -77,7 +83,16 @@ struct clock_model {
 	uint16_t n_segments, n_knots;
 	struct clock_segment segments[CLOCK_SEGMENTS];
 	struct clock_knot knots[CLOCK_KNOTS];
+	struct clock_knot *long_knots; /* all of them, if they are more; NULL = knots */
 };
+
+/* Frees long_knots: once for all copies of a model. Only the models of windows have them. */
+void clock_model_free(struct clock_model *m);
+
+static inline const struct clock_knot *clock_model_knots(const struct clock_model *m)
+{
+	return m->long_knots ? m->long_knots : m->knots;
+}
 
 /*
  * Translations. Exact except for the rounding of the drift; any input, results saturate. A session

@@ -43,10 +43,11 @@ static void add_breaks(struct message_clock *out, const struct clock_model *m)
 {
 	for (size_t i = 1; i < m->n_segments; i++) {
 		const struct clock_segment *s = &m->segments[i], *before = s - 1;
-		const struct clock_knot *last = &m->knots[before->first + before->n - 1];
-		const struct clock_knot *first = &m->knots[s->first];
+		const struct clock_knot *last = &clock_model_knots(
+			m)[before->first + before->n - 1];
+		const struct clock_knot *first = &clock_model_knots(m)[s->first];
 
-		if (s->cause == CLOCK_BREAK_STEP)
+		if (s->cause == CLOCK_BREAK_STEP || s->cause == CLOCK_BREAK_RATE)
 			add_step(out, clock_break_name(s->cause), last->host_ns - last->offset_ns,
 				 first->host_ns - first->offset_ns,
 				 first->offset_ns - last->offset_ns);
@@ -61,7 +62,7 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 	c->calibrated = m->calibrated;
 	c->grade = (char *)clock_grade_name(clock_grade_of(m, bound_ns));
 	c->steps = out->pointers;
-	c->steps_seen = m->ledger.steps_seen;
+	c->steps_seen = m->ledger.steps_seen + m->steps_found;
 	c->wall_synced = m->wall_error_ns >= 0;
 	c->wall_error_ns = m->wall_error_ns >= 0 ? m->wall_error_ns : 0;
 	add_ledger(out, m);
@@ -71,7 +72,8 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 	c->offset_ns = clock_model_wall_offset_at(m, m->at_raw_ns);
 	c->bound_ns = bound_ns;
 	c->rtt_min_ns = m->rtt_min_ns;
-	c->rate_ppb = llround(m->rate * 1e9);
+	c->rate_known = m->rate_known;
+	c->rate_ppb = m->rate_known ? llround(m->rate * 1e9) : 0;
 	c->jitter_ns = m->jitter_ns;
 	c->probes = m->probes;
 	if (m->method)

@@ -21,6 +21,7 @@ struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 		.offset_ns = c->offset_ns,
 		.bound_ns = c->bound_ns,
 		.rtt_min_ns = c->rtt_min_ns,
+		.rate_known = c->rate_known,
 		.rate_ppb = c->rate_ppb,
 		.jitter_ns = c->jitter_ns,
 		.probes = c->probes,
@@ -63,14 +64,16 @@ json_t *host_clock_json(const struct host_clock *c)
 	json_put_int(o, "offset_ns", c->offset_ns);
 	json_put_int(o, "bound_ns", c->bound_ns);
 	json_put_int(o, "rtt_min_ns", c->rtt_min_ns);
-	json_put_int(o, "rate_ppb", c->rate_ppb);
+	if (c->rate_known)
+		json_put_int(o, "rate_ppb", c->rate_ppb);
 	json_put_int(o, "jitter_ns", c->jitter_ns);
 	json_put_int(o, "probes", c->probes);
 	json_put_text(o, "method", c->method);
 	json_put_text(o, "grade", c->grade);
 	json_put_int(o, "steps_seen", c->steps_seen);
 	json_put_bool(o, "wall_synced", c->wall_synced);
-	json_put_int(o, "wall_error_ns", c->wall_error_ns);
+	if (c->wall_synced)
+		json_put_int(o, "wall_error_ns", c->wall_error_ns);
 	if (c->earlier_ns || c->later_ns) {
 		json_put_int(o, "earlier_ns", c->earlier_ns);
 		json_put_int(o, "later_ns", c->later_ns);

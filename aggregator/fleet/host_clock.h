@@ -21,7 +21,7 @@ struct host_clock_step {
 };
 
 struct host_clock {
-	bool calibrated, wall_synced;
+	bool calibrated, rate_known, wall_synced;
 	int64_t offset_ns, bound_ns, rtt_min_ns, rate_ppb, jitter_ns, wall_error_ns;
 	int64_t earlier_ns, later_ns; /* slack: by how much all times of a file may be moved */
 	uint32_t probes, steps_seen;

@@ -298,6 +298,7 @@ static void judge_windows(void)
 
 		for (int64_t t = live.since_raw_ns; t < live.until_raw_ns; t += OFFLINE_NS)
 			judge_at(&live.offline, &m, t);
+		clock_model_free(&m);
 	}
 }
 
@@ -334,6 +335,8 @@ static void judge_handovers(struct judge *j)
 			  clock_model_bound_at(&a, h->given_raw_ns) +
 				  clock_model_bound_at(&b, h->taken_raw_ns));
 	}
+	clock_model_free(&a);
+	clock_model_free(&b);
 }
 
 static int64_t best_bound(const struct clock_model *m, int64_t from_ns, int64_t to_ns)
@@ -361,6 +364,7 @@ static void wait_for_good_bound(void)
 			live.cold_ns = now_ns - begin_ns;
 			live.cold_probes = m.probes;
 		}
+		clock_model_free(&m);
 		loop_turn(live.loop, 5);
 	}
 }

@@ -8,8 +8,10 @@
 #include "base/now.h"
 #include "tests/lib/queue.h"
 
-#define EPOCH_NS INT64_C(1790000000000000000) /* the session clock at t = 0 */
-#define LATE_NS	 (50 * NS_PER_MS)
+#define EPOCH_NS     INT64_C(1790000000000000000) /* the session clock at t = 0 */
+#define LATE_NS	     (50 * NS_PER_MS)
+#define PARETO	     1.5 /* the tail: a finite mean, no variance */
+#define PARETO_LEAST (PARETO - 1)
 
 static uint64_t state = 1;
 
@@ -50,9 +52,25 @@ int64_t world_session_ns(int64_t t_ns)
 	return EPOCH_NS + t_ns;
 }
 
+/* How long an event has lasted at t. */
+static int64_t past_of(struct clock_event e, int64_t t)
+{
+	int64_t past = t - e.at_ns;
+
+	if (past < 0)
+		return 0;
+	return e.for_ns && past > e.for_ns ? e.for_ns : past;
+}
+
+static bool is_within(struct clock_event e, int64_t t)
+{
+	return t >= e.at_ns && (!e.for_ns || t < e.at_ns + e.for_ns);
+}
+
 int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 {
-	double moved = (double)t_ns * w->drift_ppm * 1e-6;
+	double moved = (double)t_ns * w->drift_ppm * 1e-6 +
+		       (double)past_of(w->rate_step, t_ns) * w->rate_step_ppm * 1e-6;
 
 	if (w->wander_ppm != 0) {
 		double turn = 2 * M_PI / (w->wander_s * 1e9);
@@ -67,26 +85,48 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 
 struct way {
 	int64_t least_ns;
+	int64_t bad_ns, moving_ns; /* more, while the link is worse, and as it changes */
+	double bad_jitter_ns;
 	int64_t free_ns; /* the last packet arrived then: packets do not pass each other */
 	struct queue queue;
 };
 
 static double jitter_at(struct way *way, const struct clock_world *w, int64_t t)
 {
+	double mean = w->jitter_ns;
+
+	if (way->bad_jitter_ns > 0 && is_within(w->bad, t))
+		mean += way->bad_jitter_ns;
 	switch (w->jitter) {
 	case JITTER_QUEUE:
-		return queue_wait(&way->queue, w->jitter_ns, t, world_uniform);
+		way->queue.load = w->load;
+		return queue_wait(&way->queue, mean, t, world_uniform);
 	case JITTER_SPIKES:
-		return exponential(world_uniform() < 0.05 ? 50 * w->jitter_ns : w->jitter_ns);
+		return exponential(world_uniform() < 0.05 ? 50 * mean : mean);
+	case JITTER_PARETO:
+		return fmin(mean * PARETO_LEAST * (pow(world_uniform(), -1 / PARETO) - 1),
+			    (double)NS_PER_S);
 	case JITTER_EXP:
 		break;
 	}
-	return exponential(w->jitter_ns);
+	return exponential(mean);
+}
+
+static int64_t least_at(const struct way *way, const struct clock_world *w, int64_t t)
+{
+	int64_t out = way->least_ns;
+
+	if (way->bad_ns && is_within(w->bad, t))
+		out += way->bad_ns;
+	if (way->moving_ns)
+		out += llround((double)way->moving_ns * (double)past_of(w->moving, t) /
+			       (double)w->moving.for_ns);
+	return out;
 }
 
 static int64_t arrival_of(struct way *way, const struct clock_world *w, int64_t t)
 {
-	int64_t out = t + way->least_ns + llround(jitter_at(way, w, t));
+	int64_t out = t + least_at(way, w, t) + llround(jitter_at(way, w, t));
 
 	if (world_uniform() < w->late)
 		return out + LATE_NS; /* by another path: out of order */
@@ -105,12 +145,31 @@ static void push(struct world_samples *out, int64_t at_ns, struct clock_sample s
 	out->at[out->n++] = (struct world_sample){ at_ns, s };
 }
 
+/* Packets that arrive while the host is frozen are read at its end. */
+static int64_t unfrozen(const struct clock_world *w, int64_t t)
+{
+	return w->frozen.for_ns && is_within(w->frozen, t) ? w->frozen.at_ns + w->frozen.for_ns : t;
+}
+
+static bool was_lost;
+
+/* In bursts: a link of two states (Gilbert, Elliott). */
+static bool is_lost(const struct clock_world *w)
+{
+	double share = w->loss;
+
+	if (w->burst > 0)
+		share = was_lost ? 1 - 1 / w->burst : w->loss / (1 - w->loss) / w->burst;
+	was_lost = world_uniform() < share;
+	return was_lost;
+}
+
 static void probe(const struct clock_world *w, struct way *there, struct way *back, int64_t t,
 		  struct world_samples *out)
 {
 	int64_t arrives = arrival_of(there, w, t);
 	int64_t leaves = arrives + 3000;
-	int64_t returns = arrival_of(back, w, leaves);
+	int64_t returns = unfrozen(w, arrival_of(back, w, leaves));
 	struct clock_sample s = {
 		.t1_ns = world_host_ns(w, t),
 		.t2_ns = world_session_ns(arrives),
@@ -118,7 +177,7 @@ static void probe(const struct clock_world *w, struct way *there, struct way *ba
 		.t4_ns = world_host_ns(w, returns),
 	};
 
-	if (world_uniform() < w->loss)
+	if (is_lost(w))
 		return;
 	push(out, returns, s);
 	if (world_uniform() < w->twice) {
@@ -142,20 +201,63 @@ static int by_arrival(const void *a, const void *b)
 	return (x->at_ns > y->at_ns) - (x->at_ns < y->at_ns);
 }
 
+#define AGENT_SPACING_NS (7 * NS_PER_US)
+
 static bool is_stopped(const struct clock_world *w, int64_t t)
 {
-	return w->step_ns < 0 && t >= w->step_at_ns && t <= w->step_at_ns - w->step_ns;
+	return (w->step_ns < 0 && t >= w->step_at_ns && t <= w->step_at_ns - w->step_ns) ||
+	       (w->frozen.for_ns && is_within(w->frozen, t));
+}
+
+struct ways {
+	struct way there, back;
+};
+
+static struct ways ways_of(const struct clock_world *w)
+{
+	return (struct ways){
+		.there = { .least_ns = w->there_ns,
+			   .bad_ns = w->bad_there_ns,
+			   .bad_jitter_ns = w->bad_there_jitter_ns,
+			   .moving_ns = w->moving_there_ns },
+		.back = { .least_ns = w->back_ns,
+			  .bad_ns = w->bad_back_ns,
+			  .bad_jitter_ns = w->bad_back_jitter_ns },
+	};
+}
+
+static void send_train(const struct clock_world *w, struct ways *ways, int64_t t, int train,
+		       int64_t gap_ns, struct world_samples *out)
+{
+	for (int i = 0; i < train && !is_stopped(w, t); i++)
+		probe(w, &ways->there, &ways->back, t + i * gap_ns, out);
 }
 
 void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
 		 struct world_samples *out)
 {
-	struct way there = { .least_ns = w->there_ns }, back = { .least_ns = w->back_ns };
+	struct ways ways = ways_of(w);
 
-	for (int64_t t = from_ns; t < to_ns; t += w->every_ns) {
-		for (int i = 0; i < w->train && !is_stopped(w, t); i++)
-			probe(w, &there, &back, t + i * w->gap_ns, out);
-	}
+	for (int64_t t = from_ns; t < to_ns; t += w->every_ns)
+		send_train(w, &ways, t, w->train, w->gap_ns, out);
+	qsort(out->at, out->n, sizeof(*out->at), by_arrival);
+}
+
+/* The schedule of agent/clock/clock.c. */
+void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t to_ns,
+			 struct world_samples *out)
+{
+	struct ways ways = ways_of(w);
+	int64_t t = 0, calm_ns = 2 * NS_PER_S;
+
+	for (int i = 0; i < 8 && t < armed_ns; i++, t += 60 * NS_PER_MS)
+		send_train(w, &ways, t, 4, AGENT_SPACING_NS, out);
+	for (; t < armed_ns;
+	     t += calm_ns, calm_ns = calm_ns < 16 * NS_PER_S ? 2 * calm_ns : calm_ns)
+		send_train(w, &ways, t, 4, AGENT_SPACING_NS, out);
+	for (t = armed_ns; t < to_ns; t += 250 * NS_PER_MS)
+		send_train(w, &ways, t, t == armed_ns ? 4 : 2, AGENT_SPACING_NS, out);
+	send_train(w, &ways, to_ns + llround(world_uniform() * 100e6), 2, AGENT_SPACING_NS, out);
 	qsort(out->at, out->n, sizeof(*out->at), by_arrival);
 }
 

@@ -13,7 +13,12 @@
 #include "agent/clock/model.h"
 #include "agent/clock/sample.h"
 
-enum jitter { JITTER_EXP, JITTER_QUEUE, JITTER_SPIKES };
+enum jitter { JITTER_EXP, JITTER_QUEUE, JITTER_SPIKES, JITTER_PARETO };
+
+/* Something that begins at at_ns and lasts for_ns; 0 = for ever. */
+struct clock_event {
+	int64_t at_ns, for_ns;
+};
 
 struct clock_world {
 	const char *name;
@@ -23,9 +28,19 @@ struct clock_world {
 	double wander_turn; /* 0 .. 1: where in its period the world begins */
 	int64_t step_at_ns,
 		step_ns; /* the host's clock jumps then; a negative one stops it that long */
+	struct clock_event rate_step; /* the drift is rate_step_ppm more then */
+	double rate_step_ppm;
+	struct clock_event frozen; /* the host sends nothing, and reads what arrives at the end */
 	int64_t there_ns, back_ns; /* least delay of each way */
+	struct clock_event bad; /* the link is worse then, by this: */
+	int64_t bad_there_ns, bad_back_ns; /* of the least delays */
+	double bad_there_jitter_ns, bad_back_jitter_ns; /* of the mean jitter */
+	struct clock_event moving; /* the way there gets longer until the end of that, by this: */
+	int64_t moving_there_ns;
 	enum jitter jitter;
 	double jitter_ns; /* mean of the delay on top of that */
+	double load; /* of JITTER_QUEUE; 0 = 0.7 */
+	double burst; /* mean length of losses in a row; 0 = each by itself */
 	double loss, twice, late; /* shares of the probes: lost, answered twice, 50 ms late */
 	int64_t every_ns; /* between trains */
 	int train;
@@ -50,6 +65,10 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns);
 int64_t world_session_ns(int64_t t_ns);
 void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
 		 struct world_samples *out); /* appends, sorted; free `at` */
+
+/* Probes from 0 on as an agent sends them that is armed at armed_ns for a window until to_ns. */
+void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t to_ns,
+			 struct world_samples *out);
 
 /* Errors and bounds at the checked instants. */
 struct world_judge {

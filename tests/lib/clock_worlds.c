@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/clock_worlds.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "agent/clock/estimator.h"
@@ -20,6 +21,12 @@
 #define OFFSET	   .offset_ns = 1234567000
 #define WANDER	   .drift_ppm = 30, .wander_ppm = 2.618, .wander_s = 60
 #define WANDER8	   .drift_ppm = -17, .wander_ppm = 8, .wander_s = 60
+
+#define SOME_NS	       33333333333
+#define RATE_STEP(ppm) .rate_step = { SOME_NS, 0 }, .rate_step_ppm = (ppm)
+#define WORSE \
+	.bad = { SOME_NS, 20 * NS_PER_S }, .bad_there_jitter_ns = 200 * US, \
+	.bad_back_jitter_ns = 200 * US
 
 /* clang-format off */
 const struct world_case world_cases[] = {
@@ -51,11 +58,32 @@ const struct world_case world_cases[] = {
 	{ { "loss, late, twice, kernel",	KERNEL, PAIRS, OFFSET, WANDER, .loss = 0.2, .late = 0.1, .twice = 0.1 }, { 0, 0, 0 } },
 	{ { "far and noisy",			.there_ns = 20 * NS_PER_MS, .back_ns = 23 * NS_PER_MS, .jitter_ns = 5 * NS_PER_MS,
 						TRAINS, .offset_ns = 3 * NS_PER_S, WANDER8, .loss = 0.3 }, { 0, 0, 0 } },
+	{ { "+500 ppm",				KERNEL, TRAINS, OFFSET, .drift_ppm = 500 }, { 200, 500, 2000 } },
+	{ { "-450 ppm, exp 200 us",		EXP200, TRAINS, OFFSET, .drift_ppm = -450, .wander_ppm = 8, .wander_s = 90 }, { 0, 0, 0 } },
+	{ { "rate step 90 ppm",			KERNEL, PAIRS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "rate step 90 ppm, user stamps",	USERSPACE, PAIRS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "rate step 90 ppm, exp 200 us",	EXP200, PAIRS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "rate step 90 ppm, queue 200 us",	QUEUE200, PAIRS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "rate step 400 ppm",		KERNEL, PAIRS, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
+	{ { "5 ppm more for 10 s",		KERNEL, PAIRS, OFFSET, .drift_ppm = 30, .rate_step = { SOME_NS, 10 * NS_PER_S }, .rate_step_ppm = 5 }, { 0, 0, 0 } },
+	{ { "queue 200 us, load 0.9",		QUEUE200, .load = 0.9, PAIRS, OFFSET, WANDER }, { 0, 0, 0 } },
+	{ { "Pareto 200 us",			EXP200, .jitter = JITTER_PARETO, PAIRS, OFFSET, WANDER }, { 0, 0, 0 } },
+	{ { "loss in bursts",			EXP200, PAIRS, OFFSET, WANDER, .loss = 0.3, .burst = 20 }, { 0, 0, 0 } },
+	{ { "another route one way",		KERNEL, PAIRS, OFFSET, WANDER, .bad = { SOME_NS, 0 }, .bad_there_ns = 500 * US }, { 0, 0, 0 } },
+	{ { "congested one way for a while",	KERNEL, PAIRS, OFFSET, WANDER, .bad = { SOME_NS, 20 * NS_PER_S }, .bad_there_jitter_ns = 2 * NS_PER_MS }, { 0, 0, 0 } },
+	{ { "asymmetry drifts to 2 ms",		KERNEL, PAIRS, OFFSET, WANDER, .moving = { 0, 60 * NS_PER_S }, .moving_there_ns = 2 * NS_PER_MS }, { 0, 0, 0 } },
+	{ { "a worse link for a while",		KERNEL, PAIRS, OFFSET, WANDER, WORSE }, { 0, 0, 0 } },
+	{ { "the same, rate step 90 ppm",	KERNEL, PAIRS, OFFSET, WANDER, WORSE, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "frozen for 5 s",			KERNEL, PAIRS, OFFSET, WANDER, .frozen = { SOME_NS, 5 * NS_PER_S } }, { 0, 0, 0 } },
 };
 /* clang-format on */
 const size_t n_world_cases = sizeof(world_cases) / sizeof(world_cases[0]);
 
-#define EDGE_NS (6 * NS_PER_S)
+#define EDGE_NS		(6 * NS_PER_S)
+#define MADE_NS		(250 * NS_PER_MS) /* after its window a map is made */
+#define STEP_KNOWN_NS	NS_PER_S
+#define RATE_KNOWN_NS	(10 * NS_PER_S)
+#define RATE_BREAKS_PPM 120
 
 struct judges {
 	const struct clock_world *world;
@@ -89,19 +117,103 @@ void world_judge_after(const struct clock_world *w, int64_t length_ns, int64_t s
 	world_probe(w, 0, length_ns, &samples);
 	for (size_t i = 0; i < samples.n; i++)
 		clock_estimator_add(est, &samples.at[i].s);
-	for (int64_t t = 0; t < length_ns; t += 10 * NS_PER_S)
+	for (int64_t t = 0; t < length_ns; t += 10 * NS_PER_S) {
 		check_map(&j, est, t, t + 10 * NS_PER_S, last);
+		clock_model_free(last);
+	}
 	check_map(&j, est, 0, length_ns, last);
 	free(samples.at);
 	clock_estimator_free(est);
 }
 
-/* A step is unknown until a probe has met it. */
+/* ---- drawn ---- */
+
+static double between(double least, double most)
+{
+	return least + (most - least) * world_uniform();
+}
+
+/* Small ones as often as large ones. */
+static double between_log(double least, double most)
+{
+	return exp(between(log(least), log(most)));
+}
+
+static double either_sign(double v)
+{
+	return world_uniform() < 0.5 ? -v : v;
+}
+
+struct clock_world world_vary(const struct clock_world *w, int64_t from_ns, int64_t to_ns)
+{
+	struct clock_world out = *w;
+
+	out.offset_ns = llround(between(-5e9, 5e9));
+	out.rate_step_ppm = either_sign(w->rate_step_ppm * between(0.44, 1));
+	out.drift_ppm = either_sign(between(0, 490 - fabs(w->rate_step_ppm)));
+	out.wander_turn = world_uniform();
+	out.step_at_ns = llround(between((double)from_ns, (double)to_ns));
+	if (w->step_ns > 0)
+		out.step_ns = llround((double)w->step_ns * between_log(1, 20));
+	out.rate_step.at_ns = llround(between((double)from_ns, (double)to_ns));
+	out.frozen.at_ns = llround(between((double)from_ns, (double)to_ns));
+	out.bad.at_ns = llround(between((double)from_ns, (double)to_ns));
+	if (w->bad.for_ns)
+		out.bad.for_ns = llround(between_log(1e9, (double)(to_ns - from_ns)));
+	return out;
+}
+
+/* Happened so recently that nothing can show it yet. */
+static bool is_recent(int64_t at_ns, int64_t now_ns, int64_t known_ns)
+{
+	return at_ns <= now_ns && now_ns < at_ns + known_ns;
+}
+
+/* A clock that broke has no map until probes have confirmed it. */
+static bool is_just_broken(const struct clock_world *w, int64_t now_ns)
+{
+	return (w->step_ns && is_recent(w->step_at_ns, now_ns, STEP_KNOWN_NS)) ||
+	       (fabs(w->rate_step_ppm) > RATE_BREAKS_PPM &&
+		is_recent(w->rate_step.at_ns, now_ns, 2 * STEP_KNOWN_NS));
+}
+
+void world_judge_capture(const struct clock_world *kind, size_t instants, struct world_judge *j)
+{
+	int64_t armed_ns = llround(between_log(0.1e9, 300e9));
+	int64_t t0_ns = armed_ns + 2 * NS_PER_S;
+	int64_t t1_ns = t0_ns + llround(between_log(10e6, 3600e9));
+	struct clock_world w = world_vary(kind, armed_ns - NS_PER_S, t1_ns);
+	int64_t host_now = world_host_ns(&w, t1_ns + MADE_NS);
+	struct clock_estimator *est = clock_estimator_new();
+	struct clock_model m = { .at_raw_ns = host_now };
+	struct world_samples samples = { 0 };
+
+	world_probe_capture(&w, armed_ns, t1_ns, &samples);
+	for (size_t i = 0; i < samples.n && samples.at[i].at_ns < t1_ns + MADE_NS; i++)
+		clock_estimator_add(est, &samples.at[i].s);
+	m.calibrated = clock_estimator_make_window_model(est, host_now, world_host_ns(&w, t0_ns),
+							 world_host_ns(&w, t1_ns), &m);
+	if (m.calibrated || !is_just_broken(&w, t1_ns)) {
+		for (size_t i = 0; i < instants; i++)
+			world_check(j, &w, &m, llround(between((double)t0_ns, (double)t1_ns)));
+	}
+	clock_model_free(&m);
+	free(samples.at);
+	clock_estimator_free(est);
+}
+
+/* ---- ahead ---- */
+
+/* A step is unknown until probes have met it, a rate until it has moved the offset out of the bound. */
 static bool is_unknown_step(const struct clock_world *w, int64_t now_ns, int64_t at_ns)
 {
 	int64_t end_ns = w->step_at_ns + (w->step_ns < 0 ? -w->step_ns : 0);
+	int64_t rate_end_ns = w->rate_step.at_ns + w->rate_step.for_ns;
 
-	return w->step_ns && at_ns >= w->step_at_ns && now_ns < end_ns + NS_PER_S;
+	if (w->step_ns && at_ns >= w->step_at_ns && now_ns < end_ns + STEP_KNOWN_NS)
+		return true;
+	return w->rate_step_ppm != 0 && at_ns >= w->rate_step.at_ns &&
+	       now_ns < rate_end_ns + RATE_KNOWN_NS;
 }
 
 static void judge_beyond(const struct clock_world *w, const struct clock_model *m, int64_t t,
@@ -127,11 +239,14 @@ void world_judge_ahead(const struct clock_world *w, int64_t length_ns, struct wo
 
 		while (i < samples.n && samples.at[i].at_ns <= t)
 			clock_estimator_add(est, &samples.at[i++].s);
+		if (!i)
+			continue;
 		m.calibrated = clock_estimator_make_model(est, now_ns, &m);
 		judge_beyond(w, &m, t, j);
 		m.calibrated = clock_estimator_make_window_model(est, now_ns, now_ns - NS_PER_S,
 								 now_ns, &m);
 		judge_beyond(w, &m, t, j);
+		clock_model_free(&m);
 	}
 	free(samples.at);
 	clock_estimator_free(est);

@@ -5,8 +5,8 @@
 
 #include "base/now.h"
 
-#define LOAD	0.7
-#define CALM_NS (40 * NS_PER_MS) /* after this long a queue has forgotten what it was */
+#define LOAD_USUAL 0.7
+#define CALM_NS	   (40 * NS_PER_MS) /* after this long a queue has forgotten what it was */
 
 static double exponential(double mean, double (*uniform)(void))
 {
@@ -15,15 +15,16 @@ static double exponential(double mean, double (*uniform)(void))
 
 double queue_wait(struct queue *q, double mean_ns, int64_t t_ns, double (*uniform)(void))
 {
-	double service = mean_ns * (1 - LOAD), left = (double)(t_ns - q->seen_ns);
+	double load = q->load > 0 ? q->load : LOAD_USUAL;
+	double service = mean_ns * (1 - load), left = (double)(t_ns - q->seen_ns);
 
 	if (left > CALM_NS || left < 0) {
-		q->backlog_ns = uniform() < LOAD ? exponential(mean_ns, uniform) : 0;
+		q->backlog_ns = uniform() < load ? exponential(mean_ns, uniform) : 0;
 		left = 0;
 	}
 	q->seen_ns = t_ns;
 	for (;;) {
-		double next = exponential(service / LOAD, uniform);
+		double next = exponential(service / load, uniform);
 
 		if (next > left)
 			break;

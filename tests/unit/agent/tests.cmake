@@ -41,6 +41,7 @@ unit_test(agent/capture/capture_clock_test VIRTUAL USES agent_capture agent_conf
 unit_test(agent/capture/capture_test VIRTUAL USES agent_capture agent_conf SRC ${core_fixture})
 unit_test(agent/link/control_test VIRTUAL USES agent_link agent_conf PKG jansson zlib
 	SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
+unit_test(agent/link/message_clock_test PURE USES agent_link PKG jansson zlib)
 unit_test(agent/local/local_service_test USES agent_local agent_conf PKG jansson SRC ${core_fixture})
 unit_test(agent/local/profiler_service_test VIRTUAL USES agent_local)
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/timex.h>
+
 #include "base/now.h"
 
 #include "tests/lib/check.h"
@@ -58,8 +60,21 @@ static void test_mono_of_raw(void)
 	CHECK(now_mono_of_raw(INT64_MIN) >= now_mono_ns() - year_ns - 60 * NS_PER_S);
 }
 
+/* A kernel that does not answer, as in some sandboxes, leaves zeros behind: that is no error of 0. */
+static void test_wall_error_is_unknown(void)
+{
+	struct timex t = { .maxerror = 70 };
+
+	CHECK_EQ(now_wall_error_of(-1, &(struct timex){ 0 }), -1);
+	CHECK_EQ(now_wall_error_of(TIME_ERROR, &t), -1);
+	CHECK_EQ(now_wall_error_of(TIME_OK, &t), 70 * NS_PER_US);
+	t.status = STA_UNSYNC;
+	CHECK_EQ(now_wall_error_of(TIME_OK, &t), -1);
+}
+
 int main(void)
 {
+	test_wall_error_is_unknown();
 	test_step();
 	test_pair();
 	test_mono_of_raw();

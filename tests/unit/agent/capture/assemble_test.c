@@ -25,6 +25,7 @@ static struct clock_model model(void)
 		.offset_ns = RAW + 5 * NS_PER_S - T0,
 		.bound_ns = 1000,
 		.bound_rate = 1e-6,
+		.rate_known = true,
 		.rtt_min_ns = 1500,
 		.method = "udp-kernel",
 		.probes = 16,
@@ -309,8 +310,10 @@ static struct clock_model slept_at(int64_t raw_ns)
 		int64_t offset_ns = m.offset_ns - (i < 2 ? 0 : 4 * NS_PER_S);
 
 		m.segments[i / 2] = (struct clock_segment){ .first = i & ~1U, .n = 2 };
-		m.knots[i] = (struct clock_knot){ host_ns + far_ns[i], offset_ns, offset_ns - 100,
-						  offset_ns + 100 };
+		m.knots[i] = (struct clock_knot){ .host_ns = host_ns + far_ns[i],
+						  .offset_ns = offset_ns,
+						  .lo_ns = offset_ns - 100,
+						  .hi_ns = offset_ns + 100 };
 	}
 	return m;
 }

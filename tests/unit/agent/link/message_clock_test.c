@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a clock message says of what is not known, and of what it lists. */
+#include "agent/link/messages.h"
+#include "tests/lib/check.h"
+
+static void test_not_synced_is_unknown(void)
+{
+	struct clock_model m = { .wall_error_ns = -1 };
+	struct message_clock out = { 0 };
+
+	message_clock(&out, &m, 0);
+	CHECK(!out.model.wall_synced);
+	CHECK(!out.model.rate_known);
+}
+
+static void test_unknown_rate(void)
+{
+	struct clock_model m = { .calibrated = true, .rate = 20e-6 };
+	struct message_clock out = { 0 };
+
+	message_clock(&out, &m, 0);
+	CHECK(!out.model.rate_known && !out.model.rate_ppb);
+	m.rate_known = true;
+	message_clock(&out, &m, 0);
+	CHECK(out.model.rate_known);
+	CHECK_EQ(out.model.rate_ppb, 20000);
+}
+
+/* Steps of the wall clock and those that probes found, counted and listed alike. */
+static void test_steps_seen_counts_what_steps_lists(void)
+{
+	struct message_clock out = { 0 };
+	struct clock_model m = {
+		.calibrated = true,
+		.ledger = { .steps_seen = 1, .n_steps = 1 },
+		.steps_found = 2,
+		.n_segments = 3,
+		.n_knots = 3,
+		.segments = { { .n = 1 },
+			      { .cause = CLOCK_BREAK_STEP, .first = 1, .n = 1 },
+			      { .cause = CLOCK_BREAK_RATE, .first = 2, .n = 1 } },
+		.knots = { { .host_ns = 10 },
+			   { .host_ns = 20, .offset_ns = 5 },
+			   { .host_ns = 30, .offset_ns = 4 } },
+	};
+
+	message_clock(&out, &m, 0);
+	CHECK_EQ(out.model.n_steps, 3);
+	CHECK_EQ(out.model.steps_seen, 3);
+	CHECK_STR(out.model.steps[1]->kind, "step");
+	CHECK_STR(out.model.steps[2]->kind, "rate");
+	CHECK_EQ(out.model.steps[2]->delta_ns, -1);
+}
+
+int main(void)
+{
+	test_not_synced_is_unknown();
+	test_unknown_rate();
+	test_steps_seen_counts_what_steps_lists();
+	return 0;
+}
