@@ -16,7 +16,8 @@
 #include "net/rpc.h"
 #include "proto/limits.h"
 
-/* A frozen agent is noticed after this and 10 s. A ping costs 30 us: 10,000 agents half a percent of a core. */
+/* Between pings of an agent: a frozen agent is noticed within this plus 10 s. A ping costs 30 us, so 10,000 agents
+ * cost half a percent of a core. */
 #define KEEPALIVE_NS	   (60 * NS_PER_S)
 #define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* a chunk at 1 Mbit/s takes 8 s */
 #define LOST_PATIENCE_NS   (3 * NS_PER_S) /* agents dial again after 0.1 s, 0.2 s, ... */
@@ -127,6 +128,7 @@ static void new_api(struct aggregator *agg)
 	agg->api = api_new(&env);
 }
 
+/* The part "state": all rooms that have no port of their own. */
 static void state_stop(struct aggregator *agg)
 {
 	jobs_drain(&agg->jobs);
@@ -223,7 +225,7 @@ static int grpc_start(struct aggregator *agg, struct err *e)
 	return 0;
 }
 
-/* All agents are lost by this; their captures end and are committed with the files that are stored. */
+/* Ends all control links: captures end, and are committed with the files that are stored. */
 static void grpc_stop(struct aggregator *agg)
 {
 	rpc_server_free(agg->rpc_server);
@@ -282,7 +284,7 @@ static void stop_parts(struct aggregator *agg, size_t n)
 	}
 }
 
-/* Probes are not secret and only hosts with a cookie get replies, but all ports have the same rule. */
+/* Probes are not secret, and only hosts with a cookie get replies; still, one rule holds for all ports. */
 static int check_listeners(const struct aggregator *agg, struct err *e)
 {
 	const char *const addresses[] = { agg->conf.http, agg->conf.grpc, agg->conf.probe };

@@ -26,7 +26,7 @@ struct aggregator_conf {
 	char *spool; /* directory for uploads under way */
 	int64_t lead_ns; /* from request to T0 */
 	int64_t grace_ns; /* from T1 to the commit at the latest */
-	int64_t causality_ns; /* for causality_check() of a session */
+	int64_t causality_ns; /* longest causality_check() of a session; 0 = no check */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
 	char *token_file; /* the secret of callers who change something; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
@@ -38,7 +38,7 @@ extern const struct conf_table aggregator_conf_table; /* conf.c */
 struct aggregator {
 	struct aggregator_conf conf;
 	struct loop *loop; /* of the caller of aggregator_start() */
-	struct capture_patience patience; /* 0: a default */
+	struct capture_patience patience; /* a member that is 0 gets its default */
 	struct jobs jobs;
 	struct session_clock clock;
 	struct session_store store;
@@ -57,8 +57,10 @@ struct aggregator {
 	int64_t started_mono_ns;
 };
 
-/* Starts every part; `conf` and `loop` are set, perhaps `patience`, the rest is zero. On failure nothing is left
- * running and the error names the part. */
+/*
+ * Starts every part. The caller has set `conf` and `loop`, and may have set `patience`; the rest is zero. On
+ * failure no part is left running, and the error names the part that failed.
+ */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 
 /* Commits the captures under way with the files that are stored, waits for the workers, stops every part. */

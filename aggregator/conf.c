@@ -11,17 +11,17 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, spool, "/var/lib/tutti/spool",
 	     "directory for uploads under way"),
 	CONF(struct aggregator_conf, lead_ns, "500ms",
-	     "from a request to T0, at least: agents get ready meanwhile"),
+	     "least time from a request to T0, for arming the agents"),
 	CONF(struct aggregator_conf, grace_ns, "30s",
-	     "from the end of the window to the commit at the latest"),
+	     "longest time from the end of the window to the commit"),
 	CONF(struct aggregator_conf, causality_ns, "500ms",
-	     "at most, to check events of different hosts for causality; 0s = no check"),
+	     "longest causality check of events that hosts share; 0s = no check"),
 	CONF(struct aggregator_conf, cert, NULL, "PEM file with the certificate of gRPC and HTTP"),
 	CONF(struct aggregator_conf, key, NULL, "PEM file with its key"),
 	CONF(struct aggregator_conf, ca, NULL,
-	     "PEM file: agents and gRPC clients must show a certificate by this authority"),
+	     "PEM file: agents and gRPC clients need a certificate of this authority"),
 	CONF(struct aggregator_conf, token_file, NULL,
-	     "file with a secret: callers who capture or delete over HTTP have to show it"),
+	     "file with a secret: HTTP callers need it to capture or delete"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct aggregator_conf, log_level, "info", "error, warn, info or debug"),
 	{ 0 }
@@ -29,6 +29,6 @@ static const struct conf_field fields[] = {
 
 const struct conf_table aggregator_conf_table = {
 	.prog = "tutti-aggregator",
-	.summary = "Knows the fleet's hosts, plans captures, keeps sessions, serves them.",
+	.summary = "Captures the hosts of a fleet together, stores the sessions and serves them.",
 	.fields = fields,
 };

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-/* Twice UPLOAD_CREDITS: requests are served even if all admitted uploads wait for a slow store. */
+/* Twice UPLOAD_CREDITS: workers are left for requests while all uploads with a credit wait for a slow store. */
 #define WORKERS 16
 
 /* Wrong usage has an exit code of its own, as in the other programs. */
@@ -26,7 +26,7 @@ static void on_stop(void *arg)
 	loop_stop(agg->loop);
 }
 
-/* An agent needs a descriptor, and a second one if it reconnects before its old link is noticed broken. */
+/* Each agent uses one descriptor, and a second one if it reconnects before its broken link is noticed. */
 static void raise_file_limit(void)
 {
 	struct rlimit files;
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 	raise_file_limit();
 	argc--;
 	rc = conf_load(&agg.conf, &aggregator_conf_table, &argc, argv + 1, &want, &e);
-	/* Also "--insecure false": it must not open a plaintext listener. */
+	/* Refuses "--insecure false", too: its flag is set, and it must not open a plaintext listener. */
 	if (!rc && argc && want != CONF_HELP)
 		rc = err_set(&e, ERR_INVALID, "unknown argument '%s'", argv[1]);
 	if (!rc && want == CONF_RUN)

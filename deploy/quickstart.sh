@@ -32,13 +32,13 @@ while [ $# -gt 0 ]; do
 	shift
 done
 
-say() { echo "quickstart: $*" >&2; }
+note() { echo "quickstart: $*" >&2; }
 
 # ---- set-up ----
 
 "$root/tests/setup.sh" build >&2
 if $jax; then "$root/tests/setup.sh" jax >&2; fi
-say "building (build/release)"
+note "building (build/release)"
 (cd "$root" && cmake --preset release >/dev/null &&
 	cmake --build --preset release --target tutti-aggregator tutti-agent tutti burst) >&2
 bin=$root/build/release/bin
@@ -54,7 +54,7 @@ base=7400
 until port_is_free $base && port_is_free $((base + 1)) && port_is_free $((base + 10)) &&
 	port_is_free $((base + 11)); do
 	base=$((base + 20))
-	[ $base -lt 8400 ] || { say "no free ports between 7400 and 8400"; exit 1; }
+	[ $base -lt 8400 ] || { note "no free ports between 7400 and 8400"; exit 1; }
 done
 export TUTTI_SERVER=http://127.0.0.1:$base
 
@@ -85,7 +85,7 @@ until_true() { # until_true SECONDS WHAT COMMAND...
 	until "$@"; do
 		left=$((left - 1))
 		if [ $left -le 0 ]; then
-			say "$what did not happen; see $dir/logs"
+			note "$what did not happen; see $dir/logs"
 			tail -n 5 "$dir"/logs/*.log >&2
 			exit 1
 		fi
@@ -99,7 +99,7 @@ hosts_are_calibrated() {
 		jq '[.hosts[] | select(.state == "connected" and .clock.calibrated)] | length')" = 3 ]
 }
 
-say "starting the aggregator and three agents (logs in $dir/logs)"
+note "starting the aggregator and three agents (logs in $dir/logs)"
 run aggregator "$bin/tutti-aggregator" --store "file://$dir/store" --spool "$dir/spool-aggregator" \
 	--http 127.0.0.1:$base --grpc 127.0.0.1:$((base + 1)) --probe 127.0.0.1:$((base + 3))
 until_true 20 "the aggregator's start" aggregator_is_ready
@@ -123,10 +123,10 @@ for i in 0 1 2; do
 done
 until_true 30 "the agents' clock calibration" hosts_are_calibrated
 
-say "starting work to record: bursts that begin at multiples of 0.5 s of the wall clock"
+note "starting work to record: bursts that begin at multiples of 0.5 s of the wall clock"
 run burst "$bin/burst" "${sockets[@]}"
 for port in "${jax_args[@]}"; do
-	say "starting a JAX job with its profiler on port $port"
+	note "starting a JAX job with its profiler on port $port"
 	run "jax-$port" "$root/.venv/bin/python" "$root/tests/e2e/jax_job.py" --port "$port" --seconds 3600
 done
 for port in "${jax_args[@]}"; do
@@ -135,11 +135,11 @@ done
 
 # ---- capture ----
 
-say "capturing $duration on all hosts"
+note "capturing $duration on all hosts"
 status=0
 result=$("$bin/tutti" capture --duration "$duration" --run quickstart --json) || status=$?
 if [ -z "$result" ]; then
-	say "the capture failed (exit $status); see $dir/logs"
+	note "the capture failed (exit $status); see $dir/logs"
 	exit 1
 fi
 if $json; then
@@ -148,10 +148,10 @@ else
 	"$bin/tutti" show "$(jq -r .session <<<"$result")"
 fi
 if $once; then
-	say "the session is in $(jq -r .path <<<"$result")"
+	note "the session is in $(jq -r .path <<<"$result")"
 	exit $status
 fi
-say "open $TUTTI_SERVER/ in a browser, or: xprof --logdir $dir/store/profiles --port 8791"
-say "capture again with: TUTTI_SERVER=$TUTTI_SERVER $bin/tutti capture"
-say "serving until Ctrl-C"
+note "open $TUTTI_SERVER/ in a browser, or: xprof --logdir $dir/store/profiles --port 8791"
+note "capture again with: TUTTI_SERVER=$TUTTI_SERVER $bin/tutti capture"
+note "serving until Ctrl-C"
 wait "${pids[0]}"

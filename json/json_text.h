@@ -22,10 +22,11 @@ json_t *json_text(const char *s);
 /* Receives a document as text: `len` bytes and a NUL, borrowed. */
 typedef void (*json_text_fn)(void *arg, const char *text, size_t len);
 
-/* Reads one document, whose objects have no member twice; `*out` is a new reference. ERR_INVALID "no JSON: line 1: ..." */
+/* Reads one document; `*out` is a new reference. ERR_INVALID "no JSON: line 1: ...", also if an object has a
+ * member twice. */
 MUST_CHECK int json_parse(json_t **out, const void *text, size_t len, struct err *e);
 
-/* Append a document as compact text; `flags` are jansson's. */
+/* Append a document as compact text; `flags` are jansson's. json_write() also drops the reference. */
 void json_append(struct buf *out, const json_t *doc, size_t flags);
 void json_write(struct buf *out, json_t *doc_taken, size_t flags);
 

@@ -23,12 +23,14 @@ struct api {
 /* `id` and `name` are the parts of the path that '*' matched, or NULL. */
 typedef void (*api_fn)(struct api *api, struct http_req *req, const char *id, const char *name);
 
-/* A json_text_fn each: answer a struct http_req with 200 and 202. */
+/* Two json_text_fn, whose `arg` is the struct http_req: they answer it with 200 and with 202. */
 void api_answer_text(void *req, const char *text, size_t len);
 void api_accept_text(void *req, const char *text, size_t len);
 
 void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
-void api_answer_err(struct http_req *req, const struct err *e); /* status by its code */
+
+/* Chooses the HTTP status by the error's code. */
+void api_answer_err(struct http_req *req, const struct err *e);
 
 /* captures.c */
 void api_capture_begin(struct api *api, struct http_req *req, const char *id, const char *name);

@@ -80,7 +80,7 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	case MEMBER_DURATION:
 		*(int64_t *)at = json_integer_value(value);
 		return json_is_integer(value) && json_integer_value(value) > 0;
-	case MEMBER_WAIT: /* 0 means "not at all" here; in the struct that is -1, and 0 the default */
+	case MEMBER_WAIT: /* 0 means "not at all" in JSON; the struct has -1 for that, and 0 for the default */
 		*(int64_t *)at = json_integer_value(value) ? json_integer_value(value) : -1;
 		return json_is_integer(value) && json_integer_value(value) >= 0;
 	case MEMBER_STEP:
@@ -130,10 +130,10 @@ static int load_body(struct http_req *http, json_t **body, struct err *e)
 	return rc ? err_prefix(e, "the body") : 0;
 }
 
-/* An answer with 2xx is a promise: it is sent when a crash cannot break it. */
+/* An answer of 2xx is sent only when a crash can no longer undo the request. */
 static void answer_begun(void *arg, struct capture *c)
 {
-	/* The step cannot be had, and nothing was stored: the request is refused. */
+	/* The step cannot be recorded, and no plan was stored: the request is refused. */
 	if (c->by_step && !c->planned)
 		api_answer_err(arg, &c->error);
 	else

@@ -11,7 +11,7 @@
 #include "base/now.h"
 
 #define QUIET_NS   (40 * NS_PER_S)
-#define TURN_HOSTS 100 /* in one turn of the loop, which blocks everything else */
+#define TURN_HOSTS 100 /* written in one turn of the loop, which blocks everything else */
 
 struct hosts_job {
 	struct registry *registry;
@@ -44,7 +44,7 @@ static json_t *steps_json(const struct host_steps *s)
 	return o;
 }
 
-/* For a link that is up and silent. Probes come at least every 16 s. */
+/* Adds how long a connected host has been silent. A host sends probes at least every 16 s. */
 static void put_quiet(json_t *o, const struct host *h)
 {
 	int64_t quiet_ns = now_real_ns() - h->seen_real_ns;

@@ -66,7 +66,7 @@ static void write_control(const struct control_stats *s, struct buf *out)
 	write_value(out, "tutti_control_messages_total", "counter", s->messages,
 		    "Messages from agents.");
 	write_value(out, "tutti_armed_total", "counter", s->armed,
-		    "Hosts that answered Arm: they are armed.");
+		    "Hosts that were armed, summed over captures.");
 	write_value(out, "tutti_bad_messages_total", "counter", s->bad_messages,
 		    "Malformed control messages; each ends its connection.");
 }

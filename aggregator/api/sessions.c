@@ -224,8 +224,9 @@ static void run_retry(void *arg)
 	struct err e;
 
 	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
+	/* Without the plan the retry makes the profiler options from the settings in the manifest. */
 	if (!j->rc && session_load_plan(j->store, j->id, &j->plan, &e))
-		j->plan = NULL; /* the manifest has everything except ready-made options */
+		j->plan = NULL;
 }
 
 static void answer_begun(void *arg, struct capture *c)

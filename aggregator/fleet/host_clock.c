@@ -25,7 +25,7 @@ struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 		.rate_ppb = c->rate_ppb,
 		.jitter_ns = c->jitter_ns,
 		.probes = c->probes,
-		.steps_seen = c->steps_seen,
+		.wall_steps = c->steps_seen,
 		.wall_synced = c->wall_synced,
 		.wall_error_ns = c->wall_error_ns,
 		.earlier_ns = c->earlier_ns,
@@ -33,9 +33,9 @@ struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 	};
 	set_word(out.method, c->method);
 	out.grade[0] = c->grade[0];
-	for (; out.n_steps < c->n_steps && out.n_steps < LIMIT_CLOCK_STEPS; out.n_steps++) {
-		const Tutti__V1__ClockStep *from = c->steps[out.n_steps];
-		struct host_clock_step *to = &out.steps[out.n_steps];
+	for (; out.n_breaks < c->n_steps && out.n_breaks < LIMIT_CLOCK_STEPS; out.n_breaks++) {
+		const Tutti__V1__ClockStep *from = c->steps[out.n_breaks];
+		struct host_clock_break *to = &out.breaks[out.n_breaks];
 
 		set_word(to->kind, from->kind);
 		to->from_ns = from->from_ns;
@@ -45,20 +45,20 @@ struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 	return out;
 }
 
-static json_t *step_json(const struct host_clock_step *s)
+static json_t *break_json(const struct host_clock_break *b)
 {
 	json_t *o = json_object();
 
-	json_put_text(o, "kind", s->kind);
-	json_put_int(o, "from_ns", s->from_ns);
-	json_put_int(o, "to_ns", s->to_ns);
-	json_put_int(o, "delta_ns", s->delta_ns);
+	json_put_text(o, "kind", b->kind);
+	json_put_int(o, "from_ns", b->from_ns);
+	json_put_int(o, "to_ns", b->to_ns);
+	json_put_int(o, "delta_ns", b->delta_ns);
 	return o;
 }
 
 json_t *host_clock_json(const struct host_clock *c)
 {
-	json_t *o = json_object(), *steps = json_array();
+	json_t *o = json_object(), *breaks = json_array();
 
 	json_put_bool(o, "calibrated", c->calibrated);
 	json_put_int(o, "offset_ns", c->offset_ns);
@@ -70,7 +70,7 @@ json_t *host_clock_json(const struct host_clock *c)
 	json_put_int(o, "probes", c->probes);
 	json_put_text(o, "method", c->method);
 	json_put_text(o, "grade", c->grade);
-	json_put_int(o, "steps_seen", c->steps_seen);
+	json_put_int(o, "steps_seen", c->wall_steps);
 	json_put_bool(o, "wall_synced", c->wall_synced);
 	if (c->wall_synced)
 		json_put_int(o, "wall_error_ns", c->wall_error_ns);
@@ -78,8 +78,8 @@ json_t *host_clock_json(const struct host_clock *c)
 		json_put_int(o, "earlier_ns", c->earlier_ns);
 		json_put_int(o, "later_ns", c->later_ns);
 	}
-	for (size_t i = 0; i < c->n_steps; i++)
-		json_array_append_new(steps, step_json(&c->steps[i]));
-	json_put(o, "steps", steps);
+	for (size_t i = 0; i < c->n_breaks; i++)
+		json_array_append_new(breaks, break_json(&c->breaks[i]));
+	json_put(o, "steps", breaks);
 	return o;
 }

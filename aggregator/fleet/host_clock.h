@@ -15,7 +15,7 @@
 #define HOST_CLOCK_WORD 16 /* bytes of a kind or a method; a longer one is cut */
 
 /* A clock break between from_ns and to_ns (session clock). */
-struct host_clock_step {
+struct host_clock_break {
 	char kind[HOST_CLOCK_WORD];
 	int64_t from_ns, to_ns, delta_ns;
 };
@@ -24,10 +24,11 @@ struct host_clock {
 	bool calibrated, rate_known, wall_synced;
 	int64_t offset_ns, bound_ns, rtt_min_ns, rate_ppb, jitter_ns, wall_error_ns;
 	int64_t earlier_ns, later_ns; /* slack: by how much all times of a file may be moved */
-	uint32_t probes, steps_seen;
+	uint32_t probes;
+	uint32_t wall_steps; /* steps of the wall clock since the agent's start */
 	char method[HOST_CLOCK_WORD], grade[2];
-	size_t n_steps;
-	struct host_clock_step steps[LIMIT_CLOCK_STEPS];
+	size_t n_breaks;
+	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
 };
 
 /* NULL: the host has reported no clock; all members are 0. */

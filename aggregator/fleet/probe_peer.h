@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One agent in the time service: which of its probes were answered already, and when the kernel sent
- * the answers. Pure.
+ * the replies. Pure.
  */
 #ifndef AGGREGATOR_FLEET_PROBE_PEER_H
 #define AGGREGATOR_FLEET_PROBE_PEER_H
@@ -12,9 +12,8 @@
 
 #include "proto/probe.h"
 
-#define PROBE_PEER_SENT 8 /* departures kept until a reply carries them */
-#define PROBE_SENT_MAX_NS \
-	10000000 /* a packet leaves within this after it was given to the kernel */
+#define PROBE_PEER_SENT	  8 /* departures kept until a reply carries them */
+#define PROBE_SENT_MAX_NS 10000000 /* the longest time that the kernel takes to send a reply */
 
 struct probe_peer {
 	struct siphash_key key;
@@ -31,9 +30,9 @@ void probe_peer_reset(struct probe_peer *p);
 bool probe_peer_accept_seq(struct probe_peer *p, uint32_t seq);
 
 /*
- * The kernel sent the reply to seq at t3_ns; it was given to the kernel at t3_user_ns (session clock). Kernel
- * stamps tend to be early: one before t3_user_ns adds nothing and is not kept. False, and not kept, for
- * times that are impossible.
+ * The process gave the reply to seq to the kernel at t3_user_ns, and the kernel sent it at t3_ns (session
+ * clock). Keeps t3_ns for a later reply. Kernel stamps tend to be early: a t3_ns before t3_user_ns is no
+ * better than t3_user_ns and is ignored. False, and not kept, if t3_ns is impossibly late.
  */
 bool probe_peer_note_departure(struct probe_peer *p, uint32_t seq, int64_t t3_user_ns,
 			       int64_t t3_ns);

@@ -29,11 +29,11 @@ struct host_tracer {
 /* What a capture may set of one tracer. */
 struct host_setting {
 	char *tracer;
-	char *name, *help; /* of `setting` */
+	char *name, *help; /* own the texts that `setting` points to */
 	struct setting setting;
 };
 
-/* A capture that an agent still has, by Hello and Status. */
+/* A capture that an agent still has, as its Hello or last Status lists it. */
 struct host_held {
 	char *session;
 	bool undelivered; /* under way, or a file that is not stored */
@@ -98,7 +98,7 @@ void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
 void host_renew_cookie(struct host *h); /* and the key; probes with the old ones get no answer */
 
-/* Sends one of messages.h to the host's agent, if it is connected. */
+/* Sends a message of messages.h to the host's agent, if the agent is connected. */
 void host_send(const struct host *h, const struct buf *message);
 
 /*

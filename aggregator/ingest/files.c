@@ -35,20 +35,21 @@ static int put_file(const struct ingest_files *f, unsigned int n, struct store_p
 	return rc == ERR_EXISTS ? put_anew(f->store, put, e) : rc;
 }
 
-int ingest_files_put(const struct ingest_files *f, const struct ingest_part *part, struct err *e)
+int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *upload,
+		     struct err *e)
 {
-	uint64_t offset = part->bytes;
+	uint64_t offset = upload->bytes;
 	int rc = 0;
 
 	for (unsigned int n = f->n; n > 0 && !rc; n--) {
-		struct store_put put = { .fd = part->fd,
+		struct store_put put = { .fd = upload->fd,
 					 .len = f->bytes[n - 1],
 					 .flags = STORE_ABSENT | STORE_TAKE,
 					 .deadline_mono_ns = store_within(STORE_FILE_PATIENCE_NS) };
 
 		offset -= put.len;
-		if (part->memory)
-			put.data = part->memory + offset;
+		if (upload->memory)
+			put.data = upload->memory + offset;
 		else
 			put.offset = offset;
 		rc = put_file(f, n, &put, e);

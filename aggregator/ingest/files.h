@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host's files from the spool into the store; the spool has them one after the other. Blocks: for workers. */
+/* Copies a host's files from the spool to the store. In the spool they are one upload: one file after the
+ * other. Blocks: for workers. */
 #ifndef AGGREGATOR_INGEST_FILES_H
 #define AGGREGATOR_INGEST_FILES_H
 
 #include <stdint.h>
 
-#include "aggregator/ingest/part.h"
+#include "aggregator/ingest/spooled_upload.h"
 #include "base/err.h"
 
 struct store;
@@ -17,12 +18,12 @@ struct ingest_files {
 	unsigned int n;
 };
 
-/* Stores the first file last: if it is there, all are. The part is complete. After a failure some files may be
- * there: ingest_files_remove(). */
-MUST_CHECK int ingest_files_put(const struct ingest_files *f, const struct ingest_part *part,
+/* Stores the files of a complete upload, the first one last: if that is in the store, all are. After a failure
+ * some may be in the store: the caller calls ingest_files_remove(). */
+MUST_CHECK int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *upload,
 				struct err *e);
 
-/* Removes the files that are there; logs failures. */
+/* Removes those of the files that are in the store; logs failures. */
 void ingest_files_remove(const struct ingest_files *f);
 
 #endif

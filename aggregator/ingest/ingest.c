@@ -10,7 +10,7 @@
 #include <zlib.h>
 
 #include "aggregator/captures/capture.h"
-#include "aggregator/ingest/part.h"
+#include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/ingest/files.h"
 #include "aggregator/sessions/session_store.h"
 #include "base/jobs.h"
@@ -37,7 +37,7 @@ struct upload {
 	uint32_t crc32; /* of the whole upload, if `resume` */
 	uint64_t *files; /* bytes of each file */
 	unsigned int n_files;
-	struct ingest_part part;
+	struct spooled_upload spooled;
 	bool storing; /* complete, on its way into the store */
 	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
 	const uint8_t *data;
@@ -54,12 +54,12 @@ struct ingest {
 	struct ingest_env env;
 	struct ingest_stats stats;
 	TAILQ_HEAD(, upload) uploads;
-	struct loop_timer sweep; /* of parts that an earlier aggregator left */
+	struct loop_timer sweep; /* removes what an earlier aggregator left */
 };
 
-/* Parts to remove. */
+/* What to remove from the spool. */
 struct sweep {
-	char *spool, *session; /* session NULL: all old ones */
+	char *spool, *session; /* session NULL: everything old */
 };
 
 /* ---- ends ---- */
@@ -98,7 +98,7 @@ static void upload_fail(struct upload *u, enum rpc_code code, const char *text)
 static void upload_free(struct upload *u)
 {
 	TAILQ_REMOVE(&u->ingest->uploads, u, entry);
-	ingest_part_close(&u->part);
+	spooled_upload_close(&u->spooled);
 	free(u->session);
 	free(u->files);
 	free(u->host);
@@ -142,18 +142,18 @@ static void run_store(void *arg)
 	struct upload *u = arg;
 	const struct ingest_files files = files_of(u);
 
-	u->rc = ingest_part_check(&u->part, &u->e);
+	u->rc = spooled_upload_check(&u->spooled, &u->e);
 	if (u->rc) {
-		ingest_part_drop(&u->part);
+		spooled_upload_drop(&u->spooled);
 		u->code = RPC_DATA_LOSS;
 		return;
 	}
 	u->code = RPC_UNAVAILABLE;
-	u->rc = ingest_files_put(&files, &u->part, &u->e);
+	u->rc = ingest_files_put(&files, &u->spooled, &u->e);
 	if (u->rc)
 		return;
-	ingest_part_drop(&u->part);
-	ingest_part_close(&u->part); /* on the worker: freeing gigabytes takes time */
+	spooled_upload_drop(&u->spooled);
+	spooled_upload_close(&u->spooled); /* on the worker: freeing gigabytes takes time */
 }
 
 static void send_reply(struct upload *u, uint64_t bytes, bool stored)
@@ -187,15 +187,16 @@ static void done_store(void *arg)
 		if (u->rc)
 			upload_fail(u, u->code, u->e.msg);
 		else
-			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
+			upload_finish(u, RPC_FAILED_PRECONDITION,
+				      "the capture no longer waits for this file");
 		jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
 		return;
 	}
 	stats->uploads++;
-	stats->bytes += u->part.bytes;
-	capture_host_stored(h, u->part.bytes, u->n_files);
+	stats->bytes += u->spooled.bytes;
+	capture_host_stored(h, u->spooled.bytes, u->n_files);
 	capture_host_upload_ended(h, NULL);
-	reply_stored(u, u->part.bytes);
+	reply_stored(u, u->spooled.bytes);
 	done_working(u);
 }
 
@@ -223,7 +224,7 @@ static int fail_chunk(struct upload *u, enum rpc_code code, const char *fmt, ...
 
 static int check_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
 {
-	const struct ingest_part *p = &u->part;
+	const struct spooled_upload *p = &u->spooled;
 
 	if (c->offset != p->received)
 		return fail_chunk(u, RPC_INVALID_ARGUMENT,
@@ -243,14 +244,14 @@ static int check_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
 	return 0;
 }
 
-/* A part that cannot grow frees its space for others. */
+/* After a failed write the upload is dropped, which frees its space for others. */
 static int write_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
 {
-	int rc = ingest_part_write(&u->part, c->data.data, c->data.len, c->crc32, &u->e);
+	int rc = spooled_upload_write(&u->spooled, c->data.data, c->data.len, c->crc32, &u->e);
 
 	if (rc) {
 		u->code = RPC_RESOURCE_EXHAUSTED;
-		ingest_part_drop(&u->part);
+		spooled_upload_drop(&u->spooled);
 	}
 	return rc;
 }
@@ -262,8 +263,8 @@ static void run_chunk(void *arg)
 
 	u->rc = 0;
 	if (!m || m->kind_case != TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK)
-		u->rc = fail_chunk(u, RPC_INVALID_ARGUMENT, "not a chunk at offset %" PRIu64,
-				   u->part.received);
+		u->rc = fail_chunk(u, RPC_INVALID_ARGUMENT, "not an UploadChunk at offset %" PRIu64,
+				   u->spooled.received);
 	if (!u->rc)
 		u->rc = check_chunk(u, m->chunk);
 	if (!u->rc)
@@ -277,14 +278,14 @@ static void finish_sending(struct upload *u)
 	if (u->finished)
 		return;
 	if (!u->begun)
-		upload_fail(u, RPC_INVALID_ARGUMENT, "ended before UploadBegin");
-	else if (u->part.received < u->part.bytes)
-		upload_fail(u, RPC_DATA_LOSS, "ended before all bytes were there");
+		upload_fail(u, RPC_INVALID_ARGUMENT, "the call ended before UploadBegin");
+	else if (u->spooled.received < u->spooled.bytes)
+		upload_fail(u, RPC_DATA_LOSS, "the call ended before all bytes had arrived");
 	else
 		store_upload(u);
 }
 
-/* The part has grown or was opened: the agent may go on. */
+/* After each chunk, and after the begin: the agent may send the next chunk. */
 static void continue_upload(struct upload *u)
 {
 	struct capture_host *h = waiting_host(u);
@@ -297,9 +298,10 @@ static void continue_upload(struct upload *u)
 	if (u->rc)
 		upload_fail(u, u->code, u->e.msg);
 	else if (!h)
-		upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
+		upload_finish(u, RPC_FAILED_PRECONDITION,
+			      "the capture no longer waits for this file");
 	else if (!u->finished)
-		capture_host_progress(h, HOST_UPLOADING, u->part.bytes, u->part.received);
+		capture_host_progress(h, HOST_UPLOADING, u->spooled.bytes, u->spooled.received);
 	if (u->half_closed)
 		finish_sending(u);
 	else
@@ -320,16 +322,16 @@ static void done_chunk(void *arg)
 static void run_open(void *arg)
 {
 	struct upload *u = arg;
-	const struct ingest_part_id id = {
+	const struct spooled_upload_id id = {
 		.spool = u->spool,
 		.session = u->session,
 		.host = u->host,
-		.bytes = u->part.bytes,
+		.bytes = u->spooled.bytes,
 		.resume = u->resume,
 		.crc32 = u->crc32,
 	};
 
-	u->rc = ingest_part_open(&u->part, &id, &u->e);
+	u->rc = spooled_upload_open(&u->spooled, &id, &u->e);
 	u->code = RPC_RESOURCE_EXHAUSTED;
 }
 
@@ -337,11 +339,11 @@ static void done_open(void *arg)
 {
 	struct upload *u = arg;
 
-	if (!u->rc && u->part.received)
+	if (!u->rc && u->spooled.received)
 		log_info("AGG-UPLOAD", "session=%s host=%s resumed_at=%" PRIu64 " bytes=%" PRIu64,
-			 u->session, u->host, u->part.received, u->part.bytes);
+			 u->session, u->host, u->spooled.received, u->spooled.bytes);
 	if (!u->rc && u->resume)
-		send_reply(u, u->part.received, false);
+		send_reply(u, u->spooled.received, false);
 	continue_upload(u);
 }
 
@@ -398,12 +400,12 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	u->host = xstrdup(b->host);
 	u->run = xstrdup(c->run);
 	u->instance = b->instance;
-	u->part.bytes = b->bytes;
+	u->spooled.bytes = b->bytes;
 	u->resume = b->resume;
 	u->crc32 = b->crc32;
 	h = waiting_host(u);
 	if (!h) {
-		err_set(e, ERR_CLOSED, "the session is over for this host");
+		err_set(e, ERR_CLOSED, "the capture no longer waits for a file of this host");
 		return RPC_FAILED_PRECONDITION;
 	}
 	if (set_files(u, b, e))
@@ -414,7 +416,7 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	}
 	if (h->stored) {
 		/* The reply to an earlier upload was lost. */
-		err_set(e, ERR_EXISTS, "stored before");
+		err_set(e, ERR_EXISTS, "this file is already stored");
 		return h->bytes == b->bytes ? RPC_OK : RPC_FAILED_PRECONDITION;
 	}
 	u->begun = true;
@@ -439,7 +441,7 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 	if (code)
 		upload_fail(u, code, e.msg);
 	else if (!u->begun)
-		reply_stored(u, u->part.bytes);
+		reply_stored(u, u->spooled.bytes);
 	if (!u->begun)
 		return true;
 	u->spool = u->ingest->env.spool;
@@ -456,7 +458,7 @@ static void on_opened(struct rpc_call *call)
 
 	u->ingest = rpc_arg(call);
 	u->call = call;
-	u->part.fd = -1;
+	u->spooled.fd = -1;
 	TAILQ_INSERT_TAIL(&u->ingest->uploads, u, entry);
 	rpc_set_arg(call, u);
 }
@@ -509,7 +511,7 @@ static void run_sweep(void *arg)
 {
 	struct sweep *sw = arg;
 
-	ingest_part_sweep(sw->spool, sw->session, STALE_NS);
+	spooled_upload_sweep(sw->spool, sw->session, STALE_NS);
 }
 
 static void done_sweep(void *arg)
@@ -535,7 +537,7 @@ static void on_stale(void *arg)
 	sweep(arg, NULL);
 }
 
-/* Ends uploads of captures that no longer wait for files; removes parts of captures that have ended. */
+/* Ends uploads of captures that no longer wait for files; removes what the spool has of captures that have ended. */
 static void on_capture(void *arg, struct capture *c)
 {
 	struct ingest *in = arg;
@@ -545,7 +547,8 @@ static void on_capture(void *arg, struct capture *c)
 		return;
 	TAILQ_FOREACH (u, &in->uploads, entry) {
 		if (u->session && !strcmp(u->session, c->session))
-			upload_finish(u, RPC_FAILED_PRECONDITION, "the session is over");
+			upload_finish(u, RPC_FAILED_PRECONDITION,
+				      "the capture no longer waits for this file");
 	}
 	if (capture_has_ended(c))
 		sweep(in, c->session);
@@ -554,11 +557,11 @@ static void on_capture(void *arg, struct capture *c)
 int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
 {
 	struct ingest *in;
-	int rc = ingest_part_prepare(env->spool, e);
+	int rc = spooled_upload_prepare(env->spool, e);
 
 	if (rc)
 		return rc;
-	ingest_part_sweep(env->spool, NULL, STALE_NS);
+	spooled_upload_sweep(env->spool, NULL, STALE_NS);
 	in = xcalloc(1, sizeof(*in));
 	in->env = *env;
 	TAILQ_INIT(&in->uploads);

@@ -20,7 +20,8 @@
 #include "proto/reasons.h"
 
 #define HELLO_TIMEOUT_NS (10 * NS_PER_S)
-#define ASK_DURATION_NS	 (600 * NS_PER_S) /* at most, if the request has no duration */
+#define ASK_DURATION_NS \
+	(600 * NS_PER_S) /* longest window of a local request that names no duration */
 
 typedef Tutti__V1__AgentMessage agent_message;
 
@@ -181,7 +182,7 @@ static bool link_take_host(struct link *l, struct host *h, const Tutti__V1__Hell
 	return true;
 }
 
-/* With mTLS a host has the name in its certificate; in plaintext its own word counts. */
+/* With mTLS the certificate must have the host's name; in plaintext the name in Hello is accepted unchecked. */
 static bool link_check_identity(struct link *l, const char *host)
 {
 	const char *identity = rpc_identity(l->call);
@@ -206,12 +207,14 @@ static void handle_hello(struct link *l, const agent_message *m)
 	struct registry *r = l->control->env.registry;
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
+	char why[100];
 
 	if (!link_check_identity(l, hello->host))
 		return;
 	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS) {
-		link_finish(l, RPC_RESOURCE_EXHAUSTED,
-			    "this aggregator has as many hosts as it takes");
+		snprintf(why, sizeof(why),
+			 "this aggregator has %d hosts, its limit: use another one", LIMIT_HOSTS);
+		link_finish(l, RPC_RESOURCE_EXHAUSTED, why);
 		return;
 	}
 	h = registry_add(r, hello->host);
@@ -294,7 +297,7 @@ static void handle_armed(struct link *l, const agent_message *m)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
 
-/* The reason of a refusal. NULL for a word that is none: it goes into the detail. */
+/* The reason for this word of Refused; NULL if no agent may refuse with it: the caller puts it into the detail. */
 static const char *known_refusal(const char *word)
 {
 	const struct reason *r = reason_find(*word ? word : REASON_REFUSED);

@@ -21,7 +21,7 @@ static void read_boot_id(char *out, size_t size)
 		snprintf(out, size, "unknown");
 }
 
-/* False: there is no file, or it is of another boot, whose raw clock had another zero. */
+/* False if there is no file, or if it is of an earlier boot: the raw clock began again at zero. */
 static bool load(struct session_clock *c, const char *path, const char *boot_id)
 {
 	json_error_t why;

@@ -13,10 +13,10 @@
 #include "proto/probe.h"
 
 #define LOG_EVERY_NS (10 * NS_PER_S)
-#define REPLIES	     4096 /* that the kernel may still have to send; a power of two */
+#define REPLIES	     4096 /* not yet stamped by the kernel, at most; a power of two */
 
-/* A reply that the kernel has not stamped yet. The kernel numbers all datagrams of the socket alike: this maps the
- * number of a departure to its probe. */
+/* A reply that the kernel has not stamped yet. The kernel counts the datagrams of the socket, for all hosts
+ * together: this maps the number of a departure to its probe. */
 struct departing {
 	uint32_t id;
 	uint32_t seq;
@@ -76,7 +76,8 @@ static void answer(struct time_service *ts, struct host *h, struct probe *p,
 	udp_send_to(ts->udp, from, out, sizeof(out));
 }
 
-/* NULL if this probe is to be answered: then its number is used up. Else why not. `h` is NULL if no host has the cookie. */
+/* Returns NULL if this probe gets a reply, and marks its number as answered; else the reason for none. `h` is
+ * NULL if no host has the cookie. */
 static const char *accept_probe(struct host *h, const struct probe *p, const void *data)
 {
 	if (!h)

@@ -24,9 +24,9 @@
 #include "proto/tensorflow/profiler_service.pb-c.h"
 #include "storage/store.h"
 
-#define MARGIN_NS (2 * NS_PER_S) /* before the client's deadline: to send the answer */
+#define MARGIN_NS (2 * NS_PER_S) /* the answer is sent this long before the client's deadline */
 #define COMMIT_MARGIN_NS \
-	(4 * NS_PER_S) /* before it: to commit, so that the answer has the whole session */
+	(4 * NS_PER_S) /* the session is committed this long before it: the answer has all files */
 #define MIN_GRACE_NS NS_PER_S
 #define REMEMBER_NS  (60 * NS_PER_S) /* repeated calls get the same capture */
 #define MAX_AHEAD_NS (10 * NS_PER_S) /* a start further ahead comes from a wrong clock */
@@ -36,7 +36,7 @@ typedef Tensorflow__ProfileRequest profile_request;
 
 /* A capture that clients requested, and the session name they chose. */
 struct profile {
-	char *client_session, *peer; /* names of one client; a session "" is never shared */
+	char *client_session, *peer; /* identify it together; a session "" is never shared */
 	char *session; /* of the capture */
 	int64_t ended_mono_ns; /* 0 = under way */
 	TAILQ_ENTRY(profile) entry;
@@ -47,7 +47,7 @@ struct profile_call {
 	struct profiler_service *ps;
 	struct rpc_call *call; /* NULL once closed */
 	bool has_request; /* received; a second one is ignored */
-	char *session; /* that the call waits for; NULL from the response on */
+	char *session; /* the capture that the call waits for; NULL once the response is being made */
 	struct response *response; /* being loaded by a worker */
 	struct loop_timer timer; /* MARGIN_NS before the client's deadline */
 	TAILQ_ENTRY(profile_call) entry;
@@ -471,8 +471,10 @@ static void terminate(struct terminate_call *t, const char *session)
 	terminate_release(t);
 }
 
-/* Answered OK when the stop is durable, and also if no capture matches, as stock servers do. Unlike theirs, such a
- * call has no later effect. */
+/*
+ * Answers OK when the stop is durable. Like a stock server it also answers OK if no capture matches; but in a
+ * stock server such a call spoils a later session of that name, and here it has no effect.
+ */
 static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct terminate_call *t = rpc_arg(call);

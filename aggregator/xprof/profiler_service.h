@@ -4,8 +4,8 @@
  * One address, one file per host in the answer. The methods' argument is the struct profiler_service.
  * Loop thread.
  *
- * A stock client hides every error from its user and tries again at once. So a failure that can be
- * explained is answered OK, with an XSpace that has the explanation in its errors. Calls that name the
+ * A stock client shows no error to its user and calls again at once. So a failure with a known cause is
+ * answered OK, with an XSpace that has the cause in its errors. Calls that name the
  * same session while it runs, or up to a minute later, share one capture.
  */
 #ifndef AGGREGATOR_XPROF_PROFILER_SERVICE_H

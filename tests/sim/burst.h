@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The truth: bursts happen on all hosts at once, the k-th at burst_ns(k) of true time. */
+/* The recorded events: bursts that happen on all hosts at once, the k-th at burst_ns(k) of true time. */
 #ifndef SIM_BURST_H
 #define SIM_BURST_H
 
@@ -8,7 +8,7 @@
 #include "base/now.h"
 
 #define BURST_EVERY_NS (5 * NS_PER_MS)
-#define BURSTS_KEPT    40000 /* by a tracer */
+#define BURSTS_KEPT    40000 /* in the memory of a tracer */
 
 int64_t burst_ns(int64_t k);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must hold, whatever happened:
- *   - of a committed session every host that was asked is complete, partial or failed, with a reason
- *     of docs/wire.md unless it is complete; a file that the manifest names is there, whole;
+ * What must hold for every seed:
+ *   - in a committed session every requested host is complete, partial or failed, with a reason of
+ *     docs/wire.md unless it is complete; a file that the manifest names is in the store, whole;
  *   - each event is at its true time, within the bound that is published with it;
  *   - the window is the same on all hosts: no burst outside it and none missing inside, within the bound;
- *   - a session without a manifest leaves nothing in the store except, if it failed, the record of that.
+ *   - a capture without a manifest leaves nothing in the store except, if it failed, the record of the failure.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -15,10 +15,10 @@
 
 struct request;
 
-void check_session(const struct request *w);
-void check_store(void); /* once nothing is under way any more */
+void check_session(const struct request *request);
+void check_store(void); /* no capture is under way any more */
 
-/* Of all seeds so far. */
+/* Summed over all seeds so far. */
 struct check_counts {
 	uint64_t sessions, complete, partial, failed, events;
 	int64_t worst_error_ns, worst_bound_ns;

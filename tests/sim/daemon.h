@@ -2,8 +2,8 @@
 /*
  * The programs: hosts[0] of the world has the aggregator, every other one an agent.
  *
- * One that is killed leaves its files as they are: they are copied for the next one. Then an orderly stop frees its
- * memory; the messages and files of that stop reach no other host.
+ * A killed daemon leaves its files as they are, and its successor gets a copy of them. To free its memory the
+ * simulation then stops the killed daemon in an orderly way; what it sends and writes meanwhile is discarded.
  */
 #ifndef SIM_DAEMON_H
 #define SIM_DAEMON_H
@@ -22,13 +22,13 @@ struct daemon_opts {
 	int64_t spool_limit_bytes; /* of agents */
 };
 
-void daemons_new(const struct daemon_opts *opts); /* for every host that there is */
-void daemons_free(void); /* all are down */
+void daemons_new(const struct daemon_opts *opts); /* one for every host */
+void daemons_free(void); /* no daemon runs any more */
 
 void daemon_start(struct sim_host *h);
-void daemon_stop(struct sim_host *h); /* SIGTERM: turns the world until it is done */
-void daemon_kill(struct sim_host *h, bool vanish); /* SIGKILL, or the plug is pulled */
-bool daemon_is_busy(const struct sim_host *h); /* being stopped */
+void daemon_stop(struct sim_host *h); /* SIGTERM: runs the simulation until the daemon has ended */
+void daemon_kill(struct sim_host *h, bool vanish); /* SIGKILL, or power loss if `vanish` */
+bool daemon_is_busy(const struct sim_host *h); /* it is being stopped */
 
 struct aggregator *the_aggregator(void); /* NULL = it is down */
 struct store *the_store(

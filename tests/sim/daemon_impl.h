@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two kinds of daemon. Their headers use the same names: each has a file of its own. */
+/* The two kinds of daemon. Headers of agent/ and aggregator/ define the same names, so each kind has a .c file of
+ * its own. */
 #ifndef SIM_DAEMON_IMPL_H
 #define SIM_DAEMON_IMPL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One seed: a fleet, a storm, a calm, and what must hold after it. */
+/* Plays one seed: a fleet, a storm of failures, a calm, then the checks of check.h. */
 #ifndef SIM_PLAY_H
 #define SIM_PLAY_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 struct play_opts {
-	int agents; /* 0 = 1 to 8, as the seed says */
-	int minutes; /* of storm; 0 = as the seed says */
+	int agents; /* 0 = 1 to 8, chosen by the seed */
+	int minutes; /* length of the storm; 0 = chosen by the seed */
 	bool calm; /* no failures except those of the network */
 };
 

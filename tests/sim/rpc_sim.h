@@ -2,8 +2,8 @@
 /*
  * What wire.c, channel.c and call.c share: net/rpc.h without gRPC.
  *
- * A connection has two sides, 0 the one that dialled. What one side sends arrives at the other in order,
- * late by the path's delay and by the bytes before it; while the network is cut it arrives after. A side
+ * A connection has two sides; side 0 dialled. Bytes arrive at the other side in order, after the path's delay
+ * and after the bytes sent before them; bytes sent while the network is cut arrive when the cut ends. A side
  * may break: then its calls end, and the other side is informed unless the host has vanished.
  */
 #ifndef SIM_RPC_SIM_H
@@ -71,9 +71,9 @@ struct conn_side {
 	TAILQ_HEAD(, rpc_call) calls;
 	int64_t keepalive_ns;
 	struct frames out; /* sent, not yet arrived */
-	int64_t busy_until_ns; /* with sending */
+	int64_t busy_until_ns; /* sending earlier bytes */
 	struct sim_event arrive; /* of the first of `out` */
-	struct sim_event check; /* is the other one still there? */
+	struct sim_event check; /* when to check whether the other side still answers */
 };
 
 struct conn {
@@ -90,10 +90,10 @@ struct conn *conn_new(struct rpc_channel *ch, struct rpc *client, int64_t keepal
 /* Ends the side's calls. The other side is informed unless the host vanished. */
 void conn_break(struct conn *c, int side);
 
-/* All of a server's connections. */
+/* Breaks all connections of a server. */
 void conns_break_server(struct rpc_server *s);
 
-/* Sends what `f` says; takes its members. Returns when the last byte will have left. */
+/* Sends a frame like `f`, and owns its members from then on. Returns when the last byte leaves the sender. */
 int64_t conn_send(struct conn *c, int from, const struct frame *f, size_t bytes);
 
 struct stream *stream_ref(struct stream *s);
@@ -101,7 +101,7 @@ void stream_unref(struct stream *s);
 
 /* ---- channel.c ---- */
 
-struct rpc_server *server_find(const char *host, int port); /* that listens, or NULL */
+struct rpc_server *server_find(const char *host, int port); /* the one listening there, or NULL */
 struct rpc *server_rpc(const struct rpc_server *s);
 int64_t server_keepalive_ns(const struct rpc_server *s);
 struct rpc_calls *server_calls(struct rpc_server *s);
@@ -112,12 +112,14 @@ void channel_broken(struct rpc_channel *ch); /* its connection is gone */
 
 struct rpc_call *call_new(struct rpc *r, int side, const struct rpc_events *events, void *arg,
 			  size_t max_message_bytes);
-void call_begin(struct rpc_call *c, struct conn *conn, const char *path); /* client: it may go */
+
+/* Client: sends the call over a connection that is up. */
+void call_begin(struct rpc_call *c, struct conn *conn, const char *path);
 void call_set_deadline(struct rpc_call *c, int64_t deadline_ns);
 void call_accept(struct conn *conn, const struct frame *f); /* FRAME_OPEN */
-void call_take(struct rpc_call *c, const struct frame *f); /* any other */
+void call_take(struct rpc_call *c, const struct frame *f); /* a frame of any other kind */
 void call_lost(struct rpc_call *c, enum rpc_code code,
-	       const char *text); /* it ends without its peer */
+	       const char *text); /* ends the call; its peer cannot be reached */
 
 struct rpc_call {
 	struct rpc *rpc;
@@ -131,7 +133,7 @@ struct rpc_call {
 	size_t max_message_bytes;
 	int64_t deadline_ns;
 	struct loop_timer timer;
-	unsigned int pending; /* posts that name it */
+	unsigned int pending; /* posts that refer to it */
 
 	/* receiving */
 	TAILQ_HEAD(, in) in;
@@ -151,7 +153,7 @@ struct rpc_call {
 	char peer[48];
 	TAILQ_ENTRY(rpc_call) on_conn; /* conn->side[side].calls */
 	TAILQ_ENTRY(rpc_call) on_channel; /* the channel's or the server's */
-	struct rpc_calls *owner; /* where on_channel stands, or NULL */
+	struct rpc_calls *owner; /* the list that has on_channel, or NULL */
 };
 
 #endif

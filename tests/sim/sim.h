@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cluster in one process, on a virtual clock, from a seed: the agent's and the aggregator's own code
- * between front-door headers of base/ and net/ that are implemented here once more.
+ * Simulates a cluster in one process, on a virtual clock, from a seed. The agent and the aggregator are the
+ * real code; the front-door headers of base/ and net/ that they use have a second implementation here.
  *
  *   sched.c   events in order of virtual time, random numbers, the hash of all that happened
  *   host.c    hosts: their clocks (base/now.h), what happens to them, their log lines (base/log.h)
@@ -11,9 +11,9 @@
  *   user.c    requests captures, stops, cancels, retries; check.c checks the sessions
  *   play.c    the schedule of a seed; main.c the command line
  *
- * True time is virtual, in ns since the world began, and the same everywhere. Code takes no time,
+ * True time is virtual, in ns since the begin of the simulation, and the same on all hosts. Code takes no time,
  * except to read a clock; a worker, a packet and a slow host take a random time.
- * Nothing but the seed decides what happens, so a seed that fails fails again.
+ * The seed alone decides what happens, so a seed that fails once fails each time.
  */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -34,11 +34,11 @@ struct rng {
 
 void rng_seed(struct rng *r, uint64_t seed);
 uint64_t rng_next(struct rng *r);
-int64_t rng_range(struct rng *r, int64_t from, int64_t to); /* both may come */
+int64_t rng_range(struct rng *r, int64_t from, int64_t to); /* both included */
 bool rng_chance(struct rng *r, double p);
 double rng_unit(struct rng *r); /* [0, 1) */
-int64_t rng_wait(struct rng *r, double mean); /* exponential */
-int64_t rng_scale(struct rng *r, int64_t from, int64_t to); /* as many of each order of magnitude */
+int64_t rng_wait(struct rng *r, double mean); /* exponentially distributed */
+int64_t rng_scale(struct rng *r, int64_t from, int64_t to); /* log-uniform */
 
 /* ---- events ---- */
 
@@ -53,9 +53,9 @@ struct sim_event {
 	size_t slot; /* 1 + place in the heap; 0 = idle */
 };
 
-void sim_at(struct sim_event *ev, int64_t at_ns, sim_fn fn, void *arg); /* moves one that is set */
+void sim_at(struct sim_event *ev, int64_t at_ns, sim_fn fn, void *arg); /* sets or moves it */
 void sim_cancel(struct sim_event *ev);
-bool sim_step(void); /* the next event; false: there is none */
+bool sim_step(void); /* runs the next event; false if there is none */
 void sim_run(int64_t until_ns);
 
 /* ---- the world ---- */
@@ -70,7 +70,7 @@ struct sim {
 	size_t n, cap;
 	uint64_t seq, steps;
 	uint64_t hash; /* of all that happened so far */
-	struct sim_host *host; /* whose code is running; NULL = the world's own */
+	struct sim_host *host; /* whose code is running; NULL = the simulation's own */
 	struct sim_host **hosts;
 	size_t n_hosts;
 	int verbose;
@@ -79,7 +79,7 @@ struct sim {
 extern struct sim sim;
 
 void sim_begin(uint64_t seed);
-void sim_end(void); /* the events that are left belong to owners that are gone, too */
+void sim_end(void); /* events that are still set are dropped: their owners are freed */
 
 /* Records what happened in the hash and, with --verbose, on stderr. */
 void sim_note(const char *fmt, ...) PRINTF_LIKE(1, 2);
@@ -90,42 +90,43 @@ void sim_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /* ---- hosts ---- */
 
-#define LARGE_FLEET 20 /* above it less happens, to more hosts */
+/* In a larger fleet failures are rarer, and a capture takes all hosts. */
+#define LARGE_FLEET 20
 
 /* One way over the network, between a host and the aggregator. */
 struct sim_path {
-	int64_t delay_ns; /* at least */
-	double jitter_ns; /* mean of what comes on top */
-	double loss; /* of a datagram; a segment arrives later instead */
-	double twice; /* of a datagram: it arrives twice */
+	int64_t delay_ns; /* the least delay */
+	double jitter_ns; /* mean of the random delay that is added */
+	double loss; /* share of lost datagrams; a lost TCP segment arrives later instead */
+	double twice; /* share of datagrams that arrive twice */
 };
 
 struct sim_host {
 	char name[24];
 	bool alive; /* a daemon runs */
 	bool limbo; /* it was killed and is being cleaned up: no peer receives from it */
-	bool vanished; /* without a packet: peers are not informed that its connections are gone */
-	int64_t limbo_ns; /* time that passes for it alone meanwhile */
+	bool vanished; /* it lost power: peers are not informed that its connections are gone */
+	int64_t limbo_ns; /* time that passes for it alone while in limbo */
 
 	/* clocks */
-	int64_t raw0_ns, mono0_ns, real0_ns; /* when the world began */
-	int64_t raw_ppb, mono_ppb; /* too fast by this */
+	int64_t raw0_ns, mono0_ns, real0_ns; /* at true time 0 */
+	int64_t raw_ppb, mono_ppb; /* error of the clock's rate: positive = too fast */
 	struct sim_sleep {
 		int64_t from_ns, to_ns; /* neither raw nor mono runs */
 	} sleeps[64];
-	size_t n_sleeps; /* in order; the last one may last still */
+	size_t n_sleeps; /* in order; the last one may not have ended yet */
 	bool asleep;
-	int64_t stepped_ns; /* wall clock, in all */
+	int64_t stepped_ns; /* sum of the steps of the wall clock */
 
 	/* network */
 	struct sim_path there, back;
 	int64_t bytes_per_s;
-	int64_t cut_until_ns; /* nothing gets through */
+	int64_t cut_until_ns; /* no packet arrives until then */
 	bool kernel_stamps;
 
 	/* execution */
-	int64_t busy_until_ns; /* with what it did last */
-	int64_t paused_until_ns; /* no code of it runs */
+	int64_t busy_until_ns; /* its latest code takes until then */
+	int64_t paused_until_ns; /* none of its code runs until then */
 	int64_t slow_ns; /* mean delay before code gets the processor */
 	struct sim_event wake;
 	TAILQ_HEAD(, loop) loops;
@@ -135,7 +136,7 @@ struct sim_host *host_new(const char *name);
 struct sim_host *host_find(const char *name); /* or NULL */
 void host_free(struct sim_host *h);
 
-int64_t host_now_ns(const struct sim_host *h); /* true time, plus what has passed for it alone */
+int64_t host_now_ns(const struct sim_host *h); /* true time, plus limbo_ns while it is in limbo */
 int64_t sim_here_ns(void); /* of the host whose code runs */
 int64_t host_raw_ns(const struct sim_host *h, int64_t true_ns);
 int64_t host_mono_ns(const struct sim_host *h, int64_t true_ns);
@@ -144,7 +145,7 @@ int64_t host_true_of_mono(const struct sim_host *h,
 			  int64_t mono_ns); /* the first instant at or after */
 bool host_is_asleep(const struct sim_host *h, int64_t true_ns);
 
-/* What happens to it. */
+/* Failures of a host. */
 void host_pause(struct sim_host *h, int64_t for_ns); /* SIGSTOP: clocks run, the kernel answers */
 void host_suspend(struct sim_host *h, int64_t for_ns); /* the whole machine, until it is woken */
 void host_cut(struct sim_host *h, int64_t for_ns); /* no packet in or out */
@@ -158,24 +159,24 @@ const struct sim_path *net_path(const struct sim_host *from, const struct sim_ho
 int64_t net_cut_until_ns(const struct sim_host *a,
 			 const struct sim_host *b); /* 0 = it is not cut */
 
-/* Connections of this host: its process is gone (its kernel says so unless it vanished with it); peers
- * may notice that it is silent. */
+/* For the connections of this host. Its process has ended: peers are informed unless the host vanished. It does
+ * not answer: peers may notice the silence. */
 void wire_host_gone(struct sim_host *h);
 void wire_host_silent(struct sim_host *h);
-size_t wire_connections(void); /* that there are */
+size_t wire_connections(void); /* how many are open */
 void http_host_gone(struct sim_host *h);
 
-/* loop_clock_set(): the watches of the host's loops report that the wall clock was set. loop_replan(): a true time
- * became another mono time. */
+/* loop_clock_set(): reports to the host's loops that its wall clock was set. loop_replan(): sets their timers
+ * again, because the map from mono time to true time has changed. */
 void loop_clock_set(struct sim_host *h);
 void loop_replan(struct sim_host *h);
 
-/* From inside a worker's function: its end is delivered only once *go is true. */
+/* Called in a worker's function: the worker's `done` is called only once *go is true. */
 void loop_hold_worker(const bool *go);
 
 /* ---- requests to the aggregator ---- */
 
-/* status 0: there is none, or it ended before it answered. */
+/* status 0: no aggregator runs, or it ended before it answered. */
 typedef void (*sim_answer_fn)(void *arg, int status, const char *body, size_t len);
 void http_ask(const char *method, const char *path, const char *body, sim_answer_fn fn, void *arg);
 

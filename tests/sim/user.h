@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A caller that requests captures and keeps what the aggregator promised. */
+/* A caller that requests captures and remembers those that the aggregator has accepted. */
 #ifndef SIM_USER_H
 #define SIM_USER_H
 
@@ -8,15 +8,15 @@
 /* A capture that the aggregator has accepted. */
 struct request {
 	char session[64];
-	size_t n_hosts; /* that were asked */
+	size_t n_hosts; /* requested */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t shift_ns; /* session clock = the aggregator's raw clock + this, when it was accepted */
 	int64_t retry_shift_ns; /* when a retry was asked for */
 	int64_t accepted_ns; /* true time */
-	bool undisturbed; /* the aggregator has not been disturbed since */
+	bool undisturbed; /* since then the aggregator was not killed, stopped or paused */
 	bool stopped; /* before its end: a host that the Stop message reached too late has recorded more */
-	bool spoilt; /* cancelled, or deleted: it may be gone */
-	bool must_complete; /* on every host */
+	bool spoilt; /* cancelled or deleted: the session may not exist */
+	bool must_complete; /* every host must be complete */
 	bool over, committed;
 	struct sim_event ask; /* its next status request */
 	TAILQ_ENTRY(request) entry;
@@ -27,7 +27,7 @@ void user_new(int64_t grace_ns);
 void user_free(void);
 const struct requests *user_requests(void);
 
-/* Each picks at random what it is about. */
+/* Each picks hosts or a session at random. */
 void user_capture(bool must_complete);
 void user_stop(void);
 void user_cancel(void);

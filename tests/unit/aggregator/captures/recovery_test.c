@@ -4,7 +4,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "aggregator/ingest/part.h"
+#include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
@@ -289,53 +289,53 @@ static void test_replaced_after_restart(void)
 
 /* ---- parts ---- */
 
-static void write_part(struct ingest_part *p, const char *text)
+static void write_upload(struct spooled_upload *p, const char *text)
 {
 	struct err e;
 
-	CHECK_OK(ingest_part_write(p, text, strlen(text),
-				   (uint32_t)crc32(0, (const uint8_t *)text, (uInt)strlen(text)),
-				   &e),
+	CHECK_OK(spooled_upload_write(p, text, strlen(text),
+				      (uint32_t)crc32(0, (const uint8_t *)text, (uInt)strlen(text)),
+				      &e),
 		 e);
 }
 
 static void test_parts(void)
 {
 	const char *dir = temp_dir();
-	struct ingest_part_id id = { .session = "s", .host = "h", .bytes = 8, .resume = true };
-	struct ingest_part p;
+	struct spooled_upload_id id = { .session = "s", .host = "h", .bytes = 8, .resume = true };
+	struct spooled_upload p;
 	struct err e;
 
 	id.spool = dir;
 	id.crc32 = (uint32_t)crc32(0, (const uint8_t *)"abcdefgh", 8);
 	/* What comes whole needs no file. */
-	CHECK_OK(ingest_part_open(&p, &id, &e), e);
-	write_part(&p, "abcdefgh");
-	CHECK_OK(ingest_part_check(&p, &e), e);
+	CHECK_OK(spooled_upload_open(&p, &id, &e), e);
+	write_upload(&p, "abcdefgh");
+	CHECK_OK(spooled_upload_check(&p, &e), e);
 	CHECK(p.fd < 0 && !memcmp(p.memory, "abcdefgh", 8));
 	CHECK_EQ(count_parts(dir), 0);
-	ingest_part_close(&p);
-	CHECK_OK(ingest_part_open(&p, &id, &e), e);
-	write_part(&p, "abc");
-	CHECK_EQ(ingest_part_check(&p, &e), ERR_PEER);
-	ingest_part_close(&p);
-	CHECK_OK(ingest_part_open(&p, &id, &e), e);
+	spooled_upload_close(&p);
+	CHECK_OK(spooled_upload_open(&p, &id, &e), e);
+	write_upload(&p, "abc");
+	CHECK_EQ(spooled_upload_check(&p, &e), ERR_PEER);
+	spooled_upload_close(&p);
+	CHECK_OK(spooled_upload_open(&p, &id, &e), e);
 	CHECK_EQ(p.received, 3);
-	write_part(&p, "defgh");
-	CHECK_OK(ingest_part_check(&p, &e), e);
-	ingest_part_close(&p);
+	write_upload(&p, "defgh");
+	CHECK_OK(spooled_upload_check(&p, &e), e);
+	spooled_upload_close(&p);
 	/* Longer than announced is damage. */
-	CHECK_OK(ingest_part_open(&p, &id, &e), e);
+	CHECK_OK(spooled_upload_open(&p, &id, &e), e);
 	CHECK_EQ(pwrite(p.fd, "ijk", 3, 8), 3);
-	ingest_part_close(&p);
-	CHECK_OK(ingest_part_open(&p, &id, &e), e);
+	spooled_upload_close(&p);
+	CHECK_OK(spooled_upload_open(&p, &id, &e), e);
 	CHECK_EQ(p.received, 0);
-	ingest_part_close(&p);
-	ingest_part_sweep(dir, "t", 0);
+	spooled_upload_close(&p);
+	spooled_upload_sweep(dir, "t", 0);
 	CHECK(count_parts(dir) >= 1);
-	ingest_part_sweep(dir, NULL, 3600 * NS_PER_S);
+	spooled_upload_sweep(dir, NULL, 3600 * NS_PER_S);
 	CHECK(count_parts(dir) >= 1);
-	ingest_part_sweep(dir, "s", 0);
+	spooled_upload_sweep(dir, "s", 0);
 	CHECK_EQ(count_parts(dir), 0);
 	CHECK(!rmdir(dir));
 }

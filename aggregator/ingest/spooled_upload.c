@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregator/ingest/part.h"
+#include "aggregator/ingest/spooled_upload.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ static int open_nameless(const char *directory)
 
 /* Reads what an earlier upload left and computes its checksum: after a power failure a file can be long but
  * empty. */
-static int read_received(struct ingest_part *p, struct err *e)
+static int read_received(struct spooled_upload *p, struct err *e)
 {
 	uint8_t *data = xmalloc(READ_BYTES);
 	ssize_t n;
@@ -51,7 +51,7 @@ static int read_received(struct ingest_part *p, struct err *e)
 }
 
 /* A file that is too long is damaged: begins again. */
-static int use_existing(struct ingest_part *p, struct err *e)
+static int use_existing(struct spooled_upload *p, struct err *e)
 {
 	int rc = read_received(p, e);
 
@@ -66,7 +66,7 @@ static int use_existing(struct ingest_part *p, struct err *e)
 
 /* Finds a full disk before the bytes are sent. On a file system that cannot reserve space, a write fails
  * later. */
-static int reserve_space(struct ingest_part *p, struct err *e)
+static int reserve_space(struct spooled_upload *p, struct err *e)
 {
 	uint64_t rest = p->bytes - p->received;
 
@@ -78,15 +78,15 @@ static int reserve_space(struct ingest_part *p, struct err *e)
 	return 0;
 }
 
-/* Opens what an earlier upload left, if anything. */
-static bool open_existing(struct ingest_part *p)
+/* Opens the file that an earlier upload left, if anything. */
+static bool open_existing(struct spooled_upload *p)
 {
 	if (p->path)
 		p->fd = open(p->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	return p->fd >= 0;
 }
 
-static int open_file(struct ingest_part *p, struct err *e)
+static int open_file(struct spooled_upload *p, struct err *e)
 {
 	int rc = 0;
 
@@ -100,15 +100,15 @@ static int open_file(struct ingest_part *p, struct err *e)
 	if (!rc)
 		rc = reserve_space(p, e);
 	if (rc) {
-		ingest_part_drop(p);
-		ingest_part_close(p);
+		spooled_upload_drop(p);
+		spooled_upload_close(p);
 	}
 	return rc;
 }
 
-int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id, struct err *e)
+int spooled_upload_open(struct spooled_upload *p, const struct spooled_upload_id *id, struct err *e)
 {
-	*p = (struct ingest_part){
+	*p = (struct spooled_upload){
 		.fd = -1,
 		.spool = id->spool,
 		.bytes = id->bytes,
@@ -123,7 +123,8 @@ int ingest_part_open(struct ingest_part *p, const struct ingest_part_id *id, str
 	return open_file(p, e);
 }
 
-static void keep_in_memory(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data)
+static void keep_in_memory(struct spooled_upload *p, const void *data, size_t len,
+			   uint32_t crc32_data)
 {
 	p->memory = xmalloc(len);
 	memcpy(p->memory, data, len);
@@ -131,21 +132,21 @@ static void keep_in_memory(struct ingest_part *p, const void *data, size_t len, 
 	p->received = len;
 }
 
-int ingest_part_prepare(const char *spool, struct err *e)
+int spooled_upload_prepare(const char *spool, struct err *e)
 {
-	const struct ingest_part_id trial = { .spool = spool };
-	struct ingest_part part;
+	const struct spooled_upload_id trial = { .spool = spool };
+	struct spooled_upload upload;
 	int rc = file_make_folders(spool, 0750, 0700, e);
 
 	if (!rc)
-		rc = ingest_part_open(&part, &trial, e);
+		rc = spooled_upload_open(&upload, &trial, e);
 	if (!rc)
-		ingest_part_close(&part);
+		spooled_upload_close(&upload);
 	return rc;
 }
 
-int ingest_part_write(struct ingest_part *p, const void *data, size_t len, uint32_t crc32_data,
-		      struct err *e)
+int spooled_upload_write(struct spooled_upload *p, const void *data, size_t len,
+			 uint32_t crc32_data, struct err *e)
 {
 	int rc;
 
@@ -163,22 +164,22 @@ int ingest_part_write(struct ingest_part *p, const void *data, size_t len, uint3
 	return 0;
 }
 
-int ingest_part_check(const struct ingest_part *p, struct err *e)
+int spooled_upload_check(const struct spooled_upload *p, struct err *e)
 {
 	if (p->received != p->bytes)
-		return err_set(e, ERR_PEER, "ended before all bytes were there");
+		return err_set(e, ERR_PEER, "the call ended before all bytes had arrived");
 	if (p->path && p->crc32_received != p->crc32)
 		return err_set(e, ERR_PEER, "the checksum of the whole file is wrong");
 	return 0;
 }
 
-void ingest_part_drop(struct ingest_part *p)
+void spooled_upload_drop(struct spooled_upload *p)
 {
 	if (p->path && p->fd >= 0 && unlink(p->path) && errno != ENOENT)
 		log_warn("AGG-SPOOL", "path=%s reason=\"%s\"", p->path, strerror(errno));
 }
 
-void ingest_part_close(struct ingest_part *p)
+void spooled_upload_close(struct spooled_upload *p)
 {
 	if (p->fd >= 0)
 		close(p->fd);
@@ -200,7 +201,7 @@ static bool is_old(int dir_fd, const char *name, int64_t age_ns)
 	return now_real_ns() - st.st_mtim.tv_sec * NS_PER_S > age_ns;
 }
 
-static bool is_part(const char *name)
+static bool is_spooled_upload(const char *name)
 {
 	size_t len = strlen(name);
 
@@ -214,7 +215,7 @@ static bool is_of(const char *name, const char *session)
 	return !strncmp(name, session, len) && name[len] == '.';
 }
 
-void ingest_part_sweep(const char *spool, const char *session, int64_t age_ns)
+void spooled_upload_sweep(const char *spool, const char *session, int64_t age_ns)
 {
 	DIR *dir = opendir(spool);
 	struct dirent *entry;
@@ -222,7 +223,7 @@ void ingest_part_sweep(const char *spool, const char *session, int64_t age_ns)
 	while (dir && (entry = readdir(dir))) {
 		const char *name = entry->d_name;
 
-		if (is_part(name) &&
+		if (is_spooled_upload(name) &&
 		    (session ? is_of(name, session) : is_old(dirfd(dir), name, age_ns)))
 			unlinkat(dirfd(dir), name, 0);
 	}
