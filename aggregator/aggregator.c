@@ -123,6 +123,8 @@ static void new_api(struct aggregator *agg)
 		.ingest = agg->ingest,
 		.control = agg->control,
 		.started_mono_ns = agg->started_mono_ns,
+		.http_address = agg->conf.http,
+		.http_hosts = &agg->conf.http_host,
 	};
 
 	agg->api = api_new(&env);

@@ -5,6 +5,10 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, store, "file:///var/lib/tutti", "where sessions are kept"),
 	CONF(struct aggregator_conf, http, "127.0.0.1:7400",
 	     "address of the HTTP API and the page"),
+	CONF(struct aggregator_conf, http_host, NULL,
+	     "name by which browsers and clients reach HTTP, besides the address and this "
+	     "machine's "
+	     "name; may be repeated"),
 	CONF(struct aggregator_conf, grpc, "127.0.0.1:7401",
 	     "address of gRPC: agents and ProfilerService clients"),
 	CONF(struct aggregator_conf, probe, "127.0.0.1:7403", "UDP address of the time probes"),

@@ -102,6 +102,69 @@ int http_parse_query(const char *query, size_t len,
 	return rc;
 }
 
+/* ---- headers ---- */
+
+static bool is_token(const char *name)
+{
+	static const char marks[] = "!#$%&'*+-.^_`|~";
+
+	if (!*name)
+		return false;
+	for (; *name; name++) {
+		if (!isalnum((unsigned char)*name) && !strchr(marks, *name))
+			return false;
+	}
+	return true;
+}
+
+/* Sets `*value` to that of the only header of that name, or to NULL. */
+static int find_single(const struct pairs *headers, const char *name, const char **value,
+		       struct err *e)
+{
+	*value = NULL;
+	for (size_t i = 0; i < headers->n; i++) {
+		if (strcasecmp(headers->items[i].name, name))
+			continue;
+		if (*value)
+			return err_set(e, ERR_INVALID, "two %s headers", name);
+		*value = headers->items[i].value;
+	}
+	return 0;
+}
+
+static int check_body_length(const char *length, const char *encoding, struct err *e)
+{
+	if (length && encoding)
+		return err_set(e, ERR_INVALID, "both Content-Length and Transfer-Encoding");
+	if (length && (!*length || length[strspn(length, "0123456789")]))
+		return err_set(e, ERR_INVALID, "a Content-Length that is not a number");
+	if (encoding && strcasecmp(encoding, "chunked"))
+		return err_set(e, ERR_INVALID, "a Transfer-Encoding other than chunked");
+	return 0;
+}
+
+int http_check_framing(const struct pairs *headers, const char *version, struct err *e)
+{
+	const char *length, *encoding, *host;
+	int rc = find_single(headers, "Content-Length", &length, e);
+
+	for (size_t i = 0; !rc && i < headers->n; i++) {
+		if (!is_token(headers->items[i].name))
+			rc = err_set(e, ERR_INVALID, "a header whose name is not a token");
+	}
+	if (!rc)
+		rc = find_single(headers, "Transfer-Encoding", &encoding, e);
+	if (!rc)
+		rc = find_single(headers, "Host", &host, e);
+	if (!rc)
+		rc = check_body_length(length, encoding, e);
+	if (!rc && !host && strcmp(version, "HTTP/1.0"))
+		rc = err_set(e, ERR_INVALID, "no Host header");
+	return rc;
+}
+
+/* ---- ranges ---- */
+
 /* Digits to a number; NULL if there are none or they overflow. */
 static const char *parse_digits(const char *s, uint64_t *out)
 {

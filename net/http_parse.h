@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses an HTTP request line and its Range header; no I/O. Private to net/. */
+/* Parses an HTTP request line, and checks its headers; no I/O. Private to net/. */
 #ifndef NET_HTTP_PARSE_H
 #define NET_HTTP_PARSE_H
 
@@ -13,6 +13,20 @@
  * escape or a NUL. */
 MUST_CHECK int percent_decode(const char *text, size_t len, bool plus_is_space, char *out,
 			      struct err *e);
+
+struct pair {
+	char *name, *value;
+};
+
+struct pairs {
+	struct pair *items;
+	size_t n;
+};
+
+/* Whether the headers of a request define one end of its body and one host: ERR_INVALID for both
+ * Content-Length and Transfer-Encoding, for two of either or two Hosts, for a length that is not a plain
+ * number, an encoding other than "chunked", a name that is no token, and HTTP/1.1 without Host. */
+MUST_CHECK int http_check_framing(const struct pairs *headers, const char *version, struct err *e);
 
 enum range_kind {
 	RANGE_WHOLE, /* no range, several, or one not understood: the whole file */

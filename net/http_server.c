@@ -148,10 +148,11 @@ static enum MHD_Result add_header(void *arg, enum MHD_ValueKind kind, const char
 	return MHD_YES;
 }
 
-static void req_start(struct http_req *req, const char *method)
+static void req_start(struct http_req *req, const char *method, const char *version)
 {
 	const union MHD_ConnectionInfo *info;
 	const char *length;
+	struct err e;
 
 	req->started = true;
 	req->method = xstrdup(method);
@@ -160,6 +161,9 @@ static void req_start(struct http_req *req, const char *method)
 	info = MHD_get_connection_info(req->conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	if (info)
 		socket_name(info->client_addr, req->peer);
+	req->unframed = http_check_framing(&req->headers, version, &e) != 0;
+	if (req->unframed)
+		req_refuse(req, 400, "%s", e.msg);
 	length = http_header(req, "Content-Length");
 	req->body_expected = length ? strtoull(length, NULL, 10) : 0;
 	if (req->body_expected > LIMIT_HTTP_BODY_BYTES)
@@ -239,6 +243,16 @@ static void log_refusal(struct http_server *s, const struct http_req *req)
 			 req->why.msg);
 }
 
+/* Where the body ends is not certain: what follows on this connection may be part of it. Closes it. */
+static enum MHD_Result refuse_unframed(struct http_server *s, struct http_req *req)
+{
+	struct MHD_Response *resp = response_error(req->why.msg);
+
+	log_refusal(s, req);
+	MHD_add_response_header(resp, "Connection", "close");
+	return queue_answer(req, (unsigned int)req->refused, resp);
+}
+
 /* The request is complete: hands it to the loop. */
 static enum MHD_Result req_hold(struct http_server *s, struct http_req *req)
 {
@@ -282,9 +296,10 @@ static enum MHD_Result on_access(void *arg, struct MHD_Connection *conn, const c
 
 	(void)conn;
 	(void)url;
-	(void)version;
 	if (!req->started) {
-		req_start(req, method);
+		req_start(req, method, version);
+		if (req->unframed)
+			return refuse_unframed(s, req);
 		if (req->body_expected <= DRAIN_BYTES)
 			return MHD_YES;
 	}

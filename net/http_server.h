@@ -3,6 +3,7 @@
  * HTTP/1.1 server on libmicrohttpd: its threads do the socket work, the handler runs on the loop's
  * thread and answers now or later. Only net/http_server*.c include microhttpd's headers.
  *
+ * A request whose headers do not define one end of its body is refused with 400, and its connection closed.
  * Request bodies are collected in memory, at most LIMIT_HTTP_BODY_BYTES (413 beyond). File answers obey
  * Range (one range) and are sent with sendfile. A stream answer stays open for server-sent events.
  */
@@ -49,6 +50,10 @@ const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
 
 /* The body is copied. `type` is a content type, a constant string. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
+
+/* 200 and an HTML page with a Content-Security-Policy of its own; the body is copied. Every other answer
+ * has one that forbids everything, also to be framed. */
+void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy);
 
 /* {"error": "<text>"} with the status. */
 void http_answer_error(struct http_req *req, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);

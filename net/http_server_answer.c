@@ -53,11 +53,20 @@ const char *http_peer(const struct http_req *req)
 
 /* ---- answers ---- */
 
-struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type)
+static void add_guards(struct MHD_Response *resp, const char *type, const char *policy)
 {
 	assert(resp);
 	MHD_add_response_header(resp, "Content-Type", type);
 	MHD_add_response_header(resp, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(resp, "X-Frame-Options", "DENY");
+	MHD_add_response_header(resp, "Referrer-Policy", "same-origin");
+	MHD_add_response_header(resp, "Content-Security-Policy", policy);
+}
+
+struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type)
+{
+	/* An answer that a browser shows as a page runs and loads nothing. */
+	add_guards(resp, type, "default-src 'none'; frame-ancestors 'none'");
 	return resp;
 }
 
@@ -114,6 +123,16 @@ void req_answer(struct http_req *req, int status, struct MHD_Response *resp)
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len)
 {
 	req_answer(req, status, response_bytes(type, body, len));
+}
+
+void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy)
+{
+	struct MHD_Response *resp = MHD_create_response_from_buffer(len, (void *)(uintptr_t)body,
+								    MHD_RESPMEM_MUST_COPY);
+
+	add_guards(resp, "text/html; charset=utf-8", policy);
+	MHD_add_response_header(resp, "Cache-Control", "no-store");
+	req_answer(req, 200, resp);
 }
 
 void http_answer_error(struct http_req *req, int status, const char *fmt, ...)

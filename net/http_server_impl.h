@@ -22,16 +22,8 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
+#include "net/http_parse.h"
 #include "net/http_server.h"
-
-struct pair {
-	char *name, *value;
-};
-
-struct pairs {
-	struct pair *items;
-	size_t n;
-};
 
 struct http_req {
 	atomic_int refs;
@@ -44,6 +36,7 @@ struct http_req {
 	uint64_t body_expected,
 		body_seen; /* microhttpd's thread: by Content-Length, and received */
 	bool started; /* microhttpd's thread: the headers were checked */
+	bool unframed; /* the same: the headers do not define one end of the body */
 	int refused; /* microhttpd's thread: the status of the refusal, or 0 */
 	struct err why;
 	char peer[INET6_ADDRSTRLEN];

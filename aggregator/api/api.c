@@ -6,6 +6,7 @@
 
 #include "aggregator/api/api_impl.h"
 #include "aggregator/api/events.h"
+#include "aggregator/api/host_header.h"
 #include "aggregator/api/hosts_text.h"
 #include "aggregator/api/metrics.h"
 #include "aggregator/api/page.h"
@@ -122,7 +123,7 @@ static void get_page(struct api *api, struct http_req *req, const char *id, cons
 	(void)api;
 	(void)id;
 	(void)name;
-	http_answer(req, 200, "text/html; charset=utf-8", page_index, page_index_len);
+	page_answer(req);
 }
 
 /* ---- routes ---- */
@@ -173,7 +174,7 @@ static bool route_matches(const char *pattern, const char *path, struct stars *s
 				return false;
 			continue;
 		}
-		if (!len || len >= PART_BYTES)
+		if (!len || len >= PART_BYTES || stars->n == MAX_STARS)
 			return false;
 		memcpy(stars->part[stars->n], path, len);
 		stars->part[stars->n++][len] = '\0';
@@ -234,6 +235,14 @@ void api_handle(struct http_req *req, void *arg)
 
 	if (api->stopping) {
 		http_answer_error(req, 503, "the aggregator is stopping");
+		return;
+	}
+	if (!host_header_allowed(http_header(req, "Host"), api->env.http_address,
+				 api->env.http_hosts)) {
+		http_answer_error(req, 421,
+				  "this aggregator does not serve the name '%.100s': ask it by its "
+				  "address, or start it with --http-host NAME",
+				  http_header(req, "Host"));
 		return;
 	}
 	if (strcmp(method, "GET") && !may_write(api, req))

@@ -9,6 +9,7 @@
 
 struct api;
 struct captures;
+struct conf_list;
 struct control;
 struct http_req;
 struct ingest;
@@ -26,6 +27,8 @@ struct api_env {
 	const struct ingest *ingest;
 	const struct control *control;
 	int64_t started_mono_ns;
+	const char *http_address; /* of the listener, for the Host headers that it accepts */
+	const struct conf_list *http_hosts; /* further names it accepts */
 };
 
 struct api *api_new(const struct api_env *env);

@@ -159,6 +159,12 @@ void http_answer(struct http_req *req, int status, const char *type, const void 
 	req_free(req);
 }
 
+void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy)
+{
+	(void)policy;
+	http_answer(req, 200, "text/html", body, len);
+}
+
 void http_answer_error(struct http_req *req, int status, const char *fmt, ...)
 {
 	char text[300];

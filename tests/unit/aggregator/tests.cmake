@@ -2,6 +2,7 @@ unit_test(aggregator/sessions/sessions_test PURE USES aggregator_sessions PKG ja
 unit_test(aggregator/evidence/causality_test PURE USES aggregator_evidence PKG jansson)
 unit_test(aggregator/evidence/refine_test PURE USES aggregator_evidence)
 unit_test(aggregator/fleet/registry_test PURE USES aggregator_api PKG jansson)
+unit_test(aggregator/api/host_header_test PURE USES aggregator_api)
 unit_test(aggregator/fleet/selector_test PURE USES aggregator_fleet PKG jansson)
 unit_test(aggregator/fleet/probe_peer_test PURE USES aggregator_fleet PKG jansson)
 unit_test(aggregator/fleet/host_clock_test PURE USES aggregator_fleet PKG jansson)
@@ -15,6 +16,6 @@ foreach(t captures/capture captures/durable captures/text captures/queue capture
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
 # Over real sockets: HTTP, and what the kernel stamps.
-foreach(t api/api time/time_service)
+foreach(t api/access api/api time/time_service)
 	unit_test(aggregator/${t}_test USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()

@@ -334,6 +334,10 @@ static void test_headers(struct state *s)
 	CHECK(strstr(buf_str(&r), "Content-Length: 3\r\n"));
 	CHECK(strstr(buf_str(&r), "Content-Disposition: attachment; filename=\"a__b_.pb\"\r\n"));
 	CHECK(strstr(buf_str(&r), "X-Content-Type-Options: nosniff\r\n"));
+	CHECK(strstr(buf_str(&r), "X-Frame-Options: DENY\r\n"));
+	CHECK(strstr(buf_str(&r), "Referrer-Policy: same-origin\r\n"));
+	CHECK(strstr(buf_str(&r), "Content-Security-Policy: default-src 'none'; "
+				  "frame-ancestors 'none'\r\n"));
 	CHECK(strstr(buf_str(&r), "\r\n\r\nbcd"));
 	buf_release(&r);
 	exchange(s,
@@ -345,6 +349,41 @@ static void test_headers(struct state *s)
 	exchange(s, "GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", &r);
 	CHECK(strstr(buf_str(&r), "Cache-Control: no-store\r\n"));
 	buf_release(&r);
+}
+
+/* A proxy in front might see another end of the body than this server, and let a second request pass
+ * unseen. Each is refused with 400 and the connection ends: the second request gets no answer. */
+static void test_smuggling(struct state *s)
+{
+	static const char *const bad[] = {
+		"Host: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"Host: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+		"Host: x\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n",
+		"Host: x\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+		"Host: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
+		"chunked\r\n\r\n0\r\n\r\n",
+		"Host: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+		"Host: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+		"Host: x\r\nContent-Length : 5\r\n\r\n",
+		"Host: x\r\nHost: y\r\nContent-Length: 0\r\n\r\n",
+		"Content-Length: 0\r\n\r\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		char *text = xasprintf(
+			"POST /echo HTTP/1.1\r\n%s"
+			"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+			bad[i]);
+		struct buf r;
+
+		exchange(s, text, &r);
+		if (strncmp(buf_str(&r), "HTTP/1.1 400 ", 13) || strstr(buf_str(&r), "hello"))
+			fprintf(stderr, "%s\n%s\n", text, buf_str(&r));
+		CHECK(!strncmp(buf_str(&r), "HTTP/1.1 400 ", 13));
+		CHECK(!strstr(buf_str(&r), "hello"));
+		buf_release(&r);
+		free(text);
+	}
 }
 
 static void test_head(struct state *s)
@@ -514,6 +553,7 @@ int main(void)
 	test_parallel(&s);
 	test_ranges(&s);
 	test_headers(&s);
+	test_smuggling(&s);
 	test_head(&s);
 	test_garbage(&s);
 	test_leaves_while_held(&s);

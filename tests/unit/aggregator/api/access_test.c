@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attacks on the HTTP API of a whole aggregator. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "tests/unit/aggregator/fleet.h"
+
+/* A request as bytes, sent by a worker, and all of the answer. */
+struct raw {
+	int port;
+	char *text;
+	struct buf answer;
+	bool done;
+};
+
+static void run_raw(void *arg)
+{
+	struct raw *r = arg;
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)r->port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char piece[4096];
+	ssize_t n;
+
+	CHECK(!connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	CHECK_EQ(send(fd, r->text, strlen(r->text), MSG_NOSIGNAL), strlen(r->text));
+	while ((n = recv(fd, piece, sizeof(piece), 0)) > 0)
+		buf_add(&r->answer, piece, (size_t)n);
+	close(fd);
+}
+
+static void end_raw(void *arg)
+{
+	((struct raw *)arg)->done = true;
+}
+
+/* The status; `*answer` (may be NULL) gets the whole answer, which the caller frees. */
+static int send_raw(struct fleet *f, char **answer, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+static int send_raw(struct fleet *f, char **answer, const char *fmt, ...)
+{
+	struct raw r = { .port = f->agg.http_port };
+	va_list ap;
+	int status = 0;
+	size_t len;
+
+	va_start(ap, fmt);
+	CHECK(vasprintf(&r.text, fmt, ap) > 0);
+	va_end(ap);
+	loop_work(f->loop, run_raw, end_raw, &r);
+	WAIT(f, r.done);
+	CHECK_EQ(sscanf(buf_str(&r.answer), "HTTP/1.1 %d ", &status), 1);
+	if (answer)
+		*answer = (char *)buf_detach(&r.answer, &len);
+	buf_release(&r.answer);
+	free(r.text);
+	return status;
+}
+
+#define END "Connection: close\r\n\r\n"
+
+/* The browser of a user inside runs a page of evil.example, whose name now resolves to this machine. */
+static void test_dns_rebinding(struct fleet *f)
+{
+	static const char *const paths[] = { "/", "/api/v1/hosts", "/api/v1/sessions", "/metrics" };
+	struct fake a = { .auto_deliver = true };
+	char *answer;
+
+	fake_connect(&a, f, "host-a");
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		CHECK_EQ(send_raw(f, &answer, "GET %s HTTP/1.1\r\nHost: evil.example:7400\r\n" END,
+				  paths[i]),
+			 421);
+		CHECK(strstr(answer, "--http-host"));
+		CHECK(!strstr(answer, "host-a"));
+		free(answer);
+		CHECK_EQ(send_raw(f, NULL, "GET %s HTTP/1.1\r\nHost: localhost:7400\r\n" END,
+				  paths[i]),
+			 200);
+	}
+	CHECK_EQ(send_raw(f, NULL,
+			  "POST /api/v1/captures HTTP/1.1\r\nHost: evil.example:7400\r\n"
+			  "Origin: http://evil.example:7400\r\nContent-Length: 2\r\n" END "{}"),
+		 421);
+	CHECK_EQ(send_raw(f, NULL,
+			  "DELETE /api/v1/sessions/2026_01_01_00_00_00_aaaaaa HTTP/1.1\r\n"
+			  "Host: evil.example:7400\r\n" END),
+		 421);
+	CHECK_EQ(a.arms, 0);
+	fake_hang_up(&a);
+	fake_forget(&a);
+}
+
+/* The page lets its own script run, by a word that no attacker knows, and may not be framed. */
+static void test_page_policy(struct fleet *f)
+{
+	char *first, *second, *nonce, *tag;
+
+	CHECK_EQ(send_raw(f, &first, "GET / HTTP/1.1\r\nHost: localhost\r\n" END), 200);
+	CHECK_EQ(send_raw(f, &second, "GET / HTTP/1.1\r\nHost: localhost\r\n" END), 200);
+	CHECK(strstr(first, "frame-ancestors 'none'"));
+	CHECK(strstr(first, "X-Frame-Options: DENY\r\n"));
+	CHECK(strstr(first, "X-Content-Type-Options: nosniff\r\n"));
+	CHECK(strstr(first, "Referrer-Policy: same-origin\r\n"));
+	CHECK(strstr(first, "default-src 'none'"));
+	CHECK(!strstr(first, "unsafe-"));
+	nonce = strstr(first, "script-src 'nonce-");
+	CHECK(nonce);
+	nonce = xstrndup(nonce + strlen("script-src 'nonce-"), 32);
+	tag = xasprintf("<script nonce=\"%s\">", nonce);
+	CHECK(strstr(first, tag));
+	CHECK(!strstr(second, nonce));
+	CHECK(strstr(first, "</html>"));
+	free(tag);
+	free(nonce);
+	free(second);
+	free(first);
+}
+
+int main(void)
+{
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	test_dns_rebinding(&f);
+	test_page_policy(&f);
+	fleet_stop(&f);
+	return 0;
+}
