@@ -21,7 +21,6 @@
 #define IDLE_SECONDS	60u /* for a silent connection, or one that does not read */
 #define HEAD_SECONDS	5u /* the same until the head of its first request is complete */
 #define MAX_CONNECTIONS 1000u
-#define MAX_PER_ADDRESS 500u /* so that one address cannot take all connections */
 #define LAST_ANSWERS_NS NS_PER_S /* for sending the 503s at the end */
 #define DRAIN_BYTES	(4 * LIMIT_HTTP_BODY_BYTES)
 #define LOG_LINES_PER_S 10
@@ -283,6 +282,39 @@ static struct MHD_Response *take_answer(struct http_server *s, struct http_req *
 	return resp;
 }
 
+/* Before a connection is made; it is closed if this returns MHD_NO. */
+static enum MHD_Result on_accept(void *arg, const struct sockaddr *address, socklen_t len)
+{
+	struct http_server *s = arg;
+
+	(void)len;
+	if (http_peers_admit(s->peers, address))
+		return MHD_YES;
+	if (may_log(s)) {
+		char name[INET6_ADDRSTRLEN];
+
+		socket_name(address, name);
+		log_warn("HTTP-PEER", "peer=%s reason=\"it holds its share of the connections\"",
+			 name);
+	}
+	return MHD_NO;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *conn, void **peer,
+			  enum MHD_ConnectionNotificationCode code)
+{
+	struct http_server *s = arg;
+	const union MHD_ConnectionInfo *info;
+
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+		if (*peer)
+			http_peers_leave(s->peers, *peer);
+		return;
+	}
+	info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	*peer = info ? http_peers_join(s->peers, info->client_addr) : NULL;
+}
+
 /* Called when the headers are there, for each piece of the body, when all is there, and again after
  * a resume. */
 static enum MHD_Result on_access(void *arg, struct MHD_Connection *conn, const char *url,
@@ -386,15 +418,14 @@ static int start_daemon(struct http_server *s, int listen_fd, int threads, struc
 		{ MHD_OPTION_END, 0, NULL },
 	};
 
-	s->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_access, s, MHD_OPTION_EXTERNAL_LOGGER,
-				     on_library_log, s, MHD_OPTION_LISTEN_SOCKET, listen_fd,
-				     MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
-				     MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-				     MHD_OPTION_THREAD_POOL_SIZE, (unsigned int)threads,
-				     MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
-				     MHD_OPTION_PER_IP_CONNECTION_LIMIT, MAX_PER_ADDRESS,
-				     MHD_OPTION_CONNECTION_TIMEOUT, HEAD_SECONDS, MHD_OPTION_ARRAY,
-				     s->cert ? tls : &tls[ARRAY_SIZE(tls) - 1], MHD_OPTION_END);
+	s->daemon = MHD_start_daemon(
+		flags, 0, on_accept, s, on_access, s, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, s,
+		MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_THREAD_POOL_SIZE,
+		(unsigned int)threads, MHD_OPTION_CONNECTION_LIMIT, MAX_CONNECTIONS,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_TIMEOUT,
+		HEAD_SECONDS, MHD_OPTION_ARRAY, s->cert ? tls : &tls[ARRAY_SIZE(tls) - 1],
+		MHD_OPTION_END);
 	if (!s->daemon)
 		return err_set(e, ERR_IO, "starting the HTTP server failed%s",
 			       s->cert ? "; do the certificate and the key belong together?" : "");
@@ -423,6 +454,7 @@ int http_server_new(struct http_server **out, struct loop *loop,
 	s->loop = loop;
 	s->handler = handler;
 	s->arg = arg;
+	s->peers = http_peers_new(MAX_CONNECTIONS);
 	pthread_mutex_init(&s->lock, NULL);
 	init_completed(&s->completed);
 	rc = load_tls(s, opts, e);
@@ -481,6 +513,7 @@ void http_server_free(struct http_server *s)
 	}
 	pthread_cond_destroy(&s->completed);
 	pthread_mutex_destroy(&s->lock);
+	http_peers_free(s->peers);
 	free(s->cert);
 	free(s->key);
 	free(s);

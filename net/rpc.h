@@ -156,7 +156,10 @@ struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void 
 /* ---- any call ---- */
 
 /* Queues a message; the bytes are copied. Sending on a cancelled or finished call does nothing. A
- * message of 2 GiB or more ends the call with RESOURCE_EXHAUSTED. */
+ * message of 2 GiB or more ends the call with RESOURCE_EXHAUSTED. On a server
+ * so does a peer that does not read: the queue of a call holds at most 8 MiB once a message waits, those of
+ * all calls 32 MiB and 16 KiB a call; beyond it the call with the longest queue ends. A message takes 512
+ * bytes besides its own. A client's queue has no ceiling: its owner asks rpc_queued_bytes(). */
 void rpc_send(struct rpc_call *call, const void *data, size_t len);
 
 /* One message made of parts that are not copied: the transport releases each with release(arg) (may be

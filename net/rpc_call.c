@@ -15,6 +15,12 @@
 #include "net/rpc_impl.h"
 #include "proto/limits.h"
 
+/* The ceilings of what rpc_send() copies for peers that do not read (docs/wire.md). */
+#define QUEUE_MAX_BYTES	       ((size_t)8 << 20) /* a call's, once a message waits */
+#define SERVER_MAX_BYTES       ((size_t)32 << 20) /* those of all calls of a server */
+#define SERVER_BYTES_PER_CALL  ((size_t)16 << 10) /* on top: a fleet's messages go out together */
+#define MESSAGE_OVERHEAD_BYTES 512 /* memory of a short message besides its bytes */
+
 static void on_received(void *arg, bool ok);
 static void on_sent(void *arg, bool ok);
 
@@ -41,6 +47,8 @@ struct rpc_call *rpc_call_new(struct rpc *r, const struct rpc_events *events, vo
 
 void rpc_call_link(struct rpc_call *c, struct rpc_call **list)
 {
+	if (c->server)
+		c->server->n_calls++;
 	c->next = *list;
 	c->link = list;
 	if (c->next)
@@ -52,6 +60,8 @@ static void unlink_call(struct rpc_call *c)
 {
 	if (!c->link)
 		return;
+	if (c->server)
+		c->server->n_calls--;
 	*c->link = c->next;
 	if (c->next)
 		c->next->link = c->link;
@@ -75,6 +85,15 @@ void rpc_call_batch(struct rpc_call *c, const grpc_op *ops, size_t n, struct rpc
 
 /* ---- the end ---- */
 
+/* The memory of a message is no longer counted. */
+static void uncount(struct rpc_call *c, struct rpc_out *out)
+{
+	c->out_copied -= out->copied;
+	if (c->server)
+		c->server->calls_copied -= out->copied;
+	out->copied = 0;
+}
+
 static void drop_queue(struct rpc_call *c)
 {
 	/* Core may still have the first one: on_sent() frees it. */
@@ -85,6 +104,7 @@ static void drop_queue(struct rpc_call *c)
 
 		*from = out->next;
 		c->out_bytes -= out->len;
+		uncount(c, out);
 		rpc_out_free(out);
 	}
 	c->out_tail = from;
@@ -267,6 +287,7 @@ static void on_sent(void *arg, bool ok)
 		if (!c->out)
 			c->out_tail = &c->out;
 		c->out_bytes -= out->len;
+		uncount(c, out);
 		rpc_out_free(out);
 	}
 	if (ok)
@@ -288,7 +309,46 @@ static bool parts_len(const struct rpc_part *parts, size_t n_parts, size_t *len)
 	return *len <= LIMIT_RESPONSE_BYTES;
 }
 
-void rpc_send_parts(struct rpc_call *c, const struct rpc_part *parts, size_t n_parts)
+/* Ends a call whose peer does not read. The queue goes at once, but for a message that core has; that one
+ * goes when core has ended the call. */
+static void end_unread(struct rpc_call *c)
+{
+	log_warn("NET-UNREAD", "peer=%s bytes=%zu reason=\"it does not read: the call is ended\"",
+		 rpc_peer(c), c->out_copied);
+	c->quiet = true;
+	if (c->sent_message)
+		uncount(c, c->out);
+	drop_queue(c);
+	grpc_call_cancel_with_status(c->core, GRPC_STATUS_RESOURCE_EXHAUSTED,
+				     "the messages of this call are not read", NULL);
+}
+
+static struct rpc_call *find_fullest(const struct rpc_server *s)
+{
+	struct rpc_call *found = NULL;
+
+	for (struct rpc_call *c = s->calls; c; c = c->next) {
+		if (c->out_copied > (found ? found->out_copied : 0))
+			found = c;
+	}
+	return found;
+}
+
+static void check_ceilings(struct rpc_call *c)
+{
+	struct rpc_server *s = c->server;
+
+	if (!s)
+		return;
+	if (c->out_copied > QUEUE_MAX_BYTES && c->out->next)
+		end_unread(c);
+	while (s->calls_copied > SERVER_MAX_BYTES + s->n_calls * SERVER_BYTES_PER_CALL)
+		end_unread(find_fullest(s));
+}
+
+/* `copied` is the memory to count, 0 for parts that are the sender's. */
+static void queue_parts(struct rpc_call *c, const struct rpc_part *parts, size_t n_parts,
+			size_t copied)
 {
 	struct rpc_out *out;
 	size_t len;
@@ -306,7 +366,17 @@ void rpc_send_parts(struct rpc_call *c, const struct rpc_part *parts, size_t n_p
 	*c->out_tail = out;
 	c->out_tail = &out->next;
 	c->out_bytes += len;
+	out->copied = copied;
+	c->out_copied += copied;
+	if (c->server)
+		c->server->calls_copied += copied;
 	send_next(c);
+	check_ceilings(c);
+}
+
+void rpc_send_parts(struct rpc_call *c, const struct rpc_part *parts, size_t n_parts)
+{
+	queue_parts(c, parts, n_parts, 0);
 }
 
 void rpc_send(struct rpc_call *c, const void *data, size_t len)
@@ -319,7 +389,7 @@ void rpc_send(struct rpc_call *c, const void *data, size_t len)
 		memcpy(copy, data, len);
 		part = (struct rpc_part){ .data = copy, .len = len, .release = free, .arg = copy };
 	}
-	rpc_send_parts(c, &part, 1);
+	queue_parts(c, &part, 1, len + MESSAGE_OVERHEAD_BYTES);
 }
 
 size_t rpc_queued_bytes(const struct rpc_call *c)

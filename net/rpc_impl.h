@@ -69,6 +69,7 @@ struct rpc_msg *rpc_msg_take(grpc_byte_buffer *bytes);
 struct rpc_out {
 	grpc_byte_buffer *bytes;
 	size_t len;
+	size_t copied; /* memory that rpc_send() took for it; 0 for parts, which are the sender's */
 	struct rpc_out *next;
 };
 struct rpc_out *rpc_out_new(const struct rpc_part *parts, size_t n_parts, size_t len);
@@ -100,6 +101,7 @@ struct rpc_call {
 	struct rpc_tag send_tag;
 	struct rpc_out *out, **out_tail;
 	size_t out_bytes;
+	size_t out_copied; /* of all messages of the queue */
 	bool sending, sent_message, sent_metadata;
 	bool want_end, sent_end; /* half close on a client, status on a server */
 	bool quiet; /* finished or cancelled here: only `closed` is delivered */
@@ -178,6 +180,7 @@ struct rpc_server {
 	struct rpc_method *methods; /* the caller's, then health and reflection */
 	size_t n_methods;
 	struct rpc_call *calls;
+	size_t n_calls, calls_copied; /* of `calls`; their out_copied in all */
 	struct rpc_request *requests;
 	size_t n_armed;
 	bool serving, stopping, stopped;

@@ -109,10 +109,10 @@ static void send_answer(struct rpc_call *call, const struct answer *a)
 {
 	size_t len = grpc__reflection__v1alpha__server_reflection_response__get_packed_size(&a->r);
 	uint8_t *bytes = xmalloc(len);
-	struct rpc_part part = { .data = bytes, .len = len, .release = free, .arg = bytes };
 
 	grpc__reflection__v1alpha__server_reflection_response__pack(&a->r, bytes);
-	rpc_send_parts(call, &part, 1);
+	rpc_send(call, bytes, len);
+	free(bytes);
 }
 
 static bool on_request(struct rpc_call *call, const struct rpc_msg *msg)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/http_server.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -479,6 +482,49 @@ static void test_free_while_busy(void)
 	stop(&s);
 }
 
+/* Opens connections from one loopback address until the server closes one. */
+static int fill_from(const struct fixture *f, const char *from, int *fds, int max)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)f->port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in own = { .sin_family = AF_INET };
+	int n = 0;
+
+	CHECK_EQ(inet_pton(AF_INET, from, &own.sin_addr), 1);
+	for (; n < max; n++) {
+		fds[n] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		CHECK(fds[n] >= 0);
+		CHECK(!bind(fds[n], (struct sockaddr *)&own, sizeof(own)));
+		CHECK(!connect(fds[n], (struct sockaddr *)&to, sizeof(to)));
+	}
+	return n;
+}
+
+/* Two addresses open as many connections as they can; a third is still served. */
+static void test_two_addresses_take_all(void)
+{
+	enum { EACH = 600 };
+	struct rlimit files;
+	struct state s;
+	struct job j = { 0 };
+	int *fds = xcalloc(2 * EACH, sizeof(*fds));
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &files));
+	files.rlim_cur = files.rlim_max;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &files));
+	start(&s);
+	fill_from(&s.f, "127.0.0.2", fds, EACH);
+	fill_from(&s.f, "127.0.0.3", fds + EACH, EACH);
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(job_run(&s.f, &j, "GET", "/hello"), 200);
+	job_end(&j);
+	for (int i = 0; i < 2 * EACH; i++)
+		close(fds[i]);
+	stop(&s);
+	free(fds);
+}
+
 /* Requests that were posted and never delivered. */
 static void test_free_at_once(void)
 {
@@ -561,6 +607,7 @@ int main(void)
 	stop(&s);
 	test_free_while_busy();
 	test_free_at_once();
+	test_two_addresses_take_all();
 	test_tls();
 	return 0;
 }

@@ -98,6 +98,66 @@ static void test_parts(struct fixture *f)
 	seen_free(s);
 }
 
+/* A peer that opens a stream and never reads it. The server's messages to it end the call. */
+static void test_unread_stream(struct fixture *f)
+{
+	static char block[64 << 10];
+	struct seen *s = call_open(f, "/t.T/Keep");
+	size_t most = 0;
+
+	s->hold_after = 1;
+	SPIN(f, kept.call);
+	for (int i = 0; i < 100000 && kept.call; i++) {
+		rpc_send(kept.call, block, sizeof(block));
+		most = rpc_queued_bytes(kept.call) > most ? rpc_queued_bytes(kept.call) : most;
+		loop_turn(f->loop, 0);
+	}
+	SPIN(f, kept.closed);
+	CHECK(most > 4 << 20);
+	CHECK(most <= 8 << 20);
+	rpc_cancel(s->call);
+	SPIN(f, s->closed);
+	seen_free(s);
+}
+
+/* Many streams, each below the ceiling of a call: the longest queues end, other calls do not. */
+static void test_unread_streams(struct fixture *f)
+{
+	enum { STREAMS = 24, MESSAGES = 120 };
+	static char block[64 << 10];
+	struct seen *s[STREAMS], *good = call_open(f, "/t.T/Echo");
+	int ended = 0;
+
+	for (int i = 0; i < STREAMS; i++) {
+		s[i] = call_open(f, "/t.T/Echo");
+		s[i]->hold_after = 1;
+		for (int n = 0; n < MESSAGES; n++)
+			rpc_send(s[i]->call, block, sizeof(block));
+		SPIN(f, s[i]->closed || !rpc_queued_bytes(s[i]->call));
+	}
+	rpc_send(good->call, "x", 1);
+	SPIN(f, good->messages == 1);
+	for (int i = 0; i < STREAMS; i++) {
+		if (!s[i]->closed)
+			rpc_read_on(s[i]->call);
+	}
+	for (int i = 0; i < STREAMS; i++) {
+		SPIN(f, s[i]->closed || s[i]->messages == MESSAGES);
+		ended += s[i]->closed;
+	}
+	CHECK(ended && ended < STREAMS);
+	for (int i = 0; i < STREAMS; i++) {
+		if (!s[i]->closed)
+			rpc_cancel(s[i]->call);
+		SPIN(f, s[i]->closed);
+		seen_free(s[i]);
+	}
+	CHECK(!good->closed);
+	rpc_cancel(good->call);
+	SPIN(f, good->closed);
+	seen_free(good);
+}
+
 static void add_piece(void *arg, const uint8_t *data, size_t len)
 {
 	buf_add(arg, data, len);
@@ -241,9 +301,9 @@ static void test_many_calls(struct fixture *f)
 int main(void)
 {
 	static void (*const tests[])(struct fixture * f) = {
-		test_too_big,	  test_reply_too_big, test_beyond_32_bits,
-		test_parts,	  test_kept_message,  test_backpressure,
-		test_held_client, test_held_and_lost, test_many_calls,
+		test_too_big,	   test_reply_too_big, test_beyond_32_bits, test_parts,
+		test_kept_message, test_backpressure,  test_held_client,    test_held_and_lost,
+		test_many_calls,   test_unread_stream, test_unread_streams,
 	};
 	struct fixture f;
 
