@@ -227,6 +227,7 @@ void captures_host_connected(struct captures *cs, const struct host *host)
 	}
 	for_each_open(cs, host->name, host->instance, host_connected, host);
 	fail_predecessors(cs, host);
+	capture_queue_schedule(cs); /* a recovered capture may have waited for this host */
 }
 
 static void host_held_changed(struct capture_host *h, const void *arg)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/aggregator/fleet.h"
 
+#include "json/json_text.h"
+
 #include <unistd.h>
 #include <zlib.h>
 
@@ -518,4 +520,35 @@ enum rpc_code fake_upload(struct fake *a, size_t chunks, size_t chunk_bytes, enu
 	if (u.code == RPC_OK)
 		CHECK_EQ(u.stored, chunks * chunk_bytes);
 	return u.code;
+}
+
+static void keep_text(void *arg, const char *text, size_t len)
+{
+	buf_reset(arg);
+	buf_add(arg, text, len);
+}
+
+struct fleet_result fleet_result(struct capture *c, size_t host)
+{
+	struct fleet_result out = { 0 };
+	struct buf text = BUF_INIT;
+	json_t *doc;
+	const json_t *result;
+
+	capture_make_text(c, false, keep_text, &text);
+	doc = json_loads(buf_str(&text), 0, NULL);
+	result = json_array_get(json_object_get(doc, "hosts"), host);
+	CHECK(result);
+	snprintf(out.state, sizeof(out.state), "%s", json_get_text(result, "state"));
+	snprintf(out.reason, sizeof(out.reason), "%s", json_get_text(result, "reason"));
+	snprintf(out.detail, sizeof(out.detail), "%s", json_get_text(result, "detail"));
+	out.n_files = json_array_size(json_object_get(result, "files"));
+	json_decref(doc);
+	buf_release(&text);
+	return out;
+}
+
+bool fleet_host_is(struct capture *c, size_t host, const char *state)
+{
+	return !strcmp(fleet_result(c, host).state, state);
 }

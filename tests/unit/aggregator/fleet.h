@@ -112,6 +112,14 @@ void fake_upload_start(struct fake_upload *u, struct fake *a, size_t chunks, siz
 /* Starts one and waits for its end; the code. */
 enum rpc_code fake_upload(struct fake *a, size_t chunks, size_t chunk_bytes, enum flaw flaw);
 
+/* A host of a capture as its document shows it; hosts are in order of name. */
+struct fleet_result {
+	char state[16], reason[32], detail[256];
+	size_t n_files; /* that are stored */
+};
+struct fleet_result fleet_result(struct capture *c, size_t host);
+bool fleet_host_is(struct capture *c, size_t host, const char *state);
+
 /* capture_begin() of all hosts for 10 ms, and waiting until the capture is over. */
 struct capture *fleet_begin(struct fleet *f);
 void fleet_wait_over(struct fleet *f, const char *session);

@@ -342,7 +342,7 @@ static void test_session_event(struct fleet *f)
 
 	fake_connect(&a, f, "host-a");
 	c = fleet_begin(f);
-	WAIT(f, c->hosts[0].state == HOST_ARMED);
+	WAIT(f, fleet_host_is(c, 0, "armed"));
 	snprintf(until, sizeof(until), "{\"session\":\"%s\"}", c->session);
 	page.until = until;
 	listen_start(f, &page, "/api/v1/events");

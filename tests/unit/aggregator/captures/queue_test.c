@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Captures that are the same, and captures that have to wait for each other. */
-#include "aggregator/captures/capture_impl.h"
+#include "aggregator/captures/capture.h"
 #include "json/json_text.h"
 #include "base/mem.h"
 #include "tests/unit/aggregator/fleet.h"
@@ -111,7 +111,7 @@ static void test_first_come(void)
 	CHECK_EQ(captures_count(f.agg.captures).queued, 2);
 	CHECK_EQ(captures_count(f.agg.captures).active, 2);
 
-	WAIT(&f, a.arms == 2 && b.arms == 1 && first->hosts[0].state == HOST_ARMED);
+	WAIT(&f, a.arms == 2 && b.arms == 1 && fleet_host_is(first, 0, "armed"));
 	snprintf(a.session, sizeof(a.session), "%s", first->session);
 	fake_progress(&a, "uploading", 100);
 	WAIT(&f, second->state >= CAP_RUNNING);
@@ -119,7 +119,7 @@ static void test_first_come(void)
 	CHECK_EQ(third->position, 1);
 	WAIT(&f, strstr(third->waits_for, " b") && a.arms == 3 && b.arms == 2);
 	CHECK_EQ(third->state, CAP_QUEUED);
-	WAIT(&f, second->hosts[1].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(second, 1, "armed"));
 	fake_progress(&b, "uploading", 100);
 	WAIT(&f, third->state >= CAP_RUNNING && b.arms == 3);
 	json_decref(cpu);
@@ -147,7 +147,7 @@ static void test_cancelled(void)
 	capture_stop(third);
 	WAIT(&f, capture_has_ended(third));
 	CHECK_STR(third->error.msg, "cancelled");
-	CHECK_STR(third->hosts[0].reason, "cancelled");
+	CHECK_STR(fleet_result(third, 0).reason, "cancelled");
 	CHECK_EQ(captures_count(f.agg.captures).queued, 0);
 	WAIT(&f, first->state == CAP_RUNNING && a.arms == 1);
 	CHECK_EQ(fleet_keys(&f), 3); /* the plan of the first, and what became of the others */
@@ -166,13 +166,13 @@ static void test_hosts_gone(void)
 	fake_connect(&a, &f, "a");
 	first = begin(&f, NULL, LIMIT_DURATION_NS);
 	second = begin(&f, NULL, WINDOW_NS);
-	WAIT(&f, first->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(first, 0, "armed"));
 	fake_hang_up(&a);
 	CHECK(!capture_has_ended(second));
 	fleet_wait_over(&f, second->session);
 	CHECK(capture_has_ended(first));
-	CHECK_STR(first->hosts[0].reason, "lost");
-	CHECK_STR(second->hosts[0].reason, "unreachable");
+	CHECK_STR(fleet_result(first, 0).reason, "lost");
+	CHECK_STR(fleet_result(second, 0).reason, "unreachable");
 	WAIT(&f, !f.agg.jobs.n);
 	CHECK_EQ(fleet_keys(&f), 2); /* what is known of either */
 	fake_forget(&a);
@@ -194,7 +194,7 @@ static void test_patience(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->error.code, ERR_TIMEOUT);
 	CHECK(strstr(c->error.msg, "waited without success for capture"));
-	CHECK_STR(c->hosts[0].reason, "queued");
+	CHECK_STR(fleet_result(c, 0).reason, "queued");
 	/* Of two that share it, the longer patience counts; who has none gets nothing. */
 	req.commit_by_ns = session_clock_now(&f.agg.clock) + 5 * NS_PER_S;
 	req.wait_ns = NS_PER_S;
@@ -234,6 +234,7 @@ static void test_fits_before(void)
 /* Two that wait, as plans say; their hosts come back, and they take their turns. */
 static void test_restart(void)
 {
+	int64_t connected_ns;
 	json_t *plans = json_array();
 	struct fleet f;
 	struct fake a = { .auto_arm = true, .has_profiler = true };
@@ -262,8 +263,9 @@ static void test_restart(void)
 	WAIT(&f, strstr(c->waits_for, "to connect after"));
 	a = (struct fake){ .auto_arm = true, .has_profiler = true };
 	fake_connect(&a, &f, "a");
-	capture_queue_schedule(f.agg.captures);
+	connected_ns = now_mono_ns();
 	WAIT(&f, a.arms == 1);
+	CHECK(now_mono_ns() - connected_ns < NS_PER_S);
 	CHECK_EQ(captures_count(f.agg.captures).queued, 1);
 	CHECK(capture_cancel(capture_find(f.agg.captures, a.session)));
 	WAIT(&f, a.arms == 2);
@@ -299,7 +301,7 @@ static void test_steps(void)
 	CHECK_EQ(number->error.code, ERR_BUSY);
 	CHECK(strstr(number->error.msg,
 		     "step 110 begins soon, but the capture has to wait for capture"));
-	CHECK_STR(number->hosts[0].reason, "step");
+	CHECK_STR(fleet_result(number, 0).reason, "step");
 	CHECK_EQ(next->state, CAP_QUEUED);
 	at_ns = session_clock_now(&f.agg.clock);
 	fake_steps(&a, 111, at_ns, 500 * NS_PER_MS); /* slower now: time to look at it */

@@ -31,9 +31,9 @@ static void test_bytes_arrive(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	CHECK_EQ(fake_upload(&a, 5, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_OK);
-	CHECK(c->hosts[0].stored);
+	CHECK_EQ(fleet_result(c, 0).n_files, 1);
 	stored_bytes(&f, c, "a", &got);
 	CHECK_EQ(got.len, 5 * LIMIT_CHUNK_BYTES);
 	for (size_t i = 0; i < got.len; i++)
@@ -60,12 +60,12 @@ static void test_further_files(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_FILES), RPC_INVALID_ARGUMENT);
 	CHECK_EQ(fake_upload(&a, LIMIT_HOST_FILES + 1, 1, FLAW_NONE), RPC_INVALID_ARGUMENT);
 	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
-	CHECK_EQ(c->hosts[0].n_files, 3);
+	CHECK_EQ(fleet_result(c, 0).n_files, 3);
 	stored_bytes(&f, c, "a", &got);
 	stored_bytes(&f, c, "a~2", &got);
 	stored_bytes(&f, c, "a~3", &got);
@@ -102,10 +102,10 @@ static void test_flaws(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		CHECK_EQ(fake_upload(&a, 2, 100, cases[i].flaw), cases[i].code);
-		CHECK(!c->hosts[0].stored);
+		CHECK_EQ(fleet_result(c, 0).n_files, 0);
 		CHECK_EQ(ingest_stats(f.agg.ingest)->errors, i + 1);
 	}
 	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
@@ -113,7 +113,7 @@ static void test_flaws(void)
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_FAILED);
-	CHECK_STR(c->hosts[0].reason, "upload");
+	CHECK_STR(fleet_result(c, 0).reason, "upload");
 	fleet_check_failed(&f, c->session);
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -130,14 +130,14 @@ static void test_broken_by_the_deadline(void)
 	fleet_start(&f, 20 * NS_PER_MS, 300 * NS_PER_MS);
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	CHECK_EQ(fake_upload(&a, 2, 100, FLAW_CRC), RPC_DATA_LOSS);
 	fake_upload_start(&silent, &a, 1, 100, FLAW_SILENT);
 	WAIT(&f, silent.closed); /* the aggregator ends it */
 	CHECK_EQ(silent.code, RPC_FAILED_PRECONDITION);
 	fleet_wait_over(&f, c->session);
-	CHECK_STR(c->hosts[0].reason, "upload");
-	CHECK(strstr(c->hosts[0].detail, "checksum"));
+	CHECK_STR(fleet_result(c, 0).reason, "upload");
+	CHECK(strstr(fleet_result(c, 0).detail, "checksum"));
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -153,7 +153,7 @@ static void test_retry_replaces(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	fake_upload_start(&silent, &a, 1, 100, FLAW_SILENT);
 	CHECK_EQ(fake_upload(&a, 1, 100, FLAW_NONE), RPC_OK);
 	WAIT(&f, silent.closed);
@@ -198,9 +198,9 @@ static void test_credits(void)
 	}
 	c = fleet_begin(&f);
 	for (int i = 0; i < MANY; i++) {
-		WAIT(&f, c->hosts[i].state == HOST_ARMED);
+		WAIT(&f, fleet_host_is(c, i, "armed"));
 		fake_progress(&h[i], "uploading", 10);
-		WAIT(&f, c->hosts[i].state == HOST_UPLOADING);
+		WAIT(&f, fleet_host_is(c, i, "uploading"));
 		fake_progress(&h[i], "uploading", 10); /* asking twice gives no more */
 	}
 	WAIT(&f, granted(h) == UPLOAD_CREDITS);
@@ -239,7 +239,7 @@ static void test_credit_that_is_not_used(void)
 	}
 	c = fleet_begin(&f);
 	for (int i = 0; i < MANY; i++) {
-		WAIT(&f, c->hosts[i].state == HOST_ARMED);
+		WAIT(&f, fleet_host_is(c, i, "armed"));
 		fake_progress(&h[i], "uploading", 10);
 	}
 	WAIT(&f, h[MANY - 1].uploads == 1);
@@ -352,14 +352,14 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
 	if (armed) {
-		WAIT(&f, c->hosts[0].state == HOST_ARMED);
+		WAIT(&f, fleet_host_is(c, 0, "armed"));
 		CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_UNAVAILABLE);
 		fake_result(&a, false, "upload", "the aggregator did not take it");
 	}
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_EQ(a.arms, armed);
-	CHECK_STR(c->hosts[0].reason, reason);
+	CHECK_STR(fleet_result(c, 0).reason, reason);
 	fleet_check_failed(&f, c->session);
 	f.agg.store.store = odd.real;
 	fake_forget(&a);
@@ -379,7 +379,7 @@ static void test_further_files_that_do_not_fit(void)
 	f.agg.store.store = &odd.base;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
 	WAIT(&f, !f.agg.jobs.n); /* the removal of what it had stored */
 	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
@@ -417,12 +417,12 @@ static void test_store_hangs(void)
 	fake_connect(&a, &f, "a");
 	fake_connect(&b, &f, "b");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[1].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 1, "armed"));
 	fake_upload_start(&stuck, &b, 1, 10, FLAW_NONE);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
-	CHECK_STR(c->hosts[1].reason, "stalled");
+	CHECK(fleet_host_is(c, 0, "complete"));
+	CHECK_STR(fleet_result(c, 1).reason, "stalled");
 	WAIT(&f, stuck.closed);
 	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
 	WAIT(&f, f.agg.jobs.n == 1);

@@ -90,7 +90,7 @@ static void test_same_agent_again(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	snprintf(again.session, sizeof(again.session), "%s", c->session);
 	snprintf(again.held, sizeof(again.held), "%s", c->session);
 	snprintf(again.held_state, sizeof(again.held_state), "running");
@@ -117,7 +117,7 @@ static void test_disconnect(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT;
 	m.disconnect = &disconnect;
 	fake_send(&a, &m);
@@ -125,7 +125,7 @@ static void test_disconnect(void)
 	CHECK_EQ(a.code, RPC_OK);
 	CHECK(!registry_find(f.agg.registry, "a"));
 	fleet_wait_over(&f, c->session);
-	CHECK_STR(c->hosts[0].reason, "lost");
+	CHECK_STR(fleet_result(c, 0).reason, "lost");
 	fake_forget(&a);
 	fleet_stop(&f);
 }

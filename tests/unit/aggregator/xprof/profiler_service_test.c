@@ -210,7 +210,7 @@ static void test_same_session(void)
 	start(&f, &two, "S", 10, 0);
 	WAIT(&f, a.arms);
 	c = capture_find(f.agg.captures, a.session);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
 	fake_result(&a, true, "", "");
 	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
@@ -243,7 +243,7 @@ static void test_queued(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "host-a");
 	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	start(&f, &one, "S", 10, 5100 * NS_PER_MS);
 	check_error(&f, &one, "for capture"); /* it waited without success, or not at all */
 	start(&f, &one, "T", 10, 20 * NS_PER_S);
