@@ -227,11 +227,12 @@ static int grpc_start(struct aggregator *agg, struct err *e)
 	return 0;
 }
 
-/* Ends all control links: captures end, and are committed with the files that are stored. */
+/* Captures under way are left as a crash leaves them: agents keep what they have, the next start carries on. */
 static void grpc_stop(struct aggregator *agg)
 {
-	rpc_server_free(agg->rpc_server);
 	captures_finish_stop(agg->captures);
+	captures_refuse_waiting(agg->captures);
+	rpc_server_free(agg->rpc_server);
 	jobs_drain(&agg->jobs);
 	rpc_free(agg->rpc);
 }
@@ -259,6 +260,7 @@ static int http_start(struct aggregator *agg, struct err *e)
 static void http_stop(struct aggregator *agg)
 {
 	jobs_drain(&agg->jobs);
+	captures_refuse_waiting(agg->captures);
 	http_server_free(agg->http);
 }
 
@@ -309,6 +311,8 @@ static int check_conf(const struct aggregator *agg, struct err *e)
 	if (conf->grace_ns <= 0 || conf->grace_ns > GRACE_MAX_NS)
 		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
 			       GRACE_MAX_NS / NS_PER_S);
+	if (conf->stop_limit_ns < 0)
+		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
 	return check_listeners(agg, e);
 }
 

@@ -27,6 +27,7 @@ struct aggregator_conf {
 	char *spool; /* directory for uploads under way */
 	int64_t lead_ns; /* from request to T0 */
 	int64_t grace_ns; /* from T1 to the commit at the latest */
+	int64_t stop_limit_ns; /* longest time for stopping; 0 = no limit */
 	int64_t causality_ns; /* longest causality_check() of a session; 0 = no check */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
 	char *token_file; /* the secret of callers who change something; or NULL */
@@ -64,7 +65,7 @@ struct aggregator {
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 
-/* Commits the captures under way with the files that are stored, waits for the workers, stops every part. */
+/* Waits for the workers, stops every part. Captures under way are left to the next start. */
 void aggregator_stop(struct aggregator *agg);
 
 #endif

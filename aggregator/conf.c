@@ -20,6 +20,8 @@ static const struct conf_field fields[] = {
 	     "longest time from the end of the window to the commit"),
 	CONF(struct aggregator_conf, causality_ns, "500ms",
 	     "longest causality check of events that hosts share; 0s = no check"),
+	CONF(struct aggregator_conf, stop_limit_ns, "10s",
+	     "longest time for stopping; 0s = no limit"),
 	CONF(struct aggregator_conf, cert, NULL, "PEM file with the certificate of gRPC and HTTP"),
 	CONF(struct aggregator_conf, key, NULL, "PEM file with its key"),
 	CONF(struct aggregator_conf, ca, NULL,

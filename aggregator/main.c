@@ -3,10 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "aggregator/aggregator.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/now.h"
 
 /* Twice UPLOAD_CREDITS: workers are left for requests while all uploads with a credit wait for a slow store. */
 #define WORKERS 16
@@ -18,11 +21,34 @@ static int fail(const struct err *e, int status)
 	return status;
 }
 
+static void on_stop_limit(int signal)
+{
+	static const char text[] =
+		"AGG-STOP reason=\"the store does not answer: ended as by SIGKILL\"\n";
+
+	(void)signal;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(1);
+	_exit(1);
+}
+
+/* A store that hangs would hold the workers, and so the end, for minutes. What is cut off is as after SIGKILL. */
+static void limit_stop(int64_t limit_ns)
+{
+	const struct itimerval timer = { .it_value = { .tv_sec = limit_ns / NS_PER_S,
+						       .tv_usec = limit_ns % NS_PER_S /
+								  NS_PER_US } };
+
+	signal(SIGALRM, on_stop_limit);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 static void on_stop(void *arg)
 {
 	struct aggregator *agg = arg;
 
 	log_info("AGG-STOP", "reason=\"signal\"");
+	limit_stop(agg->conf.stop_limit_ns);
 	loop_stop(agg->loop);
 }
 

@@ -65,6 +65,8 @@ enum {
 	X(QUEUED, "queued", FAILED, AGGREGATOR, 0, \
 	  "the capture waited in the queue for as long as it was allowed to; no host was " \
 	  "armed") \
+	X(STORE, "store", FAILED, AGGREGATOR, 0, \
+	  "the aggregator's store did not take the plan: no host was armed") \
 	X(PROFILER_UNREACHABLE, "profiler-unreachable", PARTIAL, AGENT, 0, \
 	  "nothing listens at the address of a framework profiler") \
 	X(PROFILER_BUSY, "profiler-busy", PARTIAL, AGENT, 0, \

@@ -136,6 +136,8 @@ static void answer_begun(void *arg, struct capture *c)
 	/* The step cannot be recorded, and no plan was stored: the request is refused. */
 	if (c->by_step && !c->planned)
 		api_answer_err(arg, &c->error);
+	else if (c->not_durable.code)
+		api_answer_err(arg, &c->not_durable);
 	else
 		capture_make_text(c, false, api_accept_text, arg);
 }
@@ -143,7 +145,10 @@ static void answer_begun(void *arg, struct capture *c)
 /* For a caller that shares an earlier capture. */
 static void answer_shared(void *arg, struct capture *c)
 {
-	capture_make_text(c, true, api_accept_text, arg);
+	if (c->not_durable.code)
+		api_answer_err(arg, &c->not_durable);
+	else
+		capture_make_text(c, true, api_accept_text, arg);
 }
 
 /* For a caller that stopped or cancelled it. */

@@ -231,7 +231,10 @@ static void run_retry(void *arg)
 
 static void answer_begun(void *arg, struct capture *c)
 {
-	capture_make_text(c, false, api_accept_text, arg);
+	if (c->not_durable.code)
+		api_answer_err(arg, &c->not_durable);
+	else
+		capture_make_text(c, false, api_accept_text, arg);
 }
 
 static void done_retry(void *arg)

@@ -13,11 +13,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/random.h"
 #include "proto/reasons.h"
 
-#define MIN_WINDOW_NS	NS_PER_MS
-#define COMMIT_TRIES	3
-#define COMMIT_AGAIN_NS NS_PER_S
+#define MIN_WINDOW_NS  NS_PER_MS
+#define PAUSE_FIRST_NS NS_PER_S
+#define PAUSE_MAX_NS   (10 * NS_PER_S)
 
 static void on_due(void *arg);
 
@@ -164,6 +165,9 @@ static void end_capture(struct capture *c, enum capture_state state)
 	size_t failed = count_hosts(c, HOST_FAILED);
 
 	c->state = state;
+	c->store_error.code = 0;
+	if (state == CAP_COMMITTED)
+		c->not_durable.code = 0; /* the manifest has it */
 	loop_timer_cancel(cs->env.loop, &c->timer);
 	cs->n_active--;
 	cs->n_ended++;
@@ -204,10 +208,16 @@ void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn 
 		.t0_ns = c->t0_ns,
 		.causality_ns = c->captures->env.causality_ns,
 		.doc = doc_taken,
-		.second_try = c->commits > 1,
+		.second_try = c->end_tries > 1,
 		.copy = c->state == CAP_COMMITTING ? capture_copy(c) : NULL,
 	};
 	jobs_work(c->captures->env.jobs, run, done, job);
+}
+
+static void set_not_durable(struct capture *c, const struct err *why)
+{
+	err_set(&c->not_durable, ERR_IO, "done, but a restart of the aggregator may undo it: %s",
+		why->msg);
 }
 
 void store_job_note(struct store_job *job, const char *action)
@@ -219,8 +229,7 @@ void store_job_note(struct store_job *job, const char *action)
 		return;
 	log_error("AGG-STORE", "session=%s action=%s reason=\"%s\"", c->session, action,
 		  job->e.msg);
-	err_set(&c->not_durable, ERR_IO, "done, but a restart of the aggregator may undo it: %s",
-		job->e.msg);
+	set_not_durable(c, &job->e);
 }
 
 void store_job_free(struct store_job *job)
@@ -233,30 +242,75 @@ void store_job_free(struct store_job *job)
 	free(job);
 }
 
+int64_t store_job_pause_ns(unsigned int tries)
+{
+	int64_t pause_ns = PAUSE_FIRST_NS;
+
+	while (--tries && pause_ns < PAUSE_MAX_NS)
+		pause_ns *= 2;
+	return random_pause_ns(pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS);
+}
+
+/* Nothing that is stored is removed meanwhile. While the aggregator stops there is no next try: the next start
+ * carries the capture on. */
+static void retry_end(struct store_job *job, const char *action, loop_fn fn)
+{
+	struct capture *c = job->capture;
+
+	c->store_error = job->e;
+	log_error("AGG-STORE", "session=%s action=%s try=%u reason=\"%s\"", c->session, action,
+		  c->end_tries, job->e.msg);
+	if (c->captures->stopping)
+		log_warn("AGG-STORE", "session=%s action=%s state=left", c->session, action);
+	else
+		loop_timer_in(c->captures->env.loop, &c->timer, store_job_pause_ns(c->end_tries),
+			      fn, c);
+	capture_notify(c);
+}
+
+/* The record first: from then on no start carries the capture on. On a full store only removing its files makes
+ * place for the record. */
 static void run_discard(void *arg)
 {
 	struct store_job *job = arg;
-	struct err e;
 
 	job->doc = capture_failure_json(job->copy);
-	/* A full store takes no writes. Its objects are removed all the same. */
-	if (session_record_failure(job->store, job->session, job->doc, &e))
-		log_warn("AGG-STORE", "session=%s action=fail reason=\"%s\"", job->session, e.msg);
-	job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
+	job->rc = session_record_failure(job->store, job->session, job->doc, &job->e);
+	if (job->rc == ERR_FULL) {
+		job->rc = session_remove_files(job->store, job->session, job->run, &job->e);
+		if (!job->rc)
+			job->rc = session_record_failure(job->store, job->session, job->doc,
+							 &job->e);
+	}
+	if (!job->rc)
+		job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
 }
+
+static void discard(void *arg);
 
 static void done_discard(void *arg)
 {
 	struct store_job *job = arg;
+	struct capture *c = job->capture;
 
-	store_job_note(job, "discard");
-	end_capture(job->capture, CAP_FAILED);
+	if (!job->rc) {
+		c->not_durable.code = 0;
+		end_capture(c, CAP_FAILED);
+	} else {
+		if (!c->not_durable.code)
+			set_not_durable(c, &job->e);
+		capture_notify_durable(c);
+		retry_end(job, "discard", discard);
+	}
 	store_job_free(job);
 }
 
 /* A failed retry leaves the session as it was. */
-static void discard(struct capture *c)
+static void discard(void *arg)
 {
+	struct capture *c = arg;
+
+	c->end_tries++;
 	if (capture_is_retry(c))
 		store_job_begin(c, capture_retry_hosts(c), capture_retry_run_undo, done_discard);
 	else
@@ -281,24 +335,13 @@ static void done_commit(void *arg)
 {
 	struct store_job *job = arg;
 	struct capture *c = job->capture;
-	struct captures *cs = c->captures;
 
 	if (!job->rc) {
 		json_array_clear(c->warnings); /* the causality check may have added one */
 		json_array_extend(c->warnings, json_object_get(job->doc, "warnings"));
 		end_capture(c, CAP_COMMITTED);
 	} else {
-		log_error("AGG-STORE", "session=%s action=commit try=%u reason=\"%s\"", c->session,
-			  c->commits, job->e.msg);
-		if (cs->stopping) {
-			log_warn("AGG-STORE", "session=%s action=commit state=left", c->session);
-		} else if (c->commits < COMMIT_TRIES) {
-			loop_timer_in(cs->env.loop, &c->timer, COMMIT_AGAIN_NS, commit, c);
-		} else {
-			c->error = job->e;
-			err_prefix(&c->error, "the session could not be committed");
-			discard(c);
-		}
+		retry_end(job, "commit", commit);
 	}
 	store_job_free(job);
 }
@@ -307,7 +350,7 @@ static void commit(void *arg)
 {
 	struct capture *c = arg;
 
-	c->commits++;
+	c->end_tries++;
 	store_job_begin(c, NULL, capture_is_retry(c) ? capture_retry_run_commit : run_commit,
 			done_commit);
 }
@@ -317,15 +360,30 @@ void captures_begin_stop(struct captures *cs)
 	cs->stopping = true;
 }
 
+void captures_refuse_waiting(struct captures *cs)
+{
+	struct capture *c;
+
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (!c->n_durable_watches)
+			continue;
+		err_set(&c->not_durable, ERR_BUSY, "the aggregator is stopping");
+		capture_notify_durable(c);
+	}
+}
+
 void captures_finish_stop(struct captures *cs)
 {
 	struct capture *c;
 
 	TAILQ_FOREACH (c, &cs->all, entry) {
-		if (c->state == CAP_COMMITTING && loop_timer_armed(&c->timer)) {
-			loop_timer_cancel(cs->env.loop, &c->timer);
-			commit(c);
-		}
+		if (capture_has_ended(c))
+			continue;
+		loop_timer_cancel(cs->env.loop, &c->timer);
+		log_warn("AGG-LEFT",
+			 "session=%s reason=\"the aggregator stops: the next start carries "
+			 "it on\"",
+			 c->session);
 	}
 }
 
@@ -354,7 +412,8 @@ void capture_finish(struct capture *c)
 		err_set(&c->error, ERR_CANCELLED, "cancelled");
 	else if (!c->error.code)
 		err_set(&c->error, ERR_NOT_FOUND, "no host delivered a file");
-	if (c->planned)
+	/* A request by step that was refused has no record: it has an error for an answer. */
+	if (c->planned || !c->by_step)
 		discard(c);
 	else
 		end_capture(c, CAP_FAILED);
@@ -467,6 +526,8 @@ static void on_due(void *arg)
 	struct capture *c = arg;
 	int64_t now_ns = captures_now(c->captures);
 
+	if (c->captures->stopping)
+		return;
 	if (now_ns >= c->t0_ns)
 		set_state(c, CAP_RUNNING);
 	if (now_ns >= c->t0_ns + c->duration_ns)
@@ -525,6 +586,7 @@ bool capture_cancel(struct capture *c)
 	if (c->state >= CAP_COMMITTING)
 		return false;
 	c->cancelled = true;
+	c->not_durable.code = 0; /* of an earlier stop */
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 

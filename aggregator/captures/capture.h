@@ -6,7 +6,9 @@
  * capture_begin() validates the whole request before any host starts, picks the session id and T0, stores the
  * plan and arms the hosts. Messages and uploads of agents arrive through the capture_host_*() functions.
  * When every host has ended, or at the deadline, the manifest is written and the session exists. If no host
- * has a file, the capture fails: the failure is recorded and the stored objects are removed.
+ * has a file, the capture fails: the failure is recorded and the stored objects are removed. A store that
+ * refuses either is tried again until it takes it: the capture is "committing" so long, and what is stored
+ * stays there.
  *
  *   [queued ->] arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
  *
@@ -114,6 +116,7 @@ struct capture {
 	bool storing; /* a newer plan or retry record is being stored */
 	bool plan_done; /* storing the plan has ended, well or not */
 	struct err not_durable; /* why a crash would undo the last request; code 0 = it would not */
+	struct err store_error; /* in CAP_COMMITTING: why the last try to store the end failed */
 	unsigned int revision; /* of the manifest: 1, plus 1 for each retry */
 	int64_t arm_by_ns; /* a host that has not answered Arm by then is unresponsive */
 	int64_t next_reconnect_by_ns; /* the earliest reconnect_by_ns, or INT64_MAX */
@@ -144,7 +147,8 @@ struct capture {
 	size_t n_ended; /* hosts that have ended */
 	json_t *warnings; /* array of strings */
 	struct err error; /* in CAP_FAILED */
-	unsigned int commits; /* tried so far */
+	unsigned int replan_tries; /* to store the plan anew when it leaves the queue */
+	unsigned int end_tries; /* to store the end: the manifest, or the failure */
 	struct capture_watch *durable_watches; /* of capture_when_durable() */
 	size_t n_durable_watches;
 	struct loop_timer timer;
@@ -201,18 +205,21 @@ struct captures *captures_new(const struct captures_env *env);
 /* Carries on the captures that session_sweep() found recoverable. The session clock is set. */
 void captures_recover(struct captures *cs, const json_t *plans);
 
-/* From here on no capture begins, and a host whose link breaks is lost at once. */
+/* From here on no capture begins and none ends for want of an agent: what is stored of it stays, as after a
+ * crash. */
 void captures_begin_stop(struct captures *cs);
 
-/* All hosts are lost. Tries commits that failed once more, now. The next start carries on the captures that
- * cannot be committed. */
+/* Calls what waits in capture_when_durable(): `not_durable` is ERR_BUSY. */
+void captures_refuse_waiting(struct captures *cs);
+
+/* No timer of a capture is due any more. The next start carries on the captures under way. */
 void captures_finish_stop(struct captures *cs);
 void captures_free(struct captures *cs); /* no job of them is under way */
 
 /*
  * ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many captures are under
  * way and queued), ERR_BUSY (the aggregator is stopping, the store takes no writes, or the capture would have
- * to wait and may not). An open-ended capture begins now and never waits. `*out` may be a capture that
+ * to wait and may not). A plan that the store does not take ends the capture: `not_durable` is ERR_BUSY then. An open-ended capture begins now and never waits. `*out` may be a capture that
  * another caller requested before: then its `callers` is above 1.
  */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,

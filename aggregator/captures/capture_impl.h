@@ -125,6 +125,7 @@ struct store_job {
 void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn done);
 void store_job_note(struct store_job *job,
 		    const char *action); /* logs a failure and sets c->not_durable */
+int64_t store_job_pause_ns(unsigned int tries); /* before the next try, after so many */
 void store_job_free(struct store_job *job);
 
 /* load.c: `doc` is a plan or a manifest; `plan` may be NULL. */

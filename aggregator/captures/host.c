@@ -182,7 +182,9 @@ static void host_disconnected(struct capture_host *h, const void *arg)
 
 void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance)
 {
-	for_each_open(cs, host, instance, cs->stopping ? host_lost : host_disconnected, NULL);
+	/* While the aggregator stops it breaks the links itself. */
+	if (!cs->stopping)
+		for_each_open(cs, host, instance, host_disconnected, NULL);
 }
 
 /* A host that missed the Arm message is armed late: rings reach back. One that is armed may have missed a Stop;

@@ -13,11 +13,10 @@
 #include "proto/names.h"
 #include "storage/store.h"
 
-/* Readers of the API see committing as uploading. */
 static const char *const capture_states[] = {
-	[CAP_QUEUED] = "queued",	[CAP_ARMING] = "arming",
-	[CAP_RUNNING] = "running",	[CAP_UPLOADING] = "uploading",
-	[CAP_COMMITTING] = "uploading", [CAP_COMMITTED] = "committed",
+	[CAP_QUEUED] = "queued",	 [CAP_ARMING] = "arming",
+	[CAP_RUNNING] = "running",	 [CAP_UPLOADING] = "uploading",
+	[CAP_COMMITTING] = "committing", [CAP_COMMITTED] = "committed",
 	[CAP_FAILED] = "failed",
 };
 
@@ -186,6 +185,8 @@ void capture_write(struct buf *out, const struct capture *c)
 	}
 	buf_add_str(out, "],");
 	put_capture(rest, c, capture_states[c->state]);
+	if (c->state == CAP_COMMITTING && c->store_error.code)
+		json_put_text(rest, "error", c->store_error.msg);
 	json_write(out, rest, JSON_EMBED);
 	buf_add_str(out, "}");
 }

@@ -56,20 +56,62 @@ static void run_plan(void *arg)
 	job->rc = session_create_plan(job->store, job->session, job->doc, &job->e);
 }
 
-/* A cancelled capture is durable only when its stored objects are removed. */
+/* A capture that has failed or is cancelled is durable only when its end is stored. */
 static bool is_durable(const struct capture *c)
 {
 	return capture_has_ended(c) ||
-	       (c->plan_done && !capture_is_being_stored(c) && !c->cancelled);
+	       (c->plan_done && !capture_is_being_stored(c) && !c->cancelled && !c->error.code);
 }
 
 void capture_notify_durable(struct capture *c)
 {
-	if (!is_durable(c))
+	if (!is_durable(c) && !c->not_durable.code)
 		return;
 	for (size_t i = 0; i < c->n_durable_watches; i++)
 		c->durable_watches[i].fn(c->durable_watches[i].arg, c);
 	c->n_durable_watches = 0;
+}
+
+static void on_plan_stored(void *arg);
+
+/* A capture leaves the queue, and the store has its older plan only: it goes on when the store takes the new one. */
+static void replan(void *arg)
+{
+	struct capture *c = arg;
+
+	if (c->n_ended == c->n_hosts) {
+		c->armed = true;
+		capture_finish(c);
+		return;
+	}
+	capture_renew(c);
+	store_job_begin(c, capture_plan_json(c), run_replan, on_plan_stored);
+}
+
+static void retry_replan(struct store_job *job)
+{
+	struct capture *c = job->capture;
+
+	c->replan_tries++;
+	log_error("AGG-STORE", "session=%s action=replan try=%u reason=\"%s\"", c->session,
+		  c->replan_tries, job->e.msg);
+	if (!c->captures->stopping)
+		loop_timer_in(c->captures->env.loop, &c->timer, store_job_pause_ns(c->replan_tries),
+			      replan, c);
+	store_job_free(job);
+}
+
+/* The answer is an error, and what the store may have of the plan is removed. */
+static void refuse_plan(struct store_job *job)
+{
+	struct capture *c = job->capture;
+
+	err_set(&c->not_durable, ERR_BUSY, "the store did not take the plan: %s", job->e.msg);
+	c->error = c->not_durable;
+	if (c->n_ended == c->n_hosts)
+		capture_finish(c);
+	else
+		capture_fail_all(c, REASON_STORE, c->error.msg);
 }
 
 static void on_plan_stored(void *arg)
@@ -78,6 +120,10 @@ static void on_plan_stored(void *arg)
 	struct capture *c = job->capture;
 	bool queued = c->state == CAP_QUEUED;
 
+	if (job->rc && c->plan_done && !c->by_step && c->n_ended < c->n_hosts) {
+		retry_replan(job);
+		return;
+	}
 	if (!job->rc && !queued && c->n_ended < c->n_hosts && (move_t0(c) || c->stop_pending)) {
 		c->stop_pending = false;
 		store_job_begin(c, capture_plan_json(c), run_replan, on_plan_stored);
@@ -88,11 +134,9 @@ static void on_plan_stored(void *arg)
 	c->plan_done = true;
 	store_job_note(job, "plan");
 	if (job->rc)
-		c->error = job->e;
-	if (c->n_ended == c->n_hosts)
+		refuse_plan(job);
+	else if (c->n_ended == c->n_hosts)
 		capture_finish(c);
-	else if (job->rc)
-		capture_fail_all(c, REASON_CANCELLED, "the plan could not be stored");
 	else if (queued)
 		capture_queue_schedule(c->captures);
 	else
@@ -161,7 +205,7 @@ void capture_store_plan(struct capture *c)
 		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin, queued);
 	if (!queued)
 		fail_unreachable(c);
-	if (capture_has_ended(c))
+	if (c->state >= CAP_COMMITTING)
 		return;
 	c->planned = true;
 	store_job_begin(c, capture_plan_json(c), run_plan, on_plan_stored);
@@ -226,7 +270,7 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 
 void capture_when_durable(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
 {
-	if (is_durable(c)) {
+	if (is_durable(c) || (c->state == CAP_COMMITTING && c->not_durable.code)) {
 		fn(arg, c);
 		return;
 	}

@@ -269,12 +269,16 @@ static void on_record_stored(void *arg)
 	c->armed = c->state != CAP_QUEUED;
 	c->storing = false;
 	store_job_note(job, "retry");
+	if (job->rc) {
+		err_set(&c->not_durable, ERR_BUSY, "the store did not take the retry: %s",
+			job->e.msg);
+		c->error = c->not_durable;
+	}
 	capture_notify_durable(c);
 	if (capture_finish_if_ended(c))
 		goto out;
 	if (job->rc) {
-		c->error = job->e;
-		(void)capture_cancel(c);
+		capture_fail_all(c, REASON_STORE, c->error.msg);
 		goto out;
 	}
 	if (c->state == CAP_QUEUED) {

@@ -236,6 +236,14 @@ static void make_unrecoverable(struct store *s, const char *session, const char 
 	json_decref(plan);
 }
 
+int session_remove_files(struct store *s, const char *session, const char *run, struct err *e)
+{
+	char directory[SESSION_KEY_BYTES];
+
+	session_directory(session, run, directory);
+	return remove_prefix(s, directory, NULL, e);
+}
+
 /* The plan last: as long as it is there without a manifest, a sweep finishes the removal. */
 int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
 		    struct err *e)
@@ -248,8 +256,7 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 	rc = session_remove_key(s, key, e);
 	if (rc)
 		return rc;
-	session_directory(session, run, key);
-	rc = remove_prefix(s, key, NULL, e);
+	rc = session_remove_files(s, session, run, e);
 	if (rc)
 		return rc;
 	index_key(session, t0_ns, key);

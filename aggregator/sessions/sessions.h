@@ -59,6 +59,10 @@ MUST_CHECK int session_retry_commit(struct store *s, const char *session, const 
 				    struct err *e);
 MUST_CHECK int session_retry_undo(struct store *s, const char *session, struct err *e);
 
+/* Removes the files of a session, and nothing else. Blocks. */
+MUST_CHECK int session_remove_files(struct store *s, const char *session, const char *run,
+				    struct err *e);
+
 /* Removes all objects of a session: files, manifest if any, plan. Blocks. */
 MUST_CHECK int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
 			       struct err *e);

@@ -53,7 +53,11 @@ def test_all_dead():
         wait_until("the loss to be seen", lambda: all(h["state"] == "lost" for h in c.hosts().values()))
         assert c.tutti("capture", "--duration", "1s")[0] == 4
         assert c.tutti("sessions", "--json")[1]["sessions"] == []
-        assert not [f for f in c.store.rglob("*") if f.is_file()], list(c.store.rglob("*"))
+        left, = [f for f in c.store.rglob("*") if f.is_file()]
+        assert left.parent == c.store / "tutti/failed", left
+        c.kill("aggregator")
+        c.aggregator("--grace", "5s")
+        assert c.get(f"/api/v1/captures/{left.stem}")["state"] == "failed"
 
 
 def test_no_host_ever():
@@ -98,10 +102,61 @@ def test_stopped_while_the_store_fails():
         aggregator = c.processes["aggregator"]
         aggregator.terminate()
         assert aggregator.wait(20 * SLOW) == 0
-        assert "action=commit state=left" in c.log("aggregator")
+        assert "AGG-LEFT" in c.log("aggregator")
         p.wait(20 * SLOW)
         index.unlink()
         c.aggregator()
+        session = wait_until("the session", lambda: c.get("/api/v1/sessions")["sessions"])[0]
+        assert session["complete"] == 1, session
+
+
+def capture_in_background(c, duration):
+    return subprocess.Popen([BIN / "tutti", "capture", "--duration", duration], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, env={**os.environ, "TUTTI_SERVER": c.url})
+
+
+def test_sigterm_keeps_captures():
+    """A rolling update in the middle of a window: the next aggregator carries the capture on, nothing is missing."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+        c.wait_hosts(1)
+        p = capture_in_background(c, "1500ms")
+        wait_until("the capture to run", lambda: any(
+            h["state"] == "running" for cap in c.get("/api/v1/captures")["captures"] for h in cap["hosts"]))
+        aggregator = c.processes["aggregator"]
+        aggregator.terminate()
+        assert aggregator.wait(20 * SLOW) == 0
+        p.wait(20 * SLOW)
+        assert not list(c.store.glob("tutti/sessions/*/manifest.json"))
+        c.aggregator()
+        session = wait_until("the session", lambda: c.get("/api/v1/sessions")["sessions"])[0]
+        assert (session["complete"], session["failed"]) == (1, 0), session
+
+
+def test_stop_has_a_deadline():
+    """A store that hangs in the middle of a commit does not hold SIGTERM up; what it has is there at the next start."""
+    with Cluster() as c:
+        rules = c.dir / "rules"
+        rules.touch()
+        store = f"--store=fault://{rules}!file://{c.store}"
+        c.aggregator(store, "--stop-limit", "1s")
+        c.agent("one", "--tracers", "metrics", "--reconnect-max", "300ms")
+        c.wait_hosts(1)
+        rules.write_text("put tutti/index/* hang\n")
+        p = capture_in_background(c, "100ms")
+        wait_until("the commit", lambda: any(
+            cap["state"] == "committing" for cap in c.get("/api/v1/captures")["captures"]))
+        aggregator = c.processes["aggregator"]
+        aggregator.expected = False
+        start = time.monotonic()
+        aggregator.terminate()
+        assert aggregator.wait(20 * SLOW) == 1
+        took = time.monotonic() - start
+        assert took < 3 * SLOW, f"stopped after {took:.1f} s"
+        p.wait(20 * SLOW)
+        rules.write_text("")
+        c.aggregator(store)
         session = wait_until("the session", lambda: c.get("/api/v1/sessions")["sessions"])[0]
         assert session["complete"] == 1, session
 
@@ -133,5 +188,5 @@ def test_half_open():
             s.close()
 
 
-main(test_half_open, test_stopped_while_the_store_fails, test_three_kinds_of_failure, test_all_dead, test_no_host_ever,
+main(test_half_open, test_sigterm_keeps_captures, test_stop_has_a_deadline, test_stopped_while_the_store_fails, test_three_kinds_of_failure, test_all_dead, test_no_host_ever,
      test_killed_while_recording_all)

@@ -210,9 +210,10 @@ static void test_all_dead(void)
 	CHECK(capture_find(f.agg.captures, c->session) == c);
 	check_host(c, 0, HOST_FAILED, "lost");
 	c = fleet_begin(&f);
-	CHECK_EQ(c->state, CAP_FAILED);
 	check_host(c, 0, HOST_FAILED, "unreachable");
-	CHECK_EQ(fleet_keys(&f), 1); /* of the first */
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK_EQ(fleet_keys(&f), 2); /* both failures are on record */
 	CHECK_EQ(captures_stats(f.agg.captures)->failed, 2);
 	fake_forget(&a);
 	fake_forget(&b);
@@ -436,8 +437,11 @@ static void test_ended_are_kept_for_a_while(void)
 	fake_connect(&a, &f, "a");
 	fake_hang_up(&a);
 	snprintf(first, sizeof(first), "%s", fleet_begin(&f)->session);
-	for (int i = 0; i < 64; i++)
+	fleet_wait_over(&f, first);
+	for (int i = 0; i < 64; i++) {
 		snprintf(last, sizeof(last), "%s", fleet_begin(&f)->session);
+		fleet_wait_over(&f, last);
+	}
 	CHECK(!capture_find(f.agg.captures, first));
 	CHECK(capture_find(f.agg.captures, last));
 	fake_forget(&a);
@@ -449,7 +453,7 @@ static void note_state(void *arg, struct capture *c)
 	*(enum capture_state *)arg = c->state;
 }
 
-/* What was stored when the aggregator is told to stop becomes a session. */
+/* SIGTERM ends no capture: the next start finds it as after SIGKILL. */
 static void test_stopped_in_the_middle(void)
 {
 	struct fleet f;
@@ -467,7 +471,7 @@ static void test_stopped_in_the_middle(void)
 	fake_forget(&a);
 	fake_forget(&b);
 	fleet_stop(&f);
-	CHECK_EQ(last, CAP_COMMITTED);
+	CHECK(last < CAP_COMMITTING);
 }
 
 /* Together the hosts of a capture send no more than that, however many they are. */

@@ -169,7 +169,120 @@ static void test_store_fails(void)
 	CHECK(capture_cancel(c));
 	CHECK(answered(&f, c).failed);
 	CHECK(strstr(c->not_durable.msg, "failed as told"));
+	CHECK_EQ(c->state, CAP_COMMITTING);
 	CHECK_OK(store_fault_set(broken, "", &e), e);
+	WAIT(&f, c->state == CAP_FAILED);
+	fleet_check_failed(&f, c->session);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static struct store *wrap_store(struct fleet *f, const char *rules)
+{
+	struct err e = { 0 };
+
+	f->agg.store.store = store_fault_wrap(f->agg.store.store, NULL);
+	CHECK_OK(store_fault_set(f->agg.store.store, rules, &e), e);
+	return f->agg.store.store;
+}
+
+static void heal_store(struct store *broken)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_fault_set(broken, "", &e), e);
+}
+
+/* The session waits for the store, however often that refuses it. */
+static void test_failure_to_commit_deletes_nothing(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_deliver = true };
+	char file[SESSION_KEY_BYTES];
+	struct store *broken;
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	broken = wrap_store(&f, "put tutti/sessions/*/manifest.json fail");
+	c = begin(&f, NS_PER_MS);
+	WAIT(&f, c->end_tries == 2 && c->store_error.code);
+	CHECK_EQ(c->state, CAP_COMMITTING);
+	CHECK(strstr(c->store_error.msg, "failed as told"));
+	CHECK_EQ(a.releases + a.cancels, 0);
+	session_file_key(c->session, "", "a", file);
+	CHECK(fleet_has_key(&f, file));
+	heal_store(broken);
+	WAIT(&f, c->state == CAP_COMMITTED);
+	CHECK(fleet_has_key(&f, file));
+	WAIT(&f, a.releases == 1);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_plan_refused(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct store *broken;
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	broken = wrap_store(&f, "put * full");
+	c = begin(&f, NS_PER_MS);
+	CHECK(answered(&f, c).failed);
+	CHECK_EQ(c->not_durable.code, ERR_BUSY);
+	CHECK(strstr(c->not_durable.msg, "did not take the plan"));
+	CHECK(!c->cancelled);
+	CHECK_STR(c->hosts[0].reason, "store");
+	CHECK_EQ(a.arms, 0);
+	heal_store(broken);
+	WAIT(&f, c->state == CAP_FAILED);
+	fleet_check_failed(&f, c->session);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* It was promised: it goes on when the store is back. */
+static void test_store_fails_as_the_queue_moves(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *second;
+	struct store *broken;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	first = begin_running(&f);
+	second = begin(&f, LONG_NS - 1);
+	WAIT(&f, second->plan_done);
+	broken = wrap_store(&f, "put tutti/sessions/*/plan.json full");
+	capture_host_failed(&first->hosts[0], "lost", "by the test");
+	WAIT(&f, second->replan_tries);
+	CHECK_EQ(second->state, CAP_ARMING);
+	heal_store(broken);
+	WAIT(&f, second->state == CAP_RUNNING);
+	CHECK_EQ(a.arms, 2);
+	CHECK(a.t0_ns == second->t0_ns);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Also if no host was connected, and so no plan was needed. */
+static void test_failure_is_durable(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_hang_up(&a);
+	c = begin(&f, NS_PER_MS);
+	CHECK(!answered(&f, c).failed);
+	CHECK_EQ(c->state, CAP_FAILED);
+	fleet_check_failed(&f, c->session);
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -181,5 +294,9 @@ int main(void)
 	test_stop_of_what_waited();
 	test_cancel();
 	test_store_fails();
+	test_failure_to_commit_deletes_nothing();
+	test_plan_refused();
+	test_store_fails_as_the_queue_moves();
+	test_failure_is_durable();
 	return 0;
 }

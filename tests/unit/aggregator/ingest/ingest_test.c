@@ -468,7 +468,7 @@ int main(void)
 	test_retry_replaces();
 	test_credits();
 	test_credit_that_is_not_used();
-	test_store_refuses("plan.json", "cancelled", false);
+	test_store_refuses("plan.json", "store", false);
 	test_store_refuses(".xplane.pb", "upload", true);
 	test_further_files_that_do_not_fit();
 	test_store_hangs();
