@@ -192,9 +192,9 @@ static int grpc_listen(struct aggregator *agg, struct err *e)
 	const struct rpc_method methods[] = {
 		{ CONTROL_PATH, &control_events, agg->control, LIMIT_CONTROL_BYTES },
 		{ INGEST_PATH, &ingest_events, agg->ingest, LIMIT_UPLOAD_MESSAGE_BYTES },
-		{ PROFILER_PATH, &profiler_profile_events, agg->profiler, LIMIT_REQUEST_BYTES },
-		{ TERMINATE_PATH, &profiler_terminate_events, agg->profiler, LIMIT_REQUEST_BYTES },
-		{ MONITOR_PATH, &profiler_monitor_events, agg->profiler, LIMIT_REQUEST_BYTES },
+		{ PROFILER_PATH, &profiler_profile_events, agg->profiler, LIMIT_PROFILE_BYTES },
+		{ TERMINATE_PATH, &profiler_terminate_events, agg->profiler, LIMIT_SMALL_BYTES },
+		{ MONITOR_PATH, &profiler_monitor_events, agg->profiler, LIMIT_SMALL_BYTES },
 	};
 	const struct rpc_tls tls = { .cert_file = agg->conf.cert,
 				     .key_file = agg->conf.key,

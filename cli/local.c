@@ -6,18 +6,22 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/local_socket.h"
+#include "proto/limits.h"
+#include "proto/message.h"
 
 #define CALL_TIMEOUT_NS (15 * NS_PER_S)
 
 static int unpack_reply(const char *url, const uint8_t *data, size_t len,
 			Tutti__V1__LocalReply **reply, struct err *e)
 {
+	ProtobufCMessage *m;
 	int rc;
 
-	*reply = tutti__v1__local_reply__unpack(NULL, len, data);
-	if (!*reply)
+	if (message_unpack(&m, &tutti__v1__local_reply__descriptor, LIMIT_LOCAL_REPLY_BYTES,
+			   LIMIT_SMALL_FIELDS, data, len, NULL))
 		return err_set(e, ERR_PEER, "%s: the answer cannot be decoded; is this an agent?",
 			       url);
+	*reply = (Tutti__V1__LocalReply *)m;
 	if ((*reply)->ok)
 		return 0;
 	rc = err_set(e, ERR_PEER, "%s", (*reply)->detail);

@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "net/rpc_impl.h"
 #include "proto/grpc/health.pb-c.h"
+#include "proto/limits.h"
+#include "proto/message.h"
 
 #define REQUEST_MAX_BYTES 4096
 
@@ -53,12 +55,14 @@ static int find_requested(const struct rpc_server *s, const struct rpc_msg *msg)
 	struct lookup l = { 0 };
 	const uint8_t *data;
 	size_t len;
+	ProtobufCMessage *m;
 	request *q;
 
 	data = rpc_msg_data(msg, &len);
-	q = grpc__health__v1__health_check_request__unpack(NULL, len, data);
-	if (!q)
+	if (message_unpack(&m, &grpc__health__v1__health_check_request__descriptor,
+			   REQUEST_MAX_BYTES, LIMIT_SMALL_FIELDS, data, len, NULL))
 		return -1;
+	q = (request *)m;
 	l.name = q->service;
 	if (q->service[0])
 		rpc_server_services(s, matches_service, &l);

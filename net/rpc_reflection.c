@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "net/rpc_impl.h"
 #include "proto/grpc/reflection.pb-c.h"
+#include "proto/limits.h"
+#include "proto/message.h"
 
 #define REQUEST_MAX_BYTES 4096
 #define FILES_MAX	  64
@@ -120,14 +122,16 @@ static bool on_request(struct rpc_call *call, const struct rpc_msg *msg)
 	struct answer *a;
 	const uint8_t *data;
 	size_t len;
+	ProtobufCMessage *m;
 	request *q;
 
 	data = rpc_msg_data(msg, &len);
-	q = grpc__reflection__v1alpha__server_reflection_request__unpack(NULL, len, data);
-	if (!q) {
+	if (message_unpack(&m, &grpc__reflection__v1alpha__server_reflection_request__descriptor,
+			   REQUEST_MAX_BYTES, LIMIT_SMALL_FIELDS, data, len, NULL)) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, "not a ServerReflectionRequest");
 		return true;
 	}
+	q = (request *)m;
 	a = xcalloc(1, sizeof(*a));
 	grpc__reflection__v1alpha__server_reflection_response__init(&a->r);
 	a->r.valid_host = q->host;

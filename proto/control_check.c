@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 #include "proto/names.h"
 #include "proto/probe.h"
 #include "proto/setting.h"
@@ -16,11 +17,10 @@
 #define WORD_BYTES 64 /* versions, names of tracers, typed reasons */
 #define HELD	   (2 * LIMIT_CAPTURES)
 
-/* Unix ns far from the edges of int64, so that sums of two times cannot overflow: until 2096. */
-#define TIME_MAX_NS INT64_C(4000000000000000000)
+#define HOST_BYTES_MAX (LIMIT_HOST_FILES * LIMIT_XSPACE_FILE_BYTES)
+#define RATE_MAX_PPB   INT64_C(1000000000) /* a clock that stands still, or runs twice as fast */
 
-/* Limits of training steps: sums of their products with a period cannot overflow either. */
-#define STEP_MAX      INT64_C(1000000000000000)
+/* Of training steps: sums of their products with a period cannot overflow either. */
 #define PERIOD_MAX_NS INT64_C(86400000000000)
 
 /* ---- single values ---- */
@@ -60,6 +60,11 @@ static int check_word(const char *field, const char *s, const char *const *words
 static int check_range(const char *field, int64_t v, int64_t min, int64_t max, struct err *e)
 {
 	return v >= min && v <= max ? 0 : bad(field, e);
+}
+
+static int check_count(const char *field, uint64_t v, uint64_t max, struct err *e)
+{
+	return v <= max ? 0 : bad(field, e);
 }
 
 static int check_session(const char *name, struct err *e)
@@ -143,7 +148,21 @@ static int check_reports(size_t n, Tutti__V1__TracerReport *const *reports, stru
 			rc = check_text("tracers.reason", reports[i]->reason, WORD_BYTES, e);
 		if (!rc)
 			rc = check_text("tracers.detail", reports[i]->detail, TEXT_BYTES, e);
+		if (!rc)
+			rc = check_count("tracers.lost", reports[i]->lost, INT64_MAX, e);
 	}
+	return rc;
+}
+
+static int check_clock_step(const Tutti__V1__ClockStep *m, struct err *e)
+{
+	int rc = check_text("clock.steps.kind", m->kind, WORD_BYTES, e);
+
+	if (!rc)
+		rc = check_range("clock.steps.from_ns", m->from_ns, -LIMIT_TIME_NS, LIMIT_TIME_NS,
+				 e);
+	if (!rc)
+		rc = check_range("clock.steps.to_ns", m->to_ns, -LIMIT_TIME_NS, LIMIT_TIME_NS, e);
 	return rc;
 }
 
@@ -153,17 +172,17 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 
 	if (!clock)
 		return 0;
-	rc = check_range("clock.offset_ns", clock->offset_ns, -TIME_MAX_NS, TIME_MAX_NS, e);
+	rc = check_range("clock.offset_ns", clock->offset_ns, -LIMIT_TIME_NS, LIMIT_TIME_NS, e);
 	if (!rc)
-		rc = check_range("clock.bound_ns", clock->bound_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("clock.bound_ns", clock->bound_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
-		rc = check_range("clock.rtt_min_ns", clock->rtt_min_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("clock.rtt_min_ns", clock->rtt_min_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
-		rc = check_range("clock.jitter_ns", clock->jitter_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("clock.jitter_ns", clock->jitter_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
-		rc = check_range("clock.earlier_ns", clock->earlier_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("clock.earlier_ns", clock->earlier_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
-		rc = check_range("clock.later_ns", clock->later_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("clock.later_ns", clock->later_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
 		rc = check_text("clock.method", clock->method, WORD_BYTES, e);
 	if (!rc)
@@ -171,9 +190,11 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 	if (!rc)
 		rc = check_range("clock.steps", (int64_t)clock->n_steps, 0, LIMIT_CLOCK_STEPS, e);
 	if (!rc)
-		rc = check_range("clock.wall_error_ns", clock->wall_error_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("clock.wall_error_ns", clock->wall_error_ns, 0, LIMIT_TIME_NS, e);
+	if (!rc)
+		rc = check_range("clock.rate_ppb", clock->rate_ppb, -RATE_MAX_PPB, RATE_MAX_PPB, e);
 	for (size_t i = 0; i < clock->n_steps && !rc; i++)
-		rc = check_text("clock.steps.kind", clock->steps[i]->kind, WORD_BYTES, e);
+		rc = check_clock_step(clock->steps[i], e);
 	return rc;
 }
 
@@ -188,7 +209,7 @@ static int check_held(size_t n, Tutti__V1__Held *const *held, struct err *e)
 		if (!rc)
 			rc = check_word("held.state", held[i]->state, words, e);
 		if (!rc)
-			rc = check_range("held.lease_ns", held[i]->lease_ns, 0, TIME_MAX_NS, e);
+			rc = check_range("held.lease_ns", held[i]->lease_ns, 0, LIMIT_TIME_NS, e);
 	}
 	return rc;
 }
@@ -199,9 +220,9 @@ static int check_steps(const Tutti__V1__Steps *m, struct err *e)
 
 	if (!m)
 		return 0;
-	rc = check_range("steps.step", m->step, 0, STEP_MAX, e);
+	rc = check_range("steps.step", m->step, 0, LIMIT_STEP, e);
 	if (!rc)
-		rc = check_range("steps.at_ns", m->at_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("steps.at_ns", m->at_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
 		rc = check_range("steps.period_ns", m->period_ns, 0, PERIOD_MAX_NS, e);
 	return rc ? rc : check_range("steps.jitter_ns", m->jitter_ns, 0, PERIOD_MAX_NS, e);
@@ -213,9 +234,9 @@ static int check_steps_seen(const Tutti__V1__StepsSeen *m, struct err *e)
 
 	if (!m)
 		return 0;
-	rc = check_range("steps.first", m->first, 0, STEP_MAX, e);
+	rc = check_range("steps.first", m->first, 0, LIMIT_STEP, e);
 	if (!rc)
-		rc = check_range("steps.last", m->last, -1, STEP_MAX, e);
+		rc = check_range("steps.last", m->last, -1, LIMIT_STEP, e);
 	if (!rc)
 		rc = check_range("steps.first_at_ns", m->first_at_ns, 0, LIMIT_DURATION_NS, e);
 	return rc ? rc : check_range("steps.end_at_ns", m->end_at_ns, 0, LIMIT_DURATION_NS, e);
@@ -263,9 +284,9 @@ static int check_armed(const Tutti__V1__Armed *m, struct err *e)
 	int rc = check_session(m->session, e);
 
 	if (!rc)
-		rc = check_range("bound_ns", m->bound_ns, 0, TIME_MAX_NS, e);
+		rc = check_range("bound_ns", m->bound_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
-		rc = check_range("lead_ns", m->lead_ns, -TIME_MAX_NS, TIME_MAX_NS, e);
+		rc = check_range("lead_ns", m->lead_ns, -LIMIT_TIME_NS, LIMIT_TIME_NS, e);
 	return rc;
 }
 
@@ -285,7 +306,11 @@ static int check_progress(const Tutti__V1__Progress *m, struct err *e)
 	static const char *const words[] = { "running", "gathering", "uploading", NULL };
 	int rc = check_session(m->session, e);
 
-	return rc ? rc : check_word("state", m->state, words, e);
+	if (!rc)
+		rc = check_word("state", m->state, words, e);
+	if (!rc)
+		rc = check_count("bytes_total", m->bytes_total, HOST_BYTES_MAX, e);
+	return rc ? rc : check_count("bytes_done", m->bytes_done, HOST_BYTES_MAX, e);
 }
 
 static int check_result(const Tutti__V1__HostResult *m, struct err *e)
@@ -296,6 +321,12 @@ static int check_result(const Tutti__V1__HostResult *m, struct err *e)
 		rc = check_text("reason", m->reason, WORD_BYTES, e);
 	if (!rc)
 		rc = check_text("detail", m->detail, TEXT_BYTES, e);
+	if (!rc)
+		rc = check_count("events", m->events, INT64_MAX, e);
+	if (!rc)
+		rc = check_count("bytes", m->bytes, HOST_BYTES_MAX, e);
+	if (!rc)
+		rc = check_range("t0_ns", m->t0_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
 		rc = check_clock(m->clock, e);
 	if (!rc)
@@ -367,11 +398,11 @@ static int check_arm(const Tutti__V1__Arm *m, struct err *e)
 	int rc = check_session(m->session, e);
 
 	if (!rc)
-		rc = check_range("t0_ns", m->t0_ns, 1, TIME_MAX_NS, e);
+		rc = check_range("t0_ns", m->t0_ns, 1, LIMIT_TIME_NS, e);
 	if (!rc)
 		rc = check_range("duration_ns", m->duration_ns, 1, LIMIT_DURATION_NS, e);
 	if (!rc)
-		rc = check_range("upload_deadline_ns", m->upload_deadline_ns, 1, TIME_MAX_NS, e);
+		rc = check_range("upload_deadline_ns", m->upload_deadline_ns, 1, LIMIT_TIME_NS, e);
 	if (!rc)
 		rc = check_range("profile_options", (int64_t)m->profile_options.len, 0,
 				 LIMIT_OPTIONS_BYTES, e);
@@ -388,14 +419,14 @@ static int check_stop(const Tutti__V1__Stop *m, struct err *e)
 {
 	int rc = check_session(m->session, e);
 
-	return rc ? rc : check_range("t1_ns", m->t1_ns, 1, TIME_MAX_NS, e);
+	return rc ? rc : check_range("t1_ns", m->t1_ns, 1, LIMIT_TIME_NS, e);
 }
 
 static int check_upload(const Tutti__V1__Upload *m, struct err *e)
 {
 	int rc = check_session(m->session, e);
 
-	return rc ? rc : check_range("deadline_ns", m->deadline_ns, 0, TIME_MAX_NS, e);
+	return rc ? rc : check_range("deadline_ns", m->deadline_ns, 0, LIMIT_TIME_NS, e);
 }
 
 static int check_answer(const Tutti__V1__Answer *m, struct err *e)
@@ -458,7 +489,7 @@ static int check_socket(const Tutti__V1__LocalRequest *m, struct err *e)
 	switch (m->kind_case) {
 	case TUTTI__V1__LOCAL_REQUEST__KIND_MARK:
 		rc = check_text("text", m->mark->text, LIMIT_MARK_BYTES, e);
-		return rc ? rc : check_range("raw_ns", m->mark->raw_ns, 0, TIME_MAX_NS, e);
+		return rc ? rc : check_range("raw_ns", m->mark->raw_ns, 0, LIMIT_TIME_NS, e);
 	case TUTTI__V1__LOCAL_REQUEST__KIND_START:
 		rc = check_text("hosts", m->start->hosts, LIMIT_LOCAL_BYTES, e);
 		if (!rc)
@@ -478,15 +509,9 @@ static int check_socket(const Tutti__V1__LocalRequest *m, struct err *e)
 static int unpack(const ProtobufCMessageDescriptor *type, size_t limit, ProtobufCMessage **out,
 		  const void *data, size_t len, struct err *e)
 {
-	ProtobufCMessage *m;
-
-	if (len > limit)
-		return err_set(e, ERR_LIMIT, "message of %zu bytes, limit %zu", len, limit);
-	m = len ? protobuf_c_message_unpack(type, NULL, len, data) : NULL;
-	if (!m)
-		return err_set(e, ERR_INVALID, "%zu bytes are no %s", len, type->short_name);
-	*out = m;
-	return 0;
+	if (!len)
+		return err_set(e, ERR_INVALID, "0 bytes are no %s", type->short_name);
+	return message_unpack(out, type, limit, LIMIT_CONTROL_FIELDS, data, len, e);
 }
 
 static int finish(int rc, ProtobufCMessage *m, struct err *e)

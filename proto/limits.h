@@ -7,6 +7,9 @@
 #define LIMIT_CONTROL_BYTES	   (1 << 20) /* one control message, either way */
 #define LIMIT_CHUNK_BYTES	   (1 << 20) /* data of one upload chunk */
 #define LIMIT_UPLOAD_MESSAGE_BYTES (LIMIT_CHUNK_BYTES + 4096)
+#define LIMIT_PROFILE_BYTES	   (128 << 10) /* a tensorflow.ProfileRequest; half of it are options */
+#define LIMIT_SMALL_BYTES	   4096 /* a message of a few numbers and one name */
+#define LIMIT_LOCAL_REPLY_BYTES	   (16 << 20) /* of an agent to a process on its host */
 #define LIMIT_REQUEST_BYTES	   (4 << 20) /* a request to a public service: gRPC's default */
 #define LIMIT_RESPONSE_BYTES \
 	2147483647L /* one unary response: the largest that protobuf and gRPC peers accept */
@@ -17,10 +20,20 @@
 #define LIMIT_HTTP_QUERY_BYTES 8192 /* query string */
 #define LIMIT_HTTP_QUERY_KEYS  64
 
+/*
+ * Fields of one message, counted before it is unpacked (proto/message.h): its own, those of submessages, unknown
+ * ones, and each element of a repeated field. The largest Hello has 3,500 (256 settings of 8 fields).
+ */
+#define LIMIT_CONTROL_FIELDS 4096
+#define LIMIT_UPLOAD_FIELDS  (LIMIT_HOST_FILES + 64)
+#define LIMIT_PROFILE_FIELDS 1024 /* of a ProfileRequest and of its options */
+#define LIMIT_SMALL_FIELDS   64
+
 /* Names. */
 #define LIMIT_HOST_NAME	      128 /* characters of a host name */
 #define LIMIT_RUN_NAME	      128
 #define LIMIT_SESSION_NAME    64
+#define LIMIT_CLIENT_SESSION  256 /* the session name of a client of ProfilerService */
 #define LIMIT_LABELS	      64 /* labels of one host */
 #define LIMIT_TRACERS	      64 /* tracers of one host */
 #define LIMIT_SETTINGS	      64 /* settings of one capture */
@@ -28,10 +41,15 @@
 #define LIMIT_LABEL_BYTES     256
 
 /* Numbers. */
-#define LIMIT_HOSTS		20000 /* hosts one aggregator keeps */
-#define LIMIT_CAPTURES		64 /* captures in progress at once */
-#define LIMIT_QUEUED		64 /* captures that wait for others */
-#define LIMIT_DURATION_NS	(3600 * 1000000000LL) /* one capture */
+#define LIMIT_HOSTS	  20000 /* hosts one aggregator keeps */
+#define LIMIT_CAPTURES	  64 /* captures in progress at once */
+#define LIMIT_QUEUED	  64 /* captures that wait for others */
+#define LIMIT_DURATION_NS (3600 * 1000000000LL) /* one capture */
+#define LIMIT_TIME_NS \
+	4000000000000000000LL /* Unix ns, until 2096: sums of two times cannot overflow */
+#define LIMIT_WAIT_NS		(7 * 86400 * 1000000000LL) /* of a capture, in the queue */
+#define LIMIT_STEP		1000000000000000LL /* the number of a training step */
+#define LIMIT_STEPS		1000000 /* training steps of one capture */
 #define LIMIT_XSPACE_FILE_BYTES 2000000000LL /* one <host>.xplane.pb: readers refuse 2 GiB */
 #define LIMIT_HOST_FILES	64 /* of one host in one session */
 #define LIMIT_XSPACE_DEPTH	8 /* nested messages in an XSpace */

@@ -9,8 +9,68 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
-#include "proto/tensorflow/profiler_options.pb-c.h"
-#include "proto/tensorflow/profiler_service.pb-c.h"
+#include "proto/control_check.h"
+#include "proto/limits.h"
+#include "proto/message.h"
+
+/* ---- requests of clients ---- */
+
+static int check_session(const char *name, struct err *e)
+{
+	if (text_is_clean(name, LIMIT_CLIENT_SESSION))
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "session_id: use at most %d bytes of UTF-8 without control characters",
+		       LIMIT_CLIENT_SESSION);
+}
+
+int profile_request_unpack(Tensorflow__ProfileRequest **out, const void *data, size_t len,
+			   struct err *e)
+{
+	ProtobufCMessage *m;
+	int rc = message_unpack(&m, &tensorflow__profile_request__descriptor, LIMIT_PROFILE_BYTES,
+				LIMIT_PROFILE_FIELDS, data, len, e);
+
+	if (rc)
+		return rc;
+	rc = check_session(((Tensorflow__ProfileRequest *)m)->session_id, e);
+	if (rc)
+		protobuf_c_message_free_unpacked(m, NULL);
+	else
+		*out = (Tensorflow__ProfileRequest *)m;
+	return rc;
+}
+
+int terminate_request_unpack(Tensorflow__TerminateRequest **out, const void *data, size_t len,
+			     struct err *e)
+{
+	ProtobufCMessage *m;
+	int rc = message_unpack(&m, &tensorflow__terminate_request__descriptor, LIMIT_SMALL_BYTES,
+				LIMIT_SMALL_FIELDS, data, len, e);
+
+	if (rc)
+		return rc;
+	rc = check_session(((Tensorflow__TerminateRequest *)m)->session_id, e);
+	if (rc)
+		protobuf_c_message_free_unpacked(m, NULL);
+	else
+		*out = (Tensorflow__TerminateRequest *)m;
+	return rc;
+}
+
+int profile_options_unpack(Tensorflow__ProfileOptions **out, const void *data, size_t len,
+			   struct err *e)
+{
+	ProtobufCMessage *m;
+	int rc = message_unpack(&m, &tensorflow__profile_options__descriptor, LIMIT_OPTIONS_BYTES,
+				LIMIT_PROFILE_FIELDS, data, len, e);
+
+	if (!rc)
+		*out = (Tensorflow__ProfileOptions *)m;
+	return rc;
+}
+
+/* ---- requests to profilers ---- */
 
 /* The defaults of a stock server. */
 static void options_default(Tensorflow__ProfileOptions *o)
@@ -59,10 +119,10 @@ int profiler_request_pack(struct buf *out, const struct profiler_request *r, str
 	options_default(&defaults);
 	m.opts = &defaults;
 	if (r->options_len) {
-		given = tensorflow__profile_options__unpack(NULL, r->options_len, r->options);
-		if (!given)
-			return err_set(e, ERR_INVALID,
-				       "profile options: no ProfileOptions message");
+		int rc = profile_options_unpack(&given, r->options, r->options_len, e);
+
+		if (rc)
+			return err_prefix(e, "profile options");
 		m.opts = given;
 		if (!given->version)
 			options_void(given);

@@ -8,6 +8,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "proto/tensorflow/profiler_options.pb-c.h"
+#include "proto/tensorflow/profiler_service.pb-c.h"
 
 #define PROFILER_PROFILE   "/tensorflow.ProfilerService/Profile"
 #define PROFILER_TERMINATE "/tensorflow.ProfilerService/Terminate"
@@ -30,6 +32,15 @@ struct profiler_request {
 	const char *repository; /* where a server without emit_xspace writes its file */
 	const char *host;
 };
+
+/* Unpack what clients send; the caller frees the message. ERR_LIMIT, ERR_INVALID: larger than any stock client's,
+ * malformed, or the session's name is longer than LIMIT_CLIENT_SESSION or has control characters. */
+MUST_CHECK int profile_request_unpack(Tensorflow__ProfileRequest **out, const void *data,
+				      size_t len, struct err *e);
+MUST_CHECK int terminate_request_unpack(Tensorflow__TerminateRequest **out, const void *data,
+					size_t len, struct err *e);
+MUST_CHECK int profile_options_unpack(Tensorflow__ProfileOptions **out, const void *data,
+				      size_t len, struct err *e);
 
 /* Appends a ProfileRequest. ERR_INVALID for malformed options. The window must not have ended. */
 MUST_CHECK int profiler_request_pack(struct buf *out, const struct profiler_request *r,

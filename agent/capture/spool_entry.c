@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 
 #define NAME	  "entry"
 #define TEMP_NAME "entry.new"
@@ -110,13 +111,16 @@ int spool_entry_read(const char *dir, const char *session, Tutti__V1__SpoolEntry
 	char *path = xasprintf("%s/%s", dir, NAME);
 	uint8_t *data = xmalloc(MAX_BYTES);
 	Tutti__V1__SpoolEntry *read = NULL;
+	ProtobufCMessage *m;
 	size_t len = 0;
 	int rc = read_whole(path, data, &len, e);
 
 	if (!rc) {
-		read = tutti__v1__spool_entry__unpack(NULL, len, data);
-		rc = read ? check_entry(dir, session, read, e)
-			  : err_set(e, ERR_INVALID, "%s is torn", path);
+		rc = message_unpack(&m, &tutti__v1__spool_entry__descriptor, MAX_BYTES,
+				    LIMIT_CONTROL_FIELDS, data, len, NULL);
+		read = (Tutti__V1__SpoolEntry *)m;
+		rc = rc ? err_set(e, ERR_INVALID, "%s is torn", path)
+			: check_entry(dir, session, read, e);
 	}
 	if (rc && read)
 		tutti__v1__spool_entry__free_unpacked(read, NULL);

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/limits.h"
+#include "proto/message.h"
 
 static const char *state_word(enum request_state state)
 {
@@ -121,11 +123,13 @@ static void send_without_file(const struct request *rq, Tutti__V1__AgentMessage 
 
 void request_report_result(const struct request *rq, const char *reason, const char *detail)
 {
-	Tutti__V1__AgentMessage *m = tutti__v1__agent_message__unpack(NULL, rq->result_len,
-								      rq->result);
+	ProtobufCMessage *packed;
+	Tutti__V1__AgentMessage *m;
 
-	if (!m)
+	if (message_unpack(&packed, &tutti__v1__agent_message__descriptor, LIMIT_CONTROL_BYTES,
+			   LIMIT_CONTROL_FIELDS, rq->result, rq->result_len, NULL))
 		return; /* the spool entry of an earlier agent was damaged */
+	m = (Tutti__V1__AgentMessage *)packed;
 	if (reason)
 		send_without_file(rq, m, reason, detail);
 	else

@@ -19,6 +19,7 @@
 #include "base/random.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 
 #define QUEUE_BYTES	 (4 << 20) /* in flight to the network at most */
@@ -241,15 +242,18 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 	struct upload *u = rpc_arg(call);
 	size_t len;
 	const uint8_t *data = rpc_msg_data(msg, &len);
-	Tutti__V1__UploadReply *reply = tutti__v1__upload_reply__unpack(NULL, len, data);
+	ProtobufCMessage *m;
+	const Tutti__V1__UploadReply *reply;
 
-	if (!reply)
+	if (message_unpack(&m, &tutti__v1__upload_reply__descriptor, LIMIT_SMALL_BYTES,
+			   LIMIT_SMALL_FIELDS, data, len, NULL))
 		return true;
+	reply = (const Tutti__V1__UploadReply *)m;
 	if (reply->stored)
 		u->stored = reply->bytes == u->req.bytes;
 	else if (!u->offset_known)
 		start_from(u, reply->bytes);
-	tutti__v1__upload_reply__free_unpacked(reply, NULL);
+	protobuf_c_message_free_unpacked(m, NULL);
 	return true;
 }
 

@@ -190,9 +190,9 @@ static int profile_request(struct profile *p, const struct rpc_msg *msg, struct 
 	int rc;
 
 	data = rpc_msg_data(msg, &len);
-	m = tensorflow__profile_request__unpack(NULL, len, data);
-	if (!m)
-		return err_set(e, ERR_INVALID, "the request is not a ProfileRequest message");
+	rc = profile_request_unpack(&m, data, len, e);
+	if (rc)
+		return rc;
 	p->session = xstrdup(m->session_id);
 	p->emit_xspace = m->emit_xspace;
 	rc = check_options(m->opts, e);
@@ -267,14 +267,13 @@ static void terminate_session(struct profiler_service *s, const char *session)
 static bool terminate_message(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	Tensorflow__TerminateRequest *m;
+	struct err e;
 	const uint8_t *data;
 	size_t len;
 
 	data = rpc_msg_data(msg, &len);
-	m = tensorflow__terminate_request__unpack(NULL, len, data);
-	if (!m) {
-		rpc_finish(call, RPC_INVALID_ARGUMENT,
-			   "the request is not a TerminateRequest message");
+	if (terminate_request_unpack(&m, data, len, &e)) {
+		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
 		return true;
 	}
 	terminate_session(rpc_arg(call), m->session_id);
@@ -354,9 +353,9 @@ int profiler_service_new(struct profiler_service **out, const struct profiler_se
 {
 	struct profiler_service *s = xcalloc(1, sizeof(*s));
 	const struct rpc_method methods[] = {
-		{ PROFILER_PROFILE, &profile_events, s, LIMIT_REQUEST_BYTES },
-		{ PROFILER_TERMINATE, &terminate_events, s, LIMIT_REQUEST_BYTES },
-		{ PROFILER_MONITOR, &monitor_events, s, LIMIT_REQUEST_BYTES },
+		{ PROFILER_PROFILE, &profile_events, s, LIMIT_PROFILE_BYTES },
+		{ PROFILER_TERMINATE, &terminate_events, s, LIMIT_SMALL_BYTES },
+		{ PROFILER_MONITOR, &monitor_events, s, LIMIT_SMALL_BYTES },
 	};
 	const struct rpc_server_opts opts = {
 		.address = env->listen,

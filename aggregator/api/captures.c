@@ -12,7 +12,6 @@
 #include "base/now.h"
 
 #define DEFAULT_DURATION_NS (2 * NS_PER_S)
-#define STEPS_MAX	    1000000
 
 /* ---- the body of a POST ---- */
 
@@ -87,7 +86,7 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 		return set_step(req, value);
 	case MEMBER_COUNT:
 		*(int64_t *)at = json_integer_value(value);
-		return json_integer_value(value) > 0 && json_integer_value(value) <= STEPS_MAX;
+		return json_integer_value(value) > 0 && json_integer_value(value) <= LIMIT_STEPS;
 	case MEMBER_ARRAY:
 		*(json_t **)at = value;
 		return json_is_array(value);

@@ -3,11 +3,13 @@
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "json/json_text.h"
 #include "aggregator/captures/options.h"
+#include "aggregator/captures/step_plan.h"
 #include "aggregator/captures/tracer_settings.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
@@ -29,11 +31,32 @@ int capture_check_ready(const struct captures *cs, struct err *e)
 	return 0;
 }
 
+/* Of every number of a request, wherever it comes from: sums of these cannot overflow. -1 has a meaning for some. */
+static const struct {
+	const char *name;
+	size_t offset; /* of an int64_t in struct capture_request */
+	int64_t min, max;
+} ranges[] = {
+	{ "duration_ns", offsetof(struct capture_request, duration_ns), 1, LIMIT_DURATION_NS },
+	{ "wait_ns", offsetof(struct capture_request, wait_ns), -1, LIMIT_WAIT_NS },
+	{ "at_step", offsetof(struct capture_request, at_step), STEP_NEXT, LIMIT_STEP },
+	{ "steps", offsetof(struct capture_request, n_steps), 0, LIMIT_STEPS },
+	{ "not_before_ns", offsetof(struct capture_request, not_before_ns), 0, LIMIT_TIME_NS },
+	{ "commit_by_ns", offsetof(struct capture_request, commit_by_ns), 0, LIMIT_TIME_NS },
+};
+
 static int check_request(const struct capture_request *req, struct err *e)
 {
-	if (req->duration_ns <= 0 || req->duration_ns > LIMIT_DURATION_NS)
-		return err_set(e, ERR_INVALID, "duration_ns %" PRId64 ": use 1 to %lld",
-			       req->duration_ns, LIMIT_DURATION_NS);
+	for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
+		int64_t value;
+
+		memcpy(&value, (const char *)req + ranges[i].offset, sizeof(value));
+		if (value < ranges[i].min || value > ranges[i].max)
+			return err_set(e, ERR_INVALID,
+				       "%s %" PRId64 ": use %" PRId64 " to %" PRId64,
+				       ranges[i].name, value, ranges[i].min < 0 ? 0 : ranges[i].min,
+				       ranges[i].max);
+	}
 	if (req->n_steps && !req->by_step)
 		return err_set(e, ERR_INVALID, "steps: needs at_step, a number or \"next\"");
 	if (req->refine && *req->refine && strcmp(req->refine, "events"))

@@ -14,6 +14,7 @@
 #include "base/now.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
+#include "proto/profiler_request.h"
 #include "proto/setting.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 
@@ -446,11 +447,11 @@ static json_t *options_json(const options_msg *m)
 int options_adopt(const void *options_data, size_t options_len, int64_t duration_ns, uint8_t **out,
 		  size_t *len, json_t **settings, struct err *e)
 {
-	options_msg *m = tensorflow__profile_options__unpack(NULL, options_len, options_data);
-	int rc;
+	options_msg *m;
+	int rc = profile_options_unpack(&m, options_data, options_len, e);
 
-	if (!m)
-		return err_set(e, ERR_INVALID, "ProfileOptions cannot be decoded");
+	if (rc)
+		return rc;
 	/* Version 0: the client has set no options, and a stock server takes the defaults. */
 	if (!m->version)
 		set_defaults(m);

@@ -19,6 +19,7 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 
 #define STALE_NS (600 * NS_PER_S) /* as long as an agent's lease */
@@ -209,6 +210,16 @@ static void store_upload(struct upload *u)
 
 /* ---- chunks, on a worker ---- */
 
+static Tutti__V1__UploadMessage *unpack(const uint8_t *data, size_t len)
+{
+	ProtobufCMessage *m;
+
+	if (message_unpack(&m, &tutti__v1__upload_message__descriptor, LIMIT_UPLOAD_MESSAGE_BYTES,
+			   LIMIT_UPLOAD_FIELDS, data, len, NULL))
+		return NULL;
+	return (Tutti__V1__UploadMessage *)m;
+}
+
 static int fail_chunk(struct upload *u, enum rpc_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 static int fail_chunk(struct upload *u, enum rpc_code code, const char *fmt, ...)
@@ -259,7 +270,7 @@ static int write_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
 static void run_chunk(void *arg)
 {
 	struct upload *u = arg;
-	Tutti__V1__UploadMessage *m = tutti__v1__upload_message__unpack(NULL, u->len, u->data);
+	Tutti__V1__UploadMessage *m = unpack(u->data, u->len);
 
 	u->rc = 0;
 	if (!m || m->kind_case != TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK)
@@ -428,7 +439,7 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 {
 	size_t len;
 	const uint8_t *data = rpc_msg_data(msg, &len);
-	Tutti__V1__UploadMessage *m = tutti__v1__upload_message__unpack(NULL, len, data);
+	Tutti__V1__UploadMessage *m = unpack(data, len);
 	struct err e = { 0 };
 	enum rpc_code code = RPC_INVALID_ARGUMENT;
 

@@ -21,7 +21,7 @@
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/names.h"
-#include "proto/tensorflow/profiler_service.pb-c.h"
+#include "proto/profiler_request.h"
 #include "storage/store.h"
 
 #define MARGIN_NS (2 * NS_PER_S) /* the answer is sent this long before the client's deadline */
@@ -251,7 +251,8 @@ static int64_t commit_by_ns(const struct profile_call *pc)
 {
 	int64_t deadline_ns = rpc_deadline_ns(pc->call);
 
-	if (deadline_ns == INT64_MAX)
+	/* Far away is the same as none, and a sum with it could overflow. */
+	if (deadline_ns > now_mono_ns() + LIMIT_WAIT_NS)
 		return 0;
 	return session_clock_now(pc->ps->env.clock) + deadline_ns - now_mono_ns() -
 	       COMMIT_MARGIN_NS;
@@ -370,6 +371,7 @@ static bool on_profile(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct profile_call *pc = rpc_arg(call);
 	profile_request *r;
+	struct err e;
 	size_t len;
 	const uint8_t *data;
 
@@ -377,9 +379,8 @@ static bool on_profile(struct rpc_call *call, const struct rpc_msg *msg)
 		return true;
 	pc->has_request = true;
 	data = rpc_msg_data(msg, &len);
-	r = tensorflow__profile_request__unpack(NULL, len, data);
-	if (!r) {
-		rpc_finish(call, RPC_INVALID_ARGUMENT, "ProfileRequest cannot be decoded");
+	if (profile_request_unpack(&r, data, len, &e)) {
+		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
 		return true;
 	}
 	handle_profile(pc, r);
@@ -458,16 +459,20 @@ static void stop_capture(struct terminate_call *t, const char *session)
 	capture_when_durable(c, on_stop_durable, t);
 }
 
+/* By the name that the client chose, or by the session id. Only what this peer itself requested: an id can be
+ * guessed from the time, and other clients choose the same names. */
 static void terminate(struct terminate_call *t, const char *session)
 {
+	char *peer = peer_address(t->call);
 	const struct profile *p;
 
 	t->n_left = 1;
-	stop_capture(t, session);
 	TAILQ_FOREACH (p, &t->ps->profiles, entry) {
-		if (*session && !p->ended_mono_ns && !strcmp(p->client_session, session))
+		if (*session && !p->ended_mono_ns && !strcmp(p->peer, peer) &&
+		    (!strcmp(p->client_session, session) || !strcmp(p->session, session)))
 			stop_capture(t, p->session);
 	}
+	free(peer);
 	terminate_release(t);
 }
 
@@ -479,6 +484,7 @@ static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct terminate_call *t = rpc_arg(call);
 	Tensorflow__TerminateRequest *r;
+	struct err e;
 	const uint8_t *data;
 	size_t len;
 
@@ -486,9 +492,8 @@ static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 		return true;
 	t->has_request = true;
 	data = rpc_msg_data(msg, &len);
-	r = tensorflow__terminate_request__unpack(NULL, len, data);
-	if (!r) {
-		rpc_finish(call, RPC_INVALID_ARGUMENT, "TerminateRequest cannot be decoded");
+	if (terminate_request_unpack(&r, data, len, &e)) {
+		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
 		return true;
 	}
 	terminate(t, r->session_id);

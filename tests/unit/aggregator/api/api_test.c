@@ -211,6 +211,10 @@ static void test_refused(struct fleet *f)
 	check_error(f, "POST", captures, "{\"duration_ns\": 3600000000001}", 400, "duration_ns");
 	check_error(f, "POST", captures, "{\"settings\": {\"nope\": \"1\"}}", 400, "'nope'");
 	check_error(f, "POST", captures, "{\"hosts\": \"a,a\", \"hosts\": \"b\"}", 400, "JSON");
+	check_error(f, "POST", captures, "{\"wait_ns\": 9223372036854775807}", 400, "wait_ns");
+	check_error(f, "POST", captures, "{\"at_step\": 9223372036854775807, \"steps\": 1000000}",
+		    400, "at_step");
+	check_error(f, "POST", captures, "{\"at_step\": 1, \"steps\": 1000001}", 400, "steps");
 	check_error(f, "POST", captures, "[]", 400, "object");
 	check_error(f, "POST", captures, "{", 400, "JSON");
 	check_error(f, "POST", captures, "{\"hosts\": \"no-such-host\"}", 404, "no-such-host");

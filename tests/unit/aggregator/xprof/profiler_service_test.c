@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One address, whole cluster: what a stock client of ProfilerService gets. */
 #include "base/mem.h"
+#include "proto/limits.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
+#include "tests/sim/sim.h"
 #include "tests/unit/aggregator/fleet.h"
 
 typedef Tensorflow__ProfileResponse response_msg;
@@ -323,6 +325,119 @@ static void test_terminate(void)
 	fleet_stop(&f);
 }
 
+/* Trust: a capture of the page is not a client's to end. */
+static void test_terminate_foreign_capture(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	const struct capture_request req = { .duration_ns = 3600 * NS_PER_S, .origin = "page" };
+	struct capture *c;
+	struct err e;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	WAIT(&f, a.arms);
+	terminate(&f, c->session);
+	CHECK_EQ(a.stops, 0);
+	CHECK_EQ(c->duration_ns, 3600 * NS_PER_S);
+	capture_cancel(c);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Trust: two peers may choose the same name; each ends only its own capture. */
+static void test_terminate_foreign_peer(void)
+{
+	struct sim_host *own_host = sim.host, *other_host;
+	struct rpc_channel_opts opts = { .lane = "test" };
+	struct rpc_channel *own;
+	struct rpc *other;
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct ask one = { 0 };
+	char target[40];
+	struct err e;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	start(&f, &one, "S", 3600000, 0);
+	WAIT(&f, a.arms);
+	own = f.channel;
+	other_host = host_new("other");
+	sim.host = other_host;
+	CHECK_OK(rpc_new(&other, f.loop, &e), e);
+	sim.host = own_host;
+	snprintf(target, sizeof(target), "127.0.0.1:%d", f.agg.grpc_port);
+	opts.target = target;
+	CHECK_OK(rpc_channel_new(&f.channel, other, &opts, &e), e);
+	terminate(&f, "S");
+	terminate(&f, a.session);
+	CHECK_EQ(a.stops, 0);
+	rpc_channel_free(f.channel);
+	rpc_free(other);
+	f.channel = own;
+	terminate(&f, a.session);
+	WAIT(&f, a.stops == 1);
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
+	fake_result(&a, true, "", "");
+	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
+	release(&one);
+	fake_forget(&a);
+	fleet_stop(&f);
+	host_free(other_host);
+}
+
+static void send_request(struct fleet *f, const void *data, size_t len, enum rpc_code code)
+{
+	struct ask one = { 0 };
+
+	rpc_unary(f->channel, "/tensorflow.ProfilerService/Profile", data, len, INT64_MAX, on_done,
+		  &one);
+	WAIT(f, one.done);
+	CHECK_EQ(one.code, code);
+	release(&one);
+}
+
+/* Trust: 96 calls with a session_id of megabytes cost 688 MiB. */
+static void test_session_id_bounded(void)
+{
+	Tensorflow__ProfileRequest r = TENSORFLOW__PROFILE_REQUEST__INIT;
+	size_t len = 3 << 20;
+	char *name = xmalloc(len);
+	uint8_t *data = xmalloc(len + 64);
+	struct fleet f;
+
+	memset(name, 'x', len - 1);
+	name[len - 1] = '\0';
+	r.session_id = name;
+	r.duration_ms = 1000;
+	fleet_start(&f, 0, 0);
+	send_request(&f, data, tensorflow__profile_request__pack(&r, data), RPC_RESOURCE_EXHAUSTED);
+	name[LIMIT_CLIENT_SESSION + 1] = '\0';
+	send_request(&f, data, tensorflow__profile_request__pack(&r, data), RPC_INVALID_ARGUMENT);
+	name[LIMIT_CLIENT_SESSION] = '\0';
+	send_request(&f, data, tensorflow__profile_request__pack(&r, data), RPC_OK);
+	fleet_stop(&f);
+	free(data);
+	free(name);
+}
+
+/* Trust: empty submessages cost a hundred times their size. */
+static void test_submessages_bounded(void)
+{
+	size_t len = 100 << 10;
+	uint8_t *data = xmalloc(len);
+	struct fleet f;
+
+	for (size_t i = 0; i < len; i += 2)
+		memcpy(data + i, "\x42\x00", 2);
+	fleet_start(&f, 0, 0);
+	send_request(&f, data, len, RPC_INVALID_ARGUMENT);
+	fleet_stop(&f);
+	free(data);
+}
+
 static void test_monitor(void)
 {
 	struct fleet f;
@@ -356,6 +471,10 @@ int main(void)
 	test_queued();
 	test_client_leaves();
 	test_terminate();
+	test_terminate_foreign_capture();
+	test_terminate_foreign_peer();
+	test_session_id_bounded();
+	test_submessages_bounded();
 	test_monitor();
 	return 0;
 }
