@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects flows and barriers from the hosts' files. */
+/* Collects flows, barriers, collectives and steps from the hosts' files. */
 #include "xspace/causality.h"
 
 #include <inttypes.h>
@@ -10,11 +10,14 @@
 
 #include "base/mem.h"
 #include "xspace/causality_impl.h"
+#include "xspace/collectives.h"
+#include "xspace/schema.h"
 #include "xspace/text.h"
 
-#define MARKS_PLANE "/host:CPU marks"
-#define NAMES_MAX   65536 /* kept of one plane */
-#define BARRIER	    "barrier "
+#define MARKS_PLANE   "/host:CPU marks"
+#define NAMES_MAX     65536 /* kept of one plane */
+#define BARRIER	      "barrier "
+#define BARRIER_BYTES 96 /* "barrier ID" with its NUL */
 
 /* Larger times and bounds could overflow 64 bits when added; no capture is that long. */
 #define TIME_MAX_NS (INT64_MAX / 8)
@@ -47,7 +50,10 @@ struct collecting {
 	uint32_t line; /* counted over the whole file */
 	int64_t line_ns;
 	bool marks; /* in the plane of marks */
-	int64_t flow_id, barrier_id; /* stat metadata of the plane; 0 = none */
+	bool host_plane; /* in a process's plane of threads */
+	struct collectives *collectives;
+	struct xs_steps steps;
+	int64_t flow_id, barrier_id, step_id; /* stat metadata of the plane; 0 = none */
 	struct names texts; /* stat metadata, for stats that refer to one */
 	struct names barriers; /* event metadata of marks */
 };
@@ -215,7 +221,7 @@ static void note_flow(struct collecting *g, uint64_t flow, struct span span)
 /* An end before the begin belongs to an earlier barrier of that name. */
 static void note_barrier(struct collecting *g, const char *id, size_t len, const struct span *span)
 {
-	char text[XS_CAUSALITY_KEY_BYTES] = BARRIER;
+	char text[BARRIER_BYTES] = BARRIER;
 	size_t used = strlen(BARRIER);
 	struct causal_key *key;
 	struct causal_seen *s;
@@ -237,6 +243,43 @@ static void note_barrier(struct collecting *g, const char *id, size_t len, const
 			  s->end_ns < s->start_ns;
 }
 
+void causality_add_collective(struct xs_causality *c, uint32_t host, const char *text,
+			      int64_t start_ns, int64_t end_ns, bool has_end)
+{
+	struct causal_key *key = key_get(c, text);
+	struct causal_seen *s = key ? seen_get(c, key, host) : NULL;
+
+	if (!s) {
+		c->left_out++;
+		return;
+	}
+	if (!s->has_start || start_ns > s->start_ns)
+		s->start_ns = start_ns;
+	s->has_start = true;
+	if (has_end && (!s->has_end || end_ns < s->end_ns))
+		s->end_ns = end_ns;
+	s->has_end |= has_end;
+	s->n++;
+}
+
+/* A step at an edge of the window was cut. */
+static void add_step(struct collecting *g, int64_t step, const struct span *span)
+{
+	struct xs_steps *s = &g->steps;
+
+	if (span->start_ns <= 0 || span->end_ns >= g->c->window_ns)
+		return;
+	if (!s->known || step < s->first || (step == s->first && span->start_ns < s->first_at_ns)) {
+		s->first = step;
+		s->first_at_ns = span->start_ns;
+	}
+	if (!s->known || step > s->last || (step == s->last && span->end_ns > s->end_at_ns)) {
+		s->last = step;
+		s->end_at_ns = span->end_ns;
+	}
+	s->known = true;
+}
+
 /* ---- the visitor ---- */
 
 static int on_plane(void *arg, const struct xs_plane *p)
@@ -244,7 +287,9 @@ static int on_plane(void *arg, const struct xs_plane *p)
 	struct collecting *g = arg;
 
 	g->marks = !strncmp(p->name, MARKS_PLANE, strlen(MARKS_PLANE));
-	g->flow_id = g->barrier_id = 0;
+	g->host_plane = !strncmp(p->name, HOST_PLANE, strlen(HOST_PLANE));
+	g->flow_id = g->barrier_id = g->step_id = 0;
+	collectives_begin_plane(g->collectives);
 	return 0;
 }
 
@@ -252,6 +297,7 @@ static int on_plane_end(void *arg)
 {
 	struct collecting *g = arg;
 
+	collectives_end_plane(g->collectives);
 	names_release(&g->texts);
 	names_release(&g->barriers);
 	return 0;
@@ -261,11 +307,14 @@ static int on_stat_metadata(void *arg, int64_t id, const char *name, size_t len)
 {
 	struct collecting *g = arg;
 
+	collectives_add_stat_name(g->collectives, id, name, len);
 	if (text_equals(name, len, "flow"))
 		g->flow_id = id;
+	else if (g->host_plane && text_equals(name, len, "step_num"))
+		g->step_id = id;
 	else if (text_equals(name, len, "barrier_id"))
 		g->barrier_id = id;
-	else if (len < XS_CAUSALITY_KEY_BYTES && !names_add(&g->texts, id, false, name, len))
+	else if (len < BARRIER_BYTES && !names_add(&g->texts, id, false, name, len))
 		g->c->left_out++;
 	return 0;
 }
@@ -277,6 +326,7 @@ static int on_event_metadata(void *arg, int64_t id, const char *name, size_t len
 	struct collecting *g = arg;
 	size_t head = strlen(BARRIER);
 
+	collectives_add_event_name(g->collectives, id, name, len);
 	if (!g->marks || len <= head || memcmp(name, BARRIER, head))
 		return 0;
 	name += head;
@@ -296,7 +346,8 @@ static int on_lines(void *arg)
 {
 	const struct collecting *g = arg;
 
-	return !g->flow_id && !g->barrier_id && !g->barriers.n;
+	return !g->flow_id && !g->barrier_id && !g->step_id && !g->barriers.n &&
+	       !collectives_needs_lines(g->collectives);
 }
 
 static int on_line(void *arg, const struct xs_line *l)
@@ -371,6 +422,8 @@ static int on_event(void *arg, const struct xs_event *ev)
 		return 0;
 	if (mark)
 		on_mark(g, mark, span);
+	if (collectives_needs_lines(g->collectives))
+		collectives_add_event(g->collectives, ev, span.start_ns, span.end_ns);
 	for (size_t i = 0; i < ev->n_stats; i++) {
 		const struct xs_stat *s = &ev->stats[i];
 
@@ -379,6 +432,9 @@ static int on_event(void *arg, const struct xs_event *ev)
 			note_flow(g, s->u, span);
 		else if (g->barrier_id && s->metadata_id == g->barrier_id && ev->duration_ps > 0)
 			on_barrier_stat(g, s, &span);
+		else if (g->step_id && s->metadata_id == g->step_id && ev->duration_ps > 0 &&
+			 (s->kind == XS_INT || s->kind == XS_UINT))
+			add_step(g, s->i, &span);
 	}
 	return 0;
 }
@@ -398,9 +454,15 @@ void xs_causality_free(struct xs_causality *c)
 	free(c->keys);
 	free(c->seen);
 	free(c->bounds_ns);
+	free(c->steps);
 	free(c->violations);
 	free(c->shared);
 	free(c);
+}
+
+void xs_causality_set_window(struct xs_causality *c, int64_t window_ns)
+{
+	c->window_ns = window_ns;
 }
 
 int xs_causality_add(struct xs_causality *c, const struct xs_source *in, int64_t bound_ns,
@@ -420,11 +482,17 @@ int xs_causality_add(struct xs_causality *c, const struct xs_source *in, int64_t
 	size_t before = c->n_seen;
 	int rc;
 
+	g.collectives = collectives_new();
+	c->steps = xrealloc(c->steps, (c->n_hosts + 1) * sizeof(*c->steps));
 	c->bounds_ns = xrealloc(c->bounds_ns, (c->n_hosts + 1) * sizeof(int64_t));
 	c->bounds_ns[c->n_hosts++] = bound_ns < TIME_MAX_NS ? bound_ns : TIME_MAX_NS;
 	rc = xs_read(in, &visitor, &g, e);
 	if (rc)
 		c->n_seen = before;
+	else
+		collectives_finish(g.collectives, c, g.host, in);
+	c->steps[g.host] = rc ? (struct xs_steps){ 0 } : g.steps;
+	collectives_free(g.collectives);
 	names_release(&g.texts);
 	names_release(&g.barriers);
 	return rc;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds events that belong together on several hosts and run backwards. Each host's file is read once,
- * for observations of two kinds:
+ * for observations of three kinds:
  *
  *   flow     the uint64 stat `flow` in XFlow's encoding (two lowest bits: 1 in, 2 out, 3 both; 56 bits
  *            of id; 6 bits of category): the out of one host must begin before the in of another ends;
  *   barrier  the stat `barrier_id` (an integer or a text) of an event with a duration, or two marks
  *            "barrier ID begin" and "barrier ID end": no host may leave before all have entered.
+ *   collective an operation that XLA recorded and in which all devices of a group wait for each other
+ *            (xspace/collectives.h): a barrier of these devices. Without HLO, without a run_id, and where the
+ *            group is unknown, it is counted as ambiguous.
  *
  * Times are compared within the two hosts' clock bounds, and only certain violations are reported. A
  * key is ambiguous, and ignored, if its flow has two outs or an in on the host of its out, or if its id
@@ -24,7 +27,7 @@
 /* Observations beyond these limits are left out and counted; about 30 MB at most. */
 #define XS_CAUSALITY_KEYS      65536 /* flows and barriers */
 #define XS_CAUSALITY_SEEN      262144 /* flows and barriers, counted once per host that has it */
-#define XS_CAUSALITY_KEY_BYTES 96 /* "barrier ID" with its NUL */
+#define XS_CAUSALITY_KEY_BYTES 128 /* with its NUL */
 
 struct xs_causality;
 
@@ -38,9 +41,12 @@ void xs_causality_free(struct xs_causality *c); /* NULL is fine */
 MUST_CHECK int xs_causality_add(struct xs_causality *c, const struct xs_source *in,
 				int64_t bound_ns, struct err *e);
 
+/* The length of the hosts' files; 0 (the default): no steps are looked for. */
+void xs_causality_set_window(struct xs_causality *c, int64_t window_ns);
+
 struct xs_violation {
-	const char
-		*key; /* "flow 7", "barrier 12"; printable ASCII, and any other bytes above 0x7f */
+	const char *
+		key; /* "flow 7", "all-reduce.1 of jit_f run 7 (1a)"; printable ASCII, and any other bytes above 0x7f */
 	size_t early, late; /* the worst pair of hosts: early's end is before late's begin */
 	int64_t by_ns; /* beyond both bounds */
 };
@@ -55,6 +61,12 @@ struct xs_seen {
 
 #define XS_NO_HOST SIZE_MAX
 
+/* Steps of a framework (the stat `step_num`) that began and ended in the window. */
+struct xs_steps {
+	bool known; /* there is one */
+	int64_t first, last, first_at_ns, end_at_ns;
+};
+
 struct xs_verdict {
 	size_t checked; /* keys that two or more hosts share, without the ambiguous ones */
 	size_t ambiguous; /* keys */
@@ -63,6 +75,10 @@ struct xs_verdict {
 	size_t n_violations;
 	const struct xs_seen *seen; /* all observations of the checked keys, by key */
 	size_t n_seen;
+	uint64_t collectives; /* events that XLA recorded */
+	uint64_t matched_collectives; /* of these: in keys that were checked */
+	uint64_t ambiguous_collectives; /* of these: nothing shows what they belong to */
+	const struct xs_steps *steps; /* by host */
 	size_t guilty; /* the host in most pairs that run backwards, or XS_NO_HOST */
 };
 

@@ -20,6 +20,7 @@ struct causal_seen {
 	uint32_t key, host;
 	uint32_t start_line, end_line; /* lines of the newest start and end */
 	bool has_start, has_end;
+	uint32_t n; /* of a collective: its devices that were seen */
 	int64_t start_ns, end_ns;
 };
 
@@ -31,9 +32,16 @@ struct xs_causality {
 	size_t n_seen, seen_cap;
 	int64_t *bounds_ns; /* by host */
 	size_t n_hosts;
+	struct xs_steps *steps; /* by host */
+	int64_t window_ns;
 	uint64_t left_out;
+	uint64_t collectives, ambiguous_collectives; /* events */
 	struct xs_violation *violations;
 	struct xs_seen *shared; /* the array of xs_verdict.seen */
 };
+
+/* Adds what a device of the host has of a collective. */
+void causality_add_collective(struct xs_causality *c, uint32_t host, const char *key,
+			      int64_t start_ns, int64_t end_ns, bool has_end);
 
 #endif

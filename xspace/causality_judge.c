@@ -137,6 +137,7 @@ static void add_seen(struct judging *j, const struct causal_seen *seen, size_t n
 	for (size_t i = 0; i < n; i++) {
 		const struct causal_seen *s = &seen[i];
 
+		j->out->matched_collectives += s->n;
 		j->c->shared[j->out->n_seen++] = (struct xs_seen){
 			.key = s->key,
 			.host = s->host,
@@ -195,7 +196,12 @@ void xs_causality_judge(struct xs_causality *c, struct xs_verdict *out)
 	};
 	size_t first = 0;
 
-	*out = (struct xs_verdict){ .left_out = c->left_out };
+	*out = (struct xs_verdict){
+		.left_out = c->left_out,
+		.collectives = c->collectives,
+		.ambiguous_collectives = c->ambiguous_collectives,
+		.steps = c->steps,
+	};
 	c->violations = xcalloc(c->n_keys, sizeof(struct xs_violation));
 	c->shared = xcalloc(c->n_seen, sizeof(struct xs_seen));
 	sort_array(c->seen, c->n_seen, sizeof(struct causal_seen), by_key);

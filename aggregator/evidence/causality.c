@@ -204,6 +204,16 @@ static const char *guilty_name(const struct checking *k, const struct xs_verdict
 	return v->guilty == XS_NO_HOST ? "" : name_of(k, v->guilty);
 }
 
+static json_t *collectives_json(const struct xs_verdict *v)
+{
+	json_t *o = json_object();
+
+	json_put_int(o, "recorded", (int64_t)v->collectives);
+	json_put_int(o, "matched", (int64_t)v->matched_collectives);
+	json_put_int(o, "ambiguous", (int64_t)v->ambiguous_collectives);
+	return o;
+}
+
 static json_t *verdict_json(const struct checking *k, const struct xs_verdict *v)
 {
 	json_t *o = json_object(), *list = json_array();
@@ -217,6 +227,7 @@ static json_t *verdict_json(const struct checking *k, const struct xs_verdict *v
 	json_put_text(o, "guilty", guilty_name(k, v));
 	json_put_int(o, "ambiguous", (int64_t)v->ambiguous);
 	json_put_int(o, "left_out", (int64_t)v->left_out);
+	json_put(o, "collectives", collectives_json(v));
 	put_skipped(k, o);
 	return o;
 }
@@ -235,10 +246,11 @@ static void remove_warning(json_t *warnings)
 static void add_warning(const struct checking *k, const struct xs_verdict *v, json_t *warnings)
 {
 	const char *guilty = guilty_name(k, v);
-	char *text = xasprintf(PREFIX "%zu of %zu flows and barriers run backwards, up to %" PRId64
-				      " us beyond the clocks' bounds; %s%s",
-			       v->n_violations, v->checked, v->violations[0].by_ns / NS_PER_US,
-			       *guilty ? "most involve " : "no host stands out", guilty);
+	char *text = xasprintf(
+		PREFIX "%zu of %zu flows, barriers and collectives run backwards, up to %" PRId64
+		       " us beyond the clocks' bounds; %s%s",
+		v->n_violations, v->checked, v->violations[0].by_ns / NS_PER_US,
+		*guilty ? "most involve " : "no host stands out", guilty);
 
 	log_warn("AGG-CAUSALITY",
 		 "session=%s violations=%zu checked=%zu by_ns=%" PRId64 " guilty=%s",
@@ -246,6 +258,24 @@ static void add_warning(const struct checking *k, const struct xs_verdict *v, js
 		 v->violations[0].by_ns, guilty);
 	json_array_append_new(warnings, json_text(text));
 	free(text);
+}
+
+/* A host that marks its steps has them already. */
+static void put_steps(const struct checking *k, const struct xs_verdict *v)
+{
+	for (size_t i = 0; i < k->n_hosts; i++) {
+		const struct xs_steps *s = &v->steps[i];
+		json_t *o;
+
+		if (!s->known || json_object_get(k->hosts[i], "steps"))
+			continue;
+		o = json_object();
+		json_put_int(o, "first", s->first);
+		json_put_int(o, "last", s->last);
+		json_put_int(o, "first_at_ns", s->first_at_ns);
+		json_put_int(o, "end_at_ns", s->end_at_ns);
+		json_put(k->hosts[i], "steps", o);
+	}
 }
 
 void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
@@ -264,6 +294,7 @@ void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
 	json_t *host;
 	size_t i;
 
+	xs_causality_set_window(k.found, json_get_int(manifest, "duration_ns"));
 	json_array_foreach(hosts, i, host)
 	{
 		if (*json_get_text(host, "file"))
@@ -271,6 +302,7 @@ void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
 	}
 	xs_causality_judge(k.found, &verdict);
 	json_put(manifest, "causality", verdict_json(&k, &verdict));
+	put_steps(&k, &verdict);
 	remove_warning(warnings);
 	if (*json_get_text(manifest, "refine"))
 		refine_report(manifest, k.hosts, k.n_hosts, &verdict);
