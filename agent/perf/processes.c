@@ -26,6 +26,7 @@ struct process {
 	uint32_t pid;
 	uint32_t image; /* its own; 0 until needed */
 	enum maps_state maps_state;
+	bool listed; /* in `unasked` */
 	struct mapping *maps; /* in order of address, apart */
 	size_t n, cap;
 };
@@ -37,10 +38,16 @@ struct thread {
 	int64_t ended_ns; /* 0 = alive */
 };
 
+/* Pids or tids whose question is open; some may have ended since. */
+struct unasked {
+	uint32_t *v;
+	size_t n, cap;
+};
+
 struct processes {
 	struct images *images;
 	struct u32_map by_pid, by_tid;
-	size_t open_processes, open_threads; /* upper bounds of questions not asked yet */
+	struct unasked processes, threads;
 };
 
 struct processes *processes_new(struct images *images)
@@ -79,7 +86,18 @@ void processes_free(struct processes *ps)
 		return;
 	forget_processes(ps);
 	forget_threads(ps);
+	free(ps->processes.v);
+	free(ps->threads.v);
 	free(ps);
+}
+
+static void unasked_add(struct unasked *u, uint32_t id)
+{
+	if (u->n == u->cap) {
+		u->cap = u->cap ? 2 * u->cap : 64;
+		u->v = xrealloc(u->v, u->cap * sizeof(*u->v));
+	}
+	u->v[u->n++] = id;
 }
 
 static struct process *process_of(struct processes *ps, uint32_t pid)
@@ -225,13 +243,26 @@ static void apply_comm(struct processes *ps, const struct perf_record *rec)
 	p->maps_state = MAPS_KNOWN;
 }
 
+/* Has its mappings read from /proc. */
+static void ask_maps(struct processes *ps, struct process *p)
+{
+	if (p->maps_state != MAPS_UNKNOWN || p->listed)
+		return;
+	if (!p->image)
+		p->image = images_process(ps->images, p->pid);
+	if (p->image == IMAGE_UNKNOWN)
+		return;
+	p->listed = true;
+	unasked_add(&ps->processes, p->pid);
+}
+
 static void fork_process(struct processes *ps, const struct perf_record *rec)
 {
-	struct process *parent = u32_map_get(&ps->by_pid, rec->ppid), *child;
+	struct process *parent = process_of(ps, rec->ppid), *child;
 
 	process_free(u32_map_remove(&ps->by_pid, rec->pid));
-	if (!parent)
-		return;
+	/* A shell older than the agent is asked once: what it starts from then on has known mappings. */
+	ask_maps(ps, parent);
 	child = xcalloc(1, sizeof(*child));
 	child->pid = rec->pid;
 	child->maps_state = parent->maps_state == MAPS_KNOWN ? MAPS_KNOWN : MAPS_UNKNOWN;
@@ -293,7 +324,7 @@ void processes_note_thread(struct processes *ps, uint32_t pid, uint32_t tid)
 	struct thread *t = thread_of(ps, pid, tid);
 
 	if (!t->sampled && !t->comm[0])
-		ps->open_threads++;
+		unasked_add(&ps->threads, tid);
 	t->sampled = true;
 }
 
@@ -319,8 +350,7 @@ struct frame processes_frame(struct processes *ps, uint32_t pid, uint64_t addres
 				       .offset = address - m->start + m->offset };
 	if (!m && p->maps_state == MAPS_KNOWN)
 		return (struct frame){ .image = IMAGE_UNKNOWN };
-	if (p->maps_state == MAPS_UNKNOWN)
-		ps->open_processes++;
+	ask_maps(ps, p);
 	return own_frame(ps, p, address);
 }
 
@@ -372,15 +402,20 @@ void processes_sweep(struct processes *ps, int64_t ended_before_ns)
 
 /* ---- questions ---- */
 
+/* A process that ended before the worker came is not asked. */
 size_t processes_take_questions(struct processes *ps, struct process_question **out, size_t max)
 {
+	struct unasked *u = &ps->processes;
 	size_t n = 0;
 
 	*out = NULL;
-	for (size_t i = 0; ps->open_processes && i < ps->by_pid.n_slots && n < max; i++) {
-		struct process *p = u32_map_at(&ps->by_pid, i);
+	while (u->n && n < max) {
+		struct process *p = u32_map_get(&ps->by_pid, u->v[--u->n]);
 
-		if (!p || p->maps_state != MAPS_UNKNOWN || !p->image)
+		if (!p || !p->listed)
+			continue;
+		p->listed = false;
+		if (p->maps_state != MAPS_UNKNOWN || !p->image)
 			continue;
 		if (!n)
 			*out = xcalloc(max, sizeof(**out));
@@ -390,28 +425,25 @@ size_t processes_take_questions(struct processes *ps, struct process_question **
 		};
 		p->maps_state = MAPS_ASKED;
 	}
-	if (n < max)
-		ps->open_processes = 0;
 	return n;
 }
 
 size_t threads_take_questions(struct processes *ps, struct thread_question **out, size_t max)
 {
+	struct unasked *u = &ps->threads;
 	size_t n = 0;
 
 	*out = NULL;
-	for (size_t i = 0; ps->open_threads && i < ps->by_tid.n_slots && n < max; i++) {
-		struct thread *t = u32_map_at(&ps->by_tid, i);
+	while (u->n && n < max) {
+		struct thread *t = u32_map_get(&ps->by_tid, u->v[--u->n]);
 
-		if (!t || !t->sampled || t->asked || t->comm[0])
+		if (!t || !t->sampled || t->asked || t->comm[0] || t->ended_ns)
 			continue;
 		if (!n)
 			*out = xcalloc(max, sizeof(**out));
 		(*out)[n++] = (struct thread_question){ .pid = t->pid, .tid = t->tid };
 		t->asked = true;
 	}
-	if (n < max)
-		ps->open_threads = 0;
 	return n;
 }
 

@@ -375,6 +375,47 @@ static void names_are_asked_for_once(void)
 	symbols_free(sy);
 }
 
+/* What a process execs, forks and maps is in the records: /proc is read for processes older than the agent only. */
+static void new_processes_are_not_read_from_proc(void)
+{
+	const uint32_t shell = 999999000;
+	struct symbols *sy = symbols_new();
+	struct cpu_window *w = window(1000);
+	struct cpu_questions *q;
+	struct buf b = BUF_INIT;
+
+	for (uint32_t pid = shell + 1; pid <= shell + 100; pid++) {
+		perf_task(&b, PERF_RECORD_FORK, 1, pid, shell, pid, shell);
+		exec_process(&b, pid, "made");
+		sample(&b, 10, pid, 0x20, 0x10);
+	}
+	/* One older than the agent, that ends before its question is asked. */
+	sample(&b, 10, shell + 200, 0x20, 0);
+	perf_task(&b, PERF_RECORD_EXIT, 20 * NS_PER_MS, shell + 200, 1, shell + 200, 1);
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	q = ask(w, sy);
+	CHECK(q);
+	CHECK_EQ(q->n_processes, 1);
+	CHECK_EQ(q->processes[0].pid, shell);
+	CHECK_EQ(q->n_threads, 0);
+	cpu_questions_free(q);
+
+	/* The shell's mappings are known from then on, so are those of what it forks. */
+	for (uint32_t pid = shell + 101; pid <= shell + 110; pid++) {
+		perf_task(&b, PERF_RECORD_FORK, 30 * NS_PER_MS, pid, shell, pid, shell);
+		sample(&b, 40, pid, 0x20, 0);
+	}
+	feed(w, &b);
+	cpu_window_flush(w, INT64_MAX);
+	q = ask(w, sy);
+	CHECK(!q || !q->n_processes);
+	cpu_questions_free(q);
+	buf_release(&b);
+	cpu_window_free(w);
+	symbols_free(sy);
+}
+
 int main(void)
 {
 	equal_prefixes_become_one_event();
@@ -388,5 +429,6 @@ int main(void)
 	full_tree_drops_the_oldest();
 	long_windows_keep_their_stacks();
 	names_are_asked_for_once();
+	new_processes_are_not_read_from_proc();
 	return 0;
 }
