@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "agent/agent.h"
+#include "agent/memory.h"
 #include "agent/tracer/set.h"
 #include "agent/tracers.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@ static void on_stop_signal(void *arg)
 
 static int run_agent(struct loop *loop, const struct agent_conf *conf)
 {
+	struct memory *memory;
 	struct agent *agent;
 	struct err e;
 	int rc = agent_new(&agent, conf, loop, &e);
@@ -24,7 +26,9 @@ static int run_agent(struct loop *loop, const struct agent_conf *conf)
 	if (rc)
 		return rc;
 	log_info("AGT-UP", "host=%s version=%s", conf->host, TUTTI_VERSION);
+	memory = memory_new(loop);
 	loop_run(loop);
+	memory_free(memory);
 	log_info("AGT-STOP", "host=%s", conf->host);
 	agent_free(agent);
 	return 0;
@@ -72,6 +76,7 @@ int main(int argc, char **argv)
 
 	/* A closed pipe or socket is an error of one write, not the end of the agent. */
 	signal(SIGPIPE, SIG_IGN);
+	memory_set_up();
 	argc--;
 	table.more = conf.driver_confs;
 	rc = conf_load(&conf, &table, &argc, argv + 1, &want, &e);

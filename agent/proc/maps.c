@@ -34,7 +34,8 @@ static void add(struct proc_maps *maps, const struct proc_map *map)
 	maps->v[maps->n++] = *map;
 }
 
-/* A number and the character behind it; false if there are no digits, too many, or another character. */
+/* A number and the character behind it; false if there are no digits, too many, or another
+ * character. */
 static bool parse_number(const char **p, const char *end, unsigned int base, char behind,
 			 uint64_t *out)
 {
@@ -52,8 +53,8 @@ static bool parse_number(const char **p, const char *end, unsigned int base, cha
 	return *p > from && *p < end && *(*p)++ == behind;
 }
 
-/* "start-end mode offset major:minor inode    path". By hand: with scanf() these lines were a tenth of what a new process
- * cost. */
+/* "start-end mode offset major:minor inode    path". By hand: with scanf() these lines were a tenth
+ * of what a new process cost. */
 static bool parse_fields(const char **p, const char *end, struct proc_map *m, const char **mode)
 {
 	uint64_t major, minor;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of a stripped file that are kept elsewhere, in this order: the file that its build id names in
- * /usr/lib/debug/.build-id, in the process's root and then in the agent's; the file that its .gnu_debuglink names, beside it or
- * below /usr/lib/debug; its own .gnu_debugdata. A file with another build id, or another checksum where there is no
- * build id, is not taken.
+ * Functions of a stripped file that are kept elsewhere, in this order: the file that its build id
+ * names in /usr/lib/debug/.build-id, in the process's root and then in the agent's; the file that its
+ * .gnu_debuglink names, beside it or below /usr/lib/debug; its own .gnu_debugdata. A file with another
+ * build id, or another checksum where there is no build id, is not taken.
  */
 #ifndef AGENT_SYMBOLS_DEBUG_FILE_H
 #define AGENT_SYMBOLS_DEBUG_FILE_H
@@ -22,7 +22,8 @@ struct debug_file {
 	struct buf memory;
 };
 
-/* Searches for those of `path` in the root of `pid`, whose bytes `src` has. The caller frees it with debug_file_release(). */
+/* Searches for those of `path` in the root of `pid`, whose bytes `src` has. The caller frees it with
+ * debug_file_release(). */
 void debug_file_find(struct debug_file *out, uint32_t pid, const char *path,
 		     const struct elf_source *src);
 void debug_file_release(struct debug_file *d);

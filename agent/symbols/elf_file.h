@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The headers of an ELF file: 64-bit little-endian. The bytes are foreign and every offset in them is checked. */
+/* The headers of an ELF file: 64-bit little-endian. The bytes are foreign and every offset in them is
+ * checked. */
 #ifndef AGENT_SYMBOLS_ELF_FILE_H
 #define AGENT_SYMBOLS_ELF_FILE_H
 

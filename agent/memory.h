@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A capture takes some 100 MiB for a moment, and malloc() keeps what is freed: the process stays as
+ * large as its largest capture. This gives it back to the kernel, within 10 s.
+ */
+#ifndef AGENT_MEMORY_H
+#define AGENT_MEMORY_H
+
+#include "base/loop.h"
+
+struct memory;
+
+/* Before any thread starts: few heaps, and large blocks apart from them. */
+void memory_set_up(void);
+
+/* Reads the size of the process every few seconds; if it grew, a worker returns what is free. */
+struct memory *memory_new(struct loop *loop);
+void memory_free(struct memory *m);
+
+#endif
