@@ -6,12 +6,13 @@
 
 #include "base/mem.h"
 
-#define SYMBOLS_MAX  (4U << 20)
-#define SEGMENTS_MAX 64
-#define NESTED_MAX   8
-#define CODE_MAX     1024
-#define CHUNK	     2048 /* symbols read at once */
-#define PLT_ENTRY    16 /* bytes, on all machines with 64 bits that Tutti runs on */
+#define SYMBOLS_MAX   (4U << 20)
+#define SEGMENTS_MAX  64
+#define SIZE_MAX_BITS ((1U << 30) - 1)
+#define NESTED_MAX    8
+#define CODE_MAX      1024
+#define CHUNK	      2048 /* symbols read at once */
+#define PLT_ENTRY     16 /* bytes, on all machines with 64 bits that Tutti runs on */
 
 static int read_segments(const struct elf_file *f, struct elf_symbols *out, struct err *e)
 {
@@ -74,6 +75,18 @@ static bool is_function(const Elf64_Sym *s)
 	       s->st_shndx != SHN_UNDEF;
 }
 
+static uint32_t rank_of(const Elf64_Sym *s)
+{
+	switch (ELF64_ST_BIND(s->st_info)) {
+	case STB_GLOBAL:
+		return 0;
+	case STB_WEAK:
+		return 1;
+	default:
+		return 2;
+	}
+}
+
 static void add_functions(struct elf_symbols *out, size_t *cap, const Elf64_Sym *syms, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -85,8 +98,9 @@ static void add_functions(struct elf_symbols *out, size_t *cap, const Elf64_Sym 
 		}
 		out->v[out->n++] = (struct elf_symbol){
 			.address = syms[i].st_value,
-			.size = syms[i].st_size < UINT32_MAX ? (uint32_t)syms[i].st_size
-							     : UINT32_MAX,
+			.size = syms[i].st_size < SIZE_MAX_BITS ? (uint32_t)syms[i].st_size
+								: SIZE_MAX_BITS,
+			.rank = rank_of(&syms[i]),
 			.name = syms[i].st_name,
 		};
 	}
@@ -100,6 +114,8 @@ static int by_address(const void *a, const void *b)
 		return x->address < y->address ? -1 : 1;
 	if (x->size != y->size)
 		return x->size > y->size ? -1 : 1; /* one with a size first */
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1; /* "malloc" rather than "__GI___libc_malloc" */
 	return (x->name > y->name) - (x->name < y->name);
 }
 
@@ -277,8 +293,8 @@ static int read_name(const struct elf_source *src, const struct elf_table *names
 	return rc;
 }
 
-/* The i-th entry calls what the i-th relocation names; a section of the lazy kind begins with one or two entries for
- * the linker's own use. */
+/* The i-th entry calls what the i-th relocation names; a section of the lazy kind begins with one or
+ * two entries for the linker's own use. */
 static int plt_callee(const struct elf_symbols *es, const struct elf_source *src,
 		      const struct elf_code *code, uint64_t address, char *out, size_t size)
 {

@@ -14,7 +14,8 @@
 
 struct elf_symbol {
 	uint64_t address;
-	uint32_t size; /* 0 = up to the next one */
+	uint32_t size : 30; /* 0 = up to the next one */
+	uint32_t rank : 2; /* of several at one address the exported one has the lowest */
 	uint32_t name; /* offset in the string table */
 };
 
@@ -58,8 +59,8 @@ size_t elf_symbols_bytes(const struct elf_symbols *es);
 /* Where a byte of the file is loaded; false if it is not loaded as code. */
 bool elf_symbols_address(const struct elf_symbols *es, uint64_t file_offset, uint64_t *out);
 
-/* The name of the function at the address, NUL-terminated and cut to `size`; raw bytes. ERR_NOT_FOUND if there is none,
- * or none with a name. */
+/* The name of the function at the address, NUL-terminated and cut to `size`; raw bytes. ERR_NOT_FOUND if
+ * there is none, or none with a name. */
 MUST_CHECK int elf_symbols_name(const struct elf_symbols *es, const struct elf_source *src,
 				uint64_t address, char *out, size_t size, struct err *e);
 

@@ -44,8 +44,8 @@ static bool is_placeholder(const struct symbols *sy, uint32_t name)
 	return text[0] == '[' && text[strlen(text) - 1] == ']';
 }
 
-/* The names of a stack, outermost first; what is deeper than CPU_DEPTH_MAX is cut at the outer end. Leaves without a
- * function are one per file: each address would be a name of its own. */
+/* The names of a stack, outermost first; what is deeper than CPU_DEPTH_MAX is cut at the outer end.
+ * Leaves without a function are one per file: each address would be a name of its own. */
 static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
 			 uint32_t *names)
 {

@@ -123,6 +123,12 @@ static void elf_offsets_become_names(void)
 	CHECK_STR(name_at(f, 0x300), "-");
 	f->sections[1].sh_type = SHT_DYNSYM;
 	CHECK_STR(name_at(f, 0x1200), "two");
+	/* Of two names for one place the exported one. */
+	f->symbols[4] = f->symbols[3];
+	f->symbols[4].st_name = 15;
+	f->symbols[4].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+	CHECK_STR(name_at(f, 0x1200), "data");
+	f->symbols[4].st_info = STT_OBJECT;
 	/* A section ends: what has no size ends with it. */
 	f->sections[0] = (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
 				       .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
