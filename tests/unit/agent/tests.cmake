@@ -54,3 +54,7 @@ e2e_test(profiler_jax "e2e;jax" 400)
 # For tests/bench/tracers.
 add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c ${tracer_bed})
 target_link_libraries(tracers_bench PRIVATE agent_tracers agent_tracer)
+
+# For tests/bench/agent.
+add_executable(agent_job ${CMAKE_SOURCE_DIR}/tests/bench/agent_job.c)
+target_link_libraries(agent_job PRIVATE tutti_flags)
