@@ -163,8 +163,8 @@ static void give_up_run(struct capture_run *r)
 		return;
 	}
 	cancel_run(r);
-	tracer_run_fail(&r->run, RUN_FAILED, REASON_TRACER_FAILED,
-			"timeout: the tracer gave nothing before the capture had to end");
+	tracer_run_set_result(&r->run, RUN_FAILED, REASON_TRACER_FAILED,
+			      "timeout: the tracer gave nothing before the capture had to end");
 }
 
 static void on_give_up(void *arg)
@@ -378,7 +378,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.dir = c->dir,
-		.take_room = charge_part_bytes,
+		.reserve_bytes = charge_part_bytes,
 		.done = on_run_done,
 		.done_arg = r,
 	};
@@ -387,7 +387,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 	r->live = false;
 	capture_drop_parts(&r->run);
 	if (r->run.result == RUN_OK)
-		tracer_run_fail(&r->run, RUN_FAILED, reason_of(e.code), "%s", e.msg);
+		tracer_run_set_result(&r->run, RUN_FAILED, reason_of(e.code), "%s", e.msg);
 }
 
 static void arm_all(struct capture *c, const struct capture_request *req)

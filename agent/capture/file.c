@@ -55,11 +55,11 @@ static void report_cut_end(struct capture *c)
 		struct tracer_run *run = &c->runs[i].run;
 
 		if (run->result == RUN_OK)
-			tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,
-					"the last %" PRId64
-					" us were not gathered: by the clock model of "
-					"that moment the window was over",
-					missing_ns / NS_PER_US);
+			tracer_run_set_result(run, RUN_DEGRADED, REASON_WINDOW_CUT,
+					      "the last %" PRId64
+					      " us were not gathered: by the clock model of "
+					      "that moment the window was over",
+					      missing_ns / NS_PER_US);
 	}
 }
 
@@ -213,14 +213,14 @@ static void report_left_out_part(struct capture *c, struct capture_run *r,
 	if (result == PART_USED)
 		return;
 	if (result == PART_TOO_LARGE)
-		tracer_run_fail(&r->run, RUN_DEGRADED, REASON_TOO_LARGE,
-				"%s: plane %s is left out: a file may have %" PRIu64
-				" bytes at most",
-				part->label, c->assembly.too_large, c->assembly.file_bytes);
+		tracer_run_set_result(&r->run, RUN_DEGRADED, REASON_TOO_LARGE,
+				      "%s: plane %s is left out: a file may have %" PRIu64
+				      " bytes at most",
+				      part->label, c->assembly.too_large, c->assembly.file_bytes);
 	else
-		tracer_run_fail(&r->run, RUN_DEGRADED,
-				part->pid ? REASON_PROFILER_FAILED : REASON_TRACER_FAILED,
-				"%s: left out: it is no XSpace", part->label);
+		tracer_run_set_result(&r->run, RUN_DEGRADED,
+				      part->pid ? REASON_PROFILER_FAILED : REASON_TRACER_FAILED,
+				      "%s: left out: it is no XSpace", part->label);
 	clean_detail(&r->run);
 	c->reports[r - c->runs].state = result_word(&r->run);
 }

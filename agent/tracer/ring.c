@@ -62,7 +62,7 @@ void ring_free(struct ring *r)
 	if (!r)
 		return;
 	while (r->holds)
-		ring_release(r, r->holds->h.owner);
+		ring_remove_hold(r, r->holds->h.owner);
 	for (size_t i = 0; i < r->n; i++)
 		chunk_release(r, &r->chunks[i]);
 	ring_file_unref(r->file);
@@ -185,7 +185,7 @@ static const char *reserve_room(struct ring *r, const struct ring_chunk *c)
 	if (r->file_bytes + bytes > r->max_file_bytes)
 		return NULL;
 	for (struct ring_holder *h = r->holds; h; h = h->next)
-		if (h->h.from_raw_ns <= c->latest_ns && h->h.take_room(h->h.arg, bytes))
+		if (h->h.from_raw_ns <= c->latest_ns && h->h.reserve_bytes(h->h.arg, bytes))
 			dir = h->h.dir;
 	return dir;
 }
@@ -393,7 +393,7 @@ bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len)
 
 /* ---- windows longer than the ring ---- */
 
-void ring_hold(struct ring *r, const struct ring_hold *hold)
+void ring_add_hold(struct ring *r, const struct ring_hold *hold)
 {
 	struct ring_holder *h = xmalloc(sizeof(*h));
 
@@ -401,7 +401,7 @@ void ring_hold(struct ring *r, const struct ring_hold *hold)
 	r->holds = h;
 }
 
-uint64_t ring_release(struct ring *r, const void *owner)
+uint64_t ring_remove_hold(struct ring *r, const void *owner)
 {
 	struct ring_holder **at = &r->holds, *gone;
 	uint64_t lost;

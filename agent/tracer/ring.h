@@ -76,15 +76,15 @@ struct ring_hold {
 		*dir; /* exists; a file without a name is made there. Borrowed until the release. */
 	/* Reserves room for the file; false: there is none, and the records are lost for this run. Every
 	 * run reserves room for what it needs, although shared chunks are written once. */
-	bool (*take_room)(void *arg, uint64_t bytes);
+	bool (*reserve_bytes)(void *arg, uint64_t bytes);
 	void *arg;
 };
 
-void ring_hold(struct ring *r, const struct ring_hold *hold); /* copied */
+void ring_add_hold(struct ring *r, const struct ring_hold *hold); /* copied */
 
 /* Returns how many records the run needed that neither memory nor the file had room for. Fine, and 0, if
  * there is no such hold. */
-uint64_t ring_release(struct ring *r, const void *owner);
+uint64_t ring_remove_hold(struct ring *r, const void *owner);
 
 /* ---- cutting ---- */
 

@@ -10,20 +10,20 @@
 /* The window's begin may move by so much until gather(): the clock's bound, and what is learned of it. */
 #define MARGIN_NS (10 * NS_PER_S)
 
-static bool take_room(void *arg, uint64_t bytes)
+static bool reserve_bytes(void *arg, uint64_t bytes)
 {
 	struct tracer_run *run = arg;
 
-	return run->take_room(run, bytes);
+	return run->reserve_bytes(run, bytes);
 }
 
 void ring_run_arm(struct ring *r, struct tracer_run *run)
 {
-	ring_hold(r, &(struct ring_hold){ .owner = run,
-					  .from_raw_ns = run->t0_raw_ns - MARGIN_NS,
-					  .dir = run->dir,
-					  .take_room = take_room,
-					  .arg = run });
+	ring_add_hold(r, &(struct ring_hold){ .owner = run,
+					      .from_raw_ns = run->t0_raw_ns - MARGIN_NS,
+					      .dir = run->dir,
+					      .reserve_bytes = reserve_bytes,
+					      .arg = run });
 }
 
 struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char *what,
@@ -36,21 +36,23 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 	log_debug("AGT-RING", "session=%s records=\"%s\" bytes=%" PRIu64 " file_bytes=%" PRIu64,
 		  run->session ? run->session : "", what, ring_bytes(r), ring_file_bytes(r));
 	run->lost = ring_lost(r, run->t0_raw_ns, run->t1_raw_ns);
-	unkept = ring_release(r, run);
+	unkept = ring_remove_hold(r, run);
 	if (unkept && run->lost)
-		tracer_run_fail(run, RUN_DEGRADED, REASON_DISK_FULL,
-				"%" PRIu64 " %s are lost: the window is longer than the ring, and "
-				"the spool (--spool-limit) or the ring's file is full",
-				run->lost, what);
+		tracer_run_set_result(run, RUN_DEGRADED, REASON_DISK_FULL,
+				      "%" PRIu64
+				      " %s are lost: the window is longer than the ring, and "
+				      "the spool (--spool-limit) or the ring's file is full",
+				      run->lost, what);
 	else if (begin > run->t0_raw_ns + period_ns)
-		tracer_run_fail(run, RUN_DEGRADED, REASON_WINDOW_CUT,
-				"%s begin %.1f s after the window: the agent started later, or "
-				"its ring is shorter (--ring-seconds, --ring-bytes)",
-				what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
+		tracer_run_set_result(
+			run, RUN_DEGRADED, REASON_WINDOW_CUT,
+			"%s begin %.1f s after the window: the agent started later, or "
+			"its ring is shorter (--ring-seconds, --ring-bytes)",
+			what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
 	return cut;
 }
 
 void ring_run_cancel(struct ring *r, const struct tracer_run *run)
 {
-	ring_release(r, run);
+	ring_remove_hold(r, run);
 }

@@ -41,7 +41,8 @@ int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops
 	return run->settings ? run->settings[i] : ops->settings[i].value;
 }
 
-void tracer_run_fail(struct tracer_run *run, int result, const char *reason, const char *fmt, ...)
+void tracer_run_set_result(struct tracer_run *run, int result, const char *reason, const char *fmt,
+			   ...)
 {
 	va_list ap;
 

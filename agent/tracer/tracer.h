@@ -84,7 +84,7 @@ struct tracer_run {
 
 	/* Given. Reserves spool space for files below `dir`, before they are written. False if there is not
 	 * enough; then nothing is reserved. The agent frees it together with the parts. */
-	bool (*take_room)(struct tracer_run *run, uint64_t bytes);
+	bool (*reserve_bytes)(struct tracer_run *run, uint64_t bytes);
 
 	/* The tracer's own, between arm() and done. */
 	void *arg;
@@ -109,8 +109,8 @@ int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops
 			   const char *name);
 
 /* Sets result, reason and detail in one go. */
-void tracer_run_fail(struct tracer_run *run, int result, const char *reason, const char *fmt, ...)
-	PRINTF_LIKE(4, 5);
+void tracer_run_set_result(struct tracer_run *run, int result, const char *reason, const char *fmt,
+			   ...) PRINTF_LIKE(4, 5);
 
 struct tracer_ops {
 	/* "cpu": its name in reports, in --tracers and in front of its capture settings. */

@@ -37,7 +37,7 @@ try {
 	struct bench *bench;
 	int done;
 	bool over; /* done or cancelled: `done` must not come any more */
-	bool no_room; /* take_room() refuses */
+	bool spool_full; /* reserve_bytes() refuses */
 	uint64_t room;
 };
 
@@ -82,14 +82,14 @@ static void on_done(struct tracer_run *run)
 	t->done++;
 }
 
-static bool take_room(struct tracer_run *run, uint64_t bytes)
+static bool reserve_bytes(struct tracer_run *run, uint64_t bytes)
 {
 	struct try *t = run->done_arg;
 
 	CHECK(!t->over);
-	if (!t->no_room)
+	if (!t->spool_full)
 		t->room += bytes;
-	return !t->no_room;
+	return !t->spool_full;
 }
 
 /* Times from now on. */
@@ -106,7 +106,7 @@ static void prepare(struct try *t, struct bench *b, int64_t from_ns, int64_t to_
 		.t0_real_ns = real + from_ns,
 		.give_up_mono_ns = now_mono_ns() + to_ns + PATIENCE_NS,
 		.dir = b->dir,
-		.take_room = take_room,
+		.reserve_bytes = reserve_bytes,
 		.done = on_done,
 		.done_arg = t,
 	};
@@ -439,7 +439,7 @@ static void losses_are_counted(const struct tracer_subject *s)
 	if (arm(&gone))
 		cancel(&gone);
 	prepare(&t, &b, 0, FAR_NS);
-	t.no_room = true;
+	t.spool_full = true;
 	if (!arm(&t)) {
 		close_tracer(&b);
 		return;

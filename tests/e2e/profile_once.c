@@ -132,7 +132,7 @@ out:
 	return rc;
 }
 
-static bool take_room(struct tracer_run *run, uint64_t bytes)
+static bool reserve_bytes(struct tracer_run *run, uint64_t bytes)
 {
 	(void)run;
 	(void)bytes;
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	o.run.dir = argv[1];
-	o.run.take_room = take_room;
+	o.run.reserve_bytes = reserve_bytes;
 	if (strcmp(argv[3], "-"))
 		options = parse_hex(argv[3], &o.run.profile_options_len);
 	o.run.profile_options = options;

@@ -4,7 +4,7 @@
 # of which only what starts and stops an agent can be seen.
 set(sim_agent ${CMAKE_CURRENT_BINARY_DIR}/sim_agent.o)
 set(sim_agent_shown agent_new agent_free agent_conf_finish agent_conf_table tracer_confs_free
-	tracer_confs_new tracer_run_add_part tracer_run_fail)
+	tracer_confs_new tracer_run_add_part tracer_run_set_result)
 list(TRANSFORM sim_agent_shown PREPEND --keep-global-symbol= OUTPUT_VARIABLE sim_agent_keep)
 set(sim_agent_layers agent_parts agent_local agent_link agent_capture agent_tracer agent_marks agent_clock agent_conf)
 list(TRANSFORM sim_agent_layers REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE sim_agent_files)

@@ -342,7 +342,7 @@ static struct ring_cut *cut_ring(const struct tracer_cpu *t, struct tracer_run *
 	struct ring_cut *records = ring_run_cut(ring, run, "CPU samples", t->period_ns);
 
 	if (t->state.health == TRACER_DEGRADED)
-		tracer_run_fail(run, RUN_DEGRADED, t->off_reason, "%s", t->state.reason);
+		tracer_run_set_result(run, RUN_DEGRADED, t->off_reason, "%s", t->state.reason);
 	run->lost = ring_lost(ring, run->t0_raw_ns, run->t1_raw_ns + DRAIN_EVERY_NS);
 	if (run->lost && run->result == RUN_OK)
 		snprintf(run->detail, sizeof(run->detail),
@@ -357,7 +357,7 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 	struct cpu_cut *cut;
 
 	if (t->state.health == TRACER_OFF) {
-		tracer_run_fail(run, RUN_OFF, t->off_reason, "%s", t->state.reason);
+		tracer_run_set_result(run, RUN_OFF, t->off_reason, "%s", t->state.reason);
 		run->done(run);
 		return;
 	}

@@ -180,7 +180,7 @@ static void metrics_gather(struct tracer *tracer, struct tracer_run *run)
 	struct snapshot *s;
 
 	if (t->state.health == TRACER_OFF) {
-		tracer_run_fail(run, RUN_OFF, REASON_UNSUPPORTED, "%s", t->state.reason);
+		tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED, "%s", t->state.reason);
 		run->done(run);
 		return;
 	}

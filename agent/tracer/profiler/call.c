@@ -57,7 +57,7 @@ struct profiler_call {
 
 	struct profiler_store store; /* the worker's while STORING or FETCHING */
 	struct profiler_result result;
-	bool (*take_room)(void *arg, uint64_t bytes);
+	bool (*reserve_bytes)(void *arg, uint64_t bytes);
 	void (*done)(void *arg);
 	void *arg;
 };
@@ -129,7 +129,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	if (conf->options_len)
 		memcpy(c->options, conf->options, conf->options_len);
 	c->options_len = conf->options_len;
-	c->take_room = conf->take_room;
+	c->reserve_bytes = conf->reserve_bytes;
 	c->done = conf->done;
 	c->arg = conf->arg;
 	c->result.reason = "";
@@ -288,7 +288,7 @@ static void fetch_with_room(struct profiler_call *c)
 {
 	struct profiler_store *s = &c->store;
 
-	s->unwanted = c->freed || !c->take_room(c->arg, s->need_bytes);
+	s->unwanted = c->freed || !c->reserve_bytes(c->arg, s->need_bytes);
 	s->room_bytes = s->need_bytes;
 	call_fetch_file(c);
 }
@@ -374,7 +374,7 @@ static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
 	struct profiler_store *s = &c->store;
 
 	s->need_bytes = rpc_msg_len(msg);
-	s->unwanted = !c->take_room(c->arg, s->need_bytes);
+	s->unwanted = !c->reserve_bytes(c->arg, s->need_bytes);
 	if (s->unwanted) {
 		call_fetch_file(c);
 		return;

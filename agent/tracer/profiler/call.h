@@ -25,7 +25,7 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 	int64_t give_up_mono_ns;
 	const void *options; /* serialized tensorflow.ProfileOptions */
 	size_t options_len;
-	bool (*take_room)(void *arg, uint64_t bytes); /* as in tracer.h; not after done */
+	bool (*reserve_bytes)(void *arg, uint64_t bytes); /* as in tracer.h; not after done */
 	void (*done)(void *arg); /* once, never from inside profiler_call_start() */
 	void *arg;
 };

@@ -196,11 +196,11 @@ static void target_done(void *arg)
 	profiler_run_finish_if_done(arg);
 }
 
-static bool target_take_room(void *arg, uint64_t bytes)
+static bool target_reserve_bytes(void *arg, uint64_t bytes)
 {
 	const struct profiler_run *pr = arg;
 
-	return pr->run->take_room(pr->run, bytes);
+	return pr->run->reserve_bytes(pr->run, bytes);
 }
 
 /* ---- targets ---- */
@@ -240,7 +240,7 @@ static struct target *run_add_target(struct profiler_run *pr, const char *addres
 		.give_up_mono_ns = run->give_up_mono_ns,
 		.options = run->profile_options,
 		.options_len = run->profile_options_len,
-		.take_room = target_take_room,
+		.reserve_bytes = target_reserve_bytes,
 		.done = target_done,
 		.arg = pr,
 	};
@@ -374,8 +374,8 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 
 	discover_targets(to_profiler(tracer)->discover, &n);
 	if (pr->is_past && n + pr->t->conf->profiler.n) {
-		tracer_run_fail(run, RUN_OFF, REASON_UNSUPPORTED,
-				"framework profilers cannot record the past");
+		tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED,
+				      "framework profilers cannot record the past");
 		profiler_run_free(pr);
 		run->done(run);
 		return;

@@ -162,7 +162,7 @@ static void later_gather(struct tracer *t, struct tracer_run *run)
 	xs_event(b, "outside", INT64_C(3600000000000000), 1000);
 	xs_finish(b, &bytes);
 	xs_builder_free(b);
-	CHECK(run->take_room(run, bytes.len));
+	CHECK(run->reserve_bytes(run, bytes.len));
 	part->path = xasprintf("%s/later.part", run->dir);
 	f = fopen(part->path, "wbe");
 	CHECK(f && fwrite(bytes.data, 1, bytes.len, f) == bytes.len && !fclose(f));
@@ -187,7 +187,7 @@ static void slow_gather(struct tracer *t, struct tracer_run *run)
 
 static void slow_give_up(struct tracer *t, struct tracer_run *run)
 {
-	tracer_run_fail(run, RUN_DEGRADED, "profiler-timeout", "one of two is missing");
+	tracer_run_set_result(run, RUN_DEGRADED, "profiler-timeout", "one of two is missing");
 	now_gather(t, run);
 }
 FAKE(fake_slow, "slow", fake_arm, slow_gather, fake_cancel, slow_give_up);
@@ -213,7 +213,7 @@ FAKE(fake_broken, "broken", broken_arm, silent_gather, fake_cancel, NULL);
 static void off_gather(struct tracer *t, struct tracer_run *run)
 {
 	(void)t;
-	tracer_run_fail(run, RUN_OFF, "unsupported", "not on this machine");
+	tracer_run_set_result(run, RUN_OFF, "unsupported", "not on this machine");
 	run->done(run);
 }
 FAKE(fake_off, "off", fake_arm, off_gather, fake_cancel, NULL);

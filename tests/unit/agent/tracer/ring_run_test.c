@@ -10,7 +10,7 @@
 
 static uint64_t room;
 
-static bool take_room(struct tracer_run *run, uint64_t bytes)
+static bool reserve_bytes(struct tracer_run *run, uint64_t bytes)
 {
 	(void)run;
 	if (bytes > room)
@@ -25,7 +25,7 @@ static struct tracer_run window(int64_t t0, int64_t seconds)
 				    .t0_raw_ns = t0,
 				    .t1_raw_ns = t0 + seconds * NS_PER_S,
 				    .dir = "/tmp",
-				    .take_room = take_room };
+				    .reserve_bytes = reserve_bytes };
 }
 
 static struct ring *ring_at(int64_t begin_raw_ns)

@@ -74,7 +74,7 @@ struct spool {
 	uint64_t left, taken;
 };
 
-static bool take_room(void *arg, uint64_t bytes)
+static bool reserve_bytes(void *arg, uint64_t bytes)
 {
 	struct spool *s = arg;
 
@@ -87,11 +87,11 @@ static bool take_room(void *arg, uint64_t bytes)
 
 static void hold(struct ring *r, const void *owner, int64_t from, struct spool *spool)
 {
-	ring_hold(r, &(struct ring_hold){ .owner = owner,
-					  .from_raw_ns = from,
-					  .dir = dir,
-					  .take_room = take_room,
-					  .arg = spool });
+	ring_add_hold(r, &(struct ring_hold){ .owner = owner,
+					      .from_raw_ns = from,
+					      .dir = dir,
+					      .reserve_bytes = reserve_bytes,
+					      .arg = spool });
 }
 
 /* ---- tests ---- */
@@ -136,7 +136,7 @@ static void short_and_long_windows_are_complete(int64_t seconds)
 		 (t1 - 1) / every - (t1 - 5 * NS_PER_MS - 1) / every);
 	CHECK((spool.taken > 0) == (seconds > 70));
 	CHECK_EQ(ring_file_bytes(r), spool.taken);
-	ring_release(r, &spool);
+	ring_remove_hold(r, &spool);
 	CHECK_EQ(ring_file_bytes(r), 0);
 	CHECK(ring_begin(r) >= t1 - 68 * NS_PER_S || seconds < 10);
 	ring_free(r);
@@ -225,13 +225,13 @@ static void runs_share_one_file(void)
 	CHECK(b.taken > 0 && b.taken < a.taken);
 	CHECK_EQ(count(r, 0, 30000), 30000);
 	CHECK_EQ(ring_lost(r, 0, 30000), 0);
-	ring_release(r, &a);
+	ring_remove_hold(r, &a);
 	CHECK(ring_begin(r) > 9000 && ring_begin(r) <= 10000);
 	CHECK_EQ(count(r, 10000, 30000), 20000);
 	CHECK_EQ(ring_file_bytes(r), b.taken);
-	ring_release(r, &b);
+	ring_remove_hold(r, &b);
 	CHECK(ring_file_bytes(r)); /* for the third */
-	ring_release(r, &none);
+	ring_remove_hold(r, &none);
 	CHECK_EQ(ring_file_bytes(r), 0);
 	CHECK_EQ(count(r, 0, 30000), 30000 - ring_begin(r));
 	ring_free(r);
@@ -249,15 +249,15 @@ static void a_full_spool_loses_records_and_counts_them(void)
 	CHECK_EQ(count(r, 0, 30000) + ring_lost(r, 0, 30000), 30000);
 	CHECK(ring_lost(r, 0, 30000) > 15000);
 	CHECK_EQ(ring_lost(r, 0, 1000), 0);
-	CHECK_EQ(ring_lost(r, 0, 30000), ring_release(r, &spool));
+	CHECK_EQ(ring_lost(r, 0, 30000), ring_remove_hold(r, &spool));
 
 	/* No folder: as no room, from the first record on. */
 	spool.left = UINT64_MAX;
-	ring_hold(r, &(struct ring_hold){ .owner = r,
-					  .from_raw_ns = 30000,
-					  .dir = "/no/such/folder",
-					  .take_room = take_room,
-					  .arg = &spool });
+	ring_add_hold(r, &(struct ring_hold){ .owner = r,
+					      .from_raw_ns = 30000,
+					      .dir = "/no/such/folder",
+					      .reserve_bytes = reserve_bytes,
+					      .arg = &spool });
 	feed(r, 30000, 50000, 1);
 	CHECK(ring_begin(r) > 40000);
 	n = count(r, 30000, 50000) + ring_lost(r, 30000, 50000);
@@ -292,7 +292,7 @@ static void cuts_outlive_the_ring(void)
 	hold(r, &spool, 0, &spool);
 	feed(r, 0, 10000, 1);
 	c = ring_cut_new(r, 100, 9990);
-	ring_release(r, &spool);
+	ring_remove_hold(r, &spool);
 	feed(r, 10000, 30000, 1);
 	ring_free(r);
 	CHECK_EQ(ring_cut_each(c, see, &s), 0);
@@ -408,7 +408,7 @@ static void model_toggle_hold(struct model *m)
 			CHECK(ring_begin(m->r) <= m->held_from[i]);
 			model_check_cut(m, m->held_from[i], m->now + 1);
 		}
-		ring_release(m->r, &m->holds[i]);
+		ring_remove_hold(m->r, &m->holds[i]);
 		m->held_from[i] = 0;
 		return;
 	}

@@ -275,7 +275,7 @@ static void full_tree_drops_the_oldest(void)
 	cpu_window_free(w);
 }
 
-static bool take_room(void *arg, uint64_t bytes)
+static bool reserve_bytes(void *arg, uint64_t bytes)
 {
 	*(uint64_t *)arg += bytes;
 	return true;
@@ -294,11 +294,11 @@ static void long_windows_keep_their_stacks(void)
 		sample(&b, i, 7, (uint64_t)i, 0);
 	feed(w, &b);
 	cpu_window_flush(w, 30000 * NS_PER_MS);
-	ring_hold(cpu_window_ring(w), &(struct ring_hold){ .owner = w,
-							   .from_raw_ns = 30000 * NS_PER_MS,
-							   .dir = "/tmp",
-							   .take_room = take_room,
-							   .arg = &taken });
+	ring_add_hold(cpu_window_ring(w), &(struct ring_hold){ .owner = w,
+							       .from_raw_ns = 30000 * NS_PER_MS,
+							       .dir = "/tmp",
+							       .reserve_bytes = reserve_bytes,
+							       .arg = &taken });
 	for (int64_t i = 30001; i <= 34000; i++)
 		sample(&b, i, 7, (uint64_t)i % 50, 0x8000);
 	for (int64_t i = 34001; i <= 36500; i++)
@@ -318,7 +318,7 @@ static void long_windows_keep_their_stacks(void)
 		CHECK_EQ(cut->nodes[s->node].offset, at <= 34000 ? at % 50 : at);
 		CHECK(cut->nodes[s->node].parent < s->node);
 	}
-	CHECK_EQ(ring_release(cpu_window_ring(w), w), 0);
+	CHECK_EQ(ring_remove_hold(cpu_window_ring(w), w), 0);
 	cpu_cut_free(cut);
 	buf_release(&b);
 	cpu_window_free(w);

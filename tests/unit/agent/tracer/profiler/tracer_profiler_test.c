@@ -44,7 +44,7 @@ static void run_done(struct tracer_run *run)
 	f->done++;
 }
 
-static bool take_room(struct tracer_run *run, uint64_t bytes)
+static bool reserve_bytes(struct tracer_run *run, uint64_t bytes)
 {
 	struct fixture *f = run->done_arg;
 
@@ -126,7 +126,7 @@ static void prepare(struct fixture *f, int64_t lead_ns, int64_t patience_ns)
 		.t0_real_ns = real + lead_ns,
 		.give_up_mono_ns = now_mono_ns() + lead_ns + WINDOW_NS + patience_ns,
 		.dir = f->dir,
-		.take_room = take_room,
+		.reserve_bytes = reserve_bytes,
 		.done = run_done,
 		.done_arg = f,
 	};
