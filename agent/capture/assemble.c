@@ -21,7 +21,7 @@
 #define SINK_BYTES  (1 << 20)
 #define ROUNDING_NS 2 /* of knots, and of interpolation between them */
 
-/* One of the two clocks of parts: raw and wall clock. */
+/* How times of one of the parts' two clocks, raw and wall, are translated. */
 struct scale {
 	struct curve_scale curve;
 	int64_t t1_ns;
@@ -80,7 +80,7 @@ static void scale_init(struct scale *s, const struct assembly *a, bool real)
 		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
 }
 
-/* Framework profilers count from their start; some of their lines are absolute all the same. */
+/* Framework profilers count from their start, but some of their lines have absolute times. */
 static int64_t absolute_ns(const struct input *in, int64_t timestamp_ns)
 {
 	int64_t start = in->part->start_real_ns, out;
@@ -153,7 +153,8 @@ static int sink_write(void *arg, const void *data, size_t len, struct err *e)
 	s->bytes += len;
 	if (s->bytes > s->limit)
 		return err_set(e, ERR_FULL,
-			       "the spool has room for %" PRIu64 " bytes (--spool-limit)",
+			       "the file needs more than the %" PRIu64
+			       " bytes left in the spool (--spool-limit)",
 			       s->limit);
 	while (len && !rc) {
 		size_t n = SINK_BYTES - s->n_pending;
@@ -197,8 +198,8 @@ static void plane_too_large(void *arg, size_t input, const char *plane, uint64_t
 		if (a->parts[i] == in->part)
 			a->results[i] = PART_TOO_LARGE;
 	}
-	if (!*a->too_large)
-		snprintf(a->too_large, sizeof(a->too_large), "%s", plane);
+	if (!*a->too_large_plane)
+		snprintf(a->too_large_plane, sizeof(a->too_large_plane), "%s", plane);
 }
 
 /* ---- the whole ---- */
@@ -301,7 +302,7 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	return rc;
 }
 
-/* Removes inputs that are no XSpace from the array; returns the number that stays. */
+/* Removes invalid inputs from the array, and warns of each; returns how many are left. */
 static size_t drop_invalid_parts(struct assembly *a, struct xs_input *inputs, const char **warnings)
 {
 	size_t kept = 0, n_warnings = 0;
@@ -319,13 +320,13 @@ static size_t drop_invalid_parts(struct assembly *a, struct xs_input *inputs, co
 			continue;
 		}
 		a->results[i] = PART_INVALID;
-		warnings[n_warnings++] = xasprintf("%s: left out: it is no XSpace: %s",
+		warnings[n_warnings++] = xasprintf("%s: left out: it is not an XSpace: %s",
 						   a->parts[i]->label, why.msg);
 	}
 	return kept;
 }
 
-/* An invalid part comes from an untrusted process; the host still gets its file. */
+/* An untrusted process may send an invalid part; the host still gets its file. */
 static int rewrite_without_invalid(struct assembly *a, struct xs_input *inputs, struct err *e)
 {
 	const char *const *given = a->warnings;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the tracers' parts to a host's XSpace, in nanoseconds since T0. Blocks while it reads and writes:
- * runs on a worker, and sees only its argument. Memory is bounded, whatever the size of the parts.
+ * Makes a host's XSpace from the tracers' parts, in nanoseconds since T0. Blocks while it reads and writes:
+ * runs on a worker, and uses only its argument. Memory is bounded, whatever the size of the parts.
  */
 #ifndef AGENT_CAPTURE_ASSEMBLE_H
 #define AGENT_CAPTURE_ASSEMBLE_H
@@ -18,8 +18,8 @@
 /* What happened to a part. */
 enum part_result {
 	PART_USED,
-	PART_INVALID, /* no XSpace: left out */
-	PART_TOO_LARGE, /* without a plane that no file can hold */
+	PART_INVALID, /* left out: not an XSpace */
+	PART_TOO_LARGE, /* one of its planes is left out: larger than a file may be */
 };
 
 struct assembly {
@@ -34,7 +34,7 @@ struct assembly {
 	size_t n_parts;
 	const char *const *warnings; /* NULL-terminated */
 	uint64_t limit_bytes; /* of the file at path */
-	uint64_t file_bytes; /* most that one file of the session may have */
+	uint64_t file_bytes; /* largest size of one file of the session */
 
 	/* The result. */
 	uint64_t events, bytes;
@@ -44,7 +44,7 @@ struct assembly {
 	enum part_result
 		*results; /* n_parts, zeroed by the caller; the file has a warning for each part
 				    * that is not wholly in it */
-	char too_large[128]; /* PART_TOO_LARGE: the first such plane */
+	char too_large_plane[128]; /* name of the first plane that was left out */
 };
 
 /*

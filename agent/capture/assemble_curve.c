@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-#define PIECES	     256 /* at first; halved where the curve bends */
+#define PIECES	     256 /* of the window; halved again where the curve bends */
 #define TOLERANCE_NS 1
 #define KNOTS_MAX    65536 /* bounds memory for a clock that bends everywhere */
 
@@ -32,7 +32,7 @@ static void host_window(const struct curve_scale *s, int64_t t1_ns, int64_t *fro
 }
 
 /* Tracers gather more than the window, so lines may begin seconds before it, where the translation may
- * differ: the one at the nearest instant of the window counts. */
+ * differ. The translation at the nearest instant of the window is used. */
 int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns)
 {
 	int64_t from, to, near, far, out;
@@ -59,8 +59,8 @@ static int64_t deviation_ns(const struct curve_scale *s, int64_t from, int64_t d
 	return llabs(since_t0(s, at) - since_t0(s, from) - distance_ns);
 }
 
-/* If the host slept at the window's end, `to` is the last instant before the sleep: the last point is
- * beyond it. */
+/* If the host slept at the window's end, `to` is the last instant before the sleep. One more point, beyond
+ * `to`, includes the sleep. */
 int64_t curve_line_error_ns(const struct curve_scale *s, int64_t t1_ns)
 {
 	int64_t from, to, piece, worst = 0;

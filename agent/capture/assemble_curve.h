@@ -13,20 +13,21 @@
 #include "agent/clock/model.h"
 #include "xspace/xspace.h"
 
-/* Which clock, and where zero is. */
+/* A clock of the host, and the session time that becomes zero. */
 struct curve_scale {
 	const struct clock_model *model;
 	bool real; /* CLOCK_REALTIME; else raw */
-	int64_t t0_ns; /* session clock: zero */
+	int64_t t0_ns; /* session clock */
 };
 
-/* For the start of a line, also outside the window: chosen so that events in [t0, t1) are right; saturates. */
+/* Time since T0 of a line that starts at `ns`, possibly outside the window: chosen so that its events in
+ * [t0, t1) are right. Saturates. */
 int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns);
 
-/* Largest error of an event in [t0, t1) that keeps its distance to its line's start. */
+/* Largest error of an event in [t0, t1) if lines are moved as wholes. */
 int64_t curve_line_error_ns(const struct curve_scale *s, int64_t t1_ns);
 
-/* For [t0, t1) and as much again on both sides. The caller frees them. */
+/* Knots over [t0, t1) and as much again on both sides. The caller frees them. */
 struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *n);
 
 #endif

@@ -18,17 +18,17 @@
 #include "proto/names.h"
 #include "proto/reasons.h"
 
-/* Least time for tracers to gather, however late this agent came to the window's end. */
+/* Least time for tracers to gather, even if this agent was late at the window's end. */
 #define GATHER_LEAST_NS (100 * NS_PER_MS)
 
-/* Probes since Arm may move the window's end by this much. */
+/* Probes since Arm may move the window's end by this much at most. */
 #define WINDOW_SHIFT_MAX_NS (10 * NS_PER_S)
 
-/* Of the margin on either side of the window that tracers gather. */
+/* Limits of the margin that tracers gather on either side of the window. */
 #define MARGIN_MAX_NS  (10 * NS_PER_S)
-#define MARGIN_WAIT_NS (100 * NS_PER_MS) /* gathering begins without the rest */
+#define MARGIN_WAIT_NS (100 * NS_PER_MS) /* longest wait for the margin after T1 */
 
-/* Time probes stay dense for so long after the window. */
+/* Probes stay dense for this long after the window. */
 #define PROBES_AFTER_NS (2 * NS_PER_S)
 
 struct captures *captures_new(const struct capture_env *env)
@@ -71,7 +71,7 @@ static bool wait_until_raw(struct capture *c, int64_t raw_ns, loop_fn fn)
 {
 	if (now_raw_ns() >= raw_ns)
 		return false;
-	loop_timer_at(c->captures->env.loop, &c->step, now_mono_of_raw(raw_ns), fn, c);
+	loop_timer_at(c->captures->env.loop, &c->next_state, now_mono_of_raw(raw_ns), fn, c);
 	return true;
 }
 
@@ -99,8 +99,8 @@ static void assemble_if_done(struct capture *c)
 	}
 	loop_timer_cancel(c->captures->env.loop, &c->give_up);
 	if (now_mono_ns() < c->probes_end_mono_ns)
-		loop_timer_at(c->captures->env.loop, &c->step, c->probes_end_mono_ns, on_probes_end,
-			      c);
+		loop_timer_at(c->captures->env.loop, &c->next_state, c->probes_end_mono_ns,
+			      on_probes_end, c);
 	else
 		capture_assemble(c);
 }
@@ -127,7 +127,7 @@ void capture_drop_parts(struct tracer_run *run)
 	run->n_parts = 0;
 }
 
-/* For part files: they are merged and removed before the capture is ready. */
+/* Charges part files, which are merged and removed before the capture is ready. */
 static bool charge_part_bytes(struct tracer_run *run, uint64_t bytes)
 {
 	const struct capture_run *r = run->done_arg;
@@ -163,8 +163,9 @@ static void give_up_run(struct capture_run *r)
 		return;
 	}
 	cancel_run(r);
-	tracer_run_set_result(&r->run, RUN_FAILED, REASON_TRACER_FAILED,
-			      "timeout: the tracer gave nothing before the capture had to end");
+	tracer_run_set_result(
+		&r->run, RUN_FAILED, REASON_TRACER_FAILED,
+		"timeout: the tracer gave no data before the capture's time to gather ended");
 }
 
 static void on_give_up(void *arg)
@@ -193,7 +194,7 @@ static void update_window(struct capture *c)
 						  c->t1_raw_ns);
 	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
 
-	/* The session clock is another one by now: the old model stays. */
+	/* Such a model is uncalibrated or of another session clock: the old one stays. */
 	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + WINDOW_SHIFT_MAX_NS) {
 		clock_model_free(&m);
 		return;
@@ -206,13 +207,13 @@ static void update_window(struct capture *c)
 	c->margin_ns = min_ns(c->margin_ns, MARGIN_MAX_NS);
 }
 
-/* Tracers gather a margin on both sides: the exact window is known when the file is made. */
+/* Tracers gather a margin on both sides, because the exact window is known only when the file is made. */
 static void gather_all(struct capture *c)
 {
-	int64_t enough_ns = c->t1_raw_ns + c->margin_ns, now_ns = now_raw_ns();
+	int64_t past_end_ns = c->t1_raw_ns + c->margin_ns, now_ns = now_raw_ns();
 
-	c->gathered_raw_ns = min_ns(enough_ns, now_ns);
-	c->gathered_enough = now_ns >= enough_ns;
+	c->gathered_raw_ns = min_ns(past_end_ns, now_ns);
+	c->gathered_past_end = now_ns >= past_end_ns;
 	c->calling_tracers = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
@@ -228,13 +229,14 @@ static void gather_all(struct capture *c)
 
 static void on_t1(void *arg);
 
-/* With a bound so wide that the window may not be over yet, gathering waits for probes, once. */
+/* If the bound is so wide that the window may not be over yet, gathering waits for new probes, but only
+ * once. */
 static bool wait_for_probes(struct capture *c)
 {
 	if (c->margin_ns <= MARGIN_WAIT_NS || c->awaited_probes)
 		return false;
 	c->awaited_probes = true;
-	loop_timer_at(c->captures->env.loop, &c->step,
+	loop_timer_at(c->captures->env.loop, &c->next_state,
 		      clock_probe_after_window(c->captures->env.clock), on_t1, c);
 	return true;
 }
@@ -263,7 +265,8 @@ static void on_t0(void *arg)
 	if (wait_until_raw(c, c->t0_raw_ns, on_t0))
 		return;
 	capture_set_state(c, CAPTURE_RUNNING);
-	loop_timer_at(c->captures->env.loop, &c->step, now_mono_of_raw(c->t1_raw_ns), on_t1, c);
+	loop_timer_at(c->captures->env.loop, &c->next_state, now_mono_of_raw(c->t1_raw_ns), on_t1,
+		      c);
 }
 
 void capture_stop(struct capture *c, int64_t t1_ns)
@@ -282,8 +285,8 @@ void capture_stop(struct capture *c, int64_t t1_ns)
 			r->tracer->ops->stop(r->tracer, &r->run);
 	}
 	if (c->state == CAPTURE_RUNNING)
-		loop_timer_at(c->captures->env.loop, &c->step, now_mono_of_raw(c->t1_raw_ns), on_t1,
-			      c);
+		loop_timer_at(c->captures->env.loop, &c->next_state, now_mono_of_raw(c->t1_raw_ns),
+			      on_t1, c);
 }
 
 /* ---- before the window ---- */
@@ -365,7 +368,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 
 	*r = (struct capture_run){ .capture = c, .tracer = tracer, .live = true };
 	if (tracer_values(tracer->ops, req->settings, req->n_settings, &r->settings, &e)) {
-		r->live = false; /* check_settings() has refused it before */
+		r->live = false; /* not reached: check_settings() refuses such settings */
 		return;
 	}
 	r->run = (struct tracer_run){
@@ -451,7 +454,7 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 	arm_all(c, req);
 	clock_probe_densely(cs->env.clock, now_mono_of_raw(c->t1_raw_ns) + PROBES_AFTER_NS,
 			    req->probe_gap_ns);
-	loop_timer_at(cs->env.loop, &c->step, now_mono_of_raw(c->t0_raw_ns), on_t0, c);
+	loop_timer_at(cs->env.loop, &c->next_state, now_mono_of_raw(c->t0_raw_ns), on_t0, c);
 	*out = c;
 	return 0;
 }
@@ -492,7 +495,7 @@ void capture_release(struct capture *c)
 {
 	const struct capture_env *env = &c->captures->env;
 
-	loop_timer_cancel(env->loop, &c->step);
+	loop_timer_cancel(env->loop, &c->next_state);
 	loop_timer_cancel(env->loop, &c->give_up);
 	for (size_t i = 0; i < c->n_runs; i++) {
 		if (c->runs[i].live)

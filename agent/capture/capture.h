@@ -33,12 +33,12 @@ enum capture_state {
 };
 
 struct capture_request {
-	/* All borrowed for the call. name_check_host() holds for the session; name_is_session() must hold for
-	 * the next agent to remove what is left of it. */
+	/* All borrowed for the call. name_check_host() accepts the session. The next agent removes its folder
+	 * only if name_is_session() accepts it too. */
 	const char *session;
 	int64_t t0_ns, duration_ns; /* session clock */
-	int64_t give_up_ns; /* session clock: the file goes without parts that come later */
-	int64_t probe_gap_ns; /* least time between pairs of time probes; 0 = the clock chooses */
+	int64_t give_up_ns; /* session clock; parts that come later are left out */
+	int64_t probe_gap_ns; /* least time between two pairs of probes; 0 = the clock chooses */
 	const void *profile_options;
 	size_t profile_options_len;
 	const char *const *tracers; /* names, NULL-terminated; NULL = all */
@@ -53,7 +53,7 @@ struct capture_request {
 /* The outcome of one tracer. */
 struct capture_report {
 	const char *tracer;
-	const char *state; /* "ok", "degraded", "failed", "off" */
+	const char *state; /* "ok", "degraded", "failed" or "off" */
 	const char *reason; /* of proto/reasons.h; "" when ok */
 	const char *detail;
 	uint64_t lost; /* records */
@@ -76,7 +76,7 @@ void captures_free(struct captures *cs); /* cancels captures under way; NULL is 
 /*
  * T0 may lie in the past. ERR_EXISTS for a session that is already here, ERR_FULL when the spool is full,
  * ERR_LIMIT when too many captures are under way, ERR_INVALID for an unknown tracer or a setting out of its
- * range. The capture lives until it is released. `changed` is never called from inside this.
+ * range. The capture lives until it is released. `changed` is not called before this returns.
  *
  * Before the clock is calibrated the window is cut by this host's wall clock. Times in the file come from
  * the clock model at the time of assembly; a file without a calibrated clock has a warning.
@@ -86,8 +86,8 @@ MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *
 
 void capture_stop(struct capture *c, int64_t t1_ns); /* ends the window early; keeps the data */
 void capture_release(struct capture *c); /* cancels if under way, removes its files, frees it */
-void capture_release_keep_file(
-	struct capture *c); /* frees one in READY: its file stays, for the next agent */
+/* Frees a capture in READY; its file stays in the spool for the next agent. */
+void capture_release_keep_file(struct capture *c);
 
 const char *capture_session(const struct capture *c);
 int64_t capture_t0_ns(const struct capture *c); /* of its window, session clock */
@@ -99,8 +99,7 @@ const uint64_t *capture_files(const struct capture *c, unsigned int *n);
 const char *capture_dir(const struct capture *c); /* the file's folder */
 uint64_t capture_events(const struct capture *c);
 const struct err *capture_error(const struct capture *c); /* in FAILED */
-const char *capture_reason(
-	const struct capture *c); /* in FAILED: typed, as docs/wire.md lists them */
+const char *capture_reason(const struct capture *c); /* in FAILED: of proto/reasons.h */
 const struct clock_model *capture_clock(const struct capture *c); /* as used for the file */
 int64_t capture_bound_ns(const struct capture *c); /* largest clock error in the window */
 struct clock_slack capture_slack(const struct capture *c); /* of all times of the window */

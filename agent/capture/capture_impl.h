@@ -27,12 +27,12 @@ struct capture {
 	struct capture *next;
 	char *session, *dir, *path;
 	int64_t t0_ns, t1_ns; /* session clock */
-	int64_t t0_raw_ns, t1_raw_ns; /* by `clock` */
-	int64_t margin_ns; /* by which tracers gather more on either side */
+	int64_t t0_raw_ns, t1_raw_ns; /* the same, translated with `clock` */
+	int64_t margin_ns; /* extra time that tracers gather on either side of the window */
 	int64_t gathered_raw_ns; /* tracers gathered up to then */
-	bool gathered_enough; /* the window's end, wherever in its bound it is, was before that */
+	bool gathered_past_end; /* for every time that the window's end may have within its bound */
 	int64_t give_up_mono_ns;
-	int64_t probes_end_mono_ns; /* probes of the window's end are answered by then */
+	int64_t probes_end_mono_ns; /* replies to the probes at the window's end have arrived by then */
 	uint8_t *options;
 	size_t options_len;
 	void (*changed)(struct capture *c, enum capture_state state, void *arg);
@@ -41,12 +41,12 @@ struct capture {
 	enum capture_state state;
 	struct clock_model clock; /* as of the start, then of T1, then as used for the file */
 	bool was_calibrated; /* when the window was cut */
-	bool awaited_probes; /* before gathering */
-	bool keep_file; /* after the release */
+	bool awaited_probes; /* gathering has waited for probes once */
+	bool keep_file; /* the release keeps the file */
 	bool calling_tracers; /* gather() or give_up() is under way: runs may be done from inside */
 	struct capture_run *runs;
 	size_t n_runs;
-	struct loop_timer step, give_up;
+	struct loop_timer next_state, give_up;
 
 	struct assembly assembly;
 	const struct tracer_part **parts;

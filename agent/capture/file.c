@@ -33,7 +33,7 @@ static const char *result_word(const struct tracer_run *run)
 	return words[run->result];
 }
 
-/* Details quote foreign programs and files, and go into messages and files that must be UTF-8. */
+/* Details quote foreign programs and files; messages and XSpaces need UTF-8. */
 static void clean_detail(struct tracer_run *run)
 {
 	char text[sizeof(run->detail)] = "";
@@ -42,11 +42,11 @@ static void clean_detail(struct tracer_run *run)
 	memcpy(run->detail, text, sizeof(text));
 }
 
-/* By the newer clock model the window ended after what was gathered. */
+/* The clock model at assembly may put the window's end after what was gathered. */
 static void report_cut_end(struct capture *c)
 {
 	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
-	int64_t allowed_ns = c->gathered_enough ? capture_bound_ns(c) : 0;
+	int64_t allowed_ns = c->gathered_past_end ? capture_bound_ns(c) : 0;
 	int64_t missing_ns = t1_raw_ns - c->gathered_raw_ns;
 
 	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= allowed_ns)
@@ -57,8 +57,8 @@ static void report_cut_end(struct capture *c)
 		if (run->result == RUN_OK)
 			tracer_run_set_result(run, RUN_DEGRADED, REASON_WINDOW_CUT,
 					      "the last %" PRId64
-					      " us were not gathered: by the clock model of "
-					      "that moment the window was over",
+					      " us were not gathered: a later clock model moved "
+					      "the window's end",
 					      missing_ns / NS_PER_US);
 	}
 }
@@ -154,7 +154,7 @@ static uint64_t estimate_bytes(const struct capture *c, size_t n_parts)
 	return bytes + bytes / 8 + ENVIRONMENT_BYTES;
 }
 
-/* Before the file is written, so that captures at the same time do not pass the spool's limit together. */
+/* Charges the spool before the file is written, so that two captures together do not exceed its limit. */
 static uint64_t charge_file_bytes(struct capture *c, size_t n_parts)
 {
 	struct spool *spool = c->captures->env.spool;
@@ -216,11 +216,12 @@ static void report_left_out_part(struct capture *c, struct capture_run *r,
 		tracer_run_set_result(&r->run, RUN_DEGRADED, REASON_TOO_LARGE,
 				      "%s: plane %s is left out: a file may have %" PRIu64
 				      " bytes at most",
-				      part->label, c->assembly.too_large, c->assembly.file_bytes);
+				      part->label, c->assembly.too_large_plane,
+				      c->assembly.file_bytes);
 	else
 		tracer_run_set_result(&r->run, RUN_DEGRADED,
 				      part->pid ? REASON_PROFILER_FAILED : REASON_TRACER_FAILED,
-				      "%s: left out: it is no XSpace", part->label);
+				      "%s: left out: it is not an XSpace", part->label);
 	clean_detail(&r->run);
 	c->reports[r - c->runs].state = result_word(&r->run);
 }
@@ -237,7 +238,8 @@ static void report_left_out_parts(struct capture *c)
 	}
 }
 
-/* The operator can enlarge the spool's limit and its disk; the limit of ERR_LIMIT is that of readers. */
+/* ERR_FULL is a limit that the operator can raise: of the spool or its disk. ERR_LIMIT is a limit of XSpace
+ * readers. */
 static const char *failure_reason(const struct capture *c)
 {
 	if (c->error.code == ERR_FULL)
@@ -304,7 +306,7 @@ struct clock_slack capture_slack(const struct capture *c)
 
 struct steps_found {
 	int64_t t0_raw_ns;
-	int32_t pid; /* of the first process with steps; others would repeat them */
+	int32_t pid; /* of the first process with steps; other processes repeat the same steps */
 	size_t n;
 	Tutti__V1__StepsSeen *out;
 };

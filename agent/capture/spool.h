@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The directory for files under way: one folder per capture, with a limit for the bytes of all. One agent
- * owns it at a time, by a lock. The next agent keeps finished files whose lease is not over and removes
- * all other folders of sessions when it starts. Loop thread.
+ * The directory for files that are not yet delivered: one folder per capture, and a limit for the bytes of
+ * all. One agent owns it at a time, by a lock. The next agent keeps finished files whose lease is not over
+ * and removes all other folders of sessions when it starts. Loop thread.
  */
 #ifndef AGENT_CAPTURE_SPOOL_H
 #define AGENT_CAPTURE_SPOOL_H
@@ -20,15 +20,16 @@ struct spool;
 MUST_CHECK int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct err *e);
 void spool_free(struct spool *sp); /* NULL is fine */
 
-/* The next folder with a finished file of an earlier agent, which is charged, and its entry. The caller frees
- * the path, and the entry with tutti__v1__spool_entry__free_unpacked(). False when there are no more. */
+/* Returns the next folder with a finished file of an earlier agent, and the file's entry; its bytes are
+ * charged already. The caller frees the path, and the entry with tutti__v1__spool_entry__free_unpacked().
+ * False when there are no more. */
 bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry);
 
 /* Makes a folder for the capture; the caller frees `*path`. ERR_FULL when the spool is full, ERR_EXISTS if
  * the folder is there. */
 MUST_CHECK int spool_add(struct spool *sp, const char *session, char **path, struct err *e);
 
-/* Counts bytes that are in the spool, or will be, until spool_uncharge(). */
+/* Counts bytes that are, or soon will be, in the spool; spool_uncharge() takes them off again. */
 void spool_charge(struct spool *sp, uint64_t bytes);
 void spool_uncharge(struct spool *sp, uint64_t bytes);
 uint64_t spool_available(const struct spool *sp);

@@ -42,7 +42,7 @@ static int write_entry(const char *path, const uint8_t *data, size_t len, struct
 	int rc;
 
 	if (dir < 0)
-		return err_errno(e, "the folder");
+		return err_errno(e, "opening the folder");
 	rc = write_temp(dir, data, len, e);
 	if (!rc && (renameat(dir, TEMP_NAME, dir, NAME) || fsync(dir)))
 		rc = err_errno(e, "renaming " TEMP_NAME);
@@ -86,11 +86,11 @@ static bool file_matches(const char *dir, const Tutti__V1__SpoolEntry *entry)
 {
 	char *path = xasprintf("%s/%s", dir, entry->file);
 	struct stat st;
-	bool there = !lstat(path, &st) && S_ISREG(st.st_mode) &&
-		     (uint64_t)st.st_size == entry->bytes;
+	bool matches = !lstat(path, &st) && S_ISREG(st.st_mode) &&
+		       (uint64_t)st.st_size == entry->bytes;
 
 	free(path);
-	return there;
+	return matches;
 }
 
 static int check_entry(const char *dir, const char *session, const Tutti__V1__SpoolEntry *entry,
@@ -119,7 +119,7 @@ int spool_entry_read(const char *dir, const char *session, Tutti__V1__SpoolEntry
 		rc = message_unpack(&m, &tutti__v1__spool_entry__descriptor, MAX_BYTES,
 				    LIMIT_CONTROL_FIELDS, data, len, NULL);
 		read = (Tutti__V1__SpoolEntry *)m;
-		rc = rc ? err_set(e, ERR_INVALID, "%s is torn", path)
+		rc = rc ? err_set(e, ERR_INVALID, "%s is malformed", path)
 			: check_entry(dir, session, read, e);
 	}
 	if (rc && read)

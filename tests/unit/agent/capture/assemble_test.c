@@ -400,7 +400,7 @@ static void test_plane_too_large(void)
 	CHECK_EQ(g.a.n_files, 1);
 	CHECK_EQ(g.results[0], PART_USED);
 	CHECK_EQ(g.results[1], PART_TOO_LARGE);
-	CHECK_STR(g.a.too_large, "/host:CPU samples");
+	CHECK_STR(g.a.too_large_plane, "/host:CPU samples");
 	text = xspace_text_of_file(g.path);
 	CHECK_EQ(text_count(text, " event "), 200);
 	CHECK_EQ(text_count(text, "\nerror "), 1);
