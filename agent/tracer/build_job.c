@@ -6,15 +6,15 @@
 #include "base/loop.h"
 #include "base/mem.h"
 
-struct running {
+struct running_job {
 	struct build_job job;
 	struct tracer_run *run; /* loop's thread only; NULL once cancelled */
 	struct buf bytes;
 };
 
-static void build(void *arg)
+static void build_part(void *arg)
 {
-	struct running *r = arg;
+	struct running_job *r = arg;
 	struct xs_builder *b = xs_builder_new();
 
 	r->job.build(r->job.snapshot, b);
@@ -22,9 +22,9 @@ static void build(void *arg)
 	xs_builder_free(b);
 }
 
-static void built(void *arg)
+static void on_built(void *arg)
 {
-	struct running *r = arg;
+	struct running_job *r = arg;
 	struct tracer_run *run = r->run;
 
 	if (run) {
@@ -44,16 +44,16 @@ static void built(void *arg)
 
 void build_job_start(struct loop *l, struct tracer_run *run, const struct build_job *job)
 {
-	struct running *r = xmalloc(sizeof(*r));
+	struct running_job *r = xmalloc(sizeof(*r));
 
-	*r = (struct running){ .job = *job, .run = run };
+	*r = (struct running_job){ .job = *job, .run = run };
 	run->arg = r;
-	loop_work(l, build, built, r);
+	loop_work(l, build_part, on_built, r);
 }
 
 void build_job_cancel(struct tracer_run *run)
 {
-	struct running *r = run->arg;
+	struct running_job *r = run->arg;
 
 	if (r)
 		r->run = NULL;

@@ -10,7 +10,7 @@
 #include "xspace/xspace.h"
 
 struct build_job {
-	/* On the worker; sees only the snapshot. */
+	/* Called on the worker; uses only the snapshot. */
 	void (*build)(void *snapshot, struct xs_builder *b);
 	void (*free)(void *snapshot);
 	void *snapshot; /* owned by the job from build_job_start() on */
@@ -20,7 +20,7 @@ struct build_job {
  * reason, detail and lost are left as they are. Uses run->arg. */
 void build_job_start(struct loop *l, struct tracer_run *run, const struct build_job *job);
 
-/* For ops->cancel(): the run is not used after this. Fine if no job was started (arg NULL). */
+/* For ops->cancel(): the run is not used after this. Does nothing if no job was started (run->arg NULL). */
 void build_job_cancel(struct tracer_run *run);
 
 #endif

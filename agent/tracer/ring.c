@@ -9,12 +9,12 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-#define CHUNK_BYTES_MAX ((size_t)64 << 10)
-#define CHUNKS_MIN	16 /* of a full ring: it loses a sixteenth at a time */
-#define SPANS		8 /* the ring's seconds in a chunk's seconds */
-#define GAPS_MAX	256
+#define CHUNK_BYTES_MAX	   ((size_t)64 << 10)
+#define CHUNKS_MIN	   16 /* in a full ring, which so drops a sixteenth at a time */
+#define CHUNKS_PER_RING_NS 8 /* a chunk spans an eighth of the ring's seconds at most */
+#define GAPS_MAX	   256
 
-/* Times beyond are refused: sums with them overflow. */
+/* Times beyond this are refused, because sums with them could overflow. */
 #define TIME_MAX (INT64_MAX / 4)
 
 /* ---- the ring ---- */
@@ -41,7 +41,7 @@ struct ring *ring_new(const struct ring_conf *conf)
 	return r;
 }
 
-/* What the ring counts for a block: its header too. */
+/* The memory of a block, header included. */
 static uint64_t block_bytes(const struct ring_block *b)
 {
 	return sizeof(*b) + b->cap;
@@ -93,7 +93,7 @@ uint64_t ring_file_bytes(const struct ring *r)
 
 /* ---- losses ---- */
 
-/* Without room for another gap the two oldest become one. */
+/* When the array is full, the two oldest gaps become one. */
 static void add_gap(struct ring *r, const struct ring_gap *gap)
 {
 	struct ring_gap *last = r->n_gaps ? &r->gaps[r->n_gaps - 1] : NULL;
@@ -131,8 +131,8 @@ uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 	return sum;
 }
 
-/* Gaps older than the ring's seconds and all open runs concern no window any more. */
-static void forget_gaps(struct ring *r)
+/* No window can need a gap that is older than the ring's seconds and all holds. */
+static void drop_old_gaps(struct ring *r)
 {
 	int64_t from_ns = r->latest_ns - r->limits.ns;
 	size_t kept = 0;
@@ -158,7 +158,7 @@ static bool is_needed(const struct ring *r, const struct ring_chunk *c)
 	return false;
 }
 
-/* The file has no name: it is gone when the agent ends, however it ends. */
+/* The file has no name, so the kernel removes it when the agent ends, even by a kill. */
 static struct ring_file *file_open(const char *dir)
 {
 	char *path = xasprintf("%s/.ring", dir);
@@ -176,8 +176,9 @@ static struct ring_file *file_open(const char *dir)
 	return f;
 }
 
-/* The folder of a run that reserved room for the chunk; NULL if none could. */
-static const char *reserve_room(struct ring *r, const struct ring_chunk *c)
+/* Reserves file space for the chunk in every hold that needs it. Returns the folder of one that succeeded,
+ * or NULL. */
+static const char *reserve_file_space(struct ring *r, const struct ring_chunk *c)
 {
 	uint64_t bytes = ring_whole_pages(c->used);
 	const char *dir = NULL;
@@ -193,7 +194,7 @@ static const char *reserve_room(struct ring *r, const struct ring_chunk *c)
 /* Moves the chunk's records to the file; false if they cannot be kept. */
 static bool chunk_to_file(struct ring *r, struct ring_chunk *c)
 {
-	const char *dir = reserve_room(r, c);
+	const char *dir = reserve_file_space(r, c);
 	struct ring_extent *x;
 
 	if (!dir)
@@ -215,7 +216,7 @@ static bool chunk_to_file(struct ring *r, struct ring_chunk *c)
 	return true;
 }
 
-/* ---- chunks leave ---- */
+/* ---- removing chunks ---- */
 
 static void close_empty_file(struct ring *r)
 {
@@ -242,7 +243,7 @@ static void drop_oldest(struct ring *r, size_t n)
 		return;
 	r->begin_ns = r->chunks[n - 1].latest_ns + 1;
 	remove_chunks(r, 0, n);
-	forget_gaps(r);
+	drop_old_gaps(r);
 }
 
 static void add_chunk_gap(struct ring *r, const struct ring_chunk *c)
@@ -252,7 +253,7 @@ static void add_chunk_gap(struct ring *r, const struct ring_chunk *c)
 }
 
 /* Counts the chunk as lost for every run that needs it. */
-static void charge_holders(struct ring *r, const struct ring_chunk *c)
+static void count_lost_for_holds(struct ring *r, const struct ring_chunk *c)
 {
 	for (struct ring_holder *h = r->holds; h; h = h->next)
 		if (h->h.from_raw_ns <= c->latest_ns)
@@ -271,7 +272,7 @@ static void evict(struct ring *r)
 		return;
 	}
 	if (needed)
-		charge_holders(r, c);
+		count_lost_for_holds(r, c);
 	if (needed || c->latest_ns >= r->latest_ns - r->limits.ns)
 		add_chunk_gap(r, c);
 	if (needed && at)
@@ -289,16 +290,16 @@ void ring_drop_half(struct ring *r)
 	drop_oldest(r, n);
 }
 
-/* ---- records come ---- */
+/* ---- adding records ---- */
 
-/* Of fixed size: time, data. Else: time, length, data. */
+/* Records of one size are stored as time, data; others as time, length, data. */
 static size_t header_bytes(const struct ring *r)
 {
 	return r->record_bytes ? sizeof(int64_t) : sizeof(int64_t) + sizeof(uint64_t);
 }
 
-/* The chunk is full: memory that it does not use goes back. */
-static void trim(struct ring *r, struct ring_chunk *c)
+/* Frees the memory that a full chunk does not use. */
+static void shrink_block(struct ring *r, struct ring_chunk *c)
 {
 	struct ring_block *b = c->block;
 
@@ -335,16 +336,16 @@ static struct ring_chunk *push_chunk(struct ring *r, size_t need)
 	return c;
 }
 
-/* A chunk with so many bytes free: the newest, or another one. */
+/* A chunk with `need` bytes free: the newest, or a new one. */
 static struct ring_chunk *chunk_for(struct ring *r, size_t need)
 {
 	struct ring_chunk *c = r->n > r->n_filed ? &r->chunks[r->n - 1] : NULL;
 
 	if (c && c->used + need <= c->block->cap &&
-	    r->latest_ns - c->opened_ns <= r->limits.ns / SPANS)
+	    r->latest_ns - c->opened_ns <= r->limits.ns / CHUNKS_PER_RING_NS)
 		return c;
 	if (c)
-		trim(r, c);
+		shrink_block(r, c);
 	return push_chunk(r, need);
 }
 

@@ -6,9 +6,9 @@
  * be longer than the ring.
  *
  * Records may be out of order by `late_ns` at most: one that is older than the newest record by more is
- * refused and counted as lost. A cut gives the records of a window in the order in which they were added:
- * each source's records are in order of time if it adds them so. A record is in [t0, t1) by its own time
- * alone, so windows that meet share no record and miss none that was added before both cuts.
+ * refused and counted as lost. A cut gives the records of a window in the order in which they were added,
+ * so those of one source are in order of time if the source adds them in order. A record is in [t0, t1) by
+ * its own time alone, so windows that meet share no record and miss none that was added before both cuts.
  *
  * Reads no clock; its only I/O is the file. Loop thread, except where a function says otherwise.
  */
@@ -36,10 +36,10 @@ struct ring_limits {
 
 struct ring_conf {
 	struct ring_limits limits;
-	uint64_t file_bytes; /* most that it keeps in its file; 0 = the default */
-	size_t record_bytes; /* of each record; 0 = they differ */
+	uint64_t file_bytes; /* largest size of its file; 0 = the default */
+	size_t record_bytes; /* of each record; 0 = sizes differ */
 	int64_t late_ns;
-	int64_t begin_raw_ns; /* recording begins here */
+	int64_t begin_raw_ns; /* when recording begins */
 };
 
 struct ring *ring_new(const struct ring_conf *conf);
@@ -51,15 +51,15 @@ bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len);
 /* Counts records that are missing at `raw_ns`. */
 void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count);
 
-/* Drops the older half of what it has, the file included. */
+/* Drops the older half of all records, those in the file included. */
 void ring_drop_half(struct ring *r);
 
-/* From this instant on every record is there, except those counted by ring_lost(). */
+/* From this instant on the ring has every record, except those that ring_lost() counts. */
 int64_t ring_begin(const struct ring *r);
 
-/* How many records of [t0, t1) are missing because the bytes, the file or the source did not suffice, or
- * because they came too late. Records older than the ring's seconds left in time: they do not count. A
- * chunk that is missing counts whole. */
+/* How many records of [t0, t1) are missing because the ring's memory or file was full, because the source
+ * lost them, or because they came too late. Records that left the ring because of their age do not count. Of
+ * a chunk that is missing all records count, also those outside [t0, t1). */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
 bool ring_is_empty(const struct ring *r);
@@ -68,22 +68,22 @@ uint64_t ring_file_bytes(const struct ring *r);
 
 /* ---- windows longer than the ring ---- */
 
-/* A run that needs all records from `from_raw_ns` on. */
+/* A run's claim to all records from `from_raw_ns` on. */
 struct ring_hold {
-	const void *owner; /* names the hold */
+	const void *owner; /* identifies the hold */
 	int64_t from_raw_ns;
-	const char
-		*dir; /* exists; a file without a name is made there. Borrowed until the release. */
-	/* Reserves room for the file; false: there is none, and the records are lost for this run. Every
-	 * run reserves room for what it needs, although shared chunks are written once. */
+	/* An existing folder; the file is made there, without a name. Borrowed while the hold exists. */
+	const char *dir;
+	/* Reserves spool space for the file; false: there is not enough, and the records are lost for this
+	 * run. Every run reserves space for what it needs, although shared chunks are written once. */
 	bool (*reserve_bytes)(void *arg, uint64_t bytes);
 	void *arg;
 };
 
 void ring_add_hold(struct ring *r, const struct ring_hold *hold); /* copied */
 
-/* Returns how many records the run needed that neither memory nor the file had room for. Fine, and 0, if
- * there is no such hold. */
+/* Returns how many records the run needed but neither memory nor the file had space for; 0 if there is no
+ * such hold. */
 uint64_t ring_remove_hold(struct ring *r, const void *owner);
 
 /* ---- cutting ---- */

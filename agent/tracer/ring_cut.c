@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts: windows of a ring that live on their own, and what they share with it. */
+/* Cuts of a ring, and the blocks and file extents that cuts and ring share. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-/* ---- what cuts share with the ring ---- */
+/* ---- shared blocks, files and extents ---- */
 
 void ring_block_unref(struct ring_block *b)
 {
@@ -25,7 +25,8 @@ void ring_file_unref(struct ring_file *f)
 	free(f);
 }
 
-/* Gives the bytes back to the disk; a file system that cannot gives them back with the file. */
+/* Frees the extent's bytes on the disk. On a file system that cannot punch holes they are freed with the
+ * file. */
 void ring_extent_unref(struct ring_extent *x)
 {
 	if (!x || --x->refs)
@@ -40,7 +41,7 @@ void ring_extent_unref(struct ring_extent *x)
 
 /* Records of one chunk as they were when the cut was made. */
 struct piece {
-	struct ring_block *block; /* one of these two */
+	struct ring_block *block; /* of block and extent one is set */
 	struct ring_extent *extent;
 	size_t used, n;
 	bool sorted;
@@ -149,7 +150,7 @@ static size_t record_at(const struct ring_cut *cut, const uint8_t *data, struct 
 	return header + ring_round8(rec->len);
 }
 
-/* False when fn wants no more. */
+/* False if fn returned false. */
 static bool each_in(const struct ring_cut *cut, const struct piece *p, const uint8_t *data,
 		    bool (*fn)(void *arg, const struct ring_record *record), void *arg)
 {

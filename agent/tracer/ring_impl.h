@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a ring, shared by ring.c (records come and leave) and ring_cut.c (they are read). */
+/* Shared by ring.c, which adds and drops records, and ring_cut.c, which reads them. */
 #ifndef AGENT_TRACER_RING_IMPL_H
 #define AGENT_TRACER_RING_IMPL_H
 
@@ -29,12 +29,12 @@ struct ring_extent {
 };
 
 struct ring_chunk {
-	struct ring_block *block; /* one of these two */
+	struct ring_block *block; /* of block and extent one is set */
 	struct ring_extent *extent;
 	size_t used, n; /* bytes, records */
-	int64_t first_ns, last_ns; /* of its records */
-	int64_t latest_ns; /* of its records and of all chunks before */
-	int64_t opened_ns; /* the newest time when it was made */
+	int64_t first_ns, last_ns; /* oldest and newest time of its records */
+	int64_t latest_ns; /* newest time of this chunk and all before it */
+	int64_t opened_ns; /* latest_ns of the ring when the chunk was made */
 	bool sorted; /* its records are in order of time */
 };
 

@@ -7,7 +7,7 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-/* The window's begin may move by so much until gather(): the clock's bound, and what is learned of it. */
+/* By how much the clock's bound and later probes may move the window's begin until gather(). */
 #define MARGIN_NS (10 * NS_PER_S)
 
 static bool reserve_bytes(void *arg, uint64_t bytes)
@@ -31,13 +31,13 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 {
 	int64_t begin = ring_begin(r);
 	struct ring_cut *cut = ring_cut_new(r, run->t0_raw_ns, run->t1_raw_ns);
-	uint64_t unkept;
+	uint64_t not_kept;
 
 	log_debug("AGT-RING", "session=%s records=\"%s\" bytes=%" PRIu64 " file_bytes=%" PRIu64,
 		  run->session ? run->session : "", what, ring_bytes(r), ring_file_bytes(r));
 	run->lost = ring_lost(r, run->t0_raw_ns, run->t1_raw_ns);
-	unkept = ring_remove_hold(r, run);
-	if (unkept && run->lost)
+	not_kept = ring_remove_hold(r, run);
+	if (not_kept && run->lost)
 		tracer_run_set_result(run, RUN_DEGRADED, REASON_DISK_FULL,
 				      "%" PRIu64
 				      " %s are lost: the window is longer than the ring, and "

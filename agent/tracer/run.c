@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every tracer needs to fill in a run. */
+/* Functions with which tracers fill in a run. */
 #include "agent/tracer/tracer.h"
 
 #include <assert.h>

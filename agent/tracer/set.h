@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The drivers of a build: their configuration, their names, and the tracers that are opened. Loop thread. */
+/* The drivers of a build: their configuration, their names, and the tracers opened from them. Loop thread. */
 #ifndef AGENT_TRACER_SET_H
 #define AGENT_TRACER_SET_H
 
@@ -15,12 +15,12 @@
 struct conf_part *tracer_confs_new(const struct tracer_ops *const *all);
 void tracer_confs_free(struct conf_part *confs); /* NULL is fine */
 
-/* `names` is a list with commas; NULL or "" = all. ERR_INVALID lists the drivers there are. */
+/* `names` are separated by commas; NULL or "" = all. The text of ERR_INVALID lists all drivers. */
 MUST_CHECK int tracer_names_check(const char *names, const struct tracer_ops *const *all,
 				  struct err *e);
 bool tracer_names_has(const char *names, const char *name);
 
-/* Opens the drivers of `all` that `names` has, each with its own of `confs` as env->conf. `*out` is
+/* Opens the drivers of `all` that `names` has; env->conf of each is its own part of `confs`. `*out` is
  * NULL-terminated; the caller closes it with tracer_set_close(). */
 MUST_CHECK int tracer_set_open(struct tracer ***out, const struct tracer_ops *const *all,
 			       const char *names, const struct conf_part *confs,

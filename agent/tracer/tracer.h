@@ -32,7 +32,7 @@ struct marks;
 struct tracer;
 struct tracer_ops;
 
-/* What a driver has of the agent; all of it outlives the tracer. */
+/* The parts of the agent that a driver uses; all of them outlive the tracer. */
 struct tracer_env {
 	struct loop *loop;
 	struct rpc *rpc;
@@ -71,12 +71,12 @@ struct tracer_part {
 };
 
 struct tracer_run {
-	/* Given. t1_raw_ns may move to an earlier instant before gather(). In gather() both edges are the
-	 * best estimate, plus a margin; the file is later cut to the exact window. */
+	/* Given. t1_raw_ns may become earlier before gather(). In gather() [t0, t1) is the best estimate of
+	 * the window with a margin on both sides; the file is later cut to the exact window. */
 	const char *session;
 	int64_t t0_raw_ns, t1_raw_ns; /* the window on CLOCK_MONOTONIC_RAW */
 	int64_t t0_real_ns; /* T0 on this host's CLOCK_REALTIME */
-	int64_t give_up_mono_ns; /* the capture waits for a run until then */
+	int64_t give_up_mono_ns; /* the capture waits for the run until then */
 	const int64_t *settings; /* in the order of ops->settings; NULL = the defaults */
 	const void *profile_options; /* serialized tensorflow.ProfileOptions */
 	size_t profile_options_len;
@@ -108,7 +108,7 @@ struct tracer_part *tracer_run_add_part(struct tracer_run *run);
 int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops *ops,
 			   const char *name);
 
-/* Sets result, reason and detail in one go. */
+/* Sets result, reason and detail. */
 void tracer_run_set_result(struct tracer_run *run, int result, const char *reason, const char *fmt,
 			   ...) PRINTF_LIKE(4, 5);
 
@@ -116,11 +116,11 @@ struct tracer_ops {
 	/* "cpu": its name in reports, in --tracers and in front of its capture settings. */
 	const char *name;
 
-	/* The agent's flags that are this driver's: rows over a struct of conf_size bytes, which open()
-	 * finds in env->conf. Ends with an all-zero row. NULL = none. */
+	/* This driver's own flags of the agent: rows over a struct of conf_size bytes, which open() gets in
+	 * env->conf. Ends with an all-zero row. NULL = none. */
 	const struct conf_field *conf;
 
-	/* Of the struct behind `conf`; 0 = none. */
+	/* Size of that struct; 0 = none. */
 	size_t conf_size;
 
 	/* What a capture may set, as "NAME.SETTING": read with tracer_run_setting() in arm() or gather().
@@ -133,20 +133,20 @@ struct tracer_ops {
 	/* What it can do here and now. */
 	void (*state)(const struct tracer *t, struct tracer_state *out);
 
-	/* From this instant on its ring is complete, on CLOCK_MONOTONIC_RAW. Optional: without it the
-	 * tracer has nothing of before arm(). */
+	/* The instant from which on its ring is complete, on CLOCK_MONOTONIC_RAW. Optional: without it the
+	 * tracer has no records of before arm(). */
 	int64_t (*begin_raw_ns)(const struct tracer *t);
 
-	/* Get ready for a window. On failure the run is over and e becomes its detail. Optional. */
+	/* Prepare for a window. On failure the run is over and e becomes its detail. Optional. */
 	int (*arm)(struct tracer *t, struct tracer_run *run, struct err *e);
 
-	/* t1_raw_ns moved to the past or near future: stop early. Optional. */
+	/* The window ends earlier: t1_raw_ns is now in the past or near future. Optional. */
 	void (*stop)(struct tracer *t, struct tracer_run *run);
 
 	/* The window is over: fill in the run and call done, now or later. */
 	void (*gather)(struct tracer *t, struct tracer_run *run);
 
-	/* The capture waits no longer: call done before returning, with the parts that are complete.
+	/* give_up_mono_ns has come: call done before returning, with the parts that are complete.
 	 * Optional: without it the run is cancelled and its data is lost. */
 	void (*give_up)(struct tracer *t, struct tracer_run *run);
 
@@ -154,7 +154,7 @@ struct tracer_ops {
 	 * at any time after a successful arm() and before done. */
 	void (*cancel)(struct tracer *t, struct tracer_run *run);
 
-	/* No run is open. */
+	/* Called when no run is open. */
 	void (*free)(struct tracer *t);
 };
 
