@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks as instants: the plane "/host:CPU marks" with one line per process. */
+/* The tracer "marks": the plane "/host:CPU marks" has one line per process and one instant per mark. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct tracer_marks {
 struct snapshot {
 	int64_t t0_raw_ns;
 	struct ring_cut *cut;
-	struct mark *marks; /* from here on on the worker; the texts are the snapshot's */
+	struct mark *marks; /* filled in by the worker; owns the texts */
 	size_t n, cap;
 };
 
@@ -62,7 +62,7 @@ static void snapshot_free(void *arg)
 	free(s);
 }
 
-static bool take(void *arg, const struct ring_record *record)
+static bool append_mark(void *arg, const struct ring_record *record)
 {
 	struct snapshot *s = arg;
 
@@ -85,7 +85,7 @@ static int by_pid_and_time(const void *a, const void *b)
 	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
 }
 
-/* A step's mark is called what its text is without the metadata, as frameworks have it. */
+/* The event's name is the mark's text, for a step without the metadata, as frameworks name their steps. */
 static void build_mark(struct xs_builder *b, const struct mark *m, int64_t offset_ps)
 {
 	char name[LIMIT_MARK_BYTES + 1];
@@ -106,7 +106,7 @@ static void build(void *arg, struct xs_builder *b)
 	struct snapshot *s = arg;
 	char name[32];
 
-	ring_cut_each(s->cut, take, s);
+	ring_cut_each(s->cut, append_mark, s);
 	sort_array(s->marks, s->n, sizeof(*s->marks), by_pid_and_time);
 	xs_plane(b, 0, "/host:CPU marks");
 	for (size_t i = 0; i < s->n; i++) {

@@ -53,17 +53,17 @@ enum quantity {
 	QUANTITIES
 };
 
-enum how {
-	AS_IS, /* a level */
-	MINUS, /* a level: `other` minus this */
-	PER_SECOND, /* growth of a counter */
-	CPU_SHARE, /* growth as a share of the growth of all CPU modes */
+enum computation {
+	AS_IS, /* the quantity itself */
+	MINUS, /* the quantity `other` minus this one */
+	PER_SECOND, /* growth of a counter per second */
+	CPU_SHARE, /* growth of a counter as a share of the growth of all CPU modes */
 };
 
 static const struct column {
 	const char *name;
 	enum quantity what;
-	enum how how;
+	enum computation computation;
 	double scale;
 	enum quantity other;
 } columns[] = {
@@ -119,7 +119,7 @@ static void add_to(struct reading *r, enum quantity q, double v)
 	r->v[q] = isnan(r->v[q]) ? v : r->v[q] + v;
 }
 
-/* Parses up to n numbers at the begin of `text`; returns how many there are. */
+/* Parses up to n numbers from the begin of `text`; returns how many it found. */
 static size_t parse_numbers(const char *text, double *out, size_t n)
 {
 	size_t got = 0;
@@ -140,7 +140,7 @@ static size_t parse_numbers(const char *text, double *out, size_t n)
 }
 
 /* The rest of the line if it starts with `key`. */
-static const char *after(const char *line, const char *key)
+static const char *skip_key(const char *line, const char *key)
 {
 	size_t len = strlen(key);
 
@@ -157,7 +157,7 @@ struct keyed {
 static void parse_keyed(const struct keyed *table, const char *line, struct reading *r)
 {
 	for (; table->key; table++) {
-		const char *rest = after(line, table->key);
+		const char *rest = skip_key(line, table->key);
 		double v;
 
 		if (rest && parse_numbers(rest, &v, 1) == 1)
@@ -174,7 +174,7 @@ static void parse_stat(const char *line, struct reading *r)
 	};
 	static const enum quantity modes[] = { CPU_USER,   CPU_NICE, CPU_SYSTEM, CPU_IDLE,
 					       CPU_IOWAIT, CPU_IRQ,  CPU_IRQ,	 CPU_STEAL };
-	const char *rest = after(line, "cpu ");
+	const char *rest = skip_key(line, "cpu ");
 	double v[ARRAY_SIZE(modes)];
 	size_t n = rest ? parse_numbers(rest, v, ARRAY_SIZE(v)) : 0;
 
@@ -228,7 +228,7 @@ static void parse_net_dev(const char *line, struct reading *r)
 	double v[12];
 
 	line += strspn(line, " ");
-	if (!colon || after(line, "lo:") ||
+	if (!colon || skip_key(line, "lo:") ||
 	    parse_numbers(colon + 1, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
 		return;
 	add_to(r, NET_RX_BYTES, v[0]);
@@ -238,14 +238,14 @@ static void parse_net_dev(const char *line, struct reading *r)
 	add_to(r, NET_LOST, v[2] + v[3] + v[10] + v[11]);
 }
 
-/* Stacked devices would count their disks' traffic a second time. */
-static bool is_stacked(const char *name)
+/* Devices that are no disks, or whose traffic is counted at the disks below them. */
+static bool is_excluded_device(const char *name)
 {
 	static const char *const prefixes[] = { "loop", "ram", "zram", "dm-",
 						"md",	"sr",  "fd",   "nbd" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
-		if (after(name, prefixes[i]))
+		if (skip_key(name, prefixes[i]))
 			return true;
 	return false;
 }
@@ -259,7 +259,8 @@ static bool is_partition(const char *name)
 		stem--;
 	if (!name[stem] || stem < 2)
 		return false;
-	if (after(name, "sd") || after(name, "vd") || after(name, "hd") || after(name, "xvd"))
+	if (skip_key(name, "sd") || skip_key(name, "vd") || skip_key(name, "hd") ||
+	    skip_key(name, "xvd"))
 		return true;
 	return name[stem - 1] == 'p' && name[stem - 2] >= '0' && name[stem - 2] <= '9';
 }
@@ -271,7 +272,7 @@ static void parse_diskstats(const char *line, struct reading *r)
 	int at = 0;
 	double v[7];
 
-	if (sscanf(line, "%*d %*d %63s%n", name, &at) != 1 || is_stacked(name) ||
+	if (sscanf(line, "%*d %*d %63s%n", name, &at) != 1 || is_excluded_device(name) ||
 	    is_partition(name))
 		return;
 	if (parse_numbers(line + at, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
@@ -290,9 +291,9 @@ static void parse_pressure(const char *line, struct reading *r, enum quantity so
 
 	if (!total || parse_numbers(total + 6, &v, 1) != 1)
 		return;
-	if (after(line, "some "))
+	if (skip_key(line, "some "))
 		r->v[some] = v;
-	else if (after(line, "full ") && full != QUANTITIES)
+	else if (skip_key(line, "full ") && full != QUANTITIES)
 		r->v[full] = v;
 }
 
@@ -427,11 +428,11 @@ static double column_value(const struct column *c, const struct reading *now,
 {
 	double by;
 
-	if (c->how == AS_IS)
+	if (c->computation == AS_IS)
 		return now->v[c->what] * c->scale;
-	if (c->how == MINUS)
+	if (c->computation == MINUS)
 		return (now->v[c->other] - now->v[c->what]) * c->scale;
-	by = !last ? 0 : c->how == CPU_SHARE ? cpu_total(now, last) : seconds;
+	by = !last ? 0 : c->computation == CPU_SHARE ? cpu_total(now, last) : seconds;
 	return by > 0 ? counter_growth(now, last, c->what) / by * c->scale : NAN;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers about the whole host, from /proc. A struct proc_metrics keeps the files open and has the
- * counters of the tick before; each tick fills one row. One thread at a time.
+ * counters of the reading before; each reading fills one row. One thread at a time.
  */
 #ifndef AGENT_TRACER_METRICS_READINGS_H
 #define AGENT_TRACER_METRICS_READINGS_H
@@ -24,7 +24,7 @@ void proc_metrics_free(struct proc_metrics *pm); /* NULL is fine */
 size_t proc_metrics_files(const struct proc_metrics *pm);
 
 /* Reads all files now into row[0 .. count). An unknown value is NaN: its file is missing, or a rate has no
- * earlier tick, or its counter went back. `raw_ns` is now on CLOCK_MONOTONIC_RAW. */
+ * earlier reading, or its counter went back. `raw_ns` is now on CLOCK_MONOTONIC_RAW. */
 void proc_metrics_read(struct proc_metrics *pm, int64_t raw_ns, double *row);
 
 #endif

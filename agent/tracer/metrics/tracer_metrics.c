@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers about the host, read in regular ticks into a ring, always on. A late tick is stamped with the
- * time of its reading; a tick that is missed adds no record.
+ * The tracer "metrics": reads numbers about the host into a ring at regular times, always on. A reading has
+ * the time at which it was made, even if it is late; a reading that is missed adds no record.
  *
- * The plane "/host:CPU metrics" has one line, "_counters_", one event per number and tick.
+ * The plane "/host:CPU metrics" has one line, "_counters_", with one event per number and reading.
  */
 #include <assert.h>
 #include <math.h>
@@ -18,8 +18,7 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-/* XProf cuts line ids to 32 bits: this is what it makes of TSL's INT64_MAX, and a number that a
- * browser can hold. */
+/* XProf's id of this line: it cuts TSL's INT64_MAX to 32 bits, which a browser can represent. */
 #define COUNTERS_LINE_ID INT64_C(0xffffffff)
 
 TRACER_DECLARE(metrics);
@@ -34,14 +33,14 @@ static const struct conf_field conf_fields[] = { CONF_RANGE(struct metrics_conf,
 
 static const struct setting settings[] = {
 	{ "max_hz", SETTING_INT, 1, 100, 100,
-	  "readings per second in the file, at most; --metrics-hz are made" },
+	  "most readings per second in the file, out of the --metrics-hz that are made" },
 	{ 0 }
 };
 
 struct tracer_metrics {
 	struct tracer base;
 	struct loop *loop;
-	struct loop_timer tick;
+	struct loop_timer timer;
 	int64_t period_ns;
 	struct proc_metrics *proc;
 	double *row; /* proc_metrics_count() values: a record of the ring */
@@ -52,7 +51,7 @@ struct tracer_metrics {
 struct snapshot {
 	int64_t t0_raw_ns;
 	struct ring_cut *cut;
-	size_t step; /* each step-th row is wanted */
+	size_t stride; /* the file gets one of so many rows */
 };
 
 static struct tracer_metrics *to_metrics(const struct tracer *t)
@@ -61,25 +60,26 @@ static struct tracer_metrics *to_metrics(const struct tracer *t)
 	return (struct tracer_metrics *)t;
 }
 
-static void on_tick(void *arg)
+static void on_reading_due(void *arg)
 {
 	struct tracer_metrics *t = arg;
-	int64_t next = t->tick.at_mono_ns + t->period_ns, now = now_mono_ns(), raw = now_raw_ns();
+	int64_t next = t->timer.at_mono_ns + t->period_ns, now = now_mono_ns(), raw = now_raw_ns();
 
 	proc_metrics_read(t->proc, raw, t->row);
 	ring_add(t->ring, raw, t->row, proc_metrics_count() * sizeof(*t->row));
-	loop_timer_at(t->loop, &t->tick, next > now ? next : now + t->period_ns, on_tick, t);
+	loop_timer_at(t->loop, &t->timer, next > now ? next : now + t->period_ns, on_reading_due,
+		      t);
 }
 
-static void start(struct tracer_metrics *t, const struct ring_limits *limits)
+static void start_reading(struct tracer_metrics *t, const struct ring_limits *limits)
 {
 	size_t bytes = proc_metrics_count() * sizeof(*t->row);
 
 	t->row = xmalloc(bytes);
 	t->ring = ring_new(&(struct ring_conf){
 		.limits = *limits, .record_bytes = bytes, .begin_raw_ns = now_raw_ns() });
-	t->tick.at_mono_ns = now_mono_ns();
-	on_tick(t);
+	t->timer.at_mono_ns = now_mono_ns();
+	on_reading_due(t);
 }
 
 static int metrics_open(struct tracer **out, const struct tracer_env *env, struct err *e)
@@ -97,7 +97,7 @@ static int metrics_open(struct tracer **out, const struct tracer_env *env, struc
 			 "no file of /proc can be read: mount proc into the agent's container");
 	} else {
 		t->period_ns = NS_PER_S / conf->metrics_hz;
-		start(t, &env->ring);
+		start_reading(t, &env->ring);
 	}
 	*out = &t->base;
 	return 0;
@@ -119,7 +119,7 @@ static void snapshot_free(void *arg)
 struct plane {
 	struct xs_builder *b;
 	int64_t t0_raw_ns;
-	size_t n, step; /* rows so far; each step-th is wanted */
+	size_t n, stride; /* rows so far; the plane gets one of so many */
 };
 
 static bool build_row(void *arg, const struct ring_record *record)
@@ -127,7 +127,7 @@ static bool build_row(void *arg, const struct ring_record *record)
 	struct plane *plane = arg;
 	const double *row = record->data;
 
-	if (plane->n++ % plane->step)
+	if (plane->n++ % plane->stride)
 		return true;
 	for (size_t c = 0; c < proc_metrics_count(); c++) {
 		if (!isfinite(row[c]))
@@ -142,7 +142,7 @@ static bool build_row(void *arg, const struct ring_record *record)
 static void build(void *arg, struct xs_builder *b)
 {
 	const struct snapshot *s = arg;
-	struct plane plane = { .b = b, .t0_raw_ns = s->t0_raw_ns, .step = s->step };
+	struct plane plane = { .b = b, .t0_raw_ns = s->t0_raw_ns, .stride = s->stride };
 
 	xs_plane(b, 0, "/host:CPU metrics");
 	xs_line(b, COUNTERS_LINE_ID, "_counters_", s->t0_raw_ns);
@@ -166,7 +166,7 @@ static int metrics_arm(struct tracer *tracer, struct tracer_run *run, struct err
 	return 0;
 }
 
-static size_t row_step(const struct tracer_metrics *t, const struct tracer_run *run)
+static size_t choose_row_stride(const struct tracer_metrics *t, const struct tracer_run *run)
 {
 	int64_t max_hz = tracer_run_setting(run, &tracer_metrics_ops, "max_hz");
 	int64_t hz = NS_PER_S / t->period_ns;
@@ -186,7 +186,7 @@ static void metrics_gather(struct tracer *tracer, struct tracer_run *run)
 	}
 	s = xcalloc(1, sizeof(*s));
 	s->t0_raw_ns = run->t0_raw_ns;
-	s->step = row_step(t, run);
+	s->stride = choose_row_stride(t, run);
 	s->cut = ring_run_cut(t->ring, run, "metrics", t->period_ns);
 	build_job_start(
 		t->loop, run,
@@ -204,7 +204,7 @@ static void metrics_free(struct tracer *tracer)
 {
 	struct tracer_metrics *t = to_metrics(tracer);
 
-	loop_timer_cancel(t->loop, &t->tick);
+	loop_timer_cancel(t->loop, &t->timer);
 	proc_metrics_free(t->proc);
 	ring_free(t->ring);
 	free(t->row);

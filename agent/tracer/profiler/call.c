@@ -208,7 +208,7 @@ void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns)
 		loop_timer_at(c->loop, &c->timer, now_mono_of_raw(t1_raw_ns) + PROFILER_GUARD_NS,
 			      call_terminate, c);
 	else if (c->step == WAITING && t1_raw_ns <= c->t0_raw_ns)
-		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* finds an empty window */
+		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* ends it: no window is left */
 }
 
 void profiler_call_free(struct profiler_call *c)
@@ -256,7 +256,7 @@ static void call_keep_file(struct profiler_call *c)
 		c->result.start_real_ns = start > c->sent_real_ns ? start : c->sent_real_ns;
 		c->result.incomplete = true;
 		call_fail(c, REASON_PROFILER_OLD,
-			  "its trace has no begin time: placed by the time of the request");
+			  "its trace has no begin time: the time of the request is used instead");
 		return;
 	}
 	call_done(c);
@@ -283,13 +283,13 @@ static const char *failure_reason(const struct profiler_store *s)
 	return s->rc == ERR_NOT_FOUND ? REASON_PROFILER_OLD : REASON_PROFILER_FAILED;
 }
 
-/* The file's size is known once it has been found: reserves room for it. */
-static void fetch_with_room(struct profiler_call *c)
+/* The first fetch has found the file's size: reserves spool space for it and fetches again. */
+static void fetch_with_reservation(struct profiler_call *c)
 {
 	struct profiler_store *s = &c->store;
 
-	s->unwanted = c->freed || !c->reserve_bytes(c->arg, s->need_bytes);
-	s->room_bytes = s->need_bytes;
+	s->no_space = c->freed || !c->reserve_bytes(c->arg, s->need_bytes);
+	s->limit_bytes = s->need_bytes;
 	call_fetch_file(c);
 }
 
@@ -301,7 +301,7 @@ static void fetch_done(void *arg)
 		     now_mono_ns() + FILE_RETRY_NS < c->give_up_mono_ns && !c->freed;
 
 	if (profiler_store_must_repeat(s)) {
-		fetch_with_room(c);
+		fetch_with_reservation(c);
 	} else if (c->freed) {
 		unlink(c->path);
 	} else if (!s->rc) {
@@ -345,12 +345,12 @@ struct code_reason {
 	const char *reason;
 };
 
-/* The first row that fits. A stock server has INTERNAL for everything: its text decides. */
+/* The first matching row holds. A stock server sends INTERNAL for every error, so the text decides. */
 static const struct code_reason code_reasons[] = {
 	{ RPC_INTERNAL, "nother profiling session", REASON_PROFILER_BUSY },
 	{ RPC_ALREADY_EXISTS, "", REASON_PROFILER_BUSY },
 	{ RPC_UNAVAILABLE, "timed out",
-	  REASON_PROFILER_TIMEOUT }, /* it listens and does not answer */
+	  REASON_PROFILER_TIMEOUT }, /* the server listens and does not answer */
 	{ RPC_UNAVAILABLE, "", REASON_PROFILER_UNREACHABLE },
 	{ RPC_UNIMPLEMENTED, "", REASON_PROFILER_OLD },
 	{ RPC_DEADLINE_EXCEEDED, "", REASON_PROFILER_TIMEOUT },
@@ -367,15 +367,15 @@ static const char *find_reason(const struct rpc_status *st)
 	return REASON_PROFILER_FAILED;
 }
 
-/* The reply is hardly larger than its XSpace, so its size is reserved. Without room for it, an older server's
- * file is still removed. */
+/* Reserves the size of the reply, which is hardly larger than its XSpace. Without spool space an older
+ * server's file is still removed. */
 static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
 {
 	struct profiler_store *s = &c->store;
 
 	s->need_bytes = rpc_msg_len(msg);
-	s->unwanted = !c->reserve_bytes(c->arg, s->need_bytes);
-	if (s->unwanted) {
+	s->no_space = !c->reserve_bytes(c->arg, s->need_bytes);
+	if (s->no_space) {
 		call_fetch_file(c);
 		return;
 	}
@@ -430,7 +430,7 @@ static void call_send(void *arg)
 	struct err e;
 
 	if (c->t1_raw_ns <= c->t0_raw_ns) {
-		call_done(c); /* stopped before it began */
+		call_done(c); /* the window was stopped before the call */
 		return;
 	}
 	if (c->t1_raw_ns <= now_raw_ns()) {

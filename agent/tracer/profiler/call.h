@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One capture of one framework process: calls its tensorflow.ProfilerService for the window and stores
- * the XSpace of the reply; a typed reason tells why there is none. Loop thread.
+ * the XSpace of the reply. Without one the result has a typed reason. Loop thread.
  */
 #ifndef AGENT_TRACER_PROFILER_CALL_H
 #define AGENT_TRACER_PROFILER_CALL_H
@@ -26,16 +26,16 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 	const void *options; /* serialized tensorflow.ProfileOptions */
 	size_t options_len;
 	bool (*reserve_bytes)(void *arg, uint64_t bytes); /* as in tracer.h; not after done */
-	void (*done)(void *arg); /* once, never from inside profiler_call_start() */
+	void (*done)(void *arg); /* called once, after profiler_call_start() has returned */
 	void *arg;
 };
 
 struct profiler_result {
 	const char *reason; /* typed, proto/reasons.h; "" when ok */
-	bool incomplete; /* there is a file in spite of the reason */
+	bool incomplete; /* there is a file although there is a reason */
 	char detail[256];
 	char *path; /* the XSpace; NULL if there is none */
-	int64_t start_real_ns; /* its times count from here */
+	int64_t start_real_ns; /* the XSpace's times count from here */
 };
 
 /* The caller frees it with profiler_call_free(). */

@@ -23,7 +23,7 @@
 
 enum kind { UNPROBED, PROBING, PROFILER, OTHER };
 
-/* A socket of a framework process and what it is. */
+/* A listening socket of a framework process, and the kind of its server. */
 struct candidate {
 	struct discover_target target;
 	uint64_t inode;
@@ -60,7 +60,7 @@ struct discover {
 	/* The result of the last scan; a scan under way does not change it. */
 	struct proc_listener *listeners;
 	size_t n_listeners;
-	bool blind;
+	bool incomplete; /* the sockets of some processes could not be listed */
 
 	struct candidate *candidates;
 	size_t n_candidates;
@@ -139,7 +139,7 @@ static void candidate_set_kind(struct candidate *c, enum rpc_code code)
 			 t->address, t->pid, t->comm);
 	} else if ((code == RPC_DEADLINE_EXCEEDED || code == RPC_UNAVAILABLE) &&
 		   c->probes < MAX_PROBES) {
-		c->kind = UNPROBED; /* a server that is starting; or no gRPC server */
+		c->kind = UNPROBED; /* a server that is still starting, or not a gRPC server */
 	} else {
 		c->kind = OTHER;
 	}
@@ -257,7 +257,7 @@ static void discover_take_scan(struct discover *d)
 	d->listeners = xcalloc(d->n_listeners + 1, sizeof(*seen));
 	if (d->n_listeners)
 		memcpy(d->listeners, seen, d->n_listeners * sizeof(*seen));
-	d->blind = proc_scan_is_blind(d->scan);
+	d->incomplete = proc_scan_is_blind(d->scan);
 }
 
 static void scan_done(void *arg)
@@ -326,9 +326,9 @@ bool discover_owner(const struct discover *d, int port, struct discover_target *
 	return false;
 }
 
-bool discover_is_blind(const struct discover *d)
+bool discover_is_incomplete(const struct discover *d)
 {
-	return d->blind;
+	return d->incomplete;
 }
 
 struct discover *discover_new(const struct discover_conf *conf)

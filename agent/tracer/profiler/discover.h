@@ -32,7 +32,7 @@ struct discover_target {
 
 struct discover *discover_new(const struct discover_conf *conf);
 
-/* Callbacks do not come any more. Turns the loop until the probes under way have ended, at most a second.
+/* Drops all callbacks. Turns the loop until the probes under way have ended, at most a second.
  * NULL is fine. */
 void discover_free(struct discover *d);
 
@@ -42,11 +42,11 @@ const struct discover_target *discover_targets(const struct discover *d, size_t 
 /* The process that listens on this port at the loopback address, profiler or not; false if unknown. */
 bool discover_owner(const struct discover *d, int port, struct discover_target *out);
 
-/* The sockets of some processes cannot be read: CAP_SYS_PTRACE is missing. */
-bool discover_is_blind(const struct discover *d);
+/* True if the sockets of some processes cannot be listed, because CAP_SYS_PTRACE is missing. */
+bool discover_is_incomplete(const struct discover *d);
 
 /* Scans again; calls fn(arg) once, later, when the scan and its probes have ended (at most a second). A scan
- * that ended a moment ago is not repeated. */
+ * that ended less than 100 ms ago is not repeated. */
 void discover_refresh(struct discover *d, void (*fn)(void *arg), void *arg);
 void discover_forget(struct discover *d, void *arg); /* drops the callbacks with this arg */
 

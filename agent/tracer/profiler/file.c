@@ -18,12 +18,12 @@
 
 enum { COPY_BYTES = 1 << 18 };
 
-/* Where below the repository servers put the directory of a session. */
+/* Folders below the repository in which servers make the folder of a session. */
 static const char *const layouts[] = { "", "plugins/profile/" };
 
 /* ---- foreign paths ---- */
 
-/* Opens a path as the process with that root sees it; -1 and errno. */
+/* Opens a path inside the root of a process; on failure returns -1 with errno. */
 static int open_in_root(const char *root, const char *path, int flags)
 {
 	int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -63,7 +63,7 @@ static bool is_xspace_name(const char *name)
 	return len >= strlen(suffix) && !strcmp(name + len - strlen(suffix), suffix);
 }
 
-/* A regular file in `dir` whose name says XSpace, opened; -1 if there is none. */
+/* Opens a regular file in `dir` with the name of an XSpace; -1 if there is none. */
 static int open_xspace(DIR *dir)
 {
 	struct dirent *entry;
@@ -86,7 +86,7 @@ static int open_xspace(DIR *dir)
 }
 
 /* The file may still grow while it is copied. */
-static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
+static int copy_file(int from, int to, uint64_t limit_bytes, struct err *e)
 {
 	uint8_t *block = xmalloc(COPY_BYTES);
 	uint64_t total = 0;
@@ -95,7 +95,7 @@ static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
 
 	while ((n = read(from, block, COPY_BYTES)) > 0) {
 		total += (uint64_t)n;
-		if (total > room_bytes) {
+		if (total > limit_bytes) {
 			rc = err_set(e, ERR_FULL, "the profiler's file grows while it is copied");
 			goto out;
 		}
@@ -104,53 +104,53 @@ static int copy_file(int from, int to, uint64_t room_bytes, struct err *e)
 			goto out;
 	}
 	if (n < 0)
-		rc = err_errno(e, "read the profiler's file");
+		rc = err_errno(e, "reading the profiler's file");
 out:
 	free(block);
 	return rc;
 }
 
-static int copy_to(int from, const char *to, uint64_t room_bytes, struct err *e)
+static int copy_to(int from, const char *to, uint64_t limit_bytes, struct err *e)
 {
 	int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
 
 	if (fd < 0)
 		return err_errno(e, "%s", to);
-	rc = copy_file(from, fd, room_bytes, e);
+	rc = copy_file(from, fd, limit_bytes, e);
 	close(fd);
 	if (rc)
 		unlink(to);
 	return rc;
 }
 
-static int check_size(int fd, uint64_t room_bytes, uint64_t *size, struct err *e)
+static int check_size(int fd, uint64_t limit_bytes, uint64_t *size, struct err *e)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
-		return err_errno(e, "the profiler's file");
+		return err_errno(e, "examining the profiler's file");
 	*size = (uint64_t)st.st_size;
 	if (*size > LIMIT_RESPONSE_BYTES)
-		return err_set(e, ERR_LIMIT, "the profiler's file is above 2 GB");
-	if (*size > room_bytes)
+		return err_set(e, ERR_LIMIT, "the profiler's file is larger than 2 GB");
+	if (*size > limit_bytes)
 		return err_set(e, ERR_FULL, "the profiler's file has %" PRIu64 " bytes", *size);
 	return 0;
 }
 
-static int fetch_from(DIR *dir, const char *to, uint64_t room_bytes, uint64_t *size, struct err *e)
+static int fetch_from(DIR *dir, const char *to, uint64_t limit_bytes, uint64_t *size, struct err *e)
 {
 	int from = open_xspace(dir), rc;
 
 	if (from < 0)
 		return err_set(e, ERR_NOT_FOUND, "no .xplane.pb file");
-	rc = check_size(from, room_bytes, size, e);
+	rc = check_size(from, limit_bytes, size, e);
 	if (!rc)
-		rc = copy_to(from, to, room_bytes, e);
+		rc = copy_to(from, to, limit_bytes, e);
 	close(from);
 	return rc;
 }
 
-int profiler_file_fetch(const struct profiler_place *place, const char *to, uint64_t room_bytes,
+int profiler_file_fetch(const struct profiler_place *place, const char *to, uint64_t limit_bytes,
 			uint64_t *size, struct err *e)
 {
 	int rc = ERR_NOT_FOUND;
@@ -162,7 +162,7 @@ int profiler_file_fetch(const struct profiler_place *place, const char *to, uint
 		free(path);
 		if (!dir)
 			continue;
-		rc = fetch_from(dir, to, room_bytes, size, e);
+		rc = fetch_from(dir, to, limit_bytes, size, e);
 		closedir(dir);
 	}
 	if (rc == ERR_NOT_FOUND)
@@ -191,7 +191,7 @@ static void remove_files(const struct profiler_place *place, DIR *dir)
 	}
 }
 
-/* Removes one empty directory, named by its path in that root. */
+/* Removes one empty directory; `path` is inside the process's root. */
 static void remove_dir(const struct profiler_place *place, const char *path)
 {
 	char *parent = xstrdup(path);

@@ -20,10 +20,10 @@ struct profiler_place {
 	const uid_t *owner; /* only folders of this user are removed; NULL = of any user */
 };
 
-/* Copies the session's XSpace to the new file `to`. ERR_NOT_FOUND if it is not there (yet), ERR_LIMIT
- * if it is larger than a response may be, ERR_FULL if it is larger than `room_bytes`; `*size` is its size. */
+/* Copies the session's XSpace to the new file `to`, and sets `*size` to its size. ERR_NOT_FOUND if it is not
+ * there (yet), ERR_LIMIT if it is larger than a response may be, ERR_FULL if it is larger than `limit_bytes`. */
 MUST_CHECK int profiler_file_fetch(const struct profiler_place *place, const char *to,
-				   uint64_t room_bytes, uint64_t *size, struct err *e);
+				   uint64_t limit_bytes, uint64_t *size, struct err *e);
 
 /* Removes the server's files and folders below the repository, and the repository. Errors are ignored. */
 void profiler_file_remove(const struct profiler_place *place);

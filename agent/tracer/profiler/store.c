@@ -22,8 +22,8 @@ static int read_fd(void *arg, uint64_t offset, void *buf, size_t len, struct err
 	return file_read_exact(*(const int *)arg, offset, buf, len, "what the profiler sent", e);
 }
 
-/* Checks that it is an XSpace, and finds its begin time. One with a begin time is not read further: the merge
- * reads it whole. Not by mmap: mapped gigabytes would count as the agent's memory. */
+/* Checks that the file is an XSpace, and finds its begin time. If it has one, the rest is not read here: the
+ * merge reads it. Does not use mmap: mapped gigabytes would count as the agent's memory. */
 static int read_begin(struct profiler_store *s, int fd, size_t size)
 {
 	struct xs_summary sum = { 0 };
@@ -34,7 +34,7 @@ static int read_begin(struct profiler_store *s, int fd, size_t size)
 	if (!rc && !start_ns)
 		rc = xs_summarize(&source, &sum, &s->err);
 	if (rc)
-		return err_prefix(&s->err, "the profiler's data is no XSpace");
+		return err_prefix(&s->err, "the profiler's data is not an XSpace");
 	if (start_ns <= INT64_MAX)
 		s->start_real_ns = (int64_t)start_ns;
 	s->has_file = sum.events > 0 || s->start_real_ns;
@@ -108,11 +108,12 @@ static int fetch_and_check(struct profiler_store *s)
 {
 	int rc, fd;
 
-	if (s->unwanted)
+	if (s->no_space)
 		return err_set(&s->err, ERR_FULL,
-			       "the spool has no room for its %" PRIu64 " bytes (--spool-limit)",
+			       "the spool has less than the %" PRIu64
+			       " bytes that it needs (--spool-limit)",
 			       s->need_bytes);
-	rc = profiler_file_fetch(&s->place, s->path, s->room_bytes, &s->need_bytes, &s->err);
+	rc = profiler_file_fetch(&s->place, s->path, s->limit_bytes, &s->need_bytes, &s->err);
 	if (rc)
 		return rc;
 	fd = open(s->path, O_RDONLY | O_CLOEXEC);
@@ -123,7 +124,7 @@ static int fetch_and_check(struct profiler_store *s)
 	return rc;
 }
 
-/* The effective user from the status file: the process's folder in /proc may belong to root. */
+/* The process's effective user, from its status file: its folder in /proc may belong to root. */
 static void find_owner(int64_t pid, uid_t *out)
 {
 	char *path = xasprintf("/proc/%" PRId64 "/status", pid);
@@ -140,13 +141,13 @@ static void find_owner(int64_t pid, uid_t *out)
 
 bool profiler_store_must_repeat(const struct profiler_store *s)
 {
-	return s->rc == ERR_FULL && s->need_bytes > s->room_bytes && !s->unwanted;
+	return s->rc == ERR_FULL && s->need_bytes > s->limit_bytes && !s->no_space;
 }
 
 void profiler_store_file(struct profiler_store *s)
 {
 	char *root = s->pid ? xasprintf("/proc/%" PRId64 "/root", s->pid) : xstrdup("/");
-	uid_t owner = (uid_t)-1; /* of a process that has ended: nothing is removed */
+	uid_t owner = (uid_t)-1; /* stays so if the process has ended: nothing is removed */
 
 	if (s->pid) {
 		find_owner(s->pid, &owner);

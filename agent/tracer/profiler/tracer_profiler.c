@@ -34,7 +34,7 @@ struct tracer_profiler {
 	struct tracer_env env;
 	const struct profiler_conf *conf;
 	struct discover *discover;
-	int live; /* calls with callbacks under way, also of freed ones */
+	int live; /* calls with callbacks under way, freed calls included */
 };
 
 /* One process in one capture. */
@@ -54,22 +54,22 @@ struct profiler_run {
 	struct tracer_profiler *t;
 	struct tracer_run *run;
 	struct target *targets;
-	bool searching; /* for processes that are new since the last scan */
+	bool searching; /* a scan for processes that are new since the last one is under way */
 	bool gathering;
 	bool is_past; /* the window was over when the run was armed */
 };
 
-/* What a reason means for the user; the first is the mildest. */
-struct advice {
+/* What a reason means for the user, the mildest first: a run gets the worst reason of its targets. */
+struct reason_text {
 	const char *reason;
 	const char *text;
 };
 
-static const struct advice advices[] = {
-	{ REASON_WINDOW_CUT, "the agent was too late: is this host short of CPU time?" },
+static const struct reason_text reason_texts[] = {
+	{ REASON_WINDOW_CUT, "the agent called it too late: does this host lack CPU time?" },
 	{ REASON_PROFILER_OLD, "the framework is too old" },
 	{ REASON_PROFILER_BUSY, "another trace runs in that process: end it or wait" },
-	{ REASON_DISK_FULL, "too large" },
+	{ REASON_DISK_FULL, "its trace does not fit into the spool" },
 	{ REASON_PROFILER_TIMEOUT, "no answer: does the process hang, or is it stopped?" },
 	{ REASON_PROFILER_UNREACHABLE,
 	  "no server listens: does the job call jax.profiler.start_server()?" },
@@ -124,30 +124,30 @@ static void run_add_part(struct tracer_run *run, const struct target *t)
 	target_label(t, part->label, sizeof(part->label));
 }
 
-static size_t find_advice(const char *reason)
+static size_t find_reason_text(const char *reason)
 {
 	size_t i = 0;
 
-	while (i < ARRAY_SIZE(advices) - 1 && strcmp(advices[i].reason, reason))
+	while (i < ARRAY_SIZE(reason_texts) - 1 && strcmp(reason_texts[i].reason, reason))
 		i++;
 	return i;
 }
 
 /* "127.0.0.1:9999: no server listens: ... (failed to connect); 127.0.0.1:9998: ..." */
-static void add_detail(struct tracer_run *run, const struct target *t, const struct advice *advice,
-		       const char *text)
+static void add_detail(struct tracer_run *run, const struct target *t,
+		       const struct reason_text *prefix, const char *text)
 {
 	size_t used = strlen(run->detail);
 
 	snprintf(run->detail + used, sizeof(run->detail) - used, "%s%s: %s (%s)", used ? "; " : "",
-		 t->address, advice->text, text);
+		 t->address, prefix->text, text);
 }
 
 static const struct profiler_result *target_result(const struct target *t)
 {
 	static const struct profiler_result given_up = {
 		.reason = REASON_PROFILER_TIMEOUT,
-		.detail = "its trace was not there when the capture had to end",
+		.detail = "its trace had not come when the capture's time to gather ended",
 	};
 
 	return profiler_call_is_done(t->call) ? profiler_call_result(t->call) : &given_up;
@@ -164,18 +164,18 @@ static void profiler_run_finish(struct profiler_run *pr)
 
 		good += ok || r->incomplete;
 		if (!ok) {
-			size_t at = find_advice(r->reason);
+			size_t at = find_reason_text(r->reason);
 
 			bad++;
 			worst = at > worst ? at : worst;
-			add_detail(run, t, &advices[at], r->detail);
+			add_detail(run, t, &reason_texts[at], r->detail);
 		}
 		if (r->path)
 			run_add_part(run, t);
 	}
 	run->result = !bad ? RUN_OK : good ? RUN_DEGRADED : RUN_FAILED;
 	if (bad)
-		snprintf(run->reason, sizeof(run->reason), "%s", advices[worst].reason);
+		snprintf(run->reason, sizeof(run->reason), "%s", reason_texts[worst].reason);
 	profiler_run_free(pr);
 	run->done(run);
 }
@@ -375,7 +375,7 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 	discover_targets(to_profiler(tracer)->discover, &n);
 	if (pr->is_past && n + pr->t->conf->profiler.n) {
 		tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED,
-				      "framework profilers cannot record the past");
+				      "framework profilers cannot record a window that is over");
 		profiler_run_free(pr);
 		run->done(run);
 		return;
@@ -384,7 +384,7 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 	profiler_run_finish_if_done(pr);
 }
 
-/* The traces that are complete are kept. */
+/* Keeps the traces that are complete. */
 static void profiler_give_up(struct tracer *tracer, struct tracer_run *run)
 {
 	(void)tracer;
@@ -407,11 +407,12 @@ static void profiler_state(const struct tracer *tracer, struct tracer_state *out
 		out->health = TRACER_OFF;
 		snprintf(out->reason, sizeof(out->reason),
 			 "no framework profilers: set --profiler HOST:PORT or --discover");
-	} else if (conf->discover && discover_is_blind(t->discover)) {
+	} else if (conf->discover && discover_is_incomplete(t->discover)) {
 		out->health = TRACER_DEGRADED;
 		out->errno_value = EACCES;
 		snprintf(out->reason, sizeof(out->reason),
-			 "cannot see the sockets of other users' processes: grant CAP_SYS_PTRACE");
+			 "the sockets of other users' processes cannot be listed: grant "
+			 "CAP_SYS_PTRACE");
 	}
 }
 
@@ -437,7 +438,8 @@ static int check_target(const char *listen, const char *address, struct err *e)
 	if (!listen || !*listen || !address_is_loopback(host) ||
 	    address_split(listen, own_host, &own_port, NULL) || own_port != port)
 		return 0;
-	return err_set(e, ERR_INVALID, "--profiler %s: is this agent's own --listen", address);
+	return err_set(e, ERR_INVALID,
+		       "--profiler %s is this agent's own --listen: name another address", address);
 }
 
 int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, const char *proc,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiler tracer's configuration, and the tracer over a /proc of the test's own. */
+/* The configuration of the tracer "profiler", and an open() that tests give a /proc of their own. */
 #ifndef AGENT_TRACER_PROFILER_TRACER_PROFILER_H
 #define AGENT_TRACER_PROFILER_TRACER_PROFILER_H
 

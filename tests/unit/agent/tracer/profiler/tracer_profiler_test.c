@@ -405,7 +405,7 @@ static void test_wrong(void)
 		{ FAKE_BROKEN, "profiler-failed", "the tracer fell over" },
 		{ FAKE_OTHER, "profiler-old", "no such method" },
 		{ FAKE_GARBAGE, "profiler-failed", "offset" },
-		{ FAKE_NO_XSPACE, "profiler-failed", "no XSpace" },
+		{ FAKE_NO_XSPACE, "profiler-failed", "not an XSpace" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrongs); i++) {
