@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/secret.h"
 #include "net/address.h"
 #include "net/http_server.h"
 #include "net/rpc.h"
@@ -79,6 +80,7 @@ static void new_control(struct aggregator *agg)
 		.registry = agg->registry,
 		.captures = agg->captures,
 		.needs_certificate = is_set(agg->conf.ca),
+		.token = agg->token,
 	};
 
 	agg->control = control_new(&env);
@@ -94,6 +96,7 @@ static void new_profiler(struct aggregator *agg)
 		.registry = agg->registry,
 		.captures = agg->captures,
 		.lead_ns = agg->conf.lead_ns,
+		.token = agg->token,
 	};
 
 	agg->profiler = profiler_service_new(&env);
@@ -123,6 +126,8 @@ static void new_api(struct aggregator *agg)
 		.ingest = agg->ingest,
 		.control = agg->control,
 		.started_mono_ns = agg->started_mono_ns,
+		.token = agg->token,
+		.needs_token = aggregator_needs_token(agg),
 		.http_address = agg->conf.http,
 		.http_hosts = &agg->conf.http_host,
 	};
@@ -245,11 +250,9 @@ static int http_start(struct aggregator *agg, struct err *e)
 		.key_file = has_tls(agg) ? agg->conf.key : NULL,
 		.threads = HTTP_THREADS,
 	};
-	int rc = api_load_token(agg->api, agg->conf.token_file, e);
+	int rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg->api,
+				 &agg->http_port, e);
 
-	if (!rc)
-		rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg->api,
-				     &agg->http_port, e);
 	if (!rc)
 		log_info("AGG-PART", "part=http state=up address=%s port=%d", agg->conf.http,
 			 agg->http_port);
@@ -320,8 +323,11 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 {
 	int rc = check_conf(agg, e);
 
+	if (!rc && is_set(agg->conf.token_file))
+		rc = secret_load(&agg->token, agg->conf.token_file, e);
 	if (rc)
 		return rc;
+	aggregator_warn_open_ports(agg);
 	agg->started_mono_ns = now_mono_ns();
 	agg->jobs.loop = agg->loop;
 	if (!agg->patience.arm_ns)
@@ -335,6 +341,8 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 		if (rc) {
 			err_prefix(e, "%s", parts[i].name);
 			stop_parts(agg, i);
+			secret_free(agg->token);
+			agg->token = NULL;
 			return rc;
 		}
 	}
@@ -344,4 +352,6 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 void aggregator_stop(struct aggregator *agg)
 {
 	stop_parts(agg, ARRAY_SIZE(parts));
+	secret_free(agg->token);
+	agg->token = NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's configuration and its parts. Only aggregator.c, conf.c and main.c see this: each part is given
+ * The aggregator's configuration and its parts. Only aggregator.c, conf.c, open_ports.c and main.c see this: each part is given
  * an environment of its own.
  */
 #ifndef AGGREGATOR_AGGREGATOR_H
@@ -42,6 +42,7 @@ struct aggregator {
 	struct loop *loop; /* of the caller of aggregator_start() */
 	struct capture_patience patience; /* a member that is 0 gets its default */
 	struct jobs jobs;
+	char *token; /* in token_file; NULL = none */
 	struct session_clock clock;
 	struct session_store store;
 	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */
@@ -64,6 +65,12 @@ struct aggregator {
  * failure no part is left running, and the error names the part that failed.
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
+
+/* open_ports.c: one log line for each port that other hosts can reach: what any peer may do there. */
+void aggregator_warn_open_ports(const struct aggregator *agg);
+
+/* open_ports.c: whether HTTP is open to other hosts on purpose, with TLS: then changes need a token. */
+bool aggregator_needs_token(const struct aggregator *agg);
 
 /* Waits for the workers, stops every part. Captures under way are left to the next start. */
 void aggregator_stop(struct aggregator *agg);

@@ -27,7 +27,7 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, ca, NULL,
 	     "PEM file: agents and gRPC clients need a certificate of this authority"),
 	CONF(struct aggregator_conf, token_file, NULL,
-	     "file with a secret: HTTP callers need it to capture or delete"),
+	     "file with a secret: callers need it to capture or delete"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),
 	CONF(struct aggregator_conf, log_level, "info", "error, warn, info or debug"),
 	{ 0 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 
@@ -21,6 +22,20 @@ static int check(const char *text, size_t len, const char *path, struct err *e)
 	return 0;
 }
 
+/* A user who can read the file, or write it, can do all that the secret is to guard. */
+static int check_mode(FILE *f, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fileno(f), &st))
+		return err_errno(e, "%s", path);
+	if (S_ISREG(st.st_mode) && st.st_mode & S_IRWXO)
+		return err_set(e, ERR_DENIED,
+			       "%s is a secret that every user of this host can open: chmod o= %s",
+			       path, path);
+	return 0;
+}
+
 int secret_load(char **out, const char *path, struct err *e)
 {
 	char line[SECRET_MOST_BYTES + 8] = "";
@@ -31,9 +46,12 @@ int secret_load(char **out, const char *path, struct err *e)
 
 	if (!f)
 		return err_errno(e, "%s", path);
-	if (!fgets(line, sizeof(line), f))
+	rc = check_mode(f, path, e);
+	if (rc || !fgets(line, sizeof(line), f))
 		line[0] = '\0';
 	fclose(f);
+	if (rc)
+		return rc;
 	text = line + strspn(line, BLANKS);
 	len = strlen(text);
 	while (len && strchr(BLANKS, text[len - 1]))
@@ -60,4 +78,12 @@ bool secret_equal(const char *secret, const char *text)
 	for (size_t i = 0; i < given; i++)
 		differs |= (unsigned char)(secret[len ? i % len : 0] ^ text[i]);
 	return !differs;
+}
+
+bool secret_is_bearer(const char *secret, const char *authorization)
+{
+	static const char scheme[] = "Bearer ";
+
+	return authorization && !strncasecmp(authorization, scheme, strlen(scheme)) &&
+	       secret_equal(secret, authorization + strlen(scheme));
 }

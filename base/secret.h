@@ -12,7 +12,8 @@
 #define SECRET_MOST_BYTES  1024
 
 /* Loads the first line of a file, without blanks around it: printable ASCII. The caller frees `*out`
- * with secret_free(). ERR_INVALID for one that is too short, too long or not printable. */
+ * with secret_free(). ERR_INVALID for one that is too short, too long or not printable, ERR_DENIED for a file that
+ * users other than its owner and group can open. */
 MUST_CHECK int secret_load(char **out, const char *path, struct err *e);
 
 /* Overwrites it first. NULL is fine. */
@@ -20,5 +21,8 @@ void secret_free(char *secret);
 
 /* Takes the same time for all texts of one length. */
 bool secret_equal(const char *secret, const char *text);
+
+/* Whether `authorization` (may be NULL) is "Bearer " and the secret. */
+bool secret_is_bearer(const char *secret, const char *authorization);
 
 #endif

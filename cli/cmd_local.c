@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/secret.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/local.h"
@@ -20,6 +21,7 @@ struct conf {
 	char *run;
 	int64_t duration_ns;
 	char *step;
+	char *token_file;
 };
 
 #define SOCKET_FIELD \
@@ -37,6 +39,8 @@ static const struct conf_field start_fields[] = {
 	     "which: all, NAME,NAME or LABEL=VALUE; without it, this host"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, duration_ns, "10m", "end by itself after this time"),
+	CONF(struct conf, token_file, NULL,
+	     "file with the aggregator's token, which other hosts than this one need"),
 	SOCKET_FIELD,
 	CONF(struct conf, json, NULL, "print one JSON document on stdout"),
 	{ 0 }
@@ -93,6 +97,7 @@ static int run_start(const void *arg, int argc, char **argv, struct err *e)
 	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalStart start = TUTTI__V1__LOCAL_START__INIT;
 	Tutti__V1__LocalReply *reply;
+	char *token = NULL;
 	json_t *doc;
 	int rc;
 
@@ -102,10 +107,17 @@ static int run_start(const void *arg, int argc, char **argv, struct err *e)
 		start.hosts = conf->hosts;
 	if (conf->run)
 		start.run = conf->run;
+	if (conf->token_file && *conf->token_file) {
+		rc = secret_load(&token, conf->token_file, e);
+		if (rc)
+			return rc;
+		start.token = token;
+	}
 	start.duration_ns = conf->duration_ns;
 	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_START;
 	request.start = &start;
 	rc = local_call(conf->local_socket, &request, &reply, e);
+	secret_free(token);
 	if (rc)
 		return rc;
 	if (conf->json) {

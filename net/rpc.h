@@ -188,6 +188,10 @@ const char *rpc_peer(const struct rpc_call *call);
 /* Common name of the peer's verified certificate; "" in plaintext. Borrowed until `closed`. */
 const char *rpc_identity(const struct rpc_call *call);
 
+/* Server: the caller's metadata "authorization", "Bearer TOKEN" for example; "" without. Borrowed until
+ * `closed`. */
+const char *rpc_authorization(const struct rpc_call *call);
+
 /* When the caller stops waiting, on CLOCK_MONOTONIC; INT64_MAX if never. */
 int64_t rpc_deadline_ns(const struct rpc_call *call);
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/secret.h"
 #include "net/rpc_impl.h"
 #include "proto/limits.h"
 
@@ -122,6 +123,7 @@ static void call_free(struct rpc_call *c)
 	grpc_call_unref(c->core);
 	gpr_free(c->peer);
 	free(c->identity);
+	secret_free(c->authorization);
 	c->rpc->n_calls--;
 	free(c);
 }
@@ -461,6 +463,11 @@ const char *rpc_identity(const struct rpc_call *c)
 	if (!own->identity)
 		own->identity = common_name(own->core);
 	return own->identity;
+}
+
+const char *rpc_authorization(const struct rpc_call *c)
+{
+	return c->authorization ? c->authorization : "";
 }
 
 int64_t rpc_deadline_ns(const struct rpc_call *c)

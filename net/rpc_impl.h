@@ -89,6 +89,7 @@ struct rpc_call {
 	size_t max_message_bytes;
 	int64_t deadline_ns;
 	char *peer, *identity; /* NULL until first used */
+	char *authorization; /* server: as the caller sent it, or NULL */
 	unsigned int pending; /* batches that core has, and handlers that still run */
 
 	/* receiving */

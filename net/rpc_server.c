@@ -71,7 +71,20 @@ static void refuse(struct rpc_call *c, grpc_slice path)
 	free(text);
 }
 
-static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_details *details)
+static char *find_authorization(const grpc_metadata_array *metadata)
+{
+	for (size_t i = 0; i < metadata->count; i++) {
+		grpc_slice value = metadata->metadata[i].value;
+
+		if (!grpc_slice_str_cmp(metadata->metadata[i].key, "authorization"))
+			return xstrndup((const char *)GRPC_SLICE_START_PTR(value),
+					GRPC_SLICE_LENGTH(value));
+	}
+	return NULL;
+}
+
+static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_details *details,
+		      const grpc_metadata_array *metadata)
 {
 	const struct rpc_method *m = find_method(s, details->method);
 	struct rpc_call *c = rpc_call_new(s->rpc, m ? m->events : &no_events, m ? m->arg : NULL);
@@ -79,6 +92,7 @@ static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_det
 	c->server = s;
 	c->core = core;
 	c->deadline_ns = rpc_deadline_from_core(details->deadline);
+	c->authorization = find_authorization(metadata);
 	c->max_message_bytes = m ? m->max_message_bytes : s->max_message_bytes;
 	rpc_call_link(c, &s->calls);
 	watch_call_end(c);
@@ -115,7 +129,7 @@ static void on_request(void *arg, bool ok)
 
 	s->n_armed--;
 	if (ok && !s->stopping) {
-		open_call(s, q->call, &q->details);
+		open_call(s, q->call, &q->details, &q->metadata);
 	} else if (ok) {
 		grpc_call_cancel(q->call, NULL);
 		grpc_call_unref(q->call);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/utf8.h"
 #include "proto/limits.h"
 #include "proto/message.h"
@@ -345,6 +346,8 @@ static int check_ask(const Tutti__V1__Ask *m, struct err *e)
 		rc = check_text("hosts", m->hosts, LIMIT_LOCAL_BYTES, e);
 	if (!rc)
 		rc = check_range("duration_ns", m->duration_ns, 0, LIMIT_DURATION_NS, e);
+	if (!rc)
+		rc = check_text("token", m->token, SECRET_MOST_BYTES, e);
 	return rc ? rc : check_run(m->run, e);
 }
 

@@ -37,6 +37,7 @@ struct control_question {
 	const char *hosts; /* selector, "" = this host */
 	int64_t duration_ns;
 	const char *run;
+	const char *token; /* the aggregator's, "" = none */
 };
 
 /* Calls fn exactly once, from inside or later. While the link is down the answer is "no" with the cause. */

@@ -139,6 +139,7 @@ static void on_start(struct local_service *s, struct local_request *req,
 		.hosts = m->hosts,
 		.duration_ns = m->duration_ns,
 		.run = m->run,
+		.token = m->token,
 	};
 
 	control_ask(s->env.control, &q, answer_text, req);
@@ -152,6 +153,7 @@ static void on_stop(struct local_service *s, struct local_request *req,
 		.session = m->session,
 		.hosts = "",
 		.run = "",
+		.token = "",
 	};
 
 	control_ask(s->env.control, &q, answer_text, req);

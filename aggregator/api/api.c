@@ -195,13 +195,8 @@ static bool is_cross_site(const struct http_req *req)
 
 static bool has_token(const struct api *api, const struct http_req *req)
 {
-	static const char scheme[] = "Bearer ";
-	const char *given = http_header(req, "Authorization");
-
-	if (!api->token)
-		return true;
-	return given && !strncasecmp(given, scheme, strlen(scheme)) &&
-	       secret_equal(api->token, given + strlen(scheme));
+	return !api->env.token ||
+	       secret_is_bearer(api->env.token, http_header(req, "Authorization"));
 }
 
 /* Whether the caller may change something. If not, the request is answered. */
@@ -209,6 +204,11 @@ static bool may_write(const struct api *api, struct http_req *req)
 {
 	if (is_cross_site(req))
 		http_answer_error(req, 403, "a page of another site may not do this");
+	else if (api->env.needs_token && !api->env.token)
+		http_answer_error(
+			req, 403,
+			"this aggregator can be reached from other hosts and has no token: "
+			"start it with --token-file FILE");
 	else if (!has_token(api, req))
 		http_answer_error(req, 401,
 				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
@@ -275,11 +275,6 @@ struct api *api_new(const struct api_env *env)
 	return api;
 }
 
-int api_load_token(struct api *api, const char *path, struct err *e)
-{
-	return path && *path ? secret_load(&api->token, path, e) : 0;
-}
-
 void api_begin_stop(struct api *api)
 {
 	api->stopping = true;
@@ -291,6 +286,5 @@ void api_free(struct api *api)
 		return;
 	events_free(api->events);
 	json_decref(api->claimed);
-	secret_free(api->token);
 	free(api);
 }

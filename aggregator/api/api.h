@@ -3,6 +3,7 @@
 #ifndef AGGREGATOR_API_API_H
 #define AGGREGATOR_API_API_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -27,14 +28,13 @@ struct api_env {
 	const struct ingest *ingest;
 	const struct control *control;
 	int64_t started_mono_ns;
+	const char *token; /* the secret of callers that change something; NULL = none is needed */
+	bool needs_token; /* without a token no caller changes anything */
 	const char *http_address; /* of the listener, for the Host headers that it accepts */
 	const struct conf_list *http_hosts; /* further names it accepts */
 };
 
 struct api *api_new(const struct api_env *env);
-
-/* From now on callers that change something need the secret in this file; NULL or "" is no file. */
-MUST_CHECK int api_load_token(struct api *api, const char *path, struct err *e);
 
 void api_begin_stop(struct api *api); /* from now on every request is refused */
 void api_free(struct api *api); /* the HTTP server is gone; NULL is fine */

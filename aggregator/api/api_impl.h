@@ -16,7 +16,6 @@ struct api {
 	struct api_env env;
 	struct events *events;
 	json_t *claimed; /* an object with a member for each session that a worker deletes, or reads for a retry */
-	char *token; /* the secret of callers that change something; NULL = none is needed */
 	bool stopping; /* every request is refused */
 };
 

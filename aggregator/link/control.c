@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/secret.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
@@ -371,6 +372,20 @@ static void handle_result(struct link *l, const agent_message *m)
 
 /* ---- Ask: requests from the local socket of a host ---- */
 
+/* A host's processes capture their own host; for others they need what callers over HTTP need. */
+static int check_ask_token(const struct link *l, const Tutti__V1__Ask *ask, struct err *e)
+{
+	const char *token = l->control->env.token;
+
+	if (!token || !*ask->hosts || !strcmp(ask->hosts, l->host->name) ||
+	    secret_equal(token, ask->token))
+		return 0;
+	return err_set(e, ERR_DENIED,
+		       "capturing other hosts than %s needs the aggregator's token: "
+		       "tutti start --token-file FILE",
+		       l->host->name);
+}
+
 static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
 {
 	char *origin = xasprintf("local %s", l->host->name);
@@ -381,8 +396,10 @@ static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture *
 		.open_ended = true,
 		.origin = origin,
 	};
-	int rc = capture_begin(l->control->env.captures, &req, c, e);
+	int rc = check_ask_token(l, ask, e);
 
+	if (!rc)
+		rc = capture_begin(l->control->env.captures, &req, c, e);
 	free(origin);
 	return rc;
 }

@@ -23,6 +23,7 @@ struct control_env {
 	struct time_service *time;
 	struct registry *registry;
 	struct captures *captures;
+	const char *token; /* that a host's processes need to capture other hosts; NULL = none */
 	bool needs_certificate; /* every agent must have one */
 };
 

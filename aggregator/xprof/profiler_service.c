@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/secret.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/names.h"
@@ -367,6 +368,17 @@ static void on_profile_opened(struct rpc_call *call)
 	rpc_set_arg(call, pc);
 }
 
+/* If not, the call is finished. */
+static bool has_token(const struct profiler_service *ps, struct rpc_call *call)
+{
+	if (!ps->env.token || secret_is_bearer(ps->env.token, rpc_authorization(call)))
+		return true;
+	log_warn("AGG-PROFILE", "peer=%s reason=\"no token, or a wrong one\"", rpc_peer(call));
+	rpc_finish(call, RPC_UNAUTHENTICATED,
+		   "this needs the aggregator's token: metadata authorization, Bearer TOKEN");
+	return false;
+}
+
 static bool on_profile(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct profile_call *pc = rpc_arg(call);
@@ -375,7 +387,7 @@ static bool on_profile(struct rpc_call *call, const struct rpc_msg *msg)
 	size_t len;
 	const uint8_t *data;
 
-	if (pc->has_request)
+	if (pc->has_request || !has_token(pc->ps, call))
 		return true;
 	pc->has_request = true;
 	data = rpc_msg_data(msg, &len);
@@ -488,7 +500,7 @@ static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 	const uint8_t *data;
 	size_t len;
 
-	if (t->has_request)
+	if (t->has_request || !has_token(t->ps, call))
 		return true;
 	t->has_request = true;
 	data = rpc_msg_data(msg, &len);

@@ -36,6 +36,8 @@ struct profiler_env {
 	struct registry *registry;
 	struct captures *captures;
 	int64_t lead_ns; /* the least time from a request to T0 */
+	const char *
+		token; /* that Profile and Terminate need as "authorization: Bearer"; NULL = none */
 };
 
 struct profiler_service *profiler_service_new(const struct profiler_env *env);

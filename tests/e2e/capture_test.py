@@ -104,6 +104,8 @@ def test_token():
         (c.dir / "token").write_text("correct horse battery\n".replace(" ", "-"))
         (c.dir / "wrong").write_text("incorrect-horse-battery\n")
         (c.dir / "short").write_text("horse\n")
+        for name in ("token", "wrong", "short"):
+            (c.dir / name).chmod(0o600)
         c.aggregator("--token-file", c.dir / "token")
         c.agent("host-a")
         c.wait_hosts(1)

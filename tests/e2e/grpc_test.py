@@ -45,6 +45,28 @@ def profile(address, **opts):
     return response
 
 
+def test_token():
+    """With a token, Profile needs it in its metadata."""
+    if not grpc:
+        raise SkipTest("grpcio is not installed")
+    with Cluster() as c:
+        (c.dir / "token").write_text("correct-horse-battery\n")
+        (c.dir / "token").chmod(0o600)
+        c.aggregator("--token-file", c.dir / "token")
+        c.agent("host-a")
+        c.wait_hosts(1)
+        request = xspace.message_class("tensorflow/profiler_service.proto", "tensorflow.ProfileRequest")(duration_ms=100)
+        with grpc.insecure_channel(f"127.0.0.1:{c.grpc}", options=[("grpc.max_receive_message_length", -1)]) as channel:
+            call = channel.unary_unary("/tensorflow.ProfilerService/Profile")
+            for metadata in ([], [("authorization", "Bearer incorrect-horse")]):
+                try:
+                    call(request.SerializeToString(), timeout=30, metadata=metadata)
+                    raise AssertionError("a capture without the token")
+                except grpc.RpcError as e:
+                    assert e.code() == grpc.StatusCode.UNAUTHENTICATED, e
+            assert call(request.SerializeToString(), timeout=60, metadata=[("authorization", "Bearer correct-horse-battery")])
+
+
 def test_stock_clients():
     if not grpc:
         raise SkipTest("grpcio is not installed")
@@ -104,4 +126,4 @@ def test_killed_after_terminate():
         assert session["complete"] == 1 and session["duration_ns"] < 40e9, session
 
 
-main(test_stock_clients, test_killed_after_terminate)
+main(test_token, test_stock_clients, test_killed_after_terminate)

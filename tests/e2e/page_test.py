@@ -85,6 +85,7 @@ def test_token_and_queue():
         raise SkipTest("chromium and chromedriver are not installed")
     with Cluster() as c:
         (c.dir / "token").write_text("correct-horse-battery\n")
+        (c.dir / "token").chmod(0o600)
         c.aggregator("--token-file", c.dir / "token")
         c.agent("host-a", f"--profiler=127.0.0.1:{free_port()}")
         c.wait_hosts(1)

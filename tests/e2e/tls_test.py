@@ -59,6 +59,30 @@ def test_mtls():
         assert c.tutti("hosts", "--server", url)[0] == 1  # without --ca the signer is unknown
 
 
+def test_open_ports():
+    """The command line of docs/operations.md: what any peer may do is in the log, and deleting is not part of it."""
+    with Cluster() as c:
+        make_ca(c.dir, "ca")
+        make_cert(c.dir, "ca", "aggregator")
+        (c.dir / "token").write_text("correct-horse-battery\n")
+        (c.dir / "token").chmod(0o600)
+        argv = [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", f"0.0.0.0:{c.http}", "--grpc",
+                f"0.0.0.0:{c.grpc}", "--probe", f"0.0.0.0:{c.probe}", "--spool", c.dir / "agg-spool",
+                *tls_flags(c.dir, "aggregator")]
+        flags = ["--server", f"https://127.0.0.1:{c.http}", "--ca", c.dir / "ca.crt"]
+        c.start("aggregator", argv)
+        wait_until("the aggregator", lambda: c.tutti("sessions", *flags)[0] == 0, 30)
+        assert c.tutti("delete", "2026_01_01_00_00_00_aaaaaa", *flags)[0] == 1
+        assert "--token-file" in c.stderr, c.stderr
+        for part in ("http", "grpc", "probe"):
+            assert f"AGG-OPEN part={part} " in c.log("aggregator"), c.log("aggregator")
+        c.kill("aggregator")
+        c.start("aggregator", [*argv, "--token-file", c.dir / "token"])
+        wait_until("the aggregator", lambda: c.tutti("sessions", *flags)[0] == 0, 30)
+        c.tutti("delete", "2026_01_01_00_00_00_aaaaaa", *flags, "--token-file", c.dir / "token")
+        assert "no session" in c.stderr or "there is" in c.stderr, c.stderr
+
+
 def test_plaintext_must_be_said_aloud():
     with Cluster() as c:
         argv = [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", "0.0.0.0:0", "--spool", c.dir / "s"]
@@ -66,4 +90,4 @@ def test_plaintext_must_be_said_aloud():
         assert p.returncode == 1 and "--insecure" in p.stderr and "--cert" in p.stderr, p
 
 
-main(test_mtls, test_plaintext_must_be_said_aloud)
+main(test_mtls, test_open_ports, test_plaintext_must_be_said_aloud)

@@ -541,6 +541,12 @@ const char *rpc_identity(const struct rpc_call *c)
 	return "";
 }
 
+const char *rpc_authorization(const struct rpc_call *c)
+{
+	(void)c;
+	return "";
+}
+
 int64_t rpc_deadline_ns(const struct rpc_call *c)
 {
 	return c->deadline_ns;

@@ -29,6 +29,8 @@ static void set_conf(struct aggregator_conf *c, const char *spool)
 	c->log_level = xstrdup("info");
 }
 
+const char *fleet_token_file;
+
 void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 {
 	struct rpc_channel_opts opts = { .lane = "test", .max_message_bytes = 64 << 20 };
@@ -42,6 +44,8 @@ void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns)
 	set_conf(&f->agg.conf, f->spool);
 	f->agg.conf.lead_ns = lead_ns ? lead_ns : 20 * NS_PER_MS;
 	f->agg.conf.grace_ns = grace_ns ? grace_ns : 20 * NS_PER_S;
+	if (fleet_token_file)
+		f->agg.conf.token_file = xstrdup(fleet_token_file);
 	f->agg.patience.arm_ns = 10 * NS_PER_S;
 	f->agg.patience.lost_ns = 50 * NS_PER_MS;
 	CHECK_OK(aggregator_start(&f->agg, &e), e);

@@ -34,6 +34,9 @@ void fleet_stop(struct fleet *f);
 
 #define WAIT(f, cond) RUN_UNTIL((f)->loop, cond)
 
+/* The --token-file of fleets that start from now on; NULL = none. */
+extern const char *fleet_token_file;
+
 size_t fleet_keys(struct fleet *f); /* objects in the store */
 bool fleet_has_key(struct fleet *f, const char *key);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -46,6 +47,27 @@ static void test_load(void)
 	CHECK_EQ(secret_load(&secret, "/nowhere/at/all", &e), ERR_NOT_FOUND);
 }
 
+static void test_open_to_others(void)
+{
+	char path[] = "/tmp/tutti_secret_XXXXXX";
+	int fd = mkstemp(path);
+	char *secret;
+	struct err e;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, "0123456789abcdef\n", 17), 17);
+	CHECK(!fchmod(fd, 0644));
+	CHECK_EQ(secret_load(&secret, path, &e), ERR_DENIED);
+	CHECK(strstr(e.msg, "chmod"));
+	CHECK(!fchmod(fd, 0602));
+	CHECK_EQ(secret_load(&secret, path, &e), ERR_DENIED);
+	CHECK(!fchmod(fd, 0640));
+	CHECK_OK(secret_load(&secret, path, &e), e);
+	secret_free(secret);
+	close(fd);
+	CHECK(!unlink(path));
+}
+
 static void test_equal(void)
 {
 	CHECK(secret_equal("abcdef", "abcdef"));
@@ -60,6 +82,7 @@ static void test_equal(void)
 int main(void)
 {
 	test_load();
+	test_open_to_others();
 	test_equal();
 	return 0;
 }

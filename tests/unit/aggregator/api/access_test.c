@@ -122,6 +122,75 @@ static void test_page_policy(struct fleet *f)
 	free(first);
 }
 
+#define TOKEN "correct-horse-battery"
+
+static void make_token(char path[32])
+{
+	int fd;
+
+	snprintf(path, 32, "/tmp/tutti_token_XXXXXX");
+	fd = mkstemp(path);
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, TOKEN "\n", strlen(TOKEN) + 1), strlen(TOKEN) + 1);
+	close(fd);
+}
+
+static void on_refused(void *arg, const struct rpc_status *st, const struct rpc_msg *msg)
+{
+	CHECK(!msg);
+	*(int *)arg = st->code;
+}
+
+static void check_unauthenticated(struct fleet *f, const char *path)
+{
+	static const char request[] = { 0x08, 0x64 }; /* duration_ms: 100 */
+	int code = -1;
+
+	rpc_unary(f->channel, path, request, sizeof(request), INT64_MAX, on_refused, &code);
+	WAIT(f, code >= 0);
+	CHECK_EQ(code, RPC_UNAUTHENTICATED);
+}
+
+/* With a token, no other way than HTTP leads to captures of the fleet without it. */
+static void test_token_guards_grpc(void)
+{
+	struct fake a = { .auto_arm = true }, b = { .auto_arm = true };
+	char path[32];
+	struct fleet f;
+
+	make_token(path);
+	fleet_token_file = path;
+	fleet_start(&f, 0, 0);
+	fleet_token_file = NULL;
+	CHECK(!unlink(path));
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	CHECK_EQ(send_raw(&f, NULL,
+			  "POST /api/v1/captures HTTP/1.1\r\nHost: localhost\r\n"
+			  "Content-Length: 2\r\n" END "{}"),
+		 401);
+	check_unauthenticated(&f, "/tensorflow.ProfilerService/Profile");
+	check_unauthenticated(&f, "/tensorflow.ProfilerService/Terminate");
+	fake_ask(&a, "start", "", "all");
+	WAIT(&f, a.answers == 1);
+	CHECK(!a.answer_ok);
+	CHECK(strstr(a.answer_detail, "token"));
+	fake_ask(&a, "start", "", "b");
+	WAIT(&f, a.answers == 2);
+	CHECK(!a.answer_ok);
+	CHECK_EQ(a.arms + b.arms, 0);
+	fake_ask(&a, "start", "", "");
+	WAIT(&f, a.answers == 3);
+	CHECK(a.answer_ok);
+	WAIT(&f, a.arms == 1);
+	CHECK_EQ(b.arms, 0);
+	fake_hang_up(&a);
+	fake_hang_up(&b);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	struct fleet f;
@@ -130,5 +199,6 @@ int main(void)
 	test_dns_rebinding(&f);
 	test_page_policy(&f);
 	fleet_stop(&f);
+	test_token_guards_grpc();
 	return 0;
 }
