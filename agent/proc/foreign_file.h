@@ -17,4 +17,8 @@ MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, str
 /* The same in the agent's own root. */
 MUST_CHECK int foreign_open_here(const char *path, struct stat *st, struct err *e);
 
+/* The error in errno of opening `name`, a process's root or a path below one: it names the capability that
+ * is missing. */
+int foreign_error(struct err *e, const char *name);
+
 #endif

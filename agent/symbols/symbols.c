@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -45,6 +46,7 @@ struct module {
 };
 
 struct symbols {
+	atomic_bool stopped;
 	struct name_pool names;
 	uint32_t epoch;
 	uint64_t job;
@@ -99,6 +101,11 @@ void symbols_free(struct symbols *sy)
 	kallsyms_release(&sy->kernel);
 	elf_symbols_release(&sy->vdso);
 	free(sy);
+}
+
+void symbols_stop(struct symbols *sy)
+{
+	atomic_store(&sy->stopped, true);
 }
 
 void symbols_begin(struct symbols *sy)
@@ -381,7 +388,7 @@ static const struct proc_maps *maps_of(struct symbols *sy, struct module *m)
 
 const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *image)
 {
-	return maps_of(sy, module_of(sy, image));
+	return atomic_load(&sy->stopped) ? NULL : maps_of(sy, module_of(sy, image));
 }
 
 /* The pid in the process's own namespace: the last of "NSpid:". */
@@ -466,7 +473,8 @@ uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t
 {
 	char raw[NAME_BYTES] = "[unknown]", name[NAME_BYTES];
 
-	switch (image->kind) {
+	switch (atomic_load_explicit(&sy->stopped, memory_order_relaxed) ? IMAGE_KIND_UNKNOWN
+									 : image->kind) {
 	case IMAGE_KIND_KERNEL:
 		kernel_name(sy, offset, raw, sizeof(raw));
 		break;

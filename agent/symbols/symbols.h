@@ -17,6 +17,10 @@ struct symbols;
 struct symbols *symbols_new(void);
 void symbols_free(struct symbols *sy);
 
+/* Any thread: what is resolved from now on is "[unknown]", without reading files, so that a job under way
+ * ends soon. */
+void symbols_stop(struct symbols *sy);
+
 /* Before and after the work of one job. symbols_begin() may start a new epoch: names of earlier epochs are
  * gone and their numbers void. */
 void symbols_begin(struct symbols *sy);

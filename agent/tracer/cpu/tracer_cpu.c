@@ -393,8 +393,10 @@ static void cpu_free(struct tracer *tracer)
 		perf_ring_close(&t->rings[i].perf);
 	}
 	free(t->rings);
-	if (t->working)
+	if (t->working) {
 		t->working->owner = NULL;
+		symbols_stop(t->working->symbols); /* the end of the process waits for the job */
+	}
 	while (t->waiting) {
 		struct cpu_job *j = t->waiting;
 

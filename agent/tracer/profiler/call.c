@@ -280,6 +280,8 @@ static const char *failure_reason(const struct profiler_store *s)
 {
 	if (s->rc == ERR_FULL)
 		return REASON_DISK_FULL;
+	if (s->rc == ERR_DENIED)
+		return REASON_NO_PERMISSION;
 	return s->rc == ERR_NOT_FOUND ? REASON_PROFILER_OLD : REASON_PROFILER_FAILED;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/proc/foreign_file.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "proto/limits.h"
@@ -159,6 +160,8 @@ int profiler_file_fetch(const struct profiler_place *place, const char *to, uint
 		char *path = session_path(place, layouts[i]);
 		DIR *dir = open_dir_in_root(place->root, path);
 
+		if (!dir && (errno == EACCES || errno == EPERM))
+			rc = foreign_error(e, strcmp(place->root, "/") ? place->root : path);
 		free(path);
 		if (!dir)
 			continue;

@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/symbols/elf_symbols.h"
@@ -524,6 +525,43 @@ static void only_regular_files_are_opened(void)
 	free(path);
 }
 
+/* An agent without capabilities: as a user that owns nothing. */
+static void denied_root_names_what_to_grant(void)
+{
+	pid_t child = fork();
+	struct stat st;
+	struct err e;
+	int status;
+
+	CHECK(child >= 0);
+	if (!child) {
+		if (!getuid() && setuid(65534))
+			_exit(1);
+		_exit(foreign_open((uint32_t)getppid(), "/etc/passwd", &st, &e) == ERR_DENIED &&
+				      strstr(e.msg, "grant CAP_SYS_PTRACE")
+			      ? 0
+			      : 2);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+}
+
+/* The agent is to end: what is not named yet stays without a name, so that the job ends at once. */
+static void stopped_symbols_name_nothing_more(void)
+{
+	uint64_t here = (uint64_t)(uintptr_t)a_function_to_be_found;
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	struct symbols *sy = symbols_new();
+
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &self, here), "a_function_to_be_found");
+	symbols_stop(sy);
+	CHECK_STR(resolve(sy, &self, here), "[unknown]");
+	CHECK(!symbols_maps(sy, &self));
+	symbols_end(sy);
+	symbols_free(sy);
+}
+
 int main(void)
 {
 	elf_offsets_become_names();
@@ -539,5 +577,8 @@ int main(void)
 	plt_entries_are_named_after_what_they_call();
 	own_jit_code_has_names();
 	only_regular_files_are_opened();
+	if (!getuid())
+		denied_root_names_what_to_grant();
+	stopped_symbols_name_nothing_more();
 	return a_function_to_be_found(0) != 1;
 }

@@ -3,6 +3,7 @@
 #include "agent/tracer/profiler/file.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -195,6 +196,30 @@ static void test_pipe(void)
 	teardown();
 }
 
+/* An agent without capabilities: "left no file" would be wrong. */
+static void a_denied_root_names_what_to_grant(void)
+{
+	char *other = xasprintf("/proc/%d/root", getpid());
+	struct profiler_place place = { .root = other, .repository = "/nowhere", .session = "s" };
+	pid_t child = fork();
+	uint64_t bytes;
+	struct err e;
+	int status;
+
+	CHECK(child >= 0);
+	if (!child) {
+		if (setuid(65534))
+			_exit(1);
+		_exit(profiler_file_fetch(&place, "/nowhere/copy", 1, &bytes, &e) == ERR_DENIED &&
+				      strstr(e.msg, "grant CAP_SYS_PTRACE")
+			      ? 0
+			      : 2);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	free(other);
+}
+
 int main(void)
 {
 	test_fetch_and_remove("");
@@ -202,5 +227,7 @@ int main(void)
 	test_links();
 	test_foreign_folder();
 	test_pipe();
+	if (!getuid())
+		a_denied_root_names_what_to_grant();
 	return 0;
 }
