@@ -214,7 +214,7 @@ static int set_field(void *conf, const struct conf_field *f, const char *text, s
 	return rc ? rc : check_range(f, p, text, e);
 }
 
-/* Member api.spool_bytes -> "spool": the unit stands in the value; the struct's name is dropped. */
+/* Member api.spool_bytes -> "spool": the unit is in the value; the struct's name is dropped. */
 static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_LEN])
 {
 	const char *dot = strrchr(f->member, '.');

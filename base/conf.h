@@ -41,7 +41,7 @@ struct conf_field {
 	size_t offset;
 	const char *value; /* the default, as a user writes it; NULL = NULL, 0, false, empty */
 	const char *help; /* one line, no full stop */
-	bool once; /* of a single call: neither the environment nor a file can set it */
+	bool once; /* only a flag can set it, neither the environment nor a file */
 	double min, max; /* of a number, a time in ns or a size in bytes; both 0 = any */
 };
 
@@ -54,7 +54,7 @@ struct conf_field {
 #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false, 0, 0 \
 	}
 
-/* A flag of a single call, whose name may mean something else in an environment. */
+/* A flag that is no environment variable: the name may mean something else in an environment. */
 #define CONF_ONCE(T, m, def, text) \
 	{ \
 #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, true, 0, 0 \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole reads and writes, small files, folders. A call that a signal interrupts goes on. `name` is
- * the file in the words of an error: "reading NAME: Input/output error".
+ * Whole reads and writes, small files, folders. A call that a signal interrupts goes on. `name` names
+ * the file in error texts: "reading NAME: Input/output error".
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

@@ -35,9 +35,9 @@ struct clock_pair {
 struct clock_pair now_pair(void);
 
 /*
- * How far the wall clock moved against raw from reading a to the later reading b, and whether that
- * is more than the kernel's steering (500 ppm at most) and the widths of both readings explain: then
- * the wall clock was set, or the machine slept.
+ * The first: how far the wall clock moved against raw from reading a to the later reading b. The
+ * second: whether the wall clock was set or the machine slept in between. It is true if the clock moved
+ * further than the kernel's steering (500 ppm at most) and the widths of both readings explain.
  */
 int64_t clock_pair_moved_ns(const struct clock_pair *a, const struct clock_pair *b);
 bool clock_pair_has_step(const struct clock_pair *a, const struct clock_pair *b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from readings of now.h; calls no clock of the system itself. */
+/* The functions of now.h that need no system call of their own, only the other functions. */
 #include "base/now.h"
 
 #include <math.h>

@@ -17,7 +17,8 @@ static int check(const char *text, size_t len, const char *path, struct err *e)
 			       SECRET_LEAST_BYTES, SECRET_MOST_BYTES);
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] <= ' ' || text[i] > '~')
-			return err_set(e, ERR_INVALID, "%s: not printable ASCII in one word", path);
+			return err_set(e, ERR_INVALID,
+				       "%s: use one word of printable ASCII as the secret", path);
 	}
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A secret that two sides share, each in a file: never an argument, which every user of a host can
- * read. */
+/* A secret that two sides share. Each reads it from a file, never from its arguments, which every user
+ * of a host can read. */
 #ifndef BASE_SECRET_H
 #define BASE_SECRET_H
 

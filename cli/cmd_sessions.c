@@ -14,7 +14,7 @@ struct conf {
 
 static const struct conf_field fields[] = {
 	CONF(struct conf, limit, "100", "largest number of sessions, newest first"),
-	CONF(struct conf, after, NULL, "continue after this session"),
+	CONF(struct conf, after, NULL, "list only sessions older than this one"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };

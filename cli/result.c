@@ -95,9 +95,8 @@ static void print_refinement(const json_t *refined, FILE *out)
 		return;
 	}
 	fprintf(out,
-		"refine  from %lld flows and barriers of %lld hosts, %lld run backwards by times, "
-		"%lld if refined;"
-		" tutti export --refined applies the refinement\n",
+		"refine  from %lld flows and barriers of %lld hosts, %lld run backwards, "
+		"%lld after refinement; tutti export --refined applies the refinement\n",
 		(long long)json_get_int(refined, "pairs"),
 		(long long)json_get_int(refined, "hosts"),
 		(long long)json_get_int(refined, "backwards_before"),

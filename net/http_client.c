@@ -32,7 +32,7 @@ struct transfer {
 	struct curl_slist *headers;
 	struct buf *answer;
 	struct events *events; /* NULL for an ordinary call */
-	int64_t heard_ns; /* when the server last sent something */
+	int64_t received_ns; /* when the server last sent something */
 	int stop; /* the error that a callback stopped the transfer with */
 	struct err *e;
 	char why[CURL_ERROR_SIZE];
@@ -147,7 +147,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg)
 	struct transfer *t = arg;
 	size_t len = size * count;
 
-	t->heard_ns = now_mono_ns();
+	t->received_ns = now_mono_ns();
 	if (!has_2xx_status(t))
 		collect_error(t, data, len);
 	else if (t->events)
@@ -167,7 +167,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	(void)b;
 	(void)c;
 	(void)d;
-	if (now_mono_ns() - t->heard_ns < SILENCE_NS)
+	if (now_mono_ns() - t->received_ns < SILENCE_NS)
 		return 0;
 	t->stop = err_set(t->e, ERR_TIMEOUT, "%s: silent for %d s", t->call->url,
 			  (int)(SILENCE_NS / NS_PER_S));
@@ -309,7 +309,7 @@ static int perform(struct transfer *t, int *status)
 	t->curl = curl_easy_init();
 	if (!t->curl)
 		return err_set(t->e, ERR_IO, "starting an HTTP transfer failed");
-	t->heard_ns = now_mono_ns();
+	t->received_ns = now_mono_ns();
 	set_transport(t);
 	set_request(t);
 	rc = finish(t, curl_easy_perform(t->curl), status);

@@ -25,7 +25,7 @@
 #define DRAIN_BYTES	(4 * LIMIT_HTTP_BODY_BYTES)
 #define LOG_LINES_PER_S 10
 
-/* ---- small things ---- */
+/* ---- pairs, log lines ---- */
 
 static void pairs_add(struct pairs *p, const char *name, const char *value)
 {
@@ -59,7 +59,7 @@ __attribute__((format(printf, 2, 0))) static void on_library_log(void *arg, cons
 	size_t len;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	/* Of microhttpd's text keeps the first line, without the page that it would send. */
+	/* Keeps the first line of microhttpd's text, without the page that it sends. */
 	len = strcspn(text, "<");
 	while (len && strchr(" \n('", text[len - 1]))
 		len--;

@@ -35,7 +35,7 @@ MUST_CHECK int http_server_new(struct http_server **out, struct loop *loop,
 			       int *port, struct err *e);
 
 /* Ends streams (their `gone` runs inside), refuses unanswered requests with 503, frees. Blocks for a
- * second at most. The handler must still answer open requests, which then only frees them. No other
+ * second at most. The handler must still answer open requests, but its answers then only free them. No other
  * callback comes after it. NULL is fine. */
 void http_server_free(struct http_server *s);
 

@@ -86,7 +86,7 @@ static void client_close(void *arg)
 void local_client_close(struct local_client *c)
 {
 	if (c)
-		local_close_apart(client_close, c);
+		local_close_on_thread(client_close, c);
 }
 
 static int ask_error(const struct local_client *c, int rv, struct err *e)
@@ -96,7 +96,7 @@ static int ask_error(const struct local_client *c, int rv, struct err *e)
 		return err_set(e, ERR_TIMEOUT, "the agent at %s did not answer in time", c->url);
 	case NNG_ECONNRESET:
 	case NNG_ECLOSED:
-		return err_set(e, ERR_CLOSED, "the agent at %s went away", c->url);
+		return err_set(e, ERR_CLOSED, "the agent at %s ended before it answered", c->url);
 	default:
 		return local_error(e, rv, c->url);
 	}

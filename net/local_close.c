@@ -74,7 +74,7 @@ static void wait_for_end(struct closing *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void local_close_apart(void (*fn)(void *arg), void *arg)
+void local_close_on_thread(void (*fn)(void *arg), void *arg)
 {
 	struct closing *c = closing_new(fn, arg);
 	pthread_t thread;

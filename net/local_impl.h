@@ -19,6 +19,6 @@ int local_error(struct err *e, int rv, const char *url);
  * nng 1.5.2 closing may hang for ever when a message of another process is about to be received (nng's
  * issue 1813). A socket that is not closed by then is leaked to that thread.
  */
-void local_close_apart(void (*fn)(void *arg), void *arg);
+void local_close_on_thread(void (*fn)(void *arg), void *arg);
 
 #endif

@@ -197,14 +197,14 @@ void local_request_answer(struct local_request *req, const void *data, size_t le
 
 /* ---- endpoints ---- */
 
-/* True if a process serves that socket. Reads its greeting first: an early disconnect would trigger
- * issue 1518 in it. */
+/* True if a process serves that socket. Reads its handshake first: an early disconnect would trigger
+ * issue 1518 in that process. */
 static bool is_served(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	struct timeval limit = { .tv_sec = 1 };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	char greeting[8];
+	char handshake[8];
 	bool served;
 
 	if (fd < 0)
@@ -218,7 +218,7 @@ static bool is_served(const char *path)
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	served = !connect(fd, (struct sockaddr *)&addr, sizeof(addr)) || errno == EAGAIN;
 	if (served)
-		(void)!recv(fd, greeting, sizeof(greeting), MSG_WAITALL);
+		(void)!recv(fd, handshake, sizeof(handshake), MSG_WAITALL);
 	close(fd);
 	return served;
 }
@@ -291,7 +291,7 @@ static void slot_close(struct slot *s)
 	nng_aio_free(s->aio);
 }
 
-/* On a thread of its own. */
+/* Called on a thread of its own. */
 static void endpoint_clear(void *arg)
 {
 	struct endpoint *ep = arg;
@@ -315,7 +315,7 @@ static void endpoint_close(struct endpoint *ep)
 		if (ep->slots[i].req)
 			ep->slots[i].req->slot = NULL;
 	}
-	local_close_apart(endpoint_clear, ep);
+	local_close_on_thread(endpoint_clear, ep);
 }
 
 static int endpoint_open(struct local_socket *ls, struct err *e)
@@ -346,7 +346,7 @@ static int endpoint_open(struct local_socket *ls, struct err *e)
 	return 0;
 }
 
-/* ---- is it still answering? ---- */
+/* ---- does the socket still answer? ---- */
 
 /* Connections without a valid handshake: closed early, not nng, or another nng protocol. */
 static uint64_t listener_errors(const struct endpoint *ep)

@@ -125,7 +125,7 @@ static void on_status(void *arg, bool ok)
 {
 	struct rpc_call *c = arg;
 
-	(void)ok; /* a failed one leaves INTERNAL, set at the start */
+	(void)ok; /* a failed batch leaves INTERNAL, which was set at the start */
 	c->ended = true;
 	rpc_call_put(c);
 }

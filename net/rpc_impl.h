@@ -36,7 +36,7 @@ struct rpc {
 	grpc_completion_queue *cq;
 	pthread_t thread;
 	size_t n_calls; /* not yet closed */
-	bool dead; /* freed, but a post of the loop still refers to it */
+	bool freed; /* rpc_free() was called, but a post of the loop still refers to it */
 
 	pthread_mutex_t lock; /* guards the three below */
 	struct rpc_tag *done, **done_tail;

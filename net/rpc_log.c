@@ -19,7 +19,7 @@ static unsigned int lines, dropped;
 /* Receives the first warning of this thread instead of the log. */
 static _Thread_local struct rpc_warning *kept;
 
-/* How many lines were dropped before this one; -1 if this one is dropped too. */
+/* Returns how many lines were dropped before this one, or -1 if this one is dropped, too. */
 static int count_line(void)
 {
 	int64_t now = now_mono_ns();

@@ -46,7 +46,7 @@ static void on_posted(void *arg)
 	struct rpc *r = arg;
 	bool more;
 
-	if (r->dead) {
+	if (r->freed) {
 		free(r);
 		return;
 	}
@@ -166,7 +166,7 @@ void rpc_free(struct rpc *r)
 	grpc_shutdown_blocking();
 	pthread_mutex_destroy(&r->lock);
 	if (r->posted)
-		r->dead = true; /* on_posted() frees */
+		r->freed = true; /* on_posted() frees */
 	else
 		free(r);
 }

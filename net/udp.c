@@ -31,7 +31,7 @@ struct udp {
 	udp_fn fn;
 	udp_sent_fn sent_fn; /* NULL = departures are not stamped */
 	void *arg;
-	struct clock_pair last; /* to see the wall clock step */
+	struct clock_pair last; /* to detect a step of the wall clock */
 	uint32_t next_id; /* the kernel numbers sent datagrams; this is the same count */
 	uint32_t first_id; /* next_id when the kernel's count last began at 0 */
 	int64_t counted_raw_ns; /* departures before then have other numbers */

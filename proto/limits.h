@@ -54,11 +54,11 @@
 #define LIMIT_HOST_FILES	64 /* of one host in one session */
 #define LIMIT_XSPACE_DEPTH	8 /* nested messages in an XSpace */
 
-/* Time probes that the hosts of one capture send together. */
+/* Time probes per second, summed over the hosts of one capture. */
 #define LIMIT_PROBES_PER_S 40000
-#define LIMIT_PROBE_GAP_MS 10000 /* the largest gap that a host can be asked for */
+#define LIMIT_PROBE_GAP_MS 10000 /* the longest gap between its probes that a host accepts */
 
-/* Steps of a host's clocks in a message; older ones are only counted. */
+/* Clock breaks of a host in one message; older ones are only counted. */
 #define LIMIT_CLOCK_STEPS 16
 
 #endif

@@ -82,7 +82,8 @@ int name_check_run(const char *name, struct err *e)
 			       name, LIMIT_RUN_NAME);
 	if (has_part(name, "plugins"))
 		return err_set(e, ERR_INVALID,
-			       "run name '%.40s': a part 'plugins' is XProf's own layout", name);
+			       "run name '%.40s': no part may be 'plugins', which XProf uses",
+			       name);
 	return 0;
 }
 

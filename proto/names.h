@@ -25,7 +25,7 @@ void name_of_file(const char *host, unsigned int n, char out[NAME_FILE_BYTES]);
 /* A name that name_of_file() can make, with a suffix of letters and dots. */
 MUST_CHECK int name_check_file(const char *name, struct err *e);
 
-/* As for hosts; a run may have several parts with '/' between them, each by that rule. */
+/* A run is one part, or several with '/' between them; the rule for hosts holds for each part. */
 MUST_CHECK int name_check_run(const char *name, struct err *e);
 
 /* YYYY_MM_DD_HH_MM_SS_xxxxxx: T0 in UTC and six random letters and digits. */

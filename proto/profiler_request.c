@@ -85,7 +85,7 @@ static void options_default(Tensorflow__ProfileOptions *o)
 
 /* Version 0 makes a stock server ignore the options, and with them the start of the window: replaces
  * it by the defaults, explicitly. */
-static void options_void(Tensorflow__ProfileOptions *o)
+static void options_use_defaults(Tensorflow__ProfileOptions *o)
 {
 	protobuf_c_boolean datasets = o->include_dataset_ops;
 
@@ -125,7 +125,7 @@ int profiler_request_pack(struct buf *out, const struct profiler_request *r, str
 			return err_prefix(e, "profile options");
 		m.opts = given;
 		if (!given->version)
-			options_void(given);
+			options_use_defaults(given);
 	}
 	options_set_window(m.opts, r);
 	m.duration_ms = m.opts->duration_ms;

@@ -80,7 +80,7 @@ static int read_names(struct listing *l, DIR *dir, struct names *names, struct e
 		unsigned char type;
 		char *name;
 
-		if (!store_part_ok(entry->d_name, strlen(entry->d_name)))
+		if (!store_part_is_valid(entry->d_name, strlen(entry->d_name)))
 			continue;
 		type = entry_type(dirfd(dir), entry);
 		if (type != DT_DIR && type != DT_REG)
@@ -184,7 +184,7 @@ static size_t sweep_entry(int folder, const struct dirent *entry, int64_t before
 
 	if (type == DT_REG)
 		return sweep_file(folder, entry->d_name, before_ns);
-	if (type != DT_DIR || !store_part_ok(entry->d_name, strlen(entry->d_name)))
+	if (type != DT_DIR || !store_part_is_valid(entry->d_name, strlen(entry->d_name)))
 		return 0;
 	fd = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	swept = fd < 0 ? 0 : sweep_folder(fd, before_ns);

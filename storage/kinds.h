@@ -13,7 +13,7 @@ extern const struct store_ops store_mem_ops;
 extern const struct store_ops store_fault_ops;
 
 /* Whether this is a valid part of a key, between two '/'. */
-bool store_part_ok(const char *part, size_t len);
+bool store_part_is_valid(const char *part, size_t len);
 
 #define STORE_TEMP_PREFIX ".tmp-"
 

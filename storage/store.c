@@ -16,13 +16,13 @@ static const struct store_ops *const kinds[] = {
 	&store_fault_ops,
 };
 
-static bool key_char_ok(char c)
+static bool is_key_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       (c != '\0' && strchr("._-~()", c));
 }
 
-bool store_part_ok(const char *part, size_t len)
+bool store_part_is_valid(const char *part, size_t len)
 {
 	if (len == 0 || len > STORE_PART_MAX)
 		return false;
@@ -31,7 +31,7 @@ bool store_part_ok(const char *part, size_t len)
 	if (!strncmp(part, STORE_TEMP_PREFIX, strlen(STORE_TEMP_PREFIX)))
 		return false;
 	for (size_t i = 0; i < len; i++)
-		if (!key_char_ok(part[i]))
+		if (!is_key_char(part[i]))
 			return false;
 	return true;
 }
@@ -50,7 +50,7 @@ static int check_parts(const char *key, bool open_end, struct err *e)
 
 		if (last && open_end)
 			return 0;
-		if (!store_part_ok(part, len))
+		if (!store_part_is_valid(part, len))
 			return err_set(e, ERR_INVALID, "bad key \"%.100s\": part \"%.*s\"", key,
 				       len > 80 ? 80 : (int)len, part);
 		if (last)

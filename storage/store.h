@@ -8,8 +8,9 @@
  * "jit_f(12).hlo_proto.pb". store_*() checks the key before it calls the back end. No key may be the
  * folder of another ("a" beside "a/b"): file:// refuses the second with ERR_INVALID.
  *
- * Conditions: a put may be create-only, and nothing else. Every real store has that; "replace only the
- * version I read" is wrong in some (Ceph 16 refuses the right tag), so nothing may need it.
+ * Conditional puts: a put may be create-only (STORE_ABSENT); there is no other condition. Every real store
+ * supports this one. "Replace only the version that I read" is broken in some (Ceph 16 refuses the right
+ * tag), so no code may need it.
  *
  * Every call has a deadline on CLOCK_MONOTONIC and ends with ERR_TIMEOUT soon after it, whether the
  * operation took place or not. file:// cannot interrupt a system call that hangs in the kernel.
@@ -112,7 +113,7 @@ struct store_ops {
 	int (*get)(struct store *s, const struct store_get *get, struct store_stat *out,
 		   struct err *e);
 
-	/* Without a byte of it. */
+	/* Reads no byte of the object. */
 	int (*stat)(struct store *s, const char *key, int64_t deadline_mono_ns,
 		    struct store_stat *out, struct err *e);
 
@@ -128,7 +129,7 @@ struct store_ops {
 	int (*open_fd)(struct store *s, const char *key, int64_t deadline_mono_ns, int *fd,
 		       uint64_t *size, struct err *e);
 
-	/* Optional (NULL): no other process can have it. */
+	/* Optional (NULL): reserves the store, as store_claim(). */
 	int (*claim)(struct store *s, struct err *e);
 
 	/* Frees `s`; no call may be in progress. */
@@ -155,7 +156,7 @@ void store_free(struct store *s); /* NULL is fine */
  */
 MUST_CHECK int store_claim(struct store *s, struct err *e);
 
-/* The checked calls; each as its table member says; `out` may be NULL. Errors name the call and key. */
+/* Check the key, then call the table member of that name; `out` may be NULL. Errors name the call and key. */
 MUST_CHECK int store_put(struct store *s, const struct store_put *put, struct store_stat *out,
 			 struct err *e);
 MUST_CHECK int store_get(struct store *s, const struct store_get *get, struct store_stat *out,
@@ -182,10 +183,10 @@ MUST_CHECK int store_put_bytes(struct store *s, const char *key, const void *dat
 MUST_CHECK int store_get_bytes(struct store *s, const char *key, size_t max_bytes,
 			       int64_t deadline_mono_ns, struct buf *out, struct err *e);
 
-/* CLOCK_MONOTONIC so far from now, for the calls above. */
+/* The deadline that is `ns` from now, for the calls above. */
 int64_t store_within(int64_t ns);
 
-/* For callers that have no deadline of their own: documents; whole files. */
+/* For callers that have no deadline of their own: the first for documents, the second for whole files. */
 #define STORE_PATIENCE_NS      INT64_C(60000000000)
 #define STORE_FILE_PATIENCE_NS INT64_C(600000000000)
 

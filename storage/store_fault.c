@@ -21,7 +21,7 @@
 
 #define RULES_MAX      64
 #define RULES_FILE_MAX 65536
-#define LOOK_AGAIN_NS  (20 * NS_PER_MS) /* how soon a hanging call sees that its rule is gone */
+#define RECHECK_NS     (20 * NS_PER_MS) /* between checks of a hanging call whether its rule is gone */
 
 enum call {
 	CALL_PUT = 1,
@@ -211,7 +211,7 @@ static void clear_rules(struct store_fault *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Reads the file if it is another one than last time; a file that is gone or wrong means no rules. */
+/* Reads the file if it has changed. If it is missing or malformed there are no rules. */
 static void reload(struct store_fault *s)
 {
 	struct stat st = { 0 };
@@ -330,7 +330,7 @@ static int hang(struct store_fault *s, uint64_t generation, int64_t deadline_mon
 
 		if (now_ns >= deadline_mono_ns)
 			return fail_late(e);
-		wait_until(s, earlier(now_ns + LOOK_AGAIN_NS, deadline_mono_ns));
+		wait_until(s, earlier(now_ns + RECHECK_NS, deadline_mono_ns));
 	}
 	return 0;
 }
@@ -344,7 +344,7 @@ static int crash(struct store_fault *s, struct err *e)
 	return err_set(e, ERR_CLOSED, "fault: the process has crashed");
 }
 
-/* Before the call: 0 if it is to be done; `*after` is what is to happen then. */
+/* What the rule does before the call: returns 0 if the call goes on. `*after` is the action for end(). */
 static int begin(struct store_fault *s, enum call call, const char *key, int64_t deadline_mono_ns,
 		 enum action *after, struct err *e)
 {
@@ -356,9 +356,9 @@ static int begin(struct store_fault *s, enum call call, const char *key, int64_t
 	*after = r.action;
 	switch (r.action) {
 	case ACT_FAIL:
-		return err_set(e, ERR_IO, "fault: failed as told");
+		return err_set(e, ERR_IO, "fault: failed by a rule");
 	case ACT_FULL:
-		return err_set(e, ERR_FULL, "fault: no space left, as told");
+		return err_set(e, ERR_FULL, "fault: no space left, by a rule");
 	case ACT_DELAY:
 		return delay(s, r.delay_ns, deadline_mono_ns, e);
 	case ACT_HANG:
@@ -370,7 +370,7 @@ static int begin(struct store_fault *s, enum call call, const char *key, int64_t
 	}
 }
 
-/* After it: `rc` is the inner store's. */
+/* What the rule does after the call; `rc` is the result of the inner store. */
 static int end(struct store_fault *s, enum action after, int rc, struct err *e)
 {
 	if (after == ACT_LOSE)

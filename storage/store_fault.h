@@ -25,7 +25,7 @@
 
 #include "storage/store.h"
 
-/* How the world is seen; for the simulation. All optional: sleeping and SIGKILL are the defaults. */
+/* For the simulation: replaces sleeping and SIGKILL. All members are optional. */
 struct store_fault_env {
 	void (*wait)(void *arg, int64_t until_mono_ns); /* returns then, or earlier */
 	void (*crash)(void *arg); /* may return: the call then fails with ERR_CLOSED */

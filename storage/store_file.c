@@ -20,11 +20,11 @@
 #include "storage/folder.h"
 #include "storage/kinds.h"
 
-/* Profiles show what users run: only the operator and his group read them. */
+/* Profiles show what users run: only the operator and the operator's group read them. */
 #define FILE_MODE	0640
 #define FOLDER_MODE	0750
 #define LEFTOVER_AGE_NS (3600 * NS_PER_S)
-#define PUT_TRIES	16 /* against removals that take the folder away meanwhile */
+#define PUT_TRIES	16 /* a removal may remove the folder before the put has its file there */
 
 struct store_file {
 	struct store base;
@@ -121,7 +121,7 @@ static int temp_publish(int folder, const char *temp, const char *leaf, unsigned
 				      : renameat(folder, temp, folder, leaf);
 
 	if (rc && errno == EEXIST)
-		return err_set(e, ERR_EXISTS, "it is there already");
+		return err_set(e, ERR_EXISTS, "the key exists already");
 	if (rc && errno == EISDIR)
 		return err_set(e, ERR_INVALID, "other keys have it as their folder");
 	if (rc)

@@ -172,7 +172,7 @@ static int mem_put(struct store *store, const struct store_put *put, struct stor
 		return rc;
 	pthread_mutex_lock(&s->lock);
 	if ((put->flags & STORE_ABSENT) && find(s, put->key)) {
-		rc = err_set(e, ERR_EXISTS, "it is there already");
+		rc = err_set(e, ERR_EXISTS, "the key exists already");
 	} else {
 		snprintf(o->st.tag, sizeof(o->st.tag), "%" PRIu64, ++s->n_puts);
 		*out = o->st;

@@ -20,14 +20,14 @@ static void socket_close(void *arg)
 static void test_ends_at_once(struct socket *s)
 {
 	CHECK(!sem_post(&s->may_close));
-	local_close_apart(socket_close, s);
+	local_close_on_thread(socket_close, s);
 	CHECK(!sem_trywait(&s->closed));
 }
 
 /* As nng's may: whoever closes it goes on all the same. */
 static void test_never_ends(struct socket *s)
 {
-	local_close_apart(socket_close, s);
+	local_close_on_thread(socket_close, s);
 	CHECK(sem_trywait(&s->closed));
 	CHECK(!sem_post(&s->may_close));
 	while (sem_wait(&s->closed))

@@ -168,7 +168,7 @@ static void test_store_fails(void)
 	CHECK(strstr(c->not_durable.msg, "no space left"));
 	CHECK(capture_cancel(c));
 	CHECK(answered(&f, c).failed);
-	CHECK(strstr(c->not_durable.msg, "failed as told"));
+	CHECK(strstr(c->not_durable.msg, "failed by a rule"));
 	CHECK_EQ(c->state, CAP_COMMITTING);
 	CHECK_OK(store_fault_set(broken, "", &e), e);
 	WAIT(&f, c->state == CAP_FAILED);
@@ -208,7 +208,7 @@ static void test_failure_to_commit_deletes_nothing(void)
 	c = begin(&f, NS_PER_MS);
 	WAIT(&f, c->end_tries == 2 && c->store_error.code);
 	CHECK_EQ(c->state, CAP_COMMITTING);
-	CHECK(strstr(c->store_error.msg, "failed as told"));
+	CHECK(strstr(c->store_error.msg, "failed by a rule"));
 	CHECK_EQ(a.releases + a.cancels, 0);
 	session_file_key(c->session, "", "a", file);
 	CHECK(fleet_has_key(&f, file));
