@@ -41,7 +41,6 @@ static int store_start(struct aggregator *agg, struct err *e)
 
 static void store_stop(struct aggregator *agg)
 {
-	session_store_stop(&agg->store);
 	jobs_drain(&agg->jobs);
 	session_store_close(&agg->store);
 	json_decref(agg->recoverable);
@@ -138,6 +137,7 @@ static void new_api(struct aggregator *agg)
 /* The part "state": all rooms that have no port of their own. */
 static void state_stop(struct aggregator *agg)
 {
+	session_store_stop(&agg->store);
 	jobs_drain(&agg->jobs);
 	api_free(agg->api);
 	ingest_free(agg->ingest);
@@ -146,6 +146,16 @@ static void state_stop(struct aggregator *agg)
 	captures_free(agg->captures);
 	time_service_free(agg->time);
 	registry_free(agg->registry);
+}
+
+/* Agents that are connected do what they do after a restart of the aggregator: they dial, and report what they
+ * hold. */
+static void on_recovered(void *arg, const json_t *recoverable)
+{
+	struct aggregator *agg = arg;
+
+	control_close_links(agg->control, "captures of an earlier run are carried on: dial again");
+	captures_recover(agg->captures, recoverable);
 }
 
 static int state_start(struct aggregator *agg, struct err *e)
@@ -165,8 +175,10 @@ static int state_start(struct aggregator *agg, struct err *e)
 		return rc;
 	}
 	new_api(agg);
-	session_clock_load(&agg->clock, agg->conf.spool, json_array_size(agg->recoverable));
+	session_clock_load(&agg->clock, agg->conf.spool,
+			   json_array_size(agg->recoverable) || !agg->store.swept);
 	captures_recover(agg->captures, agg->recoverable);
+	session_store_start(&agg->store, on_recovered, agg);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "base/secret.h"
 #include "json/json_text.h"
 #include "net/http_server.h"
+#include "proto/reasons.h"
 
 /* ---- answers ---- */
 
@@ -40,7 +41,7 @@ void api_accept_text(void *req, const char *text, size_t len)
 	http_answer(req, 202, "application/json", text, len);
 }
 
-void api_answer_err(struct http_req *req, const struct err *e)
+static int status_of(const struct err *e)
 {
 	static const struct {
 		int code, status;
@@ -55,7 +56,21 @@ void api_answer_err(struct http_req *req, const struct err *e)
 		if (statuses[i].code == e->code)
 			status = statuses[i].status;
 	}
-	http_answer_error(req, status, "%s", e->msg);
+	return status;
+}
+
+void api_answer_err(struct http_req *req, const struct err *e)
+{
+	http_answer_error(req, status_of(e), "%s", e->msg);
+}
+
+void api_answer_store_err(struct http_req *req, const struct err *e)
+{
+	json_t *doc = json_object();
+
+	json_put_text(doc, "error", e->msg);
+	json_put_text(doc, "reason", REASON_STORE);
+	api_answer_json(req, status_of(e), doc);
 }
 
 static void answer_text(struct http_req *req, int status, const char *text)

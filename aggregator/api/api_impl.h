@@ -30,6 +30,7 @@ void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
 
 /* Chooses the HTTP status by the error's code. */
 void api_answer_err(struct http_req *req, const struct err *e);
+void api_answer_store_err(struct http_req *req, const struct err *e); /* with the reason "store" */
 
 /* captures.c */
 void api_capture_begin(struct api *api, struct http_req *req, const char *id, const char *name);

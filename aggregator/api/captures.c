@@ -5,6 +5,7 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
+#include "aggregator/sessions/session_store.h"
 #include "json/json_text.h"
 #include "base/mem.h"
 #include "net/http_server.h"
@@ -136,7 +137,7 @@ static void answer_begun(void *arg, struct capture *c)
 	if (c->by_step && !c->planned)
 		api_answer_err(arg, &c->error);
 	else if (c->not_durable.code)
-		api_answer_err(arg, &c->not_durable);
+		api_answer_store_err(arg, &c->not_durable);
 	else
 		capture_make_text(c, false, api_accept_text, arg);
 }
@@ -145,7 +146,7 @@ static void answer_begun(void *arg, struct capture *c)
 static void answer_shared(void *arg, struct capture *c)
 {
 	if (c->not_durable.code)
-		api_answer_err(arg, &c->not_durable);
+		api_answer_store_err(arg, &c->not_durable);
 	else
 		capture_make_text(c, true, api_accept_text, arg);
 }
@@ -173,7 +174,9 @@ void api_capture_begin(struct api *api, struct http_req *http, const char *id, c
 		rc = read_body(&req, body, &e);
 	if (!rc)
 		rc = capture_begin(api->env.captures, &req, &c, &e);
-	if (rc)
+	if (rc && e.code == ERR_BUSY && !api->env.store->ready)
+		api_answer_store_err(http, &e);
+	else if (rc)
 		api_answer_err(http, &e);
 	else
 		capture_when_durable(c, c->callers > 1 ? answer_shared : answer_begun, http);
@@ -182,12 +185,26 @@ void api_capture_begin(struct api *api, struct http_req *http, const char *id, c
 
 /* ---- the other calls ---- */
 
+/* True, and the request is answered: the capture may be one of an earlier run, which the store has not given yet. */
+static bool refuse_unrecovered(struct api *api, struct http_req *http)
+{
+	const struct session_store *store = api->env.store;
+	struct err e;
+
+	if (store->listed)
+		return false;
+	err_set(&e, ERR_BUSY, "captures of an earlier run are not known yet: %s",
+		store->not_ready.msg);
+	api_answer_store_err(http, &e);
+	return true;
+}
+
 /* NULL, and the request is answered, if there is no such capture. */
 static struct capture *find_or_refuse(struct api *api, struct http_req *http, const char *id)
 {
 	struct capture *c = capture_find(api->env.captures, id);
 
-	if (!c)
+	if (!c && !refuse_unrecovered(api, http))
 		http_answer_error(http, 404, "there is no capture %.64s", id);
 	return c;
 }
@@ -206,7 +223,7 @@ void api_capture_get(struct api *api, struct http_req *http, const char *id, con
 	(void)name;
 	if (c)
 		capture_make_text(c, false, api_answer_text, http);
-	else
+	else if (!refuse_unrecovered(api, http))
 		api_answer_failure(api, http, id);
 }
 

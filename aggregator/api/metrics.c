@@ -88,7 +88,7 @@ void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
 		    (uint64_t)((now_mono_ns() - env->started_mono_ns) / NS_PER_S),
 		    "Seconds since start.");
 	write_value(out, "tutti_store_ready", "gauge", env->store->ready,
-		    "Whether the store takes writes.");
+		    "Whether captures are possible: the store takes writes.");
 	write_hosts(env, out);
 	write_captures(env, pages, out);
 	write_uploads(ingest_stats(env->ingest), out);

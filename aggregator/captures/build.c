@@ -26,7 +26,7 @@ int capture_check_ready(const struct captures *cs, struct err *e)
 	if (cs->stopping)
 		return err_set(e, ERR_BUSY, "the aggregator is stopping");
 	if (!cs->env.store->ready)
-		return err_set(e, ERR_BUSY, "the store takes no writes: %s",
+		return err_set(e, ERR_BUSY, "the store is not ready: %s",
 			       cs->env.store->not_ready.msg);
 	return 0;
 }

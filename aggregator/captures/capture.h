@@ -202,7 +202,7 @@ struct captures_env {
 
 struct captures *captures_new(const struct captures_env *env);
 
-/* Carries on the captures that session_sweep() found recoverable. The session clock is set. */
+/* Carries on the captures that session_sweep_round() found recoverable. The session clock is set. */
 void captures_recover(struct captures *cs, const json_t *plans);
 
 /* From here on no capture begins and none ends for want of an agent: what is stored of it stays, as after a

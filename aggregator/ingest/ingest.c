@@ -402,6 +402,11 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	struct capture *c = capture_find(u->ingest->env.captures, b->session);
 	struct capture_host *h;
 
+	if (!c && !u->ingest->env.store->ready) {
+		err_set(e, ERR_BUSY, "the store is not ready: %s",
+			u->ingest->env.store->not_ready.msg);
+		return RPC_UNAVAILABLE;
+	}
 	if (!c || !capture_find_host(c, b->host, b->instance)) {
 		err_set(e, ERR_NOT_FOUND, "no capture '%.64s' expects a file of '%.64s'",
 			b->session, b->host);

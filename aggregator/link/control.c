@@ -572,6 +572,17 @@ struct control *control_new(const struct control_env *env)
 	return c;
 }
 
+void control_close_links(struct control *c, const char *why)
+{
+	size_t n;
+	struct host *const *hosts = registry_hosts(c->env.registry, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (hosts[i]->control)
+			link_finish(rpc_arg(hosts[i]->control), RPC_ABORTED, why);
+	}
+}
+
 void control_free(struct control *c)
 {
 	free(c);

@@ -12,6 +12,7 @@
 #ifndef AGGREGATOR_SESSIONS_SESSIONS_H
 #define AGGREGATOR_SESSIONS_SESSIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -95,8 +96,21 @@ MUST_CHECK int session_delete(struct store *s, const char *session, struct err *
  * and index entries. Captures that can be carried on are not removed but added to `recoverable`, an array or
  * NULL: a plan, with a member "stored" that has the bytes of each stored file; for a retry an object of
  * "retry", "manifest", "plan" (or null) and "stored". If the store fails for a session, the session is left
- * alone. No capture may be under way. Blocks; at start.
+ * alone, the others are not, and the error is of the last such. Blocks.
+ *
+ * `w` is zeroed before the first round, and has what a later round has still to do: that one takes no other
+ * sessions up. No capture may be under way until `listed`. session_sweep_release() frees what `w` has.
  */
+struct session_sweep {
+	bool listed; /* what an earlier run left is known */
+	char **orphans, **retries; /* session names that are left; sorted */
+	size_t n_orphans, n_retries;
+};
+MUST_CHECK int session_sweep_round(struct store *s, struct session_sweep *w, json_t *recoverable,
+				   int *swept, struct err *e);
+void session_sweep_release(struct session_sweep *w);
+
+/* The only round. */
 MUST_CHECK int session_sweep(struct store *s, json_t *recoverable, int *swept, struct err *e);
 
 #endif

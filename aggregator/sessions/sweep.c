@@ -228,20 +228,84 @@ static int sweep_retry(struct store *s, const char *session, json_t *recoverable
 	return is_unrecoverable(rc) ? session_retry_undo(s, session, e) : rc;
 }
 
-int session_sweep(struct store *s, json_t *recoverable, int *swept, struct err *e)
+static int sweep_list(struct store *s, struct session_sweep *w, struct err *e)
 {
-	struct sweep w = { 0 };
-	int rc = session_list_keys(s, SESSIONS, NULL, sweep_key, &w, e);
+	struct sweep found = { 0 };
+	int rc = session_list_keys(s, SESSIONS, NULL, sweep_key, &found, e);
+
+	sweep_close(&found);
+	if (!rc && found.orphans.n)
+		rc = sweep_index(s, &found.orphans, e);
+	if (rc) {
+		session_keys_release(&found.retries);
+		session_keys_release(&found.orphans);
+		return rc;
+	}
+	w->listed = true;
+	w->orphans = found.orphans.items;
+	w->n_orphans = found.orphans.n;
+	w->retries = found.retries.items;
+	w->n_retries = found.retries.n;
+	return 0;
+}
+
+/* Keeps of `names` those that fail; the error is of the last one. */
+static int sweep_names(struct store *s, char **names, size_t *n, bool are_orphans,
+		       json_t *recoverable, int *swept, struct err *e)
+{
+	size_t left = 0;
+	int failure = 0;
+
+	for (size_t i = 0; i < *n; i++) {
+		int rc = are_orphans ? sweep_orphan(s, names[i], recoverable, swept, e)
+				     : sweep_retry(s, names[i], recoverable, e);
+
+		if (rc) {
+			failure = err_prefix(e, "session %s", names[i]);
+			names[left++] = names[i];
+		} else {
+			free(names[i]);
+		}
+	}
+	*n = left;
+	return failure;
+}
+
+int session_sweep_round(struct store *s, struct session_sweep *w, json_t *recoverable, int *swept,
+			struct err *e)
+{
+	struct err later;
+	int rc = w->listed ? 0 : sweep_list(s, w, e);
 
 	*swept = 0;
-	sweep_close(&w);
-	if (!rc && w.orphans.n)
-		rc = sweep_index(s, &w.orphans, e);
-	for (size_t i = 0; i < w.orphans.n && !rc; i++)
-		rc = sweep_orphan(s, w.orphans.items[i], recoverable, swept, e);
-	for (size_t i = 0; i < w.retries.n && !rc; i++)
-		rc = sweep_retry(s, w.retries.items[i], recoverable, e);
-	session_keys_release(&w.retries);
-	session_keys_release(&w.orphans);
+	if (rc)
+		return rc;
+	rc = sweep_names(s, w->orphans, &w->n_orphans, true, recoverable, swept, e);
+	if (!sweep_names(s, w->retries, &w->n_retries, false, recoverable, swept, &later))
+		return rc;
+	*e = later;
+	return e->code;
+}
+
+static void release_names(char **names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+}
+
+void session_sweep_release(struct session_sweep *w)
+{
+	release_names(w->orphans, w->n_orphans);
+	release_names(w->retries, w->n_retries);
+	*w = (struct session_sweep){ 0 };
+}
+
+int session_sweep(struct store *s, json_t *recoverable, int *swept, struct err *e)
+{
+	struct session_sweep w = { 0 };
+	int rc = session_sweep_round(s, &w, recoverable, swept, e);
+
+	session_sweep_release(&w);
 	return rc;
 }
