@@ -125,6 +125,48 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 	end_host(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
 }
 
+/* ---- what an agent holds, and should not ---- */
+
+/*
+ * Whether the agent has missed the Cancel or Release. A file that a retry may fetch stays until its lease ends.
+ * Nothing is certain of a session that is not known as long as earlier runs are not recovered.
+ */
+static bool must_drop(struct captures *cs, const struct host *host, const struct host_held *held)
+{
+	struct capture *c = capture_find(cs, held->session);
+	struct capture_host *h = c ? find_host(c, host->name) : NULL;
+
+	if (!c)
+		return cs->env.store->swept && (held->is_recording || !held->undelivered);
+	if (!h || (capture_is_retry(c) && c->state == CAP_FAILED))
+		return held->is_recording;
+	if (c->state == CAP_FAILED || c->cancelled)
+		return true;
+	if (!capture_host_has_ended(h) || capture_host_may_hold_file(h))
+		return false;
+	return c->state == CAP_COMMITTED || !h->stored;
+}
+
+/* Again with each report until the agent does not hold it any more: a link may break under any message. */
+static void drop_held(struct captures *cs, const struct host *host)
+{
+	for (size_t i = 0; i < host->n_held; i++) {
+		const struct host_held *held = &host->held[i];
+		struct buf message = BUF_INIT;
+
+		if (!must_drop(cs, host, held))
+			continue;
+		log_info("AGG-DROP", "session=%s host=%s recording=%d", held->session, host->name,
+			 held->is_recording);
+		if (held->undelivered)
+			message_cancel(&message, held->session);
+		else
+			message_release(&message, held->session);
+		host_send(host, &message);
+		buf_release(&message);
+	}
+}
+
 /* ---- links that break and come back ---- */
 
 /* Calls fn for each open host of that agent; fn may end captures. */
@@ -170,10 +212,13 @@ static void fail_predecessors(struct captures *cs, const struct host *host)
 static void host_disconnected(struct capture_host *h, const void *arg)
 {
 	struct capture *c = h->capture;
+	int64_t by_ns = captures_now(c->captures) + c->captures->env.patience->lost_ns;
 
 	(void)arg;
 	capture_host_drop_credit(h);
-	h->reconnect_by_ns = captures_now(c->captures) + c->captures->env.patience->lost_ns;
+	/* A recovered capture waits longer already. */
+	if (h->reconnect_by_ns < by_ns)
+		h->reconnect_by_ns = by_ns;
 	if (h->reconnect_by_ns < c->next_reconnect_by_ns) {
 		c->next_reconnect_by_ns = h->reconnect_by_ns;
 		capture_wake(c);
@@ -230,6 +275,7 @@ void captures_host_connected(struct captures *cs, const struct host *host)
 	for_each_open(cs, host->name, host->instance, host_connected, host);
 	fail_predecessors(cs, host);
 	capture_queue_schedule(cs); /* a recovered capture may have waited for this host */
+	drop_held(cs, host);
 }
 
 static void host_held_changed(struct capture_host *h, const void *arg)
@@ -241,6 +287,7 @@ static void host_held_changed(struct capture_host *h, const void *arg)
 void captures_host_held_changed(struct captures *cs, const struct host *host)
 {
 	for_each_open(cs, host->name, host->instance, host_held_changed, host);
+	drop_held(cs, host);
 }
 
 /* ---- messages of agents ---- */

@@ -125,10 +125,17 @@ void host_clear_held(struct host *h)
 	h->n_held = 0;
 }
 
-void host_add_held(struct host *h, const char *session, bool undelivered, uint64_t instance)
+void host_add_held(struct host *h, const char *session, const char *state, uint64_t instance)
 {
+	bool undelivered = strcmp(state, "stored") && strcmp(state, "failed");
+
 	h->held = xrealloc(h->held, (h->n_held + 1) * sizeof(*h->held));
-	h->held[h->n_held++] = (struct host_held){ xstrdup(session), undelivered, instance };
+	h->held[h->n_held++] = (struct host_held){
+		.session = xstrdup(session),
+		.undelivered = undelivered,
+		.is_recording = undelivered && strcmp(state, "uploading"),
+		.instance = instance,
+	};
 }
 
 const struct host_held *host_find_held(const struct host *h, const char *session)

@@ -37,6 +37,7 @@ struct host_setting {
 struct host_held {
 	char *session;
 	bool undelivered; /* under way, or a file that is not stored */
+	bool is_recording; /* under way */
 	uint64_t instance; /* of the agent that was armed */
 };
 
@@ -93,7 +94,7 @@ void host_clear_tracers(struct host *h);
 void host_add_setting(struct host *h, const char *tracer, const struct setting *s);
 void host_clear_settings(struct host *h);
 const struct setting *host_find_setting(const struct host *h, const char *key); /* or NULL */
-void host_add_held(struct host *h, const char *session, bool undelivered, uint64_t instance);
+void host_add_held(struct host *h, const char *session, const char *state, uint64_t instance);
 void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
 void host_renew_cookie(struct host *h); /* and the key; probes with the old ones get no answer */

@@ -135,9 +135,7 @@ static void set_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
 {
 	host_clear_held(h);
 	for (size_t i = 0; i < n; i++)
-		host_add_held(h, held[i]->session,
-			      strcmp(held[i]->state, "stored") && strcmp(held[i]->state, "failed"),
-			      held[i]->instance);
+		host_add_held(h, held[i]->session, held[i]->state, held[i]->instance);
 }
 
 static void set_host(struct host *h, const Tutti__V1__Hello *hello)

@@ -3,6 +3,7 @@
 #include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/sessions/sessions.h"
+#include "base/mem.h"
 #include "storage/store.h"
 #include "tests/unit/aggregator/fleet.h"
 
@@ -474,6 +475,92 @@ static void test_stopped_in_the_middle(void)
 	CHECK(last < CAP_COMMITTING);
 }
 
+/* ---- what agents hold ---- */
+
+static void dial_holding(struct fake *a, struct fleet *f, const char *session, const char *state)
+{
+	a->welcomes = a->cancels = a->releases = 0;
+	snprintf(a->held, sizeof(a->held), "%s", session);
+	snprintf(a->held_state, sizeof(a->held_state), "%s", state);
+	fake_dial(a, f, "a", 7);
+	fake_hello(a, NULL, NULL);
+	WAIT(f, a->welcomes);
+	run_for(f->loop, 100 * NS_PER_MS);
+}
+
+static void report_held(struct fake *a)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
+	Tutti__V1__Held held = TUTTI__V1__HELD__INIT, *list = &held;
+
+	held.session = a->held;
+	held.state = a->held_state;
+	held.instance = a->instance;
+	status.n_held = 1;
+	status.held = &list;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
+	m.status = &status;
+	fake_send(a, &m);
+}
+
+/* The aggregator does not know the session: what records it ends, what was stored is released, and a file that
+ * a retry may fetch stays. */
+static void test_unknown_session_is_dropped(void)
+{
+	static const struct {
+		const char *state;
+		int cancels, releases;
+	} cases[] = {
+		{ "armed", 1, 0 },     { "running", 1, 0 }, { "gathering", 1, 0 },
+		{ "uploading", 0, 0 }, { "stored", 0, 1 },  { "failed", 0, 1 },
+	};
+	struct fleet f;
+	struct fake a = { 0 };
+
+	fleet_start(&f, 0, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		dial_holding(&a, &f, "2026_11_21_12_00_00_abc123", cases[i].state);
+		CHECK_EQ(a.cancels, cases[i].cancels);
+		CHECK_EQ(a.releases, cases[i].releases);
+		fake_hang_up(&a);
+	}
+	/* Nothing is dropped before it is known what an earlier run left. */
+	f.agg.store.swept = false;
+	dial_holding(&a, &f, "2026_11_21_12_00_00_abc123", "running");
+	CHECK_EQ(a.cancels, 0);
+	f.agg.store.swept = true;
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Until the agent has done it: a link may break under any message. */
+static void test_cancel_is_repeated(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture_request req = { .duration_ns = 60 * NS_PER_S, .origin = "test" };
+	struct capture *c;
+	struct err e;
+
+	fleet_start(&f, 0, 0);
+	f.agg.patience.lost_ns = 60 * NS_PER_S;
+	fake_dial(&a, &f, "a", 7);
+	fake_hello(&a, NULL, NULL);
+	WAIT(&f, a.welcomes);
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	WAIT(&f, host_at(c, 0)->state == HOST_ARMED);
+	fake_hang_up(&a);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, c->session);
+	dial_holding(&a, &f, c->session, "running");
+	CHECK_EQ(a.cancels, 1);
+	report_held(&a);
+	WAIT(&f, a.cancels == 2);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 /* Together the hosts of a capture send no more than that, however many they are. */
 static uint32_t probe_gap_ms(size_t hosts)
 {
@@ -517,5 +604,7 @@ int main(void)
 	test_too_many();
 	test_ended_are_kept_for_a_while();
 	test_stopped_in_the_middle();
+	test_unknown_session_is_dropped();
+	test_cancel_is_repeated();
 	return 0;
 }
