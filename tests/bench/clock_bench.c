@@ -4,7 +4,8 @@
  * estimators on the same probes, in every world of tests/lib/clock_worlds.c, and its CPU time. See
  * tests/bench/clock.
  *
- *   clock_bench compare REPEATS | campaign INSTANTS [WORLD] | cost REPEATS
+ *   clock_bench compare REPEATS | campaign INSTANTS [WORLD] | cost REPEATS |
+ *   windows SECONDS
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,11 +17,14 @@
 #include "base/now.h"
 #include "tests/lib/clock_worlds.h"
 
-#define LENGTH_NS  (60 * NS_PER_S)
-#define CAPTURE_NS (10 * NS_PER_S)
-#define EDGE_NS	   (6 * NS_PER_S)
-#define REPEATS	   99
-#define CHECKS	   2000 /* of each window */
+#define LENGTH_NS   (60 * NS_PER_S)
+#define CAPTURE_NS  (10 * NS_PER_S)
+#define EDGE_NS	    (6 * NS_PER_S)
+#define REPEATS	    99
+#define CHECKS	    2000 /* of each window */
+#define CHECKS_FEW  200
+#define FEW	    100000 /* instants: a short run, which checks maps of the past more coarsely */
+#define HOUR_P99_NS 1000 /* on a clean path, of windows of any length */
 
 /* ---- side by side ---- */
 
@@ -186,7 +190,7 @@ static int compare(size_t repeats)
 
 /* Of all worlds. */
 struct tally {
-	size_t checked, outside, unknown;
+	size_t checked, outside, unknown, inaccurate;
 };
 
 static void print_judge(const char *what, struct world_judge *j)
@@ -199,6 +203,18 @@ static void print_judge(const char *what, struct world_judge *j)
 	printf(" %10.2f\n", world_quantile(j->bound_ns, j->n, 1) / 1e3);
 }
 
+static void judge_goal(const struct world_case *c, struct world_judge *inner, struct tally *t)
+{
+	const struct world_goal *g = &c->goal;
+	double p50 = world_quantile(inner->error_ns, inner->n, 0.5);
+	double p99 = world_quantile(inner->error_ns, inner->n, 0.99);
+
+	if ((g->p50 <= 0 || p50 <= g->p50) && (g->p99 <= 0 || p99 <= g->p99))
+		return;
+	printf("  errors are above the goal: p50 %.2f, p99 %.2f\n", g->p50 / 1e3, g->p99 / 1e3);
+	t->inaccurate++;
+}
+
 static void campaign_in(size_t index, size_t instants, struct tally *t)
 {
 	struct world_judge all = { 0 }, inner = { 0 }, ahead = { 0 }, files = { 0 };
@@ -209,11 +225,12 @@ static void campaign_in(size_t index, size_t instants, struct tally *t)
 		struct clock_world w;
 
 		world_seed(1 + index * 1000003 + k);
-		world_judge_capture(kind, CHECKS, &files);
-		if (k % 16)
+		world_judge_capture(kind, instants < FEW ? CHECKS_FEW : CHECKS, &files);
+		if (k % (instants < FEW ? 64 : 16))
 			continue;
 		w = world_vary(kind, 10 * NS_PER_S, LENGTH_NS - 5 * NS_PER_S);
-		world_judge_after(&w, LENGTH_NS, 5 * NS_PER_MS, &all, &inner, &last);
+		world_judge_after(&w, LENGTH_NS, instants < FEW ? 50 * NS_PER_MS : 5 * NS_PER_MS,
+				  &all, &inner, &last);
 		clock_model_free(&last);
 		world_judge_ahead(&w, LENGTH_NS, &ahead);
 	}
@@ -223,6 +240,7 @@ static void campaign_in(size_t index, size_t instants, struct tally *t)
 	print_judge("inner", &inner);
 	print_judge("ahead", &ahead);
 	fflush(stdout);
+	judge_goal(&world_cases[index], &inner, t);
 	t->checked += files.n + all.n + ahead.n;
 	t->outside += files.outside + all.outside + ahead.outside;
 	t->unknown += files.unknown + all.unknown + ahead.unknown;
@@ -244,9 +262,60 @@ static int campaign(size_t instants, const char *name)
 		if (!name || !strcmp(name, world_cases[i].world.name))
 			campaign_in(i, instants, &t);
 	}
-	printf("%zu instants, the truth outside the bound in %zu, no bound in %zu\n", t.checked,
-	       t.outside, t.unknown);
-	return !t.checked || t.outside || t.unknown;
+	printf("%zu instants, the truth outside the bound in %zu, no bound in %zu, errors above "
+	       "the "
+	       "goal in %zu worlds\n",
+	       t.checked, t.outside, t.unknown, t.inaccurate);
+	return !t.checked || t.outside || t.unknown || t.inaccurate;
+}
+
+/* ---- long windows ---- */
+
+/* One window on an idle path, after two minutes, as an agent maps it. */
+static bool map_window(int64_t length_ns)
+{
+	const struct clock_world *w = &world_cases[0].world;
+	int64_t t0 = 122 * NS_PER_S, t1 = t0 + length_ns, now = world_host_ns(w, t1 + NS_PER_S);
+	struct clock_estimator *est = clock_estimator_new();
+	struct clock_model m = { .at_raw_ns = now };
+	struct world_samples samples = { 0 };
+	struct world_judge j = { 0 };
+	int64_t start, took;
+	bool good;
+
+	world_probe_capture(w, t0 - 2 * NS_PER_S, t1, &samples);
+	for (size_t i = 0; i < samples.n; i++)
+		clock_estimator_add(est, &samples.at[i].s);
+	start = now_raw_ns();
+	m.calibrated = clock_estimator_make_window_model(est, now, world_host_ns(w, t0),
+							 world_host_ns(w, t1), &m);
+	took = now_raw_ns() - start;
+	for (int64_t t = t0; t < t1; t += length_ns / 100000)
+		world_check(&j, w, &m, t);
+	good = m.calibrated && !j.outside && world_quantile(j.error_ns, j.n, 0.99) <= HOUR_P99_NS;
+	printf("%6.0f s: error p50 %.2f p99 %.2f max %.2f us, bound p50 %.2f max %.2f us, inside "
+	       "%zu/%zu, %u knots, %.1f ms\n",
+	       (double)length_ns / 1e9, world_quantile(j.error_ns, j.n, 0.5) / 1e3,
+	       world_quantile(j.error_ns, j.n, 0.99) / 1e3,
+	       world_quantile(j.error_ns, j.n, 1) / 1e3, world_quantile(j.bound_ns, j.n, 0.5) / 1e3,
+	       world_quantile(j.bound_ns, j.n, 1) / 1e3, j.n - j.outside, j.n, m.n_knots,
+	       (double)took / 1e6);
+	clock_model_free(&m);
+	world_judge_free(&j);
+	free(samples.at);
+	clock_estimator_free(est);
+	return good;
+}
+
+static int windows(size_t most_s)
+{
+	bool good = true;
+
+	for (size_t s = 1; s <= most_s; s *= 60) {
+		world_seed(s);
+		good = map_window((int64_t)s * NS_PER_S) && good;
+	}
+	return !good;
 }
 
 /* ---- the cost ---- */
@@ -291,9 +360,11 @@ int main(int argc, char **argv)
 		return compare(n);
 	if (n && !strcmp(argv[1], "campaign"))
 		return campaign(n, argv[3]);
+	if (n && !strcmp(argv[1], "windows"))
+		return windows(n);
 	if (n && !strcmp(argv[1], "cost"))
 		return cost(n);
-	fprintf(stderr,
-		"usage: clock_bench compare REPEATS | campaign INSTANTS [WORLD] | cost REPEATS\n");
+	fprintf(stderr, "usage: clock_bench compare REPEATS | campaign INSTANTS [WORLD] | cost "
+			"REPEATS | windows SECONDS\n");
 	return 2;
 }
