@@ -76,6 +76,7 @@ struct knots {
 	const struct curve_scale *scale;
 	struct xs_knot *all;
 	size_t n, cap;
+	size_t seen; /* of the model's knots */
 };
 
 /* A wall clock that was set back repeats times; the session clock never goes back. */
@@ -110,6 +111,36 @@ static void add_between(struct knots *k, struct xs_knot a, struct xs_knot b)
 	add_between(k, middle, b);
 }
 
+static int64_t time_of_model_knot(const struct curve_scale *s, size_t i)
+{
+	int64_t raw = clock_model_knot_raw_ns(s->model, i);
+
+	return s->real ? clock_model_real_of_raw(s->model, raw) : raw;
+}
+
+/* From the last knot to `next`. A model bends at its own knots: between two of them a search by halves
+ * sees the ledger's bends alone. */
+static void add_piece(struct knots *k, struct xs_knot last, struct xs_knot next)
+{
+	const struct clock_model *m = k->scale->model;
+
+	for (; k->seen < m->n_knots; k->seen++) {
+		int64_t at = time_of_model_knot(k->scale, k->seen);
+		struct xs_knot middle;
+
+		if (at >= next.from_ns)
+			break;
+		if (at <= last.from_ns)
+			continue;
+		middle = make_knot(k, at);
+		add_between(k, last, middle);
+		add_knot(k, middle);
+		last = middle;
+	}
+	add_between(k, last, next);
+	add_knot(k, next);
+}
+
 struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *n)
 {
 	struct knots k = { .scale = s };
@@ -122,8 +153,7 @@ struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *
 	add_knot(&k, last);
 	for (int i = 1; i <= PIECES; i++) {
 		next = make_knot(&k, last.from_ns + step);
-		add_between(&k, last, next);
-		add_knot(&k, next);
+		add_piece(&k, last, next);
 		last = next;
 	}
 	*n = k.n;

@@ -34,7 +34,10 @@
 
 /* A wander is hidden while it moves the offset by less than this many times half the interval's
  * width within one bound's reach. Twice was too little for rates that step under jitter. */
-#define HIDE	     4
+#define HIDE 4
+/* A rate that changed within the last gap between trains strayed further than the gap's mean shows. */
+#define GAP_NS	     250e6
+#define GAP_LEAST_NS 60e6
 #define HIDE_MEDIAN  5 /* intervals, of whose widths the median counts */
 #define END_NS	     5e9 /* closer to an end more can hide, in proportion, */
 #define END_LEAST_NS 100e6 /* down to this */
@@ -402,7 +405,10 @@ static double hidden_at(const struct clock_history *h, const struct clock_pace *
 	if (to_end < END_NS)
 		most = fmax(most, hidden_by_bad_link(h, p, x, most));
 	most *= END_NS / fmax(fmin(to_end, END_NS), END_LEAST_NS);
-	most = fmin(most, fmin(CLOCK_STRAY_MAX, clock_pace_any(p) - p->proved));
+	most = fmin(most, CLOCK_STRAY_MAX);
+	if (to_end < GAP_NS)
+		most = fmax(most, p->wander * GAP_NS / fmax(to_end, GAP_LEAST_NS));
+	most = fmin(most, clock_pace_any(p) - p->proved);
 	return fmax(0, p->proved + most - p->pace.drift);
 }
 

@@ -148,6 +148,15 @@ int64_t clock_model_session_of_raw(const struct clock_model *m, int64_t raw_ns)
 	return saturate(session_of_raw(m, raw_ns));
 }
 
+int64_t clock_model_knot_raw_ns(const struct clock_model *m, size_t i)
+{
+	wide host = clock_model_knots(m)[i].host_ns, raw = host - m->test_offset_ns;
+
+	for (int round = 0; round < 4; round++)
+		raw -= host_of_raw(m, raw) - host;
+	return saturate(raw);
+}
+
 int64_t clock_model_raw_offset_at(const struct clock_model *m, int64_t raw_ns)
 {
 	return saturate(host_of_raw(m, raw_ns) - session_of_raw(m, raw_ns));

@@ -103,6 +103,9 @@ int64_t clock_model_raw_of_session(const struct clock_model *m, int64_t session_
 int64_t clock_model_raw_of_real(const struct clock_model *m, int64_t real_ns);
 int64_t clock_model_real_of_raw(const struct clock_model *m, int64_t raw_ns);
 
+/* When knot i of the map is, on the raw clock. */
+int64_t clock_model_knot_raw_ns(const struct clock_model *m, size_t i);
+
 /* The raw offset: host clock - session, at this time. Its zero is arbitrary. Saturates. */
 int64_t clock_model_raw_offset_at(const struct clock_model *m, int64_t raw_ns);
 

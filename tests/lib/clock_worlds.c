@@ -172,7 +172,8 @@ static bool is_recent(int64_t at_ns, int64_t now_ns, int64_t known_ns)
 /* A clock that broke has no map until probes have confirmed it. */
 static bool is_just_broken(const struct clock_world *w, int64_t now_ns)
 {
-	return (w->step_ns && is_recent(w->step_at_ns, now_ns, STEP_KNOWN_NS)) ||
+	return (w->step_ns && is_recent(w->step_at_ns, now_ns,
+					STEP_KNOWN_NS + (w->step_ns < 0 ? -w->step_ns : 0))) ||
 	       (fabs(w->rate_step_ppm) > RATE_BREAKS_PPM &&
 		is_recent(w->rate_step.at_ns, now_ns, 2 * STEP_KNOWN_NS));
 }
@@ -193,7 +194,7 @@ void world_judge_capture(const struct clock_world *kind, size_t instants, struct
 		clock_estimator_add(est, &samples.at[i].s);
 	m.calibrated = clock_estimator_make_window_model(est, host_now, world_host_ns(&w, t0_ns),
 							 world_host_ns(&w, t1_ns), &m);
-	if (m.calibrated || !is_just_broken(&w, t1_ns)) {
+	if (m.calibrated || (samples.n && !is_just_broken(&w, t1_ns))) {
 		for (size_t i = 0; i < instants; i++)
 			world_check(j, &w, &m, llround(between((double)t0_ns, (double)t1_ns)));
 	}

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "agent/capture/assemble.h"
+#include "agent/capture/assemble_curve.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
@@ -425,8 +426,31 @@ static void test_nothing(void)
 	rig_down(&g);
 }
 
+/* Knots of a long map that zigzag: halving a piece of the window hits none of the bends. */
+static void test_curve_bends_at_the_models_knots(void)
+{
+	struct clock_model m = { .calibrated = true, .n_segments = 1, .n_knots = CLOCK_KNOTS };
+	const struct curve_scale s = { .model = &m };
+	struct xs_knot *k;
+	size_t n;
+
+	m.segments[0].n = CLOCK_KNOTS;
+	for (int i = 0; i < CLOCK_KNOTS; i++)
+		m.knots[i] = (struct clock_knot){ .host_ns = i * NS_PER_S,
+						  .offset_ns = i % 2 ? 500 : -500 };
+	k = curve_knots(&s, 255 * NS_PER_S, &n);
+	for (size_t i = 0, j = 0; i < CLOCK_KNOTS - 1; i++) {
+		while (j + 1 < n && k[j].from_ns < m.knots[i].host_ns)
+			j++;
+		CHECK_EQ(k[j].from_ns, m.knots[i].host_ns);
+		CHECK(llabs(k[j].to_ns - m.knots[i].host_ns + m.knots[i].offset_ns) <= 1);
+	}
+	free(k);
+}
+
 int main(void)
 {
+	test_curve_bends_at_the_models_knots();
 	test_one_timeline();
 	test_window();
 	test_wild_times();
