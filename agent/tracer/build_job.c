@@ -10,6 +10,7 @@ struct running_job {
 	struct build_job job;
 	struct tracer_run *run; /* loop's thread only; NULL once cancelled */
 	struct buf bytes;
+	uint64_t unread;
 };
 
 static void build_part(void *arg)
@@ -17,7 +18,7 @@ static void build_part(void *arg)
 	struct running_job *r = arg;
 	struct xs_builder *b = xs_builder_new();
 
-	r->job.build(r->job.snapshot, b);
+	r->unread = r->job.build(r->job.snapshot, b);
 	xs_finish(b, &r->bytes);
 	xs_builder_free(b);
 }
@@ -33,6 +34,7 @@ static void on_built(void *arg)
 		part->base = PART_RAW;
 		part->bytes = r->bytes;
 		r->bytes = (struct buf)BUF_INIT;
+		run->lost += r->unread;
 		run->arg = NULL;
 	}
 	buf_release(&r->bytes);

@@ -10,14 +10,14 @@
 #include "xspace/xspace.h"
 
 struct build_job {
-	/* Called on the worker; uses only the snapshot. */
-	void (*build)(void *snapshot, struct xs_builder *b);
+	/* Called on the worker; uses only the snapshot. Returns how many records could not be read. */
+	uint64_t (*build)(void *snapshot, struct xs_builder *b);
 	void (*free)(void *snapshot);
 	void *snapshot; /* owned by the job from build_job_start() on */
 };
 
 /* Adds a part of base PART_RAW to the run and calls run->done() when it is built; the run's result,
- * reason, detail and lost are left as they are. Uses run->arg. */
+ * reason and detail are left as they are, what could not be read is added to lost. Uses run->arg. */
 void build_job_start(struct loop *l, struct tracer_run *run, const struct build_job *job);
 
 /* For ops->cancel(): the run is not used after this. Does nothing if no job was started (run->arg NULL). */

@@ -101,12 +101,12 @@ static void build_mark(struct xs_builder *b, const struct mark *m, int64_t offse
 		xs_stat_int(b, "step_num", step);
 }
 
-static void build(void *arg, struct xs_builder *b)
+static uint64_t build(void *arg, struct xs_builder *b)
 {
 	struct snapshot *s = arg;
+	uint64_t unread = ring_cut_each(s->cut, append_mark, s);
 	char name[32];
 
-	ring_cut_each(s->cut, append_mark, s);
 	sort_array(s->marks, s->n, sizeof(*s->marks), by_pid_and_time);
 	xs_plane(b, 0, "/host:CPU marks");
 	for (size_t i = 0; i < s->n; i++) {
@@ -118,6 +118,7 @@ static void build(void *arg, struct xs_builder *b)
 		}
 		build_mark(b, m, (m->raw_ns - s->t0_raw_ns) * 1000);
 	}
+	return unread;
 }
 
 static int marks_arm(struct tracer *t, struct tracer_run *run, struct err *e)

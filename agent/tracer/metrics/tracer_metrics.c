@@ -139,14 +139,14 @@ static bool build_row(void *arg, const struct ring_record *record)
 	return true;
 }
 
-static void build(void *arg, struct xs_builder *b)
+static uint64_t build(void *arg, struct xs_builder *b)
 {
 	const struct snapshot *s = arg;
 	struct plane plane = { .b = b, .t0_raw_ns = s->t0_raw_ns, .stride = s->stride };
 
 	xs_plane(b, 0, "/host:CPU metrics");
 	xs_line(b, COUNTERS_LINE_ID, "_counters_", s->t0_raw_ns);
-	ring_cut_each(s->cut, build_row, &plane);
+	return ring_cut_each(s->cut, build_row, &plane);
 }
 
 static int64_t metrics_begin(const struct tracer *tracer)

@@ -2,6 +2,7 @@
 #include "agent/marks/marks.h"
 
 #include "base/clean_text.h"
+#include "agent/tracer/build_job.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "proto/limits.h"
@@ -168,6 +169,32 @@ static void tracer_gives_a_line_per_process(void)
 	marks_free(env.marks);
 }
 
+static uint64_t build_nothing(void *snapshot, struct xs_builder *b)
+{
+	(void)snapshot;
+	(void)b;
+	return 7;
+}
+
+/* Marks of a long window are in a file by then: those that cannot be read back are lost. */
+static void unread_marks_are_lost_ones(void)
+{
+	bool done = false;
+	struct tracer_run run = { .lost = 3, .done = on_done, .done_arg = &done };
+	struct loop *l;
+	struct err e;
+
+	CHECK_OK(loop_new(&l, 1, &e), e);
+	build_job_start(
+		l, &run,
+		&(struct build_job){ .build = build_nothing, .free = free, .snapshot = malloc(1) });
+	RUN_UNTIL(l, done);
+	CHECK_EQ(run.lost, 10);
+	buf_release(&run.parts[0].bytes);
+	free(run.parts);
+	loop_free(l);
+}
+
 int main(void)
 {
 	window_is_half_open();
@@ -175,5 +202,6 @@ int main(void)
 	steps_of_a_window_are_in_order();
 	foreign_text_becomes_clean();
 	tracer_gives_a_line_per_process();
+	unread_marks_are_lost_ones();
 	return 0;
 }
