@@ -25,10 +25,16 @@ static size_t part_len(const char *s)
 	return n;
 }
 
+#define NAME_ALL_HOSTS "ALL_HOSTS"
+
 int name_check_host(const char *name, struct err *e)
 {
 	size_t n = part_len(name);
 
+	if (!strcmp(name, NAME_ALL_HOSTS))
+		return err_set(e, ERR_INVALID,
+			       "host name '" NAME_ALL_HOSTS "': XProf's name for all hosts of a "
+			       "session, use another");
 	if (!n || name[n] || n > LIMIT_HOST_NAME)
 		return err_set(e, ERR_INVALID,
 			       "host name '%.40s': use 1 to %d of letters, digits, '.', '_', '-', "

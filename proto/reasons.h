@@ -77,6 +77,8 @@ enum {
 	  "the profiler did not answer in time") \
 	X(PROFILER_FAILED, "profiler-failed", PARTIAL, AGENT, 0, \
 	  "the profiler answered with another error") \
+	X(NO_FRAMEWORK, "no-framework", PARTIAL, AGENT, 0, \
+	  "the capture asks for a framework's own events, and no framework's profiler was found") \
 	X(NO_PERMISSION, "no-permission", PARTIAL, AGENT, 0, \
 	  "a tracer lacks a right: detail names it") \
 	X(UNSUPPORTED, "unsupported", PARTIAL, AGENT, 0, \

@@ -380,6 +380,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 		.settings = r->settings,
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
+		.is_named = req->tracers != NULL,
 		.dir = c->dir,
 		.reserve_bytes = charge_part_bytes,
 		.done = on_run_done,

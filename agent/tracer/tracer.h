@@ -80,6 +80,7 @@ struct tracer_run {
 	const int64_t *settings; /* in the order of ops->settings; NULL = the defaults */
 	const void *profile_options; /* serialized tensorflow.ProfileOptions */
 	size_t profile_options_len;
+	bool is_named; /* the capture lists this tracer, and does not just take all */
 	const char *dir; /* exists; for part files */
 
 	/* Given. Reserves spool space for files below `dir`, before they are written. False if there is not

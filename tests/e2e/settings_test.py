@@ -104,4 +104,19 @@ def test_unknown_tracer():
     assert {"profiler", "cpu", "metrics", "marks"} <= set(known.strip().split(", ")), p.stderr
 
 
-main(test_applied, test_refused, test_listed, test_unknown_tracer)
+def test_missing_framework():
+    """A capture that asks for a framework is not complete without one; any other capture is."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--tracers", "profiler,metrics", discover=True)
+        c.wait_hosts(1)
+        for flags in (["--tracer", "profiler"], ["--set", "python_tracer_level=1"]):
+            code, doc = c.tutti("capture", "--duration", "300ms", "--json", *flags)
+            [host] = doc["hosts"]
+            assert code == 3 and host["state"] == "partial" and host["reason"] == "no-framework", (code, host)
+            assert "start_server()" in host["detail"], host
+        code, doc = c.tutti("capture", "--duration", "300ms", "--json", check=0)
+        assert doc["hosts"][0]["state"] == "complete", doc
+
+
+main(test_applied, test_missing_framework, test_refused, test_listed, test_unknown_tracer)

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/address.h"
+#include "proto/profiler_request.h"
 #include "proto/reasons.h"
 
 TRACER_DECLARE(profiler);
@@ -56,6 +57,7 @@ struct profiler_run {
 	struct target *targets;
 	bool searching; /* a scan for processes that are new since the last one is under way */
 	bool gathering;
+	bool had_targets; /* processes that have ended since they were discovered */
 	bool is_past; /* the window was over when the run was armed */
 };
 
@@ -153,6 +155,39 @@ static const struct profiler_result *target_result(const struct target *t)
 	return profiler_call_is_done(t->call) ? profiler_call_result(t->call) : &given_up;
 }
 
+/* Options that differ from those of a capture without settings. */
+static bool has_own_options(const struct tracer_run *run)
+{
+	Tensorflow__ProfileOptions *m;
+	bool own;
+
+	if (profile_options_unpack(&m, run->profile_options, run->profile_options_len, NULL))
+		return false;
+	own = m->version &&
+	      (m->host_tracer_level != 2 || m->device_tracer_level != 1 || m->python_tracer_level ||
+	       m->device_type || m->trace_options || m->n_advanced_configuration);
+	tensorflow__profile_options__free_unpacked(m, NULL);
+	return own;
+}
+
+/* A capture that asks for a framework's events is not complete without any. */
+static void report_missing(struct profiler_run *pr)
+{
+	const struct tracer_run *run = pr->run;
+
+	if (pr->targets || pr->had_targets || !(run->is_named || has_own_options(run)))
+		return;
+	if (pr->t->conf->discover && discover_is_incomplete(pr->t->discover))
+		tracer_run_set_result(
+			pr->run, RUN_FAILED, REASON_NO_PERMISSION,
+			"no framework's profiler found, and the sockets of other users' "
+			"processes cannot be seen: grant CAP_SYS_PTRACE");
+	else
+		tracer_run_set_result(pr->run, RUN_FAILED, REASON_NO_FRAMEWORK,
+				      "no process with a framework's profiler: does the job call "
+				      "jax.profiler.start_server(), or is --profiler needed?");
+}
+
 static void profiler_run_finish(struct profiler_run *pr)
 {
 	struct tracer_run *run = pr->run;
@@ -176,6 +211,7 @@ static void profiler_run_finish(struct profiler_run *pr)
 	run->result = !bad ? RUN_OK : good ? RUN_DEGRADED : RUN_FAILED;
 	if (bad)
 		snprintf(run->reason, sizeof(run->reason), "%s", reason_texts[worst].reason);
+	report_missing(pr);
 	profiler_run_free(pr);
 	run->done(run);
 }
@@ -312,6 +348,7 @@ static void run_drop_vanished(struct profiler_run *pr)
 		}
 		*at = t->next;
 		target_free(t);
+		pr->had_targets = true;
 	}
 }
 

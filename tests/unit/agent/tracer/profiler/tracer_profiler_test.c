@@ -307,6 +307,25 @@ static void test_nothing_to_ask(void)
 	teardown(&f);
 }
 
+/* A capture that asks for a framework by the tracer's name, or by options of frameworks only. */
+static void test_asked_for_nothing(bool named, const void *options, size_t len, const char *reason)
+{
+	struct fixture f;
+
+	setup(&f, NULL, 0);
+	prepare(&f, 0, NS_PER_S);
+	f.run.is_named = named;
+	f.run.profile_options = options;
+	f.run.profile_options_len = len;
+	arm(&f);
+	gather(&f);
+	CHECK_EQ(f.run.result, *reason ? RUN_FAILED : RUN_OK);
+	CHECK_STR(f.run.reason, reason);
+	CHECK(!*reason || strstr(f.run.detail, "start_server()"));
+	CHECK_EQ(f.run.n_parts, 0);
+	teardown(&f);
+}
+
 /* ---- windows that end early ---- */
 
 static void turn_until_asked(struct fixture *f)
@@ -588,6 +607,10 @@ static void test_cancel(enum fake_mode mode, bool asked)
 
 int main(void)
 {
+	/* version 1, host_tracer_level 2, device_tracer_level 1; then python_tracer_level 1 */
+	static const uint8_t default_options[] = { 5 << 3, 1, 2 << 3, 2, 3 << 3, 1 };
+	static const uint8_t python_options[] = { 5 << 3, 1, 2 << 3, 2, 3 << 3, 1, 4 << 3, 1 };
+
 	test_good(FAKE_GOOD);
 	test_good(FAKE_OLD);
 	test_good(FAKE_OLD_PLUGINS);
@@ -598,6 +621,9 @@ int main(void)
 	test_request();
 	test_empty();
 	test_nothing_to_ask();
+	test_asked_for_nothing(true, NULL, 0, "no-framework");
+	test_asked_for_nothing(false, python_options, sizeof(python_options), "no-framework");
+	test_asked_for_nothing(false, default_options, sizeof(default_options), "");
 	test_discovered();
 	test_wrong();
 	test_patience(FAKE_HANGS, "profiler-timeout");
