@@ -35,7 +35,7 @@ static const struct conf_field fields[] = {
 	CONF_RANGE(struct agent_conf, file_limit_bytes, "2000000000", 64 << 10,
 		   LIMIT_XSPACE_FILE_BYTES,
 		   "largest file of a session; more data goes into further files"),
-	CONF(struct agent_conf, listen, "127.0.0.1:7410",
+	CONF(struct agent_conf, listen, "",
 	     "address of this agent's own ProfilerService; empty: none"),
 	CONF(struct agent_conf, local_socket, "ipc:///run/tutti/agent.ipc",
 	     "local socket for processes of this host; empty: none"),
@@ -98,11 +98,20 @@ static int check_labels(const struct agent_conf *conf, struct err *e)
 
 static int check_tls(const struct agent_conf *conf, struct err *e)
 {
+	int rc;
+
 	if (!conf->cert != !conf->key)
 		return err_set(e, ERR_INVALID, "cert and key: give both or none");
 	if (!conf->listen || !*conf->listen)
 		return 0;
-	return address_check_listener(conf->listen, conf->cert && *conf->cert, conf->insecure, e);
+	rc = address_check_listener(conf->listen, conf->cert && *conf->cert, conf->insecure, e);
+	/* Without an authority any caller from another host would get this host's samples. */
+	if (!rc && !conf->insecure && !(conf->ca && *conf->ca) &&
+	    address_check_listener(conf->listen, false, false, e))
+		rc = err_set(e, ERR_DENIED,
+			     "%s can be reached from other hosts: it also needs --ca",
+			     conf->listen);
+	return rc;
 }
 
 int agent_conf_finish(struct agent_conf *conf, struct err *e)

@@ -195,6 +195,16 @@ void local_request_answer(struct local_request *req, const void *data, size_t le
 	free(req);
 }
 
+int32_t local_request_pid(const struct local_request *req)
+{
+	nng_pipe pipe = nng_msg_get_pipe(req->msg);
+	uint64_t pid = 0;
+
+	if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid) || pid > INT32_MAX)
+		return 0;
+	return (int32_t)pid;
+}
+
 /* ---- endpoints ---- */
 
 /* True if a process serves that socket. Reads its handshake first: an early disconnect would trigger

@@ -29,6 +29,10 @@ MUST_CHECK int local_socket_open(struct local_socket **out, struct loop *loop, c
 /* NULL is fine. The handler still answers open requests, which only frees them. */
 void local_socket_free(struct local_socket *ls);
 
+/* The process that opened the connection, as the kernel has it; 0 = unknown, also in another pid namespace
+ * that this process cannot see. */
+int32_t local_request_pid(const struct local_request *req);
+
 /* At any later time, on the loop's thread. After local_socket_free() it only frees the request. */
 void local_request_answer(struct local_request *req, const void *data, size_t len);
 

@@ -8,6 +8,7 @@
 
 #include "agent/clock/clock.h"
 #include "agent/link/control.h"
+#include "agent/local/mark_process.h"
 #include "agent/marks/marks.h"
 #include "agent/tracer/tracer.h"
 #include "base/clean_text.h"
@@ -113,10 +114,8 @@ static void on_mark(struct local_service *s, struct local_request *req,
 		    const Tutti__V1__LocalMark *m)
 {
 	int64_t now = now_raw_ns();
-	const struct mark mark = {
+	struct mark mark = {
 		.raw_ns = m->raw_ns ? m->raw_ns : now,
-		.pid = m->pid,
-		.tid = m->tid,
 		.text = m->text,
 	};
 
@@ -124,6 +123,7 @@ static void on_mark(struct local_service *s, struct local_request *req,
 		refuse(req, "raw_ns is not a recent time on CLOCK_MONOTONIC_RAW of this machine");
 		return;
 	}
+	mark_process_set(&mark, local_request_pid(req), m->pid, m->tid);
 	marks_add(s->env.marks, &mark);
 	answer_text(req, true, "", "");
 }

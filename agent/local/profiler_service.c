@@ -9,6 +9,7 @@
 
 #include "agent/capture/capture.h"
 #include "agent/clock/clock.h"
+#include "agent/local/peer_owner.h"
 #include "agent/local/profiler_answer.h"
 #include "agent/tracer/tracer.h"
 #include "base/buf.h"
@@ -40,6 +41,7 @@ struct profiler_service {
 	struct rpc_server *server;
 	struct profile *profiles;
 	char *address;
+	int port;
 };
 
 /* A Profile call under way. */
@@ -202,6 +204,28 @@ static int profile_request(struct profile *p, const struct rpc_msg *msg, struct 
 	return rc;
 }
 
+/* ---- the caller ---- */
+
+static int check_owner(const char *peer, int port, struct err *e)
+{
+	return peer_owner_check(peer, port, "/proc/net", e);
+}
+
+/* Samples show what every process of the host does: another user gets none. If the caller may not call, the
+ * call is finished. A certificate by --ca admits; --insecure admits other hosts. */
+static bool admit_caller(const struct profiler_service *s, struct rpc_call *call)
+{
+	const char *peer = rpc_peer(call);
+	struct err e;
+
+	if (*rpc_identity(call) || (s->env.insecure && !peer_is_loopback(peer)) ||
+	    !s->env.check_owner(peer, s->port, &e))
+		return true;
+	log_warn("AGT-PROFILE", "peer=%s reason=\"%s\"", peer, e.msg);
+	rpc_finish(call, RPC_PERMISSION_DENIED, e.msg);
+	return false;
+}
+
 /* ---- Profile ---- */
 
 static void profile_opened(struct rpc_call *call)
@@ -222,6 +246,8 @@ static bool profile_message(struct rpc_call *call, const struct rpc_msg *msg)
 	struct err e;
 
 	/* A call has one request. */
+	if (!p->session && !admit_caller(p->service, call))
+		return true;
 	if (!p->session && profile_request(p, msg, &e))
 		profile_refuse(p, &e);
 	return true;
@@ -272,6 +298,8 @@ static bool terminate_message(struct rpc_call *call, const struct rpc_msg *msg)
 	size_t len;
 
 	data = rpc_msg_data(msg, &len);
+	if (!admit_caller(rpc_arg(call), call))
+		return true;
 	if (terminate_request_unpack(&m, data, len, &e)) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
 		return true;
@@ -323,6 +351,8 @@ static bool monitor_message(struct rpc_call *call, const struct rpc_msg *msg)
 	struct buf text = BUF_INIT, reply = BUF_INIT;
 
 	(void)msg;
+	if (!admit_caller(s, call))
+		return true;
 	buf_addf(&text, "host %s, tutti-agent %s\n", s->env.host, TUTTI_VERSION);
 	add_clock(&text, s->env.clock);
 	add_tracers(&text, s->env.tracers);
@@ -365,6 +395,8 @@ int profiler_service_new(struct profiler_service **out, const struct profiler_se
 	int port, rc;
 
 	s->env = *env;
+	if (!s->env.check_owner)
+		s->env.check_owner = check_owner;
 	rc = address_check_listener(env->listen, env->tls != NULL, env->insecure, e);
 	if (!rc)
 		rc = rpc_server_new(&s->server, env->rpc, &opts, methods, ARRAY_SIZE(methods),
@@ -373,6 +405,7 @@ int profiler_service_new(struct profiler_service **out, const struct profiler_se
 		free(s);
 		return rc;
 	}
+	s->port = port;
 	s->address = xasprintf("%.*s:%d", (int)(strrchr(env->listen, ':') - env->listen),
 			       env->listen, port);
 	*out = s;

@@ -4,6 +4,7 @@
  * TensorFlow's client can dial one host directly, without an aggregator.
  *
  * Unlike a framework's server it serves several Profile calls at once, each with a capture of its own.
+ * Callers are of the agent's user or root, by the owner of their socket, or show a certificate by --ca.
  * Times in an answer are relative to the call's own T0. Loop thread.
  */
 #ifndef AGENT_LOCAL_PROFILER_SERVICE_H
@@ -30,6 +31,10 @@ struct profiler_service_env {
 	const char *listen; /* address */
 	const struct rpc_tls *tls; /* NULL = plaintext */
 	bool insecure; /* plaintext is allowed beyond loopback */
+
+	/* Whether a caller over loopback (rpc_peer()), connected to `port`, may call; NULL = by the owner
+	 * of its socket. */
+	int (*check_owner)(const char *peer, int port, struct err *e);
 };
 
 /* Listens. ERR_DENIED for an address beyond loopback without TLS, unless `insecure`. The caller frees it

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stock Python gRPC client sees health, reflection, Monitor, and UNIMPLEMENTED at once, on both daemons."""
+import os
+import signal
+import socket
 import threading
 import time
 
@@ -67,6 +70,50 @@ def test_token():
             assert call(request.SerializeToString(), timeout=60, metadata=[("authorization", "Bearer correct-horse-battery")])
 
 
+def test_other_user():
+    """The samples of an agent that runs as root are not for a user without rights."""
+    if not grpc:
+        raise SkipTest("grpcio is not installed")
+    if os.geteuid() != 0:
+        return  # no other user can be had
+    with Cluster() as c:
+        port = free_port()
+        c.aggregator()
+        c.agent("host-a", "--listen", f"127.0.0.1:{port}")
+        c.wait_hosts(1)
+        assert profile(f"127.0.0.1:{port}", version=1, duration_ms=100, emit_xspace=True).xspace.ByteSize()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            relay_as_user(65534, port, writing)
+        own = int(os.read(reading, 16))
+        try:
+            profile(f"127.0.0.1:{own}", version=1, duration_ms=100)
+            raise AssertionError("another user was given samples")
+        except grpc.RpcError as e:
+            assert e.code() == grpc.StatusCode.PERMISSION_DENIED, e
+            assert "65534" in e.details(), e
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def relay_as_user(uid, port, ready):
+    """In a child: passes one connection on, over a socket of that user. Does not return."""
+    os.setuid(uid)
+    listener = socket.create_server(("127.0.0.1", 0))
+    os.write(ready, str(listener.getsockname()[1]).encode())
+    a, _ = listener.accept()
+    b = socket.create_connection(("127.0.0.1", port))
+
+    def copy(source, to):
+        while data := source.recv(65536):
+            to.sendall(data)
+    threading.Thread(target=copy, args=(a, b), daemon=True).start()
+    copy(b, a)
+    os._exit(0)
+
+
 def test_stock_clients():
     if not grpc:
         raise SkipTest("grpcio is not installed")
@@ -126,4 +173,4 @@ def test_killed_after_terminate():
         assert session["complete"] == 1 and session["duration_ns"] < 40e9, session
 
 
-main(test_token, test_stock_clients, test_killed_after_terminate)
+main(test_token, test_other_user, test_stock_clients, test_killed_after_terminate)

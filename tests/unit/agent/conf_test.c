@@ -56,7 +56,7 @@ static void test_defaults(void)
 	CHECK_OK(load(&conf, &e, "--host=h-1", NULL, NULL), e);
 	CHECK_STR(conf.host, "h-1");
 	CHECK_STR(conf.aggregator, "127.0.0.1:7401");
-	CHECK_STR(conf.listen, "127.0.0.1:7410");
+	CHECK_STR(conf.listen, "");
 	CHECK_STR(conf.local_socket, "ipc:///run/tutti/agent.ipc");
 	CHECK(!conf.insecure);
 	CHECK(conf.spool_limit_bytes == UINT64_C(8) << 30);

@@ -43,6 +43,7 @@ unit_test(agent/link/control_test VIRTUAL USES agent_link agent_conf PKG jansson
 	SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
 unit_test(agent/link/message_clock_test PURE USES agent_link PKG jansson zlib)
 unit_test(agent/local/local_service_test USES agent_local agent_conf PKG jansson SRC ${core_fixture})
+unit_test(agent/local/peer_owner_test PURE USES agent_local)
 unit_test(agent/local/profiler_service_test VIRTUAL USES agent_local)
 
 # For end-to-end tests: a framework's server that misbehaves as told, and the tracer alone.

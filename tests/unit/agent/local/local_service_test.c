@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "agent/link/control.h"
 #include "agent/local/local_service.h"
@@ -149,12 +150,13 @@ static bool count_mark(void *arg, const struct ring_record *record)
 	int *n = arg;
 
 	CHECK_STR(mark.text, "step 7");
-	CHECK_EQ(mark.pid, 12);
+	CHECK_EQ(mark.pid, *n == 2 ? getppid() : getpid());
+	CHECK_EQ(mark.tid, mark.pid);
 	++*n;
 	return true;
 }
 
-static bool send_mark(struct rig *g, const char *text, int64_t raw_ns)
+static bool send_mark_of(struct rig *g, int32_t pid, const char *text, int64_t raw_ns)
 {
 	Tutti__V1__LocalRequest m = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
@@ -163,7 +165,7 @@ static bool send_mark(struct rig *g, const char *text, int64_t raw_ns)
 
 	mark.text = (char *)text;
 	mark.raw_ns = raw_ns;
-	mark.pid = 12;
+	mark.pid = mark.tid = pid;
 	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	m.mark = &mark;
 	reply = ask_message(g, &m);
@@ -171,6 +173,12 @@ static bool send_mark(struct rig *g, const char *text, int64_t raw_ns)
 	CHECK(ok == !*reply->detail);
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 	return ok;
+}
+
+/* In the name of process 1. */
+static bool send_mark(struct rig *g, const char *text, int64_t raw_ns)
+{
+	return send_mark_of(g, 1, text, raw_ns);
 }
 
 static void test_marks(struct rig *g)
@@ -184,6 +192,7 @@ static void test_marks(struct rig *g)
 	too_long[LIMIT_MARK_BYTES + 1] = '\0';
 	CHECK(send_mark(g, "step 7", 0));
 	CHECK(send_mark(g, "step 7", before + 1));
+	CHECK(send_mark_of(g, getppid(), "step 7", before + 2));
 	CHECK(!send_mark(g, "step 7", before + 3600 * NS_PER_S));
 	CHECK(!send_mark(g, "step 7", 1));
 	CHECK(!send_mark(g, "step 7", -1));
@@ -192,7 +201,7 @@ static void test_marks(struct rig *g)
 	cut = ring_cut_new(marks_ring(g->f.marks), before, now_raw_ns() + 1);
 	ring_cut_each(cut, count_mark, &n);
 	ring_cut_free(cut);
-	CHECK_EQ(n, 2);
+	CHECK_EQ(n, 3);
 	free(too_long);
 }
 

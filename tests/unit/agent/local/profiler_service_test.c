@@ -148,16 +148,26 @@ static const struct tracer_ops ops = { .name = "cpu", .state = state_ok };
 static struct tracer tracer = { &ops };
 static struct tracer *all[] = { &tracer, NULL };
 
+static bool owner_may; /* the caller's user is the agent's */
+
+static int check_owner(const char *peer, int port, struct err *e)
+{
+	CHECK(*peer && port > 0);
+	return owner_may ? 0 : err_set(e, ERR_DENIED, "another user");
+}
+
 static void setup(struct fixture *f)
 {
 	struct rpc_channel_opts opts = { .max_message_bytes = LIMIT_RESPONSE_BYTES };
 	struct profiler_service_env env = { .host = "host-a",
 					    .listen = "127.0.0.1:0",
-					    .tracers = all };
+					    .tracers = all,
+					    .check_owner = check_owner };
 	struct err e;
 
 	memset(f, 0, sizeof(*f));
 	memset(&captures, 0, sizeof(captures));
+	owner_may = true;
 	CHECK_OK(loop_new(&f->loop, 1, &e), e);
 	CHECK_OK(rpc_new(&f->rpc, f->loop, &e), e);
 	env.rpc = f->rpc;
@@ -264,6 +274,27 @@ static void test_tool_data(void)
 	CHECK_EQ(r->tool_data[0]->data.len, XSPACE_LEN);
 	CHECK(!memcmp(r->tool_data[0]->data.data, xspace, XSPACE_LEN));
 	tensorflow__profile_response__free_unpacked(r, NULL);
+	teardown(&f);
+}
+
+/* A user without rights asks an agent that runs as root: nothing is recorded, nothing ends. */
+static void test_other_user(void)
+{
+	static const char *const methods[] = { PROFILER_TERMINATE, PROFILER_MONITOR };
+	struct buf request = BUF_INIT;
+	struct fixture f;
+
+	setup(&f);
+	owner_may = false;
+	call_profile(&f, 200, 0, false);
+	turn_until(&f, &f.answered);
+	CHECK_EQ(f.code, RPC_PERMISSION_DENIED);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		call(&f, methods[i], &request);
+		turn_until(&f, &f.answered);
+		CHECK_EQ(f.code, RPC_PERMISSION_DENIED);
+	}
+	CHECK_EQ(captures.started, 0);
 	teardown(&f);
 }
 
@@ -511,6 +542,7 @@ static void test_public_listener(void)
 int main(void)
 {
 	test_tool_data();
+	test_other_user();
 	test_emit_xspace(5);
 	test_emit_xspace(0);
 	test_large();
