@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/now.h"
 #include "proto/limits.h"
 #include "tests/lib/certs.h"
 #include "tests/lib/check.h"
@@ -506,6 +507,7 @@ static void test_two_addresses_take_all(void)
 {
 	enum { EACH = 600 };
 	struct rlimit files;
+	int64_t begin_ns;
 	struct state s;
 	struct job j = { 0 };
 	int *fds = xcalloc(2 * EACH, sizeof(*fds));
@@ -516,8 +518,10 @@ static void test_two_addresses_take_all(void)
 	start(&s);
 	fill_from(&s.f, "127.0.0.2", fds, EACH);
 	fill_from(&s.f, "127.0.0.3", fds + EACH, EACH);
+	begin_ns = now_mono_ns();
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(job_run(&s.f, &j, "GET", "/hello"), 200);
+	CHECK(now_mono_ns() - begin_ns < 4 * NS_PER_S); /* before silent connections are closed */
 	job_end(&j);
 	for (int i = 0; i < 2 * EACH; i++)
 		close(fds[i]);
