@@ -15,10 +15,12 @@
 #include "net/udp.h"
 #include "proto/probe.h"
 
-#define PATHS	      4 /* source ports, routed differently by some networks; a train takes one */
-#define TRAIN	      4 /* probes in a train: the fastest of them counts */
-#define TRAIN_DENSE   2 /* the second finds all caches warm; further probes make further trains */
-#define SPACING_NS    (7 * NS_PER_US) /* late members arrive while the receiver is still awake */
+#define PATHS 4 /* source ports, routed differently by some networks; a train takes one */
+#define TRAIN 4 /* probes in a train: the fastest of them counts */
+/* The first warms the caches for the second. More probes are sent as more trains. */
+#define TRAIN_DENSE 2
+/* Between probes of a train: the receiver is still awake when the later ones arrive. */
+#define SPACING_NS    (7 * NS_PER_US)
 #define FIRST_TRAINS  8
 #define FIRST_GAP_NS  (60 * NS_PER_MS)
 #define DENSE_GAP_NS  (250 * NS_PER_MS)
@@ -57,7 +59,7 @@ struct clock {
 	struct loop_timer timer;
 	int64_t dense_until_ns; /* CLOCK_MONOTONIC */
 	int64_t dense_gap_ns; /* until then */
-	bool long_train; /* next: a capture was armed */
+	bool long_train; /* a capture was armed: the next train has TRAIN probes */
 };
 
 /* The host clock alone, with the injected error, not calibrated. */
@@ -145,8 +147,8 @@ static void send_by_stream(struct clock *c)
 	c->stream(c->stream_arg, packet);
 }
 
-/* All by one path: a socket that was idle is slow on the way there but not back, which looks
- * like an offset. Only the first probe of the train pays for that. */
+/* All probes of a train take one path. After an idle time a socket delays the next probe but not its
+ * reply, which looks like an offset. Only the first probe of the train is delayed so. */
 static void send_train(struct clock *c, int train)
 {
 	struct path *path = &c->paths[c->trains++ % PATHS];
@@ -159,8 +161,8 @@ static void send_train(struct clock *c, int train)
 	}
 }
 
-/* A time below within_ns that differs between agents: those that connect, are armed or calm down
- * at the same time must not probe at the same time. */
+/* A time below within_ns that differs between agents: agents that connect, are armed, or
+ * go back to rare probes at the same time must not probe at the same time. */
 static int64_t own_delay(const struct clock *c, int64_t within_ns)
 {
 	return (int64_t)(c->exchange.cookie >> 16) % within_ns;

@@ -54,8 +54,8 @@ void clock_take_stream_reply(struct clock *c, const uint8_t *packet);
 
 /*
  * A capture was armed: probes several times a second until then (CLOCK_MONOTONIC), beginning with a
- * longer train, and not more often than each gap_ns. Of several calls the latest end and the newest
- * gap hold.
+ * longer train, with at least gap_ns between trains. After several calls the probing lasts until the
+ * latest of their ends, with the gap of the last call.
  */
 void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns);
 

@@ -7,9 +7,9 @@
 
 #include "base/mem.h"
 
-#define BUCKET_NS 10e6
-#define BUCKETS	  65536 /* of one direction, 4 hours of a capture; more are thinned out */
-#define HULL	  1024 /* no line from more bounds than this within reach of one time */
+#define BUCKET_NS	10e6
+#define BUCKETS		65536 /* of one direction, 4 hours of a capture; more are thinned out */
+#define HULL_BOUNDS_MAX 1024 /* a time with more bounds than this within reach gets no line */
 
 /* ---- buckets ---- */
 
@@ -152,11 +152,11 @@ static bool is_inside_hull(struct bound a, struct bound b, struct bound c, int s
 static bool line_at(const struct bounds *b, double x, int sign, double *v)
 {
 	struct range r = range_near(b, x);
-	struct bound hull[HULL];
+	struct bound hull[HULL_BOUNDS_MAX];
 	double mean = 0;
 	size_t n = 0;
 
-	if (r.to - r.from < 3 || r.to - r.from > HULL)
+	if (r.to - r.from < 3 || r.to - r.from > HULL_BOUNDS_MAX)
 		return false;
 	for (size_t i = r.from; i < r.to; i++) {
 		mean += b->at[i].x / (double)(r.to - r.from);

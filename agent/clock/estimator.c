@@ -15,13 +15,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define TIME_MAX_NS INT64_C(4000000000000000000)
-#define KEEP_NS	    (3900 * NS_PER_S) /* the longest capture, and some time around it */
-#define SHAPE_NS    (300 * NS_PER_S) /* samples this long before a map still shape it */
-#define EDGE_NS	    (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
-#define KNOT_GAP_NS (NS_PER_S / 3) /* knots of a long map need not be closer */
-#define CONFIRM	    4 /* probes that confirm a step that the estimator found */
-#define EXPIRE_EACH 1024 /* probes */
+#define TIME_MAX_NS    INT64_C(4000000000000000000)
+#define KEEP_NS	       (3900 * NS_PER_S) /* the longest capture, and some time around it */
+#define PACE_BACK_NS   (300 * NS_PER_S) /* samples up to this long before a map make its pace */
+#define EDGE_NS	       (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
+#define KNOT_GAP_NS    (NS_PER_S / 3) /* knots of a long map need not be closer */
+#define CONFIRM_PROBES 4 /* that many probes after a found break confirm it */
+#define EXPIRE_EACH    1024 /* probes */
 
 /* Breaks of one sign that follow each other so closely, and add up to no more than a clock may run
  * away in that time, are a rate beyond CLOCK_DRIFT_MAX. */
@@ -31,7 +31,7 @@
 struct clock_estimator {
 	struct clock_history *histories[CLOCK_SEGMENTS]; /* in order of time */
 	size_t n;
-	uint32_t probes, bad;
+	uint32_t probes, bad_samples;
 	uint32_t steps_found; /* holds over epochs */
 	enum clock_break announced; /* the last break of the host's clock; holds over epochs */
 	int64_t announced_ns;
@@ -47,7 +47,7 @@ static void forget_histories(struct clock_estimator *est)
 	for (size_t i = 0; i < est->n; i++)
 		clock_history_free(est->histories[i]);
 	est->n = 0;
-	est->probes = est->bad = 0;
+	est->probes = est->bad_samples = 0;
 }
 
 void clock_estimator_free(struct clock_estimator *est)
@@ -96,7 +96,7 @@ static bool is_found(const struct clock_history *h)
 
 static bool is_confirmed(const struct clock_history *h)
 {
-	return !is_found(h) || h->probes >= CONFIRM;
+	return !is_found(h) || h->probes >= CONFIRM_PROBES;
 }
 
 void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause)
@@ -146,7 +146,7 @@ static struct clock_history *history_for(struct clock_estimator *est, const stru
 	if (!jump_ns)
 		return h;
 	if (!is_confirmed(h)) {
-		est->bad += h->probes;
+		est->bad_samples += h->probes;
 		drop_history(est, est->n - 1);
 		return history_for(est, s);
 	}
@@ -167,14 +167,14 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 	struct clock_history *h;
 
 	if (!is_possible(s)) {
-		est->bad++;
+		est->bad_samples++;
 		return false;
 	}
 	h = history_for(est, s);
 	if (!h)
 		return true;
 	clock_history_add(h, s);
-	if (is_found(h) && h->probes == CONFIRM && !s->is_update)
+	if (is_found(h) && h->probes == CONFIRM_PROBES && !s->is_update)
 		confirm_break(est, h);
 	est->probes += !s->is_update;
 	if (h->probes % EXPIRE_EACH == 0)
@@ -306,7 +306,7 @@ static bool put_history(const struct clock_estimator *est, size_t i, int64_t fro
 			struct clock_model *m, struct knots *k)
 {
 	struct clock_history *h = est->histories[i];
-	const struct clock_pace *pace = clock_history_pace(h, from_ns - SHAPE_NS);
+	const struct clock_pace *pace = clock_history_pace(h, from_ns - PACE_BACK_NS);
 	struct knot_span span = { .h = h, .pace = pace, .most = CLOCK_KNOTS_LONG / est->n };
 
 	if (!pace || !is_confirmed(h))
@@ -331,7 +331,7 @@ static void set_summary(const struct clock_estimator *est, const struct clock_kn
 	m->bound_rate = m->segments[m->n_segments - 1].drift_out;
 	m->rtt_min_ns = h->rtt_min_ns < 0 ? 0 : h->rtt_min_ns;
 	m->probes = est->probes;
-	m->bad = est->bad;
+	m->bad_samples = est->bad_samples;
 }
 
 /* Gives the knots to the model. */
@@ -387,7 +387,7 @@ static bool make_map(const struct clock_estimator *est, int64_t now_ns, int64_t 
 					   false, &now))
 		return false;
 	set_summary(est, &now, m);
-	m->jitter_ns = clock_history_jitter_ns(newest_history(est), from_ns - SHAPE_NS, to_ns);
+	m->jitter_ns = clock_history_jitter_ns(newest_history(est), from_ns - PACE_BACK_NS, to_ns);
 	return true;
 }
 

@@ -18,7 +18,7 @@ struct clock_estimator;
 struct clock_estimator *clock_estimator_new(void);
 void clock_estimator_free(struct clock_estimator *est); /* NULL is fine */
 
-/* Another epoch: all that is known is about another session clock. Forgets it. */
+/* For a new epoch: forgets all samples, because they describe another session clock. */
 void clock_estimator_reset(struct clock_estimator *est);
 
 /* At about host time at_ns the host clock broke: earlier samples hold only for earlier times. */
@@ -32,10 +32,10 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 
 /*
  * Fills the map of *out from all samples, those after now_ns included, and offset_ns, rate,
- * bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes and bad as of host time now_ns. The knots of
- * the map are around now_ns, or all over [from, to]. False while there are too few samples, and for
- * a window that begins before a break if nothing is known of the time before that break. A window
- * model may have long_knots, whatever the result: clock_model_free() frees them.
+ * bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes and bad_samples as of host time now_ns. The
+ * knots of the map are around now_ns, or all over [from, to]. False while there are too few samples,
+ * and for a window that begins before a break if nothing is known of the time before that break. A
+ * window model may have long_knots, whatever the result: clock_model_free() frees them.
  */
 bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
 				struct clock_model *out);

@@ -50,8 +50,8 @@ void exchange_set_departure(struct exchange *x, int path, uint32_t id, int64_t t
 	}
 }
 
-/* The kernel's stamp of a departure is better than the user's, unless it is impossible. It leans to
- * early: one before the hand-over is not wrong, but proves nothing new. */
+/* The kernel's stamp of a departure is better than the user's, unless it is impossible. It tends
+ * to be too early: a stamp before the hand-over is not wrong, but proves nothing new. */
 static int64_t better_departure(struct exchange *x, int64_t kernel_ns, int64_t user_ns,
 				int64_t end_ns)
 {

@@ -20,8 +20,8 @@
 struct exchange_probe {
 	enum { EXCHANGE_EMPTY, EXCHANGE_WAITING, EXCHANGE_ANSWERED } state;
 	uint32_t seq;
-	int path; /* of the socket, */
-	uint32_t id; /* and the number of the datagram there: together they name its departure */
+	int path; /* the socket that sent it */
+	uint32_t id; /* of the datagram on that socket; path and id identify the departure */
 	int64_t t1_user_ns;
 	int64_t t1_kernel_ns; /* 0 = not reported */
 	struct clock_sample sample;

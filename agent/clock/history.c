@@ -3,8 +3,8 @@
  * From one-sided bounds to a pace, in two passes. The first assumes only CLOCK_DRIFT_MAX: it gives
  * intervals that are wide and certain, and each two of them give an interval for the mean rate in
  * between. The second needs how far the rate strays from that mean, which no bound can prove. It is
- * the smallest stray at which the bounds do not contradict each other, taken twice, and never less
- * than what the bounds could hide. docs/time.md has the reasons.
+ * twice the smallest stray at which the bounds do not contradict each other, and never less than
+ * what the bounds could hide. docs/time.md has the reasons.
  */
 #include "agent/clock/history.h"
 
@@ -15,12 +15,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define GRID	     4096 /* times that the passes examine: a second apart in an hour */
-#define GRID_NS	     1e9 /* their least distance */
-#define RATES	     128 /* of these times, the ones of which each two are compared */
-#define JITTERS	     128 /* probes whose distance from their neighbours is looked at */
-#define PACE_FROM_NS (5 * NS_PER_S) /* a pace since this long before or after will do */
-#define RATE_BASE_NS 2e9 /* least distance of two intervals that make a rate */
+#define GRID	4096 /* times that the passes examine: a second apart in an hour */
+#define GRID_NS 1e9 /* their least distance */
+#define RATES	128 /* of these times, the ones of which each two are compared */
+#define JITTERS 128 /* probes whose distance from their neighbours is looked at */
+/* A pace whose samples begin this much earlier or later is used again. */
+#define PACE_REUSE_NS (5 * NS_PER_S)
+#define RATE_BASE_NS  2e9 /* least distance of two intervals that make a rate */
 /* Beyond the probes the rate may stray this many times as far. */
 #define BEYOND	3
 #define NEAR_NS 100e6 /* two bounds of about the same time */
@@ -300,8 +301,8 @@ static bool is_contradicted_at(const struct clock_history *h, double x, struct p
 }
 
 /* The smallest wander that contradicts nothing was still wrong in trials; twice that was right
- * in every trial. Bounds that are further apart than one's reach contradict each other in the
- * middle between them. */
+ * in every trial. Where neighbouring bounds are further apart than a bound reaches, a
+ * contradiction shows in the middle between them. */
 static double find_wander(const struct clock_history *h, const struct grid *g, struct pace proved)
 {
 	struct pace p = { proved.rate, proved.drift + WANDER_FIRST };
@@ -334,8 +335,9 @@ static double median_of(const double *v, size_t n)
 }
 
 /*
- * Bounds that are far apart contradict each other late: a wander is hidden while it moves the
- * offset by less than the interval's width. Links change: what can hide is found for each time.
+ * A wander is hidden while it moves the offset by less than the interval's width, so the bounds of a
+ * wide interval contradict each other late. Links change: the wander that they can hide is found for
+ * each time.
  */
 static void find_hidden_wander(const struct clock_history *h, const struct grid *g,
 			       struct clock_pace *p)
@@ -453,7 +455,7 @@ const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t fro
 {
 	struct grid g;
 
-	if (h->has_pace && llabs(from_ns - h->pace_from_ns) < PACE_FROM_NS)
+	if (h->has_pace && llabs(from_ns - h->pace_from_ns) < PACE_REUSE_NS)
 		return &h->pace;
 	if (!h->low.n || !h->high.n)
 		return NULL;

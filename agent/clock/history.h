@@ -35,11 +35,11 @@ struct clock_history {
 	enum clock_break cause;
 	int64_t x0_ns, v0_ns; /* origin of the bounds: host time, offset */
 	int64_t begin_ns, first_ns, last_ns; /* host time: of the break, of samples */
-	int64_t jump_ns; /* of a break that was found: the offset moved at least so far */
+	int64_t jump_ns; /* of a break that the estimator found: the offset moved by at least this */
 	struct bounds low, high;
-	double certain_x; /* what all bounds prove together at the time of the newest one, */
-	struct interval certain; /* at this pace: new bounds may not contradict it */
-	struct pace cone;
+	double certain_x; /* time of the newest bound */
+	struct interval certain; /* what all bounds prove there; new bounds may not contradict it */
+	struct pace cone; /* the pace that `certain` assumes */
 	double anchor_x; /* what was certain some time ago: it proves the cone's rate */
 	struct interval anchor;
 	bool has_anchor;

@@ -62,7 +62,8 @@ enum ledger_change ledger_add(struct clock_ledger *l, const struct ledger_point 
 
 /*
  * Any input; results saturate. An empty ledger returns the input. A wall clock that was set back
- * showed some times twice: the later one is taken. A time that it skipped is the time of the jump.
+ * showed some times twice: such a time gives its later instant. A time that it skipped gives the
+ * instant of the jump.
  */
 int64_t ledger_raw_of_real(const struct clock_ledger *l, int64_t real_ns);
 int64_t ledger_real_of_raw(const struct clock_ledger *l, int64_t raw_ns);

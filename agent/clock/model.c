@@ -105,8 +105,8 @@ static wide end_of(const struct clock_model *m, const struct clock_segment *seg)
 	return clock_model_knots(m)[seg->first + seg->n - 1].host_ns;
 }
 
-/* Between two segments it is unknown when the clock broke: both may be right, the nearer is
- * guessed. */
+/* Between two segments it is unknown when the clock broke: either may be right. The
+ * best guess is that of the nearer one. */
 static struct guess guess_in_gap(const struct clock_model *m, const struct clock_segment *before,
 				 wide host)
 {
@@ -324,8 +324,8 @@ static void narrow_slack(const struct clock_model *m, wide host, struct clock_sl
 }
 
 /* Between two knots the guess is on a line, and the ends of the interval bend away from it, so the
- * slack is least at a knot, on one side of it: a knot with the one before may allow less than with
- * the next. */
+ * slack is least at a knot. The lines on its two sides may leave different slack there: both are
+ * examined. */
 struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t from_raw_ns,
 					  int64_t to_raw_ns)
 {

@@ -48,10 +48,11 @@ struct clock_segment {
 	enum clock_break cause; /* of its beginning */
 	uint16_t first, n; /* its knots; n > 0 */
 	double rate; /* change of the offset per ns of host clock, the best guess */
-	double drift; /* between knots the rate differs from that by at most this, */
-	double drift_out; /* beyond them by this, */
-	int64_t horizon_ns; /* and further out than this */
-	double drift_far; /* by this */
+	/* The rate differs from that by at most: */
+	double drift; /* between knots */
+	double drift_out; /* beyond the knots, up to horizon_ns away */
+	double drift_far; /* further away */
+	int64_t horizon_ns;
 };
 
 #define CLOCK_KNOTS	 256 /* in a model; the map of a longer window has memory of its own */
@@ -71,7 +72,7 @@ struct clock_model {
 					 * one path, never accuracy */
 	uint32_t probes; /* answered probes behind the model */
 	uint32_t steps_found; /* breaks that the estimator found, of all times */
-	uint32_t bad; /* samples that are impossible, or that all others contradict */
+	uint32_t bad_samples; /* samples that are impossible, or that all others contradict */
 	int64_t pair_raw_ns, pair_real_ns; /* raw and real at one instant */
 	int64_t wall_error_ns; /* of real against UTC, as the kernel reports it; -1 = unknown */
 	struct clock_ledger ledger; /* raw to real over time; empty: the pair holds always */

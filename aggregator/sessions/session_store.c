@@ -118,10 +118,10 @@ static void note_round(struct session_store *s, int rc, const struct err *e)
 	s->swept = !rc;
 	if (!rc)
 		return;
-	s->rounds++;
+	s->failed_rounds++;
 	if (!s->listed)
 		s->not_ready = *e;
-	log_error("AGG-STORE", "action=sweep round=%u left=%zu reason=\"%s\"", s->rounds,
+	log_error("AGG-STORE", "action=sweep round=%u left=%zu reason=\"%s\"", s->failed_rounds,
 		  s->sweep.n_orphans + s->sweep.n_retries, e->msg);
 }
 
@@ -129,7 +129,7 @@ static void schedule_round(struct session_store *s)
 {
 	int64_t pause_ns = ROUND_FIRST_NS;
 
-	for (unsigned int i = 1; i < s->rounds && pause_ns < ROUND_MAX_NS; i++)
+	for (unsigned int i = 1; i < s->failed_rounds && pause_ns < ROUND_MAX_NS; i++)
 		pause_ns *= 2;
 	loop_timer_in(s->jobs->loop, &s->sweep_timer,
 		      random_pause_ns(pause_ns < ROUND_MAX_NS ? pause_ns : ROUND_MAX_NS),

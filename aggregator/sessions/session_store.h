@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store that sessions are in: whether it takes writes, and what an earlier run left in it. A small object
+ * The store that holds the sessions: whether it accepts writes, and what an earlier run left in it. A small object
  * is written every 2 s; a store that has not taken it within 2.5 s is not ready. What an earlier run left is
  * recovered session by session, in rounds until none is left: a store that is down at the start, or a record
  * that cannot be read for a while, costs nothing. Loop thread.
@@ -24,15 +24,15 @@ typedef void (*session_recovered_fn)(void *arg, const json_t *recoverable);
 
 struct session_store {
 	struct store *store;
-	bool ready; /* it takes writes, and it is known what an earlier run left */
+	bool ready; /* it accepts writes, and what an earlier run left has been listed */
 	struct err not_ready; /* why not */
 	struct jobs *jobs;
 	struct loop_timer probe_timer, sweep_timer;
 	bool writable, probing, sweeping;
-	struct session_sweep sweep; /* a job's while `sweeping` */
-	bool listed; /* it is known what an earlier run left */
-	bool swept; /* nothing is left to do */
-	unsigned int rounds; /* that failed */
+	struct session_sweep sweep; /* belongs to a job while `sweeping` */
+	bool listed; /* what an earlier run left has been listed */
+	bool swept; /* nothing of an earlier run is left to recover or remove */
+	unsigned int failed_rounds; /* of the sweep */
 	session_recovered_fn recovered;
 	void *arg;
 	bool stopping;

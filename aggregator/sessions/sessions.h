@@ -4,7 +4,7 @@
  * manifest does. Functions that block are for workers.
  *
  *   profiles/[<run>/]plugins/profile/<session>/<host>.xplane.pb     the files, in XProf's layout
- *                                            <host>~2.xplane.pb...  more files of a host, if one is too small
+ *                                            <host>~2.xplane.pb...  more files of a host, if one cannot hold it all
  *   tutti/sessions/<session>/{plan,manifest,retry}.json             the plan, the manifest, a retry under way
  *   tutti/index/<reverse time>-<session>                            summaries, newest first in one listing
  *   tutti/failed/<session>.json                                     the record of a failed capture

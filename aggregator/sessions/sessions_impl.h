@@ -29,7 +29,7 @@ MUST_CHECK int session_list_keys(struct store *s, const char *prefix, const char
 
 MUST_CHECK int session_remove_key(struct store *s, const char *key, struct err *e);
 
-/* Key of a session's record, "plan.json" say. */
+/* The key of a session's record; `name` is "plan.json", for example. */
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES]);
 
 /* The session in an index key; NULL if it is not an index key. */

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 
 struct sweep {
-	char open[SESSION_NAME_BYTES]; /* the session whose keys are listed now */
+	char session[SESSION_NAME_BYTES]; /* the session whose keys are listed now */
 	bool has_plan, has_manifest, has_retry;
 	struct session_keys orphans, retries; /* session names, sorted as listed */
 };
@@ -19,11 +19,11 @@ struct sweep {
 static void sweep_close(struct sweep *w)
 {
 	if (w->has_plan && !w->has_manifest)
-		session_keys_add(&w->orphans, w->open, NULL);
+		session_keys_add(&w->orphans, w->session, NULL);
 	if (w->has_retry && w->has_manifest)
-		session_keys_add(&w->retries, w->open, NULL);
+		session_keys_add(&w->retries, w->session, NULL);
 	w->has_plan = w->has_manifest = w->has_retry = false;
-	w->open[0] = '\0';
+	w->session[0] = '\0';
 }
 
 /* For store_list(): the keys of a session are listed together. */
@@ -36,9 +36,9 @@ static bool sweep_key(void *arg, const char *key, const struct store_stat *st)
 	(void)st;
 	if (len >= SESSION_NAME_BYTES)
 		return true;
-	if (strlen(w->open) != len || memcmp(w->open, session, len)) {
+	if (strlen(w->session) != len || memcmp(w->session, session, len)) {
 		sweep_close(w);
-		snprintf(w->open, sizeof(w->open), "%.*s", (int)len, session);
+		snprintf(w->session, sizeof(w->session), "%.*s", (int)len, session);
 	}
 	w->has_plan |= !strcmp(session + len, "/plan.json");
 	w->has_manifest |= !strcmp(session + len, "/manifest.json");
@@ -113,7 +113,8 @@ static int list_stored(struct store *s, const json_t *record, json_t *stored, st
 	return rc ? rc : remove_incomplete(s, key, stored, e);
 }
 
-/* The record certainly cannot be carried on. A store that fails for a moment must not cost a capture. */
+/* True if the capture of this record can never be recovered. Any other error may be a store that fails for a
+ * moment, which must not lose the capture. */
 static bool is_unrecoverable(int rc)
 {
 	return rc == ERR_UNSUPPORTED || rc == ERR_INVALID || rc == ERR_NOT_FOUND;

@@ -450,7 +450,7 @@ static void report(void)
 		      clock_grade_name(clock_grade_of(&m, m.bound_ns)), "rate_ppm", m.rate * 1e6,
 		      "drift_ppm", m.n_segments ? m.segments[m.n_segments - 1].drift * 1e6 : 0,
 		      "jitter", (double)m.jitter_ns / 1e3, "rtt", (double)m.rtt_min_ns / 1e3,
-		      "probes", (int)m.probes, "bad", (int)m.bad);
+		      "probes", (int)m.probes, "bad", (int)m.bad_samples);
 	json_dumpf(o, stdout, JSON_REAL_PRECISION(6));
 	puts("");
 	json_decref(o);

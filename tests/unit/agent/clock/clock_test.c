@@ -269,7 +269,7 @@ static void test_stream(void)
 	check_truth(&m);
 	CHECK(!strcmp(m.method, "stream"));
 	CHECK_EQ(m.probes, (uint32_t)g.streamed);
-	CHECK_EQ(m.bad, 0);
+	CHECK_EQ(m.bad_samples, 0);
 	CHECK(g.r.trains >= 4);
 	g.r.silent = false;
 	RUN_UNTIL(g.loop, strcmp((m = clock_model(g.clock)).method, "stream"));

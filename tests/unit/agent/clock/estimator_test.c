@@ -387,7 +387,7 @@ static void test_false_sample(void)
 	CHECK(!get(est, &quiet, t, &m));
 	feed(est, &quiet, t + 10 * NS_PER_MS, t + 20 * NS_PER_MS);
 	CHECK(get(est, &quiet, t + 20 * NS_PER_MS, &m));
-	CHECK_EQ(m.bad, 1);
+	CHECK_EQ(m.bad_samples, 1);
 	CHECK_EQ(m.n_segments, 1);
 	CHECK(m.bound_ns < 2000);
 	clock_estimator_free(est);
