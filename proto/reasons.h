@@ -2,7 +2,7 @@
 /*
  * The typed reasons of failures of hosts and tracers, as in the manifest, the API and the control
  * stream, beside a detail for people. All code takes the words from here; docs/wire.md has the same
- * table. A reason is sent as text: a word that this table lacks is kept as it is.
+ * table. A reason is sent as text: the aggregator replaces a word that this table lacks by "other".
  *
  *   reason_find("lost")->by == REASON_BY_AGGREGATOR
  *   capture_host_failed(h, REASON_LOST, "the agent's connection ended");
@@ -86,7 +86,10 @@ enum {
 	X(WINDOW_CUT, "window-cut", PARTIAL, AGENT, 0, \
 	  "a part of the window is missing, see below") \
 	X(TRACER_FAILED, "tracer-failed", PARTIAL, AGENT, 0, \
-	  "any other failure of a tracer")
+	  "any other failure of a tracer") \
+	X(OTHER, "other", PARTIAL_OR_FAILED, AGGREGATOR, 0, \
+	  "the agent sent a reason that this table lacks, or that is not an agent's: detail " \
+	  "begins with it")
 /* clang-format on */
 
 /* REASON_LOST is "lost", and so on. */

@@ -75,6 +75,8 @@ struct steps_seen {
 };
 
 /* At most UPLOAD_CREDITS are granted at once. */
+#define HOST_DETAIL_BYTES 512
+
 enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 #define UPLOAD_CREDITS 8
 
@@ -83,7 +85,7 @@ struct capture_host {
 	uint64_t instance; /* of the agent that was armed; 0 = none */
 	enum host_state state;
 	char reason[32]; /* from the table of proto/reasons.h */
-	char detail[256];
+	char detail[HOST_DETAIL_BYTES]; /* cut between characters */
 	char upload_error[128]; /* of the last failed upload; "" = none */
 	bool stored; /* the upload is durable in the store */
 	unsigned int n_files; /* if stored; name_of_file() names them */

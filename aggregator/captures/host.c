@@ -11,6 +11,7 @@
 #include "json/json_text.h"
 #include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
+#include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -77,7 +78,7 @@ void capture_send(const struct capture *c, const struct buf *message)
 static void set_reason(struct capture_host *h, const char *reason, const char *detail)
 {
 	snprintf(h->reason, sizeof(h->reason), "%s", reason);
-	snprintf(h->detail, sizeof(h->detail), "%s", detail);
+	clean_text(h->detail, sizeof(h->detail), detail, strlen(detail));
 }
 
 static void end_host(struct capture_host *h, enum host_state state)
@@ -107,7 +108,7 @@ bool capture_host_may_hold_file(const struct capture_host *h)
 /* A host whose file is stored becomes partial: only its report is missing. */
 void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
 {
-	char detail[sizeof(h->detail)];
+	char detail[2 * HOST_DETAIL_BYTES];
 	struct buf message = BUF_INIT;
 	va_list ap;
 
@@ -348,16 +349,13 @@ void capture_host_upload_ended(struct capture_host *h, const char *error)
 /* "uncalibrated" comes first: without it, readers would trust the times of the file. */
 static void set_uncalibrated(struct capture_host *h)
 {
-	char also[sizeof(h->detail) / 2] = "";
+	char *detail = xasprintf("its clock was not measured against the aggregator's: the times "
+				 "in its file are its own%s%s%s%s",
+				 *h->reason ? "; " : "", h->reason, *h->reason ? ": " : "",
+				 h->detail);
 
-	if (*h->reason)
-		snprintf(also, sizeof(also), "; %s: %.60s", h->reason, h->detail);
-	snprintf(h->detail, sizeof(h->detail),
-		 "its clock was not measured against the aggregator's: the times in its file are "
-		 "its "
-		 "own%s",
-		 also);
-	snprintf(h->reason, sizeof(h->reason), "%s", REASON_UNCALIBRATED);
+	set_reason(h, REASON_UNCALIBRATED, detail);
+	free(detail);
 }
 
 void capture_host_result(struct capture_host *h, bool has_file, const char *reason,

@@ -10,6 +10,7 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/time/session_clock.h"
 #include "aggregator/time/time_service.h"
+#include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -332,26 +333,49 @@ static void handle_progress(struct link *l, const agent_message *m)
 		capture_host_progress(h, state, p->bytes_total, p->bytes_done);
 }
 
+/* The reason of a result. A word that is no reason of agents becomes "other", and the detail begins with it. */
+static const char *clean_reason(const char *word, const char *detail, char *out, size_t size)
+{
+	const struct reason *r = reason_find(word);
+	char *text = NULL;
+
+	if (*word && !(r && r->by & REASON_BY_AGENT)) {
+		text = xasprintf("%s%s%s", word, *detail ? ": " : "", detail);
+		word = REASON_OTHER;
+		detail = text;
+	}
+	clean_text(out, size, detail, strlen(detail));
+	free(text);
+	return word;
+}
+
 static void set_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 {
 	if (h->tracers || !r->n_tracers)
 		return;
 	h->tracers = xcalloc(r->n_tracers, sizeof(*h->tracers));
 	h->n_tracers = r->n_tracers;
-	for (size_t i = 0; i < r->n_tracers; i++)
+	for (size_t i = 0; i < r->n_tracers; i++) {
+		const Tutti__V1__TracerReport *t = r->tracers[i];
+		char detail[HOST_DETAIL_BYTES];
+		const char *reason = clean_reason(t->reason, t->detail, detail, sizeof(detail));
+
 		h->tracers[i] = (struct tracer_report){
-			.name = xstrdup(r->tracers[i]->name),
-			.state = xstrdup(r->tracers[i]->state),
-			.reason = xstrdup(r->tracers[i]->reason),
-			.detail = xstrdup(r->tracers[i]->detail),
-			.lost = r->tracers[i]->lost,
+			.name = xstrdup(t->name),
+			.state = xstrdup(t->state),
+			.reason = xstrdup(reason),
+			.detail = xstrdup(detail),
+			.lost = t->lost,
 		};
+	}
 }
 
 static void handle_result(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__HostResult *r = m->result;
 	struct capture_host *h = find_capture_host(l, r->session);
+	char detail[HOST_DETAIL_BYTES];
+	const char *reason;
 
 	if (!h || capture_host_has_ended(h))
 		return;
@@ -365,7 +389,8 @@ static void handle_result(struct link *l, const agent_message *m)
 	if (r->steps)
 		h->steps = (struct steps_seen){ true, r->steps->first, r->steps->last,
 						r->steps->first_at_ns, r->steps->end_at_ns };
-	capture_host_result(h, r->has_file, r->reason, r->detail);
+	reason = clean_reason(r->reason, r->detail, detail, sizeof(detail));
+	capture_host_result(h, r->has_file, reason, detail);
 }
 
 /* ---- Ask: requests from the local socket of a host ---- */

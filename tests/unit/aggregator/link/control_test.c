@@ -106,6 +106,34 @@ static void test_same_agent_again(void)
 	fleet_stop(&f);
 }
 
+/* Trust: a word of an agent is no reason of the manifest. */
+static void test_reason_of_no_table(void)
+{
+	static const char *const words[] = { "made-up", "cancelled" };
+
+	for (int i = 0; i < 2; i++) {
+		struct fleet f;
+		struct fake a = { .auto_arm = true };
+		struct capture *c;
+		char detail[301], want[400];
+
+		for (size_t n = 0; n < sizeof(detail) - 1; n++)
+			detail[n] = "\xc3\xa4 "[n % 3];
+		detail[sizeof(detail) - 1] = '\0';
+		fleet_start(&f, 0, 0);
+		fake_connect(&a, &f, "a");
+		c = fleet_begin(&f);
+		WAIT(&f, c->hosts[0].state == HOST_ARMED);
+		fake_result(&a, false, words[i], detail);
+		fleet_wait_over(&f, c->session);
+		CHECK_STR(c->hosts[0].reason, "other");
+		snprintf(want, sizeof(want), "%s: %s", words[i], detail);
+		CHECK_STR(c->hosts[0].detail, want); /* whole */
+		fake_forget(&a);
+		fleet_stop(&f);
+	}
+}
+
 static void test_disconnect(void)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
@@ -199,6 +227,7 @@ int main(void)
 	test_hello();
 	test_duplicate_name();
 	test_same_agent_again();
+	test_reason_of_no_table();
 	test_disconnect();
 	test_status();
 	test_ask();
