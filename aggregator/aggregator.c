@@ -109,6 +109,7 @@ static int new_ingest(struct aggregator *agg, struct err *e)
 		.store = &agg->store,
 		.captures = agg->captures,
 		.spool = agg->conf.spool,
+		.check = agg->check_file ? agg->check_file : ingest_check_xspace,
 	};
 
 	return ingest_new(&agg->ingest, &env, e);

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "aggregator/captures/capture.h"
+#include "aggregator/ingest/ingest.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/session_clock.h"
 #include "base/conf.h"
@@ -41,6 +42,7 @@ struct aggregator {
 	struct aggregator_conf conf;
 	struct loop *loop; /* of the caller of aggregator_start() */
 	struct capture_patience patience; /* a member that is 0 gets its default */
+	ingest_check check_file; /* NULL: ingest_check_xspace() */
 	struct jobs jobs;
 	char *token; /* in token_file; NULL = none */
 	struct session_clock clock;
@@ -61,7 +63,7 @@ struct aggregator {
 };
 
 /*
- * Starts every part. The caller has set `conf` and `loop`, and may have set `patience`; the rest is zero. On
+ * Starts every part. The caller has set `conf` and `loop`, and may have set `patience` and `check_file`; the rest is zero. On
  * failure no part is left running, and the error names the part that failed.
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);

@@ -138,6 +138,20 @@ static void done_remove(void *arg)
 
 /* ---- into the store ---- */
 
+/* Foreign bytes: a reader of the session must find an XSpace in each file. */
+static int check_files(struct upload *u)
+{
+	struct ingest_file f = { .fd = u->spooled.fd, .memory = u->spooled.memory };
+	int rc = 0;
+
+	for (unsigned int i = 0; i < u->n_files && !rc; i++) {
+		f.bytes = u->files[i];
+		rc = u->ingest->env.check(&f, &u->e);
+		f.offset += f.bytes;
+	}
+	return rc;
+}
+
 static void run_store(void *arg)
 {
 	struct upload *u = arg;
@@ -147,6 +161,12 @@ static void run_store(void *arg)
 	if (u->rc) {
 		spooled_upload_drop(&u->spooled);
 		u->code = RPC_DATA_LOSS;
+		return;
+	}
+	u->rc = check_files(u);
+	if (u->rc) {
+		spooled_upload_drop(&u->spooled);
+		u->code = RPC_INVALID_ARGUMENT;
 		return;
 	}
 	u->code = RPC_UNAVAILABLE;
@@ -435,6 +455,12 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 		err_set(e, ERR_EXISTS, "this file is already stored");
 		return h->bytes == b->bytes ? RPC_OK : RPC_FAILED_PRECONDITION;
 	}
+	/* Requests a credit for a host that has none: after a failed upload, for example. */
+	capture_host_progress(h, HOST_UPLOADING, b->bytes, h->bytes_done);
+	if (h->credit != CREDIT_GRANTED) {
+		err_set(e, ERR_BUSY, "this host waits for an upload credit");
+		return RPC_RESOURCE_EXHAUSTED;
+	}
 	u->begun = true;
 	return RPC_OK;
 }
@@ -454,7 +480,9 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 		err_set(&e, ERR_INVALID, "the first message is not UploadBegin");
 	if (m)
 		tutti__v1__upload_message__free_unpacked(m, NULL);
-	if (code)
+	if (e.code == ERR_BUSY && code == RPC_RESOURCE_EXHAUSTED)
+		upload_finish(u, code, e.msg); /* it keeps its place among those that wait */
+	else if (code)
 		upload_fail(u, code, e.msg);
 	else if (!u->begun)
 		reply_stored(u, u->spooled.bytes);

@@ -17,12 +17,26 @@ struct loop;
 struct rpc_events;
 struct session_store;
 
+/* A complete file of an upload. */
+struct ingest_file {
+	int fd; /* -1: in memory */
+	const void *memory;
+	uint64_t offset, bytes; /* in either */
+};
+
+/* Whether a file may enter the store; on a worker. */
+typedef int (*ingest_check)(const struct ingest_file *file, struct err *e);
+
+/* An XSpace with the plane that every agent writes, and T0 in it. Lines are skipped: cheap for any size. */
+MUST_CHECK int ingest_check_xspace(const struct ingest_file *file, struct err *e);
+
 struct ingest_env {
 	struct loop *loop;
 	struct jobs *jobs;
 	const struct session_store *store;
 	struct captures *captures;
 	const char *spool; /* directory for uploads under way */
+	ingest_check check;
 };
 
 struct ingest_stats {

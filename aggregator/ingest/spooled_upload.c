@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -17,9 +18,10 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-#define SUFFIX	    ".part"
-#define READ_BYTES  (1 << 20)
-#define SMALL_BYTES LIMIT_CHUNK_BYTES /* can arrive in one chunk */
+#define SUFFIX	      ".part"
+#define READ_BYTES    (1 << 20)
+#define SMALL_BYTES   LIMIT_CHUNK_BYTES /* can arrive in one chunk */
+#define RESERVE_BYTES (16 << 20) /* of the disk, at once */
 
 static int open_nameless(const char *directory)
 {
@@ -64,17 +66,37 @@ static int use_existing(struct spooled_upload *p, struct err *e)
 	return 0;
 }
 
-/* Finds a full disk before the bytes are sent. On a file system that cannot reserve space, a write fails
- * later. */
-static int reserve_space(struct spooled_upload *p, struct err *e)
+static int no_space(uint64_t bytes, struct err *e)
+{
+	return err_set(e, ERR_FULL, "the aggregator's spool has no space for %" PRIu64 " bytes",
+		       bytes);
+}
+
+/* Finds a full disk before the bytes are sent. Reserves nothing: an announced length is only a number. */
+static int check_space(const struct spooled_upload *p, struct err *e)
 {
 	uint64_t rest = p->bytes - p->received;
+	struct statvfs fs;
 
-	if (!rest || !fallocate(p->fd, FALLOC_FL_KEEP_SIZE, (off_t)p->received, (off_t)rest))
+	if (fstatvfs(p->fd, &fs) || rest / fs.f_frsize < fs.f_bavail)
 		return 0;
-	if (errno == ENOSPC || errno == EDQUOT)
-		return err_errno(e, "the aggregator's spool has no space for %" PRIu64 " bytes",
-				 rest);
+	return rest ? no_space(rest, e) : 0;
+}
+
+/* Reserves space for `len` bytes, and for some that will follow. On a file system that cannot reserve space, a
+ * write fails later. */
+static int reserve_space(struct spooled_upload *p, size_t len, struct err *e)
+{
+	uint64_t rest = p->bytes - p->received;
+	uint64_t ahead = len > RESERVE_BYTES ? len : RESERVE_BYTES;
+
+	if (p->received + len <= p->reserved)
+		return 0;
+	ahead = ahead < rest ? ahead : rest;
+	if (fallocate(p->fd, FALLOC_FL_KEEP_SIZE, (off_t)p->received, (off_t)ahead) &&
+	    (errno == ENOSPC || errno == EDQUOT))
+		return no_space(rest, e);
+	p->reserved = p->received + ahead;
 	return 0;
 }
 
@@ -98,7 +120,7 @@ static int open_file(struct spooled_upload *p, struct err *e)
 	if (!rc)
 		rc = use_existing(p, e);
 	if (!rc)
-		rc = reserve_space(p, e);
+		rc = check_space(p, e);
 	if (rc) {
 		spooled_upload_drop(p);
 		spooled_upload_close(p);
@@ -155,6 +177,8 @@ int spooled_upload_write(struct spooled_upload *p, const void *data, size_t len,
 		return 0;
 	}
 	rc = p->fd < 0 ? open_file(p, e) : 0;
+	if (!rc)
+		rc = reserve_space(p, len, e);
 	if (!rc)
 		rc = file_write_at(p->fd, p->received, data, len, "the aggregator's spool", e);
 	if (rc)

@@ -21,6 +21,7 @@ struct spooled_upload {
 	uint8_t *memory; /* the whole upload, or NULL */
 	uint64_t bytes; /* of the whole upload */
 	uint32_t crc32; /* of the whole upload; used only with a name */
+	uint64_t reserved; /* bytes of the disk, from the start of the upload on */
 	uint64_t received; /* so many bytes, from the start of the upload on */
 	uint32_t crc32_received; /* of the received bytes */
 };
@@ -33,8 +34,8 @@ struct spooled_upload_id {
 	uint32_t crc32;
 };
 
-/* Opens the file, reads the bytes that an earlier upload left in it and reserves space for the rest; ERR_FULL
- * if there is none. On failure no descriptor is left open. */
+/* Opens the file and reads the bytes that an earlier upload left in it; ERR_FULL if the disk has no space for the
+ * rest. Space is reserved as bytes arrive, 16 MiB at once. On failure no descriptor is left open. */
 MUST_CHECK int spooled_upload_open(struct spooled_upload *p, const struct spooled_upload_id *id,
 				   struct err *e);
 

@@ -29,6 +29,8 @@ struct fleet {
 };
 
 /* Short lead, grace and patience; `lead_ns` and `grace_ns` 0 = 20 ms and 20 s. */
+extern bool fleet_checks_files; /* false: any bytes are taken for an XSpace */
+
 void fleet_start(struct fleet *f, int64_t lead_ns, int64_t grace_ns);
 void fleet_stop(struct fleet *f);
 

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads: good ones, each way of being wrong, credits, retries. */ #include <stdatomic.h>
+/* Uploads: good ones, each way of being wrong, credits, retries. */
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "aggregator/ingest/ingest.h"
+#include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "storage/store.h"
 #include "tests/lib/store.h"
+#include "tests/lib/temp_dir.h"
 #include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
+#include "xspace/xspace.h"
 
-	static void stored_bytes(struct fleet *f, struct capture *c, const char *host,
-				 struct buf *out)
+static void stored_bytes(struct fleet *f, struct capture *c, const char *host, struct buf *out)
 {
 	char key[SESSION_KEY_BYTES];
 	struct err e = { 0 };
@@ -176,9 +181,14 @@ static int granted(const struct fake *h)
 	return n;
 }
 
+/* Tries again as long as it has no credit, as agents do. */
 static void deliver(struct fake *a)
 {
-	CHECK_EQ(fake_upload(a, 1, 10, FLAW_NONE), RPC_OK);
+	enum rpc_code code;
+
+	while ((code = fake_upload(a, 1, 10, FLAW_NONE)) == RPC_RESOURCE_EXHAUSTED)
+		;
+	CHECK_EQ(code, RPC_OK);
 	fake_result(a, true, "", "");
 }
 
@@ -251,6 +261,116 @@ static void test_credit_that_is_not_used(void)
 	for (int i = 0; i < MANY; i++)
 		fake_forget(&h[i]);
 	fleet_stop(&f);
+}
+
+/* Trust: an upload without a credit gets neither disk nor a worker. */
+static void test_upload_needs_credit(void)
+{
+	struct fake h[MANY] = { 0 };
+	struct capture *c;
+	struct fleet f;
+	char name[16];
+
+	fleet_start(&f, 0, 0);
+	for (int i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "h%02d", i);
+		h[i].auto_arm = true;
+		fake_connect(&h[i], &f, name);
+	}
+	c = fleet_begin(&f);
+	for (int i = 0; i < MANY; i++)
+		WAIT(&f, c->hosts[i].state == HOST_ARMED);
+	for (int i = 0; i < UPLOAD_CREDITS; i++) {
+		fake_progress(&h[i], "uploading", 10);
+		WAIT(&f, c->hosts[i].credit == CREDIT_GRANTED);
+	}
+	CHECK_EQ(fake_upload(&h[MANY - 1], 1, 10, FLAW_NONE), RPC_RESOURCE_EXHAUSTED);
+	CHECK_EQ(c->hosts[MANY - 1].credit, CREDIT_WAITING);
+	for (int i = 0; i < MANY; i++)
+		deliver(&h[i]);
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	for (int i = 0; i < MANY; i++)
+		fake_forget(&h[i]);
+	fleet_stop(&f);
+}
+
+/* Trust: one message reserved 19 GB. */
+static void test_disk_as_bytes_arrive(void)
+{
+	const struct spooled_upload_id id = { .spool = temp_dir(), .bytes = 300 << 20 };
+	uint8_t *chunk = xcalloc(1, LIMIT_CHUNK_BYTES);
+	struct spooled_upload p;
+	struct stat st;
+	struct err e;
+
+	CHECK_OK(spooled_upload_open(&p, &id, &e), e);
+	CHECK(!fstat(p.fd, &st));
+	CHECK_EQ(st.st_blocks, 0);
+	CHECK_OK(spooled_upload_write(&p, chunk, LIMIT_CHUNK_BYTES, 0, &e), e);
+	CHECK(!fstat(p.fd, &st));
+	CHECK(st.st_blocks * 512 < 20 << 20);
+	spooled_upload_close(&p);
+	CHECK(!rmdir(id.spool));
+	free(chunk);
+}
+
+/* Trust: garbage of a calibrated agent is no file of a session. */
+static void test_garbage(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_checks_files = true;
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	CHECK_EQ(fake_upload(&a, 2, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_INVALID_ARGUMENT);
+	WAIT(&f, !f.agg.jobs.n);
+	CHECK_EQ(fake_upload(&a, 1, 100, FLAW_NONE), RPC_INVALID_ARGUMENT);
+	WAIT(&f, !f.agg.jobs.n);
+	CHECK(strstr(c->hosts[0].upload_error, "XSpace"));
+	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK_STR(c->hosts[0].reason, "upload");
+	fleet_check_failed(&f, c->session);
+	fake_forget(&a);
+	fleet_stop(&f);
+	fleet_checks_files = false;
+}
+
+static int check_bytes(const struct buf *b)
+{
+	struct ingest_file file = { .fd = -1, .memory = b->data, .bytes = b->len };
+	struct err e;
+
+	return ingest_check_xspace(&file, &e);
+}
+
+/* What a file must have, and no more: a merge of nothing passes. */
+static void test_file_check(void)
+{
+	struct buf b = BUF_INIT;
+	struct xs_sink sink = xs_sink_buf(&b);
+	struct xs_host host = { .hostname = "a", .profile_start_ns = 1, .profile_stop_ns = 2 };
+	struct xs_counts counts;
+	struct err e;
+	static const char *const none[] = { NULL };
+
+	host.warnings = none;
+	CHECK_OK(xs_merge(NULL, 0, &host, &sink, &counts, &e), e);
+	CHECK(!check_bytes(&b));
+	b.len--;
+	CHECK(check_bytes(&b));
+	b.len = 0;
+	CHECK(check_bytes(&b)); /* an empty XSpace lacks the plane */
+	buf_add(&b, "\x1a\x01x", 3);
+	CHECK(check_bytes(&b)); /* so does one of warnings */
+	buf_release(&b);
 }
 
 /* ---- a store that is slow or broken ---- */
@@ -464,6 +584,10 @@ int main(void)
 	test_bytes_arrive();
 	test_further_files();
 	test_flaws();
+	test_upload_needs_credit();
+	test_disk_as_bytes_arrive();
+	test_garbage();
+	test_file_check();
 	test_broken_by_the_deadline();
 	test_retry_replaces();
 	test_credits();
