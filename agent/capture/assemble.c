@@ -302,50 +302,126 @@ static int write_file(struct assembly *a, const struct xs_input *inputs, size_t 
 	return rc;
 }
 
-/* Removes invalid inputs from the array, and warns of each; returns how many are left. */
-static size_t drop_invalid_parts(struct assembly *a, struct xs_input *inputs, const char **warnings)
+/* ---- parts that are left out ---- */
+
+/* The inputs of the merge, and the warnings of its file. */
+struct merge_set {
+	struct assembly *a;
+	struct xs_input *inputs;
+	size_t n;
+	const char **warnings; /* NULL-terminated; the first n_given are borrowed */
+	size_t n_given, n_warnings;
+	bool tried; /* each input was merged by itself */
+};
+
+static int discard(void *arg, const void *data, size_t len, struct err *e)
 {
-	size_t kept = 0, n_warnings = 0;
-
-	while (a->warnings[n_warnings]) {
-		warnings[n_warnings] = a->warnings[n_warnings];
-		n_warnings++;
-	}
-	for (size_t i = 0; i < a->n_parts; i++) {
-		struct xs_summary summary;
-		struct err why;
-
-		if (!xs_summarize(&inputs[i].source, &summary, &why)) {
-			inputs[kept++] = inputs[i];
-			continue;
-		}
-		a->results[i] = PART_INVALID;
-		warnings[n_warnings++] = xasprintf("%s: left out: it is not an XSpace: %s",
-						   a->parts[i]->label, why.msg);
-	}
-	return kept;
+	(void)arg;
+	(void)data;
+	(void)len;
+	(void)e;
+	return 0;
 }
 
-/* An untrusted process may send an invalid part; the host still gets its file. */
-static int rewrite_without_invalid(struct assembly *a, struct xs_input *inputs, struct err *e)
+/* Merges one input by itself: 0 if it is not the cause of a failure. */
+static int try_input(const struct assembly *a, const struct xs_input *input, struct err *e)
+{
+	const struct xs_sink sink = { .write = discard };
+	const struct xs_host host = { .hostname = a->host };
+
+	return xs_merge(input, 1, &host, &sink, NULL, e);
+}
+
+static uint64_t input_bytes(const struct xs_input *input)
+{
+	return input->source.size;
+}
+
+static bool is_of_process(const struct xs_input *input)
+{
+	return input->pid != 0;
+}
+
+static void leave_out(struct merge_set *m, size_t i, enum part_result result, const char *why)
+{
+	struct assembly *a = m->a;
+	const struct input *in = m->inputs[i].rebase.arg;
+
+	for (size_t n = 0; n < a->n_parts; n++) {
+		if (a->parts[n] == in->part)
+			a->results[n] = result;
+	}
+	m->warnings[m->n_warnings++] = xasprintf("%s: left out: %s", in->part->label, why);
+	memmove(&m->inputs[i], &m->inputs[i + 1], (m->n - i - 1) * sizeof(*m->inputs));
+	m->n--;
+}
+
+static size_t leave_out_bad(struct merge_set *m)
+{
+	size_t before = m->n;
+
+	if (m->tried)
+		return 0;
+	m->tried = true;
+	for (size_t i = m->n; i-- > 0;) {
+		struct err why;
+		int rc = try_input(m->a, &m->inputs[i], &why);
+
+		if (rc == ERR_INVALID) {
+			err_prefix(&why, "it is not an XSpace");
+			leave_out(m, i, PART_INVALID, why.msg);
+		} else if (rc == ERR_LIMIT) {
+			leave_out(m, i, PART_BEYOND_LIMITS, why.msg);
+		}
+	}
+	return before - m->n;
+}
+
+/* The largest part of a process, not one of Tutti's own. */
+static size_t leave_out_largest(struct merge_set *m, int rc, const struct err *e)
+{
+	size_t largest = m->n;
+
+	for (size_t i = 0; i < m->n; i++) {
+		if (is_of_process(&m->inputs[i]) &&
+		    (largest == m->n ||
+		     input_bytes(&m->inputs[i]) > input_bytes(&m->inputs[largest])))
+			largest = i;
+	}
+	if (largest == m->n)
+		return 0;
+	leave_out(m, largest, rc == ERR_FULL ? PART_NO_SPACE : PART_BEYOND_LIMITS, e->msg);
+	return 1;
+}
+
+/* Parts come from untrusted processes: one that cannot be merged, or is too large, does not cost the host its
+ * other parts. */
+static int write_without_bad(struct assembly *a, struct xs_input *inputs, int rc, struct err *e)
 {
 	const char *const *given = a->warnings;
-	size_t n_given = 0;
-	const char **warnings;
-	size_t kept;
-	int rc;
+	struct merge_set m = { .a = a, .inputs = inputs, .n = a->n_parts };
 
-	while (given[n_given])
-		n_given++;
-	warnings = xcalloc(n_given + a->n_parts + 1, sizeof(*warnings));
-	kept = drop_invalid_parts(a, inputs, warnings);
-	a->warnings = warnings;
-	unlink(a->path);
-	rc = write_file(a, inputs, kept, e);
+	while (given[m.n_given])
+		m.n_given++;
+	m.n_warnings = m.n_given;
+	m.warnings = xcalloc(m.n_given + a->n_parts + 1, sizeof(*m.warnings));
+	for (size_t i = 0; i < m.n_given; i++)
+		m.warnings[i] = given[i];
+	a->warnings = m.warnings;
+	while (rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_FULL) {
+		size_t left_out = rc == ERR_FULL ? 0 : leave_out_bad(&m);
+
+		if (!left_out && rc != ERR_INVALID)
+			left_out = leave_out_largest(&m, rc, e);
+		if (!left_out)
+			break;
+		unlink(a->path);
+		rc = write_file(a, inputs, m.n, e);
+	}
 	a->warnings = given;
-	for (size_t i = n_given; warnings[i]; i++)
-		free((char *)warnings[i]);
-	free(warnings);
+	for (size_t i = m.n_given; i < m.n_warnings; i++)
+		free((char *)m.warnings[i]);
+	free(m.warnings);
 	return rc;
 }
 
@@ -365,8 +441,8 @@ int assemble(struct assembly *a, struct err *e)
 	}
 	if (!rc) {
 		rc = write_file(a, inputs, a->n_parts, e);
-		if (rc == ERR_INVALID)
-			rc = rewrite_without_invalid(a, inputs, e);
+		if (rc)
+			rc = write_without_bad(a, inputs, rc, e);
 	}
 	if (rc)
 		unlink(a->path);

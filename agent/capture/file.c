@@ -218,6 +218,15 @@ static void report_left_out_part(struct capture *c, struct capture_run *r,
 				      " bytes at most",
 				      part->label, c->assembly.too_large_plane,
 				      c->assembly.file_bytes);
+	else if (result == PART_BEYOND_LIMITS)
+		tracer_run_set_result(&r->run, RUN_DEGRADED, REASON_TOO_LARGE,
+				      "%s: left out: it exceeds the limits of an XSpace; a warning "
+				      "in the file names which",
+				      part->label);
+	else if (result == PART_NO_SPACE)
+		tracer_run_set_result(&r->run, RUN_DEGRADED, REASON_DISK_FULL,
+				      "%s: left out: the spool has no space for it (--spool-limit)",
+				      part->label);
 	else
 		tracer_run_set_result(&r->run, RUN_DEGRADED,
 				      part->pid ? REASON_PROFILER_FAILED : REASON_TRACER_FAILED,

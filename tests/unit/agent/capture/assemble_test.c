@@ -409,6 +409,61 @@ static void test_plane_too_large(void)
 	rig_down(&g);
 }
 
+/* 65,537 empty planes. */
+static void build_planes(struct buf *out)
+{
+	for (int i = 0; i <= XS_MAX_PLANES; i++)
+		buf_add(out, "\x0a\x00", 2);
+}
+
+/* Trust: one process's XSpace beyond the limits cost the host its other tracers. */
+static void test_part_beyond_limits(void)
+{
+	struct rig g;
+	char *text;
+	struct err e;
+
+	rig_up(&g);
+	g.a.n_parts = 4;
+	add_three_parts(&g);
+	g.a.n_parts = 4;
+	build_planes(&g.parts[3].bytes);
+	g.parts[3].base = PART_REAL;
+	g.parts[3].pid = 13;
+	snprintf(g.parts[3].label, sizeof(g.parts[3].label), "jax 13");
+	buf_add_str(&g.parts[1].bytes, "garbage");
+	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_EQ(g.results[0], PART_USED);
+	CHECK_EQ(g.results[1], PART_INVALID);
+	CHECK_EQ(g.results[2], PART_USED);
+	CHECK_EQ(g.results[3], PART_BEYOND_LIMITS);
+	CHECK_EQ(g.a.events, 2);
+	text = xspace_text_of_file(g.path);
+	CHECK_EQ(text_count(text, "\nwarning "), 3);
+	CHECK(strstr(text, "jax 13: left out: "));
+	free(text);
+	rig_down(&g);
+}
+
+/* Trust: the spool has space for all but one process's part. */
+static void test_part_without_space(void)
+{
+	struct rig g;
+	struct err e;
+
+	rig_up(&g);
+	g.a.n_parts = 2;
+	g.a.limit_bytes = 30000;
+	build_many(&g.parts[0].bytes, RAW, 200);
+	build_many(&g.parts[1].bytes, RAW, 20000);
+	g.parts[1].pid = 11;
+	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_EQ(g.results[0], PART_USED);
+	CHECK_EQ(g.results[1], PART_NO_SPACE);
+	CHECK_EQ(g.a.events, 200);
+	rig_down(&g);
+}
+
 static void test_nothing(void)
 {
 	struct rig g;
@@ -460,6 +515,8 @@ int main(void)
 	test_asleep_at_an_edge();
 	test_further_files();
 	test_plane_too_large();
+	test_part_beyond_limits();
+	test_part_without_space();
 	test_nothing();
 	return 0;
 }
