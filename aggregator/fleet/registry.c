@@ -14,6 +14,14 @@
 
 #define FORGET_EVERY_NS (30 * NS_PER_S)
 
+#define LOST_KEEP_NS (5 * NS_PER_S) /* longer than captures wait for a lost link */
+
+/* A peer address without its port, and the number of hosts that it has. */
+struct registry_peer {
+	char *address;
+	size_t n;
+};
+
 struct watch {
 	void (*fn)(void *arg);
 	void *arg;
@@ -31,6 +39,8 @@ struct registry {
 	struct host **hosts; /* sorted by name */
 	size_t n, cap;
 	struct host *slots[SLOTS];
+	struct registry_peer **peers; /* sorted by address */
+	size_t n_peers, peers_cap;
 	struct watch *watches;
 	size_t n_watches;
 };
@@ -147,6 +157,88 @@ const struct host_held *host_find_held(const struct host *h, const char *session
 	return NULL;
 }
 
+/* ---- peer addresses ---- */
+
+static size_t address_len(const char *address)
+{
+	const char *port = strrchr(address, ':');
+
+	return port ? (size_t)(port - address) : strlen(address);
+}
+
+static int compare_peer(const struct registry_peer *p, const char *address, size_t len)
+{
+	int order = strncmp(p->address, address, len);
+
+	return order ? order : p->address[len] != '\0';
+}
+
+/* The index of the peer, or the one where it is to be inserted. */
+static size_t index_of_peer(const struct registry *r, const char *address, size_t len)
+{
+	size_t low = 0, high = r->n_peers;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (compare_peer(r->peers[mid], address, len) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct registry_peer *find_peer(const struct registry *r, const char *address)
+{
+	size_t len = address_len(address), i = index_of_peer(r, address, len);
+
+	return i < r->n_peers && !compare_peer(r->peers[i], address, len) ? r->peers[i] : NULL;
+}
+
+static struct registry_peer *add_peer(struct registry *r, const char *address)
+{
+	size_t len = address_len(address), i = index_of_peer(r, address, len);
+	struct registry_peer *p = xcalloc(1, sizeof(*p));
+
+	p->address = xstrndup(address, len);
+	if (r->n_peers == r->peers_cap) {
+		r->peers_cap = r->peers_cap ? 2 * r->peers_cap : 16;
+		r->peers = xrealloc(r->peers, r->peers_cap * sizeof(struct registry_peer *));
+	}
+	memmove(&r->peers[i + 1], &r->peers[i], (r->n_peers - i) * sizeof(*r->peers));
+	r->peers[i] = p;
+	r->n_peers++;
+	return p;
+}
+
+static void drop_peer(struct host *h)
+{
+	struct registry *r = h->registry;
+	struct registry_peer *p = h->peer;
+	size_t i;
+
+	h->peer = NULL;
+	if (!p || --p->n)
+		return;
+	i = index_of_peer(r, p->address, strlen(p->address));
+	r->n_peers--;
+	memmove(&r->peers[i], &r->peers[i + 1], (r->n_peers - i) * sizeof(*r->peers));
+	free(p->address);
+	free(p);
+}
+
+void host_set_address(struct host *h, const char *address)
+{
+	struct registry_peer *p;
+
+	host_set_text(&h->address, address);
+	drop_peer(h);
+	p = find_peer(h->registry, address);
+	h->peer = p ? p : add_peer(h->registry, address);
+	h->peer->n++;
+}
+
 static void drop_cookie(struct host *h)
 {
 	if (h->probe_cookie)
@@ -157,6 +249,7 @@ static void drop_cookie(struct host *h)
 static void host_free(struct host *h)
 {
 	drop_cookie(h);
+	drop_peer(h);
 	host_clear_held(h);
 	host_clear_labels(h);
 	host_clear_tracers(h);
@@ -177,6 +270,7 @@ void registry_free(struct registry *r)
 	for (size_t i = 0; i < r->n; i++)
 		host_free(r->hosts[i]);
 	free(r->hosts);
+	free(r->peers);
 	free(r->watches);
 	free(r);
 }
@@ -260,6 +354,54 @@ size_t registry_count(const struct registry *r, size_t *connected)
 		n += r->hosts[i]->control != NULL;
 	*connected = n;
 	return r->n;
+}
+
+static struct host *find_longest_lost(const struct registry *r, int64_t now_real_ns)
+{
+	struct host *found = NULL;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct host *h = r->hosts[i];
+
+		if (!h->control && now_real_ns - h->seen_real_ns >= LOST_KEEP_NS &&
+		    (!found || h->seen_real_ns < found->seen_real_ns))
+			found = h;
+	}
+	return found;
+}
+
+/* A lost one before a connected one, and one that never measured its clock before one that did. */
+static struct host *find_least_used(const struct registry *r, const struct registry_peer *p)
+{
+	struct host *found = NULL;
+	int least = 0;
+
+	for (size_t i = 0; i < r->n; i++) {
+		struct host *h = r->hosts[i];
+		int use = 2 * (h->control != NULL) + h->clock.calibrated;
+
+		if (h->peer == p && (!found || use < least)) {
+			found = h;
+			least = use;
+		}
+	}
+	return found;
+}
+
+struct host *registry_find_replaceable(struct registry *r, const char *address, int64_t now_real_ns)
+{
+	struct host *lost = find_longest_lost(r, now_real_ns);
+	const struct registry_peer *own = find_peer(r, address), *most = NULL;
+
+	if (lost)
+		return lost;
+	for (size_t i = 0; i < r->n_peers; i++) {
+		if (!most || r->peers[i]->n > most->n)
+			most = r->peers[i];
+	}
+	if (!most || most->n <= (own ? own->n : 0) + 1)
+		return NULL;
+	return find_least_used(r, most);
 }
 
 size_t registry_forget_lost(struct registry *r, int64_t now_real_ns)

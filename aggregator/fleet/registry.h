@@ -67,6 +67,7 @@ struct host {
 	struct host_held *held;
 	size_t n_held;
 	struct registry *registry;
+	struct registry_peer *peer; /* of `address`; NULL before host_set_address() */
 };
 
 /* A lost host is forgotten after this long. */
@@ -82,10 +83,17 @@ struct host *registry_find_by_cookie(struct registry *r, uint64_t probe_cookie);
 struct host *registry_add(struct registry *r, const char *name); /* or returns the existing one */
 void registry_remove(struct registry *r, struct host *h);
 size_t registry_count(const struct registry *r, size_t *connected); /* connected may be NULL */
+
+/* The host that gives its place in a full registry to a newcomer from `address`, or NULL: the one that is lost
+ * for longest, at least 5 s; else one of the peer address that has most names, if that has more names than
+ * `address` would have. So invented names cannot lock out a host with another address. */
+struct host *registry_find_replaceable(struct registry *r, const char *address,
+				       int64_t now_real_ns);
 size_t registry_forget_lost(struct registry *r, int64_t now_real_ns); /* returns how many */
 
 /* Replace what the registry has of a host; the strings are copied. */
 void host_set_text(char **member, const char *text);
+void host_set_address(struct host *h, const char *address); /* of its control link, with the port */
 void host_add_label(struct host *h, const char *key, const char *value);
 void host_clear_labels(struct host *h);
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,

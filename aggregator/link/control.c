@@ -200,6 +200,30 @@ static bool link_check_identity(struct link *l, const char *host)
 	return false;
 }
 
+/* In a full registry, for a host with a new name. */
+static bool make_place(struct link *l)
+{
+	const struct control_env *env = &l->control->env;
+	struct host *h = registry_find_replaceable(env->registry, rpc_peer(l->call), now_real_ns());
+	struct link *old;
+
+	if (!h)
+		return false;
+	log_warn("AGG-HOST-FORGOTTEN", "host=%s address=%s reason=\"%d hosts are the limit\"",
+		 h->name, h->address, LIMIT_HOSTS);
+	if (h->control) {
+		old = rpc_arg(h->control);
+		old->host = NULL;
+		h->control = NULL;
+		link_finish(old, RPC_RESOURCE_EXHAUSTED,
+			    "this aggregator has as many hosts as it takes, and most of them come "
+			    "from this address");
+	}
+	captures_host_lost(env->captures, h->name, h->instance);
+	registry_remove(env->registry, h);
+	return true;
+}
+
 static void handle_hello(struct link *l, const agent_message *m)
 {
 	const struct control_env *env = &l->control->env;
@@ -211,7 +235,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 
 	if (!link_check_identity(l, hello->host))
 		return;
-	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS) {
+	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS && !make_place(l)) {
 		snprintf(why, sizeof(why),
 			 "this aggregator has %d hosts, its limit: use another one", LIMIT_HOSTS);
 		link_finish(l, RPC_RESOURCE_EXHAUSTED, why);
@@ -222,7 +246,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 		return;
 	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
 	set_host(h, hello);
-	host_set_text(&h->address, rpc_peer(l->call));
+	host_set_address(h, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();
 	h->control = l->call;
 	l->host = h;

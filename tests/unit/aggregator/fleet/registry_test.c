@@ -124,8 +124,73 @@ static void test_quiet(void)
 	registry_free(r);
 }
 
+static struct host *add_from(struct registry *r, const char *name, const char *address,
+			     bool connected)
+{
+	static int link;
+	struct host *h = registry_add(r, name);
+
+	host_set_address(h, address);
+	h->control = connected ? (struct rpc_call *)&link : NULL;
+	h->seen_real_ns = 100 * NS_PER_S;
+	return h;
+}
+
+/* Trust: invented names of one address, connected or not, cannot lock out a host with another. */
+static void test_invented_names(bool connected)
+{
+	struct registry *r = registry_new(NULL);
+	const int64_t now_ns = 101 * NS_PER_S; /* a name that is lost for a second may come back */
+	struct host *h;
+	char name[24];
+
+	add_from(r, "real-1", "ipv4:10.0.0.7:1000", true)->clock.calibrated = true;
+	for (int i = 0; i < 2000; i++) {
+		snprintf(name, sizeof(name), "invented-%d", i);
+		add_from(r, name, i % 2 ? "ipv4:10.0.0.66:1" : "ipv4:10.0.0.66:22222", connected);
+	}
+	/* The attacker's next name has no place, a real one's has. */
+	CHECK(!registry_find_replaceable(r, "ipv4:10.0.0.66:3", now_ns));
+	for (int i = 2; i < 100; i++) {
+		h = registry_find_replaceable(r, "ipv4:10.0.0.8:1", now_ns);
+		CHECK(h && !strncmp(h->name, "invented-", 9));
+		registry_remove(r, h);
+		snprintf(name, sizeof(name), "real-%d", i);
+		h = add_from(r, name, "ipv4:10.0.0.8:1", true);
+		host_set_address(h, "ipv4:10.0.0.8:2"); /* a reconnection from another port */
+	}
+	CHECK(registry_find(r, "real-1"));
+	/* Of those with a place, the least used goes first. */
+	add_from(r, "used", "ipv4:10.0.0.66:9", true)->clock.calibrated = true;
+	h = registry_find_replaceable(r, "ipv4:10.0.0.8:1", now_ns);
+	CHECK(h && !h->clock.calibrated);
+	registry_free(r);
+}
+
+/* Who is lost for longest goes first, whatever its address. */
+static void test_lost_names_first(void)
+{
+	struct registry *r = registry_new(NULL);
+	struct host *lost;
+
+	add_from(r, "a", "ipv4:10.0.0.1:1", true);
+	add_from(r, "b", "ipv4:10.0.0.1:2", true);
+	add_from(r, "c", "ipv4:10.0.0.1:3", true);
+	add_from(r, "d", "ipv4:10.0.0.2:1", false);
+	lost = add_from(r, "e", "ipv4:10.0.0.3:1", false);
+	lost->seen_real_ns -= NS_PER_S;
+	CHECK(registry_find_replaceable(r, "ipv4:10.0.0.9:1", 200 * NS_PER_S) == lost);
+	registry_remove(r, lost);
+	CHECK_STR(registry_find_replaceable(r, "ipv4:10.0.0.9:1", 200 * NS_PER_S)->name, "d");
+	CHECK_STR(registry_find_replaceable(r, "ipv4:10.0.0.9:1", 101 * NS_PER_S)->name, "a");
+	registry_free(r);
+}
+
 int main(void)
 {
+	test_invented_names(true);
+	test_invented_names(false);
+	test_lost_names_first();
 	test_sorted_and_found();
 	test_cookies();
 	test_forgets_the_lost();
