@@ -554,6 +554,8 @@ struct fleet_result fleet_result(struct capture *c, size_t host)
 	snprintf(out.reason, sizeof(out.reason), "%s", json_get_text(result, "reason"));
 	snprintf(out.detail, sizeof(out.detail), "%s", json_get_text(result, "detail"));
 	out.n_files = json_array_size(json_object_get(result, "files"));
+	out.bytes_done = json_get_int(result, "bytes_done");
+	out.t0_ns = json_get_int(result, "t0_ns");
 	json_decref(doc);
 	buf_release(&text);
 	return out;

@@ -121,6 +121,8 @@ enum rpc_code fake_upload(struct fake *a, size_t chunks, size_t chunk_bytes, enu
 struct fleet_result {
 	char state[16], reason[32], detail[256];
 	size_t n_files; /* that are stored */
+	int64_t bytes_done;
+	int64_t t0_ns; /* of its own window; 0 = the session's */
 };
 struct fleet_result fleet_result(struct capture *c, size_t host);
 bool fleet_host_is(struct capture *c, size_t host, const char *state);

@@ -54,7 +54,7 @@ static struct capture *begin_running(struct fleet *f)
 {
 	struct capture *c = begin(f, LONG_NS);
 
-	WAIT(f, c->state == CAP_RUNNING && c->hosts[0].state == HOST_ARMED);
+	WAIT(f, c->state == CAP_RUNNING && fleet_host_is(c, 0, "armed"));
 	return c;
 }
 
@@ -235,7 +235,7 @@ static void test_plan_refused(void)
 	CHECK_EQ(c->not_durable.code, ERR_BUSY);
 	CHECK(strstr(c->not_durable.msg, "did not take the plan"));
 	CHECK(!c->cancelled);
-	CHECK_STR(c->hosts[0].reason, "store");
+	CHECK_STR(fleet_result(c, 0).reason, "store");
 	CHECK_EQ(a.arms, 0);
 	heal_store(broken);
 	WAIT(&f, c->state == CAP_FAILED);

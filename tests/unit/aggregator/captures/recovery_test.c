@@ -120,7 +120,7 @@ static void sender_break(struct sender *s, struct capture *c)
 {
 	sender_chunk(s, 0);
 	sender_chunk(s, CHUNK);
-	WAIT(s->fake->fleet, c->hosts[0].bytes_done == 2 * CHUNK);
+	WAIT(s->fake->fleet, fleet_result(c, 0).bytes_done == 2 * CHUNK);
 	rpc_cancel(s->call);
 	WAIT(s->fake->fleet, s->closed && c->hosts[0].upload_error[0]);
 }
@@ -158,7 +158,7 @@ static struct capture *armed_capture(struct fleet *f, struct fake *a)
 
 	fake_connect(a, f, "a");
 	c = fleet_begin(f);
-	WAIT(f, c->hosts[0].state == HOST_ARMED);
+	WAIT(f, fleet_host_is(c, 0, "armed"));
 	return c;
 }
 
@@ -209,7 +209,7 @@ static void test_other_file(void)
 	CHECK_EQ(s.told_bytes, 0);
 	sender_finish(&s);
 	CHECK_EQ(s.code, RPC_DATA_LOSS);
-	CHECK(strstr(s.text, "whole file") && !c->hosts[0].stored);
+	CHECK(strstr(s.text, "whole file") && !fleet_result(c, 0).n_files);
 	CHECK_EQ(count_parts(f.agg.conf.spool), 1);
 	fake_result(&a, false, "upload", "");
 	fleet_wait_over(&f, c->session);
@@ -264,7 +264,7 @@ static void test_armed_after_restart(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(a.arms, 1);
 	CHECK_EQ(a.t0_ns, c->t0_ns);
-	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
+	CHECK(fleet_host_is(c, 0, "complete"));
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -282,7 +282,7 @@ static void test_replaced_after_restart(void)
 	dial_again(&a, &f, a.instance + 1);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(a.arms, 0);
-	CHECK_STR(c->hosts[0].reason, "lost");
+	CHECK_STR(fleet_result(c, 0).reason, "lost");
 	fake_forget(&a);
 	fleet_stop(&f);
 }

@@ -52,12 +52,12 @@ static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, cha
 	snprintf(session, 64, "%s", c->session);
 	WAIT(f, b->arms);
 	fake_armed(b);
-	WAIT(f, c->hosts[0].state == HOST_COMPLETE && c->hosts[1].state == HOST_ARMED);
+	WAIT(f, fleet_host_is(c, 0, "complete") && fleet_host_is(c, 1, "armed"));
 	c->deadline_ns = session_clock_now(&f->agg.clock);
 	capture_wake(c);
 	fleet_wait_over(f, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	CHECK_STR(c->hosts[1].reason, "timeout");
+	CHECK_STR(fleet_result(c, 1).reason, "timeout");
 	return c;
 }
 
@@ -161,8 +161,8 @@ static void test_dropped_meanwhile(void)
 	fake_send(&b, &m);
 	fleet_wait_over(&f, session);
 	CHECK_EQ(b.arms, 2);
-	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
-	CHECK_EQ(c->hosts[1].t0_ns, b.t0_ns);
+	CHECK(fleet_host_is(c, 1, "complete"));
+	CHECK_EQ(fleet_result(c, 1).t0_ns, b.t0_ns);
 	down(&f, &a, &b);
 }
 
@@ -230,14 +230,14 @@ static struct capture *occupy(struct fleet *f, struct fake *b)
 	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
 	WAIT(f, b->arms == arms + 1);
 	fake_armed(b);
-	WAIT(f, c->hosts[0].state == HOST_ARMED);
+	WAIT(f, fleet_host_is(c, 0, "armed"));
 	return c;
 }
 
 static void uploading(struct fleet *f, struct fake *b, struct capture *c)
 {
 	fake_progress(b, "uploading", 100);
-	WAIT(f, c->hosts[0].state == HOST_UPLOADING);
+	WAIT(f, fleet_host_is(c, 0, "uploading"));
 }
 
 /* The third capture that it is armed for: after half() and occupy(). */
@@ -274,7 +274,7 @@ static void test_queued(void)
 	deliver(&f, &b);
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	CHECK(fleet_host_is(c, 1, "complete"));
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
 	json_decref(manifest);
@@ -324,11 +324,10 @@ static void test_queued_without_success(void)
 	CHECK_OK(retry(&f, session, &c, &e), e);
 	WAIT(&f, c->plan_done);
 	c->queued_until_ns = 0;
-	capture_queue_schedule(f.agg.captures);
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK(strstr(c->error.msg, "waited without success"));
-	CHECK_STR(c->hosts[1].reason, "queued");
+	CHECK_STR(fleet_result(c, 1).reason, "queued");
 	CHECK(!fleet_has_key(&f, record));
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
@@ -365,7 +364,7 @@ static void test_queued_resumed(void)
 	fleet_wait_over(&f, session);
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	CHECK_EQ(c->hosts[1].state, HOST_COMPLETE);
+	CHECK(fleet_host_is(c, 1, "complete"));
 	down(&f, &a, &b);
 }
 
@@ -380,7 +379,7 @@ static void test_back_in_time(void)
 	f.agg.patience.lost_ns = 20 * NS_PER_S;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	fake_hang_up(&a);
 	hold(&a, c->session, "uploading");
 	fake_dial(&a, &f, "a", a.instance);
@@ -389,7 +388,7 @@ static void test_back_in_time(void)
 	a.auto_deliver = true;
 	fake_progress(&a, "uploading", 2000);
 	fleet_wait_over(&f, c->session);
-	CHECK_EQ(c->hosts[0].state, HOST_COMPLETE);
+	CHECK(fleet_host_is(c, 0, "complete"));
 	CHECK_EQ(a.arms, 1);
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -406,12 +405,12 @@ static void test_back_without(void)
 	f.agg.patience.lost_ns = 3600 * NS_PER_S;
 	fake_connect(&a, &f, "a");
 	c = fleet_begin(&f);
-	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
 	fake_hang_up(&a);
 	a.welcomes = 0;
 	fake_connect(&a, &f, "a");
 	fleet_wait_over(&f, c->session);
-	CHECK_STR(c->hosts[0].reason, "lost");
+	CHECK_STR(fleet_result(c, 0).reason, "lost");
 	fake_forget(&a);
 	fleet_stop(&f);
 }
