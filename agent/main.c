@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 {
 	struct agent_conf conf = { .drivers = tracers, .driver_confs = tracer_confs_new(tracers) };
 	struct conf_table table = agent_conf_table;
-	enum conf_want want;
+	enum conf_action action;
 	struct err e;
 	int status = 0;
 	int rc;
@@ -79,17 +79,17 @@ int main(int argc, char **argv)
 	memory_set_up();
 	argc--;
 	table.more = conf.driver_confs;
-	rc = conf_load(&conf, &table, &argc, argv + 1, &want, &e);
-	if (!rc && argc && want != CONF_HELP)
+	rc = conf_load(&conf, &table, &argc, argv + 1, &action, &e);
+	if (!rc && argc && action != CONF_HELP)
 		rc = err_set(&e, ERR_INVALID, "unknown argument '%s'", argv[1]);
-	if (!rc && want != CONF_HELP)
+	if (!rc && action != CONF_HELP)
 		rc = set_up(&conf, &e);
 	if (rc) {
 		fprintf(stderr, "tutti-agent: %s\n", e.msg);
 		status = 2;
-	} else if (want == CONF_HELP) {
+	} else if (action == CONF_HELP) {
 		conf_help(&table, stdout);
-	} else if (want == CONF_PRINT) {
+	} else if (action == CONF_PRINT) {
 		conf_print(&conf, &table, stdout);
 	} else {
 		status = run(&conf);

@@ -94,7 +94,7 @@ static int run(struct aggregator *agg, struct err *e)
 int main(int argc, char **argv)
 {
 	struct aggregator agg = { 0 };
-	enum conf_want want = CONF_RUN;
+	enum conf_action action = CONF_RUN;
 	enum log_level level;
 	struct err e = { 0 };
 	int status = 0;
@@ -103,17 +103,17 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
 	argc--;
-	rc = conf_load(&agg.conf, &aggregator_conf_table, &argc, argv + 1, &want, &e);
+	rc = conf_load(&agg.conf, &aggregator_conf_table, &argc, argv + 1, &action, &e);
 	/* Refuses "--insecure false", too: its flag is set, and it must not open a plaintext listener. */
-	if (!rc && argc && want != CONF_HELP)
+	if (!rc && argc && action != CONF_HELP)
 		rc = err_set(&e, ERR_INVALID, "unknown argument '%s'", argv[1]);
-	if (!rc && want == CONF_RUN)
+	if (!rc && action == CONF_RUN)
 		rc = log_level_parse(agg.conf.log_level, &level, &e);
 	if (rc) {
 		status = fail(&e, 2);
-	} else if (want == CONF_HELP) {
+	} else if (action == CONF_HELP) {
 		conf_help(&aggregator_conf_table, stdout);
-	} else if (want == CONF_PRINT) {
+	} else if (action == CONF_PRINT) {
 		conf_print(&agg.conf, &aggregator_conf_table, stdout);
 	} else {
 		log_set_level(level);

@@ -435,7 +435,7 @@ static int load_flags(struct slots *s, int *argc, char **argv, struct err *e)
 
 /* Takes --help, --print-config and --config FILE out of argv, up to a "--"; returns the file or
  * NULL. A --config without a file stays, and is refused as a flag without its value. */
-static const char *take_common(int *argc, char **argv, enum conf_want *want)
+static const char *take_common(int *argc, char **argv, enum conf_action *action)
 {
 	const char *file = getenv("TUTTI_CONFIG");
 	bool flags_end = false;
@@ -446,9 +446,9 @@ static const char *take_common(int *argc, char **argv, enum conf_want *want)
 		if (flags_end)
 			argv[kept++] = argv[i];
 		else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-			*want = CONF_HELP;
+			*action = CONF_HELP;
 		else if (!strcmp(argv[i], "--print-config"))
-			*want = CONF_PRINT;
+			*action = CONF_PRINT;
 		else if (!strcmp(argv[i], "--config") && i + 1 < *argc)
 			file = argv[++i];
 		else if (!strncmp(argv[i], "--config=", 9))
@@ -461,15 +461,15 @@ static const char *take_common(int *argc, char **argv, enum conf_want *want)
 }
 
 int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv,
-	      enum conf_want *want, struct err *e)
+	      enum conf_action *action, struct err *e)
 {
 	struct slots slots;
 	const char *file;
 	int rc;
 
-	*want = CONF_RUN;
-	file = take_common(argc, argv, want);
-	if (*want == CONF_HELP)
+	*action = CONF_RUN;
+	file = take_common(argc, argv, action);
+	if (*action == CONF_HELP)
 		return 0;
 	slots = slots_of(table, conf);
 	rc = load_defaults(&slots, e);

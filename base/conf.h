@@ -80,15 +80,15 @@ struct conf_table {
 	const struct conf_part *more; /* further fields; ends with an all-zero row; NULL = none */
 };
 
-enum conf_want { CONF_RUN, CONF_HELP, CONF_PRINT };
+enum conf_action { CONF_RUN, CONF_HELP, CONF_PRINT };
 
 /*
  * Fills `conf` (zeroed by the caller; release with conf_release()) and leaves the arguments that
- * are not flags in argv[0 .. *argc-1]. `*want` is set by --help and --print-config: the caller prints
+ * are not flags in argv[0 .. *argc-1]. `*action` is set by --help and --print-config: the caller prints
  * with the functions below and ends. Errors name the flag and the value.
  */
 MUST_CHECK int conf_load(void *conf, const struct conf_table *table, int *argc, char **argv,
-			 enum conf_want *want, struct err *e);
+			 enum conf_action *action, struct err *e);
 void conf_release(void *conf, const struct conf_table *table);
 
 void conf_help(const struct conf_table *table, FILE *out);

@@ -61,14 +61,14 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 		.prog = prog, .args = cmd->args, .summary = cmd->summary, .fields = cmd->fields
 	};
 	void *conf = xcalloc(1, cmd->conf_size);
-	enum conf_want want;
+	enum conf_action action;
 	int rc;
 
 	expand_short_flags(argc, argv);
-	rc = conf_load(conf, &table, &argc, argv, &want, e);
-	if (!rc && want == CONF_HELP)
+	rc = conf_load(conf, &table, &argc, argv, &action, e);
+	if (!rc && action == CONF_HELP)
 		conf_help(&table, stdout);
-	else if (!rc && want == CONF_PRINT)
+	else if (!rc && action == CONF_PRINT)
 		conf_print(conf, &table, stdout);
 	else if (!rc && !(rc = check_args(cmd, argc, e)))
 		rc = cmd->run(conf, argc, argv, e);

@@ -34,7 +34,7 @@ MUST_CHECK int http_server_new(struct http_server **out, struct loop *loop,
 			       const struct http_server_opts *opts, http_handler handler, void *arg,
 			       int *port, struct err *e);
 
-/* Ends streams (their `gone` runs inside), refuses unanswered requests with 503, frees. Blocks for a
+/* Ends streams (their `on_closed` runs inside), refuses unanswered requests with 503, frees. Blocks for a
  * second at most. The handler must still answer open requests, but its answers then only free them. No other
  * callback comes after it. NULL is fine. */
 void http_server_free(struct http_server *s);
@@ -64,17 +64,18 @@ void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const cha
 		    const char *download);
 
 /*
- * 200 text/event-stream, kept open. `gone` is called once, on the loop's thread, when the client
+ * 200 text/event-stream, kept open. `on_closed` is called once, on the loop's thread, when the client
  * disconnected or the server ends; the stream is freed after it. A client that does not read is cut off
  * at a backlog of 1 MiB or of four times the largest event, whichever is more; a heartbeat comment every
- * 15 s detects one that vanished. NULL, and no `gone`, if the server has ended already; the calls below
+ * 15 s detects one that vanished. NULL, and no `on_closed`, if the server has ended already; the calls below
  * take NULL and do nothing.
  */
-struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg);
+struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(void *arg),
+				       void *arg);
 
 /* One event: "event: <event>\ndata: <data>\n\n"; data has no newline. */
 void http_stream_send(struct http_stream *st, const char *event, const char *data);
-void http_stream_end(struct http_stream *st); /* `gone` is still called */
+void http_stream_end(struct http_stream *st); /* `on_closed` is still called */
 
 /* The parser behind http_query(), for fuzzing: calls fn for each decoded key=value of a query
  * string. ERR_INVALID for a bad escape or an embedded NUL, ERR_LIMIT beyond LIMIT_HTTP_QUERY_*. */

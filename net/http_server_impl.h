@@ -59,9 +59,9 @@ struct http_stream {
 	size_t largest; /* event so far, bytes */
 	bool suspended, ended, cut, end_posted;
 	/* ---- the loop's thread ---- */
-	struct http_server *server; /* NULL once `gone` was called */
+	struct http_server *server; /* NULL once `on_closed` was called */
 	struct http_stream *prev, *next;
-	void (*gone)(void *arg);
+	void (*on_closed)(void *arg);
 	void *arg;
 };
 
@@ -108,7 +108,7 @@ void stream_unref(struct http_stream *st);
 /* microhttpd's thread: the connection has ended. */
 void stream_completed(struct http_stream *st);
 
-/* Loop thread: sends one comment line to all; ends all and calls their `gone`. */
+/* Loop thread: sends one comment line to all; ends all and calls their `on_closed`. */
 void streams_send_heartbeat(struct http_server *s);
 void streams_end(struct http_server *s);
 

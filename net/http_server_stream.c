@@ -35,7 +35,7 @@ static void stream_wake(struct http_stream *st)
 	st->suspended = false;
 }
 
-/* Calls `gone` once. Loop thread. */
+/* Calls `on_closed` once. Loop thread. */
 static void stream_end(struct http_stream *st)
 {
 	struct http_server *s = st->server;
@@ -49,7 +49,7 @@ static void stream_end(struct http_stream *st)
 	if (st->next)
 		st->next->prev = st->prev;
 	st->server = NULL;
-	st->gone(st->arg);
+	st->on_closed(st->arg);
 }
 
 static void on_stream_gone(void *arg)
@@ -178,15 +178,15 @@ void stream_completed(struct http_stream *st)
 	pthread_mutex_unlock(&st->lock);
 }
 
-/* The loop (until `gone`), the request and the response hold a reference each. */
-static struct http_stream *stream_new(struct http_req *req, void (*gone)(void *arg), void *arg)
+/* The loop (until `on_closed`), the request and the response hold a reference each. */
+static struct http_stream *stream_new(struct http_req *req, void (*on_closed)(void *arg), void *arg)
 {
 	struct http_stream *st = xcalloc(1, sizeof(*st));
 	struct http_server *s = req->server;
 
 	atomic_init(&st->refs, 3);
 	pthread_mutex_init(&st->lock, NULL);
-	st->gone = gone;
+	st->on_closed = on_closed;
 	st->arg = arg;
 	st->server = s;
 	st->loop = s->loop;
@@ -198,7 +198,8 @@ static struct http_stream *stream_new(struct http_req *req, void (*gone)(void *a
 	return st;
 }
 
-struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg)
+struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(void *arg),
+				       void *arg)
 {
 	struct http_stream *st;
 	struct MHD_Response *resp;
@@ -207,7 +208,7 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *
 		req_unref(req);
 		return NULL;
 	}
-	st = stream_new(req, gone, arg);
+	st = stream_new(req, on_closed, arg);
 	resp = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK_BYTES, stream_read,
 						 st, stream_release);
 	response_finish(resp, "text/event-stream");

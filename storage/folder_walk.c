@@ -51,7 +51,7 @@ static unsigned char entry_type(int folder, const struct dirent *entry)
 }
 
 struct listing {
-	const struct store_list *want;
+	const struct store_list *request;
 	bool stopped;
 	char key[STORE_KEY_MAX + 1]; /* of the folder being listed, with its '/' */
 	size_t len;
@@ -61,15 +61,15 @@ struct listing {
 static bool may_have_wanted(struct listing *l, const char *name)
 {
 	size_t len = l->len + strlen(name);
-	size_t prefix_len = strlen(l->want->prefix);
+	size_t prefix_len = strlen(l->request->prefix);
 
 	if (len > STORE_KEY_MAX)
 		return false;
 	memcpy(l->key + l->len, name, len - l->len + 1);
 	if (l->key[len - 1] != '/')
-		return store_listed(l->key, l->want->prefix, l->want->after);
-	return !strncmp(l->key, l->want->prefix, len < prefix_len ? len : prefix_len) &&
-	       (!l->want->after || strncmp(l->key, l->want->after, len) >= 0);
+		return store_listed(l->key, l->request->prefix, l->request->after);
+	return !strncmp(l->key, l->request->prefix, len < prefix_len ? len : prefix_len) &&
+	       (!l->request->after || strncmp(l->key, l->request->after, len) >= 0);
 }
 
 static int read_names(struct listing *l, DIR *dir, struct names *names, struct err *e)
@@ -125,7 +125,7 @@ static int list_entry(struct listing *l, int folder, char *name, struct err *e)
 		rc = list_subfolder(l, folder, name, e);
 		l->len = outer;
 	} else if (!folder_stat(folder, name, &st)) {
-		l->stopped = !l->want->each(l->want->arg, l->key, &st);
+		l->stopped = !l->request->each(l->request->arg, l->key, &st);
 	}
 	return rc;
 }
@@ -141,7 +141,7 @@ static int list_folder(struct listing *l, int take_fd, struct err *e)
 		close(take_fd);
 		return rc;
 	}
-	rc = store_check_deadline(l->want->deadline_mono_ns, e);
+	rc = store_check_deadline(l->request->deadline_mono_ns, e);
 	if (!rc)
 		rc = read_names(l, dir, &names, e);
 	for (size_t i = 0; !rc && !l->stopped && i < names.n; i++)
@@ -153,7 +153,7 @@ static int list_folder(struct listing *l, int take_fd, struct err *e)
 
 int folder_list(int root, const struct store_list *list, struct err *e)
 {
-	struct listing l = { .want = list };
+	struct listing l = { .request = list };
 	const char *leaf;
 	/* Begins in the folder of the prefix, since its neighbours may be many. */
 	int fd = folder_of(root, list->prefix, false, &leaf);

@@ -43,8 +43,8 @@ static struct curve_scale curve_scale(const struct clock_model *m, int64_t t0_ns
 	return (struct curve_scale){ .model = m, .real = real, .t0_ns = t0_ns };
 }
 
-/* The error of events that keep their distance to their line's start; 0 if it is so large that events are
- * moved one by one. */
+/* The error of a line's events if the line is moved as a whole; 0 if it is so large that the events are moved
+ * one by one. */
 static int64_t remaining_error_ns(const struct curve_scale *s, int64_t t1_ns, int64_t bound_ns)
 {
 	int64_t error_ns = curve_line_error_ns(s, t1_ns);

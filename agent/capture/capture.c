@@ -94,7 +94,7 @@ static void assemble_if_done(struct capture *c)
 	if (c->state != CAPTURE_GATHERING || c->calling_tracers)
 		return;
 	for (size_t i = 0; i < c->n_runs; i++) {
-		if (c->runs[i].live)
+		if (c->runs[i].unfinished)
 			return;
 	}
 	loop_timer_cancel(c->captures->env.loop, &c->give_up);
@@ -109,7 +109,7 @@ static void on_run_done(struct tracer_run *run)
 {
 	struct capture_run *r = run->done_arg;
 
-	r->live = false;
+	r->unfinished = false;
 	assemble_if_done(r->capture);
 }
 
@@ -149,7 +149,7 @@ void capture_return_part_bytes(struct capture *c)
 
 static void cancel_run(struct capture_run *r)
 {
-	r->live = false;
+	r->unfinished = false;
 	r->tracer->ops->cancel(r->tracer, &r->run);
 	capture_drop_parts(&r->run);
 }
@@ -174,7 +174,7 @@ static void on_give_up(void *arg)
 
 	c->calling_tracers = true;
 	for (size_t i = 0; i < c->n_runs; i++) {
-		if (c->runs[i].live)
+		if (c->runs[i].unfinished)
 			give_up_run(&c->runs[i]);
 	}
 	c->calling_tracers = false;
@@ -218,7 +218,7 @@ static void gather_all(struct capture *c)
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
 
-		if (!r->live)
+		if (!r->unfinished)
 			continue;
 		r->run.t0_raw_ns = c->t0_raw_ns - c->margin_ns;
 		r->run.t1_raw_ns = c->gathered_raw_ns;
@@ -278,7 +278,7 @@ void capture_stop(struct capture *c, int64_t t1_ns)
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
 
-		if (!r->live)
+		if (!r->unfinished)
 			continue;
 		r->run.t1_raw_ns = c->t1_raw_ns;
 		if (r->tracer->ops->stop)
@@ -366,9 +366,9 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 {
 	struct err e = { 0 };
 
-	*r = (struct capture_run){ .capture = c, .tracer = tracer, .live = true };
+	*r = (struct capture_run){ .capture = c, .tracer = tracer, .unfinished = true };
 	if (tracer_values(tracer->ops, req->settings, req->n_settings, &r->settings, &e)) {
-		r->live = false; /* not reached: check_settings() refuses such settings */
+		r->unfinished = false; /* not reached: check_settings() refuses such settings */
 		return;
 	}
 	r->run = (struct tracer_run){
@@ -388,7 +388,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 	};
 	if (!tracer->ops->arm || !tracer->ops->arm(tracer, &r->run, &e))
 		return;
-	r->live = false;
+	r->unfinished = false;
 	capture_drop_parts(&r->run);
 	if (r->run.result == RUN_OK)
 		tracer_run_set_result(&r->run, RUN_FAILED, reason_of(e.code), "%s", e.msg);
@@ -499,7 +499,7 @@ void capture_release(struct capture *c)
 	loop_timer_cancel(env->loop, &c->next_state);
 	loop_timer_cancel(env->loop, &c->give_up);
 	for (size_t i = 0; i < c->n_runs; i++) {
-		if (c->runs[i].live)
+		if (c->runs[i].unfinished)
 			cancel_run(&c->runs[i]);
 	}
 	if (c->state == CAPTURE_READY || c->state == CAPTURE_ASSEMBLING)

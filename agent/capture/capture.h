@@ -42,7 +42,7 @@ struct capture_request {
 	const void *profile_options;
 	size_t profile_options_len;
 	const char *const *tracers; /* names, NULL-terminated; NULL = all */
-	const struct tracer_value *settings; /* of the tracers */
+	const struct tracer_setting *settings; /* of the tracers */
 	size_t n_settings;
 
 	/* Each change of state. May release the capture in READY and FAILED. */

@@ -19,7 +19,7 @@ struct capture_run {
 	struct tracer *tracer;
 	struct tracer_run run;
 	int64_t *settings; /* of the run */
-	bool live; /* armed, and neither done nor cancelled */
+	bool unfinished; /* armed, and neither done nor cancelled */
 };
 
 struct capture {

@@ -350,7 +350,7 @@ static int start_capture(struct request *rq, struct err *e)
 {
 	const Tutti__V1__Arm *arm = rq->arm;
 	const char **names = xcalloc(arm->n_tracers + 1, sizeof(*names));
-	struct tracer_value *settings = xcalloc(arm->n_settings + 1, sizeof(*settings));
+	struct tracer_setting *settings = xcalloc(arm->n_settings + 1, sizeof(*settings));
 	struct capture_request req = {
 		.session = rq->session,
 		.t0_ns = arm->t0_ns,
@@ -370,8 +370,8 @@ static int start_capture(struct request *rq, struct err *e)
 	for (size_t i = 0; i < arm->n_tracers; i++)
 		names[i] = arm->tracers[i];
 	for (size_t i = 0; i < arm->n_settings; i++)
-		settings[i] = (struct tracer_value){ arm->settings[i]->key,
-						     arm->settings[i]->value };
+		settings[i] = (struct tracer_setting){ arm->settings[i]->key,
+						       arm->settings[i]->value };
 	rc = capture_start(rq->requests->env->captures, &req, &rq->capture, e);
 	free(settings);
 	free(names);

@@ -26,7 +26,7 @@ enum perf_kind {
 	PERF_KIND_OTHER,
 };
 
-/* Pointers are into the bytes. */
+/* A decoded record. Its pointers point into the bytes that it was decoded from. */
 struct perf_record {
 	enum perf_kind kind;
 	int64_t time_ns; /* of the clock the event was opened with */

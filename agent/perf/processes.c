@@ -8,12 +8,12 @@
 #include "agent/proc/u32_map.h"
 #include "base/mem.h"
 
-/* A table of this size has missed ends of processes: it is emptied and filled again from /proc. */
+/* A table reaches this size only if ends of processes were missed: it is emptied and filled again from /proc. */
 #define PROCESSES_MAX 65536
 #define THREADS_MAX   262144
 #define MAPPINGS_MAX  16384
 
-#define OWN_IMAGE UINT32_MAX /* memory without a file */
+#define OWN_IMAGE UINT32_MAX /* for memory without a file: the image of the process itself */
 
 struct mapping {
 	uint64_t start, end, offset;
@@ -26,8 +26,8 @@ struct process {
 	uint32_t pid;
 	uint32_t image; /* its own; 0 until needed */
 	enum maps_state maps_state;
-	bool listed; /* in `unasked` */
-	struct mapping *maps; /* in order of address, apart */
+	bool listed; /* its pid is among the open questions */
+	struct mapping *maps; /* in order of address, without overlap */
 	size_t n, cap;
 };
 
@@ -39,7 +39,7 @@ struct thread {
 };
 
 /* Pids or tids whose question is open; some may have ended since. */
-struct unasked {
+struct open_questions {
 	uint32_t *v;
 	size_t n, cap;
 };
@@ -47,7 +47,7 @@ struct unasked {
 struct processes {
 	struct images *images;
 	struct u32_map by_pid, by_tid;
-	struct unasked processes, threads;
+	struct open_questions processes, threads;
 };
 
 struct processes *processes_new(struct images *images)
@@ -91,7 +91,7 @@ void processes_free(struct processes *ps)
 	free(ps);
 }
 
-static void unasked_add(struct unasked *u, uint32_t id)
+static void open_questions_add(struct open_questions *u, uint32_t id)
 {
 	if (u->n == u->cap) {
 		u->cap = u->cap ? 2 * u->cap : 64;
@@ -253,7 +253,7 @@ static void ask_maps(struct processes *ps, struct process *p)
 	if (p->image == IMAGE_UNKNOWN)
 		return;
 	p->listed = true;
-	unasked_add(&ps->processes, p->pid);
+	open_questions_add(&ps->processes, p->pid);
 }
 
 static void fork_process(struct processes *ps, const struct perf_record *rec)
@@ -324,7 +324,7 @@ void processes_note_thread(struct processes *ps, uint32_t pid, uint32_t tid)
 	struct thread *t = thread_of(ps, pid, tid);
 
 	if (!t->sampled && !t->comm[0])
-		unasked_add(&ps->threads, tid);
+		open_questions_add(&ps->threads, tid);
 	t->sampled = true;
 }
 
@@ -405,7 +405,7 @@ void processes_sweep(struct processes *ps, int64_t ended_before_ns)
 /* A process that ended before the worker came is not asked. */
 size_t processes_take_questions(struct processes *ps, struct process_question **out, size_t max)
 {
-	struct unasked *u = &ps->processes;
+	struct open_questions *u = &ps->processes;
 	size_t n = 0;
 
 	*out = NULL;
@@ -430,7 +430,7 @@ size_t processes_take_questions(struct processes *ps, struct process_question **
 
 size_t threads_take_questions(struct processes *ps, struct thread_question **out, size_t max)
 {
-	struct unasked *u = &ps->threads;
+	struct open_questions *u = &ps->threads;
 	size_t n = 0;
 
 	*out = NULL;

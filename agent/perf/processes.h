@@ -43,7 +43,7 @@ void processes_sweep(struct processes *ps, int64_t ended_before_ns);
 
 struct process_question {
 	uint32_t pid;
-	uint64_t serial; /* of the process's image: names the instance of the pid */
+	uint64_t serial; /* of the process's image: identifies the instance of the pid */
 	bool answered;
 	struct proc_maps maps; /* the answer */
 };

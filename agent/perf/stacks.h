@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call stacks as a prefix tree: a node is a frame below its caller, a stack is the number of its
- * leaf. Equal stacks are one number; a node costs 16 bytes and a name.
+ * Call stacks as a prefix tree: a node is a frame, and its parent is the node of the caller. The number
+ * of the innermost frame's node stands for the whole stack, so equal stacks have the same number. A node
+ * costs 16 bytes and a name.
  *
- * A frame is a place in an image (images.h) and belongs to no process: the same code in 64 ranks
- * makes the same nodes. A node keeps its number as long as it lives.
+ * A frame is a place in an image (images.h) and belongs to no process: 64 ranks that run the
+ * same code share its nodes. A node keeps its number as long as it lives.
  */
 #ifndef AGENT_PERF_STACKS_H
 #define AGENT_PERF_STACKS_H
@@ -38,7 +39,7 @@ uint32_t stacks_push(struct stacks *s, uint32_t parent, const struct frame *fram
 /* Numbers of nodes are 1 .. count - 1; some may be free. */
 size_t stacks_count(const struct stacks *s);
 const struct stack_node *stacks_node(const struct stacks *s, uint32_t node); /* NULL: free */
-size_t stacks_used(const struct stacks *s); /* nodes there are, and the root */
+size_t stacks_used(const struct stacks *s); /* nodes that are not free, and the root */
 
 /* The lowest number of a node that was added since the last call; UINT32_MAX: none was. */
 uint32_t stacks_take_added(struct stacks *s);

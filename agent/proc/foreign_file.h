@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of other processes, as those processes see them: opened below /proc/PID/root. Links do not lead
- * out of it, pipes do not block, and only regular files are opened. For workers: may block.
+ * Files of other processes, as those processes see them: opened below /proc/PID/root. Symbolic links
+ * cannot lead out of that root, pipes do not block, and only regular files are opened. For workers: may block.
  */
 #ifndef AGENT_PROC_FOREIGN_FILE_H
 #define AGENT_PROC_FOREIGN_FILE_H

@@ -15,11 +15,12 @@
 
 enum {
 	MAX_LISTENERS = 16384,
-	MAX_QUIET_LINES =
-		256, /* the kernel lists listeners first: stop this many lines after them */
+	/* The kernel lists listeners first: reading stops after this many lines without one. */
+	MAX_QUIET_LINES = 256,
 	MAX_MAPS_BYTES = 32 << 20,
-	MISSES_IN_A_ROW =
-		2, /* after these, every MISSES_PERIOD-th scan searches for a socket's process */
+	/* After this many scans that did not find the process of a socket, only every MISSES_PERIOD-th
+	 * scan searches for it. */
+	MISSES_IN_A_ROW = 2,
 	MISSES_PERIOD = 24,
 };
 
@@ -27,7 +28,7 @@ struct proc_scan {
 	char *root;
 	struct proc_listener *listeners;
 	size_t n;
-	bool blind;
+	bool incomplete;
 };
 
 /* Parts of paths that a process has mapped. */
@@ -59,9 +60,9 @@ const struct proc_listener *proc_scan_listeners(const struct proc_scan *s, size_
 	return s->listeners;
 }
 
-bool proc_scan_is_blind(const struct proc_scan *s)
+bool proc_scan_is_incomplete(const struct proc_scan *s)
 {
-	return s->blind;
+	return s->incomplete;
 }
 
 /* ---- net/tcp, net/tcp6 ---- */
@@ -293,7 +294,7 @@ static void scan_process(struct proc_scan *s, struct found *f, const bool *wante
 
 	free(path);
 	if (!dir) {
-		s->blind |= errno == EACCES || errno == EPERM;
+		s->incomplete |= errno == EACCES || errno == EPERM;
 		return;
 	}
 	while ((entry = readdir(dir))) {
@@ -324,7 +325,7 @@ static void scan_processes(struct proc_scan *s, struct found *f, const bool *wan
 	DIR *dir = opendir(s->root);
 	struct dirent *entry;
 
-	s->blind = false;
+	s->incomplete = false;
 	if (!dir)
 		return;
 	while ((entry = readdir(dir))) {

@@ -41,6 +41,6 @@ MUST_CHECK int proc_scan_run(struct proc_scan *s, struct err *e);
 const struct proc_listener *proc_scan_listeners(const struct proc_scan *s, size_t *n);
 
 /* The sockets of some processes cannot be listed: CAP_SYS_PTRACE is missing. */
-bool proc_scan_is_blind(const struct proc_scan *s);
+bool proc_scan_is_incomplete(const struct proc_scan *s);
 
 #endif

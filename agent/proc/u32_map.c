@@ -62,7 +62,7 @@ void *u32_map_remove(struct u32_map *m, uint32_t key)
 	value = m->slots[hole].value;
 	if (!value)
 		return NULL;
-	/* Move up entries that the removed one kept from their home slot. */
+	/* Fill the hole with the next entry whose home slot is not behind the hole; that leaves a new hole. */
 	for (i = (hole + 1) & mask; m->slots[i].value; i = (i + 1) & mask) {
 		size_t from_home = (i - home_slot(m, m->slots[i].key)) & mask;
 

@@ -113,13 +113,13 @@ static int by_address(const void *a, const void *b)
 	if (x->address != y->address)
 		return x->address < y->address ? -1 : 1;
 	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1; /* one with a size first */
+		return x->size > y->size ? -1 : 1; /* the largest first; a size of 0 is unknown */
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1; /* "malloc" rather than "__GI___libc_malloc" */
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-/* Of several names for one place the first stays. */
+/* Sorts by address and keeps only the first of several names for one place. */
 static void sort_and_thin(struct elf_symbols *es)
 {
 	size_t n = 0;

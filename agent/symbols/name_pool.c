@@ -8,14 +8,14 @@
 void name_pool_release(struct name_pool *p)
 {
 	buf_release(&p->text);
-	free(p->at);
+	free(p->starts);
 	free(p->slots);
 	*p = (struct name_pool){ 0 };
 }
 
 const char *name_pool_get(const struct name_pool *p, uint32_t name)
 {
-	return (const char *)p->text.data + p->at[name];
+	return (const char *)p->text.data + p->starts[name];
 }
 
 static uint32_t *slot_of(const struct name_pool *p, const char *name)
@@ -35,7 +35,7 @@ static uint32_t *slot_of(const struct name_pool *p, const char *name)
 static void grow(struct name_pool *p)
 {
 	p->cap = p->cap ? 2 * p->cap : 256;
-	p->at = xrealloc(p->at, p->cap * sizeof(*p->at));
+	p->starts = xrealloc(p->starts, p->cap * sizeof(*p->starts));
 	p->n_slots = 2 * p->cap;
 	free(p->slots);
 	p->slots = xcalloc(p->n_slots, sizeof(*p->slots));
@@ -53,7 +53,7 @@ uint32_t name_pool_add(struct name_pool *p, const char *name)
 	if (*slot)
 		return *slot;
 	*slot = (uint32_t)++p->n;
-	p->at[p->n] = p->text.len;
+	p->starts[p->n] = p->text.len;
 	buf_add(&p->text, name, strlen(name) + 1);
 	return *slot;
 }

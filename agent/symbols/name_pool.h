@@ -10,7 +10,7 @@
 
 struct name_pool {
 	struct buf text; /* the names, each with its NUL */
-	size_t *at; /* where each starts; at[0] is not used */
+	size_t *starts; /* of the names in `text`; starts[0] is not used */
 	uint32_t *slots;
 	size_t n, cap, n_slots;
 };

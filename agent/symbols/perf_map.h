@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names for code made at run time, from the file that JIT compilers write for perf: lines of
- * "START SIZE name", hexadecimal, appended as code appears. Foreign text.
+ * "START SIZE name", hexadecimal, appended as code appears.
+ * Other programs write the file: it may contain anything.
  */
 #ifndef AGENT_SYMBOLS_PERF_MAP_H
 #define AGENT_SYMBOLS_PERF_MAP_H

@@ -22,15 +22,15 @@
 
 #define NAME_BYTES	   1000 /* mangled C++ names have no limit */
 #define NAMES_BYTES_MAX	   (32U << 20) /* then all names are dropped: a new epoch */
-#define MODULES_MAX	   512 /* files and processes remembered between jobs */
+#define KNOWN_IMAGES_MAX   512 /* files and processes remembered between jobs */
 #define OPEN_MAX	   64 /* files open at once during a job */
 #define INDEX_BYTES_MAX	   (64U << 20) /* all ELF indexes together, between jobs */
 #define FILE_BYTES_MAX	   ((uint64_t)8 << 30)
 #define PERF_MAP_BYTES_MAX (64U << 20)
 #define KALLSYMS_BYTES_MAX (64U << 20)
 
-/* A file, or a process with code made at run time. */
-struct module {
+/* What has been read of an image: of a file, or of a process with code made at run time. */
+struct known_image {
 	struct image image; /* owns its path */
 	uint64_t used; /* the job that used it last */
 	int fd; /* of a file, during a job; -1 */
@@ -39,7 +39,7 @@ struct module {
 	uint32_t failed_pid; /* the file could not be opened for it; 0 = not tried */
 	struct elf_symbols elf;
 	struct debug_file debug; /* of a stripped file */
-	uint64_t maps_read, perf_map_read; /* the job that did it; 0 = never */
+	uint64_t maps_read, perf_map_read; /* the job that read it last; 0 = never */
 	bool has_maps;
 	struct proc_maps maps;
 	struct perf_map jit;
@@ -50,7 +50,7 @@ struct symbols {
 	struct name_pool names;
 	uint32_t epoch;
 	uint64_t job;
-	struct module **modules;
+	struct known_image **known;
 	size_t n, cap, n_open;
 	bool has_kernel, has_vdso;
 	struct kallsyms kernel;
@@ -66,7 +66,7 @@ struct symbols *symbols_new(void)
 	return sy;
 }
 
-static void close_module(struct symbols *sy, struct module *m)
+static void close_known_image(struct symbols *sy, struct known_image *m)
 {
 	debug_file_close(&m->debug);
 	if (m->fd < 0)
@@ -76,18 +76,18 @@ static void close_module(struct symbols *sy, struct module *m)
 	sy->n_open--;
 }
 
-static void drop_module(struct symbols *sy, size_t i)
+static void drop_known_image(struct symbols *sy, size_t i)
 {
-	struct module *m = sy->modules[i];
+	struct known_image *m = sy->known[i];
 
-	close_module(sy, m);
+	close_known_image(sy, m);
 	elf_symbols_release(&m->elf);
 	debug_file_release(&m->debug);
 	proc_maps_release(&m->maps);
 	perf_map_release(&m->jit);
 	free(m->image.path);
 	free(m);
-	sy->modules[i] = sy->modules[--sy->n];
+	sy->known[i] = sy->known[--sy->n];
 }
 
 void symbols_free(struct symbols *sy)
@@ -95,8 +95,8 @@ void symbols_free(struct symbols *sy)
 	if (!sy)
 		return;
 	while (sy->n)
-		drop_module(sy, sy->n - 1);
-	free(sy->modules);
+		drop_known_image(sy, sy->n - 1);
+	free(sy->known);
 	name_pool_release(&sy->names);
 	kallsyms_release(&sy->kernel);
 	elf_symbols_release(&sy->vdso);
@@ -127,19 +127,19 @@ const char *symbols_text(const struct symbols *sy, uint32_t name)
 	return name_pool_get(&sy->names, name);
 }
 
-/* ---- modules ---- */
+/* ---- known images ---- */
 
 static size_t least_used(const struct symbols *sy)
 {
 	size_t least = 0;
 
 	for (size_t i = 1; i < sy->n; i++)
-		if (sy->modules[i]->used < sy->modules[least]->used)
+		if (sy->known[i]->used < sy->known[least]->used)
 			least = i;
 	return least;
 }
 
-static size_t module_bytes(const struct module *m)
+static size_t known_image_bytes(const struct known_image *m)
 {
 	return elf_symbols_bytes(&m->elf) + debug_file_bytes(&m->debug) + m->jit.names.cap +
 	       m->jit.cap * sizeof(*m->jit.v);
@@ -150,18 +150,18 @@ void symbols_end(struct symbols *sy)
 	size_t bytes = 0;
 
 	for (size_t i = 0; i < sy->n; i++) {
-		close_module(sy, sy->modules[i]);
-		bytes += module_bytes(sy->modules[i]);
+		close_known_image(sy, sy->known[i]);
+		bytes += known_image_bytes(sy->known[i]);
 	}
-	while (sy->n && (bytes > INDEX_BYTES_MAX || sy->n > MODULES_MAX)) {
+	while (sy->n && (bytes > INDEX_BYTES_MAX || sy->n > KNOWN_IMAGES_MAX)) {
 		size_t i = least_used(sy);
 
-		bytes -= module_bytes(sy->modules[i]);
-		drop_module(sy, i);
+		bytes -= known_image_bytes(sy->known[i]);
+		drop_known_image(sy, i);
 	}
 }
 
-static bool is_of(const struct module *m, const struct image *image)
+static bool is_of(const struct known_image *m, const struct image *image)
 {
 	if (m->image.kind != image->kind)
 		return false;
@@ -171,12 +171,12 @@ static bool is_of(const struct module *m, const struct image *image)
 	       m->image.minor == image->minor && !strcmp(m->image.path, image->path);
 }
 
-static struct module *module_of(struct symbols *sy, const struct image *image)
+static struct known_image *known_image_of(struct symbols *sy, const struct image *image)
 {
-	struct module *m;
+	struct known_image *m;
 
 	for (size_t i = 0; i < sy->n; i++) {
-		m = sy->modules[i];
+		m = sy->known[i];
 		if (!is_of(m, image))
 			continue;
 		m->used = sy->job;
@@ -185,7 +185,7 @@ static struct module *module_of(struct symbols *sy, const struct image *image)
 	}
 	if (sy->n == sy->cap) {
 		sy->cap = sy->cap ? 2 * sy->cap : 64;
-		sy->modules = xrealloc(sy->modules, sy->cap * sizeof(struct module *));
+		sy->known = xrealloc(sy->known, sy->cap * sizeof(struct known_image *));
 	}
 	m = xcalloc(1, sizeof(*m));
 	m->image = *image;
@@ -193,7 +193,7 @@ static struct module *module_of(struct symbols *sy, const struct image *image)
 	m->used = sy->job;
 	m->fd = -1;
 	m->debug.fd = -1;
-	sy->modules[sy->n++] = m;
+	sy->known[sy->n++] = m;
 	return m;
 }
 
@@ -243,11 +243,11 @@ static bool same_file(const struct stat *a, const struct stat *b)
 static void close_all(struct symbols *sy)
 {
 	for (size_t i = 0; i < sy->n; i++)
-		close_module(sy, sy->modules[i]);
+		close_known_image(sy, sy->known[i]);
 }
 
-/* True if the module's file is open, and is the one that was indexed. */
-static bool open_module(struct symbols *sy, struct module *m)
+/* True if the image's file is open, and is the one that was indexed. */
+static bool open_known_image(struct symbols *sy, struct known_image *m)
 {
 	struct stat st;
 	int fd;
@@ -270,13 +270,13 @@ static bool open_module(struct symbols *sy, struct module *m)
 }
 
 /* Tried once for each process that maps the file. */
-static bool index_module(struct symbols *sy, struct module *m)
+static bool index_known_image(struct symbols *sy, struct known_image *m)
 {
 	struct elf_source src = { .read = read_fd, .arg = &m->fd };
 
 	if (m->indexed || m->failed_pid == m->image.pid)
 		return m->indexed;
-	if (!open_module(sy, m)) {
+	if (!open_known_image(sy, m)) {
 		m->failed_pid = m->image.pid;
 		return false;
 	}
@@ -290,17 +290,17 @@ static bool index_module(struct symbols *sy, struct module *m)
 }
 
 /* False if there is no function at the offset, or none with a name. */
-static bool file_symbol(struct symbols *sy, struct module *m, uint64_t offset, char *out,
+static bool file_symbol(struct symbols *sy, struct known_image *m, uint64_t offset, char *out,
 			size_t size)
 {
 	struct elf_source src = { .read = read_fd, .arg = &m->fd };
 	uint64_t address;
 
-	if (!index_module(sy, m) || !elf_symbols_address(&m->elf, offset, &address))
+	if (!index_known_image(sy, m) || !elf_symbols_address(&m->elf, offset, &address))
 		return false;
 	if (!debug_file_name(&m->debug, address, out, size))
 		return true;
-	if (!open_module(sy, m))
+	if (!open_known_image(sy, m))
 		return false;
 	src.size = (uint64_t)m->st.st_size;
 	return !elf_symbols_name(&m->elf, &src, address, out, size, NULL);
@@ -311,7 +311,7 @@ static void file_name(struct symbols *sy, const struct image *image, uint64_t of
 {
 	const char *slash = strrchr(image->path, '/'), *base = slash ? slash + 1 : image->path;
 
-	if (!file_symbol(sy, module_of(sy, image), offset, out, size))
+	if (!file_symbol(sy, known_image_of(sy, image), offset, out, size))
 		snprintf(out, size, "[%.200s+0x%" PRIx64 "]", base, offset);
 }
 
@@ -376,7 +376,7 @@ static void vdso_name(struct symbols *sy, uint64_t offset, char *out, size_t siz
 
 /* ---- processes ---- */
 
-static const struct proc_maps *maps_of(struct symbols *sy, struct module *m)
+static const struct proc_maps *maps_of(struct symbols *sy, struct known_image *m)
 {
 	if (m->maps_read != sy->job) {
 		proc_maps_release(&m->maps);
@@ -388,7 +388,7 @@ static const struct proc_maps *maps_of(struct symbols *sy, struct module *m)
 
 const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *image)
 {
-	return atomic_load(&sy->stopped) ? NULL : maps_of(sy, module_of(sy, image));
+	return atomic_load(&sy->stopped) ? NULL : maps_of(sy, known_image_of(sy, image));
 }
 
 /* The pid in the process's own namespace: the last of "NSpid:". */
@@ -417,7 +417,7 @@ static uint32_t inner_pid(uint32_t pid)
 }
 
 /* Parses what the compiler appended since the last call. */
-static void read_perf_map(struct symbols *sy, struct module *m)
+static void read_perf_map(struct symbols *sy, struct known_image *m)
 {
 	char path[48];
 	struct stat st;
@@ -446,7 +446,7 @@ static void read_perf_map(struct symbols *sy, struct module *m)
 static void process_name(struct symbols *sy, const struct image *image, uint64_t address, char *out,
 			 size_t size)
 {
-	struct module *m = module_of(sy, image);
+	struct known_image *m = known_image_of(sy, image);
 	const struct proc_maps *maps = maps_of(sy, m);
 	const struct proc_map *map = maps ? proc_maps_find(maps, address) : NULL;
 	const char *name;

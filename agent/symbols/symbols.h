@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of places in images: from indexes of ELF files, the kernel's symbols and the maps that JIT
- * compilers write. Reads files and may block: one worker at a time uses it, and no other thread.
+ * Finds names of places in images: from indexes of ELF files, the kernel's symbols and the maps that JIT
+ * compilers write. The functions read files and may block: only one worker at a time calls them.
  */
 #ifndef AGENT_SYMBOLS_SYMBOLS_H
 #define AGENT_SYMBOLS_SYMBOLS_H

@@ -62,7 +62,7 @@ void ring_free(struct ring *r)
 	if (!r)
 		return;
 	while (r->holds)
-		ring_remove_hold(r, r->holds->h.owner);
+		ring_remove_hold(r, r->holds->hold.owner);
 	for (size_t i = 0; i < r->n; i++)
 		chunk_release(r, &r->chunks[i]);
 	ring_file_unref(r->file);
@@ -139,9 +139,9 @@ static void drop_old_gaps(struct ring *r)
 
 	if (r->begin_ns < from_ns)
 		from_ns = r->begin_ns;
-	for (const struct ring_holder *h = r->holds; h; h = h->next)
-		if (h->h.from_raw_ns < from_ns)
-			from_ns = h->h.from_raw_ns;
+	for (const struct ring_hold_entry *h = r->holds; h; h = h->next)
+		if (h->hold.from_raw_ns < from_ns)
+			from_ns = h->hold.from_raw_ns;
 	for (size_t i = 0; i < r->n_gaps; i++)
 		if (r->gaps[i].to_ns >= from_ns)
 			r->gaps[kept++] = r->gaps[i];
@@ -152,8 +152,8 @@ static void drop_old_gaps(struct ring *r)
 
 static bool is_needed(const struct ring *r, const struct ring_chunk *c)
 {
-	for (const struct ring_holder *h = r->holds; h; h = h->next)
-		if (h->h.from_raw_ns <= c->latest_ns)
+	for (const struct ring_hold_entry *h = r->holds; h; h = h->next)
+		if (h->hold.from_raw_ns <= c->latest_ns)
 			return true;
 	return false;
 }
@@ -185,9 +185,10 @@ static const char *reserve_file_space(struct ring *r, const struct ring_chunk *c
 
 	if (r->file_bytes + bytes > r->max_file_bytes)
 		return NULL;
-	for (struct ring_holder *h = r->holds; h; h = h->next)
-		if (h->h.from_raw_ns <= c->latest_ns && h->h.reserve_bytes(h->h.arg, bytes))
-			dir = h->h.dir;
+	for (struct ring_hold_entry *h = r->holds; h; h = h->next)
+		if (h->hold.from_raw_ns <= c->latest_ns &&
+		    h->hold.reserve_bytes(h->hold.arg, bytes))
+			dir = h->hold.dir;
 	return dir;
 }
 
@@ -255,13 +256,13 @@ static void add_chunk_gap(struct ring *r, const struct ring_chunk *c)
 /* Counts the chunk as lost for every run that needs it. */
 static void count_lost_for_holds(struct ring *r, const struct ring_chunk *c)
 {
-	for (struct ring_holder *h = r->holds; h; h = h->next)
-		if (h->h.from_raw_ns <= c->latest_ns)
+	for (struct ring_hold_entry *h = r->holds; h; h = h->next)
+		if (h->hold.from_raw_ns <= c->latest_ns)
 			h->lost += c->n;
 }
 
-/* The oldest chunk in memory moves to the file, or is dropped. */
-static void evict(struct ring *r)
+/* Moves the oldest chunk in memory to the file if a run needs it, or drops it. */
+static void move_or_drop_oldest(struct ring *r)
 {
 	size_t at = r->n_filed;
 	struct ring_chunk *c = &r->chunks[at];
@@ -318,7 +319,7 @@ static struct ring_chunk *push_chunk(struct ring *r, size_t need)
 	size_t cap = need > r->chunk_bytes - sizeof(*b) ? need : r->chunk_bytes - sizeof(*b);
 
 	while (r->n > r->n_filed && r->bytes + sizeof(*b) + cap > r->limits.bytes)
-		evict(r);
+		move_or_drop_oldest(r);
 	if (r->n == r->cap) {
 		r->cap = r->cap ? 2 * r->cap : 32;
 		r->chunks = xrealloc(r->chunks, r->cap * sizeof(*r->chunks));
@@ -349,11 +350,11 @@ static struct ring_chunk *chunk_for(struct ring *r, size_t need)
 	return push_chunk(r, need);
 }
 
-static void evict_old(struct ring *r)
+static void move_or_drop_old(struct ring *r)
 {
 	while (r->n > r->n_filed + 1 &&
 	       r->chunks[r->n_filed].latest_ns < r->latest_ns - r->limits.ns)
-		evict(r);
+		move_or_drop_oldest(r);
 }
 
 static void append(struct ring_chunk *c, size_t header, const struct ring_record *rec)
@@ -388,7 +389,7 @@ bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len)
 	c = chunk_for(r, header + ring_round8(len));
 	append(c, header, &(struct ring_record){ .raw_ns = raw_ns, .data = data, .len = len });
 	c->latest_ns = r->latest_ns;
-	evict_old(r);
+	move_or_drop_old(r);
 	return true;
 }
 
@@ -396,19 +397,19 @@ bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len)
 
 void ring_add_hold(struct ring *r, const struct ring_hold *hold)
 {
-	struct ring_holder *h = xmalloc(sizeof(*h));
+	struct ring_hold_entry *h = xmalloc(sizeof(*h));
 
-	*h = (struct ring_holder){ .h = *hold, .next = r->holds };
+	*h = (struct ring_hold_entry){ .hold = *hold, .next = r->holds };
 	r->holds = h;
 }
 
 uint64_t ring_remove_hold(struct ring *r, const void *owner)
 {
-	struct ring_holder **at = &r->holds, *gone;
+	struct ring_hold_entry **at = &r->holds, *gone;
 	uint64_t lost;
 	size_t n = 0;
 
-	while (*at && (*at)->h.owner != owner)
+	while (*at && (*at)->hold.owner != owner)
 		at = &(*at)->next;
 	gone = *at;
 	if (!gone)

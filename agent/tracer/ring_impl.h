@@ -43,10 +43,10 @@ struct ring_gap {
 	uint64_t count;
 };
 
-struct ring_holder {
-	struct ring_hold h;
+struct ring_hold_entry {
+	struct ring_hold hold;
 	uint64_t lost;
-	struct ring_holder *next;
+	struct ring_hold_entry *next;
 };
 
 struct ring {
@@ -60,7 +60,7 @@ struct ring {
 	uint64_t bytes, file_bytes;
 	struct ring_gap *gaps; /* GAPS_MAX; oldest first */
 	size_t n_gaps;
-	struct ring_holder *holds;
+	struct ring_hold_entry *holds;
 	struct ring_file *file; /* NULL while nothing is in it */
 };
 

@@ -146,7 +146,7 @@ static const struct setting *find_setting(const struct tracer_ops *ops, const ch
 	return NULL;
 }
 
-int tracer_values(const struct tracer_ops *ops, const struct tracer_value *given, size_t n,
+int tracer_values(const struct tracer_ops *ops, const struct tracer_setting *given, size_t n,
 		  int64_t **out, struct err *e)
 {
 	size_t count = 0;

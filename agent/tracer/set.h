@@ -28,13 +28,13 @@ MUST_CHECK int tracer_set_open(struct tracer ***out, const struct tracer_ops *co
 void tracer_set_close(struct tracer **set); /* NULL is fine */
 
 /* A setting of a capture. */
-struct tracer_value {
+struct tracer_setting {
 	const char *key, *value; /* "cpu.max_depth", "16" */
 };
 
 /* The values for a run's `settings`: those of `given` that are this tracer's, defaults for the rest. Names
  * that the tracer does not list are ignored. The caller frees `*out`; NULL if it has no settings. */
-MUST_CHECK int tracer_values(const struct tracer_ops *ops, const struct tracer_value *given,
+MUST_CHECK int tracer_values(const struct tracer_ops *ops, const struct tracer_setting *given,
 			     size_t n, int64_t **out, struct err *e);
 
 #endif

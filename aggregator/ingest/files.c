@@ -16,7 +16,7 @@ static void file_key(const struct ingest_files *f, unsigned int n, char out[SESS
 
 /* Replaces a file of this name that no manifest names: an earlier aggregator stored it and ended before it
  * recorded that. */
-static int put_anew(struct store *s, const struct store_put *put, struct err *e)
+static int replace_file(struct store *s, const struct store_put *put, struct err *e)
 {
 	int rc = store_remove(s, put->key, put->deadline_mono_ns, e);
 
@@ -32,7 +32,7 @@ static int put_file(const struct ingest_files *f, unsigned int n, struct store_p
 	file_key(f, n, key);
 	put->key = key;
 	rc = store_put(f->store, put, NULL, e);
-	return rc == ERR_EXISTS ? put_anew(f->store, put, e) : rc;
+	return rc == ERR_EXISTS ? replace_file(f->store, put, e) : rc;
 }
 
 int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *upload,

@@ -460,14 +460,14 @@ int main(int argc, char **argv)
 {
 	struct conf *conf = &live.conf;
 	pid_t pids[BUSY_MAX + 2];
-	enum conf_want want;
+	enum conf_action action;
 	struct err e;
 	int n = 0;
 
 	argc--;
-	if (conf_load(conf, &table, &argc, argv + 1, &want, &e))
+	if (conf_load(conf, &table, &argc, argv + 1, &action, &e))
 		die("flags", &e);
-	if (want == CONF_HELP) {
+	if (action == CONF_HELP) {
 		conf_help(&table, stdout);
 		return 0;
 	}

@@ -161,12 +161,12 @@ int main(int argc, char **argv)
 {
 	struct service_conf service = { .listen = "127.0.0.1:0" };
 	struct load l = { 0 };
-	enum conf_want want;
+	enum conf_action action;
 	int64_t cpu_ns;
 	struct err e;
 
 	argc--;
-	if (conf_load(&l.conf, &table, &argc, argv + 1, &want, &e) || want != CONF_RUN ||
+	if (conf_load(&l.conf, &table, &argc, argv + 1, &action, &e) || action != CONF_RUN ||
 	    l.conf.train < 1 || l.conf.train > TRAIN_MAX || l.conf.hosts < 1) {
 		fprintf(stderr, "clock_load: wrong flags\n");
 		conf_help(&table, stderr);

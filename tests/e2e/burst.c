@@ -164,12 +164,12 @@ int main(int argc, char **argv)
 	struct conf conf = { 0 };
 	struct local_client **sockets = NULL;
 	struct err e = { 0 };
-	enum conf_want want;
+	enum conf_action action;
 	int rc;
 
 	argc--;
-	rc = conf_load(&conf, &table, &argc, argv + 1, &want, &e);
-	if (!rc && want == CONF_HELP) {
+	rc = conf_load(&conf, &table, &argc, argv + 1, &action, &e);
+	if (!rc && action == CONF_HELP) {
 		conf_help(&table, stdout);
 		goto out;
 	}

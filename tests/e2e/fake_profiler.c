@@ -108,13 +108,13 @@ static int serve(const struct fake_conf *conf, struct err *e)
 int main(int argc, char **argv)
 {
 	struct fake_conf conf = { 0 };
-	enum conf_want want;
+	enum conf_action action;
 	struct err e;
-	int rc = conf_load(&conf, &table, &argc, argv, &want, &e);
+	int rc = conf_load(&conf, &table, &argc, argv, &action, &e);
 
-	if (!rc && want == CONF_HELP)
+	if (!rc && action == CONF_HELP)
 		conf_help(&table, stdout);
-	else if (!rc && want == CONF_PRINT)
+	else if (!rc && action == CONF_PRINT)
 		conf_print(&conf, &table, stdout);
 	else if (!rc)
 		rc = serve(&conf, &e);

@@ -273,12 +273,12 @@ static void be_prompt(void)
 
 int main(int argc, char **argv)
 {
-	enum conf_want want;
+	enum conf_action action;
 	struct err e;
 	int port;
 
 	argc--;
-	if (conf_load(&conf, &table, &argc, argv + 1, &want, &e) || !conf.server ||
+	if (conf_load(&conf, &table, &argc, argv + 1, &action, &e) || !conf.server ||
 	    !strrchr(conf.server, ':') ||
 	    socket_bind(conf.listen, SOCK_DGRAM, &listener, &port, &e)) {
 		fprintf(stderr, "udp_relay: wrong flags or address\n");

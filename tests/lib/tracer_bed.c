@@ -15,7 +15,7 @@ void tracer_bed_init(struct tracer_bed *bed, const struct tracer_ops *ops,
 {
 	static const struct conf_field none[] = { { 0 } };
 	char *text = xstrdup(flags ? flags : ""), *argv[MAX_FLAGS + 1], *at = text;
-	enum conf_want want;
+	enum conf_action action;
 	struct err e;
 	int argc = 0;
 
@@ -24,7 +24,7 @@ void tracer_bed_init(struct tracer_bed *bed, const struct tracer_ops *ops,
 	bed->table = (struct conf_table){ .prog = "test", .fields = none, .more = bed->confs };
 	while (argc < MAX_FLAGS && (argv[argc] = strsep(&at, " ")) && *argv[argc])
 		argc++;
-	CHECK_OK(conf_load(NULL, &bed->table, &argc, argv, &want, &e), e);
+	CHECK_OK(conf_load(NULL, &bed->table, &argc, argv, &action, &e), e);
 	bed->env.conf = bed->confs[0].conf;
 	free(text);
 }

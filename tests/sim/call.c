@@ -368,7 +368,7 @@ static void read_next(struct rpc_call *c)
 	c->reading = false;
 }
 
-void call_take(struct rpc_call *c, const struct frame *f)
+void call_take_frame(struct rpc_call *c, const struct frame *f)
 {
 	struct in *in;
 

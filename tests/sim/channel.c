@@ -184,7 +184,7 @@ struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t dead
 	c->path = xstrdup(path);
 	TAILQ_INSERT_TAIL(&ch->calls, c, on_channel);
 	call_set_deadline(c, deadline_ns);
-	if (ch->rpc->host->limbo || ch->state == CHANNEL_WAITING)
+	if (ch->rpc->host->cleaning_up || ch->state == CHANNEL_WAITING)
 		call_lost(c, RPC_UNAVAILABLE, "no server there");
 	else if (ch->state == CHANNEL_IDLE)
 		connect_channel(ch);
@@ -214,7 +214,7 @@ struct rpc_server *server_find(const char *host, int port)
 
 	TAILQ_FOREACH (s, &servers, entry) {
 		if (!s->stopping && s->port == port && !strcmp(s->rpc->host->name, host) &&
-		    !s->rpc->host->limbo)
+		    !s->rpc->host->cleaning_up)
 			return s;
 	}
 	return NULL;

@@ -181,15 +181,15 @@ void daemon_kill(struct sim_host *h, bool vanish)
 	struct sim_daemon *d = daemon_of(h);
 
 	sim_note("kill %s%s", h->name, vanish ? " without a word" : "");
-	h->limbo = true;
-	h->limbo_ns = 0;
+	h->cleaning_up = true;
+	h->cleanup_ns = 0;
 	h->vanished = vanish;
 	wire_host_gone(h);
 	http_host_gone(h);
 	bequeath(d);
 	end(d);
 	forget(d, d->life++);
-	h->limbo = false;
+	h->cleaning_up = false;
 	h->paused_until_ns = 0;
 }
 

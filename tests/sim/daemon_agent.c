@@ -27,8 +27,8 @@ static int load(struct agent_conf *conf, const char *dir, const struct daemon_op
 		(char *)"--local-socket=",
 	};
 	int n = ARRAY_SIZE(args);
-	enum conf_want want;
-	int rc = conf_load(conf, &agent_conf_table, &n, args, &want, e);
+	enum conf_action action;
+	int rc = conf_load(conf, &agent_conf_table, &n, args, &action, e);
 
 	free(limit);
 	free(host);

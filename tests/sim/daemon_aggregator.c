@@ -14,8 +14,8 @@ static int load(struct aggregator *agg, const char *dir, const struct daemon_opt
 	char *lead = xasprintf("--lead=%lldms", (long long)(opts->lead_ns / NS_PER_MS));
 	char *args[] = { spool, store, grace, lead };
 	int n = ARRAY_SIZE(args);
-	enum conf_want want;
-	int rc = conf_load(&agg->conf, &aggregator_conf_table, &n, args, &want, e);
+	enum conf_action action;
+	int rc = conf_load(&agg->conf, &aggregator_conf_table, &n, args, &action, e);
 
 	free(lead);
 	free(grace);

@@ -18,7 +18,7 @@
 
 int64_t host_now_ns(const struct sim_host *h)
 {
-	int64_t now_ns = sim.now_ns + (h->limbo ? h->limbo_ns : 0);
+	int64_t now_ns = sim.now_ns + (h->cleaning_up ? h->cleanup_ns : 0);
 
 	return now_ns > h->busy_until_ns ? now_ns : h->busy_until_ns;
 }

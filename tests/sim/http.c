@@ -23,7 +23,7 @@ struct http_req {
 
 struct http_stream {
 	struct http_server *server;
-	void (*gone)(void *arg);
+	void (*on_closed)(void *arg);
 	void *arg;
 	bool ended;
 	sim_answer_fn fn;
@@ -189,16 +189,19 @@ void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const cha
 }
 
 /* `fn` gets its events one by one, then status 0. */
-struct http_stream *http_answer_stream(struct http_req *req, void (*gone)(void *arg), void *arg)
+struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(void *arg),
+				       void *arg)
 {
 	struct http_server *s = req->server;
 	struct http_stream *st = NULL;
 
 	if (s && !s->dead) {
 		st = xcalloc(1, sizeof(*st));
-		*st = (struct http_stream){
-			.server = s, .gone = gone, .arg = arg, .fn = req->fn, .fn_arg = req->arg
-		};
+		*st = (struct http_stream){ .server = s,
+					    .on_closed = on_closed,
+					    .arg = arg,
+					    .fn = req->fn,
+					    .fn_arg = req->arg };
 		TAILQ_INSERT_TAIL(&s->streams, st, entry);
 		req->fn = NULL;
 	}
@@ -217,7 +220,7 @@ void http_stream_send(struct http_stream *st, const char *event, const char *dat
 static void stream_gone(struct http_stream *st)
 {
 	TAILQ_REMOVE(&st->server->streams, st, entry);
-	st->gone(st->arg);
+	st->on_closed(st->arg);
 	if (st->fn)
 		st->fn(st->fn_arg, 0, NULL, 0);
 	free(st);

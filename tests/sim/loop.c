@@ -73,7 +73,7 @@ static void plan(struct loop *l)
 {
 	int64_t at = INT64_MAX;
 
-	if (l->host->limbo)
+	if (l->host->cleaning_up)
 		return;
 	if (l->n)
 		at = host_true_of_mono(l->host, l->timers[0]->at_mono_ns);
@@ -268,7 +268,7 @@ void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg)
 
 	*w = (struct work){ .loop = l, .run = run, .done = done, .arg = arg };
 	TAILQ_INSERT_TAIL(&l->works, w, entry);
-	if (!l->host->limbo)
+	if (!l->host->cleaning_up)
 		sim_at(&w->ev, sim.now_ns + work_takes_ns(), on_work, w);
 }
 
@@ -317,7 +317,7 @@ static void on_wake(void *arg)
 }
 
 /* A process that was killed is alone with its own callbacks; time passes for it only when it waits. */
-static void limbo_turn(struct loop *l, int wait_ms)
+static void cleanup_turn(struct loop *l, int wait_ms)
 {
 	bool did = false;
 
@@ -325,7 +325,7 @@ static void limbo_turn(struct loop *l, int wait_ms)
 	while (run_timer(l) || run_post(l) || hurry_work(l))
 		did = true;
 	if (!did)
-		l->host->limbo_ns += wait_ms * NS_PER_MS;
+		l->host->cleanup_ns += wait_ms * NS_PER_MS;
 }
 
 static void on_waited(void *arg)
@@ -341,8 +341,8 @@ void loop_turn(struct loop *l, int wait_ms)
 	uint64_t before = l->turns;
 	bool waited = false;
 
-	if (l->host->limbo) {
-		limbo_turn(l, wait_ms);
+	if (l->host->cleaning_up) {
+		cleanup_turn(l, wait_ms);
 		return;
 	}
 	sim_at(&ev, sim.now_ns + wait_ms * NS_PER_MS, on_waited, &waited);

@@ -125,17 +125,17 @@ static void raise_file_limit(void)
 int main(int argc, char **argv)
 {
 	struct sim_conf conf = { 0 };
-	enum conf_want want;
+	enum conf_action action;
 	struct err e;
 	int status = 0;
 
 	clearenv(); /* TUTTI_* would be settings of the daemons */
 	raise_file_limit();
 	argc--;
-	if (conf_load(&conf, &table, &argc, argv + 1, &want, &e)) {
+	if (conf_load(&conf, &table, &argc, argv + 1, &action, &e)) {
 		fprintf(stderr, "tutti-sim: %s\n", e.msg);
 		status = 2;
-	} else if (want == CONF_HELP) {
+	} else if (action == CONF_HELP) {
 		conf_help(&table, stdout);
 	} else {
 		status = run(&conf);

@@ -16,7 +16,7 @@
 
 static struct {
 	const struct play_opts *opts;
-	int64_t storm_end_ns;
+	int64_t failures_end_ns;
 	double mean_gap_ns; /* between two things that happen */
 	struct sim_event next;
 	struct sim_event *starts; /* of each host's daemon */
@@ -154,7 +154,7 @@ static void on_next(void *arg)
 		total += actions[i].weight;
 	pick = rng_range(&sim.rng, 0, total - 1);
 	/* Before the action: an orderly stop turns the world. */
-	if (sim.now_ns < stage.storm_end_ns)
+	if (sim.now_ns < stage.failures_end_ns)
 		sim_at(&stage.next, sim.now_ns + rng_wait(&sim.rng, stage.mean_gap_ns), on_next,
 		       arg);
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
@@ -275,14 +275,14 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	sim_begin(seed);
 	stage.opts = opts;
 	make_fleet(opts->agents ? opts->agents : (int)rng_range(&sim.rng, 1, 8));
-	stage.storm_end_ns = (opts->minutes ? opts->minutes * 60 : rng_range(&sim.rng, 30, 150)) *
-			     NS_PER_S;
+	stage.failures_end_ns =
+		(opts->minutes ? opts->minutes * 60 : rng_range(&sim.rng, 30, 150)) * NS_PER_S;
 	stage.mean_gap_ns = (double)rng_scale(&sim.rng, 200 * NS_PER_MS, 5 * NS_PER_S) *
 			    (sim.n_hosts > LARGE_FLEET ? 10 : 1);
 	sim_at(&stage.next, rng_scale(&sim.rng, NS_PER_MS, 5 * NS_PER_S), on_next, NULL);
-	sim_run(stage.storm_end_ns);
+	sim_run(stage.failures_end_ns);
 	heal();
-	sim_run(stage.storm_end_ns + CALM_NS);
+	sim_run(stage.failures_end_ns + CALM_NS);
 	user_capture(true);
 	sim_run(sim.now_ns + NS_PER_S);
 	if (!wait_for_requests(200 * NS_PER_S))

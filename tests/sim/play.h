@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plays one seed: a fleet, a storm of failures, a calm, then the checks of check.h. */
+/* Plays one seed: a fleet, a time of failures, a time without, then the checks of check.h. */
 #ifndef SIM_PLAY_H
 #define SIM_PLAY_H
 
@@ -8,7 +8,7 @@
 
 struct play_opts {
 	int agents; /* 0 = 1 to 8, chosen by the seed */
-	int minutes; /* length of the storm; 0 = chosen by the seed */
+	int minutes; /* length of the time of failures; 0 = chosen by the seed */
 	bool calm; /* no failures except those of the network */
 };
 

@@ -117,7 +117,7 @@ struct rpc_call *call_new(struct rpc *r, int side, const struct rpc_events *even
 void call_begin(struct rpc_call *c, struct conn *conn, const char *path);
 void call_set_deadline(struct rpc_call *c, int64_t deadline_ns);
 void call_accept(struct conn *conn, const struct frame *f); /* FRAME_OPEN */
-void call_take(struct rpc_call *c, const struct frame *f); /* a frame of any other kind */
+void call_take_frame(struct rpc_call *c, const struct frame *f); /* a frame of any other kind */
 void call_lost(struct rpc_call *c, enum rpc_code code,
 	       const char *text); /* ends the call; its peer cannot be reached */
 

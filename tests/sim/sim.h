@@ -104,9 +104,9 @@ struct sim_path {
 struct sim_host {
 	char name[24];
 	bool alive; /* a daemon runs */
-	bool limbo; /* it was killed and is being cleaned up: no peer receives from it */
+	bool cleaning_up; /* it was killed and is being cleaned up: no peer receives from it */
 	bool vanished; /* it lost power: peers are not informed that its connections are gone */
-	int64_t limbo_ns; /* time that passes for it alone while in limbo */
+	int64_t cleanup_ns; /* time that passes for it alone during the clean-up */
 
 	/* clocks */
 	int64_t raw0_ns, mono0_ns, real0_ns; /* at true time 0 */
@@ -136,7 +136,8 @@ struct sim_host *host_new(const char *name);
 struct sim_host *host_find(const char *name); /* or NULL */
 void host_free(struct sim_host *h);
 
-int64_t host_now_ns(const struct sim_host *h); /* true time, plus limbo_ns while it is in limbo */
+/* True time, plus cleanup_ns while the host is being cleaned up. */
+int64_t host_now_ns(const struct sim_host *h);
 int64_t sim_here_ns(void); /* of the host whose code runs */
 int64_t host_raw_ns(const struct sim_host *h, int64_t true_ns);
 int64_t host_mono_ns(const struct sim_host *h, int64_t true_ns);

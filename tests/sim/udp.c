@@ -187,7 +187,7 @@ static void send_to(struct udp *u, const struct address *a, const void *data, si
 	const struct sim_path *p;
 
 	stamp_departure(u, u->next_id++, left_ns);
-	if (!to || u->host->limbo || net_cut_until_ns(u->host, to->host))
+	if (!to || u->host->cleaning_up || net_cut_until_ns(u->host, to->host))
 		return;
 	p = net_path(u->host, to->host);
 	if (!rng_chance(&sim.rng, p->loss))

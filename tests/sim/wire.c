@@ -65,7 +65,7 @@ static void deliver(void *arg)
 		if (f->kind == FRAME_OPEN)
 			call_accept(c, f);
 		else if (call)
-			call_take(call, f);
+			call_take_frame(call, f);
 		frame_free(f);
 	}
 }

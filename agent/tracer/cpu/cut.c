@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-/* At most so many a round; the others are asked in the next one. */
+/* The most questions of each kind in one round; the others are asked in the next round. */
 #define QUESTIONS_MAX 65536
 #define PROCESSES_MAX 256
 #define THREADS_MAX   4096
@@ -131,7 +131,7 @@ void cpu_questions_answer(struct cpu_questions *q, struct symbols *sy)
 		q->v[i].name = symbols_resolve(sy, &q->images[q->v[i].image], q->v[i].offset);
 }
 
-/* Names of an earlier epoch are void: all are asked for again. */
+/* The names are of an earlier epoch and not valid any more: all are asked for again. */
 static void forget_names(struct cpu_window *w)
 {
 	for (uint32_t i = 1; i < stacks_count(w->stacks); i++)
@@ -167,7 +167,7 @@ void cpu_questions_free(struct cpu_questions *q)
 
 /* ---- cutting ---- */
 
-/* The whole tree: a worker finds out which of it the samples need. */
+/* Copies the whole tree: a worker finds out which nodes the samples need. */
 static void copy_nodes(const struct cpu_window *w, struct cpu_cut *cut)
 {
 	struct copies images = copies_of(w->images);

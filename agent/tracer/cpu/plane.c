@@ -36,7 +36,8 @@ static void name_nodes(struct cpu_cut *cut, struct symbols *sy)
 	}
 }
 
-/* "[kernel]" below "[kernel]" is one frame too many, "f" below "f" is a recursion. */
+/* True for a text like "[kernel]", which names no function. "[kernel]" below "[kernel]" is shown as one frame;
+ * "f" below "f" is a recursion and is shown as two. */
 static bool is_placeholder(const struct symbols *sy, uint32_t name)
 {
 	const char *text = symbols_text(sy, name);
@@ -44,8 +45,8 @@ static bool is_placeholder(const struct symbols *sy, uint32_t name)
 	return text[0] == '[' && text[strlen(text) - 1] == ']';
 }
 
-/* The names of a stack, outermost first; what is deeper than CPU_DEPTH_MAX is cut at the outer end.
- * Leaves without a function are one per file: each address would be a name of its own. */
+/* Lists the names of a stack, outermost first. Of a stack deeper than CPU_DEPTH_MAX the outermost frames are
+ * left out. All leaves of one file without a function have one name: each address would be a name of its own. */
 static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
 			 uint32_t *names)
 {
@@ -81,7 +82,8 @@ static void open_span(struct line *l, uint32_t name, uint32_t node, int64_t star
 	l->spans[l->n++] = (struct span){ .name = name, .node = node, .start_ns = start_ns };
 }
 
-/* The end of spans that the sample at `next_ns` does not continue. */
+/* The end of the spans that the sample at `next_ns` does not continue: a period after their last sample, but not
+ * after `next_ns`. */
 static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t next_ns)
 {
 	int64_t end = l->last_ns + cut->period_ns;
@@ -89,7 +91,7 @@ static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t
 	return end < next_ns ? end : next_ns;
 }
 
-/* The node if `name` is its leaf's and stands for the whole file. */
+/* `node` if `name` stands for the whole file of this leaf; 0 if it is a function's. */
 static uint32_t unnamed_leaf(const struct cpu_cut *cut, uint32_t node, uint32_t name)
 {
 	const struct cpu_node *n = &cut->nodes[node];

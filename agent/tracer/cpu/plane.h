@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples as a timeline: the plane "/host:CPU" with one line per thread. Stacks of consecutive samples
- * that begin alike become one nested event per function: it lasts from its first sample to one period
- * after its last, or to the sample that shows something else.
+ * Samples as a timeline: the plane "/host:CPU" with one line per thread. Where consecutive
+ * samples have the same outermost functions, each of these functions becomes one event, nested in its
+ * caller's. It lasts from its first sample to one period after its last, or to the sample that shows
+ * something else.
  */
 #ifndef AGENT_TRACER_CPU_PLANE_H
 #define AGENT_TRACER_CPU_PLANE_H
@@ -10,7 +11,7 @@
 #include "agent/tracer/cpu/window.h"
 #include "xspace/xspace.h"
 
-/* Frames of a stack, at most; a deeper one loses its outermost frames. */
+/* Frames of a stack, at most; of a deeper stack the outermost frames are left out. */
 #define CPU_DEPTH_MAX 256
 
 struct symbols;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What runs on this host's CPUs, always on: one perf event per CPU samples call chains into a ring
+ * Records what runs on this host's CPUs, at all times: one perf event per CPU samples call chains into a ring
  * (window.h). A worker finds the names of what was sampled as soon as the samples are there, so that the
  * process may end; a gather() cuts the window out and has a worker build the plane (plane.h).
  *
- * There is one store of symbols. One job at a time has it; the others wait, first come first served.
+ * There is one store of symbols. One job at a time uses it; the others wait in order of arrival.
  */
 #include <assert.h>
 #include <errno.h>
@@ -30,7 +30,7 @@
 #define IMAGES_MAX     65536
 #define DRAIN_EVERY_NS (250 * NS_PER_MS)
 
-/* A record's stamp is taken this much before it can be read, at most. */
+/* A record can be read at most this long after its time stamp. */
 #define SETTLE_NS (2 * NS_PER_MS)
 
 TRACER_DECLARE(cpu);
@@ -53,7 +53,8 @@ struct cpu_job {
 	struct tracer_cpu *owner; /* loop's thread only; NULL when the tracer is gone */
 	struct tracer_run *run; /* loop's thread only; NULL if cancelled, or for names */
 	struct symbols *symbols;
-	struct cpu_questions *questions; /* one of these two */
+	/* Either questions or a cut: */
+	struct cpu_questions *questions;
 	struct cpu_cut *cut;
 	struct buf bytes; /* of the cut's part */
 	uint64_t unread; /* samples of the cut that could not be read */
@@ -79,7 +80,7 @@ struct tracer_cpu {
 	struct buf scratch;
 	struct loop_timer drain_timer;
 	struct symbols *symbols; /* NULL while a job has it */
-	struct cpu_job *working; /* has the symbols */
+	struct cpu_job *running; /* uses the symbols now */
 	struct cpu_job *waiting, **waiting_end;
 };
 
@@ -147,7 +148,7 @@ static void job_done(void *arg)
 		return;
 	}
 	t->symbols = j->symbols;
-	t->working = NULL;
+	t->running = NULL;
 	if (j->questions)
 		cpu_window_apply_answers(t->window, j->questions);
 	start_next(t);
@@ -159,12 +160,12 @@ static void start_next(struct tracer_cpu *t)
 {
 	struct cpu_job *j = t->waiting;
 
-	if (!j || t->working)
+	if (!j || t->running)
 		return;
 	t->waiting = j->next;
 	if (!t->waiting)
 		t->waiting_end = &t->waiting;
-	t->working = j;
+	t->running = j;
 	j->symbols = t->symbols;
 	t->symbols = NULL;
 	loop_work(t->loop, job_run, job_done, j);
@@ -197,7 +198,7 @@ static void drain(struct tracer_cpu *t, int64_t until_raw_ns)
 
 static void request_names(struct tracer_cpu *t)
 {
-	struct cpu_questions *q = t->working ? NULL : cpu_window_take_questions(t->window);
+	struct cpu_questions *q = t->running ? NULL : cpu_window_take_questions(t->window);
 
 	if (q)
 		job_add(t, &(struct cpu_job){ .questions = q });
@@ -212,7 +213,7 @@ static void on_drain(void *arg)
 	request_names(t);
 }
 
-/* A ring is half full; or its CPU went away. */
+/* Runs when a ring is half full, or its CPU went offline. */
 static void on_ring(void *arg, uint32_t events)
 {
 	struct cpu_ring *ring = arg;
@@ -370,7 +371,7 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 	job_add(t, &(struct cpu_job){ .run = run, .cut = cut });
 }
 
-/* The job goes on without a run: it may be on a worker already. */
+/* The job continues without a run, because a worker may be running it already. */
 static void cpu_cancel(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_cpu *t = to_cpu(tracer);
@@ -393,9 +394,9 @@ static void cpu_free(struct tracer *tracer)
 		perf_ring_close(&t->rings[i].perf);
 	}
 	free(t->rings);
-	if (t->working) {
-		t->working->owner = NULL;
-		symbols_stop(t->working->symbols); /* the end of the process waits for the job */
+	if (t->running) {
+		t->running->owner = NULL;
+		symbols_stop(t->running->symbols); /* the end of the process waits for the job */
 	}
 	while (t->waiting) {
 		struct cpu_job *j = t->waiting;

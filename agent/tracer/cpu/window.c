@@ -8,12 +8,12 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Records that wait for their time; more of them mean that a clock is wrong. */
+/* Records that wait for their flush; more than this mean that a clock is wrong. */
 #define FED_BYTES_MAX (64U << 20)
 
 #define SWEEP_EVERY_NS (10 * NS_PER_S)
 
-/* The flush puts records in order; what it gets for the newest instant may come in two flushes. */
+/* The flush puts records in order, but those of the newest instant may come in two flushes. */
 #define LATE_NS NS_PER_S
 
 struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf)
@@ -60,7 +60,7 @@ size_t cpu_window_nodes(const struct cpu_window *w)
 	return stacks_used(w->stacks);
 }
 
-/* ---- the tree of stacks has an end ---- */
+/* ---- the limit of the tree of stacks ---- */
 
 static void sweep_images(struct cpu_window *w)
 {
@@ -97,7 +97,7 @@ static void sweep_stacks(struct cpu_window *w)
 	sweep_images(w);
 }
 
-/* If the samples that are kept leave less than a quarter of the tree free, the older half of them goes. */
+/* Drops the older half of the samples as often as needed until a quarter of the tree is free. */
 static void free_stacks(struct cpu_window *w)
 {
 	sweep_stacks(w);
@@ -109,8 +109,8 @@ static void free_stacks(struct cpu_window *w)
 
 /* ---- records ---- */
 
-/* The frames of a call chain, innermost first. A return address names the instruction behind the call,
- * which may belong to the next function: one less is always in the caller. */
+/* The frames of a call chain, innermost first. A return address is that of the instruction after
+ * the call, which may belong to the next function; the address minus one always belongs to the caller. */
 static size_t frames_of(struct cpu_window *w, const struct perf_record *rec, struct frame *out)
 {
 	uint64_t context = PERF_CONTEXT_USER;
@@ -133,7 +133,7 @@ static size_t frames_of(struct cpu_window *w, const struct perf_record *rec, str
 			out[n] = processes_frame(w->processes, rec->pid, ip);
 		else
 			continue;
-		/* A broken walk gives junk: one unknown frame stands for all that follow each other. */
+		/* A stack walk that failed gives wrong addresses: unknown frames in a row become one. */
 		if (n && out[n].image == IMAGE_UNKNOWN && out[n - 1].image == IMAGE_UNKNOWN)
 			continue;
 		n++;
@@ -159,8 +159,8 @@ static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
 
 	if (!rec->tid || rec->pid == UINT32_MAX || rec->tid == UINT32_MAX)
 		return; /* the idle task, or one that is already gone */
-	if (images_full(w->images) && rec->time_ns - w->tidied_raw_ns > SWEEP_EVERY_NS) {
-		w->tidied_raw_ns = rec->time_ns;
+	if (images_full(w->images) && rec->time_ns - w->images_full_raw_ns > SWEEP_EVERY_NS) {
+		w->images_full_raw_ns = rec->time_ns;
 		free_stacks(w);
 	}
 	processes_note_thread(w->processes, rec->pid, rec->tid);

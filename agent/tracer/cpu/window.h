@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of CPU samples: which thread ran when, in which stack. Takes the bytes of the kernel's rings, puts
- * their records in order of time, and keeps 16 bytes per sample. Makes no system calls but those of the
- * ring's file: what only the system can answer leaves as questions, and the answers come back.
+ * A ring of CPU samples: which thread ran when, in which stack. It takes the bytes of the kernel's rings, puts
+ * their records in order of time, and keeps 16 bytes per sample. Its only system calls are those of the
+ * ring's file: other questions to the system are handed out, and their answers are applied later.
  */
 #ifndef AGENT_TRACER_CPU_WINDOW_H
 #define AGENT_TRACER_CPU_WINDOW_H
@@ -36,8 +36,8 @@ void cpu_window_free(struct cpu_window *w);
 /* Records of one ring, as the kernel wrote them. They wait for the flush. */
 void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len);
 
-/* Applies, in order of time, what was fed and is stamped before `until`. Rings are read one after the
- * other, so the newest instant is not complete yet in those that were read first. */
+/* Applies the fed records that are stamped before `until_raw_ns`, in order of time. Rings are read one after
+ * the other, so those read first lack records of the newest instant. */
 void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns);
 
 /* The samples; records that the kernel dropped are among its losses. */

@@ -10,13 +10,13 @@
 /* A record that was fed and not yet applied. */
 struct pending {
 	int64_t raw_ns;
-	size_t at, len; /* in `fed` */
+	size_t at, len; /* its place in `fed`, in bytes */
 };
 
-/* Of one stack. */
+/* The most frames of one stack that are recorded. */
 #define CPU_FRAMES_MAX 256
 
-/* What the ring holds of a sample. */
+/* A sample as a record of the ring, which adds the time. */
 struct sample_bytes {
 	uint32_t tid, node;
 };
@@ -26,8 +26,8 @@ struct cpu_window {
 	struct processes *processes;
 	struct stacks *stacks;
 	size_t max_nodes;
-	uint32_t generation; /* node numbers hold within one */
-	uint32_t first_unnamed; /* all nodes before have names, or are free */
+	uint32_t generation; /* of node numbers: grows when nodes are freed */
+	uint32_t first_unnamed; /* all nodes with lower numbers have names, or are free */
 	uint32_t epoch; /* of the names; 0 = there are none */
 
 	struct ring *ring; /* of struct sample_bytes */
@@ -37,7 +37,7 @@ struct cpu_window {
 	struct pending *pending;
 	size_t n_pending, pending_cap;
 	int64_t swept_raw_ns; /* when threads that ended were last forgotten */
-	int64_t tidied_raw_ns; /* when images last ran out */
+	int64_t images_full_raw_ns; /* when stacks were last freed because images ran out */
 };
 
 #endif

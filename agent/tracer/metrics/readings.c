@@ -327,7 +327,7 @@ static const struct source {
 	{ "pressure/io", parse_pressure_io },
 };
 
-struct proc_metrics {
+struct readings {
 	int fds[ARRAY_SIZE(sources)]; /* -1 = not there */
 	char *text; /* FILE_BYTES_MAX + 1 */
 	bool has_last;
@@ -335,19 +335,19 @@ struct proc_metrics {
 	struct reading last;
 };
 
-size_t proc_metrics_count(void)
+size_t readings_count(void)
 {
 	return ARRAY_SIZE(columns);
 }
 
-const char *proc_metrics_name(size_t column)
+const char *readings_name(size_t column)
 {
 	return columns[column].name;
 }
 
-struct proc_metrics *proc_metrics_open(const char *root)
+struct readings *readings_open(const char *root)
 {
-	struct proc_metrics *pm = xcalloc(1, sizeof(*pm));
+	struct readings *pm = xcalloc(1, sizeof(*pm));
 
 	pm->text = xmalloc(FILE_BYTES_MAX + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
@@ -359,7 +359,7 @@ struct proc_metrics *proc_metrics_open(const char *root)
 	return pm;
 }
 
-void proc_metrics_free(struct proc_metrics *pm)
+void readings_free(struct readings *pm)
 {
 	if (!pm)
 		return;
@@ -370,7 +370,7 @@ void proc_metrics_free(struct proc_metrics *pm)
 	free(pm);
 }
 
-size_t proc_metrics_files(const struct proc_metrics *pm)
+size_t readings_files(const struct readings *pm)
 {
 	size_t n = 0;
 
@@ -388,7 +388,7 @@ static size_t read_whole(int fd, char *text)
 	return len;
 }
 
-static void read_source(struct proc_metrics *pm, size_t i, struct reading *r)
+static void read_source(struct readings *pm, size_t i, struct reading *r)
 {
 	char *line = pm->text, *end;
 
@@ -436,7 +436,7 @@ static double column_value(const struct column *c, const struct reading *now,
 	return by > 0 ? counter_growth(now, last, c->what) / by * c->scale : NAN;
 }
 
-void proc_metrics_read(struct proc_metrics *pm, int64_t raw_ns, double *row)
+void readings_read(struct readings *pm, int64_t raw_ns, double *row)
 {
 	double seconds = (double)(raw_ns - pm->last_raw_ns) / (double)NS_PER_S;
 	struct reading now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers about the whole host, from /proc. A struct proc_metrics keeps the files open and has the
+ * Numbers about the whole host, from /proc. A struct readings keeps the files open and has the
  * counters of the reading before; each reading fills one row. One thread at a time.
  */
 #ifndef AGENT_TRACER_METRICS_READINGS_H
@@ -9,22 +9,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct proc_metrics;
+struct readings;
 
 /* The columns of a row: plain ASCII names, "cpu user %". Constant. */
-size_t proc_metrics_count(void);
-const char *proc_metrics_name(size_t column);
+size_t readings_count(void);
+const char *readings_name(size_t column);
 
 /* Opens the files below `root` ("/proc"; in tests a folder of recorded texts). The columns of a missing
  * file are NaN. */
-struct proc_metrics *proc_metrics_open(const char *root);
-void proc_metrics_free(struct proc_metrics *pm); /* NULL is fine */
+struct readings *readings_open(const char *root);
+void readings_free(struct readings *pm); /* NULL is fine */
 
 /* How many of the files could be opened; 0 = nothing can be measured. */
-size_t proc_metrics_files(const struct proc_metrics *pm);
+size_t readings_files(const struct readings *pm);
 
 /* Reads all files now into row[0 .. count). An unknown value is NaN: its file is missing, or a rate has no
  * earlier reading, or its counter went back. `raw_ns` is now on CLOCK_MONOTONIC_RAW. */
-void proc_metrics_read(struct proc_metrics *pm, int64_t raw_ns, double *row);
+void readings_read(struct readings *pm, int64_t raw_ns, double *row);
 
 #endif

@@ -42,8 +42,8 @@ struct tracer_metrics {
 	struct loop *loop;
 	struct loop_timer timer;
 	int64_t period_ns;
-	struct proc_metrics *proc;
-	double *row; /* proc_metrics_count() values: a record of the ring */
+	struct readings *proc;
+	double *row; /* readings_count() values: a record of the ring */
 	struct ring *ring; /* NULL = off */
 	struct tracer_state state;
 };
@@ -65,15 +65,15 @@ static void on_reading_due(void *arg)
 	struct tracer_metrics *t = arg;
 	int64_t next = t->timer.at_mono_ns + t->period_ns, now = now_mono_ns(), raw = now_raw_ns();
 
-	proc_metrics_read(t->proc, raw, t->row);
-	ring_add(t->ring, raw, t->row, proc_metrics_count() * sizeof(*t->row));
+	readings_read(t->proc, raw, t->row);
+	ring_add(t->ring, raw, t->row, readings_count() * sizeof(*t->row));
 	loop_timer_at(t->loop, &t->timer, next > now ? next : now + t->period_ns, on_reading_due,
 		      t);
 }
 
 static void start_reading(struct tracer_metrics *t, const struct ring_limits *limits)
 {
-	size_t bytes = proc_metrics_count() * sizeof(*t->row);
+	size_t bytes = readings_count() * sizeof(*t->row);
 
 	t->row = xmalloc(bytes);
 	t->ring = ring_new(&(struct ring_conf){
@@ -90,8 +90,8 @@ static int metrics_open(struct tracer **out, const struct tracer_env *env, struc
 	(void)e;
 	t->base.ops = &tracer_metrics_ops;
 	t->loop = env->loop;
-	t->proc = proc_metrics_open("/proc");
-	if (!proc_metrics_files(t->proc)) {
+	t->proc = readings_open("/proc");
+	if (!readings_files(t->proc)) {
 		t->state.health = TRACER_OFF;
 		snprintf(t->state.reason, sizeof(t->state.reason),
 			 "no file of /proc can be read: mount proc into the agent's container");
@@ -129,11 +129,10 @@ static bool build_row(void *arg, const struct ring_record *record)
 
 	if (plane->n++ % plane->stride)
 		return true;
-	for (size_t c = 0; c < proc_metrics_count(); c++) {
+	for (size_t c = 0; c < readings_count(); c++) {
 		if (!isfinite(row[c]))
 			continue;
-		xs_event(plane->b, proc_metrics_name(c), (record->raw_ns - plane->t0_raw_ns) * 1000,
-			 0);
+		xs_event(plane->b, readings_name(c), (record->raw_ns - plane->t0_raw_ns) * 1000, 0);
 		xs_stat_double(plane->b, "value", row[c]);
 	}
 	return true;
@@ -205,7 +204,7 @@ static void metrics_free(struct tracer *tracer)
 	struct tracer_metrics *t = to_metrics(tracer);
 
 	loop_timer_cancel(t->loop, &t->timer);
-	proc_metrics_free(t->proc);
+	readings_free(t->proc);
 	ring_free(t->ring);
 	free(t->row);
 	free(t);

@@ -21,7 +21,7 @@
 
 /* The server is called this long before the window: enough to connect and to start. Not longer, because a
  * server that waits holds the profiler lock of its process and does not react to other calls. */
-#define HEAD_NS		      (1500 * NS_PER_MS)
+#define CALL_AHEAD_NS	      (1500 * NS_PER_MS)
 #define TERMINATE_DEADLINE_NS (2 * NS_PER_S)
 /* An older server writes its file before it answers; a network file system may show it later. */
 #define FILE_RETRY_NS (200 * NS_PER_MS)
@@ -138,7 +138,8 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	c->path = xasprintf("%s.xplane.pb", c->repository);
 	c->refs = 1;
 	++*c->live;
-	loop_timer_at(c->loop, &c->timer, now_mono_of_raw(c->t0_raw_ns) - HEAD_NS, call_send, c);
+	loop_timer_at(c->loop, &c->timer, now_mono_of_raw(c->t0_raw_ns) - CALL_AHEAD_NS, call_send,
+		      c);
 	free(prefix);
 	return c;
 }

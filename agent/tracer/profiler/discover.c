@@ -257,7 +257,7 @@ static void discover_take_scan(struct discover *d)
 	d->listeners = xcalloc(d->n_listeners + 1, sizeof(*seen));
 	if (d->n_listeners)
 		memcpy(d->listeners, seen, d->n_listeners * sizeof(*seen));
-	d->incomplete = proc_scan_is_blind(d->scan);
+	d->incomplete = proc_scan_is_incomplete(d->scan);
 }
 
 static void scan_done(void *arg)

@@ -14,7 +14,7 @@ static int load(struct agent_conf *conf, struct err *e, const char *a, const cha
 	char args[3][128];
 	char *argv[4] = { args[0], args[1], args[2], NULL };
 	const char *given[] = { a, b, c };
-	enum conf_want want;
+	enum conf_action action;
 	struct conf_part *confs = tracer_confs_new(tracers);
 	struct conf_table table = agent_conf_table;
 	int argc = 0;
@@ -24,7 +24,7 @@ static int load(struct agent_conf *conf, struct err *e, const char *a, const cha
 		snprintf(args[argc++], sizeof(args[0]), "%s", given[i]);
 	memset(conf, 0, sizeof(*conf));
 	table.more = confs;
-	rc = conf_load(conf, &table, &argc, argv, &want, e);
+	rc = conf_load(conf, &table, &argc, argv, &action, e);
 	if (!rc)
 		rc = agent_conf_finish(conf, e);
 	if (!rc)
@@ -100,14 +100,14 @@ static void test_drivers_flags(void)
 	struct conf_table table = agent_conf_table;
 	struct agent_conf conf = { 0 };
 	char flag[] = "--profiler=127.0.0.1:9999", *argv[] = { flag }, *text = NULL;
-	enum conf_want want;
+	enum conf_action action;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
 	int argc = 1;
 	struct err e;
 
 	table.more = confs;
-	CHECK_OK(conf_load(&conf, &table, &argc, argv, &want, &e), e);
+	CHECK_OK(conf_load(&conf, &table, &argc, argv, &action, &e), e);
 	conf_print(&conf, &table, out);
 	conf_help(&table, out);
 	CHECK(!fclose(out));

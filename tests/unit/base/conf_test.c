@@ -53,7 +53,7 @@ struct run {
 	char *text;
 	char *argv[MAX_ARGS];
 	int argc;
-	enum conf_want want;
+	enum conf_action action;
 	struct err e;
 	int rc;
 };
@@ -73,7 +73,7 @@ static void load(struct run *r, const char *args)
 			*space++ = '\0';
 		at = space;
 	}
-	r->rc = conf_load(&r->conf, &table, &r->argc, r->argv, &r->want, &r->e);
+	r->rc = conf_load(&r->conf, &table, &r->argc, r->argv, &r->action, &r->e);
 }
 
 static void unload(struct run *r)
@@ -109,7 +109,7 @@ static void test_defaults(void)
 
 	load(&r, "");
 	CHECK_OK(r.rc, r.e);
-	CHECK_EQ(r.want, CONF_RUN);
+	CHECK_EQ(r.action, CONF_RUN);
 	CHECK_STR(r.conf.name, "default");
 	CHECK(!r.conf.unset);
 	CHECK(!r.conf.insecure);
@@ -278,9 +278,9 @@ static void test_without_err(void)
 	char flag[] = "--workers=x";
 	char *argv[] = { flag };
 	int argc = 1;
-	enum conf_want want;
+	enum conf_action action;
 
-	CHECK(conf_load(&conf, &table, &argc, argv, &want, NULL) < 0);
+	CHECK(conf_load(&conf, &table, &argc, argv, &action, NULL) < 0);
 	conf_release(&conf, &table);
 }
 
@@ -337,7 +337,7 @@ static int load_parts(struct conf_table *t, struct run *r, const char *flag)
 
 	*r = (struct run){ 0 };
 	snprintf(text, sizeof(text), "%s", flag);
-	return conf_load(&r->conf, t, &argc, argv, &r->want, &r->e);
+	return conf_load(&r->conf, t, &argc, argv, &r->action, &r->e);
 }
 
 static void test_parts(void)
@@ -401,10 +401,10 @@ static void test_help(void)
 
 	load(&r, "--name x --help --nonsense");
 	CHECK_OK(r.rc, r.e);
-	CHECK_EQ(r.want, CONF_HELP);
+	CHECK_EQ(r.action, CONF_HELP);
 	unload(&r);
 	load(&r, "-- --help");
-	CHECK_EQ(r.want, CONF_RUN);
+	CHECK_EQ(r.action, CONF_RUN);
 	CHECK_EQ(r.argc, 1);
 	unload(&r);
 	text = printed(print_help, NULL);
@@ -431,7 +431,7 @@ static void test_print_round_trip(void)
 	load(&first, "--print-config --name n --lead 1ms --spool 3M --rate 0.125 --insecure "
 		     "--labels a --labels b --on=false");
 	CHECK_OK(first.rc, first.e);
-	CHECK_EQ(first.want, CONF_PRINT);
+	CHECK_EQ(first.action, CONF_PRINT);
 	text = printed(print_conf, &first.conf);
 	CHECK(strstr(text, "name = n\n"));
 	CHECK(strstr(text, "labels = a\nlabels = b\n"));

@@ -239,11 +239,11 @@ static void test_named_tracers(void)
 /* A run has the values of its own tracer; names that no tracer lists are ignored. */
 static void test_settings(void)
 {
-	struct tracer_value values[] = { { "now.level", "7" },
-					 { "now.loud", "true" },
-					 { "later.level", "1" },
-					 { "now.colour", "red" },
-					 { "nvml.level", "99" } };
+	struct tracer_setting values[] = { { "now.level", "7" },
+					   { "now.loud", "true" },
+					   { "later.level", "1" },
+					   { "now.colour", "red" },
+					   { "nvml.level", "99" } };
 	struct seen seen = { 0 };
 	struct fixture f;
 	struct capture_request req;

@@ -75,8 +75,8 @@ static void second_second(void)
 
 static double get(const double *row, const char *name)
 {
-	for (size_t i = 0; i < proc_metrics_count(); i++)
-		if (!strcmp(proc_metrics_name(i), name))
+	for (size_t i = 0; i < readings_count(); i++)
+		if (!strcmp(readings_name(i), name))
 			return row[i];
 	fprintf(stderr, "no column %s\n", name);
 	exit(1);
@@ -93,13 +93,13 @@ static double get(const double *row, const char *name)
 
 static void recorded_texts_give_known_numbers(void)
 {
-	double *row = xcalloc(proc_metrics_count(), sizeof(*row));
-	struct proc_metrics *pm;
+	double *row = xcalloc(readings_count(), sizeof(*row));
+	struct readings *pm;
 
 	first_second();
-	pm = proc_metrics_open(root);
-	CHECK_EQ(proc_metrics_files(pm), 7);
-	proc_metrics_read(pm, 0, row);
+	pm = readings_open(root);
+	CHECK_EQ(readings_files(pm), 7);
+	readings_read(pm, 0, row);
 	CHECK_NEAR(row, "load 1 min", 1.25);
 	CHECK_NEAR(row, "tasks running", 2);
 	CHECK_NEAR(row, "mem available MB", 4096);
@@ -110,7 +110,7 @@ static void recorded_texts_give_known_numbers(void)
 	CHECK(isnan(get(row, "net rx MB/s")));
 
 	second_second();
-	proc_metrics_read(pm, 2 * NS_PER_S, row);
+	readings_read(pm, 2 * NS_PER_S, row);
 	CHECK_NEAR(row, "cpu user %", 50);
 	CHECK_NEAR(row, "cpu system %", 25);
 	CHECK_NEAR(row, "cpu idle %", 20);
@@ -127,17 +127,17 @@ static void recorded_texts_give_known_numbers(void)
 	CHECK_NEAR(row, "pressure io some %", 12.5);
 	CHECK_NEAR(row, "pressure io full %", 0);
 	CHECK(isnan(get(row, "pressure cpu some %"))); /* the file is not there */
-	proc_metrics_free(pm);
+	readings_free(pm);
 	free(row);
 }
 
 static void names_are_safe_for_viewers(void)
 {
-	for (size_t i = 0; i < proc_metrics_count(); i++) {
-		for (const char *c = proc_metrics_name(i); *c; c++)
+	for (size_t i = 0; i < readings_count(); i++) {
+		for (const char *c = readings_name(i); *c; c++)
 			CHECK(*c >= ' ' && *c < 127 && *c != '"' && *c != '\\');
 		for (size_t k = 0; k < i; k++)
-			CHECK(strcmp(proc_metrics_name(i), proc_metrics_name(k)));
+			CHECK(strcmp(readings_name(i), readings_name(k)));
 	}
 }
 

@@ -69,7 +69,7 @@ static void test_scan(void)
 	CHECK_OK(proc_scan_run(s, &e), e);
 	proc_scan_listeners(s, &n);
 	CHECK_EQ(n, 7);
-	CHECK(!proc_scan_is_blind(s));
+	CHECK(!proc_scan_is_incomplete(s));
 
 	l = find_port(s, 8001);
 	CHECK_STR(l->address, "127.0.0.1:8001");
