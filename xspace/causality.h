@@ -4,7 +4,7 @@
  * for observations of three kinds:
  *
  *   flow     the uint64 stat `flow` in XFlow's encoding (two lowest bits: 1 in, 2 out, 3 both; 56 bits
- *            of id; 6 bits of category): the out of one host must begin before the in of another ends;
+ *            of id; 6 bits of category): an out must begin before the in on another host ends;
  *   barrier  the stat `barrier_id` (an integer or a text) of an event with a duration, or two marks
  *            "barrier ID begin" and "barrier ID end": no host may leave before all have entered.
  *   collective an operation that XLA recorded and in which all devices of a group wait for each other
@@ -41,14 +41,14 @@ void xs_causality_free(struct xs_causality *c); /* NULL is fine */
 MUST_CHECK int xs_causality_add(struct xs_causality *c, const struct xs_source *in,
 				int64_t bound_ns, struct err *e);
 
-/* The length of the hosts' files; 0 (the default): no steps are looked for. */
+/* The length of the window that the hosts' files cover. With 0, the default, no steps are searched for. */
 void xs_causality_set_window(struct xs_causality *c, int64_t window_ns);
 
 struct xs_violation {
 	const char *
 		key; /* "flow 7", "all-reduce.1 of jit_f run 7 (1a)"; printable ASCII, and any other bytes above 0x7f */
 	size_t early, late; /* the worst pair of hosts: early's end is before late's begin */
-	int64_t by_ns; /* beyond both bounds */
+	int64_t by_ns; /* from that end to that begin, less both hosts' bounds */
 };
 
 /* A flow or barrier on one host: the latest start and the earliest end of its threads and processes. */
@@ -79,7 +79,7 @@ struct xs_verdict {
 	uint64_t matched_collectives; /* of these: in keys that were checked */
 	uint64_t ambiguous_collectives; /* of these: nothing shows what they belong to */
 	const struct xs_steps *steps; /* by host */
-	size_t guilty; /* the host in most pairs that run backwards, or XS_NO_HOST */
+	size_t suspect; /* the host in most pairs that run backwards, or XS_NO_HOST */
 };
 
 /* To be called once, after the last host. `out` borrows from `c`. */

@@ -169,20 +169,20 @@ static void judge_key(struct judging *j, const struct causal_seen *seen, size_t 
 	count_pairs(j, seen, n);
 }
 
-static size_t find_guilty(const struct judging *j)
+static size_t find_suspect(const struct judging *j)
 {
-	size_t guilty = XS_NO_HOST;
+	size_t suspect = XS_NO_HOST;
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < j->c->n_hosts; i++) {
 		if (j->pairs[i] == most)
-			guilty = XS_NO_HOST;
+			suspect = XS_NO_HOST;
 		if (j->pairs[i] <= most)
 			continue;
 		most = j->pairs[i];
-		guilty = i;
+		suspect = i;
 	}
-	return guilty;
+	return suspect;
 }
 
 void xs_causality_judge(struct xs_causality *c, struct xs_verdict *out)
@@ -214,7 +214,7 @@ void xs_causality_judge(struct xs_causality *c, struct xs_verdict *out)
 	sort_array(c->violations, out->n_violations, sizeof(struct xs_violation), by_size);
 	out->violations = c->violations;
 	out->seen = c->shared;
-	out->guilty = find_guilty(&j);
+	out->suspect = find_suspect(&j);
 	free(j.ends.items);
 	free(j.starts.items);
 	free(j.pairs);

@@ -15,7 +15,9 @@ static int check_piece(const struct xs_knot *a, const struct xs_knot *b, struct 
 	ps_wide from = (ps_wide)b->from_ns - a->from_ns, to = (ps_wide)b->to_ns - a->to_ns;
 
 	if (from <= 0 || to < 0 || from > PIECE_MAX || to > PIECE_MAX)
-		return err_set(e, ERR_INVALID, "knots at %" PRId64 " and %" PRId64 " ns do not fit",
+		return err_set(e, ERR_INVALID,
+			       "knots at %" PRId64 " and %" PRId64
+			       " ns: not in ascending order, or 104 days apart",
 			       a->from_ns, b->from_ns);
 	return 0;
 }

@@ -23,13 +23,13 @@ struct merging {
 	const struct xs_host *host;
 	const struct xs_sink *out;
 	struct plan *plans; /* one per input */
-	size_t *first_plane; /* of each input, in: */
+	size_t *first_plane; /* of each input: index in `planes` */
 	struct merge_plane *planes; /* of all inputs, in order */
 	size_t n_planes, planes_cap;
 	struct merge_texts errors, warnings;
 	size_t input; /* the one being read */
 	struct xs_counts counts; /* its bytes exclude those of the input being written */
-	uint64_t space_bytes; /* of one file, for planes; UINT64_MAX: any size */
+	uint64_t space_bytes; /* that planes may use in each file; UINT64_MAX = no limit */
 	uint64_t file_began; /* offset in the whole output */
 	unsigned int file; /* 1, 2, ... */
 	const char *hostname; /* of this file */

@@ -179,7 +179,7 @@ static int64_t unique_id(struct ids *ids, int64_t wanted)
 	if (wanted < ids->limit)
 		ids->taken[wanted] = true;
 	else
-		ids->free++; /* unique, although XProf does not tell it apart */
+		ids->free++; /* unique, but XProf does not distinguish ids beyond the limit */
 	return wanted;
 }
 

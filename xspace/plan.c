@@ -38,14 +38,14 @@ static struct trim trim_of(struct plan *p, const struct plan_line *l)
 {
 	return (struct trim){ .line_ns = l->moved_ns,
 			      .source_ns = l->source_ns,
-			      .window_ns = p->how->window_ns,
+			      .window_ns = p->conf->window_ns,
 			      .curve = p->curve.n ? &p->curve : NULL };
 }
 
 /* Whether its events are decoded; otherwise the line is moved as a whole. */
 static bool decodes_events(const struct plan *p)
 {
-	return p->how->window_ns || p->curve.n;
+	return p->conf->window_ns || p->curve.n;
 }
 
 /* The splice that gives a line its new time. */
@@ -137,7 +137,7 @@ static int plan_line(struct plan *p, struct plan_line *l, struct wire *w, struct
 
 	if (rc)
 		return rc;
-	l->source_ns = p->how->map ? p->how->map(p->how->arg, time_ns) : time_ns;
+	l->source_ns = p->conf->map ? p->conf->map(p->conf->arg, time_ns) : time_ns;
 	l->moved_ns = moved(p, l->source_ns);
 	if (decodes_events(p)) {
 		rc = trim_line(p, l, w, &growth, c, e);
@@ -210,16 +210,16 @@ static int add_plane(struct plan *p, const struct wire_field *f, struct wire *w,
 	return rc;
 }
 
-int plan_make(struct plan *p, struct wire *w, const struct xs_rebase *how, struct err *e)
+int plan_make(struct plan *p, struct wire *w, const struct xs_rebase *conf, struct err *e)
 {
 	struct wire_field root = wire_root(w->src), f;
 	struct wire_walk walk = wire_walk(w, &root, schema_xspace);
 	int rc;
 
-	*p = (struct plan){ .how = how };
-	if (how->window_ns < 0 || how->window_ns > INT64_MAX / 1000)
-		return err_set(e, ERR_INVALID, "a window of %" PRId64 " ns", how->window_ns);
-	rc = curve_init(&p->curve, how->knots, how->n_knots, e);
+	*p = (struct plan){ .conf = conf };
+	if (conf->window_ns < 0 || conf->window_ns > INT64_MAX / 1000)
+		return err_set(e, ERR_INVALID, "a window of %" PRId64 " ns", conf->window_ns);
+	rc = curve_init(&p->curve, conf->knots, conf->n_knots, e);
 	if (rc)
 		return rc;
 	while ((rc = wire_next(&walk, &f, e)) > 0) {

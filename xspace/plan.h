@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first of rebase's two passes: the places of an input's planes and lines, and their lengths after
- * moving and trimming. The second pass writes by it. Private to xspace/.
+ * The plan of a rebase, made by the first of its two passes: the places of an input's planes and lines, and
+ * their lengths after moving and trimming. The second pass writes the output from the plan. Private to xspace/.
  */
 #ifndef XSPACE_PLAN_H
 #define XSPACE_PLAN_H
@@ -29,7 +29,7 @@ struct plan_plane {
 };
 
 struct plan {
-	const struct xs_rebase *how;
+	const struct xs_rebase *conf;
 	struct curve curve;
 	struct plan_plane *planes;
 	struct plan_line *lines;
@@ -37,7 +37,7 @@ struct plan {
 };
 
 /* Walks the whole input. The plan must be released also after a failure. */
-MUST_CHECK int plan_make(struct plan *p, struct wire *w, const struct xs_rebase *how,
+MUST_CHECK int plan_make(struct plan *p, struct wire *w, const struct xs_rebase *conf,
 			 struct err *e);
 void plan_release(struct plan *p);
 

@@ -72,7 +72,7 @@ static int copy_name(struct reading *r, const struct wire_field *f, char out[NAM
 
 /* ---- stats ---- */
 
-/* The stat borrows from `held`, a wire that does not move. */
+/* *out borrows its texts from the bytes of `held`, which stay in place. */
 static int decode_stat(struct wire *held, const struct wire_field *message, struct xs_stat *out,
 		       struct err *e)
 {

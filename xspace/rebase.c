@@ -12,7 +12,7 @@ static uint64_t planned_bytes(const struct plan *plan, const struct xs_source *i
 	return bytes;
 }
 
-int xs_rebase(const struct xs_source *in, const struct xs_rebase *how, const struct xs_sink *out,
+int xs_rebase(const struct xs_source *in, const struct xs_rebase *conf, const struct xs_sink *out,
 	      struct xs_counts *counts, struct err *e)
 {
 	struct xs_counts sum = { 0 };
@@ -23,7 +23,7 @@ int xs_rebase(const struct xs_source *in, const struct xs_rebase *how, const str
 
 	wire_open(&w, in);
 	splicer_open(&sp, in, out);
-	rc = plan_make(&plan, &w, how, e);
+	rc = plan_make(&plan, &w, conf, e);
 	if (!rc && out->expect)
 		out->expect(out->arg, planned_bytes(&plan, in));
 	for (size_t i = 0; !rc && i < plan.n_planes; i++)

@@ -99,8 +99,8 @@ static inline bool wire_type_fits(const uint8_t *schema, uint32_t number, uint32
 	return number >= SCHEMA_FIELDS || !schema[number] || schema[number] == 1 + type;
 }
 
-/* Passes fields at hand of this number, WIRE_LEN and shorter than 128 bytes, that follow one another;
- * returns how many. The number is below 16 and fits the walk's schema. */
+/* Skips consecutive fields of this number that are in the buffer, WIRE_LEN and shorter than 128 bytes;
+ * returns how many it skipped. The number is below 16 and fits the walk's schema. */
 static inline uint64_t wire_pass_short(struct wire_walk *walk, uint32_t number)
 {
 	const struct wire *w = walk->w;

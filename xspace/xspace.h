@@ -88,12 +88,13 @@ struct xs_event {
 };
 
 /*
- * The callbacks of a reading, in the file's order of planes; within a plane: plane_begin, then stat
- * metadata, event metadata, plane stats, lines, then each line (line_begin, events, line_end), then
- * plane_end, whatever their order on the wire. Members may be NULL: parts without a callback are skipped,
- * not checked. A negative return stops the reading and is returned; a positive one of line_begin skips
- * that line's events, one of `lines` all lines of the plane. The last occurrence of a singular field
- * counts; unknown fields are skipped. Texts are passed unchanged: any bytes, UTF-8 or not.
+ * The callbacks of a reading. Planes come in the order of the file. Within a plane the order is always the
+ * same, and may differ from that of the file: plane_begin, stat metadata, event metadata, plane stats, lines,
+ * then each line (line_begin, events, line_end), then plane_end. Members may be NULL: parts without a callback
+ * are skipped and not checked. A negative result of a callback stops the reading and becomes its result. A
+ * positive result of line_begin skips that line's events, one of `lines` skips all lines of the plane. The last
+ * occurrence of a singular field counts; unknown fields are skipped. Texts are passed unchanged: any bytes,
+ * UTF-8 or not.
  */
 struct xs_visitor {
 	int (*plane_begin)(void *arg, const struct xs_plane *p);
@@ -122,7 +123,7 @@ struct xs_summary {
 };
 MUST_CHECK int xs_summarize(const struct xs_source *in, struct xs_summary *out, struct err *e);
 
-/* Only its profile_start_ns, without decoding lines: malformed ones pass. */
+/* Reads only the profile_start_ns of a file. Lines are not decoded: malformed lines are not an error. */
 MUST_CHECK int xs_profile_start(const struct xs_source *in, uint64_t *start_ns, struct err *e);
 
 /* ---- build ---- */
@@ -211,7 +212,7 @@ struct xs_counts {
  * end before the first byte is written, so a malformed one leaves no partial output (an error of the
  * source's `read` or the sink's `write` may). The source must not change meanwhile.
  */
-MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *how,
+MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *conf,
 			 const struct xs_sink *out, struct xs_counts *counts, struct err *e);
 
 /* ---- merge ---- */

@@ -19,7 +19,7 @@
 
 #define MAX_TRACERS	 32
 #define LEAD_PER_HOST_NS (200 * NS_PER_US) /* measured by tests/scale with 10,000 hosts */
-#define MIN_GRACE_NS	 NS_PER_S /* whatever commit_by_ns is */
+#define MIN_GRACE_NS	 NS_PER_S /* even if commit_by_ns leaves less */
 
 int capture_check_ready(const struct captures *cs, struct err *e)
 {

@@ -305,7 +305,7 @@ static void done_discard(void *arg)
 	store_job_free(job);
 }
 
-/* A failed retry leaves the session as it was. */
+/* Removes what a failed capture has stored. After a failed retry the session is as it was before the retry. */
 static void discard(void *arg)
 {
 	struct capture *c = arg;
@@ -542,15 +542,15 @@ static void on_due(void *arg)
 		wake_at(c, now_ns);
 }
 
-/* On the next turn, so that callers may be in the middle of a change. */
+/* Runs on_due() on the next turn of the loop, because the caller may be in the middle of a change. */
 void capture_wake(struct capture *c)
 {
 	if (c->armed && c->state < CAP_COMMITTING)
 		loop_timer_in(c->captures->env.loop, &c->timer, 0, on_due, c);
 }
 
-/* The lead is how long arming this fleet has taken before. A host that is not armed at T0 gets as long once
- * more. */
+/* The lead is how long arming this fleet has taken before. A host that is not armed at T0 has the same time
+ * again. */
 int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 {
 	int64_t patience_ns = c->captures->env.patience->arm_ns;

@@ -58,7 +58,7 @@ enum host_state {
 	HOST_RUNNING,
 	HOST_GATHERING,
 	HOST_UPLOADING,
-	HOST_COMPLETE, /* the host has ended: from here on */
+	HOST_COMPLETE, /* in this state and those below the host has ended */
 	HOST_PARTIAL,
 	HOST_FAILED,
 };
@@ -90,7 +90,7 @@ struct capture_host {
 	bool stored; /* the upload is durable in the store */
 	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */
-	int64_t reconnect_by_ns; /* session clock: the link broke, the host is lost then; 0 = the link is up */
+	int64_t reconnect_by_ns; /* session clock: a host whose link broke is lost then; 0 = the link is up */
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
 	int64_t t0_ns; /* of its own window, if a retry recorded it; 0 = the session's */
 	bool needs_recording; /* a retry: the agent holds no file */
@@ -132,12 +132,12 @@ struct capture {
 	size_t position; /* in CAP_QUEUED: in the queue, from 1 on */
 	bool refine; /* by events, before the commit */
 	bool by_step; /* T0 is at the begin of a training step */
-	int64_t at_step, n_steps; /* as requested; may be STEP_NEXT, and 0 steps: for duration_ns */
+	int64_t at_step, n_steps; /* as requested; STEP_NEXT allowed; 0 steps: for duration_ns */
 	struct step_plan step_plan; /* the latest expectation */
 	bool step_ended; /* the marks of the last step have ended the window */
 	size_t step_hosts; /* that reported the steps behind step_plan; 0 = there is no expectation yet */
 	int64_t steps_asked_mono_ns,
-		steps_heard_until_mono_ns; /* hosts report their steps until then */
+		steps_watched_until_mono_ns; /* hosts report their steps until then */
 	int64_t armed_at_ns; /* session clock: when Arm was sent */
 	int64_t deadline_ns; /* session clock: then the capture ends without the missing hosts */
 	json_t *settings; /* as requested; never NULL */
@@ -157,8 +157,8 @@ struct capture {
 	struct captures *captures;
 	struct capture *original; /* of a copy (text.c) */
 	bool shared; /* of a copy: for a caller who shares the capture */
-	unsigned int n_copies; /* copies borrow this capture's strings; */
-	bool free_pending; /* freed when the last copy is */
+	unsigned int n_copies; /* that borrow this capture's strings */
+	bool free_pending; /* to be freed together with the last copy */
 	TAILQ_ENTRY(capture) entry;
 	TAILQ_ENTRY(capture) queued; /* in CAP_QUEUED */
 };
@@ -185,7 +185,7 @@ struct capture_request {
 
 /* How long the aggregator waits for agents. */
 struct capture_patience {
-	int64_t arm_ns; /* for answers to Arm: after T0; the lead, if that is longer */
+	int64_t arm_ns; /* for answers to Arm, from T0 on; a longer lead replaces it */
 	int64_t credit_ns; /* for a host that has an upload credit and sends nothing, while others wait */
 	int64_t lost_ns; /* for a broken link to come back */
 };
@@ -197,18 +197,18 @@ struct captures_env {
 	const struct session_store *store;
 	struct registry *registry;
 	const struct capture_patience *patience;
-	int64_t lead_ns; /* at least */
-	int64_t grace_ns; /* at most */
-	int64_t causality_ns; /* for causality_check() of a session */
+	int64_t lead_ns; /* the lead is at least this */
+	int64_t grace_ns; /* the grace is at most this */
+	int64_t causality_ns; /* time limit of causality_check() for one session; 0 = no check */
 };
 
 struct captures *captures_new(const struct captures_env *env);
 
-/* Carries on the captures that session_sweep_round() found recoverable. The session clock is set. */
+/* Continues the captures that session_sweep_round() found recoverable. The session clock is set. */
 void captures_recover(struct captures *cs, const json_t *plans);
 
-/* From here on no capture begins and none ends for want of an agent: what is stored of it stays, as after a
- * crash. */
+/* From here on no capture begins and none ends because an agent is missing: what is stored of a capture
+ * stays, as after a crash. */
 void captures_begin_stop(struct captures *cs);
 
 /* Calls what waits in capture_when_durable(): `not_durable` is ERR_BUSY. */
@@ -303,9 +303,13 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 void capture_host_failed(struct capture_host *h, const char *reason, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 
-/* The agent has disconnected for good; its link broke and may come back; it has connected, with what it holds. */
+/* The agent has disconnected and does not come back. */
 void captures_host_lost(struct captures *cs, const char *host, uint64_t instance);
+
+/* The agent's link broke and may come back. */
 void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance);
+
+/* The agent has connected; `host` lists what it holds. */
 void captures_host_connected(struct captures *cs, const struct host *host);
 
 /* A report of its training step has arrived: host->steps. */

@@ -144,8 +144,8 @@ void capture_retry_run_commit(void *job);
 void capture_retry_run_undo(void *job);
 
 /* recovery.c */
-int64_t capture_extend_for_agents(
-	struct capture *c); /* until when; extends the deadline beyond it */
+/* Returns until when the capture waits for its agents, and extends the deadline beyond that. */
+int64_t capture_extend_for_agents(struct capture *c);
 void capture_load_stored(struct capture_host *h, const json_t *stored);
 
 /* text.c: a copy for a worker to read. It borrows the strings of the capture, which lives as long as the copy. */

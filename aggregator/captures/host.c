@@ -234,7 +234,7 @@ void captures_host_disconnected(struct captures *cs, const char *host, uint64_t 
 }
 
 /* A host that missed the Arm message is armed late: rings reach back. One that is armed may have missed a Stop;
- * an agent ignores a Stop that it has. */
+ * an agent ignores a second Stop. */
 static void host_connected(struct capture_host *h, const void *arg)
 {
 	const struct host *host = arg;

@@ -86,7 +86,7 @@ static json_t *result_json(const struct capture_host *h)
 	return h->old_result ? json_deep_copy(h->old_result) : new_result_json(h);
 }
 
-/* A host in the plan. Only what recovery needs: arming waits until the plan is stored. */
+/* A host in the plan. It has only what recovery needs, because arming waits until the plan is stored. */
 static json_t *planned_json(const struct capture_host *h)
 {
 	json_t *o = json_object();

@@ -144,7 +144,7 @@ static int set_option(options_msg *m, const struct option *o, const char *text, 
 		good = parse_bool(text, member);
 		break;
 	case OPTION_LEVEL:
-		expected = "a small number";
+		expected = "a number from 0 to 4294967295";
 		good = parse_unsigned(text, UINT32_MAX, &level);
 		*(uint32_t *)member = (uint32_t)level;
 		break;

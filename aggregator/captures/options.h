@@ -23,8 +23,9 @@ MUST_CHECK int options_from_settings(const json_t *settings, int64_t duration_ns
 				     size_t *len, struct err *e);
 
 /*
- * Takes over a client's ProfileOptions: `version` is forced non-zero, fields that name a place, an instant
- * or a session on the client's side are cleared. `*settings` is the same as settings, a new reference.
+ * Takes over a client's ProfileOptions: a `version` of 0 is replaced, and fields that name a place, an
+ * instant or a session on the client's side are cleared. `*settings` has the same options as a JSON object, a new
+ * reference.
  */
 MUST_CHECK int options_adopt(const void *options, size_t options_len, int64_t duration_ns,
 			     uint8_t **out, size_t *len, json_t **settings, struct err *e);

@@ -19,8 +19,8 @@
 #define PROFILER "profiler" /* the tracer that serves one capture at a time */
 #define CHECK_DELAY_NS \
 	(10 * NS_PER_MS) /* many hosts become free at the same time: they are checked together */
-#define WAIT_NS	   (600 * NS_PER_S) /* the default */
-#define BETWEEN_NS (500 * NS_PER_MS) /* that a profiler needs between two captures */
+#define WAIT_NS	   (600 * NS_PER_S) /* the default of wait_ns */
+#define BETWEEN_NS (500 * NS_PER_MS) /* a profiler needs this long between two captures */
 
 /* ---- shared captures ---- */
 
@@ -113,7 +113,7 @@ static bool waits_for_step(const struct capture *c)
 
 /* ---- conflicts ---- */
 
-static bool wants_profilers(const struct capture *c)
+static bool traces_profilers(const struct capture *c)
 {
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++) {
 		if (!strcmp(c->tracers[i], PROFILER))
@@ -133,8 +133,8 @@ static bool has_profilers(const struct capture_host *h)
 	return false;
 }
 
-/* Also after the window: the profiler is free when its data has been gathered. */
-static bool needs_profilers(const struct capture_host *h)
+/* True until the host's data has been gathered, also after the window. */
+static bool is_using_profilers(const struct capture_host *h)
 {
 	return !capture_host_has_ended(h) && h->state < HOST_UPLOADING;
 }
@@ -144,13 +144,13 @@ static const char *conflicting_host(const struct capture *a, const struct captur
 {
 	size_t i = 0, j = 0;
 
-	if (!wants_profilers(a) || !wants_profilers(b))
+	if (!traces_profilers(a) || !traces_profilers(b))
 		return NULL;
 	while (i < a->n_hosts && j < b->n_hosts) {
 		int order = strcmp(a->hosts[i].name, b->hosts[j].name);
 
-		if (!order && needs_profilers(&a->hosts[i]) && needs_profilers(&b->hosts[j]) &&
-		    has_profilers(&a->hosts[i]))
+		if (!order && is_using_profilers(&a->hosts[i]) &&
+		    is_using_profilers(&b->hosts[j]) && has_profilers(&a->hosts[i]))
 			return a->hosts[i].name;
 		i += order <= 0;
 		j += order >= 0;
@@ -158,7 +158,7 @@ static const char *conflicting_host(const struct capture *a, const struct captur
 	return NULL;
 }
 
-/* c ends before a begins. Only a capture with a set T0 can be known to begin later; one that waits for a step
+/* True if c ends before a begins. That is known only if the T0 of a is set; a capture that waits for a step
  * that no host has reported yet never conflicts. */
 static bool ends_before(const struct capture *c, const struct capture *a)
 {
@@ -255,10 +255,13 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 	struct captures *cs = c->captures;
 
 	if (wait_ns < 0 && !waits_for_step(c))
-		return err_set(e, ERR_BUSY, "it would have to wait for %s", c->waits_for);
+		return err_set(
+			e, ERR_BUSY,
+			"the capture would have to wait for %s: repeat it later, or set wait_ns",
+			c->waits_for);
 	if (cs->n_queued >= LIMIT_QUEUED)
 		return err_set(e, ERR_LIMIT,
-			       "%zu captures wait for others, that is the limit; this one would "
+			       "%zu captures wait, which is the limit; this one would "
 			       "wait for %.100s",
 			       cs->n_queued, c->waits_for);
 	c->state = CAP_QUEUED;

@@ -23,7 +23,7 @@
 #define GAP_NS		(50 * NS_PER_MS)
 #define GAP_PER_HOST_NS (200 * NS_PER_US) /* a large fleet sends fewer reports per host */
 #define SLACK_NS	(100 * NS_PER_MS) /* for storing the plan */
-#define STALE_NS	(5 * NS_PER_S) /* and STALE periods without a step: the job has stopped */
+#define STALE_NS	(5 * NS_PER_S) /* or STALE periods if longer, without a step: the job stopped */
 #define STALE		10
 
 /* ---- watching steps ---- */
@@ -40,14 +40,14 @@ static void watch_steps(struct capture *c, int64_t for_ns)
 			host_send(host, &message);
 	}
 	buf_release(&message);
-	c->steps_heard_until_mono_ns = now_mono_ns() + for_ns;
+	c->steps_watched_until_mono_ns = now_mono_ns() + for_ns;
 }
 
 static void renew_step_watch(struct capture *c)
 {
 	if (!c->steps_asked_mono_ns)
 		c->steps_asked_mono_ns = now_mono_ns();
-	if (c->steps_heard_until_mono_ns - LISTEN_NS / 2 < now_mono_ns())
+	if (c->steps_watched_until_mono_ns - LISTEN_NS / 2 < now_mono_ns())
 		watch_steps(c, LISTEN_NS);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/now.h"
 
-/* In steps: hosts that wait for each other after each step are no further apart. */
+/* Hosts further apart than this, in steps, disagree: they do not wait for each other after each step. */
 #define DISAGREE 1.5
 
 /* The guard: SIGMAS standard deviations, and 1/SHARE of a period for the delay of marks. */

@@ -199,9 +199,9 @@ static json_t *violation_json(const struct checking *k, const struct xs_violatio
 	return o;
 }
 
-static const char *guilty_name(const struct checking *k, const struct xs_verdict *v)
+static const char *suspect_name(const struct checking *k, const struct xs_verdict *v)
 {
-	return v->guilty == XS_NO_HOST ? "" : name_of(k, v->guilty);
+	return v->suspect == XS_NO_HOST ? "" : name_of(k, v->suspect);
 }
 
 static json_t *collectives_json(const struct xs_verdict *v)
@@ -224,7 +224,7 @@ static json_t *verdict_json(const struct checking *k, const struct xs_verdict *v
 	json_put_int(o, "checked", (int64_t)v->checked);
 	json_put(o, "violations", list);
 	json_put_int(o, "more", (int64_t)(v->n_violations - n));
-	json_put_text(o, "guilty", guilty_name(k, v));
+	json_put_text(o, "guilty", suspect_name(k, v));
 	json_put_int(o, "ambiguous", (int64_t)v->ambiguous);
 	json_put_int(o, "left_out", (int64_t)v->left_out);
 	json_put(o, "collectives", collectives_json(v));
@@ -245,17 +245,17 @@ static void remove_warning(json_t *warnings)
 
 static void add_warning(const struct checking *k, const struct xs_verdict *v, json_t *warnings)
 {
-	const char *guilty = guilty_name(k, v);
+	const char *suspect = suspect_name(k, v);
 	char *text = xasprintf(
 		PREFIX "%zu of %zu flows, barriers and collectives run backwards, up to %" PRId64
 		       " us beyond the clocks' bounds; %s%s",
 		v->n_violations, v->checked, v->violations[0].by_ns / NS_PER_US,
-		*guilty ? "most involve " : "no host stands out", guilty);
+		*suspect ? "most involve " : "no host stands out", suspect);
 
 	log_warn("AGG-CAUSALITY",
 		 "session=%s violations=%zu checked=%zu by_ns=%" PRId64 " guilty=%s",
 		 json_get_text(k->manifest, "session"), v->n_violations, v->checked,
-		 v->violations[0].by_ns, guilty);
+		 v->violations[0].by_ns, suspect);
 	json_array_append_new(warnings, json_text(text));
 	free(text);
 }

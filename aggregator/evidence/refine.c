@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Difference constraints, solved by narrowing intervals: every key has an instant at which all hosts had arrived
- * and none had left, latest start <= instant <= earliest end. Intervals only shrink, so narrowing can stop at any time.
+ * Difference constraints, solved by narrowing intervals: every key (flow or barrier) has an instant at
+ * which all hosts had arrived and none had left, latest start <= instant <= earliest end. Intervals only shrink,
+ * so narrowing can stop at any time.
  */
 #include "aggregator/evidence/refine_impl.h"
 
@@ -10,7 +11,8 @@
 
 #include "base/mem.h"
 
-#define ROUNDS 64 /* forth and back over all keys; a fleet of collectives takes three */
+/* Each round goes forth and back over all keys. A fleet whose keys are collectives needs three. */
+#define ROUNDS 64
 
 int64_t refine_bound_of(const struct refining *s, size_t host)
 {

@@ -4,9 +4,9 @@
  * number for each host, to be added to all times of its file, within the interval in which its clock certainly
  * is. The caller decides whether and where to add it. Pure; any input.
  *
- * A flow or barrier of two hosts constrains their numbers x and x': end + x of the one is not before start + x'
- * of the other. Intervals of all x are narrowed until nothing changes (docs/time.md has the assumptions);
- * within them, ends of a barrier are assumed to be simultaneous.
+ * A flow or barrier of two hosts constrains their numbers x and x': the end on the one host, plus x, is not before
+ * the start on the other host, plus x'. Intervals of all x are narrowed until nothing changes
+ * (docs/time.md has the assumptions); within them, ends of a barrier are assumed to be simultaneous.
  */
 #ifndef AGGREGATOR_EVIDENCE_REFINE_H
 #define AGGREGATOR_EVIDENCE_REFINE_H
@@ -45,7 +45,7 @@ struct refinement {
 	size_t pairs; /* flows and barriers */
 	size_t reference; /* the host that others are compared with */
 	size_t n_hosts; /* refined hosts */
-	int64_t stray_ns; /* that clocks were allowed to wander, the largest */
+	int64_t stray_ns; /* the most that a clock was allowed to wander */
 	size_t backwards_before, backwards_after; /* pairs that run backwards by plain times */
 };
 

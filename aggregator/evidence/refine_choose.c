@@ -138,7 +138,8 @@ static void set_preferred(const struct refining *s, int64_t *preferred)
 	}
 }
 
-/* Makes all offsets later, or all earlier, starting from the preferred ones; no further than pairs demand. */
+/* Moves offsets from the preferred ones, all to later (`upwards`) or all to earlier ones, only as far as the
+ * pairs require. */
 static void narrow_from(struct refining *s, const struct interval *proven, const int64_t *preferred,
 			bool upwards)
 {

@@ -13,10 +13,10 @@ struct interval {
 
 struct refining {
 	struct xs_seen *seen; /* of hosts and keys that take part */
-	size_t *keys; /* n_keys + 1: where in seen[] each begins */
+	size_t *keys; /* n_keys + 1 indices: where each key begins in seen[] */
 	size_t n_keys;
 	struct interval *slack; /* by host */
-	struct interval *at; /* by host: the part of it that is still possible */
+	struct interval *at; /* by host: the part of `slack` that is still possible */
 	size_t n;
 	int64_t stray; /* how far a clock may wander, in 1/64 of its bound */
 	const struct refine_clock *clocks;
@@ -34,6 +34,7 @@ bool refine_narrow(struct refining *s);
 /* The largest possible error of a host's clock. */
 int64_t refine_bound_of(const struct refining *s, size_t host);
 
+/* How far a host's clock may wander. */
 int64_t refine_stray_of(const struct refining *s, size_t host);
 
 /* Chooses offset, bound and hint of each host within at[]. */

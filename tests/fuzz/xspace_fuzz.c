@@ -200,7 +200,7 @@ static void check_causality(const struct xs_source *memory, const struct xs_sour
 
 	CHECK(xs_causality_add(c, window, 0, NULL) == rc);
 	xs_causality_judge(c, &v);
-	CHECK(v.guilty == XS_NO_HOST);
+	CHECK(v.suspect == XS_NO_HOST);
 	CHECK(!rc || !v.checked);
 	CHECK(v.n_seen >= 2 * v.checked);
 	for (size_t i = 0; i < v.n_seen; i++)

@@ -77,7 +77,7 @@ static void test_clean(void)
 	CHECK_EQ(v.n_violations, 0);
 	CHECK_EQ(v.ambiguous, 0);
 	CHECK_EQ(v.left_out, 0);
-	CHECK(v.guilty == XS_NO_HOST);
+	CHECK(v.suspect == XS_NO_HOST);
 	CHECK_EQ(v.n_seen, 3 * 5 + 2);
 	for (size_t i = 0; i < v.n_seen; i++) {
 		const struct xs_seen *s = &v.seen[i];
@@ -120,7 +120,7 @@ static void test_late_host(void)
 	CHECK_EQ(v.violations[0].late, 2);
 	CHECK_EQ(v.violations[0].by_ns, 470000);
 	CHECK_EQ(v.violations[3].by_ns, 467000);
-	CHECK_EQ(v.guilty, 2);
+	CHECK_EQ(v.suspect, 2);
 	xs_causality_free(c);
 }
 
@@ -141,7 +141,7 @@ static void test_bounds(void)
 		CHECK_EQ(v.checked, 1);
 		CHECK_EQ(v.n_violations, beyond_ns);
 		CHECK(!v.n_violations || v.violations[0].by_ns == 1);
-		CHECK(v.guilty == XS_NO_HOST); /* one of two hosts: which? */
+		CHECK(v.suspect == XS_NO_HOST); /* one of two hosts: which? */
 		xs_causality_free(c);
 	}
 }
@@ -247,7 +247,7 @@ static void test_ways_to_say_it(void)
 	CHECK_EQ(v.n_violations, 1);
 	CHECK_STR(v.violations[0].key, "barrier 3");
 	CHECK_EQ(v.violations[0].early, 1);
-	CHECK_EQ(v.guilty, 2);
+	CHECK_EQ(v.suspect, 2);
 	xs_causality_free(c);
 }
 
@@ -311,7 +311,7 @@ static void test_against_pairs(void)
 		xs_causality_judge(c, &v);
 		CHECK_EQ(v.n_violations, backwards > 0);
 		CHECK(!backwards || v.violations[0].by_ns == worst * 1000);
-		CHECK(v.guilty == (backwards && winners == 1 ? best : XS_NO_HOST));
+		CHECK(v.suspect == (backwards && winners == 1 ? best : XS_NO_HOST));
 		xs_causality_free(c);
 	}
 }
@@ -399,7 +399,7 @@ static void test_nothing(void)
 
 	xs_causality_judge(c, &v);
 	CHECK_EQ(v.checked, 0);
-	CHECK(v.guilty == XS_NO_HOST);
+	CHECK(v.suspect == XS_NO_HOST);
 	xs_causality_free(c);
 	xs_causality_free(NULL);
 }

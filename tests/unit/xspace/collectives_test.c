@@ -220,7 +220,7 @@ static void test_all_matched(void)
 	xs_causality_free(c);
 }
 
-static void test_late_host_is_guilty(void)
+static void test_late_host_is_suspect(void)
 {
 	struct xs_causality *c = xs_causality_new();
 	struct xs_verdict v;
@@ -230,7 +230,7 @@ static void test_late_host_is_guilty(void)
 	v = judge(c);
 	CHECK_EQ(v.checked, 10);
 	CHECK_EQ(v.n_violations, 10);
-	CHECK_EQ(v.guilty, 2);
+	CHECK_EQ(v.suspect, 2);
 	CHECK_EQ(v.violations[0].late, 2);
 	CHECK_EQ(v.violations[0].by_ns, 5 * MS - 2000);
 	CHECK(!strncmp(v.violations[0].key, "all-reduce.1 of jit_step run -16962238", 38));
@@ -419,7 +419,7 @@ static void test_bad_hlo(void)
 int main(void)
 {
 	test_all_matched();
-	test_late_host_is_guilty();
+	test_late_host_is_suspect();
 	test_groups();
 	test_programs_of_one_host();
 	test_ambiguous();
