@@ -39,8 +39,8 @@ struct tracer_profiler {
 };
 
 /* One process in one capture. */
-struct target {
-	struct target *next;
+struct profiled_process {
+	struct profiled_process *next;
 	struct profiler_call *call;
 	char *address;
 	int port;
@@ -54,14 +54,14 @@ struct target {
 struct profiler_run {
 	struct tracer_profiler *t;
 	struct tracer_run *run;
-	struct target *targets;
+	struct profiled_process *processes;
 	bool searching; /* a scan for processes that are new since the last one is under way */
 	bool gathering;
-	bool had_targets; /* processes that have ended since they were discovered */
+	bool had_processes; /* processes that have ended since they were discovered */
 	bool is_past; /* the window was over when the run was armed */
 };
 
-/* What a reason means for the user, the mildest first: a run gets the worst reason of its targets. */
+/* What a reason means for the user, the mildest first: a run gets the worst reason of its processes. */
 struct reason_text {
 	const char *reason;
 	const char *text;
@@ -85,7 +85,7 @@ static struct tracer_profiler *to_profiler(struct tracer *t)
 
 /* ---- the end of a run ---- */
 
-static void target_free(struct target *t)
+static void profiled_process_free(struct profiled_process *t)
 {
 	profiler_call_free(t->call);
 	free(t->address);
@@ -95,17 +95,17 @@ static void target_free(struct target *t)
 static void profiler_run_free(struct profiler_run *pr)
 {
 	discover_forget(pr->t->discover, pr);
-	while (pr->targets) {
-		struct target *t = pr->targets;
+	while (pr->processes) {
+		struct profiled_process *t = pr->processes;
 
-		pr->targets = t->next;
-		target_free(t);
+		pr->processes = t->next;
+		profiled_process_free(t);
 	}
 	pr->run->arg = NULL;
 	free(pr);
 }
 
-static void target_label(const struct target *t, char *out, size_t len)
+static void profiled_process_label(const struct profiled_process *t, char *out, size_t len)
 {
 	if (t->pid)
 		snprintf(out, len, "%s %" PRId64, t->comm, t->pid);
@@ -113,7 +113,7 @@ static void target_label(const struct target *t, char *out, size_t len)
 		snprintf(out, len, "profiler %s", t->address);
 }
 
-static void run_add_part(struct tracer_run *run, const struct target *t)
+static void run_add_part(struct tracer_run *run, const struct profiled_process *t)
 {
 	struct profiler_result *r = profiler_call_result(t->call);
 	struct tracer_part *part = tracer_run_add_part(run);
@@ -123,7 +123,7 @@ static void run_add_part(struct tracer_run *run, const struct target *t)
 	part->base = PART_REAL;
 	part->start_real_ns = r->start_real_ns;
 	part->pid = t->pid;
-	target_label(t, part->label, sizeof(part->label));
+	profiled_process_label(t, part->label, sizeof(part->label));
 }
 
 static size_t find_reason_text(const char *reason)
@@ -136,7 +136,7 @@ static size_t find_reason_text(const char *reason)
 }
 
 /* "127.0.0.1:9999: no server listens: ... (failed to connect); 127.0.0.1:9998: ..." */
-static void add_detail(struct tracer_run *run, const struct target *t,
+static void add_detail(struct tracer_run *run, const struct profiled_process *t,
 		       const struct reason_text *prefix, const char *text)
 {
 	size_t used = strlen(run->detail);
@@ -145,7 +145,7 @@ static void add_detail(struct tracer_run *run, const struct target *t,
 		 t->address, prefix->text, text);
 }
 
-static const struct profiler_result *target_result(const struct target *t)
+static const struct profiler_result *profiled_process_result(const struct profiled_process *t)
 {
 	static const struct profiler_result given_up = {
 		.reason = REASON_PROFILER_TIMEOUT,
@@ -175,7 +175,7 @@ static void report_missing(struct profiler_run *pr)
 {
 	const struct tracer_run *run = pr->run;
 
-	if (pr->targets || pr->had_targets || !(run->is_named || has_own_options(run)))
+	if (pr->processes || pr->had_processes || !(run->is_named || has_own_options(run)))
 		return;
 	if (pr->t->conf->discover && discover_is_incomplete(pr->t->discover))
 		tracer_run_set_result(
@@ -193,8 +193,8 @@ static void profiler_run_finish(struct profiler_run *pr)
 	struct tracer_run *run = pr->run;
 	size_t good = 0, worst = 0, bad = 0;
 
-	for (const struct target *t = pr->targets; t; t = t->next) {
-		const struct profiler_result *r = target_result(t);
+	for (const struct profiled_process *t = pr->processes; t; t = t->next) {
+		const struct profiler_result *r = profiled_process_result(t);
 		bool ok = !*r->reason;
 
 		good += ok || r->incomplete;
@@ -220,45 +220,46 @@ static void profiler_run_finish_if_done(struct profiler_run *pr)
 {
 	if (!pr->gathering || pr->searching)
 		return;
-	for (const struct target *t = pr->targets; t; t = t->next) {
+	for (const struct profiled_process *t = pr->processes; t; t = t->next) {
 		if (!profiler_call_is_done(t->call))
 			return;
 	}
 	profiler_run_finish(pr);
 }
 
-static void target_done(void *arg)
+static void profiled_process_done(void *arg)
 {
 	profiler_run_finish_if_done(arg);
 }
 
-static bool target_reserve_bytes(void *arg, uint64_t bytes)
+static bool profiled_process_reserve_bytes(void *arg, uint64_t bytes)
 {
 	const struct profiler_run *pr = arg;
 
 	return pr->run->reserve_bytes(pr->run, bytes);
 }
 
-/* ---- targets ---- */
+/* ---- processes ---- */
 
-static struct target *run_find_port(const struct profiler_run *pr, int port)
+static struct profiled_process *run_find_port(const struct profiler_run *pr, int port)
 {
-	struct target *t = pr->targets;
+	struct profiled_process *t = pr->processes;
 
 	while (t && !(t->local && t->port == port))
 		t = t->next;
 	return t;
 }
 
-static void target_set_owner(struct target *t, const struct discover_target *owner)
+static void profiled_process_set_owner(struct profiled_process *t,
+				       const struct discover_target *owner)
 {
 	t->pid = owner->pid;
 	memcpy(t->comm, owner->comm, sizeof(t->comm));
 	profiler_call_set_pid(t->call, owner->pid);
 }
 
-static struct target *run_add_target(struct profiler_run *pr, const char *address, bool local,
-				     int port)
+static struct profiled_process *run_add_process(struct profiler_run *pr, const char *address,
+						bool local, int port)
 {
 	const struct tracer_env *env = &pr->t->env;
 	const struct tracer_run *run = pr->run;
@@ -276,18 +277,18 @@ static struct target *run_add_target(struct profiler_run *pr, const char *addres
 		.give_up_mono_ns = run->give_up_mono_ns,
 		.options = run->profile_options,
 		.options_len = run->profile_options_len,
-		.reserve_bytes = target_reserve_bytes,
-		.done = target_done,
+		.reserve_bytes = profiled_process_reserve_bytes,
+		.done = profiled_process_done,
 		.arg = pr,
 	};
-	struct target *t = xcalloc(1, sizeof(*t));
+	struct profiled_process *t = xcalloc(1, sizeof(*t));
 
 	t->call = profiler_call_start(&conf);
 	t->address = xstrdup(address);
 	t->local = local;
 	t->port = port;
-	t->next = pr->targets;
-	pr->targets = t;
+	t->next = pr->processes;
+	pr->processes = t;
 	return t;
 }
 
@@ -300,7 +301,7 @@ static void run_add_configured(struct profiler_run *pr)
 		int port;
 
 		if (!address_split(list->items[i], host, &port, NULL))
-			run_add_target(pr, list->items[i], address_is_loopback(host), port);
+			run_add_process(pr, list->items[i], address_is_loopback(host), port);
 	}
 }
 
@@ -311,17 +312,17 @@ static void run_add_discovered(struct profiler_run *pr)
 
 	found = discover_targets(pr->t->discover, &n);
 	for (size_t i = 0; i < n; i++) {
-		struct target *t;
+		struct profiled_process *t;
 
 		if (run_find_port(pr, found[i].port))
 			continue;
-		t = run_add_target(pr, found[i].address, true, found[i].port);
+		t = run_add_process(pr, found[i].address, true, found[i].port);
 		t->discovered = true;
-		target_set_owner(t, &found[i]);
+		profiled_process_set_owner(t, &found[i]);
 	}
 }
 
-static bool is_still_there(const struct profiler_run *pr, const struct target *t)
+static bool is_still_there(const struct profiler_run *pr, const struct profiled_process *t)
 {
 	const struct discover_target *found;
 	size_t n;
@@ -337,28 +338,28 @@ static bool is_still_there(const struct profiler_run *pr, const struct target *t
 /* A process that has ended since it was discovered is not an error. */
 static void run_drop_vanished(struct profiler_run *pr)
 {
-	struct target **at = &pr->targets;
+	struct profiled_process **at = &pr->processes;
 
 	while (*at) {
-		struct target *t = *at;
+		struct profiled_process *t = *at;
 
 		if (!t->discovered || is_still_there(pr, t)) {
 			at = &t->next;
 			continue;
 		}
 		*at = t->next;
-		target_free(t);
-		pr->had_targets = true;
+		profiled_process_free(t);
+		pr->had_processes = true;
 	}
 }
 
 static void run_set_owners(struct profiler_run *pr)
 {
-	for (struct target *t = pr->targets; t; t = t->next) {
+	for (struct profiled_process *t = pr->processes; t; t = t->next) {
 		struct discover_target owner;
 
 		if (t->local && !t->pid && discover_owner(pr->t->discover, t->port, &owner))
-			target_set_owner(t, &owner);
+			profiled_process_set_owner(t, &owner);
 	}
 }
 
@@ -400,7 +401,7 @@ static void profiler_stop(struct tracer *tracer, struct tracer_run *run)
 	struct profiler_run *pr = run->arg;
 
 	(void)tracer;
-	for (struct target *t = pr->targets; t; t = t->next)
+	for (struct profiled_process *t = pr->processes; t; t = t->next)
 		profiler_call_stop(t->call, run->t1_raw_ns);
 }
 
