@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "net/rpc.h"
+#include "tests/lib/check.h"
 #include "tests/sim/sim.h"
 
 #define DELAY_NS	(20 * NS_PER_US)
@@ -28,6 +30,9 @@ void virtual_release_worker(bool *go)
 	*go = true;
 }
 
+/* Of virtual_foreign_rpc(); its last packets arrive later than its rpc is freed. */
+static struct sim_host *foreign_host;
+
 /* Runs before exit handlers that were registered earlier: the leak check of a passed test still comes. */
 static void check_failures(void)
 {
@@ -38,6 +43,8 @@ static void check_failures(void)
 		fprintf(stderr, "%zu connections are left over\n", wire_connections());
 		_exit(1);
 	}
+	if (foreign_host)
+		host_free(foreign_host);
 	host_free(sim.host);
 	sim_end();
 }
@@ -52,4 +59,23 @@ __attribute__((constructor)) static void begin(void)
 	sim.host->kernel_stamps = true;
 	virtual_network(DELAY_NS, JITTER_NS);
 	atexit(check_failures);
+}
+
+struct rpc *virtual_foreign_rpc(struct loop *loop)
+{
+	struct sim_host *own = sim.host;
+	struct rpc *rpc;
+	struct err e;
+
+	if (!foreign_host)
+		foreign_host = host_new("foreign");
+	sim.host = foreign_host;
+	CHECK_OK(rpc_new(&rpc, loop, &e), e);
+	sim.host = own;
+	return rpc;
+}
+
+void virtual_foreign_rpc_free(struct rpc *rpc)
+{
+	rpc_free(rpc);
 }

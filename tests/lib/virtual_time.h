@@ -30,4 +30,10 @@ void virtual_network(int64_t delay_ns, int64_t jitter_ns);
 void virtual_hold_worker(const bool *go);
 void virtual_release_worker(bool *go); /* makes it true */
 
+/* An rpc whose calls come from another address than the test's. NULL on real sockets: there is but one address. */
+struct loop;
+struct rpc;
+struct rpc *virtual_foreign_rpc(struct loop *loop);
+void virtual_foreign_rpc_free(struct rpc *rpc);
+
 #endif

@@ -2,6 +2,7 @@
 /* virtual_time.h for the preset tsan: time, network and workers are real. */
 #include "tests/lib/virtual_time.h"
 
+#include <stddef.h>
 #include <unistd.h>
 
 #define LOOK_EVERY_US 1000
@@ -21,4 +22,15 @@ void virtual_hold_worker(const bool *go)
 void virtual_release_worker(bool *go)
 {
 	__atomic_store_n(go, true, __ATOMIC_RELEASE);
+}
+
+struct rpc *virtual_foreign_rpc(struct loop *loop)
+{
+	(void)loop;
+	return NULL;
+}
+
+void virtual_foreign_rpc_free(struct rpc *rpc)
+{
+	(void)rpc;
 }

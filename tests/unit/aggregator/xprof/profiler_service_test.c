@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "proto/limits.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
-#include "tests/sim/sim.h"
+#include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
 
 typedef Tensorflow__ProfileResponse response_msg;
@@ -349,7 +349,6 @@ static void test_terminate_foreign_capture(void)
 /* Trust: two peers may choose the same name; each ends only its own capture. */
 static void test_terminate_foreign_peer(void)
 {
-	struct sim_host *own_host = sim.host, *other_host;
 	struct rpc_channel_opts opts = { .lane = "test" };
 	struct rpc_channel *own;
 	struct rpc *other;
@@ -364,19 +363,18 @@ static void test_terminate_foreign_peer(void)
 	start(&f, &one, "S", 3600000, 0);
 	WAIT(&f, a.arms);
 	own = f.channel;
-	other_host = host_new("other");
-	sim.host = other_host;
-	CHECK_OK(rpc_new(&other, f.loop, &e), e);
-	sim.host = own_host;
 	snprintf(target, sizeof(target), "127.0.0.1:%d", f.agg.grpc_port);
 	opts.target = target;
-	CHECK_OK(rpc_channel_new(&f.channel, other, &opts, &e), e);
-	terminate(&f, "S");
-	terminate(&f, a.session);
-	CHECK_EQ(a.stops, 0);
-	rpc_channel_free(f.channel);
-	rpc_free(other);
-	f.channel = own;
+	other = virtual_foreign_rpc(f.loop);
+	if (other) {
+		CHECK_OK(rpc_channel_new(&f.channel, other, &opts, &e), e);
+		terminate(&f, "S");
+		terminate(&f, a.session);
+		CHECK_EQ(a.stops, 0);
+		rpc_channel_free(f.channel);
+		virtual_foreign_rpc_free(other);
+		f.channel = own;
+	}
 	terminate(&f, a.session);
 	WAIT(&f, a.stops == 1);
 	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
@@ -385,7 +383,6 @@ static void test_terminate_foreign_peer(void)
 	release(&one);
 	fake_forget(&a);
 	fleet_stop(&f);
-	host_free(other_host);
 }
 
 static void send_request(struct fleet *f, const void *data, size_t len, enum rpc_code code)
