@@ -325,12 +325,12 @@ static void end_unread(struct rpc_call *c)
 				     "the messages of this call are not read", NULL);
 }
 
-static struct rpc_call *find_fullest(const struct rpc_server *s)
+static struct rpc_call *find_fullest(const struct rpc_server *s, const struct rpc_call *except)
 {
 	struct rpc_call *found = NULL;
 
 	for (struct rpc_call *c = s->calls; c; c = c->next) {
-		if (c->out_copied > (found ? found->out_copied : 0))
+		if (c != except && c->out_copied > (found ? found->out_copied : 0))
 			found = c;
 	}
 	return found;
@@ -344,8 +344,14 @@ static void check_ceilings(struct rpc_call *c)
 		return;
 	if (c->out_copied > QUEUE_MAX_BYTES && c->out->next)
 		end_unread(c);
-	while (s->calls_copied > SERVER_MAX_BYTES + s->n_calls * SERVER_BYTES_PER_CALL)
-		end_unread(find_fullest(s));
+	while (s->calls_copied > SERVER_MAX_BYTES + s->n_calls * SERVER_BYTES_PER_CALL) {
+		/* A first message was not left unread yet, however large it is. */
+		struct rpc_call *fullest = find_fullest(s, c->out && !c->out->next ? c : NULL);
+
+		if (!fullest)
+			break;
+		end_unread(fullest);
+	}
 }
 
 /* `copied` is the memory to count, 0 for parts that are the sender's. */

@@ -69,10 +69,15 @@ struct agent {
 	bool stored;
 };
 
-/* An XSpace with one empty plane, "/host:CPU". */
-static const uint8_t trace[] = {
-	0x0a, 0x0b, 0x12, 0x09, '/', 'h', 'o', 's', 't', ':', 'C', 'P', 'U'
-};
+/* An XSpace with an empty plane, "/host:CPU", and the plane that every agent's file has: "Task Environment" with
+ * the stat profile_start_time. */
+static const uint8_t trace[] = { 0x0a, 0x0b, 0x12, 0x09, '/',  'h',  'o',  's',	 't',  ':',
+				 'C',  'P',  'U',  0x0a, '4',  0x12, 0x10, 'T',	 'a',  's',
+				 'k',  ' ',  'E',  'n',	 'v',  'i',  'r',  'o',	 'n',  'm',
+				 'e',  'n',  't',  0x2a, 0x1a, 0x08, 0x01, 0x12, 0x16, 0x08,
+				 0x01, 0x12, 0x12, 'p',	 'r',  'o',  'f',  'i',	 'l',  'e',
+				 '_',  's',  't',  'a',	 'r',  't',  '_',  't',	 'i',  'm',
+				 'e',  '2',  0x04, 0x08, 0x01, 0x18, 0x01 };
 
 static void dial(void *arg);
 
