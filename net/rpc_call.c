@@ -339,19 +339,17 @@ static struct rpc_call *find_fullest(const struct rpc_server *s, const struct rp
 static void check_ceilings(struct rpc_call *c)
 {
 	struct rpc_server *s = c->server;
+	const struct rpc_call *alone;
 
 	if (!s)
 		return;
 	if (c->out_copied > QUEUE_MAX_BYTES && c->out->next)
 		end_unread(c);
-	while (s->calls_copied > SERVER_MAX_BYTES + s->n_calls * SERVER_BYTES_PER_CALL) {
-		/* A first message was not left unread yet, however large it is. */
-		struct rpc_call *fullest = find_fullest(s, c->out && !c->out->next ? c : NULL);
-
-		if (!fullest)
-			break;
-		end_unread(fullest);
-	}
+	/* A first message was not left unread yet, however large it is: no call ends for it. */
+	alone = c->out && !c->out->next ? c : NULL;
+	while (s->calls_copied - (alone ? alone->out_copied : 0) >
+	       SERVER_MAX_BYTES + s->n_calls * SERVER_BYTES_PER_CALL)
+		end_unread(find_fullest(s, alone));
 }
 
 /* `copied` is the memory to count, 0 for parts that are the sender's. */
