@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hand-written traces; kineto_oracle.py compares recordings of real ones with another reader. */
+#include "xspace/kineto.h"
+
+#include "tests/lib/check.h"
+#include "tests/lib/xspace_text.h"
+
+/* The XSpace as text, or the error's sentence; the caller frees it. */
+static char *convert(const char *json)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct kineto_counts counts;
+	struct buf out = BUF_INIT;
+	struct err e = { 0 };
+	char *text;
+
+	if (kineto_read(json, strlen(json), 0, b, &counts, &e)) {
+		text = strdup(e.msg);
+	} else {
+		xs_finish(b, &out);
+		text = xspace_text(out.data, out.len);
+	}
+	buf_release(&out);
+	xs_builder_free(b);
+	return text;
+}
+
+static void check(const char *json, const char *expected)
+{
+	char *text = convert(json);
+
+	CHECK_STR(text, expected);
+	free(text);
+}
+
+#define EVENT(ts, dur) \
+	"{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op\",\"pid\":1,\"tid\":2,\"ts\":" ts \
+	",\"dur\":" dur "}"
+#define FILE_OF(events) "{\"traceEvents\":[" events "]}"
+
+static void test_order(void)
+{
+	check(FILE_OF(EVENT("2000", "500") "," EVENT("1000.5", "2000") "," EVENT("1000.5", "0.25")),
+	      "plane /host:CPU\n"
+	      "thread 2 #2: op 0-2 op 0-0.00025 op 0.9995-1.4995\n");
+}
+
+static void test_empty(void)
+{
+	check("{}", "");
+	check(FILE_OF(""), "");
+	check(FILE_OF("{\"ph\":\"i\",\"name\":\"Record Window End\",\"pid\":\"\",\"ts\":1.5}"), "");
+}
+
+static void test_exact_nanoseconds(void)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct kineto_counts counts;
+	struct err e = { 0 };
+	const char *json = "{\"baseTimeNanoseconds\":1790857026000000000,\"traceEvents\":[" EVENT(
+		"4448835488432.308", "0.001") "]}";
+
+	CHECK_OK(kineto_read(json, strlen(json), 0, b, &counts, &e), e);
+	CHECK_EQ(counts.start_unix_ns, INT64_C(1790857026000000000) + INT64_C(4448835488432308));
+	CHECK_EQ(counts.end_unix_ns - counts.start_unix_ns, 1);
+	xs_builder_free(b);
+}
+
+static void test_wrong_input(void)
+{
+	check("", "offset 0: an object expected");
+	check("[1]", "offset 0: an object expected");
+	check("{\"traceEvents\":[", "offset 16: an object expected");
+	check("{\"traceEvents\":[]", "offset 17: ',' or '}' expected");
+	check("{\"traceEvents\":[]}x", "offset 18: the end expected");
+	check("{\"traceEvents\":[{\"ts\":1e5}]}", "offset 22: \"1e5\" is no time");
+	check("{\"traceEvents\":[{\"ts\":99999999999999999999}]}",
+	      "offset 22: \"99999999999999999999\" is no time");
+	check("{\"a\":\"b", "offset 7: the end of a string expected");
+	check("{\"a\":[{]}", "offset 7: the other closing bracket expected");
+	check(FILE_OF(EVENT("0", "1") "," EVENT("2000000000000000", "1")),
+	      "its events are 2000000000 s apart");
+}
+
+static void test_deep_nesting(void)
+{
+	char json[256] = "{\"a\":";
+	char *text;
+
+	memset(json + strlen(json), '[', 200);
+	text = convert(json);
+	CHECK(strstr(text, "more than 64 levels"));
+	free(text);
+}
+
+int main(void)
+{
+	test_order();
+	test_empty();
+	test_exact_nanoseconds();
+	test_wrong_input();
+	test_deep_nesting();
+	return 0;
+}

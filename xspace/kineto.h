@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PyTorch's trace files (kineto JSON, builds 2.3 to 2.15) as an XSpace.
+ *
+ *   cpu_op, user_annotation, python_function, cuda_runtime and all others: plane "/host:CPU", a line per
+ *	thread;
+ *   kernel, gpu_memcpy, gpu_memset: plane "/device:GPU:<n>", a line per stream, with the stats
+ *	correlation_id and, of kernels, kernel_details;
+ *   gpu_user_annotation: a line of its own for each stream;
+ *   "ProfilerStep#<n>": an event "ProfilerStep" with the stat step_num, as frameworks name their steps;
+ *   flows (kineto's "s" and "f"): the stat "flow" of the events that they begin and end in;
+ *   args: stats of the same name; arrays and objects as their JSON text.
+ *
+ * Left out: the category "Trace" (the recording itself) and events whose process or thread is not a number.
+ * Times are decimals of microseconds and are read as such, exact to the nanosecond.
+ */
+#ifndef XSPACE_KINETO_H
+#define XSPACE_KINETO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xspace/xspace.h"
+
+#define KINETO_MAX_BYTES ((uint64_t)1 << 30) /* of one file */
+#define KINETO_MAX_EVENTS \
+	8000000 /* of one file; each needs 64 bytes and its args while it is read */
+#define KINETO_MAX_LINES 65536
+#define KINETO_MAX_NAMES 1000000 /* different ones */
+#define KINETO_MAX_TEXT	 4096 /* bytes of a name or an arg's text; longer ones are cut */
+
+struct kineto_counts {
+	uint64_t events; /* in the XSpace: the file's "X" events but for those left out */
+	uint64_t
+		left_out; /* "X" events of string processes or threads, and of the category "Trace" */
+	uint64_t unfinished; /* cut by PyTorch at the window's end */
+	int64_t start_unix_ns; /* of the first event; line times count from here */
+	int64_t end_unix_ns;
+};
+
+/*
+ * Reads the whole file in memory and adds its planes to `b`; with no event nothing is added. `salt` makes
+ * the ids of flows differ from those of other processes. ERR_INVALID if the file is malformed or its
+ * end is missing; then `b` is as before.
+ */
+MUST_CHECK int kineto_read(const void *data, size_t len, uint64_t salt, struct xs_builder *b,
+			   struct kineto_counts *counts, struct err *e);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the tables of a kineto file to planes. */
+#include "xspace/kineto_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How far back an event that contains a flow's end is looked for: as deep as calls are nested. */
+#define NESTING_MAX 64
+
+static int compare(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* Threads first, then device by device its streams and their annotations. */
+static int by_plane(const void *a, const void *b)
+{
+	const struct kineto_line *x = *(struct kineto_line *const *)a;
+	const struct kineto_line *y = *(struct kineto_line *const *)b;
+	int order = compare(x->key.kind != KINETO_HOST, y->key.kind != KINETO_HOST);
+
+	if (!order)
+		order = compare(x->key.device, y->key.device);
+	if (!order)
+		order = compare(x->key.kind, y->key.kind);
+	return order ? order : compare(x->key.id, y->key.id);
+}
+
+/* An event that contains others comes before them. */
+static int by_time(const void *a, const void *b)
+{
+	const struct kineto_event *x = a, *y = b;
+
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	if (x->duration_ns != y->duration_ns)
+		return x->duration_ns > y->duration_ns ? -1 : 1;
+	return compare(x->number, y->number);
+}
+
+static void sort_tables(struct kineto *k)
+{
+	uint32_t *place = xcalloc(k->n_lines + 1, sizeof(*place));
+
+	sort_array(k->lines, k->n_lines, sizeof(struct kineto_line *), by_plane);
+	for (size_t i = 0; i < k->n_lines; i++) {
+		place[k->lines[i]->index] = (uint32_t)i;
+		k->lines[i]->index = (uint32_t)i;
+	}
+	for (size_t i = 0; i < k->n_events; i++)
+		k->events[i].line = place[k->events[i].line];
+	for (size_t i = 0; i < k->n_flows; i++)
+		k->flows[i].line = place[k->flows[i].line];
+	free(place);
+	sort_array(k->events, k->n_events, sizeof(*k->events), by_time);
+}
+
+/* ---- flows ---- */
+
+/* How many events of the sorted table come before this instant of the line, those that begin in it included. */
+static size_t count_before(const struct kineto *k, uint32_t line, int64_t at_ns)
+{
+	size_t low = 0, high = k->n_events;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct kineto_event *ev = &k->events[middle];
+
+		if (ev->line < line || (ev->line == line && ev->start_ns <= at_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Gives each flow to the innermost event that it begins or ends in; an event has one flow at most. */
+static void place_flows(struct kineto *k)
+{
+	for (size_t i = 0; i < k->n_flows; i++) {
+		const struct kineto_flow *flow = &k->flows[i];
+		size_t at = count_before(k, flow->line, flow->at_ns);
+
+		for (size_t back = 0; at && back < NESTING_MAX; back++) {
+			struct kineto_event *ev = &k->events[--at];
+
+			if (ev->line != flow->line)
+				break;
+			if (ev->start_ns + ev->duration_ns < flow->at_ns)
+				continue;
+			if (!ev->flow)
+				ev->flow = flow->value;
+			break;
+		}
+	}
+}
+
+/* ---- output ---- */
+
+static void begin_plane(struct xs_builder *b, const struct kineto_line *line)
+{
+	char name[64] = "/host:CPU";
+
+	if (line->key.kind != KINETO_HOST)
+		snprintf(name, sizeof(name), "/device:GPU:%" PRId64, line->key.device);
+	xs_plane(b, 0, name);
+}
+
+static void begin_line(struct xs_builder *b, const struct kineto_line *line)
+{
+	static const char *const prefixes[] = {
+		[KINETO_HOST] = "thread ",
+		[KINETO_STREAM] = "Stream #",
+		[KINETO_STREAM_ANNOTATIONS] = "Annotations of stream #"
+	};
+	char name[64];
+	int64_t id = line->key.id;
+
+	snprintf(name, sizeof(name), "%s%" PRId64, prefixes[line->key.kind], id);
+	if (line->key.kind == KINETO_STREAM_ANNOTATIONS)
+		id += 1 << 20; /* viewers tell rows apart by the id alone */
+	xs_line(b, id, line->name ? line->name : name, 0);
+}
+
+static void put_stats(struct xs_builder *b, const struct kineto *k, const struct kineto_event *ev)
+{
+	size_t at = ev->stats_at;
+	struct kineto_stat stat;
+
+	for (uint32_t i = 0; i < ev->n_stats; i++) {
+		const char *name;
+
+		memcpy(&stat, k->stats.data + at, sizeof(stat));
+		name = k->names.texts[stat.name];
+		at += sizeof(stat);
+		if (stat.kind == XS_INT)
+			xs_stat_int(b, name, stat.i);
+		else if (stat.kind == XS_DOUBLE)
+			xs_stat_double(b, name, stat.d);
+		else
+			xs_stat_str(b, name, (const char *)k->stats.data + at);
+		at += stat.len;
+	}
+	if (ev->flow)
+		xs_stat_uint(b, "flow", ev->flow);
+}
+
+void kineto_build(struct kineto *k, struct xs_builder *b)
+{
+	const struct kineto_line *before = NULL;
+
+	sort_tables(k);
+	place_flows(k);
+	for (size_t i = 0; i < k->n_events; i++) {
+		const struct kineto_event *ev = &k->events[i];
+		const struct kineto_line *line = k->lines[ev->line];
+
+		if (!before || line->key.device != before->key.device ||
+		    (line->key.kind == KINETO_HOST) != (before->key.kind == KINETO_HOST))
+			begin_plane(b, line);
+		if (line != before)
+			begin_line(b, line);
+		before = line;
+		xs_event(b, k->names.texts[ev->name], (ev->start_ns - k->first_ns) * 1000,
+			 ev->duration_ns * 1000);
+		put_stats(b, k, ev);
+	}
+}

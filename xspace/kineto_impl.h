@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kineto file as tables, between reading and building; private to kineto*.c. */
+#ifndef XSPACE_KINETO_IMPL_H
+#define XSPACE_KINETO_IMPL_H
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "xspace/kineto.h"
+#include "xspace/scan.h"
+
+#define uthash_malloc(size) xmalloc(size)
+#include <uthash.h>
+
+/* Different texts, each once, numbered from 0. */
+struct kineto_name {
+	uint32_t id;
+	UT_hash_handle hh;
+	char text[];
+};
+
+struct kineto_names {
+	struct kineto_name *table;
+	const char **texts; /* by id */
+	size_t n, cap;
+	struct buf scratch;
+};
+
+/* What a line shows; the planes come in this order. */
+enum kineto_kind { KINETO_HOST, KINETO_STREAM, KINETO_STREAM_ANNOTATIONS };
+
+struct kineto_line {
+	struct kineto_key {
+		int64_t kind; /* enum kineto_kind */
+		int64_t device; /* of a stream */
+		int64_t id; /* thread or stream */
+	} key;
+	uint32_t index; /* in the array of lines, then its place in the output */
+	const char *name; /* of a thread; NULL if the file has none */
+	UT_hash_handle hh;
+};
+
+struct kineto_event {
+	int64_t start_ns, duration_ns; /* from the file's base time */
+	size_t stats_at; /* in kineto.stats */
+	uint32_t n_stats;
+	uint32_t name;
+	uint32_t line;
+	uint32_t number; /* in the file */
+	uint64_t flow; /* as the stat, 0 = none */
+};
+
+/* One end of an arrow. */
+struct kineto_flow {
+	int64_t at_ns;
+	uint64_t value; /* as the stat */
+	uint32_t line;
+};
+
+/* Stats lie one after the other in a buffer: this head, then `len` bytes of a text. */
+struct kineto_stat {
+	enum xs_stat_kind kind; /* XS_INT, XS_DOUBLE or XS_STR */
+	uint32_t name;
+	uint32_t len; /* of the text, with its NUL */
+	union {
+		int64_t i;
+		double d;
+	};
+};
+
+struct kineto {
+	struct kineto_names names;
+	struct kineto_line *table;
+	struct kineto_line **lines;
+	size_t n_lines, cap_lines;
+	struct kineto_event *events;
+	size_t n_events, cap_events;
+	struct kineto_flow *flows;
+	size_t n_flows, cap_flows;
+	struct buf stats;
+	struct buf scratch;
+	uint64_t salt;
+	int64_t base_ns; /* of the file's times */
+	int64_t first_ns; /* of the first event */
+	struct kineto_counts counts;
+};
+
+/* Sorts the tables and adds their planes to `b`. */
+void kineto_build(struct kineto *k, struct xs_builder *b);
+
+#endif
