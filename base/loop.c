@@ -49,6 +49,8 @@ struct loop {
 	void *on_stop_arg;
 	struct loop_watch *dead; /* unwatched in this turn, freed at its end */
 	int depth; /* nested turns: a callback may turn the loop to wait */
+	int64_t began_cpu_ns; /* this turn, on the thread's CPU clock */
+	struct loop_turns turns;
 
 	struct loop_timer **heap;
 	size_t n_timers, heap_cap;
@@ -171,7 +173,22 @@ static struct task *take_posted(struct loop *l)
 	return t;
 }
 
-/* Delivers the tasks that are queued now; tasks that their callbacks post wait for the next turn. A
+/* ---- the cost of turns ---- */
+
+const struct loop_turns *loop_turns(const struct loop *l)
+{
+	return &l->turns;
+}
+
+/* CPU time: on a busy machine a turn may last long without doing much. */
+static bool is_turn_over(const struct loop *l)
+{
+	return now_thread_cpu_ns() - l->began_cpu_ns >= LOOP_TURN_NS;
+}
+
+/* ---- tasks ---- */
+
+/* Delivers the tasks that are queued now, at least one; tasks that their callbacks post wait for the next turn. A
  * callback may turn the loop itself, so undelivered tasks stay in the queue. */
 static bool deliver(struct loop *l)
 {
@@ -188,6 +205,8 @@ static bool deliver(struct loop *l)
 			break;
 		t->done(t->arg);
 		free(t);
+		if (is_turn_over(l))
+			break; /* the event fd stays set */
 	}
 	return n > 0;
 }
@@ -297,6 +316,8 @@ static void on_tick(void *arg, uint32_t events)
 
 		loop_timer_cancel(l, t);
 		t->fn(t->arg);
+		if (is_turn_over(l))
+			break;
 	}
 	arm_timer_fd(l);
 }
@@ -389,7 +410,8 @@ void loop_turn(struct loop *l, int wait_ms)
 	int n = epoll_wait(l->epoll_fd, ready, ARRAY_SIZE(ready), wait_ms);
 
 	l->now_ns = now_mono_ns();
-	l->depth++;
+	if (l->depth++ == 0)
+		l->began_cpu_ns = now_thread_cpu_ns();
 	for (int i = 0; i < n; i++) {
 		struct loop_watch *w = ready[i].data.ptr;
 
@@ -397,8 +419,10 @@ void loop_turn(struct loop *l, int wait_ms)
 			w->fn(w->arg, ready[i].events);
 	}
 	/* An outer turn may still refer to watches that were unwatched in this one. */
-	if (--l->depth == 0)
+	if (--l->depth == 0) {
 		free_unwatched(l);
+		loop_turns_count(&l->turns, now_thread_cpu_ns() - l->began_cpu_ns);
+	}
 }
 
 void loop_run(struct loop *l)

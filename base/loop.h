@@ -32,9 +32,25 @@ void loop_free(struct loop *l);
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l); /* any thread */
 
-/* Runs everything that is ready, and waits at most `wait_ms` for it; for tests and shutdown. May be
- * called inside a callback, to wait for another: posts keep their order. */
+/* Runs what is ready, up to LOOP_TURN_NS of it, and waits at most `wait_ms` for it; for tests and shutdown.
+ * May be called inside a callback, to wait for another: posts keep their order. */
 void loop_turn(struct loop *l, int wait_ms);
+
+/*
+ * What the turns cost, in CPU time of the loop's thread: while a turn lasts, everything else waits. A turn takes
+ * up nothing new after LOOP_TURN_NS, so a longer one has a callback that is too long.
+ */
+#define LOOP_TURN_NS	  (5 * 1000000)
+#define LOOP_TURN_CLASSES 9
+extern const int64_t loop_turn_limits_ns[LOOP_TURN_CLASSES]; /* ascending */
+
+struct loop_turns {
+	uint64_t n[LOOP_TURN_CLASSES +
+		   1]; /* turns up to that limit and above the one before; last: above all */
+	int64_t total_ns, longest_ns;
+};
+const struct loop_turns *loop_turns(const struct loop *l);
+void loop_turns_count(struct loop_turns *t, int64_t took_ns); /* adds a turn */
 
 /* CLOCK_MONOTONIC ns at the start of this turn: cheap, the same for all callbacks of the turn. */
 int64_t loop_now_ns(const struct loop *l);

@@ -9,7 +9,7 @@
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
-#define TAGS_PER_TURN 256 /* then the loop processes other events */
+#define TAGS_PER_TURN 64 /* then the loop processes other events */
 #define FREE_LIMIT_NS (10 * NS_PER_S)
 
 void rpc_tag_arm(struct rpc_tag *tag)

@@ -11,6 +11,7 @@
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/time_service.h"
 #include "base/buf.h"
+#include "base/jobs.h"
 #include "base/now.h"
 
 static void write_head(struct buf *out, const char *name, const char *type, const char *help)
@@ -80,6 +81,28 @@ static void write_probes(const struct time_stats *s, struct buf *out)
 		    "Departures with an impossible kernel stamp.");
 }
 
+/* A histogram: Prometheus counts in each bucket the ones below, too. */
+static void write_turns(const struct loop_turns *t, struct buf *out)
+{
+	static const char name[] = "tutti_loop_turn_seconds";
+	uint64_t n = 0;
+
+	write_head(out, name, "histogram",
+		   "CPU time of the turns of the loop; everything waits while one lasts.");
+	for (size_t i = 0; i < LOOP_TURN_CLASSES; i++) {
+		n += t->n[i];
+		buf_addf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+			 (double)loop_turn_limits_ns[i] / NS_PER_S, n);
+	}
+	n += t->n[LOOP_TURN_CLASSES];
+	buf_addf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, n);
+	buf_addf(out, "%s_sum %.6f\n%s_count %" PRIu64 "\n", name, (double)t->total_ns / NS_PER_S,
+		 name, n);
+	write_head(out, "tutti_loop_turn_max_seconds", "gauge",
+		   "The longest turn of the loop since the start, in CPU time.");
+	buf_addf(out, "tutti_loop_turn_max_seconds %.6f\n", (double)t->longest_ns / NS_PER_S);
+}
+
 void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
 {
 	write_head(out, "tutti_build_info", "gauge", "Always 1; the label is the version.");
@@ -94,4 +117,5 @@ void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
 	write_uploads(ingest_stats(env->ingest), out);
 	write_control(control_stats(env->control), out);
 	write_probes(time_service_stats(env->time), out);
+	write_turns(loop_turns(env->jobs->loop), out);
 }

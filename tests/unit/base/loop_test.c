@@ -448,6 +448,59 @@ static void test_signal(void)
 	loop_free(l);
 }
 
+/* ---- long turns ---- */
+
+static void use_cpu(void *arg)
+{
+	int64_t until_ns = now_thread_cpu_ns() + LOOP_TURN_NS;
+
+	while (now_thread_cpu_ns() < until_ns)
+		;
+	++*(int *)arg;
+}
+
+/* A turn that has used its time leaves the rest to the next one, and other events come between. */
+static void test_long_turn(void)
+{
+	struct loop *l = new_loop(1);
+	struct loop_timer timers[2] = { 0 };
+	uint64_t above = 0;
+	int n = 0;
+
+	for (int i = 0; i < 3; i++)
+		loop_post(l, use_cpu, &n);
+	for (int i = 1; i <= 3; i++) {
+		loop_turn(l, 0);
+		CHECK_EQ(n, i);
+	}
+	for (int i = 0; i < 2; i++)
+		loop_timer_at(l, &timers[i], 1, use_cpu, &n);
+	for (int i = 4; i <= 5; i++) {
+		loop_turn(l, 1000);
+		CHECK_EQ(n, i);
+	}
+	CHECK(loop_turns(l)->longest_ns >= LOOP_TURN_NS);
+	CHECK(loop_turns(l)->total_ns >= 5 * (int64_t)LOOP_TURN_NS);
+	for (size_t i = 0; i <= LOOP_TURN_CLASSES; i++)
+		above += i && loop_turn_limits_ns[i - 1] >= LOOP_TURN_NS ? loop_turns(l)->n[i] : 0;
+	CHECK_EQ(above, 5);
+	loop_free(l);
+}
+
+static void test_turns_count(void)
+{
+	struct loop_turns t = { 0 };
+
+	loop_turns_count(&t, 0);
+	loop_turns_count(&t, NS_PER_MS);
+	loop_turns_count(&t, NS_PER_MS + 1);
+	loop_turns_count(&t, 3600 * NS_PER_S);
+	CHECK_EQ(t.n[0], 2);
+	CHECK_EQ(t.n[1], 1);
+	CHECK_EQ(t.n[LOOP_TURN_CLASSES], 1);
+	CHECK_EQ(t.longest_ns, 3600 * NS_PER_S);
+}
+
 int main(void)
 {
 	unsigned int seed = (unsigned int)now_real_ns();
@@ -465,5 +518,7 @@ int main(void)
 	test_unwatch_in_callback();
 	test_level_triggered();
 	test_signal();
+	test_long_turn();
+	test_turns_count();
 	return 0;
 }
