@@ -310,12 +310,12 @@ void captures_host_lost(struct captures *cs, const char *host, uint64_t instance
 void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance);
 
 /* The agent has connected; `host` lists what it holds. */
-void captures_host_connected(struct captures *cs, const struct host *host);
+void captures_host_connected(struct captures *cs, struct host *host);
 
 /* A report of its training step has arrived: host->steps. */
 void captures_host_steps_changed(struct captures *cs, const struct host *host);
 
 /* A new list of what it holds has arrived: host->held. */
-void captures_host_held_changed(struct captures *cs, const struct host *host);
+void captures_host_held_changed(struct captures *cs, struct host *host);
 
 #endif

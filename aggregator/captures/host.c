@@ -149,7 +149,7 @@ static bool must_drop(struct captures *cs, const struct host *host, const struct
 }
 
 /* Again with each report until the agent does not hold it any more: a link may break under any message. */
-static void drop_held(struct captures *cs, const struct host *host)
+static void drop_held(struct captures *cs, struct host *host)
 {
 	for (size_t i = 0; i < host->n_held; i++) {
 		const struct host_held *held = &host->held[i];
@@ -262,7 +262,7 @@ out:
 }
 
 /* A restarted agent may hold what its predecessor recorded. */
-void captures_host_connected(struct captures *cs, const struct host *host)
+void captures_host_connected(struct captures *cs, struct host *host)
 {
 	for (size_t i = 0; i < host->n_held; i++) {
 		struct capture *c = capture_find(cs, host->held[i].session);
@@ -285,7 +285,7 @@ static void host_held_changed(struct capture_host *h, const void *arg)
 		(void)capture_retry_lost_file(h);
 }
 
-void captures_host_held_changed(struct captures *cs, const struct host *host)
+void captures_host_held_changed(struct captures *cs, struct host *host)
 {
 	for_each_open(cs, host->name, host->instance, host_held_changed, host);
 	drop_held(cs, host);

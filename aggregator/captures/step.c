@@ -34,7 +34,7 @@ static void watch_steps(struct capture *c, int64_t for_ns)
 
 	message_step_watch(&message, for_ns, GAP_NS + (int64_t)c->n_hosts * GAP_PER_HOST_NS);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = capture_host_find_agent(&c->hosts[i]);
+		struct host *host = capture_host_find_agent(&c->hosts[i]);
 
 		if (host)
 			host_send(host, &message);
@@ -54,7 +54,7 @@ static void renew_step_watch(struct capture *c)
 static bool all_answered(const struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = capture_host_find_agent(&c->hosts[i]);
+		struct host *host = capture_host_find_agent(&c->hosts[i]);
 
 		if (host && host->steps.received_mono_ns < c->steps_asked_mono_ns)
 			return false;
@@ -79,7 +79,7 @@ static size_t collect_reports(const struct capture *c, struct step_report *repor
 	size_t n = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = capture_host_find_agent(&c->hosts[i]);
+		struct host *host = capture_host_find_agent(&c->hosts[i]);
 		const struct host_steps *s = host ? &host->steps : NULL;
 
 		if (s && is_running(s, now_ns))

@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
-#include "net/rpc.h"
 
 #define FORGET_EVERY_NS (30 * NS_PER_S)
 
@@ -36,6 +34,7 @@ struct watch {
 struct registry {
 	struct loop *loop;
 	struct loop_timer forget_timer;
+	struct outbox outbox;
 	struct host **hosts; /* sorted by name */
 	size_t n, cap;
 	struct host *slots[SLOTS];
@@ -58,6 +57,7 @@ struct registry *registry_new(struct loop *loop)
 	struct registry *r = xcalloc(1, sizeof(*r));
 
 	r->loop = loop;
+	outbox_init(&r->outbox, loop);
 	if (loop)
 		loop_timer_in(loop, &r->forget_timer, FORGET_EVERY_NS, on_forget_timer, r);
 	return r;
@@ -248,6 +248,7 @@ static void drop_cookie(struct host *h)
 
 static void host_free(struct host *h)
 {
+	host_drop_unsent(h);
 	drop_cookie(h);
 	drop_peer(h);
 	host_clear_held(h);
@@ -269,6 +270,7 @@ void registry_free(struct registry *r)
 		loop_timer_cancel(r->loop, &r->forget_timer);
 	for (size_t i = 0; i < r->n; i++)
 		host_free(r->hosts[i]);
+	outbox_release(&r->outbox);
 	free(r->hosts);
 	free(r->peers);
 	free(r->watches);
@@ -331,6 +333,7 @@ struct host *registry_add(struct registry *r, const char *name)
 			    .address = xstrdup(""),
 			    .profiler_address = xstrdup(""),
 			    .registry = r };
+	host_outbox_init(h, &r->outbox);
 	r->hosts[i] = h;
 	return h;
 }
@@ -466,10 +469,10 @@ void host_renew_cookie(struct host *h)
 	r->slots[cookie % SLOTS] = h;
 }
 
-void host_send(const struct host *h, const struct buf *message)
+void host_set_control(struct host *h, struct rpc_call *control)
 {
-	if (h->control)
-		rpc_send(h->control, message->data, message->len);
+	host_drop_unsent(h);
+	h->control = control;
 }
 
 struct host *const *registry_hosts(const struct registry *r, size_t *n)

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "aggregator/fleet/host_clock.h"
+#include "aggregator/fleet/outbox.h"
 #include "aggregator/fleet/probe_peer.h"
 #include "base/err.h"
 #include "proto/setting.h"
@@ -53,6 +54,7 @@ struct host {
 	char *version, *address, *profiler_address; /* never NULL */
 	uint64_t instance; /* of the running agent */
 	struct rpc_call *control; /* its control link; NULL = lost */
+	struct host_outbox outbox;
 	uint64_t probe_cookie;
 	struct probe_peer probes;
 	int64_t seen_real_ns; /* of the last message or probe, Unix ns */
@@ -107,8 +109,12 @@ void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
 void host_renew_cookie(struct host *h); /* and the key; probes with the old ones get no answer */
 
-/* Sends a message of messages.h to the host's agent, if the agent is connected. */
-void host_send(const struct host *h, const struct buf *message);
+/* The host's link from now on, NULL if it has none; what the old one did not send yet is dropped. */
+void host_set_control(struct host *h, struct rpc_call *control);
+
+/* outbox.c: sends a message of messages.h to the host's agent, if the agent is connected. Of very many messages
+ * most are sent in later turns of the loop. */
+void host_send(struct host *h, const struct buf *message);
 
 /*
  * Resolves a selector ("all", "name,name", "key=value,key=value") to hosts, sorted by name. The caller

@@ -75,7 +75,7 @@ static void link_lose_host(struct link *l, const char *why)
 	struct host *h = l->host;
 
 	l->host = NULL;
-	h->control = NULL;
+	host_set_control(h, NULL);
 	h->seen_real_ns = now_real_ns();
 	log_warn("AGG-HOST-LOST", "host=%s address=%s reason=\"%s\"", h->name, h->address, why);
 	captures_host_disconnected(l->control->env.captures, h->name, h->instance);
@@ -214,7 +214,7 @@ static bool make_place(struct link *l)
 	if (h->control) {
 		old = rpc_arg(h->control);
 		old->host = NULL;
-		h->control = NULL;
+		host_set_control(h, NULL);
 		link_finish(old, RPC_RESOURCE_EXHAUSTED,
 			    "this aggregator has as many hosts as it takes, and most of them come "
 			    "from this address");
@@ -248,7 +248,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 	set_host(h, hello);
 	host_set_address(h, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();
-	h->control = l->call;
+	host_set_control(h, l->call);
 	l->host = h;
 	message_welcome(&message, env->clock->epoch, time_service_port(env->time), h->probe_cookie,
 			&h->probes.key);
@@ -264,7 +264,7 @@ static void handle_disconnect(struct link *l, const agent_message *m)
 
 	(void)m;
 	l->host = NULL;
-	h->control = NULL;
+	host_set_control(h, NULL);
 	log_info("AGG-HOST-GONE", "host=%s", h->name);
 	captures_host_lost(l->control->env.captures, h->name, h->instance);
 	registry_remove(l->control->env.registry, h);
@@ -479,7 +479,7 @@ struct pending_answer {
 static void send_answer(void *arg, struct capture *c)
 {
 	struct pending_answer *a = arg;
-	const struct host *host = registry_find(a->registry, a->host);
+	struct host *host = registry_find(a->registry, a->host);
 	struct buf message = BUF_INIT;
 
 	message_answer(&message, a->id, !c->not_durable.code, c->session, c->not_durable.msg);

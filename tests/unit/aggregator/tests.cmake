@@ -13,7 +13,7 @@ unit_test(aggregator/captures/options_test PURE USES aggregator_captures PKG jan
 # An aggregator and fake agents in one process.
 set(fleet ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/fleet.c)
 foreach(t captures/capture captures/durable captures/text captures/queue captures/retry captures/recovery
-		ingest/ingest link/control xprof/profiler_service)
+		fleet/outbox ingest/ingest link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
 # Over real sockets: HTTP, and what the kernel stamps.
