@@ -34,6 +34,7 @@ struct input {
 	const struct tracer_part *part;
 	const struct scale *scale;
 	int fd; /* of a part in a file; else -1 */
+	struct err lost; /* why that file cannot be opened */
 };
 
 /* ---- times ---- */
@@ -106,18 +107,20 @@ static int read_file(void *arg, uint64_t offset, void *buf, size_t len, struct e
 {
 	const struct input *in = arg;
 
+	if (in->lost.code)
+		return err_set(e, in->lost.code, "%s", in->lost.msg);
 	return file_read_exact(in->fd, offset, buf, len, in->part->path, e);
 }
 
-static int open_file(struct input *in, struct xs_source *out, struct err *e)
+/* A file that cannot be opened fails like one that cannot be read: with the first byte. */
+static struct xs_source open_file(struct input *in)
 {
-	struct stat st;
+	struct stat st = { .st_size = 1 };
 
 	in->fd = open(in->part->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (in->fd < 0 || fstat(in->fd, &st))
-		return err_errno(e, "part %s", in->part->path);
-	*out = (struct xs_source){ .read = read_file, .arg = in, .size = (uint64_t)st.st_size };
-	return 0;
+		err_errno(&in->lost, "opening %s", in->part->path);
+	return (struct xs_source){ .read = read_file, .arg = in, .size = (uint64_t)st.st_size };
 }
 
 struct file_sink {
@@ -228,8 +231,8 @@ static void add_environment(void *arg, struct xs_builder *b)
 	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
 }
 
-static int set_input(const struct assembly *a, size_t i, const struct scale scales[2],
-		     struct input *in, struct xs_input *out, struct err *e)
+static void set_input(const struct assembly *a, size_t i, const struct scale scales[2],
+		      struct input *in, struct xs_input *out)
 {
 	const struct tracer_part *part = a->parts[i];
 
@@ -248,7 +251,8 @@ static int set_input(const struct assembly *a, size_t i, const struct scale scal
 		.pid = part->pid,
 		.label = part->label,
 	};
-	return part->path ? open_file(in, &out->source, e) : 0;
+	if (part->path)
+		out->source = open_file(in);
 }
 
 static int merge(struct file_sink *file, size_t n, struct xs_counts *counts, struct err *e)
@@ -372,6 +376,8 @@ static size_t leave_out_bad(struct merge_set *m)
 			leave_out(m, i, PART_INVALID, why.msg);
 		} else if (rc == ERR_LIMIT) {
 			leave_out(m, i, PART_BEYOND_LIMITS, why.msg);
+		} else if (rc) {
+			leave_out(m, i, PART_UNREADABLE, why.msg);
 		}
 	}
 	return before - m->n;
@@ -394,8 +400,8 @@ static size_t leave_out_largest(struct merge_set *m, int rc, const struct err *e
 	return 1;
 }
 
-/* Parts come from untrusted processes: one that cannot be merged, or is too large, does not cost the host its
- * other parts. */
+/* Parts come from untrusted processes, and their files may vanish: one that cannot be read or merged, or is too
+ * large, does not cost the host its other parts. */
 static int write_without_bad(struct assembly *a, struct xs_input *inputs, int rc, struct err *e)
 {
 	const char *const *given = a->warnings;
@@ -408,10 +414,10 @@ static int write_without_bad(struct assembly *a, struct xs_input *inputs, int rc
 	for (size_t i = 0; i < m.n_given; i++)
 		m.warnings[i] = given[i];
 	a->warnings = m.warnings;
-	while (rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_FULL) {
+	while (rc) {
 		size_t left_out = rc == ERR_FULL ? 0 : leave_out_bad(&m);
 
-		if (!left_out && rc != ERR_INVALID)
+		if (!left_out && (rc == ERR_LIMIT || rc == ERR_FULL))
 			left_out = leave_out_largest(&m, rc, e);
 		if (!left_out)
 			break;
@@ -430,23 +436,18 @@ int assemble(struct assembly *a, struct err *e)
 	struct input *ins = xcalloc(a->n_parts + 1, sizeof(*ins));
 	struct xs_input *inputs = xcalloc(a->n_parts + 1, sizeof(*inputs));
 	struct scale scales[2];
-	size_t n_set = 0;
-	int rc = 0;
+	int rc;
 
 	scale_init(&scales[0], a, false);
 	scale_init(&scales[1], a, true);
-	while (n_set < a->n_parts && !rc) {
-		rc = set_input(a, n_set, scales, &ins[n_set], &inputs[n_set], e);
-		n_set++;
-	}
-	if (!rc) {
-		rc = write_file(a, inputs, a->n_parts, e);
-		if (rc)
-			rc = write_without_bad(a, inputs, rc, e);
-	}
+	for (size_t i = 0; i < a->n_parts; i++)
+		set_input(a, i, scales, &ins[i], &inputs[i]);
+	rc = write_file(a, inputs, a->n_parts, e);
+	if (rc)
+		rc = write_without_bad(a, inputs, rc, e);
 	if (rc)
 		unlink(a->path);
-	for (size_t i = 0; i < n_set; i++) {
+	for (size_t i = 0; i < a->n_parts; i++) {
 		if (ins[i].fd >= 0)
 			close(ins[i].fd);
 	}

@@ -19,6 +19,7 @@
 enum part_result {
 	PART_USED,
 	PART_INVALID, /* left out: not an XSpace */
+	PART_UNREADABLE, /* left out: its file has vanished, or cannot be read */
 	PART_BEYOND_LIMITS, /* left out: beyond the limits of xspace/xspace.h */
 	PART_NO_SPACE, /* left out: the spool has no space for it */
 	PART_TOO_LARGE, /* one of its planes is left out: larger than a file may be */
@@ -58,9 +59,8 @@ int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1
 
 /*
  * Writes one file, which holds one or several files of the session, one after the other:
- * `<host>.xplane.pb` and those that name_of_file() names. ERR_FULL when it would pass limit_bytes, also without
- * the parts of processes: parts that are the cause of a failure are left out. On
- * failure the file is removed.
+ * `<host>.xplane.pb` and those that name_of_file() names. Parts that are the cause of a failure are left out.
+ * ERR_FULL when it would pass limit_bytes, also without the parts of processes. On failure the file is removed.
  */
 MUST_CHECK int assemble(struct assembly *a, struct err *e);
 

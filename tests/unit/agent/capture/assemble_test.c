@@ -238,11 +238,36 @@ static void test_failures(void)
 	g.a.limit_bytes = 50;
 	CHECK_EQ(assemble(&g.a, &e), ERR_FULL);
 	CHECK(access(g.path, F_OK));
-	g.a.limit_bytes = 1 << 20;
-	unlink(g.parts[2].path);
-	CHECK_EQ(assemble(&g.a, &e), ERR_NOT_FOUND);
-	CHECK(access(g.path, F_OK));
 	rig_down(&g);
+}
+
+/* A part's file that vanished, and one that ends early, cost those parts; the host's file has the others. A
+ * host without its file for the sake of one process's trace would have lost more than was lost. */
+static void test_part_file_vanished(void)
+{
+	for (int truncated = 0; truncated <= 1; truncated++) {
+		struct rig g;
+		char *text;
+		struct err e;
+
+		rig_up(&g);
+		add_three_parts(&g);
+		snprintf(g.parts[2].label, sizeof(g.parts[2].label), "jax 12");
+		if (truncated)
+			CHECK(!truncate(g.parts[2].path, 7));
+		else
+			unlink(g.parts[2].path);
+		CHECK_OK(assemble(&g.a, &e), e);
+		CHECK_EQ(g.results[0], PART_USED);
+		CHECK_EQ(g.results[1], PART_USED);
+		CHECK_EQ(g.results[2], truncated ? PART_INVALID : PART_UNREADABLE);
+		CHECK_EQ(g.a.events, 2);
+		text = xspace_text_of_file(g.path);
+		CHECK_EQ(text_count(text, "\nwarning "), 2);
+		CHECK(strstr(text, "jax 12: left out: "));
+		free(text);
+		rig_down(&g);
+	}
 }
 
 /* 50 ppm over 900 ms are 45 us: the event is moved by itself, in either clock, and the bound does not grow. */
@@ -510,6 +535,7 @@ int main(void)
 	test_window();
 	test_wild_times();
 	test_failures();
+	test_part_file_vanished();
 	test_drifting_clock();
 	test_line_from_long_before();
 	test_asleep_at_an_edge();
