@@ -18,11 +18,11 @@
 #include "base/mem.h"
 #include "proto/names.h"
 
-/* A finished file of an earlier agent. */
+/* A folder of an earlier agent, with a finished file, or with an entry that could not be read yet. */
 struct finished {
 	struct finished *next;
-	char *path;
-	Tutti__V1__SpoolEntry *entry;
+	char *session, *path;
+	Tutti__V1__SpoolEntry *entry; /* NULL: not read yet */
 };
 
 struct spool {
@@ -62,34 +62,63 @@ static int take_lock(struct spool *sp, struct err *e)
 	return rc;
 }
 
-/* Keeps a folder with a finished file, removes any other; returns whether it kept it. */
+static void finished_free(struct finished *f)
+{
+	free(f->session);
+	free(f->path);
+	free(f);
+}
+
+/* These say what is in the folder. Any other error says only that it cannot be read now. */
+static bool is_verdict(int rc)
+{
+	return !rc || rc == ERR_NOT_FOUND || rc == ERR_INVALID || rc == ERR_CLOSED;
+}
+
+/* Returns spool_entry_read()'s code; removes the folder if nothing in it can be delivered. */
+static int read_finished(struct spool *sp, struct finished *f, struct err *e)
+{
+	int rc = spool_entry_read(f->path, f->session, &f->entry, e);
+
+	if (!rc)
+		spool_charge(sp, f->entry->bytes);
+	else if (is_verdict(rc))
+		spool_remove(f->path);
+	return rc;
+}
+
+/* Keeps a folder with a finished file, and one that cannot be read at the moment; removes any other. Returns
+ * whether it kept it. */
 static bool keep_if_finished(struct spool *sp, const char *session)
 {
-	char *path = xasprintf("%s/%s", sp->dir, session);
-	struct finished *finished = xcalloc(1, sizeof(*finished));
+	struct finished *f = xcalloc(1, sizeof(*f));
 	struct err e;
+	int rc;
 
-	if (spool_entry_read(path, session, &finished->entry, &e)) {
-		spool_remove(path);
-		free(path);
-		free(finished);
+	f->session = xstrdup(session);
+	f->path = xasprintf("%s/%s", sp->dir, session);
+	rc = read_finished(sp, f, &e);
+	if (rc && is_verdict(rc)) {
+		finished_free(f);
 		return false;
 	}
-	finished->path = path;
-	finished->next = sp->finished;
-	sp->finished = finished;
-	spool_charge(sp, finished->entry->bytes);
+	if (rc)
+		log_warn("AGT-SPOOL", "session=%s state=unread reason=\"%s\"", session, e.msg);
+	f->next = sp->finished;
+	sp->finished = f;
 	return true;
 }
 
 /* Removes only folders with names of sessions: --spool at a wrong directory destroys nothing else. */
-static void scan_folders(struct spool *sp)
+static int scan_folders(struct spool *sp, struct err *e)
 {
 	DIR *dir = opendir(sp->dir);
 	struct dirent *entry;
 	int swept = 0, kept = 0;
 
-	while (dir && (entry = readdir(dir))) {
+	if (!dir)
+		return err_errno(e, "spool: reading %s", sp->dir);
+	while ((entry = readdir(dir))) {
 		if (!name_is_session(entry->d_name))
 			continue;
 		if (keep_if_finished(sp, entry->d_name))
@@ -97,23 +126,31 @@ static void scan_folders(struct spool *sp)
 		else
 			swept++;
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	if (swept || kept)
 		log_info("AGT-SPOOL", "swept=%d kept=%d", swept, kept);
+	return 0;
 }
 
 bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry)
 {
-	struct finished *finished = sp->finished;
+	struct finished **at = &sp->finished, *f;
+	int rc = ERR_NOT_FOUND;
 
-	if (!finished)
-		return false;
-	sp->finished = finished->next;
-	*path = finished->path;
-	*entry = finished->entry;
-	free(finished);
-	return true;
+	while (rc && (f = *at)) {
+		rc = f->entry ? 0 : read_finished(sp, f, NULL);
+		if (!is_verdict(rc)) {
+			at = &f->next;
+			continue;
+		}
+		*at = f->next;
+		if (!rc) {
+			*path = xstrdup(f->path);
+			*entry = f->entry;
+		}
+		finished_free(f);
+	}
+	return !rc;
 }
 
 int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct err *e)
@@ -129,25 +166,27 @@ int spool_open(struct spool **out, const char *dir, uint64_t limit_bytes, struct
 		rc = check_owner(dir, e);
 	if (!rc)
 		rc = take_lock(sp, e);
+	if (!rc)
+		rc = scan_folders(sp, e);
 	if (rc) {
 		spool_free(sp);
 		return rc;
 	}
-	scan_folders(sp);
 	*out = sp;
 	return 0;
 }
 
 void spool_free(struct spool *sp)
 {
-	Tutti__V1__SpoolEntry *entry;
-	char *path;
+	struct finished *f;
 
 	if (!sp)
 		return;
-	while (spool_take_finished(sp, &path, &entry)) {
-		tutti__v1__spool_entry__free_unpacked(entry, NULL);
-		free(path);
+	while ((f = sp->finished)) {
+		sp->finished = f->next;
+		if (f->entry)
+			tutti__v1__spool_entry__free_unpacked(f->entry, NULL);
+		finished_free(f);
 	}
 	if (sp->lock_fd >= 0)
 		close(sp->lock_fd);

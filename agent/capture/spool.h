@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The directory for files that are not yet delivered: one folder per capture, and a limit for the bytes of
- * all. One agent owns it at a time, by a lock. The next agent keeps finished files whose lease is not over
- * and removes all other folders of sessions when it starts. Loop thread.
+ * all. One agent owns it at a time, by a lock. The next agent keeps finished files whose lease is not over,
+ * and folders that it cannot read at the moment, and removes all other folders of sessions when it starts. Loop
+ * thread.
  */
 #ifndef AGENT_CAPTURE_SPOOL_H
 #define AGENT_CAPTURE_SPOOL_H
@@ -22,7 +23,7 @@ void spool_free(struct spool *sp); /* NULL is fine */
 
 /* Returns the next folder with a finished file of an earlier agent, and the file's entry; its bytes are
  * charged already. The caller frees the path, and the entry with tutti__v1__spool_entry__free_unpacked().
- * False when there are no more. */
+ * False when there are no more now: folders that could not be read are tried again by the next call. */
 bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **entry);
 
 /* Makes a folder for the capture; the caller frees `*path`. ERR_FULL when the spool is full, ERR_EXISTS if

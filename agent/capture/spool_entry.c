@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -82,27 +81,32 @@ static int read_whole(const char *path, uint8_t *data, size_t *len, struct err *
 	return rc;
 }
 
-static bool file_matches(const char *dir, const Tutti__V1__SpoolEntry *entry)
+static int check_file(const char *path, uint64_t bytes, struct err *e)
 {
-	char *path = xasprintf("%s/%s", dir, entry->file);
 	struct stat st;
-	bool matches = !lstat(path, &st) && S_ISREG(st.st_mode) &&
-		       (uint64_t)st.st_size == entry->bytes;
 
-	free(path);
-	return matches;
+	if (lstat(path, &st))
+		return err_errno(e, "%s", path);
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes)
+		return err_set(e, ERR_INVALID, "%s is not the file of its spool entry", path);
+	return 0;
 }
 
 static int check_entry(const char *dir, const char *session, const Tutti__V1__SpoolEntry *entry,
 		       struct err *e)
 {
+	char *path;
+	int rc;
+
 	if (strcmp(entry->session, session) || !*entry->file || strchr(entry->file, '/') ||
-	    !entry->bytes || !file_matches(dir, entry))
-		return err_set(e, ERR_INVALID, "%s/%s does not match the file beside it", dir,
-			       NAME);
+	    !entry->bytes)
+		return err_set(e, ERR_INVALID, "%s/%s is not of this session", dir, NAME);
 	if (entry->lease_end_real_ns <= now_real_ns())
 		return err_set(e, ERR_CLOSED, "the lease of %s is over", dir);
-	return 0;
+	path = xasprintf("%s/%s", dir, entry->file);
+	rc = check_file(path, entry->bytes, e);
+	free(path);
+	return rc;
 }
 
 int spool_entry_read(const char *dir, const char *session, Tutti__V1__SpoolEntry **entry,

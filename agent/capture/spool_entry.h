@@ -14,9 +14,9 @@
 MUST_CHECK int spool_entry_write(const char *dir, const Tutti__V1__SpoolEntry *entry,
 				 struct err *e);
 
-/* The caller frees it with tutti__v1__spool_entry__free_unpacked(). ERR_NOT_FOUND if there is none;
- * ERR_INVALID if it is malformed, is of another session, or its file is missing or has another size;
- * ERR_CLOSED if its lease is over. */
+/* The caller frees it with tutti__v1__spool_entry__free_unpacked(). ERR_NOT_FOUND if it or its file is missing;
+ * ERR_INVALID if it is malformed, is of another session, or its file has another size; ERR_CLOSED if its lease
+ * is over. Any other code: it cannot be read now. */
 MUST_CHECK int spool_entry_read(const char *dir, const char *session, Tutti__V1__SpoolEntry **entry,
 				struct err *e);
 

@@ -193,8 +193,10 @@ static bool status_changed(struct control *c, const struct clock_model *m)
 static void send_hello(struct control *c)
 {
 	size_t n;
-	Tutti__V1__Held **held = requests_held(c->requests, &n);
+	Tutti__V1__Held **held;
 
+	requests_adopt_files(c->requests);
+	held = requests_held(c->requests, &n);
 	message_hello(c->call, &c->env, c->instance, held, n);
 	requests_held_free(held, n);
 }
@@ -223,9 +225,11 @@ static void on_status_timer(void *arg)
 	struct control *c = arg;
 	struct clock_model m = clock_model(c->env.clock);
 	int64_t since_ns = now_mono_ns() - c->status_mono_ns;
-	bool changed = m.calibrated != c->reported_clock.calibrated ||
-		       (since_ns >= STATUS_GAP_NS && status_changed(c, &m));
+	bool changed;
 
+	requests_adopt_files(c->requests);
+	changed = m.calibrated != c->reported_clock.calibrated ||
+		  (since_ns >= STATUS_GAP_NS && status_changed(c, &m));
 	if (changed || since_ns >= c->status_gap_ns)
 		report_status(c, &m, changed);
 	loop_timer_in(c->env.loop, &c->status, status_pause(c, m.calibrated), on_status_timer, c);

@@ -571,7 +571,8 @@ void requests_link_down(struct requests *rs)
 /* ---- life ---- */
 
 /* Takes ownership of dir. */
-static void adopt_file(struct requests *rs, char *dir, const Tutti__V1__SpoolEntry *entry)
+static struct request *adopt_file(struct requests *rs, char *dir,
+				  const Tutti__V1__SpoolEntry *entry)
 {
 	struct request *rq = request_new(rs, entry->session);
 
@@ -594,19 +595,29 @@ static void adopt_file(struct requests *rs, char *dir, const Tutti__V1__SpoolEnt
 	       rq->result_len);
 	wait_for_lease_end(rq);
 	log_info("AGT-CAPTURE", "session=%s state=found bytes=%" PRIu64, rq->session, rq->bytes);
+	return rq;
+}
+
+void requests_adopt_files(struct requests *rs)
+{
+	Tutti__V1__SpoolEntry *entry;
+	char *dir;
+
+	while (spool_take_finished(rs->env->spool, &dir, &entry)) {
+		struct request *rq = adopt_file(rs, dir, entry);
+
+		tutti__v1__spool_entry__free_unpacked(entry, NULL);
+		if (rs->link_up)
+			report_state(rq);
+	}
 }
 
 struct requests *requests_new(const struct link_env *env, const struct requests_link *link)
 {
 	struct requests *rs = xcalloc(1, sizeof(*rs));
-	Tutti__V1__SpoolEntry *entry;
-	char *dir;
 
 	*rs = (struct requests){ .env = env, .link = *link };
-	while (spool_take_finished(env->spool, &dir, &entry)) {
-		adopt_file(rs, dir, entry);
-		tutti__v1__spool_entry__free_unpacked(entry, NULL);
-	}
+	requests_adopt_files(rs);
 	return rs;
 }
 

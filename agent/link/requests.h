@@ -34,6 +34,9 @@ struct requests_link {
 /* Begins with the finished files that an earlier agent left in the spool. */
 struct requests *requests_new(const struct link_env *env, const struct requests_link *link);
 
+/* Takes up files of an earlier agent that could not be read until now. Cheap if there are none. */
+void requests_adopt_files(struct requests *rs);
+
 /* Cancels captures under way; finished files stay in the spool for the next agent. NULL is fine. */
 void requests_free(struct requests *rs);
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The control link and capture requests, against a fake aggregator on loopback. */
 #include <jansson.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/capture/spool.h"
@@ -448,6 +451,67 @@ static void test_next_agent_finds_damage(void)
 	rig_down(&g);
 }
 
+/* The descriptors that the spool itself needs, and none for an entry. */
+static struct rlimit allow_two_descriptors(void)
+{
+	struct rlimit all;
+	int first = dup(STDERR_FILENO), second = dup(STDERR_FILENO);
+
+	CHECK(first >= 0 && second > first && !close(first) && !close(second));
+	CHECK(!getrlimit(RLIMIT_NOFILE, &all));
+	CHECK(!setrlimit(RLIMIT_NOFILE, &(struct rlimit){ .rlim_cur = (rlim_t)second + 1,
+							  .rlim_max = all.rlim_max }));
+	return all;
+}
+
+/* Puts a folder where the entry is: reading it fails. Or puts the entry back. */
+static void hide_entry(struct rig *g, bool hide)
+{
+	char *entry = xasprintf("%s/%s/entry", g->f.spool_dir, SESSION);
+	char *away = xasprintf("%s/away", g->f.dir);
+
+	CHECK(hide ? !rename(entry, away) && !mkdir(entry, 0700) :
+		     !rmdir(entry) && !rename(away, entry));
+	free(entry);
+	free(away);
+}
+
+/* A spool entry that cannot be read for a moment (EMFILE, then an error of reading) is kept, and its file is
+ * offered when it can be. */
+static void test_spool_entry_is_unreadable_for_a_moment(void)
+{
+	struct fixture *f;
+	struct rlimit all;
+	struct rig g;
+	struct err e;
+
+	rig_up(&g, good_fakes);
+	f = &g.f;
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	wait_for_entry(&g);
+	control_free(g.control);
+	captures_free(f->captures);
+	spool_free(f->spool);
+	all = allow_two_descriptors();
+	CHECK_OK(spool_open(&f->spool, f->spool_dir, 1 << 30, &e), e);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &all));
+	CHECK(is_in_spool(&g, SESSION));
+	hide_entry(&g, true);
+	fixture_new_captures(f);
+	new_control(&g);
+	until(&g, &g.agg.hellos, 2);
+	CHECK_EQ(g.agg.n_held, 0);
+	CHECK(is_in_spool(&g, SESSION));
+	hide_entry(&g, false);
+	until(&g, &g.agg.progress, 4);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	rig_down(&g);
+}
+
 /* A broken message ends the connection; the agent dials again and keeps its requests. */
 static void test_broken_peer(void)
 {
@@ -577,6 +641,7 @@ int main(void)
 	test_armed_again();
 	test_next_agent();
 	test_next_agent_finds_damage();
+	test_spool_entry_is_unreadable_for_a_moment();
 	test_broken_peer();
 	test_no_welcome();
 	test_questions();
