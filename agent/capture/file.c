@@ -316,11 +316,20 @@ struct clock_slack capture_slack(const struct capture *c)
 /* ---- training steps ---- */
 
 struct steps_found {
-	int64_t t0_raw_ns;
+	const struct capture *capture;
 	int32_t pid; /* of the first process with steps; other processes repeat the same steps */
 	size_t n;
 	Tutti__V1__StepsSeen *out;
 };
+
+/* Since T0 on the session clock. At the window's edges rounding must not lead out of it. */
+static int64_t since_t0_ns(const struct capture *c, int64_t raw_ns)
+{
+	int64_t at_ns = clock_model_session_of_raw(&c->clock, raw_ns) - c->t0_ns;
+	int64_t duration_ns = c->t1_ns - c->t0_ns;
+
+	return at_ns < 0 ? 0 : at_ns > duration_ns ? duration_ns : at_ns;
+}
 
 static void count_step(void *arg, const struct step_mark *mark)
 {
@@ -328,7 +337,7 @@ static void count_step(void *arg, const struct step_mark *mark)
 
 	if (f->n && (mark->pid != f->pid || mark->step <= f->out->last))
 		return;
-	f->out->end_at_ns = mark->raw_ns - f->t0_raw_ns;
+	f->out->end_at_ns = since_t0_ns(f->capture, mark->raw_ns);
 	f->out->last = mark->step;
 	if (f->n++)
 		return;
@@ -342,7 +351,7 @@ bool capture_steps(const struct capture *c, Tutti__V1__StepsSeen *out)
 {
 	int64_t t0_raw_ns = clock_model_raw_of_session(&c->clock, c->t0_ns);
 	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
-	struct steps_found f = { .t0_raw_ns = t0_raw_ns, .out = out };
+	struct steps_found f = { .capture = c, .out = out };
 
 	tutti__v1__steps_seen__init(out);
 	marks_each_step(c->captures->env.marks, t0_raw_ns, t1_raw_ns, count_step, &f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Captures of a host with a wide bound: its clock is ahead until a probe is answered without delay. */
 #include "agent/clock/clock.h"
+#include "agent/marks/marks.h"
 #include "base/now.h"
 #include "net/udp.h"
 #include "proto/probe.h"
@@ -17,6 +18,7 @@ struct reflector {
 	struct loop *loop;
 	struct udp *udp;
 	int port;
+	int64_t slow_ppm, begin_raw_ns; /* the session clock loses so much against raw from then on */
 	int64_t hold_ns; /* 0 = at once */
 	struct loop_timer timer;
 	struct probe held;
@@ -24,13 +26,27 @@ struct reflector {
 	struct udp_from from;
 };
 
+static int64_t session_of_raw(const struct reflector *r, int64_t raw_ns)
+{
+	return raw_ns + SHIFT - (raw_ns - r->begin_raw_ns) / 1000000 * r->slow_ppm;
+}
+
+static int64_t raw_of_session(const struct reflector *r, int64_t session_ns)
+{
+	int64_t raw_ns = session_ns - SHIFT;
+
+	for (int i = 0; i < 4; i++) /* each time 300 ppm nearer */
+		raw_ns += session_ns - session_of_raw(r, raw_ns);
+	return raw_ns;
+}
+
 static void answer(struct reflector *r, struct probe p, const struct udp_from *from)
 {
 	uint8_t packet[PROBE_BYTES];
 
 	p.type = PROBE_REPLY;
 	p.epoch = EPOCH;
-	p.t2_ns = p.t3_ns = now_raw_ns() + SHIFT;
+	p.t2_ns = p.t3_ns = session_of_raw(r, now_raw_ns());
 	probe_encode(&p, &key, packet);
 	udp_send_to(r->udp, from, packet, sizeof(packet));
 }
@@ -174,8 +190,53 @@ static void test_known_too_late(void)
 	rig_down(&g);
 }
 
+static void mark_step(struct rig *g, int64_t raw_ns, int step)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "train#step_num=%d#", step);
+	marks_add(g->f.marks, &(struct mark){ .raw_ns = raw_ns, .pid = 7, .tid = 7, .text = text });
+}
+
+/* On a raw clock that is 300 ppm fast a window of 10 s takes 10.003 s: times of steps are those of the session
+ * clock, and none lies beyond the window. */
+static void test_times_of_steps_are_session_times(void)
+{
+	const int64_t window_ns = 10 * NS_PER_S;
+	struct capture_request req = {
+		.session = "2026_11_21_12_00_00_abc123",
+		.duration_ns = window_ns,
+		.changed = on_changed,
+	};
+	Tutti__V1__StepsSeen steps;
+	struct capture *c;
+	struct rig g;
+	struct err e;
+
+	rig_up(&g, 0);
+	g.r.slow_ppm = 300;
+	g.r.begin_raw_ns = now_raw_ns();
+	fixture_until(&g.f, is_calibrated, &g);
+	req.t0_ns = session_of_raw(&g.r, now_raw_ns()) + NS_PER_S;
+	req.give_up_ns = req.t0_ns + 60 * NS_PER_S;
+	req.arg = &g;
+	CHECK_OK(capture_start(g.f.captures, &req, &c, &e), e);
+	fixture_until(&g.f, is_over, &g);
+	mark_step(&g, raw_of_session(&g.r, req.t0_ns + NS_PER_S), 1);
+	mark_step(&g, raw_of_session(&g.r, req.t0_ns + window_ns - NS_PER_US), 2);
+	CHECK(capture_steps(c, &steps));
+	CHECK_EQ(steps.first, 1);
+	CHECK_EQ(steps.last, 1);
+	CHECK(llabs(steps.first_at_ns - NS_PER_S) <= capture_bound_ns(c));
+	CHECK(steps.end_at_ns <= window_ns);
+	CHECK(steps.end_at_ns >= window_ns - NS_PER_US - capture_bound_ns(c));
+	CHECK(capture_bound_ns(c) < NS_PER_MS);
+	rig_down(&g);
+}
+
 int main(void)
 {
+	test_times_of_steps_are_session_times();
 	test_asked_first();
 	test_known_too_late();
 	return 0;
