@@ -25,6 +25,10 @@ MUST_CHECK int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out
 MUST_CHECK int control_unpack_local(Tutti__V1__LocalRequest **out, const void *data, size_t len,
 				    struct err *e);
 
+/* For the steps of a HostResult, which control_unpack_from_agent() leaves unchecked: a host's file is worth more
+ * than its steps, so steps out of range are left out and the result is taken. */
+MUST_CHECK int control_check_steps_seen(const Tutti__V1__StepsSeen *m, struct err *e);
+
 /* No control characters but tab and newline, valid UTF-8, at most max bytes. */
 bool text_is_clean(const char *s, size_t max);
 

@@ -231,8 +231,9 @@ static void report_left_out_part(struct capture *c, struct capture_run *r,
 		tracer_run_set_result(&r->run, RUN_DEGRADED,
 				      part->pid ? REASON_PROFILER_FAILED : REASON_TRACER_FAILED,
 				      "%s: left out: %s", part->label,
-				      result == PART_INVALID ? "it is not an XSpace" :
-							       "its file in the spool cannot be read");
+				      result == PART_INVALID
+					      ? "it is not an XSpace"
+					      : "its file in the spool cannot be read");
 	clean_detail(&r->run);
 	c->reports[r - c->runs].state = result_word(&r->run);
 }

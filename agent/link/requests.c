@@ -589,10 +589,7 @@ static struct request *adopt_file(struct requests *rs, char *dir,
 	/* A later end means that the wall clock was set back. */
 	if (rq->lease_end_mono_ns > now_mono_ns() + 2 * LEASE_NS)
 		rq->lease_end_mono_ns = now_mono_ns() + 2 * LEASE_NS;
-	rq->result_len = entry->result.len;
-	rq->result = xmalloc(rq->result_len + 1);
-	memcpy(rq->result, rq->result_len ? entry->result.data : (const uint8_t *)"",
-	       rq->result_len);
+	request_set_result(rq, entry->result.data, entry->result.len);
 	wait_for_lease_end(rq);
 	log_info("AGT-CAPTURE", "session=%s state=found bytes=%" PRIu64, rq->session, rq->bytes);
 	return rq;

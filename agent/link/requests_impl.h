@@ -72,6 +72,10 @@ void request_report_progress(const struct request *rq);
 /* Makes rq->result from its capture. With a reason: the capture will have no file. */
 void request_make_result(struct request *rq, const char *reason, const char *detail);
 
+/* The same from the bytes of an earlier agent. A result that the aggregator would refuse, and end the link for,
+ * each time anew, becomes one that says only whether there is a file. */
+void request_set_result(struct request *rq, const void *data, size_t len);
+
 /* Sends rq->result. With a reason it reports that the file exists but is not stored. */
 void request_report_result(const struct request *rq, const char *reason, const char *detail);
 

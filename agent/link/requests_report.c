@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +9,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/control_check.h"
 #include "proto/limits.h"
 #include "proto/message.h"
+#include "proto/reasons.h"
 
 static const char *state_word(enum request_state state)
 {
@@ -79,14 +82,69 @@ void request_report_progress(const struct request *rq)
 
 /* ---- results ---- */
 
-static void keep_result(void *arg, const Tutti__V1__AgentMessage *m)
+static int check_result(const uint8_t *data, size_t len, struct err *e)
 {
-	struct request *rq = arg;
+	Tutti__V1__AgentMessage *m;
+	int rc = control_unpack_from_agent(&m, data, len, e);
 
+	if (rc)
+		return rc;
+	if (m->kind_case != TUTTI__V1__AGENT_MESSAGE__KIND_RESULT)
+		rc = err_set(e, ERR_INVALID, "it is no result");
+	else if (m->result->steps)
+		rc = control_check_steps_seen(m->result->steps, e);
+	tutti__v1__agent_message__free_unpacked(m, NULL);
+	return rc;
+}
+
+static void pack_result(struct request *rq, const Tutti__V1__AgentMessage *m)
+{
 	free(rq->result);
 	rq->result_len = tutti__v1__agent_message__get_packed_size(m);
 	rq->result = xmalloc(rq->result_len + 1);
 	tutti__v1__agent_message__pack(m, rq->result);
+}
+
+/* What is known for certain: whether there is a file. */
+static void reduce_result(struct request *rq, const char *why)
+{
+	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
+	char text[sizeof(((struct err *)0)->msg)];
+
+	log_warn("AGT-CAPTURE", "session=%s reason=\"its report is left out: %s\"", rq->session,
+		 why);
+	snprintf(text, sizeof(text), "the agent's report is left out: %.200s", why);
+	result.session = rq->session;
+	result.has_file = rq->path != NULL;
+	result.bytes = rq->bytes;
+	result.reason = (char *)(result.has_file ? REASON_TRACER_FAILED : REASON_ASSEMBLE);
+	result.detail = text;
+	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
+	msg.result = &result;
+	pack_result(rq, &msg);
+}
+
+void request_set_result(struct request *rq, const void *data, size_t len)
+{
+	struct err e;
+
+	free(rq->result);
+	rq->result_len = len;
+	rq->result = xmalloc(len + 1);
+	memcpy(rq->result, len ? data : "", len);
+	if (check_result(rq->result, len, &e))
+		reduce_result(rq, e.msg);
+}
+
+static void keep_result(void *arg, const Tutti__V1__AgentMessage *m)
+{
+	struct request *rq = arg;
+	struct err e;
+
+	pack_result(rq, m);
+	if (check_result(rq->result, rq->result_len, &e))
+		reduce_result(rq, e.msg);
 }
 
 void request_make_result(struct request *rq, const char *reason, const char *detail)
@@ -128,7 +186,7 @@ void request_report_result(const struct request *rq, const char *reason, const c
 
 	if (message_unpack(&packed, &tutti__v1__agent_message__descriptor, LIMIT_CONTROL_BYTES,
 			   LIMIT_CONTROL_FIELDS, rq->result, rq->result_len, NULL))
-		return; /* the spool entry of an earlier agent was damaged */
+		return; /* not reached: request_set_result() has checked it */
 	m = (Tutti__V1__AgentMessage *)packed;
 	if (reason)
 		send_without_file(rq, m, reason, detail);

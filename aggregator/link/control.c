@@ -394,6 +394,18 @@ static void set_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 	}
 }
 
+static void set_steps_seen(struct capture_host *h, const Tutti__V1__StepsSeen *m)
+{
+	struct err e;
+
+	if (control_check_steps_seen(m, &e))
+		log_warn("AGG-PEER", "host=%s reason=\"its steps are left out: %s\"", h->name,
+			 e.msg);
+	else
+		h->steps = (struct steps_seen){ true, m->first, m->last, m->first_at_ns,
+						m->end_at_ns };
+}
+
 static void handle_result(struct link *l, const agent_message *m)
 {
 	const Tutti__V1__HostResult *r = m->result;
@@ -411,8 +423,7 @@ static void handle_result(struct link *l, const agent_message *m)
 		h->clock = host_clock_from(r->clock);
 	set_reports(h, r);
 	if (r->steps)
-		h->steps = (struct steps_seen){ true, r->steps->first, r->steps->last,
-						r->steps->first_at_ns, r->steps->end_at_ns };
+		set_steps_seen(h, r->steps);
 	reason = clean_reason(r->reason, r->detail, detail, sizeof(detail));
 	capture_host_result(h, r->has_file, reason, detail);
 }

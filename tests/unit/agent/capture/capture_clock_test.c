@@ -18,7 +18,8 @@ struct reflector {
 	struct loop *loop;
 	struct udp *udp;
 	int port;
-	int64_t slow_ppm, begin_raw_ns; /* the session clock loses so much against raw from then on */
+	int64_t slow_ppm,
+		begin_raw_ns; /* the session clock loses so much against raw from then on */
 	int64_t hold_ns; /* 0 = at once */
 	struct loop_timer timer;
 	struct probe held;

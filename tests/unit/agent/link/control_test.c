@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agent/capture/spool.h"
+#include "agent/capture/spool_entry.h"
 #include "agent/clock/clock.h"
 #include "agent/link/control.h"
 #include "base/conf.h"
@@ -470,8 +471,8 @@ static void hide_entry(struct rig *g, bool hide)
 	char *entry = xasprintf("%s/%s/entry", g->f.spool_dir, SESSION);
 	char *away = xasprintf("%s/away", g->f.dir);
 
-	CHECK(hide ? !rename(entry, away) && !mkdir(entry, 0700) :
-		     !rmdir(entry) && !rename(away, entry));
+	CHECK(hide ? !rename(entry, away) && !mkdir(entry, 0700)
+		   : !rmdir(entry) && !rename(away, entry));
 	free(entry);
 	free(away);
 }
@@ -509,6 +510,50 @@ static void test_spool_entry_is_unreadable_for_a_moment(void)
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(g.agg.has_file);
+	rig_down(&g);
+}
+
+/* As an agent with a bug would have left it: more events than a result may have. */
+static void spoil_result(struct rig *g)
+{
+	char *dir = xasprintf("%s/%s", g->f.spool_dir, SESSION);
+	Tutti__V1__SpoolEntry *entry;
+	Tutti__V1__AgentMessage *m;
+	struct err e;
+
+	CHECK_OK(spool_entry_read(dir, SESSION, &entry, &e), e);
+	m = tutti__v1__agent_message__unpack(NULL, entry->result.len, entry->result.data);
+	CHECK(m && m->result);
+	m->result->events = UINT64_MAX;
+	free(entry->result.data);
+	entry->result.len = tutti__v1__agent_message__get_packed_size(m);
+	entry->result.data = xmalloc(entry->result.len);
+	tutti__v1__agent_message__pack(m, entry->result.data);
+	CHECK_OK(spool_entry_write(dir, entry, &e), e);
+	tutti__v1__agent_message__free_unpacked(m, NULL);
+	tutti__v1__spool_entry__free_unpacked(entry, NULL);
+	free(dir);
+}
+
+/* The aggregator would end the link for this result, at each reconnect: it is not sent (the fake checks all
+ * messages), its file is delivered. */
+static void test_result_out_of_range(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	until(&g, &g.agg.statuses, 1);
+	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	until(&g, &g.agg.progress, 3);
+	wait_for_entry(&g);
+	spoil_result(&g);
+	restart_agent(&g, false);
+	until(&g, &g.agg.progress, 4);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_STR(g.agg.reason, "tracer-failed");
+	CHECK(strstr(g.agg.detail, "events"));
 	rig_down(&g);
 }
 
@@ -642,6 +687,7 @@ int main(void)
 	test_next_agent();
 	test_next_agent_finds_damage();
 	test_spool_entry_is_unreadable_for_a_moment();
+	test_result_out_of_range();
 	test_broken_peer();
 	test_no_welcome();
 	test_questions();

@@ -134,6 +134,38 @@ static void test_reason_of_no_table(void)
 	}
 }
 
+/* A time of a step out of range costs the host its steps, not its link: the agent would send the same result
+ * again at each reconnect. */
+static void test_steps_of_result_out_of_range(void)
+{
+	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
+	Tutti__V1__HostResult result = TUTTI__V1__HOST_RESULT__INIT;
+	Tutti__V1__StepsSeen steps = TUTTI__V1__STEPS_SEEN__INIT;
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, c->hosts[0].state == HOST_ARMED);
+	steps.first_at_ns = -1;
+	steps.end_at_ns = INT64_MAX;
+	result.session = a.session;
+	result.reason = (char *)"assemble";
+	result.steps = &steps;
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
+	m.result = &result;
+	fake_send(&a, &m);
+	fleet_wait_over(&f, c->session);
+	CHECK_STR(c->hosts[0].reason, "assemble");
+	CHECK(!c->hosts[0].steps.known);
+	CHECK(a.call);
+	CHECK_EQ(control_stats(f.agg.control)->bad_messages, 0);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 static void test_disconnect(void)
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
@@ -228,6 +260,7 @@ int main(void)
 	test_duplicate_name();
 	test_same_agent_again();
 	test_reason_of_no_table();
+	test_steps_of_result_out_of_range();
 	test_disconnect();
 	test_status();
 	test_ask();
