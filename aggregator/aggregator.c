@@ -23,7 +23,6 @@
 #define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* a chunk at 1 Mbit/s takes 8 s */
 #define LOST_PATIENCE_NS   (3 * NS_PER_S) /* agents dial again after 0.1 s, 0.2 s, ... */
 #define LEAD_MAX_NS	   (60 * 1000000000LL)
-#define GRACE_MAX_NS	   (3600 * 1000000000LL)
 #define HTTP_THREADS	   3
 
 /* ---- the store ---- */
@@ -324,9 +323,9 @@ static int check_conf(const struct aggregator *agg, struct err *e)
 
 	if (conf->lead_ns < 0 || conf->lead_ns > LEAD_MAX_NS)
 		return err_set(e, ERR_INVALID, "lead: use 0 to %lld s", LEAD_MAX_NS / NS_PER_S);
-	if (conf->grace_ns <= 0 || conf->grace_ns > GRACE_MAX_NS)
+	if (conf->grace_ns <= 0 || conf->grace_ns > LIMIT_GRACE_NS)
 		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
-			       GRACE_MAX_NS / NS_PER_S);
+			       LIMIT_GRACE_NS / NS_PER_S);
 	if (conf->stop_limit_ns < 0)
 		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
 	return check_listeners(agg, e);

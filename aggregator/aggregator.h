@@ -27,7 +27,7 @@ struct aggregator_conf {
 	char *probe; /* address of the time probes, UDP */
 	char *spool; /* directory for uploads under way */
 	int64_t lead_ns; /* from request to T0 */
-	int64_t grace_ns; /* from T1 to the commit at the latest */
+	int64_t grace_ns; /* of captures that ask for none, at least */
 	int64_t stop_limit_ns; /* longest time for stopping; 0 = no limit */
 	int64_t causality_ns; /* longest causality_check() of a session; 0 = no check */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */

@@ -16,8 +16,9 @@ static const struct conf_field fields[] = {
 	     "directory for uploads under way"),
 	CONF(struct aggregator_conf, lead_ns, "500ms",
 	     "least time from a request to T0, for arming the agents"),
-	CONF(struct aggregator_conf, grace_ns, "30s",
-	     "longest time from the end of the window to the commit"),
+	CONF(struct aggregator_conf, grace_ns, "60s",
+	     "time after a window to wait for its hosts, at least; twice the window if that is "
+	     "longer"),
 	CONF(struct aggregator_conf, causality_ns, "500ms",
 	     "longest causality check of events that hosts share; 0s = no check"),
 	CONF(struct aggregator_conf, stop_limit_ns, "10s",

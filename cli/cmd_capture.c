@@ -19,6 +19,7 @@ struct conf {
 	struct conf_list tracer;
 	bool help_settings;
 	int64_t wait_ns;
+	int64_t grace_ns;
 	char *refine;
 	char *at_step;
 	int steps;
@@ -39,6 +40,10 @@ static const struct conf_field fields[] = {
 	CONF_ONCE(struct conf, steps, "0", "length in steps; without it, --duration"),
 	CONF(struct conf, wait_ns, "10m",
 	     "longest wait for other captures that use the profilers; 0s = none"),
+	CONF(struct conf, grace_ns, "0s",
+	     "wait for hosts after the window, 1s to 2h: large profiles take long; 0s = 60s, or "
+	     "twice "
+	     "the window"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -133,6 +138,8 @@ static int fill_request(json_t *request, const struct conf *conf, struct err *e)
 		rc = put_exact(request, "refine", "--refine", conf->refine, e);
 	json_put_int(request, "duration_ns", conf->duration_ns);
 	json_put_int(request, "wait_ns", conf->wait_ns);
+	if (conf->grace_ns)
+		json_put_int(request, "grace_ns", conf->grace_ns);
 	if (!rc)
 		rc = put_settings(request, &conf->set, e);
 	if (!rc)

@@ -401,6 +401,8 @@ static int check_arm(const Tutti__V1__Arm *m, struct err *e)
 	if (!rc)
 		rc = check_range("upload_deadline_ns", m->upload_deadline_ns, 1, LIMIT_TIME_NS, e);
 	if (!rc)
+		rc = check_range("gather_by_ns", m->gather_by_ns, 0, LIMIT_TIME_NS, e);
+	if (!rc)
 		rc = check_range("profile_options", (int64_t)m->profile_options.len, 0,
 				 LIMIT_OPTIONS_BYTES, e);
 	if (!rc)
@@ -416,7 +418,9 @@ static int check_stop(const Tutti__V1__Stop *m, struct err *e)
 {
 	int rc = check_session(m->session, e);
 
-	return rc ? rc : check_range("t1_ns", m->t1_ns, 1, LIMIT_TIME_NS, e);
+	if (!rc)
+		rc = check_range("t1_ns", m->t1_ns, 1, LIMIT_TIME_NS, e);
+	return rc ? rc : check_range("gather_by_ns", m->gather_by_ns, 0, LIMIT_TIME_NS, e);
 }
 
 static int check_upload(const Tutti__V1__Upload *m, struct err *e)

@@ -45,6 +45,7 @@
 #define LIMIT_CAPTURES	  64 /* captures in progress at once */
 #define LIMIT_QUEUED	  64 /* captures that wait for others */
 #define LIMIT_DURATION_NS (3600 * 1000000000LL) /* one capture */
+#define LIMIT_GRACE_NS	  (7200 * 1000000000LL) /* of one capture: twice the longest window */
 #define LIMIT_TIME_NS \
 	4000000000000000000LL /* Unix ns, until 2096: sums of two times cannot overflow */
 #define LIMIT_WAIT_NS		(7 * 86400 * 1000000000LL) /* of a capture, in the queue */

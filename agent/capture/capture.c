@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/capture/capture_impl.h"
@@ -269,12 +270,14 @@ static void on_t0(void *arg)
 		      c);
 }
 
-void capture_stop(struct capture *c, int64_t t1_ns)
+void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns)
 {
 	if (c->state > CAPTURE_RUNNING || t1_ns >= c->t1_ns)
 		return;
 	c->t1_ns = t1_ns > c->t0_ns ? t1_ns : c->t0_ns;
 	c->t1_raw_ns = raw_of(c, c->t1_ns);
+	if (give_up_ns)
+		c->give_up_mono_ns = now_mono_of_raw(raw_of(c, give_up_ns));
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct capture_run *r = &c->runs[i];
 
@@ -535,6 +538,13 @@ const char *capture_path(const struct capture *c)
 uint64_t capture_bytes(const struct capture *c)
 {
 	return c->bytes;
+}
+
+uint64_t capture_bytes_made(const struct capture *c)
+{
+	struct stat st;
+
+	return stat(c->path, &st) ? 0 : (uint64_t)st.st_size;
 }
 
 uint32_t capture_crc32(const struct capture *c)

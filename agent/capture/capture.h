@@ -84,7 +84,8 @@ void captures_free(struct captures *cs); /* cancels captures under way; NULL is 
 MUST_CHECK int capture_start(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
-void capture_stop(struct capture *c, int64_t t1_ns); /* ends the window early; keeps the data */
+/* Ends the window early and keeps the data; `give_up_ns` as in the request, 0 = as before. */
+void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns);
 void capture_release(struct capture *c); /* cancels if under way, removes its files, frees it */
 /* Frees a capture in READY; its file stays in the spool for the next agent. */
 void capture_release_keep_file(struct capture *c);
@@ -93,6 +94,7 @@ const char *capture_session(const struct capture *c);
 int64_t capture_t0_ns(const struct capture *c); /* of its window, session clock */
 const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
+uint64_t capture_bytes_made(const struct capture *c); /* of the file, in ASSEMBLING */
 uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */
 /* Bytes of each file of the session that it holds, in READY; borrowed. */
 const uint64_t *capture_files(const struct capture *c, unsigned int *n);

@@ -85,6 +85,7 @@ static void request_free(struct request *rq, bool keep)
 	unlink_request(rq);
 	loop_timer_cancel(l, &rq->clock_wait);
 	loop_timer_cancel(l, &rq->expiry);
+	loop_timer_cancel(l, &rq->growth);
 	upload_cancel(rq->upload);
 	release_files(rq, keep);
 	if (rq->entry_write)
@@ -182,10 +183,10 @@ static struct rpc_channel *control_channel(void *arg)
 	return link->channel(link->arg);
 }
 
-/* At most two hours from now: no deadline is later. */
+/* At most four hours from now: no deadline is later. */
 static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
 {
-	const int64_t most_ns = 2 * 3600 * NS_PER_S;
+	const int64_t most_ns = 4 * 3600 * NS_PER_S;
 	struct clock_model m = clock_model(rq->requests->env->clock);
 	int64_t away_ns = now_mono_of_raw(clock_model_raw_of_session(&m, session_ns)) -
 			  now_mono_ns();
@@ -304,6 +305,7 @@ static void on_changed(struct capture *c, enum capture_state state, void *arg)
 {
 	struct request *rq = arg;
 
+	loop_timer_cancel(rq->requests->env->loop, &rq->growth);
 	switch (state) {
 	case CAPTURE_RUNNING:
 		rq->state = REQUEST_RUNNING;
@@ -312,6 +314,9 @@ static void on_changed(struct capture *c, enum capture_state state, void *arg)
 	case CAPTURE_GATHERING:
 		rq->state = REQUEST_GATHERING;
 		request_report_progress(rq);
+		break;
+	case CAPTURE_ASSEMBLING:
+		request_report_growth(rq);
 		break;
 	case CAPTURE_READY:
 		on_file_ready(rq);
@@ -337,11 +342,14 @@ static void on_deadline(void *arg)
 	wait_for_lease_end(rq);
 }
 
-/* Half of the time between window and deadline is for the tracers, half for merging and sending. */
+/* Without gather_by_ns, half of the time between window and deadline is for the tracers, half for merging and
+ * sending. */
 static int64_t give_up_ns(const Tutti__V1__Arm *arm)
 {
 	int64_t t1_ns = arm->t0_ns + arm->duration_ns;
 
+	if (arm->gather_by_ns)
+		return arm->gather_by_ns > t1_ns ? arm->gather_by_ns : t1_ns;
 	return arm->upload_deadline_ns > t1_ns ? t1_ns + (arm->upload_deadline_ns - t1_ns) / 2
 					       : t1_ns;
 }
@@ -491,10 +499,12 @@ void requests_stop(struct requests *rs, const Tutti__V1__Stop *m)
 
 	if (!rq)
 		return;
-	if (rq->capture)
-		capture_stop(rq->capture, m->t1_ns);
-	else if (rq->arm && m->t1_ns < rq->arm->t0_ns + rq->arm->duration_ns)
+	if (rq->capture) {
+		capture_stop(rq->capture, m->t1_ns, m->gather_by_ns);
+	} else if (rq->arm && m->t1_ns < rq->arm->t0_ns + rq->arm->duration_ns) {
 		rq->arm->duration_ns = m->t1_ns > rq->arm->t0_ns ? m->t1_ns - rq->arm->t0_ns : 0;
+		rq->arm->gather_by_ns = m->gather_by_ns;
+	}
 }
 
 void requests_cancel(struct requests *rs, const char *session)

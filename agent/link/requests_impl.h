@@ -53,6 +53,8 @@ struct request {
 	struct upload *upload;
 	uint64_t bytes_done;
 	int64_t progress_mono_ns; /* of the last message about bytes */
+	struct loop_timer growth; /* while the file is being made */
+	uint64_t bytes_made;
 };
 
 struct requests {
@@ -68,6 +70,9 @@ void request_report_armed(const struct request *rq, int64_t t0_ns);
 void requests_report_refused(const struct requests *rs, const char *session, const char *reason,
 			     const char *detail);
 void request_report_progress(const struct request *rq);
+
+/* Reports progress while the capture's file is being made, as long as the file grows. */
+void request_report_growth(struct request *rq);
 
 /* Makes rq->result from its capture. With a reason: the capture will have no file. */
 void request_make_result(struct request *rq, const char *reason, const char *detail);

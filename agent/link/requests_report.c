@@ -14,6 +14,8 @@
 #include "proto/message.h"
 #include "proto/reasons.h"
 
+#define GROWTH_PERIOD_NS NS_PER_S
+
 static const char *state_word(enum request_state state)
 {
 	static const char *const words[] = {
@@ -78,6 +80,23 @@ void request_report_progress(const struct request *rq)
 	msg.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_PROGRESS;
 	msg.progress = &progress;
 	send_message(rq->requests, &msg);
+}
+
+static void on_growth_due(void *arg)
+{
+	struct request *rq = arg;
+	uint64_t bytes = capture_bytes_made(rq->capture);
+
+	if (bytes != rq->bytes_made)
+		request_report_progress(rq);
+	rq->bytes_made = bytes;
+	loop_timer_in(rq->requests->env->loop, &rq->growth, GROWTH_PERIOD_NS, on_growth_due, rq);
+}
+
+void request_report_growth(struct request *rq)
+{
+	request_report_progress(rq);
+	loop_timer_in(rq->requests->env->loop, &rq->growth, GROWTH_PERIOD_NS, on_growth_due, rq);
 }
 
 /* ---- results ---- */

@@ -30,8 +30,8 @@
 /* The caller's clock is wrong if its start is further away than this. */
 #define AHEAD_MAX_NS (60 * NS_PER_S)
 
-/* Time to gather after the window, if the call has no deadline. */
-#define GATHER_LIMIT_NS (30 * NS_PER_S)
+/* Time to gather after the window, at least, and twice the window if that is longer: the grace of a fleet's captures. */
+#define GATHER_LEAST_NS (60 * NS_PER_S)
 
 /* Time to send the answer before the call's deadline. */
 #define RESERVE_NS NS_PER_S
@@ -147,10 +147,12 @@ static int64_t window_start_ns(const struct clock_model *m, const Tensorflow__Pr
 	return clock_model_session_of_raw(m, raw);
 }
 
-static int64_t give_up_ns(const struct clock_model *m, const struct rpc_call *call, int64_t t1_ns)
+static int64_t give_up_ns(const struct clock_model *m, const struct rpc_call *call, int64_t t1_ns,
+			  int64_t duration_ns)
 {
+	int64_t grace = 2 * duration_ns > GATHER_LEAST_NS ? 2 * duration_ns : GATHER_LEAST_NS;
 	int64_t deadline = rpc_deadline_ns(call);
-	int64_t limit = t1_ns + GATHER_LIMIT_NS, until;
+	int64_t limit = t1_ns + grace, until;
 
 	if (deadline == INT64_MAX)
 		return limit;
@@ -174,7 +176,7 @@ static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m,
 	req.session = session;
 	req.t0_ns = window_start_ns(&model, m->opts);
 	req.duration_ns = (int64_t)m->opts->duration_ms * NS_PER_MS;
-	req.give_up_ns = give_up_ns(&model, p->call, req.t0_ns + req.duration_ns);
+	req.give_up_ns = give_up_ns(&model, p->call, req.t0_ns + req.duration_ns, req.duration_ns);
 	buf_reserve(&options, tensorflow__profile_options__get_packed_size(m->opts));
 	options.len = tensorflow__profile_options__pack(m->opts, options.data);
 	req.profile_options = options.data;
@@ -286,7 +288,7 @@ static void terminate_session(struct profiler_service *s, const char *session)
 	for (struct profile *p = s->profiles; p; p = next) {
 		next = p->next;
 		if (p->capture && !strcmp(p->session, session))
-			capture_stop(p->capture, now);
+			capture_stop(p->capture, now, 0);
 	}
 }
 

@@ -20,6 +20,7 @@ enum member_kind {
 	MEMBER_TEXT,
 	MEMBER_DURATION,
 	MEMBER_WAIT,
+	MEMBER_GRACE,
 	MEMBER_STEP,
 	MEMBER_COUNT,
 	MEMBER_ARRAY,
@@ -43,6 +44,7 @@ static const struct member members[] = {
 	MEMBER(run, MEMBER_TEXT, "a name"),
 	MEMBER(duration_ns, MEMBER_DURATION, "an integer of nanoseconds above 0"),
 	MEMBER(wait_ns, MEMBER_WAIT, "an integer of nanoseconds, 0 or above"),
+	MEMBER(grace_ns, MEMBER_GRACE, "an integer of nanoseconds, from 1 s to 2 h"),
 	MEMBER(refine, MEMBER_TEXT, "\"events\""),
 	MEMBER(at_step, MEMBER_STEP, "a step's number or \"next\""),
 	{ "steps", MEMBER_COUNT, offsetof(struct capture_request, n_steps),
@@ -80,6 +82,10 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	case MEMBER_DURATION:
 		*(int64_t *)at = json_integer_value(value);
 		return json_is_integer(value) && json_integer_value(value) > 0;
+	case MEMBER_GRACE:
+		*(int64_t *)at = json_integer_value(value);
+		return json_integer_value(value) >= NS_PER_S &&
+		       json_integer_value(value) <= LIMIT_GRACE_NS;
 	case MEMBER_WAIT: /* 0 means "not at all" in JSON; the struct has -1 for that, and 0 for the default */
 		*(int64_t *)at = json_integer_value(value) ? json_integer_value(value) : -1;
 		return json_is_integer(value) && json_integer_value(value) >= 0;

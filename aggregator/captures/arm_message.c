@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "aggregator/captures/capture.h"
+#include "aggregator/captures/capture_impl.h"
 #include "aggregator/captures/options.h"
 #include "aggregator/fleet/messages.h"
 #include "base/mem.h"
@@ -54,7 +54,8 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 	arm.profile_options = (ProtobufCBinaryData){ c->options_len, c->options };
 	arm.tracers = c->tracers;
 	arm.n_tracers = count_names(c->tracers);
-	arm.upload_deadline_ns = c->deadline_ns;
+	arm.upload_deadline_ns = c->last_ns;
+	arm.gather_by_ns = capture_gather_by(c, t0_ns + c->duration_ns);
 	arm.probe_gap_ms = probe_gap_ms(c);
 	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
 	json_object_foreach(c->settings, key, value)

@@ -19,7 +19,6 @@
 
 #define MAX_TRACERS	 32
 #define LEAD_PER_HOST_NS (200 * NS_PER_US) /* measured by tests/scale with 10,000 hosts */
-#define MIN_GRACE_NS	 NS_PER_S /* even if commit_by_ns leaves less */
 
 int capture_check_ready(const struct captures *cs, struct err *e)
 {
@@ -42,6 +41,7 @@ static const struct {
 	{ "at_step", offsetof(struct capture_request, at_step), STEP_NEXT, LIMIT_STEP },
 	{ "steps", offsetof(struct capture_request, n_steps), 0, LIMIT_STEPS },
 	{ "not_before_ns", offsetof(struct capture_request, not_before_ns), 0, LIMIT_TIME_NS },
+	{ "grace_ns", offsetof(struct capture_request, grace_ns), 0, LIMIT_GRACE_NS },
 	{ "commit_by_ns", offsetof(struct capture_request, commit_by_ns), 0, LIMIT_TIME_NS },
 };
 
@@ -159,17 +159,6 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
 }
 
-/* What is left of the caller's deadline after the window, at least MIN_GRACE_NS. */
-static int64_t grace_of(const struct capture *c)
-{
-	int64_t grace_ns = c->captures->env.grace_ns;
-	int64_t left_ns = c->commit_by_ns - c->t0_ns - c->duration_ns;
-
-	if (!c->commit_by_ns || left_ns > grace_ns)
-		return grace_ns;
-	return left_ns > MIN_GRACE_NS ? left_ns : MIN_GRACE_NS;
-}
-
 void capture_renew(struct capture *c)
 {
 	int64_t bound_ns = update_agents(c);
@@ -179,8 +168,7 @@ void capture_renew(struct capture *c)
 	c->t0_ns = captures_now(c->captures) + c->lead_ns;
 	if (c->t0_ns < c->not_before_ns)
 		c->t0_ns = c->not_before_ns;
-	c->grace_ns = grace_of(c);
-	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
+	capture_set_deadline(c, c->t0_ns + c->duration_ns);
 }
 
 static void set_request(struct capture *c, const struct capture_request *req)
@@ -192,6 +180,7 @@ static void set_request(struct capture *c, const struct capture_request *req)
 	c->duration_ns = req->duration_ns;
 	c->not_before_ns = req->not_before_ns;
 	c->commit_by_ns = req->commit_by_ns;
+	c->grace_given_ns = req->grace_ns;
 	c->refine = req->refine && *req->refine;
 	c->by_step = req->by_step;
 	c->at_step = req->at_step;

@@ -3,6 +3,7 @@
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -449,22 +450,26 @@ void capture_host_ended(struct capture_host *h)
 
 static void fail_missing(struct capture *c)
 {
+	char grace[80];
+
+	snprintf(grace, sizeof(grace), "the grace of %.3g s after the window (--grace gives more)",
+		 (double)c->grace_ns / NS_PER_S);
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
 		if (h->stored)
 			capture_host_failed(h, REASON_TIMEOUT,
-					    "the agent's report did not come in time");
+					    "the agent's report did not come within %s", grace);
 		else if (h->upload_error[0])
 			capture_host_failed(h, REASON_UPLOAD, "%s", h->upload_error);
 		else if (h->state == HOST_UPLOADING)
 			capture_host_failed(h, REASON_STALLED,
 					    "%" PRIu64 " of %" PRIu64
-					    " bytes had come by the deadline",
-					    h->bytes_done, h->bytes);
+					    " bytes had come within %s, and no more came",
+					    h->bytes_done, h->bytes, grace);
 		else
-			capture_host_failed(h, REASON_TIMEOUT,
-					    "nothing was stored by the deadline");
+			capture_host_failed(h, REASON_TIMEOUT, "nothing was stored within %s",
+					    grace);
 	}
 }
 
@@ -536,7 +541,7 @@ static void on_due(void *arg)
 		fail_disconnected(c, now_ns);
 	if (now_ns >= c->arm_by_ns)
 		fail_unarmed(c);
-	if (now_ns >= c->deadline_ns)
+	if (now_ns >= c->deadline_ns && !capture_extend_deadline(c, now_ns))
 		fail_missing(c);
 	if (c->state < CAP_COMMITTING)
 		wake_at(c, now_ns);
@@ -576,7 +581,7 @@ void capture_stop_at(struct capture *c, int64_t t1_ns)
 	if (c->state >= CAP_UPLOADING || t1_ns >= c->t0_ns + c->duration_ns)
 		return;
 	c->duration_ns = t1_ns - c->t0_ns;
-	c->deadline_ns = t1_ns + c->grace_ns;
+	capture_set_deadline(c, t1_ns);
 	capture_store_stop(c);
 	capture_notify(c);
 }

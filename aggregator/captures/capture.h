@@ -124,6 +124,7 @@ struct capture {
 	int64_t next_reconnect_by_ns; /* the earliest reconnect_by_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t lead_ns, grace_ns;
+	int64_t grace_given_ns; /* as requested; 0 = not */
 	int64_t not_before_ns, commit_by_ns; /* as requested; session clock; 0 = no limit */
 	unsigned int callers; /* that share this capture */
 	int64_t queued_until_ns; /* session clock: it waits no longer than that; 0 = it is not queued */
@@ -140,6 +141,8 @@ struct capture {
 		steps_watched_until_mono_ns; /* hosts report their steps until then */
 	int64_t armed_at_ns; /* session clock: when Arm was sent */
 	int64_t deadline_ns; /* session clock: then the capture ends without the missing hosts */
+	int64_t last_ns; /* session clock: hosts that make progress move the deadline, up to this */
+	int64_t progress_ns; /* session clock: the last progress of a host that has not ended */
 	json_t *settings; /* as requested; never NULL */
 	uint8_t *options; /* serialized ProfileOptions */
 	size_t options_len;
@@ -181,6 +184,7 @@ struct capture_request {
 	int64_t at_step;
 	int64_t n_steps; /* 0 = for duration_ns */
 	int64_t wait_ns; /* at most, in the queue; 0 = 10 minutes, below 0 = not at all */
+	int64_t grace_ns; /* 0 = captures_env's, or twice the duration if that is longer */
 };
 
 /* How long the aggregator waits for agents. */
@@ -198,7 +202,7 @@ struct captures_env {
 	struct registry *registry;
 	const struct capture_patience *patience;
 	int64_t lead_ns; /* the lead is at least this */
-	int64_t grace_ns; /* the grace is at most this */
+	int64_t grace_ns; /* the grace of a capture that asks for none is at least this */
 	int64_t causality_ns; /* time limit of causality_check() for one session; 0 = no check */
 };
 

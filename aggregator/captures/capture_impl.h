@@ -59,6 +59,12 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 MUST_CHECK int capture_check_ready(const struct captures *cs, struct err *e); /* or ERR_BUSY */
 void capture_renew(struct capture *c); /* sets agents, lead, T0 and deadline as of now */
 
+/* deadline.c */
+void capture_set_deadline(struct capture *c,
+			  int64_t t1_ns); /* sets grace_ns, deadline_ns, last_ns */
+int64_t capture_gather_by(const struct capture *c, int64_t t1_ns); /* see gather_by_ns of Arm */
+bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no host makes progress */
+
 /* capture.c */
 void capture_notify(struct capture *c);
 void capture_host_ended(struct capture_host *h); /* h->state is an end; may finish the capture */

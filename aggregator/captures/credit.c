@@ -36,7 +36,7 @@ static void send_credit(struct capture_host *h)
 {
 	struct buf message = BUF_INIT;
 
-	message_upload(&message, h->capture->session, h->capture->deadline_ns);
+	message_upload(&message, h->capture->session, h->capture->last_ns);
 	capture_host_send(h, &message);
 	buf_release(&message);
 }

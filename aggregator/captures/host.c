@@ -246,7 +246,8 @@ static void host_connected(struct capture_host *h, const void *arg)
 	if (!h->capture->armed)
 		return;
 	if (host_find_held(host, h->capture->session)) {
-		message_stop(&message, h->capture->session, t0_ns + h->capture->duration_ns);
+		message_stop(&message, h->capture->session, t0_ns + h->capture->duration_ns,
+			     capture_gather_by(h->capture, t0_ns + h->capture->duration_ns));
 		goto out;
 	}
 	if (h->needs_recording || capture_retry_lost_file(h))
@@ -319,6 +320,8 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 	if (!is_open(h) || state < h->state || state > HOST_UPLOADING)
 		return;
 	h->state = state;
+	if (state == HOST_GATHERING || bytes_done != h->bytes_done)
+		h->capture->progress_ns = captures_now(h->capture->captures);
 	if (state == HOST_UPLOADING) {
 		if (bytes_done != h->bytes_done)
 			capture_host_renew_credit(h);

@@ -229,6 +229,7 @@ json_t *capture_plan_json(const struct capture *c)
 	json_put(resume, "instances", capture_instances(c));
 	json_put_int(resume, "deadline_ns", c->deadline_ns);
 	json_put_int(resume, "grace_ns", c->grace_ns);
+	json_put_int(resume, "grace_given_ns", c->grace_given_ns);
 	json_put_int(resume, "not_before_ns", c->not_before_ns);
 	json_put_int(resume, "commit_by_ns", c->commit_by_ns);
 	json_put_bool(resume, "open_ended", c->open_ended);

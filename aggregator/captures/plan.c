@@ -38,7 +38,7 @@ static bool move_t0(struct capture *c)
 		return false;
 	c->t0_moved = true;
 	c->t0_ns = earliest_ns + c->lead_ns / 2;
-	c->deadline_ns = c->t0_ns + c->duration_ns + c->grace_ns;
+	capture_set_deadline(c, c->t0_ns + c->duration_ns);
 	return true;
 }
 
@@ -151,7 +151,8 @@ static void send_stop(const struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
-	message_stop(&message, c->session, c->t0_ns + c->duration_ns);
+	message_stop(&message, c->session, c->t0_ns + c->duration_ns,
+		     capture_gather_by(c, c->t0_ns + c->duration_ns));
 	capture_send(c, &message);
 	buf_release(&message);
 }

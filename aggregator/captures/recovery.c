@@ -87,6 +87,8 @@ int64_t capture_extend_for_agents(struct capture *c)
 		return now_ns;
 	if (c->deadline_ns < until_ns + c->grace_ns)
 		c->deadline_ns = until_ns + c->grace_ns;
+	if (c->last_ns < c->deadline_ns)
+		c->last_ns = c->deadline_ns;
 	return until_ns;
 }
 
@@ -98,7 +100,8 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 
 	capture_load(c, plan);
 	c->lead_ns = json_get_int(plan, "lead_ns");
-	c->grace_ns = json_get_int(resume, "grace_ns");
+	c->grace_given_ns = json_get_int(resume, "grace_given_ns");
+	capture_set_deadline(c, c->t0_ns + c->duration_ns);
 	c->deadline_ns = json_get_int(resume, "deadline_ns");
 	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
 	c->planned = c->plan_done = c->armed = true;

@@ -105,8 +105,8 @@ static int build(struct captures *cs, const json_t *manifest, const json_t *plan
 	c->planned = true;
 	c->state = CAP_UPLOADING;
 	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_ended, 0);
-	c->grace_ns = cs->env.grace_ns;
-	c->deadline_ns = captures_now(cs) + c->grace_ns;
+	c->grace_given_ns = json_get_int(json_object_get(plan, "resume"), "grace_given_ns");
+	capture_set_deadline(c, captures_now(cs));
 	rc = capture_load_options(c, plan, e);
 	if (!rc && c->n_ended == c->n_hosts)
 		rc = err_set(e, ERR_EXISTS,
@@ -174,7 +174,7 @@ static void choose_window(struct capture *c)
 			continue;
 		h->t0_ns = t0_ns;
 		warn_of_window(h);
-		c->deadline_ns = t0_ns + c->duration_ns + c->grace_ns;
+		capture_set_deadline(c, t0_ns + c->duration_ns);
 		c->arm_by_ns = capture_arm_by(c, t0_ns);
 	}
 }
@@ -312,7 +312,7 @@ bool capture_retry_lost_file(struct capture_host *h)
 void capture_retry_begin(struct capture *c)
 {
 	c->state = CAP_UPLOADING;
-	c->deadline_ns = captures_now(c->captures) + c->grace_ns;
+	capture_set_deadline(c, captures_now(c->captures));
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!capture_host_has_ended(&c->hosts[i]))
 			prepare_host(&c->hosts[i]);

@@ -30,13 +30,14 @@ void message_welcome(struct buf *out, uint64_t clock_epoch, int probe_port, uint
 	message_pack(out, &m);
 }
 
-void message_stop(struct buf *out, const char *session, int64_t t1_ns)
+void message_stop(struct buf *out, const char *session, int64_t t1_ns, int64_t gather_by_ns)
 {
 	Tutti__V1__Stop stop = TUTTI__V1__STOP__INIT;
 	message m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
 
 	stop.session = (char *)session;
 	stop.t1_ns = t1_ns;
+	stop.gather_by_ns = gather_by_ns;
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP;
 	m.stop = &stop;
 	message_pack(out, &m);

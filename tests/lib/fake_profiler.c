@@ -38,6 +38,7 @@ struct fake_profiler {
 	enum fake_mode mode;
 	struct fake_seen seen;
 	const char *file; /* to give instead; NULL = none */
+	int64_t delay_ns; /* of the answer */
 	struct session *sessions;
 };
 
@@ -189,8 +190,9 @@ static void session_begin(struct session *s)
 
 	s->start_real_ns = start > now ? start : now;
 	if (s->f->mode != FAKE_HANGS)
-		loop_timer_in(s->f->loop, &s->timer, s->start_real_ns - now + duration,
-			      session_answer, s);
+		loop_timer_in(s->f->loop, &s->timer,
+			      s->start_real_ns - now + duration + s->f->delay_ns, session_answer,
+			      s);
 }
 
 static void profile_opened(struct rpc_call *call)
@@ -312,6 +314,11 @@ int fake_profiler_new(struct fake_profiler **out, struct loop *loop, struct rpc 
 void fake_profiler_give(struct fake_profiler *f, const char *path)
 {
 	f->file = path;
+}
+
+void fake_profiler_delay(struct fake_profiler *f, int64_t delay_ns)
+{
+	f->delay_ns = delay_ns;
 }
 
 void fake_profiler_free(struct fake_profiler *f)

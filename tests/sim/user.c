@@ -16,6 +16,7 @@
 
 #define SLACK_NS     (3 * NS_PER_S) /* from a deadline to the manifest */
 #define ASK_AGAIN_NS (5 * NS_PER_S)
+#define EXTENSION    10 /* times the grace, while hosts make progress */
 
 static struct requests requests;
 static int64_t grace_ns;
@@ -79,8 +80,9 @@ static void on_capture(void *arg, int status, const char *body, size_t len)
 			sim_fail("session %s failed without a reason", w->session);
 		is_over(w, !strcmp(state, "committed"));
 	} else {
-		if (status == 200 && w->undisturbed)
-			sim_fail("session %s is still %s after its deadline", w->session, state);
+		if (status == 200 && w->undisturbed && sim.now_ns > w->last_ns)
+			sim_fail("session %s is still %s after its last deadline", w->session,
+				 state);
 		sim_at(&w->ask, sim.now_ns + ASK_AGAIN_NS, ask, w);
 	}
 	json_decref(doc);
@@ -104,6 +106,7 @@ static int64_t session_to_true_ns(const struct request *w, int64_t session_ns)
 
 static void on_accepted(void *arg, int status, const char *body, size_t len)
 {
+	int64_t end_ns, own_grace_ns;
 	struct request *w;
 	json_t *doc;
 
@@ -125,8 +128,10 @@ static void on_accepted(void *arg, int status, const char *body, size_t len)
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]);
 	w->must_complete = arg;
 	TAILQ_INSERT_TAIL(&requests, w, entry);
-	sim_at(&w->ask, session_to_true_ns(w, w->t0_ns + w->duration_ns) + grace_ns + SLACK_NS, ask,
-	       w);
+	end_ns = session_to_true_ns(w, w->t0_ns + w->duration_ns);
+	own_grace_ns = 2 * w->duration_ns > grace_ns ? 2 * w->duration_ns : grace_ns;
+	w->last_ns = end_ns + EXTENSION * own_grace_ns + SLACK_NS;
+	sim_at(&w->ask, end_ns + own_grace_ns + SLACK_NS, ask, w);
 	sim_note("session %s accepted: %zu hosts, %" PRId64 " ns", w->session, w->n_hosts,
 		 w->duration_ns);
 	if (!strcmp(json_get_text(doc, "state"), "failed"))

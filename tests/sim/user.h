@@ -13,6 +13,7 @@ struct request {
 	int64_t shift_ns; /* session clock = the aggregator's raw clock + this, when it was accepted */
 	int64_t retry_shift_ns; /* when a retry was asked for */
 	int64_t accepted_ns; /* true time */
+	int64_t last_ns; /* true time: it is over by then */
 	bool undisturbed; /* since then the aggregator was not killed, stopped or paused */
 	bool stopped; /* before its end: a host that the Stop message reached too late has recorded more */
 	bool spoilt; /* cancelled or deleted: the session may not exist */

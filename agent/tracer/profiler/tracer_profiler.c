@@ -72,7 +72,8 @@ static const struct reason_text reason_texts[] = {
 	{ REASON_PROFILER_OLD, "the framework is too old" },
 	{ REASON_PROFILER_BUSY, "another trace runs in that process: end it or wait" },
 	{ REASON_DISK_FULL, "its trace does not fit into the spool" },
-	{ REASON_PROFILER_TIMEOUT, "no answer: does the process hang, or is it stopped?" },
+	{ REASON_PROFILER_TIMEOUT, "no answer within the grace: is the process stopped? A large "
+				   "profile needs a longer --grace" },
 	{ REASON_PROFILER_UNREACHABLE,
 	  "no server listens: does the job call jax.profiler.start_server()?" },
 	{ REASON_PROFILER_FAILED, "the process failed to record" },
@@ -149,7 +150,7 @@ static const struct profiler_result *profiled_process_result(const struct profil
 {
 	static const struct profiler_result given_up = {
 		.reason = REASON_PROFILER_TIMEOUT,
-		.detail = "its trace had not come when the capture's time to gather ended",
+		.detail = "its trace had not come when the grace ended",
 	};
 
 	return profiler_call_is_done(t->call) ? profiler_call_result(t->call) : &given_up;

@@ -296,6 +296,7 @@ static void on_arm(struct fake *a, const Tutti__V1__Arm *arm)
 	a->t0_ns = arm->t0_ns;
 	a->duration_ns = arm->duration_ns;
 	a->deadline_ns = arm->upload_deadline_ns;
+	a->gather_by_ns = arm->gather_by_ns;
 	buf_reset(&a->options);
 	buf_add(&a->options, arm->profile_options.data, arm->profile_options.len);
 	a->settings[0] = a->tracers[0] = '\0';
@@ -348,6 +349,7 @@ static void on_kind(struct fake *a, const aggregator_message *m)
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_STOP:
 		a->stops++;
 		a->t1_ns = m->stop->t1_ns;
+		a->gather_by_ns = m->stop->gather_by_ns;
 		break;
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_CANCEL:
 		a->cancels++;

@@ -62,7 +62,7 @@ struct fake {
 	uint64_t cookie, epoch;
 	uint32_t probe_port;
 	char session[64]; /* of the last Arm */
-	int64_t t0_ns, duration_ns, deadline_ns, t1_ns;
+	int64_t t0_ns, duration_ns, deadline_ns, gather_by_ns, t1_ns;
 	struct buf options; /* of the last Arm */
 	char settings[256]; /* "key=value;..." */
 	char tracers[128]; /* "name;..." */

@@ -284,7 +284,7 @@ static void test_stop_early(void)
 	req.give_up_ns = req.t0_ns + 700 * NS_PER_S;
 	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
 	fixture_until(&f, is_running, &seen);
-	capture_stop(c, req.t0_ns + 4 * NS_PER_MS);
+	capture_stop(c, req.t0_ns + 4 * NS_PER_MS, 0);
 	CHECK_EQ(fake_counts.stopped, 2);
 	fixture_until(&f, is_over, &seen);
 	CHECK_EQ(seen.states[seen.n - 1], CAPTURE_READY);

@@ -104,8 +104,12 @@ static void on_progress(struct fake_aggregator *a, const Tutti__V1__Progress *m)
 {
 	size_t len = strlen(a->states);
 
+	bool is_new = strcmp(a->state, m->state) != 0;
+
+	if (!is_new && !strcmp(m->state, "gathering"))
+		return; /* the file is being made */
 	a->progress++;
-	if (strcmp(a->state, m->state))
+	if (is_new)
 		snprintf(a->states + len, sizeof(a->states) - len, "%s%s", len ? " " : "",
 			 m->state);
 	snprintf(a->state, sizeof(a->state), "%s", m->state);

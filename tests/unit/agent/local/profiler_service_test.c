@@ -60,8 +60,9 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 	return 0;
 }
 
-void capture_stop(struct capture *c, int64_t t1_ns)
+void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns)
 {
+	(void)give_up_ns;
 	CHECK(c == captures.last);
 	captures.stopped++;
 	captures.stop_ns = t1_ns;

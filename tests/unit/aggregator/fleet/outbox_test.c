@@ -10,7 +10,7 @@ static void send_stops(struct host *h, int n)
 	for (int i = 1; i <= n; i++) {
 		struct buf message = BUF_INIT;
 
-		message_stop(&message, "s", i);
+		message_stop(&message, "s", i, 0);
 		host_send(h, &message);
 		buf_release(&message);
 	}

@@ -570,6 +570,24 @@ static void test_stop_before(void)
 }
 
 /* An agent that got no CPU time while the window passed has nothing, and says so. */
+/* A framework that needs long to hand its trace over: waited for up to the grace, and what it costs is its own. */
+static void test_slow(int64_t delay_ns, int result, const char *reason)
+{
+	static const enum fake_mode modes[] = { FAKE_GOOD, FAKE_GOOD };
+	struct fixture f;
+
+	setup(&f, modes, 2);
+	fake_profiler_delay(f.fakes[1], delay_ns);
+	prepare(&f, 20 * NS_PER_MS, 2 * NS_PER_S);
+	arm(&f);
+	gather(&f);
+	CHECK_EQ(f.run.result, result);
+	CHECK_STR(f.run.reason, reason);
+	CHECK_EQ(f.run.n_parts, *reason ? 1 : 2);
+	CHECK(!*reason || strstr(f.run.detail, "--grace"));
+	teardown(&f);
+}
+
 static void test_asked_too_late(void)
 {
 	enum fake_mode mode = FAKE_GOOD;
@@ -636,6 +654,8 @@ int main(void)
 	test_bad_addresses();
 	test_stop();
 	test_stop_before();
+	test_slow(NS_PER_S, RUN_OK, "");
+	test_slow(4 * NS_PER_S, RUN_DEGRADED, "profiler-timeout");
 	test_asked_too_late();
 	test_cancel(FAKE_GOOD, true);
 	test_cancel(FAKE_HANGS, true);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The grace: how long after the window a capture waits for its hosts. At the deadline it goes on while hosts
+ * that have not ended make progress, but not beyond last_ns.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include "base/now.h"
+#include "proto/limits.h"
+
+#define WINDOWS_OF_GRACE 2 /* a framework needs longer to hand over a longer window */
+#define EXTENSION	 10 /* times the grace */
+#define MIN_GRACE_NS	 NS_PER_S /* even if commit_by_ns leaves less */
+#define PROGRESS_NS	 (10 * NS_PER_S) /* a host that shows none for so long does not go on */
+#define MERGE_NS	 (5 * NS_PER_S) /* of the grace, for a host's first sign of merging */
+
+static int64_t min_ns(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t max_ns(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t grace_of(const struct capture *c)
+{
+	return c->grace_given_ns
+		       ? c->grace_given_ns
+		       : max_ns(c->captures->env.grace_ns, WINDOWS_OF_GRACE * c->duration_ns);
+}
+
+void capture_set_deadline(struct capture *c, int64_t t1_ns)
+{
+	int64_t grace_ns = grace_of(c);
+	int64_t last_ns = t1_ns + max_ns(grace_ns, min_ns(EXTENSION * grace_ns, LIMIT_GRACE_NS));
+
+	if (c->commit_by_ns) {
+		last_ns = min_ns(last_ns, max_ns(c->commit_by_ns, t1_ns + MIN_GRACE_NS));
+		grace_ns = min_ns(grace_ns, last_ns - t1_ns);
+	}
+	c->grace_ns = grace_ns;
+	c->deadline_ns = t1_ns + grace_ns;
+	c->last_ns = last_ns;
+}
+
+int64_t capture_gather_by(const struct capture *c, int64_t t1_ns)
+{
+	/* Merging and sending may take as long as they make progress, unless the caller cannot wait. */
+	if (c->last_ns - t1_ns >= 2 * c->grace_ns)
+		return t1_ns + c->grace_ns - min_ns(c->grace_ns / 4, MERGE_NS);
+	return t1_ns + c->grace_ns / 2;
+}
+
+static bool is_waiting_for_credit(const struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->hosts[i].credit == CREDIT_WAITING)
+			return true;
+	}
+	return false;
+}
+
+bool capture_extend_deadline(struct capture *c, int64_t now_ns)
+{
+	int64_t patience_ns = min_ns(PROGRESS_NS, c->grace_ns / 2);
+
+	/* Credits rotate: a host that waits for one waits for hosts that make progress. */
+	if (is_waiting_for_credit(c))
+		c->progress_ns = now_ns;
+	if (now_ns >= c->last_ns || now_ns - c->progress_ns >= patience_ns)
+		return false;
+	c->deadline_ns = min_ns(c->last_ns, c->progress_ns + patience_ns);
+	return true;
+}

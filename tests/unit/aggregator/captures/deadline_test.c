@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long a capture waits for its hosts after the window. */
+#include "aggregator/captures/capture_impl.h"
+#include "base/mem.h"
+#include "tests/unit/aggregator/fleet.h"
+
+#define GRACE_NS (200 * NS_PER_MS)
+
+static struct capture *begin(struct fleet *f, int64_t duration_ns, int64_t grace_ns)
+{
+	const struct capture_request req = {
+		.duration_ns = duration_ns,
+		.grace_ns = grace_ns,
+		.origin = "test",
+	};
+	struct err e = { 0 };
+	struct capture *c = NULL;
+
+	CHECK_OK(capture_begin(f->agg.captures, &req, &c, &e), e);
+	return c;
+}
+
+static int64_t end_ns(const struct capture *c)
+{
+	return c->t0_ns + c->duration_ns;
+}
+
+static void test_length(void)
+{
+	const struct {
+		int64_t configured_ns, duration_ns, given_ns, expected_ns;
+	} rows[] = {
+		{ 60 * NS_PER_S, NS_PER_S, 0, 60 * NS_PER_S },
+		{ 60 * NS_PER_S, 40 * NS_PER_S, 0, 80 * NS_PER_S },
+		{ 60 * NS_PER_S, 40 * NS_PER_S, 5 * NS_PER_S, 5 * NS_PER_S },
+		{ 60 * NS_PER_S, LIMIT_DURATION_NS, 0, LIMIT_GRACE_NS },
+		{ NS_PER_S, NS_PER_S, LIMIT_GRACE_NS, LIMIT_GRACE_NS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fleet f;
+		struct fake a = { 0 };
+		struct capture *c;
+
+		fleet_start(&f, 0, rows[i].configured_ns);
+		fake_connect(&a, &f, "a");
+		c = begin(&f, rows[i].duration_ns, rows[i].given_ns);
+		CHECK_EQ(c->grace_ns, rows[i].expected_ns);
+		CHECK_EQ(c->deadline_ns, end_ns(c) + rows[i].expected_ns);
+		CHECK(c->last_ns >= c->deadline_ns && c->last_ns <= end_ns(c) + LIMIT_GRACE_NS);
+		WAIT(&f, a.arms);
+		CHECK_EQ(a.deadline_ns, c->last_ns);
+		CHECK(a.gather_by_ns > end_ns(c) + c->grace_ns / 4);
+		CHECK(a.gather_by_ns < c->deadline_ns);
+		CHECK(capture_cancel(c));
+		fleet_wait_over(&f, c->session);
+		fake_forget(&a);
+		fleet_stop(&f);
+	}
+}
+
+static void test_bounds(void)
+{
+	struct capture_request req = { .duration_ns = NS_PER_S, .grace_ns = LIMIT_GRACE_NS + 1 };
+	struct fleet f;
+	struct fake a = { 0 };
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "grace_ns"));
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A window that is stopped has the grace of its shorter length, and so do its agents. */
+static void test_stop(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, GRACE_NS);
+	fake_connect(&a, &f, "a");
+	c = begin(&f, 1000 * NS_PER_S, 0);
+	CHECK_EQ(c->grace_ns, 2000 * NS_PER_S);
+	WAIT(&f, a.arms);
+	fake_armed(&a);
+	WAIT(&f, c->state == CAP_RUNNING);
+	capture_stop(c);
+	WAIT(&f, a.stops == 1);
+	CHECK_EQ(a.t1_ns, end_ns(c));
+	CHECK(a.gather_by_ns > a.t1_ns && a.gather_by_ns < c->deadline_ns);
+	CHECK(c->deadline_ns < end_ns(c) + 2000 * NS_PER_S);
+	fleet_wait_over(&f, c->session);
+	CHECK_STR(fleet_result(c, 0).reason, "timeout");
+	CHECK(strstr(fleet_result(c, 0).detail, "--grace"));
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A host that makes its file is waited for as long as it says so; one that says nothing is not. */
+static void test_progress(void)
+{
+	struct fleet f;
+	struct fake a = { 0 }, b = { .auto_deliver = true };
+	struct capture *c;
+
+	fleet_start(&f, 0, GRACE_NS);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = fleet_begin(&f);
+	WAIT(&f, a.arms);
+	fake_armed(&a);
+	while (session_clock_now(&f.agg.clock) < end_ns(c) + 3 * GRACE_NS) {
+		int64_t next_ns = now_mono_ns() + GRACE_NS / 5;
+
+		fake_progress(&a, "gathering", 0);
+		WAIT(&f, now_mono_ns() >= next_ns);
+	}
+	CHECK_EQ(c->state, CAP_UPLOADING);
+	CHECK_EQ(fake_upload(&a, 1, 100, FLAW_NONE), RPC_OK);
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_STR(fleet_result(c, 0).state, "complete");
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+/* Progress without end is no way to hold a capture. */
+static void test_last(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, GRACE_NS / 2);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, a.arms);
+	fake_armed(&a);
+	while (!capture_has_ended(c)) {
+		int64_t next_ns = now_mono_ns() + GRACE_NS / 20;
+
+		fake_progress(&a, "gathering", 0);
+		WAIT(&f, now_mono_ns() >= next_ns);
+	}
+	CHECK(session_clock_now(&f.agg.clock) < c->last_ns + 5 * NS_PER_S);
+	CHECK_EQ(c->deadline_ns, c->last_ns);
+	CHECK_STR(fleet_result(c, 0).reason, "timeout");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_length();
+	test_bounds();
+	test_stop();
+	test_progress();
+	test_last();
+	return 0;
+}
