@@ -14,7 +14,7 @@ from lib.cluster import BIN, SLOW, Cluster, free_port, main, wait_until
 
 def test_three_kinds_of_failure():
     with Cluster() as c:
-        c.aggregator("--grace", "10s")
+        c.aggregator()
         for host in ("good", "killed", "frozen"):
             c.agent(host)
         c.agent("half", f"--profiler=127.0.0.1:{free_port()}")
@@ -30,7 +30,7 @@ def test_three_kinds_of_failure():
         c.kill("killed")
         assert p.wait(60 * SLOW) == 3
         took = time.monotonic() - start
-        assert took < (3 + 10 + 3) * SLOW, f"committed after {took:.1f} s"
+        assert took < 16 * SLOW, f"committed after {took:.1f} s"
         doc = json.loads((c.dir / "capture.json").read_text())
         hosts = {h["host"]: h for h in doc["hosts"]}
         got = {h: (r["state"], r["reason"]) for h, r in hosts.items()}
@@ -44,7 +44,7 @@ def test_three_kinds_of_failure():
 
 def test_all_dead():
     with Cluster() as c:
-        c.aggregator("--grace", "5s")
+        c.aggregator()
         c.agent("one")
         c.agent("two")
         c.wait_hosts(2)
@@ -56,7 +56,7 @@ def test_all_dead():
         left, = [f for f in c.store.rglob("*") if f.is_file()]
         assert left.parent == c.store / "tutti/failed", left
         c.kill("aggregator")
-        c.aggregator("--grace", "5s")
+        c.aggregator()
         assert c.get(f"/api/v1/captures/{left.stem}")["state"] == "failed"
 
 
@@ -68,7 +68,7 @@ def test_no_host_ever():
 
 def test_killed_while_recording_all():
     with Cluster() as c:
-        c.aggregator("--grace", "5s")
+        c.aggregator()
         c.agent("one")
         c.wait_hosts(1)
         p = subprocess.Popen([BIN / "tutti", "capture", "--duration", "5s"], stdout=subprocess.DEVNULL,
@@ -82,7 +82,7 @@ def test_killed_while_recording_all():
         assert left.parent == c.store / "tutti/failed", left
         # Whoever asks later, of another aggregator, is told so all the same.
         c.kill("aggregator")
-        c.aggregator("--grace", "5s")
+        c.aggregator()
         doc = c.get(f"/api/v1/captures/{left.stem}")
         assert (doc["state"], doc["hosts"][0]["reason"]) == ("failed", "lost"), doc
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 from lib import xspace
-from lib.cluster import BIN, Cluster, main, wait_until
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 
 
 def begin(c, *flags):
@@ -22,18 +22,18 @@ def begin(c, *flags):
 
 def test_stop_and_cancel():
     with Cluster() as c:
-        c.aggregator("--grace", "10s")
+        c.aggregator()
         for host in ("a", "b"):
             c.agent(host)
         c.wait_hosts(2)
         p, session = begin(c, "--duration", "600s")
         assert "data is kept" in c.tutti("stop", session, check=0)[1]
-        assert p.wait(60) == 0
+        assert p.wait(60 * SLOW) == 0
         doc = c.tutti("show", session, "--json", check=0)[1]
         assert doc["complete"] == 2 and doc["duration_ns"] < 60e9, doc
         p, session = begin(c, "--duration", "600s")
         assert "data is dropped" in c.tutti("cancel", session, check=0)[1]
-        assert p.wait(60) == 4
+        assert p.wait(60 * SLOW) == 4
         assert c.tutti("cancel", session)[0] == c.tutti("stop", session)[0] == 1
         assert not list((c.logdir / "plugins/profile").glob(f"{session}/*"))
         assert len(c.tutti("sessions", "--json")[1]["sessions"]) == 1
@@ -42,7 +42,7 @@ def test_stop_and_cancel():
 def test_killed_after_the_answer():
     """An answered stop or cancel holds, whatever happens to the aggregator afterwards."""
     with Cluster() as c:
-        c.aggregator("--grace", "10s")
+        c.aggregator()
         for host in ("a", "b"):
             c.agent(host, "--tracers", "metrics,marks", "--reconnect-max", "300ms")
         c.wait_hosts(2)
@@ -50,8 +50,8 @@ def test_killed_after_the_answer():
             p, session = begin(c, "--duration", "600s")
             c.tutti(verb, session, "--json", check=0)
             c.kill("aggregator")
-            p.wait(60)
-            c.aggregator("--grace", "10s")
+            p.wait(60 * SLOW)
+            c.aggregator()
             c.wait_hosts(2)
             if verb == "cancel":
                 assert [s["session"] for s in c.tutti("sessions", "--json")[1]["sessions"]] == [kept]
@@ -66,7 +66,7 @@ def test_killed_after_the_answer():
 
 def test_no_caller_waits():
     with Cluster() as c:
-        c.aggregator("--grace", "10s")
+        c.aggregator()
         c.agent("a")
         c.wait_hosts(1)
         p, session = begin(c, "--duration", "1s")
@@ -78,13 +78,13 @@ def test_no_caller_waits():
 
 def test_retry_records_again():
     with Cluster() as c:
-        c.aggregator("--grace", "10s")
+        c.aggregator()
         for host in ("good", "dead"):
             c.agent(host)
         c.wait_hosts(2)
         p, session = begin(c, "--duration", "2s")
         c.kill("dead")
-        assert p.wait(60) == 3
+        assert p.wait(60 * SLOW) == 3
         files = c.logdir / "plugins/profile" / session
         before = os.stat(files / "good.xplane.pb")
         old = c.tutti("show", session, "--json", check=0)[1]

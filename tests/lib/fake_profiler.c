@@ -57,14 +57,18 @@ struct session {
 
 static void record_steps(struct xs_builder *b, struct session *s, int64_t stop_real_ns)
 {
-	int64_t step_ns = s->f->mode == FAKE_HUGE ? NS_PER_US : NS_PER_MS;
-	int64_t last = stop_real_ns - s->start_real_ns;
-	int64_t limit = s->f->mode == FAKE_HUGE ? 1000000 : 100000;
+	static const char ballast[1000];
+	bool huge = s->f->mode == FAKE_HUGE;
+	int64_t step_ns = huge ? 50 * NS_PER_US : NS_PER_MS;
+	int64_t last = huge ? NS_PER_S : stop_real_ns - s->start_real_ns;
 
 	xs_plane(b, 1, "/host:CPU");
 	xs_line(b, 4711, "main", 0);
-	for (int64_t i = 0; i < limit && (i * step_ns < last || s->f->mode == FAKE_HUGE); i++)
+	for (int64_t i = 0; i < 100000 && i * step_ns < last; i++) {
 		xs_event(b, "fake_step", i * step_ns * 1000, step_ns * 500);
+		if (huge)
+			xs_stat_bytes(b, "ballast", ballast, sizeof(ballast));
+	}
 }
 
 static void add_file(const char *path, struct buf *out)

@@ -99,7 +99,7 @@ class Cluster:
         p = self.start("aggregator", [
             BIN / "tutti-aggregator", "--store", f"file://{self.store}", "--http", f"127.0.0.1:{self.http}",
             "--grpc", f"127.0.0.1:{self.grpc}", "--probe", f"127.0.0.1:{self.probe}",
-            "--spool", self.dir / "agg-spool", *flags])
+            "--spool", self.dir / "agg-spool", "--grace", f"{30 * SLOW:g}s", *flags])
         wait_until("the aggregator to be ready", lambda: self.is_ready(p))
         return p
 

@@ -93,10 +93,13 @@ int raw_open(const struct fixture *f, const char *text)
 
 bool raw_read(int fd, const char *until, struct buf *out)
 {
-	char piece[4096];
+	char piece[65536];
+	size_t from = 0; /* `until` does not begin before that */
 	ssize_t n;
 
-	while (!until || !strstr(buf_str(out), until)) {
+	while (!until || !strstr(buf_str(out) + from, until)) {
+		if (until && out->len >= strlen(until))
+			from = out->len - strlen(until) + 1;
 		n = recv(fd, piece, sizeof(piece), 0);
 		if (n <= 0)
 			return false;

@@ -21,22 +21,37 @@ static void test_unknown_method(struct fixture *f)
 	seen_free(s);
 }
 
-static void test_deadline(struct fixture *f)
+/* A call with so much time; whether the server saw it before that was over. */
+static bool run_out_of_time(struct fixture *f, int64_t left_ns)
 {
 	struct seen *s = seen_new();
-	int64_t at_ns = now_mono_ns() + 100 * NS_PER_MS;
+	int64_t at_ns = now_mono_ns() + left_ns;
+	bool opened;
 
 	s->call = rpc_open(f->ch, "/t.T/Keep", at_ns, &client_events, s);
-	SPIN(f, kept.opened);
+	SPIN(f, kept.opened || s->closed);
+	opened = kept.opened;
 	/* The wire has milliseconds, rounded up, and carries what is left, not an instant. */
 	CHECK(!kept.call || rpc_deadline_ns(kept.call) > at_ns - NS_PER_S);
-	CHECK(!kept.call || rpc_deadline_ns(kept.call) < at_ns + 10 * NS_PER_S);
-	SPIN(f, s->closed && kept.closed);
+	CHECK(!kept.call || rpc_deadline_ns(kept.call) < now_mono_ns() + left_ns + NS_PER_S);
+	SPIN(f, s->closed && (kept.closed || !opened));
 	CHECK(now_mono_ns() >= at_ns);
 	CHECK_EQ(s->code, RPC_DEADLINE_EXCEEDED);
-	CHECK_EQ(kept.code, RPC_CANCELLED);
-	CHECK_EQ(kept.half_closed, 0);
+	if (opened) {
+		CHECK_EQ(kept.code, RPC_CANCELLED);
+		CHECK_EQ(kept.half_closed, 0);
+	}
 	seen_free(s);
+	return opened;
+}
+
+/* On a busy machine the time can be over before the call is on its way. */
+static void test_deadline(struct fixture *f)
+{
+	for (int64_t left_ns = 100 * NS_PER_MS; !run_out_of_time(f, left_ns); left_ns *= 2) {
+		fixture_stop(f);
+		fixture_start(f);
+	}
 }
 
 static void test_past_deadline(struct fixture *f)

@@ -324,6 +324,7 @@ static void test_queued_without_success(void)
 	CHECK_OK(retry(&f, session, &c, &e), e);
 	WAIT(&f, c->plan_done);
 	c->queued_until_ns = 0;
+	capture_queue_schedule(f.agg.captures);
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK(strstr(c->error.msg, "waited without success"));
