@@ -41,47 +41,50 @@ def is_jax(name):
     return "PjitFunction" in name or "ExecuteHelper" in name or "TfrtCpuExecutable" in name or name.startswith("jit_")
 
 
-def test_two_jobs_on_one_clock():
+def check_one_clock(c):
+    c.burst(*HOSTS)
+    doc, spaces = capture(c)
+    for host, space in spaces.items():
+        cpu = xspace.plane(space, "/host:CPU")
+        jax_events = [e for e in xspace.events(cpu) if is_jax(e[0])]
+        assert jax_events, f"{host}: no JAX events among {sorted({e[0] for e in xspace.events(cpu)})[:60]}"
+        first = min(e[1] for e in jax_events) / 1e9
+        last = max(e[1] + e[2] for e in jax_events) / 1e9
+        assert 0 <= first < 500 and 1000 < last <= 1500, f"{host}: JAX from {first} to {last} ms"
+        names = [p.name for p in space.planes]
+        assert "/host:CPU samples" in names and "/host:CPU metrics" in names, names
+        print(f"     {host}: {len(jax_events)} XLA events from {first:.1f} to {last:.1f} ms")
+    marks = {h: xspace.marks(s) for h, s in spaces.items()}
+    common = set(marks["host-a"]) & set(marks["host-b"])
+    assert common and all(abs(marks["host-a"][m] - marks["host-b"][m]) < 1e9 for m in common), marks
+    # JAX stamps with the wall clock, our sampler with the raw clock: the sampler sees the job's own
+    # threads busy while JAX says so.
+    for host, space in spaces.items():
+        samples = xspace.plane(space, "/host:CPU samples")
+        assert any("python" in line.name for line in samples.lines), [line.name for line in samples.lines]
+
+
+def check_options_arrive(c):
+    _, plain = capture(c, "--set", "python_tracer_level=0")
+    _, python = capture(c, "--set", "python_tracer_level=1", "--set", "host_tracer_level=1", "--set",
+                        "advanced.tracemark_lower=7")
+    for host in HOSTS:
+        def python_events(space):
+            return sum(1 for p in space.planes for e in xspace.events(p) if e[0].startswith("$"))
+        assert python_events(plain[host]) == 0
+        assert python_events(python[host]) > 0
+        options = xspace.message_class("tensorflow/profiler_options.proto", "tensorflow.ProfileOptions")()
+        env = xspace.stats(xspace.plane(python[host], "Task Environment"))
+        options.ParseFromString(env["profile_options"])
+        assert options.python_tracer_level == 1 and options.host_tracer_level == 1
+        assert options.advanced_configuration["tracemark_lower"].int64_value == 7
+
+
+def test_two_jobs():
     with Cluster() as c:
         start(c)
-        c.burst(*HOSTS)
-        doc, spaces = capture(c)
-        for host, space in spaces.items():
-            cpu = xspace.plane(space, "/host:CPU")
-            jax_events = [e for e in xspace.events(cpu) if is_jax(e[0])]
-            assert jax_events, f"{host}: no JAX events among {sorted({e[0] for e in xspace.events(cpu)})[:60]}"
-            first = min(e[1] for e in jax_events) / 1e9
-            last = max(e[1] + e[2] for e in jax_events) / 1e9
-            assert 0 <= first < 500 and 1000 < last <= 1500, f"{host}: JAX from {first} to {last} ms"
-            names = [p.name for p in space.planes]
-            assert "/host:CPU samples" in names and "/host:CPU metrics" in names, names
-            print(f"     {host}: {len(jax_events)} XLA events from {first:.1f} to {last:.1f} ms")
-        marks = {h: xspace.marks(s) for h, s in spaces.items()}
-        common = set(marks["host-a"]) & set(marks["host-b"])
-        assert common and all(abs(marks["host-a"][m] - marks["host-b"][m]) < 1e9 for m in common), marks
-        # JAX stamps with the wall clock, our sampler with the raw clock: the sampler sees the job's own
-        # threads busy while JAX says so.
-        for host, space in spaces.items():
-            samples = xspace.plane(space, "/host:CPU samples")
-            assert any("python" in line.name for line in samples.lines), [line.name for line in samples.lines]
+        check_one_clock(c)
+        check_options_arrive(c)
 
 
-def test_options_arrive():
-    with Cluster() as c:
-        start(c)
-        _, plain = capture(c, "--set", "python_tracer_level=0")
-        _, python = capture(c, "--set", "python_tracer_level=1", "--set", "host_tracer_level=1", "--set",
-                            "advanced.tracemark_lower=7")
-        for host in HOSTS:
-            def python_events(space):
-                return sum(1 for p in space.planes for e in xspace.events(p) if e[0].startswith("$"))
-            assert python_events(plain[host]) == 0
-            assert python_events(python[host]) > 0
-            options = xspace.message_class("tensorflow/profiler_options.proto", "tensorflow.ProfileOptions")()
-            env = xspace.stats(xspace.plane(python[host], "Task Environment"))
-            options.ParseFromString(env["profile_options"])
-            assert options.python_tracer_level == 1 and options.host_tracer_level == 1
-            assert options.advanced_configuration["tracemark_lower"].int64_value == 7
-
-
-main(test_two_jobs_on_one_clock, test_options_arrive)
+main(test_two_jobs)

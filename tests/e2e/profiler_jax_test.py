@@ -19,6 +19,7 @@ except ImportError:
 from lib import netns, xspace
 
 HERE = pathlib.Path(__file__).parent
+SLOW = float(os.environ.get("TUTTI_TEST_SLOW", "1"))
 ONCE = pathlib.Path(os.environ["TUTTI_BIN"]) / "profile_once"
 
 
@@ -40,6 +41,9 @@ class Job:
             time.sleep(0.1)
         raise AssertionError(f"the job does not come up: {self.text()}")
 
+    def address(self):
+        return f"127.0.0.1:{self.port()}"
+
     def text(self):
         self.log.seek(0)
         return self.log.read()
@@ -49,24 +53,14 @@ class Job:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
         self.process.wait()
-        self.log.close()
-
-
-@contextlib.contextmanager
-def job(*flags):
-    with tempfile.TemporaryDirectory() as directory:
-        j = Job(directory, *flags)
-        try:
-            j.port()
-            yield j
-        finally:
-            j.end()
+        if not self.log.closed:
+            self.log.close()
 
 
 def once(directory, ms, addresses=(), options=b""):
     """One window; what the tracer says, with its parts loaded and removed."""
     p = subprocess.run([ONCE, directory, str(ms), options.hex() or "-", *addresses], stdout=subprocess.PIPE,
-                       timeout=120, check=True)
+                       timeout=120 * SLOW, check=True)
     result = json.loads(p.stdout)
     for part in result["parts"]:
         part["space"] = xspace.load(part["path"])
@@ -90,28 +84,21 @@ def check_trace(result, j, ms):
     return part["space"]
 
 
-def test_trace(directory):
-    with job() as j:
-        check_trace(once(directory, 1000, [f"127.0.0.1:{j.port()}"]), j, 1000)
+def check_discovery(directory, j):
+    """Of all jobs of this machine."""
+    result = once(directory, 1000)
+    mine = [p for p in result["parts"] if p["pid"] == j.process.pid]
+    check_trace({**result, "result": "ok", "parts": mine}, j, 1000)
 
 
-def test_discovery(directory):
-    with job() as j:
-        result = once(directory, 1000)
-        mine = [p for p in result["parts"] if p["pid"] == j.process.pid]
-        check_trace({**result, "result": "ok", "parts": mine}, j, 1000)
-
-
-def test_options(directory):
+def check_options(directory, j):
     options = xspace.message_class("tensorflow/profiler_options.proto", "tensorflow.ProfileOptions")()
     options.version = 1
     options.host_tracer_level = 1
     options.python_tracer_level = 1
     options.advanced_configuration["tracemark_lower"].int64_value = 7
-    with job() as j:
-        target = [f"127.0.0.1:{j.port()}"]
-        plain = once(directory, 500, target)["parts"][0]["space"]
-        python = once(directory, 500, target, options.SerializeToString())["parts"][0]["space"]
+    plain = check_trace(once(directory, 1000, [j.address()]), j, 1000)
+    python = once(directory, 500, [j.address()], options.SerializeToString())["parts"][0]["space"]
 
     def python_events(space):
         return sum(e[0].startswith("$") for p in space.planes for e in xspace.events(p))
@@ -124,36 +111,40 @@ def test_options(directory):
     assert arrived.advanced_configuration["tracemark_lower"].int64_value == 7
 
 
-def test_contention(directory):
-    with tempfile.TemporaryDirectory() as trace, job("--trace", trace) as j:
-        result = once(directory, 300, [f"127.0.0.1:{j.port()}"])
-        assert (result["result"], result["reason"]) == ("failed", "profiler-busy"), result
-        assert "nother profiling session" in result["detail"]
+def check_contention(directory, busy):
+    result = once(directory, 300, [busy.address()])
+    assert (result["result"], result["reason"]) == ("failed", "profiler-busy"), result
+    assert "nother profiling session" in result["detail"]
 
 
-def test_frozen(directory):
-    with job() as frozen, job() as good:
-        frozen.process.send_signal(signal.SIGSTOP)
-        begin = time.monotonic()
-        result = once(directory, 300, [f"127.0.0.1:{frozen.port()}", f"127.0.0.1:{good.port()}"])
-        assert time.monotonic() - begin < 20
-        assert (result["result"], result["reason"]) == ("degraded", "profiler-timeout"), result
-        check_trace({**result, "result": "ok"}, good, 300)
+def check_frozen(directory, frozen, good):
+    frozen.process.send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    result = once(directory, 300, [frozen.address(), good.address()])
+    assert time.monotonic() - begin < 20 * SLOW
+    assert (result["result"], result["reason"]) == ("degraded", "profiler-timeout"), result
+    check_trace({**result, "result": "ok"}, good, 300)
 
 
-def test_gone(directory):
-    with job() as j:
-        port = j.port()
-    result = once(directory, 300, [f"127.0.0.1:{port}"])
+def check_gone(directory, gone):
+    gone.end()
+    result = once(directory, 300, [gone.address()])
     assert (result["result"], result["reason"]) == ("failed", "profiler-unreachable"), result
 
 
 def main():
+    """A job takes seconds of a CPU to start: one is traced throughout, one is busy, then frozen, then gone."""
     netns.isolate()
-    for test in (test_trace, test_discovery, test_options, test_contention, test_frozen, test_gone):
-        with tempfile.TemporaryDirectory() as directory:
-            print(f"  {test.__name__}", flush=True)
-            test(directory)
+    with contextlib.ExitStack() as stack:
+        folders = [stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(4)]
+        directory, trace = folders[2:]
+        j, busy = Job(folders[0]), Job(folders[1], "--trace", trace)
+        stack.callback(busy.end)
+        stack.callback(j.end)
+        for check, jobs in ((check_options, (j,)), (check_discovery, (j,)), (check_contention, (busy,)),
+                            (check_frozen, (busy, j)), (check_gone, (busy,))):
+            print(f"  {check.__name__}", flush=True)
+            check(directory, *jobs)
 
 
 main()
