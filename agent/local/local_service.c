@@ -126,8 +126,10 @@ static void on_mark(struct local_service *s, struct local_request *req,
 		return;
 	}
 	mark_process_set(&mark, local_request_pid(req), m->pid, m->tid);
-	marks_add(s->env.marks, &mark);
-	answer_text(req, true, "", "");
+	if (marks_add(s->env.marks, &mark))
+		answer_text(req, true, "", "");
+	else
+		refuse(req, "the mark is lost: it came too late");
 }
 
 /* ---- start and stop ---- */

@@ -72,15 +72,18 @@ static void add_step(struct marks *m, const struct mark *mark)
 	steps_add(m->steps, mark);
 }
 
-void marks_add(struct marks *m, const struct mark *mark)
+bool marks_add(struct marks *m, const struct mark *mark)
 {
 	struct mark_bytes bytes = { .pid = mark->pid, .tid = mark->tid };
 	size_t len = clean_text(bytes.text, sizeof(bytes.text), mark->text, strlen(mark->text));
 	struct mark clean = *mark;
 
-	ring_add(m->ring, mark->raw_ns, &bytes, offsetof(struct mark_bytes, text) + len + 1);
+	bool kept = ring_add(m->ring, mark->raw_ns, &bytes,
+			     offsetof(struct mark_bytes, text) + len + 1);
+
 	clean.text = bytes.text;
 	add_step(m, &clean);
+	return kept;
 }
 
 struct ring *marks_ring(const struct marks *m)

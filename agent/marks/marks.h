@@ -33,7 +33,9 @@ struct step_mark {
 /* `begin_raw_ns`: now. A window that begins earlier is not complete. */
 struct marks *marks_new(const struct ring_limits *limits, int64_t begin_raw_ns);
 void marks_free(struct marks *m); /* NULL is fine */
-void marks_add(struct marks *m, const struct mark *mark); /* the text is copied */
+
+/* Copies the text. False: the mark came too late for the ring; it is counted among the ring's losses. */
+bool marks_add(struct marks *m, const struct mark *mark);
 
 /* The ring of the marks. mark_of_record() decodes a record of its cuts, on any thread; the text is borrowed
  * from the record. */

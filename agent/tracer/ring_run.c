@@ -2,6 +2,7 @@
 #include "agent/tracer/ring_run.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/now.h"
@@ -49,6 +50,9 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 			"%s begin %.1f s after the window: the agent started later, or "
 			"its ring is shorter (--ring-seconds, --ring-bytes)",
 			what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
+	else if (run->lost)
+		snprintf(run->detail, sizeof(run->detail),
+			 "%" PRIu64 " %s are lost: they came too late", run->lost, what);
 	return cut;
 }
 

@@ -9,8 +9,14 @@
 #include "agent/tracer/ring_run.h"
 #include "agent/marks/marks.h"
 #include "agent/marks/steps.h"
+#include "base/loop.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "proto/limits.h"
+
+/* A mark comes through a socket: one of the window's last moment arrives after its end. The capture waits as
+ * long for the replies to its last probes. */
+#define ARRIVAL_NS (50 * NS_PER_MS)
 
 TRACER_DECLARE(marks);
 
@@ -18,6 +24,15 @@ struct tracer_marks {
 	struct tracer base;
 	struct loop *loop;
 	struct marks *marks; /* the agent's */
+	struct late_run *late;
+};
+
+/* A run that waits for marks that are under way. */
+struct late_run {
+	struct tracer_marks *t;
+	struct tracer_run *run;
+	struct loop_timer timer;
+	struct late_run *next;
 };
 
 struct snapshot {
@@ -128,9 +143,8 @@ static int marks_arm(struct tracer *t, struct tracer_run *run, struct err *e)
 	return 0;
 }
 
-static void marks_gather(struct tracer *tracer, struct tracer_run *run)
+static void cut_and_build(struct tracer_marks *t, struct tracer_run *run)
 {
-	struct tracer_marks *t = to_marks(tracer);
 	struct snapshot *s = xcalloc(1, sizeof(*s));
 
 	s->t0_raw_ns = run->t0_raw_ns;
@@ -145,10 +159,55 @@ static void marks_gather(struct tracer *tracer, struct tracer_run *run)
 		&(struct build_job){ .build = build, .free = snapshot_free, .snapshot = s });
 }
 
-static void marks_cancel(struct tracer *t, struct tracer_run *run)
+/* False if the run does not wait. */
+static bool end_wait(struct tracer_marks *t, const struct tracer_run *run)
 {
-	ring_run_cancel(marks_ring(to_marks(t)->marks), run);
-	build_job_cancel(run);
+	struct late_run **at = &t->late, *late;
+
+	while (*at && (*at)->run != run)
+		at = &(*at)->next;
+	late = *at;
+	if (!late)
+		return false;
+	*at = late->next;
+	loop_timer_cancel(t->loop, &late->timer);
+	free(late);
+	return true;
+}
+
+static void on_arrived(void *arg)
+{
+	struct late_run *late = arg;
+	struct tracer_marks *t = late->t;
+	struct tracer_run *run = late->run;
+
+	end_wait(t, run);
+	cut_and_build(t, run);
+}
+
+static void marks_gather(struct tracer *tracer, struct tracer_run *run)
+{
+	struct tracer_marks *t = to_marks(tracer);
+	int64_t arrived_raw_ns = run->t1_raw_ns + ARRIVAL_NS;
+	struct late_run *late;
+
+	if (now_raw_ns() >= arrived_raw_ns) {
+		cut_and_build(t, run);
+		return;
+	}
+	late = xcalloc(1, sizeof(*late));
+	*late = (struct late_run){ .t = t, .run = run, .next = t->late };
+	t->late = late;
+	loop_timer_at(t->loop, &late->timer, now_mono_of_raw(arrived_raw_ns), on_arrived, late);
+}
+
+static void marks_cancel(struct tracer *tracer, struct tracer_run *run)
+{
+	struct tracer_marks *t = to_marks(tracer);
+
+	ring_run_cancel(marks_ring(t->marks), run);
+	if (!end_wait(t, run))
+		build_job_cancel(run);
 }
 
 static int64_t marks_begin(const struct tracer *t)

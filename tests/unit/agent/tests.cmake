@@ -8,7 +8,7 @@ unit_test(agent/clock/ledger_test PURE USES agent_clock)
 unit_test(agent/clock/model_test USES agent_clock)
 
 # ---- what tracers stand on ----
-unit_test(agent/marks/marks_test USES tracer_marks)
+unit_test(agent/marks/marks_test VIRTUAL USES tracer_marks net)
 unit_test(agent/marks/steps_test PURE USES agent_marks)
 unit_test(agent/perf/decode_test PURE USES agent_perf)
 unit_test(agent/perf/stacks_test PURE USES agent_perf)

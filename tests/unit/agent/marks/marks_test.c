@@ -5,6 +5,7 @@
 #include "agent/tracer/build_job.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
+#include "base/now.h"
 #include "proto/limits.h"
 #include "tests/lib/check.h"
 #include "tests/lib/run_until.h"
@@ -76,6 +77,40 @@ static void lost_marks_are_counted(void)
 	marks_free(m);
 }
 
+static void on_done(struct tracer_run *run)
+{
+	*(bool *)run->done_arg = true;
+}
+
+/* In the tracer's report, with the cause. */
+static void lost_marks_are_reported_in_the_result(void)
+{
+	struct tracer_env env = { .marks = marks(RING_BYTES_MIN) };
+	bool done = false;
+	struct tracer_run run = { .t1_raw_ns = 2000, .done = on_done, .done_arg = &done };
+	struct tracer *t;
+	struct err e;
+	uint64_t kept = 0;
+
+	CHECK_OK(loop_new(&env.loop, 1, &e), e);
+	CHECK_OK(tracer_marks_ops.open(&t, &env, &e), e);
+	for (int i = 0; i < 1000; i++)
+		add(env.marks, i, 1, "one of a thousand marks in a ring of 16 kB");
+	each(env.marks, 0, INT64_MAX, count, &kept);
+	tracer_marks_ops.gather(t, &run);
+	RUN_UNTIL(env.loop, done);
+	CHECK(kept && kept < 1000);
+	CHECK_EQ(run.lost, 1000 - kept);
+	CHECK_EQ(run.result, RUN_DEGRADED);
+	CHECK_STR(run.reason, "window-cut");
+	CHECK(strstr(run.detail, "--ring-bytes"));
+	buf_release(&run.parts[0].bytes);
+	free(run.parts);
+	tracer_marks_ops.free(t);
+	loop_free(env.loop);
+	marks_free(env.marks);
+}
+
 static void collect_step(void *arg, const struct step_mark *step)
 {
 	buf_addf(arg, "%lld@%lld/%d ", (long long)step->step, (long long)step->raw_ns, step->pid);
@@ -122,11 +157,6 @@ static void foreign_text_becomes_clean(void)
 
 /* ---- the tracer ---- */
 
-static void on_done(struct tracer_run *run)
-{
-	*(bool *)run->done_arg = true;
-}
-
 static void tracer_gives_a_line_per_process(void)
 {
 	struct tracer_env env = { .marks = marks(0) };
@@ -169,6 +199,41 @@ static void tracer_gives_a_line_per_process(void)
 	marks_free(env.marks);
 }
 
+/* A mark that the agent gets when the window is over already, stamped before its end. */
+static void marks_of_the_last_moment_are_in_the_file(void)
+{
+	int64_t t1_raw_ns = now_raw_ns() + NS_PER_S;
+	struct tracer_env env = { .marks = marks(0) };
+	bool done = false;
+	struct tracer_run run = { .t0_raw_ns = t1_raw_ns - NS_PER_S,
+				  .t1_raw_ns = t1_raw_ns,
+				  .done = on_done,
+				  .done_arg = &done };
+	struct tracer *t;
+	char *text;
+	struct err e;
+
+	CHECK_OK(loop_new(&env.loop, 1, &e), e);
+	CHECK_OK(tracer_marks_ops.open(&t, &env, &e), e);
+	tracer_marks_ops.gather(t, &run);
+	tracer_marks_ops.cancel(t, &run);
+	tracer_marks_ops.gather(t, &run);
+	RUN_UNTIL(env.loop, now_raw_ns() >= t1_raw_ns);
+	CHECK(!done);
+	add(env.marks, t1_raw_ns - 10 * NS_PER_US, 7, "late");
+	add(env.marks, t1_raw_ns, 7, "too late");
+	RUN_UNTIL(env.loop, done);
+	CHECK_EQ(run.n_parts, 1);
+	text = xspace_text(run.parts[0].bytes.data, run.parts[0].bytes.len);
+	CHECK(strstr(text, ": late ") && !strstr(text, "too late"));
+	free(text);
+	buf_release(&run.parts[0].bytes);
+	free(run.parts);
+	tracer_marks_ops.free(t);
+	loop_free(env.loop);
+	marks_free(env.marks);
+}
+
 static uint64_t build_nothing(void *snapshot, struct xs_builder *b)
 {
 	(void)snapshot;
@@ -199,9 +264,11 @@ int main(void)
 {
 	window_is_half_open();
 	lost_marks_are_counted();
+	lost_marks_are_reported_in_the_result();
 	steps_of_a_window_are_in_order();
 	foreign_text_becomes_clean();
 	tracer_gives_a_line_per_process();
+	marks_of_the_last_moment_are_in_the_file();
 	unread_marks_are_lost_ones();
 	return 0;
 }

@@ -109,6 +109,21 @@ static void full_spool_is_reported(void)
 	ring_free(r);
 }
 
+/* The window is there, but for a record that came too late. */
+static void late_records_are_reported(void)
+{
+	struct tracer_run run = window(T0 + NS_PER_S, 1);
+	struct ring *r = ring_at(T0);
+
+	feed(r, T0, T0 + 3 * NS_PER_S);
+	CHECK(!ring_add(r, T0 + 3 * NS_PER_S / 2, "late", 4));
+	CHECK_EQ(gather(r, &run), 100);
+	CHECK_EQ(run.lost, 1);
+	CHECK_EQ(run.result, RUN_OK);
+	CHECK(strstr(run.detail, "1 records are lost"));
+	ring_free(r);
+}
+
 static void cancelled_runs_hold_nothing(void)
 {
 	struct tracer_run run = window(T0, 600);
@@ -130,6 +145,7 @@ int main(void)
 	long_window_is_complete();
 	window_before_the_ring_is_cut();
 	full_spool_is_reported();
+	late_records_are_reported();
 	cancelled_runs_hold_nothing();
 	return 0;
 }
