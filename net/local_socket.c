@@ -6,7 +6,8 @@
  * nng 1.5.2 stops accepting for good when a client disconnects in the middle of the handshake (nng's
  * issue 1518). So a timer reads the listener's error count; when it has changed, a worker sends an
  * empty request to the socket's own address, and without an answer the endpoint (nng socket,
- * listener and slots) is closed and opened again.
+ * listener and slots) is closed and opened again. A peer that goes on with that is answered, and logged, at
+ * growing intervals.
  */
 #include "net/local_socket.h"
 
@@ -29,15 +30,19 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "base/pace.h"
 #include "net/local_impl.h"
 #include "proto/limits.h"
 
 #define N_SLOTS	       8
 #define SOCKET_MODE    0660 /* root and its group; the folder's group may admit others */
 #define FOLDER_MODE    0755
-#define WATCH_EVERY_NS (200 * NS_PER_MS)
+#define WATCH_EVERY_NS NS_PER_S
 #define CHECK_WAIT_NS  NS_PER_S
-#define LOG_EVERY_NS   (3 * NS_PER_S)
+
+static const struct pace_limits check_limits = { .first_ns = NS_PER_S, .most_ns = 10 * NS_PER_S };
+static const struct pace_limits log_limits = { .first_ns = 3 * NS_PER_S,
+					       .most_ns = 3600 * NS_PER_S };
 
 enum slot_state { SLOT_RECEIVING, SLOT_HELD, SLOT_SENDING };
 
@@ -76,7 +81,8 @@ struct local_socket {
 	struct endpoint *endpoint; /* NULL after one could not be reopened */
 	uint64_t errors; /* of the listener, when last read */
 	uint64_t logged_errors;
-	int64_t logged_ns; /* when a line was last written */
+	bool is_lost; /* logged: it could not be opened again */
+	struct pace check_pace, unidentified_log, reopened_log;
 	struct check *check; /* in progress, or NULL */
 	struct loop_timer watch;
 };
@@ -397,10 +403,15 @@ static void reopen(struct local_socket *ls)
 	endpoint_close(ls->endpoint);
 	ls->endpoint = NULL;
 	ls->errors = ls->logged_errors = 0;
-	if (endpoint_open(ls, &e))
-		log_error("LOCAL-LOST", "reason=\"%s\"", e.msg);
-	else
+	if (endpoint_open(ls, &e)) {
+		if (!ls->is_lost)
+			log_error("LOCAL-LOST", "reason=\"%s\"", e.msg);
+		ls->is_lost = true;
+		return;
+	}
+	if (ls->is_lost || pace_is_due(&ls->reopened_log, &log_limits, loop_now_ns(ls->loop)))
 		log_warn("LOCAL-REOPENED", "url=%s reason=\"it had stopped answering\"", ls->url);
+	ls->is_lost = false;
 }
 
 static void end_check(void *arg)
@@ -418,13 +429,13 @@ static void end_check(void *arg)
 
 static void log_unidentified(struct local_socket *ls, uint64_t errors)
 {
-	if (errors <= ls->logged_errors || loop_now_ns(ls->loop) - ls->logged_ns < LOG_EVERY_NS)
+	if (errors <= ls->logged_errors ||
+	    !pace_is_due(&ls->unidentified_log, &log_limits, loop_now_ns(ls->loop)))
 		return;
 	log_warn("NET-UNIDENTIFIED",
 		 "url=%s connections=%llu reason=\"no handshake of a Tutti client\"", ls->url,
 		 (unsigned long long)(errors - ls->logged_errors));
 	ls->logged_errors = errors;
-	ls->logged_ns = loop_now_ns(ls->loop);
 }
 
 static void on_watch(void *arg)
@@ -433,7 +444,8 @@ static void on_watch(void *arg)
 	uint64_t errors = ls->endpoint ? listener_errors(ls->endpoint) : 0;
 
 	log_unidentified(ls, errors);
-	if (!ls->check && (!ls->endpoint || errors != ls->errors)) {
+	if (!ls->check && (!ls->endpoint || errors != ls->errors) &&
+	    pace_is_due(&ls->check_pace, &check_limits, loop_now_ns(ls->loop))) {
 		ls->errors = errors;
 		ls->check = xmalloc(sizeof(*ls->check));
 		*ls->check = (struct check){ .socket = ls, .url = xstrdup(ls->url) };
