@@ -11,12 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/proc/listeners.h"
 #include "base/mem.h"
 
 enum {
-	MAX_LISTENERS = 16384,
-	/* The kernel lists listeners first: reading stops after this many lines without one. */
-	MAX_QUIET_LINES = 256,
 	MAX_MAPS_BYTES = 32 << 20,
 	/* After this many scans that did not find the process of a socket, only every MISSES_PERIOD-th
 	 * scan searches for it. */
@@ -65,127 +63,7 @@ bool proc_scan_is_incomplete(const struct proc_scan *s)
 	return s->incomplete;
 }
 
-/* ---- net/tcp, net/tcp6 ---- */
-
-/* The kernel prints an address as words of 32 bits in host order. */
-static bool parse_hex_words(const char *hex, size_t words, uint8_t *out)
-{
-	if (strlen(hex) != words * 8)
-		return false;
-	for (size_t i = 0; i < words; i++) {
-		char one[9] = "";
-		uint32_t v;
-
-		memcpy(one, hex + i * 8, 8);
-		v = (uint32_t)strtoul(one, NULL, 16);
-		memcpy(out + i * 4, &v, 4);
-	}
-	return true;
-}
-
-static bool all_zero(const uint8_t *p, size_t n)
-{
-	while (n && !*p) {
-		p++;
-		n--;
-	}
-	return !n;
-}
-
-static void set_address4(struct proc_listener *l, const uint8_t *a)
-{
-	l->local = a[0] == 127 || all_zero(a, 4);
-	if (all_zero(a, 4))
-		snprintf(l->address, sizeof(l->address), "127.0.0.1:%d", l->port);
-	else
-		snprintf(l->address, sizeof(l->address), "%u.%u.%u.%u:%d", a[0], a[1], a[2], a[3],
-			 l->port);
-}
-
-static void set_address6(struct proc_listener *l, const uint8_t *a)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	size_t used = 1;
-
-	if (all_zero(a, 16) || !memcmp(a, mapped, 12)) {
-		set_address4(l, a + 12); /* a wildcard one takes IPv4 as well */
-		return;
-	}
-	l->local = all_zero(a, 15) && a[15] == 1;
-	l->address[0] = '[';
-	for (int i = 0; i < 8; i++)
-		used += (size_t)snprintf(l->address + used, sizeof(l->address) - used, "%s%x",
-					 i ? ":" : "", a[2 * i] << 8 | a[2 * i + 1]);
-	snprintf(l->address + used, sizeof(l->address) - used, "]:%d", l->port);
-}
-
-/* False if the line is not that of a listening socket. */
-static bool parse_listener(const char *line, struct proc_listener *out)
-{
-	char hex[33];
-	uint8_t addr[16];
-	unsigned int port, state;
-	uint64_t inode;
-
-	if (sscanf(line,
-		   " %*d: %32[0-9A-Fa-f]:%4X %*32[0-9A-Fa-f]:%*4X %2X %*X:%*X %*X:%*X %*X %*u %*d "
-		   "%" SCNu64,
-		   hex, &port, &state, &inode) != 4)
-		return false;
-	if (state != 0x0a || !inode || !port)
-		return false;
-	memset(out, 0, sizeof(*out));
-	out->inode = inode;
-	out->port = (int)port;
-	if (parse_hex_words(hex, 1, addr))
-		set_address4(out, addr);
-	else if (parse_hex_words(hex, 4, addr))
-		set_address6(out, addr);
-	else
-		return false;
-	return true;
-}
-
-struct found {
-	struct proc_listener *items;
-	size_t n, cap;
-};
-
-static void found_add(struct found *f, const struct proc_listener *l)
-{
-	if (f->n == f->cap) {
-		f->cap = f->cap ? 2 * f->cap : 64;
-		f->items = xrealloc(f->items, f->cap * sizeof(*f->items));
-	}
-	f->items[f->n++] = *l;
-}
-
-static int read_listeners(const char *root, const char *file, struct found *out, struct err *e)
-{
-	char *path = xasprintf("%s/net/%s", root, file);
-	FILE *f = fopen(path, "re");
-	char line[512];
-	int quiet = 0, rc = 0;
-
-	if (!f) {
-		rc = err_errno(e, "%s", path);
-		goto out;
-	}
-	while (quiet < MAX_QUIET_LINES && out->n < MAX_LISTENERS && fgets(line, sizeof(line), f)) {
-		struct proc_listener l;
-
-		if (parse_listener(line, &l)) {
-			found_add(out, &l);
-			quiet = 0;
-		} else {
-			quiet++;
-		}
-	}
-	fclose(f);
-out:
-	free(path);
-	return rc;
-}
+/* ---- listening sockets ---- */
 
 static int by_inode(const void *a, const void *b)
 {
@@ -285,7 +163,8 @@ static bool parse_socket_link(const char *text, uint64_t *inode)
 }
 
 /* Makes this process the owner of the sockets it holds, among those with `wanted` set. */
-static void scan_process(struct proc_scan *s, struct found *f, const bool *wanted, int64_t pid)
+static void scan_process(struct proc_scan *s, struct listener_list *f, const bool *wanted,
+			 int64_t pid)
 {
 	char *path = xasprintf("%s/%" PRId64 "/fd", s->root, pid);
 	DIR *dir = opendir(path);
@@ -307,8 +186,8 @@ static void scan_process(struct proc_scan *s, struct found *f, const bool *wante
 		link[len] = '\0';
 		if (!parse_socket_link(link, &key.inode))
 			continue;
-		l = bsearch(&key, f->items, f->n, sizeof(key), by_inode);
-		if (!l || !wanted[l - f->items])
+		l = bsearch(&key, f->v, f->n, sizeof(key), by_inode);
+		if (!l || !wanted[l - f->v])
 			continue;
 		if (!p.pid) {
 			if (!read_stat(s->root, pid, &p))
@@ -320,7 +199,7 @@ static void scan_process(struct proc_scan *s, struct found *f, const bool *wante
 	closedir(dir);
 }
 
-static void scan_processes(struct proc_scan *s, struct found *f, const bool *wanted)
+static void scan_processes(struct proc_scan *s, struct listener_list *f, const bool *wanted)
 {
 	DIR *dir = opendir(s->root);
 	struct dirent *entry;
@@ -359,38 +238,36 @@ static bool needs_search(const struct proc_listener *l)
 	return !l->pid && (l->misses < MISSES_IN_A_ROW || l->misses % MISSES_PERIOD == 0);
 }
 
-static void find_owners(struct proc_scan *s, struct found *f)
+static void find_owners(struct proc_scan *s, struct listener_list *f)
 {
 	bool *wanted = xcalloc(f->n + 1, sizeof(*wanted));
 	bool any = false;
 
 	for (size_t i = 0; i < f->n; i++) {
-		wanted[i] = !f->items[i].pid;
-		any |= needs_search(&f->items[i]);
+		wanted[i] = !f->v[i].pid;
+		any |= needs_search(&f->v[i]);
 	}
 	if (any)
 		scan_processes(s, f, wanted);
 	for (size_t i = 0; i < f->n; i++)
-		f->items[i].misses = f->items[i].pid ? 0 : f->items[i].misses + 1;
+		f->v[i].misses = f->v[i].pid ? 0 : f->v[i].misses + 1;
 	free(wanted);
 }
 
 int proc_scan_run(struct proc_scan *s, struct err *e)
 {
-	struct found f = { 0 };
-	bool have = !read_listeners(s->root, "tcp", &f, e);
+	struct listener_list f;
+	int rc = listeners_read(s->root, &f, e);
 
-	/* One of the two is enough: a kernel may lack one family. */
-	have |= !read_listeners(s->root, "tcp6", &f, have ? NULL : e);
-	if (!have)
-		return ERR_IO;
+	if (rc)
+		return rc;
 	if (f.n)
-		sort_array(f.items, f.n, sizeof(*f.items), by_inode);
+		sort_array(f.v, f.n, sizeof(*f.v), by_inode);
 	for (size_t i = 0; s->n && i < f.n; i++)
-		copy_known_owner(s, &f.items[i]);
+		copy_known_owner(s, &f.v[i]);
 	find_owners(s, &f);
 	free(s->listeners);
-	s->listeners = f.items;
+	s->listeners = f.v;
 	s->n = f.n;
 	return 0;
 }

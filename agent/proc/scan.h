@@ -4,7 +4,7 @@
  * whether that process has a machine learning framework mapped.
  *
  * A scan blocks on /proc and runs on a worker; one at a time. The owner of a socket is kept as long as the
- * socket lives, so a scan in the steady state reads two files. The library that opens a profiler's socket
+ * socket lives, so a scan in the steady state asks for the sockets and looks at their owners. The library that opens a profiler's socket
  * is mapped before the socket exists, so the first result is final.
  */
 #ifndef AGENT_PROC_SCAN_H

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The listening TCP sockets of the agent's network namespace. The kernel lists them by netlink
+ * (sock_diag(7)); where that is missing or refused, they are read from net/tcp and net/tcp6, for
+ * which the kernel walks all connections, and the hash table of connections even if there are none.
+ */
+#ifndef AGENT_PROC_LISTENERS_H
+#define AGENT_PROC_LISTENERS_H
+
+#include "agent/proc/scan.h"
+
+/* Inode, address, port and `local` are set; v is in no order, and the caller's to free. */
+struct listener_list {
+	struct proc_listener *v;
+	size_t n, cap;
+};
+
+/* Below `root`: of "/proc" by netlink if possible. ERR_IO if there is no list. */
+MUST_CHECK int listeners_read(const char *root, struct listener_list *out, struct err *e);
+
+/* The two ways, for listeners_read() and tests. They add to `out`, which may be filled in part on failure. */
+MUST_CHECK int listeners_by_netlink(struct listener_list *out, struct err *e);
+MUST_CHECK int listeners_by_files(const char *root, struct listener_list *out, struct err *e);
+
+#endif
