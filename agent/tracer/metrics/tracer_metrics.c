@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "metrics": reads numbers about the host into a ring at regular times, always on. A reading has
- * the time at which it was made, even if it is late; a reading that is missed adds no record.
+ * The tracer "metrics": reads numbers about the host into a ring at regular times, always on. A worker reads: on
+ * a large host some files of /proc take the kernel milliseconds. A reading has the time at which it was made,
+ * even if it is late; while one is being made no other begins, and one that is missed adds no record.
  *
  * The plane "/host:CPU metrics" has one line, "_counters_", with one event per number and reading.
  */
@@ -37,13 +38,21 @@ static const struct setting settings[] = {
 	{ 0 }
 };
 
+/* The worker's while a reading is made. */
+struct reader {
+	struct tracer_metrics *owner; /* loop's thread only; NULL when the tracer is gone */
+	struct readings *proc;
+	int64_t raw_ns;
+	double row[]; /* readings_count() values: a record of the ring */
+};
+
 struct tracer_metrics {
 	struct tracer base;
 	struct loop *loop;
 	struct loop_timer timer;
 	int64_t period_ns;
-	struct readings *proc;
-	double *row; /* readings_count() values: a record of the ring */
+	struct reader *reader;
+	bool reading;
 	struct ring *ring; /* NULL = off */
 	struct tracer_state state;
 };
@@ -60,24 +69,64 @@ static struct tracer_metrics *to_metrics(const struct tracer *t)
 	return (struct tracer_metrics *)t;
 }
 
+static size_t row_bytes(void)
+{
+	return readings_count() * sizeof(double);
+}
+
+static struct reader *reader_new(struct tracer_metrics *owner)
+{
+	struct reader *r = xcalloc(1, sizeof(*r) + row_bytes());
+
+	r->owner = owner;
+	r->proc = readings_open("/proc");
+	return r;
+}
+
+static void reader_free(struct reader *r)
+{
+	readings_free(r->proc);
+	free(r);
+}
+
+static void read_row(void *arg)
+{
+	struct reader *r = arg;
+
+	r->raw_ns = now_raw_ns();
+	readings_read(r->proc, r->raw_ns, r->row);
+}
+
+static void on_row(void *arg)
+{
+	struct reader *r = arg;
+	struct tracer_metrics *t = r->owner;
+
+	if (!t) {
+		reader_free(r);
+		return;
+	}
+	t->reading = false;
+	ring_add(t->ring, r->raw_ns, r->row, row_bytes());
+}
+
 static void on_reading_due(void *arg)
 {
 	struct tracer_metrics *t = arg;
-	int64_t next = t->timer.at_mono_ns + t->period_ns, now = now_mono_ns(), raw = now_raw_ns();
+	int64_t next = t->timer.at_mono_ns + t->period_ns, now = now_mono_ns();
 
-	readings_read(t->proc, raw, t->row);
-	ring_add(t->ring, raw, t->row, readings_count() * sizeof(*t->row));
 	loop_timer_at(t->loop, &t->timer, next > now ? next : now + t->period_ns, on_reading_due,
 		      t);
+	if (t->reading)
+		return;
+	t->reading = true;
+	loop_work(t->loop, read_row, on_row, t->reader);
 }
 
 static void start_reading(struct tracer_metrics *t, const struct ring_limits *limits)
 {
-	size_t bytes = readings_count() * sizeof(*t->row);
-
-	t->row = xmalloc(bytes);
 	t->ring = ring_new(&(struct ring_conf){
-		.limits = *limits, .record_bytes = bytes, .begin_raw_ns = now_raw_ns() });
+		.limits = *limits, .record_bytes = row_bytes(), .begin_raw_ns = now_raw_ns() });
 	t->timer.at_mono_ns = now_mono_ns();
 	on_reading_due(t);
 }
@@ -90,8 +139,8 @@ static int metrics_open(struct tracer **out, const struct tracer_env *env, struc
 	(void)e;
 	t->base.ops = &tracer_metrics_ops;
 	t->loop = env->loop;
-	t->proc = readings_open("/proc");
-	if (!readings_files(t->proc)) {
+	t->reader = reader_new(t);
+	if (!readings_files(t->reader->proc)) {
 		t->state.health = TRACER_OFF;
 		snprintf(t->state.reason, sizeof(t->state.reason),
 			 "no file of /proc can be read: mount proc into the agent's container");
@@ -204,9 +253,11 @@ static void metrics_free(struct tracer *tracer)
 	struct tracer_metrics *t = to_metrics(tracer);
 
 	loop_timer_cancel(t->loop, &t->timer);
-	readings_free(t->proc);
+	if (t->reading)
+		t->reader->owner = NULL; /* on_row() frees it */
+	else
+		reader_free(t->reader);
 	ring_free(t->ring);
-	free(t->row);
 	free(t);
 }
 

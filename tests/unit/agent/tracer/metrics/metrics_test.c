@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -173,11 +174,29 @@ static void on_done(struct tracer_run *run)
 	*(bool *)run->done_arg = true;
 }
 
+/* The readings since run->t0_raw_ns: how many events they are. */
+static size_t gather(struct tracer_env *env, struct tracer *t, struct tracer_run *run)
+{
+	size_t n;
+
+	*(bool *)run->done_arg = false;
+	run->t1_raw_ns = now_raw_ns() + 1;
+	tracer_metrics_ops.gather(t, run);
+	RUN_UNTIL(env->loop, *(bool *)run->done_arg);
+	CHECK_EQ(run->n_parts, 1);
+	n = check_counters(&run->parts[0].bytes);
+	buf_release(&run->parts[0].bytes);
+	free(run->parts);
+	run->parts = NULL;
+	run->n_parts = 0;
+	return n;
+}
+
 static void tracer_gives_one_line_of_counters(void)
 {
 	struct tracer_env env = { 0 };
 	struct tracer_bed bed;
-	bool done = false;
+	bool done;
 	struct tracer_run run = { .done = on_done, .done_arg = &done };
 	struct tracer_state state;
 	struct tracer *t;
@@ -189,13 +208,8 @@ static void tracer_gives_one_line_of_counters(void)
 	t = tracer_bed_open(&bed);
 	tracer_metrics_ops.state(t, &state);
 	CHECK_EQ(state.health, TRACER_OK);
-	run.t1_raw_ns = now_raw_ns() + 1;
-	tracer_metrics_ops.gather(t, &run);
-	RUN_UNTIL(env.loop, done);
+	RUN_UNTIL(env.loop, gather(&env, t, &run) >= 3);
 	CHECK_EQ(run.result, RUN_OK);
-	CHECK(check_counters(&run.parts[0].bytes) >= 3);
-	buf_release(&run.parts[0].bytes);
-	free(run.parts);
 
 	/* A window from before the agent was there is said to be cut. */
 	done = false;
@@ -214,6 +228,53 @@ static void tracer_gives_one_line_of_counters(void)
 	loop_free(env.loop);
 }
 
+static void wait_for_lock(void *arg)
+{
+	pthread_mutex_lock(arg);
+	pthread_mutex_unlock(arg);
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* A worker reads: while the only one is busy the loop goes on, and no reading is made. */
+static void readings_are_made_off_the_loop(void)
+{
+	struct tracer_env env = { 0 };
+	struct tracer_bed bed;
+	pthread_mutex_t busy;
+	bool done = false;
+	struct tracer_run run = { .done = on_done, .done_arg = &done };
+	struct tracer *t;
+	struct err e;
+	char *text;
+
+	CHECK_OK(loop_new(&env.loop, 1, &e), e);
+	pthread_mutex_init(&busy, NULL);
+	pthread_mutex_lock(&busy);
+	loop_work(env.loop, wait_for_lock, nothing, &busy);
+	run.t0_raw_ns = now_raw_ns();
+	tracer_bed_init(&bed, &tracer_metrics_ops, &env, "--metrics-hz=100");
+	t = tracer_bed_open(&bed);
+	RUN_UNTIL(env.loop, now_raw_ns() > run.t0_raw_ns + 200 * NS_PER_MS);
+	run.t1_raw_ns = now_raw_ns();
+	pthread_mutex_unlock(&busy);
+	RUN_UNTIL(env.loop, now_raw_ns() > run.t1_raw_ns + 50 * NS_PER_MS);
+	tracer_metrics_ops.gather(t, &run);
+	RUN_UNTIL(env.loop, done);
+	text = xspace_text(run.parts[0].bytes.data, run.parts[0].bytes.len);
+	CHECK_EQ(text_count(text, "{"), 0);
+	free(text);
+	buf_release(&run.parts[0].bytes);
+	free(run.parts);
+	tracer_metrics_ops.free(t);
+	tracer_bed_release(&bed);
+	loop_free(env.loop);
+	pthread_mutex_destroy(&busy);
+}
+
 int main(void)
 {
 	root = temp_dir();
@@ -222,5 +283,6 @@ int main(void)
 	recorded_texts_give_known_numbers();
 	names_are_safe_for_viewers();
 	tracer_gives_one_line_of_counters();
+	readings_are_made_off_the_loop();
 	return 0;
 }
