@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/memory.h"
@@ -11,8 +13,27 @@
 
 #define WORKERS 3
 
+/* From SIGTERM to the end; service managers kill after some seconds. */
+#define STOP_LIMIT_US 1500000
+
+/* A worker may be in a read that does not come back: of a huge file, or on a disk that does not answer. The
+ * spool is made for kills, so nothing is lost. Calls only what signal handlers may. */
+static void on_stop_limit(int signal)
+{
+	static const char line[] = "W AGT-STOP state=cut reason=\"a worker did not end in time\"\n";
+
+	(void)signal;
+	(void)!write(STDERR_FILENO, line, sizeof(line) - 1);
+	_exit(0);
+}
+
 static void on_stop_signal(void *arg)
 {
+	const struct itimerval limit = { .it_value = { .tv_sec = STOP_LIMIT_US / 1000000,
+						       .tv_usec = STOP_LIMIT_US % 1000000 } };
+
+	signal(SIGALRM, on_stop_limit);
+	setitimer(ITIMER_REAL, &limit, NULL);
 	loop_stop(arg);
 }
 

@@ -3,6 +3,8 @@ program(udp_relay SRC ${CMAKE_SOURCE_DIR}/tests/e2e/udp_relay.c ${CMAKE_SOURCE_D
 program(odd_agent SRC ${CMAKE_SOURCE_DIR}/agent/main.c ${CMAKE_SOURCE_DIR}/agent/tracers.c
 	${CMAKE_SOURCE_DIR}/tests/e2e/odd_clock.c USES agent_parts agent_tracers)
 target_link_options(odd_agent PRIVATE -Wl,--wrap=clock_gettime,--wrap=timerfd_settime,--wrap=recvmmsg,--wrap=clock_take_stream_reply)
+add_library(stuck_pread MODULE ${CMAKE_SOURCE_DIR}/tests/e2e/stuck_pread.c)	# not sanitized: it is preloaded
+set_target_properties(stuck_pread PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e" 300)
@@ -16,6 +18,7 @@ e2e_test(windows "e2e" 200)
 e2e_test(steps "e2e" 200)
 e2e_test(retry "e2e" 300)
 e2e_test(kill "e2e" 300)
+e2e_test(stop "e2e" 100)
 e2e_test(fleet "e2e" 300)
 e2e_test(garbage "e2e" 300)
 e2e_test(grpc "e2e" 200)
