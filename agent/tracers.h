@@ -7,6 +7,7 @@
 
 #define TRACERS(ROW) \
 	ROW(profiler) /* what JAX, TensorFlow and PyTorch/XLA record about themselves */ \
+	ROW(pytorch) /* what PyTorch processes record about themselves */ \
 	ROW(cpu) /* what runs on the CPUs: perf samples, always on */ \
 	ROW(metrics) /* numbers from /proc, ten times a second */ \
 	ROW(marks) /* marks that processes send through the local socket */

@@ -96,6 +96,9 @@ static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct 
 			rc = check_word("tracers.state", states[i]->state, words, e);
 		if (!rc)
 			rc = check_text("tracers.reason", states[i]->reason, TEXT_BYTES, e);
+		if (!rc)
+			rc = check_range("tracers.lead_ns", states[i]->lead_ns, 0,
+					 LIMIT_TRACER_LEAD_NS, e);
 	}
 	return rc;
 }

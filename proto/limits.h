@@ -41,11 +41,12 @@
 #define LIMIT_LABEL_BYTES     256
 
 /* Numbers. */
-#define LIMIT_HOSTS	  20000 /* hosts one aggregator keeps */
-#define LIMIT_CAPTURES	  64 /* captures in progress at once */
-#define LIMIT_QUEUED	  64 /* captures that wait for others */
-#define LIMIT_DURATION_NS (3600 * 1000000000LL) /* one capture */
-#define LIMIT_GRACE_NS	  (7200 * 1000000000LL) /* of one capture: twice the longest window */
+#define LIMIT_HOSTS	     20000 /* hosts one aggregator keeps */
+#define LIMIT_CAPTURES	     64 /* captures in progress at once */
+#define LIMIT_QUEUED	     64 /* captures that wait for others */
+#define LIMIT_DURATION_NS    (3600 * 1000000000LL) /* one capture */
+#define LIMIT_GRACE_NS	     (7200 * 1000000000LL) /* of one capture: twice the longest window */
+#define LIMIT_TRACER_LEAD_NS INT64_C(15000000000) /* PyTorch needs 9 s */
 #define LIMIT_TIME_NS \
 	4000000000000000000LL /* Unix ns, until 2096: sums of two times cannot overflow */
 #define LIMIT_WAIT_NS		(7 * 86400 * 1000000000LL) /* of a capture, in the queue */

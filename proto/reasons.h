@@ -79,6 +79,12 @@ enum {
 	  "the profiler answered with another error") \
 	X(NO_FRAMEWORK, "no-framework", PARTIAL, AGENT, 0, \
 	  "the capture asks for a framework's own events, and no framework's profiler was found") \
+	X(NO_POLL, "no-poll", PARTIAL, AGENT, 0, \
+	  "a PyTorch process did not ask for its configuration, as it does every five seconds") \
+	X(REFUSED_LATE, "refused-late", PARTIAL, AGENT, 0, \
+	  "a PyTorch process was asked too late to record: it needs its warm-up and two seconds") \
+	X(EMPTY, "empty", PARTIAL, AGENT, 0, \
+	  "a framework recorded, and its trace has no event") \
 	X(NO_PERMISSION, "no-permission", PARTIAL, AGENT, 0, \
 	  "a tracer lacks a right: detail names it") \
 	X(UNSUPPORTED, "unsupported", PARTIAL, AGENT, 0, \

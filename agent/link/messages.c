@@ -43,6 +43,7 @@ static Tutti__V1__TracerState *make_state(const struct tracer *t)
 	out->reason = xmalloc(sizeof(st.reason));
 	clean_text(out->reason, sizeof(st.reason), st.reason, strlen(st.reason));
 	out->errno_value = st.errno_value;
+	out->lead_ns = t->ops->lead_ns ? t->ops->lead_ns(t) : 0;
 	return out;
 }
 

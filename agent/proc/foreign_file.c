@@ -36,13 +36,18 @@ static int check_regular(int fd, const char *path, struct stat *st, struct err *
 	return rc;
 }
 
+/* -1 and errno; `name` gets its path. */
+static int open_root(uint32_t pid, char name[32])
+{
+	snprintf(name, 32, "/proc/%u/root", pid);
+	return open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e)
 {
 	char name[32];
-	int root, fd;
+	int root = open_root(pid, name), fd;
 
-	snprintf(name, sizeof(name), "/proc/%u/root", pid);
-	root = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return foreign_error(e, name);
 	fd = file_open_in_root(root, path, OPEN_FLAGS);
@@ -53,4 +58,20 @@ int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e)
 int foreign_open_here(const char *path, struct stat *st, struct err *e)
 {
 	return check_regular(open(path, OPEN_FLAGS), path, st, e);
+}
+
+void foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid)
+{
+	char root_name[32];
+	struct stat st;
+	int root = open_root(pid, root_name);
+	int fd = root < 0 ? -1 : file_open_in_root(root, folder, O_PATH | O_DIRECTORY);
+
+	if (fd >= 0 && !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+	    st.st_uid == uid)
+		unlinkat(fd, name, 0);
+	if (fd >= 0)
+		close(fd);
+	if (root >= 0)
+		close(root);
 }

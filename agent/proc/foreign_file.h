@@ -17,6 +17,10 @@ MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, str
 /* The same in the agent's own root. */
 MUST_CHECK int foreign_open_here(const char *path, struct stat *st, struct err *e);
 
+/* Removes `name` from the folder `folder`, as the process sees it, if it is a regular file of user `uid`. Links
+ * are not followed out of the process's root. Errors are ignored. */
+void foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid);
+
 /* The error in errno of opening `name`, a process's root or a path below one: it names the capability that
  * is missing. */
 int foreign_error(struct err *e, const char *name);

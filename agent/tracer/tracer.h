@@ -138,6 +138,9 @@ struct tracer_ops {
 	 * tracer has no records of before arm(). */
 	int64_t (*begin_raw_ns)(const struct tracer *t);
 
+	/* How long before T0 it must be armed, as things are now, to record from T0 on. Optional: 0. */
+	int64_t (*lead_ns)(const struct tracer *t);
+
 	/* Prepare for a window. On failure the run is over and e becomes its detail. Optional. */
 	int (*arm)(struct tracer *t, struct tracer_run *run, struct err *e);
 

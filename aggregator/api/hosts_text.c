@@ -30,6 +30,8 @@ static json_t *tracer_json(const struct host_tracer *t)
 	json_put_text(o, "state", t->state);
 	json_put_text(o, "reason", t->reason);
 	json_put_int(o, "errno", t->errno_value);
+	if (t->lead_ns)
+		json_put_int(o, "lead_ms", t->lead_ns / NS_PER_MS);
 	return o;
 }
 

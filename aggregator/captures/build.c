@@ -134,6 +134,31 @@ static void set_hosts(struct capture *c, struct host **hosts, size_t n)
 	}
 }
 
+static bool has_tracer(const struct capture *c, const char *name)
+{
+	for (size_t i = 0; c->tracers && c->tracers[i]; i++) {
+		if (!strcmp(c->tracers[i], name))
+			return true;
+	}
+	return !c->tracers || !c->tracers[0];
+}
+
+/* How long before T0 the slowest of the capture's tracers must be armed. */
+static int64_t tracers_lead(const struct capture *c)
+{
+	int64_t lead_ns = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *h = registry_find(c->captures->env.registry, c->hosts[i].name);
+
+		for (size_t k = 0; h && h->control && k < h->n_tracers; k++) {
+			if (h->tracers[k].lead_ns > lead_ns && has_tracer(c, h->tracers[k].name))
+				lead_ns = h->tracers[k].lead_ns;
+		}
+	}
+	return lead_ns;
+}
+
 /* Sets the agents that are connected now; returns the largest clock bound of the hosts. */
 static int64_t update_agents(struct capture *c)
 {
@@ -165,6 +190,11 @@ void capture_renew(struct capture *c)
 
 	/* An open-ended capture begins now: rings reach back to T0 when a host is armed later. */
 	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
+	if (!c->open_ended && !c->by_step) {
+		int64_t slowest_ns = tracers_lead(c);
+
+		c->lead_ns = slowest_ns > c->lead_ns ? slowest_ns : c->lead_ns;
+	}
 	c->t0_ns = captures_now(c->captures) + c->lead_ns;
 	if (c->t0_ns < c->not_before_ns)
 		c->t0_ns = c->not_before_ns;

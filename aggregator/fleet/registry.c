@@ -444,7 +444,7 @@ void host_add_label(struct host *h, const char *key, const char *value)
 }
 
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
-		     int errno_value)
+		     int errno_value, int64_t lead_ns)
 {
 	h->tracers = xrealloc(h->tracers, (h->n_tracers + 1) * sizeof(*h->tracers));
 	h->tracers[h->n_tracers++] = (struct host_tracer){
@@ -452,6 +452,7 @@ void host_add_tracer(struct host *h, const char *name, const char *state, const 
 		.state = xstrdup(state),
 		.reason = xstrdup(reason),
 		.errno_value = errno_value,
+		.lead_ns = lead_ns,
 	};
 }
 

@@ -25,6 +25,7 @@ struct rpc_call;
 struct host_tracer {
 	char *name, *state, *reason;
 	int errno_value;
+	int64_t lead_ns; /* how long before T0 it must be armed to record all of the window */
 };
 
 /* What a capture may set of one tracer. */
@@ -99,7 +100,7 @@ void host_set_address(struct host *h, const char *address); /* of its control li
 void host_add_label(struct host *h, const char *key, const char *value);
 void host_clear_labels(struct host *h);
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
-		     int errno_value);
+		     int errno_value, int64_t lead_ns);
 void host_clear_tracers(struct host *h);
 void host_add_setting(struct host *h, const char *tracer, const struct setting *s);
 void host_clear_settings(struct host *h);

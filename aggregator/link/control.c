@@ -111,7 +111,7 @@ static void set_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, 
 	host_clear_tracers(h);
 	for (size_t i = 0; i < n; i++)
 		host_add_tracer(h, tracers[i]->name, tracers[i]->state, tracers[i]->reason,
-				tracers[i]->errno_value);
+				tracers[i]->errno_value, tracers[i]->lead_ns);
 }
 
 /* control_check has checked the types. */

@@ -125,7 +125,7 @@ static void test_drivers_flags(void)
 static void test_refusals(void)
 {
 	check_refused("--host=h", "--tracers=cpu,cpuu", NULL,
-		      "unknown tracer 'cpuu': use profiler, cpu, ");
+		      "unknown tracer 'cpuu': use profiler, pytorch, ");
 	check_refused("--host=h", "--tracers=,cpu", NULL, "unknown tracer ''");
 	check_refused("--host=h", "--metrics-hz=0", NULL, "use 1 to 100");
 	check_refused("--host=h", "--reconnect-max=1ms", NULL, "use 10ms to 1h");

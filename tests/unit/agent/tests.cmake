@@ -33,6 +33,7 @@ unit_test(agent/tracer/profiler/file_test PURE USES tracer_profiler)
 unit_test(agent/tracer/profiler/reply_test PURE USES tracer_profiler)
 unit_test(agent/tracer/profiler/tracer_profiler_test VIRTUAL USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
 fuzz_test(profiler_reply USES tracer_profiler)
+fuzz_test(dynolog USES tracer_pytorch)
 
 # ---- captures, the link, local clients: an agent without a network, tracers that do as they are told ----
 set(core_fixture ${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)

@@ -85,7 +85,7 @@ static void test_json(void)
 
 	host_set_text(&h->version, "1\xff\"2");
 	host_add_label(h, "job", "x");
-	host_add_tracer(h, "cpu", "off", "needs CAP_PERFMON", 1);
+	host_add_tracer(h, "cpu", "off", "needs CAP_PERFMON", 1, 0);
 	h->clock = (struct host_clock){ .calibrated = true, .bound_ns = 7 };
 	o = host_json(h);
 	text = json_dumps(o, 0);

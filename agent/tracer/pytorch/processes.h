@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The PyTorch processes of this host: those that were started with KINETO_USE_DAEMON and ask this agent every five
+ * seconds whether they are to record. A process is known by the pid that the kernel attests, never by what it
+ * writes. Loop thread.
+ */
+#ifndef AGENT_TRACER_PYTORCH_PROCESSES_H
+#define AGENT_TRACER_PYTORCH_PROCESSES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define PYTORCH_PROCESSES_MAX	1024
+#define PYTORCH_PER_USER_MAX	256
+#define PYTORCH_GONE_NS		(60 * NS_PER_S) /* silent for so long: it has ended */
+#define PYTORCH_RETRY_LISTEN_NS (30 * NS_PER_S) /* while another program has the socket */
+
+struct loop;
+struct pytorch_processes;
+
+struct pytorch_process {
+	int64_t pid;
+	int32_t inner_pid; /* in its own PID namespace, as it says: part of its files' names */
+	uint32_t uid;
+	int64_t job; /* Slurm's, or 0 */
+	char comm[16];
+	int64_t asked_mono_ns; /* the last time */
+	uint64_t requests;
+	bool can_record; /* no recording is pending or under way, as of the last request */
+};
+
+/* A process asks. The configuration is appended to `config`; none = record nothing. */
+typedef void (*pytorch_ask_fn)(void *arg, const struct pytorch_process *p, struct buf *config);
+
+/*
+ * Listens at "@dynolog", and at DIRECTORY/dynolog unless it is NULL or "". While another program has a
+ * socket, it is tried again every 30 s.
+ */
+struct pytorch_processes *pytorch_processes_new(struct loop *loop, const char *abstract,
+						const char *directory, pytorch_ask_fn ask,
+						void *arg);
+void pytorch_processes_free(struct pytorch_processes *ps); /* NULL is fine */
+
+/* Why a socket is not listened at; 0 if all are. */
+int pytorch_processes_error(const struct pytorch_processes *ps, struct err *e);
+
+/* Those that asked in the last minute; borrowed until the loop turns. */
+const struct pytorch_process *pytorch_processes_list(struct pytorch_processes *ps, size_t *n);
+
+/* A datagram as the socket gives it, for tests and the fuzz target; the answer goes to `reply`. */
+struct datagram_from;
+MUST_CHECK int pytorch_processes_take(struct pytorch_processes *ps, const void *data, size_t len,
+				      const struct datagram_from *from, struct buf *reply,
+				      struct err *e);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/pytorch/recording.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "base/random.h"
+#include "proto/reasons.h"
+
+#define LOOK_EVERY_NS (200 * NS_PER_MS)
+
+/* The copy of the file and the XSpace, for each byte of the file. */
+#define SPOOL_FACTOR 2
+
+/* What a worker does: looks for the file or, with a path, converts it. */
+struct fetch {
+	struct recording *recording; /* NULL = it is not waited for any more */
+	int *live;
+	struct trace_place place;
+	char *to;
+	uint64_t bytes;
+	uint64_t salt;
+	struct kineto_counts counts;
+	int rc;
+	struct err e;
+};
+
+struct recording *recording_new(const struct recording_conf *conf, const struct pytorch_process *p)
+{
+	struct recording *r = xcalloc(1, sizeof(*r));
+	uint64_t number;
+
+	random_bytes(&number, sizeof(number));
+	r->conf = conf;
+	r->place.pid = p->pid;
+	r->place.uid = p->uid;
+	memcpy(r->comm, p->comm, sizeof(r->comm));
+	r->reason = "";
+	/* PyTorch puts its pid before the suffix of the name that it is given. */
+	snprintf(r->place.name, sizeof(r->place.name), "tutti_%016" PRIx64 "_%" PRId32 ".json",
+		 number, p->inner_pid);
+	return r;
+}
+
+void recording_free(struct recording *r)
+{
+	loop_timer_cancel(r->conf->loop, &r->timer);
+	if (r->fetch)
+		r->fetch->recording = NULL;
+	free(r->path);
+	free(r);
+}
+
+static void end(struct recording *r, const char *reason, const char *detail)
+{
+	loop_timer_cancel(r->conf->loop, &r->timer);
+	if (r->fetch)
+		r->fetch->recording = NULL;
+	r->fetch = NULL;
+	r->state = RECORDING_ENDED;
+	r->reason = reason;
+	snprintf(r->detail, sizeof(r->detail), "%s", detail);
+	r->conf->ended(r->conf->arg);
+}
+
+void recording_give_up(struct recording *r, const char *reason, const char *detail)
+{
+	if (r->state != RECORDING_ENDED)
+		end(r, reason, detail);
+}
+
+/* ---- telling ---- */
+
+static void write_config(const struct recording *r, int64_t start_real_ns, int64_t duration_ms,
+			 struct buf *out)
+{
+	const struct recording_conf *conf = r->conf;
+	const char *pid = strrchr(r->place.name, '_');
+
+	buf_addf(out, "PROFILE_START_TIME=%" PRId64 "\n", start_real_ns / NS_PER_MS);
+	buf_addf(out, "ACTIVITIES_WARMUP_PERIOD_SECS=%" PRId64 "\n", conf->warm_up_s);
+	buf_addf(out, "ACTIVITIES_DURATION_MSECS=%" PRId64 "\n", duration_ms);
+	buf_addf(out, "ACTIVITIES_LOG_FILE=%s/%.*s.json\n", TRACE_FOLDER,
+		 (int)(pid - r->place.name), r->place.name);
+	buf_addf(out, "PROFILE_WITH_STACK=%s\n", conf->with_stack ? "true" : "false");
+	buf_addf(out, "PROFILE_REPORT_INPUT_SHAPES=%s\n", conf->with_shapes ? "true" : "false");
+}
+
+void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config)
+{
+	const struct tracer_run *run = r->conf->run;
+	int64_t now_ns = now_real_ns();
+	int64_t end_ns = run->t0_real_ns + (run->t1_raw_ns - run->t0_raw_ns);
+	int64_t start_ns = now_ns + r->conf->warm_up_s * NS_PER_S + RECORDING_REACTION_NS;
+	int64_t duration_ms;
+
+	r->was_busy = !p->can_record;
+	if (!p->can_record)
+		return;
+	if (start_ns < run->t0_real_ns)
+		start_ns = run->t0_real_ns;
+	if (start_ns >= end_ns) {
+		char text[160];
+
+		snprintf(text, sizeof(text),
+			 "it asked too late: it could begin %.1f s after T0, the window ends after "
+			 "%.1f s; start the capture later or make it longer",
+			 (double)(start_ns - run->t0_real_ns) / 1e9,
+			 (double)(end_ns - run->t0_real_ns) / 1e9);
+		end(r, REASON_REFUSED_LATE, text);
+		return;
+	}
+	/* Whole milliseconds around the window; what is outside is cut off. */
+	duration_ms = (end_ns - start_ns) / NS_PER_MS + 3;
+	write_config(r, start_ns, duration_ms, config);
+	r->late_ns = start_ns - run->t0_real_ns;
+	r->state = RECORDING_TOLD;
+	r->file_by_mono_ns = now_mono_ns() + (start_ns - now_ns) + duration_ms * NS_PER_MS +
+			     RECORDING_FILE_PATIENCE_NS;
+}
+
+/* ---- fetching ---- */
+
+static void fetch_start(struct recording *r, char *to, uint64_t bytes);
+
+static void fetch_run(void *arg)
+{
+	struct fetch *f = arg;
+
+	if (!f->to) {
+		f->rc = trace_file_look(&f->place, &f->bytes, &f->e);
+		return;
+	}
+	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, &f->counts, &f->e);
+	trace_file_remove(&f->place);
+}
+
+static void look(void *arg)
+{
+	struct recording *r = arg;
+
+	r->state = RECORDING_FETCHING;
+	fetch_start(r, NULL, 0);
+}
+
+/* Looked for: not there yet, or how large it is. */
+static void on_looked(struct recording *r, const struct fetch *f)
+{
+	const struct recording_conf *conf = r->conf;
+	uint64_t bytes = f->bytes;
+
+	if (f->rc == ERR_NOT_FOUND && now_mono_ns() < r->file_by_mono_ns) {
+		loop_timer_in(conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
+	} else if (f->rc == ERR_NOT_FOUND) {
+		end(r, REASON_REFUSED_LATE,
+		    "it wrote no file: its own log says \"insufficient time for warmup\", or why "
+		    "it did not record");
+	} else if (f->rc) {
+		end(r, f->rc == ERR_DENIED ? REASON_NO_PERMISSION : REASON_TRACER_FAILED, f->e.msg);
+	} else if (!conf->run->reserve_bytes(conf->run, SPOOL_FACTOR * bytes)) {
+		end(r, REASON_DISK_FULL, "its trace does not fit into the spool");
+	} else {
+		fetch_start(r,
+			    xasprintf("%s/pytorch-%" PRId64 ".xplane.pb", conf->run->dir,
+				      r->place.pid),
+			    bytes);
+	}
+}
+
+static void on_converted(struct recording *r, struct fetch *f)
+{
+	char text[160];
+
+	if (f->rc) {
+		end(r, f->rc == ERR_LIMIT ? REASON_TOO_LARGE : REASON_TRACER_FAILED, f->e.msg);
+	} else if (!f->counts.events) {
+		end(r, REASON_EMPTY,
+		    "it recorded no event: does it still import torch, does it run operators, and "
+		    "is "
+		    "this build of PyTorch known to record?");
+	} else {
+		r->path = f->to;
+		f->to = NULL;
+		r->start_real_ns = f->counts.start_unix_ns;
+		r->unfinished = f->counts.unfinished;
+		snprintf(text, sizeof(text), "it began %.1f s after T0: it was told late",
+			 (double)r->late_ns / 1e9);
+		end(r, r->late_ns ? REASON_WINDOW_CUT : "", r->late_ns ? text : "");
+	}
+}
+
+static void fetch_done(void *arg)
+{
+	struct fetch *f = arg;
+	struct recording *r = f->recording;
+
+	--*f->live;
+	if (r) {
+		r->fetch = NULL;
+		if (f->to)
+			on_converted(r, f);
+		else
+			on_looked(r, f);
+	}
+	free(f->to);
+	free(f);
+}
+
+static void fetch_start(struct recording *r, char *to, uint64_t bytes)
+{
+	struct fetch *f = xcalloc(1, sizeof(*f));
+
+	f->recording = r;
+	f->live = r->conf->live;
+	f->place = r->place;
+	f->to = to;
+	f->bytes = bytes;
+	f->salt = r->conf->salt;
+	r->fetch = f;
+	++*f->live;
+	loop_work(r->conf->loop, fetch_run, fetch_done, f);
+}
+
+void recording_gather(struct recording *r)
+{
+	if (r->state == RECORDING_TOLD)
+		look(r);
+	else if (r->state == RECORDING_WAITING && r->was_busy)
+		end(r, REASON_PROFILER_BUSY,
+		    "another recording runs in that process: end it or wait");
+	else if (r->state == RECORDING_WAITING)
+		end(r, REASON_NO_POLL,
+		    "it did not ask since the capture was armed: is it stopped, or does it ask "
+		    "less often than --pytorch-poll says?");
+}

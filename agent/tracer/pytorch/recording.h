@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One PyTorch process in one capture. The process is told when it asks; it records from the start that it was given for
+ * the time that it was given, and nothing ends that earlier; a second or three later its file is there.
+ *
+ *   WAITING -> TOLD -> FETCHING -> ENDED
+ *
+ * A recording that ends without a file has a reason. Loop thread.
+ */
+#ifndef AGENT_TRACER_PYTORCH_RECORDING_H
+#define AGENT_TRACER_PYTORCH_RECORDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/tracer/pytorch/processes.h"
+#include "agent/tracer/pytorch/trace_file.h"
+#include "agent/tracer/tracer.h"
+#include "base/loop.h"
+
+/* PyTorch begins in time only if the start is so far behind the end of its warm-up. */
+#define RECORDING_REACTION_NS (2 * NS_PER_S)
+
+/* Its file is there 1 to 3 s after the end. */
+#define RECORDING_FILE_PATIENCE_NS (10 * NS_PER_S)
+
+enum recording_state { RECORDING_WAITING, RECORDING_TOLD, RECORDING_FETCHING, RECORDING_ENDED };
+
+/* What the recordings of a run share; outlives them. */
+struct recording_conf {
+	struct loop *loop;
+	struct tracer_run *run;
+	int *live; /* jobs on workers */
+	int64_t warm_up_s;
+	bool with_stack, with_shapes;
+	uint64_t salt; /* of flows */
+	void (*ended)(void *arg); /* the state is RECORDING_ENDED now; the caller may free it */
+	void *arg;
+};
+
+struct recording {
+	struct recording *next; /* the owner's */
+	enum recording_state state;
+	const struct recording_conf *conf;
+	struct trace_place place;
+	char comm[16];
+	bool was_busy; /* it asked, and said that it cannot record */
+	int64_t late_ns; /* from T0 to the start that it was given */
+	int64_t file_by_mono_ns;
+	struct loop_timer timer;
+	struct fetch *fetch; /* on a worker */
+
+	/* The result. */
+	const char *reason; /* proto/reasons.h; "" = complete */
+	char detail[160];
+	char *path; /* of the XSpace; NULL = none */
+	int64_t start_real_ns;
+	uint64_t unfinished;
+};
+
+struct recording *recording_new(const struct recording_conf *conf, const struct pytorch_process *p);
+void recording_free(struct recording *r);
+
+/* The process asks. Appends its configuration, or ends the recording if the window cannot be reached any more. */
+void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config);
+
+/* The window is over: one that was told is fetched, the others end. */
+void recording_gather(struct recording *r);
+
+/* Ends it now, with this reason; nothing if it has ended. */
+void recording_give_up(struct recording *r, const char *reason, const char *detail);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/pytorch/trace_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/proc/foreign_file.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+#define COPY_BYTES ((size_t)1 << 20)
+
+/* A descriptor, or a negative code. The process may have ended: then its file is there if we share its root. */
+static int open_trace(const struct trace_place *place, struct stat *st, struct err *e)
+{
+	char path[sizeof(TRACE_FOLDER) + TRACE_NAME_BYTES + 1];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", TRACE_FOLDER, place->name);
+	fd = foreign_open((uint32_t)place->pid, path, st, e);
+	if (fd == ERR_NOT_FOUND)
+		fd = foreign_open_here(path, st, e);
+	if (fd < 0)
+		return fd;
+	if (st->st_uid == place->uid && st->st_nlink == 1)
+		return fd;
+	close(fd);
+	return err_set(e, ERR_DENIED, "%s is not a file of user %" PRIu32 " alone", path,
+		       place->uid);
+}
+
+int trace_file_look(const struct trace_place *place, uint64_t *bytes, struct err *e)
+{
+	struct stat st;
+	int fd = open_trace(place, &st, e);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	*bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int copy(int from, int to, uint64_t bytes, struct err *e)
+{
+	void *chunk = xmalloc(COPY_BYTES);
+	int rc = 0;
+
+	for (uint64_t at = 0; !rc && at < bytes;) {
+		size_t n = bytes - at < COPY_BYTES ? (size_t)(bytes - at) : COPY_BYTES;
+
+		rc = file_read_exact(from, at, chunk, n, "PyTorch's trace", e);
+		if (!rc)
+			rc = file_write_all(to, chunk, n, "the copy of PyTorch's trace", e);
+		at += n;
+	}
+	free(chunk);
+	return rc;
+}
+
+static int write_xspace(const char *to, struct xs_builder *b, struct err *e)
+{
+	struct buf out = BUF_INIT;
+	int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int rc;
+
+	xs_finish(b, &out);
+	rc = fd < 0 ? err_errno(e, "making %s", to) : file_write_all(fd, out.data, out.len, to, e);
+	if (fd >= 0)
+		close(fd);
+	buf_release(&out);
+	return rc;
+}
+
+static int convert(int fd, size_t bytes, const char *to, uint64_t salt,
+		   struct kineto_counts *counts, struct err *e)
+{
+	struct xs_builder *b;
+	void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	int rc;
+
+	if (data == MAP_FAILED)
+		return err_errno(e, "mapping the copy of PyTorch's trace");
+	b = xs_builder_new();
+	rc = kineto_read(data, bytes, salt, b, counts, e);
+	munmap(data, bytes);
+	if (rc)
+		err_prefix(e, "PyTorch's trace");
+	else if (counts->events)
+		rc = write_xspace(to, b, e);
+	xs_builder_free(b);
+	return rc;
+}
+
+int trace_file_convert(const struct trace_place *place, const char *to, uint64_t max_bytes,
+		       uint64_t salt, struct kineto_counts *counts, struct err *e)
+{
+	struct stat st;
+	int from = open_trace(place, &st, e), fd, rc;
+	uint64_t bytes;
+
+	if (from < 0)
+		return from;
+	bytes = (uint64_t)st.st_size;
+	fd = open(to, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		rc = err_errno(e, "making %s", to);
+	else if (unlink(to)) /* the copy has no name: it goes with its descriptor */
+		rc = err_errno(e, "removing %s", to);
+	else if (!bytes || bytes > max_bytes || bytes > KINETO_MAX_BYTES)
+		rc = err_set(e, ERR_LIMIT, "PyTorch's trace has %" PRIu64 " bytes", bytes);
+	else
+		rc = copy(from, fd, bytes, e);
+	if (!rc)
+		rc = convert(fd, (size_t)bytes, to, salt, counts, e);
+	if (fd >= 0)
+		close(fd);
+	close(from);
+	return rc;
+}
+
+void trace_file_remove(const struct trace_place *place)
+{
+	char temporary[TRACE_NAME_BYTES + 8];
+
+	snprintf(temporary, sizeof(temporary), "%s.tmp", place->name);
+	foreign_remove((uint32_t)place->pid, TRACE_FOLDER, place->name, place->uid);
+	foreign_remove((uint32_t)place->pid, TRACE_FOLDER, temporary, place->uid);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file that a PyTorch process writes: found below the process's root, copied, converted to an XSpace and
+ * removed. The file is not trusted: it must be a regular file of the process's user, and is read from a
+ * copy that the process cannot change. Blocks; for a worker.
+ */
+#ifndef AGENT_TRACER_PYTORCH_TRACE_FILE_H
+#define AGENT_TRACER_PYTORCH_TRACE_FILE_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "xspace/kineto.h"
+
+#define TRACE_FOLDER	 "/tmp" /* the only one that all builds write to */
+#define TRACE_NAME_BYTES 64
+
+struct trace_place {
+	int64_t pid;
+	uint32_t uid;
+	char name[TRACE_NAME_BYTES]; /* in TRACE_FOLDER, as the process writes it */
+};
+
+/* Its size; ERR_NOT_FOUND if it is not there (yet). PyTorch gives a file its name when it is complete. */
+MUST_CHECK int trace_file_look(const struct trace_place *place, uint64_t *bytes, struct err *e);
+
+/*
+ * Writes its events to the new file `to` as an XSpace; times count from counts->start_unix_ns. With no
+ * event nothing is written. ERR_LIMIT if it is larger than `max_bytes` or KINETO_MAX_BYTES.
+ */
+MUST_CHECK int trace_file_convert(const struct trace_place *place, const char *to,
+				  uint64_t max_bytes, uint64_t salt, struct kineto_counts *counts,
+				  struct err *e);
+
+/* Removes it, and what an unfinished recording leaves. Errors are ignored. */
+void trace_file_remove(const struct trace_place *place);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tracer "pytorch": recordings of unmodified PyTorch processes that were started with KINETO_USE_DAEMON set. They
+ * ask this agent every five seconds, are told when to record, and write a file, which becomes a part.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/tracer/pytorch/processes.h"
+#include "agent/tracer/pytorch/recording.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "base/random.h"
+#include "proto/reasons.h"
+
+TRACER_DECLARE(pytorch);
+
+struct pytorch_conf {
+	char *pytorch_socket, *pytorch_dir;
+	int64_t pytorch_poll_ns;
+};
+
+static const struct conf_field conf_fields[] = {
+	CONF(struct pytorch_conf, pytorch_socket, "dynolog",
+	     "name of the abstract socket at which PyTorch processes ask; \"\" = none"),
+	CONF(struct pytorch_conf, pytorch_dir, NULL,
+	     "folder of a socket for PyTorch processes that have it as KINETO_IPC_SOCKET_DIR"),
+	CONF_RANGE(struct pytorch_conf, pytorch_poll_ns, "5s", 1e8, 6e10,
+		   "how often PyTorch processes ask; ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS changes "
+		   "it"),
+	{ 0 }
+};
+
+static const struct setting settings[] = {
+	{ "warm_up_s", SETTING_INT, 1, 60, 1, "seconds that PyTorch warms up before it records" },
+	{ "stack", SETTING_BOOL, 0, 1, 0, "record the Python stack of each operator" },
+	{ "shapes", SETTING_BOOL, 0, 1, 0, "record the shapes of each operator's inputs" },
+	{ 0 }
+};
+
+struct tracer_pytorch {
+	struct tracer base;
+	struct loop *loop;
+	const struct pytorch_conf *conf;
+	struct pytorch_processes *processes;
+	struct pytorch_run *runs; /* the first armed one first */
+	int live; /* jobs on workers */
+};
+
+/* One capture. */
+struct pytorch_run {
+	struct pytorch_run *next;
+	struct tracer_pytorch *t;
+	struct tracer_run *run;
+	struct recording_conf conf;
+	struct recording *recordings;
+	bool gathering;
+	bool is_past; /* the window was over when the run was armed */
+};
+
+static struct tracer_pytorch *to_pytorch(struct tracer *t)
+{
+	return (struct tracer_pytorch *)t;
+}
+
+/* ---- the end of a run ---- */
+
+static void pytorch_run_free(struct pytorch_run *pr)
+{
+	struct pytorch_run **at = &pr->t->runs;
+
+	while (*at != pr)
+		at = &(*at)->next;
+	*at = pr->next;
+	while (pr->recordings) {
+		struct recording *r = pr->recordings;
+
+		pr->recordings = r->next;
+		recording_free(r);
+	}
+	pr->run->arg = NULL;
+	free(pr);
+}
+
+static void add_part(struct tracer_run *run, struct recording *r)
+{
+	struct tracer_part *part = tracer_run_add_part(run);
+
+	part->path = r->path;
+	r->path = NULL;
+	part->base = PART_REAL;
+	part->start_real_ns = r->start_real_ns;
+	part->pid = r->place.pid;
+	snprintf(part->label, sizeof(part->label), "%s %" PRId64, r->comm, r->place.pid);
+}
+
+/* "python 4711: it asked too late ...; python 4712: ..." */
+static void add_detail(struct tracer_run *run, const struct recording *r)
+{
+	size_t used = strlen(run->detail);
+
+	snprintf(run->detail + used, sizeof(run->detail) - used, "%s%s %" PRId64 ": %s",
+		 used ? "; " : "", r->comm, r->place.pid, r->detail);
+}
+
+static void report_none(struct pytorch_run *pr)
+{
+	struct err e;
+
+	if (pr->recordings || !pr->run->is_named)
+		return;
+	if (pytorch_processes_error(pr->t->processes, &e))
+		tracer_run_set_result(pr->run, RUN_FAILED, REASON_NO_FRAMEWORK, "%s", e.msg);
+	else
+		tracer_run_set_result(pr->run, RUN_FAILED, REASON_NO_FRAMEWORK,
+				      "no PyTorch process asks this agent: start the job with "
+				      "KINETO_USE_DAEMON=1 in its environment");
+}
+
+/* The run gets the first reason of a recording without data, else that of one with some. */
+static void pytorch_run_finish(struct pytorch_run *pr)
+{
+	struct tracer_run *run = pr->run;
+	size_t good = 0, bad = 0;
+	const char *reason = "";
+
+	for (struct recording *r = pr->recordings; r; r = r->next) {
+		good += r->path != NULL;
+		bad += *r->reason != 0;
+		if (*r->reason) {
+			add_detail(run, r);
+			if (!*reason || !r->path)
+				reason = r->reason;
+		}
+		if (r->path)
+			add_part(run, r);
+	}
+	run->result = !bad ? RUN_OK : good ? RUN_DEGRADED : RUN_FAILED;
+	snprintf(run->reason, sizeof(run->reason), "%s", reason);
+	report_none(pr);
+	pytorch_run_free(pr);
+	run->done(run);
+}
+
+static void finish_if_ended(void *arg)
+{
+	struct pytorch_run *pr = arg;
+
+	if (!pr->gathering)
+		return;
+	for (const struct recording *r = pr->recordings; r; r = r->next) {
+		if (r->state != RECORDING_ENDED)
+			return;
+	}
+	pytorch_run_finish(pr);
+}
+
+/* ---- the table ---- */
+
+/* Of several captures that want the process, the first gets it. */
+static void on_ask(void *arg, const struct pytorch_process *p, struct buf *config)
+{
+	const struct tracer_pytorch *t = arg;
+
+	for (struct pytorch_run *pr = t->runs; pr; pr = pr->next) {
+		for (struct recording *r = pr->recordings; r; r = r->next) {
+			if (r->state == RECORDING_WAITING && r->place.pid == p->pid) {
+				recording_tell(r, p, config);
+				return;
+			}
+		}
+	}
+}
+
+static void add_recordings(struct pytorch_run *pr)
+{
+	size_t n;
+	const struct pytorch_process *list = pytorch_processes_list(pr->t->processes, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct recording *r = recording_new(&pr->conf, &list[i]);
+
+		r->next = pr->recordings;
+		pr->recordings = r;
+	}
+}
+
+static int pytorch_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
+{
+	struct tracer_pytorch *t = to_pytorch(tracer);
+	struct pytorch_run *pr = xcalloc(1, sizeof(*pr)), **at = &t->runs;
+
+	(void)e;
+	pr->t = t;
+	pr->run = run;
+	pr->conf = (struct recording_conf){
+		.loop = t->loop,
+		.run = run,
+		.live = &t->live,
+		.warm_up_s = tracer_run_setting(run, &tracer_pytorch_ops, "warm_up_s"),
+		.with_stack = tracer_run_setting(run, &tracer_pytorch_ops, "stack"),
+		.with_shapes = tracer_run_setting(run, &tracer_pytorch_ops, "shapes"),
+		.ended = finish_if_ended,
+		.arg = pr,
+	};
+	random_bytes(&pr->conf.salt, sizeof(pr->conf.salt));
+	run->arg = pr;
+	while (*at)
+		at = &(*at)->next;
+	*at = pr;
+	pr->is_past = run->t1_raw_ns <= now_raw_ns();
+	if (!pr->is_past)
+		add_recordings(pr);
+	return 0;
+}
+
+static void pytorch_gather(struct tracer *tracer, struct tracer_run *run)
+{
+	struct pytorch_run *pr = run->arg;
+	size_t n;
+
+	pytorch_processes_list(to_pytorch(tracer)->processes, &n);
+	if (pr->is_past && n) {
+		tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED,
+				      "PyTorch cannot record a window that is over");
+		pytorch_run_free(pr);
+		run->done(run);
+		return;
+	}
+	for (struct recording *r = pr->recordings; r; r = r->next)
+		recording_gather(r);
+	pr->gathering = true;
+	finish_if_ended(pr);
+}
+
+static void pytorch_give_up(struct tracer *tracer, struct tracer_run *run)
+{
+	struct pytorch_run *pr = run->arg;
+
+	(void)tracer;
+	pr->gathering = false; /* one end for all of them, below */
+	for (struct recording *r = pr->recordings; r; r = r->next)
+		recording_give_up(r, REASON_PROFILER_TIMEOUT,
+				  "its trace had not come when the capture's time to gather ended");
+	pytorch_run_finish(pr);
+}
+
+static void pytorch_cancel(struct tracer *tracer, struct tracer_run *run)
+{
+	(void)tracer;
+	pytorch_run_free(run->arg);
+}
+
+static void pytorch_state(const struct tracer *tracer, struct tracer_state *out)
+{
+	const struct tracer_pytorch *t = (const struct tracer_pytorch *)tracer;
+	const struct pytorch_conf *conf = t->conf;
+	struct err e;
+
+	*out = (struct tracer_state){ .health = TRACER_OK };
+	if (!*conf->pytorch_socket && !(conf->pytorch_dir && *conf->pytorch_dir)) {
+		out->health = TRACER_OFF;
+		snprintf(out->reason, sizeof(out->reason),
+			 "no socket for PyTorch processes: set --pytorch-socket or --pytorch-dir");
+	} else if (pytorch_processes_error(t->processes, &e)) {
+		out->health = TRACER_OFF;
+		out->errno_value = EADDRINUSE;
+		snprintf(out->reason, sizeof(out->reason),
+			 "%.100s: stop it (is it dynolog or another agent?), or give the jobs "
+			 "KINETO_IPC_SOCKET_DIR and this agent --pytorch-dir",
+			 e.msg);
+	}
+}
+
+/* Until it asks, warms up and begins; a second for the way there. */
+static int64_t pytorch_lead(const struct tracer *tracer)
+{
+	const struct tracer_pytorch *t = (const struct tracer_pytorch *)tracer;
+	size_t n;
+
+	pytorch_processes_list(t->processes, &n);
+	return n ? t->conf->pytorch_poll_ns + settings[0].value * NS_PER_S + RECORDING_REACTION_NS +
+			       NS_PER_S
+		 : 0;
+}
+
+static int pytorch_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	struct tracer_pytorch *t = xcalloc(1, sizeof(*t));
+
+	(void)e;
+	t->base.ops = &tracer_pytorch_ops;
+	t->loop = env->loop;
+	t->conf = env->conf;
+	t->processes = pytorch_processes_new(env->loop, t->conf->pytorch_socket,
+					     t->conf->pytorch_dir, on_ask, t);
+	*out = &t->base;
+	return 0;
+}
+
+static void pytorch_free(struct tracer *tracer)
+{
+	struct tracer_pytorch *t = to_pytorch(tracer);
+
+	pytorch_processes_free(t->processes);
+	while (t->live)
+		loop_turn(t->loop, 50);
+	free(t);
+}
+
+const struct tracer_ops tracer_pytorch_ops = {
+	.name = "pytorch",
+	.conf = conf_fields,
+	.conf_size = sizeof(struct pytorch_conf),
+	.settings = settings,
+	.open = pytorch_open,
+	.state = pytorch_state,
+	.lead_ns = pytorch_lead,
+	.arm = pytorch_arm,
+	.gather = pytorch_gather,
+	.give_up = pytorch_give_up,
+	.cancel = pytorch_cancel,
+	.free = pytorch_free,
+};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/datagram.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+#include "base/mem.h"
+
+#define PER_TURN 64 /* datagrams; other events have their turn in between */
+
+struct datagram {
+	int fd;
+	char *path; /* of the file to remove; NULL for an abstract name */
+	struct loop_watch *watch;
+	datagram_fn fn;
+	void *arg;
+};
+
+static int make_address(const char *path, struct sockaddr_un *addr, socklen_t *len, struct err *e)
+{
+	size_t size = strlen(path) + 1;
+
+	*addr = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if (size > sizeof(addr->sun_path))
+		return err_set(e, ERR_INVALID, "%s: the path of a socket has %zu bytes at most",
+			       path, sizeof(addr->sun_path) - 1);
+	memcpy(addr->sun_path, path, size);
+	if (*path == '@')
+		addr->sun_path[0] = 0;
+	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+	return 0;
+}
+
+/* Whether a program listens at the address. */
+static bool is_taken(const struct sockaddr_un *addr, socklen_t len)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool taken = fd >= 0 && !connect(fd, (const struct sockaddr *)addr, len);
+
+	if (fd >= 0)
+		close(fd);
+	return taken;
+}
+
+static int bind_address(int fd, const char *path, struct err *e)
+{
+	struct sockaddr_un addr;
+	struct stat st;
+	socklen_t len;
+	int rc = make_address(path, &addr, &len, e);
+
+	if (rc)
+		return rc;
+	if (*path != '@' && !lstat(path, &st) && S_ISSOCK(st.st_mode) && !is_taken(&addr, len))
+		unlink(path);
+	if (!bind(fd, (struct sockaddr *)&addr, len))
+		return 0;
+	if (errno == EADDRINUSE)
+		return err_set(e, ERR_BUSY, "another program listens at %s", path);
+	return err_errno(e, "listening at %s", path);
+}
+
+static void read_credentials(struct msghdr *msg, struct datagram_from *from)
+{
+	struct cmsghdr *c;
+	struct ucred cred;
+
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+			continue;
+		memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+		from->pid = cred.pid;
+		from->uid = cred.uid;
+	}
+}
+
+/* False if there is none left. Descriptors that a sender adds do not fit into `control`: the kernel drops them. */
+static bool read_one(struct datagram *d)
+{
+	uint8_t data[DATAGRAM_MAX_BYTES];
+	struct sockaddr_un addr;
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { data, sizeof(data) };
+	struct msghdr msg = { .msg_name = &addr,
+			      .msg_namelen = sizeof(addr),
+			      .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	struct datagram_from from = { .addr = &addr };
+	ssize_t n = recvmsg(d->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return false;
+	if (msg.msg_flags & MSG_TRUNC)
+		return true;
+	from.addr_len = msg.msg_namelen;
+	read_credentials(&msg, &from);
+	d->fn(d->arg, data, (size_t)n, &from);
+	return true;
+}
+
+static void on_readable(void *arg, uint32_t events)
+{
+	(void)events;
+	for (int i = 0; i < PER_TURN && read_one(arg); i++)
+		;
+}
+
+int datagram_listen(struct datagram **out, struct loop *loop, const char *path, datagram_fn fn,
+		    void *arg, struct err *e)
+{
+	struct datagram *d = xcalloc(1, sizeof(*d));
+	int on = 1, rc = 0;
+
+	d->fn = fn;
+	d->arg = arg;
+	d->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (d->fd < 0 || setsockopt(d->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
+		rc = err_errno(e, "making a socket");
+	if (!rc)
+		rc = bind_address(d->fd, path, e);
+	if (!rc && *path != '@') {
+		d->path = xstrdup(path);
+		if (chmod(path, 0666)) /* everybody may send: the kernel says who it is */
+			rc = err_errno(e, "opening %s to all users", path);
+	}
+	if (!rc)
+		rc = loop_watch(loop, d->fd, EPOLLIN, on_readable, d, &d->watch, e);
+	if (rc) {
+		datagram_free(d);
+		return rc;
+	}
+	*out = d;
+	return 0;
+}
+
+void datagram_free(struct datagram *d)
+{
+	if (!d)
+		return;
+	loop_unwatch(d->watch);
+	if (d->fd >= 0)
+		close(d->fd);
+	if (d->path)
+		unlink(d->path);
+	free(d->path);
+	free(d);
+}
+
+void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+		    size_t len)
+{
+	(void)!sendto(d->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL, addr, (socklen_t)addr_len);
+}

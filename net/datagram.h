@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unix datagrams between programs of one host, with the sender's process as the kernel knows it. Loop thread.
+ */
+#ifndef NET_DATAGRAM_H
+#define NET_DATAGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define DATAGRAM_MAX_BYTES 4096 /* longer ones are dropped */
+
+struct loop;
+struct datagram;
+
+struct datagram_from {
+	const void *addr; /* for datagram_reply(); its bytes may be copied */
+	size_t addr_len;
+	int64_t pid; /* in this process's PID namespace; 0 = not visible from here */
+	uint32_t uid;
+};
+
+typedef void (*datagram_fn)(void *arg, const void *data, size_t len,
+			    const struct datagram_from *from);
+
+/*
+ * Listens at a path, or, where `path` begins with '@', at an abstract name: the rest of `path` and the
+ * NUL behind it (a name with that NUL is another one than without; dynolog's has it). Everybody on the host may
+ * send. A socket's file without a listener is replaced, and removed by datagram_free(). ERR_BUSY if
+ * another program listens there.
+ */
+MUST_CHECK int datagram_listen(struct datagram **out, struct loop *loop, const char *path,
+			       datagram_fn fn, void *arg, struct err *e);
+void datagram_free(struct datagram *d); /* NULL is fine; not from inside fn */
+
+/* Best effort: a receiver whose queue is full, or that is gone, gets nothing. */
+void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const void *data,
+		    size_t len);
+
+#endif

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that behaves as recorded PyTorch does under KINETO_USE_DAEMON (tests/data/kineto): asks its daemon, takes a
+configuration, records from its start for its duration, and writes a trace with an annotation every 10 ms. Only its
+patience is shorter: it asks every half second.
+
+    fake_torch.py SOCKET_DIR LOG [refuse|empty|broken|link|silent]
+
+LOG gets a JSON line for each configuration: what it said, and when it came.
+"""
+import decimal
+import json
+import os
+import pathlib
+import socket
+import struct
+import sys
+import time
+import uuid
+
+BASE_NS = 1790857026000000000
+EVERY_S = 0.5
+
+
+def microseconds(ns):
+    return decimal.Decimal(ns - BASE_NS) / 1000
+
+
+def trace(start_ns, end_ns, path):
+    pid = os.getpid()
+    rows = [f'{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{i}", "pid": {pid}, "tid": {pid}, '
+            f'"ts": {microseconds(at):.3f}, "dur": 5000.5, "args": {{"External id": {i}}}}}'
+            for i, at in enumerate(range(start_ns - start_ns % 10_000_000 + 10_000_000, end_ns, 10_000_000))]
+    rows.append('{"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 1.5}')
+    return (f'{{"schemaVersion": 1, "baseTimeNanoseconds": {BASE_NS}, "traceEvents": [{",".join(rows)}], '
+            f'"traceName": "{path}"}}')
+
+
+def record(config, how):
+    start_ns = int(config["PROFILE_START_TIME"]) * 1_000_000
+    end_ns = start_ns + int(config["ACTIVITIES_DURATION_MSECS"]) * 1_000_000
+    warm_up = int(config["ACTIVITIES_WARMUP_PERIOD_SECS"])
+    if how == "refuse" or start_ns < time.time_ns() + warm_up * 1_000_000_000:
+        return  # "insufficient time for warmup" goes to its own log only
+    wanted = pathlib.Path(config["ACTIVITIES_LOG_FILE"])
+    path = wanted.with_name(f"{wanted.stem}_{os.getpid()}.json")
+    time.sleep(max(0, end_ns - time.time_ns()) / 1e9 + 0.3)
+    text = trace(start_ns, end_ns if how != "empty" else start_ns, path)
+    if how == "broken":
+        text = text[:len(text) // 2]
+    if how == "link":
+        path.symlink_to("/etc/shadow")
+        return
+    path.with_suffix(".json.tmp").write_text(text)
+    path.with_suffix(".json.tmp").rename(path)
+
+
+def main(directory, log, how=""):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(f"\0dynoconfigclient{uuid.uuid4()}\0")
+    s.settimeout(0.09)
+    body = struct.pack("<iiqii", 3, 2, 0, os.getpid(), os.getppid())
+    asked = 0
+    while True:
+        if how == "silent" and asked == 1:
+            time.sleep(3600)
+        try:
+            s.sendto(struct.pack("<Q32s", len(body), b"req") + body, f"{directory}/dynolog")
+            asked += 1
+            size, _ = struct.unpack_from("<Q32s", answer := s.recv(4096))
+            text = answer[40:40 + size].decode()
+        except OSError:
+            text = ""
+        if text:
+            config = dict(line.split("=", 1) for line in text.splitlines())
+            with open(log, "a") as f:
+                print(json.dumps({"asked": asked, "at_ns": time.time_ns(), **config}), file=f)
+            record(config, how)
+        time.sleep(EVERY_S)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

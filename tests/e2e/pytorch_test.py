@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch processes that are not touched: they ask the agent, record when they are told, and stand on the session's clock."""
+import pathlib
+import sys
+
+from lib import xspace
+from lib.cluster import Cluster, main, wait_until
+
+FAKE = pathlib.Path(__file__).resolve().parent / "lib/fake_torch.py"
+
+
+def agent(c, host="host-a", *flags):
+    """An agent with a socket of its own; its jobs ask twice a second."""
+    (c.dir / f"torch-{host}").mkdir(exist_ok=True)
+    return c.agent(host, "--tracers", "pytorch,metrics", "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
+                   "--pytorch-poll=500ms", *flags)
+
+
+def job(c, name, how="", host="host-a"):
+    return c.start(name, [sys.executable, FAKE, c.dir / f"torch-{host}", c.dir / f"{name}.json", how])
+
+
+def known(c, *jobs, host="host-a"):
+    """The agent has heard of these processes, and the aggregator knows how early it must arm the host."""
+    log = c.dir / f"{host}.log"
+    wait_until("the processes to ask", lambda: all(f"pid={p.pid} comm" in log.read_text() for p in jobs), 30)
+    wait_until("the lead", lambda: leads(c).get(host, 0) == 4500)
+
+
+def leads(c):
+    return {h["host"]: t.get("lead_ms", 0) for h in c.get("/api/v1/hosts")["hosts"] for t in h["tracers"]
+            if t["name"] == "pytorch"}
+
+
+def steps(c, doc, host="host-a"):
+    """{pid: [(step_num, start_ps since T0)]}."""
+    [result] = [h for h in doc["hosts"] if h["host"] == host]
+    space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / result["file"])
+    found = {}
+    for p in space.planes:
+        for line in p.lines:
+            for ev in line.events:
+                if p.event_metadata[ev.metadata_id].name == "ProfilerStep":
+                    at = line.timestamp_ns * 1000 + ev.offset_ps
+                    found.setdefault(xspace.stats(p)["process_id"], []).append((xspace.stats(p, ev)["step_num"], at))
+    return found
+
+
+def leftovers(p):
+    return list(pathlib.Path("/tmp").glob(f"tutti_*_{p.pid}.json*"))
+
+
+def test_captured_twice():
+    """Two processes, two captures, whole windows; in between the agent is killed, and its successor soon knows them."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c, "host-a", "--test-clock-offset", "5s")
+        jobs = [job(c, f"job-{i}") for i in range(2)]
+        c.wait_hosts(1)
+        for again in (False, True):
+            known(c, *jobs)
+            _, doc = c.tutti("capture", "--duration", "1s", "--json", check=0)
+            found = steps(c, doc)
+            assert set(found) == {p.pid for p in jobs}, (found.keys(), doc)
+            for rows in found.values():
+                assert 98 <= len(rows) <= 101, len(rows)  # one each 10 ms of the wall clock
+                gaps = {round((b[1] - a[1]) / 1e6) for a, b in zip(rows, rows[1:])}
+                assert gaps <= {9_999, 10_000, 10_001}, gaps
+            assert all(0 <= at < 1e12 for rows in found.values() for _, at in rows)
+            if not again:
+                c.kill("host-a")
+                (c.dir / "host-a.log").unlink()
+                agent(c)
+        for i, p in enumerate(jobs):
+            configs = (c.dir / f"job-{i}.json").read_text().splitlines()
+            assert len(configs) == 2, configs
+            assert not leftovers(p), leftovers(p)
+
+
+def test_reasons():
+    """Each way in which a process does not record is named; the other process's events are there all the same."""
+    hosts = {"refuse": "refused-late", "empty": "empty", "broken": "tracer-failed", "link": "tracer-failed", "silent": "no-poll"}
+    with Cluster() as c:
+        c.aggregator()
+        jobs = {}
+        for how in hosts:
+            agent(c, how)
+            jobs[how] = [job(c, f"good-{how}", host=how), job(c, f"bad-{how}", how, how)]
+        c.wait_hosts(len(hosts))
+        for how in hosts:
+            known(c, *jobs[how], host=how)
+        code, doc = c.tutti("capture", "--duration", "300ms", "--tracer", "pytorch", "--json")
+        assert code == 3, doc
+        for host in doc["hosts"]:
+            good, bad = jobs[host["host"]]
+            assert host["state"] == "partial" and host["reason"] == hosts[host["host"]], host
+            assert str(bad.pid) in host["detail"] and set(steps(c, doc, host["host"])) == {good.pid}, host
+            assert not leftovers(good), host
+            assert not leftovers(bad) or host["host"] == "link", host
+            for path in leftovers(bad):
+                path.unlink()
+
+
+def test_no_process():
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        c.wait_hosts(1)
+        code, doc = c.tutti("capture", "--duration", "200ms", "--tracer", "pytorch", "--json")
+        assert code == 3 and doc["hosts"][0]["reason"] == "no-framework", doc
+        assert "KINETO_USE_DAEMON" in doc["hosts"][0]["detail"], doc
+
+
+main(test_captured_twice, test_reasons, test_no_process)
