@@ -164,6 +164,8 @@ static int state_start(struct aggregator *agg, struct err *e)
 	int rc;
 
 	agg->registry = registry_new(agg->loop);
+	if (!is_set(agg->conf.ca))
+		registry_limit_address(agg->registry, (size_t)agg->conf.hosts_per_address);
 	time.registry = agg->registry;
 	agg->time = time_service_new(&time);
 	new_captures(agg);

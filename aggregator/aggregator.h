@@ -31,6 +31,7 @@ struct aggregator_conf {
 	int64_t stop_limit_ns; /* longest time for stopping; 0 = no limit */
 	int64_t causality_ns; /* longest causality_check() of a session; 0 = no check */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
+	int hosts_per_address; /* without certificates; 0 = no limit */
 	char *token_file; /* the secret of callers who change something; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;

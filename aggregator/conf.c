@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/aggregator.h"
 
+#include "proto/limits.h"
+
 static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, store, "file:///var/lib/tutti", "where sessions are kept"),
 	CONF(struct aggregator_conf, http, "127.0.0.1:7400",
@@ -27,6 +29,9 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, key, NULL, "PEM file with its key"),
 	CONF(struct aggregator_conf, ca, NULL,
 	     "PEM file: agents and gRPC clients need a certificate of this authority"),
+	CONF_RANGE(struct aggregator_conf, hosts_per_address, "256", 0, LIMIT_HOSTS,
+		   "hosts that may connect from one address, where --ca proves no names; 0 = no "
+		   "limit"),
 	CONF(struct aggregator_conf, token_file, NULL,
 	     "file with a secret: callers need it to capture or delete"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),

@@ -288,7 +288,7 @@ static enum MHD_Result on_accept(void *arg, const struct sockaddr *address, sock
 	struct http_server *s = arg;
 
 	(void)len;
-	if (http_peers_admit(s->peers, address))
+	if (peers_admit(s->peers, address))
 		return MHD_YES;
 	if (may_log(s)) {
 		char name[INET6_ADDRSTRLEN];
@@ -308,11 +308,11 @@ static void on_connection(void *arg, struct MHD_Connection *conn, void **peer,
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		if (*peer)
-			http_peers_leave(s->peers, *peer);
+			peers_leave(s->peers, *peer);
 		return;
 	}
 	info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	*peer = info ? http_peers_join(s->peers, info->client_addr) : NULL;
+	*peer = info ? peers_join(s->peers, info->client_addr) : NULL;
 }
 
 /* Called when the headers are there, for each piece of the body, when all is there, and again after
@@ -454,7 +454,7 @@ int http_server_new(struct http_server **out, struct loop *loop,
 	s->loop = loop;
 	s->handler = handler;
 	s->arg = arg;
-	s->peers = http_peers_new(MAX_CONNECTIONS);
+	s->peers = peers_new(MAX_CONNECTIONS);
 	pthread_mutex_init(&s->lock, NULL);
 	init_completed(&s->completed);
 	rc = load_tls(s, opts, e);
@@ -513,7 +513,7 @@ void http_server_free(struct http_server *s)
 	}
 	pthread_cond_destroy(&s->completed);
 	pthread_mutex_destroy(&s->lock);
-	http_peers_free(s->peers);
+	peers_free(s->peers);
 	free(s->cert);
 	free(s->key);
 	free(s);

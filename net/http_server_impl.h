@@ -23,7 +23,7 @@
 #include "base/buf.h"
 #include "base/loop.h"
 #include "net/http_parse.h"
-#include "net/http_peers.h"
+#include "net/peers.h"
 #include "net/http_server.h"
 
 struct http_req {
@@ -71,7 +71,7 @@ struct http_server {
 	http_handler handler;
 	void *arg;
 	char *cert, *key;
-	struct http_peers *peers;
+	struct peers *peers;
 	struct loop_timer heartbeat;
 	struct http_stream *streams; /* loop thread */
 	_Atomic int64_t log_second;

@@ -8,6 +8,11 @@
  *
  * A server's method table has a handler for each method; any other method is answered UNIMPLEMENTED at
  * once. Every server serves health (Check, Watch) and reflection (v1alpha and v1).
+ *
+ * What strangers can take of a server is bounded. A call is a guest's until its handler calls rpc_admit(). A
+ * server has RPC_GUESTS_MAX of them, an address at most as many as are free for others; a further one ends with
+ * RESOURCE_EXHAUSTED. A guest's first message must be whole within RPC_FIRST_MESSAGE_NS (DEADLINE_EXCEEDED).
+ * Bytes of unfinished messages have a ceiling for the whole server: beyond it core ends streams.
  */
 #ifndef NET_RPC_H
 #define NET_RPC_H
@@ -24,6 +29,9 @@ struct rpc_server;
 struct rpc_channel;
 struct rpc_call; /* one call, on either side; freed after its `closed` event returned */
 struct rpc_msg; /* one received message; valid during the callback */
+
+#define RPC_GUESTS_MAX	     2048
+#define RPC_FIRST_MESSAGE_NS (20 * INT64_C(1000000000))
 
 /* gRPC status codes, by their numbers on the wire. */
 enum rpc_code {
@@ -118,6 +126,9 @@ void rpc_server_set_serving(struct rpc_server *s, bool serving);
  * have two seconds to be sent. Blocks meanwhile (bounded), turning the loop; must not be called from an
  * event of one of its own calls. NULL is fine. */
 void rpc_server_free(struct rpc_server *s);
+
+/* Server: the caller is known and expected. The call is no guest's any more. */
+void rpc_admit(struct rpc_call *call);
 
 /* Server: sends the status and ends the call. After it only `closed` comes. `text` is copied. */
 void rpc_finish(struct rpc_call *call, enum rpc_code code, const char *text);

@@ -113,6 +113,7 @@ static void drop_queue(struct rpc_call *c)
 
 static void call_free(struct rpc_call *c)
 {
+	rpc_guest_end(c);
 	unlink_call(c);
 	drop_queue(c);
 	if (c->in)
@@ -214,6 +215,7 @@ static void on_received(void *arg, bool ok)
 	struct rpc_call *c = arg;
 	struct rpc_msg *m;
 
+	rpc_guest_message(c);
 	if (c->in) {
 		m = rpc_msg_take(c->in);
 		c->in = NULL;

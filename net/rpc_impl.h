@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "base/loop.h"
+#include "net/peers.h"
 #include "net/rpc.h"
 
 /* ---- rpc_queue.c: one completion queue, one thread, tags that return to the loop ---- */
@@ -91,6 +92,11 @@ struct rpc_call {
 	char *peer, *identity; /* NULL until first used */
 	char *authorization; /* server: as the caller sent it, or NULL */
 	unsigned int pending; /* batches that core has, and handlers that still run */
+
+	/* server, rpc_guests.c */
+	struct peer_share *guest; /* NULL once admitted, or refused */
+	bool admitted;
+	struct loop_timer first_timer; /* until the first message is there */
 
 	/* receiving */
 	struct rpc_tag recv_tag;
@@ -188,12 +194,28 @@ struct rpc_server {
 	struct rpc_tag stop_tag;
 	struct rpc_watch *watches; /* health: the Watch calls */
 	struct rpc_unidentified unidentified;
+
+	/* rpc_guests.c */
+	struct peers *guests; /* the calls of guests, by address */
+	grpc_resource_quota *quota; /* of received bytes that belong to no whole message yet */
+	size_t n_admitted;
+	int64_t refused_logged_ns;
 };
 
 /* Calls fn once per service of the method table, until it returns false. The name does not end with a
  * NUL. */
 typedef bool (*rpc_service_fn)(void *arg, const char *name, size_t len);
 void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *arg);
+
+/* ---- rpc_guests.c: what strangers may take ---- */
+
+void rpc_guests_start(struct rpc_server *s);
+void rpc_guests_stop(struct rpc_server *s);
+
+/* A new call. False: its address has its share, the call is finished. */
+bool rpc_guest_begin(struct rpc_call *c);
+void rpc_guest_message(struct rpc_call *c); /* a message is there */
+void rpc_guest_end(struct rpc_call *c); /* admitted or not */
 
 /* ---- rpc_health.c, rpc_reflection.c: the services every server has ---- */
 

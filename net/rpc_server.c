@@ -14,7 +14,7 @@
 #include "proto/limits.h"
 
 #define REQUESTS	   64 /* calls that can arrive in one turn of the loop without waiting */
-#define STREAMS_MAX	   1024 /* per connection */
+#define STREAMS_MAX	   256 /* per connection; an agent has one, and its small uploads */
 #define HANDSHAKE_LIMIT_MS 60000 /* 10,000 TLS handshakes at once take 20 s of a core */
 #define PING_ANSWER_MAX_MS 10000
 #define PING_BEARABLE_MS   200
@@ -97,7 +97,9 @@ static void open_call(struct rpc_server *s, grpc_call *core, const grpc_call_det
 	rpc_call_link(c, &s->calls);
 	watch_call_end(c);
 	rpc_unidentified_note_call(&s->unidentified, rpc_peer(c));
-	if (!m)
+	if (!rpc_guest_begin(c))
+		c->events = &no_events;
+	else if (!m)
 		refuse(c, details->method);
 	else if (c->events->opened)
 		c->events->opened(c);
@@ -170,6 +172,15 @@ static size_t server_args(grpc_arg *a, const struct rpc_server_opts *o, size_t m
 	return n;
 }
 
+static grpc_arg quota_arg(const struct rpc_server *s)
+{
+	grpc_arg a = { .type = GRPC_ARG_POINTER, .key = (char *)GRPC_ARG_RESOURCE_QUOTA };
+
+	a.value.pointer.p = s->quota;
+	a.value.pointer.vtable = grpc_resource_quota_arg_vtable();
+	return a;
+}
+
 static void copy_methods(struct rpc_server *s, const struct rpc_method *methods, size_t n)
 {
 	size_t at = 0;
@@ -239,7 +250,9 @@ int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_serv
 	s->max_message_bytes = opts->max_message_bytes ? opts->max_message_bytes
 						       : LIMIT_REQUEST_BYTES;
 	copy_methods(s, methods, n_methods);
+	rpc_guests_start(s);
 	list.num_args = server_args(args, opts, s->max_message_bytes);
+	args[list.num_args++] = quota_arg(s);
 	assert(list.num_args <= ARRAY_SIZE(args));
 	s->core = grpc_server_create(&list, NULL);
 	grpc_server_register_completion_queue(s->core, r->cq, NULL);
@@ -344,6 +357,7 @@ void rpc_server_free(struct rpc_server *s)
 		return;
 	}
 	grpc_server_destroy(s->core);
+	rpc_guests_stop(s);
 	free(s->requests);
 	free(s->methods);
 	free(s);

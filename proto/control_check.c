@@ -527,6 +527,26 @@ static int finish(int rc, ProtobufCMessage *m, struct err *e)
 	return rc;
 }
 
+/* The aggregator keeps these messages of every host. */
+static int check_kept(const Tutti__V1__AgentMessage *m, size_t len, struct err *e)
+{
+	size_t items = 0;
+
+	if (m->kind_case == TUTTI__V1__AGENT_MESSAGE__KIND_HELLO)
+		items = m->hello->n_labels + m->hello->n_tracers + m->hello->n_settings +
+			m->hello->n_held;
+	else if (m->kind_case == TUTTI__V1__AGENT_MESSAGE__KIND_STATUS)
+		items = m->status->n_tracers + m->status->n_held;
+	else
+		return 0;
+	if (len + items * LIMIT_HOST_ITEM_BYTES <= LIMIT_HOST_BYTES)
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "%zu bytes with %zu labels, tracers, settings and captures: limit %d bytes, "
+		       "of which each of those takes %d",
+		       len, items, LIMIT_HOST_BYTES, LIMIT_HOST_ITEM_BYTES);
+}
+
 int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const void *data, size_t len,
 			      struct err *e)
 {
@@ -536,7 +556,10 @@ int control_unpack_from_agent(Tutti__V1__AgentMessage **out, const void *data, s
 
 	if (rc)
 		return rc;
-	rc = finish(check_from_agent((Tutti__V1__AgentMessage *)m, e), m, e);
+	rc = check_from_agent((Tutti__V1__AgentMessage *)m, e);
+	if (!rc)
+		rc = check_kept((Tutti__V1__AgentMessage *)m, len, e);
+	rc = finish(rc, m, e);
 	if (!rc)
 		*out = (Tutti__V1__AgentMessage *)m;
 	return rc;

@@ -22,12 +22,19 @@
 
 /*
  * Fields of one message, counted before it is unpacked (proto/message.h): its own, those of submessages, unknown
- * ones, and each element of a repeated field. The largest Hello has 3,500 (256 settings of 8 fields).
+ * ones, and each element of a repeated field. A Hello has at most 3,500 (256 settings of 8 fields).
  */
 #define LIMIT_CONTROL_FIELDS 4096
 #define LIMIT_UPLOAD_FIELDS  (LIMIT_HOST_FILES + 64)
 #define LIMIT_PROFILE_FIELDS 1024 /* of a ProfileRequest and of its options */
 #define LIMIT_SMALL_FIELDS   64
+
+/*
+ * What the aggregator keeps of one host: the bytes of its last Hello or Status, and for each label, tracer, setting
+ * and capture in it LIMIT_HOST_ITEM_BYTES. An agent's own Hello needs a tenth.
+ */
+#define LIMIT_HOST_BYTES      (64 << 10)
+#define LIMIT_HOST_ITEM_BYTES 96
 
 /* Names. */
 #define LIMIT_HOST_NAME	      128 /* characters of a host name */

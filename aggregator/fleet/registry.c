@@ -9,10 +9,12 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
+#include "proto/limits.h"
 
 #define FORGET_EVERY_NS (30 * NS_PER_S)
 
 #define LOST_KEEP_NS (5 * NS_PER_S) /* longer than captures wait for a lost link */
+#define IN_USE	     3 /* use_of() a host that is connected and has measured its clock */
 
 /* A peer address without its port, and the number of hosts that it has. */
 struct registry_peer {
@@ -40,6 +42,7 @@ struct registry {
 	struct host *slots[SLOTS];
 	struct registry_peer **peers; /* sorted by address */
 	size_t n_peers, peers_cap;
+	size_t address_max; /* hosts of one peer address; 0 = no limit */
 	struct watch *watches;
 	size_t n_watches;
 };
@@ -374,19 +377,20 @@ static struct host *find_longest_lost(const struct registry *r, int64_t now_real
 }
 
 /* A lost one before a connected one, and one that never measured its clock before one that did. */
+static int use_of(const struct host *h)
+{
+	return 2 * (h->control != NULL) + h->clock.calibrated;
+}
+
 static struct host *find_least_used(const struct registry *r, const struct registry_peer *p)
 {
 	struct host *found = NULL;
-	int least = 0;
 
 	for (size_t i = 0; i < r->n; i++) {
 		struct host *h = r->hosts[i];
-		int use = 2 * (h->control != NULL) + h->clock.calibrated;
 
-		if (h->peer == p && (!found || use < least)) {
+		if (h->peer == p && (!found || use_of(h) < use_of(found)))
 			found = h;
-			least = use;
-		}
 	}
 	return found;
 }
@@ -405,6 +409,36 @@ struct host *registry_find_replaceable(struct registry *r, const char *address, 
 	if (!most || most->n <= (own ? own->n : 0) + 1)
 		return NULL;
 	return find_least_used(r, most);
+}
+
+void registry_limit_address(struct registry *r, size_t max_hosts)
+{
+	r->address_max = max_hosts;
+}
+
+int registry_find_place(struct registry *r, const char *address, int64_t now_real_ns,
+			struct host **replaced, struct err *e)
+{
+	const struct registry_peer *own = find_peer(r, address);
+
+	*replaced = NULL;
+	if (r->address_max && own && own->n >= r->address_max) {
+		*replaced = find_least_used(r, own);
+		if (use_of(*replaced) < IN_USE)
+			return 0;
+		*replaced = NULL;
+		return err_set(e, ERR_LIMIT,
+			       "%zu hosts with this address are connected, and without certificates no "
+			       "more are taken: start the aggregator with a larger --hosts-per-address",
+			       own->n);
+	}
+	if (r->n < LIMIT_HOSTS)
+		return 0;
+	*replaced = registry_find_replaceable(r, address, now_real_ns);
+	return *replaced ? 0
+			 : err_set(e, ERR_LIMIT,
+				   "this aggregator has %d hosts, its limit: use another one",
+				   LIMIT_HOSTS);
 }
 
 size_t registry_forget_lost(struct registry *r, int64_t now_real_ns)

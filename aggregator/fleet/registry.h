@@ -92,6 +92,19 @@ size_t registry_count(const struct registry *r, size_t *connected); /* connected
  * `address` would have. So invented names cannot lock out a host with another address. */
 struct host *registry_find_replaceable(struct registry *r, const char *address,
 				       int64_t now_real_ns);
+
+/* At most so many hosts of one peer address, for fleets whose names no certificate proves. 0, as at first: no
+ * limit. */
+void registry_limit_address(struct registry *r, size_t max_hosts);
+
+/*
+ * Whether a host with a new name, from this peer address, has a place. `*replaced` is the host that loses its
+ * own to it, or NULL: of an address at its limit one that is not in use, in a full registry that of
+ * registry_find_replaceable(). ERR_LIMIT: there is no place.
+ */
+MUST_CHECK int registry_find_place(struct registry *r, const char *address, int64_t now_real_ns,
+				   struct host **replaced, struct err *e);
+
 size_t registry_forget_lost(struct registry *r, int64_t now_real_ns); /* returns how many */
 
 /* Replace what the registry has of a host; the strings are copied. */

@@ -488,6 +488,7 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 		reply_stored(u, u->spooled.bytes);
 	if (!u->begun)
 		return true;
+	rpc_admit(u->call);
 	u->spool = u->ingest->env.spool;
 	u->working = true;
 	jobs_work(u->ingest->env.jobs, run_open, done_open, u);

@@ -200,27 +200,36 @@ static bool link_check_identity(struct link *l, const char *host)
 	return false;
 }
 
-/* In a full registry, for a host with a new name. */
-static bool make_place(struct link *l)
+/* The host loses its place in the registry. */
+static void forget_host(const struct control_env *env, struct host *h, const char *why)
 {
-	const struct control_env *env = &l->control->env;
-	struct host *h = registry_find_replaceable(env->registry, rpc_peer(l->call), now_real_ns());
-	struct link *old;
+	struct link *old = h->control ? rpc_arg(h->control) : NULL;
 
-	if (!h)
-		return false;
-	log_warn("AGG-HOST-FORGOTTEN", "host=%s address=%s reason=\"%d hosts are the limit\"",
-		 h->name, h->address, LIMIT_HOSTS);
-	if (h->control) {
-		old = rpc_arg(h->control);
+	log_warn("AGG-HOST-FORGOTTEN", "host=%s address=%s reason=\"%s\"", h->name, h->address,
+		 why);
+	if (old) {
 		old->host = NULL;
 		host_set_control(h, NULL);
-		link_finish(old, RPC_RESOURCE_EXHAUSTED,
-			    "this aggregator has as many hosts as it takes, and most of them come "
-			    "from this address");
+		link_finish(old, RPC_RESOURCE_EXHAUSTED, why);
 	}
 	captures_host_lost(env->captures, h->name, h->instance);
 	registry_remove(env->registry, h);
+}
+
+/* For a host with a new name. False, and the link is ended, if there is no place. */
+static bool make_place(struct link *l)
+{
+	const struct control_env *env = &l->control->env;
+	struct host *replaced;
+	struct err e;
+
+	if (registry_find_place(env->registry, rpc_peer(l->call), now_real_ns(), &replaced, &e)) {
+		link_finish(l, RPC_RESOURCE_EXHAUSTED, e.msg);
+		return false;
+	}
+	if (replaced)
+		forget_host(env, replaced, "its place goes to another: too many hosts, most of "
+					   "them with its address");
 	return true;
 }
 
@@ -231,20 +240,14 @@ static void handle_hello(struct link *l, const agent_message *m)
 	struct registry *r = l->control->env.registry;
 	struct host *h = registry_find(r, hello->host);
 	struct buf message = BUF_INIT;
-	char why[100];
 
-	if (!link_check_identity(l, hello->host))
+	if (!link_check_identity(l, hello->host) || (!h && !make_place(l)))
 		return;
-	if (!h && registry_count(r, NULL) >= LIMIT_HOSTS && !make_place(l)) {
-		snprintf(why, sizeof(why),
-			 "this aggregator has %d hosts, its limit: use another one", LIMIT_HOSTS);
-		link_finish(l, RPC_RESOURCE_EXHAUSTED, why);
-		return;
-	}
 	h = registry_add(r, hello->host);
 	if (!link_take_host(l, h, hello))
 		return;
 	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
+	rpc_admit(l->call);
 	set_host(h, hello);
 	host_set_address(h, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();

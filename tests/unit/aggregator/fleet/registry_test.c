@@ -186,8 +186,38 @@ static void test_lost_names_first(void)
 	registry_free(r);
 }
 
+/* Trust: an address has its share of names, which new ones of its own replace; hosts in use keep theirs. */
+static void test_share_of_an_address(void)
+{
+	struct registry *r = registry_new(NULL);
+	struct host *replaced;
+	struct err e = { 0 };
+	char name[24];
+
+	registry_limit_address(r, 10);
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "h%d", i);
+		CHECK_OK(registry_find_place(r, "ipv4:10.0.0.1:9", 0, &replaced, &e), e);
+		CHECK(!replaced);
+		add_from(r, name, "ipv4:10.0.0.1:1", i != 4)->clock.calibrated = i != 6;
+	}
+	CHECK_OK(registry_find_place(r, "ipv4:10.0.0.2:9", 0, &replaced, &e), e);
+	CHECK(!replaced);
+	CHECK_OK(registry_find_place(r, "ipv4:10.0.0.1:9", 0, &replaced, &e), e);
+	CHECK_STR(replaced->name, "h4");
+	registry_remove(r, replaced);
+	add_from(r, "new", "ipv4:10.0.0.1:1", true)->clock.calibrated = true;
+	CHECK_OK(registry_find_place(r, "ipv4:10.0.0.1:9", 0, &replaced, &e), e);
+	CHECK_STR(replaced->name, "h6");
+	replaced->clock.calibrated = true;
+	CHECK_EQ(registry_find_place(r, "ipv4:10.0.0.1:9", 0, &replaced, &e), ERR_LIMIT);
+	CHECK(!replaced && strstr(e.msg, "--hosts-per-address"));
+	registry_free(r);
+}
+
 int main(void)
 {
+	test_share_of_an_address();
 	test_invented_names(true);
 	test_invented_names(false);
 	test_lost_names_first();

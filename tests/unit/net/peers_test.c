@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The share of each address in an HTTP server's connections. */
-#include "net/http_peers.h"
+#include "net/peers.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -10,8 +10,8 @@
 #define MAX 1000
 
 struct crowd {
-	struct http_peers *peers;
-	struct http_peer *joined[MAX];
+	struct peers *peers;
+	struct peer_share *joined[MAX];
 	size_t n;
 };
 
@@ -32,9 +32,9 @@ static size_t fill(struct crowd *c, const char *text)
 	struct sockaddr_storage a = address_of(text);
 	size_t n = 0;
 
-	while (http_peers_admit(c->peers, (struct sockaddr *)&a)) {
+	while (peers_admit(c->peers, (struct sockaddr *)&a)) {
 		CHECK(c->n < MAX);
-		c->joined[c->n++] = http_peers_join(c->peers, (struct sockaddr *)&a);
+		c->joined[c->n++] = peers_join(c->peers, (struct sockaddr *)&a);
 		n++;
 	}
 	return n;
@@ -43,12 +43,12 @@ static size_t fill(struct crowd *c, const char *text)
 static void leave(struct crowd *c, size_t n)
 {
 	while (n--)
-		http_peers_leave(c->peers, c->joined[--c->n]);
+		peers_leave(c->peers, c->joined[--c->n]);
 }
 
 int main(void)
 {
-	struct crowd c = { .peers = http_peers_new(MAX) };
+	struct crowd c = { .peers = peers_new(MAX) };
 
 	CHECK_EQ(fill(&c, "10.0.0.1"), 500);
 	CHECK_EQ(fill(&c, "::ffff:10.0.0.1"), 0);
@@ -62,6 +62,6 @@ int main(void)
 	leave(&c, c.n);
 	CHECK_EQ(fill(&c, "10.0.0.4"), 500);
 	leave(&c, c.n);
-	http_peers_free(c.peers);
+	peers_free(c.peers);
 	return 0;
 }

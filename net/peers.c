@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/http_peers.h"
+#include "net/peers.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -10,31 +10,31 @@
 
 #include "base/mem.h"
 
-struct http_peer {
+struct peer_share {
 	uint8_t key[16];
 	size_t n;
-	LIST_ENTRY(http_peer) entry;
+	LIST_ENTRY(peer_share) entry;
 };
 
-struct http_peers {
+struct peers {
 	pthread_mutex_t lock; /* guards all below */
-	LIST_HEAD(, http_peer) peers; /* no more than there are connections */
+	LIST_HEAD(, peer_share) peers; /* those that hold some */
 	size_t n, max;
 };
 
-struct http_peers *http_peers_new(size_t max_connections)
+struct peers *peers_new(size_t max)
 {
-	struct http_peers *p = xcalloc(1, sizeof(*p));
+	struct peers *p = xcalloc(1, sizeof(*p));
 
 	pthread_mutex_init(&p->lock, NULL);
 	LIST_INIT(&p->peers);
-	p->max = max_connections;
+	p->max = max;
 	return p;
 }
 
-void http_peers_free(struct http_peers *p)
+void peers_free(struct peers *p)
 {
-	struct http_peer *peer;
+	struct peer_share *peer;
 
 	if (!p)
 		return;
@@ -61,10 +61,10 @@ static void make_key(const struct sockaddr *address, uint8_t key[16])
 	}
 }
 
-/* NULL if it has no connection. The lock is held. */
-static struct http_peer *find(struct http_peers *p, const uint8_t key[16])
+/* NULL if it holds none. The lock is held. */
+static struct peer_share *find(struct peers *p, const uint8_t key[16])
 {
-	struct http_peer *peer;
+	struct peer_share *peer;
 
 	LIST_FOREACH(peer, &p->peers, entry)
 	{
@@ -74,9 +74,9 @@ static struct http_peer *find(struct http_peers *p, const uint8_t key[16])
 	return peer;
 }
 
-bool http_peers_admit(struct http_peers *p, const struct sockaddr *address)
+bool peers_admit(struct peers *p, const struct sockaddr *address)
 {
-	const struct http_peer *peer;
+	const struct peer_share *peer;
 	uint8_t key[16];
 	bool admitted;
 
@@ -88,9 +88,9 @@ bool http_peers_admit(struct http_peers *p, const struct sockaddr *address)
 	return admitted;
 }
 
-struct http_peer *http_peers_join(struct http_peers *p, const struct sockaddr *address)
+struct peer_share *peers_join(struct peers *p, const struct sockaddr *address)
 {
-	struct http_peer *peer;
+	struct peer_share *peer;
 	uint8_t key[16];
 
 	make_key(address, key);
@@ -107,7 +107,7 @@ struct http_peer *http_peers_join(struct http_peers *p, const struct sockaddr *a
 	return peer;
 }
 
-void http_peers_leave(struct http_peers *p, struct http_peer *peer)
+void peers_leave(struct peers *p, struct peer_share *peer)
 {
 	pthread_mutex_lock(&p->lock);
 	p->n--;

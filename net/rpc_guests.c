@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guests: calls whose callers the handler does not know yet, or never will (health, reflection, Profile). Their
+ * number is shared among addresses, and their first message has a time limit.
+ *
+ * A message is delivered when it is whole, and only then compared with its limit: core 1.51 collects whatever
+ * length a peer announced, up to 4 GiB. Its resource quota bounds what all connections have collected. Beyond it
+ * core cancels streams, the oldest connection's first.
+ */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/rpc_impl.h"
+
+#define QUOTA_BYTES	     ((size_t)24 << 20)
+#define QUOTA_ADMITTED_BYTES ((size_t)16 << 10) /* on top, for each call that was admitted */
+
+#define LOG_EVERY_NS	     (10 * NS_PER_S)
+
+static void set_quota(struct rpc_server *s)
+{
+	grpc_resource_quota_resize(s->quota, QUOTA_BYTES + s->n_admitted * QUOTA_ADMITTED_BYTES);
+}
+
+void rpc_guests_start(struct rpc_server *s)
+{
+	s->guests = peers_new(RPC_GUESTS_MAX);
+	s->quota = grpc_resource_quota_create("server");
+	set_quota(s);
+}
+
+void rpc_guests_stop(struct rpc_server *s)
+{
+	peers_free(s->guests);
+	grpc_resource_quota_unref(s->quota);
+}
+
+/* "ipv4:10.0.0.7:5", "ipv6:%5Bfe80::1%5D:5"; all others are one address, without a family. */
+static struct sockaddr_storage address_of(const char *peer)
+{
+	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
+	char host[INET6_ADDRSTRLEN] = "";
+	const char *end = strrchr(peer, ':');
+	size_t len;
+
+	if (end - peer <= 5 || (strncmp(peer, "ipv4:", 5) && strncmp(peer, "ipv6:", 5)))
+		return a;
+	peer += 5;
+	if (!strncasecmp(peer, "%5b", 3) || *peer == '[')
+		peer += *peer == '[' ? 1 : 3;
+	len = strcspn(peer, "%]");
+	len = len < (size_t)(end - peer) ? len : (size_t)(end - peer);
+	if (len >= sizeof(host))
+		return a;
+	memcpy(host, peer, len);
+	if (inet_pton(AF_INET, host, &((struct sockaddr_in *)&a)->sin_addr) == 1)
+		a.ss_family = AF_INET;
+	else if (inet_pton(AF_INET6, host, &((struct sockaddr_in6 *)&a)->sin6_addr) == 1)
+		a.ss_family = AF_INET6;
+	return a;
+}
+
+static void on_first_late(void *arg)
+{
+	rpc_finish(arg, RPC_DEADLINE_EXCEEDED, "no whole message came in time");
+}
+
+static void log_refused(const struct rpc_call *c)
+{
+	int64_t now_ns = loop_now_ns(c->rpc->loop);
+
+	if (c->server->refused_logged_ns && now_ns - c->server->refused_logged_ns < LOG_EVERY_NS)
+		return;
+	c->server->refused_logged_ns = now_ns;
+	log_warn("NET-CALLS", "peer=%s reason=\"it has its share of the calls open\"", rpc_peer(c));
+}
+
+bool rpc_guest_begin(struct rpc_call *c)
+{
+	struct sockaddr_storage a = address_of(rpc_peer(c));
+	struct peers *guests = c->server->guests;
+
+	if (!peers_admit(guests, (struct sockaddr *)&a)) {
+		log_refused(c);
+		rpc_finish(c, RPC_RESOURCE_EXHAUSTED,
+			   "this address has as many calls open as are left for all others");
+		return false;
+	}
+	c->guest = peers_join(guests, (struct sockaddr *)&a);
+	loop_timer_in(c->rpc->loop, &c->first_timer, RPC_FIRST_MESSAGE_NS, on_first_late, c);
+	return true;
+}
+
+void rpc_guest_message(struct rpc_call *c)
+{
+	loop_timer_cancel(c->rpc->loop, &c->first_timer);
+}
+
+static void leave(struct rpc_call *c)
+{
+	if (c->guest)
+		peers_leave(c->server->guests, c->guest);
+	c->guest = NULL;
+}
+
+void rpc_admit(struct rpc_call *c)
+{
+	if (c->admitted || !c->guest)
+		return;
+	leave(c);
+	c->admitted = true;
+	c->server->n_admitted++;
+	set_quota(c->server);
+}
+
+void rpc_guest_end(struct rpc_call *c)
+{
+	loop_timer_cancel(c->rpc->loop, &c->first_timer);
+	leave(c);
+	if (!c->admitted)
+		return;
+	c->server->n_admitted--;
+	set_quota(c->server);
+}
