@@ -123,6 +123,20 @@ static void parse_uri(struct http_req *req, const char *uri)
 		req_refuse(req, rc == ERR_LIMIT ? 414 : 400, "%s", e.msg);
 }
 
+static struct http_conn *place_of(struct MHD_Connection *conn)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	return info ? info->socket_context : NULL;
+}
+
+static void expect(const struct http_req *req, int64_t limit_ns)
+{
+	if (req->place)
+		http_conn_expect(req->place, limit_ns);
+}
+
 /* microhttpd's first callback of a request: its raw address, before anything is decoded. */
 static void *on_uri(void *arg, const char *uri, struct MHD_Connection *conn)
 {
@@ -132,6 +146,7 @@ static void *on_uri(void *arg, const char *uri, struct MHD_Connection *conn)
 	atomic_init(&req->refs, 1);
 	req->server = s;
 	req->conn = conn;
+	req->place = place_of(conn);
 	parse_uri(req, uri);
 	pthread_mutex_lock(&s->lock);
 	s->under_way++;
@@ -145,6 +160,11 @@ static enum MHD_Result add_header(void *arg, enum MHD_ValueKind kind, const char
 	(void)kind;
 	pairs_add(arg, name, value ? value : "");
 	return MHD_YES;
+}
+
+static int64_t body_limit_ns(uint64_t bytes)
+{
+	return HTTP_BODY_NS + (int64_t)(bytes / HTTP_BODY_BYTES_PER_S) * NS_PER_S;
 }
 
 static void req_start(struct http_req *req, const char *method, const char *version)
@@ -165,6 +185,8 @@ static void req_start(struct http_req *req, const char *method, const char *vers
 		req_refuse(req, 400, "%s", e.msg);
 	length = http_header(req, "Content-Length");
 	req->body_expected = length ? strtoull(length, NULL, 10) : 0;
+	expect(req, body_limit_ns(length && req->body_expected < DRAIN_BYTES ? req->body_expected
+									      : DRAIN_BYTES));
 	if (req->body_expected > LIMIT_HTTP_BODY_BYTES)
 		req_refuse(req, 413, "a body of %.20s bytes, limit %d", length,
 			   LIMIT_HTTP_BODY_BYTES);
@@ -180,7 +202,12 @@ static enum MHD_Result req_take_body(struct http_req *req, const char *data, siz
 		buf_release(&req->body);
 		return req->body_seen > DRAIN_BYTES ? MHD_NO : MHD_YES;
 	}
-	buf_add(&req->body, data, len);
+	if (!req->refused && req->place && !http_conn_body(req->place, req->body.len + len)) {
+		req_refuse(req, 503, "too many long bodies are under way: try again");
+		buf_release(&req->body);
+	}
+	if (!req->refused)
+		buf_add(&req->body, data, len);
 	return MHD_YES;
 }
 
@@ -288,7 +315,7 @@ static enum MHD_Result on_accept(void *arg, const struct sockaddr *address, sock
 	struct http_server *s = arg;
 
 	(void)len;
-	if (peers_admit(s->peers, address))
+	if (http_conns_admit(s->conns, address))
 		return MHD_YES;
 	if (may_log(s)) {
 		char name[INET6_ADDRSTRLEN];
@@ -300,19 +327,21 @@ static enum MHD_Result on_accept(void *arg, const struct sockaddr *address, sock
 	return MHD_NO;
 }
 
-static void on_connection(void *arg, struct MHD_Connection *conn, void **peer,
+static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
 			  enum MHD_ConnectionNotificationCode code)
 {
 	struct http_server *s = arg;
-	const union MHD_ConnectionInfo *info;
+	const union MHD_ConnectionInfo *address, *fd;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-		if (*peer)
-			peers_leave(s->peers, *peer);
+		if (*place)
+			http_conn_end(*place);
 		return;
 	}
-	info = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-	*peer = info ? peers_join(s->peers, info->client_addr) : NULL;
+	address = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	fd = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD);
+	*place = address && fd ? http_conn_begin(s->conns, address->client_addr, fd->connect_fd)
+			       : NULL;
 }
 
 /* Called when the headers are there, for each piece of the body, when all is there, and again after
@@ -341,6 +370,7 @@ static enum MHD_Result on_access(void *arg, struct MHD_Connection *conn, const c
 		*len = 0;
 		return req_take_body(req, data, n);
 	}
+	expect(req, 0);
 	if (req->refused) {
 		log_refusal(s, req);
 		return queue_answer(req, (unsigned int)req->refused, response_error(req->why.msg));
@@ -360,6 +390,8 @@ static void on_completed(void *arg, struct MHD_Connection *conn, void **state,
 	if (!req)
 		return;
 	*state = NULL;
+	if (req->place)
+		http_conn_done(req->place, IDLE_SECONDS * NS_PER_S);
 	if (req->stream)
 		stream_completed(req->stream);
 	req_unref(req);
@@ -454,7 +486,7 @@ int http_server_new(struct http_server **out, struct loop *loop,
 	s->loop = loop;
 	s->handler = handler;
 	s->arg = arg;
-	s->peers = peers_new(MAX_CONNECTIONS);
+	s->conns = http_conns_new(loop, MAX_CONNECTIONS);
 	pthread_mutex_init(&s->lock, NULL);
 	init_completed(&s->completed);
 	rc = load_tls(s, opts, e);
@@ -503,6 +535,7 @@ void http_server_free(struct http_server *s)
 	if (!s)
 		return;
 	loop_timer_cancel(s->loop, &s->heartbeat);
+	http_conns_stop(s->conns);
 	if (s->daemon) {
 		listen_fd = MHD_quiesce_daemon(s->daemon);
 		refuse_held(s);
@@ -513,7 +546,7 @@ void http_server_free(struct http_server *s)
 	}
 	pthread_cond_destroy(&s->completed);
 	pthread_mutex_destroy(&s->lock);
-	peers_free(s->peers);
+	http_conns_free(s->conns);
 	free(s->cert);
 	free(s->key);
 	free(s);

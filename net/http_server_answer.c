@@ -112,6 +112,8 @@ void req_answer(struct http_req *req, int status, struct MHD_Response *resp)
 	if (s) {
 		pthread_mutex_lock(&s->lock);
 		assert(req->held);
+		if (req->place)
+			http_conn_answer(req->place, req->answer_bytes);
 		req_hand_over(s, req, (unsigned int)status, resp);
 		pthread_mutex_unlock(&s->lock);
 	} else {
@@ -122,6 +124,7 @@ void req_answer(struct http_req *req, int status, struct MHD_Response *resp)
 
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len)
 {
+	req->answer_bytes = len;
 	req_answer(req, status, response_bytes(type, body, len));
 }
 
@@ -132,6 +135,7 @@ void http_answer_page(struct http_req *req, const void *body, size_t len, const 
 
 	add_guards(resp, "text/html; charset=utf-8", policy);
 	MHD_add_response_header(resp, "Cache-Control", "no-store");
+	req->answer_bytes = len;
 	req_answer(req, 200, resp);
 }
 

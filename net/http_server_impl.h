@@ -22,14 +22,15 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
+#include "net/http_conns.h"
 #include "net/http_parse.h"
-#include "net/peers.h"
 #include "net/http_server.h"
 
 struct http_req {
 	atomic_int refs;
 	struct http_server *server; /* loop thread; NULL once the server is freed */
 	struct MHD_Connection *conn; /* valid while the loop holds the request */
+	struct http_conn *place; /* the same connection; may be NULL */
 	struct http_req *prev, *next; /* in http_server.held; under the server's lock */
 	char *method, *path;
 	struct pairs query, headers;
@@ -45,6 +46,7 @@ struct http_req {
 	/* Under the server's lock. */
 	bool held;
 	struct MHD_Response *answer;
+	size_t answer_bytes; /* of memory */
 	unsigned int status;
 	struct http_stream *stream;
 };
@@ -58,6 +60,7 @@ struct http_stream {
 	size_t sent; /* bytes of the backlog */
 	size_t largest; /* event so far, bytes */
 	bool suspended, ended, cut, end_posted;
+	atomic_size_t *backlogs; /* the server's sum; valid while `conn` is */
 	/* ---- the loop's thread ---- */
 	struct http_server *server; /* NULL once `on_closed` was called */
 	struct http_stream *prev, *next;
@@ -71,9 +74,11 @@ struct http_server {
 	http_handler handler;
 	void *arg;
 	char *cert, *key;
-	struct peers *peers;
+	struct http_conns *conns;
 	struct loop_timer heartbeat;
 	struct http_stream *streams; /* loop thread */
+	atomic_size_t backlogs; /* bytes, of all streams */
+	size_t largest_event; /* loop thread */
 	_Atomic int64_t log_second;
 	atomic_int log_lines;
 

@@ -11,7 +11,15 @@
 #define BACKLOG_BYTES ((size_t)1 << 20)
 #define BACKLOG_EVENTS \
 	4 /* of the largest size: a fleet's documents may be larger than any fixed limit */
+#define BACKLOGS_BYTES	   ((size_t)16 << 20) /* of all streams; or BACKLOGS_EVENTS */
+#define BACKLOGS_EVENTS	   16
 #define STREAM_BLOCK_BYTES 16384
+
+/* The backlog gets shorter by n bytes. The lock is held. */
+static void uncount(struct http_stream *st, size_t n)
+{
+	atomic_fetch_sub(st->backlogs, n);
+}
 
 void stream_unref(struct http_stream *st)
 {
@@ -83,6 +91,7 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
 		n = (ssize_t)(left < max ? left : max);
 		memcpy(out, st->backlog.data + st->sent, (size_t)n);
 		st->sent += (size_t)n;
+		uncount(st, (size_t)n);
 		if ((size_t)n == left) {
 			buf_reset(&st->backlog);
 			st->sent = 0;
@@ -97,6 +106,14 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
 	return n;
 }
 
+/* The lock is held. */
+static void drop_backlog(struct http_stream *st)
+{
+	uncount(st, st->backlog.len - st->sent);
+	buf_release(&st->backlog);
+	st->sent = 0;
+}
+
 /* The client does not read. microhttpd's thread may be waiting for its socket, which is shut down
  * therefore. The lock is held. */
 static void stream_cut(struct http_stream *st)
@@ -104,8 +121,7 @@ static void stream_cut(struct http_stream *st)
 	const union MHD_ConnectionInfo *info;
 
 	st->cut = true;
-	buf_release(&st->backlog);
-	st->sent = 0;
+	drop_backlog(st);
 	info = st->conn ? MHD_get_connection_info(st->conn, MHD_CONNECTION_INFO_CONNECTION_FD)
 			: NULL;
 	if (info)
@@ -142,9 +158,46 @@ static void stream_add(struct http_stream *st, const struct buf *bytes)
 	} else {
 		backlog_compact(st);
 		buf_add(&st->backlog, bytes->data, bytes->len);
+		atomic_fetch_add(st->backlogs, bytes->len);
 		stream_wake(st);
 	}
 	pthread_mutex_unlock(&st->lock);
+}
+
+static size_t backlog_of(struct http_stream *st)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&st->lock);
+	bytes = st->backlog.len - st->sent;
+	pthread_mutex_unlock(&st->lock);
+	return bytes;
+}
+
+/* Cuts off the streams with the longest backlogs, until those of all are within their sum. */
+static void check_backlogs(struct http_server *s)
+{
+	size_t max = BACKLOGS_EVENTS * s->largest_event;
+
+	max = max > BACKLOGS_BYTES ? max : BACKLOGS_BYTES;
+	while (atomic_load(&s->backlogs) > max) {
+		struct http_stream *longest = NULL;
+		size_t most = 0;
+
+		for (struct http_stream *st = s->streams; st; st = st->next) {
+			size_t bytes = backlog_of(st);
+
+			if (bytes > most) {
+				longest = st;
+				most = bytes;
+			}
+		}
+		if (!longest)
+			return;
+		pthread_mutex_lock(&longest->lock);
+		stream_cut(longest);
+		pthread_mutex_unlock(&longest->lock);
+	}
 }
 
 void http_stream_send(struct http_stream *st, const char *event, const char *data)
@@ -155,6 +208,11 @@ void http_stream_send(struct http_stream *st, const char *event, const char *dat
 		return;
 	buf_addf(&b, "event: %s\ndata: %s\n\n", event, data);
 	stream_add(st, &b);
+	if (st->server) {
+		st->server->largest_event =
+			b.len > st->server->largest_event ? b.len : st->server->largest_event;
+		check_backlogs(st->server);
+	}
 	buf_release(&b);
 }
 
@@ -172,6 +230,7 @@ void http_stream_end(struct http_stream *st)
 void stream_completed(struct http_stream *st)
 {
 	pthread_mutex_lock(&st->lock);
+	drop_backlog(st);
 	st->conn = NULL;
 	st->ended = true;
 	stream_post_end(st);
@@ -190,6 +249,7 @@ static struct http_stream *stream_new(struct http_req *req, void (*on_closed)(vo
 	st->arg = arg;
 	st->server = s;
 	st->loop = s->loop;
+	st->backlogs = &s->backlogs;
 	st->conn = req->conn;
 	st->next = s->streams;
 	if (s->streams)
