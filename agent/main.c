@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/memory.h"
+#include "base/memory.h"
 #include "agent/tracer/set.h"
 #include "agent/tracers.h"
 #include "base/log.h"

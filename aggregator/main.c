@@ -9,6 +9,7 @@
 #include "aggregator/aggregator.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/memory.h"
 #include "base/now.h"
 
 /* Twice UPLOAD_CREDITS: workers are left for requests while all uploads with a credit wait for a slow store. */
@@ -73,10 +74,12 @@ static unsigned long long file_limit(void)
 
 static int run(struct aggregator *agg, struct err *e)
 {
+	struct memory *memory;
 	int rc = loop_new(&agg->loop, WORKERS, e);
 
 	if (rc)
 		return rc;
+	memory = memory_new(agg->loop);
 	rc = loop_on_stop_signal(agg->loop, on_stop, agg, e);
 	if (!rc)
 		rc = aggregator_start(agg, e);
@@ -87,6 +90,7 @@ static int run(struct aggregator *agg, struct err *e)
 		loop_run(agg->loop);
 		aggregator_stop(agg);
 	}
+	memory_free(memory);
 	loop_free(agg->loop);
 	return rc;
 }
@@ -100,6 +104,7 @@ int main(int argc, char **argv)
 	int status = 0;
 	int rc;
 
+	memory_set_up();
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
 	argc--;

@@ -19,14 +19,14 @@ struct http_conns;
 struct http_conn; /* one connection */
 struct loop;
 
-#define HTTP_BODY_FREE_BYTES	4096 /* of each body; what is longer takes from the budget */
-#define HTTP_BODIES_MAX_BYTES	((size_t)8 << 20)
-#define HTTP_ANSWER_FREE_BYTES	4096
-#define HTTP_ANSWERS_MAX_BYTES	((size_t)24 << 20) /* or ANSWERS_LARGEST times the largest */
-#define HTTP_ANSWERS_LARGEST	8
-#define HTTP_HEAD_NS		(10 * INT64_C(1000000000))
-#define HTTP_BODY_NS		(10 * INT64_C(1000000000))
-#define HTTP_BODY_BYTES_PER_S	(32 << 10) /* on top of HTTP_BODY_NS: a slower body is cut off */
+#define HTTP_BODY_FREE_BYTES   4096 /* of each body; what is longer takes from the budget */
+#define HTTP_BODIES_MAX_BYTES  ((size_t)8 << 20)
+#define HTTP_ANSWER_FREE_BYTES 4096
+#define HTTP_ANSWERS_MAX_BYTES ((size_t)24 << 20) /* or ANSWERS_LARGEST times the largest */
+#define HTTP_ANSWERS_LARGEST   8
+#define HTTP_HEAD_NS	       (10 * INT64_C(1000000000))
+#define HTTP_BODY_NS	       (10 * INT64_C(1000000000))
+#define HTTP_BODY_BYTES_PER_S  (32 << 10) /* on top of HTTP_BODY_NS: a slower body is cut off */
 
 /* `max` connections. The timer is the loop's; http_conns_stop() ends it. */
 struct http_conns *http_conns_new(struct loop *loop, size_t max);

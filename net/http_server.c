@@ -125,8 +125,8 @@ static void parse_uri(struct http_req *req, const char *uri)
 
 static struct http_conn *place_of(struct MHD_Connection *conn)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+		conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
 	return info ? info->socket_context : NULL;
 }
@@ -186,7 +186,7 @@ static void req_start(struct http_req *req, const char *method, const char *vers
 	length = http_header(req, "Content-Length");
 	req->body_expected = length ? strtoull(length, NULL, 10) : 0;
 	expect(req, body_limit_ns(length && req->body_expected < DRAIN_BYTES ? req->body_expected
-									      : DRAIN_BYTES));
+									     : DRAIN_BYTES));
 	if (req->body_expected > LIMIT_HTTP_BODY_BYTES)
 		req_refuse(req, 413, "a body of %.20s bytes, limit %d", length,
 			   LIMIT_HTTP_BODY_BYTES);

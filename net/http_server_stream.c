@@ -209,8 +209,9 @@ void http_stream_send(struct http_stream *st, const char *event, const char *dat
 	buf_addf(&b, "event: %s\ndata: %s\n\n", event, data);
 	stream_add(st, &b);
 	if (st->server) {
-		st->server->largest_event =
-			b.len > st->server->largest_event ? b.len : st->server->largest_event;
+		st->server->largest_event = b.len > st->server->largest_event
+						    ? b.len
+						    : st->server->largest_event;
 		check_backlogs(st->server);
 	}
 	buf_release(&b);

@@ -9,7 +9,7 @@
  * A server's method table has a handler for each method; any other method is answered UNIMPLEMENTED at
  * once. Every server serves health (Check, Watch) and reflection (v1alpha and v1).
  *
- * What strangers can take of a server is bounded. A call is a guest's until its handler calls rpc_admit(). A
+ * What an unidentified peer can take of a server is bounded. A call is a guest's until its handler calls rpc_admit(). A
  * server has RPC_GUESTS_MAX of them, an address at most as many as are free for others; a further one ends with
  * RESOURCE_EXHAUSTED. A guest's first message must be whole within RPC_FIRST_MESSAGE_NS (DEADLINE_EXCEEDED).
  * Bytes of unfinished messages have a ceiling for the whole server: beyond it core ends streams.

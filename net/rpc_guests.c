@@ -19,7 +19,7 @@
 #define QUOTA_BYTES	     ((size_t)24 << 20)
 #define QUOTA_ADMITTED_BYTES ((size_t)16 << 10) /* on top, for each call that was admitted */
 
-#define LOG_EVERY_NS	     (10 * NS_PER_S)
+#define LOG_EVERY_NS (10 * NS_PER_S)
 
 static void set_quota(struct rpc_server *s)
 {

@@ -207,7 +207,7 @@ struct rpc_server {
 typedef bool (*rpc_service_fn)(void *arg, const char *name, size_t len);
 void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *arg);
 
-/* ---- rpc_guests.c: what strangers may take ---- */
+/* ---- rpc_guests.c: what unidentified peers may take ---- */
 
 void rpc_guests_start(struct rpc_server *s);
 void rpc_guests_stop(struct rpc_server *s);

@@ -427,10 +427,11 @@ int registry_find_place(struct registry *r, const char *address, int64_t now_rea
 		if (use_of(*replaced) < IN_USE)
 			return 0;
 		*replaced = NULL;
-		return err_set(e, ERR_LIMIT,
-			       "%zu hosts with this address are connected, and without certificates no "
-			       "more are taken: start the aggregator with a larger --hosts-per-address",
-			       own->n);
+		return err_set(
+			e, ERR_LIMIT,
+			"%zu hosts with this address are connected, and without certificates no "
+			"more are taken: start the aggregator with a larger --hosts-per-address",
+			own->n);
 	}
 	if (r->n < LIMIT_HOSTS)
 		return 0;

@@ -228,8 +228,9 @@ static bool make_place(struct link *l)
 		return false;
 	}
 	if (replaced)
-		forget_host(env, replaced, "its place goes to another: too many hosts, most of "
-					   "them with its address");
+		forget_host(env, replaced,
+			    "its place goes to another: too many hosts, most of "
+			    "them with its address");
 	return true;
 }
 

@@ -392,7 +392,7 @@ void call_take_frame(struct rpc_call *c, const struct frame *f)
 
 void rpc_admit(struct rpc_call *c)
 {
-	(void)c; /* the simulation has no strangers */
+	(void)c; /* the simulation has no hostile peers */
 }
 
 void rpc_read_on(struct rpc_call *c)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A capture takes some 100 MiB for a moment, and malloc() keeps what is freed: the process stays as
- * large as its largest capture. This gives it back to the kernel, within 10 s.
+ * A capture takes an agent some 100 MiB for a moment, a hostile peer an aggregator some dozens; malloc() keeps
+ * what is freed: the process stays as large as its worst moment. This gives it back to the kernel, within 10 s.
  */
-#ifndef AGENT_MEMORY_H
-#define AGENT_MEMORY_H
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
 
 #include "base/loop.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/memory.h"
+#include "base/memory.h"
 
 #include <malloc.h>
 #include <stdio.h>
