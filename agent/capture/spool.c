@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -17,6 +19,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/names.h"
+
+#define OPEN_FOLDERS_MAX 16 /* at once, while a tree is removed */
 
 /* A folder of an earlier agent, with a finished file, or with an entry that could not be read yet. */
 struct finished {
@@ -228,17 +232,17 @@ uint64_t spool_available(const struct spool *sp)
 	return sp->used_bytes < sp->limit_bytes ? sp->limit_bytes - sp->used_bytes : 0;
 }
 
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
+/* Links are removed, not followed. */
 void spool_remove(const char *path)
 {
-	DIR *dir = opendir(path);
-	struct dirent *entry;
-
-	while (dir && (entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			unlinkat(dirfd(dir), entry->d_name, 0);
-	}
-	if (dir)
-		closedir(dir);
-	if (rmdir(path))
+	if (nftw(path, remove_entry, OPEN_FOLDERS_MAX, FTW_DEPTH | FTW_PHYS | FTW_MOUNT))
 		log_warn("AGT-SPOOL", "path=%s reason=\"%s\"", path, strerror(errno));
 }

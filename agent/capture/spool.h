@@ -35,7 +35,7 @@ void spool_charge(struct spool *sp, uint64_t bytes);
 void spool_uncharge(struct spool *sp, uint64_t bytes);
 uint64_t spool_available(const struct spool *sp);
 
-/* Removes the folder and the files in it. Any thread. */
+/* Removes the folder and all that is in it: a profiler may have made folders there. Any thread. */
 void spool_remove(const char *path);
 
 #endif

@@ -387,18 +387,20 @@ static void test_spool(void)
 {
 	struct spool *second;
 	struct fixture f;
-	char *left, *other;
+	char *left, *deep, *other;
 	struct err e;
 
 	fixture_up(&f, good_fakes, 1 << 20);
 	CHECK_EQ(spool_open(&second, f.spool_dir, 1, &e), ERR_BUSY);
 	left = xasprintf("%s/" SESSION, f.spool_dir);
+	deep = xasprintf("%s/profiler-1", left);
 	other = xasprintf("%s/precious", f.spool_dir);
-	CHECK(!mkdir(left, 0700) && !mkdir(other, 0700));
+	CHECK(!mkdir(left, 0700) && !mkdir(deep, 0700) && !mkdir(other, 0700));
 	spool_free(f.spool);
 	CHECK_OK(spool_open(&f.spool, f.spool_dir, 1, &e), e);
 	CHECK(access(left, F_OK) && !access(other, F_OK));
 	free(left);
+	free(deep);
 	free(other);
 	fixture_down(&f);
 }
