@@ -22,7 +22,7 @@ struct fake_conf {
 
 static const struct conf_field fields[] = {
 	CONF(struct fake_conf, mode, "good",
-	     "good, old, old-plugins, old-lost, undated, empty, busy, "
+	     "good, old, old-plugins, old-deaf, old-lost, undated, empty, busy, "
 	     "broken, hangs, garbage, no-xspace, huge, other"),
 	CONF(struct fake_conf, address, "127.0.0.1:0", "where to listen"),
 	CONF(struct fake_conf, port_file, NULL, "file that gets the port"),

@@ -20,6 +20,7 @@ const char *const fake_mode_names[FAKE_MODES] = {
 	[FAKE_GOOD] = "good",
 	[FAKE_OLD] = "old",
 	[FAKE_OLD_PLUGINS] = "old-plugins",
+	[FAKE_OLD_DEAF] = "old-deaf",
 	[FAKE_OLD_LOST] = "old-lost",
 	[FAKE_UNDATED] = "undated",
 	[FAKE_EMPTY] = "empty",
@@ -154,6 +155,19 @@ static void answer_bytes(struct session *s, const char *bytes, size_t len)
 	rpc_finish(s->call, RPC_OK, "");
 }
 
+static void session_free(struct session *s)
+{
+	struct session **at = &s->f->sessions;
+
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	loop_timer_cancel(s->f->loop, &s->timer);
+	if (s->request)
+		tensorflow__profile_request__free_unpacked(s->request, NULL);
+	free(s);
+}
+
 static void session_answer(void *arg)
 {
 	struct session *s = arg;
@@ -166,8 +180,12 @@ static void session_answer(void *arg)
 	switch (s->f->mode) {
 	case FAKE_OLD:
 	case FAKE_OLD_PLUGINS:
+	case FAKE_OLD_DEAF:
 		write_file(s, &xspace);
-		answer_bytes(s, "", 0);
+		if (s->call)
+			answer_bytes(s, "", 0);
+		else
+			session_free(s);
 		break;
 	case FAKE_OLD_LOST:
 		answer_bytes(s, "", 0);
@@ -246,16 +264,12 @@ static bool profile_message(struct rpc_call *call, const struct rpc_msg *msg)
 
 static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 {
-	struct session *s = rpc_arg(call), **at = &s->f->sessions;
+	struct session *s = rpc_arg(call);
 
 	s->f->seen.cancelled += st->code == RPC_CANCELLED;
-	while (*at != s)
-		at = &(*at)->next;
-	*at = s->next;
-	loop_timer_cancel(s->f->loop, &s->timer);
-	if (s->request)
-		tensorflow__profile_request__free_unpacked(s->request, NULL);
-	free(s);
+	s->call = NULL;
+	if (s->f->mode != FAKE_OLD_DEAF || !loop_timer_armed(&s->timer))
+		session_free(s);
 }
 
 /* ---- Terminate ---- */
@@ -271,7 +285,8 @@ static bool terminate_message(struct rpc_call *call, const struct rpc_msg *msg)
 	if (m) {
 		snprintf(f->seen.terminated, sizeof(f->seen.terminated), "%s", m->session_id);
 		for (struct session *s = f->sessions; s; s = s->next) {
-			if (s->request && !strcmp(s->request->session_id, m->session_id) &&
+			if (f->mode != FAKE_OLD_DEAF && s->request &&
+			    !strcmp(s->request->session_id, m->session_id) &&
 			    loop_timer_armed(&s->timer))
 				loop_timer_in(f->loop, &s->timer, 0, session_answer, s);
 		}

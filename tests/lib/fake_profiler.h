@@ -20,6 +20,7 @@ enum fake_mode {
 	FAKE_GOOD, /* sleeps until the start, records, answers with an XSpace; one at a time, as all */
 	FAKE_OLD, /* writes <repository>/<session>/<host>.xplane.pb, answers without */
 	FAKE_OLD_PLUGINS, /* the same below <repository>/plugins/profile/ */
+	FAKE_OLD_DEAF, /* as FAKE_OLD, and its file is written although the call was cancelled */
 	FAKE_OLD_LOST, /* announces data, writes no file */
 	FAKE_UNDATED, /* its XSpace has no Task Environment */
 	FAKE_EMPTY, /* an XSpace without anything */

@@ -11,6 +11,7 @@
 #include "agent/tracer/profiler/file.h"
 #include "proto/profiler_request.h"
 #include "agent/tracer/profiler/store.h"
+#include "agent/tracer/profiler/sweep.h"
 #include "base/buf.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -37,6 +38,7 @@ enum step { WAITING, CALLED, STORING, FETCHING, DONE };
 struct profiler_call {
 	struct loop *loop;
 	struct rpc *rpc;
+	struct sweep *sweep;
 	int *live;
 	struct rpc_channel *channel;
 	struct rpc_call *call;
@@ -114,6 +116,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 
 	c->loop = conf->loop;
 	c->rpc = conf->rpc;
+	c->sweep = conf->sweep;
 	c->live = conf->live;
 	c->address = xstrdup(conf->address);
 	c->host = xstrdup(conf->host);
@@ -212,6 +215,13 @@ void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns)
 		loop_timer_in(c->loop, &c->timer, 0, call_send, c); /* ends it: no window is left */
 }
 
+/* The server may go on, and write a file. */
+static void call_give_up(struct profiler_call *c)
+{
+	call_terminate(c);
+	sweep_add(c->sweep, c->pid, c->repository, c->session);
+}
+
 void profiler_call_free(struct profiler_call *c)
 {
 	if (!c)
@@ -220,7 +230,7 @@ void profiler_call_free(struct profiler_call *c)
 	loop_timer_cancel(c->loop, &c->timer);
 	if (c->step == CALLED) {
 		rpc_cancel(c->call);
-		call_terminate(c);
+		call_give_up(c);
 	}
 	call_put(c);
 }
@@ -395,6 +405,8 @@ static void on_profile_answer(void *arg, const struct rpc_status *st, const stru
 	if (c->freed) {
 		c->step = DONE;
 	} else if (st->code != RPC_OK) {
+		if (st->code == RPC_DEADLINE_EXCEEDED)
+			call_give_up(c);
 		call_fail(c, find_reason(st), *st->text ? st->text : rpc_code_name(st->code));
 	} else {
 		store_reply(c, msg);

@@ -13,10 +13,12 @@
 struct loop;
 struct rpc;
 struct profiler_call;
+struct sweep;
 
 struct profiler_call_conf { /* all borrowed for the call of profiler_call_start() */
 	struct loop *loop;
 	struct rpc *rpc;
+	struct sweep *sweep; /* of files of calls that are freed before their answer */
 	int *live; /* counts the calls with callbacks under way; outlives all calls */
 	const char *address;
 	int64_t pid; /* of the server; an older server's file is below its root; 0 = unknown */

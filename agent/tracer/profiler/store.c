@@ -144,20 +144,39 @@ bool profiler_store_must_repeat(const struct profiler_store *s)
 	return s->rc == ERR_FULL && s->need_bytes > s->limit_bytes && !s->no_space;
 }
 
+/* The process's root, to be freed, and its user. */
+static char *find_root(int64_t pid, struct profiler_place *place, uid_t *owner)
+{
+	char *root = pid ? xasprintf("/proc/%" PRId64 "/root", pid) : xstrdup("/");
+
+	*owner = (uid_t)-1; /* stays so if the process has ended: nothing is removed */
+	if (pid) {
+		find_owner(pid, owner);
+		place->owner = owner;
+	}
+	place->root = root;
+	return root;
+}
+
 void profiler_store_file(struct profiler_store *s)
 {
-	char *root = s->pid ? xasprintf("/proc/%" PRId64 "/root", s->pid) : xstrdup("/");
-	uid_t owner = (uid_t)-1; /* stays so if the process has ended: nothing is removed */
+	uid_t owner;
+	char *root = find_root(s->pid, &s->place, &owner);
 
-	if (s->pid) {
-		find_owner(s->pid, &owner);
-		s->place.owner = &owner;
-	}
-	s->place.root = root;
 	s->rc = fetch_and_check(s);
 	if (s->rc != ERR_NOT_FOUND && !profiler_store_must_repeat(s))
 		profiler_file_remove(&s->place);
 	s->place.root = NULL;
 	s->place.owner = NULL;
+	free(root);
+}
+
+void profiler_store_remove(int64_t pid, const char *repository, const char *session)
+{
+	struct profiler_place place = { .repository = repository, .session = session };
+	uid_t owner;
+	char *root = find_root(pid, &place, &owner);
+
+	profiler_file_remove(&place);
 	free(root);
 }

@@ -40,4 +40,7 @@ void profiler_store_file(struct profiler_store *s);
  * thread. */
 bool profiler_store_must_repeat(const struct profiler_store *s);
 
+/* Removes an older server's file and its folders, if they are there. `pid`: of the server, 0 = unknown. */
+void profiler_store_remove(int64_t pid, const char *repository, const char *session);
+
 #endif

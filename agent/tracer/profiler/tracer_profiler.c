@@ -13,6 +13,7 @@
 
 #include "agent/tracer/profiler/discover.h"
 #include "agent/tracer/profiler/call.h"
+#include "agent/tracer/profiler/sweep.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -35,6 +36,7 @@ struct tracer_profiler {
 	struct tracer_env env;
 	const struct profiler_conf *conf;
 	struct discover *discover;
+	struct sweep *sweep;
 	int live; /* calls with callbacks under way, freed calls included */
 };
 
@@ -267,6 +269,7 @@ static struct profiled_process *run_add_process(struct profiler_run *pr, const c
 	struct profiler_call_conf conf = {
 		.loop = env->loop,
 		.rpc = env->rpc,
+		.sweep = pr->t->sweep,
 		.live = &pr->t->live,
 		.address = address,
 		.session = run->session,
@@ -460,6 +463,7 @@ static void profiler_free(struct tracer *tracer)
 	struct tracer_profiler *t = to_profiler(tracer);
 
 	discover_free(t->discover);
+	sweep_free(t->sweep);
 	while (t->live) /* cancelled calls end at once, the last Terminate by its deadline */
 		loop_turn(t->env.loop, 50);
 	free(t);
@@ -504,6 +508,7 @@ int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, cons
 	t->env = *env;
 	t->conf = conf;
 	t->discover = discover_new(&discover);
+	t->sweep = sweep_new(env->loop);
 	*out = &t->base;
 	return 0;
 }

@@ -326,6 +326,29 @@ static void test_asked_for_nothing(bool named, const void *options, size_t len, 
 	teardown(&f);
 }
 
+/* An older server writes its file seconds after its call was given up, or after the run was cancelled: it is
+ * swept, folders included. */
+static void test_files_of_given_up_profilers_are_swept(bool cancel)
+{
+	enum fake_mode mode = FAKE_OLD_DEAF;
+	struct fixture f;
+
+	setup(&f, &mode, 1);
+	fake_profiler_delay(f.fakes[0], 3 * NS_PER_S);
+	prepare(&f, 20 * NS_PER_MS, NS_PER_S);
+	arm(&f);
+	if (cancel) {
+		RUN_UNTIL(f.loop, fake_profiler_seen(f.fakes[0])->profiles);
+		f.tracer->ops->cancel(f.tracer, &f.run);
+	} else {
+		gather(&f);
+		CHECK_STR(f.run.reason, "profiler-timeout");
+	}
+	RUN_UNTIL(f.loop, count_files(f.dir) > 0);
+	RUN_UNTIL(f.loop, count_files(f.dir) == 0);
+	teardown(&f);
+}
+
 /* ---- windows that end early ---- */
 
 static void turn_until_asked(struct fixture *f)
@@ -645,6 +668,8 @@ int main(void)
 	test_discovered();
 	test_wrong();
 	test_patience(FAKE_HANGS, "profiler-timeout");
+	test_files_of_given_up_profilers_are_swept(false);
+	test_files_of_given_up_profilers_are_swept(true);
 	test_patience(FAKE_OLD_LOST, "profiler-old");
 	test_dead_port();
 	test_undated();
