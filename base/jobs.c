@@ -46,6 +46,60 @@ void jobs_post(struct jobs *j, loop_fn fn, void *arg)
 	loop_post(j->loop, done_job, job_new(j, NULL, fn, arg));
 }
 
+/* ---- requests ---- */
+
+struct jobs_request {
+	struct jobs *jobs;
+	loop_fn run, done;
+	void *arg;
+	struct jobs_request *next;
+};
+
+static void run_request(void *arg)
+{
+	struct jobs_request *r = arg;
+
+	r->run(r->arg);
+}
+
+static void begin_next(struct jobs *j);
+
+static void done_request(void *arg)
+{
+	struct jobs_request *r = arg;
+	struct jobs *j = r->jobs;
+
+	j->n_requests--;
+	begin_next(j);
+	j->n--;
+	r->done(r->arg);
+	free(r);
+}
+
+static void begin_next(struct jobs *j)
+{
+	struct jobs_request *r = j->waiting;
+
+	if (!r || j->n_requests >= JOBS_REQUESTS)
+		return;
+	j->waiting = r->next;
+	j->n_requests++;
+	loop_work(j->loop, run_request, done_request, r);
+}
+
+void jobs_request(struct jobs *j, loop_fn run, loop_fn done, void *arg)
+{
+	struct jobs_request *r = xmalloc(sizeof(*r));
+
+	*r = (struct jobs_request){ j, run, done, arg, NULL };
+	j->n++;
+	if (!j->waiting)
+		j->waiting_tail = &j->waiting;
+	*j->waiting_tail = r;
+	j->waiting_tail = &r->next;
+	begin_next(j);
+}
+
 void jobs_drain(struct jobs *j)
 {
 	while (j->n)
