@@ -139,6 +139,7 @@ static void state_stop(struct aggregator *agg)
 {
 	session_store_stop(&agg->store);
 	jobs_drain(&agg->jobs);
+	index_check_release(&agg->index_check);
 	api_free(agg->api);
 	ingest_free(agg->ingest);
 	profiler_service_free(agg->profiler);
@@ -181,6 +182,7 @@ static int state_start(struct aggregator *agg, struct err *e)
 			   json_array_size(agg->recoverable) || !agg->store.swept);
 	captures_recover(agg->captures, agg->recoverable);
 	session_store_start(&agg->store, on_recovered, agg);
+	index_check_start(&agg->index_check, &agg->jobs, agg->store.store);
 	return 0;
 }
 
@@ -299,6 +301,7 @@ static void stop_parts(struct aggregator *agg, size_t n)
 		api_begin_stop(agg->api);
 	if (agg->captures)
 		captures_begin_stop(agg->captures);
+	index_check_stop(&agg->index_check);
 	while (n-- > 0) {
 		parts[n].stop(agg);
 		log_info("AGG-PART", "part=%s state=down", parts[n].name);

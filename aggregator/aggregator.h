@@ -13,6 +13,7 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/ingest/ingest.h"
+#include "aggregator/sessions/index_check.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/session_clock.h"
 #include "base/conf.h"
@@ -48,6 +49,7 @@ struct aggregator {
 	char *token; /* in token_file; NULL = none */
 	struct session_clock clock;
 	struct session_store store;
+	struct index_check index_check;
 	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */
 	struct registry *registry;
 	struct time_service *time;

@@ -210,10 +210,11 @@ int store_get_bytes(struct store *s, const char *key, size_t max_bytes, int64_t 
 int store_stat(struct store *s, const char *key, int64_t deadline_mono_ns, struct store_stat *out,
 	       struct err *e)
 {
+	struct store_stat unused;
 	int rc = check_call(key, deadline_mono_ns, e);
 
 	if (!rc)
-		rc = s->ops->stat(s, key, deadline_mono_ns, out, e);
+		rc = s->ops->stat(s, key, deadline_mono_ns, out ? out : &unused, e);
 	return add_context(rc, "stat", key, e);
 }
 

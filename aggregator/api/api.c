@@ -64,13 +64,32 @@ void api_answer_err(struct http_req *req, const struct err *e)
 	http_answer_error(req, status_of(e), "%s", e->msg);
 }
 
-void api_answer_store_err(struct http_req *req, const struct err *e)
+static void answer_store_err(struct http_req *req, int status, const struct err *e)
 {
 	json_t *doc = json_object();
 
 	json_put_text(doc, "error", e->msg);
 	json_put_text(doc, "reason", REASON_STORE);
-	api_answer_json(req, status_of(e), doc);
+	api_answer_json(req, status, doc);
+}
+
+void api_answer_store_err(struct http_req *req, const struct err *e)
+{
+	answer_store_err(req, status_of(e), e);
+}
+
+void api_answer_record_err(struct http_req *req, const struct err *e)
+{
+	switch (e->code) {
+	case ERR_NOT_FOUND:
+		api_answer_err(req, e);
+		break;
+	case ERR_INVALID:
+		http_answer_error(req, 500, "%s", e->msg);
+		break;
+	default:
+		answer_store_err(req, 503, e);
+	}
 }
 
 static void answer_text(struct http_req *req, int status, const char *text)

@@ -32,6 +32,9 @@ void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
 void api_answer_err(struct http_req *req, const struct err *e);
 void api_answer_store_err(struct http_req *req, const struct err *e); /* with the reason "store" */
 
+/* What the store has of a session could not be read: 404 there is nothing, 500 damaged, 503 not now. */
+void api_answer_record_err(struct http_req *req, const struct err *e);
+
 /* captures.c */
 void api_capture_begin(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_capture_list(struct api *api, struct http_req *req, const char *id, const char *name);

@@ -69,7 +69,7 @@ static void done_json(void *arg)
 	struct job *j = arg;
 
 	if (j->rc)
-		api_answer_err(j->req, &j->e);
+		api_answer_record_err(j->req, &j->e);
 	else
 		api_answer_json(j->req, 200, j->doc);
 	job_free(j);
@@ -147,7 +147,7 @@ void api_session_list(struct api *api, struct http_req *req, const char *id, con
 	j->run = copy_or_null(run);
 	j->after = copy_or_null(after);
 	j->limit = limit;
-	jobs_work(api->env.jobs, run_list, done_json, j);
+	jobs_request(api->env.jobs, run_list, done_json, j);
 }
 
 /* ---- one ---- */
@@ -163,7 +163,7 @@ void api_session_get(struct api *api, struct http_req *req, const char *id, cons
 {
 	(void)name;
 	if (is_session(req, id))
-		jobs_work(api->env.jobs, run_get, done_json, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_get, done_json, job_new(api, req, id));
 }
 
 /* A capture that is no longer in memory: if it failed, the store has its record. */
@@ -177,7 +177,7 @@ static void run_failure(void *arg)
 void api_answer_failure(struct api *api, struct http_req *req, const char *id)
 {
 	if (is_session(req, id))
-		jobs_work(api->env.jobs, run_failure, done_json, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_failure, done_json, job_new(api, req, id));
 }
 
 static void run_delete(void *arg)
@@ -213,7 +213,7 @@ void api_session_delete(struct api *api, struct http_req *req, const char *id, c
 		return;
 	}
 	if (claim_session(api, req, id))
-		jobs_work(api->env.jobs, run_delete, done_delete, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_delete, done_delete, job_new(api, req, id));
 }
 
 /* ---- retry ---- */
@@ -222,11 +222,17 @@ static void run_retry(void *arg)
 {
 	struct job *j = arg;
 	struct err e;
+	int rc;
 
 	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
-	/* Without the plan the retry makes the profiler options from the settings in the manifest. */
-	if (!j->rc && session_load_plan(j->store, j->id, &j->plan, &e))
-		j->plan = NULL;
+	if (j->rc)
+		return;
+	/* Without a plan the retry makes the profiler options from the settings in the manifest. */
+	rc = session_load_plan(j->store, j->id, &j->plan, &e);
+	if (!rc || rc == ERR_NOT_FOUND || rc == ERR_INVALID)
+		return;
+	j->e = e;
+	j->rc = rc;
 }
 
 static void answer_begun(void *arg, struct capture *c)
@@ -243,9 +249,9 @@ static void done_retry(void *arg)
 	struct capture *c;
 
 	release_session(j);
-	if (!j->rc)
-		j->rc = capture_retry(j->api->env.captures, j->doc, j->plan, &c, &j->e);
 	if (j->rc)
+		api_answer_record_err(j->req, &j->e);
+	else if (capture_retry(j->api->env.captures, j->doc, j->plan, &c, &j->e))
 		api_answer_err(j->req, &j->e);
 	else
 		capture_when_durable(c, answer_begun, j->req);
@@ -258,56 +264,16 @@ void api_session_retry(struct api *api, struct http_req *req, const char *id, co
 {
 	(void)name;
 	if (claim_session(api, req, id))
-		jobs_work(api->env.jobs, run_retry, done_retry, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_retry, done_retry, job_new(api, req, id));
 }
 
 /* ---- a file ---- */
 
-static bool host_has_file(const json_t *host, const char *name)
-{
-	const json_t *files = json_object_get(host, "files");
-
-	for (size_t i = 0; i < json_array_size(files); i++) {
-		const char *file = json_string_value(json_array_get(files, i));
-
-		if (file && !strcmp(file, name))
-			return true;
-	}
-	return false;
-}
-
-static bool has_file(const json_t *manifest, const char *name)
-{
-	const json_t *hosts = json_object_get(manifest, "hosts");
-
-	for (size_t i = 0; i < json_array_size(hosts); i++) {
-		if (host_has_file(json_array_get(hosts, i), name))
-			return true;
-	}
-	return false;
-}
-
-/* Only files that the manifest names are sent. */
 static void run_file(void *arg)
 {
 	struct job *j = arg;
-	char directory[SESSION_KEY_BYTES];
-	json_t *manifest = NULL;
-	char *key;
 
-	j->rc = session_load_manifest(j->store, j->id, &manifest, &j->e);
-	if (j->rc)
-		return;
-	session_directory(j->id, json_get_text(manifest, "run"), directory);
-	key = xasprintf("%s%s", directory, j->name);
-	if (has_file(manifest, j->name))
-		j->rc = store_open_fd(j->store, key, store_within(STORE_PATIENCE_NS), &j->fd,
-				      &j->size, &j->e);
-	else
-		j->rc = err_set(&j->e, ERR_NOT_FOUND, "session %s has no file %.100s", j->id,
-				j->name);
-	free(key);
-	json_decref(manifest);
+	j->rc = session_open_file(j->store, j->id, j->name, &j->fd, &j->size, &j->e);
 }
 
 static void done_file(void *arg)
@@ -315,7 +281,7 @@ static void done_file(void *arg)
 	struct job *j = arg;
 
 	if (j->rc)
-		api_answer_err(j->req, &j->e);
+		api_answer_record_err(j->req, &j->e);
 	else
 		http_answer_fd(j->req, j->fd, j->size, "application/octet-stream", j->name);
 	job_free(j);
@@ -329,5 +295,5 @@ void api_session_file(struct api *api, struct http_req *req, const char *id, con
 		return;
 	j = job_new(api, req, id);
 	j->name = copy_or_null(name);
-	jobs_work(api->env.jobs, run_file, done_file, j);
+	jobs_request(api->env.jobs, run_file, done_file, j);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/sessions/sessions_impl.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,6 @@
 #include "base/mem.h"
 #include "proto/limits.h"
 #include "proto/names.h"
-
-#define INDEX_DIGITS  20
-#define SUMMARY_BYTES 4096u
 
 /* ---- names and keys ---- */
 
@@ -39,25 +35,6 @@ void session_file_key(const char *session, const char *run, const char *file,
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES])
 {
 	snprintf(out, SESSION_KEY_BYTES, SESSIONS "%s/%s", session, name);
-}
-
-/* Byte order is newest first: the time counts down. */
-static void index_key(const char *session, int64_t t0_ns, char out[SESSION_KEY_BYTES])
-{
-	uint64_t reverse = UINT64_C(9999999999999999999) - (uint64_t)(t0_ns > 0 ? t0_ns : 0);
-
-	snprintf(out, SESSION_KEY_BYTES, INDEX "%0*" PRIu64 "-%s", INDEX_DIGITS, reverse, session);
-}
-
-/* The session in an index key; NULL if it is not an index key. */
-const char *session_of_index(const char *key)
-{
-	const char *rest = key + strlen(INDEX);
-
-	if (strspn(rest, "0123456789") < INDEX_DIGITS || rest[INDEX_DIGITS] != '-')
-		return NULL;
-	rest += INDEX_DIGITS + 1;
-	return name_is_session(rest) ? rest : NULL;
 }
 
 /* ---- reading and writing JSON ---- */
@@ -111,38 +88,12 @@ int session_update_plan(struct store *s, const char *session, const json_t *plan
 	return session_put_json(s, key, plan, 0, e);
 }
 
-static json_t *summary_of(const json_t *manifest)
-{
-	static const char *const numbers[] = { "t0_ns",	  "duration_ns", "complete",
-					       "partial", "failed",	 "bytes" };
-	json_t *o = json_object();
-
-	json_put_text(o, "session", json_get_text(manifest, "session"));
-	json_put_text(o, "run", json_get_text(manifest, "run"));
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		json_put_int(o, numbers[i], json_get_int(manifest, numbers[i]));
-	json_put_int(o, "hosts", (int64_t)json_array_size(json_object_get(manifest, "hosts")));
-	return o;
-}
-
-static int put_index(struct store *s, const char *session, const json_t *manifest, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-	json_t *summary = summary_of(manifest);
-	int rc;
-
-	index_key(session, json_get_int(manifest, "t0_ns"), key);
-	rc = session_put_json(s, key, summary, 0, e);
-	json_decref(summary);
-	return rc;
-}
-
 /* The index entry first: the sweep removes one without a manifest, but a session without an entry would stay
  * hidden. */
 int session_commit(struct store *s, const char *session, const json_t *manifest, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
-	int rc = put_index(s, session, manifest, e);
+	int rc = session_index_put(s, session, manifest, e);
 
 	if (rc)
 		return rc;
@@ -259,8 +210,7 @@ int session_discard(struct store *s, const char *session, const char *run, int64
 	rc = session_remove_files(s, session, run, e);
 	if (rc)
 		return rc;
-	index_key(session, t0_ns, key);
-	rc = session_remove_key(s, key, e);
+	rc = session_index_remove(s, session, run ? run : "", e);
 	if (rc)
 		return rc;
 	session_record_key(session, "plan.json", plan);
@@ -318,7 +268,7 @@ int session_retry_commit(struct store *s, const char *session, const json_t *man
 	session_record_key(session, "manifest.json", key);
 	rc = session_put_json(s, key, manifest, 0, e);
 	if (!rc)
-		rc = put_index(s, session, manifest, e);
+		rc = session_index_put(s, session, manifest, e);
 	return rc ? rc : remove_retry(s, session, e);
 }
 
@@ -381,7 +331,7 @@ int session_retry_undo(struct store *s, const char *session, struct err *e)
 	if (!rc)
 		rc = remove_unlisted(s, manifest, json_object_get(retry, "hosts"), e);
 	if (!rc)
-		rc = put_index(s, session, manifest, e);
+		rc = session_index_put(s, session, manifest, e);
 	if (!rc)
 		rc = remove_retry(s, session, e);
 	json_decref(manifest);
@@ -389,87 +339,93 @@ int session_retry_undo(struct store *s, const char *session, struct err *e)
 	return rc;
 }
 
-/* ---- listing ---- */
+/* ---- files ---- */
 
-#define PAGE_KEYS 1000
-
-/* One page of keys at a time: the store takes no other request during a listing. */
-static bool add_page_key(void *arg, const char *key, const struct store_stat *st)
+static int no_such_file(const char *session, const char *file, struct err *e)
 {
-	struct session_keys *k = arg;
-
-	return session_keys_add(k, key, st) && k->n < PAGE_KEYS;
+	return err_set(e, ERR_NOT_FOUND, "session %s has no file %.100s", session, file);
 }
 
-static void list_one(struct store *s, const char *key, const char *run, json_t *sessions)
+static bool is_file_name(const char *file)
 {
-	json_t *summary;
-	struct err e;
+	size_t len = strlen(file), suffix = strlen(SESSION_FILE_SUFFIX);
 
-	if (!session_of_index(key))
-		return;
-	if (session_get_json(s, key, SUMMARY_BYTES, &summary, &e)) {
-		/* Deleted meanwhile, or damaged: the other sessions are listed all the same. */
-		if (e.code != ERR_NOT_FOUND)
-			log_warn("AGG-INDEX", "key=%s reason=\"%s\"", key, e.msg);
-		return;
+	return len > suffix && !strcmp(file + len - suffix, SESSION_FILE_SUFFIX) &&
+	       !name_check_file(file, NULL);
+}
+
+static bool host_has_file(const json_t *host, const char *file)
+{
+	const json_t *files = json_object_get(host, "files");
+
+	for (size_t i = 0; i < json_array_size(files); i++) {
+		const char *name = json_string_value(json_array_get(files, i));
+
+		if (name && !strcmp(name, file))
+			return true;
 	}
-	if (run && strcmp(run, json_get_text(summary, "run")))
-		json_decref(summary);
-	else
-		json_array_append_new(sessions, summary);
+	return false;
 }
 
-static int list_pages(struct store *s, const char *run, const char *after, size_t limit,
-		      json_t *sessions, struct err *e)
+/* During a retry there may be files that the manifest does not name yet. */
+static int check_manifest_names(struct store *s, const char *session, const char *file,
+				struct err *e)
 {
-	struct session_keys page = { 0 };
-	char *last = after ? xstrdup(after) : NULL;
-	bool more = limit > 0;
-	int rc = 0;
-
-	while (more) {
-		rc = session_list_keys(s, INDEX, last, add_page_key, &page, e);
-		for (size_t i = 0; i < page.n && json_array_size(sessions) < limit; i++)
-			list_one(s, page.items[i], run, sessions);
-		more = !rc && page.n == PAGE_KEYS && json_array_size(sessions) < limit;
-		free(last);
-		last = more ? xstrdup(page.items[page.n - 1]) : NULL;
-		session_keys_release(&page);
-	}
-	free(last);
-	return rc;
-}
-
-static int key_after(struct store *s, const char *session, char out[SESSION_KEY_BYTES],
-		     struct err *e)
-{
-	json_t *manifest = NULL;
+	json_t *manifest;
+	bool found = false;
 	int rc = session_load_manifest(s, session, &manifest, e);
 
 	if (rc)
 		return rc;
-	index_key(session, json_get_int(manifest, "t0_ns"), out);
+	const json_t *hosts = json_object_get(manifest, "hosts");
+
+	for (size_t i = 0; i < json_array_size(hosts) && !found; i++)
+		found = host_has_file(json_array_get(hosts, i), file);
 	json_decref(manifest);
-	return 0;
+	return found ? 0 : no_such_file(session, file, e);
 }
 
-int session_list(struct store *s, const char *run, const char *after, size_t limit, json_t **out,
-		 struct err *e)
+static int has_record(struct store *s, const char *session, const char *name, struct err *e)
 {
-	json_t *sessions = json_array();
 	char key[SESSION_KEY_BYTES];
-	int rc = 0;
 
-	if (after)
-		rc = key_after(s, after, key, e);
-	if (!rc)
-		rc = list_pages(s, run, after ? key : NULL, limit, sessions, e);
-	if (rc) {
-		json_decref(sessions);
+	session_record_key(session, name, key);
+	return store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
+}
+
+static int check_may_open(struct store *s, const char *session, const char *file, struct err *e)
+{
+	int rc = has_record(s, session, "manifest.json", e);
+
+	if (rc == ERR_NOT_FOUND)
+		return err_set(e, ERR_NOT_FOUND, "there is no session %.64s", session);
+	if (rc)
 		return rc;
-	}
-	*out = json_object();
-	json_put(*out, "sessions", sessions);
-	return 0;
+	rc = has_record(s, session, "retry.json", e);
+	if (rc == ERR_NOT_FOUND)
+		return 0;
+	return rc ? rc : check_manifest_names(s, session, file, e);
+}
+
+int session_open_file(struct store *s, const char *session, const char *file, int *fd,
+		      uint64_t *size, struct err *e)
+{
+	char directory[SESSION_KEY_BYTES];
+	json_t *summary;
+	char *key;
+	int rc;
+
+	if (!is_file_name(file))
+		return no_such_file(session, file, e);
+	rc = check_may_open(s, session, file, e);
+	if (!rc)
+		rc = session_load_summary(s, session, &summary, e);
+	if (rc)
+		return rc;
+	session_directory(session, json_get_text(summary, "run"), directory);
+	key = xasprintf("%s%s", directory, file);
+	rc = store_open_fd(s, key, store_within(STORE_PATIENCE_NS), fd, size, e);
+	free(key);
+	json_decref(summary);
+	return rc == ERR_NOT_FOUND ? no_such_file(session, file, e) : rc;
 }

@@ -6,7 +6,7 @@
  *   profiles/[<run>/]plugins/profile/<session>/<host>.xplane.pb     the files, in XProf's layout
  *                                            <host>~2.xplane.pb...  more files of a host, if one cannot hold it all
  *   tutti/sessions/<session>/{plan,manifest,retry}.json             the plan, the manifest, a retry under way
- *   tutti/index/<reverse time>-<session>                            summaries, newest first in one listing
+ *   tutti/index/..., tutti/runs/<run>/...                           what listings read (index.c)
  *   tutti/failed/<session>.json                                     the record of a failed capture
  */
 #ifndef AGGREGATOR_SESSIONS_SESSIONS_H
@@ -83,10 +83,17 @@ MUST_CHECK int session_load_manifest(struct store *s, const char *session, json_
 MUST_CHECK int session_load_plan(struct store *s, const char *session, json_t **plan,
 				 struct err *e);
 
-/* {"sessions": [SUMMARY]}, newest first, at most `limit`: of `run` unless it is NULL, older than the session
- * `after` unless it is NULL. Blocks. */
+/* {"sessions": [SUMMARY]}, newest first by name, at most `limit`: of `run` unless it is NULL ("" = of none), after
+ * the session `after` unless it is NULL; that one need not exist. Blocks. */
 MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
 			    json_t **out, struct err *e);
+
+/*
+ * Opens a file that the manifest names, without reading the manifest. ERR_NOT_FOUND: there is no such session or
+ * file. The caller closes `*fd`. Blocks.
+ */
+MUST_CHECK int session_open_file(struct store *s, const char *session, const char *file, int *fd,
+				 uint64_t *size, struct err *e);
 
 /* Manifest first, then files, XProf's caches beside them, index, plan. Blocks. */
 MUST_CHECK int session_delete(struct store *s, const char *session, struct err *e);

@@ -10,6 +10,7 @@
 
 #define SESSIONS       "tutti/sessions/"
 #define INDEX	       "tutti/index/"
+#define RUNS	       "tutti/runs/"
 #define FAILED	       "tutti/failed/"
 #define MANIFEST_BYTES (64u << 20) /* 20,000 hosts need about 20 MB */
 
@@ -32,8 +33,25 @@ MUST_CHECK int session_remove_key(struct store *s, const char *key, struct err *
 /* The key of a session's record; `name` is "plan.json", for example. */
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES]);
 
-/* The session in an index key; NULL if it is not an index key. */
+/* index.c */
+#define INDEX_ENTRY_BYTES 64
+
+/* The session in a key of the index, of either kind; NULL if it is no such key. */
 const char *session_of_index(const char *key);
+
+MUST_CHECK int session_index_put(struct store *s, const char *session, const json_t *manifest,
+				 struct err *e);
+MUST_CHECK int session_index_remove(struct store *s, const char *session, const char *run,
+				    struct err *e);
+
+/* Makes the entries anew from the manifest; `*summary`, unless `summary` is NULL, is a new reference where there is
+ * a manifest, also after a failure. */
+MUST_CHECK int session_index_rebuild(struct store *s, const char *session, json_t **summary,
+				     struct err *e);
+
+/* The summary, a new reference; rebuilt if it is missing or damaged. As session_load_manifest(). */
+MUST_CHECK int session_load_summary(struct store *s, const char *session, json_t **summary,
+				    struct err *e);
 
 MUST_CHECK int session_put_json(struct store *s, const char *key, const json_t *doc,
 				unsigned int flags, struct err *e);

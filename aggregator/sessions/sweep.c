@@ -46,28 +46,6 @@ static bool sweep_key(void *arg, const char *key, const struct store_stat *st)
 	return true;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* Finds index entries by session: T0 may have moved after the plan was written. */
-static int sweep_index(struct store *s, const struct session_keys *orphans, struct err *e)
-{
-	struct session_keys found = { 0 };
-	int rc = session_list_keys(s, INDEX, NULL, session_keys_add, &found, e);
-
-	for (size_t i = 0; i < found.n && !rc; i++) {
-		const char *session = session_of_index(found.items[i]);
-
-		if (session &&
-		    bsearch(&session, orphans->items, orphans->n, sizeof(char *), compare_names))
-			rc = session_remove_key(s, found.items[i], e);
-	}
-	session_keys_release(&found);
-	return rc;
-}
-
 static bool add_stored(void *arg, const char *key, const struct store_stat *st)
 {
 	const char *name = strrchr(key, '/') + 1;
@@ -144,6 +122,9 @@ static int recover_session(struct store *s, const char *session, json_t *recover
 		rc = err_set(e, ERR_UNSUPPORTED, "the record cannot be carried on");
 	if (!rc)
 		rc = list_stored(s, plan, stored, e);
+	/* Its commit may have been cut off before the manifest: it is not to be listed. */
+	if (!rc)
+		rc = session_index_remove(s, session, json_get_text(plan, "run"), e);
 	if (!rc) {
 		json_put(plan, "stored", json_incref(stored));
 		json_array_append(recoverable, plan);
@@ -235,8 +216,6 @@ static int sweep_list(struct store *s, struct session_sweep *w, struct err *e)
 	int rc = session_list_keys(s, SESSIONS, NULL, sweep_key, &found, e);
 
 	sweep_close(&found);
-	if (!rc && found.orphans.n)
-		rc = sweep_index(s, &found.orphans, e);
 	if (rc) {
 		session_keys_release(&found.retries);
 		session_keys_release(&found.orphans);

@@ -159,7 +159,7 @@ static void begin_response(struct profile_call *pc, struct response *r)
 	free(pc->session);
 	pc->session = NULL;
 	pc->response = r;
-	jobs_work(pc->ps->env.jobs, run_load, done_load, pc);
+	jobs_request(pc->ps->env.jobs, run_load, done_load, pc);
 }
 
 static void add_host(struct response *r, const struct capture *c, const struct capture_host *h)

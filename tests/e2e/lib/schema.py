@@ -41,7 +41,7 @@ STORED = {
     f"tutti/sessions/{SESSION}/manifest\\.json": "manifest",
     f"tutti/sessions/{SESSION}/retry\\.json": "retry",
     f"tutti/failed/{SESSION}\\.json": "capture",
-    f"tutti/index/[0-9]{{20}}-{SESSION}": "summary",
+    f"tutti/index/[0-9]{{8}}/[0-9]{{2}}/[0-9]{{4}}-{SESSION}": "summary",
     "session-clock\\.json": "session-clock",
 }
 

@@ -1,5 +1,6 @@
 unit_test(aggregator/sessions/sessions_test PURE USES aggregator_sessions PKG jansson)
 unit_test(aggregator/sessions/session_store_test VIRTUAL USES aggregator_sessions net PKG jansson)
+unit_test(aggregator/sessions/index_test VIRTUAL USES aggregator_sessions net PKG jansson)
 unit_test(aggregator/evidence/causality_test PURE USES aggregator_evidence PKG jansson)
 unit_test(aggregator/evidence/refine_test PURE USES aggregator_evidence)
 unit_test(aggregator/fleet/registry_test PURE USES aggregator_api PKG jansson)

@@ -7,6 +7,9 @@
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "net/http_client.h"
+#include "storage/store.h"
+#include "storage/store_fault.h"
+#include "tests/lib/store.h"
 #include "tests/unit/aggregator/fleet.h"
 
 /* One HTTP call, on a worker. */
@@ -254,6 +257,48 @@ static void test_texts(struct fleet *f)
 	free(text);
 }
 
+/* What cannot be read is not missing: 500 for good, 503 for now. */
+static void test_unreadable(struct fleet *f)
+{
+#define SESSION "2026_01_01_00_00_00_aaaaaa"
+	static const struct {
+		const char *method, *path;
+		int damaged, away;
+	} asked[] = {
+		{ "GET", "/api/v1/sessions", 200, 503 },
+		{ "GET", "/api/v1/sessions/" SESSION, 500, 503 },
+		{ "GET", "/api/v1/sessions/" SESSION "/files/a.xplane.pb", 500, 503 },
+		{ "POST", "/api/v1/sessions/" SESSION "/retry", 500, 503 },
+		{ "GET", "/api/v1/captures/" SESSION, 500, 503 },
+		{ "DELETE", "/api/v1/sessions/" SESSION, 500, 503 },
+	};
+	static const char *const keys[] = {
+		"tutti/sessions/" SESSION "/manifest.json",
+		"tutti/failed/" SESSION ".json",
+		"tutti/index/79739898/99/9999-" SESSION,
+	};
+	struct store *s = store_fault_wrap(f->agg.store.store, NULL);
+	struct err e = { 0 };
+
+	f->agg.store.store = s;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		CHECK_OK(store_put_bytes(s, keys[i], "{", 1, 0, any_time(), &e), e);
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+		json_t *doc;
+
+		CHECK_OK(store_fault_set(s, "", &e), e);
+		doc = ask_json(f, asked[i].method, asked[i].path, NULL, asked[i].damaged);
+		if (asked[i].damaged == 500)
+			CHECK(strstr(get(doc, "error"), "damaged"));
+		json_decref(doc);
+		CHECK_OK(store_fault_set(s, "list,get,stat tutti/[!r]* fail", &e), e);
+		doc = ask_json(f, asked[i].method, asked[i].path, NULL, asked[i].away);
+		CHECK_STR(get(doc, "reason"), "store");
+		json_decref(doc);
+	}
+	CHECK_OK(store_fault_set(s, "", &e), e);
+}
+
 /* ---- events ---- */
 
 struct listen {
@@ -370,6 +415,7 @@ int main(void)
 	test_failed_before(&f);
 	test_refused(&f);
 	test_texts(&f);
+	test_unreadable(&f);
 	test_events(&f);
 	test_session_event(&f);
 	fleet_stop(&f);

@@ -118,13 +118,12 @@ static void test_list(void)
 	char names[5][SESSION_NAME_BYTES];
 	struct store *s = open_store();
 	struct err e = { 0 };
-	json_t *doc;
 
 	CHECK_STR(listed(s, names, 0, NULL, NULL, 10), "");
 	make(s, names[0], 1000 * NS_PER_S, "", 2);
 	make(s, names[1], 3000 * NS_PER_S, "r", 2);
 	make(s, names[2], 2000 * NS_PER_S, "", 2);
-	make(s, names[3], 2000 * NS_PER_S + 1, "r", 2);
+	make(s, names[3], 2001 * NS_PER_S, "r", 2);
 	make(s, names[4], 9000 * NS_PER_S, "", 1);
 	CHECK_STR(listed(s, names, 5, NULL, NULL, 10), "1 3 2 0");
 	CHECK_STR(listed(s, names, 5, NULL, NULL, 2), "1 3");
@@ -132,11 +131,17 @@ static void test_list(void)
 	CHECK_STR(listed(s, names, 5, "r", NULL, 10), "1 3");
 	CHECK_STR(listed(s, names, 5, "", NULL, 10), "2 0");
 	CHECK_STR(listed(s, names, 5, "none", NULL, 10), "");
-	CHECK_EQ(session_list(s, NULL, "2026_01_01_00_00_00_zzzzzz", 10, &doc, &e), ERR_NOT_FOUND);
-	/* A damaged entry hides no other session. */
+	/* What is no entry hides no session. */
 	put(s, "tutti/index/00000000000000000001-2026_01_01_00_00_00_zzzzzz");
 	put(s, "tutti/index/what");
+	put(s, "tutti/runs/r/what");
 	CHECK_STR(listed(s, names, 5, NULL, NULL, 10), "1 3 2 0");
+	/* After a session that is gone, or never was. */
+	CHECK_OK(session_delete(s, names[3], &e), e);
+	CHECK_STR(listed(s, names, 5, NULL, names[3], 10), "2 0");
+	CHECK_STR(listed(s, names, 5, "r", names[3], 10), "");
+	CHECK_STR(listed(s, names, 5, NULL, "1970_01_01_00_40_00_zzzzzz", 10), "2 0");
+	CHECK_STR(listed(s, names, 5, "r", "1970_01_01_00_51_00_zzzzzz", 10), "1");
 	store_free(s);
 }
 

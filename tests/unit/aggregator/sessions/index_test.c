@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The index: keys that follow from names, entries that come back from the manifests, files found through it. */
+#include "aggregator/sessions/index_check.h"
+
+#include <unistd.h>
+
+#include "aggregator/sessions/sessions.h"
+#include "base/buf.h"
+#include "base/jobs.h"
+#include "base/mem.h"
+#include "json/json_text.h"
+#include "storage/store.h"
+#include "storage/store_fault.h"
+#include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
+#include "tests/lib/store.h"
+
+static const char old[] = "2025_12_31_23_59_59_zzzzzz", noon[] = "2026_11_21_12_00_00_bbbbbb",
+		  noon_too[] = "2026_11_21_12_00_00_cccccc",
+		  newest[] = "2026_11_21_13_00_00_aaaaaa";
+
+static struct store *open_store(void)
+{
+	struct err e = { 0 };
+	struct store *s;
+
+	CHECK_OK(store_open(&s, "mem://index", &e), e);
+	return store_fault_wrap(s, NULL);
+}
+
+static void put(struct store *s, const char *key, const char *text)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, any_time(), &e), e);
+}
+
+static json_t *manifest_of(const char *name, const char *run, int complete)
+{
+	json_t *doc = json_pack("{s:s, s:s, s:i, s:[{s:s, s:[s]}]}", "session", name, "run", run,
+				"complete", complete, "hosts", "host", "a", "files", "a.xplane.pb");
+
+	CHECK(doc);
+	return doc;
+}
+
+static void commit(struct store *s, const char *name, const char *run)
+{
+	json_t *doc = manifest_of(name, run, 1);
+	char key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+
+	session_file_key(name, run, "a", key);
+	put(s, key, "events");
+	CHECK_OK(session_commit(s, name, doc, &e), e);
+	json_decref(doc);
+}
+
+static void commit_all(struct store *s)
+{
+	commit(s, noon, "");
+	commit(s, old, "r");
+	commit(s, newest, "r/s");
+	commit(s, noon_too, "r");
+}
+
+/* Names in a list, less what they have in common with others: their last letters. */
+static const char *listed(struct store *s, const char *run, const char *after, size_t limit)
+{
+	static char text[16];
+	struct err e = { 0 };
+	json_t *doc, *o;
+	size_t i, n = 0;
+
+	CHECK_OK(session_list(s, run, after, limit, &doc, &e), e);
+	json_array_foreach(json_object_get(doc, "sessions"), i, o)
+	{
+		const char *name = json_get_text(o, "session");
+
+		text[n++] = name[strlen(name) - 1];
+	}
+	text[n] = '\0';
+	json_decref(doc);
+	return text;
+}
+
+static bool has(struct store *s, const char *key)
+{
+	struct err e = { 0 };
+
+	return !store_stat(s, key, any_time(), NULL, &e);
+}
+
+static void test_keys(void)
+{
+	struct store *s = open_store();
+
+	commit_all(s);
+	CHECK(has(s, "tutti/index/79738878/87/9999-2026_11_21_12_00_00_bbbbbb"));
+	CHECK(has(s, "tutti/index/79748768/76/4040-2025_12_31_23_59_59_zzzzzz"));
+	CHECK(has(s, "tutti/runs/~/79738878/87/9999-2026_11_21_12_00_00_bbbbbb"));
+	CHECK(has(s, "tutti/runs/r~s/79738878/86/9999-2026_11_21_13_00_00_aaaaaa"));
+	CHECK_STR(listed(s, NULL, NULL, 9), "abcz");
+	CHECK_STR(listed(s, NULL, NULL, 1), "a");
+	CHECK_STR(listed(s, NULL, newest, 2), "bc");
+	CHECK_STR(listed(s, NULL, noon, 9), "cz");
+	CHECK_STR(listed(s, "r", NULL, 9), "cz");
+	CHECK_STR(listed(s, "r/s", NULL, 9), "a");
+	CHECK_STR(listed(s, "r", noon_too, 9), "z");
+	CHECK_STR(listed(s, "", NULL, 9), "b");
+	CHECK_STR(listed(s, "s", NULL, 9), "");
+	store_free(s);
+}
+
+/* A page costs a call for the list and one for each of its sessions, however many there are. */
+static void test_cost(void)
+{
+	struct store *s = open_store();
+	uint64_t before;
+
+	commit_all(s);
+	before = store_fault_calls(s);
+	CHECK_STR(listed(s, NULL, newest, 2), "bc");
+	CHECK_EQ(store_fault_calls(s) - before, 3);
+	before = store_fault_calls(s);
+	CHECK_STR(listed(s, "r", noon, 1), "c");
+	CHECK_EQ(store_fault_calls(s) - before, 2);
+	store_free(s);
+}
+
+/* A damaged entry is made anew from the manifest; without one there is no such session. */
+static void test_damaged_entry(void)
+{
+	struct store *s = open_store();
+	struct err e = { 0 };
+
+	commit_all(s);
+	put(s, "tutti/index/79738878/87/9999-2026_11_21_12_00_00_bbbbbb", "{\"session\"");
+	put(s, "tutti/index/79738878/86/9999-2026_11_21_13_00_00_aaaaaa", "{}");
+	put(s, "tutti/index/79738878/85/9999-2026_11_21_14_00_00_gggggg", "[]");
+	put(s, "tutti/runs/r/79738878/85/9999-2026_11_21_14_00_00_gggggg", "");
+	CHECK_STR(listed(s, NULL, NULL, 9), "abcz");
+	CHECK_STR(listed(s, "r", NULL, 2), "cz");
+	CHECK_OK(store_fault_set(s, "get tutti/sessions/* fail", &e), e);
+	CHECK_STR(listed(s, NULL, newest, 9), "bcz");
+	store_free(s);
+}
+
+/* A store that fails is no empty list. */
+static void test_store_fails(void)
+{
+	struct store *s = open_store();
+	struct err e = { 0 };
+	json_t *doc;
+
+	commit_all(s);
+	CHECK_OK(store_fault_set(s, "get * fail", &e), e);
+	CHECK_EQ(session_list(s, NULL, NULL, 9, &doc, &e), ERR_IO);
+	CHECK_OK(store_fault_set(s, "list * fail", &e), e);
+	CHECK_EQ(session_list(s, NULL, NULL, 9, &doc, &e), ERR_IO);
+	store_free(s);
+}
+
+/* ---- the check at the start ---- */
+
+static void check_index(struct store *s)
+{
+	struct jobs jobs = { 0 };
+	struct index_check check;
+	struct err e = { 0 };
+
+	CHECK_OK(loop_new(&jobs.loop, 1, &e), e);
+	index_check_start(&check, &jobs, s);
+	RUN_UNTIL(jobs.loop, !jobs.n && !loop_timer_armed(&check.timer));
+	index_check_stop(&check);
+	index_check_release(&check);
+	loop_free(jobs.loop);
+}
+
+static bool add_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct buf *keys = arg;
+
+	(void)st;
+	buf_add(keys, key, strlen(key) + 1);
+	return true;
+}
+
+static size_t remove_all(struct store *s, const char *prefix)
+{
+	struct buf keys = BUF_INIT;
+	struct err e = { 0 };
+	size_t n = 0;
+
+	CHECK_OK(list_keys(s, prefix, NULL, add_key, &keys, &e), e);
+	for (size_t at = 0; at < keys.len; at += strlen((char *)keys.data + at) + 1, n++)
+		CHECK_OK(store_remove(s, (char *)keys.data + at, any_time(), &e), e);
+	buf_release(&keys);
+	return n;
+}
+
+static void test_lost_index(void)
+{
+	static const char *const prefixes[] = { "tutti/index/", "tutti/runs/",
+						"tutti/index/79738878/", "tutti/runs/r/" };
+	struct store *s = open_store();
+	uint64_t before;
+
+	commit_all(s);
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+		CHECK(remove_all(s, prefixes[i]) > 0);
+		check_index(s);
+		CHECK_STR(listed(s, NULL, NULL, 9), "abcz");
+		CHECK_STR(listed(s, "r", NULL, 9), "cz");
+	}
+	before = store_fault_writes(s);
+	check_index(s);
+	CHECK_EQ(store_fault_writes(s), before);
+	store_free(s);
+}
+
+/* More than a round has, of a store that fails at first. */
+static void test_lost_index_of_many(void)
+{
+	struct store *s = open_store();
+	struct err e = { 0 };
+	json_t *doc;
+
+	for (int i = 0; i < 300; i++) {
+		char name[SESSION_NAME_BYTES];
+
+		snprintf(name, sizeof(name), "2026_11_%02d_%02d_00_00_abc123", 1 + i % 28, i / 28);
+		commit(s, name, i % 2 ? "odd" : "");
+	}
+	CHECK_EQ(remove_all(s, "tutti/index/"), 300);
+	CHECK_OK(store_fault_set(s, "list * fail times=1\nput * fail skip=70 times=1", &e), e);
+	check_index(s);
+	CHECK_OK(session_list(s, NULL, NULL, 1000, &doc, &e), e);
+	CHECK_EQ(json_array_size(json_object_get(doc, "sessions")), 300);
+	json_decref(doc);
+	CHECK_OK(session_list(s, "odd", NULL, 1000, &doc, &e), e);
+	CHECK_EQ(json_array_size(json_object_get(doc, "sessions")), 150);
+	json_decref(doc);
+	store_free(s);
+}
+
+/* Its sessions are listed, and its entries go. What it does not know, it leaves. */
+static void test_older_layout(void)
+{
+	struct store *s = open_store();
+
+	commit_all(s);
+	remove_all(s, "tutti/index/");
+	put(s, "tutti/index/08204744560999999999-2026_11_21_12_00_00_bbbbbb", "{}");
+	put(s, "tutti/index/README", "what?");
+	put(s, "tutti/sessions/by-hand/manifest.json", "{}");
+	put(s, "tutti/sessions/2026_11_22_12_00_00_dddddd/manifest.json", "damaged");
+	check_index(s);
+	CHECK_STR(listed(s, NULL, NULL, 9), "abcz");
+	CHECK(!has(s, "tutti/index/08204744560999999999-2026_11_21_12_00_00_bbbbbb"));
+	CHECK(has(s, "tutti/index/README"));
+	CHECK(has(s, "tutti/sessions/2026_11_22_12_00_00_dddddd/manifest.json"));
+	store_free(s);
+}
+
+/* ---- files ---- */
+
+static int open_file(struct store *s, const char *session, const char *file, struct err *e)
+{
+	uint64_t size;
+	int fd, rc = session_open_file(s, session, file, &fd, &size, e);
+
+	if (!rc) {
+		CHECK_EQ(size, 6);
+		close(fd);
+	}
+	return rc;
+}
+
+static void test_open_file(void)
+{
+	struct store *s = open_store();
+	struct err e = { 0 };
+	json_t *retry;
+
+	commit_all(s);
+	/* The manifest may be large: it is not read. */
+	CHECK_OK(store_fault_set(s, "get tutti/sessions/* fail", &e), e);
+	CHECK_OK(open_file(s, noon, "a.xplane.pb", &e), e);
+	CHECK_OK(open_file(s, newest, "a.xplane.pb", &e), e);
+	CHECK_EQ(open_file(s, noon, "b.xplane.pb", &e), ERR_NOT_FOUND);
+	CHECK_STR(e.msg, "session 2026_11_21_12_00_00_bbbbbb has no file b.xplane.pb");
+	CHECK_EQ(open_file(s, "2026_11_21_12_00_00_eeeeee", "a.xplane.pb", &e), ERR_NOT_FOUND);
+	CHECK_STR(e.msg, "there is no session 2026_11_21_12_00_00_eeeeee");
+	/* Only files of hosts: no cache of XProf, no path. */
+	put(s, "profiles/plugins/profile/2026_11_21_12_00_00_bbbbbb/a.hlo_proto.pb", "cached");
+	CHECK_EQ(open_file(s, noon, "a.hlo_proto.pb", &e), ERR_NOT_FOUND);
+	CHECK_EQ(open_file(s, noon, "../2026_11_21_12_00_00_cccccc/a.xplane.pb", &e),
+		 ERR_NOT_FOUND);
+	CHECK_EQ(open_file(s, noon, ".xplane.pb", &e), ERR_NOT_FOUND);
+	/* The file of a capture that is not committed. */
+	put(s, "profiles/plugins/profile/2026_11_21_12_00_00_eeeeee/a.xplane.pb", "events");
+	CHECK_EQ(open_file(s, "2026_11_21_12_00_00_eeeeee", "a.xplane.pb", &e), ERR_NOT_FOUND);
+	/* A retry may have put files that are no part of the session yet. */
+	CHECK_OK(store_fault_set(s, "", &e), e);
+	retry = json_pack("{s:[s]}", "hosts", "b");
+	CHECK_OK(session_retry_begin(s, noon, retry, &e), e);
+	put(s, "profiles/plugins/profile/2026_11_21_12_00_00_bbbbbb/b.xplane.pb", "events");
+	CHECK_OK(open_file(s, noon, "a.xplane.pb", &e), e);
+	CHECK_EQ(open_file(s, noon, "b.xplane.pb", &e), ERR_NOT_FOUND);
+	json_decref(retry);
+	/* Without the index the manifest tells the run. */
+	remove_all(s, "tutti/index/");
+	CHECK_OK(open_file(s, newest, "a.xplane.pb", &e), e);
+	CHECK_OK(store_fault_set(s, "stat * fail", &e), e);
+	CHECK_EQ(open_file(s, newest, "a.xplane.pb", &e), ERR_IO);
+	store_free(s);
+}
+
+int main(void)
+{
+	test_keys();
+	test_cost();
+	test_damaged_entry();
+	test_store_fails();
+	test_lost_index();
+	test_lost_index_of_many();
+	test_older_layout();
+	test_open_file();
+	return 0;
+}
