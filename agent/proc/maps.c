@@ -110,6 +110,8 @@ int proc_maps_read(struct proc_maps *out, uint32_t pid, struct err *e)
 	rc = file_load(path, MAPS_BYTES_MAX, &text, e);
 	if (!rc)
 		proc_maps_parse(out, buf_str(&text));
+	else if (rc == ERR_DENIED)
+		err_set(e, rc, "opening %s: Permission denied: grant CAP_SYS_PTRACE", path);
 	buf_release(&text);
 	return rc;
 }

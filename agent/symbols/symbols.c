@@ -47,6 +47,7 @@ struct known_image {
 
 struct symbols {
 	atomic_bool stopped;
+	struct err denied; /* code 0: nothing was */
 	struct name_pool names;
 	uint32_t epoch;
 	uint64_t job;
@@ -199,6 +200,17 @@ static struct known_image *known_image_of(struct symbols *sy, const struct image
 
 /* ---- files ---- */
 
+const char *symbols_denied(const struct symbols *sy)
+{
+	return sy->denied.msg;
+}
+
+static void note_denied(struct symbols *sy, int rc, const struct err *e)
+{
+	if (rc == ERR_DENIED)
+		sy->denied = *e;
+}
+
 static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
 {
 	return file_read_exact(*(int *)arg, offset, out, len, "the image", e);
@@ -220,13 +232,16 @@ static bool is_mapped_file(int fd, const struct stat *st, const struct image *im
 }
 
 /* The file as its process sees it; if the process is gone, the agent's file at the same path. */
-static int open_mapped(const struct image *image, struct stat *st)
+static int open_mapped(struct symbols *sy, const struct image *image, struct stat *st)
 {
-	int fd = foreign_open(image->pid, image->path, st, NULL);
+	struct err e;
+	int rc = foreign_open(image->pid, image->path, st, &e), fd = rc;
 	bool here = fd < 0;
 
 	if (here)
 		fd = foreign_open_here(image->path, st, NULL);
+	if (fd < 0)
+		note_denied(sy, rc, &e);
 	if (fd >= 0 && !is_mapped_file(fd, st, image, here)) {
 		close(fd);
 		fd = -1;
@@ -256,7 +271,7 @@ static bool open_known_image(struct symbols *sy, struct known_image *m)
 		return true;
 	if (sy->n_open == OPEN_MAX)
 		close_all(sy);
-	fd = open_mapped(&m->image, &st);
+	fd = open_mapped(sy, &m->image, &st);
 	if (fd < 0)
 		return false;
 	if (m->indexed && !same_file(&st, &m->st)) {
@@ -378,9 +393,14 @@ static void vdso_name(struct symbols *sy, uint64_t offset, char *out, size_t siz
 
 static const struct proc_maps *maps_of(struct symbols *sy, struct known_image *m)
 {
+	struct err e;
+	int rc;
+
 	if (m->maps_read != sy->job) {
 		proc_maps_release(&m->maps);
-		m->has_maps = !proc_maps_read(&m->maps, m->image.pid, NULL);
+		rc = proc_maps_read(&m->maps, m->image.pid, &e);
+		note_denied(sy, rc, &e);
+		m->has_maps = !rc;
 		m->maps_read = sy->job;
 	}
 	return m->has_maps ? &m->maps : NULL;

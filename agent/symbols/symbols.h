@@ -33,6 +33,9 @@ uint32_t symbols_epoch(const struct symbols *sy); /* never 0 */
  */
 uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t offset);
 
+/* Why names are missing for lack of a permission, and what to grant; "" if none are. */
+const char *symbols_denied(const struct symbols *sy);
+
 /* "[libfoo.so]" for "[libfoo.so+0x1234]"; any other name is its own. */
 uint32_t symbols_group(struct symbols *sy, uint32_t name);
 

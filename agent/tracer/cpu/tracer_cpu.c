@@ -58,6 +58,7 @@ struct cpu_job {
 	struct cpu_cut *cut;
 	struct buf bytes; /* of the cut's part */
 	uint64_t unread; /* samples of the cut that could not be read */
+	char denied[256]; /* symbols_denied() */
 	struct cpu_job *next;
 };
 
@@ -117,6 +118,7 @@ static void job_run(void *arg)
 		xs_builder_free(b);
 	}
 	symbols_end(j->symbols);
+	snprintf(j->denied, sizeof(j->denied), "%s", symbols_denied(j->symbols));
 }
 
 static void finish_run(struct cpu_job *j)
@@ -130,6 +132,9 @@ static void finish_run(struct cpu_job *j)
 	part->base = PART_RAW;
 	part->bytes = j->bytes;
 	run->lost += j->unread;
+	if (run->result == RUN_OK && !run->detail[0] && j->denied[0])
+		snprintf(run->detail, sizeof(run->detail), "some functions have no name: %.220s",
+			 j->denied);
 	j->bytes = (struct buf)BUF_INIT;
 	run->arg = NULL;
 	run->done(run);

@@ -525,22 +525,43 @@ static void only_regular_files_are_opened(void)
 	free(path);
 }
 
+static bool names_what_to_grant(void)
+{
+	struct image file = { .kind = IMAGE_KIND_FILE,
+			      .pid = (uint32_t)getppid(),
+			      .path = (char *)"/no/such/library.so" };
+	struct image process = { .kind = IMAGE_KIND_PROCESS, .pid = file.pid, .serial = 1 };
+	const struct image *images[] = { &file, &process };
+	struct stat st;
+	bool named = true;
+	struct err e;
+
+	named &= foreign_open(file.pid, "/etc/passwd", &st, &e) == ERR_DENIED &&
+		 strstr(e.msg, "grant CAP_SYS_PTRACE");
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
+		struct symbols *sy = symbols_new();
+
+		named &= !*symbols_denied(sy);
+		symbols_begin(sy);
+		symbols_resolve(sy, images[i], 4096);
+		symbols_end(sy);
+		named &= strstr(symbols_denied(sy), "grant CAP_SYS_PTRACE") != NULL;
+		symbols_free(sy);
+	}
+	return named;
+}
+
 /* An agent without capabilities: as a user that owns nothing. */
 static void denied_root_names_what_to_grant(void)
 {
 	pid_t child = fork();
-	struct stat st;
-	struct err e;
 	int status;
 
 	CHECK(child >= 0);
 	if (!child) {
 		if (!getuid() && setuid(65534))
 			_exit(1);
-		_exit(foreign_open((uint32_t)getppid(), "/etc/passwd", &st, &e) == ERR_DENIED &&
-				      strstr(e.msg, "grant CAP_SYS_PTRACE")
-			      ? 0
-			      : 2);
+		_exit(names_what_to_grant() ? 0 : 2);
 	}
 	CHECK_EQ(waitpid(child, &status, 0), child);
 	CHECK_EQ(status, 0);
