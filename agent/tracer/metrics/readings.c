@@ -110,6 +110,8 @@ static const struct column {
 #define SECTOR_BYTES   512.0
 #define FILE_BYTES_MAX (256 << 10)
 
+#define SLOW_NS (500 * NS_PER_MS)
+
 struct reading {
 	double v[QUANTITIES]; /* NaN = not seen */
 };
@@ -328,27 +330,30 @@ static void parse_pressure_io(const char *line, struct reading *r)
 	parse_pressure(line, r, PSI_IO_SOME, PSI_IO_FULL);
 }
 
+/* Memory changes slowly, and its files cost the kernel as much as all others together: they are read twice a
+ * second. */
 static const struct source {
 	const char *path;
 	void (*parse_line)(const char *line, struct reading *r);
+	bool slow;
 } sources[] = {
-	{ "stat", parse_stat },
-	{ "meminfo", parse_meminfo },
-	{ "loadavg", parse_loadavg },
-	{ "net/dev", parse_net_dev },
-	{ "diskstats", parse_diskstats },
-	{ "vmstat", parse_vmstat },
-	{ "pressure/cpu", parse_pressure_cpu },
-	{ "pressure/memory", parse_pressure_memory },
-	{ "pressure/io", parse_pressure_io },
+	{ "stat", parse_stat, false },
+	{ "meminfo", parse_meminfo, true },
+	{ "loadavg", parse_loadavg, true },
+	{ "net/dev", parse_net_dev, false },
+	{ "diskstats", parse_diskstats, false },
+	{ "vmstat", parse_vmstat, true },
+	{ "pressure/cpu", parse_pressure_cpu, false },
+	{ "pressure/memory", parse_pressure_memory, false },
+	{ "pressure/io", parse_pressure_io, false },
 };
 
 struct readings {
 	int fds[ARRAY_SIZE(sources)]; /* -1 = not there */
 	char *text; /* FILE_BYTES_MAX + 1 */
-	bool has_last;
-	int64_t last_raw_ns;
-	struct reading last;
+	int64_t slow_raw_ns; /* when the slow files were last read; 0 = never */
+	struct reading last; /* the newest value of each quantity */
+	int64_t last_raw_ns[QUANTITIES]; /* and its time */
 };
 
 size_t readings_count(void)
@@ -361,11 +366,18 @@ const char *readings_name(size_t column)
 	return columns[column].name;
 }
 
+static void clear(struct reading *r)
+{
+	for (size_t q = 0; q < QUANTITIES; q++)
+		r->v[q] = NAN;
+}
+
 struct readings *readings_open(const char *root)
 {
 	struct readings *pm = xcalloc(1, sizeof(*pm));
 
 	pm->text = xmalloc(FILE_BYTES_MAX + 1);
+	clear(&pm->last);
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
 		char *path = xasprintf("%s/%s", root, sources[i].path);
 
@@ -439,8 +451,8 @@ static double cpu_total(const struct reading *now, const struct reading *last)
 	return sum;
 }
 
-static double column_value(const struct column *c, const struct reading *now,
-			   const struct reading *last, double seconds)
+static double column_value(const struct readings *pm, const struct column *c,
+			   const struct reading *now, int64_t raw_ns)
 {
 	double by;
 
@@ -448,22 +460,36 @@ static double column_value(const struct column *c, const struct reading *now,
 		return now->v[c->what] * c->scale;
 	if (c->computation == MINUS)
 		return (now->v[c->other] - now->v[c->what]) * c->scale;
-	by = !last ? 0 : c->computation == CPU_SHARE ? cpu_total(now, last) : seconds;
-	return by > 0 ? counter_growth(now, last, c->what) / by * c->scale : NAN;
+	if (c->computation == CPU_SHARE)
+		by = cpu_total(now, &pm->last);
+	else
+		by = (double)(raw_ns - pm->last_raw_ns[c->what]) / (double)NS_PER_S;
+	return by > 0 ? counter_growth(now, &pm->last, c->what) / by * c->scale : NAN;
+}
+
+static void keep(struct readings *pm, const struct reading *now, int64_t raw_ns)
+{
+	for (size_t q = 0; q < QUANTITIES; q++) {
+		if (isnan(now->v[q]))
+			continue;
+		pm->last.v[q] = now->v[q];
+		pm->last_raw_ns[q] = raw_ns;
+	}
 }
 
 void readings_read(struct readings *pm, int64_t raw_ns, double *row)
 {
-	double seconds = (double)(raw_ns - pm->last_raw_ns) / (double)NS_PER_S;
+	/* A little early, so that a reading that is late does not delay it to the next. */
+	bool slow = !pm->slow_raw_ns || raw_ns - pm->slow_raw_ns >= SLOW_NS - SLOW_NS / 10;
 	struct reading now;
 
-	for (size_t q = 0; q < QUANTITIES; q++)
-		now.v[q] = NAN;
+	clear(&now);
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
-		read_source(pm, i, &now);
+		if (slow || !sources[i].slow)
+			read_source(pm, i, &now);
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
-		row[i] = column_value(&columns[i], &now, pm->has_last ? &pm->last : NULL, seconds);
-	pm->last = now;
-	pm->last_raw_ns = raw_ns;
-	pm->has_last = true;
+		row[i] = column_value(pm, &columns[i], &now, raw_ns);
+	keep(pm, &now, raw_ns);
+	if (slow)
+		pm->slow_raw_ns = raw_ns;
 }

@@ -132,6 +132,27 @@ static void recorded_texts_give_known_numbers(void)
 	free(row);
 }
 
+/* In rows between there is no value; a rate is over the time since the one before. */
+static void memory_is_read_twice_a_second(void)
+{
+	double *row = xcalloc(readings_count(), sizeof(*row));
+	struct readings *pm;
+
+	first_second();
+	pm = readings_open(root);
+	readings_read(pm, NS_PER_S, row);
+	CHECK_NEAR(row, "mem available MB", 4096);
+	second_second();
+	readings_read(pm, NS_PER_S + 100 * NS_PER_MS, row);
+	CHECK(isnan(get(row, "mem available MB")) && isnan(get(row, "load 1 min")));
+	CHECK_NEAR(row, "cpu user %", 50);
+	readings_read(pm, NS_PER_S + 499 * NS_PER_MS, row);
+	CHECK(!isnan(get(row, "mem available MB")));
+	CHECK_NEAR(row, "major page faults per s", 2 / 0.499);
+	readings_free(pm);
+	free(row);
+}
+
 static void names_are_safe_for_viewers(void)
 {
 	for (size_t i = 0; i < readings_count(); i++) {
@@ -281,6 +302,7 @@ int main(void)
 	make_dir("net");
 	make_dir("pressure");
 	recorded_texts_give_known_numbers();
+	memory_is_read_twice_a_second();
 	names_are_safe_for_viewers();
 	tracer_gives_one_line_of_counters();
 	readings_are_made_off_the_loop();
