@@ -5,20 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/mem.h"
 #include "net/http_server.h"
 #include "proto/limits.h"
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
 
 /* Two hex digits to 1..255; -1 for anything else: a NUL would hide the text after it. */
 static int decode_escape(const char *text, size_t left)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/hex.h"
+
 void scan_init(struct scan *s, const void *data, size_t len)
 {
 	*s = (struct scan){ .begin = data, .at = data, .end = (const char *)data + len };
@@ -212,14 +214,6 @@ int scan_end(struct scan *s, struct err *e)
 }
 
 /* ---- values ---- */
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* The four digits of \uXXXX at p; -1 if they are none. */
 static int32_t code_unit(const char *p, const char *end)

@@ -9,6 +9,7 @@
 
 #include "agent/proc/foreign_file.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "base/mem.h"
 
 #define DEBUG_ROOT	"/usr/lib/debug"
@@ -146,8 +147,7 @@ static bool find_by_build_id(struct debug_file *d, const struct stripped *s)
 
 	if (s->id.len < 2)
 		return false;
-	for (size_t i = 0; i < s->id.len; i++)
-		snprintf(hex + 2 * i, 3, "%02x", s->id.bytes[i]);
+	hex_text(hex, s->id.bytes, s->id.len);
 	snprintf(path, sizeof(path), DEBUG_ROOT "/.build-id/%.2s/%s.debug", hex, hex + 2);
 	return try_both(d, s, path);
 }

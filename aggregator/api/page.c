@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hex.h"
 #include "base/random.h"
 #include "net/http_server.h"
 
@@ -19,8 +20,7 @@ static void make_nonce(char text[2 * NONCE_BYTES + 1])
 	uint8_t bytes[NONCE_BYTES];
 
 	random_bytes(bytes, sizeof(bytes));
-	for (size_t i = 0; i < NONCE_BYTES; i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	hex_text(text, bytes, sizeof(bytes));
 }
 
 /* Copies the page up to the end of `tag`, which gets the nonce; returns what follows. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clean_text.h"
+#include "base/hex.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "tests/lib/check.h"
@@ -70,8 +71,30 @@ static void test_clean(void)
 	CHECK_STR(out, "abc");
 }
 
+static void test_hex(void)
+{
+	static const uint8_t bytes[] = { 0x00, 0x9a, 0xff };
+	char out[7];
+
+	hex_text(out, bytes, sizeof(bytes));
+	CHECK_STR(out, "009aff");
+	hex_text(out, bytes, 0);
+	CHECK_STR(out, "");
+	for (int i = 0; i < 16; i++) {
+		CHECK_EQ(hex_digit("0123456789abcdef"[i]), i);
+		CHECK_EQ(hex_digit("0123456789ABCDEF"[i]), i);
+	}
+	CHECK_EQ(hex_digit('g'), -1);
+	CHECK_EQ(hex_digit('/'), -1);
+	CHECK_EQ(hex_digit(':'), -1);
+	CHECK_EQ(hex_digit('@'), -1);
+	CHECK_EQ(hex_digit('`'), -1);
+	CHECK_EQ(hex_digit('\0'), -1);
+}
+
 int main(void)
 {
+	test_hex();
 	test_characters();
 	test_clean();
 	return 0;
