@@ -73,7 +73,7 @@ function(unit_test path)
 	target_link_libraries(${target} PRIVATE tutti_flags $<$<BOOL:${T_VIRTUAL}>:virtual_time> test_lib ${T_USES})
 	tutti_use(${target} PRIVATE ${T_PKG})
 	add_test(NAME unit/${path} COMMAND ${target} ${T_ARGS})
-	set_tests_properties(unit/${path} PROPERTIES TIMEOUT 180 LABELS unit
+	set_tests_properties(unit/${path} PROPERTIES LABELS unit
 		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
 endfunction()
 
@@ -96,12 +96,12 @@ function(fuzz_test name)
 	set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
 	add_test(NAME fuzz/${name} COMMAND ${target} ${corpus} $<$<BOOL:${TUTTI_FUZZ}>:-runs=0>
 		COMMAND_EXPAND_LISTS)
-	set_tests_properties(fuzz/${name} PROPERTIES TIMEOUT 120 LABELS fuzz)
+	set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz)
 endfunction()
 
-# e2e_test(name labels seconds): tests/e2e/<name>_test.py against this build's binaries. Sanitized daemons
+# e2e_test(name labels): tests/e2e/<name>_test.py against this build's binaries. Sanitized daemons
 # are given more time before a test gives up waiting.
-function(e2e_test name labels seconds)
+function(e2e_test name labels)
 	set(slow 2)
 	if(TUTTI_SANITIZE STREQUAL thread)
 		set(slow 4)
@@ -112,7 +112,10 @@ function(e2e_test name labels seconds)
 			LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
 			TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
 			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${name}_test.py)
-	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
+	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" COST 10 SKIP_RETURN_CODE 77)
+	if(jax IN_LIST labels)
+		set_tests_properties(e2e/${name} PROPERTIES COST 20)
+	endif()
 endfunction()
 
 # embed(out.c symbol file): the file's bytes as `const uint8_t symbol[]` and `const size_t symbol_len`.

@@ -8,5 +8,5 @@ if(NOT TUTTI_SANITIZE STREQUAL "thread")	# its own memory is far beyond the limi
 	add_test(NAME e2e/xspace_big COMMAND ${CMAKE_SOURCE_DIR}/tests/e2e/xspace_big_test.sh
 		$<TARGET_FILE_DIR:xspace_gen>)
 	set_tests_properties(e2e/xspace_big PROPERTIES
-		TIMEOUT 180 LABELS e2e SKIP_RETURN_CODE 77)
+		LABELS e2e COST 20 SKIP_RETURN_CODE 77)
 endif()

@@ -10,4 +10,4 @@ add_test(NAME e2e/clock_accept
 		LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
 		TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
 		${CMAKE_CURRENT_LIST_DIR}/run --quick --bin ${CMAKE_BINARY_DIR}/bin)
-set_tests_properties(e2e/clock_accept PROPERTIES LABELS e2e TIMEOUT 200)
+set_tests_properties(e2e/clock_accept PROPERTIES LABELS e2e COST 20)

@@ -3,7 +3,7 @@ function(store_test name)
 	add_executable(conform_${name} conform/${name}_test.c conform/store_conform.c)
 	target_link_libraries(conform_${name} PRIVATE tutti_flags test_lib storage base)
 	add_test(NAME conform/${name} COMMAND conform_${name})
-	set_tests_properties(conform/${name} PROPERTIES TIMEOUT 120 LABELS unit)
+	set_tests_properties(conform/${name} PROPERTIES LABELS unit)
 endfunction()
 
 store_test(store_file)
@@ -14,7 +14,7 @@ store_test(store_fault)
 set(tracer_suite conform/tracer_conform.c ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)
 function(tracer_test name program)
 	add_test(NAME conform/tracer_${name} COMMAND ${program} ${ARGN})
-	set_tests_properties(conform/tracer_${name} PROPERTIES TIMEOUT 120 LABELS unit
+	set_tests_properties(conform/tracer_${name} PROPERTIES LABELS unit
 		ENVIRONMENT "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp")
 endfunction()
 

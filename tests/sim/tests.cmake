@@ -21,7 +21,7 @@ target_link_libraries(tutti-sim PRIVATE proto_generated)
 
 function(sim_test name)
 	add_test(NAME sim/${name} COMMAND tutti-sim ${ARGN})
-	set_tests_properties(sim/${name} PROPERTIES TIMEOUT 300 LABELS sim)
+	set_tests_properties(sim/${name} PROPERTIES LABELS sim COST 20)
 endfunction()
 
 # tests/sim/campaign.sh plays many more, and a thousand agents.

@@ -52,7 +52,7 @@ unit_test(agent/local/profiler_service_test VIRTUAL USES agent_local)
 program(fake_profiler SRC ${CMAKE_SOURCE_DIR}/tests/e2e/fake_profiler.c ${fake_profiler}
 	USES xspace net proto base)
 program(profile_once SRC ${CMAKE_SOURCE_DIR}/tests/e2e/profile_once.c USES tracer_profiler)
-e2e_test(profiler_jax "e2e;jax" 400)
+e2e_test(profiler_jax "e2e;jax")
 
 # For tests/bench/tracers.
 add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c ${tracer_bed})

@@ -4,4 +4,4 @@ endforeach()
 unit_test(net/rpc_tls_test USES net SRC ${CMAKE_SOURCE_DIR}/tests/lib/certs.c PKG libcrypto)
 
 program(rpc_echo SRC ${CMAKE_SOURCE_DIR}/tests/e2e/rpc_echo.c USES net)
-e2e_test(rpc_interop "e2e" 300)
+e2e_test(rpc_interop "e2e")
