@@ -10,7 +10,8 @@
  * Says on its output what each burst's number was and when it began (raw clock).
  *
  * With --barrier each burst is a barrier, too: all agents are told when it began, and then that it ended.
- * With --steps a burst is a training step, numbered as its period is on the wall clock.
+ * With --steps a burst is a training step, numbered as its period is on the wall clock. Bursts that a busy machine comes too
+ * late for are left out; steps are not, they follow late.
  * What one of them is told may be shifted in time: a clock that is wrong in a way no probe can see.
  */
 #include <errno.h>
@@ -71,10 +72,9 @@ static __attribute__((noinline)) void burst_work(int64_t until_raw_ns)
 	sink = x;
 }
 
-/* Sleeps until the next multiple of the period on the wall clock; returns its number. */
-static int64_t wait_for_burst(int64_t period_ns)
+/* Sleeps until this multiple of the period on the wall clock. */
+static void wait_for_burst(int64_t number, int64_t period_ns)
 {
-	int64_t number = now_real_ns() / period_ns + 1;
 	struct timespec at = {
 		.tv_sec = (time_t)(number * period_ns / NS_PER_S),
 		.tv_nsec = number * period_ns % NS_PER_S,
@@ -82,7 +82,6 @@ static int64_t wait_for_burst(int64_t period_ns)
 
 	while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &at, NULL) == EINTR)
 		;
-	return number;
 }
 
 static void tell(struct local_client *socket, const char *text, int64_t raw_ns)
@@ -137,13 +136,13 @@ static void meet(const struct conf *conf, struct local_client *const *sockets, i
 
 static void work(const struct conf *conf, struct local_client *const *sockets)
 {
-	int64_t end = now_raw_ns() + conf->for_ns;
+	int64_t end = now_raw_ns() + conf->for_ns, number = 0, start;
+	char text[64];
 
 	while (now_raw_ns() < end) {
-		char text[64];
-		int64_t number = wait_for_burst(conf->period_ns);
-		int64_t start = now_raw_ns();
-
+		number = number && conf->steps ? number + 1 : now_real_ns() / conf->period_ns + 1;
+		wait_for_burst(number, conf->period_ns);
+		start = now_raw_ns();
 		if (!conf->steps)
 			burst_work(start + conf->work_ns);
 		snprintf(text, sizeof(text), conf->steps ? "train#step_num=%lld#" : "burst %lld",

@@ -36,6 +36,16 @@ class Command:
         return code, json.loads(self.out.read_text()), self.err.read_text()
 
 
+def begin_long(c, *flags):
+    """A capture that goes on until stop() ends it."""
+    command = Command(c, "long", "--duration", "600s", *flags)
+    return command, wait_until("it to run", lambda: captures(c, "running"))[0]["session"]
+
+
+def stop(c, session):
+    assert "data is kept" in c.tutti("stop", session, check=0)[1]
+
+
 def captures(c, state):
     return [cap for cap in c.get("/api/v1/captures")["captures"] if cap["state"] == state]
 
@@ -48,8 +58,7 @@ def test_one_after_the_other():
     with Cluster() as c:
         c.aggregator()
         start_profiled(c, "a", "b")
-        first = Command(c, "first", "--duration", "3s")
-        wait_until("the first to run", lambda: captures(c, "running"))
+        first, session = begin_long(c)
         second = Command(c, "second", "--duration", "400ms")
         wait_until("the second to wait", lambda: captures(c, "queued"))
         same = Command(c, "same", "--duration", "400ms")
@@ -57,6 +66,8 @@ def test_one_after_the_other():
         rings = Command(c, "rings", "--duration", "200ms", "--tracer", "cpu")
         wait_until("the same request to share", lambda: [q for q in captures(c, "queued") if q.get("callers") == 2])
         wait_until("two to be counted", lambda: "tutti_captures_queued 2" in c.metrics())
+        rings.p.wait(100 * SLOW)
+        stop(c, session)
         results = {n: p.finish() for n, p in [("first", first), ("second", second), ("same", same), ("third", third), ("rings", rings)]}
         for name, (code, doc, err) in results.items():
             assert code == 0, (name, code, doc, err)
@@ -75,8 +86,7 @@ def test_ends_of_waiting():
     with Cluster() as c:
         c.aggregator()
         start_profiled(c, "a")
-        first = Command(c, "first", "--duration", "4s")
-        wait_until("the first to run", lambda: captures(c, "running"))
+        first, session = begin_long(c)
         code, text = c.tutti("capture", "--duration", "1s", "--wait", "0s")
         assert code == 1 and "framework profilers of a" in c.stderr, c.stderr
         code, doc = c.tutti("capture", "--duration", "1s", "--wait", "300ms", "--json")
@@ -90,6 +100,7 @@ def test_ends_of_waiting():
         queued = wait_until("it to wait", lambda: captures(c, "queued"))[0]
         assert "before its window began" in c.tutti("stop", queued["session"], check=0)[1]
         assert waits.finish()[0] == 4
+        stop(c, session)
         assert first.finish()[0] == 0
 
 
@@ -97,8 +108,7 @@ def test_restart():
     with Cluster() as c:
         c.aggregator()
         start_profiled(c, "a")
-        first = Command(c, "first", "--duration", "6s")
-        wait_until("the first to run", lambda: captures(c, "running"))
+        first, session = begin_long(c)
         second = Command(c, "second", "--duration", "300ms")
         wait_until("a promise to the second", lambda: "queued" in second.err.read_text())
         queued = captures(c, "queued")[0]
@@ -106,7 +116,9 @@ def test_restart():
         first.p.wait(20 * SLOW)
         c.aggregator()
         again = c.get(f"/api/v1/captures/{queued['session']}")
-        assert again["state"] in ("queued", "arming"), again
+        assert again["state"] == "queued", again
+        c.wait_hosts(1)
+        stop(c, session)
         wait_until("the second to be committed", lambda: captures(c, "committed")
                    and c.get(f"/api/v1/captures/{queued['session']}")["state"] == "committed", 60)
         doc = c.tutti("show", queued["session"], "--json", check=0)[1]
@@ -117,16 +129,18 @@ def test_retry():
     with Cluster() as c:
         c.aggregator()
         start_profiled(c, "a", "b")
-        first = Command(c, "first", "--duration", "1s")
-        wait_until("the first to run", lambda: captures(c, "running"))
+        first, session = begin_long(c)
         c.kill("b")
+        wait_until("the loss to be seen", lambda: c.hosts()["b"]["state"] == "lost")
+        stop(c, session)
         code, doc, _ = first.finish()
         assert code == 3 and doc["hosts"][1]["reason"] == "lost", doc
         profiled_agent(c, "b")
         c.wait_hosts(2)
-        other = Command(c, "other", "--duration", "2s", "--hosts", "b")
-        wait_until("the other to run", lambda: captures(c, "running"))
+        other, session = begin_long(c, "--hosts", "b")
         again = Command(c, "again", doc["session"], verb="retry")
+        wait_until("the retry to wait", lambda: "queued, number 1" in again.err.read_text())
+        stop(c, session)
         code, doc, err = again.finish()
         assert code == 0 and doc["complete"] == 2 and not doc["hosts"][1]["reason"], (doc, err)
         assert "queued, number 1, waits for capture" in err, err
