@@ -38,7 +38,7 @@ tracer_test(fakes conform_tracer_fakes)
 
 # The simulation's needs virtual time, which the thread sanitizer's preset does not have.
 if(NOT TUTTI_SANITIZE STREQUAL thread)
-	add_executable(conform_tracer_sim conform/tracer_sim_test.c ${tracer_suite} sim/tracer.c)
-	target_link_libraries(conform_tracer_sim PRIVATE tutti_flags virtual_time test_lib agent_tracer xspace net proto)
+	add_executable(conform_tracer_sim conform/tracer_sim_test.c ${tracer_suite} sim/job.c sim/tracer.c)
+	target_link_libraries(conform_tracer_sim PRIVATE tutti_flags virtual_time test_lib agent_marks agent_tracer xspace net proto)
 	tracer_test(sim conform_tracer_sim)
 endif()

@@ -4,7 +4,7 @@ target_link_libraries(test_lib PRIVATE tutti_flags)
 
 # base and net in virtual time, behind their front-door headers. Linked before base and net: the linker then never opens the
 # archive members that have the real ones.
-set(sim_fronts call.c channel.c host.c http.c loop.c sched.c udp.c wire.c)
+set(sim_fronts call.c channel.c fiber.c host.c http.c loop.c sched.c udp.c wire.c)
 list(TRANSFORM sim_fronts PREPEND ${CMAKE_SOURCE_DIR}/tests/sim/)
 add_library(sim_fronts OBJECT ${sim_fronts})
 target_link_libraries(sim_fronts PRIVATE tutti_flags)

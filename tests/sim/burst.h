@@ -3,6 +3,7 @@
 #ifndef SIM_BURST_H
 #define SIM_BURST_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/now.h"
@@ -11,6 +12,9 @@
 #define BURSTS_KEPT    40000 /* in the memory of a tracer */
 
 int64_t burst_ns(int64_t k);
+
+/* The largest of what a tracer puts into a plane besides; agents that write small files need a small one. */
+extern size_t ballast_limit;
 
 struct tracer_ops;
 extern const struct tracer_ops sim_tracer_ops;

@@ -17,6 +17,7 @@
 #include "tests/lib/store.h"
 #include "tests/sim/burst.h"
 #include "tests/sim/daemon.h"
+#include "tests/sim/job.h"
 #include "tests/sim/user.h"
 #include "xspace/xspace.h"
 
@@ -37,6 +38,7 @@ struct file_check {
 	int64_t k_name; /* id of the stat */
 	int64_t n_wrong; /* events outside the bound */
 	bool own_window; /* cut by the host's own clock, or by the agent's start, and said so */
+	bool no_truth; /* the session clock of then is not known here */
 };
 
 /* A true time, since T0. */
@@ -94,7 +96,7 @@ static int on_event(void *arg, const struct xs_event *ev)
 	int64_t k = k_of(f, ev), published = f->line_ns + ev->offset_ps / 1000;
 	int64_t truth, error;
 
-	if (k < 0)
+	if (k < 0 || f->no_truth)
 		return 0;
 	truth = truth_ns(f, k);
 	error = llabs(published - truth);
@@ -137,10 +139,13 @@ static bool slept_near_window(const struct file_check *f)
 	return false;
 }
 
-/* A host that the early end of the window reached too late has all of it. */
+/* A host that the early end of the window reached too late has all of it. How long that is of a window of
+ * steps is known only once it begins. */
 static int64_t longest_ns(const struct file_check *f)
 {
-	return f->request->stopped ? f->request->duration_ns : f->duration_ns;
+	if (f->request->by_step)
+		return INT64_MAX / 2;
+	return f->request->stop ? f->request->longest_ns : f->duration_ns;
 }
 
 /* Both edges, against the bursts next to them. */
@@ -177,10 +182,46 @@ static void check_bytes(struct file_check *f, const struct buf *bytes)
 	const struct xs_source in = xs_source_memory(bytes->data, bytes->len);
 	struct err e;
 
+	f->k_name = -1;
 	if (xs_read(&in, &visitor, f, &e))
 		sim_fail("session %s host %s: %s", f->request->session, f->host, e.msg);
-	check_window(f);
-	check_counts.events += (uint64_t)f->n;
+}
+
+/* ---- training steps ---- */
+
+static void check_step(const struct file_check *f, const json_t *steps)
+{
+	int64_t step = json_get_int(steps, "first"), at_ns = json_get_int(steps, "first_at_ns");
+	int64_t true_ns, truth;
+
+	if (!job_step_ns(host_find(f->host), step, &true_ns)) {
+		sim_fail("session %s host %s: there was no step %" PRId64, f->request->session,
+			 f->host, step);
+		return;
+	}
+	truth = since_t0_ns(f, true_ns);
+	if (llabs(at_ns - truth) > f->bound_ns + ROUNDING_NS)
+		sim_fail("session %s host %s: step %" PRId64 " is off by %" PRId64
+			 " ns, the bound is %" PRId64,
+			 f->request->session, f->host, step, at_ns - truth, f->bound_ns);
+	check_counts.steps++;
+}
+
+/* Where nothing fails, all steps that were asked for are whole in the window. */
+static void check_covered(const struct file_check *f, const json_t *manifest, const json_t *steps)
+{
+	const json_t *at_step = json_object_get(manifest, "at_step");
+	int64_t n = json_get_int(at_step, "steps"), first = json_get_int(at_step, "step");
+
+	if (!user_is_calm() || !at_step || !n)
+		return;
+	if (!steps || json_get_int(steps, "first") > first ||
+	    json_get_int(steps, "last") < first + n - 1)
+		sim_fail("session %s host %s: steps %" PRId64 " to %" PRId64
+			 " were asked for, there are %" PRId64 " to %" PRId64,
+			 f->request->session, f->host, first, first + n - 1,
+			 (int64_t)json_get_int(steps, "first"),
+			 (int64_t)json_get_int(steps, "last"));
 }
 
 /* ---- hosts ---- */
@@ -189,16 +230,39 @@ static bool is_typed(const char *reason)
 {
 	const struct reason *r = reason_find(reason);
 
-	/* The simulation has neither a framework's profiler nor a kernel's rights. */
-	return r && strncmp(r->word, "profiler-", 9) && r->word != REASON_NO_PERMISSION &&
-	       r->word != REASON_UNSUPPORTED;
+	/* The simulation has no kernel's rights, and its profilers only refuse a second user. */
+	return r && (strncmp(r->word, "profiler-", 9) || r->word == REASON_PROFILER_BUSY) &&
+	       r->word != REASON_NO_PERMISSION && r->word != REASON_UNSUPPORTED;
 }
 
-static void check_file(struct store *s, const struct request *w, const json_t *manifest,
-		       const json_t *host)
+/* Reads one file; adds its length. */
+static void check_file(struct store *s, struct file_check *f, const char *run, const char *file,
+		       bool has_bound, int64_t *bytes)
+{
+	struct buf data = BUF_INIT;
+	char directory[SESSION_KEY_BYTES];
+	struct err e;
+	char *key;
+
+	session_directory(f->request->session, run, directory);
+	key = xasprintf("%s%s", directory, file);
+	if (get_range(s, key, 0, FILE_MAX, &data, NULL, &e))
+		sim_fail("session %s: %s", f->request->session, e.msg);
+	else if (has_bound)
+		check_bytes(f, &data);
+	*bytes += (int64_t)data.len;
+	buf_release(&data);
+	free(key);
+}
+
+/* All files of a host: the bursts are in one of them. */
+static void check_files(struct store *s, const struct request *w, const json_t *manifest,
+			const json_t *host)
 {
 	const json_t *bound = json_object_get(host, "clock_bound_ns");
-	int64_t own_t0 = json_get_int(host, "t0_ns");
+	const json_t *files = json_object_get(host, "files"),
+		     *steps = json_object_get(host, "steps");
+	int64_t own_t0 = json_get_int(host, "t0_ns"), bytes = 0;
 	struct file_check f = {
 		.request = w,
 		.host = json_get_text(host, "host"),
@@ -208,21 +272,24 @@ static void check_file(struct store *s, const struct request *w, const json_t *m
 		.bound_ns = json_integer_value(bound),
 		.own_window = !strcmp(json_get_text(host, "reason"), "window-cut"),
 	};
-	struct buf bytes = BUF_INIT;
-	char key[SESSION_KEY_BYTES];
-	struct err e;
 
-	session_file_key(w->session, json_get_text(manifest, "run"), f.host, key);
-	if (get_range(s, key, 0, FILE_MAX, &bytes, NULL, &e))
-		sim_fail("session %s: %s", w->session, e.msg);
-	else if (bytes.len != (size_t)json_get_int(host, "bytes"))
-		sim_fail("session %s host %s: %zu bytes, the manifest says %" PRId64, w->session,
-			 f.host, bytes.len, (int64_t)json_get_int(host, "bytes"));
-	else if (json_is_integer(bound))
-		check_bytes(&f, &bytes);
+	f.no_truth = !f.shift_ns;
+	for (size_t i = 0; i < json_array_size(files); i++)
+		check_file(s, &f, json_get_text(manifest, "run"),
+			   json_string_value(json_array_get(files, i)), json_is_integer(bound),
+			   &bytes);
+	if (bytes != json_get_int(host, "bytes"))
+		sim_fail("session %s host %s: %" PRId64 " bytes, the manifest says %" PRId64,
+			 w->session, f.host, bytes, (int64_t)json_get_int(host, "bytes"));
+	check_window(&f);
+	check_counts.events += (uint64_t)f.n;
+	check_counts.more_files += json_array_size(files) - 1;
 	if (json_is_integer(bound) && f.bound_ns > check_counts.worst_bound_ns)
 		check_counts.worst_bound_ns = f.bound_ns;
-	buf_release(&bytes);
+	if (steps && json_is_integer(bound) && !f.no_truth)
+		check_step(&f, steps);
+	if (!strcmp(json_get_text(host, "state"), "complete") && !own_t0)
+		check_covered(&f, manifest, steps);
 }
 
 static void check_host(struct store *s, const struct request *w, const json_t *manifest,
@@ -248,99 +315,61 @@ static void check_host(struct store *s, const struct request *w, const json_t *m
 	if (w->must_complete && !complete)
 		sim_fail("session %s host %s: %s (%s: %s) on a healthy fleet", w->session, name,
 			 state, reason, json_get_text(host, "detail"));
+	if (user_is_calm() && !strcmp(reason, REASON_PROFILER_BUSY))
+		sim_fail("session %s host %s: two captures have its profiler", w->session, name);
 	if (has_file)
-		check_file(s, w, manifest, host);
+		check_files(s, w, manifest, host);
 }
 
 /* ---- sessions ---- */
+
+/* What the caller was told of the window. */
+static void check_promises(const struct request *w, const json_t *manifest)
+{
+	int64_t duration_ns = json_get_int(manifest, "duration_ns");
+
+	if (w->retried)
+		return;
+	if (w->cancel == PROMISE_KEPT)
+		sim_fail("session %s was cancelled, and is committed", w->session);
+	if (w->stop == PROMISE_KEPT && w->n_stops == 1 && !w->by_step &&
+	    duration_ns != w->stopped_duration_ns)
+		sim_fail("session %s was stopped after %" PRId64 " ns, the manifest says %" PRId64,
+			 w->session, w->stopped_duration_ns, duration_ns);
+}
+
+static void check_manifest(struct store *s, const struct request *w, const json_t *manifest)
+{
+	const json_t *hosts = json_object_get(manifest, "hosts");
+
+	check_counts.sessions++;
+	check_promises(w, manifest);
+	if (w->n_hosts && json_array_size(hosts) != w->n_hosts)
+		sim_fail("session %s: %zu hosts were asked, the manifest has %zu", w->session,
+			 w->n_hosts, json_array_size(hosts));
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		check_host(s, w, manifest, json_array_get(hosts, i));
+}
 
 void check_session(const struct request *w)
 {
 	struct store *s = the_store();
 	json_t *manifest = NULL;
-	const json_t *hosts;
 	struct err e;
-	size_t i = 0;
 
-	if (session_load_manifest(s, w->session, &manifest, &e)) {
-		if (!w->spoilt)
-			sim_fail("session %s is committed: %s", w->session, e.msg);
-		store_free(s);
-		return;
-	}
-	hosts = json_object_get(manifest, "hosts");
-	check_counts.sessions++;
-	if (json_array_size(hosts) != w->n_hosts)
-		sim_fail("session %s: %zu hosts were asked, the manifest has %zu", w->session,
-			 w->n_hosts, json_array_size(hosts));
-	for (; i < json_array_size(hosts); i++)
-		check_host(s, w, manifest, json_array_get(hosts, i));
+	if (!session_load_manifest(s, w->session, &manifest, &e))
+		check_manifest(s, w, manifest);
+	else if (!w->cancel && !w->removal)
+		sim_fail("session %s is committed: %s", w->session, e.msg);
 	json_decref(manifest);
 	store_free(s);
 }
 
-/* ---- the store ---- */
-
-struct listing {
-	struct store *store;
-	size_t n, sessions;
-};
-
-/* What became of a capture that is no session. */
-static void check_failure(struct store *s, const char *session)
+/* When its session clock was set is not known here: only what needs no true time is checked. */
+void check_foreign_session(struct store *s, const json_t *manifest)
 {
-	json_t *record = NULL, *manifest = NULL;
-	struct err e;
+	struct request w = { 0 };
 
-	if (session_load_failure(s, session, &record, &e))
-		sim_fail("session %s failed: %s", session, e.msg);
-	else if (strcmp(json_get_text(record, "state"), "failed") ||
-		 !*json_get_text(record, "error"))
-		sim_fail("session %s failed without a reason", session);
-	if (!session_load_manifest(s, session, &manifest, &e))
-		sim_fail("session %s failed, and is committed", session);
-	json_decref(manifest);
-	json_decref(record);
-}
-
-/* Below profiles/ a key is plugins/profile/<session>/<file>, below tutti/sessions/ <session>/<file>,
- * below tutti/index/ and tutti/runs/~/ <day>/<hour>/<time>-<session>, below tutti/failed/ <session>.json. */
-static bool on_key(void *arg, const char *key, const struct store_stat *st)
-{
-	struct listing *l = arg;
-	char session[128];
-	json_t *manifest = NULL;
-	struct err e;
-
-	(void)st;
-	if (sscanf(key, "tutti/failed/%127[^.]", session) == 1) {
-		check_failure(l->store, session);
-		return true;
-	}
-	if (sscanf(key, "profiles/plugins/profile/%127[^/]/", session) != 1 &&
-	    sscanf(key, "tutti/sessions/%127[^/]/", session) != 1 &&
-	    sscanf(key, "tutti/index/%*[0-9]/%*[0-9]/%*[0-9]-%127s", session) != 1 &&
-	    sscanf(key, "tutti/runs/~/%*[0-9]/%*[0-9]/%*[0-9]-%127s", session) != 1) {
-		sim_fail("the store has a key %s", key);
-		return true;
-	}
-	if (session_load_manifest(l->store, session, &manifest, &e))
-		sim_fail("%s is left over: %s", key, e.msg);
-	json_decref(manifest);
-	return true;
-}
-
-void check_store(void)
-{
-	struct listing l = { .store = the_store() };
-	const struct request *w;
-	struct err e;
-
-	if (list_keys(l.store, "", NULL, on_key, &l, &e))
-		sim_fail("the store cannot be listed: %s", e.msg);
-	store_free(l.store);
-	TAILQ_FOREACH (w, user_requests(), entry) {
-		if (w->committed)
-			check_session(w);
-	}
+	snprintf(w.session, sizeof(w.session), "%s", json_get_text(manifest, "session"));
+	check_manifest(s, &w, manifest);
 }

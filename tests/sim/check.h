@@ -2,10 +2,14 @@
 /*
  * What must hold for every seed:
  *   - in a committed session every requested host is complete, partial or failed, with a reason of
- *     docs/wire.md unless it is complete; a file that the manifest names is in the store, whole;
- *   - each event is at its true time, within the bound that is published with it;
+ *     docs/wire.md unless it is complete; the files that the manifest names are in the store, whole;
+ *   - each event and each training step is at its true time, within the bound that is published with it;
  *   - the window is the same on all hosts: no burst outside it and none missing inside, within the bound;
- *   - a capture without a manifest leaves nothing in the store except, if it failed, the record of the failure.
+ *   - what was answered 2xx holds: the capture comes to an end that can be asked for, a stopped window is that
+ *     long, what was cancelled or deleted is not there;
+ *   - a session that can be seen is whole at any time, also when the aggregator has just been killed;
+ *   - a capture without a manifest leaves nothing in the store except, if it failed, the record of the failure;
+ *   - agents' spools have only files that a retry may still fetch; none once their leases are over.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -13,14 +17,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 struct request;
+struct store;
 
 void check_session(const struct request *request);
+void check_foreign_session(struct store *s, const json_t *manifest); /* not of a request */
+
+/* check_store.c */
+void check_visible(void); /* at any time */
 void check_store(void); /* no capture is under way any more */
+
+/* The agents have had time to connect and to be told; `leases_over`: and those of all files are over. */
+void check_spools(bool leases_over);
 
 /* Summed over all seeds so far. */
 struct check_counts {
-	uint64_t sessions, complete, partial, failed, events;
+	uint64_t sessions, complete, partial, failed, events, steps, more_files;
 	int64_t worst_error_ns, worst_bound_ns;
 };
 extern struct check_counts check_counts;

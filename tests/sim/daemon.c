@@ -16,6 +16,7 @@
 #include "storage/store.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/sim/daemon_impl.h"
+#include "tests/sim/flaky_store.h"
 
 /* The same in every run, wherever the folder is: paths are part of what happens. */
 #define ROOT "/proc/self/cwd"
@@ -26,7 +27,9 @@ struct sim_daemon {
 	void *self; /* NULL = down */
 	struct loop *loop;
 	unsigned int life; /* 1, 2, ...: each has its own folder */
-	bool busy;
+	bool busy; /* it is being started or stopped */
+	bool dying; /* killed meanwhile: what it is doing is its clean-up */
+	struct sim_event limit; /* of an orderly stop */
 };
 
 static struct sim_daemon *daemons;
@@ -134,22 +137,6 @@ static struct sim_daemon *daemon_of(const struct sim_host *h)
 	return &daemons[i];
 }
 
-void daemon_start(struct sim_host *h)
-{
-	struct sim_daemon *d = daemon_of(h);
-	char *dir = folder_of(d, ROOT, d->life);
-	struct err e;
-
-	h->alive = true;
-	h->vanished = false;
-	sim_note("start %s", h->name);
-	sim.host = h;
-	if (loop_new(&d->loop, 4, &e) || d->kind->start(&d->self, dir, &opts, d->loop, &e))
-		sim_fail("%s does not start: %s", h->name, e.msg);
-	sim.host = NULL;
-	free(dir);
-}
-
 static void end(struct sim_daemon *d)
 {
 	struct sim_host *was = sim.host;
@@ -163,39 +150,105 @@ static void end(struct sim_daemon *d)
 	sim.host = was;
 }
 
+/* From here on no peer receives from it, and its successor will have its files as they are. */
+static void die(struct sim_daemon *d, bool vanish)
+{
+	struct sim_host *h = d->host;
+
+	h->cleaning_up = true;
+	h->cleanup_ns = 0;
+	h->vanished = vanish;
+	d->dying = true;
+	wire_host_gone(h);
+	http_host_gone(h);
+	bequeath(d);
+}
+
+/* It has been cleaned up. */
+static void bury(struct sim_daemon *d)
+{
+	forget(d, d->life++);
+	d->dying = false;
+	d->host->cleaning_up = false;
+	d->host->paused_until_ns = d->host->busy_until_ns = 0;
+}
+
+void daemon_start(struct sim_host *h)
+{
+	struct sim_daemon *d = daemon_of(h);
+	char *dir = folder_of(d, ROOT, d->life);
+	struct err e;
+
+	h->alive = true;
+	h->vanished = false;
+	sim_note("start %s", h->name);
+	sim.host = h;
+	d->busy = true;
+	if (loop_new(&d->loop, d->kind->workers, &e) ||
+	    d->kind->start(&d->self, dir, &opts, d->loop, &e))
+		sim_fail("%s does not start: %s", h->name, e.msg);
+	d->busy = false;
+	sim.host = NULL;
+	free(dir);
+	if (d->dying) {
+		end(d);
+		bury(d);
+	}
+}
+
+static void on_stop_limit(void *arg)
+{
+	struct sim_daemon *d = arg;
+
+	sim_note("%s takes too long to stop", d->host->name);
+	die(d, false);
+}
+
 void daemon_stop(struct sim_host *h)
 {
 	struct sim_daemon *d = daemon_of(h);
 
 	sim_note("stop %s", h->name);
 	d->busy = true;
+	if (d->kind->stop_limit_ns)
+		sim_at(&d->limit, sim.now_ns + d->kind->stop_limit_ns, on_stop_limit, d);
 	end(d);
-	http_host_gone(h);
-	wire_host_gone(h);
+	sim_cancel(&d->limit);
+	if (d->dying) {
+		bury(d);
+	} else {
+		http_host_gone(h);
+		wire_host_gone(h);
+	}
 	d->busy = false;
 	sim_note("%s has stopped", h->name);
 }
 
+/* If it is being started or stopped, those who do that clean up. */
 void daemon_kill(struct sim_host *h, bool vanish)
 {
 	struct sim_daemon *d = daemon_of(h);
 
+	if (d->dying)
+		return;
 	sim_note("kill %s%s", h->name, vanish ? " without a word" : "");
-	h->cleaning_up = true;
-	h->cleanup_ns = 0;
-	h->vanished = vanish;
-	wire_host_gone(h);
-	http_host_gone(h);
-	bequeath(d);
+	die(d, vanish);
+	if (d->busy)
+		return;
 	end(d);
-	forget(d, d->life++);
-	h->cleaning_up = false;
-	h->paused_until_ns = 0;
+	bury(d);
 }
 
 bool daemon_is_busy(const struct sim_host *h)
 {
 	return daemon_of(h)->busy;
+}
+
+char *daemon_folder(const char *host)
+{
+	const struct sim_daemon *d = daemon_of(host_find(host));
+
+	return folder_of(d, ".", d->life);
 }
 
 /* ---- all of them ---- */
@@ -242,7 +295,7 @@ struct store *the_store(void)
 	struct err e;
 
 	sim.host = daemons[0].host;
-	if (store_open(&s, url, &e))
+	if (store_open_whole(&s, url, &e))
 		sim_fail("the store cannot be read: %s", e.msg);
 	sim.host = was;
 	free(url);

@@ -19,7 +19,7 @@ void daemon_root_free(void);
 
 struct daemon_opts {
 	int64_t grace_ns, lead_ns; /* of the aggregator */
-	int64_t spool_limit_bytes; /* of agents */
+	int64_t spool_limit_bytes, file_limit_bytes; /* of agents */
 };
 
 void daemons_new(const struct daemon_opts *opts); /* one for every host */
@@ -28,7 +28,8 @@ void daemons_free(void); /* no daemon runs any more */
 void daemon_start(struct sim_host *h);
 void daemon_stop(struct sim_host *h); /* SIGTERM: runs the simulation until the daemon has ended */
 void daemon_kill(struct sim_host *h, bool vanish); /* SIGKILL, or power loss if `vanish` */
-bool daemon_is_busy(const struct sim_host *h); /* it is being stopped */
+bool daemon_is_busy(const struct sim_host *h); /* it is being started or stopped */
+char *daemon_folder(const char *host); /* of its present life; the caller frees it */
 
 struct aggregator *the_aggregator(void); /* NULL = it is down */
 struct store *the_store(

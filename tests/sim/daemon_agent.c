@@ -18,10 +18,12 @@ static int load(struct agent_conf *conf, const char *dir, const struct daemon_op
 	char *spool = xasprintf("--spool=%s", dir);
 	char *host = xasprintf("--host=%s", sim.host->name);
 	char *limit = xasprintf("--spool-limit=%lld", (long long)opts->spool_limit_bytes);
+	char *file_limit = xasprintf("--file-limit=%lld", (long long)opts->file_limit_bytes);
 	char *args[] = {
 		spool,
 		host,
 		limit,
+		file_limit,
 		(char *)"--aggregator=agg:7401",
 		(char *)"--listen=",
 		(char *)"--local-socket=",
@@ -30,6 +32,7 @@ static int load(struct agent_conf *conf, const char *dir, const struct daemon_op
 	enum conf_action action;
 	int rc = conf_load(conf, &agent_conf_table, &n, args, &action, e);
 
+	free(file_limit);
 	free(limit);
 	free(host);
 	free(spool);
@@ -62,4 +65,6 @@ static void release(void *self)
 	free(d);
 }
 
-const struct daemon_kind agent_kind = { .start = start, .stop = stop, .free = release };
+const struct daemon_kind agent_kind = {
+	.workers = 3, .start = start, .stop = stop, .free = release
+};

@@ -48,4 +48,10 @@ static void release(void *self)
 	free(agg);
 }
 
-const struct daemon_kind aggregator_kind = { .start = start, .stop = stop, .free = release };
+const struct daemon_kind aggregator_kind = {
+	.workers = 16,
+	.stop_limit_ns = 10 * NS_PER_S, /* the default */
+	.start = start,
+	.stop = stop,
+	.free = release,
+};

@@ -10,6 +10,10 @@
 struct loop;
 
 struct daemon_kind {
+	/* What its main.c does. */
+	int workers;
+	int64_t stop_limit_ns; /* an orderly stop that takes longer becomes a kill; 0 = no limit */
+
 	int (*start)(void **self, const char *dir, const struct daemon_opts *opts,
 		     struct loop *loop, struct err *e);
 	void (*stop)(void *self);

@@ -240,7 +240,7 @@ int64_t net_cut_until_ns(const struct sim_host *a, const struct sim_host *b)
 
 /* ---- life ---- */
 
-struct sim_host *host_new(const char *name)
+struct sim_host *host_new_outside(const char *name)
 {
 	struct rng *r = &sim.rng;
 	struct sim_host *h = xcalloc(1, sizeof(*h));
@@ -255,6 +255,13 @@ struct sim_host *host_new(const char *name)
 	h->mono_ppb = h->raw_ppb + rng_range(r, -50000, 50000);
 	h->kernel_stamps = rng_chance(r, 0.7);
 	h->bytes_per_s = 1000000000;
+	return h;
+}
+
+struct sim_host *host_new(const char *name)
+{
+	struct sim_host *h = host_new_outside(name);
+
 	sim.hosts = xrealloc(sim.hosts, (sim.n_hosts + 1) * sizeof(struct sim_host *));
 	sim.hosts[sim.n_hosts++] = h;
 	return h;

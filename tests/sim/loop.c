@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * base/loop.h on virtual time. A loop wakes when its host's clock reaches its next timer, or a little
- * after something was posted; a paused host wakes later. A worker runs at a random instant, its
- * end is delivered at a later one.
+ * after something was posted; a paused host wakes later. A worker begins at a random instant, may wait on
+ * its way, and its end is delivered at a later one.
  */
 #include "base/loop.h"
 
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "tests/sim/fiber.h"
 #include "tests/sim/sim.h"
 
 #define BUSY_STORE_MEAN_NS (2 * NS_PER_MS)
@@ -26,7 +27,9 @@ struct post {
 
 struct work {
 	struct loop *loop;
-	loop_fn run, done;
+	struct fiber *run; /* NULL once it has ended */
+	bool has_worker;
+	loop_fn done;
 	void *arg;
 	const bool *go; /* its end is delivered once this is true; NULL = at once */
 	struct sim_event ev;
@@ -49,7 +52,8 @@ struct loop {
 	size_t n, cap;
 	STAILQ_HEAD(, post) posts;
 	uint64_t n_posted, n_run; /* ever */
-	TAILQ_HEAD(, work) works;
+	TAILQ_HEAD(, work) works; /* oldest first */
+	int workers, n_working;
 	TAILQ_HEAD(, loop_watch) watches;
 	int64_t now_ns;
 	uint64_t turns;
@@ -231,14 +235,38 @@ static void work_ended(void *arg)
 
 static struct work *running;
 
+static void on_work(void *arg);
+
+/* A worker is free: for the oldest work that has none. */
+static void give_worker(struct loop *l)
+{
+	struct work *w;
+
+	TAILQ_FOREACH (w, &l->works, entry) {
+		if (!w->has_worker && w->run && !w->ev.slot) {
+			sim_at(&w->ev, sim.now_ns, on_work, w);
+			return;
+		}
+	}
+}
+
+/* Runs it until it waits or ends. Workers of another host may run while it waits. */
 static void work_run(struct work *w)
 {
-	loop_fn run = w->run;
+	struct sim_host *was = sim.host;
+	struct work *outer = running;
 
-	w->run = NULL;
+	sim.host = w->loop->host;
 	running = w;
-	run(w->arg);
-	running = NULL;
+	if (!w->has_worker)
+		w->loop->n_working++;
+	w->has_worker = true;
+	if (fiber_run(w->run)) {
+		w->run = NULL;
+		w->loop->n_working--;
+	}
+	running = outer;
+	sim.host = was;
 }
 
 void loop_hold_worker(const bool *go)
@@ -256,23 +284,39 @@ static void on_work(void *arg)
 		sim_at(&w->ev, h->paused_until_ns, on_work, w);
 		return;
 	}
-	sim.host = h;
+	if (!w->has_worker && w->loop->n_working >= w->loop->workers)
+		return;
 	work_run(w);
-	sim.host = NULL;
+	if (w->run)
+		return;
 	sim_at(&w->ev, not_before(h, sim.now_ns + work_takes_ns()), work_ended, w);
+	give_worker(w->loop);
+}
+
+bool loop_worker_wait(int64_t until_ns)
+{
+	struct work *w = running;
+
+	if (!w)
+		return false;
+	if (!w->loop->host->cleaning_up) {
+		sim_at(&w->ev, until_ns, on_work, w);
+		fiber_stop();
+	}
+	return true;
 }
 
 void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg)
 {
 	struct work *w = xcalloc(1, sizeof(*w));
 
-	*w = (struct work){ .loop = l, .run = run, .done = done, .arg = arg };
+	*w = (struct work){ .loop = l, .run = fiber_new(run, arg), .done = done, .arg = arg };
 	TAILQ_INSERT_TAIL(&l->works, w, entry);
 	if (!l->host->cleaning_up)
 		sim_at(&w->ev, sim.now_ns + work_takes_ns(), on_work, w);
 }
 
-/* The oldest one at once, as if its time had come. */
+/* The oldest one at once, as if its time had come. One that waits for the world all the same lets it go on. */
 static bool hurry_work(struct loop *l)
 {
 	struct work *w = TAILQ_FIRST(&l->works);
@@ -284,7 +328,10 @@ static bool hurry_work(struct loop *l)
 	sim_cancel(&w->ev);
 	if (w->run)
 		work_run(w);
-	work_done(w);
+	if (w->run)
+		sim_step();
+	else
+		work_done(w);
 	return true;
 }
 
@@ -442,10 +489,10 @@ int loop_new(struct loop **out, int workers, struct err *e)
 {
 	struct loop *l = xcalloc(1, sizeof(*l));
 
-	(void)workers;
 	(void)e;
-	assert(sim.host);
+	assert(sim.host && workers > 0);
 	l->host = sim.host;
+	l->workers = workers;
 	STAILQ_INIT(&l->posts);
 	TAILQ_INIT(&l->works);
 	TAILQ_INIT(&l->watches);

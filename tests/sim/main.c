@@ -20,6 +20,7 @@ struct sim_conf {
 	int agents;
 	int minutes;
 	bool calm;
+	bool whole_store;
 	bool twice;
 	int verbose;
 };
@@ -30,6 +31,7 @@ static const struct conf_field fields[] = {
 	CONF(struct sim_conf, agents, "0", "number of agents; 0: 1 to 8, by the seed"),
 	CONF(struct sim_conf, minutes, "0", "of failures, in the cluster's time; 0: by the seed"),
 	CONF(struct sim_conf, calm, NULL, "no failures except those of the network"),
+	CONF(struct sim_conf, whole_store, NULL, "the store never fails"),
 	CONF(struct sim_conf, twice, NULL, "play each seed twice: the same must happen"),
 	CONF(struct sim_conf, verbose, "0", "1: what happens; 2: with every log line"),
 	{ 0 }
@@ -52,7 +54,8 @@ static double seconds(void)
 
 static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_result *total)
 {
-	const struct play_opts opts = { conf->agents, conf->minutes, conf->calm };
+	const struct play_opts opts = { conf->agents, conf->minutes, conf->calm,
+					conf->whole_store };
 	struct play_result r = play(seed, &opts), again;
 
 	if (conf->twice) {
@@ -68,7 +71,8 @@ static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_res
 			fprintf(stderr, " --agents %d", conf->agents);
 		if (conf->minutes)
 			fprintf(stderr, " --minutes %d", conf->minutes);
-		fprintf(stderr, "%s --verbose 2\n", conf->calm ? " --calm" : "");
+		fprintf(stderr, "%s%s --verbose 2\n", conf->calm ? " --calm" : "",
+			conf->whole_store ? " --whole-store" : "");
 	}
 	total->steps += r.steps;
 	total->took_ns += r.took_ns;
@@ -84,8 +88,8 @@ static void report(uint64_t n, uint64_t failed, const struct play_result *total,
 	       " events of the world\n",
 	       n, failed, (double)total->took_ns / 1e9, took, total->steps);
 	printf("sessions checked: %" PRIu64 "; hosts complete %" PRIu64 ", partial %" PRIu64
-	       ", failed %" PRIu64 "\n",
-	       c->sessions, c->complete, c->partial, c->failed);
+	       ", failed %" PRIu64 "; further files %" PRIu64 ", training steps %" PRIu64 "\n",
+	       c->sessions, c->complete, c->partial, c->failed, c->more_files, c->steps);
 	printf("%" PRIu64
 	       " events of captures inside their bounds, worst error %.1f us, hash %016" PRIx64
 	       "\n",

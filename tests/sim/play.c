@@ -3,16 +3,26 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
-#include "tests/sim/daemon.h"
+#include "tests/sim/burst.h"
 #include "tests/sim/check.h"
+#include "tests/sim/client.h"
+#include "tests/sim/daemon.h"
+#include "tests/sim/flaky_store.h"
+#include "tests/sim/job.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/user.h"
 
 #define CALM_NS \
 	(150 * \
 	 NS_PER_S) /* after it everything is well again: the longest keepalive, redial pauses */
+
+#define PICK(table) (table)[rng_range(&sim.rng, 0, ARRAY_SIZE(table) - 1)]
+
+/* After it no agent holds a file of what is over: the longest deadline, and the lease beyond it. */
+#define LEASE_NS (700 * NS_PER_S)
 
 static struct {
 	const struct play_opts *opts;
@@ -59,6 +69,12 @@ static void start_in(struct sim_host *h, int64_t ns)
 
 /* ---- what may happen ---- */
 
+static void before_outage(void)
+{
+	user_before_outage();
+	client_before_outage();
+}
+
 /* Down, and up again some time later. */
 static void end_daemon(struct sim_host *h)
 {
@@ -67,12 +83,22 @@ static void end_daemon(struct sim_host *h)
 	if (!h->alive || daemon_is_busy(h) || h->asleep)
 		return;
 	if (agg)
-		user_before_outage();
+		before_outage();
 	if (orderly && h->paused_until_ns <= sim.now_ns)
 		daemon_stop(h);
 	else
 		daemon_kill(h, rng_chance(&sim.rng, 0.2));
+	if (agg)
+		check_visible();
 	start_in(h, rng_scale(&sim.rng, 20 * NS_PER_MS, 20 * NS_PER_S));
+}
+
+static void on_store_crash(void)
+{
+	before_outage();
+	daemon_kill(the_agg(), false);
+	check_visible();
+	start_in(the_agg(), rng_scale(&sim.rng, 20 * NS_PER_MS, 20 * NS_PER_S));
 }
 
 static void pause_daemon(struct sim_host *h)
@@ -80,7 +106,7 @@ static void pause_daemon(struct sim_host *h)
 	if (!h->alive || daemon_is_busy(h))
 		return;
 	if (h == the_agg())
-		user_before_outage();
+		before_outage();
 	host_pause(h, rng_scale(&sim.rng, 10 * NS_PER_MS,
 				h == the_agg() ? 5 * NS_PER_S : 90 * NS_PER_S));
 }
@@ -129,22 +155,78 @@ static void slow_down(void)
 	any_agent()->bytes_per_s = rng_scale(&sim.rng, 20000, 1000000000);
 }
 
-static void ask_capture(void)
+/* Calls that fail all, some of the time, or only for some keys. */
+static void break_store(void)
 {
-	user_capture(false);
+	static const char *const calls[] = { "*",    "write",  "put",	   "get",
+					     "list", "remove", "open,stat" };
+	static const char *const keys[] = {
+		"*", "tutti/*", "profiles/*", "tutti/sessions/*", "tutti/index/*", "tutti/failed/*"
+	};
+	static const char *const actions[] = { "fail", "full", "lose", "hang", "delay" };
+	char rules[128], action[32];
+	const char *what = PICK(actions);
+
+	snprintf(action, sizeof(action), "%s", what);
+	if (!strcmp(what, "delay"))
+		snprintf(action, sizeof(action), "delay=%.3f",
+			 (double)rng_scale(&sim.rng, NS_PER_MS, 100 * NS_PER_S) / 1e9);
+	snprintf(rules, sizeof(rules), "%s %s %s", PICK(calls), PICK(keys), action);
+	if (rng_chance(&sim.rng, 0.3))
+		snprintf(rules + strlen(rules), sizeof(rules) - strlen(rules), " skip=%d times=%d",
+			 (int)rng_range(&sim.rng, 0, 10), (int)rng_range(&sim.rng, 1, 10));
+	before_outage();
+	flaky_store_break(rules, rng_scale(&sim.rng, NS_PER_S, 600 * NS_PER_S));
 }
+
+static void lose_store(void)
+{
+	before_outage();
+	flaky_store_break(rng_chance(&sim.rng, 0.5) ? "* * fail" : "* * hang",
+			  rng_scale(&sim.rng, NS_PER_S, 600 * NS_PER_S));
+}
+
+static void crash_at_call(void)
+{
+	flaky_store_crash((uint64_t)rng_range(&sim.rng, 0, 40), rng_chance(&sim.rng, 0.5));
+}
+
+static void end_away(void)
+{
+	static void (*const ends[])(void) = { end_agent, pause_agent, cut_agent, suspend_agent };
+
+	PICK(ends)();
+	if (rng_chance(&sim.rng, 0.5))
+		user_cancel();
+	else
+		user_stop();
+}
+
+enum draw { DRAW_USE, DRAW_FAILURE, DRAW_STORE };
 
 static const struct {
 	void (*fn)(void);
 	int weight;
-	bool is_failure;
+	enum draw draw;
 } actions[] = {
-	{ ask_capture, 30, false },    { user_stop, 3, false },	    { user_cancel, 3, false },
-	{ user_retry, 6, false },      { user_delete, 2, false },   { user_browse, 4, false },
-	{ end_agent, 8, true },	       { end_aggregator, 4, true }, { pause_agent, 6, true },
-	{ pause_aggregator, 2, true }, { cut_agent, 8, true },	    { suspend_agent, 2, true },
-	{ step_clock, 4, true },       { slow_down, 4, true },
+	{ user_capture, 30, DRAW_USE },	   { user_capture_steps, 8, DRAW_USE },
+	{ user_stop, 3, DRAW_USE },	   { user_cancel, 3, DRAW_USE },
+	{ user_retry, 6, DRAW_USE },	   { user_delete, 2, DRAW_USE },
+	{ user_browse, 4, DRAW_USE },	   { client_profile, 4, DRAW_USE },
+	{ client_terminate, 1, DRAW_USE }, { job_restart, 1, DRAW_FAILURE },
+	{ end_agent, 8, DRAW_FAILURE },	   { end_aggregator, 4, DRAW_FAILURE },
+	{ pause_agent, 6, DRAW_FAILURE },  { pause_aggregator, 2, DRAW_FAILURE },
+	{ cut_agent, 8, DRAW_FAILURE },	   { suspend_agent, 2, DRAW_FAILURE },
+	{ end_away, 4, DRAW_FAILURE },	   { step_clock, 4, DRAW_FAILURE },
+	{ slow_down, 4, DRAW_FAILURE },	   { break_store, 4, DRAW_STORE },
+	{ lose_store, 2, DRAW_STORE },	   { crash_at_call, 3, DRAW_STORE },
 };
+
+static bool may_happen(enum draw draw)
+{
+	return draw == DRAW_USE ||
+	       (!stage.opts->calm && !(draw == DRAW_STORE && stage.opts->whole_store));
+}
 
 static void on_next(void *arg)
 {
@@ -161,7 +243,7 @@ static void on_next(void *arg)
 		pick -= actions[i].weight;
 		if (pick >= 0)
 			continue;
-		if (!(actions[i].is_failure && stage.opts->calm))
+		if (may_happen(actions[i].draw))
 			actions[i].fn();
 		return;
 	}
@@ -193,13 +275,16 @@ static void make_host(const char *name)
 
 static void make_fleet(int agents)
 {
+	const bool small_files = rng_chance(&sim.rng, 0.4);
 	const struct daemon_opts opts = {
 		.grace_ns = rng_range(&sim.rng, 3, 30) * NS_PER_S,
 		.lead_ns = rng_scale(&sim.rng, NS_PER_MS, NS_PER_S),
 		.spool_limit_bytes = rng_chance(&sim.rng, 0.1) ? 16 << 20 : 1 << 30,
+		.file_limit_bytes = small_files ? 128 << 10 : 1 << 30,
 	};
 	char name[24];
 
+	ballast_limit = small_files ? 40 << 10 : SIZE_MAX;
 	make_host("agg");
 	the_agg()->bytes_per_s = 1000000000;
 	for (int i = 1; i <= agents; i++) {
@@ -208,7 +293,9 @@ static void make_fleet(int agents)
 	}
 	stage.starts = xcalloc(sim.n_hosts, sizeof(*stage.starts));
 	daemons_new(&opts);
-	user_new(opts.grace_ns);
+	user_new(opts.grace_ns, stage.opts->calm);
+	job_new();
+	client_new();
 	for (size_t i = 0; i < sim.n_hosts; i++)
 		start_in(sim.hosts[i], rng_scale(&sim.rng, NS_PER_MS, 3 * NS_PER_S));
 }
@@ -219,6 +306,7 @@ static void make_fleet(int agents)
 static void heal(void)
 {
 	sim_cancel(&stage.next);
+	flaky_store_heal();
 	for (size_t i = 0; i < sim.n_hosts; i++) {
 		sim.hosts[i]->bytes_per_s = 1000000000;
 		if (!sim.hosts[i]->alive)
@@ -260,6 +348,8 @@ static void check_nothing_is_left(void)
 static void clear_stage(void)
 {
 	user_free();
+	client_free();
+	flaky_store_free();
 	daemons_free();
 	for (size_t i = 0; i < sim.n_hosts; i++) {
 		sim_cancel(&stage.starts[i]);
@@ -268,11 +358,25 @@ static void clear_stage(void)
 	free(stage.starts);
 }
 
+/* All is well, and has been for a while. */
+static void check_ends(void)
+{
+	user_ask_ends();
+	sim_run(sim.now_ns + 10 * NS_PER_S);
+	user_check_ends();
+	check_spools(false);
+	if (!rng_chance(&sim.rng, 0.2))
+		return;
+	sim_run(sim.now_ns + LEASE_NS);
+	check_spools(true);
+}
+
 struct play_result play(uint64_t seed, const struct play_opts *opts)
 {
 	struct play_result result;
 
 	sim_begin(seed);
+	flaky_store_new(on_store_crash);
 	stage.opts = opts;
 	make_fleet(opts->agents ? opts->agents : (int)rng_range(&sim.rng, 1, 8));
 	stage.failures_end_ns =
@@ -282,11 +386,13 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	sim_at(&stage.next, rng_scale(&sim.rng, NS_PER_MS, 5 * NS_PER_S), on_next, NULL);
 	sim_run(stage.failures_end_ns);
 	heal();
-	sim_run(stage.failures_end_ns + CALM_NS);
-	user_capture(true);
+	sim_run(sim.now_ns + CALM_NS);
+	user_capture_whole();
 	sim_run(sim.now_ns + NS_PER_S);
 	if (!wait_for_requests(200 * NS_PER_S))
 		sim_fail("%zu captures do not end", user_waiting());
+	check_ends();
+	client_stop();
 	stop_all();
 	check_store();
 	check_nothing_is_left();

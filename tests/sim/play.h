@@ -10,6 +10,7 @@ struct play_opts {
 	int agents; /* 0 = 1 to 8, chosen by the seed */
 	int minutes; /* length of the time of failures; 0 = chosen by the seed */
 	bool calm; /* no failures except those of the network */
+	bool whole_store; /* the store never fails */
 };
 
 struct play_result {

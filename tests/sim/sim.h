@@ -7,8 +7,10 @@
  *   host.c    hosts: their clocks (base/now.h), what happens to them, their log lines (base/log.h)
  *   loop.c    base/loop.h: timers, posts and workers by virtual time
  *   udp.c     net/udp.h          wire.c, channel.c, call.c   net/rpc.h          http.c   net/http_server.h
- *   daemon.c  starts, stops and kills agents and the aggregator; tracer.c records bursts
- *   user.c    requests captures, stops, cancels, retries; check.c checks the sessions
+ *   daemon.c  starts, stops and kills agents and the aggregator; tracer.c records bursts; job.c marks steps
+ *   flaky_store.c  the aggregator's store: takes time, fails, is away, kills it; fiber.c lets a worker wait
+ *   user.c    requests captures, stops, cancels, retries; client.c uses ProfilerService
+ *   check.c   checks the sessions; check_store.c what is in the store and in spools
  *   play.c    the schedule of a seed; main.c the command line
  *
  * True time is virtual, in ns since the begin of the simulation, and the same on all hosts. Code takes no time,
@@ -133,6 +135,7 @@ struct sim_host {
 };
 
 struct sim_host *host_new(const char *name);
+struct sim_host *host_new_outside(const char *name); /* not in sim.hosts: nothing befalls it */
 struct sim_host *host_find(const char *name); /* or NULL */
 void host_free(struct sim_host *h);
 
@@ -174,6 +177,10 @@ void loop_replan(struct sim_host *h);
 
 /* Called in a worker's function: the worker's `done` is called only once *go is true. */
 void loop_hold_worker(const bool *go);
+
+/* Called in a worker's function: returns at that true time, or at once when its host is being cleaned up. False
+ * outside of workers, where it does not wait. */
+bool loop_worker_wait(int64_t until_ns);
 
 /* ---- requests to the aggregator ---- */
 

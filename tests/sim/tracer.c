@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The only tracer of these agents. Bursts happen everywhere at the same true instants; it has them all,
- * stamped with its host's raw clock, as a sampler's ring would.
+ * The tracers of these agents. "sim": bursts happen everywhere at the same true instants; it has them all,
+ * stamped with its host's raw clock, as a sampler's ring would. "profiler": serves one capture at a time.
  */
 #include "agent/tracer/tracer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "proto/reasons.h"
 #include "tests/sim/burst.h"
+#include "tests/sim/job.h"
 #include "tests/sim/sim.h"
 #include "xspace/xspace.h"
 
@@ -20,10 +23,15 @@ struct sim_tracer {
 	struct loop *loop;
 	struct sim_host *host;
 	int64_t from_ns; /* true time: nothing is known from before it was opened */
+	struct job_process *job; /* of "sim" */
+	struct tracer_run *user; /* of "profiler": who has it; or NULL */
 };
 
+#define SMALL_BALLAST 65536
+#define CALL_AHEAD_NS (100 * NS_PER_MS)
+
 /* Alive as long as its run or its event is. */
-struct job {
+struct use {
 	struct sim_tracer *tracer;
 	struct tracer_run *run;
 	struct loop_timer timer;
@@ -36,15 +44,23 @@ int64_t burst_ns(int64_t k)
 	return k * BURST_EVERY_NS + (int64_t)((x >> 33) % (BURST_EVERY_NS / 2));
 }
 
-static int sim_tracer_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+static struct sim_tracer *tracer_new(const struct tracer_ops *ops, const struct tracer_env *env)
 {
 	struct sim_tracer *t = xcalloc(1, sizeof(*t));
 
-	(void)e;
-	t->base.ops = &sim_tracer_ops;
+	t->base.ops = ops;
 	t->loop = env->loop;
 	t->host = sim.host;
 	t->from_ns = sim_here_ns();
+	return t;
+}
+
+static int sim_tracer_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	struct sim_tracer *t = tracer_new(&sim_tracer_ops, env);
+
+	(void)e;
+	t->job = env->marks ? job_process_new(env->loop, env->marks) : NULL;
 	*out = &t->base;
 	return 0;
 }
@@ -89,52 +105,86 @@ static void add_ballast(struct xs_builder *b, size_t len)
 	free(bytes);
 }
 
+size_t ballast_limit; /* of a plane */
+
+static size_t ballast(void)
+{
+	size_t len = (size_t)rng_scale(&sim.rng, 16, rng_chance(&sim.rng, 0.1) ? 3 << 20 : 4096);
+
+	return len < ballast_limit ? len : ballast_limit;
+}
+
+/* A plane is never split: several large ones make several files. */
+static void add_planes(struct xs_builder *b, const struct sim_tracer *t,
+		       const struct tracer_run *run)
+{
+	int64_t more = ballast_limit < SMALL_BALLAST ? rng_range(&sim.rng, 0, 5) : 0;
+	char name[32];
+
+	xs_plane(b, 0, "/host:CPU");
+	add_ballast(b, ballast() / 2);
+	add_bursts(b, t, run);
+	for (int64_t i = 1; i <= more; i++) {
+		snprintf(name, sizeof(name), "/host:more %d", (int)i);
+		xs_plane(b, i, name);
+		add_ballast(b, ballast_limit);
+	}
+}
+
 static void give(void *arg)
 {
-	struct job *job = arg;
-	struct tracer_run *run = job->run;
+	struct use *use = arg;
+	struct tracer_run *run = use->run;
 	struct tracer_part *part = tracer_run_add_part(run);
 	struct xs_builder *b = xs_builder_new();
 
-	xs_plane(b, 0, "/host:CPU");
-	add_ballast(b, (size_t)rng_scale(&sim.rng, 16, rng_chance(&sim.rng, 0.1) ? 3 << 20 : 4096));
-	add_bursts(b, job->tracer, run);
+	add_planes(b, use->tracer, run);
 	xs_finish(b, &part->bytes);
 	xs_builder_free(b);
-	if (run->t0_raw_ns < host_raw_ns(job->tracer->host, job->tracer->from_ns))
+	if (run->t0_raw_ns < host_raw_ns(use->tracer->host, use->tracer->from_ns))
 		tracer_run_set_result(run, RUN_DEGRADED, "window-cut",
 				      "the agent was not there yet");
 	part->base = PART_RAW;
 	snprintf(part->label, sizeof(part->label), "sim");
-	free(job);
+	free(use);
 	run->arg = NULL;
 	run->done(run);
 }
 
+static struct use *use_new(struct sim_tracer *t, struct tracer_run *run)
+{
+	struct use *use = xcalloc(1, sizeof(*use));
+
+	use->tracer = t;
+	use->run = run;
+	run->arg = use;
+	return use;
+}
+
+static void give_later(struct use *use, loop_fn fn)
+{
+	loop_timer_in(use->tracer->loop, &use->timer,
+		      rng_scale(&sim.rng, NS_PER_MS, 300 * NS_PER_MS), fn, use);
+}
+
 static void sim_tracer_gather(struct tracer *tracer, struct tracer_run *run)
 {
-	struct sim_tracer *t = (struct sim_tracer *)tracer;
-	struct job *job = xcalloc(1, sizeof(*job));
-
-	job->tracer = t;
-	job->run = run;
-	run->arg = job;
-	loop_timer_in(t->loop, &job->timer, rng_scale(&sim.rng, NS_PER_MS, 300 * NS_PER_MS), give,
-		      job);
+	give_later(use_new((struct sim_tracer *)tracer, run), give);
 }
 
 static void sim_tracer_cancel(struct tracer *tracer, struct tracer_run *run)
 {
-	struct job *job = run->arg;
+	struct use *use = run->arg;
 
-	if (job)
-		loop_timer_cancel(((struct sim_tracer *)tracer)->loop, &job->timer);
-	free(job);
+	if (use)
+		loop_timer_cancel(((struct sim_tracer *)tracer)->loop, &use->timer);
+	free(use);
 	run->arg = NULL;
 }
 
 static void sim_tracer_free(struct tracer *t)
 {
+	job_process_free(((struct sim_tracer *)t)->job);
 	free(t);
 }
 
@@ -147,4 +197,94 @@ const struct tracer_ops sim_tracer_ops = {
 	.free = sim_tracer_free,
 };
 
-const struct tracer_ops *const sim_tracers[] = { &sim_tracer_ops, NULL };
+/* ---- profiler ---- */
+
+static const struct tracer_ops profiler_ops;
+
+static int profiler_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	(void)e;
+	*out = &tracer_new(&profiler_ops, env)->base;
+	return 0;
+}
+
+/* As a framework's profiler: the call comes just before the window, and is refused if there is another one. */
+static void profiler_take(void *arg)
+{
+	struct use *use = arg;
+	struct sim_tracer *t = use->tracer;
+
+	if (t->user)
+		tracer_run_set_result(use->run, RUN_FAILED, REASON_PROFILER_BUSY, "%s has it",
+				      t->user->session);
+	else
+		t->user = use->run;
+}
+
+static int profiler_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
+{
+	struct sim_tracer *t = (struct sim_tracer *)tracer;
+	struct use *use = use_new(t, run);
+	int64_t until_ns = run->t0_raw_ns - now_raw_ns() - CALL_AHEAD_NS;
+
+	(void)e;
+	if (until_ns > 0)
+		loop_timer_in(t->loop, &use->timer, until_ns, profiler_take, use);
+	else
+		profiler_take(use);
+	return 0;
+}
+
+static void profiler_leave(struct sim_tracer *t, const struct tracer_run *run)
+{
+	if (t->user == run)
+		t->user = NULL;
+}
+
+static void profiler_give(void *arg)
+{
+	struct use *use = arg;
+	struct tracer_run *run = use->run;
+	struct sim_tracer *t = use->tracer;
+	struct xs_builder *b = xs_builder_new();
+
+	if (t->user == run) {
+		xs_plane(b, 0, "/device:sim");
+		xs_line(b, 1, "ops", run->t0_raw_ns);
+		xs_finish(b, &tracer_run_add_part(run)->bytes);
+	}
+	xs_builder_free(b);
+	profiler_leave(t, run);
+	free(use);
+	run->arg = NULL;
+	run->done(run);
+}
+
+static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
+{
+	(void)tracer;
+	give_later(run->arg, profiler_give);
+}
+
+static void profiler_cancel(struct tracer *tracer, struct tracer_run *run)
+{
+	profiler_leave((struct sim_tracer *)tracer, run);
+	sim_tracer_cancel(tracer, run);
+}
+
+static void profiler_free(struct tracer *t)
+{
+	free(t);
+}
+
+static const struct tracer_ops profiler_ops = {
+	.name = "profiler",
+	.open = profiler_open,
+	.state = sim_tracer_state,
+	.arm = profiler_arm,
+	.gather = profiler_gather,
+	.cancel = profiler_cancel,
+	.free = profiler_free,
+};
+
+const struct tracer_ops *const sim_tracers[] = { &sim_tracer_ops, &profiler_ops, NULL };

@@ -11,8 +11,11 @@
 #include "aggregator/aggregator.h"
 #include "json/json_text.h"
 #include "base/mem.h"
+#include "storage/store.h"
 #include "tests/sim/check.h"
 #include "tests/sim/daemon.h"
+#include "tests/sim/flaky_store.h"
+#include "tests/sim/job.h"
 
 #define SLACK_NS     (3 * NS_PER_S) /* from a deadline to the manifest */
 #define ASK_AGAIN_NS (5 * NS_PER_S)
@@ -20,14 +23,15 @@
 
 static struct requests requests;
 static int64_t grace_ns;
+static bool is_calm;
 
 static void ask(void *arg);
 
 /* ---- what became of it ---- */
 
+/* A retry that fails leaves its session as it was. */
 static void is_over(struct request *w, bool committed)
 {
-	/* A retry that fails leaves its session as it was. */
 	committed |= w->committed;
 	w->over = true;
 	w->committed = committed;
@@ -39,30 +43,73 @@ static void is_over(struct request *w, bool committed)
 		sim_fail("session %s failed on a healthy fleet", w->session);
 }
 
+/* Neither a capture nor a session. */
+static void is_gone(struct request *w)
+{
+	if (!w->removal)
+		sim_fail("session %s was accepted and is forgotten", w->session);
+	w->committed = false;
+	is_over(w, false);
+}
+
+static void ask_later(struct request *w)
+{
+	sim_at(&w->ask, sim.now_ns + ASK_AGAIN_NS, ask, w);
+}
+
 static void on_session(void *arg, int status, const char *body, size_t len)
 {
 	struct request *w = arg;
 
 	(void)body;
 	(void)len;
-	if (status == 200) {
+	if (status == 200)
 		is_over(w, true);
-	} else if (status == 404) {
-		if (!w->spoilt)
-			sim_fail("session %s was accepted and is forgotten", w->session);
-		w->committed = false;
-		is_over(w, false);
-	} else {
-		sim_at(&w->ask, sim.now_ns + ASK_AGAIN_NS, ask, w);
-	}
+	else if (status == 404)
+		is_gone(w);
+	else
+		ask_later(w);
 }
 
-static void read_session(struct request *w)
+static void get(struct request *w, const char *kind, sim_answer_fn fn)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/api/v1/sessions/%s", w->session);
-	http_ask("GET", path, NULL, on_session, w);
+	snprintf(path, sizeof(path), "/api/v1/%s/%s", kind, w->session);
+	http_ask("GET", path, NULL, fn, w);
+}
+
+static int64_t session_to_true_ns(const struct request *w, int64_t session_ns)
+{
+	return sim.now_ns + session_ns - (host_raw_ns(sim.hosts[0], sim.now_ns) + w->shift_ns);
+}
+
+/* Takes the window of this document; returns when to ask again. A queued one has no window yet. */
+static int64_t learn_window(struct request *w, const json_t *doc)
+{
+	int64_t duration_ns = json_get_int(doc, "duration_ns"), end_ns;
+	int64_t own_grace_ns = 2 * duration_ns > grace_ns ? 2 * duration_ns : grace_ns;
+
+	if (duration_ns > w->longest_ns)
+		w->longest_ns = duration_ns;
+	if (!strcmp(json_get_text(doc, "state"), "queued")) {
+		if (the_aggregator())
+			w->shift_ns = the_aggregator()->clock.shift_ns;
+		w->last_ns = INT64_MAX;
+		return sim.now_ns + ASK_AGAIN_NS;
+	}
+	end_ns = session_to_true_ns(w, json_get_int(doc, "t0_ns") + duration_ns);
+	w->last_ns = end_ns + EXTENSION * own_grace_ns + SLACK_NS;
+	end_ns += own_grace_ns + SLACK_NS;
+	return end_ns > sim.now_ns ? end_ns : sim.now_ns + ASK_AGAIN_NS;
+}
+
+static void ask_when_due(struct request *w, const json_t *doc)
+{
+	sim_at(&w->ask, learn_window(w, doc), ask, w);
+	if (w->undisturbed && sim.now_ns > w->last_ns)
+		sim_fail("session %s is still %s after its last deadline", w->session,
+			 json_get_text(doc, "state"));
 }
 
 static void on_capture(void *arg, int status, const char *body, size_t len)
@@ -74,67 +121,119 @@ static void on_capture(void *arg, int status, const char *body, size_t len)
 	if (w->over) {
 		/* it was seen to end meanwhile */
 	} else if (status == 404) {
-		read_session(w);
+		get(w, "sessions", on_session);
 	} else if (!strcmp(state, "committed") || !strcmp(state, "failed")) {
 		if (!strcmp(state, "failed") && !*json_get_text(doc, "error"))
 			sim_fail("session %s failed without a reason", w->session);
 		is_over(w, !strcmp(state, "committed"));
+	} else if (doc) {
+		ask_when_due(w, doc);
 	} else {
-		if (status == 200 && w->undisturbed && sim.now_ns > w->last_ns)
-			sim_fail("session %s is still %s after its last deadline", w->session,
-				 state);
-		sim_at(&w->ask, sim.now_ns + ASK_AGAIN_NS, ask, w);
+		ask_later(w);
 	}
 	json_decref(doc);
 }
 
 static void ask(void *arg)
 {
-	struct request *w = arg;
-	char path[128];
+	get(arg, "captures", on_capture);
+}
 
-	snprintf(path, sizeof(path), "/api/v1/captures/%s", w->session);
-	http_ask("GET", path, NULL, on_capture, w);
+/* ---- the ends, once more ---- */
+
+static void on_end_session(void *arg, int status, const char *body, size_t len)
+{
+	struct request *w = arg;
+
+	(void)body;
+	(void)len;
+	w->end_known = status == 200 || (status == 404 && w->removal);
+}
+
+static void on_end(void *arg, int status, const char *body, size_t len)
+{
+	struct request *w = arg;
+	json_t *doc = status == 200 ? json_loadb(body, len, 0, NULL) : NULL;
+	const char *state = doc ? json_get_text(doc, "state") : "";
+
+	if (status == 404)
+		get(w, "sessions", on_end_session);
+	else
+		w->end_known = !strcmp(state, "committed") || !strcmp(state, "failed");
+	json_decref(doc);
+}
+
+void user_ask_ends(void)
+{
+	struct request *w;
+
+	TAILQ_FOREACH (w, &requests, entry)
+		get(w, "captures", on_end);
+}
+
+void user_check_ends(void)
+{
+	struct request *w;
+
+	TAILQ_FOREACH (w, &requests, entry) {
+		if (!w->end_known)
+			sim_fail("session %s: its end cannot be asked for", w->session);
+	}
 }
 
 /* ---- captures ---- */
 
-static int64_t session_to_true_ns(const struct request *w, int64_t session_ns)
+static struct request *find(const char *session)
 {
-	return sim.now_ns + session_ns - (host_raw_ns(sim.hosts[0], sim.now_ns) + w->shift_ns);
+	struct request *w;
+
+	TAILQ_FOREACH (w, &requests, entry) {
+		if (!strcmp(w->session, session))
+			return w;
+	}
+	return NULL;
+}
+
+const struct request *user_find(const char *session)
+{
+	return find(session);
+}
+
+struct request *user_accepted(const json_t *doc)
+{
+	struct request *w = find(json_get_text(doc, "session"));
+
+	if (w) /* a shared capture */
+		return w;
+	w = xcalloc(1, sizeof(*w));
+	snprintf(w->session, sizeof(w->session), "%s", json_get_text(doc, "session"));
+	w->n_hosts = json_array_size(json_object_get(doc, "hosts"));
+	w->by_step = json_object_get(doc, "at_step");
+	w->shift_ns = the_aggregator()->clock.shift_ns;
+	w->undisturbed = !daemon_is_busy(sim.hosts[0]) && flaky_store_is_whole(0);
+	TAILQ_INSERT_TAIL(&requests, w, entry);
+	sim_at(&w->ask, learn_window(w, doc), ask, w);
+	sim_note("session %s accepted: %zu hosts, %" PRId64 " ns, %s", w->session, w->n_hosts,
+		 w->longest_ns, json_get_text(doc, "state"));
+	return w;
 }
 
 static void on_accepted(void *arg, int status, const char *body, size_t len)
 {
-	int64_t end_ns, own_grace_ns;
 	struct request *w;
 	json_t *doc;
 
 	if (status != 202) {
-		sim_note("capture: status %d", status);
+		sim_note("capture: status %d %.*s", status, (int)len, body);
 		if (arg)
 			sim_fail("a healthy fleet refuses a capture: %d %.*s", status, (int)len,
 				 body);
 		return;
 	}
 	doc = json_loadb(body, len, 0, NULL);
-	w = xcalloc(1, sizeof(*w));
-	snprintf(w->session, sizeof(w->session), "%s", json_get_text(doc, "session"));
-	w->n_hosts = json_array_size(json_object_get(doc, "hosts"));
-	w->t0_ns = json_get_int(doc, "t0_ns");
-	w->duration_ns = json_get_int(doc, "duration_ns");
-	w->shift_ns = the_aggregator()->clock.shift_ns;
-	w->accepted_ns = sim.now_ns;
-	w->undisturbed = !daemon_is_busy(sim.hosts[0]);
-	w->must_complete = arg;
-	TAILQ_INSERT_TAIL(&requests, w, entry);
-	end_ns = session_to_true_ns(w, w->t0_ns + w->duration_ns);
-	own_grace_ns = 2 * w->duration_ns > grace_ns ? 2 * w->duration_ns : grace_ns;
-	w->last_ns = end_ns + EXTENSION * own_grace_ns + SLACK_NS;
-	sim_at(&w->ask, end_ns + own_grace_ns + SLACK_NS, ask, w);
-	sim_note("session %s accepted: %zu hosts, %" PRId64 " ns", w->session, w->n_hosts,
-		 w->duration_ns);
-	if (!strcmp(json_get_text(doc, "state"), "failed"))
+	w = user_accepted(doc);
+	w->must_complete |= arg != NULL;
+	if (!w->over && !strcmp(json_get_text(doc, "state"), "failed"))
 		is_over(w, false);
 	json_decref(doc);
 }
@@ -154,16 +253,64 @@ static void pick_hosts(char *out, size_t size)
 	}
 }
 
-void user_capture(bool must_complete)
+/* Without "tracers" it needs the profilers, and waits for those of other captures. */
+static json_t *make_body(void)
 {
-	char hosts[512] = "all", body[700];
-	int64_t duration_ns = rng_scale(&sim.rng, NS_PER_MS, 4 * NS_PER_S);
+	char hosts[512];
+	json_t *body = json_object();
 
-	if (!must_complete)
-		pick_hosts(hosts, sizeof(hosts));
-	snprintf(body, sizeof(body), "{\"hosts\": \"%s\", \"duration_ns\": %" PRId64 "}", hosts,
-		 duration_ns);
-	http_ask("POST", "/api/v1/captures", body, on_accepted, must_complete ? &requests : NULL);
+	pick_hosts(hosts, sizeof(hosts));
+	json_put_text(body, "hosts", hosts);
+	json_put_int(body, "duration_ns", rng_scale(&sim.rng, NS_PER_MS, 4 * NS_PER_S));
+	if (rng_chance(&sim.rng, 0.5))
+		json_put(body, "tracers", json_pack("[s]", "sim"));
+	else if (rng_chance(&sim.rng, 0.3))
+		json_put_int(body, "wait_ns",
+			     rng_chance(&sim.rng, 0.5)
+				     ? 0
+				     : rng_scale(&sim.rng, NS_PER_S, 60 * NS_PER_S));
+	return body;
+}
+
+/* The next step, one that comes soon, or by chance one that has passed. */
+static void put_step(json_t *body)
+{
+	if (rng_chance(&sim.rng, 0.6))
+		json_put_text(body, "at_step", "next");
+	else
+		json_put_int(body, "at_step", job_step_now() + rng_range(&sim.rng, -1, 20));
+	if (rng_chance(&sim.rng, 0.7))
+		json_put_int(body, "steps", rng_range(&sim.rng, 1, 5));
+}
+
+static void post_capture(json_t *body_taken, void *must_complete)
+{
+	char *text = json_dumps(body_taken, 0);
+
+	http_ask("POST", "/api/v1/captures", text, on_accepted, must_complete);
+	free(text);
+	json_decref(body_taken);
+}
+
+void user_capture(void)
+{
+	post_capture(make_body(), NULL);
+}
+
+void user_capture_steps(void)
+{
+	json_t *body = make_body();
+
+	put_step(body);
+	post_capture(body, NULL);
+}
+
+void user_capture_whole(void)
+{
+	json_t *body = json_object();
+
+	json_put_int(body, "duration_ns", rng_scale(&sim.rng, NS_PER_MS, 4 * NS_PER_S));
+	post_capture(body, &requests);
 }
 
 /* ---- about one of them ---- */
@@ -174,27 +321,36 @@ static struct request *pick(bool over)
 	int64_t n = 0;
 
 	TAILQ_FOREACH (w, &requests, entry) {
-		if (w->over == over && (!over || w->committed) && !w->spoilt &&
+		if (w->over == over && (!over || w->committed) && !w->cancel && !w->removal &&
 		    rng_range(&sim.rng, 0, n++) == 0)
 			found = w;
 	}
 	return found;
 }
 
-static void on_answer(void *arg, int status, const char *body, size_t len)
-{
-	(void)len;
-	(void)body;
-	sim_note("%s: status %d", (const char *)arg, status);
-}
-
-static void send_verb(const char *method, const struct request *w, const char *kind,
-		      const char *verb)
+static void send_verb(const char *method, struct request *w, const char *kind, const char *verb,
+		      sim_answer_fn fn)
 {
 	char path[128];
 
 	snprintf(path, sizeof(path), "/api/v1/%s/%s%s", kind, w->session, verb);
-	http_ask(method, path, NULL, on_answer, (void *)(*verb ? verb : "/delete"));
+	http_ask(method, path, NULL, fn, w);
+}
+
+/* A stop that finds the capture queued cancels it. */
+static void on_stopped(void *arg, int status, const char *body, size_t len)
+{
+	struct request *w = arg;
+	json_t *doc = status == 202 ? json_loadb(body, len, 0, NULL) : NULL;
+
+	sim_note("stop %s: status %d", w->session, status);
+	if (doc && json_is_true(json_object_get(doc, "cancelled"))) {
+		w->cancel = PROMISE_KEPT;
+	} else if (doc) {
+		w->stop = PROMISE_KEPT;
+		w->stopped_duration_ns = json_get_int(doc, "duration_ns");
+	}
+	json_decref(doc);
 }
 
 void user_stop(void)
@@ -203,8 +359,21 @@ void user_stop(void)
 
 	if (!w)
 		return;
-	w->stopped = true;
-	send_verb("POST", w, "captures", "/stop");
+	if (!w->stop)
+		w->stop = PROMISE_ASKED;
+	w->n_stops++;
+	send_verb("POST", w, "captures", "/stop", on_stopped);
+}
+
+static void on_cancelled(void *arg, int status, const char *body, size_t len)
+{
+	struct request *w = arg;
+
+	(void)body;
+	(void)len;
+	sim_note("cancel %s: status %d", w->session, status);
+	if (status == 202)
+		w->cancel = PROMISE_KEPT;
 }
 
 void user_cancel(void)
@@ -213,8 +382,8 @@ void user_cancel(void)
 
 	if (!w)
 		return;
-	w->spoilt = true;
-	send_verb("DELETE", w, "captures", "");
+	w->cancel = PROMISE_ASKED;
+	send_verb("DELETE", w, "captures", "", on_cancelled);
 }
 
 static void on_retried(void *arg, int status, const char *body, size_t len)
@@ -228,7 +397,7 @@ static void on_retried(void *arg, int status, const char *body, size_t len)
 		return;
 	w->over = false;
 	w->undisturbed = false; /* its window is its own */
-	sim_at(&w->ask, sim.now_ns + w->duration_ns + grace_ns + 2 * ASK_AGAIN_NS, ask, w);
+	ask_later(w);
 }
 
 /* The answer may be lost, and the retry carried on by the next aggregator all the same. */
@@ -236,14 +405,24 @@ void user_retry(void)
 {
 	const struct aggregator *agg = the_aggregator();
 	struct request *w = pick(true);
-	char path[128];
 
 	/* After two retries on two session clocks it would be unknown which host is on which. */
 	if (!w || !agg || (w->retry_shift_ns && w->retry_shift_ns != agg->clock.shift_ns))
 		return;
 	w->retry_shift_ns = agg->clock.shift_ns;
-	snprintf(path, sizeof(path), "/api/v1/sessions/%s/retry", w->session);
-	http_ask("POST", path, NULL, on_retried, w);
+	w->retried = true;
+	send_verb("POST", w, "sessions", "/retry", on_retried);
+}
+
+static void on_removed(void *arg, int status, const char *body, size_t len)
+{
+	struct request *w = arg;
+
+	(void)body;
+	(void)len;
+	sim_note("delete %s: status %d", w->session, status);
+	if (status == 200)
+		w->removal = PROMISE_KEPT;
 }
 
 void user_delete(void)
@@ -252,19 +431,19 @@ void user_delete(void)
 
 	if (!w)
 		return;
-	w->spoilt = true;
-	send_verb("DELETE", w, "sessions", "");
+	w->removal = PROMISE_ASKED;
+	send_verb("DELETE", w, "sessions", "", on_removed);
 }
 
 static void on_look(void *arg, int status, const char *body, size_t len)
 {
+	const char *path = arg;
 	bool stopping = daemon_is_busy(sim.hosts[0]);
+	bool needs_store = !strcmp(path, "/api/v1/sessions");
 
-	(void)arg;
-	(void)body;
-	(void)len;
-	if (status && status != 200 && !(status == 503 && stopping))
-		sim_fail("a page that only looks is answered %d", status);
+	if (status && status != 200 && !(status == 503 && stopping) &&
+	    !(status >= 500 && needs_store && !flaky_store_is_whole(STORE_PATIENCE_NS)))
+		sim_fail("GET %s is answered %d %.*s", path, status, (int)len, body);
 }
 
 void user_browse(void)
@@ -275,7 +454,9 @@ void user_browse(void)
 	/* A page that stays and receives every change; not with a thousand hosts. */
 	int64_t n = sim.n_hosts > LARGE_FLEET ? ARRAY_SIZE(paths) - 1 : ARRAY_SIZE(paths);
 
-	http_ask("GET", paths[rng_range(&sim.rng, 0, n - 1)], NULL, on_look, NULL);
+	const char *path = paths[rng_range(&sim.rng, 0, n - 1)];
+
+	http_ask("GET", path, NULL, on_look, (void *)path);
 }
 
 /* ---- outages ---- */
@@ -303,12 +484,18 @@ const struct requests *user_requests(void)
 	return &requests;
 }
 
+bool user_is_calm(void)
+{
+	return is_calm;
+}
+
 /* ---- life ---- */
 
-void user_new(int64_t grace)
+void user_new(int64_t grace, bool calm)
 {
 	TAILQ_INIT(&requests);
 	grace_ns = grace;
+	is_calm = calm;
 }
 
 void user_free(void)

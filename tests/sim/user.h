@@ -3,41 +3,66 @@
 #ifndef SIM_USER_H
 #define SIM_USER_H
 
+#include <jansson.h>
+
 #include "tests/sim/sim.h"
+
+/* What an answer promised: it holds after any crash. */
+enum promise {
+	PROMISE_NONE, /* not asked for */
+	PROMISE_ASKED, /* without an answer, or refused: it may have happened or not */
+	PROMISE_KEPT, /* answered 2xx */
+};
 
 /* A capture that the aggregator has accepted. */
 struct request {
 	char session[64];
 	size_t n_hosts; /* requested */
-	int64_t t0_ns, duration_ns; /* session clock */
-	int64_t shift_ns; /* session clock = the aggregator's raw clock + this, when it was accepted */
+	int64_t longest_ns; /* of its window, as ever answered: an end that reached a host too late has no effect */
+	int64_t shift_ns; /* session clock = the aggregator's raw clock + this, when its window was set */
 	int64_t retry_shift_ns; /* when a retry was asked for */
-	int64_t accepted_ns; /* true time */
 	int64_t last_ns; /* true time: it is over by then */
-	bool undisturbed; /* since then the aggregator was not killed, stopped or paused */
-	bool stopped; /* before its end: a host that the Stop message reached too late has recorded more */
-	bool spoilt; /* cancelled or deleted: the session may not exist */
+	bool undisturbed; /* since it was accepted the aggregator was well and had a store */
+	bool by_step;
 	bool must_complete; /* every host must be complete */
+	enum promise stop, cancel, removal;
+	unsigned int n_stops;
+	int64_t stopped_duration_ns; /* PROMISE_KEPT: the longest that its window may be */
+	bool retried;
 	bool over, committed;
+	bool end_known; /* the last question of user_ask_ends() was answered */
 	struct sim_event ask; /* its next status request */
 	TAILQ_ENTRY(request) entry;
 };
 TAILQ_HEAD(requests, request);
 
-void user_new(int64_t grace_ns);
+/* `calm`: nothing fails, so captures by training step have all their steps. */
+void user_new(int64_t grace_ns, bool calm);
 void user_free(void);
 const struct requests *user_requests(void);
+const struct request *user_find(const char *session); /* or NULL */
+bool user_is_calm(void);
+
+/* The aggregator has answered that it has this capture, or lists it. */
+struct request *user_accepted(const json_t *doc);
 
 /* Each picks hosts or a session at random. */
-void user_capture(bool must_complete);
+void user_capture(void);
+void user_capture_steps(void); /* begins with a training step */
+void user_capture_whole(void); /* all hosts, and each must be complete */
 void user_stop(void);
 void user_cancel(void);
 void user_retry(void);
 void user_delete(void);
 void user_browse(void); /* lists, hosts, metrics */
 
-void user_before_outage(void); /* the aggregator is about to be killed, stopped or paused */
+void user_before_outage(
+	void); /* the aggregator is about to be killed, stopped, paused or without a store */
 
 size_t user_waiting(void); /* requests that are not over */
+
+/* Asks for the end of every capture again; user_check_ends(), some time later, fails those that are not known. */
+void user_ask_ends(void);
+void user_check_ends(void);
 
 #endif

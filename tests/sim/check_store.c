@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is in the aggregator's store and in the agents' spools. */
+#include "tests/sim/check.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/aggregator.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/mem.h"
+#include "json/json_text.h"
+#include "proto/names.h"
+#include "proto/reasons.h"
+#include "storage/store.h"
+#include "tests/lib/store.h"
+#include "tests/sim/daemon.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/user.h"
+
+/* ---- what can be seen ---- */
+
+static void check_sizes(struct store *s, const json_t *manifest)
+{
+	const json_t *hosts = json_object_get(manifest, "hosts");
+	char directory[SESSION_KEY_BYTES];
+
+	session_directory(json_get_text(manifest, "session"), json_get_text(manifest, "run"),
+			  directory);
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		const json_t *host = json_array_get(hosts, i);
+		const json_t *files = json_object_get(host, "files");
+		uint64_t bytes = 0;
+
+		for (size_t k = 0; k < json_array_size(files); k++) {
+			char *key = xasprintf("%s%s", directory,
+					      json_string_value(json_array_get(files, k)));
+			struct store_stat st = { 0 };
+			struct err e;
+
+			if (store_stat(s, key, any_time(), &st, &e))
+				sim_fail("torn: %s", e.msg);
+			bytes += st.size;
+			free(key);
+		}
+		if (bytes != (uint64_t)json_get_int(host, "bytes") && json_array_size(files))
+			sim_fail("torn: session %s host %s has %llu bytes, the manifest says %lld",
+				 json_get_text(manifest, "session"), json_get_text(host, "host"),
+				 (unsigned long long)bytes, (long long)json_get_int(host, "bytes"));
+	}
+}
+
+static bool on_visible(void *arg, const char *key, const struct store_stat *st)
+{
+	struct store *s = arg;
+	char session[128], name[64];
+	json_t *manifest = NULL;
+	struct err e;
+
+	(void)st;
+	if (sscanf(key, "tutti/sessions/%127[^/]/%63s", session, name) != 2 ||
+	    strcmp(name, "manifest.json"))
+		return true;
+	if (session_load_manifest(s, session, &manifest, &e))
+		sim_fail("torn: %s", e.msg);
+	else
+		check_sizes(s, manifest);
+	json_decref(manifest);
+	return true;
+}
+
+void check_visible(void)
+{
+	struct store *s = the_store();
+	struct err e;
+
+	if (list_keys(s, "tutti/sessions/", NULL, on_visible, s, &e))
+		sim_fail("the store cannot be listed: %s", e.msg);
+	store_free(s);
+}
+
+/* ---- the store ---- */
+
+struct listing {
+	struct store *store;
+	char last[128]; /* of the sessions that no request knows: the one checked last */
+};
+
+/* What became of a capture that is no session. */
+static void check_failure(struct store *s, const char *session)
+{
+	json_t *record = NULL, *manifest = NULL;
+	struct err e;
+
+	if (session_load_failure(s, session, &record, &e))
+		sim_fail("session %s failed: %s", session, e.msg);
+	else if (strcmp(json_get_text(record, "state"), "failed") ||
+		 !*json_get_text(record, "error"))
+		sim_fail("session %s failed without a reason", session);
+	if (!session_load_manifest(s, session, &manifest, &e))
+		sim_fail("session %s failed, and is committed", session);
+	json_decref(manifest);
+	json_decref(record);
+}
+
+/* Below profiles/ a key is plugins/profile/<session>/<file>, below tutti/sessions/ <session>/<file>,
+ * below tutti/index/ and tutti/runs/~/ <day>/<hour>/<time>-<session>, below tutti/failed/ <session>.json. */
+static bool on_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct listing *l = arg;
+	char session[128];
+	json_t *manifest = NULL;
+	struct err e;
+
+	(void)st;
+	if (sscanf(key, "tutti/failed/%127[^.]", session) == 1) {
+		check_failure(l->store, session);
+		return true;
+	}
+	if (sscanf(key, "profiles/plugins/profile/%127[^/]/", session) != 1 &&
+	    sscanf(key, "tutti/sessions/%127[^/]/", session) != 1 &&
+	    sscanf(key, "tutti/index/%*[0-9]/%*[0-9]/%*[0-9]-%127s", session) != 1 &&
+	    sscanf(key, "tutti/runs/~/%*[0-9]/%*[0-9]/%*[0-9]-%127s", session) != 1) {
+		sim_fail("the store has a key %s", key);
+		return true;
+	}
+	if (session_load_manifest(l->store, session, &manifest, &e)) {
+		sim_fail("%s is left over: %s", key, e.msg);
+	} else if (!user_find(session) && strcmp(l->last, session)) {
+		snprintf(l->last, sizeof(l->last), "%s", session);
+		check_foreign_session(l->store, manifest);
+	}
+	json_decref(manifest);
+	return true;
+}
+
+void check_store(void)
+{
+	struct listing l = { .store = the_store() };
+	const struct request *w;
+	struct err e;
+
+	if (list_keys(l.store, "", NULL, on_key, &l, &e))
+		sim_fail("the store cannot be listed: %s", e.msg);
+	store_free(l.store);
+	TAILQ_FOREACH (w, user_requests(), entry) {
+		if (w->committed)
+			check_session(w);
+	}
+}
+
+/* ---- spools ---- */
+
+/* The host's result in the manifest of a session; or NULL. Borrowed from `*manifest`. */
+static const json_t *find_result(struct store *s, const char *session, const char *host,
+				 json_t **manifest)
+{
+	const json_t *hosts;
+	struct err e;
+
+	if (session_load_manifest(s, session, manifest, &e))
+		return NULL;
+	hosts = json_object_get(*manifest, "hosts");
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		if (!strcmp(json_get_text(json_array_get(hosts, i), "host"), host))
+			return json_array_get(hosts, i);
+	}
+	return NULL;
+}
+
+/* A retry may fetch it. What this aggregator does not know, and what was deleted, it leaves to the lease. */
+static bool may_stay(struct store *s, const char *session, const char *host)
+{
+	json_t *manifest = NULL;
+	const json_t *result = find_result(s, session, host, &manifest);
+	const struct request *w = user_find(session);
+	const struct reason *r = result ? reason_find(json_get_text(result, "reason")) : NULL;
+	bool may_be_fetched = r && (r->flags & REASON_DELIVERABLE) &&
+			      !*json_get_text(result, "file");
+
+	json_decref(manifest);
+	return may_be_fetched || (w && w->removal) ||
+	       !capture_find(the_aggregator()->captures, session);
+}
+
+static void check_spool(struct store *s, const char *host, bool leases_over)
+{
+	char *path = daemon_folder(host);
+	struct dirent **names;
+	int n = scandir(path, &names, NULL, alphasort);
+
+	for (int i = 0; i < n; i++) {
+		const char *session = names[i]->d_name;
+
+		if (name_is_session(session) && (leases_over || !may_stay(s, session, host)))
+			sim_fail("the spool of %s has %s", host, session);
+		free(names[i]);
+	}
+	free(names);
+	free(path);
+}
+
+void check_spools(bool leases_over)
+{
+	struct store *s = the_store();
+
+	for (size_t i = 1; i < sim.n_hosts; i++)
+		check_spool(s, sim.hosts[i]->name, leases_over);
+	store_free(s);
+}
