@@ -222,6 +222,7 @@ int elf_symbols_load(struct elf_symbols *out, const struct elf_source *src, stru
 void elf_symbols_release(struct elf_symbols *es)
 {
 	free(es->v);
+	free(es->numbers);
 	free(es->segments);
 	free(es->code);
 	*es = (struct elf_symbols){ 0 };
@@ -229,7 +230,8 @@ void elf_symbols_release(struct elf_symbols *es)
 
 size_t elf_symbols_bytes(const struct elf_symbols *es)
 {
-	return es->n * sizeof(*es->v) + 2 * es->n_code * sizeof(*es->code) +
+	return es->n * (sizeof(*es->v) + (es->numbers ? sizeof(*es->numbers) : 0)) +
+	       2 * es->n_code * sizeof(*es->code) +
 	       (es->n_segments ? SEGMENTS_MAX * sizeof(*es->segments) : 0);
 }
 
@@ -345,4 +347,21 @@ int elf_symbols_name(const struct elf_symbols *es, const struct elf_source *src,
 		return err_set(e, ERR_NOT_FOUND, "ELF: no function there");
 	plt_name(es, src, code, address, out, size);
 	return 0;
+}
+
+uint32_t *elf_symbols_number(struct elf_symbols *es, uint64_t address)
+{
+	const struct elf_symbol *s = find_symbol(es, find_code(es, address), address);
+
+	if (!s)
+		return NULL;
+	if (!es->numbers)
+		es->numbers = xcalloc(es->n, sizeof(*es->numbers));
+	return &es->numbers[s - es->v];
+}
+
+void elf_symbols_clear_numbers(struct elf_symbols *es)
+{
+	free(es->numbers);
+	es->numbers = NULL;
 }

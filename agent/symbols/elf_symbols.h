@@ -39,6 +39,7 @@ struct elf_table {
 struct elf_symbols {
 	struct elf_symbol *v;
 	size_t n;
+	uint32_t *numbers; /* the owner's, one for each of v; NULL: all are 0 */
 	bool has_symtab; /* else the functions are the exported ones */
 	struct elf_segment *segments;
 	size_t n_segments;
@@ -63,5 +64,10 @@ bool elf_symbols_address(const struct elf_symbols *es, uint64_t file_offset, uin
  * there is none, or none with a name. */
 MUST_CHECK int elf_symbols_name(const struct elf_symbols *es, const struct elf_source *src,
 				uint64_t address, char *out, size_t size, struct err *e);
+
+/* A number that the owner keeps with the function at the address, so that its name need not be read again. NULL if
+ * there is no function. All are 0 at first, and after elf_symbols_clear_numbers(). */
+uint32_t *elf_symbols_number(struct elf_symbols *es, uint64_t address);
+void elf_symbols_clear_numbers(struct elf_symbols *es);
 
 #endif

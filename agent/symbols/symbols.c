@@ -115,6 +115,10 @@ void symbols_begin(struct symbols *sy)
 	if (sy->names.text.len <= NAMES_BYTES_MAX)
 		return;
 	name_pool_release(&sy->names);
+	for (size_t i = 0; i < sy->n; i++) {
+		elf_symbols_clear_numbers(&sy->known[i]->elf);
+		elf_symbols_clear_numbers(&sy->known[i]->debug.elf);
+	}
 	sy->epoch++;
 }
 
@@ -304,15 +308,21 @@ static bool index_known_image(struct symbols *sy, struct known_image *m)
 	return true;
 }
 
-/* False if there is no function at the offset, or none with a name. */
-static bool file_symbol(struct symbols *sy, struct known_image *m, uint64_t offset, char *out,
-			size_t size)
+/* The number of the name of the function at the address; NULL if its file has none. A file is opened only
+ * for functions that are seen for the first time. */
+static uint32_t *function_number(struct known_image *m, uint64_t address)
+{
+	uint32_t *number = elf_symbols_number(&m->debug.elf, address);
+
+	return number ? number : elf_symbols_number(&m->elf, address);
+}
+
+/* False if there is no function at the address, or none with a name. */
+static bool read_function_name(struct symbols *sy, struct known_image *m, uint64_t address,
+			       char *out, size_t size)
 {
 	struct elf_source src = { .read = read_fd, .arg = &m->fd };
-	uint64_t address;
 
-	if (!index_known_image(sy, m) || !elf_symbols_address(&m->elf, offset, &address))
-		return false;
 	if (!debug_file_name(&m->debug, address, out, size))
 		return true;
 	if (!open_known_image(sy, m))
@@ -321,19 +331,41 @@ static bool file_symbol(struct symbols *sy, struct known_image *m, uint64_t offs
 	return !elf_symbols_name(&m->elf, &src, address, out, size, NULL);
 }
 
-static void file_name(struct symbols *sy, const struct image *image, uint64_t offset, char *out,
-		      size_t size)
+static uint32_t add_name(struct symbols *sy, const char *raw)
+{
+	char name[NAME_BYTES];
+
+	clean_text(name, sizeof(name), raw, strlen(raw));
+	return name_pool_add(&sy->names, name);
+}
+
+static uint32_t file_name(struct symbols *sy, const struct image *image, uint64_t offset)
 {
 	const char *slash = strrchr(image->path, '/'), *base = slash ? slash + 1 : image->path;
+	struct known_image *m = known_image_of(sy, image);
+	uint32_t *number = NULL, name;
+	char raw[NAME_BYTES];
+	uint64_t address;
+	bool found = index_known_image(sy, m) && elf_symbols_address(&m->elf, offset, &address);
 
-	if (!file_symbol(sy, known_image_of(sy, image), offset, out, size))
-		snprintf(out, size, "[%.200s+0x%" PRIx64 "]", base, offset);
+	if (found)
+		number = function_number(m, address);
+	if (number && *number)
+		return *number;
+	found = found && read_function_name(sy, m, address, raw, sizeof(raw));
+	if (!found)
+		snprintf(raw, sizeof(raw), "[%.200s+0x%" PRIx64 "]", base, offset);
+	name = add_name(sy, raw);
+	if (found && number)
+		*number = name;
+	return name;
 }
 
 /* ---- kernel ---- */
 
-static void kernel_name(struct symbols *sy, uint64_t address, char *out, size_t size)
+static uint32_t kernel_name(struct symbols *sy, uint64_t address)
 {
+	char raw[NAME_BYTES];
 	const char *name;
 
 	if (!sy->has_kernel) {
@@ -345,10 +377,10 @@ static void kernel_name(struct symbols *sy, uint64_t address, char *out, size_t 
 		sy->has_kernel = true;
 	}
 	name = kallsyms_find(&sy->kernel, address);
-	if (name)
-		snprintf(out, size, "[k] %s", name);
-	else
-		snprintf(out, size, "[kernel]");
+	if (!name)
+		return add_name(sy, "[kernel]");
+	snprintf(raw, sizeof(raw), "[k] %s", name);
+	return add_name(sy, raw);
 }
 
 /* ---- vdso: the same bytes in every process, so the agent's own are used ---- */
@@ -378,15 +410,17 @@ static void load_vdso(struct symbols *sy)
 		sy->vdso = (struct elf_symbols){ 0 };
 }
 
-static void vdso_name(struct symbols *sy, uint64_t offset, char *out, size_t size)
+static uint32_t vdso_name(struct symbols *sy, uint64_t offset)
 {
+	char raw[NAME_BYTES];
 	uint64_t address;
 
 	if (!sy->has_vdso)
 		load_vdso(sy);
 	if (!elf_symbols_address(&sy->vdso, offset, &address) ||
-	    elf_symbols_name(&sy->vdso, &sy->vdso_source, address, out, size, NULL))
-		snprintf(out, size, "[vdso]");
+	    elf_symbols_name(&sy->vdso, &sy->vdso_source, address, raw, sizeof(raw), NULL))
+		return add_name(sy, "[vdso]");
+	return add_name(sy, raw);
 }
 
 /* ---- processes ---- */
@@ -463,8 +497,7 @@ static void read_perf_map(struct symbols *sy, struct known_image *m)
 	close(fd);
 }
 
-static void process_name(struct symbols *sy, const struct image *image, uint64_t address, char *out,
-			 size_t size)
+static uint32_t process_name(struct symbols *sy, const struct image *image, uint64_t address)
 {
 	struct known_image *m = known_image_of(sy, image);
 	const struct proc_maps *maps = maps_of(sy, m);
@@ -472,7 +505,7 @@ static void process_name(struct symbols *sy, const struct image *image, uint64_t
 	const char *name;
 
 	if (map && map_kind_of(map->path) == MAP_KIND_VDSO) {
-		vdso_name(sy, address - map->start, out, size);
+		return vdso_name(sy, address - map->start);
 	} else if (map && map_kind_of(map->path) == MAP_KIND_FILE) {
 		struct image file = { .kind = IMAGE_KIND_FILE,
 				      .pid = image->pid,
@@ -481,37 +514,29 @@ static void process_name(struct symbols *sy, const struct image *image, uint64_t
 				      .minor = map->minor,
 				      .inode = map->inode };
 
-		file_name(sy, &file, address - map->start + map->offset, out, size);
-	} else {
-		read_perf_map(sy, m);
-		name = perf_map_find(&m->jit, address);
-		snprintf(out, size, "%s", name ? name : map ? "[jit]" : "[unknown]");
+		return file_name(sy, &file, address - map->start + map->offset);
 	}
+	read_perf_map(sy, m);
+	name = perf_map_find(&m->jit, address);
+	return add_name(sy, name ? name : map ? "[jit]" : "[unknown]");
 }
 
 uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t offset)
 {
-	char raw[NAME_BYTES] = "[unknown]", name[NAME_BYTES];
-
 	switch (atomic_load_explicit(&sy->stopped, memory_order_relaxed) ? IMAGE_KIND_UNKNOWN
 									 : image->kind) {
 	case IMAGE_KIND_KERNEL:
-		kernel_name(sy, offset, raw, sizeof(raw));
-		break;
+		return kernel_name(sy, offset);
 	case IMAGE_KIND_VDSO:
-		vdso_name(sy, offset, raw, sizeof(raw));
-		break;
+		return vdso_name(sy, offset);
 	case IMAGE_KIND_FILE:
-		file_name(sy, image, offset, raw, sizeof(raw));
-		break;
+		return file_name(sy, image, offset);
 	case IMAGE_KIND_PROCESS:
-		process_name(sy, image, offset, raw, sizeof(raw));
-		break;
+		return process_name(sy, image, offset);
 	case IMAGE_KIND_UNKNOWN:
 		break;
 	}
-	clean_text(name, sizeof(name), raw, strlen(raw));
-	return name_pool_add(&sy->names, name);
+	return add_name(sy, "[unknown]");
 }
 
 uint32_t symbols_group(struct symbols *sy, uint32_t name)

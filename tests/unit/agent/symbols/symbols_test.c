@@ -567,6 +567,33 @@ static void denied_root_names_what_to_grant(void)
 	CHECK_EQ(status, 0);
 }
 
+/* A function's name is read once: afterwards the file may be gone, as that of a process that ended. */
+static void known_functions_need_no_file(void)
+{
+	const char *dir = temp_dir();
+	char *path = xasprintf("%s/program", dir);
+	struct image file = { .kind = IMAGE_KIND_FILE, .pid = (uint32_t)getpid(), .path = path };
+	struct symbols *sy = symbols_new();
+	struct small small;
+	struct stat st;
+	FILE *f = fopen(path, "we");
+
+	small_elf(&small);
+	CHECK(f && fwrite(&small, sizeof(small), 1, f) == 1 && !fclose(f) && !stat(path, &st));
+	file.inode = st.st_ino;
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &file, 0x1104), "one");
+	symbols_end(sy);
+	unlink(path);
+	symbols_begin(sy);
+	CHECK_STR(resolve(sy, &file, 0x1108), "one");
+	CHECK_EQ(resolve(sy, &file, 0x1204)[0], '['); /* another function */
+	symbols_end(sy);
+	symbols_free(sy);
+	free(path);
+	temp_dir_remove(dir);
+}
+
 /* The agent is to end: what is not named yet stays without a name, so that the job ends at once. */
 static void stopped_symbols_name_nothing_more(void)
 {
@@ -600,6 +627,7 @@ int main(void)
 	only_regular_files_are_opened();
 	if (!getuid())
 		denied_root_names_what_to_grant();
+	known_functions_need_no_file();
 	stopped_symbols_name_nothing_more();
 	return a_function_to_be_found(0) != 1;
 }
