@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,25 @@ static void print_tracers(const json_t *host)
 	}
 }
 
+static void print_jobs(const json_t *host)
+{
+	int64_t more = json_get_int(host, "more_jobs");
+	const json_t *j;
+	size_t i;
+
+	json_array_foreach(json_object_get(host, "jobs"), i, j)
+	{
+		const char *framework = json_get_text(j, "framework");
+
+		printf("    job %-8" PRId64 " %-28s %-10s %-21s %s\n", json_get_int(j, "pid"),
+		       json_get_text(j, "command"), *framework ? framework : "-",
+		       *json_get_text(j, "address") ? json_get_text(j, "address") : "-",
+		       json_get_text(j, "state"));
+	}
+	if (more)
+		printf("    and %" PRId64 " more jobs\n", more);
+}
+
 static void print_host(const json_t *host)
 {
 	const json_t *clock = json_object_get(host, "clock");
@@ -54,6 +74,7 @@ static void print_host(const json_t *host)
 	print_labels(host);
 	putchar('\n');
 	print_tracers(host);
+	print_jobs(host);
 }
 
 static int run(const void *arg, int argc, char **argv, struct err *e)
@@ -79,7 +100,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 
 const struct cmd cmd_hosts = {
 	.name = "hosts",
-	.summary = "list hosts: their state, clocks and tracers",
+	.summary = "list hosts: their state, clocks, tracers and jobs",
 	.fields = api_fields,
 	.conf_size = sizeof(struct api_conf),
 	.run = run,

@@ -103,6 +103,28 @@ static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct 
 	return rc;
 }
 
+static int check_jobs(size_t n, Tutti__V1__Job *const *jobs, struct err *e)
+{
+	static const char *const words[] = { "ready", "probing", "no-profiler", "configured",
+					     NULL };
+	int rc = check_range("jobs", (int64_t)n, 0, LIMIT_JOBS, e);
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		rc = check_range("jobs.pid", jobs[i]->pid, 0, INT32_MAX, e);
+		if (!rc)
+			rc = check_text("jobs.command", jobs[i]->command, LIMIT_LABEL_BYTES, e);
+		if (!rc)
+			rc = check_text("jobs.framework", jobs[i]->framework, WORD_BYTES, e);
+		if (!rc)
+			rc = check_count("jobs.port", jobs[i]->port, UINT16_MAX, e);
+		if (!rc)
+			rc = check_text("jobs.address", jobs[i]->address, LIMIT_LABEL_BYTES, e);
+		if (!rc)
+			rc = check_word("jobs.state", jobs[i]->state, words, e);
+	}
+	return rc;
+}
+
 /* [A-Za-z0-9_-]+ */
 static int check_identifier(const char *field, const char *s, struct err *e)
 {
@@ -265,6 +287,8 @@ static int check_hello(const Tutti__V1__Hello *m, struct err *e)
 		rc = check_held(m->n_held, m->held, e);
 	if (!rc)
 		rc = check_tracer_settings(m->n_settings, m->settings, e);
+	if (!rc)
+		rc = check_jobs(m->n_jobs, m->jobs, e);
 	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
 }
 
@@ -276,6 +300,8 @@ static int check_status(const Tutti__V1__Status *m, struct err *e)
 		rc = check_held(m->n_held, m->held, e);
 	if (!rc)
 		rc = check_steps(m->steps, e);
+	if (!rc)
+		rc = check_jobs(m->n_jobs, m->jobs, e);
 	return rc ? rc : check_states(m->n_tracers, m->tracers, e);
 }
 

@@ -22,7 +22,7 @@
 
 /*
  * Fields of one message, counted before it is unpacked (proto/message.h): its own, those of submessages, unknown
- * ones, and each element of a repeated field. A Hello has at most 3,500 (256 settings of 8 fields).
+ * ones, and each element of a repeated field. A Hello has at most 3,800 (256 settings of 8 fields).
  */
 #define LIMIT_CONTROL_FIELDS 4096
 #define LIMIT_UPLOAD_FIELDS  (LIMIT_HOST_FILES + 64)
@@ -43,6 +43,7 @@
 #define LIMIT_CLIENT_SESSION  256 /* the session name of a client of ProfilerService */
 #define LIMIT_LABELS	      64 /* labels of one host */
 #define LIMIT_TRACERS	      64 /* tracers of one host */
+#define LIMIT_JOBS	      32 /* jobs of one host that are listed */
 #define LIMIT_SETTINGS	      64 /* settings of one capture */
 #define LIMIT_TRACER_SETTINGS 256 /* that all tracers of one host list */
 #define LIMIT_LABEL_BYTES     256

@@ -75,6 +75,8 @@ enum {
 	  "the process has no ProfilerService that the agent supports") \
 	X(PROFILER_TIMEOUT, "profiler-timeout", PARTIAL, AGENT, 0, \
 	  "the profiler did not answer in time") \
+	X(PROFILER_LOST, "profiler-lost", PARTIAL, AGENT, 0, \
+	  "the process, or its recording, ended before the window did") \
 	X(PROFILER_FAILED, "profiler-failed", PARTIAL, AGENT, 0, \
 	  "the profiler answered with another error") \
 	X(NO_FRAMEWORK, "no-framework", PARTIAL, AGENT, 0, \

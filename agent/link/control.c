@@ -49,7 +49,7 @@ struct control {
 	int64_t backoff_ns;
 	int64_t up_mono_ns, status_mono_ns, status_gap_ns;
 	struct clock_model reported_clock; /* in the last Status on this link */
-	uint32_t reported_digest; /* of the states of tracers and captures in it */
+	uint32_t reported_digest; /* of the states of tracers, captures and jobs in it */
 	bool stopping;
 	char down_reason[256]; /* of the link; "" before the first attempt failed */
 };
@@ -183,7 +183,8 @@ static uint32_t held_digest(const struct requests *rs)
 
 static bool status_changed(struct control *c, const struct clock_model *m)
 {
-	uint32_t digest = tracers_digest(c->env.tracers) ^ held_digest(c->requests);
+	uint32_t digest = tracers_digest(c->env.tracers) ^ held_digest(c->requests) ^
+			  message_jobs_digest(c->env.tracers);
 	bool changed = digest != c->reported_digest || !clock_is_as_reported(&c->reported_clock, m);
 
 	c->reported_digest = digest;

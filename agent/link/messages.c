@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "agent/clock/clock.h"
 #include "agent/link/step_reporter.h"
@@ -68,6 +69,68 @@ static void free_states(Tutti__V1__TracerState **states, size_t n)
 	free(states);
 }
 
+/* ---- jobs ---- */
+
+/* The jobs of all tracers, with the messages that point into them. */
+struct job_list {
+	struct tracer_job jobs[LIMIT_JOBS];
+	Tutti__V1__Job messages[LIMIT_JOBS], *pointers[LIMIT_JOBS];
+	size_t n; /* that are listed */
+	uint32_t more;
+};
+
+static size_t list_jobs(struct tracer *const *all, struct tracer_job jobs[LIMIT_JOBS])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; all[i]; i++) {
+		size_t left = n < LIMIT_JOBS ? LIMIT_JOBS - n : 0;
+
+		if (all[i]->ops->jobs)
+			n += all[i]->ops->jobs(all[i], left ? jobs + n : NULL, left);
+	}
+	return n;
+}
+
+static struct job_list *make_jobs(struct tracer *const *all)
+{
+	struct job_list *l = xcalloc(1, sizeof(*l));
+	size_t n = list_jobs(all, l->jobs);
+
+	l->n = n < LIMIT_JOBS ? n : LIMIT_JOBS;
+	l->more = (uint32_t)(n - l->n);
+	for (size_t i = 0; i < l->n; i++) {
+		Tutti__V1__Job *m = l->pointers[i] = &l->messages[i];
+
+		tutti__v1__job__init(m);
+		m->pid = l->jobs[i].pid;
+		m->command = l->jobs[i].command;
+		m->framework = (char *)l->jobs[i].framework;
+		m->port = (uint32_t)l->jobs[i].port;
+		m->address = l->jobs[i].address;
+		m->state = (char *)l->jobs[i].state;
+	}
+	return l;
+}
+
+uint32_t message_jobs_digest(struct tracer *const *all)
+{
+	struct tracer_job *jobs = xcalloc(LIMIT_JOBS, sizeof(*jobs));
+	size_t n = list_jobs(all, jobs);
+	uint32_t digest = (uint32_t)n;
+
+	for (size_t i = 0; i < n && i < LIMIT_JOBS; i++) {
+		digest = (uint32_t)crc32_z(digest, (const uint8_t *)&jobs[i].pid,
+					   sizeof(jobs[i].pid));
+		digest = (uint32_t)crc32_z(digest, (const uint8_t *)jobs[i].address,
+					   strlen(jobs[i].address));
+		digest = (uint32_t)crc32_z(digest, (const uint8_t *)jobs[i].state,
+					   strlen(jobs[i].state));
+	}
+	free(jobs);
+	return digest;
+}
+
 /* ---- what captures may set ---- */
 
 static void add_settings(Tutti__V1__Hello *hello, const struct tracer_ops *ops)
@@ -127,6 +190,7 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 {
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
+	struct job_list *jobs = make_jobs(env->tracers);
 	char boot_id[64];
 
 	(void)file_first_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id));
@@ -140,12 +204,16 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	for (size_t i = 0; env->tracers[i]; i++)
 		add_settings(&hello, env->tracers[i]->ops);
 	hello.profiler_address = (char *)env->profiler_address;
+	hello.jobs = jobs->pointers;
+	hello.n_jobs = jobs->n;
+	hello.more_jobs = jobs->more;
 	hello.held = held;
 	hello.n_held = n_held;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_HELLO;
 	m.hello = &hello;
 	message_send(call, &m);
 	free_states(hello.tracers, hello.n_tracers);
+	free(jobs);
 	free_settings(&hello);
 	free_labels(hello.labels, hello.n_labels);
 }
@@ -156,6 +224,7 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
 	struct clock_model model = clock_model(env->clock);
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Status status = TUTTI__V1__STATUS__INIT;
+	struct job_list *jobs = make_jobs(env->tracers);
 	struct message_clock clock;
 	Tutti__V1__Steps steps;
 
@@ -164,6 +233,9 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
 	step_message(env, &steps);
 	if (steps.known)
 		status.steps = &steps;
+	status.jobs = jobs->pointers;
+	status.n_jobs = jobs->n;
+	status.more_jobs = jobs->more;
 	status.held = held;
 	status.n_held = n_held;
 	status.tracers = make_states(env->tracers, &status.n_tracers);
@@ -171,6 +243,7 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
 	m.status = &status;
 	message_send(call, &m);
 	free_states(status.tracers, status.n_tracers);
+	free(jobs);
 }
 
 /* ---- the result of a capture ---- */

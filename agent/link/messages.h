@@ -23,6 +23,9 @@ struct message_clock {
 /* offset_ns is the wall offset at m->at_raw_ns. `bound_ns` replaces the model's own bound. */
 void message_clock(struct message_clock *out, const struct clock_model *m, int64_t bound_ns);
 
+/* Differs when the list of jobs in Hello and Status does. */
+uint32_t message_jobs_digest(struct tracer *const *all);
+
 /* Send Hello and Status; `held` is the result of requests_held(). */
 void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t instance,
 		   Tutti__V1__Held **held, size_t n_held);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/proc/command.h"
 #include "agent/proc/listeners.h"
 #include "base/mem.h"
 
@@ -29,10 +30,18 @@ struct proc_scan {
 	bool incomplete;
 };
 
-/* Parts of paths that a process has mapped. */
-static const char *const framework_libs[] = {
-	"jaxlib",	 "xla_extension", "libtpu",	  "_pywrap_tensorflow",
-	"libtensorflow", "libcuda",	  "libtorch_xla", "_XLAC",
+/* Parts of paths that a process has mapped, and what they show; the first that is mapped holds. */
+static const struct framework_lib {
+	const char *part, *framework;
+} framework_libs[] = {
+	{ "libtorch_xla", "torch_xla" },
+	{ "_XLAC", "torch_xla" },
+	{ "jaxlib", "jax" },
+	{ "xla_extension", "jax" },
+	{ "_pywrap_tensorflow", "tensorflow" }, /* JAX programs often load it for their input */
+	{ "libtensorflow", "tensorflow" },
+	{ "libtpu", "tpu" },
+	{ "libcuda", "cuda" },
 };
 
 struct proc_scan *proc_scan_new(const char *root)
@@ -78,7 +87,8 @@ struct process {
 	int64_t pid;
 	uint64_t start_ticks;
 	char comm[32];
-	bool framework;
+	char command[96];
+	const char *framework;
 };
 
 /* "4711 (python (x)) S ...": the name may hold anything, so the last ')' ends it. */
@@ -111,37 +121,51 @@ static bool read_stat(const char *root, int64_t pid, struct process *out)
 	return ok;
 }
 
-static bool has_framework_name(const char *line)
+/* The row of the first part in the line, among the first n rows; n if there is none. */
+static size_t find_framework_lib(const char *line, size_t n)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(framework_libs); i++) {
-		if (strstr(line, framework_libs[i]))
-			return true;
-	}
-	return false;
+	size_t i = 0;
+
+	while (i < n && !strstr(line, framework_libs[i].part))
+		i++;
+	return i;
 }
 
-static bool maps_framework(const char *root, int64_t pid)
+static const char *mapped_framework(const char *root, int64_t pid)
 {
 	char *path = xasprintf("%s/%" PRId64 "/maps", root, pid);
 	FILE *f = fopen(path, "re");
 	char line[4096 + 128];
-	size_t total = 0;
-	bool found = false;
+	size_t total = 0, best = ARRAY_SIZE(framework_libs);
 
 	free(path);
 	if (!f)
-		return false;
-	while (!found && total < MAX_MAPS_BYTES && fgets(line, sizeof(line), f)) {
+		return NULL;
+	while (best && total < MAX_MAPS_BYTES && fgets(line, sizeof(line), f)) {
 		total += strlen(line);
-		found = has_framework_name(line);
+		best = find_framework_lib(line, best);
 	}
 	fclose(f);
-	return found;
+	return best < ARRAY_SIZE(framework_libs) ? framework_libs[best].framework : NULL;
+}
+
+static void read_command(const char *root, struct process *p)
+{
+	char *path = xasprintf("%s/%" PRId64 "/cmdline", root, p->pid);
+	FILE *f = fopen(path, "re");
+	char text[4096];
+	size_t len = f ? fread(text, 1, sizeof(text), f) : 0;
+
+	if (f)
+		fclose(f);
+	if (!proc_command(text, len, p->command, sizeof(p->command)))
+		snprintf(p->command, sizeof(p->command), "%s", p->comm);
+	free(path);
 }
 
 static bool is_better_owner(const struct process *p, const struct proc_listener *l)
 {
-	if (!l->pid || p->framework != l->framework)
+	if (!l->pid || !p->framework != !l->framework)
 		return !l->pid || p->framework;
 	/* A child that inherited the socket is younger than the process that serves it. */
 	return p->start_ticks < l->start_ticks;
@@ -155,6 +179,7 @@ static void listener_set_owner(struct proc_listener *l, const struct process *p)
 	l->start_ticks = p->start_ticks;
 	l->framework = p->framework;
 	memcpy(l->comm, p->comm, sizeof(l->comm));
+	memcpy(l->command, p->command, sizeof(l->command));
 }
 
 static bool parse_socket_link(const char *text, uint64_t *inode)
@@ -192,7 +217,8 @@ static void scan_process(struct proc_scan *s, struct listener_list *f, const boo
 		if (!p.pid) {
 			if (!read_stat(s->root, pid, &p))
 				break;
-			p.framework = maps_framework(s->root, pid);
+			p.framework = mapped_framework(s->root, pid);
+			read_command(s->root, &p);
 		}
 		listener_set_owner(l, &p);
 	}
@@ -231,6 +257,7 @@ static void copy_known_owner(const struct proc_scan *s, struct proc_listener *l)
 	l->start_ticks = old->start_ticks;
 	l->framework = old->framework;
 	memcpy(l->comm, old->comm, sizeof(l->comm));
+	memcpy(l->command, old->command, sizeof(l->command));
 }
 
 static bool needs_search(const struct proc_listener *l)

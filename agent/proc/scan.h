@@ -24,7 +24,8 @@ struct proc_listener {
 	int64_t pid; /* 0 = unknown: no process that the agent may examine has it */
 	uint64_t start_ticks; /* of the process, since boot: with the pid its identity */
 	char comm[32];
-	bool framework;
+	char command[96]; /* "python train.py": without arguments, which may hold secrets */
+	const char *framework; /* that it has mapped: "jax", "tensorflow", ...; NULL = none */
 	unsigned int misses; /* scans that did not find its process */
 };
 

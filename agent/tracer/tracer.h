@@ -60,6 +60,16 @@ enum part_base {
 	PART_REAL, /* ns since start_real_ns, of CLOCK_REALTIME (framework profilers) */
 };
 
+/* A process that a tracer has found. */
+struct tracer_job {
+	int64_t pid; /* 0 = unknown */
+	const char *framework; /* "jax"; "" = unknown */
+	char command[96]; /* "python train.py"; "" = unknown */
+	char address[64]; /* of its profiler; "" = it has none */
+	int port; /* of its profiler; 0 = none, or unknown */
+	const char *state; /* of its profiler: a word of Job.state in control.proto */
+};
+
 /* One XSpace that a tracer gives: in memory, or in a file below run->dir (the agent removes it). */
 struct tracer_part {
 	struct buf bytes; /* used when path is NULL */
@@ -133,6 +143,9 @@ struct tracer_ops {
 
 	/* What it can do here and now. */
 	void (*state)(const struct tracer *t, struct tracer_state *out);
+
+	/* The processes it has found: returns how many, and sets the first `max`. Optional. */
+	size_t (*jobs)(const struct tracer *t, struct tracer_job *out, size_t max);
 
 	/* The instant from which on its ring is complete, on CLOCK_MONOTONIC_RAW. Optional: without it the
 	 * tracer has no records of before arm(). */

@@ -35,6 +35,19 @@ static json_t *tracer_json(const struct host_tracer *t)
 	return o;
 }
 
+static json_t *job_json(const struct host_job *j)
+{
+	json_t *o = json_object();
+
+	json_put_int(o, "pid", j->pid);
+	json_put_text(o, "command", j->command);
+	json_put_text(o, "framework", j->framework);
+	json_put_int(o, "port", j->port);
+	json_put_text(o, "address", j->address);
+	json_put_text(o, "state", j->state);
+	return o;
+}
+
 static json_t *steps_json(const struct host_steps *s)
 {
 	json_t *o = json_object();
@@ -58,7 +71,7 @@ static void put_quiet(json_t *o, const struct host *h)
 json_t *host_json(const struct host *h)
 {
 	json_t *o = json_object(), *labels = json_object(), *tracers = json_array();
-	json_t *held = json_array();
+	json_t *held = json_array(), *jobs = json_array();
 
 	json_put_text(o, "host", h->name);
 	json_put_text(o, "state", h->control ? "connected" : "lost");
@@ -74,6 +87,11 @@ json_t *host_json(const struct host *h)
 	for (size_t i = 0; i < h->n_tracers; i++)
 		json_array_append_new(tracers, tracer_json(&h->tracers[i]));
 	json_put(o, "tracers", tracers);
+	for (size_t i = 0; i < h->n_jobs; i++)
+		json_array_append_new(jobs, job_json(&h->jobs[i]));
+	json_put(o, "jobs", jobs);
+	if (h->more_jobs)
+		json_put_int(o, "more_jobs", h->more_jobs);
 	for (size_t i = 0; i < h->n_held; i++) {
 		if (h->held[i].undelivered)
 			json_array_append_new(held, json_text(h->held[i].session));

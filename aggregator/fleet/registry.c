@@ -90,6 +90,32 @@ void host_clear_tracers(struct host *h)
 	h->n_tracers = 0;
 }
 
+void host_add_job(struct host *h, const struct host_job *job)
+{
+	h->jobs = xrealloc(h->jobs, (h->n_jobs + 1) * sizeof(*h->jobs));
+	h->jobs[h->n_jobs++] = (struct host_job){
+		.command = xstrdup(job->command),
+		.framework = xstrdup(job->framework),
+		.address = xstrdup(job->address),
+		.state = xstrdup(job->state),
+		.pid = job->pid,
+		.port = job->port,
+	};
+}
+
+void host_clear_jobs(struct host *h)
+{
+	for (size_t i = 0; i < h->n_jobs; i++) {
+		free(h->jobs[i].command);
+		free(h->jobs[i].framework);
+		free(h->jobs[i].address);
+		free(h->jobs[i].state);
+	}
+	free(h->jobs);
+	h->jobs = NULL;
+	h->n_jobs = 0;
+}
+
 void host_add_setting(struct host *h, const char *tracer, const struct setting *s)
 {
 	struct host_setting *new;
@@ -257,6 +283,7 @@ static void host_free(struct host *h)
 	host_clear_held(h);
 	host_clear_labels(h);
 	host_clear_tracers(h);
+	host_clear_jobs(h);
 	host_clear_settings(h);
 	free(h->name);
 	free(h->version);

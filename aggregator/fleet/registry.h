@@ -28,6 +28,13 @@ struct host_tracer {
 	int64_t lead_ns; /* how long before T0 it must be armed to record all of the window */
 };
 
+/* A process that an agent has found, as in Job of control.proto. */
+struct host_job {
+	char *command, *framework, *address, *state;
+	int64_t pid;
+	int port;
+};
+
 /* What a capture may set of one tracer. */
 struct host_setting {
 	char *tracer;
@@ -65,6 +72,9 @@ struct host {
 	struct host_steps steps;
 	struct host_tracer *tracers;
 	size_t n_tracers;
+	struct host_job *jobs;
+	size_t n_jobs;
+	uint32_t more_jobs; /* that the agent does not list */
 	struct host_setting *settings;
 	size_t n_settings;
 	struct host_held *held;
@@ -115,6 +125,8 @@ void host_clear_labels(struct host *h);
 void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
 		     int errno_value, int64_t lead_ns);
 void host_clear_tracers(struct host *h);
+void host_add_job(struct host *h, const struct host_job *job);
+void host_clear_jobs(struct host *h);
 void host_add_setting(struct host *h, const char *tracer, const struct setting *s);
 void host_clear_settings(struct host *h);
 const struct setting *host_find_setting(const struct host *h, const char *key); /* or NULL */

@@ -114,6 +114,24 @@ static void set_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, 
 				tracers[i]->errno_value, tracers[i]->lead_ns);
 }
 
+static void set_jobs(struct host *h, Tutti__V1__Job *const *jobs, size_t n, uint32_t more)
+{
+	host_clear_jobs(h);
+	for (size_t i = 0; i < n; i++) {
+		const struct host_job job = {
+			.command = jobs[i]->command,
+			.framework = jobs[i]->framework,
+			.address = jobs[i]->address,
+			.state = jobs[i]->state,
+			.pid = jobs[i]->pid,
+			.port = (int)jobs[i]->port,
+		};
+
+		host_add_job(h, &job);
+	}
+	h->more_jobs = more;
+}
+
 /* control_check has checked the types. */
 static void set_settings(struct host *h, Tutti__V1__TracerSetting *const *settings, size_t n)
 {
@@ -148,6 +166,7 @@ static void set_host(struct host *h, const Tutti__V1__Hello *hello)
 		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);
 	set_tracers(h, hello->tracers, hello->n_tracers);
 	set_settings(h, hello->settings, hello->n_settings);
+	set_jobs(h, hello->jobs, hello->n_jobs, hello->more_jobs);
 	set_held(h, hello->held, hello->n_held);
 	h->instance = hello->instance;
 	h->clock = (struct host_clock){ 0 };
@@ -305,6 +324,7 @@ static void handle_status(struct link *l, const agent_message *m)
 	captures_host_held_changed(l->control->env.captures, l->host);
 	if (m->status->n_tracers)
 		set_tracers(l->host, m->status->tracers, m->status->n_tracers);
+	set_jobs(l->host, m->status->jobs, m->status->n_jobs, m->status->more_jobs);
 	registry_notify(l->control->env.registry);
 }
 

@@ -80,11 +80,32 @@ def check_options_arrive(c):
         assert options.advanced_configuration["tracemark_lower"].int64_value == 7
 
 
+def check_jobs_are_listed(c):
+    """By an agent that discovers them, on the same machine."""
+    c.agent("host-c", discover=True)
+    c.wait_hosts(3)
+
+    def found():
+        return [j for j in c.hosts()["host-c"]["jobs"] if j["state"] == "ready"]
+    wait_until("both jobs to be found", lambda: len(found()) == 2, 30)
+    jobs = [c.processes[f"jax-{host}"] for host in HOSTS]
+    assert sorted(j["pid"] for j in found()) == sorted(j.pid for j in jobs), found()
+    for j in found():
+        assert j["command"] == f"{pathlib.Path(sys.executable).name} jax_job.py" and j["framework"] == "jax", j
+        assert j["address"] == f"127.0.0.1:{j['port']}", j
+    assert [j["state"] for j in c.hosts()["host-a"]["jobs"]] == ["configured"], c.hosts()["host-a"]["jobs"]
+    _, text = c.tutti("hosts", check=0)
+    assert text.count("jax_job.py") >= 2 and "--seconds" not in text, text
+    c.kill("jax-host-a")
+    wait_until("one job to be gone", lambda: len(found()) == 1, 30)
+
+
 def test_two_jobs():
     with Cluster() as c:
         start(c)
         check_one_clock(c)
         check_options_arrive(c)
+        check_jobs_are_listed(c)
 
 
 main(test_two_jobs)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 try:
@@ -132,6 +133,15 @@ def check_gone(directory, gone):
     assert (result["result"], result["reason"]) == ("failed", "profiler-unreachable"), result
 
 
+def check_ends(directory, j):
+    """A job that is killed in the window is not complete."""
+    timer = threading.Timer(1, j.process.kill)
+    timer.start()
+    result = once(directory, 2500, [f"127.0.0.1:{j.port()}"])
+    timer.join()
+    assert (result["result"], result["reason"]) == ("failed", "profiler-lost"), result["reason"]
+
+
 def main():
     """A job takes seconds of a CPU to start: one is traced throughout, one is busy, then frozen, then gone."""
     netns.isolate()
@@ -142,7 +152,7 @@ def main():
         stack.callback(busy.end)
         stack.callback(j.end)
         for check, jobs in ((check_options, (j,)), (check_discovery, (j,)), (check_contention, (busy,)),
-                            (check_frozen, (busy, j)), (check_gone, (busy,))):
+                            (check_frozen, (busy, j)), (check_gone, (busy,)), (check_ends, (j,))):
             print(f"  {check.__name__}", flush=True)
             check(directory, *jobs)
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that processes write or name: maps, the map files of JIT compilers, kallsyms. */
+/* Text that processes write or name: maps, command lines, the map files of JIT compilers, kallsyms. */
 #include "base/clean_text.h"
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/perf_map.h"
+#include "agent/proc/command.h"
 #include "agent/proc/maps.h"
 #include "base/mem.h"
 
@@ -28,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kallsyms_find(&ks, 0xffffffff81000000);
 	kallsyms_release(&ks);
 	clean_text(name, sizeof(name), (const char *)data, size);
+	proc_command(text, size, name, sizeof(name));
 	free(text);
 	return 0;
 }

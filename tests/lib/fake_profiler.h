@@ -49,7 +49,7 @@ MUST_CHECK int fake_profiler_new(struct fake_profiler **out, struct loop *loop, 
 				 struct err *e);
 /* FAKE_OLD gives this file instead (a link to it: same file system), FAKE_GOOD its bytes, with the date; borrowed. */
 void fake_profiler_give(struct fake_profiler *f, const char *path);
-/* FAKE_GOOD answers so long after its window. */
+/* It answers so long after its window; before its end if negative. */
 void fake_profiler_delay(struct fake_profiler *f, int64_t delay_ns);
 void fake_profiler_free(struct fake_profiler *f); /* NULL is fine */
 

@@ -185,7 +185,7 @@ struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t dead
 	TAILQ_INSERT_TAIL(&ch->calls, c, on_channel);
 	call_set_deadline(c, deadline_ns);
 	if (ch->rpc->host->cleaning_up || ch->state == CHANNEL_WAITING)
-		call_lost(c, RPC_UNAVAILABLE, "no server there");
+		call_lost(c, RPC_UNAVAILABLE, "failed to connect");
 	else if (ch->state == CHANNEL_IDLE)
 		connect_channel(ch);
 	else if (ch->state == CHANNEL_READY)

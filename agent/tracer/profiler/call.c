@@ -54,6 +54,7 @@ struct profiler_call {
 	int64_t pid;
 	int64_t t0_raw_ns, t1_raw_ns, t0_real_ns, give_up_mono_ns;
 	int64_t sent_real_ns;
+	int64_t early_ns; /* the answer came so long before the window's end */
 	void *options;
 	size_t options_len;
 
@@ -249,13 +250,28 @@ static void call_store_start(struct profiler_call *c, enum step step, void (*run
 	loop_work(c->loop, run, done, c);
 }
 
+/* A recording ends at T1, or when its process does. */
+static void call_end(struct profiler_call *c)
+{
+	char text[80];
+
+	if (!c->early_ns) {
+		call_done(c);
+		return;
+	}
+	c->result.incomplete = c->result.path != NULL;
+	snprintf(text, sizeof(text), "its recording ended %" PRId64 " ms before the window did",
+		 (c->early_ns + NS_PER_MS - 1) / NS_PER_MS);
+	call_fail(c, REASON_PROFILER_LOST, text);
+}
+
 /* The reply has been read to its end. */
 static void call_keep_file(struct profiler_call *c)
 {
 	struct profiler_store *s = &c->store;
 
 	if (!s->has_file) {
-		call_done(c); /* the process had no events */
+		call_end(c); /* the process had no events */
 		return;
 	}
 	c->result.path = xstrdup(c->path);
@@ -270,7 +286,7 @@ static void call_keep_file(struct profiler_call *c)
 			  "its trace has no begin time: the time of the request is used instead");
 		return;
 	}
-	call_done(c);
+	call_end(c);
 }
 
 static void store_run(void *arg)
@@ -322,7 +338,7 @@ static void fetch_done(void *arg)
 	} else if (retry) {
 		loop_timer_in(c->loop, &c->timer, FILE_RETRY_NS, call_fetch_file, c);
 	} else if (s->rc == ERR_NOT_FOUND && s->empty_trace) {
-		call_done(c);
+		call_end(c);
 	} else {
 		call_fail(c, failure_reason(s), s->err.msg);
 	}
@@ -364,7 +380,10 @@ static const struct code_reason code_reasons[] = {
 	{ RPC_ALREADY_EXISTS, "", REASON_PROFILER_BUSY },
 	{ RPC_UNAVAILABLE, "timed out",
 	  REASON_PROFILER_TIMEOUT }, /* the server listens and does not answer */
-	{ RPC_UNAVAILABLE, "", REASON_PROFILER_UNREACHABLE },
+	{ RPC_UNAVAILABLE, "failed to connect", REASON_PROFILER_UNREACHABLE },
+	{ RPC_CANCELLED, "", REASON_PROFILER_LOST }, /* its server was stopped */
+	{ RPC_UNAVAILABLE, "",
+	  REASON_PROFILER_LOST }, /* the connection broke: the process has ended */
 	{ RPC_UNIMPLEMENTED, "", REASON_PROFILER_OLD },
 	{ RPC_DEADLINE_EXCEEDED, "", REASON_PROFILER_TIMEOUT },
 };
@@ -401,6 +420,7 @@ static void on_profile_answer(void *arg, const struct rpc_status *st, const stru
 	struct profiler_call *c = arg;
 
 	c->call = NULL;
+	c->early_ns = c->t1_raw_ns > now_raw_ns() ? c->t1_raw_ns - now_raw_ns() : 0;
 	loop_timer_cancel(c->loop, &c->timer);
 	if (c->freed) {
 		c->step = DONE;

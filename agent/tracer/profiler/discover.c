@@ -21,13 +21,10 @@
 #define PROBE_DEADLINE_NS NS_PER_S
 #define MAX_PROBES	  3 /* of one socket that does not answer; any answer is final */
 
-enum kind { UNPROBED, PROBING, PROFILER, OTHER };
-
-/* A listening socket of a framework process, and the kind of its server. */
+/* A listening socket of a framework's process. */
 struct candidate {
 	struct discover_target target;
 	uint64_t inode;
-	enum kind kind;
 	int probes;
 };
 
@@ -124,7 +121,7 @@ static void discover_set_targets(struct discover *d)
 	d->targets = xcalloc(d->n_candidates + 1, sizeof(*d->targets));
 	d->n_targets = 0;
 	for (size_t i = 0; i < d->n_candidates; i++) {
-		if (d->candidates[i].kind == PROFILER)
+		if (d->candidates[i].target.kind == DISCOVER_PROFILER)
 			d->targets[d->n_targets++] = d->candidates[i].target;
 	}
 }
@@ -134,14 +131,15 @@ static void candidate_set_kind(struct candidate *c, enum rpc_code code)
 	const struct discover_target *t = &c->target;
 
 	if (code == RPC_OK) {
-		c->kind = PROFILER;
+		c->target.kind = DISCOVER_PROFILER;
 		log_info("AGT-PROFILER", "address=%s pid=%" PRId64 " comm=%s state=found",
 			 t->address, t->pid, t->comm);
 	} else if ((code == RPC_DEADLINE_EXCEEDED || code == RPC_UNAVAILABLE) &&
 		   c->probes < MAX_PROBES) {
-		c->kind = UNPROBED; /* a server that is still starting, or not a gRPC server */
+		c->target.kind =
+			DISCOVER_UNPROBED; /* a server that is still starting, or not a gRPC server */
 	} else {
-		c->kind = OTHER;
+		c->target.kind = DISCOVER_OTHER;
 	}
 }
 
@@ -175,14 +173,14 @@ static void candidate_probe(struct discover *d, struct candidate *c)
 	struct probe *p;
 
 	if (rpc_channel_new(&channel, d->conf.rpc, &opts, NULL)) {
-		c->kind = OTHER;
+		c->target.kind = DISCOVER_OTHER;
 		return;
 	}
 	p = xcalloc(1, sizeof(*p));
 	p->d = d;
 	p->channel = channel;
 	p->inode = c->inode;
-	c->kind = PROBING;
+	c->target.kind = DISCOVER_PROBING;
 	c->probes++;
 	d->probing++;
 	profiler_session_name("tutti-probe", session);
@@ -211,6 +209,8 @@ static void make_target(const struct proc_listener *l, struct discover_target *o
 	memset(out, 0, sizeof(*out));
 	memcpy(out->address, l->address, sizeof(out->address));
 	memcpy(out->comm, l->comm, sizeof(out->comm));
+	memcpy(out->command, l->command, sizeof(out->command));
+	out->framework = l->framework;
 	out->port = l->port;
 	out->pid = l->pid;
 }
@@ -226,6 +226,16 @@ static struct candidate make_candidate(struct discover *d, const struct proc_lis
 	return c;
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	const struct discover_target *x = &((const struct candidate *)a)->target,
+				     *y = &((const struct candidate *)b)->target;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->port - y->port;
+}
+
 static void discover_set_candidates(struct discover *d)
 {
 	struct candidate *now = xcalloc(d->n_listeners + 1, sizeof(*now));
@@ -235,6 +245,8 @@ static void discover_set_candidates(struct discover *d)
 		if (is_candidate(d, &d->listeners[i]))
 			now[n++] = make_candidate(d, &d->listeners[i]);
 	}
+	if (n)
+		sort_array(now, n, sizeof(*now), by_pid);
 	free(d->candidates);
 	d->candidates = now;
 	d->n_candidates = n;
@@ -275,7 +287,7 @@ static void scan_done(void *arg)
 		discover_set_candidates(d);
 	}
 	for (size_t i = 0; d->conf.probe && i < d->n_candidates; i++) {
-		if (d->candidates[i].kind == UNPROBED)
+		if (d->candidates[i].target.kind == DISCOVER_UNPROBED)
 			candidate_probe(d, &d->candidates[i]);
 	}
 	discover_end_search(d);
@@ -311,6 +323,11 @@ const struct discover_target *discover_targets(const struct discover *d, size_t 
 {
 	*n = d->n_targets;
 	return d->targets;
+}
+
+const struct discover_target *discover_candidate(const struct discover *d, size_t i)
+{
+	return i < d->n_candidates ? &d->candidates[i].target : NULL;
 }
 
 bool discover_owner(const struct discover *d, int port, struct discover_target *out)

@@ -22,12 +22,23 @@ struct discover_conf {
 	bool probe; /* false: no probes and no periodic scans; discover_owner() only */
 };
 
-/* A profiler that answered, or the owner of a port. */
+/* What is known of the server at a socket. */
+enum discover_kind {
+	DISCOVER_UNPROBED, /* probes have no answer yet */
+	DISCOVER_PROBING,
+	DISCOVER_PROFILER,
+	DISCOVER_OTHER, /* not a profiler */
+};
+
+/* A listening socket of a framework's process, or the owner of a port. */
 struct discover_target {
 	char address[64]; /* "127.0.0.1:9999" */
 	int port;
 	int64_t pid;
 	char comm[32];
+	char command[96];
+	const char *framework; /* NULL = none */
+	enum discover_kind kind;
 };
 
 struct discover *discover_new(const struct discover_conf *conf);
@@ -38,6 +49,9 @@ void discover_free(struct discover *d);
 
 /* The profilers known now; borrowed until the loop turns. */
 const struct discover_target *discover_targets(const struct discover *d, size_t *n);
+
+/* All listening sockets of frameworks' processes: the i-th, in order of pid; NULL after the last. */
+const struct discover_target *discover_candidate(const struct discover *d, size_t i);
 
 /* The process that listens on this port at the loopback address, profiler or not; false if unknown. */
 bool discover_owner(const struct discover *d, int port, struct discover_target *out);

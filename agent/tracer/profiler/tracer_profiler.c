@@ -13,6 +13,7 @@
 
 #include "agent/tracer/profiler/discover.h"
 #include "agent/tracer/profiler/call.h"
+#include "agent/tracer/profiler/jobs.h"
 #include "agent/tracer/profiler/sweep.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -76,6 +77,7 @@ static const struct reason_text reason_texts[] = {
 	{ REASON_DISK_FULL, "its trace does not fit into the spool" },
 	{ REASON_PROFILER_TIMEOUT, "no answer within the grace: is the process stopped? A large "
 				   "profile needs a longer --grace" },
+	{ REASON_PROFILER_LOST, "the process has ended, or its recording was ended" },
 	{ REASON_PROFILER_UNREACHABLE,
 	  "no server listens: does the job call jax.profiler.start_server()?" },
 	{ REASON_PROFILER_FAILED, "the process failed to record" },
@@ -339,15 +341,16 @@ static bool is_still_there(const struct profiler_run *pr, const struct profiled_
 	return false;
 }
 
-/* A process that has ended since it was discovered is not an error. */
+/* A process that has ended between its discovery and the window is not an error. */
 static void run_drop_vanished(struct profiler_run *pr)
 {
 	struct profiled_process **at = &pr->processes;
+	bool has_begun = now_raw_ns() >= pr->run->t0_raw_ns;
 
 	while (*at) {
 		struct profiled_process *t = *at;
 
-		if (!t->discovered || is_still_there(pr, t)) {
+		if (has_begun || !t->discovered || is_still_there(pr, t)) {
 			at = &t->next;
 			continue;
 		}
@@ -458,6 +461,13 @@ static void profiler_state(const struct tracer *tracer, struct tracer_state *out
 	}
 }
 
+static size_t profiler_jobs(const struct tracer *tracer, struct tracer_job *out, size_t max)
+{
+	const struct tracer_profiler *t = (const struct tracer_profiler *)tracer;
+
+	return profiler_list_jobs(t->conf, t->discover, out, max);
+}
+
 static void profiler_free(struct tracer *tracer)
 {
 	struct tracer_profiler *t = to_profiler(tracer);
@@ -524,6 +534,7 @@ const struct tracer_ops tracer_profiler_ops = {
 	.conf_size = sizeof(struct profiler_conf),
 	.open = profiler_open,
 	.state = profiler_state,
+	.jobs = profiler_jobs,
 	.arm = profiler_arm,
 	.stop = profiler_stop,
 	.gather = profiler_gather,

@@ -12,11 +12,12 @@ unit_test(agent/marks/marks_test VIRTUAL USES tracer_marks net)
 unit_test(agent/marks/steps_test PURE USES agent_marks)
 unit_test(agent/perf/decode_test PURE USES agent_perf)
 unit_test(agent/perf/stacks_test PURE USES agent_perf)
+unit_test(agent/proc/command_test PURE USES agent_proc)
 unit_test(agent/proc/listeners_test PURE USES agent_proc)
 unit_test(agent/symbols/symbols_test PURE USES agent_symbols)
 fuzz_test(elf USES agent_symbols)
 fuzz_test(perf USES tracer_cpu)
-fuzz_test(proc_text USES agent_symbols)
+fuzz_test(proc_text USES agent_symbols agent_proc)
 
 # ---- tracers ----
 unit_test(agent/tracer/ring_run_test PURE USES agent_tracer)

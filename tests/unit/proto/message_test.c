@@ -125,6 +125,7 @@ static void test_largest_hello(void)
 	Tutti__V1__TracerSetting setting = TUTTI__V1__TRACER_SETTING__INIT,
 				 *settings[LIMIT_TRACER_SETTINGS];
 	Tutti__V1__TracerState state = TUTTI__V1__TRACER_STATE__INIT, *states[LIMIT_TRACERS];
+	Tutti__V1__Job job = TUTTI__V1__JOB__INIT, *jobs[LIMIT_JOBS];
 	Tutti__V1__Held held = TUTTI__V1__HELD__INIT, *helds[2 * LIMIT_CAPTURES];
 	Tutti__V1__Hello__LabelsEntry label = TUTTI__V1__HELLO__LABELS_ENTRY__INIT,
 				      *labels[LIMIT_LABELS];
@@ -138,6 +139,9 @@ static void test_largest_hello(void)
 	state.name = state.reason = (char *)"x";
 	state.state = (char *)"off";
 	state.errno_value = 1;
+	job.pid = job.port = 1;
+	job.command = job.framework = job.address = (char *)"x";
+	job.state = (char *)"ready";
 	held.session = (char *)"2026_01_01_00_00_00_aaaaaa";
 	held.state = (char *)"stored";
 	held.instance = held.bytes = 1;
@@ -147,6 +151,8 @@ static void test_largest_hello(void)
 		settings[i] = &setting;
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
 		states[i] = &state;
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++)
+		jobs[i] = &job;
 	for (size_t i = 0; i < ARRAY_SIZE(helds); i++)
 		helds[i] = &held;
 	for (size_t i = 0; i < ARRAY_SIZE(labels); i++)
@@ -157,6 +163,9 @@ static void test_largest_hello(void)
 	hello.n_settings = ARRAY_SIZE(settings);
 	hello.tracers = states;
 	hello.n_tracers = ARRAY_SIZE(states);
+	hello.jobs = jobs;
+	hello.n_jobs = ARRAY_SIZE(jobs);
+	hello.more_jobs = 1;
 	hello.held = helds;
 	hello.n_held = ARRAY_SIZE(helds);
 	hello.labels = labels;
@@ -167,6 +176,10 @@ static void test_largest_hello(void)
 	b.len = tutti__v1__agent_message__pack(&m, b.data);
 	CHECK_OK(control_unpack_from_agent(&read, b.data, b.len, &e), e);
 	tutti__v1__agent_message__free_unpacked(read, NULL);
+	job.state = (char *)"asleep";
+	b.len = tutti__v1__agent_message__pack(&m, b.data);
+	CHECK_EQ(control_unpack_from_agent(&read, b.data, b.len, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "jobs.state"));
 	buf_release(&b);
 }
 

@@ -78,14 +78,21 @@ static void test_forgets_the_lost(void)
 /* Whatever bytes an agent sent: the document is JSON. */
 static void test_json(void)
 {
+	const struct host_job job = {
+		(char *)"python train.py", (char *)"jax", (char *)"127.0.0.1:9",
+		(char *)"ready",	   4711,	  9
+	};
 	struct registry *r = registry_new(NULL);
 	struct host *h = registry_add(r, "a");
-	json_t *o;
+	json_t *o, *jobs;
 	char *text;
 
 	host_set_text(&h->version, "1\xff\"2");
 	host_add_label(h, "job", "x");
 	host_add_tracer(h, "cpu", "off", "needs CAP_PERFMON", 1, 0);
+	host_add_job(h, &job);
+	host_clear_jobs(h);
+	host_add_job(h, &job);
 	h->clock = (struct host_clock){ .calibrated = true, .bound_ns = 7 };
 	o = host_json(h);
 	text = json_dumps(o, 0);
@@ -94,6 +101,11 @@ static void test_json(void)
 	CHECK_STR(json_string_value(json_object_get(o, "version")), "1?\"2");
 	CHECK_STR(json_string_value(json_object_get(json_object_get(o, "labels"), "job")), "x");
 	CHECK_EQ(json_integer_value(json_object_get(json_object_get(o, "clock"), "bound_ns")), 7);
+	jobs = json_object_get(o, "jobs");
+	CHECK_EQ(json_array_size(jobs), 1);
+	CHECK_STR(json_string_value(json_object_get(json_array_get(jobs, 0), "command")),
+		  "python train.py");
+	CHECK_EQ(json_integer_value(json_object_get(json_array_get(jobs, 0), "pid")), 4711);
 	free(text);
 	json_decref(o);
 	registry_free(r);

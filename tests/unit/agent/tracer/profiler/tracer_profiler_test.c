@@ -611,6 +611,39 @@ static void test_slow(int64_t delay_ns, int result, const char *reason)
 	teardown(&f);
 }
 
+/* The process ends in the window: what it recorded until then is kept, but not called complete. */
+static void test_ended(enum fake_mode mode)
+{
+	struct fixture f;
+
+	setup(&f, &mode, 1);
+	fake_profiler_delay(f.fakes[0], -WINDOW_NS * 2 / 3);
+	prepare(&f, 20 * NS_PER_MS, 20 * NS_PER_S);
+	arm(&f);
+	gather(&f);
+	CHECK_EQ(f.run.result, mode == FAKE_EMPTY ? RUN_FAILED : RUN_DEGRADED);
+	CHECK_STR(f.run.reason, "profiler-lost");
+	CHECK_EQ(f.run.n_parts, mode == FAKE_EMPTY ? 0 : 1);
+	teardown(&f);
+}
+
+static void test_killed(void)
+{
+	enum fake_mode mode = FAKE_HANGS;
+	struct fixture f;
+
+	setup(&f, &mode, 1);
+	prepare(&f, 20 * NS_PER_MS, 20 * NS_PER_S);
+	arm(&f);
+	turn_until_asked(&f);
+	fake_profiler_free(f.fakes[0]);
+	f.fakes[0] = NULL;
+	gather(&f);
+	CHECK_EQ(f.run.result, RUN_FAILED);
+	CHECK_STR(f.run.reason, "profiler-lost");
+	teardown(&f);
+}
+
 static void test_asked_too_late(void)
 {
 	enum fake_mode mode = FAKE_GOOD;
@@ -681,6 +714,10 @@ int main(void)
 	test_stop_before();
 	test_slow(NS_PER_S, RUN_OK, "");
 	test_slow(4 * NS_PER_S, RUN_DEGRADED, "profiler-timeout");
+	test_ended(FAKE_GOOD);
+	test_ended(FAKE_OLD);
+	test_ended(FAKE_EMPTY);
+	test_killed();
 	test_asked_too_late();
 	test_cancel(FAKE_GOOD, true);
 	test_cancel(FAKE_HANGS, true);
