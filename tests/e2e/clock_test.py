@@ -13,7 +13,7 @@ import json
 import os
 
 from lib import xspace
-from lib.cluster import BIN, Cluster, SkipTest, main
+from lib.cluster import BIN, SLOW, Cluster, SkipTest, main
 from lib.netns import Pair
 
 CAPTURES = int(os.environ.get("TUTTI_CLOCK_CAPTURES", "2"))
@@ -71,7 +71,7 @@ def file_of(c, doc, h):
 def check_capture(c, agents):
     """One capture of all hosts: how far off they were, how much that was of what bounds allow, the largest bound."""
     # A busy machine tells of a burst late, the more so the more agents are to be told.
-    _, doc = c.tutti("capture", "--duration", f"{600 + 50 * agents}ms", "--json", check=0)
+    _, doc = c.tutti("capture", "--duration", f"{int((600 + 50 * agents) * SLOW)}ms", "--json", check=0)
     truth = instants(c)
     files = {h["host"]: file_of(c, doc, h) for h in doc["hosts"]}
     assert len(files) == agents, doc
