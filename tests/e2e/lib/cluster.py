@@ -129,8 +129,11 @@ class Cluster:
         return flags
 
     def burst(self, *hosts, name="burst", flags=()):
+        """Bursts that these hosts are told of; the first one has begun when this returns."""
         sockets = [f"--local-socket={self.sockets[h]}" for h in hosts]
-        return self.start(name, [BIN / "burst", *sockets, *flags], before=self.away)
+        p = self.start(name, [BIN / "burst", *sockets, *flags], before=self.away)
+        wait_until("the first burst", lambda: self.log(name))
+        return p
 
     def kill(self, name, sig=signal.SIGKILL):
         p = self.processes[name]
