@@ -73,8 +73,14 @@ void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const cha
 struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(void *arg),
 				       void *arg);
 
-/* One event: "event: <event>\ndata: <data>\n\n"; data has no newline. */
-void http_stream_send(struct http_stream *st, const char *event, const char *data);
+/* One event: "event: <name>\ndata: <data>\n\n"; data has no newline. */
+void http_stream_send(struct http_stream *st, const char *name, const char *data);
+
+/* The same event for several streams, which share its bytes. */
+struct http_event *http_event_new(const char *name, const char *data);
+void http_stream_send_event(struct http_stream *st, struct http_event *ev);
+void http_event_free(
+	struct http_event *ev); /* streams that have not sent it keep it; NULL is fine */
 void http_stream_end(struct http_stream *st); /* `on_closed` is still called */
 
 /* The parser behind http_query(), for fuzzing: calls fn for each decoded key=value of a query

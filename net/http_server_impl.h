@@ -19,6 +19,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "base/buf.h"
 #include "base/loop.h"
@@ -56,8 +57,9 @@ struct http_stream {
 	struct loop *loop;
 	pthread_mutex_t lock; /* guards the members down to the next comment line */
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
-	struct buf backlog;
-	size_t sent; /* bytes of the backlog */
+	STAILQ_HEAD(, http_unsent) backlog;
+	size_t backlog_len; /* bytes in all that are not sent */
+	size_t sent; /* bytes of the backlog's first event */
 	size_t largest; /* event so far, bytes */
 	bool suspended, ended, cut, end_posted;
 	atomic_size_t *backlogs; /* the server's sum; valid while `conn` is */

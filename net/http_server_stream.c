@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server-sent events: a bounded backlog between the loop and microhttpd's thread. */
+/* Server-sent events: a bounded backlog between the loop and microhttpd's thread. Streams share an event's bytes. */
 #include "net/http_server_impl.h"
 
 #include <stdlib.h>
@@ -15,18 +15,117 @@
 #define BACKLOGS_EVENTS	   16
 #define STREAM_BLOCK_BYTES 16384
 
-/* The backlog gets shorter by n bytes. The lock is held. */
-static void uncount(struct http_stream *st, size_t n)
+struct http_event {
+	atomic_size_t refs;
+	size_t len;
+	char bytes[];
+};
+
+struct http_unsent {
+	struct http_event *event;
+	STAILQ_ENTRY(http_unsent) next;
+};
+
+static char *add_text(char *at, const char *text, size_t len)
 {
+	memcpy(at, text, len);
+	return at + len;
+}
+
+static struct http_event *event_new(size_t len)
+{
+	struct http_event *ev = xmalloc(sizeof(*ev) + len);
+
+	atomic_init(&ev->refs, 1);
+	ev->len = len;
+	return ev;
+}
+
+struct http_event *http_event_new(const char *name, const char *data)
+{
+	size_t name_len = strlen(name), data_len = strlen(data);
+	struct http_event *ev = event_new(strlen("event: \ndata: \n\n") + name_len + data_len);
+	char *at = ev->bytes;
+
+	at = add_text(at, "event: ", 7);
+	at = add_text(at, name, name_len);
+	at = add_text(at, "\ndata: ", 7);
+	at = add_text(at, data, data_len);
+	add_text(at, "\n\n", 2);
+	return ev;
+}
+
+void http_event_free(struct http_event *ev)
+{
+	if (ev && atomic_fetch_sub(&ev->refs, 1) == 1)
+		free(ev);
+}
+
+/* ---- the backlog; the lock is held ---- */
+
+static void backlog_add(struct http_stream *st, struct http_event *ev)
+{
+	struct http_unsent *u = xmalloc(sizeof(*u));
+
+	atomic_fetch_add(&ev->refs, 1);
+	u->event = ev;
+	STAILQ_INSERT_TAIL(&st->backlog, u, next);
+	st->backlog_len += ev->len;
+	atomic_fetch_add(st->backlogs, ev->len);
+}
+
+static void backlog_uncount(struct http_stream *st, size_t n)
+{
+	st->backlog_len -= n;
 	atomic_fetch_sub(st->backlogs, n);
 }
+
+static void backlog_drop_first(struct http_stream *st)
+{
+	struct http_unsent *u = STAILQ_FIRST(&st->backlog);
+
+	STAILQ_REMOVE_HEAD(&st->backlog, next);
+	http_event_free(u->event);
+	free(u);
+	st->sent = 0;
+}
+
+static void backlog_drop(struct http_stream *st)
+{
+	backlog_uncount(st, st->backlog_len);
+	while (!STAILQ_EMPTY(&st->backlog))
+		backlog_drop_first(st);
+}
+
+/* Moves up to `max` bytes to `out`. */
+static size_t backlog_take(struct http_stream *st, char *out, size_t max)
+{
+	size_t got = 0;
+
+	while (got < max && !STAILQ_EMPTY(&st->backlog)) {
+		const struct http_event *ev = STAILQ_FIRST(&st->backlog)->event;
+		size_t left = ev->len - st->sent;
+		size_t n = left < max - got ? left : max - got;
+
+		memcpy(out + got, ev->bytes + st->sent, n);
+		got += n;
+		st->sent += n;
+		if (n == left)
+			backlog_drop_first(st);
+	}
+	backlog_uncount(st, got);
+	return got;
+}
+
+/* ---- streams ---- */
 
 void stream_unref(struct http_stream *st)
 {
 	if (atomic_fetch_sub(&st->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&st->lock);
-	buf_release(&st->backlog);
+	while (!STAILQ_EMPTY(&st->backlog)) /* the server's sum may be gone */
+		backlog_drop_first(st);
 	free(st);
 }
 
@@ -79,23 +178,14 @@ static void stream_post_end(struct http_stream *st)
 static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
 {
 	struct http_stream *st = arg;
-	size_t left;
 	ssize_t n = 0;
 
 	(void)pos;
 	pthread_mutex_lock(&st->lock);
-	left = st->backlog.len - st->sent;
 	if (st->cut) {
 		n = MHD_CONTENT_READER_END_WITH_ERROR;
-	} else if (left) {
-		n = (ssize_t)(left < max ? left : max);
-		memcpy(out, st->backlog.data + st->sent, (size_t)n);
-		st->sent += (size_t)n;
-		uncount(st, (size_t)n);
-		if ((size_t)n == left) {
-			buf_reset(&st->backlog);
-			st->sent = 0;
-		}
+	} else if (st->backlog_len) {
+		n = (ssize_t)backlog_take(st, out, max);
 	} else if (st->ended) {
 		n = MHD_CONTENT_READER_END_OF_STREAM;
 	} else {
@@ -106,14 +196,6 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
 	return n;
 }
 
-/* The lock is held. */
-static void drop_backlog(struct http_stream *st)
-{
-	uncount(st, st->backlog.len - st->sent);
-	buf_release(&st->backlog);
-	st->sent = 0;
-}
-
 /* The client does not read. microhttpd's thread may be waiting for its socket, which is shut down
  * therefore. The lock is held. */
 static void stream_cut(struct http_stream *st)
@@ -121,23 +203,13 @@ static void stream_cut(struct http_stream *st)
 	const union MHD_ConnectionInfo *info;
 
 	st->cut = true;
-	drop_backlog(st);
+	backlog_drop(st);
 	info = st->conn ? MHD_get_connection_info(st->conn, MHD_CONNECTION_INFO_CONNECTION_FD)
 			: NULL;
 	if (info)
 		shutdown(info->connect_fd, SHUT_RDWR);
 	stream_wake(st);
 	stream_post_end(st);
-}
-
-/* Drops the bytes that were sent once they are half of the memory. */
-static void backlog_compact(struct http_stream *st)
-{
-	if (st->sent < st->backlog.len / 2 || !st->sent)
-		return;
-	st->backlog.len -= st->sent;
-	memmove(st->backlog.data, st->backlog.data + st->sent, st->backlog.len);
-	st->sent = 0;
 }
 
 static size_t backlog_max(const struct http_stream *st)
@@ -147,18 +219,16 @@ static size_t backlog_max(const struct http_stream *st)
 	return events > BACKLOG_BYTES ? events : BACKLOG_BYTES;
 }
 
-static void stream_add(struct http_stream *st, const struct buf *bytes)
+static void stream_add(struct http_stream *st, struct http_event *ev)
 {
 	pthread_mutex_lock(&st->lock);
-	st->largest = bytes->len > st->largest ? bytes->len : st->largest;
+	st->largest = ev->len > st->largest ? ev->len : st->largest;
 	if (st->ended || st->cut || st->end_posted) {
 		/* microhttpd is done with the stream: frees its reference. */
-	} else if (st->backlog.len - st->sent + bytes->len > backlog_max(st)) {
+	} else if (st->backlog_len + ev->len > backlog_max(st)) {
 		stream_cut(st);
 	} else {
-		backlog_compact(st);
-		buf_add(&st->backlog, bytes->data, bytes->len);
-		atomic_fetch_add(st->backlogs, bytes->len);
+		backlog_add(st, ev);
 		stream_wake(st);
 	}
 	pthread_mutex_unlock(&st->lock);
@@ -169,7 +239,7 @@ static size_t backlog_of(struct http_stream *st)
 	size_t bytes;
 
 	pthread_mutex_lock(&st->lock);
-	bytes = st->backlog.len - st->sent;
+	bytes = st->backlog_len;
 	pthread_mutex_unlock(&st->lock);
 	return bytes;
 }
@@ -200,21 +270,24 @@ static void check_backlogs(struct http_server *s)
 	}
 }
 
-void http_stream_send(struct http_stream *st, const char *event, const char *data)
+void http_stream_send_event(struct http_stream *st, struct http_event *ev)
 {
-	struct buf b = BUF_INIT;
-
 	if (!st)
 		return;
-	buf_addf(&b, "event: %s\ndata: %s\n\n", event, data);
-	stream_add(st, &b);
-	if (st->server) {
-		st->server->largest_event = b.len > st->server->largest_event
-						    ? b.len
-						    : st->server->largest_event;
-		check_backlogs(st->server);
-	}
-	buf_release(&b);
+	stream_add(st, ev);
+	if (!st->server)
+		return;
+	if (ev->len > st->server->largest_event)
+		st->server->largest_event = ev->len;
+	check_backlogs(st->server);
+}
+
+void http_stream_send(struct http_stream *st, const char *name, const char *data)
+{
+	struct http_event *ev = http_event_new(name, data);
+
+	http_stream_send_event(st, ev);
+	http_event_free(ev);
 }
 
 void http_stream_end(struct http_stream *st)
@@ -231,7 +304,7 @@ void http_stream_end(struct http_stream *st)
 void stream_completed(struct http_stream *st)
 {
 	pthread_mutex_lock(&st->lock);
-	drop_backlog(st);
+	backlog_drop(st);
 	st->conn = NULL;
 	st->ended = true;
 	stream_post_end(st);
@@ -246,6 +319,7 @@ static struct http_stream *stream_new(struct http_req *req, void (*on_closed)(vo
 
 	atomic_init(&st->refs, 3);
 	pthread_mutex_init(&st->lock, NULL);
+	STAILQ_INIT(&st->backlog);
 	st->on_closed = on_closed;
 	st->arg = arg;
 	st->server = s;
@@ -281,10 +355,12 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(v
 
 void streams_send_heartbeat(struct http_server *s)
 {
-	static const struct buf beat = { (uint8_t *)(uintptr_t) ":\n\n", 3, 0 };
+	struct http_event *beat = event_new(3);
 
+	memcpy(beat->bytes, ":\n\n", 3);
 	for (struct http_stream *st = s->streams; st; st = st->next)
-		stream_add(st, &beat);
+		stream_add(st, beat);
+	http_event_free(beat);
 }
 
 void streams_end(struct http_server *s)

@@ -51,15 +51,17 @@ static void flush_soon(struct events *ev);
 
 /* ---- sending ---- */
 
-static void send_to_pages(struct events *ev, const char *event, const char *text)
+static void send_to_pages(struct events *ev, const char *name, const char *text)
 {
+	struct http_event *event = http_event_new(name, text);
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
 		next = TAILQ_NEXT(s, entry);
 		if (!s->session)
-			http_stream_send(s->http, event, text);
+			http_stream_send_event(s->http, event);
 	}
+	http_event_free(event);
 }
 
 /* ---- captures ---- */
@@ -100,17 +102,19 @@ static bool has_reader(const struct events *ev, const char *session)
 /* `text` is NULL if the capture is gone. */
 static void topic_send(const struct topic *t, const char *text, bool last)
 {
+	struct http_event *event = text ? http_event_new("capture", text) : NULL;
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&t->events->streams); s; s = next) {
 		next = TAILQ_NEXT(s, entry);
 		if (s->session && strcmp(s->session, t->session))
 			continue;
-		if (text)
-			http_stream_send(s->http, "capture", text);
+		if (event)
+			http_stream_send_event(s->http, event);
 		if (last && s->session)
 			http_stream_end(s->http);
 	}
+	http_event_free(event);
 }
 
 static void on_capture_text(void *arg, const char *text, size_t len)

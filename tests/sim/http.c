@@ -210,11 +210,37 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(v
 	return st;
 }
 
-void http_stream_send(struct http_stream *st, const char *event, const char *data)
+void http_stream_send(struct http_stream *st, const char *name, const char *data)
 {
-	(void)event;
+	(void)name;
 	if (st && !st->ended && st->fn)
 		st->fn(st->fn_arg, 200, data, strlen(data));
+}
+
+struct http_event {
+	char *data;
+};
+
+struct http_event *http_event_new(const char *name, const char *data)
+{
+	struct http_event *ev = xmalloc(sizeof(*ev));
+
+	(void)name;
+	ev->data = xstrdup(data);
+	return ev;
+}
+
+void http_stream_send_event(struct http_stream *st, struct http_event *ev)
+{
+	http_stream_send(st, "", ev->data);
+}
+
+void http_event_free(struct http_event *ev)
+{
+	if (!ev)
+		return;
+	free(ev->data);
+	free(ev);
 }
 
 static void stream_gone(struct http_stream *st)
