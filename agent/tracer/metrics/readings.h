@@ -23,7 +23,7 @@ void readings_free(struct readings *pm); /* NULL is fine */
 /* How many of the files could be opened; 0 = nothing can be measured. */
 size_t readings_files(const struct readings *pm);
 
-/* Reads the files now into row[0 .. count), those about memory at most twice a second. An unknown value is NaN:
+/* Reads the files now into row[0 .. count), all but CPUs and network at most twice a second. An unknown value is NaN:
  * its file is missing or was not read, or a rate has no earlier reading, or its counter went back. `raw_ns` is now
  * on CLOCK_MONOTONIC_RAW. */
 void readings_read(struct readings *pm, int64_t raw_ns, double *row);

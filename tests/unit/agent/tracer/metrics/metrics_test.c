@@ -133,7 +133,7 @@ static void recorded_texts_give_known_numbers(void)
 }
 
 /* In rows between there is no value; a rate is over the time since the one before. */
-static void memory_is_read_twice_a_second(void)
+static void slow_files_are_read_twice_a_second(void)
 {
 	double *row = xcalloc(readings_count(), sizeof(*row));
 	struct readings *pm;
@@ -145,7 +145,9 @@ static void memory_is_read_twice_a_second(void)
 	second_second();
 	readings_read(pm, NS_PER_S + 100 * NS_PER_MS, row);
 	CHECK(isnan(get(row, "mem available MB")) && isnan(get(row, "load 1 min")));
+	CHECK(isnan(get(row, "disk read MB/s")));
 	CHECK_NEAR(row, "cpu user %", 50);
+	CHECK_NEAR(row, "net rx MB/s", 20);
 	readings_read(pm, NS_PER_S + 499 * NS_PER_MS, row);
 	CHECK(!isnan(get(row, "mem available MB")));
 	CHECK_NEAR(row, "major page faults per s", 2 / 0.499);
@@ -302,7 +304,7 @@ int main(void)
 	make_dir("net");
 	make_dir("pressure");
 	recorded_texts_give_known_numbers();
-	memory_is_read_twice_a_second();
+	slow_files_are_read_twice_a_second();
 	names_are_safe_for_viewers();
 	tracer_gives_one_line_of_counters();
 	readings_are_made_off_the_loop();
