@@ -51,6 +51,9 @@ bool clock_pair_has_step(const struct clock_pair *a, const struct clock_pair *b)
  */
 int64_t now_mono_of_raw(int64_t raw_ns);
 
+/* Blocks; for programs without a loop. */
+void now_sleep_until_mono(int64_t mono_ns);
+
 /* The time that this machine was suspended since boot (CLOCK_BOOTTIME - CLOCK_MONOTONIC). */
 int64_t now_suspended_ns(void);
 

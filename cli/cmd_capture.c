@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/follow.h"
+#include "cli/request.h"
 
 struct conf {
 	struct api_conf api;
@@ -48,62 +48,6 @@ static const struct conf_field fields[] = {
 	{ 0 }
 };
 
-/* Refuses text that JSON cannot hold: leaving it out would change the request. */
-static int text_json(json_t **out, const char *flag, const char *text, struct err *e)
-{
-	*out = json_string(text);
-	return *out ? 0 : err_set(e, ERR_INVALID, "%s: the value is not UTF-8 text", flag);
-}
-
-static int put_exact(json_t *o, const char *key, const char *flag, const char *text, struct err *e)
-{
-	json_t *value;
-	int rc = text_json(&value, flag, text, e);
-
-	if (!rc && json_object_set_new(o, key, value))
-		rc = err_set(e, ERR_INVALID, "%s: the name is not UTF-8 text", flag);
-	return rc;
-}
-
-static int put_setting(json_t *settings, const char *text, struct err *e)
-{
-	const char *eq = strchr(text, '=');
-	char *key;
-	int rc;
-
-	if (!eq || eq == text)
-		return err_set(e, ERR_INVALID, "--set '%s': expected KEY=VALUE", text);
-	key = xstrndup(text, (size_t)(eq - text));
-	rc = put_exact(settings, key, "--set", eq + 1, e);
-	free(key);
-	return rc;
-}
-
-static int put_settings(json_t *request, const struct conf_list *set, struct err *e)
-{
-	json_t *settings = json_object();
-	int rc = 0;
-
-	for (size_t i = 0; i < set->n && !rc; i++)
-		rc = put_setting(settings, set->items[i], e);
-	json_put(request, "settings", settings);
-	return rc;
-}
-
-static int put_tracers(json_t *request, const struct conf_list *tracers, struct err *e)
-{
-	json_t *names = json_array(), *name;
-	int rc = 0;
-
-	for (size_t i = 0; i < tracers->n && !rc; i++) {
-		rc = text_json(&name, "--tracer", tracers->items[i], e);
-		if (!rc)
-			json_array_append_new(names, name);
-	}
-	json_put(request, "tracers", names);
-	return rc;
-}
-
 static int put_steps(json_t *request, const struct conf *conf, struct err *e)
 {
 	const char *step = conf->at_step;
@@ -130,20 +74,20 @@ static int put_steps(json_t *request, const struct conf *conf, struct err *e)
 
 static int fill_request(json_t *request, const struct conf *conf, struct err *e)
 {
-	int rc = put_exact(request, "hosts", "--hosts", conf->hosts, e);
+	int rc = request_put_text(request, "hosts", "--hosts", conf->hosts, e);
 
 	if (!rc)
-		rc = put_exact(request, "run", "--run", conf->run ? conf->run : "", e);
+		rc = request_put_text(request, "run", "--run", conf->run ? conf->run : "", e);
 	if (!rc && conf->refine)
-		rc = put_exact(request, "refine", "--refine", conf->refine, e);
+		rc = request_put_text(request, "refine", "--refine", conf->refine, e);
 	json_put_int(request, "duration_ns", conf->duration_ns);
 	json_put_int(request, "wait_ns", conf->wait_ns);
 	if (conf->grace_ns)
 		json_put_int(request, "grace_ns", conf->grace_ns);
 	if (!rc)
-		rc = put_settings(request, &conf->set, e);
+		rc = request_put_settings(request, &conf->set, e);
 	if (!rc)
-		rc = put_tracers(request, &conf->tracer, e);
+		rc = request_put_tracers(request, &conf->tracer, e);
 	return rc ? rc : put_steps(request, conf, e);
 }
 
@@ -213,18 +157,9 @@ static int capture_hosts(const struct conf *conf, struct err *e)
 	int rc = fill_request(request, conf, e);
 
 	if (!rc)
-		rc = api_call(&conf->api, "POST", "/api/v1/captures", request, &capture, e);
-	if (rc == ERR_NOT_FOUND) {
-		fprintf(stderr, "tutti capture: %s\n", e->msg);
-		rc = EXIT_NO_HOST;
-		goto out;
-	}
-	if (!rc && json_get_bool(capture, "shared"))
-		fprintf(stderr, "%s: shared with an earlier request for the same capture\n",
-			json_get_text(capture, "session"));
+		rc = request_post(&conf->api, "capture", "/api/v1/captures", request, &capture, e);
 	if (!rc)
 		rc = follow_capture(&conf->api, json_get_text(capture, "session"), e);
-out:
 	json_decref(capture);
 	json_decref(request);
 	return rc;

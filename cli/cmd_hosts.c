@@ -16,6 +16,28 @@ static void print_labels(const json_t *host)
 	json_object_foreach(labels, key, value) printf("  %s=%s", key, json_string_value(value));
 }
 
+/* "rings reach back: cpu 58 s, metrics 60 s" */
+static void print_rings(const json_t *host)
+{
+	int64_t now_ns = json_get_int(host, "seen_ns");
+	const char *separator = "    rings reach back: ";
+	const json_t *t;
+	size_t i;
+
+	json_array_foreach(json_object_get(host, "tracers"), i, t)
+	{
+		int64_t begin_ns = json_get_int(t, "begin_ns");
+
+		if (!begin_ns)
+			continue;
+		printf("%s%s %.0f s", separator, json_get_text(t, "name"),
+		       (double)(now_ns - begin_ns) / (double)NS_PER_S);
+		separator = ", ";
+	}
+	if (*separator == ',')
+		putchar('\n');
+}
+
 static void print_tracers(const json_t *host)
 {
 	const json_t *t;
@@ -75,6 +97,7 @@ static void print_host(const json_t *host)
 	putchar('\n');
 	print_tracers(host);
 	print_jobs(host);
+	print_rings(host);
 }
 
 static int run(const void *arg, int argc, char **argv, struct err *e)

@@ -68,8 +68,7 @@ static int on_event(void *arg, const char *event, json_t *data)
 	return !strcmp(state, "committed") || !strcmp(state, "failed");
 }
 
-/* `*out` is its last state, or the manifest if it was committed; a new reference. */
-static int follow(const struct api_conf *api, const char *session, json_t **out, struct err *e)
+int follow_to_end(const struct api_conf *api, const char *session, json_t **out, struct err *e)
 {
 	struct follow f = { .progress = { .tty = isatty(STDERR_FILENO) } };
 	char *path = xasprintf("/api/v1/captures/%s/events", session);
@@ -91,7 +90,7 @@ static int follow(const struct api_conf *api, const char *session, json_t **out,
 int follow_capture(const struct api_conf *api, const char *session, struct err *e)
 {
 	json_t *result = NULL;
-	int rc = follow(api, session, &result, e);
+	int rc = follow_to_end(api, session, &result, e);
 
 	if (!rc) {
 		result_print_text(api, result);

@@ -11,4 +11,8 @@
  */
 MUST_CHECK int follow_capture(const struct api_conf *api, const char *session, struct err *e);
 
+/* The same without the printing on stdout: `*out` is the manifest, or the capture if it failed; a new reference. */
+MUST_CHECK int follow_to_end(const struct api_conf *api, const char *session, json_t **out,
+			     struct err *e);
+
 #endif

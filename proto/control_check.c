@@ -99,6 +99,9 @@ static int check_states(size_t n, Tutti__V1__TracerState *const *states, struct 
 		if (!rc)
 			rc = check_range("tracers.lead_ns", states[i]->lead_ns, 0,
 					 LIMIT_TRACER_LEAD_NS, e);
+		if (!rc)
+			rc = check_range("tracers.begin_ns", states[i]->begin_ns, 0, LIMIT_TIME_NS,
+					 e);
 	}
 	return rc;
 }

@@ -32,7 +32,18 @@ void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
 
 /* ---- tracers ---- */
 
-static Tutti__V1__TracerState *make_state(const struct tracer *t)
+/* From when on the tracer has records of everything; 0 = it has no ring, or the clock is not known yet. */
+static int64_t ring_begin_ns(const struct tracer *t, const struct clock_model *m)
+{
+	int64_t begin_ns;
+
+	if (!t->ops->begin_raw_ns || !m->calibrated)
+		return 0;
+	begin_ns = clock_model_session_of_raw(m, t->ops->begin_raw_ns(t));
+	return begin_ns > 0 && begin_ns <= LIMIT_TIME_NS ? begin_ns : 0;
+}
+
+static Tutti__V1__TracerState *make_state(const struct tracer *t, const struct clock_model *m)
 {
 	Tutti__V1__TracerState *out = xmalloc(sizeof(*out));
 	struct tracer_state st = { 0 };
@@ -45,10 +56,12 @@ static Tutti__V1__TracerState *make_state(const struct tracer *t)
 	clean_text(out->reason, sizeof(st.reason), st.reason, strlen(st.reason));
 	out->errno_value = st.errno_value;
 	out->lead_ns = t->ops->lead_ns ? t->ops->lead_ns(t) : 0;
+	out->begin_ns = ring_begin_ns(t, m);
 	return out;
 }
 
-static Tutti__V1__TracerState **make_states(struct tracer *const *all, size_t *n)
+static Tutti__V1__TracerState **make_states(struct tracer *const *all, const struct clock_model *m,
+					    size_t *n)
 {
 	Tutti__V1__TracerState **states;
 
@@ -56,7 +69,7 @@ static Tutti__V1__TracerState **make_states(struct tracer *const *all, size_t *n
 		++*n;
 	states = xcalloc(*n + 1, sizeof(*states));
 	for (size_t i = 0; i < *n; i++)
-		states[i] = make_state(all[i]);
+		states[i] = make_state(all[i], m);
 	return states;
 }
 
@@ -191,6 +204,7 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
 	struct job_list *jobs = make_jobs(env->tracers);
+	const struct clock_model model = { 0 }; /* another aggregator has another session clock */
 	char boot_id[64];
 
 	(void)file_first_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id));
@@ -200,7 +214,7 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	hello.instance = instance;
 	hello.n_labels = env->labels->n;
 	hello.labels = make_labels(env->labels);
-	hello.tracers = make_states(env->tracers, &hello.n_tracers);
+	hello.tracers = make_states(env->tracers, &model, &hello.n_tracers);
 	for (size_t i = 0; env->tracers[i]; i++)
 		add_settings(&hello, env->tracers[i]->ops);
 	hello.profiler_address = (char *)env->profiler_address;
@@ -238,7 +252,7 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
 	status.more_jobs = jobs->more;
 	status.held = held;
 	status.n_held = n_held;
-	status.tracers = make_states(env->tracers, &status.n_tracers);
+	status.tracers = make_states(env->tracers, &model, &status.n_tracers);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STATUS;
 	m.status = &status;
 	message_send(call, &m);

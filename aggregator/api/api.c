@@ -173,6 +173,7 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/settings", get_settings },
 	{ "GET", "/api/v1/captures", api_capture_list },
 	{ "POST", "/api/v1/captures", api_capture_begin },
+	{ "POST", "/api/v1/snapshots", api_snapshot_begin },
 	{ "GET", "/api/v1/captures/*", api_capture_get },
 	{ "DELETE", "/api/v1/captures/*", api_capture_cancel },
 	{ "GET", "/api/v1/captures/*/events", api_capture_events },

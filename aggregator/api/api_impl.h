@@ -37,6 +37,7 @@ void api_answer_record_err(struct http_req *req, const struct err *e);
 
 /* captures.c */
 void api_capture_begin(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_snapshot_begin(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_capture_list(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_capture_get(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_capture_events(struct api *api, struct http_req *req, const char *id, const char *name);

@@ -13,6 +13,7 @@
 #include "base/now.h"
 
 #define DEFAULT_DURATION_NS (2 * NS_PER_S)
+#define DEFAULT_LAST_NS	    (30 * NS_PER_S)
 
 /* ---- the body of a POST ---- */
 
@@ -20,6 +21,7 @@ enum member_kind {
 	MEMBER_TEXT,
 	MEMBER_DURATION,
 	MEMBER_WAIT,
+	MEMBER_INSTANT,
 	MEMBER_GRACE,
 	MEMBER_STEP,
 	MEMBER_COUNT,
@@ -51,15 +53,29 @@ static const struct member members[] = {
 	  "a number of steps, 1 to 1000000" },
 	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
 	MEMBER(settings, MEMBER_OBJECT, "an object"),
+	{ NULL, 0, 0, NULL },
 };
 
-static const struct member *member_find(const char *name)
+/* Of POST /api/v1/snapshots. */
+static const struct member snapshot_members[] = {
+	MEMBER(hosts, MEMBER_TEXT, "a selector"),
+	MEMBER(run, MEMBER_TEXT, "a name"),
+	{ "last_ns", MEMBER_DURATION, offsetof(struct capture_request, duration_ns),
+	  "an integer of nanoseconds above 0" },
+	MEMBER(ending_at_ns, MEMBER_INSTANT, "an instant in nanoseconds of Unix time"),
+	MEMBER(ago_ns, MEMBER_INSTANT, "an integer of nanoseconds, 0 or above"),
+	MEMBER(grace_ns, MEMBER_GRACE, "an integer of nanoseconds, from 1 s to 2 h"),
+	MEMBER(refine, MEMBER_TEXT, "\"events\""),
+	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
+	MEMBER(settings, MEMBER_OBJECT, "an object"),
+	{ NULL, 0, 0, NULL },
+};
+
+static const struct member *member_find(const struct member *m, const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		if (!strcmp(members[i].name, name))
-			return &members[i];
-	}
-	return NULL;
+	while (m->name && strcmp(m->name, name))
+		m++;
+	return m->name ? m : NULL;
 }
 
 static bool set_step(struct capture_request *req, const json_t *value)
@@ -82,6 +98,9 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	case MEMBER_DURATION:
 		*(int64_t *)at = json_integer_value(value);
 		return json_is_integer(value) && json_integer_value(value) > 0;
+	case MEMBER_INSTANT:
+		*(int64_t *)at = json_integer_value(value);
+		return json_is_integer(value) && json_integer_value(value) >= 0;
 	case MEMBER_GRACE:
 		*(int64_t *)at = json_integer_value(value);
 		return json_integer_value(value) >= NS_PER_S &&
@@ -104,7 +123,8 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	return false;
 }
 
-static int read_body(struct capture_request *req, json_t *body, struct err *e)
+static int read_body(struct capture_request *req, const struct member *known, json_t *body,
+		     struct err *e)
 {
 	const char *name;
 	json_t *value;
@@ -113,7 +133,7 @@ static int read_body(struct capture_request *req, json_t *body, struct err *e)
 		return err_set(e, ERR_INVALID, "the body is not a JSON object");
 	json_object_foreach(body, name, value)
 	{
-		const struct member *m = member_find(name);
+		const struct member *m = member_find(known, name);
 
 		if (!m)
 			return err_set(e, ERR_INVALID, "unknown member '%.60s'", name);
@@ -166,20 +186,20 @@ static void answer_ended(void *arg, struct capture *c)
 		capture_make_text(c, false, api_accept_text, arg);
 }
 
-void api_capture_begin(struct api *api, struct http_req *http, const char *id, const char *name)
+/* Begins what the body asks for, on top of what `req` has already. */
+static void begin(struct api *api, struct http_req *http, const struct member *known,
+		  struct capture_request *req)
 {
-	struct capture_request req = { .duration_ns = DEFAULT_DURATION_NS, .origin = "api" };
 	struct capture *c = NULL;
 	json_t *body = NULL;
 	struct err e = { 0 };
 	int rc = load_body(http, &body, &e);
 
-	(void)id;
-	(void)name;
+	req->origin = "api";
 	if (!rc)
-		rc = read_body(&req, body, &e);
+		rc = read_body(req, known, body, &e);
 	if (!rc)
-		rc = capture_begin(api->env.captures, &req, &c, &e);
+		rc = capture_begin(api->env.captures, req, &c, &e);
 	if (rc && e.code == ERR_BUSY && !api->env.store->ready)
 		api_answer_store_err(http, &e);
 	else if (rc)
@@ -187,6 +207,24 @@ void api_capture_begin(struct api *api, struct http_req *http, const char *id, c
 	else
 		capture_when_durable(c, c->callers > 1 ? answer_shared : answer_begun, http);
 	json_decref(body);
+}
+
+void api_capture_begin(struct api *api, struct http_req *http, const char *id, const char *name)
+{
+	struct capture_request req = { .duration_ns = DEFAULT_DURATION_NS };
+
+	(void)id;
+	(void)name;
+	begin(api, http, members, &req);
+}
+
+void api_snapshot_begin(struct api *api, struct http_req *http, const char *id, const char *name)
+{
+	struct capture_request req = { .duration_ns = DEFAULT_LAST_NS, .snapshot = true };
+
+	(void)id;
+	(void)name;
+	begin(api, http, snapshot_members, &req);
 }
 
 /* ---- the other calls ---- */

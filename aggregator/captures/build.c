@@ -36,12 +36,15 @@ static const struct {
 	size_t offset; /* of an int64_t in struct capture_request */
 	int64_t min, max;
 } ranges[] = {
-	{ "duration_ns", offsetof(struct capture_request, duration_ns), 1, LIMIT_DURATION_NS },
+	{ "duration_ns (last_ns)", offsetof(struct capture_request, duration_ns), 1,
+	  LIMIT_DURATION_NS },
 	{ "wait_ns", offsetof(struct capture_request, wait_ns), -1, LIMIT_WAIT_NS },
 	{ "at_step", offsetof(struct capture_request, at_step), STEP_NEXT, LIMIT_STEP },
 	{ "steps", offsetof(struct capture_request, n_steps), 0, LIMIT_STEPS },
 	{ "not_before_ns", offsetof(struct capture_request, not_before_ns), 0, LIMIT_TIME_NS },
 	{ "grace_ns", offsetof(struct capture_request, grace_ns), 0, LIMIT_GRACE_NS },
+	{ "ending_at_ns", offsetof(struct capture_request, ending_at_ns), 0, LIMIT_TIME_NS },
+	{ "ago_ns", offsetof(struct capture_request, ago_ns), 0, LIMIT_DURATION_NS },
 	{ "commit_by_ns", offsetof(struct capture_request, commit_by_ns), 0, LIMIT_TIME_NS },
 };
 
@@ -134,7 +137,7 @@ static void set_hosts(struct capture *c, struct host **hosts, size_t n)
 	}
 }
 
-static bool has_tracer(const struct capture *c, const char *name)
+bool capture_has_tracer(const struct capture *c, const char *name)
 {
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++) {
 		if (!strcmp(c->tracers[i], name))
@@ -152,7 +155,8 @@ static int64_t tracers_lead(const struct capture *c)
 		const struct host *h = registry_find(c->captures->env.registry, c->hosts[i].name);
 
 		for (size_t k = 0; h && h->control && k < h->n_tracers; k++) {
-			if (h->tracers[k].lead_ns > lead_ns && has_tracer(c, h->tracers[k].name))
+			if (h->tracers[k].lead_ns > lead_ns &&
+			    capture_has_tracer(c, h->tracers[k].name))
 				lead_ns = h->tracers[k].lead_ns;
 		}
 	}
@@ -188,6 +192,10 @@ void capture_renew(struct capture *c)
 {
 	int64_t bound_ns = update_agents(c);
 
+	if (c->snapshot) {
+		capture_set_deadline(c, captures_now(c->captures));
+		return;
+	}
 	/* An open-ended capture begins now: rings reach back to T0 when a host is armed later. */
 	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
 	if (!c->open_ended && !c->by_step) {
@@ -256,6 +264,11 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	}
 	set_request(c, req);
 	set_hosts(c, hosts, n);
+	rc = req->snapshot ? capture_set_snapshot(c, req, e) : 0;
+	if (rc) {
+		capture_free(c);
+		goto out;
+	}
 	capture_renew(c);
 	name_make_session(c->t0_ns, name);
 	c->session = xstrdup(name);

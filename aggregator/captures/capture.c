@@ -560,6 +560,8 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 {
 	int64_t patience_ns = c->captures->env.patience->arm_ns;
 
+	if (c->snapshot)
+		t0_ns = captures_now(c->captures);
 	return t0_ns + (c->lead_ns > patience_ns ? c->lead_ns : patience_ns);
 }
 

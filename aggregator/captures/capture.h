@@ -126,6 +126,8 @@ struct capture {
 	int64_t lead_ns, grace_ns;
 	int64_t grace_given_ns; /* as requested; 0 = not */
 	int64_t not_before_ns, commit_by_ns; /* as requested; session clock; 0 = no limit */
+	bool snapshot; /* the window is past: it is cut from the hosts' rings */
+	bool ends_as_given; /* a snapshot: its end was given as an instant */
 	unsigned int callers; /* that share this capture */
 	int64_t queued_until_ns; /* session clock: it waits no longer than that; 0 = it is not queued */
 	int64_t hold_until_ns; /* session clock: a recovered capture waits so long for its hosts */
@@ -179,6 +181,9 @@ struct capture_request {
 	const char *client_session; /* or NULL */
 	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
 	int64_t commit_by_ns; /* session clock: the deadline of the caller; 0 = as configured */
+	bool snapshot; /* of the last duration_ns before: */
+	int64_t ending_at_ns; /* session clock, not in the future; 0 = */
+	int64_t ago_ns; /* before now */
 	const char *refine; /* "events"; NULL or "" = none */
 	bool by_step; /* begin with training step at_step, which may be STEP_NEXT */
 	int64_t at_step;

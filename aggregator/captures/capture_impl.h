@@ -65,6 +65,14 @@ void capture_set_deadline(struct capture *c,
 int64_t capture_gather_by(const struct capture *c, int64_t t1_ns); /* see gather_by_ns of Arm */
 bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no host makes progress */
 
+bool capture_has_tracer(const struct capture *c, const char *name); /* it records with this one */
+
+/* snapshot.c: windows in the past. */
+MUST_CHECK int capture_set_snapshot(
+	struct capture *c, const struct capture_request *req,
+	struct err *e); /* the window; ERR_INVALID if no ring reaches it */
+bool capture_is_same_snapshot(const struct capture *a, const struct capture *b);
+
 /* capture.c */
 void capture_notify(struct capture *c);
 void capture_host_ended(struct capture_host *h); /* h->state is an end; may finish the capture */

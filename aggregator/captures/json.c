@@ -150,6 +150,8 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 		json_put_bool(o, "cancelled", true);
 	if (c->shared)
 		json_put_bool(o, "shared", true);
+	if (c->snapshot)
+		json_put_bool(o, "snapshot", true);
 	if (c->callers > 1)
 		json_put_int(o, "callers", c->callers);
 	if (c->refine)

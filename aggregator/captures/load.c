@@ -58,6 +58,7 @@ void capture_load(struct capture *c, const json_t *doc)
 	c->settings = json_is_object(settings) ? json_deep_copy(settings) : json_object();
 	c->warnings = json_is_array(warnings) ? json_deep_copy(warnings) : json_array();
 	c->refine = *json_get_text(doc, "refine");
+	c->snapshot = json_is_true(json_object_get(doc, "snapshot"));
 	capture_step_load(c, doc);
 }
 

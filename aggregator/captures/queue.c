@@ -57,7 +57,12 @@ static bool can_share(const struct capture *shared, const struct capture *c)
 {
 	int64_t now_ns = captures_now(c->captures);
 
-	if (shared->state > CAP_ARMING || shared->cancelled || capture_is_retry(shared))
+	if (shared->cancelled || capture_is_retry(shared) || shared->snapshot != c->snapshot)
+		return false;
+	if (c->snapshot)
+		return shared->state < CAP_COMMITTING && capture_is_same_snapshot(shared, c) &&
+		       shared->refine == c->refine;
+	if (shared->state > CAP_ARMING)
 		return false;
 	if (shared->state == CAP_ARMING && shared->t0_ns <= now_ns)
 		return false;
@@ -115,6 +120,8 @@ static bool waits_for_step(const struct capture *c)
 
 static bool traces_profilers(const struct capture *c)
 {
+	if (c->snapshot)
+		return false;
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++) {
 		if (!strcmp(c->tracers[i], PROFILER))
 			return true;

@@ -505,17 +505,16 @@ void host_add_label(struct host *h, const char *key, const char *value)
 	h->label_values[n] = xstrdup(value);
 }
 
-void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
-		     int errno_value, int64_t lead_ns)
+void host_add_tracer(struct host *h, const struct host_tracer *t)
 {
+	struct host_tracer *copy;
+
 	h->tracers = xrealloc(h->tracers, (h->n_tracers + 1) * sizeof(*h->tracers));
-	h->tracers[h->n_tracers++] = (struct host_tracer){
-		.name = xstrdup(name),
-		.state = xstrdup(state),
-		.reason = xstrdup(reason),
-		.errno_value = errno_value,
-		.lead_ns = lead_ns,
-	};
+	copy = &h->tracers[h->n_tracers++];
+	*copy = *t;
+	copy->name = xstrdup(t->name);
+	copy->state = xstrdup(t->state);
+	copy->reason = xstrdup(t->reason);
 }
 
 void host_renew_cookie(struct host *h)

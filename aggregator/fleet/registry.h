@@ -26,6 +26,7 @@ struct host_tracer {
 	char *name, *state, *reason;
 	int errno_value;
 	int64_t lead_ns; /* how long before T0 it must be armed to record all of the window */
+	int64_t begin_ns; /* session clock: its ring reaches back to then, as of its last report; 0 = no ring */
 };
 
 /* A process that an agent has found, as in Job of control.proto. */
@@ -122,8 +123,7 @@ void host_set_text(char **member, const char *text);
 void host_set_address(struct host *h, const char *address); /* of its control link, with the port */
 void host_add_label(struct host *h, const char *key, const char *value);
 void host_clear_labels(struct host *h);
-void host_add_tracer(struct host *h, const char *name, const char *state, const char *reason,
-		     int errno_value, int64_t lead_ns);
+void host_add_tracer(struct host *h, const struct host_tracer *t); /* copies the texts */
 void host_clear_tracers(struct host *h);
 void host_add_job(struct host *h, const struct host_job *job);
 void host_clear_jobs(struct host *h);

@@ -110,8 +110,14 @@ static void set_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, 
 {
 	host_clear_tracers(h);
 	for (size_t i = 0; i < n; i++)
-		host_add_tracer(h, tracers[i]->name, tracers[i]->state, tracers[i]->reason,
-				tracers[i]->errno_value, tracers[i]->lead_ns);
+		host_add_tracer(h, &(struct host_tracer){
+					   .name = tracers[i]->name,
+					   .state = tracers[i]->state,
+					   .reason = tracers[i]->reason,
+					   .errno_value = tracers[i]->errno_value,
+					   .lead_ns = tracers[i]->lead_ns,
+					   .begin_ns = tracers[i]->begin_ns,
+				   });
 }
 
 static void set_jobs(struct host *h, Tutti__V1__Job *const *jobs, size_t n, uint32_t more)

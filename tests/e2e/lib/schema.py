@@ -18,6 +18,7 @@ ANSWERS = {
     "GET /api/v1/settings": "setting-list",
     "GET /api/v1/captures": "captures",
     "POST /api/v1/captures": "capture",
+    "POST /api/v1/snapshots": "capture",
     "GET /api/v1/captures/*": "capture",
     "DELETE /api/v1/captures/*": "capture",
     "POST /api/v1/captures/*/stop": "capture",
@@ -33,7 +34,7 @@ ANSWERS = {
     "GET /metrics": None,
     "GET /": None,
 }
-REQUESTS = {"POST /api/v1/captures": "capture-request"}
+REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots": "snapshot-request"}
 
 # Keys of a store, and files of the aggregator's spool.
 STORED = {
@@ -48,7 +49,7 @@ STORED = {
 # By verb: one of these fits what `tutti VERB --json` prints.
 PRINTED = {
     "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted"],
-    "capture": ["manifest", "capture", "setting-list"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
+    "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
     "cancel": ["capture"], "start": ["session"], "stop": ["session", "capture"], "status": ["agent-status"],
 }
 

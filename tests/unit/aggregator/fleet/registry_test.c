@@ -89,10 +89,13 @@ static void test_json(void)
 
 	host_set_text(&h->version, "1\xff\"2");
 	host_add_label(h, "job", "x");
-	host_add_tracer(h, "cpu", "off", "needs CAP_PERFMON", 1, 0);
 	host_add_job(h, &job);
 	host_clear_jobs(h);
 	host_add_job(h, &job);
+	host_add_tracer(h, &(struct host_tracer){ .name = (char *)"cpu",
+						  .state = (char *)"off",
+						  .reason = (char *)"needs CAP_PERFMON",
+						  .errno_value = 1 });
 	h->clock = (struct host_clock){ .calibrated = true, .bound_ns = 7 };
 	o = host_json(h);
 	text = json_dumps(o, 0);

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One snapshot, or a series of them: windows of --every, one after the other without a gap. A window that cannot be had
+ * now (the aggregator restarts) is tried again while the rings have it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "cli/api.h"
+#include "cli/cmd.h"
+#include "cli/follow.h"
+#include "cli/instant.h"
+#include "cli/request.h"
+#include "cli/result.h"
+
+#define AFTER_END_NS \
+	(100 * NS_PER_MS) /* clocks of this program and the aggregator differ by less in a series */
+#define RETRY_NS NS_PER_S
+
+struct conf {
+	struct api_conf api;
+	char *hosts, *run, *refine, *ending_at;
+	int64_t last_ns, grace_ns, every_ns, for_ns;
+	struct conf_list set, tracer;
+	int keep;
+	uint64_t keep_total_bytes;
+};
+
+static const struct conf_field fields[] = {
+	CONF(struct conf, hosts, "all", "hosts to cut: all, NAME,NAME or LABEL=VALUE"),
+	CONF(struct conf, last_ns, "30s", "length of the window"),
+	CONF_ONCE(struct conf, ending_at, "now",
+		  "end of the window: now, now-20s, 14:02:11.5 (today) or 2026-11-22T14:02:11.5Z"),
+	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
+	CONF(struct conf, tracer, NULL, "cut this tracer's ring only"),
+	CONF(struct conf, set, NULL,
+	     "KEY=VALUE for the tracers; see tutti capture --help-settings"),
+	CONF_ONCE(struct conf, refine, NULL,
+		  "events: compute from flows and barriers how far to move hosts' times"),
+	CONF(struct conf, grace_ns, "0s",
+	     "wait for hosts, 1s to 2h; 0s = 60s, or twice the window"),
+	CONF_ONCE(struct conf, every_ns, NULL,
+		  "take a series: windows of this length, one after the other"),
+	CONF_ONCE(struct conf, for_ns, NULL, "length of the series; without it, until interrupted"),
+	CONF_ONCE(struct conf, keep, NULL, "of a series: delete all but the last N sessions"),
+	CONF_ONCE(struct conf, keep_total_bytes, NULL,
+		  "of a series: delete the oldest sessions beyond this size"),
+	API_FIELDS(struct conf),
+	{ 0 }
+};
+
+static int fill_request(json_t *request, const struct conf *conf, const struct instant *end,
+			struct err *e)
+{
+	int rc = request_put_text(request, "hosts", "--hosts", conf->hosts, e);
+
+	if (!rc)
+		rc = request_put_text(request, "run", "--run", conf->run ? conf->run : "", e);
+	if (!rc && conf->refine)
+		rc = request_put_text(request, "refine", "--refine", conf->refine, e);
+	json_put_int(request, "last_ns", conf->every_ns ? conf->every_ns : conf->last_ns);
+	if (end->unix_ns)
+		json_put_int(request, "ending_at_ns", end->unix_ns);
+	else
+		json_put_int(request, "ago_ns", end->ago_ns);
+	if (conf->grace_ns)
+		json_put_int(request, "grace_ns", conf->grace_ns);
+	if (!rc)
+		rc = request_put_settings(request, &conf->set, e);
+	return rc ? rc : request_put_tracers(request, &conf->tracer, e);
+}
+
+/* `*capture` is the answer, a new reference. */
+static int take(const struct conf *conf, const struct instant *end, json_t **capture, struct err *e)
+{
+	json_t *request = json_object();
+	int rc = fill_request(request, conf, end, e);
+
+	if (!rc)
+		rc = request_post(&conf->api, "snapshot", "/api/v1/snapshots", request, capture, e);
+	json_decref(request);
+	return rc;
+}
+
+/* ---- a series ---- */
+
+struct member {
+	char *session;
+	uint64_t bytes;
+};
+
+struct series {
+	const struct conf *conf;
+	struct member *members; /* that are kept; the oldest first */
+	size_t n, cap;
+	uint64_t bytes;
+	uint64_t number; /* of the next one, from 1 on */
+	int64_t end_ns; /* of its window; session clock */
+	int64_t due_mono_ns; /* when that is over, at the latest */
+	json_t *list; /* what --json prints */
+	int worst; /* enum exit_code */
+};
+
+static void drop_oldest(struct series *s)
+{
+	struct member oldest = s->members[0];
+	struct err e;
+
+	memmove(s->members, s->members + 1, --s->n * sizeof(*s->members));
+	s->bytes -= oldest.bytes;
+	if (api_call_on(&s->conf->api, "DELETE", "sessions", oldest.session, "", NULL, &e) &&
+	    e.code != ERR_NOT_FOUND)
+		fprintf(stderr, "tutti snapshot: %s could not be deleted: %s\n", oldest.session,
+			e.msg);
+	free(oldest.session);
+}
+
+/* The last session always stays. */
+static void enforce_retention(struct series *s)
+{
+	const struct conf *conf = s->conf;
+
+	while (s->n > 1 && ((conf->keep && s->n > (size_t)conf->keep) ||
+			    (conf->keep_total_bytes && s->bytes > conf->keep_total_bytes)))
+		drop_oldest(s);
+}
+
+static void add_member(struct series *s, const json_t *result)
+{
+	struct member m = { .session = xstrdup(json_get_text(result, "session")),
+			    .bytes = (uint64_t)json_get_int(result, "bytes") };
+
+	if (s->n == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 16;
+		s->members = xrealloc(s->members, s->cap * sizeof(*s->members));
+	}
+	s->members[s->n++] = m;
+	s->bytes += m.bytes;
+}
+
+static void report(struct series *s, const json_t *result)
+{
+	int code = result_exit_code(result);
+	json_t *row = json_object();
+
+	if (s->worst == EXIT_ALL || (s->worst == EXIT_PARTIAL && code == EXIT_NO_HOST))
+		s->worst = code;
+	if (!s->conf->api.json)
+		printf("%" PRIu64 " %s %s: %" PRId64 " complete, %" PRId64 " partial, %" PRId64
+		       " failed\n",
+		       s->number, json_get_text(result, "session"), json_get_text(result, "state"),
+		       json_get_int(result, "complete"), json_get_int(result, "partial"),
+		       json_get_int(result, "failed"));
+	fflush(stdout);
+	json_put_int(row, "number", (int64_t)s->number);
+	json_put_text(row, "session", json_get_text(result, "session"));
+	json_put_text(row, "state", json_get_text(result, "state"));
+	json_put_int(row, "t0_ns", json_get_int(result, "t0_ns"));
+	json_put_int(row, "duration_ns", json_get_int(result, "duration_ns"));
+	json_array_append_new(s->list, row);
+}
+
+static int finish_one(struct series *s, const json_t *capture, struct err *e)
+{
+	json_t *result = NULL;
+	int rc = follow_to_end(&s->conf->api, json_get_text(capture, "session"), &result, e);
+
+	if (!rc) {
+		report(s, result);
+		if (!strcmp(json_get_text(result, "state"), "committed"))
+			add_member(s, result);
+		enforce_retention(s);
+	}
+	json_decref(result);
+	return rc;
+}
+
+/* The first window ends now, as the aggregator has it; the others are placed behind it. */
+static int take_first(struct series *s, struct err *e)
+{
+	json_t *capture = NULL;
+	int rc = take(s->conf, &(struct instant){ 0 }, &capture, e);
+
+	s->due_mono_ns = now_mono_ns();
+	s->end_ns = json_get_int(capture, "t0_ns") + json_get_int(capture, "duration_ns");
+	if (!rc)
+		rc = finish_one(s, capture, e);
+	json_decref(capture);
+	return rc;
+}
+
+/* Waits for the aggregator where it must; a window that no ring has any more is left out, and named. */
+static int take_next(struct series *s, struct err *e)
+{
+	json_t *capture = NULL;
+	int rc;
+
+	now_sleep_until_mono(s->due_mono_ns + AFTER_END_NS);
+	for (;;) {
+		rc = take(s->conf, &(struct instant){ .unix_ns = s->end_ns }, &capture, e);
+		if (!rc)
+			rc = finish_one(s, capture, e);
+		json_decref(capture);
+		capture = NULL;
+		if (!rc || rc == EXIT_NO_HOST)
+			return rc;
+		fprintf(stderr, "tutti snapshot: number %" PRIu64 ": %s\n", s->number, e->msg);
+		if (rc == ERR_INVALID) {
+			s->worst = EXIT_PARTIAL;
+			return 0;
+		}
+		now_sleep_until_mono(now_mono_ns() + RETRY_NS);
+	}
+}
+
+static int take_series(const struct conf *conf, struct err *e)
+{
+	struct series s = { .conf = conf, .number = 1, .list = json_array() };
+	int64_t last = conf->for_ns ? conf->for_ns / conf->every_ns : INT64_MAX;
+	int rc = take_first(&s, e);
+
+	while (!rc && (int64_t)s.number < last) {
+		s.number++;
+		s.end_ns += conf->every_ns;
+		s.due_mono_ns += conf->every_ns;
+		rc = take_next(&s, e);
+	}
+	if (conf->api.json) {
+		json_t *doc = json_object();
+
+		json_put(doc, "snapshots", json_incref(s.list));
+		api_print(doc);
+		json_decref(doc);
+	}
+	json_decref(s.list);
+	for (size_t i = 0; i < s.n; i++)
+		free(s.members[i].session);
+	free(s.members);
+	return rc ? rc : s.worst;
+}
+
+/* ---- the command ---- */
+
+static int check_series(const struct conf *conf, struct err *e)
+{
+	if (!conf->every_ns && (conf->for_ns || conf->keep || conf->keep_total_bytes))
+		return err_set(e, ERR_INVALID,
+			       "--for, --keep and --keep-total are of a series: add --every");
+	if (!conf->every_ns)
+		return 0;
+	if (conf->every_ns < NS_PER_S)
+		return err_set(e, ERR_INVALID, "--every: use 1s or more");
+	if (conf->for_ns && conf->for_ns < conf->every_ns)
+		return err_set(e, ERR_INVALID, "--for is shorter than --every");
+	if (strcmp(conf->ending_at, "now"))
+		return err_set(e, ERR_INVALID, "a series begins now: drop --ending-at");
+	if (conf->keep < 0)
+		return err_set(e, ERR_INVALID, "--keep %d: use 1 or more", conf->keep);
+	return 0;
+}
+
+static int run(const void *arg, int argc, char **argv, struct err *e)
+{
+	const struct conf *conf = arg;
+	json_t *capture = NULL;
+	struct instant end;
+	int rc = check_series(conf, e);
+
+	(void)argc;
+	(void)argv;
+	if (rc)
+		return rc;
+	rc = instant_parse(conf->ending_at, now_real_ns(), &end, e);
+	if (rc)
+		return err_prefix(e, "--ending-at");
+	if (conf->every_ns)
+		return take_series(conf, e);
+	rc = take(conf, &end, &capture, e);
+	if (!rc)
+		rc = follow_capture(&conf->api, json_get_text(capture, "session"), e);
+	json_decref(capture);
+	return rc;
+}
+
+const struct cmd cmd_snapshot = {
+	.name = "snapshot",
+	.summary = "store what all hosts' rings have of a window that is over",
+	.fields = fields,
+	.conf_size = sizeof(struct conf),
+	.run = run,
+};

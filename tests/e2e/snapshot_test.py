@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots: windows that are over, cut from the rings of three hosts with wrong clocks, again and again."""
+import time
+
+from lib import xspace
+from lib.cluster import SLOW, Cluster, main, wait_until
+
+HOSTS = {"host-a": [], "host-b": ["--test-clock-offset", "5s"], "host-c": ["--test-clock-offset", "-3s"]}
+BOUND_PS = 1_000_000_000  # bursts of two hosts are this near each other: 1 ms
+
+
+def start(c, *flags):
+    c.aggregator()
+    for host, clock in HOSTS.items():
+        c.agent(host, *clock, *flags)
+    c.wait_hosts(3)
+    c.burst(*HOSTS, flags=("--period", "100ms", "--work", "20ms"))
+
+
+def spaces(c, doc):
+    directory = c.logdir / "plugins" / "profile" / doc["session"]
+    return {h["host"]: xspace.load(directory / h["file"]) for h in doc["hosts"] if h["file"]}
+
+
+def marks(c, doc):
+    """{host: {text: ps since T0}}."""
+    return {host: xspace.marks(space) for host, space in spaces(c, doc).items()}
+
+
+def check_aligned(found):
+    """Each burst marks all hosts at one instant."""
+    common = set.intersection(*(set(m) for m in found.values()))
+    assert len(common) >= 3, {h: len(m) for h, m in found.items()}
+    for text in common:
+        times = [m[text] for m in found.values()]
+        assert max(times) - min(times) < BOUND_PS, (text, times)
+
+
+def test_snapshot():
+    """The last seconds, then the same window again by its instant: the same marks at the same times, nothing stopped."""
+    with Cluster() as c:
+        start(c)
+        time.sleep(3.2)
+        _, doc = c.tutti("snapshot", "--last", "3s", "--json", check=0)
+        assert doc["snapshot"] and doc["duration_ns"] == 3_000_000_000, doc
+        assert [h["state"] for h in doc["hosts"]] == ["complete"] * 3, doc["hosts"]
+        found = marks(c, doc)
+        check_aligned(found)
+        assert all(0 <= at < 3e12 for m in found.values() for at in m.values())
+        for host, space in spaces(c, doc).items():
+            for tracer in ("samples", "metrics"):
+                assert any(tracer in p.name or p.name == "/host:CPU" for p in space.planes), (host, tracer)
+        end = doc["t0_ns"] + doc["duration_ns"]
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(end // 10**9)) + f".{end % 10**9:09d}Z"
+        _, again = c.tutti("snapshot", "--last", "3s", "--ending-at", stamp, "--json", check=0)
+        assert again["t0_ns"] == doc["t0_ns"] and again["session"] != doc["session"], again
+        for host, m in marks(c, again).items():
+            assert set(m) == set(found[host]), host
+            assert all(abs(m[t] - found[host][t]) < BOUND_PS for t in m), host
+        _, older = c.tutti("snapshot", "--last", "1s", "--ending-at", "now-2s", "--json", check=0)
+        age = time.time_ns() - older["t0_ns"] - older["duration_ns"]
+        assert 2e9 <= age < 2e9 + 30e9 * SLOW, age
+
+
+def test_series():
+    """Windows of a second: no gap, no mark twice, none lost; only the last sessions stay."""
+    with Cluster() as c:
+        start(c)
+        time.sleep(1.5)
+        _, doc = c.tutti("snapshot", "--every", "1s", "--for", "5s", "--keep", "3", "--json", check=0)
+        rows = doc["snapshots"]
+        assert [r["number"] for r in rows] == list(range(1, 6)), rows
+        for a, b in zip(rows, rows[1:]):
+            assert a["t0_ns"] + a["duration_ns"] == b["t0_ns"], (a, b)
+        kept = [s["session"] for s in c.get("/api/v1/sessions")["sessions"]]
+        assert set(kept) == {r["session"] for r in rows[-3:]}, kept
+        seen = {}
+        for row in rows[-3:]:
+            manifest = c.get(f"/api/v1/sessions/{row['session']}")
+            for host, m in marks(c, manifest).items():
+                for text in m:
+                    assert (host, text) not in seen, (host, text, row)
+                    seen[host, text] = row["number"]
+        numbers = {host: sorted(int(t.split()[-1]) for h, t in seen if h == host) for host in HOSTS}
+        for host, n in numbers.items():
+            made = {int(line.split()[1]) for line in c.log("burst").splitlines() if line.startswith("burst ")}
+            assert set(n) == {m for m in made if n[0] <= m <= n[-1]} and len(n) > 10, (host, n)
+
+
+def test_reach():
+    """What rings do not reach: refused if it is all of the window, else the host says what it lacks."""
+    with Cluster() as c:
+        start(c, "--ring-seconds", "3")
+        wait_until("the rings' reach", lambda: all(t.get("begin_ns") for h in c.get("/api/v1/hosts")["hosts"] for t in h["tracers"]
+                                                   if t["name"] in ("cpu", "metrics", "marks") and t["state"] != "off"))
+        time.sleep(4)
+        code, doc = c.tutti("snapshot", "--last", "8s", "--json")
+        assert code == 3 and all(h["state"] == "partial" and h["reason"] == "window-cut" for h in doc["hosts"]), doc
+        assert " s after the window" in doc["hosts"][0]["detail"], doc["hosts"][0]
+        c.tutti("snapshot", "--last", "1s", "--ending-at", "now-1h", check=2)
+        assert "before all rings begin" in c.stderr and "host-" in c.stderr, c.stderr
+        for flags, words in ((["--ending-at", "2090-01-01T00:00:00Z"], "of the past"), (["--ending-at", "yesterday"], "no instant"),
+                             (["--for", "10s"], "--every"), (["--last", "2h"], "last_ns"), (["--every", "10ms"], "1s or more")):
+            c.tutti("snapshot", *flags, check=2)
+            assert words in c.stderr, (flags, c.stderr)
+        _, text = c.tutti("hosts", check=0)
+        assert "rings reach back: " in text, text
+
+
+main(test_snapshot, test_series, test_reach)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows that are over: sharing, patience, no queue for profilers, and windows that no ring reaches. */
+#include "aggregator/captures/capture.h"
+#include "base/mem.h"
+#include "tests/unit/aggregator/fleet.h"
+
+#define LAST_NS (5 * NS_PER_S)
+
+static int begin(struct fleet *f, int64_t ending_at_ns, int64_t ago_ns, struct capture **c,
+		 struct err *e)
+{
+	const struct capture_request req = { .duration_ns = LAST_NS,
+					     .snapshot = true,
+					     .ending_at_ns = ending_at_ns,
+					     .ago_ns = ago_ns,
+					     .origin = "test" };
+
+	return capture_begin(f->agg.captures, &req, c, e);
+}
+
+/* Hosts are armed for the past, have the whole patience to answer, and the whole grace to deliver. */
+static void test_past_window(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .auto_deliver = true };
+	struct capture *c;
+	struct err e = { 0 };
+	int64_t now_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	now_ns = session_clock_now(&f.agg.clock);
+	CHECK_OK(begin(&f, 0, 20 * NS_PER_S, &c, &e), e);
+	WAIT(&f, capture_has_ended(c));
+	CHECK_EQ(c->state, CAP_COMMITTED);
+	CHECK_EQ(a.duration_ns, LAST_NS);
+	CHECK(a.t0_ns + LAST_NS <= now_ns - 20 * NS_PER_S + NS_PER_S);
+	CHECK(a.gather_by_ns > now_ns && a.deadline_ns > now_ns);
+	CHECK_STR(fleet_result(c, 0).state, "complete");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A host that never answers costs the patience from now on, not nothing because T0 is long over. */
+static void test_patience(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = false };
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	CHECK_OK(begin(&f, 0, 0, &c, &e), e);
+	WAIT(&f, a.arms == 1);
+	CHECK(!capture_has_ended(c));
+	fake_armed(&a);
+	WAIT(&f, c->state == CAP_UPLOADING && fleet_host_is(c, 0, "armed"));
+	CHECK(capture_cancel(c));
+	WAIT(&f, capture_has_ended(c));
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_shared(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c, *same, *other;
+	struct err e = { 0 };
+	int64_t end_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	end_ns = session_clock_now(&f.agg.clock) - NS_PER_S;
+	CHECK_OK(begin(&f, end_ns, 0, &c, &e), e);
+	CHECK_OK(begin(&f, end_ns, 0, &same, &e), e);
+	CHECK(same == c);
+	CHECK_OK(begin(&f, end_ns + 1, 0, &other, &e), e);
+	CHECK(other != c);
+	CHECK_OK(begin(&f, 0, NS_PER_S, &other, &e), e);
+	CHECK(other != c);
+	CHECK_OK(begin(&f, 0, NS_PER_S, &same, &e), e);
+	CHECK(same == other); /* at the same time */
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* A capture has the profilers: a snapshot does not need them. */
+static void test_no_queue(void)
+{
+	const struct capture_request long_one = { .duration_ns = LIMIT_DURATION_NS,
+						  .origin = "test" };
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture *first, *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	CHECK_OK(capture_begin(f.agg.captures, &long_one, &first, &e), e);
+	CHECK_OK(begin(&f, 0, 0, &c, &e), e);
+	CHECK(c->state != CAP_QUEUED);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_refused(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+	struct err e = { 0 };
+	struct host *h;
+	int64_t now_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	now_ns = session_clock_now(&f.agg.clock);
+	CHECK_EQ(begin(&f, now_ns + NS_PER_S, 0, &c, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "a snapshot is of the past"));
+	CHECK_EQ(begin(&f, LAST_NS, 0, &c, &e), ERR_INVALID);
+	h = registry_find(f.agg.registry, "a");
+	h->tracers[0].begin_ns = now_ns - 2 * NS_PER_S;
+	CHECK_OK(begin(&f, 0, NS_PER_S, &c, &e), e); /* partly there */
+	CHECK_EQ(begin(&f, 0, 3 * NS_PER_S, &c, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "host a reaches back furthest"));
+	CHECK_EQ(a.arms, 0);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_past_window();
+	test_patience();
+	test_shared();
+	test_no_queue();
+	test_refused();
+	return 0;
+}
