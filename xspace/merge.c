@@ -122,6 +122,24 @@ static void add_texts(struct merge_texts *t, const char *const *texts)
 		merge_texts_add(t, NULL, *texts, strlen(*texts));
 }
 
+/* XProf finds HLO in the plane of that name alone. */
+static void warn_of_hidden_hlo(struct merging *m)
+{
+	for (size_t i = 0; i < m->n_planes; i++) {
+		const struct merge_plane *p = &m->planes[i];
+		char *text;
+
+		if (strcmp(p->name, METADATA_PLANE) || !strcmp(p->new_name, METADATA_PLANE))
+			continue;
+		text = xasprintf(
+			"its HLO is in the plane %s: XProf shows the HLO of one process of "
+			"a host",
+			p->new_name);
+		merge_texts_add(&m->warnings, m->inputs[p->input].label, text, strlen(text));
+		free(text);
+	}
+}
+
 /* ---- write ---- */
 
 /* The splices of one plane, and their bytes. */
@@ -462,6 +480,7 @@ int xs_merge(const struct xs_input *inputs, size_t n, const struct xs_host *host
 		rc = read_input(&m, i, e);
 	if (!rc) {
 		merge_names(m.planes, m.n_planes);
+		warn_of_hidden_hlo(&m);
 		rc = fit_planes(&m, e);
 	}
 	for (size_t i = 0; !rc && i < n; i++)

@@ -54,6 +54,7 @@ enum { METADATA_ID = 1, METADATA_NAME = 2 };
 /* Planes with a special meaning. */
 #define HOST_PLANE	  "/host:CPU"
 #define ENVIRONMENT_PLANE "Task Environment"
+#define METADATA_PLANE	  "/host:metadata"
 
 /* Indexed by field number: 1 + enum wire_type, or 0 for an unknown field. */
 #define SCHEMA_FIELDS 16

@@ -261,7 +261,8 @@ struct xs_host {
  *     within the range that XProf shows: 499 for GPU and TPU together, 199 for CUSTOM;
  *   - each input's Task Environment and hostnames are dropped; errors and warnings are kept with their
  *     label, each once, XS_MAX_TEXTS of each;
- *   - planes of a process get the int64 stat process_id if they lack it.
+ *   - planes of a process get the int64 stat process_id if they lack it;
+ *   - a warning names each process whose /host:metadata, with its HLO, could not keep that name.
  * Names, ids and that stat are spliced in; everything else is as xs_rebase() writes it. Order: planes by
  * input, then Task Environment and texts. Counts are sums over all files.
  *

@@ -338,6 +338,32 @@ static void test_texts_are_bounded(void)
 	free(big);
 }
 
+/* XProf finds HLO by the plane's name: a warning says whose it does not find. */
+static void test_hidden_hlo(void)
+{
+	static const char *const names[] = { "/host:metadata", "/host:CPU", NULL };
+	struct input in[2];
+	struct xs_input inputs[2];
+	struct xs_host host = { .hostname = "h" };
+	Space *s;
+
+	for (int i = 0; i < 2; i++) {
+		input_build(&in[i], names);
+		inputs[i] = (struct xs_input){
+			.source = in[i].memory,
+			.pid = 7 + i,
+			.label = i ? "jax 8" : "jax 7",
+		};
+	}
+	s = merge(inputs, 2, &host);
+	CHECK(plane(s, "/host:metadata") && plane(s, "/host:metadata [8]"));
+	CHECK_EQ(s->n_warnings, 3); /* theirs, too */
+	CHECK(!strncmp(s->warnings[2], "jax 8: its HLO is in the plane /host:metadata [8]", 49));
+	space_free(s);
+	for (int i = 0; i < 2; i++)
+		buf_release(&in[i].bytes);
+}
+
 static void test_no_inputs(void)
 {
 	struct xs_host host = { .hostname = "h" };
@@ -563,6 +589,7 @@ int main(void)
 	test_process_id();
 	test_task_environment_and_texts();
 	test_texts_are_bounded();
+	test_hidden_hlo();
 	test_no_inputs();
 	test_errors_name_the_input();
 	test_random_spaces(&r);
