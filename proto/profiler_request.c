@@ -70,6 +70,20 @@ int profile_options_unpack(Tensorflow__ProfileOptions **out, const void *data, s
 	return rc;
 }
 
+uint64_t profile_request_duration_ms(const Tensorflow__ProfileRequest *r)
+{
+	return r->opts && r->opts->duration_ms ? r->opts->duration_ms : r->duration_ms;
+}
+
+int64_t profile_request_start_ns(const Tensorflow__ProfileRequest *r, int64_t now_ns)
+{
+	uint64_t start_ns = r->opts ? r->opts->start_timestamp_ns : 0;
+
+	return start_ns > (uint64_t)now_ns && start_ns <= (uint64_t)(now_ns + PROFILER_MAX_AHEAD_NS)
+		       ? (int64_t)start_ns
+		       : 0;
+}
+
 /* ---- requests to profilers ---- */
 
 /* The defaults of a stock server. */

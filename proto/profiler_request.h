@@ -23,6 +23,9 @@
 #define PROFILER_LEAD_NS  INT64_C(100000000)
 #define PROFILER_GUARD_NS INT64_C(20000000)
 
+/* A start further ahead comes from a client with a wrong clock. */
+#define PROFILER_MAX_AHEAD_NS INT64_C(60000000000)
+
 struct profiler_request {
 	const void *options; /* serialized tensorflow.ProfileOptions; empty = the defaults */
 	size_t options_len;
@@ -41,6 +44,11 @@ MUST_CHECK int terminate_request_unpack(Tensorflow__TerminateRequest **out, cons
 					size_t len, struct err *e);
 MUST_CHECK int profile_options_unpack(Tensorflow__ProfileOptions **out, const void *data,
 				      size_t len, struct err *e);
+
+/* What a client asks for: the duration of its options, or else of the request, 0 if neither has one; and the
+ * start of its options if that lies ahead of now_ns and is near, else 0. */
+uint64_t profile_request_duration_ms(const Tensorflow__ProfileRequest *r);
+int64_t profile_request_start_ns(const Tensorflow__ProfileRequest *r, int64_t now_ns);
 
 /* Appends a ProfileRequest. ERR_INVALID for malformed options. The window must not have ended. */
 MUST_CHECK int profiler_request_pack(struct buf *out, const struct profiler_request *r,

@@ -27,9 +27,6 @@
 /* Time to arm the tracers: a window without a start of its own begins this long after the call. */
 #define LEAD_NS (50 * NS_PER_MS)
 
-/* The caller's clock is wrong if its start is further away than this. */
-#define AHEAD_MAX_NS (60 * NS_PER_S)
-
 /* Time to gather after the window, at least, and twice the window if that is longer: the grace of a fleet's captures. */
 #define GATHER_LEAST_NS (60 * NS_PER_S)
 
@@ -124,9 +121,9 @@ static void on_capture_changed(struct capture *c, enum capture_state state, void
 
 /* ---- the request ---- */
 
-static int check_options(const Tensorflow__ProfileOptions *o, struct err *e)
+static int check_duration(const Tensorflow__ProfileRequest *m, struct err *e)
 {
-	uint64_t ms = o ? o->duration_ms : 0;
+	uint64_t ms = profile_request_duration_ms(m);
 
 	if (!ms)
 		return err_set(e, ERR_INVALID, "opts.duration_ms is 0: set the duration to record");
@@ -137,12 +134,10 @@ static int check_options(const Tensorflow__ProfileOptions *o, struct err *e)
 }
 
 /* On the session clock. A start in the request is Unix time, on the caller's own clock. */
-static int64_t window_start_ns(const struct clock_model *m, const Tensorflow__ProfileOptions *o)
+static int64_t window_start_ns(const struct clock_model *m, const Tensorflow__ProfileRequest *r)
 {
-	int64_t now_real = now_real_ns();
-	uint64_t start = o->start_timestamp_ns;
-	bool usable = start > (uint64_t)now_real && start <= (uint64_t)(now_real + AHEAD_MAX_NS);
-	int64_t raw = usable ? clock_model_raw_of_real(m, (int64_t)start) : now_raw_ns() + LEAD_NS;
+	int64_t start = profile_request_start_ns(r, now_real_ns());
+	int64_t raw = start ? clock_model_raw_of_real(m, start) : now_raw_ns() + LEAD_NS;
 
 	return clock_model_session_of_raw(m, raw);
 }
@@ -174,11 +169,13 @@ static int profile_start(struct profile *p, const Tensorflow__ProfileRequest *m,
 	/* The form of a session's id lets the next agent remove the folder if this one is killed. */
 	name_make_session(now_real_ns(), session);
 	req.session = session;
-	req.t0_ns = window_start_ns(&model, m->opts);
-	req.duration_ns = (int64_t)m->opts->duration_ms * NS_PER_MS;
+	req.t0_ns = window_start_ns(&model, m);
+	req.duration_ns = (int64_t)profile_request_duration_ms(m) * NS_PER_MS;
 	req.give_up_ns = give_up_ns(&model, p->call, req.t0_ns + req.duration_ns, req.duration_ns);
-	buf_reserve(&options, tensorflow__profile_options__get_packed_size(m->opts));
-	options.len = tensorflow__profile_options__pack(m->opts, options.data);
+	if (m->opts) {
+		buf_reserve(&options, tensorflow__profile_options__get_packed_size(m->opts));
+		options.len = tensorflow__profile_options__pack(m->opts, options.data);
+	}
 	req.profile_options = options.data;
 	req.profile_options_len = options.len;
 	rc = capture_start(env->captures, &req, &p->capture, e);
@@ -199,7 +196,7 @@ static int profile_request(struct profile *p, const struct rpc_msg *msg, struct 
 		return rc;
 	p->session = xstrdup(m->session_id);
 	p->emit_xspace = m->emit_xspace;
-	rc = check_options(m->opts, e);
+	rc = check_duration(m, e);
 	if (!rc)
 		rc = profile_start(p, m, e);
 	tensorflow__profile_request__free_unpacked(m, NULL);

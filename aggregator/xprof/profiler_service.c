@@ -30,7 +30,6 @@
 	(4 * NS_PER_S) /* the session is committed this long before it: the answer has all files */
 #define MIN_GRACE_NS NS_PER_S
 #define REMEMBER_NS  (60 * NS_PER_S) /* repeated calls get the same capture */
-#define MAX_AHEAD_NS (10 * NS_PER_S) /* a start further ahead comes from a wrong clock */
 #define MAX_PROFILES 256
 
 typedef Tensorflow__ProfileRequest profile_request;
@@ -48,6 +47,7 @@ struct profile_call {
 	struct profiler_service *ps;
 	struct rpc_call *call; /* NULL once closed */
 	bool has_request; /* received; a second one is ignored */
+	bool emit_xspace;
 	char *session; /* the capture that the call waits for; NULL once the response is being made */
 	struct response *response; /* being loaded by a worker */
 	struct loop_timer timer; /* MARGIN_NS before the client's deadline */
@@ -144,7 +144,7 @@ static void done_load(void *arg)
 	struct rpc_call *call = pc->call;
 
 	if (call) {
-		response_send(pc->response, call);
+		response_send(pc->response, pc->emit_xspace, call);
 		rpc_finish(call, RPC_OK, "");
 	}
 	response_free(pc->response);
@@ -231,22 +231,6 @@ static void on_capture(void *arg, struct capture *c)
 
 /* ---- Profile ---- */
 
-static uint64_t duration_ms(const profile_request *r)
-{
-	return r->opts && r->opts->duration_ms ? r->opts->duration_ms : r->duration_ms;
-}
-
-/* The start that the client asks for; 0 if it is not near: the client's clock may be wrong. */
-static int64_t not_before_ns(const struct profile_call *pc, const profile_request *r)
-{
-	int64_t now_ns = session_clock_now(pc->ps->env.clock);
-	uint64_t start_ns = r->opts ? r->opts->start_timestamp_ns : 0;
-
-	return start_ns > (uint64_t)now_ns && start_ns < (uint64_t)(now_ns + MAX_AHEAD_NS)
-		       ? (int64_t)start_ns
-		       : 0;
-}
-
 /* When the session must be committed for the client to get it in time; 0 = no deadline. */
 static int64_t commit_by_ns(const struct profile_call *pc)
 {
@@ -289,6 +273,7 @@ static int begin_capture(struct profile_call *pc, const profile_request *r, stru
 			 struct err *e)
 {
 	const struct profiler_env *env = &pc->ps->env;
+	uint64_t duration_ms = profile_request_duration_ms(r);
 	struct capture_request req = { .client_session = r->session_id };
 	uint8_t *options = NULL;
 	char origin[160];
@@ -298,13 +283,13 @@ static int begin_capture(struct profile_call *pc, const profile_request *r, stru
 	registry_count(env->registry, &connected);
 	if (!connected)
 		return err_set(e, ERR_NOT_FOUND, "no agent is connected to this aggregator");
-	if (!duration_ms(r) || duration_ms(r) > LIMIT_DURATION_NS / NS_PER_MS)
+	if (!duration_ms || duration_ms > LIMIT_DURATION_NS / NS_PER_MS)
 		return err_set(e, ERR_INVALID, "duration of %" PRIu64 " ms: use 1 to %lld",
-			       duration_ms(r), LIMIT_DURATION_NS / NS_PER_MS);
+			       duration_ms, LIMIT_DURATION_NS / NS_PER_MS);
 	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(pc->call));
 	req.origin = origin;
-	req.duration_ns = (int64_t)duration_ms(r) * NS_PER_MS;
-	req.not_before_ns = not_before_ns(pc, r);
+	req.duration_ns = (int64_t)duration_ms * NS_PER_MS;
+	req.not_before_ns = profile_request_start_ns(r, session_clock_now(env->clock));
 	req.commit_by_ns = commit_by_ns(pc);
 	req.wait_ns = wait_ns(pc, &req);
 	rc = pack_options(r, req.duration_ns, &req, &options, e);
@@ -395,6 +380,7 @@ static bool on_profile(struct rpc_call *call, const struct rpc_msg *msg)
 		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
 		return true;
 	}
+	pc->emit_xspace = r->emit_xspace;
 	handle_profile(pc, r);
 	tensorflow__profile_request__free_unpacked(r, NULL);
 	return true;

@@ -15,13 +15,21 @@
 #include "net/rpc.h"
 #include "storage/store.h"
 
-/* Field numbers, all length-delimited: ProfileResponse.tool_data; ProfileToolData.name and .data;
+/* Field numbers, all length-delimited: ProfileResponse.tool_data and .xspace; ProfileToolData.name and .data;
  * XSpace.errors and .warnings. empty_trace (7) is left out: false. */
-enum { FIELD_TOOL_DATA = 6, FIELD_NAME = 1, FIELD_DATA = 2, FIELD_ERRORS = 2, FIELD_WARNINGS = 3 };
+enum {
+	FIELD_TOOL_DATA = 6,
+	FIELD_XSPACE = 8,
+	FIELD_NAME = 1,
+	FIELD_DATA = 2,
+	FIELD_ERRORS = 2,
+	FIELD_WARNINGS = 3,
+};
 
 #define ERRORS_NAME	 "errors" SESSION_FILE_SUFFIX
 #define HEADER_MAX_BYTES 512 /* of one file: tags, lengths, name */
 #define NOTES_MAX_BYTES	 (64 << 10)
+#define NOTE_BYTES	 1024 /* a host's name, reason and detail, whole */
 
 struct map {
 	void *data;
@@ -82,7 +90,7 @@ void response_add_file(struct response *r, const char *name, const char *key)
 
 void response_add_note(struct response *r, const char *fmt, ...)
 {
-	char text[512];
+	char text[NOTE_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -172,12 +180,15 @@ static void add_tool_header(struct buf *out, const char *name, size_t len)
 	add_field(out, FIELD_DATA, len);
 }
 
-static void send_errors(const struct response *r, struct rpc_call *call)
+static void send_errors(const struct response *r, bool emit_xspace, struct rpc_call *call)
 {
 	struct buf space = BUF_INIT, message = BUF_INIT;
 
 	add_notes(r, FIELD_ERRORS, &space);
-	add_tool_header(&message, ERRORS_NAME, space.len);
+	if (emit_xspace)
+		add_field(&message, FIELD_XSPACE, space.len);
+	else
+		add_tool_header(&message, ERRORS_NAME, space.len);
 	buf_add(&message, space.data, space.len);
 	rpc_send(call, message.data, message.len);
 	buf_release(&space);
@@ -192,6 +203,35 @@ static struct rpc_part part_of_buf(struct buf *b)
 	return p;
 }
 
+static struct rpc_part part_of_file(struct file *f)
+{
+	struct rpc_part p = { f->map->data, f->map->len, map_free, f->map };
+
+	f->map = NULL;
+	return p;
+}
+
+/* The files and the notes as one XSpace. */
+static size_t add_xspace(struct response *r, struct buf *notes, struct rpc_part *parts)
+{
+	struct buf header = BUF_INIT;
+	size_t len = notes->len, n = 1;
+
+	for (size_t i = 0; i < r->n_files; i++) {
+		if (!r->files[i].map)
+			continue;
+		len += r->files[i].map->len;
+		parts[n++] = part_of_file(&r->files[i]);
+	}
+	if (n == 1)
+		return 0;
+	add_field(&header, FIELD_XSPACE, len);
+	parts[0] = part_of_buf(&header);
+	if (notes->len)
+		parts[n++] = part_of_buf(notes);
+	return n;
+}
+
 /* The notes are appended to the file as one more XSpace: concatenated XSpaces are one. */
 static size_t add_file(struct file *f, struct buf *notes, struct rpc_part *parts)
 {
@@ -201,29 +241,30 @@ static size_t add_file(struct file *f, struct buf *notes, struct rpc_part *parts
 
 	add_tool_header(&header, name, f->map->len + notes->len);
 	parts[n++] = part_of_buf(&header);
-	parts[n++] = (struct rpc_part){ f->map->data, f->map->len, map_free, f->map };
-	f->map = NULL;
+	parts[n++] = part_of_file(f);
 	if (notes->len)
 		parts[n++] = part_of_buf(notes);
 	free(name);
 	return n;
 }
 
-void response_send(struct response *r, struct rpc_call *call)
+void response_send(struct response *r, bool emit_xspace, struct rpc_call *call)
 {
-	struct rpc_part *parts = xcalloc(r->n_files * 2 + 1, sizeof(*parts));
+	struct rpc_part *parts = xcalloc(r->n_files * 2 + 2, sizeof(*parts));
 	struct buf notes = BUF_INIT;
 	size_t n = 0;
 
 	add_notes(r, FIELD_WARNINGS, &notes);
-	for (size_t i = 0; i < r->n_files; i++) {
+	if (emit_xspace)
+		n = add_xspace(r, &notes, parts);
+	for (size_t i = 0; i < r->n_files && !emit_xspace; i++) {
 		if (r->files[i].map)
 			n += add_file(&r->files[i], &notes, &parts[n]);
 	}
 	if (n)
 		rpc_send_parts(call, parts, n);
 	else
-		send_errors(r, call);
+		send_errors(r, emit_xspace, call);
 	buf_release(&notes);
 	free(parts);
 }

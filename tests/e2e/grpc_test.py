@@ -37,8 +37,9 @@ def check_server(address, service):
 
 def profile(address, **opts):
     request = xspace.message_class("tensorflow/profiler_service.proto", "tensorflow.ProfileRequest")()
-    request.session_id = "by-hand"
+    request.session_id = opts.pop("session", "by-hand")
     request.emit_xspace = opts.pop("emit_xspace", False)
+    request.duration_ms = opts.pop("request_duration_ms", 0)
     for key, value in opts.items():
         setattr(request.opts, key, value)
     response = xspace.message_class("tensorflow/profiler_service.proto", "tensorflow.ProfileResponse")()
@@ -129,14 +130,25 @@ def test_stock_clients():
         assert not cluster.empty_trace and [t.name for t in cluster.tool_data] == ["host-a.xplane.pb"]
         direct = profile(f"127.0.0.1:{port}", version=1, duration_ms=500)
         assert not direct.empty_trace and [t.name for t in direct.tool_data] == ["xplane.pb"]
-        space = profile(f"127.0.0.1:{port}", version=1, duration_ms=500, emit_xspace=True).xspace
-        assert any(p.name == "/host:CPU" and p.lines for p in space.planes)
+        for address in (f"127.0.0.1:{c.grpc}", f"127.0.0.1:{port}"):
+            check_request(address)
         try:
             profile(f"127.0.0.1:{port}", version=1)
             raise AssertionError("a duration of 0 was accepted")
         except grpc.RpcError as e:
             assert e.code() == grpc.StatusCode.INVALID_ARGUMENT and "duration_ms" in e.details(), e
         assert "NET-UNIDENTIFIED" not in c.logs_text()
+
+
+def check_request(address):
+    """The aggregator and an agent understand a request alike."""
+    start = time.time_ns() + 1_500_000_000
+    answer = profile(address, session="other", version=1, request_duration_ms=300, start_timestamp_ns=start, emit_xspace=True)
+    assert not answer.tool_data and any(p.name == "/host:CPU" and p.lines for p in answer.xspace.planes), address
+    env = xspace.stats(xspace.plane(answer.xspace, "Task Environment"))
+    assert abs(env["profile_start_time"] - start) < 5e6, (address, env["profile_start_time"] - start)
+    assert env["profile_stop_time"] - env["profile_start_time"] == 300_000_000, address
+    assert list(answer.xspace.hostnames) == ["host-a"], address
 
 
 def terminate(address, session):

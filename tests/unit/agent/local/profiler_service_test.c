@@ -370,6 +370,22 @@ static void test_window(void)
 	teardown(&f);
 }
 
+/* A client may give the duration beside the options, and none of these. */
+static void test_duration_of_request(void)
+{
+	Tensorflow__ProfileRequest m = TENSORFLOW__PROFILE_REQUEST__INIT;
+	Tensorflow__ProfileOptions o = TENSORFLOW__PROFILE_OPTIONS__INIT;
+
+	CHECK_EQ(profile_request_duration_ms(&m), 0);
+	CHECK_EQ(profile_request_start_ns(&m, 1), 0);
+	m.duration_ms = 7;
+	CHECK_EQ(profile_request_duration_ms(&m), 7);
+	m.opts = &o;
+	CHECK_EQ(profile_request_duration_ms(&m), 7);
+	o.duration_ms = 8;
+	CHECK_EQ(profile_request_duration_ms(&m), 8);
+}
+
 static void test_options_go_on(void)
 {
 	Tensorflow__ProfileOptions *o;
@@ -548,6 +564,7 @@ int main(void)
 	test_emit_xspace(0);
 	test_large();
 	test_window();
+	test_duration_of_request();
 	test_options_go_on();
 	test_refused();
 	test_failed_capture();
