@@ -48,7 +48,6 @@ dir=$(cd "$dir" && pwd)
 # ---- ports: the defaults, or the next block that is free ----
 
 port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-port_is_taken() { ! port_is_free "$1"; }
 
 base=7400
 until port_is_free $base && port_is_free $((base + 1)) && port_is_free $((base + 10)) &&
@@ -127,10 +126,12 @@ note "starting work to record: bursts that begin at multiples of 0.5 s of the wa
 run burst "$bin/burst" "${sockets[@]}"
 for port in "${jax_args[@]}"; do
 	note "starting a JAX job with its profiler on port $port"
-	run "jax-$port" "$root/.venv/bin/python" "$root/tests/e2e/jax_job.py" --port "$port" --seconds 3600
+	rm -f "$dir/jax-$port.ready"
+	run "jax-$port" "$root/.venv/bin/python" "$root/tests/e2e/jax_job.py" --port "$port" --seconds 3600 \
+		--port-file "$dir/jax-$port.ready" --ready-step 3
 done
 for port in "${jax_args[@]}"; do
-	until_true 120 "the start of the JAX job on port $port" port_is_taken "$port"
+	until_true 120 "the third step of the JAX job on port $port" test -e "$dir/jax-$port.ready"
 done
 
 # ---- capture ----

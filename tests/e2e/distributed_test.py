@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A distributed JAX job of three ranks, each on a host of its own: its collectives check and refine the hosts' clocks."""
 import pathlib
+import struct
 import sys
 
 from lib import xspace
-from lib.cluster import Cluster, SkipTest, free_port, main, wait_until
+from lib.cluster import BIN, Cluster, SkipTest, free_port, main, wait_until
 
 try:
     import jax  # noqa: F401
@@ -29,6 +30,19 @@ def start(c):
     for (host, offset), port_file in zip(HOSTS.items(), ports):
         wait_until("the JAX rank", port_file.exists, 120)
         c.agent(host, f"--test-clock-offset={offset}", f"--profiler=127.0.0.1:{port_file.read_text().strip()}")
+    c.wait_hosts(len(HOSTS))
+
+
+def replace_agent(c, host, wrong_s):
+    """By one whose wall clock is not the rank's: the rank's events are off by more than the bound says."""
+    c.kill(host)
+    clock = c.dir / f"{host}.clock"
+    clock.write_bytes(struct.pack("qqq", int(wrong_s * 1e9), 0, 0))
+    port = (c.dir / f"{host}.port").read_text().strip()
+    c.start(f"odd-{host}", [BIN / "odd_agent", "--host", host, "--aggregator", f"127.0.0.1:{c.grpc}", "--spool",
+                            c.dir / f"{host}-odd", "--listen", "", "--local-socket", "", "--discover=false",
+                            f"--profiler=127.0.0.1:{port}"], env={"TUTTI_ODD_CLOCK": str(clock)})
+    wait_until("the agent to be replaced", lambda: "state=up" in c.log(f"odd-{host}"))
     c.wait_hosts(len(HOSTS))
 
 
@@ -69,6 +83,8 @@ def test_collectives_and_steps():
     with Cluster() as c:
         start(c)
         doc, spaces = capture(c, "--refine", "events")
+        replace_agent(c, "host-1", 0.05)
+        wrong, _ = capture(c)
         kill_ranks(c)
         verdict = doc["causality"]
         recorded = sum(len(collectives(s)) for s in spaces.values())
@@ -89,6 +105,7 @@ def test_collectives_and_steps():
             assert numbers[0] <= h["steps"]["first"] <= numbers[0] + 1, (numbers, h["steps"])
             assert numbers[-1] - 1 <= h["steps"]["last"] <= numbers[-1], (numbers, h["steps"])
             assert 0 < h["steps"]["first_at_ns"] < h["steps"]["end_at_ns"] < doc["duration_ns"], h["steps"]
+        assert wrong["causality"]["violations"] and wrong["causality"]["guilty"] == "host-1", str(wrong["causality"])[:500]
         bounds = [h["clock_bound_ns"] for h in doc["hosts"]]
         print(f"     {recorded} collectives recorded, {verdict['collectives']['matched']} matched in {verdict['checked']}, "
               f"bounds {[b // 1000 for b in bounds]} us, refined {refined}")

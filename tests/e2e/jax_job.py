@@ -37,7 +37,8 @@ def main():
     args = argparse.ArgumentParser(description=__doc__)
     args.add_argument("--port", type=int, default=0, help="of the profiler server; 0 = any free one")
     args.add_argument("--seconds", type=float, default=60)
-    args.add_argument("--port-file", help="gets the port when the server listens")
+    args.add_argument("--port-file", help="gets the port when the server listens and --ready-step is done")
+    args.add_argument("--ready-step", type=int, default=0, help="how many steps come first")
     args.add_argument("--trace", help="run jax.profiler.start_trace() into this directory all the time")
     args = args.parse_args()
 
@@ -49,13 +50,13 @@ def main():
     jax.block_until_ready(train_step(weights, batch))
     if args.trace:
         jax.profiler.start_trace(args.trace)
-    if args.port_file:
-        publish(args.port_file, port)
-    print(f"ready port={port} pid={os.getpid()}", flush=True)
-
     end = time.monotonic() + args.seconds
     step = 0
     while time.monotonic() < end:
+        if step == args.ready_step:
+            if args.port_file:
+                publish(args.port_file, port)
+            print(f"ready port={port} pid={os.getpid()}", flush=True)
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             weights = jax.block_until_ready(train_step(weights, batch))
         step += 1

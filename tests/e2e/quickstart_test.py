@@ -7,6 +7,7 @@ import tempfile
 
 from lib import xspace
 from lib.cluster import main
+from lib.xprof import XProf
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -48,6 +49,23 @@ def test_with_jax():
             space = xspace.load(pathlib.Path(doc["path"]) / f"{h['host']}.xplane.pb")
             jax = sum(name.startswith("PjitFunction(") for p in space.planes for name, *_ in xspace.events(p))
             assert (jax > 0) == (h["host"] in ("host-a", "host-b")), (h, jax)
+        check_in_xprof(pathlib.Path(d) / "store/profiles", f"{doc['run']}/{doc['session']}")
+
+
+def check_in_xprof(logdir, run):
+    processes = []
+
+    def start(name, argv):
+        processes.append(subprocess.Popen([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    try:
+        x = XProf(start, logdir)
+        for host in ("host-a", "host-b"):
+            assert len(x.steps(run, host)) > 10, (host, x.steps(run, host))
+            assert any(m.startswith("jit_train_step") for m in x.modules(run, host)), (host, x.modules(run, host))
+    finally:
+        for p in processes:
+            p.kill()
+            p.wait()
 
 
 main(test_once_json, test_with_jax, own_network=False)  # it may install packages

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stock XProf, from the Python package index: opens our directory, and captures through one address."""
-import gzip
-import json
 import sys
-import urllib.parse
-import urllib.request
 
 from lib import xspace
-from lib.cluster import SLOW, Cluster, SkipTest, free_port, main, wait_until
+from lib.cluster import SLOW, Cluster, SkipTest, main
+from lib.xprof import XProf
 
 try:
     import xprof  # noqa: F401
@@ -15,34 +12,6 @@ except ImportError:
     xprof = None
 
 HOSTS = {"host-a": "0", "host-b": "5s", "host-c": "-3s"}
-
-
-class XProf:
-    """Stock XProf over a log directory."""
-
-    def __init__(self, c, logdir):
-        self.port = free_port()
-        logdir.mkdir(parents=True, exist_ok=True)
-        c.start(f"xprof-{self.port}", [sys.executable, "-m", "xprof.server", "--logdir", logdir, "--port", self.port,
-                                       "--grpc_port", free_port()])
-        wait_until("XProf", self.is_up, 120)
-
-    def is_up(self):
-        try:
-            return self.get("runs") is not None
-        except OSError:
-            return False
-
-    def get(self, route, **params):
-        url = f"http://127.0.0.1:{self.port}/data/plugin/profile/{route}?{urllib.parse.urlencode(params)}"
-        with urllib.request.urlopen(url, timeout=120 * SLOW) as answer:
-            data = answer.read()
-            if answer.headers.get("Content-Encoding") == "gzip":
-                data = gzip.decompress(data)
-        try:
-            return json.loads(data)
-        except ValueError:
-            return data
 
 
 def start(c):
@@ -59,7 +28,7 @@ def test_opens_our_directory():
     with Cluster() as c:
         start(c)
         _, doc = c.tutti("capture", "--duration", "2s", "--run", "demo", "--json", check=0)
-        x = XProf(c, c.logdir)
+        x = XProf(c.start, c.logdir)
         run = f"demo/{doc['session']}"
         assert run in x.get("runs"), x.get("runs")
         hosts = [h["hostname"] for h in x.get("hosts", run=run, tag="trace_viewer@")]
@@ -94,7 +63,7 @@ def test_opens_further_files():
         c.wait_hosts(1)
         _, doc = c.tutti("capture", "--duration", "1s", "--json", check=3)
         assert doc["hosts"][0]["reason"] == "profiler-old", doc
-        x = XProf(c, c.logdir)
+        x = XProf(c.start, c.logdir)
         hosts = [h["hostname"] for h in x.get("hosts", run=doc["session"], tag="trace_viewer@")]
         files = [f.removesuffix(".xplane.pb") for f in doc["hosts"][0]["files"]]
         assert hosts == files and files[:2] == ["host-a", "host-a~2"], (hosts, files)
@@ -113,7 +82,7 @@ def test_captures_through_one_address():
     with Cluster() as c:
         start(c)
         logdir = c.dir / "xprof-logdir"
-        x = XProf(c, logdir)
+        x = XProf(c.start, logdir)
         answer = x.get("capture_profile", service_addr=f"127.0.0.1:{c.grpc}", is_tpu_name="false", duration=1000,
                        num_retry=0, worker_list="", host_tracer_level=2, device_tracer_level=1, python_tracer_level=0,
                        delay=0)
