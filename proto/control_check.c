@@ -442,6 +442,10 @@ static int check_arm(const Tutti__V1__Arm *m, struct err *e)
 	for (size_t i = 0; i < m->n_tracers && !rc; i++)
 		rc = check_text("tracers", m->tracers[i], WORD_BYTES, e);
 	if (!rc)
+		rc = check_range("notes", (int64_t)m->n_notes, 0, LIMIT_NOTES, e);
+	for (size_t i = 0; i < m->n_notes && !rc; i++)
+		rc = check_text("notes", m->notes[i], TEXT_BYTES, e);
+	if (!rc)
 		rc = check_range("probe_gap_ms", m->probe_gap_ms, 0, LIMIT_PROBE_GAP_MS, e);
 	return rc ? rc : check_settings(m, e);
 }

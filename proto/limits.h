@@ -45,6 +45,7 @@
 #define LIMIT_TRACERS	      64 /* tracers of one host */
 #define LIMIT_JOBS	      32 /* jobs of one host that are listed */
 #define LIMIT_SETTINGS	      64 /* settings of one capture */
+#define LIMIT_NOTES	      8 /* of one Arm */
 #define LIMIT_TRACER_SETTINGS 256 /* that all tracers of one host list */
 #define LIMIT_LABEL_BYTES     256
 

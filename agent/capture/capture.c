@@ -430,6 +430,9 @@ static struct capture *capture_new(struct captures *cs, const struct capture_req
 	c->arg = req->arg;
 	c->clock = clock_model(cs->env.clock);
 	c->was_calibrated = c->clock.calibrated;
+	c->warnings = xcalloc(req->n_notes + 1, sizeof(*c->warnings));
+	for (size_t i = 0; i < req->n_notes; i++)
+		c->warnings[i] = xstrdup(req->notes[i]);
 	c->t0_raw_ns = raw_of(c, c->t0_ns);
 	c->t1_raw_ns = raw_of(c, c->t1_ns);
 	c->give_up_mono_ns = now_mono_of_raw(raw_of(c, req->give_up_ns));

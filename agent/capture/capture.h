@@ -44,6 +44,8 @@ struct capture_request {
 	const char *const *tracers; /* names, NULL-terminated; NULL = all */
 	const struct tracer_setting *settings; /* of the tracers */
 	size_t n_settings;
+	char *const *notes; /* n_notes warnings for the file */
+	size_t n_notes;
 
 	/* Each change of state. May release the capture in READY and FAILED. */
 	void (*changed)(struct capture *c, enum capture_state state, void *arg);

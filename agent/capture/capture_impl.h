@@ -50,7 +50,7 @@ struct capture {
 
 	struct assembly assembly;
 	const struct tracer_part **parts;
-	char **warnings; /* NULL-terminated */
+	char **warnings; /* NULL-terminated; the request's notes first */
 	struct capture_report *reports;
 	size_t n_reports;
 	uint64_t bytes, events; /* bytes: charged to the spool, from ASSEMBLING on */

@@ -104,7 +104,6 @@ static void add_clock_warning(struct capture *c)
 
 static void make_warnings(struct capture *c)
 {
-	c->warnings = xcalloc(1, sizeof(*c->warnings));
 	for (size_t i = 0; i < c->n_reports; i++) {
 		const struct capture_report *r = &c->reports[i];
 

@@ -370,6 +370,8 @@ static int start_capture(struct request *rq, struct err *e)
 		.tracers = arm->n_tracers ? names : NULL,
 		.settings = settings,
 		.n_settings = arm->n_settings,
+		.notes = arm->notes,
+		.n_notes = arm->n_notes,
 		.changed = on_changed,
 		.arg = rq,
 	};

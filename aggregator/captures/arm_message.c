@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/captures/arm_message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "aggregator/captures/capture_impl.h"
 #include "aggregator/captures/options.h"
 #include "aggregator/fleet/messages.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "proto/limits.h"
 #include "proto/setting.h"
 #include "proto/tutti/v1/control.pb-c.h"
@@ -45,6 +47,7 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 {
 	Tutti__V1__Arm arm = TUTTI__V1__ARM__INIT;
 	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+	char note[160], *notes[] = { note };
 	const char *key;
 	json_t *value;
 
@@ -58,6 +61,14 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 	arm.gather_by_ns = capture_gather_by(c,
 					     c->snapshot ? c->armed_at_ns : t0_ns + c->duration_ns);
 	arm.probe_gap_ms = probe_gap_ms(c);
+	if (t0_ns != c->t0_ns) {
+		snprintf(note, sizeof(note),
+			 "recorded again by a retry: this window begins %.3f s after that of the "
+			 "session's other hosts",
+			 (double)(t0_ns - c->t0_ns) / NS_PER_S);
+		arm.notes = notes;
+		arm.n_notes = 1;
+	}
 	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
 	json_object_foreach(c->settings, key, value)
 	{

@@ -322,6 +322,7 @@ static void run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
+	capture_store_notes(job->store, job->copy);
 	job->doc = capture_manifest_json(job->copy);
 	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
@@ -338,6 +339,8 @@ static void done_commit(void *arg)
 	struct capture *c = job->capture;
 
 	if (!job->rc) {
+		for (size_t i = 0; i < c->n_hosts; i++) /* notes may have made a file longer */
+			c->hosts[i].bytes = c->hosts[i].bytes_done = job->copy->hosts[i].bytes;
 		json_array_clear(c->warnings); /* the causality check may have added one */
 		json_array_extend(c->warnings, json_object_get(job->doc, "warnings"));
 		end_capture(c, CAP_COMMITTED);

@@ -170,6 +170,9 @@ void capture_copy_free(struct capture *copy);
 void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */
 json_t *capture_instances(const struct capture *c); /* {host: instance in hex} */
 
+/* notes.c: on a worker, before the manifest; changes the bytes of a host of the copy */
+void capture_store_notes(struct store *s, struct capture *copy);
+
 /* credit.c */
 void capture_host_request_credit(struct capture_host *h);
 void capture_host_renew_credit(struct capture_host *h); /* it has sent bytes: it keeps its credit */

@@ -49,6 +49,7 @@ void capture_retry_run_commit(void *arg)
 {
 	struct store_job *job = arg;
 
+	capture_store_notes(job->store, job->copy);
 	job->doc = capture_manifest_json(job->copy);
 	causality_check(job->store, job->doc, job->causality_ns);
 	job->rc = session_retry_commit(job->store, job->session, job->doc, &job->e);

@@ -140,6 +140,38 @@ static void test_deadline(void)
 	fleet_stop(&f);
 }
 
+/* In XProf only files speak: one has what became of the other hosts. */
+static void test_missing_is_noted(void)
+{
+	static const char text[] = "b is missing: refused: no, thanks";
+	struct fleet f;
+	struct fake a = { .auto_deliver = true }, b = { 0 };
+	struct buf bytes = BUF_INIT;
+	char key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = fleet_begin(&f);
+	WAIT(&f, b.arms);
+	fake_refuse(&b, "refused", "no, thanks");
+	fleet_wait_over(&f, c->session);
+	session_file_key(c->session, "", "a", key);
+	CHECK_OK(store_get_bytes(f.agg.store.store, key, 1 << 20, store_within(NS_PER_S), &bytes,
+				 &e),
+		 e);
+	CHECK_EQ(bytes.len, 2000 + 2 + strlen(text));
+	CHECK(!memcmp(bytes.data + bytes.len - strlen(text), text, strlen(text)));
+	CHECK_EQ(host_at(c, 0)->bytes, bytes.len);
+	CHECK_EQ(host_at(c, 0)->state, HOST_COMPLETE);
+	buf_release(&bytes);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
 /* Where arming has taken long before, no host is given up sooner. */
 static void test_patience_grows_with_lead(void)
 {
@@ -593,6 +625,7 @@ int main(void)
 	test_all_complete();
 	test_mixed();
 	test_deadline();
+	test_missing_is_noted();
 	test_patience_grows_with_lead();
 	test_uncalibrated();
 	test_all_dead();

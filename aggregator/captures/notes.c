@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of a session say about hosts that are missing: XProf shows the warnings of files, not manifests.
+ * One file is enough, because its pages about all hosts show the warnings of each. It is the smallest of this
+ * commit; a file of an earlier commit is never changed. The agents write all other warnings.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include <stdlib.h>
+
+#include "aggregator/evidence/notes.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "proto/names.h"
+
+#define MAX_NOTES 100
+
+/* One text for each missing host; at the limit one for all the others. */
+static size_t make_texts(const struct capture *c, char *texts[MAX_NOTES + 1])
+{
+	size_t n = 0, missing = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct capture_host *h = &c->hosts[i];
+
+		if (h->state != HOST_FAILED)
+			continue;
+		if (missing++ < MAX_NOTES)
+			texts[n++] = xasprintf("%s is missing: %s: %s", h->name, h->reason,
+					       h->detail);
+	}
+	if (missing > MAX_NOTES)
+		texts[n++] = xasprintf("%zu more hosts are missing", missing - MAX_NOTES);
+	return n;
+}
+
+static struct capture_host *find_smallest(struct capture *c)
+{
+	struct capture_host *smallest = NULL;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (h->stored && !h->old_result && h->n_files == 1 &&
+		    (!smallest || h->bytes < smallest->bytes))
+			smallest = h;
+	}
+	return smallest;
+}
+
+/* A session is worth more than its warnings: the manifest has the same. */
+static void append(struct store *s, struct capture_host *h, char *const *texts, size_t n)
+{
+	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
+	const struct capture *c = h->capture;
+	uint64_t size;
+	struct err e;
+
+	name_of_file(h->name, 1, name);
+	session_file_key(c->session, c->run, name, key);
+	if (notes_append(s, key, texts, n, &size, &e))
+		log_warn("AGG-NOTES", "session=%s reason=\"%s\"", c->session, e.msg);
+	else
+		h->bytes = h->bytes_done = size;
+}
+
+void capture_store_notes(struct store *s, struct capture *copy)
+{
+	char *texts[MAX_NOTES + 1];
+	size_t n = make_texts(copy, texts);
+	struct capture_host *h = n ? find_smallest(copy) : NULL;
+
+	if (h)
+		append(s, h, texts, n);
+	while (n)
+		free(texts[--n]);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/evidence/notes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "storage/store.h"
+#include "xspace/xspace.h"
+
+static void build_notes(char *const *texts, size_t n, struct buf *out)
+{
+	struct xs_builder *b = xs_builder_new();
+
+	for (size_t i = 0; i < n; i++)
+		xs_warning(b, texts[i]);
+	xs_finish(b, out);
+	xs_builder_free(b);
+}
+
+static int ends_with(int fd, uint64_t size, const struct buf *notes, bool *yes, struct err *e)
+{
+	uint8_t *end;
+	int rc;
+
+	*yes = false;
+	if (size < notes->len)
+		return 0;
+	end = xmalloc(notes->len + 1);
+	rc = file_read_exact(fd, size - notes->len, end, notes->len, "the end of the file", e);
+	*yes = !rc && !memcmp(end, notes->data, notes->len);
+	free(end);
+	return rc;
+}
+
+static int copy_bytes(int fd, uint64_t size, FILE *to, struct err *e)
+{
+	const size_t block = 1 << 20;
+	uint8_t *bytes = xmalloc(block);
+	int rc = 0;
+
+	for (uint64_t at = 0; at < size && !rc;) {
+		size_t len = size - at < block ? (size_t)(size - at) : block;
+
+		rc = file_read_exact(fd, at, bytes, len, "the file", e);
+		if (!rc && fwrite(bytes, 1, len, to) != len)
+			rc = err_errno(e, "a temporary copy");
+		at += len;
+	}
+	free(bytes);
+	return rc;
+}
+
+/* The store takes whole objects. */
+static int put_longer(struct store *s, const char *key, int fd, uint64_t size,
+		      const struct buf *notes, struct err *e)
+{
+	struct store_put put = {
+		.key = key,
+		.len = size + notes->len,
+		.deadline_mono_ns = store_within(STORE_FILE_PATIENCE_NS),
+	};
+	FILE *copy = tmpfile();
+	int rc;
+
+	if (!copy)
+		return err_errno(e, "a temporary copy");
+	rc = copy_bytes(fd, size, copy, e);
+	if (!rc && (fwrite(notes->data, 1, notes->len, copy) != notes->len || fflush(copy) == EOF))
+		rc = err_errno(e, "a temporary copy");
+	put.fd = fileno(copy);
+	if (!rc)
+		rc = store_put(s, &put, NULL, e);
+	fclose(copy);
+	return rc;
+}
+
+int notes_append(struct store *s, const char *key, char *const *texts, size_t n, uint64_t *size,
+		 struct err *e)
+{
+	struct buf notes = BUF_INIT;
+	bool has_them;
+	int fd, rc = store_open_fd(s, key, store_within(STORE_FILE_PATIENCE_NS), &fd, size, e);
+
+	if (rc)
+		return rc;
+	build_notes(texts, n, &notes);
+	rc = ends_with(fd, *size, &notes, &has_them, e);
+	if (!rc && !has_them) {
+		rc = put_longer(s, key, fd, *size, &notes, e);
+		*size += rc ? 0 : notes.len;
+	}
+	close(fd);
+	buf_release(&notes);
+	return rc;
+}

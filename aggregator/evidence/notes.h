@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Warnings that a stored file is given before its session is committed. Blocks: for workers. */
+#ifndef AGGREGATOR_EVIDENCE_NOTES_H
+#define AGGREGATOR_EVIDENCE_NOTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct store;
+
+/*
+ * Appends the warnings (n texts) to the XSpace under `key`: an XSpace at the end of another one adds its warnings.
+ * A file that ends with exactly them already stays as it is. `*size` is the file's size afterwards.
+ */
+MUST_CHECK int notes_append(struct store *s, const char *key, char *const *texts, size_t n,
+			    uint64_t *size, struct err *e);
+
+#endif
