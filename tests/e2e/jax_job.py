@@ -2,7 +2,6 @@
 """A small JAX program that trains for ever and serves its profiler: work for Tutti to capture."""
 import argparse
 import os
-import socket
 import sys
 import time
 
@@ -11,11 +10,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import jax.numpy as jnp
 
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+from publish import free_port, publish
 
 
 @jax.jit
@@ -26,11 +21,8 @@ def train_step(weights, batch):
     return weights - 0.01 * jax.grad(loss)(weights)
 
 
-def publish(path, port):
-    """The file appears complete, and only when the server listens."""
-    with open(f"{path}.tmp", "w") as f:
-        f.write(f"{port}\n")
-    os.rename(f"{path}.tmp", path)
+def nothing():
+    pass
 
 
 def main():
@@ -39,6 +31,7 @@ def main():
     args.add_argument("--seconds", type=float, default=60)
     args.add_argument("--port-file", help="gets the port when the server listens and --ready-step is done")
     args.add_argument("--ready-step", type=int, default=0, help="how many steps come first")
+    args.add_argument("--calls", type=int, default=0, help="of a Python function in each step: events of its tracer")
     args.add_argument("--trace", help="run jax.profiler.start_trace() into this directory all the time")
     args = args.parse_args()
 
@@ -59,8 +52,11 @@ def main():
             print(f"ready port={port} pid={os.getpid()}", flush=True)
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             weights = jax.block_until_ready(train_step(weights, batch))
+        for _ in range(args.calls):
+            nothing()
         step += 1
-        time.sleep(0.005)
+        if not args.calls:
+            time.sleep(0.005)
     if args.trace:
         jax.profiler.stop_trace()
     return 0
