@@ -1,6 +1,6 @@
 #!/bin/bash
-# The long version of the simulation: many seeds, then a thousand agents. Prints every seed that fails with
-# the command that plays it again.
+# The long version of the simulation: a kill and outages at each call of the store in a capture's life, many seeds,
+# then a thousand agents. Prints what fails with the command that plays it again.
 #
 #   tests/sim/campaign.sh [FROM..TO]
 set -e
@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 cmake --preset release >/dev/null
 cmake --build --preset release --target tutti-sim
 status=0
+time -p build/release/bin/tutti-sim --crash all || status=1
 time -p build/release/bin/tutti-sim --seeds "${1:-1..10000}" || status=1
 time -p build/release/bin/tutti-sim --seed 1 --agents 1000 --minutes 2 || status=1
 exit $status

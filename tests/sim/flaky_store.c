@@ -33,6 +33,9 @@ static struct {
 	void (*kill_aggregator)(void);
 	struct store *faults; /* of the store that is open; NULL = none */
 	uint64_t calls;
+	uint64_t break_at; /* this call; 0 = none */
+	const char *break_rules;
+	int64_t break_for_ns;
 } world;
 
 /* ---- rules ---- */
@@ -68,6 +71,13 @@ void flaky_store_break(const char *rules, int64_t for_ns)
 	world.is_broken = true;
 	set_rules(rules);
 	sim_at(&world.heal, sim.now_ns + for_ns, on_heal, NULL);
+}
+
+void flaky_store_break_at(uint64_t n, const char *rules, int64_t for_ns)
+{
+	world.break_at = world.calls + n + 1;
+	world.break_rules = rules;
+	world.break_for_ns = for_ns;
 }
 
 bool flaky_store_is_whole(int64_t for_ns)
@@ -164,8 +174,11 @@ static int begin(struct err *e)
 {
 	int rc = take_time(e);
 
-	world.calls += !rc;
-	return rc;
+	if (rc)
+		return rc;
+	if (++world.calls == world.break_at)
+		flaky_store_break(world.break_rules, world.break_for_ns);
+	return 0;
 }
 
 /* The answer of a call that is done. */

@@ -25,6 +25,9 @@ void flaky_store_heal(void); /* takes all rules away */
 /* The n-th call from now on (0 = the next) kills the aggregator, before it is done or after it. */
 void flaky_store_crash(uint64_t n, bool after);
 
+/* From the n-th call from now on (0 = the next) the store breaks, as by flaky_store_break(). `rules` is static. */
+void flaky_store_break_at(uint64_t n, const char *rules, int64_t for_ns);
+
 /* It has not failed for so long. */
 bool flaky_store_is_whole(int64_t for_ns);
 

@@ -10,6 +10,7 @@
 #include "base/conf.h"
 #include "base/mem.h"
 #include "tests/sim/check.h"
+#include "tests/sim/crash.h"
 #include "tests/sim/daemon.h"
 #include "tests/sim/play.h"
 #include "tests/sim/sim.h"
@@ -17,6 +18,8 @@
 struct sim_conf {
 	char *seed;
 	char *seeds;
+	char *crash;
+	int crash_every;
 	int agents;
 	int minutes;
 	bool calm;
@@ -28,6 +31,10 @@ struct sim_conf {
 static const struct conf_field fields[] = {
 	CONF(struct sim_conf, seed, NULL, "play this one seed"),
 	CONF(struct sim_conf, seeds, "1..20", "play these, FROM..TO"),
+	CONF(struct sim_conf, crash, NULL,
+	     "a kill and outages at each call of the store in a capture's life, instead of seeds: "
+	     "all, LIFE or LIFE/VARIANT/CALL"),
+	CONF(struct sim_conf, crash_every, "1", "only at every so manieth call"),
 	CONF(struct sim_conf, agents, "0", "number of agents; 0: 1 to 8, by the seed"),
 	CONF(struct sim_conf, minutes, "0", "of failures, in the cluster's time; 0: by the seed"),
 	CONF(struct sim_conf, calm, NULL, "no failures except those of the network"),
@@ -54,8 +61,10 @@ static double seconds(void)
 
 static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_result *total)
 {
-	const struct play_opts opts = { conf->agents, conf->minutes, conf->calm,
-					conf->whole_store };
+	const struct play_opts opts = { .agents = conf->agents,
+					.minutes = conf->minutes,
+					.calm = conf->calm,
+					.whole_store = conf->whole_store };
 	struct play_result r = play(seed, &opts), again;
 
 	if (conf->twice) {
@@ -108,6 +117,11 @@ static int run(const struct sim_conf *conf)
 		return 2;
 	sim.verbose = conf->verbose;
 	daemon_root_new();
+	if (conf->crash) {
+		failed = !crash_campaign(conf->crash, conf->crash_every);
+		daemon_root_free();
+		return (int)failed;
+	}
 	for (uint64_t seed = from; seed <= to; seed++)
 		failed += !play_one(seed, conf, &total);
 	daemon_root_free();

@@ -21,6 +21,8 @@
 
 #define PICK(table) (table)[rng_range(&sim.rng, 0, ARRAY_SIZE(table) - 1)]
 
+#define FLEET_READY_NS (20 * NS_PER_S) /* all are connected, clocks are calibrated */
+
 /* After it no agent holds a file of what is over: the longest deadline, and the lease beyond it. */
 #define LEASE_NS (700 * NS_PER_S)
 
@@ -98,6 +100,8 @@ static void on_store_crash(void)
 	before_outage();
 	daemon_kill(the_agg(), false);
 	check_visible();
+	if (stage.opts->fault == FAULT_KILL_AND_FAIL)
+		flaky_store_break("* * fail", stage.opts->away_ns);
 	start_in(the_agg(), rng_scale(&sim.rng, 20 * NS_PER_MS, 20 * NS_PER_S));
 }
 
@@ -335,6 +339,14 @@ static void stop_all(void)
 	}
 }
 
+/* The next start finishes what was being removed. */
+static void restart_aggregator(void)
+{
+	daemon_stop(the_agg());
+	daemon_start(the_agg());
+	sim_run(sim.now_ns + FLEET_READY_NS);
+}
+
 static void check_nothing_is_left(void)
 {
 	/* Connections without a message that closes them end by themselves. */
@@ -371,20 +383,53 @@ static void check_ends(void)
 	check_spools(true);
 }
 
+/* ---- what is played ---- */
+
+static void play_chance(void)
+{
+	stage.failures_end_ns = (stage.opts->minutes ? stage.opts->minutes * 60
+						     : rng_range(&sim.rng, 30, 150)) *
+				NS_PER_S;
+	stage.mean_gap_ns = (double)rng_scale(&sim.rng, 200 * NS_PER_MS, 5 * NS_PER_S) *
+			    (sim.n_hosts > LARGE_FLEET ? 10 : 1);
+	sim_at(&stage.next, rng_scale(&sim.rng, NS_PER_MS, 5 * NS_PER_S), on_next, NULL);
+	sim_run(stage.failures_end_ns);
+}
+
+/* The store stays away until its time is over, also beyond the life. */
+static uint64_t play_live(void)
+{
+	const struct play_opts *o = stage.opts;
+	uint64_t before, calls;
+
+	sim_run(FLEET_READY_NS);
+	before = flaky_store_calls();
+	if (o->fault == FAULT_KILL_BEFORE || o->fault == FAULT_KILL_AFTER)
+		flaky_store_crash(o->fault_call, o->fault == FAULT_KILL_AFTER);
+	else if (o->fault == FAULT_KILL_AND_FAIL)
+		flaky_store_crash(o->fault_call, true);
+	else if (o->fault)
+		flaky_store_break_at(o->fault_call,
+				     o->fault == FAULT_FAIL ? "* * fail" : "* * hang", o->away_ns);
+	o->live();
+	calls = flaky_store_calls() - before;
+	while (!flaky_store_is_whole(0))
+		sim_run(sim.now_ns + NS_PER_S);
+	return calls;
+}
+
 struct play_result play(uint64_t seed, const struct play_opts *opts)
 {
 	struct play_result result;
+	uint64_t calls;
 
 	sim_begin(seed);
 	flaky_store_new(on_store_crash);
 	stage.opts = opts;
 	make_fleet(opts->agents ? opts->agents : (int)rng_range(&sim.rng, 1, 8));
-	stage.failures_end_ns =
-		(opts->minutes ? opts->minutes * 60 : rng_range(&sim.rng, 30, 150)) * NS_PER_S;
-	stage.mean_gap_ns = (double)rng_scale(&sim.rng, 200 * NS_PER_MS, 5 * NS_PER_S) *
-			    (sim.n_hosts > LARGE_FLEET ? 10 : 1);
-	sim_at(&stage.next, rng_scale(&sim.rng, NS_PER_MS, 5 * NS_PER_S), on_next, NULL);
-	sim_run(stage.failures_end_ns);
+	calls = opts->live ? play_live() : 0;
+	if (!opts->live)
+		play_chance();
 	heal();
 	sim_run(sim.now_ns + CALM_NS);
 	user_capture_whole();
@@ -393,10 +438,12 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 		sim_fail("%zu captures do not end", user_waiting());
 	check_ends();
 	client_stop();
+	if (user_has_unanswered_removals())
+		restart_aggregator();
 	stop_all();
 	check_store();
 	check_nothing_is_left();
-	result = (struct play_result){ !sim.failures, sim.hash, sim.steps, sim.now_ns };
+	result = (struct play_result){ !sim.failures, sim.hash, sim.steps, sim.now_ns, calls };
 	clear_stage();
 	sim_end();
 	return result;

@@ -13,7 +13,7 @@ add_custom_command(OUTPUT ${sim_agent}
 	COMMAND ${CMAKE_OBJCOPY} ${sim_agent_keep} ${sim_agent}
 	DEPENDS ${sim_agent_layers} VERBATIM)
 
-set(sim_sources check.c check_store.c client.c daemon.c daemon_agent.c daemon_aggregator.c flaky_store.c job.c main.c play.c tracer.c user.c)
+set(sim_sources check.c check_store.c client.c crash.c daemon.c daemon_agent.c daemon_aggregator.c flaky_store.c job.c main.c play.c tracer.c user.c)
 list(TRANSFORM sim_sources PREPEND sim/)
 program(tutti-sim SRC ${sim_sources} ${sim_agent} $<TARGET_OBJECTS:sim_fronts>
 	USES test_lib aggregator_core storage xspace net proto base PKG jansson zlib)
@@ -22,10 +22,11 @@ target_link_options(tutti-sim PRIVATE -Wl,--wrap=store_open)
 
 function(sim_test name)
 	add_test(NAME sim/${name} COMMAND tutti-sim ${ARGN})
-	set_tests_properties(sim/${name} PROPERTIES LABELS sim COST 20)
+	set_tests_properties(sim/${name} PROPERTIES TIMEOUT 300 LABELS sim)
 endfunction()
 
 # tests/sim/campaign.sh plays many more, and a thousand agents.
 sim_test(seeds --seeds 1..25 --whole-store)
 sim_test(replay --seeds 26..28 --twice --whole-store)
+sim_test(crash --crash capture --crash-every 10)
 sim_test(fleet --seed 1 --agents 60 --minutes 1)

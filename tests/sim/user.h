@@ -48,6 +48,7 @@ struct request *user_accepted(const json_t *doc);
 
 /* Each picks hosts or a session at random. */
 void user_capture(void);
+void user_capture_all(int64_t duration_ns); /* all hosts, with their profilers */
 void user_capture_steps(void); /* begins with a training step */
 void user_capture_whole(void); /* all hosts, and each must be complete */
 void user_stop(void);
@@ -60,6 +61,9 @@ void user_before_outage(
 	void); /* the aggregator is about to be killed, stopped, paused or without a store */
 
 size_t user_waiting(void); /* requests that are not over */
+
+/* The store failed while a session was being removed. */
+bool user_has_unanswered_removals(void);
 
 /* Asks for the end of every capture again; user_check_ends(), some time later, fails those that are not known. */
 void user_ask_ends(void);

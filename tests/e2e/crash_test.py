@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kill of the aggregator, or an outage of its store, at each single operation of the store in a capture's life.
+
+crash_test.py [LIVES [VARIANTS [CLUSTERS [EVERY]]]], LIVES and VARIANTS with commas, "all" for all. As part of the test
+run: the life of a plain capture, a kill before and after every third operation. With real processes; the simulation does the
+same in virtual time (tests/sim/campaign.sh). Afterwards no acknowledged byte is lost, no answer, no session is torn, and
+every end is known once the store is back.
+"""
+import queue
+import sys
+import threading
+import time
+
+from lib.cluster import SLOW, Cluster, main, wait_until
+from lib.promises import Promises
+
+HOSTS = ("a", "b")
+WINDOW_S, LEAD_S, GRACE_S = 0.2, 0.1, 20
+END_S = 120
+LIFE_S = 6  # an operation that has not come by then is none of this life
+OPERATIONS = "*/[!r]*"  # all keys but that of the readiness probe, which comes every 2 s
+
+# name: the rule's action at the operation, how long the store is away from then on, whether the kill comes with it
+VARIANTS = {
+    "kill-before": ("crash", 0), "kill-after": ("crash-after", 0),
+    **{f"fail-{s}s": ("fail", s) for s in (1, 10, 60, 600)},
+    **{f"hang-{s}s": ("hang", s) for s in (1, 10, 60, 600)},
+    **{f"kill-away-{s}s": ("crash-after", s) for s in (1, 10, 60, 600)},
+}
+
+
+# ---- lives of a capture: what its caller does ----
+
+def live_capture(p):
+    p.begin({"duration_ns": int(WINDOW_S * 1e9)})
+
+
+def live_stop(p):
+    session = p.begin({"duration_ns": 3 * 10 ** 9})
+    time.sleep(0.6)
+    if session:
+        p.stop(session)
+
+
+def live_cancel(p):
+    session = p.begin({"duration_ns": 3 * 10 ** 9}, may_end_anyhow=True)
+    time.sleep(0.6)
+    if session:
+        p.cancel(session)
+
+
+def live_delete(p):
+    session = p.begin({"duration_ns": int(WINDOW_S * 1e9)})
+    end = time.monotonic() + 3 * SLOW
+    while session and session not in p.manifests() and time.monotonic() < end:
+        time.sleep(0.05)
+    if session in p.manifests():
+        p.delete(session)
+
+
+LIVES = {"capture": live_capture, "stop": live_stop, "cancel": live_cancel, "delete": live_delete}
+
+
+class Campaign(Promises):
+    def __init__(self, cluster):
+        super().__init__(cluster, HOSTS)
+        self.rules = cluster.dir / "rules"
+        self.argv = None  # of the aggregator
+
+    def set_rules(self, text=""):
+        self.rules.write_text(text and text + "\n")
+
+    def begin_cluster(self):
+        self.set_rules()
+        p = self.c.aggregator(f"--store=fault://{self.rules}!file://{self.c.store}", "--grace", f"{GRACE_S}s",
+                              "--lead", f"{int(1000 * LEAD_S)}ms")
+        self.argv = p.args
+        for host in HOSTS:
+            self.c.agent(host, "--tracers", "metrics,marks", "--reconnect-max", "300ms")
+
+    def is_down(self):
+        return self.c.processes["aggregator"].poll() is not None
+
+    def is_well(self):
+        try:
+            status = [h["state"] for h in self.c.hosts().values()]
+            return self.c.is_ready(self.c.processes["aggregator"]) and status.count("connected") == len(HOSTS)
+        except OSError:
+            return False
+
+    def has_settled(self):
+        """Nothing is under way, and every capture that was promised has an end."""
+        try:
+            known = {s["session"] for s in self.c.get("/api/v1/sessions?limit=10000")["sessions"]}
+            known |= {c["session"] for c in self.c.get("/api/v1/captures")["captures"] if c["state"] == "failed"}
+            return self.settled() and set(self.sessions) <= known
+        except (OSError, AssertionError):
+            return False
+
+    def bring_back(self, away_s):
+        """The store is away for so long, then it is back. The aggregator is started at once if it was killed."""
+        if self.is_down():
+            self.check_visible()
+            self.set_rules("* * fail" if away_s else "")
+            self.c.processes["aggregator"].expected = False
+            self.c.start("aggregator", self.argv)
+        time.sleep(away_s)
+        self.set_rules()
+
+    def play(self, life, variant, nth):
+        """One life with one fault at its n-th operation; False if it has no such operation."""
+        action, away_s = VARIANTS[variant]
+        wait_until("a whole cluster", self.is_well, 60)
+        self.set_rules(f"* {OPERATIONS} {action} skip={nth}" + (" times=1" if "crash" in action else ""))
+        caller = threading.Thread(target=LIVES[life], args=(self,))
+        caller.start()
+        end = time.monotonic() + LIFE_S * SLOW
+        if "crash" in action:
+            while not self.is_down() and time.monotonic() < end:
+                time.sleep(0.02)
+            hit = self.is_down()
+        else:
+            caller.join(LIFE_S * SLOW)
+            hit = True
+        self.bring_back(away_s)
+        caller.join()
+        wait_until("a whole cluster", self.is_well, 60)
+        wait_until(f"all ends, after {life} {variant} {nth}", self.has_settled, END_S)
+        self.victims = {"aggregator"} if not away_s else {"the store"}
+        self.note_ends()
+        self.note_stored()
+        self.check_stops()
+        self.check_visible()
+        return hit
+
+
+def play_row(life, variant, every, calls):
+    """One variant at every so manieth operation; without `calls`, the number of operations, until none comes."""
+    with Cluster() as c:
+        p = Campaign(c)
+        p.begin_cluster()
+        nth = played = 0
+        while (calls is None or nth < calls) and p.play(life, variant, nth):
+            nth += every
+            played += 1
+        p.check_leftovers()
+        return played, nth
+
+
+def play_life(life, variants, every, rows, failures):
+    calls = None
+    for variant in sorted(variants, key=lambda v: "crash" not in VARIANTS[v][0]):  # a kill shows how many there are
+        if calls is None and "crash" not in VARIANTS[variant][0]:
+            calls = play_row(life, "kill-after", 1, None)[1]
+        start = time.monotonic()
+        try:
+            played, nth = play_row(life, variant, every, calls)
+            calls = calls or nth
+            rows.append((life, variant, played, 0, time.monotonic() - start))
+        except BaseException as e:
+            failures.append(f"{life} {variant}: {type(e).__name__}: {e}")
+            rows.append((life, variant, 0, 1, time.monotonic() - start))
+
+
+def choose(text, names):
+    chosen = list(names) if text == "all" else text.split(",")
+    assert set(chosen) <= set(names), f"{text}: use {', '.join(names)}"
+    return chosen
+
+
+def test_operations():
+    args = sys.argv[1:] + ["capture", "kill-before,kill-after", "1", "3"][len(sys.argv) - 1:]
+    variants, every = choose(args[1], VARIANTS), int(args[3])
+    lives, rows, failures = queue.Queue(), [], []
+    for life in choose(args[0], LIVES):
+        lives.put(life)
+
+    def work():
+        while True:
+            try:
+                play_life(lives.get_nowait(), variants, every, rows, failures)
+            except queue.Empty:
+                return
+    threads = [threading.Thread(target=work) for _ in range(int(args[2]))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    print(f"     {'life':<10}{'at the operation':<18}{'played':>7}{'failed':>7}{'s':>7}")
+    for life, variant, played, failed, took in rows:
+        print(f"     {life:<10}{variant:<18}{played:>7}{failed:>7}{took:>7.0f}")
+    assert not failures, "\n".join(failures)
+
+
+main(test_operations)
