@@ -107,6 +107,16 @@ class Campaign(Promises):
         time.sleep(away_s)
         self.set_rules()
 
+    def restart(self):
+        self.c.kill("aggregator")
+        self.c.start("aggregator", self.argv)
+        wait_until("a whole cluster", self.is_well, 60)
+        wait_until("the end of what is left", lambda: not self.unfinished_removals())
+
+    def unfinished_removals(self):
+        there = {p.parent.name for p in self.c.store.glob("tutti/sessions/*/plan.json")}
+        return (self.deleted & there) - set(self.manifests())
+
     def play(self, life, variant, nth):
         """One life with one fault at its n-th operation; False if it has no such operation."""
         action, away_s = VARIANTS[variant]
@@ -143,6 +153,7 @@ def play_row(life, variant, every, calls):
         while (calls is None or nth < calls) and p.play(life, variant, nth):
             nth += every
             played += 1
+        p.restart()
         p.check_leftovers()
         return played, nth
 

@@ -169,15 +169,16 @@ static const json_t *find_result(struct store *s, const char *session, const cha
 	return NULL;
 }
 
-/* A retry may fetch it. What this aggregator does not know, and what was deleted, it leaves to the lease. */
+/* A retry may fetch it, as may another one after a retry that failed. What this aggregator does not know, and what
+ * was deleted, it leaves to the lease. */
 static bool may_stay(struct store *s, const char *session, const char *host)
 {
 	json_t *manifest = NULL;
 	const json_t *result = find_result(s, session, host, &manifest);
 	const struct request *w = user_find(session);
 	const struct reason *r = result ? reason_find(json_get_text(result, "reason")) : NULL;
-	bool may_be_fetched = r && (r->flags & REASON_DELIVERABLE) &&
-			      !*json_get_text(result, "file");
+	bool may_be_fetched = r && !*json_get_text(result, "file") &&
+			      ((w && w->retried) || (r->flags & REASON_DELIVERABLE));
 
 	json_decref(manifest);
 	return may_be_fetched || (w && w->removal) ||

@@ -17,12 +17,16 @@
 #include "tests/sim/sim.h"
 #include "tests/sim/user.h"
 
+#define LONGEST_MS	  4000 /* of a window */
 #define RESPONSE_BYTES	  ((size_t)256 << 20)
+#define POLL_NS		  NS_PER_S
+#define POLLS_MAX	  5 /* an answer takes less than so many */
 #define TERMINATE_WAIT_NS (30 * NS_PER_S)
 
 struct profile {
 	char session[32]; /* the name that the client chose */
 	bool undisturbed; /* since it was sent */
+	unsigned int polls_ended; /* one after the other that found its capture ended */
 	TAILQ_ENTRY(profile) entry;
 };
 
@@ -31,12 +35,23 @@ static struct {
 	struct loop *loop;
 	struct rpc *rpc;
 	struct rpc_channel *channel;
+	struct sim_event poll;
 	unsigned int n_names;
 	bool is_linked; /* its connection has served a call, and has not been disturbed since */
 	TAILQ_HEAD(, profile) profiles;
 } client;
 
 /* ---- the answers ---- */
+
+/* Its window may have been ended by Terminate, which reaches some hosts too late. */
+static void accept_capture(const json_t *capture)
+{
+	struct request *w = user_accepted(capture);
+
+	w->longest_ns = LONGEST_MS * NS_PER_MS;
+	if (!w->stop)
+		w->stop = PROMISE_ASKED;
+}
 
 static void on_listed(void *arg, int status, const char *body, size_t len)
 {
@@ -48,7 +63,7 @@ static void on_listed(void *arg, int status, const char *body, size_t len)
 		const json_t *c = json_array_get(captures, i);
 
 		if (!strcmp(json_get_text(c, "client_session"), session))
-			user_accepted(c);
+			accept_capture(c);
 	}
 	json_decref(doc);
 	free(session);
@@ -75,6 +90,51 @@ static void on_terminated(void *arg, const struct rpc_status *st, const struct r
 	(void)arg;
 	(void)msg;
 	sim_note("terminate: %s %s", rpc_code_name(st->code), st->text);
+}
+
+/* ---- while they wait ---- */
+
+static struct profile *profile_of(const json_t *capture)
+{
+	const char *session = json_get_text(capture, "client_session");
+	struct profile *p;
+
+	TAILQ_FOREACH (p, &client.profiles, entry) {
+		if (!strcmp(p->session, session))
+			return p;
+	}
+	return NULL;
+}
+
+static void check_waits(const json_t *capture)
+{
+	const char *state = json_get_text(capture, "state");
+	struct profile *p = profile_of(capture);
+
+	if (!p || (strcmp(state, "committed") && strcmp(state, "failed")))
+		return;
+	if (++p->polls_ended == POLLS_MAX && p->undisturbed)
+		sim_fail("ProfilerService does not answer %s, whose capture is %s", p->session,
+			 state);
+}
+
+static void on_polled(void *arg, int status, const char *body, size_t len)
+{
+	json_t *doc = status == 200 ? json_loadb(body, len, 0, NULL) : NULL;
+	const json_t *captures = json_object_get(doc, "captures");
+
+	(void)arg;
+	for (size_t i = 0; i < json_array_size(captures); i++)
+		check_waits(json_array_get(captures, i));
+	json_decref(doc);
+}
+
+static void poll(void *arg)
+{
+	if (TAILQ_EMPTY(&client.profiles))
+		return;
+	http_ask("GET", "/api/v1/captures", NULL, on_polled, NULL);
+	sim_at(&client.poll, sim.now_ns + POLL_NS, poll, arg);
 }
 
 /* ---- the calls ---- */
@@ -106,11 +166,13 @@ void client_profile(void)
 	p->undisturbed = is_well() && client.is_linked;
 	TAILQ_INSERT_TAIL(&client.profiles, p, entry);
 	r.session_id = p->session;
-	r.duration_ms = (uint64_t)rng_scale(&sim.rng, 1, 4000);
+	r.duration_ms = (uint64_t)rng_scale(&sim.rng, 1, LONGEST_MS);
 	data = xmalloc(tensorflow__profile_request__get_packed_size(&r));
 	send(PROFILER_PROFILE, data, tensorflow__profile_request__pack(&r, data),
 	     rng_range(&sim.rng, 10, 90) * NS_PER_S, on_profiled, p);
 	free(data);
+	if (!client.poll.slot)
+		sim_at(&client.poll, sim.now_ns + POLL_NS, poll, NULL);
 }
 
 void client_terminate(void)
@@ -157,6 +219,7 @@ void client_new(void)
 
 void client_stop(void)
 {
+	sim_cancel(&client.poll);
 	sim.host = client.host;
 	rpc_channel_free(client.channel);
 	rpc_free(client.rpc);

@@ -2,7 +2,8 @@
 /*
  * Users of the aggregator's ProfilerService, at a machine of their own: Profile with a deadline, and Terminate by
  * the name that the client chose. As long as nothing disturbs the aggregator or its store, every call is answered
- * before its deadline. Sessions of answered calls are requests of user.h from then on.
+ * before its deadline, and soon after its capture has ended. Sessions of answered calls are requests of user.h
+ * from then on.
  */
 #ifndef SIM_CLIENT_H
 #define SIM_CLIENT_H

@@ -433,6 +433,7 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	heal();
 	sim_run(sim.now_ns + CALM_NS);
 	user_capture_whole();
+	user_capture_whole(); /* both need the profilers */
 	sim_run(sim.now_ns + NS_PER_S);
 	if (!wait_for_requests(200 * NS_PER_S))
 		sim_fail("%zu captures do not end", user_waiting());

@@ -95,7 +95,7 @@ static int64_t learn_window(struct request *w, const json_t *doc)
 	if (duration_ns > w->longest_ns)
 		w->longest_ns = duration_ns;
 	if (!strcmp(json_get_text(doc, "state"), "queued")) {
-		if (the_aggregator())
+		if (the_aggregator() && !w->retried)
 			w->shift_ns = the_aggregator()->clock.shift_ns;
 		w->last_ns = INT64_MAX;
 		return sim.now_ns + ASK_AGAIN_NS;
