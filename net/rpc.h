@@ -133,6 +133,10 @@ void rpc_admit(struct rpc_call *call);
 /* Server: sends the status and ends the call. After it only `closed` comes. `text` is copied. */
 void rpc_finish(struct rpc_call *call, enum rpc_code code, const char *text);
 
+/* The same at once, for a peer that may not read: what is queued is dropped, and the call does not wait for the
+ * status to be sent. */
+void rpc_abort(struct rpc_call *call, enum rpc_code code, const char *text);
+
 /* ---- client ---- */
 
 struct rpc_channel_opts {

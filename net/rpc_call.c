@@ -313,18 +313,21 @@ static bool parts_len(const struct rpc_part *parts, size_t n_parts, size_t *len)
 	return *len <= LIMIT_RESPONSE_BYTES;
 }
 
-/* Ends a call whose peer does not read. The queue goes at once, but for a message that core has; that one
- * goes when core has ended the call. */
-static void end_unread(struct rpc_call *c)
+/* The queue goes at once, but for a message that core has; that one goes when core has ended the call. */
+static void end_at_once(struct rpc_call *c, enum rpc_code code, const char *text)
 {
-	log_warn("NET-UNREAD", "peer=%s bytes=%zu reason=\"it does not read: the call is ended\"",
-		 rpc_peer(c), c->out_copied);
 	c->quiet = true;
 	if (c->sent_message)
 		uncount(c, c->out);
 	drop_queue(c);
-	grpc_call_cancel_with_status(c->core, GRPC_STATUS_RESOURCE_EXHAUSTED,
-				     "the messages of this call are not read", NULL);
+	grpc_call_cancel_with_status(c->core, (grpc_status_code)code, text, NULL);
+}
+
+static void end_unread(struct rpc_call *c)
+{
+	log_warn("NET-UNREAD", "peer=%s bytes=%zu reason=\"it does not read: the call is ended\"",
+		 rpc_peer(c), c->out_copied);
+	end_at_once(c, RPC_RESOURCE_EXHAUSTED, "the messages of this call are not read");
 }
 
 static struct rpc_call *find_fullest(const struct rpc_server *s, const struct rpc_call *except)
@@ -422,6 +425,12 @@ void rpc_finish(struct rpc_call *c, enum rpc_code code, const char *text)
 	c->want_end = true;
 	c->quiet = true;
 	send_next(c);
+}
+
+void rpc_abort(struct rpc_call *c, enum rpc_code code, const char *text)
+{
+	if (!c->quiet && !c->ended && !c->want_end)
+		end_at_once(c, code, text);
 }
 
 /* ---- properties of a call ---- */

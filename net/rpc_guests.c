@@ -66,7 +66,7 @@ static struct sockaddr_storage address_of(const char *peer)
 
 static void on_first_late(void *arg)
 {
-	rpc_finish(arg, RPC_DEADLINE_EXCEEDED, "no whole message came in time");
+	rpc_abort(arg, RPC_DEADLINE_EXCEEDED, "no whole message came in time");
 }
 
 static void log_refused(const struct rpc_call *c)
@@ -86,8 +86,8 @@ bool rpc_guest_begin(struct rpc_call *c)
 
 	if (!peers_admit(guests, (struct sockaddr *)&a)) {
 		log_refused(c);
-		rpc_finish(c, RPC_RESOURCE_EXHAUSTED,
-			   "this address has as many calls open as are left for all others");
+		rpc_abort(c, RPC_RESOURCE_EXHAUSTED,
+			  "this address has as many calls open as are left for all others");
 		return false;
 	}
 	c->guest = peers_join(guests, (struct sockaddr *)&a);

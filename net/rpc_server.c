@@ -17,7 +17,6 @@
 #define STREAMS_MAX	   256 /* per connection; an agent has one, and its small uploads */
 #define HANDSHAKE_LIMIT_MS 60000 /* 10,000 TLS handshakes at once take 20 s of a core */
 #define PING_ANSWER_MAX_MS 10000
-#define PING_BEARABLE_MS   200
 #define FINISH_GRACE_NS	   (2 * NS_PER_S)
 #define STOP_LIMIT_NS	   (10 * NS_PER_S)
 
@@ -163,9 +162,9 @@ static size_t server_args(grpc_arg *a, const struct rpc_server_opts *o, size_t m
 			     every_ms < PING_ANSWER_MAX_MS ? every_ms : PING_ANSWER_MAX_MS);
 	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-	/* Allows clients to ping silent streams; by default core disconnects them. */
-	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-			     PING_BEARABLE_MS);
+	/* Clients may ping as they like: core disconnects those that ping often, and allocates 3 kB for
+	 * each ping that it has read by then. */
+	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 	/* The bandwidth probe has no use at datacentre distances and costs memory per stream. */
 	if (o->bulk)
 		a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_BDP_PROBE, 0);

@@ -48,7 +48,10 @@ static void link_finish(struct link *l, enum rpc_code code, const char *text)
 	if (l->finished)
 		return;
 	l->finished = true;
-	rpc_finish(l->call, code, text);
+	if (code)
+		rpc_abort(l->call, code, text);
+	else
+		rpc_finish(l->call, code, text);
 }
 
 static void on_hello_timeout(void *arg)

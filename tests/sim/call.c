@@ -390,6 +390,11 @@ void call_take_frame(struct rpc_call *c, const struct frame *f)
 	put(c);
 }
 
+void rpc_abort(struct rpc_call *c, enum rpc_code code, const char *text)
+{
+	rpc_finish(c, code, text);
+}
+
 void rpc_admit(struct rpc_call *c)
 {
 	(void)c; /* the simulation has no hostile peers */
