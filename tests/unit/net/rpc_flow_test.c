@@ -159,6 +159,42 @@ static void test_unread_streams(struct fixture *f)
 	seen_free(good);
 }
 
+/* A first message was not left unread yet: it ends no call, its own neither, however large it is. What comes after
+ * it does. */
+static void test_large_first_message(struct fixture *f)
+{
+	enum { LARGE = 40 << 20, MESSAGES = 60 };
+	static char block[64 << 10];
+	char *large = xcalloc(1, LARGE);
+	struct seen *other = call_open(f, "/t.T/Echo"), *s;
+
+	other->hold_after = 1;
+	for (int n = 0; n < MESSAGES; n++)
+		rpc_send(other->call, block, sizeof(block));
+	SPIN(f, !rpc_queued_bytes(other->call));
+	s = call_open(f, "/t.T/Keep");
+	s->hold_after = 1;
+	SPIN(f, kept.call);
+	rpc_send(kept.call, "x", 1);
+	SPIN(f, s->messages == 1); /* it reads no more */
+	rpc_send(kept.call, large, LARGE);
+	for (int i = 0; i < 20; i++)
+		loop_turn(f->loop, 1);
+	CHECK(kept.call && !kept.closed && !other->closed);
+	rpc_send(kept.call, block, sizeof(block));
+	SPIN(f, kept.closed);
+	CHECK(!other->closed);
+	rpc_read_on(other->call);
+	SPIN(f, other->messages == MESSAGES);
+	rpc_cancel(other->call);
+	if (!s->closed)
+		rpc_cancel(s->call);
+	SPIN(f, other->closed && s->closed);
+	seen_free(other);
+	seen_free(s);
+	free(large);
+}
+
 static void add_piece(void *arg, const uint8_t *data, size_t len)
 {
 	buf_add(arg, data, len);
@@ -302,9 +338,10 @@ static void test_many_calls(struct fixture *f)
 int main(void)
 {
 	static void (*const tests[])(struct fixture * f) = {
-		test_too_big,	   test_reply_too_big, test_beyond_32_bits, test_parts,
-		test_kept_message, test_backpressure,  test_held_client,    test_held_and_lost,
-		test_many_calls,   test_unread_stream, test_unread_streams,
+		test_too_big,	    test_reply_too_big,	 test_beyond_32_bits,
+		test_parts,	    test_kept_message,	 test_backpressure,
+		test_held_client,   test_held_and_lost,	 test_many_calls,
+		test_unread_stream, test_unread_streams, test_large_first_message,
 	};
 	struct fixture f;
 
