@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/utf8.h"
 
 size_t clean_text(char *dst, size_t size, const char *src, size_t len)
@@ -28,4 +29,15 @@ size_t clean_text(char *dst, size_t size, const char *src, size_t len)
 	}
 	dst[out] = '\0';
 	return out;
+}
+
+size_t clean_sentence(char *dst, size_t size, const char *src, size_t len)
+{
+	clean_text(dst, size, src, len);
+	/* One that fills dst to the last bytes may have been cut between characters. */
+	if (strnlen(src, len) >= size) {
+		memset(dst + strlen(dst), ' ', size - 1 - strlen(dst));
+		end_cut_sentence(dst, size);
+	}
+	return strlen(dst);
 }

@@ -13,4 +13,7 @@
  * Returns the length of the result. */
 size_t clean_text(char *dst, size_t size, const char *src, size_t len);
 
+/* The same for a sentence: one that does not fit ends after a whole word, with "...". size > 4. */
+size_t clean_sentence(char *dst, size_t size, const char *src, size_t len);
+
 #endif

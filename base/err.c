@@ -2,14 +2,40 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Of text[0 .. len], which goes on: the length of its whole words, or else characters. */
+static size_t len_of_whole(const char *text, size_t len)
+{
+	size_t at = len;
+
+	while (at > len / 2 && text[at] != ' ')
+		at--;
+	if (at > len / 2) {
+		while (at && strchr(" ,;:(", text[at - 1]))
+			at--;
+		return at;
+	}
+	for (at = len; at && ((uint8_t)text[at] & 0xc0) == 0x80;)
+		at--;
+	return at;
+}
+
+void end_cut_sentence(char *text, size_t size)
+{
+	size_t len = len_of_whole(text, size - 4);
+
+	memcpy(text + len, "...", 4);
+}
 
 int err_vset(struct err *e, int code, const char *fmt, va_list ap)
 {
 	if (e) {
 		e->code = code;
-		vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+		if ((size_t)vsnprintf(e->msg, sizeof(e->msg), fmt, ap) >= sizeof(e->msg))
+			end_cut_sentence(e->msg, sizeof(e->msg));
 	}
 	return code;
 }
@@ -83,7 +109,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
 	va_end(ap);
 	memcpy(tail, e->msg, sizeof(tail));
 	if ((size_t)snprintf(e->msg, sizeof(e->msg), "%s: %s", words, tail) >= sizeof(e->msg))
-		memcpy(e->msg + sizeof(e->msg) - 4, "...", 4);
+		end_cut_sentence(e->msg, sizeof(e->msg));
 	return e->code;
 }
 

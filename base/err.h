@@ -50,4 +50,7 @@ int err_prefix(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* A stable lower-case word for a code ("not-found"); "error" for any other number. */
 const char *err_name(int code);
 
+/* For a sentence that snprintf() has cut at size - 1 bytes: ends it after a whole word, with "...". size > 4. */
+void end_cut_sentence(char *text, size_t size);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "base/secret.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/local.h"
@@ -32,12 +33,20 @@ static int stop_over_socket(const struct conf *conf, const char *session, json_t
 	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalStop stop = TUTTI__V1__LOCAL_STOP__INIT;
 	Tutti__V1__LocalReply *reply;
-	int rc;
+	char *token = NULL;
+	int rc = 0;
 
+	if (conf->api.token_file && *conf->api.token_file)
+		rc = secret_load(&token, conf->api.token_file, e);
+	if (rc)
+		return rc;
 	stop.session = (char *)session;
+	if (token)
+		stop.token = token;
 	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STOP;
 	request.stop = &stop;
 	rc = local_call(conf->local_socket, &request, &reply, e);
+	secret_free(token);
 	if (rc)
 		return rc;
 	*out = json_object();

@@ -532,9 +532,12 @@ static int check_socket(const Tutti__V1__LocalRequest *m, struct err *e)
 		if (!rc)
 			rc = check_range("duration_ns", m->start->duration_ns, 0, LIMIT_DURATION_NS,
 					 e);
+		if (!rc)
+			rc = check_text("token", m->start->token, SECRET_MOST_BYTES, e);
 		return rc ? rc : check_run(m->start->run, e);
 	case TUTTI__V1__LOCAL_REQUEST__KIND_STOP:
-		return check_session(m->stop->session, e);
+		rc = check_session(m->stop->session, e);
+		return rc ? rc : check_text("token", m->stop->token, SECRET_MOST_BYTES, e);
 	default:
 		return 0;
 	}

@@ -38,7 +38,7 @@ static void clean_detail(struct tracer_run *run)
 {
 	char text[sizeof(run->detail)] = "";
 
-	clean_text(text, sizeof(text), run->detail, strlen(run->detail));
+	clean_sentence(text, sizeof(text), run->detail, strlen(run->detail));
 	memcpy(run->detail, text, sizeof(text));
 }
 

@@ -53,7 +53,7 @@ static Tutti__V1__TracerState *make_state(const struct tracer *t, const struct c
 	out->name = (char *)t->ops->name;
 	out->state = (char *)tracer_health_name(st.health);
 	out->reason = xmalloc(sizeof(st.reason));
-	clean_text(out->reason, sizeof(st.reason), st.reason, strlen(st.reason));
+	clean_sentence(out->reason, sizeof(st.reason), st.reason, strlen(st.reason));
 	out->errno_value = st.errno_value;
 	out->lead_ns = t->ops->lead_ns ? t->ops->lead_ns(t) : 0;
 	out->begin_ns = ring_begin_ns(t, m);

@@ -55,7 +55,7 @@ void requests_report_refused(const struct requests *rs, const char *session, con
 	Tutti__V1__Refused refused = TUTTI__V1__REFUSED__INIT;
 	char text[sizeof(((struct err *)0)->msg)];
 
-	clean_text(text, sizeof(text), detail, strlen(detail));
+	clean_sentence(text, sizeof(text), detail, strlen(detail));
 	log_warn("AGT-CAPTURE", "session=%s state=refused reason=%s detail=\"%s\"", session, reason,
 		 text);
 	refused.session = (char *)session;
@@ -178,7 +178,7 @@ void request_make_result(struct request *rq, const char *reason, const char *det
 	};
 
 	if (detail)
-		clean_text(text, sizeof(text), detail, strlen(detail));
+		clean_sentence(text, sizeof(text), detail, strlen(detail));
 	message_result(&r, keep_result, rq);
 }
 
@@ -189,7 +189,7 @@ static void send_without_file(const struct request *rq, Tutti__V1__AgentMessage 
 	Tutti__V1__AgentMessage msg = *m;
 	char text[sizeof(((struct err *)0)->msg)];
 
-	clean_text(text, sizeof(text), detail, strlen(detail));
+	clean_sentence(text, sizeof(text), detail, strlen(detail));
 	result.has_file = false;
 	result.events = result.bytes = 0;
 	result.reason = (char *)reason;

@@ -40,7 +40,7 @@ static void answer_text(void *arg, bool ok, const char *session, const char *det
 	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
 	char text[512];
 
-	clean_text(text, sizeof(text), detail, strlen(detail));
+	clean_sentence(text, sizeof(text), detail, strlen(detail));
 	reply.ok = ok;
 	reply.session = (char *)session;
 	reply.detail = text;
@@ -72,7 +72,7 @@ static json_t *tracer_json(const struct tracer *t)
 	char reason[sizeof(st.reason)];
 
 	t->ops->state(t, &st);
-	clean_text(reason, sizeof(reason), st.reason, strlen(st.reason));
+	clean_sentence(reason, sizeof(reason), st.reason, strlen(st.reason));
 	return json_pack("{s:s, s:s, s:s, s:i}", "name", t->ops->name, "state",
 			 tracer_health_name(st.health), "reason", reason, "errno", st.errno_value);
 }
@@ -157,7 +157,7 @@ static void on_stop(struct local_service *s, struct local_request *req,
 		.session = m->session,
 		.hosts = "",
 		.run = "",
-		.token = "",
+		.token = m->token,
 	};
 
 	control_ask(s->env.control, &q, answer_text, req);

@@ -275,8 +275,21 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 
 /* ---- Terminate ---- */
 
-/* Ends the window of all sessions of that name now. An unknown name is no error and has no later effect. */
-static void terminate_session(struct profiler_service *s, const char *session)
+/* By the same address, whatever the port: a client may have connected again; and by the same certificate. */
+static bool is_same_caller(const struct rpc_call *a, const struct rpc_call *b)
+{
+	const char *a_peer = rpc_peer(a), *b_peer = rpc_peer(b);
+	size_t a_len = (size_t)(strrchr(a_peer, ':') - a_peer);
+	size_t b_len = (size_t)(strrchr(b_peer, ':') - b_peer);
+
+	return a_len == b_len && !strncmp(a_peer, b_peer, a_len) &&
+	       !strcmp(rpc_identity(a), rpc_identity(b));
+}
+
+/* Ends the window of the caller's own sessions of that name now. An unknown name is no error and has no later
+ * effect. */
+static void terminate_session(struct profiler_service *s, const struct rpc_call *call,
+			      const char *session)
 {
 	struct clock_model model = clock_model(s->env.clock);
 	int64_t now = clock_model_session_of_raw(&model, now_raw_ns());
@@ -284,7 +297,7 @@ static void terminate_session(struct profiler_service *s, const char *session)
 
 	for (struct profile *p = s->profiles; p; p = next) {
 		next = p->next;
-		if (p->capture && !strcmp(p->session, session))
+		if (p->capture && !strcmp(p->session, session) && is_same_caller(p->call, call))
 			capture_stop(p->capture, now, 0);
 	}
 }
@@ -303,7 +316,7 @@ static bool terminate_message(struct rpc_call *call, const struct rpc_msg *msg)
 		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
 		return true;
 	}
-	terminate_session(rpc_arg(call), m->session_id);
+	terminate_session(rpc_arg(call), call, m->session_id);
 	tensorflow__terminate_request__free_unpacked(m, NULL);
 	rpc_send(call, "", 0);
 	rpc_finish(call, RPC_OK, "");

@@ -49,6 +49,7 @@ void tracer_run_set_result(struct tracer_run *run, int result, const char *reaso
 	run->result = result;
 	snprintf(run->reason, sizeof(run->reason), "%s", reason);
 	va_start(ap, fmt);
-	vsnprintf(run->detail, sizeof(run->detail), fmt, ap);
+	if ((size_t)vsnprintf(run->detail, sizeof(run->detail), fmt, ap) >= sizeof(run->detail))
+		end_cut_sentence(run->detail, sizeof(run->detail));
 	va_end(ap);
 }

@@ -105,7 +105,7 @@ struct tracer_run {
 	size_t n_parts;
 	enum { RUN_OK, RUN_DEGRADED, RUN_FAILED, RUN_OFF } result;
 	char reason[32]; /* typed, proto/reasons.h; "" when ok */
-	char detail[256]; /* a sentence with cause and fix */
+	char detail[512]; /* sentences with cause and fix */
 	uint64_t lost; /* records known to be lost */
 
 	void (*done)(struct tracer_run *run);

@@ -78,7 +78,7 @@ void capture_send(const struct capture *c, const struct buf *message)
 static void set_reason(struct capture_host *h, const char *reason, const char *detail)
 {
 	snprintf(h->reason, sizeof(h->reason), "%s", reason);
-	clean_text(h->detail, sizeof(h->detail), detail, strlen(detail));
+	clean_sentence(h->detail, sizeof(h->detail), detail, strlen(detail));
 }
 
 static void end_host(struct capture_host *h, enum host_state state)

@@ -401,7 +401,7 @@ static const char *clean_reason(const char *word, const char *detail, char *out,
 		word = REASON_OTHER;
 		detail = text;
 	}
-	clean_text(out, size, detail, strlen(detail));
+	clean_sentence(out, size, detail, strlen(detail));
 	free(text);
 	return word;
 }
@@ -495,22 +495,40 @@ static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture *
 	return rc;
 }
 
-/* A host may stop a capture that it requested or takes part in. */
-static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
+/* A host's processes stop what one of them requested. What others requested needs what callers over HTTP need; where
+ * that is nothing, the host must take part. */
+static int check_ask_stop(const struct link *l, const Tutti__V1__Ask *ask, struct capture *c,
+			  struct err *e)
 {
+	const char *token = l->control->env.token;
 	char origin[LIMIT_HOST_NAME + 8];
 
 	snprintf(origin, sizeof(origin), "local %s", l->host->name);
-	*c = capture_find(l->control->env.captures, ask->session);
-	if (!*c)
-		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
-	if (strcmp((*c)->origin, origin) &&
-	    !capture_find_host(*c, l->host->name, l->host->instance))
+	if (!strcmp(c->origin, origin))
+		return 0;
+	if (token && !secret_equal(token, ask->token))
+		return err_set(e, ERR_DENIED,
+			       "no process of %s requested this capture: stopping it needs the "
+			       "aggregator's token: tutti stop --token-file FILE",
+			       l->host->name);
+	if (!token && !capture_find_host(c, l->host->name, l->host->instance))
 		return err_set(e, ERR_DENIED,
 			       "capture %s was not requested by this host and does not record it",
 			       ask->session);
-	capture_stop(*c);
 	return 0;
+}
+
+static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
+{
+	int rc;
+
+	*c = capture_find(l->control->env.captures, ask->session);
+	if (!*c)
+		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
+	rc = check_ask_stop(l, ask, *c, e);
+	if (!rc)
+		capture_stop(*c);
+	return rc;
 }
 
 /* An answer that waits for the store; the host may have a new link by then. */

@@ -12,6 +12,7 @@
 #include "proto/profiler_request.h"
 #include "agent/tracer/profiler/store.h"
 #include "agent/tracer/profiler/sweep.h"
+#include "base/clean_text.h"
 #include "base/buf.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -174,7 +175,7 @@ static void call_done(struct profiler_call *c)
 static void call_fail(struct profiler_call *c, const char *reason, const char *text)
 {
 	c->result.reason = reason;
-	snprintf(c->result.detail, sizeof(c->result.detail), "%s", text);
+	clean_sentence(c->result.detail, sizeof(c->result.detail), text, strlen(text));
 	call_done(c);
 }
 

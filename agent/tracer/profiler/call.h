@@ -35,7 +35,7 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 struct profiler_result {
 	const char *reason; /* typed, proto/reasons.h; "" when ok */
 	bool incomplete; /* there is a file although there is a reason */
-	char detail[256];
+	char detail[512];
 	char *path; /* the XSpace; NULL if there is none */
 	int64_t start_real_ns; /* the XSpace's times count from here */
 };

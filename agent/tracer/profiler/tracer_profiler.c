@@ -144,10 +144,11 @@ static size_t find_reason_text(const char *reason)
 static void add_detail(struct tracer_run *run, const struct profiled_process *t,
 		       const struct reason_text *prefix, const char *text)
 {
-	size_t used = strlen(run->detail);
+	size_t used = strlen(run->detail), left = sizeof(run->detail) - used;
 
-	snprintf(run->detail + used, sizeof(run->detail) - used, "%s%s: %s (%s)", used ? "; " : "",
-		 t->address, prefix->text, text);
+	if ((size_t)snprintf(run->detail + used, left, "%s%s: %s (%s)", used ? "; " : "",
+			     t->address, prefix->text, text) >= left)
+		end_cut_sentence(run->detail, sizeof(run->detail));
 }
 
 static const struct profiler_result *profiled_process_result(const struct profiled_process *t)

@@ -272,6 +272,12 @@ void fake_steps(struct fake *a, int64_t step, int64_t at_ns, int64_t period_ns)
 
 void fake_ask(struct fake *a, const char *verb, const char *session, const char *hosts)
 {
+	fake_ask_with(a, verb, session, hosts, "");
+}
+
+void fake_ask_with(struct fake *a, const char *verb, const char *session, const char *hosts,
+		   const char *token)
+{
 	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Ask ask = TUTTI__V1__ASK__INIT;
 
@@ -279,6 +285,7 @@ void fake_ask(struct fake *a, const char *verb, const char *session, const char 
 	ask.verb = (char *)verb;
 	ask.session = (char *)session;
 	ask.hosts = (char *)hosts;
+	ask.token = (char *)token;
 	ask.duration_ns = 3600 * NS_PER_S;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ASK;
 	m.ask = &ask;

@@ -86,6 +86,8 @@ void fake_progress(struct fake *a, const char *state, uint64_t bytes);
 void fake_result(struct fake *a, bool has_file, const char *reason, const char *detail);
 void fake_steps(struct fake *a, int64_t step, int64_t at_ns, int64_t period_ns);
 void fake_ask(struct fake *a, const char *verb, const char *session, const char *hosts);
+void fake_ask_with(struct fake *a, const char *verb, const char *session, const char *hosts,
+		   const char *token);
 
 /* What an upload does wrong. */
 enum flaw {

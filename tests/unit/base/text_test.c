@@ -92,9 +92,38 @@ static void test_hex(void)
 	CHECK_EQ(hex_digit('\0'), -1);
 }
 
+/* A reader need not guess how a word, or a character, went on. */
+static void test_sentences(void)
+{
+	static const struct {
+		const char *text, *expected;
+	} cases[] = {
+		{ "cannot open the file", "cannot open the file" },
+		{ "cannot open the files, as", "cannot open the..." },
+		{ "cannot open file: denied", "cannot open file..." },
+		{ "xxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "xxxxxxxxxxxxxxxxx..." },
+		{ "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+		  "\xc3\xa4",
+		  "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4..." },
+	};
+	char out[21];
+	struct err e;
+	char longest[300];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		clean_sentence(out, sizeof(out), cases[i].text, strlen(cases[i].text));
+		CHECK_STR(out, cases[i].expected);
+	}
+	memset(longest, 'w', sizeof(longest));
+	memcpy(longest + 240, " and so on for ever", 20);
+	err_set(&e, ERR_IO, "%s", longest);
+	CHECK_STR(e.msg + 240, " and so on...");
+}
+
 int main(void)
 {
 	test_hex();
+	test_sentences();
 	test_characters();
 	test_clean();
 	return 0;

@@ -222,6 +222,12 @@ static void test_start_and_stop(struct rig *g)
 	CHECK(!reply->ok && strstr(reply->detail, "not connected"));
 	tutti__v1__local_reply__free_unpacked(reply, NULL);
 
+	/* The aggregator would end the host's link for such a token. */
+	start.token = (char *)"a\x01token";
+	reply = ask_message(g, &m);
+	CHECK(!reply->ok && strstr(reply->detail, "token"));
+	tutti__v1__local_reply__free_unpacked(reply, NULL);
+
 	stop.session = (char *)"2026_11_21_12_00_00_abc123";
 	m.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_STOP;
 	m.stop = &stop;

@@ -184,6 +184,19 @@ static void test_token_guards_grpc(void)
 	CHECK(a.answer_ok);
 	WAIT(&f, a.arms == 1);
 	CHECK_EQ(b.arms, 0);
+	fake_ask(&a, "stop", a.answer_session, "");
+	WAIT(&f, a.answers == 4);
+	CHECK(a.answer_ok);
+	/* Taking part in a capture gives no right to end it. */
+	fake_ask_with(&a, "start", "", "all", TOKEN);
+	WAIT(&f, a.answers == 5 && b.arms == 1);
+	CHECK(a.answer_ok);
+	fake_ask(&b, "stop", a.answer_session, "");
+	WAIT(&f, b.answers == 1);
+	CHECK(!b.answer_ok && strstr(b.answer_detail, "--token-file"));
+	fake_ask_with(&b, "stop", a.answer_session, "", TOKEN);
+	WAIT(&f, b.answers == 2);
+	CHECK(b.answer_ok);
 	fake_hang_up(&a);
 	fake_hang_up(&b);
 	fake_forget(&a);
