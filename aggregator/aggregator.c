@@ -126,6 +126,7 @@ static void new_api(struct aggregator *agg)
 		.control = agg->control,
 		.started_mono_ns = agg->started_mono_ns,
 		.token = agg->token,
+		.http_clients = &agg->conf.http_client,
 		.needs_token = aggregator_needs_token(agg),
 		.http_address = agg->conf.http,
 		.http_hosts = &agg->conf.http_host,
@@ -264,6 +265,8 @@ static int http_start(struct aggregator *agg, struct err *e)
 		.address = agg->conf.http,
 		.cert_file = has_tls(agg) ? agg->conf.cert : NULL,
 		.key_file = has_tls(agg) ? agg->conf.key : NULL,
+		/* A browser that has a certificate asks its user for it: only where one is of use. */
+		.ca_file = agg->conf.http_client.n ? agg->conf.ca : NULL,
 		.threads = HTTP_THREADS,
 	};
 	int rc = http_server_new(&agg->http, agg->loop, &opts, api_handle, agg->api,
@@ -331,6 +334,9 @@ static int check_conf(const struct aggregator *agg, struct err *e)
 	if (conf->grace_ns <= 0 || conf->grace_ns > LIMIT_GRACE_NS)
 		return err_set(e, ERR_INVALID, "grace: use more than 0, at most %lld s",
 			       LIMIT_GRACE_NS / NS_PER_S);
+	if (conf->http_client.n && (!has_tls(agg) || !is_set(conf->ca)))
+		return err_set(e, ERR_INVALID,
+			       "http-client: certificates of clients need --cert, --key and --ca");
 	if (conf->stop_limit_ns < 0)
 		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
 	return check_listeners(agg, e);

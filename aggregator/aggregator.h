@@ -24,6 +24,7 @@ struct aggregator_conf {
 	char *store; /* URL */
 	char *http; /* address of HTTP */
 	struct conf_list http_host; /* further names by which HTTP is reached */
+	struct conf_list http_client; /* common names whose certificates do what the token does */
 	char *grpc; /* address of gRPC: control, ingest, ProfilerService */
 	char *probe; /* address of the time probes, UDP */
 	char *spool; /* directory for uploads under way */

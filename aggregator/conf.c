@@ -11,6 +11,10 @@ static const struct conf_field fields[] = {
 	     "name by which browsers and clients reach HTTP, besides the address and this "
 	     "machine's "
 	     "name; may be repeated"),
+	CONF(struct aggregator_conf, http_client, NULL,
+	     "common name of a client certificate by --ca that may capture and delete over HTTP, "
+	     "as "
+	     "with the token; may be repeated"),
 	CONF(struct aggregator_conf, grpc, "127.0.0.1:7401",
 	     "address of gRPC: agents and ProfilerService clients"),
 	CONF(struct aggregator_conf, probe, "127.0.0.1:7403", "UDP address of the time probes"),

@@ -83,6 +83,7 @@ void req_unref(struct http_req *req)
 	buf_release(&req->body);
 	free(req->method);
 	free(req->path);
+	free(req->identity);
 	free(req);
 }
 
@@ -147,6 +148,7 @@ static void *on_uri(void *arg, const char *uri, struct MHD_Connection *conn)
 	req->server = s;
 	req->conn = conn;
 	req->place = place_of(conn);
+	req->asks_certificate = s->ca != NULL;
 	parse_uri(req, uri);
 	pthread_mutex_lock(&s->lock);
 	s->under_way++;
@@ -180,6 +182,8 @@ static void req_start(struct http_req *req, const char *method, const char *vers
 	info = MHD_get_connection_info(req->conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	if (info)
 		socket_name(info->client_addr, req->peer);
+	if (req->asks_certificate)
+		req->identity = tls_client_name(req->conn);
 	req->unframed = http_check_framing(&req->headers, version, &e) != 0;
 	if (req->unframed)
 		req_refuse(req, 400, "%s", e.msg);
@@ -434,6 +438,8 @@ static int load_tls(struct http_server *s, const struct http_server_opts *opts, 
 	rc = load_pem(opts->cert_file, &s->cert, e);
 	if (!rc)
 		rc = load_pem(opts->key_file, &s->key, e);
+	if (!rc && opts->ca_file)
+		rc = load_pem(opts->ca_file, &s->ca, e);
 	return rc;
 }
 
@@ -447,6 +453,7 @@ static int start_daemon(struct http_server *s, int listen_fd, int threads, struc
 		{ MHD_OPTION_HTTPS_MEM_KEY, 0, s->key },
 		{ MHD_OPTION_HTTPS_PRIORITIES, 0,
 		  (void *)(uintptr_t) "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" },
+		{ s->ca ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, s->ca },
 		{ MHD_OPTION_END, 0, NULL },
 	};
 
@@ -549,5 +556,6 @@ void http_server_free(struct http_server *s)
 	http_conns_free(s->conns);
 	free(s->cert);
 	free(s->key);
+	free(s->ca);
 	free(s);
 }

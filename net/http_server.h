@@ -24,6 +24,8 @@ struct http_stream; /* an open text/event-stream answer */
 struct http_server_opts {
 	const char *address; /* "127.0.0.1:7400", "[::]:0" */
 	const char *cert_file, *key_file; /* both set = TLS */
+	const char *
+		ca_file; /* with TLS: asks clients for a certificate of these authorities; NULL = does not */
 	int threads; /* 2 to 4 */
 };
 
@@ -47,6 +49,10 @@ const char *http_query(const struct http_req *req, const char *key); /* decoded 
 const char *http_header(const struct http_req *req, const char *name); /* or NULL */
 const void *http_body(const struct http_req *req, size_t *len);
 const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
+
+/* Common name of the client's certificate, which is one of opts.ca_file's authorities and valid now; "" if it has
+ * none that is. */
+const char *http_identity(const struct http_req *req);
 
 /* The body is copied. `type` is a content type, a constant string. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);

@@ -51,6 +51,11 @@ const char *http_peer(const struct http_req *req)
 	return req->peer;
 }
 
+const char *http_identity(const struct http_req *req)
+{
+	return req->identity ? req->identity : "";
+}
+
 /* ---- answers ---- */
 
 static void add_guards(struct MHD_Response *resp, const char *type, const char *policy)

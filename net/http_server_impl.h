@@ -39,10 +39,12 @@ struct http_req {
 	uint64_t body_expected,
 		body_seen; /* microhttpd's thread: by Content-Length, and received */
 	bool started; /* microhttpd's thread: the headers were checked */
+	bool asks_certificate; /* the server has authorities */
 	bool unframed; /* the same: the headers do not define one end of the body */
 	int refused; /* microhttpd's thread: the status of the refusal, or 0 */
 	struct err why;
 	char peer[INET6_ADDRSTRLEN];
+	char *identity; /* NULL = none */
 
 	/* Under the server's lock. */
 	bool held;
@@ -75,7 +77,7 @@ struct http_server {
 	struct loop *loop;
 	http_handler handler;
 	void *arg;
-	char *cert, *key;
+	char *cert, *key, *ca;
 	struct http_conns *conns;
 	struct loop_timer heartbeat;
 	struct http_stream *streams; /* loop thread */
@@ -107,6 +109,11 @@ void req_answer(struct http_req *req, int status, struct MHD_Response *resp);
 /* Adds the headers of every answer. Returns `resp`. */
 struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type);
 struct MHD_Response *response_error(const char *text);
+
+/* ---- http_server_tls.c ---- */
+
+/* The common name of the connection's verified certificate; NULL without one. The caller frees it. */
+char *tls_client_name(struct MHD_Connection *conn);
 
 /* ---- http_server_stream.c ---- */
 

@@ -5,7 +5,7 @@
  *
  * A message is delivered when it is whole, and only then compared with its limit: core 1.51 collects whatever
  * length a peer announced, up to 4 GiB. Its resource quota bounds what all connections have collected. Beyond it
- * core cancels streams, the oldest connection's first.
+ * core cancels streams, the oldest connection's first: a flood may cost an agent its link, which comes back.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
-#define QUOTA_BYTES	     ((size_t)24 << 20)
+#define QUOTA_BYTES	     ((size_t)34 << 20)
 #define QUOTA_ADMITTED_BYTES ((size_t)16 << 10) /* on top, for each call that was admitted */
 
 #define LOG_EVERY_NS (10 * NS_PER_S)

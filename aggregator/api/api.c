@@ -14,6 +14,7 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/sessions/session_store.h"
 #include "base/buf.h"
+#include "base/conf.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "json/json_text.h"
@@ -234,16 +235,29 @@ static bool has_token(const struct api *api, const struct http_req *req)
 	       secret_is_bearer(api->env.token, http_header(req, "Authorization"));
 }
 
+/* A certificate of a name that is listed does what the token does. */
+static bool has_certificate(const struct api *api, const struct http_req *req)
+{
+	const char *name = http_identity(req);
+	bool found = false;
+
+	for (size_t i = 0; *name && i < api->env.http_clients->n && !found; i++)
+		found = !strcmp(name, api->env.http_clients->items[i]);
+	return found;
+}
+
 /* Whether the caller may change something. If not, the request is answered. */
 static bool may_write(const struct api *api, struct http_req *req)
 {
 	if (is_cross_site(req))
 		http_answer_error(req, 403, "a page of another site may not do this");
+	else if (has_certificate(api, req))
+		return true;
 	else if (api->env.needs_token && !api->env.token)
 		http_answer_error(
 			req, 403,
-			"this aggregator can be reached from other hosts and has no token: "
-			"start it with --token-file FILE");
+			"this aggregator can be reached from other hosts: start it with "
+			"--token-file FILE, or use a certificate that its --http-client names");
 	else if (!has_token(api, req))
 		http_answer_error(req, 401,
 				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "

@@ -12,13 +12,13 @@ def make_ca(d, name):
                    check=True, capture_output=True)
 
 
-def make_cert(d, ca, name, subject=None):
+def make_cert(d, ca, name, subject=None, days=2):
     ext = d / f"{name}.ext"
     ext.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
     subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
                     d / f"{name}.key", "-out", d / f"{name}.csr", "-subj", subject or f"/CN={name}"], check=True, capture_output=True)
     subprocess.run(["openssl", "x509", "-req", "-in", d / f"{name}.csr", "-CA", d / f"{ca}.crt", "-CAkey", d / f"{ca}.key",
-                    "-CAcreateserial", "-out", d / f"{name}.crt", "-days", "2", "-extfile", ext],
+                    "-CAcreateserial", "-out", d / f"{name}.crt", "-days", str(days), "-extfile", ext],
                    check=True, capture_output=True)
 
 
@@ -83,6 +83,42 @@ def test_open_ports():
         assert "no session" in c.stderr or "there is" in c.stderr, c.stderr
 
 
+def curl(c, *args):
+    """The HTTP status, or curl's exit code if there is none."""
+    p = subprocess.run(["curl", "-sS", "-o", c.dir / "answer", "-w", "%{http_code}", "--cacert", c.dir / "ca.crt", *args],
+                       capture_output=True, text=True, timeout=20 * SLOW)
+    c.stderr = p.stderr
+    return int(p.stdout) or -p.returncode
+
+
+def test_client_certificates():
+    """HTTP beyond loopback with TLS: changes need the token, or a certificate by --ca whose name --http-client lists."""
+    with Cluster() as c:
+        make_ca(c.dir, "ca")
+        make_ca(c.dir, "evil")
+        for name in ("aggregator", "operator", "host-a"):
+            make_cert(c.dir, "ca", name)
+        make_cert(c.dir, "evil", "forged", subject="/CN=operator")
+        make_cert(c.dir, "ca", "expired", subject="/CN=operator", days=0)  # until now
+        argv = [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", f"0.0.0.0:{c.http}", "--grpc",
+                f"127.0.0.1:{c.grpc}", "--probe", f"127.0.0.1:{c.probe}", "--spool", c.dir / "agg-spool", "--http-client", "operator",
+                *tls_flags(c.dir, "aggregator")]
+        c.start("aggregator", argv)
+        url = f"https://127.0.0.1:{c.http}/api/v1"
+        wait_until("the aggregator", lambda: curl(c, f"{url}/sessions") == 200, 30)
+
+        def cert(name):
+            return ["--cert", c.dir / f"{name}.crt", "--key", c.dir / f"{name}.key"]
+        delete = ["-X", "DELETE", f"{url}/sessions/2026_01_01_00_00_00_aaaaaa"]
+        assert curl(c, *delete) == 403, "without a certificate"
+        assert curl(c, *cert("operator"), *delete) == 404, "there is no such session: the caller may delete"
+        assert curl(c, *cert("host-a"), *delete) == 403, "an agent's certificate may not delete"
+        for name in ("forged", "expired"):
+            assert curl(c, *cert(name), *delete) in (403, -56, -35), f"with the certificate '{name}': {c.stderr}"
+        assert curl(c, *cert("operator"), "-H", "Origin: https://evil.example", *delete) == 403, "another site's page"
+        assert curl(c, f"{url}/hosts") == 200, "reading needs no certificate"
+
+
 def test_plaintext_must_be_said_aloud():
     with Cluster() as c:
         argv = [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--http", "0.0.0.0:0", "--spool", c.dir / "s"]
@@ -90,4 +126,4 @@ def test_plaintext_must_be_said_aloud():
         assert p.returncode == 1 and "--insecure" in p.stderr and "--cert" in p.stderr, p
 
 
-main(test_mtls, test_open_ports, test_plaintext_must_be_said_aloud)
+main(test_mtls, test_open_ports, test_client_certificates, test_plaintext_must_be_said_aloud)

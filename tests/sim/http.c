@@ -149,6 +149,12 @@ const char *http_peer(const struct http_req *req)
 	return "127.0.0.1";
 }
 
+const char *http_identity(const struct http_req *req)
+{
+	(void)req;
+	return "";
+}
+
 /* ---- answers ---- */
 
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len)
