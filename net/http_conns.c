@@ -17,6 +17,7 @@ struct http_conn {
 	struct http_conns *conns;
 	struct peer_share *share;
 	int fd;
+	void *request;
 	int64_t until_ns; /* 0 = nothing is waited for */
 	size_t body, answer; /* bytes that count in the budgets */
 	TAILQ_ENTRY(http_conn) entry, sending;
@@ -110,6 +111,16 @@ struct http_conn *http_conn_begin(struct http_conns *s, const struct sockaddr *a
 	TAILQ_INSERT_TAIL(&s->all, c, entry);
 	pthread_mutex_unlock(&s->lock);
 	return c;
+}
+
+void http_conn_set_request(struct http_conn *c, void *request)
+{
+	c->request = request;
+}
+
+void *http_conn_request(const struct http_conn *c)
+{
+	return c->request;
 }
 
 void http_conn_expect(struct http_conn *c, int64_t limit_ns)

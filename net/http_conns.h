@@ -40,6 +40,10 @@ bool http_conns_admit(struct http_conns *s, const struct sockaddr *address);
 struct http_conn *http_conn_begin(struct http_conns *s, const struct sockaddr *address, int fd);
 void http_conn_end(struct http_conn *c);
 
+/* The request under way, for the server's own use; NULL = none. The library's thread. */
+void http_conn_set_request(struct http_conn *c, void *request);
+void *http_conn_request(const struct http_conn *c);
+
 /* What must have come within limit_ns, or the connection is shut down; 0 = nothing is waited for. */
 void http_conn_expect(struct http_conn *c, int64_t limit_ns);
 

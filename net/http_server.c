@@ -150,6 +150,8 @@ static void *on_uri(void *arg, const char *uri, struct MHD_Connection *conn)
 	req->place = place_of(conn);
 	req->asks_certificate = s->ca != NULL;
 	parse_uri(req, uri);
+	if (req->place)
+		http_conn_set_request(req->place, req);
 	pthread_mutex_lock(&s->lock);
 	s->under_way++;
 	pthread_mutex_unlock(&s->lock);
@@ -331,6 +333,24 @@ static enum MHD_Result on_accept(void *arg, const struct sockaddr *address, sock
 	return MHD_NO;
 }
 
+/* microhttpd is done with a request. */
+static void req_leave(struct http_server *s, struct http_req *req)
+{
+	req_unref(req);
+	pthread_mutex_lock(&s->lock);
+	s->under_way--;
+	pthread_cond_signal(&s->completed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* microhttpd calls on_uri() and never on_completed() for a request whose headers it refuses by itself. */
+static void end_connection(struct http_server *s, struct http_conn *place)
+{
+	if (http_conn_request(place))
+		req_leave(s, http_conn_request(place));
+	http_conn_end(place);
+}
+
 static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
 			  enum MHD_ConnectionNotificationCode code)
 {
@@ -339,7 +359,7 @@ static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		if (*place)
-			http_conn_end(*place);
+			end_connection(s, *place);
 		return;
 	}
 	address = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -394,15 +414,13 @@ static void on_completed(void *arg, struct MHD_Connection *conn, void **state,
 	if (!req)
 		return;
 	*state = NULL;
-	if (req->place)
+	if (req->place) {
 		http_conn_done(req->place, IDLE_SECONDS * NS_PER_S);
+		http_conn_set_request(req->place, NULL);
+	}
 	if (req->stream)
 		stream_completed(req->stream);
-	req_unref(req);
-	pthread_mutex_lock(&s->lock);
-	s->under_way--;
-	pthread_cond_signal(&s->completed);
-	pthread_mutex_unlock(&s->lock);
+	req_leave(s, req);
 }
 
 /* ---- life ---- */

@@ -549,7 +549,9 @@ static void test_tls(void)
 {
 	const char *folder = temp_dir();
 	char cert[64], key[64];
-	struct http_server_opts opts = { "127.0.0.1:0", cert, key, 2 };
+	struct http_server_opts opts = {
+		.address = "127.0.0.1:0", .cert_file = cert, .key_file = key, .threads = 2
+	};
 	struct http_server *bad;
 	struct state s = { .file = make_file() };
 	struct job j = { .call.ca_file = cert };
