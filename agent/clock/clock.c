@@ -19,18 +19,21 @@
 #define TRAIN 4 /* probes in a train: the fastest of them counts */
 /* The first warms the caches for the second. More probes are sent as more trains. */
 #define TRAIN_DENSE 2
+/* A link that jitters more delays the second probe with the first: two apart prove more. */
+#define JITTERY_NS (20 * NS_PER_US)
 /* Between probes of a train: the receiver is still awake when the later ones arrive. */
-#define SPACING_NS    (7 * NS_PER_US)
-#define FIRST_TRAINS  8
-#define FIRST_GAP_NS  (60 * NS_PER_MS)
-#define DENSE_GAP_NS  (250 * NS_PER_MS)
-#define UDP_TRIES     4 /* trains without a reply: UDP does not get through */
-#define STREAM_GAP_NS (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
-#define END_SPREAD_NS (100 * NS_PER_MS)
-#define REPLY_MAX_NS  (100 * NS_PER_MS)
-#define REPLY_NS      (5 * NS_PER_MS) /* a reply may take this and two round trips */
-#define CALM_MIN_NS   (2 * NS_PER_S) /* between trains while no capture is armed */
-#define CALM_MAX_NS   (16 * NS_PER_S)
+#define SPACING_NS     (7 * NS_PER_US)
+#define FIRST_TRAINS   8
+#define FIRST_GAP_NS   (60 * NS_PER_MS)
+#define DENSE_GAP_NS   (250 * NS_PER_MS)
+#define UDP_TRIES      4 /* trains without a reply: UDP does not get through */
+#define STREAM_GAP_NS  (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
+#define END_SPREAD_NS  (100 * NS_PER_MS)
+#define JITTERY_END_NS (500 * NS_PER_MS) /* there, one probe proves little about a window's end */
+#define REPLY_MAX_NS   (100 * NS_PER_MS)
+#define REPLY_NS       (5 * NS_PER_MS) /* a reply may take this and two round trips */
+#define CALM_MIN_NS    (2 * NS_PER_S) /* between trains while no capture is armed */
+#define CALM_MAX_NS    (16 * NS_PER_S)
 
 struct path {
 	struct clock *clock;
@@ -183,6 +186,11 @@ static bool is_dense(const struct clock *c)
 	return now_mono_ns() < c->dense_until_ns && !c->first_trains;
 }
 
+static bool is_jittery(const struct clock *c)
+{
+	return clock_estimator_jitter_ns(c->estimator, host_of_raw(c, now_raw_ns())) > JITTERY_NS;
+}
+
 static int64_t next_gap(struct clock *c)
 {
 	if (c->first_trains > 0) {
@@ -190,10 +198,17 @@ static int64_t next_gap(struct clock *c)
 		return FIRST_GAP_NS;
 	}
 	if (is_dense(c))
-		return c->dense_gap_ns;
+		return is_jittery(c) ? c->dense_gap_ns / TRAIN_DENSE : c->dense_gap_ns;
 	if (!clock_model(c).calibrated)
 		return DENSE_GAP_NS;
 	return calm_gap(c);
+}
+
+static int next_train(const struct clock *c)
+{
+	if (!is_dense(c) || c->long_train)
+		return TRAIN;
+	return is_jittery(c) ? 1 : TRAIN_DENSE;
 }
 
 static void on_timer(void *arg)
@@ -202,7 +217,7 @@ static void on_timer(void *arg)
 
 	/* Before the probes: a sleep must be known before a reply contradicts the history. */
 	clock_watch_take_snapshot(c->watch);
-	send_train(c, is_dense(c) && !c->long_train ? TRAIN_DENSE : TRAIN);
+	send_train(c, next_train(c));
 	c->long_train = false;
 	c->unanswered++;
 	send_by_stream(c);
@@ -335,6 +350,8 @@ int64_t clock_probe_after_window(struct clock *c)
 		return now_mono_ns();
 	if (c->timer.at_mono_ns > at_ns)
 		loop_timer_at(c->conf.loop, &c->timer, at_ns, on_timer, c);
+	if (is_jittery(c))
+		at_ns += JITTERY_END_NS;
 	return at_ns + (rtt_ns < REPLY_MAX_NS ? rtt_ns : REPLY_MAX_NS) + REPLY_NS;
 }
 

@@ -139,12 +139,6 @@ bool envelope_at(const struct bounds *low, const struct bounds *high, double x, 
 
 /* ---- the line ---- */
 
-/* With c added, b is not a corner of the hull. */
-static bool is_inside_hull(struct bound a, struct bound b, struct bound c, int sign)
-{
-	return sign * ((b.v - a.v) * (c.x - a.x) - (c.v - a.v) * (b.x - a.x)) <= 0;
-}
-
 /*
  * Of all lines that no bound crosses, the one whose distances to the bounds have the least sum: it
  * runs along the edge of the convex hull at the bounds' mean time (Moon, Skelly, Towsley).
@@ -160,7 +154,7 @@ static bool line_at(const struct bounds *b, double x, int sign, double *v)
 		return false;
 	for (size_t i = r.from; i < r.to; i++) {
 		mean += b->at[i].x / (double)(r.to - r.from);
-		while (n >= 2 && is_inside_hull(hull[n - 2], hull[n - 1], b->at[i], sign))
+		while (n >= 2 && bound_is_inside_hull(hull[n - 2], hull[n - 1], b->at[i], sign))
 			n--;
 		hull[n++] = b->at[i];
 	}

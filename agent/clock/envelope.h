@@ -47,6 +47,12 @@ size_t bounds_from(const struct bounds *b, double x); /* index of the first boun
 bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
 		 struct interval *out);
 
+/* With c added after a and b to the hull above bounds (sign 1) or below them (-1), b is no corner. */
+static inline bool bound_is_inside_hull(struct bound a, struct bound b, struct bound c, int sign)
+{
+	return sign * ((b.v - a.v) * (c.x - a.x) - (c.v - a.v) * (b.x - a.x)) <= 0;
+}
+
 /* The middle, at x, between the line that lies closest above the lower bounds and the one closest
  * below the upper: the best guess where delays vary alike both ways. False for too few bounds. */
 bool envelope_line(const struct bounds *low, const struct bounds *high, double x, double *v);

@@ -2,8 +2,8 @@
 /*
  * A history per period without a break, and a model made from them on demand.
  *
- * The only assumption about the path is that no packet arrives before it was sent; the only ones
- * about the clock are that its rate is within CLOCK_DRIFT_MAX and wanders little: docs/time.md.
+ * The only assumption about the path is that no packet arrives before it was sent. Those about the
+ * clock are in agent/clock/bend.h, and for models of now in agent/clock/history.c: docs/time.md.
  */
 #include "agent/clock/estimator.h"
 
@@ -18,8 +18,9 @@
 #define TIME_MAX_NS    INT64_C(4000000000000000000)
 #define KEEP_NS	       (3900 * NS_PER_S) /* the longest capture, and some time around it */
 #define PACE_BACK_NS   (300 * NS_PER_S) /* samples up to this long before a map make its pace */
+#define JITTER_BACK_NS (10 * NS_PER_S)
 #define EDGE_NS	       (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
-#define KNOT_GAP_NS    (NS_PER_S / 3) /* knots of a long map need not be closer */
+#define KNOT_GAP_NS    (200 * NS_PER_MS)
 #define CONFIRM_PROBES 4 /* that many probes after a found break confirm it */
 #define EXPIRE_EACH    1024 /* probes */
 
@@ -158,8 +159,8 @@ static struct clock_history *history_for(struct clock_estimator *est, const stru
 static void confirm_break(struct clock_estimator *est, const struct clock_history *h)
 {
 	est->steps_found++;
-	if (h->cause == CLOCK_BREAK_RATE && est->n > 1)
-		clock_history_cut(est->histories[est->n - 2]);
+	if (est->n > 1)
+		clock_history_cut(est->histories[est->n - 2], h);
 }
 
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s)
@@ -184,9 +185,15 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 
 /* ---- the model ---- */
 
+/* Of a map. */
+struct period {
+	int64_t from_ns, to_ns;
+	bool is_now; /* one instant, which may be beyond all samples */
+};
+
 /* The knots that a history puts into a map. */
 struct knot_span {
-	const struct clock_history *h;
+	struct clock_history *h;
 	const struct clock_pace *pace;
 	int64_t from_ns, to_ns;
 	size_t most;
@@ -195,29 +202,33 @@ struct knot_span {
 /* Of all segments. */
 struct knots {
 	struct clock_knot *at;
+	struct bend *bends; /* around each */
 	size_t n, cap;
 };
 
-static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_ns)
+static struct clock_knot *next_knot(struct knots *k)
 {
 	if (k->n == k->cap) {
 		k->cap = k->cap ? 2 * k->cap : CLOCK_KNOTS;
 		k->at = xrealloc(k->at, k->cap * sizeof(*k->at));
+		k->bends = xrealloc(k->bends, k->cap * sizeof(*k->bends));
 	}
-	k->n += clock_history_knot(span->h, span->pace, at_ns, span->from_ns < span->to_ns,
-				   &k->at[k->n]);
+	return &k->at[k->n];
 }
 
-/* Between knots a wander moves the offset: they are close. Closer ones would follow the noise of
- * single probes. */
+static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_ns)
+{
+	struct clock_knot *next = next_knot(k);
+
+	k->n += clock_history_knot(span->h, span->pace, at_ns, next, &k->bends[k->n]);
+}
+
+/* Closer knots than each train's would follow the noise of single probes. */
 static int64_t knot_gap_ns(const struct knot_span *span)
 {
-	int64_t length_ns = span->to_ns - span->from_ns;
-	int64_t fine_ns = length_ns / (CLOCK_KNOTS - 2) + 1;
-	int64_t least_ns = length_ns / (int64_t)(span->most - 2) + 1;
+	int64_t least_ns = (span->to_ns - span->from_ns) / (int64_t)(span->most - 2) + 1;
 
-	fine_ns = fine_ns < KNOT_GAP_NS ? fine_ns : KNOT_GAP_NS;
-	return fine_ns > least_ns ? fine_ns : least_ns;
+	return KNOT_GAP_NS > least_ns ? KNOT_GAP_NS : least_ns;
 }
 
 /* A knot at each end and, in between, at times of bounds: intervals are narrowest there. */
@@ -248,79 +259,69 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* What is certain at one knot is certain at the next, widened by how far the offset strays in
- * between. An envelope uses only probes that are near: without this, a knot among bad probes
- * would be wider than the good ones further away allow. */
-static void carry_interval(struct clock_knot *to, const struct clock_knot *from, struct pace p)
+/* How far the offset can leave the lines between two knots. A rate that falls moves it above, up to
+ * where the steepest line from the left meets the one from the right; a rate that rises below. */
+static void widen_gap(struct clock_knot *k, const struct bend *bends)
 {
-	double far = (double)(to->host_ns - from->host_ns);
-	double drift = p.drift + fmax(from->drift_more, to->drift_more);
-	double stray = drift * fabs(far) + 1;
-	int64_t lo = from->lo_ns + (int64_t)floor(p.rate * far - stray);
-	int64_t hi = from->hi_ns + (int64_t)ceil(p.rate * far + stray);
+	double gap = (double)(k[1].host_ns - k[0].host_ns), turn = CLOCK_TURN_MAX * gap / 2;
+	double hi = (double)(k[1].hi_ns - k[0].hi_ns) / gap;
+	double lo = (double)(k[1].lo_ns - k[0].lo_ns) / gap;
 
-	lo = lo > to->lo_ns ? lo : to->lo_ns;
-	hi = hi < to->hi_ns ? hi : to->hi_ns;
-	if (lo > hi)
-		return;
-	to->offset_ns = clamp(to->offset_ns, lo, hi);
-	to->lo_ns = lo;
-	to->hi_ns = hi;
+	k[0].after = (struct clock_bend){ turn + fmax(0, bends[0].after.hi - hi),
+					  turn + fmax(0, lo - bends[0].after.lo) };
+	k[1].before = (struct clock_bend){ turn + fmax(0, hi - bends[1].before.lo),
+					   turn + fmax(0, bends[1].before.hi - lo) };
 }
 
-static void tighten_knots(struct clock_knot *k, size_t n, struct pace p)
+/* A model of now has one knot in each segment, at its end. */
+static void put_now(struct knots *k, const struct knot_span *span, struct clock_segment *seg)
 {
-	for (size_t i = 1; i < n; i++)
-		carry_interval(&k[i], &k[i - 1], p);
-	for (size_t i = n; i-- > 1;)
-		carry_interval(&k[i - 1], &k[i], p);
+	struct clock_knot *next = next_knot(k);
+
+	k->n += clock_history_now(span->h, span->pace, span->to_ns, next, &seg->drift);
+	seg->drift_far = clock_pace_any(span->pace);
+	seg->horizon_ns = (int64_t)(span->pace->span_ns / 2);
 }
 
-static void put_segment(struct clock_model *m, struct knots *all, const struct knot_span *span)
+/* Beyond the probes of a window its map allows any rate. */
+static void put_window(struct knots *k, const struct knot_span *span, struct clock_segment *seg)
 {
-	struct clock_segment *seg = &m->segments[m->n_segments];
-	struct clock_knot *k;
-
-	*seg = (struct clock_segment){
-		.cause = span->h->cause,
-		.first = (uint16_t)all->n,
-		.rate = span->pace->pace.rate,
-		.drift = span->pace->pace.drift,
-		.drift_far = clock_pace_any(span->pace),
-		.horizon_ns = (int64_t)(span->pace->span_ns / 2),
-	};
-	put_knots(all, span);
-	seg->n = (uint16_t)(all->n - seg->first);
-	if (!seg->n)
-		return;
-	k = &all->at[seg->first];
-	tighten_knots(k, seg->n, span->pace->pace);
-	seg->drift_out = clock_pace_beyond(span->pace, seg->drift + fmax(k[0].drift_more,
-									 k[seg->n - 1].drift_more));
-	m->n_segments++;
+	put_knots(k, span);
+	for (size_t i = seg->first; i + 1 < k->n; i++)
+		widen_gap(&k->at[i], &k->bends[i]);
+	seg->drift = seg->drift_far = clock_pace_any(span->pace);
 }
 
-/* Knots are among the samples. Beyond the first and the last the model translates at another
- * drift. */
-static bool put_history(const struct clock_estimator *est, size_t i, int64_t from_ns, int64_t to_ns,
+/* Knots are among the samples. Beyond the first and the last the model translates at a drift. */
+static bool put_history(const struct clock_estimator *est, size_t i, struct period want,
 			struct clock_model *m, struct knots *k)
 {
 	struct clock_history *h = est->histories[i];
-	const struct clock_pace *pace = clock_history_pace(h, from_ns - PACE_BACK_NS);
+	const struct clock_pace *pace = clock_history_pace(h, want.from_ns - PACE_BACK_NS);
 	struct knot_span span = { .h = h, .pace = pace, .most = CLOCK_KNOTS_LONG / est->n };
+	struct clock_segment *seg = &m->segments[m->n_segments];
 
 	if (!pace || !is_confirmed(h))
 		return false;
-	span.from_ns = clamp(from_ns, h->first_ns, h->last_ns);
-	span.to_ns = clamp(to_ns, h->first_ns, h->last_ns);
-	put_segment(m, k, &span);
+	span.from_ns = clamp(want.from_ns, h->first_ns, h->last_ns);
+	span.to_ns = clamp(want.to_ns, h->first_ns, h->last_ns);
+	*seg = (struct clock_segment){
+		.cause = h->cause,
+		.first = (uint16_t)k->n,
+		.rate = pace->pace.rate,
+	};
+	if (want.is_now)
+		put_now(k, &span, seg);
+	else
+		put_window(k, &span, seg);
+	seg->n = (uint16_t)(k->n - seg->first);
+	m->n_segments += seg->n > 0;
 	return true;
 }
 
-static void set_summary(const struct clock_estimator *est, const struct clock_knot *now,
-			struct clock_model *m)
+static void set_summary(const struct clock_estimator *est, const struct clock_history *h,
+			const struct clock_knot *now, struct clock_model *m)
 {
-	const struct clock_history *h = newest_history(est);
 	int64_t above = now->hi_ns - now->offset_ns, below = now->offset_ns - now->lo_ns;
 
 	m->offset_ns = now->offset_ns;
@@ -328,7 +329,7 @@ static void set_summary(const struct clock_estimator *est, const struct clock_kn
 	m->rate = h->pace.pace.rate;
 	m->rate_known = h->pace.proved < CLOCK_DRIFT_MAX;
 	m->steps_found = est->steps_found;
-	m->bound_rate = m->segments[m->n_segments - 1].drift_out;
+	m->bound_rate = m->segments[m->n_segments - 1].drift;
 	m->rtt_min_ns = h->rtt_min_ns < 0 ? 0 : h->rtt_min_ns;
 	m->probes = est->probes;
 	m->bad_samples = est->bad_samples;
@@ -337,6 +338,7 @@ static void set_summary(const struct clock_estimator *est, const struct clock_kn
 /* Gives the knots to the model. */
 static void take_knots(struct clock_model *m, struct knots *k)
 {
+	free(k->bends);
 	m->n_knots = (uint16_t)k->n;
 	if (k->n > CLOCK_KNOTS) {
 		m->long_knots = k->at;
@@ -368,26 +370,39 @@ static bool is_running_away(const struct clock_estimator *est, int64_t from_ns, 
 	return false;
 }
 
-static bool make_map(const struct clock_estimator *est, int64_t now_ns, int64_t from_ns,
-		     int64_t to_ns, struct clock_model *m)
+/* A map of the past allows any rate beyond its samples: it needs no confirmation of another rate. */
+static size_t count_histories(const struct clock_estimator *est, struct period want)
 {
+	const struct clock_history *h = newest_history(est);
+
+	return est->n > 1 && !want.is_now && h->cause == CLOCK_BREAK_RATE && !is_confirmed(h)
+		       ? est->n - 1
+		       : est->n;
+}
+
+static bool make_map(const struct clock_estimator *est, int64_t now_ns, struct period want,
+		     struct clock_model *m)
+{
+	size_t n = count_histories(est, want);
+	const struct clock_history *last = n ? est->histories[n - 1] : NULL;
 	struct clock_knot now;
 	struct knots k = { 0 };
 	bool mapped = false;
+	double drift;
 
 	m->n_segments = 0;
 	m->n_knots = 0;
 	m->long_knots = NULL;
-	if (is_running_away(est, from_ns, to_ns))
+	if (is_running_away(est, want.from_ns, want.to_ns))
 		return false;
-	for (size_t i = 0; i < est->n; i++)
-		mapped = put_history(est, i, from_ns, to_ns, m, &k);
+	for (size_t i = 0; i < n; i++)
+		mapped = put_history(est, i, want, m, &k);
 	take_knots(m, &k);
-	if (!mapped || !clock_history_knot(newest_history(est), &newest_history(est)->pace, now_ns,
-					   false, &now))
+	if (!mapped || !m->n_segments ||
+	    !clock_history_now(last, &last->pace, now_ns, &now, &drift))
 		return false;
-	set_summary(est, &now, m);
-	m->jitter_ns = clock_history_jitter_ns(newest_history(est), from_ns - PACE_BACK_NS, to_ns);
+	set_summary(est, last, &now, m);
+	m->jitter_ns = clock_history_jitter_ns(last, want.from_ns - PACE_BACK_NS, want.to_ns);
 	return true;
 }
 
@@ -405,11 +420,19 @@ bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_
 {
 	if (is_beyond_break(est, from_ns))
 		return false;
-	return make_map(est, now_ns, from_ns - EDGE_NS, to_ns + EDGE_NS, out);
+	return make_map(est, now_ns, (struct period){ from_ns - EDGE_NS, to_ns + EDGE_NS, false },
+			out);
 }
 
 bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
 				struct clock_model *out)
 {
-	return make_map(est, now_ns, now_ns, now_ns, out);
+	return make_map(est, now_ns, (struct period){ now_ns, now_ns, true }, out);
+}
+
+int64_t clock_estimator_jitter_ns(const struct clock_estimator *est, int64_t now_ns)
+{
+	const struct clock_history *h = newest_history(est);
+
+	return h ? clock_history_jitter_ns(h, now_ns - JITTER_BACK_NS, now_ns) : 0;
 }

@@ -42,4 +42,7 @@ bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_n
 bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_t now_ns,
 				       int64_t from_ns, int64_t to_ns, struct clock_model *out);
 
+/* How far single probes of the last 10 s scatter around their neighbours; 0 = too few to tell. */
+int64_t clock_estimator_jitter_ns(const struct clock_estimator *est, int64_t now_ns);
+
 #endif

@@ -35,14 +35,8 @@
 
 /* A wander is hidden while it moves the offset by less than this many times half the interval's
  * width within one bound's reach. Twice was too little for rates that step under jitter. */
-#define HIDE 4
-/* A rate that changed within the last gap between trains strayed further than the gap's mean shows. */
-#define GAP_NS	     250e6
-#define GAP_LEAST_NS 60e6
+#define HIDE	     4
 #define HIDE_MEDIAN  5 /* intervals, of whose widths the median counts */
-#define END_NS	     5e9 /* closer to an end more can hide, in proportion, */
-#define END_LEAST_NS 100e6 /* down to this */
-#define WORSE	     4 /* an interval at an end this many times as wide: the link became worse */
 #define CUT_NS	     20e6 /* at least the last train */
 #define HIDE_NEAR_NS 5e9 /* and the largest of the medians so far around a time */
 
@@ -73,6 +67,8 @@ void clock_history_free(struct clock_history *h)
 		return;
 	bounds_free(&h->low);
 	bounds_free(&h->high);
+	bounds_free(&h->tight_low);
+	bounds_free(&h->tight_high);
 	free(h->pace.hidden);
 	free(h);
 }
@@ -219,13 +215,11 @@ void clock_history_add(struct clock_history *h, const struct clock_sample *s)
 		h->rtt_min_ns = rtt;
 	narrow_cone(h);
 	h->probes += !s->is_update;
-	h->has_pace = false;
+	h->has_pace = h->is_pruned = false;
 }
 
-void clock_history_cut(struct clock_history *h)
+static void keep_until(struct clock_history *h, double at)
 {
-	double width = fmin(h->certain.hi - h->certain.lo, ENVELOPE_REACH_NS * CLOCK_STRAY_MAX);
-	double at = (double)(h->last_ns - h->x0_ns) - CUT_NS - 2 * width / CLOCK_STRAY_MAX;
 	size_t low = bounds_from(&h->low, at), high = bounds_from(&h->high, at);
 
 	if (!low || !high)
@@ -233,18 +227,54 @@ void clock_history_cut(struct clock_history *h)
 	h->low.n = low;
 	h->high.n = high;
 	h->last_ns = h->x0_ns + (int64_t)fmax(h->low.at[low - 1].x, h->high.at[high - 1].x);
-	h->has_pace = false;
+	h->has_pace = h->is_pruned = false;
+}
+
+/* The last of these bounds that the other history contradicts at any rate; -INFINITY = none. */
+static double last_against(const struct clock_history *h, const struct bounds *b, int sign,
+			   const struct clock_history *next)
+{
+	double dx = (double)(next->x0_ns - h->x0_ns), dv = (double)(next->v0_ns - h->v0_ns);
+
+	for (size_t i = b->n; i-- > 0;) {
+		struct interval in = any_rate_at(next, b->at[i].x - dx);
+		double v = b->at[i].v - dv;
+
+		if (sign > 0 ? v > in.hi : v < in.lo)
+			return b->at[i].x;
+	}
+	return -INFINITY;
+}
+
+void clock_history_cut(struct clock_history *h, const struct clock_history *next)
+{
+	double width, last;
+
+	if (next->cause == CLOCK_BREAK_RATE) {
+		width = fmin(h->certain.hi - h->certain.lo, ENVELOPE_REACH_NS * CLOCK_STRAY_MAX);
+		last = (double)(h->last_ns - h->x0_ns) - CUT_NS - 2 * width / CLOCK_STRAY_MAX;
+		keep_until(h, last);
+		return;
+	}
+	last = fmax(last_against(h, &h->low, 1, next), last_against(h, &h->high, -1, next));
+	keep_until(h, last + 1);
 }
 
 void clock_history_expire(struct clock_history *h, int64_t before_ns)
 {
 	bounds_expire(&h->low, (double)(before_ns - h->x0_ns));
 	bounds_expire(&h->high, (double)(before_ns - h->x0_ns));
+	h->is_pruned = false;
 	if (h->first_ns < before_ns)
 		h->first_ns = before_ns < h->last_ns ? before_ns : h->last_ns;
 }
 
 /* ---- the pace ---- */
+
+double clock_pace_any(const struct clock_pace *p)
+{
+	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
+}
 
 /* Times that have a bound, because intervals are narrowest there; the two ends, which make the
  * longest base for a rate, are among them. */
@@ -372,23 +402,8 @@ static void find_hidden_wander(const struct clock_history *h, const struct grid 
 	}
 }
 
-/* What the bounds at x alone could hide, if they are much worse than those around; else 0. */
-static double hidden_by_bad_link(const struct clock_history *h, const struct clock_pace *p,
-				 double x, double usual)
-{
-	struct pace any = { p->pace.rate, clock_pace_any(p) };
-	struct interval in;
-	double hidden;
-
-	if (!envelope_at(&h->low, &h->high, x, any, &in))
-		return 0;
-	hidden = HIDE * (in.hi - in.lo) / 2 / ENVELOPE_REACH_NS;
-	return hidden > WORSE * usual ? hidden : 0;
-}
-
-/* Around x, the drift on top of pace.drift. What happens close to an end has less time to show. */
-static double hidden_at(const struct clock_history *h, const struct clock_pace *p, double x,
-			double to_end)
+/* Around x, the drift on top of pace.drift. */
+static double hidden_at(const struct clock_pace *p, double x)
 {
 	size_t low = 0, high = p->n_hidden;
 	double most;
@@ -404,13 +419,7 @@ static double hidden_at(const struct clock_history *h, const struct clock_pace *
 	most = p->hidden[low].drift;
 	if (high < p->n_hidden)
 		most = fmax(most, p->hidden[high].drift);
-	if (to_end < END_NS)
-		most = fmax(most, hidden_by_bad_link(h, p, x, most));
-	most *= END_NS / fmax(fmin(to_end, END_NS), END_LEAST_NS);
-	most = fmin(most, CLOCK_STRAY_MAX);
-	if (to_end < GAP_NS)
-		most = fmax(most, p->wander * GAP_NS / fmax(to_end, GAP_LEAST_NS));
-	most = fmin(most, clock_pace_any(p) - p->proved);
+	most = fmin(most, fmin(CLOCK_STRAY_MAX, clock_pace_any(p) - p->proved));
 	return fmax(0, p->proved + most - p->pace.drift);
 }
 
@@ -482,43 +491,52 @@ static double guess_at(const struct clock_history *h, const struct clock_pace *p
 	return fmin(fmax(line, in.lo), in.hi);
 }
 
-double clock_pace_any(const struct clock_pace *p)
+static void set_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
+		     struct interval in, struct clock_knot *out)
 {
-	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
+	*out = (struct clock_knot){
+		.host_ns = at_ns,
+		.lo_ns = h->v0_ns + (int64_t)floor(in.lo) - 1,
+		.hi_ns = h->v0_ns + (int64_t)ceil(in.hi) + 1,
+		.offset_ns = h->v0_ns + llround(guess_at(h, p, (double)(at_ns - h->x0_ns), in)),
+	};
 }
 
-double clock_pace_beyond(const struct clock_pace *p, double drift)
+static void prune(struct clock_history *h)
 {
-	return fmin(BEYOND * drift, clock_pace_any(p));
+	if (h->is_pruned)
+		return;
+	bounds_prune(&h->low, 1, &h->tight_low);
+	bounds_prune(&h->high, -1, &h->tight_high);
+	h->is_pruned = true;
 }
 
-static double distance_to_end(const struct clock_history *h, int64_t at_ns)
+bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
+			struct clock_knot *out, struct bend *bend)
 {
-	int64_t first = llabs(at_ns - h->first_ns), last = llabs(h->last_ns - at_ns);
-
-	return (double)(first < last ? first : last);
+	prune(h);
+	if (!bend_at(&h->tight_low, &h->tight_high, (double)(at_ns - h->x0_ns), bend))
+		return false;
+	set_knot(h, p, at_ns, bend->at, out);
+	return true;
 }
 
-bool clock_history_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-			bool ends, struct clock_knot *out)
+bool clock_history_now(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
+		       struct clock_knot *out, double *drift)
 {
 	const struct pace any = { 0, CLOCK_DRIFT_MAX };
-	double x = (double)(at_ns - h->x0_ns);
-	struct pace pace = p->pace;
+	double x = (double)(at_ns - h->x0_ns), near = p->pace.drift + hidden_at(p, x);
+	struct pace pace = { p->pace.rate, near };
 	struct interval in;
 
-	out->drift_more = hidden_at(h, p, x, ends ? distance_to_end(h, at_ns) : INFINITY);
-	pace.drift += out->drift_more;
+	*drift = fmin(BEYOND * near, clock_pace_any(p));
 	if (at_ns > h->last_ns || at_ns < h->first_ns)
-		pace.drift = clock_pace_beyond(p, pace.drift);
+		pace.drift = *drift;
 	if (!envelope_at(&h->low, &h->high, x, pace, &in))
 		return false;
 	if (in.lo > in.hi && (!envelope_at(&h->low, &h->high, x, any, &in) || in.lo > in.hi))
 		return false;
-	out->host_ns = at_ns;
-	out->lo_ns = h->v0_ns + (int64_t)floor(in.lo) - 1;
-	out->hi_ns = h->v0_ns + (int64_t)ceil(in.hi) + 1;
-	out->offset_ns = h->v0_ns + llround(guess_at(h, p, x, in));
+	set_knot(h, p, at_ns, in, out);
 	return true;
 }
 

@@ -6,13 +6,11 @@
 #ifndef AGENT_CLOCK_HISTORY_H
 #define AGENT_CLOCK_HISTORY_H
 
+#include "agent/clock/bend.h"
 #include "agent/clock/envelope.h"
 #include "agent/clock/model.h"
 #include "agent/clock/sample.h"
 
-/* No two clocks differ by more. Two crystals of 100 ppm are 200 apart; steered clocks and those of
- * virtual machines go further. */
-#define CLOCK_DRIFT_MAX 500e-6
 /* Nor does a rate stray further from its mean: what does is a break. */
 #define CLOCK_STRAY_MAX 120e-6
 
@@ -37,6 +35,8 @@ struct clock_history {
 	int64_t begin_ns, first_ns, last_ns; /* host time: of the break, of samples */
 	int64_t jump_ns; /* of a break that the estimator found: the offset moved by at least this */
 	struct bounds low, high;
+	struct bounds tight_low, tight_high; /* pruned, for knots, if is_pruned */
+	bool is_pruned;
 	double certain_x; /* time of the newest bound */
 	struct interval certain; /* what all bounds prove there; new bounds may not contradict it */
 	struct pace cone; /* the pace that `certain` assumes */
@@ -51,8 +51,7 @@ struct clock_history {
 	int64_t pace_from_ns;
 };
 
-/* The drift where there are no bounds: near them, where it is `drift` among them, and anywhere. */
-double clock_pace_beyond(const struct clock_pace *p, double drift);
+/* The drift anywhere, whatever the rate does. */
 double clock_pace_any(const struct clock_pace *p);
 
 struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns);
@@ -67,9 +66,9 @@ int64_t clock_history_contradiction_ns(const struct clock_history *h, const stru
 				       bool *rate);
 void clock_history_add(struct clock_history *h, const struct clock_sample *s);
 
-/* After another history began because the rate changed: forgets the last bounds, which may be from
- * after the change. Keeps all if none were left. */
-void clock_history_cut(struct clock_history *h);
+/* After `next` began because the clock broke, found by its samples alone: forgets the last bounds,
+ * which may be from after the break. Keeps all if none were left. */
+void clock_history_cut(struct clock_history *h, const struct clock_history *next);
 
 /* Forgets bounds before this host time. */
 void clock_history_expire(struct clock_history *h, int64_t before_ns);
@@ -79,12 +78,18 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns);
 const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns);
 
 /*
- * What is certain at host time at_ns, and the best guess in it. False if the bounds exclude each
- * other at any pace. `ends`: also if the rate changed so shortly before the last sample, or after
- * the first, that nothing shows it.
+ * A knot of a map of the past: what is certain at host time at_ns, and the best guess in it. *bend has
+ * the limits of the rate around it. False if the bounds contradict each other at any rate.
  */
-bool clock_history_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-			bool ends, struct clock_knot *out);
+bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
+			struct clock_knot *out, struct bend *bend);
+
+/*
+ * The same for a model of now, if no step of the rate is still unknown. *drift is how far the rate may
+ * stray from the pace's where there are no bounds.
+ */
+bool clock_history_now(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
+		       struct clock_knot *out, double *drift);
 
 /* Median distance of a train's best probe from the line through its neighbours, in [from, to]. */
 int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, int64_t to_ns);

@@ -60,23 +60,21 @@ static struct guess guess_from_knot(const struct clock_segment *seg, const struc
 			       k->hi_ns + moved + stray };
 }
 
-static double drift_between(const struct clock_segment *seg, const struct clock_knot *a)
-{
-	return seg->drift + fmax(a[0].drift_more, a[1].drift_more);
-}
-
-/* Between two knots the best guess is on the line; the interval is what both allow. */
-static struct guess guess_between(const struct clock_segment *seg, const struct clock_knot *a,
-				  wide host)
+/* Between two knots the best guess is on a line, and the ends of the interval are on lines or beyond
+ * them by what the offset can bend in between. */
+static struct guess guess_between(const struct clock_knot *a, wide host)
 {
 	const struct clock_knot *b = a + 1;
-	double drift = drift_between(seg, a);
-	struct guess left = guess_from_knot(seg, a, host, drift);
-	struct guess right = guess_from_knot(seg, b, host, drift);
-	double slope = (double)(b->offset_ns - a->offset_ns) / (double)(b->host_ns - a->host_ns);
+	double gap = (double)(b->host_ns - a->host_ns);
+	wide far = host - a->host_ns, left = b->host_ns - host, round = far && left;
 
-	return (struct guess){ a->offset_ns + scaled(slope, host - a->host_ns),
-			       most(left.lo, right.lo), least(left.hi, right.hi) };
+	return (struct guess){
+		a->offset_ns + scaled((double)(b->offset_ns - a->offset_ns) / gap, far),
+		a->lo_ns + scaled((double)(b->lo_ns - a->lo_ns) / gap, far) - round -
+			least(scaled(a->after.lo, far), scaled(b->before.lo, left)),
+		a->hi_ns + scaled((double)(b->hi_ns - a->hi_ns) / gap, far) + round +
+			least(scaled(a->after.hi, far), scaled(b->before.hi, left)),
+	};
 }
 
 static struct guess guess_in_segment(const struct clock_model *m, const struct clock_segment *seg,
@@ -86,9 +84,9 @@ static struct guess guess_in_segment(const struct clock_model *m, const struct c
 	size_t low = 0, high = seg->n - 1;
 
 	if (host <= k[0].host_ns)
-		return guess_from_knot(seg, &k[0], host, seg->drift_out);
+		return guess_from_knot(seg, &k[0], host, seg->drift);
 	if (host >= k[high].host_ns)
-		return guess_from_knot(seg, &k[high], host, seg->drift_out);
+		return guess_from_knot(seg, &k[high], host, seg->drift);
 	while (high - low > 1) {
 		size_t mid = low + (high - low) / 2;
 
@@ -97,7 +95,7 @@ static struct guess guess_in_segment(const struct clock_model *m, const struct c
 		else
 			high = mid;
 	}
-	return guess_between(seg, &k[low], host);
+	return guess_between(&k[low], host);
 }
 
 static wide end_of(const struct clock_model *m, const struct clock_segment *seg)
@@ -254,8 +252,21 @@ static wide bound_at_clipped(const struct clock_model *m, wide host, wide from, 
 	return bound_of(guess_at(m, most(from, least(host, to))));
 }
 
-/* The intervals of two knots widen towards each other at the drift, at most until the middle
- * between them. */
+/* The most that an end of the interval is beyond its line in a gap. */
+static double most_beyond(double after, double before, double gap)
+{
+	return after > 0 && before > 0 ? after * before / (after + before) * gap : 0;
+}
+
+static wide most_wider(const struct clock_knot *a)
+{
+	const struct clock_knot *b = a + 1;
+	double gap = (double)(b->host_ns - a->host_ns);
+
+	return (wide)ceil(fmax(most_beyond(a->after.hi, b->before.hi, gap),
+			       most_beyond(a->after.lo, b->before.lo, gap)));
+}
+
 static wide largest_bound_inside(const struct clock_model *m, const struct clock_segment *seg,
 				 wide from, wide to)
 {
@@ -267,11 +278,9 @@ static wide largest_bound_inside(const struct clock_model *m, const struct clock
 		out = most(out, bound_at_clipped(m, a->host_ns, from, to));
 		if (i + 1 == (size_t)seg->first + seg->n || b->host_ns <= from || a->host_ns >= to)
 			continue;
-		out = most(
-			out,
-			most(bound_of(guess_at(m, a->host_ns)), bound_of(guess_at(m, b->host_ns))) +
-				scaled(drift_between(seg, a) / 2, (wide)b->host_ns - a->host_ns) +
-				2);
+		out = most(out, most(bound_of(guess_at(m, a->host_ns)),
+				     bound_of(guess_at(m, b->host_ns))) +
+					most_wider(a) + 2);
 	}
 	return out;
 }
@@ -323,9 +332,8 @@ static void narrow_slack(const struct clock_model *m, wide host, struct clock_sl
 	slack->later_ns = saturate(least(slack->later_ns, most(0, g.offset - g.lo)));
 }
 
-/* Between two knots the guess is on a line, and the ends of the interval bend away from it, so the
- * slack is least at a knot. The lines on its two sides may leave different slack there: both are
- * examined. */
+/* Between two knots the guess is on a line, and the ends of the interval are on lines or bend away
+ * from it, so the slack is least at a knot. */
 struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t from_raw_ns,
 					  int64_t to_raw_ns)
 {
@@ -339,7 +347,6 @@ struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t f
 	for (size_t i = 0; i < m->n_knots; i++) {
 		if (clock_model_knots(m)[i].host_ns <= from || clock_model_knots(m)[i].host_ns > to)
 			continue;
-		narrow_slack(m, (wide)clock_model_knots(m)[i].host_ns - 1, &slack);
 		narrow_slack(m, clock_model_knots(m)[i].host_ns, &slack);
 	}
 	return slack;

@@ -39,18 +39,20 @@ enum clock_break {
 struct clock_knot {
 	int64_t host_ns;
 	int64_t offset_ns, lo_ns, hi_ns;
-	double drift_more; /* on top of the segment's drift: what the links near it could hide */
+	/* Between two knots each end of the interval is at most so far beyond the line, per ns from
+	 * the knot before and from the knot after; the smaller of the two limits holds. */
+	struct clock_bend {
+		double hi, lo;
+	} before, after; /* in the gap before it, in the gap after it */
 };
 
-/* A period without a break: knots in order of time, and how the offset moves between and beyond
- * them. */
+/* A period without a break: knots in order of time, and how the offset moves beyond them. */
 struct clock_segment {
 	enum clock_break cause; /* of its beginning */
 	uint16_t first, n; /* its knots; n > 0 */
 	double rate; /* change of the offset per ns of host clock, the best guess */
-	/* The rate differs from that by at most: */
-	double drift; /* between knots */
-	double drift_out; /* beyond the knots, up to horizon_ns away */
+	/* Beyond the knots the rate differs from that by at most: */
+	double drift; /* up to horizon_ns away */
 	double drift_far; /* further away */
 	int64_t horizon_ns;
 };

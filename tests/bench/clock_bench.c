@@ -4,7 +4,8 @@
  * estimators on the same probes, in every world of tests/lib/clock_worlds.c, and its CPU time. See
  * tests/bench/clock.
  *
- *   clock_bench compare REPEATS | campaign INSTANTS [WORLD] | cost REPEATS |
+ *   clock_bench compare REPEATS | campaign INSTANTS [SEED [WORLD]] |
+ *   cost REPEATS |
  *   windows SECONDS
  */
 #include <math.h>
@@ -215,7 +216,7 @@ static void judge_goal(const struct world_case *c, struct world_judge *inner, st
 	t->inaccurate++;
 }
 
-static void campaign_in(size_t index, size_t instants, struct tally *t)
+static void campaign_in(size_t index, size_t instants, uint64_t seed, struct tally *t)
 {
 	struct world_judge all = { 0 }, inner = { 0 }, ahead = { 0 }, files = { 0 };
 	const struct clock_world *kind = &world_cases[index].world;
@@ -224,7 +225,7 @@ static void campaign_in(size_t index, size_t instants, struct tally *t)
 		struct clock_model last;
 		struct clock_world w;
 
-		world_seed(1 + index * 1000003 + k);
+		world_seed(seed * 1000000007 + index * 1000003 + k);
 		world_judge_capture(kind, instants < FEW ? CHECKS_FEW : CHECKS, &files);
 		if (k % (instants < FEW ? 64 : 16))
 			continue;
@@ -250,7 +251,7 @@ static void campaign_in(size_t index, size_t instants, struct tally *t)
 	world_judge_free(&ahead);
 }
 
-static int campaign(size_t instants, const char *name)
+static int campaign(size_t instants, uint64_t seed, const char *name)
 {
 	struct tally t = { 0 };
 
@@ -260,7 +261,7 @@ static int campaign(size_t instants, const char *name)
 	       "unknown", "err p50", "err p99", "bound p50", "bound p99", "bound max");
 	for (size_t i = 0; i < n_world_cases; i++) {
 		if (!name || !strcmp(name, world_cases[i].world.name))
-			campaign_in(i, instants, &t);
+			campaign_in(i, instants, seed, &t);
 	}
 	printf("%zu instants, the truth outside the bound in %zu, no bound in %zu, errors above "
 	       "the "
@@ -359,12 +360,14 @@ int main(int argc, char **argv)
 	if (n && !strcmp(argv[1], "compare"))
 		return compare(n);
 	if (n && !strcmp(argv[1], "campaign"))
-		return campaign(n, argv[3]);
+		return campaign(n, argc > 3 ? (uint64_t)atoll(argv[3]) : 1,
+				argc > 4 ? argv[4] : NULL);
 	if (n && !strcmp(argv[1], "windows"))
 		return windows(n);
 	if (n && !strcmp(argv[1], "cost"))
 		return cost(n);
-	fprintf(stderr, "usage: clock_bench compare REPEATS | campaign INSTANTS [WORLD] | cost "
-			"REPEATS | windows SECONDS\n");
+	fprintf(stderr,
+		"usage: clock_bench compare REPEATS | campaign INSTANTS [SEED [WORLD]] | cost "
+		"REPEATS | windows SECONDS\n");
 	return 2;
 }

@@ -7,6 +7,7 @@
 #ifndef TESTS_CLOCK_WORLD_H
 #define TESTS_CLOCK_WORLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -65,6 +66,9 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns);
 int64_t world_session_ns(int64_t t_ns);
 void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
 		 struct world_samples *out); /* appends, sorted; free `at` */
+
+/* The agent sends single probes there, and more after the window. */
+bool world_is_jittery(const struct clock_world *w);
 
 /* Probes from 0 on as an agent sends them that is armed at armed_ns for a window until to_ns. */
 void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t to_ns,

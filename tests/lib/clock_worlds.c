@@ -65,6 +65,9 @@ const struct world_case world_cases[] = {
 	{ { "rate step 90 ppm, exp 200 us",	EXP200, PAIRS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
 	{ { "rate step 90 ppm, queue 200 us",	QUEUE200, PAIRS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
 	{ { "rate step 400 ppm",		KERNEL, PAIRS, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
+	{ { "rate step 400 ppm, exp 200 us",	EXP200, PAIRS, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
+	{ { "rate step 400 ppm, Pareto",	EXP200, .jitter = JITTER_PARETO, PAIRS, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
+	{ { "rate step 90 ppm, far",		.there_ns = 5 * NS_PER_MS, .back_ns = 6 * NS_PER_MS, .jitter_ns = NS_PER_MS, TRAINS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
 	{ { "5 ppm more for 10 s",		KERNEL, PAIRS, OFFSET, .drift_ppm = 30, .rate_step = { SOME_NS, 10 * NS_PER_S }, .rate_step_ppm = 5 }, { 0, 0, 0 } },
 	{ { "queue 200 us, load 0.9",		QUEUE200, .load = 0.9, PAIRS, OFFSET, WANDER }, { 0, 0, 0 } },
 	{ { "Pareto 200 us",			EXP200, .jitter = JITTER_PARETO, PAIRS, OFFSET, WANDER }, { 0, 0, 0 } },
@@ -80,7 +83,8 @@ const struct world_case world_cases[] = {
 const size_t n_world_cases = sizeof(world_cases) / sizeof(world_cases[0]);
 
 #define EDGE_NS		(6 * NS_PER_S)
-#define MADE_NS		(250 * NS_PER_MS) /* after its window a map is made */
+#define MADE_NS		(250 * NS_PER_MS) /* after its window a map is made, */
+#define MADE_LATE_NS	(700 * NS_PER_MS) /* or so long on a link that jitters */
 #define STEP_KNOWN_NS	NS_PER_S
 #define RATE_KNOWN_NS	(10 * NS_PER_S)
 #define RATE_BREAKS_PPM 120
@@ -184,13 +188,14 @@ void world_judge_capture(const struct clock_world *kind, size_t instants, struct
 	int64_t t0_ns = armed_ns + 2 * NS_PER_S;
 	int64_t t1_ns = t0_ns + llround(between_log(10e6, 3600e9));
 	struct clock_world w = world_vary(kind, armed_ns - NS_PER_S, t1_ns);
-	int64_t host_now = world_host_ns(&w, t1_ns + MADE_NS);
+	int64_t made_ns = t1_ns + (world_is_jittery(kind) ? MADE_LATE_NS : MADE_NS);
+	int64_t host_now = world_host_ns(&w, made_ns);
 	struct clock_estimator *est = clock_estimator_new();
 	struct clock_model m = { .at_raw_ns = host_now };
 	struct world_samples samples = { 0 };
 
 	world_probe_capture(&w, armed_ns, t1_ns, &samples);
-	for (size_t i = 0; i < samples.n && samples.at[i].at_ns < t1_ns + MADE_NS; i++)
+	for (size_t i = 0; i < samples.n && samples.at[i].at_ns < made_ns; i++)
 		clock_estimator_add(est, &samples.at[i].s);
 	m.calibrated = clock_estimator_make_window_model(est, host_now, world_host_ns(&w, t0_ns),
 							 world_host_ns(&w, t1_ns), &m);

@@ -1,6 +1,7 @@
 # ---- clock ----
 set(clock_worlds ${CMAKE_SOURCE_DIR}/tests/lib/clock_world.c ${CMAKE_SOURCE_DIR}/tests/lib/clock_worlds.c
 	${CMAKE_SOURCE_DIR}/tests/lib/queue.c)
+unit_test(agent/clock/bend_test PURE USES agent_clock SRC ${clock_worlds})
 unit_test(agent/clock/clock_test VIRTUAL USES agent_clock)
 unit_test(agent/clock/estimator_test PURE USES agent_clock SRC ${clock_worlds})
 unit_test(agent/clock/exchange_test PURE USES agent_clock)

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/clock/bend.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* A clock at the limit would have its offset at an end of its interval, and so an error. */
+#define RATE_MAX (1.1 * CLOCK_DRIFT_MAX)
+
+#define SIDE_MAX       40 /* bounds of one kind on one side: the closest ones */
+#define REACH_LEAST_NS 0.5e9
+#define GLANCE_NS      1e9 /* shows about how wide the interval is, and so how far to look: */
+#define TURN_SHARE     4 /* until the turn is so many times the interval */
+
+/* ---- pruning ---- */
+
+void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
+{
+	double implied = -INFINITY; /* by those before, then by those after */
+	size_t kept = 0;
+
+	out->n = 0;
+	if (out->cap < b->n) {
+		out->cap = b->n;
+		out->at = xrealloc(out->at, out->cap * sizeof(*out->at));
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		double v = sign * b->at[i].v + RATE_MAX * b->at[i].x;
+
+		if (v > implied)
+			out->at[out->n++] = b->at[i];
+		implied = fmax(implied, v);
+	}
+	implied = -INFINITY;
+	for (size_t i = out->n; i-- > 0;) {
+		double v = sign * out->at[i].v - RATE_MAX * out->at[i].x;
+
+		if (v > implied)
+			out->at[out->n - ++kept] = out->at[i];
+		implied = fmax(implied, v);
+	}
+	memmove(out->at, out->at + out->n - kept, kept * sizeof(*out->at));
+	out->n = kept;
+}
+
+/* ---- around a time ---- */
+
+/* Bounds of one kind on one side of x, the furthest first: their x is their distance, negative. */
+struct side {
+	struct bound room[SIDE_MAX];
+	const struct bound *at; /* the last n of them */
+	size_t n;
+};
+
+/* All bounds around x. The ones after x are mirrored in time: there, rates have the other sign. */
+struct around {
+	struct side low_before, high_before, low_after, high_after;
+};
+
+/* Bounds of one kind: [0, before) are not after x, [after, n) not before it. */
+struct place {
+	const struct bounds *b;
+	double x;
+	size_t before, after;
+};
+
+static struct place find_place(const struct bounds *b, double x)
+{
+	struct place p = { b, x, bounds_from(b, x - 0.5), 0 };
+
+	p.after = p.before;
+	while (p.before < b->n && b->at[p.before].x < x + 0.5)
+		p.before++;
+	return p;
+}
+
+static void take(struct side *s, double far, double v)
+{
+	s->room[SIDE_MAX - ++s->n] = (struct bound){ -far, v };
+}
+
+/* Those up to `reach` from the closest. */
+static void take_before(struct side *s, const struct place *p, double reach)
+{
+	const struct bound *at = p->b->at;
+	size_t first = p->before;
+
+	s->n = 0;
+	for (size_t i = first; i && s->n < SIDE_MAX && at[first - 1].x - at[i - 1].x <= reach; i--)
+		take(s, p->x - at[i - 1].x, at[i - 1].v);
+	s->at = s->room + SIDE_MAX - s->n;
+}
+
+static void take_after(struct side *s, const struct place *p, double reach)
+{
+	const struct bound *at = p->b->at;
+	size_t first = p->after;
+
+	s->n = 0;
+	for (size_t i = first; i < p->b->n && s->n < SIDE_MAX && at[i].x - at[first].x <= reach;
+	     i++)
+		take(s, at[i].x - p->x, at[i].v);
+	s->at = s->room + SIDE_MAX - s->n;
+}
+
+/* The most that the offset can be at x, and its rate until there. */
+struct most {
+	double v, rate;
+};
+
+/* The corners of the hull above `least`, and the one that a line of the rate touches. */
+struct corners {
+	struct bound at[SIDE_MAX];
+	size_t n, touched;
+};
+
+static void add_corner(struct corners *c, struct bound b)
+{
+	while (c->n >= 2 && bound_is_inside_hull(c->at[c->n - 2], c->at[c->n - 1], b, 1))
+		c->n--;
+	c->at[c->n++] = b;
+	c->touched = c->touched < c->n ? c->touched : c->n - 1;
+}
+
+/* Of the lines of this rate through the corners, the highest one at x. */
+static double highest_line(struct corners *c, double rate)
+{
+	const struct bound *b = &c->at[c->touched];
+
+	if (!c->n)
+		return -INFINITY;
+	while (c->touched + 1 < c->n && b[1].v - rate * b[1].x >= b[0].v - rate * b[0].x) {
+		c->touched++;
+		b++;
+	}
+	return b->v - rate * b->x;
+}
+
+/* What the turn of the rate can make of the offset over that time. */
+static double turn(double x)
+{
+	return CLOCK_TURN_MAX / 2 * x * x;
+}
+
+static struct bound bent(struct bound b, int sign)
+{
+	return (struct bound){ b.x, sign * b.v - turn(b.x) };
+}
+
+/*
+ * While the rate falls, but for its turn: less that, the offset bends down only. Then the mean rate
+ * from the `least` of one bound to the `most` of a later one is a limit of the rate from there on.
+ * The smaller the limit, the later the corner that a line of this rate touches: each is passed once.
+ * With sign -1, and the two kinds of bounds exchanged: the least, while the rate rises.
+ */
+static struct most most_while_falling(const struct side *least, const struct side *most, int sign)
+{
+	struct most out = { INFINITY, RATE_MAX };
+	struct corners c = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < most->n; i++) {
+		struct bound b = bent(most->at[i], sign);
+		double v;
+
+		for (; n < least->n && least->at[n].x < b.x; n++)
+			add_corner(&c, bent(least->at[n], sign));
+		while (b.v - out.rate * b.x < highest_line(&c, out.rate) - 1e-3)
+			out.rate = (b.v - c.at[c.touched].v) / (b.x - c.at[c.touched].x);
+		v = b.v - out.rate * b.x;
+		out.v = v < out.v ? v : out.v;
+	}
+	return out;
+}
+
+/* The bounds of a side that are not at x itself. */
+static size_t count_off(const struct side *s)
+{
+	return s->n && s->at[s->n - 1].x > -1 ? s->n - 1 : s->n;
+}
+
+/* At x, the line from a before it to b after it, for an offset that bends up. */
+static double chord(struct bound a, struct bound b, int sign)
+{
+	double at_a = sign * a.v + turn(a.x), at_b = sign * b.v + turn(b.x);
+
+	return (at_a * b.x + at_b * a.x) / (a.x + b.x);
+}
+
+/* The lowest chord over x between bounds on its two sides: an offset whose rate rises is below it.
+ * With sign -1, the highest. Each round turns the chord around one of its ends, then the other. */
+static double lowest_chord(const struct side *before, const struct side *after, int sign)
+{
+	size_t n_before = count_off(before), n_after = count_off(after), i = 0, j = 0;
+	double best = INFINITY, last;
+
+	if (!n_before || !n_after)
+		return INFINITY;
+	do {
+		last = best;
+		for (size_t k = 0; k < n_before; k++) {
+			double v = chord(before->at[k], after->at[j], sign);
+
+			i = v < best ? k : i;
+			best = v < best ? v : best;
+		}
+		for (size_t k = 0; k < n_after; k++) {
+			double v = chord(before->at[i], after->at[k], sign);
+
+			j = v < best ? k : j;
+			best = v < best ? v : best;
+		}
+	} while (best < last);
+	return best;
+}
+
+/* What the closest bounds prove at any rate. */
+static double closest(const struct side *before, const struct side *after, int sign)
+{
+	double out = INFINITY, v;
+
+	for (size_t i = 0; i < before->n; i++) {
+		v = sign * before->at[i].v - RATE_MAX * before->at[i].x;
+		out = v < out ? v : out;
+	}
+	for (size_t i = 0; i < after->n; i++) {
+		v = sign * after->at[i].v - RATE_MAX * after->at[i].x;
+		out = v < out ? v : out;
+	}
+	return out;
+}
+
+static void look_around(const struct place *low, const struct place *high, double reach,
+			struct around *a)
+{
+	take_before(&a->low_before, low, reach);
+	take_before(&a->high_before, high, reach);
+	take_after(&a->low_after, low, reach);
+	take_after(&a->high_after, high, reach);
+}
+
+static struct interval at_any_rate(const struct around *a)
+{
+	return (struct interval){ -closest(&a->low_before, &a->low_after, -1),
+				  closest(&a->high_before, &a->high_after, 1) };
+}
+
+/* False if the rate cannot only fall. `any` holds at any rate. */
+static bool bend_down(const struct around *a, struct interval any, struct bend *out)
+{
+	struct most before = most_while_falling(&a->low_before, &a->high_before, 1);
+	struct most after = most_while_falling(&a->low_after, &a->high_after, 1);
+
+	out->at.hi = fmin(before.v, after.v);
+	out->at.lo = fmax(any.lo, -lowest_chord(&a->low_before, &a->low_after, -1));
+	out->after.hi = before.rate;
+	out->before.lo = -after.rate;
+	return out->at.lo <= out->at.hi && out->before.lo <= out->after.hi;
+}
+
+/* False if it cannot only rise. */
+static bool bend_up(const struct around *a, struct interval any, struct bend *out)
+{
+	struct most before = most_while_falling(&a->high_before, &a->low_before, -1);
+	struct most after = most_while_falling(&a->high_after, &a->low_after, -1);
+
+	out->at.lo = -fmin(before.v, after.v);
+	out->at.hi = fmin(any.hi, lowest_chord(&a->high_before, &a->high_after, 1));
+	out->after.lo = -before.rate;
+	out->before.hi = after.rate;
+	return out->at.lo <= out->at.hi && out->after.lo <= out->before.hi;
+}
+
+static const struct interval none = { INFINITY, -INFINITY };
+
+static bool bend_within(const struct around *a, struct interval any, struct bend *out)
+{
+	struct bend down = { none, none, none }, up = { none, none, none };
+
+	if (!bend_down(a, any, &down))
+		down = (struct bend){ none, none, none };
+	if (!bend_up(a, any, &up))
+		up = (struct bend){ none, none, none };
+	*out = (struct bend){
+		.at = { fmin(down.at.lo, up.at.lo), fmax(down.at.hi, up.at.hi) },
+		.before = { down.before.lo, up.before.hi },
+		.after = { up.after.lo, down.after.hi },
+	};
+	return out->at.lo <= out->at.hi;
+}
+
+/* As far as the turn is less than the interval, or not much more: looser bounds prove little. */
+static double reach_for(struct interval any)
+{
+	double far = sqrt(TURN_SHARE * (any.hi - any.lo) / CLOCK_TURN_MAX);
+
+	return fmax(REACH_LEAST_NS, fmin(far, ENVELOPE_REACH_NS));
+}
+
+/* No way of bending explains the closest bounds, so the offset may have jumped: either what holds
+ * before x, or what holds after it. */
+static struct bend broken(const struct around *a)
+{
+	static const struct side nothing;
+	const double any = RATE_MAX;
+	struct interval before = { -closest(&a->low_before, &nothing, -1),
+				   closest(&a->high_before, &nothing, 1) };
+	struct interval after = { -closest(&nothing, &a->low_after, -1),
+				  closest(&nothing, &a->high_after, 1) };
+
+	return (struct bend){
+		.at = { fmin(before.lo, after.lo), fmax(before.hi, after.hi) },
+		.before = { -any, any },
+		.after = { -any, any },
+	};
+}
+
+bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend *out)
+{
+	const struct place in_low = find_place(low, x), in_high = find_place(high, x);
+	struct around a;
+	struct interval any;
+	double reach;
+
+	if (!low->n || !high->n)
+		return false;
+	look_around(&in_low, &in_high, GLANCE_NS, &a);
+	reach = reach_for(at_any_rate(&a));
+	look_around(&in_low, &in_high, reach, &a);
+	any = at_any_rate(&a);
+	while (!bend_within(&a, any, out)) {
+		reach /= 2;
+		if (reach < REACH_LEAST_NS) {
+			*out = broken(&a);
+			return isfinite(out->at.lo) && isfinite(out->at.hi);
+		}
+		look_around(&in_low, &in_high, reach, &a);
+	}
+	return true;
+}
