@@ -85,6 +85,43 @@ uint64_t now_source(void)
 	return n > 0 ? hash : 0;
 }
 
+/* The first bytes of the kernel's struct vmclock_abi, little-endian. */
+enum {
+	VMCLOCK_MAGIC = 0x4b4c4356,
+	VMCLOCK_SEQUENCE = 12, /* odd while the hypervisor writes */
+	VMCLOCK_DISRUPTION = 16,
+	VMCLOCK_BYTES = 24,
+};
+
+static uint64_t little_endian(const uint8_t *bytes, int n)
+{
+	uint64_t v = 0;
+
+	while (n-- > 0)
+		v = v << 8 | bytes[n];
+	return v;
+}
+
+uint64_t now_disruption_in(const char *path)
+{
+	uint8_t bytes[VMCLOCK_BYTES];
+	uint64_t mark = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
+	    little_endian(bytes, 4) == VMCLOCK_MAGIC && !(bytes[VMCLOCK_SEQUENCE] & 1))
+		mark = little_endian(bytes + VMCLOCK_DISRUPTION, 8) + 1;
+	close(fd);
+	return mark;
+}
+
+uint64_t now_disruption(void)
+{
+	return now_disruption_in("/dev/vmclock0");
+}
+
 int64_t now_wall_error_of(int state, const struct timex *t)
 {
 	if (state < 0 || state == TIME_ERROR || t->status & STA_UNSYNC)

@@ -60,6 +60,11 @@ int64_t now_suspended_ns(void);
 /* The kernel's clocksource: a number for its name; 0 = unknown. */
 uint64_t now_source(void);
 
+/* A mark that the hypervisor of this machine changes when it disrupts the clock, as by a live
+ * migration; 0 = unknown, there is no /dev/vmclock0. The second reads it from another file. */
+uint64_t now_disruption(void);
+uint64_t now_disruption_in(const char *path);
+
 /* The largest error of the wall clock against UTC, as the program that steers it reports to the
  * kernel; -1 = not steered, or the kernel does not answer. */
 int64_t now_wall_error_ns(void);

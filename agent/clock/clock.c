@@ -357,16 +357,23 @@ int64_t clock_probe_after_window(struct clock *c)
 
 /* ---- life ---- */
 
-/* A wall clock that was set does not touch raw. After a sleep, or with another clocksource, the
- * history of raw does not hold any more. */
+/* A wall clock that was set does not touch raw. After every other change the history of raw does not
+ * hold any more, from the snapshot before it on. */
 static void on_change(void *arg, enum ledger_change change)
 {
+	static const enum clock_break causes[] = {
+		[LEDGER_SLEPT] = CLOCK_BREAK_SUSPEND,
+		[LEDGER_SWITCHED] = CLOCK_BREAK_SOURCE,
+		[LEDGER_DISRUPTED] = CLOCK_BREAK_MOVED,
+	};
 	struct clock *c = arg;
+	struct clock_ledger l;
 
 	if (change == LEDGER_STEPPED)
 		return;
-	clock_estimator_break(c->estimator, host_of_raw(c, now_raw_ns()),
-			      change == LEDGER_SLEPT ? CLOCK_BREAK_SUSPEND : CLOCK_BREAK_SOURCE);
+	l = clock_watch_ledger(c->watch);
+	clock_estimator_break(c->estimator, host_of_raw(c, l.steps[l.n_steps - 1].from_raw_ns),
+			      host_of_raw(c, now_raw_ns()), causes[change]);
 	c->first_trains = FIRST_TRAINS;
 	if (loop_timer_armed(&c->timer))
 		loop_timer_in(c->conf.loop, &c->timer, 0, on_timer, c);

@@ -100,11 +100,12 @@ static bool is_confirmed(const struct clock_history *h)
 	return !is_found(h) || h->probes >= CONFIRM_PROBES;
 }
 
-void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause)
+void clock_estimator_break(struct clock_estimator *est, int64_t since_ns, int64_t at_ns,
+			   enum clock_break cause)
 {
 	struct clock_history *h = newest_history(est);
 
-	if (h && (!h->probes || !is_confirmed(h)))
+	if (h && (!h->probes || !is_confirmed(h) || !clock_history_keep_until(h, since_ns)))
 		drop_history(est, est->n - 1);
 	push_history(est, cause, at_ns);
 	est->announced = cause;

@@ -21,8 +21,10 @@ void clock_estimator_free(struct clock_estimator *est); /* NULL is fine */
 /* For a new epoch: forgets all samples, because they describe another session clock. */
 void clock_estimator_reset(struct clock_estimator *est);
 
-/* At about host time at_ns the host clock broke: earlier samples hold only for earlier times. */
-void clock_estimator_break(struct clock_estimator *est, int64_t at_ns, enum clock_break cause);
+/* Between these two host times the host clock broke: samples from before hold only for times before,
+ * those from in between for nothing. */
+void clock_estimator_break(struct clock_estimator *est, int64_t since_ns, int64_t at_ns,
+			   enum clock_break cause);
 
 /*
  * False for an impossible sample (t4 before t1, t3 before t2, negative round trip). Samples may

@@ -218,16 +218,22 @@ void clock_history_add(struct clock_history *h, const struct clock_sample *s)
 	h->has_pace = h->is_pruned = false;
 }
 
-static void keep_until(struct clock_history *h, double at)
+static bool keep_until(struct clock_history *h, double at)
 {
 	size_t low = bounds_from(&h->low, at), high = bounds_from(&h->high, at);
 
 	if (!low || !high)
-		return;
+		return false;
 	h->low.n = low;
 	h->high.n = high;
 	h->last_ns = h->x0_ns + (int64_t)fmax(h->low.at[low - 1].x, h->high.at[high - 1].x);
 	h->has_pace = h->is_pruned = false;
+	return true;
+}
+
+bool clock_history_keep_until(struct clock_history *h, int64_t until_ns)
+{
+	return keep_until(h, (double)(until_ns - h->x0_ns) + 1);
 }
 
 /* The last of these bounds that the other history contradicts at any rate; -INFINITY = none. */
@@ -253,11 +259,11 @@ void clock_history_cut(struct clock_history *h, const struct clock_history *next
 	if (next->cause == CLOCK_BREAK_RATE) {
 		width = fmin(h->certain.hi - h->certain.lo, ENVELOPE_REACH_NS * CLOCK_STRAY_MAX);
 		last = (double)(h->last_ns - h->x0_ns) - CUT_NS - 2 * width / CLOCK_STRAY_MAX;
-		keep_until(h, last);
+		(void)keep_until(h, last);
 		return;
 	}
 	last = fmax(last_against(h, &h->low, 1, next), last_against(h, &h->high, -1, next));
-	keep_until(h, last + 1);
+	(void)keep_until(h, last + 1);
 }
 
 void clock_history_expire(struct clock_history *h, int64_t before_ns)

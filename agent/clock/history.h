@@ -66,6 +66,9 @@ int64_t clock_history_contradiction_ns(const struct clock_history *h, const stru
 				       bool *rate);
 void clock_history_add(struct clock_history *h, const struct clock_sample *s);
 
+/* Forgets bounds after this host time. False if none were left: then nothing is forgotten. */
+bool clock_history_keep_until(struct clock_history *h, int64_t until_ns);
+
 /* After `next` began because the clock broke, found by its samples alone: forgets the last bounds,
  * which may be from after the break. Keeps all if none were left. */
 void clock_history_cut(struct clock_history *h, const struct clock_history *next);

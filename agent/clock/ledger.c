@@ -61,6 +61,7 @@ static const enum ledger_change change_of[] = {
 	[LEDGER_SET] = LEDGER_STEPPED,
 	[LEDGER_SUSPEND] = LEDGER_SLEPT,
 	[LEDGER_SOURCE] = LEDGER_SWITCHED,
+	[LEDGER_MOVED] = LEDGER_DISRUPTED,
 };
 
 static enum ledger_change begin_segment(struct clock_ledger *l, const struct ledger_point *p,
@@ -89,6 +90,8 @@ enum ledger_change ledger_add(struct clock_ledger *l, const struct ledger_point 
 	moved = clock_pair_moved_ns(&l->last.pair, &p->pair);
 	if (slept > SLEEP_MIN_NS)
 		return begin_segment(l, p, LEDGER_SUSPEND, slept);
+	if (p->disruption && l->last.disruption && p->disruption != l->last.disruption)
+		return begin_segment(l, p, LEDGER_MOVED, moved);
 	if (p->source && l->last.source && p->source != l->last.source)
 		return begin_segment(l, p, LEDGER_SOURCE, moved);
 	if (clock_pair_has_step(&l->last.pair, &p->pair))

@@ -24,6 +24,7 @@ struct ledger_point {
 	struct clock_pair pair;
 	int64_t suspended_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
 	uint64_t source; /* the kernel's clocksource, as now_source(); 0 = unknown */
+	uint64_t disruption; /* the hypervisor's mark, as now_disruption(); 0 = unknown */
 };
 
 struct ledger_knot {
@@ -31,7 +32,7 @@ struct ledger_knot {
 	bool begins_segment; /* between it and the knot before the clocks changed */
 };
 
-enum ledger_kind { LEDGER_SET, LEDGER_SUSPEND, LEDGER_SOURCE };
+enum ledger_kind { LEDGER_SET, LEDGER_SUSPEND, LEDGER_SOURCE, LEDGER_MOVED };
 
 struct ledger_step {
 	enum ledger_kind kind;
@@ -55,6 +56,7 @@ enum ledger_change {
 	LEDGER_STEPPED, /* the wall clock was set; raw goes on */
 	LEDGER_SLEPT, /* raw stood still as well: no longer comparable with what it was */
 	LEDGER_SWITCHED, /* another clocksource: from here on raw runs at another rate */
+	LEDGER_DISRUPTED, /* the machine was moved or restored: raw may have jumped, at another rate */
 };
 
 /* Points come in the order of raw; one that is not later than the last is ignored. */

@@ -31,6 +31,7 @@ enum clock_break {
 	CLOCK_BREAK_RATE, /* as before, but another rate may explain it */
 	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
 	CLOCK_BREAK_SOURCE, /* the kernel changed its clocksource */
+	CLOCK_BREAK_MOVED, /* the hypervisor says that it disrupted the clock */
 	CLOCK_BREAKS,
 };
 

@@ -31,7 +31,11 @@ struct clock_watch {
 
 static struct ledger_point take_point(void)
 {
-	struct ledger_point p = { .suspended_ns = now_suspended_ns(), .source = now_source() };
+	struct ledger_point p = {
+		.suspended_ns = now_suspended_ns(),
+		.source = now_source(),
+		.disruption = now_disruption(),
+	};
 
 	p.pair = now_pair();
 	return p;
@@ -52,6 +56,7 @@ void clock_watch_take_snapshot(struct clock_watch *w)
 		[LEDGER_STEPPED] = "stepped",
 		[LEDGER_SLEPT] = "slept",
 		[LEDGER_SWITCHED] = "switched",
+		[LEDGER_DISRUPTED] = "disrupted",
 	};
 	struct ledger_point p = take_point();
 	enum ledger_change change = ledger_add(&w->ledger, &p);

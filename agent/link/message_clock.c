@@ -27,6 +27,7 @@ static void add_ledger(struct message_clock *out, const struct clock_model *m)
 		[LEDGER_SET] = "set",
 		[LEDGER_SUSPEND] = "suspend",
 		[LEDGER_SOURCE] = "clocksource",
+		[LEDGER_MOVED] = "moved",
 	};
 	const struct clock_ledger *l = &m->ledger;
 

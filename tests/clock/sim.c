@@ -52,7 +52,7 @@ static struct clock_ledger watch(const struct wall *w)
 	struct clock_ledger l = { 0 };
 
 	for (int64_t raw = 0; raw <= LENGTH_NS; raw += SNAPSHOT_NS) {
-		const struct ledger_point p = { { raw, real_of(w, raw), WIDTH_NS }, 0, 0 };
+		const struct ledger_point p = { { raw, real_of(w, raw), WIDTH_NS }, 0, 0, 0 };
 
 		(void)ledger_add(&l, &p);
 	}

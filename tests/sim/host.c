@@ -131,6 +131,11 @@ uint64_t now_source(void)
 	return 1;
 }
 
+uint64_t now_disruption(void)
+{
+	return 0;
+}
+
 int64_t now_wall_error_ns(void)
 {
 	return -1;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/timex.h>
+#include <unistd.h>
 
 #include "base/now.h"
 
@@ -72,8 +75,45 @@ static void test_wall_error_is_unknown(void)
 	CHECK_EQ(now_wall_error_of(TIME_OK, &t), -1);
 }
 
+static void write_vmclock(const char *path, const uint8_t *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	CHECK(f && fwrite(bytes, 1, n, f) == n && !fclose(f));
+}
+
+/* The device that tells of live migrations: another mark after one; unknown without it, or while it
+ * is written, or if the bytes are none of its. */
+static void test_disruption(void)
+{
+	uint8_t bytes[104] = { 'V', 'C', 'L', 'K', 104, 0, 0, 0, 1, 0, 1, 0, 2, 0, 0, 0, 7 };
+	char path[] = "/tmp/tutti-vmclock-XXXXXX";
+	uint64_t before;
+
+	close(mkstemp(path));
+	CHECK_EQ(now_disruption_in(path), 0);
+	write_vmclock(path, bytes, sizeof(bytes));
+	before = now_disruption_in(path);
+	CHECK(before && now_disruption_in(path) == before);
+	bytes[12] = 3;
+	write_vmclock(path, bytes, sizeof(bytes));
+	CHECK_EQ(now_disruption_in(path), 0);
+	bytes[12] = 4;
+	bytes[20] = 1;
+	write_vmclock(path, bytes, sizeof(bytes));
+	CHECK(now_disruption_in(path) && now_disruption_in(path) != before);
+	write_vmclock(path, bytes, 23);
+	CHECK_EQ(now_disruption_in(path), 0);
+	bytes[0] = 'v';
+	write_vmclock(path, bytes, sizeof(bytes));
+	CHECK_EQ(now_disruption_in(path), 0);
+	unlink(path);
+	CHECK_EQ(now_disruption_in(path), 0);
+}
+
 int main(void)
 {
+	test_disruption();
 	test_wall_error_is_unknown();
 	test_step();
 	test_pair();

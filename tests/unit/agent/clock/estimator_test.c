@@ -245,9 +245,11 @@ static void test_announced_break(void)
 	int64_t at = 10 * NS_PER_S;
 
 	after.offset_ns += 3000; /* too small to contradict the history at once */
-	clock_estimator_break(est, 0, CLOCK_BREAK_SUSPEND); /* no history: no break */
-	feed(est, &quiet, 0, at);
-	clock_estimator_break(est, world_host_ns(&after, at), CLOCK_BREAK_SUSPEND);
+	clock_estimator_break(est, 0, 0, CLOCK_BREAK_SUSPEND); /* no history: no break */
+	feed(est, &quiet, 0, at - 50 * NS_PER_MS);
+	feed(est, &after, at - 30 * NS_PER_MS, at); /* after the break, but it is not known yet */
+	clock_estimator_break(est, world_host_ns(&quiet, at - 40 * NS_PER_MS),
+			      world_host_ns(&after, at), CLOCK_BREAK_SUSPEND);
 	CHECK(!get(est, &after, at, &m));
 	feed(est, &quiet, at - 2 * NS_PER_MS,
 	     at); /* sent before, arrived late: not of this segment */

@@ -10,7 +10,7 @@
 /* A machine's clocks. */
 struct world {
 	int64_t raw_ns, real_ns, suspended_ns;
-	uint64_t source;
+	uint64_t source, disruption;
 	double ppm; /* rate of the wall clock, above raw */
 };
 
@@ -22,7 +22,9 @@ static void run(struct world *w, int64_t ns)
 
 static enum ledger_change add_snapshot(struct clock_ledger *l, const struct world *w)
 {
-	struct ledger_point p = { { w->raw_ns, w->real_ns, 70 }, w->suspended_ns, w->source };
+	struct ledger_point p = {
+		{ w->raw_ns, w->real_ns, 70 }, w->suspended_ns, w->source, w->disruption
+	};
 
 	return ledger_add(l, &p);
 }
@@ -160,6 +162,22 @@ static void test_switch(void)
 	check_near(ledger_raw_of_real(&l, w.real_ns), w.raw_ns, 0);
 }
 
+/* The hypervisor moved the machine: the wall clock goes on, raw need not. */
+static void test_move(void)
+{
+	struct clock_ledger l;
+	struct world w = world_new(&l);
+
+	for (int i = 0; i < 20; i++) {
+		w.disruption = i < 5 ? 0 : i < 10 ? 7 : 8;
+		run(&w, NS_PER_S);
+		CHECK_EQ(add_snapshot(&l, &w), i == 10 ? LEDGER_DISRUPTED : LEDGER_NO_CHANGE);
+	}
+	CHECK_EQ(l.n_steps, 1);
+	CHECK_EQ(l.steps[0].kind, LEDGER_MOVED);
+	CHECK_EQ(l.steps[0].to_raw_ns - l.steps[0].from_raw_ns, NS_PER_S);
+}
+
 /* Many steps: the newest are remembered, all are counted, nothing overflows. */
 static void test_many_steps(void)
 {
@@ -211,6 +229,7 @@ int main(void)
 	test_step(-NS_PER_S);
 	test_sleep();
 	test_switch();
+	test_move();
 	test_many_steps();
 	test_wild_input();
 	return 0;
