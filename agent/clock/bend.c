@@ -10,6 +10,7 @@
 #define RATE_MAX (1.1 * CLOCK_DRIFT_MAX)
 
 #define SIDE_MAX       40 /* bounds of one kind on one side: the closest ones */
+#define SIDE_LEAST     3 /* fewer show little of the rate */
 #define REACH_LEAST_NS 0.5e9
 #define GLANCE_NS      1e9 /* shows about how wide the interval is, and so how far to look: */
 #define TURN_SHARE     4 /* until the turn is so many times the interval */
@@ -317,6 +318,12 @@ static struct bend broken(const struct around *a)
 	};
 }
 
+static bool is_sparse(const struct around *a)
+{
+	return a->low_before.n < SIDE_LEAST || a->high_before.n < SIDE_LEAST ||
+	       a->low_after.n < SIDE_LEAST || a->high_after.n < SIDE_LEAST;
+}
+
 bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend *out)
 {
 	const struct place in_low = find_place(low, x), in_high = find_place(high, x);
@@ -329,6 +336,10 @@ bool bend_at(const struct bounds *low, const struct bounds *high, double x, stru
 	look_around(&in_low, &in_high, GLANCE_NS, &a);
 	reach = reach_for(at_any_rate(&a));
 	look_around(&in_low, &in_high, reach, &a);
+	if (is_sparse(&a)) {
+		reach = ENVELOPE_REACH_NS;
+		look_around(&in_low, &in_high, reach, &a);
+	}
 	any = at_any_rate(&a);
 	while (!bend_within(&a, any, out)) {
 		reach /= 2;
