@@ -53,7 +53,7 @@ static int bind_address(int fd, const char *path, struct err *e)
 {
 	struct sockaddr_un addr;
 	struct stat st;
-	socklen_t len;
+	socklen_t len = 0;
 	int rc = make_address(path, &addr, &len, e);
 
 	if (rc)
