@@ -107,11 +107,6 @@ void store_free(struct store *s)
 		s->ops->free(s);
 }
 
-int store_claim(struct store *s, struct err *e)
-{
-	return s->ops->claim ? s->ops->claim(s, e) : 0;
-}
-
 int64_t store_within(int64_t ns)
 {
 	return now_mono_ns() + ns;

@@ -129,9 +129,6 @@ struct store_ops {
 	int (*open_fd)(struct store *s, const char *key, int64_t deadline_mono_ns, int *fd,
 		       uint64_t *size, struct err *e);
 
-	/* Optional (NULL): reserves the store, as store_claim(). */
-	int (*claim)(struct store *s, struct err *e);
-
 	/* Frees `s`; no call may be in progress. */
 	void (*free)(struct store *s);
 };
@@ -149,12 +146,6 @@ struct store {
  */
 MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
 void store_free(struct store *s); /* NULL is fine */
-
-/*
- * Reserves the store for this process until store_free(), among those that call this: ERR_BUSY if
- * another process has it. 0 where the file system has no locks.
- */
-MUST_CHECK int store_claim(struct store *s, struct err *e);
 
 /* Check the key, then call the table member of that name; `out` may be NULL. Errors name the call and key. */
 MUST_CHECK int store_put(struct store *s, const struct store_put *put, struct store_stat *out,

@@ -445,11 +445,6 @@ static int fault_open_fd(struct store *store, const char *key, int64_t deadline_
 	return rc ? rc : end(s, after, 0, e);
 }
 
-static int fault_claim(struct store *store, struct err *e)
-{
-	return store_claim(to_fault(store)->inner, e);
-}
-
 static void fault_free(struct store *store)
 {
 	struct store_fault *s = to_fault(store);
@@ -520,6 +515,5 @@ const struct store_ops store_fault_ops = {
 	.list = fault_list,
 	.remove = fault_remove,
 	.open_fd = fault_open_fd,
-	.claim = fault_claim,
 	.free = fault_free,
 };

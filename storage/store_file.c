@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -316,15 +315,6 @@ static int file_remove(struct store *store, const char *key, int64_t deadline_mo
 	return rc;
 }
 
-static int file_claim(struct store *store, struct err *e)
-{
-	struct store_file *s = to_file(store);
-
-	if (flock(s->root, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-		return err_set(e, ERR_BUSY, "store %s is in use by another process", s->path);
-	return 0;
-}
-
 const struct store_ops store_file_ops = {
 	.scheme = "file",
 	.open = file_open,
@@ -334,6 +324,5 @@ const struct store_ops store_file_ops = {
 	.list = file_list,
 	.remove = file_remove,
 	.open_fd = file_open_fd,
-	.claim = file_claim,
 	.free = file_free,
 };

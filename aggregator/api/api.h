@@ -21,7 +21,7 @@ struct time_service;
 
 struct api_env {
 	struct jobs *jobs;
-	const struct session_store *store;
+	struct session_store *store;
 	struct registry *registry;
 	struct captures *captures;
 	const struct time_service *time; /* these three only for their statistics */

@@ -50,6 +50,9 @@ void api_answer_failure(struct api *api, struct http_req *req,
 void api_session_list(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_delete(struct api *api, struct http_req *req, const char *id, const char *name);
+/* True, and the request is answered: this may be a capture of an earlier run that is not recovered yet. */
+bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *id);
+
 void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name);
 

@@ -157,31 +157,30 @@ static int load_body(struct http_req *http, json_t **body, struct err *e)
 }
 
 /* An answer of 2xx is sent only when a crash can no longer undo the request. */
-static void answer_begun(void *arg, struct capture *c)
+static void answer_begun(void *arg, struct capture *c, const struct err *not_durable)
 {
-	/* The step cannot be recorded, and no plan was stored: the request is refused. */
-	if (c->by_step && !c->planned)
+	if (c->state == CAP_REFUSED)
 		api_answer_err(arg, &c->error);
-	else if (c->not_durable.code)
-		api_answer_store_err(arg, &c->not_durable);
+	else if (not_durable)
+		api_answer_store_err(arg, not_durable);
 	else
 		capture_make_text(c, false, api_accept_text, arg);
 }
 
 /* For a caller that shares an earlier capture. */
-static void answer_shared(void *arg, struct capture *c)
+static void answer_shared(void *arg, struct capture *c, const struct err *not_durable)
 {
-	if (c->not_durable.code)
-		api_answer_store_err(arg, &c->not_durable);
+	if (not_durable)
+		api_answer_store_err(arg, not_durable);
 	else
 		capture_make_text(c, true, api_accept_text, arg);
 }
 
 /* For a caller that stopped or cancelled it. */
-static void answer_ended(void *arg, struct capture *c)
+static void answer_ended(void *arg, struct capture *c, const struct err *not_durable)
 {
-	if (c->not_durable.code)
-		api_answer_err(arg, &c->not_durable);
+	if (not_durable)
+		api_answer_err(arg, not_durable);
 	else
 		capture_make_text(c, false, api_accept_text, arg);
 }
@@ -229,26 +228,12 @@ void api_snapshot_begin(struct api *api, struct http_req *http, const char *id, 
 
 /* ---- the other calls ---- */
 
-/* True, and the request is answered: the capture may be one of an earlier run, which the store has not given yet. */
-static bool refuse_unrecovered(struct api *api, struct http_req *http)
-{
-	const struct session_store *store = api->env.store;
-	struct err e;
-
-	if (store->listed)
-		return false;
-	err_set(&e, ERR_BUSY, "captures of an earlier run are not known yet: %s",
-		store->not_ready.msg);
-	api_answer_store_err(http, &e);
-	return true;
-}
-
 /* NULL, and the request is answered, if there is no such capture. */
 static struct capture *find_or_refuse(struct api *api, struct http_req *http, const char *id)
 {
 	struct capture *c = capture_find(api->env.captures, id);
 
-	if (!c && !refuse_unrecovered(api, http))
+	if (!c && !api_refuse_unrecovered(api, http, id))
 		http_answer_error(http, 404, "there is no capture %.64s", id);
 	return c;
 }
@@ -267,7 +252,7 @@ void api_capture_get(struct api *api, struct http_req *http, const char *id, con
 	(void)name;
 	if (c)
 		capture_make_text(c, false, api_answer_text, http);
-	else if (!refuse_unrecovered(api, http))
+	else if (!api_refuse_unrecovered(api, http, id))
 		api_answer_failure(api, http, id);
 }
 

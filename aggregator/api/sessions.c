@@ -30,7 +30,8 @@ struct job {
 	char *id, *name; /* session, file; may be NULL */
 	char *run, *after;
 	size_t limit;
-	json_t *doc, *plan;
+	json_t *doc;
+	bool begun; /* the deletion */
 	int fd;
 	uint64_t size;
 	int rc;
@@ -159,11 +160,35 @@ static void run_get(void *arg)
 	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
 }
 
+bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *id)
+{
+	const struct session_store *store = api->env.store;
+	struct err e;
+
+	if (store->listed && !session_store_has_left(store, id))
+		return false;
+	err_set(&e, ERR_BUSY, "what an earlier run left is not recovered yet%s%s",
+		store->listed ? "" : ": ", store->listed ? "" : store->not_ready.msg);
+	api_answer_store_err(req, &e);
+	return true;
+}
+
+/* The session may be one whose manifest an earlier run did not write any more. */
+static void done_get(void *arg)
+{
+	struct job *j = arg;
+
+	if (j->rc == ERR_NOT_FOUND && api_refuse_unrecovered(j->api, j->req, j->id))
+		job_free(j);
+	else
+		done_json(j);
+}
+
 void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)name;
 	if (is_session(req, id))
-		jobs_request(api->env.jobs, run_get, done_json, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_get, done_get, job_new(api, req, id));
 }
 
 /* A capture that is no longer in memory: if it failed, the store has its record. */
@@ -184,7 +209,7 @@ static void run_delete(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_delete(j->store, j->id, &j->e);
+	j->rc = session_delete(j->store, j->id, &j->begun, &j->e);
 	if (j->rc)
 		return;
 	j->doc = json_object();
@@ -199,6 +224,8 @@ static void done_delete(void *arg)
 	if (!j->rc) {
 		log_info("AGG-DELETED", "session=%s peer=%s", j->id, http_peer(j->req));
 		events_send_session(j->api->events, j->id);
+	} else if (j->begun) {
+		session_store_take_up(j->api->env.store, j->id);
 	}
 	done_json(j);
 }
@@ -221,24 +248,14 @@ void api_session_delete(struct api *api, struct http_req *req, const char *id, c
 static void run_retry(void *arg)
 {
 	struct job *j = arg;
-	struct err e;
-	int rc;
 
 	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
-	if (j->rc)
-		return;
-	/* Without a plan the retry makes the profiler options from the settings in the manifest. */
-	rc = session_load_plan(j->store, j->id, &j->plan, &e);
-	if (!rc || rc == ERR_NOT_FOUND || rc == ERR_INVALID)
-		return;
-	j->e = e;
-	j->rc = rc;
 }
 
-static void answer_begun(void *arg, struct capture *c)
+static void answer_begun(void *arg, struct capture *c, const struct err *not_durable)
 {
-	if (c->not_durable.code)
-		api_answer_err(arg, &c->not_durable);
+	if (not_durable)
+		api_answer_err(arg, not_durable);
 	else
 		capture_make_text(c, false, api_accept_text, arg);
 }
@@ -251,12 +268,11 @@ static void done_retry(void *arg)
 	release_session(j);
 	if (j->rc)
 		api_answer_record_err(j->req, &j->e);
-	else if (capture_retry(j->api->env.captures, j->doc, j->plan, &c, &j->e))
+	else if (capture_retry(j->api->env.captures, j->doc, &c, &j->e))
 		api_answer_err(j->req, &j->e);
 	else
 		capture_when_durable(c, answer_begun, j->req);
 	json_decref(j->doc);
-	json_decref(j->plan);
 	job_free(j);
 }
 

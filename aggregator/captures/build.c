@@ -230,7 +230,7 @@ struct capture *capture_new(struct captures *cs)
 	struct capture *c = xcalloc(1, sizeof(*c));
 
 	c->captures = cs;
-	c->state = CAP_ARMING;
+	c->state = CAP_PLANNING;
 	c->revision = 1;
 	c->callers = 1;
 	c->arm_by_ns = c->next_reconnect_by_ns = INT64_MAX;

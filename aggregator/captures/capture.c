@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of captures; window, deadline and commit of a capture as a whole. */
+/* The list of captures; window, deadline and end of a capture as a whole. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
@@ -7,19 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator/evidence/causality.h"
-#include "json/json_text.h"
 #include "aggregator/fleet/messages.h"
-#include "aggregator/sessions/sessions.h"
+#include "aggregator/sessions/ledger.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/random.h"
 #include "proto/reasons.h"
 
-#define MIN_WINDOW_NS  NS_PER_MS
-#define PAUSE_FIRST_NS NS_PER_S
-#define PAUSE_MAX_NS   (10 * NS_PER_S)
+#define MIN_WINDOW_NS	 NS_PER_MS
+#define ENDED_KEPT	 64
+#define ENDED_HOSTS_KEPT 20000 /* in all ended captures: a host costs a kilobyte */
 
 static void on_due(void *arg);
 
@@ -56,6 +53,8 @@ void capture_remove(struct capture *c)
 		cs->n_active--;
 	loop_timer_cancel(cs->env.loop, &c->timer);
 	TAILQ_REMOVE(&cs->all, c, entry);
+	ledger_close(c->ledger);
+	c->ledger = NULL;
 	capture_free(c);
 }
 
@@ -81,11 +80,6 @@ struct capture *capture_find(struct captures *cs, const char *session)
 			return c;
 	}
 	return NULL;
-}
-
-bool capture_has_ended(const struct capture *c)
-{
-	return c->state >= CAP_COMMITTED;
 }
 
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg)
@@ -160,34 +154,41 @@ static void send_release(const struct capture *c)
 	buf_release(&message);
 }
 
-static void end_capture(struct capture *c, enum capture_state state)
+static void log_end(const struct capture *c)
 {
-	struct captures *cs = c->captures;
 	size_t failed = count_hosts(c, HOST_FAILED);
 
-	c->state = state;
-	c->store_error.code = 0;
-	if (state == CAP_COMMITTED)
-		c->not_durable.code = 0; /* the manifest has it */
-	loop_timer_cancel(cs->env.loop, &c->timer);
-	cs->n_active--;
-	cs->n_ended++;
-	TAILQ_REMOVE(&cs->all, c, entry);
-	TAILQ_INSERT_HEAD(&cs->all, c, entry);
-	cs->stats.hosts_failed += failed;
-	if (state == CAP_COMMITTED) {
-		cs->stats.committed++;
+	if (c->state == CAP_COMMITTED)
 		log_info("AGG-COMMITTED",
 			 "session=%s run=\"%s\" complete=%zu partial=%zu failed=%zu", c->session,
 			 c->run, count_hosts(c, HOST_COMPLETE), count_hosts(c, HOST_PARTIAL),
 			 failed);
-	} else {
-		cs->stats.failed++;
+	else
 		log_warn("AGG-FAILED", "session=%s run=\"%s\" failed=%zu reason=\"%s\"", c->session,
 			 c->run, failed, c->error.msg);
-	}
-	send_release(c);
-	capture_notify_durable(c);
+}
+
+void capture_end(struct capture *c, enum capture_event event)
+{
+	struct captures *cs = c->captures;
+
+	capture_queue_leave(c);
+	loop_timer_cancel(cs->env.loop, &c->timer);
+	if (!capture_on(c, event))
+		return;
+	c->store_error.code = 0;
+	cs->n_active--;
+	cs->n_ended++;
+	TAILQ_REMOVE(&cs->all, c, entry);
+	TAILQ_INSERT_HEAD(&cs->all, c, entry);
+	cs->stats.hosts_failed += count_hosts(c, HOST_FAILED);
+	cs->stats.committed += c->state == CAP_COMMITTED;
+	cs->stats.failed += capture_has_failed(c);
+	log_end(c);
+	/* The agents of a lost capture are the other aggregator's. */
+	if (c->state != CAP_LOST)
+		send_release(c);
+	capture_notify_durable(c, c->state == CAP_LOST ? &c->error : NULL);
 	capture_notify(c);
 	capture_queue_schedule(cs);
 	while (cs->n_ended > ENDED_KEPT ||
@@ -195,185 +196,77 @@ static void end_capture(struct capture *c, enum capture_state state)
 		drop_oldest_ended(cs);
 }
 
-/* ---- work on the store ---- */
-
-void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn done)
+static size_t count_stored(const struct capture *c)
 {
-	struct store_job *job = xcalloc(1, sizeof(*job));
+	size_t n = 0;
 
-	*job = (struct store_job){
-		.capture = c,
-		.store = c->captures->env.store->store,
-		.session = xstrdup(c->session),
-		.run = xstrdup(c->run),
-		.t0_ns = c->t0_ns,
-		.causality_ns = c->captures->env.causality_ns,
-		.doc = doc_taken,
-		.second_try = c->end_tries > 1,
-		.copy = c->state == CAP_COMMITTING ? capture_copy(c) : NULL,
-	};
-	jobs_work(c->captures->env.jobs, run, done, job);
+	for (size_t i = 0; i < c->n_hosts; i++)
+		n += c->hosts[i].stored;
+	return n;
 }
 
-static void set_not_durable(struct capture *c, const struct err *why)
+/* All its hosts have ended. It is committed if any of them has a file. */
+static void finish(struct capture *c)
 {
-	err_set(&c->not_durable, ERR_IO, "done, but a restart of the aggregator may undo it: %s",
-		why->msg);
-}
-
-void store_job_note(struct store_job *job, const char *action)
-{
-	struct capture *c = job->capture;
-
-	c->not_durable = (struct err){ 0 };
-	if (!job->rc)
+	if (c->cancelled)
+		err_set(&c->error, ERR_CANCELLED, "cancelled");
+	else if (!c->error.code && !count_stored(c))
+		err_set(&c->error, ERR_NOT_FOUND, "no host delivered a file");
+	if (c->state == CAP_ASKING) {
+		capture_end(c, EVENT_HOSTS_ENDED);
 		return;
-	log_error("AGG-STORE", "session=%s action=%s reason=\"%s\"", c->session, action,
-		  job->e.msg);
-	set_not_durable(c, &job->e);
-}
-
-void store_job_free(struct store_job *job)
-{
-	if (job->copy)
-		capture_copy_free(job->copy);
-	free(job->session);
-	free(job->run);
-	json_decref(job->doc);
-	free(job);
-}
-
-int64_t store_job_pause_ns(unsigned int tries)
-{
-	int64_t pause_ns = PAUSE_FIRST_NS;
-
-	while (--tries && pause_ns < PAUSE_MAX_NS)
-		pause_ns *= 2;
-	return random_pause_ns(pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS);
-}
-
-/* Nothing that is stored is removed meanwhile. While the aggregator stops there is no next try: the next start
- * carries the capture on. */
-static void retry_end(struct store_job *job, const char *action, loop_fn fn)
-{
-	struct capture *c = job->capture;
-
-	c->store_error = job->e;
-	log_error("AGG-STORE", "session=%s action=%s try=%u reason=\"%s\"", c->session, action,
-		  c->end_tries, job->e.msg);
-	if (c->captures->stopping)
-		log_warn("AGG-STORE", "session=%s action=%s state=left", c->session, action);
-	else
-		loop_timer_in(c->captures->env.loop, &c->timer, store_job_pause_ns(c->end_tries),
-			      fn, c);
+	}
+	capture_queue_leave(c);
+	loop_timer_cancel(c->captures->env.loop, &c->timer);
+	capture_step_finish(c);
+	capture_retry_finish(c);
+	if (!capture_on(c, EVENT_HOSTS_ENDED))
+		return;
+	capture_store(c);
 	capture_notify(c);
 }
 
-/* The record first: from then on no start carries the capture on. On a full store only removing its files makes
- * place for the record. */
-static void run_discard(void *arg)
+bool capture_finish_if_ended(struct capture *c)
 {
-	struct store_job *job = arg;
-
-	job->doc = capture_failure_json(job->copy);
-	job->rc = session_record_failure(job->store, job->session, job->doc, &job->e);
-	if (job->rc == ERR_FULL) {
-		job->rc = session_remove_files(job->store, job->session, job->run, &job->e);
-		if (!job->rc)
-			job->rc = session_record_failure(job->store, job->session, job->doc,
-							 &job->e);
-	}
-	if (!job->rc)
-		job->rc = session_discard(job->store, job->session, job->run, job->t0_ns, &job->e);
+	if (c->n_ended < c->n_hosts)
+		return false;
+	if (capture_is_open(c))
+		finish(c);
+	return true;
 }
 
-static void discard(void *arg);
-
-static void done_discard(void *arg)
+void capture_host_ended(struct capture_host *h)
 {
-	struct store_job *job = arg;
-	struct capture *c = job->capture;
+	struct capture *c = h->capture;
 
-	if (!job->rc) {
-		c->not_durable.code = 0;
-		end_capture(c, CAP_FAILED);
-	} else {
-		if (!c->not_durable.code)
-			set_not_durable(c, &job->e);
-		capture_notify_durable(c);
-		retry_end(job, "discard", discard);
-	}
-	store_job_free(job);
+	c->n_ended++;
+	capture_queue_schedule(c->captures);
+	if (!capture_finish_if_ended(c))
+		capture_notify(c);
 }
 
-/* Removes what a failed capture has stored. After a failed retry the session is as it was before the retry. */
-static void discard(void *arg)
-{
-	struct capture *c = arg;
+/* ---- the aggregator stops ---- */
 
-	c->end_tries++;
-	if (capture_is_retry(c))
-		store_job_begin(c, capture_retry_hosts(c), capture_retry_run_undo, done_discard);
-	else
-		store_job_begin(c, NULL, run_discard, done_discard);
-}
-
-static void run_commit(void *arg)
-{
-	struct store_job *job = arg;
-
-	capture_store_notes(job->store, job->copy);
-	job->doc = capture_manifest_json(job->copy);
-	causality_check(job->store, job->doc, job->causality_ns);
-	job->rc = session_commit(job->store, job->session, job->doc, &job->e);
-	/* An earlier try may have failed after the manifest was in place: the manifest is this capture's own. */
-	if (job->rc == ERR_EXISTS && job->second_try)
-		job->rc = 0;
-}
-
-static void commit(void *arg);
-
-static void done_commit(void *arg)
-{
-	struct store_job *job = arg;
-	struct capture *c = job->capture;
-
-	if (!job->rc) {
-		for (size_t i = 0; i < c->n_hosts; i++) /* notes may have made a file longer */
-			c->hosts[i].bytes = c->hosts[i].bytes_done = job->copy->hosts[i].bytes;
-		json_array_clear(c->warnings); /* the causality check may have added one */
-		json_array_extend(c->warnings, json_object_get(job->doc, "warnings"));
-		end_capture(c, CAP_COMMITTED);
-	} else {
-		retry_end(job, "commit", commit);
-	}
-	store_job_free(job);
-}
-
-static void commit(void *arg)
-{
-	struct capture *c = arg;
-
-	c->end_tries++;
-	store_job_begin(c, NULL, capture_is_retry(c) ? capture_retry_run_commit : run_commit,
-			done_commit);
-}
-
+/* No write that fails is repeated: the next start carries the capture on from what is stored. */
 void captures_begin_stop(struct captures *cs)
 {
+	struct capture *c;
+
 	cs->stopping = true;
+	TAILQ_FOREACH (c, &cs->all, entry) {
+		if (c->ledger)
+			ledger_stop(c->ledger);
+	}
 }
 
 void captures_refuse_waiting(struct captures *cs)
 {
 	struct capture *c;
+	struct err e;
 
-	TAILQ_FOREACH (c, &cs->all, entry) {
-		if (!c->n_durable_watches)
-			continue;
-		err_set(&c->not_durable, ERR_BUSY, "the aggregator is stopping");
-		capture_notify_durable(c);
-	}
+	err_set(&e, ERR_BUSY, "the aggregator is stopping");
+	TAILQ_FOREACH (c, &cs->all, entry)
+		capture_notify_durable(c, &e);
 }
 
 void captures_finish_stop(struct captures *cs)
@@ -389,64 +282,6 @@ void captures_finish_stop(struct captures *cs)
 			 "it on\"",
 			 c->session);
 	}
-}
-
-static size_t count_stored(const struct capture *c)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->n_hosts; i++)
-		n += c->hosts[i].stored;
-	return n;
-}
-
-/* Commits, or discards the capture. All its hosts have ended. */
-void capture_finish(struct capture *c)
-{
-	capture_queue_leave(c);
-	loop_timer_cancel(c->captures->env.loop, &c->timer);
-	capture_step_finish(c);
-	c->state = CAP_COMMITTING;
-	capture_notify(c);
-	if (count_stored(c) && !c->cancelled && !c->error.code) {
-		commit(c);
-		return;
-	}
-	if (c->cancelled)
-		err_set(&c->error, ERR_CANCELLED, "cancelled");
-	else if (!c->error.code)
-		err_set(&c->error, ERR_NOT_FOUND, "no host delivered a file");
-	/* A request by step that was refused has no record: it has an error for an answer. */
-	if (c->planned || !c->by_step)
-		discard(c);
-	else
-		end_capture(c, CAP_FAILED);
-}
-
-bool capture_finish_if_ended(struct capture *c)
-{
-	if (c->n_ended < c->n_hosts)
-		return false;
-	capture_finish(c);
-	return true;
-}
-
-/* A write is on its way to the store. Its completion handles what changes meanwhile. */
-bool capture_is_being_stored(const struct capture *c)
-{
-	return c->storing || (c->planned && !c->armed && !(c->plan_done && c->state == CAP_QUEUED));
-}
-
-void capture_host_ended(struct capture_host *h)
-{
-	struct capture *c = h->capture;
-
-	c->n_ended++;
-	capture_queue_schedule(c->captures);
-	if (c->n_ended == c->n_hosts && !capture_is_being_stored(c))
-		capture_finish(c);
-	else
-		capture_notify(c);
 }
 
 /* ---- the window ---- */
@@ -506,14 +341,6 @@ static void fail_disconnected(struct capture *c, int64_t now_ns)
 	}
 }
 
-static void set_state(struct capture *c, enum capture_state state)
-{
-	if (c->state >= state)
-		return;
-	c->state = state;
-	capture_notify(c);
-}
-
 static void wake_at(struct capture *c, int64_t now_ns)
 {
 	const int64_t due[] = { c->t0_ns, c->arm_by_ns, c->t0_ns + c->duration_ns, c->deadline_ns,
@@ -533,27 +360,29 @@ static void on_due(void *arg)
 {
 	struct capture *c = arg;
 	int64_t now_ns = captures_now(c->captures);
+	bool changed = false;
 
 	if (c->captures->stopping)
 		return;
 	if (now_ns >= c->t0_ns)
-		set_state(c, CAP_RUNNING);
+		changed = capture_on(c, EVENT_T0);
 	if (now_ns >= c->t0_ns + c->duration_ns)
-		set_state(c, CAP_UPLOADING);
+		changed |= capture_on(c, EVENT_T1);
+	if (changed)
+		capture_notify(c);
 	if (now_ns >= c->next_reconnect_by_ns)
 		fail_disconnected(c, now_ns);
 	if (now_ns >= c->arm_by_ns)
 		fail_unarmed(c);
 	if (now_ns >= c->deadline_ns && !capture_extend_deadline(c, now_ns))
 		fail_missing(c);
-	if (c->state < CAP_COMMITTING)
+	if (capture_is_open(c))
 		wake_at(c, now_ns);
 }
 
-/* Runs on_due() on the next turn of the loop, because the caller may be in the middle of a change. */
 void capture_wake(struct capture *c)
 {
-	if (c->armed && c->state < CAP_COMMITTING)
+	if (c->state >= CAP_ARMING && capture_is_open(c))
 		loop_timer_in(c->captures->env.loop, &c->timer, 0, on_due, c);
 }
 
@@ -570,10 +399,9 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 
 /* ---- on request ---- */
 
-/* Agents get Stop when the shorter window is durable. That is soon enough: they cut the window by time. */
 void capture_stop(struct capture *c)
 {
-	if (c->state == CAP_QUEUED)
+	if (capture_is_queued(c))
 		(void)capture_cancel(c);
 	else
 		capture_stop_at(c, captures_now(c->captures));
@@ -585,18 +413,17 @@ void capture_stop_at(struct capture *c, int64_t t1_ns)
 		t1_ns = c->t0_ns + MIN_WINDOW_NS;
 	if (c->state >= CAP_UPLOADING || t1_ns >= c->t0_ns + c->duration_ns)
 		return;
-	c->duration_ns = t1_ns - c->t0_ns;
-	capture_set_deadline(c, t1_ns);
-	capture_store_stop(c);
-	capture_notify(c);
+	if (c->stop_at_ns && c->stop_at_ns <= t1_ns)
+		return;
+	c->stop_at_ns = t1_ns;
+	capture_store(c);
 }
 
 bool capture_cancel(struct capture *c)
 {
-	if (c->state >= CAP_COMMITTING)
+	if (!capture_is_open(c))
 		return false;
 	c->cancelled = true;
-	c->not_durable.code = 0; /* of an earlier stop */
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 

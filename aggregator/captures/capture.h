@@ -4,13 +4,11 @@
  * smaller state machine per host. Loop thread.
  *
  * capture_begin() validates the whole request before any host starts, picks the session id and T0, stores the
- * plan and arms the hosts. Messages and uploads of agents arrive through the capture_host_*() functions.
- * When every host has ended, or at the deadline, the manifest is written and the session exists. If no host
- * has a file, the capture fails: the failure is recorded and the stored objects are removed. A store that
- * refuses either is tried again until it takes it: the capture is "committing" so long, and what is stored
- * stays there.
- *
- *   [queued ->] arming -> running (T0) -> uploading (T1) -> committing -> committed | failed
+ * plan in the session's ledger (aggregator/sessions/ledger.h) and arms the hosts. Messages and uploads of agents
+ * arrive through the capture_host_*() functions. When every host has ended, or at the deadline, the end is stored
+ * and carried out: the manifest is written and the session exists, or, if no host has a file, the failure is
+ * recorded and the stored objects are removed. A store that refuses either is tried again until it takes it: the
+ * capture is "committing" so long. states.h has the states.
  *
  * A framework's profiler records one capture at a time. A capture that conflicts with another one waits in
  * the queue, first come first served; so does a capture beyond the limit of captures under way. A request
@@ -38,19 +36,28 @@
 
 struct captures;
 struct capture_watch;
+struct durable_watch;
 struct jobs;
+struct ledger;
 struct session_clock;
 struct session_store;
 
 enum capture_state {
+	CAP_ASKING, /* hosts are asked for their training steps; nothing is stored */
 	CAP_QUEUED, /* no host is armed; T0 is an estimate */
-	CAP_ARMING,
+	CAP_PLANNING, /* the plan is being stored */
+	CAP_ARMING, /* from here on T0 is final */
 	CAP_RUNNING,
 	CAP_UPLOADING,
-	CAP_COMMITTING,
-	CAP_COMMITTED,
-	CAP_FAILED
+	CAP_COMMITTING, /* the end is being stored */
+	CAP_COMMITTED, /* in this state and those below the capture has ended */
+	CAP_FAILED, /* in this state and those below it has failed */
+	CAP_REFUSED, /* before anything was stored: it has an error for an answer and no record */
+	CAP_LOST, /* another aggregator carries it on */
 };
+
+/* As the API has it: "queued", "arming", "running", "uploading", "committing", "committed", "failed". */
+const char *capture_state_name(enum capture_state state);
 
 enum host_state {
 	HOST_ARMING,
@@ -111,18 +118,13 @@ struct capture {
 	char *client_session; /* the session id of a ProfilerService client; "" = none */
 	enum capture_state state;
 	bool open_ended, cancelled;
-	bool planned; /* the plan is being stored, or is stored */
-	bool t0_moved; /* T0 was moved once and the plan stored again */
-	bool armed; /* Arm was sent: t0_ns is final */
-	bool stop_pending; /* stopped while its plan was being stored: the plan has the longer window */
-	bool storing; /* a newer plan or retry record is being stored */
-	bool plan_done; /* storing the plan has ended, well or not */
-	struct err not_durable; /* why a crash would undo the last request; code 0 = it would not */
-	struct err store_error; /* in CAP_COMMITTING: why the last try to store the end failed */
+	struct ledger *ledger; /* NULL before the plan and after the end */
+	struct err store_error; /* why the last write of the ledger failed; code 0 = it did not */
 	unsigned int revision; /* of the manifest: 1, plus 1 for each retry */
 	int64_t arm_by_ns; /* a host that has not answered Arm by then is unresponsive */
 	int64_t next_reconnect_by_ns; /* the earliest reconnect_by_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
+	int64_t stop_at_ns; /* session clock: T1 of a stop that is not durable yet; 0 = none */
 	int64_t lead_ns, grace_ns;
 	int64_t grace_given_ns; /* as requested; 0 = not */
 	int64_t not_before_ns, commit_by_ns; /* as requested; session clock; 0 = no limit */
@@ -154,9 +156,7 @@ struct capture {
 	size_t n_ended; /* hosts that have ended */
 	json_t *warnings; /* array of strings */
 	struct err error; /* in CAP_FAILED */
-	unsigned int replan_tries; /* to store the plan anew when it leaves the queue */
-	unsigned int end_tries; /* to store the end: the manifest, or the failure */
-	struct capture_watch *durable_watches; /* of capture_when_durable() */
+	struct durable_watch *durable_watches; /* of capture_when_durable() */
 	size_t n_durable_watches;
 	struct loop_timer timer;
 	struct captures *captures;
@@ -213,14 +213,14 @@ struct captures_env {
 
 struct captures *captures_new(const struct captures_env *env);
 
-/* Continues the captures that session_sweep_round() found recoverable. The session clock is set. */
-void captures_recover(struct captures *cs, const json_t *plans);
+/* Continues the captures of an earlier run: an array of what session_recover() hands out. The session clock is set. */
+void captures_recover(struct captures *cs, const json_t *recoverable);
 
 /* From here on no capture begins and none ends because an agent is missing: what is stored of a capture
  * stays, as after a crash. */
 void captures_begin_stop(struct captures *cs);
 
-/* Calls what waits in capture_when_durable(): `not_durable` is ERR_BUSY. */
+/* Calls what waits in capture_when_durable(), with ERR_BUSY. */
 void captures_refuse_waiting(struct captures *cs);
 
 /* No timer of a capture is due any more. The next start carries on the captures under way. */
@@ -230,34 +230,42 @@ void captures_free(struct captures *cs); /* no job of them is under way */
 /*
  * ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many captures are under
  * way and queued), ERR_BUSY (the aggregator is stopping, the store takes no writes, or the capture would have
- * to wait and may not). A plan that the store does not take ends the capture: `not_durable` is ERR_BUSY then. An open-ended capture begins now and never waits. `*out` may be a capture that
- * another caller requested before: then its `callers` is above 1.
+ * to wait and may not). A plan that the store does not take ends the capture: capture_when_durable() has ERR_BUSY
+ * then. An open-ended capture begins now and never waits. `*out` may be a capture that another caller requested
+ * before: then its `callers` is above 1.
  */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
 
+/* `not_durable` is NULL, or why a crash may undo what was asked. */
+typedef void (*capture_durable_fn)(void *arg, struct capture *c, const struct err *not_durable);
+
 /* Calls fn when a crash can no longer undo the last begin, stop or cancel, or when the store has refused to
- * record it (`not_durable`). May call it before it returns. */
-void capture_when_durable(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg);
+ * record it: then the write is repeated, and fn is not called again. May call it before it returns. */
+void capture_when_durable(struct capture *c, capture_durable_fn fn, void *arg);
 
 struct capture *capture_find(struct captures *cs,
 			     const char *session); /* ended ones are kept for a while */
 
 /*
- * Retries a committed session. `manifest` and `plan` are its records, borrowed; `plan` is NULL if the store
- * has none. ERR_EXISTS if a capture of the session is under way or every host has a file; ERR_LIMIT and
- * ERR_BUSY as for capture_begin(). Hosts that have a file, also a partial one, are not touched.
+ * Retries a committed session. `manifest` is its record, borrowed. ERR_EXISTS if a capture of the session is under
+ * way or every host has a file; ERR_LIMIT and ERR_BUSY as for capture_begin(). Hosts that have a file, also a
+ * partial one, are not touched.
  */
-MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
-			     struct capture **out, struct err *e);
+MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, struct capture **out,
+			     struct err *e);
 
-/* Ends the window now and keeps the data. After T1 it has no effect; before T0 the window shrinks to a
- * millisecond; a queued capture is cancelled. */
+/* Ends the window now and keeps the data, once that is durable: agents cut the window by time. After T1 it has no
+ * effect; before T0 the window shrinks to a millisecond; a queued capture is cancelled. */
 void capture_stop(struct capture *c);
 
-/* Ends the capture and drops the data. False if it is too late: it is being committed or has ended. */
+/* Ends the capture and drops the data, the agents' once that is durable. False if it is too late: it is being
+ * committed or has ended. */
 bool capture_cancel(struct capture *c);
+bool capture_is_queued(const struct capture *c);
+bool capture_is_open(const struct capture *c); /* its hosts may still end */
 bool capture_has_ended(const struct capture *c);
+bool capture_has_failed(const struct capture *c);
 
 /*
  * docs/schema/capture.schema.json as of now, with "shared": true if `shared`; captures.schema.json of all captures.
@@ -266,15 +274,6 @@ bool capture_has_ended(const struct capture *c);
  */
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
 void captures_make_text(struct captures *cs, json_text_fn fn, void *arg);
-
-/* plan.json: CAPTURE with short hosts, and a member "resume" with what recovery needs. */
-json_t *capture_plan_json(const struct capture *c);
-
-/* The record of a failed capture: CAPTURE in its final state. Also of a copy, on a worker. */
-json_t *capture_failure_json(const struct capture *c);
-
-/* MANIFEST of a commit that succeeds. Also of a copy, on a worker. */
-json_t *capture_manifest_json(const struct capture *c);
 
 /* fn is called after each change of a capture. Several may watch; a watch is never removed. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);

@@ -5,13 +5,11 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/captures/lead.h"
+#include "aggregator/captures/states.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/session_clock.h"
 #include "base/buf.h"
 #include "base/jobs.h"
-
-#define ENDED_KEPT	 64
-#define ENDED_HOSTS_KEPT 20000 /* in all ended captures: a host costs a kilobyte */
 
 /* How long agents have to connect after a restart of the aggregator. An agent pauses 30 s at most between
  * two tries: 1.5 times the default of --reconnect-max. */
@@ -19,6 +17,11 @@
 
 struct capture_watch {
 	void (*fn)(void *arg, struct capture *c);
+	void *arg;
+};
+
+struct durable_watch {
+	capture_durable_fn fn;
 	void *arg;
 };
 
@@ -49,52 +52,88 @@ static inline int64_t captures_now(const struct captures *cs)
 	return session_clock_now(cs->env.clock);
 }
 
-struct capture *capture_new(struct captures *cs); /* in no list yet */
+/* ---- build.c ---- */
 
-/* build.c: validates and builds; nothing is started. */
+struct capture *capture_new(struct captures *cs); /* in no list yet, in CAP_PLANNING */
+void capture_free(struct capture *c);
+
+/* Validates and builds; nothing is started. */
 MUST_CHECK int capture_build(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
-void capture_free(struct capture *c);
-int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns);
 MUST_CHECK int capture_check_ready(const struct captures *cs, struct err *e); /* or ERR_BUSY */
-void capture_renew(struct capture *c); /* sets agents, lead, T0 and deadline as of now */
+int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns);
 
-/* deadline.c */
-void capture_set_deadline(struct capture *c,
-			  int64_t t1_ns); /* sets grace_ns, deadline_ns, last_ns */
-int64_t capture_gather_by(const struct capture *c, int64_t t1_ns); /* see gather_by_ns of Arm */
-bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no host makes progress */
+/* Sets agents, lead, T0 and deadline as of now. */
+void capture_renew(struct capture *c);
 
 bool capture_has_tracer(const struct capture *c, const char *name); /* it records with this one */
 
-/* snapshot.c: windows in the past. */
-MUST_CHECK int capture_set_snapshot(
-	struct capture *c, const struct capture_request *req,
-	struct err *e); /* the window; ERR_INVALID if no ring reaches it */
+/* ---- snapshot.c: windows in the past ---- */
+
+/* The window; ERR_INVALID if no ring reaches it. */
+MUST_CHECK int capture_set_snapshot(struct capture *c, const struct capture_request *req,
+				    struct err *e);
 bool capture_is_same_snapshot(const struct capture *a, const struct capture *b);
 
-/* capture.c */
-void capture_notify(struct capture *c);
-void capture_host_ended(struct capture_host *h); /* h->state is an end; may finish the capture */
+/* ---- capture.c ---- */
+
 void capture_insert(struct capture *c); /* among those under way */
 void capture_remove(struct capture *c); /* from all lists; frees it */
-void capture_wake(struct capture *c); /* checks on the next turn what is due */
-bool capture_finish_if_ended(struct capture *c); /* whether all hosts have ended */
-bool capture_is_being_stored(const struct capture *c);
-int64_t capture_arm_by(const struct capture *c, int64_t t0_ns); /* see arm_by_ns */
-void capture_finish(struct capture *c);
+void capture_notify(struct capture *c);
+
+/* Checks on the next turn what is due: the caller may be in the middle of a change. */
+void capture_wake(struct capture *c);
+
+/* h->state is an end; may finish the capture. */
+void capture_host_ended(struct capture_host *h);
 void capture_fail_all(struct capture *c, const char *reason, const char *detail);
+bool capture_finish_if_ended(struct capture *c); /* whether all hosts have ended */
+void capture_end(struct capture *c, enum capture_event event); /* the ledger is closed */
 
 void capture_stop_at(struct capture *c, int64_t t1_ns);
+int64_t capture_arm_by(const struct capture *c, int64_t t0_ns); /* see arm_by_ns */
 
-/* step.c: windows that begin with a training step. */
+/* ---- plan.c: what is stored, and what follows when it is ---- */
+
+/* Stores the capture as it is now in its ledger. */
+void capture_store(struct capture *c);
+
+/* A new one: stores the plan; then arms the hosts or leaves the capture in the queue. */
+void capture_store_plan(struct capture *c);
+
+/* Of an earlier run, whose last record is number `n` of an owner of that epoch: takes the session over. */
+void capture_take_over(struct capture *c, unsigned int n, int64_t epoch);
+void capture_begin_queued(struct capture *c); /* takes it out of the queue */
+
+/* Calls and drops the watches of capture_when_durable(). */
+void capture_notify_durable(struct capture *c, const struct err *not_durable);
+
+/* ---- queue.c ---- */
+
+/* One that c's caller can share; or NULL. */
+struct capture *capture_find_shared(const struct capture *c);
+
+/* The shared capture waits as long as either caller allows. */
+void capture_queue_extend(struct capture *shared, const struct capture *c, int64_t wait_ns);
+
+bool capture_queue_must_wait(struct capture *c); /* sets c->waits_for if so */
+
+/* Whether it waits for hosts to connect after a restart; sets c->waits_for if so. */
+bool capture_queue_waits_for_hosts(struct capture *c);
+MUST_CHECK int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e);
+void capture_queue_recover(struct capture *c, const json_t *plan); /* at its old place */
+void capture_queue_leave(struct capture *c); /* if it is in the queue */
+void capture_queue_schedule(struct captures *cs); /* checks the queue soon: a host may be free */
+
+/* ---- step.c: windows that begin with a training step ---- */
+
 enum step_check {
 	STEP_ASKING, /* hosts have not reported their steps yet */
 	STEP_WAITING, /* the step is expected; c->waits_for has when */
 	STEP_DUE, /* the hosts must be armed now */
 };
-MUST_CHECK int capture_step_check(struct capture *c,
-				  struct err *e); /* enum step_check, or an error */
+
+MUST_CHECK int capture_step_check(struct capture *c, struct err *e); /* step_check, or an error */
 int64_t capture_step_wake_ns(const struct capture *c); /* session clock: when to check again */
 void capture_step_begin(struct capture *c); /* after STEP_DUE */
 void capture_step_finish(struct capture *c); /* adds warnings about the marked steps */
@@ -102,91 +141,91 @@ json_t *capture_step_json(const struct capture *c); /* at-step.schema.json */
 json_t *steps_seen_json(const struct steps_seen *s);
 void capture_step_load(struct capture *c, const json_t *doc); /* `doc` is a plan or a manifest */
 
-/* plan.c */
-void capture_store_plan(
-	struct capture
-		*c); /* stores the plan; then arms the hosts or leaves the capture in the queue */
-void capture_begin_queued(struct capture *c); /* takes it out of the queue */
-void capture_store_stop(struct capture *c); /* stores the shorter window; then sends Stop */
-void capture_notify_durable(struct capture *c); /* calls the watches of capture_when_durable() */
+/* ---- retry.c: what a retry does differently from a first capture ---- */
 
-/* queue.c */
-struct capture *capture_find_shared(
-	const struct capture *c); /* one that c's caller can share; or NULL */
-void capture_queue_extend(struct capture *shared, const struct capture *c,
-			  int64_t wait_ns); /* waits as long as either caller allows */
-bool capture_queue_must_wait(struct capture *c); /* sets c->waits_for if so */
-bool capture_queue_waits_for_hosts(
-	struct capture *c); /* to connect after a restart; sets c->waits_for if so */
-MUST_CHECK int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e);
-void capture_queue_recover(struct capture *c, const json_t *plan); /* at its old place */
-void capture_queue_leave(struct capture *c); /* if it is in the queue */
-void capture_queue_schedule(struct captures *cs); /* checks the queue soon: a host may be free */
-
-/* One write to the store. The worker sees this and nothing else. */
-struct store_job {
-	struct capture *capture;
-	struct capture *copy; /* in CAP_COMMITTING: the worker makes `doc` from it */
-	struct store *store;
-	char *session, *run;
-	int64_t t0_ns;
-	int64_t causality_ns;
-	json_t *doc;
-	bool second_try; /* an earlier try failed */
-	int rc;
-	struct err e;
-};
-void store_job_begin(struct capture *c, json_t *doc_taken, loop_fn run, loop_fn done);
-void store_job_note(struct store_job *job,
-		    const char *action); /* logs a failure and sets c->not_durable */
-int64_t store_job_pause_ns(unsigned int tries); /* before the next try, after so many */
-void store_job_free(struct store_job *job);
-
-/* load.c: `doc` is a plan or a manifest; `plan` may be NULL. */
-void capture_load(struct capture *c, const json_t *doc);
-MUST_CHECK int capture_load_options(struct capture *c, const json_t *plan, struct err *e);
-
-/* retry.c: what a retry does differently from a first capture. */
-void capture_retry_recover(struct captures *cs, const json_t *doc); /* of an earlier run */
 bool capture_is_retry(const struct capture *c);
-void capture_retry_update_states(
-	struct capture *c); /* of queued hosts: uploading if they hold a file */
-void capture_retry_begin(struct capture *c); /* it leaves the queue */
-bool capture_retry_lost_file(struct capture_host *h); /* true: the host records again */
-json_t *capture_retry_hosts(const struct capture *c); /* names of the retried hosts */
-void capture_retry_run_commit(void *job);
-void capture_retry_run_undo(void *job);
+void capture_retry_begin(struct capture *c); /* its turn has come */
+void capture_retry_recover(struct captures *cs, const json_t *left); /* of an earlier run */
 
-/* recovery.c */
+/* Of queued hosts: uploading if they hold a file. */
+void capture_retry_update_states(struct capture *c);
+
+bool capture_retry_lost_file(struct capture_host *h); /* true: the host records again */
+
+/* The hosts that must record; false: none of them has a window that begins before `ns`. */
+bool capture_retry_begins_before(const struct capture *c, int64_t ns);
+void capture_retry_choose_window(struct capture *c); /* for hosts that record again and have none */
+void capture_retry_ask(struct capture *c); /* the hosts, when their windows are durable */
+void capture_retry_finish(struct capture *c); /* adds warnings about the windows */
+
+/* ---- record.c, load.c, recovery.c, text.c ---- */
+
+/* The ledger's record of a copy, on a worker; with its end if it is committing. */
+json_t *capture_record_json(struct capture *copy);
+
+/* Members of `doc`, a plan or a manifest; session and run are members of `names`. */
+void capture_load(struct capture *c, const json_t *names, const json_t *doc);
+
+/* From "options" and "tracers" of `doc`; if that is NULL from the settings. */
+MUST_CHECK int capture_load_options(struct capture *c, const json_t *doc, struct err *e);
+
+/* A host of the record: its agent and its own window. NULL if the record does not have it. */
+const json_t *capture_record_host(const json_t *record, const char *name);
+
 /* Returns until when the capture waits for its agents, and extends the deadline beyond that. */
 int64_t capture_extend_for_agents(struct capture *c);
+void capture_load_agent(struct capture_host *h, const json_t *host);
 void capture_load_stored(struct capture_host *h, const json_t *stored);
 
-/* text.c: a copy for a worker to read. It borrows the strings of the capture, which lives as long as the copy. */
+/* A copy for a worker to read. It borrows the strings of the capture, which lives as long as the copy. */
 struct capture *capture_copy(struct capture *c);
 void capture_copy_free(struct capture *copy);
 
-/* json.c */
-void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */
-json_t *capture_instances(const struct capture *c); /* {host: instance in hex} */
+/* ---- json.c ---- */
 
-/* notes.c: on a worker, before the manifest; changes the bytes of a host of the copy */
+void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */
+
+/* The record of a failed capture: CAPTURE in its final state; MANIFEST. Also of a copy, on a worker. */
+json_t *capture_failure_json(const struct capture *c);
+json_t *capture_manifest_json(const struct capture *c);
+
+/* A host as the plan has it: what recovery needs. */
+json_t *capture_planned_host_json(const struct capture_host *h);
+
+/* What was asked for and a manifest does not say otherwise: "options", "tracers", "grace_given_ns". */
+void capture_put_request(json_t *o, const struct capture *c);
+
+/* ---- deadline.c ---- */
+
+void capture_set_deadline(struct capture *c,
+			  int64_t t1_ns); /* sets grace_ns, deadline_ns, last_ns */
+int64_t capture_gather_by(const struct capture *c, int64_t t1_ns); /* see gather_by_ns of Arm */
+bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no host makes progress */
+
+/* ---- notes.c ---- */
+
+/* On a worker, before the manifest; changes the bytes of a host of the copy. */
 void capture_store_notes(struct store *s, struct capture *copy);
 
-/* credit.c */
+/* ---- credit.c ---- */
+
 void capture_host_request_credit(struct capture_host *h);
 void capture_host_renew_credit(struct capture_host *h); /* it has sent bytes: it keeps its credit */
 void capture_host_drop_credit(struct capture_host *h);
 
-/* host.c */
-struct host *capture_host_find_agent(
-	const struct capture_host *h); /* connected under its name, or NULL */
-struct host *capture_host_find_own_agent(
-	const struct capture_host *h); /* connected and the agent that was armed, or NULL */
-void capture_send(const struct capture *c, const struct buf *message); /* to all connected hosts */
-void capture_host_send(const struct capture_host *h,
-		       const struct buf *message); /* if it is connected */
-bool capture_host_may_hold_file(
-	const struct capture_host *h); /* failed, but the agent may deliver its file to a retry */
+/* ---- host.c ---- */
+
+/* Connected under its name, or NULL. */
+struct host *capture_host_find_agent(const struct capture_host *h);
+
+/* Connected and the agent that was armed, or NULL. */
+struct host *capture_host_find_own_agent(const struct capture_host *h);
+
+/* To the host if it is connected; to all that are. */
+void capture_host_send(const struct capture_host *h, const struct buf *message);
+void capture_send(const struct capture *c, const struct buf *message);
+
+/* Failed, but the agent may deliver its file to a retry. */
+bool capture_host_may_hold_file(const struct capture_host *h);
 
 #endif

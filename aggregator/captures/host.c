@@ -11,6 +11,7 @@
 #include "json/json_text.h"
 #include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
+#include "aggregator/sessions/ledger.h"
 #include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -42,7 +43,7 @@ bool capture_host_has_ended(const struct capture_host *h)
 /* Neither the host nor the capture has ended: its state may change. */
 static bool is_open(const struct capture_host *h)
 {
-	return !capture_host_has_ended(h) && h->capture->state < CAP_COMMITTING;
+	return !capture_host_has_ended(h) && capture_is_open(h->capture);
 }
 
 /* ---- messages to agents ---- */
@@ -118,7 +119,8 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 	vsnprintf(detail, sizeof(detail), fmt, ap);
 	va_end(ap);
 	set_reason(h, reason, detail);
-	if (!h->reported && !may_hold_file(reason)) {
+	/* Of a cancelled capture: when that is durable. */
+	if (!h->reported && !may_hold_file(reason) && !h->capture->cancelled) {
 		message_cancel(&message, h->capture->session);
 		capture_host_send(h, &message);
 		buf_release(&message);
@@ -139,10 +141,14 @@ static bool must_drop(struct captures *cs, const struct host *host, const struct
 
 	if (!c)
 		return cs->env.store->swept && (held->is_recording || !held->undelivered);
-	if (!h || (capture_is_retry(c) && c->state == CAP_FAILED))
+	if (c->state == CAP_LOST)
+		return false;
+	if (!h || (capture_is_retry(c) && capture_has_failed(c)))
 		return held->is_recording;
-	if (c->state == CAP_FAILED || c->cancelled)
+	if (capture_has_failed(c))
 		return true;
+	if (c->cancelled)
+		return ledger_is_durable(c->ledger);
 	if (!capture_host_has_ended(h) || capture_host_may_hold_file(h))
 		return false;
 	return c->state == CAP_COMMITTED || !h->stored;
@@ -243,7 +249,7 @@ static void host_connected(struct capture_host *h, const void *arg)
 
 	h->reconnect_by_ns = 0;
 	h->instance = host->instance;
-	if (!h->capture->armed)
+	if (h->capture->state < CAP_ARMING)
 		return;
 	if (host_find_held(host, h->capture->session)) {
 		message_stop(&message, h->capture->session, t0_ns + h->capture->duration_ns,
@@ -325,8 +331,10 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 	if (state == HOST_UPLOADING) {
 		if (bytes_done != h->bytes_done)
 			capture_host_renew_credit(h);
-		h->bytes = bytes_total;
-		h->bytes_done = bytes_done;
+		if (!h->stored) {
+			h->bytes = bytes_total;
+			h->bytes_done = bytes_done;
+		}
 		capture_host_request_credit(h);
 		capture_queue_schedule(h->capture->captures);
 	}

@@ -13,13 +13,6 @@
 #include "proto/names.h"
 #include "storage/store.h"
 
-static const char *const capture_states[] = {
-	[CAP_QUEUED] = "queued",	 [CAP_ARMING] = "arming",
-	[CAP_RUNNING] = "running",	 [CAP_UPLOADING] = "uploading",
-	[CAP_COMMITTING] = "committing", [CAP_COMMITTED] = "committed",
-	[CAP_FAILED] = "failed",
-};
-
 static const char *const host_states[] = {
 	[HOST_ARMING] = "arming",	[HOST_ARMED] = "armed",
 	[HOST_RUNNING] = "running",	[HOST_GATHERING] = "gathering",
@@ -86,15 +79,20 @@ static json_t *result_json(const struct capture_host *h)
 	return h->old_result ? json_deep_copy(h->old_result) : new_result_json(h);
 }
 
-/* A host in the plan. It has only what recovery needs, because arming waits until the plan is stored. */
-static json_t *planned_json(const struct capture_host *h)
+/* In hex: instances are unsigned 64 bit numbers, integers of jansson are signed. */
+json_t *capture_planned_host_json(const struct capture_host *h)
 {
 	json_t *o = json_object();
+	char instance[24];
 
+	snprintf(instance, sizeof(instance), "%" PRIx64, h->instance);
 	json_put_text(o, "host", h->name);
+	json_put_text(o, "instance", instance);
 	json_put_text(o, "state", host_states[h->state]);
 	json_put_text(o, "reason", h->reason);
 	json_put_text(o, "detail", h->detail);
+	if (h->t0_ns)
+		json_put_int(o, "t0_ns", h->t0_ns);
 	return o;
 }
 
@@ -121,22 +119,21 @@ static void put_queued(json_t *o, const struct capture *c)
 	json_put_int(o, "queued_until_ns", c->queued_until_ns);
 }
 
-static void put_hosts(json_t *o, const struct capture *c,
-		      json_t *(*host_json)(const struct capture_host *h))
+static void put_results(json_t *o, const struct capture *c)
 {
 	json_t *hosts = json_array();
 
 	for (size_t i = 0; i < c->n_hosts; i++)
-		json_array_append_new(hosts, host_json(&c->hosts[i]));
+		json_array_append_new(hosts, result_json(&c->hosts[i]));
 	json_put(o, "hosts", hosts);
 }
 
 /* All members but "hosts". */
-static void put_capture(json_t *o, const struct capture *c, const char *state)
+static void put_capture(json_t *o, const struct capture *c, enum capture_state state)
 {
 	json_put_text(o, "session", c->session);
 	json_put_text(o, "run", c->run);
-	json_put_text(o, "state", state);
+	json_put_text(o, "state", capture_state_name(state));
 	json_put_int(o, "t0_ns", c->t0_ns);
 	json_put_int(o, "duration_ns", c->duration_ns);
 	json_put_int(o, "lead_ns", c->lead_ns);
@@ -158,9 +155,9 @@ static void put_capture(json_t *o, const struct capture *c, const char *state)
 		json_put_text(o, "refine", "events");
 	if (c->by_step)
 		json_put(o, "at_step", capture_step_json(c));
-	if (c->state == CAP_QUEUED)
+	if (capture_is_queued(c))
 		put_queued(o, c);
-	if (c->state == CAP_FAILED)
+	if (capture_has_failed(c))
 		json_put_text(o, "error", c->error.msg);
 }
 
@@ -168,8 +165,8 @@ json_t *capture_failure_json(const struct capture *c)
 {
 	json_t *o = json_object();
 
-	put_capture(o, c, capture_states[CAP_FAILED]);
-	put_hosts(o, c, result_json);
+	put_capture(o, c, CAP_FAILED);
+	put_results(o, c);
 	json_put_text(o, "error", c->error.msg);
 	return o;
 }
@@ -186,7 +183,7 @@ void capture_write(struct buf *out, const struct capture *c)
 		json_write(out, result_json(&c->hosts[i]), 0);
 	}
 	buf_add_str(out, "],");
-	put_capture(rest, c, capture_states[c->state]);
+	put_capture(rest, c, c->state);
 	if (c->state == CAP_COMMITTING && c->store_error.code)
 		json_put_text(rest, "error", c->store_error.msg);
 	json_write(out, rest, JSON_EMBED);
@@ -205,37 +202,22 @@ static json_t *hex_json(const uint8_t *data, size_t len)
 	return s;
 }
 
-/* In hex: instances are unsigned 64 bit numbers, integers of jansson are signed. */
-json_t *capture_instances(const struct capture *c)
+void capture_put_request(json_t *o, const struct capture *c)
 {
-	json_t *o = json_object();
-	char text[24];
+	json_t *tracers = json_array();
 
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		snprintf(text, sizeof(text), "%" PRIx64, c->hosts[i].instance);
-		json_put_text(o, c->hosts[i].name, text);
-	}
-	return o;
-}
-
-json_t *capture_plan_json(const struct capture *c)
-{
-	json_t *o = json_object(), *resume = json_object(), *tracers = json_array();
-
-	put_capture(o, c, capture_states[c->state]);
-	put_hosts(o, c, planned_json);
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
 		json_array_append_new(tracers, json_text(c->tracers[i]));
-	json_put(resume, "tracers", tracers);
-	json_put(resume, "options", hex_json(c->options, c->options_len));
-	json_put(resume, "instances", capture_instances(c));
-	json_put_int(resume, "deadline_ns", c->deadline_ns);
-	json_put_int(resume, "grace_ns", c->grace_ns);
-	json_put_int(resume, "grace_given_ns", c->grace_given_ns);
-	json_put_int(resume, "not_before_ns", c->not_before_ns);
-	json_put_int(resume, "commit_by_ns", c->commit_by_ns);
-	json_put_bool(resume, "open_ended", c->open_ended);
-	json_put(o, "resume", resume);
+	json_put(o, "tracers", tracers);
+	json_put(o, "options", hex_json(c->options, c->options_len));
+	json_put_int(o, "grace_given_ns", c->grace_given_ns);
+}
+
+static json_t *request_json(const struct capture *c)
+{
+	json_t *o = json_object();
+
+	capture_put_request(o, c);
 	return o;
 }
 
@@ -253,8 +235,9 @@ json_t *capture_manifest_json(const struct capture *c)
 	json_put_int(o, "revision", c->revision);
 	json_put_int(o, "created_ns", now_real_ns());
 	json_put_text(o, "path", path);
-	put_capture(o, c, capture_states[CAP_COMMITTED]);
-	put_hosts(o, c, result_json);
+	json_put(o, "request", request_json(c)); /* for a retry */
+	put_capture(o, c, CAP_COMMITTED);
+	put_results(o, c);
 	free(path);
 	return o;
 }

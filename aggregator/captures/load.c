@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A capture from its plan or manifest: all but its hosts. */
+/* A capture from the plan in its ledger, or from its manifest: all but its hosts. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <string.h>
@@ -44,13 +44,13 @@ static void load_tracers(struct capture *c, const json_t *names)
 	}
 }
 
-void capture_load(struct capture *c, const json_t *doc)
+void capture_load(struct capture *c, const json_t *names, const json_t *doc)
 {
 	const json_t *settings = json_object_get(doc, "settings");
 	const json_t *warnings = json_object_get(doc, "warnings");
 
-	c->session = xstrdup(json_get_text(doc, "session"));
-	c->run = xstrdup(json_get_text(doc, "run"));
+	c->session = xstrdup(json_get_text(names, "session"));
+	c->run = xstrdup(json_get_text(names, "run"));
 	c->origin = xstrdup(json_get_text(doc, "origin"));
 	c->client_session = xstrdup(json_get_text(doc, "client_session"));
 	c->t0_ns = json_get_int(doc, "t0_ns");
@@ -62,16 +62,14 @@ void capture_load(struct capture *c, const json_t *doc)
 	capture_step_load(c, doc);
 }
 
-/* The plan has the options. Without it they are made from the settings. */
-int capture_load_options(struct capture *c, const json_t *plan, struct err *e)
+int capture_load_options(struct capture *c, const json_t *doc, struct err *e)
 {
-	const json_t *resume = json_object_get(plan, "resume");
-
-	if (!resume)
+	if (!doc)
 		return options_from_settings(c->settings, c->duration_ns, &c->options,
 					     &c->options_len, e);
-	load_tracers(c, json_object_get(resume, "tracers"));
-	if (!load_hex(c, json_get_text(resume, "options")))
-		return err_set(e, ERR_INVALID, "the plan of session %s is damaged", c->session);
+	load_tracers(c, json_object_get(doc, "tracers"));
+	if (!load_hex(c, json_get_text(doc, "options")))
+		return err_set(e, ERR_INVALID, "the profiler options of session %s are damaged",
+			       c->session);
 	return 0;
 }

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a built capture to armed hosts: shared, queued or planned in the store, then armed. Also an early stop. */
+/*
+ * From a built capture to armed hosts: shared, queued or planned, then armed. Whatever is promised is stored first:
+ * the ledger's events say when it is in the store, and what follows then.
+ */
 #include "aggregator/captures/capture_impl.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
-#include "aggregator/sessions/sessions.h"
+#include "aggregator/sessions/ledger.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "json/json_text.h"
 #include "proto/reasons.h"
+
+#define LEAD_MOST_NS (5 * NS_PER_S) /* unless twice the lead is more */
 
 static void arm(struct capture *c)
 {
@@ -29,125 +36,47 @@ static void arm(struct capture *c)
 	capture_wake(c);
 }
 
-/* Moves T0 once, if storing the plan took more than half of the lead. */
-static bool move_t0(struct capture *c)
+/* Storing the plan took more than half of the lead, or the store was away: hosts would be armed after T0. */
+static bool is_late(const struct capture *c)
 {
 	int64_t earliest_ns = captures_now(c->captures) + c->lead_ns / 2;
 
-	if (c->t0_moved || !c->lead_ns || c->t0_ns >= earliest_ns)
+	if (!c->lead_ns) /* open-ended: rings reach back */
 		return false;
-	c->t0_moved = true;
-	c->t0_ns = earliest_ns + c->lead_ns / 2;
-	capture_set_deadline(c, c->t0_ns + c->duration_ns);
-	return true;
+	if (capture_is_retry(c))
+		return capture_retry_begins_before(c, earliest_ns);
+	return c->state == CAP_PLANNING && c->t0_ns < earliest_ns;
 }
 
-static void run_replan(void *arg)
+/* The next lead is longer, sooner or later longer than the store takes. */
+static int64_t next_lead(const struct capture *c)
 {
-	struct store_job *job = arg;
+	int64_t took_ns = captures_now(c->captures) - (c->t0_ns - c->lead_ns);
+	int64_t lead_ns = 2 * took_ns < LEAD_MOST_NS ? 2 * took_ns : LEAD_MOST_NS;
 
-	job->rc = session_update_plan(job->store, job->session, job->doc, &job->e);
+	return lead_ns > 2 * c->lead_ns ? lead_ns : 2 * c->lead_ns;
 }
 
-static void run_plan(void *arg)
+static void move_window(struct capture *c)
 {
-	struct store_job *job = arg;
-
-	job->rc = session_create_plan(job->store, job->session, job->doc, &job->e);
-}
-
-/* A capture that has failed or is cancelled is durable only when its end is stored. */
-static bool is_durable(const struct capture *c)
-{
-	return capture_has_ended(c) ||
-	       (c->plan_done && !capture_is_being_stored(c) && !c->cancelled && !c->error.code);
-}
-
-void capture_notify_durable(struct capture *c)
-{
-	if (!is_durable(c) && !c->not_durable.code)
-		return;
-	for (size_t i = 0; i < c->n_durable_watches; i++)
-		c->durable_watches[i].fn(c->durable_watches[i].arg, c);
-	c->n_durable_watches = 0;
-}
-
-static void on_plan_stored(void *arg);
-
-/* A capture leaves the queue, and the store has its older plan only: it goes on when the store takes the new one. */
-static void replan(void *arg)
-{
-	struct capture *c = arg;
-
-	if (c->n_ended == c->n_hosts) {
-		c->armed = true;
-		capture_finish(c);
-		return;
+	c->lead_ns = next_lead(c);
+	if (capture_is_retry(c)) {
+		capture_retry_choose_window(c);
+	} else {
+		c->t0_ns = captures_now(c->captures) + c->lead_ns;
+		capture_set_deadline(c, c->t0_ns + c->duration_ns);
 	}
-	capture_renew(c);
-	store_job_begin(c, capture_plan_json(c), run_replan, on_plan_stored);
+	capture_store(c);
 }
 
-static void retry_replan(struct store_job *job)
+static void shorten(struct capture *c)
 {
-	struct capture *c = job->capture;
-
-	c->replan_tries++;
-	log_error("AGG-STORE", "session=%s action=replan try=%u reason=\"%s\"", c->session,
-		  c->replan_tries, job->e.msg);
-	if (!c->captures->stopping)
-		loop_timer_in(c->captures->env.loop, &c->timer, store_job_pause_ns(c->replan_tries),
-			      replan, c);
-	store_job_free(job);
+	c->duration_ns = c->stop_at_ns - c->t0_ns;
+	capture_set_deadline(c, c->stop_at_ns);
+	c->stop_at_ns = 0;
 }
 
-/* The answer is an error, and what the store may have of the plan is removed. */
-static void refuse_plan(struct store_job *job)
-{
-	struct capture *c = job->capture;
-
-	err_set(&c->not_durable, ERR_BUSY, "the store did not take the plan: %s", job->e.msg);
-	c->error = c->not_durable;
-	if (c->n_ended == c->n_hosts)
-		capture_finish(c);
-	else
-		capture_fail_all(c, REASON_STORE, c->error.msg);
-}
-
-static void on_plan_stored(void *arg)
-{
-	struct store_job *job = arg;
-	struct capture *c = job->capture;
-	bool queued = c->state == CAP_QUEUED;
-
-	if (job->rc && c->plan_done && !c->by_step && c->n_ended < c->n_hosts) {
-		retry_replan(job);
-		return;
-	}
-	if (!job->rc && !queued && c->n_ended < c->n_hosts && (move_t0(c) || c->stop_pending)) {
-		c->stop_pending = false;
-		store_job_begin(c, capture_plan_json(c), run_replan, on_plan_stored);
-		store_job_free(job);
-		return;
-	}
-	c->armed = !queued;
-	c->plan_done = true;
-	store_job_note(job, "plan");
-	if (job->rc)
-		refuse_plan(job);
-	else if (c->n_ended == c->n_hosts)
-		capture_finish(c);
-	else if (queued)
-		capture_queue_schedule(c->captures);
-	else
-		arm(c);
-	capture_notify_durable(c); /* after Arm: writing an answer with all hosts takes time */
-	store_job_free(job);
-}
-
-/* ---- an early stop ---- */
-
-static void send_stop(const struct capture *c)
+static void send_stop(struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
@@ -155,35 +84,222 @@ static void send_stop(const struct capture *c)
 		     capture_gather_by(c, c->t0_ns + c->duration_ns));
 	capture_send(c, &message);
 	buf_release(&message);
+	capture_wake(c);
+	capture_notify(c);
 }
 
-static void on_stop_stored(void *arg)
+/* Only now: a successor of this aggregator knows of it. If the store took it when the whole window was over, the
+ * hosts have recorded that, and the record must have it. */
+static bool on_stop_durable(struct capture *c)
 {
-	struct store_job *job = arg;
-	struct capture *c = job->capture;
-
-	c->storing = false;
-	store_job_note(job, "stop");
-	store_job_free(job);
-	if (c->stop_pending && c->n_ended < c->n_hosts) {
-		capture_store_stop(c);
-		return;
+	if (captures_now(c->captures) >= c->t0_ns + c->duration_ns) {
+		c->stop_at_ns = 0;
+		capture_store(c);
+		return false;
 	}
-	capture_notify_durable(c);
-	if (!capture_finish_if_ended(c)) {
-		send_stop(c);
-		capture_wake(c);
-	}
+	shorten(c);
+	send_stop(c);
+	return true;
 }
 
-/* One write at a time: two might reach the store in the wrong order. */
-void capture_store_stop(struct capture *c)
+static void send_cancel(const struct capture *c)
 {
-	c->stop_pending = capture_is_being_stored(c);
-	if (c->stop_pending)
+	struct buf message = BUF_INIT;
+
+	message_cancel(&message, c->session);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].old_result)
+			capture_host_send(&c->hosts[i], &message);
+	}
+	buf_release(&message);
+}
+
+/* ---- the ledger ---- */
+
+/* A capture that has failed or is cancelled is durable only when its end is stored: that is the latest change. */
+static bool is_durable(const struct capture *c)
+{
+	return capture_has_ended(c) || (c->ledger && ledger_is_durable(c->ledger));
+}
+
+void capture_when_durable(struct capture *c, capture_durable_fn fn, void *arg)
+{
+	if (is_durable(c)) {
+		fn(arg, c, c->state == CAP_LOST ? &c->error : NULL);
 		return;
-	c->storing = true;
-	store_job_begin(c, capture_plan_json(c), run_replan, on_stop_stored);
+	}
+	c->durable_watches = xrealloc(c->durable_watches,
+				      (c->n_durable_watches + 1) * sizeof(*c->durable_watches));
+	c->durable_watches[c->n_durable_watches++] = (struct durable_watch){ fn, arg };
+}
+
+void capture_notify_durable(struct capture *c, const struct err *not_durable)
+{
+	struct durable_watch *watches = c->durable_watches;
+	size_t n = c->n_durable_watches;
+
+	c->durable_watches = NULL;
+	c->n_durable_watches = 0;
+	for (size_t i = 0; i < n; i++)
+		watches[i].fn(watches[i].arg, c, not_durable);
+	free(watches);
+}
+
+/* The plan is durable. False: it is not any more, a new one is being stored. */
+static bool begin_window(struct capture *c)
+{
+	if (c->stop_at_ns)
+		shorten(c);
+	if (is_late(c)) {
+		move_window(c);
+		return false;
+	}
+	(void)capture_on(c, EVENT_PLANNED);
+	if (capture_is_retry(c))
+		capture_retry_ask(c);
+	else
+		arm(c);
+	capture_wake(c);
+	return true;
+}
+
+/* A change of a capture under way is durable. False as above. */
+static bool go_on(struct capture *c)
+{
+	if (c->stop_at_ns)
+		return on_stop_durable(c);
+	if (!capture_is_retry(c))
+		return true;
+	if (is_late(c)) {
+		move_window(c);
+		return false;
+	}
+	capture_retry_ask(c);
+	return true;
+}
+
+static void on_durable(void *arg)
+{
+	struct capture *c = arg;
+
+	c->store_error.code = 0;
+	if (capture_is_queued(c))
+		capture_queue_schedule(c->captures);
+	else if (c->state == CAP_PLANNING && !begin_window(c))
+		return;
+	else if (c->state > CAP_PLANNING && capture_is_open(c) && !go_on(c))
+		return;
+	if (c->cancelled)
+		send_cancel(c);
+	capture_notify_durable(c,
+			       NULL); /* after Arm: writing an answer with all hosts takes time */
+}
+
+/* The answer is an error, and what the store may have of the plan is removed. */
+static void refuse(struct capture *c, const struct err *why)
+{
+	err_set(&c->error, ERR_BUSY, "the store did not take the %s: %s",
+		capture_is_retry(c) ? "retry" : "plan", why->msg);
+	capture_notify_durable(c, &c->error);
+	capture_fail_all(c, REASON_STORE, c->error.msg);
+}
+
+/* The write is repeated, whatever becomes of the answers. A step does not wait for the store. */
+static void on_refused(void *arg, const struct err *why)
+{
+	struct capture *c = arg;
+	bool is_first = !ledger_number(c->ledger);
+	struct err e;
+
+	c->store_error = *why;
+	if (capture_is_open(c) && (is_first || (c->state == CAP_PLANNING && c->by_step))) {
+		refuse(c, why);
+		return;
+	}
+	err_set(&e, ERR_IO, "it is not done until the store takes it, which is tried again: %s",
+		why->msg);
+	capture_notify_durable(c, &e);
+	capture_notify(c);
+}
+
+static void close_ledger(struct capture *c)
+{
+	ledger_close(c->ledger);
+	c->ledger = NULL;
+}
+
+static void on_ended(void *arg, const json_t *record)
+{
+	struct capture *c = arg;
+	const json_t *document = json_object_get(json_object_get(record, "end"), "document");
+	const json_t *results = json_object_get(document, "hosts");
+
+	json_array_clear(c->warnings); /* the causality check may have added one */
+	json_array_extend(c->warnings, json_object_get(document, "warnings"));
+	for (size_t i = 0; i < c->n_hosts; i++) /* notes may have made a file longer */
+		c->hosts[i].bytes = c->hosts[i].bytes_done = (uint64_t)json_get_int(
+			json_array_get(results, i), "bytes");
+	close_ledger(c);
+	if (c->cancelled)
+		send_cancel(c);
+	capture_end(c, c->error.code ? EVENT_DISCARDED : EVENT_COMMITTED);
+}
+
+static void on_lost(void *arg, const struct err *why)
+{
+	struct capture *c = arg;
+
+	log_error("AGG-LEDGER", "session=%s state=lost reason=\"%s\"", c->session, why->msg);
+	c->error = *why;
+	close_ledger(c);
+	capture_end(c, EVENT_LOST);
+}
+
+static const struct ledger_events ledger_events = {
+	.durable = on_durable,
+	.refused = on_refused,
+	.ended = on_ended,
+	.lost = on_lost,
+};
+
+static void open_ledger(struct capture *c, unsigned int n, int64_t epoch)
+{
+	const struct ledger_opts opts = {
+		.sessions = c->captures->env.store,
+		.session = c->session,
+		.run = c->run,
+		.n = n,
+		.epoch = epoch,
+		.events = &ledger_events,
+		.arg = c,
+	};
+
+	c->ledger = ledger_open(&opts);
+}
+
+static json_t *make_record(void *copy)
+{
+	return capture_record_json(copy);
+}
+
+static void release_copy(void *copy)
+{
+	capture_copy_free(copy);
+}
+
+void capture_store(struct capture *c)
+{
+	const struct ledger_change change = { make_record, release_copy, capture_copy(c) };
+
+	if (!c->ledger)
+		open_ledger(c, 0, 0);
+	ledger_change(c->ledger, &change);
+}
+
+void capture_take_over(struct capture *c, unsigned int n, int64_t epoch)
+{
+	open_ledger(c, n, epoch);
+	capture_store(c);
 }
 
 /* ---- the beginning ---- */
@@ -199,32 +315,31 @@ static void fail_unreachable(struct capture *c)
 
 void capture_store_plan(struct capture *c)
 {
-	bool queued = c->state == CAP_QUEUED;
-
 	log_info("AGG-CAPTURE",
 		 "session=%s run=\"%s\" hosts=%zu duration_ms=%" PRId64 " origin=\"%s\" queued=%d",
-		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin, queued);
-	if (!queued)
+		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin,
+		 capture_is_queued(c));
+	if (c->state == CAP_PLANNING)
 		fail_unreachable(c);
-	if (c->state >= CAP_COMMITTING)
-		return;
-	c->planned = true;
-	store_job_begin(c, capture_plan_json(c), run_plan, on_plan_stored);
+	if (capture_is_open(c))
+		capture_store(c);
 }
 
 /* Stores the plan again, with current times: recovery carries on from it. */
 void capture_begin_queued(struct capture *c)
 {
 	capture_queue_leave(c);
+	if (!capture_on(c, EVENT_TURN))
+		return;
 	if (capture_is_retry(c)) {
 		capture_retry_begin(c);
 		return;
 	}
-	c->state = CAP_ARMING;
 	capture_renew(c);
 	log_info("AGG-CAPTURE", "session=%s state=begun", c->session);
 	fail_unreachable(c);
-	store_job_begin(c, capture_plan_json(c), run_replan, on_plan_stored);
+	if (capture_is_open(c))
+		capture_store(c);
 	capture_notify(c);
 }
 
@@ -249,7 +364,7 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	shared = capture_find_shared(c);
 	/* A caller that may not wait gets ERR_BUSY below. */
-	if (shared && !(shared->state == CAP_QUEUED && req->wait_ns < 0)) {
+	if (shared && !(capture_is_queued(shared) && req->wait_ns < 0)) {
 		add_caller(c, shared, req->wait_ns);
 		*out = shared;
 		return 0;
@@ -261,21 +376,10 @@ int capture_begin(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	}
 	capture_insert(c);
-	if (c->by_step)
+	if (c->state == CAP_ASKING)
 		capture_queue_schedule(cs); /* checks first whether the step can be reached */
 	else
 		capture_store_plan(c);
 	*out = c;
 	return 0;
-}
-
-void capture_when_durable(struct capture *c, void (*fn)(void *arg, struct capture *c), void *arg)
-{
-	if (is_durable(c) || (c->state == CAP_COMMITTING && c->not_durable.code)) {
-		fn(arg, c);
-		return;
-	}
-	c->durable_watches = xrealloc(c->durable_watches,
-				      (c->n_durable_watches + 1) * sizeof(*c->durable_watches));
-	c->durable_watches[c->n_durable_watches++] = (struct capture_watch){ fn, arg };
 }

@@ -11,6 +11,7 @@
 
 #include "json/json_text.h"
 #include "aggregator/captures/options.h"
+#include "aggregator/sessions/ledger.h"
 #include "base/log.h"
 #include "base/now.h"
 #include "proto/limits.h"
@@ -64,10 +65,10 @@ static bool can_share(const struct capture *shared, const struct capture *c)
 		       shared->refine == c->refine;
 	if (shared->state > CAP_ARMING)
 		return false;
-	if (shared->state == CAP_ARMING && shared->t0_ns <= now_ns)
+	if (!capture_is_queued(shared) && shared->t0_ns <= now_ns)
 		return false;
 	return shared->not_before_ns == c->not_before_ns &&
-	       (shared->state == CAP_QUEUED || shared->grace_ns >= c->grace_ns) &&
+	       (capture_is_queued(shared) || shared->grace_ns >= c->grace_ns) &&
 	       shared->refine == c->refine && shared->by_step == c->by_step &&
 	       shared->at_step == c->at_step && shared->n_steps == c->n_steps;
 }
@@ -102,7 +103,7 @@ void capture_queue_extend(struct capture *shared, const struct capture *c, int64
 {
 	int64_t until_ns = queue_deadline(c, wait_ns);
 
-	if (shared->state != CAP_QUEUED)
+	if (!capture_is_queued(shared))
 		return;
 	if (until_ns > shared->queued_until_ns)
 		shared->queued_until_ns = until_ns;
@@ -165,18 +166,25 @@ static const char *conflicting_host(const struct capture *a, const struct captur
 	return NULL;
 }
 
+/* When c, which is in the queue, may begin at the earliest. */
+static int64_t earliest_t0(const struct capture *c)
+{
+	int64_t t0_ns = captures_now(c->captures) + c->lead_ns;
+
+	if (c->not_before_ns > t0_ns)
+		t0_ns = c->not_before_ns;
+	return c->by_step && c->step_hosts && c->t0_ns > t0_ns ? c->t0_ns : t0_ns;
+}
+
 /* True if c ends before a begins. That is known only if the T0 of a is set; a capture that waits for a step
  * that no host has reported yet never conflicts. */
 static bool ends_before(const struct capture *c, const struct capture *a)
 {
-	int64_t now_ns = captures_now(c->captures);
-
-	if (capture_is_retry(a) || (a->state != CAP_ARMING && !a->by_step))
+	if (capture_is_retry(a) || (capture_is_queued(a) && !a->by_step))
 		return false;
-	if (a->state == CAP_QUEUED && !a->step_hosts)
+	if (capture_is_queued(a) && !a->step_hosts)
 		return true;
-	return a->state <= CAP_ARMING &&
-	       now_ns + c->lead_ns + c->duration_ns + BETWEEN_NS < a->t0_ns;
+	return a->state <= CAP_ARMING && earliest_t0(c) + c->duration_ns + BETWEEN_NS < a->t0_ns;
 }
 
 static bool conflicts_with(const struct capture *a, struct capture *c)
@@ -213,7 +221,7 @@ bool capture_queue_must_wait(struct capture *c)
 	if (c->open_ended)
 		return false;
 	TAILQ_FOREACH (a, &cs->all, entry) {
-		if (a->state != CAP_QUEUED && conflicts_with(a, c))
+		if (!capture_is_queued(a) && conflicts_with(a, c))
 			return true;
 	}
 	for (a = TAILQ_FIRST(&cs->queue); a && a != c; a = TAILQ_NEXT(a, queued)) {
@@ -271,7 +279,7 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 			       "%zu captures wait, which is the limit; this one would "
 			       "wait for %.100s",
 			       cs->n_queued, c->waits_for);
-	c->state = CAP_QUEUED;
+	c->state = waits_for_step(c) ? CAP_ASKING : CAP_QUEUED;
 	c->queued_until_ns = queue_deadline(c, wait_ns);
 	reset_hosts(c);
 	TAILQ_INSERT_TAIL(&cs->queue, c, queued);
@@ -283,16 +291,14 @@ int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e)
 void capture_queue_recover(struct capture *c, const json_t *plan)
 {
 	struct captures *cs = c->captures;
-	const json_t *resume = json_object_get(plan, "resume");
 	struct capture *a = TAILQ_FIRST(&cs->queue);
 
 	c->state = CAP_QUEUED;
-	c->armed = false;
 	c->next_reconnect_by_ns = INT64_MAX;
 	c->step_hosts = 0; /* reports of before the restart are outdated */
 	c->queued_until_ns = json_get_int(plan, "queued_until_ns");
-	c->not_before_ns = json_get_int(resume, "not_before_ns");
-	c->commit_by_ns = json_get_int(resume, "commit_by_ns");
+	c->not_before_ns = json_get_int(plan, "not_before_ns");
+	c->commit_by_ns = json_get_int(plan, "commit_by_ns");
 	c->hold_until_ns = captures_now(cs) + BACK_PATIENCE_NS;
 	reset_hosts(c);
 	while (a && strcmp(a->session, c->session) < 0)
@@ -310,7 +316,7 @@ void capture_queue_leave(struct capture *c)
 	struct captures *cs = c->captures;
 	struct capture *a;
 
-	if (c->state != CAP_QUEUED)
+	if (!capture_is_queued(c))
 		return;
 	TAILQ_REMOVE(&cs->queue, c, queued);
 	number_queue(cs);
@@ -333,7 +339,7 @@ static void check_step(struct capture *c)
 	if (rc < 0) {
 		c->error = e;
 		capture_fail_all(c, REASON_STEP, e.msg);
-	} else if (!c->planned && rc != STEP_ASKING) {
+	} else if (rc != STEP_ASKING && capture_on(c, EVENT_STEP_EXPECTED)) {
 		capture_store_plan(c);
 	} else if (rc == STEP_DUE) {
 		capture_step_begin(c);
@@ -359,7 +365,7 @@ static void check_queued(struct capture *c)
 		check_step(c);
 	else if (!must_still_wait(c))
 		capture_begin_queued(c);
-	if (c->state == CAP_QUEUED && strcmp(before, c->waits_for))
+	if (capture_is_queued(c) && strcmp(before, c->waits_for))
 		capture_notify(c);
 }
 
@@ -392,7 +398,7 @@ static void check_queue(void *arg)
 	cs->check_soon = false;
 	for (c = TAILQ_FIRST(&cs->queue); c && !cs->stopping; c = next) {
 		next = TAILQ_NEXT(c, queued);
-		if (c->plan_done || !c->planned) /* its plan is not being stored */
+		if (c->state == CAP_ASKING || ledger_number(c->ledger)) /* its plan is stored */
 			check_queued(c);
 	}
 	schedule_check(cs);

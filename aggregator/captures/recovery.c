@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recovery: captures that an earlier run of the aggregator left are carried on from their plans. Agents keep
+ * Recovery: captures that an earlier run of the aggregator left are carried on from their ledgers. Agents keep
  * their capture requests and what they recorded, dial again by themselves and report what they hold. A host
  * that has not connected in time is lost. The capture ends like any other, committed or failed.
  */
@@ -46,32 +46,38 @@ void capture_load_stored(struct capture_host *h, const json_t *stored)
 	}
 	h->bytes_done = h->bytes;
 	h->stored = h->n_files > 0;
+	if (h->stored)
+		h->state =
+			HOST_UPLOADING; /* only its report is missing: it must not record again */
 }
 
-static void load_host(struct capture_host *h, const json_t *result, const json_t *plan)
+void capture_load_agent(struct capture_host *h, const json_t *host)
 {
-	const json_t *instances = json_object_get(json_object_get(plan, "resume"), "instances");
-
-	h->name = xstrdup(json_get_text(result, "host"));
-	h->instance = strtoull(json_get_text(instances, h->name), NULL, 16);
-	if (!h->instance) {
-		load_failed(h, result);
-		return;
-	}
-	capture_load_stored(h, json_object_get(plan, "stored"));
+	h->instance = strtoull(json_get_text(host, "instance"), NULL, 16);
+	h->t0_ns = json_get_int(host, "t0_ns");
 }
 
-static void load_hosts(struct capture *c, const json_t *plan, int64_t reconnect_by_ns)
+static void load_host(struct capture_host *h, const json_t *host, const json_t *stored)
 {
-	const json_t *results = json_object_get(plan, "hosts");
-	size_t n = json_array_size(results);
+	h->name = xstrdup(json_get_text(host, "host"));
+	capture_load_agent(h, host);
+	if (h->instance)
+		capture_load_stored(h, stored);
+	else
+		load_failed(h, host);
+}
+
+static void load_hosts(struct capture *c, const json_t *left, int64_t reconnect_by_ns)
+{
+	const json_t *hosts = json_object_get(json_object_get(left, "record"), "hosts");
+	size_t n = json_array_size(hosts);
 
 	c->hosts = xcalloc(n + 1, sizeof(*c->hosts));
 	c->n_hosts = n;
 	for (size_t i = 0; i < n; i++) {
 		c->hosts[i].capture = c;
 		c->hosts[i].reconnect_by_ns = reconnect_by_ns;
-		load_host(&c->hosts[i], json_array_get(results, i), plan);
+		load_host(&c->hosts[i], json_array_get(hosts, i), json_object_get(left, "stored"));
 	}
 	c->next_reconnect_by_ns = reconnect_by_ns;
 }
@@ -92,20 +98,21 @@ int64_t capture_extend_for_agents(struct capture *c)
 	return until_ns;
 }
 
-static struct capture *load(struct captures *cs, const json_t *plan)
+static struct capture *load(struct captures *cs, const json_t *left)
 {
-	const json_t *resume = json_object_get(plan, "resume");
+	const json_t *record = json_object_get(left, "record");
+	const json_t *plan = json_object_get(record, "plan");
 	struct capture *c = capture_new(cs);
 	struct err e;
 
-	capture_load(c, plan);
+	capture_load(c, record, plan);
+	c->state = CAP_ARMING;
 	c->lead_ns = json_get_int(plan, "lead_ns");
-	c->grace_given_ns = json_get_int(resume, "grace_given_ns");
+	c->grace_given_ns = json_get_int(plan, "grace_given_ns");
 	capture_set_deadline(c, c->t0_ns + c->duration_ns);
-	c->deadline_ns = json_get_int(resume, "deadline_ns");
-	c->open_ended = json_is_true(json_object_get(resume, "open_ended"));
-	c->planned = c->plan_done = c->armed = true;
-	load_hosts(c, plan, capture_extend_for_agents(c));
+	c->deadline_ns = json_get_int(plan, "deadline_ns");
+	c->open_ended = json_get_bool(plan, "open_ended");
+	load_hosts(c, left, capture_extend_for_agents(c));
 	if (capture_load_options(c, plan, &e))
 		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
 	json_array_append_new(c->warnings,
@@ -113,26 +120,35 @@ static struct capture *load(struct captures *cs, const json_t *plan)
 	return c;
 }
 
-static void recover(struct captures *cs, const json_t *plan)
+static int64_t epoch_of(const json_t *record)
 {
-	struct capture *c = load(cs, plan);
+	return json_get_int(json_object_get(record, "owner"), "epoch");
+}
 
-	if (!strcmp(json_get_text(plan, "state"), "queued"))
+static void recover(struct captures *cs, const json_t *left)
+{
+	const json_t *record = json_object_get(left, "record");
+	const json_t *plan = json_object_get(record, "plan");
+	struct capture *c = load(cs, left);
+
+	if (json_object_get(plan, "queued_until_ns"))
 		capture_queue_recover(c, plan);
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session, c->run,
 		 c->n_hosts, cs->env.clock->kept);
-	capture_wake(c);
+	capture_take_over(c, (unsigned int)json_get_int(left, "ledger"), epoch_of(record));
+	if (!capture_finish_if_ended(c))
+		capture_wake(c);
 }
 
-void captures_recover(struct captures *cs, const json_t *plans)
+void captures_recover(struct captures *cs, const json_t *recoverable)
 {
-	for (size_t i = 0; i < json_array_size(plans); i++) {
-		const json_t *plan = json_array_get(plans, i);
+	for (size_t i = 0; i < json_array_size(recoverable); i++) {
+		const json_t *left = json_array_get(recoverable, i);
 
-		if (json_object_get(plan, "retry"))
-			capture_retry_recover(cs, plan);
+		if (json_object_get(left, "manifest"))
+			capture_retry_recover(cs, left);
 		else
-			recover(cs, plan);
+			recover(cs, left);
 	}
 }

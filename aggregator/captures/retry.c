@@ -9,12 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator/evidence/causality.h"
 #include "json/json_text.h"
 #include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
-#include "aggregator/captures/options.h"
-#include "aggregator/sessions/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -25,44 +22,7 @@ bool capture_is_retry(const struct capture *c)
 	return c->revision > 1;
 }
 
-json_t *capture_retry_hosts(const struct capture *c)
-{
-	json_t *names = json_array();
-
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].old_result)
-			json_array_append_new(names, json_text(c->hosts[i].name));
-	}
-	return names;
-}
-
-/* ---- the store, on a worker ---- */
-
-static void run_record(void *arg)
-{
-	struct store_job *job = arg;
-
-	job->rc = session_retry_begin(job->store, job->session, job->doc, &job->e);
-}
-
-void capture_retry_run_commit(void *arg)
-{
-	struct store_job *job = arg;
-
-	capture_store_notes(job->store, job->copy);
-	job->doc = capture_manifest_json(job->copy);
-	causality_check(job->store, job->doc, job->causality_ns);
-	job->rc = session_retry_commit(job->store, job->session, job->doc, &job->e);
-}
-
-void capture_retry_run_undo(void *arg)
-{
-	struct store_job *job = arg;
-
-	job->rc = session_retry_undo(job->store, job->session, &job->e);
-}
-
-/* ---- from the records ---- */
+/* ---- from the manifest ---- */
 
 /* The host has ended, with its earlier result. */
 static void copy_result(struct capture_host *h, const json_t *result)
@@ -93,22 +53,20 @@ static void load_hosts(struct capture *c, const json_t *results)
 	}
 }
 
-static int build(struct captures *cs, const json_t *manifest, const json_t *plan,
-		 struct capture **out, struct err *e)
+static int build(struct captures *cs, const json_t *manifest, struct capture **out, struct err *e)
 {
+	const json_t *request = json_object_get(manifest, "request");
 	int64_t revision = json_get_int(manifest, "revision");
 	struct capture *c = capture_new(cs);
 	int rc;
 
-	capture_load(c, manifest);
+	capture_load(c, manifest, manifest);
 	load_hosts(c, json_object_get(manifest, "hosts"));
 	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
-	c->planned = true;
-	c->state = CAP_UPLOADING;
 	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_ended, 0);
-	c->grace_given_ns = json_get_int(json_object_get(plan, "resume"), "grace_given_ns");
+	c->grace_given_ns = json_get_int(request, "grace_given_ns");
 	capture_set_deadline(c, captures_now(cs));
-	rc = capture_load_options(c, plan, e);
+	rc = capture_load_options(c, request, e);
 	if (!rc && c->n_ended == c->n_hosts)
 		rc = err_set(e, ERR_EXISTS,
 			     "session %s has a file of every host; begin a new capture to get what "
@@ -151,32 +109,49 @@ static void prepare_host(struct capture_host *h)
 		capture_host_failed(h, REASON_UNREACHABLE, "the agent is not connected");
 }
 
-static void warn_of_window(struct capture_host *h)
+static bool must_record(const struct capture_host *h)
 {
-	char start[25];
-
-	time_iso(h->t0_ns, start);
-	json_array_append_new(
-		h->capture->warnings,
-		json_sprintf("%s was recorded again, from %s on: not in the window of "
-			     "the others",
-			     h->name, start));
+	return h->needs_recording && !capture_host_has_ended(h);
 }
 
-/* Sets one window for all hosts that must record and have none yet. */
-static void choose_window(struct capture *c)
+bool capture_retry_begins_before(const struct capture *c, int64_t ns)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (must_record(&c->hosts[i]) && c->hosts[i].t0_ns < ns)
+			return true;
+	}
+	return false;
+}
+
+/* One window for all hosts that must record and are not asked yet. */
+void capture_retry_choose_window(struct capture *c)
 {
 	int64_t t0_ns = captures_now(c->captures) + c->lead_ns;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct capture_host *h = &c->hosts[i];
-
-		if (!h->needs_recording || h->t0_ns || capture_host_has_ended(h))
+		if (!must_record(&c->hosts[i]))
 			continue;
-		h->t0_ns = t0_ns;
-		warn_of_window(h);
+		c->hosts[i].t0_ns = t0_ns;
 		capture_set_deadline(c, t0_ns + c->duration_ns);
 		c->arm_by_ns = capture_arm_by(c, t0_ns);
+	}
+}
+
+void capture_retry_finish(struct capture *c)
+{
+	char start[25];
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct capture_host *h = &c->hosts[i];
+
+		if (h->old_result || !h->t0_ns)
+			continue;
+		time_iso(h->t0_ns, start);
+		json_array_append_new(
+			c->warnings,
+			json_sprintf("%s was recorded again, from %s on: not in the window of "
+				     "the others",
+				     h->name, start));
 	}
 }
 
@@ -197,101 +172,28 @@ static void arm_anew(struct capture_host *h)
 	buf_release(&message);
 }
 
-static void ask_hosts(struct capture *c)
+/* After a crash recovery knows of the windows: the record has them. */
+void capture_retry_ask(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
 		if (capture_host_has_ended(h))
 			continue;
-		if (h->needs_recording && h->t0_ns)
+		if (h->needs_recording)
 			arm_anew(h);
-		else if (h->state == HOST_UPLOADING)
+		else if (h->state == HOST_UPLOADING && capture_host_find_own_agent(h))
 			capture_host_request_credit(h);
 	}
 }
 
-/* ---- the record, for recovery ---- */
+/* ---- life ---- */
 
-static json_t *windows_json(const struct capture *c)
-{
-	json_t *o = json_object();
-
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].old_result && c->hosts[i].t0_ns)
-			json_put_int(o, c->hosts[i].name, c->hosts[i].t0_ns);
-	}
-	return o;
-}
-
-static json_t *record_json(const struct capture *c)
-{
-	json_t *o = json_object();
-
-	json_put(o, "hosts", capture_retry_hosts(c));
-	json_put_int(o, "revision", c->revision);
-	json_put(o, "instances", capture_instances(c));
-	json_put(o, "windows", windows_json(c));
-	if (c->state == CAP_QUEUED)
-		json_put_int(o, "queued_until_ns", c->queued_until_ns);
-	return o;
-}
-
-static void on_record_stored(void *arg);
-
-static void store_record(struct capture *c)
-{
-	c->storing = true;
-	store_job_begin(c, record_json(c), run_record, on_record_stored);
-}
-
-/* Hosts are asked when the record is durable: after a crash recovery knows of them. */
 static void plan_recordings(struct capture *c)
 {
-	choose_window(c);
-	store_record(c);
-}
-
-static bool has_unplanned(const struct capture *c)
-{
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (c->hosts[i].needs_recording && !capture_host_has_ended(&c->hosts[i]))
-			return true;
-	}
-	return false;
-}
-
-static void on_record_stored(void *arg)
-{
-	struct store_job *job = arg;
-	struct capture *c = job->capture;
-
-	c->plan_done = true;
-	c->armed = c->state != CAP_QUEUED;
-	c->storing = false;
-	store_job_note(job, "retry");
-	if (job->rc) {
-		err_set(&c->not_durable, ERR_BUSY, "the store did not take the retry: %s",
-			job->e.msg);
-		c->error = c->not_durable;
-	}
-	capture_notify_durable(c);
-	if (capture_finish_if_ended(c))
-		goto out;
-	if (job->rc) {
-		capture_fail_all(c, REASON_STORE, c->error.msg);
-		goto out;
-	}
-	if (c->state == CAP_QUEUED) {
-		capture_queue_schedule(c->captures);
-		goto out;
-	}
-	ask_hosts(c);
-	capture_wake(c);
-	if (has_unplanned(c))
-		plan_recordings(c);
-out:
-	store_job_free(job);
+	capture_retry_choose_window(c);
+	if (capture_is_open(c))
+		capture_store(c);
 }
 
 /* The agent no longer holds the file that it reported. */
@@ -305,14 +207,12 @@ bool capture_retry_lost_file(struct capture_host *h)
 	h->state = HOST_ARMING;
 	h->bytes = h->bytes_done = 0;
 	h->needs_recording = true;
-	if (!c->storing)
-		plan_recordings(c);
+	plan_recordings(c);
 	return true;
 }
 
 void capture_retry_begin(struct capture *c)
 {
-	c->state = CAP_UPLOADING;
 	capture_set_deadline(c, captures_now(c->captures));
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!capture_host_has_ended(&c->hosts[i]))
@@ -321,17 +221,30 @@ void capture_retry_begin(struct capture *c)
 	plan_recordings(c);
 }
 
-int capture_retry(struct captures *cs, const json_t *manifest, const json_t *plan,
-		  struct capture **out, struct err *e)
+static int check_may_retry(const struct captures *cs, const char *session,
+			   const struct capture *old, struct err *e)
+{
+	int rc = capture_check_ready(cs, e);
+
+	if (rc)
+		return rc;
+	if (old && !capture_has_ended(old))
+		return err_set(e, ERR_EXISTS, "session %s is under way", session);
+	if (session_store_has_left(cs->env.store, session))
+		return err_set(e, ERR_BUSY,
+			       "what an earlier run left of session %s is not recovered yet",
+			       session);
+	return 0;
+}
+
+int capture_retry(struct captures *cs, const json_t *manifest, struct capture **out, struct err *e)
 {
 	struct capture *old = capture_find(cs, json_get_text(manifest, "session"));
 	struct capture *c;
-	int rc = capture_check_ready(cs, e);
+	int rc = check_may_retry(cs, json_get_text(manifest, "session"), old, e);
 
-	if (!rc && old && !capture_has_ended(old))
-		rc = err_set(e, ERR_EXISTS, "session %s is under way", old->session);
 	if (!rc)
-		rc = build(cs, manifest, plan, &c, e);
+		rc = build(cs, manifest, &c, e);
 	if (rc)
 		return rc;
 	capture_retry_update_states(c);
@@ -345,9 +258,9 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 		capture_remove(old);
 	capture_insert(c);
 	log_info("AGG-RETRY", "session=%s revision=%u hosts=%zu queued=%d", c->session, c->revision,
-		 c->n_hosts - c->n_ended, c->state == CAP_QUEUED);
-	if (c->state == CAP_QUEUED)
-		store_record(c);
+		 c->n_hosts - c->n_ended, capture_is_queued(c));
+	if (capture_is_queued(c))
+		capture_store(c);
 	else
 		capture_retry_begin(c);
 	*out = c;
@@ -356,57 +269,48 @@ int capture_retry(struct captures *cs, const json_t *manifest, const json_t *pla
 
 /* ---- recovery ---- */
 
-static void recover_host(struct capture_host *h, const json_t *doc, int64_t reconnect_by_ns)
+static void recover_host(struct capture_host *h, const json_t *left, int64_t reconnect_by_ns)
 {
-	const json_t *retry = json_object_get(doc, "retry");
-
-	h->instance = strtoull(json_get_text(json_object_get(retry, "instances"), h->name), NULL,
-			       16);
-	h->t0_ns = json_get_int(json_object_get(retry, "windows"), h->name);
+	capture_load_agent(h, capture_record_host(json_object_get(left, "record"), h->name));
 	h->state = h->t0_ns ? HOST_ARMING : HOST_UPLOADING;
 	h->reconnect_by_ns = reconnect_by_ns;
-	capture_load_stored(h, json_object_get(doc, "stored"));
-	if (h->t0_ns)
-		warn_of_window(h);
+	capture_load_stored(h, json_object_get(left, "stored"));
 	if (!h->instance)
 		capture_host_failed(h, REASON_UNREACHABLE, "the agent was not connected");
 }
 
-static void recover_hosts(struct capture *c, const json_t *doc)
+static void recover_hosts(struct capture *c, const json_t *left)
 {
 	c->next_reconnect_by_ns = capture_extend_for_agents(c);
-	c->armed = true;
-	c->storing = true; /* a host that fails in the loop below must not finish the capture */
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!capture_host_has_ended(&c->hosts[i]))
-			recover_host(&c->hosts[i], doc, c->next_reconnect_by_ns);
+			recover_host(&c->hosts[i], left, c->next_reconnect_by_ns);
 	}
-	c->storing = false;
-	if (!capture_finish_if_ended(c))
-		capture_wake(c);
+	capture_wake(c);
 }
 
-void capture_retry_recover(struct captures *cs, const json_t *doc)
+void capture_retry_recover(struct captures *cs, const json_t *left)
 {
-	const json_t *manifest = json_object_get(doc, "manifest");
-	const json_t *plan = json_object_get(doc, "plan");
-	const json_t *retry = json_object_get(doc, "retry");
+	const json_t *record = json_object_get(left, "record");
+	const json_t *plan = json_object_get(record, "plan");
 	struct capture *c;
 	struct err e;
 
-	if (build(cs, manifest, json_is_object(plan) ? plan : NULL, &c, &e)) {
+	if (build(cs, json_object_get(left, "manifest"), &c, &e)) {
 		log_error("AGG-RESUMED", "session=%s reason=\"%s\"",
-			  json_get_text(manifest, "session"), e.msg);
+			  json_get_text(record, "session"), e.msg);
 		return;
 	}
 	json_array_append_new(c->warnings,
 			      json_string("the aggregator was restarted during a retry"));
+	c->state = CAP_ARMING;
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s revision=%u hosts=%zu clock_kept=%d", c->session,
 		 c->revision, c->n_hosts - c->n_ended, cs->env.clock->kept);
-	c->plan_done = true;
-	if (json_object_get(retry, "queued_until_ns"))
-		capture_queue_recover(c, retry);
-	else
-		recover_hosts(c, doc);
+	if (json_object_get(plan, "queued_until_ns"))
+		capture_queue_recover(c, plan);
+	capture_take_over(c, (unsigned int)json_get_int(left, "ledger"),
+			  json_get_int(json_object_get(record, "owner"), "epoch"));
+	if (!capture_is_queued(c))
+		recover_hosts(c, left);
 }

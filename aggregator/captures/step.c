@@ -220,7 +220,7 @@ void captures_host_steps_changed(struct captures *cs, const struct host *host)
 	TAILQ_FOREACH (c, &cs->all, entry) {
 		if (!c->by_step)
 			continue;
-		if (c->state == CAP_QUEUED)
+		if (capture_is_queued(c))
 			capture_queue_schedule(cs);
 		else if (c->n_steps && !c->step_ended && c->state == CAP_RUNNING &&
 			 host->steps.step >= c->step_plan.step + c->n_steps)
@@ -254,7 +254,7 @@ void capture_step_finish(struct capture *c)
 {
 	size_t silent = 0;
 
-	if (!c->by_step || !c->armed || c->revision > 1)
+	if (!c->by_step || c->state < CAP_ARMING || capture_is_retry(c))
 		return;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		warn_of_steps(c, &c->hosts[i]);

@@ -538,13 +538,14 @@ struct pending_answer {
 	uint64_t instance, id;
 };
 
-static void send_answer(void *arg, struct capture *c)
+static void send_answer(void *arg, struct capture *c, const struct err *not_durable)
 {
 	struct pending_answer *a = arg;
 	struct host *host = registry_find(a->registry, a->host);
 	struct buf message = BUF_INIT;
 
-	message_answer(&message, a->id, !c->not_durable.code, c->session, c->not_durable.msg);
+	message_answer(&message, a->id, !not_durable, c->session,
+		       not_durable ? not_durable->msg : "");
 	if (host && host->instance == a->instance)
 		host_send(host, &message);
 	buf_release(&message);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/sessions/session_store.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "aggregator/sessions/sessions_impl.h"
 #include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -55,7 +59,7 @@ static void set_writable(struct session_store *s, int rc, const struct err *e)
 	if (rc && (was || s->ready))
 		log_error("AGG-STORE", "ready=0 reason=\"%s\"", e->msg);
 	if (!was && s->writable && s->recovered && !s->swept)
-		loop_timer_in(s->jobs->loop, &s->sweep_timer, 0, begin_round, s);
+		loop_timer_in(s->jobs->loop, &s->round_timer, 0, begin_round, s);
 	update_ready(s);
 }
 
@@ -104,107 +108,184 @@ static void begin_probe(void *arg)
 
 /* ---- what an earlier run left ---- */
 
-struct round_job {
+/* Lists the sessions that are left, or recovers one of them. */
+struct recovery {
 	struct session_store *sessions;
 	struct store *store;
-	json_t *recoverable;
-	int swept, rc;
+	char *session; /* NULL: it lists */
+	struct session_keys left;
+	json_t *found;
+	int rc;
 	struct err e;
 };
 
-static void note_round(struct session_store *s, int rc, const struct err *e)
+static void remove_left(struct session_store *s, const char *session)
 {
-	s->listed = s->sweep.listed;
-	s->swept = !rc;
-	if (!rc)
-		return;
-	s->failed_rounds++;
-	if (!s->listed)
-		s->not_ready = *e;
-	log_error("AGG-STORE", "action=sweep round=%u left=%zu reason=\"%s\"", s->failed_rounds,
-		  s->sweep.n_orphans + s->sweep.n_retries, e->msg);
+	size_t i = 0;
+
+	while (strcmp(s->left.items[i], session))
+		i++;
+	free(s->left.items[i]);
+	memmove(s->left.items + i, s->left.items + i + 1,
+		(--s->left.n - i) * sizeof(*s->left.items));
+}
+
+/* Returns what can be carried on, or NULL. */
+static json_t *note_recovery(struct session_store *s, struct recovery *r)
+{
+	json_t *found = r->found;
+
+	if (r->rc) {
+		log_error("AGG-STORE", "action=recover session=%s reason=\"%s\"",
+			  r->session ? r->session : "", r->e.msg);
+		if (!r->session)
+			s->not_ready = r->e;
+	} else if (r->session) {
+		remove_left(s, r->session);
+	} else {
+		s->listed = true;
+		s->left = r->left;
+	}
+	s->swept = s->listed && !s->left.n;
+	free(r->session);
+	free(r);
+	return found;
 }
 
 static void schedule_round(struct session_store *s)
 {
 	int64_t pause_ns = ROUND_FIRST_NS;
 
-	for (unsigned int i = 1; i < s->failed_rounds && pause_ns < ROUND_MAX_NS; i++)
+	for (unsigned int i = 0; i < s->failed_rounds && pause_ns < ROUND_MAX_NS; i++)
 		pause_ns *= 2;
-	loop_timer_in(s->jobs->loop, &s->sweep_timer,
+	s->failed_rounds++;
+	loop_timer_in(s->jobs->loop, &s->round_timer,
 		      random_pause_ns(pause_ns < ROUND_MAX_NS ? pause_ns : ROUND_MAX_NS),
 		      begin_round, s);
 }
 
-static void run_round(void *arg)
+static void run_recovery(void *arg)
 {
-	struct round_job *job = arg;
+	struct recovery *r = arg;
 
-	job->rc = session_sweep_round(job->store, &job->sessions->sweep, job->recoverable,
-				      &job->swept, &job->e);
+	r->rc = r->session ? session_recover(r->store, r->session, &r->found, &r->e)
+			   : session_list_left(r->store, &r->left, &r->e);
 }
 
-static void done_round(void *arg)
+static void hand_out(struct session_store *s, json_t *found_taken)
 {
-	struct round_job *job = arg;
-	struct session_store *s = job->sessions;
+	json_t *recoverable = json_array();
 
-	s->sweeping = false;
-	if (!s->stopping) {
-		note_round(s, job->rc, &job->e);
-		if (json_array_size(job->recoverable))
-			s->recovered(s->arg, job->recoverable);
-		update_ready(s);
-		if (job->rc)
-			schedule_round(s);
+	json_array_append_new(recoverable, found_taken);
+	s->recovered(s->arg, recoverable);
+	json_decref(recoverable);
+}
+
+static void done_recovery(void *arg)
+{
+	struct recovery *r = arg;
+	struct session_store *s = r->sessions;
+	bool has_listed = !r->session && !r->rc;
+	json_t *found = note_recovery(s, r);
+
+	s->recovering--;
+	if (s->stopping) {
+		json_decref(found);
+		return;
 	}
-	json_decref(job->recoverable);
-	free(job);
+	update_ready(s);
+	if (found)
+		hand_out(s, found);
+	if (s->swept)
+		s->failed_rounds = 0;
+	if (s->recovering || s->swept)
+		return;
+	if (has_listed)
+		begin_round(s);
+	else
+		schedule_round(s);
+}
+
+static struct recovery *recovery_new(struct session_store *s, const char *session)
+{
+	struct recovery *r = xcalloc(1, sizeof(*r));
+
+	*r = (struct recovery){ .sessions = s, .store = s->store };
+	r->session = session ? xstrdup(session) : NULL;
+	return r;
+}
+
+static void begin_recovery(struct session_store *s, const char *session)
+{
+	s->recovering++;
+	jobs_work(s->jobs, run_recovery, done_recovery, recovery_new(s, session));
 }
 
 /* A store that takes no writes is not asked: its return begins a round. */
 static void begin_round(void *arg)
 {
 	struct session_store *s = arg;
-	struct round_job *job;
 
-	if (s->sweeping || !s->writable)
+	if (s->recovering || !s->writable)
 		return;
-	job = xcalloc(1, sizeof(*job));
-	*job = (struct round_job){ .sessions = s, .store = s->store, .recoverable = json_array() };
-	s->sweeping = true;
-	jobs_work(s->jobs, run_round, done_round, job);
+	if (!s->listed)
+		begin_recovery(s, NULL);
+	for (size_t i = 0; s->listed && i < s->left.n; i++)
+		begin_recovery(s, s->left.items[i]);
+}
+
+/* The first round, before there is a loop that turns. */
+static void recover_now(struct session_store *s, json_t *recoverable)
+{
+	struct recovery *r = recovery_new(s, NULL);
+	size_t i = 0;
+
+	run_recovery(r);
+	note_recovery(s, r);
+	while (i < s->left.n) {
+		size_t n = s->left.n;
+		json_t *found;
+
+		r = recovery_new(s, s->left.items[i]);
+		run_recovery(r);
+		found = note_recovery(s, r);
+		if (found)
+			json_array_append_new(recoverable, found);
+		i += s->left.n == n; /* this one is left for later */
+	}
 }
 
 /* ---- life ---- */
+
+static void make_nonce(char out[17])
+{
+	uint64_t n;
+
+	random_bytes(&n, sizeof(n));
+	snprintf(out, 17, "%016" PRIx64, n);
+}
 
 int session_store_open(struct session_store *s, struct jobs *jobs, const char *url,
 		       json_t *recoverable, struct err *e)
 {
 	struct err failure = { 0 };
-	int swept = 0, rc = store_open(&s->store, url, e);
+	int rc = store_open(&s->store, url, e);
 
 	if (rc)
 		return rc;
-	/* A sweep without the claim would remove captures of another aggregator. */
-	rc = store_claim(s->store, e);
-	if (rc) {
-		store_free(s->store);
-		return rc;
-	}
 	s->jobs = jobs;
+	make_nonce(s->nonce);
 	rc = try_write(s->store, &failure);
 	s->writable = !rc;
 	if (rc) {
 		s->not_ready = failure;
 		log_error("AGG-STORE", "ready=0 reason=\"%s\"", failure.msg);
 	} else {
-		note_round(s,
-			   session_sweep_round(s->store, &s->sweep, recoverable, &swept, &failure),
-			   &failure);
+		recover_now(s, recoverable);
 	}
 	s->ready = s->writable && s->listed;
-	log_info("AGG-PART", "part=store state=up url=%s ready=%d swept=%d", url, s->ready, swept);
+	log_info("AGG-PART", "part=store state=up url=%s ready=%d left=%zu", url, s->ready,
+		 s->left.n);
 	return 0;
 }
 
@@ -217,16 +298,35 @@ void session_store_start(struct session_store *s, session_recovered_fn recovered
 		schedule_round(s);
 }
 
+bool session_store_has_left(const struct session_store *s, const char *session)
+{
+	for (size_t i = 0; i < s->left.n; i++) {
+		if (!strcmp(s->left.items[i], session))
+			return true;
+	}
+	return false;
+}
+
+void session_store_take_up(struct session_store *s, const char *session)
+{
+	if (s->stopping || !s->listed || session_store_has_left(s, session))
+		return;
+	session_keys_add(&s->left, session, NULL);
+	s->swept = false;
+	if (!s->recovering)
+		schedule_round(s);
+}
+
 void session_store_stop(struct session_store *s)
 {
 	s->stopping = true;
 	loop_timer_cancel(s->jobs->loop, &s->probe_timer);
-	loop_timer_cancel(s->jobs->loop, &s->sweep_timer);
+	loop_timer_cancel(s->jobs->loop, &s->round_timer);
 }
 
 void session_store_close(struct session_store *s)
 {
-	session_sweep_release(&s->sweep);
+	session_keys_release(&s->left);
 	store_free(s->store);
 	s->store = NULL;
 }

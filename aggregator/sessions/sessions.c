@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/sessions/ledger_record.h"
 #include "aggregator/sessions/sessions_impl.h"
 
 #include <stdbool.h>
@@ -72,43 +73,6 @@ out:
 	return rc;
 }
 
-int session_create_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-
-	session_record_key(session, "plan.json", key);
-	return session_put_json(s, key, plan, STORE_ABSENT, e);
-}
-
-int session_update_plan(struct store *s, const char *session, const json_t *plan, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-
-	session_record_key(session, "plan.json", key);
-	return session_put_json(s, key, plan, 0, e);
-}
-
-/* The index entry first: the sweep removes one without a manifest, but a session without an entry would stay
- * hidden. */
-int session_commit(struct store *s, const char *session, const json_t *manifest, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-	int rc = session_index_put(s, session, manifest, e);
-
-	if (rc)
-		return rc;
-	session_record_key(session, "manifest.json", key);
-	return session_put_json(s, key, manifest, STORE_ABSENT, e);
-}
-
-int session_load_plan(struct store *s, const char *session, json_t **plan, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-
-	session_record_key(session, "plan.json", key);
-	return session_get_json(s, key, MANIFEST_BYTES, plan, e);
-}
-
 int session_load_manifest(struct store *s, const char *session, json_t **manifest, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
@@ -121,7 +85,7 @@ int session_load_manifest(struct store *s, const char *session, json_t **manifes
 	return rc;
 }
 
-/* ---- removal ---- */
+/* ---- keys ---- */
 
 bool session_keys_add(void *arg, const char *key, const struct store_stat *st)
 {
@@ -156,187 +120,6 @@ int session_list_keys(struct store *s, const char *prefix, const char *after, st
 int session_remove_key(struct store *s, const char *key, struct err *e)
 {
 	return store_remove(s, key, store_within(STORE_PATIENCE_NS), e);
-}
-
-/* Lists first, then removes: a listing may be wrong if its keys are removed meanwhile. */
-static int remove_prefix(struct store *s, const char *prefix, const char *except, struct err *e)
-{
-	struct session_keys found = { 0 };
-	int rc = session_list_keys(s, prefix, NULL, session_keys_add, &found, e);
-
-	for (size_t i = 0; i < found.n && !rc; i++) {
-		if (!except || strcmp(found.items[i], except))
-			rc = session_remove_key(s, found.items[i], e);
-	}
-	session_keys_release(&found);
-	return rc;
-}
-
-/* Recovery ignores such a plan from here on. A full store refuses the write; its objects are removed all the
- * same. */
-static void make_unrecoverable(struct store *s, const char *session, const char *run, int64_t t0_ns)
-{
-	json_t *plan = json_object();
-	struct err e;
-
-	json_put_text(plan, "session", session);
-	json_put_text(plan, "run", run);
-	json_put_int(plan, "t0_ns", t0_ns);
-	if (session_update_plan(s, session, plan, &e))
-		log_warn("AGG-STORE", "session=%s action=plan reason=\"%s\"", session, e.msg);
-	json_decref(plan);
-}
-
-int session_remove_files(struct store *s, const char *session, const char *run, struct err *e)
-{
-	char directory[SESSION_KEY_BYTES];
-
-	session_directory(session, run, directory);
-	return remove_prefix(s, directory, NULL, e);
-}
-
-/* The plan last: as long as it is there without a manifest, a sweep finishes the removal. */
-int session_discard(struct store *s, const char *session, const char *run, int64_t t0_ns,
-		    struct err *e)
-{
-	char key[SESSION_KEY_BYTES], plan[SESSION_KEY_BYTES];
-	int rc;
-
-	make_unrecoverable(s, session, run, t0_ns);
-	session_record_key(session, "manifest.json", key);
-	rc = session_remove_key(s, key, e);
-	if (rc)
-		return rc;
-	rc = session_remove_files(s, session, run, e);
-	if (rc)
-		return rc;
-	rc = session_index_remove(s, session, run ? run : "", e);
-	if (rc)
-		return rc;
-	session_record_key(session, "plan.json", plan);
-	session_record_key(session, "", key);
-	rc = remove_prefix(s, key, plan, e);
-	return rc ? rc : session_remove_key(s, plan, e);
-}
-
-int session_delete(struct store *s, const char *session, struct err *e)
-{
-	json_t *manifest = NULL;
-	int rc = session_load_manifest(s, session, &manifest, e);
-
-	if (rc)
-		return rc;
-	rc = session_discard(s, session, json_get_text(manifest, "run"),
-			     json_get_int(manifest, "t0_ns"), e);
-	json_decref(manifest);
-	return rc;
-}
-
-/* ---- retries ---- */
-
-int session_retry_begin(struct store *s, const char *session, const json_t *retry, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-
-	session_record_key(session, "retry.json", key);
-	return session_put_json(s, key, retry, 0, e);
-}
-
-int session_load_retry(struct store *s, const char *session, json_t **retry, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-
-	session_record_key(session, "retry.json", key);
-	return session_get_json(s, key, MANIFEST_BYTES, retry, e);
-}
-
-static int remove_retry(struct store *s, const char *session, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-
-	session_record_key(session, "retry.json", key);
-	return session_remove_key(s, key, e);
-}
-
-/* The manifest first: the index only repeats parts of it. */
-int session_retry_commit(struct store *s, const char *session, const json_t *manifest,
-			 struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-	int rc;
-
-	session_record_key(session, "manifest.json", key);
-	rc = session_put_json(s, key, manifest, 0, e);
-	if (!rc)
-		rc = session_index_put(s, session, manifest, e);
-	return rc ? rc : remove_retry(s, session, e);
-}
-
-static bool manifest_has_file(const json_t *manifest, const char *host)
-{
-	const json_t *hosts = json_object_get(manifest, "hosts");
-
-	for (size_t i = 0; i < json_array_size(hosts); i++) {
-		const json_t *h = json_array_get(hosts, i);
-
-		if (!strcmp(json_get_text(h, "host"), host))
-			return *json_get_text(h, "file");
-	}
-	return false;
-}
-
-/* All its files, however many there are. */
-static int remove_host(struct store *s, const char *session, const char *run, const char *host,
-		       struct err *e)
-{
-	char key[SESSION_KEY_BYTES], directory[SESSION_KEY_BYTES];
-	char *more;
-	int rc;
-
-	session_directory(session, run, directory);
-	more = xasprintf("%s%s~", directory, host);
-	session_file_key(session, run, host, key);
-	rc = session_remove_key(s, key, e);
-	if (!rc)
-		rc = remove_prefix(s, more, NULL, e);
-	free(more);
-	return rc;
-}
-
-static int remove_unlisted(struct store *s, const json_t *manifest, const json_t *hosts,
-			   struct err *e)
-{
-	int rc = 0;
-
-	for (size_t i = 0; i < json_array_size(hosts) && !rc; i++) {
-		const char *host = json_string_value(json_array_get(hosts, i));
-
-		if (!host || manifest_has_file(manifest, host))
-			continue;
-		rc = remove_host(s, json_get_text(manifest, "session"),
-				 json_get_text(manifest, "run"), host, e);
-	}
-	return rc;
-}
-
-/* Also after a crash between the new manifest and the end of the retry. */
-int session_retry_undo(struct store *s, const char *session, struct err *e)
-{
-	json_t *manifest = NULL, *retry = NULL;
-	int rc = session_load_retry(s, session, &retry, e);
-
-	if (rc)
-		return rc == ERR_NOT_FOUND ? 0 : rc;
-	rc = session_load_manifest(s, session, &manifest, e);
-	if (!rc)
-		rc = remove_unlisted(s, manifest, json_object_get(retry, "hosts"), e);
-	if (!rc)
-		rc = session_index_put(s, session, manifest, e);
-	if (!rc)
-		rc = remove_retry(s, session, e);
-	json_decref(manifest);
-	json_decref(retry);
-	return rc;
 }
 
 /* ---- files ---- */
@@ -385,26 +168,20 @@ static int check_manifest_names(struct store *s, const char *session, const char
 	return found ? 0 : no_such_file(session, file, e);
 }
 
-static int has_record(struct store *s, const char *session, const char *name, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-
-	session_record_key(session, name, key);
-	return store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
-}
-
+/* Only during a retry the manifest is read. */
 static int check_may_open(struct store *s, const char *session, const char *file, struct err *e)
 {
-	int rc = has_record(s, session, "manifest.json", e);
+	char key[SESSION_KEY_BYTES];
+	bool is_under_way;
+	int rc;
 
+	session_record_key(session, "manifest.json", key);
+	rc = store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
 	if (rc == ERR_NOT_FOUND)
 		return err_set(e, ERR_NOT_FOUND, "there is no session %.64s", session);
-	if (rc)
-		return rc;
-	rc = has_record(s, session, "retry.json", e);
-	if (rc == ERR_NOT_FOUND)
-		return 0;
-	return rc ? rc : check_manifest_names(s, session, file, e);
+	if (!rc)
+		rc = ledger_find(s, session, &is_under_way, e);
+	return rc || !is_under_way ? rc : check_manifest_names(s, session, file, e);
 }
 
 int session_open_file(struct store *s, const char *session, const char *file, int *fd,

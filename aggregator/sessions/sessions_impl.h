@@ -14,15 +14,8 @@
 #define FAILED	       "tutti/failed/"
 #define MANIFEST_BYTES (64u << 20) /* 20,000 hosts need about 20 MB */
 
-/* Zeroed is empty. */
-struct session_keys {
-	char **items;
-	size_t n;
-};
-
 bool session_keys_add(void *keys, const char *key,
 		      const struct store_stat *st); /* for store_list() */
-void session_keys_release(struct session_keys *k);
 
 /* Calls `each` for the keys that start with `prefix` and are greater than `after` (may be NULL). */
 MUST_CHECK int session_list_keys(struct store *s, const char *prefix, const char *after,
@@ -30,7 +23,7 @@ MUST_CHECK int session_list_keys(struct store *s, const char *prefix, const char
 
 MUST_CHECK int session_remove_key(struct store *s, const char *key, struct err *e);
 
-/* The key of a session's record; `name` is "plan.json", for example. */
+/* The key of a session's record; `name` is "manifest.json", or "" for the prefix of all its records. */
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES]);
 
 /* index.c */
@@ -59,9 +52,5 @@ MUST_CHECK int session_put_json(struct store *s, const char *key, const json_t *
 /* A new reference; ERR_INVALID if it is longer than `max` or no JSON object. */
 MUST_CHECK int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out,
 				struct err *e);
-
-/* retry.json, a new reference. */
-MUST_CHECK int session_load_retry(struct store *s, const char *session, json_t **retry,
-				  struct err *e);
 
 #endif

@@ -185,7 +185,7 @@ static void respond_with_capture(struct profile_call *pc, const struct capture *
 {
 	struct response *r = response_new(pc->ps->env.store->store);
 
-	if (c->state == CAP_FAILED)
+	if (capture_has_failed(c))
 		response_add_note(r, "session %s failed: %s", c->session, c->error.msg);
 	for (size_t i = 0; i < c->n_hosts; i++)
 		add_host(r, c, &c->hosts[i]);
@@ -437,12 +437,13 @@ static void terminate_release(struct terminate_call *t)
 	}
 }
 
-static void on_stop_durable(void *arg, struct capture *c)
+static void on_stop_durable(void *arg, struct capture *c, const struct err *not_durable)
 {
 	struct terminate_call *t = arg;
 
-	if (c->not_durable.code)
-		t->e = c->not_durable;
+	(void)c;
+	if (not_durable)
+		t->e = *not_durable;
 	terminate_release(t);
 }
 

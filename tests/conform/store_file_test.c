@@ -313,20 +313,6 @@ static void test_no_room(void)
 	free(bytes);
 }
 
-static void test_claim(void)
-{
-	struct store *first = open_store("claimed"), *second = open_store("claimed");
-	struct err e;
-
-	CHECK_OK(store_claim(first, &e), e);
-	CHECK_EQ(store_claim(second, &e), ERR_BUSY);
-	CHECK(strstr(e.msg, "claimed is in use"));
-	put(second, "key"); /* it keeps out those who ask */
-	store_free(first);
-	CHECK_OK(store_claim(second, &e), e);
-	store_free(second);
-}
-
 static void test_no_permission(void)
 {
 	struct store *s = open_store("locked");
@@ -363,7 +349,6 @@ int main(void)
 	test_takes_the_file();
 	test_odd_bodies();
 	test_no_room();
-	test_claim();
 	test_no_permission();
 	return 0;
 }

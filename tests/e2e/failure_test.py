@@ -98,7 +98,7 @@ def test_stopped_while_the_store_fails():
         index.write_text("in the way")
         p = subprocess.Popen([BIN / "tutti", "capture", "--duration", "300ms"], stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL, env={**os.environ, "TUTTI_SERVER": c.url})
-        wait_until("a commit to fail", lambda: "action=commit try=1" in c.log("aggregator"))
+        wait_until("a commit to fail", lambda: "action=end try=1" in c.log("aggregator"))
         aggregator = c.processes["aggregator"]
         aggregator.terminate()
         assert aggregator.wait(20 * SLOW) == 0

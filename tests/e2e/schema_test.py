@@ -157,19 +157,19 @@ def test_documents():
         status, begun = c.call("POST", "/api/v1/captures", request)
         assert status == 202, begun
         session = begun["session"]
+        ledger = json.loads(next((c.store / "tutti/ledger").glob(f"{session}.*.json")).read_text())
         stream = Listener(c, f"/api/v1/captures/{session}/events")
         stream.join(60 * SLOW)
         assert not stream.is_alive() and stream.seen["capture"][-1]["state"] == "committed", stream.seen
         wait_until("the page's event", lambda: page.seen.get("sessions"))
         manifest, captures = c.get(f"/api/v1/sessions/{session}"), c.get("/api/v1/captures")
         assert c.get(f"/api/v1/captures/{session}") in captures["captures"]
-        plan = json.loads((c.store / f"tutti/sessions/{session}/plan.json").read_text())
         status, failed = c.call("POST", "/api/v1/captures", {"duration_ns": 60_000_000_000})
         status, failed = c.call("DELETE", f"/api/v1/captures/{failed['session']}")
         assert status == 202 and failed["cancelled"], failed
         clock = json.loads((c.dir / "agg-spool/session-clock.json").read_text())
         n = 0
-        for name, doc in [("hosts", hosts), ("capture", begun), ("captures", captures), ("manifest", manifest), ("plan", plan),
+        for name, doc in [("hosts", hosts), ("capture", begun), ("captures", captures), ("manifest", manifest), ("ledger", ledger),
                           ("sessions", c.get("/api/v1/sessions")), ("capture", failed), ("session-clock", clock),
                           ("session", page.seen["sessions"][0]),
                           ("agent-status", c.tutti("status", "--local-socket", c.sockets["host-a"], check=0)[1])]:

@@ -89,7 +89,7 @@ def test_plan_refused():
         store = Store(c)
         c.aggregator(store.flag)
         start_agent(c)
-        store.set("put tutti/sessions/*/plan.json full")
+        store.set("put tutti/ledger/* full")
         status, doc = c.call("POST", "/api/v1/captures", {"duration_ns": 10 ** 8})
         assert (status, doc.get("reason")) == (503, "store"), (status, doc)
         store.set()

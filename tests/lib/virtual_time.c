@@ -30,6 +30,12 @@ void virtual_release_worker(bool *go)
 	*go = true;
 }
 
+void virtual_worker_wait(void *arg, int64_t until_mono_ns)
+{
+	(void)arg;
+	CHECK(loop_worker_wait(host_true_of_mono(sim.host, until_mono_ns)));
+}
+
 /* Of virtual_foreign_rpc(); its last packets arrive later than its rpc is freed. */
 static struct sim_host *foreign_host;
 

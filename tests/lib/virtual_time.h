@@ -30,6 +30,9 @@ void virtual_network(int64_t delay_ns, int64_t jitter_ns);
 void virtual_hold_worker(const bool *go);
 void virtual_release_worker(bool *go); /* makes it true */
 
+/* Called by a worker's function: returns at that instant of CLOCK_MONOTONIC. As store_fault_env.wait. */
+void virtual_worker_wait(void *arg, int64_t until_mono_ns);
+
 /* An rpc whose calls come from another address than the test's. NULL on real sockets: there is but one address. */
 struct loop;
 struct rpc;

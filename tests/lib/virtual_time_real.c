@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "base/now.h"
+
 #define LOOK_EVERY_US 1000
 
 void virtual_network(int64_t delay_ns, int64_t jitter_ns)
@@ -22,6 +24,13 @@ void virtual_hold_worker(const bool *go)
 void virtual_release_worker(bool *go)
 {
 	__atomic_store_n(go, true, __ATOMIC_RELEASE);
+}
+
+void virtual_worker_wait(void *arg, int64_t until_mono_ns)
+{
+	(void)arg;
+	while (now_mono_ns() < until_mono_ns)
+		usleep(LOOK_EVERY_US);
 }
 
 struct rpc *virtual_foreign_rpc(struct loop *loop)

@@ -248,11 +248,6 @@ static int timed_open_fd(struct store *s, const char *key, int64_t deadline_mono
 	return rc;
 }
 
-static int timed_claim(struct store *s, struct err *e)
-{
-	return store_claim(faults_of(s), e);
-}
-
 static void timed_free(struct store *s)
 {
 	if (world.faults == faults_of(s))
@@ -269,7 +264,6 @@ static const struct store_ops timed_ops = {
 	.list = timed_list,
 	.remove = timed_remove,
 	.open_fd = timed_open_fd,
-	.claim = timed_claim,
 	.free = timed_free,
 };
 

@@ -164,9 +164,13 @@ static void break_store(void)
 {
 	static const char *const calls[] = { "*",    "write",  "put",	   "get",
 					     "list", "remove", "open,stat" };
-	static const char *const keys[] = {
-		"*", "tutti/*", "profiles/*", "tutti/sessions/*", "tutti/index/*", "tutti/failed/*"
-	};
+	static const char *const keys[] = { "*",
+					    "tutti/*",
+					    "profiles/*",
+					    "tutti/sessions/*",
+					    "tutti/ledger/*",
+					    "tutti/index/*",
+					    "tutti/failed/*" };
 	static const char *const actions[] = { "fail", "full", "lose", "hang", "delay" };
 	char rules[128], action[32];
 	const char *what = PICK(actions);

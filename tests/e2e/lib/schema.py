@@ -38,9 +38,8 @@ REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots"
 
 # Keys of a store, and files of the aggregator's spool.
 STORED = {
-    f"tutti/sessions/{SESSION}/plan\\.json": "plan",
     f"tutti/sessions/{SESSION}/manifest\\.json": "manifest",
-    f"tutti/sessions/{SESSION}/retry\\.json": "retry",
+    f"tutti/ledger/{SESSION}\\.[0-9]{{6}}\\.json": "ledger",
     f"tutti/failed/{SESSION}\\.json": "capture",
     f"tutti/index/[0-9]{{8}}/[0-9]{{2}}/[0-9]{{4}}-{SESSION}": "summary",
     "session-clock\\.json": "session-clock",

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "aggregator/sessions/sessions.h"
 #include "aggregator/time/session_clock.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -115,6 +116,52 @@ void fleet_check_failed(struct fleet *f, const char *session)
 	snprintf(key, sizeof(key), "tutti/failed/%s.json", session);
 	CHECK(fleet_has_key(f, key));
 	CHECK_EQ(fleet_keys(f), 1);
+}
+
+struct durable {
+	bool called;
+	int code;
+};
+
+static void on_durable(void *arg, struct capture *c, const struct err *not_durable)
+{
+	struct durable *d = arg;
+
+	(void)c;
+	*d = (struct durable){ true, not_durable ? not_durable->code : 0 };
+}
+
+int fleet_wait_durable(struct fleet *f, struct capture *c)
+{
+	struct durable d = { 0 };
+
+	capture_when_durable(c, on_durable, &d);
+	WAIT(f, d.called);
+	return d.code;
+}
+
+bool fleet_has_ledger(struct fleet *f, const char *session)
+{
+	struct session_keys left = { 0 };
+	struct err e = { 0 };
+	bool found = false;
+
+	CHECK_OK(session_list_left(f->agg.store.store, &left, &e), e);
+	for (size_t i = 0; i < left.n; i++)
+		found |= !strcmp(left.items[i], session);
+	session_keys_release(&left);
+	return found;
+}
+
+json_t *fleet_left(struct fleet *f, const char *session)
+{
+	json_t *all = json_array(), *left = NULL;
+	struct err e = { 0 };
+
+	CHECK_OK(session_recover(f->agg.store.store, session, &left, &e), e);
+	if (left)
+		json_array_append_new(all, left);
+	return all;
 }
 
 struct capture *fleet_begin(struct fleet *f)

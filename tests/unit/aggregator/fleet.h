@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#include <jansson.h>
+
 #include "aggregator/aggregator.h"
 #include "aggregator/captures/capture.h"
 #include "aggregator/fleet/registry.h"
@@ -44,6 +46,15 @@ bool fleet_has_key(struct fleet *f, const char *key);
 
 /* Nothing is stored but that this one failed. */
 void fleet_check_failed(struct fleet *f, const char *session);
+
+/* Waits until a crash can no longer undo what was asked of the capture; the code of capture_when_durable(). */
+int fleet_wait_durable(struct fleet *f, struct capture *c);
+
+/* Whether the store has a ledger of this session. */
+bool fleet_has_ledger(struct fleet *f, const char *session);
+
+/* What a crash now would leave of the session, as captures_recover() takes it: an array, a new reference. */
+json_t *fleet_left(struct fleet *f, const char *session);
 
 struct fake {
 	struct fleet *fleet;

@@ -1,34 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was asked of a capture is answered when the store has it: a crash right then does not undo it. */
-#include "aggregator/captures/capture_impl.h"
+#include "aggregator/captures/capture.h"
+#include "aggregator/sessions/ledger_record.h"
+#include "aggregator/time/session_clock.h"
 #include "json/json_text.h"
 #include "aggregator/sessions/sessions.h"
 #include "storage/store.h"
 #include "storage/store_fault.h"
+#include "tests/lib/virtual_time.h"
 #include "tests/unit/aggregator/fleet.h"
 
 #define LONG_NS (600 * NS_PER_S)
 
-/* What a crash at the moment of the answer would leave. */
+/* The answer, and what a crash at that moment would leave. */
 struct durable {
 	struct fleet *fleet;
-	bool told, failed, planned;
+	bool told, planned;
+	struct err why; /* it is not durable; code 0 = it is */
 	int64_t duration_ns;
 };
 
-static void on_durable(void *arg, struct capture *c)
+static void on_durable(void *arg, struct capture *c, const struct err *not_durable)
 {
 	struct durable *k = arg;
-	json_t *plan = NULL;
-	struct err e;
+	json_t *left = fleet_left(k->fleet, c->session);
+	const json_t *plan = json_object_get(json_object_get(json_array_get(left, 0), "record"),
+					     "plan");
 
 	CHECK(!k->told);
 	k->told = true;
-	k->failed = c->not_durable.code;
-	k->planned = !session_load_plan(k->fleet->agg.store.store, c->session, &plan, &e) &&
-		     json_object_get(plan, "resume");
+	if (not_durable)
+		k->why = *not_durable;
+	k->planned = plan != NULL;
 	k->duration_ns = json_get_int(plan, "duration_ns");
-	json_decref(plan);
+	json_decref(left);
 }
 
 static struct durable answered(struct fleet *f, struct capture *c)
@@ -72,7 +77,7 @@ static void test_stop(void)
 	c = begin_running(&f);
 	capture_stop(c);
 	k = answered(&f, c);
-	CHECK(!k.failed && k.planned);
+	CHECK(!k.why.code && k.planned);
 	CHECK_EQ(k.duration_ns, c->duration_ns);
 	CHECK(k.duration_ns < LONG_NS);
 	CHECK(answered(&f, c).told); /* at once */
@@ -80,7 +85,7 @@ static void test_stop(void)
 	fleet_stop(&f);
 }
 
-/* The second is said while the first is on its way to the store. */
+/* The second stop comes while the first one is on its way to the store: the one window is both. */
 static void test_two_stops(void)
 {
 	struct fleet f;
@@ -90,7 +95,7 @@ static void test_two_stops(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	c = begin_running(&f);
-	capture_stop_at(c, c->t0_ns + LONG_NS / 2);
+	capture_stop(c);
 	capture_stop(c);
 	CHECK_EQ(answered(&f, c).duration_ns, c->duration_ns);
 	WAIT(&f, a.stops);
@@ -112,10 +117,9 @@ static void test_stop_of_what_waited(void)
 	fake_connect(&a, &f, "a");
 	first = begin_running(&f);
 	second = begin(&f, LONG_NS - 1);
-	WAIT(&f, second->plan_done);
+	CHECK(!fleet_wait_durable(&f, second));
 	CHECK(capture_cancel(first));
-	WAIT(&f, second->state == CAP_ARMING);
-	CHECK(capture_is_being_stored(second));
+	WAIT(&f, second->state == CAP_PLANNING);
 	capture_stop(second);
 	k = answered(&f, second);
 	CHECK(k.planned);
@@ -137,42 +141,16 @@ static void test_cancel(void)
 	c = begin_running(&f);
 	CHECK(capture_cancel(c));
 	k = answered(&f, c);
-	CHECK(!k.failed && !k.planned);
+	CHECK(!k.why.code && !k.planned);
+	WAIT(&f, c->state == CAP_FAILED);
 	fleet_check_failed(&f, c->session);
 	/* Before its plan is stored; who asked for it hears of the end, too. */
 	c = begin(&f, LONG_NS);
 	capture_when_durable(c, on_durable, &begun);
 	CHECK(capture_cancel(c));
 	k = answered(&f, c);
-	CHECK(!k.failed && !k.planned && begun.told && !begun.planned);
-	CHECK_EQ(c->state, CAP_FAILED);
-	fake_forget(&a);
-	fleet_stop(&f);
-}
-
-static void test_store_fails(void)
-{
-	struct fleet f;
-	struct fake a = { .auto_arm = true };
-	struct store *broken;
-	struct capture *c;
-	struct err e = { 0 };
-
-	fleet_start(&f, 0, 0);
-	fake_connect(&a, &f, "a");
-	c = begin_running(&f);
-	broken = f.agg.store.store = store_fault_wrap(f.agg.store.store, NULL);
-	CHECK_OK(store_fault_set(broken, "put * full\n* * fail", &e), e);
-	capture_stop(c);
-	CHECK(answered(&f, c).failed);
-	CHECK(strstr(c->not_durable.msg, "no space left"));
-	CHECK(capture_cancel(c));
-	CHECK(answered(&f, c).failed);
-	CHECK(strstr(c->not_durable.msg, "failed by a rule"));
-	CHECK_EQ(c->state, CAP_COMMITTING);
-	CHECK_OK(store_fault_set(broken, "", &e), e);
+	CHECK(!k.why.code && !k.planned && begun.told && !begun.planned);
 	WAIT(&f, c->state == CAP_FAILED);
-	fleet_check_failed(&f, c->session);
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -186,15 +164,67 @@ static struct store *wrap_store(struct fleet *f, const char *rules)
 	return f->agg.store.store;
 }
 
-static void heal_store(struct store *broken)
+static void set_rules(struct store *broken, const char *rules)
 {
 	struct err e = { 0 };
 
-	CHECK_OK(store_fault_set(broken, "", &e), e);
+	CHECK_OK(store_fault_set(broken, rules, &e), e);
+}
+
+/* Until the store has it the agents go on: a crash would undo it for those that were told. */
+static void test_stop_refused_is_repeated(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct store *broken;
+	struct capture *c;
+	struct durable k;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_running(&f);
+	broken = wrap_store(&f, "put tutti/ledger/* full");
+	capture_stop(c);
+	k = answered(&f, c);
+	CHECK_EQ(k.why.code, ERR_IO);
+	CHECK(strstr(k.why.msg, "no space left"));
+	CHECK_EQ(k.duration_ns, LONG_NS);
+	set_rules(broken, "");
+	CHECK_EQ(a.stops, 0);
+	k = answered(&f, c);
+	CHECK(!k.why.code && k.planned);
+	CHECK_EQ(k.duration_ns, c->duration_ns);
+	WAIT(&f, a.stops == 1);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void test_cancel_refused(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct store *broken;
+	struct capture *c;
+	struct durable k;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_running(&f);
+	broken = wrap_store(&f, "put * fail");
+	CHECK(capture_cancel(c));
+	k = answered(&f, c);
+	CHECK(strstr(k.why.msg, "failed by a rule") && k.planned);
+	CHECK_EQ(c->state, CAP_COMMITTING);
+	CHECK_EQ(a.cancels, 0); /* a crash would undo it */
+	set_rules(broken, "");
+	WAIT(&f, c->state == CAP_FAILED);
+	fleet_check_failed(&f, c->session);
+	fake_forget(&a);
+	fleet_stop(&f);
 }
 
 /* The session waits for the store, however often that refuses it. */
-static void test_failure_to_commit_deletes_nothing(void)
+static void failure_to_commit_deletes_nothing(const char *rule)
 {
 	struct fleet f;
 	struct fake a = { .auto_deliver = true };
@@ -204,17 +234,19 @@ static void test_failure_to_commit_deletes_nothing(void)
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
-	broken = wrap_store(&f, "put tutti/sessions/*/manifest.json fail");
 	c = begin(&f, NS_PER_MS);
-	WAIT(&f, c->end_tries == 2 && c->store_error.code);
+	CHECK(!answered(&f, c).why.code);
+	broken = wrap_store(&f, rule);
+	WAIT(&f, c->store_error.code && store_fault_writes(broken) > 5);
 	CHECK_EQ(c->state, CAP_COMMITTING);
 	CHECK(strstr(c->store_error.msg, "failed by a rule"));
 	CHECK_EQ(a.releases + a.cancels, 0);
 	session_file_key(c->session, "", "a", file);
 	CHECK(fleet_has_key(&f, file));
-	heal_store(broken);
+	set_rules(broken, "");
 	WAIT(&f, c->state == CAP_COMMITTED);
 	CHECK(fleet_has_key(&f, file));
+	CHECK(!fleet_has_ledger(&f, c->session));
 	WAIT(&f, a.releases == 1);
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -226,18 +258,19 @@ static void test_plan_refused(void)
 	struct fake a = { .auto_arm = true };
 	struct store *broken;
 	struct capture *c;
+	struct durable k;
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	broken = wrap_store(&f, "put * full");
 	c = begin(&f, NS_PER_MS);
-	CHECK(answered(&f, c).failed);
-	CHECK_EQ(c->not_durable.code, ERR_BUSY);
-	CHECK(strstr(c->not_durable.msg, "did not take the plan"));
+	k = answered(&f, c);
+	CHECK_EQ(k.why.code, ERR_BUSY);
+	CHECK(strstr(k.why.msg, "did not take the plan"));
 	CHECK(!c->cancelled);
 	CHECK_STR(fleet_result(c, 0).reason, "store");
 	CHECK_EQ(a.arms, 0);
-	heal_store(broken);
+	set_rules(broken, "");
 	WAIT(&f, c->state == CAP_FAILED);
 	fleet_check_failed(&f, c->session);
 	fake_forget(&a);
@@ -256,15 +289,70 @@ static void test_store_fails_as_the_queue_moves(void)
 	fake_connect(&a, &f, "a");
 	first = begin_running(&f);
 	second = begin(&f, LONG_NS - 1);
-	WAIT(&f, second->plan_done);
-	broken = wrap_store(&f, "put tutti/sessions/*/plan.json full");
+	CHECK(!fleet_wait_durable(&f, second));
+	broken = wrap_store(&f, "put tutti/ledger/* full");
 	capture_host_failed(&first->hosts[0], "lost", "by the test");
-	WAIT(&f, second->replan_tries);
-	CHECK_EQ(second->state, CAP_ARMING);
-	heal_store(broken);
+	WAIT(&f, second->store_error.code);
+	CHECK_EQ(second->state, CAP_PLANNING);
+	set_rules(broken, "");
 	WAIT(&f, second->state == CAP_RUNNING);
 	CHECK_EQ(a.arms, 2);
 	CHECK(a.t0_ns == second->t0_ns);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* The next T0 is chosen from how long the store takes. */
+static void test_slow_store(void)
+{
+	static const struct store_fault_env env = { .wait = virtual_worker_wait };
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct capture *c;
+	int64_t begun_ns;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	f.agg.store.store = store_fault_wrap(f.agg.store.store, &env);
+	CHECK_OK(store_fault_set(f.agg.store.store, "put tutti/ledger/* delay=0.5", &e), e);
+	begun_ns = now_mono_ns();
+	c = begin(&f, NS_PER_MS);
+	WAIT(&f, a.arms);
+	CHECK_EQ(a.t0_ns, c->t0_ns);
+	CHECK(a.t0_ns > session_clock_now(&f.agg.clock));
+	CHECK(now_mono_ns() - begun_ns < 2 * NS_PER_S); /* the second T0 was far enough away */
+	set_rules(f.agg.store.store, "");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Another aggregator on the same store has carried the session on meanwhile. */
+static void test_taken_over(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	json_t *left, *record;
+	struct capture *c;
+	struct durable k;
+	unsigned int n;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = begin_running(&f);
+	left = fleet_left(&f, c->session);
+	record = json_object_get(json_array_get(left, 0), "record");
+	json_put(record, "owner", json_pack("{s:i, s:s}", "epoch", 2, "nonce", "0123456789abcdef"));
+	n = (unsigned int)json_get_int(json_array_get(left, 0), "ledger");
+	CHECK_OK(ledger_put(f.agg.store.store, c->session, record, &n, &e), e);
+	capture_stop(c);
+	k = answered(&f, c);
+	CHECK_EQ(k.why.code, ERR_EXISTS);
+	CHECK_EQ(c->state, CAP_LOST);
+	CHECK_EQ(k.duration_ns, LONG_NS); /* the other one's */
+	CHECK_EQ(a.stops + a.cancels + a.releases, 0);
+	json_decref(left);
 	fake_forget(&a);
 	fleet_stop(&f);
 }
@@ -280,8 +368,8 @@ static void test_failure_is_durable(void)
 	fake_connect(&a, &f, "a");
 	fake_hang_up(&a);
 	c = begin(&f, NS_PER_MS);
-	CHECK(!answered(&f, c).failed);
-	CHECK_EQ(c->state, CAP_FAILED);
+	CHECK(!answered(&f, c).why.code);
+	WAIT(&f, c->state == CAP_FAILED);
 	fleet_check_failed(&f, c->session);
 	fake_forget(&a);
 	fleet_stop(&f);
@@ -293,10 +381,15 @@ int main(void)
 	test_two_stops();
 	test_stop_of_what_waited();
 	test_cancel();
-	test_store_fails();
-	test_failure_to_commit_deletes_nothing();
+	test_stop_refused_is_repeated();
+	test_cancel_refused();
+	failure_to_commit_deletes_nothing("put tutti/ledger/* fail");
+	failure_to_commit_deletes_nothing("put tutti/index/* fail");
+	failure_to_commit_deletes_nothing("put tutti/sessions/*/manifest.json fail");
 	test_plan_refused();
 	test_store_fails_as_the_queue_moves();
+	test_slow_store();
+	test_taken_over();
 	test_failure_is_durable();
 	return 0;
 }

@@ -37,7 +37,7 @@ static void test_same_request(void)
 	CHECK(begin(&f, "a", WINDOW_NS) == c);
 	CHECK_EQ(c->callers, 3);
 	other = begin(&f, NULL, WINDOW_NS + 1);
-	CHECK(other != c && other->state == CAP_ARMING); /* nothing they both need */
+	CHECK(other != c && !capture_is_queued(other)); /* nothing they both need */
 	WAIT(&f, a.arms == 2 && c->state >= CAP_RUNNING);
 	CHECK_EQ(captures_stats(f.agg.captures)->shared, 2);
 	/* What has begun is no answer to a new request. */
@@ -96,7 +96,7 @@ static void test_first_come(void)
 	first = begin(&f, "a", WINDOW_NS);
 	second = begin(&f, "a,b", WINDOW_NS + 1);
 	third = begin(&f, "b", WINDOW_NS + 2);
-	CHECK_EQ(first->state, CAP_ARMING);
+	CHECK(!capture_is_queued(first));
 	CHECK_EQ(second->state, CAP_QUEUED);
 	CHECK_EQ(third->state, CAP_QUEUED); /* b is free, but not for who came later */
 	CHECK_EQ(third->position, 2);
@@ -107,7 +107,7 @@ static void test_first_come(void)
 	CHECK_EQ(json_get_int(doc, "position"), 2);
 	json_decref(doc);
 	CHECK_OK(capture_begin(f.agg.captures, &rings, &c, &e), e);
-	CHECK_EQ(c->state, CAP_ARMING);
+	CHECK(!capture_is_queued(c));
 	CHECK_EQ(captures_count(f.agg.captures).queued, 2);
 	CHECK_EQ(captures_count(f.agg.captures).active, 2);
 
@@ -142,7 +142,8 @@ static void test_cancelled(void)
 	third = begin(&f, NULL, WINDOW_NS + 1);
 	CHECK(begin(&f, NULL, WINDOW_NS) == second);
 	CHECK(capture_cancel(second)); /* its plan is still on its way to the store */
-	WAIT(&f, capture_has_ended(second) && third->plan_done);
+	WAIT(&f, capture_has_ended(second));
+	CHECK(!fleet_wait_durable(&f, third));
 	CHECK_EQ(third->position, 1);
 	capture_stop(third);
 	WAIT(&f, capture_has_ended(third));
@@ -225,38 +226,44 @@ static void test_fits_before(void)
 	fake_connect(&a, &f, "a");
 	late.not_before_ns = session_clock_now(&f.agg.clock) + 9 * NS_PER_S;
 	CHECK_OK(capture_begin(f.agg.captures, &late, &c, &e), e);
-	CHECK_EQ(begin(&f, NULL, WINDOW_NS)->state, CAP_ARMING);
+	CHECK_EQ(begin(&f, NULL, WINDOW_NS)->state, CAP_PLANNING);
 	CHECK_EQ(begin(&f, NULL, 20 * NS_PER_S)->state, CAP_QUEUED);
 	fake_forget(&a);
 	fleet_stop(&f);
 }
 
-/* Two that wait, as plans say; their hosts come back, and they take their turns. */
+/* Two that wait, as their ledgers say; their hosts come back, and they take their turns. */
 static void test_restart(void)
 {
 	int64_t connected_ns;
-	json_t *plans = json_array();
+	json_t *left, *of_second;
 	struct fleet f;
 	struct fake a = { .auto_arm = true, .has_profiler = true };
+	struct capture_request req = { .duration_ns = WINDOW_NS,
+				       .origin = "test",
+				       .refine = "events" };
 	struct capture *second, *third, *c;
 	char names[2][64];
+	struct err e = { 0 };
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	begin(&f, NULL, LIMIT_DURATION_NS);
-	second = begin(&f, NULL, WINDOW_NS);
+	CHECK_OK(capture_begin(f.agg.captures, &req, &second, &e), e);
 	third = begin(&f, NULL, WINDOW_NS + 1);
+	CHECK(!fleet_wait_durable(&f, second) && !fleet_wait_durable(&f, third));
 	snprintf(names[0], sizeof(names[0]), "%s", second->session);
 	snprintf(names[1], sizeof(names[1]), "%s", third->session);
-	second->refine = true;
-	json_array_append_new(plans, capture_plan_json(third));
-	json_array_append_new(plans, capture_plan_json(second));
+	left = fleet_left(&f, third->session);
+	of_second = fleet_left(&f, second->session);
+	json_array_extend(left, of_second);
+	json_decref(of_second);
 	fake_forget(&a);
 	fleet_stop(&f);
 
 	fleet_start(&f, 0, 0);
-	captures_recover(f.agg.captures, plans);
-	json_decref(plans);
+	captures_recover(f.agg.captures, left);
+	json_decref(left);
 	c = capture_find(f.agg.captures, names[0]);
 	CHECK(c && c->state == CAP_QUEUED && c->refine);
 	CHECK(!capture_find(f.agg.captures, names[1])->refine);
@@ -290,12 +297,11 @@ static void test_steps(void)
 	req.at_step = STEP_NEXT;
 	req.n_steps = 4;
 	CHECK_OK(capture_begin(f.agg.captures, &req, &next, &e), e);
-	CHECK_EQ(number->state, CAP_QUEUED);
-	CHECK(!number->planned); /* whether the step can be reached is not known yet */
+	CHECK_EQ(number->state, CAP_ASKING); /* whether the step can be reached is not known yet */
 	WAIT(&f, a.step_watches == 2);
 	at_ns = session_clock_now(&f.agg.clock);
 	fake_steps(&a, 100, at_ns, 100 * NS_PER_MS);
-	WAIT(&f, number->planned && next->planned);
+	WAIT(&f, number->state == CAP_QUEUED && next->state == CAP_QUEUED);
 	CHECK_EQ(number->step_plan.begins_ns, at_ns + NS_PER_S);
 	fleet_wait_over(&f, number->session);
 	CHECK_EQ(number->error.code, ERR_BUSY);

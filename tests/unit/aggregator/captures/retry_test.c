@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links that break and come back, and sessions that are taken up again. */
-#include "aggregator/captures/capture_impl.h"
+#include "aggregator/captures/capture.h"
 #include "aggregator/sessions/sessions.h"
 #include "storage/store.h"
 #include "tests/lib/store.h"
 #include "tests/unit/aggregator/fleet.h"
+
+#define HALF_GRACE_NS (2 * NS_PER_S)
 
 static void hold(struct fake *a, const char *session, const char *state)
 {
@@ -29,13 +31,10 @@ static const json_t *result(const json_t *manifest, size_t i)
 
 static int retry(struct fleet *f, const char *session, struct capture **c, struct err *e)
 {
-	json_t *manifest = load(f, session), *plan = NULL;
-	int rc = session_load_plan(f->agg.store.store, session, &plan, e);
+	json_t *manifest = load(f, session);
+	int rc = capture_retry(f->agg.captures, manifest, c, e);
 
-	CHECK_OK(rc, *e);
-	rc = capture_retry(f->agg.captures, manifest, plan, c, e);
 	json_decref(manifest);
-	json_decref(plan);
 	return rc;
 }
 
@@ -44,7 +43,7 @@ static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, cha
 {
 	struct capture *c;
 
-	fleet_start(f, 0, 0);
+	fleet_start(f, 0, HALF_GRACE_NS);
 	a->auto_deliver = true;
 	fake_connect(a, f, "host-a");
 	fake_connect(b, f, "host-b");
@@ -53,8 +52,6 @@ static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, cha
 	WAIT(f, b->arms);
 	fake_armed(b);
 	WAIT(f, fleet_host_is(c, 0, "complete") && fleet_host_is(c, 1, "armed"));
-	c->deadline_ns = session_clock_now(&f->agg.clock);
-	capture_wake(c);
 	fleet_wait_over(f, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	CHECK_STR(fleet_result(c, 1).reason, "timeout");
@@ -101,8 +98,8 @@ static void test_held(void)
 	CHECK(!json_object_get(result(manifest, 1), "t0_ns"));
 	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 0), "events")), 42);
 	json_decref(manifest);
-	/* Two files, plan, manifest, two of the index: nothing of the retry is left. */
-	CHECK_EQ(fleet_keys(&f), 6);
+	/* Two files, manifest, two of the index: nothing of the retry is left. */
+	CHECK_EQ(fleet_keys(&f), 5);
 	/* No host lacks a file any more. */
 	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
 	down(&f, &a, &b);
@@ -204,11 +201,11 @@ static void test_cancelled(void)
 	WAIT(&f, b.arms == 2);
 	fake_armed(&b);
 	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
-	CHECK_EQ(fleet_keys(&f), 7);
+	CHECK_EQ(fleet_keys(&f), 6);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_FAILED);
-	CHECK_EQ(fleet_keys(&f), 5);
+	CHECK_EQ(fleet_keys(&f), 4);
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
 	json_decref(manifest);
@@ -265,7 +262,7 @@ static void test_queued(void)
 	CHECK(strstr(c->waits_for, other->session) && strstr(c->waits_for, "host-b"));
 	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
 	third = fleet_begin(&f); /* behind it */
-	WAIT(&f, c->plan_done && third->plan_done);
+	CHECK(!fleet_wait_durable(&f, c) && !fleet_wait_durable(&f, third));
 	CHECK_EQ(c->position, 1);
 	CHECK_EQ(third->position, 2);
 	CHECK(capture_cancel(third)); /* a fake speaks of the last session it was armed for */
@@ -297,7 +294,8 @@ static void test_held_is_not_queued(void)
 	fake_connect(&b, &f, "host-b");
 	occupy(&f, &b);
 	CHECK_OK(retry(&f, session, &c, &e), e);
-	CHECK_EQ(c->state, CAP_UPLOADING);
+	CHECK(!capture_is_queued(c));
+	WAIT(&f, b.uploads);
 	down(&f, &a, &b);
 }
 
@@ -310,26 +308,24 @@ static void test_queued_without_success(void)
 	json_t *manifest;
 	struct capture *c;
 	struct fleet f;
-	char record[128];
 
 	half(&f, &a, &b, session);
 	occupy(&f, &b);
-	snprintf(record, sizeof(record), "tutti/sessions/%s/retry.json", session);
 	CHECK_OK(retry(&f, session, &c, &e), e);
-	WAIT(&f, c->plan_done);
-	CHECK(fleet_has_key(&f, record));
+	CHECK(!fleet_wait_durable(&f, c));
+	CHECK(fleet_has_ledger(&f, session));
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
-	CHECK(!fleet_has_key(&f, record));
+	CHECK(!fleet_has_ledger(&f, session));
 	CHECK_OK(retry(&f, session, &c, &e), e);
-	WAIT(&f, c->plan_done);
+	CHECK(!fleet_wait_durable(&f, c));
 	c->queued_until_ns = 0;
-	capture_queue_schedule(f.agg.captures);
+	CHECK(capture_cancel(fleet_begin(&f))); /* the queue is looked at */
 	fleet_wait_over(&f, session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK(strstr(c->error.msg, "waited without success"));
 	CHECK_STR(fleet_result(c, 1).reason, "queued");
-	CHECK(!fleet_has_key(&f, record));
+	CHECK(!fleet_has_ledger(&f, session));
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
 	json_decref(manifest);
@@ -339,25 +335,22 @@ static void test_queued_without_success(void)
 /* Killed while it waits: its place is kept. */
 static void test_queued_resumed(void)
 {
-	json_t *recoverable = json_array();
 	struct fake a = { 0 }, b = { .has_profiler = true };
 	struct capture *c, *other;
 	struct err e = { 0 };
 	char session[64];
+	json_t *left;
 	struct fleet f;
-	int swept;
 
 	half(&f, &a, &b, session);
 	other = occupy(&f, &b);
 	CHECK_OK(retry(&f, session, &c, &e), e);
-	WAIT(&f, c->plan_done);
-	CHECK_OK(session_sweep(f.agg.store.store, recoverable, &swept, &e), e);
-	CHECK_EQ(json_array_size(recoverable), 2); /* the other one, too */
+	CHECK(!fleet_wait_durable(&f, c));
+	left = fleet_left(&f, session);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
-	json_array_remove(recoverable, 0);
-	captures_recover(f.agg.captures, recoverable);
-	json_decref(recoverable);
+	captures_recover(f.agg.captures, left);
+	json_decref(left);
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_QUEUED);
 	uploading(&f, &b, other);
@@ -419,28 +412,26 @@ static void test_back_without(void)
 /* Killed in the middle of a retry: it goes on where it was, and what was stored for it counts. */
 static void test_resumed(void)
 {
-	json_t *recoverable = json_array(), *manifest;
+	json_t *left, *manifest;
 	struct fake a = { 0 }, b = { 0 };
 	struct err e = { 0 };
 	char session[64];
 	struct capture *c;
 	struct fleet f;
-	int swept;
 
 	half(&f, &a, &b, session);
 	CHECK_OK(retry(&f, session, &c, &e), e);
 	WAIT(&f, b.arms == 2);
 	fake_armed(&b);
 	CHECK_EQ(fake_upload(&b, 1, 10, FLAW_NONE), RPC_OK);
-	CHECK_OK(session_sweep(f.agg.store.store, recoverable, &swept, &e), e);
-	CHECK_EQ(json_array_size(recoverable), 1);
+	left = fleet_left(&f, session);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
 	fake_hang_up(&b);
 	hold(&b, session, "stored");
 	f.agg.clock.kept = true;
-	captures_recover(f.agg.captures, recoverable);
-	json_decref(recoverable);
+	captures_recover(f.agg.captures, left);
+	json_decref(left);
 	b.welcomes = 0;
 	fake_dial(&b, &f, "host-b", b.instance);
 	fake_hello(&b, NULL, NULL);
@@ -453,28 +444,6 @@ static void test_resumed(void)
 	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 1), "t0_ns")), b.t0_ns);
 	CHECK_EQ(b.arms, 2);
 	json_decref(manifest);
-	down(&f, &a, &b);
-}
-
-/* A crash in the middle of a retry of which too little is known: what no manifest names goes, the session stays. */
-static void test_sweep(void)
-{
-	json_t *hosts = json_pack("{s: [s, s]}", "hosts", "host-a", "host-b");
-	struct fake a = { 0 }, b = { 0 };
-	char session[64], key[SESSION_KEY_BYTES];
-	struct err e = { 0 };
-	struct fleet f;
-	int swept;
-
-	half(&f, &a, &b, session);
-	CHECK_OK(session_retry_begin(f.agg.store.store, session, hosts, &e), e);
-	session_file_key(session, "", "host-b", key);
-	CHECK_OK(store_put_bytes(f.agg.store.store, key, "x", 1, 0, any_time(), &e), e);
-	CHECK_OK(session_sweep(f.agg.store.store, NULL, &swept, &e), e);
-	CHECK_EQ(swept, 0);
-	CHECK(!fleet_has_key(&f, key));
-	CHECK_EQ(fleet_keys(&f), 5);
-	json_decref(hosts);
 	down(&f, &a, &b);
 }
 
@@ -492,6 +461,5 @@ int main(void)
 	test_held_is_not_queued();
 	test_queued_without_success();
 	test_queued_resumed();
-	test_sweep();
 	return 0;
 }

@@ -61,6 +61,7 @@ static void test_further_files(void)
 	struct buf got = BUF_INIT;
 	struct capture *c;
 	json_t *manifest, *files;
+	struct err e = { 0 };
 
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
@@ -77,7 +78,9 @@ static void test_further_files(void)
 	CHECK_EQ(got.len, 300);
 	for (size_t i = 0; i < got.len; i++)
 		CHECK_EQ(got.data[i], i % 251);
-	manifest = capture_manifest_json(c);
+	fake_result(&a, true, "", "");
+	fleet_wait_over(&f, c->session);
+	CHECK_OK(session_load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
 	files = json_object_get(json_array_get(json_object_get(manifest, "hosts"), 0), "files");
 	CHECK_EQ(json_array_size(files), 3);
 	CHECK_STR(json_string_value(json_array_get(files, 2)), "a~3.xplane.pb");
@@ -476,6 +479,8 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 		CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_UNAVAILABLE);
 		fake_result(&a, false, "upload", "the aggregator did not take it");
 	}
+	WAIT(&f, fleet_host_is(c, 0, "failed"));
+	odd.fail = NULL;
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_EQ(a.arms, armed);
@@ -592,7 +597,7 @@ int main(void)
 	test_retry_replaces();
 	test_credits();
 	test_credit_that_is_not_used();
-	test_store_refuses("plan.json", "store", false);
+	test_store_refuses("tutti/ledger/", "store", false);
 	test_store_refuses(".xplane.pb", "upload", true);
 	test_further_files_that_do_not_fit();
 	test_store_hangs();

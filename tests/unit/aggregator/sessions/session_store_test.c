@@ -5,14 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "aggregator/sessions/ledger_record.h"
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "json/json_text.h"
-#include "storage/store.h"
+#include "storage/store_fault.h"
 #include "tests/lib/check.h"
 #include "tests/lib/run_until.h"
 #include "tests/lib/temp_dir.h"
+#include "tests/lib/virtual_time.h"
 
 #define TRUTH_NS (5 * NS_PER_S) /* docs/operations.md */
 
@@ -43,17 +45,19 @@ static void on_recovered(void *arg, const json_t *recoverable)
 	json_array_extend(b->later, (json_t *)recoverable);
 }
 
-static void put_plan(struct bed *b, const char *session)
+static void put_ledger(struct bed *b, const char *session)
 {
 	char *url = xasprintf("file://%s/store", b->dir);
-	json_t *plan = json_pack("{s:s, s:{}}", "session", session, "resume");
+	json_t *record = json_pack("{s:i, s:s, s:{}, s:i}", "version", LEDGER_VERSION, "session",
+				   session, "plan", "revision", 1);
 	struct err e = { 0 };
+	unsigned int n = 0;
 	struct store *s;
 
 	CHECK_OK(store_open(&s, url, &e), e);
-	CHECK_OK(session_create_plan(s, session, plan, &e), e);
+	CHECK_OK(ledger_put(s, session, record, &n, &e), e);
 	store_free(s);
-	json_decref(plan);
+	json_decref(record);
 	free(url);
 }
 
@@ -90,7 +94,9 @@ static void bed_free(struct bed *b)
 
 static bool is_named(const json_t *recovered, size_t i, const char *session)
 {
-	return !strcmp(json_get_text(json_array_get(recovered, i), "session"), session);
+	const json_t *record = json_object_get(json_array_get(recovered, i), "record");
+
+	return !strcmp(json_get_text(record, "session"), session);
 }
 
 /* ---- tests ---- */
@@ -120,7 +126,7 @@ static void test_down_at_start(void)
 	struct bed b;
 
 	bed_new(&b);
-	put_plan(&b, first);
+	put_ledger(&b, first);
 	set_rules(&b, "* * fail\n");
 	bed_start(&b);
 	CHECK(!b.store.ready);
@@ -141,12 +147,13 @@ static void test_list_fails_at_start(void)
 	struct bed b;
 
 	bed_new(&b);
-	put_plan(&b, first);
+	put_ledger(&b, first);
 	set_rules(&b, "list * fail\n");
 	bed_start(&b);
 	CHECK(!b.store.ready);
 	set_rules(&b, "");
-	RUN_UNTIL(b.loop, b.store.ready);
+	RUN_UNTIL(b.loop, b.store.swept);
+	CHECK(b.store.ready);
 	CHECK(is_named(b.later, 0, first));
 	bed_free(&b);
 }
@@ -156,9 +163,9 @@ static void test_one_unreadable_record_stops_no_other(void)
 	struct bed b;
 
 	bed_new(&b);
-	put_plan(&b, first);
-	put_plan(&b, second);
-	set_rules(&b, "get tutti/sessions/2026_11_21_12_00_00_aaaaaa/* fail\n");
+	put_ledger(&b, first);
+	put_ledger(&b, second);
+	set_rules(&b, "get tutti/ledger/2026_11_21_12_00_00_aaaaaa.* fail\n");
 	bed_start(&b);
 	CHECK(b.store.ready && !b.store.swept);
 	CHECK_EQ(json_array_size(b.at_start), 1);
@@ -166,11 +173,69 @@ static void test_one_unreadable_record_stops_no_other(void)
 	run_for(b.loop, 12 * NS_PER_S);
 	CHECK(b.store.ready && !b.store.swept);
 	/* A later round takes up nothing that began since. */
-	put_plan(&b, "2026_11_21_12_00_02_cccccc");
+	put_ledger(&b, "2026_11_21_12_00_02_cccccc");
 	set_rules(&b, "");
 	RUN_UNTIL(b.loop, b.store.swept);
 	CHECK_EQ(json_array_size(b.later), 1);
 	CHECK(is_named(b.later, 0, first));
+	bed_free(&b);
+}
+
+static void set_inner_rules(struct bed *b, const char *rules)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_fault_set(b->store.store, rules, &e), e);
+}
+
+/* Recovery of the others goes on while it waits for the store. */
+static void test_one_hanging_record_delays_no_other(void)
+{
+	static const struct store_fault_env env = { .wait = virtual_worker_wait };
+	struct bed b;
+
+	bed_new(&b);
+	put_ledger(&b, first);
+	put_ledger(&b, second);
+	set_rules(&b, "* * fail\n");
+	bed_start(&b);
+	b.store.store = store_fault_wrap(b.store.store, &env);
+	set_inner_rules(&b, "get tutti/ledger/2026_11_21_12_00_00_aaaaaa.* hang");
+	set_rules(&b, "");
+	RUN_UNTIL(b.loop, json_array_size(b.later) == 1);
+	CHECK(is_named(b.later, 0, second));
+	CHECK(session_store_has_left(&b.store, first));
+	CHECK(!session_store_has_left(&b.store, second));
+	set_inner_rules(&b, "");
+	RUN_UNTIL(b.loop, b.store.swept);
+	CHECK(is_named(b.later, 1, first));
+	bed_free(&b);
+}
+
+/* Without a new start it goes on until nothing is left. */
+static void test_deletion_that_broke_off(void)
+{
+	json_t *record = json_pack("{s:i, s:s, s:s, s:{s:s}}", "version", LEDGER_VERSION, "session",
+				   first, "run", "", "end", "state", "deleted");
+	struct session_keys left = { 0 };
+	struct err e = { 0 };
+	unsigned int n = 0;
+	struct bed b;
+
+	bed_new(&b);
+	bed_start(&b);
+	CHECK(b.store.swept);
+	CHECK_OK(ledger_put(b.store.store, first, record, &n, &e), e);
+	set_rules(&b, "remove * fail\n");
+	session_store_take_up(&b.store, first);
+	session_store_take_up(&b.store, first);
+	run_for(b.loop, 12 * NS_PER_S);
+	CHECK(!b.store.swept && session_store_has_left(&b.store, first));
+	set_rules(&b, "");
+	RUN_UNTIL(b.loop, b.store.swept);
+	CHECK_OK(session_list_left(b.store.store, &left, &e), e);
+	CHECK_EQ(left.n, 0);
+	json_decref(record);
 	bed_free(&b);
 }
 
@@ -180,5 +245,7 @@ int main(void)
 	test_down_at_start();
 	test_list_fails_at_start();
 	test_one_unreadable_record_stops_no_other();
+	test_one_hanging_record_delays_no_other();
+	test_deletion_that_broke_off();
 	return 0;
 }

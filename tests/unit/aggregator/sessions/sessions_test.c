@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "aggregator/sessions/sessions.h"
+#include "aggregator/sessions/ends.h"
+#include "aggregator/sessions/ledger_record.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/now.h"
 #include "proto/names.h"
 #include "storage/store.h"
-#include "storage/store_fault.h"
 #include "tests/lib/check.h"
 #include "tests/lib/store.h"
 
@@ -42,35 +45,29 @@ static void put(struct store *s, const char *key)
 	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, any_time(), &e), e);
 }
 
-static bool has(struct store *s, const char *key)
-{
-	struct buf b = BUF_INIT;
-	struct err e;
-	int rc = get_range(s, key, 0, 1, &b, NULL, &e);
-
-	buf_release(&b);
-	return !rc;
-}
-
 /* A session with one host, in the order of a real one; `step` 1 stops before the commit. */
 static void make(struct store *s, char name[SESSION_NAME_BYTES], int64_t t0_ns, const char *run,
 		 int steps)
 {
 	char key[SESSION_KEY_BYTES];
+	json_t *doc, *record;
 	struct err e = { 0 };
-	json_t *doc;
+	unsigned int n = 0;
 
 	name_make_session(t0_ns, name);
 	doc = json_pack("{s:s, s:s, s:I, s:I, s:[{s:s, s:s}], s:i}", "session", name, "run", run,
 			"t0_ns", (json_int_t)t0_ns, "bytes", (json_int_t)1, "hosts", "host", "a",
 			"file", "a.xplane.pb", "complete", 1);
-	CHECK(doc);
-	CHECK_OK(session_create_plan(s, name, doc, &e), e);
+	record = json_pack("{s:i, s:s, s:s, s:{}, s:{s:s, s:o}}", "version", LEDGER_VERSION,
+			   "session", name, "run", run, "plan", "end", "state", "committed",
+			   "document", doc);
+	CHECK(record);
+	CHECK_OK(ledger_put(s, name, record, &n, &e), e);
 	session_file_key(name, run, "a", key);
 	put(s, key);
 	if (steps > 1)
-		CHECK_OK(session_commit(s, name, doc, &e), e);
-	json_decref(doc);
+		CHECK_OK(ledger_carry_out(s, record, &e), e);
+	json_decref(record);
 }
 
 /* The names in a list, as "1 0 2", by their place in `names`. */
@@ -117,6 +114,7 @@ static void test_list(void)
 {
 	char names[5][SESSION_NAME_BYTES];
 	struct store *s = open_store();
+	bool begun;
 	struct err e = { 0 };
 
 	CHECK_STR(listed(s, names, 0, NULL, NULL, 10), "");
@@ -137,7 +135,7 @@ static void test_list(void)
 	put(s, "tutti/runs/r/what");
 	CHECK_STR(listed(s, names, 5, NULL, NULL, 10), "1 3 2 0");
 	/* After a session that is gone, or never was. */
-	CHECK_OK(session_delete(s, names[3], &e), e);
+	CHECK_OK(session_delete(s, names[3], &begun, &e), e);
 	CHECK_STR(listed(s, names, 5, NULL, names[3], 10), "2 0");
 	CHECK_STR(listed(s, names, 5, "r", names[3], 10), "");
 	CHECK_STR(listed(s, names, 5, NULL, "1970_01_01_00_40_00_zzzzzz", 10), "2 0");
@@ -145,26 +143,11 @@ static void test_list(void)
 	store_free(s);
 }
 
-static void test_commit_once(void)
-{
-	char name[SESSION_NAME_BYTES];
-	struct store *s = open_store();
-	struct err e = { 0 };
-	json_t *doc;
-
-	make(s, name, 1000 * NS_PER_S, "", 2);
-	CHECK_OK(session_load_manifest(s, name, &doc, &e), e);
-	CHECK_EQ(json_integer_value(json_object_get(doc, "complete")), 1);
-	CHECK_EQ(session_commit(s, name, doc, &e), ERR_EXISTS);
-	CHECK_EQ(session_create_plan(s, name, doc, &e), ERR_EXISTS);
-	json_decref(doc);
-	store_free(s);
-}
-
 static void test_delete(void)
 {
 	char names[2][SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
 	struct store *s = open_store();
+	bool begun;
 	struct err e = { 0 };
 	json_t *doc;
 	size_t before;
@@ -178,162 +161,37 @@ static void test_delete(void)
 	put(s, key);
 	snprintf(key, sizeof(key), "tutti/sessions/%s/a.tvx", names[1]);
 	put(s, key);
-	CHECK_OK(session_delete(s, names[1], &e), e);
+	CHECK_OK(session_delete(s, names[1], &begun, &e), e);
 	CHECK_EQ(count(s), before);
 	CHECK_STR(listed(s, names, 2, NULL, NULL, 10), "0");
 	CHECK_EQ(session_load_manifest(s, names[1], &doc, &e), ERR_NOT_FOUND);
-	CHECK_EQ(session_delete(s, names[1], &e), ERR_NOT_FOUND);
+	CHECK_EQ(session_delete(s, names[1], &begun, &e), ERR_NOT_FOUND);
 	store_free(s);
 }
 
-/* A crash after the plan, and one between index entry and manifest. */
-static void test_sweep(void)
+/* The oldest are forgotten. */
+static void test_failures(void)
 {
-	char names[3][SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
+	static const char first[] = "2026_11_21_12_00_00_abc123";
+	json_t *doc = json_object(), *record;
 	struct store *s = open_store();
 	struct err e = { 0 };
-	size_t before;
-	int swept;
 
-	make(s, names[0], 1000 * NS_PER_S, "r", 2);
-	put(s, "profiles/plugins/profile/by_hand/host.xplane.pb");
-	before = count(s);
-	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
-	CHECK_EQ(swept, 0);
-	make(s, names[1], 2000 * NS_PER_S, "r", 1);
-	make(s, names[2], 3000 * NS_PER_S, "", 2);
-	snprintf(key, sizeof(key), "tutti/sessions/%s/manifest.json", names[2]);
-	CHECK_OK(store_remove(s, key, any_time(), &e), e);
-	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
-	CHECK_EQ(swept, 2);
-	CHECK_EQ(count(s), before);
-	CHECK(has(s, "profiles/plugins/profile/by_hand/host.xplane.pb"));
-	store_free(s);
-}
-
-/* A plan that says how to go on is left alone and handed out, with what is stored. */
-static void test_sweep_recoverable(void)
-{
-	const char *name = "2026_11_21_12_00_00_abc123";
-	json_t *plan = json_pack("{s:s, s:s, s:I, s:{}}", "session", name, "run", "r", "t0_ns",
-				 (json_int_t)5, "resume");
-	json_t *recoverable = json_array();
-	char key[SESSION_KEY_BYTES];
-	const json_t *found;
-	struct err e = { 0 };
-	struct store *s;
-	int swept;
-
-	CHECK_OK(store_open(&s, "mem://", &e), e);
-	CHECK_OK(session_create_plan(s, name, plan, &e), e);
-	session_file_key(name, "r", "host-a", key);
-	put(s, key);
-	session_file_key(name, "r", "host-a~2", key);
-	put(s, key);
-	session_file_key(name, "r", "host-b~2", key);
-	put(s, key);
-	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
-	CHECK_EQ(swept, 0);
-	CHECK_EQ(json_array_size(recoverable), 1);
-	found = json_array_get(recoverable, 0);
-	CHECK_STR(json_string_value(json_object_get(found, "session")), name);
-	CHECK(json_object_get(json_object_get(found, "stored"), "host-a.xplane.pb"));
-	CHECK(json_object_get(json_object_get(found, "stored"), "host-a~2.xplane.pb"));
-	/* The aggregator was killed before it had all of host-b's. */
-	CHECK_EQ(json_object_size(json_object_get(found, "stored")), 2);
-	CHECK(!has(s, "profiles/r/plugins/profile/2026_11_21_12_00_00_abc123/host-b~2.xplane.pb"));
-	/* Its removal has begun: it is not recovered. */
-	json_array_clear(recoverable);
-	json_object_del(plan, "resume");
-	CHECK_OK(session_update_plan(s, name, plan, &e), e);
-	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
-	CHECK_EQ(swept, 1);
-	CHECK_EQ(json_array_size(recoverable), 0);
-	json_decref(recoverable);
-	json_decref(plan);
-	store_free(s);
-}
-
-/* What is kept of a failure says so to the next run, which finishes what the last one began. */
-static void test_failed(void)
-{
-	const char *name = "2026_11_21_12_00_00_abc123";
-	json_t *plan = json_pack("{s:s, s:I, s:{}}", "session", name, "t0_ns", (json_int_t)5,
-				 "resume");
-	json_t *recoverable = json_array(), *record;
-	struct store *s = open_store();
-	struct err e = { 0 };
-	char key[SESSION_KEY_BYTES];
-	size_t others;
-	int swept;
-
-	CHECK_OK(session_sweep(s, NULL, &swept, &e), e);
-	others = count(s);
-	CHECK_OK(session_create_plan(s, name, plan, &e), e);
-	session_file_key(name, "", "host-a", key);
-	put(s, key);
-	CHECK_EQ(session_load_failure(s, name, &record, &e), ERR_NOT_FOUND);
-	CHECK_OK(session_record_failure(s, name, plan, &e), e);
-	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
-	CHECK_EQ(swept, 1);
-	CHECK_EQ(json_array_size(recoverable), 0);
-	CHECK_OK(session_load_failure(s, name, &record, &e), e);
-	CHECK_EQ(count(s), others + 1);
+	CHECK_EQ(session_load_failure(s, first, &record, &e), ERR_NOT_FOUND);
+	CHECK_OK(session_record_failure(s, first, doc, &e), e);
+	CHECK_OK(session_load_failure(s, first, &record, &e), e);
 	json_decref(record);
-	/* The oldest are forgotten. */
 	for (int i = 0; i < 300; i++) {
 		char later[SESSION_NAME_BYTES];
 
 		snprintf(later, sizeof(later), "2026_11_21_13_%02d_%02d_abc123", i / 60, i % 60);
-		CHECK_OK(session_record_failure(s, later, plan, &e), e);
+		CHECK_OK(session_record_failure(s, later, doc, &e), e);
 	}
-	CHECK_EQ(session_load_failure(s, name, &record, &e), ERR_NOT_FOUND);
+	CHECK_EQ(session_load_failure(s, first, &record, &e), ERR_NOT_FOUND);
 	CHECK_OK(session_load_failure(s, "2026_11_21_13_04_59_abc123", &record, &e), e);
-	CHECK_EQ(count(s), others + 256);
+	CHECK_EQ(count(s), 256);
 	json_decref(record);
-	json_decref(recoverable);
-	json_decref(plan);
-	store_free(s);
-}
-
-/* A plan that cannot be read has no run; its record still goes. */
-static void test_sweep_damaged_plan(void)
-{
-	static const char no_object[] = "tutti/sessions/2026_01_01_00_00_01_aaaaaa/plan.json";
-	json_t *recoverable = json_array();
-	struct store *s = open_store();
-	struct err e = { 0 };
-	int swept;
-
-	put(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json");
-	put(s, "tutti/sessions/not-ours/plan.json");
-	CHECK_OK(store_put_bytes(s, no_object, "[]", 2, 0, any_time(), &e), e);
-	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
-	CHECK(!has(s, "tutti/sessions/2026_01_01_00_00_00_aaaaaa/plan.json"));
-	CHECK(!has(s, no_object));
-	CHECK_EQ(json_array_size(recoverable), 0);
-	json_decref(recoverable);
-	store_free(s);
-}
-
-/* That costs no capture: the next start carries it on. */
-static void test_sweep_store_fails(void)
-{
-	const char *name = "2026_11_21_12_00_00_abc123";
-	json_t *plan = json_pack("{s:s, s:{}}", "session", name, "resume");
-	json_t *recoverable = json_array();
-	struct store *s = store_fault_wrap(open_store(), NULL);
-	struct err e = { 0 };
-	int swept;
-
-	CHECK_OK(session_create_plan(s, name, plan, &e), e);
-	CHECK_OK(store_fault_set(s, "get * fail times=1", &e), e);
-	CHECK_EQ(session_sweep(s, recoverable, &swept, &e), ERR_IO);
-	CHECK_EQ(swept, 0);
-	CHECK_OK(session_sweep(s, recoverable, &swept, &e), e);
-	CHECK_EQ(json_array_size(recoverable), 1);
-	json_decref(recoverable);
-	json_decref(plan);
+	json_decref(doc);
 	store_free(s);
 }
 
@@ -341,12 +199,7 @@ int main(void)
 {
 	test_names();
 	test_list();
-	test_commit_once();
 	test_delete();
-	test_sweep();
-	test_sweep_recoverable();
-	test_failed();
-	test_sweep_damaged_plan();
-	test_sweep_store_fails();
+	test_failures();
 	return 0;
 }

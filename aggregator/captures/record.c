@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ledger has of a capture: docs/schema/ledger.schema.json. */
+#include "aggregator/captures/capture_impl.h"
+
+#include <string.h>
+
+#include "aggregator/evidence/causality.h"
+#include "json/json_text.h"
+
+static json_t *plan_json(const struct capture *c)
+{
+	int64_t t1_ns = c->stop_at_ns ? c->stop_at_ns : c->t0_ns + c->duration_ns;
+	json_t *o = json_object();
+
+	json_put_text(o, "origin", c->origin);
+	json_put_text(o, "client_session", c->client_session);
+	json_put_int(o, "t0_ns", c->t0_ns);
+	json_put_int(o, "duration_ns", t1_ns - c->t0_ns);
+	json_put_int(o, "lead_ns", c->lead_ns);
+	json_put_int(o, "deadline_ns", c->deadline_ns);
+	json_put_int(o, "not_before_ns", c->not_before_ns);
+	json_put_int(o, "commit_by_ns", c->commit_by_ns);
+	json_put_bool(o, "open_ended", c->open_ended);
+	json_put(o, "settings", json_deep_copy(c->settings));
+	json_put(o, "warnings", json_deep_copy(c->warnings));
+	capture_put_request(o, c);
+	if (c->refine)
+		json_put_text(o, "refine", "events");
+	if (c->snapshot)
+		json_put_bool(o, "snapshot", true);
+	if (c->by_step)
+		json_put(o, "at_step", capture_step_json(c));
+	if (capture_is_queued(c))
+		json_put_int(o, "queued_until_ns", c->queued_until_ns);
+	return o;
+}
+
+/* A retry does not touch the hosts that have a file. */
+static json_t *hosts_json(const struct capture *c)
+{
+	json_t *hosts = json_array();
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (!c->hosts[i].old_result)
+			json_array_append_new(hosts, capture_planned_host_json(&c->hosts[i]));
+	}
+	return hosts;
+}
+
+/* The document is what is written when the end is carried out. */
+static json_t *end_json(struct capture *c)
+{
+	const struct captures_env *env = &c->captures->env;
+	json_t *o = json_object(), *document;
+
+	if (c->error.code) {
+		json_put_text(o, "state", c->cancelled ? "cancelled" : "failed");
+		json_put_text(o, "reason", c->error.msg);
+		document = capture_failure_json(c);
+	} else {
+		json_put_text(o, "state", "committed");
+		capture_store_notes(env->store->store, c);
+		document = capture_manifest_json(c);
+		causality_check(env->store->store, document, env->causality_ns);
+	}
+	json_put(o, "document", document);
+	return o;
+}
+
+json_t *capture_record_json(struct capture *c)
+{
+	json_t *o = json_object();
+
+	json_put_int(o, "revision", c->revision);
+	json_put(o, "plan", plan_json(c));
+	json_put(o, "hosts", hosts_json(c));
+	if (c->state == CAP_COMMITTING)
+		json_put(o, "end", end_json(c));
+	return o;
+}
+
+/* Hosts are sorted by name. */
+const json_t *capture_record_host(const json_t *record, const char *name)
+{
+	const json_t *hosts = json_object_get(record, "hosts");
+	size_t from = 0, to = json_array_size(hosts);
+
+	while (from < to) {
+		size_t mid = (from + to) / 2;
+		const json_t *host = json_array_get(hosts, mid);
+		int order = strcmp(json_get_text(host, "host"), name);
+
+		if (!order)
+			return host;
+		if (order < 0)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return NULL;
+}

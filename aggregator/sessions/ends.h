@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a session's ledger: what a record with the member "end" says is to be done in the store. Whoever finds
+ * such a record does it, once more if need be, and removes the ledger then. Private to sessions/; functions block.
+ *
+ *   committed            index entry and manifest are written
+ *   failed, cancelled    its failure is recorded and its files are removed; after a retry only the files that the
+ *                        manifest does not name
+ *   deleted              manifest, files and index entry are removed
+ */
+#ifndef AGGREGATOR_SESSIONS_ENDS_H
+#define AGGREGATOR_SESSIONS_ENDS_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+struct store;
+
+bool ledger_has_end(const json_t *record);
+
+/* As ledger_put(), of a record that has an end. If the store is full, what the end drops anyway makes room. */
+MUST_CHECK int ledger_put_end(struct store *s, const json_t *record, unsigned int *n,
+			      struct err *e);
+
+/* Does what the end says, then removes the ledger. The record is in the store. */
+MUST_CHECK int ledger_carry_out(struct store *s, const json_t *record, struct err *e);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/sessions/ledger.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "aggregator/sessions/ends.h"
+#include "aggregator/sessions/ledger_record.h"
+#include "aggregator/sessions/session_store.h"
+#include "base/jobs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "base/random.h"
+#include "json/json_text.h"
+
+#define PAUSE_FIRST_NS NS_PER_S
+#define PAUSE_MAX_NS   (10 * NS_PER_S)
+
+enum ledger_state { LEDGER_IDLE, LEDGER_WRITING, LEDGER_PAUSED, LEDGER_OVER };
+
+struct ledger {
+	struct ledger_opts opts;
+	char *session, *run;
+	unsigned int n; /* of the last record that is durable */
+	enum ledger_state state;
+	struct ledger_change next; /* make == NULL: no change waits */
+	json_t *record; /* of `next`, if a try has made it; else NULL */
+	bool end_is_durable; /* `record` is in the store, and its end is to be carried out */
+	unsigned int tries; /* that failed, since the last one that succeeded */
+	struct loop_timer timer;
+	bool stopped;
+};
+
+/* One write. The worker sees this and nothing else. */
+struct ledger_job {
+	struct ledger *ledger;
+	struct store *store;
+	struct ledger_change change;
+	json_t *record;
+	json_t *head; /* what the ledger adds to a record */
+	const char *session; /* the ledger's */
+	unsigned int n;
+	bool end_is_durable, carried_out;
+	int rc;
+	struct err e;
+};
+
+struct ledger *ledger_open(const struct ledger_opts *opts)
+{
+	struct ledger *l = xcalloc(1, sizeof(*l));
+
+	l->opts = *opts;
+	l->session = xstrdup(opts->session);
+	l->run = xstrdup(opts->run);
+	l->n = opts->n;
+	return l;
+}
+
+static void drop_next(struct ledger *l)
+{
+	if (l->next.make)
+		l->next.release(l->next.arg);
+	json_decref(l->record);
+	l->next = (struct ledger_change){ 0 };
+	l->record = NULL;
+}
+
+void ledger_close(struct ledger *l)
+{
+	if (!l)
+		return;
+	assert(l->state != LEDGER_WRITING);
+	loop_timer_cancel(l->opts.sessions->jobs->loop, &l->timer);
+	drop_next(l);
+	free(l->session);
+	free(l->run);
+	free(l);
+}
+
+bool ledger_is_durable(const struct ledger *l)
+{
+	return l->end_is_durable || (l->n && !l->next.make && l->state != LEDGER_WRITING);
+}
+
+unsigned int ledger_number(const struct ledger *l)
+{
+	return l->n;
+}
+
+/* ---- one write ---- */
+
+static json_t *head_json(const struct ledger *l)
+{
+	json_t *o = json_object(), *owner = json_object();
+
+	json_put_int(owner, "epoch", l->opts.epoch + 1);
+	json_put_text(owner, "nonce", l->opts.sessions->nonce);
+	json_put_int(o, "version", LEDGER_VERSION);
+	json_put_text(o, "session", l->session);
+	json_put_text(o, "run", l->run);
+	json_put(o, "owner", owner);
+	return o;
+}
+
+static void run_write(void *arg)
+{
+	struct ledger_job *job = arg;
+
+	if (!job->record) {
+		job->record = job->change.make(job->change.arg);
+		json_object_update(job->record, job->head);
+	}
+	if (!job->end_is_durable) {
+		bool has_end = ledger_has_end(job->record);
+
+		job->rc = has_end ? ledger_put_end(job->store, job->record, &job->n, &job->e)
+				  : ledger_put(job->store, job->session, job->record, &job->n,
+					       &job->e);
+		job->end_is_durable = has_end && !job->rc;
+	}
+	if (job->end_is_durable) {
+		job->rc = ledger_carry_out(job->store, job->record, &job->e);
+		job->carried_out = !job->rc;
+	}
+}
+
+static void done_write(void *arg);
+
+static void begin_write(void *arg)
+{
+	struct ledger *l = arg;
+	struct ledger_job *job = xcalloc(1, sizeof(*job));
+
+	*job = (struct ledger_job){
+		.ledger = l,
+		.store = l->opts.sessions->store,
+		.change = l->next,
+		.record = l->record,
+		.head = head_json(l),
+		.session = l->session,
+		.n = l->n,
+		.end_is_durable = l->end_is_durable,
+	};
+	l->next = (struct ledger_change){ 0 };
+	l->record = NULL;
+	l->state = LEDGER_WRITING;
+	loop_timer_cancel(l->opts.sessions->jobs->loop, &l->timer);
+	jobs_work(l->opts.sessions->jobs, run_write, done_write, job);
+}
+
+static int64_t pause_ns(unsigned int tries)
+{
+	int64_t ns = PAUSE_FIRST_NS;
+
+	while (--tries && ns < PAUSE_MAX_NS)
+		ns *= 2;
+	return random_pause_ns(ns < PAUSE_MAX_NS ? ns : PAUSE_MAX_NS);
+}
+
+/* The change waits again, unless a newer one does. */
+static void put_back(struct ledger *l, struct ledger_job *job)
+{
+	if (l->next.make)
+		return;
+	l->next = job->change;
+	l->record = job->record;
+	job->change = (struct ledger_change){ 0 };
+	job->record = NULL;
+}
+
+static void pause_writes(struct ledger *l, struct ledger_job *job)
+{
+	l->state = LEDGER_PAUSED;
+	l->tries++;
+	log_error("AGG-STORE", "session=%s action=%s try=%u reason=\"%s\"", l->session,
+		  job->end_is_durable ? "end" : "ledger", l->tries, job->e.msg);
+	put_back(l, job);
+	if (l->stopped)
+		log_warn("AGG-STORE", "session=%s action=ledger state=left", l->session);
+	else
+		loop_timer_in(l->opts.sessions->jobs->loop, &l->timer, pause_ns(l->tries),
+			      begin_write, l);
+}
+
+static void job_free(struct ledger_job *job)
+{
+	if (job->change.make)
+		job->change.release(job->change.arg);
+	json_decref(job->record);
+	json_decref(job->head);
+	free(job);
+}
+
+static void tell(const struct ledger *l, const struct ledger_job *job, bool end_became_durable)
+{
+	const struct ledger_events *events = l->opts.events;
+	void *arg = l->opts.arg;
+
+	if (job->carried_out) {
+		events->ended(arg, job->record);
+		return;
+	}
+	if (end_became_durable || (!job->rc && ledger_is_durable(l)))
+		events->durable(arg);
+	if (job->rc == ERR_EXISTS)
+		events->lost(arg, &job->e);
+	else if (job->rc)
+		events->refused(arg, &job->e);
+}
+
+static void done_write(void *arg)
+{
+	struct ledger_job *job = arg;
+	struct ledger *l = job->ledger;
+	bool end_became_durable = job->end_is_durable && !l->end_is_durable;
+
+	l->n = job->n;
+	l->end_is_durable = job->end_is_durable;
+	if (job->carried_out || job->rc == ERR_EXISTS) {
+		l->state = LEDGER_OVER;
+		drop_next(l);
+	} else if (job->rc) {
+		pause_writes(l, job);
+	} else {
+		l->state = LEDGER_IDLE;
+		l->tries = 0;
+		if (l->next.make)
+			begin_write(l);
+	}
+	tell(l, job, end_became_durable);
+	job_free(job);
+}
+
+/* ---- changes ---- */
+
+void ledger_change(struct ledger *l, const struct ledger_change *change)
+{
+	assert(!l->end_is_durable);
+	drop_next(l);
+	l->next = *change;
+	if (l->state == LEDGER_OVER)
+		drop_next(l);
+	else if (l->state != LEDGER_WRITING)
+		begin_write(l);
+}
+
+void ledger_stop(struct ledger *l)
+{
+	l->stopped = true;
+	loop_timer_cancel(l->opts.sessions->jobs->loop, &l->timer);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ledger of a session: the record in the store of what the aggregator has promised and decided about a session
+ * that is under way. It is there from before the first host is asked until the end is carried out; whoever finds one
+ * at a start carries the session on (docs/format.md). Loop thread.
+ *
+ * Changes are written one after the other, on a worker. A change that comes during a write waits for it; of several
+ * that wait, the last one is written. A write that fails is repeated until it succeeds, with growing pauses: what
+ * was changed once is in the store some time later, or another aggregator has taken the session over.
+ *
+ *   idle --change--> writing --written--> idle, or writing again if another change waits
+ *                    writing --failed---> paused --time, change--> writing
+ *                    writing --end carried out, lost--> over
+ */
+#ifndef AGGREGATOR_SESSIONS_LEDGER_H
+#define AGGREGATOR_SESSIONS_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+struct ledger;
+struct session_store;
+
+/*
+ * Makes a record: an object with the members of docs/schema/ledger.schema.json but "version", "session", "run" and
+ * "owner", a new reference. Called on a worker, and sees only `arg`. A record with "end" is the last one: after it
+ * is written the end is carried out and the ledger is removed.
+ */
+struct ledger_change {
+	json_t *(*make)(void *arg);
+	void (*release)(void *arg); /* on the loop, when it is written or superseded */
+	void *arg;
+};
+
+/* Called as the last of a turn: `ended` and `lost` may close the ledger. */
+struct ledger_events {
+	/* All changes are in the store: no crash undoes them. Of an end: it is not carried out yet. */
+	void (*durable)(void *arg);
+
+	/* A try has failed; the next one follows, unless the aggregator stops. */
+	void (*refused)(void *arg, const struct err *why);
+
+	/* The end is durable and carried out. `record` is the last one; borrowed. */
+	void (*ended)(void *arg, const json_t *record);
+
+	/* Another aggregator has taken the session over: nothing is written any more. */
+	void (*lost)(void *arg, const struct err *why);
+};
+
+/*
+ * Of a new session (`n` and `epoch` 0), or one of an earlier run: `n` is the number of its last record, `epoch` that
+ * of its owner. The first change takes it over. `sessions` and `events` live longer than the ledger.
+ */
+struct ledger_opts {
+	const struct session_store *sessions;
+	const char *session, *run; /* copied */
+	unsigned int n;
+	int64_t epoch;
+	const struct ledger_events *events;
+	void *arg;
+};
+struct ledger *ledger_open(const struct ledger_opts *opts);
+
+/* After a change with an end there is no other one. */
+void ledger_change(struct ledger *l, const struct ledger_change *change);
+
+/* True if no change waits or is being written. */
+bool ledger_is_durable(const struct ledger *l);
+
+/* The number of the record that is certainly in the store; 0 if there is none. */
+unsigned int ledger_number(const struct ledger *l);
+
+/* No further try is made; a write under way goes on. */
+void ledger_stop(struct ledger *l);
+void ledger_close(struct ledger *l); /* no write is under way; NULL is fine */
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/sessions/ledger_record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "json/json_text.h"
+#include "proto/names.h"
+
+#define LEDGER "tutti/ledger/"
+#define DIGITS 6
+#define SUFFIX ".json"
+
+static void record_key(const char *session, unsigned int n, char out[SESSION_KEY_BYTES])
+{
+	snprintf(out, SESSION_KEY_BYTES, LEDGER "%s.%0*u" SUFFIX, session, DIGITS, n);
+}
+
+/* The number in a key of this session; 0 if it is no key of a record. */
+static unsigned int number_of(const char *key)
+{
+	const char *text = strchr(key + strlen(LEDGER), '.');
+	unsigned long n;
+	char *end;
+
+	if (!text || strspn(text + 1, "0123456789") < DIGITS)
+		return 0;
+	n = strtoul(text + 1, &end, 10);
+	return strcmp(end, SUFFIX) || n > UINT32_MAX ? 0 : (unsigned int)n;
+}
+
+/* ---- listing ---- */
+
+/* For store_list(): the records of a session are listed one after the other. */
+static bool add_session(void *arg, const char *key, const struct store_stat *st)
+{
+	struct session_keys *names = arg;
+	const char *name = key + strlen(LEDGER);
+	char session[SESSION_NAME_BYTES];
+	size_t len = strcspn(name, ".");
+
+	if (len >= sizeof(session) || !number_of(key))
+		return true;
+	snprintf(session, sizeof(session), "%.*s", (int)len, name);
+	if (!name_is_session(session))
+		return true;
+	if (!names->n || strcmp(names->items[names->n - 1], session))
+		session_keys_add(names, session, st);
+	return true;
+}
+
+int session_list_left(struct store *s, struct session_keys *names, struct err *e)
+{
+	int rc = session_list_keys(s, LEDGER, NULL, add_session, names, e);
+
+	if (rc)
+		session_keys_release(names);
+	return rc;
+}
+
+/* In byte order, which is the order of the numbers up to a million of them. */
+static int list_records(struct store *s, const char *session, struct session_keys *found,
+			struct err *e)
+{
+	char *prefix = xasprintf(LEDGER "%s.", session);
+	int rc = session_list_keys(s, prefix, NULL, session_keys_add, found, e);
+
+	free(prefix);
+	return rc;
+}
+
+/* ---- reading ---- */
+
+int ledger_find(struct store *s, const char *session, bool *found, struct err *e)
+{
+	struct session_keys keys = { 0 };
+	int rc = list_records(s, session, &keys, e);
+
+	*found = keys.n > 0;
+	session_keys_release(&keys);
+	return rc;
+}
+
+static int get_record(struct store *s, const char *key, json_t **record, struct err *e)
+{
+	int rc = session_get_json(s, key, MANIFEST_BYTES, record, e);
+	int64_t version;
+
+	if (rc)
+		return rc;
+	version = json_get_int(*record, "version");
+	if (version == LEDGER_VERSION)
+		return 0;
+	json_decref(*record);
+	*record = NULL;
+	return err_set(e, ERR_UNSUPPORTED,
+		       "%s has version %" PRId64
+		       " of the format, and this aggregator reads version %d: it is left as it is",
+		       key, version, LEDGER_VERSION);
+}
+
+static int load_highest(struct store *s, const struct session_keys *found, json_t **record,
+			struct err *e)
+{
+	int rc = ERR_NOT_FOUND;
+
+	for (size_t i = found->n; i-- > 0;) {
+		rc = get_record(s, found->items[i], record, e);
+		if (rc != ERR_INVALID)
+			return rc;
+		log_error("AGG-LEDGER", "key=%s reason=\"%s\"", found->items[i], e->msg);
+	}
+	return rc;
+}
+
+int ledger_load(struct store *s, const char *session, json_t **record, unsigned int *n,
+		struct err *e)
+{
+	struct session_keys found = { 0 };
+	int rc = list_records(s, session, &found, e);
+
+	if (!rc && !found.n)
+		rc = err_set(e, ERR_NOT_FOUND, "session %s has no ledger", session);
+	if (!rc) {
+		*n = number_of(found.items[found.n - 1]);
+		rc = load_highest(s, &found, record, e);
+	}
+	session_keys_release(&found);
+	return rc;
+}
+
+/* ---- writing ---- */
+
+static bool same_owner(const json_t *a, const json_t *b)
+{
+	const json_t *x = json_object_get(a, "owner"), *y = json_object_get(b, "owner");
+
+	return x && y && json_equal(x, y);
+}
+
+static int lost(const char *session, struct err *e)
+{
+	return err_set(e, ERR_EXISTS,
+		       "another aggregator has taken session %s over: two must not use one store",
+		       session);
+}
+
+/* A put may have taken place though its answer was lost: then the record is there, and it is this owner's. An
+ * older record of this owner, of such a put, is followed by the next one. */
+static int create(struct store *s, const char *session, const json_t *record, unsigned int *n,
+		  struct err *e)
+{
+	for (;;) {
+		char key[SESSION_KEY_BYTES];
+		json_t *there = NULL;
+		bool same;
+		int rc;
+
+		record_key(session, *n + 1, key);
+		rc = session_put_json(s, key, record, STORE_ABSENT, e);
+		if (!rc)
+			(*n)++;
+		if (rc != ERR_EXISTS)
+			return rc;
+		rc = get_record(s, key, &there, e);
+		if (rc == ERR_NOT_FOUND || rc == ERR_UNSUPPORTED)
+			return lost(session, e);
+		if (rc)
+			return rc;
+		same = json_equal(there, record);
+		rc = same || same_owner(there, record) ? 0 : lost(session, e);
+		json_decref(there);
+		if (rc)
+			return rc;
+		(*n)++;
+		if (same)
+			return 0;
+	}
+}
+
+/* One that stays is removed after the next put. */
+static void remove_older(struct store *s, const struct session_keys *found, unsigned int n)
+{
+	struct err e;
+
+	for (size_t i = 0; i < found->n; i++) {
+		if (number_of(found->items[i]) < n && session_remove_key(s, found->items[i], &e))
+			log_warn("AGG-LEDGER", "key=%s reason=\"%s\"", found->items[i], e.msg);
+	}
+}
+
+int ledger_put(struct store *s, const char *session, const json_t *record, unsigned int *n,
+	       struct err *e)
+{
+	struct session_keys found = { 0 };
+	unsigned int written = *n;
+	int rc = create(s, session, record, &written, e);
+
+	if (!rc)
+		rc = list_records(s, session, &found, e);
+	if (!rc && found.n && number_of(found.items[found.n - 1]) > written)
+		rc = lost(session, e);
+	if (!rc) {
+		remove_older(s, &found, written);
+		*n = written;
+	}
+	session_keys_release(&found);
+	return rc;
+}
+
+int ledger_remove(struct store *s, const char *session, struct err *e)
+{
+	struct session_keys found = { 0 };
+	int rc = list_records(s, session, &found, e);
+
+	for (size_t i = 0; i < found.n && !rc; i++)
+		rc = session_remove_key(s, found.items[i], e);
+	session_keys_release(&found);
+	return rc;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ledger records in the store, docs/schema/ledger.schema.json. Private to sessions/; all functions block.
+ *
+ *   tutti/ledger/<session>.<N>.json      N = 1, 2, ... in six digits
+ *
+ * Each record is created, never replaced; the highest N holds. Of two aggregators that use the same session both
+ * create N + 1, and one of them is refused: it has lost the session. Older records are removed when a newer one is
+ * there, so that the number alone proves nothing: after each put the writer looks whether a higher one exists.
+ */
+#ifndef AGGREGATOR_SESSIONS_LEDGER_RECORD_H
+#define AGGREGATOR_SESSIONS_LEDGER_RECORD_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "aggregator/sessions/sessions_impl.h"
+#include "base/err.h"
+
+#define LEDGER_VERSION 1
+
+struct store;
+
+/* Whether the session has a record. */
+MUST_CHECK int ledger_find(struct store *s, const char *session, bool *found, struct err *e);
+
+/*
+ * The highest record that can be read, a new reference; `*n` is the highest number that is there. ERR_NOT_FOUND;
+ * ERR_UNSUPPORTED if the record has a version that this program does not know; ERR_INVALID if none can be read.
+ */
+MUST_CHECK int ledger_load(struct store *s, const char *session, json_t **record, unsigned int *n,
+			   struct err *e);
+
+/*
+ * Creates the record after `*n`, sets `*n` to its number and removes the older ones. ERR_EXISTS if another owner
+ * has written meanwhile. After any other failure the same call may be repeated.
+ */
+MUST_CHECK int ledger_put(struct store *s, const char *session, const json_t *record,
+			  unsigned int *n, struct err *e);
+
+/* Removes all records, the highest last: as long as one is there, it is the one that holds. */
+MUST_CHECK int ledger_remove(struct store *s, const char *session, struct err *e);
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One ledger over a store that fails: changes are coalesced, repeated, and never lost. */
+#include "aggregator/sessions/ledger.h"
+
+#include <string.h>
+
+#include "aggregator/sessions/ledger_record.h"
+#include "aggregator/sessions/session_store.h"
+#include "base/jobs.h"
+#include "base/mem.h"
+#include "json/json_text.h"
+#include "storage/store_fault.h"
+#include "tests/lib/check.h"
+#include "tests/lib/run_until.h"
+
+#define NAME "2026_11_21_12_00_00_abc123"
+
+struct bed {
+	struct loop *loop;
+	struct jobs jobs;
+	struct session_store sessions;
+	struct ledger *ledger;
+	int durable, refused, ended, lost;
+	struct err why; /* of the last refusal or loss */
+	int made, released;
+};
+
+/* One change: the number is the record's revision. */
+struct change {
+	struct bed *bed;
+	int number;
+	const char *end;
+};
+
+static json_t *make(void *arg)
+{
+	struct change *c = arg;
+	json_t *o = json_pack("{s:i, s:{}, s:[]}", "revision", c->number, "plan", "hosts");
+
+	c->bed->made++;
+	if (c->end)
+		json_put(o, "end", json_pack("{s:s, s:{}}", "state", c->end, "document"));
+	return o;
+}
+
+static void release(void *arg)
+{
+	struct change *c = arg;
+
+	c->bed->released++;
+	free(c);
+}
+
+static void change(struct bed *b, int number, const char *end)
+{
+	struct change *c = xmalloc(sizeof(*c));
+
+	*c = (struct change){ b, number, end };
+	ledger_change(b->ledger, &(struct ledger_change){ make, release, c });
+}
+
+static void on_durable(void *arg)
+{
+	((struct bed *)arg)->durable++;
+}
+
+static void on_refused(void *arg, const struct err *why)
+{
+	struct bed *b = arg;
+
+	b->refused++;
+	b->why = *why;
+}
+
+static void on_ended(void *arg, const json_t *record)
+{
+	struct bed *b = arg;
+
+	CHECK(json_object_get(record, "end"));
+	b->ended++;
+}
+
+static void on_lost(void *arg, const struct err *why)
+{
+	struct bed *b = arg;
+
+	b->lost++;
+	b->why = *why;
+}
+
+static const struct ledger_events events = { on_durable, on_refused, on_ended, on_lost };
+
+static void set_rules(struct bed *b, const char *rules)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_fault_set(b->sessions.store, rules, &e), e);
+}
+
+static struct ledger *open_one(struct bed *b, unsigned int n, int64_t epoch)
+{
+	const struct ledger_opts opts = {
+		.sessions = &b->sessions,
+		.session = NAME,
+		.run = "",
+		.n = n,
+		.epoch = epoch,
+		.events = &events,
+		.arg = b,
+	};
+
+	return ledger_open(&opts);
+}
+
+static void bed_new(struct bed *b)
+{
+	struct err e = { 0 };
+	struct store *s;
+
+	*b = (struct bed){ 0 };
+	CHECK_OK(loop_new(&b->loop, 2, &e), e);
+	CHECK_OK(store_open(&s, "mem://ledger", &e), e);
+	b->jobs.loop = b->loop;
+	b->sessions = (struct session_store){ .store = store_fault_wrap(s, NULL),
+					      .jobs = &b->jobs,
+					      .nonce = "0000000000000001" };
+	b->ledger = open_one(b, 0, 0);
+}
+
+static void bed_free(struct bed *b)
+{
+	jobs_drain(&b->jobs);
+	ledger_close(b->ledger);
+	store_free(b->sessions.store);
+	loop_free(b->loop);
+}
+
+/* The revision of the record in the store; `*n` is its number. */
+static int64_t stored(struct bed *b, unsigned int *n)
+{
+	json_t *record = NULL;
+	struct err e = { 0 };
+	int64_t revision;
+
+	CHECK_OK(ledger_load(b->sessions.store, NAME, &record, n, &e), e);
+	revision = json_get_int(record, "revision");
+	CHECK_STR(json_get_text(record, "session"), NAME);
+	CHECK_STR(json_get_text(json_object_get(record, "owner"), "nonce"), b->sessions.nonce);
+	json_decref(record);
+	return revision;
+}
+
+/* ---- tests ---- */
+
+static void test_coalesced(void)
+{
+	unsigned int n = 0;
+	struct bed b;
+
+	bed_new(&b);
+	CHECK(!ledger_is_durable(b.ledger));
+	for (int i = 1; i <= 10; i++)
+		change(&b, i, NULL);
+	RUN_UNTIL(b.loop, ledger_is_durable(b.ledger));
+	CHECK_EQ(stored(&b, &n), 10);
+	CHECK_EQ(n, 2); /* the first, and the last of those that waited */
+	CHECK_EQ(b.durable, 1);
+	CHECK_EQ(b.made, 2);
+	CHECK_EQ(b.released, 10);
+	bed_free(&b);
+}
+
+/* For as long as it takes; a change meanwhile replaces the one that is repeated, and is tried at once. */
+static void test_repeated(void)
+{
+	static const char *const rules[] = { "put * fail", "put * full", "put * lose",
+					     "list * fail" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		unsigned int n = 0;
+		struct bed b;
+		int refused;
+
+		bed_new(&b);
+		set_rules(&b, rules[i]);
+		change(&b, 1, NULL);
+		RUN_UNTIL(b.loop, b.refused == 5);
+		run_for(b.loop, 30 * NS_PER_S);
+		CHECK(!b.durable && !ledger_is_durable(b.ledger));
+		CHECK_EQ(b.made, 1);
+		refused = b.refused;
+		change(&b, 2, NULL);
+		run_for(b.loop, NS_PER_S / 4);
+		CHECK_EQ(b.refused, refused + 1);
+		set_rules(&b, "");
+		RUN_UNTIL(b.loop, b.durable == 1);
+		CHECK(ledger_is_durable(b.ledger));
+		CHECK_EQ(stored(&b, &n), 2);
+		bed_free(&b);
+	}
+}
+
+/* The first is durable or not by then: it makes no difference. */
+static void test_end(void)
+{
+	static const char *const rules[] = { "", "put tutti/ledger/* fail times=3",
+					     "put tutti/failed/* fail times=3",
+					     "remove tutti/ledger/* fail times=3" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		json_t *record = NULL;
+		unsigned int n;
+		struct err e;
+		struct bed b;
+
+		bed_new(&b);
+		change(&b, 1, NULL);
+		set_rules(&b, rules[i]);
+		change(&b, 1, "failed");
+		RUN_UNTIL(b.loop, b.ended);
+		CHECK(ledger_is_durable(b.ledger));
+		CHECK_EQ(ledger_load(b.sessions.store, NAME, &record, &n, &e), ERR_NOT_FOUND);
+		CHECK_OK(session_load_failure(b.sessions.store, NAME, &record, &e), e);
+		json_decref(record);
+		bed_free(&b);
+	}
+}
+
+/* The end is durable long before it can be carried out: who waits for that hears at once. */
+static void test_end_is_durable_first(void)
+{
+	struct bed b;
+
+	bed_new(&b);
+	set_rules(&b, "put tutti/failed/* fail");
+	change(&b, 1, "failed");
+	RUN_UNTIL(b.loop, b.durable);
+	RUN_UNTIL(b.loop, b.refused == 3);
+	CHECK(ledger_is_durable(b.ledger));
+	CHECK_EQ(b.durable, 1);
+	CHECK(!b.ended);
+	set_rules(&b, "");
+	RUN_UNTIL(b.loop, b.ended);
+	CHECK_EQ(b.durable, 1);
+	bed_free(&b);
+}
+
+/* The former owner writes nothing any more. */
+static void test_taken_over(void)
+{
+	struct bed old, new;
+	unsigned int n = 0;
+
+	bed_new(&old);
+	change(&old, 1, NULL);
+	RUN_UNTIL(old.loop, old.durable);
+	new = (struct bed){ .loop = old.loop, .jobs.loop = old.loop, .sessions = old.sessions };
+	new.sessions.jobs = &new.jobs;
+	memcpy(new.sessions.nonce, "0000000000000002", 17);
+	new.ledger = open_one(&new, ledger_number(old.ledger), 1);
+	change(&new, 2, NULL);
+	RUN_UNTIL(old.loop, new.durable);
+	change(&old, 3, "failed");
+	RUN_UNTIL(old.loop, old.lost);
+	CHECK(strstr(old.why.msg, "another aggregator"));
+	change(&old, 4, NULL);
+	run_for(old.loop, 20 * NS_PER_S);
+	CHECK_EQ(old.released, 3);
+	CHECK_EQ(old.refused + old.ended, 0);
+	CHECK_EQ(stored(&new, &n), 2);
+	ledger_close(new.ledger);
+	bed_free(&old);
+}
+
+/* No try after that, and what is in the store stays there for the next start. */
+static void test_stop(void)
+{
+	struct bed b;
+
+	bed_new(&b);
+	set_rules(&b, "put * fail");
+	change(&b, 1, NULL);
+	RUN_UNTIL(b.loop, b.refused == 1);
+	ledger_stop(b.ledger);
+	run_for(b.loop, 20 * NS_PER_S);
+	CHECK_EQ(b.refused, 1);
+	bed_free(&b);
+	CHECK_EQ(b.released, 1);
+}
+
+int main(void)
+{
+	test_coalesced();
+	test_repeated();
+	test_end();
+	test_end_is_durable_first();
+	test_taken_over();
+	test_stop();
+	return 0;
+}

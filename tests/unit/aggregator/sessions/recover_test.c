@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of ledgers, and what the next start makes of those that a crash left. */
+#include <stdio.h>
+#include <string.h>
+
+#include "aggregator/sessions/ends.h"
+#include "aggregator/sessions/ledger_record.h"
+#include "base/buf.h"
+#include "json/json_text.h"
+#include "storage/store_fault.h"
+#include "tests/lib/check.h"
+#include "tests/lib/store.h"
+
+#define NAME "2026_11_21_12_00_00_abc123"
+
+static struct store *open_store(void)
+{
+	struct err e = { 0 };
+	struct store *s;
+
+	CHECK_OK(store_open(&s, "mem://sessions", &e), e);
+	return store_fault_wrap(s, NULL);
+}
+
+static void set_rules(struct store *s, const char *rules)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_fault_set(s, rules, &e), e);
+}
+
+static bool append_key(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)st;
+	buf_addf(arg, "%s%s", ((struct buf *)arg)->len ? " " : "", key);
+	return true;
+}
+
+/* All keys, with a space between two. */
+static const char *keys(struct store *s)
+{
+	static char text[2000];
+	struct buf b = BUF_INIT;
+	struct err e = { 0 };
+
+	CHECK_OK(list_keys(s, "", NULL, append_key, &b, &e), e);
+	snprintf(text, sizeof(text), "%s", buf_str(&b));
+	buf_release(&b);
+	return text;
+}
+
+static void put(struct store *s, const char *key, const char *text)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, any_time(), &e), e);
+}
+
+static void put_file(struct store *s, const char *file)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_file_key(NAME, "r", file, key);
+	put(s, key, "x");
+}
+
+/* A new record of this owner; `end` is a state or NULL. */
+static json_t *record_of(const char *nonce, const char *end, int revision)
+{
+	json_t *o = json_pack("{s:i, s:s, s:s, s:{s:i, s:s}, s:i, s:{}, s:[{s:s}, {s:s}]}",
+			      "version", LEDGER_VERSION, "session", NAME, "run", "r", "owner",
+			      "epoch", 1, "nonce", nonce, "revision", revision, "plan", "hosts",
+			      "host", "a", "host", "b");
+
+	CHECK(o);
+	if (end)
+		json_put(o, "end",
+			 json_pack("{s:s, s:{s:s, s:s, s:I, s:i, s:[{s:s, s:s}]}}", "state", end,
+				   "document", "session", NAME, "run", "r", "t0_ns", (json_int_t)5,
+				   "revision", revision, "hosts", "host", "a", "file",
+				   "a.xplane.pb"));
+	return o;
+}
+
+static int put_record(struct store *s, json_t *record_taken, unsigned int *n, struct err *e)
+{
+	int rc = ledger_put(s, NAME, record_taken, n, e);
+
+	json_decref(record_taken);
+	return rc;
+}
+
+/* Puts one as the only owner. */
+static void leave(struct store *s, json_t *record_taken)
+{
+	struct err e = { 0 };
+	unsigned int n = 0;
+
+	CHECK_OK(put_record(s, record_taken, &n, &e), e);
+}
+
+static json_t *recover(struct store *s)
+{
+	json_t *left = NULL;
+	struct err e = { 0 };
+
+	CHECK_OK(session_recover(s, NAME, &left, &e), e);
+	return left;
+}
+
+/* ---- records ---- */
+
+static void test_highest_holds(void)
+{
+	struct store *s = open_store();
+	json_t *found = NULL;
+	unsigned int n = 0;
+	struct err e = { 0 };
+
+	CHECK_EQ(ledger_load(s, NAME, &found, &n, &e), ERR_NOT_FOUND);
+	CHECK_OK(put_record(s, record_of("x", NULL, 1), &n, &e), e);
+	CHECK_OK(put_record(s, record_of("x", NULL, 2), &n, &e), e);
+	CHECK_EQ(n, 2);
+	CHECK_STR(keys(s), "tutti/ledger/" NAME ".000002.json");
+	/* A crash before the older one is removed. */
+	put(s, "tutti/ledger/" NAME ".000001.json", "{}");
+	n = 0;
+	CHECK_OK(ledger_load(s, NAME, &found, &n, &e), e);
+	CHECK_EQ(n, 2);
+	CHECK_EQ(json_get_int(found, "revision"), 2);
+	json_decref(found);
+	CHECK_OK(ledger_remove(s, NAME, &e), e);
+	CHECK_STR(keys(s), "");
+	store_free(s);
+}
+
+static void test_damaged_and_unknown(void)
+{
+	struct store *s = open_store();
+	json_t *found = NULL;
+	unsigned int n = 0;
+	struct err e = { 0 };
+
+	CHECK_OK(put_record(s, record_of("x", NULL, 1), &n, &e), e);
+	put(s, "tutti/ledger/" NAME ".000002.json", "{ damaged");
+	CHECK_OK(ledger_load(s, NAME, &found, &n, &e), e);
+	CHECK_EQ(n, 2); /* the next one is number 3 */
+	json_decref(found);
+	put(s, "tutti/ledger/" NAME ".000003.json", "{\"version\":7}");
+	CHECK_EQ(ledger_load(s, NAME, &found, &n, &e), ERR_UNSUPPORTED);
+	CHECK(strstr(e.msg, NAME ".000003.json has version 7"));
+	store_free(s);
+}
+
+/* The put takes place and its answer is lost: the next try finds it. */
+static void test_answer_lost(void)
+{
+	struct store *s = open_store();
+	unsigned int n = 0;
+	struct err e = { 0 };
+
+	set_rules(s, "put * lose times=1");
+	CHECK_EQ(put_record(s, record_of("x", NULL, 1), &n, &e), ERR_TIMEOUT);
+	CHECK_EQ(n, 0);
+	CHECK_OK(put_record(s, record_of("x", NULL, 1), &n, &e), e);
+	CHECK_EQ(n, 1);
+	/* The next try has something else to say. */
+	set_rules(s, "put * lose times=1");
+	CHECK_EQ(put_record(s, record_of("x", NULL, 2), &n, &e), ERR_TIMEOUT);
+	CHECK_OK(put_record(s, record_of("x", NULL, 3), &n, &e), e);
+	CHECK_EQ(n, 3);
+	CHECK_STR(keys(s), "tutti/ledger/" NAME ".000003.json");
+	store_free(s);
+}
+
+/* Whoever comes second has lost the session, however many records the other one has removed since. */
+static void test_two_owners(void)
+{
+	struct store *s = open_store();
+	unsigned int x = 0, y;
+	struct err e = { 0 };
+
+	CHECK_OK(put_record(s, record_of("x", NULL, 1), &x, &e), e);
+	y = x;
+	CHECK_OK(put_record(s, record_of("y", NULL, 2), &y, &e), e);
+	CHECK_EQ(put_record(s, record_of("x", NULL, 3), &x, &e), ERR_EXISTS);
+	CHECK(strstr(e.msg, "another aggregator"));
+	CHECK_OK(put_record(s, record_of("y", NULL, 4), &y, &e), e);
+	CHECK_OK(put_record(s, record_of("y", NULL, 5), &y, &e), e);
+	CHECK_EQ(put_record(s, record_of("x", NULL, 6), &x, &e), ERR_EXISTS);
+	CHECK_EQ(x, 1);
+	CHECK_OK(put_record(s, record_of("y", NULL, 7), &y, &e), e);
+	CHECK_STR(keys(s), "tutti/ledger/" NAME ".000005.json");
+	store_free(s);
+}
+
+/* ---- what a crash left ---- */
+
+static void test_carried_on(void)
+{
+	struct store *s = open_store();
+	const json_t *stored;
+	json_t *left;
+
+	leave(s, record_of("x", NULL, 1));
+	put_file(s, "host-a");
+	put_file(s, "host-a~2");
+	put_file(s, "host-b~2");
+	left = recover(s);
+	stored = json_object_get(left, "stored");
+	CHECK_EQ(json_get_int(left, "ledger"), 1);
+	CHECK_STR(json_get_text(json_object_get(left, "record"), "session"), NAME);
+	CHECK(json_object_get(stored, "host-a.xplane.pb"));
+	CHECK(json_object_get(stored, "host-a~2.xplane.pb"));
+	/* The aggregator was killed before it had all of host-b's. */
+	CHECK_EQ(json_object_size(stored), 2);
+	CHECK(!strstr(keys(s), "host-b"));
+	json_decref(left);
+	store_free(s);
+}
+
+static void test_committed(void)
+{
+	struct store *s = open_store();
+
+	put_file(s, "a");
+	leave(s, record_of("x", "committed", 1));
+	/* The store fails at each step once. */
+	for (int i = 0; i < 8; i++) {
+		char rules[60];
+		json_t *left = NULL;
+		struct err e;
+
+		snprintf(rules, sizeof(rules), "* * fail skip=%d times=1", i);
+		set_rules(s, rules);
+		if (!session_recover(s, NAME, &left, &e))
+			break;
+		CHECK_EQ(e.code, ERR_IO);
+	}
+	set_rules(s, "");
+	CHECK(!recover(s));
+	CHECK_STR(keys(s),
+		  "profiles/r/plugins/profile/" NAME "/a.xplane.pb "
+		  "tutti/index/79738878/87/9999-" NAME " tutti/runs/r/79738878/87/9999-" NAME
+		  " tutti/sessions/" NAME "/manifest.json");
+	store_free(s);
+}
+
+static void test_failed(void)
+{
+	struct store *s = open_store();
+
+	put_file(s, "a");
+	leave(s, record_of("x", "failed", 1));
+	CHECK(!recover(s));
+	CHECK_STR(keys(s), "tutti/failed/" NAME ".json");
+	/* A put that took very long brings an old record back. */
+	leave(s, record_of("x", NULL, 1));
+	put_file(s, "a");
+	CHECK(!recover(s));
+	CHECK_STR(keys(s), "tutti/failed/" NAME ".json");
+	store_free(s);
+}
+
+/* What the retry brought goes; the session stays. */
+static void test_retry(void)
+{
+	struct store *s = open_store();
+	json_t *left;
+
+	put_file(s, "a");
+	leave(s, record_of("x", "committed", 1));
+	CHECK(!recover(s));
+	leave(s, record_of("x", NULL, 2));
+	put_file(s, "b");
+	left = recover(s);
+	CHECK_EQ(json_get_int(json_object_get(left, "manifest"), "revision"), 1);
+	json_decref(left);
+	leave(s, record_of("x", "cancelled", 2));
+	CHECK(!recover(s));
+	CHECK(strstr(keys(s), "/a.xplane.pb") && !strstr(keys(s), "/b.xplane.pb"));
+	CHECK(strstr(keys(s), "manifest.json") && !strstr(keys(s), "ledger"));
+	store_free(s);
+}
+
+/* The deletion goes on where it broke off; the session is gone for readers from the first step on. */
+static void test_deletion_breaks_off(void)
+{
+	struct store *s = open_store();
+	json_t *manifest = NULL;
+	bool begun;
+	struct err e = { 0 };
+
+	put_file(s, "a");
+	leave(s, record_of("x", "committed", 1));
+	CHECK(!recover(s));
+	set_rules(s, "remove profiles/* fail");
+	CHECK_EQ(session_delete(s, NAME, &begun, &e), ERR_IO);
+	CHECK(begun);
+	CHECK_EQ(session_load_manifest(s, NAME, &manifest, &e), ERR_NOT_FOUND);
+	set_rules(s, "");
+	CHECK(!recover(s));
+	CHECK_STR(keys(s), "");
+	store_free(s);
+}
+
+/* A store that takes nothing at all keeps the session whole. */
+static void test_deletion_when_full(void)
+{
+	struct store *s = open_store();
+	json_t *manifest = NULL;
+	bool begun;
+	struct err e = { 0 };
+
+	put_file(s, "a");
+	leave(s, record_of("x", "committed", 1));
+	CHECK(!recover(s));
+	set_rules(s, "put * full");
+	CHECK_EQ(session_delete(s, NAME, &begun, &e), ERR_FULL);
+	CHECK(strstr(keys(s), "a.xplane.pb"));
+	CHECK_OK(session_load_manifest(s, NAME, &manifest, &e), e);
+	json_decref(manifest);
+	set_rules(s, "put * full times=1");
+	CHECK_OK(session_delete(s, NAME, &begun, &e), e);
+	CHECK_STR(keys(s), "");
+	store_free(s);
+}
+
+/* On a full store what the end drops makes room for its record. */
+static void test_full(void)
+{
+	struct store *s = open_store();
+	json_t *record = record_of("x", "failed", 1);
+	unsigned int n = 0;
+	struct err e = { 0 };
+
+	put_file(s, "a");
+	set_rules(s, "put * full times=1");
+	CHECK_OK(ledger_put_end(s, record, &n, &e), e);
+	CHECK_STR(keys(s), "tutti/ledger/" NAME ".000001.json");
+	json_decref(record);
+	/* A commit drops nothing. */
+	put_file(s, "a");
+	record = record_of("x", "committed", 1);
+	set_rules(s, "put * full times=1");
+	CHECK_EQ(ledger_put_end(s, record, &n, &e), ERR_FULL);
+	CHECK(strstr(keys(s), "a.xplane.pb"));
+	json_decref(record);
+	store_free(s);
+}
+
+/* Nothing is removed of a session whose record cannot be read. */
+static void test_unreadable(void)
+{
+	static const char *const texts[] = { "[]", "x", "{\"version\":2}", "{\"version\":1}" };
+	struct store *s = open_store();
+	json_t *left;
+	struct err e;
+	char before[2000];
+
+	put_file(s, "a");
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		put(s, "tutti/ledger/" NAME ".000001.json", texts[i]);
+		snprintf(before, sizeof(before), "%s", keys(s));
+		CHECK(session_recover(s, NAME, &left, &e));
+		CHECK(strstr(e.msg, NAME));
+		CHECK_STR(keys(s), before);
+	}
+	store_free(s);
+}
+
+int main(void)
+{
+	test_highest_holds();
+	test_damaged_and_unknown();
+	test_answer_lost();
+	test_two_owners();
+	test_carried_on();
+	test_committed();
+	test_failed();
+	test_retry();
+	test_deletion_breaks_off();
+	test_deletion_when_full();
+	test_full();
+	test_unreadable();
+	return 0;
+}
