@@ -114,7 +114,7 @@ class Campaign(Promises):
         wait_until("the end of what is left", lambda: not self.unfinished_removals())
 
     def unfinished_removals(self):
-        there = {p.name.split(".")[0] for p in self.c.store.glob("tutti/ledger/*")}
+        there = {p.name.split(".")[0] for p in self.c.store.glob("tutti/ledger/*.json")}
         return (self.deleted & there) - set(self.manifests())
 
     def play(self, life, variant, nth):

@@ -142,7 +142,7 @@ class Promises:
         manifests = self.manifests()
         there = {(p.parent.name, p.name) for p in self.c.logdir.glob("plugins/profile/*/*.xplane.pb")}
         named = {(s, h["file"]) for s, m in manifests.items() for h in m["hosts"] if h["file"]}
-        ledgers = list(self.c.store.glob("tutti/ledger/*"))
+        ledgers = list(self.c.store.glob("tutti/ledger/*.json"))
         parts = list((self.c.dir / "agg-spool").glob("*.part"))
         if there != named or ledgers or parts:
             self.clash(f"left over: {there ^ named} {ledgers} {parts}")
