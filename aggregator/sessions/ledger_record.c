@@ -193,6 +193,27 @@ static void remove_older(struct store *s, const struct session_keys *found, unsi
 	}
 }
 
+static bool has_number(const struct session_keys *found, unsigned int n)
+{
+	for (size_t i = 0; i < found->n; i++) {
+		if (number_of(found->items[i]) == n)
+			return true;
+	}
+	return false;
+}
+
+/* Only the owner removes records: where this one's last is gone, another owner has ended the session and removed its
+ * ledger. The new record must not begin a second one. */
+static int withdraw(struct store *s, const char *session, unsigned int n, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	record_key(session, n, key);
+	rc = session_remove_key(s, key, e);
+	return rc ? rc : lost(session, e);
+}
+
 int ledger_put(struct store *s, const char *session, const json_t *record, unsigned int *n,
 	       struct err *e)
 {
@@ -204,6 +225,8 @@ int ledger_put(struct store *s, const char *session, const json_t *record, unsig
 		rc = list_records(s, session, &found, e);
 	if (!rc && found.n && number_of(found.items[found.n - 1]) > written)
 		rc = lost(session, e);
+	if (!rc && *n && !has_number(&found, *n))
+		rc = withdraw(s, session, written, e);
 	if (!rc) {
 		remove_older(s, &found, written);
 		*n = written;

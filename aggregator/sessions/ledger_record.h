@@ -6,7 +6,8 @@
  *
  * Each record is created, never replaced; the highest N holds. Of two aggregators that use the same session both
  * create N + 1, and one of them is refused: it has lost the session. Older records are removed when a newer one is
- * there, so that the number alone proves nothing: after each put the writer looks whether a higher one exists.
+ * there, so that the number alone proves nothing: after each put the writer looks whether a higher one exists, and
+ * whether its own last one is still there.
  */
 #ifndef AGGREGATOR_SESSIONS_LEDGER_RECORD_H
 #define AGGREGATOR_SESSIONS_LEDGER_RECORD_H

@@ -4,7 +4,7 @@ one aggregator."""
 import os
 import subprocess
 
-from lib.cluster import BIN, SLOW, Cluster, main
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 
 DAEMONS = ("tutti-aggregator", "tutti-agent")
 
@@ -61,15 +61,18 @@ def test_log_without_reader():
 
 
 def test_second_aggregator():
-    """Started by mistake on the first one's store: it would take captures under way for a crash's leftovers."""
+    """Started by mistake on the first one's store: it takes the capture under way over, and the first one learns that."""
     with Cluster() as c:
         c.aggregator()
-        p = subprocess.run(
-            [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--spool", c.dir / "spool-2", "--http",
-             "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--probe", "127.0.0.1:0"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20 * SLOW)
-        assert p.returncode == 1, p.stderr
-        assert "in use by another process" in p.stderr, p.stderr
+        c.agent("host-a", "--tracers", "metrics")
+        c.wait_hosts(1)
+        status, capture = c.call("POST", "/api/v1/captures", {"duration_ns": 60_000_000_000})
+        assert status == 202, capture
+        c.start("second", [BIN / "tutti-aggregator", "--store", f"file://{c.store}", "--spool", c.dir / "spool-2", "--http",
+                           "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--probe", "127.0.0.1:0"])
+        wait_until("the takeover", lambda: f"AGG-RESUMED session={capture['session']}" in c.log("second"))
+        c.call("POST", f"/api/v1/captures/{capture['session']}/stop")
+        wait_until("the first one to learn of it", lambda: "AGG-LEDGER" in c.log("aggregator") and "state=lost" in c.log("aggregator"))
 
 
 main(test_refusals, test_words_that_are_no_text, test_log_without_reader, test_second_aggregator)

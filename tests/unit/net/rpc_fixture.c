@@ -9,12 +9,15 @@
 
 struct kept kept;
 
+int echoed;
+
 static bool echo(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	size_t len;
 	const uint8_t *data = rpc_msg_data(msg, &len);
 
 	rpc_send(call, data, len);
+	echoed++;
 	return true;
 }
 

@@ -38,6 +38,7 @@ struct kept {
 };
 
 extern struct kept kept;
+extern int echoed; /* messages of all calls to /t.T/Echo and /t.T/Small */
 
 /* What a client saw of one call. */
 struct seen {

@@ -272,6 +272,25 @@ static void test_taken_over(void)
 	bed_free(&old);
 }
 
+/* The new owner has ended the session and removed its ledger: the former one does not begin it again. */
+static void test_taken_over_and_ended(void)
+{
+	struct bed b;
+	bool found = true;
+	struct err e = { 0 };
+
+	bed_new(&b);
+	change(&b, 1, NULL);
+	RUN_UNTIL(b.loop, b.durable);
+	CHECK_OK(ledger_remove(b.sessions.store, NAME, &e), e);
+	change(&b, 2, "committed");
+	RUN_UNTIL(b.loop, b.lost);
+	CHECK_EQ(b.ended, 0);
+	CHECK_OK(ledger_find(b.sessions.store, NAME, &found, &e), e);
+	CHECK(!found);
+	bed_free(&b);
+}
+
 /* No try after that, and what is in the store stays there for the next start. */
 static void test_stop(void)
 {
@@ -295,6 +314,7 @@ int main(void)
 	test_end();
 	test_end_is_durable_first();
 	test_taken_over();
+	test_taken_over_and_ended();
 	test_stop();
 	return 0;
 }
