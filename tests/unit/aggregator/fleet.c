@@ -164,6 +164,27 @@ json_t *fleet_left(struct fleet *f, const char *session)
 	return all;
 }
 
+/* The store is a new one: the records are put into it first. */
+void fleet_recover(struct fleet *f, const json_t *left)
+{
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < json_array_size(left); i++) {
+		const json_t *item = json_array_get(left, i);
+		const json_t *record = json_object_get(item, "record");
+		char *text = json_dumps(record, 0);
+		char *key = xasprintf("tutti/ledger/%s.%06d.json", json_get_text(record, "session"),
+				      (int)json_get_int(item, "ledger"));
+
+		CHECK_OK(store_put_bytes(f->agg.store.store, key, text, strlen(text), STORE_ABSENT,
+					 STORE_NO_DEADLINE, &e),
+			 e);
+		free(key);
+		free(text);
+	}
+	captures_recover(f->agg.captures, left);
+}
+
 struct capture *fleet_begin(struct fleet *f)
 {
 	const struct capture_request req = { .duration_ns = 10 * NS_PER_MS, .origin = "test" };

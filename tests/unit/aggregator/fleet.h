@@ -53,6 +53,9 @@ int fleet_wait_durable(struct fleet *f, struct capture *c);
 /* Whether the store has a ledger of this session. */
 bool fleet_has_ledger(struct fleet *f, const char *session);
 
+/* Carries on, in a fleet that has started, what fleet_left() gave. */
+void fleet_recover(struct fleet *f, const json_t *left);
+
 /* What a crash now would leave of the session, as captures_recover() takes it: an array, a new reference. */
 json_t *fleet_left(struct fleet *f, const char *session);
 

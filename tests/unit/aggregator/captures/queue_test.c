@@ -262,7 +262,7 @@ static void test_restart(void)
 	fleet_stop(&f);
 
 	fleet_start(&f, 0, 0);
-	captures_recover(f.agg.captures, left);
+	fleet_recover(&f, left);
 	json_decref(left);
 	c = capture_find(f.agg.captures, names[0]);
 	CHECK(c && c->state == CAP_QUEUED && c->refine);

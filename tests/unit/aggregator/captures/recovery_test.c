@@ -234,7 +234,7 @@ static struct capture *resumed(struct fleet *f, struct capture *c)
 	fleet_wait_over(f, session);
 	f->agg.clock.kept = true;
 	f->agg.patience.lost_ns = 20 * NS_PER_S;
-	captures_recover(f->agg.captures, left);
+	fleet_recover(f, left);
 	json_decref(left);
 	c = capture_find(f->agg.captures, session);
 	CHECK(c && !capture_has_ended(c));

@@ -349,7 +349,7 @@ static void test_queued_resumed(void)
 	left = fleet_left(&f, session);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, session);
-	captures_recover(f.agg.captures, left);
+	fleet_recover(&f, left);
 	json_decref(left);
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_QUEUED);
@@ -430,7 +430,7 @@ static void test_resumed(void)
 	fake_hang_up(&b);
 	hold(&b, session, "stored");
 	f.agg.clock.kept = true;
-	captures_recover(f.agg.captures, left);
+	fleet_recover(&f, left);
 	json_decref(left);
 	b.welcomes = 0;
 	fake_dial(&b, &f, "host-b", b.instance);
