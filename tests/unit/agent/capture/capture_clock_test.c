@@ -224,13 +224,13 @@ static void test_times_of_steps_are_session_times(void)
 	CHECK_OK(capture_start(g.f.captures, &req, &c, &e), e);
 	fixture_until(&g.f, is_over, &g);
 	mark_step(&g, raw_of_session(&g.r, req.t0_ns + NS_PER_S), 1);
-	mark_step(&g, raw_of_session(&g.r, req.t0_ns + window_ns - NS_PER_US), 2);
+	mark_step(&g, raw_of_session(&g.r, req.t0_ns + window_ns - NS_PER_MS), 2);
 	CHECK(capture_steps(c, &steps));
 	CHECK_EQ(steps.first, 1);
 	CHECK_EQ(steps.last, 1);
 	CHECK(llabs(steps.first_at_ns - NS_PER_S) <= capture_bound_ns(c));
 	CHECK(steps.end_at_ns <= window_ns);
-	CHECK(steps.end_at_ns >= window_ns - NS_PER_US - capture_bound_ns(c));
+	CHECK(steps.end_at_ns >= window_ns - NS_PER_MS - capture_bound_ns(c));
 	CHECK(capture_bound_ns(c) < NS_PER_MS);
 	rig_down(&g);
 }
