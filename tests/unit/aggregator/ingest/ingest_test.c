@@ -381,7 +381,7 @@ static void test_file_check(void)
 struct odd_store {
 	struct store base;
 	struct store *real;
-	const char *fail; /* puts of keys that hold this fail */
+	_Atomic(const char *) fail; /* puts of keys that hold this fail; read by workers */
 	const char *block; /* a put of such a key hangs until `go`, and stores only then */
 	bool go;
 	atomic_bool is_blocked; /* what follows is written */
@@ -418,8 +418,9 @@ static int odd_put(struct store *s, const struct store_put *put, struct store_st
 		   struct err *e)
 {
 	struct odd_store *o = (struct odd_store *)s;
+	const char *fail = atomic_load(&o->fail);
 
-	if (o->fail && strstr(put->key, o->fail))
+	if (fail && strstr(put->key, fail))
 		return err_set(e, ERR_IO, "no space left");
 	if (o->block && strstr(put->key, o->block))
 		return odd_block(o, put);
@@ -480,7 +481,7 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 		fake_result(&a, false, "upload", "the aggregator did not take it");
 	}
 	WAIT(&f, fleet_host_is(c, 0, "failed"));
-	odd.fail = NULL;
+	atomic_store(&odd.fail, NULL);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_EQ(a.arms, armed);
@@ -508,7 +509,7 @@ static void test_further_files_that_do_not_fit(void)
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_UNAVAILABLE);
 	WAIT(&f, !f.agg.jobs.n); /* the removal of what it had stored */
 	CHECK_EQ(fleet_keys(&f), 1); /* the plan */
-	odd.fail = NULL;
+	atomic_store(&odd.fail, NULL);
 	CHECK_EQ(fake_upload(&a, 3, 100, FLAW_NONE), RPC_OK);
 	CHECK_EQ(fleet_keys(&f), 4);
 	fake_result(&a, true, "", "");
