@@ -15,19 +15,32 @@ parts=("$@")
 
 tests/setup.sh test || exit 1
 export TUTTI_PYTHON=$PWD/.venv/bin/python
-passed=0 failed=() skipped=()
+passed=0 failed=() skipped=() ahead=
 jobs=$((2 * $(nproc))) # most of a test is waiting
+
+# compile PRESET
+compile() {
+	local log=build/$1.log targets=()
+	mkdir -p build
+	[ "$1" != release ] || targets=(--target tutti-aggregator tutti-agent tutti burst) # its tests run no others
+	cmake --preset "$1" >"$log" 2>&1 && cmake --build --preset "$1" "${targets[@]}" >>"$log" 2>&1
+}
 
 # build PRESET
 build() {
-	local log=build/$1.log targets=()
-	mkdir -p build
+	[ -z "$ahead" ] || wait "$ahead"
+	ahead=
 	echo "==== $1: build"
-	[ "$1" != release ] || targets=(--target tutti-aggregator tutti-agent tutti burst) # its tests run no others
-	cmake --preset "$1" >"$log" 2>&1 && cmake --build --preset "$1" "${targets[@]}" >>"$log" 2>&1 && return
-	tail -n 60 "$log"
+	compile "$1" && return
+	tail -n 60 "build/$1.log"
 	failed+=("build of $1")
 	return 1
+}
+
+# The parts after this one are built while its tests wait.
+compile_ahead() {
+	local preset
+	for preset in "$@"; do compile "$preset"; done
 }
 
 # suite PRESET [ctest arguments...]: builds a preset and runs its tests; adds to the counts.
@@ -36,6 +49,11 @@ suite() {
 	shift
 	build "$preset" || return
 	rm -f "$report"
+	if [ ${#later[@]} -gt 0 ]; then
+		compile_ahead "${later[@]}" &
+		ahead=$!
+		renice -n 10 "$ahead" >/dev/null 2>&1
+	fi
 	echo "==== $preset: test"
 	ctest --preset "$preset" --output-junit "$report" "$@"
 	if ! [ -s "$report" ]; then
@@ -56,7 +74,9 @@ suite() {
 	)
 }
 
+later=("${parts[@]}")
 for part in "${parts[@]}"; do
+	later=("${later[@]:1}")
 	case $part in
 	dev) suite dev -j$jobs -LE 'release' ;;
 	tsan) suite tsan -j$jobs -LE 'release' ;;
