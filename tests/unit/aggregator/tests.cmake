@@ -1,7 +1,9 @@
 unit_test(aggregator/sessions/sessions_test PURE USES aggregator_sessions PKG jansson)
 unit_test(aggregator/sessions/recover_test PURE USES aggregator_sessions PKG jansson)
-unit_test(aggregator/sessions/ledger_test VIRTUAL USES aggregator_sessions net PKG jansson)
-unit_test(aggregator/sessions/session_store_test VIRTUAL USES aggregator_sessions net PKG jansson)
+if(NOT TUTTI_SANITIZE STREQUAL thread)	# minutes of back-off, which only virtual time makes short
+	unit_test(aggregator/sessions/ledger_test VIRTUAL USES aggregator_sessions net PKG jansson)
+	unit_test(aggregator/sessions/session_store_test VIRTUAL USES aggregator_sessions net PKG jansson)
+endif()
 unit_test(aggregator/sessions/index_test VIRTUAL USES aggregator_sessions net PKG jansson)
 unit_test(aggregator/evidence/causality_test PURE USES aggregator_evidence PKG jansson)
 unit_test(aggregator/evidence/refine_test PURE USES aggregator_evidence)
