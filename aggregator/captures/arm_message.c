@@ -58,8 +58,7 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 	arm.tracers = c->tracers;
 	arm.n_tracers = count_names(c->tracers);
 	arm.upload_deadline_ns = c->last_ns;
-	arm.gather_by_ns = capture_gather_by(c,
-					     c->snapshot ? c->armed_at_ns : t0_ns + c->duration_ns);
+	arm.gather_by_ns = capture_gather_by(c, t0_ns + c->duration_ns);
 	arm.probe_gap_ms = probe_gap_ms(c);
 	if (t0_ns != c->t0_ns) {
 		snprintf(note, sizeof(note),

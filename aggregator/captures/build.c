@@ -188,14 +188,8 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
 }
 
-void capture_renew(struct capture *c)
+static void choose_window(struct capture *c, int64_t bound_ns)
 {
-	int64_t bound_ns = update_agents(c);
-
-	if (c->snapshot) {
-		capture_set_deadline(c, captures_now(c->captures));
-		return;
-	}
 	/* An open-ended capture begins now: rings reach back to T0 when a host is armed later. */
 	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
 	if (!c->open_ended && !c->by_step) {
@@ -206,6 +200,14 @@ void capture_renew(struct capture *c)
 	c->t0_ns = captures_now(c->captures) + c->lead_ns;
 	if (c->t0_ns < c->not_before_ns)
 		c->t0_ns = c->not_before_ns;
+}
+
+void capture_renew(struct capture *c)
+{
+	int64_t bound_ns = update_agents(c);
+
+	if (!c->snapshot)
+		choose_window(c, bound_ns);
 	capture_set_deadline(c, c->t0_ns + c->duration_ns);
 }
 

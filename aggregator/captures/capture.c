@@ -386,17 +386,6 @@ void capture_wake(struct capture *c)
 		loop_timer_in(c->captures->env.loop, &c->timer, 0, on_due, c);
 }
 
-/* The lead is how long arming this fleet has taken before. A host that is not armed at T0 has the same time
- * again. */
-int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
-{
-	int64_t patience_ns = c->captures->env.patience->arm_ns;
-
-	if (c->snapshot)
-		t0_ns = captures_now(c->captures);
-	return t0_ns + (c->lead_ns > patience_ns ? c->lead_ns : patience_ns);
-}
-
 /* ---- on request ---- */
 
 void capture_stop(struct capture *c)

@@ -91,7 +91,6 @@ bool capture_finish_if_ended(struct capture *c); /* whether all hosts have ended
 void capture_end(struct capture *c, enum capture_event event); /* the ledger is closed */
 
 void capture_stop_at(struct capture *c, int64_t t1_ns);
-int64_t capture_arm_by(const struct capture *c, int64_t t0_ns); /* see arm_by_ns */
 
 /* ---- plan.c: what is stored, and what follows when it is ---- */
 
@@ -150,6 +149,7 @@ void capture_retry_recover(struct captures *cs, const json_t *left); /* of an ea
 /* Of queued hosts: uploading if they hold a file. */
 void capture_retry_update_states(struct capture *c);
 
+bool capture_host_has_own_window(const struct capture_host *h); /* a retry recorded it later */
 bool capture_retry_lost_file(struct capture_host *h); /* true: the host records again */
 
 /* The hosts that must record; false: none of them has a window that begins before `ns`. */
@@ -195,11 +195,13 @@ json_t *capture_planned_host_json(const struct capture_host *h);
 /* What was asked for and a manifest does not say otherwise: "options", "tracers", "grace_given_ns". */
 void capture_put_request(json_t *o, const struct capture *c);
 
-/* ---- deadline.c ---- */
+/* ---- deadline.c: instants of the session clock; of a window that is over they count from now ---- */
 
 void capture_set_deadline(struct capture *c,
-			  int64_t t1_ns); /* sets grace_ns, deadline_ns, last_ns */
-int64_t capture_gather_by(const struct capture *c, int64_t t1_ns); /* see gather_by_ns of Arm */
+			  int64_t window_end_ns); /* sets grace_ns, deadline_ns, last_ns */
+int64_t capture_arm_by(const struct capture *c, int64_t t0_ns); /* see arm_by_ns */
+int64_t capture_gather_by(const struct capture *c,
+			  int64_t window_end_ns); /* see gather_by_ns of Arm */
 bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no host makes progress */
 
 /* ---- notes.c ---- */

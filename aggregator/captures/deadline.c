@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The grace: how long after the window a capture waits for its hosts. At the deadline it goes on while hosts
- * that have not ended make progress, but not beyond last_ns.
+ * that have not ended make progress, but not beyond last_ns. Of a window that is over (a snapshot, a host that
+ * connects late) the grace counts from now: only now are the hosts asked.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -31,8 +32,21 @@ static int64_t grace_of(const struct capture *c)
 		       : max_ns(c->captures->env.grace_ns, WINDOWS_OF_GRACE * c->duration_ns);
 }
 
-void capture_set_deadline(struct capture *c, int64_t t1_ns)
+static int64_t or_now(const struct capture *c, int64_t ns)
 {
+	return max_ns(ns, captures_now(c->captures));
+}
+
+/* The lead is how long arming this fleet has taken before. A host that is not armed at T0 has the same time
+ * again. */
+int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
+{
+	return or_now(c, t0_ns) + max_ns(c->lead_ns, c->captures->env.patience->arm_ns);
+}
+
+void capture_set_deadline(struct capture *c, int64_t window_end_ns)
+{
+	int64_t t1_ns = or_now(c, window_end_ns);
 	int64_t grace_ns = grace_of(c);
 	int64_t last_ns = t1_ns + max_ns(grace_ns, min_ns(EXTENSION * grace_ns, LIMIT_GRACE_NS));
 
@@ -45,12 +59,15 @@ void capture_set_deadline(struct capture *c, int64_t t1_ns)
 	c->last_ns = last_ns;
 }
 
-int64_t capture_gather_by(const struct capture *c, int64_t t1_ns)
+int64_t capture_gather_by(const struct capture *c, int64_t window_end_ns)
 {
+	int64_t t1_ns = or_now(c, window_end_ns);
+	int64_t left_ns = c->last_ns - t1_ns;
+
 	/* Merging and sending may take as long as they make progress, unless the caller cannot wait. */
-	if (c->last_ns - t1_ns >= 2 * c->grace_ns)
+	if (left_ns >= 2 * c->grace_ns)
 		return t1_ns + c->grace_ns - min_ns(c->grace_ns / 4, MERGE_NS);
-	return t1_ns + c->grace_ns / 2;
+	return t1_ns + min_ns(left_ns, c->grace_ns) / 2;
 }
 
 static bool is_waiting_for_credit(const struct capture *c)

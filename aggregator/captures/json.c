@@ -66,7 +66,7 @@ static json_t *new_result_json(const struct capture_host *h)
 	json_put(o, "tracers", tracers);
 	if (h->armed_late_ns)
 		json_put_int(o, "armed_late_ns", h->armed_late_ns);
-	if (h->t0_ns)
+	if (capture_host_has_own_window(h))
 		json_put_int(o, "t0_ns", h->t0_ns);
 	if (h->steps.known)
 		json_put(o, "steps", steps_seen_json(&h->steps));

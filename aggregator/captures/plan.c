@@ -41,7 +41,7 @@ static bool is_late(const struct capture *c)
 {
 	int64_t earliest_ns = captures_now(c->captures) + c->lead_ns / 2;
 
-	if (!c->lead_ns) /* open-ended: rings reach back */
+	if (!c->lead_ns) /* open-ended or past: rings reach back */
 		return false;
 	if (capture_is_retry(c))
 		return capture_retry_begins_before(c, earliest_ns);

@@ -119,6 +119,7 @@ static bool waits_for_step(const struct capture *c)
 
 /* ---- conflicts ---- */
 
+/* A framework's profiler has no ring: a snapshot leaves it alone. */
 static bool traces_profilers(const struct capture *c)
 {
 	if (c->snapshot)

@@ -63,7 +63,7 @@ static int build(struct captures *cs, const json_t *manifest, struct capture **o
 	capture_load(c, manifest, manifest);
 	load_hosts(c, json_object_get(manifest, "hosts"));
 	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
-	c->lead_ns = capture_lead(cs, c->n_hosts - c->n_ended, 0);
+	c->lead_ns = c->snapshot ? 0 : capture_lead(cs, c->n_hosts - c->n_ended, 0);
 	c->grace_given_ns = json_get_int(request, "grace_given_ns");
 	capture_set_deadline(c, captures_now(cs));
 	rc = capture_load_options(c, request, e);
@@ -123,10 +123,15 @@ bool capture_retry_begins_before(const struct capture *c, int64_t ns)
 	return false;
 }
 
-/* One window for all hosts that must record and are not asked yet. */
+bool capture_host_has_own_window(const struct capture_host *h)
+{
+	return h->t0_ns && h->t0_ns != h->capture->t0_ns;
+}
+
+/* One window for all hosts that must record and are not asked yet. That of a snapshot may still be in their rings. */
 void capture_retry_choose_window(struct capture *c)
 {
-	int64_t t0_ns = captures_now(c->captures) + c->lead_ns;
+	int64_t t0_ns = c->snapshot ? c->t0_ns : captures_now(c->captures) + c->lead_ns;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!must_record(&c->hosts[i]))
@@ -144,7 +149,7 @@ void capture_retry_finish(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		const struct capture_host *h = &c->hosts[i];
 
-		if (h->old_result || !h->t0_ns)
+		if (h->old_result || !capture_host_has_own_window(h))
 			continue;
 		time_iso(h->t0_ns, start);
 		json_array_append_new(

@@ -595,9 +595,11 @@ static void test_cancel_is_repeated(void)
 }
 
 /* Together the hosts of a capture send no more than that, however many they are. */
-static uint32_t probe_gap_ms(size_t hosts)
+static uint32_t probe_gap_ms(struct fleet *f, size_t hosts)
 {
-	struct capture c = { .n_hosts = hosts, .settings = json_object() };
+	struct capture c = { .captures = f->agg.captures,
+			     .n_hosts = hosts,
+			     .settings = json_object() };
 	Tutti__V1__AggregatorMessage *m;
 	struct buf b = BUF_INIT;
 	uint32_t gap_ms;
@@ -614,9 +616,13 @@ static uint32_t probe_gap_ms(size_t hosts)
 
 static void test_probe_gap(void)
 {
-	CHECK_EQ(probe_gap_ms(1), 0);
-	CHECK_EQ(probe_gap_ms(10000), 500);
-	CHECK_EQ(probe_gap_ms(LIMIT_HOSTS), 1000);
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	CHECK_EQ(probe_gap_ms(&f, 1), 0);
+	CHECK_EQ(probe_gap_ms(&f, 10000), 500);
+	CHECK_EQ(probe_gap_ms(&f, LIMIT_HOSTS), 1000);
+	fleet_stop(&f);
 }
 
 int main(void)

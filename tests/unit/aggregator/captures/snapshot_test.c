@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows that are over: sharing, patience, no queue for profilers, and windows that no ring reaches. */
 #include "aggregator/captures/capture.h"
+#include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "tests/unit/aggregator/fleet.h"
 
@@ -130,6 +131,88 @@ static void test_refused(void)
 	fleet_stop(&f);
 }
 
+static int retry(struct fleet *f, const char *session, struct capture **c, struct err *e)
+{
+	json_t *manifest = NULL;
+	int rc;
+
+	CHECK_OK(session_load_manifest(f->agg.store.store, session, &manifest, e), *e);
+	rc = capture_retry(f->agg.captures, manifest, c, e);
+	json_decref(manifest);
+	return rc;
+}
+
+/* A retry cuts the same window, and its hosts have the whole grace again. */
+static void test_retry(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true, .auto_deliver = true };
+	struct fake b = { .auto_arm = true };
+	struct capture *c;
+	struct err e = { 0 };
+	char session[64];
+	int64_t t0_ns, now_ns;
+
+	fleet_start(&f, 0, NS_PER_S);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	CHECK_OK(begin(&f, 0, 20 * NS_PER_S, &c, &e), e);
+	snprintf(session, sizeof(session), "%s", c->session);
+	fleet_wait_over(&f, session);
+	t0_ns = c->t0_ns;
+	CHECK_STR(fleet_result(c, 1).state, "failed");
+	b.auto_deliver = true;
+	now_ns = session_clock_now(&f.agg.clock);
+	CHECK_OK(retry(&f, session, &c, &e), e);
+	fleet_wait_over(&f, session);
+	CHECK_EQ(a.arms, 1);
+	CHECK_EQ(b.arms, 2);
+	CHECK_EQ(b.t0_ns, t0_ns);
+	CHECK(b.gather_by_ns > now_ns && b.deadline_ns > now_ns);
+	CHECK_STR(fleet_result(c, 1).state, "complete");
+	CHECK_EQ(fleet_result(c, 1).t0_ns, 0);
+	CHECK_EQ(json_array_size(c->warnings), 0);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+/* An agent that a restarted aggregator arms again has the whole grace, too. */
+static void test_recovered(void)
+{
+	struct fleet f;
+	struct fake a = { 0 };
+	struct capture *c;
+	struct err e = { 0 };
+	char session[64];
+	int64_t now_ns;
+	json_t *left;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	CHECK_OK(begin(&f, 0, 20 * NS_PER_S, &c, &e), e);
+	CHECK_EQ(fleet_wait_durable(&f, c), 0);
+	snprintf(session, sizeof(session), "%s", c->session);
+	left = fleet_left(&f, session);
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, session);
+	fake_hang_up(&a);
+	f.agg.clock.kept = true;
+	fleet_recover(&f, left);
+	json_decref(left);
+	a.welcomes = a.arms = 0;
+	a.auto_arm = a.auto_deliver = true;
+	now_ns = session_clock_now(&f.agg.clock);
+	fake_dial(&a, &f, "a", a.instance);
+	fake_hello(&a, NULL, NULL);
+	WAIT(&f, a.arms == 1);
+	CHECK(a.gather_by_ns > now_ns && a.deadline_ns > now_ns);
+	fleet_wait_over(&f, session);
+	CHECK_STR(fleet_result(capture_find(f.agg.captures, session), 0).state, "complete");
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_past_window();
@@ -137,5 +220,7 @@ int main(void)
 	test_shared();
 	test_no_queue();
 	test_refused();
+	test_retry();
+	test_recovered();
 	return 0;
 }
