@@ -29,53 +29,50 @@ enum member_kind {
 	MEMBER_OBJECT
 };
 
+enum {
+	OF_CAPTURE = 1, /* POST /api/v1/captures */
+	OF_SNAPSHOT = 2, /* POST /api/v1/snapshots */
+	OF_BOTH = OF_CAPTURE | OF_SNAPSHOT
+};
+
 struct member {
+	int of;
 	const char *name;
 	enum member_kind kind;
 	size_t offset; /* in struct capture_request */
 	const char *expected;
 };
 
-#define MEMBER(name, kind, expected) \
+#define MEMBER(of, name, kind, field, expected) \
 	{ \
-#name, kind, offsetof(struct capture_request, name), expected \
+		of, name, kind, offsetof(struct capture_request, field), expected \
 	}
+#define NANOSECONDS "an integer of nanoseconds"
 
 static const struct member members[] = {
-	MEMBER(hosts, MEMBER_TEXT, "a selector"),
-	MEMBER(run, MEMBER_TEXT, "a name"),
-	MEMBER(duration_ns, MEMBER_DURATION, "an integer of nanoseconds above 0"),
-	MEMBER(wait_ns, MEMBER_WAIT, "an integer of nanoseconds, 0 or above"),
-	MEMBER(grace_ns, MEMBER_GRACE, "an integer of nanoseconds, from 1 s to 2 h"),
-	MEMBER(refine, MEMBER_TEXT, "\"events\""),
-	MEMBER(at_step, MEMBER_STEP, "a step's number or \"next\""),
-	{ "steps", MEMBER_COUNT, offsetof(struct capture_request, n_steps),
-	  "a number of steps, 1 to 1000000" },
-	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
-	MEMBER(settings, MEMBER_OBJECT, "an object"),
-	{ NULL, 0, 0, NULL },
+	MEMBER(OF_BOTH, "hosts", MEMBER_TEXT, hosts, "a selector"),
+	MEMBER(OF_BOTH, "run", MEMBER_TEXT, run, "a name"),
+	MEMBER(OF_CAPTURE, "duration_ns", MEMBER_DURATION, duration_ns, NANOSECONDS " above 0"),
+	MEMBER(OF_SNAPSHOT, "last_ns", MEMBER_DURATION, duration_ns, NANOSECONDS " above 0"),
+	MEMBER(OF_SNAPSHOT, "ending_at_ns", MEMBER_INSTANT, ending_at_ns,
+	       "an instant in nanoseconds of Unix time"),
+	MEMBER(OF_SNAPSHOT, "ago_ns", MEMBER_INSTANT, ago_ns, NANOSECONDS ", 0 or above"),
+	MEMBER(OF_CAPTURE, "wait_ns", MEMBER_WAIT, wait_ns, NANOSECONDS ", 0 or above"),
+	MEMBER(OF_BOTH, "grace_ns", MEMBER_GRACE, grace_ns, NANOSECONDS ", from 1 s to 2 h"),
+	MEMBER(OF_BOTH, "refine", MEMBER_TEXT, refine, "\"events\""),
+	MEMBER(OF_CAPTURE, "at_step", MEMBER_STEP, at_step, "a step's number or \"next\""),
+	MEMBER(OF_CAPTURE, "steps", MEMBER_COUNT, n_steps, "a number of steps, 1 to 1000000"),
+	MEMBER(OF_BOTH, "tracers", MEMBER_ARRAY, tracers, "an array of names"),
+	MEMBER(OF_BOTH, "settings", MEMBER_OBJECT, settings, "an object"),
 };
 
-/* Of POST /api/v1/snapshots. */
-static const struct member snapshot_members[] = {
-	MEMBER(hosts, MEMBER_TEXT, "a selector"),
-	MEMBER(run, MEMBER_TEXT, "a name"),
-	{ "last_ns", MEMBER_DURATION, offsetof(struct capture_request, duration_ns),
-	  "an integer of nanoseconds above 0" },
-	MEMBER(ending_at_ns, MEMBER_INSTANT, "an instant in nanoseconds of Unix time"),
-	MEMBER(ago_ns, MEMBER_INSTANT, "an integer of nanoseconds, 0 or above"),
-	MEMBER(grace_ns, MEMBER_GRACE, "an integer of nanoseconds, from 1 s to 2 h"),
-	MEMBER(refine, MEMBER_TEXT, "\"events\""),
-	MEMBER(tracers, MEMBER_ARRAY, "an array of names"),
-	MEMBER(settings, MEMBER_OBJECT, "an object"),
-	{ NULL, 0, 0, NULL },
-};
-
-static const struct member *member_find(const struct member *m, const char *name)
+static const struct member *member_find(int of, const char *name)
 {
-	while (m->name && strcmp(m->name, name))
-		m++;
-	return m->name ? m : NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		if (members[i].of & of && !strcmp(members[i].name, name))
+			return &members[i];
+	}
+	return NULL;
 }
 
 static bool set_step(struct capture_request *req, const json_t *value)
@@ -123,8 +120,7 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 	return false;
 }
 
-static int read_body(struct capture_request *req, const struct member *known, json_t *body,
-		     struct err *e)
+static int read_body(struct capture_request *req, int of, json_t *body, struct err *e)
 {
 	const char *name;
 	json_t *value;
@@ -133,7 +129,7 @@ static int read_body(struct capture_request *req, const struct member *known, js
 		return err_set(e, ERR_INVALID, "the body is not a JSON object");
 	json_object_foreach(body, name, value)
 	{
-		const struct member *m = member_find(known, name);
+		const struct member *m = member_find(of, name);
 
 		if (!m)
 			return err_set(e, ERR_INVALID, "unknown member '%.60s'", name);
@@ -186,8 +182,7 @@ static void answer_ended(void *arg, struct capture *c, const struct err *not_dur
 }
 
 /* Begins what the body asks for, on top of what `req` has already. */
-static void begin(struct api *api, struct http_req *http, const struct member *known,
-		  struct capture_request *req)
+static void begin(struct api *api, struct http_req *http, int of, struct capture_request *req)
 {
 	struct capture *c = NULL;
 	json_t *body = NULL;
@@ -196,7 +191,7 @@ static void begin(struct api *api, struct http_req *http, const struct member *k
 
 	req->origin = "api";
 	if (!rc)
-		rc = read_body(req, known, body, &e);
+		rc = read_body(req, of, body, &e);
 	if (!rc)
 		rc = capture_begin(api->env.captures, req, &c, &e);
 	if (rc && e.code == ERR_BUSY && !api->env.store->ready)
@@ -214,7 +209,7 @@ void api_capture_begin(struct api *api, struct http_req *http, const char *id, c
 
 	(void)id;
 	(void)name;
-	begin(api, http, members, &req);
+	begin(api, http, OF_CAPTURE, &req);
 }
 
 void api_snapshot_begin(struct api *api, struct http_req *http, const char *id, const char *name)
@@ -223,7 +218,7 @@ void api_snapshot_begin(struct api *api, struct http_req *http, const char *id, 
 
 	(void)id;
 	(void)name;
-	begin(api, http, snapshot_members, &req);
+	begin(api, http, OF_SNAPSHOT, &req);
 }
 
 /* ---- the other calls ---- */
