@@ -164,10 +164,10 @@ static void report(struct series *s, const json_t *result)
 	json_array_append_new(s->list, row);
 }
 
-static int finish_one(struct series *s, const json_t *capture, struct err *e)
+static int finish_one(struct series *s, const char *session, struct err *e)
 {
 	json_t *result = NULL;
-	int rc = follow_to_end(&s->conf->api, json_get_text(capture, "session"), &result, e);
+	int rc = follow_to_end(&s->conf->api, session, &result, e);
 
 	if (!rc) {
 		report(s, result);
@@ -179,42 +179,66 @@ static int finish_one(struct series *s, const json_t *capture, struct err *e)
 	return rc;
 }
 
-/* The first window ends now, as the aggregator has it; the others are placed behind it. */
-static int take_first(struct series *s, struct err *e)
+/*
+ * Takes the window that ends at `end` and follows its session to the end. `*session` is NULL before the first attempt;
+ * later ones go on with it, so that no window becomes two sessions.
+ */
+static int attempt(struct series *s, const struct instant *end, char **session, struct err *e)
 {
 	json_t *capture = NULL;
-	int rc = take(s->conf, &(struct instant){ 0 }, &capture, e);
+	int rc = *session ? 0 : take(s->conf, end, &capture, e);
 
-	s->due_mono_ns = now_mono_ns();
-	s->end_ns = json_get_int(capture, "t0_ns") + json_get_int(capture, "duration_ns");
-	if (!rc)
-		rc = finish_one(s, capture, e);
+	if (capture) {
+		*session = xstrdup(json_get_text(capture, "session"));
+		s->end_ns = json_get_int(capture, "t0_ns") + json_get_int(capture, "duration_ns");
+	}
 	json_decref(capture);
-	return rc;
+	return rc ? rc : finish_one(s, *session, e);
 }
 
-/* Waits for the aggregator where it must; a window that no ring has any more is left out, and named. */
-static int take_next(struct series *s, struct err *e)
+/*
+ * Waits for the aggregator where it must, and for agents that connect to it again; a window that no ring has any more is
+ * left out, and named.
+ */
+static int take_one(struct series *s, const struct instant *end, struct err *e)
 {
-	json_t *capture = NULL;
+	char *session = NULL;
 	int rc;
 
-	now_sleep_until_mono(s->due_mono_ns + AFTER_END_NS);
 	for (;;) {
-		rc = take(s->conf, &(struct instant){ .unix_ns = s->end_ns }, &capture, e);
-		if (!rc)
-			rc = finish_one(s, capture, e);
-		json_decref(capture);
-		capture = NULL;
-		if (!rc || rc == EXIT_NO_HOST)
-			return rc;
+		rc = attempt(s, end, &session, e);
+		if (!rc || (s->number == 1 && !session))
+			break;
 		fprintf(stderr, "tutti snapshot: number %" PRIu64 ": %s\n", s->number, e->msg);
 		if (rc == ERR_INVALID) {
 			s->worst = EXIT_PARTIAL;
-			return 0;
+			rc = 0;
+			break;
+		}
+		if (rc == ERR_NOT_FOUND) { /* it never became a session */
+			free(session);
+			session = NULL;
 		}
 		now_sleep_until_mono(now_mono_ns() + RETRY_NS);
 	}
+	free(session);
+	return rc;
+}
+
+/* The first window ends now, as the aggregator has it; the others are placed behind it. */
+static int take_first(struct series *s, struct err *e)
+{
+	s->due_mono_ns = now_mono_ns();
+	return take_one(s, &(struct instant){ 0 }, e);
+}
+
+static int take_next(struct series *s, struct err *e)
+{
+	s->number++;
+	s->end_ns += s->conf->every_ns;
+	s->due_mono_ns += s->conf->every_ns;
+	now_sleep_until_mono(s->due_mono_ns + AFTER_END_NS);
+	return take_one(s, &(struct instant){ .unix_ns = s->end_ns }, e);
 }
 
 static int take_series(const struct conf *conf, struct err *e)
@@ -223,12 +247,8 @@ static int take_series(const struct conf *conf, struct err *e)
 	int64_t last = conf->for_ns ? conf->for_ns / conf->every_ns : INT64_MAX;
 	int rc = take_first(&s, e);
 
-	while (!rc && (int64_t)s.number < last) {
-		s.number++;
-		s.end_ns += conf->every_ns;
-		s.due_mono_ns += conf->every_ns;
+	while (!rc && (int64_t)s.number < last)
 		rc = take_next(&s, e);
-	}
 	if (conf->api.json) {
 		json_t *doc = json_object();
 

@@ -79,7 +79,8 @@ int follow_to_end(const struct api_conf *api, const char *session, json_t **out,
 		fputc('\n', stderr);
 	if (!rc && !f.last)
 		rc = err_set(e, ERR_PEER, "the aggregator sent no more events of %s", session);
-	if (!rc && !strcmp(json_get_text(f.last, "state"), "committed"))
+	/* An aggregator that was restarted after the commit knows the session only. */
+	if (rc == ERR_NOT_FOUND || (!rc && !strcmp(json_get_text(f.last, "state"), "committed")))
 		rc = api_call_on(api, "GET", "sessions", session, "", out, e);
 	else if (!rc)
 		*out = json_incref(f.last);
