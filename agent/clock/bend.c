@@ -6,9 +6,6 @@
 
 #include "base/mem.h"
 
-/* A clock at the limit would have its offset at an end of its interval, and so an error. */
-#define RATE_MAX (1.1 * CLOCK_DRIFT_MAX)
-
 #define SIDE_MAX       40 /* bounds of one kind on one side: the closest ones */
 #define SIDE_LEAST     3 /* fewer show little of the rate */
 #define REACH_LEAST_NS 0.5e9
@@ -28,7 +25,7 @@ void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
 		out->at = xrealloc(out->at, out->cap * sizeof(*out->at));
 	}
 	for (size_t i = 0; i < b->n; i++) {
-		double v = sign * b->at[i].v + RATE_MAX * b->at[i].x;
+		double v = sign * b->at[i].v + CLOCK_RATE_MAX * b->at[i].x;
 
 		if (v > implied)
 			out->at[out->n++] = b->at[i];
@@ -36,7 +33,7 @@ void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
 	}
 	implied = -INFINITY;
 	for (size_t i = out->n; i-- > 0;) {
-		double v = sign * out->at[i].v - RATE_MAX * out->at[i].x;
+		double v = sign * out->at[i].v - CLOCK_RATE_MAX * out->at[i].x;
 
 		if (v > implied)
 			out->at[out->n - ++kept] = out->at[i];
@@ -158,7 +155,7 @@ static struct bound bent(struct bound b, int sign)
  */
 static struct most most_while_falling(const struct side *least, const struct side *most, int sign)
 {
-	struct most out = { INFINITY, RATE_MAX };
+	struct most out = { INFINITY, CLOCK_RATE_MAX };
 	struct corners c = { 0 };
 	size_t n = 0;
 
@@ -223,11 +220,11 @@ static double closest(const struct side *before, const struct side *after, int s
 	double out = INFINITY, v;
 
 	for (size_t i = 0; i < before->n; i++) {
-		v = sign * before->at[i].v - RATE_MAX * before->at[i].x;
+		v = sign * before->at[i].v - CLOCK_RATE_MAX * before->at[i].x;
 		out = v < out ? v : out;
 	}
 	for (size_t i = 0; i < after->n; i++) {
-		v = sign * after->at[i].v - RATE_MAX * after->at[i].x;
+		v = sign * after->at[i].v - CLOCK_RATE_MAX * after->at[i].x;
 		out = v < out ? v : out;
 	}
 	return out;
@@ -305,7 +302,7 @@ static double reach_for(struct interval any)
 static struct bend broken(const struct around *a)
 {
 	static const struct side nothing;
-	const double any = RATE_MAX;
+	const double any = CLOCK_RATE_MAX;
 	struct interval before = { -closest(&a->low_before, &nothing, -1),
 				   closest(&a->high_before, &nothing, 1) };
 	struct interval after = { -closest(&nothing, &a->low_after, -1),

@@ -13,6 +13,8 @@
 /* No two clocks differ by more. Two crystals of 100 ppm are 200 apart; steered clocks and those of
  * virtual machines go further. */
 #define CLOCK_DRIFT_MAX 500e-6
+/* No map allows less: at the limit itself, an offset would be at the end of its interval. */
+#define CLOCK_RATE_MAX (1.1 * CLOCK_DRIFT_MAX)
 /* Whichever way it changes, a rate may turn the other way by this much per ns: 2.6 ppm a second. */
 #define CLOCK_TURN_MAX 2.6e-15
 

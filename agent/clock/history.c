@@ -80,12 +80,21 @@ static bool has_bounds(const struct clock_history *h)
 	return h->low.n || h->high.n;
 }
 
+/* The rates of the cone: none that no clock has. */
+static struct interval rates_of(struct pace cone)
+{
+	return (struct interval){ fmax(cone.rate - cone.drift, -CLOCK_RATE_MAX),
+				  fmin(cone.rate + cone.drift, CLOCK_RATE_MAX) };
+}
+
 /* What the history allows at x while the rate stays in the cone. */
 static struct interval allowed_at(const struct clock_history *h, double x)
 {
-	double d = x - h->certain_x, moved = h->cone.rate * d, far = h->cone.drift * fabs(d);
+	struct interval rate = rates_of(h->cone);
+	double d = x - h->certain_x;
 
-	return (struct interval){ h->certain.lo + moved - far, h->certain.hi + moved + far };
+	return (struct interval){ h->certain.lo + fmin(rate.lo * d, rate.hi * d),
+				  h->certain.hi + fmax(rate.lo * d, rate.hi * d) };
 }
 
 static struct bound low_of(const struct clock_history *h, const struct clock_sample *s)
@@ -141,17 +150,14 @@ int64_t clock_history_contradiction_ns(const struct clock_history *h, const stru
 
 static void narrow_certain(struct clock_history *h, double x, double lo, double hi)
 {
-	double d, moved, far;
+	struct interval rate = rates_of(h->cone);
 
 	if (x > h->certain_x) {
 		h->certain = allowed_at(h, x);
 		h->certain_x = x;
 	}
-	d = h->certain_x - x;
-	moved = h->cone.rate * d;
-	far = h->cone.drift * d;
-	h->certain.lo = fmax(h->certain.lo, lo + moved - far);
-	h->certain.hi = fmin(h->certain.hi, hi + moved + far);
+	h->certain.lo = fmax(h->certain.lo, lo + rate.lo * (h->certain_x - x));
+	h->certain.hi = fmin(h->certain.hi, hi + rate.hi * (h->certain_x - x));
 }
 
 /* What is certain now and what was certain at the anchor prove the mean rate since then. It strays
@@ -530,7 +536,7 @@ bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, int
 bool clock_history_now(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
 		       struct clock_knot *out, double *drift)
 {
-	const struct pace any = { 0, CLOCK_DRIFT_MAX };
+	const struct pace any = { 0, CLOCK_RATE_MAX };
 	double x = (double)(at_ns - h->x0_ns), near = p->pace.drift + hidden_at(p, x);
 	struct pace pace = { p->pace.rate, near };
 	struct interval in;

@@ -240,7 +240,8 @@ void world_probe(const struct clock_world *w, int64_t from_ns, int64_t to_ns,
 
 	for (int64_t t = from_ns; t < to_ns; t += w->every_ns)
 		send_train(w, &ways, t, w->train, w->gap_ns, out);
-	qsort(out->at, out->n, sizeof(*out->at), by_arrival);
+	if (out->n)
+		qsort(out->at, out->n, sizeof(*out->at), by_arrival);
 }
 
 bool world_is_jittery(const struct clock_world *w)
@@ -267,7 +268,8 @@ void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t 
 	t = to_ns + llround(world_uniform() * 100e6);
 	for (int i = 0; i < (jittery ? 5 : 1); i++, t += 125 * NS_PER_MS)
 		send_train(w, &ways, t, dense, AGENT_SPACING_NS, out);
-	qsort(out->at, out->n, sizeof(*out->at), by_arrival);
+	if (out->n)
+		qsort(out->at, out->n, sizeof(*out->at), by_arrival);
 }
 
 /* ---- the judge ---- */

@@ -316,6 +316,38 @@ static void test_runaway_rate_has_no_map(void)
 	clock_estimator_free(est);
 }
 
+/* A step in a long gap that only a rate beyond any clock's could explain, though not far from the mean
+ * rate: a step, not a clock without a map. */
+static void test_step_in_a_long_gap(void)
+{
+	struct clock_estimator *est = clock_estimator_new();
+	struct clock_world w = quiet;
+	struct world_judge j = { 0 };
+	struct clock_model m = { .calibrated = true };
+	int64_t end = 112 * NS_PER_S, host_end;
+
+	w.drift_ppm = 471;
+	w.step_at_ns = 97 * NS_PER_S;
+	w.step_ns = 1500 * NS_PER_US;
+	w.every_ns = 16 * NS_PER_S;
+	w.train = 4;
+	w.gap_ns = 7000;
+	feed(est, &w, 0, 97 * NS_PER_S);
+	w.every_ns = 250 * NS_PER_MS;
+	feed(est, &w, 110 * NS_PER_S, end);
+	host_end = world_host_ns(&w, end);
+	CHECK(clock_estimator_make_window_model(est, host_end, world_host_ns(&w, 111 * NS_PER_S),
+						host_end, &m));
+	CHECK_EQ(m.n_segments, 2);
+	CHECK_EQ(m.segments[1].cause, CLOCK_BREAK_STEP);
+	for (int64_t t = 80 * NS_PER_S; t < end; t += 77 * NS_PER_MS)
+		world_check(&j, &w, &m, t);
+	CHECK_EQ(j.outside, 0);
+	clock_model_free(&m);
+	world_judge_free(&j);
+	clock_estimator_free(est);
+}
+
 /* Windows as agents map them, in all worlds, links and clocks that change within included. */
 static void test_windows_of_agents(void)
 {
@@ -468,6 +500,7 @@ int main(void)
 	test_announced_break();
 	test_many_breaks();
 	test_runaway_rate_has_no_map();
+	test_step_in_a_long_gap();
 	test_windows_of_agents();
 	test_hour_window();
 	test_hour_window_follows_an_excursion();
