@@ -160,8 +160,9 @@ void capture_retry_finish(struct capture *c); /* adds warnings about the windows
 
 /* ---- record.c, load.c, recovery.c, text.c ---- */
 
-/* The ledger's record of a copy, on a worker; with its end if it is committing. */
-json_t *capture_record_json(struct capture *copy);
+/* The ledger's record of a copy, on a worker; with its end if it is committing. After a failure the same call may
+ * be repeated. */
+MUST_CHECK int capture_record_json(struct capture *copy, json_t **out, struct err *e);
 
 /* Members of `doc`, a plan or a manifest; session and run are members of `names`. */
 void capture_load(struct capture *c, const json_t *names, const json_t *doc);
@@ -206,8 +207,9 @@ bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no ho
 
 /* ---- notes.c ---- */
 
-/* On a worker, before the manifest; changes the bytes of a host of the copy. */
-void capture_store_notes(struct store *s, struct capture *copy);
+/* On a worker, before the manifest; changes the bytes of a host of the copy. Fails only if a file's size is not
+ * known: the same call may be repeated. */
+MUST_CHECK int capture_store_notes(struct store *s, struct capture *copy, struct err *e);
 
 /* ---- credit.c ---- */
 

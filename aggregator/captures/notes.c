@@ -49,30 +49,35 @@ static struct capture_host *find_smallest(struct capture *c)
 	return smallest;
 }
 
-/* A session is worth more than its warnings: the manifest has the same. */
-static void append(struct store *s, struct capture_host *h, char *const *texts, size_t n)
+/* A session is worth more than its warnings: the manifest has the same. But the manifest names the file's size. */
+static int append(struct store *s, struct capture_host *h, char *const *texts, size_t n,
+		  struct err *e)
 {
 	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
 	const struct capture *c = h->capture;
-	uint64_t size;
-	struct err e;
+	uint64_t size = h->bytes;
+	int rc;
 
 	name_of_file(h->name, 1, name);
 	session_file_key(c->session, c->run, name, key);
-	if (notes_append(s, key, texts, n, &size, &e))
-		log_warn("AGG-NOTES", "session=%s reason=\"%s\"", c->session, e.msg);
-	else
-		h->bytes = h->bytes_done = size;
+	rc = notes_append(s, key, texts, n, &size, e);
+	if (!size)
+		return rc;
+	if (rc)
+		log_warn("AGG-NOTES", "session=%s reason=\"%s\"", c->session, e->msg);
+	h->bytes = h->bytes_done = size;
+	return 0;
 }
 
-void capture_store_notes(struct store *s, struct capture *copy)
+int capture_store_notes(struct store *s, struct capture *copy, struct err *e)
 {
 	char *texts[MAX_NOTES + 1];
 	size_t n = make_texts(copy, texts);
 	struct capture_host *h = n ? find_smallest(copy) : NULL;
 
-	if (h)
-		append(s, h, texts, n);
+	int rc = h ? append(s, h, texts, n, e) : 0;
+
 	while (n)
 		free(texts[--n]);
+	return rc;
 }

@@ -277,9 +277,9 @@ static void open_ledger(struct capture *c, unsigned int n, int64_t epoch)
 	c->ledger = ledger_open(&opts);
 }
 
-static json_t *make_record(void *copy)
+static int make_record(void *copy, json_t **record, struct err *e)
 {
-	return capture_record_json(copy);
+	return capture_record_json(copy, record, e);
 }
 
 static void release_copy(void *copy)

@@ -47,36 +47,58 @@ static json_t *hosts_json(const struct capture *c)
 	return hosts;
 }
 
-/* The document is what is written when the end is carried out. */
-static json_t *end_json(struct capture *c)
+static json_t *failed_end_json(const struct capture *c)
 {
-	const struct captures_env *env = &c->captures->env;
-	json_t *o = json_object(), *document;
+	json_t *end = json_object();
 
-	if (c->error.code) {
-		json_put_text(o, "state", c->cancelled ? "cancelled" : "failed");
-		json_put_text(o, "reason", c->error.msg);
-		document = capture_failure_json(c);
-	} else {
-		json_put_text(o, "state", "committed");
-		capture_store_notes(env->store->store, c);
-		document = capture_manifest_json(c);
-		causality_check(env->store->store, document, env->causality_ns);
-	}
-	json_put(o, "document", document);
-	return o;
+	json_put_text(end, "state", c->cancelled ? "cancelled" : "failed");
+	json_put_text(end, "reason", c->error.msg);
+	json_put(end, "document", capture_failure_json(c));
+	return end;
 }
 
-json_t *capture_record_json(struct capture *c)
+static int committed_end_json(struct capture *c, json_t **out, struct err *e)
 {
-	json_t *o = json_object();
+	const struct captures_env *env = &c->captures->env;
+	int rc = capture_store_notes(env->store->store, c, e);
+	json_t *manifest;
 
-	json_put_int(o, "revision", c->revision);
-	json_put(o, "plan", plan_json(c));
-	json_put(o, "hosts", hosts_json(c));
-	if (c->state == CAP_COMMITTING)
-		json_put(o, "end", end_json(c));
-	return o;
+	if (rc)
+		return rc;
+	manifest = capture_manifest_json(c);
+	causality_check(env->store->store, manifest, env->causality_ns);
+	*out = json_object();
+	json_put_text(*out, "state", "committed");
+	json_put(*out, "document", manifest);
+	return 0;
+}
+
+/* Its document is what is written when the end is carried out. NULL without an end. */
+static int end_json(struct capture *c, json_t **out, struct err *e)
+{
+	*out = NULL;
+	if (c->state != CAP_COMMITTING)
+		return 0;
+	if (!c->error.code)
+		return committed_end_json(c, out, e);
+	*out = failed_end_json(c);
+	return 0;
+}
+
+int capture_record_json(struct capture *c, json_t **out, struct err *e)
+{
+	json_t *end;
+	int rc = end_json(c, &end, e);
+
+	if (rc)
+		return rc;
+	*out = json_object();
+	json_put_int(*out, "revision", c->revision);
+	json_put(*out, "plan", plan_json(c));
+	json_put(*out, "hosts", hosts_json(c));
+	if (end)
+		json_put(*out, "end", end);
+	return 0;
 }
 
 /* Hosts are sorted by name. */

@@ -77,6 +77,23 @@ static int put_longer(struct store *s, const char *key, int fd, uint64_t size,
 	return rc;
 }
 
+/* A put that fails may have taken place. */
+static int put_certainly(struct store *s, const char *key, int fd, const struct buf *notes,
+			 uint64_t *size, struct err *e)
+{
+	struct store_stat st = { 0 };
+	struct err unknown;
+	int rc = put_longer(s, key, fd, *size, notes, e);
+
+	if (!rc)
+		*size += notes->len;
+	else if (store_stat(s, key, store_within(STORE_PATIENCE_NS), &st, &unknown))
+		*size = 0;
+	else
+		*size = st.size;
+	return rc;
+}
+
 int notes_append(struct store *s, const char *key, char *const *texts, size_t n, uint64_t *size,
 		 struct err *e)
 {
@@ -84,14 +101,14 @@ int notes_append(struct store *s, const char *key, char *const *texts, size_t n,
 	bool has_them;
 	int fd, rc = store_open_fd(s, key, store_within(STORE_FILE_PATIENCE_NS), &fd, size, e);
 
-	if (rc)
+	if (rc) {
+		*size = rc == ERR_NOT_FOUND ? *size : 0;
 		return rc;
+	}
 	build_notes(texts, n, &notes);
 	rc = ends_with(fd, *size, &notes, &has_them, e);
-	if (!rc && !has_them) {
-		rc = put_longer(s, key, fd, *size, &notes, e);
-		*size += rc ? 0 : notes.len;
-	}
+	if (!rc && !has_them)
+		rc = put_certainly(s, key, fd, &notes, size, e);
 	close(fd);
 	buf_release(&notes);
 	return rc;

@@ -12,7 +12,8 @@ struct store;
 
 /*
  * Appends the warnings (n texts) to the XSpace under `key`: an XSpace at the end of another one adds its warnings.
- * A file that ends with exactly them already stays as it is. `*size` is the file's size afterwards.
+ * A file that ends with exactly them already stays as it is. `*size` is that of the file: the caller sets what it
+ * should be, and gets what it is, also after a failure; 0 if that is not known, because a put may have taken place or not.
  */
 MUST_CHECK int notes_append(struct store *s, const char *key, char *const *texts, size_t n,
 			    uint64_t *size, struct err *e);

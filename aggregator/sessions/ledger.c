@@ -103,14 +103,22 @@ static json_t *head_json(const struct ledger *l)
 	return o;
 }
 
+static int make_record(struct ledger_job *job)
+{
+	int rc = job->change.make(job->change.arg, &job->record, &job->e);
+
+	if (!rc)
+		json_object_update(job->record, job->head);
+	return rc;
+}
+
 static void run_write(void *arg)
 {
 	struct ledger_job *job = arg;
 
-	if (!job->record) {
-		job->record = job->change.make(job->change.arg);
-		json_object_update(job->record, job->head);
-	}
+	job->rc = job->record ? 0 : make_record(job);
+	if (job->rc)
+		return;
 	if (!job->end_is_durable) {
 		bool has_end = ledger_has_end(job->record);
 

@@ -27,11 +27,11 @@ struct session_store;
 
 /*
  * Makes a record: an object with the members of docs/schema/ledger.schema.json but "version", "session", "run" and
- * "owner", a new reference. Called on a worker, and sees only `arg`. A record with "end" is the last one: after it
- * is written the end is carried out and the ledger is removed.
+ * "owner", a new reference. Called on a worker, and sees only `arg`; after a failure it is called again. A record with
+ * "end" is the last one: after it is written the end is carried out and the ledger is removed.
  */
 struct ledger_change {
-	json_t *(*make)(void *arg);
+	int (*make)(void *arg, json_t **record, struct err *e);
 	void (*release)(void *arg); /* on the loop, when it is written or superseded */
 	void *arg;
 };

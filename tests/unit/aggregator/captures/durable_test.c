@@ -252,6 +252,41 @@ static void failure_to_commit_deletes_nothing(const char *rule)
 	fleet_stop(&f);
 }
 
+/* What the manifest says of a file whose put of the warnings was done and not answered. */
+static void warnings_are_counted(const char *rules, bool must_wait)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, b = { 0 };
+	char file[SESSION_KEY_BYTES];
+	struct store_stat st = { 0 };
+	struct store *broken;
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	c = begin(&f, NS_PER_MS);
+	WAIT(&f, fleet_host_is(c, 0, "armed") && b.arms);
+	CHECK_EQ(fake_upload(&a, 1, 100, FLAW_NONE), RPC_OK);
+	broken = wrap_store(&f, rules);
+	fake_result(&a, true, "", "");
+	fake_refuse(&b, "refused", "by the test");
+	if (must_wait) {
+		WAIT(&f, c->store_error.code);
+		CHECK_EQ(c->state, CAP_COMMITTING);
+		set_rules(broken, "");
+	}
+	WAIT(&f, c->state == CAP_COMMITTED);
+	session_file_key(c->session, "", "a", file);
+	CHECK_OK(store_stat(broken, file, STORE_NO_DEADLINE, &st, &e), e);
+	CHECK(st.size > 100);
+	CHECK_EQ(fleet_result(c, 0).bytes_done, st.size);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
 static void test_plan_refused(void)
 {
 	struct fleet f;
@@ -386,6 +421,9 @@ int main(void)
 	failure_to_commit_deletes_nothing("put tutti/ledger/* fail");
 	failure_to_commit_deletes_nothing("put tutti/index/* fail");
 	failure_to_commit_deletes_nothing("put tutti/sessions/*/manifest.json fail");
+	warnings_are_counted("put profiles/* lose", false);
+	warnings_are_counted("put,stat profiles/* lose", true);
+	warnings_are_counted("open profiles/* fail", true);
 	test_plan_refused();
 	test_store_fails_as_the_queue_moves();
 	test_slow_store();

@@ -32,7 +32,7 @@ struct change {
 	const char *end;
 };
 
-static json_t *make(void *arg)
+static int make(void *arg, json_t **record, struct err *e)
 {
 	struct change *c = arg;
 	json_t *o = json_pack("{s:i, s:{}, s:[]}", "revision", c->number, "plan", "hosts");
@@ -40,7 +40,9 @@ static json_t *make(void *arg)
 	c->bed->made++;
 	if (c->end)
 		json_put(o, "end", json_pack("{s:s, s:{}}", "state", c->end, "document"));
-	return o;
+	(void)e;
+	*record = o;
+	return 0;
 }
 
 static void release(void *arg)
