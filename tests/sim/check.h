@@ -29,6 +29,9 @@ void check_foreign_session(struct store *s, const json_t *manifest); /* not of a
 void check_visible(void); /* at any time */
 void check_store(void); /* no capture is under way any more */
 
+/* Its ledger, manifest or failure is in the store: what was accepted is durable. */
+bool check_has_record(const char *session);
+
 /* The agents have had time to connect and to be told; `leases_over`: and those of all files are over. */
 void check_spools(bool leases_over);
 

@@ -80,6 +80,35 @@ void check_visible(void)
 	store_free(s);
 }
 
+typedef int (*load_fn)(struct store *s, const char *session, json_t **out, struct err *e);
+
+static bool has_document(struct store *s, load_fn load, const char *session)
+{
+	json_t *document = NULL;
+	struct err e;
+	bool found = !load(s, session, &document, &e);
+
+	json_decref(document);
+	return found;
+}
+
+bool check_has_record(const char *session)
+{
+	struct store *s = the_store();
+	struct session_keys left = { 0 };
+	struct err e;
+	bool found = has_document(s, session_load_manifest, session) ||
+		     has_document(s, session_load_failure, session);
+
+	if (session_list_left(s, &left, &e))
+		sim_fail("the store cannot be listed: %s", e.msg);
+	for (size_t i = 0; i < left.n; i++)
+		found |= !strcmp(left.items[i], session);
+	session_keys_release(&left);
+	store_free(s);
+	return found;
+}
+
 /* ---- the store ---- */
 
 struct listing {

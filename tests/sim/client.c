@@ -12,6 +12,7 @@
 #include "json/json_text.h"
 #include "net/rpc.h"
 #include "proto/profiler_request.h"
+#include "tests/sim/check.h"
 #include "tests/sim/daemon.h"
 #include "tests/sim/flaky_store.h"
 #include "tests/sim/sim.h"
@@ -43,11 +44,15 @@ static struct {
 
 /* ---- the answers ---- */
 
-/* Its window may have been ended by Terminate, which reaches some hosts too late. */
+/* A call that has a deadline is answered also if the store has not taken the plan yet: that promises nothing. Its
+ * window may have been ended by Terminate, which reaches some hosts too late. */
 static void accept_capture(const json_t *capture)
 {
-	struct request *w = user_accepted(capture);
+	struct request *w;
 
+	if (!check_has_record(json_get_text(capture, "session")))
+		return;
+	w = user_accepted(capture);
 	w->longest_ns = LONGEST_MS * NS_PER_MS;
 	if (!w->stop)
 		w->stop = PROMISE_ASKED;

@@ -26,7 +26,7 @@ function(sim_test name)
 endfunction()
 
 # tests/sim/campaign.sh plays many more, and a thousand agents.
-sim_test(seeds --seeds 1..25 --whole-store)
-sim_test(replay --seeds 26..28 --twice --whole-store)
+sim_test(seeds --seeds 1..25)
+sim_test(replay --seeds 26..28 --twice)
 sim_test(crash --crash capture --crash-every 10)
 sim_test(fleet --seed 1 --agents 60 --minutes 1)
