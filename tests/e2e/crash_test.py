@@ -158,19 +158,27 @@ def play_row(life, variant, every, calls):
         return played, nth
 
 
+def play_variant(life, variant, every, calls, rows, failures):
+    """Returns the number of operations of the life; None if it is not known."""
+    start = time.monotonic()
+    try:
+        played, nth = play_row(life, variant, every, calls)
+        rows.append((life, variant, played, 0, time.monotonic() - start))
+        return calls or nth
+    except BaseException as e:
+        failures.append(f"{life} {variant}: {type(e).__name__}: {e}")
+        rows.append((life, variant, 0, 1, time.monotonic() - start))
+        return calls
+
+
 def play_life(life, variants, every, rows, failures):
     calls = None
     for variant in sorted(variants, key=lambda v: "crash" not in VARIANTS[v][0]):  # a kill shows how many there are
         if calls is None and "crash" not in VARIANTS[variant][0]:
-            calls = play_row(life, "kill-after", 1, None)[1]
-        start = time.monotonic()
-        try:
-            played, nth = play_row(life, variant, every, calls)
-            calls = calls or nth
-            rows.append((life, variant, played, 0, time.monotonic() - start))
-        except BaseException as e:
-            failures.append(f"{life} {variant}: {type(e).__name__}: {e}")
-            rows.append((life, variant, 0, 1, time.monotonic() - start))
+            calls = play_variant(life, "kill-after", 1, None, rows, failures)
+            if calls is None:
+                return
+        calls = play_variant(life, variant, every, calls, rows, failures)
 
 
 def choose(text, names):
