@@ -16,6 +16,7 @@
 #include "net/http_server.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/profiler_request.h"
 
 /* Between pings of an agent: a frozen agent is noticed within this plus 10 s. A ping costs 30 us, so 10,000 agents
  * cost half a percent of a core. */
@@ -214,9 +215,20 @@ static int grpc_listen(struct aggregator *agg, struct err *e)
 	const struct rpc_method methods[] = {
 		{ CONTROL_PATH, &control_events, agg->control, LIMIT_CONTROL_BYTES },
 		{ INGEST_PATH, &ingest_events, agg->ingest, LIMIT_UPLOAD_MESSAGE_BYTES },
-		{ PROFILER_PATH, &profiler_profile_events, agg->profiler, LIMIT_PROFILE_BYTES },
-		{ TERMINATE_PATH, &profiler_terminate_events, agg->profiler, LIMIT_SMALL_BYTES },
-		{ MONITOR_PATH, &profiler_monitor_events, agg->profiler, LIMIT_SMALL_BYTES },
+		{ PROFILER_PROFILE, &profiler_profile_events, agg->profiler, LIMIT_PROFILE_BYTES },
+		{ PROFILER_TERMINATE, &profiler_terminate_events, agg->profiler,
+		  LIMIT_SMALL_BYTES },
+		{ PROFILER_MONITOR, &profiler_monitor_events, agg->profiler, LIMIT_SMALL_BYTES },
+		{ PROFILER_START_CONTINUOUS, &profiler_start_events, agg->profiler,
+		  LIMIT_PROFILE_BYTES },
+		{ PROFILER_START_CONTINUOUS_OLD, &profiler_start_events, agg->profiler,
+		  LIMIT_PROFILE_BYTES },
+		{ PROFILER_GET_SNAPSHOT, &profiler_snapshot_events, agg->profiler,
+		  LIMIT_SMALL_BYTES },
+		{ PROFILER_GET_SNAPSHOT_OLD, &profiler_snapshot_events, agg->profiler,
+		  LIMIT_SMALL_BYTES },
+		{ PROFILER_STOP_CONTINUOUS, &profiler_stop_events, agg->profiler,
+		  LIMIT_SMALL_BYTES },
 	};
 	const struct rpc_tls tls = { .cert_file = agg->conf.cert,
 				     .key_file = agg->conf.key,

@@ -24,38 +24,68 @@ static int check_session(const char *name, struct err *e)
 		       LIMIT_CLIENT_SESSION);
 }
 
-int profile_request_unpack(Tensorflow__ProfileRequest **out, const void *data, size_t len,
-			   struct err *e)
+struct request_kind {
+	const ProtobufCMessageDescriptor *descriptor;
+	size_t max_bytes, max_fields;
+	size_t session_offset; /* of the session's name in the message */
+};
+
+static int request_unpack(ProtobufCMessage **out, const struct request_kind *kind, const void *data,
+			  size_t len, struct err *e)
 {
 	ProtobufCMessage *m;
-	int rc = message_unpack(&m, &tensorflow__profile_request__descriptor, LIMIT_PROFILE_BYTES,
-				LIMIT_PROFILE_FIELDS, data, len, e);
+	const char *session;
+	int rc = message_unpack(&m, kind->descriptor, kind->max_bytes, kind->max_fields, data, len,
+				e);
 
 	if (rc)
 		return rc;
-	rc = check_session(((Tensorflow__ProfileRequest *)m)->session_id, e);
+	memcpy(&session, (const char *)m + kind->session_offset, sizeof(session));
+	rc = check_session(session, e);
 	if (rc)
 		protobuf_c_message_free_unpacked(m, NULL);
 	else
-		*out = (Tensorflow__ProfileRequest *)m;
+		*out = m;
 	return rc;
+}
+
+int profile_request_unpack(Tensorflow__ProfileRequest **out, const void *data, size_t len,
+			   struct err *e)
+{
+	static const struct request_kind kind = {
+		.descriptor = &tensorflow__profile_request__descriptor,
+		.max_bytes = LIMIT_PROFILE_BYTES,
+		.max_fields = LIMIT_PROFILE_FIELDS,
+		.session_offset = offsetof(Tensorflow__ProfileRequest, session_id),
+	};
+
+	return request_unpack((ProtobufCMessage **)out, &kind, data, len, e);
 }
 
 int terminate_request_unpack(Tensorflow__TerminateRequest **out, const void *data, size_t len,
 			     struct err *e)
 {
-	ProtobufCMessage *m;
-	int rc = message_unpack(&m, &tensorflow__terminate_request__descriptor, LIMIT_SMALL_BYTES,
-				LIMIT_SMALL_FIELDS, data, len, e);
+	static const struct request_kind kind = {
+		.descriptor = &tensorflow__terminate_request__descriptor,
+		.max_bytes = LIMIT_SMALL_BYTES,
+		.max_fields = LIMIT_SMALL_FIELDS,
+		.session_offset = offsetof(Tensorflow__TerminateRequest, session_id),
+	};
 
-	if (rc)
-		return rc;
-	rc = check_session(((Tensorflow__TerminateRequest *)m)->session_id, e);
-	if (rc)
-		protobuf_c_message_free_unpacked(m, NULL);
-	else
-		*out = (Tensorflow__TerminateRequest *)m;
-	return rc;
+	return request_unpack((ProtobufCMessage **)out, &kind, data, len, e);
+}
+
+int snapshot_request_unpack(Tensorflow__GetSnapshotRequest **out, const void *data, size_t len,
+			    struct err *e)
+{
+	static const struct request_kind kind = {
+		.descriptor = &tensorflow__get_snapshot_request__descriptor,
+		.max_bytes = LIMIT_SMALL_BYTES,
+		.max_fields = LIMIT_SMALL_FIELDS,
+		.session_offset = offsetof(Tensorflow__GetSnapshotRequest, snapshot_session_id),
+	};
+
+	return request_unpack((ProtobufCMessage **)out, &kind, data, len, e);
 }
 
 int profile_options_unpack(Tensorflow__ProfileOptions **out, const void *data, size_t len,

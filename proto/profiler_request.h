@@ -15,6 +15,14 @@
 #define PROFILER_TERMINATE "/tensorflow.ProfilerService/Terminate"
 #define PROFILER_MONITOR   "/tensorflow.ProfilerService/Monitor"
 
+#define PROFILER_START_CONTINUOUS "/tensorflow.ProfilerService/StartContinuousProfiling"
+#define PROFILER_STOP_CONTINUOUS  "/tensorflow.ProfilerService/StopContinuousProfiling"
+#define PROFILER_GET_SNAPSHOT	  "/tensorflow.ProfilerService/GetSnapshot"
+
+/* Their first names: servers and clients of one month know no others. */
+#define PROFILER_START_CONTINUOUS_OLD "/tensorflow.ProfilerService/ContinuousProfiling"
+#define PROFILER_GET_SNAPSHOT_OLD     "/tensorflow.ProfilerService/GetSnapShot"
+
 /* A server sleeps until the start of the request, holds its process's profiler lock meanwhile, and
  * cannot be woken: no request has a start further away than this. */
 #define PROFILER_MAX_SLEEP_NS INT64_C(10000000000)
@@ -42,6 +50,8 @@ MUST_CHECK int profile_request_unpack(Tensorflow__ProfileRequest **out, const vo
 				      size_t len, struct err *e);
 MUST_CHECK int terminate_request_unpack(Tensorflow__TerminateRequest **out, const void *data,
 					size_t len, struct err *e);
+MUST_CHECK int snapshot_request_unpack(Tensorflow__GetSnapshotRequest **out, const void *data,
+				       size_t len, struct err *e);
 MUST_CHECK int profile_options_unpack(Tensorflow__ProfileOptions **out, const void *data,
 				      size_t len, struct err *e);
 

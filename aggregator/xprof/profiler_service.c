@@ -9,25 +9,16 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/captures/options.h"
-#include "aggregator/xprof/response.h"
+#include "aggregator/xprof/profiler_impl.h"
 #include "aggregator/fleet/registry.h"
-#include "aggregator/sessions/session_store.h"
-#include "aggregator/sessions/sessions.h"
 #include "aggregator/time/session_clock.h"
-#include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/secret.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
-#include "proto/names.h"
 #include "proto/profiler_request.h"
-#include "storage/store.h"
 
-#define MARGIN_NS (2 * NS_PER_S) /* the answer is sent this long before the client's deadline */
-#define COMMIT_MARGIN_NS \
-	(4 * NS_PER_S) /* the session is committed this long before it: the answer has all files */
 #define MIN_GRACE_NS NS_PER_S
 #define REMEMBER_NS  (60 * NS_PER_S) /* repeated calls get the same capture */
 #define MAX_PROFILES 256
@@ -40,25 +31,6 @@ struct profile {
 	char *session; /* of the capture */
 	int64_t ended_mono_ns; /* 0 = under way */
 	TAILQ_ENTRY(profile) entry;
-};
-
-/* One call of Profile. It outlives `closed` while a worker loads its response. */
-struct profile_call {
-	struct profiler_service *ps;
-	struct rpc_call *call; /* NULL once closed */
-	bool has_request; /* received; a second one is ignored */
-	bool emit_xspace;
-	char *session; /* the capture that the call waits for; NULL once the response is being made */
-	struct response *response; /* being loaded by a worker */
-	struct loop_timer timer; /* MARGIN_NS before the client's deadline */
-	TAILQ_ENTRY(profile_call) entry;
-};
-
-struct profiler_service {
-	struct profiler_env env;
-	TAILQ_HEAD(profile_list, profile) profiles;
-	size_t n_profiles;
-	TAILQ_HEAD(, profile_call) calls;
 };
 
 /* ---- profiles ---- */
@@ -83,15 +55,6 @@ static void forget_old_profiles(struct profiler_service *ps)
 		    ps->n_profiles > MAX_PROFILES)
 			profile_free(ps, p);
 	}
-}
-
-/* The peer's address without its port: a retry comes from another port. */
-static char *peer_address(const struct rpc_call *call)
-{
-	const char *peer = rpc_peer(call);
-	const char *port = strrchr(peer, ':');
-
-	return xstrndup(peer, port ? (size_t)(port - peer) : strlen(peer));
 }
 
 /* Clients name sessions by their local second: two clients may choose the same name. */
@@ -121,132 +84,12 @@ static struct profile *profile_add(struct profiler_service *ps, const char *clie
 	return p;
 }
 
-/* ---- responses ---- */
-
-static void call_free(struct profile_call *pc)
-{
-	loop_timer_cancel(pc->ps->env.loop, &pc->timer);
-	TAILQ_REMOVE(&pc->ps->calls, pc, entry);
-	free(pc->session);
-	free(pc);
-}
-
-static void run_load(void *arg)
-{
-	struct profile_call *pc = arg;
-
-	response_load(pc->response, LIMIT_RESPONSE_BYTES);
-}
-
-static void done_load(void *arg)
-{
-	struct profile_call *pc = arg;
-	struct rpc_call *call = pc->call;
-
-	if (call) {
-		response_send(pc->response, pc->emit_xspace, call);
-		rpc_finish(call, RPC_OK, "");
-	}
-	response_free(pc->response);
-	pc->response = NULL;
-	if (!call)
-		call_free(pc);
-}
-
-static void begin_response(struct profile_call *pc, struct response *r)
-{
-	loop_timer_cancel(pc->ps->env.loop, &pc->timer);
-	free(pc->session);
-	pc->session = NULL;
-	pc->response = r;
-	jobs_request(pc->ps->env.jobs, run_load, done_load, pc);
-}
-
-static void add_host(struct response *r, const struct capture *c, const struct capture_host *h)
-{
-	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
-
-	for (unsigned int n = 1; h->stored && n <= h->n_files; n++) {
-		name_of_file(h->name, n, name);
-		session_file_key(c->session, c->run, name, key);
-		response_add_file(r, name, key);
-	}
-	if (h->state == HOST_PARTIAL)
-		response_add_note(r, "%s is partial: %s: %s", h->name, h->reason, h->detail);
-	else if (h->state == HOST_FAILED)
-		response_add_note(r, "%s is missing: %s: %s", h->name, h->reason, h->detail);
-	else if (!h->stored)
-		response_add_note(r, "%s is missing: not stored before the caller's deadline",
-				  h->name);
-}
-
-/* With the files that are stored now. */
-static void respond_with_capture(struct profile_call *pc, const struct capture *c)
-{
-	struct response *r = response_new(pc->ps->env.store->store);
-
-	if (capture_has_failed(c))
-		response_add_note(r, "session %s failed: %s", c->session, c->error.msg);
-	for (size_t i = 0; i < c->n_hosts; i++)
-		add_host(r, c, &c->hosts[i]);
-	begin_response(pc, r);
-}
-
-static void respond_with_error(struct profile_call *pc, const char *why)
-{
-	struct response *r = response_new(pc->ps->env.store->store);
-
-	response_add_note(r, "%s", why);
-	begin_response(pc, r);
-}
-
-static void on_deadline_near(void *arg)
-{
-	struct profile_call *pc = arg;
-	struct capture *c = capture_find(pc->ps->env.captures, pc->session);
-
-	if (c)
-		respond_with_capture(pc, c);
-	else
-		respond_with_error(pc, "the capture was removed");
-}
-
-static void on_capture(void *arg, struct capture *c)
-{
-	struct profiler_service *ps = arg;
-	struct profile *p;
-	struct profile_call *pc;
-
-	if (!capture_has_ended(c))
-		return;
-	TAILQ_FOREACH (p, &ps->profiles, entry) {
-		if (!strcmp(p->session, c->session))
-			p->ended_mono_ns = now_mono_ns();
-	}
-	TAILQ_FOREACH (pc, &ps->calls, entry) {
-		if (pc->session && !strcmp(pc->session, c->session))
-			respond_with_capture(pc, c);
-	}
-}
-
 /* ---- Profile ---- */
 
-/* When the session must be committed for the client to get it in time; 0 = no deadline. */
-static int64_t commit_by_ns(const struct profile_call *pc)
-{
-	int64_t deadline_ns = rpc_deadline_ns(pc->call);
-
-	/* Far away is the same as none, and a sum with it could overflow. */
-	if (deadline_ns > now_mono_ns() + LIMIT_WAIT_NS)
-		return 0;
-	return session_clock_now(pc->ps->env.clock) + deadline_ns - now_mono_ns() -
-	       COMMIT_MARGIN_NS;
-}
-
 /* How long the capture may wait for others and still be answered before the client's deadline. */
-static int64_t wait_ns(const struct profile_call *pc, const struct capture_request *req)
+static int64_t wait_ns(const struct client_call *cc, const struct capture_request *req)
 {
-	const struct profiler_env *env = &pc->ps->env;
+	const struct profiler_env *env = &cc->ps->env;
 	int64_t left_ns = req->commit_by_ns - session_clock_now(env->clock) - env->lead_ns -
 			  req->duration_ns - MIN_GRACE_NS;
 
@@ -269,10 +112,10 @@ static int pack_options(const profile_request *r, int64_t duration_ns, struct ca
 	return rc;
 }
 
-static int begin_capture(struct profile_call *pc, const profile_request *r, struct capture **out,
+static int begin_capture(struct client_call *cc, const profile_request *r, struct capture **out,
 			 struct err *e)
 {
-	const struct profiler_env *env = &pc->ps->env;
+	const struct profiler_env *env = &cc->ps->env;
 	uint64_t duration_ms = profile_request_duration_ms(r);
 	struct capture_request req = { .client_session = r->session_id };
 	uint8_t *options = NULL;
@@ -286,12 +129,12 @@ static int begin_capture(struct profile_call *pc, const profile_request *r, stru
 	if (!duration_ms || duration_ms > LIMIT_DURATION_NS / NS_PER_MS)
 		return err_set(e, ERR_INVALID, "duration of %" PRIu64 " ms: use 1 to %lld",
 			       duration_ms, LIMIT_DURATION_NS / NS_PER_MS);
-	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(pc->call));
+	snprintf(origin, sizeof(origin), "profiler-service %s", rpc_peer(cc->call));
 	req.origin = origin;
 	req.duration_ns = (int64_t)duration_ms * NS_PER_MS;
 	req.not_before_ns = profile_request_start_ns(r, session_clock_now(env->clock));
-	req.commit_by_ns = commit_by_ns(pc);
-	req.wait_ns = wait_ns(pc, &req);
+	req.commit_by_ns = client_call_commit_by(cc);
+	req.wait_ns = wait_ns(cc, &req);
 	rc = pack_options(r, req.duration_ns, &req, &options, e);
 	req.options = options;
 	if (!rc)
@@ -301,24 +144,10 @@ static int begin_capture(struct profile_call *pc, const profile_request *r, stru
 	return rc;
 }
 
-static void await_capture(struct profile_call *pc, const struct capture *c)
+static void handle_profile(struct client_call *cc, const profile_request *r)
 {
-	int64_t deadline_ns = rpc_deadline_ns(pc->call);
-
-	if (capture_has_ended(c)) {
-		respond_with_capture(pc, c);
-		return;
-	}
-	pc->session = xstrdup(c->session);
-	if (deadline_ns != INT64_MAX)
-		loop_timer_at(pc->ps->env.loop, &pc->timer, deadline_ns - MARGIN_NS,
-			      on_deadline_near, pc);
-}
-
-static void handle_profile(struct profile_call *pc, const profile_request *r)
-{
-	struct profiler_service *ps = pc->ps;
-	char *peer = peer_address(pc->call);
+	struct profiler_service *ps = cc->ps;
+	char *peer = profiler_peer_address(cc->call);
 	struct profile *p;
 	struct capture *c = NULL;
 	struct err e = { 0 };
@@ -329,78 +158,46 @@ static void handle_profile(struct profile_call *pc, const profile_request *r)
 		c = capture_find(ps->env.captures, p->session);
 	if (p && !c)
 		profile_free(ps, p);
-	if (!c && !begin_capture(pc, r, &c, &e)) {
+	if (!c && !begin_capture(cc, r, &c, &e)) {
 		p = profile_add(ps, r->session_id, peer, c->session);
 		if (capture_has_ended(c))
 			p->ended_mono_ns = now_mono_ns();
 	}
 	if (c) {
-		await_capture(pc, c);
+		client_call_await(cc, c);
 	} else {
-		log_warn("AGG-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(pc->call), e.msg);
-		respond_with_error(pc, e.msg);
+		log_warn("AGG-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(cc->call), e.msg);
+		client_call_explain(cc, e.msg);
 	}
 	free(peer);
 }
 
-static void on_profile_opened(struct rpc_call *call)
-{
-	struct profile_call *pc = xcalloc(1, sizeof(*pc));
-
-	pc->ps = rpc_arg(call);
-	pc->call = call;
-	TAILQ_INSERT_TAIL(&pc->ps->calls, pc, entry);
-	rpc_set_arg(call, pc);
-}
-
-/* If not, the call is finished. */
-static bool has_token(const struct profiler_service *ps, struct rpc_call *call)
-{
-	if (!ps->env.token || secret_is_bearer(ps->env.token, rpc_authorization(call)))
-		return true;
-	log_warn("AGG-PROFILE", "peer=%s reason=\"no token, or a wrong one\"", rpc_peer(call));
-	rpc_finish(call, RPC_UNAUTHENTICATED,
-		   "this needs the aggregator's token: metadata authorization, Bearer TOKEN");
-	return false;
-}
-
 static bool on_profile(struct rpc_call *call, const struct rpc_msg *msg)
 {
-	struct profile_call *pc = rpc_arg(call);
+	struct client_call *cc = rpc_arg(call);
 	profile_request *r;
 	struct err e;
 	size_t len;
 	const uint8_t *data;
 
-	if (pc->has_request || !has_token(pc->ps, call))
+	if (cc->has_request || !profiler_check_token(cc->ps, call))
 		return true;
-	pc->has_request = true;
+	cc->has_request = true;
 	data = rpc_msg_data(msg, &len);
 	if (profile_request_unpack(&r, data, len, &e)) {
 		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
 		return true;
 	}
-	pc->emit_xspace = r->emit_xspace;
-	handle_profile(pc, r);
+	cc->emit_xspace = r->emit_xspace;
+	handle_profile(cc, r);
 	tensorflow__profile_request__free_unpacked(r, NULL);
 	return true;
 }
 
-/* The capture goes on without the client: its session is kept. */
-static void on_profile_closed(struct rpc_call *call, const struct rpc_status *st)
-{
-	struct profile_call *pc = rpc_arg(call);
-
-	(void)st;
-	pc->call = NULL;
-	if (!pc->response)
-		call_free(pc);
-}
-
 const struct rpc_events profiler_profile_events = {
-	.opened = on_profile_opened,
+	.opened = client_call_opened,
 	.message = on_profile,
-	.closed = on_profile_closed,
+	.closed = client_call_closed,
 };
 
 /* ---- Terminate ---- */
@@ -462,7 +259,7 @@ static void stop_capture(struct terminate_call *t, const char *session)
  * guessed from the time, and other clients choose the same names. */
 static void terminate(struct terminate_call *t, const char *session)
 {
-	char *peer = peer_address(t->call);
+	char *peer = profiler_peer_address(t->call);
 	const struct profile *p;
 
 	t->n_left = 1;
@@ -487,7 +284,7 @@ static bool on_terminate(struct rpc_call *call, const struct rpc_msg *msg)
 	const uint8_t *data;
 	size_t len;
 
-	if (t->has_request || !has_token(t->ps, call))
+	if (t->has_request || !profiler_check_token(t->ps, call))
 		return true;
 	t->has_request = true;
 	data = rpc_msg_data(msg, &len);
@@ -566,6 +363,23 @@ const struct rpc_events profiler_monitor_events = {
 	.message = on_monitor,
 };
 
+/* ---- the ends of captures ---- */
+
+static void on_capture(void *arg, struct capture *c)
+{
+	struct profiler_service *ps = arg;
+	struct profile *p;
+
+	if (!capture_has_ended(c))
+		return;
+	TAILQ_FOREACH (p, &ps->profiles, entry) {
+		if (!strcmp(p->session, c->session))
+			p->ended_mono_ns = now_mono_ns();
+	}
+	series_capture_ended(ps, c);
+	client_calls_capture_ended(ps, c);
+}
+
 /* ---- life ---- */
 
 struct profiler_service *profiler_service_new(const struct profiler_env *env)
@@ -575,6 +389,7 @@ struct profiler_service *profiler_service_new(const struct profiler_env *env)
 	ps->env = *env;
 	TAILQ_INIT(&ps->profiles);
 	TAILQ_INIT(&ps->calls);
+	TAILQ_INIT(&ps->series);
 	captures_watch(env->captures, on_capture, ps);
 	return ps;
 }
@@ -585,7 +400,7 @@ void profiler_service_free(struct profiler_service *ps)
 		return;
 	while (!TAILQ_EMPTY(&ps->profiles))
 		profile_free(ps, TAILQ_FIRST(&ps->profiles));
-	while (!TAILQ_EMPTY(&ps->calls))
-		call_free(TAILQ_FIRST(&ps->calls));
+	series_free_all(ps);
+	client_calls_free(ps);
 	free(ps);
 }

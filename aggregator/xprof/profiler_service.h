@@ -7,6 +7,9 @@
  * A stock client shows no error to its user and calls again at once. So a failure with a known cause is
  * answered OK, with an XSpace that has the cause in its errors. Calls that name the
  * same session while it runs, or up to a minute later, share one capture.
+ *
+ * GetSnapshot is a snapshot of all hosts. Between StartContinuousProfiling and StopContinuousProfiling, the windows of
+ * one client (a peer address) follow one another; the first one has the 30 s before the call, none more than 60 s.
  */
 #ifndef AGGREGATOR_XPROF_PROFILER_SERVICE_H
 #define AGGREGATOR_XPROF_PROFILER_SERVICE_H
@@ -22,11 +25,10 @@ struct rpc_events;
 struct session_clock;
 struct session_store;
 
-#define PROFILER_PATH  "/tensorflow.ProfilerService/Profile"
-#define TERMINATE_PATH "/tensorflow.ProfilerService/Terminate"
-#define MONITOR_PATH   "/tensorflow.ProfilerService/Monitor"
+/* Of the methods that proto/profiler_request.h has the paths of. */
 extern const struct rpc_events profiler_profile_events, profiler_terminate_events,
-	profiler_monitor_events;
+	profiler_monitor_events, profiler_start_events, profiler_snapshot_events,
+	profiler_stop_events;
 
 struct profiler_env {
 	struct loop *loop;
@@ -36,8 +38,7 @@ struct profiler_env {
 	struct registry *registry;
 	struct captures *captures;
 	int64_t lead_ns; /* the least time from a request to T0 */
-	const char *
-		token; /* that Profile and Terminate need as "authorization: Bearer"; NULL = none */
+	const char *token; /* that all but Monitor need as "authorization: Bearer"; NULL = none */
 };
 
 struct profiler_service *profiler_service_new(const struct profiler_env *env);

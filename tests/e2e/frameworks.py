@@ -101,6 +101,19 @@ def check_client(c, table, name, python):
     return check_events(xspace.load(file))
 
 
+def check_snapshots(c, table, name):
+    """XProf's client of continuous profiling, through the aggregator's address."""
+    logdir = c.dir / "by-snapshot"
+    script = ("from xprof.api import continuous_profiling_snapshot as s; "
+              f"a = '127.0.0.1:{c.grpc}'; s.start_continuous_profiling(a, {{}}); s.get_snapshot(a, {str(logdir)!r}); "
+              "s.stop_continuous_profiling(a)")
+    p = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=180 * SLOW)
+    assert p.returncode == 0, p.stderr[-500:]
+    (file,) = logdir.rglob("*.xplane.pb")
+    check_viewers(c, table, name, logdir, ("events",), "its client's snapshot")
+    return f"{sum(1 for p in xspace.load(file).planes for _ in xspace.events(p))} events"
+
+
 def check_framework(table, name, python, job, wanted):
     with Cluster() as c:
         c.aggregator()
@@ -113,6 +126,8 @@ def check_framework(table, name, python, job, wanted):
         check_viewers(c, table, name, c.logdir, wanted, "session")
         if job == "tf_job.py":
             table.check(name, "its client, through the aggregator", lambda: check_client(c, table, name, python))
+        if python == sys.executable:
+            table.check(name, "XProf's snapshots", lambda: check_snapshots(c, table, name))
         c.kill("job")
 
 

@@ -96,6 +96,41 @@ def test_captures_through_one_address():
         print(f"     {files}")
 
 
+def test_snapshots_through_one_address():
+    """XProf's own client of continuous profiling: two snapshots of all hosts, the second from the end of the first on."""
+    with Cluster() as c:
+        start(c)
+        logdir = c.dir / "snapshots"
+        address = f"127.0.0.1:{c.grpc}"
+        script = ("import time; from xprof.api import continuous_profiling_snapshot as s; "
+                  f"a, d = {address!r}, {str(logdir)!r}; time.sleep(1); s.start_continuous_profiling(a, {{}}); s.get_snapshot(a, d); "
+                  "time.sleep(2); s.get_snapshot(a, d); s.stop_continuous_profiling(a)")
+        p = c.start("client", [sys.executable, "-c", script])
+        assert p.wait(120 * SLOW) == 0, c.log("client")
+        runs = sorted(d.name for d in (logdir / "plugins/profile").iterdir())
+        assert len(runs) == 2, (runs, c.log("client"))
+        spaces = [{h: xspace.load(logdir / "plugins/profile" / r / f"127.0.0.1_{c.grpc}.{h}.xplane.pb") for h in HOSTS} for r in runs]
+        docs = sorted(c.get("/api/v1/sessions")["sessions"], key=lambda s: s["t0_ns"])
+        assert len(docs) == 2 and docs[0]["t0_ns"] + docs[0]["duration_ns"] == docs[1]["t0_ns"], docs
+        assert docs[0]["duration_ns"] == 30_000_000_000 and 1.9e9 < docs[1]["duration_ns"] < 60e9, docs
+        for found in spaces:
+            marks = {h: xspace.marks(space) for h, space in found.items()}
+            common = set.intersection(*(set(m) for m in marks.values()))
+            assert common, marks
+            assert max(max(m[t] for m in marks.values()) - min(m[t] for m in marks.values()) for t in common) < 1e9, marks
+        for h in HOSTS:
+            twice = set(xspace.marks(spaces[0][h])) & set(xspace.marks(spaces[1][h]))
+            assert not twice, (h, twice)
+        x = XProf(c.start, logdir)
+        assert sorted(x.get("runs")) == runs, x.get("runs")
+        hosts = [h["hostname"] for h in x.get("hosts", run=runs[1], tag="trace_viewer@")]
+        assert len(hosts) == 3, hosts
+        trace = x.get("data", run=runs[1], tag="trace_viewer@", hosts=",".join(hosts), resolution=100000)
+        names = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e.get("name") == "process_name"}
+        seen = {names[e["pid"]].split()[0] for e in trace["traceEvents"] if e.get("name", "").startswith("burst ")}
+        assert seen == set(hosts), (seen, names)
+
+
 def test_jax_collect_profile():
     with Cluster() as c:
         start(c)
@@ -108,4 +143,5 @@ def test_jax_collect_profile():
         assert "NET-UNIDENTIFIED" not in c.logs_text()
 
 
-main(test_opens_our_directory, test_opens_further_files, test_captures_through_one_address, test_jax_collect_profile)
+main(test_opens_our_directory, test_opens_further_files, test_captures_through_one_address, test_snapshots_through_one_address,
+     test_jax_collect_profile)

@@ -457,6 +457,144 @@ static void test_monitor(void)
 	fleet_stop(&f);
 }
 
+/* ---- continuous profiling ---- */
+
+static void call(struct fleet *f, struct ask *a, const char *method, const void *data, size_t len)
+{
+	char path[80];
+
+	snprintf(path, sizeof(path), "/tensorflow.ProfilerService/%s", method);
+	a->call = rpc_unary(f->channel, path, data, len, INT64_MAX, on_done, a);
+}
+
+static void call_empty(struct fleet *f, const char *method)
+{
+	struct ask one = { 0 };
+
+	call(f, &one, method, "", 0);
+	WAIT(f, one.done);
+	CHECK_EQ(one.code, RPC_OK);
+	CHECK_EQ(one.raw.len, 0);
+	release(&one);
+}
+
+/* A snapshot by `method`; returns the begin of its window. */
+static int64_t snapshot(struct fleet *f, struct fake *a, const char *method)
+{
+	struct ask one = { 0 };
+	response_msg *r;
+
+	call(f, &one, method, "", 0);
+	r = finish(f, &one);
+	CHECK_EQ(r->n_tool_data, 1);
+	CHECK_STR(r->tool_data[0]->name, "host-a.xplane.pb");
+	CHECK(!r->xspace);
+	release(&one);
+	return a->t0_ns;
+}
+
+static void pass(struct fleet *f, int64_t ns)
+{
+	int64_t until_ns = now_mono_ns() + ns;
+
+	WAIT(f, now_mono_ns() >= until_ns);
+}
+
+/* Without Start and after Stop each snapshot has the last 30 s; between them no gap and nothing twice. */
+static void test_series(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_deliver = true };
+	int64_t t0_ns, end_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	t0_ns = snapshot(&f, &a, "GetSnapshot");
+	CHECK_EQ(a.duration_ns, 30 * NS_PER_S);
+	CHECK(t0_ns + a.duration_ns <= session_clock_now(&f.agg.clock));
+	call_empty(&f, "StartContinuousProfiling");
+	end_ns = snapshot(&f, &a, "GetSnapshot") + a.duration_ns;
+	CHECK_EQ(a.duration_ns, 30 * NS_PER_S);
+	pass(&f, 100 * NS_PER_MS);
+	for (int i = 0; i < 3; i++) {
+		pass(&f, 70 * NS_PER_MS);
+		CHECK_EQ(snapshot(&f, &a, i % 2 ? "GetSnapShot" : "GetSnapshot"), end_ns);
+		CHECK(a.duration_ns >= 70 * NS_PER_MS);
+		end_ns += a.duration_ns;
+	}
+	call_empty(&f, "StopContinuousProfiling");
+	call_empty(&f, "StopContinuousProfiling");
+	CHECK(snapshot(&f, &a, "GetSnapshot") < end_ns);
+	CHECK_EQ(a.duration_ns, 30 * NS_PER_S);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* Two calls of one client at the same time are one capture; a window that was lost is part of the next one. */
+static void test_series_repeated(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct ask one = { 0 }, two = { 0 };
+	int64_t t0_ns;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "host-a");
+	call_empty(&f, "ContinuousProfiling");
+	call(&f, &one, "GetSnapshot", "", 0);
+	call(&f, &two, "GetSnapshot", "", 0);
+	WAIT(&f, a.arms);
+	t0_ns = a.t0_ns;
+	fake_result(&a, false, "disk-full", "the spool is full");
+	check_error(&f, &one, "host-a is missing: disk-full");
+	check_error(&f, &two, "host-a is missing: disk-full");
+	CHECK_EQ(a.arms, 1);
+	pass(&f, 100 * NS_PER_MS);
+	a.auto_deliver = true;
+	CHECK_EQ(snapshot(&f, &a, "GetSnapshot"), t0_ns);
+	CHECK(a.duration_ns >= 30 * NS_PER_S + 100 * NS_PER_MS);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+/* As Start asks: all hosts in one XSpace. No agent: explained. A bad name, and a Start that is no ProfileRequest. */
+static void test_series_odd(void)
+{
+	Tensorflow__ProfileRequest start_request = TENSORFLOW__PROFILE_REQUEST__INIT;
+	struct fleet f;
+	struct fake a = { .auto_deliver = true };
+	struct ask one = { 0 };
+	uint8_t data[16];
+	size_t len;
+
+	start_request.emit_xspace = true;
+	len = tensorflow__profile_request__pack(&start_request, data);
+	fleet_start(&f, 0, 0);
+	call(&f, &one, "GetSnapshot", "", 0);
+	check_error(&f, &one, "no agent is connected");
+	call(&f, &one, "StartContinuousProfiling", data, len);
+	WAIT(&f, one.done);
+	CHECK_EQ(one.code, RPC_OK);
+	release(&one);
+	fake_connect(&a, &f, "host-a");
+	call(&f, &one, "GetSnapshot", "", 0);
+	WAIT(&f, one.done);
+	CHECK_EQ(one.code, RPC_OK);
+	CHECK(one.raw.len > 2000);
+	CHECK_EQ(one.raw.data[0], 0x42); /* xspace; the fake's file is none */
+	release(&one);
+	call(&f, &one, "StartContinuousProfiling", "\xff\xff", 2);
+	WAIT(&f, one.done);
+	CHECK_EQ(one.code, RPC_INVALID_ARGUMENT);
+	release(&one);
+	call(&f, &one, "GetSnapshot", "\x0a\x01\x07", 3);
+	WAIT(&f, one.done);
+	CHECK_EQ(one.code, RPC_INVALID_ARGUMENT);
+	release(&one);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_two_hosts();
@@ -473,5 +611,8 @@ int main(void)
 	test_session_id_bounded();
 	test_submessages_bounded();
 	test_monitor();
+	test_series();
+	test_series_repeated();
+	test_series_odd();
 	return 0;
 }
