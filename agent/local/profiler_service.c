@@ -21,6 +21,7 @@
 #include "proto/limits.h"
 #include "proto/names.h"
 #include "proto/profiler_request.h"
+#include "proto/profiler_series.h"
 #include "proto/tensorflow/profiler_options.pb-c.h"
 #include "proto/tensorflow/profiler_service.pb-c.h"
 
@@ -37,17 +38,18 @@ struct profiler_service {
 	struct profiler_service_env env;
 	struct rpc_server *server;
 	struct profile *profiles;
+	struct profiler_series_list series; /* times: session clock */
 	char *address;
 	int port;
 };
 
-/* A Profile call under way. */
+/* A Profile or GetSnapshot call under way. */
 struct profile {
 	struct profile *next;
 	struct profiler_service *service;
 	struct rpc_call *call;
 	struct capture *capture; /* NULL before the request and after the answer */
-	char *session; /* the caller's name for it */
+	char *session; /* the caller's name for it; NULL before the request */
 	bool emit_xspace;
 };
 
@@ -112,6 +114,7 @@ static void on_capture_changed(struct capture *c, enum capture_state state, void
 		else
 			rpc_finish(p->call, RPC_OK, "");
 	} else if (state == CAPTURE_FAILED) {
+		profiler_series_lose(&p->service->series, capture_session(c));
 		profile_refuse(p, capture_error(c));
 	} else {
 		return;
@@ -205,6 +208,25 @@ static int profile_request(struct profile *p, const struct rpc_msg *msg, struct 
 
 /* ---- the caller ---- */
 
+/* By the same address, whatever the port: a client may have connected again; and by the same certificate. */
+static bool is_same_caller(const struct rpc_call *a, const struct rpc_call *b)
+{
+	const char *a_peer = rpc_peer(a), *b_peer = rpc_peer(b);
+	size_t a_len = (size_t)(strrchr(a_peer, ':') - a_peer);
+	size_t b_len = (size_t)(strrchr(b_peer, ':') - b_peer);
+
+	return a_len == b_len && !strncmp(a_peer, b_peer, a_len) &&
+	       !strcmp(rpc_identity(a), rpc_identity(b));
+}
+
+/* What is_same_caller() compares, as a name. The caller of this function frees it. */
+static char *caller_name(const struct rpc_call *call)
+{
+	const char *peer = rpc_peer(call);
+
+	return xasprintf("%.*s %s", (int)(strrchr(peer, ':') - peer), peer, rpc_identity(call));
+}
+
 static int check_owner(const char *peer, int port, struct err *e)
 {
 	return peer_owner_check(peer, port, "/proc/net", e);
@@ -265,6 +287,8 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 	struct profile *p = rpc_arg(call), **at = &p->service->profiles;
 
 	(void)st;
+	if (p->capture)
+		profiler_series_lose(&p->service->series, capture_session(p->capture));
 	profile_release(p); /* cancels the capture if the caller has disconnected */
 	while (*at != p)
 		at = &(*at)->next;
@@ -273,18 +297,103 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 	free(p);
 }
 
-/* ---- Terminate ---- */
+/* ---- continuous profiling ---- */
 
-/* By the same address, whatever the port: a client may have connected again; and by the same certificate. */
-static bool is_same_caller(const struct rpc_call *a, const struct rpc_call *b)
+/* The options of Start are for frameworks: rings have none. */
+static int snapshot_start(struct profile *p, struct err *e)
 {
-	const char *a_peer = rpc_peer(a), *b_peer = rpc_peer(b);
-	size_t a_len = (size_t)(strrchr(a_peer, ':') - a_peer);
-	size_t b_len = (size_t)(strrchr(b_peer, ':') - b_peer);
+	const struct profiler_service_env *env = &p->service->env;
+	struct clock_model model = clock_model(env->clock);
+	struct capture_request req = { .changed = on_capture_changed, .arg = p };
+	char *caller = caller_name(p->call), session[LIMIT_SESSION_NAME];
+	struct profiler_series *s = profiler_series_find(&p->service->series, caller);
+	int64_t t1_ns;
+	int rc;
 
-	return a_len == b_len && !strncmp(a_peer, b_peer, a_len) &&
-	       !strcmp(rpc_identity(a), rpc_identity(b));
+	free(caller);
+	name_make_session(now_real_ns(), session);
+	profiler_series_window(s, clock_model_session_of_raw(&model, now_raw_ns()), &req.t0_ns,
+			       &t1_ns);
+	req.session = session;
+	req.duration_ns = t1_ns - req.t0_ns;
+	req.give_up_ns = give_up_ns(&model, p->call, t1_ns, 0);
+	p->emit_xspace = s && s->emit_xspace;
+	rc = capture_start(env->captures, &req, &p->capture, e);
+	if (!rc && s)
+		profiler_series_add(s, session, req.t0_ns, t1_ns);
+	return rc;
 }
+
+static int snapshot_request(struct profile *p, const struct rpc_msg *msg, struct err *e)
+{
+	Tensorflow__GetSnapshotRequest *m;
+	const uint8_t *data;
+	size_t len;
+	int rc;
+
+	data = rpc_msg_data(msg, &len);
+	rc = snapshot_request_unpack(&m, data, len, e);
+	if (rc)
+		return rc;
+	p->session = xstrdup(m->snapshot_session_id);
+	tensorflow__get_snapshot_request__free_unpacked(m, NULL);
+	return snapshot_start(p, e);
+}
+
+static bool snapshot_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct profile *p = rpc_arg(call);
+	struct err e;
+
+	if (!p->session && !admit_caller(p->service, call))
+		return true;
+	if (!p->session && snapshot_request(p, msg, &e))
+		profile_refuse(p, &e);
+	return true;
+}
+
+static bool start_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct profiler_service *s = rpc_arg(call);
+	Tensorflow__ProfileRequest *m;
+	struct err e;
+	const uint8_t *data;
+	size_t len;
+	char *caller;
+
+	data = rpc_msg_data(msg, &len);
+	if (!admit_caller(s, call))
+		return true;
+	if (profile_request_unpack(&m, data, len, &e)) {
+		rpc_finish(call, RPC_INVALID_ARGUMENT, e.msg);
+		return true;
+	}
+	caller = caller_name(call);
+	profiler_series_begin(&s->series, caller, m->emit_xspace);
+	free(caller);
+	tensorflow__profile_request__free_unpacked(m, NULL);
+	rpc_send(call, "", 0);
+	rpc_finish(call, RPC_OK, "");
+	return true;
+}
+
+static bool stop_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct profiler_service *s = rpc_arg(call);
+	char *caller;
+
+	(void)msg;
+	if (!admit_caller(s, call))
+		return true;
+	caller = caller_name(call);
+	profiler_series_end(&s->series, caller);
+	free(caller);
+	rpc_send(call, "", 0);
+	rpc_finish(call, RPC_OK, "");
+	return true;
+}
+
+/* ---- Terminate ---- */
 
 /* Ends the window of the caller's own sessions of that name now. An unknown name is no error and has no later
  * effect. */
@@ -387,6 +496,14 @@ static const struct rpc_events profile_events = {
 	.half_closed = profile_half_closed,
 	.closed = profile_closed,
 };
+static const struct rpc_events snapshot_events = {
+	.opened = profile_opened,
+	.message = snapshot_message,
+	.half_closed = profile_half_closed,
+	.closed = profile_closed,
+};
+static const struct rpc_events start_events = { .message = start_message };
+static const struct rpc_events stop_events = { .message = stop_message };
 static const struct rpc_events terminate_events = { .message = terminate_message };
 static const struct rpc_events monitor_events = { .message = monitor_message };
 
@@ -398,6 +515,11 @@ int profiler_service_new(struct profiler_service **out, const struct profiler_se
 		{ PROFILER_PROFILE, &profile_events, s, LIMIT_PROFILE_BYTES },
 		{ PROFILER_TERMINATE, &terminate_events, s, LIMIT_SMALL_BYTES },
 		{ PROFILER_MONITOR, &monitor_events, s, LIMIT_SMALL_BYTES },
+		{ PROFILER_START_CONTINUOUS, &start_events, s, LIMIT_PROFILE_BYTES },
+		{ PROFILER_START_CONTINUOUS_OLD, &start_events, s, LIMIT_PROFILE_BYTES },
+		{ PROFILER_GET_SNAPSHOT, &snapshot_events, s, LIMIT_SMALL_BYTES },
+		{ PROFILER_GET_SNAPSHOT_OLD, &snapshot_events, s, LIMIT_SMALL_BYTES },
+		{ PROFILER_STOP_CONTINUOUS, &stop_events, s, LIMIT_SMALL_BYTES },
 	};
 	const struct rpc_server_opts opts = {
 		.address = env->listen,
@@ -407,6 +529,7 @@ int profiler_service_new(struct profiler_service **out, const struct profiler_se
 	int port, rc;
 
 	s->env = *env;
+	profiler_series_init(&s->series);
 	if (!s->env.check_owner)
 		s->env.check_owner = check_owner;
 	rc = address_check_listener(env->listen, env->tls != NULL, env->insecure, e);
@@ -429,6 +552,7 @@ void profiler_service_free(struct profiler_service *s)
 	if (!s)
 		return;
 	rpc_server_free(s->server);
+	profiler_series_free_all(&s->series);
 	free(s->address);
 	free(s);
 }

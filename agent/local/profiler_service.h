@@ -4,6 +4,7 @@
  * TensorFlow's client can dial one host directly, without an aggregator.
  *
  * Unlike a framework's server it serves several Profile calls at once, each with a capture of its own.
+ * GetSnapshot gives what the rings of this host have; see proto/profiler_series.h for its window.
  * Callers are of the agent's user or root, by the owner of their socket, or show a certificate by --ca.
  * Times in an answer are relative to the call's own T0. Loop thread.
  */

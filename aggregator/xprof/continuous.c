@@ -13,122 +13,29 @@
 #include "aggregator/time/session_clock.h"
 #include "aggregator/xprof/profiler_impl.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/profiler_request.h"
 
-#define FIRST_NS (30 * NS_PER_S) /* the first window of a series, and one outside of any */
-#define REACH_NS \
-	(60 * NS_PER_S) /* no window is longer: so much do rings keep unless told otherwise */
-
-/* Two calls of one client within this time are one. */
-#define SAME_INSTANT_NS (50 * NS_PER_MS)
-
-#define MAX_SERIES 256
-
-/* Between Start and Stop of one client. */
-struct series {
-	char *peer; /* identifies it */
-	bool emit_xspace; /* as Start asked */
-	int64_t end_ns; /* session clock: where the next window begins; 0 = there was no window yet */
-	char *session; /* of the last window; NULL = none */
-	int64_t begin_ns; /* of the last window */
-	TAILQ_ENTRY(series) entry;
-};
-
-/* ---- series ---- */
-
-static void series_free(struct profiler_service *ps, struct series *s)
-{
-	TAILQ_REMOVE(&ps->series, s, entry);
-	ps->n_series--;
-	free(s->peer);
-	free(s->session);
-	free(s);
-}
-
-void series_free_all(struct profiler_service *ps)
-{
-	while (!TAILQ_EMPTY(&ps->series))
-		series_free(ps, TAILQ_FIRST(&ps->series));
-}
-
-static struct series *series_find(struct profiler_service *ps, const char *peer)
-{
-	struct series *s;
-
-	TAILQ_FOREACH (s, &ps->series, entry) {
-		if (!strcmp(s->peer, peer))
-			return s;
-	}
-	return NULL;
-}
-
-static void series_begin(struct profiler_service *ps, const char *peer, bool emit_xspace)
-{
-	struct series *s = series_find(ps, peer);
-
-	if (s)
-		series_free(ps, s);
-	if (ps->n_series == MAX_SERIES)
-		series_free(ps, TAILQ_FIRST(&ps->series));
-	s = xcalloc(1, sizeof(*s));
-	s->peer = xstrdup(peer);
-	s->emit_xspace = emit_xspace;
-	TAILQ_INSERT_TAIL(&ps->series, s, entry);
-	ps->n_series++;
-}
-
-static int64_t series_next_begin(const struct series *s, int64_t now_ns)
-{
-	if (!s || !s->end_ns)
-		return now_ns - FIRST_NS;
-	return s->end_ns < now_ns - REACH_NS ? now_ns - REACH_NS : s->end_ns;
-}
-
-static void series_add(struct series *s, const struct capture *c)
-{
-	free(s->session);
-	s->session = xstrdup(c->session);
-	s->begin_ns = c->t0_ns;
-	s->end_ns = c->t0_ns + c->duration_ns;
-}
-
 /* A window that was lost is part of the next one. */
 void series_capture_ended(struct profiler_service *ps, const struct capture *c)
 {
-	struct series *s;
-
-	if (!capture_has_failed(c))
-		return;
-	TAILQ_FOREACH (s, &ps->series, entry) {
-		if (s->session && !strcmp(s->session, c->session))
-			s->end_ns = s->begin_ns;
-	}
+	if (capture_has_failed(c))
+		profiler_series_lose(&ps->series, c->session);
 }
 
 /* ---- GetSnapshot ---- */
 
-/* The last window, if this call is one with that. */
-static struct capture *find_same(const struct client_call *cc, const struct series *s,
-				 int64_t now_ns)
-{
-	if (!s || !s->session || s->end_ns + SAME_INSTANT_NS < now_ns)
-		return NULL;
-	return capture_find(cc->ps->env.captures, s->session);
-}
-
-static int take_snapshot(const struct client_call *cc, const char *client_session, int64_t begin_ns,
-			 int64_t end_ns, struct capture **out, struct err *e)
+static int take_snapshot(const struct client_call *cc, const char *client_session, int64_t t0_ns,
+			 int64_t t1_ns, struct capture **out, struct err *e)
 {
 	const struct profiler_env *env = &cc->ps->env;
 	struct capture_request req = {
 		.client_session = client_session,
 		.snapshot = true,
-		.duration_ns = end_ns - begin_ns,
-		.ending_at_ns = end_ns,
+		.duration_ns = t1_ns - t0_ns,
+		.ending_at_ns = t1_ns,
 		.commit_by_ns = client_call_commit_by(cc),
 	};
 	char origin[160];
@@ -146,23 +53,19 @@ static void handle_snapshot(struct client_call *cc, const char *client_session)
 {
 	struct profiler_service *ps = cc->ps;
 	char *peer = profiler_peer_address(cc->call);
-	struct series *s = series_find(ps, peer);
-	int64_t now_ns = session_clock_now(ps->env.clock);
-	struct capture *c = find_same(cc, s, now_ns);
+	struct profiler_series *s = profiler_series_find(&ps->series, peer);
+	int64_t t0_ns, t1_ns;
+	struct capture *c = NULL;
 	struct err e;
-	int rc = 0;
 
+	profiler_series_window(s, session_clock_now(ps->env.clock), &t0_ns, &t1_ns);
 	cc->emit_xspace = s && s->emit_xspace;
-	if (!c) {
-		rc = take_snapshot(cc, client_session, series_next_begin(s, now_ns), now_ns, &c,
-				   &e);
-		if (!rc && s)
-			series_add(s, c);
-	}
-	if (rc) {
+	if (take_snapshot(cc, client_session, t0_ns, t1_ns, &c, &e)) {
 		log_warn("AGG-PROFILE", "peer=%s reason=\"%s\"", rpc_peer(cc->call), e.msg);
 		client_call_explain(cc, e.msg);
 	} else {
+		if (s)
+			profiler_series_add(s, c->session, t0_ns, t1_ns);
 		client_call_await(cc, c);
 	}
 	free(peer);
@@ -221,7 +124,7 @@ static bool on_start(struct rpc_call *call, const struct rpc_msg *msg)
 		return true;
 	}
 	peer = profiler_peer_address(call);
-	series_begin(ps, peer, r->emit_xspace);
+	profiler_series_begin(&ps->series, peer, r->emit_xspace);
 	free(peer);
 	tensorflow__profile_request__free_unpacked(r, NULL);
 	answer_empty(call);
@@ -234,16 +137,13 @@ const struct rpc_events profiler_start_events = { .message = on_start };
 static bool on_stop(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct profiler_service *ps = rpc_arg(call);
-	struct series *s;
 	char *peer;
 
 	(void)msg;
 	if (!profiler_check_token(ps, call))
 		return true;
 	peer = profiler_peer_address(call);
-	s = series_find(ps, peer);
-	if (s)
-		series_free(ps, s);
+	profiler_series_end(&ps->series, peer);
 	free(peer);
 	answer_empty(call);
 	return true;

@@ -10,6 +10,7 @@
 
 #include "aggregator/xprof/profiler_service.h"
 #include "base/loop.h"
+#include "proto/profiler_series.h"
 
 struct capture;
 struct client_call;
@@ -17,19 +18,16 @@ struct profile;
 struct response;
 struct rpc_call;
 struct rpc_status;
-struct series;
 
 TAILQ_HEAD(profile_list, profile);
 TAILQ_HEAD(client_call_list, client_call);
-TAILQ_HEAD(series_list, series);
 
 struct profiler_service {
 	struct profiler_env env;
 	struct profile_list profiles;
 	size_t n_profiles;
 	struct client_call_list calls;
-	struct series_list series;
-	size_t n_series;
+	struct profiler_series_list series;
 };
 
 /* ---- client_call.c: a call that is answered with the files of a capture ---- */
@@ -71,6 +69,5 @@ char *profiler_peer_address(const struct rpc_call *call);
 /* ---- continuous.c ---- */
 
 void series_capture_ended(struct profiler_service *ps, const struct capture *c);
-void series_free_all(struct profiler_service *ps);
 
 #endif

@@ -389,7 +389,7 @@ struct profiler_service *profiler_service_new(const struct profiler_env *env)
 	ps->env = *env;
 	TAILQ_INIT(&ps->profiles);
 	TAILQ_INIT(&ps->calls);
-	TAILQ_INIT(&ps->series);
+	profiler_series_init(&ps->series);
 	captures_watch(env->captures, on_capture, ps);
 	return ps;
 }
@@ -400,7 +400,7 @@ void profiler_service_free(struct profiler_service *ps)
 		return;
 	while (!TAILQ_EMPTY(&ps->profiles))
 		profile_free(ps, TAILQ_FIRST(&ps->profiles));
-	series_free_all(ps);
+	profiler_series_free_all(&ps->series);
 	client_calls_free(ps);
 	free(ps);
 }

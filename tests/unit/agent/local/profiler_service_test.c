@@ -53,7 +53,8 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 	c->req = *req;
 	snprintf(c->session, sizeof(c->session), "%s", req->session);
 	CHECK(req->profile_options_len <= sizeof(captures.options));
-	memcpy(captures.options, req->profile_options, req->profile_options_len);
+	if (req->profile_options_len)
+		memcpy(captures.options, req->profile_options, req->profile_options_len);
 	captures.options_len = req->profile_options_len;
 	captures.last = *out = c;
 	captures.started++;
@@ -77,6 +78,11 @@ void capture_release(struct capture *c)
 		unlink(c->path);
 	free(c->path);
 	free(c);
+}
+
+const char *capture_session(const struct capture *c)
+{
+	return c->session;
 }
 
 const char *capture_path(const struct capture *c)
@@ -281,7 +287,9 @@ static void test_tool_data(void)
 /* A user without rights asks an agent that runs as root: nothing is recorded, nothing ends. */
 static void test_other_user(void)
 {
-	static const char *const methods[] = { PROFILER_TERMINATE, PROFILER_MONITOR };
+	static const char *const methods[] = { PROFILER_TERMINATE, PROFILER_MONITOR,
+					       PROFILER_START_CONTINUOUS, PROFILER_GET_SNAPSHOT,
+					       PROFILER_STOP_CONTINUOUS };
 	struct buf request = BUF_INIT;
 	struct fixture f;
 
@@ -384,6 +392,64 @@ static void test_duration_of_request(void)
 	CHECK_EQ(profile_request_duration_ms(&m), 7);
 	o.duration_ms = 8;
 	CHECK_EQ(profile_request_duration_ms(&m), 8);
+}
+
+static void call_empty(struct fixture *f, const char *method)
+{
+	struct buf empty = BUF_INIT;
+
+	call(f, method, &empty);
+	turn_until(f, &f->answered);
+	CHECK_EQ(f->code, RPC_OK);
+	CHECK_EQ(f->reply.len, 0);
+}
+
+/* Takes snapshot number n; its window is in *t0_ns and *t1_ns. */
+static void take_snapshot(struct fixture *f, int n, int64_t *t0_ns, int64_t *t1_ns)
+{
+	struct buf empty = BUF_INIT;
+	Tensorflow__ProfileResponse *r;
+
+	call(f, n % 2 ? PROFILER_GET_SNAPSHOT : PROFILER_GET_SNAPSHOT_OLD, &empty);
+	turn_until_started(f, n);
+	*t0_ns = captures.last->req.t0_ns;
+	*t1_ns = *t0_ns + captures.last->req.duration_ns;
+	CHECK(*t1_ns <= now_real_ns());
+	capture_ready(xspace, XSPACE_LEN, 3);
+	turn_until(f, &f->answered);
+	r = response(f);
+	CHECK_EQ(r->n_tool_data, 1);
+	tensorflow__profile_response__free_unpacked(r, NULL);
+}
+
+/* Between Start and Stop windows follow one another; one that was lost is part of the next. */
+static void test_snapshots(void)
+{
+	struct buf empty = BUF_INIT;
+	int64_t t0_ns, t1_ns, end_ns;
+	struct fixture f;
+
+	setup(&f);
+	take_snapshot(&f, 1, &t0_ns, &t1_ns);
+	CHECK_EQ(t1_ns - t0_ns, 30 * NS_PER_S);
+	call_empty(&f, PROFILER_START_CONTINUOUS);
+	take_snapshot(&f, 2, &t0_ns, &end_ns);
+	CHECK_EQ(end_ns - t0_ns, 30 * NS_PER_S);
+	RUN_UNTIL(f.loop, now_real_ns() > end_ns + 60 * NS_PER_MS);
+	take_snapshot(&f, 3, &t0_ns, &t1_ns);
+	CHECK_EQ(t0_ns, end_ns);
+	RUN_UNTIL(f.loop, now_real_ns() > t1_ns + 60 * NS_PER_MS);
+	call(&f, PROFILER_GET_SNAPSHOT, &empty);
+	turn_until_started(&f, 4);
+	rpc_cancel(f.call);
+	turn_until(&f, &f.answered);
+	RUN_UNTIL(f.loop, captures.released == 4);
+	take_snapshot(&f, 5, &t0_ns, &end_ns);
+	CHECK_EQ(t0_ns, t1_ns);
+	call_empty(&f, PROFILER_STOP_CONTINUOUS);
+	take_snapshot(&f, 6, &t0_ns, &t1_ns);
+	CHECK_EQ(t1_ns - t0_ns, 30 * NS_PER_S);
+	teardown(&f);
 }
 
 static void test_options_go_on(void)
@@ -564,6 +630,7 @@ int main(void)
 	test_emit_xspace(0);
 	test_large();
 	test_window();
+	test_snapshots();
 	test_duration_of_request();
 	test_options_go_on();
 	test_refused();
