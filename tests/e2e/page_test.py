@@ -71,6 +71,15 @@ def test_page():
         wait_until("the session on the page", lambda: session in b.text("#sessions"))
         b.run("document.querySelector('#sessions a').click()")
         wait_until("its files", lambda: "host-a.xplane.pb" in b.text("#sessions"))
+        b.run("document.forms[0].last.value = '1.5'; document.forms[0].last.dispatchEvent(new Event('input'))")
+        assert b.text("#snapshot") == "Snapshot: last 1.5 s", b.text("#snapshot")
+        b.run("document.querySelector('#snapshot').click()")
+        wait_until("the snapshot", lambda: "snapshot committed, 1 of 1 hosts done" in b.text("#progress"))
+        taken = b.text("#progress").split(":")[0]
+        assert c.get(f"/api/v1/sessions/{taken}")["duration_ns"] == 1_500_000_000
+        wait_until("the snapshot in the list", lambda: taken in b.text("#sessions"))
+        c.tutti("delete", taken, check=0)
+        wait_until("its absence", lambda: taken not in b.text("#sessions"))
         b.run("window.confirm = () => true; document.querySelector('#sessions button').click()")
         wait_until("its deletion", lambda: session not in b.text("#sessions"))
         assert c.tutti("sessions", "--json")[1]["sessions"] == []
@@ -95,12 +104,15 @@ def test_token_and_queue():
         b.run("window.asked = 0; window.prompt = () => { window.asked++; return 'correct-horse-battery'; };"
               "document.forms[0].duration.value = '3'; document.forms[0].requestSubmit()")
         wait_until("the capture", lambda: "running" in b.text("#progress"))
+        b.run("document.querySelector('#snapshot').click()")
+        wait_until("the snapshot", lambda: "snapshot committed, 1 of 1 hosts done" in b.text("#progress"))
+        assert ": running" in b.text("#progress"), b.text("#progress")
         b.run("document.querySelector('button').disabled = false; document.forms[0].duration.value = '0.2';"
               "document.forms[0].requestSubmit()")
         wait_until("the queue", lambda: "queued, number 1, waits for capture" in b.text("#progress"))
-        wait_until("the commit", lambda: "committed" in b.text("#progress"))
+        wait_until("the commits", lambda: b.text("#progress").count(": committed") == 2)
         assert b.run("return window.asked") == 1
-        wait_until("the sessions", lambda: b.run("return document.querySelectorAll('#sessions a').length") == 2)
+        wait_until("the sessions", lambda: b.run("return document.querySelectorAll('#sessions a').length") == 3)
         b.run("document.querySelector('#sessions a').click()")
         wait_until("what is missing", lambda: "host-a: profiler-unreachable" in b.text("#sessions"))
         b.close()
