@@ -125,6 +125,8 @@ int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
 	pthread_mutex_init(&r->lock, NULL);
 	rpc_log_hook();
 	rpc_unidentified_trace();
+	/* Core 1.51 would keep 8 KiB for each connection to read into, whatever GRPC_ARG_TCP_READ_CHUNK_SIZE says. */
+	setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", 0);
 	/* The loop handles signals; core's threads and this one block them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
