@@ -15,6 +15,9 @@
 #define uthash_malloc(size) xmalloc(size)
 #include <uthash.h>
 
+/* What malloc() and the hash table need beside each name. */
+#define NAME_OVERHEAD 64
+
 /* How deep a message is open. Stats are closed before anything else is added to the buffer. */
 enum depth { IN_SPACE, IN_PLANE, IN_LINE, IN_EVENT, IN_STAT, DEPTHS };
 
@@ -32,6 +35,7 @@ struct xs_builder {
 	enum depth depth;
 	size_t open_at[DEPTHS]; /* offset of the length byte of the open message */
 	struct name *event_names, *stat_names;
+	size_t name_bytes; /* allocated for both */
 };
 
 struct xs_builder *xs_builder_new(void)
@@ -62,6 +66,11 @@ void xs_builder_free(struct xs_builder *b)
 	free(b);
 }
 
+size_t xs_builder_bytes(const struct xs_builder *b)
+{
+	return b->out.len + b->texts.len + b->name_bytes;
+}
+
 static int64_t intern(struct xs_builder *b, struct name **names, const char *text)
 {
 	size_t len = strlen(text);
@@ -75,6 +84,7 @@ static int64_t intern(struct xs_builder *b, struct name **names, const char *tex
 	n->text = xstrdup(clean);
 	n->id = (int64_t)HASH_COUNT(*names) + 1;
 	HASH_ADD_KEYPTR(hh, *names, n->text, len, n);
+	b->name_bytes += sizeof(*n) + len + NAME_OVERHEAD;
 	return n->id;
 }
 
@@ -146,6 +156,7 @@ static void close_to(struct xs_builder *b, enum depth depth)
 		if (b->depth == IN_PLANE) {
 			put_metadata(b, XPLANE_EVENT_METADATA, &b->event_names);
 			put_metadata(b, XPLANE_STAT_METADATA, &b->stat_names);
+			b->name_bytes = 0;
 		}
 		close_message(&b->out, b->open_at[b->depth]);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a kineto file into tables: events, their lines, their stats, flows. */
+/* Reads a kineto file into tables: events, their lines, flows. */
 #include "xspace/kineto_impl.h"
 
 #include <inttypes.h>
@@ -13,19 +13,17 @@
 #define MAX_SPAN_NS INT64_C(1000000000000000) /* 11 days */
 #define MAX_ID	    (INT64_C(1) << 52)
 
+/* What the hash tables and malloc() need beside each entry. */
+#define NAME_OVERHEAD 48
+#define LINE_OVERHEAD 48
+
 /* One object of traceEvents, as it stands in the file. */
 struct raw_event {
 	char phase; /* 'X' span, 's' and 'f' ends of a flow, 'M' metadata; 0 = none of them */
 	struct scan_text category, name, args;
 	int64_t at_ns, duration_ns, pid, tid, flow_id;
 	bool has_pid, has_tid; /* they are numbers */
-};
-
-/* The args of a kernel that stand together in the stat kernel_details. */
-struct kernel_args {
-	struct scan_text grid, block;
-	int64_t registers, shared;
-	double occupancy;
+	const char *end;
 };
 
 static bool is(const struct scan_text *t, const char *expected)
@@ -35,65 +33,100 @@ static bool is(const struct scan_text *t, const char *expected)
 
 /* ---- tables ---- */
 
-static void *grow(void *array, size_t n, size_t *cap, size_t size)
+int kineto_check_memory(const struct kineto *k, size_t more, struct err *e)
 {
-	if (n < *cap)
-		return array;
-	*cap = *cap ? 2 * *cap : 256;
-	return xrealloc(array, *cap * size);
+	size_t sort = k->n_events * 2 * sizeof(void *); /* of qsort() */
+	size_t used = k->names.bytes + k->cap_lines * (sizeof(struct kineto_line) + LINE_OVERHEAD) +
+		      k->cap_events * sizeof(struct kineto_event) +
+		      k->cap_flows * sizeof(struct kineto_flow) + sort;
+
+	if (used + more <= k->conf->max_memory)
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "%zu of its events need more than %zu MiB of memory: make the window "
+		       "shorter",
+		       k->n_events, k->conf->max_memory >> 20);
 }
 
-static int intern(struct kineto_names *names, const char *s, size_t len, uint32_t *id,
-		  struct err *e)
+/* Makes room for one more in the array that the pointer at `array` points to. */
+static int grow(struct kineto *k, void *array, size_t n, size_t *cap, size_t size, struct err *e)
 {
+	size_t more = *cap ? *cap : 256;
+	void *v;
+	int rc;
+
+	if (n < *cap)
+		return 0;
+	rc = kineto_check_memory(k, more * size, e);
+	if (rc)
+		return rc;
+	*cap += more;
+	memcpy(&v, array, sizeof(v));
+	v = xrealloc(v, *cap * size);
+	memcpy(array, &v, sizeof(v));
+	return 0;
+}
+
+static int intern(struct kineto *k, const char *s, size_t len, uint32_t *id, struct err *e)
+{
+	struct kineto_names *names = &k->names;
+	size_t bytes = sizeof(struct kineto_name) + NAME_OVERHEAD + len + 1;
 	struct kineto_name *n;
+	int rc;
 
 	HASH_FIND(hh, names->table, s, len, n);
-	if (!n) {
-		if (names->n == KINETO_MAX_NAMES)
-			return err_set(e, ERR_LIMIT, "more than %d different names",
-				       KINETO_MAX_NAMES);
-		n = xmalloc(sizeof(*n) + len + 1);
-		memcpy(n->text, s, len);
-		n->text[len] = 0;
-		n->id = (uint32_t)names->n;
-		HASH_ADD_KEYPTR(hh, names->table, n->text, len, n);
-		names->texts = grow(names->texts, names->n, &names->cap, sizeof(*names->texts));
-		names->texts[names->n++] = n->text;
+	if (n) {
+		*id = n->id;
+		return 0;
 	}
+	rc = kineto_check_memory(k, bytes, e);
+	if (!rc)
+		rc = grow(k, &names->texts, names->n, &names->cap, sizeof(*names->texts), e);
+	if (rc)
+		return rc;
+	n = xmalloc(sizeof(*n) + len + 1);
+	memcpy(n->text, s, len);
+	n->text[len] = 0;
+	n->id = (uint32_t)names->n;
+	HASH_ADD_KEYPTR(hh, names->table, n->text, len, n);
+	names->texts[names->n++] = n->text;
+	names->bytes += bytes;
 	*id = n->id;
 	return 0;
 }
 
-static int intern_text(struct kineto_names *names, const struct scan_text *text, uint32_t *id,
-		       struct err *e)
+static int intern_text(struct kineto *k, const struct scan_text *text, uint32_t *id, struct err *e)
 {
+	struct kineto_names *names = &k->names;
 	struct scan_text t = *text;
 
 	if (t.len > KINETO_MAX_TEXT)
 		t.len = KINETO_MAX_TEXT;
 	if (!t.has_escapes && !memchr(t.s, 0, t.len))
-		return intern(names, t.s, t.len, id, e);
+		return intern(k, t.s, t.len, id, e);
 	buf_reset(&names->scratch);
 	scan_unescape(&t, &names->scratch);
-	return intern(names, buf_str(&names->scratch), strlen(buf_str(&names->scratch)), id, e);
+	return intern(k, buf_str(&names->scratch), strlen(buf_str(&names->scratch)), id, e);
 }
 
 static int find_line(struct kineto *k, enum kineto_kind kind, int64_t device, int64_t id,
 		     struct kineto_line **out, struct err *e)
 {
 	struct kineto_key key = { kind, kind == KINETO_HOST ? 0 : device, id };
+	int rc;
 
 	HASH_FIND(hh, k->table, &key, sizeof(key), *out);
 	if (*out)
 		return 0;
 	if (k->n_lines == KINETO_MAX_LINES)
 		return err_set(e, ERR_LIMIT, "more than %d threads and streams", KINETO_MAX_LINES);
+	rc = grow(k, &k->lines, k->n_lines, &k->cap_lines, sizeof(struct kineto_line *), e);
+	if (rc)
+		return rc;
 	*out = xcalloc(1, sizeof(**out));
 	(*out)->key = key;
 	(*out)->index = (uint32_t)k->n_lines;
 	HASH_ADD(hh, k->table, key, sizeof(key), *out);
-	k->lines = grow(k->lines, k->n_lines, &k->cap_lines, sizeof(struct kineto_line *));
 	k->lines[k->n_lines++] = *out;
 	return 0;
 }
@@ -116,165 +149,6 @@ static void kineto_free(struct kineto *k)
 	free(k->lines);
 	free(k->events);
 	free(k->flows);
-	buf_release(&k->stats);
-	buf_release(&k->scratch);
-}
-
-/* ---- args ---- */
-
-static void add_stat(struct kineto *k, struct kineto_stat head, const char *text)
-{
-	head.len = text ? (uint32_t)strlen(text) + 1 : 0;
-	buf_add(&k->stats, &head, sizeof(head));
-	if (text)
-		buf_add(&k->stats, text, head.len);
-}
-
-/* XProf joins a launch with its kernel by a stat of its own name. Names of stats are plain ASCII. */
-static int stat_name(struct kineto *k, const struct scan_text *key, uint32_t *id, struct err *e)
-{
-	char name[64];
-	size_t len;
-
-	if (is(key, "correlation"))
-		return intern(&k->names, "correlation_id", strlen("correlation_id"), id, e);
-	buf_reset(&k->scratch);
-	scan_unescape(key, &k->scratch);
-	len = k->scratch.len < sizeof(name) ? k->scratch.len : sizeof(name) - 1;
-	for (size_t i = 0; i < len; i++) {
-		char c = (char)k->scratch.data[i];
-
-		name[i] = c >= ' ' && c < 0x7f && c != '"' && c != '\\' ? c : '_';
-	}
-	return intern(&k->names, name, len, id, e);
-}
-
-static double to_double(const struct scan_text *number)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "%.*s", (int)(number->len < 63 ? number->len : 63), number->s);
-	return strtod(text, NULL);
-}
-
-static void add_number(struct kineto *k, uint32_t name, const struct scan_text *v)
-{
-	struct kineto_stat stat = { .kind = XS_INT, .name = name };
-
-	if (memchr(v->s, '.', v->len) || !scan_decimal(v, 0, &stat.i)) {
-		stat.kind = XS_DOUBLE;
-		stat.d = to_double(v);
-	}
-	add_stat(k, stat, NULL);
-}
-
-static void add_text(struct kineto *k, uint32_t name, struct scan_text v, bool is_string)
-{
-	if (v.len > KINETO_MAX_TEXT)
-		v.len = KINETO_MAX_TEXT;
-	buf_reset(&k->scratch);
-	if (is_string)
-		scan_unescape(&v, &k->scratch);
-	else
-		buf_add(&k->scratch, v.s, v.len);
-	add_stat(k, (struct kineto_stat){ .kind = XS_STR, .name = name }, buf_str(&k->scratch));
-}
-
-static void note_kernel_arg(struct kernel_args *kernel, const struct scan_text *key,
-			    const struct scan_text *v)
-{
-	if (is(key, "grid"))
-		kernel->grid = *v;
-	else if (is(key, "block"))
-		kernel->block = *v;
-	else if (is(key, "registers per thread"))
-		scan_decimal(v, 0, &kernel->registers);
-	else if (is(key, "shared memory"))
-		scan_decimal(v, 0, &kernel->shared);
-	else if (is(key, "est. achieved occupancy %"))
-		kernel->occupancy = to_double(v);
-}
-
-static int read_arg(struct kineto *k, struct scan *s, const struct scan_text *key,
-		    struct kernel_args *kernel, struct err *e)
-{
-	struct scan_text v;
-	char kind = scan_peek(s);
-	uint32_t name;
-	int rc = kind == '"' ? scan_string(s, &v, e) : scan_skip(s, &v, e);
-
-	if (rc || kind == 'n')
-		return rc;
-	rc = stat_name(k, key, &name, e);
-	if (rc)
-		return rc;
-	if (kind == '"' || kind == '{' || kind == '[')
-		add_text(k, name, v, kind == '"');
-	else if (kind == 't' || kind == 'f')
-		add_stat(k, (struct kineto_stat){ .kind = XS_INT, .name = name, .i = kind == 't' },
-			 NULL);
-	else
-		add_number(k, name, &v);
-	if (kind != '"')
-		note_kernel_arg(kernel, key, &v);
-	if (kind == 'f' && is(key, "finished"))
-		k->counts.unfinished++;
-	return 0;
-}
-
-/* "[8, 1, 1]" as "8,1,1"; nothing else goes into kernel_details. */
-static void add_dimensions(struct buf *out, const char *key, const struct scan_text *v)
-{
-	buf_addf(out, " %s:", key);
-	for (size_t i = 0; i < v->len && i < 64; i++) {
-		if ((v->s[i] >= '0' && v->s[i] <= '9') || v->s[i] == ',')
-			buf_add_u8(out, (uint8_t)v->s[i]);
-	}
-}
-
-static int add_kernel_details(struct kineto *k, const struct kernel_args *kernel, struct err *e)
-{
-	uint32_t name;
-	int rc = intern(&k->names, "kernel_details", strlen("kernel_details"), &name, e);
-
-	if (rc)
-		return rc;
-	buf_reset(&k->scratch);
-	buf_addf(&k->scratch, "regs:%" PRId64 " static_shared:%" PRId64 " dynamic_shared:0",
-		 kernel->registers, kernel->shared);
-	add_dimensions(&k->scratch, "grid", &kernel->grid);
-	add_dimensions(&k->scratch, "block", &kernel->block);
-	buf_addf(&k->scratch, " occ_pct:%g", kernel->occupancy);
-	add_stat(k, (struct kineto_stat){ .kind = XS_STR, .name = name }, buf_str(&k->scratch));
-	return 0;
-}
-
-static int read_args(struct kineto *k, const struct raw_event *raw, uint32_t *n, struct err *e)
-{
-	struct kernel_args kernel = { 0 };
-	struct scan_text key;
-	struct scan s;
-	int rc;
-
-	*n = 0;
-	if (!raw->args.len)
-		return 0;
-	scan_init(&s, raw->args.s, raw->args.len);
-	rc = scan_enter(&s, '{', e);
-	while (!rc) {
-		size_t before = k->stats.len;
-
-		rc = scan_member(&s, &key, e);
-		if (rc <= 0)
-			break;
-		rc = read_arg(k, &s, &key, &kernel, e);
-		*n += k->stats.len > before;
-	}
-	if (!rc && kernel.grid.len && is(&raw->category, "kernel")) {
-		rc = add_kernel_details(k, &kernel, e);
-		*n += 1;
-	}
-	return rc;
 }
 
 /* ---- events ---- */
@@ -352,29 +226,6 @@ static int line_of(struct kineto *k, const struct raw_event *raw, struct kineto_
 	return find_line(k, kind, raw->pid, raw->tid, line, e);
 }
 
-/* "ProfilerStep#7" is a step: the event's name without the number, and the number as a stat. */
-static int name_event(struct kineto *k, const struct raw_event *raw, struct kineto_event *event,
-		      struct err *e)
-{
-	static const char prefix[] = "ProfilerStep#";
-	struct kineto_stat step = { .kind = XS_INT };
-	struct scan_text name = raw->name, number;
-	size_t len = sizeof(prefix) - 1;
-	int rc;
-
-	if (name.len <= len || memcmp(name.s, prefix, len) != 0)
-		return intern_text(&k->names, &name, &event->name, e);
-	number = (struct scan_text){ .s = name.s + len, .len = name.len - len };
-	if (!scan_decimal(&number, 0, &step.i))
-		return intern_text(&k->names, &name, &event->name, e);
-	rc = intern(&k->names, "step_num", strlen("step_num"), &step.name, e);
-	if (rc)
-		return rc;
-	add_stat(k, step, NULL);
-	event->n_stats++;
-	return intern(&k->names, prefix, len - 1, &event->name, e);
-}
-
 static int add_event(struct kineto *k, const struct raw_event *raw, struct err *e)
 {
 	struct kineto_event event = { .start_ns = raw->at_ns, .duration_ns = raw->duration_ns };
@@ -385,21 +236,17 @@ static int add_event(struct kineto *k, const struct raw_event *raw, struct err *
 		k->counts.left_out++;
 		return 0;
 	}
-	if (k->n_events == KINETO_MAX_EVENTS)
-		return err_set(e, ERR_LIMIT, "more than %d events", KINETO_MAX_EVENTS);
 	rc = line_of(k, raw, &line, e);
+	if (!rc)
+		rc = intern_text(k, &raw->name, &event.name, e);
+	if (!rc)
+		rc = grow(k, &k->events, k->n_events, &k->cap_events, sizeof(event), e);
 	if (rc)
 		return rc;
 	event.line = line->index;
-	event.number = (uint32_t)k->n_events;
-	event.stats_at = k->stats.len;
-	rc = read_args(k, raw, &event.n_stats, e);
-	if (rc)
-		return rc;
-	rc = name_event(k, raw, &event, e);
-	if (rc)
-		return rc;
-	k->events = grow(k->events, k->n_events, &k->cap_events, sizeof(event));
+	event.is_kernel = is(&raw->category, "kernel");
+	event.args_at = (uint32_t)((raw->args.len ? raw->args.s : raw->end) - k->file);
+	event.args_len = (uint32_t)raw->args.len;
 	k->events[k->n_events++] = event;
 	return 0;
 }
@@ -414,22 +261,24 @@ static uint64_t mix(uint64_t x)
 
 static int add_flow(struct kineto *k, const struct raw_event *raw, struct err *e)
 {
-	uint64_t id = mix(k->salt ^ (uint64_t)raw->flow_id ^ (uint64_t)raw->category.len << 56);
+	uint64_t id = mix(k->conf->salt ^ (uint64_t)raw->flow_id ^
+			  (uint64_t)raw->category.len << 56);
 	struct kineto_flow flow = { .at_ns = raw->at_ns };
 	struct kineto_line *line;
 	int rc;
 
-	if (!raw->has_pid || !raw->has_tid || k->n_flows == KINETO_MAX_EVENTS)
+	if (!raw->has_pid || !raw->has_tid)
 		return 0;
 	/* From a launch on the host to what it launched: only such an arrow ends on a stream. */
 	rc = find_line(
 		k, raw->phase == 'f' && is(&raw->category, "ac2g") ? KINETO_STREAM : KINETO_HOST,
 		raw->pid, raw->tid, &line, e);
+	if (!rc)
+		rc = grow(k, &k->flows, k->n_flows, &k->cap_flows, sizeof(flow), e);
 	if (rc)
 		return rc;
 	flow.line = line->index;
 	flow.value = (id >> 8) << 2 | (raw->phase == 's' ? 2 : 1);
-	k->flows = grow(k->flows, k->n_flows, &k->cap_flows, sizeof(flow));
 	k->flows[k->n_flows++] = flow;
 	return 0;
 }
@@ -457,7 +306,7 @@ static int add_thread_name(struct kineto *k, const struct raw_event *raw, struct
 		}
 		rc = scan_string(&s, &text, e);
 		if (!rc)
-			rc = intern_text(&k->names, &text, &name, e);
+			rc = intern_text(k, &text, &name, e);
 		if (!rc)
 			rc = find_line(k, KINETO_HOST, 0, raw->tid, &line, e);
 		if (!rc)
@@ -480,6 +329,7 @@ static int read_event(struct kineto *k, struct scan *s, struct err *e)
 	}
 	if (rc)
 		return rc;
+	raw.end = s->at;
 	switch (raw.phase) {
 	case 'X':
 		return add_event(k, &raw, e);
@@ -558,10 +408,10 @@ static int kineto_measure(struct kineto *k, struct err *e)
 	return 0;
 }
 
-int kineto_read(const void *data, size_t len, uint64_t salt, struct xs_builder *b,
+int kineto_read(const void *data, size_t len, const struct kineto_conf *conf, struct xs_builder *b,
 		struct kineto_counts *counts, struct err *e)
 {
-	struct kineto k = { .salt = salt };
+	struct kineto k = { .conf = conf, .file = data };
 	struct scan s;
 	int rc;
 
@@ -573,7 +423,7 @@ int kineto_read(const void *data, size_t len, uint64_t salt, struct xs_builder *
 	if (!rc)
 		rc = kineto_measure(&k, e);
 	if (!rc && k.n_events)
-		kineto_build(&k, b);
+		rc = kineto_build(&k, b, e);
 	*counts = k.counts;
 	kineto_free(&k);
 	return rc;

@@ -23,12 +23,17 @@
 
 #include "xspace/xspace.h"
 
-#define KINETO_MAX_BYTES ((uint64_t)1 << 30) /* of one file */
-#define KINETO_MAX_EVENTS \
-	8000000 /* of one file; each needs 64 bytes and its args while it is read */
-#define KINETO_MAX_LINES 65536
-#define KINETO_MAX_NAMES 1000000 /* different ones */
-#define KINETO_MAX_TEXT	 4096 /* bytes of a name or an arg's text; longer ones are cut */
+#define KINETO_MAX_BYTES ((uint64_t)512 << 20) /* of one file */
+
+/* Enough for such a file: an event of 300 bytes needs 100 to 140. */
+#define KINETO_MAX_MEMORY ((size_t)256 << 20)
+#define KINETO_MAX_LINES  65536
+#define KINETO_MAX_TEXT	  4096 /* bytes of a name or an arg's text; longer ones are cut */
+
+struct kineto_conf {
+	uint64_t salt; /* makes the ids of flows differ from those of other processes */
+	size_t max_memory; /* what it may allocate, the XSpace included */
+};
 
 struct kineto_counts {
 	uint64_t events; /* in the XSpace: the file's "X" events but for those left out */
@@ -40,11 +45,11 @@ struct kineto_counts {
 };
 
 /*
- * Reads the whole file in memory and adds its planes to `b`; with no event nothing is added. `salt` makes
- * the ids of flows differ from those of other processes. ERR_INVALID if the file is malformed or its
- * end is missing; then `b` is as before.
+ * Reads the file, which is in memory or mapped, and adds its planes to `b`; with no event nothing is added.
+ * ERR_INVALID if it is malformed or its end is missing, ERR_LIMIT if it exceeds a limit; then `b` may have parts
+ * of it and can only be freed.
  */
-MUST_CHECK int kineto_read(const void *data, size_t len, uint64_t salt, struct xs_builder *b,
-			   struct kineto_counts *counts, struct err *e);
+MUST_CHECK int kineto_read(const void *data, size_t len, const struct kineto_conf *conf,
+			   struct xs_builder *b, struct kineto_counts *counts, struct err *e);
 
 #endif

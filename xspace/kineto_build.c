@@ -39,7 +39,7 @@ static int by_time(const void *a, const void *b)
 		return x->start_ns < y->start_ns ? -1 : 1;
 	if (x->duration_ns != y->duration_ns)
 		return x->duration_ns > y->duration_ns ? -1 : 1;
-	return compare(x->number, y->number);
+	return compare(x->args_at, y->args_at);
 }
 
 static void sort_tables(struct kineto *k)
@@ -126,36 +126,47 @@ static void begin_line(struct xs_builder *b, const struct kineto_line *line)
 	xs_line(b, id, line->name ? line->name : name, 0);
 }
 
-static void put_stats(struct xs_builder *b, const struct kineto *k, const struct kineto_event *ev)
+/* "ProfilerStep#7" is a step: an event without the number in its name; the number is a stat. */
+static size_t step_name_len(const char *name, int64_t *step)
 {
-	size_t at = ev->stats_at;
-	struct kineto_stat stat;
+	static const char prefix[] = "ProfilerStep#";
+	const size_t len = sizeof(prefix) - 1;
+	struct scan_text number = { .s = name + len };
 
-	for (uint32_t i = 0; i < ev->n_stats; i++) {
-		const char *name;
-
-		memcpy(&stat, k->stats.data + at, sizeof(stat));
-		name = k->names.texts[stat.name];
-		at += sizeof(stat);
-		if (stat.kind == XS_INT)
-			xs_stat_int(b, name, stat.i);
-		else if (stat.kind == XS_DOUBLE)
-			xs_stat_double(b, name, stat.d);
-		else
-			xs_stat_str(b, name, (const char *)k->stats.data + at);
-		at += stat.len;
-	}
-	if (ev->flow)
-		xs_stat_uint(b, "flow", ev->flow);
+	if (strncmp(name, prefix, len) != 0)
+		return 0;
+	number.len = strlen(number.s);
+	return scan_decimal(&number, 0, step) ? len - 1 : 0;
 }
 
-void kineto_build(struct kineto *k, struct xs_builder *b)
+static int put_event(struct xs_builder *b, struct kineto *k, const struct kineto_event *ev,
+		     struct buf *scratch, struct err *e)
+{
+	const char *name = k->names.texts[ev->name];
+	int64_t step;
+	size_t step_len = step_name_len(name, &step);
+	int rc;
+
+	buf_reset(scratch);
+	buf_add(scratch, name, step_len ? step_len : strlen(name));
+	xs_event(b, buf_str(scratch), (ev->start_ns - k->first_ns) * 1000, ev->duration_ns * 1000);
+	rc = kineto_put_args(k, ev, b, scratch, &k->counts, e);
+	if (step_len)
+		xs_stat_int(b, "step_num", step);
+	if (ev->flow)
+		xs_stat_uint(b, "flow", ev->flow);
+	return rc ? rc : kineto_check_memory(k, xs_builder_bytes(b), e);
+}
+
+int kineto_build(struct kineto *k, struct xs_builder *b, struct err *e)
 {
 	const struct kineto_line *before = NULL;
+	struct buf scratch = BUF_INIT;
+	int rc = 0;
 
 	sort_tables(k);
 	place_flows(k);
-	for (size_t i = 0; i < k->n_events; i++) {
+	for (size_t i = 0; !rc && i < k->n_events; i++) {
 		const struct kineto_event *ev = &k->events[i];
 		const struct kineto_line *line = k->lines[ev->line];
 
@@ -165,8 +176,8 @@ void kineto_build(struct kineto *k, struct xs_builder *b)
 		if (line != before)
 			begin_line(b, line);
 		before = line;
-		xs_event(b, k->names.texts[ev->name], (ev->start_ns - k->first_ns) * 1000,
-			 ev->duration_ns * 1000);
-		put_stats(b, k, ev);
+		rc = put_event(b, k, ev, &scratch, e);
 	}
+	buf_release(&scratch);
+	return rc;
 }

@@ -22,6 +22,7 @@ struct kineto_names {
 	struct kineto_name *table;
 	const char **texts; /* by id */
 	size_t n, cap;
+	size_t bytes; /* allocated for them */
 	struct buf scratch;
 };
 
@@ -39,14 +40,14 @@ struct kineto_line {
 	UT_hash_handle hh;
 };
 
+/* Its args stay in the file until it is written. */
 struct kineto_event {
 	int64_t start_ns, duration_ns; /* from the file's base time */
-	size_t stats_at; /* in kineto.stats */
-	uint32_t n_stats;
+	uint64_t flow; /* as the stat, 0 = none */
+	uint32_t args_at, args_len; /* in the file; events without args have their place there */
 	uint32_t name;
 	uint32_t line;
-	uint32_t number; /* in the file */
-	uint64_t flow; /* as the stat, 0 = none */
+	bool is_kernel;
 };
 
 /* One end of an arrow. */
@@ -56,18 +57,9 @@ struct kineto_flow {
 	uint32_t line;
 };
 
-/* Stats lie one after the other in a buffer: this head, then `len` bytes of a text. */
-struct kineto_stat {
-	enum xs_stat_kind kind; /* XS_INT, XS_DOUBLE or XS_STR */
-	uint32_t name;
-	uint32_t len; /* of the text, with its NUL */
-	union {
-		int64_t i;
-		double d;
-	};
-};
-
 struct kineto {
+	const struct kineto_conf *conf;
+	const char *file;
 	struct kineto_names names;
 	struct kineto_line *table;
 	struct kineto_line **lines;
@@ -76,15 +68,20 @@ struct kineto {
 	size_t n_events, cap_events;
 	struct kineto_flow *flows;
 	size_t n_flows, cap_flows;
-	struct buf stats;
-	struct buf scratch;
-	uint64_t salt;
 	int64_t base_ns; /* of the file's times */
 	int64_t first_ns; /* of the first event */
 	struct kineto_counts counts;
 };
 
+/* ERR_LIMIT if the tables and `more` bytes are beyond conf->max_memory. */
+MUST_CHECK int kineto_check_memory(const struct kineto *k, size_t more, struct err *e);
+
 /* Sorts the tables and adds their planes to `b`. */
-void kineto_build(struct kineto *k, struct xs_builder *b);
+MUST_CHECK int kineto_build(struct kineto *k, struct xs_builder *b, struct err *e);
+
+/* Adds the stats of an event's args to the event that is open in `b`; `scratch` is the caller's. */
+MUST_CHECK int kineto_put_args(const struct kineto *k, const struct kineto_event *ev,
+			       struct xs_builder *b, struct buf *scratch,
+			       struct kineto_counts *counts, struct err *e);
 
 #endif

@@ -138,6 +138,7 @@ struct xs_builder;
 
 struct xs_builder *xs_builder_new(void);
 void xs_builder_free(struct xs_builder *b); /* NULL is fine */
+size_t xs_builder_bytes(const struct xs_builder *b); /* what it has allocated, about */
 
 /* One plane, then its lines, one at a time; a new plane or line ends the one before. */
 void xs_plane(struct xs_builder *b, int64_t id, const char *name);

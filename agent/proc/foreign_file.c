@@ -2,6 +2,7 @@
 #include "agent/proc/foreign_file.h"
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -60,18 +61,51 @@ int foreign_open_here(const char *path, struct stat *st, struct err *e)
 	return check_regular(open(path, OPEN_FLAGS), path, st, e);
 }
 
-void foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid)
+static int open_folder(uint32_t pid, const char *folder, int flags)
 {
 	char root_name[32];
-	struct stat st;
-	int root = open_root(pid, root_name);
-	int fd = root < 0 ? -1 : file_open_in_root(root, folder, O_PATH | O_DIRECTORY);
+	int root = open_root(pid, root_name), fd;
 
-	if (fd >= 0 && !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
-	    st.st_uid == uid)
-		unlinkat(fd, name, 0);
+	if (root < 0)
+		return errno == ENOENT ? open(folder, flags | O_DIRECTORY | O_CLOEXEC) : -1;
+	fd = file_open_in_root(root, folder, flags | O_DIRECTORY);
+	close(root);
+	return fd;
+}
+
+static bool remove_at(int fd, const char *name, uint32_t uid)
+{
+	struct stat st;
+
+	return !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) &&
+	       st.st_uid == uid && !unlinkat(fd, name, 0);
+}
+
+bool foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid)
+{
+	int fd = open_folder(pid, folder, O_PATH);
+	bool removed = fd >= 0 && remove_at(fd, name, uid);
+
 	if (fd >= 0)
 		close(fd);
-	if (root >= 0)
-		close(root);
+	return removed;
+}
+
+size_t foreign_remove_all(uint32_t pid, const char *folder, uint32_t uid,
+			  bool (*is_wanted)(void *arg, const char *name), void *arg)
+{
+	int fd = open_folder(pid, folder, O_RDONLY | O_NONBLOCK);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	size_t n = 0, removed = 0;
+
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	while (n++ < FOREIGN_NAMES_MAX && (entry = readdir(d)))
+		removed += is_wanted(arg, entry->d_name) && remove_at(fd, entry->d_name, uid);
+	closedir(d);
+	return removed;
 }

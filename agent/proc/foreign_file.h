@@ -6,6 +6,8 @@
 #ifndef AGENT_PROC_FOREIGN_FILE_H
 #define AGENT_PROC_FOREIGN_FILE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -18,8 +20,15 @@ MUST_CHECK int foreign_open(uint32_t pid, const char *path, struct stat *st, str
 MUST_CHECK int foreign_open_here(const char *path, struct stat *st, struct err *e);
 
 /* Removes `name` from the folder `folder`, as the process sees it, if it is a regular file of user `uid`. Links
- * are not followed out of the process's root. Errors are ignored. */
-void foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid);
+ * are not followed out of the process's root. If the process has ended, the folder is the agent's own. True if
+ * there was such a file. */
+bool foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid);
+
+/* The same for all files whose name `is_wanted` takes, among the folder's first FOREIGN_NAMES_MAX; returns how
+ * many were removed. */
+#define FOREIGN_NAMES_MAX 100000
+size_t foreign_remove_all(uint32_t pid, const char *folder, uint32_t uid,
+			  bool (*is_wanted)(void *arg, const char *name), void *arg);
 
 /* The error in errno of opening `name`, a process's root or a path below one: it names the capability that
  * is missing. */

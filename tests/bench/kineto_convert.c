@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kineto_convert IN OUT [REPEAT]: a kineto file as an XSpace. Prints events, left out, unfinished, the Unix ns
- * of the first event's begin and of the last one's end, and the CPU seconds of one conversion.
+ * of the first event's begin and of the last one's end, the CPU seconds of one conversion, and the most
+ * memory in KiB that this program had beside the file.
  */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,11 +23,21 @@ static double cpu_s(void)
 	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 }
 
+/* The file is in memory, too. */
+static long peak_kib(size_t file_bytes)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_maxrss - (long)(file_bytes >> 10);
+}
+
 static int convert(const struct buf *in, struct buf *out, struct kineto_counts *counts,
 		   struct err *e)
 {
+	struct kineto_conf conf = { .salt = 1, .max_memory = KINETO_MAX_MEMORY };
 	struct xs_builder *b = xs_builder_new();
-	int rc = kineto_read(in->data, in->len, 1, b, counts, e);
+	int rc = kineto_read(in->data, in->len, &conf, b, counts, e);
 
 	buf_reset(out);
 	if (!rc)
@@ -45,9 +57,9 @@ static int run(const char *from, const char *to, int repeat, struct err *e)
 	for (int i = 0; !rc && i < repeat; i++)
 		rc = convert(&in, &out, &counts, e);
 	if (!rc) {
-		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %.6f\n",
+		printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %.6f %ld\n",
 		       counts.events, counts.left_out, counts.unfinished, counts.start_unix_ns,
-		       counts.end_unix_ns, (cpu_s() - begin) / repeat);
+		       counts.end_unix_ns, (cpu_s() - begin) / repeat, peak_kib(in.len));
 		fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 		rc = fd < 0 ? err_errno(e, "opening %s", to)
 			    : file_write_all(fd, out.data, out.len, to, e);

@@ -101,6 +101,29 @@ def test_reasons():
                 path.unlink()
 
 
+def test_nothing_left_behind():
+    """A file of a recording that was cancelled, and of one whose agent was killed, is removed when it comes."""
+    hosts = ("cancelled", "killed")
+    with Cluster() as c:
+        c.aggregator()
+        jobs = {}
+        for host in hosts:
+            agent(c, host)
+            jobs[host] = job(c, f"job-{host}", host=host)
+        c.wait_hosts(len(hosts))
+        for host in hosts:
+            known(c, jobs[host], host=host)
+        _, doc = c.call("POST", "/api/v1/captures", {"duration_ns": 10**9, "tracers": ["pytorch"]})
+        wait_until("the processes to be told", lambda: all((c.dir / f"job-{h}.json").exists() for h in hosts), 30)
+        c.kill("killed")
+        c.tutti("cancel", doc["session"], check=0)
+        agent(c, "killed")
+        for host in hosts:
+            written = c.dir / f"job-{host}.json.written"
+            wait_until(f"the file of {host} to be removed",
+                       lambda w=written, h=host: w.exists() and not leftovers(jobs[h]), 60)
+
+
 def test_no_process():
     with Cluster() as c:
         c.aggregator()
@@ -111,4 +134,4 @@ def test_no_process():
         assert "KINETO_USE_DAEMON" in doc["hosts"][0]["detail"], doc
 
 
-main(test_captured_twice, test_reasons, test_no_process)
+main(test_captured_twice, test_reasons, test_nothing_left_behind, test_no_process)

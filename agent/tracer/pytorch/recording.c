@@ -8,7 +8,6 @@
 
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/random.h"
 #include "proto/reasons.h"
 
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
@@ -19,7 +18,7 @@
 /* What a worker does: looks for the file or, with a path, converts it. */
 struct fetch {
 	struct recording *recording; /* NULL = it is not waited for any more */
-	int *live;
+	struct recording_workers *workers;
 	struct trace_place place;
 	char *to;
 	uint64_t bytes;
@@ -32,22 +31,28 @@ struct fetch {
 struct recording *recording_new(const struct recording_conf *conf, const struct pytorch_process *p)
 {
 	struct recording *r = xcalloc(1, sizeof(*r));
-	uint64_t number;
 
-	random_bytes(&number, sizeof(number));
 	r->conf = conf;
-	r->place.pid = p->pid;
-	r->place.uid = p->uid;
+	r->place = (struct trace_place){
+		.pid = p->pid, .inner_pid = p->inner_pid, .uid = p->uid, .run = conf->number
+	};
+	trace_place_name(&r->place);
 	memcpy(r->comm, p->comm, sizeof(r->comm));
 	r->reason = "";
-	/* PyTorch puts its pid before the suffix of the name that it is given. */
-	snprintf(r->place.name, sizeof(r->place.name), "tutti_%016" PRIx64 "_%" PRId32 ".json",
-		 number, p->inner_pid);
 	return r;
+}
+
+static void leave_file(struct recording *r)
+{
+	if (r->has_file)
+		leftovers_add(r->conf->leftovers, &r->place,
+			      r->file_by_mono_ns + RECORDING_LEFTOVER_PATIENCE_NS);
+	r->has_file = false;
 }
 
 void recording_free(struct recording *r)
 {
+	leave_file(r);
 	loop_timer_cancel(r->conf->loop, &r->timer);
 	if (r->fetch)
 		r->fetch->recording = NULL;
@@ -61,6 +66,7 @@ static void end(struct recording *r, const char *reason, const char *detail)
 	if (r->fetch)
 		r->fetch->recording = NULL;
 	r->fetch = NULL;
+	leave_file(r);
 	r->state = RECORDING_ENDED;
 	r->reason = reason;
 	snprintf(r->detail, sizeof(r->detail), "%s", detail);
@@ -119,6 +125,7 @@ void recording_tell(struct recording *r, const struct pytorch_process *p, struct
 	write_config(r, start_ns, duration_ms, config);
 	r->late_ns = start_ns - run->t0_real_ns;
 	r->state = RECORDING_TOLD;
+	r->has_file = true;
 	r->file_by_mono_ns = now_mono_ns() + (start_ns - now_ns) + duration_ms * NS_PER_MS +
 			     RECORDING_FILE_PATIENCE_NS;
 }
@@ -136,7 +143,7 @@ static void fetch_run(void *arg)
 		return;
 	}
 	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, &f->counts, &f->e);
-	trace_file_remove(&f->place);
+	trace_file_remove(&f->place, true);
 }
 
 static void look(void *arg)
@@ -152,6 +159,7 @@ static void on_looked(struct recording *r, const struct fetch *f)
 {
 	const struct recording_conf *conf = r->conf;
 	uint64_t bytes = f->bytes;
+	char text[160];
 
 	if (f->rc == ERR_NOT_FOUND && now_mono_ns() < r->file_by_mono_ns) {
 		loop_timer_in(conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
@@ -161,6 +169,14 @@ static void on_looked(struct recording *r, const struct fetch *f)
 		    "it did not record");
 	} else if (f->rc) {
 		end(r, f->rc == ERR_DENIED ? REASON_NO_PERMISSION : REASON_TRACER_FAILED, f->e.msg);
+	} else if (bytes > KINETO_MAX_BYTES) {
+		snprintf(text, sizeof(text),
+			 "its trace has %" PRIu64 " MiB, more than %" PRIu64 ": make the window "
+			 "shorter",
+			 bytes >> 20, KINETO_MAX_BYTES >> 20);
+		end(r, REASON_TOO_LARGE, text);
+	} else if (conf->workers->is_converting) {
+		loop_timer_in(conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
 	} else if (!conf->run->reserve_bytes(conf->run, SPOOL_FACTOR * bytes)) {
 		end(r, REASON_DISK_FULL, "its trace does not fit into the spool");
 	} else {
@@ -198,7 +214,9 @@ static void fetch_done(void *arg)
 	struct fetch *f = arg;
 	struct recording *r = f->recording;
 
-	--*f->live;
+	f->workers->live--;
+	if (f->to)
+		f->workers->is_converting = false;
 	if (r) {
 		r->fetch = NULL;
 		if (f->to)
@@ -215,13 +233,17 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 	struct fetch *f = xcalloc(1, sizeof(*f));
 
 	f->recording = r;
-	f->live = r->conf->live;
+	f->workers = r->conf->workers;
 	f->place = r->place;
 	f->to = to;
 	f->bytes = bytes;
 	f->salt = r->conf->salt;
 	r->fetch = f;
-	++*f->live;
+	f->workers->live++;
+	if (to) { /* its worker removes the file, too */
+		f->workers->is_converting = true;
+		r->has_file = false;
+	}
 	loop_work(r->conf->loop, fetch_run, fetch_done, f);
 }
 

@@ -5,7 +5,7 @@
  *
  *   WAITING -> TOLD -> FETCHING -> ENDED
  *
- * A recording that ends without a file has a reason. Loop thread.
+ * A recording that ends without a file has a reason. A file that is not fetched goes to the leftovers. Loop thread.
  */
 #ifndef AGENT_TRACER_PYTORCH_RECORDING_H
 #define AGENT_TRACER_PYTORCH_RECORDING_H
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/tracer/pytorch/leftovers.h"
 #include "agent/tracer/pytorch/processes.h"
 #include "agent/tracer/pytorch/trace_file.h"
 #include "agent/tracer/tracer.h"
@@ -24,13 +25,24 @@
 /* Its file is there 1 to 3 s after the end. */
 #define RECORDING_FILE_PATIENCE_NS (10 * NS_PER_S)
 
+/* A file that comes later is removed, for so long. */
+#define RECORDING_LEFTOVER_PATIENCE_NS (300 * NS_PER_S)
+
 enum recording_state { RECORDING_WAITING, RECORDING_TOLD, RECORDING_FETCHING, RECORDING_ENDED };
+
+/* What all recordings of a tracer share: outlives the jobs on workers. */
+struct recording_workers {
+	int live; /* jobs */
+	bool is_converting; /* one at a time: each needs memory */
+};
 
 /* What the recordings of a run share; outlives them. */
 struct recording_conf {
 	struct loop *loop;
 	struct tracer_run *run;
-	int *live; /* jobs on workers */
+	struct recording_workers *workers;
+	struct leftovers *leftovers; /* gets the files that are not fetched */
+	uint32_t number; /* the tracer's, in the names of files */
 	int64_t warm_up_s;
 	bool with_stack, with_shapes;
 	uint64_t salt; /* of flows */
@@ -44,6 +56,7 @@ struct recording {
 	const struct recording_conf *conf;
 	struct trace_place place;
 	char comm[16];
+	bool has_file; /* it writes one, which is not removed yet */
 	bool was_busy; /* it asked, and said that it cannot record */
 	int64_t late_ns; /* from T0 to the start that it was given */
 	int64_t file_by_mono_ns;

@@ -5,14 +5,18 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/proc/foreign_file.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/random.h"
 
-#define COPY_BYTES ((size_t)1 << 20)
+#define COPY_BYTES  ((size_t)1 << 20)
+#define NAME_PREFIX "tutti_"
+#define TEMPORARY   ".tmp" /* after the name, until the file is complete */
 
 /* A descriptor, or a negative code. The process may have ended: then its file is there if we share its root. */
 static int open_trace(const struct trace_place *place, struct stat *st, struct err *e)
@@ -79,6 +83,7 @@ static int write_xspace(const char *to, struct xs_builder *b, struct err *e)
 static int convert(int fd, size_t bytes, const char *to, uint64_t salt,
 		   struct kineto_counts *counts, struct err *e)
 {
+	struct kineto_conf conf = { .salt = salt, .max_memory = KINETO_MAX_MEMORY };
 	struct xs_builder *b;
 	void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	int rc;
@@ -86,7 +91,7 @@ static int convert(int fd, size_t bytes, const char *to, uint64_t salt,
 	if (data == MAP_FAILED)
 		return err_errno(e, "mapping the copy of PyTorch's trace");
 	b = xs_builder_new();
-	rc = kineto_read(data, bytes, salt, b, counts, e);
+	rc = kineto_read(data, bytes, &conf, b, counts, e);
 	munmap(data, bytes);
 	if (rc)
 		err_prefix(e, "PyTorch's trace");
@@ -123,11 +128,50 @@ int trace_file_convert(const struct trace_place *place, const char *to, uint64_t
 	return rc;
 }
 
-void trace_file_remove(const struct trace_place *place)
-{
-	char temporary[TRACE_NAME_BYTES + 8];
+/* ---- names ---- */
 
-	snprintf(temporary, sizeof(temporary), "%s.tmp", place->name);
-	foreign_remove((uint32_t)place->pid, TRACE_FOLDER, place->name, place->uid);
-	foreign_remove((uint32_t)place->pid, TRACE_FOLDER, temporary, place->uid);
+void trace_place_name(struct trace_place *place)
+{
+	uint32_t number;
+
+	random_bytes(&number, sizeof(number));
+	snprintf(place->name, sizeof(place->name),
+		 NAME_PREFIX "%08" PRIx32 "%08" PRIx32 "_%" PRId32 ".json", place->run, number,
+		 place->inner_pid);
+}
+
+/* With or without TEMPORARY at the end. */
+static bool is_of_another_tracer(void *arg, const char *name)
+{
+	const struct trace_place *place = arg;
+	size_t digits = strlen(NAME_PREFIX), end = digits + 16;
+	char run[16], tail[32];
+
+	snprintf(run, sizeof(run), "%08" PRIx32, place->run);
+	snprintf(tail, sizeof(tail), "_%" PRId32 ".json", place->inner_pid);
+	if (strncmp(name, NAME_PREFIX, digits) != 0 ||
+	    strspn(name + digits, "0123456789abcdef") != 16 || !strncmp(name + digits, run, 8))
+		return false;
+	return !strncmp(name + end, tail, strlen(tail)) &&
+	       (!name[end + strlen(tail)] || !strcmp(name + end + strlen(tail), TEMPORARY));
+}
+
+/* ---- removing ---- */
+
+bool trace_file_remove(const struct trace_place *place, bool is_last)
+{
+	char temporary[TRACE_NAME_BYTES + sizeof(TEMPORARY)];
+
+	snprintf(temporary, sizeof(temporary), "%s" TEMPORARY, place->name);
+	if (is_last)
+		foreign_remove((uint32_t)place->pid, TRACE_FOLDER, temporary, place->uid);
+	return foreign_remove((uint32_t)place->pid, TRACE_FOLDER, place->name, place->uid);
+}
+
+size_t trace_file_remove_others(const struct trace_place *place)
+{
+	struct trace_place of = *place;
+
+	return foreign_remove_all((uint32_t)place->pid, TRACE_FOLDER, place->uid,
+				  is_of_another_tracer, &of);
 }

@@ -7,6 +7,8 @@
 #ifndef AGENT_TRACER_PYTORCH_TRACE_FILE_H
 #define AGENT_TRACER_PYTORCH_TRACE_FILE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -17,22 +19,32 @@
 
 struct trace_place {
 	int64_t pid;
+	int32_t inner_pid; /* in its own PID namespace */
 	uint32_t uid;
+	uint32_t run; /* the tracer's number, by which it knows its own files */
 	char name[TRACE_NAME_BYTES]; /* in TRACE_FOLDER, as the process writes it */
 };
+
+/* Sets a name that no other recording has: "tutti_<run><random>_<pid>.json", both numbers with 8 hexadecimal digits.
+ * PyTorch puts _<pid> there. */
+void trace_place_name(struct trace_place *place);
 
 /* Its size; ERR_NOT_FOUND if it is not there (yet). PyTorch gives a file its name when it is complete. */
 MUST_CHECK int trace_file_look(const struct trace_place *place, uint64_t *bytes, struct err *e);
 
 /*
  * Writes its events to the new file `to` as an XSpace; times count from counts->start_unix_ns. With no
- * event nothing is written. ERR_LIMIT if it is larger than `max_bytes` or KINETO_MAX_BYTES.
+ * event nothing is written. ERR_LIMIT if it is larger than `max_bytes` or a limit of kineto.h.
  */
 MUST_CHECK int trace_file_convert(const struct trace_place *place, const char *to,
 				  uint64_t max_bytes, uint64_t salt, struct kineto_counts *counts,
 				  struct err *e);
 
-/* Removes it, and what an unfinished recording leaves. Errors are ignored. */
-void trace_file_remove(const struct trace_place *place);
+/* Removes it if it is there, which is returned. If it is not awaited any more (`is_last`), also what an unfinished
+ * recording leaves. Errors are ignored. */
+bool trace_file_remove(const struct trace_place *place, bool is_last);
+
+/* Removes all files that tracers with other numbers told this process to write; returns how many. */
+size_t trace_file_remove_others(const struct trace_place *place);
 
 #endif

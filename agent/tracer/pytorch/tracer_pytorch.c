@@ -9,15 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/tracer/pytorch/leftovers.h"
 #include "agent/tracer/pytorch/processes.h"
 #include "agent/tracer/pytorch/recording.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
+#include "proto/limits.h"
 #include "proto/reasons.h"
 
 TRACER_DECLARE(pytorch);
+
+#define LONGEST_RECORDING_NS (LIMIT_DURATION_NS + 60 * NS_PER_S)
 
 struct pytorch_conf {
 	char *pytorch_socket, *pytorch_dir;
@@ -47,8 +51,10 @@ struct tracer_pytorch {
 	struct loop *loop;
 	const struct pytorch_conf *conf;
 	struct pytorch_processes *processes;
+	struct leftovers *leftovers;
 	struct pytorch_run *runs; /* the first armed one first */
-	int live; /* jobs on workers */
+	struct recording_workers workers;
+	uint32_t number; /* in the names of its files */
 };
 
 /* One capture. */
@@ -161,11 +167,23 @@ static void finish_if_ended(void *arg)
 
 /* ---- the table ---- */
 
+/* An agent before this one may have told it to record, and was killed. */
+static void clean_up_after_others(const struct tracer_pytorch *t, const struct pytorch_process *p)
+{
+	struct trace_place place = {
+		.pid = p->pid, .inner_pid = p->inner_pid, .uid = p->uid, .run = t->number
+	};
+
+	leftovers_add(t->leftovers, &place, now_mono_ns() + LONGEST_RECORDING_NS);
+}
+
 /* Of several captures that want the process, the first gets it. */
 static void on_ask(void *arg, const struct pytorch_process *p, struct buf *config)
 {
 	const struct tracer_pytorch *t = arg;
 
+	if (p->requests == 1)
+		clean_up_after_others(t, p);
 	for (struct pytorch_run *pr = t->runs; pr; pr = pr->next) {
 		for (struct recording *r = pr->recordings; r; r = r->next) {
 			if (r->state == RECORDING_WAITING && r->place.pid == p->pid) {
@@ -200,7 +218,9 @@ static int pytorch_arm(struct tracer *tracer, struct tracer_run *run, struct err
 	pr->conf = (struct recording_conf){
 		.loop = t->loop,
 		.run = run,
-		.live = &t->live,
+		.workers = &t->workers,
+		.leftovers = t->leftovers,
+		.number = t->number,
 		.warm_up_s = tracer_run_setting(run, &tracer_pytorch_ops, "warm_up_s"),
 		.with_stack = tracer_run_setting(run, &tracer_pytorch_ops, "stack"),
 		.with_shapes = tracer_run_setting(run, &tracer_pytorch_ops, "shapes"),
@@ -296,6 +316,8 @@ static int pytorch_open(struct tracer **out, const struct tracer_env *env, struc
 	t->base.ops = &tracer_pytorch_ops;
 	t->loop = env->loop;
 	t->conf = env->conf;
+	t->leftovers = leftovers_new(env->loop);
+	random_bytes(&t->number, sizeof(t->number));
 	t->processes = pytorch_processes_new(env->loop, t->conf->pytorch_socket,
 					     t->conf->pytorch_dir, on_ask, t);
 	*out = &t->base;
@@ -307,8 +329,9 @@ static void pytorch_free(struct tracer *tracer)
 	struct tracer_pytorch *t = to_pytorch(tracer);
 
 	pytorch_processes_free(t->processes);
-	while (t->live)
+	while (t->workers.live)
 		loop_turn(t->loop, 50);
+	leftovers_free(t->leftovers);
 	free(t);
 }
 

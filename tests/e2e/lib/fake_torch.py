@@ -5,7 +5,7 @@ patience is shorter: it asks every half second.
 
     fake_torch.py SOCKET_DIR LOG [refuse|empty|broken|link|silent]
 
-LOG gets a JSON line for each configuration: what it said, and when it came.
+LOG gets a JSON line for each configuration: what it said, and when it came; LOG.written the path of each trace.
 """
 import decimal
 import json
@@ -35,7 +35,7 @@ def trace(start_ns, end_ns, path):
             f'"traceName": "{path}"}}')
 
 
-def record(config, how):
+def record(config, how, log):
     start_ns = int(config["PROFILE_START_TIME"]) * 1_000_000
     end_ns = start_ns + int(config["ACTIVITIES_DURATION_MSECS"]) * 1_000_000
     warm_up = int(config["ACTIVITIES_WARMUP_PERIOD_SECS"])
@@ -52,6 +52,8 @@ def record(config, how):
         return
     path.with_suffix(".json.tmp").write_text(text)
     path.with_suffix(".json.tmp").rename(path)
+    with open(f"{log}.written", "a") as f:
+        print(path, file=f)
 
 
 def main(directory, log, how=""):
@@ -74,7 +76,7 @@ def main(directory, log, how=""):
             config = dict(line.split("=", 1) for line in text.splitlines())
             with open(log, "a") as f:
                 print(json.dumps({"asked": asked, "at_ns": time.time_ns(), **config}), file=f)
-            record(config, how)
+            record(config, how, log)
         time.sleep(EVERY_S)
 
 

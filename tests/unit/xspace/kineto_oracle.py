@@ -83,7 +83,7 @@ def check(program, path):
     with tempfile.NamedTemporaryFile() as out:
         done = subprocess.run([program, path, out.name], check=True, capture_output=True, text=True)
         space = xspace.load(out.name)
-    events, left_out, unfinished, start_ns, end_ns, _ = done.stdout.split()
+    events, left_out, unfinished, start_ns, end_ns, _, _ = done.stdout.split()
     want, have = list(expected(document)), list(actual(space, int(start_ns)))
     assert int(events) == len(want) == len(have), (events, len(want), len(have))
     assert collections.Counter(k for k, _ in want) == collections.Counter(k for k, _ in have)
