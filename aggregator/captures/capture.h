@@ -302,6 +302,10 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 /* Its files are durable; the agent is not informed yet. */
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files);
 
+/* Files of the session are on their way to the store, or failed ones are being removed: an end that removes all
+ * files waits for them. */
+void capture_hold_end(struct capture *c, bool is_held);
+
 /* An upload ended; `error` is NULL if it succeeded. Its credit goes to the next host. */
 void capture_host_upload_ended(struct capture_host *h, const char *error);
 

@@ -302,6 +302,12 @@ void capture_take_over(struct capture *c, unsigned int n, int64_t epoch)
 	capture_store(c);
 }
 
+void capture_hold_end(struct capture *c, bool is_held)
+{
+	if (c->ledger)
+		ledger_hold(c->ledger, is_held);
+}
+
 /* ---- the beginning ---- */
 
 static void fail_unreachable(struct capture *c)

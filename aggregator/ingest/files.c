@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/ingest/files.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "aggregator/sessions/sessions.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "proto/names.h"
 #include "storage/store.h"
 
@@ -14,14 +19,64 @@ static void file_key(const struct ingest_files *f, unsigned int n, char out[SESS
 	session_file_key(f->session, f->run, name, out);
 }
 
-/* Replaces a file of this name that no manifest names: an earlier aggregator stored it and ended before it
- * recorded that. */
-static int replace_file(struct store *s, const struct store_put *put, struct err *e)
-{
-	int rc = store_remove(s, put->key, put->deadline_mono_ns, e);
+/* ---- a file that is there already ---- */
 
-	return rc ? rc : store_put(s, put, NULL, e);
+struct comparison {
+	const struct store_put *put;
+	uint64_t at;
+	bool differs;
+	uint8_t *bytes; /* of the spool */
+};
+
+/* A store_sink_fn. */
+static int compare(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct comparison *c = arg;
+	const struct store_put *put = c->put;
+	const uint8_t *ours = put->data ? (const uint8_t *)put->data + c->at : c->bytes;
+	int rc = 0;
+
+	if (c->differs || len > put->len - c->at) {
+		c->differs = true;
+		return 0;
+	}
+	if (!put->data)
+		rc = file_read_exact(put->fd, put->offset + c->at, c->bytes, len, "the spool", e);
+	c->differs = !rc && memcmp(ours, data, len);
+	c->at += len;
+	return rc;
 }
+
+static int is_same(struct store *s, const struct store_put *put, bool *same, struct err *e)
+{
+	struct comparison c = { .put = put, .bytes = xmalloc(STORE_CHUNK_BYTES) };
+	const struct store_get get = { .key = put->key,
+				       .len = put->len + 1,
+				       .sink = compare,
+				       .arg = &c,
+				       .deadline_mono_ns = put->deadline_mono_ns };
+	int rc = store_get(s, &get, NULL, e);
+
+	*same = !rc && !c.differs && c.at == put->len;
+	free(c.bytes);
+	return rc == ERR_NOT_FOUND ? 0 : rc;
+}
+
+/* Left by an earlier upload: of an aggregator that ended before it recorded that, or whose removal failed. */
+static int replace_file(const struct ingest_files *f, const struct store_put *put, struct err *e)
+{
+	bool same = false;
+	int rc = is_same(f->store, put, &same, e);
+
+	if (rc || same)
+		return rc;
+	rc = session_check_owner(f->store, f->session, f->nonce, e);
+	if (!rc)
+		rc = store_remove(f->store, put->key, put->deadline_mono_ns, e);
+	return rc ? rc : store_put(f->store, put, NULL, e);
+}
+
+/* ---- all files of a host ---- */
 
 static int put_file(const struct ingest_files *f, unsigned int n, struct store_put *put,
 		    struct err *e)
@@ -32,7 +87,7 @@ static int put_file(const struct ingest_files *f, unsigned int n, struct store_p
 	file_key(f, n, key);
 	put->key = key;
 	rc = store_put(f->store, put, NULL, e);
-	return rc == ERR_EXISTS ? replace_file(f->store, put, e) : rc;
+	return rc == ERR_EXISTS ? replace_file(f, put, e) : rc;
 }
 
 int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *upload,

@@ -13,13 +13,18 @@ struct store;
 
 struct ingest_files {
 	struct store *store;
+	const char *nonce; /* of this run of the aggregator */
 	const char *session, *run, *host; /* borrowed, like `bytes` */
 	const uint64_t *bytes; /* of each */
 	unsigned int n;
 };
 
-/* Stores the files of a complete upload, the first one last: if that is in the store, all are. After a failure
- * some may be in the store: the caller calls ingest_files_remove(). */
+/*
+ * Stores the files of a complete upload, the first one last: if that is in the store, all are. A file that is there
+ * already and has the same bytes stays; another one is replaced, because no manifest names it yet. ERR_EXISTS if
+ * another aggregator owns the session and has stored another file. After a failure some may be in the store: the
+ * caller calls ingest_files_remove().
+ */
 MUST_CHECK int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *upload,
 				struct err *e);
 

@@ -110,6 +110,7 @@ static void upload_free(struct upload *u)
 static struct ingest_files files_of(const struct upload *u)
 {
 	return (struct ingest_files){ .store = u->store,
+				      .nonce = u->ingest->env.store->nonce,
 				      .session = u->session,
 				      .run = u->run,
 				      .host = u->host,
@@ -124,9 +125,23 @@ static void run_remove(void *arg)
 	ingest_files_remove(&files);
 }
 
+/* What the store is given after all files of a session have been removed would be left there. */
+static void hold_end(const struct upload *u)
+{
+	struct capture *c = capture_find(u->ingest->env.captures, u->session);
+	const struct upload *other;
+	bool is_storing = false;
+
+	TAILQ_FOREACH (other, &u->ingest->uploads, entry)
+		is_storing |= other->storing && !strcmp(other->session, u->session);
+	if (c)
+		capture_hold_end(c, is_storing);
+}
+
 static void done_working(struct upload *u)
 {
 	u->working = u->storing = false;
+	hold_end(u);
 	if (!u->call)
 		upload_free(u);
 }
@@ -197,6 +212,28 @@ static void reply_stored(struct upload *u, uint64_t bytes)
 	upload_finish(u, RPC_OK, "");
 }
 
+/* If another aggregator carries the session on, its manifest may name them. */
+static bool may_remove_files(const struct upload *u)
+{
+	const struct capture *c = capture_find(u->ingest->env.captures, u->session);
+
+	return c && c->state != CAP_LOST && u->rc != ERR_EXISTS;
+}
+
+/* Failed or too late: no session names these files. */
+static void drop_files(struct upload *u)
+{
+	if (u->rc)
+		upload_fail(u, u->code, u->e.msg);
+	else
+		upload_finish(u, RPC_FAILED_PRECONDITION,
+			      "the capture no longer waits for this file");
+	if (may_remove_files(u))
+		jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
+	else
+		done_working(u);
+}
+
 static void done_store(void *arg)
 {
 	struct upload *u = arg;
@@ -204,13 +241,7 @@ static void done_store(void *arg)
 	struct ingest_stats *stats = &u->ingest->stats;
 
 	if (u->rc || !h) {
-		/* Failed or too late: no session names these files. */
-		if (u->rc)
-			upload_fail(u, u->code, u->e.msg);
-		else
-			upload_finish(u, RPC_FAILED_PRECONDITION,
-				      "the capture no longer waits for this file");
-		jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
+		drop_files(u);
 		return;
 	}
 	stats->uploads++;
@@ -225,6 +256,7 @@ static void store_upload(struct upload *u)
 {
 	u->store = u->ingest->env.store->store;
 	u->working = u->storing = true;
+	hold_end(u);
 	jobs_work(u->ingest->env.jobs, run_store, done_store, u);
 }
 

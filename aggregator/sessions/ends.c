@@ -34,53 +34,79 @@ static int remove_files(struct store *s, const json_t *record, struct err *e)
 	return remove_prefix(s, directory, e);
 }
 
-/* ---- a retry that was not committed ---- */
+/* ---- files that the manifest does not name ---- */
 
-static bool manifest_has_file(const json_t *manifest, const char *host)
+/* Names are keys of the objects. */
+struct unlisted {
+	json_t *named; /* files of the manifest */
+	json_t *hosts; /* of the record */
+	struct session_keys found; /* files of these hosts that are not named */
+};
+
+/* For store_list(). XProf's caches have other suffixes. */
+static bool add_unlisted(void *arg, const char *key, const struct store_stat *st)
+{
+	struct unlisted *u = arg;
+	const char *name = strrchr(key, '/') + 1;
+	const char *suffix = strstr(name, SESSION_FILE_SUFFIX);
+	size_t len;
+	char *host;
+
+	if (!suffix || suffix[strlen(SESSION_FILE_SUFFIX)] || json_object_get(u->named, name))
+		return true;
+	len = strcspn(name, "~");
+	host = xstrndup(name, len < (size_t)(suffix - name) ? len : (size_t)(suffix - name));
+	if (json_object_get(u->hosts, host))
+		session_keys_add(&u->found, key, st);
+	free(host);
+	return true;
+}
+
+static json_t *names_of_files(const json_t *manifest)
 {
 	const json_t *hosts = json_object_get(manifest, "hosts");
+	json_t *names = json_object();
 
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
-		const json_t *h = json_array_get(hosts, i);
+		const json_t *files = json_object_get(json_array_get(hosts, i), "files");
 
-		if (!strcmp(json_get_text(h, "host"), host))
-			return *json_get_text(h, "file");
+		for (size_t k = 0; k < json_array_size(files); k++)
+			json_put_bool(names, json_string_value(json_array_get(files, k)), true);
+		json_put_bool(names, json_get_text(json_array_get(hosts, i), "file"), true);
 	}
-	return false;
+	return names;
 }
 
-/* All its files, however many there are. */
-static int remove_host(struct store *s, const json_t *manifest, const char *host, struct err *e)
+static json_t *names_of_hosts(const json_t *record)
 {
-	const char *session = json_get_text(manifest, "session");
-	const char *run = json_get_text(manifest, "run");
-	char key[SESSION_KEY_BYTES], directory[SESSION_KEY_BYTES];
-	char *more;
-	int rc;
+	const json_t *hosts = json_object_get(record, "hosts");
+	json_t *names = json_object();
 
-	session_directory(session, run, directory);
-	more = xasprintf("%s%s~", directory, host);
-	session_file_key(session, run, host, key);
-	rc = session_remove_key(s, key, e);
-	if (!rc)
-		rc = remove_prefix(s, more, e);
-	free(more);
-	return rc;
+	for (size_t i = 0; i < json_array_size(hosts); i++)
+		json_put_bool(names, json_get_text(json_array_get(hosts, i), "host"), true);
+	return names;
 }
 
-static int remove_unlisted(struct store *s, const json_t *manifest, const json_t *hosts,
+/* Left by uploads that failed, and XProf would show them. */
+static int remove_unlisted(struct store *s, const json_t *manifest, const json_t *record,
 			   struct err *e)
 {
-	int rc = 0;
+	char directory[SESSION_KEY_BYTES];
+	struct unlisted u = { .named = names_of_files(manifest), .hosts = names_of_hosts(record) };
+	int rc;
 
-	for (size_t i = 0; i < json_array_size(hosts) && !rc; i++) {
-		const char *host = json_get_text(json_array_get(hosts, i), "host");
-
-		if (!manifest_has_file(manifest, host))
-			rc = remove_host(s, manifest, host, e);
-	}
+	session_directory(json_get_text(manifest, "session"), json_get_text(manifest, "run"),
+			  directory);
+	rc = session_list_keys(s, directory, NULL, add_unlisted, &u, e);
+	for (size_t i = 0; i < u.found.n && !rc; i++)
+		rc = session_remove_key(s, u.found.items[i], e);
+	session_keys_release(&u.found);
+	json_decref(u.hosts);
+	json_decref(u.named);
 	return rc;
 }
+
+/* ---- a retry that was not committed ---- */
 
 /* The session is as it was before the retry. */
 static int undo_retry(struct store *s, const json_t *record, struct err *e)
@@ -89,7 +115,7 @@ static int undo_retry(struct store *s, const json_t *record, struct err *e)
 	int rc = session_load_manifest(s, json_get_text(record, "session"), &manifest, e);
 
 	if (!rc)
-		rc = remove_unlisted(s, manifest, json_object_get(record, "hosts"), e);
+		rc = remove_unlisted(s, manifest, record, e);
 	json_decref(manifest);
 	return rc == ERR_NOT_FOUND ? 0 : rc;
 }
@@ -106,15 +132,17 @@ static const json_t *document_of(const json_t *record)
 	return json_object_get(json_object_get(record, "end"), "document");
 }
 
-/* The index entry first: one without a manifest is removed together with the ledger that names it, but a session
+/* Files that no upload has confirmed are removed before readers come. The index entry first: one without a manifest is removed together with the ledger that names it, but a session
  * without an entry would stay hidden. */
 static int commit(struct store *s, const json_t *record, struct err *e)
 {
 	const char *session = json_get_text(record, "session");
 	const json_t *manifest = document_of(record);
 	char key[SESSION_KEY_BYTES];
-	int rc = session_index_put(s, session, manifest, e);
+	int rc = remove_unlisted(s, manifest, record, e);
 
+	if (!rc)
+		rc = session_index_put(s, session, manifest, e);
 	session_record_key(session, "manifest.json", key);
 	return rc ? rc : session_put_json(s, key, manifest, 0, e);
 }
@@ -192,6 +220,11 @@ static int find_end(const json_t *record, size_t *i, struct err *e)
 bool ledger_has_end(const json_t *record)
 {
 	return json_object_get(record, "end") != NULL;
+}
+
+bool ledger_end_removes_files(const json_t *record)
+{
+	return strcmp(json_get_text(json_object_get(record, "end"), "state"), "committed") != 0;
 }
 
 int ledger_carry_out(struct store *s, const json_t *record, struct err *e)

@@ -3,7 +3,7 @@
  * The end of a session's ledger: what a record with the member "end" says is to be done in the store. Whoever finds
  * such a record does it, once more if need be, and removes the ledger then. Private to sessions/; functions block.
  *
- *   committed            index entry and manifest are written
+ *   committed            files that the manifest does not name are removed, index entry and manifest are written
  *   failed, cancelled    its failure is recorded and its files are removed; after a retry only the files that the
  *                        manifest does not name
  *   deleted              manifest, files and index entry are removed
@@ -20,6 +20,9 @@
 struct store;
 
 bool ledger_has_end(const json_t *record);
+
+/* Any but "committed". */
+bool ledger_end_removes_files(const json_t *record);
 
 /* As ledger_put(), of a record that has an end. If the store is full, what the end drops anyway makes room. */
 MUST_CHECK int ledger_put_end(struct store *s, const json_t *record, unsigned int *n,

@@ -17,7 +17,7 @@
 #define PAUSE_FIRST_NS NS_PER_S
 #define PAUSE_MAX_NS   (10 * NS_PER_S)
 
-enum ledger_state { LEDGER_IDLE, LEDGER_WRITING, LEDGER_PAUSED, LEDGER_OVER };
+enum ledger_state { LEDGER_IDLE, LEDGER_WRITING, LEDGER_PAUSED, LEDGER_HELD, LEDGER_OVER };
 
 struct ledger {
 	struct ledger_opts opts;
@@ -27,6 +27,7 @@ struct ledger {
 	struct ledger_change next; /* make == NULL: no change waits */
 	json_t *record; /* of `next`, if a try has made it; else NULL */
 	bool end_is_durable; /* `record` is in the store, and its end is to be carried out */
+	bool is_held; /* an end that removes files is not carried out */
 	unsigned int tries; /* that failed, since the last one that succeeded */
 	struct loop_timer timer;
 	bool stopped;
@@ -41,7 +42,7 @@ struct ledger_job {
 	json_t *head; /* what the ledger adds to a record */
 	const char *session; /* the ledger's */
 	unsigned int n;
-	bool end_is_durable, carried_out;
+	bool is_held, end_is_durable, carried_out;
 	int rc;
 	struct err e;
 };
@@ -127,7 +128,7 @@ static void run_write(void *arg)
 					       &job->e);
 		job->end_is_durable = has_end && !job->rc;
 	}
-	if (job->end_is_durable) {
+	if (job->end_is_durable && !(job->is_held && ledger_end_removes_files(job->record))) {
 		job->rc = ledger_carry_out(job->store, job->record, &job->e);
 		job->carried_out = !job->rc;
 	}
@@ -148,6 +149,7 @@ static void begin_write(void *arg)
 		.head = head_json(l),
 		.session = l->session,
 		.n = l->n,
+		.is_held = l->is_held,
 		.end_is_durable = l->end_is_durable,
 	};
 	l->next = (struct ledger_change){ 0 };
@@ -166,7 +168,7 @@ static int64_t pause_ns(unsigned int tries)
 	return random_pause_ns(ns < PAUSE_MAX_NS ? ns : PAUSE_MAX_NS);
 }
 
-/* The change waits again, unless a newer one does. */
+/* The change waits again, unless a newer one does. After an end there is none. */
 static void put_back(struct ledger *l, struct ledger_job *job)
 {
 	if (l->next.make)
@@ -189,6 +191,14 @@ static void pause_writes(struct ledger *l, struct ledger_job *job)
 	else
 		loop_timer_in(l->opts.sessions->jobs->loop, &l->timer, pause_ns(l->tries),
 			      begin_write, l);
+}
+
+static void carry_out_when_released(struct ledger *l, struct ledger_job *job)
+{
+	put_back(l, job);
+	l->state = LEDGER_HELD;
+	if (!l->is_held)
+		begin_write(l);
 }
 
 static void job_free(struct ledger_job *job)
@@ -233,7 +243,9 @@ static void done_write(void *arg)
 	} else {
 		l->state = LEDGER_IDLE;
 		l->tries = 0;
-		if (l->next.make)
+		if (job->end_is_durable)
+			carry_out_when_released(l, job);
+		else if (l->next.make)
 			begin_write(l);
 	}
 	tell(l, job, end_became_durable);
@@ -250,6 +262,13 @@ void ledger_change(struct ledger *l, const struct ledger_change *change)
 	if (l->state == LEDGER_OVER)
 		drop_next(l);
 	else if (l->state != LEDGER_WRITING)
+		begin_write(l);
+}
+
+void ledger_hold(struct ledger *l, bool is_held)
+{
+	l->is_held = is_held;
+	if (l->state == LEDGER_HELD && !is_held && !l->stopped)
 		begin_write(l);
 }
 

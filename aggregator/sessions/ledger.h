@@ -10,6 +10,7 @@
  *
  *   idle --change--> writing --written--> idle, or writing again if another change waits
  *                    writing --failed---> paused --time, change--> writing
+ *                    writing --end stored, held--> held --released--> writing
  *                    writing --end carried out, lost--> over
  */
 #ifndef AGGREGATOR_SESSIONS_LEDGER_H
@@ -73,6 +74,9 @@ bool ledger_is_durable(const struct ledger *l);
 
 /* The number of the record that is certainly in the store; 0 if there is none. */
 unsigned int ledger_number(const struct ledger *l);
+
+/* While it is held an end that removes files is stored and not carried out: some are still being written. */
+void ledger_hold(struct ledger *l, bool is_held);
 
 /* No further try is made; a write under way goes on. */
 void ledger_stop(struct ledger *l);

@@ -96,6 +96,20 @@ static int find_end(struct store *s, json_t *record, json_t **manifest, struct e
 
 /* ---- a session ---- */
 
+int session_check_owner(struct store *s, const char *session, const char *nonce, struct err *e)
+{
+	json_t *record = NULL;
+	unsigned int n;
+	bool is_ours;
+	int rc = ledger_load(s, session, &record, &n, e);
+
+	if (rc)
+		return rc;
+	is_ours = !strcmp(json_get_text(json_object_get(record, "owner"), "nonce"), nonce);
+	json_decref(record);
+	return is_ours ? 0 : err_set(e, ERR_EXISTS, "another aggregator owns session %s", session);
+}
+
 static int finish(struct store *s, const json_t *record, struct err *e)
 {
 	int rc = ledger_carry_out(s, record, e);

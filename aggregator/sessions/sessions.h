@@ -74,6 +74,10 @@ MUST_CHECK int session_delete(struct store *s, const char *session, bool *begun,
  */
 MUST_CHECK int session_recover(struct store *s, const char *session, json_t **out, struct err *e);
 
+/* ERR_EXISTS unless the last record of its ledger is of the run of the aggregator with this nonce. Blocks. */
+MUST_CHECK int session_check_owner(struct store *s, const char *session, const char *nonce,
+				   struct err *e);
+
 /* Names or keys. Zeroed is empty. */
 struct session_keys {
 	char **items;

@@ -133,6 +133,29 @@ static void check_failure(struct store *s, const char *session)
 	json_decref(record);
 }
 
+static bool is_named(const json_t *manifest, const char *file)
+{
+	const json_t *hosts = json_object_get(manifest, "hosts");
+
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		const json_t *files = json_object_get(json_array_get(hosts, i), "files");
+
+		for (size_t k = 0; k < json_array_size(files); k++) {
+			if (!strcmp(json_string_value(json_array_get(files, k)), file))
+				return true;
+		}
+	}
+	return false;
+}
+
+static void check_foreign(struct listing *l, const char *session, const json_t *manifest)
+{
+	if (user_find(session) || !strcmp(l->last, session))
+		return;
+	snprintf(l->last, sizeof(l->last), "%s", session);
+	check_foreign_session(l->store, manifest);
+}
+
 /* Below profiles/ a key is plugins/profile/<session>/<file>, below tutti/sessions/ <session>/<file>,
  * below tutti/index/ and tutti/runs/~/ <day>/<hour>/<time>-<session>, below tutti/failed/ <session>.json. */
 static bool on_key(void *arg, const char *key, const struct store_stat *st)
@@ -154,12 +177,12 @@ static bool on_key(void *arg, const char *key, const struct store_stat *st)
 		sim_fail("the store has a key %s", key);
 		return true;
 	}
-	if (session_load_manifest(l->store, session, &manifest, &e)) {
+	if (session_load_manifest(l->store, session, &manifest, &e))
 		sim_fail("%s is left over: %s", key, e.msg);
-	} else if (!user_find(session) && strcmp(l->last, session)) {
-		snprintf(l->last, sizeof(l->last), "%s", session);
-		check_foreign_session(l->store, manifest);
-	}
+	else if (!strncmp(key, "profiles/", 9) && !is_named(manifest, strrchr(key, '/') + 1))
+		sim_fail("%s is left over: the manifest does not name it", key);
+	else
+		check_foreign(l, session, manifest);
 	json_decref(manifest);
 	return true;
 }

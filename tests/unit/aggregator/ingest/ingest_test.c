@@ -6,7 +6,9 @@
 
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/ingest/spooled_upload.h"
+#include "aggregator/sessions/ledger_record.h"
 #include "aggregator/sessions/sessions.h"
+#include "json/json_text.h"
 #include "base/mem.h"
 #include "storage/store.h"
 #include "tests/lib/store.h"
@@ -561,6 +563,78 @@ static void test_store_hangs(void)
 	fleet_stop(&f);
 }
 
+/* The cancel is durable and answered; what the put stores is removed with all the rest. */
+static void test_cancel_while_the_store_hangs(void)
+{
+	struct odd_store odd = { .base.ops = &odd_ops, .block = "a.xplane.pb" };
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct fake_upload stuck = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	odd.real = f.agg.store.store;
+	f.agg.store.store = &odd.base;
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	fake_upload_start(&stuck, &a, 1, 10, FLAW_NONE);
+	WAIT(&f, atomic_load(&odd.is_blocked));
+	CHECK(capture_cancel(c));
+	CHECK(!fleet_wait_durable(&f, c));
+	run_for(f.loop, 60 * NS_PER_S);
+	CHECK_EQ(c->state, CAP_COMMITTING);
+	odd_unblock(&odd);
+	WAIT(&f, c->state == CAP_FAILED);
+	fleet_check_failed(&f, c->session);
+	f.agg.store.store = odd.real;
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
+static void take_over(struct fleet *f, const char *session)
+{
+	json_t *left = fleet_left(f, session);
+	json_t *record = json_object_get(json_array_get(left, 0), "record");
+	unsigned int n = (unsigned int)json_get_int(json_array_get(left, 0), "ledger");
+	struct err e = { 0 };
+
+	json_put(record, "owner", json_pack("{s:i, s:s}", "epoch", 2, "nonce", "0123456789abcdef"));
+	CHECK_OK(ledger_put(f->agg.store.store, session, record, &n, &e), e);
+	json_decref(left);
+}
+
+/* One is there already: the same, that of an upload that failed, or that of another aggregator. */
+static void file_is_there(const char *bytes, bool is_taken_over, enum rpc_code code)
+{
+	static const char ours[] = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09";
+	struct fleet f;
+	struct fake a = { .auto_arm = true };
+	struct buf got = BUF_INIT;
+	char key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+	struct capture *c;
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	c = fleet_begin(&f);
+	WAIT(&f, fleet_host_is(c, 0, "armed"));
+	session_file_key(c->session, "", "a", key);
+	CHECK_OK(store_put_bytes(f.agg.store.store, key, bytes ? bytes : ours, 10, 0, any_time(),
+				 &e),
+		 e);
+	if (is_taken_over)
+		take_over(&f, c->session);
+	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), code);
+	WAIT(&f, !f.agg.jobs.n);
+	stored_bytes(&f, c, "a", &got);
+	CHECK_EQ(got.len, 10);
+	CHECK(!memcmp(got.data, code ? bytes : ours, 10));
+	buf_release(&got);
+	fake_forget(&a);
+	fleet_stop(&f);
+}
+
 /* A commit that took place and was reported as failed is not taken back by the next try. */
 static void test_commit_reported_late(void)
 {
@@ -602,6 +676,11 @@ int main(void)
 	test_store_refuses(".xplane.pb", "upload", true);
 	test_further_files_that_do_not_fit();
 	test_store_hangs();
+	test_cancel_while_the_store_hangs();
+	file_is_there(NULL, false, RPC_OK);
+	file_is_there("0123456789", false, RPC_OK);
+	file_is_there(NULL, true, RPC_OK);
+	file_is_there("0123456789", true, RPC_UNAVAILABLE);
 	test_commit_reported_late();
 	return 0;
 }

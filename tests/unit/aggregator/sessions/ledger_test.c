@@ -293,6 +293,25 @@ static void test_taken_over_and_ended(void)
 	bed_free(&b);
 }
 
+/* Files are still on their way to the store: those that the end removes later. */
+static void test_held(void)
+{
+	struct bed b;
+
+	bed_new(&b);
+	ledger_hold(b.ledger, true);
+	change(&b, 1, NULL);
+	RUN_UNTIL(b.loop, b.durable == 1);
+	change(&b, 1, "failed");
+	RUN_UNTIL(b.loop, b.durable == 2);
+	run_for(b.loop, 60 * NS_PER_S);
+	CHECK(!b.ended && ledger_is_durable(b.ledger));
+	ledger_hold(b.ledger, false);
+	RUN_UNTIL(b.loop, b.ended);
+	CHECK_EQ(b.durable, 2);
+	bed_free(&b);
+}
+
 /* No try after that, and what is in the store stays there for the next start. */
 static void test_stop(void)
 {
@@ -317,6 +336,7 @@ int main(void)
 	test_end_is_durable_first();
 	test_taken_over();
 	test_taken_over_and_ended();
+	test_held();
 	test_stop();
 	return 0;
 }

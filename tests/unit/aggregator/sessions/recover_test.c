@@ -224,6 +224,9 @@ static void test_committed(void)
 	struct store *s = open_store();
 
 	put_file(s, "a");
+	put_file(s, "a~2"); /* of uploads that failed */
+	put_file(s, "b");
+	put_file(s, "other"); /* no host of this session */
 	leave(s, record_of("x", "committed", 1));
 	/* The store fails at each step once. */
 	for (int i = 0; i < 8; i++) {
@@ -241,6 +244,7 @@ static void test_committed(void)
 	CHECK(!recover(s));
 	CHECK_STR(keys(s),
 		  "profiles/r/plugins/profile/" NAME "/a.xplane.pb "
+		  "profiles/r/plugins/profile/" NAME "/other.xplane.pb "
 		  "tutti/index/79738878/87/9999-" NAME " tutti/runs/r/79738878/87/9999-" NAME
 		  " tutti/sessions/" NAME "/manifest.json");
 	store_free(s);
