@@ -75,8 +75,20 @@ static bool decode_lost(struct reader *r, struct perf_record *out)
 	return get(r, &id, 8) && get(r, &out->count, 8);
 }
 
+static bool decode_switch(struct reader *r, uint16_t misc, const struct trailer *trailer,
+			  struct perf_record *out)
+{
+	out->kind = PERF_KIND_SWITCH;
+	out->pid = trailer->pid;
+	out->tid = trailer->tid;
+	out->cpu = trailer->cpu;
+	out->out = misc & PERF_RECORD_MISC_SWITCH_OUT;
+	out->preempted = misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+	return get(r, &out->ppid, 4) && get(r, &out->ptid, 4);
+}
+
 static bool decode_body(struct reader *r, const struct perf_event_header *h,
-			struct perf_record *out)
+			const struct trailer *trailer, struct perf_record *out)
 {
 	switch (h->type) {
 	case PERF_RECORD_SAMPLE:
@@ -91,6 +103,8 @@ static bool decode_body(struct reader *r, const struct perf_event_header *h,
 		return decode_task(r, PERF_KIND_EXIT, out);
 	case PERF_RECORD_LOST:
 		return decode_lost(r, out);
+	case PERF_RECORD_SWITCH_CPU_WIDE:
+		return decode_switch(r, h->misc, trailer, out);
 	case PERF_RECORD_THROTTLE:
 		out->kind = PERF_KIND_THROTTLE;
 		return true;
@@ -104,7 +118,7 @@ bool perf_decode(struct reader *r, struct perf_record *out)
 {
 	struct reader whole = *r, body;
 	struct perf_event_header h;
-	struct trailer trailer;
+	struct trailer trailer = { 0 };
 	const uint8_t *p;
 
 	*out = (struct perf_record){ .kind = PERF_KIND_OTHER };
@@ -119,7 +133,7 @@ bool perf_decode(struct reader *r, struct perf_record *out)
 		memcpy(&trailer, body.end, sizeof(trailer));
 		out->time_ns = (int64_t)trailer.time;
 	}
-	if (!decode_body(&body, &h, out))
+	if (!decode_body(&body, &h, &trailer, out))
 		return false;
 	*r = whole;
 	return true;

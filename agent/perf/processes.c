@@ -4,13 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clean_text.h"
 #include "agent/proc/u32_map.h"
 #include "base/mem.h"
 
 /* A table reaches this size only if ends of processes were missed: it is emptied and filled again from /proc. */
 #define PROCESSES_MAX 65536
-#define THREADS_MAX   262144
 #define MAPPINGS_MAX  16384
 
 #define OWN_IMAGE UINT32_MAX /* for memory without a file: the image of the process itself */
@@ -31,23 +29,13 @@ struct process {
 	size_t n, cap;
 };
 
-struct thread {
-	uint32_t pid, tid;
-	char comm[COMM_BYTES];
-	bool sampled, asked;
-	int64_t ended_ns; /* 0 = alive */
-};
-
-/* Pids or tids whose question is open; some may have ended since. */
-struct open_questions {
-	uint32_t *v;
-	size_t n, cap;
-};
-
 struct processes {
 	struct images *images;
-	struct u32_map by_pid, by_tid;
-	struct open_questions processes, threads;
+	struct u32_map by_pid;
+	struct {
+		uint32_t *v; /* pids; some may have ended since */
+		size_t n, cap;
+	} open; /* questions */
 };
 
 struct processes *processes_new(struct images *images)
@@ -73,31 +61,13 @@ static void forget_processes(struct processes *ps)
 	u32_map_release(&ps->by_pid);
 }
 
-static void forget_threads(struct processes *ps)
-{
-	for (size_t i = 0; i < ps->by_tid.n_slots; i++)
-		free(u32_map_at(&ps->by_tid, i));
-	u32_map_release(&ps->by_tid);
-}
-
 void processes_free(struct processes *ps)
 {
 	if (!ps)
 		return;
 	forget_processes(ps);
-	forget_threads(ps);
-	free(ps->processes.v);
-	free(ps->threads.v);
+	free(ps->open.v);
 	free(ps);
-}
-
-static void open_questions_add(struct open_questions *u, uint32_t id)
-{
-	if (u->n == u->cap) {
-		u->cap = u->cap ? 2 * u->cap : 64;
-		u->v = xrealloc(u->v, u->cap * sizeof(*u->v));
-	}
-	u->v[u->n++] = id;
 }
 
 static struct process *process_of(struct processes *ps, uint32_t pid)
@@ -112,21 +82,6 @@ static struct process *process_of(struct processes *ps, uint32_t pid)
 	p->pid = pid;
 	u32_map_set(&ps->by_pid, pid, p);
 	return p;
-}
-
-static struct thread *thread_of(struct processes *ps, uint32_t pid, uint32_t tid)
-{
-	struct thread *t = u32_map_get(&ps->by_tid, tid);
-
-	if (!t) {
-		if (ps->by_tid.n == THREADS_MAX)
-			forget_threads(ps);
-		t = xcalloc(1, sizeof(*t));
-		t->tid = tid;
-		u32_map_set(&ps->by_tid, tid, t);
-	}
-	t->pid = pid;
-	return t;
 }
 
 /* ---- mappings ---- */
@@ -228,16 +183,10 @@ static void apply_map(struct processes *ps, const struct perf_record *rec)
 
 /* ---- records ---- */
 
-static void apply_comm(struct processes *ps, const struct perf_record *rec)
+static void apply_exec(struct processes *ps, const struct perf_record *rec)
 {
-	struct thread *t = thread_of(ps, rec->pid, rec->tid);
-	struct process *p;
+	struct process *p = process_of(ps, rec->pid);
 
-	clean_text(t->comm, sizeof(t->comm), rec->text, strlen(rec->text));
-	t->ended_ns = 0;
-	if (!rec->exec)
-		return;
-	p = process_of(ps, rec->pid);
 	p->n = 0;
 	p->image = 0;
 	p->maps_state = MAPS_KNOWN;
@@ -253,7 +202,11 @@ static void ask_maps(struct processes *ps, struct process *p)
 	if (p->image == IMAGE_UNKNOWN)
 		return;
 	p->listed = true;
-	open_questions_add(&ps->processes, p->pid);
+	if (ps->open.n == ps->open.cap) {
+		ps->open.cap = ps->open.cap ? 2 * ps->open.cap : 64;
+		ps->open.v = xrealloc(ps->open.v, ps->open.cap * sizeof(*ps->open.v));
+	}
+	ps->open.v[ps->open.n++] = p->pid;
 }
 
 static void fork_process(struct processes *ps, const struct perf_record *rec)
@@ -274,58 +227,16 @@ static void fork_process(struct processes *ps, const struct perf_record *rec)
 	u32_map_set(&ps->by_pid, rec->pid, child);
 }
 
-static void apply_fork(struct processes *ps, const struct perf_record *rec)
-{
-	const struct thread *parent = u32_map_get(&ps->by_tid, rec->ptid);
-	char comm[COMM_BYTES] = "";
-	struct thread *t;
-
-	if (parent)
-		memcpy(comm, parent->comm, sizeof(comm));
-	t = thread_of(ps, rec->pid, rec->tid);
-	*t = (struct thread){ .pid = rec->pid, .tid = rec->tid };
-	memcpy(t->comm, comm, sizeof(t->comm));
-	if (rec->pid != rec->ppid)
-		fork_process(ps, rec);
-}
-
-static void apply_exit(struct processes *ps, const struct perf_record *rec)
-{
-	struct thread *t = u32_map_get(&ps->by_tid, rec->tid);
-
-	if (t)
-		t->ended_ns = rec->time_ns;
-	if (rec->pid == rec->tid)
-		process_free(u32_map_remove(&ps->by_pid, rec->pid));
-}
-
 void processes_apply(struct processes *ps, const struct perf_record *rec)
 {
-	switch (rec->kind) {
-	case PERF_KIND_MAP:
+	if (rec->kind == PERF_KIND_MAP)
 		apply_map(ps, rec);
-		break;
-	case PERF_KIND_COMM:
-		apply_comm(ps, rec);
-		break;
-	case PERF_KIND_FORK:
-		apply_fork(ps, rec);
-		break;
-	case PERF_KIND_EXIT:
-		apply_exit(ps, rec);
-		break;
-	default:
-		break;
-	}
-}
-
-void processes_note_thread(struct processes *ps, uint32_t pid, uint32_t tid)
-{
-	struct thread *t = thread_of(ps, pid, tid);
-
-	if (!t->sampled && !t->comm[0])
-		open_questions_add(&ps->threads, tid);
-	t->sampled = true;
+	else if (rec->kind == PERF_KIND_COMM && rec->exec)
+		apply_exec(ps, rec);
+	else if (rec->kind == PERF_KIND_FORK && rec->pid != rec->ppid)
+		fork_process(ps, rec);
+	else if (rec->kind == PERF_KIND_EXIT && rec->pid == rec->tid)
+		process_free(u32_map_remove(&ps->by_pid, rec->pid));
 }
 
 /* ---- frames ---- */
@@ -354,22 +265,6 @@ struct frame processes_frame(struct processes *ps, uint32_t pid, uint64_t addres
 	return own_frame(ps, p, address);
 }
 
-struct thread_question *processes_threads(const struct processes *ps, size_t *n)
-{
-	struct thread_question *out = xcalloc(ps->by_tid.n + 1, sizeof(*out));
-
-	*n = 0;
-	for (size_t i = 0; i < ps->by_tid.n_slots; i++) {
-		const struct thread *t = u32_map_at(&ps->by_tid, i);
-
-		if (!t || !t->sampled)
-			continue;
-		out[*n] = (struct thread_question){ .pid = t->pid, .tid = t->tid };
-		memcpy(out[(*n)++].comm, t->comm, sizeof(t->comm));
-	}
-	return out;
-}
-
 void processes_mark_images(const struct processes *ps, bool *used)
 {
 	for (size_t i = 0; i < ps->by_pid.n_slots; i++) {
@@ -384,33 +279,16 @@ void processes_mark_images(const struct processes *ps, bool *used)
 	}
 }
 
-void processes_sweep(struct processes *ps, int64_t ended_before_ns)
-{
-	uint32_t *gone = xmalloc((ps->by_tid.n + 1) * sizeof(*gone));
-	size_t n = 0;
-
-	for (size_t i = 0; i < ps->by_tid.n_slots; i++) {
-		const struct thread *t = u32_map_at(&ps->by_tid, i);
-
-		if (t && t->ended_ns && t->ended_ns < ended_before_ns)
-			gone[n++] = t->tid;
-	}
-	while (n)
-		free(u32_map_remove(&ps->by_tid, gone[--n]));
-	free(gone);
-}
-
 /* ---- questions ---- */
 
 /* A process that ended before the worker came is not asked. */
 size_t processes_take_questions(struct processes *ps, struct process_question **out, size_t max)
 {
-	struct open_questions *u = &ps->processes;
 	size_t n = 0;
 
 	*out = NULL;
-	while (u->n && n < max) {
-		struct process *p = u32_map_get(&ps->by_pid, u->v[--u->n]);
+	while (ps->open.n && n < max) {
+		struct process *p = u32_map_get(&ps->by_pid, ps->open.v[--ps->open.n]);
 
 		if (!p || !p->listed)
 			continue;
@@ -424,25 +302,6 @@ size_t processes_take_questions(struct processes *ps, struct process_question **
 			.serial = images_get(ps->images, p->image)->serial,
 		};
 		p->maps_state = MAPS_ASKED;
-	}
-	return n;
-}
-
-size_t threads_take_questions(struct processes *ps, struct thread_question **out, size_t max)
-{
-	struct open_questions *u = &ps->threads;
-	size_t n = 0;
-
-	*out = NULL;
-	while (u->n && n < max) {
-		struct thread *t = u32_map_get(&ps->by_tid, u->v[--u->n]);
-
-		if (!t || !t->sampled || t->asked || t->comm[0] || t->ended_ns)
-			continue;
-		if (!n)
-			*out = xcalloc(max, sizeof(**out));
-		(*out)[n++] = (struct thread_question){ .pid = t->pid, .tid = t->tid };
-		t->asked = true;
 	}
 	return n;
 }
@@ -474,12 +333,4 @@ void processes_apply_answer(struct processes *ps, const struct process_question 
 						  .image = image_of(ps, p->pid, m) });
 	}
 	p->maps_state = MAPS_KNOWN;
-}
-
-void threads_apply_answer(struct processes *ps, const struct thread_question *q)
-{
-	struct thread *t = u32_map_get(&ps->by_tid, q->tid);
-
-	if (t && !t->comm[0])
-		clean_text(t->comm, sizeof(t->comm), q->comm, strlen(q->comm));
 }

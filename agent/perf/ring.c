@@ -10,24 +10,21 @@
 
 #include "agent/perf/decode.h"
 
-/* Two seconds of a busy CPU at 99 Hz; the ring is read four times a second. */
-#define RING_BYTES ((size_t)64 << 10)
+/* Two seconds of a busy CPU at 99 Hz, or 4,000 switches; a ring is read four times a second, and when it is half
+ * full. Unprivileged users may lock 516 KiB a CPU (kernel.perf_event_mlock_kb). */
+#define SAMPLES_BYTES  ((size_t)64 << 10)
+#define SWITCHES_BYTES ((size_t)256 << 10)
 
-static struct perf_event_attr sampler(int hz, size_t ring_bytes)
+static struct perf_event_attr attr_of(const struct perf_source *source, size_t ring_bytes)
 {
-	return (struct perf_event_attr){
-		.size = sizeof(struct perf_event_attr),
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
 		.type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.freq = 1,
-		.sample_freq = (uint64_t)hz,
+		.config = PERF_COUNT_SW_DUMMY,
 		.sample_type = PERF_SAMPLE_LAYOUT,
 		.sample_id_all = 1,
 		.disabled = 1,
-		.exclude_idle = 1,
 		.exclude_hv = 1,
-		.mmap = 1,
-		.mmap2 = 1,
 		.comm = 1,
 		.comm_exec = 1,
 		.task = 1,
@@ -36,6 +33,17 @@ static struct perf_event_attr sampler(int hz, size_t ring_bytes)
 		.watermark = 1,
 		.wakeup_watermark = (uint32_t)(ring_bytes / 2),
 	};
+
+	if (source->hz) {
+		attr.config = PERF_COUNT_SW_CPU_CLOCK;
+		attr.freq = 1;
+		attr.sample_freq = (uint64_t)source->hz;
+		attr.exclude_idle = 1;
+		attr.mmap = attr.mmap2 = 1;
+	} else {
+		attr.context_switch = 1;
+	}
+	return attr;
 }
 
 /* The codes that callers branch on: err_errno() has no codes for perf. */
@@ -48,19 +56,21 @@ static int open_error(struct err *e, int cpu)
 	else if (err == EACCES || err == EPERM)
 		rc = err_set(e, ERR_DENIED, "perf_event_open: Permission denied");
 	else if (err == ENOSYS || err == ENOENT || err == EOPNOTSUPP || err == EINVAL)
-		rc = err_set(e, ERR_UNSUPPORTED, "perf_event_open: this kernel cannot sample CPUs");
+		rc = err_set(e, ERR_UNSUPPORTED, "perf_event_open: this kernel has no such event");
 	else
 		rc = err_errno(e, "perf_event_open on CPU %d", cpu);
 	errno = err;
 	return rc;
 }
 
-int perf_ring_open(struct perf_ring *ring, int cpu, int hz, struct err *e)
+int perf_ring_open(struct perf_ring *ring, int cpu, const struct perf_source *source, struct err *e)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t bytes = RING_BYTES > page ? RING_BYTES : page;
-	struct perf_event_attr attr = sampler(hz, bytes);
-	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	size_t bytes = source->hz ? SAMPLES_BYTES : SWITCHES_BYTES;
+	struct perf_event_attr attr = attr_of(source, bytes);
+	bool in_cgroup = source->cgroup_fd >= 0;
+	int fd = (int)syscall(SYS_perf_event_open, &attr, in_cgroup ? source->cgroup_fd : -1, cpu,
+			      -1, PERF_FLAG_FD_CLOEXEC | (in_cgroup ? PERF_FLAG_PID_CGROUP : 0));
 	void *map;
 	int rc, err;
 

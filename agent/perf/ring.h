@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One perf event per CPU, each with its ring of kernel memory: a sample of what runs there, hz times a
- * second, and records of all processes' mappings, names, starts and ends.
+ * One perf event of a CPU with its ring of kernel memory: a sample of what runs there, hz times a second, or each
+ * context switch; and records of all processes' names, starts and ends, with samples also of their mappings.
  */
 #ifndef AGENT_PERF_RING_H
 #define AGENT_PERF_RING_H
@@ -13,6 +13,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct perf_source {
+	int hz; /* samples a second; 0 = context switches */
+	int cgroup_fd; /* a folder of cgroup v2: of its tasks alone; -1 = of all */
+};
+
 struct perf_ring {
 	int fd;
 	int cpu;
@@ -22,7 +27,8 @@ struct perf_ring {
 
 /* Opens the event of one CPU, not yet counting. Stamps are CLOCK_MONOTONIC_RAW. ERR_NOT_FOUND: the CPU is
  * not online. ERR_DENIED, ERR_UNSUPPORTED: the kernel's answer; errno is kept. */
-MUST_CHECK int perf_ring_open(struct perf_ring *ring, int cpu, int hz, struct err *e);
+MUST_CHECK int perf_ring_open(struct perf_ring *ring, int cpu, const struct perf_source *source,
+			      struct err *e);
 void perf_ring_close(struct perf_ring *ring);
 
 void perf_ring_enable(struct perf_ring *ring);

@@ -83,25 +83,11 @@ struct cpu_questions *cpu_window_take_questions(struct cpu_window *w)
 	q->generation = w->generation;
 	ask_names(w, q);
 	q->n_processes = processes_take_questions(w->processes, &q->processes, PROCESSES_MAX);
-	q->n_threads = threads_take_questions(w->processes, &q->threads, THREADS_MAX);
+	q->n_threads = threads_take_questions(w->threads, &q->threads, THREADS_MAX);
 	if (q->n || q->n_processes || q->n_threads)
 		return q;
 	cpu_questions_free(q);
 	return NULL;
-}
-
-void thread_question_answer(struct thread_question *q)
-{
-	struct buf text = BUF_INIT;
-	char path[64];
-
-	if (q->comm[0])
-		return;
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", q->pid, q->tid);
-	if (!file_load(path, 256, &text, NULL))
-		snprintf(q->comm, sizeof(q->comm), "%.*s", (int)strcspn(buf_str(&text), "\n"),
-			 buf_str(&text));
-	buf_release(&text);
 }
 
 static void answer_process(struct process_question *q, struct symbols *sy)
@@ -149,7 +135,7 @@ void cpu_window_apply_answers(struct cpu_window *w, const struct cpu_questions *
 	for (size_t i = 0; i < q->n_processes; i++)
 		processes_apply_answer(w->processes, &q->processes[i]);
 	for (size_t i = 0; i < q->n_threads; i++)
-		threads_apply_answer(w->processes, &q->threads[i]);
+		threads_apply_answer(w->threads, &q->threads[i]);
 }
 
 void cpu_questions_free(struct cpu_questions *q)
@@ -197,7 +183,7 @@ struct cpu_cut *cpu_window_cut(const struct cpu_window *w, struct ring_cut *reco
 	cut->records = records;
 	cut->epoch = w->epoch;
 	copy_nodes(w, cut);
-	cut->threads = processes_threads(w->processes, &cut->n_threads);
+	cut->threads = threads_list(w->threads, &cut->n_threads);
 	return cut;
 }
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/cpu/plane.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/clean_text.h"
 #include "agent/symbols/symbols.h"
 #include "base/mem.h"
 
@@ -139,26 +137,12 @@ static int by_thread_and_time(const void *a, const void *b)
 	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
 }
 
-static int by_tid(const void *a, const void *b)
-{
-	const struct thread_question *x = a, *y = b;
-
-	return (x->tid > y->tid) - (x->tid < y->tid);
-}
-
-/* "comm/tid": distinguishes threads of one name in viewers that show names alone. */
 static void begin_line(const struct cpu_cut *cut, uint32_t tid, struct xs_builder *b)
 {
-	struct thread_question key = { .tid = tid }, *thread;
-	char comm[COMM_BYTES] = "", name[COMM_BYTES + 16];
+	char title[THREAD_TITLE_BYTES];
 
-	thread = bsearch(&key, cut->threads, cut->n_threads, sizeof(key), by_tid);
-	if (thread) {
-		thread_question_answer(thread);
-		clean_text(comm, sizeof(comm), thread->comm, strlen(thread->comm));
-	}
-	snprintf(name, sizeof(name), "%s/%u", comm[0] ? comm : "thread", tid);
-	xs_line(b, tid, name, cut->t0_raw_ns);
+	threads_title(cut->threads, cut->n_threads, tid, title);
+	xs_line(b, tid, title, cut->t0_raw_ns);
 }
 
 void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder *b)
@@ -167,7 +151,7 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 
 	name_nodes(cut, sy);
 	sort_array(cut->samples, cut->n_samples, sizeof(*cut->samples), by_thread_and_time);
-	sort_array(cut->threads, cut->n_threads, sizeof(*cut->threads), by_tid);
+	threads_sort(cut->threads, cut->n_threads);
 	xs_plane(b, 0, "/host:CPU");
 	for (size_t i = 0; i < cut->n_samples; i++) {
 		uint32_t tid = cut->samples[i].tid;

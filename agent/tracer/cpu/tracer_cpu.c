@@ -7,20 +7,16 @@
  * There is one store of symbols. One job at a time uses it; the others wait in order of arrival.
  */
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 
 #include "agent/tracer/cpu/plane.h"
 #include "agent/tracer/cpu/window.h"
 #include "agent/tracer/ring_run.h"
-#include "agent/perf/ring.h"
+#include "agent/perf/rings.h"
 #include "agent/symbols/symbols.h"
 #include "agent/tracer/tracer.h"
-#include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -62,12 +58,6 @@ struct cpu_job {
 	struct cpu_job *next;
 };
 
-struct cpu_ring {
-	struct perf_ring perf;
-	struct loop_watch *watch;
-	struct tracer_cpu *owner;
-};
-
 struct tracer_cpu {
 	struct tracer base;
 	struct loop *loop;
@@ -75,10 +65,8 @@ struct tracer_cpu {
 	const char *off_reason; /* typed; of runs while off */
 	int hz;
 	int64_t period_ns;
-	struct cpu_ring *rings;
-	size_t n_rings;
+	struct perf_rings rings;
 	struct cpu_window *window;
-	struct buf scratch;
 	struct loop_timer drain_timer;
 	struct symbols *symbols; /* NULL while a job has it */
 	struct cpu_job *running; /* uses the symbols now */
@@ -191,13 +179,14 @@ static void job_add(struct tracer_cpu *t, const struct cpu_job *what)
 
 /* ---- recording ---- */
 
+static void feed(void *window, const void *bytes, size_t len)
+{
+	cpu_window_feed(window, bytes, len);
+}
+
 static void drain(struct tracer_cpu *t, int64_t until_raw_ns)
 {
-	for (size_t i = 0; i < t->n_rings; i++) {
-		buf_reset(&t->scratch);
-		perf_ring_take(&t->rings[i].perf, &t->scratch);
-		cpu_window_feed(t->window, t->scratch.data, t->scratch.len);
-	}
+	perf_rings_take(&t->rings, feed, t->window);
 	cpu_window_flush(t->window, until_raw_ns);
 }
 
@@ -218,66 +207,28 @@ static void on_drain(void *arg)
 	request_names(t);
 }
 
-/* Runs when a ring is half full, or its CPU went offline. */
-static void on_ring(void *arg, uint32_t events)
+static void on_ring(void *arg)
 {
-	struct cpu_ring *ring = arg;
-
-	drain(ring->owner, now_raw_ns() - SETTLE_NS);
-	if (events & (EPOLLERR | EPOLLHUP)) {
-		loop_unwatch(ring->watch);
-		ring->watch = NULL;
-	}
+	drain(arg, now_raw_ns() - SETTLE_NS);
 }
 
 /* ---- opening ---- */
 
-static void note_refusal(struct tracer_cpu *t, const struct err *e, int errno_value)
-{
-	struct tracer_state *s = &t->state;
-
-	s->health = t->n_rings ? TRACER_DEGRADED : TRACER_OFF;
-	s->errno_value = errno_value;
-	t->off_reason = e->code == ERR_DENIED ? REASON_NO_PERMISSION : REASON_UNSUPPORTED;
-	if (t->n_rings)
-		snprintf(s->reason, sizeof(s->reason), "only %zu CPUs are sampled: %.180s",
-			 t->n_rings, e->msg);
-	else if (e->code == ERR_DENIED)
-		snprintf(s->reason, sizeof(s->reason),
-			 "%.64s: grant CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN) or set "
-			 "kernel.perf_event_paranoid to -1, and let seccomp pass perf_event_open",
-			 e->msg);
-	else
-		snprintf(s->reason, sizeof(s->reason), "%.250s", e->msg);
-}
-
 static void open_rings(struct tracer_cpu *t)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_CONF);
-	struct err e = { 0 };
-	int rc;
+	const struct perf_source source = { .hz = t->hz, .cgroup_fd = -1 };
+	struct tracer_state *s = &t->state;
+	struct err e;
 
-	t->rings = xcalloc(cpus > 0 ? (size_t)cpus : 1, sizeof(*t->rings));
-	for (int cpu = 0; cpu < cpus; cpu++) {
-		struct cpu_ring *ring = &t->rings[t->n_rings];
-
-		errno = 0;
-		rc = perf_ring_open(&ring->perf, cpu, t->hz, &e);
-		if (rc == ERR_NOT_FOUND)
-			continue;
-		if (rc) {
-			note_refusal(t, &e, errno);
-			return;
-		}
-		ring->owner = t;
-		t->n_rings++;
-	}
+	if (!perf_rings_open(&t->rings, &source, &s->errno_value, &e))
+		return;
+	s->health = t->rings.n ? TRACER_DEGRADED : TRACER_OFF;
+	t->off_reason = e.code == ERR_DENIED ? REASON_NO_PERMISSION : REASON_UNSUPPORTED;
+	perf_rings_explain(&t->rings, &e, s->reason, sizeof(s->reason));
 }
 
 static void start(struct tracer_cpu *t, const struct ring_limits *limits)
 {
-	struct err e;
-
 	t->window = cpu_window_new(&(struct cpu_window_conf){
 		.ring = *limits,
 		.max_nodes = NODES_MAX,
@@ -285,14 +236,7 @@ static void start(struct tracer_cpu *t, const struct ring_limits *limits)
 		.now_raw_ns = now_raw_ns(),
 	});
 	t->symbols = symbols_new();
-	for (size_t i = 0; i < t->n_rings; i++) {
-		struct cpu_ring *ring = &t->rings[i];
-
-		/* Without the watch the timer still empties the ring. */
-		if (loop_watch(t->loop, ring->perf.fd, EPOLLIN, on_ring, ring, &ring->watch, &e))
-			log_warn("AGENT-CPU", "cpu=%d reason=\"%s\"", ring->perf.cpu, e.msg);
-		perf_ring_enable(&ring->perf);
-	}
+	perf_rings_start(&t->rings, t->loop, on_ring, t);
 	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 }
 
@@ -309,7 +253,7 @@ static int cpu_open(struct tracer **out, const struct tracer_env *env, struct er
 	t->period_ns = NS_PER_S / t->hz;
 	t->off_reason = REASON_UNSUPPORTED;
 	open_rings(t);
-	if (t->n_rings)
+	if (t->rings.n)
 		start(t, &env->ring);
 	else
 		t->state.health = TRACER_OFF;
@@ -394,11 +338,7 @@ static void cpu_free(struct tracer *tracer)
 	struct tracer_cpu *t = to_cpu(tracer);
 
 	loop_timer_cancel(t->loop, &t->drain_timer);
-	for (size_t i = 0; i < t->n_rings; i++) {
-		loop_unwatch(t->rings[i].watch);
-		perf_ring_close(&t->rings[i].perf);
-	}
-	free(t->rings);
+	perf_rings_close(&t->rings);
 	if (t->running) {
 		t->running->owner = NULL;
 		symbols_stop(t->running->symbols); /* the end of the process waits for the job */
@@ -411,7 +351,6 @@ static void cpu_free(struct tracer *tracer)
 	}
 	symbols_free(t->symbols);
 	cpu_window_free(t->window);
-	buf_release(&t->scratch);
 	free(t);
 }
 

@@ -22,6 +22,7 @@ struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf)
 
 	w->images = images_new(conf->max_images);
 	w->processes = processes_new(w->images);
+	w->threads = threads_new();
 	w->max_nodes = conf->max_nodes;
 	w->stacks = stacks_new(conf->max_nodes);
 	w->first_unnamed = 1;
@@ -38,6 +39,7 @@ void cpu_window_free(struct cpu_window *w)
 		return;
 	stacks_free(w->stacks);
 	processes_free(w->processes);
+	threads_free(w->threads);
 	images_free(w->images);
 	buf_release(&w->fed);
 	free(w->pending);
@@ -163,7 +165,7 @@ static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
 		w->images_full_raw_ns = rec->time_ns;
 		free_stacks(w);
 	}
-	processes_note_thread(w->processes, rec->pid, rec->tid);
+	threads_note(w->threads, rec->pid, rec->tid);
 	n = frames_of(w, rec, frames);
 	node = push_all(w, frames, n);
 	if (node == STACK_FULL) {
@@ -182,8 +184,8 @@ static void apply(struct cpu_window *w, const struct perf_record *rec)
 		apply_sample(w, rec);
 	else if (rec->kind == PERF_KIND_LOST)
 		ring_add_loss(w->ring, rec->time_ns, rec->count);
-	else
-		processes_apply(w->processes, rec);
+	threads_apply(w->threads, rec);
+	processes_apply(w->processes, rec);
 }
 
 void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len)
@@ -263,7 +265,7 @@ void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns)
 	}
 	if (i && w->pending[i - 1].raw_ns - w->swept_raw_ns > SWEEP_EVERY_NS) {
 		w->swept_raw_ns = w->pending[i - 1].raw_ns;
-		processes_sweep(w->processes, ring_begin(w->ring));
+		threads_sweep(w->threads, ring_begin(w->ring));
 	}
 	keep_pending(w, i);
 }

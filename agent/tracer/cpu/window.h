@@ -12,6 +12,7 @@
 
 #include "agent/symbols/images.h"
 #include "agent/perf/processes.h"
+#include "agent/perf/threads.h"
 #include "agent/tracer/ring.h"
 
 struct symbols;
@@ -77,9 +78,6 @@ void cpu_questions_answer(struct cpu_questions *q, struct symbols *sy);
 
 void cpu_window_apply_answers(struct cpu_window *w, const struct cpu_questions *q);
 void cpu_questions_free(struct cpu_questions *q); /* NULL is fine */
-
-/* A thread's name from /proc, for workers. */
-void thread_question_answer(struct thread_question *q);
 
 /* ---- cutting ---- */
 

@@ -24,6 +24,7 @@ struct sample_bytes {
 struct cpu_window {
 	struct images *images;
 	struct processes *processes;
+	struct threads *threads;
 	struct stacks *stacks;
 	size_t max_nodes;
 	uint32_t generation; /* of node numbers: grows when nodes are freed */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/perf/threads.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/proc/u32_map.h"
+#include "base/buf.h"
+#include "base/clean_text.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+/* The table reaches this size only if ends of threads were missed: it is emptied and filled again from /proc. */
+#define THREADS_MAX 262144
+
+struct thread {
+	uint32_t pid, tid;
+	char comm[COMM_BYTES];
+	bool ran, asked;
+	int64_t ended_ns; /* 0 = alive */
+};
+
+struct threads {
+	struct u32_map by_tid;
+	struct {
+		uint32_t *v; /* tids; some may have ended since */
+		size_t n, cap;
+	} open; /* questions */
+};
+
+struct threads *threads_new(void)
+{
+	return xcalloc(1, sizeof(struct threads));
+}
+
+static void forget_all(struct threads *ts)
+{
+	for (size_t i = 0; i < ts->by_tid.n_slots; i++)
+		free(u32_map_at(&ts->by_tid, i));
+	u32_map_release(&ts->by_tid);
+}
+
+void threads_free(struct threads *ts)
+{
+	if (!ts)
+		return;
+	forget_all(ts);
+	free(ts->open.v);
+	free(ts);
+}
+
+static struct thread *thread_of(struct threads *ts, uint32_t pid, uint32_t tid)
+{
+	struct thread *t = u32_map_get(&ts->by_tid, tid);
+
+	if (!t) {
+		if (ts->by_tid.n == THREADS_MAX)
+			forget_all(ts);
+		t = xcalloc(1, sizeof(*t));
+		t->tid = tid;
+		u32_map_set(&ts->by_tid, tid, t);
+	}
+	t->pid = pid;
+	return t;
+}
+
+/* ---- records ---- */
+
+static void apply_comm(struct threads *ts, const struct perf_record *rec)
+{
+	struct thread *t = thread_of(ts, rec->pid, rec->tid);
+
+	clean_text(t->comm, sizeof(t->comm), rec->text, strlen(rec->text));
+	t->ended_ns = 0;
+}
+
+static void apply_fork(struct threads *ts, const struct perf_record *rec)
+{
+	const struct thread *parent = u32_map_get(&ts->by_tid, rec->ptid);
+	struct thread child = { .pid = rec->pid, .tid = rec->tid };
+
+	if (parent)
+		memcpy(child.comm, parent->comm, sizeof(child.comm));
+	*thread_of(ts, rec->pid, rec->tid) = child;
+}
+
+static void apply_exit(struct threads *ts, const struct perf_record *rec)
+{
+	struct thread *t = u32_map_get(&ts->by_tid, rec->tid);
+
+	if (t)
+		t->ended_ns = rec->time_ns;
+}
+
+void threads_apply(struct threads *ts, const struct perf_record *rec)
+{
+	if (rec->kind == PERF_KIND_COMM)
+		apply_comm(ts, rec);
+	else if (rec->kind == PERF_KIND_FORK)
+		apply_fork(ts, rec);
+	else if (rec->kind == PERF_KIND_EXIT)
+		apply_exit(ts, rec);
+}
+
+void threads_note(struct threads *ts, uint32_t pid, uint32_t tid)
+{
+	struct thread *t = thread_of(ts, pid, tid);
+
+	if (!t->ran && !t->comm[0]) {
+		if (ts->open.n == ts->open.cap) {
+			ts->open.cap = ts->open.cap ? 2 * ts->open.cap : 64;
+			ts->open.v = xrealloc(ts->open.v, ts->open.cap * sizeof(*ts->open.v));
+		}
+		ts->open.v[ts->open.n++] = tid;
+	}
+	t->ran = true;
+}
+
+void threads_sweep(struct threads *ts, int64_t ended_before_ns)
+{
+	uint32_t *gone = xmalloc((ts->by_tid.n + 1) * sizeof(*gone));
+	size_t n = 0;
+
+	for (size_t i = 0; i < ts->by_tid.n_slots; i++) {
+		const struct thread *t = u32_map_at(&ts->by_tid, i);
+
+		if (t && t->ended_ns && t->ended_ns < ended_before_ns)
+			gone[n++] = t->tid;
+	}
+	while (n)
+		free(u32_map_remove(&ts->by_tid, gone[--n]));
+	free(gone);
+}
+
+/* ---- names ---- */
+
+struct thread_question *threads_list(const struct threads *ts, size_t *n)
+{
+	struct thread_question *out = xcalloc(ts->by_tid.n + 1, sizeof(*out));
+
+	*n = 0;
+	for (size_t i = 0; i < ts->by_tid.n_slots; i++) {
+		const struct thread *t = u32_map_at(&ts->by_tid, i);
+
+		if (!t || !t->ran)
+			continue;
+		out[*n] = (struct thread_question){ .pid = t->pid, .tid = t->tid };
+		memcpy(out[(*n)++].comm, t->comm, sizeof(t->comm));
+	}
+	return out;
+}
+
+/* A thread that ended before the worker came is not asked. */
+size_t threads_take_questions(struct threads *ts, struct thread_question **out, size_t max)
+{
+	size_t n = 0;
+
+	*out = NULL;
+	while (ts->open.n && n < max) {
+		struct thread *t = u32_map_get(&ts->by_tid, ts->open.v[--ts->open.n]);
+
+		if (!t || !t->ran || t->asked || t->comm[0] || t->ended_ns)
+			continue;
+		if (!n)
+			*out = xcalloc(max, sizeof(**out));
+		(*out)[n++] = (struct thread_question){ .pid = t->pid, .tid = t->tid };
+		t->asked = true;
+	}
+	return n;
+}
+
+void thread_question_answer(struct thread_question *q)
+{
+	struct buf text = BUF_INIT;
+	char path[64];
+
+	if (q->comm[0])
+		return;
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", q->pid, q->tid);
+	if (!file_load(path, 256, &text, NULL))
+		snprintf(q->comm, sizeof(q->comm), "%.*s", (int)strcspn(buf_str(&text), "\n"),
+			 buf_str(&text));
+	buf_release(&text);
+}
+
+void threads_apply_answer(struct threads *ts, const struct thread_question *q)
+{
+	struct thread *t = u32_map_get(&ts->by_tid, q->tid);
+
+	if (t && !t->comm[0])
+		clean_text(t->comm, sizeof(t->comm), q->comm, strlen(q->comm));
+}
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct thread_question *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+void threads_sort(struct thread_question *threads, size_t n)
+{
+	if (n)
+		sort_array(threads, n, sizeof(*threads), by_tid);
+}
+
+void threads_title(struct thread_question *threads, size_t n, uint32_t tid,
+		   char out[THREAD_TITLE_BYTES])
+{
+	struct thread_question key = { .tid = tid }, *thread = NULL;
+	char comm[COMM_BYTES] = "";
+
+	if (n)
+		thread = bsearch(&key, threads, n, sizeof(key), by_tid);
+	if (thread) {
+		thread_question_answer(thread);
+		clean_text(comm, sizeof(comm), thread->comm, strlen(thread->comm));
+	}
+	snprintf(out, THREAD_TITLE_BYTES, "%s/%u", comm[0] ? comm : "thread", tid);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads of this host that ran, and their names. Fed with the kernel's records; completed from /proc for
+ * threads older than the agent. Makes no system calls, except where a function says otherwise.
+ */
+#ifndef AGENT_PERF_THREADS_H
+#define AGENT_PERF_THREADS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/perf/decode.h"
+
+#define COMM_BYTES 16
+
+struct threads;
+
+struct threads *threads_new(void);
+void threads_free(struct threads *ts); /* NULL is fine */
+
+/* Applies a COMM, FORK or EXIT, ignores others. */
+void threads_apply(struct threads *ts, const struct perf_record *rec);
+
+/* Notes that thread `tid` of `pid` ran. */
+void threads_note(struct threads *ts, uint32_t pid, uint32_t tid);
+
+/* Forgets threads that ended before `ended_before_ns`. */
+void threads_sweep(struct threads *ts, int64_t ended_before_ns);
+
+/* ---- names that a worker reads from /proc ---- */
+
+struct thread_question {
+	uint32_t pid, tid;
+	char comm[COMM_BYTES]; /* the answer; "" if there is none */
+};
+
+/* All threads that ran, with their names; "" = not known. The caller frees the array. */
+struct thread_question *threads_list(const struct threads *ts, size_t *n);
+
+/* At most `max` open questions; each is asked once. Returns how many; the caller frees `*out`. */
+size_t threads_take_questions(struct threads *ts, struct thread_question **out, size_t max);
+
+/* Any thread. Reads the name from /proc if it is not known. */
+void thread_question_answer(struct thread_question *q);
+
+/* Copies an answer that still applies. */
+void threads_apply_answer(struct threads *ts, const struct thread_question *q);
+
+/* "comm/tid", "thread/tid" without a name: distinguishes threads of one name in viewers that show names alone.
+ * `threads` are in order of tid; reads the name from /proc if it is not known. */
+#define THREAD_TITLE_BYTES (COMM_BYTES + 16)
+void threads_title(struct thread_question *threads, size_t n, uint32_t tid,
+		   char out[THREAD_TITLE_BYTES]);
+void threads_sort(struct thread_question *threads, size_t n); /* by tid */
+
+#endif
