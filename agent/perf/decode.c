@@ -7,7 +7,6 @@
 struct trailer {
 	uint32_t pid, tid;
 	uint64_t time;
-	uint32_t cpu, reserved;
 };
 
 /* The kernel writes in this machine's byte order. */
@@ -31,11 +30,11 @@ static bool get_text(struct reader *r, const char **out)
 
 static bool decode_sample(struct reader *r, struct perf_record *out)
 {
-	uint64_t time, cpu;
+	uint64_t time;
 
 	out->kind = PERF_KIND_SAMPLE;
 	if (!get(r, &out->pid, 4) || !get(r, &out->tid, 4) || !get(r, &time, 8) ||
-	    !get(r, &cpu, 8) || !get(r, &out->n_ips, 8) || out->n_ips > reader_left(r) / 8)
+	    !get(r, &out->n_ips, 8) || out->n_ips > reader_left(r) / 8)
 		return false;
 	out->time_ns = (int64_t)time;
 	return reader_take(r, (size_t)out->n_ips * 8, &out->ips);
@@ -81,7 +80,6 @@ static bool decode_switch(struct reader *r, uint16_t misc, const struct trailer 
 	out->kind = PERF_KIND_SWITCH;
 	out->pid = trailer->pid;
 	out->tid = trailer->tid;
-	out->cpu = trailer->cpu;
 	out->out = misc & PERF_RECORD_MISC_SWITCH_OUT;
 	out->preempted = misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
 	return get(r, &out->ppid, 4) && get(r, &out->ptid, 4);

@@ -78,13 +78,12 @@ void perf_rings_start(struct perf_rings *rs, struct loop *loop, void (*due)(void
 	}
 }
 
-void perf_rings_take(struct perf_rings *rs, void (*fn)(void *arg, const void *bytes, size_t len),
-		     void *arg)
+void perf_rings_take(struct perf_rings *rs, perf_rings_fn fn, void *arg)
 {
 	for (size_t i = 0; i < rs->n; i++) {
 		buf_reset(&rs->scratch);
 		perf_ring_take(&rs->v[i].ring, &rs->scratch);
-		fn(arg, rs->scratch.data, rs->scratch.len);
+		fn(arg, rs->v[i].ring.cpu, rs->scratch.data, rs->scratch.len);
 	}
 }
 

@@ -29,9 +29,11 @@ void perf_rings_close(struct perf_rings *rs);
 /* Counts from now on, and calls `due` on the loop when a ring should be read soon. */
 void perf_rings_start(struct perf_rings *rs, struct loop *loop, void (*due)(void *arg), void *arg);
 
+/* Takes the records of one CPU's ring, as the kernel wrote them. */
+typedef void (*perf_rings_fn)(void *arg, int cpu, const void *bytes, size_t len);
+
 /* Calls fn for each ring with the records that are there now, and frees them for the kernel. */
-void perf_rings_take(struct perf_rings *rs, void (*fn)(void *arg, const void *bytes, size_t len),
-		     void *arg);
+void perf_rings_take(struct perf_rings *rs, perf_rings_fn fn, void *arg);
 
 /* Cause and fix of a refusal, for people: "only 3 CPUs are recorded: ...". */
 void perf_rings_explain(const struct perf_rings *rs, const struct err *e, char *out, size_t size);

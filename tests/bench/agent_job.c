@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_job CPU_SECONDS    works in its own code, libc, libm and the vdso for so long; 0 = fixed work
+ * agent_job --switches N   two processes on one CPU pass a byte to and fro, N times
  *
- * Prints the CPU seconds that the work took.
+ * Prints the CPU seconds that the work took, of --switches of both processes for each context switch.
  */
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define N	     20000
 #define FIXED_ROUNDS 250
@@ -81,9 +86,55 @@ __attribute__((noinline)) static void allocate(void)
 	}
 }
 
-int main(int argc, char **argv)
+/* Answers each byte until there are no more. */
+static void answer_bytes(int from, int to)
 {
-	double seconds = argc > 1 ? atof(argv[1]) : 0, start = cpu_seconds();
+	char byte;
+
+	while (read(from, &byte, 1) == 1 && write(to, &byte, 1) == 1)
+		;
+}
+
+static double seconds_of(int who)
+{
+	struct rusage u;
+
+	getrusage(who, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static int pass_bytes(long n)
+{
+	int there[2], back[2];
+	cpu_set_t one;
+	char byte = 0;
+	pid_t child;
+
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	if (sched_setaffinity(0, sizeof(one), &one) || pipe(there) || pipe(back))
+		return 1;
+	child = fork();
+	if (!child) {
+		close(there[1]);
+		answer_bytes(there[0], back[1]);
+		_exit(0);
+	}
+	for (long i = 0; i < n; i++) {
+		if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1)
+			return 1;
+	}
+	close(there[1]);
+	waitpid(child, NULL, 0);
+	printf("%.9f\n",
+	       (seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN)) / (2.0 * (double)n));
+	return 0;
+}
+
+static int work(double seconds)
+{
+	double start = cpu_seconds();
 	uint32_t *v = malloc(N * sizeof(*v));
 	char *a = calloc(1, 100000), *b = calloc(1, 100000);
 	double keep = 0;
@@ -102,4 +153,11 @@ int main(int argc, char **argv)
 	free(a);
 	free(b);
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 2 && !strcmp(argv[1], "--switches"))
+		return pass_bytes(strtol(argv[2], NULL, 10));
+	return work(argc > 1 ? atof(argv[1]) : 0);
 }

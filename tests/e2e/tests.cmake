@@ -30,6 +30,7 @@ e2e_test(files "e2e")
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# an agent that ends beside a stuck worker leaves a thread; PyTorch's workers are the other tracers'
 	e2e_test(stop "e2e")
 	e2e_test(pytorch "e2e")
+	e2e_test(sched "e2e")
 endif()
 e2e_test(tls "e2e")
 e2e_test(page "e2e")

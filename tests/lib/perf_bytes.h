@@ -37,8 +37,24 @@ static inline void perf_end(struct buf *b, size_t at, uint64_t time, bool traile
 	if (trailer) {
 		put64(b, 0);
 		put64(b, time);
-		put64(b, 0);
 	}
+	size = (uint16_t)(b->len - at);
+	memcpy(b->data + at + offsetof(struct perf_event_header, size), &size, sizeof(size));
+}
+
+/* A thread leaves the CPU (`misc` PERF_RECORD_MISC_SWITCH_OUT, perhaps _PREEMPT) or comes (0); each thread is a
+ * process of its own. */
+static inline void perf_switch(struct buf *b, uint64_t time, uint16_t misc, uint32_t tid,
+			       uint32_t other)
+{
+	size_t at = perf_begin(b, PERF_RECORD_SWITCH_CPU_WIDE, misc);
+	uint16_t size;
+
+	put32(b, other);
+	put32(b, other);
+	put32(b, tid);
+	put32(b, tid);
+	put64(b, time);
 	size = (uint16_t)(b->len - at);
 	memcpy(b->data + at + offsetof(struct perf_event_header, size), &size, sizeof(size));
 }
@@ -60,7 +76,6 @@ static inline void perf_sample(struct buf *b, uint64_t time, uint32_t pid, uint3
 	put32(b, pid);
 	put32(b, tid);
 	put64(b, time);
-	put64(b, 0);
 	put64(b, n);
 	for (size_t i = 0; i < n; i++)
 		put64(b, ips[i]);

@@ -179,8 +179,9 @@ static void job_add(struct tracer_cpu *t, const struct cpu_job *what)
 
 /* ---- recording ---- */
 
-static void feed(void *window, const void *bytes, size_t len)
+static void feed(void *window, int cpu, const void *bytes, size_t len)
 {
+	(void)cpu;
 	cpu_window_feed(window, bytes, len);
 }
 

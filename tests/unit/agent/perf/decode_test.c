@@ -72,6 +72,21 @@ static void news_have_their_time_at_the_end(void)
 	buf_release(&b);
 }
 
+static void switches_have_both_threads(void)
+{
+	struct buf b = BUF_INIT;
+	struct perf_record rec;
+
+	perf_switch(&b, 7, PERF_RECORD_MISC_SWITCH_OUT, 11, 12);
+	rec = only(&b);
+	CHECK_EQ(rec.kind, PERF_KIND_SWITCH);
+	CHECK_EQ(rec.time_ns, 7);
+	CHECK_EQ(rec.tid, 11);
+	CHECK_EQ(rec.ptid, 12);
+	CHECK(rec.out && !rec.preempted);
+	buf_release(&b);
+}
+
 /* Whatever is cut off, nothing beyond the end is read (the sanitizer looks on) and nothing is made up. */
 static void cut_records_are_refused(void)
 {
@@ -106,7 +121,6 @@ static void lying_sizes_are_refused(void)
 
 	put64(&b, 0);
 	put64(&b, 0);
-	put64(&b, 0);
 	put64(&b, UINT64_MAX / 8 + 2); /* a chain whose byte count wraps */
 	perf_end(&b, at, 0, false);
 	r = reader_of(b.data, b.len);
@@ -130,6 +144,7 @@ int main(void)
 {
 	sample_has_thread_time_and_chain();
 	news_have_their_time_at_the_end();
+	switches_have_both_threads();
 	cut_records_are_refused();
 	lying_sizes_are_refused();
 	return 0;

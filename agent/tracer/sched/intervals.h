@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From switches to the times of threads: "running" on a CPU, "runnable" from a preemption until it runs again. In
+ * between a thread is blocked. What a lost record leaves open is left out, never guessed. Pure.
+ */
+#ifndef AGENT_TRACER_SCHED_INTERVALS_H
+#define AGENT_TRACER_SCHED_INTERVALS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/tracer/sched/switches.h"
+
+struct interval {
+	int64_t start_ns, end_ns;
+	uint32_t tid;
+	uint16_t cpu; /* where it ran */
+	bool runnable; /* it waited for a CPU */
+};
+
+struct intervals_conf {
+	int64_t t0_ns, t1_ns; /* the window */
+	int64_t min_ns; /* shorter ones are left out */
+	size_t max; /* of intervals */
+};
+
+struct intervals;
+
+struct intervals *intervals_new(const struct intervals_conf *conf);
+void intervals_free(struct intervals *in); /* NULL is fine */
+
+/* In order of time for each CPU. Of each CPU without a switch in the window one that comes after it tells
+ * which thread ran throughout. */
+void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record);
+
+/* Ends what is open at T1. Sorted by thread and time; borrowed. */
+const struct interval *intervals_finish(struct intervals *in, size_t *n);
+
+/* How many were left out because a switch is missing, or because there were too many. */
+uint64_t intervals_lost(const struct intervals *in);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ring of context switches: which thread a CPU went from and to, 16 bytes each. Takes the bytes of the kernel's
+ * rings. A note of what runs on each CPU is added at every flush: a thread that runs alone for long makes no switch.
+ */
+#ifndef AGENT_TRACER_SCHED_SWITCHES_H
+#define AGENT_TRACER_SCHED_SWITCHES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/perf/threads.h"
+#include "agent/tracer/ring.h"
+
+/* Largest values of Linux: PID_MAX_LIMIT and CONFIG_NR_CPUS. */
+#define SWITCH_TID_BITS 22
+#define SWITCH_CPU_BITS 13
+
+/* A record of the ring, which adds the time. Thread 0 is the idle task, or one that is not known. */
+struct cpu_switch {
+	uint64_t from : SWITCH_TID_BITS, to : SWITCH_TID_BITS, cpu : SWITCH_CPU_BITS;
+	uint64_t preempted : 1; /* `from` could have gone on */
+	uint64_t note : 1; /* no switch: `from` runs, and is `to` */
+};
+
+struct switches;
+
+struct switches_conf {
+	struct ring_limits ring;
+	bool of_cgroup; /* only its threads' switches are reported: who follows them is not shown */
+	int64_t now_raw_ns; /* switches begin here */
+};
+
+struct switches *switches_new(const struct switches_conf *conf);
+void switches_free(struct switches *s); /* NULL is fine */
+
+/* Records of a CPU's ring, as the kernel wrote them. */
+void switches_feed(struct switches *s, uint32_t cpu, const void *bytes, size_t len);
+
+/* Notes what runs on each CPU. All records stamped before `until_raw_ns` have been fed. */
+void switches_flush(struct switches *s, int64_t until_raw_ns);
+
+struct ring *switches_ring(const struct switches *s);
+struct threads *switches_threads(const struct switches *s);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the kernel's records of context switches to the times in which threads ran or waited. */
+#include "agent/tracer/sched/intervals.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "tests/lib/check.h"
+#include "tests/lib/perf_bytes.h"
+
+#define OUT	  PERF_RECORD_MISC_SWITCH_OUT
+#define PREEMPTED (PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT)
+#define IN	  0
+
+struct row {
+	uint64_t time;
+	uint16_t misc;
+	uint32_t cpu, tid, other;
+};
+
+static bool add_record(void *arg, const struct ring_record *record)
+{
+	intervals_add(arg, record->raw_ns, record->data);
+	return true;
+}
+
+static void feed(struct switches *s, const struct row *rows, size_t n)
+{
+	struct buf b = BUF_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		buf_reset(&b);
+		perf_switch(&b, rows[i].time, rows[i].misc, rows[i].tid, rows[i].other);
+		switches_feed(s, rows[i].cpu, b.data, b.len);
+	}
+	buf_release(&b);
+}
+
+/* "11 100-200 cpu 0;12 150-200 runnable": of the window 100 to 1000. */
+static void check(struct switches *s, int64_t min_ns, uint64_t lost, const char *want)
+{
+	struct intervals *in = intervals_new(&(struct intervals_conf){
+		.t0_ns = 100, .t1_ns = 1000, .min_ns = min_ns, .max = 100 });
+	struct ring_cut *cut = ring_cut_new(switches_ring(s), 100, 2000);
+	char text[1024] = "";
+	const struct interval *v;
+	size_t n, len = 0;
+
+	CHECK_EQ(ring_cut_each(cut, add_record, in), 0);
+	v = intervals_finish(in, &n);
+	for (size_t i = 0; i < n; i++) {
+		char where[16] = "runnable";
+
+		if (!v[i].runnable)
+			snprintf(where, sizeof(where), "cpu %u", v[i].cpu);
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %lld-%lld %s;",
+					v[i].tid, (long long)v[i].start_ns, (long long)v[i].end_ns,
+					where);
+	}
+	CHECK_STR(text, want);
+	CHECK_EQ(intervals_lost(in), lost);
+	intervals_free(in);
+	ring_cut_free(cut);
+}
+
+static struct switches *start(bool of_cgroup)
+{
+	return switches_new(&(struct switches_conf){ .of_cgroup = of_cgroup });
+}
+
+/* 11 is preempted by 12, which then sleeps; the kernel reports each switch twice. */
+static void test_states(void)
+{
+	const struct row rows[] = {
+		{ 50, OUT, 0, 0, 11 },	{ 50, IN, 0, 11, 0 },	 { 200, PREEMPTED, 0, 11, 12 },
+		{ 200, IN, 0, 12, 11 }, { 300, OUT, 0, 12, 11 }, { 300, IN, 0, 11, 12 },
+		{ 400, OUT, 0, 11, 0 }, { 400, IN, 0, 0, 11 },
+	};
+	struct switches *s = start(false);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0, "11 100-200 cpu 0;11 200-300 runnable;11 300-400 cpu 0;12 200-300 cpu 0;");
+	check(s, 101, 0, "");
+	switches_free(s);
+}
+
+/* It waits on one CPU and goes on on another; both are open at T1. */
+static void test_migration(void)
+{
+	const struct row rows[] = {
+		{ 150, PREEMPTED, 3, 11, 12 },
+		{ 700, OUT, 4095, 0, 11 },
+	};
+	struct switches *s = start(false);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0,
+	      "11 100-150 cpu 3;11 150-700 runnable;11 700-1000 cpu 4095;12 150-1000 cpu 3;");
+	switches_free(s);
+}
+
+/* No switch in the window: a note tells who runs, or the first switch after it. */
+static void test_alone(void)
+{
+	const struct row before[] = { { 40, OUT, 0, 0, 11 }, { 40, OUT, 1, 0, 21 } };
+	const struct row after[] = { { 1500, OUT, 1, 21, 0 } };
+	struct switches *s = start(false);
+
+	feed(s, before, ARRAY_SIZE(before));
+	check(s, 0, 0, "");
+	feed(s, after, ARRAY_SIZE(after));
+	switches_flush(s, 500);
+	check(s, 0, 0, "11 100-1000 cpu 0;21 100-1000 cpu 1;");
+	switches_free(s);
+}
+
+/* Records are missing: nothing is said about the time in between. */
+static void test_missing(void)
+{
+	const struct row rows[] = {
+		{ 150, OUT, 0, 11, 12 },
+		{ 400, OUT, 0, 13, 14 },
+		{ 500, OUT, 0, 14, 0 },
+	};
+	struct switches *s = start(false);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 1, "11 100-150 cpu 0;14 400-500 cpu 0;");
+	switches_free(s);
+}
+
+/* Of a cgroup only its own threads are known: 11 and 12. */
+static void test_cgroup(void)
+{
+	const struct row rows[] = {
+		{ 150, IN, 0, 11, 900 },	{ 200, OUT, 0, 11, 12 }, { 200, IN, 0, 12, 11 },
+		{ 300, PREEMPTED, 0, 12, 901 }, { 400, IN, 0, 12, 902 }, { 450, OUT, 0, 12, 903 },
+	};
+	struct switches *s = start(true);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0, "11 150-200 cpu 0;12 200-300 cpu 0;12 300-400 runnable;12 400-450 cpu 0;");
+	switches_free(s);
+}
+
+/* Ids that Linux does not have: a thread that is gone has -1. */
+static void test_odd_ids(void)
+{
+	const struct row rows[] = {
+		{ 150, OUT, 0, 0, 11 },		 { 200, OUT, 0, UINT32_MAX, 12 },
+		{ 300, OUT, 0, 12, UINT32_MAX }, { 350, OUT, UINT32_MAX, 12, 13 },
+		{ 350, IN, 1, UINT32_MAX, 13 },
+	};
+	struct switches *s = start(false);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0, "11 150-200 cpu 0;12 200-300 cpu 0;");
+	switches_free(s);
+}
+
+static void test_limit(void)
+{
+	struct intervals *in = intervals_new(
+		&(struct intervals_conf){ .t0_ns = 0, .t1_ns = 1000, .max = 2 });
+	size_t n;
+
+	for (int64_t t = 1; t <= 10; t++)
+		intervals_add(in, t,
+			      &(struct cpu_switch){ .from = (unsigned int)t + 5,
+						    .to = (unsigned int)t + 6 });
+	intervals_finish(in, &n);
+	CHECK_EQ(n, 2);
+	CHECK_EQ(intervals_lost(in), 9); /* the last thread, open at T1, too */
+	intervals_free(in);
+}
+
+int main(void)
+{
+	test_states();
+	test_migration();
+	test_alone();
+	test_missing();
+	test_cgroup();
+	test_odd_ids();
+	test_limit();
+	return 0;
+}
