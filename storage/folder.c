@@ -46,6 +46,13 @@ static int make_dir(int parent, const char *name)
 	return fd;
 }
 
+static bool is_link(int parent, const char *name)
+{
+	struct stat st;
+
+	return !fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISLNK(st.st_mode);
+}
+
 int folder_of(int root, const char *key, bool make, const char **leaf)
 {
 	int fd = open_dir(root, ".");
@@ -59,12 +66,12 @@ int folder_of(int root, const char *key, bool make, const char **leaf)
 		next = open_dir(fd, name);
 		if (next < 0 && errno == ENOENT && make)
 			next = make_dir(fd, name);
+		if (next < 0 && (errno == ENOTDIR || errno == ELOOP))
+			errno = is_link(fd, name) ? ELOOP : make ? ENOTDIR : ENOENT;
 		folder_close(fd);
 		fd = next;
 		key = slash + 1;
 	}
-	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-		errno = make ? ENOTDIR : ENOENT;
 	*leaf = key;
 	return fd;
 }
@@ -117,7 +124,7 @@ int folder_open_file(int folder, const char *leaf, struct store_stat *out)
 	/* O_NONBLOCK: a foreign FIFO must not block. */
 	int fd = openat(folder, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if (fd < 0 && (errno == ELOOP || errno == ENXIO))
+	if (fd < 0 && errno == ENXIO)
 		errno = ENOENT;
 	if (fd < 0)
 		return -1;

@@ -13,8 +13,8 @@
 
 /*
  * The folder that holds the last part of `key`; `*leaf` gets where that part begins. `make` makes
- * missing folders, durably; ENOTDIR if another kind of file has the name. The caller closes it with
- * folder_close().
+ * missing folders, durably; ENOTDIR if another kind of file has the name. ELOOP if one is a link. The caller closes it
+ * with folder_close().
  */
 int folder_of(int root, const char *key, bool make, const char **leaf);
 
@@ -24,7 +24,7 @@ int folder_sync(int fd);
 /* Removes the empty folders above `key`, beginning with the innermost. */
 void folder_prune(int root, const char *key);
 
-/* Opens one object in a folder; ENOENT unless it is a regular file. */
+/* Opens one object in a folder; ENOENT unless it is a regular file, but ELOOP if what is to be opened is a link. */
 int folder_stat(int folder, const char *leaf, struct store_stat *out);
 int folder_open_file(int folder, const char *leaf, struct store_stat *out);
 

@@ -158,6 +158,8 @@ int folder_list(int root, const struct store_list *list, struct err *e)
 	/* Begins in the folder of the prefix, since its neighbours may be many. */
 	int fd = folder_of(root, list->prefix, false, &leaf);
 
+	if (fd < 0 && errno == ELOOP)
+		return err_set(e, ERR_INVALID, "one of its folders is a link");
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_errno(e, "open folder");
 	l.len = (size_t)(leaf - list->prefix);

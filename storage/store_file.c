@@ -198,7 +198,7 @@ static int file_put(struct store *store, const struct store_put *put, struct sto
 	int fd = put_begin(s, put->key, &leaf, &folder, temp);
 	int rc;
 
-	if (fd < 0 && errno == ENOTDIR)
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
 		return err_set(e, ERR_INVALID, "one of its folders is an object or a link");
 	if (fd < 0)
 		return err_errno(e, "make a file in \"%.80s\"", s->path);
@@ -230,6 +230,8 @@ static int object_open(struct store *store, const char *key, int *fd, struct sto
 		return 0;
 	if (errno == ENOENT)
 		return err_set(e, ERR_NOT_FOUND, "there is no such object");
+	if (errno == ELOOP)
+		return err_set(e, ERR_INVALID, "it or one of its folders is a link");
 	return err_errno(e, "open");
 }
 
@@ -303,6 +305,8 @@ static int file_remove(struct store *store, const char *key, int64_t deadline_mo
 	int rc = 0;
 
 	(void)deadline_mono_ns;
+	if (folder < 0 && errno == ELOOP)
+		return err_set(e, ERR_INVALID, "one of its folders is a link");
 	if (folder < 0)
 		return errno == ENOENT ? 0 : err_errno(e, "open its folder");
 	/* EISDIR: a folder is not an object, so there is nothing to remove. */

@@ -155,7 +155,7 @@ static void test_no_empty_folders(void)
 	store_free(s);
 }
 
-/* Stands where an object or a folder could be, and leads out. */
+/* Stands where an object or a folder could be, and leads out: an object there is neither read nor taken for missing. */
 static void test_links(void)
 {
 	struct store *s = open_store("links");
@@ -170,13 +170,17 @@ static void test_links(void)
 	put(outside, "secret");
 	CHECK(!symlink(target, file));
 	CHECK(!symlink(store_directory(outside), folder));
-	CHECK_EQ(get_range(s, "file", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
-	CHECK_EQ(store_open_fd(s, "file", any_time(), &fd, &(uint64_t){ 0 }, &e), ERR_NOT_FOUND);
-	CHECK_EQ(get_range(s, "folder/secret", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(get_range(s, "file", 0, 1, &b, NULL, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "link"));
+	CHECK_EQ(store_open_fd(s, "file", any_time(), &fd, &(uint64_t){ 0 }, &e), ERR_INVALID);
+	CHECK_EQ(get_range(s, "folder/secret", 0, 1, &b, NULL, &e), ERR_INVALID);
+	CHECK_EQ(store_stat(s, "folder/secret", any_time(), NULL, &e), ERR_INVALID);
+	CHECK_EQ(list_keys(s, "folder/", NULL, count_key, NULL, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "link"));
 	CHECK_EQ(store_put_bytes(s, "folder/new", "x", 1, 0, any_time(), &e), ERR_INVALID);
 	CHECK(strstr(e.msg, "link"));
 	CHECK_EQ(count_keys(s), 0);
-	drop(s, "folder/secret");
+	CHECK_EQ(store_remove(s, "folder/secret", any_time(), &e), ERR_INVALID);
 	CHECK_EQ(store_put_bytes(s, "file", "x", 1, STORE_ABSENT, any_time(), &e), ERR_EXISTS);
 	put(s, "file");
 	CHECK_EQ(count_keys(s), 1);
