@@ -110,6 +110,10 @@ static int load_highest(struct store *s, const struct session_keys *found, json_
 
 	for (size_t i = found->n; i-- > 0;) {
 		rc = get_record(s, found->items[i], record, e);
+		if (rc == ERR_NOT_FOUND)
+			return err_set(e, ERR_BUSY,
+				       "%s was listed and is gone: it is being replaced",
+				       found->items[i]);
 		if (rc != ERR_INVALID)
 			return rc;
 		log_error("AGG-LEDGER", "key=%s reason=\"%s\"", found->items[i], e->msg);
@@ -193,13 +197,22 @@ static void remove_older(struct store *s, const struct session_keys *found, unsi
 	}
 }
 
-static bool has_number(const struct session_keys *found, unsigned int n)
+/* A listing alone may be behind. */
+static int is_gone(struct store *s, const char *session, const struct session_keys *found,
+		   unsigned int n, bool *yes, struct err *e)
 {
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	*yes = false;
 	for (size_t i = 0; i < found->n; i++) {
 		if (number_of(found->items[i]) == n)
-			return true;
+			return 0;
 	}
-	return false;
+	record_key(session, n, key);
+	rc = store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
+	*yes = rc == ERR_NOT_FOUND;
+	return *yes ? 0 : rc;
 }
 
 /* Only the owner removes records: where this one's last is gone, another owner has ended the session and removed its
@@ -219,13 +232,16 @@ int ledger_put(struct store *s, const char *session, const json_t *record, unsig
 {
 	struct session_keys found = { 0 };
 	unsigned int written = *n;
+	bool was_removed = false;
 	int rc = create(s, session, record, &written, e);
 
 	if (!rc)
 		rc = list_records(s, session, &found, e);
 	if (!rc && found.n && number_of(found.items[found.n - 1]) > written)
 		rc = lost(session, e);
-	if (!rc && *n && !has_number(&found, *n))
+	if (!rc && *n)
+		rc = is_gone(s, session, &found, *n, &was_removed, e);
+	if (was_removed)
 		rc = withdraw(s, session, written, e);
 	if (!rc) {
 		remove_older(s, &found, written);

@@ -196,6 +196,94 @@ static void test_two_owners(void)
 
 /* ---- what a crash left ---- */
 
+/* ---- a listing that is behind ---- */
+
+struct behind {
+	struct store base;
+	struct store *real;
+	const char *hidden; /* part of a key that is there and not listed */
+	const char *ghost; /* a key that is listed and not there */
+	const struct store_list *list;
+};
+
+static bool list_one(void *arg, const char *key, const struct store_stat *st)
+{
+	const struct behind *b = arg;
+
+	return (b->hidden && strstr(key, b->hidden)) || b->list->each(b->list->arg, key, st);
+}
+
+static int behind_list(struct store *s, const struct store_list *list, struct err *e)
+{
+	struct behind *b = (struct behind *)s;
+	struct store_list inner = *list;
+	const struct store_stat st = { .size = 1 };
+	int rc;
+
+	b->list = list;
+	inner.each = list_one;
+	inner.arg = b;
+	rc = store_list(b->real, &inner, e);
+	if (!rc && b->ghost)
+		(void)list->each(list->arg, b->ghost, &st);
+	return rc;
+}
+
+static int behind_put(struct store *s, const struct store_put *put, struct store_stat *out,
+		      struct err *e)
+{
+	return store_put(((struct behind *)s)->real, put, out, e);
+}
+
+static int behind_get(struct store *s, const struct store_get *get, struct store_stat *out,
+		      struct err *e)
+{
+	return store_get(((struct behind *)s)->real, get, out, e);
+}
+
+static int behind_stat(struct store *s, const char *key, int64_t deadline_mono_ns,
+		       struct store_stat *out, struct err *e)
+{
+	return store_stat(((struct behind *)s)->real, key, deadline_mono_ns, out, e);
+}
+
+static int behind_remove(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e)
+{
+	return store_remove(((struct behind *)s)->real, key, deadline_mono_ns, e);
+}
+
+static const struct store_ops behind_ops = {
+	.scheme = "behind",
+	.put = behind_put,
+	.get = behind_get,
+	.stat = behind_stat,
+	.list = behind_list,
+	.remove = behind_remove,
+};
+
+/* The session is neither given up nor forgotten. */
+static void test_listing_is_behind(void)
+{
+	struct behind b = { .base.ops = &behind_ops, .real = open_store() };
+	json_t *left = NULL;
+	struct err e = { 0 };
+	unsigned int n = 0;
+
+	CHECK_OK(put_record(b.real, record_of("x", NULL, 1), &n, &e), e);
+	b.hidden = ".000001.";
+	CHECK_OK(put_record(&b.base, record_of("x", NULL, 1), &n, &e), e);
+	CHECK_EQ(n, 2);
+	b = (struct behind){ .base.ops = &behind_ops, .real = b.real };
+	b.ghost = "tutti/ledger/" NAME ".000003.json";
+	CHECK_EQ(session_recover(&b.base, NAME, &left, &e), ERR_BUSY);
+	CHECK(strstr(e.msg, "is being replaced"));
+	b.ghost = NULL;
+	left = recover(&b.base);
+	CHECK(left);
+	json_decref(left);
+	store_free(b.real);
+}
+
 static void test_carried_on(void)
 {
 	struct store *s = open_store();
@@ -379,6 +467,7 @@ int main(void)
 	test_damaged_and_unknown();
 	test_answer_lost();
 	test_two_owners();
+	test_listing_is_behind();
 	test_carried_on();
 	test_committed();
 	test_failed();
