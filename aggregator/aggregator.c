@@ -28,22 +28,27 @@
 
 /* ---- the store ---- */
 
+static void store_stop(struct aggregator *agg)
+{
+	jobs_drain(&agg->jobs);
+	session_store_close(&agg->store);
+	json_decref(agg->recoverable);
+}
+
 static int store_start(struct aggregator *agg, struct err *e)
 {
 	int rc;
 
 	agg->recoverable = json_array();
 	rc = session_store_open(&agg->store, &agg->jobs, agg->conf.store, agg->recoverable, e);
-	if (rc)
+	if (rc) {
 		json_decref(agg->recoverable);
+		return rc;
+	}
+	rc = agg->store_opened ? agg->store_opened(agg, e) : 0;
+	if (rc)
+		store_stop(agg);
 	return rc;
-}
-
-static void store_stop(struct aggregator *agg)
-{
-	jobs_drain(&agg->jobs);
-	session_store_close(&agg->store);
-	json_decref(agg->recoverable);
 }
 
 /* ---- parts without a port ---- */

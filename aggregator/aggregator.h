@@ -44,6 +44,8 @@ extern const struct conf_table aggregator_conf_table; /* conf.c */
 struct aggregator {
 	struct aggregator_conf conf;
 	struct loop *loop; /* of the caller of aggregator_start() */
+	int (*store_opened)(struct aggregator *agg,
+			    struct err *e); /* no thread of a library runs yet; or NULL */
 	struct capture_patience patience; /* a member that is 0 gets its default */
 	ingest_check check_file; /* NULL: ingest_check_xspace() */
 	struct jobs jobs;
@@ -67,8 +69,8 @@ struct aggregator {
 };
 
 /*
- * Starts every part. The caller has set `conf` and `loop`, and may have set `patience` and `check_file`; the rest is zero. On
- * failure no part is left running, and the error names the part that failed.
+ * Starts every part. The caller has set `conf` and `loop`, and may have set `store_opened`, `patience` and `check_file`; the rest is
+ * zero. On failure no part is left running, and the error names the part that failed.
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 

@@ -33,6 +33,17 @@ static void on_stop_limit(int signal)
 	_exit(1);
 }
 
+/* The store is being opened, and nothing has been promised since the start. */
+static void on_early_stop(int signal)
+{
+	static const char text[] = "AGG-STOP reason=\"signal before the store was open\"\n";
+
+	(void)signal;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(1);
+	_exit(0);
+}
+
 /* A store that hangs would hold the workers, and so the end, for minutes. What is cut off is as after SIGKILL. */
 static void limit_stop(int64_t limit_ns)
 {
@@ -51,6 +62,12 @@ static void on_stop(void *arg)
 	log_info("AGG-STOP", "reason=\"signal\"");
 	limit_stop(agg->conf.stop_limit_ns);
 	loop_stop(agg->loop);
+}
+
+/* Not before the store is open: one that hangs would hold the process. */
+static int watch_stop_signals(struct aggregator *agg, struct err *e)
+{
+	return loop_on_stop_signal(agg->loop, on_stop, agg, e);
 }
 
 /* Each agent uses one descriptor, and a second one if it reconnects before its broken link is noticed. */
@@ -80,9 +97,10 @@ static int run(struct aggregator *agg, struct err *e)
 	if (rc)
 		return rc;
 	memory = memory_new(agg->loop);
-	rc = loop_on_stop_signal(agg->loop, on_stop, agg, e);
-	if (!rc)
-		rc = aggregator_start(agg, e);
+	signal(SIGINT, on_early_stop);
+	signal(SIGTERM, on_early_stop);
+	agg->store_opened = watch_stop_signals;
+	rc = aggregator_start(agg, e);
 	if (!rc) {
 		log_info("AGG-UP", "version=%s http_port=%d grpc_port=%d probe_port=%d files=%llu",
 			 TUTTI_VERSION, agg->http_port, agg->grpc_port, agg->probe_port,

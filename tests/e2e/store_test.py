@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store that fails under a whole cluster: at the start, in the middle, and what the aggregator answers meanwhile."""
+import pathlib
+import signal
 import time
 import urllib.request
 
@@ -58,6 +60,25 @@ def test_store_down_at_start():
         assert (found["session"], found["complete"]) == (session, 1), found
 
 
+def catches_sigterm(p):
+    status = pathlib.Path(f"/proc/{p.pid}/status").read_text()
+    return int(status.split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1
+
+
+def test_sigterm_while_the_store_hangs_at_start():
+    with Cluster() as c:
+        store = Store(c)
+        p = c.aggregator(store.flag)
+        c.kill("aggregator")
+        store.set("list * hang")
+        p = c.start("aggregator", list(p.args))
+        wait_until("the start", lambda: catches_sigterm(p))
+        p.expected = False
+        p.terminate()
+        assert p.wait(20 * SLOW) == 0, p.returncode
+        assert "before the store was open" in c.log("aggregator"), c.log("aggregator")
+
+
 def seconds_until(c, p, ready):
     start = time.monotonic()
     wait_until(f"ready={ready}", lambda: c.is_ready(p) == ready)
@@ -97,4 +118,4 @@ def test_plan_refused():
         wait_until("the session", lambda: session in [s["session"] for s in c.get("/api/v1/sessions")["sessions"]])
 
 
-main(test_store_down_at_start, test_readiness, test_plan_refused)
+main(test_store_down_at_start, test_sigterm_while_the_store_hangs_at_start, test_readiness, test_plan_refused)
