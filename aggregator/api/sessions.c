@@ -223,6 +223,7 @@ static void done_delete(void *arg)
 	release_session(j);
 	if (!j->rc) {
 		log_info("AGG-DELETED", "session=%s peer=%s", j->id, http_peer(j->req));
+		captures_session_deleted(j->api->env.captures, j->id);
 		events_send_session(j->api->events, j->id);
 	} else if (j->begun) {
 		session_store_take_up(j->api->env.store, j->id);

@@ -31,6 +31,7 @@ struct captures *captures_new(const struct captures_env *env)
 	TAILQ_INIT(&cs->waiting);
 	TAILQ_INIT(&cs->granted);
 	TAILQ_INIT(&cs->queue);
+	TAILQ_INIT(&cs->lookups);
 	return cs;
 }
 
@@ -67,6 +68,7 @@ void captures_free(struct captures *cs)
 		capture_remove(TAILQ_FIRST(&cs->all));
 	loop_timer_cancel(cs->env.loop, &cs->queue_timer);
 	loop_timer_cancel(cs->env.loop, &cs->credit_timer);
+	captures_forget_held(cs);
 	free(cs->watches);
 	free(cs);
 }

@@ -330,4 +330,7 @@ void captures_host_steps_changed(struct captures *cs, const struct host *host);
 /* A new list of what it holds has arrived: host->held. */
 void captures_host_held_changed(struct captures *cs, struct host *host);
 
+/* The session has been removed from the store: agents need not keep what they hold of it. */
+void captures_session_deleted(struct captures *cs, const char *session);
+
 #endif

@@ -27,6 +27,9 @@ struct durable_watch {
 
 TAILQ_HEAD(capture_list, capture);
 TAILQ_HEAD(host_queue, capture_host);
+TAILQ_HEAD(held_lookups, held_lookup);
+
+#define CAPTURES_DELETED 256 /* names of deleted sessions that are remembered */
 
 struct captures {
 	struct captures_env env;
@@ -42,6 +45,10 @@ struct captures {
 	struct host_queue granted; /* sorted by credit_until_ns */
 	unsigned int n_granted;
 	struct loop_timer credit_timer;
+	struct held_lookups lookups; /* of sessions that agents hold and that are not in memory */
+	size_t n_lookups;
+	char *deleted[CAPTURES_DELETED]; /* by this run; the oldest one is replaced */
+	size_t n_deleted;
 	struct capture_watch *watches;
 	size_t n_watches;
 	struct lead lead;
@@ -217,7 +224,16 @@ void capture_host_request_credit(struct capture_host *h);
 void capture_host_renew_credit(struct capture_host *h); /* it has sent bytes: it keeps its credit */
 void capture_host_drop_credit(struct capture_host *h);
 
+/* ---- held.c ---- */
+
+/* Tells the agent to drop what it holds and should not. Again with each of its reports, until it does not hold it any
+ * more: a link may break under any message. */
+void captures_drop_held(struct captures *cs, struct host *host);
+void captures_forget_held(struct captures *cs); /* at the end: no lookup is with a worker */
+
 /* ---- host.c ---- */
+
+struct capture_host *capture_find_host_by_name(struct capture *c, const char *host); /* or NULL */
 
 /* Connected under its name, or NULL. */
 struct host *capture_host_find_agent(const struct capture_host *h);

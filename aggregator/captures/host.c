@@ -23,14 +23,14 @@ static int compare_name(const void *key, const void *item)
 	return strcmp(key, ((const struct capture_host *)item)->name);
 }
 
-static struct capture_host *find_host(struct capture *c, const char *host)
+struct capture_host *capture_find_host_by_name(struct capture *c, const char *host)
 {
 	return bsearch(host, c->hosts, c->n_hosts, sizeof(*c->hosts), compare_name);
 }
 
 struct capture_host *capture_find_host(struct capture *c, const char *host, uint64_t instance)
 {
-	struct capture_host *h = find_host(c, host);
+	struct capture_host *h = capture_find_host_by_name(c, host);
 
 	return h && h->instance && h->instance == instance ? h : NULL;
 }
@@ -128,52 +128,6 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 	end_host(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
 }
 
-/* ---- what an agent holds, and should not ---- */
-
-/*
- * Whether the agent has missed the Cancel or Release. A file that a retry may fetch stays until its lease ends.
- * Nothing is certain of a session that is not known as long as earlier runs are not recovered.
- */
-static bool must_drop(struct captures *cs, const struct host *host, const struct host_held *held)
-{
-	struct capture *c = capture_find(cs, held->session);
-	struct capture_host *h = c ? find_host(c, host->name) : NULL;
-
-	if (!c)
-		return cs->env.store->swept && (held->is_recording || !held->undelivered);
-	if (c->state == CAP_LOST)
-		return false;
-	if (!h || (capture_is_retry(c) && capture_has_failed(c)))
-		return held->is_recording;
-	if (capture_has_failed(c))
-		return true;
-	if (c->cancelled)
-		return ledger_is_durable(c->ledger);
-	if (!capture_host_has_ended(h) || capture_host_may_hold_file(h))
-		return false;
-	return c->state == CAP_COMMITTED || !h->stored;
-}
-
-/* Again with each report until the agent does not hold it any more: a link may break under any message. */
-static void drop_held(struct captures *cs, struct host *host)
-{
-	for (size_t i = 0; i < host->n_held; i++) {
-		const struct host_held *held = &host->held[i];
-		struct buf message = BUF_INIT;
-
-		if (!must_drop(cs, host, held))
-			continue;
-		log_info("AGG-DROP", "session=%s host=%s recording=%d", held->session, host->name,
-			 held->is_recording);
-		if (held->undelivered)
-			message_cancel(&message, held->session);
-		else
-			message_release(&message, held->session);
-		host_send(host, &message);
-		buf_release(&message);
-	}
-}
-
 /* ---- links that break and come back ---- */
 
 /* Calls fn for each open host of that agent; fn may end captures. */
@@ -208,7 +162,7 @@ static void fail_predecessors(struct captures *cs, const struct host *host)
 	struct capture *c, *next;
 
 	for (c = TAILQ_FIRST(&cs->all); c; c = next) {
-		struct capture_host *h = find_host(c, host->name);
+		struct capture_host *h = capture_find_host_by_name(c, host->name);
 
 		next = TAILQ_NEXT(c, entry);
 		if (h && h->instance && h->instance != host->instance)
@@ -283,7 +237,7 @@ void captures_host_connected(struct captures *cs, struct host *host)
 	for_each_open(cs, host->name, host->instance, host_connected, host);
 	fail_predecessors(cs, host);
 	capture_queue_schedule(cs); /* a recovered capture may have waited for this host */
-	drop_held(cs, host);
+	captures_drop_held(cs, host);
 }
 
 static void host_held_changed(struct capture_host *h, const void *arg)
@@ -295,7 +249,7 @@ static void host_held_changed(struct capture_host *h, const void *arg)
 void captures_host_held_changed(struct captures *cs, struct host *host)
 {
 	for_each_open(cs, host->name, host->instance, host_held_changed, host);
-	drop_held(cs, host);
+	captures_drop_held(cs, host);
 }
 
 /* ---- messages of agents ---- */

@@ -221,8 +221,8 @@ static const json_t *find_result(struct store *s, const char *session, const cha
 	return NULL;
 }
 
-/* A retry may fetch it, as may another one after a retry that failed. What this aggregator does not know, and what
- * was deleted, it leaves to the lease. */
+/* A retry may fetch it, as may another one after a retry that failed. What was deleted is left to the lease after a
+ * restart. */
 static bool may_stay(struct store *s, const char *session, const char *host)
 {
 	json_t *manifest = NULL;
@@ -233,8 +233,7 @@ static bool may_stay(struct store *s, const char *session, const char *host)
 			      ((w && w->retried) || (r->flags & REASON_DELIVERABLE));
 
 	json_decref(manifest);
-	return may_be_fetched || (w && w->removal) ||
-	       !capture_find(the_aggregator()->captures, session);
+	return may_be_fetched || (w && w->removal);
 }
 
 static void check_spool(struct store *s, const char *host, bool leases_over)

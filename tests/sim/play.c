@@ -24,7 +24,7 @@
 #define FLEET_READY_NS (20 * NS_PER_S) /* all are connected, clocks are calibrated */
 
 /* After it no agent holds a file of what is over: the longest deadline, and the lease beyond it. */
-#define LEASE_NS (700 * NS_PER_S)
+#define LEASE_NS (1500 * NS_PER_S)
 
 static struct {
 	const struct play_opts *opts;

@@ -21,7 +21,7 @@ unit_test(aggregator/captures/step_plan_test PURE USES aggregator_captures)
 unit_test(aggregator/captures/options_test PURE USES aggregator_captures PKG jansson)
 # An aggregator and fake agents in one process.
 set(fleet ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/fleet.c)
-foreach(t captures/capture captures/deadline captures/durable captures/text captures/queue captures/snapshot captures/retry captures/recovery
+foreach(t captures/capture captures/deadline captures/durable captures/held captures/text captures/queue captures/snapshot captures/retry captures/recovery
 		fleet/outbox ingest/ingest link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()

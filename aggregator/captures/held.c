@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What agents hold and should not: the aggregator was restarted, or a link broke, before they were told. A file that
+ * a retry may fetch stays until its lease ends. Of sessions that are not in memory the store knows: their records are
+ * looked up, one lookup for all hosts that ask within a second. A session that the store does not know stays, too:
+ * it may be another fleet's.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/fleet/messages.h"
+#include "aggregator/sessions/ledger.h"
+#include "aggregator/sessions/session_store.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/names.h"
+#include "proto/reasons.h"
+
+#define LOOKUPS_MAX	64 /* at once; what is not looked up now is reported again */
+#define LOOKUP_DELAY_NS NS_PER_S
+
+/* One session's records. While a worker has it, the worker sees all but `captures` and `timer`. */
+struct held_lookup {
+	struct captures *captures;
+	char *session;
+	struct store *store;
+	struct loop_timer timer; /* until a worker has it */
+	json_t *manifest; /* or NULL */
+	bool has_failed; /* there is the record of its failure */
+	TAILQ_ENTRY(held_lookup) entry;
+};
+
+static void drop(struct host *host, const struct host_held *held)
+{
+	struct buf message = BUF_INIT;
+
+	log_info("AGG-DROP", "session=%s host=%s recording=%d", held->session, host->name,
+		 held->is_recording);
+	if (held->undelivered)
+		message_cancel(&message, held->session);
+	else
+		message_release(&message, held->session);
+	host_send(host, &message);
+	buf_release(&message);
+}
+
+/* ---- sessions that were deleted ---- */
+
+static bool is_deleted(const struct captures *cs, const char *session)
+{
+	for (size_t i = 0; i < CAPTURES_DELETED; i++) {
+		if (cs->deleted[i] && !strcmp(cs->deleted[i], session))
+			return true;
+	}
+	return false;
+}
+
+void captures_session_deleted(struct captures *cs, const char *session)
+{
+	char **place = &cs->deleted[cs->n_deleted++ % CAPTURES_DELETED];
+	struct host *const *hosts;
+	size_t n;
+
+	free(*place);
+	*place = xstrdup(session);
+	hosts = registry_hosts(cs->env.registry, &n);
+	for (size_t i = 0; i < n; i++)
+		captures_drop_held(cs, hosts[i]);
+}
+
+/* ---- sessions that are not in memory ---- */
+
+static void lookup_free(struct held_lookup *l)
+{
+	TAILQ_REMOVE(&l->captures->lookups, l, entry);
+	l->captures->n_lookups--;
+	loop_timer_cancel(l->captures->env.loop, &l->timer);
+	json_decref(l->manifest);
+	free(l->session);
+	free(l);
+}
+
+static void run_lookup(void *arg)
+{
+	struct held_lookup *l = arg;
+	json_t *failure = NULL;
+	struct err e;
+	int rc = session_load_manifest(l->store, l->session, &l->manifest, &e);
+
+	if (rc == ERR_NOT_FOUND)
+		l->has_failed = !session_load_failure(l->store, l->session, &failure, &e);
+	json_decref(failure);
+}
+
+static bool may_be_fetched(const json_t *result)
+{
+	const struct reason *r = reason_find(json_get_text(result, "reason"));
+
+	return !*json_get_text(result, "file") && r && r->flags & REASON_DELIVERABLE;
+}
+
+static void drop_by_records(const struct held_lookup *l, struct host *host)
+{
+	const struct host_held *held = host_find_held(host, l->session);
+	const json_t *result = capture_record_host(l->manifest, host->name);
+
+	if (held && (l->has_failed || (l->manifest && !may_be_fetched(result))))
+		drop(host, held);
+}
+
+static bool is_known(const struct captures *cs, const char *session)
+{
+	return capture_find((struct captures *)cs, session) ||
+	       session_store_has_left(cs->env.store, session);
+}
+
+static void done_lookup(void *arg)
+{
+	struct held_lookup *l = arg;
+	struct captures *cs = l->captures;
+	struct host *const *hosts;
+	size_t n;
+
+	hosts = registry_hosts(cs->env.registry, &n);
+	for (size_t i = 0; i < n && !cs->stopping && !is_known(cs, l->session); i++)
+		drop_by_records(l, hosts[i]);
+	lookup_free(l);
+}
+
+static void begin_lookup(void *arg)
+{
+	struct held_lookup *l = arg;
+
+	jobs_request(l->captures->env.jobs, run_lookup, done_lookup, l);
+}
+
+static void look_up(struct captures *cs, const char *session)
+{
+	struct held_lookup *l;
+
+	TAILQ_FOREACH (l, &cs->lookups, entry) {
+		if (!strcmp(l->session, session))
+			return;
+	}
+	if (cs->stopping || cs->n_lookups == LOOKUPS_MAX || !name_is_session(session))
+		return;
+	l = xcalloc(1, sizeof(*l));
+	l->captures = cs;
+	l->session = xstrdup(session);
+	l->store = cs->env.store->store;
+	TAILQ_INSERT_TAIL(&cs->lookups, l, entry);
+	cs->n_lookups++;
+	loop_timer_in(cs->env.loop, &l->timer, LOOKUP_DELAY_NS, begin_lookup, l);
+}
+
+void captures_forget_held(struct captures *cs)
+{
+	while (!TAILQ_EMPTY(&cs->lookups))
+		lookup_free(TAILQ_FIRST(&cs->lookups));
+	for (size_t i = 0; i < CAPTURES_DELETED; i++)
+		free(cs->deleted[i]);
+}
+
+/* ---- captures in memory ---- */
+
+static bool has_stored_file(const struct capture_host *h)
+{
+	return h->old_result && *json_get_text(h->old_result, "file");
+}
+
+/* Whether the agent has missed the Cancel or Release. */
+static bool must_drop(struct capture *c, const struct host *host, const struct host_held *held)
+{
+	struct capture_host *h = capture_find_host_by_name(c, host->name);
+
+	if (c->state == CAP_LOST)
+		return false;
+	if (!h)
+		return held->is_recording;
+	if (capture_has_failed(c))
+		return !capture_is_retry(c) || held->is_recording || has_stored_file(h);
+	if (c->cancelled)
+		return ledger_is_durable(c->ledger);
+	if (!capture_host_has_ended(h) || capture_host_may_hold_file(h))
+		return false;
+	return c->state == CAP_COMMITTED || !h->stored;
+}
+
+/* Nothing is certain of a session that is not in memory as long as earlier runs are not recovered. */
+static void drop_unknown(struct captures *cs, struct host *host, const struct host_held *held)
+{
+	if (!cs->env.store->swept)
+		return;
+	if (held->is_recording || !held->undelivered)
+		drop(host, held);
+	else
+		look_up(cs, held->session);
+}
+
+void captures_drop_held(struct captures *cs, struct host *host)
+{
+	for (size_t i = 0; i < host->n_held; i++) {
+		const struct host_held *held = &host->held[i];
+		struct capture *c = capture_find(cs, held->session);
+
+		if (is_deleted(cs, held->session) || (c && must_drop(c, host, held)))
+			drop(host, held);
+		else if (!c)
+			drop_unknown(cs, host, held);
+	}
+}
