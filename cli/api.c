@@ -61,6 +61,18 @@ static char *url_of(const struct api_conf *conf, const char *path)
 	return xasprintf("%.*s%s", (int)len, conf->server, path);
 }
 
+/* A call of the URL, with what proves the caller but for the token. */
+static struct http_call make_call(const struct api_conf *conf, const char *method, const char *url)
+{
+	return (struct http_call){
+		.method = method,
+		.url = url,
+		.ca_file = conf->ca,
+		.cert_file = conf->cert,
+		.key_file = conf->key,
+	};
+}
+
 /* `*token` is NULL if there is no file; the caller frees it with secret_free(). */
 static int load_token(const struct api_conf *conf, char **token, struct err *e)
 {
@@ -77,14 +89,10 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 	char *token = NULL;
 	json_t *doc = NULL;
 	int status;
-	struct http_call call = {
-		.method = method,
-		.url = url,
-		.ca_file = conf->ca,
-		.timeout_ns = CALL_TIMEOUT_NS,
-	};
+	struct http_call call = make_call(conf, method, url);
 	int rc = load_token(conf, &token, e);
 
+	call.timeout_ns = CALL_TIMEOUT_NS;
 	if (body) {
 		json_append(&text, body, 0);
 		call.body = buf_str(&text);
@@ -145,11 +153,7 @@ int api_events(const struct api_conf *conf, const char *path,
 	char *url = url_of(conf, path);
 	struct events ev = { fn, arg };
 	int status;
-	const struct http_call call = {
-		.method = "GET",
-		.url = url,
-		.ca_file = conf->ca,
-	};
+	const struct http_call call = make_call(conf, "GET", url);
 	int rc = http_events(&call, &status, on_event, &ev, e);
 
 	if (!rc && status / 100 != 2)
@@ -177,16 +181,12 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 	char *part = xasprintf("%s.part", file);
 	struct buf answer = BUF_INIT;
 	struct download d = { .fd = -1, .part = part, .e = e };
-	const struct http_call call = {
-		.method = "GET",
-		.url = url,
-		.ca_file = conf->ca,
-		.piece = on_piece,
-		.arg = &d,
-	};
+	struct http_call call = make_call(conf, "GET", url);
 	int status;
 	int rc = 0;
 
+	call.piece = on_piece;
+	call.arg = &d;
 	d.fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (d.fd < 0)
 		rc = err_errno(e, "%s", part);

@@ -19,6 +19,7 @@
 struct api_conf {
 	char *server;
 	char *ca;
+	char *cert, *key;
 	char *token_file;
 	bool json;
 };
@@ -26,6 +27,8 @@ struct api_conf {
 #define API_FIELDS(T) \
 	CONF(T, api.server, "http://127.0.0.1:7400", "URL of the aggregator"), \
 		CONF(T, api.ca, NULL, "PEM file of the authority to accept for https"), \
+		CONF(T, api.cert, NULL, "PEM file of your own certificate for https"), \
+		CONF(T, api.key, NULL, "PEM file of that certificate's key"), \
 		CONF(T, api.token_file, NULL, "file with the aggregator's token"), \
 		CONF(T, api.json, NULL, "print one JSON document on stdout")
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/address.h"
+#include "net/pem.h"
 
 #define ANSWER_BYTES	   (64u << 20) /* of an answer that is collected in memory */
 #define ERROR_ANSWER_BYTES (1u << 20) /* kept of an error's text */
@@ -30,6 +31,7 @@ struct transfer {
 	const struct http_call *call;
 	CURL *curl;
 	struct curl_slist *headers;
+	struct buf cert, key; /* curl borrows them */
 	struct buf *answer;
 	struct events *events; /* NULL for an ordinary call */
 	int64_t received_ns; /* when the server last sent something */
@@ -227,6 +229,42 @@ static void set_request(struct transfer *t)
 	curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
 }
 
+static void set_blob(struct transfer *t, CURLoption option, const struct buf *pem)
+{
+	struct curl_blob blob = { pem->data, pem->len, CURL_BLOB_NOCOPY };
+
+	curl_easy_setopt(t->curl, option, &blob);
+}
+
+/* The files are read here: curl's own errors do not say which of them is wrong. */
+static int set_certificate(struct transfer *t)
+{
+	const struct http_call *call = t->call;
+	int rc = 0;
+
+	if (!call->cert_file && !call->key_file)
+		return 0;
+	if (!call->cert_file || !call->key_file)
+		return err_set(t->e, ERR_INVALID,
+			       "a certificate needs its key and a key its certificate: give both");
+	rc = pem_load(call->cert_file, &t->cert, t->e);
+	if (!rc)
+		rc = pem_load(call->key_file, &t->key, t->e);
+	if (rc)
+		return rc;
+	set_blob(t, CURLOPT_SSLCERT_BLOB, &t->cert);
+	set_blob(t, CURLOPT_SSLKEY_BLOB, &t->key);
+	return 0;
+}
+
+static void release_certificate(struct transfer *t)
+{
+	if (t->key.data)
+		explicit_bzero(t->key.data, t->key.len);
+	buf_release(&t->key);
+	buf_release(&t->cert);
+}
+
 static void set_transport(struct transfer *t)
 {
 	int64_t timeout_ms = (t->call->timeout_ns + NS_PER_MS - 1) / NS_PER_MS;
@@ -273,6 +311,9 @@ static int set_error(const struct transfer *t, CURLcode code)
 		return err_set(t->e, ERR_PEER,
 			       "%s: its certificate is not trusted (%s); name its authority's file",
 			       url, why);
+	case CURLE_SSL_CERTPROBLEM:
+		return err_set(t->e, ERR_INVALID, "%s is not the key of the certificate %s (%s)",
+			       t->call->key_file, t->call->cert_file, why);
 	case CURLE_URL_MALFORMAT:
 	case CURLE_UNSUPPORTED_PROTOCOL:
 		return err_set(t->e, ERR_INVALID,
@@ -312,9 +353,12 @@ static int perform(struct transfer *t, int *status)
 	t->received_ns = now_mono_ns();
 	set_transport(t);
 	set_request(t);
-	rc = finish(t, curl_easy_perform(t->curl), status);
+	rc = set_certificate(t);
+	if (!rc)
+		rc = finish(t, curl_easy_perform(t->curl), status);
 	curl_slist_free_all(t->headers);
 	curl_easy_cleanup(t->curl);
+	release_certificate(t);
 	return rc;
 }
 

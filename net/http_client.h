@@ -16,6 +16,7 @@ struct http_call {
 	const char *method; /* "GET", "HEAD", "POST", "DELETE" */
 	const char *url;
 	const char *ca_file; /* certificate authorities for https; NULL = the system's */
+	const char *cert_file, *key_file; /* the caller's own certificate for https, PEM; NULL = none */
 	const char *token; /* bearer token, or NULL */
 	const char *range; /* of the body: "0-99", "100-", "-5"; NULL = all of it */
 	const void *body; /* JSON, or NULL */
@@ -33,7 +34,8 @@ struct http_call {
  * 0 when an answer came, whatever its status; `*status` is the HTTP status. The body of an answer
  * other than 2xx is always put into `answer` (initialized and released by the caller). ERR_CLOSED when
  * no server listens, ERR_TIMEOUT, ERR_PEER, ERR_LIMIT for an answer of more than 64 MiB without
- * `piece`; the message names the URL and what to check. Any thread.
+ * `piece`, ERR_INVALID for a certificate without its key or one that cannot be used; the message names
+ * the URL or the file and what to check. Any thread.
  */
 MUST_CHECK int http_call(const struct http_call *call, int *status, struct buf *answer,
 			 struct err *e);
@@ -43,7 +45,7 @@ MUST_CHECK int http_call(const struct http_call *call, int *status, struct buf *
  * with success, a negative code to end with that error. An event without a name is called "message".
  * ERR_CLOSED if the server ends the stream first, ERR_TIMEOUT if it is silent for 45 s (an aggregator
  * sends a comment every 15 s). With a `*status` other than 2xx it returns 0 and there was no event.
- * `call` needs url, ca_file, token and timeout_ns only.
+ * `call` needs url, the certificates, token and timeout_ns only.
  */
 typedef int (*http_event_fn)(void *arg, const char *event, const char *data);
 MUST_CHECK int http_events(const struct http_call *call, int *status, http_event_fn fn, void *arg,

@@ -84,6 +84,7 @@ void req_unref(struct http_req *req)
 	free(req->method);
 	free(req->path);
 	free(req->identity);
+	free(req->identity_error);
 	free(req);
 }
 
@@ -185,7 +186,7 @@ static void req_start(struct http_req *req, const char *method, const char *vers
 	if (info)
 		socket_name(info->client_addr, req->peer);
 	if (req->asks_certificate)
-		req->identity = tls_client_name(req->conn);
+		req->identity = tls_client_name(req->conn, &req->identity_error);
 	req->unframed = http_check_framing(&req->headers, version, &e) != 0;
 	if (req->unframed)
 		req_refuse(req, 400, "%s", e.msg);

@@ -54,6 +54,9 @@ const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
  * none that is. */
 const char *http_identity(const struct http_req *req);
 
+/* Why the certificate that the client did show is not accepted; "" if it is, or if there is none. */
+const char *http_identity_error(const struct http_req *req);
+
 /* The body is copied. `type` is a content type, a constant string. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
 

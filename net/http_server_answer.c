@@ -56,6 +56,11 @@ const char *http_identity(const struct http_req *req)
 	return req->identity ? req->identity : "";
 }
 
+const char *http_identity_error(const struct http_req *req)
+{
+	return req->identity_error ? req->identity_error : "";
+}
+
 /* ---- answers ---- */
 
 static void add_guards(struct MHD_Response *resp, const char *type, const char *policy)

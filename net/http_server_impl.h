@@ -45,6 +45,7 @@ struct http_req {
 	struct err why;
 	char peer[INET6_ADDRSTRLEN];
 	char *identity; /* NULL = none */
+	char *identity_error; /* of a certificate that is not accepted; NULL = none */
 
 	/* Under the server's lock. */
 	bool held;
@@ -112,8 +113,9 @@ struct MHD_Response *response_error(const char *text);
 
 /* ---- http_server_tls.c ---- */
 
-/* The common name of the connection's verified certificate; NULL without one. The caller frees it. */
-char *tls_client_name(struct MHD_Connection *conn);
+/* The common name of the connection's verified certificate; NULL without one. `*error` becomes the reason why one
+ * that was shown is not accepted, else NULL. The caller frees both. */
+char *tls_client_name(struct MHD_Connection *conn, char **error);
 
 /* ---- http_server_stream.c ---- */
 

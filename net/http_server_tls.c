@@ -28,17 +28,38 @@ static char *common_name(gnutls_session_t session)
 	return found;
 }
 
+static char *why_refused(unsigned int status)
+{
+	gnutls_datum_t text = { 0 };
+	char *why;
+
+	if (gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &text, 0))
+		return xstrdup("it cannot be verified");
+	why = xstrndup((const char *)text.data, text.size);
+	gnutls_free(text.data);
+	return why;
+}
+
 /* The chain, the times, and that the certificate is meant for a client: a server's own one proves no caller. */
-char *tls_client_name(struct MHD_Connection *conn)
+char *tls_client_name(struct MHD_Connection *conn, char **error)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
 		conn, MHD_CONNECTION_INFO_GNUTLS_SESSION);
 	gnutls_session_t session = info ? info->tls_session : NULL;
 	gnutls_typed_vdata_st purpose = { .type = GNUTLS_DT_KEY_PURPOSE_OID,
 					  .data = (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT };
-	unsigned int status = 1;
+	unsigned int status = 0, n = 0;
+	char *name;
 
-	if (!session || gnutls_certificate_verify_peers(session, &purpose, 1, &status) || status)
+	*error = NULL;
+	if (!session || !gnutls_certificate_get_peers(session, &n) || !n)
 		return NULL;
-	return common_name(session);
+	if (gnutls_certificate_verify_peers(session, &purpose, 1, &status) || status) {
+		*error = why_refused(status);
+		return NULL;
+	}
+	name = common_name(session);
+	if (!name)
+		*error = xstrdup("it has no common name");
+	return name;
 }

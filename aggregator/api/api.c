@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/api/api.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,6 +247,43 @@ static bool has_certificate(const struct api *api, const struct http_req *req)
 	return found;
 }
 
+/* What is wrong with the caller's certificate: "you showed no certificate" */
+static void describe_certificate(const struct http_req *req, char *out, size_t size)
+{
+	const char *name = http_identity(req), *error = http_identity_error(req);
+
+	if (*error)
+		snprintf(out, size, "yours is not accepted: %s", error);
+	else if (*name)
+		snprintf(out, size, "yours names '%s'", name);
+	else
+		snprintf(out, size, "you showed none");
+	out[strcspn(out, "\n")] = '\0';
+}
+
+static void refuse_writer(const struct api *api, struct http_req *req)
+{
+	bool certificates = api->env.http_clients && api->env.http_clients->n;
+	char why[400];
+
+	describe_certificate(req, why, sizeof(why));
+	if (!certificates && !api->env.token)
+		http_answer_error(
+			req, 403,
+			"this aggregator can be reached from other hosts: start it with "
+			"--token-file FILE, or with --http-client NAME for a certificate");
+	else if (!certificates)
+		http_answer_error(req, 401,
+				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
+				  "tutti --token-file FILE");
+	else
+		http_answer_error(
+			req, api->env.token ? 401 : 403,
+			"this needs %sa certificate that the aggregator's --http-client names "
+			"(tutti --cert FILE --key FILE); %s",
+			api->env.token ? "the token (tutti --token-file FILE) or " : "", why);
+}
+
 /* Whether the caller may change something. If not, the request is answered. */
 static bool may_write(const struct api *api, struct http_req *req)
 {
@@ -253,15 +291,8 @@ static bool may_write(const struct api *api, struct http_req *req)
 		http_answer_error(req, 403, "a page of another site may not do this");
 	else if (has_certificate(api, req))
 		return true;
-	else if (api->env.needs_token && !api->env.token)
-		http_answer_error(
-			req, 403,
-			"this aggregator can be reached from other hosts: start it with "
-			"--token-file FILE, or use a certificate that its --http-client names");
-	else if (!has_token(api, req))
-		http_answer_error(req, 401,
-				  "this needs the aggregator's token: Authorization: Bearer TOKEN; "
-				  "tutti --token-file FILE");
+	else if ((api->env.needs_token && !api->env.token) || !has_token(api, req))
+		refuse_writer(api, req);
 	else
 		return true;
 	return false;

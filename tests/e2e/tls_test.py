@@ -118,6 +118,31 @@ def test_client_certificates():
             assert curl(c, *cert(name), *delete) in (403, -56, -35), f"with the certificate '{name}': {c.stderr}"
         assert curl(c, *cert("operator"), "-H", "Origin: https://evil.example", *delete) == 403, "another site's page"
         assert curl(c, f"{url}/hosts") == 200, "reading needs no certificate"
+        command_line_shows_its_certificate(c)
+
+
+def command_line_shows_its_certificate(c):
+    """`tutti --cert --key --ca` against the same aggregator; a refusal names its cause and what to do."""
+    def delete(*flags):
+        code, _ = c.tutti("delete", "2026_01_01_00_00_00_aaaaaa", "--server", f"https://127.0.0.1:{c.http}", "--ca", c.dir / "ca.crt", *flags)
+        return code, c.stderr
+
+    def cert(name, key=None):
+        return "--cert", c.dir / f"{name}.crt", "--key", c.dir / f"{key or name}.key"
+    code, text = delete(*cert("operator"))
+    assert code == 1 and "there is no session" in text, text
+    for flags, words in (((), "you showed none"), (cert("host-a"), "names 'host-a'"), (cert("forged"), "issuer is unknown"),
+                         (cert("expired"), "expired")):
+        code, text = delete(*flags)
+        assert code == 1 and words in text and "--http-client" in text and "--cert FILE" in text, (flags, text)
+    for flags, words in ((cert("operator", "host-a"), "is not the key"), (cert("operator")[:2], "needs its key"),
+                         (cert("operator")[2:], "needs its key"), (cert("absent"), "absent.crt"), (cert("operator", "absent"), "absent.key"),
+                         (("--cert", c.dir / "operator.key", "--key", c.dir / "operator.key"), "operator.key")):
+        code, text = delete(*flags)
+        assert code in (1, 2) and words in text, (flags, text)
+    code, text = delete(*cert("operator"), "--ca", c.dir / "evil.crt")
+    assert code == 1 and "not trusted" in text, text
+    c.tutti("sessions", "--server", f"https://127.0.0.1:{c.http}", "--ca", c.dir / "ca.crt", *cert("operator"), check=0)
 
 
 def test_plaintext_must_be_said_aloud():

@@ -155,6 +155,12 @@ const char *http_identity(const struct http_req *req)
 	return "";
 }
 
+const char *http_identity_error(const struct http_req *req)
+{
+	(void)req;
+	return "";
+}
+
 /* ---- answers ---- */
 
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len)
