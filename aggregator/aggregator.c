@@ -244,6 +244,8 @@ static int grpc_listen(struct aggregator *agg, struct err *e)
 		.max_message_bytes = LIMIT_REQUEST_BYTES,
 		.bulk = true,
 		.keepalive_ns = KEEPALIVE_NS,
+		.guarded = true,
+		.unidentified_per_address = (size_t)agg->conf.hosts_per_address,
 	};
 
 	return rpc_server_new(&agg->rpc_server, agg->rpc, &opts, methods, ARRAY_SIZE(methods),

@@ -61,7 +61,7 @@ void loop_post(struct loop *l, loop_fn fn, void *arg);
 /* run(arg) on a worker, then done(arg) on the loop's thread. `done` is always called. */
 void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg);
 
-/* Watches fd, which stays the caller's, for EPOLLIN/EPOLLOUT, level-triggered, until
+/* Watches fd, which stays the caller's, for EPOLLIN/EPOLLOUT, level-triggered unless EPOLLET is added, until
  * loop_unwatch(). */
 MUST_CHECK int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
 			  struct loop_watch **out, struct err *e);

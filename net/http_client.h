@@ -16,7 +16,8 @@ struct http_call {
 	const char *method; /* "GET", "HEAD", "POST", "DELETE" */
 	const char *url;
 	const char *ca_file; /* certificate authorities for https; NULL = the system's */
-	const char *cert_file, *key_file; /* the caller's own certificate for https, PEM; NULL = none */
+	const char *cert_file,
+		*key_file; /* the caller's own certificate for https, PEM; NULL = none */
 	const char *token; /* bearer token, or NULL */
 	const char *range; /* of the body: "0-99", "100-", "-5"; NULL = all of it */
 	const void *body; /* JSON, or NULL */

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 
 struct peer_share {
-	uint8_t key[16];
+	uint8_t key[PEER_KEY_BYTES];
 	size_t n;
 	LIST_ENTRY(peer_share) entry;
 };
@@ -46,13 +46,12 @@ void peers_free(struct peers *p)
 	free(p);
 }
 
-/* IPv4 as it is mapped into IPv6; of IPv6 the first 64 bits. */
-static void make_key(const struct sockaddr *address, uint8_t key[16])
+void peers_key(const struct sockaddr *address, uint8_t key[PEER_KEY_BYTES])
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
 
-	memset(key, 0, 16);
+	memset(key, 0, PEER_KEY_BYTES);
 	if (address->sa_family == AF_INET6) {
 		memcpy(key, &v6->sin6_addr, IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) ? 16 : 8);
 	} else if (address->sa_family == AF_INET) {
@@ -62,7 +61,7 @@ static void make_key(const struct sockaddr *address, uint8_t key[16])
 }
 
 /* NULL if it holds none. The lock is held. */
-static struct peer_share *find(struct peers *p, const uint8_t key[16])
+static struct peer_share *find(struct peers *p, const uint8_t key[PEER_KEY_BYTES])
 {
 	struct peer_share *peer;
 
@@ -77,10 +76,10 @@ static struct peer_share *find(struct peers *p, const uint8_t key[16])
 bool peers_admit(struct peers *p, const struct sockaddr *address)
 {
 	const struct peer_share *peer;
-	uint8_t key[16];
+	uint8_t key[PEER_KEY_BYTES];
 	bool admitted;
 
-	make_key(address, key);
+	peers_key(address, key);
 	pthread_mutex_lock(&p->lock);
 	peer = find(p, key);
 	admitted = p->n + (peer ? peer->n : 0) < p->max;
@@ -91,9 +90,9 @@ bool peers_admit(struct peers *p, const struct sockaddr *address)
 struct peer_share *peers_join(struct peers *p, const struct sockaddr *address)
 {
 	struct peer_share *peer;
-	uint8_t key[16];
+	uint8_t key[PEER_KEY_BYTES];
 
-	make_key(address, key);
+	peers_key(address, key);
 	pthread_mutex_lock(&p->lock);
 	peer = find(p, key);
 	if (!peer) {

@@ -9,10 +9,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct peers;
 struct peer_share;
+
+/* What stands for an address: IPv4 as it is mapped into IPv6, of IPv6 the first 64 bits. */
+#define PEER_KEY_BYTES 16
+void peers_key(const struct sockaddr *address, uint8_t key[PEER_KEY_BYTES]);
 
 struct peers *peers_new(size_t max);
 void peers_free(struct peers *p); /* every one has left; NULL is fine */

@@ -13,6 +13,10 @@
  * server has RPC_GUESTS_MAX of them, an address at most as many as are free for others; a further one ends with
  * RESOURCE_EXHAUSTED. A guest's first message must be whole within RPC_FIRST_MESSAGE_NS (DEADLINE_EXCEEDED).
  * Bytes of unfinished messages have a ceiling for the whole server: beyond it core ends streams.
+ *
+ * A guarded server also bounds connections (rpc_conns.c). An unidentified one carries no admitted call. An address
+ * has so many of them, and they may send 8 MiB in all; none may keep core's thread by frames that come faster than
+ * they are processed. Who does is disconnected, and its address's unidentified connections are banned for 10 s.
  */
 #ifndef NET_RPC_H
 #define NET_RPC_H
@@ -111,6 +115,9 @@ struct rpc_server_opts {
 	size_t max_message_bytes; /* 0 = LIMIT_REQUEST_BYTES */
 	bool bulk; /* windows for bulk on a datacentre network */
 	int64_t keepalive_ns; /* ping silent peers; 0 = never */
+	bool guarded; /* peers beyond their bounds are banned: see above */
+	size_t unidentified_per_address; /* guarded: connections of one address that carry no admitted
+				       * call; 0 = any number */
 };
 
 /* `*port` (may be NULL) gets the port, which the system chooses if the address has 0. The methods are

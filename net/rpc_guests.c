@@ -5,7 +5,8 @@
  *
  * A message is delivered when it is whole, and only then compared with its limit: core 1.51 collects whatever
  * length a peer announced, up to 4 GiB. Its resource quota bounds what all connections have collected. Beyond it
- * core cancels streams, the oldest connection's first: a flood may cost an agent its link, which comes back.
+ * core cancels streams, the oldest connection's first, which may be an agent's link: rpc_conns.c bans who sends so
+ * much before that.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ static struct sockaddr_storage address_of(const char *peer)
 	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
 	char host[INET6_ADDRSTRLEN] = "";
 	const char *end = strrchr(peer, ':');
+	in_port_t port;
 	size_t len;
 
 	if (end - peer <= 5 || (strncmp(peer, "ipv4:", 5) && strncmp(peer, "ipv6:", 5)))
@@ -52,6 +54,7 @@ static struct sockaddr_storage address_of(const char *peer)
 	peer += 5;
 	if (!strncasecmp(peer, "%5b", 3) || *peer == '[')
 		peer += *peer == '[' ? 1 : 3;
+	port = htons((uint16_t)strtoul(end + 1, NULL, 10));
 	len = strcspn(peer, "%]");
 	len = len < (size_t)(end - peer) ? len : (size_t)(end - peer);
 	if (len >= sizeof(host))
@@ -61,6 +64,10 @@ static struct sockaddr_storage address_of(const char *peer)
 		a.ss_family = AF_INET;
 	else if (inet_pton(AF_INET6, host, &((struct sockaddr_in6 *)&a)->sin6_addr) == 1)
 		a.ss_family = AF_INET6;
+	if (a.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&a)->sin6_port = port;
+	else
+		((struct sockaddr_in *)&a)->sin_port = port;
 	return a;
 }
 
@@ -84,6 +91,11 @@ bool rpc_guest_begin(struct rpc_call *c)
 	struct sockaddr_storage a = address_of(rpc_peer(c));
 	struct peers *guests = c->server->guests;
 
+	rpc_end_of((struct sockaddr *)&a, &c->from);
+	if (c->server->conns && rpc_conns_is_banned(c->server->conns, c->from.key)) {
+		rpc_abort(c, RPC_RESOURCE_EXHAUSTED, "this address sent too much: come back later");
+		return false;
+	}
 	if (!peers_admit(guests, (struct sockaddr *)&a)) {
 		log_refused(c);
 		rpc_abort(c, RPC_RESOURCE_EXHAUSTED,
@@ -92,12 +104,25 @@ bool rpc_guest_begin(struct rpc_call *c)
 	}
 	c->guest = peers_join(guests, (struct sockaddr *)&a);
 	loop_timer_in(c->rpc->loop, &c->first_timer, RPC_FIRST_MESSAGE_NS, on_first_late, c);
+	c->awaited = true;
+	c->server->n_awaited++;
+	if (c->server->conns)
+		rpc_conns_await(c->server->conns);
 	return true;
+}
+
+/* Its first message has come, or never will. */
+static void end_awaiting(struct rpc_call *c)
+{
+	loop_timer_cancel(c->rpc->loop, &c->first_timer);
+	if (c->awaited)
+		c->server->n_awaited--;
+	c->awaited = false;
 }
 
 void rpc_guest_message(struct rpc_call *c)
 {
-	loop_timer_cancel(c->rpc->loop, &c->first_timer);
+	end_awaiting(c);
 }
 
 static void leave(struct rpc_call *c)
@@ -119,7 +144,7 @@ void rpc_admit(struct rpc_call *c)
 
 void rpc_guest_end(struct rpc_call *c)
 {
-	loop_timer_cancel(c->rpc->loop, &c->first_timer);
+	end_awaiting(c);
 	leave(c);
 	if (!c->admitted)
 		return;

@@ -32,17 +32,41 @@ struct rpc_tag {
 	struct rpc_tag *next;
 };
 
+/* rpc_work.c */
+#define RPC_WORK_NS (4 * 1000000) /* of CPU time; about a tick of the kernel's */
+struct rpc_work {
+	timer_t timer;
+	bool has_timer;
+	atomic_uint returns; /* of core's thread from core */
+	int fd;
+	struct loop_watch *watch;
+};
+
+struct rpc_conns;
+
 struct rpc {
 	struct loop *loop;
 	grpc_completion_queue *cq;
 	pthread_t thread;
 	size_t n_calls; /* not yet closed */
+	struct rpc_work work;
+	struct rpc_conns *conns; /* of each server */
 	bool freed; /* rpc_free() was called, but a post of the loop still refers to it */
 
-	pthread_mutex_t lock; /* guards the three below */
+	pthread_mutex_t lock; /* guards all below */
 	struct rpc_tag *done, **done_tail;
+	size_t n_done;
 	bool posted; /* the loop will process `done` */
+	bool ending; /* the thread waits for nothing any more */
+	pthread_cond_t room; /* in `done`, or ending */
 };
+
+/* The servers' connections are looked at when core's thread has worked for a while. */
+MUST_CHECK int rpc_work_watch(struct rpc *r, struct err *e);
+void rpc_work_unwatch(struct rpc *r);
+/* Core's thread, when it begins and ends. */
+void rpc_work_begin(struct rpc *r);
+void rpc_work_end(struct rpc *r);
 
 /* Called before a tag is given to core. */
 void rpc_tag_arm(struct rpc_tag *tag);
@@ -79,6 +103,12 @@ void rpc_parts_release(const struct rpc_part *parts, size_t n_parts);
 
 /* ---- rpc_call.c: the common part of both sides of a call ---- */
 
+/* The peer's end of a connection. */
+struct rpc_end {
+	uint8_t key[PEER_KEY_BYTES]; /* of its address */
+	uint16_t port;
+};
+
 struct rpc_call {
 	struct rpc *rpc;
 	struct rpc_server *server; /* NULL on a client */
@@ -94,8 +124,9 @@ struct rpc_call {
 	unsigned int pending; /* batches that core has, and handlers that still run */
 
 	/* server, rpc_guests.c */
+	struct rpc_end from;
 	struct peer_share *guest; /* NULL once admitted, or refused */
-	bool admitted;
+	bool admitted, awaited;
 	struct loop_timer first_timer; /* until the first message is there */
 
 	/* receiving */
@@ -199,6 +230,8 @@ struct rpc_server {
 	struct peers *guests; /* the calls of guests, by address */
 	grpc_resource_quota *quota; /* of received bytes that belong to no whole message yet */
 	size_t n_admitted;
+	size_t n_awaited; /* guests that sent no whole message yet */
+	struct rpc_conns *conns;
 	int64_t refused_logged_ns;
 };
 
@@ -216,6 +249,23 @@ void rpc_guests_stop(struct rpc_server *s);
 bool rpc_guest_begin(struct rpc_call *c);
 void rpc_guest_message(struct rpc_call *c); /* a message is there */
 void rpc_guest_end(struct rpc_call *c); /* admitted or not */
+
+/* ---- rpc_conns.c: what connections may take ---- */
+
+/* The server listens. `per_address`: connections of one address that carry no admitted call; 0 = any number. */
+struct rpc_conns *rpc_conns_new(struct rpc_server *s, int port, size_t per_address);
+void rpc_conns_free(struct rpc_conns *cs); /* before core stops listening; NULL is fine */
+struct rpc_conns *rpc_conns_next(const struct rpc_conns *cs);
+
+/* False for a family without ports. */
+bool rpc_end_of(const struct sockaddr *address, struct rpc_end *out);
+
+/* Whether the address has taken too much of late. */
+bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES]);
+
+void rpc_conns_await(struct rpc_conns *cs); /* a first message is awaited */
+void rpc_conns_worked(struct rpc_conns *cs,
+		      unsigned int returns); /* core's thread, for RPC_WORK_NS */
 
 /* ---- rpc_health.c, rpc_reflection.c: the services every server has ---- */
 

@@ -10,6 +10,7 @@
 #include "net/rpc_impl.h"
 
 #define TAGS_PER_TURN 64 /* then the loop processes other events */
+#define DONE_MAX      128 /* tags that wait for the loop; until there are fewer, core reads no socket */
 #define FREE_LIMIT_NS (10 * NS_PER_S)
 
 void rpc_tag_arm(struct rpc_tag *tag)
@@ -28,6 +29,8 @@ static struct rpc_tag *pop(struct rpc *r)
 		r->done = tag->next;
 		if (!r->done)
 			r->done_tail = &r->done;
+		if (r->n_done-- == DONE_MAX)
+			pthread_cond_signal(&r->room);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return tag;
@@ -69,6 +72,7 @@ static void push(struct rpc *r, struct rpc_tag *tag, bool ok)
 	pthread_mutex_lock(&r->lock);
 	*r->done_tail = tag;
 	r->done_tail = &tag->next;
+	r->n_done++;
 	post = !r->posted;
 	r->posted = true;
 	pthread_mutex_unlock(&r->lock);
@@ -81,22 +85,39 @@ void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag)
 	push(r, tag, false);
 }
 
+/*
+ * Core reads sockets in grpc_completion_queue_next() alone. It accepts calls as fast as peers send them, and keeps
+ * those that were not asked for yet without a limit: so it is called no faster than the loop takes up what it brought.
+ */
+static void await_room(struct rpc *r)
+{
+	pthread_mutex_lock(&r->lock);
+	while (r->n_done >= DONE_MAX && !r->ending)
+		pthread_cond_wait(&r->room, &r->lock);
+	pthread_mutex_unlock(&r->lock);
+}
+
 static void *queue_thread(void *arg)
 {
 	struct rpc *r = arg;
 
+	rpc_work_begin(r);
 	for (;;) {
 		grpc_event ev = grpc_completion_queue_next(
 			r->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
 		struct rpc_tag *tag = ev.tag;
 		bool armed;
 
+		atomic_fetch_add(&r->work.returns, 1);
 		if (ev.type == GRPC_QUEUE_SHUTDOWN)
-			return NULL;
+			break;
 		armed = atomic_load_explicit(&tag->armed, memory_order_acquire);
 		assert(armed);
 		push(r, tag, ev.success);
+		await_room(r);
 	}
+	rpc_work_end(r);
+	return NULL;
 }
 
 bool rpc_wait(struct rpc *r, bool (*until)(void *arg), void *arg, int64_t limit_ns)
@@ -121,8 +142,14 @@ int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
 	int rc;
 
 	r->loop = loop;
+	rc = rpc_work_watch(r, e);
+	if (rc) {
+		free(r);
+		return rc;
+	}
 	r->done_tail = &r->done;
 	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->room, NULL);
 	rpc_log_hook();
 	rpc_unidentified_trace();
 	/* Core 1.51 would keep 8 KiB for each connection to read into, whatever GRPC_ARG_TCP_READ_CHUNK_SIZE says. */
@@ -138,7 +165,9 @@ int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
 		grpc_completion_queue_shutdown(r->cq);
 		grpc_completion_queue_destroy(r->cq);
 		grpc_shutdown_blocking();
+		pthread_cond_destroy(&r->room);
 		pthread_mutex_destroy(&r->lock);
+		rpc_work_unwatch(r);
 		free(r);
 		return err_set(e, ERR_IO, "starting the gRPC thread failed");
 	}
@@ -162,10 +191,16 @@ void rpc_free(struct rpc *r)
 		log_error("NET-GRPC", "calls=%zu reason=\"still open, not freed\"", r->n_calls);
 		return;
 	}
+	pthread_mutex_lock(&r->lock);
+	r->ending = true;
+	pthread_cond_signal(&r->room);
+	pthread_mutex_unlock(&r->lock);
+	rpc_work_unwatch(r);
 	grpc_completion_queue_shutdown(r->cq);
 	pthread_join(r->thread, NULL);
 	grpc_completion_queue_destroy(r->cq);
 	grpc_shutdown_blocking();
+	pthread_cond_destroy(&r->room);
 	pthread_mutex_destroy(&r->lock);
 	if (r->posted)
 		r->freed = true; /* on_posted() frees */

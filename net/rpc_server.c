@@ -276,6 +276,8 @@ int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_serv
 		rpc_server_free(s);
 		return rc;
 	}
+	if (opts->guarded)
+		s->conns = rpc_conns_new(s, s->unidentified.port, opts->unidentified_per_address);
 	serve(s);
 	*out = s;
 	return 0;
@@ -350,6 +352,8 @@ static bool stop(struct rpc_server *s)
 {
 	s->stopping = true;
 	rpc_unidentified_stop(&s->unidentified);
+	rpc_conns_free(s->conns);
+	s->conns = NULL;
 	s->stop_tag.fn = on_stopped;
 	s->stop_tag.arg = s;
 	rpc_tag_arm(&s->stop_tag);

@@ -28,6 +28,8 @@
 /* Time to arm the tracers: a window without a start of its own begins this long after the call. */
 #define LEAD_NS (50 * NS_PER_MS)
 
+#define UNIDENTIFIED 64 /* connections of one address */
+
 /* Time to gather after the window, at least, and twice the window if that is longer: the grace of a fleet's captures. */
 #define GATHER_LEAST_NS (60 * NS_PER_S)
 
@@ -525,6 +527,8 @@ int profiler_service_new(struct profiler_service **out, const struct profiler_se
 		.address = env->listen,
 		.tls = env->tls,
 		.max_message_bytes = LIMIT_REQUEST_BYTES,
+		.guarded = true,
+		.unidentified_per_address = UNIDENTIFIED,
 	};
 	int port, rc;
 

@@ -33,6 +33,11 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# an agent that ends beside a stuck worke
 	e2e_test(sched "e2e")
 endif()
 e2e_test(tls "e2e")
+if(NOT TUTTI_SANITIZE STREQUAL thread)	# all attacks: the release preset; the quick ones: dev
+	e2e_test(attack_grpc "e2e")
+	e2e_test(attack_http "e2e")
+	e2e_test(attack_peer "e2e")
+endif()
 e2e_test(page "e2e")
 e2e_test(schema "e2e")
 e2e_test(jax "e2e;jax")

@@ -3,27 +3,8 @@
 import subprocess
 import time
 
+from lib.certs import make_ca, make_cert, tls_flags
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
-
-
-def make_ca(d, name):
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-keyout", d / f"{name}.key", "-out", d / f"{name}.crt", "-days", "2", "-subj", f"/CN={name}"],
-                   check=True, capture_output=True)
-
-
-def make_cert(d, ca, name, subject=None, days=2):
-    ext = d / f"{name}.ext"
-    ext.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
-                    d / f"{name}.key", "-out", d / f"{name}.csr", "-subj", subject or f"/CN={name}"], check=True, capture_output=True)
-    subprocess.run(["openssl", "x509", "-req", "-in", d / f"{name}.csr", "-CA", d / f"{ca}.crt", "-CAkey", d / f"{ca}.key",
-                    "-CAcreateserial", "-out", d / f"{name}.crt", "-days", str(days), "-extfile", ext],
-                   check=True, capture_output=True)
-
-
-def tls_flags(d, name, ca="ca"):
-    return ["--cert", d / f"{name}.crt", "--key", d / f"{name}.key", "--ca", d / f"{ca}.crt"]
 
 
 def test_mtls():

@@ -53,8 +53,8 @@ class H2:
     """One connection. `window`: how much the server may send on each stream before the test allows more; None: as much
     as it likes. Lost connections raise OSError when written to; reading them sets `closed`."""
 
-    def __init__(self, address, window=None, source=None, wrap=None):
-        self.sock = socket.create_connection(address, 10, source_address=source)
+    def __init__(self, address, window=None, source=None, wrap=None, seconds=10):
+        self.sock = socket.create_connection(address, seconds, source_address=source)
         if wrap:
             self.sock = wrap(self.sock)
         self.poll = select.poll()

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connections of a server's port, and what they may take while they are unidentified.
+ *
+ * Core 1.51 bounds neither how many connections an address holds, nor how long one of them keeps core's only thread,
+ * nor a message before it is whole. So the sockets are looked at from outside, among this process's descriptors: each time
+ * core's thread has worked for RPC_WORK_NS, and while first messages are awaited. A connection that takes too much is disconnected, which to core is the peer's end; its address is banned
+ * for a while: no connection of it goes on that carries no admitted call, and the kernel drops its new ones. It drops
+ * those of an address that has its share of connections, too.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "net/listen_filter.h"
+#include "net/rpc_impl.h"
+#include "net/socket.h"
+
+#define ADDRESS_BYTES \
+	((uint64_t)8 << 20) /* received on connections of an address without an admitted call */
+/* Heat of a connection: how long it has kept core's thread, and how much. One that is cool for a look begins anew. */
+#define WARM_BYTES    1024 /* from one look to the next: WARM */
+#define HOT_BYTES     ((uint64_t)32 << 10) /* HOT; a window of core's has 64 kB */
+#define WARM	      1
+#define HOT	      4
+#define TOO_HOT	      8
+#define BAN_NS	      (10 * NS_PER_S)
+#define FIRST_LOOK_NS (10 * NS_PER_MS) /* from one look to the next, at least */
+#define AWAIT_LOOK_NS (100 * NS_PER_MS) /* while first messages are awaited */
+#define LOOK_SHARE    20 /* of the time, at most one part in so many is spent on looking */
+#define HOLE	      512 /* so many free descriptors in a row: there is none beyond */
+
+/* One connection, as it was found. */
+struct socket_seen {
+	struct rpc_end end;
+	int fd;
+	uint64_t read; /* bytes that core has read */
+	uint64_t cooled; /* of them, when its heat was last changed */
+	unsigned int heat;
+	bool admitted; /* it carries an admitted call */
+};
+
+struct ban {
+	uint8_t key[PEER_KEY_BYTES];
+	int64_t until_ns;
+};
+
+struct rpc_conns {
+	struct rpc_conns *next;
+	struct rpc_server *server;
+	struct loop *loop;
+	int port;
+	size_t per_address;
+	struct loop_timer timer;
+	int64_t not_before_ns; /* of the next look */
+	unsigned int returns; /* rpc_work.returns when core's thread had last worked for a while */
+	struct socket_seen *seen; /* at the last look, by address and port */
+	size_t n_seen, cap;
+	struct rpc_end *admitted;
+	size_t admitted_cap;
+	struct ban bans[LISTEN_FILTER_MAX / 2];
+	uint8_t deaf_to[LISTEN_FILTER_MAX]
+		       [PEER_KEY_BYTES]; /* banned, or with their share of connections */
+	size_t n_deaf_to, n_filtered;
+	int listeners[8];
+	size_t n_listeners;
+};
+
+static void on_look(void *arg);
+
+/* ---- addresses ---- */
+
+bool rpc_end_of(const struct sockaddr *address, struct rpc_end *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (address->sa_family == AF_INET)
+		out->port = ntohs(((const struct sockaddr_in *)address)->sin_port);
+	else if (address->sa_family == AF_INET6)
+		out->port = ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+	else
+		return false;
+	peers_key(address, out->key);
+	return true;
+}
+
+static int compare_ends(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct rpc_end));
+}
+
+/* The end is their first member. */
+static int compare_seen(const void *a, const void *b)
+{
+	return compare_ends(a, b);
+}
+
+static bool end_of_fd(int fd, int (*name)(int, struct sockaddr *, socklen_t *), struct rpc_end *out)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t len = sizeof(address);
+
+	return !name(fd, (struct sockaddr *)&address, &len) &&
+	       rpc_end_of((struct sockaddr *)&address, out);
+}
+
+/* ---- bans ---- */
+
+bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES])
+{
+	int64_t now_ns = now_mono_ns();
+
+	for (size_t i = 0; i < ARRAY_SIZE(cs->bans); i++) {
+		if (cs->bans[i].until_ns > now_ns && !memcmp(cs->bans[i].key, key, PEER_KEY_BYTES))
+			return true;
+	}
+	return false;
+}
+
+/* "10.0.0.7" */
+static void name_key(const uint8_t key[PEER_KEY_BYTES], char out[INET6_ADDRSTRLEN])
+{
+	struct sockaddr_in6 address = { .sin6_family = AF_INET6 };
+
+	memcpy(&address.sin6_addr, key, PEER_KEY_BYTES);
+	socket_name((struct sockaddr *)&address, out);
+}
+
+static void ban(struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES], const char *why)
+{
+	struct ban *oldest = &cs->bans[0];
+	char name[INET6_ADDRSTRLEN];
+
+	if (rpc_conns_is_banned(cs, key))
+		return;
+	for (size_t i = 1; i < ARRAY_SIZE(cs->bans); i++) {
+		if (cs->bans[i].until_ns < oldest->until_ns)
+			oldest = &cs->bans[i];
+	}
+	memcpy(oldest->key, key, PEER_KEY_BYTES);
+	oldest->until_ns = now_mono_ns() + BAN_NS;
+	name_key(key, name);
+	log_warn("NET-BANNED", "address=%s seconds=%d reason=\"%s\"", name,
+		 (int)(BAN_NS / NS_PER_S), why);
+}
+
+/* Core may close the descriptor at any time, and another file may get its number: what is disconnected is a duplicate
+ * that was found to be this connection. What was received and not read goes, too. */
+static void cut(const struct socket_seen *s)
+{
+	static const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+	struct rpc_end end;
+
+	if (fd >= 0 && end_of_fd(fd, getpeername, &end) && !compare_ends(&end, &s->end))
+		(void)connect(fd, &none, sizeof(none));
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- looking ---- */
+
+static uint64_t bytes_read(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+	int unread = 0;
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || ioctl(fd, SIOCINQ, &unread))
+		return 0;
+	return info.tcpi_bytes_received > (uint64_t)unread
+		       ? info.tcpi_bytes_received - (uint64_t)unread
+		       : 0;
+}
+
+static size_t list_admitted(struct rpc_conns *cs)
+{
+	size_t n = 0;
+
+	for (const struct rpc_call *c = cs->server->calls; c; c = c->next) {
+		if (!c->admitted)
+			continue;
+		if (n == cs->admitted_cap) {
+			cs->admitted_cap = n ? 2 * n : 64;
+			cs->admitted = xrealloc(cs->admitted,
+						cs->admitted_cap * sizeof(*cs->admitted));
+		}
+		cs->admitted[n++] = c->from;
+	}
+	sort_array(cs->admitted, n, sizeof(*cs->admitted), compare_ends);
+	return n;
+}
+
+static void add_seen(struct rpc_conns *cs, const struct socket_seen *s)
+{
+	if (cs->n_seen == cs->cap) {
+		cs->cap = cs->cap ? 2 * cs->cap : 64;
+		cs->seen = xrealloc(cs->seen, cs->cap * sizeof(*cs->seen));
+	}
+	cs->seen[cs->n_seen++] = *s;
+}
+
+static void collect(struct rpc_conns *cs)
+{
+	size_t n_admitted = list_admitted(cs);
+	struct socket_seen s = { 0 };
+	struct rpc_end local;
+
+	cs->n_seen = 0;
+	for (int fd = 3, hole = 0; hole < HOLE; fd++) {
+		errno = 0;
+		if (!end_of_fd(fd, getsockname, &local) || local.port != cs->port ||
+		    !end_of_fd(fd, getpeername, &s.end)) {
+			hole = errno == EBADF ? hole + 1 : 0;
+			continue;
+		}
+		hole = 0;
+		s.fd = fd;
+		s.read = bytes_read(fd);
+		s.cooled = 0;
+		s.heat = 0;
+		s.admitted = n_admitted && bsearch(&s.end, cs->admitted, n_admitted,
+						   sizeof(*cs->admitted), compare_ends);
+		add_seen(cs, &s);
+	}
+	sort_array(cs->seen, cs->n_seen, sizeof(*cs->seen), compare_seen);
+}
+
+/* ---- judging ---- */
+
+static void be_deaf_to(struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES])
+{
+	if (cs->n_deaf_to < ARRAY_SIZE(cs->deaf_to))
+		memcpy(cs->deaf_to[cs->n_deaf_to++], key, PEER_KEY_BYTES);
+}
+
+/* The connections of one address: cs->seen[from .. to). */
+static void judge_address(struct rpc_conns *cs, size_t from, size_t to)
+{
+	const uint8_t *key = cs->seen[from].end.key;
+	uint64_t bytes = 0;
+	size_t unidentified = 0;
+
+	for (size_t i = from; i < to; i++) {
+		if (cs->seen[i].admitted)
+			continue;
+		bytes += cs->seen[i].read;
+		if (++unidentified > cs->per_address && cs->per_address)
+			cut(&cs->seen[i]);
+	}
+	if (cs->per_address && unidentified >= cs->per_address)
+		be_deaf_to(cs, key);
+	if (bytes > ADDRESS_BYTES)
+		ban(cs, key, "it sends without end, and no call of it was admitted");
+	if (!rpc_conns_is_banned(cs, key))
+		return;
+	for (size_t i = from; i < to; i++) {
+		if (!cs->seen[i].admitted)
+			cut(&cs->seen[i]);
+	}
+}
+
+static void judge_all(struct rpc_conns *cs)
+{
+	int64_t now_ns = now_mono_ns();
+	size_t to;
+
+	cs->n_deaf_to = 0;
+	for (size_t from = 0; from < cs->n_seen; from = to) {
+		for (to = from + 1; to < cs->n_seen; to++) {
+			if (memcmp(cs->seen[to].end.key, cs->seen[from].end.key, PEER_KEY_BYTES))
+				break;
+		}
+		judge_address(cs, from, to);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(cs->bans); i++) {
+		if (cs->bans[i].until_ns > now_ns)
+			be_deaf_to(cs, cs->bans[i].key);
+	}
+}
+
+static void set_filter(struct rpc_conns *cs)
+{
+	if (!cs->n_deaf_to && !cs->n_filtered)
+		return;
+	for (size_t i = 0; i < cs->n_listeners; i++)
+		listen_filter_set(cs->listeners[i], (const uint8_t(*)[PEER_KEY_BYTES])cs->deaf_to,
+				  cs->n_deaf_to);
+	cs->n_filtered = cs->n_deaf_to;
+}
+
+static void remember_heat(struct rpc_conns *cs, const struct socket_seen *before, size_t n_before)
+{
+	for (size_t i = 0; i < cs->n_seen && n_before; i++) {
+		const struct socket_seen *was = bsearch(&cs->seen[i], before, n_before,
+							sizeof(*before), compare_seen);
+
+		if (was) {
+			cs->seen[i].cooled = was->cooled;
+			cs->seen[i].heat = was->heat;
+		}
+	}
+}
+
+/* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not come back. */
+static void judge_heat(struct rpc_conns *cs, bool still_busy)
+{
+	for (size_t i = 0; i < cs->n_seen; i++) {
+		struct socket_seen *s = &cs->seen[i];
+		uint64_t more = s->read - s->cooled;
+
+		s->heat = more > WARM_BYTES ? s->heat + (more > HOT_BYTES ? HOT : WARM) : 0;
+		s->cooled = s->read;
+		if (s->heat < TOO_HOT || (s->admitted && !still_busy))
+			continue;
+		ban(cs, s->end.key, "its frames come faster than they can be processed");
+		cut(s);
+	}
+}
+
+static void look_at(struct rpc_conns *cs, int64_t at_ns)
+{
+	if (at_ns < cs->not_before_ns)
+		at_ns = cs->not_before_ns;
+	if (!loop_timer_armed(&cs->timer) || cs->timer.at_mono_ns > at_ns)
+		loop_timer_at(cs->loop, &cs->timer, at_ns, on_look, cs);
+}
+
+/* `worked`: because core's thread did; `still_busy`: and it did not come back since the look before. */
+static void look(struct rpc_conns *cs, bool worked, bool still_busy)
+{
+	struct socket_seen *before = cs->seen;
+	size_t n_before = cs->n_seen;
+	int64_t begin_ns = now_thread_cpu_ns(), wait_ns;
+
+	cs->seen = NULL;
+	cs->cap = 0;
+	collect(cs);
+	remember_heat(cs, before, n_before);
+	if (worked)
+		judge_heat(cs, still_busy);
+	judge_all(cs);
+	set_filter(cs);
+	free(before);
+	wait_ns = LOOK_SHARE * (now_thread_cpu_ns() - begin_ns);
+	cs->not_before_ns = now_mono_ns() + (wait_ns > FIRST_LOOK_NS ? wait_ns : FIRST_LOOK_NS);
+	if (cs->n_deaf_to || cs->server->n_awaited)
+		look_at(cs, now_mono_ns() + AWAIT_LOOK_NS);
+}
+
+static void on_look(void *arg)
+{
+	look(arg, false, false);
+}
+
+/* ---- occasions ---- */
+
+void rpc_conns_await(struct rpc_conns *cs)
+{
+	look_at(cs, now_mono_ns() + AWAIT_LOOK_NS);
+}
+
+void rpc_conns_worked(struct rpc_conns *cs, unsigned int returns)
+{
+	bool still_busy = cs->returns == returns;
+
+	if (now_mono_ns() < cs->not_before_ns)
+		return;
+	cs->returns = returns;
+	look(cs, true, still_busy);
+}
+
+struct rpc_conns *rpc_conns_next(const struct rpc_conns *cs)
+{
+	return cs->next;
+}
+
+static void find_listeners(struct rpc_conns *cs)
+{
+	struct rpc_end local;
+
+	for (int fd = 3, hole = 0; hole < HOLE && cs->n_listeners < ARRAY_SIZE(cs->listeners);
+	     fd++) {
+		int listens = 0;
+		socklen_t len = sizeof(listens);
+
+		hole = fcntl(fd, F_GETFD) < 0 ? hole + 1 : 0;
+		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && listens &&
+		    end_of_fd(fd, getsockname, &local) && local.port == cs->port)
+			cs->listeners[cs->n_listeners++] = fd;
+	}
+}
+
+struct rpc_conns *rpc_conns_new(struct rpc_server *s, int port, size_t per_address)
+{
+	struct rpc_conns *cs = xcalloc(1, sizeof(*cs));
+
+	cs->server = s;
+	cs->loop = s->rpc->loop;
+	cs->port = port;
+	cs->per_address = per_address;
+	find_listeners(cs);
+	cs->next = s->rpc->conns;
+	s->rpc->conns = cs;
+	return cs;
+}
+
+void rpc_conns_free(struct rpc_conns *cs)
+{
+	struct rpc_conns **at;
+
+	if (!cs)
+		return;
+	at = &cs->server->rpc->conns;
+	while (*at != cs)
+		at = &(*at)->next;
+	*at = cs->next;
+	loop_timer_cancel(cs->loop, &cs->timer);
+	free(cs->admitted);
+	free(cs->seen);
+	free(cs);
+}
