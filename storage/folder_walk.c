@@ -38,7 +38,7 @@ static int names_order(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* DT_DIR, DT_REG or a type to ignore; reads the inode where the folder has no type. */
+/* DT_DIR, DT_REG, DT_LNK or a type to ignore; reads the inode where the folder has no type. */
 static unsigned char entry_type(int folder, const struct dirent *entry)
 {
 	struct stat st;
@@ -47,7 +47,7 @@ static unsigned char entry_type(int folder, const struct dirent *entry)
 		return entry->d_type;
 	if (fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW))
 		return DT_UNKNOWN;
-	return S_ISDIR(st.st_mode) ? DT_DIR : S_ISREG(st.st_mode) ? DT_REG : DT_UNKNOWN;
+	return (unsigned char)IFTODT(st.st_mode);
 }
 
 struct listing {
@@ -72,24 +72,35 @@ static bool may_have_wanted(struct listing *l, const char *name)
 	       (!l->request->after || strncmp(l->key, l->request->after, len) >= 0);
 }
 
+/* A link is an error where it could be a key: what it hides must not be taken for missing. */
+static int read_name(struct listing *l, int folder, const struct dirent *entry, struct names *names,
+		     struct err *e)
+{
+	unsigned char type = entry_type(folder, entry);
+	char *name = xasprintf("%s%s", entry->d_name, type == DT_DIR ? "/" : "");
+	bool is_wanted = may_have_wanted(l, name);
+	int rc = 0;
+
+	if (is_wanted && type == DT_LNK)
+		rc = err_set(e, ERR_INVALID, "\"%.120s\" is a link", l->key);
+	if (is_wanted && (type == DT_DIR || type == DT_REG))
+		names_add(names, name);
+	else
+		free(name);
+	return rc;
+}
+
 static int read_names(struct listing *l, DIR *dir, struct names *names, struct err *e)
 {
 	struct dirent *entry;
 
 	while ((errno = 0, entry = readdir(dir))) {
-		unsigned char type;
-		char *name;
+		int rc = 0;
 
-		if (!store_part_is_valid(entry->d_name, strlen(entry->d_name)))
-			continue;
-		type = entry_type(dirfd(dir), entry);
-		if (type != DT_DIR && type != DT_REG)
-			continue;
-		name = xasprintf("%s%s", entry->d_name, type == DT_DIR ? "/" : "");
-		if (may_have_wanted(l, name))
-			names_add(names, name);
-		else
-			free(name);
+		if (store_part_is_valid(entry->d_name, strlen(entry->d_name)))
+			rc = read_name(l, dirfd(dir), entry, names, e);
+		if (rc)
+			return rc;
 	}
 	if (errno)
 		return err_errno(e, "read folder \"%.*s\"", (int)(l->len < 80 ? l->len : 80),

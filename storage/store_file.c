@@ -188,6 +188,17 @@ static int put_begin(const struct store_file *s, const char *key, const char **l
 	}
 }
 
+/* One of that name that was made since is another folder. */
+static bool is_removed(const struct store_file *s)
+{
+	int number = errno;
+	struct stat st;
+	bool yes = !fstat(s->root, &st) && !st.st_nlink;
+
+	errno = number;
+	return yes;
+}
+
 static int file_put(struct store *store, const struct store_put *put, struct store_stat *out,
 		    struct err *e)
 {
@@ -200,6 +211,9 @@ static int file_put(struct store *store, const struct store_put *put, struct sto
 
 	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
 		return err_set(e, ERR_INVALID, "one of its folders is an object or a link");
+	if (fd < 0 && is_removed(s))
+		return err_set(e, ERR_IO, "\"%.80s\" was removed while it was open: start again",
+			       s->path);
 	if (fd < 0)
 		return err_errno(e, "make a file in \"%.80s\"", s->path);
 	rc = temp_fill_or_link(folder, temp, fd, put, e);

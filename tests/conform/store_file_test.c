@@ -165,7 +165,7 @@ static void test_links(void)
 	char *file = path_in(s, "file");
 	char *folder = path_in(s, "folder");
 	char *target = path_in(outside, "secret");
-	int fd;
+	int fd, n = 0;
 
 	put(outside, "secret");
 	CHECK(!symlink(target, file));
@@ -179,11 +179,13 @@ static void test_links(void)
 	CHECK(strstr(e.msg, "link"));
 	CHECK_EQ(store_put_bytes(s, "folder/new", "x", 1, 0, any_time(), &e), ERR_INVALID);
 	CHECK(strstr(e.msg, "link"));
-	CHECK_EQ(count_keys(s), 0);
+	CHECK_EQ(list_keys(s, "fi", NULL, count_key, NULL, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, "\"file\" is a link"));
 	CHECK_EQ(store_remove(s, "folder/secret", any_time(), &e), ERR_INVALID);
 	CHECK_EQ(store_put_bytes(s, "file", "x", 1, STORE_ABSENT, any_time(), &e), ERR_EXISTS);
 	put(s, "file");
-	CHECK_EQ(count_keys(s), 1);
+	CHECK_EQ(list_keys(s, "fi", NULL, count_key, &n, &e), 0);
+	CHECK_EQ(n, 1);
 	CHECK_OK(get_range(outside, "secret", 0, 9, &b, NULL, &e), e);
 	CHECK_EQ(count_keys(outside), 1);
 	free(file);
@@ -245,6 +247,18 @@ static void test_modes(void)
 	free(small);
 	free(large);
 	free(folder);
+	store_free(s);
+}
+
+/* What was made in its place is another folder, with nothing of what is in memory. */
+static void test_removed(void)
+{
+	struct store *s = open_store("removed");
+	struct err e;
+
+	CHECK(!rmdir(store_directory(s)));
+	CHECK_EQ(store_put_bytes(s, "a", "x", 1, 0, any_time(), &e), ERR_IO);
+	CHECK(strstr(e.msg, "was removed"));
 	store_free(s);
 }
 
@@ -348,6 +362,7 @@ int main(void)
 	test_leftovers();
 	test_no_empty_folders();
 	test_links();
+	test_removed();
 	test_modes();
 	test_foreign_files();
 	test_takes_the_file();
