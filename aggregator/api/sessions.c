@@ -64,13 +64,20 @@ static void job_free(struct job *j)
 	free(j);
 }
 
+/* The session may be one whose manifest an earlier run did not write any more. */
+static void answer_err(const struct job *j)
+{
+	if (!j->id || j->rc != ERR_NOT_FOUND || !api_refuse_unrecovered(j->api, j->req, j->id))
+		api_answer_record_err(j->req, &j->e);
+}
+
 /* The end of most calls: answers with the document or the error. */
 static void done_json(void *arg)
 {
 	struct job *j = arg;
 
 	if (j->rc)
-		api_answer_record_err(j->req, &j->e);
+		answer_err(j);
 	else
 		api_answer_json(j->req, 200, j->doc);
 	job_free(j);
@@ -173,22 +180,11 @@ bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *i
 	return true;
 }
 
-/* The session may be one whose manifest an earlier run did not write any more. */
-static void done_get(void *arg)
-{
-	struct job *j = arg;
-
-	if (j->rc == ERR_NOT_FOUND && api_refuse_unrecovered(j->api, j->req, j->id))
-		job_free(j);
-	else
-		done_json(j);
-}
-
 void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)name;
 	if (is_session(req, id))
-		jobs_request(api->env.jobs, run_get, done_get, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_get, done_json, job_new(api, req, id));
 }
 
 /* A capture that is no longer in memory: if it failed, the store has its record. */
@@ -268,7 +264,7 @@ static void done_retry(void *arg)
 
 	release_session(j);
 	if (j->rc)
-		api_answer_record_err(j->req, &j->e);
+		answer_err(j);
 	else if (capture_retry(j->api->env.captures, j->doc, &c, &j->e))
 		api_answer_err(j->req, &j->e);
 	else
@@ -298,7 +294,7 @@ static void done_file(void *arg)
 	struct job *j = arg;
 
 	if (j->rc)
-		api_answer_record_err(j->req, &j->e);
+		answer_err(j);
 	else
 		http_answer_fd(j->req, j->fd, j->size, "application/octet-stream", j->name);
 	job_free(j);

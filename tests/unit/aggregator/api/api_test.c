@@ -299,6 +299,29 @@ static void test_unreadable(struct fleet *f)
 	CHECK_OK(store_fault_set(s, "", &e), e);
 }
 
+/* As long as the ledger that an earlier run left is not read, the session is not missing. */
+static void test_unrecovered(struct fleet *f)
+{
+#define LEFT "2026_01_01_00_00_00_bbbbbb"
+	static const char *const asked[][2] = {
+		{ "GET", "/api/v1/sessions/" LEFT },
+		{ "GET", "/api/v1/sessions/" LEFT "/files/a.xplane.pb" },
+		{ "DELETE", "/api/v1/sessions/" LEFT },
+		{ "POST", "/api/v1/sessions/" LEFT "/retry" },
+		{ "GET", "/api/v1/captures/" LEFT },
+		{ "DELETE", "/api/v1/captures/" LEFT },
+		{ "POST", "/api/v1/captures/" LEFT "/stop" },
+	};
+	char name[] = LEFT, *names[] = { name };
+
+	f->agg.store.left = (struct session_keys){ names, 1 };
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
+		check_error(f, asked[i][0], asked[i][1], NULL, 503, "not recovered yet");
+	f->agg.store.left = (struct session_keys){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++)
+		check_error(f, asked[i][0], asked[i][1], NULL, 404, LEFT);
+}
+
 /* ---- events ---- */
 
 struct listen {
@@ -415,6 +438,7 @@ int main(void)
 	test_failed_before(&f);
 	test_refused(&f);
 	test_texts(&f);
+	test_unrecovered(&f);
 	test_unreadable(&f);
 	test_events(&f);
 	test_session_event(&f);
