@@ -13,6 +13,7 @@
 #include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/ingest/files.h"
 #include "aggregator/sessions/session_store.h"
+#include "aggregator/sessions/sessions.h"
 #include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -40,6 +41,7 @@ struct upload {
 	unsigned int n_files;
 	struct spooled_upload spooled;
 	bool storing; /* complete, on its way into the store */
+	bool is_lost; /* another aggregator owns the session: its manifest may name these files */
 	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
 	const uint8_t *data;
 	size_t len;
@@ -120,9 +122,14 @@ static struct ingest_files files_of(const struct upload *u)
 
 static void run_remove(void *arg)
 {
-	const struct ingest_files files = files_of(arg);
+	const struct upload *u = arg;
+	const struct ingest_files files = files_of(u);
+	struct err e;
 
-	ingest_files_remove(&files);
+	if (!u->is_lost)
+		ingest_files_remove(&files);
+	else if (session_remove_orphans(u->store, u->session, u->run, &e))
+		log_error("AGG-STORE", "session=%s action=remove reason=\"%s\"", u->session, e.msg);
 }
 
 /* What the store is given after all files of a session have been removed would be left there. */
@@ -212,26 +219,18 @@ static void reply_stored(struct upload *u, uint64_t bytes)
 	upload_finish(u, RPC_OK, "");
 }
 
-/* If another aggregator carries the session on, its manifest may name them. */
-static bool may_remove_files(const struct upload *u)
+/* Failed or too late: no session of this aggregator names these files. */
+static void drop_files(struct upload *u)
 {
 	const struct capture *c = capture_find(u->ingest->env.captures, u->session);
 
-	return c && c->state != CAP_LOST && u->rc != ERR_EXISTS;
-}
-
-/* Failed or too late: no session names these files. */
-static void drop_files(struct upload *u)
-{
 	if (u->rc)
 		upload_fail(u, u->code, u->e.msg);
 	else
 		upload_finish(u, RPC_FAILED_PRECONDITION,
 			      "the capture no longer waits for this file");
-	if (may_remove_files(u))
-		jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
-	else
-		done_working(u);
+	u->is_lost = !c || c->state == CAP_LOST || u->rc == ERR_EXISTS;
+	jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
 }
 
 static void done_store(void *arg)

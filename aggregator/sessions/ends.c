@@ -34,6 +34,22 @@ static int remove_files(struct store *s, const json_t *record, struct err *e)
 	return remove_prefix(s, directory, e);
 }
 
+int session_remove_orphans(struct store *s, const char *session, const char *run, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	bool has_ledger = true;
+	int rc = ledger_find(s, session, &has_ledger, e);
+
+	if (rc || has_ledger)
+		return rc;
+	session_record_key(session, "manifest.json", key);
+	rc = store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, e);
+	if (rc != ERR_NOT_FOUND)
+		return rc;
+	session_directory(session, run, key);
+	return remove_prefix(s, key, e);
+}
+
 /* ---- files that the manifest does not name ---- */
 
 /* Names are keys of the objects. */

@@ -40,7 +40,7 @@ struct ledger_job {
 	struct ledger_change change;
 	json_t *record;
 	json_t *head; /* what the ledger adds to a record */
-	const char *session; /* the ledger's */
+	const char *session, *run; /* the ledger's */
 	unsigned int n;
 	bool is_held, end_is_durable, carried_out;
 	int rc;
@@ -113,6 +113,15 @@ static int make_record(struct ledger_job *job)
 	return rc;
 }
 
+/* What this run has stored since another one ended the session. */
+static void leave_lost(const struct ledger_job *job)
+{
+	struct err e;
+
+	if (session_remove_orphans(job->store, job->session, job->run, &e))
+		log_error("AGG-LEDGER", "session=%s reason=\"%s\"", job->session, e.msg);
+}
+
 static void run_write(void *arg)
 {
 	struct ledger_job *job = arg;
@@ -128,6 +137,8 @@ static void run_write(void *arg)
 					       &job->e);
 		job->end_is_durable = has_end && !job->rc;
 	}
+	if (job->rc == ERR_EXISTS)
+		leave_lost(job);
 	if (job->end_is_durable && !(job->is_held && ledger_end_removes_files(job->record))) {
 		job->rc = ledger_carry_out(job->store, job->record, &job->e);
 		job->carried_out = !job->rc;
@@ -148,6 +159,7 @@ static void begin_write(void *arg)
 		.record = l->record,
 		.head = head_json(l),
 		.session = l->session,
+		.run = l->run,
 		.n = l->n,
 		.is_held = l->is_held,
 		.end_is_durable = l->end_is_durable,

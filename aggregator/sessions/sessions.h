@@ -78,6 +78,11 @@ MUST_CHECK int session_recover(struct store *s, const char *session, json_t **ou
 MUST_CHECK int session_check_owner(struct store *s, const char *session, const char *nonce,
 				   struct err *e);
 
+/* Removes the files of a session that has neither ledger nor manifest: by a run of the aggregator that did not know
+ * yet that another one had taken the session over and ended it. Blocks. */
+MUST_CHECK int session_remove_orphans(struct store *s, const char *session, const char *run,
+				      struct err *e);
+
 /* Names or keys. Zeroed is empty. */
 struct session_keys {
 	char **items;

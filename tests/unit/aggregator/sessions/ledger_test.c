@@ -274,22 +274,27 @@ static void test_taken_over(void)
 	bed_free(&old);
 }
 
-/* The new owner has ended the session and removed its ledger: the former one does not begin it again. */
+/* The new owner has ended the session and removed its ledger: the former one does not begin it again, and leaves no
+ * file of it. */
 static void test_taken_over_and_ended(void)
 {
 	struct bed b;
 	bool found = true;
+	char file[SESSION_KEY_BYTES];
 	struct err e = { 0 };
 
 	bed_new(&b);
 	change(&b, 1, NULL);
 	RUN_UNTIL(b.loop, b.durable);
+	session_file_key(NAME, "", "a", file);
+	CHECK_OK(store_put_bytes(b.sessions.store, file, "x", 1, 0, STORE_NO_DEADLINE, &e), e);
 	CHECK_OK(ledger_remove(b.sessions.store, NAME, &e), e);
 	change(&b, 2, "committed");
 	RUN_UNTIL(b.loop, b.lost);
 	CHECK_EQ(b.ended, 0);
 	CHECK_OK(ledger_find(b.sessions.store, NAME, &found, &e), e);
 	CHECK(!found);
+	CHECK_EQ(store_stat(b.sessions.store, file, STORE_NO_DEADLINE, NULL, &e), ERR_NOT_FOUND);
 	bed_free(&b);
 }
 
