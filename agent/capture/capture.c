@@ -17,6 +17,7 @@
 #include "base/now.h"
 #include "proto/limits.h"
 #include "proto/names.h"
+#include "proto/profiler_request.h"
 #include "proto/reasons.h"
 
 /* Least time for tracers to gather, even if this agent was late at the window's end. */
@@ -294,12 +295,28 @@ void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns)
 
 /* ---- before the window ---- */
 
-static bool is_wanted(const struct capture_request *req, const char *tracer)
+#define STOCK_LEVEL 2 /* of clients that set no options */
+
+static unsigned int host_level(const struct capture_request *req)
+{
+	Tensorflow__ProfileOptions *m;
+	unsigned int level = STOCK_LEVEL;
+
+	if (profile_options_unpack(&m, req->profile_options, req->profile_options_len, NULL))
+		return level;
+	if (m->version)
+		level = m->host_tracer_level;
+	tensorflow__profile_options__free_unpacked(m, NULL);
+	return level;
+}
+
+static bool is_wanted(const struct capture_request *req, unsigned int level,
+		      const struct tracer_ops *ops)
 {
 	if (!req->tracers)
-		return true;
+		return level >= ops->host_level;
 	for (size_t i = 0; req->tracers[i]; i++) {
-		if (!strcmp(req->tracers[i], tracer))
+		if (!strcmp(req->tracers[i], ops->name))
 			return true;
 	}
 	return false;
@@ -400,6 +417,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 static void arm_all(struct capture *c, const struct capture_request *req)
 {
 	struct tracer *const *all = c->captures->env.tracers;
+	unsigned int level = host_level(req);
 	size_t n = 0;
 
 	while (all[n])
@@ -407,7 +425,7 @@ static void arm_all(struct capture *c, const struct capture_request *req)
 	/* Tracers keep pointers to runs: the array never moves. */
 	c->runs = xcalloc(n + 1, sizeof(*c->runs));
 	for (size_t i = 0; i < n; i++) {
-		if (is_wanted(req, all[i]->ops->name))
+		if (is_wanted(req, level, all[i]->ops))
 			arm_run(c, &c->runs[c->n_runs++], all[i], req);
 	}
 }

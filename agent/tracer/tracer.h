@@ -127,6 +127,10 @@ struct tracer_ops {
 	/* "cpu": its name in reports, in --tracers and in front of its capture settings. */
 	const char *name;
 
+	/* From which ProfileOptions.host_tracer_level on it takes part in captures that do not name their
+	 * tracers: 1 annotations, 2 samples, switches and numbers, 3 all else; 0 always. */
+	unsigned int host_level;
+
 	/* This driver's own flags of the agent: rows over a struct of conf_size bytes, which open() gets in
 	 * env->conf. Ends with an all-zero row. NULL = none. */
 	const struct conf_field *conf;

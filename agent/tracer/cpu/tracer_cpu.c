@@ -357,6 +357,7 @@ static void cpu_free(struct tracer *tracer)
 
 const struct tracer_ops tracer_cpu_ops = {
 	.name = "cpu",
+	.host_level = 2,
 	.conf = conf_fields,
 	.conf_size = sizeof(struct cpu_conf),
 	.settings = settings,

@@ -222,6 +222,7 @@ static void tracer_marks_free(struct tracer *t)
 
 const struct tracer_ops tracer_marks_ops = {
 	.name = "marks",
+	.host_level = 1,
 	.open = marks_open,
 	.state = marks_state,
 	.begin_raw_ns = marks_begin,

@@ -263,6 +263,7 @@ static void metrics_free(struct tracer *tracer)
 
 const struct tracer_ops tracer_metrics_ops = {
 	.name = "metrics",
+	.host_level = 2,
 	.conf = conf_fields,
 	.conf_size = sizeof(struct metrics_conf),
 	.settings = settings,

@@ -332,6 +332,7 @@ static void sched_free(struct tracer *tracer)
 
 const struct tracer_ops tracer_sched_ops = {
 	.name = "sched",
+	.host_level = 2,
 	.conf = conf_fields,
 	.conf_size = sizeof(struct sched_conf),
 	.settings = settings,

@@ -75,6 +75,7 @@ static const struct setting fake_settings[] = { { "level", SETTING_INT, 0, 9, 4,
 	} \
 	const struct tracer_ops fake##_ops = { \
 		.name = word, \
+		.host_level = 1, \
 		.settings = fake_settings, \
 		.open = fake##_open, \
 		.state = fake_state, \

@@ -7,6 +7,7 @@
 #include "agent/capture/spool.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "proto/tensorflow/profiler_options.pb-c.h"
 #include "tests/lib/check.h"
 #include "tests/lib/xspace_text.h"
 #include "tests/unit/agent/core_fixture.h"
@@ -237,6 +238,39 @@ static void test_named_tracers(void)
 }
 
 /* A run has the values of its own tracer; names that no tracer lists are ignored. */
+static size_t runs_at_level(struct fixture *f, unsigned int level)
+{
+	Tensorflow__ProfileOptions m = TENSORFLOW__PROFILE_OPTIONS__INIT;
+	struct seen seen = { 0 };
+	struct capture_request req = request(f, &seen);
+	struct capture *c;
+	uint8_t bytes[64];
+	struct err e;
+	size_t n;
+
+	m.version = 1;
+	m.host_tracer_level = level;
+	req.profile_options = bytes;
+	req.profile_options_len = tensorflow__profile_options__pack(&m, bytes);
+	CHECK_OK(capture_start(f->captures, &req, &c, &e), e);
+	fixture_until(f, is_over, &seen);
+	capture_reports(c, &n);
+	capture_release(c);
+	return n;
+}
+
+/* The fakes are of level 1. */
+static void test_host_level(void)
+{
+	struct fixture f;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	CHECK_EQ(runs_at_level(&f, 0), 0);
+	CHECK(runs_at_level(&f, 1) > 1);
+	CHECK_EQ(runs_at_level(&f, 3), runs_at_level(&f, 1));
+	fixture_down(&f);
+}
+
 static void test_settings(void)
 {
 	struct tracer_setting values[] = { { "now.level", "7" },
@@ -411,6 +445,7 @@ int main(void)
 	test_bad_tracers();
 	test_given_up();
 	test_named_tracers();
+	test_host_level();
 	test_settings();
 	test_stop_early();
 	test_release_any_time();
