@@ -112,8 +112,15 @@ static const struct column {
 
 #define SLOW_NS (500 * NS_PER_MS)
 
+/* Of one CPU, counted in ticks. */
+struct core {
+	double busy, total; /* NaN = not seen */
+};
+
 struct reading {
 	double v[QUANTITIES]; /* NaN = not seen */
+	struct core *cores;
+	size_t n_cores;
 };
 
 static void add_to(struct reading *r, enum quantity q, double v)
@@ -183,6 +190,22 @@ static void parse_keyed(const struct keyed *table, const char *line, struct read
 	}
 }
 
+/* "cpu17 user nice system idle iowait irq softirq steal ..." */
+static void parse_core(const char *line, struct reading *r)
+{
+	enum { IDLE = 3, IOWAIT = 4, MODES = 8 };
+	const char *rest = skip_key(line, "cpu");
+	double number, v[MODES], total = 0;
+
+	if (!rest || parse_numbers(rest, &number, 1) != 1 || number >= (double)r->n_cores ||
+	    parse_numbers(strchr(rest, ' ') ? strchr(rest, ' ') : "", v, MODES) < MODES)
+		return;
+	for (size_t i = 0; i < MODES; i++)
+		total += v[i];
+	r->cores[(size_t)number] = (struct core){ .busy = total - v[IDLE] - v[IOWAIT],
+						  .total = total };
+}
+
 static void parse_stat(const char *line, struct reading *r)
 {
 	static const struct keyed keys[] = {
@@ -198,7 +221,9 @@ static void parse_stat(const char *line, struct reading *r)
 
 	for (size_t i = 0; i < n; i++)
 		add_to(r, modes[i], v[i]);
-	if (!rest)
+	if (skip_key(line, "cpu"))
+		parse_core(line, r);
+	else
 		parse_keyed(keys, line, r);
 }
 
@@ -354,22 +379,38 @@ struct readings {
 	int64_t slow_raw_ns; /* when the slow files were last read; 0 = never */
 	struct reading last; /* the newest value of each quantity */
 	int64_t last_raw_ns[QUANTITIES]; /* and its time */
+	struct reading now;
 };
 
-size_t readings_count(void)
+size_t readings_count(const struct readings *pm)
 {
-	return ARRAY_SIZE(columns);
+	return ARRAY_SIZE(columns) + pm->last.n_cores;
 }
 
-const char *readings_name(size_t column)
+const char *readings_name(size_t column, char text[READINGS_NAME_BYTES])
 {
-	return columns[column].name;
+	if (column < ARRAY_SIZE(columns))
+		return columns[column].name;
+	snprintf(text, READINGS_NAME_BYTES, "cpu %zu busy %%", column - ARRAY_SIZE(columns));
+	return text;
 }
 
 static void clear(struct reading *r)
 {
 	for (size_t q = 0; q < QUANTITIES; q++)
 		r->v[q] = NAN;
+	for (size_t i = 0; i < r->n_cores; i++)
+		r->cores[i] = (struct core){ NAN, NAN };
+}
+
+/* Of the processors that the host may have: one may come online later. */
+static void make_cores(struct readings *pm)
+{
+	long n = sysconf(_SC_NPROCESSORS_CONF);
+
+	pm->now.n_cores = pm->last.n_cores = n > 0 ? (size_t)n : 1;
+	pm->now.cores = xcalloc(pm->now.n_cores, sizeof(*pm->now.cores));
+	pm->last.cores = xcalloc(pm->now.n_cores, sizeof(*pm->last.cores));
 }
 
 struct readings *readings_open(const char *root)
@@ -377,6 +418,7 @@ struct readings *readings_open(const char *root)
 	struct readings *pm = xcalloc(1, sizeof(*pm));
 
 	pm->text = xmalloc(FILE_BYTES_MAX + 1);
+	make_cores(pm);
 	clear(&pm->last);
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {
 		char *path = xasprintf("%s/%s", root, sources[i].path);
@@ -394,6 +436,8 @@ void readings_free(struct readings *pm)
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
 		if (pm->fds[i] >= 0)
 			close(pm->fds[i]);
+	free(pm->now.cores);
+	free(pm->last.cores);
 	free(pm->text);
 	free(pm);
 }
@@ -475,21 +519,35 @@ static void keep(struct readings *pm, const struct reading *now, int64_t raw_ns)
 		pm->last.v[q] = now->v[q];
 		pm->last_raw_ns[q] = raw_ns;
 	}
+	for (size_t i = 0; i < now->n_cores; i++) {
+		if (!isnan(now->cores[i].total))
+			pm->last.cores[i] = now->cores[i];
+	}
+}
+
+/* NaN as for other counters; a CPU that was offline meanwhile has counted nothing. */
+static double core_busy(const struct core *now, const struct core *last)
+{
+	double busy = now->busy - last->busy, total = now->total - last->total;
+
+	return total > 0 && busy >= 0 ? 100 * busy / total : NAN;
 }
 
 void readings_read(struct readings *pm, int64_t raw_ns, double *row)
 {
 	/* A little early, so that a reading that is late does not delay it to the next. */
 	bool slow = !pm->slow_raw_ns || raw_ns - pm->slow_raw_ns >= SLOW_NS - SLOW_NS / 10;
-	struct reading now;
+	struct reading *now = &pm->now;
 
-	clear(&now);
+	clear(now);
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++)
 		if (slow || !sources[i].slow)
-			read_source(pm, i, &now);
+			read_source(pm, i, now);
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
-		row[i] = column_value(pm, &columns[i], &now, raw_ns);
-	keep(pm, &now, raw_ns);
+		row[i] = column_value(pm, &columns[i], now, raw_ns);
+	for (size_t i = 0; i < now->n_cores; i++)
+		row[ARRAY_SIZE(columns) + i] = core_busy(&now->cores[i], &pm->last.cores[i]);
+	keep(pm, now, raw_ns);
 	if (slow)
 		pm->slow_raw_ns = raw_ns;
 }

@@ -11,14 +11,16 @@
 
 struct readings;
 
-/* The columns of a row: plain ASCII names, "cpu user %". Constant. */
-size_t readings_count(void);
-const char *readings_name(size_t column);
-
 /* Opens the files below `root` ("/proc"; in tests a folder of recorded texts). The columns of a missing
  * file are NaN. */
 struct readings *readings_open(const char *root);
 void readings_free(struct readings *pm); /* NULL is fine */
+
+/* The columns of a row: plain ASCII names, "cpu user %"; after those of the host one a CPU, "cpu 17 busy %". */
+size_t readings_count(const struct readings *pm);
+#define READINGS_NAME_BYTES 40
+const char *readings_name(size_t column,
+			  char text[READINGS_NAME_BYTES]); /* may be written to `text` */
 
 /* How many of the files could be opened; 0 = nothing can be measured. */
 size_t readings_files(const struct readings *pm);

@@ -43,7 +43,7 @@ struct reader {
 	struct tracer_metrics *owner; /* loop's thread only; NULL when the tracer is gone */
 	struct readings *proc;
 	int64_t raw_ns;
-	double row[]; /* readings_count() values: a record of the ring */
+	double *row; /* readings_count() values: a record of the ring */
 };
 
 struct tracer_metrics {
@@ -69,23 +69,25 @@ static struct tracer_metrics *to_metrics(const struct tracer *t)
 	return (struct tracer_metrics *)t;
 }
 
-static size_t row_bytes(void)
+static size_t row_bytes(const struct reader *r)
 {
-	return readings_count() * sizeof(double);
+	return readings_count(r->proc) * sizeof(double);
 }
 
 static struct reader *reader_new(struct tracer_metrics *owner)
 {
-	struct reader *r = xcalloc(1, sizeof(*r) + row_bytes());
+	struct reader *r = xcalloc(1, sizeof(*r));
 
 	r->owner = owner;
 	r->proc = readings_open("/proc");
+	r->row = xcalloc(1, row_bytes(r));
 	return r;
 }
 
 static void reader_free(struct reader *r)
 {
 	readings_free(r->proc);
+	free(r->row);
 	free(r);
 }
 
@@ -107,7 +109,7 @@ static void on_row(void *arg)
 		return;
 	}
 	t->reading = false;
-	ring_add(t->ring, r->raw_ns, r->row, row_bytes());
+	ring_add(t->ring, r->raw_ns, r->row, row_bytes(r));
 }
 
 static void on_reading_due(void *arg)
@@ -117,16 +119,19 @@ static void on_reading_due(void *arg)
 
 	loop_timer_at(t->loop, &t->timer, next > now ? next : now + t->period_ns, on_reading_due,
 		      t);
-	if (t->reading)
+	if (t->reading) { /* a missing point is not one that has not changed */
+		ring_add_loss(t->ring, now_raw_ns(), 1);
 		return;
+	}
 	t->reading = true;
 	loop_work(t->loop, read_row, on_row, t->reader);
 }
 
 static void start_reading(struct tracer_metrics *t, const struct ring_limits *limits)
 {
-	t->ring = ring_new(&(struct ring_conf){
-		.limits = *limits, .record_bytes = row_bytes(), .begin_raw_ns = now_raw_ns() });
+	t->ring = ring_new(&(struct ring_conf){ .limits = *limits,
+						.record_bytes = row_bytes(t->reader),
+						.begin_raw_ns = now_raw_ns() });
 	t->timer.at_mono_ns = now_mono_ns();
 	on_reading_due(t);
 }
@@ -175,13 +180,15 @@ static bool build_row(void *arg, const struct ring_record *record)
 {
 	struct plane *plane = arg;
 	const double *row = record->data;
+	char text[READINGS_NAME_BYTES];
 
 	if (plane->n++ % plane->stride)
 		return true;
-	for (size_t c = 0; c < readings_count(); c++) {
+	for (size_t c = 0; c < record->len / sizeof(*row); c++) {
 		if (!isfinite(row[c]))
 			continue;
-		xs_event(plane->b, readings_name(c), (record->raw_ns - plane->t0_raw_ns) * 1000, 0);
+		xs_event(plane->b, readings_name(c, text),
+			 (record->raw_ns - plane->t0_raw_ns) * 1000, 0);
 		xs_stat_double(plane->b, "value", row[c]);
 	}
 	return true;
