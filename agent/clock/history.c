@@ -1,11 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From one-sided bounds to a pace, in two passes. The first assumes only CLOCK_DRIFT_MAX: it gives
- * intervals that are wide and certain, and each two of them give an interval for the mean rate in
- * between. The second needs how far the rate strays from that mean, which no bound can prove. It is
- * twice the smallest stray at which the bounds do not contradict each other, and never less than
- * what the bounds could hide. docs/time.md has the reasons.
- */
 #include "agent/clock/history.h"
 
 #include <math.h>
@@ -15,39 +8,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define GRID	4096 /* times that the passes examine: a second apart in an hour */
-#define GRID_NS 1e9 /* their least distance */
-#define RATES	128 /* of these times, the ones of which each two are compared */
-#define JITTERS 128 /* probes whose distance from their neighbours is looked at */
-/* A pace whose samples begin this much earlier or later is used again. */
-#define PACE_REUSE_NS (5 * NS_PER_S)
-#define RATE_BASE_NS  2e9 /* least distance of two intervals that make a rate */
 /* Beyond the probes the rate may stray this many times as far. */
-#define BEYOND	3
-#define NEAR_NS 100e6 /* two bounds of about the same time */
-
-#define WANDER_FIRST 0.5e-6
-#define WANDER_STEP  1.25
-#define WANDER_LEAST 1e-6
-/* A history of this length shows how its crystal wanders; a shorter one gets more, in
- * proportion. */
-#define WANDER_SPAN_NS 120e9
-
-/* A wander is hidden while it moves the offset by less than this many times half the interval's
- * width within one bound's reach. Twice was too little for rates that step under jitter. */
-#define HIDE	     4
-#define HIDE_MEDIAN  5 /* intervals, of whose widths the median counts */
-#define CUT_NS	     20e6 /* at least the last train */
-#define HIDE_NEAR_NS 5e9 /* and the largest of the medians so far around a time */
+#define BEYOND 3
+#define CUT_NS 20e6 /* at least the last train */
 
 /* The cone's rate is the mean of the last one or two of these. */
 #define ANCHOR_NS 120e9
 #define CONE_SURE 20e-6
-
-struct grid {
-	double x[GRID];
-	size_t n;
-};
 
 struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns)
 {
@@ -174,7 +141,7 @@ static void narrow_cone(struct clock_history *h)
 		h->has_anchor = true;
 		return;
 	}
-	if (dt < RATE_BASE_NS)
+	if (dt < CLOCK_RATE_BASE_NS)
 		return;
 	least = (h->certain.lo - h->anchor.hi) / dt;
 	most = (h->certain.hi - h->anchor.lo) / dt;
@@ -281,212 +248,6 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns)
 		h->first_ns = before_ns < h->last_ns ? before_ns : h->last_ns;
 }
 
-/* ---- the pace ---- */
-
-double clock_pace_any(const struct clock_pace *p)
-{
-	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
-}
-
-/* Times that have a bound, because intervals are narrowest there; the two ends, which make the
- * longest base for a rate, are among them. */
-static void make_grid(const struct clock_history *h, double from, struct grid *g)
-{
-	const struct bounds *b = &h->low;
-	size_t i = bounds_from(b, from);
-	double last = b->at[b->n - 1].x, step;
-
-	if (i == b->n)
-		i = 0;
-	step = fmax(GRID_NS, (last - b->at[i].x) / (GRID - 2));
-	g->n = 0;
-	for (; i < b->n; i++) {
-		if (!g->n || b->at[i].x - g->x[g->n - 1] >= step)
-			g->x[g->n++] = b->at[i].x;
-	}
-	if (g->x[g->n - 1] < last)
-		g->x[g->n++] = last;
-}
-
-/* The mean rate between two times, for the two that prove it most tightly while the rate is within
- * `any`; `best` if none prove it better. */
-static struct pace prove_rate(const struct clock_history *h, const struct grid *g, struct pace any,
-			      struct pace best)
-{
-	struct interval at[RATES];
-	double x[RATES];
-	size_t n = g->n < RATES ? g->n : RATES;
-
-	for (size_t i = 0; i < n; i++) {
-		x[i] = g->x[n > 1 ? i * (g->n - 1) / (n - 1) : 0];
-		if (!envelope_at(&h->low, &h->high, x[i], any, &at[i]))
-			return best;
-	}
-	for (size_t j = 0; j < n; j++) {
-		for (size_t i = 0; i < j; i++) {
-			double dt = x[j] - x[i];
-			double least = (at[j].lo - at[i].hi) / dt;
-			double most = (at[j].hi - at[i].lo) / dt;
-
-			if (dt >= RATE_BASE_NS && most >= least && most - least < 2 * best.drift)
-				best = (struct pace){ (most + least) / 2, (most - least) / 2 };
-		}
-	}
-	return best;
-}
-
-static bool is_contradicted_at(const struct clock_history *h, double x, struct pace p)
-{
-	struct interval in;
-
-	return envelope_at(&h->low, &h->high, x, p, &in) && in.lo > in.hi;
-}
-
-/* The smallest wander that contradicts nothing was still wrong in trials; twice that was right
- * in every trial. Where neighbouring bounds are further apart than a bound reaches, a
- * contradiction shows in the middle between them. */
-static double find_wander(const struct clock_history *h, const struct grid *g, struct pace proved)
-{
-	struct pace p = { proved.rate, proved.drift + WANDER_FIRST };
-
-	for (size_t i = 0; i < g->n; i++) {
-		double gap = i ? g->x[i] - g->x[i - 1] : 0;
-
-		while (p.drift < 2 * CLOCK_DRIFT_MAX &&
-		       (is_contradicted_at(h, g->x[i], p) ||
-			(gap > 2 * GRID_NS && is_contradicted_at(h, g->x[i] - gap / 2, p))))
-			p.drift = proved.drift + (p.drift - proved.drift) * WANDER_STEP;
-	}
-	return fmax(2 * (p.drift - proved.drift), WANDER_LEAST);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median_of(const double *v, size_t n)
-{
-	double sorted[HIDE_MEDIAN];
-
-	memcpy(sorted, v, n * sizeof(*v));
-	qsort(sorted, n, sizeof(*v), by_value);
-	return sorted[n / 2];
-}
-
-/*
- * A wander is hidden while it moves the offset by less than the interval's width, so the bounds of a
- * wide interval contradict each other late. Links change: the wander that they can hide is found for
- * each time.
- */
-static void find_hidden_wander(const struct clock_history *h, const struct grid *g,
-			       struct clock_pace *p)
-{
-	double half[GRID], median[GRID];
-	size_t from = 0, to = 0;
-
-	p->hidden = xrealloc(p->hidden, g->n * sizeof(*p->hidden));
-	p->n_hidden = g->n;
-	for (size_t i = 0; i < g->n; i++) {
-		struct interval in = { 0, 0 };
-
-		(void)envelope_at(&h->low, &h->high, g->x[i], p->pace, &in);
-		half[i] = fmax(in.hi - in.lo, 0) / 2;
-	}
-	for (size_t i = 0; i < g->n; i++) {
-		size_t n = g->n < HIDE_MEDIAN ? g->n : HIDE_MEDIAN;
-		size_t first = i < n / 2 ? 0 : i - n / 2;
-
-		median[i] = median_of(&half[first + n > g->n ? g->n - n : first], n);
-	}
-	for (size_t i = 0; i < g->n; i++) {
-		double most = 0;
-
-		while (g->x[i] - g->x[from] > HIDE_NEAR_NS)
-			from++;
-		while (to < g->n && g->x[to] - g->x[i] <= HIDE_NEAR_NS)
-			to++;
-		for (size_t j = from; j < to; j++)
-			most = fmax(most, median[j]);
-		p->hidden[i] = (struct clock_hidden){ g->x[i], HIDE * most / ENVELOPE_REACH_NS };
-	}
-}
-
-/* Around x, the drift on top of pace.drift. */
-static double hidden_at(const struct clock_pace *p, double x)
-{
-	size_t low = 0, high = p->n_hidden;
-	double most;
-
-	while (high - low > 1) {
-		size_t mid = low + (high - low) / 2;
-
-		if (p->hidden[mid].x <= x)
-			low = mid;
-		else
-			high = mid;
-	}
-	most = p->hidden[low].drift;
-	if (high < p->n_hidden)
-		most = fmax(most, p->hidden[high].drift);
-	most = fmin(most, fmin(CLOCK_STRAY_MAX, clock_pace_any(p) - p->proved));
-	return fmax(0, p->proved + most - p->pace.drift);
-}
-
-/* At the limit: any rate. */
-static void limit_pace(struct clock_pace *p)
-{
-	if (p->pace.drift > CLOCK_DRIFT_MAX)
-		p->pace = (struct pace){ 0, CLOCK_DRIFT_MAX };
-}
-
-static void find_pace_at(struct clock_history *h, const struct grid *g, struct pace proved)
-{
-	struct clock_pace *p = &h->pace;
-	double wander;
-
-	p->proved = proved.drift;
-	p->wander = find_wander(h, g, proved);
-	wander = fmax(p->wander,
-		      fmin(WANDER_LEAST * WANDER_SPAN_NS / fmax(p->span_ns, 1), CLOCK_STRAY_MAX));
-	p->pace = (struct pace){ proved.rate, proved.drift + wander };
-	limit_pace(p);
-	find_hidden_wander(h, g, p);
-}
-
-/* The rate is proved once more with intervals at the pace that was found: these are narrower. */
-static void find_pace(struct clock_history *h, const struct grid *g)
-{
-	const struct pace any = { 0, CLOCK_DRIFT_MAX };
-	struct clock_pace *p = &h->pace;
-	struct pace found, proved = prove_rate(h, g, any, any);
-
-	p->span_ns = g->x[g->n - 1] - g->x[0];
-	find_pace_at(h, g, proved);
-	found = p->pace;
-	for (size_t i = 0; i < p->n_hidden; i++)
-		found.drift = fmax(found.drift, p->proved + p->hidden[i].drift);
-	if (found.drift < CLOCK_DRIFT_MAX)
-		find_pace_at(h, g, prove_rate(h, g, found, proved));
-}
-
-const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns)
-{
-	struct grid g;
-
-	if (h->has_pace && llabs(from_ns - h->pace_from_ns) < PACE_REUSE_NS)
-		return &h->pace;
-	if (!h->low.n || !h->high.n)
-		return NULL;
-	make_grid(h, (double)(from_ns - h->x0_ns), &g);
-	find_pace(h, &g);
-	h->has_pace = true;
-	h->pace_from_ns = from_ns;
-	return &h->pace;
-}
-
 /* ---- the map ---- */
 
 /* The middle follows a wandering clock. Where the interval is wider than any bend that the
@@ -537,7 +298,7 @@ bool clock_history_now(const struct clock_history *h, const struct clock_pace *p
 		       struct clock_knot *out, double *drift)
 {
 	const struct pace any = { 0, CLOCK_RATE_MAX };
-	double x = (double)(at_ns - h->x0_ns), near = p->pace.drift + hidden_at(p, x);
+	double x = (double)(at_ns - h->x0_ns), near = p->pace.drift + clock_pace_hidden(p, x);
 	struct pace pace = { p->pace.rate, near };
 	struct interval in;
 
@@ -550,44 +311,4 @@ bool clock_history_now(const struct clock_history *h, const struct clock_pace *p
 		return false;
 	set_knot(h, p, at_ns, in, out);
 	return true;
-}
-
-/* The middle of two bounds of about the same time. */
-static bool middle_at(const struct clock_history *h, size_t i, struct bound *out)
-{
-	struct bound low = h->low.at[i];
-	size_t j = bounds_from(&h->high, low.x);
-
-	if (j == h->high.n || h->high.at[j].x - low.x > NEAR_NS)
-		return false;
-	*out = (struct bound){ low.x, (low.v + h->high.at[j].v) / 2 };
-	return true;
-}
-
-/* How far a probe is from the line through the one before and the one after. */
-static bool residual_at(const struct clock_history *h, size_t i, double *out)
-{
-	struct bound a, b, c;
-
-	if (!middle_at(h, i - 1, &a) || !middle_at(h, i, &b) || !middle_at(h, i + 1, &c))
-		return false;
-	*out = fabs(b.v - a.v - (c.v - a.v) / (c.x - a.x) * (b.x - a.x));
-	return true;
-}
-
-int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, int64_t to_ns)
-{
-	size_t i = bounds_from(&h->low, (double)(from_ns - h->x0_ns)) + 1;
-	size_t end = bounds_from(&h->low, (double)(to_ns - h->x0_ns) + 1);
-	size_t step = end > i ? 1 + (end - i) / JITTERS : 1;
-	double r[JITTERS];
-	size_t n = 0;
-
-	for (; i + 1 < end && n < JITTERS; i += step)
-		n += residual_at(h, i, &r[n]);
-	if (!n)
-		return 0;
-	qsort(r, n, sizeof(r[0]), by_value);
-	/* A residual combines three probes of the same spread, weighted 1, 1/2 and 1/2. */
-	return llround(r[n / 2] / sqrt(1.5));
 }

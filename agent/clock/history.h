@@ -14,6 +14,8 @@
 /* Nor does a rate stray further from its mean: what does is a break. */
 #define CLOCK_STRAY_MAX 120e-6
 
+#define CLOCK_RATE_BASE_NS 2e9 /* least distance of two intervals that make a rate */
+
 /* What the links around a time could hide. */
 struct clock_hidden {
 	double x, drift;
@@ -53,6 +55,9 @@ struct clock_history {
 
 /* The drift anywhere, whatever the rate does. */
 double clock_pace_any(const struct clock_pace *p);
+
+/* What the links around x could hide: a drift on top of pace.drift. */
+double clock_pace_hidden(const struct clock_pace *p, double x);
 
 struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns);
 void clock_history_free(struct clock_history *h); /* NULL is fine */
