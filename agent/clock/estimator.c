@@ -22,6 +22,8 @@
 #define EDGE_NS	       (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
 #define KNOT_GAP_NS    (200 * NS_PER_MS)
 #define CONFIRM_PROBES 4 /* that many probes after a found break confirm it */
+#define HISTORIES      8
+#define DOUBTS	       16
 #define EXPIRE_EACH    1024 /* probes */
 
 /* Breaks of one sign that follow each other so closely, and add up to no more than a clock may run
@@ -30,8 +32,14 @@
 #define RUNAWAY_RATE 5e-3
 
 struct clock_estimator {
-	struct clock_history *histories[CLOCK_SEGMENTS]; /* in order of time */
+	struct clock_history *histories[HISTORIES]; /* in order of time */
 	size_t n;
+	/* What samples said that contradict those before them, and that later ones did not confirm; the latest,
+	 * in order of time. */
+	struct clock_claim doubts[DOUBTS];
+	size_t n_doubts;
+	int64_t forgot_doubt_ns; /* of the last one that is not kept, if has_forgotten */
+	bool has_forgotten;
 	uint32_t probes, bad_samples;
 	uint32_t steps_found; /* holds over epochs */
 	enum clock_break announced; /* the last break of the host's clock; holds over epochs */
@@ -47,7 +55,8 @@ static void forget_histories(struct clock_estimator *est)
 {
 	for (size_t i = 0; i < est->n; i++)
 		clock_history_free(est->histories[i]);
-	est->n = 0;
+	est->n = est->n_doubts = 0;
+	est->has_forgotten = false;
 	est->probes = est->bad_samples = 0;
 }
 
@@ -71,7 +80,7 @@ static void drop_history(struct clock_estimator *est, size_t i)
 static struct clock_history *push_history(struct clock_estimator *est, enum clock_break cause,
 					  int64_t at_ns)
 {
-	if (est->n == CLOCK_SEGMENTS)
+	if (est->n == HISTORIES)
 		drop_history(est, 0);
 	return est->histories[est->n++] = clock_history_new(cause, at_ns);
 }
@@ -100,12 +109,36 @@ static bool is_confirmed(const struct clock_history *h)
 	return !is_found(h) || h->probes >= CONFIRM_PROBES;
 }
 
+/* Drops the newest history, which nothing confirmed. */
+static void drop_unconfirmed(struct clock_estimator *est)
+{
+	const struct clock_history *h = newest_history(est);
+	struct clock_claim new = clock_history_claim(h);
+	size_t i;
+
+	if (est->n_doubts == DOUBTS) {
+		est->forgot_doubt_ns = est->doubts[0].when.to_ns;
+		est->has_forgotten = true;
+		est->n_doubts--;
+		memmove(est->doubts, est->doubts + 1, est->n_doubts * sizeof(new));
+	}
+	for (i = est->n_doubts++; i && est->doubts[i - 1].when.from_ns > new.when.from_ns; i--)
+		est->doubts[i] = est->doubts[i - 1];
+	est->doubts[i] = new;
+	est->bad_samples += h->probes;
+	drop_history(est, est->n - 1);
+}
+
 void clock_estimator_break(struct clock_estimator *est, int64_t since_ns, int64_t at_ns,
 			   enum clock_break cause)
 {
 	struct clock_history *h = newest_history(est);
 
-	if (h && (!h->probes || !is_confirmed(h) || !clock_history_keep_until(h, since_ns)))
+	if (h && !is_confirmed(h)) {
+		drop_unconfirmed(est);
+		h = newest_history(est);
+	}
+	if (h && (!h->probes || !clock_history_keep_until(h, since_ns)))
 		drop_history(est, est->n - 1);
 	push_history(est, cause, at_ns);
 	est->announced = cause;
@@ -148,8 +181,7 @@ static struct clock_history *history_for(struct clock_estimator *est, const stru
 	if (!jump_ns)
 		return h;
 	if (!is_confirmed(h)) {
-		est->bad_samples += h->probes;
-		drop_history(est, est->n - 1);
+		drop_unconfirmed(est);
 		return history_for(est, s);
 	}
 	h = push_history(est, rate ? CLOCK_BREAK_RATE : CLOCK_BREAK_STEP, at_ns);
@@ -196,6 +228,8 @@ struct period {
 struct knot_span {
 	struct clock_history *h;
 	const struct clock_pace *pace;
+	struct clock_part part; /* they stand on its bounds */
+	struct clock_part sure; /* and are in this one: from bounds of both kinds to such bounds */
 	int64_t from_ns, to_ns;
 	size_t most;
 };
@@ -221,7 +255,7 @@ static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_n
 {
 	struct clock_knot *next = next_knot(k);
 
-	k->n += clock_history_knot(span->h, span->pace, at_ns, next, &k->bends[k->n]);
+	k->n += clock_history_knot(span->h, span->pace, span->part, at_ns, next, &k->bends[k->n]);
 }
 
 /* Closer knots than each train's would follow the noise of single probes. */
@@ -274,50 +308,168 @@ static void widen_gap(struct clock_knot *k, const struct bend *bends)
 					   turn + fmax(0, bends[1].before.hi - lo) };
 }
 
-/* A model of now has one knot in each segment, at its end. */
-static void put_now(struct knots *k, const struct knot_span *span, struct clock_segment *seg)
+/* The next segment of the model, to be ended; NULL if it has too many. */
+static struct clock_segment *begin_segment(struct clock_model *m, const struct knots *k,
+					   const struct clock_pace *pace, enum clock_break cause)
 {
+	struct clock_segment *seg = &m->segments[m->n_segments];
+
+	if (m->n_segments == CLOCK_SEGMENTS)
+		return NULL;
+	*seg = (struct clock_segment){
+		.cause = cause,
+		.first = (uint16_t)k->n,
+		.rate = pace->pace.rate,
+		.drift = clock_pace_any(pace),
+		.drift_far = clock_pace_any(pace),
+	};
+	return seg;
+}
+
+static void end_segment(struct clock_model *m, const struct knots *k)
+{
+	struct clock_segment *seg = &m->segments[m->n_segments];
+
+	seg->n = (uint16_t)(k->n - seg->first);
+	m->n_segments += seg->n > 0;
+}
+
+/* A model of now has one knot in each segment, at its end. */
+static bool put_now(const struct knot_span *span, struct clock_model *m, struct knots *k)
+{
+	struct clock_segment *seg = begin_segment(m, k, span->pace, span->h->cause);
 	struct clock_knot *next = next_knot(k);
 
+	if (!seg)
+		return false;
 	k->n += clock_history_now(span->h, span->pace, span->to_ns, next, &seg->drift);
-	seg->drift_far = clock_pace_any(span->pace);
 	seg->horizon_ns = (int64_t)(span->pace->span_ns / 2);
+	end_segment(m, k);
+	return true;
 }
 
-/* Beyond the probes of a window its map allows any rate. */
-static void put_window(struct knots *k, const struct knot_span *span, struct clock_segment *seg)
+/* The knots of one part. Beyond the probes of a window its map allows any rate. */
+static bool put_part(const struct knot_span *span, enum clock_break cause, struct clock_model *m,
+		     struct knots *k)
 {
-	put_knots(k, span);
+	struct knot_span in = *span;
+	struct clock_segment *seg;
+
+	if (span->sure.from_ns > span->sure.to_ns)
+		return true;
+	in.from_ns = clamp(span->from_ns, span->sure.from_ns, span->sure.to_ns);
+	in.to_ns = clamp(span->to_ns, span->sure.from_ns, span->sure.to_ns);
+	seg = begin_segment(m, k, span->pace, cause);
+	if (!seg)
+		return false;
+	put_knots(k, &in);
 	for (size_t i = seg->first; i + 1 < k->n; i++)
 		widen_gap(&k->at[i], &k->bends[i]);
-	seg->drift = seg->drift_far = clock_pace_any(span->pace);
+	end_segment(m, k);
+	return true;
 }
 
-/* Knots are among the samples. Beyond the first and the last the model translates at a drift. */
-static bool put_history(const struct clock_estimator *est, size_t i, struct period want,
+/* While it is unknown whether later samples confirm or contradict a doubt, what was before it may hold, too. */
+static void join_doubt(const struct clock_claim *d, double any, struct clock_knot *k)
+{
+	int64_t far = (int64_t)ceil(any * fabs((double)(d->when.to_ns - k->host_ns)));
+
+	k->lo_ns = d->lo_ns < k->lo_ns - far ? d->lo_ns : k->lo_ns - far;
+	k->hi_ns = d->hi_ns > k->hi_ns + far ? d->hi_ns : k->hi_ns + far;
+}
+
+/* A segment of its own: in the gaps around it, both may hold. */
+static bool put_doubt(const struct knot_span *span, const struct clock_claim *d, bool is_open,
+		      struct clock_model *m, struct knots *k)
+{
+	const struct clock_segment *seg = begin_segment(m, k, span->pace, CLOCK_BREAK_DOUBT);
+	struct clock_knot knot = { .lo_ns = d->lo_ns, .hi_ns = d->hi_ns };
+
+	if (!seg)
+		return false;
+	if (is_open && k->n) {
+		knot = k->at[k->n - 1];
+		join_doubt(d, seg->drift, &knot);
+		knot.before = knot.after = (struct clock_bend){ 0 };
+	}
+	knot.offset_ns = d->lo_ns + (d->hi_ns - d->lo_ns) / 2;
+	for (int end = 0; end < 2 && (!end || d->when.to_ns > d->when.from_ns); end++) {
+		knot.host_ns = end ? d->when.to_ns : d->when.from_ns;
+		*next_knot(k) = knot;
+		k->n++;
+	}
+	end_segment(m, k);
+	return true;
+}
+
+/* Of one history: the last one is open while nothing confirms or contradicts it. */
+struct doubts {
+	struct clock_claim at[DOUBTS + 1];
+	size_t n;
+	bool is_last_open;
+};
+
+/* The map of a history, with the doubts in it. */
+static bool put_window(struct knot_span *span, struct period want, const struct doubts *doubts,
+		       struct clock_model *m, struct knots *k)
+{
+	enum clock_break cause = span->h->cause;
+
+	for (size_t i = 0; i < doubts->n; i++) {
+		const struct clock_claim *d = &doubts->at[i];
+		bool is_open = doubts->is_last_open && i + 1 == doubts->n;
+		struct clock_part around = clock_history_around(span->h, d);
+
+		span->part.to_ns = d->when.from_ns;
+		span->sure.to_ns = around.from_ns;
+		if (around.from_ns >= want.to_ns)
+			break;
+		if (around.to_ns > want.from_ns) {
+			if (!put_part(span, cause, m, k) || !put_doubt(span, d, is_open, m, k))
+				return false;
+			cause = CLOCK_BREAK_DOUBT;
+		}
+		span->part = (struct clock_part){ d->when.to_ns, INT64_MAX };
+		span->sure = (struct clock_part){ around.to_ns, INT64_MAX };
+	}
+	return put_part(span, cause, m, k);
+}
+
+static void find_doubts(const struct clock_estimator *est, size_t i, size_t n, struct doubts *out)
+{
+	int64_t begin_ns = i ? est->histories[i]->begin_ns : INT64_MIN;
+	int64_t end_ns = i + 1 < n ? est->histories[i + 1]->begin_ns : INT64_MAX;
+
+	out->n = 0;
+	for (size_t d = 0; d < est->n_doubts; d++) {
+		const struct clock_claim *c = &est->doubts[d];
+
+		if (c->when.from_ns >= begin_ns && c->when.from_ns < end_ns)
+			out->at[out->n++] = *c;
+	}
+	out->is_last_open = i + 1 == n && n < est->n;
+	if (out->is_last_open)
+		out->at[out->n++] = clock_history_claim(est->histories[n]);
+}
+
+/* Knots are among the samples. Beyond the first and the last the model translates at a drift. False if
+ * nothing holds at the end of the history. */
+static bool put_history(const struct clock_estimator *est, size_t i, size_t n, struct period want,
 			struct clock_model *m, struct knots *k)
 {
 	struct clock_history *h = est->histories[i];
 	const struct clock_pace *pace = clock_history_pace(h, want.from_ns - PACE_BACK_NS);
-	struct knot_span span = { .h = h, .pace = pace, .most = CLOCK_KNOTS_LONG / est->n };
-	struct clock_segment *seg = &m->segments[m->n_segments];
+	const struct clock_part all = { INT64_MIN, INT64_MAX };
+	struct knot_span span = { .h = h, .pace = pace, .part = all, .sure = all };
+	struct doubts doubts;
 
 	if (!pace || !is_confirmed(h))
 		return false;
+	find_doubts(est, i, n, &doubts);
 	span.from_ns = clamp(want.from_ns, h->first_ns, h->last_ns);
 	span.to_ns = clamp(want.to_ns, h->first_ns, h->last_ns);
-	*seg = (struct clock_segment){
-		.cause = h->cause,
-		.first = (uint16_t)k->n,
-		.rate = pace->pace.rate,
-	};
-	if (want.is_now)
-		put_now(k, &span, seg);
-	else
-		put_window(k, &span, seg);
-	seg->n = (uint16_t)(k->n - seg->first);
-	m->n_segments += seg->n > 0;
-	return true;
+	span.most = CLOCK_KNOTS_LONG / (est->n + doubts.n);
+	return want.is_now ? put_now(&span, m, k) : put_window(&span, want, &doubts, m, k);
 }
 
 static void set_summary(const struct clock_estimator *est, const struct clock_history *h,
@@ -371,14 +523,11 @@ static bool is_running_away(const struct clock_estimator *est, int64_t from_ns, 
 	return false;
 }
 
-/* A map of the past allows any rate beyond its samples: it needs no confirmation of another rate. */
+/* For a map of the past, one that is not confirmed is a doubt of the one before it. */
 static size_t count_histories(const struct clock_estimator *est, struct period want)
 {
-	const struct clock_history *h = newest_history(est);
-
-	return est->n > 1 && !want.is_now && h->cause == CLOCK_BREAK_RATE && !is_confirmed(h)
-		       ? est->n - 1
-		       : est->n;
+	return est->n > 1 && !want.is_now && !is_confirmed(newest_history(est)) ? est->n - 1
+										: est->n;
 }
 
 static bool make_map(const struct clock_estimator *est, int64_t now_ns, struct period want,
@@ -397,7 +546,7 @@ static bool make_map(const struct clock_estimator *est, int64_t now_ns, struct p
 	if (is_running_away(est, want.from_ns, want.to_ns))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		mapped = put_history(est, i, want, m, &k);
+		mapped = put_history(est, i, n, want, m, &k);
 	take_knots(m, &k);
 	if (!mapped || !m->n_segments ||
 	    !clock_history_now(last, &last->pace, now_ns, &now, &drift))
@@ -413,7 +562,8 @@ static bool is_beyond_break(const struct clock_estimator *est, int64_t at_ns)
 {
 	const struct clock_history *h = est->n ? est->histories[0] : NULL;
 
-	return h && h->cause > CLOCK_BREAK_STEP && at_ns < h->begin_ns;
+	return (h && h->cause > CLOCK_BREAK_STEP && at_ns < h->begin_ns) ||
+	       (est->has_forgotten && at_ns < est->forgot_doubt_ns);
 }
 
 bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_t now_ns,

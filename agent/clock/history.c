@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/clock/arith.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -239,6 +240,71 @@ void clock_history_cut(struct clock_history *h, const struct clock_history *next
 	(void)keep_until(h, last + 1);
 }
 
+struct clock_claim clock_history_claim(const struct clock_history *h)
+{
+	double span = (double)(h->last_ns - h->first_ns), lo = -INFINITY, hi = INFINITY;
+
+	for (size_t i = 0; i < h->low.n; i++)
+		lo = fmax(lo, h->low.at[i].v - CLOCK_RATE_MAX * span);
+	for (size_t i = 0; i < h->high.n; i++)
+		hi = fmin(hi, h->high.at[i].v + CLOCK_RATE_MAX * span);
+	lo = isfinite(lo) ? lo : hi;
+	hi = isfinite(hi) ? hi : lo;
+	return (struct clock_claim){
+		.when = { h->first_ns, h->last_ns },
+		.lo_ns = h->v0_ns + (int64_t)floor(lo) - 1,
+		.hi_ns = h->v0_ns + (int64_t)ceil(hi) + 1,
+	};
+}
+
+/* Bounds on one side of a claim: their times, INFINITY away if there are none. */
+struct beside {
+	double closest; /* of both kinds: the further one */
+	double against; /* the closest that contradicts the claim at any rate */
+};
+
+/* `after`: +1 for the bounds after the claim, -1 for those before. `sign` as in bounds_add(). */
+static void look_beside(const struct clock_history *h, const struct bounds *b, int sign, int after,
+			const struct clock_claim *c, struct beside *out)
+{
+	double x = (double)((after > 0 ? c->when.to_ns : c->when.from_ns) - h->x0_ns);
+	double v = (double)((sign > 0 ? c->hi_ns : c->lo_ns) - h->v0_ns);
+	size_t first = bounds_from(b, after > 0 ? x + 1 : x), n = after > 0 ? b->n - first : first;
+
+	if (!n)
+		out->closest = INFINITY;
+	for (size_t i = 0; i < n; i++) {
+		const struct bound *at = &b->at[after > 0 ? first + i : first - 1 - i];
+		double far = fabs(at->x - x);
+
+		if (!i)
+			out->closest = fmax(out->closest, far);
+		if (sign * (at->v - v) > CLOCK_RATE_MAX * far)
+			out->against = fmin(out->against, far);
+		if (far > out->against || far > 2 * ENVELOPE_REACH_NS)
+			return;
+	}
+}
+
+static double beside(const struct clock_history *h, int after, const struct clock_claim *c)
+{
+	struct beside out = { 0, INFINITY };
+
+	look_beside(h, &h->low, 1, after, c, &out);
+	look_beside(h, &h->high, -1, after, c, &out);
+	return isfinite(out.against) ? out.against : out.closest;
+}
+
+struct clock_part clock_history_around(const struct clock_history *h, const struct clock_claim *c)
+{
+	double before = beside(h, -1, c), after = beside(h, 1, c);
+
+	return (struct clock_part){
+		isfinite(before) ? c->when.from_ns - llround(before) : INT64_MIN,
+		isfinite(after) ? c->when.to_ns + llround(after) : INT64_MAX,
+	};
+}
+
 void clock_history_expire(struct clock_history *h, int64_t before_ns)
 {
 	bounds_expire(&h->low, (double)(before_ns - h->x0_ns));
@@ -284,11 +350,25 @@ static void prune(struct clock_history *h)
 	h->is_pruned = true;
 }
 
-bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-			struct clock_knot *out, struct bend *bend)
+/* Borrowed: not to be freed. */
+static struct bounds part_of(const struct clock_history *h, const struct bounds *b,
+			     struct clock_part part)
 {
+	size_t from = bounds_from(b, (double)((wide)part.from_ns - h->x0_ns));
+	size_t to = bounds_from(b, (double)((wide)part.to_ns - h->x0_ns) + 1);
+
+	return (struct bounds){ .at = b->at + from, .n = to > from ? to - from : 0 };
+}
+
+bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, struct clock_part part,
+			int64_t at_ns, struct clock_knot *out, struct bend *bend)
+{
+	struct bounds low, high;
+
 	prune(h);
-	if (!bend_at(&h->tight_low, &h->tight_high, (double)(at_ns - h->x0_ns), bend))
+	low = part_of(h, &h->tight_low, part);
+	high = part_of(h, &h->tight_high, part);
+	if (!bend_at(&low, &high, (double)(at_ns - h->x0_ns), bend))
 		return false;
 	set_knot(h, p, at_ns, bend->at, out);
 	return true;

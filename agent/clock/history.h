@@ -78,6 +78,27 @@ bool clock_history_keep_until(struct clock_history *h, int64_t until_ns);
  * which may be from after the break. Keeps all if none were left. */
 void clock_history_cut(struct clock_history *h, const struct clock_history *next);
 
+/* A part of a history, in host time. */
+struct clock_part {
+	int64_t from_ns, to_ns;
+};
+
+/* In that time the offset was in [lo_ns, hi_ns]. */
+struct clock_claim {
+	struct clock_part when;
+	int64_t lo_ns, hi_ns;
+};
+
+/* What the bounds of a short history say of each of its times. Of one kind of bounds, only their value. */
+struct clock_claim clock_history_claim(const struct clock_history *h);
+
+/*
+ * The times around a claim of others, from the last that they are not of to the first: of bounds that
+ * contradict it at any rate. Where none does, of the closest bounds of both kinds. INT64_MIN, INT64_MAX: there
+ * are no bounds.
+ */
+struct clock_part clock_history_around(const struct clock_history *h, const struct clock_claim *c);
+
 /* Forgets bounds before this host time. */
 void clock_history_expire(struct clock_history *h, int64_t before_ns);
 
@@ -86,11 +107,12 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns);
 const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns);
 
 /*
- * A knot of a map of the past: what is certain at host time at_ns, and the best guess in it. *bend has
- * the limits of the rate around it. False if the bounds contradict each other at any rate.
+ * A knot of a map of the past: what is certain at host time at_ns by the bounds of this part, and the best
+ * guess in it. *bend has the limits of the rate around it. False if the bounds contradict each other at any
+ * rate.
  */
-bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-			struct clock_knot *out, struct bend *bend);
+bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, struct clock_part part,
+			int64_t at_ns, struct clock_knot *out, struct bend *bend);
 
 /*
  * The same for a model of now, if no step of the rate is still unknown. *drift is how far the rate may

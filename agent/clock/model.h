@@ -32,6 +32,7 @@ enum clock_break {
 	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
 	CLOCK_BREAK_SOURCE, /* the kernel changed its clocksource */
 	CLOCK_BREAK_MOVED, /* the hypervisor says that it disrupted the clock */
+	CLOCK_BREAK_DOUBT, /* less than 4 probes met it: a jump, or false ones */
 	CLOCK_BREAKS,
 };
 
@@ -60,7 +61,7 @@ struct clock_segment {
 
 #define CLOCK_KNOTS	 256 /* in a model; the map of a longer window has memory of its own */
 #define CLOCK_KNOTS_LONG 16384
-#define CLOCK_SEGMENTS	 8
+#define CLOCK_SEGMENTS	 16
 
 struct clock_model {
 	bool calibrated; /* false: session is this host's wall clock plus the injected error */

@@ -229,7 +229,8 @@ static void campaign_in(size_t index, size_t instants, uint64_t seed, struct tal
 		world_judge_capture(kind, instants < FEW ? CHECKS_FEW : CHECKS, &files);
 		if (k % (instants < FEW ? 64 : 16))
 			continue;
-		w = world_vary(kind, 10 * NS_PER_S, LENGTH_NS - 5 * NS_PER_S);
+		/* A host that stops for 5 s is probed again before the end. */
+		w = world_vary(kind, 10 * NS_PER_S, LENGTH_NS - 10 * NS_PER_S);
 		world_judge_after(&w, LENGTH_NS, instants < FEW ? 50 * NS_PER_MS : 5 * NS_PER_MS,
 				  &all, &inner, &last);
 		clock_model_free(&last);

@@ -36,15 +36,14 @@ static double exponential(double mean)
 
 /* ---- clocks ---- */
 
-static int64_t stepped(const struct clock_world *w, int64_t t)
+/* How long the host's clock has run: not while it is stopped. */
+static int64_t run_of(const struct clock_world *w, int64_t t)
 {
 	int64_t since = t - w->step_at_ns;
 
-	if (!w->step_ns || since < 0)
-		return 0;
-	if (w->step_ns > 0)
-		return w->step_ns;
-	return since < -w->step_ns ? -since : w->step_ns;
+	if (w->step_ns >= 0 || since < 0)
+		return t;
+	return since < -w->step_ns ? w->step_at_ns : t + w->step_ns;
 }
 
 int64_t world_session_ns(int64_t t_ns)
@@ -69,16 +68,18 @@ static bool is_within(struct clock_event e, int64_t t)
 
 int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 {
-	double moved = (double)t_ns * w->drift_ppm * 1e-6 +
-		       (double)past_of(w->rate_step, t_ns) * w->rate_step_ppm * 1e-6;
+	int64_t run = run_of(w, t_ns);
+	double moved = (double)run * w->drift_ppm * 1e-6 +
+		       (double)past_of(w->rate_step, run) * w->rate_step_ppm * 1e-6;
+	int64_t jumped = w->step_ns > 0 && t_ns >= w->step_at_ns ? w->step_ns : 0;
 
 	if (w->wander_ppm != 0) {
 		double turn = 2 * M_PI / (w->wander_s * 1e9);
 
 		moved += w->wander_ppm * 1e-6 / turn *
-			 sin(turn * (double)t_ns + 2 * M_PI * w->wander_turn);
+			 sin(turn * (double)run + 2 * M_PI * w->wander_turn);
 	}
-	return EPOCH_NS + t_ns + w->offset_ns + llround(moved) + stepped(w, t_ns);
+	return EPOCH_NS + run + w->offset_ns + llround(moved) + jumped;
 }
 
 /* ---- the link ---- */
