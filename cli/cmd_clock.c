@@ -30,6 +30,22 @@ static void print_step(const json_t *s)
 	       delta_ns < 0 ? "-" : "+", by);
 }
 
+/* Until it is known whether the clock broke, it has no offset. */
+static void print_suspected(const json_t *s)
+{
+	char when[25], width[16], by[16], left[16];
+	int64_t from_ns = json_get_int(s, "from_ns"), to_ns = json_get_int(s, "to_ns");
+	int64_t delta_ns = json_get_int(s, "delta_ns");
+
+	time_iso(from_ns, when);
+	human_time(to_ns - from_ns, width);
+	human_time(llabs(delta_ns), by);
+	human_time(json_get_int(s, "known_ns") - to_ns, left);
+	printf("    %s suspected at %s (within %s): %s%s or more; known for sure %s later, if "
+	       "probes are answered\n",
+	       json_get_text(s, "kind"), when, width, delta_ns < 0 ? "-" : "+", by, left);
+}
+
 static void print_calibrated(const json_t *clock)
 {
 	char bound[16], rtt[16], jitter[16], rate[24] = "unknown";
@@ -55,6 +71,8 @@ static void print_uncalibrated(const json_t *host, const json_t *clock)
 	printf(" not calibrated");
 	if (strcmp(json_get_text(host, "state"), "connected"))
 		printf(": not connected\n");
+	else if (json_object_get(clock, "suspected"))
+		printf(": it may have broken\n");
 	else if (json_get_bool(clock, "wall_synced"))
 		printf("; its wall clock is steered, within %s of UTC\n", error);
 	else
@@ -73,6 +91,8 @@ static void print_host(const json_t *host)
 	else
 		print_uncalibrated(host, clock);
 	json_array_foreach(json_object_get(clock, "steps"), i, step) print_step(step);
+	if (json_object_get(clock, "suspected"))
+		print_suspected(json_object_get(clock, "suspected"));
 }
 
 /* Whether the host's clock is within the limit; prints a warning if not. */

@@ -224,6 +224,11 @@ static int check_clock(const Tutti__V1__ClockModel *clock, struct err *e)
 		rc = check_range("clock.rate_ppb", clock->rate_ppb, -RATE_MAX_PPB, RATE_MAX_PPB, e);
 	for (size_t i = 0; i < clock->n_steps && !rc; i++)
 		rc = check_clock_step(clock->steps[i], e);
+	if (!rc && clock->suspected)
+		rc = check_clock_step(clock->suspected, e);
+	if (!rc)
+		rc = check_range("clock.suspected_known_ns", clock->suspected_known_ns,
+				 -LIMIT_TIME_NS, LIMIT_TIME_NS, e);
 	return rc;
 }
 

@@ -245,6 +245,16 @@ static bool take_reply(struct clock *c, const struct probe *p, int64_t raw_ns, b
 	return n > 0;
 }
 
+/* When a break is suspected the next train is soon, and tells whether it was one. */
+static void hurry_if_suspecting(struct clock *c)
+{
+	int64_t soon_ns = now_mono_ns() + DENSE_GAP_NS;
+
+	if (clock_estimator_is_suspecting(c->estimator) && c->timer.at_mono_ns > soon_ns &&
+	    loop_timer_armed(&c->timer))
+		loop_timer_at(c->conf.loop, &c->timer, soon_ns, on_timer, c);
+}
+
 static void on_reply(void *arg, const void *data, size_t len, int64_t raw_ns,
 		     const struct udp_from *from)
 {
@@ -259,6 +269,7 @@ static void on_reply(void *arg, const void *data, size_t len, int64_t raw_ns,
 	}
 	c->unanswered = 0;
 	c->by_stream = false;
+	hurry_if_suspecting(c);
 }
 
 void clock_take_stream_reply(struct clock *c, const uint8_t *packet)
@@ -267,8 +278,10 @@ void clock_take_stream_reply(struct clock *c, const uint8_t *packet)
 	struct probe p;
 
 	if (probe_decode(&p, packet, PROBE_BYTES) && probe_is_signed(packet, &c->key) &&
-	    take_reply(c, &p, raw_ns, false))
+	    take_reply(c, &p, raw_ns, false)) {
 		c->by_stream = true;
+		hurry_if_suspecting(c);
+	}
 }
 
 /* ---- peer ---- */

@@ -37,12 +37,16 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
  * bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes and bad_samples as of host time now_ns. The
  * knots of the map are around now_ns, or all over [from, to]. False while there are too few samples,
  * and for a window that begins before a break if nothing is known of the time before that break. A
- * window model may have long_knots, whatever the result: clock_model_free() frees them.
+ * window model may have long_knots, whatever the result: clock_model_free() frees them. A model of now
+ * has `suspected`, also where it returns false.
  */
 bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
 				struct clock_model *out);
 bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_t now_ns,
 				       int64_t from_ns, int64_t to_ns, struct clock_model *out);
+
+/* Whether a break is suspected: probes that are sent now tell sooner whether it was one. */
+bool clock_estimator_is_suspecting(const struct clock_estimator *est);
 
 /* How far single probes of the last 10 s scatter around their neighbours; 0 = too few to tell. */
 int64_t clock_estimator_jitter_ns(const struct clock_estimator *est, int64_t now_ns);

@@ -59,6 +59,14 @@ struct clock_segment {
 	int64_t horizon_ns;
 };
 
+/* A break that less than 4 probes have met: they may be false. Session clock, by what held before. */
+struct clock_suspicion {
+	enum clock_break cause; /* STEP or RATE; NONE: no break is suspected */
+	int64_t from_ns, to_ns; /* the last probe of before, the first that contradicts it */
+	int64_t delta_ns; /* the offset moved by at least this, if it did */
+	int64_t known_ns; /* by then it is known whether it did, if probes are answered */
+};
+
 #define CLOCK_KNOTS	 256 /* in a model; the map of a longer window has memory of its own */
 #define CLOCK_KNOTS_LONG 16384
 #define CLOCK_SEGMENTS	 16
@@ -80,6 +88,7 @@ struct clock_model {
 	int64_t pair_raw_ns, pair_real_ns; /* raw and real at one instant */
 	int64_t wall_error_ns; /* of real against UTC, as the kernel reports it; -1 = unknown */
 	struct clock_ledger ledger; /* raw to real over time; empty: the pair holds always */
+	struct clock_suspicion suspected; /* of models of now: they are not calibrated then */
 	const char *method; /* whose stamps: "udp-kernel", "udp-user"; "stream" = no UDP; NULL */
 	int64_t test_offset_ns, test_start_raw_ns; /* the injected error */
 	double test_drift_ppm;

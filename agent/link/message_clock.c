@@ -4,6 +4,16 @@
 
 #include "agent/link/messages.h"
 
+static void set_step(Tutti__V1__ClockStep *out, const char *kind, int64_t from_ns, int64_t to_ns,
+		     int64_t delta_ns)
+{
+	tutti__v1__clock_step__init(out);
+	out->kind = (char *)kind;
+	out->from_ns = from_ns;
+	out->to_ns = to_ns;
+	out->delta_ns = delta_ns;
+}
+
 static void add_step(struct message_clock *out, const char *kind, int64_t from_ns, int64_t to_ns,
 		     int64_t delta_ns)
 {
@@ -11,11 +21,7 @@ static void add_step(struct message_clock *out, const char *kind, int64_t from_n
 
 	if (n == LIMIT_CLOCK_STEPS)
 		return;
-	tutti__v1__clock_step__init(&out->steps[n]);
-	out->steps[n].kind = (char *)kind;
-	out->steps[n].from_ns = from_ns;
-	out->steps[n].to_ns = to_ns;
-	out->steps[n].delta_ns = delta_ns;
+	set_step(&out->steps[n], kind, from_ns, to_ns, delta_ns);
 	out->pointers[n] = &out->steps[n];
 	out->model.n_steps++;
 }
@@ -55,6 +61,15 @@ static void add_breaks(struct message_clock *out, const struct clock_model *m)
 	}
 }
 
+static void add_suspicion(struct message_clock *out, const struct clock_suspicion *s)
+{
+	if (s->cause == CLOCK_BREAK_NONE)
+		return;
+	set_step(&out->suspected, clock_break_name(s->cause), s->from_ns, s->to_ns, s->delta_ns);
+	out->model.suspected = &out->suspected;
+	out->model.suspected_known_ns = s->known_ns;
+}
+
 void message_clock(struct message_clock *out, const struct clock_model *m, int64_t bound_ns)
 {
 	Tutti__V1__ClockModel *c = &out->model;
@@ -67,6 +82,7 @@ void message_clock(struct message_clock *out, const struct clock_model *m, int64
 	c->wall_synced = m->wall_error_ns >= 0;
 	c->wall_error_ns = m->wall_error_ns >= 0 ? m->wall_error_ns : 0;
 	add_ledger(out, m);
+	add_suspicion(out, &m->suspected);
 	if (!m->calibrated)
 		return;
 	add_breaks(out, m);

@@ -18,6 +18,7 @@ void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m);
 struct message_clock {
 	Tutti__V1__ClockModel model;
 	Tutti__V1__ClockStep steps[LIMIT_CLOCK_STEPS], *pointers[LIMIT_CLOCK_STEPS];
+	Tutti__V1__ClockStep suspected;
 };
 
 /* offset_ns is the wall offset at m->at_raw_ns. `bound_ns` replaces the model's own bound. */

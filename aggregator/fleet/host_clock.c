@@ -10,6 +10,18 @@ static void set_word(char out[HOST_CLOCK_WORD], const char *word)
 	snprintf(out, HOST_CLOCK_WORD, "%s", word);
 }
 
+static struct host_clock_break break_from(const Tutti__V1__ClockStep *from)
+{
+	struct host_clock_break to = {
+		.from_ns = from->from_ns,
+		.to_ns = from->to_ns,
+		.delta_ns = from->delta_ns,
+	};
+
+	set_word(to.kind, from->kind);
+	return to;
+}
+
 struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 {
 	struct host_clock out = { 0 };
@@ -33,15 +45,12 @@ struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 	};
 	set_word(out.method, c->method);
 	out.grade[0] = c->grade[0];
-	for (; out.n_breaks < c->n_steps && out.n_breaks < LIMIT_CLOCK_STEPS; out.n_breaks++) {
-		const Tutti__V1__ClockStep *from = c->steps[out.n_breaks];
-		struct host_clock_break *to = &out.breaks[out.n_breaks];
-
-		set_word(to->kind, from->kind);
-		to->from_ns = from->from_ns;
-		to->to_ns = from->to_ns;
-		to->delta_ns = from->delta_ns;
-	}
+	for (; out.n_breaks < c->n_steps && out.n_breaks < LIMIT_CLOCK_STEPS; out.n_breaks++)
+		out.breaks[out.n_breaks] = break_from(c->steps[out.n_breaks]);
+	out.is_suspecting = c->suspected;
+	if (c->suspected)
+		out.suspected = break_from(c->suspected);
+	out.suspected_known_ns = c->suspected_known_ns;
 	return out;
 }
 
@@ -81,5 +90,11 @@ json_t *host_clock_json(const struct host_clock *c)
 	for (size_t i = 0; i < c->n_breaks; i++)
 		json_array_append_new(breaks, break_json(&c->breaks[i]));
 	json_put(o, "steps", breaks);
+	if (c->is_suspecting) {
+		json_t *suspected = break_json(&c->suspected);
+
+		json_put_int(suspected, "known_ns", c->suspected_known_ns);
+		json_put(o, "suspected", suspected);
+	}
 	return o;
 }

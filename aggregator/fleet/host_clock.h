@@ -29,6 +29,9 @@ struct host_clock {
 	char method[HOST_CLOCK_WORD], grade[2];
 	size_t n_breaks;
 	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
+	bool is_suspecting;
+	struct host_clock_break suspected; /* less than 4 probes met it */
+	int64_t suspected_known_ns; /* by then it is known, if probes are answered */
 };
 
 /* NULL: the host has reported no clock; all members are 0. */

@@ -20,6 +20,8 @@ struct reflector {
 	struct udp *udp;
 	int port;
 	bool silent;
+	int64_t wrong_ns; /* of all its times: as if the host's clock had stepped */
+	int lose; /* so many probes get no reply */
 	bool lies; /* sends garbage, wrong cookies, epochs and numbers, and a late second reply */
 	struct loop *loop;
 	struct loop_timer late_timer;
@@ -111,12 +113,12 @@ static void on_probe(void *arg, const void *data, size_t len, int64_t raw_ns,
 	CHECK(p.cookie == COOKIE);
 	CHECK_EQ(p.type, PROBE_REQUEST);
 	count_probe(r, &p);
-	if (r->silent)
+	if (r->silent || (r->lose > 0 && r->lose--))
 		return;
 	p.type = PROBE_REPLY;
 	p.epoch = EPOCH;
-	p.t2_ns = raw_ns + SHIFT;
-	p.t3_ns = now_raw_ns() + SHIFT;
+	p.t2_ns = raw_ns + SHIFT + r->wrong_ns;
+	p.t3_ns = now_raw_ns() + SHIFT + r->wrong_ns;
 	if (r->lies)
 		send_lies(r, &p, from);
 	send_probe(r, &p, from);
@@ -287,6 +289,33 @@ static void run_one_train(struct rig *g)
 	RUN_UNTIL(g->loop, g->r.trains > trains);
 }
 
+/* A break that a single probe shows: more are sent soon, though no capture is armed, and it is known within a
+ * second. */
+static void test_suspected_break_is_known_soon(void)
+{
+	struct clock_model m;
+	struct rig g;
+	int64_t since_ns;
+
+	rig_up(&g, 0, 0);
+	set_peer(&g, EPOCH);
+	for (int i = 0; i < 9; i++)
+		run_one_train(&g); /* the first ones, and a rare one */
+	loop_turn(g.loop, 10);
+	m = clock_model(g.clock);
+	CHECK(m.calibrated && !m.suspected.cause);
+	g.r.wrong_ns = 100 * NS_PER_MS;
+	g.r.lose = 3; /* of the next train */
+	RUN_UNTIL(g.loop, (m = clock_model(g.clock)).suspected.cause);
+	since_ns = now_mono_ns();
+	CHECK_EQ(m.suspected.cause, CLOCK_BREAK_STEP);
+	CHECK(!m.calibrated && m.suspected.delta_ns < -95 * NS_PER_MS);
+	RUN_UNTIL(g.loop, (m = clock_model(g.clock)).calibrated);
+	CHECK(now_mono_ns() - since_ns < NS_PER_S);
+	CHECK_EQ(m.steps_found, 1);
+	rig_down(&g);
+}
+
 /* A capture: a long train when it is armed, then pairs, no denser than the aggregator allows. */
 static void test_dense_probing(void)
 {
@@ -357,6 +386,7 @@ int main(void)
 	test_lies_are_dropped();
 	test_epochs();
 	test_stream();
+	test_suspected_break_is_known_soon();
 	test_dense_probing();
 	test_after_window();
 	test_no_peer();

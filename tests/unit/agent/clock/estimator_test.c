@@ -406,6 +406,16 @@ static void test_hour_window_follows_an_excursion(void)
 	run_hour(5, 1500);
 }
 
+/* Of 20 ms, found at t by a probe; the one before it was 10 ms earlier. */
+static void check_suspicion(const struct clock_suspicion *s, int64_t t)
+{
+	CHECK_EQ(s->cause, CLOCK_BREAK_STEP);
+	CHECK(llabs(s->to_ns - world_session_ns(t)) < 10000);
+	CHECK(s->to_ns - s->from_ns > 9 * NS_PER_MS && s->to_ns - s->from_ns < 11 * NS_PER_MS);
+	CHECK(s->delta_ns > 19 * NS_PER_MS && s->delta_ns < 21 * NS_PER_MS);
+	CHECK_EQ(s->known_ns, s->to_ns + NS_PER_S);
+}
+
 /* One sample against all others is false; while it could be a step, there is no model. */
 static void test_false_sample(void)
 {
@@ -420,8 +430,10 @@ static void test_false_sample(void)
 	wrong.t2_ns = wrong.t3_ns = world_session_ns(t) - 20 * NS_PER_MS;
 	CHECK(clock_estimator_add(est, &wrong));
 	CHECK(!get(est, &quiet, t, &m));
+	check_suspicion(&m.suspected, t);
 	feed(est, &quiet, t + 10 * NS_PER_MS, t + 20 * NS_PER_MS);
 	CHECK(get(est, &quiet, t + 20 * NS_PER_MS, &m));
+	CHECK_EQ(m.suspected.cause, CLOCK_BREAK_NONE);
 	CHECK_EQ(m.bad_samples, 1);
 	CHECK_EQ(m.n_segments, 1);
 	CHECK(m.bound_ns < 2000);

@@ -52,10 +52,29 @@ static void test_steps_seen_counts_what_steps_lists(void)
 	CHECK_EQ(out.model.steps[2]->delta_ns, -1);
 }
 
+/* A break that is only suspected is told while the clock has no model. */
+static void test_suspected_break(void)
+{
+	struct clock_model m = { .suspected = { CLOCK_BREAK_STEP, 10, 20, -5, 30 } };
+	struct message_clock out = { 0 };
+
+	message_clock(&out, &m, 0);
+	CHECK(!out.model.calibrated && out.model.suspected);
+	CHECK_STR(out.model.suspected->kind, "step");
+	CHECK_EQ(out.model.suspected->from_ns, 10);
+	CHECK_EQ(out.model.suspected->to_ns, 20);
+	CHECK_EQ(out.model.suspected->delta_ns, -5);
+	CHECK_EQ(out.model.suspected_known_ns, 30);
+	m.suspected.cause = CLOCK_BREAK_NONE;
+	message_clock(&out, &m, 0);
+	CHECK(!out.model.suspected);
+}
+
 int main(void)
 {
 	test_not_synced_is_unknown();
 	test_unknown_rate();
 	test_steps_seen_counts_what_steps_lists();
+	test_suspected_break();
 	return 0;
 }

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model from histories, on demand: for a window of the past, or of now. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/clock/estimator_impl.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define PACE_BACK_NS   (300 * NS_PER_S) /* samples up to this long before a map make its pace */
+#define JITTER_BACK_NS (10 * NS_PER_S)
+#define EDGE_NS	       (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
+#define KNOT_GAP_NS    (200 * NS_PER_MS)
+#define KNOWN_NS       NS_PER_S /* when a break is suspected, they are met within this */
+
+/* Breaks of one sign that follow each other so closely, and add up to no more than a clock may run
+ * away in that time, are a rate beyond CLOCK_DRIFT_MAX. */
+#define RUNAWAY_NS   (30 * NS_PER_S)
+#define RUNAWAY_RATE 5e-3
+
+/* Of a map. */
+struct period {
+	int64_t from_ns, to_ns;
+	bool is_now; /* one instant, which may be beyond all samples */
+};
+
+/* The knots that a history puts into a map. */
+struct knot_span {
+	struct clock_history *h;
+	const struct clock_pace *pace;
+	struct clock_part part; /* they stand on its bounds */
+	struct clock_part sure; /* and are in this one: from bounds of both kinds to such bounds */
+	int64_t from_ns, to_ns;
+	size_t most;
+};
+
+/* Of all segments. */
+struct knots {
+	struct clock_knot *at;
+	struct bend *bends; /* around each */
+	size_t n, cap;
+};
+
+static struct clock_knot *next_knot(struct knots *k)
+{
+	if (k->n == k->cap) {
+		k->cap = k->cap ? 2 * k->cap : CLOCK_KNOTS;
+		k->at = xrealloc(k->at, k->cap * sizeof(*k->at));
+		k->bends = xrealloc(k->bends, k->cap * sizeof(*k->bends));
+	}
+	return &k->at[k->n];
+}
+
+static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_ns)
+{
+	struct clock_knot *next = next_knot(k);
+
+	k->n += clock_history_knot(span->h, span->pace, span->part, at_ns, next, &k->bends[k->n]);
+}
+
+/* Closer knots than each train's would follow the noise of single probes. */
+static int64_t knot_gap_ns(const struct knot_span *span)
+{
+	int64_t least_ns = (span->to_ns - span->from_ns) / (int64_t)(span->most - 2) + 1;
+
+	return KNOT_GAP_NS > least_ns ? KNOT_GAP_NS : least_ns;
+}
+
+/* A knot at each end and, in between, at times of bounds: intervals are narrowest there. */
+static void put_knots(struct knots *k, const struct knot_span *span)
+{
+	const struct bounds *b = &span->h->low;
+	int64_t step = knot_gap_ns(span);
+	size_t i = bounds_from(b, (double)(span->from_ns - span->h->x0_ns));
+	int64_t last = span->from_ns;
+
+	put_knot(k, span, span->from_ns);
+	for (; i < b->n; i++) {
+		int64_t at_ns = span->h->x0_ns + (int64_t)b->at[i].x;
+
+		if (at_ns >= span->to_ns)
+			break;
+		if (at_ns - last < step)
+			continue;
+		put_knot(k, span, at_ns);
+		last = at_ns;
+	}
+	if (span->to_ns > span->from_ns)
+		put_knot(k, span, span->to_ns);
+}
+
+static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* How far the offset can leave the lines between two knots. A rate that falls moves it above, up to
+ * where the steepest line from the left meets the one from the right; a rate that rises below. */
+static void widen_gap(struct clock_knot *k, const struct bend *bends)
+{
+	double gap = (double)(k[1].host_ns - k[0].host_ns), turn = CLOCK_TURN_MAX * gap / 2;
+	double hi = (double)(k[1].hi_ns - k[0].hi_ns) / gap;
+	double lo = (double)(k[1].lo_ns - k[0].lo_ns) / gap;
+
+	k[0].after = (struct clock_bend){ turn + fmax(0, bends[0].after.hi - hi),
+					  turn + fmax(0, lo - bends[0].after.lo) };
+	k[1].before = (struct clock_bend){ turn + fmax(0, hi - bends[1].before.lo),
+					   turn + fmax(0, bends[1].before.hi - lo) };
+}
+
+/* The next segment of the model, to be ended; NULL if it has too many. */
+static struct clock_segment *begin_segment(struct clock_model *m, const struct knots *k,
+					   const struct clock_pace *pace, enum clock_break cause)
+{
+	struct clock_segment *seg = &m->segments[m->n_segments];
+
+	if (m->n_segments == CLOCK_SEGMENTS)
+		return NULL;
+	*seg = (struct clock_segment){
+		.cause = cause,
+		.first = (uint16_t)k->n,
+		.rate = pace->pace.rate,
+		.drift = clock_pace_any(pace),
+		.drift_far = clock_pace_any(pace),
+	};
+	return seg;
+}
+
+static void end_segment(struct clock_model *m, const struct knots *k)
+{
+	struct clock_segment *seg = &m->segments[m->n_segments];
+
+	seg->n = (uint16_t)(k->n - seg->first);
+	m->n_segments += seg->n > 0;
+}
+
+/* A model of now has one knot in each segment, at its end. */
+static bool put_now(const struct knot_span *span, struct clock_model *m, struct knots *k)
+{
+	struct clock_segment *seg = begin_segment(m, k, span->pace, span->h->cause);
+	struct clock_knot *next = next_knot(k);
+
+	if (!seg)
+		return false;
+	k->n += clock_history_now(span->h, span->pace, span->to_ns, next, &seg->drift);
+	seg->horizon_ns = (int64_t)(span->pace->span_ns / 2);
+	end_segment(m, k);
+	return true;
+}
+
+/* The knots of one part. Beyond the probes of a window its map allows any rate. */
+static bool put_part(const struct knot_span *span, enum clock_break cause, struct clock_model *m,
+		     struct knots *k)
+{
+	struct knot_span in = *span;
+	struct clock_segment *seg;
+
+	if (span->sure.from_ns > span->sure.to_ns)
+		return true;
+	in.from_ns = clamp(span->from_ns, span->sure.from_ns, span->sure.to_ns);
+	in.to_ns = clamp(span->to_ns, span->sure.from_ns, span->sure.to_ns);
+	seg = begin_segment(m, k, span->pace, cause);
+	if (!seg)
+		return false;
+	put_knots(k, &in);
+	for (size_t i = seg->first; i + 1 < k->n; i++)
+		widen_gap(&k->at[i], &k->bends[i]);
+	end_segment(m, k);
+	return true;
+}
+
+/* While it is unknown whether later samples confirm or contradict a doubt, what was before it may hold, too. */
+static void join_doubt(const struct clock_claim *d, double any, struct clock_knot *k)
+{
+	int64_t far = (int64_t)ceil(any * fabs((double)(d->when.to_ns - k->host_ns)));
+
+	k->lo_ns = d->lo_ns < k->lo_ns - far ? d->lo_ns : k->lo_ns - far;
+	k->hi_ns = d->hi_ns > k->hi_ns + far ? d->hi_ns : k->hi_ns + far;
+}
+
+/* A segment of its own: in the gaps around it, both may hold. */
+static bool put_doubt(const struct knot_span *span, const struct clock_claim *d, bool is_open,
+		      struct clock_model *m, struct knots *k)
+{
+	const struct clock_segment *seg = begin_segment(m, k, span->pace, CLOCK_BREAK_DOUBT);
+	struct clock_knot knot = { .lo_ns = d->lo_ns, .hi_ns = d->hi_ns };
+
+	if (!seg)
+		return false;
+	if (is_open && k->n) {
+		knot = k->at[k->n - 1];
+		join_doubt(d, seg->drift, &knot);
+		knot.before = knot.after = (struct clock_bend){ 0 };
+	}
+	knot.offset_ns = d->lo_ns + (d->hi_ns - d->lo_ns) / 2;
+	for (int end = 0; end < 2 && (!end || d->when.to_ns > d->when.from_ns); end++) {
+		knot.host_ns = end ? d->when.to_ns : d->when.from_ns;
+		*next_knot(k) = knot;
+		k->n++;
+	}
+	end_segment(m, k);
+	return true;
+}
+
+/* Of one history: the last one is open while nothing confirms or contradicts it. */
+struct doubts {
+	struct clock_claim at[ESTIMATOR_DOUBTS + 1];
+	size_t n;
+	bool is_last_open;
+};
+
+/* The map of a history, with the doubts in it. */
+static bool put_window(struct knot_span *span, struct period want, const struct doubts *doubts,
+		       struct clock_model *m, struct knots *k)
+{
+	enum clock_break cause = span->h->cause;
+
+	for (size_t i = 0; i < doubts->n; i++) {
+		const struct clock_claim *d = &doubts->at[i];
+		bool is_open = doubts->is_last_open && i + 1 == doubts->n;
+		struct clock_part around = clock_history_around(span->h, d);
+
+		span->part.to_ns = d->when.from_ns;
+		span->sure.to_ns = around.from_ns;
+		if (around.from_ns >= want.to_ns)
+			break;
+		if (around.to_ns > want.from_ns) {
+			if (!put_part(span, cause, m, k) || !put_doubt(span, d, is_open, m, k))
+				return false;
+			cause = CLOCK_BREAK_DOUBT;
+		}
+		span->part = (struct clock_part){ d->when.to_ns, INT64_MAX };
+		span->sure = (struct clock_part){ around.to_ns, INT64_MAX };
+	}
+	return put_part(span, cause, m, k);
+}
+
+static void find_doubts(const struct clock_estimator *est, size_t i, size_t n, struct doubts *out)
+{
+	int64_t begin_ns = i ? est->histories[i]->begin_ns : INT64_MIN;
+	int64_t end_ns = i + 1 < n ? est->histories[i + 1]->begin_ns : INT64_MAX;
+
+	out->n = 0;
+	for (size_t d = 0; d < est->n_doubts; d++) {
+		const struct clock_claim *c = &est->doubts[d];
+
+		if (c->when.from_ns >= begin_ns && c->when.from_ns < end_ns)
+			out->at[out->n++] = *c;
+	}
+	out->is_last_open = i + 1 == n && n < est->n;
+	if (out->is_last_open)
+		out->at[out->n++] = clock_history_claim(est->histories[n]);
+}
+
+/* Knots are among the samples. Beyond the first and the last the model translates at a drift. False if
+ * nothing holds at the end of the history. */
+static bool put_history(const struct clock_estimator *est, size_t i, size_t n, struct period want,
+			struct clock_model *m, struct knots *k)
+{
+	struct clock_history *h = est->histories[i];
+	const struct clock_pace *pace = clock_history_pace(h, want.from_ns - PACE_BACK_NS);
+	const struct clock_part all = { INT64_MIN, INT64_MAX };
+	struct knot_span span = { .h = h, .pace = pace, .part = all, .sure = all };
+	struct doubts doubts;
+
+	if (!pace || !is_confirmed(h))
+		return false;
+	find_doubts(est, i, n, &doubts);
+	span.from_ns = clamp(want.from_ns, h->first_ns, h->last_ns);
+	span.to_ns = clamp(want.to_ns, h->first_ns, h->last_ns);
+	span.most = CLOCK_KNOTS_LONG / (est->n + doubts.n);
+	return want.is_now ? put_now(&span, m, k) : put_window(&span, want, &doubts, m, k);
+}
+
+static void set_summary(const struct clock_estimator *est, const struct clock_history *h,
+			const struct clock_knot *now, struct clock_model *m)
+{
+	int64_t above = now->hi_ns - now->offset_ns, below = now->offset_ns - now->lo_ns;
+
+	m->offset_ns = now->offset_ns;
+	m->bound_ns = above > below ? above : below;
+	m->rate = h->pace.pace.rate;
+	m->rate_known = h->pace.proved < CLOCK_DRIFT_MAX;
+	m->steps_found = est->steps_found;
+	m->bound_rate = m->segments[m->n_segments - 1].drift;
+	m->rtt_min_ns = h->rtt_min_ns < 0 ? 0 : h->rtt_min_ns;
+	m->probes = est->probes;
+	m->bad_samples = est->bad_samples;
+}
+
+/* Gives the knots to the model. */
+static void take_knots(struct clock_model *m, struct knots *k)
+{
+	free(k->bends);
+	m->n_knots = (uint16_t)k->n;
+	if (k->n > CLOCK_KNOTS) {
+		m->long_knots = k->at;
+		return;
+	}
+	if (k->n)
+		memcpy(m->knots, k->at, k->n * sizeof(*k->at));
+	free(k->at);
+}
+
+/* Whether the clock ran away at a rate that nothing is known of, near [from, to]. */
+static bool is_running_away(const struct clock_estimator *est, int64_t from_ns, int64_t to_ns)
+{
+	const struct clock_history *last = NULL;
+
+	for (size_t i = 0; i < est->n; i++) {
+		const struct clock_history *h = est->histories[i];
+
+		if (!is_found(h) || !is_confirmed(h))
+			continue;
+		if (last && (h->jump_ns > 0) == (last->jump_ns > 0) &&
+		    h->begin_ns - last->begin_ns <= RUNAWAY_NS &&
+		    fabs((double)h->jump_ns) <=
+			    RUNAWAY_RATE * (double)(h->begin_ns - last->begin_ns) &&
+		    from_ns <= h->begin_ns + RUNAWAY_NS && to_ns >= last->begin_ns - RUNAWAY_NS)
+			return true;
+		last = h;
+	}
+	return false;
+}
+
+/* For a map of the past, one that is not confirmed is a doubt of the one before it. */
+static size_t count_histories(const struct clock_estimator *est, struct period want)
+{
+	return est->n > 1 && !want.is_now && !is_confirmed(newest_history(est)) ? est->n - 1
+										: est->n;
+}
+
+static bool make_map(const struct clock_estimator *est, int64_t now_ns, struct period want,
+		     struct clock_model *m)
+{
+	size_t n = count_histories(est, want);
+	const struct clock_history *last = n ? est->histories[n - 1] : NULL;
+	struct clock_knot now;
+	struct knots k = { 0 };
+	bool mapped = false;
+	double drift;
+
+	m->n_segments = 0;
+	m->n_knots = 0;
+	m->long_knots = NULL;
+	if (is_running_away(est, want.from_ns, want.to_ns))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		mapped = put_history(est, i, n, want, m, &k);
+	take_knots(m, &k);
+	if (!mapped || !m->n_segments ||
+	    !clock_history_now(last, &last->pace, now_ns, &now, &drift))
+		return false;
+	set_summary(est, last, &now, m);
+	m->jitter_ns = clock_history_jitter_ns(last, want.from_ns - PACE_BACK_NS, want.to_ns);
+	return true;
+}
+
+/* Before an announced break without any history of the time before it: what holds now does not hold
+ * then. */
+static bool is_beyond_break(const struct clock_estimator *est, int64_t at_ns)
+{
+	const struct clock_history *h = est->n ? est->histories[0] : NULL;
+
+	return (h && h->cause > CLOCK_BREAK_STEP && at_ns < h->begin_ns) ||
+	       (est->has_forgotten && at_ns < est->forgot_doubt_ns);
+}
+
+bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_t now_ns,
+				       int64_t from_ns, int64_t to_ns, struct clock_model *out)
+{
+	if (is_beyond_break(est, from_ns))
+		return false;
+	return make_map(est, now_ns, (struct period){ from_ns - EDGE_NS, to_ns + EDGE_NS, false },
+			out);
+}
+
+bool clock_estimator_is_suspecting(const struct clock_estimator *est)
+{
+	const struct clock_history *h = newest_history(est);
+
+	return h && !is_confirmed(h);
+}
+
+static struct clock_suspicion find_suspicion(const struct clock_estimator *est)
+{
+	const struct clock_history *h = newest_history(est);
+	struct clock_history *before = est->n > 1 ? est->histories[est->n - 2] : NULL;
+	const struct clock_pace *pace;
+	struct clock_knot last;
+	double drift;
+
+	if (!before || !clock_estimator_is_suspecting(est))
+		return (struct clock_suspicion){ 0 };
+	pace = clock_history_pace(before, before->last_ns - PACE_BACK_NS);
+	if (!pace || !clock_history_now(before, pace, before->last_ns, &last, &drift))
+		return (struct clock_suspicion){ 0 };
+	return (struct clock_suspicion){
+		.cause = h->cause,
+		.from_ns = before->last_ns - last.offset_ns,
+		.to_ns = h->first_ns - last.offset_ns,
+		.delta_ns = h->jump_ns,
+		.known_ns = h->first_ns - last.offset_ns + KNOWN_NS,
+	};
+}
+
+bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
+				struct clock_model *out)
+{
+	out->suspected = find_suspicion(est);
+	return make_map(est, now_ns, (struct period){ now_ns, now_ns, true }, out);
+}
+
+int64_t clock_estimator_jitter_ns(const struct clock_estimator *est, int64_t now_ns)
+{
+	const struct clock_history *h = newest_history(est);
+
+	return h ? clock_history_jitter_ns(h, now_ns - JITTER_BACK_NS, now_ns) : 0;
+}
