@@ -22,20 +22,25 @@ bool capture_is_same_snapshot(const struct capture *a, const struct capture *b)
 	return apart_ns <= SAME_INSTANT_NS && apart_ns >= -SAME_INSTANT_NS;
 }
 
-/* From when on the host has records, by the ring that reaches back furthest; 0 = not known. */
-static int64_t reach_of(const struct capture *c, const struct capture_host *h)
+enum reach { REACH_NOTHING, REACH_UNKNOWN, REACH_KNOWN };
+
+/* From when on the host has records, by the ring that reaches back furthest. A host without a link has none to give; one
+ * whose clock is not calibrated yet cannot say it. */
+static enum reach reach_of(const struct capture *c, const struct capture_host *h, int64_t *first_ns)
 {
 	const struct host *host = registry_find(c->captures->env.registry, h->name);
-	int64_t first_ns = 0;
 
-	for (size_t i = 0; host && host->control && i < host->n_tracers; i++) {
+	*first_ns = 0;
+	if (!host || !host->control)
+		return REACH_NOTHING;
+	for (size_t i = 0; i < host->n_tracers; i++) {
 		const struct host_tracer *t = &host->tracers[i];
 
 		if (t->begin_ns && capture_has_tracer(c, t->name) &&
-		    (!first_ns || t->begin_ns < first_ns))
-			first_ns = t->begin_ns;
+		    (!*first_ns || t->begin_ns < *first_ns))
+			*first_ns = t->begin_ns;
 	}
-	return first_ns;
+	return *first_ns ? REACH_KNOWN : REACH_UNKNOWN;
 }
 
 /* A window that is older than every ring would be an empty session. What a ring misses of a younger one, its host
@@ -47,11 +52,12 @@ static int check_reach(const struct capture *c, struct err *e)
 	char ends[25], reaches[25];
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		int64_t reach_ns = reach_of(c, &c->hosts[i]);
+		int64_t reach_ns;
+		enum reach reach = reach_of(c, &c->hosts[i], &reach_ns);
 
-		if (reach_ns && reach_ns < t1_ns)
+		if (reach == REACH_UNKNOWN || (reach == REACH_KNOWN && reach_ns < t1_ns))
 			return 0;
-		if (reach_ns && (!host || reach_ns < first_ns)) {
+		if (reach == REACH_KNOWN && (!host || reach_ns < first_ns)) {
 			first_ns = reach_ns;
 			host = c->hosts[i].name;
 		}

@@ -213,6 +213,27 @@ static void test_recovered(void)
 	fleet_stop(&f);
 }
 
+/* Of a host whose clock is not calibrated nobody knows how far its ring reaches: it may have the window. */
+static void test_unknown_reach(void)
+{
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, b = { .auto_arm = true };
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	fake_connect(&b, &f, "b");
+	registry_find(f.agg.registry, "a")->tracers[0].begin_ns = session_clock_now(&f.agg.clock);
+	CHECK_OK(begin(&f, 0, 3 * NS_PER_S, &c, &e), e);
+	WAIT(&f, a.arms == 1 && b.arms == 1);
+	fake_hang_up(&b);
+	CHECK_EQ(begin(&f, 0, 10 * NS_PER_S, &c, &e), ERR_INVALID);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
 int main(void)
 {
 	test_past_window();
@@ -220,6 +241,7 @@ int main(void)
 	test_shared();
 	test_no_queue();
 	test_refused();
+	test_unknown_reach();
 	test_retry();
 	test_recovered();
 	return 0;
