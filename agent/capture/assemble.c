@@ -59,7 +59,8 @@ static int64_t clock_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_
 				      clock_model_raw_of_session(m, t1_ns));
 }
 
-int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns)
+int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns,
+			  const struct window_edges *edges)
 {
 	int64_t bound = clock_bound_ns(m, t0_ns, t1_ns), worst = 0, out;
 
@@ -69,6 +70,7 @@ int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1
 
 		worst = left > worst ? left : worst;
 	}
+	worst += edges_distance_ns(edges, m);
 	return __builtin_add_overflow(bound, worst + ROUNDING_NS, &out) ? INT64_MAX : out;
 }
 
@@ -77,8 +79,13 @@ static void scale_init(struct scale *s, const struct assembly *a, bool real)
 	int64_t bound = clock_bound_ns(&a->clock, a->t0_ns, a->t1_ns);
 
 	*s = (struct scale){ .curve = curve_scale(&a->clock, a->t0_ns, real), .t1_ns = a->t1_ns };
-	if (curve_line_error_ns(&s->curve, a->t1_ns) > bound / 4)
+	bool at_edges = a->edges.from.session_ns && !real;
+
+	if (at_edges || curve_line_error_ns(&s->curve, a->t1_ns) > bound / 4)
 		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
+	if (at_edges)
+		s->knots = curve_pin(&s->curve, a->t1_ns - a->t0_ns, a->edges.from.raw_ns,
+				     a->edges.to.raw_ns, s->knots, &s->n_knots);
 }
 
 /* Framework profilers count from their start, but some of their lines have absolute times. */
@@ -212,7 +219,7 @@ static void add_environment(void *arg, struct xs_builder *b)
 	const struct assembly *a = ((const struct file_sink *)arg)->a;
 	const struct clock_model *m = &a->clock;
 	int64_t raw = clock_model_raw_of_session(m, a->t0_ns);
-	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns);
+	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns, &a->edges);
 
 	xs_stat_int(b, "clock_calibrated", m->calibrated);
 	xs_stat_int(b, "clock_corrected", m->calibrated);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/capture/edges.h"
 #include "agent/clock/model.h"
 #include "agent/tracer/tracer.h"
 #include "base/err.h"
@@ -31,6 +32,7 @@ struct assembly {
 	const char *path; /* of the file to write */
 	struct clock_model clock;
 	int64_t t0_ns, t1_ns; /* the window, session clock */
+	struct window_edges edges; /* where it is cut, if not where the clock has T0 and T1 */
 	const void *profile_options;
 	size_t profile_options_len;
 	const struct tracer_part *const *parts; /* n_parts pointers */
@@ -53,9 +55,11 @@ struct assembly {
 /*
  * Largest error of an event's time in [t0, t1) in a file made with this model. Lines are moved as wholes,
  * so that events keep the host's own distances, and the error that this adds is included; if it would be
- * more than a quarter of the clock's bound anywhere in the window, each event is moved by itself instead.
+ * more than a quarter of the clock's bound anywhere in the window, each event is moved by itself instead. Events near
+ * the edges of a window that is cut at them may be moved into it, by as much as the edge is off.
  */
-int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns);
+int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns,
+			  const struct window_edges *edges);
 
 /*
  * Writes one file, which holds one or several files of the session, one after the other:

@@ -159,3 +159,37 @@ struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *
 	*n = k.n;
 	return k.all;
 }
+
+/* The value of a knot, on its side of both edges. */
+static struct xs_knot between_pins(struct xs_knot k, int64_t window_ns, int64_t from_ns,
+				   int64_t to_ns)
+{
+	int64_t least = k.from_ns < from_ns ? INT64_MIN : k.from_ns < to_ns ? 0 : window_ns;
+	int64_t most = k.from_ns < from_ns ? -1 : k.from_ns < to_ns ? window_ns - 1 : INT64_MAX;
+
+	k.to_ns = k.to_ns < least ? least : k.to_ns > most ? most : k.to_ns;
+	return k;
+}
+
+struct xs_knot *curve_pin(const struct curve_scale *s, int64_t window_ns, int64_t from_ns,
+			  int64_t to_ns, struct xs_knot *knots, size_t *n)
+{
+	const int64_t pins[] = { from_ns - 1, from_ns, to_ns - 1, to_ns };
+	struct xs_knot *out = xcalloc(*n + ARRAY_SIZE(pins), sizeof(*out));
+	size_t used = 0, pin = 0;
+
+	for (size_t i = 0; i <= *n; i++) {
+		for (; pin < ARRAY_SIZE(pins) && (i == *n || pins[pin] <= knots[i].from_ns);
+		     pin++) {
+			struct xs_knot k = { pins[pin], since_t0(s, pins[pin]) };
+
+			if (!used || out[used - 1].from_ns < k.from_ns)
+				out[used++] = between_pins(k, window_ns, from_ns, to_ns);
+		}
+		if (i < *n && (!used || out[used - 1].from_ns < knots[i].from_ns))
+			out[used++] = between_pins(knots[i], window_ns, from_ns, to_ns);
+	}
+	free(knots);
+	*n = used;
+	return out;
+}

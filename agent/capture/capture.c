@@ -188,6 +188,11 @@ static int64_t min_ns(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+static int64_t max_ns(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* Probes since Arm, and steps or sleep of the host, move the window on the raw clock. A host that slept may
  * be far beyond it. */
 static void update_window(struct capture *c)
@@ -243,6 +248,18 @@ static bool wait_for_probes(struct capture *c)
 	return true;
 }
 
+/* From here on no newer model moves the edges of a window that is over. Tracers gather up to both. */
+static void place_edges(struct capture *c)
+{
+	if (!c->is_past || !c->clock.calibrated)
+		return;
+	c->edges = edges_place(&c->captures->edges, &c->clock, c->t0_ns, c->t1_ns);
+	if (!c->edges.from.session_ns)
+		return;
+	c->t0_raw_ns = min_ns(c->t0_raw_ns, c->edges.from.raw_ns);
+	c->t1_raw_ns = max_ns(c->t1_raw_ns, c->edges.to.raw_ns);
+}
+
 static void on_t1(void *arg)
 {
 	struct capture *c = arg;
@@ -252,6 +269,7 @@ static void on_t1(void *arg)
 	    wait_for_probes(c))
 		return;
 	c->probes_end_mono_ns = clock_probe_after_window(c->captures->env.clock);
+	place_edges(c);
 	capture_set_state(c, CAPTURE_GATHERING);
 	gather_all(c);
 	if (c->give_up_mono_ns < now_mono_ns() + GATHER_LEAST_NS)
@@ -453,6 +471,7 @@ static struct capture *capture_new(struct captures *cs, const struct capture_req
 		c->warnings[i] = xstrdup(req->notes[i]);
 	c->t0_raw_ns = raw_of(c, c->t0_ns);
 	c->t1_raw_ns = raw_of(c, c->t1_ns);
+	c->is_past = now_raw_ns() - c->t0_raw_ns > c->t1_raw_ns - now_raw_ns();
 	c->give_up_mono_ns = now_mono_of_raw(raw_of(c, req->give_up_ns));
 	c->next = cs->head;
 	cs->head = c;

@@ -5,12 +5,14 @@
 
 #include "agent/capture/assemble.h"
 #include "agent/capture/capture.h"
+#include "agent/capture/edges.h"
 #include "base/loop.h"
 
 struct captures {
 	struct capture_env env;
 	struct capture *head;
 	size_t n;
+	struct edges edges; /* where windows of the past were cut */
 };
 
 /* One tracer's run in one capture. */
@@ -28,6 +30,8 @@ struct capture {
 	char *session, *dir, *path;
 	int64_t t0_ns, t1_ns; /* session clock */
 	int64_t t0_raw_ns, t1_raw_ns; /* the same, translated with `clock` */
+	bool is_past; /* most of the window was over when it was armed: it is cut at edges */
+	struct window_edges edges; /* from gathering on */
 	int64_t margin_ns; /* extra time that tracers gather on either side of the window */
 	int64_t gathered_raw_ns; /* tracers gathered up to then */
 	bool gathered_past_end; /* for every time that the window's end may have within its bound */

@@ -45,8 +45,10 @@ static void clean_detail(struct tracer_run *run)
 /* The clock model at assembly may put the window's end after what was gathered. */
 static void report_cut_end(struct capture *c)
 {
+	const struct window_edges none = { 0 };
 	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
-	int64_t allowed_ns = c->gathered_past_end ? capture_bound_ns(c) : 0;
+	int64_t bound_ns = assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &none);
+	int64_t allowed_ns = c->gathered_past_end ? bound_ns : 0;
 	int64_t missing_ns = t1_raw_ns - c->gathered_raw_ns;
 
 	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= allowed_ns)
@@ -176,6 +178,7 @@ static void make_assembly(struct capture *c)
 		.clock = c->clock,
 		.t0_ns = c->t0_ns,
 		.t1_ns = c->t1_ns,
+		.edges = c->edges,
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.n_parts = n_parts,
@@ -294,6 +297,8 @@ void capture_assemble(struct capture *c)
 
 	clock_model_free(&c->clock);
 	c->clock = m;
+	if (edges_distance_ns(&c->edges, &m) < 0)
+		c->edges = (struct window_edges){ 0 };
 	report_cut_end(c);
 	make_reports(c);
 	make_warnings(c);
@@ -304,7 +309,7 @@ void capture_assemble(struct capture *c)
 
 int64_t capture_bound_ns(const struct capture *c)
 {
-	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns);
+	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &c->edges);
 }
 
 struct clock_slack capture_slack(const struct capture *c)

@@ -528,6 +528,73 @@ static void test_curve_bends_at_the_models_knots(void)
 	free(k);
 }
 
+/* How many of 200 instants, 1 us apart around T0 + 1 s, are in a window. */
+static uint64_t count_instants(const struct clock_model *m, int64_t t0_ns,
+			       struct window_edges edges)
+{
+	struct xs_builder *b = xs_builder_new();
+	struct rig g;
+	struct err e;
+
+	rig_up(&g);
+	xs_plane(b, 1, "/host:CPU");
+	xs_line(b, 1, "instants", RAW + NS_PER_S - 100 * NS_PER_US);
+	for (int64_t i = 0; i < 200; i++)
+		xs_event(b, "instant", i * NS_PER_US * 1000, 0);
+	xs_finish(b, &g.parts[0].bytes);
+	xs_builder_free(b);
+	g.parts[0].base = PART_RAW;
+	g.a.n_parts = 1;
+	g.a.clock = *m;
+	g.a.t0_ns = t0_ns;
+	g.a.t1_ns = t0_ns + NS_PER_S;
+	g.a.edges = edges;
+	CHECK_OK(assemble(&g.a, &e), e);
+	rig_down(&g);
+	return g.a.events;
+}
+
+/* Between two windows the clock model moves: no event is in both files, or in none. */
+static void test_windows_meet(int64_t moved_ns)
+{
+	struct clock_model first = model(), second = model();
+	struct edges all = { 0 };
+	struct window_edges a, b, none = { 0 };
+	uint64_t before, after;
+
+	first.bound_ns = second.bound_ns = 4000;
+	first.bound_rate = second.bound_rate = 0;
+	second.offset_ns += moved_ns;
+	CHECK(count_instants(&first, T0, none) + count_instants(&second, T0 + NS_PER_S, none) !=
+	      200);
+	a = edges_place(&all, &first, T0, T0 + NS_PER_S);
+	b = edges_place(&all, &second, T0 + NS_PER_S, T0 + 2 * NS_PER_S);
+	CHECK_EQ(a.to.raw_ns, b.from.raw_ns);
+	before = count_instants(&first, T0, a);
+	after = count_instants(&second, T0 + NS_PER_S, b);
+	CHECK_EQ(before, 100);
+	CHECK_EQ(after, 100);
+	CHECK_EQ(assemble_bound_ns(&second, T0 + NS_PER_S, T0 + 2 * NS_PER_S, &b),
+		 assemble_bound_ns(&second, T0 + NS_PER_S, T0 + 2 * NS_PER_S, &none) +
+			 llabs(moved_ns));
+}
+
+/* An edge that no bound explains is of a clock that has broken since. */
+static void test_edge_of_a_broken_clock(void)
+{
+	struct clock_model first = model(), second = model();
+	struct edges all = { 0 };
+	struct window_edges a = edges_place(&all, &first, T0, T0 + NS_PER_S), b;
+
+	second.offset_ns += NS_PER_S;
+	CHECK_EQ(edges_distance_ns(&a, &second), -1);
+	b = edges_place(&all, &second, T0 + NS_PER_S, T0 + 2 * NS_PER_S);
+	CHECK_EQ(b.from.raw_ns, a.to.raw_ns + NS_PER_S);
+	CHECK_EQ(edges_distance_ns(&b, &second), 0);
+	for (int64_t i = 0; i < 2 * EDGES_KEPT; i++)
+		edges_place(&all, &first, T0 + i * NS_PER_S, T0 + (i + 1) * NS_PER_S);
+}
+
 int main(void)
 {
 	test_curve_bends_at_the_models_knots();
@@ -544,5 +611,8 @@ int main(void)
 	test_part_beyond_limits();
 	test_part_without_space();
 	test_nothing();
+	test_windows_meet(5000);
+	test_windows_meet(-5000);
+	test_edge_of_a_broken_clock();
 	return 0;
 }
