@@ -10,8 +10,13 @@
 
 #define BURST_EVERY_NS (5 * NS_PER_MS)
 #define BURSTS_KEPT    40000 /* in the memory of a tracer */
+#define RING_NS	       (60 * NS_PER_S) /* a window may begin so long before it is armed */
 
 int64_t burst_ns(int64_t k);
+
+/* True time: from when on the ring of this host's agent is complete. */
+struct sim_host;
+int64_t sim_ring_begin_ns(const struct sim_host *h);
 
 /* The largest of what a tracer puts into a plane besides; agents that write small files need a small one. */
 extern size_t ballast_limit;

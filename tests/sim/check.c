@@ -18,6 +18,7 @@
 #include "tests/sim/burst.h"
 #include "tests/sim/daemon.h"
 #include "tests/sim/job.h"
+#include "tests/sim/snapshots.h"
 #include "tests/sim/user.h"
 #include "xspace/xspace.h"
 
@@ -282,6 +283,8 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 		sim_fail("session %s host %s: %" PRId64 " bytes, the manifest says %" PRId64,
 			 w->session, f.host, bytes, (int64_t)json_get_int(host, "bytes"));
 	check_window(&f);
+	if (f.n && !f.own_window && !f.no_truth && !own_t0)
+		snapshots_add_file(w->session, f.host, f.first_k, f.last_k);
 	check_counts.events += (uint64_t)f.n;
 	check_counts.more_files += json_array_size(files) - 1;
 	if (json_is_integer(bound) && f.bound_ns > check_counts.worst_bound_ns)

@@ -99,10 +99,9 @@ static void report(uint64_t n, uint64_t failed, const struct play_result *total,
 	printf("sessions checked: %" PRIu64 "; hosts complete %" PRIu64 ", partial %" PRIu64
 	       ", failed %" PRIu64 "; further files %" PRIu64 ", training steps %" PRIu64 "\n",
 	       c->sessions, c->complete, c->partial, c->failed, c->more_files, c->steps);
-	printf("%" PRIu64
-	       " events of captures inside their bounds, worst error %.1f us, hash %016" PRIx64
-	       "\n",
-	       c->events, (double)c->worst_error_ns / 1e3, total->hash);
+	printf("%" PRIu64 " events of captures inside their bounds, worst error %.1f us; %" PRIu64
+	       " edges between windows of hosts, hash %016" PRIx64 "\n",
+	       c->events, (double)c->worst_error_ns / 1e3, c->edges, total->hash);
 }
 
 static int run(const struct sim_conf *conf)

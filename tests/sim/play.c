@@ -13,6 +13,7 @@
 #include "tests/sim/flaky_store.h"
 #include "tests/sim/job.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/snapshots.h"
 #include "tests/sim/user.h"
 
 #define CALM_NS \
@@ -221,6 +222,7 @@ static const struct {
 	{ user_stop, 3, DRAW_USE },	   { user_cancel, 3, DRAW_USE },
 	{ user_retry, 6, DRAW_USE },	   { user_delete, 2, DRAW_USE },
 	{ user_browse, 4, DRAW_USE },	   { client_profile, 4, DRAW_USE },
+	{ snapshot_take, 8, DRAW_USE },	   { snapshot_series, 2, DRAW_USE },
 	{ client_terminate, 1, DRAW_USE }, { job_restart, 1, DRAW_FAILURE },
 	{ end_agent, 8, DRAW_FAILURE },	   { end_aggregator, 4, DRAW_FAILURE },
 	{ pause_agent, 6, DRAW_FAILURE },  { pause_aggregator, 2, DRAW_FAILURE },
@@ -304,6 +306,7 @@ static void make_fleet(int agents)
 	user_new(opts.grace_ns, stage.opts->calm);
 	job_new();
 	client_new();
+	snapshots_new();
 	for (size_t i = 0; i < sim.n_hosts; i++)
 		start_in(sim.hosts[i], rng_scale(&sim.rng, NS_PER_MS, 3 * NS_PER_S));
 }
@@ -314,6 +317,7 @@ static void make_fleet(int agents)
 static void heal(void)
 {
 	sim_cancel(&stage.next);
+	snapshots_stop();
 	flaky_store_heal();
 	for (size_t i = 0; i < sim.n_hosts; i++) {
 		sim.hosts[i]->bytes_per_s = 1000000000;
@@ -365,6 +369,7 @@ static void clear_stage(void)
 {
 	user_free();
 	client_free();
+	snapshots_free();
 	flaky_store_free();
 	daemons_free();
 	for (size_t i = 0; i < sim.n_hosts; i++) {
@@ -442,6 +447,7 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	if (!wait_for_requests(200 * NS_PER_S))
 		sim_fail("%zu captures do not end", user_waiting());
 	check_ends();
+	snapshots_check();
 	client_stop();
 	if (user_has_unanswered_removals())
 		restart_aggregator();

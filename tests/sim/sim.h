@@ -9,7 +9,7 @@
  *   udp.c     net/udp.h          wire.c, channel.c, call.c   net/rpc.h          http.c   net/http_server.h
  *   daemon.c  starts, stops and kills agents and the aggregator; tracer.c records bursts; job.c marks steps
  *   flaky_store.c  the aggregator's store: takes time, fails, is away, kills it; fiber.c lets a worker wait
- *   user.c    requests captures, stops, cancels, retries; client.c uses ProfilerService
+ *   user.c    requests captures, stops, cancels, retries; client.c uses ProfilerService; snapshots.c the past
  *   check.c   checks the sessions; check_store.c what is in the store and in spools
  *   play.c    the schedule of a seed; main.c the command line
  *

@@ -13,7 +13,7 @@ add_custom_command(OUTPUT ${sim_agent}
 	COMMAND ${CMAKE_OBJCOPY} ${sim_agent_keep} ${sim_agent}
 	DEPENDS ${sim_agent_layers} VERBATIM)
 
-set(sim_sources check.c check_store.c client.c crash.c daemon.c daemon_agent.c daemon_aggregator.c flaky_store.c job.c main.c play.c tracer.c user.c)
+set(sim_sources check.c check_store.c client.c crash.c daemon.c daemon_agent.c daemon_aggregator.c flaky_store.c job.c main.c play.c snapshots.c tracer.c user.c)
 list(TRANSFORM sim_sources PREPEND sim/)
 program(tutti-sim SRC ${sim_sources} ${sim_agent} $<TARGET_OBJECTS:sim_fronts>
 	USES test_lib aggregator_core storage xspace net proto base PKG jansson zlib)

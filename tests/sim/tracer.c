@@ -23,6 +23,7 @@ struct sim_tracer {
 	struct loop *loop;
 	struct sim_host *host;
 	int64_t from_ns; /* true time: nothing is known from before it was opened */
+	TAILQ_ENTRY(sim_tracer) entry; /* of "sim" */
 	struct job_process *job; /* of "sim" */
 	struct tracer_run *user; /* of "profiler": who has it; or NULL */
 };
@@ -34,8 +35,11 @@ struct sim_tracer {
 struct use {
 	struct sim_tracer *tracer;
 	struct tracer_run *run;
+	int64_t begin_ns; /* of "sim": the ring's, when the run was armed */
 	struct loop_timer timer;
 };
+
+static TAILQ_HEAD(, sim_tracer) rings = TAILQ_HEAD_INITIALIZER(rings);
 
 int64_t burst_ns(int64_t k)
 {
@@ -61,8 +65,34 @@ static int sim_tracer_open(struct tracer **out, const struct tracer_env *env, st
 
 	(void)e;
 	t->job = env->marks ? job_process_new(env->loop, env->marks) : NULL;
+	TAILQ_INSERT_HEAD(&rings, t, entry);
 	*out = &t->base;
 	return 0;
+}
+
+static int64_t ring_begin_ns(const struct sim_tracer *t)
+{
+	int64_t oldest_ns = sim.now_ns - RING_NS;
+
+	return t->from_ns > oldest_ns ? t->from_ns : oldest_ns;
+}
+
+int64_t sim_ring_begin_ns(const struct sim_host *h)
+{
+	struct sim_tracer *t;
+
+	TAILQ_FOREACH (t, &rings, entry) {
+		if (t->host == h)
+			return ring_begin_ns(t);
+	}
+	return INT64_MAX;
+}
+
+static int64_t sim_tracer_begin_raw_ns(const struct tracer *t)
+{
+	const struct sim_tracer *st = (const struct sim_tracer *)t;
+
+	return host_raw_ns(st->host, ring_begin_ns(st));
 }
 
 static void sim_tracer_state(const struct tracer *t, struct tracer_state *out)
@@ -73,7 +103,7 @@ static void sim_tracer_state(const struct tracer *t, struct tracer_state *out)
 
 /* A line takes the time at its beginning; the second one has to begin where its events are. */
 static void add_bursts(struct xs_builder *b, const struct sim_tracer *t,
-		       const struct tracer_run *run)
+		       const struct tracer_run *run, int64_t begin_ns)
 {
 	int64_t middle = run->t0_raw_ns + (run->t1_raw_ns - run->t0_raw_ns) / 2;
 	int64_t last = sim.now_ns / BURST_EVERY_NS, base = run->t0_raw_ns;
@@ -83,7 +113,7 @@ static void add_bursts(struct xs_builder *b, const struct sim_tracer *t,
 	for (int64_t k = last - BURSTS_KEPT > 0 ? last - BURSTS_KEPT : 0; k <= last; k++) {
 		int64_t at = host_raw_ns(t->host, burst_ns(k));
 
-		if (burst_ns(k) < t->from_ns || burst_ns(k) > sim.now_ns || at < run->t0_raw_ns ||
+		if (burst_ns(k) < begin_ns || burst_ns(k) > sim.now_ns || at < run->t0_raw_ns ||
 		    at >= run->t1_raw_ns || host_is_asleep(t->host, burst_ns(k)))
 			continue;
 		if (at >= middle && !second) {
@@ -116,14 +146,14 @@ static size_t ballast(void)
 
 /* A plane is never split: several large ones make several files. */
 static void add_planes(struct xs_builder *b, const struct sim_tracer *t,
-		       const struct tracer_run *run)
+		       const struct tracer_run *run, int64_t begin_ns)
 {
 	int64_t more = ballast_limit < SMALL_BALLAST ? rng_range(&sim.rng, 0, 5) : 0;
 	char name[32];
 
 	xs_plane(b, 0, "/host:CPU");
 	add_ballast(b, ballast() / 2);
-	add_bursts(b, t, run);
+	add_bursts(b, t, run, begin_ns);
 	for (int64_t i = 1; i <= more; i++) {
 		snprintf(name, sizeof(name), "/host:more %d", (int)i);
 		xs_plane(b, i, name);
@@ -138,12 +168,12 @@ static void give(void *arg)
 	struct tracer_part *part = tracer_run_add_part(run);
 	struct xs_builder *b = xs_builder_new();
 
-	add_planes(b, use->tracer, run);
+	add_planes(b, use->tracer, run, use->begin_ns);
 	xs_finish(b, &part->bytes);
 	xs_builder_free(b);
-	if (run->t0_raw_ns < host_raw_ns(use->tracer->host, use->tracer->from_ns))
+	if (run->t0_raw_ns < host_raw_ns(use->tracer->host, use->begin_ns))
 		tracer_run_set_result(run, RUN_DEGRADED, "window-cut",
-				      "the agent was not there yet");
+				      "the ring does not reach back so far");
 	part->base = PART_RAW;
 	snprintf(part->label, sizeof(part->label), "sim");
 	free(use);
@@ -167,9 +197,20 @@ static void give_later(struct use *use, loop_fn fn)
 		      rng_scale(&sim.rng, NS_PER_MS, 300 * NS_PER_MS), fn, use);
 }
 
+/* From now on the ring keeps what the run needs. */
+static int sim_tracer_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
+{
+	struct sim_tracer *t = (struct sim_tracer *)tracer;
+
+	(void)e;
+	use_new(t, run)->begin_ns = ring_begin_ns(t);
+	return 0;
+}
+
 static void sim_tracer_gather(struct tracer *tracer, struct tracer_run *run)
 {
-	give_later(use_new((struct sim_tracer *)tracer, run), give);
+	(void)tracer;
+	give_later(run->arg, give);
 }
 
 static void sim_tracer_cancel(struct tracer *tracer, struct tracer_run *run)
@@ -185,6 +226,7 @@ static void sim_tracer_cancel(struct tracer *tracer, struct tracer_run *run)
 static void sim_tracer_free(struct tracer *t)
 {
 	job_process_free(((struct sim_tracer *)t)->job);
+	TAILQ_REMOVE(&rings, (struct sim_tracer *)t, entry);
 	free(t);
 }
 
@@ -192,6 +234,8 @@ const struct tracer_ops sim_tracer_ops = {
 	.name = "sim",
 	.open = sim_tracer_open,
 	.state = sim_tracer_state,
+	.begin_raw_ns = sim_tracer_begin_raw_ns,
+	.arm = sim_tracer_arm,
 	.gather = sim_tracer_gather,
 	.cancel = sim_tracer_cancel,
 	.free = sim_tracer_free,

@@ -100,7 +100,9 @@ static int64_t learn_window(struct request *w, const json_t *doc)
 		w->last_ns = INT64_MAX;
 		return sim.now_ns + ASK_AGAIN_NS;
 	}
-	end_ns = session_to_true_ns(w, json_get_int(doc, "t0_ns") + duration_ns);
+	end_ns = w->snapshot_ns;
+	if (!end_ns)
+		end_ns = session_to_true_ns(w, json_get_int(doc, "t0_ns") + duration_ns);
 	w->last_ns = end_ns + EXTENSION * own_grace_ns + SLACK_NS;
 	end_ns += own_grace_ns + SLACK_NS;
 	return end_ns > sim.now_ns ? end_ns : sim.now_ns + ASK_AGAIN_NS;
@@ -211,6 +213,7 @@ struct request *user_accepted(const json_t *doc)
 	snprintf(w->session, sizeof(w->session), "%s", json_get_text(doc, "session"));
 	w->n_hosts = json_array_size(json_object_get(doc, "hosts"));
 	w->by_step = json_object_get(doc, "at_step");
+	w->snapshot_ns = json_is_true(json_object_get(doc, "snapshot")) ? sim.now_ns : 0;
 	w->shift_ns = the_aggregator()->clock.shift_ns;
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]) && flaky_store_is_whole(0);
 	TAILQ_INSERT_TAIL(&requests, w, entry);

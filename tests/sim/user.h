@@ -24,6 +24,7 @@ struct request {
 	int64_t last_ns; /* true time: it is over by then */
 	bool undisturbed; /* since it was accepted the aggregator was well and had a store */
 	bool by_step;
+	int64_t snapshot_ns; /* true time: when a snapshot was accepted; deadlines count from then; 0 = it is none */
 	bool must_complete; /* every host must be complete */
 	enum promise stop, cancel, removal;
 	unsigned int n_stops;
