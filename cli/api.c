@@ -157,7 +157,8 @@ int api_events(const struct api_conf *conf, const char *path,
 	int rc = http_events(&call, &status, on_event, &ev, e);
 
 	if (!rc && status / 100 != 2)
-		rc = err_set(e, ERR_PEER, "%s answered %d", url, status);
+		rc = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_PEER, "%s answered %d", url,
+			     status);
 	free(url);
 	return rc;
 }

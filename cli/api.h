@@ -46,7 +46,7 @@ MUST_CHECK int api_call(const struct api_conf *conf, const char *method, const c
 MUST_CHECK int api_call_on(const struct api_conf *conf, const char *method, const char *kind,
 			   const char *id, const char *verb, json_t **out, struct err *e);
 
-/* Server-sent events with JSON data; fn returns 0 to continue, 1 to end with success. */
+/* Server-sent events with JSON data; fn returns 0 to continue, 1 to end with success. Errors as of api_call(). */
 MUST_CHECK int api_events(const struct api_conf *conf, const char *path,
 			  int (*fn)(void *arg, const char *event, json_t *data), void *arg,
 			  struct err *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One snapshot, or a series of them: windows of --every, one after the other without a gap. A window that cannot be had
- * now (the aggregator restarts) is tried again while the rings have it.
+ * now (the aggregator restarts) is tried again while the rings have it, with all hosts of the window before.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +20,9 @@
 #define AFTER_END_NS \
 	(100 * NS_PER_MS) /* clocks of this program and the aggregator differ by less in a series */
 #define RETRY_NS NS_PER_S
+#define COMEBACK_NS \
+	(35 * NS_PER_S) /* so long agents may take to connect to a restarted aggregator */
+#define LAST_TRIES 10 /* of deletions, when the series has ended */
 
 struct conf {
 	struct api_conf api;
@@ -75,11 +78,14 @@ static int fill_request(json_t *request, const struct conf *conf, const struct i
 }
 
 /* `*capture` is the answer, a new reference. */
-static int take(const struct conf *conf, const struct instant *end, json_t **capture, struct err *e)
+static int take(const struct conf *conf, const struct instant *end, json_t *known, json_t **capture,
+		struct err *e)
 {
 	json_t *request = json_object();
 	int rc = fill_request(request, conf, end, e);
 
+	if (known)
+		json_put(request, "known", json_incref(known));
 	if (!rc)
 		rc = request_post(&conf->api, "snapshot", "/api/v1/snapshots", request, capture, e);
 	json_decref(request);
@@ -102,31 +108,39 @@ struct series {
 	int64_t end_ns; /* of its window; session clock */
 	int64_t due_mono_ns; /* when that is over, at the latest */
 	json_t *list; /* what --json prints */
+	json_t *hosts; /* names, of the last window; NULL = none yet */
 	int worst; /* enum exit_code */
 };
 
-static void drop_oldest(struct series *s)
+/* False: it is still there. */
+static bool drop_oldest(struct series *s)
 {
 	struct member oldest = s->members[0];
 	struct err e;
 
+	if (api_call_on(&s->conf->api, "DELETE", "sessions", oldest.session, "", NULL, &e) &&
+	    e.code != ERR_NOT_FOUND) {
+		fprintf(stderr, "tutti snapshot: %s could not be deleted yet: %s\n", oldest.session,
+			e.msg);
+		return false;
+	}
 	memmove(s->members, s->members + 1, --s->n * sizeof(*s->members));
 	s->bytes -= oldest.bytes;
-	if (api_call_on(&s->conf->api, "DELETE", "sessions", oldest.session, "", NULL, &e) &&
-	    e.code != ERR_NOT_FOUND)
-		fprintf(stderr, "tutti snapshot: %s could not be deleted: %s\n", oldest.session,
-			e.msg);
 	free(oldest.session);
+	return true;
 }
 
-/* The last session always stays. */
-static void enforce_retention(struct series *s)
+/* The last session always stays. False: a session could not be deleted, the next call tries it again. */
+static bool enforce_retention(struct series *s)
 {
 	const struct conf *conf = s->conf;
 
 	while (s->n > 1 && ((conf->keep && s->n > (size_t)conf->keep) ||
-			    (conf->keep_total_bytes && s->bytes > conf->keep_total_bytes)))
-		drop_oldest(s);
+			    (conf->keep_total_bytes && s->bytes > conf->keep_total_bytes))) {
+		if (!drop_oldest(s))
+			return false;
+	}
+	return true;
 }
 
 static void add_member(struct series *s, const json_t *result)
@@ -164,14 +178,31 @@ static void report(struct series *s, const json_t *result)
 	json_array_append_new(s->list, row);
 }
 
-static int finish_one(struct series *s, const char *session, struct err *e)
+static void remember_hosts(struct series *s, const json_t *result)
+{
+	size_t i;
+	json_t *host;
+
+	json_decref(s->hosts);
+	s->hosts = json_array();
+	json_array_foreach(json_object_get(result, "hosts"), i, host)
+		json_array_append(s->hosts, json_object_get(host, "host"));
+}
+
+/* `may_fail`: a failed one is reported; else it is an ERR_NOT_FOUND, and its window is to be taken again. */
+static int finish_one(struct series *s, const char *session, bool may_fail, struct err *e)
 {
 	json_t *result = NULL;
 	int rc = follow_to_end(&s->conf->api, session, &result, e);
+	bool committed = !rc && !strcmp(json_get_text(result, "state"), "committed");
 
-	if (!rc) {
+	if (!rc && !committed && !may_fail) {
+		rc = err_set(e, ERR_NOT_FOUND, "%s failed: %s", session,
+			     json_get_text(result, "error"));
+	} else if (!rc) {
 		report(s, result);
-		if (!strcmp(json_get_text(result, "state"), "committed"))
+		remember_hosts(s, result);
+		if (committed)
 			add_member(s, result);
 		enforce_retention(s);
 	}
@@ -179,21 +210,62 @@ static int finish_one(struct series *s, const char *session, struct err *e)
 	return rc;
 }
 
-/*
- * Takes the window that ends at `end` and follows its session to the end. `*session` is NULL before the first attempt;
- * later ones go on with it, so that no window becomes two sessions.
- */
-static int attempt(struct series *s, const struct instant *end, char **session, struct err *e)
+static bool is_window(const struct series *s, const json_t *doc)
 {
-	json_t *capture = NULL;
-	int rc = *session ? 0 : take(s->conf, end, &capture, e);
+	const char *run = s->conf->run ? s->conf->run : "";
 
+	return json_get_int(doc, "duration_ns") == s->conf->every_ns &&
+	       json_get_int(doc, "t0_ns") + s->conf->every_ns == s->end_ns &&
+	       !strcmp(json_get_text(doc, "run"), run) &&
+	       strcmp(json_get_text(doc, "state"), "failed");
+}
+
+/* An aggregator may have begun the snapshot and ended before it answered. Its session among these, or NULL; the caller
+ * frees it. */
+static char *find_begun(const struct series *s, const char *kind)
+{
+	char *path = xasprintf("/api/v1/%s", kind), *session = NULL;
+	json_t *answer = NULL, *doc;
+	struct err e;
+	size_t i;
+
+	if (!api_call(&s->conf->api, "GET", path, NULL, &answer, &e)) {
+		json_array_foreach(json_object_get(answer, kind), i, doc)
+		{
+			if (!session && is_window(s, doc))
+				session = xstrdup(json_get_text(doc, "session"));
+		}
+	}
+	json_decref(answer);
+	free(path);
+	return session;
+}
+
+/* A window that is asked for, again where it must. */
+struct
+try {
+	char *session; /* NULL before it has one; later attempts go on with it: no window becomes two sessions */
+	int64_t until_mono_ns; /* so long the hosts of the window before are waited for; 0 = no attempt has failed yet */
+};
+
+static int attempt(struct series *s, const struct instant *end, struct try *t, struct err *e)
+{
+	bool again = t->until_mono_ns, waits = !again || now_mono_ns() < t->until_mono_ns;
+	json_t *capture = NULL;
+	int rc = 0;
+
+	if (again && !t->session)
+		t->session = find_begun(s, "captures");
+	if (again && !t->session)
+		t->session = find_begun(s, "sessions");
+	if (!t->session)
+		rc = take(s->conf, end, waits ? s->hosts : NULL, &capture, e);
 	if (capture) {
-		*session = xstrdup(json_get_text(capture, "session"));
+		t->session = xstrdup(json_get_text(capture, "session"));
 		s->end_ns = json_get_int(capture, "t0_ns") + json_get_int(capture, "duration_ns");
 	}
 	json_decref(capture);
-	return rc ? rc : finish_one(s, *session, e);
+	return rc ? rc : finish_one(s, t->session, !waits, e);
 }
 
 /*
@@ -202,12 +274,12 @@ static int attempt(struct series *s, const struct instant *end, char **session, 
  */
 static int take_one(struct series *s, const struct instant *end, struct err *e)
 {
-	char *session = NULL;
+	struct try t = { 0 };
 	int rc;
 
 	for (;;) {
-		rc = attempt(s, end, &session, e);
-		if (!rc || (s->number == 1 && !session))
+		rc = attempt(s, end, &t, e);
+		if (!rc || (s->number == 1 && !t.session))
 			break;
 		fprintf(stderr, "tutti snapshot: number %" PRIu64 ": %s\n", s->number, e->msg);
 		if (rc == ERR_INVALID) {
@@ -216,12 +288,14 @@ static int take_one(struct series *s, const struct instant *end, struct err *e)
 			break;
 		}
 		if (rc == ERR_NOT_FOUND) { /* it never became a session */
-			free(session);
-			session = NULL;
+			free(t.session);
+			t.session = NULL;
 		}
+		if (!t.until_mono_ns)
+			t.until_mono_ns = now_mono_ns() + COMEBACK_NS;
 		now_sleep_until_mono(now_mono_ns() + RETRY_NS);
 	}
-	free(session);
+	free(t.session);
 	return rc;
 }
 
@@ -249,6 +323,8 @@ static int take_series(const struct conf *conf, struct err *e)
 
 	while (!rc && (int64_t)s.number < last)
 		rc = take_next(&s, e);
+	for (int i = 0; !rc && i < LAST_TRIES && !enforce_retention(&s); i++)
+		now_sleep_until_mono(now_mono_ns() + RETRY_NS);
 	if (conf->api.json) {
 		json_t *doc = json_object();
 
@@ -257,6 +333,7 @@ static int take_series(const struct conf *conf, struct err *e)
 		json_decref(doc);
 	}
 	json_decref(s.list);
+	json_decref(s.hosts);
 	for (size_t i = 0; i < s.n; i++)
 		free(s.members[i].session);
 	free(s.members);
@@ -299,7 +376,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		return err_prefix(e, "--ending-at");
 	if (conf->every_ns)
 		return take_series(conf, e);
-	rc = take(conf, &end, &capture, e);
+	rc = take(conf, &end, NULL, &capture, e);
 	if (!rc)
 		rc = follow_capture(&conf->api, json_get_text(capture, "session"), e);
 	json_decref(capture);

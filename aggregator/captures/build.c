@@ -67,6 +67,24 @@ static int check_request(const struct capture_request *req, struct err *e)
 	return req->run && *req->run ? name_check_run(req->run, e) : 0;
 }
 
+/* A restarted aggregator learns its fleet from the agents that connect: until they have, "all" is not all. */
+static int check_known(struct registry *registry, const json_t *names, struct err *e)
+{
+	size_t i;
+	json_t *name;
+
+	json_array_foreach(names, i, name)
+	{
+		if (!json_is_string(name))
+			return err_set(e, ERR_INVALID, "known is not an array of names");
+		if (!registry_find(registry, json_string_value(name)))
+			return err_set(e, ERR_BUSY,
+				       "host %.60s has not connected to this aggregator yet",
+				       json_string_value(name));
+	}
+	return 0;
+}
+
 /* ---- tracers ---- */
 
 static bool host_has_tracer(const struct host *h, const char *name)
@@ -251,6 +269,8 @@ int capture_build(struct captures *cs, const struct capture_request *req, struct
 	rc = capture_check_ready(cs, e);
 	if (!rc)
 		rc = check_request(req, e);
+	if (!rc)
+		rc = check_known(cs->env.registry, req->known, e);
 	if (!rc)
 		rc = registry_select(cs->env.registry,
 				     req->hosts && *req->hosts ? req->hosts : "all", &hosts, &n, e);

@@ -170,6 +170,7 @@ struct capture {
 
 struct capture_request {
 	const char *hosts; /* selector; NULL or "" = all */
+	json_t *known; /* array of names that must be known, or NULL; borrowed */
 	const char *run; /* NULL or "" = none */
 	int64_t duration_ns;
 	bool open_ended;
@@ -229,8 +230,8 @@ void captures_free(struct captures *cs); /* no job of them is under way */
 
 /*
  * ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many captures are under
- * way and queued), ERR_BUSY (the aggregator is stopping, the store takes no writes, or the capture would have
- * to wait and may not). A plan that the store does not take ends the capture: capture_when_durable() has ERR_BUSY
+ * way and queued), ERR_BUSY (the aggregator is stopping, the store takes no writes, a host of `known` is not, or the
+ * capture would have to wait and may not). A plan that the store does not take ends the capture: capture_when_durable() has ERR_BUSY
  * then. An open-ended capture begins now and never waits. `*out` may be a capture that another caller requested
  * before: then its `callers` is above 1.
  */

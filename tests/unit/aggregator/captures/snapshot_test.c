@@ -213,7 +213,34 @@ static void test_recovered(void)
 	fleet_stop(&f);
 }
 
-/* Of a host whose clock is not calibrated nobody knows how far its ring reaches: it may have the window. */
+/* After a restart "all" is not all before agents have connected. */
+static void test_known_hosts(void)
+{
+	struct capture_request req = {
+		.duration_ns = LAST_NS, .snapshot = true, .ago_ns = 1, .origin = "test"
+	};
+	struct fleet f;
+	struct fake a = { .auto_arm = true }, b = { .auto_arm = true };
+	struct capture *c;
+	struct err e = { 0 };
+
+	fleet_start(&f, 0, 0);
+	fake_connect(&a, &f, "a");
+	req.known = json_pack("[ss]", "a", "b");
+	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_BUSY);
+	CHECK(strstr(e.msg, "host b has not connected"));
+	fake_connect(&b, &f, "b");
+	CHECK_OK(capture_begin(f.agg.captures, &req, &c, &e), e);
+	json_decref(req.known);
+	req.known = json_pack("[i]", 7);
+	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_INVALID);
+	json_decref(req.known);
+	fake_forget(&a);
+	fake_forget(&b);
+	fleet_stop(&f);
+}
+
+/* How far a ring reaches is not known before its host's clock is calibrated: it may have the window. */
 static void test_unknown_reach(void)
 {
 	struct fleet f;
@@ -242,6 +269,7 @@ int main(void)
 	test_no_queue();
 	test_refused();
 	test_unknown_reach();
+	test_known_hosts();
 	test_retry();
 	test_recovered();
 	return 0;

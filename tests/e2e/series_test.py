@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A series of snapshots while the aggregator is killed, and while its disk is full: every window is one session of all hosts."""
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+from lib import xspace
+from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.leftovers import die_with_parent
+
+HOSTS = {"host-a": [], "host-b": ["--test-clock-offset", "5s"], "host-c": ["--test-clock-offset", "-3s"]}
+WINDOWS = int(sys.argv[1]) if len(sys.argv) > 1 else 4  # series_test.py [WINDOWS [SEED]]: many more than the test's
+rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+KEEP = min(5, WINDOWS // 2)
+
+
+class Store:
+    """A store that fails by rules (storage/store_fault.h)."""
+
+    def __init__(self, c):
+        self.rules = c.dir / "rules"
+        self.set("")
+        self.flag = f"--store=fault://{self.rules}!file://{c.store}"
+
+    def set(self, text):
+        new = self.rules.with_suffix(".new")
+        new.write_text(text)
+        os.rename(new, self.rules)
+
+
+class Series:
+    def __init__(self, c, *flags):
+        self.c = c
+        self.err = open(c.dir / "series.log", "w+")
+        self.p = subprocess.Popen([BIN / "tutti", "snapshot", "--every", "1s", "--for", f"{WINDOWS}s", "--json", *flags],
+                                  env={**os.environ, "TUTTI_SERVER": c.url}, stdout=subprocess.PIPE, stderr=self.err, text=True,
+                                  preexec_fn=die_with_parent)
+
+    def runs(self):
+        return self.p.poll() is None
+
+    def finish(self):
+        out, _ = self.p.communicate(timeout=(WINDOWS * 5 + 120) * SLOW)
+        self.err.seek(0)
+        return json.loads(out)["snapshots"], self.err.read()
+
+
+def start(c, *flags):
+    c.aggregator(*flags)
+    for host, clock in HOSTS.items():
+        c.agent(host, *clock, "--reconnect-max", "1s")
+    c.wait_hosts(3)
+    c.burst(*HOSTS, flags=("--period", "100ms", "--work", "10ms"))
+    time.sleep(1)
+
+
+def check(c, rows, said):
+    """Each window once, all in order, each of all hosts; the last ones are in the store, no others; no burst twice or missing."""
+    assert len(rows) == WINDOWS, (rows, said)
+    for a, b in zip(rows, rows[1:]):
+        assert a["t0_ns"] + a["duration_ns"] == b["t0_ns"], (a, b, said)
+    assert [r["state"] for r in rows] == ["committed"] * WINDOWS, (rows, said)
+    kept = rows[-KEEP:]
+    wait_until("the others to be deleted", lambda: {s["session"] for s in c.get("/api/v1/sessions?limit=1000")["sessions"]} ==
+               {r["session"] for r in kept})
+    seen = {host: [] for host in HOSTS}
+    for r in kept:
+        doc = c.get(f"/api/v1/sessions/{r['session']}")
+        states = {h["host"]: (h["state"], h["reason"]) for h in doc["hosts"]}
+        assert states == {h: ("complete", "") for h in HOSTS}, (states, said)
+        for h in doc["hosts"]:
+            space = xspace.load(c.logdir / "plugins/profile" / r["session"] / h["file"])
+            seen[h["host"]] += [int(t.split()[1]) for t in xspace.marks(space)]
+    made = {int(line.split()[1]) for line in c.log("burst").splitlines() if line.startswith("burst ")}
+    for host, n in seen.items():
+        assert len(n) == len(set(n)) and set(n) == {m for m in made if min(n) <= m <= max(n)}, (host, sorted(n))
+
+
+def test_aggregator_is_killed():
+    """At any point: between two windows, in one, while an old one is being deleted."""
+    with Cluster() as c:
+        start(c)
+        series = Series(c, "--keep", str(KEEP))
+        kills = 0
+        while series.runs():
+            time.sleep(rng.uniform(0.2, 4))
+            if not series.runs() or kills * 4 > WINDOWS:
+                break
+            c.kill("aggregator")
+            kills += 1
+            time.sleep(rng.uniform(0, 2))
+            c.aggregator()
+        rows, said = series.finish()
+        print(f"     {kills} kills in {len(rows)} windows", flush=True)
+        check(c, rows, said)
+
+
+def test_disk_is_full():
+    """The store takes nothing for a while."""
+    with Cluster() as c:
+        store = Store(c)
+        start(c, store.flag)
+        series = Series(c, "--keep", str(KEEP))
+        for _ in range(1 + WINDOWS // 30):
+            time.sleep(rng.uniform(1, 3))
+            store.set("put,write * full")
+            time.sleep(rng.uniform(1, 5))
+            store.set("")
+        rows, said = series.finish()
+        check(c, rows, said)
+
+
+main(test_aggregator_is_killed, test_disk_is_full)
