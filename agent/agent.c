@@ -11,6 +11,7 @@
 #include "agent/local/local_service.h"
 #include "agent/local/profiler_service.h"
 #include "agent/marks/marks.h"
+#include "agent/python/python.h"
 #include "agent/tracer/set.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -24,6 +25,7 @@ struct agent {
 	struct spool *spool;
 	struct clock *clock;
 	struct marks *marks;
+	struct python *python;
 	struct tracer **tracers; /* opened; NULL-terminated */
 	struct captures *captures;
 	struct profiler_service *profiler_service; /* NULL = none */
@@ -76,12 +78,22 @@ static int start_marks(struct agent *a, struct err *e)
 	return 0;
 }
 
+static int start_python(struct agent *a, struct err *e)
+{
+	const struct ring_limits limits = ring_limits(a);
+
+	(void)e;
+	a->python = python_new(a->loop, &limits);
+	return 0;
+}
+
 static int start_tracers(struct agent *a, struct err *e)
 {
 	const struct tracer_env env = {
 		.loop = a->loop,
 		.rpc = a->rpc,
 		.marks = a->marks,
+		.python = a->python,
 		.ring = ring_limits(a),
 		.host = a->conf->host,
 		.listen = a->conf->listen,
@@ -183,6 +195,7 @@ DEFINE_STOP(rpc, rpc_free)
 DEFINE_STOP(spool, spool_free)
 DEFINE_STOP(clock, clock_free)
 DEFINE_STOP(marks, marks_free)
+DEFINE_STOP(python, python_free)
 DEFINE_STOP(tracers, tracer_set_close)
 DEFINE_STOP(captures, captures_free)
 DEFINE_STOP(profiler_service, profiler_service_free)
@@ -198,6 +211,7 @@ static const struct part {
 	{ "spool", start_spool, stop_spool },
 	{ "clock", start_clock, stop_clock },
 	{ "marks", start_marks, stop_marks },
+	{ "python", start_python, stop_python },
 	{ "tracers", start_tracers, stop_tracers },
 	{ "captures", start_captures, stop_captures },
 	{ "profiler-service", start_profiler_service, stop_profiler_service },

@@ -10,6 +10,7 @@
 	ROW(pytorch) /* what PyTorch processes record about themselves */ \
 	ROW(cpu) /* what runs on the CPUs: perf samples, always on */ \
 	ROW(sched) /* when each thread ran or waited for a CPU, always on */ \
+	ROW(python) /* what Python programs do: stacks copied from outside, always on */ \
 	ROW(metrics) /* numbers from /proc, ten times a second */ \
 	ROW(marks) /* marks that processes send through the local socket */
 

@@ -29,6 +29,7 @@
 struct loop;
 struct rpc;
 struct marks;
+struct python;
 struct tracer;
 struct tracer_ops;
 
@@ -37,6 +38,7 @@ struct tracer_env {
 	struct loop *loop;
 	struct rpc *rpc;
 	struct marks *marks;
+	struct python *python; /* samples of Python programs, once a driver starts it */
 	struct ring_limits ring; /* of each tracer's ring */
 	const char *host; /* this host's name in sessions */
 	const char *listen; /* address of the agent's own ProfilerService; NULL or "" = none */

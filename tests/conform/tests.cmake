@@ -25,11 +25,13 @@ target_link_libraries(conform_tracer_driver PRIVATE tutti_flags test_lib agent_t
 set(tracer_cpu_flags --cpu-hz=1000)
 set(tracer_metrics_flags --metrics-hz=100)
 set(tracer_profiler_flags "--discover=false --profiler=FAKE")
+set(tracer_python_flags --python-hz=200)
 get_property(drivers GLOBAL PROPERTY TRACERS)
 foreach(driver ${drivers})
 	tracer_test(${driver} conform_tracer_driver ${driver} "${tracer_${driver}_flags}")
 endforeach()
 tracer_test(cpu_unprivileged conform_tracer_driver cpu --cpu-hz=1000 --unprivileged)
+tracer_test(python_unprivileged conform_tracer_driver python --python-hz=200 --unprivileged)
 
 add_executable(conform_tracer_fakes conform/tracer_fakes_test.c ${tracer_suite}
 	${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/marks/marks.h"
+#include "agent/python/python.h"
 #include "agent/tracers.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -77,6 +78,7 @@ int main(int argc, char **argv)
 	CHECK_OK(rpc_new(&s.env.rpc, s.env.loop, &e), e);
 	/* The marks' ring is the agent's, not the tracer's: small from the start. */
 	s.env.marks = marks_new(&small, now_raw_ns());
+	s.env.python = python_new(s.env.loop, &small);
 	if (!strcmp(argv[1], "marks")) {
 		s.feed = add_marks;
 		s.arg = s.env.marks;
@@ -85,6 +87,7 @@ int main(int argc, char **argv)
 	s.flags = flags;
 	tracer_conform(&s);
 	fake_profiler_free(fake);
+	python_free(s.env.python);
 	marks_free(s.env.marks);
 	rpc_free(s.env.rpc);
 	loop_free(s.env.loop);

@@ -8,6 +8,7 @@ set_target_properties(stuck_pread PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BI
 program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e")
+e2e_test(python "e2e")
 e2e_test(clock "e2e")
 e2e_test(odd_clock "e2e")
 e2e_test(causality "e2e")

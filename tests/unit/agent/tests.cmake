@@ -16,8 +16,12 @@ unit_test(agent/perf/stacks_test PURE USES agent_perf)
 unit_test(agent/proc/command_test PURE USES agent_proc)
 unit_test(agent/proc/listeners_test PURE USES agent_proc)
 unit_test(agent/symbols/symbols_test PURE USES agent_symbols)
+unit_test(agent/python/layout_test PURE USES agent_python)
+unit_test(agent/python/targets_test PURE USES agent_python SRC ${CMAKE_SOURCE_DIR}/tests/lib/fake_python.c)
 fuzz_test(elf USES agent_symbols)
 fuzz_test(perf USES tracer_cpu tracer_sched)
+fuzz_test(perf USES tracer_cpu)
+fuzz_test(python USES agent_python)
 fuzz_test(proc_text USES agent_symbols agent_proc)
 
 # ---- tracers ----

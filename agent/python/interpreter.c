@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/python/interpreter.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "agent/proc/foreign_file.h"
+#include "agent/proc/maps.h"
+#include "agent/symbols/elf_object.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+#define FILES_KNOWN    32
+#define FILE_BYTES_MAX (UINT64_C(4) << 30)
+
+enum { RUNTIME, VERSION, OBJECTS };
+static const char *const object_names[OBJECTS] = { "_PyRuntime", "Py_Version" };
+
+/* A file that was read; addresses are the file's own. */
+struct python_file {
+	dev_t dev;
+	ino_t inode;
+	struct timespec modified;
+	uint64_t objects[OBJECTS]; /* 0 = the file has none */
+};
+
+struct python_files {
+	struct python_file v[FILES_KNOWN];
+	size_t next; /* the oldest, to be replaced */
+};
+
+struct python_files *python_files_new(void)
+{
+	return xcalloc(1, sizeof(struct python_files));
+}
+
+void python_files_free(struct python_files *files)
+{
+	free(files);
+}
+
+/* ---- files ---- */
+
+static int read_fd(void *arg, uint64_t offset, void *out, size_t len, struct err *e)
+{
+	return file_read_exact(*(int *)arg, offset, out, len, "the file", e);
+}
+
+/* Overlay file systems list another inode in maps than stat() gives. */
+static bool is_mapped_file(int fd, const struct stat *st, const struct proc_map *map, bool here)
+{
+	struct statfs fs;
+
+	if (st->st_ino == map->inode)
+		return true;
+	return !here && !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/* The file as its process sees it. The maps of a process in a chroot have paths of the reader's root. */
+static int open_mapped(uint32_t pid, const struct proc_map *map, struct stat *st, struct err *e)
+{
+	int rc = foreign_open(pid, map->path, st, e), fd = rc;
+
+	if (fd >= 0 && !is_mapped_file(fd, st, map, false)) {
+		close(fd);
+		fd = rc = err_set(e, ERR_NOT_FOUND, "%.150s is another file by now", map->path);
+	}
+	if (fd >= 0 || rc == ERR_DENIED)
+		return fd;
+	fd = foreign_open_here(map->path, st, NULL);
+	if (fd >= 0 && is_mapped_file(fd, st, map, true))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static struct python_file *find_file(struct python_files *files, const struct stat *st)
+{
+	for (size_t i = 0; i < FILES_KNOWN; i++) {
+		struct python_file *f = &files->v[i];
+
+		if (f->inode == st->st_ino && f->dev == st->st_dev &&
+		    !memcmp(&f->modified, &st->st_mtim, sizeof(f->modified)))
+			return f;
+	}
+	return NULL;
+}
+
+static int read_file(struct python_files *files, const struct elf_source *src,
+		     const struct stat *st, struct python_file **out, struct err *e)
+{
+	struct python_file f = { st->st_dev, st->st_ino, st->st_mtim, { 0 } };
+	int rc = elf_objects_find(src, object_names, OBJECTS, f.objects, e);
+
+	if (rc)
+		return rc;
+	*out = &files->v[files->next++ % FILES_KNOWN];
+	**out = f;
+	return 0;
+}
+
+/* Addresses in the process of the objects that the mapped file has. */
+static int load_objects(struct python_files *files, uint32_t pid, const struct proc_map *map,
+			uint64_t objects[OBJECTS], struct err *e)
+{
+	struct stat st;
+	int fd = open_mapped(pid, map, &st, e), rc = fd;
+	struct elf_source src = { .read = read_fd, .arg = &fd, .size = (uint64_t)st.st_size };
+	struct python_file *f;
+	uint64_t loaded;
+
+	if (fd < 0)
+		return rc;
+	f = find_file(files, &st);
+	rc = f ? 0 : read_file(files, &src, &st, &f, e);
+	if (!rc)
+		rc = elf_load_address(&src, map->offset, &loaded, e);
+	for (size_t i = 0; !rc && i < OBJECTS; i++)
+		objects[i] = f->objects[i] ? map->start + (f->objects[i] - loaded) : 0;
+	close(fd);
+	return rc;
+}
+
+/* ---- the process ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* libpython, else the executable if its name begins with "python". NULL: no Python. */
+static const struct proc_map *choose_map(const struct proc_maps *maps)
+{
+	const struct proc_map *program = NULL;
+
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct proc_map *m = &maps->v[i];
+
+		if (map_kind_of(m->path) != MAP_KIND_FILE)
+			continue;
+		if (!strncmp(base_name(m->path), "libpython3.", 11))
+			return m;
+		if (!program && !strncmp(base_name(m->path), "python", 6))
+			program = m;
+	}
+	return program;
+}
+
+static int read_error(struct err *e, const char *what)
+{
+	if (errno == EPERM || errno == EACCES)
+		return err_set(e, ERR_DENIED,
+			       "reading %s by process_vm_readv: Operation not permitted: grant "
+			       "CAP_SYS_PTRACE",
+			       what);
+	if (errno == ENOSYS)
+		return err_set(
+			e, ERR_UNSUPPORTED,
+			"process_vm_readv is not permitted by seccomp, or not in this kernel");
+	return err_set(e, ERR_CLOSED, "reading %s: %s", what, strerror(errno));
+}
+
+/* The version and the first bytes of _PyRuntime, which are in its layout's table. */
+static int load_layout(struct python_interpreter *out, const uint64_t objects[OBJECTS],
+		       const struct python_memory *memory, struct err *e)
+{
+	uint8_t table[PYTHON_TABLE_BYTES];
+	uint64_t version = 0;
+
+	if (!python_memory_get(memory, objects[VERSION], &version, sizeof(version)))
+		return read_error(e, "Py_Version");
+	if (!python_memory_get(memory, objects[RUNTIME], table, sizeof(table)))
+		return read_error(e, "_PyRuntime");
+	out->runtime = objects[RUNTIME];
+	return python_layout_load(&out->layout, version, table, sizeof(table), e);
+}
+
+int python_interpreter_find(struct python_interpreter *out, struct python_files *files,
+			    uint32_t pid, const struct python_memory *memory, struct err *e)
+{
+	uint64_t objects[OBJECTS] = { 0 };
+	const struct proc_map *map;
+	struct proc_maps maps;
+	int rc = proc_maps_read(&maps, pid, e);
+
+	if (rc)
+		return rc == ERR_DENIED ? rc : ERR_CLOSED;
+	map = choose_map(&maps);
+	if (!map)
+		rc = err_set(e, ERR_NOT_FOUND, "no file of CPython is mapped");
+	else
+		rc = load_objects(files, pid, map, objects, e);
+	if (!rc && !objects[RUNTIME])
+		rc = err_set(e, ERR_NOT_FOUND, "%.150s has no symbol _PyRuntime", map->path);
+	else if (!rc && !objects[VERSION])
+		rc = err_set(e, ERR_UNSUPPORTED, "%.100s is a CPython before 3.11",
+			     base_name(map->path));
+	if (!rc)
+		rc = load_layout(out, objects, memory, e);
+	proc_maps_release(&maps);
+	return rc;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Samples of what the Python programs of this host do: which thread was in which function and line, when. A worker
+ * finds the processes and copies their stacks, without stopping them (targets.h); the samples are kept in a ring.
+ * Nothing happens before python_start(). Loop thread, except where a function says otherwise.
+ */
+#ifndef AGENT_PYTHON_PYTHON_H
+#define AGENT_PYTHON_PYTHON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/python/functions.h"
+#include "agent/tracer/ring.h"
+
+struct loop;
+struct python;
+
+struct python *python_new(struct loop *l, const struct ring_limits *limits);
+void python_free(struct python *py); /* NULL is fine */
+
+/* Begins to find processes, and to sample them `hz` times a second; 0 = not yet. */
+void python_start(struct python *py, int hz);
+
+/* From now on. Sampling takes PYTHON_SHARE of a CPU at most: with very many threads there are fewer samples. */
+#define PYTHON_SHARE 50 /* one 50th */
+void python_set_hz(struct python *py, int hz);
+
+/* NULL before python_start(). */
+struct ring *python_ring(const struct python *py);
+
+/* Processes that are sampled, and those that run Python and cannot be. */
+struct python_health {
+	size_t sampled, denied, unsupported;
+	bool is_own_only; /* only processes of the agent's own user can be read */
+	int errno_value; /* why it may not even read its own memory: there is no such call; 0 = it may */
+	char denied_why[200], unsupported_why[200]; /* of one process; "" if there is none */
+};
+void python_get_health(const struct python *py, struct python_health *out);
+
+/* ---- cutting ---- */
+
+#define PYTHON_NODE_TORN UINT32_MAX /* a node: the copy of the stack did not fit together */
+
+struct python_sample {
+	int64_t raw_ns;
+	uint32_t process; /* serial */
+	uint32_t tid;
+	uint32_t
+		node; /* the stack: its innermost frame; 0 = no Python function; or PYTHON_NODE_TORN */
+	uint32_t period_us; /* until the next sample, as planned */
+};
+
+/* A frame: a call of a function by the frame `parent`, which is in a line of its own. */
+struct python_node {
+	uint32_t function; /* index into `functions` */
+	uint32_t line;
+	uint32_t parent; /* 0 = none */
+	bool is_entry; /* C called it: frames of C are between it and its parent */
+};
+
+struct python_thread_name {
+	uint32_t tid;
+	char name[16];
+};
+
+struct python_process {
+	uint32_t serial, pid;
+	int minor; /* of CPython 3.x */
+	char command[96];
+	int64_t ended_raw_ns; /* 0 = it runs */
+	struct python_thread_name *threads;
+	size_t n_threads;
+};
+
+/* The samples of a window with all that a worker needs to read them. */
+struct python_cut {
+	struct ring_cut *records;
+	struct python_sample *samples; /* by process, thread, time; read by python_cut_load() */
+	size_t n_samples, cap_samples;
+	struct python_node *nodes; /* 1 .. n_nodes - 1 */
+	size_t n_nodes;
+	struct python_function *functions; /* texts are NULL where no node has the function */
+	size_t n_functions;
+	struct python_process *processes; /* by serial */
+	size_t n_processes;
+};
+
+/* Takes `records`, a cut of the ring made now. */
+struct python_cut *python_cut_new(const struct python *py, struct ring_cut *records);
+
+/* Any thread. Returns how many samples could not be read. */
+uint64_t python_cut_load(struct python_cut *cut);
+void python_cut_free(struct python_cut *cut); /* NULL is fine */
+
+/* NULL if it is not known. */
+const struct python_process *python_cut_process(const struct python_cut *cut, uint32_t serial);
+
+#endif

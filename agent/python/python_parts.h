@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of a struct python, shared by python.c (sampling) and python_cut.c (cuts). */
+#ifndef AGENT_PYTHON_PYTHON_PARTS_H
+#define AGENT_PYTHON_PYTHON_PARTS_H
+
+#include "agent/python/python.h"
+#include "agent/python/targets.h"
+#include "base/loop.h"
+
+/* In the offset of a stack's node, beside the line: is_entry. The node's image is the function. */
+#define NODE_IS_ENTRY (UINT64_C(1) << 32)
+
+/* A sample as a record of the ring, which adds the time. */
+struct sample_bytes {
+	uint32_t process, tid, node, period_us;
+};
+
+struct python {
+	struct loop *loop;
+	struct ring_limits limits;
+	struct ring *ring; /* of struct sample_bytes; NULL = not started */
+	struct stacks *stacks;
+	uint32_t generation; /* of the stacks' numbers: grows when some are freed */
+	const struct python_function **functions; /* by number; the worker's */
+	size_t n_functions;
+	struct python_process *processes; /* by serial */
+	size_t n_processes, n_sampled;
+	struct python_unread unread;
+	int probe_errno;
+
+	struct python_worker *worker;
+	bool is_busy; /* the worker works */
+	struct loop_timer timer;
+	int hz;
+	int64_t period_ns; /* from the begin of the last round to that of the next */
+	int64_t began_mono_ns, scanned_mono_ns;
+};
+
+/* Of processes in order of their serials; NULL if there is none. */
+struct python_process *python_process_find(struct python_process *v, size_t n, uint32_t serial);
+
+#endif

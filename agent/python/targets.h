@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Python processes of this host, and one round of samples of all their threads. For workers: one at a time, and
+ * who owns this may look at it between two calls.
+ */
+#ifndef AGENT_PYTHON_TARGETS_H
+#define AGENT_PYTHON_TARGETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/proc/u32_map.h"
+#include "agent/python/codes.h"
+#include "agent/python/functions.h"
+#include "agent/python/interpreter.h"
+#include "agent/python/walk.h"
+
+#define PYTHON_TARGETS_MAX 512 /* processes that are sampled */
+#define PYTHON_THREADS_MAX 4096 /* of one process */
+
+enum python_result {
+	PYTHON_RESULT_NONE, /* no sample in this round */
+	PYTHON_RESULT_SAME, /* the frames are those of the round before */
+	PYTHON_RESULT_NEW,
+	PYTHON_RESULT_TORN,
+};
+
+struct python_thread {
+	uint64_t state; /* address of its state in the process */
+	uint32_t id; /* as its process knows it */
+	uint32_t tid; /* as the host knows it */
+	char name[16];
+
+	/* Of the last round. */
+	enum python_result result;
+	int64_t raw_ns;
+	struct python_frame *frames; /* innermost first */
+	size_t n_frames;
+	bool is_cut; /* outermost frames are left out */
+
+	struct python_hint hint;
+	uint64_t round; /* the last one that met it */
+	uint32_t node, generation; /* the owner's, 0 at first */
+};
+
+struct python_target {
+	uint32_t pid;
+	uint32_t serial; /* never used twice */
+	char command[96];
+	struct python_memory memory;
+	struct python_interpreter interpreter;
+	struct python_codes *codes;
+	struct u32_map threads; /* by address of their state */
+	bool is_nested; /* in a PID namespace of its own: ids of threads differ */
+	bool has_ended;
+	uint64_t first_interpreter; /* as the round before found it */
+	bool is_checked; /* ids of threads are looked up in /proc */
+};
+
+struct python_targets;
+
+/* New functions are added to `functions`, which is borrowed. */
+struct python_targets *python_targets_new(struct python_functions *functions);
+void python_targets_free(struct python_targets *ts); /* NULL is fine */
+
+/* Looks for processes that began, and forgets those that ended. */
+void python_targets_scan(struct python_targets *ts);
+
+/* Samples each thread once. */
+void python_targets_sample(struct python_targets *ts);
+
+size_t python_targets_count(const struct python_targets *ts);
+struct python_target *python_targets_get(const struct python_targets *ts, size_t i);
+
+/* Processes that run Python and are not read, as the last scan found them. */
+struct python_unread {
+	size_t denied, unsupported;
+	bool is_own_only; /* no process of another user could be read, whatever it runs */
+	char denied_why[200], unsupported_why[200]; /* of one of them */
+};
+const struct python_unread *python_targets_unread(const struct python_targets *ts);
+
+/* For tests: adds a process whose memory is `memory`; its threads' ids are taken as they are. */
+struct python_target *python_targets_add(struct python_targets *ts, uint32_t pid,
+					 const struct python_memory *memory,
+					 const struct python_interpreter *interpreter);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Python samples as timelines: a plane "/host:CPU python [PID]" per process, with a line per thread. Where consecutive
+ * samples have the same outermost functions, each of these functions becomes one event, nested in its caller's, with
+ * the stats file, line (of its first sample) and samples. It lasts from its first sample to one period after its last,
+ * or to the sample that shows something else. Torn samples are counted, and shown as nothing.
+ */
+#ifndef AGENT_TRACER_PYTHON_PLANE_H
+#define AGENT_TRACER_PYTHON_PLANE_H
+
+#include "agent/python/python.h"
+#include "xspace/xspace.h"
+
+struct python_window {
+	int64_t t0_raw_ns, t1_raw_ns;
+	size_t max_depth; /* frames of a stack that the plane gets, outermost first */
+};
+
+struct python_plane_counts {
+	uint64_t samples, torn;
+};
+
+/* On a worker, after python_cut_load(). */
+void python_planes_build(const struct python_cut *cut, const struct python_window *window,
+			 struct xs_builder *b, struct python_plane_counts *counts);
+
+#endif
