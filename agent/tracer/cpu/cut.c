@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/python/python.h"
 #include "agent/tracer/cpu/window_parts.h"
 #include "agent/symbols/symbols.h"
 #include "base/file.h"
@@ -259,6 +260,7 @@ void cpu_cut_free(struct cpu_cut *cut)
 	if (!cut)
 		return;
 	ring_cut_free(cut->records);
+	python_cut_free(cut->python);
 	free(cut->samples);
 	free(cut->nodes);
 	free_images(cut->images, cut->n_images);

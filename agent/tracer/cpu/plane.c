@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "agent/symbols/symbols.h"
+#include "agent/tracer/cpu/python_frames.h"
+#include "base/clean_text.h"
 #include "base/mem.h"
 
 struct span {
@@ -14,6 +16,7 @@ struct span {
 
 /* One thread's line while it is built. Spans are in order of their start, callers first. */
 struct line {
+	const struct python_frames *python; /* NULL = none */
 	int64_t last_ns; /* the sample before; 0 = none */
 	struct span *spans;
 	size_t n, cap;
@@ -61,6 +64,23 @@ static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, ui
 		names[i] = names[n - 1 - i];
 		names[n - 1 - i] = swap;
 	}
+	return n;
+}
+
+/* The same with Python functions in place of the interpreter's, as many as the plane gets. */
+static size_t list_frames(const struct cpu_cut *cut, const struct symbols *sy, const struct line *l,
+			  const struct cpu_sample *s, uint32_t *names)
+{
+	size_t n = list_names(cut, sy, s->node, names);
+	uint32_t node = l->python ? python_frames_find(l->python, s->tid, s->raw_ns) : 0;
+	bool is_interpreter[CPU_DEPTH_MAX];
+
+	if (node) {
+		for (size_t i = 0; i < n; i++)
+			is_interpreter[i] = python_frames_is_interpreter(
+				symbols_text(sy, names[i]));
+		n = python_frames_merge(l->python, node, names, is_interpreter, n, CPU_DEPTH_MAX);
+	}
 	return cut->max_depth && n > cut->max_depth ? cut->max_depth : n;
 }
 
@@ -101,7 +121,7 @@ static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, stru
 		       const struct cpu_sample *s)
 {
 	uint32_t names[CPU_DEPTH_MAX];
-	size_t n = list_names(cut, sy, s->node, names), same = 0;
+	size_t n = list_frames(cut, sy, l, s, names), same = 0;
 
 	/* Two and a half periods without a sample: the thread did something else in between. */
 	if (l->last_ns && (s->raw_ns - l->last_ns) * 2 > cut->period_ns * 5)
@@ -115,14 +135,26 @@ static void add_sample(const struct cpu_cut *cut, const struct symbols *sy, stru
 	l->last_ns = s->raw_ns;
 }
 
+static void write_source(const struct python_function *f, struct xs_builder *b)
+{
+	xs_stat_str(b, "file", f->file);
+	xs_stat_uint(b, "first_line", f->first_line);
+}
+
 static void write_line(const struct cpu_cut *cut, const struct symbols *sy, const struct line *l,
 		       struct xs_builder *b)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		const struct span *s = &l->spans[i];
 
-		xs_event(b, symbols_text(sy, s->name), (s->start_ns - cut->t0_raw_ns) * 1000,
-			 (s->end_ns - s->start_ns) * 1000);
+		bool is_python = s->name & PYTHON_NAME;
+
+		xs_event(b,
+			 is_python ? python_frames_text(l->python, s->name)
+				   : symbols_text(sy, s->name),
+			 (s->start_ns - cut->t0_raw_ns) * 1000, (s->end_ns - s->start_ns) * 1000);
+		if (is_python)
+			write_source(python_frames_function(l->python, s->name), b);
 		if (s->node)
 			xs_stat_uint(b, "address", cut->nodes[s->node].offset);
 	}
@@ -147,7 +179,8 @@ static void begin_line(const struct cpu_cut *cut, uint32_t tid, struct xs_builde
 
 void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder *b)
 {
-	struct line l = { 0 };
+	struct python_frames *python = cut->python ? python_frames_new(cut->python) : NULL;
+	struct line l = { .python = python };
 
 	name_nodes(cut, sy);
 	sort_array(cut->samples, cut->n_samples, sizeof(*cut->samples), by_thread_and_time);
@@ -166,4 +199,5 @@ void cpu_plane_build(struct cpu_cut *cut, struct symbols *sy, struct xs_builder 
 		l.last_ns = 0;
 	}
 	free(l.spans);
+	python_frames_free(python);
 }

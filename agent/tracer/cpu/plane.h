@@ -3,7 +3,7 @@
  * Samples as a timeline: the plane "/host:CPU" with one line per thread. Where consecutive
  * samples have the same outermost functions, each of these functions becomes one event, nested in its
  * caller's. It lasts from its first sample to one period after its last, or to the sample that shows
- * something else.
+ * something else. Functions of Python stand where the interpreter's do (python_frames.h), named "forward (model.py)".
  */
 #ifndef AGENT_TRACER_CPU_PLANE_H
 #define AGENT_TRACER_CPU_PLANE_H

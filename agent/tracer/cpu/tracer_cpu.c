@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/python/python.h"
 #include "agent/tracer/cpu/plane.h"
 #include "agent/tracer/cpu/window.h"
 #include "agent/tracer/ring_run.h"
@@ -42,6 +43,8 @@ static const struct conf_field conf_fields[] = {
 static const struct setting settings[] = {
 	{ "max_depth", SETTING_INT, 1, CPU_DEPTH_MAX, CPU_DEPTH_MAX,
 	  "frames of each stack in the file, counted from the outermost" },
+	{ "python", SETTING_BOOL, 0, 1, 1,
+	  "Python functions in place of the interpreter's, where the tracer python is on" },
 	{ 0 }
 };
 
@@ -61,6 +64,7 @@ struct cpu_job {
 struct tracer_cpu {
 	struct tracer base;
 	struct loop *loop;
+	struct python *python; /* NULL = none */
 	struct tracer_state state;
 	const char *off_reason; /* typed; of runs while off */
 	int hz;
@@ -101,6 +105,9 @@ static void job_run(void *arg)
 	} else {
 		b = xs_builder_new();
 		j->unread = cpu_cut_load(j->cut);
+		/* What is missing there is that tracer's loss. */
+		if (j->cut->python)
+			python_cut_load(j->cut->python);
 		cpu_plane_build(j->cut, j->symbols, b);
 		xs_finish(b, &j->bytes);
 		xs_builder_free(b);
@@ -249,6 +256,7 @@ static int cpu_open(struct tracer **out, const struct tracer_env *env, struct er
 	(void)e;
 	t->base.ops = &tracer_cpu_ops;
 	t->loop = env->loop;
+	t->python = env->python;
 	t->waiting_end = &t->waiting;
 	t->hz = conf->cpu_hz;
 	t->period_ns = NS_PER_S / t->hz;
@@ -302,6 +310,17 @@ static struct ring_cut *cut_ring(const struct tracer_cpu *t, struct tracer_run *
 	return records;
 }
 
+/* The Python samples around the window; NULL if there are none, or the capture does not want them. */
+static struct python_cut *cut_python(const struct tracer_cpu *t, const struct tracer_run *run)
+{
+	struct ring *ring = t->python ? python_ring(t->python) : NULL;
+
+	if (!ring || !tracer_run_setting(run, &tracer_cpu_ops, "python"))
+		return NULL;
+	return python_cut_new(t->python, ring_cut_new(ring, run->t0_raw_ns - NS_PER_S,
+						      run->t1_raw_ns + NS_PER_S));
+}
+
 static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_cpu *t = to_cpu(tracer);
@@ -317,6 +336,7 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 	cut->t0_raw_ns = run->t0_raw_ns;
 	cut->t1_raw_ns = run->t1_raw_ns;
 	cut->period_ns = t->period_ns;
+	cut->python = cut_python(t, run);
 	cut->max_depth = (size_t)tracer_run_setting(run, &tracer_cpu_ops, "max_depth");
 	job_add(t, &(struct cpu_job){ .run = run, .cut = cut });
 }

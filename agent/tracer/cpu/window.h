@@ -15,6 +15,7 @@
 #include "agent/perf/threads.h"
 #include "agent/tracer/ring.h"
 
+struct python_cut;
 struct symbols;
 struct cpu_window;
 
@@ -94,6 +95,7 @@ struct cpu_cut {
 	int64_t t0_raw_ns, t1_raw_ns, period_ns;
 	size_t max_depth; /* frames of a stack that the plane gets, outermost first; 0 = all */
 	struct ring_cut *records;
+	struct python_cut *python; /* of the same time, for its functions; NULL = none */
 	struct cpu_sample *samples; /* read from the records by cpu_cut_load() */
 	size_t n_samples, cap_samples;
 	struct cpu_node *nodes; /* 1 .. n_nodes - 1; all at first, then those of the samples */
