@@ -2,6 +2,7 @@
 #include "agent/python/python.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,49 +18,90 @@
 #define SCAN_EVERY_NS (2 * NS_PER_S)
 #define NODES_MAX     ((size_t)1 << 18)
 #define LATE_NS	      NS_PER_S
-#define THREADS_NAMED 4096 /* of one process, whose names are kept */
+#define THREADS_KNOWN 16384 /* of one process, those that ended included */
+#define BATCH_NS      (50 * NS_PER_MS) /* of rounds that are handed over together */
 
-/* The worker's while it works. */
+/* A sample as the worker hands it over. */
+struct handed {
+	uint32_t serial, tid, period_us;
+	char name[16];
+	enum python_result result;
+	int64_t raw_ns;
+	size_t first, n; /* of its frames; of PYTHON_RESULT_NEW alone */
+	bool is_cut;
+};
+
+/* The worker's while it works: some rounds in a row, since each hand-over wakes two threads. */
 struct python_worker {
 	struct python *owner; /* loop's thread only; NULL when the owner is gone */
+	atomic_bool end; /* any thread: hand over what there is */
 	struct python_functions *functions;
 	struct python_targets *targets;
 	bool scan; /* find processes before sampling */
-	bool sample;
-	int64_t cost_ns; /* of CPU */
+	int hz; /* 0 = no samples */
+	int64_t next_mono_ns; /* when the next round is due */
+	int64_t period_ns; /* from the last round to that one */
+	struct handed *samples;
+	size_t n_samples, cap_samples;
+	struct python_frame *frames;
+	size_t n_frames, cap_frames;
 };
 
 /* ---- what rounds bring ---- */
 
-static struct python_process *find_process(struct python *py, const struct python_target *t)
+static void add_process(struct python *py, const struct python_target *t)
 {
 	struct python_process *p = python_process_find(py->processes, py->n_processes, t->serial);
 
-	if (p)
-		return p;
-	py->processes = xrealloc(py->processes, (py->n_processes + 1) * sizeof(*py->processes));
-	p = &py->processes[py->n_processes++];
-	*p = (struct python_process){ .serial = t->serial,
-				      .pid = t->pid,
-				      .minor = t->interpreter.layout.minor };
-	memcpy(p->command, t->command, sizeof(p->command));
-	log_debug("AGENT-PYTHON", "pid=%u version=3.%d state=sampled command=\"%s\"", p->pid,
-		  p->minor, p->command);
-	return p;
+	if (!p) {
+		py->processes = xrealloc(py->processes,
+					 (py->n_processes + 1) * sizeof(*py->processes));
+		py->threads = xrealloc(py->threads, (py->n_processes + 1) * sizeof(*py->threads));
+		py->threads[py->n_processes] = (struct threads){ .nodes = NULL };
+		p = &py->processes[py->n_processes++];
+		*p = (struct python_process){ .serial = t->serial,
+					      .pid = t->pid,
+					      .minor = t->interpreter.layout.minor };
+		memcpy(p->command, t->command, sizeof(p->command));
+		log_debug("AGENT-PYTHON", "pid=%u version=3.%d state=sampled command=\"%s\"",
+			  p->pid, p->minor, p->command);
+	}
+	if (t->has_ended && !p->ended_raw_ns)
+		p->ended_raw_ns = now_raw_ns();
 }
 
-static void note_name(struct python_process *p, const struct python_thread *thread)
+static void threads_release(struct threads *ts)
 {
-	struct python_thread_name *name;
+	u32_map_release(&ts->places);
+	free(ts->nodes);
+	free(ts->generations);
+}
 
-	if (p->n_threads == THREADS_NAMED)
-		return;
-	if (!(p->n_threads & (p->n_threads - 1)))
-		p->threads = xrealloc(p->threads,
-				      (p->n_threads ? 2 * p->n_threads : 1) * sizeof(*p->threads));
-	name = &p->threads[p->n_threads++];
-	name->tid = thread->tid;
-	memcpy(name->name, thread->name, sizeof(name->name));
+/* The place of a thread among those of its process; false if it has too many. */
+static bool find_place(struct python_process *p, struct threads *ts, const struct handed *sample,
+		       size_t *place)
+{
+	uintptr_t known = (uintptr_t)u32_map_get(&ts->places, sample->tid);
+	size_t n = p->n_threads;
+
+	*place = known - 1;
+	if (known)
+		return true;
+	if (n == THREADS_KNOWN)
+		return false;
+	if (!(n & (n - 1))) {
+		size_t cap = n ? 2 * n : 1;
+
+		p->threads = xrealloc(p->threads, cap * sizeof(*p->threads));
+		ts->nodes = xrealloc(ts->nodes, cap * sizeof(*ts->nodes));
+		ts->generations = xrealloc(ts->generations, cap * sizeof(*ts->generations));
+	}
+	p->threads[n].tid = sample->tid;
+	memcpy(p->threads[n].name, sample->name, sizeof(sample->name));
+	ts->nodes[n] = ts->generations[n] = 0;
+	u32_map_set(&ts->places, sample->tid, (void *)(uintptr_t)(n + 1));
+	*place = p->n_threads++;
+	return true;
 }
 
 /* The functions that the worker added; they never change. */
@@ -108,15 +150,15 @@ static void free_stacks(struct python *py)
 	}
 }
 
-static uint32_t push_frames(struct python *py, const struct python_thread *thread)
+static uint32_t push_frames(struct python *py, const struct handed *sample)
 {
 	uint32_t node = STACK_EMPTY;
 
-	if (thread->is_cut)
+	if (sample->is_cut)
 		node = stacks_push(py->stacks, node,
 				   &(struct frame){ .image = PYTHON_FUNCTION_CUT });
-	for (size_t i = thread->n_frames; i > 0 && node != STACK_FULL; i--) {
-		const struct python_frame *f = &thread->frames[i - 1];
+	for (size_t i = sample->n; i > 0 && node != STACK_FULL; i--) {
+		const struct python_frame *f = &py->worker->frames[sample->first + i - 1];
 
 		node = stacks_push(py->stacks, node,
 				   &(struct frame){ .image = f->function,
@@ -126,46 +168,43 @@ static uint32_t push_frames(struct python *py, const struct python_thread *threa
 	return node;
 }
 
-static uint32_t node_of(struct python *py, struct python_thread *thread)
+static uint32_t node_of(struct python *py, const struct handed *sample, uint32_t last,
+			uint32_t generation)
 {
-	if (thread->result == PYTHON_RESULT_TORN)
+	uint32_t node;
+
+	if (sample->result == PYTHON_RESULT_SAME && generation == py->generation)
+		return last;
+	if (sample->result != PYTHON_RESULT_NEW)
 		return PYTHON_NODE_TORN;
-	if (thread->result == PYTHON_RESULT_SAME && thread->generation == py->generation)
-		return thread->node;
-	thread->node = push_frames(py, thread);
-	if (thread->node == STACK_FULL) {
-		free_stacks(py);
-		thread->node = push_frames(py, thread);
-	}
-	if (thread->node == STACK_FULL)
-		return PYTHON_NODE_TORN;
-	thread->generation = py->generation;
-	return thread->node;
+	node = push_frames(py, sample);
+	if (node != STACK_FULL)
+		return node;
+	free_stacks(py);
+	node = push_frames(py, sample);
+	return node == STACK_FULL ? PYTHON_NODE_TORN : node;
 }
 
-static void take_samples(struct python *py, const struct python_target *t)
+static void take_sample(struct python *py, const struct handed *sample)
 {
-	struct python_process *p = find_process(py, t);
+	struct python_process *p = python_process_find(py->processes, py->n_processes,
+						       sample->serial);
+	struct sample_bytes bytes = { sample->serial, sample->tid, PYTHON_NODE_TORN,
+				      sample->period_us };
+	struct threads *ts;
+	size_t place;
 
-	if (t->has_ended) {
-		p->ended_raw_ns = now_raw_ns();
+	if (!p)
 		return;
+	ts = &py->threads[p - py->processes];
+	if (find_place(p, ts, sample, &place)) {
+		bytes.node = node_of(py, sample, ts->nodes[place], ts->generations[place]);
+		if (bytes.node != PYTHON_NODE_TORN) {
+			ts->nodes[place] = bytes.node;
+			ts->generations[place] = py->generation;
+		}
 	}
-	for (size_t i = 0; i < t->threads.n_slots; i++) {
-		struct python_thread *thread = u32_map_at(&t->threads, i);
-		struct sample_bytes sample;
-
-		if (!thread || thread->result == PYTHON_RESULT_NONE)
-			continue;
-		if (!thread->generation && thread->result != PYTHON_RESULT_TORN)
-			note_name(p, thread);
-		sample = (struct sample_bytes){ .process = p->serial,
-						.tid = thread->tid,
-						.node = node_of(py, thread),
-						.period_us = (uint32_t)(py->period_ns /
-									NS_PER_US) };
-		ring_add(py->ring, thread->raw_ns, &sample, sizeof(sample));
-	}
+	ring_add(py->ring, sample->raw_ns, &bytes, sizeof(bytes));
 }
 
 /* Processes of which the ring has no sample any more. */
@@ -183,58 +222,119 @@ static void forget_processes(struct python *py)
 			runs = python_targets_get(ts, k)->serial == p->serial;
 		if (!runs && !p->ended_raw_ns)
 			p->ended_raw_ns = now_raw_ns();
-		if (p->ended_raw_ns && p->ended_raw_ns < begin)
+		if (p->ended_raw_ns && p->ended_raw_ns < begin) {
 			free(p->threads);
-		else
+			threads_release(&py->threads[i]);
+		} else {
+			py->threads[n] = py->threads[i];
 			py->processes[n++] = *p;
+		}
 	}
 	py->n_processes = n;
 }
 
-/* ---- rounds ---- */
+/* ---- the worker ---- */
 
 static void worker_free(struct python_worker *w)
 {
 	python_targets_free(w->targets);
 	python_functions_free(w->functions);
+	free(w->samples);
+	free(w->frames);
 	free(w);
 }
 
-static void run_round(void *arg)
+static size_t keep_frames(struct python_worker *w, const struct python_thread *thread)
+{
+	size_t first = w->n_frames;
+
+	while (w->cap_frames < first + thread->n_frames) {
+		w->cap_frames = w->cap_frames ? 2 * w->cap_frames : 1024;
+		w->frames = xrealloc(w->frames, w->cap_frames * sizeof(*w->frames));
+	}
+	if (thread->n_frames)
+		memcpy(w->frames + first, thread->frames, thread->n_frames * sizeof(*w->frames));
+	w->n_frames += thread->n_frames;
+	return first;
+}
+
+static void keep_sample(struct python_worker *w, const struct python_target *t,
+			const struct python_thread *thread)
+{
+	struct handed sample = { .serial = t->serial,
+				 .tid = thread->tid,
+				 .period_us = (uint32_t)(w->period_ns / NS_PER_US),
+				 .result = thread->result,
+				 .raw_ns = thread->raw_ns,
+				 .is_cut = thread->is_cut };
+
+	memcpy(sample.name, thread->name, sizeof(sample.name));
+	if (thread->result == PYTHON_RESULT_NEW) {
+		sample.first = keep_frames(w, thread);
+		sample.n = thread->n_frames;
+	}
+	if (w->n_samples == w->cap_samples) {
+		w->cap_samples = w->cap_samples ? 2 * w->cap_samples : 64;
+		w->samples = xrealloc(w->samples, w->cap_samples * sizeof(*w->samples));
+	}
+	w->samples[w->n_samples++] = sample;
+}
+
+static void keep_round(struct python_worker *w)
+{
+	for (size_t i = 0; i < python_targets_count(w->targets); i++) {
+		const struct python_target *t = python_targets_get(w->targets, i);
+
+		for (size_t k = 0; !t->has_ended && k < t->threads.n_slots; k++) {
+			const struct python_thread *thread = u32_map_at(&t->threads, k);
+
+			if (thread && thread->result != PYTHON_RESULT_NONE)
+				keep_sample(w, t, thread);
+		}
+	}
+}
+
+/* One round, and when the next one is due: on the beat, later where rounds cost more than their share of a CPU, and
+ * from now on where some were missed. */
+static void run_round(struct python_worker *w)
+{
+	int64_t cpu_ns = now_thread_cpu_ns(), now;
+
+	w->period_ns = w->hz && python_targets_count(w->targets) ? NS_PER_S / w->hz : SCAN_EVERY_NS;
+	if (w->hz)
+		python_targets_sample(w->targets);
+	cpu_ns = (now_thread_cpu_ns() - cpu_ns) * PYTHON_SHARE;
+	if (w->period_ns < cpu_ns)
+		w->period_ns = cpu_ns;
+	if (w->hz)
+		keep_round(w);
+	now = now_mono_ns();
+	w->next_mono_ns += w->period_ns;
+	if (w->next_mono_ns < now)
+		w->next_mono_ns = now + w->period_ns / 2;
+}
+
+static void run_rounds(void *arg)
 {
 	struct python_worker *w = arg;
-	int64_t cpu_ns;
+	int64_t until = w->next_mono_ns + BATCH_NS;
 
 	if (w->scan)
 		python_targets_scan(w->targets);
-	cpu_ns = now_thread_cpu_ns();
-	if (w->sample)
-		python_targets_sample(w->targets);
-	w->cost_ns = now_thread_cpu_ns() - cpu_ns;
+	run_round(w);
+	while (w->period_ns <= BATCH_NS / 2 && w->next_mono_ns < until) {
+		now_sleep_until_mono(w->next_mono_ns);
+		if (atomic_load_explicit(&w->end, memory_order_relaxed))
+			break;
+		run_round(w);
+	}
 }
+
+/* ---- the loop ---- */
 
 static void on_due(void *arg);
 
-static int64_t wanted_period_ns(const struct python *py)
-{
-	return py->hz ? NS_PER_S / py->hz : SCAN_EVERY_NS;
-}
-
-/* The next round keeps the beat; it comes later where rounds cost more than their share of a CPU, or are late. */
-static void plan_round(struct python *py)
-{
-	const struct python_worker *w = py->worker;
-	bool any = w->targets && python_targets_count(w->targets) && py->hz;
-	int64_t now = loop_now_ns(py->loop), next;
-
-	py->period_ns = any ? wanted_period_ns(py) : SCAN_EVERY_NS;
-	if (any && py->period_ns < w->cost_ns * PYTHON_SHARE)
-		py->period_ns = w->cost_ns * PYTHON_SHARE;
-	next = py->began_mono_ns + py->period_ns;
-	loop_timer_at(py->loop, &py->timer, next > now ? next : now, on_due, py);
-}
-
-static void on_round(void *arg)
+static void on_rounds(void *arg)
 {
 	struct python_worker *w = arg;
 	struct python *py = w->owner;
@@ -245,14 +345,24 @@ static void on_round(void *arg)
 	}
 	py->is_busy = false;
 	mirror_functions(py);
-	for (size_t i = 0; w->sample && i < python_targets_count(w->targets); i++)
-		take_samples(py, python_targets_get(w->targets, i));
+	py->n_sampled = python_targets_count(w->targets);
+	for (size_t i = 0; i < py->n_sampled; i++)
+		add_process(py, python_targets_get(w->targets, i));
+	for (size_t i = 0; i < w->n_samples; i++)
+		take_sample(py, &w->samples[i]);
+	w->n_samples = w->n_frames = 0;
 	if (w->scan) {
 		py->unread = *python_targets_unread(w->targets);
 		forget_processes(py);
 	}
-	py->n_sampled = python_targets_count(w->targets);
-	plan_round(py);
+	/* Another rate begins at once. */
+	loop_timer_at(py->loop, &py->timer,
+		      w->hz == py->hz ? w->next_mono_ns : loop_now_ns(py->loop), on_due, py);
+	while (py->n_waiters) {
+		struct waiter waiter = py->waiters[--py->n_waiters];
+
+		waiter.fn(waiter.arg);
+	}
 }
 
 static void on_due(void *arg)
@@ -261,19 +371,41 @@ static void on_due(void *arg)
 	struct python_worker *w = py->worker;
 	int64_t now = loop_now_ns(py->loop);
 
-	if (py->is_busy)
-		return; /* its end plans the next one */
-	/* Rounds that were missed are not made up for. */
-	if (now - py->began_mono_ns < 2 * py->period_ns)
-		py->began_mono_ns += py->period_ns;
-	else
-		py->began_mono_ns = now;
 	w->scan = !py->scanned_mono_ns || now - py->scanned_mono_ns >= SCAN_EVERY_NS;
 	if (w->scan)
 		py->scanned_mono_ns = now;
-	w->sample = py->hz > 0;
+	w->hz = py->hz;
+	if (!w->next_mono_ns || w->next_mono_ns > now)
+		w->next_mono_ns = now;
+	atomic_store_explicit(&w->end, false, memory_order_relaxed);
 	py->is_busy = true;
-	loop_work(py->loop, run_round, on_round, w);
+	loop_work(py->loop, run_rounds, on_rounds, w);
+}
+
+static void end_batch(struct python *py)
+{
+	atomic_store_explicit(&py->worker->end, true, memory_order_relaxed);
+}
+
+void python_when_current(struct python *py, void (*fn)(void *arg), void *arg)
+{
+	if (!py->is_busy) {
+		fn(arg);
+		return;
+	}
+	py->waiters = xrealloc(py->waiters, (py->n_waiters + 1) * sizeof(*py->waiters));
+	py->waiters[py->n_waiters++] = (struct waiter){ fn, arg };
+	end_batch(py);
+}
+
+void python_forget(struct python *py, const void *arg)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < py->n_waiters; i++)
+		if (py->waiters[i].arg != arg)
+			py->waiters[n++] = py->waiters[i];
+	py->n_waiters = n;
 }
 
 struct python *python_new(struct loop *l, const struct ring_limits *limits)
@@ -290,13 +422,19 @@ void python_free(struct python *py)
 	if (!py)
 		return;
 	loop_timer_cancel(py->loop, &py->timer);
-	if (py->is_busy)
-		py->worker->owner = NULL; /* on_round() frees it */
-	else if (py->worker)
+	if (py->is_busy) {
+		py->worker->owner = NULL; /* on_rounds() frees it */
+		end_batch(py);
+	} else if (py->worker) {
 		worker_free(py->worker);
-	for (size_t i = 0; i < py->n_processes; i++)
+	}
+	for (size_t i = 0; i < py->n_processes; i++) {
 		free(py->processes[i].threads);
+		threads_release(&py->threads[i]);
+	}
 	free(py->processes);
+	free(py->threads);
+	free(py->waiters);
 	free(py->functions);
 	stacks_free(py->stacks);
 	ring_free(py->ring);
@@ -330,7 +468,6 @@ void python_start(struct python *py, int hz)
 	py->worker->functions = python_functions_new();
 	py->worker->targets = python_targets_new(py->worker->functions);
 	py->hz = hz;
-	py->period_ns = SCAN_EVERY_NS;
 	on_due(py);
 }
 
@@ -339,8 +476,10 @@ void python_set_hz(struct python *py, int hz)
 	if (py->hz == hz || !py->ring)
 		return;
 	py->hz = hz;
-	if (!py->is_busy)
-		plan_round(py);
+	if (py->is_busy)
+		end_batch(py);
+	else
+		loop_timer_at(py->loop, &py->timer, loop_now_ns(py->loop), on_due, py);
 }
 
 struct ring *python_ring(const struct python *py)

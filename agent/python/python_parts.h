@@ -15,6 +15,18 @@ struct sample_bytes {
 	uint32_t process, tid, node, period_us;
 };
 
+/* Who waits until the ring is current. */
+struct waiter {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+/* What is known of the threads of a process, by tid: 1 + their place in python_process.threads. */
+struct threads {
+	struct u32_map places;
+	uint32_t *nodes, *generations; /* of the last sample that was not torn */
+};
+
 struct python {
 	struct loop *loop;
 	struct ring_limits limits;
@@ -24,6 +36,7 @@ struct python {
 	const struct python_function **functions; /* by number; the worker's */
 	size_t n_functions;
 	struct python_process *processes; /* by serial */
+	struct threads *threads; /* of each of them */
 	size_t n_processes, n_sampled;
 	struct python_unread unread;
 	int probe_errno;
@@ -32,8 +45,9 @@ struct python {
 	bool is_busy; /* the worker works */
 	struct loop_timer timer;
 	int hz;
-	int64_t period_ns; /* from the begin of the last round to that of the next */
-	int64_t began_mono_ns, scanned_mono_ns;
+	int64_t scanned_mono_ns;
+	struct waiter *waiters;
+	size_t n_waiters;
 };
 
 /* Of processes in order of their serials; NULL if there is none. */

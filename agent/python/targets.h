@@ -41,7 +41,6 @@ struct python_thread {
 
 	struct python_hint hint;
 	uint64_t round; /* the last one that met it */
-	uint32_t node, generation; /* the owner's, 0 at first */
 };
 
 struct python_target {

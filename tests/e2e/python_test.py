@@ -38,6 +38,11 @@ def names_of(events):
     return {name for name, *_ in events}
 
 
+def is_enough(space, p):
+    counts = seen(space, p)
+    return sum(counts.values()) >= 60 and "generated" in names_of(lines_of(plane_of(space, p))[tids(p)[0]])
+
+
 def check_phases(space, p, what):
     """Shares of phases are the log's, as exactly as so many samples can say."""
     plane = plane_of(space, p)
@@ -50,7 +55,7 @@ def check_phases(space, p, what):
     complete = 1 - stats["torn_samples"] / stats["samples"]
     print(f"     {what}: {n} samples of phases, worst share off by {worst:.3f}, {100 * complete:.2f} % of "
           f"{stats['samples']} complete", flush=True)
-    assert n > (1000 if STRICT else 20), n
+    assert n >= (1000 if STRICT else 60), n
     assert worst < limit, (counts, expected, limit)
     assert complete >= (0.995 if STRICT else 0.97), stats
     assert stats["process_id"] == p.pid and stats["python_version"] == what.split()[0], stats
@@ -106,8 +111,11 @@ def test_timeline():
             agent(c)
             p = start_job(c, "job", command, threads=THREADS)
             wait_until("the agent to find the job", lambda: p.pid in sampled(c, "host-a"), 30)
-            code, host, space = capture(c)
-            assert code == 0, host
+            for _ in range(1 if STRICT else 8):  # on a machine with much else to do there are fewer samples
+                code, host, space = capture(c)
+                assert code == 0, host
+                if is_enough(space, p):
+                    break
             check_phases(space, p, f"{version} {command[0]}")
             check_lines(space, p)
             check_merged(space, p)

@@ -58,8 +58,9 @@ struct tracer_python {
 };
 
 struct job {
+	struct tracer_python *owner; /* until it has its cut */
 	struct tracer_run *run; /* loop's thread only; NULL if cancelled */
-	struct python_cut *cut;
+	struct python_cut *cut; /* NULL: it waits until the ring is current */
 	struct python_window window;
 	struct python_plane_counts counts;
 	struct buf bytes;
@@ -234,12 +235,28 @@ static int64_t period_ns(const struct tracer_python *t)
 	return t->hz ? NS_PER_S / t->hz : NS_PER_S;
 }
 
+/* All samples of the window are in the ring. */
+static void on_current(void *arg)
+{
+	struct job *j = arg;
+	struct tracer_python *t = j->owner;
+	struct tracer_run *run = j->run;
+	struct tracer_state state;
+	const char *reason = judge(t, &state);
+	struct ring_cut *records = ring_run_cut(python_ring(t->python), run, "Python samples",
+						period_ns(t));
+
+	remove_rate(t, run);
+	note_unread(run, &state, reason);
+	j->cut = python_cut_new(t->python, records);
+	loop_work(t->loop, build, on_built, j);
+}
+
 static void python_gather(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_python *t = to_python(tracer);
 	struct tracer_state state;
 	const char *reason = judge(t, &state);
-	struct ring_cut *records;
 	struct job *j;
 
 	if (state.health == TRACER_OFF) {
@@ -249,22 +266,19 @@ static void python_gather(struct tracer *tracer, struct tracer_run *run)
 		run->done(run);
 		return;
 	}
-	records = ring_run_cut(python_ring(t->python), run, "Python samples", period_ns(t));
-	remove_rate(t, run);
-	note_unread(run, &state, reason);
 	j = xcalloc(1, sizeof(*j));
+	j->owner = t;
 	j->run = run;
-	j->cut = python_cut_new(t->python, records);
 	j->window = (struct python_window){
 		.t0_raw_ns = run->t0_raw_ns,
 		.t1_raw_ns = run->t1_raw_ns,
 		.max_depth = (size_t)tracer_run_setting(run, &tracer_python_ops, "max_depth"),
 	};
 	run->arg = j;
-	loop_work(t->loop, build, on_built, j);
+	python_when_current(t->python, on_current, j);
 }
 
-/* The job continues without a run, because a worker may be busy with it. */
+/* A job that has its cut continues without a run, because a worker may be busy with it. */
 static void python_cancel(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_python *t = to_python(tracer);
@@ -272,8 +286,12 @@ static void python_cancel(struct tracer *tracer, struct tracer_run *run)
 
 	ring_run_cancel(python_ring(t->python), run);
 	remove_rate(t, run);
-	if (j)
+	if (j && !j->cut) {
+		python_forget(t->python, j);
+		free(j);
+	} else if (j) {
 		j->run = NULL;
+	}
 	run->arg = NULL;
 }
 
