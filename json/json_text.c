@@ -37,6 +37,30 @@ int json_parse(json_t **out, const void *text, size_t len, struct err *e)
 	return 0;
 }
 
+/* The character after a string that begins at `at`. */
+static size_t skip_string(const char *text, size_t len, size_t at)
+{
+	for (at++; at < len && text[at] != '"'; at++)
+		at += text[at] == '\\';
+	return at + 1;
+}
+
+bool json_is_whole(const char *text, size_t len)
+{
+	size_t depth = 0, at = 0;
+
+	if (!len || text[0] != '{')
+		return false;
+	do {
+		char ch = text[at];
+
+		depth += ch == '{' || ch == '[';
+		depth -= ch == '}' || ch == ']';
+		at = ch == '"' ? skip_string(text, len, at) : at + 1;
+	} while (depth && at < len);
+	return !depth && at == len;
+}
+
 void json_append(struct buf *out, const json_t *doc, size_t flags)
 {
 	json_dump_callback(doc, add_text, out, JSON_COMPACT | flags);

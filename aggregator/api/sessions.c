@@ -11,6 +11,7 @@
 #include "json/json_text.h"
 #include "aggregator/sessions/sessions.h"
 #include "aggregator/sessions/session_store.h"
+#include "base/buf.h"
 #include "base/jobs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -30,7 +31,8 @@ struct job {
 	char *id, *name; /* session, file; may be NULL */
 	char *run, *after;
 	size_t limit;
-	json_t *doc;
+	struct buf text; /* the answer */
+	json_t *manifest; /* of a retry */
 	bool begun; /* the deletion */
 	int fd;
 	uint64_t size;
@@ -61,6 +63,8 @@ static void job_free(struct job *j)
 	free(j->name);
 	free(j->run);
 	free(j->after);
+	json_decref(j->manifest);
+	buf_release(&j->text);
 	free(j);
 }
 
@@ -71,15 +75,15 @@ static void answer_err(const struct job *j)
 		api_answer_record_err(j->req, &j->e);
 }
 
-/* The end of most calls: answers with the document or the error. */
-static void done_json(void *arg)
+/* The end of most calls: answers with the text or the error. */
+static void done_text(void *arg)
 {
 	struct job *j = arg;
 
 	if (j->rc)
 		answer_err(j);
 	else
-		api_answer_json(j->req, 200, j->doc);
+		api_answer_text(j->req, buf_str(&j->text), j->text.len);
 	job_free(j);
 }
 
@@ -115,7 +119,11 @@ static void run_list(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_list(j->store, j->run, j->after, j->limit, &j->doc, &j->e);
+	json_t *doc;
+
+	j->rc = session_list(j->store, j->run, j->after, j->limit, &doc, &j->e);
+	if (!j->rc)
+		json_write(&j->text, doc, 0);
 }
 
 static int read_limit(const char *text, size_t *out, struct err *e)
@@ -155,7 +163,7 @@ void api_session_list(struct api *api, struct http_req *req, const char *id, con
 	j->run = copy_or_null(run);
 	j->after = copy_or_null(after);
 	j->limit = limit;
-	jobs_request(api->env.jobs, run_list, done_json, j);
+	jobs_request(api->env.jobs, run_list, done_text, j);
 }
 
 /* ---- one ---- */
@@ -164,7 +172,7 @@ static void run_get(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
+	j->rc = session_read_manifest(j->store, j->id, &j->text, &j->e);
 }
 
 bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *id)
@@ -184,7 +192,7 @@ void api_session_get(struct api *api, struct http_req *req, const char *id, cons
 {
 	(void)name;
 	if (is_session(req, id))
-		jobs_request(api->env.jobs, run_get, done_json, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_get, done_text, job_new(api, req, id));
 }
 
 /* A capture that is no longer in memory: if it failed, the store has its record. */
@@ -192,24 +200,26 @@ static void run_failure(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_load_failure(j->store, j->id, &j->doc, &j->e);
+	j->rc = session_read_failure(j->store, j->id, &j->text, &j->e);
 }
 
 void api_answer_failure(struct api *api, struct http_req *req, const char *id)
 {
 	if (is_session(req, id))
-		jobs_request(api->env.jobs, run_failure, done_json, job_new(api, req, id));
+		jobs_request(api->env.jobs, run_failure, done_text, job_new(api, req, id));
 }
 
 static void run_delete(void *arg)
 {
 	struct job *j = arg;
+	json_t *doc;
 
 	j->rc = session_delete(j->store, j->id, &j->begun, &j->e);
 	if (j->rc)
 		return;
-	j->doc = json_object();
-	json_put_text(j->doc, "deleted", j->id);
+	doc = json_object();
+	json_put_text(doc, "deleted", j->id);
+	json_write(&j->text, doc, 0);
 }
 
 static void done_delete(void *arg)
@@ -224,7 +234,7 @@ static void done_delete(void *arg)
 	} else if (j->begun) {
 		session_store_take_up(j->api->env.store, j->id);
 	}
-	done_json(j);
+	done_text(j);
 }
 
 void api_session_delete(struct api *api, struct http_req *req, const char *id, const char *name)
@@ -246,7 +256,7 @@ static void run_retry(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_load_manifest(j->store, j->id, &j->doc, &j->e);
+	j->rc = session_load_manifest(j->store, j->id, &j->manifest, &j->e);
 }
 
 static void answer_begun(void *arg, struct capture *c, const struct err *not_durable)
@@ -265,11 +275,10 @@ static void done_retry(void *arg)
 	release_session(j);
 	if (j->rc)
 		answer_err(j);
-	else if (capture_retry(j->api->env.captures, j->doc, &c, &j->e))
+	else if (capture_retry(j->api->env.captures, j->manifest, &c, &j->e))
 		api_answer_err(j->req, &j->e);
 	else
 		capture_when_durable(c, answer_begun, j->req);
-	json_decref(j->doc);
 	job_free(j);
 }
 

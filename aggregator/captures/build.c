@@ -145,14 +145,22 @@ static int set_options(struct capture *c, const struct capture_request *req, str
 	return 0;
 }
 
-static void set_hosts(struct capture *c, struct host **hosts, size_t n)
+void capture_new_hosts(struct capture *c, size_t n)
 {
-	c->hosts = xcalloc(n, sizeof(*c->hosts));
+	c->hosts = xcalloc(n + 1, sizeof(*c->hosts));
 	c->n_hosts = n;
+	c->last_detail = "";
 	for (size_t i = 0; i < n; i++) {
-		c->hosts[i].name = xstrdup(hosts[i]->name);
+		c->hosts[i].name = c->hosts[i].reason = c->hosts[i].detail = "";
 		c->hosts[i].capture = c;
 	}
+}
+
+static void set_hosts(struct capture *c, struct host **hosts, size_t n)
+{
+	capture_new_hosts(c, n);
+	for (size_t i = 0; i < n; i++)
+		c->hosts[i].name = pool_text(&c->kept, hosts[i]->name);
 }
 
 bool capture_has_tracer(const struct capture *c, const char *name)
@@ -168,9 +176,11 @@ bool capture_has_tracer(const struct capture *c, const char *name)
 static int64_t tracers_lead(const struct capture *c)
 {
 	int64_t lead_ns = 0;
+	size_t at = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *h = registry_find(c->captures->env.registry, c->hosts[i].name);
+		const struct host *h = registry_find_next(c->captures->env.registry, &at,
+							  c->hosts[i].name);
 
 		for (size_t k = 0; h && h->control && k < h->n_tracers; k++) {
 			if (h->tracers[k].lead_ns > lead_ns &&
@@ -185,10 +195,11 @@ static int64_t tracers_lead(const struct capture *c)
 static int64_t update_agents(struct capture *c)
 {
 	int64_t worst_ns = 0;
+	size_t at = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *host = registry_find(c->captures->env.registry,
-							c->hosts[i].name);
+		const struct host *host = registry_find_next(c->captures->env.registry, &at,
+							     c->hosts[i].name);
 
 		c->hosts[i].instance = host && host->control ? host->instance : 0;
 		if (host && host->clock.calibrated && host->clock.bound_ns > worst_ns)
@@ -304,14 +315,7 @@ out:
 
 static void host_release(struct capture_host *h)
 {
-	for (size_t i = 0; i < h->n_tracers; i++) {
-		free(h->tracers[i].name);
-		free(h->tracers[i].state);
-		free(h->tracers[i].reason);
-		free(h->tracers[i].detail);
-	}
-	free(h->tracers);
-	free(h->name);
+	free(h->upload_error);
 	json_decref(h->old_result);
 }
 
@@ -323,6 +327,7 @@ void capture_free(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++)
 		host_release(&c->hosts[i]);
 	free(c->hosts);
+	pool_release(&c->kept);
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
 		free(c->tracers[i]);
 	free(c->tracers);

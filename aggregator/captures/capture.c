@@ -16,7 +16,7 @@
 
 #define MIN_WINDOW_NS	 NS_PER_MS
 #define ENDED_KEPT	 64
-#define ENDED_HOSTS_KEPT 20000 /* in all ended captures: a host costs a kilobyte */
+#define ENDED_HOSTS_KEPT 20000 /* in all ended captures: a host costs half a kilobyte */
 
 static void on_due(void *arg);
 
@@ -147,11 +147,15 @@ static size_t count_hosts(const struct capture *c, enum host_state state)
 static void send_release(const struct capture *c)
 {
 	struct buf message = BUF_INIT;
+	size_t at = 0;
 
 	message_release(&message, c->session);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (c->state != CAP_COMMITTED || !capture_host_may_hold_file(&c->hosts[i]))
-			capture_host_send(&c->hosts[i], &message);
+		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
+
+		if (host &&
+		    (c->state != CAP_COMMITTED || !capture_host_may_hold_file(&c->hosts[i])))
+			host_send(host, &message);
 	}
 	buf_release(&message);
 }
@@ -300,7 +304,7 @@ static void fail_missing(struct capture *c)
 		if (h->stored)
 			capture_host_failed(h, REASON_TIMEOUT,
 					    "the agent's report did not come within %s", grace);
-		else if (h->upload_error[0])
+		else if (h->upload_error)
 			capture_host_failed(h, REASON_UPLOAD, "%s", h->upload_error);
 		else if (h->state == HOST_UPLOADING)
 			capture_host_failed(h, REASON_STALLED,

@@ -33,6 +33,7 @@
 #include "aggregator/captures/step_plan.h"
 #include "base/err.h"
 #include "base/loop.h"
+#include "base/pool.h"
 
 struct captures;
 struct capture_watch;
@@ -71,7 +72,7 @@ enum host_state {
 };
 
 struct tracer_report {
-	char *name, *state, *reason, *detail;
+	const char *name, *state, *reason, *detail;
 	uint64_t lost;
 };
 
@@ -87,13 +88,14 @@ struct steps_seen {
 enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 #define UPLOAD_CREDITS 8
 
+/* Its texts and reports are in capture.kept, or static. */
 struct capture_host {
-	char *name;
+	const char *name;
 	uint64_t instance; /* of the agent that was armed; 0 = none */
 	enum host_state state;
-	char reason[32]; /* from the table of proto/reasons.h */
-	char detail[HOST_DETAIL_BYTES]; /* cut between characters */
-	char upload_error[128]; /* of the last failed upload; "" = none */
+	const char *reason; /* from the table of proto/reasons.h; "" = none */
+	const char *detail; /* below HOST_DETAIL_BYTES, cut between characters */
+	char *upload_error; /* of the last failed upload; NULL = none. Not of a copy */
 	bool stored; /* the upload is durable in the store */
 	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */
@@ -151,6 +153,8 @@ struct capture {
 	uint8_t *options; /* serialized ProfileOptions */
 	size_t options_len;
 	char **tracers; /* requested names, NULL-terminated; NULL = all */
+	struct pool kept; /* what is kept of hosts: it does not change until the capture is freed */
+	const char *last_detail; /* many hosts have the same */
 	struct capture_host *hosts; /* sorted by name */
 	size_t n_hosts;
 	size_t n_ended; /* hosts that have ended */

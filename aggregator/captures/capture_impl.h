@@ -62,6 +62,7 @@ static inline int64_t captures_now(const struct captures *cs)
 /* ---- build.c ---- */
 
 struct capture *capture_new(struct captures *cs); /* in no list yet, in CAP_PLANNING */
+void capture_new_hosts(struct capture *c, size_t n); /* without names yet */
 void capture_free(struct capture *c);
 
 /* Validates and builds; nothing is started. */
@@ -167,8 +168,8 @@ void capture_retry_finish(struct capture *c); /* adds warnings about the windows
 
 /* ---- record.c, load.c, recovery.c, text.c ---- */
 
-/* The ledger's record of a copy, on a worker; with its end if it is committing. After a failure the same call may
- * be repeated. */
+/* The ledger's record of a copy, on a worker; with its end if it is committing. Hosts are packed. After a failure
+ * the same call may be repeated. */
 MUST_CHECK int capture_record_json(struct capture *copy, json_t **out, struct err *e);
 
 /* Members of `doc`, a plan or a manifest; session and run are members of `names`. */
@@ -185,7 +186,7 @@ int64_t capture_extend_for_agents(struct capture *c);
 void capture_load_agent(struct capture_host *h, const json_t *host);
 void capture_load_stored(struct capture_host *h, const json_t *stored);
 
-/* A copy for a worker to read. It borrows the strings of the capture, which lives as long as the copy. */
+/* A copy for a worker to read: 0.4 kB a host. It borrows what is kept of hosts, so the capture lives as long as it. */
 struct capture *capture_copy(struct capture *c);
 void capture_copy_free(struct capture *copy);
 
@@ -193,7 +194,8 @@ void capture_copy_free(struct capture *copy);
 
 void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */
 
-/* The record of a failed capture: CAPTURE in its final state; MANIFEST. Also of a copy, on a worker. */
+/* The record of a failed capture: CAPTURE in its final state; MANIFEST. Their hosts are packed. Also of a copy, on a
+ * worker. */
 json_t *capture_failure_json(const struct capture *c);
 json_t *capture_manifest_json(const struct capture *c);
 
@@ -240,6 +242,12 @@ struct host *capture_host_find_agent(const struct capture_host *h);
 
 /* Connected and the agent that was armed, or NULL. */
 struct host *capture_host_find_own_agent(const struct capture_host *h);
+
+/* The same for one host of a capture after the other: `*at` as for registry_find_next(). */
+struct host *capture_host_next_agent(const struct capture_host *h, size_t *at);
+struct host *capture_host_next_own_agent(const struct capture_host *h, size_t *at);
+
+void capture_host_set_reason(struct capture_host *h, const char *reason, const char *detail);
 
 /* To the host if it is connected; to all that are. */
 void capture_host_send(const struct capture_host *h, const struct buf *message);

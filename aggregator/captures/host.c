@@ -60,6 +60,20 @@ struct host *capture_host_find_own_agent(const struct capture_host *h)
 	return host && host->instance == h->instance ? host : NULL;
 }
 
+struct host *capture_host_next_agent(const struct capture_host *h, size_t *at)
+{
+	struct host *host = registry_find_next(h->capture->captures->env.registry, at, h->name);
+
+	return host && host->control ? host : NULL;
+}
+
+struct host *capture_host_next_own_agent(const struct capture_host *h, size_t *at)
+{
+	struct host *host = capture_host_next_agent(h, at);
+
+	return host && host->instance == h->instance ? host : NULL;
+}
+
 void capture_host_send(const struct capture_host *h, const struct buf *message)
 {
 	struct host *host = capture_host_find_own_agent(h);
@@ -70,16 +84,40 @@ void capture_host_send(const struct capture_host *h, const struct buf *message)
 
 void capture_send(const struct capture *c, const struct buf *message)
 {
-	for (size_t i = 0; i < c->n_hosts; i++)
-		capture_host_send(&c->hosts[i], message);
+	size_t at = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
+
+		if (host)
+			host_send(host, message);
+	}
 }
 
 /* ---- ends ---- */
 
-static void set_reason(struct capture_host *h, const char *reason, const char *detail)
+/* A word of the table, or one that a later version has stored. */
+static const char *keep_reason(struct capture *c, const char *word)
 {
-	snprintf(h->reason, sizeof(h->reason), "%s", reason);
-	clean_sentence(h->detail, sizeof(h->detail), detail, strlen(detail));
+	const struct reason *r = reason_find(word);
+
+	return r ? r->word : pool_text(&c->kept, word);
+}
+
+static const char *keep_detail(struct capture *c, const char *text)
+{
+	if (strcmp(c->last_detail, text))
+		c->last_detail = pool_text(&c->kept, text);
+	return c->last_detail;
+}
+
+void capture_host_set_reason(struct capture_host *h, const char *reason, const char *detail)
+{
+	char clean[HOST_DETAIL_BYTES];
+
+	clean_sentence(clean, sizeof(clean), detail, strlen(detail));
+	h->reason = keep_reason(h->capture, reason);
+	h->detail = keep_detail(h->capture, clean);
 }
 
 static void end_host(struct capture_host *h, enum host_state state)
@@ -118,7 +156,7 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 	va_start(ap, fmt);
 	vsnprintf(detail, sizeof(detail), fmt, ap);
 	va_end(ap);
-	set_reason(h, reason, detail);
+	capture_host_set_reason(h, reason, detail);
 	/* Of a cancelled capture: when that is durable. */
 	if (!h->reported && !may_hold_file(reason) && !h->capture->cancelled) {
 		message_cancel(&message, h->capture->session);
@@ -307,7 +345,8 @@ void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_
 
 void capture_host_upload_ended(struct capture_host *h, const char *error)
 {
-	snprintf(h->upload_error, sizeof(h->upload_error), "%s", error ? error : "");
+	free(h->upload_error);
+	h->upload_error = error ? xstrdup(error) : NULL;
 	capture_host_drop_credit(h);
 }
 
@@ -319,7 +358,7 @@ static void set_uncalibrated(struct capture_host *h)
 				 *h->reason ? "; " : "", h->reason, *h->reason ? ": " : "",
 				 h->detail);
 
-	set_reason(h, REASON_UNCALIBRATED, detail);
+	capture_host_set_reason(h, REASON_UNCALIBRATED, detail);
 	free(detail);
 }
 
@@ -332,12 +371,12 @@ void capture_host_result(struct capture_host *h, bool has_file, const char *reas
 	if (has_file && !h->stored) {
 		capture_host_failed(h, REASON_UPLOAD,
 				    "the agent reports its file as stored, but %s",
-				    h->upload_error[0] ? h->upload_error : "nothing has arrived");
+				    h->upload_error ? h->upload_error : "nothing has arrived");
 		return;
 	}
 	if (!has_file && !*reason)
 		reason = REASON_REFUSED;
-	set_reason(h, reason, detail);
+	capture_host_set_reason(h, reason, detail);
 	if (h->stored && !h->clock.calibrated)
 		set_uncalibrated(h);
 	end_host(h, !h->stored ? HOST_FAILED : *h->reason ? HOST_PARTIAL : HOST_COMPLETE);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -124,7 +125,7 @@ static void put_results(json_t *o, const struct capture *c)
 	json_t *hosts = json_array();
 
 	for (size_t i = 0; i < c->n_hosts; i++)
-		json_array_append_new(hosts, result_json(&c->hosts[i]));
+		packed_append(hosts, result_json(&c->hosts[i]));
 	json_put(o, "hosts", hosts);
 }
 

@@ -22,12 +22,13 @@
 static void arm(struct capture *c)
 {
 	struct buf message = BUF_INIT;
+	size_t at = 0;
 
 	c->armed_at_ns = captures_now(c->captures);
 	c->arm_by_ns = capture_arm_by(c, c->t0_ns);
 	message_arm(&message, c, c->t0_ns);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_find_own_agent(&c->hosts[i]);
+		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
 
 		if (host && !capture_host_has_ended(&c->hosts[i]))
 			host_send(host, &message);
@@ -105,11 +106,14 @@ static bool on_stop_durable(struct capture *c)
 static void send_cancel(const struct capture *c)
 {
 	struct buf message = BUF_INIT;
+	size_t at = 0;
 
 	message_cancel(&message, c->session);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].old_result)
-			capture_host_send(&c->hosts[i], &message);
+		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
+
+		if (host && !c->hosts[i].old_result)
+			host_send(host, &message);
 	}
 	buf_release(&message);
 }
@@ -228,17 +232,16 @@ static void close_ledger(struct capture *c)
 	c->ledger = NULL;
 }
 
-static void on_ended(void *arg, const json_t *record)
+static void on_ended(void *arg, const json_t *record, const void *made_of)
 {
 	struct capture *c = arg;
+	const struct capture *copy = made_of;
 	const json_t *document = json_object_get(json_object_get(record, "end"), "document");
-	const json_t *results = json_object_get(document, "hosts");
 
 	json_array_clear(c->warnings); /* the causality check may have added one */
 	json_array_extend(c->warnings, json_object_get(document, "warnings"));
 	for (size_t i = 0; i < c->n_hosts; i++) /* notes may have made a file longer */
-		c->hosts[i].bytes = c->hosts[i].bytes_done = (uint64_t)json_get_int(
-			json_array_get(results, i), "bytes");
+		c->hosts[i].bytes = c->hosts[i].bytes_done = copy->hosts[i].bytes;
 	close_ledger(c);
 	if (c->cancelled)
 		send_cancel(c);

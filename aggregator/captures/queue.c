@@ -262,7 +262,7 @@ static void reset_hosts(struct capture *c)
 		h->state = HOST_ARMING;
 		h->instance = 0;
 		h->reconnect_by_ns = 0;
-		h->reason[0] = h->detail[0] = '\0';
+		h->reason = h->detail = "";
 	}
 }
 

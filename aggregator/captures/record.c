@@ -6,6 +6,7 @@
 
 #include "aggregator/evidence/causality.h"
 #include "json/json_text.h"
+#include "json/packed.h"
 
 static json_t *plan_json(const struct capture *c)
 {
@@ -42,7 +43,7 @@ static json_t *hosts_json(const struct capture *c)
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!c->hosts[i].old_result)
-			json_array_append_new(hosts, capture_planned_host_json(&c->hosts[i]));
+			packed_append(hosts, capture_planned_host_json(&c->hosts[i]));
 	}
 	return hosts;
 }

@@ -22,8 +22,8 @@ static void load_failed(struct capture_host *h, const json_t *result)
 {
 	h->state = HOST_FAILED;
 	h->capture->n_ended++;
-	snprintf(h->reason, sizeof(h->reason), "%s", json_get_text(result, "reason"));
-	snprintf(h->detail, sizeof(h->detail), "%s", json_get_text(result, "detail"));
+	capture_host_set_reason(h, json_get_text(result, "reason"),
+				json_get_text(result, "detail"));
 }
 
 /* The first file of a host is stored last: if it is there, all are. */
@@ -59,7 +59,7 @@ void capture_load_agent(struct capture_host *h, const json_t *host)
 
 static void load_host(struct capture_host *h, const json_t *host, const json_t *stored)
 {
-	h->name = xstrdup(json_get_text(host, "host"));
+	h->name = pool_text(&h->capture->kept, json_get_text(host, "host"));
 	capture_load_agent(h, host);
 	if (h->instance)
 		capture_load_stored(h, stored);
@@ -72,10 +72,8 @@ static void load_hosts(struct capture *c, const json_t *left, int64_t reconnect_
 	const json_t *hosts = json_object_get(json_object_get(left, "record"), "hosts");
 	size_t n = json_array_size(hosts);
 
-	c->hosts = xcalloc(n + 1, sizeof(*c->hosts));
-	c->n_hosts = n;
+	capture_new_hosts(c, n);
 	for (size_t i = 0; i < n; i++) {
-		c->hosts[i].capture = c;
 		c->hosts[i].reconnect_by_ns = reconnect_by_ns;
 		load_host(&c->hosts[i], json_array_get(hosts, i), json_object_get(left, "stored"));
 	}

@@ -40,14 +40,12 @@ static void load_hosts(struct capture *c, const json_t *results)
 {
 	size_t n = json_array_size(results);
 
-	c->hosts = xcalloc(n + 1, sizeof(*c->hosts));
-	c->n_hosts = n;
+	capture_new_hosts(c, n);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *result = json_array_get(results, i);
 		struct capture_host *h = &c->hosts[i];
 
-		h->name = xstrdup(json_get_text(result, "host"));
-		h->capture = c;
+		h->name = pool_text(&c->kept, json_get_text(result, "host"));
 		if (*json_get_text(result, "file"))
 			copy_result(h, result);
 	}

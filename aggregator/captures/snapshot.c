@@ -26,12 +26,10 @@ enum reach { REACH_NOTHING, REACH_UNKNOWN, REACH_KNOWN };
 
 /* From when on the host has records, by the ring that reaches back furthest. A host without a link has none to give; one
  * whose clock is not calibrated yet cannot say it. */
-static enum reach reach_of(const struct capture *c, const struct capture_host *h, int64_t *first_ns)
+static enum reach reach_of(const struct capture *c, const struct host *host, int64_t *first_ns)
 {
-	const struct host *host = registry_find(c->captures->env.registry, h->name);
-
 	*first_ns = 0;
-	if (!host || !host->control)
+	if (!host)
 		return REACH_NOTHING;
 	for (size_t i = 0; i < host->n_tracers; i++) {
 		const struct host_tracer *t = &host->tracers[i];
@@ -50,10 +48,12 @@ static int check_reach(const struct capture *c, struct err *e)
 	int64_t t1_ns = c->t0_ns + c->duration_ns, first_ns = 0;
 	const char *host = NULL;
 	char ends[25], reaches[25];
+	size_t at = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		int64_t reach_ns;
-		enum reach reach = reach_of(c, &c->hosts[i], &reach_ns);
+		enum reach reach = reach_of(c, capture_host_next_agent(&c->hosts[i], &at),
+					    &reach_ns);
 
 		if (reach == REACH_UNKNOWN || (reach == REACH_KNOWN && reach_ns < t1_ns))
 			return 0;

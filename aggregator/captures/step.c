@@ -31,10 +31,11 @@
 static void watch_steps(struct capture *c, int64_t for_ns)
 {
 	struct buf message = BUF_INIT;
+	size_t at = 0;
 
 	message_step_watch(&message, for_ns, GAP_NS + (int64_t)c->n_hosts * GAP_PER_HOST_NS);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_find_agent(&c->hosts[i]);
+		struct host *host = capture_host_next_agent(&c->hosts[i], &at);
 
 		if (host)
 			host_send(host, &message);
@@ -53,8 +54,10 @@ static void renew_step_watch(struct capture *c)
 
 static bool all_answered(const struct capture *c)
 {
+	size_t at = 0;
+
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_find_agent(&c->hosts[i]);
+		struct host *host = capture_host_next_agent(&c->hosts[i], &at);
 
 		if (host && host->steps.received_mono_ns < c->steps_asked_mono_ns)
 			return false;
@@ -76,10 +79,10 @@ static bool is_running(const struct host_steps *s, int64_t now_ns)
 static size_t collect_reports(const struct capture *c, struct step_report *reports)
 {
 	int64_t now_ns = captures_now(c->captures);
-	size_t n = 0;
+	size_t n = 0, at = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_find_agent(&c->hosts[i]);
+		struct host *host = capture_host_next_agent(&c->hosts[i], &at);
 		const struct host_steps *s = host ? &host->steps : NULL;
 
 		if (s && is_running(s, now_ns))

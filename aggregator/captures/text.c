@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CAPTURE as text. For 10,000 hosts that takes a tenth of a second: a worker writes it from a copy, so that the
- * loop does not wait.
+ * loop does not wait. Of several captures one is copied and written after the other, each as it is then.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -14,9 +14,10 @@
 
 struct text_job {
 	struct captures *captures;
-	struct capture **copies;
-	size_t n, n_hosts;
-	bool list;
+	char **sessions; /* to be written, in order */
+	size_t n, next;
+	struct capture *copy; /* that is being written */
+	bool list, shared, at_once, is_first;
 	struct buf text;
 	json_text_fn fn;
 	void *arg;
@@ -24,7 +25,7 @@ struct text_job {
 
 /* ---- copies ---- */
 
-/* The copy borrows strings: each is set once and lives as long as the capture. */
+/* The copy borrows what does not change as long as the capture lives. */
 struct capture *capture_copy(struct capture *c)
 {
 	struct capture *copy = xmalloc(sizeof(*copy));
@@ -51,41 +52,69 @@ void capture_copy_free(struct capture *copy)
 
 /* ---- jobs ---- */
 
-static void run_text(void *arg)
+static void write_copy(void *arg)
 {
 	struct text_job *job = arg;
 
-	if (job->list)
-		buf_add_str(&job->text, "{\"captures\":[");
-	for (size_t i = 0; i < job->n; i++) {
-		if (i)
-			buf_add_str(&job->text, ",");
-		capture_write(&job->text, job->copies[i]);
-	}
-	if (job->list)
-		buf_add_str(&job->text, "]}");
+	if (!job->is_first)
+		buf_add_str(&job->text, ",");
+	job->is_first = false;
+	capture_write(&job->text, job->copy);
 }
 
-static void done_text(void *arg)
+static void drop_copy(struct text_job *job)
 {
-	struct text_job *job = arg;
+	capture_copy_free(job->copy);
+	job->copy = NULL;
+}
 
-	for (size_t i = 0; i < job->n; i++)
-		capture_copy_free(job->copies[i]);
+static void end_job(struct text_job *job)
+{
+	if (job->list)
+		buf_add_str(&job->text, "]}");
 	job->fn(job->arg, buf_str(&job->text), job->text.len);
 	buf_release(&job->text);
-	free(job->copies);
+	for (size_t i = 0; i < job->n; i++)
+		free(job->sessions[i]);
+	free(job->sessions);
 	free(job);
 }
 
-static void job_start(struct text_job *job)
+/* False at the end. A capture that was forgotten meanwhile is left out. */
+static bool copy_next(struct text_job *job)
 {
-	if (job->n_hosts > AT_ONCE_HOSTS) {
-		jobs_work(job->captures->env.jobs, run_text, done_text, job);
-		return;
+	while (!job->copy && job->next < job->n) {
+		struct capture *c = capture_find(job->captures, job->sessions[job->next++]);
+
+		if (c)
+			job->copy = capture_copy(c);
 	}
-	run_text(job);
-	done_text(job);
+	if (job->copy)
+		job->copy->shared = job->shared;
+	return job->copy != NULL;
+}
+
+static void go_on(struct text_job *job);
+
+static void done_copy(void *arg)
+{
+	struct text_job *job = arg;
+
+	drop_copy(job);
+	go_on(job);
+}
+
+static void go_on(struct text_job *job)
+{
+	while (copy_next(job)) {
+		if (!job->at_once) {
+			jobs_work(job->captures->env.jobs, write_copy, done_copy, job);
+			return;
+		}
+		write_copy(job);
+		drop_copy(job);
+	}
+	end_job(job);
 }
 
 static struct text_job *job_new(struct captures *cs, size_t n, json_text_fn fn, void *arg)
@@ -93,34 +122,40 @@ static struct text_job *job_new(struct captures *cs, size_t n, json_text_fn fn, 
 	struct text_job *job = xcalloc(1, sizeof(*job));
 
 	job->captures = cs;
-	job->copies = xcalloc(n + 1, sizeof(*job->copies));
+	job->sessions = xcalloc(n + 1, sizeof(char *));
+	job->is_first = true;
 	job->fn = fn;
 	job->arg = arg;
 	return job;
 }
 
-static void job_add(struct text_job *job, struct capture *c)
+static void job_add(struct text_job *job, const struct capture *c)
 {
-	job->copies[job->n++] = capture_copy(c);
-	job->n_hosts += c->n_hosts;
+	job->sessions[job->n++] = xstrdup(c->session);
 }
 
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg)
 {
-	struct text_job *job = job_new(c->captures, 1, fn, arg);
+	struct text_job *job = job_new(c->captures, 0, fn, arg);
 
-	job_add(job, c);
-	job->copies[0]->shared = shared;
-	job_start(job);
+	job->copy = capture_copy(c); /* it may be in no list any more */
+	job->shared = shared;
+	job->at_once = c->n_hosts <= AT_ONCE_HOSTS;
+	go_on(job);
 }
 
 void captures_make_text(struct captures *cs, json_text_fn fn, void *arg)
 {
 	struct text_job *job = job_new(cs, cs->n_active + cs->n_ended, fn, arg);
 	struct capture *c;
+	size_t n_hosts = 0;
 
 	job->list = true;
-	TAILQ_FOREACH (c, &cs->all, entry)
+	buf_add_str(&job->text, "{\"captures\":[");
+	TAILQ_FOREACH (c, &cs->all, entry) {
 		job_add(job, c);
-	job_start(job);
+		n_hosts += c->n_hosts;
+	}
+	job->at_once = n_hosts <= AT_ONCE_HOSTS;
+	go_on(job);
 }

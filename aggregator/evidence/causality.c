@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "aggregator/evidence/refine_report.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/buf.h"
@@ -40,8 +41,9 @@ struct checking {
 	json_t *manifest;
 	int64_t budget_ns, deadline_mono_ns;
 	struct xs_causality *found;
-	json_t **
-		hosts; /* RESULTs, as xs_causality_add() numbers them; borrowed from the manifest */
+	json_t *results; /* the manifest's hosts */
+	char **names; /* of the hosts that are read, as xs_causality_add() numbers them */
+	size_t *at; /* their places in `results` */
 	size_t n_hosts;
 	struct buf skipped[SKIPS]; /* names */
 	size_t n_skipped[SKIPS];
@@ -121,7 +123,7 @@ static int open_files(struct files *f, const struct checking *k, const json_t *h
 	return rc;
 }
 
-static int read_host(struct checking *k, json_t *host, struct err *e)
+static int read_host(struct checking *k, const json_t *host, size_t at, struct err *e)
 {
 	struct files f = { .deadline_mono_ns = k->deadline_mono_ns };
 	struct xs_source in = { .read = files_read, .arg = &f, .window_bytes = WINDOW_BYTES };
@@ -129,7 +131,8 @@ static int read_host(struct checking *k, json_t *host, struct err *e)
 
 	if (!rc) {
 		in.size = f.n ? f.all[f.n - 1].end : 0;
-		k->hosts[k->n_hosts++] = host;
+		k->names[k->n_hosts] = xstrdup(json_get_text(host, "host"));
+		k->at[k->n_hosts++] = at;
 		rc = xs_causality_add(k->found, &in, json_get_int(host, "clock_bound_ns"), e);
 	}
 	while (f.n-- > 0)
@@ -144,7 +147,7 @@ static void skip_host(struct checking *k, const json_t *host, enum skip why)
 			 json_get_text(host, "host"));
 }
 
-static void check_host(struct checking *k, json_t *host)
+static void check_host(struct checking *k, const json_t *host, size_t at)
 {
 	struct err e = { 0 };
 
@@ -156,7 +159,7 @@ static void check_host(struct checking *k, json_t *host)
 		skip_host(k, host, SKIP_OTHER_WINDOW);
 	} else if (now_mono_ns() >= k->deadline_mono_ns) {
 		skip_host(k, host, SKIP_TIME);
-	} else if (read_host(k, host, &e)) {
+	} else if (read_host(k, host, at, &e)) {
 		skip_host(k, host, e.code == ERR_TIMEOUT ? SKIP_TIME : SKIP_UNREADABLE);
 		if (e.code != ERR_TIMEOUT)
 			log_warn("AGG-CAUSALITY", "session=%s host=%s reason=\"%s\"",
@@ -185,7 +188,7 @@ static void put_skipped(const struct checking *k, json_t *o)
 
 static const char *name_of(const struct checking *k, size_t host)
 {
-	return json_get_text(k->hosts[host], "host");
+	return k->names[host];
 }
 
 static json_t *violation_json(const struct checking *k, const struct xs_violation *v)
@@ -260,27 +263,57 @@ static void add_warning(const struct checking *k, const struct xs_verdict *v, js
 	free(text);
 }
 
+static json_t *steps_json(const struct xs_steps *s)
+{
+	json_t *o = json_object();
+
+	json_put_int(o, "first", s->first);
+	json_put_int(o, "last", s->last);
+	json_put_int(o, "first_at_ns", s->first_at_ns);
+	json_put_int(o, "end_at_ns", s->end_at_ns);
+	return o;
+}
+
 /* A host that marks its steps has them already. */
 static void put_steps(const struct checking *k, const struct xs_verdict *v)
 {
 	for (size_t i = 0; i < k->n_hosts; i++) {
-		const struct xs_steps *s = &v->steps[i];
-		json_t *o;
+		json_t *host;
 
-		if (!s->known || json_object_get(k->hosts[i], "steps"))
+		if (!v->steps[i].known)
 			continue;
-		o = json_object();
-		json_put_int(o, "first", s->first);
-		json_put_int(o, "last", s->last);
-		json_put_int(o, "first_at_ns", s->first_at_ns);
-		json_put_int(o, "end_at_ns", s->end_at_ns);
-		json_put(k->hosts[i], "steps", o);
+		host = packed_get(k->results, k->at[i]);
+		if (!json_object_get(host, "steps"))
+			json_put(host, "steps", steps_json(&v->steps[i]));
+		packed_set(k->results, k->at[i], host);
 	}
+}
+
+static void check_hosts(struct checking *k)
+{
+	for (size_t i = 0; i < json_array_size(k->results); i++) {
+		json_t *host = packed_get(k->results, i);
+
+		if (*json_get_text(host, "file"))
+			check_host(k, host, i);
+		json_decref(host);
+	}
+}
+
+static void release(struct checking *k)
+{
+	for (size_t i = 0; i < SKIPS; i++)
+		buf_release(&k->skipped[i]);
+	for (size_t i = 0; i < k->n_hosts; i++)
+		free(k->names[i]);
+	xs_causality_free(k->found);
+	free(k->names);
+	free(k->at);
 }
 
 void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
 {
-	json_t *hosts = json_object_get(manifest, "hosts");
+	json_t *results = json_object_get(manifest, "hosts");
 	json_t *warnings = json_object_get(manifest, "warnings");
 	struct checking k = {
 		.store = s,
@@ -288,28 +321,21 @@ void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
 		.budget_ns = budget_ns,
 		.deadline_mono_ns = now_mono_ns() + budget_ns,
 		.found = xs_causality_new(),
-		.hosts = xcalloc(json_array_size(hosts), sizeof(json_t *)),
+		.results = results,
+		.names = xcalloc(json_array_size(results), sizeof(char *)),
+		.at = xcalloc(json_array_size(results), sizeof(size_t)),
 	};
 	struct xs_verdict verdict;
-	json_t *host;
-	size_t i;
 
 	xs_causality_set_window(k.found, json_get_int(manifest, "duration_ns"));
-	json_array_foreach(hosts, i, host)
-	{
-		if (*json_get_text(host, "file"))
-			check_host(&k, host);
-	}
+	check_hosts(&k);
 	xs_causality_judge(k.found, &verdict);
 	json_put(manifest, "causality", verdict_json(&k, &verdict));
 	put_steps(&k, &verdict);
 	remove_warning(warnings);
 	if (*json_get_text(manifest, "refine"))
-		refine_report(manifest, k.hosts, k.n_hosts, &verdict);
+		refine_report(manifest, k.at, k.n_hosts, &verdict);
 	if (verdict.n_violations)
 		add_warning(&k, &verdict, warnings);
-	for (i = 0; i < SKIPS; i++)
-		buf_release(&k.skipped[i]);
-	xs_causality_free(k.found);
-	free(k.hosts);
+	release(&k);
 }

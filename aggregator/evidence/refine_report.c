@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "aggregator/evidence/refine.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -54,30 +55,49 @@ static json_t *all_json(const struct refinement *all, enum refine_result result,
 /* Removes the results of an earlier commit: a retry has added files. */
 static void remove_old(json_t *manifest)
 {
-	json_t *result;
-	size_t i;
+	json_t *hosts = json_object_get(manifest, "hosts");
 
-	json_array_foreach(json_object_get(manifest, "hosts"), i, result)
-		json_object_del(result, "refined");
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		json_t *result = packed_get(hosts, i);
+
+		if (json_object_del(result, "refined"))
+			json_decref(result);
+		else
+			packed_set(hosts, i, result);
+	}
 }
 
-void refine_report(json_t *manifest, json_t *const *results, size_t n, const struct xs_verdict *v)
+static void put_refined(json_t *results, size_t at, const struct refined *h)
 {
+	json_t *result = packed_get(results, at);
+
+	json_put(result, "refined", host_json(h));
+	packed_set(results, at, result);
+}
+
+void refine_report(json_t *manifest, const size_t *at, size_t n, const struct xs_verdict *v)
+{
+	json_t *results = json_object_get(manifest, "hosts"), *reference;
 	struct refine_clock *clocks = xcalloc(n, sizeof(*clocks));
 	struct refined *hosts = xcalloc(n, sizeof(*hosts));
 	struct refinement all;
 	enum refine_result result;
 
 	remove_old(manifest);
-	for (size_t i = 0; i < n; i++)
-		clocks[i] = clock_of(results[i]);
+	for (size_t i = 0; i < n; i++) {
+		json_t *host = packed_get(results, at[i]);
+
+		clocks[i] = clock_of(host);
+		json_decref(host);
+	}
 	result = refine(clocks, n, v->seen, v->n_seen, hosts, &all);
 	for (size_t i = 0; i < n; i++) {
 		if (hosts[i].pairs)
-			json_put(results[i], "refined", host_json(&hosts[i]));
+			put_refined(results, at[i], &hosts[i]);
 	}
-	json_put(manifest, "refined",
-		 all_json(&all, result, n ? json_get_text(results[all.reference], "host") : ""));
+	reference = n ? packed_get(results, at[all.reference]) : NULL;
+	json_put(manifest, "refined", all_json(&all, result, json_get_text(reference, "host")));
+	json_decref(reference);
 	log_info("AGG-REFINED",
 		 "session=%s reason=\"%s\" hosts=%zu pairs=%zu backwards_before=%zu "
 		 "backwards_after=%zu",

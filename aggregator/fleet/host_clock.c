@@ -22,7 +22,8 @@ static struct host_clock_break break_from(const Tutti__V1__ClockStep *from)
 	return to;
 }
 
-struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
+struct host_clock host_clock_from(const Tutti__V1__ClockModel *c,
+				  struct host_clock_break breaks[LIMIT_CLOCK_STEPS])
 {
 	struct host_clock out = { 0 };
 
@@ -42,11 +43,12 @@ struct host_clock host_clock_from(const Tutti__V1__ClockModel *c)
 		.wall_error_ns = c->wall_error_ns,
 		.earlier_ns = c->earlier_ns,
 		.later_ns = c->later_ns,
+		.breaks = breaks,
 	};
 	set_word(out.method, c->method);
 	out.grade[0] = c->grade[0];
 	for (; out.n_breaks < c->n_steps && out.n_breaks < LIMIT_CLOCK_STEPS; out.n_breaks++)
-		out.breaks[out.n_breaks] = break_from(c->steps[out.n_breaks]);
+		breaks[out.n_breaks] = break_from(c->steps[out.n_breaks]);
 	out.is_suspecting = c->suspected;
 	if (c->suspected)
 		out.suspected = break_from(c->suspected);

@@ -28,14 +28,15 @@ struct host_clock {
 	uint32_t wall_steps; /* steps of the wall clock since the agent's start */
 	char method[HOST_CLOCK_WORD], grade[2];
 	size_t n_breaks;
-	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
+	struct host_clock_break *breaks; /* the owner's, as all of the struct */
 	bool is_suspecting;
 	struct host_clock_break suspected; /* less than 4 probes met it */
 	int64_t suspected_known_ns; /* by then it is known, if probes are answered */
 };
 
-/* NULL: the host has reported no clock; all members are 0. */
-struct host_clock host_clock_from(const Tutti__V1__ClockModel *c);
+/* NULL: the host has reported no clock; all members are 0. The breaks are in `breaks`: who keeps them copies them. */
+struct host_clock host_clock_from(const Tutti__V1__ClockModel *c,
+				  struct host_clock_break breaks[LIMIT_CLOCK_STEPS]);
 
 /* docs/schema/clock.schema.json; a new reference. */
 json_t *host_clock_json(const struct host_clock *c);

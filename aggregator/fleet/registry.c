@@ -285,6 +285,7 @@ static void host_free(struct host *h)
 	host_clear_tracers(h);
 	host_clear_jobs(h);
 	host_clear_settings(h);
+	host_set_clock(h, NULL);
 	free(h->name);
 	free(h->version);
 	free(h->address);
@@ -307,10 +308,10 @@ void registry_free(struct registry *r)
 	free(r);
 }
 
-/* The index of the host, or the one where it is to be inserted. */
-static size_t index_of(const struct registry *r, const char *name)
+/* The index of the host, or the one where it is to be inserted; from `low` on. */
+static size_t index_from(const struct registry *r, size_t low, const char *name)
 {
-	size_t low = 0, high = r->n;
+	size_t high = r->n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
@@ -323,11 +324,31 @@ static size_t index_of(const struct registry *r, const char *name)
 	return low;
 }
 
+static size_t index_of(const struct registry *r, const char *name)
+{
+	return index_from(r, 0, name);
+}
+
+static struct host *host_at(const struct registry *r, size_t i, const char *name)
+{
+	return i < r->n && !strcmp(r->hosts[i]->name, name) ? r->hosts[i] : NULL;
+}
+
 struct host *registry_find(struct registry *r, const char *name)
 {
-	size_t i = index_of(r, name);
+	return host_at(r, index_of(r, name), name);
+}
 
-	return i < r->n && !strcmp(r->hosts[i]->name, name) ? r->hosts[i] : NULL;
+struct host *registry_find_next(struct registry *r, size_t *at, const char *name)
+{
+	struct host *h = host_at(r, *at, name);
+
+	if (!h) {
+		*at = index_from(r, *at, name);
+		h = host_at(r, *at, name);
+	}
+	*at += h != NULL;
+	return h;
 }
 
 struct host *registry_find_connected(struct registry *r, const char *name)
@@ -493,6 +514,19 @@ void host_set_text(char **member, const char *text)
 {
 	free(*member);
 	*member = xstrdup(text);
+}
+
+void host_set_clock(struct host *h, const Tutti__V1__ClockModel *c)
+{
+	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
+	size_t bytes;
+
+	free(h->clock.breaks);
+	h->clock = host_clock_from(c, breaks);
+	bytes = h->clock.n_breaks * sizeof(*breaks);
+	h->clock.breaks = bytes ? xmalloc(bytes) : NULL;
+	if (bytes)
+		memcpy(h->clock.breaks, breaks, bytes);
 }
 
 void host_add_label(struct host *h, const char *key, const char *value)

@@ -93,6 +93,10 @@ void registry_free(struct registry *r);
 
 struct host *registry_find(struct registry *r, const char *name); /* NULL if unknown */
 struct host *registry_find_connected(struct registry *r, const char *name); /* or NULL */
+
+/* As registry_find(), for names in ascending order: all hosts of a fleet cost one pass. `*at` is 0 for the first
+ * name; no host may be added or removed before the last one. */
+struct host *registry_find_next(struct registry *r, size_t *at, const char *name);
 struct host *registry_find_by_cookie(struct registry *r, uint64_t probe_cookie); /* or NULL */
 struct host *registry_add(struct registry *r, const char *name); /* or returns the existing one */
 void registry_remove(struct registry *r, struct host *h);
@@ -123,6 +127,8 @@ void host_set_text(char **member, const char *text);
 void host_set_address(struct host *h, const char *address); /* of its control link, with the port */
 void host_add_label(struct host *h, const char *key, const char *value);
 void host_clear_labels(struct host *h);
+void host_set_clock(struct host *h,
+		    const Tutti__V1__ClockModel *c); /* NULL: it has reported none */
 void host_add_tracer(struct host *h, const struct host_tracer *t); /* copies the texts */
 void host_clear_tracers(struct host *h);
 void host_add_job(struct host *h, const struct host_job *job);

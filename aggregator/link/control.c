@@ -178,7 +178,7 @@ static void set_host(struct host *h, const Tutti__V1__Hello *hello)
 	set_jobs(h, hello->jobs, hello->n_jobs, hello->more_jobs);
 	set_held(h, hello->held, hello->n_held);
 	h->instance = hello->instance;
-	h->clock = (struct host_clock){ 0 };
+	host_set_clock(h, NULL);
 	h->steps = (struct host_steps){ 0 };
 	host_renew_cookie(h);
 }
@@ -328,7 +328,7 @@ static void handle_status(struct link *l, const agent_message *m)
 {
 	if (m->status->steps)
 		set_steps(l->host, m->status->steps);
-	l->host->clock = host_clock_from(m->status->clock);
+	host_set_clock(l->host, m->status->clock);
 	set_held(l->host, m->status->held, m->status->n_held);
 	captures_host_held_changed(l->control->env.captures, l->host);
 	if (m->status->n_tracers)
@@ -408,9 +408,11 @@ static const char *clean_reason(const char *word, const char *detail, char *out,
 
 static void set_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 {
+	struct pool *kept = &h->capture->kept;
+
 	if (h->tracers || !r->n_tracers)
 		return;
-	h->tracers = xcalloc(r->n_tracers, sizeof(*h->tracers));
+	h->tracers = pool_alloc(kept, r->n_tracers * sizeof(*h->tracers));
 	h->n_tracers = r->n_tracers;
 	for (size_t i = 0; i < r->n_tracers; i++) {
 		const Tutti__V1__TracerReport *t = r->tracers[i];
@@ -418,13 +420,21 @@ static void set_reports(struct capture_host *h, const Tutti__V1__HostResult *r)
 		const char *reason = clean_reason(t->reason, t->detail, detail, sizeof(detail));
 
 		h->tracers[i] = (struct tracer_report){
-			.name = xstrdup(t->name),
-			.state = xstrdup(t->state),
-			.reason = xstrdup(reason),
-			.detail = xstrdup(detail),
+			.name = pool_text(kept, t->name),
+			.state = pool_text(kept, t->state),
+			.reason = pool_text(kept, reason),
+			.detail = pool_text(kept, detail),
 			.lost = t->lost,
 		};
 	}
+}
+
+static void set_clock(struct capture_host *h, const Tutti__V1__ClockModel *c)
+{
+	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
+
+	h->clock = host_clock_from(c, breaks);
+	h->clock.breaks = pool_copy(&h->capture->kept, breaks, h->clock.n_breaks * sizeof(*breaks));
 }
 
 static void set_steps_seen(struct capture_host *h, const Tutti__V1__StepsSeen *m)
@@ -453,7 +463,7 @@ static void handle_result(struct link *l, const agent_message *m)
 	if (r->has_file && r->t0_ns > 0)
 		h->t0_ns = r->t0_ns == h->capture->t0_ns ? 0 : r->t0_ns;
 	if (r->clock)
-		h->clock = host_clock_from(r->clock);
+		set_clock(h, r->clock);
 	set_reports(h, r);
 	if (r->steps)
 		set_steps_seen(h, r->steps);

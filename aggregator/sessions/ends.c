@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "json/json_text.h"
+#include "json/packed.h"
 
 /* ---- removal ---- */
 
@@ -84,11 +85,13 @@ static json_t *names_of_files(const json_t *manifest)
 	json_t *names = json_object();
 
 	for (size_t i = 0; i < json_array_size(hosts); i++) {
-		const json_t *files = json_object_get(json_array_get(hosts, i), "files");
+		json_t *result = packed_get(hosts, i);
+		const json_t *files = json_object_get(result, "files");
 
 		for (size_t k = 0; k < json_array_size(files); k++)
 			json_put_bool(names, json_string_value(json_array_get(files, k)), true);
-		json_put_bool(names, json_get_text(json_array_get(hosts, i), "file"), true);
+		json_put_bool(names, json_get_text(result, "file"), true);
+		json_decref(result);
 	}
 	return names;
 }
@@ -98,8 +101,12 @@ static json_t *names_of_hosts(const json_t *record)
 	const json_t *hosts = json_object_get(record, "hosts");
 	json_t *names = json_object();
 
-	for (size_t i = 0; i < json_array_size(hosts); i++)
-		json_put_bool(names, json_get_text(json_array_get(hosts, i), "host"), true);
+	for (size_t i = 0; i < json_array_size(hosts); i++) {
+		json_t *host = packed_get(hosts, i);
+
+		json_put_bool(names, json_get_text(host, "host"), true);
+		json_decref(host);
+	}
 	return names;
 }
 

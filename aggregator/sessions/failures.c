@@ -34,14 +34,25 @@ int session_record_failure(struct store *s, const char *session, const json_t *r
 	return rc ? rc : remove_oldest(s, e);
 }
 
-int session_load_failure(struct store *s, const char *session, json_t **record, struct err *e)
+static int or_no_capture(int rc, const char *session, struct err *e)
 {
-	char key[SESSION_KEY_BYTES];
-	int rc;
-
-	failed_key(session, key);
-	rc = session_get_json(s, key, MANIFEST_BYTES, record, e);
 	if (rc == ERR_NOT_FOUND)
 		return err_set(e, ERR_NOT_FOUND, "there is no capture %.64s", session);
 	return rc;
+}
+
+int session_load_failure(struct store *s, const char *session, json_t **record, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	failed_key(session, key);
+	return or_no_capture(session_get_json(s, key, MANIFEST_BYTES, record, e), session, e);
+}
+
+int session_read_failure(struct store *s, const char *session, struct buf *text, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	failed_key(session, key);
+	return or_no_capture(session_get_text(s, key, MANIFEST_BYTES, text, e), session, e);
 }

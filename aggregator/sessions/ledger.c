@@ -228,7 +228,7 @@ static void tell(const struct ledger *l, const struct ledger_job *job, bool end_
 	void *arg = l->opts.arg;
 
 	if (job->carried_out) {
-		events->ended(arg, job->record);
+		events->ended(arg, job->record, job->change.arg);
 		return;
 	}
 	if (end_became_durable || (!job->rc && ledger_is_durable(l)))

@@ -28,8 +28,9 @@ struct session_store;
 
 /*
  * Makes a record: an object with the members of docs/schema/ledger.schema.json but "version", "session", "run" and
- * "owner", a new reference. Called on a worker, and sees only `arg`; after a failure it is called again. A record with
- * "end" is the last one: after it is written the end is carried out and the ledger is removed.
+ * "owner", a new reference; hosts may be packed (json/packed.h). Called on a worker, and sees only `arg`; after a
+ * failure it is called again. A record with "end" is the last one: after it is written the end is carried out and the
+ * ledger is removed.
  */
 struct ledger_change {
 	int (*make)(void *arg, json_t **record, struct err *e);
@@ -45,8 +46,8 @@ struct ledger_events {
 	/* A try has failed; the next one follows, unless the aggregator stops. */
 	void (*refused)(void *arg, const struct err *why);
 
-	/* The end is durable and carried out. `record` is the last one; borrowed. */
-	void (*ended)(void *arg, const json_t *record);
+	/* The end is durable and carried out. `record` is the last one, `made_of` the `arg` of its change; borrowed. */
+	void (*ended)(void *arg, const json_t *record, const void *made_of);
 
 	/* Another aggregator has taken the session over: nothing is written any more. */
 	void (*lost)(void *arg, const struct err *why);

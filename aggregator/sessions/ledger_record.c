@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "proto/names.h"
 
 #define LEDGER "tutti/ledger/"
@@ -146,6 +147,20 @@ static bool same_owner(const json_t *a, const json_t *b)
 	return x && y && json_equal(x, y);
 }
 
+/* Of the two only `b` may be packed. */
+static bool same_text(const json_t *a, const json_t *b)
+{
+	struct buf x = BUF_INIT, y = BUF_INIT;
+	bool same;
+
+	packed_write(&x, a);
+	packed_write(&y, b);
+	same = x.len == y.len && !memcmp(x.data, y.data, x.len);
+	buf_release(&x);
+	buf_release(&y);
+	return same;
+}
+
 static int lost(const char *session, struct err *e)
 {
 	return err_set(e, ERR_EXISTS,
@@ -175,7 +190,7 @@ static int create(struct store *s, const char *session, const json_t *record, un
 			return lost(session, e);
 		if (rc)
 			return rc;
-		same = json_equal(there, record);
+		same = same_text(there, record);
 		rc = same || same_owner(there, record) ? 0 : lost(session, e);
 		json_decref(there);
 		if (rc)

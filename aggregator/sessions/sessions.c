@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/limits.h"
@@ -43,14 +44,28 @@ void session_record_key(const char *session, const char *name, char out[SESSION_
 int session_put_json(struct store *s, const char *key, const json_t *doc, unsigned int flags,
 		     struct err *e)
 {
-	char *text = json_dumps(doc, JSON_COMPACT);
+	struct buf text = BUF_INIT;
 	int rc;
 
-	if (!text)
-		return err_set(e, ERR_INVALID, "%s cannot be written as JSON", key);
-	rc = store_put_bytes(s, key, text, strlen(text), flags, store_within(STORE_PATIENCE_NS), e);
-	free(text);
+	packed_write(&text, doc);
+	rc = store_put_bytes(s, key, text.data, text.len, flags, store_within(STORE_PATIENCE_NS),
+			     e);
+	buf_release(&text);
 	return rc;
+}
+
+static int damaged(const char *key, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "%s is damaged", key);
+}
+
+int session_get_text(struct store *s, const char *key, uint64_t max, struct buf *out, struct err *e)
+{
+	int rc = store_get_bytes(s, key, max, store_within(STORE_PATIENCE_NS), out, e);
+
+	if (rc && rc != ERR_LIMIT)
+		return rc;
+	return !rc && json_is_whole(buf_str(out), out->len) ? 0 : damaged(key, e);
 }
 
 int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out, struct err *e)
@@ -66,23 +81,34 @@ int session_get_json(struct store *s, const char *key, uint64_t max, json_t **ou
 	if (!json_is_object(*out)) {
 		json_decref(*out);
 		*out = NULL;
-		rc = err_set(e, ERR_INVALID, "%s is damaged", key);
+		rc = damaged(key, e);
 	}
 out:
 	buf_release(&text);
 	return rc;
 }
 
-int session_load_manifest(struct store *s, const char *session, json_t **manifest, struct err *e)
+static int or_no_session(int rc, const char *session, struct err *e)
 {
-	char key[SESSION_KEY_BYTES];
-	int rc;
-
-	session_record_key(session, "manifest.json", key);
-	rc = session_get_json(s, key, MANIFEST_BYTES, manifest, e);
 	if (rc == ERR_NOT_FOUND)
 		return err_set(e, ERR_NOT_FOUND, "there is no session %.64s", session);
 	return rc;
+}
+
+int session_load_manifest(struct store *s, const char *session, json_t **manifest, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "manifest.json", key);
+	return or_no_session(session_get_json(s, key, MANIFEST_BYTES, manifest, e), session, e);
+}
+
+int session_read_manifest(struct store *s, const char *session, struct buf *text, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_record_key(session, "manifest.json", key);
+	return or_no_session(session_get_text(s, key, MANIFEST_BYTES, text, e), session, e);
 }
 
 /* ---- keys ---- */

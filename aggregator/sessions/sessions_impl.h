@@ -50,6 +50,8 @@ MUST_CHECK int session_put_json(struct store *s, const char *key, const json_t *
 				unsigned int flags, struct err *e);
 
 /* A new reference; ERR_INVALID if it is longer than `max` or no JSON object. */
+MUST_CHECK int session_get_text(struct store *s, const char *key, uint64_t max, struct buf *out,
+				struct err *e);
 MUST_CHECK int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out,
 				struct err *e);
 

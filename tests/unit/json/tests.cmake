@@ -1,1 +1,2 @@
 unit_test(json/json_text_test PURE USES json base PKG jansson)
+unit_test(json/packed_test PURE USES json base PKG jansson)

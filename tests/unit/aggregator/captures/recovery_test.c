@@ -122,7 +122,7 @@ static void sender_break(struct sender *s, struct capture *c)
 	sender_chunk(s, CHUNK);
 	WAIT(s->fake->fleet, fleet_result(c, 0).bytes_done == 2 * CHUNK);
 	rpc_cancel(s->call);
-	WAIT(s->fake->fleet, s->closed && c->hosts[0].upload_error[0]);
+	WAIT(s->fake->fleet, s->closed && c->hosts[0].upload_error);
 }
 
 static size_t count_parts(const char *spool)

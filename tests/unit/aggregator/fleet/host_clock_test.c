@@ -5,7 +5,8 @@
 
 static void check_members(const Tutti__V1__ClockModel *m, bool rate, bool wall_error)
 {
-	struct host_clock c = host_clock_from(m);
+	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
+	struct host_clock c = host_clock_from(m, breaks);
 	json_t *o = host_clock_json(&c);
 
 	CHECK((json_object_get(o, "rate_ppb") != NULL) == rate);
@@ -16,7 +17,8 @@ static void check_members(const Tutti__V1__ClockModel *m, bool rate, bool wall_e
 
 static void check_suspected(const Tutti__V1__ClockModel *m, int64_t delta_ns)
 {
-	struct host_clock c = host_clock_from(m);
+	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
+	struct host_clock c = host_clock_from(m, breaks);
 	json_t *o = host_clock_json(&c), *s = json_object_get(o, "suspected");
 
 	CHECK((s != NULL) == (delta_ns != 0));

@@ -2,6 +2,7 @@
 #include "aggregator/api/hosts_text.h"
 #include "aggregator/fleet/registry.h"
 
+#include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
 
@@ -32,6 +33,31 @@ static void test_sorted_and_found(void)
 	registry_remove(r, registry_find(r, "m"));
 	CHECK(!registry_find(r, "m"));
 	CHECK(registry_find(r, "x"));
+	registry_free(r);
+}
+
+/* In ascending order, with names that are not there; each search goes on from the last one. */
+static void test_found_in_order(void)
+{
+	static const char *const asked[] = { "a", "b0", "b4", "b5", "b5", "bx", "c", "d" };
+	struct registry *r = registry_new(NULL);
+	size_t at = 0;
+	char name[16];
+
+	registry_add(r, "a");
+	registry_add(r, "c");
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof(name), "b%d", i);
+		registry_add(r, name);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+		struct host *h = registry_find_next(r, &at, asked[i]);
+
+		if (i == 4) /* asked for again: it is behind */
+			CHECK(!h);
+		else
+			CHECK(h == registry_find(r, asked[i]));
+	}
 	registry_free(r);
 }
 
@@ -237,6 +263,7 @@ int main(void)
 	test_invented_names(false);
 	test_lost_names_first();
 	test_sorted_and_found();
+	test_found_in_order();
 	test_cookies();
 	test_forgets_the_lost();
 	test_json();

@@ -74,9 +74,12 @@ static void on_refused(void *arg, const struct err *why)
 	b->why = *why;
 }
 
-static void on_ended(void *arg, const json_t *record)
+static void on_ended(void *arg, const json_t *record, const void *made_of)
 {
+	const struct change *c = made_of;
 	struct bed *b = arg;
+
+	CHECK(c->bed == b && c->end);
 
 	CHECK(json_object_get(record, "end"));
 	b->ended++;
