@@ -421,7 +421,8 @@ void loop_turn(struct loop *l, int wait_ms)
 	/* An outer turn may still refer to watches that were unwatched in this one. */
 	if (--l->depth == 0) {
 		free_unwatched(l);
-		loop_turns_count(&l->turns, now_thread_cpu_ns() - l->began_cpu_ns);
+		loop_turns_count(&l->turns, now_thread_cpu_ns() - l->began_cpu_ns,
+				 now_mono_ns() - l->now_ns);
 	}
 }
 

@@ -48,9 +48,10 @@ struct loop_turns {
 	uint64_t n[LOOP_TURN_CLASSES +
 		   1]; /* turns up to that limit and above the one before; last: above all */
 	int64_t total_ns, longest_ns;
+	int64_t longest_wall_ns; /* of one, with the time that the thread had to wait for a core */
 };
 const struct loop_turns *loop_turns(const struct loop *l);
-void loop_turns_count(struct loop_turns *t, int64_t took_ns); /* adds a turn */
+void loop_turns_count(struct loop_turns *t, int64_t took_ns, int64_t wall_ns); /* adds a turn */
 
 /* CLOCK_MONOTONIC ns at the start of this turn: cheap, the same for all callbacks of the turn. */
 int64_t loop_now_ns(const struct loop *l);

@@ -8,7 +8,7 @@ const int64_t loop_turn_limits_ns[LOOP_TURN_CLASSES] = {
 	50 * NS_PER_MS, 100 * NS_PER_MS, 500 * NS_PER_MS, 1000 * NS_PER_MS,
 };
 
-void loop_turns_count(struct loop_turns *t, int64_t took_ns)
+void loop_turns_count(struct loop_turns *t, int64_t took_ns, int64_t wall_ns)
 {
 	size_t i = 0;
 
@@ -18,4 +18,6 @@ void loop_turns_count(struct loop_turns *t, int64_t took_ns)
 	t->total_ns += took_ns;
 	if (took_ns > t->longest_ns)
 		t->longest_ns = took_ns;
+	if (wall_ns > t->longest_wall_ns)
+		t->longest_wall_ns = wall_ns;
 }

@@ -101,6 +101,11 @@ static void write_turns(const struct loop_turns *t, struct buf *out)
 	write_head(out, "tutti_loop_turn_max_seconds", "gauge",
 		   "The longest turn of the loop since the start, in CPU time.");
 	buf_addf(out, "tutti_loop_turn_max_seconds %.6f\n", (double)t->longest_ns / NS_PER_S);
+	write_head(out, "tutti_loop_turn_wall_max_seconds", "gauge",
+		   "The longest turn of the loop since the start, with the time it waited for a "
+		   "core.");
+	buf_addf(out, "tutti_loop_turn_wall_max_seconds %.6f\n",
+		 (double)t->longest_wall_ns / NS_PER_S);
 }
 
 void metrics_write(const struct api_env *env, size_t pages, struct buf *out)

@@ -172,29 +172,25 @@ bool capture_has_tracer(const struct capture *c, const char *name)
 	return !c->tracers || !c->tracers[0];
 }
 
-/* How long before T0 the slowest of the capture's tracers must be armed. */
-static int64_t tracers_lead(const struct capture *c)
+/* What the connected agents of a capture's hosts have. */
+struct agents {
+	int64_t bound_ns; /* the largest of their clocks */
+	int64_t lead_ns; /* how long before T0 the slowest of the capture's tracers must be armed */
+};
+
+static int64_t lead_of_tracers(const struct capture *c, const struct host *h, int64_t lead_ns)
 {
-	int64_t lead_ns = 0;
-	size_t at = 0;
-
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		const struct host *h = registry_find_next(c->captures->env.registry, &at,
-							  c->hosts[i].name);
-
-		for (size_t k = 0; h && h->control && k < h->n_tracers; k++) {
-			if (h->tracers[k].lead_ns > lead_ns &&
-			    capture_has_tracer(c, h->tracers[k].name))
-				lead_ns = h->tracers[k].lead_ns;
-		}
+	for (size_t k = 0; k < h->n_tracers; k++) {
+		if (h->tracers[k].lead_ns > lead_ns && capture_has_tracer(c, h->tracers[k].name))
+			lead_ns = h->tracers[k].lead_ns;
 	}
 	return lead_ns;
 }
 
-/* Sets the agents that are connected now; returns the largest clock bound of the hosts. */
-static int64_t update_agents(struct capture *c)
+/* Sets the agents that are connected now. */
+static struct agents update_agents(struct capture *c)
 {
-	int64_t worst_ns = 0;
+	struct agents all = { 0 };
 	size_t at = 0;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
@@ -202,10 +198,12 @@ static int64_t update_agents(struct capture *c)
 							     c->hosts[i].name);
 
 		c->hosts[i].instance = host && host->control ? host->instance : 0;
-		if (host && host->clock.calibrated && host->clock.bound_ns > worst_ns)
-			worst_ns = host->clock.bound_ns;
+		if (host && host->clock.calibrated && host->clock.bound_ns > all.bound_ns)
+			all.bound_ns = host->clock.bound_ns;
+		if (host && host->control)
+			all.lead_ns = lead_of_tracers(c, host, all.lead_ns);
 	}
-	return worst_ns;
+	return all;
 }
 
 /* The first capture of a large fleet has no measured answers yet: the lead grows with the hosts. */
@@ -217,15 +215,12 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 	return lead_choose(&cs->lead, lead_ns > fleet_ns ? lead_ns : fleet_ns, bound_ns);
 }
 
-static void choose_window(struct capture *c, int64_t bound_ns)
+static void choose_window(struct capture *c, struct agents agents)
 {
 	/* An open-ended capture begins now: rings reach back to T0 when a host is armed later. */
-	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, bound_ns);
-	if (!c->open_ended && !c->by_step) {
-		int64_t slowest_ns = tracers_lead(c);
-
-		c->lead_ns = slowest_ns > c->lead_ns ? slowest_ns : c->lead_ns;
-	}
+	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, agents.bound_ns);
+	if (!c->open_ended && !c->by_step && agents.lead_ns > c->lead_ns)
+		c->lead_ns = agents.lead_ns;
 	c->t0_ns = captures_now(c->captures) + c->lead_ns;
 	if (c->t0_ns < c->not_before_ns)
 		c->t0_ns = c->not_before_ns;
@@ -233,10 +228,10 @@ static void choose_window(struct capture *c, int64_t bound_ns)
 
 void capture_renew(struct capture *c)
 {
-	int64_t bound_ns = update_agents(c);
+	struct agents agents = update_agents(c);
 
 	if (!c->snapshot)
-		choose_window(c, bound_ns);
+		choose_window(c, agents);
 	capture_set_deadline(c, c->t0_ns + c->duration_ns);
 }
 
@@ -265,6 +260,7 @@ struct capture *capture_new(struct captures *cs)
 	c->revision = 1;
 	c->callers = 1;
 	c->arm_by_ns = c->next_reconnect_by_ns = INT64_MAX;
+	TAILQ_INIT(&c->walks);
 	return c;
 }
 

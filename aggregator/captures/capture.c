@@ -15,6 +15,7 @@
 #include "proto/reasons.h"
 
 #define MIN_WINDOW_NS	 NS_PER_MS
+#define TURN_FAILURES	 500 /* of hosts: each has a line in the log and may get a message */
 #define ENDED_KEPT	 64
 #define ENDED_HOSTS_KEPT 20000 /* in all ended captures: a host costs half a kilobyte */
 
@@ -53,6 +54,7 @@ void capture_remove(struct capture *c)
 	else
 		cs->n_active--;
 	loop_timer_cancel(cs->env.loop, &c->timer);
+	capture_end_walks(c);
 	TAILQ_REMOVE(&cs->all, c, entry);
 	ledger_close(c->ledger);
 	c->ledger = NULL;
@@ -144,20 +146,17 @@ static size_t count_hosts(const struct capture *c, enum host_state state)
 }
 
 /* A file that a retry may request is not released: the agent keeps it until its lease ends. */
-static void send_release(const struct capture *c)
+static bool is_to_be_released(const struct capture_host *h)
+{
+	return h->capture->state != CAP_COMMITTED || !capture_host_may_hold_file(h);
+}
+
+static void send_release(struct capture *c)
 {
 	struct buf message = BUF_INIT;
-	size_t at = 0;
 
 	message_release(&message, c->session);
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
-
-		if (host &&
-		    (c->state != CAP_COMMITTED || !capture_host_may_hold_file(&c->hosts[i])))
-			host_send(host, &message);
-	}
-	buf_release(&message);
+	capture_send(c, &message, is_to_be_released);
 }
 
 static void log_end(const struct capture *c)
@@ -292,8 +291,10 @@ void captures_finish_stop(struct captures *cs)
 
 /* ---- the window ---- */
 
-static void fail_missing(struct capture *c)
+/* The functions fail_*() return false if hosts are left for the next turn. */
+static bool fail_missing(struct capture *c)
 {
+	size_t failed = 0;
 	char grace[80];
 
 	snprintf(grace, sizeof(grace), "the grace of %.3g s after the window (--grace gives more)",
@@ -301,6 +302,10 @@ static void fail_missing(struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
+		if (capture_host_has_ended(h))
+			continue;
+		if (failed++ == TURN_FAILURES)
+			return false;
 		if (h->stored)
 			capture_host_failed(h, REASON_TIMEOUT,
 					    "the agent's report did not come within %s", grace);
@@ -315,6 +320,7 @@ static void fail_missing(struct capture *c)
 			capture_host_failed(h, REASON_TIMEOUT, "nothing was stored within %s",
 					    grace);
 	}
+	return true;
 }
 
 void capture_fail_all(struct capture *c, const char *reason, const char *detail)
@@ -323,28 +329,42 @@ void capture_fail_all(struct capture *c, const char *reason, const char *detail)
 		capture_host_failed(&c->hosts[i], reason, "%s", detail);
 }
 
-static void fail_unarmed(struct capture *c)
+static bool fail_unarmed(struct capture *c)
 {
+	size_t failed = 0;
+
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (c->hosts[i].state == HOST_ARMING && !c->hosts[i].needs_recording)
-			capture_host_failed(&c->hosts[i], REASON_UNRESPONSIVE,
-					    "the agent did not answer in time");
+		struct capture_host *h = &c->hosts[i];
+
+		if (h->state != HOST_ARMING || h->needs_recording)
+			continue;
+		if (failed++ == TURN_FAILURES)
+			return false;
+		capture_host_failed(h, REASON_UNRESPONSIVE, "the agent did not answer in time");
 	}
+	return true;
 }
 
-static void fail_disconnected(struct capture *c, int64_t now_ns)
+static bool fail_disconnected(struct capture *c, int64_t now_ns)
 {
+	size_t failed = 0;
+
 	c->next_reconnect_by_ns = INT64_MAX;
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		struct capture_host *h = &c->hosts[i];
 
 		if (!h->reconnect_by_ns || capture_host_has_ended(h))
 			continue;
+		if (h->reconnect_by_ns <= now_ns && failed++ == TURN_FAILURES) {
+			c->next_reconnect_by_ns = h->reconnect_by_ns;
+			return false;
+		}
 		if (h->reconnect_by_ns <= now_ns)
 			capture_host_failed(h, REASON_LOST, "the agent's connection ended");
 		else if (h->reconnect_by_ns < c->next_reconnect_by_ns)
 			c->next_reconnect_by_ns = h->reconnect_by_ns;
 	}
+	return true;
 }
 
 static void wake_at(struct capture *c, int64_t now_ns)
@@ -366,7 +386,7 @@ static void on_due(void *arg)
 {
 	struct capture *c = arg;
 	int64_t now_ns = captures_now(c->captures);
-	bool changed = false;
+	bool changed = false, all = true;
 
 	if (c->captures->stopping)
 		return;
@@ -377,13 +397,17 @@ static void on_due(void *arg)
 	if (changed)
 		capture_notify(c);
 	if (now_ns >= c->next_reconnect_by_ns)
-		fail_disconnected(c, now_ns);
+		all = fail_disconnected(c, now_ns);
 	if (now_ns >= c->arm_by_ns)
-		fail_unarmed(c);
+		all &= fail_unarmed(c);
 	if (now_ns >= c->deadline_ns && !capture_extend_deadline(c, now_ns))
-		fail_missing(c);
-	if (capture_is_open(c))
+		all &= fail_missing(c);
+	if (!capture_is_open(c))
+		return;
+	if (all)
 		wake_at(c, now_ns);
+	else
+		capture_wake(c);
 }
 
 void capture_wake(struct capture *c)

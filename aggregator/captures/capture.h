@@ -37,6 +37,7 @@
 
 struct captures;
 struct capture_watch;
+struct walk;
 struct durable_watch;
 struct jobs;
 struct ledger;
@@ -163,6 +164,8 @@ struct capture {
 	struct durable_watch *durable_watches; /* of capture_when_durable() */
 	size_t n_durable_watches;
 	struct loop_timer timer;
+	TAILQ_HEAD(, walk) walks; /* messages on their way to all hosts (walk.c) */
+	struct loop_timer walk_timer;
 	struct captures *captures;
 	struct capture *original; /* of a copy (text.c) */
 	bool shared; /* of a copy: for a caller who shares the capture */

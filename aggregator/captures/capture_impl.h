@@ -233,6 +233,17 @@ void capture_host_drop_credit(struct capture_host *h);
 void captures_drop_held(struct captures *cs, struct host *host);
 void captures_forget_held(struct captures *cs); /* at the end: no lookup is with a worker */
 
+/* ---- walk.c ---- */
+
+/* So many hosts of a capture are looked after in one turn of the loop. */
+#define CAPTURE_TURN_HOSTS 1000
+
+/* Sends a message to the connected ones of the hosts that are wanted when it is their turn: of few hosts before this
+ * returns. What is sent later to all hosts comes later. */
+void capture_send(struct capture *c, struct buf *message_taken,
+		  bool (*wants)(const struct capture_host *h));
+void capture_end_walks(struct capture *c); /* at once: the capture is about to be freed */
+
 /* ---- host.c ---- */
 
 struct capture_host *capture_find_host_by_name(struct capture *c, const char *host); /* or NULL */
@@ -249,9 +260,8 @@ struct host *capture_host_next_own_agent(const struct capture_host *h, size_t *a
 
 void capture_host_set_reason(struct capture_host *h, const char *reason, const char *detail);
 
-/* To the host if it is connected; to all that are. */
-void capture_host_send(const struct capture_host *h, const struct buf *message);
-void capture_send(const struct capture *c, const struct buf *message);
+void capture_host_send(const struct capture_host *h,
+		       const struct buf *message); /* if it is connected */
 
 /* Failed, but the agent may deliver its file to a retry. */
 bool capture_host_may_hold_file(const struct capture_host *h);

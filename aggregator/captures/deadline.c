@@ -38,10 +38,12 @@ static int64_t or_now(const struct capture *c, int64_t ns)
 }
 
 /* The lead is how long arming this fleet has taken before. A host that is not armed at T0 has the same time
- * again. */
+ * again; where T0 does not wait for the hosts, they have that time, too. */
 int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 {
-	return or_now(c, t0_ns) + max_ns(c->lead_ns, c->captures->env.patience->arm_ns);
+	int64_t usual_ns = c->lead_ns ? c->lead_ns : capture_lead(c->captures, c->n_hosts, 0);
+
+	return or_now(c, t0_ns) + max_ns(usual_ns, c->captures->env.patience->arm_ns);
 }
 
 void capture_set_deadline(struct capture *c, int64_t window_end_ns)

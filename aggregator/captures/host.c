@@ -82,18 +82,6 @@ void capture_host_send(const struct capture_host *h, const struct buf *message)
 		host_send(host, message);
 }
 
-void capture_send(const struct capture *c, const struct buf *message)
-{
-	size_t at = 0;
-
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
-
-		if (host)
-			host_send(host, message);
-	}
-}
-
 /* ---- ends ---- */
 
 /* A word of the table, or one that a later version has stored. */

@@ -19,21 +19,19 @@
 
 #define LEAD_MOST_NS (5 * NS_PER_S) /* unless twice the lead is more */
 
+static bool is_to_be_armed(const struct capture_host *h)
+{
+	return !capture_host_has_ended(h);
+}
+
 static void arm(struct capture *c)
 {
 	struct buf message = BUF_INIT;
-	size_t at = 0;
 
 	c->armed_at_ns = captures_now(c->captures);
 	c->arm_by_ns = capture_arm_by(c, c->t0_ns);
 	message_arm(&message, c, c->t0_ns);
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
-
-		if (host && !capture_host_has_ended(&c->hosts[i]))
-			host_send(host, &message);
-	}
-	buf_release(&message);
+	capture_send(c, &message, is_to_be_armed);
 	capture_wake(c);
 }
 
@@ -77,14 +75,19 @@ static void shorten(struct capture *c)
 	c->stop_at_ns = 0;
 }
 
+static bool is_any(const struct capture_host *h)
+{
+	(void)h;
+	return true;
+}
+
 static void send_stop(struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
 	message_stop(&message, c->session, c->t0_ns + c->duration_ns,
 		     capture_gather_by(c, c->t0_ns + c->duration_ns));
-	capture_send(c, &message);
-	buf_release(&message);
+	capture_send(c, &message, is_any);
 	capture_wake(c);
 	capture_notify(c);
 }
@@ -103,19 +106,17 @@ static bool on_stop_durable(struct capture *c)
 	return true;
 }
 
-static void send_cancel(const struct capture *c)
+static bool is_recorded(const struct capture_host *h)
+{
+	return !h->old_result;
+}
+
+static void send_cancel(struct capture *c)
 {
 	struct buf message = BUF_INIT;
-	size_t at = 0;
 
 	message_cancel(&message, c->session);
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct host *host = capture_host_next_own_agent(&c->hosts[i], &at);
-
-		if (host && !c->hosts[i].old_result)
-			host_send(host, &message);
-	}
-	buf_release(&message);
+	capture_send(c, &message, is_recorded);
 }
 
 /* ---- the ledger ---- */

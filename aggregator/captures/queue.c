@@ -222,7 +222,7 @@ bool capture_queue_must_wait(struct capture *c)
 	if (c->open_ended)
 		return false;
 	TAILQ_FOREACH (a, &cs->all, entry) {
-		if (!capture_is_queued(a) && conflicts_with(a, c))
+		if (!capture_is_queued(a) && !capture_has_ended(a) && conflicts_with(a, c))
 			return true;
 	}
 	for (a = TAILQ_FIRST(&cs->queue); a && a != c; a = TAILQ_NEXT(a, queued)) {

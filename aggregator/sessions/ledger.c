@@ -16,6 +16,7 @@
 
 #define PAUSE_FIRST_NS NS_PER_S
 #define PAUSE_MAX_NS   (10 * NS_PER_S)
+#define LOOP_HOSTS     1000 /* a record of more is freed by a worker */
 
 enum ledger_state { LEDGER_IDLE, LEDGER_WRITING, LEDGER_PAUSED, LEDGER_HELD, LEDGER_OVER };
 
@@ -213,13 +214,29 @@ static void carry_out_when_released(struct ledger *l, struct ledger_job *job)
 		begin_write(l);
 }
 
-static void job_free(struct ledger_job *job)
+static void run_free(void *arg)
 {
-	if (job->change.make)
-		job->change.release(job->change.arg);
+	struct ledger_job *job = arg;
+
 	json_decref(job->record);
 	json_decref(job->head);
 	free(job);
+}
+
+static void done_free(void *arg)
+{
+	(void)arg;
+}
+
+/* A record of 10,000 hosts takes milliseconds to free. */
+static void job_free(struct jobs *jobs, struct ledger_job *job)
+{
+	if (job->change.make)
+		job->change.release(job->change.arg);
+	if (json_array_size(json_object_get(job->record, "hosts")) > LOOP_HOSTS)
+		jobs_work(jobs, run_free, done_free, job);
+	else
+		run_free(job);
 }
 
 static void tell(const struct ledger *l, const struct ledger_job *job, bool end_became_durable)
@@ -243,6 +260,7 @@ static void done_write(void *arg)
 {
 	struct ledger_job *job = arg;
 	struct ledger *l = job->ledger;
+	struct jobs *jobs = l->opts.sessions->jobs;
 	bool end_became_durable = job->end_is_durable && !l->end_is_durable;
 
 	l->n = job->n;
@@ -261,7 +279,7 @@ static void done_write(void *arg)
 			begin_write(l);
 	}
 	tell(l, job, end_became_durable);
-	job_free(job);
+	job_free(jobs, job);
 }
 
 /* ---- changes ---- */

@@ -19,6 +19,7 @@ endif()
 unit_test(aggregator/captures/lead_test PURE USES aggregator_captures)
 unit_test(aggregator/captures/step_plan_test PURE USES aggregator_captures)
 unit_test(aggregator/captures/options_test PURE USES aggregator_captures PKG jansson)
+unit_test(aggregator/captures/walk_test USES aggregator_core PKG jansson)
 # An aggregator and fake agents in one process.
 set(fleet ${CMAKE_SOURCE_DIR}/tests/unit/aggregator/fleet.c)
 foreach(t captures/capture captures/deadline captures/durable captures/held captures/text captures/queue captures/snapshot captures/retry captures/recovery

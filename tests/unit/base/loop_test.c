@@ -491,10 +491,11 @@ static void test_turns_count(void)
 {
 	struct loop_turns t = { 0 };
 
-	loop_turns_count(&t, 0);
-	loop_turns_count(&t, NS_PER_MS);
-	loop_turns_count(&t, NS_PER_MS + 1);
-	loop_turns_count(&t, 3600 * NS_PER_S);
+	loop_turns_count(&t, 0, 7);
+	loop_turns_count(&t, NS_PER_MS, 9);
+	loop_turns_count(&t, NS_PER_MS + 1, 8);
+	CHECK_EQ(t.longest_wall_ns, 9);
+	loop_turns_count(&t, 3600 * NS_PER_S, 3600 * NS_PER_S);
 	CHECK_EQ(t.n[0], 2);
 	CHECK_EQ(t.n[1], 1);
 	CHECK_EQ(t.n[LOOP_TURN_CLASSES], 1);

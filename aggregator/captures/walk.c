@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done to all hosts of a capture, some of them in each turn of the loop: 10,000 at once would hold it for
+ * 15 ms. Walks of a capture are done one after the other, so the messages of a host keep their order.
+ */
+#include "aggregator/captures/capture_impl.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+struct walk {
+	struct buf message;
+	bool (*wants)(const struct capture_host *h);
+	size_t next; /* the host that it goes on with */
+	TAILQ_ENTRY(walk) entry;
+};
+
+static void walk_end(struct capture *c)
+{
+	struct walk *w = TAILQ_FIRST(&c->walks);
+
+	TAILQ_REMOVE(&c->walks, w, entry);
+	buf_release(&w->message);
+	free(w);
+}
+
+/* Hosts come and go between two turns: the place in the registry is found anew. */
+static void walk_on(struct capture *c, struct walk *w, size_t end)
+{
+	size_t at = 0;
+
+	for (; w->next < end; w->next++) {
+		const struct capture_host *h = &c->hosts[w->next];
+		struct host *host = w->wants(h) ? capture_host_next_own_agent(h, &at) : NULL;
+
+		if (host)
+			host_send(host, &w->message);
+	}
+}
+
+static void on_turn(void *arg)
+{
+	struct capture *c = arg;
+	size_t left = CAPTURE_TURN_HOSTS;
+	struct walk *w;
+
+	while (left && (w = TAILQ_FIRST(&c->walks))) {
+		size_t n = c->n_hosts - w->next < left ? c->n_hosts - w->next : left;
+
+		walk_on(c, w, w->next + n);
+		left -= n;
+		if (w->next == c->n_hosts)
+			walk_end(c);
+	}
+	if (!TAILQ_EMPTY(&c->walks))
+		loop_timer_in(c->captures->env.loop, &c->walk_timer, 0, on_turn, c);
+}
+
+void capture_send(struct capture *c, struct buf *message_taken,
+		  bool (*wants)(const struct capture_host *h))
+{
+	bool is_first = TAILQ_EMPTY(&c->walks);
+	struct walk *w = xcalloc(1, sizeof(*w));
+
+	w->message = *message_taken;
+	*message_taken = (struct buf)BUF_INIT;
+	w->wants = wants;
+	TAILQ_INSERT_TAIL(&c->walks, w, entry);
+	if (is_first)
+		on_turn(c);
+}
+
+void capture_end_walks(struct capture *c)
+{
+	struct walk *w;
+
+	loop_timer_cancel(c->captures->env.loop, &c->walk_timer);
+	while ((w = TAILQ_FIRST(&c->walks))) {
+		walk_on(c, w, c->n_hosts);
+		walk_end(c);
+	}
+}
