@@ -110,12 +110,9 @@ static void get_hosts(struct api *api, struct http_req *req, const char *id, con
 
 static void get_settings(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	size_t n;
-	struct host *const *hosts = registry_hosts(api->env.registry, &n);
-
 	(void)id;
 	(void)name;
-	api_answer_json(req, 200, tracer_settings_json(hosts, n));
+	api_answer_json(req, 200, tracer_settings_json(registry_settings(api->env.registry)));
 }
 
 static void get_events(struct api *api, struct http_req *req, const char *id, const char *name)

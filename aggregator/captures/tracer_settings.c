@@ -31,7 +31,7 @@ static void add_warning(json_t *warnings, const char *key, struct host *const *h
 	for (size_t i = 0; i < n && named < NAMES_MAX; i++) {
 		size_t used = strlen(names);
 
-		if (host_find_setting(hosts[i], key))
+		if (settings_list_find(hosts[i]->settings, key))
 			continue;
 		snprintf(names + used, sizeof(names) - used, "%s%.48s", named++ ? ", " : "",
 			 hosts[i]->name);
@@ -45,6 +45,7 @@ static void add_warning(json_t *warnings, const char *key, struct host *const *h
 static int check_setting(const char *key, const json_t *value, char *const *tracers,
 			 struct host *const *hosts, size_t n, json_t *warnings, struct err *e)
 {
+	const struct setting *s = NULL;
 	size_t without = 0;
 	char number[24];
 	const char *text = setting_text(value, number);
@@ -53,11 +54,13 @@ static int check_setting(const char *key, const json_t *value, char *const *trac
 	if (!text)
 		return err_set(e, ERR_INVALID, "setting '%.80s': the value is not a text", key);
 	for (size_t i = 0; i < n; i++) {
-		const struct setting *s = host_find_setting(hosts[i], key);
+		bool is_same = i && hosts[i]->settings == hosts[i - 1]->settings;
 
+		if (!is_same)
+			s = settings_list_find(hosts[i]->settings, key);
 		if (!s)
 			without++;
-		else if (setting_parse(s, text, &ignored, e))
+		else if (!is_same && setting_parse(s, text, &ignored, e))
 			return err_prefix(e, "setting '%.80s'", key);
 	}
 	if (without == n)
@@ -124,7 +127,7 @@ static json_t *default_json(const struct setting *s)
 	return s->kind == SETTING_BOOL ? json_boolean(s->value) : json_integer(s->value);
 }
 
-static void add_host_setting(json_t *rows, const struct host_setting *hs)
+static void add_setting(json_t *rows, const struct host_setting *hs, size_t hosts)
 {
 	const struct setting *s = &hs->setting;
 	char name[160];
@@ -144,16 +147,18 @@ static void add_host_setting(json_t *rows, const struct host_setting *hs)
 		json_put_int(row, "hosts", 0);
 		json_array_append_new(rows, row);
 	}
-	json_put_int(row, "hosts", json_integer_value(json_object_get(row, "hosts")) + 1);
+	json_put_int(row, "hosts", json_get_int(row, "hosts") + (int64_t)hosts);
 }
 
-json_t *tracer_settings_json(struct host *const *hosts, size_t n)
+json_t *tracer_settings_json(const struct settings_lists *lists)
 {
 	json_t *o = json_object(), *all = options_list_json(), *rows = json_array();
+	const struct settings_list *l;
 
-	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < hosts[i]->n_settings; k++)
-			add_host_setting(rows, &hosts[i]->settings[k]);
+	TAILQ_FOREACH_REVERSE(l, lists, settings_lists, entry)
+	{
+		for (size_t i = 0; i < l->n; i++)
+			add_setting(rows, &l->items[i], l->refs);
 	}
 	json_array_extend(all, rows);
 	json_decref(rows);

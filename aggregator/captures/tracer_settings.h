@@ -10,6 +10,7 @@
 #include "base/err.h"
 
 struct host;
+struct settings_lists;
 
 /*
  * Checks the tracer settings of a request (object or NULL) against the hosts it selects. ERR_INVALID names
@@ -21,7 +22,7 @@ MUST_CHECK int tracer_settings_check(const json_t *settings, char *const *tracer
 				     struct host *const *hosts, size_t n, json_t *warnings,
 				     struct err *e);
 
-/* {"settings": [...]}: the framework's options, then what these hosts list; a new reference. */
-json_t *tracer_settings_json(struct host *const *hosts, size_t n);
+/* {"settings": [...]}: the framework's options, then what hosts list; a new reference. */
+json_t *tracer_settings_json(const struct settings_lists *lists);
 
 #endif

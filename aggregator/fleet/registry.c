@@ -43,6 +43,7 @@ struct registry {
 	struct registry_peer **peers; /* sorted by address */
 	size_t n_peers, peers_cap;
 	size_t address_max; /* hosts of one peer address; 0 = no limit */
+	struct settings_lists settings;
 	struct watch *watches;
 	size_t n_watches;
 };
@@ -61,6 +62,7 @@ struct registry *registry_new(struct loop *loop)
 
 	r->loop = loop;
 	outbox_init(&r->outbox, loop);
+	TAILQ_INIT(&r->settings);
 	if (loop)
 		loop_timer_in(loop, &r->forget_timer, FORGET_EVERY_NS, on_forget_timer, r);
 	return r;
@@ -116,43 +118,18 @@ void host_clear_jobs(struct host *h)
 	h->n_jobs = 0;
 }
 
-void host_add_setting(struct host *h, const char *tracer, const struct setting *s)
+void host_set_settings(struct host *h, struct settings_list *l_taken)
 {
-	struct host_setting *new;
+	struct settings_lists *all = &h->registry->settings;
+	struct settings_list *before = h->settings;
 
-	h->settings = xrealloc(h->settings, (h->n_settings + 1) * sizeof(*h->settings));
-	new = &h->settings[h->n_settings++];
-	*new = (struct host_setting){
-		.tracer = xstrdup(tracer),
-		.name = xstrdup(s->name),
-		.help = xstrdup(s->help),
-		.setting = *s,
-	};
-	new->setting.name = new->name;
-	new->setting.help = new->help;
+	h->settings = l_taken ? settings_list_share(all, l_taken) : NULL;
+	settings_list_unref(all, before);
 }
 
-void host_clear_settings(struct host *h)
+const struct settings_lists *registry_settings(const struct registry *r)
 {
-	for (size_t i = 0; i < h->n_settings; i++) {
-		free(h->settings[i].tracer);
-		free(h->settings[i].name);
-		free(h->settings[i].help);
-	}
-	free(h->settings);
-	h->settings = NULL;
-	h->n_settings = 0;
-}
-
-const struct setting *host_find_setting(const struct host *h, const char *key)
-{
-	for (size_t i = 0; i < h->n_settings; i++) {
-		const char *name = setting_of_tracer(key, h->settings[i].tracer);
-
-		if (name && !strcmp(name, h->settings[i].name))
-			return &h->settings[i].setting;
-	}
-	return NULL;
+	return &r->settings;
 }
 
 void host_clear_held(struct host *h)
@@ -284,7 +261,7 @@ static void host_free(struct host *h)
 	host_clear_labels(h);
 	host_clear_tracers(h);
 	host_clear_jobs(h);
-	host_clear_settings(h);
+	host_set_settings(h, NULL);
 	host_set_clock(h, NULL);
 	free(h->name);
 	free(h->version);

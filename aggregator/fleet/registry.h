@@ -14,8 +14,8 @@
 #include "aggregator/fleet/host_clock.h"
 #include "aggregator/fleet/outbox.h"
 #include "aggregator/fleet/probe_peer.h"
+#include "aggregator/fleet/settings_list.h"
 #include "base/err.h"
-#include "proto/setting.h"
 
 struct buf;
 struct loop;
@@ -34,13 +34,6 @@ struct host_job {
 	char *command, *framework, *address, *state;
 	int64_t pid;
 	int port;
-};
-
-/* What a capture may set of one tracer. */
-struct host_setting {
-	char *tracer;
-	char *name, *help; /* own the texts that `setting` points to */
-	struct setting setting;
 };
 
 /* A capture that an agent still has, as its Hello or last Status lists it. */
@@ -76,8 +69,7 @@ struct host {
 	struct host_job *jobs;
 	size_t n_jobs;
 	uint32_t more_jobs; /* that the agent does not list */
-	struct host_setting *settings;
-	size_t n_settings;
+	struct settings_list *settings; /* shared with other hosts; NULL = none */
 	struct host_held *held;
 	size_t n_held;
 	struct registry *registry;
@@ -133,9 +125,8 @@ void host_add_tracer(struct host *h, const struct host_tracer *t); /* copies the
 void host_clear_tracers(struct host *h);
 void host_add_job(struct host *h, const struct host_job *job);
 void host_clear_jobs(struct host *h);
-void host_add_setting(struct host *h, const char *tracer, const struct setting *s);
-void host_clear_settings(struct host *h);
-const struct setting *host_find_setting(const struct host *h, const char *key); /* or NULL */
+void host_set_settings(struct host *h,
+		       struct settings_list *l_taken); /* not shared yet; NULL = none */
 void host_add_held(struct host *h, const char *session, const char *state, uint64_t instance);
 void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
@@ -158,6 +149,9 @@ MUST_CHECK int registry_select(struct registry *r, const char *selector, struct 
 
 /* The hosts, sorted by name; borrowed until the next add or remove. */
 struct host *const *registry_hosts(const struct registry *r, size_t *n);
+
+/* The lists of settings that hosts have; `refs` of each is how many. */
+const struct settings_lists *registry_settings(const struct registry *r);
 
 /* Registers fn, to be called after every change. registry_notify() calls all that are registered. */
 void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg);

@@ -144,7 +144,8 @@ static void set_jobs(struct host *h, Tutti__V1__Job *const *jobs, size_t n, uint
 /* control_check has checked the types. */
 static void set_settings(struct host *h, Tutti__V1__TracerSetting *const *settings, size_t n)
 {
-	host_clear_settings(h);
+	struct settings_list *l = n ? settings_list_new() : NULL;
+
 	for (size_t i = 0; i < n; i++) {
 		struct setting s = {
 			.name = settings[i]->name,
@@ -155,8 +156,9 @@ static void set_settings(struct host *h, Tutti__V1__TracerSetting *const *settin
 		};
 
 		if (setting_kind_parse(settings[i]->type, &s.kind))
-			host_add_setting(h, settings[i]->tracer, &s);
+			settings_list_add(l, settings[i]->tracer, &s);
 	}
+	host_set_settings(h, l);
 }
 
 static void set_held(struct host *h, Tutti__V1__Held *const *held, size_t n)

@@ -61,6 +61,38 @@ static void test_found_in_order(void)
 	registry_free(r);
 }
 
+static struct settings_list *list_of(int64_t max)
+{
+	struct settings_list *l = settings_list_new();
+
+	settings_list_add(l, "cpu",
+			  &(struct setting){ "max_depth", SETTING_INT, 1, max, 64, "frames" });
+	settings_list_add(l, "marks", &(struct setting){ "all", SETTING_BOOL, 0, 1, 1, "of all" });
+	return l;
+}
+
+/* What 10,000 hosts list is kept once, and lives as long as one of them has it. */
+static void test_settings_are_shared(void)
+{
+	struct registry *r = registry_new(NULL);
+	struct host *a = registry_add(r, "a"), *b = registry_add(r, "b"), *c = registry_add(r, "c");
+
+	host_set_settings(a, list_of(100));
+	host_set_settings(b, list_of(200));
+	host_set_settings(c, list_of(100));
+	CHECK(a->settings == c->settings && a->settings != b->settings);
+	CHECK_EQ(a->settings->refs, 2);
+	CHECK_EQ(settings_list_find(b->settings, "cpu.max_depth")->max, 200);
+	CHECK(!settings_list_find(b->settings, "cpu.all") && !settings_list_find(NULL, "cpu.all"));
+	host_set_settings(a, a->settings->n == 2 ? list_of(200) : NULL);
+	CHECK(a->settings == b->settings);
+	registry_remove(r, b);
+	host_set_settings(c, NULL);
+	CHECK_EQ(a->settings->refs, 1);
+	CHECK(TAILQ_FIRST(registry_settings(r)) == a->settings && !TAILQ_NEXT(a->settings, entry));
+	registry_free(r);
+}
+
 static void test_cookies(void)
 {
 	struct registry *r = registry_new(NULL);
@@ -264,6 +296,7 @@ int main(void)
 	test_lost_names_first();
 	test_sorted_and_found();
 	test_found_in_order();
+	test_settings_are_shared();
 	test_cookies();
 	test_forgets_the_lost();
 	test_json();
