@@ -12,6 +12,7 @@
 #include "json/json_text.h"
 #include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
+#include "aggregator/sessions/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -246,6 +247,8 @@ int capture_retry(struct captures *cs, const json_t *manifest, struct capture **
 	struct capture *c;
 	int rc = check_may_retry(cs, json_get_text(manifest, "session"), old, e);
 
+	if (!rc)
+		rc = session_check_plan(manifest, json_object_get(manifest, "hosts"), e);
 	if (!rc)
 		rc = build(cs, manifest, &c, e);
 	if (rc)

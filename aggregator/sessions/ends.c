@@ -118,7 +118,7 @@ static int remove_unlisted(struct store *s, const json_t *manifest, const json_t
 	struct unlisted u = { .named = names_of_files(manifest), .hosts = names_of_hosts(record) };
 	int rc;
 
-	session_directory(json_get_text(manifest, "session"), json_get_text(manifest, "run"),
+	session_directory(json_get_text(record, "session"), json_get_text(record, "run"),
 			  directory);
 	rc = session_list_keys(s, directory, NULL, add_unlisted, &u, e);
 	for (size_t i = 0; i < u.found.n && !rc; i++)

@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "json/json_text.h"
 
+#define EPOCH_MAX 1000000000
+
 /* ---- the files ---- */
 
 static bool add_stored(void *arg, const char *key, const struct store_stat *st)
@@ -140,6 +142,20 @@ static int hand_out(struct store *s, json_t *record, unsigned int n, json_t *man
 	return 0;
 }
 
+static int check_plan(const json_t *record, struct err *e)
+{
+	const json_t *owner = json_object_get(record, "owner");
+	int64_t epoch = json_get_int(owner, "epoch");
+	int rc = session_check_plan(json_object_get(record, "plan"),
+				    json_object_get(record, "hosts"), e);
+
+	if (!rc && (epoch < 0 || epoch > EPOCH_MAX))
+		rc = err_set(e, ERR_INVALID, "the owner's epoch is out of range");
+	if (rc)
+		err_prefix(e, "the ledger of session %s", json_get_text(record, "session"));
+	return rc;
+}
+
 static int check_record(const char *session, const json_t *record, struct err *e)
 {
 	if (strcmp(json_get_text(record, "session"), session))
@@ -147,7 +163,7 @@ static int check_record(const char *session, const json_t *record, struct err *e
 			       session);
 	if (!ledger_has_end(record) && !json_is_object(json_object_get(record, "plan")))
 		return err_set(e, ERR_INVALID, "the ledger of session %s has no plan", session);
-	return 0;
+	return ledger_has_end(record) ? 0 : check_plan(record, e);
 }
 
 int session_recover(struct store *s, const char *session, json_t **out, struct err *e)
@@ -163,6 +179,8 @@ int session_recover(struct store *s, const char *session, json_t **out, struct e
 		rc = check_record(session, record, e);
 	if (!rc && !ledger_has_end(record))
 		rc = find_end(s, record, &manifest, e);
+	if (!rc && manifest)
+		rc = session_check_plan(manifest, json_object_get(manifest, "hosts"), e);
 	if (!rc)
 		rc = ledger_has_end(record) ? finish(s, record, e)
 					    : hand_out(s, record, n, manifest, out, e);

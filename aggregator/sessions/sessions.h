@@ -80,6 +80,10 @@ MUST_CHECK int session_delete(struct store *s, const char *session, bool *begun,
  */
 MUST_CHECK int session_recover(struct store *s, const char *session, json_t **out, struct err *e);
 
+/* Whether the numbers of a plan or a manifest can be calculated with, and its hosts are sorted and have names.
+ * ERR_INVALID names what is wrong. */
+MUST_CHECK int session_check_plan(const json_t *plan, const json_t *hosts, struct err *e);
+
 /* ERR_EXISTS unless the last record of its ledger is of the run of the aggregator with this nonce. Blocks. */
 MUST_CHECK int session_check_owner(struct store *s, const char *session, const char *nonce,
 				   struct err *e);

@@ -6,6 +6,7 @@
 #include "aggregator/sessions/ends.h"
 #include "aggregator/sessions/ledger_record.h"
 #include "base/buf.h"
+#include "base/mem.h"
 #include "json/json_text.h"
 #include "storage/store_fault.h"
 #include "tests/lib/check.h"
@@ -150,6 +151,39 @@ static void test_damaged_and_unknown(void)
 	CHECK_EQ(ledger_load(s, NAME, &found, &n, &e), ERR_UNSUPPORTED);
 	CHECK(strstr(e.msg, NAME ".000003.json has version 7"));
 	store_free(s);
+}
+
+/* What would be calculated with is refused as damaged, and stays. */
+static void test_out_of_range(void)
+{
+	static const struct {
+		const char *member, *json, *error;
+	} cases[] = {
+		{ "plan", "{\"t0_ns\": -1}", "t0_ns" },
+		{ "plan", "{\"deadline_ns\": 9223372036854775807}", "deadline_ns" },
+		{ "plan", "{\"duration_ns\": 1e300}", "duration_ns" },
+		{ "plan", "{\"at_step\": {\"guard_ns\": \"x\"}}", "guard_ns" },
+		{ "owner", "{\"epoch\": 9223372036854775807}", "epoch" },
+		{ "hosts", "[]", "0 hosts" },
+		{ "hosts", "[{\"host\": \"../a\"}]", "../a" },
+		{ "hosts", "[{\"host\": \"b\"}, {\"host\": \"a\"}]", "is not after" },
+		{ "hosts", "[{\"host\": \"a\", \"t0_ns\": -5}]", "host 'a'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct store *s = open_store();
+		json_t *record = record_of("x", NULL, 1), *left = NULL;
+		struct err e = { 0 };
+
+		json_put(record, cases[i].member, json_loads(cases[i].json, JSON_DECODE_ANY, NULL));
+		leave(s, record);
+		put_file(s, "a");
+		CHECK_EQ(session_recover(s, NAME, &left, &e), ERR_INVALID);
+		CHECK(strstr(e.msg, cases[i].error));
+		CHECK(strstr(e.msg, NAME));
+		CHECK(strstr(keys(s), "/a.xplane.pb") && strstr(keys(s), ".000001.json"));
+		store_free(s);
+	}
 }
 
 /* The put takes place and its answer is lost: the next try finds it. */
@@ -467,6 +501,7 @@ int main(void)
 	test_damaged_and_unknown();
 	test_answer_lost();
 	test_two_owners();
+	test_out_of_range();
 	test_listing_is_behind();
 	test_carried_on();
 	test_committed();

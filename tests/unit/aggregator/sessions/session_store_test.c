@@ -48,8 +48,8 @@ static void on_recovered(void *arg, const json_t *recoverable)
 static void put_ledger(struct bed *b, const char *session)
 {
 	char *url = xasprintf("file://%s/store", b->dir);
-	json_t *record = json_pack("{s:i, s:s, s:{}, s:i}", "version", LEDGER_VERSION, "session",
-				   session, "plan", "revision", 1);
+	json_t *record = json_pack("{s:i, s:s, s:{}, s:[{s:s}], s:i}", "version", LEDGER_VERSION,
+				   "session", session, "plan", "hosts", "host", "a", "revision", 1);
 	struct err e = { 0 };
 	unsigned int n = 0;
 	struct store *s;
