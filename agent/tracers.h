@@ -12,6 +12,8 @@
 	ROW(sched) /* when each thread ran or waited for a CPU, always on */ \
 	ROW(python) /* what Python programs do: stacks copied from outside, always on */ \
 	ROW(metrics) /* numbers from /proc, ten times a second */ \
+	ROW(nvml) /* numbers about NVIDIA devices, always on */ \
+	ROW(annotations) /* what programs write into shared memory, always on */ \
 	ROW(marks) /* marks that processes send through the local socket */
 
 #define TRACERS_DECLARE(name) TRACER_DECLARE(name);

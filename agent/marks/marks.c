@@ -62,27 +62,25 @@ void marks_free(struct marks *m)
 	free(m);
 }
 
-static void add_step(struct marks *m, const struct mark *mark)
+void marks_add_step(struct marks *m, const struct step_mark *step)
 {
-	struct step_bytes bytes = { .pid = mark->pid };
-	size_t name_len;
+	struct step_bytes bytes = { .step = step->step, .pid = step->pid };
 
-	if (step_of_mark(mark->text, &bytes.step, &name_len))
-		ring_add(m->step_ring, mark->raw_ns, &bytes, sizeof(bytes));
-	steps_add(m->steps, mark);
+	ring_add(m->step_ring, step->raw_ns, &bytes, sizeof(bytes));
+	steps_add(m->steps, step);
 }
 
 bool marks_add(struct marks *m, const struct mark *mark)
 {
 	struct mark_bytes bytes = { .pid = mark->pid, .tid = mark->tid };
 	size_t len = clean_text(bytes.text, sizeof(bytes.text), mark->text, strlen(mark->text));
-	struct mark clean = *mark;
-
+	struct step_mark step = { .raw_ns = mark->raw_ns, .pid = mark->pid };
+	size_t name_len;
 	bool kept = ring_add(m->ring, mark->raw_ns, &bytes,
 			     offsetof(struct mark_bytes, text) + len + 1);
 
-	clean.text = bytes.text;
-	add_step(m, &clean);
+	if (step_of_mark(bytes.text, &step.step, &name_len))
+		marks_add_step(m, &step);
 	return kept;
 }
 

@@ -37,6 +37,9 @@ void marks_free(struct marks *m); /* NULL is fine */
 /* Copies the text. False: the mark came too late for the ring; it is counted among the ring's losses. */
 bool marks_add(struct marks *m, const struct mark *mark);
 
+/* The begin of a step that is no mark: a program's annotation. */
+void marks_add_step(struct marks *m, const struct step_mark *step);
+
 /* The ring of the marks. mark_of_record() decodes a record of its cuts, on any thread; the text is borrowed
  * from the record. */
 struct ring *marks_ring(const struct marks *m);

@@ -150,24 +150,21 @@ static void append_step(struct steps *s, int64_t step, int64_t raw_ns)
 	s->last[s->n++] = (struct step_begin){ step, raw_ns };
 }
 
-void steps_add(struct steps *s, const struct mark *mark)
+void steps_add(struct steps *s, const struct step_mark *begin)
 {
-	int64_t step;
-	size_t name_len;
-
-	if (!step_of_mark(mark->text, &step, &name_len))
+	if (begin->step < 0 || begin->step > STEP_MAX)
 		return;
-	if (s->n && s->pid != mark->pid) {
-		if (!is_silent(s, mark->raw_ns))
+	if (s->n && s->pid != begin->pid) {
+		if (!is_silent(s, begin->raw_ns))
 			return;
 		s->n = 0;
 	}
-	if (s->n && step == s->last[s->n - 1].step)
+	if (s->n && begin->step == s->last[s->n - 1].step)
 		return;
-	if (s->n && !is_next_step(s, step, mark->raw_ns))
+	if (s->n && !is_next_step(s, begin->step, begin->raw_ns))
 		s->n = 0;
-	s->pid = mark->pid;
-	append_step(s, step, mark->raw_ns);
+	s->pid = begin->pid;
+	append_step(s, begin->step, begin->raw_ns);
 	if (s->watch)
 		s->watch(s->arg);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The training step of this host and how long steps take, from the marks that a process puts on the
- * timeline when a step begins. A mark begins a step if its text ends with metadata in the form of
+ * The training step of this host and how long steps take, from the marks or annotations that a process puts on
+ * the timeline when a step begins. A mark begins a step if its text ends with metadata in the form of
  * annotations and the metadata has step_num: "train#step_num=12#", "train#_r=1,step_num=12#".
  *
  * If several processes mark steps, one is followed until it is silent. Loop thread.
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct steps;
-struct mark;
+struct step_mark;
 
 struct step_state {
 	bool known; /* false: the rest is not set */
@@ -29,7 +29,8 @@ bool step_of_mark(const char *text, int64_t *step, size_t *name_len);
 
 struct steps *steps_new(void);
 void steps_free(struct steps *s);
-void steps_add(struct steps *s, const struct mark *mark); /* any mark; others are ignored */
+void steps_add(struct steps *s,
+	       const struct step_mark *begin); /* in the order in which they are learned of */
 struct step_state steps_state(const struct steps *s);
 
 /* fn is called when a step begins. It replaces the one before; NULL = none. */

@@ -3,6 +3,8 @@
  * The suite over a driver of the build: tracer_driver_test NAME [FLAGS] [--unprivileged]. FLAGS are the
  * agent's, separated by blanks; FAKE in them is the address of a framework's server of the test's own.
  */
+#include "include/tutti/tutti.h" /* whole, before the agent takes the format alone */
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -29,6 +31,16 @@ static void add_marks(void *arg, int64_t raw_ns)
 				       .pid = getpid(),
 				       .tid = getpid(),
 				       .text = "a mark of some length, so that the ring fills" });
+}
+
+static void annotate(void *arg, int64_t raw_ns)
+{
+	(void)arg;
+	(void)raw_ns;
+	for (int i = 0; i < 20; i++) {
+		TUTTI_SCOPE("an annotation of some length, so that the ring fills");
+		tutti_counter("i", i);
+	}
 }
 
 static const struct tracer_ops *find_driver(const char *name)
@@ -83,6 +95,8 @@ int main(int argc, char **argv)
 		s.feed = add_marks;
 		s.arg = s.env.marks;
 	}
+	if (!strcmp(argv[1], "annotations"))
+		s.feed = annotate;
 	flags = make_flags(argc > 2 ? argv[2] : "", &fake, s.env.loop, s.env.rpc);
 	s.flags = flags;
 	tracer_conform(&s);

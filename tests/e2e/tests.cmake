@@ -5,6 +5,7 @@ program(odd_agent SRC ${CMAKE_SOURCE_DIR}/agent/main.c ${CMAKE_SOURCE_DIR}/agent
 target_link_options(odd_agent PRIVATE -Wl,--wrap=clock_gettime,--wrap=timerfd_settime,--wrap=recvmmsg,--wrap=clock_take_stream_reply)
 add_library(stuck_pread MODULE ${CMAKE_SOURCE_DIR}/tests/e2e/stuck_pread.c)	# not sanitized: it is preloaded
 set_target_properties(stuck_pread PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+program(annotator SRC ${CMAKE_SOURCE_DIR}/tests/e2e/annotator.c)
 program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e")
@@ -19,6 +20,7 @@ e2e_test(windows "e2e")
 e2e_test(snapshot "e2e")
 e2e_test(series "e2e")
 e2e_test(steps "e2e")
+e2e_test(annotations "e2e")
 e2e_test(retry "e2e")
 e2e_test(kill "e2e")
 e2e_test(crash "e2e")

@@ -29,11 +29,28 @@ unit_test(agent/tracer/ring_test PURE USES agent_tracer)
 set(fake_profiler ${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c)
 set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)
 set(tracer_bed ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)
+unit_test(agent/tracer/annotations/decoder_test PURE USES tracer_annotations)
+unit_test(agent/tracer/annotations/rings_test USES tracer_annotations)
 unit_test(agent/tracer/cpu/real_test USES tracer_cpu SRC ${tracer_bed})
 set_tests_properties(unit/agent/tracer/cpu/real_test PROPERTIES SKIP_RETURN_CODE 77)
 unit_test(agent/tracer/cpu/python_frames_test PURE USES tracer_cpu)
 unit_test(agent/tracer/cpu/window_test PURE USES tracer_cpu)
 unit_test(agent/tracer/sched/intervals_test PURE USES tracer_sched)
+foreach(stub new old no_driver)	# NVML for machines without any, not sanitized: Python loads it, too
+	string(TOUPPER NVML_STUB_${stub} define)
+	add_library(nvml_stub_${stub} MODULE ${CMAKE_SOURCE_DIR}/tests/lib/nvml_stub.c)
+	target_compile_definitions(nvml_stub_${stub} PRIVATE ${define})
+	set_target_properties(nvml_stub_${stub} PROPERTIES PREFIX "" OUTPUT_NAME libnvidia-ml SUFFIX .so.1
+		LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/nvml_stub/${stub})
+endforeach()
+unit_test(agent/tracer/nvml/devices_test PURE USES tracer_nvml
+	ARGS $<TARGET_FILE:nvml_stub_new> $<TARGET_FILE:nvml_stub_old> $<TARGET_FILE:nvml_stub_no_driver>)
+if(TARGET test_agent_tracer_nvml_devices_test)
+	add_test(NAME unit/agent/tracer/nvml/oracle COMMAND ${CMAKE_SOURCE_DIR}/tests/e2e/python.sh
+		${CMAKE_SOURCE_DIR}/tests/unit/agent/tracer/nvml/oracle.py $<TARGET_FILE:test_agent_tracer_nvml_devices_test>
+		$<TARGET_FILE_DIR:nvml_stub_new>)
+	set_tests_properties(unit/agent/tracer/nvml/oracle PROPERTIES LABELS unit SKIP_RETURN_CODE 77)
+endif()
 unit_test(agent/tracer/metrics/metrics_test USES tracer_metrics SRC ${tracer_bed})
 unit_test(agent/tracer/profiler/discover_test VIRTUAL USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
 unit_test(agent/tracer/profiler/file_test PURE USES tracer_profiler)
@@ -41,6 +58,8 @@ unit_test(agent/tracer/profiler/reply_test PURE USES tracer_profiler)
 unit_test(agent/tracer/profiler/tracer_profiler_test VIRTUAL USES tracer_profiler SRC ${fake_profiler} ${fake_proc})
 fuzz_test(profiler_reply USES tracer_profiler)
 fuzz_test(dynolog USES tracer_pytorch)
+fuzz_test(annotations USES tracer_annotations)
+fuzz_test(nvtx SRC ${CMAKE_SOURCE_DIR}/inject/nvtx.c USES base)
 
 # ---- captures, the link, local clients: an agent without a network, tracers that do as they are told ----
 set(core_fixture ${CMAKE_SOURCE_DIR}/tests/unit/agent/core_fixture.c)
@@ -64,6 +83,10 @@ e2e_test(profiler_jax "e2e;jax")
 # For tests/bench/tracers.
 add_executable(tracers_bench ${CMAKE_SOURCE_DIR}/tests/bench/tracers.c ${tracer_bed})
 target_link_libraries(tracers_bench PRIVATE agent_tracers agent_tracer)
+
+# For tests/bench/annotations.
+add_executable(annotations_bench ${CMAKE_SOURCE_DIR}/tests/bench/annotations.c)
+target_link_libraries(annotations_bench PRIVATE tutti_flags)
 
 # For tests/bench/agent.
 add_executable(agent_job ${CMAKE_SOURCE_DIR}/tests/bench/agent_job.c)

@@ -11,10 +11,7 @@
 
 static void add(struct steps *s, int32_t pid, int64_t step, int64_t at_ms)
 {
-	char *text = xasprintf("train#step_num=%lld#", (long long)step);
-
-	steps_add(s, &(struct mark){ .raw_ns = at_ms * NS_PER_MS, .pid = pid, .text = text });
-	free(text);
+	steps_add(s, &(struct step_mark){ .raw_ns = at_ms * NS_PER_MS, .pid = pid, .step = step });
 }
 
 static void test_marks(void)

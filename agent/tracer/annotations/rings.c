@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tracer/annotations/rings.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "agent/proc/inner_pid.h"
+#include "agent/proc/u32_map.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define LINK_TEXT	"/memfd:" TUTTI_RING_NAME " (deleted)"
+#define LOOK_FIRST_NS	(250 * NS_PER_MS)
+#define LOOK_MOST_NS	(30 * NS_PER_S)
+#define LOOK_AGAIN_NS	(5 * NS_PER_S) /* a look at all leaves out what was looked at since */
+#define DESCRIPTORS_MAX 4096 /* of a process, that are looked at */
+
+/* A process of this host. */
+struct process {
+	int32_t pid;
+	uint64_t
+		inode; /* of its folder in /proc: another process with the same pid has another one */
+	int64_t looked_mono_ns, look_mono_ns, wait_ns; /* the last look, the next, between them */
+	uint64_t seen; /* in this look */
+	bool denied;
+};
+
+struct ring_entry {
+	struct shared_ring *ring;
+	int proc_fd; /* the process's folder: it works as long as the process does */
+	int number; /* of its descriptor there */
+	int32_t pid;
+	uint32_t uid;
+	uint64_t inode; /* of the memfd */
+};
+
+struct rings {
+	struct u32_map by_pid; /* struct process */
+	struct ring_entry v[RINGS_MAX];
+	size_t n, first;
+	uint64_t looks;
+	uint64_t memfd_dev; /* where memfds are */
+	int64_t now_mono_ns;
+	bool all, incomplete;
+	int64_t warned_mono_ns;
+};
+
+/* The file system of memfds has no name: this asks a memfd. */
+static uint64_t find_memfd_dev(void)
+{
+	int fd = memfd_create("tutti-agent", MFD_CLOEXEC);
+	struct stat st = { 0 };
+
+	if (fd >= 0 && fstat(fd, &st))
+		st.st_dev = 0;
+	if (fd >= 0)
+		close(fd);
+	return st.st_dev;
+}
+
+struct rings *rings_new(void)
+{
+	struct rings *rs = xcalloc(1, sizeof(*rs));
+
+	rs->memfd_dev = find_memfd_dev();
+	return rs;
+}
+
+static void ring_entry_release(struct ring_entry *r)
+{
+	shared_ring_free(r->ring);
+	close(r->proc_fd);
+}
+
+void rings_free(struct rings *rs)
+{
+	if (!rs)
+		return;
+	for (size_t i = 0; i < rs->n; i++)
+		ring_entry_release(&rs->v[i]);
+	for (size_t i = 0; i < rs->by_pid.n_slots; i++)
+		free(u32_map_at(&rs->by_pid, i));
+	u32_map_release(&rs->by_pid);
+	free(rs);
+}
+
+size_t rings_count(const struct rings *rs)
+{
+	return rs->n;
+}
+
+bool rings_is_incomplete(const struct rings *rs)
+{
+	return rs->incomplete;
+}
+
+/* ---- rings ---- */
+
+/* Anybody may have a ring: a line a minute. */
+static void warn(struct rings *rs, int32_t pid, const char *reason)
+{
+	if (rs->warned_mono_ns && rs->now_mono_ns - rs->warned_mono_ns < 60 * NS_PER_S)
+		return;
+	rs->warned_mono_ns = rs->now_mono_ns;
+	log_warn("AGT-ANNOTATIONS", "pid=%" PRId32 " reason=\"%s\"", pid, reason);
+}
+
+static bool has_room(struct rings *rs, int32_t pid, uint32_t uid)
+{
+	size_t of_user = 0, of_process = 0;
+
+	for (size_t i = 0; i < rs->n; i++) {
+		of_user += rs->v[i].uid == uid;
+		of_process += rs->v[i].pid == pid;
+	}
+	if (rs->n < RINGS_MAX && of_user < RINGS_PER_USER_MAX && of_process < RINGS_PER_PROCESS_MAX)
+		return true;
+	warn(rs, pid, "too many rings of annotations: this one is not read");
+	return false;
+}
+
+/*
+ * A descriptor to read from, or -1. What has the right name may be any file, one whose owner answers each call on it or
+ * does not answer: it is looked at without a call to that owner, and opened only if it is a memfd.
+ */
+static int open_memfd(const struct rings *rs, int proc_fd, int number, uint64_t *inode)
+{
+	char path[32];
+	struct statx st;
+	int fd = -1, at;
+
+	snprintf(path, sizeof(path), "fd/%d", number);
+	at = openat(proc_fd, path, O_PATH | O_CLOEXEC);
+	if (at < 0)
+		return -1;
+	if (!statx(at, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st) &&
+	    S_ISREG(st.stx_mode) && makedev(st.stx_dev_major, st.stx_dev_minor) == rs->memfd_dev) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", at);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		*inode = st.stx_ino;
+	}
+	close(at);
+	return fd;
+}
+
+static bool is_known(const struct rings *rs, uint64_t inode)
+{
+	for (size_t i = 0; i < rs->n; i++) {
+		if (rs->v[i].inode == inode)
+			return true;
+	}
+	return false;
+}
+
+static void add_ring(struct rings *rs, int32_t pid, int proc_fd, int number)
+{
+	struct ring_entry *r = &rs->v[rs->n];
+	struct stat st = { 0 };
+	uint64_t inode;
+	struct err e;
+	int fd = open_memfd(rs, proc_fd, number, &inode);
+
+	if (fd < 0)
+		return;
+	if (is_known(rs, inode) || fstat(proc_fd, &st) || !has_room(rs, pid, st.st_uid)) {
+		close(fd);
+		return;
+	}
+	*r = (struct ring_entry){ .number = number, .pid = pid, .uid = st.st_uid, .inode = inode };
+	if (shared_ring_open(&r->ring, fd, pid, proc_inner_pid(pid), &e)) {
+		log_debug("AGT-ANNOTATIONS", "pid=%" PRId32 " reason=\"%s\"", pid, e.msg);
+		return;
+	}
+	r->proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
+	if (r->proc_fd < 0) {
+		shared_ring_free(r->ring);
+		return;
+	}
+	rs->n++;
+	log_info("AGT-ANNOTATIONS", "pid=%" PRId32 " uid=%" PRIu32 " state=known", pid, r->uid);
+}
+
+static bool is_ring_link(int proc_fd, int number)
+{
+	char path[32], text[sizeof(LINK_TEXT)];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "fd/%d", number);
+	len = readlinkat(proc_fd, path, text, sizeof(text));
+	return len == (ssize_t)strlen(LINK_TEXT) && !memcmp(text, LINK_TEXT, strlen(LINK_TEXT));
+}
+
+/* ---- looking ---- */
+
+static void look_at(struct rings *rs, struct process *p)
+{
+	struct dirent *entry;
+	char path[32];
+	int proc_fd, fds;
+	DIR *dir = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%" PRId32, p->pid);
+	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (proc_fd < 0)
+		return;
+	fds = openat(proc_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fds >= 0)
+		dir = fdopendir(fds);
+	p->denied = fds < 0 && (errno == EACCES || errno == EPERM);
+	for (int i = 0; dir && i < DESCRIPTORS_MAX && (entry = readdir(dir)); i++) {
+		int number = isdigit((unsigned char)*entry->d_name)
+				     ? (int)strtol(entry->d_name, NULL, 10)
+				     : -1;
+
+		if (number >= 0 && is_ring_link(proc_fd, number))
+			add_ring(rs, p->pid, proc_fd, number);
+	}
+	if (dir)
+		closedir(dir);
+	close(proc_fd);
+}
+
+static void look_if_due(struct rings *rs, int32_t pid, uint64_t inode)
+{
+	struct process *p = u32_map_get(&rs->by_pid, (uint32_t)pid);
+	bool is_due;
+
+	if (!p) {
+		p = xcalloc(1, sizeof(*p));
+		p->pid = pid;
+		u32_map_set(&rs->by_pid, (uint32_t)pid, p);
+	}
+	if (p->inode != inode)
+		*p = (struct process){ .pid = pid, .inode = inode };
+	p->seen = rs->looks;
+	is_due = rs->now_mono_ns >= p->look_mono_ns;
+	if (!is_due && (!rs->all || rs->now_mono_ns < p->looked_mono_ns + LOOK_AGAIN_NS))
+		return;
+	if (is_due)
+		p->wait_ns = p->wait_ns ? 2 * p->wait_ns : LOOK_FIRST_NS;
+	if (p->wait_ns > LOOK_MOST_NS)
+		p->wait_ns = LOOK_MOST_NS;
+	p->looked_mono_ns = rs->now_mono_ns;
+	p->look_mono_ns = rs->now_mono_ns + p->wait_ns;
+	look_at(rs, p);
+}
+
+static void forget_gone(struct rings *rs)
+{
+	size_t n = 0;
+	uint32_t *gone = xmalloc((rs->by_pid.n + 1) * sizeof(*gone));
+
+	rs->incomplete = false;
+	for (size_t i = 0; i < rs->by_pid.n_slots; i++) {
+		const struct process *p = u32_map_at(&rs->by_pid, i);
+
+		if (p && p->seen != rs->looks)
+			gone[n++] = (uint32_t)p->pid;
+		else if (p)
+			rs->incomplete |= p->denied;
+	}
+	while (n)
+		free(u32_map_remove(&rs->by_pid, gone[--n]));
+	free(gone);
+}
+
+void rings_look(struct rings *rs, int64_t now_mono_ns, bool all)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+
+	if (!dir || !rs->memfd_dev) {
+		if (dir)
+			closedir(dir);
+		return;
+	}
+	rs->now_mono_ns = now_mono_ns;
+	rs->all = all;
+	rs->looks++;
+	while ((entry = readdir(dir))) {
+		if (isdigit((unsigned char)*entry->d_name))
+			look_if_due(rs, (int32_t)strtol(entry->d_name, NULL, 10), entry->d_ino);
+	}
+	closedir(dir);
+	forget_gone(rs);
+}
+
+/* ---- reading ---- */
+
+/* A process that ended, also one that its parent has not noticed yet, has no descriptors. */
+static bool has_ended(const struct ring_entry *r)
+{
+	return !is_ring_link(r->proc_fd, r->number);
+}
+
+void rings_read(struct rings *rs, struct ring_reading *reading)
+{
+	size_t kept = 0, n = rs->n;
+
+	for (size_t k = 0; k < n; k++) {
+		struct ring_entry *r = &rs->v[(rs->first + k) % n];
+		bool ended = has_ended(r), had_more = reading->has_more;
+
+		reading->has_more = false;
+		shared_ring_read(r->ring, reading);
+		if (ended && !reading->has_more) {
+			shared_ring_end(r->ring, reading);
+			ring_entry_release(r);
+			r->ring = NULL;
+		}
+		reading->has_more |= had_more;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (rs->v[i].ring)
+			rs->v[kept++] = rs->v[i];
+	}
+	rs->n = kept;
+	rs->first = kept ? (rs->first + 1) % kept : 0;
+}
+
+void rings_each_open(struct rings *rs, const struct ring_reading *reading)
+{
+	for (size_t i = 0; i < rs->n; i++)
+		shared_ring_each_open(rs->v[i].ring, reading);
+}

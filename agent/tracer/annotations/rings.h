@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes of this host that have a ring of annotations, in containers too: found by the name of the ring's
+ * memfd among a process's descriptors. A new process is looked at when it appears, then after 0.25, 0.5,
+ * 1 ... 30 s, and all that were not for 5 s when a capture asks. Blocks on /proc; for a worker.
+ */
+#ifndef AGENT_TRACER_ANNOTATIONS_RINGS_H
+#define AGENT_TRACER_ANNOTATIONS_RINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/tracer/annotations/shared_ring.h"
+
+#define RINGS_MAX	      256 /* of all processes */
+#define RINGS_PER_USER_MAX    192
+#define RINGS_PER_PROCESS_MAX 8 /* a library that has the header may have a ring of its own */
+
+struct rings;
+
+struct rings *rings_new(void);
+void rings_free(struct rings *rs); /* NULL is fine */
+
+/* Looks for rings: in the processes whose time it is, or in all. */
+void rings_look(struct rings *rs, int64_t now_mono_ns, bool all);
+
+/* Reads all rings; those of processes that have ended are read to their end and forgotten. `reading` goes from
+ * one ring to the next, the first one changes. */
+void rings_read(struct rings *rs, struct ring_reading *reading);
+
+/* What is open now. */
+void rings_each_open(struct rings *rs, const struct ring_reading *reading);
+
+size_t rings_count(const struct rings *rs);
+
+/* Some processes cannot be looked at: CAP_SYS_PTRACE is missing. */
+bool rings_is_incomplete(const struct rings *rs);
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tracer "annotations": what programs write with include/tutti/tutti.h, the Python package or NVTX. A worker reads
+ * the rings of all processes ten times a second, so that they may be small and their processes may be killed; what it
+ * reads is kept in a ring of the agent's. Training steps among it are told to agent/marks, as marks are.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/marks/marks.h"
+#include "agent/tracer/annotations/plane.h"
+#include "agent/tracer/annotations/rings.h"
+#include "agent/tracer/build_job.h"
+#include "agent/tracer/ring_run.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/now.h"
+
+#define READ_NS	      (100 * NS_PER_MS)
+#define READ_AGAIN_NS (20 * NS_PER_MS) /* when not all could be read at once */
+#define READ_SLOTS    32768 /* at once: one turn of the loop takes what comes of them */
+#define GATHER_READS  32 /* at most, until a window has all that was written before its end */
+#define LATE_NS	      (601 * NS_PER_S) /* what the decoder lets through */
+#define FILE_BYTES    (64U << 20) /* of the ring's file: programs must not fill the spool */
+
+TRACER_DECLARE(annotations);
+
+struct annotations_conf {
+	int64_t annotations_look_ns;
+};
+
+static const struct conf_field conf_fields[] = {
+	CONF_RANGE(struct annotations_conf, annotations_look_ns, "1s", 1e7, 6e10,
+		   "how often new processes are looked for"),
+	{ 0 }
+};
+
+/* A reading of all rings: the worker's while it is under way. */
+struct reader {
+	struct tracer_annotations *owner; /* loop's thread only; NULL when the tracer is gone */
+	struct rings *rings;
+	struct ticks_map ticks;
+	/* Given. */
+	bool look, look_at_all, want_open;
+	/* The result. */
+	struct buf notes, open; /* rows of notes */
+	uint64_t lost;
+	int64_t at_raw_ns;
+	bool has_more;
+};
+
+/* A run that waits for a reading that began after its window. */
+struct waiting_run {
+	struct waiting_run *next;
+	struct tracer_run *run;
+	int reads_left;
+	bool begun; /* the reading under way began after it */
+};
+
+struct tracer_annotations {
+	struct tracer base;
+	struct loop *loop;
+	struct marks *marks; /* the agent's */
+	struct loop_timer timer;
+	int64_t look_ns, look_mono_ns; /* the period, and when it is time */
+	struct reader *reader;
+	bool reading, look_at_all;
+	struct ring *ring; /* of struct note */
+	struct waiting_run *waiting;
+	size_t n_rings;
+	bool incomplete;
+};
+
+struct snapshot {
+	struct plane_notes notes;
+	struct ring_cut *cut, *later; /* of the window; after it, for what began in it */
+	struct buf open;
+};
+
+static void begin_reading(struct tracer_annotations *t);
+
+static struct tracer_annotations *to_annotations(const struct tracer *t)
+{
+	assert(t->ops == &tracer_annotations_ops);
+	return (struct tracer_annotations *)t;
+}
+
+/* ---- reading, on a worker ---- */
+
+static void on_note(void *arg, const struct note *n)
+{
+	note_row_add(&((struct reader *)arg)->notes, n);
+}
+
+static void on_open_note(void *arg, const struct note *n)
+{
+	note_row_add(&((struct reader *)arg)->open, n);
+}
+
+static void read_rings(void *arg)
+{
+	struct reader *r = arg;
+	struct ring_reading reading = {
+		.map = &r->ticks, .slots_left = READ_SLOTS, .fn = on_note, .arg = r
+	};
+
+	if (r->look)
+		rings_look(r->rings, now_mono_ns(), r->look_at_all);
+	ticks_map_read(&r->ticks);
+	reading.now_raw_ns = r->at_raw_ns = now_raw_ns();
+	rings_read(r->rings, &reading);
+	r->lost = reading.lost;
+	r->has_more = reading.has_more;
+	if (r->want_open) {
+		reading.fn = on_open_note;
+		rings_each_open(r->rings, &reading);
+	}
+}
+
+static struct reader *reader_new(struct tracer_annotations *owner)
+{
+	struct reader *r = xcalloc(1, sizeof(*r));
+
+	r->owner = owner;
+	r->rings = rings_new();
+	ticks_map_read(&r->ticks);
+	return r;
+}
+
+static void reader_free(struct reader *r)
+{
+	rings_free(r->rings);
+	buf_release(&r->notes);
+	buf_release(&r->open);
+	free(r);
+}
+
+/* ---- the result of a reading ---- */
+
+static void keep_note(void *arg, const struct note *n)
+{
+	struct tracer_annotations *t = arg;
+
+	if (n->kind == NOTE_STEP_BEGIN)
+		marks_add_step(t->marks, &(struct step_mark){ .raw_ns = n->begin_raw_ns,
+							      .step = (int64_t)n->value,
+							      .pid = n->pid });
+	else
+		ring_add(t->ring, n->end_raw_ns, n, NOTE_BYTES(n));
+}
+
+static void snapshot_free(void *arg)
+{
+	struct snapshot *s = arg;
+
+	plane_notes_release(&s->notes);
+	ring_cut_free(s->cut);
+	ring_cut_free(s->later);
+	buf_release(&s->open);
+	free(s);
+}
+
+static bool add_record(void *arg, const struct ring_record *record)
+{
+	plane_notes_add(arg, record->data);
+	return true;
+}
+
+static void add_open_note(void *arg, const struct note *n)
+{
+	plane_notes_add(arg, n);
+}
+
+static uint64_t build(void *arg, struct build_parts *parts)
+{
+	struct snapshot *s = arg;
+	uint64_t unread = ring_cut_each(s->cut, add_record, &s->notes) +
+			  ring_cut_each(s->later, add_record, &s->notes);
+
+	note_row_each(&s->open, add_open_note, &s->notes);
+	planes_build(&s->notes, parts);
+	return unread;
+}
+
+static void cut_and_build(struct tracer_annotations *t, struct tracer_run *run)
+{
+	struct snapshot *s = xcalloc(1, sizeof(*s));
+
+	s->notes.t0_raw_ns = run->t0_raw_ns;
+	s->notes.t1_raw_ns = run->t1_raw_ns;
+	s->later = ring_cut_new(t->ring, run->t1_raw_ns, INT64_MAX / 4);
+	s->cut = ring_run_cut(t->ring, run, "annotations", 0);
+	buf_add(&s->open, t->reader->open.data, t->reader->open.len);
+	if (ring_cut_is_empty(s->cut) && ring_cut_is_empty(s->later) && !s->open.len) {
+		snapshot_free(s);
+		run->done(run);
+		return;
+	}
+	build_job_start(
+		t->loop, run,
+		&(struct build_job){ .build_each = build, .free = snapshot_free, .snapshot = s });
+}
+
+/* Builds the runs whose last reading this was. */
+static void end_waits(struct tracer_annotations *t, bool has_more)
+{
+	struct waiting_run **at = &t->waiting;
+
+	while (*at) {
+		struct waiting_run *w = *at;
+
+		if (!w->begun || (has_more && --w->reads_left > 0)) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		cut_and_build(t, w->run);
+		free(w);
+		at = &t->waiting; /* done() may have changed the list */
+	}
+}
+
+static void on_reading_due(void *arg)
+{
+	begin_reading(arg);
+}
+
+static void on_read(void *arg)
+{
+	struct reader *r = arg;
+	struct tracer_annotations *t = r->owner;
+
+	if (!t) {
+		reader_free(r);
+		return;
+	}
+	t->reading = false;
+	note_row_each(&r->notes, keep_note, t);
+	if (r->lost)
+		ring_add_loss(t->ring, r->at_raw_ns, r->lost);
+	t->n_rings = rings_count(r->rings);
+	t->incomplete = rings_is_incomplete(r->rings);
+	end_waits(t, r->has_more);
+	if (t->waiting || t->look_at_all)
+		begin_reading(t);
+	else
+		loop_timer_in(t->loop, &t->timer,
+			      r->has_more  ? READ_AGAIN_NS
+			      : t->n_rings ? READ_NS
+					   : t->look_ns,
+			      on_reading_due, t);
+}
+
+static void begin_reading(struct tracer_annotations *t)
+{
+	struct reader *r = t->reader;
+	int64_t now_ns = now_mono_ns();
+
+	if (t->reading)
+		return;
+	loop_timer_cancel(t->loop, &t->timer);
+	r->look_at_all = t->look_at_all;
+	r->look = r->look_at_all || now_ns >= t->look_mono_ns;
+	if (r->look)
+		t->look_mono_ns = now_ns + t->look_ns;
+	r->want_open = t->waiting != NULL;
+	for (struct waiting_run *w = t->waiting; w; w = w->next)
+		w->begun = true;
+	buf_reset(&r->notes);
+	buf_reset(&r->open);
+	t->look_at_all = false;
+	t->reading = true;
+	loop_work(t->loop, read_rings, on_read, r);
+}
+
+/* ---- the table ---- */
+
+static int annotations_open(struct tracer **out, const struct tracer_env *env, struct err *e)
+{
+	const struct annotations_conf *conf = env->conf;
+	struct tracer_annotations *t = xcalloc(1, sizeof(*t));
+
+	(void)e;
+	t->base.ops = &tracer_annotations_ops;
+	t->loop = env->loop;
+	t->marks = env->marks;
+	t->look_ns = conf->annotations_look_ns;
+	t->ring = ring_new(&(struct ring_conf){ .limits = env->ring,
+						.file_bytes = FILE_BYTES,
+						.late_ns = LATE_NS,
+						.begin_raw_ns = now_raw_ns() });
+	t->reader = reader_new(t);
+	t->look_at_all = true;
+	begin_reading(t);
+	*out = &t->base;
+	return 0;
+}
+
+static void annotations_state(const struct tracer *tracer, struct tracer_state *out)
+{
+	const struct tracer_annotations *t = to_annotations(tracer);
+
+	*out = (struct tracer_state){ .health = TRACER_OK };
+	if (t->incomplete) {
+		out->health = TRACER_DEGRADED;
+		snprintf(out->reason, sizeof(out->reason),
+			 "programs of other users cannot be found: grant CAP_SYS_PTRACE");
+	}
+}
+
+static int64_t annotations_begin(const struct tracer *t)
+{
+	return ring_begin(to_annotations(t)->ring);
+}
+
+static int annotations_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
+{
+	struct tracer_annotations *t = to_annotations(tracer);
+
+	(void)e;
+	ring_run_arm(t->ring, run);
+	t->look_at_all = true;
+	begin_reading(t);
+	return 0;
+}
+
+static void annotations_gather(struct tracer *tracer, struct tracer_run *run)
+{
+	struct tracer_annotations *t = to_annotations(tracer);
+	struct waiting_run *w = xcalloc(1, sizeof(*w));
+
+	*w = (struct waiting_run){ .next = t->waiting, .run = run, .reads_left = GATHER_READS };
+	t->waiting = w;
+	t->look_mono_ns = 0; /* for processes that began within the window */
+	begin_reading(t);
+}
+
+static void annotations_cancel(struct tracer *tracer, struct tracer_run *run)
+{
+	struct tracer_annotations *t = to_annotations(tracer);
+	struct waiting_run **at = &t->waiting, *w;
+
+	ring_run_cancel(t->ring, run);
+	while (*at && (*at)->run != run)
+		at = &(*at)->next;
+	w = *at;
+	if (!w) {
+		build_job_cancel(run);
+		return;
+	}
+	*at = w->next;
+	free(w);
+}
+
+static void annotations_free(struct tracer *tracer)
+{
+	struct tracer_annotations *t = to_annotations(tracer);
+
+	loop_timer_cancel(t->loop, &t->timer);
+	if (t->reading)
+		t->reader->owner = NULL; /* on_read() frees it */
+	else
+		reader_free(t->reader);
+	ring_free(t->ring);
+	free(t);
+}
+
+const struct tracer_ops tracer_annotations_ops = {
+	.name = "annotations",
+	.host_level = 1,
+	.conf = conf_fields,
+	.conf_size = sizeof(struct annotations_conf),
+	.open = annotations_open,
+	.state = annotations_state,
+	.begin_raw_ns = annotations_begin,
+	.arm = annotations_arm,
+	.gather = annotations_gather,
+	.cancel = annotations_cancel,
+	.free = annotations_free,
+};

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rings in shared memory: this process's own, written by include/tutti/tutti.h; those of a child that was killed and
+ * of a forked one; and rings whose owner lies, shrinks them, or writes faster than they are read.
+ */
+#include "include/tutti/tutti.h" /* whole, before the agent takes the format alone */
+
+#include "agent/tracer/annotations/rings.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/mem.h"
+#include "base/now.h"
+#include "tests/lib/check.h"
+
+struct seen {
+	int32_t pid; /* of this process alone; other programs of this machine may have rings, too */
+	size_t n, unfinished;
+	struct note first, last;
+};
+
+static struct ticks_map map;
+
+static void on_note(void *arg, const struct note *n)
+{
+	struct seen *s = arg;
+
+	if (n->pid != s->pid)
+		return;
+	s->unfinished += n->unfinished;
+	memcpy(s->n++ ? &s->last : &s->first, n, NOTE_BYTES(n));
+}
+
+static struct ring_reading read_all(struct rings *rs, struct seen *s)
+{
+	struct ring_reading r = { .map = &map, .slots_left = SIZE_MAX, .fn = on_note, .arg = s };
+
+	ticks_map_read(&map);
+	r.now_raw_ns = now_raw_ns();
+	do {
+		r.has_more = false;
+		rings_read(rs, &r);
+	} while (r.has_more);
+	return r;
+}
+
+/* ---- honest rings ---- */
+
+static void test_own(void)
+{
+	struct rings *rs = rings_new();
+	struct seen s = { .pid = getpid() };
+	int64_t before = now_raw_ns(), after;
+
+	{
+		TUTTI_SCOPE("a scope of this test");
+		rings_look(rs, now_mono_ns(), true);
+		read_all(rs, &s);
+		CHECK_EQ(s.n, 0u);
+	}
+	after = now_raw_ns();
+	read_all(rs, &s);
+	CHECK_EQ(s.n, 1u);
+	CHECK_STR(s.first.text, "a scope of this test");
+	CHECK_EQ(s.first.tid, getpid());
+	/* The line between two readings of the counter is good to far less than this. */
+	CHECK(s.first.begin_raw_ns > before - NS_PER_MS && s.first.end_raw_ns < after + NS_PER_MS);
+	CHECK(s.first.begin_raw_ns <= s.first.end_raw_ns);
+	tutti_set_enabled(false);
+	tutti_instant("off");
+	tutti_set_enabled(true);
+	tutti_counter("on", 1.5);
+	read_all(rs, &s);
+	CHECK_EQ(s.n, 2u);
+	CHECK_STR(s.last.text, "on");
+	rings_free(rs);
+}
+
+/* The child says that it is ready, annotates all the time, and is killed: the last records are there. */
+static void test_killed(void)
+{
+	struct rings *rs = rings_new();
+	struct seen s = { 0 };
+	int ready[2], status; /* the child's end, the parent's */
+	char byte;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM, 0, ready));
+	s.pid = fork();
+	if (!s.pid) {
+		tutti_begin("until the end");
+		tutti_instant("first");
+		CHECK(write(ready[0], "x", 1) == 1);
+		CHECK(read(ready[0], &byte, 1) == 1); /* until the parent has looked */
+		for (uint64_t i = 0; i < 100; i++)
+			tutti_counter("count", (double)i);
+		tutti_instant("last");
+		kill(getpid(), SIGKILL);
+	}
+	CHECK(read(ready[1], &byte, 1) == 1);
+	rings_look(rs, now_mono_ns(), true);
+	CHECK(write(ready[1], "x", 1) == 1);
+	CHECK(waitpid(s.pid, &status, 0) == s.pid && WIFSIGNALED(status));
+	read_all(rs, &s);
+	CHECK_EQ(s.n, 103u);
+	CHECK_STR(s.first.text, "first");
+	CHECK_STR(s.last.text, "until the end");
+	CHECK(s.last.unfinished && s.unfinished == 1);
+	CHECK(s.last.begin_raw_ns < s.first.begin_raw_ns);
+	read_all(rs, &s);
+	CHECK_EQ(s.n, 103u); /* and it is forgotten */
+	close(ready[0]);
+	close(ready[1]);
+	rings_free(rs);
+}
+
+static void *annotate_and_end(void *arg)
+{
+	(void)arg;
+	TUTTI_SCOPE("of a thread");
+	return NULL;
+}
+
+/* Threads that end give their lanes back. */
+static void test_threads(void)
+{
+	struct rings *rs = rings_new();
+	struct seen s = { .pid = getpid() };
+
+	rings_look(rs, now_mono_ns(), true);
+	read_all(rs, &s);
+	s.n = 0;
+	for (int i = 0; i < 3 * TUTTI_LANES; i++) {
+		pthread_t thread;
+
+		CHECK(!pthread_create(&thread, NULL, annotate_and_end, NULL));
+		CHECK(!pthread_join(thread, NULL));
+	}
+	read_all(rs, &s);
+	CHECK_EQ(s.n, 3u * TUTTI_LANES);
+	CHECK_EQ(tutti_process_.ring->refused, 0u);
+	CHECK(s.first.tid != getpid() && s.first.tid != s.last.tid);
+	rings_free(rs);
+}
+
+/* More than the lane holds between two readings: the newest are there, the others are counted. */
+static void test_overrun(void)
+{
+	struct rings *rs = rings_new();
+	struct seen s = { .pid = getpid() };
+	struct ring_reading r;
+
+	rings_look(rs, now_mono_ns(), true);
+	read_all(rs, &s);
+	s.n = 0;
+	for (int i = 0; i < 3 * TUTTI_SLOTS; i++)
+		tutti_counter("i", i);
+	r = read_all(rs, &s);
+	CHECK(s.n >= TUTTI_SLOTS - 5 && s.n <= TUTTI_SLOTS);
+	CHECK_EQ(s.n + r.lost, 3u * TUTTI_SLOTS);
+	rings_free(rs);
+}
+
+/* ---- rings of a liar ---- */
+
+#define LANES 2u
+#define SLOTS 64u
+
+static int make_ring(const struct tutti_ring *header, size_t bytes)
+{
+	int fd = (int)syscall(SYS_memfd_create, TUTTI_RING_NAME, 3u);
+
+	CHECK(fd >= 0 && pwrite(fd, header, sizeof(*header), 0) == sizeof(*header));
+	CHECK(!ftruncate(fd, (off_t)bytes));
+	return fd;
+}
+
+static struct tutti_ring good_header(void)
+{
+	return (struct tutti_ring){ .magic = TUTTI_RING_MAGIC,
+				    .version = TUTTI_RING_VERSION,
+				    .lanes = LANES,
+				    .slots = SLOTS,
+				    .clock = TUTTI_CLOCK_RAW,
+				    .pid = 4711 };
+}
+
+static bool opens(struct tutti_ring h, size_t bytes)
+{
+	struct shared_ring *r = NULL;
+	struct err e;
+	int rc = shared_ring_open(&r, make_ring(&h, bytes), 5, 4711, &e);
+
+	CHECK(!rc == !!r);
+	shared_ring_free(r);
+	return !rc;
+}
+
+static void test_headers(void)
+{
+	static const uint32_t bad_slots[] = { 0, 1, 63, 96, 1U << 20, UINT32_MAX };
+	struct tutti_ring h = good_header();
+
+	CHECK(opens(h, 65536));
+	CHECK(!opens(h, 10));
+	for (size_t i = 0; i < ARRAY_SIZE(bad_slots); i++) {
+		h.slots = bad_slots[i];
+		CHECK(!opens(h, 65536));
+	}
+	h = good_header();
+	h.lanes = 0;
+	CHECK(!opens(h, 65536));
+	h.lanes = 257;
+	CHECK(!opens(h, 65536));
+	h = good_header();
+	h.pid = 1;
+	CHECK(!opens(h, 65536));
+	h = good_header();
+	h.version = 2;
+	CHECK(!opens(h, 65536));
+	h = good_header();
+	h.clock = 99;
+	CHECK(!opens(h, 65536));
+	h = good_header();
+	h.magic++;
+	CHECK(!opens(h, 65536));
+}
+
+static void set_head(int fd, uint32_t lane, uint64_t head)
+{
+	CHECK(pwrite(fd, &head, sizeof(head),
+		     (off_t)(TUTTI_RING_LANES_AT + lane * sizeof(struct tutti_lane))) ==
+	      sizeof(head));
+}
+
+static struct ring_reading read_ring(struct shared_ring *r, struct seen *s)
+{
+	struct ring_reading reading = {
+		.map = &map, .slots_left = 1000, .fn = on_note, .arg = s, .now_raw_ns = now_raw_ns()
+	};
+
+	shared_ring_read(r, &reading);
+	return reading;
+}
+
+/* Heads that go back, jump, or say that all the world was written; a file that shrinks while it is read. */
+static void test_heads(void)
+{
+	struct tutti_ring h = good_header();
+	struct tutti_slot slot = { .kind = TUTTI_KIND_INSTANT, .text_len = 1, .text = "x" };
+	struct seen s = { .pid = 5 };
+	struct shared_ring *r;
+	struct err e;
+	int fd = make_ring(&h, 8192 + (size_t)LANES * SLOTS * sizeof(slot)), mine = dup(fd);
+
+	slot.ticks = (uint64_t)now_raw_ns();
+	for (size_t i = 0; i < SLOTS; i++)
+		CHECK(pwrite(mine, &slot, sizeof(slot), (off_t)(8192 + i * sizeof(slot))) > 0);
+	CHECK_OK(shared_ring_open(&r, fd, 5, 4711, &e), e);
+	set_head(mine, 0, 10);
+	read_ring(r, &s);
+	CHECK_EQ(s.n, 10u);
+	set_head(mine, 0, 3); /* back */
+	read_ring(r, &s);
+	set_head(mine, 0, 5);
+	read_ring(r, &s);
+	CHECK_EQ(s.n, 12u);
+	set_head(mine, 0, 1000000);
+	CHECK(read_ring(r, &s).lost > 900000);
+	CHECK(s.n <= 12u + SLOTS);
+	set_head(mine, 0, UINT64_MAX);
+	set_head(mine, 1, UINT64_MAX / 2);
+	CHECK_EQ(read_ring(r, &s).lost, 0u);
+	set_head(mine, 1, UINT64_MAX / 4);
+	CHECK(read_ring(r, &s).lost <= (1u << 30) + SLOTS);
+	set_head(mine, 0, 1000000 + SLOTS);
+	CHECK(!ftruncate(mine, 8192 + 32)); /* no signal, and no end without an end */
+	read_ring(r, &s);
+	CHECK(!ftruncate(mine, 100));
+	read_ring(r, &s);
+	shared_ring_free(r);
+	close(mine);
+}
+
+int main(void)
+{
+	ticks_map_read(&map);
+	test_own();
+	test_killed();
+	test_threads();
+	test_overrun();
+	test_headers();
+	test_heads();
+	return 0;
+}
