@@ -184,6 +184,22 @@ int profiler_request_pack(struct buf *out, const struct profiler_request *r, str
 	return 0;
 }
 
+void profiler_continuous_pack(struct buf *out, const char *host)
+{
+	Tensorflow__ProfileRequest m = TENSORFLOW__PROFILE_REQUEST__INIT;
+	Tensorflow__ProfileOptions defaults = TENSORFLOW__PROFILE_OPTIONS__INIT;
+	char session[PROFILER_SESSION_BYTES];
+
+	options_default(&defaults);
+	profiler_session_name("tutti_continuous", session);
+	m.opts = &defaults;
+	m.emit_xspace = true;
+	m.session_id = session;
+	m.host_name = (char *)host;
+	buf_reserve(out, tensorflow__profile_request__get_packed_size(&m));
+	out->len += tensorflow__profile_request__pack(&m, out->data + out->len);
+}
+
 void profiler_terminate_pack(struct buf *out, const char *session)
 {
 	Tensorflow__TerminateRequest m = TENSORFLOW__TERMINATE_REQUEST__INIT;

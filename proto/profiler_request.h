@@ -64,6 +64,9 @@ int64_t profile_request_start_ns(const Tensorflow__ProfileRequest *r, int64_t no
 MUST_CHECK int profiler_request_pack(struct buf *out, const struct profiler_request *r,
 				     struct err *e);
 
+/* Appends the ProfileRequest of StartContinuousProfiling: the defaults of a stock server. */
+void profiler_continuous_pack(struct buf *out, const char *host);
+
 void profiler_terminate_pack(struct buf *out, const char *session);
 
 /* "<prefix>_<16 hex digits>" from the kernel's generator. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two real JAX jobs through two agents by one capture: their own events, on one clock, beside ours."""
 import pathlib
+import time
 
 from lib import xspace
 from lib.cluster import Cluster, SkipTest, free_port, main, wait_until
@@ -80,6 +81,34 @@ def check_options_arrive(c):
         assert options.advanced_configuration["tracemark_lower"].int64_value == 7
 
 
+def check_snapshots(c):
+    """A job that always records gives its last seconds, again and again, and captures go on; a server that cannot is named."""
+    port = (c.dir / "host-a.port").read_text().strip()
+    c.agent("host-d", "--continuous", f"--profiler=127.0.0.1:{port}", *c.profilers(xspace.synthetic(10, 1_000_000_000)))
+    c.wait_hosts(3)
+
+    def snapshot(last):
+        _, doc = c.tutti("snapshot", "--hosts", "host-d", "--last", last, "--json")
+        host = doc["hosts"][0]
+        space = xspace.load(c.logdir / "plugins/profile" / doc["session"] / host["file"])
+        (profiler,) = [t for t in host["tracers"] if t["name"] == "profiler"]
+        return profiler, [e for p in space.planes for e in xspace.events(p) if is_jax(e[0])]
+
+    wait_until("the job to record", lambda: snapshot("1s")[1], 60)
+    time.sleep(2.5)
+    profiler, events = snapshot("1500ms")
+    first, last = min(e[1] for e in events) / 1e9, max(e[1] + e[2] for e in events) / 1e9
+    assert profiler["state"] == "ok" and 0 <= first < 500 and 1000 < last <= 1500, (profiler, first, last)
+    assert profiler["detail"].count("lacks continuous profiling") == 1, profiler
+    _, doc = c.tutti("capture", "--hosts", "host-d", "--duration", "500ms", "--json")
+    (profiler,) = [t for t in doc["hosts"][0]["tracers"] if t["name"] == "profiler"]
+    assert profiler["reason"] != "profiler-busy", profiler
+    wait_until("the job to record again", lambda: snapshot("1s")[1], 60)
+    c.processes["host-d"].terminate()
+    c.processes["host-d"].wait()
+    _, doc = c.tutti("capture", "--hosts", "host-a", "--duration", "300ms", "--json", check=0)
+
+
 def check_jobs_are_listed(c):
     """By an agent that discovers them, on the same machine."""
     c.agent("host-c", discover=True)
@@ -105,6 +134,7 @@ def test_two_jobs():
         start(c)
         check_one_clock(c)
         check_options_arrive(c)
+        check_snapshots(c)
         check_jobs_are_listed(c)
 
 

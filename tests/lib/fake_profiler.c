@@ -14,6 +14,7 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
+#include "proto/profiler_request.h"
 #include "xspace/xspace.h"
 
 const char *const fake_mode_names[FAKE_MODES] = {
@@ -40,6 +41,7 @@ struct fake_profiler {
 	struct fake_seen seen;
 	const char *file; /* to give instead; NULL = none */
 	int64_t delay_ns; /* of the answer */
+	int64_t continuous_real_ns; /* since when it records all the time; 0 = it does not */
 	struct session *sessions;
 };
 
@@ -236,7 +238,7 @@ static bool is_busy(const struct fake_profiler *f)
 		if (loop_timer_armed(&s->timer))
 			return true;
 	}
-	return f->mode == FAKE_BUSY;
+	return f->mode == FAKE_BUSY || f->continuous_real_ns;
 }
 
 static bool profile_message(struct rpc_call *call, const struct rpc_msg *msg)
@@ -272,6 +274,62 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 		session_free(s);
 }
 
+/* ---- continuous profiling ---- */
+
+static void finish_empty(struct rpc_call *call)
+{
+	rpc_send(call, "", 0);
+	rpc_finish(call, RPC_OK, "");
+}
+
+static bool start_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct fake_profiler *f = rpc_arg(call);
+
+	(void)msg;
+	f->seen.starts++;
+	if (f->continuous_real_ns) {
+		rpc_finish(call, RPC_ALREADY_EXISTS, "A profiling session is already running.");
+	} else if (is_busy(f)) {
+		rpc_finish(call, RPC_INTERNAL, "Another profiling session active.");
+	} else {
+		f->continuous_real_ns = now_real_ns();
+		finish_empty(call);
+	}
+	return true;
+}
+
+static bool stop_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct fake_profiler *f = rpc_arg(call);
+
+	(void)msg;
+	f->seen.stops++;
+	if (f->continuous_real_ns)
+		finish_empty(call);
+	else
+		rpc_finish(call, RPC_NOT_FOUND, "No continuous profiling session found.");
+	f->continuous_real_ns = 0;
+	return true;
+}
+
+static bool snapshot_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+	struct session *s = rpc_arg(call);
+	struct fake_profiler *f = s->f;
+
+	(void)msg;
+	f->seen.snapshots++;
+	if (!f->continuous_real_ns) {
+		rpc_finish(call, RPC_NOT_FOUND, "No continuous profiling session found.");
+		return true;
+	}
+	s->start_real_ns = f->continuous_real_ns;
+	f->continuous_real_ns = now_real_ns();
+	session_answer(s);
+	return true;
+}
+
 /* ---- Terminate ---- */
 
 static bool terminate_message(struct rpc_call *call, const struct rpc_msg *msg)
@@ -303,6 +361,13 @@ static const struct rpc_events profile_events = {
 	.closed = profile_closed,
 };
 static const struct rpc_events terminate_events = { .message = terminate_message };
+static const struct rpc_events start_events = { .message = start_message };
+static const struct rpc_events stop_events = { .message = stop_message };
+static const struct rpc_events snapshot_events = {
+	.opened = profile_opened,
+	.message = snapshot_message,
+	.closed = profile_closed,
+};
 
 int fake_profiler_new(struct fake_profiler **out, struct loop *loop, struct rpc *rpc,
 		      enum fake_mode mode, const char *address, int *port, struct err *e)
@@ -312,7 +377,11 @@ int fake_profiler_new(struct fake_profiler **out, struct loop *loop, struct rpc 
 		{ "/tensorflow.ProfilerService/Profile", &profile_events, f, LIMIT_REQUEST_BYTES },
 		{ "/tensorflow.ProfilerService/Terminate", &terminate_events, f,
 		  LIMIT_REQUEST_BYTES },
+		{ PROFILER_START_CONTINUOUS, &start_events, f, LIMIT_REQUEST_BYTES },
+		{ PROFILER_STOP_CONTINUOUS, &stop_events, f, LIMIT_REQUEST_BYTES },
+		{ PROFILER_GET_SNAPSHOT, &snapshot_events, f, LIMIT_REQUEST_BYTES },
 	};
+	size_t n = mode == FAKE_OTHER ? 0 : mode == FAKE_GOOD ? ARRAY_SIZE(methods) : 2;
 	struct rpc_server_opts opts = {
 		.address = address,
 		.max_message_bytes = LIMIT_REQUEST_BYTES,
@@ -321,8 +390,7 @@ int fake_profiler_new(struct fake_profiler **out, struct loop *loop, struct rpc 
 
 	f->loop = loop;
 	f->mode = mode;
-	rc = rpc_server_new(&f->server, rpc, &opts, methods,
-			    mode == FAKE_OTHER ? 0 : ARRAY_SIZE(methods), port, e);
+	rc = rpc_server_new(&f->server, rpc, &opts, methods, n, port, e);
 	if (rc)
 		free(f);
 	else

@@ -17,7 +17,8 @@ struct rpc;
 struct fake_profiler;
 
 enum fake_mode {
-	FAKE_GOOD, /* sleeps until the start, records, answers with an XSpace; one at a time, as all */
+	FAKE_GOOD, /* sleeps until the start, records, answers with an XSpace; one at a time, as all; the only one that
+		    * has continuous profiling */
 	FAKE_OLD, /* writes <repository>/<session>/<host>.xplane.pb, answers without */
 	FAKE_OLD_PLUGINS, /* the same below <repository>/plugins/profile/ */
 	FAKE_OLD_DEAF, /* as FAKE_OLD, and its file is written although the call was cancelled */
@@ -40,6 +41,7 @@ extern const char *const fake_mode_names[FAKE_MODES];
 /* The requests it received. */
 struct fake_seen {
 	int profiles, terminates, cancelled;
+	int starts, stops, snapshots; /* of continuous profiling */
 	char terminated[128]; /* the last session that Terminate named */
 	Tensorflow__ProfileRequest *request; /* the last; borrowed */
 };

@@ -47,6 +47,7 @@ struct profiler_call {
 	enum step step;
 	int refs; /* the owner's, and one for each callback to come */
 	bool freed, terminated;
+	bool snapshot;
 	int file_tries;
 
 	char *address, *host, *dir;
@@ -120,6 +121,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	c->rpc = conf->rpc;
 	c->sweep = conf->sweep;
 	c->live = conf->live;
+	c->snapshot = conf->snapshot;
 	c->address = xstrdup(conf->address);
 	c->host = xstrdup(conf->host);
 	c->dir = realpath(conf->dir, NULL); /* the server has a working directory of its own */
@@ -195,7 +197,7 @@ static void call_terminate(void *arg)
 	struct profiler_call *c = arg;
 	struct buf request = BUF_INIT;
 
-	if (c->terminated || !c->channel)
+	if (c->terminated || !c->channel || c->snapshot)
 		return;
 	c->terminated = true;
 	c->refs++;
@@ -220,6 +222,8 @@ void profiler_call_stop(struct profiler_call *c, int64_t t1_raw_ns)
 /* The server may go on, and write a file. */
 static void call_give_up(struct profiler_call *c)
 {
+	if (c->snapshot)
+		return;
 	call_terminate(c);
 	sweep_add(c->sweep, c->pid, c->repository, c->session);
 }
@@ -465,23 +469,24 @@ static void call_send(void *arg)
 	struct buf request = BUF_INIT;
 	struct err e;
 
-	if (c->t1_raw_ns <= c->t0_raw_ns) {
+	if (c->t1_raw_ns <= c->t0_raw_ns && !c->snapshot) {
 		call_done(c); /* the window was stopped before the call */
 		return;
 	}
-	if (c->t1_raw_ns <= now_raw_ns()) {
+	if (c->t1_raw_ns <= now_raw_ns() && !c->snapshot) {
 		call_fail(c, REASON_WINDOW_CUT,
 			  "the window was over before the call could be made");
 		return;
 	}
-	if (call_pack(c, &request, &e) || rpc_channel_new(&c->channel, c->rpc, &opts, &e)) {
+	if ((!c->snapshot && call_pack(c, &request, &e)) ||
+	    rpc_channel_new(&c->channel, c->rpc, &opts, &e)) {
 		call_fail(c, REASON_PROFILER_FAILED, e.msg);
 		goto out;
 	}
 	c->step = CALLED;
 	c->refs++;
-	c->call = rpc_unary(c->channel, PROFILER_PROFILE, request.data, request.len,
-			    c->give_up_mono_ns, on_profile_answer, c);
+	c->call = rpc_unary(c->channel, c->snapshot ? PROFILER_GET_SNAPSHOT : PROFILER_PROFILE,
+			    request.data, request.len, c->give_up_mono_ns, on_profile_answer, c);
 out:
 	buf_release(&request);
 }

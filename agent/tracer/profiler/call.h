@@ -25,7 +25,8 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 	const char *session, *host, *dir;
 	int64_t t0_raw_ns, t1_raw_ns, t0_real_ns;
 	int64_t give_up_mono_ns;
-	const void *options; /* serialized tensorflow.ProfileOptions */
+	bool snapshot; /* of the server's continuous session, now, whatever the window */
+	const void *options; /* serialized tensorflow.ProfileOptions; not for a snapshot */
 	size_t options_len;
 	bool (*reserve_bytes)(void *arg, uint64_t bytes); /* as in tracer.h; not after done */
 	void (*done)(void *arg); /* called once, after profiler_call_start() has returned */

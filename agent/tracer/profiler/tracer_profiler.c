@@ -13,6 +13,7 @@
 
 #include "agent/tracer/profiler/discover.h"
 #include "agent/tracer/profiler/call.h"
+#include "agent/tracer/profiler/continuous.h"
 #include "agent/tracer/profiler/jobs.h"
 #include "agent/tracer/profiler/sweep.h"
 #include "base/loop.h"
@@ -24,11 +25,15 @@
 
 TRACER_DECLARE(profiler);
 
+#define STOP_NS (150 * NS_PER_MS) /* so long a continuous session may take to end */
+
 static const struct conf_field conf_fields[] = {
 	CONF(struct profiler_conf, profiler, NULL,
 	     "host:port of a framework's profiler server; may be repeated"),
 	CONF(struct profiler_conf, discover, "true",
 	     "find profiler servers among the listening sockets of this host"),
+	CONF(struct profiler_conf, continuous, "false",
+	     "let frameworks that can record all the time, for snapshots"),
 	{ 0 }
 };
 
@@ -38,6 +43,7 @@ struct tracer_profiler {
 	const struct profiler_conf *conf;
 	struct discover *discover;
 	struct sweep *sweep;
+	struct continuous *continuous; /* NULL = not wanted */
 	int live; /* calls with callbacks under way, freed calls included */
 };
 
@@ -47,6 +53,7 @@ struct profiled_process {
 	struct profiler_call *call;
 	char *address;
 	int port;
+	bool snapshot; /* of its continuous session */
 	bool local;
 	bool discovered;
 	int64_t pid;
@@ -62,6 +69,8 @@ struct profiler_run {
 	bool gathering;
 	bool had_processes; /* processes that have ended since they were discovered */
 	bool is_past; /* the window was over when the run was armed */
+	bool pauses; /* continuous sessions */
+	struct loop_timer begin; /* when those have ended */
 };
 
 /* What a reason means for the user, the mildest first: a run gets the worst reason of its processes. */
@@ -100,6 +109,9 @@ static void profiled_process_free(struct profiled_process *t)
 static void profiler_run_free(struct profiler_run *pr)
 {
 	discover_forget(pr->t->discover, pr);
+	loop_timer_cancel(pr->t->env.loop, &pr->begin);
+	if (pr->pauses)
+		continuous_resume(pr->t->continuous);
 	while (pr->processes) {
 		struct profiled_process *t = pr->processes;
 
@@ -176,6 +188,24 @@ static bool has_own_options(const struct tracer_run *run)
 	return own;
 }
 
+/* The session goes on from here, or has broken off. What it has may begin after the window: it says so. */
+static void end_snapshot(struct profiler_run *pr, const struct profiled_process *t,
+			 const struct profiler_result *r)
+{
+	struct tracer_run *run = pr->run;
+	size_t used = strlen(run->detail);
+	int64_t late_ns = r->start_real_ns - run->t0_real_ns;
+
+	if (*r->reason)
+		continuous_lost(pr->t->continuous, t->address);
+	else
+		continuous_taken(pr->t->continuous, t->address);
+	if (r->path && late_ns > NS_PER_MS)
+		snprintf(run->detail + used, sizeof(run->detail) - used,
+			 "%s%s: its recording begins %.1f s after the window", used ? "; " : "",
+			 t->address, (double)late_ns / 1e9);
+}
+
 /* A capture that asks for a framework's events is not complete without any. */
 static void report_missing(struct profiler_run *pr)
 {
@@ -203,6 +233,8 @@ static void profiler_run_finish(struct profiler_run *pr)
 		const struct profiler_result *r = profiled_process_result(t);
 		bool ok = !*r->reason;
 
+		if (t->snapshot)
+			end_snapshot(pr, t, r);
 		good += ok || r->incomplete;
 		if (!ok) {
 			size_t at = find_reason_text(r->reason);
@@ -282,6 +314,7 @@ static struct profiled_process *run_add_process(struct profiler_run *pr, const c
 		.t1_raw_ns = run->t1_raw_ns,
 		.t0_real_ns = run->t0_real_ns,
 		.give_up_mono_ns = run->give_up_mono_ns,
+		.snapshot = pr->is_past,
 		.options = run->profile_options,
 		.options_len = run->profile_options_len,
 		.reserve_bytes = profiled_process_reserve_bytes,
@@ -292,6 +325,7 @@ static struct profiled_process *run_add_process(struct profiler_run *pr, const c
 
 	t->call = profiler_call_start(&conf);
 	t->address = xstrdup(address);
+	t->snapshot = pr->is_past;
 	t->local = local;
 	t->port = port;
 	t->next = pr->processes;
@@ -385,6 +419,32 @@ static void on_scanned(void *arg)
 
 /* ---- the table ---- */
 
+/* Of servers that record all the time; the others are named. */
+static void add_snapshot(void *arg, const char *address, const char *lack)
+{
+	struct profiler_run *pr = arg;
+	struct tracer_run *run = pr->run;
+	size_t used = strlen(run->detail);
+	char host[ADDRESS_HOST_BYTES];
+	int port;
+
+	if (lack)
+		snprintf(run->detail + used, sizeof(run->detail) - used, "%s%s: %s",
+			 used ? "; " : "", address, lack);
+	else if (!address_split(address, host, &port, NULL))
+		run_add_process(pr, address, address_is_loopback(host), port);
+}
+
+static void begin(void *arg)
+{
+	struct profiler_run *pr = arg;
+
+	run_add_configured(pr);
+	run_add_discovered(pr);
+	pr->searching = true;
+	discover_refresh(pr->t->discover, on_scanned, pr);
+}
+
 static int profiler_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
 {
 	struct tracer_profiler *t = to_profiler(tracer);
@@ -395,13 +455,23 @@ static int profiler_arm(struct tracer *tracer, struct tracer_run *run, struct er
 	pr->run = run;
 	run->arg = pr;
 	pr->is_past = run->t1_raw_ns <= now_raw_ns();
-	if (pr->is_past)
-		return 0;
-	run_add_configured(pr);
-	run_add_discovered(pr);
-	pr->searching = true;
-	discover_refresh(t->discover, on_scanned, pr);
+	if (pr->is_past && t->continuous) {
+		continuous_each(t->continuous, add_snapshot, pr);
+		run_set_owners(pr);
+	} else if (!pr->is_past && t->continuous) {
+		pr->pauses = true;
+		pr->searching = true; /* from begin() on */
+		continuous_pause(t->continuous);
+		loop_timer_in(t->env.loop, &pr->begin, STOP_NS, begin, pr);
+	} else if (!pr->is_past) {
+		begin(pr);
+	}
 	return 0;
+}
+
+static int64_t profiler_lead_ns(const struct tracer *tracer)
+{
+	return ((const struct tracer_profiler *)tracer)->continuous ? 2 * STOP_NS : 0;
 }
 
 static void profiler_stop(struct tracer *tracer, struct tracer_run *run)
@@ -419,9 +489,13 @@ static void profiler_gather(struct tracer *tracer, struct tracer_run *run)
 	size_t n;
 
 	discover_targets(to_profiler(tracer)->discover, &n);
-	if (pr->is_past && n + pr->t->conf->profiler.n) {
-		tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED,
-				      "framework profilers cannot record a window that is over");
+	if (pr->is_past && !pr->processes && n + pr->t->conf->profiler.n) {
+		if (*run->detail)
+			run->result = RUN_OFF;
+		else
+			tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED,
+					      "framework profilers cannot record a window that is "
+					      "over, unless they always record (--continuous)");
 		profiler_run_free(pr);
 		run->done(run);
 		return;
@@ -473,6 +547,7 @@ static void profiler_free(struct tracer *tracer)
 {
 	struct tracer_profiler *t = to_profiler(tracer);
 
+	continuous_free(t->continuous);
 	discover_free(t->discover);
 	sweep_free(t->sweep);
 	while (t->live) /* cancelled calls end at once, the last Terminate by its deadline */
@@ -520,6 +595,17 @@ int tracer_profiler_open(struct tracer **out, const struct tracer_env *env, cons
 	t->conf = conf;
 	t->discover = discover_new(&discover);
 	t->sweep = sweep_new(env->loop);
+	if (conf->continuous) {
+		t->continuous = continuous_new(&(struct continuous_conf){
+			.loop = env->loop,
+			.rpc = env->rpc,
+			.live = &t->live,
+			.host = env->host ? env->host : "localhost",
+			.servers = &conf->profiler,
+			.discover = t->discover,
+			.keep_ns = env->ring.ns ? env->ring.ns : 60 * NS_PER_S,
+		});
+	}
 	*out = &t->base;
 	return 0;
 }
@@ -536,6 +622,7 @@ const struct tracer_ops tracer_profiler_ops = {
 	.open = profiler_open,
 	.state = profiler_state,
 	.jobs = profiler_jobs,
+	.lead_ns = profiler_lead_ns,
 	.arm = profiler_arm,
 	.stop = profiler_stop,
 	.gather = profiler_gather,

@@ -557,6 +557,53 @@ static void test_past(void)
 	teardown(&f);
 }
 
+/* A framework that always records gives a window that is over, makes room for a capture, and goes on. */
+static void test_continuous(void)
+{
+	const enum fake_mode modes[] = { FAKE_GOOD, FAKE_OLD };
+	const struct fake_seen *seen;
+	struct xs_summary sum;
+	struct fixture f;
+	int64_t begun_ns;
+
+	setup_servers(&f, modes, 2);
+	f.conf.profiler = (struct conf_list){ f.addresses, 2 };
+	f.conf.continuous = true;
+	open_tracer(&f, own_proc(&f, 2));
+	seen = fake_profiler_seen(f.fakes[0]);
+	RUN_UNTIL(f.loop, seen->starts == 1);
+	begun_ns = now_mono_ns();
+	RUN_UNTIL(f.loop, now_mono_ns() > begun_ns + 2 * NS_PER_S);
+	prepare(&f, -NS_PER_S, 10 * NS_PER_S);
+	arm(&f);
+	gather(&f);
+	CHECK_EQ(f.run.result, RUN_OK);
+	CHECK_EQ(f.run.n_parts, 1);
+	CHECK(count_events(f.run.parts[0].path, &sum) > 10);
+	CHECK(f.run.parts[0].start_real_ns < f.run.t0_real_ns);
+	CHECK(strstr(f.run.detail, f.addresses[1]));
+	CHECK(strstr(f.run.detail, "lacks continuous profiling"));
+	CHECK_EQ(seen->snapshots, 1);
+
+	release_run(&f);
+	f.done = 0;
+	prepare(&f, f.tracer->ops->lead_ns(f.tracer), 20 * NS_PER_S);
+	arm(&f);
+	gather(&f);
+	CHECK_EQ(seen->stops, 1);
+	CHECK_EQ(seen->profiles, 1);
+	CHECK(!strstr(f.run.detail, f.addresses[0]));
+	RUN_UNTIL(f.loop, seen->starts == 2);
+
+	for (int i = 0; i < 14; i++) {
+		begun_ns = now_mono_ns();
+		RUN_UNTIL(f.loop, now_mono_ns() > begun_ns + 5 * NS_PER_S);
+	}
+	CHECK_EQ(seen->stops, 2); /* it is renewed before it gets too long */
+	CHECK_EQ(seen->starts, 3);
+	teardown(&f);
+}
+
 static void test_bad_addresses(void)
 {
 	char *bad[] = { (char *)"nonsense", (char *)"127.0.0.1:7410" };
@@ -709,6 +756,7 @@ int main(void)
 	test_several();
 	test_given_up();
 	test_past();
+	test_continuous();
 	test_bad_addresses();
 	test_stop();
 	test_stop_before();
