@@ -14,18 +14,17 @@ size_t clean_text(char *dst, size_t size, const char *src, size_t len)
 
 	for (size_t i = 0; i < len && p[i];) {
 		size_t n = utf8_len(p + i, len - i);
-		size_t put = n ? n : 1;
+		bool control = n && utf8_is_control(p + i, n);
+		size_t put = n && !control ? n : 1;
 
 		if (out + put >= size)
 			break;
-		if (n > 1)
+		if (n && !control)
 			memcpy(dst + out, p + i, n);
-		else if (!n)
-			dst[out] = '?';
 		else
-			dst[out] = p[i] < 0x20 || p[i] == 0x7f ? ' ' : (char)p[i];
+			dst[out] = control ? ' ' : '?';
 		out += put;
-		i += put;
+		i += n ? n : 1;
 	}
 	dst[out] = '\0';
 	return out;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clean_text.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -30,17 +31,9 @@ int log_level_parse(const char *text, enum log_level *out, struct err *e)
 	return err_set(e, ERR_INVALID, "log level '%s': expected error, warn, info or debug", text);
 }
 
-static void blank_controls(char *s)
-{
-	for (; *s; s++) {
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			*s = ' ';
-	}
-}
-
 void log_line(enum log_level level, const char *id, const char *fmt, ...)
 {
-	char line[1024];
+	char raw[1024], line[sizeof(raw)];
 	char stamp[25];
 	size_t len;
 	va_list ap;
@@ -48,12 +41,11 @@ void log_line(enum log_level level, const char *id, const char *fmt, ...)
 	if ((int)level > atomic_load(&max_level))
 		return;
 	time_iso(now_real_ns(), stamp);
-	len = (size_t)snprintf(line, sizeof(line), "%s %c %s ", stamp, "EWID"[level], id);
+	len = (size_t)snprintf(raw, sizeof(raw), "%s %c %s ", stamp, "EWID"[level], id);
 	va_start(ap, fmt);
-	vsnprintf(line + len, sizeof(line) - len - 1, fmt, ap);
+	vsnprintf(raw + len, sizeof(raw) - len, fmt, ap);
 	va_end(ap);
-	blank_controls(line);
-	len = strlen(line);
+	len = clean_text(line, sizeof(line) - 1, raw, strlen(raw));
 	line[len++] = '\n';
 	/* One write per line: lines of several threads and processes do not mix. */
 	if (write(STDERR_FILENO, line, len) < 0)

@@ -32,3 +32,8 @@ size_t utf8_len(const uint8_t *p, size_t left)
 	}
 	return 0;
 }
+
+bool utf8_is_control(const uint8_t *p, size_t len)
+{
+	return len == 1 ? *p < 0x20 || *p == 0x7f : len == 2 && *p == 0xc2 && p[1] < 0xa0;
+}

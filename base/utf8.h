@@ -3,10 +3,15 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* The bytes of the character at p, of which `left` > 0 may be read: 1 to 4; 0 if there is none. */
 size_t utf8_len(const uint8_t *p, size_t left);
+
+/* Whether the character of `len` bytes at p is a control character: ASCII's, or one of U+0080 to U+009F, which begin
+ * escape sequences in terminals like ESC. */
+bool utf8_is_control(const uint8_t *p, size_t len);
 
 #endif

@@ -24,11 +24,24 @@ struct only_api {
 
 const struct conf_field api_fields[] = { API_FIELDS(struct only_api), { 0 } };
 
+/* No byte of the server's may control the terminal that it is printed on. */
+static int parse_clean(json_t **out, const char *text, size_t len, struct err *e)
+{
+	json_t *doc;
+	int rc = json_parse(&doc, text, len, e);
+
+	if (rc)
+		return rc;
+	*out = json_clean(doc);
+	json_decref(doc);
+	return 0;
+}
+
 static int parse_answer(const struct buf *answer, const char *url, json_t **out, struct err *e)
 {
 	struct err why;
 
-	if (json_parse(out, buf_str(answer), answer->len, &why))
+	if (parse_clean(out, buf_str(answer), answer->len, &why))
 		return err_set(e, ERR_PEER, "%s: the answer is %s; is this an aggregator?", url,
 			       why.msg);
 	return 0;
@@ -41,7 +54,7 @@ static int refusal(const char *url, int status, const struct buf *answer, struct
 	json_t *doc;
 	const char *sentence;
 
-	if (json_parse(&doc, buf_str(answer), answer->len, NULL))
+	if (parse_clean(&doc, buf_str(answer), answer->len, NULL))
 		return err_set(e, code, "%s answered %d", url, status);
 	sentence = json_get_text(doc, "error");
 	if (*sentence)
@@ -140,7 +153,7 @@ static int on_event(void *arg, const char *event, const char *data)
 	json_t *doc;
 	int rc;
 
-	if (json_parse(&doc, data, strlen(data), NULL))
+	if (parse_clean(&doc, data, strlen(data), NULL))
 		return 0;
 	rc = ev->fn(ev->arg, event, doc);
 	json_decref(doc);

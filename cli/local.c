@@ -2,7 +2,9 @@
 #include "cli/local.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clean_text.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/local_socket.h"
@@ -10,6 +12,19 @@
 #include "proto/message.h"
 
 #define CALL_TIMEOUT_NS (15 * NS_PER_S)
+
+/* In place: it never becomes longer. An absent text is a constant. */
+static void clean(char *text)
+{
+	size_t len = strlen(text);
+	char *copy;
+
+	if (!len)
+		return;
+	copy = xstrndup(text, len);
+	clean_text(text, len + 1, copy, len);
+	free(copy);
+}
 
 static int unpack_reply(const char *url, const uint8_t *data, size_t len,
 			Tutti__V1__LocalReply **reply, struct err *e)
@@ -22,6 +37,9 @@ static int unpack_reply(const char *url, const uint8_t *data, size_t len,
 		return err_set(e, ERR_PEER, "%s: the answer cannot be decoded; is this an agent?",
 			       url);
 	*reply = (Tutti__V1__LocalReply *)m;
+	clean((*reply)->detail);
+	clean((*reply)->session);
+	clean((*reply)->json);
 	if ((*reply)->ok)
 		return 0;
 	rc = err_set(e, ERR_PEER, "%s", (*reply)->detail);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean_text.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
 
@@ -81,6 +82,7 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 int main(int argc, char **argv)
 {
 	struct err e = { 0 };
+	char sentence[sizeof(e.msg)];
 	const struct cmd *cmd;
 	int rc;
 
@@ -101,6 +103,7 @@ int main(int argc, char **argv)
 	rc = run_command(cmd, argc - 2, argv + 2, &e);
 	if (rc >= 0)
 		return rc;
-	fprintf(stderr, "tutti %s: %s\n", cmd->name, e.msg);
+	clean_text(sentence, sizeof(sentence), e.msg, strlen(e.msg));
+	fprintf(stderr, "tutti %s: %s\n", cmd->name, sentence);
 	return rc == ERR_INVALID ? EXIT_USAGE : EXIT_OTHER;
 }

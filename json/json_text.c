@@ -2,8 +2,10 @@
 #include "json/json_text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
+#include "base/clean_text.h"
 #include "base/mem.h"
 
 json_t *json_text(const char *s)
@@ -59,6 +61,52 @@ bool json_is_whole(const char *text, size_t len)
 		at = ch == '"' ? skip_string(text, len, at) : at + 1;
 	} while (depth && at < len);
 	return !depth && at == len;
+}
+
+static char *clean_copy(const char *s)
+{
+	size_t size = strlen(s) + 1;
+	char *copy = xmalloc(size);
+
+	clean_text(copy, size, s, size - 1);
+	return copy;
+}
+
+static json_t *clean_object(const json_t *object)
+{
+	json_t *copy = json_object(), *value;
+	const char *key;
+
+	json_object_foreach((json_t *)object, key, value)
+	{
+		char *name = clean_copy(key);
+
+		json_object_set_new(copy, name, json_clean(value));
+		free(name);
+	}
+	return copy;
+}
+
+/* As deep as json_parse() lets a document be. */
+json_t *json_clean(const json_t *doc)
+{
+	json_t *copy, *item;
+	char *text;
+	size_t i;
+
+	if (json_is_object(doc))
+		return clean_object(doc);
+	if (json_is_string(doc)) {
+		text = clean_copy(json_string_value(doc));
+		copy = json_string(text);
+		free(text);
+		return copy;
+	}
+	if (!json_is_array(doc))
+		return json_incref((json_t *)doc);
+	copy = json_array();
+	json_array_foreach(doc, i, item) json_array_append_new(copy, json_clean(item));
+	return copy;
 }
 
 void json_append(struct buf *out, const json_t *doc, size_t flags)

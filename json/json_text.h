@@ -29,6 +29,9 @@ MUST_CHECK int json_parse(json_t **out, const void *text, size_t len, struct err
 /* Whether the text can be one whole object: all its brackets close, at the end and not before. It may still be no JSON. */
 bool json_is_whole(const char *text, size_t len);
 
+/* What may go to a terminal: in all texts and names of members control characters are spaces. New reference. */
+json_t *json_clean(const json_t *doc);
+
 /* Append a document as compact text; `flags` are jansson's. json_write() also drops the reference. */
 void json_append(struct buf *out, const json_t *doc, size_t flags);
 void json_write(struct buf *out, json_t *doc_taken, size_t flags);

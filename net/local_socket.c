@@ -39,6 +39,8 @@
 #define FOLDER_MODE    0755
 #define WATCH_EVERY_NS NS_PER_S
 #define CHECK_WAIT_NS  NS_PER_S
+#define SEND_LIMIT_MS  1000 /* a client that has not read its earlier answers by then is cut off */
+#define CONNS_MAX      256 /* the first user has at most half of them */
 
 static const struct pace_limits check_limits = { .first_ns = NS_PER_S, .most_ns = 10 * NS_PER_S };
 static const struct pace_limits log_limits = { .first_ns = 3 * NS_PER_S,
@@ -60,6 +62,12 @@ struct local_request {
 	nng_msg *msg;
 };
 
+/* An accepted connection. */
+struct conn {
+	uint32_t pipe; /* nng's number */
+	uint64_t uid;
+};
+
 /* Everything that belongs to nng. Outlives its local socket until all posted events are delivered and
  * nng has closed. */
 struct endpoint {
@@ -69,6 +77,9 @@ struct endpoint {
 	nng_socket socket;
 	nng_listener listener;
 	bool opened;
+	pthread_mutex_t conns_lock; /* guards the two below; nng's threads take it */
+	struct conn conns[CONNS_MAX];
+	size_t n_conns;
 	atomic_int refs; /* the local socket has one, each posted event another */
 	struct slot slots[N_SLOTS];
 };
@@ -98,8 +109,53 @@ static void endpoint_unref(struct endpoint *ep)
 {
 	if (atomic_fetch_sub(&ep->refs, 1) > 1)
 		return;
+	pthread_mutex_destroy(&ep->conns_lock);
 	pthread_mutex_destroy(&ep->lock);
 	free(ep);
+}
+
+/* ---- connections ---- */
+
+/* A user may hold as many as are left for the others. The socket's own check is not refused. */
+static bool admit(struct endpoint *ep, nng_pipe pipe)
+{
+	struct conn new = { .pipe = (uint32_t)nng_pipe_id(pipe) };
+	uint64_t pid = 0;
+	size_t of_user = 0;
+	bool admitted;
+
+	if (nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_UID, &new.uid))
+		new.uid = UINT64_MAX;
+	if (!nng_pipe_get_uint64(pipe, NNG_OPT_IPC_PEER_PID, &pid) && pid == (uint64_t)getpid())
+		return true;
+	pthread_mutex_lock(&ep->conns_lock);
+	for (size_t i = 0; i < ep->n_conns; i++)
+		of_user += ep->conns[i].uid == new.uid;
+	admitted = ep->n_conns + of_user < CONNS_MAX;
+	if (admitted)
+		ep->conns[ep->n_conns++] = new;
+	pthread_mutex_unlock(&ep->conns_lock);
+	return admitted;
+}
+
+static void forget(struct endpoint *ep, nng_pipe pipe)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&ep->conns_lock);
+	while (i < ep->n_conns && ep->conns[i].pipe != (uint32_t)nng_pipe_id(pipe))
+		i++;
+	if (i < ep->n_conns)
+		ep->conns[i] = ep->conns[--ep->n_conns];
+	pthread_mutex_unlock(&ep->conns_lock);
+}
+
+static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+	if (event == NNG_PIPE_EV_REM_POST)
+		forget(arg, pipe);
+	else if (!admit(arg, pipe))
+		nng_pipe_close(pipe);
 }
 
 /* ---- requests ---- */
@@ -108,6 +164,7 @@ static void slot_receive(struct slot *s)
 {
 	s->req = NULL;
 	s->state = SLOT_RECEIVING;
+	nng_aio_set_timeout(s->aio, NNG_DURATION_INFINITE);
 	nng_ctx_recv(s->ctx, s->aio);
 }
 
@@ -115,6 +172,7 @@ static void slot_send(struct slot *s, nng_msg *msg)
 {
 	s->req = NULL;
 	s->state = SLOT_SENDING;
+	nng_aio_set_timeout(s->aio, SEND_LIMIT_MS);
 	nng_aio_set_msg(s->aio, msg);
 	nng_ctx_send(s->ctx, s->aio);
 }
@@ -151,8 +209,11 @@ static void on_received(struct slot *s)
 static void drop_unsent(struct slot *s)
 {
 	nng_msg *msg = nng_aio_get_msg(s->aio);
+	int why = nng_aio_result(s->aio);
 
-	if (msg && nng_aio_result(s->aio))
+	if (msg && why == NNG_ETIMEDOUT)
+		nng_pipe_close(nng_msg_get_pipe(msg));
+	if (msg && why)
 		nng_msg_free(msg);
 	nng_aio_set_msg(s->aio, NULL);
 }
@@ -345,10 +406,15 @@ static int endpoint_open(struct local_socket *ls, struct err *e)
 	ep = xcalloc(1, sizeof(*ep));
 	atomic_init(&ep->refs, 1);
 	pthread_mutex_init(&ep->lock, NULL);
+	pthread_mutex_init(&ep->conns_lock, NULL);
 	ep->owner = ls;
 	ep->loop = ls->loop;
 	rv = nng_rep0_open(&ep->socket);
 	ep->opened = !rv;
+	if (!rv)
+		rv = nng_pipe_notify(ep->socket, NNG_PIPE_EV_ADD_PRE, on_pipe, ep);
+	if (!rv)
+		rv = nng_pipe_notify(ep->socket, NNG_PIPE_EV_REM_POST, on_pipe, ep);
 	if (!rv)
 		rv = start_slots(ep);
 	if (!rv)

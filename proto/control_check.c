@@ -34,7 +34,7 @@ bool text_is_clean(const char *s, size_t max)
 	while (at < end && len <= max) {
 		size_t n = utf8_len(at, (size_t)(end - at));
 
-		if (!n || (*at < 0x20 && *at != '\t' && *at != '\n') || *at == 0x7f)
+		if (!n || (utf8_is_control(at, n) && *at != '\t' && *at != '\n'))
 			return false;
 		at += n;
 	}

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "agent/clock/clock.h"
 #include "agent/link/control.h"
@@ -19,8 +20,19 @@
 #include "proto/control_check.h"
 #include "proto/limits.h"
 
+/* Requests that wait for the aggregator's answer; the socket serves eight at once. */
+#define ASKING_MAX 4
+
+struct asking {
+	struct local_service *service; /* NULL once that is freed */
+	struct local_request *req;
+	LIST_ENTRY(asking) entry;
+};
+
 struct local_service {
 	struct local_env env;
+	size_t n_asking;
+	LIST_HEAD(, asking) asking;
 	struct local_socket *socket;
 };
 
@@ -34,8 +46,7 @@ static void answer(struct local_request *req, const Tutti__V1__LocalReply *reply
 	free(bytes);
 }
 
-/* Also an answer_fn, which passes the aggregator's answer on to the process. */
-static void answer_text(void *arg, bool ok, const char *session, const char *detail)
+static void answer_text(struct local_request *req, bool ok, const char *session, const char *detail)
 {
 	Tutti__V1__LocalReply reply = TUTTI__V1__LOCAL_REPLY__INIT;
 	char text[512];
@@ -44,7 +55,7 @@ static void answer_text(void *arg, bool ok, const char *session, const char *det
 	reply.ok = ok;
 	reply.session = (char *)session;
 	reply.detail = text;
-	answer(arg, &reply);
+	answer(req, &reply);
 }
 
 static void refuse(struct local_request *req, const char *detail)
@@ -134,6 +145,34 @@ static void on_mark(struct local_service *s, struct local_request *req,
 
 /* ---- start and stop ---- */
 
+static void on_answer(void *arg, bool ok, const char *session, const char *detail)
+{
+	struct asking *a = arg;
+
+	if (a->service) {
+		a->service->n_asking--;
+		LIST_REMOVE(a, entry);
+	}
+	answer_text(a->req, ok, session, detail);
+	free(a);
+}
+
+static void ask(struct local_service *s, struct local_request *req,
+		const struct control_question *q)
+{
+	struct asking *a;
+
+	if (s->n_asking >= ASKING_MAX) {
+		refuse(req, "other requests of this host wait for the aggregator: try again");
+		return;
+	}
+	a = xmalloc(sizeof(*a));
+	*a = (struct asking){ .service = s, .req = req };
+	s->n_asking++;
+	LIST_INSERT_HEAD(&s->asking, a, entry);
+	control_ask(s->env.control, q, on_answer, a);
+}
+
 static void on_start(struct local_service *s, struct local_request *req,
 		     const Tutti__V1__LocalStart *m)
 {
@@ -146,7 +185,7 @@ static void on_start(struct local_service *s, struct local_request *req,
 		.token = m->token,
 	};
 
-	control_ask(s->env.control, &q, answer_text, req);
+	ask(s, req, &q);
 }
 
 static void on_stop(struct local_service *s, struct local_request *req,
@@ -160,7 +199,7 @@ static void on_stop(struct local_service *s, struct local_request *req,
 		.token = m->token,
 	};
 
-	control_ask(s->env.control, &q, answer_text, req);
+	ask(s, req, &q);
 }
 
 static void on_request(struct local_request *req, const void *data, size_t len, void *arg)
@@ -216,8 +255,14 @@ int local_service_new(struct local_service **out, const struct local_env *env, s
 
 void local_service_free(struct local_service *s)
 {
+	struct asking *a;
+
 	if (!s)
 		return;
+	LIST_FOREACH(a, &s->asking, entry)
+	{
+		a->service = NULL;
+	}
 	local_socket_free(s->socket);
 	free(s);
 }

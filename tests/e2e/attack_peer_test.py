@@ -2,18 +2,22 @@
 """Invented hosts, agents that lie, clients of ProfilerService, datagrams: each attack in turn (lib/siege.py says what
 must hold)."""
 import contextlib
+import http.server
+import json
 import os
 import random
 import socket
 import struct
+import subprocess
+import threading
 import time
 import zlib
 
 from lib import raw_h2
-from lib.cluster import SLOW, main, wait_until
+from lib.cluster import BIN, SLOW, main, wait_until
 from lib.raw_h2 import frame
-from lib.siege import (CONNECT, HOSTS, PROFILE, TERMINATE, UPLOAD, AgentMessage, AggregatorMessage, ProfileRequest, TerminateRequest,
-                       UploadMessage, attack_all, hello, times, together)
+from lib.siege import (CONNECT, HOSTS, PROFILE, SANITIZED, TERMINATE, UPLOAD, AgentMessage, AggregatorMessage, ProfileRequest,
+                       TerminateRequest, UploadMessage, attack_all, hello, times, together, varint)
 
 
 def invented_names(s):
@@ -197,11 +201,165 @@ def datagrams(s):
         assert not got, f"{got} answers to datagrams without a cookie"
 
 
-ATTACKS = [invented_names, uploads_that_lie, reasons_outside_of_the_table, captures_of_others_are_not_terminated, datagrams]
+# ---- text ----
+
+BAD_TEXT = (b"\x1b]0;owned\x07", b"\x1b[2J", "\u009b2J".encode(), b"\x7f", b"\xff\xfe", b"\xc0\xaf", b"\xed\xa0\x80", b"x" * 300, b"x" * (1 << 20))
+ODD_TEXT = ("<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "\u202egnp.exe", "{{7*7}}", "%s%n", "\U0001f4a9", "a\nb\tc")
+
+
+def hellos(text):
+    """A Hello's bytes with this text in one of its fields, each in turn."""
+    place = "PLACE" + "y" * 20
+
+    for where in ("version", "label", "labelkey", "command", "reason", "help", "profiler_address"):
+        m = hello("odd")
+        if where in ("version", "profiler_address"):
+            setattr(m.hello, where, place)
+        elif where == "label":
+            m.hello.labels["k"] = place
+        elif where == "labelkey":
+            m.hello.labels[place] = "v"
+        elif where == "command":
+            m.hello.jobs.add(pid=1, command=place, state="ready")
+        elif where == "reason":
+            m.hello.tracers.add(name="t", state="ok", reason=place)
+        else:
+            m.hello.settings.add(tracer="t", name="n", type="int", max=1, help=place)
+        yield where, replaced(m, place, text)
+
+
+def replaced(m, place, text):
+    """The message with other bytes in the place of a text: lengths are set right on the way up."""
+    def field(data, at):
+        tag, at = number(data, at)
+        if tag & 7 == 0:
+            return (tag, *number(data, at))
+        assert tag & 7 == 2
+        n, at = number(data, at)
+        return tag, data[at:at + n], at + n
+
+    def number(data, at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return value, at
+
+    def rebuilt(data):
+        out, at = b"", 0
+        while at < len(data):
+            tag, value, at = field(data, at)
+            if isinstance(value, int):
+                out += varint(tag) + varint(value)
+                continue
+            if value == place.encode():
+                value = text
+            elif place.encode() in value:
+                value = rebuilt(value)
+            out += varint(tag) + varint(len(value)) + value
+        return out
+    return rebuilt(m.SerializeToString())
+
+
+def hostile_texts(s):
+    """Control characters, bytes that are no UTF-8 and long texts end the link; markup is data, and no escape sequence comes out of the
+    command line."""
+    with s.attack():
+        for text in BAD_TEXT[::4 if SANITIZED else 1]:
+            for where, data in hellos(text):
+                with contextlib.closing(s.h2()) as h:
+                    with contextlib.suppress(OSError):
+                        call = h.call(CONNECT)
+                        h.message(call, data)
+                    accepted = where == "reason" and text == b"x" * 300
+                    assert h.read_until(lambda: call in h.reset or h.closed or (accepted and h.messages.get(call)), 10 * SLOW), (where, text[:40])
+            s.next_attacker()
+        assert "odd" not in s.hosts() or s.hosts()["odd"]["labels"] == {}, s.hosts()["odd"]
+        for text in ODD_TEXT[::4 if SANITIZED else 1]:
+            with contextlib.closing(s.h2()) as h:
+                m = hello("odd")
+                m.hello.labels["k"] = text
+                m.hello.tracers.add(name="t", state="off", reason=text)
+                call = h.call(CONNECT)
+                h.message(call, m.SerializeToString())
+                assert h.read_until(lambda: h.messages.get(call)), text
+                assert s.hosts()["odd"]["labels"] == {"k": text}
+                answer = s.http_bytes(b"GET /api/v1/hosts HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                head = answer.split(b"\r\n\r\n")[0].lower()
+                assert b"content-type: application/json" in head and b"nosniff" in head and b"content-security-policy" in head, head
+                for args in (("hosts",), ("hosts", "--json"), ("clock",)):
+                    _, out = s.tutti(*args)
+                    assert is_clean(out if isinstance(out, str) else ""), (args, out)
+    assert "\x1b" not in s.log("aggregator") and "\x9b" not in s.log("aggregator")
+
+
+def is_clean(text):
+    return not any((ord(c) < 32 and c != "\n") or 0x7f <= ord(c) < 0xa0 for c in text)
+
+
+def names_of_folders(s):
+    """"." and "..", and names with "/": of hosts, runs, sessions and files."""
+    with s.attack():
+        for name in (".", "..", "", "../x", "a/b", "a/../b", ".hidden", "a\\b", "ALL_HOSTS", "~2", "x~2", "x" * 129, "a b", "a,b", "a:b", "-" * 200):
+            with contextlib.closing(s.h2()) as h:
+                call = h.call(CONNECT)
+                h.message(call, hello(name).SerializeToString())
+                assert h.read_until(lambda: call in h.reset or h.closed), f"a host with the name {name[:40]!r} was accepted"
+        for run in (".", "..", "../x", "/etc", "a/../b", "a//b", "a/", "plugins", "a/plugins/b", ".hidden", "a\u0000b", "x" * 200, 7, {}):
+            status, doc = s.call("POST", "/api/v1/captures", {"duration_ns": 10**6, "hosts": "all", "run": run})
+            assert status == 400, (run, status, doc)
+        for path in ("sessions/..", "sessions/.", "sessions/%2e%2e", "sessions/..%2f..%2fetc", "captures/..", "sessions/x/files/..",
+                     "sessions/2026_01_01_00_00_00_aaaaaa/files/%2e%2e%2fmanifest.json"):
+            for method in (b"GET", b"DELETE"):
+                answer = s.http_bytes(method + b" /api/v1/" + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                assert answer[:10] == b"HTTP/1.1 4", (method, path, answer[:200])
+    outside = [p for p in s.dir.iterdir() if p.name in ("x", "etc", "b")]
+    assert not outside, outside
+
+
+class Escapes(http.server.BaseHTTPRequestHandler):
+    """An aggregator that answers everything with escape sequences."""
+    text = "\x1b]0;owned\x07\x1b[2J\x9b2J\x7f"
+
+    def do_GET(self):
+        t = self.text
+        host = {"host": t, "state": t, "address": t, "version": t, "labels": {t: t}, "clock": {"calibrated": False}, "jobs":
+                [{"pid": 1, "command": t, "framework": t, "address": t, "state": t}], "tracers": [{"name": t, "state": t, "reason": t}]}
+        doc = {"hosts": [host], "sessions": [{"session": t, "run": t, "state": t}], "session": t, "state": "committed", "run": t, "path": t,
+               "warnings": [t], "error": t, "next": None}
+        body = json.dumps({"error": t} if "sessions/" in self.path and self.path.endswith("z") else doc).encode()
+        self.send_response(500 if self.path.endswith("z") else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_DELETE = do_GET
+
+    def log_message(self, *args):
+        pass
+
+
+def a_hostile_aggregator(s):
+    """Whatever it answers, no control character reaches the terminal of who asks."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Escapes)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for args in (("hosts",), ("clock",), ("sessions",), ("show", "x"), ("show", "z"), ("delete", "x"), ("capture", "--no-wait"), ("stop", "x"),
+                 ("cancel", "x"), ("retry", "x"), ("export", "x", "-o", s.dir / "out")):
+        for json_too in ((), ("--json",)):
+            p = subprocess.run([BIN / "tutti", *args, *json_too, "--server", f"http://127.0.0.1:{server.server_port}"], capture_output=True,
+                               timeout=20 * SLOW)
+            out = (p.stdout + p.stderr).decode()
+            assert is_clean(out), (args, out)
+    server.shutdown()
+
+
+ATTACKS = [invented_names, uploads_that_lie, reasons_outside_of_the_table, captures_of_others_are_not_terminated, datagrams, hostile_texts, names_of_folders,
+           a_hostile_aggregator]
 
 
 def test_peers():
-    attack_all(ATTACKS, slow=(invented_names,))
+    attack_all(ATTACKS, slow=(invented_names, a_hostile_aggregator))
 
 
 main(test_peers)

@@ -41,6 +41,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# all attacks: the release preset; the qu
 	e2e_test(attack_grpc "e2e")
 	e2e_test(attack_http "e2e")
 	e2e_test(attack_peer "e2e")
+	e2e_test(attack_local "e2e")
 endif()
 e2e_test(page "e2e")
 e2e_test(schema "e2e")

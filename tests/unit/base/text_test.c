@@ -62,6 +62,9 @@ static void test_clean(void)
 
 	check_clean("plain", 32, "plain");
 	check_clean("a\tb\nc\x7f", 32, "a b c ");
+	check_clean("a\xc2\x9b"
+		    "2J\xc2\xa0",
+		    32, "a 2J\xc2\xa0"); /* U+009B is ESC [ to a terminal, U+00A0 a blank */
 	check_clean("a\xff\xc3\xa4\xc3", 32, "a?\xc3\xa4?");
 	check_clean("ab\xc3\xa4", 4, "ab"); /* no half of a character */
 	check_clean("ab\xc3\xa4", 5, "ab\xc3\xa4");

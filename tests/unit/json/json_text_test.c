@@ -77,8 +77,25 @@ static void test_parse(void)
 	check_refused("\"\xff\"", 3);
 }
 
+/* Nothing in it controls a terminal any more; the document itself stays. */
+static void test_clean(void)
+{
+	static const char text[] = "{\"a\\u001b[2J\": [\"\\u009bx\", 7, null, {\"b\": \"c\\n\"}]}";
+	struct buf out = BUF_INIT;
+	struct err e = { 0 };
+	json_t *doc;
+
+	CHECK_OK(json_parse(&doc, text, strlen(text), &e), e);
+	json_write(&out, json_clean(doc), 0);
+	CHECK_STR(buf_str(&out), "{\"a [2J\":[\" x\",7,null,{\"b\":\"c \"}]}");
+	CHECK(json_object_get(doc, "a\x1b[2J"));
+	json_decref(doc);
+	buf_release(&out);
+}
+
 int main(void)
 {
+	test_clean();
 	test_text();
 	test_members();
 	test_parse();
