@@ -8,7 +8,7 @@
 
 #include "net/address.h"
 
-#define BACKLOG 512
+#define BACKLOG 4096 /* a connection that finds no place is tried again after 1 s, 3 s, ... */
 
 static int resolve(const char *host, int port, int type, int flags, struct addrinfo **out,
 		   struct err *e)

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -445,29 +446,58 @@ const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *ima
 	return atomic_load(&sy->stopped) ? NULL : maps_of(sy, known_image_of(sy, image));
 }
 
-/* The pid in the process's own namespace: the last of "NSpid:". */
-static uint32_t inner_pid(uint32_t pid)
+struct identity {
+	uint32_t pid; /* in the process's own namespace */
+	uid_t uid; /* effective */
+};
+
+/* The numbers of /proc/PID/status: `column` of those after `key`, the last if there are fewer. */
+static unsigned long status_number(const char *status, const char *key, int column,
+				   unsigned long absent)
+{
+	const char *line = strstr(status, key);
+	unsigned long found = absent;
+
+	for (line = line ? line + strlen(key) : ""; column-- && *line && *line != '\n';) {
+		char *end;
+		unsigned long v = strtoul(line, &end, 10);
+
+		if (end == line)
+			break;
+		found = v;
+		line = end;
+	}
+	return found;
+}
+
+static bool identity_of(uint32_t pid, struct identity *out)
 {
 	struct buf text = BUF_INIT;
 	char path[32];
-	const char *line;
-	uint32_t inner = pid;
+	int rc;
 
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	if (!file_load(path, 64 << 10, &text, NULL)) {
-		line = strstr(buf_str(&text), "\nNSpid:");
-		for (line = line ? line + 7 : ""; *line && *line != '\n';) {
-			char *end;
-			unsigned long v = strtoul(line, &end, 10);
-
-			if (end == line)
-				break;
-			inner = (uint32_t)v;
-			line = end;
-		}
-	}
+	rc = file_load(path, 64 << 10, &text, NULL);
+	out->pid = (uint32_t)status_number(buf_str(&text), "\nNSpid:", INT_MAX, pid);
+	out->uid = (uid_t)status_number(buf_str(&text), "\nUid:", 2, UINT32_MAX);
 	buf_release(&text);
-	return inner;
+	return !rc;
+}
+
+/* A file of the process's user: in /tmp others may write names for it, or link to what they may not read. */
+static int open_perf_map(uint32_t pid, char path[48], struct stat *st)
+{
+	struct identity id;
+	int fd;
+
+	if (!identity_of(pid, &id))
+		return -1;
+	snprintf(path, 48, "/tmp/perf-%u.map", id.pid);
+	fd = foreign_open(pid, path, st, NULL);
+	if (fd < 0 || st->st_uid == id.uid)
+		return fd;
+	close(fd);
+	return -1;
 }
 
 /* Parses what the compiler appended since the last call. */
@@ -482,8 +512,7 @@ static void read_perf_map(struct symbols *sy, struct known_image *m)
 	if (m->perf_map_read == sy->job)
 		return;
 	m->perf_map_read = sy->job;
-	snprintf(path, sizeof(path), "/tmp/perf-%u.map", inner_pid(m->image.pid));
-	fd = foreign_open(m->image.pid, path, &st, NULL);
+	fd = open_perf_map(m->image.pid, path, &st);
 	if (fd < 0)
 		return;
 	if (st.st_size > 0 && (uint64_t)st.st_size > m->jit.parsed) {

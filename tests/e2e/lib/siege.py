@@ -91,11 +91,11 @@ class Health(threading.Thread):
             self.over.wait(0.1)
 
     def stop(self):
-        """(the longest answer but for the longest in twenty, the same of the other aggregator)"""
+        """(the longest answer but for the longest in twenty, one at least; the same of the other aggregator)"""
         self.over.set()
         self.join(60)
         assert self.took and not self.is_alive()
-        return [sorted(t)[len(t) - 1 - len(t) // 20] for t in (self.took, self.calm)]
+        return [sorted(t)[max(0, len(t) - 1 - max(1, len(t) // 20))] for t in (self.took, self.calm)]
 
 
 class Siege(Cluster):

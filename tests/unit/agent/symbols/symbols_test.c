@@ -508,6 +508,29 @@ static void own_jit_code_has_names(void)
 	free(path);
 }
 
+/* Anybody may write that file before the process does. */
+static void names_of_other_users_are_not_read(void)
+{
+	struct image self = { .kind = IMAGE_KIND_PROCESS, .pid = (uint32_t)getpid(), .serial = 1 };
+	char *path = xasprintf("/tmp/perf-%d.map", getpid());
+	struct symbols *sy = symbols_new();
+	void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	FILE *f = fopen(path, "w");
+
+	CHECK(code != MAP_FAILED && f);
+	fprintf(f, "%llx 100 forged\n", (unsigned long long)(uintptr_t)code);
+	fclose(f);
+	if (!chown(path, 65534, 65534)) { /* only root can make a file of another user */
+		symbols_begin(sy);
+		CHECK_STR(resolve(sy, &self, (uint64_t)(uintptr_t)code + 8), "[jit]");
+		symbols_end(sy);
+	}
+	CHECK(!unlink(path));
+	munmap(code, 4096);
+	symbols_free(sy);
+	free(path);
+}
+
 /* A pipe or a link out of the process' root must not be waited for or followed. */
 static void only_regular_files_are_opened(void)
 {
@@ -624,6 +647,7 @@ int main(void)
 	vdso_and_linkage_tables_have_names();
 	plt_entries_are_named_after_what_they_call();
 	own_jit_code_has_names();
+	names_of_other_users_are_not_read();
 	only_regular_files_are_opened();
 	if (!getuid())
 		denied_root_names_what_to_grant();
