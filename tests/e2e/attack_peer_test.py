@@ -274,7 +274,7 @@ def hostile_texts(s):
                         h.message(call, data)
                     accepted = where == "reason" and text == b"x" * 300
                     assert h.read_until(lambda: call in h.reset or h.closed or (accepted and h.messages.get(call)), 10 * SLOW), (where, text[:40])
-            s.next_attacker()
+                s.next_attacker()  # a megabyte may be too much of one address
         assert "odd" not in s.hosts() or s.hosts()["odd"]["labels"] == {}, s.hosts()["odd"]
         for text in ODD_TEXT[::4 if SANITIZED else 1]:
             with contextlib.closing(s.h2()) as h:
