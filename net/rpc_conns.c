@@ -26,8 +26,10 @@
 #include "net/rpc_impl.h"
 #include "net/socket.h"
 
-#define ADDRESS_BYTES \
-	((uint64_t)8 << 20) /* received on connections of an address without an admitted call */
+/* Received on the connections of an address that never carried an admitted call; more where more may be open. */
+#define ADDRESS_BYTES ((uint64_t)4 << 20)
+#define MORE_BYTES    ((uint64_t)16 << 10)
+
 /* Heat of a connection: how long it has kept core's thread, and how much. One that is cool for a look begins anew. */
 #define WARM_BYTES    1024 /* from one look to the next: WARM */
 #define HOT_BYTES     ((uint64_t)32 << 10) /* HOT; a window of core's has 64 kB */
@@ -39,6 +41,7 @@
 #define AWAIT_LOOK_NS (100 * NS_PER_MS) /* while first messages are awaited */
 #define LOOK_SHARE    20 /* of the time, at most one part in so many is spent on looking */
 #define HOLE	      512 /* so many free descriptors in a row: there is none beyond */
+#define ENDED_MAX     16384 /* then they are looked at */
 
 /* One connection, as it was found. */
 struct socket_seen {
@@ -48,6 +51,7 @@ struct socket_seen {
 	uint64_t cooled; /* of them, when its heat was last changed */
 	unsigned int heat;
 	bool admitted; /* it carries an admitted call */
+	bool known; /* it has carried one: an agent's uploads come one after the other */
 };
 
 struct ban {
@@ -68,6 +72,8 @@ struct rpc_conns {
 	size_t n_seen, cap;
 	struct rpc_end *admitted;
 	size_t admitted_cap;
+	struct rpc_end *ended; /* of admitted calls that ended since the last look */
+	size_t n_ended, ended_cap;
 	struct ban bans[LISTEN_FILTER_MAX / 2];
 	uint8_t deaf_to[LISTEN_FILTER_MAX]
 		       [PEER_KEY_BYTES]; /* banned, or with their share of connections */
@@ -226,6 +232,7 @@ static void collect(struct rpc_conns *cs)
 		hole = 0;
 		s.fd = fd;
 		s.read = bytes_read(fd);
+		s.known = false;
 		s.cooled = 0;
 		s.heat = 0;
 		s.admitted = n_admitted && bsearch(&s.end, cs->admitted, n_admitted,
@@ -253,13 +260,13 @@ static void judge_address(struct rpc_conns *cs, size_t from, size_t to)
 	for (size_t i = from; i < to; i++) {
 		if (cs->seen[i].admitted)
 			continue;
-		bytes += cs->seen[i].read;
+		bytes += cs->seen[i].known ? 0 : cs->seen[i].read;
 		if (++unidentified > cs->per_address && cs->per_address)
 			cut(&cs->seen[i]);
 	}
 	if (cs->per_address && unidentified >= cs->per_address)
 		be_deaf_to(cs, key);
-	if (bytes > ADDRESS_BYTES)
+	if (cs->per_address && bytes > ADDRESS_BYTES + cs->per_address * MORE_BYTES)
 		ban(cs, key, "it sends without end, and no call of it was admitted");
 	if (!rpc_conns_is_banned(cs, key))
 		return;
@@ -298,17 +305,31 @@ static void set_filter(struct rpc_conns *cs)
 	cs->n_filtered = cs->n_deaf_to;
 }
 
-static void remember_heat(struct rpc_conns *cs, const struct socket_seen *before, size_t n_before)
+static void remember(struct rpc_conns *cs, const struct socket_seen *before, size_t n_before)
 {
 	for (size_t i = 0; i < cs->n_seen && n_before; i++) {
 		const struct socket_seen *was = bsearch(&cs->seen[i], before, n_before,
 							sizeof(*before), compare_seen);
 
 		if (was) {
+			cs->seen[i].known = was->known;
 			cs->seen[i].cooled = was->cooled;
 			cs->seen[i].heat = was->heat;
 		}
 	}
+}
+
+static void remember_known(struct rpc_conns *cs)
+{
+	sort_array(cs->ended, cs->n_ended, sizeof(*cs->ended), compare_ends);
+	for (size_t i = 0; i < cs->n_seen; i++) {
+		struct socket_seen *s = &cs->seen[i];
+
+		s->known |= s->admitted ||
+			    (cs->n_ended && bsearch(&s->end, cs->ended, cs->n_ended,
+						    sizeof(*cs->ended), compare_ends));
+	}
+	cs->n_ended = 0;
 }
 
 /* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not come back. */
@@ -320,7 +341,7 @@ static void judge_heat(struct rpc_conns *cs, bool still_busy)
 
 		s->heat = more > WARM_BYTES ? s->heat + (more > HOT_BYTES ? HOT : WARM) : 0;
 		s->cooled = s->read;
-		if (s->heat < TOO_HOT || (s->admitted && !still_busy))
+		if (s->heat < TOO_HOT || (s->known && !still_busy))
 			continue;
 		ban(cs, s->end.key, "its frames come faster than they can be processed");
 		cut(s);
@@ -345,7 +366,8 @@ static void look(struct rpc_conns *cs, bool worked, bool still_busy)
 	cs->seen = NULL;
 	cs->cap = 0;
 	collect(cs);
-	remember_heat(cs, before, n_before);
+	remember(cs, before, n_before);
+	remember_known(cs);
 	if (worked)
 		judge_heat(cs, still_busy);
 	judge_all(cs);
@@ -367,6 +389,17 @@ static void on_look(void *arg)
 void rpc_conns_await(struct rpc_conns *cs)
 {
 	look_at(cs, now_mono_ns() + AWAIT_LOOK_NS);
+}
+
+void rpc_conns_end(struct rpc_conns *cs, const struct rpc_end *end)
+{
+	if (cs->n_ended == ENDED_MAX)
+		look(cs, false, false);
+	if (cs->n_ended == cs->ended_cap) {
+		cs->ended_cap = cs->ended_cap ? 2 * cs->ended_cap : 64;
+		cs->ended = xrealloc(cs->ended, cs->ended_cap * sizeof(*cs->ended));
+	}
+	cs->ended[cs->n_ended++] = *end;
 }
 
 void rpc_conns_worked(struct rpc_conns *cs, unsigned int returns)
@@ -425,6 +458,7 @@ void rpc_conns_free(struct rpc_conns *cs)
 		at = &(*at)->next;
 	*at = cs->next;
 	loop_timer_cancel(cs->loop, &cs->timer);
+	free(cs->ended);
 	free(cs->admitted);
 	free(cs->seen);
 	free(cs);

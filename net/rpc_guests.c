@@ -150,4 +150,6 @@ void rpc_guest_end(struct rpc_call *c)
 		return;
 	c->server->n_admitted--;
 	set_quota(c->server);
+	if (c->server->conns)
+		rpc_conns_end(c->server->conns, &c->from);
 }

@@ -263,6 +263,9 @@ bool rpc_end_of(const struct sockaddr *address, struct rpc_end *out);
 /* Whether the address has taken too much of late. */
 bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES]);
 
+/* An admitted call of this connection has ended. */
+void rpc_conns_end(struct rpc_conns *cs, const struct rpc_end *end);
+
 void rpc_conns_await(struct rpc_conns *cs); /* a first message is awaited */
 void rpc_conns_worked(struct rpc_conns *cs,
 		      unsigned int returns); /* core's thread, for RPC_WORK_NS */

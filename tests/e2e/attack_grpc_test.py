@@ -9,10 +9,11 @@ import threading
 import time
 
 from lib import raw_h2
-from lib.cluster import SLOW, main, wait_until
+from lib.cluster import SLOW, Cluster, main
 from lib.raw_h2 import frame
 from lib.siege import (CONNECT, PROFILE, SANITIZED, TERMINATE, UPLOAD, WATCH, ProfileRequest, TlsSiege, attack_all, hello, times, together,
                        varint)
+from lib.xspace import synthetic
 
 
 def streams_that_are_not_read(s):
@@ -296,8 +297,21 @@ def test_grpc():
                               calls_that_are_never_used, large_answers_that_are_not_read, floods_that_go_on, an_admitted_host_floods))
 
 
+def test_uploads():
+    """What is no attack: an agent that uploads more than a ban would take, capture after capture."""
+    with Cluster() as c:
+        c.aggregator("--lead", "50ms")
+        c.agent("host-0", *c.profilers(synthetic(times(800_000), 10**11)))
+        c.wait_hosts(1)
+        for _ in range(4):
+            _, doc = c.tutti("capture", "--duration", "100ms", "--json")
+            assert doc["hosts"][0]["reason"] in ("", "profiler-old"), doc["hosts"][0]
+        assert SANITIZED or doc["hosts"][0]["bytes"] > 6 << 20, doc["hosts"][0]["bytes"]
+        assert "NET-BANNED" not in c.log("aggregator"), "an agent was banned for its uploads"
+
+
 def test_tls():
     attack_all([handshakes_that_do_not_end], slow=(handshakes_that_do_not_end,), siege=TlsSiege)
 
 
-main(test_grpc, test_tls)
+main(test_grpc, test_uploads, test_tls)
