@@ -15,11 +15,12 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define SCAN_EVERY_NS (2 * NS_PER_S)
-#define NODES_MAX     ((size_t)1 << 18)
-#define LATE_NS	      NS_PER_S
-#define THREADS_KNOWN 16384 /* of one process, those that ended included */
-#define BATCH_NS      (50 * NS_PER_MS) /* of rounds that are handed over together */
+#define SCAN_EVERY_NS  (2 * NS_PER_S)
+#define NODES_MAX      ((size_t)1 << 18)
+#define PERIOD_LONG_NS (60 * NS_PER_MS) /* a worker does not wait that long for the next round */
+#define LATE_NS	       NS_PER_S
+#define THREADS_KNOWN  16384 /* of one process, those that ended included */
+#define BATCH_NS       (250 * NS_PER_MS) /* of rounds that are handed over together */
 
 /* A sample as the worker hands it over. */
 struct handed {
@@ -41,6 +42,7 @@ struct python_worker {
 	int hz; /* 0 = no samples */
 	int64_t next_mono_ns; /* when the next round is due */
 	int64_t period_ns; /* from the last round to that one */
+	int64_t cpu_ns; /* of its thread, when the last round ended */
 	struct handed *samples;
 	size_t n_samples, cap_samples;
 	struct python_frame *frames;
@@ -298,14 +300,15 @@ static void keep_round(struct python_worker *w)
  * from now on where some were missed. */
 static void run_round(struct python_worker *w)
 {
-	int64_t cpu_ns = now_thread_cpu_ns(), now;
+	int64_t cpu_ns, now;
 
 	w->period_ns = w->hz && python_targets_count(w->targets) ? NS_PER_S / w->hz : SCAN_EVERY_NS;
 	if (w->hz)
 		python_targets_sample(w->targets);
-	cpu_ns = (now_thread_cpu_ns() - cpu_ns) * PYTHON_SHARE;
-	if (w->period_ns < cpu_ns)
-		w->period_ns = cpu_ns;
+	cpu_ns = now_thread_cpu_ns();
+	if (w->period_ns < (cpu_ns - w->cpu_ns) * PYTHON_SHARE)
+		w->period_ns = (cpu_ns - w->cpu_ns) * PYTHON_SHARE;
+	w->cpu_ns = cpu_ns;
 	if (w->hz)
 		keep_round(w);
 	now = now_mono_ns();
@@ -321,8 +324,9 @@ static void run_rounds(void *arg)
 
 	if (w->scan)
 		python_targets_scan(w->targets);
+	w->cpu_ns = now_thread_cpu_ns();
 	run_round(w);
-	while (w->period_ns <= BATCH_NS / 2 && w->next_mono_ns < until) {
+	while (w->period_ns <= PERIOD_LONG_NS && w->next_mono_ns < until) {
 		now_sleep_until_mono(w->next_mono_ns);
 		if (atomic_load_explicit(&w->end, memory_order_relaxed))
 			break;

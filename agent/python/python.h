@@ -39,7 +39,7 @@ struct python_health {
 };
 void python_get_health(const struct python *py, struct python_health *out);
 
-/* Calls fn(arg) when the samples of before now are in the ring: inside, or within some 25 ms. python_forget(arg) makes
+/* Calls fn(arg) when the samples of before now are in the ring: inside, or within 60 ms. python_forget(arg) makes
  * that it is not called. */
 void python_when_current(struct python *py, void (*fn)(void *arg), void *arg);
 void python_forget(struct python *py, const void *arg);

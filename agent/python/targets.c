@@ -21,6 +21,7 @@
 #define LOOK_EVERY	 32 /* scans, at processes that run no Python */
 #define PROCESS_CPU_NS \
 	(50 * NS_PER_MS) /* for one process in a round: thousands of threads, or a lie */
+#define CLOCK_EVERY 16 /* threads */
 #define PIDS_MAX    65536
 #define ENDED_AFTER 2 /* rounds that did not meet a thread */
 
@@ -223,7 +224,7 @@ struct pass {
 	struct python_targets *ts;
 	struct python_target *t;
 	size_t n_threads, n_new;
-	int64_t until_cpu_ns; /* of the worker's thread */
+	int64_t until_cpu_ns; /* of the worker's thread; 0 = not known yet */
 	bool is_broken; /* a list led nowhere, or took too long: threads may be left out */
 };
 
@@ -269,6 +270,19 @@ static enum python_result name_frames(struct pass *p, struct python_thread *thre
 	return PYTHON_RESULT_TORN;
 }
 
+/* Looked at now and then: that clock is not cheap. */
+static bool is_too_long(struct pass *p)
+{
+	int64_t now;
+
+	if (p->n_threads % CLOCK_EVERY)
+		return false;
+	now = now_thread_cpu_ns();
+	if (!p->until_cpu_ns)
+		p->until_cpu_ns = now + PROCESS_CPU_NS;
+	return now > p->until_cpu_ns;
+}
+
 /* Returns the next thread's state; 0 at the end. */
 static uint64_t sample_thread(struct pass *p, uint64_t state)
 {
@@ -278,7 +292,7 @@ static uint64_t sample_thread(struct pass *p, uint64_t state)
 	int64_t raw_ns = now_raw_ns();
 	uint64_t next;
 
-	if (p->n_threads++ == PYTHON_THREADS_MAX || now_thread_cpu_ns() > p->until_cpu_ns ||
+	if (p->n_threads++ == PYTHON_THREADS_MAX || is_too_long(p) ||
 	    (thread && thread->round == p->ts->rounds)) {
 		p->is_broken = true; /* too many, too long, or a circle */
 		return 0;
@@ -357,7 +371,7 @@ static void settle(struct pass *p)
 
 static void sample_target(struct python_targets *ts, struct python_target *t)
 {
-	struct pass p = { .ts = ts, .t = t, .until_cpu_ns = now_thread_cpu_ns() + PROCESS_CPU_NS };
+	struct pass p = { .ts = ts, .t = t };
 	uint64_t thread, next;
 	bool ok;
 

@@ -75,6 +75,7 @@ struct tracer_cpu {
 	struct symbols *symbols; /* NULL while a job has it */
 	struct cpu_job *running; /* uses the symbols now */
 	struct cpu_job *waiting, **waiting_end;
+	struct cpu_job *expecting; /* Python samples, before they wait; in no order */
 };
 
 static struct tracer_cpu *to_cpu(const struct tracer *t)
@@ -171,7 +172,14 @@ static void start_next(struct tracer_cpu *t)
 	loop_work(t->loop, job_run, job_done, j);
 }
 
-static void job_add(struct tracer_cpu *t, const struct cpu_job *what)
+static void job_enqueue(struct tracer_cpu *t, struct cpu_job *j)
+{
+	*t->waiting_end = j;
+	t->waiting_end = &j->next;
+	start_next(t);
+}
+
+static struct cpu_job *job_new(struct tracer_cpu *t, const struct cpu_job *what)
 {
 	struct cpu_job *j = xmalloc(sizeof(*j));
 
@@ -179,9 +187,7 @@ static void job_add(struct tracer_cpu *t, const struct cpu_job *what)
 	j->owner = t;
 	if (j->run)
 		j->run->arg = j;
-	*t->waiting_end = j;
-	t->waiting_end = &j->next;
-	start_next(t);
+	return j;
 }
 
 /* ---- recording ---- */
@@ -203,7 +209,7 @@ static void request_names(struct tracer_cpu *t)
 	struct cpu_questions *q = t->running ? NULL : cpu_window_take_questions(t->window);
 
 	if (q)
-		job_add(t, &(struct cpu_job){ .questions = q });
+		job_enqueue(t, job_new(t, &(struct cpu_job){ .questions = q }));
 }
 
 static void on_drain(void *arg)
@@ -310,15 +316,33 @@ static struct ring_cut *cut_ring(const struct tracer_cpu *t, struct tracer_run *
 	return records;
 }
 
-/* The Python samples around the window; NULL if there are none, or the capture does not want them. */
-static struct python_cut *cut_python(const struct tracer_cpu *t, const struct tracer_run *run)
+/* The Python samples of the window, and of a little around it, are in their ring. */
+static void on_python_current(void *arg)
 {
-	struct ring *ring = t->python ? python_ring(t->python) : NULL;
+	struct cpu_job *j = arg, **at = &j->owner->expecting;
+	struct tracer_cpu *t = j->owner;
 
-	if (!ring || !tracer_run_setting(run, &tracer_cpu_ops, "python"))
-		return NULL;
-	return python_cut_new(t->python, ring_cut_new(ring, run->t0_raw_ns - NS_PER_S,
-						      run->t1_raw_ns + NS_PER_S));
+	while (*at != j)
+		at = &(*at)->next;
+	*at = j->next;
+	j->next = NULL;
+	j->cut->python = python_cut_new(t->python, ring_cut_new(python_ring(t->python),
+								j->cut->t0_raw_ns - NS_PER_S,
+								j->cut->t1_raw_ns + NS_PER_S));
+	job_enqueue(t, j);
+}
+
+/* The job begins when it has the Python samples that its capture wants, if there are any. */
+static void expect_python(struct tracer_cpu *t, struct cpu_job *j)
+{
+	if (!t->python || !python_ring(t->python) ||
+	    !tracer_run_setting(j->run, &tracer_cpu_ops, "python")) {
+		job_enqueue(t, j);
+		return;
+	}
+	j->next = t->expecting;
+	t->expecting = j;
+	python_when_current(t->python, on_python_current, j);
 }
 
 static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
@@ -336,9 +360,8 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 	cut->t0_raw_ns = run->t0_raw_ns;
 	cut->t1_raw_ns = run->t1_raw_ns;
 	cut->period_ns = t->period_ns;
-	cut->python = cut_python(t, run);
 	cut->max_depth = (size_t)tracer_run_setting(run, &tracer_cpu_ops, "max_depth");
-	job_add(t, &(struct cpu_job){ .run = run, .cut = cut });
+	expect_python(t, job_new(t, &(struct cpu_job){ .run = run, .cut = cut }));
 }
 
 /* The job continues without a run, because a worker may be running it already. */
@@ -363,6 +386,13 @@ static void cpu_free(struct tracer *tracer)
 	if (t->running) {
 		t->running->owner = NULL;
 		symbols_stop(t->running->symbols); /* the end of the process waits for the job */
+	}
+	while (t->expecting) {
+		struct cpu_job *j = t->expecting;
+
+		t->expecting = j->next;
+		python_forget(t->python, j);
+		job_free(j);
 	}
 	while (t->waiting) {
 		struct cpu_job *j = t->waiting;
