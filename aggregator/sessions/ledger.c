@@ -123,6 +123,15 @@ static void leave_lost(const struct ledger_job *job)
 		log_error("AGG-LEDGER", "session=%s reason=\"%s\"", job->session, e.msg);
 }
 
+/* Time has passed since the end was stored: another aggregator may own the session, or may have done it all. */
+static void carry_on(struct ledger_job *job)
+{
+	bool is_there = true;
+
+	job->rc = ledger_check(job->store, job->session, job->n, &is_there, &job->e);
+	job->carried_out = !job->rc && !is_there;
+}
+
 static void run_write(void *arg)
 {
 	struct ledger_job *job = arg;
@@ -130,7 +139,9 @@ static void run_write(void *arg)
 	job->rc = job->record ? 0 : make_record(job);
 	if (job->rc)
 		return;
-	if (!job->end_is_durable) {
+	if (job->end_is_durable) {
+		carry_on(job);
+	} else {
 		bool has_end = ledger_has_end(job->record);
 
 		job->rc = has_end ? ledger_put_end(job->store, job->record, &job->n, &job->e)
@@ -140,6 +151,8 @@ static void run_write(void *arg)
 	}
 	if (job->rc == ERR_EXISTS)
 		leave_lost(job);
+	if (job->rc || job->carried_out)
+		return;
 	if (job->end_is_durable && !(job->is_held && ledger_end_removes_files(job->record))) {
 		job->rc = ledger_carry_out(job->store, job->record, &job->e);
 		job->carried_out = !job->rc;

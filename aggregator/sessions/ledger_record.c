@@ -266,6 +266,22 @@ int ledger_put(struct store *s, const char *session, const json_t *record, unsig
 	return rc;
 }
 
+int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_there,
+		 struct err *e)
+{
+	struct session_keys found = { 0 };
+	bool was_removed = false;
+	int rc = list_records(s, session, &found, e);
+
+	if (!rc && found.n && number_of(found.items[found.n - 1]) > n)
+		rc = lost(session, e);
+	if (!rc)
+		rc = is_gone(s, session, &found, n, &was_removed, e);
+	*is_there = !was_removed;
+	session_keys_release(&found);
+	return rc;
+}
+
 int ledger_remove(struct store *s, const char *session, struct err *e)
 {
 	struct session_keys found = { 0 };

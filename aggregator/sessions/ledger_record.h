@@ -40,6 +40,10 @@ MUST_CHECK int ledger_load(struct store *s, const char *session, json_t **record
 MUST_CHECK int ledger_put(struct store *s, const char *session, const json_t *record,
 			  unsigned int *n, struct err *e);
 
+/* Whether record `n` is still there; ERR_EXISTS if there is a higher one: of another owner. */
+MUST_CHECK int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_there,
+			    struct err *e);
+
 /* Removes all records, the highest last: as long as one is there, it is the one that holds. */
 MUST_CHECK int ledger_remove(struct store *s, const char *session, struct err *e);
 

@@ -301,6 +301,46 @@ static void test_taken_over_and_ended(void)
 	bed_free(&b);
 }
 
+/* The end is durable and cannot be carried out for long; another aggregator is started meanwhile. */
+static void test_taken_over_before_the_end(void)
+{
+	struct bed old, new;
+
+	bed_new(&old);
+	set_rules(&old, "put tutti/failed/* fail");
+	change(&old, 1, "failed");
+	RUN_UNTIL(old.loop, old.refused == 2);
+	new = (struct bed){ .loop = old.loop, .jobs.loop = old.loop, .sessions = old.sessions };
+	new.sessions.jobs = &new.jobs;
+	memcpy(new.sessions.nonce, "0000000000000002", 17);
+	new.ledger = open_one(&new, ledger_number(old.ledger), 1);
+	change(&new, 2, NULL);
+	RUN_UNTIL(old.loop, new.durable);
+	set_rules(&old, "");
+	RUN_UNTIL(old.loop, old.lost);
+	CHECK_EQ(old.ended, 0);
+	CHECK_EQ(stored(&new, &(unsigned int){ 0 }), 2);
+	ledger_close(new.ledger);
+	bed_free(&old);
+}
+
+static void test_carried_out_by_another(void)
+{
+	json_t *failure = NULL;
+	struct err e = { 0 };
+	struct bed b;
+
+	bed_new(&b);
+	set_rules(&b, "put tutti/failed/* fail");
+	change(&b, 1, "failed");
+	RUN_UNTIL(b.loop, b.refused == 2);
+	CHECK_OK(ledger_remove(b.sessions.store, NAME, &e), e);
+	set_rules(&b, "");
+	RUN_UNTIL(b.loop, b.ended);
+	CHECK_EQ(session_load_failure(b.sessions.store, NAME, &failure, &e), ERR_NOT_FOUND);
+	bed_free(&b);
+}
+
 /* Files are still on their way to the store: those that the end removes later. */
 static void test_held(void)
 {
@@ -344,6 +384,8 @@ int main(void)
 	test_end_is_durable_first();
 	test_taken_over();
 	test_taken_over_and_ended();
+	test_taken_over_before_the_end();
+	test_carried_out_by_another();
 	test_held();
 	test_stop();
 	return 0;
