@@ -40,6 +40,8 @@
 #define FIRST_LOOK_NS (10 * NS_PER_MS) /* from one look to the next, at least */
 #define AWAIT_LOOK_NS (100 * NS_PER_MS) /* while first messages are awaited */
 #define LOOK_SHARE    20 /* of the time, at most one part in so many is spent on looking */
+#define LOOK_TURN_NS  (2 * NS_PER_MS) /* of one turn of the loop: 10,000 connections take 70 ms */
+#define LOOK_SOCKETS  100 /* descriptors of one step of a look */
 #define HOLE	      512 /* so many free descriptors in a row: there is none beyond */
 #define ENDED_MAX     16384 /* then they are looked at */
 
@@ -59,6 +61,18 @@ struct ban {
 	int64_t until_ns;
 };
 
+/* A look goes on over some turns of the loop if there are many connections. */
+struct look {
+	size_t step; /* in steps[] */
+	bool is_under_way;
+	bool worked, still_busy; /* see judge_heat() */
+	int fd, hole; /* the next descriptor; free ones in a row */
+	struct socket_seen *before; /* at the look before */
+	size_t n_before, n_admitted;
+	int64_t took_ns;
+	struct loop_timer timer;
+};
+
 struct rpc_conns {
 	struct rpc_conns *next;
 	struct rpc_server *server;
@@ -66,6 +80,7 @@ struct rpc_conns {
 	int port;
 	size_t per_address;
 	struct loop_timer timer;
+	struct look look;
 	int64_t not_before_ns; /* of the next look */
 	unsigned int returns; /* rpc_work.returns when core's thread had last worked for a while */
 	struct socket_seen *seen; /* at the last look, by address and port */
@@ -188,7 +203,8 @@ static uint64_t bytes_read(int fd)
 		       : 0;
 }
 
-static size_t list_admitted(struct rpc_conns *cs)
+/* True: as all steps of a look, it is done. */
+static bool list_admitted(struct rpc_conns *cs)
 {
 	size_t n = 0;
 
@@ -203,7 +219,8 @@ static size_t list_admitted(struct rpc_conns *cs)
 		cs->admitted[n++] = c->from;
 	}
 	sort_array(cs->admitted, n, sizeof(*cs->admitted), compare_ends);
-	return n;
+	cs->look.n_admitted = n;
+	return true;
 }
 
 static void add_seen(struct rpc_conns *cs, const struct socket_seen *s)
@@ -215,31 +232,46 @@ static void add_seen(struct rpc_conns *cs, const struct socket_seen *s)
 	cs->seen[cs->n_seen++] = *s;
 }
 
-static void collect(struct rpc_conns *cs)
+/* Some of the descriptors. */
+static bool collect(struct rpc_conns *cs)
 {
-	size_t n_admitted = list_admitted(cs);
-	struct socket_seen s = { 0 };
+	struct look *l = &cs->look;
 	struct rpc_end local;
 
-	cs->n_seen = 0;
-	for (int fd = 3, hole = 0; hole < HOLE; fd++) {
+	for (int end = l->fd + LOOK_SOCKETS; l->fd < end && l->hole < HOLE; l->fd++) {
+		struct socket_seen s = { .fd = l->fd };
+
 		errno = 0;
-		if (!end_of_fd(fd, getsockname, &local) || local.port != cs->port ||
-		    !end_of_fd(fd, getpeername, &s.end)) {
-			hole = errno == EBADF ? hole + 1 : 0;
+		if (!end_of_fd(l->fd, getsockname, &local) || local.port != cs->port ||
+		    !end_of_fd(l->fd, getpeername, &s.end)) {
+			l->hole = errno == EBADF ? l->hole + 1 : 0;
 			continue;
 		}
-		hole = 0;
-		s.fd = fd;
-		s.read = bytes_read(fd);
-		s.known = false;
-		s.cooled = 0;
-		s.heat = 0;
-		s.admitted = n_admitted && bsearch(&s.end, cs->admitted, n_admitted,
-						   sizeof(*cs->admitted), compare_ends);
+		l->hole = 0;
+		s.read = bytes_read(l->fd);
 		add_seen(cs, &s);
 	}
+	return l->hole >= HOLE;
+}
+
+static bool sort_seen(struct rpc_conns *cs)
+{
 	sort_array(cs->seen, cs->n_seen, sizeof(*cs->seen), compare_seen);
+	return true;
+}
+
+/* Both lists are sorted by end. */
+static void mark_admitted(struct rpc_conns *cs)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < cs->n_seen; i++) {
+		while (k < cs->look.n_admitted &&
+		       compare_ends(&cs->admitted[k], &cs->seen[i].end) < 0)
+			k++;
+		cs->seen[i].admitted = k < cs->look.n_admitted &&
+				       !compare_ends(&cs->admitted[k], &cs->seen[i].end);
+	}
 }
 
 /* ---- judging ---- */
@@ -305,13 +337,15 @@ static void set_filter(struct rpc_conns *cs)
 	cs->n_filtered = cs->n_deaf_to;
 }
 
-static void remember(struct rpc_conns *cs, const struct socket_seen *before, size_t n_before)
+/* Both lists are sorted by end. */
+static void remember(struct rpc_conns *cs)
 {
-	for (size_t i = 0; i < cs->n_seen && n_before; i++) {
-		const struct socket_seen *was = bsearch(&cs->seen[i], before, n_before,
-							sizeof(*before), compare_seen);
+	const struct socket_seen *was = cs->look.before, *end = was + cs->look.n_before;
 
-		if (was) {
+	for (size_t i = 0; i < cs->n_seen; i++) {
+		while (was < end && compare_seen(was, &cs->seen[i]) < 0)
+			was++;
+		if (was < end && !compare_seen(was, &cs->seen[i])) {
 			cs->seen[i].known = was->known;
 			cs->seen[i].cooled = was->cooled;
 			cs->seen[i].heat = was->heat;
@@ -356,27 +390,68 @@ static void look_at(struct rpc_conns *cs, int64_t at_ns)
 		loop_timer_at(cs->loop, &cs->timer, at_ns, on_look, cs);
 }
 
-/* `worked`: because core's thread did; `still_busy`: and it did not come back since the look before. */
-static void look(struct rpc_conns *cs, bool worked, bool still_busy)
+static bool judge(struct rpc_conns *cs)
 {
-	struct socket_seen *before = cs->seen;
-	size_t n_before = cs->n_seen;
-	int64_t begin_ns = now_thread_cpu_ns(), wait_ns;
-
-	cs->seen = NULL;
-	cs->cap = 0;
-	collect(cs);
-	remember(cs, before, n_before);
+	mark_admitted(cs);
+	remember(cs);
 	remember_known(cs);
-	if (worked)
-		judge_heat(cs, still_busy);
+	if (cs->look.worked)
+		judge_heat(cs, cs->look.still_busy);
 	judge_all(cs);
 	set_filter(cs);
-	free(before);
-	wait_ns = LOOK_SHARE * (now_thread_cpu_ns() - begin_ns);
+	return true;
+}
+
+/* Admitted calls are listed late: what was admitted while descriptors were collected counts. */
+static bool (*const steps[])(struct rpc_conns *cs) = { collect, sort_seen, list_admitted, judge };
+
+static void end_look(struct rpc_conns *cs)
+{
+	struct look *l = &cs->look;
+	int64_t wait_ns = LOOK_SHARE * l->took_ns;
+
+	free(l->before);
+	l->before = NULL;
+	l->is_under_way = false;
 	cs->not_before_ns = now_mono_ns() + (wait_ns > FIRST_LOOK_NS ? wait_ns : FIRST_LOOK_NS);
 	if (cs->n_deaf_to || cs->server->n_awaited)
 		look_at(cs, now_mono_ns() + AWAIT_LOOK_NS);
+}
+
+static void go_on_looking(void *arg)
+{
+	struct rpc_conns *cs = arg;
+	struct look *l = &cs->look;
+	int64_t begin_ns = now_thread_cpu_ns(), took_ns = 0;
+
+	while (l->step < ARRAY_SIZE(steps) && took_ns < LOOK_TURN_NS) {
+		if (steps[l->step](cs))
+			l->step++;
+		took_ns = now_thread_cpu_ns() - begin_ns;
+	}
+	l->took_ns += took_ns;
+	if (l->step == ARRAY_SIZE(steps))
+		end_look(cs);
+	else
+		loop_timer_in(cs->loop, &l->timer, 0, go_on_looking, cs);
+}
+
+/* `worked`: because core's thread did; `still_busy`: and it did not come back since the look before. */
+static void look(struct rpc_conns *cs, bool worked, bool still_busy)
+{
+	if (cs->look.is_under_way)
+		return;
+	cs->look = (struct look){
+		.is_under_way = true,
+		.worked = worked,
+		.still_busy = still_busy,
+		.fd = 3,
+		.before = cs->seen,
+		.n_before = cs->n_seen,
+	};
+	cs->seen = NULL;
+	cs->n_seen = cs->cap = 0;
+	go_on_looking(cs);
 }
 
 static void on_look(void *arg)
@@ -406,7 +481,7 @@ void rpc_conns_worked(struct rpc_conns *cs, unsigned int returns)
 {
 	bool still_busy = cs->returns == returns;
 
-	if (now_mono_ns() < cs->not_before_ns)
+	if (cs->look.is_under_way || now_mono_ns() < cs->not_before_ns)
 		return;
 	cs->returns = returns;
 	look(cs, true, still_busy);
@@ -459,6 +534,8 @@ void rpc_conns_free(struct rpc_conns *cs)
 	*at = cs->next;
 	loop_timer_cancel(cs->loop, &cs->timer);
 	free(cs->ended);
+	loop_timer_cancel(cs->loop, &cs->look.timer);
+	free(cs->look.before);
 	free(cs->admitted);
 	free(cs->seen);
 	free(cs);
