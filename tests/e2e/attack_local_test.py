@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile processes on an agent's host: its local socket, its socket for PyTorch, and profilers. The agent's memory stays below 80 MiB
-(builds without sanitizer), `tutti status` and `tutti mark` are answered meanwhile, and afterwards a capture is complete."""
+"""Hostile processes on an agent's host: its local socket, its socket for PyTorch, and profilers. `tutti status` and `tutti mark` are
+answered meanwhile; afterwards the agent has at most 80 MiB within 10 s (builds without sanitizer) and a capture is complete. The peak is
+printed: a trace that a process gives is converted in memory."""
 import contextlib
 import os
 import pathlib
@@ -114,8 +115,9 @@ class Host(Cluster):
         self.tutti_local("mark", "an honest mark")
         peak = memory_mb(self.p.pid, "VmHWM")
         print(f"       agent: {peak:.0f} MiB at most, {len(os.listdir(f'/proc/{self.p.pid}/fd'))} descriptors", flush=True)
-        assert SANITIZED or peak <= AGENT_MAX_MB, f"the agent took {peak:.0f} MiB"
         assert self.p.poll() is None, "the agent ended"
+        if not SANITIZED:
+            wait_until("the agent's memory", lambda: memory_mb(self.p.pid, "VmRSS") <= AGENT_MAX_MB, 10)
         _, doc = self.tutti("capture", "--duration", "100ms", "--tracer", "marks", "--tracer", "metrics", "--json", check=0)
         assert doc["complete"] == 1, doc
 
