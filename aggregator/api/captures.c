@@ -32,7 +32,8 @@ enum member_kind {
 enum {
 	OF_CAPTURE = 1, /* POST /api/v1/captures */
 	OF_SNAPSHOT = 2, /* POST /api/v1/snapshots */
-	OF_BOTH = OF_CAPTURE | OF_SNAPSHOT
+	OF_BOTH = OF_CAPTURE | OF_SNAPSHOT,
+	OF_RETRY = 4 /* POST /api/v1/sessions/ID/retry */
 };
 
 struct member {
@@ -59,7 +60,8 @@ static const struct member members[] = {
 	       "an instant in nanoseconds of Unix time"),
 	MEMBER(OF_SNAPSHOT, "ago_ns", MEMBER_INSTANT, ago_ns, NANOSECONDS ", 0 or above"),
 	MEMBER(OF_CAPTURE, "wait_ns", MEMBER_WAIT, wait_ns, NANOSECONDS ", 0 or above"),
-	MEMBER(OF_BOTH, "grace_ns", MEMBER_GRACE, grace_ns, NANOSECONDS ", from 1 s to 2 h"),
+	MEMBER(OF_BOTH | OF_RETRY, "grace_ns", MEMBER_GRACE, grace_ns,
+	       NANOSECONDS ", from 1 s to 2 h"),
 	MEMBER(OF_BOTH, "refine", MEMBER_TEXT, refine, "\"events\""),
 	MEMBER(OF_CAPTURE, "at_step", MEMBER_STEP, at_step, "a step's number or \"next\""),
 	MEMBER(OF_CAPTURE, "steps", MEMBER_COUNT, n_steps, "a number of steps, 1 to 1000000"),
@@ -220,6 +222,19 @@ void api_snapshot_begin(struct api *api, struct http_req *http, const char *id, 
 	(void)id;
 	(void)name;
 	begin(api, http, OF_SNAPSHOT, &req);
+}
+
+int api_read_retry(struct http_req *http, int64_t *grace_ns, struct err *e)
+{
+	struct capture_request req = { 0 };
+	json_t *body = NULL;
+	int rc = load_body(http, &body, e);
+
+	if (!rc)
+		rc = read_body(&req, OF_RETRY, body, e);
+	*grace_ns = req.grace_ns;
+	json_decref(body);
+	return rc;
 }
 
 /* ---- the other calls ---- */

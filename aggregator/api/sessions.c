@@ -34,6 +34,7 @@ struct job {
 	struct buf text; /* the answer */
 	json_t *manifest; /* of a retry */
 	bool begun; /* the deletion */
+	int64_t grace_ns; /* of a retry; 0 = as in the session's request */
 	int fd;
 	uint64_t size;
 	int rc;
@@ -275,7 +276,7 @@ static void done_retry(void *arg)
 	release_session(j);
 	if (j->rc)
 		answer_err(j);
-	else if (capture_retry(j->api->env.captures, j->manifest, &c, &j->e))
+	else if (capture_retry(j->api->env.captures, j->manifest, j->grace_ns, &c, &j->e))
 		api_answer_err(j->req, &j->e);
 	else
 		capture_when_durable(c, answer_begun, j->req);
@@ -284,9 +285,20 @@ static void done_retry(void *arg)
 
 void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name)
 {
+	int64_t grace_ns = 0;
+	struct err e;
+	struct job *j;
+
 	(void)name;
-	if (claim_session(api, req, id))
-		jobs_request(api->env.jobs, run_retry, done_retry, job_new(api, req, id));
+	if (api_read_retry(req, &grace_ns, &e)) {
+		api_answer_err(req, &e);
+		return;
+	}
+	if (!claim_session(api, req, id))
+		return;
+	j = job_new(api, req, id);
+	j->grace_ns = grace_ns;
+	jobs_request(api->env.jobs, run_retry, done_retry, j);
 }
 
 /* ---- a file ---- */

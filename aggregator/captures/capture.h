@@ -256,12 +256,12 @@ struct capture *capture_find(struct captures *cs,
 			     const char *session); /* ended ones are kept for a while */
 
 /*
- * Retries a committed session. `manifest` is its record, borrowed. ERR_EXISTS if a capture of the session is under
+ * Retries a committed session. `manifest` is its record, borrowed; `grace_ns` 0 = as in its request. ERR_EXISTS if a capture of the session is under
  * way or every host has a file; ERR_LIMIT and ERR_BUSY as for capture_begin(). Hosts that have a file, also a
  * partial one, are not touched.
  */
-MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, struct capture **out,
-			     struct err *e);
+MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, int64_t grace_ns,
+			     struct capture **out, struct err *e);
 
 /* Ends the window now and keeps the data, once that is durable: agents cut the window by time. After T1 it has no
  * effect; before T0 the window shrinks to a millisecond; a queued capture is cancelled. */

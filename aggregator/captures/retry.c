@@ -52,7 +52,8 @@ static void load_hosts(struct capture *c, const json_t *results)
 	}
 }
 
-static int build(struct captures *cs, const json_t *manifest, struct capture **out, struct err *e)
+static int build(struct captures *cs, const json_t *manifest, int64_t grace_ns,
+		 struct capture **out, struct err *e)
 {
 	const json_t *request = json_object_get(manifest, "request");
 	int64_t revision = json_get_int(manifest, "revision");
@@ -63,7 +64,7 @@ static int build(struct captures *cs, const json_t *manifest, struct capture **o
 	load_hosts(c, json_object_get(manifest, "hosts"));
 	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
 	c->lead_ns = c->snapshot ? 0 : capture_lead(cs, c->n_hosts - c->n_ended, 0);
-	c->grace_given_ns = json_get_int(request, "grace_given_ns");
+	c->grace_given_ns = grace_ns ? grace_ns : json_get_int(request, "grace_given_ns");
 	capture_set_deadline(c, captures_now(cs));
 	rc = capture_load_options(c, request, e);
 	if (!rc && c->n_ended == c->n_hosts)
@@ -241,7 +242,8 @@ static int check_may_retry(const struct captures *cs, const char *session,
 	return 0;
 }
 
-int capture_retry(struct captures *cs, const json_t *manifest, struct capture **out, struct err *e)
+int capture_retry(struct captures *cs, const json_t *manifest, int64_t grace_ns,
+		  struct capture **out, struct err *e)
 {
 	struct capture *old = capture_find(cs, json_get_text(manifest, "session"));
 	struct capture *c;
@@ -250,7 +252,7 @@ int capture_retry(struct captures *cs, const json_t *manifest, struct capture **
 	if (!rc)
 		rc = session_check_plan(manifest, json_object_get(manifest, "hosts"), e);
 	if (!rc)
-		rc = build(cs, manifest, &c, e);
+		rc = build(cs, manifest, grace_ns, &c, e);
 	if (rc)
 		return rc;
 	capture_retry_update_states(c);
@@ -302,7 +304,8 @@ void capture_retry_recover(struct captures *cs, const json_t *left)
 	struct capture *c;
 	struct err e;
 
-	if (build(cs, json_object_get(left, "manifest"), &c, &e)) {
+	if (build(cs, json_object_get(left, "manifest"), json_get_int(plan, "grace_given_ns"), &c,
+		  &e)) {
 		log_error("AGG-RESUMED", "session=%s reason=\"%s\"",
 			  json_get_text(record, "session"), e.msg);
 		return;

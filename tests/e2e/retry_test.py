@@ -88,7 +88,8 @@ def test_retry_records_again():
         files = c.logdir / "plugins/profile" / session
         before = os.stat(files / "good.xplane.pb")
         old = c.tutti("show", session, "--json", check=0)[1]
-        assert c.tutti("retry", session)[0] == 3, "the dead host is still dead"
+        assert c.tutti("retry", session, "--grace", "9s")[0] == 3, "the dead host is still dead"
+        assert c.call("POST", f"/api/v1/sessions/{session}/retry", {"grace_ns": 5})[0] == 400
         assert c.tutti("show", session, "--json")[1]["hosts"][0]["reason"] == "unreachable"
         c.agent("dead")
         c.wait_hosts(2)

@@ -34,7 +34,8 @@ ANSWERS = {
     "GET /metrics": None,
     "GET /": None,
 }
-REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots": "snapshot-request"}
+REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots": "snapshot-request",
+            "POST /api/v1/sessions/*/retry": "retry-request"}
 
 # Keys of a store, and files of the aggregator's spool.
 STORED = {

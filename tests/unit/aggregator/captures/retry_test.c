@@ -32,7 +32,7 @@ static const json_t *result(const json_t *manifest, size_t i)
 static int retry(struct fleet *f, const char *session, struct capture **c, struct err *e)
 {
 	json_t *manifest = load(f, session);
-	int rc = capture_retry(f->agg.captures, manifest, c, e);
+	int rc = capture_retry(f->agg.captures, manifest, 0, c, e);
 
 	json_decref(manifest);
 	return rc;
@@ -130,6 +130,26 @@ static void test_again(void)
 	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 1), "t0_ns")), b.t0_ns);
 	CHECK(!json_object_get(result(manifest, 0), "t0_ns"));
 	CHECK_EQ(json_array_size(json_object_get(manifest, "warnings")), 1);
+	json_decref(manifest);
+	down(&f, &a, &b);
+}
+
+/* The grace of the retry is its own, if it names one. */
+static void test_grace(void)
+{
+	struct fake a = { 0 }, b = { 0 };
+	struct err e = { 0 };
+	char session[64];
+	json_t *manifest;
+	struct capture *c;
+	struct fleet f;
+
+	half(&f, &a, &b, session);
+	manifest = load(&f, session);
+	b.auto_deliver = true;
+	CHECK_OK(capture_retry(f.agg.captures, manifest, 7 * NS_PER_S, &c, &e), e);
+	CHECK_EQ(c->grace_ns, 7 * NS_PER_S);
+	fleet_wait_over(&f, session);
 	json_decref(manifest);
 	down(&f, &a, &b);
 }
@@ -451,6 +471,7 @@ int main(void)
 {
 	test_held();
 	test_again();
+	test_grace();
 	test_dropped_meanwhile();
 	test_fails_again();
 	test_cancelled();

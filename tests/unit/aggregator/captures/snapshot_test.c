@@ -137,7 +137,7 @@ static int retry(struct fleet *f, const char *session, struct capture **c, struc
 	int rc;
 
 	CHECK_OK(session_load_manifest(f->agg.store.store, session, &manifest, e), *e);
-	rc = capture_retry(f->agg.captures, manifest, c, e);
+	rc = capture_retry(f->agg.captures, manifest, 0, c, e);
 	json_decref(manifest);
 	return rc;
 }
