@@ -232,6 +232,10 @@ static int add_event(struct kineto *k, const struct raw_event *raw, struct err *
 	struct kineto_line *line;
 	int rc;
 
+	if (is(&raw->category, "Trace") && raw->duration_ns > 0) {
+		k->counts.from_unix_ns = raw->at_ns;
+		k->counts.to_unix_ns = raw->at_ns + raw->duration_ns;
+	}
 	if (!raw->has_pid || !raw->has_tid || is(&raw->category, "Trace") || raw->duration_ns < 0) {
 		k->counts.left_out++;
 		return 0;
@@ -397,6 +401,10 @@ static int kineto_measure(struct kineto *k, struct err *e)
 		last = end_ns > last ? end_ns : last;
 	}
 	k->counts.events = k->n_events;
+	if (k->counts.to_unix_ns) { /* the base time may have come after them */
+		k->counts.from_unix_ns += k->base_ns;
+		k->counts.to_unix_ns += k->base_ns;
+	}
 	if (!k->n_events)
 		return 0;
 	if (last - first > MAX_SPAN_NS)

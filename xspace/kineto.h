@@ -42,6 +42,8 @@ struct kineto_counts {
 	uint64_t unfinished; /* cut by PyTorch at the window's end */
 	int64_t start_unix_ns; /* of the first event; line times count from here */
 	int64_t end_unix_ns;
+	int64_t from_unix_ns,
+		to_unix_ns; /* of the recording itself; 0 = the file does not say it */
 };
 
 /*

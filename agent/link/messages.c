@@ -57,6 +57,7 @@ static Tutti__V1__TracerState *make_state(const struct tracer *t, const struct c
 	out->errno_value = st.errno_value;
 	out->lead_ns = t->ops->lead_ns ? t->ops->lead_ns(t) : 0;
 	out->begin_ns = ring_begin_ns(t, m);
+	out->counts_steps = t->ops->counts_steps && t->ops->counts_steps(t);
 	return out;
 }
 

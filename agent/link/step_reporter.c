@@ -38,6 +38,7 @@ void step_message(const struct link_env *env, Tutti__V1__Steps *out)
 	out->at_ns = clock_model_session_of_raw(&m, steps.raw_ns);
 	out->period_ns = at_most_a_day(steps.period_ns);
 	out->jitter_ns = at_most_a_day(steps.jitter_ns);
+	out->counted = steps.counted;
 }
 
 static void send_steps(void *arg)

@@ -70,6 +70,17 @@ void marks_add_step(struct marks *m, const struct step_mark *step)
 	steps_add(m->steps, step);
 }
 
+void marks_add_counted(struct marks *m, int32_t pid, int64_t first, int64_t n, int64_t from_raw_ns,
+		       int64_t to_raw_ns)
+{
+	struct step_bytes begin = { .pid = pid, .step = first };
+	struct step_bytes end = { .pid = pid, .step = first + n };
+
+	ring_add(m->step_ring, from_raw_ns, &begin, sizeof(begin));
+	ring_add(m->step_ring, to_raw_ns, &end, sizeof(end));
+	steps_set_counted(m->steps, pid, first, n, from_raw_ns, to_raw_ns);
+}
+
 bool marks_add(struct marks *m, const struct mark *mark)
 {
 	struct mark_bytes bytes = { .pid = mark->pid, .tid = mark->tid };

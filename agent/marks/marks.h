@@ -40,6 +40,11 @@ bool marks_add(struct marks *m, const struct mark *mark);
 /* The begin of a step that is no mark: a program's annotation. */
 void marks_add_step(struct marks *m, const struct step_mark *step);
 
+/* Steps that a process counted itself, heard of when they are over: `first` began at from_raw_ns, and the last of the
+ * `n` ended at to_raw_ns. They are no marks, only steps. */
+void marks_add_counted(struct marks *m, int32_t pid, int64_t first, int64_t n, int64_t from_raw_ns,
+		       int64_t to_raw_ns);
+
 /* The ring of the marks. mark_of_record() decodes a record of its cuts, on any thread; the text is borrowed
  * from the record. */
 struct ring *marks_ring(const struct marks *m);

@@ -24,6 +24,7 @@ struct step_begin {
 
 struct steps {
 	int32_t pid; /* followed */
+	bool counted; /* `last` is not of marks */
 	struct step_begin last[STEPS_KEPT]; /* oldest first; each step above the one before */
 	size_t n;
 	void (*watch)(void *arg);
@@ -120,6 +121,7 @@ struct step_state steps_state(const struct steps *s)
 	out.known = true;
 	out.step = s->last[s->n - 1].step;
 	out.raw_ns = s->last[s->n - 1].raw_ns;
+	out.counted = s->counted;
 	if (s->n > 1)
 		set_period(s, &out);
 	return out;
@@ -154,6 +156,10 @@ void steps_add(struct steps *s, const struct step_mark *begin)
 {
 	if (begin->step < 0 || begin->step > STEP_MAX)
 		return;
+	if (s->counted) {
+		s->counted = false;
+		s->n = 0;
+	}
 	if (s->n && s->pid != begin->pid) {
 		if (!is_silent(s, begin->raw_ns))
 			return;
@@ -165,6 +171,20 @@ void steps_add(struct steps *s, const struct step_mark *begin)
 		s->n = 0;
 	s->pid = begin->pid;
 	append_step(s, begin->step, begin->raw_ns);
+	if (s->watch)
+		s->watch(s->arg);
+}
+
+void steps_set_counted(struct steps *s, int32_t pid, int64_t first, int64_t n, int64_t from_raw_ns,
+		       int64_t to_raw_ns)
+{
+	if (s->n && !s->counted && !is_silent(s, to_raw_ns))
+		return;
+	s->n = 0;
+	s->pid = pid;
+	s->counted = true;
+	append_step(s, first, from_raw_ns);
+	append_step(s, first + n, to_raw_ns);
 	if (s->watch)
 		s->watch(s->arg);
 }

@@ -160,6 +160,10 @@ struct tracer_ops {
 	/* How long before T0 it must be armed, as things are now, to record from T0 on. Optional: 0. */
 	int64_t (*lead_ns)(const struct tracer *t);
 
+	/* True if its processes count training steps themselves, and are not heard of until they recorded. Then it has
+	 * the settings "first_step" and "steps", and calls marks_add_counted(). Optional: false. */
+	bool (*counts_steps)(const struct tracer *t);
+
 	/* Prepare for a window. On failure the run is over and e becomes its detail. Optional. */
 	int (*arm)(struct tracer *t, struct tracer_run *run, struct err *e);
 

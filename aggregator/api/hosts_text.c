@@ -32,6 +32,8 @@ static json_t *tracer_json(const struct host_tracer *t)
 	json_put_int(o, "errno", t->errno_value);
 	if (t->lead_ns)
 		json_put_int(o, "lead_ms", t->lead_ns / NS_PER_MS);
+	if (t->counts_steps)
+		json_put_bool(o, "counts_steps", true);
 	if (t->begin_ns)
 		json_put_int(o, "begin_ns", t->begin_ns);
 	return o;

@@ -28,6 +28,24 @@ static void add_setting(Tutti__V1__Arm *arm, const char *key, const json_t *valu
 	arm->settings[arm->n_settings++] = entry;
 }
 
+/* The processes of a tracer count the steps themselves. By a retry they have passed. */
+static void add_steps(Tutti__V1__Arm *arm, const struct capture *c, char keys[2][64])
+{
+	int64_t values[] = { c->step_plan.step, c->n_steps };
+
+	if (!*c->step_tracer || capture_is_retry(c))
+		return;
+	snprintf(keys[0], sizeof(keys[0]), "%s.first_step", c->step_tracer);
+	snprintf(keys[1], sizeof(keys[1]), "%s.steps", c->step_tracer);
+	for (size_t i = 0; i < 2; i++) {
+		json_t *value = json_integer(values[i]);
+
+		if (!json_object_get(c->settings, keys[i]))
+			add_setting(arm, keys[i], value);
+		json_decref(value);
+	}
+}
+
 static size_t count_names(char **names)
 {
 	size_t n = 0;
@@ -47,7 +65,7 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 {
 	Tutti__V1__Arm arm = TUTTI__V1__ARM__INIT;
 	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
-	char note[160], *notes[] = { note };
+	char note[160], *notes[] = { note }, keys[2][64];
 	const char *key;
 	json_t *value;
 
@@ -68,12 +86,13 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 		arm.notes = notes;
 		arm.n_notes = 1;
 	}
-	arm.settings = xcalloc(json_object_size(c->settings), sizeof(settings_entry *));
+	arm.settings = xcalloc(json_object_size(c->settings) + 2, sizeof(settings_entry *));
 	json_object_foreach(c->settings, key, value)
 	{
 		if (setting_is_of_tracer(key))
 			add_setting(&arm, key, value);
 	}
+	add_steps(&arm, c, keys);
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM;
 	m.arm = &arm;
 	message_pack(out, &m);

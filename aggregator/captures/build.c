@@ -187,6 +187,19 @@ static int64_t lead_of_tracers(const struct capture *c, const struct host *h, in
 	return lead_ns;
 }
 
+int64_t capture_tracers_lead(const struct capture *c)
+{
+	int64_t lead_ns = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *h = capture_host_find_agent(&c->hosts[i]);
+
+		if (h)
+			lead_ns = lead_of_tracers(c, h, lead_ns);
+	}
+	return lead_ns;
+}
+
 /* Sets the agents that are connected now. */
 static struct agents update_agents(struct capture *c)
 {

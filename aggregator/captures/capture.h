@@ -142,6 +142,8 @@ struct capture {
 	bool by_step; /* T0 is at the begin of a training step */
 	int64_t at_step, n_steps; /* as requested; STEP_NEXT allowed; 0 steps: for duration_ns */
 	struct step_plan step_plan; /* the latest expectation */
+	char step_tracer
+		[32]; /* whose processes count the steps themselves; then step_plan is where they may be */
 	bool step_ended; /* the marks of the last step have ended the window */
 	size_t step_hosts; /* that reported the steps behind step_plan; 0 = there is no expectation yet */
 	int64_t steps_asked_mono_ns,

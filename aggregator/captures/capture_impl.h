@@ -71,6 +71,9 @@ MUST_CHECK int capture_build(struct captures *cs, const struct capture_request *
 MUST_CHECK int capture_check_ready(const struct captures *cs, struct err *e); /* or ERR_BUSY */
 int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns);
 
+/* How long before T0 the slowest of the capture's tracers must be armed. */
+int64_t capture_tracers_lead(const struct capture *c);
+
 /* Sets agents, lead, T0 and deadline as of now. */
 void capture_renew(struct capture *c);
 

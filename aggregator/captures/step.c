@@ -3,6 +3,9 @@
  * Windows that begin with a training step. While such a capture waits, hosts report the step they are at. When
  * the step is as far away as arming takes, the hosts are armed for the instant at which it is expected. When
  * all hosts have ended the last step, the window is ended there.
+ *
+ * Where no host marks steps, but a tracer's processes count them themselves, the window begins at once: they wait for
+ * the step, and hosts report the steps when they have been recorded.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -25,6 +28,8 @@
 #define SLACK_NS	(100 * NS_PER_MS) /* for storing the plan */
 #define STALE_NS	(5 * NS_PER_S) /* or STALE periods if longer, without a step: the job stopped */
 #define STALE		10
+#define COUNTED_NS	(60 * NS_PER_S) /* within this, processes that count come to the steps */
+#define COUNTED_MAX	INT32_MAX
 
 /* ---- watching steps ---- */
 
@@ -71,7 +76,7 @@ static bool is_running(const struct host_steps *s, int64_t now_ns)
 {
 	int64_t silent_ns = now_ns - s->at_ns;
 
-	return s->known && s->period_ns > 0 &&
+	return s->known && !s->counted && s->period_ns > 0 &&
 	       (silent_ns < STALE_NS || silent_ns / STALE < s->period_ns);
 }
 
@@ -100,9 +105,56 @@ static size_t collect_reports(const struct capture *c, struct step_report *repor
 
 /* ---- waiting ---- */
 
+/* Processes that count are not told before T0. */
 static int64_t lead_of(const struct capture *c)
 {
-	return capture_lead(c->captures, c->n_hosts, 0);
+	int64_t lead_ns = capture_lead(c->captures, c->n_hosts, 0);
+	int64_t slowest_ns = *c->step_tracer ? 0 : capture_tracers_lead(c);
+
+	return slowest_ns > lead_ns ? slowest_ns : lead_ns;
+}
+
+/* How many hosts have a tracer whose processes count; sets its name. */
+static size_t find_counting(struct capture *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		const struct host *h = capture_host_find_agent(&c->hosts[i]);
+
+		for (size_t k = 0; h && k < h->n_tracers; k++) {
+			const struct host_tracer *t = &h->tracers[k];
+
+			if (!t->counts_steps || !capture_has_tracer(c, t->name) ||
+			    (n && strcmp(t->name, c->step_tracer) != 0))
+				continue;
+			snprintf(c->step_tracer, sizeof(c->step_tracer), "%s", t->name);
+			n++;
+		}
+	}
+	return n;
+}
+
+static int expect_counted(struct capture *c, size_t n_hosts, struct err *e)
+{
+	int64_t step = c->at_step == STEP_NEXT ? 0 : c->at_step;
+	int64_t t0_ns = captures_now(c->captures) + lead_of(c) + SLACK_NS;
+
+	if (c->at_step == 0 || c->at_step > COUNTED_MAX)
+		return err_set(e, ERR_INVALID,
+			       "step %" PRId64
+			       ": processes that count their steps take 1 to %d, or "
+			       "next",
+			       c->at_step, COUNTED_MAX);
+	c->step_hosts = n_hosts;
+	c->step_plan = (struct step_plan){ .step = step,
+					   .begins_ns = t0_ns,
+					   .ends_ns = t0_ns + COUNTED_NS,
+					   .t0_ns = t0_ns,
+					   .t1_ns = t0_ns + COUNTED_NS };
+	c->t0_ns = t0_ns;
+	c->duration_ns = COUNTED_NS;
+	return 0;
 }
 
 static int expect_step(struct capture *c, struct err *e)
@@ -111,8 +163,16 @@ static int expect_step(struct capture *c, struct err *e)
 	int64_t ready_ns = c->at_step == STEP_NEXT ? lead_of(c) + SLACK_NS : lead_of(c) / 2;
 	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
 	size_t n = collect_reports(c, reports);
-	int rc = step_plan_make(&c->step_plan, reports, n, c->at_step, c->n_steps, now_ns,
-				now_ns + ready_ns, e);
+	size_t n_counting = n || !c->n_steps ? 0 : find_counting(c);
+	int rc;
+
+	if (n_counting) {
+		free(reports);
+		return expect_counted(c, n_counting, e);
+	}
+	c->step_tracer[0] = 0;
+	rc = step_plan_make(&c->step_plan, reports, n, c->at_step, c->n_steps, now_ns,
+			    now_ns + ready_ns, e);
 
 	free(reports);
 	if (rc)
@@ -128,7 +188,7 @@ static int check_expected(const struct capture *c, struct err *e)
 {
 	int64_t now_ns = captures_now(c->captures);
 
-	if (c->t0_ns > c->queued_until_ns)
+	if (c->t0_ns > c->queued_until_ns && !*c->step_tracer)
 		return err_set(e, ERR_INVALID,
 			       "step %" PRId64 " is expected in %" PRId64
 			       " s: too far away, the capture may wait %" PRId64 " s",
@@ -146,7 +206,7 @@ static int admit_due(struct capture *c, struct err *e)
 {
 	if (!capture_queue_must_wait(c))
 		return STEP_DUE;
-	if (c->at_step == STEP_NEXT)
+	if (c->at_step == STEP_NEXT || *c->step_tracer)
 		return STEP_WAITING;
 	return err_set(e, ERR_BUSY,
 		       "step %" PRId64 " begins soon, but the capture has to wait for %s",
@@ -172,6 +232,8 @@ int capture_step_check(struct capture *c, struct err *e)
 		rc = check_expected(c, e);
 	if (rc)
 		return rc;
+	if (*c->step_tracer)
+		return admit_due(c, e);
 	snprintf(c->waits_for, sizeof(c->waits_for), "step %" PRId64 ", expected in %" PRId64 " s",
 		 c->step_plan.step, (c->step_plan.begins_ns - now_ns) / NS_PER_S);
 	if (c->at_step == STEP_NEXT || now_ns >= c->t0_ns - lead_of(c) - SLACK_NS)
@@ -216,6 +278,27 @@ static void end_at_mark(struct capture *c)
 	free(reports);
 }
 
+/* All hosts have reported the steps that their processes recorded in this window. */
+static void end_at_count(struct capture *c)
+{
+	int64_t end_ns = 0, period_ns = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct host *host = capture_host_find_agent(&c->hosts[i]);
+		const struct host_steps *s = host ? &host->steps : NULL;
+
+		if (!s || !s->known || !s->counted || s->at_ns < c->t0_ns)
+			continue;
+		n++;
+		end_ns = s->at_ns > end_ns ? s->at_ns : end_ns;
+		period_ns = s->period_ns;
+	}
+	c->step_ended = n >= c->step_hosts;
+	if (c->step_ended)
+		capture_stop_at(c, end_ns + NS_PER_MS + period_ns / 8);
+}
+
 void captures_host_steps_changed(struct captures *cs, const struct host *host)
 {
 	struct capture *c;
@@ -225,6 +308,8 @@ void captures_host_steps_changed(struct captures *cs, const struct host *host)
 			continue;
 		if (capture_is_queued(c))
 			capture_queue_schedule(cs);
+		else if (*c->step_tracer && !c->step_ended && c->state == CAP_RUNNING)
+			end_at_count(c);
 		else if (c->n_steps && !c->step_ended && c->state == CAP_RUNNING &&
 			 host->steps.step >= c->step_plan.step + c->n_steps)
 			end_at_mark(c);
@@ -290,7 +375,7 @@ static void put_prediction_error(json_t *o, const struct capture *c)
 		const struct steps_seen *s = &c->hosts[i].steps;
 		int64_t off_ns = c->t0_ns + s->first_at_ns - c->step_plan.begins_ns;
 
-		if (!s->known || s->first != c->step_plan.step)
+		if (!s->known || s->first != c->step_plan.step || *c->step_tracer)
 			continue;
 		n++;
 		if (llabs(off_ns) > llabs(worst_ns))
@@ -313,6 +398,8 @@ json_t *capture_step_json(const struct capture *c)
 		return o;
 	json_put_int(o, "step", c->step_plan.step);
 	json_put_int(o, "hosts", (json_int_t)c->step_hosts);
+	if (*c->step_tracer)
+		json_put_text(o, "counted_by", c->step_tracer);
 	json_put_int(o, "expected_ns", c->step_plan.begins_ns);
 	json_put_int(o, "guard_ns", c->step_plan.begins_ns - c->step_plan.t0_ns);
 	put_prediction_error(o, c);
@@ -331,4 +418,5 @@ void capture_step_load(struct capture *c, const json_t *doc)
 	c->step_plan.begins_ns = json_get_int(o, "expected_ns");
 	c->step_plan.t0_ns = c->step_plan.begins_ns - json_get_int(o, "guard_ns");
 	c->step_hosts = (size_t)json_get_int(o, "hosts");
+	snprintf(c->step_tracer, sizeof(c->step_tracer), "%s", json_get_text(o, "counted_by"));
 }

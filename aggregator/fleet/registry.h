@@ -26,6 +26,7 @@ struct host_tracer {
 	char *name, *state, *reason;
 	int errno_value;
 	int64_t lead_ns; /* how long before T0 it must be armed to record all of the window */
+	bool counts_steps; /* as in TracerState of control.proto */
 	int64_t begin_ns; /* session clock: its ring reaches back to then, as of its last report; 0 = no ring */
 };
 
@@ -46,7 +47,7 @@ struct host_held {
 
 /* The training step that a host reported last. */
 struct host_steps {
-	bool known;
+	bool known, counted;
 	int64_t step, at_ns, period_ns, jitter_ns; /* as in Steps of control.proto */
 	int64_t received_mono_ns;
 };

@@ -119,6 +119,7 @@ static void set_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, 
 					   .reason = tracers[i]->reason,
 					   .errno_value = tracers[i]->errno_value,
 					   .lead_ns = tracers[i]->lead_ns,
+					   .counts_steps = tracers[i]->counts_steps,
 					   .begin_ns = tracers[i]->begin_ns,
 				   });
 }
@@ -312,6 +313,7 @@ static void set_steps(struct host *h, const Tutti__V1__Steps *s)
 {
 	h->steps = (struct host_steps){
 		.known = s->known,
+		.counted = s->counted,
 		.step = s->step,
 		.at_ns = s->at_ns,
 		.period_ns = s->period_ns,

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/frameworks.sh: frameworks.py DIRECTORY, which has the Python environments. One session of each framework, checked
-in each viewer; a check that fails is a row of the table, and the exit status is 1."""
+"""tests/frameworks.sh: frameworks.py DIRECTORY [NAME...]; DIRECTORY has the Python environments. One session of each
+framework, checked in each viewer; a check that fails is a row of the table, and the exit status is 1."""
+import os
 import pathlib
+import statistics
 import subprocess
 import sys
+import threading
 import time
 
 from lib import xspace
-from lib.cluster import SLOW, Cluster, wait_until
+from lib.cluster import BIN, SLOW, Cluster, wait_until
 from lib.netns import isolate
 from lib.xprof import XProf
 
@@ -19,7 +22,9 @@ FRAMEWORKS = {  # name: (Python, job, what its session must show)
     "jax current": (sys.executable, "jax_job.py", JAX_CHECKS),
     "tensorflow 2.21.0": (ENVIRONMENTS / "tensorflow/bin/python", "tf_job.py", ("events", "steps")),
 }
+PYTORCH = {"pytorch 2.3.1": ENVIRONMENTS / "torch-old/bin/python", "pytorch 2.15.0": ENVIRONMENTS / "torch-new/bin/python"}
 LARGE_EVENTS = 3_000_000
+POLL_S = 5  # a PyTorch process asks its daemon so often
 VIEWERS = {"xprof": None, "xprof-rs": [ENVIRONMENTS / "viewer/bin/xprof-rs"]}
 
 
@@ -39,18 +44,20 @@ class Table:
             print(f"{framework:20} {what:34} {result}")
 
 
-def start_job(c, python, job, *flags):
-    port_file = c.dir / "port"
-    c.start("job", [python, HERE / job, "--port-file", port_file, "--seconds", "600", *flags])
+def start_job(c, python, job, *flags, name="job", env=None):
+    port_file = c.dir / f"{name}.port"
+    c.start(name, [python, HERE / job, "--port-file", port_file, "--seconds", "600", *flags], env=env)
     wait_until("the job", port_file.exists, 180)
     return port_file.read_text().strip()
 
 
 def capture(c, *flags):
-    _, doc = c.tutti("capture", "--duration", "2s", "--json", *flags, check=0, timeout=600)
+    """(session, host's result, file)"""
+    _, doc = c.tutti("capture", "--duration", "2s", "--json", *flags, timeout=600)
+    assert isinstance(doc, dict) and doc.get("hosts"), c.stderr
     (h,) = doc["hosts"]
     assert (h["state"], h["reason"]) == ("complete", ""), (h["state"], h["reason"], h["detail"])
-    return h, c.logdir / "plugins/profile" / doc["session"] / h["file"]
+    return doc, h, c.logdir / "plugins/profile" / doc["session"] / h["file"]
 
 
 def check_events(space):
@@ -84,8 +91,7 @@ def check_viewers(c, table, name, logdir, wanted, what):
     for viewer, argv in VIEWERS.items():
         def look(argv=argv):
             x = XProf(c.start, logdir, argv)
-            (run,) = x.get("runs")
-            return check_viewer(x, run, wanted)
+            return "; ".join(check_viewer(x, run, wanted) for run in x.get("runs"))
         table.check(name, f"{what} in {viewer}", look)
 
 
@@ -119,7 +125,7 @@ def check_framework(table, name, python, job, wanted):
         c.aggregator()
         c.agent("host-a", f"--profiler=127.0.0.1:{start_job(c, python, job)}")
         c.wait_hosts(1)
-        _, file = capture(c)
+        *_, file = capture(c)
         space = xspace.load(file)
         table.check(name, "events in the file", lambda: check_events(space))
         table.check(name, "dense ids of metadata", lambda: check_dense(space))
@@ -131,6 +137,154 @@ def check_framework(table, name, python, job, wanted):
         c.kill("job")
 
 
+# ---- PyTorch ----
+
+def logged(c, name):
+    """{step: (begin, end)} of a job's own log, Unix ns."""
+    rows = [line.split() for line in (c.dir / f"{name}.steps").read_text().splitlines()]
+    return {int(r[0]): (int(r[1]), int(r[2])) for r in rows if len(r) == 3}
+
+
+def annotated(space, pid):
+    """{step: begin} of the PyTorch job's annotations, ns since T0."""
+    return {int(name.split()[1]): at / 1000 for p in space.planes if xspace.stats(p).get("process_id") == pid
+            for name, at, _, _ in xspace.events(p) if name.startswith("train ")}
+
+
+def check_times(doc, truth, found):
+    """Events begin after the log's stamp; half of them less than 1 ms after it."""
+    off = [doc["t0_ns"] + at - truth[step][0] for step, at in found.items()]
+    assert len(off) >= 5, len(off)
+    assert 0 < statistics.median(off) < 1e6 and min(off) > -1e6, [o / 1e6 for o in sorted(off)]
+    return f"{len(off)} steps, {statistics.median(off) / 1e3:.0f} us after their log, {max(off) / 1e3:.0f} us at most"
+
+
+def check_begin(doc, truth, found):
+    """Each step that began 5 ms after T0 or later, and ended in the window, is there."""
+    wanted = {n for n, (begin, end) in truth.items()
+              if begin >= doc["t0_ns"] + 5_000_000 and end < doc["t0_ns"] + doc["duration_ns"]}
+    assert wanted and wanted <= set(found), f"{len(wanted - set(found))} of {len(wanted)} steps are missing"
+    return f"all {len(wanted)} steps from T0 + 5 ms on"
+
+
+def check_operators(space):
+    names = [e[0] for p in space.planes for e in xspace.events(p) if e[0].startswith("aten::")]
+    assert {"aten::linear", "aten::mm", "aten::cross_entropy_loss"} <= set(names), set(names)
+    return f"{len(names)} operators"
+
+
+def check_steps(c, p, first):
+    doc, h, file = capture(c, "--at-step", first, "--steps", 5)
+    found = sorted(annotated(xspace.load(file), p.pid))
+    begin = found[0] if first == "next" else first
+    assert found == list(range(begin, begin + 5)), (first, found)
+    assert h["steps"]["last"] - h["steps"]["first"] == 4, h["steps"]
+    assert first == "next" or h["steps"]["first"] == first, h["steps"]
+    return f"steps {found[0]} to {found[-1]}, window {doc['duration_ns'] / 1e9:.1f} s"
+
+
+def start_torch(c, name):
+    version = start_job(c, PYTORCH[name], "torch_job.py", "--log", c.dir / "torch.steps", name="torch",
+                        env={"KINETO_USE_DAEMON": "1"})
+    assert version.startswith(name.split()[1]), version
+    return c.processes["torch"]
+
+
+def wait_known(c, p, seconds):
+    """The agent has heard of the process; how long that took."""
+    begin = time.monotonic()
+    wait_until("the process to ask", lambda: f"pid={p.pid} comm" in c.log("host-a"), seconds)
+    took = time.monotonic() - begin
+    wait_until("the lead", lambda: any(t.get("lead_ms") for t in c.hosts().get("host-a", {}).get("tracers", [])))
+    return took
+
+
+def wait_clean(p):
+    wait_until("its files to go", lambda: not list(pathlib.Path("/tmp").glob(f"tutti_*_{p.pid}.json*")))
+
+
+def check_pytorch(table, name):
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a")
+        c.wait_hosts(1)
+        p = start_torch(c, name)
+        wait_known(c, p, 60)
+        for which in ("first", "second"):
+            doc, _, file = capture(c)
+            space, truth = xspace.load(file), logged(c, "torch")
+            found = annotated(space, p.pid)
+            table.check(name, f"{which} capture: times", lambda a=(doc, truth, found): check_times(*a))
+            table.check(name, f"{which} capture: begin", lambda a=(doc, truth, found): check_begin(*a))
+            table.check(name, f"{which} capture: operators", lambda s=space: check_operators(s))
+            if which == "first":
+                c.kill("host-a")
+                (c.dir / "host-a.log").unlink()
+                c.agent("host-a")
+                table.check(name, "known to the next agent", lambda: f"{wait_known(c, p, 2 * POLL_S):.1f} s after its start")
+                c.wait_hosts(1)
+        table.check(name, "the next five steps", lambda: check_steps(c, p, "next"))
+        table.check(name, "five numbered steps", lambda: check_steps(c, p, max(logged(c, "torch")) + 2000))
+        table.check(name, "no file left in /tmp", lambda: wait_clean(p))
+        check_viewers(c, table, name, c.logdir, ("events",), "session")
+
+
+# ---- one session ----
+
+def mark_until(stop, c, marks):
+    while not stop.wait(0.2):
+        text, begin_ns = f"mark {len(marks)}", time.time_ns()
+        subprocess.run([BIN / "tutti", "mark", "--local-socket", c.sockets["host-a"], text], check=True)
+        marks[text] = begin_ns, time.time_ns()
+
+
+def check_marks(doc, space, marks):
+    found = {text: doc["t0_ns"] + at / 1000 for text, at in xspace.marks(space).items()}
+    assert len(found) >= 3, found
+    for text, at_ns in found.items():
+        begin_ns, end_ns = marks[text]
+        assert begin_ns - 1e6 < at_ns < end_ns + 1e6, (text, at_ns - begin_ns, end_ns - at_ns)
+    return f"{len(found)} between their program's begin and end"
+
+
+def check_jax_times(doc, space, truth):
+    found = {xspace.stats(p, ev)["step_num"]: (line.timestamp_ns * 1000 + ev.offset_ps) / 1000 for p in space.planes
+             for line in p.lines for ev in line.events
+             if p.event_metadata[ev.metadata_id].name == "train" and "step_num" in xspace.stats(p, ev)}
+    return check_times(doc, truth, found)
+
+
+def check_samples(space, pid):
+    found = [p for p in space.planes if "samples" in p.name and xspace.stats(p).get("process_id") == pid]
+    assert found and any(True for _ in xspace.events(found[0])), [p.name for p in space.planes]
+    return found[0].name
+
+
+def check_one_session(table, name):
+    """A JAX job, a PyTorch job, marks and CPU samples of one host."""
+    with Cluster() as c:
+        c.aggregator()
+        p = start_torch(c, "pytorch 2.15.0")
+        port = start_job(c, sys.executable, "jax_job.py", "--log", c.dir / "jax.steps", name="jax")
+        c.agent("host-a", f"--profiler=127.0.0.1:{port}", "--test-clock-offset", "5s")
+        c.wait_hosts(1)
+        wait_known(c, p, 60)
+        stop, marks = threading.Event(), {}
+        marker = threading.Thread(target=mark_until, args=(stop, c, marks))
+        marker.start()
+        try:
+            doc, _, file = capture(c)
+        finally:
+            stop.set()
+            marker.join()
+        space = xspace.load(file)
+        table.check(name, "PyTorch: times", lambda: check_times(doc, logged(c, "torch"), annotated(space, p.pid)))
+        table.check(name, "JAX: times", lambda: check_jax_times(doc, space, logged(c, "jax")))
+        table.check(name, "marks: times", lambda: check_marks(doc, space, marks))
+        table.check(name, "CPU samples of the PyTorch job", lambda: check_samples(space, p.pid))
+        check_viewers(c, table, name, c.logdir, ("events", "steps"), "session")
+
+
 def check_large():
     """Millions of Python events, with the default grace: the framework needs long to hand them over."""
     with Cluster() as c:
@@ -138,7 +292,7 @@ def check_large():
         c.agent("host-a", f"--profiler=127.0.0.1:{start_job(c, sys.executable, 'jax_job.py', '--calls', '10000')}")
         c.wait_hosts(1)
         begin = time.monotonic()
-        h, _ = capture(c, "--set", "python_tracer_level=1")
+        _, h, _ = capture(c, "--set", "python_tracer_level=1")
         took = time.monotonic() - begin
         c.kill("job")
         assert h["events"] > LARGE_EVENTS, h["events"]
@@ -148,9 +302,13 @@ def check_large():
 def main():
     isolate()
     table = Table()
-    for name, row in FRAMEWORKS.items():
-        table.check(name, "captured", lambda row=row, name=name: check_framework(table, name, *row))
-    table.check("jax current", "a large profile", check_large)
+    rows = [(name, "captured", lambda row=row, name=name: check_framework(table, name, *row)) for name, row in FRAMEWORKS.items()]
+    rows.append(("jax current", "a large profile", check_large))
+    rows += [(name, "captured twice", lambda name=name: check_pytorch(table, name)) for name in PYTORCH]
+    rows.append(("one session", "JAX, PyTorch, the host", lambda: check_one_session(table, "one session")))
+    for name, what, fn in rows:
+        if not sys.argv[2:] or any(wanted in name for wanted in sys.argv[2:]):
+            table.check(name, what, fn)
     table.print()
     sys.exit(1 if table.failed else 0)
 

@@ -32,6 +32,7 @@ def main():
     args.add_argument("--port-file", help="gets the port when the server listens and --ready-step is done")
     args.add_argument("--ready-step", type=int, default=0, help="how many steps come first")
     args.add_argument("--calls", type=int, default=0, help="of a Python function in each step: events of its tracer")
+    args.add_argument("--log", default=os.devnull, help="gets step, begin, end of each step, in the wall clock's ns")
     args.add_argument("--trace", help="run jax.profiler.start_trace() into this directory all the time")
     args = args.parse_args()
 
@@ -45,13 +46,16 @@ def main():
         jax.profiler.start_trace(args.trace)
     end = time.monotonic() + args.seconds
     step = 0
+    log = open(args.log, "w", buffering=1)
     while time.monotonic() < end:
         if step == args.ready_step:
             if args.port_file:
                 publish(args.port_file, port)
             print(f"ready port={port} pid={os.getpid()}", flush=True)
+        begin_ns = time.time_ns()
         with jax.profiler.StepTraceAnnotation("train", step_num=step):
             weights = jax.block_until_ready(train_step(weights, batch))
+        print(step, begin_ns, time.time_ns(), file=log)
         for _ in range(args.calls):
             nothing()
         step += 1

@@ -2,6 +2,7 @@
 """PyTorch processes that are not touched: they ask the agent, record when they are told, and stand on the session's clock."""
 import pathlib
 import sys
+import time
 
 from lib import xspace
 from lib.cluster import Cluster, main, wait_until
@@ -124,6 +125,44 @@ def test_nothing_left_behind():
                        lambda w=written, h=host: w.exists() and not leftovers(jobs[h]), 60)
 
 
+def calls(c, doc):
+    """{pid: the numbers of the calls of optimizer.step() in the file}."""
+    [result] = doc["hosts"]
+    space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / result["file"])
+    found = {}
+    for p in space.planes:
+        for name, at, duration, _ in sorted(xspace.events(p), key=lambda e: e[1]):
+            if name.startswith("call "):
+                assert at >= 0 and at + duration <= doc["duration_ns"] * 1000, (name, at)
+                found.setdefault(xspace.stats(p)["process_id"], []).append(int(name.split()[1]))
+    return found
+
+
+def test_steps():
+    """Processes that mark nothing: five steps by their own count, the next ones and numbered ones."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        jobs = [job(c, f"job-{i}") for i in range(2)]
+        c.wait_hosts(1)
+        known(c, *jobs)
+        _, doc = c.tutti("capture", "--at-step", "next", "--steps", 5, "--json", check=0)
+        found = calls(c, doc)
+        assert set(found) == {p.pid for p in jobs}, found
+        assert all(numbers == list(range(numbers[0], numbers[0] + 5)) for numbers in found.values()), found
+        assert doc["at_step"]["counted_by"] == "pytorch", doc["at_step"]
+        [seen] = [h["steps"] for h in doc["hosts"]]
+        assert (seen["first"], seen["last"]) == (0, 4) and doc["duration_ns"] < 55e9, (seen, doc["duration_ns"])
+        for ahead in (200, 1000, 3000):  # a busy machine needs seconds to tell the processes
+            first = (time.time_ns() - int((c.dir / "job-0.json.begin").read_text())) // 10_000_000 + ahead
+            _, doc = c.tutti("capture", "--at-step", first, "--steps", 5, "--tracer", "pytorch", "--json")
+            if doc["hosts"][0]["reason"] != "refused-late":
+                break
+        assert calls(c, doc) == {p.pid: list(range(first, first + 5)) for p in jobs}, (first, calls(c, doc))
+        [seen] = [h["steps"] for h in doc["hosts"]]
+        assert (seen["first"], seen["last"]) == (first, first + 4), seen
+
+
 def test_no_process():
     with Cluster() as c:
         c.aggregator()
@@ -134,4 +173,4 @@ def test_no_process():
         assert "KINETO_USE_DAEMON" in doc["hosts"][0]["detail"], doc
 
 
-main(test_captured_twice, test_reasons, test_nothing_left_behind, test_no_process)
+main(test_captured_twice, test_reasons, test_nothing_left_behind, test_steps, test_no_process)

@@ -12,6 +12,9 @@
 
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
 
+/* A process that was told to wait for a step does so, whenever that is. */
+#define LEFTOVERS_OF_STEPS_NS (24 * 3600 * NS_PER_S)
+
 /* The copy of the file and the XSpace, for each byte of the file. */
 #define SPOOL_FACTOR 2
 
@@ -44,9 +47,11 @@ struct recording *recording_new(const struct recording_conf *conf, const struct 
 
 static void leave_file(struct recording *r)
 {
+	int64_t patience_ns = r->conf->n_steps ? LEFTOVERS_OF_STEPS_NS
+					       : RECORDING_LEFTOVER_PATIENCE_NS;
+
 	if (r->has_file)
-		leftovers_add(r->conf->leftovers, &r->place,
-			      r->file_by_mono_ns + RECORDING_LEFTOVER_PATIENCE_NS);
+		leftovers_add(r->conf->leftovers, &r->place, r->file_by_mono_ns + patience_ns);
 	r->has_file = false;
 }
 
@@ -81,22 +86,42 @@ void recording_give_up(struct recording *r, const char *reason, const char *deta
 
 /* ---- telling ---- */
 
-static void write_config(const struct recording *r, int64_t start_real_ns, int64_t duration_ms,
-			 struct buf *out)
+static void write_common(const struct recording *r, struct buf *out)
 {
 	const struct recording_conf *conf = r->conf;
 	const char *pid = strrchr(r->place.name, '_');
 
-	buf_addf(out, "PROFILE_START_TIME=%" PRId64 "\n", start_real_ns / NS_PER_MS);
-	buf_addf(out, "ACTIVITIES_WARMUP_PERIOD_SECS=%" PRId64 "\n", conf->warm_up_s);
-	buf_addf(out, "ACTIVITIES_DURATION_MSECS=%" PRId64 "\n", duration_ms);
 	buf_addf(out, "ACTIVITIES_LOG_FILE=%s/%.*s.json\n", TRACE_FOLDER,
 		 (int)(pid - r->place.name), r->place.name);
 	buf_addf(out, "PROFILE_WITH_STACK=%s\n", conf->with_stack ? "true" : "false");
 	buf_addf(out, "PROFILE_REPORT_INPUT_SHAPES=%s\n", conf->with_shapes ? "true" : "false");
 }
 
-void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config)
+static void write_window(const struct recording *r, int64_t start_real_ns, int64_t duration_ms,
+			 struct buf *out)
+{
+	buf_addf(out, "PROFILE_START_TIME=%" PRId64 "\n", start_real_ns / NS_PER_MS);
+	buf_addf(out, "ACTIVITIES_WARMUP_PERIOD_SECS=%" PRId64 "\n", r->conf->warm_up_s);
+	buf_addf(out, "ACTIVITIES_DURATION_MSECS=%" PRId64 "\n", duration_ms);
+	write_common(r, out);
+}
+
+/* PyTorch counts calls of optimizer.step() from 0, begins at the end of the call that it is given, and at the next one
+ * if that has passed. */
+static void write_steps(const struct recording *r, struct buf *out)
+{
+	const struct recording_conf *conf = r->conf;
+
+	buf_addf(out, "PROFILE_START_ITERATION=%" PRId64 "\n",
+		 conf->first_step ? conf->first_step - 1 : 0);
+	if (conf->step_multiple > 1)
+		buf_addf(out, "PROFILE_START_ITERATION_ROUNDUP=%" PRId64 "\n", conf->step_multiple);
+	buf_addf(out, "ACTIVITIES_WARMUP_ITERATIONS=1\nACTIVITIES_ITERATIONS=%" PRId64 "\n",
+		 conf->n_steps);
+	write_common(r, out);
+}
+
+static void tell_window(struct recording *r, struct buf *config)
 {
 	const struct tracer_run *run = r->conf->run;
 	int64_t now_ns = now_real_ns();
@@ -104,9 +129,6 @@ void recording_tell(struct recording *r, const struct pytorch_process *p, struct
 	int64_t start_ns = now_ns + r->conf->warm_up_s * NS_PER_S + RECORDING_REACTION_NS;
 	int64_t duration_ms;
 
-	r->was_busy = !p->can_record;
-	if (!p->can_record)
-		return;
 	if (start_ns < run->t0_real_ns)
 		start_ns = run->t0_real_ns;
 	if (start_ns >= end_ns) {
@@ -122,12 +144,47 @@ void recording_tell(struct recording *r, const struct pytorch_process *p, struct
 	}
 	/* Whole milliseconds around the window; what is outside is cut off. */
 	duration_ms = (end_ns - start_ns) / NS_PER_MS + 3;
-	write_config(r, start_ns, duration_ms, config);
+	write_window(r, start_ns, duration_ms, config);
 	r->late_ns = start_ns - run->t0_real_ns;
 	r->state = RECORDING_TOLD;
 	r->has_file = true;
 	r->file_by_mono_ns = now_mono_ns() + (start_ns - now_ns) + duration_ms * NS_PER_MS +
 			     RECORDING_FILE_PATIENCE_NS;
+}
+
+static void look(void *arg);
+
+/* It may begin at once, so it is not told before T0. */
+static void tell_steps(struct recording *r, struct buf *config)
+{
+	const struct tracer_run *run = r->conf->run;
+
+	r->told_real_ns = now_real_ns();
+	if (r->told_real_ns < run->t0_real_ns)
+		return;
+	write_steps(r, config);
+	r->state = RECORDING_TOLD;
+	r->has_file = true;
+	r->file_by_mono_ns = now_mono_ns() + (run->t1_raw_ns - now_raw_ns()) +
+			     RECORDING_FILE_PATIENCE_NS;
+	loop_timer_in(r->conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
+}
+
+void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config)
+{
+	r->was_busy = !p->can_record;
+	if (!p->can_record)
+		return;
+	if (r->conf->n_steps)
+		tell_steps(r, config);
+	else
+		tell_window(r, config);
+}
+
+void recording_wait_until(struct recording *r, int64_t mono_ns)
+{
+	if (mono_ns < r->file_by_mono_ns)
+		r->file_by_mono_ns = mono_ns;
 }
 
 /* ---- fetching ---- */
@@ -163,6 +220,11 @@ static void on_looked(struct recording *r, const struct fetch *f)
 
 	if (f->rc == ERR_NOT_FOUND && now_mono_ns() < r->file_by_mono_ns) {
 		loop_timer_in(conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
+	} else if (f->rc == ERR_NOT_FOUND && conf->n_steps) {
+		end(r, REASON_REFUSED_LATE,
+		    "its steps did not come in the window: does it call optimizer.step(), and is "
+		    "the "
+		    "first step near enough?");
 	} else if (f->rc == ERR_NOT_FOUND) {
 		end(r, REASON_REFUSED_LATE,
 		    "it wrote no file: its own log says \"insufficient time for warmup\", or why "
@@ -187,10 +249,38 @@ static void on_looked(struct recording *r, const struct fetch *f)
 	}
 }
 
-static void on_converted(struct recording *r, struct fetch *f)
+/* A step that is still to come is waited for; one that has passed is taken to be the next one. */
+static bool began_at_once(const struct recording *r)
 {
+	int64_t period_ns = (r->to_real_ns - r->from_real_ns) / r->conf->n_steps;
+
+	return r->conf->first_step &&
+	       r->from_real_ns - r->told_real_ns < 3 * period_ns + 100 * NS_PER_MS;
+}
+
+/* It has data; is that what was asked for? */
+static void judge(struct recording *r)
+{
+	const struct recording_conf *conf = r->conf;
 	char text[160];
 
+	if (conf->n_steps && began_at_once(r)) {
+		snprintf(text, sizeof(text),
+			 "it began at once: step %" PRId64 " may have passed, then its %" PRId64
+			 " steps are later ones",
+			 conf->first_step, conf->n_steps);
+		end(r, REASON_REFUSED_LATE, text);
+	} else if (r->late_ns) {
+		snprintf(text, sizeof(text), "it began %.1f s after T0: it was told late",
+			 (double)r->late_ns / 1e9);
+		end(r, REASON_WINDOW_CUT, text);
+	} else {
+		end(r, "", "");
+	}
+}
+
+static void on_converted(struct recording *r, struct fetch *f)
+{
 	if (f->rc) {
 		end(r, f->rc == ERR_LIMIT ? REASON_TOO_LARGE : REASON_TRACER_FAILED, f->e.msg);
 	} else if (!f->counts.events) {
@@ -203,9 +293,9 @@ static void on_converted(struct recording *r, struct fetch *f)
 		f->to = NULL;
 		r->start_real_ns = f->counts.start_unix_ns;
 		r->unfinished = f->counts.unfinished;
-		snprintf(text, sizeof(text), "it began %.1f s after T0: it was told late",
-			 (double)r->late_ns / 1e9);
-		end(r, r->late_ns ? REASON_WINDOW_CUT : "", r->late_ns ? text : "");
+		r->from_real_ns = f->counts.from_unix_ns;
+		r->to_real_ns = f->counts.to_unix_ns;
+		judge(r);
 	}
 }
 

@@ -45,6 +45,9 @@ struct recording_conf {
 	uint32_t number; /* the tracer's, in the names of files */
 	int64_t warm_up_s;
 	bool with_stack, with_shapes;
+	int64_t n_steps; /* record so many calls of optimizer.step(); 0 = the window */
+	int64_t first_step; /* the first of them, counted from 0; 0 = the next one */
+	int64_t step_multiple; /* or the next one after a multiple of this */
 	uint64_t salt; /* of flows */
 	void (*ended)(void *arg); /* the state is RECORDING_ENDED now; the caller may free it */
 	void *arg;
@@ -59,6 +62,7 @@ struct recording {
 	bool has_file; /* it writes one, which is not removed yet */
 	bool was_busy; /* it asked, and said that it cannot record */
 	int64_t late_ns; /* from T0 to the start that it was given */
+	int64_t told_real_ns;
 	int64_t file_by_mono_ns;
 	struct loop_timer timer;
 	struct fetch *fetch; /* on a worker */
@@ -68,11 +72,15 @@ struct recording {
 	char detail[160];
 	char *path; /* of the XSpace; NULL = none */
 	int64_t start_real_ns;
+	int64_t from_real_ns, to_real_ns; /* of n_steps steps */
 	uint64_t unfinished;
 };
 
 struct recording *recording_new(const struct recording_conf *conf, const struct pytorch_process *p);
 void recording_free(struct recording *r);
+
+/* One that is by steps is fetched as soon as its file is there, and does not wait for it longer than that. */
+void recording_wait_until(struct recording *r, int64_t mono_ns);
 
 /* The process asks. Appends its configuration, or ends the recording if the window cannot be reached any more. */
 void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config);

@@ -12,6 +12,7 @@
 #include "agent/tracer/pytorch/leftovers.h"
 #include "agent/tracer/pytorch/processes.h"
 #include "agent/tracer/pytorch/recording.h"
+#include "agent/marks/marks.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -43,6 +44,12 @@ static const struct setting settings[] = {
 	{ "warm_up_s", SETTING_INT, 1, 60, 1, "seconds that PyTorch warms up before it records" },
 	{ "stack", SETTING_BOOL, 0, 1, 0, "record the Python stack of each operator" },
 	{ "shapes", SETTING_BOOL, 0, 1, 0, "record the shapes of each operator's inputs" },
+	{ "steps", SETTING_INT, 0, LIMIT_STEPS, 0,
+	  "record so many calls of optimizer.step() in the window; 0 = all of the window" },
+	{ "first_step", SETTING_INT, 0, INT32_MAX, 0,
+	  "begin with this call, counted from 0; 0 = the next one" },
+	{ "step_multiple", SETTING_INT, 1, 1000000, 1,
+	  "begin after a multiple of this many calls, so that ranks begin together" },
 	{ 0 }
 };
 
@@ -51,6 +58,7 @@ struct tracer_pytorch {
 	struct loop *loop;
 	const struct pytorch_conf *conf;
 	struct pytorch_processes *processes;
+	struct marks *marks;
 	struct leftovers *leftovers;
 	struct pytorch_run *runs; /* the first armed one first */
 	struct recording_workers workers;
@@ -65,6 +73,9 @@ struct pytorch_run {
 	struct recording_conf conf;
 	struct recording *recordings;
 	bool gathering;
+	bool steps_told; /* the agent knows of the steps that were recorded */
+	struct loop_timer
+		timer; /* by steps: the first recording has ended, the others should soon */
 	bool is_past; /* the window was over when the run was armed */
 };
 
@@ -79,6 +90,7 @@ static void pytorch_run_free(struct pytorch_run *pr)
 {
 	struct pytorch_run **at = &pr->t->runs;
 
+	loop_timer_cancel(pr->t->loop, &pr->timer);
 	while (*at != pr)
 		at = &(*at)->next;
 	*at = pr->next;
@@ -152,17 +164,54 @@ static void pytorch_run_finish(struct pytorch_run *pr)
 	run->done(run);
 }
 
+/* The steps from the first begin to the last end; ranks of a job make them together. */
+static void tell_of_steps(void *arg)
+{
+	struct pytorch_run *pr = arg;
+	const struct tracer_run *run = pr->run;
+	int64_t from_ns = INT64_MAX, to_ns = 0, pid = 0;
+
+	loop_timer_cancel(pr->t->loop, &pr->timer);
+	pr->steps_told = true;
+	for (struct recording *r = pr->recordings; r; r = r->next) {
+		recording_wait_until(r, now_mono_ns());
+		if (!r->path || !r->to_real_ns)
+			continue;
+		pid = r->place.pid;
+		from_ns = r->from_real_ns < from_ns ? r->from_real_ns : from_ns;
+		to_ns = r->to_real_ns > to_ns ? r->to_real_ns : to_ns;
+	}
+	if (pid)
+		marks_add_counted(pr->t->marks, (int32_t)pid, pr->conf.first_step, pr->conf.n_steps,
+				  run->t0_raw_ns + (from_ns - run->t0_real_ns),
+				  run->t0_raw_ns + (to_ns - run->t0_real_ns));
+}
+
+/* By steps, the agent is told when all have ended, or some time after the first with data. */
+static void look_at_steps(struct pytorch_run *pr, size_t open, size_t good)
+{
+	int64_t patience_ns = pr->t->conf->pytorch_poll_ns + RECORDING_FILE_PATIENCE_NS;
+
+	if (!pr->conf.n_steps || pr->steps_told)
+		return;
+	if (!open)
+		tell_of_steps(pr);
+	else if (good && !loop_timer_armed(&pr->timer))
+		loop_timer_in(pr->t->loop, &pr->timer, patience_ns, tell_of_steps, pr);
+}
+
 static void finish_if_ended(void *arg)
 {
 	struct pytorch_run *pr = arg;
+	size_t open = 0, good = 0;
 
-	if (!pr->gathering)
-		return;
 	for (const struct recording *r = pr->recordings; r; r = r->next) {
-		if (r->state != RECORDING_ENDED)
-			return;
+		open += r->state != RECORDING_ENDED;
+		good += r->path != NULL;
 	}
-	pytorch_run_finish(pr);
+	look_at_steps(pr, open, good);
+	if (pr->gathering && !open)
+		pytorch_run_finish(pr);
 }
 
 /* ---- the table ---- */
@@ -224,6 +273,9 @@ static int pytorch_arm(struct tracer *tracer, struct tracer_run *run, struct err
 		.warm_up_s = tracer_run_setting(run, &tracer_pytorch_ops, "warm_up_s"),
 		.with_stack = tracer_run_setting(run, &tracer_pytorch_ops, "stack"),
 		.with_shapes = tracer_run_setting(run, &tracer_pytorch_ops, "shapes"),
+		.n_steps = tracer_run_setting(run, &tracer_pytorch_ops, "steps"),
+		.first_step = tracer_run_setting(run, &tracer_pytorch_ops, "first_step"),
+		.step_multiple = tracer_run_setting(run, &tracer_pytorch_ops, "step_multiple"),
 		.ended = finish_if_ended,
 		.arg = pr,
 	};
@@ -308,6 +360,14 @@ static int64_t pytorch_lead(const struct tracer *tracer)
 		 : 0;
 }
 
+static bool pytorch_counts_steps(const struct tracer *tracer)
+{
+	size_t n;
+
+	pytorch_processes_list(((const struct tracer_pytorch *)tracer)->processes, &n);
+	return n > 0;
+}
+
 static int pytorch_open(struct tracer **out, const struct tracer_env *env, struct err *e)
 {
 	struct tracer_pytorch *t = xcalloc(1, sizeof(*t));
@@ -316,6 +376,7 @@ static int pytorch_open(struct tracer **out, const struct tracer_env *env, struc
 	t->base.ops = &tracer_pytorch_ops;
 	t->loop = env->loop;
 	t->conf = env->conf;
+	t->marks = env->marks;
 	t->leftovers = leftovers_new(env->loop);
 	random_bytes(&t->number, sizeof(t->number));
 	t->processes = pytorch_processes_new(env->loop, t->conf->pytorch_socket,
@@ -343,6 +404,7 @@ const struct tracer_ops tracer_pytorch_ops = {
 	.open = pytorch_open,
 	.state = pytorch_state,
 	.lead_ns = pytorch_lead,
+	.counts_steps = pytorch_counts_steps,
 	.arm = pytorch_arm,
 	.gather = pytorch_gather,
 	.give_up = pytorch_give_up,

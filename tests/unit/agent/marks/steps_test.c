@@ -84,8 +84,29 @@ static void test_one_process_is_followed(void)
 	steps_free(s);
 }
 
+/* Steps that a process counted itself give way to marks, and do not replace those of a process that marks. */
+static void test_counted(void)
+{
+	struct steps *s = steps_new();
+
+	steps_set_counted(s, 7, 100, 5, 1000 * NS_PER_MS, 1050 * NS_PER_MS);
+	CHECK(steps_state(s).known && steps_state(s).counted);
+	CHECK_EQ(steps_state(s).step, 105);
+	CHECK_EQ(steps_state(s).raw_ns, 1050 * NS_PER_MS);
+	CHECK_EQ(steps_state(s).period_ns, 10 * NS_PER_MS);
+	steps_set_counted(s, 7, 0, 5, 2000 * NS_PER_MS, 2050 * NS_PER_MS);
+	CHECK_EQ(steps_state(s).step, 5);
+	add(s, 8, 3, 2060);
+	add(s, 8, 4, 2070);
+	CHECK(!steps_state(s).counted);
+	steps_set_counted(s, 7, 200, 5, 2080 * NS_PER_MS, 2100 * NS_PER_MS);
+	CHECK_EQ(steps_state(s).step, 4);
+	steps_free(s);
+}
+
 int main(void)
 {
+	test_counted();
 	test_marks();
 	test_period();
 	test_one_process_is_followed();

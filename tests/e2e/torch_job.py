@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small PyTorch program that trains for ever, as any does: it knows nothing of Tutti. --log gets a line for each step: its
+number and the wall clock's nanoseconds before and after it; the step is an annotation of PyTorch's, too."""
+import argparse
+import time
+
+import torch
+
+from publish import publish
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__)
+    args.add_argument("--port-file", required=True, help="gets PyTorch's version when 3 steps are done")
+    args.add_argument("--seconds", type=float, default=60)
+    args.add_argument("--log", required=True)
+    args = args.parse_args()
+
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batch, labels = torch.randn(32, 64), torch.randint(0, 10, (32,))
+    step = 0
+    end = time.monotonic() + args.seconds
+    with open(args.log, "w", buffering=1) as log:
+        while time.monotonic() < end:
+            if step == 3:
+                publish(args.port_file, torch.__version__)
+            begin_ns = time.time_ns()
+            with torch.profiler.record_function(f"train {step}"):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(batch), labels).backward()
+                optimizer.step()
+            print(step, begin_ns, time.time_ns(), file=log)
+            step += 1
+            time.sleep(0.002)
+
+
+main()
