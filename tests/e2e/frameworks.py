@@ -255,9 +255,10 @@ def check_jax_times(doc, space, truth):
 
 
 def check_samples(space, pid):
-    found = [p for p in space.planes if "samples" in p.name and xspace.stats(p).get("process_id") == pid]
-    assert found and any(True for _ in xspace.events(found[0])), [p.name for p in space.planes]
-    return found[0].name
+    lines = xspace.plane(space, "/host:CPU samples").lines
+    (main,) = [line for line in lines if line.id == pid]
+    assert main.events, main.name
+    return f"{len(main.events)} in {main.name}"
 
 
 def check_one_session(table, name):
