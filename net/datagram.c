@@ -8,10 +8,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/now.h"
 
 #define PER_TURN 64 /* datagrams; other events have their turn in between */
 
@@ -67,17 +69,31 @@ static int bind_address(int fd, const char *path, struct err *e)
 	return err_errno(e, "listening at %s", path);
 }
 
-static void read_credentials(struct msghdr *msg, struct datagram_from *from)
+static int64_t since_ns(const struct timespec *sent)
 {
+	int64_t waited_ns = now_real_ns() - (sent->tv_sec * NS_PER_S + sent->tv_nsec);
+
+	return waited_ns > 0 ? waited_ns : 0;
+}
+
+/* Who sent it, and when. */
+static void read_ancillary(struct msghdr *msg, struct datagram_from *from)
+{
+	struct timespec sent;
 	struct cmsghdr *c;
 	struct ucred cred;
 
 	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+		if (c->cmsg_level != SOL_SOCKET)
 			continue;
-		memcpy(&cred, CMSG_DATA(c), sizeof(cred));
-		from->pid = cred.pid;
-		from->uid = cred.uid;
+		if (c->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+			from->pid = cred.pid;
+			from->uid = cred.uid;
+		} else if (c->cmsg_type == SCM_TIMESTAMPNS) {
+			memcpy(&sent, CMSG_DATA(c), sizeof(sent));
+			from->waited_ns = since_ns(&sent);
+		}
 	}
 }
 
@@ -87,7 +103,7 @@ static bool read_one(struct datagram *d)
 	uint8_t data[DATAGRAM_MAX_BYTES];
 	struct sockaddr_un addr;
 	union {
-		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(struct timespec))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { data, sizeof(data) };
@@ -105,7 +121,7 @@ static bool read_one(struct datagram *d)
 	if (msg.msg_flags & MSG_TRUNC)
 		return true;
 	from.addr_len = msg.msg_namelen;
-	read_credentials(&msg, &from);
+	read_ancillary(&msg, &from);
 	d->fn(d->arg, data, (size_t)n, &from);
 	return true;
 }
@@ -126,7 +142,8 @@ int datagram_listen(struct datagram **out, struct loop *loop, const char *path, 
 	d->fn = fn;
 	d->arg = arg;
 	d->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (d->fd < 0 || setsockopt(d->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
+	if (d->fd < 0 || setsockopt(d->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ||
+	    setsockopt(d->fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)))
 		rc = err_errno(e, "making a socket");
 	if (!rc)
 		rc = bind_address(d->fd, path, e);

@@ -20,6 +20,7 @@ struct datagram_from {
 	size_t addr_len;
 	int64_t pid; /* in this process's PID namespace; 0 = not visible from here */
 	uint32_t uid;
+	int64_t waited_ns; /* in the socket's queue, until it was read; 0 = not known */
 };
 
 typedef void (*datagram_fn)(void *arg, const void *data, size_t len,

@@ -117,7 +117,7 @@ int pytorch_processes_take(struct pytorch_processes *ps, const void *data, size_
 			   const struct datagram_from *from, struct buf *reply, struct err *e)
 {
 	struct dynolog_message m;
-	struct pytorch_process *p;
+	struct pytorch_process *p = NULL;
 	int rc = dynolog_parse(data, len, &m, e);
 
 	if (rc)
@@ -133,6 +133,12 @@ int pytorch_processes_take(struct pytorch_processes *ps, const void *data, size_
 		if (rc)
 			return rc;
 		note(ps, p, &m);
+	}
+	if (from->waited_ns > PYTORCH_ANSWER_IN_NS) {
+		buf_reset(reply);
+		return 0;
+	}
+	if (m.type == DYNOLOG_REQUEST) {
 		ps->ask(ps->arg, p, &ps->config);
 	}
 	dynolog_reply(m.type, buf_str(&ps->config), reply);
@@ -147,8 +153,9 @@ static void on_datagram(void *arg, const void *data, size_t len, const struct da
 	struct err e;
 
 	if (!pytorch_processes_take(ps, data, len, from, &ps->reply, &e)) {
-		datagram_reply(s->datagram, from->addr, from->addr_len, ps->reply.data,
-			       ps->reply.len);
+		if (ps->reply.len)
+			datagram_reply(s->datagram, from->addr, from->addr_len, ps->reply.data,
+				       ps->reply.len);
 	} else if (!ps->warned_mono_ns || now_ns - ps->warned_mono_ns >= 60 * NS_PER_S) {
 		ps->warned_mono_ns = now_ns; /* anybody may send: one line a minute */
 		log_warn("AGT-PYTORCH", "pid=%" PRId64 " uid=%" PRIu32 " reason=\"%s\"", from->pid,

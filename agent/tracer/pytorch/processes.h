@@ -51,7 +51,11 @@ int pytorch_processes_error(const struct pytorch_processes *ps, struct err *e);
 /* Those that asked in the last minute; borrowed until the loop turns. */
 const struct pytorch_process *pytorch_processes_list(struct pytorch_processes *ps, size_t *n);
 
-/* A datagram as the socket gives it, for tests and the fuzz target; the answer goes to `reply`. */
+/* A process waits 90 ms for the answer. A later one would be taken for that to its next request. */
+#define PYTORCH_ANSWER_IN_NS (70 * NS_PER_MS)
+
+/* A datagram as the socket gives it, for tests and the fuzz target; the answer goes to `reply`, which is empty if it
+ * is too late for one. */
 struct datagram_from;
 MUST_CHECK int pytorch_processes_take(struct pytorch_processes *ps, const void *data, size_t len,
 				      const struct datagram_from *from, struct buf *reply,
