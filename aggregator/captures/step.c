@@ -140,6 +140,11 @@ static int expect_counted(struct capture *c, size_t n_hosts, struct err *e)
 	int64_t step = c->at_step == STEP_NEXT ? 0 : c->at_step;
 	int64_t t0_ns = captures_now(c->captures) + lead_of(c) + SLACK_NS;
 
+	if (!c->n_steps)
+		return err_set(
+			e, ERR_INVALID,
+			"no host marks its steps; processes that count them record a number of "
+			"steps, not a duration: use steps");
 	if (c->at_step == 0 || c->at_step > COUNTED_MAX)
 		return err_set(e, ERR_INVALID,
 			       "step %" PRId64
@@ -163,7 +168,7 @@ static int expect_step(struct capture *c, struct err *e)
 	int64_t ready_ns = c->at_step == STEP_NEXT ? lead_of(c) + SLACK_NS : lead_of(c) / 2;
 	struct step_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
 	size_t n = collect_reports(c, reports);
-	size_t n_counting = n || !c->n_steps ? 0 : find_counting(c);
+	size_t n_counting = n ? 0 : find_counting(c);
 	int rc;
 
 	if (n_counting) {

@@ -234,7 +234,7 @@ static void on_ask(void *arg, const struct pytorch_process *p, struct buf *confi
 	if (p->requests == 1)
 		clean_up_after_others(t, p);
 	for (struct pytorch_run *pr = t->runs; pr; pr = pr->next) {
-		for (struct recording *r = pr->recordings; r; r = r->next) {
+		for (struct recording *r = pr->recordings; r && !pr->steps_told; r = r->next) {
 			if (r->state == RECORDING_WAITING && r->place.pid == p->pid) {
 				recording_tell(r, p, config);
 				return;
