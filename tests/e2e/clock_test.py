@@ -9,8 +9,10 @@ constant, which it keeps in a file. `TUTTI_CLOCK_CAPTURES=50` makes a campaign o
 crowd.
 """
 import contextlib
+import http.server
 import json
 import os
+import threading
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, SkipTest, main
@@ -117,4 +119,41 @@ def test_clock_verb():
         c.tutti("clock", "no-such-host", check=1)
 
 
-main(test_bad_network, test_clock_verb)
+SUSPECTED_NS = 1_790_000_000_000_000_000
+UNKNOWN = {"calibrated": False, "offset_ns": 0, "bound_ns": 0, "rtt_min_ns": 0, "jitter_ns": 0, "probes": 0,
+           "method": "", "grade": "X", "steps_seen": 0, "wall_synced": False, "steps": []}
+
+
+class Hosts(http.server.BaseHTTPRequestHandler):
+    """Three hosts: one whose clock may have stepped, one whose rate is unknown, one that nothing is known of."""
+    SUSPECTED = {"kind": "step", "from_ns": SUSPECTED_NS, "to_ns": SUSPECTED_NS + 16 * 10**9, "delta_ns": -1_831_000,
+                 "known_ns": SUSPECTED_NS + 17 * 10**9}
+    CLOCKS = {"stepped": UNKNOWN | {"suspected": SUSPECTED}, "bare": UNKNOWN,
+              "young": UNKNOWN | {"calibrated": True, "method": "udp-kernel", "grade": "A", "bound_ns": 900}}
+
+    def do_GET(self):
+        hosts = [{"host": name, "state": "connected", "clock": clock} for name, clock in self.CLOCKS.items()]
+        body = json.dumps({"hosts": hosts}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_clock_verb_says_what_is_not_known():
+    with Cluster() as c, http.server.HTTPServer(("127.0.0.1", 0), Hosts) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        _, text = c.tutti("clock", "--server", f"http://127.0.0.1:{server.server_port}", check=3)
+        server.shutdown()
+        young = [line for line in text.splitlines() if line.startswith("young")]
+        assert "may have broken" in text and "step suspected at 2026-09-21" in text, text
+        assert "(within 16.0 s): -1.83 ms or more" in text and "1.00 s later" in text, text
+        assert "unknown" in young[0], text
+        assert "bare" in text and "no program is known to steer its wall clock" in text, text
+
+
+main(test_bad_network, test_clock_verb, test_clock_verb_says_what_is_not_known)
