@@ -35,8 +35,10 @@ struct rpc_tag {
 /* rpc_work.c */
 #define RPC_WORK_NS (4 * 1000000) /* of CPU time; about a tick of the kernel's */
 struct rpc_work {
-	timer_t timer;
-	bool has_timer;
+	clockid_t clock; /* CPU time of core's thread */
+	pthread_t thread; /* waits for its timer */
+	bool has_thread;
+	atomic_bool ending;
 	atomic_uint returns; /* of core's thread from core */
 	int fd;
 	struct loop_watch *watch;

@@ -3,10 +3,10 @@
  * Tells the loop each time core's thread has worked for RPC_WORK_NS, and whether it came back meanwhile: core goes on
  * with one connection for as long as that sends faster than core reads, and all others wait.
  *
- * A timer on that thread's CPU time: nothing wakes up while nothing happens. It writes to an event descriptor of the
- * process, which is never closed: a notification may still be on its way when its timer is deleted.
+ * A timer on the CPU time of core's thread sends a signal to a thread that waits for it: nothing wakes up while
+ * nothing happens. (The sanitizers know nothing of the threads that SIGEV_THREAD makes.)
  */
-#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -16,41 +16,54 @@
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int event_fd = -1;
+#define SIGNAL (SIGRTMIN + 1) /* of core's threads and these alone, which block all signals */
 
-static void open_event(void)
+/* Without a timer it only waits for its end. */
+static void *watch_thread(void *arg)
 {
-	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
+	static const struct itimerspec each = { .it_interval.tv_nsec = RPC_WORK_NS,
+						.it_value.tv_nsec = RPC_WORK_NS };
+	struct rpc *r = arg;
+	struct sigevent ev = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGNAL };
+	sigset_t set;
+	timer_t timer;
+	bool has_timer;
 
-/* A thread of the C library's own. */
-static void on_timer(union sigval arg)
-{
-	(void)arg;
-	eventfd_write(event_fd, 1);
+	sigemptyset(&set);
+	sigaddset(&set, SIGNAL);
+	ev._sigev_un._tid = gettid();
+	has_timer = !timer_create(r->work.clock, &ev, &timer);
+	if (has_timer)
+		timer_settime(timer, 0, &each, NULL);
+	while (!atomic_load(&r->work.ending)) {
+		if (sigwaitinfo(&set, NULL) == SIGNAL)
+			eventfd_write(r->work.fd, 1);
+	}
+	if (has_timer)
+		timer_delete(timer);
+	return NULL;
 }
 
 static void on_event(void *arg, uint32_t events)
 {
 	struct rpc *r = arg;
 	unsigned int returns = atomic_load(&r->work.returns);
+	eventfd_t n;
 
 	(void)events;
+	eventfd_read(r->work.fd, &n);
 	for (struct rpc_conns *cs = r->conns; cs; cs = rpc_conns_next(cs))
 		rpc_conns_worked(cs, returns);
 }
 
-/* The process's other servers write there, too: edges, so that none of them has to read. */
 int rpc_work_watch(struct rpc *r, struct err *e)
 {
 	int rc;
 
-	pthread_once(&once, open_event);
-	r->work.fd = fcntl(event_fd, F_DUPFD_CLOEXEC, 0); /* a loop may serve several */
+	r->work.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (r->work.fd < 0)
 		return err_errno(e, "making an event descriptor");
-	rc = loop_watch(r->loop, r->work.fd, EPOLLIN | EPOLLET, on_event, r, &r->work.watch, e);
+	rc = loop_watch(r->loop, r->work.fd, EPOLLIN, on_event, r, &r->work.watch, e);
 	if (rc)
 		close(r->work.fd);
 	return rc;
@@ -64,17 +77,15 @@ void rpc_work_unwatch(struct rpc *r)
 
 void rpc_work_begin(struct rpc *r)
 {
-	static const struct itimerspec each = { .it_interval.tv_nsec = RPC_WORK_NS,
-						.it_value.tv_nsec = RPC_WORK_NS };
-	struct sigevent ev = { .sigev_notify = SIGEV_THREAD, .sigev_notify_function = on_timer };
-
-	r->work.has_timer = !timer_create(CLOCK_THREAD_CPUTIME_ID, &ev, &r->work.timer);
-	if (r->work.has_timer)
-		timer_settime(r->work.timer, 0, &each, NULL);
+	r->work.has_thread = !pthread_getcpuclockid(pthread_self(), &r->work.clock) &&
+			     !pthread_create(&r->work.thread, NULL, watch_thread, r);
 }
 
 void rpc_work_end(struct rpc *r)
 {
-	if (r->work.has_timer)
-		timer_delete(r->work.timer);
+	if (!r->work.has_thread)
+		return;
+	atomic_store(&r->work.ending, true);
+	pthread_kill(r->work.thread, SIGNAL);
+	pthread_join(r->work.thread, NULL);
 }

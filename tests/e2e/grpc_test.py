@@ -40,7 +40,7 @@ def profile(address, **opts):
     request.session_id = opts.pop("session", "by-hand")
     request.emit_xspace = opts.pop("emit_xspace", False)
     request.duration_ms = opts.pop("request_duration_ms", 0)
-    for key, value in opts.items():
+    for key, value in {"host_tracer_level": 2, **opts}.items():  # as stock clients have it
         setattr(request.opts, key, value)
     response = xspace.message_class("tensorflow/profiler_service.proto", "tensorflow.ProfileResponse")()
     with grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)]) as channel:
@@ -130,6 +130,7 @@ def test_stock_clients():
         assert not cluster.empty_trace and [t.name for t in cluster.tool_data] == ["host-a.xplane.pb"]
         direct = profile(f"127.0.0.1:{port}", version=1, duration_ms=500)
         assert not direct.empty_trace and [t.name for t in direct.tool_data] == ["xplane.pb"]
+        assert profile(f"127.0.0.1:{port}", version=1, host_tracer_level=0, duration_ms=500).empty_trace
         for address in (f"127.0.0.1:{c.grpc}", f"127.0.0.1:{port}"):
             check_request(address)
         try:
