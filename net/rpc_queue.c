@@ -195,9 +195,9 @@ void rpc_free(struct rpc *r)
 	r->ending = true;
 	pthread_cond_signal(&r->room);
 	pthread_mutex_unlock(&r->lock);
-	rpc_work_unwatch(r);
 	grpc_completion_queue_shutdown(r->cq);
 	pthread_join(r->thread, NULL);
+	rpc_work_unwatch(r);
 	grpc_completion_queue_destroy(r->cq);
 	grpc_shutdown_blocking();
 	pthread_cond_destroy(&r->room);
