@@ -36,6 +36,7 @@
 #define WARM	      1
 #define HOT	      4
 #define TOO_HOT	      8
+#define KNOWN_TOO_HOT 60 /* of an agent's: one message of 1 MiB keeps core for two or three looks */
 #define BAN_NS	      (10 * NS_PER_S)
 #define FIRST_LOOK_NS (10 * NS_PER_MS) /* from one look to the next, at least */
 #define AWAIT_LOOK_NS (100 * NS_PER_MS) /* while first messages are awaited */
@@ -366,7 +367,8 @@ static void remember_known(struct rpc_conns *cs)
 	cs->n_ended = 0;
 }
 
-/* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not come back. */
+/* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not come back:
+ * that begins anew each time it does. */
 static void judge_heat(struct rpc_conns *cs, bool still_busy)
 {
 	for (size_t i = 0; i < cs->n_seen; i++) {
@@ -375,7 +377,9 @@ static void judge_heat(struct rpc_conns *cs, bool still_busy)
 
 		s->heat = more > WARM_BYTES ? s->heat + (more > HOT_BYTES ? HOT : WARM) : 0;
 		s->cooled = s->read;
-		if (s->heat < TOO_HOT || (s->known && !still_busy))
+		if (s->known && !still_busy)
+			s->heat = 0;
+		if (s->heat < (s->known ? KNOWN_TOO_HOT : TOO_HOT))
 			continue;
 		ban(cs, s->end.key, "its frames come faster than they can be processed");
 		cut(s);

@@ -48,4 +48,10 @@ e2e_test(schema "e2e")
 e2e_test(jax "e2e;jax")
 e2e_test(distributed "e2e;jax")
 e2e_test(xprof "e2e;jax")
+
+# An agent reads the annotations of all programs on its machine: steps of another test's would be counted.
+set_tests_properties(e2e/annotations e2e/steps e2e/schema PROPERTIES RESOURCE_LOCK steps)
+if(TEST e2e/pytorch)
+	set_tests_properties(e2e/pytorch PROPERTIES RESOURCE_LOCK steps)
+endif()
 e2e_test(quickstart "release")
