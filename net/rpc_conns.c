@@ -2,10 +2,11 @@
 /*
  * The connections of a server's port, and what they may take while they are unidentified.
  *
- * Core 1.51 bounds neither how many connections an address holds, nor how long one of them keeps core's only thread,
- * nor a message before it is whole. So the sockets are looked at from outside, among this process's descriptors: each time
- * core's thread has worked for RPC_WORK_NS, and while first messages are awaited. A connection that takes too much is disconnected, which to core is the peer's end; its address is banned
- * for a while: no connection of it goes on that carries no admitted call, and the kernel drops its new ones. It drops
+ * Core 1.51 bounds neither how many connections an address holds, nor how long one of them keeps core's only
+ * thread, nor a message before it is whole. So the sockets are looked at from outside, among this process's
+ * descriptors: each time core's thread has worked for RPC_WORK_NS, and while first messages are awaited. A
+ * connection that takes too much is disconnected, which to core is the peer's end; its address is banned for a
+ * while: no connection of it goes on that carries no admitted call, and the kernel drops its new ones. It drops
  * those of an address that has its share of connections, too.
  */
 #include <arpa/inet.h>
@@ -367,8 +368,8 @@ static void remember_known(struct rpc_conns *cs)
 	cs->n_ended = 0;
 }
 
-/* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not come back:
- * that begins anew each time it does. */
+/* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not
+ * come back: that begins anew each time it does. */
 static void judge_heat(struct rpc_conns *cs, bool still_busy)
 {
 	for (size_t i = 0; i < cs->n_seen; i++) {
