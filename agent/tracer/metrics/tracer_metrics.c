@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "metrics": reads numbers about the host into a ring at regular times, always on. A worker reads: on
- * a large host some files of /proc take the kernel milliseconds. A reading has the time at which it was made,
- * even if it is late; while one is being made no other begins, and one that is missed adds no record.
- *
- * The plane "/host:CPU metrics" has one line, "_counters_", with one event per number and reading.
+ * The tracer "metrics": numbers about the host, from /proc (readings.h), at regular times. A worker reads: on a
+ * large host some files of /proc take the kernel milliseconds.
  */
 #include <assert.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "agent/tracer/build_job.h"
+#include "agent/tracer/counters.h"
 #include "agent/tracer/metrics/readings.h"
 #include "agent/tracer/ring_run.h"
-#include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/reasons.h"
-
-/* XProf's id of this line: it cuts TSL's INT64_MAX to 32 bits, which a browser can represent. */
-#define COUNTERS_LINE_ID INT64_C(0xffffffff)
 
 TRACER_DECLARE(metrics);
 
@@ -38,29 +30,11 @@ static const struct setting settings[] = {
 	{ 0 }
 };
 
-/* The worker's while a reading is made. */
-struct reader {
-	struct tracer_metrics *owner; /* loop's thread only; NULL when the tracer is gone */
-	struct readings *proc;
-	int64_t raw_ns;
-	double *row; /* readings_count() values: a record of the ring */
-};
-
 struct tracer_metrics {
 	struct tracer base;
 	struct loop *loop;
-	struct loop_timer timer;
 	int64_t period_ns;
-	struct reader *reader;
-	bool reading;
-	struct ring *ring; /* NULL = off */
-	struct tracer_state state;
-};
-
-struct snapshot {
-	int64_t t0_raw_ns;
-	struct ring_cut *cut;
-	size_t stride; /* the file gets one of so many rows */
+	struct counters *counters; /* NULL = off */
 };
 
 static struct tracer_metrics *to_metrics(const struct tracer *t)
@@ -69,146 +43,56 @@ static struct tracer_metrics *to_metrics(const struct tracer *t)
 	return (struct tracer_metrics *)t;
 }
 
-static size_t row_bytes(const struct reader *r)
+static void read_files(void *arg, int64_t raw_ns, double *row)
 {
-	return readings_count(r->proc) * sizeof(double);
+	readings_read(arg, raw_ns, row);
 }
 
-static struct reader *reader_new(struct tracer_metrics *owner)
+static void close_files(void *arg)
 {
-	struct reader *r = xcalloc(1, sizeof(*r));
-
-	r->owner = owner;
-	r->proc = readings_open("/proc");
-	r->row = xcalloc(1, row_bytes(r));
-	return r;
-}
-
-static void reader_free(struct reader *r)
-{
-	readings_free(r->proc);
-	free(r->row);
-	free(r);
-}
-
-static void read_row(void *arg)
-{
-	struct reader *r = arg;
-
-	r->raw_ns = now_raw_ns();
-	readings_read(r->proc, r->raw_ns, r->row);
-}
-
-static void on_row(void *arg)
-{
-	struct reader *r = arg;
-	struct tracer_metrics *t = r->owner;
-
-	if (!t) {
-		reader_free(r);
-		return;
-	}
-	t->reading = false;
-	ring_add(t->ring, r->raw_ns, r->row, row_bytes(r));
-}
-
-static void on_reading_due(void *arg)
-{
-	struct tracer_metrics *t = arg;
-	int64_t next = t->timer.at_mono_ns + t->period_ns, now = now_mono_ns();
-
-	loop_timer_at(t->loop, &t->timer, next > now ? next : now + t->period_ns, on_reading_due,
-		      t);
-	if (t->reading) { /* a missing point is not one that has not changed */
-		ring_add_loss(t->ring, now_raw_ns(), 1);
-		return;
-	}
-	t->reading = true;
-	loop_work(t->loop, read_row, on_row, t->reader);
-}
-
-static void start_reading(struct tracer_metrics *t, const struct ring_limits *limits)
-{
-	t->ring = ring_new(&(struct ring_conf){ .limits = *limits,
-						.record_bytes = row_bytes(t->reader),
-						.begin_raw_ns = now_raw_ns() });
-	t->timer.at_mono_ns = now_mono_ns();
-	on_reading_due(t);
+	readings_free(arg);
 }
 
 static int metrics_open(struct tracer **out, const struct tracer_env *env, struct err *e)
 {
 	const struct metrics_conf *conf = env->conf;
 	struct tracer_metrics *t = xcalloc(1, sizeof(*t));
+	struct readings *files = readings_open("/proc");
+	const struct counters_source source = { .plane = "/host:CPU metrics",
+						.what = "metrics",
+						.columns = readings_count(files),
+						.read = read_files,
+						.name = readings_name,
+						.free = close_files,
+						.arg = files };
 
 	(void)e;
 	t->base.ops = &tracer_metrics_ops;
 	t->loop = env->loop;
-	t->reader = reader_new(t);
-	if (!readings_files(t->reader->proc)) {
-		t->state.health = TRACER_OFF;
-		snprintf(t->state.reason, sizeof(t->state.reason),
-			 "no file of /proc can be read: mount proc into the agent's container");
-	} else {
-		t->period_ns = NS_PER_S / conf->metrics_hz;
-		start_reading(t, &env->ring);
-	}
+	t->period_ns = NS_PER_S / conf->metrics_hz;
+	if (readings_files(files))
+		t->counters = counters_start(t->loop, &source, t->period_ns, &env->ring);
+	else
+		readings_free(files);
 	*out = &t->base;
 	return 0;
 }
 
 static void metrics_state(const struct tracer *t, struct tracer_state *out)
 {
-	*out = to_metrics(t)->state;
-}
-
-static void snapshot_free(void *arg)
-{
-	struct snapshot *s = arg;
-
-	ring_cut_free(s->cut);
-	free(s);
-}
-
-struct plane {
-	struct xs_builder *b;
-	int64_t t0_raw_ns;
-	size_t n, stride; /* rows so far; the plane gets one of so many */
-};
-
-static bool build_row(void *arg, const struct ring_record *record)
-{
-	struct plane *plane = arg;
-	const double *row = record->data;
-	char text[READINGS_NAME_BYTES];
-
-	if (plane->n++ % plane->stride)
-		return true;
-	for (size_t c = 0; c < record->len / sizeof(*row); c++) {
-		if (!isfinite(row[c]))
-			continue;
-		xs_event(plane->b, readings_name(c, text),
-			 (record->raw_ns - plane->t0_raw_ns) * 1000, 0);
-		xs_stat_double(plane->b, "value", row[c]);
-	}
-	return true;
-}
-
-static uint64_t build(void *arg, struct xs_builder *b)
-{
-	const struct snapshot *s = arg;
-	struct plane plane = { .b = b, .t0_raw_ns = s->t0_raw_ns, .stride = s->stride };
-
-	xs_plane(b, 0, "/host:CPU metrics");
-	xs_line(b, COUNTERS_LINE_ID, "_counters_", s->t0_raw_ns);
-	return ring_cut_each(s->cut, build_row, &plane);
+	*out = (struct tracer_state){ .health = TRACER_OK };
+	if (to_metrics(t)->counters)
+		return;
+	out->health = TRACER_OFF;
+	snprintf(out->reason, sizeof(out->reason),
+		 "no file of /proc can be read: mount proc into the agent's container");
 }
 
 static int64_t metrics_begin(const struct tracer *tracer)
 {
 	const struct tracer_metrics *t = to_metrics(tracer);
 
-	return t->ring ? ring_begin(t->ring) : INT64_MAX;
+	return t->counters ? ring_begin(counters_ring(t->counters)) : INT64_MAX;
 }
 
 static int metrics_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
@@ -216,8 +100,8 @@ static int metrics_arm(struct tracer *tracer, struct tracer_run *run, struct err
 	struct tracer_metrics *t = to_metrics(tracer);
 
 	(void)e;
-	if (t->ring)
-		ring_run_arm(t->ring, run);
+	if (t->counters)
+		ring_run_arm(counters_ring(t->counters), run);
 	return 0;
 }
 
@@ -232,40 +116,29 @@ static size_t choose_row_stride(const struct tracer_metrics *t, const struct tra
 static void metrics_gather(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_metrics *t = to_metrics(tracer);
-	struct snapshot *s;
+	struct tracer_state state;
 
-	if (t->state.health == TRACER_OFF) {
-		tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED, "%s", t->state.reason);
-		run->done(run);
+	if (t->counters) {
+		counters_gather(t->counters, run, choose_row_stride(t, run));
 		return;
 	}
-	s = xcalloc(1, sizeof(*s));
-	s->t0_raw_ns = run->t0_raw_ns;
-	s->stride = choose_row_stride(t, run);
-	s->cut = ring_run_cut(t->ring, run, "metrics", t->period_ns);
-	build_job_start(
-		t->loop, run,
-		&(struct build_job){ .build = build, .free = snapshot_free, .snapshot = s });
+	metrics_state(tracer, &state);
+	tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED, "%s", state.reason);
+	run->done(run);
 }
 
-static void metrics_cancel(struct tracer *t, struct tracer_run *run)
+static void metrics_cancel(struct tracer *tracer, struct tracer_run *run)
 {
-	if (to_metrics(t)->ring)
-		ring_run_cancel(to_metrics(t)->ring, run);
-	build_job_cancel(run);
+	struct tracer_metrics *t = to_metrics(tracer);
+
+	if (t->counters)
+		counters_cancel(t->counters, run);
 }
 
 static void metrics_free(struct tracer *tracer)
 {
-	struct tracer_metrics *t = to_metrics(tracer);
-
-	loop_timer_cancel(t->loop, &t->timer);
-	if (t->reading)
-		t->reader->owner = NULL; /* on_row() frees it */
-	else
-		reader_free(t->reader);
-	ring_free(t->ring);
-	free(t);
+	counters_free(to_metrics(tracer)->counters);
+	free(tracer);
 }
 
 const struct tracer_ops tracer_metrics_ops = {

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of numbers that a worker reads at regular times into a ring, always on, and their plane: one line
+ * "_counters_" with an event per number and reading. A reading has the time at which it was made, even if it is
+ * late. While one is being made no other begins: those missed add no row and count as lost.
+ *
+ * Loop thread, except where a function says otherwise.
+ */
+#ifndef AGENT_TRACER_COUNTERS_H
+#define AGENT_TRACER_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/tracer/ring.h"
+#include "agent/tracer/tracer.h"
+
+#define COUNTERS_NAME_BYTES 64
+
+struct counters_source {
+	const char *plane; /* "/host:CPU metrics" */
+	const char *what; /* the readings, in details of a run: "metrics" */
+	size_t columns; /* of a row */
+
+	/* On a worker. Fills `row`; NaN = no number. raw_ns is now on CLOCK_MONOTONIC_RAW. */
+	void (*read)(void *arg, int64_t raw_ns, double *row);
+
+	/* The name of a column: plain ASCII, may be written to `text`. Any thread; pure. */
+	const char *(*name)(size_t column, char text[COUNTERS_NAME_BYTES]);
+
+	/* On a worker, after the last reading. */
+	void (*free)(void *arg);
+	void *arg;
+};
+
+struct counters;
+
+/* Copies the source, whose texts are constant, and owns its arg. */
+struct counters *counters_start(struct loop *loop, const struct counters_source *source,
+				int64_t period_ns, const struct ring_limits *limits);
+
+/* A reading under way is not waited for. NULL is fine. */
+void counters_free(struct counters *c);
+
+struct ring *counters_ring(const struct counters *c);
+
+/* For ops->gather(): the part has one of `stride` rows. */
+void counters_gather(struct counters *c, struct tracer_run *run, size_t stride);
+
+/* For ops->cancel(). */
+void counters_cancel(struct counters *c, struct tracer_run *run);
+
+#endif
