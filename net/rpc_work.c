@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
@@ -35,6 +36,10 @@ static void *watch_thread(void *arg)
 	has_timer = !timer_create(r->work.clock, &ev, &timer);
 	if (has_timer)
 		timer_settime(timer, 0, &each, NULL);
+	else
+		log_warn("NET-GRPC",
+			 "reason=\"no timer (RLIMIT_SIGPENDING?): a flood of one peer is not "
+			 "noticed\"");
 	while (!atomic_load(&r->work.ending)) {
 		if (sigwaitinfo(&set, NULL) == SIGNAL)
 			eventfd_write(r->work.fd, 1);
