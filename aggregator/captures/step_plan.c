@@ -112,10 +112,11 @@ static int check_step(const struct step_plan *p, const struct step_report *repor
 	}
 	if (p->t0_ns < earliest_ns)
 		return err_set(e, ERR_INVALID,
-			       "step %" PRId64 " comes in %" PRId64
-			       " ms: too soon for hosts that take "
-			       "%" PRId64 " ms to get ready",
+			       "step %" PRId64 " comes in %" PRId64 " ms, or %" PRId64
+			       " ms earlier: too soon for hosts that take %" PRId64
+			       " ms to get ready",
 			       p->step, (p->begins_ns - now_ns) / NS_PER_MS,
+			       (p->begins_ns - p->t0_ns) / NS_PER_MS,
 			       (earliest_ns - now_ns) / NS_PER_MS);
 	return 0;
 }

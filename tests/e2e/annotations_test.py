@@ -166,10 +166,11 @@ def test_programs():
             "NVTX_INJECTION64_PATH": str(BIN.resolve() / "libtutti_nvtx.so")})
         python, child = map(int, wait_until("Python", lambda: c.log("burst-python")).split())
         session = capture_from_python(c)
+        c.wait_rings(3)
         killed = annotator(c, "killed", KILLED_AFTER)
         begun = time.monotonic()
         assert killed.wait(30 * SLOW) == -9
-        _, doc = c.tutti("snapshot", "--last", f"{math.ceil(time.monotonic() - begun) + 2}s", "--json", check=0)
+        _, doc = c.tutti("snapshot", "--last", f"{math.ceil(time.monotonic() - begun) + 1}s", "--json", check=0)
         found = planes(c, doc)
         check_program(found[plain.pid], 2)
         check_killed(found[killed.pid])

@@ -3,7 +3,7 @@
 import time
 
 from lib import xspace
-from lib.cluster import SLOW, Cluster, main, wait_until
+from lib.cluster import SLOW, Cluster, main
 
 HOSTS = {"host-a": [], "host-b": ["--test-clock-offset", "5s"], "host-c": ["--test-clock-offset", "-3s"]}
 BOUND_PS = 1_000_000_000  # bursts of two hosts are this near each other: 1 ms
@@ -40,7 +40,7 @@ def test_snapshot():
     """The last seconds, then the same window again by its instant: the same marks at the same times, nothing stopped."""
     with Cluster() as c:
         start(c)
-        time.sleep(3.2)
+        c.wait_rings(3)
         _, doc = c.tutti("snapshot", "--last", "3s", "--json", check=0)
         assert doc["snapshot"] and doc["duration_ns"] == 3_000_000_000, doc
         assert [h["state"] for h in doc["hosts"]] == ["complete"] * 3, doc["hosts"]
@@ -66,7 +66,7 @@ def test_series():
     """Windows of a second: no gap, no mark twice, none lost; only the last sessions stay."""
     with Cluster() as c:
         start(c)
-        time.sleep(1.5)
+        c.wait_rings(1.5)
         _, doc = c.tutti("snapshot", "--every", "1s", "--for", "5s", "--keep", "3", "--json", check=0)
         rows = doc["snapshots"]
         assert [r["number"] for r in rows] == list(range(1, 6)), rows
@@ -91,8 +91,7 @@ def test_reach():
     """What rings do not reach: refused if it is all of the window, else the host says what it lacks."""
     with Cluster() as c:
         start(c, "--ring-seconds", "3")
-        wait_until("the rings' reach", lambda: all(t.get("begin_ns") for h in c.get("/api/v1/hosts")["hosts"] for t in h["tracers"]
-                                                   if t["name"] in ("cpu", "metrics", "marks") and t["state"] != "off"))
+        c.wait_rings(0)
         time.sleep(4)
         code, doc = c.tutti("snapshot", "--last", "8s", "--json")
         assert code == 3 and all(h["state"] == "partial" and h["reason"] == "window-cut" for h in doc["hosts"]), doc

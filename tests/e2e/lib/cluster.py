@@ -217,6 +217,14 @@ class Cluster:
             return len(good if calibrated else up) >= n
         wait_until(f"{n} hosts", there, 30)
 
+    def wait_rings(self, seconds):
+        """Until the rings of all hosts hold the last `seconds`: an agent that is younger has less."""
+        def reach(tracer):
+            return 0 < tracer.get("begin_ns", 0) <= time.time_ns() - seconds * 1e9
+        wait_until(f"rings of {seconds:g} s", lambda: all(
+            reach(t) for h in self.hosts().values() for t in h["tracers"]
+            if t["name"] in ("cpu", "metrics", "marks") and t["state"] != "off"), 30 + seconds)
+
     def tutti(self, *args, check=None, timeout=120):
         """Runs the command line; returns (exit code, JSON document or text)."""
         env = {**os.environ, "TUTTI_SERVER": self.url}
