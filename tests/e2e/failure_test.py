@@ -42,6 +42,16 @@ def test_three_kinds_of_failure():
         print(f"     committed {took:.1f} s after the request; {got}")
 
 
+def wait_for_record(c):
+    """The one file that stays of a failed capture; its ledger goes after the answer."""
+    def alone():
+        files = [f for f in c.store.rglob("*") if f.is_file()]
+        return files if len(files) == 1 else None
+    left, = wait_until("the ledger to go", alone)
+    assert left.parent == c.store / "tutti/failed", left
+    return left
+
+
 def test_all_dead():
     with Cluster() as c:
         c.aggregator()
@@ -53,8 +63,7 @@ def test_all_dead():
         wait_until("the loss to be seen", lambda: all(h["state"] == "lost" for h in c.hosts().values()))
         assert c.tutti("capture", "--duration", "1s")[0] == 4
         assert c.tutti("sessions", "--json")[1]["sessions"] == []
-        left, = [f for f in c.store.rglob("*") if f.is_file()]
-        assert left.parent == c.store / "tutti/failed", left
+        left = wait_for_record(c)
         c.kill("aggregator")
         c.aggregator()
         assert c.get(f"/api/v1/captures/{left.stem}")["state"] == "failed"
@@ -78,8 +87,7 @@ def test_killed_while_recording_all():
         c.kill("one")
         assert p.wait(30 * SLOW) == 4
         assert c.tutti("sessions", "--json")[1]["sessions"] == []
-        left, = [f for f in c.store.rglob("*") if f.is_file()]
-        assert left.parent == c.store / "tutti/failed", left
+        left = wait_for_record(c)
         # Whoever asks later, of another aggregator, is told so all the same.
         c.kill("aggregator")
         c.aggregator()

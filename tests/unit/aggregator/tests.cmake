@@ -26,6 +26,10 @@ foreach(t captures/capture captures/deadline captures/durable captures/held capt
 		fleet/outbox ingest/ingest link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
+if(TUTTI_SANITIZE STREQUAL thread)	# there their waiting is real
+	set_tests_properties(unit/aggregator/captures/held_test unit/aggregator/captures/retry_test unit/aggregator/captures/durable_test
+		PROPERTIES COST 10)
+endif()
 # Over real sockets: HTTP, and what the kernel stamps.
 foreach(t api/access api/api time/time_service)
 	unit_test(aggregator/${t}_test USES aggregator_core PKG jansson zlib SRC ${fleet})
