@@ -54,13 +54,10 @@ def test_snapshot():
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(end // 10**9)) + f".{end % 10**9:09d}Z"
         _, again = c.tutti("snapshot", "--last", "3s", "--ending-at", stamp, "--json", check=0)
         assert again["t0_ns"] == doc["t0_ns"] and again["session"] != doc["session"], again
-        bounds = {h["host"]: h["clock_bound_ns"] * 1000 for d in (doc, again) for h in d["hosts"]}
         for host, m in marks(c, again).items():
-            same = set(m) & set(found[host])
-            assert len(same) >= 3 and all(abs(m[t] - found[host][t]) < BOUND_PS for t in same), host
-            for at in [(m | found[host])[t] for t in set(m) ^ set(found[host])]:
-                # A model that has learnt since may put it on the other side of an edge.
-                assert min(at, 3e12 - at) <= 2 * bounds[host], (host, at, bounds[host])
+            assert set(found[host]) <= set(m) and all(abs(m[t] - at) < BOUND_PS for t, at in found[host].items()), host
+            for t in set(m) - set(found[host]):  # on a busy machine a burst's mark may arrive when the file is made
+                assert m[t] > 2e12, (host, t, m[t])
         _, older = c.tutti("snapshot", "--last", "1s", "--ending-at", "now-2s", "--json", check=0)
         age = time.time_ns() - older["t0_ns"] - older["duration_ns"]
         assert 2e9 <= age < 2e9 + 30e9 * SLOW, age
