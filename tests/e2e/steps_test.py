@@ -35,12 +35,12 @@ def wait_known(c, n=3):
 
 
 def check_steps(c, doc, first, last):
-    """Where the guard is shorter than a step, as it is on a quiet machine, there is no other step before."""
+    """Where the guard and what the job is late by are shorter than a step, as on a quiet machine, there is no other step before."""
     assert doc["at_step"]["step"] == first, doc["at_step"]
     for h in doc["hosts"]:
         seen = h["steps"]
         assert seen["first"] <= first and seen["last"] == last, (h["host"], seen, doc["at_step"])
-        assert seen["first"] == first or doc["at_step"]["guard_ns"] > PERIOD_S * 1e9, (h["host"], seen, doc["at_step"])
+        assert seen["first"] == first or doc["at_step"]["guard_ns"] > PERIOD_S * 1e9 / 2, (h["host"], seen, doc["at_step"])
         space = xspace.load(c.logdir / "plugins/profile" / doc["session"] / h["file"])
         marks = xspace.plane(space, "/host:CPU marks")
         names = [name for name, *_ in xspace.events(marks)]
