@@ -167,8 +167,8 @@ def test_programs():
         python, child = map(int, wait_until("Python", lambda: c.log("burst-python")).split())
         session = capture_from_python(c)
         c.wait_rings(3)
-        killed = annotator(c, "killed", KILLED_AFTER)
         begun = time.monotonic()
+        killed = annotator(c, "killed", KILLED_AFTER)
         assert killed.wait(30 * SLOW) == -9
         _, doc = c.tutti("snapshot", "--last", f"{math.ceil(time.monotonic() - begun) + 1}s", "--json", check=0)
         found = planes(c, doc)
