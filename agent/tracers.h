@@ -14,7 +14,8 @@
 	ROW(metrics) /* numbers from /proc, ten times a second */ \
 	ROW(nvml) /* numbers about NVIDIA devices, always on */ \
 	ROW(annotations) /* what programs write into shared memory, always on */ \
-	ROW(marks) /* marks that processes send through the local socket */
+	ROW(marks) /* marks that processes send through the local socket */ \
+	ROW(logs) /* what programs log: files, containers, the journal; where it is asked for */
 
 #define TRACERS_DECLARE(name) TRACER_DECLARE(name);
 TRACERS(TRACERS_DECLARE)

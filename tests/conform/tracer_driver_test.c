@@ -20,6 +20,7 @@
 #include "tests/conform/tracer_conform.h"
 #include "tests/lib/check.h"
 #include "tests/lib/fake_profiler.h"
+#include "tests/lib/temp_dir.h"
 
 #define UNPRIVILEGED 65534
 
@@ -41,6 +42,17 @@ static void annotate(void *arg, int64_t raw_ns)
 		TUTTI_SCOPE("an annotation of some length, so that the ring fills");
 		tutti_counter("i", i);
 	}
+}
+
+static void log_lines(void *arg, int64_t raw_ns)
+{
+	FILE *f = fopen(arg, "a");
+
+	(void)raw_ns;
+	CHECK(f);
+	for (int i = 0; i < 20; i++)
+		fprintf(f, "INFO: a log line of some length, so that the ring fills\n");
+	CHECK(!fclose(f));
 }
 
 static const struct tracer_ops *find_driver(const char *name)
@@ -79,7 +91,7 @@ int main(int argc, char **argv)
 	struct fake_profiler *fake = NULL;
 	struct ring_limits small = { .bytes = RING_BYTES_MIN };
 	struct err e;
-	char *flags;
+	char *flags, *log = NULL;
 
 	CHECK(argc > 1);
 	if (argc > 3 && !strcmp(argv[3], "--unprivileged") && !getuid())
@@ -97,7 +109,13 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "annotations"))
 		s.feed = annotate;
-	flags = make_flags(argc > 2 ? argv[2] : "", &fake, s.env.loop, s.env.rpc);
+	if (!strcmp(argv[1], "logs")) {
+		s.feed = log_lines;
+		s.arg = log = xasprintf("%s/a.log", temp_dir());
+		log_lines(log, 0);
+	}
+	flags = log ? xasprintf("--logs=%s --logs-rate=100000", log)
+		    : make_flags(argc > 2 ? argv[2] : "", &fake, s.env.loop, s.env.rpc);
 	s.flags = flags;
 	tracer_conform(&s);
 	fake_profiler_free(fake);
@@ -106,5 +124,6 @@ int main(int argc, char **argv)
 	rpc_free(s.env.rpc);
 	loop_free(s.env.loop);
 	free(flags);
+	free(log);
 	return 0;
 }
