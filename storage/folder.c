@@ -94,11 +94,11 @@ void folder_prune(int root, const char *key)
 	free(path);
 }
 
-/* ENOENT for anything that is not a regular file: it is not an object. */
+/* Anything but a regular file is no object: EISDIR for a folder, else ENXIO. */
 static int stat_object(const struct stat *st, struct store_stat *out)
 {
 	if (!S_ISREG(st->st_mode)) {
-		errno = ENOENT;
+		errno = S_ISDIR(st->st_mode) ? EISDIR : ENXIO;
 		return -1;
 	}
 	out->size = (uint64_t)st->st_size;
@@ -124,8 +124,6 @@ int folder_open_file(int folder, const char *leaf, struct store_stat *out)
 	/* O_NONBLOCK: a foreign FIFO must not block. */
 	int fd = openat(folder, leaf, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if (fd < 0 && errno == ENXIO)
-		errno = ENOENT;
 	if (fd < 0)
 		return -1;
 	if (fstat(fd, &st) || stat_object(&st, out)) {

@@ -24,7 +24,8 @@ int folder_sync(int fd);
 /* Removes the empty folders above `key`, beginning with the innermost. */
 void folder_prune(int root, const char *key);
 
-/* Opens one object in a folder; ENOENT unless it is a regular file, but ELOOP if what is to be opened is a link. */
+/* Opens one object in a folder: EISDIR if a folder has its name, ENXIO if another kind of file has, and ELOOP if what
+ * is to be opened is a link. */
 int folder_stat(int folder, const char *leaf, struct store_stat *out);
 int folder_open_file(int folder, const char *leaf, struct store_stat *out);
 

@@ -6,7 +6,8 @@
  * STORE_PART_MAX in a part; no part is ".", ".." or starts with ".tmp-" (file:// writes there).
  * Parentheses are for XProf, whose caches beside the sessions' files have names like
  * "jit_f(12).hlo_proto.pb". store_*() checks the key before it calls the back end. No key may be the
- * folder of another ("a" beside "a/b"): file:// refuses the second with ERR_INVALID.
+ * folder of another ("a" beside "a/b"): file:// refuses the second with ERR_INVALID, and so it does to read the
+ * folder, or any other file that is no object; elsewhere that is ERR_NOT_FOUND.
  *
  * Conditional puts: a put may be create-only (STORE_ABSENT); there is no other condition. Every real store
  * supports this one. "Replace only the version that I read" is broken in some (Ceph 16 refuses the right

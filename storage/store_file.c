@@ -246,6 +246,10 @@ static int object_open(struct store *store, const char *key, int *fd, struct sto
 		return err_set(e, ERR_NOT_FOUND, "there is no such object");
 	if (errno == ELOOP)
 		return err_set(e, ERR_INVALID, "it or one of its folders is a link");
+	if (errno == EISDIR)
+		return err_set(e, ERR_INVALID, "it is a folder");
+	if (errno == ENXIO)
+		return err_set(e, ERR_INVALID, "it is no regular file");
 	return err_errno(e, "open");
 }
 

@@ -40,6 +40,12 @@ static void drop(struct store *s, const char *key)
 	CHECK_OK(store_remove(s, key, any_time(), &e), e);
 }
 
+/* A key that others have as their folder. */
+static bool is_no_object(int rc)
+{
+	return rc == ERR_NOT_FOUND || rc == ERR_INVALID;
+}
+
 static void test_put_get(struct store *s)
 {
 	struct buf b = BUF_INIT;
@@ -54,7 +60,7 @@ static void test_put_get(struct store *s)
 	check_text(s, "a/one", "second, and longer");
 	put_text(s, "a/one", "3");
 	check_text(s, "a/one", "3");
-	CHECK_EQ(get_range(s, "a", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK(is_no_object(get_range(s, "a", 0, 1, &b, NULL, &e)));
 	CHECK_EQ(get_range(s, "a/one/two", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
 	drop(s, "a/one");
 	buf_release(&b);
@@ -130,7 +136,7 @@ static void test_stat(struct store *s)
 	CHECK_STR(buf_str(&b), "se");
 	CHECK_OK(store_put(s, &put, &again, &e), e);
 	CHECK(strcmp(again.tag, st.tag) != 0);
-	CHECK_EQ(store_stat(s, "st", any_time(), &st, &e), ERR_NOT_FOUND);
+	CHECK(is_no_object(store_stat(s, "st", any_time(), &st, &e)));
 	drop(s, "st/at");
 	buf_release(&b);
 }

@@ -262,7 +262,7 @@ static void test_removed(void)
 	store_free(s);
 }
 
-/* FIFOs, odd names and folders are no objects. */
+/* FIFOs, odd names and folders are no objects. What stands in an object's place is not taken for missing. */
 static void test_foreign_files(void)
 {
 	struct store *s = open_store("foreign_files");
@@ -275,7 +275,11 @@ static void test_foreign_files(void)
 	plant(s, "caret^", 0);
 	put(s, "a/b");
 	CHECK_EQ(count_keys(s), 1);
-	CHECK_EQ(get_range(s, "fifo", 0, 1, &b, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(get_range(s, "fifo", 0, 1, &b, NULL, &e), ERR_INVALID);
+	CHECK_STR(e.msg, "get fifo: it is no regular file");
+	CHECK_EQ(get_range(s, "a", 0, 1, &b, NULL, &e), ERR_INVALID);
+	CHECK_STR(e.msg, "get a: it is a folder");
+	CHECK_EQ(store_stat(s, "a", any_time(), NULL, &e), ERR_INVALID);
 	CHECK_EQ(store_put_bytes(s, "a", "x", 1, 0, any_time(), &e), ERR_INVALID);
 	CHECK_EQ(store_put_bytes(s, "a/b/c", "x", 1, 0, any_time(), &e), ERR_INVALID);
 	drop(s, "a");
