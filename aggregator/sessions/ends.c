@@ -14,25 +14,50 @@
 
 /* ---- removal ---- */
 
+/* Whose end it is; `owner` is NULL before its record is in the store. */
+struct end {
+	struct store *store;
+	const json_t *record;
+	struct ownership *owner;
+};
+
+/* Before each change of the store. */
+static int check_owner(const struct end *end, struct err *e)
+{
+	return end->owner ? ownership_check(end->owner, e) : 0;
+}
+
+static int remove_keys(const struct end *end, const struct session_keys *keys, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < keys->n && !rc; i++) {
+		rc = check_owner(end, e);
+		if (!rc)
+			rc = session_remove_key(end->store, keys->items[i], e);
+	}
+	return rc;
+}
+
 /* Lists first, then removes: a listing may be wrong if its keys are removed meanwhile. */
-static int remove_prefix(struct store *s, const char *prefix, struct err *e)
+static int remove_prefix(const struct end *end, const char *prefix, struct err *e)
 {
 	struct session_keys found = { 0 };
-	int rc = session_list_keys(s, prefix, NULL, session_keys_add, &found, e);
+	int rc = session_list_keys(end->store, prefix, NULL, session_keys_add, &found, e);
 
-	for (size_t i = 0; i < found.n && !rc; i++)
-		rc = session_remove_key(s, found.items[i], e);
+	if (!rc)
+		rc = remove_keys(end, &found, e);
 	session_keys_release(&found);
 	return rc;
 }
 
-static int remove_files(struct store *s, const json_t *record, struct err *e)
+static int remove_files(const struct end *end, struct err *e)
 {
 	char directory[SESSION_KEY_BYTES];
 
-	session_directory(json_get_text(record, "session"), json_get_text(record, "run"),
+	session_directory(json_get_text(end->record, "session"), json_get_text(end->record, "run"),
 			  directory);
-	return remove_prefix(s, directory, e);
+	return remove_prefix(end, directory, e);
 }
 
 int session_remove_orphans(struct store *s, const char *session, const char *run, struct err *e)
@@ -48,7 +73,7 @@ int session_remove_orphans(struct store *s, const char *session, const char *run
 	if (rc != ERR_NOT_FOUND)
 		return rc;
 	session_directory(session, run, key);
-	return remove_prefix(s, key, e);
+	return remove_prefix(&(struct end){ .store = s }, key, e);
 }
 
 /* ---- files that the manifest does not name ---- */
@@ -111,18 +136,18 @@ static json_t *names_of_hosts(const json_t *record)
 }
 
 /* Left by uploads that failed, and XProf would show them. */
-static int remove_unlisted(struct store *s, const json_t *manifest, const json_t *record,
-			   struct err *e)
+static int remove_unlisted(const struct end *end, const json_t *manifest, struct err *e)
 {
 	char directory[SESSION_KEY_BYTES];
-	struct unlisted u = { .named = names_of_files(manifest), .hosts = names_of_hosts(record) };
+	struct unlisted u = { .named = names_of_files(manifest),
+			      .hosts = names_of_hosts(end->record) };
 	int rc;
 
-	session_directory(json_get_text(record, "session"), json_get_text(record, "run"),
+	session_directory(json_get_text(end->record, "session"), json_get_text(end->record, "run"),
 			  directory);
-	rc = session_list_keys(s, directory, NULL, add_unlisted, &u, e);
-	for (size_t i = 0; i < u.found.n && !rc; i++)
-		rc = session_remove_key(s, u.found.items[i], e);
+	rc = session_list_keys(end->store, directory, NULL, add_unlisted, &u, e);
+	if (!rc)
+		rc = remove_keys(end, &u.found, e);
 	session_keys_release(&u.found);
 	json_decref(u.hosts);
 	json_decref(u.named);
@@ -132,15 +157,18 @@ static int remove_unlisted(struct store *s, const json_t *manifest, const json_t
 /* ---- a retry that was not committed ---- */
 
 /* The session is as it was before the retry. */
-static int undo_retry(struct store *s, const json_t *record, struct err *e)
+static int undo_retry(const struct end *end, struct err *e)
 {
 	json_t *manifest = NULL;
-	int rc = session_load_manifest(s, json_get_text(record, "session"), &manifest, e);
+	int rc = session_load_manifest(end->store, json_get_text(end->record, "session"), &manifest,
+				       e);
 
+	if (rc == ERR_NOT_FOUND)
+		return 0;
 	if (!rc)
-		rc = remove_unlisted(s, manifest, record, e);
+		rc = remove_unlisted(end, manifest, e);
 	json_decref(manifest);
-	return rc == ERR_NOT_FOUND ? 0 : rc;
+	return rc;
 }
 
 /* ---- the ends ---- */
@@ -155,72 +183,80 @@ static const json_t *document_of(const json_t *record)
 	return json_object_get(json_object_get(record, "end"), "document");
 }
 
-/* Files that no upload has confirmed are removed before readers come. The index entry first: one without a manifest is removed together with the ledger that names it, but a session
- * without an entry would stay hidden. */
-static int commit(struct store *s, const json_t *record, struct err *e)
+/* Files that no upload has confirmed are removed before readers come. The index entry first: one without a manifest
+ * is removed together with the ledger that names it, but a session without an entry would stay hidden. */
+static int commit(const struct end *end, struct err *e)
 {
-	const char *session = json_get_text(record, "session");
-	const json_t *manifest = document_of(record);
+	const char *session = json_get_text(end->record, "session");
+	const json_t *manifest = document_of(end->record);
 	char key[SESSION_KEY_BYTES];
-	int rc = remove_unlisted(s, manifest, record, e);
+	int rc = remove_unlisted(end, manifest, e);
 
 	if (!rc)
-		rc = session_index_put(s, session, manifest, e);
+		rc = check_owner(end, e);
+	if (!rc)
+		rc = session_index_put(end->store, session, manifest, e);
+	if (!rc)
+		rc = check_owner(end, e);
 	session_record_key(session, "manifest.json", key);
-	return rc ? rc : session_put_json(s, key, manifest, 0, e);
+	return rc ? rc : session_put_json(end->store, key, manifest, 0, e);
 }
 
-static int fail(struct store *s, const json_t *record, struct err *e)
+static int fail(const struct end *end, struct err *e)
 {
 	int rc;
 
-	if (is_retry(record))
-		return undo_retry(s, record, e);
-	rc = session_record_failure(s, json_get_text(record, "session"), document_of(record), e);
-	return rc ? rc : remove_files(s, record, e);
+	if (is_retry(end->record))
+		return undo_retry(end, e);
+	rc = check_owner(end, e);
+	if (!rc)
+		rc = session_record_failure(end->store, json_get_text(end->record, "session"),
+					    document_of(end->record), e);
+	return rc ? rc : remove_files(end, e);
 }
 
 /* The manifest first: what it names is no longer whole. */
-static int delete (struct store *s, const json_t *record, struct err *e)
+static int delete (const struct end *end, struct err *e)
 {
-	const char *session = json_get_text(record, "session");
+	const char *session = json_get_text(end->record, "session");
 	char key[SESSION_KEY_BYTES];
-	int rc;
+	int rc = check_owner(end, e);
 
 	session_record_key(session, "manifest.json", key);
-	rc = session_remove_key(s, key, e);
 	if (!rc)
-		rc = remove_files(s, record, e);
+		rc = session_remove_key(end->store, key, e);
 	if (!rc)
-		rc = session_index_remove(s, session, json_get_text(record, "run"), e);
+		rc = remove_files(end, e);
+	if (!rc)
+		rc = session_index_remove(end->store, session, json_get_text(end->record, "run"),
+					  e);
 	session_record_key(session, "", key);
-	return rc ? rc : remove_prefix(s, key, e);
+	return rc ? rc : remove_prefix(end, key, e);
 }
 
 /* Before a record with that end is stored in a full store: removes what the end drops anyway. */
-static int make_no_room(struct store *s, const json_t *record, struct err *e)
+static int make_no_room(const struct end *end, struct err *e)
 {
-	(void)s;
 	return err_set(e, ERR_FULL, "the store is full, and session %s drops nothing",
-		       json_get_text(record, "session"));
+		       json_get_text(end->record, "session"));
 }
 
-static int drop_files(struct store *s, const json_t *record, struct err *e)
+static int drop_files(const struct end *end, struct err *e)
 {
-	return is_retry(record) ? undo_retry(s, record, e) : remove_files(s, record, e);
+	return is_retry(end->record) ? undo_retry(end, e) : remove_files(end, e);
 }
 
 /* The entry is made anew from the manifest if the store takes nothing more. */
-static int drop_index(struct store *s, const json_t *record, struct err *e)
+static int drop_index(const struct end *end, struct err *e)
 {
-	return session_index_remove(s, json_get_text(record, "session"),
-				    json_get_text(record, "run"), e);
+	return session_index_remove(end->store, json_get_text(end->record, "session"),
+				    json_get_text(end->record, "run"), e);
 }
 
 static const struct {
 	const char *state;
-	int (*carry_out)(struct store *s, const json_t *record, struct err *e);
-	int (*make_room)(struct store *s, const json_t *record, struct err *e);
+	int (*carry_out)(const struct end *end, struct err *e);
+	int (*make_room)(const struct end *end, struct err *e);
 } ends[] = {
 	{ "committed", commit, make_no_room },
 	{ "failed", fail, drop_files },
@@ -250,23 +286,37 @@ bool ledger_end_removes_files(const json_t *record)
 	return strcmp(json_get_text(json_object_get(record, "end"), "state"), "committed") != 0;
 }
 
-int ledger_carry_out(struct store *s, const json_t *record, struct err *e)
+int ledger_carry_out(struct store *s, const json_t *record, unsigned int n, struct err *e)
 {
+	struct ownership owner = { .store = s, .record = record, .n = n };
+	const struct end end = { s, record, &owner };
 	size_t i;
 	int rc = find_end(record, &i, e);
 
 	if (!rc)
-		rc = ends[i].carry_out(s, record, e);
-	return rc ? rc : ledger_remove(s, json_get_text(record, "session"), e);
+		rc = ends[i].carry_out(&end, e);
+	if (!rc)
+		rc = ledger_remove(&owner, e);
+	if (!owner.is_gone)
+		return rc;
+	return session_remove_orphans(s, json_get_text(record, "session"),
+				      json_get_text(record, "run"), e);
 }
 
-/* Removes files only of what has no manifest, or that the manifest does not name: readers do not see them. */
-static int make_room(struct store *s, const json_t *record, struct err *e)
+/* Removes files only of what has no manifest, or that the manifest does not name: readers do not see them. Not of a
+ * session that another owner may have ended: its files are that one's. */
+static int make_room(struct store *s, const json_t *record, unsigned int n, struct err *e)
 {
+	const char *session = json_get_text(record, "session");
+	bool is_there = true;
 	size_t i;
 	int rc = find_end(record, &i, e);
 
-	return rc ? rc : ends[i].make_room(s, record, e);
+	if (!rc && n)
+		rc = ledger_check(s, session, n, &is_there, e);
+	if (!rc && !is_there)
+		rc = err_set(e, ERR_EXISTS, "another aggregator has ended session %s", session);
+	return rc ? rc : ends[i].make_room(&(struct end){ s, record, NULL }, e);
 }
 
 int ledger_put_end(struct store *s, const json_t *record, unsigned int *n, struct err *e)
@@ -276,7 +326,7 @@ int ledger_put_end(struct store *s, const json_t *record, unsigned int *n, struc
 
 	if (rc != ERR_FULL)
 		return rc;
-	rc = make_room(s, record, e);
+	rc = make_room(s, record, *n, e);
 	return rc ? rc : ledger_put(s, session, record, n, e);
 }
 
@@ -295,30 +345,33 @@ static json_t *deletion_of(const json_t *manifest)
 }
 
 /* A retry that an earlier run left ends here. */
-static int put_deletion(struct store *s, const char *session, const json_t *record, struct err *e)
+static int put_deletion(struct store *s, const char *session, const json_t *record, unsigned int *n,
+			struct err *e)
 {
 	json_t *there = NULL;
-	unsigned int n = 0;
-	int rc = ledger_load(s, session, &there, &n, e);
+	int rc;
 
+	*n = 0;
+	rc = ledger_load(s, session, &there, n, e);
 	json_decref(there);
 	if (rc && rc != ERR_NOT_FOUND)
 		return rc;
-	return ledger_put_end(s, record, &n, e);
+	return ledger_put_end(s, record, n, e);
 }
 
 int session_delete(struct store *s, const char *session, bool *begun, struct err *e)
 {
 	json_t *manifest = NULL, *record;
+	unsigned int n;
 	int rc = session_load_manifest(s, session, &manifest, e);
 
 	*begun = !rc;
 	if (rc)
 		return rc;
 	record = deletion_of(manifest);
-	rc = put_deletion(s, session, record, e);
+	rc = put_deletion(s, session, record, &n, e);
 	if (!rc)
-		rc = ledger_carry_out(s, record, e);
+		rc = ledger_carry_out(s, record, n, e);
 	json_decref(record);
 	json_decref(manifest);
 	return rc;

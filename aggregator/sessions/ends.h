@@ -28,7 +28,9 @@ bool ledger_end_removes_files(const json_t *record);
 MUST_CHECK int ledger_put_end(struct store *s, const json_t *record, unsigned int *n,
 			      struct err *e);
 
-/* Does what the end says, then removes the ledger. The record is in the store. */
-MUST_CHECK int ledger_carry_out(struct store *s, const json_t *record, struct err *e);
+/* Does what the end says, then removes the ledger. The record is in the store, with number `n`. ERR_EXISTS if another
+ * owner has the session now; 0 also if another one has carried the end out. */
+MUST_CHECK int ledger_carry_out(struct store *s, const json_t *record, unsigned int n,
+				struct err *e);
 
 #endif

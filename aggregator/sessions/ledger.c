@@ -40,7 +40,7 @@ struct ledger_job {
 	struct store *store;
 	struct ledger_change change;
 	json_t *record;
-	json_t *head; /* what the ledger adds to a record */
+	json_t *head; /* what each record begins with */
 	const char *session, *run; /* the ledger's */
 	unsigned int n;
 	bool is_held, end_is_durable, carried_out;
@@ -107,11 +107,15 @@ static json_t *head_json(const struct ledger *l)
 
 static int make_record(struct ledger_job *job)
 {
-	int rc = job->change.make(job->change.arg, &job->record, &job->e);
+	json_t *made;
+	int rc = job->change.make(job->change.arg, &made, &job->e);
 
-	if (!rc)
-		json_object_update(job->record, job->head);
-	return rc;
+	if (rc)
+		return rc;
+	job->record = json_copy(job->head);
+	json_object_update(job->record, made);
+	json_decref(made);
+	return 0;
 }
 
 /* What this run has stored since another one ended the session. */
@@ -123,13 +127,15 @@ static void leave_lost(const struct ledger_job *job)
 		log_error("AGG-LEDGER", "session=%s reason=\"%s\"", job->session, e.msg);
 }
 
-/* Time has passed since the end was stored: another aggregator may own the session, or may have done it all. */
-static void carry_on(struct ledger_job *job)
+static void put_record(struct ledger_job *job)
 {
-	bool is_there = true;
+	bool has_end = ledger_has_end(job->record);
 
-	job->rc = ledger_check(job->store, job->session, job->n, &is_there, &job->e);
-	job->carried_out = !job->rc && !is_there;
+	job->rc = has_end ? ledger_put_end(job->store, job->record, &job->n, &job->e)
+			  : ledger_put(job->store, job->session, job->record, &job->n, &job->e);
+	job->end_is_durable = has_end && !job->rc;
+	if (job->rc == ERR_EXISTS)
+		leave_lost(job);
 }
 
 static void run_write(void *arg)
@@ -137,26 +143,14 @@ static void run_write(void *arg)
 	struct ledger_job *job = arg;
 
 	job->rc = job->record ? 0 : make_record(job);
-	if (job->rc)
+	if (!job->rc && !job->end_is_durable)
+		put_record(job);
+	if (job->rc || !job->end_is_durable)
 		return;
-	if (job->end_is_durable) {
-		carry_on(job);
-	} else {
-		bool has_end = ledger_has_end(job->record);
-
-		job->rc = has_end ? ledger_put_end(job->store, job->record, &job->n, &job->e)
-				  : ledger_put(job->store, job->session, job->record, &job->n,
-					       &job->e);
-		job->end_is_durable = has_end && !job->rc;
-	}
-	if (job->rc == ERR_EXISTS)
-		leave_lost(job);
-	if (job->rc || job->carried_out)
+	if (job->is_held && ledger_end_removes_files(job->record))
 		return;
-	if (job->end_is_durable && !(job->is_held && ledger_end_removes_files(job->record))) {
-		job->rc = ledger_carry_out(job->store, job->record, &job->e);
-		job->carried_out = !job->rc;
-	}
+	job->rc = ledger_carry_out(job->store, job->record, job->n, &job->e);
+	job->carried_out = !job->rc;
 }
 
 static void done_write(void *arg);

@@ -8,13 +8,21 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "json/json_text.h"
 #include "json/packed.h"
 #include "proto/names.h"
 
-#define LEDGER "tutti/ledger/"
-#define DIGITS 6
-#define SUFFIX ".json"
+#define LEDGER	      "tutti/ledger/"
+#define DIGITS	      6
+#define SUFFIX	      ".json"
+#define LOOK_AGAIN_NS NS_PER_S
+
+/* Goes on while this process, or its machine, is frozen. */
+static int64_t elapsed_ns(void)
+{
+	return now_mono_ns() + now_suspended_ns();
+}
 
 static void record_key(const char *session, unsigned int n, char out[SESSION_KEY_BYTES])
 {
@@ -44,6 +52,9 @@ static bool add_session(void *arg, const char *key, const struct store_stat *st)
 	char session[SESSION_NAME_BYTES];
 	size_t len = strcspn(name, ".");
 
+	if (strchr(name, '/'))
+		log_error("AGG-LEDGER", "key=%s reason=\"a folder is where a record could be\"",
+			  key);
 	if (len >= sizeof(session) || !number_of(key))
 		return true;
 	snprintf(session, sizeof(session), "%.*s", (int)len, name);
@@ -201,12 +212,14 @@ static int create(struct store *s, const char *session, const json_t *record, un
 	}
 }
 
-/* One that stays is removed after the next put. */
-static void remove_older(struct store *s, const struct session_keys *found, unsigned int n)
+/* One that stays is removed after the next put. So does one whose listing is old: the number may be that of another
+ * owner's record by now. */
+static void remove_older(struct store *s, const struct session_keys *found, unsigned int n,
+			 int64_t listed_ns)
 {
 	struct err e;
 
-	for (size_t i = 0; i < found->n; i++) {
+	for (size_t i = 0; i < found->n && elapsed_ns() - listed_ns < LOOK_AGAIN_NS; i++) {
 		if (number_of(found->items[i]) < n && session_remove_key(s, found->items[i], &e))
 			log_warn("AGG-LEDGER", "key=%s reason=\"%s\"", found->items[i], e.msg);
 	}
@@ -249,6 +262,7 @@ int ledger_put(struct store *s, const char *session, const json_t *record, unsig
 	unsigned int written = *n;
 	bool was_removed = false;
 	int rc = create(s, session, record, &written, e);
+	int64_t listed_ns = elapsed_ns();
 
 	if (!rc)
 		rc = list_records(s, session, &found, e);
@@ -259,7 +273,7 @@ int ledger_put(struct store *s, const char *session, const json_t *record, unsig
 	if (was_removed)
 		rc = withdraw(s, session, written, e);
 	if (!rc) {
-		remove_older(s, &found, written);
+		remove_older(s, &found, written, listed_ns);
 		*n = written;
 	}
 	session_keys_release(&found);
@@ -282,13 +296,98 @@ int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_
 	return rc;
 }
 
-int ledger_remove(struct store *s, const char *session, struct err *e)
-{
-	struct session_keys found = { 0 };
-	int rc = list_records(s, session, &found, e);
+/* ---- an owner that was away ---- */
 
-	for (size_t i = 0; i < found.n && !rc; i++)
-		rc = session_remove_key(s, found.items[i], e);
+/* Records begin with their owner: so much of one is enough to know whose it is. */
+static void begin_of_record(const json_t *record, struct buf *out)
+{
+	static const char *const names[] = { "version", "session", "run", "owner" };
+	json_t *head = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		json_t *value = json_object_get(record, names[i]);
+
+		if (value)
+			json_put(head, names[i], json_incref(value));
+	}
+	packed_write(out, head);
+	buf_cut(out, out->len - 1); /* the brace at the end */
+	json_decref(head);
+}
+
+static int add_bytes(void *buf, const void *data, size_t len, struct err *e)
+{
+	(void)e;
+	buf_add(buf, data, len);
+	return 0;
+}
+
+/* Older versions wrote the owner behind the hosts: then the whole record is read. */
+static int check_whole(const struct ownership *o, const char *key, struct err *e)
+{
+	json_t *there = NULL;
+	int rc = get_record(o->store, key, &there, e);
+
+	if (rc == ERR_INVALID) /* damaged: an older record holds, and it is this one */
+		return 0;
+	if (!rc && !same_owner(there, o->record))
+		rc = lost(json_get_text(o->record, "session"), e);
+	json_decref(there);
+	return rc;
+}
+
+static int check_is_own(const struct ownership *o, struct err *e)
+{
+	struct buf own = BUF_INIT, there = BUF_INIT;
+	char key[SESSION_KEY_BYTES];
+	struct store_get get = { .key = key, .sink = add_bytes, .arg = &there };
+	int rc;
+
+	record_key(json_get_text(o->record, "session"), o->n, key);
+	begin_of_record(o->record, &own);
+	get.len = own.len;
+	get.deadline_mono_ns = store_within(STORE_PATIENCE_NS);
+	rc = store_get(o->store, &get, NULL, e);
+	if (!rc && (there.len != own.len || memcmp(there.data, own.data, own.len)))
+		rc = check_whole(o, key, e);
+	buf_release(&own);
+	buf_release(&there);
+	return rc;
+}
+
+int ownership_check(struct ownership *o, struct err *e)
+{
+	const char *session = json_get_text(o->record, "session");
+	int64_t now_ns = elapsed_ns();
+	bool is_there = true;
+	int rc;
+
+	if (o->looked_ns && now_ns - o->looked_ns < LOOK_AGAIN_NS)
+		return 0;
+	rc = ledger_check(o->store, session, o->n, &is_there, e);
+	o->is_gone = !rc && !is_there;
+	if (o->is_gone)
+		return err_set(e, ERR_EXISTS, "another aggregator has ended session %s", session);
+	if (!rc)
+		rc = check_is_own(o, e);
+	if (!rc)
+		o->looked_ns = now_ns;
+	return rc;
+}
+
+int ledger_remove(struct ownership *o, struct err *e)
+{
+	const char *session = json_get_text(o->record, "session");
+	struct session_keys found = { 0 };
+	int rc = list_records(o->store, session, &found, e);
+
+	if (!rc && found.n && number_of(found.items[found.n - 1]) > o->n)
+		rc = lost(session, e);
+	for (size_t i = 0; i < found.n && !rc; i++) {
+		rc = ownership_check(o, e);
+		if (!rc)
+			rc = session_remove_key(o->store, found.items[i], e);
+	}
 	session_keys_release(&found);
 	return rc;
 }

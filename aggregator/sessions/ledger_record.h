@@ -44,7 +44,24 @@ MUST_CHECK int ledger_put(struct store *s, const char *session, const json_t *re
 MUST_CHECK int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_there,
 			    struct err *e);
 
-/* Removes all records, the highest last: as long as one is there, it is the one that holds. */
-MUST_CHECK int ledger_remove(struct store *s, const char *session, struct err *e);
+/*
+ * Who carries an end out. It may be frozen between any two steps; another aggregator may have taken the session over
+ * when it goes on, ended it, and begun a retry, whose records count from 1 again. So before each step that changes
+ * the store it looks whether the record is still there, still the last and still its own, unless it has looked within
+ * the last second.
+ */
+struct ownership {
+	struct store *store;
+	const json_t *record; /* the last one, as it is in the store; borrowed */
+	unsigned int n; /* its number */
+	int64_t looked_ns; /* 0 = not yet */
+	bool is_gone; /* the record is: the end has been carried out */
+};
+
+/* ERR_EXISTS if another owner has the session, or has ended it (`is_gone`). */
+MUST_CHECK int ownership_check(struct ownership *o, struct err *e);
+
+/* Removes the owner's records, the highest last: as long as one is there, it is the one that holds. */
+MUST_CHECK int ledger_remove(struct ownership *o, struct err *e);
 
 #endif

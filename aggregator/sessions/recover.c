@@ -112,9 +112,9 @@ int session_check_owner(struct store *s, const char *session, const char *nonce,
 	return is_ours ? 0 : err_set(e, ERR_EXISTS, "another aggregator owns session %s", session);
 }
 
-static int finish(struct store *s, const json_t *record, struct err *e)
+static int finish(struct store *s, const json_t *record, unsigned int n, struct err *e)
 {
-	int rc = ledger_carry_out(s, record, e);
+	int rc = ledger_carry_out(s, record, n, e);
 
 	if (!rc)
 		log_warn("AGG-SWEPT", "session=%s run=\"%s\" end=%s",
@@ -182,7 +182,7 @@ int session_recover(struct store *s, const char *session, json_t **out, struct e
 	if (!rc && manifest)
 		rc = session_check_plan(manifest, json_object_get(manifest, "hosts"), e);
 	if (!rc)
-		rc = ledger_has_end(record) ? finish(s, record, e)
+		rc = ledger_has_end(record) ? finish(s, record, n, e)
 					    : hand_out(s, record, n, manifest, out, e);
 	json_decref(manifest);
 	json_decref(record);

@@ -48,14 +48,17 @@ static json_t *manifest_of(const char *name, const char *run, int complete)
 
 static void commit(struct store *s, const char *name, const char *run)
 {
-	json_t *record = json_pack("{s:s, s:s, s:{s:s, s:o}}", "session", name, "run", run, "end",
-				   "state", "committed", "document", manifest_of(name, run, 1));
+	json_t *record = json_pack("{s:i, s:s, s:s, s:{s:s, s:o}}", "version", LEDGER_VERSION,
+				   "session", name, "run", run, "end", "state", "committed",
+				   "document", manifest_of(name, run, 1));
 	char key[SESSION_KEY_BYTES];
+	unsigned int n = 0;
 	struct err e = { 0 };
 
 	session_file_key(name, run, "a", key);
 	put(s, key, "events");
-	CHECK_OK(ledger_carry_out(s, record, &e), e);
+	CHECK_OK(ledger_put_end(s, record, &n, &e), e);
+	CHECK_OK(ledger_carry_out(s, record, n, &e), e);
 	json_decref(record);
 }
 

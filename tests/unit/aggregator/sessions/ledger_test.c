@@ -12,6 +12,7 @@
 #include "storage/store_fault.h"
 #include "tests/lib/check.h"
 #include "tests/lib/run_until.h"
+#include "tests/lib/virtual_time.h"
 
 #define NAME "2026_11_21_12_00_00_abc123"
 
@@ -119,6 +120,7 @@ static struct ledger *open_one(struct bed *b, unsigned int n, int64_t epoch)
 
 static void bed_new(struct bed *b)
 {
+	static const struct store_fault_env env = { .wait = virtual_worker_wait };
 	struct err e = { 0 };
 	struct store *s;
 
@@ -126,7 +128,7 @@ static void bed_new(struct bed *b)
 	CHECK_OK(loop_new(&b->loop, 2, &e), e);
 	CHECK_OK(store_open(&s, "mem://ledger", &e), e);
 	b->jobs.loop = b->loop;
-	b->sessions = (struct session_store){ .store = store_fault_wrap(s, NULL),
+	b->sessions = (struct session_store){ .store = store_fault_wrap(s, &env),
 					      .jobs = &b->jobs,
 					      .nonce = "0000000000000001" };
 	b->ledger = open_one(b, 0, 0);
@@ -153,6 +155,19 @@ static int64_t stored(struct bed *b, unsigned int *n)
 	CHECK_STR(json_get_text(json_object_get(record, "owner"), "nonce"), b->sessions.nonce);
 	json_decref(record);
 	return revision;
+}
+
+static void remove_records(struct bed *b)
+{
+	struct session_keys keys = { 0 };
+	struct err e = { 0 };
+
+	CHECK_OK(session_list_keys(b->sessions.store, "tutti/ledger/", NULL, session_keys_add,
+				   &keys, &e),
+		 e);
+	for (size_t i = 0; i < keys.n; i++)
+		CHECK_OK(session_remove_key(b->sessions.store, keys.items[i], &e), e);
+	session_keys_release(&keys);
 }
 
 /* ---- tests ---- */
@@ -291,7 +306,7 @@ static void test_taken_over_and_ended(void)
 	RUN_UNTIL(b.loop, b.durable);
 	session_file_key(NAME, "", "a", file);
 	CHECK_OK(store_put_bytes(b.sessions.store, file, "x", 1, 0, STORE_NO_DEADLINE, &e), e);
-	CHECK_OK(ledger_remove(b.sessions.store, NAME, &e), e);
+	remove_records(&b);
 	change(&b, 2, "committed");
 	RUN_UNTIL(b.loop, b.lost);
 	CHECK_EQ(b.ended, 0);
@@ -327,18 +342,69 @@ static void test_taken_over_before_the_end(void)
 static void test_carried_out_by_another(void)
 {
 	json_t *failure = NULL;
-	struct err e = { 0 };
+	struct err e;
 	struct bed b;
 
 	bed_new(&b);
 	set_rules(&b, "put tutti/failed/* fail");
 	change(&b, 1, "failed");
 	RUN_UNTIL(b.loop, b.refused == 2);
-	CHECK_OK(ledger_remove(b.sessions.store, NAME, &e), e);
+	remove_records(&b);
 	set_rules(&b, "");
 	RUN_UNTIL(b.loop, b.ended);
 	CHECK_EQ(session_load_failure(b.sessions.store, NAME, &failure, &e), ERR_NOT_FOUND);
 	bed_free(&b);
+}
+
+/* The other one writes records with the numbers `from` to `to`. */
+static void put_records_of_another(struct bed *b, unsigned int from, unsigned int to)
+{
+	json_t *record = json_pack("{s:i, s:s, s:s, s:{s:i, s:s}, s:i, s:{}, s:[]}", "version",
+				   LEDGER_VERSION, "session", NAME, "run", "", "owner", "epoch", 2,
+				   "nonce", "0000000000000002", "revision", 2, "plan", "hosts");
+	struct err e = { 0 };
+
+	for (unsigned int n = from - 1; n < to;)
+		CHECK_OK(ledger_put(b->sessions.store, NAME, record, &n, &e), e);
+	json_decref(record);
+}
+
+static bool has_record(struct bed *b, unsigned int n)
+{
+	char key[SESSION_KEY_BYTES];
+
+	snprintf(key, sizeof(key), "tutti/ledger/" NAME ".%06u.json", n);
+	return !store_stat(b->sessions.store, key, STORE_NO_DEADLINE, NULL, NULL);
+}
+
+/* The owner is frozen between two steps of its end. When it goes on the session is the other one's, whichever number
+ * that one's records have: nothing of them is removed. */
+static void test_frozen_in_the_end(void)
+{
+	static const struct {
+		bool was_ended; /* by the other one, which then retries the session */
+		unsigned int from, to;
+		bool is_lost;
+	} cases[] = { { false, 3, 3, true }, { true, 1, 2, true }, { true, 1, 1, false } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct bed b;
+
+		bed_new(&b);
+		change(&b, 1, NULL);
+		RUN_UNTIL(b.loop, b.durable);
+		set_rules(&b, "put tutti/failed/* delay=3");
+		change(&b, 1, "failed");
+		RUN_UNTIL(b.loop, has_record(&b, 2));
+		run_for(b.loop, NS_PER_S / 2); /* it looked whether it still owns the session */
+		if (cases[i].was_ended)
+			remove_records(&b);
+		put_records_of_another(&b, cases[i].from, cases[i].to);
+		RUN_UNTIL(b.loop, b.lost || b.ended);
+		CHECK_EQ(b.lost, cases[i].is_lost);
+		CHECK(has_record(&b, cases[i].to));
+		bed_free(&b);
+	}
 }
 
 /* Files are still on their way to the store: those that the end removes later. */
@@ -386,6 +452,7 @@ int main(void)
 	test_taken_over_and_ended();
 	test_taken_over_before_the_end();
 	test_carried_out_by_another();
+	test_frozen_in_the_end();
 	test_held();
 	test_stop();
 	return 0;

@@ -129,9 +129,9 @@ static void test_highest_holds(void)
 	CHECK_OK(ledger_load(s, NAME, &found, &n, &e), e);
 	CHECK_EQ(n, 2);
 	CHECK_EQ(json_get_int(found, "revision"), 2);
-	json_decref(found);
-	CHECK_OK(ledger_remove(s, NAME, &e), e);
+	CHECK_OK(ledger_remove(&(struct ownership){ .store = s, .record = found, .n = n }, &e), e);
 	CHECK_STR(keys(s), "");
+	json_decref(found);
 	store_free(s);
 }
 

@@ -66,7 +66,7 @@ static void make(struct store *s, char name[SESSION_NAME_BYTES], int64_t t0_ns, 
 	session_file_key(name, run, "a", key);
 	put(s, key);
 	if (steps > 1)
-		CHECK_OK(ledger_carry_out(s, record, &e), e);
+		CHECK_OK(ledger_carry_out(s, record, n, &e), e);
 	json_decref(record);
 }
 
