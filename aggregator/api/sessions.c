@@ -32,7 +32,7 @@ struct job {
 	char *run, *after;
 	size_t limit;
 	struct buf text; /* the answer */
-	json_t *manifest; /* of a retry */
+	struct retry_source *source; /* of a retry */
 	bool begun; /* the deletion */
 	int64_t grace_ns; /* of a retry; 0 = as in the session's request */
 	int fd;
@@ -64,7 +64,7 @@ static void job_free(struct job *j)
 	free(j->name);
 	free(j->run);
 	free(j->after);
-	json_decref(j->manifest);
+	retry_source_free(j->source);
 	buf_release(&j->text);
 	free(j);
 }
@@ -257,7 +257,7 @@ static void run_retry(void *arg)
 {
 	struct job *j = arg;
 
-	j->rc = session_load_manifest(j->store, j->id, &j->manifest, &j->e);
+	j->rc = retry_source_read(j->store, j->id, &j->source, &j->e);
 }
 
 static void answer_begun(void *arg, struct capture *c, const struct err *not_durable)
@@ -276,7 +276,7 @@ static void done_retry(void *arg)
 	release_session(j);
 	if (j->rc)
 		answer_err(j);
-	else if (capture_retry(j->api->env.captures, j->manifest, j->grace_ns, &c, &j->e))
+	else if (capture_retry(j->api->env.captures, j->source, j->grace_ns, &c, &j->e))
 		api_answer_err(j->req, &j->e);
 	else
 		capture_when_durable(c, answer_begun, j->req);

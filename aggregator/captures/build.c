@@ -322,19 +322,13 @@ out:
 
 /* ---- free ---- */
 
-static void host_release(struct capture_host *h)
-{
-	free(h->upload_error);
-	json_decref(h->old_result);
-}
-
 void capture_free(struct capture *c)
 {
 	c->free_pending = true;
 	if (c->n_copies)
 		return;
 	for (size_t i = 0; i < c->n_hosts; i++)
-		host_release(&c->hosts[i]);
+		free(c->hosts[i].upload_error);
 	free(c->hosts);
 	pool_release(&c->kept);
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++)

@@ -240,14 +240,23 @@ bool capture_finish_if_ended(struct capture *c)
 	return true;
 }
 
-void capture_host_ended(struct capture_host *h)
+static void go_on_without_them(struct capture *c)
 {
-	struct capture *c = h->capture;
-
-	c->n_ended++;
 	capture_queue_schedule(c->captures);
 	if (!capture_finish_if_ended(c))
 		capture_notify(c);
+}
+
+void capture_host_ended(struct capture_host *h)
+{
+	h->capture->n_ended++;
+	go_on_without_them(h->capture);
+}
+
+void capture_hosts_ended(struct capture *c)
+{
+	capture_drop_credits(c);
+	go_on_without_them(c);
 }
 
 /* ---- the aggregator stops ---- */
@@ -321,12 +330,6 @@ static bool fail_missing(struct capture *c)
 					    grace);
 	}
 	return true;
-}
-
-void capture_fail_all(struct capture *c, const char *reason, const char *detail)
-{
-	for (size_t i = 0; i < c->n_hosts; i++)
-		capture_host_failed(&c->hosts[i], reason, "%s", detail);
 }
 
 static bool fail_unarmed(struct capture *c)
@@ -444,12 +447,9 @@ bool capture_cancel(struct capture *c)
 		return false;
 	c->cancelled = true;
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		struct capture_host *h = &c->hosts[i];
-
-		if (h->old_result)
-			continue;
-		h->stored = false;
-		capture_host_failed(h, REASON_CANCELLED, "on request");
+		if (!c->hosts[i].old_result)
+			c->hosts[i].stored = false;
 	}
+	capture_fail_hosts(c, capture_any_host, REASON_CANCELLED, "on request");
 	return true;
 }

@@ -41,8 +41,10 @@ struct walk;
 struct durable_watch;
 struct jobs;
 struct ledger;
+struct retry_source;
 struct session_clock;
 struct session_store;
+struct store;
 
 enum capture_state {
 	CAP_ASKING, /* hosts are asked for their training steps; nothing is stored */
@@ -104,7 +106,9 @@ struct capture_host {
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
 	int64_t t0_ns; /* of its own window, if a retry recorded it; 0 = the session's */
 	bool needs_recording; /* a retry: the agent holds no file */
-	json_t *old_result; /* a retry: RESULT of the earlier manifest; the retry does not touch this host */
+	const char *
+		old_result; /* a retry: RESULT of the earlier manifest; the retry does not touch this host */
+	bool is_to_be_asked; /* a retry: its window is durable, and its agent does not know of it yet */
 	uint64_t bytes, bytes_done, events;
 	struct host_clock clock; /* of HostResult; before that only the bound, of Armed */
 	struct tracer_report *tracers;
@@ -257,12 +261,18 @@ void capture_when_durable(struct capture *c, capture_durable_fn fn, void *arg);
 struct capture *capture_find(struct captures *cs,
 			     const char *session); /* ended ones are kept for a while */
 
+/* A committed session as a retry needs it: its manifest, read and checked on a worker, because that of 10,000 hosts
+ * takes a tenth of a second. ERR_NOT_FOUND: there is none; ERR_INVALID: it is damaged. */
+MUST_CHECK int retry_source_read(struct store *store, const char *session,
+				 struct retry_source **out, struct err *e);
+void retry_source_free(struct retry_source *s); /* NULL is fine */
+
 /*
- * Retries a committed session. `manifest` is its record, borrowed; `grace_ns` 0 = as in its request. ERR_EXISTS if a capture of the session is under
- * way or every host has a file; ERR_LIMIT and ERR_BUSY as for capture_begin(). Hosts that have a file, also a
- * partial one, are not touched.
+ * Retries a committed session, once: `source` is used up and to be freed. `grace_ns` 0 = as in its request. ERR_EXISTS
+ * if a capture of the session is under way or every host has a file; ERR_LIMIT and ERR_BUSY as for capture_begin().
+ * Hosts that have a file, also a partial one, are not touched.
  */
-MUST_CHECK int capture_retry(struct captures *cs, const json_t *manifest, int64_t grace_ns,
+MUST_CHECK int capture_retry(struct captures *cs, struct retry_source *source, int64_t grace_ns,
 			     struct capture **out, struct err *e);
 
 /* Ends the window now and keeps the data, once that is durable: agents cut the window by time. After T1 it has no

@@ -95,9 +95,9 @@ void capture_notify(struct capture *c);
 /* Checks on the next turn what is due: the caller may be in the middle of a change. */
 void capture_wake(struct capture *c);
 
-/* h->state is an end; may finish the capture. */
+/* h->state is an end; may finish the capture. The second: so are those of several hosts, and they are counted. */
 void capture_host_ended(struct capture_host *h);
-void capture_fail_all(struct capture *c, const char *reason, const char *detail);
+void capture_hosts_ended(struct capture *c);
 bool capture_finish_if_ended(struct capture *c); /* whether all hosts have ended */
 void capture_end(struct capture *c, enum capture_event event); /* the ledger is closed */
 
@@ -114,6 +114,7 @@ void capture_store_plan(struct capture *c);
 /* Of an earlier run, whose last record is number `n` of an owner of that epoch: takes the session over. */
 void capture_take_over(struct capture *c, unsigned int n, int64_t epoch);
 void capture_begin_queued(struct capture *c); /* takes it out of the queue */
+void capture_fail_unreachable(struct capture *c); /* the hosts without an agent */
 
 /* Calls and drops the watches of capture_when_durable(). */
 void capture_notify_durable(struct capture *c, const struct err *not_durable);
@@ -228,6 +229,7 @@ MUST_CHECK int capture_store_notes(struct store *s, struct capture *copy, struct
 void capture_host_request_credit(struct capture_host *h);
 void capture_host_renew_credit(struct capture_host *h); /* it has sent bytes: it keeps its credit */
 void capture_host_drop_credit(struct capture_host *h);
+void capture_drop_credits(struct capture *c); /* of all its hosts that have ended */
 
 /* ---- held.c ---- */
 
@@ -245,6 +247,9 @@ void captures_forget_held(struct captures *cs); /* at the end: no lookup is with
  * returns. What is sent later to all hosts comes later. */
 void capture_send(struct capture *c, struct buf *message_taken,
 		  bool (*wants)(const struct capture_host *h));
+
+/* In the same way: calls visit for each host whose agent is connected, as long as the capture lives. */
+void capture_visit(struct capture *c, void (*visit)(struct capture_host *h, struct host *host));
 void capture_end_walks(struct capture *c); /* at once: the capture is about to be freed */
 
 /* ---- host.c ---- */
@@ -262,6 +267,15 @@ struct host *capture_host_next_agent(const struct capture_host *h, size_t *at);
 struct host *capture_host_next_own_agent(const struct capture_host *h, size_t *at);
 
 void capture_host_set_reason(struct capture_host *h, const char *reason, const char *detail);
+
+/*
+ * Fails the open ones of the hosts that are wanted, all in this turn of the loop: for 10,000 of them that takes no
+ * longer than a walk over them, as few have a line in the log and none gets a message. What their agents have of the
+ * capture is nothing, or send_cancel()'s.
+ */
+void capture_fail_hosts(struct capture *c, bool (*wants)(const struct capture_host *h),
+			const char *reason, const char *detail);
+bool capture_any_host(const struct capture_host *h); /* all are wanted */
 
 void capture_host_send(const struct capture_host *h,
 		       const struct buf *message); /* if it is connected */

@@ -106,14 +106,26 @@ void capture_host_renew_credit(struct capture_host *h)
 	set_credit_timer(cs);
 }
 
-void capture_host_drop_credit(struct capture_host *h)
+static void drop(struct capture_host *h)
 {
-	struct captures *cs = h->capture->captures;
-
 	if (h->credit == CREDIT_WAITING)
-		TAILQ_REMOVE(&cs->waiting, h, credits);
+		TAILQ_REMOVE(&h->capture->captures->waiting, h, credits);
 	if (h->credit == CREDIT_GRANTED)
 		revoke(h);
 	h->credit = CREDIT_NONE;
-	grant_credits(cs);
+}
+
+void capture_host_drop_credit(struct capture_host *h)
+{
+	drop(h);
+	grant_credits(h->capture->captures);
+}
+
+void capture_drop_credits(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (capture_host_has_ended(&c->hosts[i]))
+			drop(&c->hosts[i]);
+	}
+	grant_credits(c->captures);
 }

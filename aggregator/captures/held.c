@@ -168,11 +168,6 @@ void captures_forget_held(struct captures *cs)
 
 /* ---- captures in memory ---- */
 
-static bool has_stored_file(const struct capture_host *h)
-{
-	return h->old_result && *json_get_text(h->old_result, "file");
-}
-
 /* Whether the agent has missed the Cancel or Release. */
 static bool must_drop(struct capture *c, const struct host *host, const struct host_held *held)
 {
@@ -183,7 +178,7 @@ static bool must_drop(struct capture *c, const struct host *host, const struct h
 	if (!h)
 		return held->is_recording;
 	if (capture_has_failed(c))
-		return !capture_is_retry(c) || held->is_recording || has_stored_file(h);
+		return !capture_is_retry(c) || held->is_recording || h->old_result;
 	if (c->cancelled)
 		return ledger_is_durable(c->ledger);
 	if (!capture_host_has_ended(h) || capture_host_may_hold_file(h))

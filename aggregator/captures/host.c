@@ -18,6 +18,8 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
+#define LINES_MAX 100 /* in the log, of hosts that fail together */
+
 static int compare_name(const void *key, const void *item)
 {
 	return strcmp(key, ((const struct capture_host *)item)->name);
@@ -108,14 +110,19 @@ void capture_host_set_reason(struct capture_host *h, const char *reason, const c
 	h->detail = keep_detail(h->capture, clean);
 }
 
+static void log_result(const struct capture_host *h)
+{
+	log_warn("AGG-HOST-RESULT", "session=%s host=%s state=%s reason=%s detail=\"%s\"",
+		 h->capture->session, h->name, h->state == HOST_FAILED ? "failed" : "partial",
+		 h->reason, h->detail);
+}
+
 static void end_host(struct capture_host *h, enum host_state state)
 {
 	h->state = state;
 	capture_host_drop_credit(h);
 	if (state != HOST_COMPLETE)
-		log_warn("AGG-HOST-RESULT", "session=%s host=%s state=%s reason=%s detail=\"%s\"",
-			 h->capture->session, h->name, state == HOST_FAILED ? "failed" : "partial",
-			 h->reason, h->detail);
+		log_result(h);
 	capture_host_ended(h);
 }
 
@@ -152,6 +159,42 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 		buf_release(&message);
 	}
 	end_host(h, h->stored && !h->capture->cancelled ? HOST_PARTIAL : HOST_FAILED);
+}
+
+bool capture_any_host(const struct capture_host *h)
+{
+	(void)h;
+	return true;
+}
+
+void capture_fail_hosts(struct capture *c, bool (*wants)(const struct capture_host *h),
+			const char *reason, const char *detail)
+{
+	char clean[HOST_DETAIL_BYTES];
+	const char *word = keep_reason(c, reason), *text;
+	size_t failed = 0;
+
+	if (!capture_is_open(c))
+		return;
+	clean_sentence(clean, sizeof(clean), detail, strlen(detail));
+	text = keep_detail(c, clean);
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+
+		if (capture_host_has_ended(h) || !wants(h))
+			continue;
+		h->reason = word;
+		h->detail = text;
+		h->state = h->stored && !c->cancelled ? HOST_PARTIAL : HOST_FAILED;
+		c->n_ended++;
+		if (++failed <= LINES_MAX)
+			log_result(h);
+	}
+	if (failed > LINES_MAX)
+		log_warn("AGG-HOST-RESULT", "session=%s more_hosts=%zu reason=%s detail=\"%s\"",
+			 c->session, failed - LINES_MAX, word, text);
+	if (failed)
+		capture_hosts_ended(c);
 }
 
 /* ---- links that break and come back ---- */
@@ -229,6 +272,7 @@ static void host_connected(struct capture_host *h, const void *arg)
 
 	h->reconnect_by_ns = 0;
 	h->instance = host->instance;
+	h->is_to_be_asked = false; /* it is asked now */
 	if (h->capture->state < CAP_ARMING)
 		return;
 	if (host_find_held(host, h->capture->session)) {

@@ -75,9 +75,20 @@ static json_t *new_result_json(const struct capture_host *h)
 }
 
 /* A retry copies the results of hosts that it does not touch. */
-static json_t *result_json(const struct capture_host *h)
+static void append_result(json_t *packed, const struct capture_host *h)
 {
-	return h->old_result ? json_deep_copy(h->old_result) : new_result_json(h);
+	if (h->old_result)
+		packed_append_text(packed, h->old_result);
+	else
+		packed_append(packed, new_result_json(h));
+}
+
+static void write_result(struct buf *out, const struct capture_host *h)
+{
+	if (h->old_result)
+		buf_add_str(out, h->old_result);
+	else
+		json_write(out, new_result_json(h), 0);
 }
 
 /* In hex: instances are unsigned 64 bit numbers, integers of jansson are signed. */
@@ -125,7 +136,7 @@ static void put_results(json_t *o, const struct capture *c)
 	json_t *hosts = json_array();
 
 	for (size_t i = 0; i < c->n_hosts; i++)
-		packed_append(hosts, result_json(&c->hosts[i]));
+		append_result(hosts, &c->hosts[i]);
 	json_put(o, "hosts", hosts);
 }
 
@@ -181,7 +192,7 @@ void capture_write(struct buf *out, const struct capture *c)
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (i)
 			buf_add_str(out, ",");
-		json_write(out, result_json(&c->hosts[i]), 0);
+		write_result(out, &c->hosts[i]);
 	}
 	buf_add_str(out, "],");
 	put_capture(rest, c, c->state);

@@ -75,19 +75,13 @@ static void shorten(struct capture *c)
 	c->stop_at_ns = 0;
 }
 
-static bool is_any(const struct capture_host *h)
-{
-	(void)h;
-	return true;
-}
-
 static void send_stop(struct capture *c)
 {
 	struct buf message = BUF_INIT;
 
 	message_stop(&message, c->session, c->t0_ns + c->duration_ns,
 		     capture_gather_by(c, c->t0_ns + c->duration_ns));
-	capture_send(c, &message, is_any);
+	capture_send(c, &message, capture_any_host);
 	capture_wake(c);
 	capture_notify(c);
 }
@@ -206,7 +200,7 @@ static void refuse(struct capture *c, const struct err *why)
 	err_set(&c->error, ERR_BUSY, "the store did not take the %s: %s",
 		capture_is_retry(c) ? "retry" : "plan", why->msg);
 	capture_notify_durable(c, &c->error);
-	capture_fail_all(c, REASON_STORE, c->error.msg);
+	capture_fail_hosts(c, capture_any_host, REASON_STORE, c->error.msg);
 }
 
 /* The write is repeated, whatever becomes of the answers. A step does not wait for the store. */
@@ -314,13 +308,14 @@ void capture_hold_end(struct capture *c, bool is_held)
 
 /* ---- the beginning ---- */
 
-static void fail_unreachable(struct capture *c)
+static bool is_unreachable(const struct capture_host *h)
 {
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].instance)
-			capture_host_failed(&c->hosts[i], REASON_UNREACHABLE,
-					    "the agent is not connected");
-	}
+	return !h->instance;
+}
+
+void capture_fail_unreachable(struct capture *c)
+{
+	capture_fail_hosts(c, is_unreachable, REASON_UNREACHABLE, "the agent is not connected");
 }
 
 void capture_store_plan(struct capture *c)
@@ -330,7 +325,7 @@ void capture_store_plan(struct capture *c)
 		 c->session, c->run, c->n_hosts, c->duration_ns / NS_PER_MS, c->origin,
 		 capture_is_queued(c));
 	if (c->state == CAP_PLANNING)
-		fail_unreachable(c);
+		capture_fail_unreachable(c);
 	if (capture_is_open(c))
 		capture_store(c);
 }
@@ -347,7 +342,7 @@ void capture_begin_queued(struct capture *c)
 	}
 	capture_renew(c);
 	log_info("AGG-CAPTURE", "session=%s state=begun", c->session);
-	fail_unreachable(c);
+	capture_fail_unreachable(c);
 	if (capture_is_open(c))
 		capture_store(c);
 	capture_notify(c);

@@ -329,7 +329,7 @@ void capture_queue_leave(struct capture *c)
 static void fail_expired(struct capture *c)
 {
 	err_set(&c->error, ERR_TIMEOUT, "waited without success for %s", c->waits_for);
-	capture_fail_all(c, REASON_QUEUED, c->error.msg);
+	capture_fail_hosts(c, capture_any_host, REASON_QUEUED, c->error.msg);
 }
 
 static void check_step(struct capture *c)
@@ -339,7 +339,7 @@ static void check_step(struct capture *c)
 
 	if (rc < 0) {
 		c->error = e;
-		capture_fail_all(c, REASON_STEP, e.msg);
+		capture_fail_hosts(c, capture_any_host, REASON_STEP, e.msg);
 	} else if (rc != STEP_ASKING && capture_on(c, EVENT_STEP_EXPECTED)) {
 		capture_store_plan(c);
 	} else if (rc == STEP_DUE) {

@@ -18,6 +18,8 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
+#define WARNINGS_MAX 100
+
 bool capture_is_retry(const struct capture *c)
 {
 	return c->revision > 1;
@@ -25,43 +27,107 @@ bool capture_is_retry(const struct capture *c)
 
 /* ---- from the manifest ---- */
 
+struct retry_source {
+	json_t *manifest; /* without its hosts */
+	struct pool kept;
+	struct capture_host *hosts; /* as they begin; they belong to no capture yet */
+	size_t n_hosts;
+};
+
 /* The host has ended, with its earlier result. */
-static void copy_result(struct capture_host *h, const json_t *result)
+static void keep_result(struct capture_host *h, const json_t *result, struct pool *kept)
 {
-	h->old_result = json_deep_copy(result);
+	struct buf text = BUF_INIT;
+
+	json_append(&text, result, 0);
+	h->old_result = pool_text(kept, buf_str(&text));
 	h->stored = true;
 	h->n_files = (unsigned int)json_array_size(json_object_get(result, "files"));
 	h->bytes = (uint64_t)json_get_int(result, "bytes");
 	h->state = strcmp(json_get_text(result, "state"), "complete") ? HOST_PARTIAL
 								      : HOST_COMPLETE;
-	h->capture->n_ended++;
+	buf_release(&text);
 }
 
-static void load_hosts(struct capture *c, const json_t *results)
+static void read_host(struct retry_source *s, size_t i, const json_t *result)
 {
-	size_t n = json_array_size(results);
+	struct capture_host *h = &s->hosts[i];
 
-	capture_new_hosts(c, n);
-	for (size_t i = 0; i < n; i++) {
-		const json_t *result = json_array_get(results, i);
-		struct capture_host *h = &c->hosts[i];
-
-		h->name = pool_text(&c->kept, json_get_text(result, "host"));
-		if (*json_get_text(result, "file"))
-			copy_result(h, result);
-	}
+	h->name = pool_text(&s->kept, json_get_text(result, "host"));
+	h->reason = h->detail = "";
+	if (*json_get_text(result, "file"))
+		keep_result(h, result, &s->kept);
 }
 
-static int build(struct captures *cs, const json_t *manifest, int64_t grace_ns,
+static struct retry_source *read_manifest(json_t *manifest_taken)
+{
+	struct retry_source *s = xcalloc(1, sizeof(*s));
+	const json_t *results = json_object_get(manifest_taken, "hosts");
+
+	s->manifest = manifest_taken;
+	s->n_hosts = json_array_size(results);
+	s->hosts = xcalloc(s->n_hosts + 1, sizeof(*s->hosts));
+	for (size_t i = 0; i < s->n_hosts; i++)
+		read_host(s, i, json_array_get(results, i));
+	json_object_del(s->manifest, "hosts");
+	return s;
+}
+
+int retry_source_read(struct store *store, const char *session, struct retry_source **out,
+		      struct err *e)
+{
+	json_t *manifest;
+	int rc = session_load_manifest(store, session, &manifest, e);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	rc = session_check_plan(manifest, json_object_get(manifest, "hosts"), e);
+	if (rc) {
+		err_prefix(e, "the manifest of session %.64s", session);
+		json_decref(manifest);
+		return rc;
+	}
+	*out = read_manifest(manifest);
+	return 0;
+}
+
+void retry_source_free(struct retry_source *s)
+{
+	if (!s)
+		return;
+	json_decref(s->manifest);
+	pool_release(&s->kept);
+	free(s->hosts);
+	free(s);
+}
+
+/* The capture has them from now on. */
+static void take_hosts(struct capture *c, struct retry_source *s)
+{
+	c->kept = s->kept;
+	c->hosts = s->hosts;
+	c->n_hosts = s->n_hosts;
+	c->last_detail = "";
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		c->hosts[i].capture = c;
+		c->n_ended += c->hosts[i].old_result != NULL;
+	}
+	s->kept = (struct pool){ 0 };
+	s->hosts = NULL;
+	s->n_hosts = 0;
+}
+
+static int build(struct captures *cs, struct retry_source *s, int64_t grace_ns,
 		 struct capture **out, struct err *e)
 {
-	const json_t *request = json_object_get(manifest, "request");
-	int64_t revision = json_get_int(manifest, "revision");
+	const json_t *request = json_object_get(s->manifest, "request");
+	int64_t revision = json_get_int(s->manifest, "revision");
 	struct capture *c = capture_new(cs);
 	int rc;
 
-	capture_load(c, manifest, manifest);
-	load_hosts(c, json_object_get(manifest, "hosts"));
+	capture_load(c, s->manifest, s->manifest);
+	take_hosts(c, s);
 	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
 	c->lead_ns = c->snapshot ? 0 : capture_lead(cs, c->n_hosts - c->n_ended, 0);
 	c->grace_given_ns = grace_ns ? grace_ns : json_get_int(request, "grace_given_ns");
@@ -81,10 +147,9 @@ static int build(struct captures *cs, const json_t *manifest, int64_t grace_ns,
 
 /* ---- hosts ---- */
 
-/* Uploading if the agent holds a file, else arming: it records again. */
-static enum host_state first_state(const struct capture_host *h)
+/* Uploading if the agent holds a file, else arming: it records again. `host` is NULL if it is not connected. */
+static enum host_state first_state(const struct capture_host *h, const struct host *host)
 {
-	const struct host *host = capture_host_find_agent(h);
 	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
 
 	return held && held->undelivered ? HOST_UPLOADING : HOST_ARMING;
@@ -92,21 +157,32 @@ static enum host_state first_state(const struct capture_host *h)
 
 void capture_retry_update_states(struct capture *c)
 {
+	size_t at = 0;
+
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!c->hosts[i].old_result)
-			c->hosts[i].state = first_state(&c->hosts[i]);
+		struct capture_host *h = &c->hosts[i];
+
+		if (!h->old_result)
+			h->state = first_state(h, capture_host_next_agent(h, &at));
 	}
 }
 
-static void prepare_host(struct capture_host *h)
+static void prepare_hosts(struct capture *c)
 {
-	const struct host *host = capture_host_find_agent(h);
+	size_t at = 0;
 
-	h->instance = host ? host->instance : 0;
-	h->state = first_state(h);
-	h->needs_recording = h->state == HOST_ARMING;
-	if (!host)
-		capture_host_failed(h, REASON_UNREACHABLE, "the agent is not connected");
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		struct capture_host *h = &c->hosts[i];
+		const struct host *host;
+
+		if (capture_host_has_ended(h))
+			continue;
+		host = capture_host_next_agent(h, &at);
+		h->instance = host ? host->instance : 0;
+		h->state = first_state(h, host);
+		h->needs_recording = h->state == HOST_ARMING;
+	}
+	capture_fail_unreachable(c);
 }
 
 static bool must_record(const struct capture_host *h)
@@ -132,24 +208,29 @@ bool capture_host_has_own_window(const struct capture_host *h)
 void capture_retry_choose_window(struct capture *c)
 {
 	int64_t t0_ns = c->snapshot ? c->t0_ns : captures_now(c->captures) + c->lead_ns;
+	bool any = false;
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!must_record(&c->hosts[i]))
 			continue;
 		c->hosts[i].t0_ns = t0_ns;
-		capture_set_deadline(c, t0_ns + c->duration_ns);
-		c->arm_by_ns = capture_arm_by(c, t0_ns);
+		any = true;
 	}
+	if (!any)
+		return;
+	capture_set_deadline(c, t0_ns + c->duration_ns);
+	c->arm_by_ns = capture_arm_by(c, t0_ns);
 }
 
 void capture_retry_finish(struct capture *c)
 {
+	size_t n = 0;
 	char start[25];
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		const struct capture_host *h = &c->hosts[i];
 
-		if (h->old_result || !capture_host_has_own_window(h))
+		if (h->old_result || !capture_host_has_own_window(h) || ++n > WARNINGS_MAX)
 			continue;
 		time_iso(h->t0_ns, start);
 		json_array_append_new(
@@ -158,23 +239,37 @@ void capture_retry_finish(struct capture *c)
 				     "the others",
 				     h->name, start));
 	}
+	if (n > WARNINGS_MAX)
+		json_array_append_new(c->warnings,
+				      json_sprintf("%zu more hosts were recorded again: t0_ns of "
+						   "each has when",
+						   n - WARNINGS_MAX));
 }
 
 /* Cancels first what the agent has of the session and cannot upload. */
-static void arm_anew(struct capture_host *h)
+static void arm_anew(const struct capture_host *h, struct host *host)
 {
-	struct host *host = capture_host_find_own_agent(h);
 	struct buf message = BUF_INIT;
 
-	h->needs_recording = false;
-	if (host && host_find_held(host, h->capture->session)) {
+	if (host_find_held(host, h->capture->session)) {
 		message_cancel(&message, h->capture->session);
-		capture_host_send(h, &message);
+		host_send(host, &message);
 		buf_release(&message);
 	}
 	message_arm(&message, h->capture, h->t0_ns);
-	capture_host_send(h, &message);
+	host_send(host, &message);
 	buf_release(&message);
+}
+
+static void ask(struct capture_host *h, struct host *host)
+{
+	if (!h->is_to_be_asked || capture_host_has_ended(h))
+		return;
+	h->is_to_be_asked = false;
+	if (h->state == HOST_UPLOADING)
+		capture_host_request_credit(h);
+	else
+		arm_anew(h, host);
 }
 
 /* After a crash recovery knows of the windows: the record has them. */
@@ -185,11 +280,10 @@ void capture_retry_ask(struct capture *c)
 
 		if (capture_host_has_ended(h))
 			continue;
-		if (h->needs_recording)
-			arm_anew(h);
-		else if (h->state == HOST_UPLOADING && capture_host_find_own_agent(h))
-			capture_host_request_credit(h);
+		h->is_to_be_asked |= h->needs_recording || h->state == HOST_UPLOADING;
+		h->needs_recording = false;
 	}
+	capture_visit(c, ask);
 }
 
 /* ---- life ---- */
@@ -219,10 +313,7 @@ bool capture_retry_lost_file(struct capture_host *h)
 void capture_retry_begin(struct capture *c)
 {
 	capture_set_deadline(c, captures_now(c->captures));
-	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!capture_host_has_ended(&c->hosts[i]))
-			prepare_host(&c->hosts[i]);
-	}
+	prepare_hosts(c);
 	plan_recordings(c);
 }
 
@@ -242,17 +333,16 @@ static int check_may_retry(const struct captures *cs, const char *session,
 	return 0;
 }
 
-int capture_retry(struct captures *cs, const json_t *manifest, int64_t grace_ns,
+int capture_retry(struct captures *cs, struct retry_source *s, int64_t grace_ns,
 		  struct capture **out, struct err *e)
 {
-	struct capture *old = capture_find(cs, json_get_text(manifest, "session"));
+	const char *session = json_get_text(s->manifest, "session");
+	struct capture *old = capture_find(cs, session);
 	struct capture *c;
-	int rc = check_may_retry(cs, json_get_text(manifest, "session"), old, e);
+	int rc = check_may_retry(cs, session, old, e);
 
 	if (!rc)
-		rc = session_check_plan(manifest, json_object_get(manifest, "hosts"), e);
-	if (!rc)
-		rc = build(cs, manifest, grace_ns, &c, e);
+		rc = build(cs, s, grace_ns, &c, e);
 	if (rc)
 		return rc;
 	capture_retry_update_states(c);
@@ -301,11 +391,13 @@ void capture_retry_recover(struct captures *cs, const json_t *left)
 {
 	const json_t *record = json_object_get(left, "record");
 	const json_t *plan = json_object_get(record, "plan");
+	struct retry_source *s = read_manifest(json_copy(json_object_get(left, "manifest")));
 	struct capture *c;
 	struct err e;
+	int rc = build(cs, s, json_get_int(plan, "grace_given_ns"), &c, &e);
 
-	if (build(cs, json_object_get(left, "manifest"), json_get_int(plan, "grace_given_ns"), &c,
-		  &e)) {
+	retry_source_free(s);
+	if (rc) {
 		log_error("AGG-RESUMED", "session=%s reason=\"%s\"",
 			  json_get_text(record, "session"), e.msg);
 		return;

@@ -10,8 +10,9 @@
 #include "base/mem.h"
 
 struct walk {
-	struct buf message;
+	struct buf message; /* to those that `wants` says; or: */
 	bool (*wants)(const struct capture_host *h);
+	void (*visit)(struct capture_host *h, struct host *host);
 	size_t next; /* the host that it goes on with */
 	TAILQ_ENTRY(walk) entry;
 };
@@ -31,10 +32,13 @@ static void walk_on(struct capture *c, struct walk *w, size_t end)
 	size_t at = 0;
 
 	for (; w->next < end; w->next++) {
-		const struct capture_host *h = &c->hosts[w->next];
-		struct host *host = w->wants(h) ? capture_host_next_own_agent(h, &at) : NULL;
+		struct capture_host *h = &c->hosts[w->next];
+		bool is_wanted = w->visit || w->wants(h);
+		struct host *host = is_wanted ? capture_host_next_own_agent(h, &at) : NULL;
 
-		if (host)
+		if (host && w->visit)
+			w->visit(h, host);
+		else if (host)
 			host_send(host, &w->message);
 	}
 }
@@ -57,18 +61,27 @@ static void on_turn(void *arg)
 		loop_timer_in(c->captures->env.loop, &c->walk_timer, 0, on_turn, c);
 }
 
-void capture_send(struct capture *c, struct buf *message_taken,
-		  bool (*wants)(const struct capture_host *h))
+static void begin(struct capture *c, const struct walk *walk)
 {
 	bool is_first = TAILQ_EMPTY(&c->walks);
-	struct walk *w = xcalloc(1, sizeof(*w));
+	struct walk *w = xmalloc(sizeof(*w));
 
-	w->message = *message_taken;
-	*message_taken = (struct buf)BUF_INIT;
-	w->wants = wants;
+	*w = *walk;
 	TAILQ_INSERT_TAIL(&c->walks, w, entry);
 	if (is_first)
 		on_turn(c);
+}
+
+void capture_send(struct capture *c, struct buf *message_taken,
+		  bool (*wants)(const struct capture_host *h))
+{
+	begin(c, &(struct walk){ .message = *message_taken, .wants = wants });
+	*message_taken = (struct buf)BUF_INIT;
+}
+
+void capture_visit(struct capture *c, void (*visit)(struct capture_host *h, struct host *host))
+{
+	begin(c, &(struct walk){ .message = BUF_INIT, .visit = visit });
 }
 
 void capture_end_walks(struct capture *c)
@@ -77,7 +90,8 @@ void capture_end_walks(struct capture *c)
 
 	loop_timer_cancel(c->captures->env.loop, &c->walk_timer);
 	while ((w = TAILQ_FIRST(&c->walks))) {
-		walk_on(c, w, c->n_hosts);
+		if (!w->visit)
+			walk_on(c, w, c->n_hosts);
 		walk_end(c);
 	}
 }

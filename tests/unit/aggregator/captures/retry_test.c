@@ -29,13 +29,21 @@ static const json_t *result(const json_t *manifest, size_t i)
 	return json_array_get(json_object_get(manifest, "hosts"), i);
 }
 
+static int retry_with(struct fleet *f, const char *session, int64_t grace_ns, struct capture **c,
+		      struct err *e)
+{
+	struct retry_source *s;
+	int rc = retry_source_read(f->agg.store.store, session, &s, e);
+
+	if (!rc)
+		rc = capture_retry(f->agg.captures, s, grace_ns, c, e);
+	retry_source_free(s);
+	return rc;
+}
+
 static int retry(struct fleet *f, const char *session, struct capture **c, struct err *e)
 {
-	json_t *manifest = load(f, session);
-	int rc = capture_retry(f->agg.captures, manifest, 0, c, e);
-
-	json_decref(manifest);
-	return rc;
+	return retry_with(f, session, 0, c, e);
 }
 
 /* host-a delivers, host-b is armed and then silent: a session that lacks b. */
@@ -140,17 +148,14 @@ static void test_grace(void)
 	struct fake a = { 0 }, b = { 0 };
 	struct err e = { 0 };
 	char session[64];
-	json_t *manifest;
 	struct capture *c;
 	struct fleet f;
 
 	half(&f, &a, &b, session);
-	manifest = load(&f, session);
 	b.auto_deliver = true;
-	CHECK_OK(capture_retry(f.agg.captures, manifest, 7 * NS_PER_S, &c, &e), e);
+	CHECK_OK(retry_with(&f, session, 7 * NS_PER_S, &c, &e), e);
 	CHECK_EQ(c->grace_ns, 7 * NS_PER_S);
 	fleet_wait_over(&f, session);
-	json_decref(manifest);
 	down(&f, &a, &b);
 }
 

@@ -133,12 +133,12 @@ static void test_refused(void)
 
 static int retry(struct fleet *f, const char *session, struct capture **c, struct err *e)
 {
-	json_t *manifest = NULL;
+	struct retry_source *s;
 	int rc;
 
-	CHECK_OK(session_load_manifest(f->agg.store.store, session, &manifest, e), *e);
-	rc = capture_retry(f->agg.captures, manifest, 0, c, e);
-	json_decref(manifest);
+	CHECK_OK(retry_source_read(f->agg.store.store, session, &s, e), *e);
+	rc = capture_retry(f->agg.captures, s, 0, c, e);
+	retry_source_free(s);
 	return rc;
 }
 

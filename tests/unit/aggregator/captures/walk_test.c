@@ -3,6 +3,7 @@
 #include "aggregator/captures/capture_impl.h"
 
 #include "base/mem.h"
+#include "proto/reasons.h"
 #include "tests/lib/check.h"
 
 #define HOSTS (2 * CAPTURE_TURN_HOSTS + 500)
@@ -88,6 +89,30 @@ static void test_end(struct captures *cs)
 	capture_free(c);
 }
 
+static bool is_not_first(const struct capture_host *h)
+{
+	return h != h->capture->hosts;
+}
+
+/* All at once, and nothing is sent or kept for each of them. */
+static void test_fail(struct captures *cs)
+{
+	struct capture *c = capture_of(cs, HOSTS);
+
+	c->state = CAP_RUNNING;
+	c->hosts[1].stored = true;
+	capture_fail_hosts(c, is_not_first, REASON_STORE, "the store is away");
+	CHECK_EQ(c->n_ended, HOSTS - 1);
+	CHECK_EQ(c->hosts[0].state, HOST_ARMING);
+	CHECK_EQ(c->hosts[1].state, HOST_PARTIAL);
+	CHECK_EQ(c->hosts[HOSTS - 1].state, HOST_FAILED);
+	CHECK(c->hosts[2].detail == c->hosts[HOSTS - 1].detail);
+	CHECK(TAILQ_EMPTY(&c->walks));
+	capture_fail_hosts(c, is_not_first, REASON_LOST, "too late");
+	CHECK_STR(c->hosts[2].reason, REASON_STORE);
+	capture_free(c);
+}
+
 /* A copy for a worker has to stay cheap: it is made on the loop. */
 static void test_size(void)
 {
@@ -104,6 +129,7 @@ int main(void)
 	test_slices(&cs);
 	test_at_once(&cs);
 	test_end(&cs);
+	test_fail(&cs);
 	test_size();
 	registry_free(cs.env.registry);
 	loop_free(cs.env.loop);
