@@ -7,7 +7,8 @@
  *   scale_agents --target HOST:PORT --agents N [--prefix NAME] [--tls DIR] [--status-ms N]
  *
  * Commands on stdin, a line each: "report" prints one line of JSON, "status" lets every agent send a
- * Status now and prints when that was. The end of stdin ends the program, without a Disconnect.
+ * Status now and prints when that was, "fail" lets no agent have a file until "work". The end of stdin ends the
+ * program, without a Disconnect.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -51,6 +52,7 @@ struct fleet {
 	struct rpc *rpc;
 	struct agent *agents;
 	size_t connected, dials, lost, results, releases;
+	bool failing; /* no agent has a file at the end of a window */
 	bool stopping;
 };
 
@@ -335,6 +337,10 @@ static void on_window_end(void *arg)
 {
 	struct agent *a = arg;
 
+	if (a->fleet->failing) {
+		send_result(a, "assemble", "as told");
+		return;
+	}
 	send_progress(a, "gathering", 0);
 	send_progress(a, "uploading", sizeof(trace));
 }
@@ -465,6 +471,10 @@ static void on_stdin(void *arg, uint32_t events)
 		report(f);
 	else if (!strcmp(line, "status\n"))
 		status_now(f);
+	else if (!strcmp(line, "fail\n"))
+		f->failing = true;
+	else if (!strcmp(line, "work\n"))
+		f->failing = false;
 	fflush(stdout);
 }
 
