@@ -151,6 +151,7 @@ struct rpc_channel_opts {
 	const struct rpc_tls *tls; /* NULL = plaintext */
 	const char *lane; /* channels of different lanes never share a connection */
 	size_t max_message_bytes; /* of a reply; 0 = LIMIT_REQUEST_BYTES */
+	bool is_bounded; /* a longer reply ends as soon as more has come: else core collects it first, up to 4 GiB */
 	int64_t keepalive_ns; /* ping a silent server; 0 = never */
 };
 

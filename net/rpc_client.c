@@ -13,10 +13,12 @@
 #define CONNECT_LIMIT_MS   60000 /* a server to which a whole fleet reconnects at once is slow */
 #define BACKOFF_FIRST_MS   500 /* each channel adds a random time, at most the same */
 #define BACKOFF_MAX_MS	   20000
+#define AHEAD_BYTES	   ((size_t)4 << 20)
 
 struct rpc_channel {
 	struct rpc *rpc;
 	grpc_channel *core;
+	grpc_resource_quota *quota; /* NULL = core's own, without a bound */
 	size_t max_message_bytes;
 	struct rpc_call *calls;
 };
@@ -75,6 +77,19 @@ static size_t channel_args(grpc_arg *a, const struct rpc_channel_opts *o, size_t
 	return n;
 }
 
+/* Of what is collected: a whole reply, and what core reads ahead. */
+static grpc_arg quota_arg(struct rpc_channel *ch)
+{
+	grpc_arg a = { .type = GRPC_ARG_POINTER, .key = (char *)GRPC_ARG_RESOURCE_QUOTA };
+
+	ch->quota = grpc_resource_quota_create("channel");
+	grpc_resource_quota_resize(ch->quota, ch->max_message_bytes + ch->max_message_bytes / 16 +
+						      AHEAD_BYTES);
+	a.value.pointer.p = ch->quota;
+	a.value.pointer.vtable = grpc_resource_quota_arg_vtable();
+	return a;
+}
+
 int rpc_channel_new(struct rpc_channel **out, struct rpc *r, const struct rpc_channel_opts *opts,
 		    struct err *e)
 {
@@ -91,12 +106,16 @@ int rpc_channel_new(struct rpc_channel **out, struct rpc *r, const struct rpc_ch
 	if (rc)
 		goto out;
 	list.num_args = channel_args(args, opts, max_bytes);
+	if (opts->is_bounded)
+		args[list.num_args++] = quota_arg(ch);
 	assert(list.num_args <= ARRAY_SIZE(args));
 	ch->core = grpc_channel_create(opts->target, creds, &list);
 	grpc_channel_credentials_release(creds);
 	if (!ch->core)
 		rc = err_set(e, ERR_INVALID, "no channel to %s", opts->target);
 out:
+	if (rc && ch->quota)
+		grpc_resource_quota_unref(ch->quota);
 	if (rc)
 		free(ch);
 	else
@@ -116,6 +135,8 @@ void rpc_channel_free(struct rpc_channel *ch)
 		rpc_cancel(c);
 	}
 	grpc_channel_destroy(ch->core);
+	if (ch->quota)
+		grpc_resource_quota_unref(ch->quota);
 	free(ch);
 }
 

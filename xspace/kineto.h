@@ -25,8 +25,8 @@
 
 #define KINETO_MAX_BYTES ((uint64_t)512 << 20) /* of one file */
 
-/* Enough for such a file: an event of 300 bytes needs 100 to 140. */
-#define KINETO_MAX_MEMORY ((size_t)256 << 20)
+/* An event of 300 bytes needs 100 to 140: enough for a file of 280 MB. */
+#define KINETO_MAX_MEMORY ((size_t)128 << 20)
 #define KINETO_MAX_LINES  65536
 #define KINETO_MAX_TEXT	  4096 /* bytes of a name or an arg's text; longer ones are cut */
 

@@ -58,7 +58,7 @@ struct profiler_call {
 	int64_t sent_real_ns;
 	int64_t early_ns; /* the answer came so long before the window's end */
 	void *options;
-	size_t options_len;
+	size_t options_len, max_reply_bytes;
 
 	struct profiler_store store; /* the worker's while STORING or FETCHING */
 	struct profiler_result result;
@@ -136,6 +136,7 @@ struct profiler_call *profiler_call_start(const struct profiler_call_conf *conf)
 	if (conf->options_len)
 		memcpy(c->options, conf->options, conf->options_len);
 	c->options_len = conf->options_len;
+	c->max_reply_bytes = conf->max_reply_bytes ? conf->max_reply_bytes : LIMIT_RESPONSE_BYTES;
 	c->reserve_bytes = conf->reserve_bytes;
 	c->done = conf->done;
 	c->arg = conf->arg;
@@ -390,6 +391,8 @@ static const struct code_reason code_reasons[] = {
 	{ RPC_UNAVAILABLE, "",
 	  REASON_PROFILER_LOST }, /* the connection broke: the process has ended */
 	{ RPC_UNIMPLEMENTED, "", REASON_PROFILER_OLD },
+	{ RPC_RESOURCE_EXHAUSTED, "larger than max", REASON_TOO_LARGE },
+	{ RPC_RESOURCE_EXHAUSTED, "Buffers full", REASON_TOO_LARGE }, /* the channel's quota */
 	{ RPC_DEADLINE_EXCEEDED, "", REASON_PROFILER_TIMEOUT },
 };
 
@@ -464,7 +467,8 @@ static void call_send(void *arg)
 	struct rpc_channel_opts opts = {
 		.target = c->address,
 		.lane = "profiler",
-		.max_message_bytes = LIMIT_RESPONSE_BYTES,
+		.max_message_bytes = c->max_reply_bytes,
+		.is_bounded = true,
 	};
 	struct buf request = BUF_INIT;
 	struct err e;

@@ -26,6 +26,7 @@ struct profiler_call_conf { /* all borrowed for the call of profiler_call_start(
 	int64_t t0_raw_ns, t1_raw_ns, t0_real_ns;
 	int64_t give_up_mono_ns;
 	bool snapshot; /* of the server's continuous session, now, whatever the window */
+	size_t max_reply_bytes; /* 0 = LIMIT_RESPONSE_BYTES, which is the most */
 	const void *options; /* serialized tensorflow.ProfileOptions; not for a snapshot */
 	size_t options_len;
 	bool (*reserve_bytes)(void *arg, uint64_t bytes); /* as in tracer.h; not after done */

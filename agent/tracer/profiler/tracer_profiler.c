@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/address.h"
+#include "proto/limits.h"
 #include "proto/profiler_request.h"
 #include "proto/reasons.h"
 
@@ -34,6 +35,9 @@ static const struct conf_field conf_fields[] = {
 	     "find profiler servers among the listening sockets of this host"),
 	CONF(struct profiler_conf, continuous, "false",
 	     "let frameworks that can record all the time, for snapshots"),
+	CONF_RANGE(struct profiler_conf, profiler_limit_bytes, "512M", 0, LIMIT_RESPONSE_BYTES,
+		   "largest trace that a framework's profiler may reply with: it passes through "
+		   "the agent's memory; 0 = 2 GB, the most that gRPC allows"),
 	{ 0 }
 };
 
@@ -84,6 +88,7 @@ static const struct reason_text reason_texts[] = {
 	{ REASON_PROFILER_OLD, "the framework is too old" },
 	{ REASON_PROFILER_BUSY, "another trace runs in that process: end it or wait" },
 	{ REASON_DISK_FULL, "its trace does not fit into the spool" },
+	{ REASON_TOO_LARGE, "its trace is larger than --profiler-limit: record a shorter window" },
 	{ REASON_PROFILER_TIMEOUT, "no answer within the grace: is the process stopped? A large "
 				   "profile needs a longer --grace" },
 	{ REASON_PROFILER_LOST, "the process has ended, or its recording was ended" },
@@ -315,6 +320,7 @@ static struct profiled_process *run_add_process(struct profiler_run *pr, const c
 		.t0_real_ns = run->t0_real_ns,
 		.give_up_mono_ns = run->give_up_mono_ns,
 		.snapshot = pr->is_past,
+		.max_reply_bytes = pr->t->conf->profiler_limit_bytes,
 		.options = run->profile_options,
 		.options_len = run->profile_options_len,
 		.reserve_bytes = profiled_process_reserve_bytes,

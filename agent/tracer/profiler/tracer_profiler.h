@@ -9,6 +9,7 @@ struct profiler_conf {
 	struct conf_list profiler; /* host:port of framework profilers */
 	bool discover; /* find profilers among the listening sockets of local processes */
 	bool continuous; /* let them record all the time, for snapshots */
+	uint64_t profiler_limit_bytes; /* of a reply; 0 = what gRPC allows, 2 GB */
 };
 
 /* As tracer_profiler_ops.open(), which uses "/proc". `proc` outlives the tracer. */
