@@ -219,6 +219,7 @@ static void on_received(void *arg, bool ok)
 	if (c->in) {
 		m = rpc_msg_take(c->in);
 		c->in = NULL;
+		c->received += m->len;
 		if (deliver_message(c, m))
 			rpc_call_receive(c);
 		else

@@ -6,8 +6,10 @@
  * thread, nor a message before it is whole. So the sockets are looked at from outside, among this process's
  * descriptors: each time core's thread has worked for RPC_WORK_NS, and while first messages are awaited. A
  * connection that takes too much is disconnected, which to core is the peer's end; its address is banned for a
- * while: no connection of it goes on that carries no admitted call, and the kernel drops its new ones. It drops
- * those of an address that has its share of connections, too.
+ * while: no connection of it goes on that carries no admitted call, and the kernel drops its new ones. Of an address
+ * with its share of connections it drops new ones, too: for as long as it has them; if it had more, for a while.
+ *
+ * What a known connection sends of messages that are not whole is measured, too: the quota of rpc_guests.c is for all.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,16 +22,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/listen_filter.h"
+#include "net/rpc_bans.h"
 #include "net/rpc_impl.h"
-#include "net/socket.h"
 
 /* Received on the connections of an address that never carried an admitted call; more where more may be open. */
 #define ADDRESS_BYTES ((uint64_t)4 << 20)
 #define MORE_BYTES    ((uint64_t)16 << 10)
+
+/* Received on the known connections of an address and part of no whole message: an upload has hardly more than one of 1 MiB. */
+#define UNFINISHED_BYTES ((uint64_t)12 << 20)
+#define UNFINISHED_LEAST \
+	((uint64_t)64 << 10) /* of a connection; less is what frames and headers need */
+#define MOVED_BYTES ((uint64_t)16 << 10) /* from one look to the next: it is looked at closely */
 
 /* Heat of a connection: how long it has kept core's thread, and how much. One that is cool for a look begins anew. */
 #define WARM_BYTES    1024 /* from one look to the next: WARM */
@@ -38,7 +45,6 @@
 #define HOT	      4
 #define TOO_HOT	      8
 #define KNOWN_TOO_HOT 60 /* of an agent's: one message of 1 MiB keeps core for two or three looks */
-#define BAN_NS	      (10 * NS_PER_S)
 #define FIRST_LOOK_NS (10 * NS_PER_MS) /* from one look to the next, at least */
 #define AWAIT_LOOK_NS (100 * NS_PER_MS) /* while first messages are awaited */
 #define LOOK_SHARE    20 /* of the time, at most one part in so many is spent on looking */
@@ -54,13 +60,20 @@ struct socket_seen {
 	uint64_t read; /* bytes that core has read */
 	uint64_t cooled; /* of them, when its heat was last changed */
 	unsigned int heat;
+	uint64_t whole; /* bytes of the whole messages of its calls that have ended */
+	uint64_t delivered; /* of those of all its calls */
+	uint64_t unfinished; /* see measure_unfinished() */
+	bool moved; /* MOVED_BYTES have come since the look before */
 	bool admitted; /* it carries an admitted call */
 	bool known; /* it has carried one: an agent's uploads come one after the other */
 };
 
-struct ban {
-	uint8_t key[PEER_KEY_BYTES];
-	int64_t until_ns;
+/* One call, as it was found. */
+struct call_seen {
+	struct rpc_end end;
+	struct rpc_call *call; /* NULL: it has ended */
+	uint64_t received; /* bytes of whole messages */
+	bool admitted;
 };
 
 /* A look goes on over some turns of the loop if there are many connections. */
@@ -70,7 +83,7 @@ struct look {
 	bool worked, still_busy; /* see judge_heat() */
 	int fd, hole; /* the next descriptor; free ones in a row */
 	struct socket_seen *before; /* at the look before */
-	size_t n_before, n_admitted;
+	size_t n_before;
 	int64_t took_ns;
 	struct loop_timer timer;
 };
@@ -87,11 +100,11 @@ struct rpc_conns {
 	unsigned int returns; /* rpc_work.returns when core's thread had last worked for a while */
 	struct socket_seen *seen; /* at the last look, by address and port */
 	size_t n_seen, cap;
-	struct rpc_end *admitted;
-	size_t admitted_cap;
-	struct rpc_end *ended; /* of admitted calls that ended since the last look */
+	struct call_seen *calls; /* at the last look, by address and port */
+	size_t n_calls, calls_cap;
+	struct call_seen *ended; /* calls that ended since the last look */
 	size_t n_ended, ended_cap;
-	struct ban bans[LISTEN_FILTER_MAX / 2];
+	struct bans bans;
 	uint8_t deaf_to[LISTEN_FILTER_MAX]
 		       [PEER_KEY_BYTES]; /* banned, or with their share of connections */
 	size_t n_deaf_to, n_filtered;
@@ -127,6 +140,11 @@ static int compare_seen(const void *a, const void *b)
 	return compare_ends(a, b);
 }
 
+static int compare_calls(const void *a, const void *b)
+{
+	return compare_ends(a, b);
+}
+
 static bool end_of_fd(int fd, int (*name)(int, struct sockaddr *, socklen_t *), struct rpc_end *out)
 {
 	struct sockaddr_storage address = { 0 };
@@ -140,40 +158,9 @@ static bool end_of_fd(int fd, int (*name)(int, struct sockaddr *, socklen_t *), 
 
 bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES])
 {
-	int64_t now_ns = now_mono_ns();
+	const struct ban *b = bans_find(&cs->bans, key);
 
-	for (size_t i = 0; i < ARRAY_SIZE(cs->bans); i++) {
-		if (cs->bans[i].until_ns > now_ns && !memcmp(cs->bans[i].key, key, PEER_KEY_BYTES))
-			return true;
-	}
-	return false;
-}
-
-/* "10.0.0.7" */
-static void name_key(const uint8_t key[PEER_KEY_BYTES], char out[INET6_ADDRSTRLEN])
-{
-	struct sockaddr_in6 address = { .sin6_family = AF_INET6 };
-
-	memcpy(&address.sin6_addr, key, PEER_KEY_BYTES);
-	socket_name((struct sockaddr *)&address, out);
-}
-
-static void ban(struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES], const char *why)
-{
-	struct ban *oldest = &cs->bans[0];
-	char name[INET6_ADDRSTRLEN];
-
-	if (rpc_conns_is_banned(cs, key))
-		return;
-	for (size_t i = 1; i < ARRAY_SIZE(cs->bans); i++) {
-		if (cs->bans[i].until_ns < oldest->until_ns)
-			oldest = &cs->bans[i];
-	}
-	memcpy(oldest->key, key, PEER_KEY_BYTES);
-	oldest->until_ns = now_mono_ns() + BAN_NS;
-	name_key(key, name);
-	log_warn("NET-BANNED", "address=%s seconds=%d reason=\"%s\"", name,
-		 (int)(BAN_NS / NS_PER_S), why);
+	return b && b->cuts;
 }
 
 /* Core may close the descriptor at any time, and another file may get its number: what is disconnected is a duplicate
@@ -205,24 +192,23 @@ static uint64_t bytes_read(int fd)
 		       : 0;
 }
 
-/* True: as all steps of a look, it is done. */
-static bool list_admitted(struct rpc_conns *cs)
+static void add_call(struct call_seen **list, size_t *n, size_t *cap, const struct call_seen *c)
 {
-	size_t n = 0;
-
-	for (const struct rpc_call *c = cs->server->calls; c; c = c->next) {
-		if (!c->admitted)
-			continue;
-		if (n == cs->admitted_cap) {
-			cs->admitted_cap = n ? 2 * n : 64;
-			cs->admitted = xrealloc(cs->admitted,
-						cs->admitted_cap * sizeof(*cs->admitted));
-		}
-		cs->admitted[n++] = c->from;
+	if (*n == *cap) {
+		*cap = *n ? 2 * *n : 64;
+		*list = xrealloc(*list, *cap * sizeof(**list));
 	}
-	sort_array(cs->admitted, n, sizeof(*cs->admitted), compare_ends);
-	cs->look.n_admitted = n;
-	return true;
+	(*list)[(*n)++] = *c;
+}
+
+static void list_calls(struct rpc_conns *cs)
+{
+	cs->n_calls = 0;
+	for (struct rpc_call *c = cs->server->calls; c; c = c->next)
+		add_call(&cs->calls, &cs->n_calls, &cs->calls_cap,
+			 &(struct call_seen){ c->from, c, c->received, c->admitted });
+	sort_array(cs->calls, cs->n_calls, sizeof(*cs->calls), compare_calls);
+	sort_array(cs->ended, cs->n_ended, sizeof(*cs->ended), compare_calls);
 }
 
 static void add_seen(struct rpc_conns *cs, const struct socket_seen *s)
@@ -234,7 +220,7 @@ static void add_seen(struct rpc_conns *cs, const struct socket_seen *s)
 	cs->seen[cs->n_seen++] = *s;
 }
 
-/* Some of the descriptors. */
+/* Some of the descriptors. True: as all steps of a look, it is done. */
 static bool collect(struct rpc_conns *cs)
 {
 	struct look *l = &cs->look;
@@ -262,18 +248,40 @@ static bool sort_seen(struct rpc_conns *cs)
 	return true;
 }
 
-/* Both lists are sorted by end. */
-static void mark_admitted(struct rpc_conns *cs)
+/* The calls of this connection in a list that is sorted by end, from `*at` on; the next connection's follow. */
+static size_t calls_of(const struct socket_seen *s, const struct call_seen *list, size_t n,
+		       size_t *at)
 {
-	size_t k = 0;
+	size_t first;
+
+	while (*at < n && compare_ends(&list[*at].end, &s->end) < 0)
+		(*at)++;
+	first = *at;
+	while (*at < n && !compare_ends(&list[*at].end, &s->end))
+		(*at)++;
+	return first;
+}
+
+/* All lists are sorted by end. */
+static void mark_calls(struct rpc_conns *cs)
+{
+	size_t live = 0, ended = 0;
 
 	for (size_t i = 0; i < cs->n_seen; i++) {
-		while (k < cs->look.n_admitted &&
-		       compare_ends(&cs->admitted[k], &cs->seen[i].end) < 0)
-			k++;
-		cs->seen[i].admitted = k < cs->look.n_admitted &&
-				       !compare_ends(&cs->admitted[k], &cs->seen[i].end);
+		struct socket_seen *s = &cs->seen[i];
+
+		for (size_t k = calls_of(s, cs->ended, cs->n_ended, &ended); k < ended; k++) {
+			s->whole += cs->ended[k].received;
+			s->known |= cs->ended[k].admitted;
+		}
+		s->delivered = s->whole;
+		for (size_t k = calls_of(s, cs->calls, cs->n_calls, &live); k < live; k++) {
+			s->delivered += cs->calls[k].received;
+			s->admitted |= cs->calls[k].admitted;
+		}
+		s->known |= s->admitted;
 	}
+	cs->n_ended = 0;
 }
 
 /* ---- judging ---- */
@@ -298,34 +306,18 @@ static void judge_address(struct rpc_conns *cs, size_t from, size_t to)
 		if (++unidentified > cs->per_address && cs->per_address)
 			cut(&cs->seen[i]);
 	}
-	if (cs->per_address && unidentified >= cs->per_address)
+	if (cs->per_address && unidentified > cs->per_address)
+		bans_add(&cs->bans, key, false, "it has more than its share of connections open");
+	else if (cs->per_address && unidentified == cs->per_address)
 		be_deaf_to(cs, key);
 	if (cs->per_address && bytes > ADDRESS_BYTES + cs->per_address * MORE_BYTES)
-		ban(cs, key, "it sends without end, and no call of it was admitted");
+		bans_add(&cs->bans, key, true,
+			 "it sends without end, and no call of it was admitted");
 	if (!rpc_conns_is_banned(cs, key))
 		return;
 	for (size_t i = from; i < to; i++) {
 		if (!cs->seen[i].admitted)
 			cut(&cs->seen[i]);
-	}
-}
-
-static void judge_all(struct rpc_conns *cs)
-{
-	int64_t now_ns = now_mono_ns();
-	size_t to;
-
-	cs->n_deaf_to = 0;
-	for (size_t from = 0; from < cs->n_seen; from = to) {
-		for (to = from + 1; to < cs->n_seen; to++) {
-			if (memcmp(cs->seen[to].end.key, cs->seen[from].end.key, PEER_KEY_BYTES))
-				break;
-		}
-		judge_address(cs, from, to);
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(cs->bans); i++) {
-		if (cs->bans[i].until_ns > now_ns)
-			be_deaf_to(cs, cs->bans[i].key);
 	}
 }
 
@@ -351,21 +343,10 @@ static void remember(struct rpc_conns *cs)
 			cs->seen[i].known = was->known;
 			cs->seen[i].cooled = was->cooled;
 			cs->seen[i].heat = was->heat;
+			cs->seen[i].whole = was->whole;
+			cs->seen[i].moved = cs->seen[i].read - was->read > MOVED_BYTES;
 		}
 	}
-}
-
-static void remember_known(struct rpc_conns *cs)
-{
-	sort_array(cs->ended, cs->n_ended, sizeof(*cs->ended), compare_ends);
-	for (size_t i = 0; i < cs->n_seen; i++) {
-		struct socket_seen *s = &cs->seen[i];
-
-		s->known |= s->admitted ||
-			    (cs->n_ended && bsearch(&s->end, cs->ended, cs->n_ended,
-						    sizeof(*cs->ended), compare_ends));
-	}
-	cs->n_ended = 0;
 }
 
 /* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not
@@ -382,8 +363,90 @@ static void judge_heat(struct rpc_conns *cs, bool still_busy)
 			s->heat = 0;
 		if (s->heat < (s->known ? KNOWN_TOO_HOT : TOO_HOT))
 			continue;
-		ban(cs, s->end.key, "its frames come faster than they can be processed");
+		bans_add(&cs->bans, s->end.key, true,
+			 "its frames come faster than they can be processed");
 		cut(s);
+	}
+}
+
+/* ---- messages that are not whole ---- */
+
+/* What has come on this connection since a call of it had its last whole message, less the whole messages of the others:
+ * it belongs to messages that are under way, or is headers and frames. The most of any call counts, as a call that
+ * drips is not helped by one beside it. */
+static uint64_t measure_unfinished(const struct socket_seen *s, const struct call_seen *calls,
+				   size_t n)
+{
+	uint64_t more = s->read > s->delivered ? s->read - s->delivered : 0, most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct rpc_call *c = calls[i].call;
+
+		if (!c->looked_at || c->received != c->looked_received) {
+			c->looked_at = true;
+			c->looked_received = c->received;
+			c->more_then = more;
+		} else if (more > c->more_then && more - c->more_then > most) {
+			most = more - c->more_then;
+		}
+	}
+	return most;
+}
+
+/* A look takes several turns of the loop: where much has moved, the socket is read once more. */
+static void measure_all(struct rpc_conns *cs)
+{
+	size_t live = 0;
+
+	for (size_t i = 0; i < cs->n_seen; i++) {
+		struct socket_seen *s = &cs->seen[i];
+		size_t first = calls_of(s, cs->calls, cs->n_calls, &live);
+		bool moved = s->moved;
+
+		if (!s->known)
+			continue;
+		for (size_t k = first; k < live; k++)
+			moved |= cs->calls[k].received - cs->calls[k].call->looked_received >
+				 MOVED_BYTES;
+		if (moved)
+			s->read = bytes_read(s->fd);
+		s->unfinished = measure_unfinished(s, cs->calls + first, live - first);
+	}
+}
+
+/* The connections of one address, as judge_address(). */
+static void judge_unfinished(struct rpc_conns *cs, size_t from, size_t to)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = from; i < to; i++)
+		bytes += cs->seen[i].unfinished > UNFINISHED_LEAST ? cs->seen[i].unfinished : 0;
+	if (bytes <= UNFINISHED_BYTES || !cs->per_address)
+		return;
+	bans_add(&cs->bans, cs->seen[from].end.key, true, "it sends messages that do not end");
+	for (size_t i = from; i < to; i++) {
+		if (cs->seen[i].unfinished > UNFINISHED_LEAST)
+			cut(&cs->seen[i]);
+	}
+}
+
+static void judge_all(struct rpc_conns *cs)
+{
+	int64_t now_ns = now_mono_ns();
+	size_t to;
+
+	cs->n_deaf_to = 0;
+	for (size_t from = 0; from < cs->n_seen; from = to) {
+		for (to = from + 1; to < cs->n_seen; to++) {
+			if (memcmp(cs->seen[to].end.key, cs->seen[from].end.key, PEER_KEY_BYTES))
+				break;
+		}
+		judge_address(cs, from, to);
+		judge_unfinished(cs, from, to);
+	}
+	for (size_t i = 0; i < BANS_MAX; i++) {
+		if (cs->bans.items[i].until_ns > now_ns)
+			be_deaf_to(cs, cs->bans.items[i].key);
 	}
 }
 
@@ -395,11 +458,13 @@ static void look_at(struct rpc_conns *cs, int64_t at_ns)
 		loop_timer_at(cs->loop, &cs->timer, at_ns, on_look, cs);
 }
 
+/* Calls are listed late: what was admitted while descriptors were collected counts. */
 static bool judge(struct rpc_conns *cs)
 {
-	mark_admitted(cs);
+	list_calls(cs);
 	remember(cs);
-	remember_known(cs);
+	mark_calls(cs);
+	measure_all(cs);
 	if (cs->look.worked)
 		judge_heat(cs, cs->look.still_busy);
 	judge_all(cs);
@@ -407,8 +472,7 @@ static bool judge(struct rpc_conns *cs)
 	return true;
 }
 
-/* Admitted calls are listed late: what was admitted while descriptors were collected counts. */
-static bool (*const steps[])(struct rpc_conns *cs) = { collect, sort_seen, list_admitted, judge };
+static bool (*const steps[])(struct rpc_conns *cs) = { collect, sort_seen, judge };
 
 static void end_look(struct rpc_conns *cs)
 {
@@ -471,15 +535,13 @@ void rpc_conns_await(struct rpc_conns *cs)
 	look_at(cs, now_mono_ns() + AWAIT_LOOK_NS);
 }
 
-void rpc_conns_end(struct rpc_conns *cs, const struct rpc_end *end)
+/* The call is still in the server's list. */
+void rpc_conns_end(struct rpc_conns *cs, const struct rpc_call *c)
 {
 	if (cs->n_ended == ENDED_MAX)
 		look(cs, false, false);
-	if (cs->n_ended == cs->ended_cap) {
-		cs->ended_cap = cs->ended_cap ? 2 * cs->ended_cap : 64;
-		cs->ended = xrealloc(cs->ended, cs->ended_cap * sizeof(*cs->ended));
-	}
-	cs->ended[cs->n_ended++] = *end;
+	add_call(&cs->ended, &cs->n_ended, &cs->ended_cap,
+		 &(struct call_seen){ c->from, NULL, c->received, c->admitted });
 }
 
 void rpc_conns_worked(struct rpc_conns *cs, unsigned int returns)
@@ -541,7 +603,7 @@ void rpc_conns_free(struct rpc_conns *cs)
 	free(cs->ended);
 	loop_timer_cancel(cs->loop, &cs->look.timer);
 	free(cs->look.before);
-	free(cs->admitted);
+	free(cs->calls);
 	free(cs->seen);
 	free(cs);
 }

@@ -146,10 +146,10 @@ void rpc_guest_end(struct rpc_call *c)
 {
 	end_awaiting(c);
 	leave(c);
+	if (c->server && c->server->conns)
+		rpc_conns_end(c->server->conns, c);
 	if (!c->admitted)
 		return;
 	c->server->n_admitted--;
 	set_quota(c->server);
-	if (c->server->conns)
-		rpc_conns_end(c->server->conns, &c->from);
 }

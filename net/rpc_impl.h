@@ -131,6 +131,11 @@ struct rpc_call {
 	bool admitted, awaited;
 	struct loop_timer first_timer; /* until the first message is there */
 
+	/* server, rpc_conns.c */
+	uint64_t received; /* bytes of whole messages */
+	bool looked_at; /* of then: */
+	uint64_t looked_received, more_then;
+
 	/* receiving */
 	struct rpc_tag recv_tag;
 	grpc_byte_buffer *in;
@@ -265,8 +270,8 @@ bool rpc_end_of(const struct sockaddr *address, struct rpc_end *out);
 /* Whether the address has taken too much of late. */
 bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES]);
 
-/* An admitted call of this connection has ended. */
-void rpc_conns_end(struct rpc_conns *cs, const struct rpc_end *end);
+/* A call ends, admitted or not. */
+void rpc_conns_end(struct rpc_conns *cs, const struct rpc_call *c);
 
 void rpc_conns_await(struct rpc_conns *cs); /* a first message is awaited */
 void rpc_conns_worked(struct rpc_conns *cs,

@@ -16,6 +16,9 @@ from lib.siege import (CONNECT, PROFILE, SANITIZED, TERMINATE, UPLOAD, WATCH, Pr
 from lib.xspace import synthetic
 
 
+STATUS = b"\x12\x00"  # an AgentMessage with an empty Status
+
+
 def streams_that_are_not_read(s):
     """Events over HTTP, control links, watches: all open, none read, while captures make messages for them."""
     with s.attack(), contextlib.ExitStack() as stack:
@@ -259,6 +262,28 @@ def an_admitted_host_floods(s):
         together(go, range(4))
 
 
+def an_admitted_host_does_not_end_its_messages(s):
+    """Its link is good, and beside it messages grow without end, each a little slower than a flood; whole ones come between."""
+    def go(i):
+        with contextlib.suppress(OSError), contextlib.closing(s.h2(seconds=2)) as h:
+            name = f"dripping-{i}"
+            _, stream = s.fake_agent(name, h)
+            assert h.read_until(lambda: h.messages.get(stream), 2 * SLOW), "it was not welcomed"
+            calls = [h.call(CONNECT) for _ in range(4)]
+            for call in calls:
+                h.put(call, struct.pack(">BI", 0, 300 << 20), patience=1)
+            for n in range(times(2000)):
+                if not h.put(calls[n % 4], b"\0" * 16384, patience=1):
+                    break
+                if n % 8 == 0:
+                    h.message(stream, STATUS)
+                time.sleep(0.002)
+            assert h.read_until(lambda: h.closed, 2 * SLOW), "it may send as much as it likes"
+    with s.attack():
+        together(go, range(4))
+    assert f"NET-BANNED address={s.attacker}" in s.log("aggregator")
+
+
 # ---- TLS ----
 
 def tls_greeting():
@@ -289,12 +314,13 @@ def handshakes_that_do_not_end(s):
 
 ATTACKS = [streams_that_are_not_read, profiler_calls_with_huge_names, messages_of_empty_submessages, announced_lengths,
            unfinished_messages, compressed_messages, floods_of_frames, calls_that_are_never_used, large_answers_that_are_not_read,
-           floods_that_go_on, an_admitted_host_floods]
+           floods_that_go_on, an_admitted_host_floods, an_admitted_host_does_not_end_its_messages]
 
 
 def test_grpc():
     attack_all(ATTACKS, slow=(streams_that_are_not_read, announced_lengths, unfinished_messages, floods_of_frames,
-                              calls_that_are_never_used, large_answers_that_are_not_read, floods_that_go_on, an_admitted_host_floods))
+                              calls_that_are_never_used, large_answers_that_are_not_read, floods_that_go_on, an_admitted_host_floods,
+                              an_admitted_host_does_not_end_its_messages))
 
 
 def test_uploads():
