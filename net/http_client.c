@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/http_client.h"
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/address.h"
+#include "net/http_client_impl.h"
 #include "net/pem.h"
 
 #define ANSWER_BYTES	   (64u << 20) /* of an answer that is collected in memory */
@@ -43,6 +43,13 @@ struct transfer {
 static void init_curl(void)
 {
 	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+void http_client_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, init_curl);
 }
 
 static bool has_2xx_status(const struct transfer *t)
@@ -178,13 +185,12 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 
 /* ---- setting up ---- */
 
-/* A proxy from the environment cannot reach this host's loopback. */
-static void skip_proxy_for_loopback(struct transfer *t)
+void http_client_skip_proxy(CURL *curl, const char *url)
 {
 	CURLU *u = curl_url();
 	char *host = NULL;
 
-	if (u && !curl_url_set(u, CURLUPART_URL, t->call->url, 0) &&
+	if (u && !curl_url_set(u, CURLUPART_URL, url, 0) &&
 	    !curl_url_get(u, CURLUPART_HOST, &host, 0)) {
 		size_t n = strlen(host);
 
@@ -193,7 +199,7 @@ static void skip_proxy_for_loopback(struct transfer *t)
 			host[n - 2] = '\0';
 		}
 		if (address_is_loopback(host))
-			curl_easy_setopt(t->curl, CURLOPT_PROXY, "");
+			curl_easy_setopt(curl, CURLOPT_PROXY, "");
 	}
 	curl_free(host);
 	curl_url_cleanup(u);
@@ -286,7 +292,7 @@ static void set_transport(struct transfer *t)
 		curl_easy_setopt(t->curl, CURLOPT_XFERINFODATA, t);
 		curl_easy_setopt(t->curl, CURLOPT_NOPROGRESS, 0L);
 	}
-	skip_proxy_for_loopback(t);
+	http_client_skip_proxy(t->curl, t->call->url);
 }
 
 /* ---- the end ---- */
@@ -342,10 +348,9 @@ static int finish(struct transfer *t, CURLcode code, int *status)
 
 static int perform(struct transfer *t, int *status)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int rc;
 
-	pthread_once(&once, init_curl);
+	http_client_init();
 	*status = 0;
 	t->curl = curl_easy_init();
 	if (!t->curl)

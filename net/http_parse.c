@@ -5,43 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hex.h"
 #include "base/mem.h"
 #include "net/http_server.h"
 #include "proto/limits.h"
-
-/* Two hex digits to 1..255; -1 for anything else: a NUL would hide the text after it. */
-static int decode_escape(const char *text, size_t left)
-{
-	int high, low;
-
-	if (left < 2)
-		return -1;
-	high = hex_digit(text[0]);
-	low = hex_digit(text[1]);
-	if (high < 0 || low < 0 || !(high | low))
-		return -1;
-	return high << 4 | low;
-}
-
-int percent_decode(const char *text, size_t len, bool plus_is_space, char *out, struct err *e)
-{
-	for (size_t i = 0; i < len; i++) {
-		int c = (unsigned char)text[i];
-
-		if (c == '%') {
-			c = decode_escape(text + i + 1, len - i - 1);
-			i += 2;
-		} else if (c == '+' && plus_is_space) {
-			c = ' ';
-		}
-		if (c <= 0)
-			return err_set(e, ERR_INVALID, "a bad escape or a NUL in the address");
-		*out++ = (char)c;
-	}
-	*out = '\0';
-	return 0;
-}
 
 /* One "key=value" or "key"; `scratch` has room for both, decoded. */
 static int parse_pair(const char *pair, size_t len, char *scratch,

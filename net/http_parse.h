@@ -8,11 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-
-/* %XX to bytes, and '+' to a space if `plus_is_space`. `out` needs len + 1 bytes. ERR_INVALID for a bad
- * escape or a NUL. */
-MUST_CHECK int percent_decode(const char *text, size_t len, bool plus_is_space, char *out,
-			      struct err *e);
+#include "base/percent.h"
 
 struct pair {
 	char *name, *value;
