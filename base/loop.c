@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/loop.h"
+#include "base/loop_impl.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -21,6 +21,8 @@ struct task {
 	loop_fn run;
 	loop_fn done;
 	void *arg;
+	struct loop_account *account;
+	int64_t run_cpu_ns; /* of `run`, if it has an account */
 	struct task *next;
 };
 
@@ -34,6 +36,7 @@ struct loop_watch {
 	int fd;
 	loop_fd_fn fn;
 	void *arg;
+	struct loop_account *account;
 	struct loop_watch *next_dead;
 };
 
@@ -51,6 +54,7 @@ struct loop {
 	int depth; /* nested turns: a callback may turn the loop to wait */
 	int64_t began_cpu_ns; /* this turn, on the thread's CPU clock */
 	struct loop_turns turns;
+	struct loop_accounts accounts;
 
 	struct loop_timer **heap;
 	size_t n_timers, heap_cap;
@@ -111,6 +115,20 @@ static void post_task(struct loop *l, struct task *t)
 		wake(l);
 }
 
+/* ---- accounts ---- */
+
+struct loop_account *loop_account_new(struct loop *l)
+{
+	return loop_accounts_add(&l->accounts);
+}
+
+struct loop_account *loop_account_enter(struct loop *l, struct loop_account *a)
+{
+	return loop_accounts_enter(&l->accounts, a);
+}
+
+/* ---- posts and work ---- */
+
 static struct task *task_new(loop_fn run, loop_fn done, void *arg)
 {
 	struct task *t = xmalloc(sizeof(*t));
@@ -128,10 +146,21 @@ void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg)
 {
 	struct task *t = task_new(run, done, arg);
 
+	t->account = l->accounts.entered;
 	pthread_mutex_lock(&l->lock);
 	queue_add(&l->work, t);
 	pthread_cond_signal(&l->work_ready);
 	pthread_mutex_unlock(&l->lock);
+}
+
+/* On a worker: its account is the loop thread's, which adds the time. */
+static void run_task(struct task *t)
+{
+	int64_t began_cpu_ns = t->account ? now_thread_cpu_ns() : 0;
+
+	t->run(t->arg);
+	if (t->account)
+		t->run_cpu_ns = now_thread_cpu_ns() - began_cpu_ns;
 }
 
 static void *worker(void *arg)
@@ -146,7 +175,7 @@ static void *worker(void *arg)
 		pthread_mutex_unlock(&l->lock);
 		if (!t)
 			return NULL;
-		t->run(t->arg);
+		run_task(t);
 		post_task(l, t);
 	}
 }
@@ -192,6 +221,7 @@ static bool is_turn_over(const struct loop *l)
  * callback may turn the loop itself, so undelivered tasks stay in the queue. */
 static bool deliver(struct loop *l)
 {
+	struct loop_charge charge;
 	struct task *t;
 	size_t n;
 
@@ -203,7 +233,10 @@ static bool deliver(struct loop *l)
 		t = take_posted(l);
 		if (!t)
 			break;
+		charge = loop_charge_begin(&l->accounts, t->account);
+		loop_charge_add(t->account, t->run_cpu_ns);
 		t->done(t->arg);
+		loop_charge_end(&l->accounts, &charge);
 		free(t);
 		if (is_turn_over(l))
 			break; /* the event fd stays set */
@@ -288,6 +321,8 @@ void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loo
 	t->at_mono_ns = at_mono_ns;
 	t->fn = fn;
 	t->arg = arg;
+	if (l->accounts.entered)
+		t->account = l->accounts.entered;
 	if (l->n_timers == l->heap_cap) {
 		l->heap_cap = l->heap_cap ? 2 * l->heap_cap : 64;
 		l->heap = xrealloc(l->heap, l->heap_cap * sizeof(*l->heap));
@@ -313,9 +348,11 @@ static void on_tick(void *arg, uint32_t events)
 	/* Runs at most as many as were armed: a timer that is always due does not block other events. */
 	for (size_t n = l->n_timers; n && l->n_timers && l->heap[0]->at_mono_ns <= l->now_ns; n--) {
 		struct loop_timer *t = l->heap[0];
+		struct loop_charge charge = loop_charge_begin(&l->accounts, t->account);
 
 		loop_timer_cancel(l, t);
-		t->fn(t->arg);
+		t->fn(t->arg); /* may free it */
+		loop_charge_end(&l->accounts, &charge);
 		if (is_turn_over(l))
 			break;
 	}
@@ -339,7 +376,9 @@ int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg
 	struct loop_watch *w = xmalloc(sizeof(*w));
 	int rc;
 
-	*w = (struct loop_watch){ .loop = l, .fd = fd, .fn = fn, .arg = arg };
+	*w = (struct loop_watch){
+		.loop = l, .fd = fd, .fn = fn, .arg = arg, .account = l->accounts.entered
+	};
 	rc = epoll_add(l, w, events, e);
 	if (rc) {
 		free(w);
@@ -415,8 +454,12 @@ void loop_turn(struct loop *l, int wait_ms)
 	for (int i = 0; i < n; i++) {
 		struct loop_watch *w = ready[i].data.ptr;
 
-		if (w->fn)
+		if (w->fn) {
+			struct loop_charge charge = loop_charge_begin(&l->accounts, w->account);
+
 			w->fn(w->arg, ready[i].events);
+			loop_charge_end(&l->accounts, &charge);
+		}
 	}
 	/* An outer turn may still refer to watches that were unwatched in this one. */
 	if (--l->depth == 0) {
@@ -497,7 +540,7 @@ static bool run_left_work(struct loop *l)
 
 	if (!t)
 		return false;
-	t->run(t->arg);
+	run_task(t);
 	post_task(l, t);
 	return true;
 }
@@ -528,6 +571,7 @@ void loop_free(struct loop *l)
 	close_fd(l->timer_fd);
 	close_fd(l->event_fd);
 	close_fd(l->epoll_fd);
+	loop_accounts_free(&l->accounts);
 	free(l->workers);
 	free(l->heap);
 	free(l);

@@ -53,6 +53,19 @@ struct loop_turns {
 const struct loop_turns *loop_turns(const struct loop *l);
 void loop_turns_count(struct loop_turns *t, int64_t took_ns, int64_t wall_ns); /* adds a turn */
 
+/*
+ * Accounts of CPU time. Timers, watches and work belong to the account that is entered while they are set; their
+ * functions run with it entered, so what they set belongs to it, too. What they take is added to it. A timer that is
+ * moved while none is entered stays in its account. Posts belong to none.
+ */
+struct loop_account;
+struct loop_account *loop_account_new(struct loop *l); /* freed with the loop */
+
+/* The account from now on, NULL = none; returns the one before. In the loop's functions it is put back at their end. */
+struct loop_account *loop_account_enter(struct loop *l, struct loop_account *a);
+
+int64_t loop_account_cpu_ns(const struct loop_account *a);
+
 /* CLOCK_MONOTONIC ns at the start of this turn: cheap, the same for all callbacks of the turn. */
 int64_t loop_now_ns(const struct loop *l);
 
@@ -80,6 +93,7 @@ struct loop_timer {
 	int64_t at_mono_ns;
 	loop_fn fn;
 	void *arg;
+	struct loop_account *account;
 	size_t slot; /* 1 + place in the heap; 0 = idle */
 };
 

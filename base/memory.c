@@ -33,8 +33,7 @@ void memory_set_up(void)
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 
-/* Resident bytes, 0 if unknown. */
-static uint64_t own_bytes(void)
+uint64_t memory_resident_bytes(void)
 {
 	unsigned long long size, resident;
 	char line[128];
@@ -51,7 +50,7 @@ static void trim(void *arg)
 	struct trim_job *j = arg;
 
 	malloc_trim(0);
-	j->bytes = own_bytes();
+	j->bytes = memory_resident_bytes();
 }
 
 static void trimmed(void *arg)
@@ -70,7 +69,7 @@ static void on_timer(void *arg)
 	struct memory *m = arg;
 
 	loop_timer_in(m->loop, &m->timer, CHECK_NS, on_timer, m);
-	if (m->job || own_bytes() < m->trimmed_bytes + GROWTH_BYTES)
+	if (m->job || memory_resident_bytes() < m->trimmed_bytes + GROWTH_BYTES)
 		return;
 	m->job = xcalloc(1, sizeof(*m->job));
 	m->job->owner = m;

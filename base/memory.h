@@ -6,6 +6,8 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
+#include <stdint.h>
+
 #include "base/loop.h"
 
 struct memory;
@@ -16,5 +18,8 @@ void memory_set_up(void);
 /* Reads the size of the process every few seconds; if it grew, a worker returns what is free. */
 struct memory *memory_new(struct loop *loop);
 void memory_free(struct memory *m);
+
+/* Resident bytes of this process, 0 if unknown. */
+uint64_t memory_resident_bytes(void);
 
 #endif

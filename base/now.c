@@ -34,6 +34,11 @@ int64_t now_thread_cpu_ns(void)
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
+int64_t now_process_cpu_ns(void)
+{
+	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void now_pair_ns(int64_t *raw, int64_t *real, int64_t *width_ns)
 {
 	int64_t best = INT64_MAX;

@@ -21,8 +21,9 @@ int64_t now_raw_ns(void);
 int64_t now_mono_ns(void);
 int64_t now_real_ns(void);
 
-/* What the calling thread has used of the CPU. */
+/* What the calling thread, or the whole process, has used of the CPU. */
 int64_t now_thread_cpu_ns(void);
+int64_t now_process_cpu_ns(void);
 
 /*
  * Reads raw and real at the same instant: the narrowest of a few readings. `width_ns` (may be NULL)

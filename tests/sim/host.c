@@ -127,6 +127,11 @@ int64_t now_thread_cpu_ns(void)
 	return 0;
 }
 
+int64_t now_process_cpu_ns(void)
+{
+	return 0;
+}
+
 int64_t now_suspended_ns(void)
 {
 	return read_clock(slept_ns);

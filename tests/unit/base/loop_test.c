@@ -459,6 +459,60 @@ static void use_cpu(void *arg)
 	++*(int *)arg;
 }
 
+/* ---- accounts ---- */
+
+struct accounted {
+	struct loop *loop;
+	struct loop_timer again;
+	int n; /* the loop's */
+	int worked; /* the worker's */
+};
+
+static void work_accounted(void *arg)
+{
+	use_cpu(&((struct accounted *)arg)->worked);
+}
+
+static void on_accounted(void *arg)
+{
+	use_cpu(&((struct accounted *)arg)->n);
+}
+
+/* Sets work from a timer: both belong to the timer's account. */
+static void on_accounted_timer(void *arg)
+{
+	struct accounted *a = arg;
+
+	on_accounted(a);
+	loop_work(a->loop, work_accounted, on_accounted, a);
+}
+
+static void do_nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void test_accounts(void)
+{
+	struct loop *l = new_loop(1);
+	struct loop_account *mine = loop_account_new(l), *other = loop_account_new(l);
+	struct accounted a = { .loop = l };
+	int n = 0;
+
+	CHECK(!loop_account_enter(l, mine));
+	loop_timer_in(l, &a.again, 60 * NS_PER_S, on_accounted_timer, &a);
+	CHECK(loop_account_enter(l, other) == mine);
+	CHECK(loop_account_enter(l, NULL) == other);
+	loop_timer_in(l, &a.again, 0, on_accounted_timer, &a); /* stays in its account */
+	loop_work(l, do_nothing, use_cpu, &n); /* of none */
+	turn_until(l, &a.n, 2);
+	turn_until(l, &n, 1);
+	CHECK(loop_account_cpu_ns(mine) >= 3 * LOOP_TURN_NS);
+	CHECK_EQ(loop_account_cpu_ns(other), 0);
+	CHECK(!loop_account_enter(l, NULL));
+	loop_free(l);
+}
+
 /* A turn that has used its time leaves the rest to the next one, and other events come between. */
 static void test_long_turn(void)
 {
@@ -520,6 +574,7 @@ int main(void)
 	test_level_triggered();
 	test_signal();
 	test_long_turn();
+	test_accounts();
 	test_turns_count();
 	return 0;
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by loop.c and loop_account.c only. Loop thread. */
+#ifndef BASE_LOOP_IMPL_H
+#define BASE_LOOP_IMPL_H
+
+#include "base/loop.h"
+
+struct loop_accounts {
+	struct loop_account *entered; /* NULL = none */
+	struct loop_account *all;
+};
+
+struct loop_account *loop_accounts_add(struct loop_accounts *as);
+struct loop_account *loop_accounts_enter(struct loop_accounts *as, struct loop_account *a);
+void loop_accounts_free(struct loop_accounts *as);
+
+/* Around a function of the account; NULL = none. */
+struct loop_charge {
+	struct loop_account *account, *before;
+	int64_t began_cpu_ns;
+};
+struct loop_charge loop_charge_begin(struct loop_accounts *as, struct loop_account *a);
+void loop_charge_end(struct loop_accounts *as, const struct loop_charge *c);
+
+/* What a worker took for it; a NULL account is fine. */
+void loop_charge_add(struct loop_account *a, int64_t cpu_ns);
+
+#endif
