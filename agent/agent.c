@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "agent/budget/budget.h"
 #include "agent/capture/capture.h"
 #include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
@@ -24,6 +25,7 @@ struct agent {
 	struct rpc *rpc;
 	struct spool *spool;
 	struct clock *clock;
+	struct budget *budget;
 	struct marks *marks;
 	struct python *python;
 	struct tracer **tracers; /* opened; NULL-terminated */
@@ -66,7 +68,20 @@ static int start_clock(struct agent *a, struct err *e)
 static struct ring_limits ring_limits(const struct agent *a)
 {
 	return (struct ring_limits){ .bytes = a->conf->ring_bytes,
-				     .ns = a->conf->ring_seconds * NS_PER_S };
+				     .ns = a->conf->ring_seconds * NS_PER_S,
+				     .halvings = a->budget ? budget_halvings(a->budget) : NULL };
+}
+
+static int start_budget(struct agent *a, struct err *e)
+{
+	const struct budget_conf conf = { .loop = a->loop,
+					  .ring = ring_limits(a),
+					  .max_cpu_percent = a->conf->max_cpu_percent,
+					  .max_rss_bytes = a->conf->max_rss_bytes };
+
+	(void)e;
+	a->budget = budget_new(&conf);
+	return 0;
 }
 
 static int start_marks(struct agent *a, struct err *e)
@@ -94,13 +109,24 @@ static int start_tracers(struct agent *a, struct err *e)
 		.rpc = a->rpc,
 		.marks = a->marks,
 		.python = a->python,
+		.budget = a->budget,
 		.ring = ring_limits(a),
 		.host = a->conf->host,
 		.listen = a->conf->listen,
 	};
 
-	return tracer_set_open(&a->tracers, a->conf->drivers, a->conf->tracers,
-			       a->conf->driver_confs, &env, e);
+	int rc = tracer_set_open(&a->tracers, a->conf->drivers, a->conf->tracers,
+				 a->conf->driver_confs, &env, e);
+
+	if (!rc)
+		budget_watch(a->budget, a->tracers);
+	return rc;
+}
+
+static void stop_tracers(struct agent *a)
+{
+	budget_watch(a->budget, NULL);
+	tracer_set_close(a->tracers);
 }
 
 static int start_captures(struct agent *a, struct err *e)
@@ -194,9 +220,9 @@ static int start_local_service(struct agent *a, struct err *e)
 DEFINE_STOP(rpc, rpc_free)
 DEFINE_STOP(spool, spool_free)
 DEFINE_STOP(clock, clock_free)
+DEFINE_STOP(budget, budget_free)
 DEFINE_STOP(marks, marks_free)
 DEFINE_STOP(python, python_free)
-DEFINE_STOP(tracers, tracer_set_close)
 DEFINE_STOP(captures, captures_free)
 DEFINE_STOP(profiler_service, profiler_service_free)
 DEFINE_STOP(control, control_free)
@@ -210,6 +236,7 @@ static const struct part {
 	{ "rpc", start_rpc, stop_rpc },
 	{ "spool", start_spool, stop_spool },
 	{ "clock", start_clock, stop_clock },
+	{ "budget", start_budget, stop_budget },
 	{ "marks", start_marks, stop_marks },
 	{ "python", start_python, stop_python },
 	{ "tracers", start_tracers, stop_tracers },

@@ -44,6 +44,12 @@ static const struct conf_field fields[] = {
 	CONF_RANGE(struct agent_conf, ring_seconds, "60", 1, 3600,
 		   "seconds of records that each tracer keeps while no capture is under way"),
 	RING_BYTES,
+	CONF(struct agent_conf, max_cpu, "",
+	     "most that all tracers together may take of one CPU, like 1%; above it the most "
+	     "expensive "
+	     "ones record less; empty: no limit"),
+	CONF_RANGE(struct agent_conf, max_rss_bytes, "0", 0, 1 << 30,
+		   "memory of this agent above which rings keep less; 0: no limit"),
 	CONF(struct agent_conf, cert, NULL, "PEM file: this agent's certificate"),
 	CONF(struct agent_conf, key, NULL, "PEM file: its private key"),
 	CONF(struct agent_conf, ca, NULL,
@@ -77,6 +83,23 @@ static int default_host(struct agent_conf *conf, struct err *e)
 		return err_errno(e, "this host's name (set one with --host)");
 	free(conf->host);
 	conf->host = xstrdup(name);
+	return 0;
+}
+
+static int parse_max_cpu(struct agent_conf *conf, struct err *e)
+{
+	const char *text = conf->max_cpu ? conf->max_cpu : "";
+	char *end;
+
+	conf->max_cpu_percent = 0;
+	if (!*text)
+		return 0;
+	conf->max_cpu_percent = strtod(text, &end);
+	if (end == text || strcmp(end, *end ? "%" : "") || !(conf->max_cpu_percent >= 0.01) ||
+	    conf->max_cpu_percent > 6400)
+		return err_set(e, ERR_INVALID,
+			       "max-cpu '%.40s': expected a part of one CPU from 0.01%% to 6400%%",
+			       text);
 	return 0;
 }
 
@@ -120,6 +143,8 @@ int agent_conf_finish(struct agent_conf *conf, struct err *e)
 
 	if (!rc)
 		rc = name_check_host(conf->host, e);
+	if (!rc)
+		rc = parse_max_cpu(conf, e);
 	if (!rc)
 		rc = check_labels(conf, e);
 	if (!rc)

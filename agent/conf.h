@@ -26,6 +26,9 @@ struct agent_conf {
 	char *tracers; /* names, separated by commas; NULL or "" = all */
 	int ring_seconds; /* each tracer keeps records this long */
 	uint64_t ring_bytes; /* largest memory of each tracer for its records */
+	char *max_cpu; /* "1%": most that the tracers may take of one CPU; NULL or "" = no limit */
+	double max_cpu_percent; /* the same; 0 = no limit; by agent_conf_finish() */
+	uint64_t max_rss_bytes; /* largest resident memory; 0 = no limit */
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
 	char *aggregator_name; /* expected in its certificate; NULL: the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */

@@ -12,7 +12,9 @@
 	ROW(sched) /* when each thread ran or waited for a CPU, always on */ \
 	ROW(python) /* what Python programs do: stacks copied from outside, always on */ \
 	ROW(metrics) /* numbers from /proc, ten times a second */ \
+	ROW(cgroups) /* numbers about pods, containers and other cgroups, always on */ \
 	ROW(nvml) /* numbers about NVIDIA devices, always on */ \
+	ROW(budget) /* what the agent itself takes, always on */ \
 	ROW(annotations) /* what programs write into shared memory, always on */ \
 	ROW(marks) /* marks that processes send through the local socket */ \
 	ROW(logs) /* what programs log: files, containers, the journal; where it is asked for */

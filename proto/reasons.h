@@ -93,6 +93,8 @@ enum {
 	  "the kernel cannot do it") \
 	X(WINDOW_CUT, "window-cut", PARTIAL, AGENT, 0, \
 	  "a part of the window is missing, see below") \
+	X(BUDGET, "budget", PARTIAL, AGENT, 0, \
+	  "a tracer recorded less, to keep the agent below `--max-cpu`") \
 	X(TRACER_FAILED, "tracer-failed", PARTIAL, AGENT, 0, \
 	  "any other failure of a tracer") \
 	X(OTHER, "other", PARTIAL_OR_FAILED, AGGREGATOR, 0, \

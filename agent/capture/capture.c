@@ -110,9 +110,13 @@ static void assemble_if_done(struct capture *c)
 static void on_run_done(struct tracer_run *run)
 {
 	struct capture_run *r = run->done_arg;
+	struct loop *loop = r->capture->captures->env.loop;
+	/* What follows is not the tracer's. */
+	struct loop_account *tracers = loop_account_enter(loop, NULL);
 
 	r->unfinished = false;
 	assemble_if_done(r->capture);
+	loop_account_enter(loop, tracers);
 }
 
 /* Removes part files, too. */
@@ -313,26 +317,43 @@ void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns)
 
 /* ---- before the window ---- */
 
-#define STOCK_LEVEL 2 /* of clients that set no options */
+struct levels {
+	unsigned int host, device, python;
+	bool sets_python; /* the request says so: clients that do not set python_tracer_level send 0 */
+};
 
-static unsigned int host_level(const struct capture_request *req)
+static struct levels find_levels(const struct capture_request *req)
 {
+	struct levels levels = { .host = 2, .device = 1 }; /* of clients that set no options */
 	Tensorflow__ProfileOptions *m;
-	unsigned int level = STOCK_LEVEL;
 
+	for (size_t i = 0; i < req->n_settings; i++)
+		levels.sets_python |= !strcmp(req->settings[i].key, "python_tracer_level");
 	if (profile_options_unpack(&m, req->profile_options, req->profile_options_len, NULL))
-		return level;
-	if (m->version)
-		level = m->host_tracer_level;
+		return levels;
+	if (m->version) {
+		levels.host = m->host_tracer_level;
+		levels.device = m->device_tracer_level;
+		levels.python = m->python_tracer_level;
+	}
 	tensorflow__profile_options__free_unpacked(m, NULL);
-	return level;
+	return levels;
 }
 
-static bool is_wanted(const struct capture_request *req, unsigned int level,
+static bool has_level(const struct levels *levels, const struct tracer_ops *ops)
+{
+	if (ops->other_level == LEVEL_PYTHON && (levels->python || levels->sets_python))
+		return levels->python;
+	if (ops->other_level == LEVEL_DEVICE && !levels->device)
+		return false;
+	return levels->host >= ops->host_level;
+}
+
+static bool is_wanted(const struct capture_request *req, const struct levels *levels,
 		      const struct tracer_ops *ops)
 {
 	if (!req->tracers)
-		return level >= ops->host_level;
+		return has_level(levels, ops);
 	for (size_t i = 0; req->tracers[i]; i++) {
 		if (!strcmp(req->tracers[i], ops->name))
 			return true;
@@ -435,7 +456,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 static void arm_all(struct capture *c, const struct capture_request *req)
 {
 	struct tracer *const *all = c->captures->env.tracers;
-	unsigned int level = host_level(req);
+	const struct levels levels = find_levels(req);
 	size_t n = 0;
 
 	while (all[n])
@@ -443,7 +464,7 @@ static void arm_all(struct capture *c, const struct capture_request *req)
 	/* Tracers keep pointers to runs: the array never moves. */
 	c->runs = xcalloc(n + 1, sizeof(*c->runs));
 	for (size_t i = 0; i < n; i++) {
-		if (is_wanted(req, level, all[i]->ops))
+		if (is_wanted(req, &levels, all[i]->ops))
 			arm_run(c, &c->runs[c->n_runs++], all[i], req);
 	}
 }

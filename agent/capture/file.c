@@ -65,12 +65,21 @@ static void report_cut_end(struct capture *c)
 	}
 }
 
+static void report_limit(struct capture_run *r)
+{
+	if (r->run.result == RUN_OK &&
+	    tracer_was_limited(r->tracer, r->run.t0_raw_ns, r->run.t1_raw_ns))
+		tracer_run_set_result(&r->run, RUN_DEGRADED, REASON_BUDGET, "%s",
+				      r->tracer->limit.reason);
+}
+
 static void make_reports(struct capture *c)
 {
 	c->reports = xcalloc(c->n_runs + 1, sizeof(*c->reports));
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct tracer_run *run = &c->runs[i].run;
 
+		report_limit(&c->runs[i]);
 		clean_detail(run);
 		c->reports[c->n_reports++] = (struct capture_report){
 			.tracer = c->runs[i].tracer->ops->name,

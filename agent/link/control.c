@@ -144,7 +144,7 @@ static uint32_t tracers_digest(struct tracer *const *all)
 	for (size_t i = 0; all[i]; i++) {
 		struct tracer_state st = { 0 };
 
-		all[i]->ops->state(all[i], &st);
+		tracer_get_state(all[i], &st);
 		digest = (uint32_t)crc32_z(digest, (const uint8_t *)&st.health, sizeof(st.health));
 		digest = (uint32_t)crc32_z(digest, (const uint8_t *)st.reason, strlen(st.reason));
 	}

@@ -48,7 +48,7 @@ static Tutti__V1__TracerState *make_state(const struct tracer *t, const struct c
 	Tutti__V1__TracerState *out = xmalloc(sizeof(*out));
 	struct tracer_state st = { 0 };
 
-	t->ops->state(t, &st);
+	tracer_get_state(t, &st);
 	tutti__v1__tracer_state__init(out);
 	out->name = (char *)t->ops->name;
 	out->state = (char *)tracer_health_name(st.health);

@@ -82,7 +82,7 @@ static json_t *tracer_json(const struct tracer *t)
 	struct tracer_state st = { 0 };
 	char reason[sizeof(st.reason)];
 
-	t->ops->state(t, &st);
+	tracer_get_state(t, &st);
 	clean_sentence(reason, sizeof(reason), st.reason, strlen(st.reason));
 	return json_pack("{s:s, s:s, s:s, s:i}", "name", t->ops->name, "state",
 			 tracer_health_name(st.health), "reason", reason, "errno", st.errno_value);

@@ -451,7 +451,7 @@ static void add_tracers(struct buf *text, struct tracer *const *t)
 	for (; t && *t; t++) {
 		struct tracer_state st = { 0 };
 
-		(*t)->ops->state(*t, &st);
+		tracer_get_state(*t, &st);
 		buf_addf(text, "tracer %s: %s%s%s\n", (*t)->ops->name,
 			 tracer_health_name(st.health), *st.reason ? ": " : "", st.reason);
 	}

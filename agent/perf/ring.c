@@ -95,9 +95,9 @@ void perf_ring_close(struct perf_ring *ring)
 	close(ring->fd);
 }
 
-void perf_ring_enable(struct perf_ring *ring)
+void perf_ring_enable(struct perf_ring *ring, bool on)
 {
-	ioctl(ring->fd, PERF_EVENT_IOC_ENABLE, 0);
+	ioctl(ring->fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
 void perf_ring_take(struct perf_ring *ring, struct buf *out)

@@ -31,7 +31,7 @@ MUST_CHECK int perf_ring_open(struct perf_ring *ring, int cpu, const struct perf
 			      struct err *e);
 void perf_ring_close(struct perf_ring *ring);
 
-void perf_ring_enable(struct perf_ring *ring);
+void perf_ring_enable(struct perf_ring *ring, bool on);
 
 /* Appends the records that are there now to `out` and frees their bytes for the kernel. */
 void perf_ring_take(struct perf_ring *ring, struct buf *out);

@@ -74,8 +74,14 @@ void perf_rings_start(struct perf_rings *rs, struct loop *loop, void (*due)(void
 		/* Without the watch the reader's timer still empties the ring. */
 		if (loop_watch(loop, w->ring.fd, EPOLLIN, on_ring, w, &w->watch, &e))
 			log_warn("AGENT-PERF", "cpu=%d reason=\"%s\"", w->ring.cpu, e.msg);
-		perf_ring_enable(&w->ring);
+		perf_ring_enable(&w->ring, true);
 	}
+}
+
+void perf_rings_pause(struct perf_rings *rs, bool paused)
+{
+	for (size_t i = 0; i < rs->n; i++)
+		perf_ring_enable(&rs->v[i].ring, !paused);
 }
 
 void perf_rings_take(struct perf_rings *rs, perf_rings_fn fn, void *arg)

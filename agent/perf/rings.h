@@ -3,6 +3,7 @@
 #ifndef AGENT_PERF_RINGS_H
 #define AGENT_PERF_RINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "agent/perf/ring.h"
@@ -28,6 +29,9 @@ void perf_rings_close(struct perf_rings *rs);
 
 /* Counts from now on, and calls `due` on the loop when a ring should be read soon. */
 void perf_rings_start(struct perf_rings *rs, struct loop *loop, void (*due)(void *arg), void *arg);
+
+/* Counts no more, or again. Starts, ends and names of processes are not seen meanwhile. */
+void perf_rings_pause(struct perf_rings *rs, bool paused);
 
 /* Takes the records of one CPU's ring, as the kernel wrote them. */
 typedef void (*perf_rings_fn)(void *arg, int cpu, const void *bytes, size_t len);

@@ -2,10 +2,13 @@
 #include "agent/tracer/counters.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/tracer/build_job.h"
 #include "agent/tracer/ring_run.h"
+#include "base/buf.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -13,18 +16,26 @@
 /* XProf's id of this line: it cuts TSL's INT64_MAX to 32 bits, which a browser can represent. */
 #define COUNTERS_LINE_ID INT64_C(0xffffffff)
 
+#define STEPS_MAX 3 /* of counters_limit() */
+
+struct counters_reading {
+	const struct counters_source *source;
+	struct buf rows; /* of row_bytes() each: label and columns */
+};
+
 /* The worker's while a reading is made. */
 struct reader {
 	struct counters *owner; /* loop's thread only; NULL when the counters are gone */
 	struct counters_source source;
 	int64_t raw_ns;
-	double *row;
+	struct counters_reading reading;
 };
 
 struct counters {
 	struct loop *loop;
 	struct loop_timer timer;
-	int64_t period_ns;
+	int64_t period_ns; /* 0 = none */
+	unsigned int step; /* of counters_limit() */
 	struct reader *reader;
 	bool reading;
 	struct ring *ring;
@@ -37,9 +48,9 @@ struct snapshot {
 	size_t stride;
 };
 
-static size_t row_bytes(const struct reader *r)
+static size_t row_bytes(const struct counters_source *s)
 {
-	return r->source.columns * sizeof(*r->row);
+	return s->label_bytes + s->columns * sizeof(double);
 }
 
 /* ---- readings ---- */
@@ -49,7 +60,7 @@ static void release(void *arg)
 	struct reader *r = arg;
 
 	r->source.free(r->source.arg);
-	free(r->row);
+	buf_release(&r->reading.rows);
 	free(r);
 }
 
@@ -58,39 +69,63 @@ static void do_nothing(void *arg)
 	(void)arg;
 }
 
-static void read_row(void *arg)
+double *counters_add_row(struct counters_reading *reading, const char *label)
+{
+	const struct counters_source *s = reading->source;
+	struct buf *b = &reading->rows;
+	double *row;
+	char *text;
+
+	buf_reserve(b, row_bytes(s));
+	text = (char *)b->data + b->len;
+	row = (double *)(void *)(text + s->label_bytes);
+	b->len += row_bytes(s);
+	if (s->label_bytes) {
+		memset(text, 0, s->label_bytes);
+		snprintf(text, s->label_bytes, "%s", label);
+	}
+	for (size_t i = 0; i < s->columns; i++)
+		row[i] = NAN;
+	return row;
+}
+
+static void read_rows(void *arg)
 {
 	struct reader *r = arg;
 
+	buf_reset(&r->reading.rows);
 	r->raw_ns = now_raw_ns();
-	r->source.read(r->source.arg, r->raw_ns, r->row);
+	r->source.read(r->source.arg, r->raw_ns, &r->reading);
 }
 
-static void on_row(void *arg)
+static void on_rows(void *arg)
 {
 	struct reader *r = arg;
 	struct counters *c = r->owner;
+	size_t bytes = row_bytes(&r->source);
 
 	if (!c) {
 		release(r);
 		return;
 	}
 	c->reading = false;
-	ring_add(c->ring, r->raw_ns, r->row, row_bytes(r));
+	for (size_t at = 0; at < r->reading.rows.len; at += bytes)
+		ring_add(c->ring, r->raw_ns, r->reading.rows.data + at, bytes);
 }
 
 static void on_due(void *arg)
 {
 	struct counters *c = arg;
-	int64_t next = c->timer.at_mono_ns + c->period_ns, now = now_mono_ns();
+	int64_t period_ns = c->period_ns << c->step, now = now_mono_ns();
+	int64_t next = c->timer.at_mono_ns + period_ns;
 
-	loop_timer_at(c->loop, &c->timer, next > now ? next : now + c->period_ns, on_due, c);
+	loop_timer_at(c->loop, &c->timer, next > now ? next : now + period_ns, on_due, c);
 	if (c->reading) { /* a missing point is not one that has not changed */
 		ring_add_loss(c->ring, now_raw_ns(), 1);
 		return;
 	}
 	c->reading = true;
-	loop_work(c->loop, read_row, on_row, c->reader);
+	loop_work(c->loop, read_rows, on_rows, c->reader);
 }
 
 struct counters *counters_start(struct loop *loop, const struct counters_source *source,
@@ -103,13 +138,28 @@ struct counters *counters_start(struct loop *loop, const struct counters_source 
 	c->reader = xcalloc(1, sizeof(*c->reader));
 	c->reader->owner = c;
 	c->reader->source = *source;
-	c->reader->row = xcalloc(source->columns, sizeof(*c->reader->row));
+	c->reader->reading.source = &c->reader->source;
 	c->ring = ring_new(&(struct ring_conf){ .limits = *limits,
-						.record_bytes = row_bytes(c->reader),
+						.record_bytes = row_bytes(source),
 						.begin_raw_ns = now_raw_ns() });
 	c->timer.at_mono_ns = now_mono_ns();
-	on_due(c);
+	if (period_ns)
+		on_due(c);
 	return c;
+}
+
+void counters_read(struct counters *c)
+{
+	read_rows(c->reader);
+	on_rows(c->reader);
+}
+
+bool counters_limit(struct counters *c, unsigned int step)
+{
+	if (!c || step > STEPS_MAX)
+		return false;
+	c->step = step;
+	return true;
 }
 
 void counters_free(struct counters *c)
@@ -118,7 +168,7 @@ void counters_free(struct counters *c)
 		return;
 	loop_timer_cancel(c->loop, &c->timer);
 	if (c->reading)
-		c->reader->owner = NULL; /* on_row() releases it */
+		c->reader->owner = NULL; /* on_rows() releases it */
 	else
 		loop_work(c->loop, release, do_nothing, c->reader);
 	ring_free(c->ring);
@@ -143,23 +193,33 @@ static void snapshot_free(void *arg)
 struct plane {
 	struct xs_builder *b;
 	const struct snapshot *s;
-	size_t n; /* rows so far */
+	size_t n; /* readings so far */
+	int64_t raw_ns; /* of the last one */
 };
 
 static bool build_row(void *arg, const struct ring_record *record)
 {
 	struct plane *plane = arg;
 	const struct snapshot *s = plane->s;
-	const double *row = record->data;
-	char text[COUNTERS_NAME_BYTES];
+	const char *label = s->source.label_bytes ? record->data : "";
+	const double *row = (const void *)((const char *)record->data + s->source.label_bytes);
+	char text[COUNTERS_NAME_BYTES], full[2 * COUNTERS_NAME_BYTES];
 
-	if (plane->n++ % s->stride)
+	if (!plane->n || record->raw_ns != plane->raw_ns)
+		plane->n++;
+	plane->raw_ns = record->raw_ns;
+	if ((plane->n - 1) % s->stride)
 		return true;
 	for (size_t i = 0; i < s->source.columns; i++) {
+		const char *name = s->source.name(i, text);
+
 		if (!isfinite(row[i]))
 			continue;
-		xs_event(plane->b, s->source.name(i, text), (record->raw_ns - s->t0_raw_ns) * 1000,
-			 0);
+		if (*label) {
+			snprintf(full, sizeof(full), "%s: %s", label, name);
+			name = full;
+		}
+		xs_event(plane->b, name, (record->raw_ns - s->t0_raw_ns) * 1000, 0);
 		xs_stat_double(plane->b, "value", row[i]);
 	}
 	return true;

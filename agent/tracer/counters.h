@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of numbers that a worker reads at regular times into a ring, always on, and their plane: one line
- * "_counters_" with an event per number and reading. A reading has the time at which it was made, even if it is
- * late. While one is being made no other begins: those missed add no row and count as lost.
+ * "_counters_" with an event per number and reading. A reading has one row, or one for each thing that it is about,
+ * with a label: "ssh.service: cpu %". It has the time at which it was made, even if it is late. While one is being
+ * made no other begins: those missed add no row and count as lost.
  *
  * Loop thread, except where a function says otherwise.
  */
 #ifndef AGENT_TRACER_COUNTERS_H
 #define AGENT_TRACER_COUNTERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,13 +19,20 @@
 
 #define COUNTERS_NAME_BYTES 64
 
+struct counters_reading;
+
+/* On a worker, from read(): adds a row to this reading and returns its columns, all NaN = no number; borrowed until the
+ * next call. The label is copied, up to the source's label_bytes - 1; "" where rows have none. */
+double *counters_add_row(struct counters_reading *reading, const char *label);
+
 struct counters_source {
 	const char *plane; /* "/host:CPU metrics" */
 	const char *what; /* the readings, in details of a run: "metrics" */
 	size_t columns; /* of a row */
+	size_t label_bytes; /* of a row's label, a multiple of 8; 0 = rows have none */
 
-	/* On a worker. Fills `row`; NaN = no number. raw_ns is now on CLOCK_MONOTONIC_RAW. */
-	void (*read)(void *arg, int64_t raw_ns, double *row);
+	/* On a worker. Adds its rows, or none. raw_ns is now on CLOCK_MONOTONIC_RAW. */
+	void (*read)(void *arg, int64_t raw_ns, struct counters_reading *reading);
 
 	/* The name of a column: plain ASCII, may be written to `text`. Any thread; pure. */
 	const char *(*name)(size_t column, char text[COUNTERS_NAME_BYTES]);
@@ -35,16 +44,23 @@ struct counters_source {
 
 struct counters;
 
-/* Copies the source, whose texts are constant, and owns its arg. */
+/* Copies the source, whose texts are constant, and owns its arg. With a period of 0 nothing is read but by
+ * counters_read(). */
 struct counters *counters_start(struct loop *loop, const struct counters_source *source,
 				int64_t period_ns, const struct ring_limits *limits);
 
 /* A reading under way is not waited for. NULL is fine. */
 void counters_free(struct counters *c);
 
+/* A reading now, on the loop's thread; only with a period of 0. */
+void counters_read(struct counters *c);
+
+/* For ops->limit(): each step doubles the period. NULL is fine, and has no step. */
+bool counters_limit(struct counters *c, unsigned int step);
+
 struct ring *counters_ring(const struct counters *c);
 
-/* For ops->gather(): the part has one of `stride` rows. */
+/* For ops->gather(): the part has one of `stride` readings. */
 void counters_gather(struct counters *c, struct tracer_run *run, size_t stride);
 
 /* For ops->cancel(). */

@@ -71,6 +71,17 @@ void ring_free(struct ring *r)
 	free(r);
 }
 
+/* What it may keep now. */
+static uint64_t max_bytes(const struct ring *r)
+{
+	return r->limits.halvings ? r->limits.bytes >> *r->limits.halvings : r->limits.bytes;
+}
+
+static int64_t max_ns(const struct ring *r)
+{
+	return r->limits.halvings ? r->limits.ns >> *r->limits.halvings : r->limits.ns;
+}
+
 int64_t ring_begin(const struct ring *r)
 {
 	return r->begin_ns;
@@ -134,7 +145,7 @@ uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 /* No window can need a gap that is older than the ring's seconds and all holds. */
 static void drop_old_gaps(struct ring *r)
 {
-	int64_t from_ns = r->latest_ns - r->limits.ns;
+	int64_t from_ns = r->latest_ns - max_ns(r);
 	size_t kept = 0;
 
 	if (r->begin_ns < from_ns)
@@ -274,7 +285,7 @@ static void move_or_drop_oldest(struct ring *r)
 	}
 	if (needed)
 		count_lost_for_holds(r, c);
-	if (needed || c->latest_ns >= r->latest_ns - r->limits.ns)
+	if (needed || c->latest_ns >= r->latest_ns - max_ns(r))
 		add_chunk_gap(r, c);
 	if (needed && at)
 		remove_chunks(r, at, 1);
@@ -318,7 +329,7 @@ static struct ring_chunk *push_chunk(struct ring *r, size_t need)
 	struct ring_block *b;
 	size_t cap = need > r->chunk_bytes - sizeof(*b) ? need : r->chunk_bytes - sizeof(*b);
 
-	while (r->n > r->n_filed && r->bytes + sizeof(*b) + cap > r->limits.bytes)
+	while (r->n > r->n_filed && r->bytes + sizeof(*b) + cap > max_bytes(r))
 		move_or_drop_oldest(r);
 	if (r->n == r->cap) {
 		r->cap = r->cap ? 2 * r->cap : 32;
@@ -343,7 +354,7 @@ static struct ring_chunk *chunk_for(struct ring *r, size_t need)
 	struct ring_chunk *c = r->n > r->n_filed ? &r->chunks[r->n - 1] : NULL;
 
 	if (c && c->used + need <= c->block->cap &&
-	    r->latest_ns - c->opened_ns <= r->limits.ns / CHUNKS_PER_RING_NS)
+	    r->latest_ns - c->opened_ns <= max_ns(r) / CHUNKS_PER_RING_NS)
 		return c;
 	if (c)
 		shrink_block(r, c);
@@ -352,8 +363,7 @@ static struct ring_chunk *chunk_for(struct ring *r, size_t need)
 
 static void move_or_drop_old(struct ring *r)
 {
-	while (r->n > r->n_filed + 1 &&
-	       r->chunks[r->n_filed].latest_ns < r->latest_ns - r->limits.ns)
+	while (r->n > r->n_filed + 1 && r->chunks[r->n_filed].latest_ns < r->latest_ns - max_ns(r))
 		move_or_drop_oldest(r);
 }
 

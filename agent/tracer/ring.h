@@ -26,6 +26,7 @@ struct ring_cut;
 struct ring_limits {
 	uint64_t bytes; /* at least RING_BYTES_MIN */
 	int64_t ns;
+	const unsigned int *halvings; /* both are halved so often, as it changes; NULL = never */
 };
 
 #define RING_BYTES_DEFAULT (UINT64_C(16) << 20)

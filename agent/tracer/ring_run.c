@@ -48,7 +48,7 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 		tracer_run_set_result(
 			run, RUN_DEGRADED, REASON_WINDOW_CUT,
 			"%s begin %.1f s after the window: the agent started later, or "
-			"its ring is shorter (--ring-seconds, --ring-bytes)",
+			"its ring is shorter (--ring-seconds, --ring-bytes, --max-rss)",
 			what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
 	else if (run->lost)
 		snprintf(run->detail, sizeof(run->detail),

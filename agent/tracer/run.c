@@ -20,6 +20,20 @@ const char *tracer_health_name(enum tracer_health health)
 	return names[health];
 }
 
+void tracer_get_state(const struct tracer *t, struct tracer_state *out)
+{
+	t->ops->state(t, out);
+	if (!t->limit.step || out->health != TRACER_OK)
+		return;
+	out->health = TRACER_DEGRADED;
+	snprintf(out->reason, sizeof(out->reason), "%s", t->limit.reason);
+}
+
+bool tracer_was_limited(const struct tracer *t, int64_t t0_raw_ns, int64_t t1_raw_ns)
+{
+	return t->limit.from_raw_ns < t1_raw_ns && t->limit.to_raw_ns > t0_raw_ns;
+}
+
 struct tracer_part *tracer_run_add_part(struct tracer_run *run)
 {
 	struct tracer_part *part;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/loop.h"
 #include "base/mem.h"
 
 static size_t count_drivers(const struct tracer_ops *const *all)
@@ -107,20 +108,24 @@ int tracer_set_open(struct tracer ***out, const struct tracer_ops *const *all, c
 	struct tracer **set = xcalloc(max + 1, sizeof(*set));
 
 	for (size_t i = 0; i < max; i++) {
+		struct loop_account *account, *before;
 		struct tracer_env own = *env;
 		int rc;
 
 		if (!tracer_names_has(names, all[i]->name))
 			continue;
 		own.conf = confs[i].conf;
+		account = loop_account_new(env->loop);
+		before = loop_account_enter(env->loop, account);
 		rc = all[i]->open(&set[n], &own, e);
+		loop_account_enter(env->loop, before);
 		if (rc) {
 			err_prefix(e, "tracer %s", all[i]->name);
 			set[n] = NULL;
 			tracer_set_close(set);
 			return rc;
 		}
-		n++;
+		set[n++]->account = account;
 	}
 	*out = set;
 	return 0;

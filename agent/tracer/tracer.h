@@ -26,7 +26,9 @@
 #include "base/err.h"
 #include "proto/setting.h"
 
+struct budget;
 struct loop;
+struct loop_account;
 struct rpc;
 struct marks;
 struct python;
@@ -39,6 +41,7 @@ struct tracer_env {
 	struct rpc *rpc;
 	struct marks *marks;
 	struct python *python; /* samples of Python programs, once a driver starts it */
+	struct budget *budget; /* what this agent itself takes, once a driver starts it */
 	struct ring_limits ring; /* of each tracer's ring */
 	const char *host; /* this host's name in sessions */
 	const char *listen; /* address of the agent's own ProfilerService; NULL or "" = none */
@@ -133,6 +136,10 @@ struct tracer_ops {
 	 * tracers: 1 annotations, 2 samples, switches and numbers, 3 all else; 0 always. */
 	unsigned int host_level;
 
+	/* Which other level decides, too: python_tracer_level 1 takes it in, 0 leaves it out if the capture sets it;
+	 * device_tracer_level 0 leaves it out. */
+	enum { LEVEL_NONE, LEVEL_PYTHON, LEVEL_DEVICE } other_level;
+
 	/* This driver's own flags of the agent: rows over a struct of conf_size bytes, which open() gets in
 	 * env->conf. Ends with an all-zero row. NULL = none. */
 	const struct conf_field *conf;
@@ -181,6 +188,11 @@ struct tracer_ops {
 	 * at any time after a successful arm() and before done. */
 	void (*cancel)(struct tracer *t, struct tracer_run *run);
 
+	/* Records less from now on, to cost less: `step` steps below what it is configured for, 0 = all. A step halves
+	 * its rate, or ends its recording until it is taken back. Returns false, and changes nothing, if it has no such
+	 * step. Optional: it has none. */
+	bool (*limit)(struct tracer *t, unsigned int step);
+
 	/* Called when no run is open. */
 	void (*free)(struct tracer *t);
 };
@@ -188,9 +200,25 @@ struct tracer_ops {
 /* The table of driver NAME, for its own file and for agent/tracers.h. */
 #define TRACER_DECLARE(name) extern const struct tracer_ops tracer_##name##_ops
 
-/* First member of each driver's struct. */
+/* How far the agent's budget has limited a tracer. */
+struct tracer_limit {
+	unsigned int step; /* of ops->limit */
+	int64_t from_raw_ns,
+		to_raw_ns; /* when it was limited last; to is INT64_MAX while it is. 0, 0 = never */
+	char reason[160]; /* a sentence */
+};
+
+/* First member of each driver's struct, which sets `ops`; the rest is the agent's. */
 struct tracer {
 	const struct tracer_ops *ops;
+	struct loop_account *account; /* the CPU time that it takes to record */
+	struct tracer_limit limit;
 };
+
+/* ops->state(), and "degraded" while the budget limits a tracer that is well. */
+void tracer_get_state(const struct tracer *t, struct tracer_state *out);
+
+/* Whether it was limited at some time of [t0, t1). */
+bool tracer_was_limited(const struct tracer *t, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
 #endif

@@ -89,7 +89,7 @@ void message_arm(struct buf *out, const struct capture *c, int64_t t0_ns)
 	arm.settings = xcalloc(json_object_size(c->settings) + 2, sizeof(settings_entry *));
 	json_object_foreach(c->settings, key, value)
 	{
-		if (setting_is_of_tracer(key))
+		if (setting_is_of_tracer(key) || !strcmp(key, "python_tracer_level"))
 			add_setting(&arm, key, value);
 	}
 	add_steps(&arm, c, keys);

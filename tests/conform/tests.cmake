@@ -21,8 +21,9 @@ endfunction()
 # Each driver of the build, with flags of the agent where the defaults are not enough for a short test.
 add_executable(conform_tracer_driver conform/tracer_driver_test.c ${tracer_suite}
 	${CMAKE_SOURCE_DIR}/tests/lib/fake_profiler.c ${CMAKE_SOURCE_DIR}/agent/tracers.c)
-target_link_libraries(conform_tracer_driver PRIVATE tutti_flags test_lib agent_tracers agent_marks net proto)
+target_link_libraries(conform_tracer_driver PRIVATE tutti_flags test_lib agent_tracers agent_budget agent_marks net proto)
 set(tracer_annotations_flags --annotations-look=50ms)
+set(tracer_cgroups_flags --cgroups-hz=10)
 set(tracer_cpu_flags --cpu-hz=1000)
 set(tracer_metrics_flags --metrics-hz=100)
 set(tracer_nvml_flags "--nvml-hz=20 --nvml-library=${CMAKE_BINARY_DIR}/nvml_stub/new/libnvidia-ml.so.1")

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "agent/budget/budget.h"
 #include "agent/marks/marks.h"
 #include "agent/python/python.h"
 #include "agent/tracers.h"
@@ -90,6 +91,7 @@ int main(int argc, char **argv)
 	struct tracer_subject s = { .env = { .host = "host-a" } };
 	struct fake_profiler *fake = NULL;
 	struct ring_limits small = { .bytes = RING_BYTES_MIN };
+	struct budget *budget;
 	struct err e;
 	char *flags, *log = NULL;
 
@@ -100,9 +102,11 @@ int main(int argc, char **argv)
 	CHECK(s.ops);
 	CHECK_OK(loop_new(&s.env.loop, 2, &e), e);
 	CHECK_OK(rpc_new(&s.env.rpc, s.env.loop, &e), e);
-	/* The marks' ring is the agent's, not the tracer's: small from the start. */
+	/* The rings of marks, samples and budget are the agent's, not the tracer's: small from the start. */
 	s.env.marks = marks_new(&small, now_raw_ns());
 	s.env.python = python_new(s.env.loop, &small);
+	s.env.budget = budget = budget_new(
+		&(struct budget_conf){ .loop = s.env.loop, .ring = small });
 	if (!strcmp(argv[1], "marks")) {
 		s.feed = add_marks;
 		s.arg = s.env.marks;
@@ -119,6 +123,7 @@ int main(int argc, char **argv)
 	s.flags = flags;
 	tracer_conform(&s);
 	fake_profiler_free(fake);
+	budget_free(budget);
 	python_free(s.env.python);
 	marks_free(s.env.marks);
 	rpc_free(s.env.rpc);

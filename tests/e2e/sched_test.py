@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's tracer beside the kernel's own accounts: how long threads ran, and how long they waited for a CPU."""
+"""The scheduler's tracer and that of cgroups beside the kernel's own accounts; an agent with a budget."""
 import bisect
+import collections
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import time
 
 from lib import xspace
-from lib.cluster import SLOW, Cluster, main
+from lib.cluster import SLOW, Cluster, main, wait_until
 
 WINDOW_S = 2
 
@@ -54,20 +57,83 @@ def times_of(space, pid):
     return total
 
 
+class OwnCgroup:
+    """A cgroup as a container has it; path is None where none may be made."""
+    def __init__(self):
+        self.label = "container 0123456789ab"
+        for root in map(pathlib.Path, ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")):
+            self.path = root / f"tutti-test-{os.getpid()}-{'0123456789abcdef' * 4}.scope"
+            try:
+                if (root / "cgroup.controllers").exists():
+                    self.path.mkdir()
+                    return
+            except OSError as e:
+                print(f"     no cgroup of the test's own: {e}")
+        self.path = None
+
+    def take(self, pid):
+        if self.path:
+            (self.path / "cgroup.procs").write_text(str(pid))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.path:
+            wait_until("the cgroup to be empty", lambda: not (self.path / "cgroup.procs").read_text())
+            self.path.rmdir()
+
+
+def check_cgroup(space, label, log, t0):
+    """CPU per cent of the cgroup beside the CPU time that its only thread has logged, from reading to reading."""
+    plane = next(p for p in space.planes if p.name == "/host:CPU cgroups")
+    names = {key: value.name for key, value in plane.event_metadata.items()}
+    found = [(t0 + e.offset_ps / 1e3, e.stats[0].double_value) for e in plane.lines[0].events
+             if names[e.metadata_id] == f"{label}: cpu %"]
+    assert len(found) >= 2, (label, sorted(set(names.values())))
+    kernel = between(log, 1, found[0][0], found[-1][0])
+    ours = sum(percent / 100 * (at - before) / 1e9 for (before, _), (at, percent) in zip(found, found[1:]))
+    print(f"     its cgroup {ours:.4f} s in {len(found)} readings, the thread itself {kernel:.4f}")
+    assert abs(ours - kernel) < 0.05 * WINDOW_S, (ours, kernel, found)
+
+
+def check_limited(c):
+    """An agent above its budget records less, says so everywhere, and shows in the trace what it takes itself."""
+    def state():
+        return next(t for t in c.hosts()["limited"]["tracers"] if t["name"] == "metrics")
+    wait_until("a step down", lambda: state()["state"] == "degraded", 60)
+    assert "--max-cpu is 0.01%" in state()["reason"], state()
+    code, doc = c.tutti("capture", "--hosts", "limited", "--duration", "1500ms", "--json")
+    [host] = doc["hosts"]
+    assert code == 3 and host["state"] == "partial" and host["reason"] == "budget", host
+    space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / host["file"])
+    plane = next(p for p in space.planes if p.name == "/host:CPU agent")
+    names = {key: value.name for key, value in plane.event_metadata.items()}
+    values = collections.defaultdict(list)
+    for e in plane.lines[0].events:
+        values[names[e.metadata_id]].append(e.stats[0].double_value)
+    assert min(values["metrics: steps down"]) >= 1 and min(values["agent: mem MB"]) > 1, values
+    assert max(values["agent: cpu %"]) > 0 and "metrics: cpu %" in values, values
+
+
 def test_beside_kernel():
     """Two busy threads share a CPU with one that sleeps; one snapshot has the same window from the ring."""
-    with Cluster() as c:
+    with OwnCgroup() as group, Cluster() as c:
         c.aggregator()
-        c.agent("host-a", "--tracers", "sched")
-        c.wait_hosts(1)
+        c.agent("host-a", "--tracers", "sched,cgroups", "--cgroups-hz", "10")
+        c.agent("limited", "--tracers", "metrics,budget", "--metrics-hz", "100", "--max-cpu", "0.01%")
+        c.wait_hosts(2)
         jobs = [subprocess.Popen([sys.executable, "-c", JOB, kind, str(WINDOW_S + 4 * SLOW)], stdout=subprocess.PIPE, text=True)
                 for kind in ("busy", "busy", "lazy")]
+        group.take(jobs[0].pid)
         time.sleep(1)
-        _, doc = c.tutti("capture", "--duration", f"{WINDOW_S}s", "--json", check=0)
+        _, doc = c.tutti("capture", "--hosts", "host-a", "--duration", f"{WINDOW_S}s", "--json", check=0)
         logs = [json.loads(j.communicate()[0]) for j in jobs]
         path = c.logdir / "plugins" / "profile" / doc["session"] / doc["hosts"][0]["file"]
         space = xspace.load(path)
         t0, t1 = doc["t0_ns"], doc["t0_ns"] + doc["duration_ns"]
+        if group.path:
+            check_cgroup(space, group.label, logs[0], t0)
         for job, log in zip(jobs, logs):
             found = times_of(space, job.pid)
             ran, waited = between(log, 1, t0, t1), between(log, 2, t0, t1)
@@ -77,6 +143,7 @@ def test_beside_kernel():
             assert found["runnable"] < waited + 0.01 * WINDOW_S, (found, waited)
         for job, log in zip(jobs[:2], logs[:2]):
             assert abs(times_of(space, job.pid)["runnable"] - between(log, 2, t0, t1)) < 0.02 * WINDOW_S
+        check_limited(c)  # here, because it had to wait for ten seconds
 
 
 main(test_beside_kernel)

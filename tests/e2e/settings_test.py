@@ -22,10 +22,10 @@ def spaces(c, *flags):
 
 
 def readings(space):
-    """How often the most frequent counter was read."""
+    """How often the most frequent number about the host was read."""
     names = []
     for p in space.planes:
-        for line in p.lines:
+        for line in p.lines if p.name == "/host:CPU metrics" else ():
             if line.name == "_counters_":
                 names += [e.metadata_id for e in line.events]
     return max((names.count(n) for n in set(names)), default=0)
@@ -110,13 +110,14 @@ def test_missing_framework():
         c.aggregator()
         c.agent("host-a", "--tracers", "profiler,metrics", discover=True)
         c.wait_hosts(1)
-        for flags in (["--tracer", "profiler"], ["--set", "python_tracer_level=1"]):
+        for flags in (["--tracer", "profiler"], ["--set", "device_type=CPU"]):
             code, doc = c.tutti("capture", "--duration", "300ms", "--json", *flags)
             [host] = doc["hosts"]
             assert code == 3 and host["state"] == "partial" and host["reason"] == "no-framework", (code, host)
             assert "start_server()" in host["detail"], host
-        code, doc = c.tutti("capture", "--duration", "300ms", "--json", check=0)
-        assert doc["hosts"][0]["state"] == "complete", doc
+        for flags in ([], ["--set", "python_tracer_level=1"], ["--set", "host_tracer_level=1"]):
+            code, doc = c.tutti("capture", "--duration", "300ms", "--json", *flags, check=0)
+            assert doc["hosts"][0]["state"] == "complete", doc
 
 
 main(test_applied, test_missing_framework, test_refused, test_listed, test_unknown_tracer)

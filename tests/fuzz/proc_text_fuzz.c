@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that processes write or name: maps, command lines, the map files of JIT compilers, kallsyms. */
+/* Text that processes write or name: maps, command lines, the map files of JIT compilers, kallsyms, cgroups. */
 #include "base/clean_text.h"
+#include "agent/tracer/cgroups/groups.h"
+#include "agent/tracer/cgroups/label.h"
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/perf_map.h"
 #include "agent/proc/command.h"
@@ -8,6 +10,21 @@
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_cgroup(const char *text)
+{
+	double *v = xcalloc(cgroups_quantities(), sizeof(*v));
+	char label[CGROUP_LABEL_BYTES];
+
+	for (size_t i = 0; i < cgroups_files(); i++) {
+		char *copy = xstrdup(text);
+
+		cgroups_parse(i, copy, v);
+		free(copy);
+	}
+	cgroup_label(text, label);
+	free(v);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kallsyms_parse(&ks, text);
 	kallsyms_find(&ks, 0xffffffff81000000);
 	kallsyms_release(&ks);
+	read_cgroup(text);
 	clean_text(name, sizeof(name), (const char *)data, size);
 	proc_command(text, size, name, sizeof(name));
 	free(text);

@@ -19,6 +19,7 @@
 #include "base/now.h"
 
 #define READ_NS	      (100 * NS_PER_MS)
+#define STEPS_MAX     3 /* of annotations_limit() */
 #define READ_AGAIN_NS (20 * NS_PER_MS) /* when not all could be read at once */
 #define READ_SLOTS    32768 /* at once: one turn of the loop takes what comes of them */
 #define GATHER_READS  32 /* at most, until a window has all that was written before its end */
@@ -65,6 +66,7 @@ struct tracer_annotations {
 	struct marks *marks; /* the agent's */
 	struct loop_timer timer;
 	int64_t look_ns, look_mono_ns; /* the period, and when it is time */
+	int64_t configured_look_ns;
 	struct reader *reader;
 	bool reading, look_at_all;
 	struct ring *ring; /* of struct note */
@@ -286,7 +288,7 @@ static int annotations_open(struct tracer **out, const struct tracer_env *env, s
 	t->base.ops = &tracer_annotations_ops;
 	t->loop = env->loop;
 	t->marks = env->marks;
-	t->look_ns = conf->annotations_look_ns;
+	t->look_ns = t->configured_look_ns = conf->annotations_look_ns;
 	t->ring = ring_new(&(struct ring_conf){ .limits = env->ring,
 						.file_bytes = FILE_BYTES,
 						.late_ns = LATE_NS,
@@ -354,6 +356,17 @@ static void annotations_cancel(struct tracer *tracer, struct tracer_run *run)
 	free(w);
 }
 
+/* What it records costs its programs; its own is to look for new ones. */
+static bool annotations_limit(struct tracer *tracer, unsigned int step)
+{
+	struct tracer_annotations *t = to_annotations(tracer);
+
+	if (step > STEPS_MAX)
+		return false;
+	t->look_ns = t->configured_look_ns << step;
+	return true;
+}
+
 static void annotations_free(struct tracer *tracer)
 {
 	struct tracer_annotations *t = to_annotations(tracer);
@@ -378,5 +391,6 @@ const struct tracer_ops tracer_annotations_ops = {
 	.arm = annotations_arm,
 	.gather = annotations_gather,
 	.cancel = annotations_cancel,
+	.limit = annotations_limit,
 	.free = annotations_free,
 };

@@ -377,6 +377,18 @@ static void cpu_cancel(struct tracer *tracer, struct tracer_run *run)
 	run->arg = NULL;
 }
 
+/* What it costs is to know all processes, not to sample them: less samples cost as much. */
+static bool cpu_limit(struct tracer *tracer, unsigned int step)
+{
+	struct tracer_cpu *t = to_cpu(tracer);
+
+	if (!t->window || step > 1)
+		return false;
+	drain(t, now_raw_ns() - SETTLE_NS);
+	perf_rings_pause(&t->rings, step != 0);
+	return true;
+}
+
 static void cpu_free(struct tracer *tracer)
 {
 	struct tracer_cpu *t = to_cpu(tracer);
@@ -417,5 +429,6 @@ const struct tracer_ops tracer_cpu_ops = {
 	.arm = cpu_arm,
 	.gather = cpu_gather,
 	.cancel = cpu_cancel,
+	.limit = cpu_limit,
 	.free = cpu_free,
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/proc/numbers.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/now.h"
@@ -128,47 +129,6 @@ static void add_to(struct reading *r, enum quantity q, double v)
 	r->v[q] = isnan(r->v[q]) ? v : r->v[q] + v;
 }
 
-/* "123" or "0.25"; by hand, because the agent parses thousands of them a second. */
-static const char *parse_number(const char *text, double *out)
-{
-	double unit = 1;
-	uint64_t v = 0;
-
-	for (; *text >= '0' && *text <= '9'; text++)
-		v = v * 10 + (uint64_t)(*text - '0');
-	*out = (double)v;
-	if (*text != '.')
-		return text;
-	for (text++; *text >= '0' && *text <= '9'; text++) {
-		unit /= 10;
-		*out += unit * (*text - '0');
-	}
-	return text;
-}
-
-/* Parses up to n numbers from the begin of `text`; returns how many it found. */
-static size_t parse_numbers(const char *text, double *out, size_t n)
-{
-	size_t got = 0;
-
-	while (got < n) {
-		while (*text == ' ' || *text == '\t')
-			text++;
-		if (*text < '0' || *text > '9')
-			break;
-		text = parse_number(text, &out[got++]);
-	}
-	return got;
-}
-
-/* The rest of the line if it starts with `key`. */
-static const char *skip_key(const char *line, const char *key)
-{
-	size_t len = strlen(key);
-
-	return strncmp(line, key, len) ? NULL : line + len;
-}
-
 /* "key value" or "key: value kB". */
 struct keyed {
 	const char *key;
@@ -184,8 +144,8 @@ static void parse_keyed(const struct keyed *table, const char *line, struct read
 
 		if (table->key[0] != line[0])
 			continue;
-		rest = skip_key(line, table->key);
-		if (rest && parse_numbers(rest, &v, 1) == 1)
+		rest = text_after(line, table->key);
+		if (rest && numbers_parse(rest, &v, 1) == 1)
 			r->v[table->what] = v * table->scale;
 	}
 }
@@ -194,11 +154,11 @@ static void parse_keyed(const struct keyed *table, const char *line, struct read
 static void parse_core(const char *line, struct reading *r)
 {
 	enum { IDLE = 3, IOWAIT = 4, MODES = 8 };
-	const char *rest = skip_key(line, "cpu");
+	const char *rest = text_after(line, "cpu");
 	double number, v[MODES], total = 0;
 
-	if (!rest || parse_numbers(rest, &number, 1) != 1 || number >= (double)r->n_cores ||
-	    parse_numbers(strchr(rest, ' ') ? strchr(rest, ' ') : "", v, MODES) < MODES)
+	if (!rest || numbers_parse(rest, &number, 1) != 1 || number >= (double)r->n_cores ||
+	    numbers_parse(strchr(rest, ' ') ? strchr(rest, ' ') : "", v, MODES) < MODES)
 		return;
 	for (size_t i = 0; i < MODES; i++)
 		total += v[i];
@@ -215,13 +175,13 @@ static void parse_stat(const char *line, struct reading *r)
 	};
 	static const enum quantity modes[] = { CPU_USER,   CPU_NICE, CPU_SYSTEM, CPU_IDLE,
 					       CPU_IOWAIT, CPU_IRQ,  CPU_IRQ,	 CPU_STEAL };
-	const char *rest = skip_key(line, "cpu ");
+	const char *rest = text_after(line, "cpu ");
 	double v[ARRAY_SIZE(modes)];
-	size_t n = rest ? parse_numbers(rest, v, ARRAY_SIZE(v)) : 0;
+	size_t n = rest ? numbers_parse(rest, v, ARRAY_SIZE(v)) : 0;
 
 	for (size_t i = 0; i < n; i++)
 		add_to(r, modes[i], v[i]);
-	if (skip_key(line, "cpu"))
+	if (text_after(line, "cpu"))
 		parse_core(line, r);
 	else
 		parse_keyed(keys, line, r);
@@ -260,7 +220,7 @@ static void parse_loadavg(const char *line, struct reading *r)
 {
 	double v;
 
-	if (parse_numbers(line, &v, 1) == 1)
+	if (numbers_parse(line, &v, 1) == 1)
 		r->v[LOAD] = v;
 }
 
@@ -271,8 +231,8 @@ static void parse_net_dev(const char *line, struct reading *r)
 	double v[12];
 
 	line += strspn(line, " ");
-	if (!colon || skip_key(line, "lo:") ||
-	    parse_numbers(colon + 1, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+	if (!colon || text_after(line, "lo:") ||
+	    numbers_parse(colon + 1, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
 		return;
 	add_to(r, NET_RX_BYTES, v[0]);
 	add_to(r, NET_RX_PACKETS, v[1]);
@@ -288,7 +248,7 @@ static bool is_excluded_device(const char *name)
 						"md",	"sr",  "fd",   "nbd" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
-		if (skip_key(name, prefixes[i]))
+		if (text_after(name, prefixes[i]))
 			return true;
 	return false;
 }
@@ -302,8 +262,8 @@ static bool is_partition(const char *name)
 		stem--;
 	if (!name[stem] || stem < 2)
 		return false;
-	if (skip_key(name, "sd") || skip_key(name, "vd") || skip_key(name, "hd") ||
-	    skip_key(name, "xvd"))
+	if (text_after(name, "sd") || text_after(name, "vd") || text_after(name, "hd") ||
+	    text_after(name, "xvd"))
 		return true;
 	return name[stem - 1] == 'p' && name[stem - 2] >= '0' && name[stem - 2] <= '9';
 }
@@ -318,7 +278,7 @@ static void parse_diskstats(const char *line, struct reading *r)
 	if (sscanf(line, "%*d %*d %63s%n", name, &at) != 1 || is_excluded_device(name) ||
 	    is_partition(name))
 		return;
-	if (parse_numbers(line + at, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
+	if (numbers_parse(line + at, v, ARRAY_SIZE(v)) < ARRAY_SIZE(v))
 		return;
 	add_to(r, DISK_OPS, v[0] + v[4]);
 	add_to(r, DISK_READ, v[2] * SECTOR_BYTES);
@@ -332,11 +292,11 @@ static void parse_pressure(const char *line, struct reading *r, enum quantity so
 	const char *total = strstr(line, "total=");
 	double v;
 
-	if (!total || parse_numbers(total + 6, &v, 1) != 1)
+	if (!total || numbers_parse(total + 6, &v, 1) != 1)
 		return;
-	if (skip_key(line, "some "))
+	if (text_after(line, "some "))
 		r->v[some] = v;
-	else if (skip_key(line, "full ") && full != QUANTITIES)
+	else if (text_after(line, "full ") && full != QUANTITIES)
 		r->v[full] = v;
 }
 

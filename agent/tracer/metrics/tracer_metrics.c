@@ -43,9 +43,9 @@ static struct tracer_metrics *to_metrics(const struct tracer *t)
 	return (struct tracer_metrics *)t;
 }
 
-static void read_files(void *arg, int64_t raw_ns, double *row)
+static void read_files(void *arg, int64_t raw_ns, struct counters_reading *reading)
 {
-	readings_read(arg, raw_ns, row);
+	readings_read(arg, raw_ns, counters_add_row(reading, ""));
 }
 
 static void close_files(void *arg)
@@ -135,6 +135,11 @@ static void metrics_cancel(struct tracer *tracer, struct tracer_run *run)
 		counters_cancel(t->counters, run);
 }
 
+static bool metrics_limit(struct tracer *t, unsigned int step)
+{
+	return counters_limit(to_metrics(t)->counters, step);
+}
+
 static void metrics_free(struct tracer *tracer)
 {
 	counters_free(to_metrics(tracer)->counters);
@@ -153,5 +158,6 @@ const struct tracer_ops tracer_metrics_ops = {
 	.arm = metrics_arm,
 	.gather = metrics_gather,
 	.cancel = metrics_cancel,
+	.limit = metrics_limit,
 	.free = metrics_free,
 };

@@ -54,10 +54,10 @@ static struct tracer_nvml *to_nvml(const struct tracer *t)
 	return (struct tracer_nvml *)t;
 }
 
-static void read_devices(void *arg, int64_t raw_ns, double *row)
+static void read_devices(void *arg, int64_t raw_ns, struct counters_reading *reading)
 {
 	(void)raw_ns;
-	devices_read(arg, row);
+	devices_read(arg, counters_add_row(reading, ""));
 }
 
 static const char *column_name(size_t column, char text[COUNTERS_NAME_BYTES])
@@ -191,6 +191,11 @@ static void nvml_cancel(struct tracer *tracer, struct tracer_run *run)
 		counters_cancel(t->counters, run);
 }
 
+static bool nvml_limit(struct tracer *t, unsigned int step)
+{
+	return counters_limit(to_nvml(t)->counters, step);
+}
+
 static void nvml_free(struct tracer *tracer)
 {
 	struct tracer_nvml *t = to_nvml(tracer);
@@ -204,6 +209,7 @@ static void nvml_free(struct tracer *tracer)
 const struct tracer_ops tracer_nvml_ops = {
 	.name = "nvml",
 	.host_level = 2,
+	.other_level = LEVEL_DEVICE,
 	.conf = conf_fields,
 	.conf_size = sizeof(struct nvml_conf),
 	.open = nvml_open,
@@ -212,5 +218,6 @@ const struct tracer_ops tracer_nvml_ops = {
 	.arm = nvml_arm,
 	.gather = nvml_gather,
 	.cancel = nvml_cancel,
+	.limit = nvml_limit,
 	.free = nvml_free,
 };

@@ -178,17 +178,15 @@ static const struct profiler_result *profiled_process_result(const struct profil
 	return profiler_call_is_done(t->call) ? profiler_call_result(t->call) : &given_up;
 }
 
-/* Options that differ from those of a capture without settings. */
-static bool has_own_options(const struct tracer_run *run)
+/* Options that only frameworks have: the levels mean something to other tracers, too. */
+static bool has_framework_options(const struct tracer_run *run)
 {
 	Tensorflow__ProfileOptions *m;
 	bool own;
 
 	if (profile_options_unpack(&m, run->profile_options, run->profile_options_len, NULL))
 		return false;
-	own = m->version &&
-	      (m->host_tracer_level != 2 || m->device_tracer_level != 1 || m->python_tracer_level ||
-	       m->device_type || m->trace_options || m->n_advanced_configuration);
+	own = m->version && (m->device_type || m->trace_options || m->n_advanced_configuration);
 	tensorflow__profile_options__free_unpacked(m, NULL);
 	return own;
 }
@@ -216,7 +214,7 @@ static void report_missing(struct profiler_run *pr)
 {
 	const struct tracer_run *run = pr->run;
 
-	if (pr->processes || pr->had_processes || !(run->is_named || has_own_options(run)))
+	if (pr->processes || pr->had_processes || !(run->is_named || has_framework_options(run)))
 		return;
 	if (pr->t->conf->discover && discover_is_incomplete(pr->t->discover))
 		tracer_run_set_result(

@@ -53,6 +53,7 @@ struct tracer_python {
 	struct loop *loop;
 	struct python *python;
 	int hz; /* at all times */
+	unsigned int step; /* of python_limit() */
 	struct rate *rates;
 	size_t n_rates;
 };
@@ -82,7 +83,7 @@ static void set_rate(struct tracer_python *t)
 	for (size_t i = 0; i < t->n_rates; i++)
 		if (t->rates[i].hz > hz)
 			hz = t->rates[i].hz;
-	python_set_hz(t->python, hz);
+	python_set_hz(t->python, hz >> t->step);
 }
 
 static void remove_rate(struct tracer_python *t, const struct tracer_run *run)
@@ -295,6 +296,18 @@ static void python_cancel(struct tracer *tracer, struct tracer_run *run)
 	run->arg = NULL;
 }
 
+/* Each step halves all rates; after the last one nothing is sampled but in captures. */
+static bool python_limit(struct tracer *tracer, unsigned int step)
+{
+	struct tracer_python *t = to_python(tracer);
+
+	if (step && !(t->hz >> (step - 1)))
+		return false;
+	t->step = step;
+	set_rate(t);
+	return true;
+}
+
 static void python_close(struct tracer *tracer)
 {
 	struct tracer_python *t = to_python(tracer);
@@ -306,6 +319,7 @@ static void python_close(struct tracer *tracer)
 const struct tracer_ops tracer_python_ops = {
 	.name = "python",
 	.host_level = 2,
+	.other_level = LEVEL_PYTHON,
 	.conf = conf_fields,
 	.conf_size = sizeof(struct python_conf),
 	.settings = settings,
@@ -315,5 +329,6 @@ const struct tracer_ops tracer_python_ops = {
 	.arm = python_arm,
 	.gather = python_gather,
 	.cancel = python_cancel,
+	.limit = python_limit,
 	.free = python_close,
 };

@@ -50,6 +50,8 @@ void intervals_free(struct intervals *in)
 
 static void append(struct intervals *in, struct interval i)
 {
+	if (i.start_ns < in->conf.t0_ns)
+		i.start_ns = in->conf.t0_ns;
 	if (i.end_ns > in->conf.t1_ns)
 		i.end_ns = in->conf.t1_ns;
 	if (!i.tid || i.end_ns <= i.start_ns || i.end_ns - i.start_ns < in->conf.min_ns)
@@ -89,6 +91,22 @@ static void begin_waiting(struct intervals *in, uint32_t tid, int64_t raw_ns)
 	w->since_ns = raw_ns;
 }
 
+/* What waits then is not heard of again. */
+static void end_all_waiting(struct intervals *in, int64_t raw_ns)
+{
+	for (size_t i = 0; i < in->waiting.n_slots; i++) {
+		struct waiting *w = u32_map_at(&in->waiting, i);
+
+		if (w)
+			append(in, (struct interval){ .start_ns = w->since_ns,
+						      .end_ns = raw_ns,
+						      .tid = w->tid,
+						      .runnable = true });
+		free(w);
+	}
+	u32_map_release(&in->waiting);
+}
+
 void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
 {
 	struct cpu *cpu = &in->cpus[record->cpu];
@@ -102,7 +120,7 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 	if (raw_ns >= in->conf.t1_ns)
 		return;
 	if (cpu->tid != from) { /* switches between are missing */
-		in->lost += cpu->tid && from;
+		in->lost += cpu->tid && from && raw_ns >= in->conf.t0_ns;
 		cpu->tid = from;
 		cpu->since_ns = raw_ns;
 	}
@@ -112,6 +130,8 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 				      .end_ns = raw_ns,
 				      .tid = from,
 				      .cpu = record->cpu });
+	if (record->pause)
+		end_all_waiting(in, raw_ns);
 	if (from && record->preempted)
 		begin_waiting(in, from, raw_ns);
 	if (to)
@@ -140,15 +160,7 @@ const struct interval *intervals_finish(struct intervals *in, size_t *n)
 						      .tid = cpu->tid,
 						      .cpu = (uint16_t)i });
 	}
-	for (size_t i = 0; i < in->waiting.n_slots; i++) {
-		const struct waiting *w = u32_map_at(&in->waiting, i);
-
-		if (w)
-			append(in, (struct interval){ .start_ns = w->since_ns,
-						      .end_ns = in->conf.t1_ns,
-						      .tid = w->tid,
-						      .runnable = true });
-	}
+	end_all_waiting(in, in->conf.t1_ns);
 	if (in->n)
 		sort_array(in->v, in->n, sizeof(*in->v), by_thread_and_time);
 	*n = in->n;

@@ -30,8 +30,8 @@ struct intervals;
 struct intervals *intervals_new(const struct intervals_conf *conf);
 void intervals_free(struct intervals *in); /* NULL is fine */
 
-/* In order of time for each CPU. Of each CPU without a switch in the window one that comes after it tells
- * which thread ran throughout. */
+/* In order of time for each CPU. Those of before the window tell what ran and what waited when it began; of each CPU
+ * without a switch in the window one that comes after it tells which thread ran throughout. */
 void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record);
 
 /* Ends what is open at T1. Sorted by thread and time; borrowed. */

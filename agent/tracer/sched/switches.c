@@ -139,3 +139,16 @@ void switches_flush(struct switches *s, int64_t until_raw_ns)
 		threads_sweep(s->threads, ring_begin(s->ring));
 	}
 }
+
+void switches_pause(struct switches *s, int64_t raw_ns)
+{
+	for (size_t i = 0; i < s->n_cpus; i++) {
+		struct cpu *cpu = &s->cpus[i];
+
+		if (!cpu->known)
+			continue;
+		add(s, cpu->raw_ns > raw_ns ? cpu->raw_ns : raw_ns,
+		    (struct cpu_switch){ .from = cpu->tid, .cpu = i, .pause = 1 });
+		cpu->tid = 0;
+	}
+}

@@ -22,6 +22,7 @@ struct cpu_switch {
 	uint64_t from : SWITCH_TID_BITS, to : SWITCH_TID_BITS, cpu : SWITCH_CPU_BITS;
 	uint64_t preempted : 1; /* `from` could have gone on */
 	uint64_t note : 1; /* no switch: `from` runs, and is `to` */
+	uint64_t pause : 1; /* no switch: what runs from now on is not known */
 };
 
 struct switches;
@@ -40,6 +41,9 @@ void switches_feed(struct switches *s, uint32_t cpu, const void *bytes, size_t l
 
 /* Notes what runs on each CPU. All records stamped before `until_raw_ns` have been fed. */
 void switches_flush(struct switches *s, int64_t until_raw_ns);
+
+/* No switch is seen from now on for a while, or none was until now. All records stamped before have been fed. */
+void switches_pause(struct switches *s, int64_t raw_ns);
 
 struct ring *switches_ring(const struct switches *s);
 struct threads *switches_threads(const struct switches *s);

@@ -29,6 +29,9 @@
 /* After the window, what ran on a CPU is known from a record of the next drains. */
 #define TAIL_NS (2 * DRAIN_EVERY_NS)
 
+/* What waits for a CPU when the window begins is known from a record of before, unless it waits for longer. */
+#define HEAD_NS NS_PER_S
+
 #define INTERVALS_MAX ((size_t)2 << 20) /* 24 bytes each while a file is built */
 #define NAMES_MAX     4096 /* asked for at a time */
 
@@ -67,7 +70,8 @@ struct tracer_sched {
 
 struct snapshot {
 	struct intervals_conf conf;
-	struct ring_cut *cut, *tail; /* of the window, and of the time after it */
+	struct ring_cut *head, *cut,
+		*tail; /* of the time before the window, of the window, of the time after it */
 	struct thread_question *threads;
 	size_t n_threads;
 };
@@ -213,6 +217,7 @@ static void snapshot_free(void *arg)
 {
 	struct snapshot *s = arg;
 
+	ring_cut_free(s->head);
 	ring_cut_free(s->cut);
 	ring_cut_free(s->tail);
 	free(s->threads);
@@ -237,7 +242,8 @@ static uint64_t build(void *arg, struct xs_builder *b)
 {
 	struct snapshot *s = arg;
 	struct intervals *in = intervals_new(&s->conf);
-	uint64_t lost = ring_cut_each(s->cut, add_record, in) +
+	uint64_t lost = ring_cut_each(s->head, add_record, in) +
+			ring_cut_each(s->cut, add_record, in) +
 			ring_cut_each(s->tail, add_record, in);
 	char title[THREAD_TITLE_BYTES];
 	const struct interval *v;
@@ -300,6 +306,7 @@ static void sched_gather(struct tracer *tracer, struct tracer_run *run)
 		.max = INTERVALS_MAX,
 	};
 	s->cut = ring_run_cut(ring, run, "context switches", DRAIN_EVERY_NS);
+	s->head = ring_cut_new(ring, run->t0_raw_ns - HEAD_NS, run->t0_raw_ns);
 	s->tail = ring_cut_new(ring, run->t1_raw_ns, run->t1_raw_ns + TAIL_NS);
 	s->threads = threads_list(switches_threads(t->switches), &s->n_threads);
 	if (t->state.health == TRACER_DEGRADED)
@@ -316,6 +323,18 @@ static void sched_cancel(struct tracer *tracer, struct tracer_run *run)
 	if (t->switches)
 		ring_run_cancel(switches_ring(t->switches), run);
 	build_job_cancel(run);
+}
+
+static bool sched_limit(struct tracer *tracer, unsigned int step)
+{
+	struct tracer_sched *t = to_sched(tracer);
+
+	if (!t->switches || step > 1)
+		return false;
+	perf_rings_pause(&t->rings, step != 0);
+	drain(t);
+	switches_pause(t->switches, now_raw_ns());
+	return true;
 }
 
 static void sched_free(struct tracer *tracer)
@@ -342,5 +361,6 @@ const struct tracer_ops tracer_sched_ops = {
 	.arm = sched_arm,
 	.gather = sched_gather,
 	.cancel = sched_cancel,
+	.limit = sched_limit,
 	.free = sched_free,
 };

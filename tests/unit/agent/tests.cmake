@@ -9,6 +9,10 @@ unit_test(agent/clock/ledger_test PURE USES agent_clock)
 unit_test(agent/clock/model_test USES agent_clock)
 
 # ---- what tracers stand on ----
+unit_test(agent/budget/throttle_test PURE USES agent_budget)
+if(NOT TUTTI_SANITIZE STREQUAL thread)	# half an hour of waiting, which only virtual time makes short
+	unit_test(agent/budget/budget_test VIRTUAL USES agent_budget net)
+endif()
 unit_test(agent/marks/marks_test VIRTUAL USES tracer_marks net)
 unit_test(agent/marks/steps_test PURE USES agent_marks)
 unit_test(agent/perf/decode_test PURE USES agent_perf)
@@ -21,7 +25,7 @@ unit_test(agent/python/targets_test PURE USES agent_python SRC ${CMAKE_SOURCE_DI
 fuzz_test(elf USES agent_symbols)
 fuzz_test(perf USES tracer_cpu tracer_sched)
 fuzz_test(python USES agent_python)
-fuzz_test(proc_text USES agent_symbols agent_proc)
+fuzz_test(proc_text USES agent_symbols agent_proc tracer_cgroups)
 
 # ---- tracers ----
 unit_test(agent/tracer/ring_run_test PURE USES agent_tracer)
@@ -31,6 +35,7 @@ set(fake_proc ${CMAKE_SOURCE_DIR}/tests/lib/fake_proc.c)
 set(tracer_bed ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)
 unit_test(agent/tracer/annotations/decoder_test PURE USES tracer_annotations)
 unit_test(agent/tracer/annotations/rings_test USES tracer_annotations)
+unit_test(agent/tracer/cgroups/cgroups_test PURE USES tracer_cgroups)
 unit_test(agent/tracer/cpu/real_test USES tracer_cpu SRC ${tracer_bed})
 set_tests_properties(unit/agent/tracer/cpu/real_test PROPERTIES SKIP_RETURN_CODE 77)
 unit_test(agent/tracer/cpu/python_frames_test PURE USES tracer_cpu)

@@ -271,6 +271,89 @@ static void test_host_level(void)
 	fixture_down(&f);
 }
 
+/* Whether tracers of these kinds take part with these levels. */
+static void check_levels(unsigned int host, unsigned int device, unsigned int python,
+			 bool sets_python, bool has_device, bool has_python)
+{
+	const struct tracer_ops *const two[] = { &fake_now_ops, &fake_later_ops, NULL };
+	const struct tracer_setting given = { "python_tracer_level", "0" };
+	struct tracer_ops ops[] = { fake_now_ops, fake_later_ops };
+	Tensorflow__ProfileOptions m = TENSORFLOW__PROFILE_OPTIONS__INIT;
+	const struct capture_report *reports;
+	struct seen seen = { 0 };
+	struct capture_request req;
+	struct capture *c;
+	struct fixture f;
+	uint8_t bytes[64];
+	size_t n, at = 0;
+	struct err e;
+
+	fixture_up(&f, two, 1 << 20);
+	for (int i = 0; i < 2; i++) {
+		ops[i].host_level = 2;
+		ops[i].other_level = i ? LEVEL_PYTHON : LEVEL_DEVICE;
+		f.tracers[i]->ops = &ops[i];
+	}
+	req = request(&f, &seen);
+	m.version = 1;
+	m.host_tracer_level = host;
+	m.device_tracer_level = device;
+	m.python_tracer_level = python;
+	req.profile_options = bytes;
+	req.profile_options_len = tensorflow__profile_options__pack(&m, bytes);
+	req.settings = &given;
+	req.n_settings = sets_python;
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	reports = capture_reports(c, &n);
+	CHECK_EQ(n, (size_t)has_device + has_python);
+	if (has_device)
+		CHECK_STR(reports[at++].tracer, "now");
+	if (has_python)
+		CHECK_STR(reports[at++].tracer, "later");
+	capture_release(c);
+	fixture_down(&f);
+}
+
+static void test_other_levels(void)
+{
+	check_levels(2, 1, 0, false, true, true); /* what stock clients send */
+	check_levels(2, 0, 0, false, false, true);
+	check_levels(2, 1, 0, true, true, false);
+	check_levels(0, 1, 0, false, false, false);
+	check_levels(0, 3, 1, false, false, true);
+	check_levels(1, 1, 1, true, false, true);
+}
+
+/* A tracer that recorded less in the window says so; one that did so before does not. */
+static void test_limited(void)
+{
+	const struct capture_report *reports;
+	struct seen seen = { 0 };
+	struct capture_request req;
+	struct capture *c;
+	struct fixture f;
+	struct err e;
+	size_t n;
+
+	fixture_up(&f, good_fakes, 1 << 20);
+	f.tracers[0]->limit = (struct tracer_limit){
+		.step = 1, .from_raw_ns = 1, .to_raw_ns = INT64_MAX, .reason = "it records less"
+	};
+	f.tracers[1]->limit = (struct tracer_limit){ .from_raw_ns = 1, .to_raw_ns = 2 };
+	req = request(&f, &seen);
+	CHECK_OK(capture_start(f.captures, &req, &c, &e), e);
+	fixture_until(&f, is_over, &seen);
+	reports = capture_reports(c, &n);
+	CHECK(n >= 2);
+	CHECK_STR(reports[0].state, "degraded");
+	CHECK_STR(reports[0].reason, "budget");
+	CHECK_STR(reports[0].detail, "it records less");
+	CHECK_STR(reports[1].state, "ok");
+	capture_release(c);
+	fixture_down(&f);
+}
+
 static void test_settings(void)
 {
 	struct tracer_setting values[] = { { "now.level", "7" },
@@ -446,6 +529,8 @@ int main(void)
 	test_given_up();
 	test_named_tracers();
 	test_host_level();
+	test_other_levels();
+	test_limited();
 	test_settings();
 	test_stop_early();
 	test_release_any_time();

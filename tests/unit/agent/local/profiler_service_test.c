@@ -152,7 +152,7 @@ static void state_ok(const struct tracer *t, struct tracer_state *out)
 }
 
 static const struct tracer_ops ops = { .name = "cpu", .state = state_ok };
-static struct tracer tracer = { &ops };
+static struct tracer tracer = { .ops = &ops };
 static struct tracer *all[] = { &tracer, NULL };
 
 static bool owner_may; /* the caller's user is the agent's */

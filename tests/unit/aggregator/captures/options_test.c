@@ -145,6 +145,8 @@ static void test_adopt_version_0(void)
 	m = tensorflow__profile_options__unpack(NULL, len, data);
 	CHECK_EQ(m->version, 1);
 	CHECK_EQ(m->host_tracer_level, 2);
+	/* 0 is what a client sends that does not set it. */
+	CHECK(!json_object_get(settings, "python_tracer_level"));
 	json_decref(settings);
 	release(m);
 	free(data);

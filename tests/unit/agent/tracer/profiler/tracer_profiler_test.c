@@ -728,9 +728,10 @@ static void test_cancel(enum fake_mode mode, bool asked)
 
 int main(void)
 {
-	/* version 1, host_tracer_level 2, device_tracer_level 1; then python_tracer_level 1 */
+	/* version 1, host_tracer_level 2, device_tracer_level 1; other levels; then device_type CPU */
 	static const uint8_t default_options[] = { 5 << 3, 1, 2 << 3, 2, 3 << 3, 1 };
-	static const uint8_t python_options[] = { 5 << 3, 1, 2 << 3, 2, 3 << 3, 1, 4 << 3, 1 };
+	static const uint8_t level_options[] = { 5 << 3, 1, 2 << 3, 1, 4 << 3, 1 };
+	static const uint8_t device_options[] = { 5 << 3, 1, 2 << 3, 2, 3 << 3, 1, 6 << 3, 1 };
 
 	test_good(FAKE_GOOD);
 	test_good(FAKE_OLD);
@@ -743,7 +744,8 @@ int main(void)
 	test_empty();
 	test_nothing_to_ask();
 	test_asked_for_nothing(true, NULL, 0, "no-framework");
-	test_asked_for_nothing(false, python_options, sizeof(python_options), "no-framework");
+	test_asked_for_nothing(false, device_options, sizeof(device_options), "no-framework");
+	test_asked_for_nothing(false, level_options, sizeof(level_options), "");
 	test_asked_for_nothing(false, default_options, sizeof(default_options), "");
 	test_discovered();
 	test_wrong();

@@ -41,7 +41,7 @@ static void check(struct switches *s, int64_t min_ns, uint64_t lost, const char 
 {
 	struct intervals *in = intervals_new(&(struct intervals_conf){
 		.t0_ns = 100, .t1_ns = 1000, .min_ns = min_ns, .max = 100 });
-	struct ring_cut *cut = ring_cut_new(switches_ring(s), 100, 2000);
+	struct ring_cut *cut = ring_cut_new(switches_ring(s), 0, 2000);
 	char text[1024] = "";
 	const struct interval *v;
 	size_t n, len = 0;
@@ -107,7 +107,7 @@ static void test_alone(void)
 	struct switches *s = start(false);
 
 	feed(s, before, ARRAY_SIZE(before));
-	check(s, 0, 0, "");
+	check(s, 0, 0, "11 100-1000 cpu 0;21 100-1000 cpu 1;");
 	feed(s, after, ARRAY_SIZE(after));
 	switches_flush(s, 500);
 	check(s, 0, 0, "11 100-1000 cpu 0;21 100-1000 cpu 1;");
@@ -126,6 +126,54 @@ static void test_missing(void)
 
 	feed(s, rows, ARRAY_SIZE(rows));
 	check(s, 0, 1, "11 100-150 cpu 0;14 400-500 cpu 0;");
+	switches_free(s);
+}
+
+/* While nothing is recorded nothing is shown. */
+static void test_pause(void)
+{
+	const struct row before[] = { { 50, OUT, 0, 0, 11 }, { 200, PREEMPTED, 0, 11, 12 } };
+	const struct row after[] = { { 800, OUT, 0, 13, 14 }, { 900, OUT, 0, 14, 0 } };
+	struct switches *s = start(false);
+
+	feed(s, before, ARRAY_SIZE(before));
+	switches_pause(s, 300);
+	switches_flush(s, 500);
+	switches_pause(s, 700);
+	feed(s, after, ARRAY_SIZE(after));
+	check(s, 0, 0, "11 100-200 cpu 0;11 200-300 runnable;12 200-300 cpu 0;14 800-900 cpu 0;");
+	switches_free(s);
+}
+
+/* A window that begins in a pause does not know what ran then. */
+static void test_begin_in_pause(void)
+{
+	const struct row before[] = { { 40, OUT, 0, 0, 11 } };
+	const struct row after[] = { { 800, OUT, 0, 13, 14 }, { 900, OUT, 0, 14, 0 } };
+	struct switches *s = start(false);
+
+	feed(s, before, ARRAY_SIZE(before));
+	switches_pause(s, 50);
+	switches_pause(s, 700);
+	feed(s, after, ARRAY_SIZE(after));
+	check(s, 0, 0, "14 800-900 cpu 0;");
+	switches_free(s);
+}
+
+/* A thread that waits when the window begins was preempted before. */
+static void test_waiting_at_t0(void)
+{
+	const struct row rows[] = {
+		{ 20, OUT, 0, 0, 11 },	       { 30, PREEMPTED, 0, 11, 12 },
+		{ 40, PREEMPTED, 0, 12, 13 },  { 50, PREEMPTED, 0, 13, 12 },
+		{ 150, PREEMPTED, 0, 12, 11 }, { 300, OUT, 0, 11, 0 },
+	};
+	struct switches *s = start(false);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0,
+	      "11 100-150 runnable;11 150-300 cpu 0;12 100-150 cpu 0;12 150-1000 runnable;"
+	      "13 100-1000 runnable;");
 	switches_free(s);
 }
 
@@ -180,6 +228,9 @@ int main(void)
 	test_migration();
 	test_alone();
 	test_missing();
+	test_waiting_at_t0();
+	test_pause();
+	test_begin_in_pause();
 	test_cgroup();
 	test_odd_ids();
 	test_limit();
