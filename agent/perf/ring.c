@@ -54,13 +54,28 @@ static int open_error(struct err *e, int cpu)
 	if (err == ENODEV)
 		rc = err_set(e, ERR_NOT_FOUND, "CPU %d is not online", cpu);
 	else if (err == EACCES || err == EPERM)
-		rc = err_set(e, ERR_DENIED, "perf_event_open: Permission denied");
+		rc = err_set(
+			e, ERR_DENIED,
+			"perf_event_open: Permission denied: grant CAP_PERFMON (before Linux 5.8: "
+			"CAP_SYS_ADMIN) or set kernel.perf_event_paranoid to -1, and let seccomp "
+			"pass perf_event_open");
 	else if (err == ENOSYS || err == ENOENT || err == EOPNOTSUPP || err == EINVAL)
 		rc = err_set(e, ERR_UNSUPPORTED, "perf_event_open: this kernel has no such event");
 	else
 		rc = err_errno(e, "perf_event_open on CPU %d", cpu);
 	errno = err;
 	return rc;
+}
+
+/* A user's rings together are memory that it may lock: more agents than one run as this user. */
+static int map_error(struct err *e, int cpu)
+{
+	if (errno == EPERM)
+		return err_set(e, ERR_DENIED,
+			       "mapping the perf ring of CPU %d: its user may lock no more memory: "
+			       "grant CAP_IPC_LOCK or raise kernel.perf_event_mlock_kb",
+			       cpu);
+	return err_errno(e, "mapping the perf ring of CPU %d", cpu);
 }
 
 int perf_ring_open(struct perf_ring *ring, int cpu, const struct perf_source *source, struct err *e)
@@ -79,8 +94,7 @@ int perf_ring_open(struct perf_ring *ring, int cpu, const struct perf_source *so
 	map = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED) {
 		err = errno;
-		rc = err_errno(e, "mapping the perf ring of CPU %d (kernel.perf_event_mlock_kb)",
-			       cpu);
+		rc = map_error(e, cpu);
 		close(fd);
 		errno = err;
 		return rc;

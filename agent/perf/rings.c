@@ -97,11 +97,6 @@ void perf_rings_explain(const struct perf_rings *rs, const struct err *e, char *
 {
 	if (rs->n)
 		snprintf(out, size, "only %zu CPUs are recorded: %.180s", rs->n, e->msg);
-	else if (e->code == ERR_DENIED)
-		snprintf(out, size,
-			 "%.64s: grant CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN) or set "
-			 "kernel.perf_event_paranoid to -1, and let seccomp pass perf_event_open",
-			 e->msg);
 	else
 		snprintf(out, size, "%.250s", e->msg);
 }

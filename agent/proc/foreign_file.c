@@ -21,6 +21,16 @@ int foreign_error(struct err *e, const char *name)
 	return err_errno(e, "opening %s", name);
 }
 
+bool foreign_is_denied(int proc_fd)
+{
+	int err = errno;
+	struct stat st;
+
+	if (err != EACCES && err != EPERM)
+		return false;
+	return geteuid() || fstat(proc_fd, &st) || st.st_uid;
+}
+
 static int check_regular(int fd, const char *path, struct stat *st, struct err *e)
 {
 	int rc;
@@ -54,6 +64,17 @@ int foreign_open(uint32_t pid, const char *path, struct stat *st, struct err *e)
 	fd = file_open_in_root(root, path, OPEN_FLAGS);
 	close(root);
 	return check_regular(fd, path, st, e);
+}
+
+int foreign_check(uint32_t pid, struct err *e)
+{
+	char name[32];
+	int root = open_root(pid, name);
+
+	if (root < 0)
+		return foreign_error(e, name);
+	close(root);
+	return 0;
 }
 
 int foreign_open_here(const char *path, struct stat *st, struct err *e)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/proc/command.h"
+#include "agent/proc/foreign_file.h"
 #include "agent/proc/listeners.h"
 #include "base/mem.h"
 
@@ -206,8 +207,10 @@ static void scan_process(struct proc_scan *s, struct listener_list *f, const boo
 		struct proc_listener key = { 0 }, *l;
 		ssize_t len = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
-		if (len <= 0)
+		if (len <= 0) { /* a list that may be read, of links that may not */
+			s->incomplete |= foreign_is_denied(dirfd(dir));
 			continue;
+		}
 		link[len] = '\0';
 		if (!parse_socket_link(link, &key.inode))
 			continue;

@@ -41,7 +41,7 @@ MUST_CHECK int proc_scan_run(struct proc_scan *s, struct err *e);
 /* In order of inode; borrowed until the next run. */
 const struct proc_listener *proc_scan_listeners(const struct proc_scan *s, size_t *n);
 
-/* The sockets of some processes cannot be listed: CAP_SYS_PTRACE is missing. */
+/* The sockets of some processes cannot be listed: CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is missing. */
 bool proc_scan_is_incomplete(const struct proc_scan *s);
 
 #endif

@@ -54,7 +54,7 @@ struct symbols {
 	uint64_t job;
 	struct known_image **known;
 	size_t n, cap, n_open;
-	bool has_kernel, has_vdso;
+	bool has_kernel, is_kernel_hidden, has_vdso;
 	struct kallsyms kernel;
 	struct elf_source vdso_source;
 	struct elf_symbols vdso;
@@ -207,6 +207,9 @@ static struct known_image *known_image_of(struct symbols *sy, const struct image
 
 const char *symbols_denied(const struct symbols *sy)
 {
+	if (!sy->denied.code && sy->is_kernel_hidden)
+		return "/proc/kallsyms hides the kernel's addresses: grant CAP_SYSLOG, with "
+		       "kernel.kptr_restrict 0 or 1";
 	return sy->denied.msg;
 }
 
@@ -372,8 +375,10 @@ static uint32_t kernel_name(struct symbols *sy, uint64_t address)
 	if (!sy->has_kernel) {
 		struct buf text = BUF_INIT;
 
-		if (!file_load("/proc/kallsyms", KALLSYMS_BYTES_MAX, &text, NULL))
+		if (!file_load("/proc/kallsyms", KALLSYMS_BYTES_MAX, &text, NULL)) {
 			kallsyms_parse(&sy->kernel, buf_str(&text));
+			sy->is_kernel_hidden = text.len && !sy->kernel.n;
+		}
 		buf_release(&text);
 		sy->has_kernel = true;
 	}

@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/release"
-PYTHON = ROOT / ".venv/bin/python"
+PYTHON = pathlib.Path(os.environ.get("TUTTI_PYTHON") or ROOT / ".venv/bin/python")
 PROGRAMS = ("tutti-agent", "tutti-aggregator", "tutti", "fake_profiler", "burst")
 
 sys.path.insert(0, str(ROOT / "tests/e2e"))

@@ -10,6 +10,7 @@ program(burst SRC ${CMAKE_SOURCE_DIR}/tests/e2e/burst.c USES base proto net)
 
 e2e_test(capture "e2e")
 e2e_test(python "e2e")
+e2e_test(permissions "e2e")
 e2e_test(clock "e2e")
 e2e_test(odd_clock "e2e")
 e2e_test(causality "e2e")

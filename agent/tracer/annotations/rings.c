@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "agent/proc/foreign_file.h"
 #include "agent/proc/inner_pid.h"
 #include "agent/proc/u32_map.h"
 #include "base/log.h"
@@ -191,11 +192,13 @@ static void add_ring(struct rings *rs, int32_t pid, int proc_fd, int number)
 	log_info("AGT-ANNOTATIONS", "pid=%" PRId32 " uid=%" PRIu32 " state=known", pid, r->uid);
 }
 
+/* False and errno if the link cannot be read. */
 static bool is_ring_link(int proc_fd, int number)
 {
 	char path[32], text[sizeof(LINK_TEXT)];
 	ssize_t len;
 
+	errno = 0;
 	snprintf(path, sizeof(path), "fd/%d", number);
 	len = readlinkat(proc_fd, path, text, sizeof(text));
 	return len == (ssize_t)strlen(LINK_TEXT) && !memcmp(text, LINK_TEXT, strlen(LINK_TEXT));
@@ -218,13 +221,16 @@ static void look_at(struct rings *rs, struct process *p)
 	if (fds >= 0)
 		dir = fdopendir(fds);
 	p->denied = fds < 0 && (errno == EACCES || errno == EPERM);
-	for (int i = 0; dir && i < DESCRIPTORS_MAX && (entry = readdir(dir)); i++) {
+	for (int i = 0; dir && !p->denied && i < DESCRIPTORS_MAX && (entry = readdir(dir)); i++) {
 		int number = isdigit((unsigned char)*entry->d_name)
 				     ? (int)strtol(entry->d_name, NULL, 10)
 				     : -1;
 
 		if (number >= 0 && is_ring_link(proc_fd, number))
 			add_ring(rs, p->pid, proc_fd, number);
+		else if (number >= 0)
+			p->denied = foreign_is_denied(
+				proc_fd); /* a list that may be read, of links that may not */
 	}
 	if (dir)
 		closedir(dir);

@@ -34,7 +34,7 @@ void rings_each_open(struct rings *rs, const struct ring_reading *reading);
 
 size_t rings_count(const struct rings *rs);
 
-/* Some processes cannot be looked at: CAP_SYS_PTRACE is missing. */
+/* Some processes cannot be looked at: CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is missing. */
 bool rings_is_incomplete(const struct rings *rs);
 
 #endif

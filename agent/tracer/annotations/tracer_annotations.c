@@ -5,6 +5,7 @@
  * reads is kept in a ring of the agent's. Training steps among it are told to agent/marks, as marks are.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,8 +308,10 @@ static void annotations_state(const struct tracer *tracer, struct tracer_state *
 	*out = (struct tracer_state){ .health = TRACER_OK };
 	if (t->incomplete) {
 		out->health = TRACER_DEGRADED;
+		out->errno_value = EACCES;
 		snprintf(out->reason, sizeof(out->reason),
-			 "programs of other users cannot be found: grant CAP_SYS_PTRACE");
+			 "programs of other users cannot be found: grant CAP_SYS_PTRACE and "
+			 "CAP_DAC_READ_SEARCH");
 	}
 }
 

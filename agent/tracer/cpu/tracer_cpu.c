@@ -7,6 +7,7 @@
  * There is one store of symbols. One job at a time uses it; the others wait in order of arrival.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,7 @@ struct tracer_cpu {
 	struct cpu_window *window;
 	struct loop_timer drain_timer;
 	struct symbols *symbols; /* NULL while a job has it */
+	char denied[256]; /* symbols_denied(), after the last job */
 	struct cpu_job *running; /* uses the symbols now */
 	struct cpu_job *waiting, **waiting_end;
 	struct cpu_job *expecting; /* Python samples, before they wait; in no order */
@@ -117,6 +119,11 @@ static void job_run(void *arg)
 	snprintf(j->denied, sizeof(j->denied), "%s", symbols_denied(j->symbols));
 }
 
+static void explain_denied(char *out, size_t size, const char *denied)
+{
+	snprintf(out, size, "some functions have no name: %.220s", denied);
+}
+
 static void finish_run(struct cpu_job *j)
 {
 	struct tracer_run *run = j->run;
@@ -129,8 +136,7 @@ static void finish_run(struct cpu_job *j)
 	part->bytes = j->bytes;
 	run->lost += j->unread;
 	if (run->result == RUN_OK && !run->detail[0] && j->denied[0])
-		snprintf(run->detail, sizeof(run->detail), "some functions have no name: %.220s",
-			 j->denied);
+		explain_denied(run->detail, sizeof(run->detail), j->denied);
 	j->bytes = (struct buf)BUF_INIT;
 	run->arg = NULL;
 	run->done(run);
@@ -149,6 +155,7 @@ static void job_done(void *arg)
 		return;
 	}
 	t->symbols = j->symbols;
+	memcpy(t->denied, j->denied, sizeof(t->denied));
 	t->running = NULL;
 	if (j->questions)
 		cpu_window_apply_answers(t->window, j->questions);
@@ -278,7 +285,14 @@ static int cpu_open(struct tracer **out, const struct tracer_env *env, struct er
 
 static void cpu_state(const struct tracer *t, struct tracer_state *out)
 {
-	*out = to_cpu(t)->state;
+	const struct tracer_cpu *cpu = to_cpu(t);
+
+	*out = cpu->state;
+	if (out->health != TRACER_OK || !cpu->denied[0])
+		return;
+	out->health = TRACER_DEGRADED;
+	out->errno_value = EACCES;
+	explain_denied(out->reason, sizeof(out->reason), cpu->denied);
 }
 
 /* ---- runs ---- */

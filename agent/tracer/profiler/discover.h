@@ -56,7 +56,7 @@ const struct discover_target *discover_candidate(const struct discover *d, size_
 /* The process that listens on this port at the loopback address, profiler or not; false if unknown. */
 bool discover_owner(const struct discover *d, int port, struct discover_target *out);
 
-/* True if the sockets of some processes cannot be listed, because CAP_SYS_PTRACE is missing. */
+/* True if the sockets of some processes cannot be listed, because CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is missing. */
 bool discover_is_incomplete(const struct discover *d);
 
 /* Scans again; calls fn(arg) once, later, when the scan and its probes have ended (at most a second). A scan

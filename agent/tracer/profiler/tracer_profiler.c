@@ -220,7 +220,8 @@ static void report_missing(struct profiler_run *pr)
 		tracer_run_set_result(
 			pr->run, RUN_FAILED, REASON_NO_PERMISSION,
 			"no framework's profiler found, and the sockets of other users' "
-			"processes cannot be seen: grant CAP_SYS_PTRACE");
+			"processes cannot be seen: grant CAP_SYS_PTRACE and "
+			"CAP_DAC_READ_SEARCH");
 	else
 		tracer_run_set_result(pr->run, RUN_FAILED, REASON_NO_FRAMEWORK,
 				      "no process with a framework's profiler: does the job call "
@@ -536,7 +537,7 @@ static void profiler_state(const struct tracer *tracer, struct tracer_state *out
 		out->errno_value = EACCES;
 		snprintf(out->reason, sizeof(out->reason),
 			 "the sockets of other users' processes cannot be listed: grant "
-			 "CAP_SYS_PTRACE");
+			 "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH");
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/proc/foreign_file.h"
 #include "agent/tracer/pytorch/leftovers.h"
 #include "agent/tracer/pytorch/processes.h"
 #include "agent/tracer/pytorch/recording.h"
@@ -327,10 +328,28 @@ static void pytorch_cancel(struct tracer *tracer, struct tracer_run *run)
 	pytorch_run_free(run->arg);
 }
 
+/* Processes whose traces the agent will not be able to read. */
+static size_t count_denied(const struct tracer_pytorch *t, struct err *e)
+{
+	size_t n, denied = 0;
+	const struct pytorch_process *v = pytorch_processes_list(t->processes, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		struct err one;
+
+		if (foreign_check((uint32_t)v[i].pid, &one) != ERR_DENIED)
+			continue;
+		denied++;
+		*e = one;
+	}
+	return denied;
+}
+
 static void pytorch_state(const struct tracer *tracer, struct tracer_state *out)
 {
 	const struct tracer_pytorch *t = (const struct tracer_pytorch *)tracer;
 	const struct pytorch_conf *conf = t->conf;
+	size_t denied;
 	struct err e;
 
 	*out = (struct tracer_state){ .health = TRACER_OK };
@@ -345,6 +364,11 @@ static void pytorch_state(const struct tracer *tracer, struct tracer_state *out)
 			 "%.100s: stop it (is it dynolog or another agent?), or give the jobs "
 			 "KINETO_IPC_SOCKET_DIR and this agent --pytorch-dir",
 			 e.msg);
+	} else if ((denied = count_denied(t, &e))) {
+		out->health = TRACER_DEGRADED;
+		out->errno_value = EACCES;
+		snprintf(out->reason, sizeof(out->reason),
+			 "traces of %zu PyTorch processes cannot be read: %.190s", denied, e.msg);
 	}
 }
 

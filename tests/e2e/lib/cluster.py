@@ -103,11 +103,12 @@ class Cluster:
         wait_until("the aggregator to be ready", lambda: self.is_ready(p))
         return p
 
-    def agent(self, host, *flags, discover=False):
+    def agent(self, host, *flags, discover=False, prefix=()):
+        """`prefix`: a command that becomes the agent, as setpriv does."""
         socket_url = f"ipc://{self.dir}/{host}.ipc"
         self.sockets[host] = socket_url
         return self.start(host, [
-            BIN / "tutti-agent", "--host", host, "--aggregator", f"127.0.0.1:{self.grpc}", "--spool",
+            *prefix, BIN / "tutti-agent", "--host", host, "--aggregator", f"127.0.0.1:{self.grpc}", "--spool",
             self.dir / f"{host}-spool", "--listen", "", "--local-socket", socket_url,
             f"--discover={'true' if discover else 'false'}", *flags], before=self.away)
 

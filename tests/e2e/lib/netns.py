@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network namespaces: isolate() gives a test its own. Pair has two with a cable (a veth pair) in between, like two
+"""Namespaces: isolate() gives a test a network of its own, own_processes() process ids of its own. Pair has two with a cable (a veth pair) in between, like two
 machines that share one clock:
 
     with Pair() as net:         # raises SkipTest where that is not permitted
@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 
-from lib.leftovers import dead_names
+from lib.leftovers import dead_names, temp_dir
 
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS = 0x8914
@@ -104,3 +104,14 @@ def isolate():
               file=sys.stderr, flush=True)
     else:
         raise_loopback()
+
+
+def own_processes():
+    """Goes on in a program that sees no process but itself and those that it starts: for root, and to be called first.
+    Its temporary files are in a folder of their own, because the names of others' hold process ids."""
+    if os.geteuid() or os.environ.pop("TUTTI_OWN_PROCESSES", None):
+        return
+    os.environ["TUTTI_OWN_PROCESSES"] = "1"
+    os.environ["TMPDIR"] = str(temp_dir("tutti-own"))
+    os.chmod(os.environ["TMPDIR"], 0o755)
+    os.execvp("unshare", ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, *sys.argv])
