@@ -66,7 +66,7 @@ def test_captured_twice():
             for rows in found.values():
                 assert 98 <= len(rows) <= 101, len(rows)  # one each 10 ms of the wall clock
                 gaps = {round((b[1] - a[1]) / 1e6) for a, b in zip(rows, rows[1:])}
-                assert gaps <= {9_999, 10_000, 10_001}, gaps
+                assert all(abs(gap - 10_000) <= 10 for gap in gaps), gaps  # a wall clock may be slewed by 500 ppm
             assert all(0 <= at < 1e12 for rows in found.values() for _, at in rows)
             if not again:
                 c.kill("host-a")

@@ -7,20 +7,23 @@ import os
 import pathlib
 import subprocess
 import sys
-import time
 
 from lib import xspace
-from lib.cluster import SLOW, Cluster, main, wait_until
+from lib.cluster import Cluster, main, wait_until
+from lib.leftovers import die_with_parent
 
 WINDOW_S = 2
 
-# Logs (wall ns, CPU ns of the thread, ns in the run queue by the kernel): busy on one CPU, or a fifth of the time.
+# Logs (wall ns, CPU ns of the thread, ns in the run queue by the kernel) until SIGTERM: busy on one CPU, or a fifth of
+# the time. It says when it begins.
 JOB = """
-import json, os, sys, time
-busy, until = sys.argv[1] == "busy", time.monotonic() + float(sys.argv[2])
+import json, os, signal, sys, time
+busy, ends = sys.argv[1] == "busy", []
+signal.signal(signal.SIGTERM, lambda *_: ends.append(1))
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 log, fd, last = [], os.open("/proc/self/schedstat", os.O_RDONLY), 0
-while time.monotonic() < until:
+print("begun", flush=True)
+while not ends:
     now = time.time_ns()
     if now - last >= 1_000_000:
         waited = int(os.pread(fd, 99, 0).split()[1])
@@ -116,19 +119,37 @@ def check_limited(c):
     assert max(values["agent: cpu %"]) > 0 and "metrics: cpu %" in values, values
 
 
+def start_job(kind):
+    p = subprocess.Popen([sys.executable, "-c", JOB, kind], stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+    assert p.stdout.readline() == "begun\n"
+    return p
+
+
+def end_job(p):
+    p.terminate()
+    return json.loads(p.communicate()[0])
+
+
+def capture(c):
+    """An agent that a busy machine keeps from running loses switches, and says so."""
+    for _ in range(5):
+        _, doc = c.tutti("capture", "--hosts", "host-a", "--duration", f"{WINDOW_S}s", "--json", check=0)
+        if not any(t["lost"] for t in doc["hosts"][0]["tracers"] if t["name"] == "sched"):
+            break
+    return doc
+
+
 def test_beside_kernel():
-    """Two busy threads share a CPU with one that sleeps; one snapshot has the same window from the ring."""
+    """Two busy threads share a CPU with one that sleeps."""
     with OwnCgroup() as group, Cluster() as c:
         c.aggregator()
         c.agent("host-a", "--tracers", "sched,cgroups", "--cgroups-hz", "10")
         c.agent("limited", "--tracers", "metrics,budget", "--metrics-hz", "100", "--max-cpu", "0.01%")
         c.wait_hosts(2)
-        jobs = [subprocess.Popen([sys.executable, "-c", JOB, kind, str(WINDOW_S + 4 * SLOW)], stdout=subprocess.PIPE, text=True)
-                for kind in ("busy", "busy", "lazy")]
+        jobs = [start_job(kind) for kind in ("busy", "busy", "lazy")]
         group.take(jobs[0].pid)
-        time.sleep(1)
-        _, doc = c.tutti("capture", "--hosts", "host-a", "--duration", f"{WINDOW_S}s", "--json", check=0)
-        logs = [json.loads(j.communicate()[0]) for j in jobs]
+        doc = capture(c)
+        logs = [end_job(j) for j in jobs]
         path = c.logdir / "plugins" / "profile" / doc["session"] / doc["hosts"][0]["file"]
         space = xspace.load(path)
         t0, t1 = doc["t0_ns"], doc["t0_ns"] + doc["duration_ns"]

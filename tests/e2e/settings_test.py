@@ -50,7 +50,7 @@ def test_applied():
         start(c)
         doc, plain = spaces(c)
         assert not doc["warnings"], doc
-        assert readings(plain["host-b"]) >= 10, readings(plain["host-b"])
+        assert readings(plain["host-b"]) > 5, readings(plain["host-b"])  # 20 where the agent is not kept from running
         assert depth(plain["host-a"]) > 2
         doc, few = spaces(c, "--set", "metrics.max_hz=2", "--set", "cpu.max_depth=2")
         for host, space in few.items():

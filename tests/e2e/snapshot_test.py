@@ -6,7 +6,7 @@ from lib import xspace
 from lib.cluster import SLOW, Cluster, main
 
 HOSTS = {"host-a": [], "host-b": ["--test-clock-offset", "5s"], "host-c": ["--test-clock-offset", "-3s"]}
-BOUND_PS = 1_000_000_000  # bursts of two hosts are this near each other: 1 ms
+BOUND_PS = 1_000_000_000  # bursts of two hosts are this near each other, 1 ms; on a busy machine the clocks' bounds are wider
 
 
 def start(c, *flags):
@@ -27,13 +27,18 @@ def marks(c, doc):
     return {host: xspace.marks(space) for host, space in spaces(c, doc).items()}
 
 
-def check_aligned(found):
+def limit_ps(doc):
+    bounds = sorted(h["clock_bound_ns"] for h in doc["hosts"])
+    return max(BOUND_PS, 1000 * sum(bounds[-2:]))
+
+
+def check_aligned(found, limit):
     """Each burst marks all hosts at one instant."""
     common = set.intersection(*(set(m) for m in found.values()))
     assert len(common) >= 3, {h: len(m) for h, m in found.items()}
     for text in common:
         times = [m[text] for m in found.values()]
-        assert max(times) - min(times) < BOUND_PS, (text, times)
+        assert max(times) - min(times) < limit, (text, times)
 
 
 def test_snapshot():
@@ -45,7 +50,7 @@ def test_snapshot():
         assert doc["snapshot"] and doc["duration_ns"] == 3_000_000_000, doc
         assert [h["state"] for h in doc["hosts"]] == ["complete"] * 3, doc["hosts"]
         found = marks(c, doc)
-        check_aligned(found)
+        check_aligned(found, limit_ps(doc))
         assert all(0 <= at < 3e12 for m in found.values() for at in m.values())
         for host, space in spaces(c, doc).items():
             for tracer in ("samples", "metrics"):
@@ -55,7 +60,8 @@ def test_snapshot():
         _, again = c.tutti("snapshot", "--last", "3s", "--ending-at", stamp, "--json", check=0)
         assert again["t0_ns"] == doc["t0_ns"] and again["session"] != doc["session"], again
         for host, m in marks(c, again).items():
-            assert set(found[host]) <= set(m) and all(abs(m[t] - at) < BOUND_PS for t, at in found[host].items()), host
+            limit = max(limit_ps(doc), limit_ps(again))
+            assert set(found[host]) <= set(m) and all(abs(m[t] - at) < limit for t, at in found[host].items()), host
             for t in set(m) - set(found[host]):  # on a busy machine a burst's mark may arrive when the file is made
                 assert m[t] > 2e12, (host, t, m[t])
         _, older = c.tutti("snapshot", "--last", "1s", "--ending-at", "now-2s", "--json", check=0)

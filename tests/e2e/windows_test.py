@@ -73,8 +73,10 @@ def check_file(path, length_s, bursts):
     if length_s < 1:
         return {}
     found = {"marks": check_marks(space, length_s, bursts)}
-    for what, name in {"samples": "/host:CPU", "metrics": "/host:CPU metrics"}.items():
-        starts = [start for _, start, *_ in xspace.events(xspace.plane(space, name))]
+    # "/host:CPU" is a program's with annotations, of another test, if one runs meanwhile.
+    for what, names in {"samples": ("/host:CPU", "/host:CPU samples"), "metrics": ("/host:CPU metrics",)}.items():
+        [plane] = [p for p in space.planes if p.name in names and "process_id" not in xspace.stats(p)]
+        starts = [start for _, start, *_ in xspace.events(plane)]
         found[what] = (len(starts), round(check_covered(what, starts, length_s), 3))
     return found
 
@@ -115,7 +117,8 @@ def test_windows_are_complete():
             session = doc["sessions"][0]["session"]
             host = c.tutti("show", session, "--json", check=0)[1]["hosts"][0]
             assert host["state"] == "complete", host
-            assert not any(t.get("lost") for t in host.get("tracers", [])), host
+            # A busy machine misses readings of the metrics, which count: their gaps are looked at below.
+            assert not any(t["lost"] for t in host["tracers"] if t["name"] != "metrics"), host
             found = check_file(c.logdir / "plugins/profile" / session / host["file"], seconds(window), sent(c))
             print(f"     {window}: complete; (events, longest gap in s) {found}; files of the rings {in_files} bytes, "
                   f"VmRSS {before} -> {memory_kb(agent.pid)} kB", flush=True)

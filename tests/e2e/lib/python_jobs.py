@@ -13,9 +13,11 @@ PHASES = ("spin", "sleep", "encode")
 
 def start_job(c, name, command, seconds=600, threads=0):
     """A job of this interpreter, perhaps in a root folder of its own ("chroot FOLDER PYTHON"); p.log is its log."""
-    root = pathlib.Path(command[1] if command[0] == "chroot" else "/")
-    folder = root / "tmp" / c.dir.name
-    folder.mkdir(parents=True, exist_ok=True)
+    root, folder = pathlib.Path("/"), c.dir
+    if command[0] == "chroot":
+        root = pathlib.Path(command[1])
+        folder = root / "tmp" / c.dir.name
+        folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(JOB, folder / "job.py")
     log = folder / f"{name}.log"
     inside = pathlib.Path("/") / folder.relative_to(root)
@@ -45,8 +47,12 @@ def truth(p, begin_ns, end_ns):
     return {name: spent[name] / sum(spent[n] for n in PHASES) for name in PHASES}
 
 
+def plane_name(p):
+    return f"/host:CPU python [{p.pid}]"
+
+
 def plane_of(space, p):
-    return xspace.plane(space, f"/host:CPU python [{p.pid}]")
+    return xspace.plane(space, plane_name(p))
 
 
 def lines_of(plane):
