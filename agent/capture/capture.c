@@ -504,6 +504,7 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 		  struct err *e)
 {
 	struct capture *c;
+	int64_t probes_until_ns;
 	char *dir;
 	int rc;
 
@@ -517,8 +518,11 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 		return rc;
 	c = capture_new(cs, req, dir);
 	arm_all(c, req);
-	clock_probe_densely(cs->env.clock, now_mono_of_raw(c->t1_raw_ns) + PROBES_AFTER_NS,
-			    req->probe_gap_ns);
+	probes_until_ns = now_mono_of_raw(c->t1_raw_ns) + PROBES_AFTER_NS;
+	if (c->t1_raw_ns <= now_raw_ns())
+		clock_probe_for_past(cs->env.clock, probes_until_ns, req->probe_gap_ns);
+	else
+		clock_probe_densely(cs->env.clock, probes_until_ns, req->probe_gap_ns);
 	loop_timer_at(cs->env.loop, &c->next_state, now_mono_of_raw(c->t0_raw_ns), on_t0, c);
 	*out = c;
 	return 0;

@@ -349,6 +349,12 @@ void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
 		loop_timer_at(c->conf.loop, &c->timer, soon, on_timer, c);
 }
 
+void clock_probe_for_past(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
+{
+	if (!clock_model(c).calibrated || is_jittery(c))
+		clock_probe_densely(c, until_mono_ns, gap_ns);
+}
+
 void clock_check_breaks(struct clock *c)
 {
 	clock_watch_take_snapshot(c->watch);
@@ -361,6 +367,7 @@ int64_t clock_probe_after_window(struct clock *c)
 
 	if (!loop_timer_armed(&c->timer))
 		return now_mono_ns();
+	c->calm_gap_ns = CALM_MIN_NS; /* a series of windows has its next one soon */
 	if (c->timer.at_mono_ns > at_ns)
 		loop_timer_at(c->conf.loop, &c->timer, at_ns, on_timer, c);
 	if (is_jittery(c))

@@ -60,6 +60,13 @@ void clock_take_stream_reply(struct clock *c, const uint8_t *packet);
 void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns);
 
 /*
+ * The same for a window that is over. What is measured from now on tells little of it, so this probes densely
+ * only where the one train of clock_probe_after_window() is not enough: the clock is not calibrated, or the link
+ * jitters.
+ */
+void clock_probe_for_past(struct clock *c, int64_t until_mono_ns, int64_t gap_ns);
+
+/*
  * A window ended now: probes once more, soon, because beyond the last probe a bound grows several
  * times as fast as between two. Windows end on all hosts at once, so each host probes at its own
  * time of the next 100 ms. Returns when (CLOCK_MONOTONIC) the reply should have arrived.

@@ -327,7 +327,8 @@ static int annotations_arm(struct tracer *tracer, struct tracer_run *run, struct
 	(void)e;
 	ring_run_arm(t->ring, run);
 	t->look_at_all = true;
-	begin_reading(t);
+	if (run->t1_raw_ns > now_raw_ns())
+		begin_reading(t); /* else gather() comes now, and does */
 	return 0;
 }
 

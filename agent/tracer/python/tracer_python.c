@@ -168,6 +168,8 @@ static int python_arm(struct tracer *tracer, struct tracer_run *run, struct err 
 
 	(void)e;
 	ring_run_arm(python_ring(t->python), run);
+	if (run->t1_raw_ns <= now_raw_ns())
+		return 0; /* more samples from now on are none of its window */
 	t->rates = xrealloc(t->rates, (t->n_rates + 1) * sizeof(*t->rates));
 	t->rates[t->n_rates++] = (struct rate){
 		.run = run,
