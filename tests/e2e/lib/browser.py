@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real browser."""
+import base64
+import json
+import shutil
+import urllib.error
+import urllib.request
+
+from lib.cluster import SLOW, free_port, wait_until
+
+
+class Browser:
+    """Headless Chromium, driven by the WebDriver protocol."""
+
+    FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
+             "--disable-background-networking", "--disable-sync"]
+
+    def __init__(self, c, size="1100,800"):
+        self.base = f"http://127.0.0.1:{free_port()}"
+        c.start("burst-chromedriver", ["chromedriver", f"--port={self.base.rsplit(':', 1)[1]}"])
+        wait_until("chromedriver", self.is_up)
+        flags = [*self.FLAGS, f"--window-size={size}", f"--user-data-dir={c.dir}/chromium"]
+        options = {"binary": shutil.which("chromium"), "args": flags}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options}
+        value = self.call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
+        self.base += f"/session/{value['sessionId']}"
+
+    def is_up(self):
+        try:
+            return self.call("GET", "/status")["ready"]
+        except OSError:
+            return False
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60 * SLOW) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as e:
+            raise AssertionError(f"{method} {path}: {e.read().decode(errors='replace')[:1000]}") from e
+
+    def open(self, url):
+        self.call("POST", "/url", {"url": url})
+
+    def run(self, script):
+        return self.call("POST", "/execute/sync", {"script": script, "args": []})
+
+    def text(self, css):
+        return self.run(f"return document.querySelector({json.dumps(css)}).innerText")
+
+    def picture(self):
+        """A PNG of what is shown."""
+        return base64.b64decode(self.call("GET", "/screenshot"))
+
+    def close(self):
+        self.call("DELETE", "")
