@@ -25,6 +25,7 @@
 #define LOOK_FIRST_NS	(250 * NS_PER_MS)
 #define LOOK_MOST_NS	(30 * NS_PER_S)
 #define LOOK_AGAIN_NS	(5 * NS_PER_S) /* a look at all leaves out what was looked at since */
+#define LOOK_SHARE	1000 /* of a CPU: looks at all take this part of it at most */
 #define DESCRIPTORS_MAX 4096 /* of a process, that are looked at */
 
 /* A process of this host. */
@@ -53,6 +54,7 @@ struct rings {
 	uint64_t looks;
 	uint64_t memfd_dev; /* where memfds are */
 	int64_t now_mono_ns;
+	int64_t all_mono_ns; /* when the next look at all may be */
 	bool all, incomplete;
 	int64_t warned_mono_ns;
 };
@@ -281,8 +283,19 @@ static void forget_gone(struct rings *rs)
 	free(gone);
 }
 
+/* A series of captures asks for a look at all with each one. */
+static void end_look(struct rings *rs, int64_t cpu_ns)
+{
+	if (!rs->all)
+		return;
+	cpu_ns *= LOOK_SHARE;
+	cpu_ns = cpu_ns > LOOK_AGAIN_NS ? cpu_ns : LOOK_AGAIN_NS;
+	rs->all_mono_ns = rs->now_mono_ns + (cpu_ns < LOOK_MOST_NS ? cpu_ns : LOOK_MOST_NS);
+}
+
 void rings_look(struct rings *rs, int64_t now_mono_ns, bool all)
 {
+	int64_t begin_cpu_ns = now_thread_cpu_ns();
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
 
@@ -292,7 +305,7 @@ void rings_look(struct rings *rs, int64_t now_mono_ns, bool all)
 		return;
 	}
 	rs->now_mono_ns = now_mono_ns;
-	rs->all = all;
+	rs->all = all && now_mono_ns >= rs->all_mono_ns;
 	rs->looks++;
 	while ((entry = readdir(dir))) {
 		if (isdigit((unsigned char)*entry->d_name))
@@ -300,6 +313,7 @@ void rings_look(struct rings *rs, int64_t now_mono_ns, bool all)
 	}
 	closedir(dir);
 	forget_gone(rs);
+	end_look(rs, now_thread_cpu_ns() - begin_cpu_ns);
 }
 
 /* ---- reading ---- */

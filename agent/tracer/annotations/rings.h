@@ -22,7 +22,7 @@ struct rings;
 struct rings *rings_new(void);
 void rings_free(struct rings *rs); /* NULL is fine */
 
-/* Looks for rings: in the processes whose time it is, or in all. */
+/* Looks for rings: in the processes whose time it is, or in all unless that was done lately. */
 void rings_look(struct rings *rs, int64_t now_mono_ns, bool all);
 
 /* Reads all rings; those of processes that have ended are read to their end and forgotten. `reading` goes from
