@@ -4,6 +4,7 @@
  * second; the lines are kept in a ring. Off unless it is asked for: logs may hold secrets, and a profile is shown around.
  */
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,12 +150,29 @@ static uint64_t build(void *arg, struct xs_builder *b)
 	return plane_build(s->cut, s->t0_raw_ns, b);
 }
 
+/* Lines that were left out are told of; a source that cannot be read is a failure of a capture that names the tracer. */
+static void note_incomplete(const struct tracer_logs *t, struct tracer_run *run)
+{
+	if (run->result != RUN_OK)
+		return;
+	if (run->lost)
+		snprintf(run->detail, sizeof(run->detail),
+			 "%" PRIu64 " log lines are lost: more than --logs-rate a second, or of a "
+			 "file that grows too fast",
+			 run->lost);
+	else if (*t->problem && run->is_named)
+		tracer_run_set_result(run, RUN_DEGRADED, REASON_TRACER_FAILED, "%s", t->problem);
+	else
+		snprintf(run->detail, sizeof(run->detail), "%s", t->problem);
+}
+
 static void cut_and_build(struct tracer_logs *t, struct tracer_run *run)
 {
 	struct snapshot *s = xcalloc(1, sizeof(*s));
 
 	s->t0_raw_ns = run->t0_raw_ns;
 	s->cut = ring_run_cut(t->ring, run, "log lines", 0);
+	note_incomplete(t, run);
 	if (ring_cut_is_empty(s->cut)) {
 		snapshot_free(s);
 		run->done(run);
