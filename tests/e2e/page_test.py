@@ -57,7 +57,7 @@ def test_token_and_queue():
         b.open(c.url)
         wait_until("the host on the page", lambda: "host-a" in b.text("#hosts"))
         b.run("window.asked = 0; window.prompt = () => { window.asked++; return 'correct-horse-battery'; };"
-              "document.forms[0].duration.value = '3'; document.forms[0].requestSubmit()")
+              "document.forms[0].duration.value = '60'; document.forms[0].requestSubmit()")
         wait_until("the capture", lambda: "running" in b.text("#progress"))
         b.run("document.querySelector('#snapshot').click()")
         wait_until("the snapshot", lambda: "snapshot committed, 1 of 1 hosts done" in b.text("#progress"))
@@ -65,6 +65,8 @@ def test_token_and_queue():
         b.run("document.querySelector('button').disabled = false; document.forms[0].duration.value = '0.2';"
               "document.forms[0].requestSubmit()")
         wait_until("the queue", lambda: "queued, number 1, waits for capture" in b.text("#progress"))
+        (session,) = [s["session"] for s in c.get("/api/v1/captures")["captures"] if s["state"] == "running"]
+        c.tutti("stop", session, "--token-file", c.dir / "token", check=0)
         wait_until("the commits", lambda: b.text("#progress").count(": committed") == 2)
         assert b.run("return window.asked") == 1
         wait_until("the sessions", lambda: b.run("return document.querySelectorAll('#sessions a').length") == 3)

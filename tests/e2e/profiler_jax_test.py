@@ -133,12 +133,26 @@ def check_gone(directory, gone):
     assert (result["result"], result["reason"]) == ("failed", "profiler-unreachable"), result
 
 
+def is_called(port):
+    """Whether a client is connected to this port."""
+    rows = [line.split() for name in ("tcp", "tcp6") for line in open(f"/proc/net/{name}").readlines()[1:]]
+    return any(int(row[1].rpartition(":")[2], 16) == port and row[3] == "01" for row in rows)
+
+
 def check_ends(directory, j):
     """A job that is killed in the window is not complete."""
-    timer = threading.Timer(1, j.process.kill)
-    timer.start()
+    def kill():
+        for _ in range(int(600 * SLOW)):
+            if is_called(j.port()):
+                time.sleep(0.5)
+                break
+            time.sleep(0.1)
+        j.process.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
     result = once(directory, 2500, [f"127.0.0.1:{j.port()}"])
-    timer.join()
+    killer.join()
     assert (result["result"], result["reason"]) == ("failed", "profiler-lost"), result["reason"]
 
 
