@@ -28,8 +28,8 @@ enum {
 	X(UNREACHABLE, "unreachable", FAILED, AGGREGATOR, 0, \
 	  "the host was not connected when the capture began") \
 	X(UNRESPONSIVE, "unresponsive", FAILED, AGGREGATOR, 0, \
-	  "connected, but it did not answer `Arm` by T0 + 1 s, or by T0 + lead if that is " \
-	  "longer") \
+	  "connected, but no answer to `Arm` by T0 + 1 s (or + lead), nor within 1 s of the last " \
+	  "other's") \
 	X(LOST, "lost", FAILED, AGGREGATOR, REASON_DELIVERABLE, \
 	  "the link broke for more than 3 s, or the agent came back without this capture: " \
 	  "killed, or host gone") \

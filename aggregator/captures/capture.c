@@ -401,7 +401,7 @@ static void on_due(void *arg)
 		capture_notify(c);
 	if (now_ns >= c->next_reconnect_by_ns)
 		all = fail_disconnected(c, now_ns);
-	if (now_ns >= c->arm_by_ns)
+	if (now_ns >= c->arm_by_ns && !capture_extend_arming(c, now_ns))
 		all &= fail_unarmed(c);
 	if (now_ns >= c->deadline_ns && !capture_extend_deadline(c, now_ns))
 		all &= fail_missing(c);

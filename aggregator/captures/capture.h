@@ -129,6 +129,7 @@ struct capture {
 	struct err store_error; /* why the last write of the ledger failed; code 0 = it did not */
 	unsigned int revision; /* of the manifest: 1, plus 1 for each retry */
 	int64_t arm_by_ns; /* a host that has not answered Arm by then is unresponsive */
+	int64_t last_armed_ns; /* session clock: the last answer to Arm; 0 = none */
 	int64_t next_reconnect_by_ns; /* the earliest reconnect_by_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t stop_at_ns; /* session clock: T1 of a stop that is not durable yet; 0 = none */

@@ -214,6 +214,8 @@ void capture_put_request(json_t *o, const struct capture *c);
 void capture_set_deadline(struct capture *c,
 			  int64_t window_end_ns); /* sets grace_ns, deadline_ns, last_ns */
 int64_t capture_arm_by(const struct capture *c, int64_t t0_ns); /* see arm_by_ns */
+bool capture_extend_arming(struct capture *c,
+			   int64_t now_ns); /* false: no host has answered of late */
 int64_t capture_gather_by(const struct capture *c,
 			  int64_t window_end_ns); /* see gather_by_ns of Arm */
 bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no host makes progress */

@@ -2,7 +2,8 @@
 /*
  * The grace: how long after the window a capture waits for its hosts. At the deadline it goes on while hosts
  * that have not ended make progress, but not beyond last_ns. Of a window that is over (a snapshot, a host that
- * connects late) the grace counts from now: only now are the hosts asked.
+ * connects late) the grace counts from now: only now are the hosts asked. Arming is extended in the same way, while
+ * answers still come: of a large fleet on a busy network or machine the last ones take long.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -44,6 +45,16 @@ int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 	int64_t usual_ns = c->lead_ns ? c->lead_ns : capture_lead(c->captures, c->n_hosts, 0);
 
 	return or_now(c, t0_ns) + max_ns(usual_ns, c->captures->env.patience->arm_ns);
+}
+
+bool capture_extend_arming(struct capture *c, int64_t now_ns)
+{
+	int64_t until_ns = c->last_armed_ns + c->captures->env.patience->arm_ns;
+
+	if (!c->last_armed_ns || until_ns <= now_ns || now_ns >= c->deadline_ns)
+		return false;
+	c->arm_by_ns = min_ns(until_ns, c->deadline_ns);
+	return true;
 }
 
 void capture_set_deadline(struct capture *c, int64_t window_end_ns)

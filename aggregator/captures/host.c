@@ -329,6 +329,7 @@ void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_n
 	if (!is_open(h) || h->state != HOST_ARMING)
 		return;
 	h->state = HOST_ARMED;
+	h->capture->last_armed_ns = captures_now(h->capture->captures);
 	h->clock.bound_ns = bound_ns;
 	if (h->capture->armed_at_ns)
 		lead_add(&h->capture->captures->lead,

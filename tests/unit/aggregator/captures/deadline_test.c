@@ -130,6 +130,36 @@ static void test_progress(void)
 	fleet_stop(&f);
 }
 
+/* As long as hosts answer Arm, one that has not is waited for. */
+static void test_arming(void)
+{
+	struct fake fakes[6] = { 0 };
+	struct capture *c;
+	struct fleet f;
+
+	fleet_start(&f, 0, 60 * NS_PER_S);
+	f.agg.patience.arm_ns = 2 * NS_PER_S;
+	for (size_t i = 0; i < ARRAY_SIZE(fakes); i++)
+		fake_connect(&fakes[i], &f, (char[]){ (char)('a' + i), 0 });
+	c = begin(&f, 30 * NS_PER_S, 0);
+	for (size_t i = 0; i + 1 < ARRAY_SIZE(fakes); i++) {
+		int64_t next_ns = now_mono_ns() + NS_PER_S;
+
+		WAIT(&f, fakes[i].arms && now_mono_ns() >= next_ns);
+		fake_armed(&fakes[i]);
+	}
+	CHECK(session_clock_now(&f.agg.clock) > c->t0_ns + 2 * f.agg.patience.arm_ns);
+	WAIT(&f, capture_host_has_ended(&c->hosts[5]));
+	CHECK_STR(fleet_result(c, 5).reason, "unresponsive");
+	for (size_t i = 0; i + 1 < ARRAY_SIZE(fakes); i++)
+		CHECK(!capture_host_has_ended(&c->hosts[i]));
+	CHECK(capture_cancel(c));
+	fleet_wait_over(&f, c->session);
+	for (size_t i = 0; i < ARRAY_SIZE(fakes); i++)
+		fake_forget(&fakes[i]);
+	fleet_stop(&f);
+}
+
 /* Progress without end is no way to hold a capture. */
 static void test_last(void)
 {
@@ -161,6 +191,7 @@ int main(void)
 	test_bounds();
 	test_stop();
 	test_progress();
+	test_arming();
 	test_last();
 	return 0;
 }
