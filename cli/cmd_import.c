@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -160,6 +161,19 @@ static int write_space(const struct conf *conf, struct import_index *index,
 	return rc;
 }
 
+static int open_input(const char *path, int *fd, struct err *e)
+{
+	struct stat st;
+
+	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (*fd < 0 || fstat(*fd, &st))
+		return err_errno(e, "%.200s", path);
+	return S_ISREG(st.st_mode)
+		       ? 0
+		       : err_set(e, ERR_INVALID, "%.200s: no regular file, which can be read twice",
+				 path);
+}
+
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
@@ -175,10 +189,9 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	if (conf->session && !name_is_session(conf->session))
 		return err_set(e, ERR_INVALID, "'%s' is not a session; see tutti sessions",
 			       conf->session);
-	fd = open(conf->logs, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return err_errno(e, "%.200s", conf->logs);
-	rc = import_index_read(&index, fd, conf->logs, e);
+	rc = open_input(conf->logs, &fd, e);
+	if (!rc)
+		rc = import_index_read(&index, fd, conf->logs, e);
 	if (!rc && !index.n)
 		rc = err_set(e, ERR_INVALID,
 			     "%.100s: no log entry; %" PRIu64 " objects skipped%s%s", conf->logs,
@@ -192,7 +205,8 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	}
 	json_decref(manifest);
 	import_index_release(&index);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return rc;
 }
 

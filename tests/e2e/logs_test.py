@@ -81,6 +81,8 @@ def check_import(c, doc):
     file.write_text("{}\nnonsense\n")
     c.tutti("import", "--logs", file, "-o", out, check=2)
     assert "line 2" in c.stderr, c.stderr
+    c.tutti("import", "--logs", "/dev/null", check=2)
+    assert "regular file" in c.stderr, c.stderr
 
 
 def test_logs():
