@@ -246,7 +246,7 @@ void captures_forget_held(struct captures *cs); /* at the end: no lookup is with
 #define CAPTURE_TURN_HOSTS 1000
 
 /* Sends a message to the connected ones of the hosts that are wanted when it is their turn: of few hosts before this
- * returns. What is sent later to all hosts comes later. */
+ * returns, else from the next turn of the loop on. What is sent later to all hosts comes later. */
 void capture_send(struct capture *c, struct buf *message_taken,
 		  bool (*wants)(const struct capture_host *h));
 

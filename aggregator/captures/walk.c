@@ -68,8 +68,10 @@ static void begin(struct capture *c, const struct walk *walk)
 
 	*w = *walk;
 	TAILQ_INSERT_TAIL(&c->walks, w, entry);
-	if (is_first)
+	if (is_first && c->n_hosts <= CAPTURE_TURN_HOSTS)
 		on_turn(c);
+	else if (is_first)
+		loop_timer_in(c->captures->env.loop, &c->walk_timer, 0, on_turn, c);
 }
 
 void capture_send(struct capture *c, struct buf *message_taken,

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "net/rpc.h"
 
-#define TURN_MESSAGES 64 /* handing one to gRPC takes up to 0.1 ms */
+#define TURN_MESSAGES 32 /* handing one to gRPC takes up to 0.1 ms */
 
 /* Hosts that get the same message share it. */
 struct outbox_message {

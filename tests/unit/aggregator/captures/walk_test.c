@@ -52,13 +52,15 @@ static void test_slices(struct captures *cs)
 
 	send(c, wants);
 	send(c, wants_second);
+	CHECK_EQ(asked, 0); /* what begins a walk may have done much for all hosts itself */
 	for (int turns = 0; asked_second < HOSTS; turns++) {
-		size_t n = asked + asked_second;
+		size_t n;
 
+		loop_turn(cs->env.loop, 1000);
+		n = asked + asked_second;
 		CHECK(turns < 10);
 		CHECK(n > before && n - before <= CAPTURE_TURN_HOSTS);
 		before = n;
-		loop_turn(cs->env.loop, 1000);
 	}
 	CHECK_EQ(asked, HOSTS);
 	capture_end_walks(c);
