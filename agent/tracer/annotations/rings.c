@@ -35,6 +35,7 @@ struct process {
 		inode; /* of its folder in /proc: another process with the same pid has another one */
 	int64_t looked_mono_ns, look_mono_ns, wait_ns; /* the last look, the next, between them */
 	uint64_t seen; /* in this look */
+	int64_t descriptors; /* how many it had at the last look; 0 = not known */
 	bool denied;
 };
 
@@ -208,6 +209,19 @@ static bool is_ring_link(int proc_fd, int number)
 
 /* ---- looking ---- */
 
+/* A ring is a further descriptor, so a process that has as many as at the last look needs none: to read the names of
+ * all of them is dear. Before Linux 6.2 the number is not told. */
+static bool has_as_many(struct process *p)
+{
+	int64_t before = p->descriptors;
+	struct stat st;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/fd", p->pid);
+	p->descriptors = stat(path, &st) ? 0 : (int64_t)st.st_size;
+	return before && p->descriptors == before;
+}
+
 static void look_at(struct rings *rs, struct process *p)
 {
 	struct dirent *entry;
@@ -215,6 +229,9 @@ static void look_at(struct rings *rs, struct process *p)
 	int proc_fd, fds;
 	DIR *dir = NULL;
 
+	/* It may have closed another one meanwhile: now and then, and when a capture asks, it is looked at anyway. */
+	if (has_as_many(p) && !rs->all && p->wait_ns < LOOK_MOST_NS)
+		return;
 	snprintf(path, sizeof(path), "/proc/%" PRId32, p->pid);
 	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc_fd < 0)
