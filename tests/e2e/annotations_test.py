@@ -12,6 +12,7 @@ import time
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
+from lib.netns import own_processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
@@ -185,4 +186,5 @@ def test_programs():
             print("     note: no namespaces here")
 
 
+own_processes()  # steps of other programs here would count
 main(test_programs)

@@ -111,7 +111,12 @@ def own_processes():
     Its temporary files are in a folder of their own, because the names of others' hold process ids."""
     if os.geteuid() or os.environ.pop("TUTTI_OWN_PROCESSES", None):
         return
+    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    p = subprocess.run([*command, "true"], capture_output=True, text=True)
+    if p.returncode:
+        print(f"note: no process ids of its own ({p.stderr.strip()}): agents see other programs here", file=sys.stderr, flush=True)
+        return
     os.environ["TUTTI_OWN_PROCESSES"] = "1"
     os.environ["TMPDIR"] = str(temp_dir("tutti-own"))
     os.chmod(os.environ["TMPDIR"], 0o755)
-    os.execvp("unshare", ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, *sys.argv])
+    os.execvp(command[0], [*command, sys.executable, *sys.argv])
