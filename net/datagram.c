@@ -21,6 +21,7 @@ struct datagram {
 	int fd;
 	char *path; /* of the file to remove; NULL for an abstract name */
 	struct loop_watch *watch;
+	bool accepts_files;
 	datagram_fn fn;
 	void *arg;
 };
@@ -76,6 +77,18 @@ static int64_t since_ns(const struct timespec *sent)
 	return waited_ns > 0 ? waited_ns : 0;
 }
 
+/* The first one is the message's; there is room for no more than two. */
+static int take_file(const struct cmsghdr *c)
+{
+	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int fds[2] = { -1, -1 };
+
+	memcpy(fds, CMSG_DATA(c), (n < 2 ? n : 2) * sizeof(int));
+	if (fds[1] >= 0)
+		close(fds[1]);
+	return fds[0];
+}
+
 /* Who sent it, and when. */
 static void read_ancillary(struct msghdr *msg, struct datagram_from *from)
 {
@@ -93,17 +106,22 @@ static void read_ancillary(struct msghdr *msg, struct datagram_from *from)
 		} else if (c->cmsg_type == SCM_TIMESTAMPNS) {
 			memcpy(&sent, CMSG_DATA(c), sizeof(sent));
 			from->waited_ns = since_ns(&sent);
+		} else if (c->cmsg_type == SCM_RIGHTS) {
+			from->fd = take_file(c);
 		}
 	}
 }
 
-/* False if there is none left. Descriptors that a sender adds do not fit into `control`: the kernel drops them. */
+/* Without room for them in `control` the kernel drops descriptors. */
+#define CONTROL_BYTES (CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(struct timespec)))
+
+/* False if there is none left. */
 static bool read_one(struct datagram *d)
 {
 	uint8_t data[DATAGRAM_MAX_BYTES];
 	struct sockaddr_un addr;
 	union {
-		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(struct timespec))];
+		char bytes[CONTROL_BYTES + CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { data, sizeof(data) };
@@ -112,16 +130,20 @@ static bool read_one(struct datagram *d)
 			      .msg_iov = &iov,
 			      .msg_iovlen = 1,
 			      .msg_control = &control,
-			      .msg_controllen = sizeof(control) };
-	struct datagram_from from = { .addr = &addr };
+			      .msg_controllen = d->accepts_files ? sizeof(control)
+								 : CONTROL_BYTES };
+	struct datagram_from from = { .addr = &addr, .fd = -1 };
 	ssize_t n = recvmsg(d->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n < 0)
 		return false;
-	if (msg.msg_flags & MSG_TRUNC)
-		return true;
 	from.addr_len = msg.msg_namelen;
 	read_ancillary(&msg, &from);
+	if (msg.msg_flags & MSG_TRUNC) {
+		if (from.fd >= 0)
+			close(from.fd);
+		return true;
+	}
 	d->fn(d->arg, data, (size_t)n, &from);
 	return true;
 }
@@ -173,6 +195,11 @@ void datagram_free(struct datagram *d)
 		unlink(d->path);
 	free(d->path);
 	free(d);
+}
+
+void datagram_accept_files(struct datagram *d)
+{
+	d->accepts_files = true;
 }
 
 void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const void *data,

@@ -21,6 +21,7 @@ struct datagram_from {
 	int64_t pid; /* in this process's PID namespace; 0 = not visible from here */
 	uint32_t uid;
 	int64_t waited_ns; /* in the socket's queue, until it was read; 0 = not known */
+	int fd; /* a descriptor that came with it, the callback's from now on; -1 = none */
 };
 
 typedef void (*datagram_fn)(void *arg, const void *data, size_t len,
@@ -35,6 +36,10 @@ typedef void (*datagram_fn)(void *arg, const void *data, size_t len,
 MUST_CHECK int datagram_listen(struct datagram **out, struct loop *loop, const char *path,
 			       datagram_fn fn, void *arg, struct err *e);
 void datagram_free(struct datagram *d); /* NULL is fine; not from inside fn */
+
+/* A datagram may bring a descriptor from now on. Without this call the kernel drops what comes. Whoever may send then
+ * decides what close() of it does: let only those reach the socket who may make the caller of close() wait. */
+void datagram_accept_files(struct datagram *d);
 
 /* Best effort: a receiver whose queue is full, or that is gone, gets nothing. */
 void datagram_reply(struct datagram *d, const void *addr, size_t addr_len, const void *data,

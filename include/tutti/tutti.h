@@ -19,7 +19,8 @@
  * TUTTI_ANNOTATIONS=off in the environment, too; TUTTI_DISABLE at compile time leaves nothing of it.
  *
  * The records go to a ring in shared memory, one a process and one lane a thread. Writing makes no system call; the
- * agent finds the ring below /proc and reads it, also after the process was killed. docs/annotations.md has the format.
+ * agent finds the ring below /proc and reads it, also after the process was killed. Where TUTTI_ANNOTATIONS_SOCKET names
+ * an agent's socket, the ring is sent there at once. docs/annotations.md has the format.
  */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
@@ -115,9 +116,13 @@ enum tutti_type {
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -300,6 +305,49 @@ TUTTI_COLD_ int tutti_make_file_(void)
 	return fd;
 }
 
+/* An agent that is sent the file has it also if the process ends at once. It is found below /proc if this fails. */
+TUTTI_COLD_ void tutti_send_file_(int file)
+{
+	const char *path = getauxval(AT_SECURE) ? NULL : getenv("TUTTI_ANNOTATIONS_SOCKET");
+	const struct timeval patience = { 0, 100000 };
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct sockaddr_un to;
+	struct cmsghdr *files;
+	struct msghdr msg;
+	struct iovec text;
+	int fd;
+
+	if (!path || !*path || strlen(path) >= sizeof(to.sun_path))
+		return;
+	memset(&to, 0, sizeof(to));
+	memset(&msg, 0, sizeof(msg));
+	memset(&control, 0, sizeof(control));
+	to.sun_family = AF_UNIX;
+	memcpy(to.sun_path, path, strlen(path));
+	text.iov_base = &to.sun_family; /* any byte: the descriptor is the message */
+	text.iov_len = 1;
+	msg.msg_name = &to;
+	msg.msg_namelen = sizeof(to);
+	msg.msg_iov = &text;
+	msg.msg_iovlen = 1;
+	msg.msg_control = &control;
+	msg.msg_controllen = sizeof(control);
+	files = CMSG_FIRSTHDR(&msg);
+	files->cmsg_level = SOL_SOCKET;
+	files->cmsg_type = SCM_RIGHTS;
+	files->cmsg_len = CMSG_LEN(sizeof(file));
+	memcpy(CMSG_DATA(files), &file, sizeof(file));
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	(void)!sendmsg(fd, &msg, MSG_NOSIGNAL);
+	close(fd);
+}
+
 /* With the mutex. */
 TUTTI_COLD_ void tutti_make_ring_(struct tutti_process_ *p)
 {
@@ -322,6 +370,7 @@ TUTTI_COLD_ void tutti_make_ring_(struct tutti_process_ *p)
 	p->ring->clock = tutti_clock_ = tutti_choose_clock_();
 	p->ring->pid = (uint32_t)getpid();
 	__atomic_store_n(&p->ring->magic, TUTTI_RING_MAGIC, __ATOMIC_RELEASE);
+	tutti_send_file_(p->fd);
 	if (!p->has_key)
 		p->has_key = !pthread_key_create(&p->key, tutti_thread_ends_);
 	if (!p->has_fork)

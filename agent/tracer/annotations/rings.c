@@ -41,8 +41,8 @@ struct process {
 
 struct ring_entry {
 	struct shared_ring *ring;
-	int proc_fd; /* the process's folder: it works as long as the process does */
-	int number; /* of its descriptor there */
+	int proc_fd; /* the process's folder: it works as long as the process does; -1 = it has ended */
+	int number; /* of its descriptor there; -1 = not known, the process sent its ring */
 	int32_t pid;
 	uint32_t uid;
 	uint64_t inode; /* of the memfd */
@@ -84,7 +84,8 @@ struct rings *rings_new(void)
 static void ring_entry_release(struct ring_entry *r)
 {
 	shared_ring_free(r->ring);
-	close(r->proc_fd);
+	if (r->proc_fd >= 0)
+		close(r->proc_fd);
 }
 
 void rings_free(struct rings *rs)
@@ -134,25 +135,32 @@ static bool has_room(struct rings *rs, int32_t pid, uint32_t uid)
 	return false;
 }
 
-/*
- * A descriptor to read from, or -1. What has the right name may be any file, one whose owner answers each call on it or
- * does not answer: it is looked at without a call to that owner, and opened only if it is a memfd.
- */
+/* What comes from a process may be any file, one whose owner answers each call on it or does not answer: it is looked
+ * at without a call to that owner. */
+static bool is_memfd(const struct rings *rs, int fd, uint64_t *inode)
+{
+	struct statx st;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st) ||
+	    !S_ISREG(st.stx_mode) || makedev(st.stx_dev_major, st.stx_dev_minor) != rs->memfd_dev)
+		return false;
+	*inode = st.stx_ino;
+	return true;
+}
+
+/* A descriptor to read from, or -1. Only a memfd is opened. */
 static int open_memfd(const struct rings *rs, int proc_fd, int number, uint64_t *inode)
 {
 	char path[32];
-	struct statx st;
 	int fd = -1, at;
 
 	snprintf(path, sizeof(path), "fd/%d", number);
 	at = openat(proc_fd, path, O_PATH | O_CLOEXEC);
 	if (at < 0)
 		return -1;
-	if (!statx(at, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st) &&
-	    S_ISREG(st.stx_mode) && makedev(st.stx_dev_major, st.stx_dev_minor) == rs->memfd_dev) {
+	if (is_memfd(rs, at, inode)) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", at);
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		*inode = st.stx_ino;
 	}
 	close(at);
 	return fd;
@@ -167,32 +175,56 @@ static bool is_known(const struct rings *rs, uint64_t inode)
 	return false;
 }
 
-static void add_ring(struct rings *rs, int32_t pid, int proc_fd, int number)
+/* Takes `fd` and the entry's proc_fd. */
+static void add_entry(struct rings *rs, struct ring_entry r, int fd, int32_t inner_pid)
 {
-	struct ring_entry *r = &rs->v[rs->n];
-	struct stat st = { 0 };
-	uint64_t inode;
 	struct err e;
-	int fd = open_memfd(rs, proc_fd, number, &inode);
+
+	if (is_known(rs, r.inode) || !has_room(rs, r.pid, r.uid)) {
+		close(fd);
+	} else if (shared_ring_open(&r.ring, fd, r.pid, inner_pid, &e)) {
+		log_debug("AGT-ANNOTATIONS", "pid=%" PRId32 " reason=\"%s\"", r.pid, e.msg);
+	} else {
+		rs->v[rs->n++] = r;
+		log_info("AGT-ANNOTATIONS", "pid=%" PRId32 " uid=%" PRIu32 " state=known", r.pid,
+			 r.uid);
+		return;
+	}
+	ring_entry_release(&r);
+}
+
+static void add_found(struct rings *rs, int32_t pid, int proc_fd, int number)
+{
+	struct ring_entry r = { .number = number, .pid = pid, .proc_fd = -1 };
+	struct stat st;
+	int fd = open_memfd(rs, proc_fd, number, &r.inode);
 
 	if (fd < 0)
 		return;
-	if (is_known(rs, inode) || fstat(proc_fd, &st) || !has_room(rs, pid, st.st_uid)) {
+	r.proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
+	if (r.proc_fd < 0 || fstat(proc_fd, &st)) {
+		close(fd);
+		ring_entry_release(&r);
+		return;
+	}
+	r.uid = st.st_uid;
+	add_entry(rs, r, fd, proc_inner_pid(pid));
+}
+
+/* Of a process that has ended, the number that it had in a PID namespace of its own is not known any more. */
+void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid)
+{
+	struct ring_entry r = { .number = -1, .pid = pid, .uid = uid };
+	int32_t inner_pid = proc_inner_pid(pid);
+	char path[32];
+
+	if (pid <= 0 || !is_memfd(rs, fd, &r.inode)) {
 		close(fd);
 		return;
 	}
-	*r = (struct ring_entry){ .number = number, .pid = pid, .uid = st.st_uid, .inode = inode };
-	if (shared_ring_open(&r->ring, fd, pid, proc_inner_pid(pid), &e)) {
-		log_debug("AGT-ANNOTATIONS", "pid=%" PRId32 " reason=\"%s\"", pid, e.msg);
-		return;
-	}
-	r->proc_fd = fcntl(proc_fd, F_DUPFD_CLOEXEC, 0);
-	if (r->proc_fd < 0) {
-		shared_ring_free(r->ring);
-		return;
-	}
-	rs->n++;
-	log_info("AGT-ANNOTATIONS", "pid=%" PRId32 " uid=%" PRIu32 " state=known", pid, r->uid);
+	snprintf(path, sizeof(path), "/proc/%" PRId32, pid);
+	r.proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	add_entry(rs, r, fd, inner_pid ? inner_pid : pid);
 }
 
 /* False and errno if the link cannot be read. */
@@ -246,7 +278,7 @@ static void look_at(struct rings *rs, struct process *p)
 				     : -1;
 
 		if (number >= 0 && is_ring_link(proc_fd, number))
-			add_ring(rs, p->pid, proc_fd, number);
+			add_found(rs, p->pid, proc_fd, number);
 		else if (number >= 0)
 			p->denied = foreign_is_denied(
 				proc_fd); /* a list that may be read, of links that may not */
@@ -335,10 +367,15 @@ void rings_look(struct rings *rs, int64_t now_mono_ns, bool all)
 
 /* ---- reading ---- */
 
-/* A process that ended, also one that its parent has not noticed yet, has no descriptors. */
+/* A process that ended, also one that its parent has not noticed yet, has no descriptors and no executable. */
 static bool has_ended(const struct ring_entry *r)
 {
-	return !is_ring_link(r->proc_fd, r->number);
+	char exe;
+
+	if (r->number >= 0)
+		return !is_ring_link(r->proc_fd, r->number);
+	return r->proc_fd < 0 || (readlinkat(r->proc_fd, "exe", &exe, sizeof(exe)) < 0 &&
+				  (errno == ENOENT || errno == ESRCH));
 }
 
 void rings_read(struct rings *rs, struct ring_reading *reading)

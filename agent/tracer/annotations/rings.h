@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes of this host that have a ring of annotations, in containers too: found by the name of the ring's
- * memfd among a process's descriptors. A new process is looked at when it appears, then after 0.25, 0.5,
+ * The processes of this host that have a ring of annotations, in containers too: they send it, or it is found by the
+ * name of the ring's memfd among a process's descriptors. A new process is looked at when it appears, then after 0.25, 0.5,
  * 1 ... 30 s, and all that were not for 5 s when a capture asks. Blocks on /proc; for a worker.
  */
 #ifndef AGENT_TRACER_ANNOTATIONS_RINGS_H
@@ -24,6 +24,9 @@ void rings_free(struct rings *rs); /* NULL is fine */
 
 /* Looks for rings: in the processes whose time it is, or in all unless that was done lately. */
 void rings_look(struct rings *rs, int64_t now_mono_ns, bool all);
+
+/* A ring that process `pid` of user `uid` sent: `fd` is the list's from now on. It may have ended since then. */
+void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid);
 
 /* Reads all rings; those of processes that have ended are read to their end and forgotten. `reading` goes from
  * one ring to the next, the first one changes. */

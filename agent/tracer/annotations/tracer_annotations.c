@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/marks/marks.h"
 #include "agent/tracer/annotations/plane.h"
@@ -18,6 +19,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
+#include "net/datagram.h"
 
 #define READ_NS	      (100 * NS_PER_MS)
 #define STEPS_MAX     3 /* of annotations_limit() */
@@ -29,14 +31,28 @@
 
 TRACER_DECLARE(annotations);
 
+#define SENT_MAX 64 /* rings that came since the last reading; others are found below /proc */
+
 struct annotations_conf {
 	int64_t annotations_look_ns;
+	char *annotations_socket;
 };
 
 static const struct conf_field conf_fields[] = {
 	CONF_RANGE(struct annotations_conf, annotations_look_ns, "1s", 1e7, 6e10,
 		   "how often new processes are looked for"),
+	CONF(struct annotations_conf, annotations_socket, "",
+	     "path of a socket for programs that have it as TUTTI_ANNOTATIONS_SOCKET, in a folder "
+	     "that only "
+	     "their user can enter; empty: none"),
 	{ 0 }
+};
+
+/* A ring as its process sent it. */
+struct sent_ring {
+	int fd;
+	int32_t pid;
+	uint32_t uid;
 };
 
 /* A reading of all rings: the worker's while it is under way. */
@@ -46,6 +62,8 @@ struct reader {
 	struct ticks_map ticks;
 	/* Given. */
 	bool look, look_at_all, want_open;
+	struct sent_ring sent[SENT_MAX];
+	size_t n_sent;
 	/* The result. */
 	struct buf notes, open; /* rows of notes */
 	uint64_t lost;
@@ -68,6 +86,10 @@ struct tracer_annotations {
 	struct loop_timer timer;
 	int64_t look_ns, look_mono_ns; /* the period, and when it is time */
 	int64_t configured_look_ns;
+	struct datagram *socket; /* NULL = none */
+	struct err socket_error; /* why it is not there */
+	struct sent_ring sent[SENT_MAX]; /* since the reading under way began */
+	size_t n_sent;
 	struct reader *reader;
 	bool reading, look_at_all;
 	struct ring *ring; /* of struct note */
@@ -109,6 +131,9 @@ static void read_rings(void *arg)
 		.map = &r->ticks, .slots_left = READ_SLOTS, .fn = on_note, .arg = r
 	};
 
+	for (size_t i = 0; i < r->n_sent; i++)
+		rings_add(r->rings, r->sent[i].fd, r->sent[i].pid, r->sent[i].uid);
+	r->n_sent = 0;
 	if (r->look)
 		rings_look(r->rings, now_mono_ns(), r->look_at_all);
 	ticks_map_read(&r->ticks);
@@ -246,7 +271,7 @@ static void on_read(void *arg)
 	t->n_rings = rings_count(r->rings);
 	t->incomplete = rings_is_incomplete(r->rings);
 	end_waits(t, r->has_more);
-	if (t->waiting || t->look_at_all)
+	if (t->waiting || t->look_at_all || t->n_sent)
 		begin_reading(t);
 	else
 		loop_timer_in(t->loop, &t->timer,
@@ -269,6 +294,9 @@ static void begin_reading(struct tracer_annotations *t)
 	if (r->look)
 		t->look_mono_ns = now_ns + t->look_ns;
 	r->want_open = t->waiting != NULL;
+	memcpy(r->sent, t->sent, t->n_sent * sizeof(*t->sent));
+	r->n_sent = t->n_sent;
+	t->n_sent = 0;
 	for (struct waiting_run *w = t->waiting; w; w = w->next)
 		w->begun = true;
 	buf_reset(&r->notes);
@@ -276,6 +304,33 @@ static void begin_reading(struct tracer_annotations *t)
 	t->look_at_all = false;
 	t->reading = true;
 	loop_work(t->loop, read_rings, on_read, r);
+}
+
+/* ---- rings that are sent ---- */
+
+static void on_ring_sent(void *arg, const void *data, size_t len, const struct datagram_from *from)
+{
+	struct tracer_annotations *t = arg;
+
+	(void)data;
+	(void)len;
+	if (from->fd < 0)
+		return;
+	if (t->n_sent == SENT_MAX) {
+		close(from->fd);
+		return;
+	}
+	t->sent[t->n_sent++] =
+		(struct sent_ring){ .fd = from->fd, .pid = (int32_t)from->pid, .uid = from->uid };
+	begin_reading(t);
+}
+
+static void listen_for_rings(struct tracer_annotations *t, const char *path)
+{
+	if (!path || !*path)
+		return;
+	if (!datagram_listen(&t->socket, t->loop, path, on_ring_sent, t, &t->socket_error))
+		datagram_accept_files(t->socket);
 }
 
 /* ---- the table ---- */
@@ -296,6 +351,7 @@ static int annotations_open(struct tracer **out, const struct tracer_env *env, s
 						.begin_raw_ns = now_raw_ns() });
 	t->reader = reader_new(t);
 	t->look_at_all = true;
+	listen_for_rings(t, conf->annotations_socket);
 	begin_reading(t);
 	*out = &t->base;
 	return 0;
@@ -306,7 +362,11 @@ static void annotations_state(const struct tracer *tracer, struct tracer_state *
 	const struct tracer_annotations *t = to_annotations(tracer);
 
 	*out = (struct tracer_state){ .health = TRACER_OK };
-	if (t->incomplete) {
+	if (t->socket_error.code) {
+		out->health = TRACER_DEGRADED;
+		snprintf(out->reason, sizeof(out->reason), "--annotations-socket: %.200s",
+			 t->socket_error.msg);
+	} else if (t->incomplete) {
 		out->health = TRACER_DEGRADED;
 		out->errno_value = EACCES;
 		snprintf(out->reason, sizeof(out->reason),
@@ -376,6 +436,9 @@ static void annotations_free(struct tracer *tracer)
 	struct tracer_annotations *t = to_annotations(tracer);
 
 	loop_timer_cancel(t->loop, &t->timer);
+	datagram_free(t->socket);
+	for (size_t i = 0; i < t->n_sent; i++)
+		close(t->sent[i].fd);
 	if (t->reading)
 		t->reader->owner = NULL; /* on_read() frees it */
 	else

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
+#include "tests/lib/temp_dir.h"
 
 struct seen {
 	int32_t pid; /* of this process alone; other programs of this machine may have rings, too */
@@ -113,6 +114,66 @@ static void test_killed(void)
 	CHECK_EQ(s.n, 103u); /* and it is forgotten */
 	close(ready[0]);
 	close(ready[1]);
+	rings_free(rs);
+}
+
+/* ---- rings that are sent ---- */
+
+static int receive_file(int socket)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	int fd;
+
+	CHECK(recvmsg(socket, &msg, 0) == 1 && CMSG_FIRSTHDR(&msg));
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	return fd;
+}
+
+/* The child had ended before anybody looked for it. */
+static void test_sent(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	struct rings *rs = rings_new();
+	struct seen s = { 0 };
+	int socket_fd = socket(AF_UNIX, SOCK_DGRAM, 0), pipe_fds[2], file;
+
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/annotations", temp_dir());
+	CHECK(!bind(socket_fd, (struct sockaddr *)&at, sizeof(at)));
+	s.pid = fork();
+	if (!s.pid) {
+		setenv("TUTTI_ANNOTATIONS_SOCKET", at.sun_path, 1);
+		tutti_begin("short");
+		tutti_instant("sent");
+		kill(getpid(), SIGKILL);
+	}
+	CHECK(waitpid(s.pid, NULL, 0) == s.pid);
+	file = receive_file(socket_fd);
+	rings_add(rs, dup(file), s.pid, getuid());
+	rings_add(rs, dup(file), s.pid, getuid()); /* once more */
+	rings_add(rs, file, s.pid + 1, getuid()); /* as another process's */
+	CHECK_EQ(rings_count(rs), 1u);
+	read_all(rs, &s);
+	CHECK_EQ(s.n, 2u);
+	CHECK_STR(s.first.text, "sent");
+	CHECK(s.last.unfinished);
+	CHECK_EQ(rings_count(rs), 0u);
+
+	CHECK(!pipe(pipe_fds)); /* what is no memfd is closed */
+	rings_add(rs, pipe_fds[0], getpid(), getuid());
+	rings_add(rs, open("/proc/self/status", O_RDONLY), getpid(), getuid());
+	CHECK_EQ(rings_count(rs), 0u);
+	CHECK(write(pipe_fds[1], "x", 1) < 0);
+	close(pipe_fds[1]);
+	close(socket_fd);
 	rings_free(rs);
 }
 
@@ -289,6 +350,8 @@ int main(void)
 	ticks_map_read(&map);
 	test_own();
 	test_killed();
+	signal(SIGPIPE, SIG_IGN);
+	test_sent();
 	test_threads();
 	test_overrun();
 	test_headers();
