@@ -413,7 +413,9 @@ static int kineto_measure(struct kineto *k, struct err *e)
 		return err_set(e, ERR_INVALID, "its events are %" PRId64 " s apart",
 			       (last - first) / 1000000000);
 	k->first_ns = first;
-	k->counts.start_unix_ns = first + k->base_ns;
+	k->counts.start_unix_ns = k->conf->start_unix_ns ? k->conf->start_unix_ns
+							 : first + k->base_ns;
+	k->line_ns = first + k->base_ns - k->counts.start_unix_ns;
 	k->counts.end_unix_ns = last + k->base_ns;
 	return 0;
 }

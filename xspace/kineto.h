@@ -33,6 +33,7 @@
 struct kineto_conf {
 	uint64_t salt; /* makes the ids of flows differ from those of other processes */
 	size_t max_memory; /* what it may allocate, the XSpace included */
+	int64_t start_unix_ns; /* line times count from here; 0 = from the first event */
 };
 
 struct kineto_counts {
@@ -40,7 +41,7 @@ struct kineto_counts {
 	uint64_t
 		left_out; /* "X" events of string processes or threads, and of the category "Trace" */
 	uint64_t unfinished; /* cut by PyTorch at the window's end */
-	int64_t start_unix_ns; /* of the first event; line times count from here */
+	int64_t start_unix_ns; /* line times count from here: the conf's, or that of the first event */
 	int64_t end_unix_ns;
 	int64_t from_unix_ns,
 		to_unix_ns; /* of the recording itself; 0 = the file does not say it */

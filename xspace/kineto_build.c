@@ -110,7 +110,7 @@ static void begin_plane(struct xs_builder *b, const struct kineto_line *line)
 	xs_plane(b, 0, name);
 }
 
-static void begin_line(struct xs_builder *b, const struct kineto_line *line)
+static void begin_line(struct xs_builder *b, const struct kineto_line *line, int64_t line_ns)
 {
 	static const char *const prefixes[] = {
 		[KINETO_HOST] = "thread ",
@@ -123,7 +123,7 @@ static void begin_line(struct xs_builder *b, const struct kineto_line *line)
 	snprintf(name, sizeof(name), "%s%" PRId64, prefixes[line->key.kind], id);
 	if (line->key.kind == KINETO_STREAM_ANNOTATIONS)
 		id += 1 << 20; /* viewers tell rows apart by the id alone */
-	xs_line(b, id, line->name ? line->name : name, 0);
+	xs_line(b, id, line->name ? line->name : name, line_ns);
 }
 
 /* "ProfilerStep#7" is a step: an event without the number in its name; the number is a stat. */
@@ -174,7 +174,7 @@ int kineto_build(struct kineto *k, struct xs_builder *b, struct err *e)
 		    (line->key.kind == KINETO_HOST) != (before->key.kind == KINETO_HOST))
 			begin_plane(b, line);
 		if (line != before)
-			begin_line(b, line);
+			begin_line(b, line, k->line_ns);
 		before = line;
 		rc = put_event(b, k, ev, &scratch, e);
 	}

@@ -70,6 +70,7 @@ struct kineto {
 	size_t n_flows, cap_flows;
 	int64_t base_ns; /* of the file's times */
 	int64_t first_ns; /* of the first event */
+	int64_t line_ns; /* the time of all lines */
 	struct kineto_counts counts;
 };
 

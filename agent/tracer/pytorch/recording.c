@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/pytorch/recording.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,8 @@ struct fetch {
 	char *to;
 	uint64_t bytes;
 	uint64_t salt;
+	int64_t start_real_ns;
+	bool is_gone; /* the process had ended before it was looked for the file */
 	struct kineto_counts counts;
 	int rc;
 	struct err e;
@@ -121,6 +125,8 @@ static void write_steps(const struct recording *r, struct buf *out)
 	write_common(r, out);
 }
 
+static void look(void *arg);
+
 static void tell_window(struct recording *r, struct buf *config)
 {
 	const struct tracer_run *run = r->conf->run;
@@ -142,17 +148,21 @@ static void tell_window(struct recording *r, struct buf *config)
 		end(r, REASON_REFUSED_LATE, text);
 		return;
 	}
+	if (r->conf->piece_ns && end_ns - start_ns > r->conf->piece_ns)
+		end_ns = start_ns + r->conf->piece_ns;
 	/* Whole milliseconds around the window; what is outside is cut off. */
 	duration_ms = (end_ns - start_ns) / NS_PER_MS + 3;
 	write_window(r, start_ns, duration_ms, config);
 	r->late_ns = start_ns - run->t0_real_ns;
+	r->told_from_real_ns = start_ns;
+	r->told_to_real_ns = end_ns;
 	r->state = RECORDING_TOLD;
 	r->has_file = true;
 	r->file_by_mono_ns = now_mono_ns() + (start_ns - now_ns) + duration_ms * NS_PER_MS +
 			     RECORDING_FILE_PATIENCE_NS;
+	if (r->conf->piece_ns)
+		loop_timer_in(r->conf->loop, &r->timer, end_ns - now_ns, look, r);
 }
-
-static void look(void *arg);
 
 /* It may begin at once, so it is not told before T0. */
 static void tell_steps(struct recording *r, struct buf *config)
@@ -196,10 +206,14 @@ static void fetch_run(void *arg)
 	struct fetch *f = arg;
 
 	if (!f->to) {
+		f->is_gone = kill((pid_t)f->place.pid, 0) && errno == ESRCH;
 		f->rc = trace_file_look(&f->place, &f->bytes, &f->e);
+		if (f->rc == ERR_NOT_FOUND && f->is_gone)
+			trace_file_remove(&f->place, true);
 		return;
 	}
-	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, &f->counts, &f->e);
+	f->rc = trace_file_convert(&f->place, f->to, f->bytes, f->salt, f->start_real_ns,
+				   &f->counts, &f->e);
 	trace_file_remove(&f->place, true);
 }
 
@@ -218,7 +232,10 @@ static void on_looked(struct recording *r, const struct fetch *f)
 	uint64_t bytes = f->bytes;
 	char text[160];
 
-	if (f->rc == ERR_NOT_FOUND && now_mono_ns() < r->file_by_mono_ns) {
+	if (f->rc == ERR_NOT_FOUND && f->is_gone) {
+		r->has_file = false;
+		end(r, REASON_PROFILER_LOST, "the process ended while it recorded");
+	} else if (f->rc == ERR_NOT_FOUND && now_mono_ns() < r->file_by_mono_ns) {
 		loop_timer_in(conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
 	} else if (f->rc == ERR_NOT_FOUND && conf->n_steps) {
 		end(r, REASON_REFUSED_LATE,
@@ -270,7 +287,7 @@ static void judge(struct recording *r)
 			 " steps are later ones",
 			 conf->first_step, conf->n_steps);
 		end(r, REASON_REFUSED_LATE, text);
-	} else if (r->late_ns) {
+	} else if (r->late_ns && !conf->piece_ns) {
 		snprintf(text, sizeof(text), "it began %.1f s after T0: it was told late",
 			 (double)r->late_ns / 1e9);
 		end(r, REASON_WINDOW_CUT, text);
@@ -328,6 +345,7 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 	f->to = to;
 	f->bytes = bytes;
 	f->salt = r->conf->salt;
+	f->start_real_ns = r->start_real_ns;
 	r->fetch = f;
 	f->workers->live++;
 	if (to) { /* its worker removes the file, too */
@@ -339,9 +357,10 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 
 void recording_gather(struct recording *r)
 {
-	if (r->state == RECORDING_TOLD)
+	if (r->state == RECORDING_TOLD) {
+		loop_timer_cancel(r->conf->loop, &r->timer);
 		look(r);
-	else if (r->state == RECORDING_WAITING && r->was_busy)
+	} else if (r->state == RECORDING_WAITING && r->was_busy)
 		end(r, REASON_PROFILER_BUSY,
 		    "another recording runs in that process: end it or wait");
 	else if (r->state == RECORDING_WAITING)

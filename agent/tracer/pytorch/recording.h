@@ -48,6 +48,7 @@ struct recording_conf {
 	int64_t n_steps; /* record so many calls of optimizer.step(); 0 = the window */
 	int64_t first_step; /* the first of them, counted from 0; 0 = the next one */
 	int64_t step_multiple; /* or the next one after a multiple of this */
+	int64_t piece_ns; /* record no longer than this at once; 0 = the window */
 	uint64_t salt; /* of flows */
 	void (*ended)(void *arg); /* the state is RECORDING_ENDED now; the caller may free it */
 	void *arg;
@@ -55,6 +56,7 @@ struct recording_conf {
 
 struct recording {
 	struct recording *next; /* the owner's */
+	struct pieces *pieces; /* it is a piece of these; NULL = it is by itself */
 	enum recording_state state;
 	const struct recording_conf *conf;
 	struct trace_place place;
@@ -63,6 +65,7 @@ struct recording {
 	bool was_busy; /* it asked, and said that it cannot record */
 	int64_t late_ns; /* from T0 to the start that it was given */
 	int64_t told_real_ns;
+	int64_t told_from_real_ns, told_to_real_ns; /* the time that it was given */
 	int64_t file_by_mono_ns;
 	struct loop_timer timer;
 	struct fetch *fetch; /* on a worker */
@@ -71,7 +74,7 @@ struct recording {
 	const char *reason; /* proto/reasons.h; "" = complete */
 	char detail[160];
 	char *path; /* of the XSpace; NULL = none */
-	int64_t start_real_ns;
+	int64_t start_real_ns; /* given: that of an XSpace to append to; 0 = none */
 	int64_t from_real_ns, to_real_ns; /* of n_steps steps */
 	uint64_t unfinished;
 };

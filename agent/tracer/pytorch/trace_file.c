@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -69,21 +70,23 @@ static int copy(int from, int to, uint64_t bytes, struct err *e)
 static int write_xspace(const char *to, struct xs_builder *b, struct err *e)
 {
 	struct buf out = BUF_INIT;
-	int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = open(to, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
 	int rc;
 
 	xs_finish(b, &out);
 	rc = fd < 0 ? err_errno(e, "making %s", to) : file_write_all(fd, out.data, out.len, to, e);
+	if (fd >= 0 && rc && ftruncate(fd, end))
+		err_prefix(e, "and a part of it stays");
 	if (fd >= 0)
 		close(fd);
 	buf_release(&out);
 	return rc;
 }
 
-static int convert(int fd, size_t bytes, const char *to, uint64_t salt,
+static int convert(int fd, size_t bytes, const char *to, const struct kineto_conf *conf,
 		   struct kineto_counts *counts, struct err *e)
 {
-	struct kineto_conf conf = { .salt = salt, .max_memory = KINETO_MAX_MEMORY };
 	struct xs_builder *b;
 	void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	int rc;
@@ -91,7 +94,7 @@ static int convert(int fd, size_t bytes, const char *to, uint64_t salt,
 	if (data == MAP_FAILED)
 		return err_errno(e, "mapping the copy of PyTorch's trace");
 	b = xs_builder_new();
-	rc = kineto_read(data, bytes, &conf, b, counts, e);
+	rc = kineto_read(data, bytes, conf, b, counts, e);
 	munmap(data, bytes);
 	if (rc)
 		err_prefix(e, "PyTorch's trace");
@@ -102,29 +105,36 @@ static int convert(int fd, size_t bytes, const char *to, uint64_t salt,
 }
 
 int trace_file_convert(const struct trace_place *place, const char *to, uint64_t max_bytes,
-		       uint64_t salt, struct kineto_counts *counts, struct err *e)
+		       uint64_t salt, int64_t start_unix_ns, struct kineto_counts *counts,
+		       struct err *e)
 {
+	const struct kineto_conf conf = { .salt = salt,
+					  .max_memory = KINETO_MAX_MEMORY,
+					  .start_unix_ns = start_unix_ns };
 	struct stat st;
 	int from = open_trace(place, &st, e), fd, rc;
 	uint64_t bytes;
+	char *name;
 
 	if (from < 0)
 		return from;
 	bytes = (uint64_t)st.st_size;
-	fd = open(to, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	name = xasprintf("%s.copy", to);
+	fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		rc = err_errno(e, "making %s", to);
-	else if (unlink(to)) /* the copy has no name: it goes with its descriptor */
-		rc = err_errno(e, "removing %s", to);
+		rc = err_errno(e, "making %s", name);
+	else if (unlink(name)) /* the copy has no name: it goes with its descriptor */
+		rc = err_errno(e, "removing %s", name);
 	else if (!bytes || bytes > max_bytes || bytes > KINETO_MAX_BYTES)
 		rc = err_set(e, ERR_LIMIT, "PyTorch's trace has %" PRIu64 " bytes", bytes);
 	else
 		rc = copy(from, fd, bytes, e);
 	if (!rc)
-		rc = convert(fd, (size_t)bytes, to, salt, counts, e);
+		rc = convert(fd, (size_t)bytes, to, &conf, counts, e);
 	if (fd >= 0)
 		close(fd);
 	close(from);
+	free(name);
 	return rc;
 }
 

@@ -33,12 +33,13 @@ void trace_place_name(struct trace_place *place);
 MUST_CHECK int trace_file_look(const struct trace_place *place, uint64_t *bytes, struct err *e);
 
 /*
- * Writes its events to the new file `to` as an XSpace; times count from counts->start_unix_ns. With no
- * event nothing is written. ERR_LIMIT if it is larger than `max_bytes` or a limit of kineto.h.
+ * Appends its events to the file `to` as an XSpace: of several, one behind the other are one XSpace. Times count from
+ * `start_unix_ns`; 0 = from counts->start_unix_ns, which is the first event's. With no event nothing is written, nor on
+ * failure. ERR_LIMIT if it is larger than `max_bytes` or a limit of kineto.h.
  */
 MUST_CHECK int trace_file_convert(const struct trace_place *place, const char *to,
-				  uint64_t max_bytes, uint64_t salt, struct kineto_counts *counts,
-				  struct err *e);
+				  uint64_t max_bytes, uint64_t salt, int64_t start_unix_ns,
+				  struct kineto_counts *counts, struct err *e);
 
 /* Removes it if it is there, which is returned. If it is not awaited any more (`is_last`), also what an unfinished
  * recording leaves. Errors are ignored. */

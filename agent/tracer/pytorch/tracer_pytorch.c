@@ -11,6 +11,7 @@
 
 #include "agent/proc/foreign_file.h"
 #include "agent/tracer/pytorch/leftovers.h"
+#include "agent/tracer/pytorch/pieces.h"
 #include "agent/tracer/pytorch/processes.h"
 #include "agent/tracer/pytorch/recording.h"
 #include "agent/marks/marks.h"
@@ -51,6 +52,10 @@ static const struct setting settings[] = {
 	  "begin with this call, counted from 0; 0 = the next one" },
 	{ "step_multiple", SETTING_INT, 1, 1000000, 1,
 	  "begin after a multiple of this many calls, so that ranks begin together" },
+	{ "piece_s", SETTING_INT, 0, 3600, 0,
+	  "record in pieces of so many seconds, of processes that begin in the window, too; 0 = "
+	  "the window "
+	  "at once" },
 	{ 0 }
 };
 
@@ -73,6 +78,8 @@ struct pytorch_run {
 	struct tracer_run *run;
 	struct recording_conf conf;
 	struct recording *recordings;
+	struct pieces *pieces; /* by process, if it is recorded in pieces */
+	size_t n_pieces;
 	bool gathering;
 	bool steps_told; /* the agent knows of the steps that were recorded */
 	struct loop_timer
@@ -101,36 +108,44 @@ static void pytorch_run_free(struct pytorch_run *pr)
 		pr->recordings = r->next;
 		recording_free(r);
 	}
+	while (pr->pieces) {
+		struct pieces *p = pr->pieces;
+
+		pr->pieces = p->next;
+		pieces_free(p);
+	}
 	pr->run->arg = NULL;
 	free(pr);
 }
 
-static void add_part(struct tracer_run *run, struct recording *r)
+/* The path is the part's from now on. */
+static void add_part(struct tracer_run *run, const char *comm, int64_t pid, char **path,
+		     int64_t start_real_ns)
 {
 	struct tracer_part *part = tracer_run_add_part(run);
 
-	part->path = r->path;
-	r->path = NULL;
+	part->path = *path;
+	*path = NULL;
 	part->base = PART_REAL;
-	part->start_real_ns = r->start_real_ns;
-	part->pid = r->place.pid;
-	snprintf(part->label, sizeof(part->label), "%s %" PRId64, r->comm, r->place.pid);
+	part->start_real_ns = start_real_ns;
+	part->pid = pid;
+	snprintf(part->label, sizeof(part->label), "%s %" PRId64, comm, pid);
 }
 
 /* "python 4711: it asked too late ...; python 4712: ..." */
-static void add_detail(struct tracer_run *run, const struct recording *r)
+static void add_detail(struct tracer_run *run, const char *comm, int64_t pid, const char *text)
 {
 	size_t used = strlen(run->detail);
 
 	snprintf(run->detail + used, sizeof(run->detail) - used, "%s%s %" PRId64 ": %s",
-		 used ? "; " : "", r->comm, r->place.pid, r->detail);
+		 used ? "; " : "", comm, pid, text);
 }
 
 static void report_none(struct pytorch_run *pr)
 {
 	struct err e;
 
-	if (pr->recordings || !pr->run->is_named)
+	if (pr->recordings || pr->pieces || !pr->run->is_named)
 		return;
 	if (pytorch_processes_error(pr->t->processes, &e))
 		tracer_run_set_result(pr->run, RUN_FAILED, REASON_NO_FRAMEWORK, "%s", e.msg);
@@ -140,6 +155,26 @@ static void report_none(struct pytorch_run *pr)
 				      "KINETO_USE_DAEMON=1 in its environment");
 }
 
+/* No process is recorded as a whole. */
+static void finish_pieces(struct pytorch_run *pr, size_t *good, size_t *bad, const char **reason)
+{
+	struct tracer_run *run = pr->run;
+	int64_t to_real_ns = run->t0_real_ns + (run->t1_raw_ns - run->t0_raw_ns);
+	char text[320];
+
+	for (struct pieces *p = pr->pieces; p; p = p->next) {
+		const char *why = pieces_describe(p, to_real_ns, text, sizeof(text));
+
+		add_detail(run, p->comm, p->pid, text);
+		if (!**reason || !p->path)
+			*reason = why;
+		++*bad;
+		*good += p->path != NULL;
+		if (p->path)
+			add_part(run, p->comm, p->pid, &p->path, p->start_real_ns);
+	}
+}
+
 /* The run gets the first reason of a recording without data, else that of one with some. */
 static void pytorch_run_finish(struct pytorch_run *pr)
 {
@@ -147,16 +182,17 @@ static void pytorch_run_finish(struct pytorch_run *pr)
 	size_t good = 0, bad = 0;
 	const char *reason = "";
 
+	finish_pieces(pr, &good, &bad, &reason);
 	for (struct recording *r = pr->recordings; r; r = r->next) {
 		good += r->path != NULL;
 		bad += *r->reason != 0;
 		if (*r->reason) {
-			add_detail(run, r);
+			add_detail(run, r->comm, r->place.pid, r->detail);
 			if (!*reason || !r->path)
 				reason = r->reason;
 		}
 		if (r->path)
-			add_part(run, r);
+			add_part(run, r->comm, r->place.pid, &r->path, r->start_real_ns);
 	}
 	run->result = !bad ? RUN_OK : good ? RUN_DEGRADED : RUN_FAILED;
 	snprintf(run->reason, sizeof(run->reason), "%s", reason);
@@ -201,11 +237,30 @@ static void look_at_steps(struct pytorch_run *pr, size_t open, size_t good)
 		loop_timer_in(pr->t->loop, &pr->timer, patience_ns, tell_of_steps, pr);
 }
 
+/* The pieces that have ended go to their process's. */
+static void collect_pieces(struct pytorch_run *pr)
+{
+	struct recording **at = &pr->recordings;
+
+	while (*at) {
+		struct recording *r = *at;
+
+		if (!r->pieces || r->state != RECORDING_ENDED) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next;
+		pieces_take(r->pieces, r);
+		recording_free(r);
+	}
+}
+
 static void finish_if_ended(void *arg)
 {
 	struct pytorch_run *pr = arg;
 	size_t open = 0, good = 0;
 
+	collect_pieces(pr);
 	for (const struct recording *r = pr->recordings; r; r = r->next) {
 		open += r->state != RECORDING_ENDED;
 		good += r->path != NULL;
@@ -227,6 +282,54 @@ static void clean_up_after_others(const struct tracer_pytorch *t, const struct p
 	leftovers_add(t->leftovers, &place, now_mono_ns() + LONGEST_RECORDING_NS);
 }
 
+static struct pieces *pieces_of(struct pytorch_run *pr, const struct pytorch_process *process)
+{
+	struct pieces *p = pr->pieces;
+
+	while (p && p->pid != process->pid)
+		p = p->next;
+	if (p || pr->n_pieces == PIECES_PROCESSES_MAX)
+		return p;
+	p = pieces_new(process);
+	p->next = pr->pieces;
+	pr->pieces = p;
+	pr->n_pieces++;
+	return p;
+}
+
+static bool is_recording(const struct pytorch_run *pr, int64_t pid)
+{
+	const struct recording *r = pr->recordings;
+
+	while (r && r->place.pid != pid)
+		r = r->next;
+	return r != NULL;
+}
+
+/* True: the process is told of its next piece. */
+static bool tell_next_piece(struct pytorch_run *pr, const struct pytorch_process *process,
+			    struct buf *config)
+{
+	int64_t end_raw_ns = pr->run->t1_raw_ns - pr->conf.warm_up_s * NS_PER_S -
+			     RECORDING_REACTION_NS;
+	struct pieces *p;
+	struct recording *r;
+
+	if (pr->gathering || pr->is_past || now_raw_ns() >= end_raw_ns ||
+	    is_recording(pr, process->pid))
+		return false;
+	p = pieces_of(pr, process);
+	if (!p || !process->can_record)
+		return false;
+	r = recording_new(&pr->conf, process);
+	r->pieces = p;
+	r->start_real_ns = p->start_real_ns;
+	r->next = pr->recordings;
+	pr->recordings = r;
+	recording_tell(r, process, config);
+	return true;
+}
+
 /* Of several captures that want the process, the first gets it. */
 static void on_ask(void *arg, const struct pytorch_process *p, struct buf *config)
 {
@@ -235,6 +338,8 @@ static void on_ask(void *arg, const struct pytorch_process *p, struct buf *confi
 	if (p->requests == 1)
 		clean_up_after_others(t, p);
 	for (struct pytorch_run *pr = t->runs; pr; pr = pr->next) {
+		if (pr->conf.piece_ns && tell_next_piece(pr, p, config))
+			return;
 		for (struct recording *r = pr->recordings; r && !pr->steps_told; r = r->next) {
 			if (r->state == RECORDING_WAITING && r->place.pid == p->pid) {
 				recording_tell(r, p, config);
@@ -277,16 +382,19 @@ static int pytorch_arm(struct tracer *tracer, struct tracer_run *run, struct err
 		.n_steps = tracer_run_setting(run, &tracer_pytorch_ops, "steps"),
 		.first_step = tracer_run_setting(run, &tracer_pytorch_ops, "first_step"),
 		.step_multiple = tracer_run_setting(run, &tracer_pytorch_ops, "step_multiple"),
+		.piece_ns = tracer_run_setting(run, &tracer_pytorch_ops, "piece_s") * NS_PER_S,
 		.ended = finish_if_ended,
 		.arg = pr,
 	};
+	if (pr->conf.n_steps)
+		pr->conf.piece_ns = 0;
 	random_bytes(&pr->conf.salt, sizeof(pr->conf.salt));
 	run->arg = pr;
 	while (*at)
 		at = &(*at)->next;
 	*at = pr;
 	pr->is_past = run->t1_raw_ns <= now_raw_ns();
-	if (!pr->is_past)
+	if (!pr->is_past && !pr->conf.piece_ns)
 		add_recordings(pr);
 	return 0;
 }
@@ -304,8 +412,10 @@ static void pytorch_gather(struct tracer *tracer, struct tracer_run *run)
 		run->done(run);
 		return;
 	}
-	for (struct recording *r = pr->recordings; r; r = r->next)
+	for (struct recording *r = pr->recordings, *next; r; r = next) {
+		next = r->next; /* a piece is freed when it ends */
 		recording_gather(r);
+	}
 	pr->gathering = true;
 	finish_if_ended(pr);
 }
@@ -316,9 +426,11 @@ static void pytorch_give_up(struct tracer *tracer, struct tracer_run *run)
 
 	(void)tracer;
 	pr->gathering = false; /* one end for all of them, below */
-	for (struct recording *r = pr->recordings; r; r = r->next)
+	for (struct recording *r = pr->recordings, *next; r; r = next) {
+		next = r->next;
 		recording_give_up(r, REASON_PROFILER_TIMEOUT,
 				  "its trace had not come when the capture's time to gather ended");
+	}
 	pytorch_run_finish(pr);
 }
 
