@@ -12,6 +12,7 @@
 #include "agent/local/local_service.h"
 #include "agent/local/profiler_service.h"
 #include "agent/marks/marks.h"
+#include "agent/past_request.h"
 #include "agent/python/python.h"
 #include "agent/tracer/set.h"
 #include "base/log.h"
@@ -32,6 +33,7 @@ struct agent {
 	struct captures *captures;
 	struct profiler_service *profiler_service; /* NULL = none */
 	struct control *control;
+	struct past_requests *past_requests; /* NULL until the control link is there */
 	struct local_service *local_service; /* NULL = none */
 	struct rpc_tls link_tls; /* towards the aggregator */
 };
@@ -102,6 +104,14 @@ static int start_python(struct agent *a, struct err *e)
 	return 0;
 }
 
+static void request_past(void *arg, int64_t from_real_ns, int64_t to_real_ns, const char *run)
+{
+	struct agent *a = arg;
+
+	if (a->past_requests)
+		past_request(a->past_requests, from_real_ns, to_real_ns, run);
+}
+
 static int start_tracers(struct agent *a, struct err *e)
 {
 	const struct tracer_env env = {
@@ -113,6 +123,8 @@ static int start_tracers(struct agent *a, struct err *e)
 		.ring = ring_limits(a),
 		.host = a->conf->host,
 		.listen = a->conf->listen,
+		.request_past = request_past,
+		.request_arg = a,
 	};
 
 	int rc = tracer_set_open(&a->tracers, a->conf->drivers, a->conf->tracers,
@@ -195,6 +207,13 @@ static int start_control(struct agent *a, struct err *e)
 	return control_new(&a->control, &env, e);
 }
 
+static int start_past_requests(struct agent *a, struct err *e)
+{
+	(void)e;
+	a->past_requests = past_requests_new(a->loop, a->clock, a->control);
+	return 0;
+}
+
 static int start_local_service(struct agent *a, struct err *e)
 {
 	const struct local_env env = {
@@ -226,6 +245,14 @@ DEFINE_STOP(python, python_free)
 DEFINE_STOP(captures, captures_free)
 DEFINE_STOP(profiler_service, profiler_service_free)
 DEFINE_STOP(control, control_free)
+
+/* The link, which goes next, answers what is still asked; drivers that go later request nothing more. */
+static void stop_past_requests(struct agent *a)
+{
+	past_requests_free(a->past_requests);
+	a->past_requests = NULL;
+}
+
 DEFINE_STOP(local_service, local_service_free)
 
 static const struct part {
@@ -243,6 +270,7 @@ static const struct part {
 	{ "captures", start_captures, stop_captures },
 	{ "profiler-service", start_profiler_service, stop_profiler_service },
 	{ "control", start_control, stop_control },
+	{ "past-requests", start_past_requests, stop_past_requests },
 	{ "local-service", start_local_service, stop_local_service },
 };
 

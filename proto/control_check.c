@@ -368,7 +368,7 @@ static int check_result(const Tutti__V1__HostResult *m, struct err *e)
 
 static int check_ask(const Tutti__V1__Ask *m, struct err *e)
 {
-	static const char *const words[] = { "start", "stop", NULL };
+	static const char *const words[] = { "start", "stop", "snapshot", NULL };
 	int rc = check_word("verb", m->verb, words, e);
 
 	if (!rc)
@@ -377,6 +377,8 @@ static int check_ask(const Tutti__V1__Ask *m, struct err *e)
 		rc = check_text("hosts", m->hosts, LIMIT_LOCAL_BYTES, e);
 	if (!rc)
 		rc = check_range("duration_ns", m->duration_ns, 0, LIMIT_DURATION_NS, e);
+	if (!rc)
+		rc = check_range("ending_at_ns", m->ending_at_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
 		rc = check_text("token", m->token, SECRET_MOST_BYTES, e);
 	return rc ? rc : check_run(m->run, e);

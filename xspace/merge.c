@@ -237,7 +237,7 @@ static void make_splices(const struct merge_plane *p, const struct plan_plane *p
 	}
 	if (strcmp(p->new_name, p->name))
 		splice_name(s, plane, p->new_name);
-	if (p->pid && !p->has_process_id)
+	if (p->pid > 0 && !p->has_process_id)
 		splice_process_id(s, plane, p);
 }
 

@@ -73,7 +73,7 @@ static char *make_unique(struct naming *n, char *wanted, int64_t pid)
 	struct name *other = name_add(n, wanted);
 	char *text = wanted;
 
-	if (other && pid) {
+	if (other && pid > 0) {
 		text = xasprintf("%s [%lld]", wanted, (long long)pid);
 		free(wanted);
 		other = name_add(n, text);
@@ -219,8 +219,10 @@ static char *new_name_of(struct naming *n, const struct merge_plane *p)
 {
 	if (strcmp(p->name, HOST_PLANE))
 		return device_name(n, p);
-	if (p->pid)
+	if (p->pid > 0)
 		return xasprintf(HOST_PLANE " [%lld]", (long long)p->pid);
+	if (p->pid)
+		return xstrdup(HOST_PLANE " [?]");
 	return xstrdup(HOST_PLANE " samples");
 }
 

@@ -9,7 +9,7 @@
 
 struct merge_plane {
 	size_t input;
-	int64_t pid; /* 0 = Tutti's own */
+	int64_t pid; /* 0 = Tutti's own, XS_PID_UNKNOWN */
 
 	char *name; /* in the input; owned */
 	int64_t id;

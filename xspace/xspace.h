@@ -218,11 +218,13 @@ MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *con
 
 /* ---- merge ---- */
 
+#define XS_PID_UNKNOWN (-1)
+
 /* One process's XSpace of a host. */
 struct xs_input {
 	struct xs_source source;
 	struct xs_rebase rebase;
-	int64_t pid; /* of the process that it is from; 0 = Tutti's own planes */
+	int64_t pid; /* of the process that it is from, or XS_PID_UNKNOWN; 0 = Tutti's own planes */
 	const char *label; /* prefix of its warnings and errors: "jax 4711" */
 };
 
@@ -255,7 +257,8 @@ struct xs_host {
 /*
  * Merges the inputs into one XSpace by XProf's rules (reference: docs/format.md):
  *   - exactly one plane has the name "/host:CPU": that of the first input with one, processes (pid != 0)
- *     before Tutti's own; the others become "/host:CPU [<pid>]", Tutti's own "/host:CPU samples";
+ *     before Tutti's own; the others become "/host:CPU [<pid>]", those of an unknown process "/host:CPU [?]",
+ *     Tutti's own "/host:CPU samples";
  *   - other equal names are made distinct with " [<pid>]", and with " #2" where that is not enough;
  *   - /device:GPU:<n> and TPU planes whose number is taken get the next free one, the same for all
  *     planes of that device in that input; ids of device planes are unique and, while such ids are free,

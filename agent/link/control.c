@@ -405,6 +405,7 @@ void control_ask(struct control *c, const struct control_question *q, answer_fn 
 	ask.session = (char *)q->session;
 	ask.hosts = (char *)q->hosts;
 	ask.duration_ns = q->duration_ns;
+	ask.ending_at_ns = q->ending_at_ns;
 	ask.run = (char *)q->run;
 	ask.token = (char *)q->token;
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_ASK;

@@ -32,10 +32,11 @@ bool control_is_connected(const struct control *c);
 
 /* Ask of control.proto; all borrowed for the call. */
 struct control_question {
-	const char *verb; /* "start", "stop" */
+	const char *verb; /* "start", "stop", "snapshot" */
 	const char *session; /* for stop; else "" */
 	const char *hosts; /* selector, "" = this host */
 	int64_t duration_ns;
+	int64_t ending_at_ns; /* for snapshot: session clock */
 	const char *run;
 	const char *token; /* the aggregator's, "" = none */
 };

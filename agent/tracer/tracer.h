@@ -45,6 +45,10 @@ struct tracer_env {
 	struct ring_limits ring; /* of each tracer's ring */
 	const char *host; /* this host's name in sessions */
 	const char *listen; /* address of the agent's own ProfilerService; NULL or "" = none */
+
+	/* Requests a session of this host with a window that is over, [from, to) on its wall clock. NULL = it cannot. */
+	void (*request_past)(void *arg, int64_t from_real_ns, int64_t to_real_ns, const char *run);
+	void *request_arg;
 	const void *conf; /* the driver's struct, filled by ops->conf; NULL if it has none */
 };
 
@@ -81,7 +85,7 @@ struct tracer_part {
 	char *path;
 	enum part_base base;
 	int64_t start_real_ns;
-	int64_t pid; /* of the traced process; 0 = the agent's own planes */
+	int64_t pid; /* of the traced process, or XS_PID_UNKNOWN; 0 = the agent's own planes */
 	char label[64]; /* "jax 4711"; goes before its warnings */
 };
 

@@ -509,6 +509,29 @@ static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture *
 	return rc;
 }
 
+/* A host's agent has a profile that a program made of it: a session of that time, of this host alone. */
+static int ask_snapshot(struct link *l, const Tutti__V1__Ask *ask, struct capture **c,
+			struct err *e)
+{
+	char *origin = xasprintf("watch %s", l->host->name);
+	struct capture_request req = {
+		.hosts = l->host->name,
+		.run = ask->run,
+		.duration_ns = ask->duration_ns,
+		.snapshot = true,
+		.ending_at_ns = ask->ending_at_ns,
+		.origin = origin,
+	};
+	int rc = 0;
+
+	if (!ask->ending_at_ns || !ask->duration_ns)
+		rc = err_set(e, ERR_INVALID, "a snapshot needs its end and its length");
+	if (!rc)
+		rc = capture_begin(l->control->env.captures, &req, c, e);
+	free(origin);
+	return rc;
+}
+
 /* A host's processes stop what one of them requested. What others requested needs what callers over HTTP need; where
  * that is nothing, the host must take part. */
 static int check_ask_stop(const struct link *l, const Tutti__V1__Ask *ask, struct capture *c,
@@ -588,6 +611,8 @@ static void handle_ask(struct link *l, const agent_message *m)
 		rc = ask_start(l, ask, &c, &e);
 	else if (!strcmp(ask->verb, "stop"))
 		rc = ask_stop(l, ask, &c, &e);
+	else if (!strcmp(ask->verb, "snapshot"))
+		rc = ask_snapshot(l, ask, &c, &e);
 	else
 		rc = err_set(&e, ERR_UNSUPPORTED, "unknown verb '%s'", ask->verb);
 	if (!rc) {

@@ -28,8 +28,10 @@ def start(c):
     for host, offset in HOSTS.items():
         port_file = c.dir / f"{host}.port"
         wait_until("the JAX job", port_file.exists, 120)
-        c.agent(host, f"--test-clock-offset={offset}", f"--profiler=127.0.0.1:{port_file.read_text().strip()}")
+        c.agent(host, f"--test-clock-offset={offset}", f"--profiler=127.0.0.1:{port_file.read_text().strip()}",
+                f"--watch={c.dir}/traces-{host}")
     c.wait_hosts(2)
+    c.start("jax-own", [sys.executable, JOB, "--seconds", "1", "--trace", c.dir / "traces-host-b"])
 
 
 def capture(c, *flags):
@@ -109,6 +111,22 @@ def check_snapshots(c):
     _, doc = c.tutti("capture", "--hosts", "host-a", "--duration", "300ms", "--json", check=0)
 
 
+def check_watched(c):
+    """A job that traced itself while others were captured: a session of its time, JAX's planes and the host's."""
+    runs = c.dir / "traces-host-b/plugins/profile"
+
+    def found():
+        return [s for s in c.get("/api/v1/sessions")["sessions"] if s["run"] and (runs / s["run"]).is_dir()]
+    doc = c.get(f"/api/v1/sessions/{wait_until('the session of its own trace', found, 60)[0]['session']}")
+    assert doc["origin"] == "watch host-b" and doc["failed"] == 0, doc
+    [host] = doc["hosts"]
+    space = xspace.load(pathlib.Path(doc["path"]) / host["file"])
+    events = [e for e in xspace.events(xspace.plane(space, "/host:CPU")) if is_jax(e[0])]
+    first, last = min(e[1] for e in events) / 1e9, max(e[1] + e[2] for e in events) / 1e9
+    assert 0 <= first < 500 and 900 < last <= doc["duration_ns"] / 1e6, (first, last, doc["duration_ns"])
+    assert "/host:CPU metrics" in [p.name for p in space.planes], [p.name for p in space.planes]
+
+
 def check_jobs_are_listed(c):
     """By an agent that discovers them, on the same machine."""
     c.agent("host-c", discover=True)
@@ -135,6 +153,7 @@ def test_two_jobs():
         check_one_clock(c)
         check_options_arrive(c)
         check_snapshots(c)
+        check_watched(c)
         check_jobs_are_listed(c)
 
 

@@ -68,6 +68,7 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# 90 s of waiting, which only virtual tim
 endif()
 fuzz_test(profiler_reply USES tracer_profiler)
 unit_test(agent/tracer/pytorch/processes_test USES tracer_pytorch)
+unit_test(agent/tracer/watch/folder_test PURE USES tracer_watch)
 fuzz_test(dynolog USES tracer_pytorch)
 fuzz_test(annotations USES tracer_annotations)
 fuzz_test(nvtx SRC ${CMAKE_SOURCE_DIR}/inject/nvtx.c USES base)
