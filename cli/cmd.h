@@ -8,6 +8,7 @@
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/conf.h"
@@ -20,12 +21,19 @@ enum exit_code {
 	EXIT_USAGE = 2, /* wrong request: nothing was started */
 	EXIT_PARTIAL = 3, /* a session was stored, some hosts are missing or incomplete */
 	EXIT_NO_HOST = 4, /* no host answered: no session was stored */
+
+	/* Of `inspect`, whose other codes are its command's, as of env and timeout. */
+	EXIT_INSPECT = 125, /* inspect failed before the command began */
+	EXIT_CANNOT_RUN = 126, /* the command is no program, or may not be run */
+	EXIT_NO_COMMAND = 127, /* there is no such command */
+	EXIT_SIGNAL = 128, /* and the number of the signal that ended the command */
 };
 
 struct cmd {
 	const char *name;
 	const char *args; /* usage of the arguments after the flags, or NULL */
 	int min_args, max_args;
+	bool runs_command; /* the arguments are another program's: they stand behind a "--" */
 	const char *summary; /* one line */
 	const struct conf_field *fields;
 	size_t conf_size;
@@ -38,5 +46,6 @@ extern const struct cmd cmd_capture, cmd_snapshot, cmd_hosts, cmd_sessions, cmd_
 	cmd_export, cmd_import, cmd_clock;
 extern const struct cmd cmd_stop, cmd_cancel, cmd_retry;
 extern const struct cmd cmd_mark, cmd_start, cmd_status;
+extern const struct cmd cmd_inspect;
 
 #endif

@@ -8,9 +8,9 @@
 #include "cli/cmd.h"
 
 static const struct cmd *const commands[] = {
-	&cmd_capture, &cmd_snapshot, &cmd_stop,	    &cmd_cancel, &cmd_retry,
-	&cmd_hosts,   &cmd_clock,    &cmd_sessions, &cmd_show,	 &cmd_delete,
-	&cmd_export,  &cmd_import,   &cmd_mark,	    &cmd_start,	 &cmd_status,
+	&cmd_capture, &cmd_snapshot, &cmd_stop,	  &cmd_cancel,	&cmd_retry,  &cmd_hosts,
+	&cmd_clock,   &cmd_sessions, &cmd_show,	  &cmd_delete,	&cmd_export, &cmd_import,
+	&cmd_mark,    &cmd_start,    &cmd_status, &cmd_inspect,
 };
 
 static void usage(FILE *out)
@@ -21,7 +21,8 @@ static void usage(FILE *out)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\nSee also tutti COMMAND --help. With --json, one JSON document goes to stdout.\n"
-	      "Exit codes: 0 all hosts complete, 3 some, 4 none, 2 wrong usage, 1 anything else.\n",
+	      "Exit codes: 0 all hosts complete, 3 some, 4 none, 2 wrong usage, 1 anything else;\n"
+	      "of inspect those of its command, 125 to 127 where there is none.\n",
 	      out);
 }
 
@@ -45,6 +46,16 @@ static int check_args(const struct cmd *cmd, int argc, struct err *e)
 	return 0;
 }
 
+/* Where the arguments end that may be flags: at a "--". */
+static int find_flags_end(int argc, char **argv)
+{
+	int i = 0;
+
+	while (i < argc && strcmp(argv[i], "--") != 0)
+		i++;
+	return i;
+}
+
 /* -o is the only short flag, because it is common. */
 static void expand_short_flags(int argc, char **argv)
 {
@@ -63,11 +74,16 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 		.prog = prog, .args = cmd->args, .summary = cmd->summary, .fields = cmd->fields
 	};
 	void *conf = xcalloc(1, cmd->conf_size);
+	int flags_end = find_flags_end(argc, argv);
+	bool has_command = flags_end < argc;
 	enum conf_action action;
 	int rc;
 
-	expand_short_flags(argc, argv);
+	expand_short_flags(flags_end, argv);
 	rc = conf_load(conf, &table, &argc, argv, &action, e);
+	if (!rc && action == CONF_RUN && cmd->runs_command && argc && !has_command)
+		rc = err_set(e, ERR_INVALID, "put -- before the command: tutti %s %s", cmd->name,
+			     cmd->args);
 	if (!rc && action == CONF_HELP)
 		conf_help(&table, stdout);
 	else if (!rc && action == CONF_PRINT)

@@ -124,7 +124,7 @@ static void print_causality(const json_t *causality, FILE *out)
 		fprintf(out, "warning: and %lld more\n", more);
 }
 
-static void result_print(const json_t *doc, FILE *out)
+void result_print(const json_t *doc, FILE *out)
 {
 	const json_t *host;
 	const json_t *text;
