@@ -136,12 +136,20 @@ static void drop_oldest_ended(struct captures *cs)
 
 /* ---- the end ---- */
 
-static size_t count_hosts(const struct capture *c, enum host_state state)
-{
-	size_t n = 0;
+/* One pass: 10,000 hosts are more than a processor's cache has. */
+struct ends {
+	size_t complete, partial, failed;
+};
 
-	for (size_t i = 0; i < c->n_hosts; i++)
-		n += c->hosts[i].state == state;
+static struct ends count_ends(const struct capture *c)
+{
+	struct ends n = { 0 };
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		n.complete += c->hosts[i].state == HOST_COMPLETE;
+		n.partial += c->hosts[i].state == HOST_PARTIAL;
+		n.failed += c->hosts[i].state == HOST_FAILED;
+	}
 	return n;
 }
 
@@ -159,37 +167,36 @@ static void send_release(struct capture *c)
 	capture_send(c, &message, is_to_be_released);
 }
 
-static void log_end(const struct capture *c)
+static void log_end(const struct capture *c, const struct ends *n)
 {
-	size_t failed = count_hosts(c, HOST_FAILED);
-
 	if (c->state == CAP_COMMITTED)
 		log_info("AGG-COMMITTED",
 			 "session=%s run=\"%s\" complete=%zu partial=%zu failed=%zu", c->session,
-			 c->run, count_hosts(c, HOST_COMPLETE), count_hosts(c, HOST_PARTIAL),
-			 failed);
+			 c->run, n->complete, n->partial, n->failed);
 	else
 		log_warn("AGG-FAILED", "session=%s run=\"%s\" failed=%zu reason=\"%s\"", c->session,
-			 c->run, failed, c->error.msg);
+			 c->run, n->failed, c->error.msg);
 }
 
 void capture_end(struct capture *c, enum capture_event event)
 {
 	struct captures *cs = c->captures;
+	struct ends n;
 
 	capture_queue_leave(c);
 	loop_timer_cancel(cs->env.loop, &c->timer);
 	if (!capture_on(c, event))
 		return;
+	n = count_ends(c);
 	c->store_error.code = 0;
 	cs->n_active--;
 	cs->n_ended++;
 	TAILQ_REMOVE(&cs->all, c, entry);
 	TAILQ_INSERT_HEAD(&cs->all, c, entry);
-	cs->stats.hosts_failed += count_hosts(c, HOST_FAILED);
+	cs->stats.hosts_failed += n.failed;
 	cs->stats.committed += c->state == CAP_COMMITTED;
 	cs->stats.failed += capture_has_failed(c);
-	log_end(c);
+	log_end(c, &n);
 	/* The agents of a lost capture are the other aggregator's. */
 	if (c->state != CAP_LOST)
 		send_release(c);
@@ -201,13 +208,13 @@ void capture_end(struct capture *c, enum capture_event event)
 		drop_oldest_ended(cs);
 }
 
-static size_t count_stored(const struct capture *c)
+static bool has_any_file(const struct capture *c)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->n_hosts; i++)
-		n += c->hosts[i].stored;
-	return n;
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->hosts[i].stored)
+			return true;
+	}
+	return false;
 }
 
 /* All its hosts have ended. It is committed if any of them has a file. */
@@ -215,7 +222,7 @@ static void finish(struct capture *c)
 {
 	if (c->cancelled)
 		err_set(&c->error, ERR_CANCELLED, "cancelled");
-	else if (!c->error.code && !count_stored(c))
+	else if (!c->error.code && !has_any_file(c))
 		err_set(&c->error, ERR_NOT_FOUND, "no host delivered a file");
 	if (c->state == CAP_ASKING) {
 		capture_end(c, EVENT_HOSTS_ENDED);

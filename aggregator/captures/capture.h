@@ -176,6 +176,7 @@ struct capture {
 	struct captures *captures;
 	struct capture *original; /* of a copy (text.c) */
 	bool shared; /* of a copy: for a caller who shares the capture */
+	size_t noted; /* of a copy: 1 + the host whose file has the notes; 0 = none */
 	unsigned int n_copies; /* that borrow this capture's strings */
 	bool free_pending; /* to be freed together with the last copy */
 	TAILQ_ENTRY(capture) entry;

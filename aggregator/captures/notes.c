@@ -77,6 +77,8 @@ int capture_store_notes(struct store *s, struct capture *copy, struct err *e)
 
 	int rc = h ? append(s, h, texts, n, e) : 0;
 
+	if (h)
+		copy->noted = (size_t)(h - copy->hosts) + 1;
 	while (n)
 		free(texts[--n]);
 	return rc;

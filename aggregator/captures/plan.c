@@ -235,8 +235,9 @@ static void on_ended(void *arg, const json_t *record, const void *made_of)
 
 	json_array_clear(c->warnings); /* the causality check may have added one */
 	json_array_extend(c->warnings, json_object_get(document, "warnings"));
-	for (size_t i = 0; i < c->n_hosts; i++) /* notes may have made a file longer */
-		c->hosts[i].bytes = c->hosts[i].bytes_done = copy->hosts[i].bytes;
+	if (copy->noted) /* notes have made a file longer */
+		c->hosts[copy->noted - 1].bytes = c->hosts[copy->noted - 1].bytes_done =
+			copy->hosts[copy->noted - 1].bytes;
 	close_ledger(c);
 	if (c->cancelled)
 		send_cancel(c);

@@ -227,7 +227,7 @@ void capture_retry_finish(struct capture *c)
 	size_t n = 0;
 	char start[25];
 
-	for (size_t i = 0; i < c->n_hosts; i++) {
+	for (size_t i = 0; i < c->n_hosts && capture_is_retry(c); i++) {
 		const struct capture_host *h = &c->hosts[i];
 
 		if (h->old_result || !capture_host_has_own_window(h) || ++n > WARNINGS_MAX)
