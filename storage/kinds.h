@@ -10,6 +10,7 @@
 
 extern const struct store_ops store_file_ops;
 extern const struct store_ops store_mem_ops;
+extern const struct store_ops store_s3_ops;
 extern const struct store_ops store_fault_ops;
 
 /* Whether this is a valid part of a key, between two '/'. */

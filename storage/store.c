@@ -13,6 +13,7 @@
 static const struct store_ops *const kinds[] = {
 	&store_file_ops,
 	&store_mem_ops,
+	&store_s3_ops,
 	&store_fault_ops,
 };
 

@@ -47,7 +47,7 @@ struct store;
 struct store_stat {
 	uint64_t size;
 	int64_t modified_ns; /* Unix time */
-	char tag[STORE_TAG_MAX + 1]; /* opaque; another one after every put of the key */
+	char tag[STORE_TAG_MAX + 1]; /* opaque; another one after a put of other bytes */
 };
 
 #define STORE_ABSENT 1u /* fail with ERR_EXISTS if the key is there */
@@ -99,7 +99,7 @@ struct store_list {
 };
 
 struct store_ops {
-	const char *scheme; /* "file", "mem" */
+	const char *scheme; /* "file", "mem", "s3" */
 
 	/* Opens `rest` of "scheme://rest"; `*out` is a struct whose first member is the store. */
 	int (*open)(struct store **out, const char *rest, struct err *e);
@@ -142,8 +142,8 @@ struct store {
 
 /*
  * "file:///var/lib/tutti" (an absolute directory, made if missing; leftovers of crashed puts are
- * removed), "mem://name" (a new, empty store; the name is a label), "fault://..." (for tests:
- * storage/store_fault.h). The caller frees it with store_free(). ERR_UNSUPPORTED names the schemes.
+ * removed), "mem://name" (a new, empty store; the name is a label), "s3://bucket/prefix?endpoint=..."
+ * (docs/storage.md; asks no server yet), "fault://..." (for tests: storage/store_fault.h). The caller frees it with store_free(). ERR_UNSUPPORTED names the schemes.
  */
 MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
 void store_free(struct store *s); /* NULL is fine */

@@ -10,6 +10,14 @@ store_test(store_file)
 store_test(store_mem)
 store_test(store_fault)
 
+# Against a strict server of our own.
+add_executable(conform_store_s3 conform/store_s3_test.c conform/store_conform.c)
+target_link_libraries(conform_store_s3 PRIVATE tutti_flags test_lib storage base)
+add_test(NAME conform/store_s3
+	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/conform/store_s3.py $<TARGET_FILE:conform_store_s3>)
+set_tests_properties(conform/store_s3 PROPERTIES LABELS unit COST 20)
+fuzz_test(s3_answer USES storage)
+
 # tracer_test(name PROGRAM [arguments...])
 set(tracer_suite conform/tracer_conform.c ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)
 function(tracer_test name program)
