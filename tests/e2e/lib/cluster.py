@@ -95,11 +95,11 @@ class Cluster:
         self.processes[name] = p
         return p
 
-    def aggregator(self, *flags):
+    def aggregator(self, *flags, env=None):
         p = self.start("aggregator", [
             BIN / "tutti-aggregator", "--store", f"file://{self.store}", "--http", f"127.0.0.1:{self.http}",
             "--grpc", f"127.0.0.1:{self.grpc}", "--probe", f"127.0.0.1:{self.probe}",
-            "--spool", self.dir / "agg-spool", "--grace", f"{30 * SLOW:g}s", *flags])
+            "--spool", self.dir / "agg-spool", "--grace", f"{30 * SLOW:g}s", *flags], env)
         wait_until("the aggregator to be ready", lambda: self.is_ready(p))
         return p
 
@@ -226,9 +226,9 @@ class Cluster:
             reach(t) for h in self.hosts().values() for t in h["tracers"]
             if t["name"] in ("cpu", "metrics", "marks") and t["state"] != "off"), 30 + seconds)
 
-    def tutti(self, *args, check=None, timeout=120):
+    def tutti(self, *args, check=None, timeout=120, env=None):
         """Runs the command line; returns (exit code, JSON document or text)."""
-        env = {**os.environ, "TUTTI_SERVER": self.url}
+        env = {**os.environ, "TUTTI_SERVER": self.url, **(env or {})}
         p = subprocess.run([BIN / "tutti", *map(str, args)], env=env, capture_output=True, text=True,
                            timeout=timeout * SLOW)
         with open(self.dir / "tutti.log", "a") as log:

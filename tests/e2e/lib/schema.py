@@ -51,6 +51,7 @@ PRINTED = {
     "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted"],
     "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
     "cancel": ["capture"], "start": ["session"], "import": ["imported"], "stop": ["session", "capture"], "status": ["agent-status"],
+    "store": ["store-check"],
 }
 
 

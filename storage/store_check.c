@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "storage/store_check.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hex.h"
+#include "base/mem.h"
+#include "base/random.h"
+
+#define RACERS	  16
+#define KEY_BYTES 64
+
+static const char first[] = "0123456789", second[] = "another text";
+
+struct check {
+	struct store *store;
+	int64_t deadline_mono_ns;
+	void (*found)(void *arg, const struct store_finding *finding);
+	void *arg;
+	char prefix[KEY_BYTES]; /* "tutti/check/1f0e.../" */
+	char key[KEY_BYTES + 8];
+	bool all_ok;
+};
+
+/* Reports one thing; `bad` says what it means that it is not ok. Returns `ok`. */
+static bool report(struct check *c, const char *name, bool ok, const char *good, const char *bad,
+		   const struct err *e)
+{
+	struct store_finding f = { .name = name, .ok = ok };
+
+	if (ok)
+		snprintf(f.text, sizeof(f.text), "%s", good);
+	else if (e && *e->msg)
+		snprintf(f.text, sizeof(f.text), "%s: %s", bad, e->msg);
+	else
+		snprintf(f.text, sizeof(f.text), "%s", bad);
+	c->all_ok &= ok;
+	c->found(c->arg, &f);
+	return ok;
+}
+
+static bool check_put(struct check *c)
+{
+	struct err e = { 0 };
+	int rc = store_put_bytes(c->store, c->key, first, strlen(first), STORE_ABSENT,
+				 c->deadline_mono_ns, &e);
+
+	return report(c, "put", !rc, "an object was put",
+		      "no object can be put: nothing can be stored", &e);
+}
+
+static bool check_create_only(struct check *c)
+{
+	struct err e = { 0 };
+	int rc = store_put_bytes(c->store, c->key, second, strlen(second), STORE_ABSENT,
+				 c->deadline_mono_ns, &e);
+	bool ignored = !rc;
+
+	if (ignored)
+		e.msg[0] = '\0';
+	return report(
+		c, "create-only", rc == ERR_EXISTS, "a second put of the same key was refused",
+		ignored ? "a second put of the same key was not refused: use one aggregator only, "
+			  "two could store the same session"
+			: "a second put of the same key failed in another way than it should",
+		&e);
+}
+
+static int add_bytes(void *arg, const void *data, size_t len, struct err *e)
+{
+	(void)e;
+	buf_add(arg, data, len);
+	return 0;
+}
+
+static bool check_get(struct check *c)
+{
+	struct buf all = BUF_INIT, part = BUF_INIT;
+	struct store_get get = { .key = c->key,
+				 .len = UINT64_MAX,
+				 .sink = add_bytes,
+				 .arg = &all,
+				 .deadline_mono_ns = c->deadline_mono_ns };
+	struct err e = { 0 };
+	bool ok = !store_get(c->store, &get, NULL, &e) && !strcmp(buf_str(&all), first);
+
+	report(c, "get", ok, "the object has the bytes that were put",
+	       "the object does not have the bytes that were put: no session can be read", &e);
+	get.offset = 3;
+	get.len = 4;
+	get.arg = &part;
+	e = (struct err){ 0 };
+	ok = !store_get(c->store, &get, NULL, &e) && !strcmp(buf_str(&part), "3456");
+	report(c, "range", ok, "a part of the object was read alone",
+	       "a part of the object cannot be read alone: an interrupted read cannot go on", &e);
+	buf_release(&all);
+	buf_release(&part);
+	return ok;
+}
+
+static bool count_key(void *arg, const char *key, const struct store_stat *st)
+{
+	(void)key;
+	*(uint64_t *)arg += st->size;
+	return true;
+}
+
+static void check_list(struct check *c)
+{
+	uint64_t bytes = 0;
+	struct err e = { 0 };
+	int rc = store_list(c->store,
+			    &(struct store_list){ .prefix = c->prefix,
+						  .each = count_key,
+						  .arg = &bytes,
+						  .deadline_mono_ns = c->deadline_mono_ns },
+			    &e);
+
+	report(c, "list", !rc && bytes == strlen(first), "the object is listed with its size",
+	       "the object is not listed: sessions cannot be found", &e);
+}
+
+static void check_replace(struct check *c)
+{
+	struct buf now = BUF_INIT;
+	struct err e = { 0 };
+	int rc = store_put_bytes(c->store, c->key, second, strlen(second), 0, c->deadline_mono_ns,
+				 &e);
+
+	if (!rc)
+		rc = store_get_bytes(c->store, c->key, 100, c->deadline_mono_ns, &now, &e);
+	report(c, "replace", !rc && !strcmp(buf_str(&now), second), "a put replaced the object",
+	       "a put does not replace the object: captures under way cannot be kept on record",
+	       &e);
+	buf_release(&now);
+}
+
+struct racer {
+	struct check *check;
+	int rc;
+	struct err e;
+};
+
+static void *race(void *arg)
+{
+	struct racer *r = arg;
+	char key[KEY_BYTES + 8];
+
+	snprintf(key, sizeof(key), "%srace", r->check->prefix);
+	r->rc = store_put_bytes(r->check->store, key, first, strlen(first), STORE_ABSENT,
+				r->check->deadline_mono_ns, &r->e);
+	return NULL;
+}
+
+static void check_race(struct check *c)
+{
+	struct racer racers[RACERS] = { 0 };
+	pthread_t threads[RACERS];
+	int n = 0, winners = 0, losers = 0;
+	char text[120];
+
+	for (; n < RACERS; n++) {
+		racers[n].check = c;
+		if (pthread_create(&threads[n], NULL, race, &racers[n]))
+			break;
+	}
+	for (int i = 0; i < n; i++) {
+		pthread_join(threads[i], NULL);
+		winners += racers[i].rc == 0;
+		losers += racers[i].rc == ERR_EXISTS;
+	}
+	snprintf(text, sizeof(text),
+		 "of %d puts of one new key at once, %d succeeded and %d were refused", n, winners,
+		 losers);
+	report(c, "race", winners == 1 && losers == n - 1, text,
+	       winners > 1
+		       ? "several puts of one new key at once succeeded: use one aggregator only"
+		       : text,
+	       NULL);
+}
+
+static bool remove_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct check *c = arg;
+
+	(void)st;
+	return !store_remove(c->store, key, c->deadline_mono_ns, NULL);
+}
+
+static void check_remove(struct check *c)
+{
+	struct store_list list = { .prefix = c->prefix,
+				   .each = remove_key,
+				   .arg = c,
+				   .deadline_mono_ns = c->deadline_mono_ns };
+	uint64_t bytes = 0;
+	struct err e = { 0 };
+	int rc = store_remove(c->store, c->key, c->deadline_mono_ns, &e);
+	bool gone;
+
+	if (!rc)
+		rc = store_list(c->store, &list, &e);
+	list.each = count_key;
+	list.arg = &bytes;
+	if (!rc)
+		rc = store_list(c->store, &list, &e);
+	gone = !rc && !bytes;
+	if (gone)
+		gone = store_stat(c->store, c->key, c->deadline_mono_ns, NULL, &e) == ERR_NOT_FOUND;
+	report(c, "remove", gone, "the objects were removed",
+	       "the objects cannot be removed, or are still seen: sessions cannot be deleted", &e);
+}
+
+bool store_check(struct store *s, int64_t deadline_mono_ns,
+		 void (*found)(void *arg, const struct store_finding *finding), void *arg)
+{
+	struct check c = { .store = s,
+			   .deadline_mono_ns = deadline_mono_ns,
+			   .found = found,
+			   .arg = arg,
+			   .all_ok = true };
+	uint8_t random[8];
+	char name[17];
+
+	random_bytes(random, sizeof(random));
+	hex_text(name, random, sizeof(random));
+	snprintf(c.prefix, sizeof(c.prefix), "tutti/check/%s/", name);
+	snprintf(c.key, sizeof(c.key), "%sprobe", c.prefix);
+	if (!check_put(&c))
+		return false;
+	if (check_create_only(&c) && check_get(&c)) {
+		check_list(&c);
+		check_replace(&c);
+		check_race(&c);
+	}
+	check_remove(&c);
+	return c.all_ok;
+}
