@@ -8,6 +8,7 @@
 #define TRACERS(ROW) \
 	ROW(profiler) /* what JAX, TensorFlow and PyTorch/XLA record about themselves */ \
 	ROW(pytorch) /* what PyTorch processes record about themselves */ \
+	ROW(watch) /* what programs record and write to a folder by themselves */ \
 	ROW(cpu) /* what runs on the CPUs: perf samples, always on */ \
 	ROW(sched) /* when each thread ran or waited for a CPU, always on */ \
 	ROW(python) /* what Python programs do: stacks copied from outside, always on */ \
@@ -17,8 +18,7 @@
 	ROW(budget) /* what the agent itself takes, always on */ \
 	ROW(annotations) /* what programs write into shared memory, always on */ \
 	ROW(marks) /* marks that processes send through the local socket */ \
-	ROW(logs) /* what programs log: files, containers, the journal; where it is asked for */ \
-	ROW(watch) /* what programs record and write to a folder by themselves */
+	ROW(logs) /* what programs log: files, containers, the journal; where it is asked for */
 
 #define TRACERS_DECLARE(name) TRACER_DECLARE(name);
 TRACERS(TRACERS_DECLARE)
