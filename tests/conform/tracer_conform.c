@@ -21,6 +21,7 @@
 #define FEED_NS	    (5 * NS_PER_MS)
 #define FAR_NS	    (60 * NS_PER_S)
 #define PATIENCE_NS (20 * NS_PER_S) /* then a run is given up */
+#define STEPS_MAX   16 /* of ops->limit; no rate can be halved as often */
 
 struct bench {
 	const struct tracer_subject *subject;
@@ -422,6 +423,24 @@ static void two_runs_at_once(struct bench *b)
 	drop_parts(&third);
 }
 
+/* Each step down, and each back; it goes on recording as before. */
+static void steps_are_taken_back(struct bench *b)
+{
+	const struct tracer_ops *ops = b->subject->ops;
+	unsigned int step = 0;
+
+	while (ops->limit && step < STEPS_MAX && ops->limit(b->tracer, step + 1))
+		step++;
+	CHECK(step < STEPS_MAX);
+	if (!step)
+		return;
+	printf("  %u steps down\n", step);
+	a_window_ahead_is_recorded(b);
+	while (step)
+		CHECK(ops->limit(b->tracer, --step));
+	a_window_ahead_is_recorded(b);
+}
+
 /* With a ring that is too small and no room for a file, the missing records are counted. A run that was
  * cancelled before takes no room any more. */
 static void losses_are_counted(const struct tracer_subject *s)
@@ -474,6 +493,7 @@ void tracer_conform(const struct tracer_subject *s)
 	for (int point = ARMED; point < POINTS; point++)
 		a_run_is_cancelled(&b, point);
 	two_runs_at_once(&b);
+	steps_are_taken_back(&b);
 	close_tracer(&b);
 	losses_are_counted(s);
 	/* Closed while the worker of a cancelled run is busy. */
