@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define PER_TURN 64 /* datagrams; other events have their turn in between */
+#define PER_TURN 64 /* datagrams per turn of the loop */
 
 struct datagram {
 	int fd;

@@ -28,10 +28,10 @@ typedef void (*datagram_fn)(void *arg, const void *data, size_t len,
 			    const struct datagram_from *from);
 
 /*
- * Listens at a path, or, where `path` begins with '@', at an abstract name: the rest of `path` and the
- * NUL behind it (a name with that NUL is another one than without; dynolog's has it). Everybody on the host may
- * send. A socket's file without a listener is replaced, and removed by datagram_free(). ERR_BUSY if
- * another program listens there.
+ * Listens at a path. A `path` that begins with '@' is an abstract name instead: the text after the '@' and
+ * one NUL (the NUL is a part of the name; dynolog's name has it). Everybody on the host may send. A socket's
+ * file without a listener is replaced, and removed by datagram_free(). ERR_BUSY if another program listens
+ * there.
  */
 MUST_CHECK int datagram_listen(struct datagram **out, struct loop *loop, const char *path,
 			       datagram_fn fn, void *arg, struct err *e);

@@ -18,8 +18,8 @@ struct http_conn {
 	struct peer_share *share;
 	int fd;
 	void *request;
-	int64_t until_ns; /* 0 = nothing is waited for */
-	size_t body, answer; /* bytes that count in the budgets */
+	int64_t until_ns; /* 0 = the connection has no time limit now */
+	size_t body, answer; /* body and answer bytes beyond the free ones */
 	TAILQ_ENTRY(http_conn) entry, sending;
 };
 
@@ -30,7 +30,7 @@ struct http_conns {
 
 	pthread_mutex_t lock; /* guards all below, and the members of connections */
 	TAILQ_HEAD(http_conn_list, http_conn) all;
-	TAILQ_HEAD(, http_conn) answering; /* those with answer > 0, the oldest first */
+	TAILQ_HEAD(, http_conn) answering; /* connections with answer > 0, the oldest first */
 	size_t bodies, answers, largest;
 };
 

@@ -19,8 +19,8 @@ struct pairs {
 	size_t n;
 };
 
-/* Whether the headers of a request define one end of its body and one host: ERR_INVALID for both
- * Content-Length and Transfer-Encoding, for two of either or two Hosts, for a length that is not a plain
+/* Checks that all readers of these headers agree where the body ends and which host is meant. ERR_INVALID for
+ * both Content-Length and Transfer-Encoding, for two of either or two Hosts, for a length that is not a plain
  * number, an encoding other than "chunked", a name that is no token, and HTTP/1.1 without Host. */
 MUST_CHECK int http_check_framing(const struct pairs *headers, const char *version, struct err *e);
 

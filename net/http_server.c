@@ -18,8 +18,8 @@
 #include "proto/limits.h"
 
 #define HEARTBEAT_NS	(15 * NS_PER_S)
-#define IDLE_SECONDS	60u /* for a silent connection, or one that does not read */
-#define HEAD_SECONDS	5u /* the same until the head of its first request is complete */
+#define IDLE_SECONDS	60u /* a connection that sends or reads nothing for so long is closed */
+#define HEAD_SECONDS	5u /* the same, before the head of its first request is complete */
 #define MAX_CONNECTIONS 1000u
 #define LAST_ANSWERS_NS NS_PER_S /* for sending the 503s at the end */
 #define DRAIN_BYTES	(4 * LIMIT_HTTP_BODY_BYTES)
@@ -59,7 +59,7 @@ __attribute__((format(printf, 2, 0))) static void on_library_log(void *arg, cons
 	size_t len;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	/* Keeps the first line of microhttpd's text, without the page that it sends. */
+	/* microhttpd logs the page that it sends, too: keeps the first line alone. */
 	len = strcspn(text, "<");
 	while (len && strchr(" \n('", text[len - 1]))
 		len--;
@@ -276,7 +276,8 @@ static void log_refusal(struct http_server *s, const struct http_req *req)
 			 req->why.msg);
 }
 
-/* Where the body ends is not certain: what follows on this connection may be part of it. Closes it. */
+/* Answers, then closes the connection: it is not certain where the body ends, so what follows may be part of
+ * it. */
 static enum MHD_Result refuse_unframed(struct http_server *s, struct http_req *req)
 {
 	struct MHD_Response *resp = response_error(req->why.msg);

@@ -24,8 +24,8 @@ struct http_stream; /* an open text/event-stream answer */
 struct http_server_opts {
 	const char *address; /* "127.0.0.1:7400", "[::]:0" */
 	const char *cert_file, *key_file; /* both set = TLS */
-	const char *
-		ca_file; /* with TLS: asks clients for a certificate of these authorities; NULL = does not */
+	/* with TLS: asks clients for a certificate of these authorities; NULL = does not */
+	const char *ca_file;
 	int threads; /* 2 to 4 */
 };
 
@@ -41,8 +41,8 @@ MUST_CHECK int http_server_new(struct http_server **out, struct loop *loop,
  * callback comes after it. NULL is fine. */
 void http_server_free(struct http_server *s);
 
-/* All borrowed until the answer. Decoded means that '/', quotes and control characters may be in it;
- * never a NUL. In a query '+' is a space; of several equal keys the first counts. */
+/* All borrowed until the answer. A decoded text may have '/', quotes and control characters in it, but no
+ * NUL. In a query '+' is a space; of several equal keys the first counts. */
 const char *http_method(const struct http_req *req); /* "GET" */
 const char *http_path(const struct http_req *req); /* decoded, without the query: "/api/v1/hosts" */
 const char *http_query(const struct http_req *req, const char *key); /* decoded value, or NULL */
@@ -50,18 +50,18 @@ const char *http_header(const struct http_req *req, const char *name); /* or NUL
 const void *http_body(const struct http_req *req, size_t *len);
 const char *http_peer(const struct http_req *req); /* "127.0.0.1" */
 
-/* Common name of the client's certificate, which is one of opts.ca_file's authorities and valid now; "" if it has
- * none that is. */
+/* Common name of the client's certificate; "" without one, or if it is not valid now or not from an authority
+ * of opts.ca_file. */
 const char *http_identity(const struct http_req *req);
 
-/* Why the certificate that the client did show is not accepted; "" if it is, or if there is none. */
+/* Why the client's certificate is not accepted; "" if it is accepted, or if there is none. */
 const char *http_identity_error(const struct http_req *req);
 
 /* The body is copied. `type` is a content type, a constant string. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
 
-/* 200 and an HTML page with a Content-Security-Policy of its own; the body is copied. Every other answer
- * has one that forbids everything, also to be framed. */
+/* 200 and an HTML page; `policy` is its Content-Security-Policy. The body is copied. The policy of every
+ * other answer forbids a browser to load or run anything, and to show the answer in a frame. */
 void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy);
 
 /* {"error": "<text>"} with the status. */

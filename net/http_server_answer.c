@@ -75,7 +75,7 @@ static void add_guards(struct MHD_Response *resp, const char *type, const char *
 
 struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type)
 {
-	/* An answer that a browser shows as a page runs and loads nothing. */
+	/* A browser that shows such an answer as a page runs and loads nothing. */
 	add_guards(resp, type, "default-src 'none'; frame-ancestors 'none'");
 	return resp;
 }

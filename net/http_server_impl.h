@@ -31,16 +31,16 @@ struct http_req {
 	atomic_int refs;
 	struct http_server *server; /* loop thread; NULL once the server is freed */
 	struct MHD_Connection *conn; /* valid while the loop holds the request */
-	struct http_conn *place; /* the same connection; may be NULL */
+	struct http_conn *place; /* the limits of the same connection; may be NULL */
 	struct http_req *prev, *next; /* in http_server.held; under the server's lock */
 	char *method, *path;
 	struct pairs query, headers;
 	struct buf body;
-	uint64_t body_expected,
-		body_seen; /* microhttpd's thread: by Content-Length, and received */
+	/* microhttpd's thread: the length in Content-Length, and the bytes received */
+	uint64_t body_expected, body_seen;
 	bool started; /* microhttpd's thread: the headers were checked */
-	bool asks_certificate; /* the server has authorities */
-	bool unframed; /* the same: the headers do not define one end of the body */
+	bool asks_certificate; /* the server checks client certificates */
+	bool unframed; /* microhttpd's thread: the headers do not define one end of the body */
 	int refused; /* microhttpd's thread: the status of the refusal, or 0 */
 	struct err why;
 	char peer[INET6_ADDRSTRLEN];
@@ -87,7 +87,8 @@ struct http_server {
 	_Atomic int64_t log_second;
 	atomic_int log_lines;
 
-	pthread_mutex_t lock; /* the four below, and members of struct http_req that name it */
+	/* guards the four members below, and those of struct http_req that say so */
+	pthread_mutex_t lock;
 	pthread_cond_t completed;
 	bool closing;
 	size_t under_way; /* requests that microhttpd has not completed */

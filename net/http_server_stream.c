@@ -9,9 +9,10 @@
 #include "base/mem.h"
 
 #define BACKLOG_BYTES ((size_t)1 << 20)
-#define BACKLOG_EVENTS \
-	4 /* of the largest size: a fleet's documents may be larger than any fixed limit */
-#define BACKLOGS_BYTES	   ((size_t)16 << 20) /* of all streams; or BACKLOGS_EVENTS */
+/* a stream's backlog, in events of the largest size so far; more if BACKLOG_BYTES is more */
+#define BACKLOG_EVENTS 4
+/* all streams together; or BACKLOGS_EVENTS, if that is more */
+#define BACKLOGS_BYTES	   ((size_t)16 << 20)
 #define BACKLOGS_EVENTS	   16
 #define STREAM_BLOCK_BYTES 16384
 
@@ -124,7 +125,7 @@ void stream_unref(struct http_stream *st)
 	if (atomic_fetch_sub(&st->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&st->lock);
-	while (!STAILQ_EMPTY(&st->backlog)) /* the server's sum may be gone */
+	while (!STAILQ_EMPTY(&st->backlog)) /* the server, with its sum, may be freed already */
 		backlog_drop_first(st);
 	free(st);
 }
@@ -134,7 +135,7 @@ static void stream_release(void *arg)
 	stream_unref(arg);
 }
 
-/* Makes microhttpd's thread call the reader again. The lock is held. */
+/* Resumes the connection: microhttpd's thread calls the reader again. The lock is held. */
 static void stream_wake(struct http_stream *st)
 {
 	if (st->suspended && st->conn)
@@ -196,8 +197,8 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *out, size_t max)
 	return n;
 }
 
-/* The client does not read. microhttpd's thread may be waiting for its socket, which is shut down
- * therefore. The lock is held. */
+/* The client does not read. Shuts its socket down, since microhttpd's thread may be waiting for that. The
+ * lock is held. */
 static void stream_cut(struct http_stream *st)
 {
 	const union MHD_ConnectionInfo *info;
@@ -244,7 +245,7 @@ static size_t backlog_of(struct http_stream *st)
 	return bytes;
 }
 
-/* Cuts off the streams with the longest backlogs, until those of all are within their sum. */
+/* While all backlogs together are too long, cuts off the stream with the longest one. */
 static void check_backlogs(struct http_server *s)
 {
 	size_t max = BACKLOGS_EVENTS * s->largest_event;

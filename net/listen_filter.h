@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a listening socket deaf to some addresses: the kernel drops what they send to it. Private to net/. */
+/* A filter in front of a listening socket: the kernel drops what some addresses send to it. Private to net/. */
 #ifndef NET_LISTEN_FILTER_H
 #define NET_LISTEN_FILTER_H
 
@@ -10,8 +10,8 @@
 
 #define LISTEN_FILTER_MAX 64
 
-/* Replaces what was set before; at most LISTEN_FILTER_MAX addresses, none = all are heard. Connections that exist already go on. Best
- * effort: a kernel may not allow it. */
+/* Drops new connections of these addresses, at most LISTEN_FILTER_MAX, and of no others: a former list is
+ * replaced. Connections that exist already stay. Best effort: a kernel may not allow it. */
 void listen_filter_set(int fd, const uint8_t (*keys)[PEER_KEY_BYTES], size_t n);
 
 #endif

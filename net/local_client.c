@@ -44,7 +44,7 @@ static int set_options(nng_socket socket)
 {
 	int rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, LOCAL_WIRE_BYTES);
 
-	/* A request that is sent twice would make two marks. */
+	/* No resending: a request that is sent twice would make two marks. */
 	if (!rv)
 		rv = nng_socket_set_ms(socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
 	return rv;

@@ -12,7 +12,7 @@
 
 #define WAIT_S 1
 
-/* Shared by the thread that closes and the one that waits. */
+/* Shared by the thread that closes the socket and the thread that waits for it. */
 struct closing {
 	void (*fn)(void *arg);
 	void *arg;

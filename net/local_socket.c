@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several slots share the nng socket, each with its own context: while one request waits for its
- * answer, the other slots receive. nng's callbacks only post; the loop's thread owns all state.
+ * Several slots share the nng socket, each with its own context: while one request waits for its answer, the
+ * other slots receive. nng's callbacks only post; the loop's thread owns all state.
  *
- * nng 1.5.2 stops accepting for good when a client disconnects in the middle of the handshake (nng's
- * issue 1518). So a timer reads the listener's error count; when it has changed, a worker sends an
- * empty request to the socket's own address, and without an answer the endpoint (nng socket,
- * listener and slots) is closed and opened again. A peer that goes on with that is answered, and logged, at
- * growing intervals.
+ * nng 1.5.2 stops accepting for good when a client disconnects in the middle of the handshake (nng's issue
+ * 1518). So a timer reads the listener's error count; when it has changed, a worker sends an empty request to
+ * the socket's own address, and without an answer the endpoint (nng socket, listener and slots) is closed and
+ * opened again. If a peer disconnects so again and again, these checks and their log lines come at growing
+ * intervals.
  */
 #include "net/local_socket.h"
 
@@ -40,7 +40,7 @@
 #define WATCH_EVERY_NS NS_PER_S
 #define CHECK_WAIT_NS  NS_PER_S
 #define SEND_LIMIT_MS  1000 /* a client that has not read its earlier answers by then is cut off */
-#define CONNS_MAX      256 /* the first user has at most half of them */
+#define CONNS_MAX      256 /* one user alone gets half of them: see admit() */
 
 static const struct pace_limits check_limits = { .first_ns = NS_PER_S, .most_ns = 10 * NS_PER_S };
 static const struct pace_limits log_limits = { .first_ns = 3 * NS_PER_S,
@@ -77,7 +77,7 @@ struct endpoint {
 	nng_socket socket;
 	nng_listener listener;
 	bool opened;
-	pthread_mutex_t conns_lock; /* guards the two below; nng's threads take it */
+	pthread_mutex_t conns_lock; /* guards the two members below; nng's threads take it */
 	struct conn conns[CONNS_MAX];
 	size_t n_conns;
 	atomic_int refs; /* the local socket has one, each posted event another */
@@ -92,7 +92,7 @@ struct local_socket {
 	struct endpoint *endpoint; /* NULL after one could not be reopened */
 	uint64_t errors; /* of the listener, when last read */
 	uint64_t logged_errors;
-	bool is_lost; /* logged: it could not be opened again */
+	bool is_lost; /* it could not be opened again, and that is logged */
 	struct pace check_pace, unidentified_log, reopened_log;
 	struct check *check; /* in progress, or NULL */
 	struct loop_timer watch;
@@ -116,7 +116,8 @@ static void endpoint_unref(struct endpoint *ep)
 
 /* ---- connections ---- */
 
-/* A user may hold as many as are left for the others. The socket's own check is not refused. */
+/* A user may hold at most as many connections as are free for all others. The check's own connection is
+ * always accepted. */
 static bool admit(struct endpoint *ep, nng_pipe pipe)
 {
 	struct conn new = { .pipe = (uint32_t)nng_pipe_id(pipe) };

@@ -18,7 +18,7 @@ struct peer_share {
 
 struct peers {
 	pthread_mutex_t lock; /* guards all below */
-	LIST_HEAD(, peer_share) peers; /* those that hold some */
+	LIST_HEAD(, peer_share) peers; /* the addresses that hold at least one */
 	size_t n, max;
 };
 
@@ -60,7 +60,7 @@ void peers_key(const struct sockaddr *address, uint8_t key[PEER_KEY_BYTES])
 	}
 }
 
-/* NULL if it holds none. The lock is held. */
+/* The share of this address; NULL if it holds nothing. The lock is held. */
 static struct peer_share *find(struct peers *p, const uint8_t key[PEER_KEY_BYTES])
 {
 	struct peer_share *peer;

@@ -2,21 +2,22 @@
 /*
  * gRPC: calls with a method name, bytes in, bytes out. Client and server, all four call shapes.
  *
- * One `struct rpc` per process owns the completion queue and the one thread that waits on it; that
- * thread only posts to the loop. Every function here is called on the loop's thread and every callback
- * runs there. Only net/rpc_*.c include gRPC's headers.
+ * One `struct rpc` per process owns the completion queue and the one thread that waits on it; that thread
+ * only posts to the loop. Every function here is called on the loop's thread and every callback runs there.
+ * Only net/rpc_*.c include gRPC's headers.
  *
- * A server's method table has a handler for each method; any other method is answered UNIMPLEMENTED at
- * once. Every server serves health (Check, Watch) and reflection (v1alpha and v1).
+ * A server's method table has a handler for each method; any other method is answered UNIMPLEMENTED at once.
+ * Every server serves health (Check, Watch) and reflection (v1alpha and v1).
  *
- * What an unidentified peer can take of a server is bounded. A call is a guest's until its handler calls rpc_admit(). A
- * server has RPC_GUESTS_MAX of them, an address at most as many as are free for others; a further one ends with
- * RESOURCE_EXHAUSTED. A guest's first message must be whole within RPC_FIRST_MESSAGE_NS (DEADLINE_EXCEEDED).
- * Bytes of unfinished messages have a ceiling for the whole server: beyond it core ends streams.
+ * A server bounds what unidentified peers take from it. A call is a guest until its handler calls
+ * rpc_admit(). A server has at most RPC_GUESTS_MAX guests, and one address at most as many as are still free
+ * (net/peers.h); a further call ends with RESOURCE_EXHAUSTED. The first message of a guest must be complete
+ * within RPC_FIRST_MESSAGE_NS, else the call ends with DEADLINE_EXCEEDED. The bytes of all incomplete
+ * messages of a server have a ceiling; beyond it core ends streams.
  *
- * A guarded server also bounds connections (rpc_conns.c). An unidentified one carries no admitted call. An address
- * has so many of them, and they may send 8 MiB in all; none may keep core's thread by frames that come faster than
- * they are processed. Who does is disconnected, and its address's unidentified connections are banned for 10 s.
+ * A guarded server also bounds unidentified connections, which carry no admitted call (rpc_conns.c): how many
+ * one address has, how many bytes they send together, and how long one connection keeps core's thread busy. A
+ * connection that exceeds a bound is closed, and for 10 s its address has no unidentified connections.
  */
 #ifndef NET_RPC_H
 #define NET_RPC_H
@@ -89,8 +90,8 @@ struct rpc_tls {
 	const char *cert_file, *key_file; /* PEM; a client without a certificate leaves them NULL */
 	const char *ca_file; /* PEM; the authorities of the peer's certificate. A server with one
 			      * demands client certificates (mTLS) */
-	const char *
-		server_name; /* client: the name in the server's certificate; NULL = the target's */
+	/* client: the name in the server's certificate; NULL = the target's */
+	const char *server_name;
 };
 
 MUST_CHECK int rpc_new(struct rpc **out, struct loop *loop, struct err *e);
@@ -113,11 +114,11 @@ struct rpc_server_opts {
 	const char *address; /* "127.0.0.1:7401", "[::]:0" */
 	const struct rpc_tls *tls; /* NULL = plaintext */
 	size_t max_message_bytes; /* 0 = LIMIT_REQUEST_BYTES */
-	bool bulk; /* windows for bulk on a datacentre network */
+	bool bulk; /* large flow-control windows, for bulk data on a datacentre network */
 	int64_t keepalive_ns; /* ping silent peers; 0 = never */
-	bool guarded; /* peers beyond their bounds are banned: see above */
-	size_t unidentified_per_address; /* guarded: connections of one address that carry no admitted
-				       * call; 0 = any number */
+	bool guarded; /* bounds unidentified connections: see above */
+	/* guarded: unidentified connections of one address; 0 = no limit */
+	size_t unidentified_per_address;
 };
 
 /* `*port` (may be NULL) gets the port, which the system chooses if the address has 0. The methods are
@@ -134,7 +135,7 @@ void rpc_server_set_serving(struct rpc_server *s, bool serving);
  * event of one of its own calls. NULL is fine. */
 void rpc_server_free(struct rpc_server *s);
 
-/* Server: the caller is known and expected. The call is no guest's any more. */
+/* Server: the caller is known and expected: the call is no longer a guest. */
 void rpc_admit(struct rpc_call *call);
 
 /* Server: sends the status and ends the call. After it only `closed` comes. `text` is copied. */
@@ -161,9 +162,9 @@ MUST_CHECK int rpc_channel_new(struct rpc_channel **out, struct rpc *r,
 /* Cancels its calls; the loop still delivers their `closed` later. NULL is fine. */
 void rpc_channel_free(struct rpc_channel *ch);
 
-/* Starts a streaming call. deadline_ns is on CLOCK_MONOTONIC; INT64_MAX for none. No event comes
- * before this has returned. A call fails with UNAVAILABLE at once if the server cannot be reached. The
- * channel reconnects after 0.5 to 1 s, then at growing intervals of at most 20 s. */
+/* Starts a streaming call. deadline_ns is on CLOCK_MONOTONIC; INT64_MAX = no deadline. No event comes before
+ * this returns. A call fails with UNAVAILABLE at once if the server cannot be reached. The channel reconnects
+ * after 0.5 to 1 s, then at growing intervals of at most 20 s. */
 struct rpc_call *rpc_open(struct rpc_channel *ch, const char *path, int64_t deadline_ns,
 			  const struct rpc_events *events, void *arg);
 
@@ -178,11 +179,11 @@ struct rpc_call *rpc_unary(struct rpc_channel *ch, const char *path, const void 
 
 /* ---- any call ---- */
 
-/* Queues a message; the bytes are copied. Sending on a cancelled or finished call does nothing. A
- * message of 2 GiB or more ends the call with RESOURCE_EXHAUSTED. On a server
- * so does a peer that does not read: the queue of a call holds at most 8 MiB once a message waits, those of
- * all calls 32 MiB and 16 KiB a call; beyond it the call with the longest queue ends. A message takes 512
- * bytes besides its own. A client's queue has no ceiling: its owner asks rpc_queued_bytes(). */
+/* Queues a message; the bytes are copied. Sending on a cancelled or finished call does nothing. A message of
+ * 2 GiB or more ends the call with RESOURCE_EXHAUSTED. On a server, so do queues that grow too long because
+ * peers do not read: the queue of one call, from its second message on, may hold 8 MiB; all queues together
+ * may hold 32 MiB plus 16 KiB per call, and beyond that the call with the longest queue ends. Each message
+ * counts 512 bytes besides its own. A client's queue has no ceiling: its owner asks rpc_queued_bytes(). */
 void rpc_send(struct rpc_call *call, const void *data, size_t len);
 
 /* One message made of parts that are not copied: the transport releases each with release(arg) (may be

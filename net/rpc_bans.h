@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses that have taken too much of a server's port, for a while. Private to net/. */
+/* The addresses that are banned from a server's port for a time, because they took too much of it. Private to
+ * net/. */
 #ifndef NET_RPC_BANS_H
 #define NET_RPC_BANS_H
 
@@ -14,7 +15,7 @@
 struct ban {
 	uint8_t key[PEER_KEY_BYTES];
 	int64_t until_ns; /* CLOCK_MONOTONIC */
-	bool cuts; /* also the connections that it has; else only new ones are refused */
+	bool cuts; /* its connections are disconnected; else only new ones are refused */
 };
 
 /* Zeroed is empty. */
@@ -25,7 +26,7 @@ struct bans {
 /* NULL if the address is not banned now. */
 const struct ban *bans_find(const struct bans *bs, const uint8_t key[PEER_KEY_BYTES]);
 
-/* Each judgement begins the time anew: an address that goes on is not let in for a moment each time. */
+/* Starts the time again if the address is banned already, so an address that continues gets no gap. */
 void bans_add(struct bans *bs, const uint8_t key[PEER_KEY_BYTES], bool cuts, const char *why);
 
 #endif

@@ -17,10 +17,11 @@
 #include "proto/limits.h"
 
 /* The ceilings of what rpc_send() copies for peers that do not read (docs/wire.md). */
-#define QUEUE_MAX_BYTES	       ((size_t)8 << 20) /* a call's, once a message waits */
-#define SERVER_MAX_BYTES       ((size_t)32 << 20) /* those of all calls of a server */
-#define SERVER_BYTES_PER_CALL  ((size_t)16 << 10) /* on top: a fleet's messages go out together */
-#define MESSAGE_OVERHEAD_BYTES 512 /* memory of a short message besides its bytes */
+#define QUEUE_MAX_BYTES	 ((size_t)8 << 20) /* one call, from its second message on */
+#define SERVER_MAX_BYTES ((size_t)32 << 20) /* all calls of a server together */
+/* more for each call: a fleet's messages go out together */
+#define SERVER_BYTES_PER_CALL  ((size_t)16 << 10)
+#define MESSAGE_OVERHEAD_BYTES 512 /* memory that a message takes besides its bytes */
 
 static void on_received(void *arg, bool ok);
 static void on_sent(void *arg, bool ok);
@@ -314,7 +315,7 @@ static bool parts_len(const struct rpc_part *parts, size_t n_parts, size_t *len)
 	return *len <= LIMIT_RESPONSE_BYTES;
 }
 
-/* The queue goes at once, but for a message that core has; that one goes when core has ended the call. */
+/* Frees the queue at once, except a message that core is sending: on_sent() frees that one later. */
 static void end_at_once(struct rpc_call *c, enum rpc_code code, const char *text)
 {
 	c->quiet = true;
@@ -351,14 +352,15 @@ static void check_ceilings(struct rpc_call *c)
 		return;
 	if (c->out_copied > QUEUE_MAX_BYTES && c->out->next)
 		end_unread(c);
-	/* A first message was not left unread yet, however large it is: no call ends for it. */
+	/* A call whose only message is still being sent is spared, however large the message is: the peer may
+	 * be reading it. */
 	alone = c->out && !c->out->next ? c : NULL;
 	while (s->calls_copied - (alone ? alone->out_copied : 0) >
 	       SERVER_MAX_BYTES + s->n_calls * SERVER_BYTES_PER_CALL)
 		end_unread(find_fullest(s, alone));
 }
 
-/* `copied` is the memory to count, 0 for parts that are the sender's. */
+/* `copied` is the memory that counts against the ceilings; 0 for parts, whose memory is the sender's. */
 static void queue_parts(struct rpc_call *c, const struct rpc_part *parts, size_t n_parts,
 			size_t copied)
 {

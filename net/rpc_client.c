@@ -34,7 +34,7 @@ static size_t keepalive_args(grpc_arg *a, int64_t keepalive_ns)
 	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
 			     every_ms < PING_ANSWER_MAX_MS ? every_ms : PING_ANSWER_MAX_MS);
 	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-	/* Otherwise pings stop after two on a silent stream. */
+	/* Otherwise core stops after two pings on a stream without data. */
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 	return n;
 }

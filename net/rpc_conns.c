@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connections of a server's port, and what they may take while they are unidentified.
+ * Bounds the unidentified connections of a server's port, which carry no admitted call.
  *
- * Core 1.51 bounds neither how many connections an address holds, nor how long one of them keeps core's only
- * thread, nor a message before it is whole. So the sockets are looked at from outside, among this process's
- * descriptors: each time core's thread has worked for RPC_WORK_NS, and while first messages are awaited. A
- * connection that takes too much is disconnected, which to core is the peer's end; its address is banned for a
- * while: no connection of it goes on that carries no admitted call, and the kernel drops its new ones. Of an address
- * with its share of connections it drops new ones, too: for as long as it has them; if it had more, for a while.
+ * Core 1.51 has no bound for the connections of an address, for the time that one connection keeps core's
+ * only thread busy, nor for a message before it is complete. So this file inspects the sockets itself, which
+ * it finds among the descriptors of this process. One inspection of all sockets is a look. A look begins each
+ * time core's thread has worked for RPC_WORK_NS, and regularly while guests owe their first message. A
+ * connection that exceeds a bound is disconnected; core sees that as the peer's end. Its address is banned for
+ * a time (rpc_bans.h): its unidentified connections are disconnected, and the kernel drops new ones. The kernel
+ * also drops new connections of an address that has as many as it may have, and for a time after it had more.
  *
- * What a known connection sends of messages that are not whole is measured, too: the quota of rpc_guests.c is for all.
+ * A look also measures what a known connection has sent of messages that are not complete, because the quota of
+ * rpc_guests.c is one for all connections.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,47 +30,56 @@
 #include "net/rpc_bans.h"
 #include "net/rpc_impl.h"
 
-/* Received on the connections of an address that never carried an admitted call; more where more may be open. */
+/* Bytes that the unidentified connections of an address may send: this, and MORE_BYTES for each that it may
+ * have. */
 #define ADDRESS_BYTES ((uint64_t)4 << 20)
 #define MORE_BYTES    ((uint64_t)16 << 10)
 
-/* Received on the known connections of an address and part of no whole message: an upload has hardly more than one of 1 MiB. */
+/* Bytes of incomplete messages that the known connections of an address may have sent. An upload has hardly more
+ * than one message of 1 MiB. */
 #define UNFINISHED_BYTES ((uint64_t)12 << 20)
-#define UNFINISHED_LEAST \
-	((uint64_t)64 << 10) /* of a connection; less is what frames and headers need */
-#define MOVED_BYTES ((uint64_t)16 << 10) /* from one look to the next: it is looked at closely */
+/* less than this of one connection does not count: frames and headers need it */
+#define UNFINISHED_LEAST ((uint64_t)64 << 10)
+/* a connection that has sent this since the look before is inspected closely */
+#define MOVED_BYTES ((uint64_t)16 << 10)
 
-/* Heat of a connection: how long it has kept core's thread, and how much. One that is cool for a look begins anew. */
-#define WARM_BYTES    1024 /* from one look to the next: WARM */
-#define HOT_BYTES     ((uint64_t)32 << 10) /* HOT; a window of core's has 64 kB */
-#define WARM	      1
-#define HOT	      4
-#define TOO_HOT	      8
-#define KNOWN_TOO_HOT 60 /* of an agent's: one message of 1 MiB keeps core for two or three looks */
-#define FIRST_LOOK_NS (10 * NS_PER_MS) /* from one look to the next, at least */
-#define AWAIT_LOOK_NS (100 * NS_PER_MS) /* while first messages are awaited */
-#define LOOK_SHARE    20 /* of the time, at most one part in so many is spent on looking */
-#define LOOK_TURN_NS  (2 * NS_PER_MS) /* of one turn of the loop: 10,000 connections take 70 ms */
-#define LOOK_SOCKETS  100 /* descriptors of one step of a look */
-#define HOLE	      512 /* so many free descriptors in a row: there is none beyond */
-#define ENDED_MAX     16384 /* then they are looked at */
+/* The heat of a connection says for how long it has kept core's thread busy. Each look adds WARM or HOT, by
+ * the bytes since the look before; a look that finds few bytes sets it to 0. */
+#define WARM_BYTES 1024 /* more than this since the look before adds WARM */
+/* more than this adds HOT; a flow-control window of core's has 64 kB */
+#define HOT_BYTES ((uint64_t)32 << 10)
+#define WARM	  1
+#define HOT	  4
+#define TOO_HOT	  8
+/* the same for known connections: a message of 1 MiB keeps core busy for 2 or 3 looks */
+#define KNOWN_TOO_HOT 60
+#define FIRST_LOOK_NS (10 * NS_PER_MS) /* least time between two looks */
+/* time between looks while guests owe their first message */
+#define AWAIT_LOOK_NS (100 * NS_PER_MS)
+#define LOOK_SHARE    20 /* looks take at most one LOOK_SHARE-th of the time */
+/* time of a look in one turn of the loop; 10,000 connections take 70 ms in all */
+#define LOOK_TURN_NS (2 * NS_PER_MS)
+#define LOOK_SOCKETS 100 /* descriptors that collect() examines before it looks at the clock */
+#define HOLE	     512 /* after this many free descriptors in a row no more are expected */
+#define ENDED_MAX    16384 /* more ended calls than this begin a look */
 
-/* One connection, as it was found. */
+/* One connection, as a look found it. */
 struct socket_seen {
 	struct rpc_end end;
 	int fd;
 	uint64_t read; /* bytes that core has read */
-	uint64_t cooled; /* of them, when its heat was last changed */
+	uint64_t cooled; /* the same count when the heat was last changed */
 	unsigned int heat;
 	uint64_t whole; /* bytes of the whole messages of its calls that have ended */
 	uint64_t delivered; /* of those of all its calls */
 	uint64_t unfinished; /* see measure_unfinished() */
 	bool moved; /* MOVED_BYTES have come since the look before */
 	bool admitted; /* it carries an admitted call */
-	bool known; /* it has carried one: an agent's uploads come one after the other */
+	/* it carries or carried one: between two uploads an agent's connection carries none */
+	bool known;
 };
 
-/* One call, as it was found. */
+/* One call, as a look found it. */
 struct call_seen {
 	struct rpc_end end;
 	struct rpc_call *call; /* NULL: it has ended */
@@ -76,13 +87,14 @@ struct call_seen {
 	bool admitted;
 };
 
-/* A look goes on over some turns of the loop if there are many connections. */
+/* With many connections, a look takes several turns of the loop. */
 struct look {
 	size_t step; /* in steps[] */
 	bool is_under_way;
 	bool worked, still_busy; /* see judge_heat() */
-	int fd, hole; /* the next descriptor; free ones in a row */
-	struct socket_seen *before; /* at the look before */
+	/* the next descriptor to examine; how many free ones came in a row before it */
+	int fd, hole;
+	struct socket_seen *before; /* what the look before found */
 	size_t n_before;
 	int64_t took_ns;
 	struct loop_timer timer;
@@ -96,7 +108,7 @@ struct rpc_conns {
 	size_t per_address;
 	struct loop_timer timer;
 	struct look look;
-	int64_t not_before_ns; /* of the next look */
+	int64_t not_before_ns; /* when the next look may begin */
 	unsigned int returns; /* rpc_work.returns when core's thread had last worked for a while */
 	struct socket_seen *seen; /* at the last look, by address and port */
 	size_t n_seen, cap;
@@ -106,7 +118,7 @@ struct rpc_conns {
 	size_t n_ended, ended_cap;
 	struct bans bans;
 	uint8_t deaf_to[LISTEN_FILTER_MAX]
-		       [PEER_KEY_BYTES]; /* banned, or with their share of connections */
+		       [PEER_KEY_BYTES]; /* addresses whose new connections the kernel drops */
 	size_t n_deaf_to, n_filtered;
 	int listeners[8];
 	size_t n_listeners;
@@ -134,7 +146,7 @@ static int compare_ends(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct rpc_end));
 }
 
-/* The end is their first member. */
+/* A struct socket_seen begins with its end. */
 static int compare_seen(const void *a, const void *b)
 {
 	return compare_ends(a, b);
@@ -163,8 +175,9 @@ bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_
 	return b && b->cuts;
 }
 
-/* Core may close the descriptor at any time, and another file may get its number: what is disconnected is a duplicate
- * that was found to be this connection. What was received and not read goes, too. */
+/* Core may close the descriptor at any time, and another file may then get its number. So this duplicates the
+ * descriptor, checks that the duplicate is still this connection, and disconnects that. Received bytes that
+ * core has not read are dropped. */
 static void cut(const struct socket_seen *s)
 {
 	static const struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -220,7 +233,7 @@ static void add_seen(struct rpc_conns *cs, const struct socket_seen *s)
 	cs->seen[cs->n_seen++] = *s;
 }
 
-/* Some of the descriptors. True: as all steps of a look, it is done. */
+/* Examines the next LOOK_SOCKETS descriptors. As every step of a look, returns true when it is done. */
 static bool collect(struct rpc_conns *cs)
 {
 	struct look *l = &cs->look;
@@ -349,8 +362,8 @@ static void remember(struct rpc_conns *cs)
 	}
 }
 
-/* Core's thread has worked. An unidentified connection may not keep it, and an agent's not so that it does not
- * come back: that begins anew each time it does. */
+/* Core's thread has been busy: adds to the heat of the connections that sent much, and disconnects those that are
+ * too hot. The heat of a known connection starts again at 0 each time core's thread has returned to the queue. */
 static void judge_heat(struct rpc_conns *cs, bool still_busy)
 {
 	for (size_t i = 0; i < cs->n_seen; i++) {
@@ -369,11 +382,11 @@ static void judge_heat(struct rpc_conns *cs, bool still_busy)
 	}
 }
 
-/* ---- messages that are not whole ---- */
+/* ---- messages that are not complete ---- */
 
-/* What has come on this connection since a call of it had its last whole message, less the whole messages of the others:
- * it belongs to messages that are under way, or is headers and frames. The most of any call counts, as a call that
- * drips is not helped by one beside it. */
+/* The bytes that a connection has sent of incomplete messages. For each of its calls: what has come since its last
+ * complete message, less the complete messages of the other calls; headers and frames are part of that. The result
+ * is the largest of these, so that a second call cannot hide one that never completes its message. */
 static uint64_t measure_unfinished(const struct socket_seen *s, const struct call_seen *calls,
 				   size_t n)
 {
@@ -393,7 +406,7 @@ static uint64_t measure_unfinished(const struct socket_seen *s, const struct cal
 	return most;
 }
 
-/* A look takes several turns of the loop: where much has moved, the socket is read once more. */
+/* Reads the count of a socket again if it moved much, since the look has taken several turns of the loop. */
 static void measure_all(struct rpc_conns *cs)
 {
 	size_t live = 0;
@@ -458,7 +471,7 @@ static void look_at(struct rpc_conns *cs, int64_t at_ns)
 		loop_timer_at(cs->loop, &cs->timer, at_ns, on_look, cs);
 }
 
-/* Calls are listed late: what was admitted while descriptors were collected counts. */
+/* list_calls() comes late so that it includes calls that were admitted while descriptors were collected. */
 static bool judge(struct rpc_conns *cs)
 {
 	list_calls(cs);
@@ -505,7 +518,8 @@ static void go_on_looking(void *arg)
 		loop_timer_in(cs->loop, &l->timer, 0, go_on_looking, cs);
 }
 
-/* `worked`: because core's thread did; `still_busy`: and it did not come back since the look before. */
+/* `worked`: core's thread has been busy; `still_busy`: and it has not returned to the queue since the look
+ * before. */
 static void look(struct rpc_conns *cs, bool worked, bool still_busy)
 {
 	if (cs->look.is_under_way)

@@ -20,7 +20,7 @@ enum {
 };
 enum { ANY_NAME = 1, MESSAGE_FIELD = 2, MESSAGE_NESTED = 3, MESSAGE_ENUM = 4, SERVICE_METHOD = 2 };
 
-/* Moves to the next length-delimited field and skips others. False at the end. */
+/* Finds the next length-delimited field, skipping others. False at the end. */
 static bool next_field(struct reader *r, uint64_t *field, struct reader *body)
 {
 	const uint8_t *p;

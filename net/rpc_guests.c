@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guests: calls whose callers the handler does not know yet, or never will (health, reflection, Profile). Their
- * number is shared among addresses, and their first message has a time limit.
+ * Guests: calls that are not admitted. The handler does not know the caller yet, or never asks (health,
+ * reflection, Profile). Addresses share the places for guests, and a guest's first message has a time limit.
  *
- * A message is delivered when it is whole, and only then compared with its limit: core 1.51 collects whatever
- * length a peer announced, up to 4 GiB. Its resource quota bounds what all connections have collected. Beyond it
- * core cancels streams, the oldest connection's first, which may be an agent's link: rpc_conns.c bans who sends so
- * much before that.
+ * Core 1.51 delivers a message when it is complete, and only then can its length be checked: until then core
+ * collects as much as the peer announced, up to 4 GiB. Core's resource quota bounds what all connections
+ * together have collected. When it is used up, core cancels streams of the oldest connection first, which may
+ * be an agent's link. So rpc_conns.c bans peers that send much before the quota is used up.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "net/rpc_impl.h"
 
 #define QUOTA_BYTES	     ((size_t)34 << 20)
-#define QUOTA_ADMITTED_BYTES ((size_t)16 << 10) /* on top, for each call that was admitted */
+#define QUOTA_ADMITTED_BYTES ((size_t)16 << 10) /* added to the quota for each admitted call */
 
 #define LOG_EVERY_NS (10 * NS_PER_S)
 
@@ -40,7 +40,7 @@ void rpc_guests_stop(struct rpc_server *s)
 	grpc_resource_quota_unref(s->quota);
 }
 
-/* "ipv4:10.0.0.7:5", "ipv6:%5Bfe80::1%5D:5"; all others are one address, without a family. */
+/* Parses "ipv4:10.0.0.7:5" and "ipv6:%5Bfe80::1%5D:5". All other texts give one address, without a family. */
 static struct sockaddr_storage address_of(const char *peer)
 {
 	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };

@@ -49,7 +49,8 @@ static bool matches_service(void *arg, const char *name, size_t len)
 	return !l->found;
 }
 
-/* 1: known, 0: unknown, -1: not a request. The empty name is the server as a whole. */
+/* 1: the server has the service, 0: it has not, -1: the message is no request. The empty name is the whole
+ * server. */
 static int find_requested(const struct rpc_server *s, const struct rpc_msg *msg)
 {
 	struct lookup l = { 0 };

@@ -23,7 +23,8 @@
 
 /* ---- rpc_queue.c: one completion queue, one thread, tags that return to the loop ---- */
 
-/* Core returns it when an operation has ended. Embedded; fn runs on the loop's thread. */
+/* Given to core with an operation; core returns it when the operation has ended, and fn runs on the loop's
+ * thread. Embedded in its owner. */
 struct rpc_tag {
 	void (*fn)(void *arg, bool ok);
 	void *arg;
@@ -39,7 +40,7 @@ struct rpc_work {
 	pthread_t thread; /* waits for its timer */
 	bool has_thread;
 	atomic_bool ending;
-	atomic_uint returns; /* of core's thread from core */
+	atomic_uint returns; /* how often core's thread has come back from core */
 	int fd;
 	struct loop_watch *watch;
 };
@@ -59,11 +60,11 @@ struct rpc {
 	struct rpc_tag *done, **done_tail;
 	size_t n_done;
 	bool posted; /* the loop will process `done` */
-	bool ending; /* the thread waits for nothing any more */
+	bool ending; /* the thread shall end */
 	pthread_cond_t room; /* in `done`, or ending */
 };
 
-/* The servers' connections are looked at when core's thread has worked for a while. */
+/* Calls rpc_conns_worked() of each server whenever core's thread has worked for RPC_WORK_NS. */
 MUST_CHECK int rpc_work_watch(struct rpc *r, struct err *e);
 void rpc_work_unwatch(struct rpc *r);
 /* Core's thread, when it begins and ends. */
@@ -73,7 +74,7 @@ void rpc_work_end(struct rpc *r);
 /* Called before a tag is given to core. */
 void rpc_tag_arm(struct rpc_tag *tag);
 
-/* Core did not take the tag: returns it as failed, in the same way as all others. */
+/* Core refused the operation: returns its tag as failed, through the queue like all others. */
 void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag);
 
 /* Delivers tags and turns the loop until until(arg) is true; false when `limit_ns` passed first. */
@@ -123,7 +124,7 @@ struct rpc_call {
 	int64_t deadline_ns;
 	char *peer, *identity; /* NULL until first used */
 	char *authorization; /* server: as the caller sent it, or NULL */
-	unsigned int pending; /* batches that core has, and handlers that still run */
+	unsigned int pending; /* number of batches that core has and handlers that still run */
 
 	/* server, rpc_guests.c */
 	struct rpc_end from;
@@ -154,7 +155,7 @@ struct rpc_call {
 	/* the end */
 	struct rpc_tag end_tag;
 	bool ended;
-	int cancelled; /* server: as core reports it */
+	int cancelled; /* server: whether the call was cancelled, as core reports it */
 	grpc_status_code code;
 	grpc_slice text; /* client: received; server: to be sent */
 	grpc_metadata_array head, tail;
@@ -189,8 +190,8 @@ MUST_CHECK int rpc_tls_channel(grpc_channel_credentials **out, const struct rpc_
 
 void rpc_log_hook(void);
 
-/* From now on core's first warning on this thread is kept in `c` (cleared here), for the error text of
- * the call that is made, and none is logged. NULL ends it. */
+/* Until the next call with NULL: core's warnings on this thread are not logged, and the first one is kept in
+ * `w` (cleared here), for an error text. */
 #define RPC_WARNING_BYTES 200
 struct rpc_warning {
 	char text[RPC_WARNING_BYTES];
@@ -203,7 +204,7 @@ struct rpc_unidentified {
 	struct loop *loop;
 	struct loop_timer timer;
 	int port;
-	uint64_t known; /* connections that called, or were logged */
+	uint64_t known; /* how many connections carried a call or were logged */
 	uint64_t accepted; /* at the last check */
 	uint32_t callers[4096]; /* hashes of the last callers */
 };
@@ -225,7 +226,7 @@ struct rpc_server {
 	struct rpc_method *methods; /* the caller's, then health and reflection */
 	size_t n_methods;
 	struct rpc_call *calls;
-	size_t n_calls, calls_copied; /* of `calls`; their out_copied in all */
+	size_t n_calls, calls_copied; /* the number of `calls`; the sum of their out_copied */
 	struct rpc_request *requests;
 	size_t n_armed;
 	bool serving, stopping, stopped;
@@ -242,8 +243,7 @@ struct rpc_server {
 	int64_t refused_logged_ns;
 };
 
-/* Calls fn once per service of the method table, until it returns false. The name does not end with a
- * NUL. */
+/* Calls fn once per service of the method table, until it returns false. `name` has no NUL at its end. */
 typedef bool (*rpc_service_fn)(void *arg, const char *name, size_t len);
 void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *arg);
 
@@ -252,14 +252,15 @@ void rpc_server_services(const struct rpc_server *s, rpc_service_fn fn, void *ar
 void rpc_guests_start(struct rpc_server *s);
 void rpc_guests_stop(struct rpc_server *s);
 
-/* A new call. False: its address has its share, the call is finished. */
+/* A new call. False, and the call is finished, if its address has as many guests as it may have. */
 bool rpc_guest_begin(struct rpc_call *c);
 void rpc_guest_message(struct rpc_call *c); /* a message is there */
 void rpc_guest_end(struct rpc_call *c); /* admitted or not */
 
 /* ---- rpc_conns.c: what connections may take ---- */
 
-/* The server listens. `per_address`: connections of one address that carry no admitted call; 0 = any number. */
+/* The server listens already. `per_address`: unidentified connections that one address may have; 0 = no
+ * limit. */
 struct rpc_conns *rpc_conns_new(struct rpc_server *s, int port, size_t per_address);
 void rpc_conns_free(struct rpc_conns *cs); /* before core stops listening; NULL is fine */
 struct rpc_conns *rpc_conns_next(const struct rpc_conns *cs);
@@ -267,7 +268,7 @@ struct rpc_conns *rpc_conns_next(const struct rpc_conns *cs);
 /* False for a family without ports. */
 bool rpc_end_of(const struct sockaddr *address, struct rpc_end *out);
 
-/* Whether the address has taken too much of late. */
+/* Whether the address is banned now. */
 bool rpc_conns_is_banned(const struct rpc_conns *cs, const uint8_t key[PEER_KEY_BYTES]);
 
 /* A call ends, admitted or not. */
@@ -275,7 +276,7 @@ void rpc_conns_end(struct rpc_conns *cs, const struct rpc_call *c);
 
 void rpc_conns_await(struct rpc_conns *cs); /* a first message is awaited */
 void rpc_conns_worked(struct rpc_conns *cs,
-		      unsigned int returns); /* core's thread, for RPC_WORK_NS */
+		      unsigned int returns); /* core's thread has worked for RPC_WORK_NS */
 
 /* ---- rpc_health.c, rpc_reflection.c: the services every server has ---- */
 

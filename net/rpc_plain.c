@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of net/rpc.h that needs no gRPC header, only the rest of net/rpc.h. The simulation links it
- * too. */
+/* The functions of net/rpc.h that need no gRPC, so that the simulation can link them too. */
 #include "net/rpc.h"
 
 #include <stdlib.h>

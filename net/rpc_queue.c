@@ -9,8 +9,9 @@
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
-#define TAGS_PER_TURN 64 /* then the loop processes other events */
-#define DONE_MAX      128 /* tags that wait for the loop; until there are fewer, core reads no socket */
+#define TAGS_PER_TURN 64 /* tags delivered in one turn of the loop */
+/* while this many tags wait for the loop, core is not asked for more: it reads no socket */
+#define DONE_MAX      128
 #define FREE_LIMIT_NS (10 * NS_PER_S)
 
 void rpc_tag_arm(struct rpc_tag *tag)
@@ -86,8 +87,8 @@ void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag)
 }
 
 /*
- * Core reads sockets in grpc_completion_queue_next() alone. It accepts calls as fast as peers send them, and keeps
- * those that were not asked for yet without a limit: so it is called no faster than the loop takes up what it brought.
+ * Core reads sockets only inside grpc_completion_queue_next(), and keeps any number of calls that were not
+ * requested yet. So that function is called no faster than the loop processes its results.
  */
 static void await_room(struct rpc *r)
 {
@@ -127,7 +128,7 @@ bool rpc_wait(struct rpc *r, bool (*until)(void *arg), void *arg, int64_t limit_
 	while (!until(arg)) {
 		if (now_mono_ns() > end)
 			return false;
-		/* Not by the loop alone: this may run inside the post that would deliver. */
+		/* Also delivers here: this may run inside the post that would otherwise deliver. */
 		deliver(r);
 		if (!until(arg))
 			loop_turn(r->loop, 10);

@@ -142,7 +142,8 @@ static bool on_request(struct rpc_call *call, const struct rpc_msg *msg)
 		free(a->service[i].name);
 	free(a);
 	grpc__reflection__v1alpha__server_reflection_request__free_unpacked(q, NULL);
-	/* One answer at a time: a client that does not read answers is not read from. */
+	/* Reads the next request only when the answer is sent, so a client that does not read cannot fill the
+	 * queue. */
 	return false;
 }
 

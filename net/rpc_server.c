@@ -13,14 +13,16 @@
 #include "net/rpc_impl.h"
 #include "proto/limits.h"
 
-#define REQUESTS	   64 /* calls that can arrive in one turn of the loop without waiting */
+/* requests for calls that core has ready: so many calls can arrive in one turn of the loop */
+#define REQUESTS	   64
 #define STREAMS_MAX	   256 /* per connection; an agent has one, and its small uploads */
 #define HANDSHAKE_LIMIT_MS 60000 /* 10,000 TLS handshakes at once take 20 s of a core */
 #define PING_ANSWER_MAX_MS 10000
-#define READ_FIRST_BYTES   256 /* of memory for what a connection sends, which then grows with it */
-#define READ_MAX_BYTES	   (64 << 10)
-#define FINISH_GRACE_NS	   (2 * NS_PER_S)
-#define STOP_LIMIT_NS	   (10 * NS_PER_S)
+/* first memory for what a connection sends; it grows with the traffic */
+#define READ_FIRST_BYTES 256
+#define READ_MAX_BYTES	 (64 << 10)
+#define FINISH_GRACE_NS	 (2 * NS_PER_S)
+#define STOP_LIMIT_NS	 (10 * NS_PER_S)
 
 /* Core fills one for each call that arrives. */
 struct rpc_request {
@@ -145,7 +147,7 @@ static void on_request(void *arg, bool ok)
 
 /* ---- start ---- */
 
-/* What a connection costs, of which a fleet has 10,000: 22 kB instead of 31. */
+/* A connection then costs 22 kB instead of 31; a fleet has 10,000. */
 static size_t memory_args(grpc_arg *a)
 {
 	size_t n = 0;
@@ -157,7 +159,8 @@ static size_t memory_args(grpc_arg *a)
 	a[n++] = rpc_arg_int(GRPC_ARG_TCP_TX_ZEROCOPY_MAX_SIMULT_SENDS, 0);
 	/* Headers of earlier calls, of which a link has one. */
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_HPACK_TABLE_SIZE_DECODER, 0);
-	/* Without the filters for deadlines, which callers keep, and for the size of messages, which rpc_call.c checks. */
+	/* Without core's filters for deadlines (callers watch these themselves) and message sizes (rpc_call.c
+	 * checks them). */
 	a[n++] = rpc_arg_int(GRPC_ARG_MINIMAL_STACK, 1);
 	a[n++] = rpc_arg_int(GRPC_ARG_ENABLE_CHANNELZ, 0);
 	return n;
@@ -168,7 +171,7 @@ static size_t server_args(grpc_arg *a, const struct rpc_server_opts *o, size_t m
 	int every_ms = o->keepalive_ns ? rpc_clamp_int(o->keepalive_ns / NS_PER_MS) : INT32_MAX;
 	size_t n = 0;
 
-	/* Otherwise a second server on the same port starts, and receives half of the calls. */
+	/* Otherwise a second server could share the port and would receive half of the calls. */
 	a[n++] = rpc_arg_int(GRPC_ARG_ALLOW_REUSEPORT, 0);
 	a[n++] = rpc_arg_int(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
 			     rpc_clamp_int((int64_t)max_bytes));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unidentified connections, which carry no call: garbage, a port scan, a client of another protocol.
+ * Counts connections that carry no call: garbage, a port scan, a client of another protocol.
  *
- * Core closes a connection that is not HTTP/2 without logging it. One of its tracers reports each
- * accepted connection, and every call names its peer: the number of accepted connections less the
- * number of peers that called is the number of unidentified ones. Core reports no address of theirs. It
- * does not report the server either: two servers in a process each count the connections of both.
+ * Core closes a connection that is not HTTP/2 without logging it. One of its tracers reports each accepted
+ * connection, and every call names its peer: the number of accepted connections less the number of peers that
+ * called is the number of unidentified ones. Core reports neither their addresses nor their server: with two
+ * servers in one process, each counts the connections of both.
  */
 #include <grpc/support/log.h>
 #include <stdatomic.h>
@@ -48,8 +48,8 @@ void rpc_unidentified_note_call(struct rpc_unidentified *s, const char *peer)
 	uint32_t h = fnv1a(peer);
 	uint32_t *slot = &s->callers[h % ARRAY_SIZE(s->callers)];
 
-	/* Two callers in one slot replace each other and are counted again: that may hide an
-	 * unidentified connection, and never adds one. */
+	/* Two callers with the same slot replace each other, and are then counted twice. That can hide an
+	 * unidentified connection, but cannot invent one. */
 	if (*slot == h)
 		return;
 	*slot = h;
@@ -69,7 +69,7 @@ static void check(void *arg)
 	}
 	s->accepted = atomic_load(&accepted);
 	if (s->known > s->accepted)
-		s->known = s->accepted; /* some were counted twice; that ends here */
+		s->known = s->accepted; /* callers that were counted twice (see above) */
 	loop_timer_in(s->loop, &s->timer, CHECK_EVERY_NS, check, s);
 }
 

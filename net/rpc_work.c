@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells the loop each time core's thread has worked for RPC_WORK_NS, and whether it came back meanwhile: core goes on
- * with one connection for as long as that sends faster than core reads, and all others wait.
+ * Tells the loop each time core's thread has worked for RPC_WORK_NS, and whether core has returned since the
+ * last time. Core stays with one connection for as long as that sends faster than core reads, and all others
+ * wait.
  *
- * A timer on the CPU time of core's thread sends a signal to a thread that waits for it: nothing wakes up while
- * nothing happens. (The sanitizers know nothing of the threads that SIGEV_THREAD makes.)
+ * A timer on the CPU time of core's thread sends a signal to a second thread, which waits for it: an idle
+ * server wakes nothing up. (The sanitizers know nothing of the threads that SIGEV_THREAD makes.)
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,9 +18,9 @@
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
-#define SIGNAL (SIGRTMIN + 1) /* of core's threads and these alone, which block all signals */
+#define SIGNAL (SIGRTMIN + 1) /* only core's threads and this one get it: they block all signals */
 
-/* Without a timer it only waits for its end. */
+/* Without a timer the thread only waits to be ended. */
 static void *watch_thread(void *arg)
 {
 	static const struct itimerspec each = { .it_interval.tv_nsec = RPC_WORK_NS,

@@ -8,7 +8,7 @@
 
 #include "net/address.h"
 
-#define BACKLOG 4096 /* a connection that finds no place is tried again after 1 s, 3 s, ... */
+#define BACKLOG 4096 /* a peer that finds the backlog full tries again after 1 s, 3 s, ... */
 
 static int resolve(const char *host, int port, int type, int flags, struct addrinfo **out,
 		   struct err *e)
@@ -73,7 +73,7 @@ static int connect_one(const struct addrinfo *ai)
 	return fd;
 }
 
-/* Uses the first of a name's addresses that works. */
+/* Tries the addresses of a name in turn and uses the first that works. */
 static int use_first(const struct addrinfo *list, int (*make)(const struct addrinfo *))
 {
 	int fd = -1;

@@ -16,14 +16,15 @@
 #include "base/now.h"
 #include "net/socket.h"
 
-#define DATAGRAM_BYTES	256 /* a longer one is cut, and is not a probe */
+#define DATAGRAM_BYTES	256 /* longer ones are cut: they are no probes anyway */
 #define BATCH		16 /* messages per system call */
 #define BATCHES		4 /* per turn of the loop */
 #define RECEIVE_BYTES	(1 << 20)
 #define STAMP_WINDOW_NS NS_PER_S
-#define SLEW_PPM	600 /* above the 500 by which the kernel steers the wall clock at most */
-#define RX_STAMPS	(SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
-#define TX_STAMPS	(SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY)
+/* the kernel steers the wall clock by at most 500; this leaves a reserve */
+#define SLEW_PPM  600
+#define RX_STAMPS (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
+#define TX_STAMPS (SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY)
 
 struct udp {
 	int fd;
@@ -32,10 +33,10 @@ struct udp {
 	udp_sent_fn sent_fn; /* NULL = departures are not stamped */
 	void *arg;
 	struct clock_pair last; /* to detect a step of the wall clock */
-	uint32_t next_id; /* the kernel numbers sent datagrams; this is the same count */
+	uint32_t next_id; /* number of the next datagram, counted as the kernel counts */
 	uint32_t first_id; /* next_id when the kernel's count last began at 0 */
-	int64_t counted_raw_ns; /* departures before then have other numbers */
-	int64_t steady_raw_ns; /* stamps before then may be of the wall clock before it was set */
+	int64_t counted_raw_ns; /* departures before then were numbered by an earlier count */
+	int64_t steady_raw_ns; /* stamps before then may be from before the wall clock was set */
 	bool reading, freed; /* freed inside its own callback */
 };
 
@@ -159,7 +160,8 @@ static void report_departure(struct udp *u, struct msghdr *msg)
 		u->sent_fn(u->arg, u->first_id + s.id, raw_ns - wrong_ns);
 }
 
-/* The queue of departures must be empty before the next wait, whatever the socket is ready for. */
+/* Empties the queue of departures on every event of the socket: a stamp left in it would make the next wait
+ * return at once. */
 static void read_departures(struct udp *u)
 {
 	struct batch b;
@@ -280,9 +282,9 @@ uint32_t udp_next_id(const struct udp *u)
 }
 
 /*
- * It is not documented whether the kernel counts a datagram that it did not send, and no check could
- * find a stamp with a wrong number: both counts restart. Stamps still in the queue have old numbers;
- * those of this instant and earlier are ignored.
+ * A send has failed. It is not documented whether the kernel counts such a datagram, and a wrong number could
+ * not be detected. So both counts start again; stamps of this instant and earlier have old numbers and are
+ * ignored.
  */
 static void restart_count(struct udp *u)
 {

@@ -22,7 +22,7 @@ void folder_close(int fd)
 
 int folder_sync(int fd)
 {
-	/* EINVAL: the file system cannot sync folders. */
+	/* EINVAL means that the file system cannot sync folders: no error. */
 	return fsync(fd) && errno != EINVAL ? -1 : 0;
 }
 
@@ -31,7 +31,7 @@ static int open_dir(int parent, const char *name)
 	return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Syncs the entry in `parent` before anything is put inside. */
+/* Syncs the new folder's entry in `parent` before anything is put inside. */
 static int make_dir(int parent, const char *name)
 {
 	int fd;
@@ -103,7 +103,8 @@ static int stat_object(const struct stat *st, struct store_stat *out)
 	}
 	out->size = (uint64_t)st->st_size;
 	out->modified_ns = (int64_t)st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
-	/* Each put makes a new inode: a number is used again, but not with the same time. */
+	/* A tag from inode and time: each put makes a new inode, and an inode number that is used again has
+	 * another time. */
 	snprintf(out->tag, sizeof(out->tag), "%" PRIx64 "-%" PRIx64 "-%" PRIx64,
 		 (uint64_t)st->st_ino, (uint64_t)out->modified_ns, out->size);
 	return 0;

@@ -12,9 +12,9 @@
 #include "storage/store.h"
 
 /*
- * The folder that holds the last part of `key`; `*leaf` gets where that part begins. `make` makes
- * missing folders, durably; ENOTDIR if another kind of file has the name. ELOOP if one is a link. The caller closes it
- * with folder_close().
+ * Opens the folder of `key`; `*leaf` points at the last part of `key`, the name in that folder. With `make`,
+ * missing folders are made, durably. ENOTDIR if another kind of file is in the place of a folder, ELOOP if a
+ * link is. The caller closes it with folder_close().
  */
 int folder_of(int root, const char *key, bool make, const char **leaf);
 

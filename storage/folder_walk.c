@@ -10,7 +10,8 @@
 #include "storage/folder.h"
 #include "storage/kinds.h"
 
-/* Entries of one folder; the name of a folder ends with '/', so that it sorts as its keys do. */
+/* The entries of one folder. The name of a folder among them ends with '/', so that it sorts like the keys
+ * below it. */
 struct names {
 	char **items;
 	size_t n;
@@ -57,7 +58,7 @@ struct listing {
 	size_t len;
 };
 
-/* Whether a key of the listing may be at or below l->key + name. */
+/* Whether l->key + name may be a key of the listing, or a folder of such keys. */
 static bool may_have_wanted(struct listing *l, const char *name)
 {
 	size_t len = l->len + strlen(name);
@@ -72,7 +73,7 @@ static bool may_have_wanted(struct listing *l, const char *name)
 	       (!l->request->after || strncmp(l->key, l->request->after, len) >= 0);
 }
 
-/* A link is an error where it could be a key: what it hides must not be taken for missing. */
+/* A link in the place of a key or its folder is an error, so that the objects behind it do not look missing. */
 static int read_name(struct listing *l, int folder, const struct dirent *entry, struct names *names,
 		     struct err *e)
 {
@@ -166,7 +167,7 @@ int folder_list(int root, const struct store_list *list, struct err *e)
 {
 	struct listing l = { .request = list };
 	const char *leaf;
-	/* Begins in the folder of the prefix, since its neighbours may be many. */
+	/* Begins in the folder of the prefix: the folders beside it may be many. */
 	int fd = folder_of(root, list->prefix, false, &leaf);
 
 	if (fd < 0 && errno == ELOOP)

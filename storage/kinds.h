@@ -21,7 +21,7 @@ bool store_part_is_valid(const char *part, size_t len);
 /* Writes the bytes of `put` to `fd` from its position on; a file ending before `len` is ERR_INVALID. */
 MUST_CHECK int store_put_write(const struct store_put *put, int fd, struct err *e);
 
-/* The error for a put whose file ended after `done` bytes. */
+/* Sets and returns the error for a put whose file ended after `done` bytes. */
 int store_put_short(const struct store_put *put, uint64_t done, struct err *e);
 
 /* ERR_TIMEOUT if the deadline has passed. */

@@ -37,7 +37,7 @@ bool store_part_is_valid(const char *part, size_t len)
 	return true;
 }
 
-/* `open_end`: the last part may be empty or any begin of a valid part. */
+/* With `open_end` the text is a prefix of keys: its last part may be empty or incomplete. */
 static int check_parts(const char *key, bool open_end, struct err *e)
 {
 	const char *part = key;
@@ -239,7 +239,7 @@ static int write_to_fd(void *arg, const void *data, size_t len, struct err *e)
 	return file_write_all(*(int *)arg, data, len, "the copy", e);
 }
 
-/* One get, not several: only one get is certain to return one version of the object. */
+/* One get for all bytes: several gets could return parts of different versions. */
 static int copy_to_fd(struct store *s, const char *key, int64_t deadline_mono_ns, int *out,
 		      uint64_t *size, struct err *e)
 {

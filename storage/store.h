@@ -6,24 +6,25 @@
  * STORE_PART_MAX in a part; no part is ".", ".." or starts with ".tmp-" (file:// writes there).
  * Parentheses are for XProf, whose caches beside the sessions' files have names like
  * "jit_f(12).hlo_proto.pb". store_*() checks the key before it calls the back end. No key may be the
- * folder of another ("a" beside "a/b"): file:// refuses the second with ERR_INVALID, and so it does to read the
- * folder, or any other file that is no object; elsewhere that is ERR_NOT_FOUND.
+ * folder of another ("a" beside "a/b"): file:// refuses the second with ERR_INVALID. It also refuses to read a
+ * folder or any other file that is no object; the other back ends say ERR_NOT_FOUND then.
  *
- * Conditional puts: a put may be create-only (STORE_ABSENT); there is no other condition. Every real store
- * supports this one. "Replace only the version that I read" is broken in some (Ceph 16 refuses the right
- * tag), so no code may need it.
+ * Conditional puts: the only condition is "create, never replace" (STORE_ABSENT), which every real store
+ * supports. There is no "replace only the version with this tag", because some stores get it wrong (Ceph 16
+ * refuses the right tag).
  *
- * Every call has a deadline on CLOCK_MONOTONIC and ends with ERR_TIMEOUT soon after it, whether the
- * operation took place or not. file:// cannot interrupt a system call that hangs in the kernel.
+ * Every call has a deadline on CLOCK_MONOTONIC. After it the call soon ends with ERR_TIMEOUT; the operation
+ * may have taken place or not. file:// cannot interrupt a system call that hangs in the kernel.
  *
- * A put that fails with anything but ERR_EXISTS may have happened: a lost answer looks like a failure.
- * Repeat it, and with STORE_ABSENT compare what is there.
+ * A put that fails with anything but ERR_EXISTS may still have stored the object, since an answer can be
+ * lost. Repeat such a put. With STORE_ABSENT the repeated put then gets ERR_EXISTS: compare the stored object
+ * with your own.
  *
- * Calls block; on a daemon's loop they belong into loop_work(). One store may be used from several
- * threads at once.
+ * Calls block; on a daemon's loop they belong into loop_work(). One store may be used from several threads at
+ * once.
  *
- * To add a back end: write store_<kind>.c with a struct whose first member is `struct store`, one
- * const table, one open function; add it to the list in store.c and run the conformance suite
+ * To add a back end: write store_<kind>.c with a struct whose first member is `struct store`, one const
+ * table, one open function; add it to the list in store.c and run the conformance suite
  * (tests/conform/store_conform.c) with its URL.
  */
 #ifndef STORAGE_STORE_H
@@ -47,12 +48,12 @@ struct store;
 struct store_stat {
 	uint64_t size;
 	int64_t modified_ns; /* Unix time */
-	char tag[STORE_TAG_MAX + 1]; /* opaque; another one after a put of other bytes */
+	char tag[STORE_TAG_MAX + 1]; /* opaque; changes when a put changes the bytes */
 };
 
 #define STORE_ABSENT 1u /* fail with ERR_EXISTS if the key is there */
 
-/* the body's file is not written any more and may become the object itself: saves a copy */
+/* nothing writes to the body's file any more: the store may use the file itself as the object, without a copy */
 #define STORE_TAKE 2u
 
 /*
@@ -73,8 +74,9 @@ struct store_put {
 typedef int (*store_sink_fn)(void *arg, const void *data, size_t len, struct err *e);
 
 /*
- * Bytes [offset, offset + len) of one version of an object, in order, fewer if it ends before. The sink
- * is called for at most STORE_CHUNK_BYTES at a time, after a failure perhaps for a part of the bytes.
+ * Gets bytes [offset, offset + len) of one version of an object, in order; fewer if the object ends before.
+ * The sink gets at most STORE_CHUNK_BYTES in one call. If the get fails, the sink may have had some of the
+ * bytes.
  */
 #define STORE_CHUNK_BYTES ((size_t)1 << 20)
 struct store_get {
@@ -122,8 +124,8 @@ struct store_ops {
 	 * is put or removed meanwhile may or may not be seen. */
 	int (*list)(struct store *s, const struct store_list *list, struct err *e);
 
-	/* Success also if there is no such object. Removes empty folders too: XProf shows any folder below
-	 * plugins/profile as a session. */
+	/* Succeeds also without such an object. Removes folders that become empty, because XProf shows any
+	 * folder below plugins/profile as a session. */
 	int (*remove)(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e);
 
 	/* Optional (NULL): a readable fd of the object, for sendfile and mmap. */
@@ -136,8 +138,8 @@ struct store_ops {
 
 struct store {
 	const struct store_ops *ops;
-	const char *
-		directory; /* where objects are files, no '/' at the end; NULL if they are not files */
+	/* where objects are files, no '/' at the end; NULL if they are not files */
+	const char *directory;
 };
 
 /*
@@ -148,7 +150,8 @@ struct store {
 MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
 void store_free(struct store *s); /* NULL is fine */
 
-/* Check the key, then call the table member of that name; `out` may be NULL. Errors name the call and key. */
+/* Each checks the key, then calls the table's member of the same name. `out` may be NULL. Errors name the
+ * call and the key. */
 MUST_CHECK int store_put(struct store *s, const struct store_put *put, struct store_stat *out,
 			 struct err *e);
 MUST_CHECK int store_get(struct store *s, const struct store_get *get, struct store_stat *out,
@@ -178,7 +181,7 @@ MUST_CHECK int store_get_bytes(struct store *s, const char *key, size_t max_byte
 /* The deadline that is `ns` from now, for the calls above. */
 int64_t store_within(int64_t ns);
 
-/* For callers that have no deadline of their own: the first for documents, the second for whole files. */
+/* How long callers without a deadline of their own wait: for documents, and for whole files. */
 #define STORE_PATIENCE_NS      INT64_C(60000000000)
 #define STORE_FILE_PATIENCE_NS INT64_C(600000000000)
 

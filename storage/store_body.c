@@ -7,8 +7,9 @@
 #include "base/mem.h"
 #include "storage/kinds.h"
 
-#define COPY_BYTES  ((size_t)256 << 10)
-#define RANGE_BYTES ((uint64_t)64 << 20) /* one copy_file_range(), between looks at the deadline */
+#define COPY_BYTES ((size_t)256 << 10)
+/* bytes of one copy_file_range(); the deadline is checked between two */
+#define RANGE_BYTES ((uint64_t)64 << 20)
 
 int store_put_short(const struct store_put *put, uint64_t done, struct err *e)
 {
@@ -16,7 +17,8 @@ int store_put_short(const struct store_put *put, uint64_t done, struct err *e)
 		       (unsigned long long)done, (unsigned long long)put->len);
 }
 
-/* Sets `*done` to the bytes that the kernel copied; stops without an error where it cannot copy. */
+/* Lets the kernel copy; `*done` is how many bytes it copied. Where it cannot copy, that is no error: the
+ * caller goes on. */
 static int copy_in_kernel(const struct store_put *put, int fd, uint64_t *done, struct err *e)
 {
 	while (*done < put->len) {

@@ -21,7 +21,8 @@
 
 #define RULES_MAX      64
 #define RULES_FILE_MAX 65536
-#define RECHECK_NS     (20 * NS_PER_MS) /* between checks of a hanging call whether its rule is gone */
+/* how often a hanging call checks whether its rule is still there */
+#define RECHECK_NS (20 * NS_PER_MS)
 
 enum call {
 	CALL_PUT = 1,
@@ -82,7 +83,7 @@ struct store_fault {
 	struct store_fault_env env;
 	char *path; /* of the rules; or NULL */
 	pthread_mutex_t lock; /* of all below */
-	struct timespec changed; /* of the file that was read last */
+	struct timespec changed; /* of the rules' file, when it was last read */
 	off_t file_size;
 	uint64_t generation; /* of the rules */
 	struct rule rules[RULES_MAX];
@@ -245,7 +246,8 @@ static void reload(struct store_fault *s)
 		close(fd);
 }
 
-/* The rule for this call, counted; ACT_NONE if there is none. `*generation` is that of the rules. */
+/* Finds the rule for this call and counts the call; ACT_NONE if no rule matches. `*generation` is the rules'
+ * generation. */
 static struct rule rule_for(struct store_fault *s, enum call call, const char *key,
 			    uint64_t *generation)
 {
@@ -344,7 +346,8 @@ static int crash(struct store_fault *s, struct err *e)
 	return err_set(e, ERR_CLOSED, "fault: the process has crashed");
 }
 
-/* What the rule does before the call: returns 0 if the call goes on. `*after` is the action for end(). */
+/* Does what the rule says to do before the call. Returns 0 if the call goes on; then `*after` is what end()
+ * has to do. */
 static int begin(struct store_fault *s, enum call call, const char *key, int64_t deadline_mono_ns,
 		 enum action *after, struct err *e)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store that breaks another one on purpose, for tests: calls fail, wait, hang, lose their answer or end
- * the process. The rules come from a file that is read again when it changes (real processes), or from
+ * For tests: a store in front of another store, whose calls fail, wait, hang, lose their answer or kill the
+ * process. The rules come from a file that is read again when it changes (real processes), or from
  * store_fault_set() (unit tests, the simulation).
  *
- * URL: "fault://FILE!URL", as in "fault:///tmp/rules!file:///var/lib/tutti"; without the file there are
- * no rules. A rule is a line; '#' begins a comment; the first rule that matches a call decides:
+ * URL: "fault://FILE!URL", as in "fault:///tmp/rules!file:///var/lib/tutti"; without the file there are no
+ * rules. A rule is a line; '#' begins a comment; the first rule that matches a call decides:
  *
  *     CALLS KEY ACTION [skip=N] [times=N]
  *

@@ -23,7 +23,9 @@
 #define FILE_MODE	0640
 #define FOLDER_MODE	0750
 #define LEFTOVER_AGE_NS (3600 * NS_PER_S)
-#define PUT_TRIES	16 /* a removal may remove the folder before the put has its file there */
+/* a removal may remove the empty folder before the put has made its file there: the put starts again this
+ * often */
+#define PUT_TRIES 16
 
 struct store_file {
 	struct store base;
@@ -105,7 +107,7 @@ static int rename_new(int folder, const char *from, const char *to)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -1;
-	/* For a file system without renameat2(): a link fails in the same way where the name exists. */
+	/* For a file system without renameat2(): link() also fails if the name exists. */
 	if (linkat(folder, from, folder, to, 0))
 		return -1;
 	unlinkat(folder, from, 0);
@@ -130,8 +132,8 @@ static int temp_publish(int folder, const char *temp, const char *leaf, unsigned
 	return 0;
 }
 
-/* Links the file itself under a temporary name, instead of copying it; false where that is not
- * possible: another file system, a part of a file, memory. */
+/* STORE_TAKE: links the body's file under a temporary name instead of copying it. False where that is not
+ * possible: the body is in memory, a part of a file, or on another file system. */
 static bool temp_link(int folder, char name[32], const struct store_put *put)
 {
 	struct stat st;
@@ -188,7 +190,7 @@ static int put_begin(const struct store_file *s, const char *key, const char **l
 	}
 }
 
-/* One of that name that was made since is another folder. */
+/* The folder may have been removed and made again meanwhile; that is another folder. */
 static bool is_removed(const struct store_file *s)
 {
 	int number = errno;

@@ -19,7 +19,8 @@ struct object {
 	char *key;
 	uint8_t *data;
 	struct store_stat st;
-	unsigned int refs; /* the array's, and one for each get under way; under the lock */
+	/* one is the array's, and one each get has while it reads; under the lock */
+	unsigned int refs;
 };
 
 struct store_mem {
@@ -28,7 +29,7 @@ struct store_mem {
 	struct object **objects;
 	size_t n;
 	size_t cap;
-	uint64_t n_puts; /* ever: makes tags */
+	uint64_t n_puts; /* puts so far, to make tags */
 };
 
 static struct store_mem *to_mem(struct store *s)
