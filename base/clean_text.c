@@ -33,7 +33,7 @@ size_t clean_text(char *dst, size_t size, const char *src, size_t len)
 size_t clean_sentence(char *dst, size_t size, const char *src, size_t len)
 {
 	clean_text(dst, size, src, len);
-	/* One that fills dst to the last bytes may have been cut between characters. */
+	/* A result that fills dst may have been cut. */
 	if (strnlen(src, len) >= size) {
 		memset(dst + strlen(dst), ' ', size - 1 - strlen(dst));
 		end_cut_sentence(dst, size);

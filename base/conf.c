@@ -143,7 +143,7 @@ static double field_number(const struct conf_field *f, const void *p)
 	}
 }
 
-/* A limit as a user writes it: 10ms, 64K, 99, 2000000000. */
+/* Writes a limit as a user would: 10ms, 64K, 99, 2000000000. */
 static void write_bound(const struct conf_field *f, double v, char out[32])
 {
 	const struct unit *best = f->kind == CONF_TIME ? time_units : size_units;
@@ -214,7 +214,7 @@ static int set_field(void *conf, const struct conf_field *f, const char *text, s
 	return rc ? rc : check_range(f, p, text, e);
 }
 
-/* Member api.spool_bytes -> "spool": the unit is in the value; the struct's name is dropped. */
+/* The name of member api.spool_bytes is "spool": the struct's name and the unit are dropped. */
 static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_LEN])
 {
 	const char *dot = strrchr(f->member, '.');
@@ -241,7 +241,7 @@ static void field_name(const struct conf_field *f, char sep, char out[NAME_MAX_L
 struct slot {
 	const struct conf_field *f;
 	void *conf; /* NULL: names only, no values */
-	bool seen; /* the current source has set it */
+	bool seen; /* whether the current source has set the field */
 };
 
 /* All fields of a table and its parts, in order. */
@@ -281,7 +281,7 @@ static struct slot *find_slot(const struct slots *s, const char *name, size_t le
 	return NULL;
 }
 
-/* Begins the next, stronger source: file, environment or flags. */
+/* The next source begins; each is stronger than the one before: file, environment, flags. */
 static void begin_source(struct slots *s)
 {
 	for (size_t i = 0; i < s->n; i++)

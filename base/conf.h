@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration is a table: one row gives the flag, the environment variable, the line in the
- * file, the default, the parser and the help. The member's C type picks the parser.
+ * Configuration is a table: one row gives the flag, the environment variable, the line in the file, the
+ * default, the parser and the help. The member's C type picks the parser.
  *
  *   struct agent_conf { char *aggregator; int64_t lead_ns; uint64_t spool_bytes; bool insecure; };
  *   static const struct conf_field fields[] = {
@@ -9,14 +9,14 @@
  *           { 0 }
  *   };
  *
- * Order of strength: flag, environment TUTTI_<NAME>, file (--config), default. The flag of member
- * `spool_bytes` is --spool-bytes; a suffix _ns or _bytes is dropped from the name (--spool), and the
- * value is written with a unit: 250ms, 2s, 5m, 1h; 64K, 16M, 2G. A bool flag takes no value; =false
- * unsets it. A list (struct conf_list) takes one value per flag or line and collects them; the list of
- * a stronger source replaces that of a weaker one.
+ * The strongest source counts, in this order: flag, environment TUTTI_<NAME>, file (--config), default. The
+ * flag of member `spool_bytes` is --spool-bytes; a suffix _ns or _bytes is dropped from the name (--spool),
+ * and the value is written with a unit: 250ms, 2s, 5m, 1h; 64K, 16M, 2G. A bool flag takes no value; =false
+ * unsets it. A list (struct conf_list) takes one value per flag or line and collects them; the list of a
+ * stronger source replaces that of a weaker one.
  *
- * A table may have further parts, each with fields of a struct of its own: drivers have theirs there.
- * Names are unique over all parts.
+ * A table may have further parts, each with fields of a struct of its own: drivers have theirs there. Names
+ * are unique over all parts.
  */
 #ifndef BASE_CONF_H
 #define BASE_CONF_H
@@ -54,7 +54,7 @@ struct conf_field {
 #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, false, 0, 0 \
 	}
 
-/* A flag that is no environment variable: the name may mean something else in an environment. */
+/* A setting that only a flag can set: an environment variable of that name may mean something else. */
 #define CONF_ONCE(T, m, def, text) \
 	{ \
 #m, CONF_KIND_OF(T, m), offsetof(T, m), def, text, true, 0, 0 \

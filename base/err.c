@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of text[0 .. len], which goes on: the length of its whole words, or else characters. */
+/* text[0 .. len) is the begin of a longer text: returns the length of its whole words, or of its whole
+ * characters if it has no whole word. */
 static size_t len_of_whole(const char *text, size_t len)
 {
 	size_t at = len;

@@ -31,7 +31,7 @@ MUST_CHECK int file_write_at(int fd, uint64_t offset, const void *data, size_t l
  * ERR_LIMIT for more than `max_bytes`; `out` then holds some of them. */
 MUST_CHECK int file_load(const char *path, size_t max_bytes, struct buf *out, struct err *e);
 
-/* The first line of a file without its end, cut to `size` - 1 bytes. False, and "", where there is
+/* The first line of a file without its newline, cut to `size` - 1 bytes. False, and `out` is "", if there is
  * none. */
 bool file_first_line(const char *path, char *out, size_t size);
 
@@ -43,10 +43,10 @@ bool file_first_line(const char *path, char *out, size_t size);
 MUST_CHECK int file_make_folders(const char *path, mode_t mode_above, mode_t mode, struct err *e);
 
 /*
- * Opens `path` as a process sees it whose root folder is `root_fd`: links inside, absolute ones too,
- * lead nowhere outside. Where the kernel lacks openat2() (before 5.6) or a filter refuses it, a path
- * with a link in it is refused with ELOOP, unless it is this process's own root. Adds O_CLOEXEC. The caller
- * closes the descriptor; -1 and errno.
+ * Opens `path` as a process with the root folder `root_fd` sees it: no symbolic link leads outside that
+ * folder. Where the kernel lacks openat2() (before 5.6) or a filter refuses it, a path with a link in it is
+ * refused with ELOOP, unless it is this process's own root. Adds O_CLOEXEC. The caller closes the descriptor;
+ * -1 and errno.
  */
 int file_open_in_root(int root_fd, const char *path, int flags);
 

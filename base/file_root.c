@@ -28,7 +28,8 @@ static bool is_our_root(int root_fd)
 	       theirs.st_ino == ours.st_ino;
 }
 
-/* The next part of a path, without slashes, "" at its end; false for "..", and for one too long. */
+/* Takes the next part of a path, without slashes; "" at the end of the path. False for ".." and for a part
+ * that is too long. */
 static bool next_part(const char **path, char part[NAME_MAX + 1])
 {
 	size_t len;
@@ -44,7 +45,7 @@ static bool next_part(const char **path, char part[NAME_MAX + 1])
 	return strcmp(part, "..");
 }
 
-/* Part by part, none of them a link. */
+/* Opens a path part by part, and refuses every link. */
 static int open_without_links(int root_fd, const char *path, int flags)
 {
 	int folder = openat(root_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);

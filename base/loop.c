@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Work and posts share one struct: a post is work whose `run` has ended. */
+/* One struct for work and posts: a post is a task whose `run` has nothing to do any more. */
 struct task {
 	loop_fn run;
 	loop_fn done;
@@ -51,7 +51,7 @@ struct loop {
 	loop_fn on_stop;
 	void *on_stop_arg;
 	struct loop_watch *dead; /* unwatched in this turn, freed at its end */
-	int depth; /* nested turns: a callback may turn the loop to wait */
+	int depth; /* depth of nested turns: a callback may turn the loop to wait */
 	int64_t began_cpu_ns; /* this turn, on the thread's CPU clock */
 	struct loop_turns turns;
 	struct loop_accounts accounts;
@@ -101,7 +101,7 @@ static void wake(struct loop *l)
 		;
 }
 
-/* While tasks are posted, the event fd is readable or about to be. */
+/* The event fd is readable, or soon will be, whenever a task is posted. */
 static void post_task(struct loop *l, struct task *t)
 {
 	bool first;
@@ -180,7 +180,7 @@ static void *worker(void *arg)
 	}
 }
 
-/* The last one clears the event fd. The lock is held, so a later post sets it again. */
+/* Taking the last task clears the event fd. The lock is held, so a post after that sets it again. */
 static void clear_event_if_empty(struct loop *l)
 {
 	uint64_t count;
@@ -345,7 +345,8 @@ static void on_tick(void *arg, uint32_t events)
 	(void)events;
 	if (read(l->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return;
-	/* Runs at most as many as were armed: a timer that is always due does not block other events. */
+	/* Runs at most as many timers as were armed at the begin, so that a timer that is always due does not
+	 * block other events. */
 	for (size_t n = l->n_timers; n && l->n_timers && l->heap[0]->at_mono_ns <= l->now_ns; n--) {
 		struct loop_timer *t = l->heap[0];
 		struct loop_charge charge = loop_charge_begin(&l->accounts, t->account);
@@ -461,7 +462,8 @@ void loop_turn(struct loop *l, int wait_ms)
 			loop_charge_end(&l->accounts, &charge);
 		}
 	}
-	/* An outer turn may still refer to watches that were unwatched in this one. */
+	/* Only the outermost turn frees: outer turns may still refer to watches that were unwatched in this
+	 * one. */
 	if (--l->depth == 0) {
 		free_unwatched(l);
 		loop_turns_count(&l->turns, now_thread_cpu_ns() - l->began_cpu_ns,
@@ -561,7 +563,7 @@ void loop_free(struct loop *l)
 	pthread_mutex_unlock(&l->lock);
 	for (int i = 0; i < l->n_workers; i++)
 		pthread_join(l->workers[i], NULL);
-	/* Delivered callbacks may add work; the workers have ended, so it runs here. */
+	/* Callbacks may add work. The workers have ended, so it runs here. */
 	while (deliver(l) || run_left_work(l))
 		;
 	free_unwatched(l);

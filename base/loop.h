@@ -2,9 +2,9 @@
 /*
  * The event loop: one per daemon, one thread, owner of all the daemon's state.
  *
- * Other threads (gRPC's, nng's, libmicrohttpd's, the workers) may only call loop_post(). Slow work goes
- * to loop_work(), whose `run` uses only its own argument. Functions not marked "any thread" are called
- * on the loop's thread, or before loop_run().
+ * Other threads (gRPC's, nng's, libmicrohttpd's, the workers) may only call loop_post(). Slow work goes to
+ * loop_work(); its `run` may use only its own argument. Functions not marked "any thread" are called on the
+ * loop's thread, or before loop_run().
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -32,23 +32,28 @@ void loop_free(struct loop *l);
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l); /* any thread */
 
-/* Runs what is ready, up to LOOP_TURN_NS of it, and waits at most `wait_ms` for it; for tests and shutdown.
- * May be called inside a callback, to wait for another: posts keep their order. */
+/* Waits at most `wait_ms` until something is ready, then runs what is ready, for about LOOP_TURN_NS; for
+ * tests and shutdown. May be called inside a callback that waits for another callback: posts keep their
+ * order. */
 void loop_turn(struct loop *l, int wait_ms);
 
 /*
- * What the turns cost, in CPU time of the loop's thread: while a turn lasts, everything else waits. A turn takes
- * up nothing new after LOOP_TURN_NS, so a longer one has a callback that is too long.
+ * The cost of turns, in CPU time of the loop's thread; everything else waits while a turn lasts. After
+ * LOOP_TURN_NS a turn starts no further callback, so a much longer turn means that one callback takes too
+ * long.
  */
 #define LOOP_TURN_NS	  (5 * 1000000)
 #define LOOP_TURN_CLASSES 9
 extern const int64_t loop_turn_limits_ns[LOOP_TURN_CLASSES]; /* ascending */
 
 struct loop_turns {
-	uint64_t n[LOOP_TURN_CLASSES +
-		   1]; /* turns up to that limit and above the one before; last: above all */
+	uint64_t n
+		[LOOP_TURN_CLASSES +
+		 /* turns by duration: n[i] is up to limit i and above the limit before; the last above all */
+		 1];
 	int64_t total_ns, longest_ns;
-	int64_t longest_wall_ns; /* of one, with the time that the thread had to wait for a core */
+	/* of the slowest turn, with the time that its thread waited for a CPU */
+	int64_t longest_wall_ns;
 };
 const struct loop_turns *loop_turns(const struct loop *l);
 void loop_turns_count(struct loop_turns *t, int64_t took_ns, int64_t wall_ns); /* adds a turn */
@@ -75,8 +80,8 @@ void loop_post(struct loop *l, loop_fn fn, void *arg);
 /* run(arg) on a worker, then done(arg) on the loop's thread. `done` is always called. */
 void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg);
 
-/* Watches fd, which stays the caller's, for EPOLLIN/EPOLLOUT, level-triggered unless EPOLLET is added, until
- * loop_unwatch(). */
+/* Calls fn for EPOLLIN or EPOLLOUT of fd until loop_unwatch(); level-triggered unless EPOLLET is added. The
+ * fd stays the caller's. */
 MUST_CHECK int loop_watch(struct loop *l, int fd, uint32_t events, loop_fd_fn fn, void *arg,
 			  struct loop_watch **out, struct err *e);
 void loop_unwatch(struct loop_watch *w); /* before close(fd); NULL is fine; also from inside fn */

@@ -9,10 +9,11 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define HEAPS	     2
-#define LARGE_BYTES  (256 << 10)
-#define CHECK_NS     (4 * NS_PER_S)
-#define GROWTH_BYTES ((uint64_t)4 << 20) /* less is not worth the page faults that follow */
+#define HEAPS	    2
+#define LARGE_BYTES (256 << 10)
+#define CHECK_NS    (4 * NS_PER_S)
+/* the process must grow by this much: giving back less is not worth the page faults that follow */
+#define GROWTH_BYTES ((uint64_t)4 << 20)
 
 struct trim_job {
 	struct memory *owner; /* loop's thread only; NULL when it is gone */
@@ -22,14 +23,14 @@ struct trim_job {
 struct memory {
 	struct loop *loop;
 	struct loop_timer timer;
-	uint64_t trimmed_bytes; /* the process's size after the last time */
-	struct trim_job *job; /* NULL: none is at work */
+	uint64_t trimmed_bytes; /* resident bytes after memory was last given back */
+	struct trim_job *job; /* NULL: no worker gives memory back now */
 };
 
 void memory_set_up(void)
 {
 	mallopt(M_ARENA_MAX, HEAPS);
-	/* glibc raises this by itself otherwise: large blocks then come from a heap and tear it apart. */
+	/* A fixed limit: otherwise glibc raises it, large blocks come from heaps and leave holes in them. */
 	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 }
 
@@ -44,7 +45,7 @@ uint64_t memory_resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* On a worker: takes milliseconds. */
+/* On a worker, because it takes milliseconds. */
 static void trim(void *arg)
 {
 	struct trim_job *j = arg;

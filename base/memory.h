@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A capture takes an agent some 100 MiB for a moment, a hostile peer an aggregator some dozens; malloc() keeps
- * what is freed: the process stays as large as its worst moment. This gives it back to the kernel, within 10 s.
+ * Gives freed memory back to the kernel, within 10 s. A capture takes some 100 MiB of an agent for a moment,
+ * and a hostile peer some dozens of an aggregator. malloc() keeps freed memory, so without this the process
+ * would stay as large as it ever was.
  */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H

@@ -93,7 +93,7 @@ uint64_t now_source(void)
 /* The first bytes of the kernel's struct vmclock_abi, little-endian. */
 enum {
 	VMCLOCK_MAGIC = 0x4b4c4356,
-	VMCLOCK_SEQUENCE = 12, /* odd while the hypervisor writes */
+	VMCLOCK_SEQUENCE = 12, /* a sequence count; odd while the hypervisor writes */
 	VMCLOCK_DISRUPTION = 16,
 	VMCLOCK_BYTES = 24,
 };

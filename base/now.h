@@ -39,16 +39,16 @@ struct clock_pair {
 struct clock_pair now_pair(void);
 
 /*
- * The first: how far the wall clock moved against raw from reading a to the later reading b. The
- * second: whether the wall clock was set or the machine slept in between. It is true if the clock moved
- * further than the kernel's steering (500 ppm at most) and the widths of both readings explain.
+ * clock_pair_moved_ns(): how far the wall clock moved against raw from reading a to the later reading b.
+ * clock_pair_has_step(): whether the wall clock was set, or the machine slept, in between. That is so if the
+ * clock moved by more than the kernel's steering (500 ppm at most) and the widths of both readings explain.
  */
 int64_t clock_pair_moved_ns(const struct clock_pair *a, const struct clock_pair *b);
 bool clock_pair_has_step(const struct clock_pair *a, const struct clock_pair *b);
 
 /*
- * The mono time of a raw time, for timers. Mono is slewed, so this is right only near now: check the
- * raw time again when the timer fires. Any input; more than a year away is a year away.
+ * The mono time of a raw time, for timers. Mono is slewed, so this is right only near now: check the raw time
+ * again when the timer fires. Takes any input; a time that is more than a year away is taken as a year away.
  */
 int64_t now_mono_of_raw(int64_t raw_ns);
 
@@ -61,8 +61,8 @@ int64_t now_suspended_ns(void);
 /* The kernel's clocksource: a number for its name; 0 = unknown. */
 uint64_t now_source(void);
 
-/* A mark that the hypervisor of this machine changes when it disrupts the clock, as by a live
- * migration; 0 = unknown, there is no /dev/vmclock0. The second reads it from another file. */
+/* A number that this machine's hypervisor changes when it disrupts the clock, for example by a live
+ * migration; 0 = unknown: there is no /dev/vmclock0. now_disruption_in() reads another file, for tests. */
 uint64_t now_disruption(void);
 uint64_t now_disruption_in(const char *path);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of now.h that need no system call of their own, only the other functions. */
+/* The functions of now.h that make no system call themselves. */
 #include "base/now.h"
 
 #include <math.h>

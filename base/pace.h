@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How often to do, or to log, something whose cause may last for ever: at once the first time, then after a gap
- * that doubles up to a limit. A cause that was away for two gaps is a new one.
+ * Limits how often something is done or logged whose cause may last for ever: at once the first time, then
+ * after gaps that double up to a limit. If the cause was absent for two gaps, it begins anew.
  *
  *   static const struct pace_limits limits = { .first_ns = NS_PER_S, .most_ns = 60 * NS_PER_S };
  *
@@ -23,7 +23,7 @@ struct pace {
 	int64_t gap_ns; /* since then; 0 = it never was */
 };
 
-/* True: do it now. To be asked each time the cause is there. */
+/* True: do it now. Call this each time the cause is there. */
 static inline bool pace_is_due(struct pace *p, const struct pace_limits *limits, int64_t now_ns)
 {
 	int64_t since_ns = now_ns - p->last_ns;

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 
 #define FIRST_BYTES 1024
-#define MOST_BYTES  (256 << 10) /* such blocks go back to the kernel when they are freed */
+#define MOST_BYTES  (256 << 10) /* free() gives blocks of this size back to the kernel */
 #define ALIGN	    (_Alignof(max_align_t))
 
 struct pool_block {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for many small things that live equally long: one after the other in large blocks, freed all at once. What
- * is in it never moves, so readers on other threads may keep pointers until the pool is released. A zeroed pool is
- * empty. One thread at a time adds to it.
+ * Memory for many small things that are freed all together: they lie one after the other in large blocks.
+ * They never move, so readers on other threads may keep pointers to them until the pool is released. A zeroed
+ * pool is empty. One thread at a time adds to it.
  */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H

@@ -9,8 +9,8 @@
 /* Fills `out` from the kernel's generator; never fails on Linux >= 3.17, aborts otherwise. */
 void random_bytes(void *out, size_t len);
 
-/* A random pause before another attempt, from half to three halves of `pause_ns`: hosts that failed
- * together do not all try again together. */
+/* A random pause before another attempt, 0.5 to 1.5 times `pause_ns`, so that hosts that failed together do
+ * not all try again together. */
 int64_t random_pause_ns(int64_t pause_ns);
 
 #endif

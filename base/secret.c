@@ -23,7 +23,7 @@ static int check(const char *text, size_t len, const char *path, struct err *e)
 	return 0;
 }
 
-/* A user who can read the file, or write it, can do all that the secret is to guard. */
+/* A user who can read or write the file can do everything that the secret protects. */
 static int check_mode(FILE *f, const char *path, struct err *e)
 {
 	struct stat st;

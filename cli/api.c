@@ -24,7 +24,7 @@ struct only_api {
 
 const struct conf_field api_fields[] = { API_FIELDS(struct only_api), { 0 } };
 
-/* No byte of the server's may control the terminal that it is printed on. */
+/* Text of the server is printed on a terminal: it must not contain control characters. */
 static int parse_clean(json_t **out, const char *text, size_t len, struct err *e)
 {
 	json_t *doc;
@@ -74,7 +74,7 @@ static char *url_of(const struct api_conf *conf, const char *path)
 	return xasprintf("%.*s%s", (int)len, conf->server, path);
 }
 
-/* A call of the URL, with what proves the caller but for the token. */
+/* A call of the URL, with the caller's certificate, but without the token. */
 static struct http_call make_call(const struct api_conf *conf, const char *method, const char *url)
 {
 	return (struct http_call){

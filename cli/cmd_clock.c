@@ -30,7 +30,7 @@ static void print_step(const json_t *s)
 	       delta_ns < 0 ? "-" : "+", by);
 }
 
-/* Until it is known whether the clock broke, it has no offset. */
+/* A clock that may have broken has no offset until probes tell whether it did. */
 static void print_suspected(const json_t *s)
 {
 	char when[25], width[16], by[16], left[16];
@@ -115,7 +115,7 @@ static bool check_host(const json_t *host, int64_t warn_above_ns)
 	return false;
 }
 
-/* Keeps only the host that was requested. */
+/* Keeps only the host that the user named. */
 static int keep_host(json_t *doc, const char *name, struct err *e)
 {
 	json_t *one = json_array(), *host;

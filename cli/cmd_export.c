@@ -50,7 +50,7 @@ static int fetch_file(const struct job *job, const json_t *host, const char *nam
 	char *path = xasprintf("/api/v1/sessions/%s/files/%s",
 			       json_get_text(job->manifest, "session"), name);
 	char *file = xasprintf("%s/%s", job->dir, name);
-	/* The name is the aggregator's: it must not lead out of the directory. */
+	/* The file name is from the aggregator: refuses one that leads out of the directory. */
 	int rc = name_check_file(name, e);
 
 	if (!rc)

@@ -69,7 +69,7 @@ static int mark_text(const struct conf *conf, const char *word, char text[LIMIT_
 
 static int run_mark(const void *arg, int argc, char **argv, struct err *e)
 {
-	int64_t instant_ns = now_raw_ns(); /* first, so that it is exact */
+	int64_t instant_ns = now_raw_ns(); /* the time is read first, so that it is exact */
 	const struct conf *conf = arg;
 	Tutti__V1__LocalRequest request = TUTTI__V1__LOCAL_REQUEST__INIT;
 	Tutti__V1__LocalMark mark = TUTTI__V1__LOCAL_MARK__INIT;
@@ -81,7 +81,7 @@ static int run_mark(const void *arg, int argc, char **argv, struct err *e)
 		return rc;
 	mark.text = text;
 	mark.raw_ns = instant_ns;
-	mark.pid = (int32_t)getppid(); /* the mark is about the process that ran this command */
+	mark.pid = (int32_t)getppid(); /* the mark belongs to the process that ran this command */
 	mark.tid = mark.pid;
 	request.kind_case = TUTTI__V1__LOCAL_REQUEST__KIND_MARK;
 	request.mark = &mark;

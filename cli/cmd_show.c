@@ -12,7 +12,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	int rc = api_call_on(conf, "GET", "sessions", argv[0], "", &doc, e);
 
 	(void)argc;
-	/* A capture that is in progress or failed has no session, but a state with the cause. */
+	/* A capture that is in progress or has failed has no session: prints the capture's state instead. */
 	if (rc == ERR_NOT_FOUND)
 		rc = api_call_on(conf, "GET", "captures", argv[0], "", &doc, e);
 	if (!rc && !strcmp(json_get_text(doc, "state"), "committed") &&

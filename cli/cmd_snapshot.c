@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One snapshot, or a series of them: windows of --every, one after the other without a gap. A window that cannot be had
- * now (the aggregator restarts) is tried again while the rings have it, with all hosts of the window before.
+ * Takes one snapshot, or a series: windows of length --every, one after the other without a gap. If a window
+ * cannot be captured now (the aggregator restarts), it is tried again for as long as the rings still have it,
+ * and it needs all hosts of the window before it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,12 +18,12 @@
 #include "cli/request.h"
 #include "cli/result.h"
 
-#define AFTER_END_NS \
-	(100 * NS_PER_MS) /* clocks of this program and the aggregator differ by less in a series */
-#define RETRY_NS NS_PER_S
-#define COMEBACK_NS \
-	(35 * NS_PER_S) /* so long agents may take to connect to a restarted aggregator */
-#define LAST_TRIES 10 /* of deletions, when the series has ended */
+/* the clocks of this program and the aggregator drift apart by less than this during a series */
+#define AFTER_END_NS (100 * NS_PER_MS)
+#define RETRY_NS     NS_PER_S
+/* how long agents may take to connect to a restarted aggregator */
+#define COMEBACK_NS (35 * NS_PER_S)
+#define LAST_TRIES  10 /* how often deletions are tried when the series has ended */
 
 struct conf {
 	struct api_conf api;
@@ -101,18 +102,18 @@ struct member {
 
 struct series {
 	const struct conf *conf;
-	struct member *members; /* that are kept; the oldest first */
+	struct member *members; /* the sessions of the series that are kept; the oldest first */
 	size_t n, cap;
 	uint64_t bytes;
-	uint64_t number; /* of the next one, from 1 on */
-	int64_t end_ns; /* of its window; session clock */
-	int64_t due_mono_ns; /* when that is over, at the latest */
+	uint64_t number; /* number of the next window, from 1 on */
+	int64_t end_ns; /* end of the next window; session clock */
+	int64_t due_mono_ns; /* CLOCK_MONOTONIC: the next window is over by then */
 	json_t *list; /* what --json prints */
-	json_t *hosts; /* names, of the last window; NULL = none yet */
+	json_t *hosts; /* names of the hosts of the last window; NULL = none yet */
 	int worst; /* enum exit_code */
 };
 
-/* False: it is still there. */
+/* False: the session is still there. */
 static bool drop_oldest(struct series *s)
 {
 	struct member oldest = s->members[0];
@@ -130,7 +131,8 @@ static bool drop_oldest(struct series *s)
 	return true;
 }
 
-/* The last session always stays. False: a session could not be deleted, the next call tries it again. */
+/* Deletes sessions beyond --keep and --keep-total, but never the last one. False: one could not be deleted;
+ * the next call tries again. */
 static bool enforce_retention(struct series *s)
 {
 	const struct conf *conf = s->conf;
@@ -189,7 +191,8 @@ static void remember_hosts(struct series *s, const json_t *result)
 		json_array_append(s->hosts, json_object_get(host, "host"));
 }
 
-/* `may_fail`: a failed one is reported; else it is an ERR_NOT_FOUND, and its window is to be taken again. */
+/* A failed capture is reported if `may_fail`; else it is ERR_NOT_FOUND, and the caller takes the window
+ * again. */
 static int finish_one(struct series *s, const char *session, bool may_fail, struct err *e)
 {
 	json_t *result = NULL;
@@ -220,8 +223,8 @@ static bool is_window(const struct series *s, const json_t *doc)
 	       strcmp(json_get_text(doc, "state"), "failed");
 }
 
-/* An aggregator may have begun the snapshot and ended before it answered. Its session among these, or NULL; the caller
- * frees it. */
+/* An aggregator may have begun the snapshot and then ended before it answered. Finds the session of that
+ * snapshot among these captures; NULL if there is none. The caller frees it. */
 static char *find_begun(const struct series *s, const char *kind)
 {
 	char *path = xasprintf("/api/v1/%s", kind), *session = NULL;
@@ -241,11 +244,14 @@ static char *find_begun(const struct series *s, const char *kind)
 	return session;
 }
 
-/* A window that is asked for, again where it must. */
+/* A window of the series and the attempts to capture it. */
 struct
 try {
-	char *session; /* NULL before it has one; later attempts go on with it: no window becomes two sessions */
-	int64_t until_mono_ns; /* so long the hosts of the window before are waited for; 0 = no attempt has failed yet */
+	/* the session of its first attempt, or NULL; later attempts continue it, so that no window becomes
+	 * two sessions */
+	char *session;
+	/* until when an attempt needs all hosts of the window before; 0 = no attempt has failed yet */
+	int64_t until_mono_ns;
 };
 
 static int attempt(struct series *s, const struct instant *end, struct try *t, struct err *e)
@@ -269,8 +275,8 @@ static int attempt(struct series *s, const struct instant *end, struct try *t, s
 }
 
 /*
- * Waits for the aggregator where it must, and for agents that connect to it again; a window that no ring has any more is
- * left out, and named.
+ * Captures one window of the series. Waits for a restarted aggregator and for the agents to connect to it
+ * again. A window that no ring has any more is left out, with a message.
  */
 static int take_one(struct series *s, const struct instant *end, struct err *e)
 {
@@ -287,7 +293,7 @@ static int take_one(struct series *s, const struct instant *end, struct err *e)
 			rc = 0;
 			break;
 		}
-		if (rc == ERR_NOT_FOUND) { /* it never became a session */
+		if (rc == ERR_NOT_FOUND) { /* no session was made of it */
 			free(t.session);
 			t.session = NULL;
 		}
@@ -299,7 +305,7 @@ static int take_one(struct series *s, const struct instant *end, struct err *e)
 	return rc;
 }
 
-/* The first window ends now, as the aggregator has it; the others are placed behind it. */
+/* The aggregator places the first window: it ends now. The others follow without a gap. */
 static int take_first(struct series *s, struct err *e)
 {
 	s->due_mono_ns = now_mono_ns();

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "cli/result.h"
 
-/* On a terminal one line that is redrawn, elsewhere a line per change. */
+/* On a terminal: one line that is redrawn. Else: one line per change. */
 struct progress {
 	bool tty;
 	char last[320];
@@ -79,7 +79,7 @@ int follow_to_end(const struct api_conf *api, const char *session, json_t **out,
 		fputc('\n', stderr);
 	if (!rc && !f.last)
 		rc = err_set(e, ERR_PEER, "the aggregator sent no more events of %s", session);
-	/* An aggregator that was restarted after the commit knows the session only. */
+	/* A restarted aggregator does not know a capture that is committed, only its session. */
 	if (rc == ERR_NOT_FOUND || (!rc && !strcmp(json_get_text(f.last, "state"), "committed")))
 		rc = api_call_on(api, "GET", "sessions", session, "", out, e);
 	else if (!rc)

@@ -21,8 +21,8 @@ struct import_space {
 	const char *name; /* of the file of entries */
 	const char *hostname;
 	int64_t t0_ns, t1_ns; /* entries outside are left out; times are written since t0 */
-	const json_t *
-		hosts; /* of a session's manifest: entries of these nodes are moved to its clock; NULL = none */
+	/* of a session's manifest: entries of these nodes are moved to its clock; NULL = none */
+	const json_t *hosts;
 	/* The result. */
 	uint64_t entries, outside, lines, jobs;
 	uint64_t moved; /* entries, by their node's offset */

@@ -8,11 +8,11 @@
 #include "base/err.h"
 
 struct instant {
-	int64_t unix_ns; /* 0: relative to now, */
-	int64_t ago_ns; /* so long before it */
+	int64_t unix_ns; /* 0: the instant is relative to now */
+	int64_t ago_ns; /* relative: this long before now */
 };
 
-/* `now_ns` is Unix time, for the day that is meant. */
+/* `now_ns` (Unix time) tells which day a time without a date is of. */
 MUST_CHECK int instant_parse(const char *text, int64_t now_ns, struct instant *out, struct err *e);
 
 #endif

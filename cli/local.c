@@ -13,7 +13,8 @@
 
 #define CALL_TIMEOUT_NS (15 * NS_PER_S)
 
-/* In place: it never becomes longer. An absent text is a constant. */
+/* Cleans in place: the text never becomes longer. protobuf-c's text for an absent field is constant and
+ * stays. */
 static void clean(char *text)
 {
 	size_t len = strlen(text);

@@ -30,7 +30,7 @@ static int64_t moved(void *arg, int64_t timestamp_ns)
 {
 	int64_t out;
 
-	/* A time beyond 64 bits is outside the window, and cut. */
+	/* Saturates: such a time is outside the window anyway. */
 	return __builtin_add_overflow(timestamp_ns, *(int64_t *)arg, &out) ? INT64_MIN : out;
 }
 
@@ -39,7 +39,7 @@ static int write_out(void *arg, const void *data, size_t len, struct err *e)
 	return fwrite(data, 1, len, arg) == len ? 0 : err_errno(e, "writing");
 }
 
-/* An XSpace that follows another one is merged into it: this one adds a warning. */
+/* Concatenated XSpaces are one XSpace, so appending a second one adds its warning to the first. */
 static int write_warning(const struct xs_sink *out, const json_t *refined, struct err *e)
 {
 	struct xs_builder *b = xs_builder_new();

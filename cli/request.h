@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What requests of captures and snapshots have in common. Text that is not UTF-8 is refused: leaving it out would
- * change the request. */
+/* What requests of captures and snapshots have in common. Text that is not UTF-8 is refused, not dropped,
+ * because that would change the request. */
 #ifndef CLI_REQUEST_H
 #define CLI_REQUEST_H
 
@@ -17,8 +17,8 @@ MUST_CHECK int request_put_text(json_t *request, const char *member, const char 
 MUST_CHECK int request_put_settings(json_t *request, const struct conf_list *set, struct err *e);
 MUST_CHECK int request_put_tracers(json_t *request, const struct conf_list *tracers, struct err *e);
 
-/* Posts it. `*capture` is the answer, a new reference. Prints that it is shared, if it is. EXIT_NO_HOST, and the
- * sentence is printed, if the selector matches no host. */
+/* Posts the request. `*capture` is the answer, a new reference; if it is shared, that is printed. If the
+ * selector matches no host, prints the aggregator's sentence and returns EXIT_NO_HOST. */
 MUST_CHECK int request_post(const struct api_conf *api, const char *verb, const char *path,
 			    const json_t *request, json_t **capture, struct err *e);
 

@@ -16,9 +16,9 @@
 
 #include "include/tutti/tutti.h"
 
-#define STRINGS_MAX 65536 /* that are registered; further ones have no text */
+#define STRINGS_MAX 65536 /* registered domains and strings; further ones have no text */
 #define NEST_MAX    256 /* ranges of a thread; deeper ones are not recorded */
-#define NOT_TRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the depth is not told */
+#define NOT_TRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING: the caller is not told the depth */
 
 /* ---- NVTX's declarations ---- */
 
@@ -26,7 +26,7 @@ typedef void (*any_fn)(void);
 
 struct export_callbacks {
 	size_t size;
-	/* A table of pointers to NVTX's function pointers, which are to be replaced. */
+	/* A table of NVTX: pointers to the function pointers that this library replaces. */
 	int (*function_table)(int module, any_fn ***table, unsigned int *size);
 };
 
@@ -94,7 +94,7 @@ struct text {
 	char s[TUTTI_TEXT_MAX + 1]; /* ends with NUL */
 };
 
-/* Not the whole of it: texts are made for each range. */
+/* A text is made for each range: cleared here is only what must be. */
 static void clear(struct text *t)
 {
 	t->len = 0;
@@ -148,10 +148,11 @@ static void add_wide(struct text *t, const wchar_t *s)
 		add_bytes(t, utf8, utf8_of((uint32_t)*s, utf8));
 }
 
-/* A domain's name, or a registered string: what NVTX has as a handle. They live as long as the process. */
+/* A domain's name or a registered string. NVTX's handle is its address. It lives as long as the process. */
 struct handle {
 	struct text text;
-	struct handle *next; /* a program's leak checker is to see that they are kept */
+	/* a list, so that a program's leak checker sees that they are in use */
+	struct handle *next;
 };
 
 static uint32_t n_handles;
@@ -283,7 +284,8 @@ static struct value value_of(const struct attributes *a)
 		return value_of_double(a->payload.d);
 	case PAYLOAD_FLOAT:
 		return value_of_double((double)a->payload.f);
-	default: /* of an extension: a pointer to what only a schema explains */
+	/* an extension's payload: a pointer to data of a schema that this library does not know */
+	default:
 		return none;
 	}
 }
@@ -291,8 +293,8 @@ static struct value value_of(const struct attributes *a)
 /* ---- push and pop ---- */
 
 /*
- * A thread has one stack a domain, and its scopes have one for all. A range that is popped while one of another domain
- * is above it ends with that one.
+ * NVTX has a stack of ranges per thread and domain; Tutti's scopes have one stack per thread. So a range that
+ * is popped while a range of another domain is above it ends together with that one.
  */
 static __thread struct {
 	struct {

@@ -39,7 +39,7 @@ int json_parse(json_t **out, const void *text, size_t len, struct err *e)
 	return 0;
 }
 
-/* The character after a string that begins at `at`. */
+/* Returns what follows the string that begins at `at`. */
 static size_t skip_string(const char *text, size_t len, size_t at)
 {
 	for (at++; at < len && text[at] != '"'; at++)
@@ -87,7 +87,7 @@ static json_t *clean_object(const json_t *object)
 	return copy;
 }
 
-/* As deep as json_parse() lets a document be. */
+/* Recursive: json_parse() bounds how deep a document is. */
 json_t *json_clean(const json_t *doc)
 {
 	json_t *copy, *item;

@@ -26,10 +26,12 @@ typedef void (*json_text_fn)(void *arg, const char *text, size_t len);
  * member twice. */
 MUST_CHECK int json_parse(json_t **out, const void *text, size_t len, struct err *e);
 
-/* Whether the text can be one whole object: all its brackets close, at the end and not before. It may still be no JSON. */
+/* Whether the text can be one complete object: its first bracket closes at its end. It may still be
+ * malformed. */
 bool json_is_whole(const char *text, size_t len);
 
-/* What may go to a terminal: in all texts and names of members control characters are spaces. New reference. */
+/* A copy that is safe to print on a terminal: each control character in texts and names of members becomes a
+ * space. New reference. */
 json_t *json_clean(const json_t *doc);
 
 /* Append a document as compact text; `flags` are jansson's. json_write() also drops the reference. */

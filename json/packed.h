@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays of very many objects: jansson needs ten times the memory of their text. Such an array is an array of
- * strings, each the text of one object: packed. Who reads or changes one unpacks it, one at a time; in an array that
- * is not packed the same functions give the object itself.
+ * Packed arrays: each object is kept as a JSON string with its text, because jansson needs ten times the
+ * memory of the text for very many objects. These functions unpack one object at a time. They also take an
+ * ordinary array of objects.
  *
- * In a stored document the member "hosts" may be packed, also that of its "end" and of "document" in it.
+ * In a document for the store, "hosts", "end.hosts" and "end.document.hosts" may be packed.
  */
 #ifndef JSON_PACKED_H
 #define JSON_PACKED_H
@@ -15,11 +15,11 @@
 
 struct buf;
 
-/* Appends an object to a packed array; its text, to one. */
+/* Append an object to a packed array: as an object, or as its text. */
 void packed_append(json_t *array, json_t *object_taken);
 void packed_append_text(json_t *array, const char *text);
 
-/* Object `i` of an array, a new reference. A change of it is not kept before packed_set(). */
+/* Object `i` of an array, a new reference. After a change, packed_set() puts it back. */
 json_t *packed_get(const json_t *array, size_t i);
 void packed_set(json_t *array, size_t i,
 		json_t *object_taken); /* in place of that of packed_get() */

@@ -19,9 +19,10 @@
 #define HELD	   (2 * LIMIT_CAPTURES)
 
 #define HOST_BYTES_MAX (LIMIT_HOST_FILES * LIMIT_XSPACE_FILE_BYTES)
-#define RATE_MAX_PPB   INT64_C(1000000000) /* a clock that stands still, or runs twice as fast */
+/* the rate of a clock that stands still, or runs twice as fast */
+#define RATE_MAX_PPB INT64_C(1000000000)
 
-/* Of training steps: sums of their products with a period cannot overflow either. */
+/* Largest period of training steps: step numbers times periods cannot overflow. */
 #define PERIOD_MAX_NS INT64_C(86400000000000)
 
 /* ---- single values ---- */
@@ -480,7 +481,7 @@ static int check_answer(const Tutti__V1__Answer *m, struct err *e)
 	return rc ? rc : check_text("detail", m->detail, TEXT_BYTES, e);
 }
 
-/* An aggregator of before probes were signed has no key. */
+/* An older aggregator sends no key: it does not sign probes. */
 static int check_welcome(const Tutti__V1__Welcome *m, struct err *e)
 {
 	int rc = check_range("probe_port", m->probe_port, 1, 65535, e);
@@ -552,7 +553,8 @@ static int check_socket(const Tutti__V1__LocalRequest *m, struct err *e)
 
 /* ---- bytes to messages ---- */
 
-/* protobuf-c keeps unknown fields: an empty message is malformed, one of a later version is not. */
+/* A message of a later version has unknown fields, which protobuf-c keeps. A message without any field is
+ * malformed. */
 static int unpack(const ProtobufCMessageDescriptor *type, size_t limit, ProtobufCMessage **out,
 		  const void *data, size_t len, struct err *e)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unpacks a peer's bytes and checks the message: every string bounded and UTF-8, every name by
- * proto/names.h, every number in range, every enumerated word known. The handler checks whether it can
- * do what the message requests. Pure functions, any thread.
+ * Unpacks a peer's bytes and checks the message: the length and UTF-8 of every string, every name
+ * (proto/names.h), the range of every number, and every word of an enumeration. Whether the request can be
+ * carried out is for the handler to check. Pure functions, any thread.
  *
  * A message of a kind that this version does not know passes with kind_case 0: ignore it.
  */
@@ -25,8 +25,8 @@ MUST_CHECK int control_unpack_from_aggregator(Tutti__V1__AggregatorMessage **out
 MUST_CHECK int control_unpack_local(Tutti__V1__LocalRequest **out, const void *data, size_t len,
 				    struct err *e);
 
-/* For the steps of a HostResult, which control_unpack_from_agent() leaves unchecked: a host's file is worth more
- * than its steps, so steps out of range are left out and the result is taken. */
+/* Checks the steps of a HostResult. control_unpack_from_agent() does not: with steps out of range the caller
+ * drops only the steps and keeps the rest of the result. */
 MUST_CHECK int control_check_steps_seen(const Tutti__V1__StepsSeen *m, struct err *e);
 
 /* No control characters but tab and newline, valid UTF-8, at most max bytes. */

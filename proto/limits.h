@@ -21,8 +21,9 @@
 #define LIMIT_HTTP_QUERY_KEYS  64
 
 /*
- * Fields of one message, counted before it is unpacked (proto/message.h): its own, those of submessages, unknown
- * ones, and each element of a repeated field. A Hello has at most 3,800 (256 settings of 8 fields).
+ * The most fields of one message, counted before it is unpacked (proto/message.h). Fields of submessages,
+ * unknown fields and each element of a repeated field count. A Hello has at most 3,800 (256 settings of 8
+ * fields).
  */
 #define LIMIT_CONTROL_FIELDS 4096
 #define LIMIT_UPLOAD_FIELDS  (LIMIT_HOST_FILES + 64)
@@ -30,8 +31,8 @@
 #define LIMIT_SMALL_FIELDS   64
 
 /*
- * What the aggregator keeps of one host: the bytes of its last Hello or Status, and for each label, tracer, setting
- * and capture in it LIMIT_HOST_ITEM_BYTES. An agent's own Hello needs a tenth.
+ * The most memory for one host in the aggregator: the bytes of its last Hello or Status, plus
+ * LIMIT_HOST_ITEM_BYTES for each label, tracer, setting and capture in it. A real agent needs a tenth.
  */
 #define LIMIT_HOST_BYTES      (64 << 10)
 #define LIMIT_HOST_ITEM_BYTES 96
@@ -44,7 +45,7 @@
 #define LIMIT_LABELS	      64 /* labels of one host */
 #define LIMIT_TRACERS	      64 /* tracers of one host */
 #define LIMIT_JOBS	      32 /* jobs of one host that are listed */
-#define LIMIT_SETTINGS	      64 /* settings of one capture */
+#define LIMIT_SETTINGS	      64 /* settings that one capture gives */
 #define LIMIT_NOTES	      8 /* of one Arm */
 #define LIMIT_TRACER_SETTINGS 256 /* that all tracers of one host list */
 #define LIMIT_LABEL_BYTES     256

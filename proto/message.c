@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DEPTH_MAX 16 /* of submessages; the deepest message of proto/ has 5 */
+#define DEPTH_MAX 16 /* levels of submessages; the deepest message of proto/ has 5 */
 #define FIELD_MAX ((1U << 29) - 1)
 
 enum wire { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
@@ -62,7 +62,7 @@ static size_t count_packed(ProtobufCType type, const uint8_t *data, size_t len)
 static bool count_fields(const ProtobufCMessageDescriptor *type, struct walk w, int depth,
 			 size_t max_fields, size_t *n);
 
-/* Of a field with a length: its elements or the fields below it. False: malformed. */
+/* Counts in a field with a length: its elements, or the fields of its submessage. False: malformed. */
 static bool count_below(const ProtobufCFieldDescriptor *field, struct walk below, int depth,
 			size_t max_fields, size_t *n)
 {

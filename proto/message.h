@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The only way from a peer's bytes to a message of protobuf-c. Unpacking allocates for every field, and an
- * empty submessage of two bytes costs a hundred times its size: so the bytes are counted first, without an
- * allocation, and what exceeds the limits of proto/limits.h is refused. Pure functions, any thread.
+ * empty submessage of two bytes takes a hundred times its size. So the fields are counted first, without an
+ * allocation, and a message beyond its limits in proto/limits.h is refused. Pure functions, any thread.
  *
  *   rc = message_unpack(&m, &tutti__v1__upload_reply__descriptor, LIMIT_REPLY_BYTES, LIMIT_REPLY_FIELDS,
  *                       data, len, e);

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "proto/limits.h"
 
-/* [A-Za-z0-9._-], no leading dot, 1 to LIMIT_HOST_NAME; no ',', '/' or ':', which XProf misreads. */
+/* 1 to LIMIT_HOST_NAME of [A-Za-z0-9._-], no dot first. XProf would misread ',', '/' and ':'. */
 MUST_CHECK int name_check_host(const char *name, struct err *e);
 
 /* Size of a name of name_of_file(), with its NUL. */
@@ -25,7 +25,7 @@ void name_of_file(const char *host, unsigned int n, char out[NAME_FILE_BYTES]);
 /* A name that name_of_file() can make, with a suffix of letters and dots. */
 MUST_CHECK int name_check_file(const char *name, struct err *e);
 
-/* A run is one part, or several with '/' between them; the rule for hosts holds for each part. */
+/* A run's name has one part, or several with '/' between them; each part follows the rule for host names. */
 MUST_CHECK int name_check_run(const char *name, struct err *e);
 
 /* YYYY_MM_DD_HH_MM_SS_xxxxxx: T0 in UTC and six random letters and digits. */

@@ -75,6 +75,6 @@ bool probe_is_signed(const void *data, const struct siphash_key *key)
 {
 	struct reader r = reader_of((const uint8_t *)data + MAC_OFFSET, MAC_BYTES);
 
-	/* One comparison of two whole words takes the same time wherever they differ. */
+	/* Compares whole words at once: the time does not show where they differ. */
 	return get(&r, MAC_BYTES) == siphash(key, data, MAC_OFFSET);
 }

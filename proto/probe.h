@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time probe: one UDP packet there, one back, both PROBE_BYTES long so that a forged source
- * address amplifies nothing. Network byte order.
+ * The time probe: one UDP packet there, one back, both PROBE_BYTES long so that a forged source address
+ * amplifies nothing. Network byte order.
  *
  *   magic u32 | version u8 | type u8 | train u8 | index u8 | cookie u64 | epoch u64 | seq u32 |
  *   flags u32 | t1 i64 | t2 i64 | t3 i64 | 4 x { seq u32, t3 i64 } | 16 zero bytes | mac u64
  *
- * t1: agent's clock before sending; t2, t3: aggregator's session clock at receipt and before the
- * reply. Rule: t1 and t3 may be early, never late; t2 may be late, never early.
+ * t1: agent's clock before sending; t2, t3: aggregator's session clock at receipt and before the reply. Rule:
+ * t1 and t3 may be early, never late; t2 may be late, never early.
  *
- * The kernel stamps a reply only after it left: later replies to the same agent carry that stamp,
- * as a better t3 of an earlier seq.
+ * The kernel stamps a reply only when it leaves, so the reply cannot carry its own stamp. A later reply to
+ * the same agent carries it, as a better t3 of an earlier seq.
  *
- * The mac is SipHash-2-4 of all bytes before it, with the key of Welcome: without that key a sender
- * gets no reply and cannot move a clock.
+ * The mac is SipHash-2-4 of all bytes before it, with the key of Welcome: without that key a sender gets no
+ * reply and cannot move a clock.
  */
 #ifndef PROTO_PROBE_H
 #define PROTO_PROBE_H
@@ -28,8 +28,8 @@
 #define PROBE_MAGIC    0x54544d31u
 #define PROBE_VERSION  2
 #define PROBE_SENT_MAX 4
-#define PROBE_KERNEL \
-	1u /* flags: t2 is the kernel's stamp, not the time at which the process read */
+/* flag: t2 is the kernel's stamp, not the time at which the process read the probe */
+#define PROBE_KERNEL 1u
 
 enum probe_type { PROBE_REQUEST = 1, PROBE_REPLY = 2 };
 

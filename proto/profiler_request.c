@@ -27,7 +27,7 @@ static int check_session(const char *name, struct err *e)
 struct request_kind {
 	const ProtobufCMessageDescriptor *descriptor;
 	size_t max_bytes, max_fields;
-	size_t session_offset; /* of the session's name in the message */
+	size_t session_offset; /* field number of the session's name */
 };
 
 static int request_unpack(ProtobufCMessage **out, const struct request_kind *kind, const void *data,
@@ -127,8 +127,8 @@ static void options_default(Tensorflow__ProfileOptions *o)
 	o->version = 1;
 }
 
-/* Version 0 makes a stock server ignore the options, and with them the start of the window: replaces
- * it by the defaults, explicitly. */
+/* A stock server ignores options of version 0, also the start of the window in them. So such options are
+ * replaced by the defaults, written out. */
 static void options_use_defaults(Tensorflow__ProfileOptions *o)
 {
 	protobuf_c_boolean datasets = o->include_dataset_ops;

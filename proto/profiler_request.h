@@ -19,19 +19,19 @@
 #define PROFILER_STOP_CONTINUOUS  "/tensorflow.ProfilerService/StopContinuousProfiling"
 #define PROFILER_GET_SNAPSHOT	  "/tensorflow.ProfilerService/GetSnapshot"
 
-/* Their first names: servers and clients of one month know no others. */
+/* The first names of these methods: the servers and clients of one month know no others. */
 #define PROFILER_START_CONTINUOUS_OLD "/tensorflow.ProfilerService/ContinuousProfiling"
 #define PROFILER_GET_SNAPSHOT_OLD     "/tensorflow.ProfilerService/GetSnapShot"
 
-/* A server sleeps until the start of the request, holds its process's profiler lock meanwhile, and
- * cannot be woken: no request has a start further away than this. */
+/* The longest time from a request to its start. Until the start the server sleeps, cannot be woken, and holds
+ * the profiler lock of its process. */
 #define PROFILER_MAX_SLEEP_NS INT64_C(10000000000)
 
 /* Recording starts this much before the window and ends this much after it; the agent trims. */
 #define PROFILER_LEAD_NS  INT64_C(100000000)
 #define PROFILER_GUARD_NS INT64_C(20000000)
 
-/* A start further ahead comes from a client with a wrong clock. */
+/* A start further in the future comes from a client with a wrong clock. */
 #define PROFILER_MAX_AHEAD_NS INT64_C(60000000000)
 
 struct profiler_request {
@@ -39,7 +39,8 @@ struct profiler_request {
 	size_t options_len;
 	int64_t t0_real_ns, t1_real_ns; /* the window, on the target's CLOCK_REALTIME */
 	int64_t now_real_ns;
-	const char *session; /* never used before: a Terminate without a match spoils the name */
+	/* a new name: a server refuses a name that an earlier Terminate has named */
+	const char *session;
 	const char *repository; /* where a server without emit_xspace writes its file */
 	const char *host;
 };
@@ -55,8 +56,8 @@ MUST_CHECK int snapshot_request_unpack(Tensorflow__GetSnapshotRequest **out, con
 MUST_CHECK int profile_options_unpack(Tensorflow__ProfileOptions **out, const void *data,
 				      size_t len, struct err *e);
 
-/* What a client asks for: the duration of its options, or else of the request, 0 if neither has one; and the
- * start of its options if that lies ahead of now_ns and is near, else 0. */
+/* The duration in the client's options, else in its request, else 0. The start in its options, if it is in
+ * the near future of now_ns, else 0. */
 uint64_t profile_request_duration_ms(const Tensorflow__ProfileRequest *r);
 int64_t profile_request_start_ns(const Tensorflow__ProfileRequest *r, int64_t now_ns);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The series of a ProfilerService's clients: between StartContinuousProfiling and StopContinuousProfiling the windows of
- * one client's snapshots follow one another without a gap. What records is always on, so a client without a series
- * gets snapshots, too. Pure; times are of any one clock.
+ * The series of a ProfilerService's clients. From StartContinuousProfiling to StopContinuousProfiling, the
+ * windows of one client's snapshots follow one another without a gap. Rings always record, so a client
+ * without a series gets snapshots, too. Pure; times are of any one clock.
  */
 #ifndef PROTO_PROFILER_SERIES_H
 #define PROTO_PROFILER_SERIES_H
@@ -17,10 +17,10 @@
 /* The first window of a series, and a window outside of any. */
 #define PROFILER_SNAPSHOT_NS INT64_C(30000000000)
 
-/* No window is longer: so much do rings keep unless told otherwise. */
+/* The longest window: rings keep this much by default. */
 #define PROFILER_SNAPSHOT_MAX_NS INT64_C(60000000000)
 
-/* Two calls of one client within this time have one window. */
+/* Calls of one client within this time get the same window. */
 #define PROFILER_SAME_INSTANT_NS INT64_C(50000000)
 
 struct profiler_series {
@@ -39,15 +39,15 @@ struct profiler_series_list {
 void profiler_series_init(struct profiler_series_list *list);
 void profiler_series_free_all(struct profiler_series_list *list);
 
-/* Begins a series; one that the client has already ends: a client that has crashed sent no Stop. */
+/* Begins a series, and ends one that the client has already: a client that crashed sent no Stop. */
 void profiler_series_begin(struct profiler_series_list *list, const char *client, bool emit_xspace);
 void profiler_series_end(struct profiler_series_list *list,
-			 const char *client); /* or does nothing */
+			 const char *client); /* does nothing if there is none */
 
 /* Borrowed; NULL if the client has no series. */
 struct profiler_series *profiler_series_find(struct profiler_series_list *list, const char *client);
 
-/* The window of the next snapshot; `s` may be NULL. */
+/* The window of the next snapshot; `s` is NULL without a series. */
 void profiler_series_window(const struct profiler_series *s, int64_t now_ns, int64_t *t0_ns,
 			    int64_t *t1_ns);
 
@@ -55,7 +55,7 @@ void profiler_series_window(const struct profiler_series *s, int64_t now_ns, int
 void profiler_series_add(struct profiler_series *s, const char *session, int64_t t0_ns,
 			 int64_t t1_ns);
 
-/* A snapshot has failed: if it was the last one, the next has its window, too. */
+/* A snapshot has failed: if it was the last one, the next window includes its window. */
 void profiler_series_lose(struct profiler_series_list *list, const char *session);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings that a capture may give to a tracer: the agent's drivers list them, the aggregator checks
- * values against the lists of the selected hosts, and each agent checks its own again. In a request a
+ * Settings that a capture may give to a tracer: each driver of an agent lists its settings, the aggregator
+ * checks the values against the lists of the selected hosts, and each agent checks them again. In a request a
  * setting is called "TRACER.NAME". Pure functions, any thread.
  */
 #ifndef PROTO_SETTING_H

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Annotations: scopes, instants, counters and training steps that a program puts on its host's timeline, beside
- * what Tutti's agent records. This header is all that a program needs; there is nothing to link but pthreads.
+ * Annotations: scopes, instants, counters and training steps that a program puts on its host's timeline,
+ * beside what Tutti's agent records. This header is all that a program needs; there is nothing to link but
+ * pthreads.
  *
- *	#include <tutti/tutti.h>
+ * 	#include <tutti/tutti.h>
  *
- *	for (int64_t n = 0; n < steps; n++) {
- *		TUTTI_STEP("train", n);			// until the end of the block
- *		{
- *			TUTTI_SCOPE("load batch");
- *			load();
- *		}
- *		tutti_counter("loss", train());
- *	}
+ * 	for (int64_t n = 0; n < steps; n++) {
+ * 		TUTTI_STEP("train", n);			// until the end of the block
+ * 		{
+ * 			TUTTI_SCOPE("load batch");
+ * 			load();
+ * 		}
+ * 		tutti_counter("loss", train());
+ * 	}
  *
- * C11 and C++11 of gcc and clang on Linux, with their GNU extensions. Every function may be called by any thread at
- * any time, except in a signal handler. Nothing fails: where there is no memory for it, nothing is recorded. With
- * TUTTI_ANNOTATIONS=off in the environment, too; TUTTI_DISABLE at compile time leaves nothing of it.
+ * C11 and C++11 of gcc and clang on Linux, with their GNU extensions. Every function may be called by any
+ * thread at any time, except in a signal handler. No function fails. Without memory nothing is recorded.
+ * TUTTI_ANNOTATIONS=off in the environment turns recording off, and TUTTI_DISABLE at compile time removes it
+ * from the program.
  *
  * The records go to a ring in shared memory, one a process and one lane a thread. Writing makes no system call; the
  * agent finds the ring below /proc and reads it, also after the process was killed. Where TUTTI_ANNOTATIONS_SOCKET names
@@ -76,7 +78,7 @@ struct tutti_lane {
 struct tutti_slot {
 	uint8_t kind; /* enum tutti_kind */
 	uint8_t type; /* enum tutti_type: of `value` */
-	uint8_t depth; /* of a scope: how many of its thread are around it */
+	uint8_t depth; /* of a scope: how many open scopes of its thread are around it */
 	uint8_t text_len;
 	char text[TUTTI_TEXT_HERE];
 	uint64_t ticks;
@@ -126,7 +128,8 @@ enum tutti_type {
 #include <time.h>
 #include <unistd.h>
 
-/* Of a ring that this header makes: 256 KiB a thread that annotates, in memory as it is used. */
+/* Sizes of a ring that this header makes: 256 KiB for each thread that annotates; pages take memory when they
+ * are used. */
 #define TUTTI_LANES 128
 #define TUTTI_SLOTS 8192
 
@@ -137,8 +140,8 @@ enum tutti_type {
 #define TUTTI_SCOPE_VALUE(name, value) TUTTI_SCOPE_AS_(tutti_begin_value(name, value))
 #define TUTTI_STEP(name, number)       TUTTI_SCOPE_AS_(tutti_step_begin(name, number))
 
-/* The same in two calls, of one thread: tutti_end() ends the scope that was begun last. True: tutti_end() is
- * needed. That is so too where nothing is recorded for the scope, except while annotations are off. */
+/* The same in two calls by one thread: tutti_end() ends the scope that was begun last. True: the caller must
+ * call tutti_end(). That can be so although the scope is not recorded; it is false while annotations are off. */
 static inline bool tutti_begin(const char *name);
 static inline bool tutti_begin_value(const char *name, int64_t value);
 static inline bool tutti_step_begin(const char *name, int64_t number);
@@ -147,11 +150,12 @@ static inline void tutti_end(void);
 static inline void tutti_instant(const char *name);
 static inline void tutti_counter(const char *name, double value);
 
-/* From one instant to another, which may be another thread's. The number is for tutti_range_end(); 0 = none. */
+/* A range; another thread may end it. The number returned is for tutti_range_end(); 0 = nothing was recorded. */
 static inline uint64_t tutti_range_begin(const char *name);
 static inline void tutti_range_end(uint64_t range);
 
-/* Annotations of this process from now on; they are on unless TUTTI_ANNOTATIONS says off. */
+/* Turns annotations of this process on or off from now on. At first they are on, unless TUTTI_ANNOTATIONS
+ * says off. */
 static inline void tutti_set_enabled(bool enabled);
 
 /* ---- the rest is not for programs: names that end with '_' ---- */
@@ -161,7 +165,7 @@ static inline void tutti_set_enabled(bool enabled);
 #define TUTTI_LIKELY_(x)   __builtin_expect(!!(x), 1)
 #define TUTTI_UNLIKELY_(x) __builtin_expect(!!(x), 0)
 #define TUTTI_COLD_	   __attribute__((noinline, cold, unused)) static
-/* One for all files of a program or library. */
+/* One instance for all files of a program or library. */
 #define TUTTI_SHARED_ __attribute__((weak))
 
 enum { TUTTI_OFF_ = 0, TUTTI_ON_ = 1 };
@@ -171,7 +175,7 @@ struct tutti_thread_ {
 	struct tutti_lane *lane;
 	uint64_t head;
 	uint32_t depth;
-	bool refused; /* there was no lane for it */
+	bool refused; /* no lane was free for it */
 	uint64_t begins[TUTTI_DEPTH_MAX]; /* ticks of its open scopes */
 };
 
@@ -219,7 +223,7 @@ static inline uint64_t tutti_ticks_(void)
 	return tutti_raw_ns_();
 }
 
-/* The counter is good if the kernel's own clocks run on it. */
+/* Uses the CPU's counter only if the kernel's own clocks run on it. */
 TUTTI_COLD_ uint32_t tutti_choose_clock_(void)
 {
 	char name[32] = "";
@@ -291,7 +295,7 @@ TUTTI_COLD_ bool tutti_is_off_(void)
 	return text && (!strcmp(text, "off") || !strcmp(text, "0") || !strcmp(text, "false"));
 }
 
-/* -1: there is none. Its size is sealed. */
+/* Makes the memfd and seals its size. -1 if it cannot be made. */
 TUTTI_COLD_ int tutti_make_file_(void)
 {
 	int fd = (int)syscall(SYS_memfd_create, TUTTI_RING_NAME, 3u); /* close on exec, sealing */
@@ -434,7 +438,7 @@ static inline bool tutti_has_lane_(void)
 	return TUTTI_LIKELY_(tutti_thread_.slots != NULL) || tutti_attach_();
 }
 
-/* A fence that ThreadSanitizer does not know would say the same. */
+/* Instead of atomic_thread_fence(), which ThreadSanitizer does not support. */
 static inline void tutti_keep_stores_in_order_(void)
 {
 #if defined(__x86_64__)
@@ -477,7 +481,7 @@ static inline void tutti_put_(uint8_t kind, uint8_t type, uint8_t depth, uint64_
 
 	if (len > TUTTI_TEXT_MAX)
 		len = TUTTI_TEXT_MAX;
-	/* Who sees a byte of this record also sees the head of the one before. */
+	/* A reader that sees a byte of this record also sees the head after the record before. */
 	tutti_keep_stores_in_order_();
 	s->kind = kind;
 	s->type = type;

@@ -11,7 +11,7 @@
 
 A scope takes about a microsecond. Records go to a ring in shared memory, which the agent of the host finds and reads, also
 after the process was killed; without an agent nothing happens to them. TUTTI_ANNOTATIONS=off in the environment turns
-annotations off. Nothing here raises for lack of memory or of an agent, except capture().
+annotations off. Apart from capture(), nothing here raises if there is no agent or no memory.
 
 Scopes belong to their thread and nest. Code that others interrupt, as coroutines are, uses span(), which may overlap.
 

@@ -89,7 +89,7 @@ def call(url, kind, body, timeout):
             s.connect(url[len("ipc://"):])
             s.sendall(HELLO)
             if read_exact(s, 8) != HELLO_BACK:
-                raise AgentError(f"{url}: there is another program than an agent")
+                raise AgentError(f"{url}: the program there is not an agent")
             s.sendall(struct.pack(">BQ", 1, 4 + len(message)) + REQUEST_ID + message)
             reply = fields(read_reply(s))
     except OSError as e:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ring of this process: docs/annotations.md and include/tutti/tutti.h have the format.
 
-A thread writes a record, then the head of its lane, as one aligned store of eight bytes. That is enough where the
-processor keeps stores in order (x86); where it does not, the agent may read a record that is not whole yet, and drops it or
+A thread writes a record, and then the head of its lane with one aligned store of eight bytes. On processors that keep
+stores in order (x86) that is enough. On others the agent may read a record before it is complete: it then drops the record or
 shows it wrong.
 """
 import contextlib
@@ -76,7 +76,7 @@ class Ring:
             pass  # it is found below /proc
 
     def take_lane(self):
-        """With the lock."""
+        """A free lane for the calling thread, or None. The caller holds the lock."""
         for number in range(LANES):
             word = (LANES_AT + number * LANE_BYTES) // 8
             if not self.words[word + 1] >> 32:
@@ -117,7 +117,7 @@ class Lane:
 
 
 class State(threading.local):
-    """Of a thread: its lane, and the times at which its open scopes began; None for one that was not recorded."""
+    """The state of a thread: its lane, and when each open scope began (None: that scope is not recorded)."""
 
     def __init__(self):
         self.begins = []
@@ -166,7 +166,7 @@ names = {}
 
 
 def encode(name):
-    """The bytes of a name, cut. The names of a program are few, or not worth keeping."""
+    """The bytes of a name, cut to TEXT_MAX. Keeps the first 4096 names: most programs have fewer."""
     text = names.get(name)
     if text is None:
         text = str(name).encode("utf-8", "replace")[:TEXT_MAX]
@@ -225,7 +225,7 @@ class step(scope):
 
 
 class span(contextlib.ContextDecorator):
-    """From here to the end of the block, beside others of this thread: for coroutines."""
+    """A range from here to the end of the block. Ranges may overlap, so coroutines can use them."""
 
     __slots__ = ("text", "numbers")
 
@@ -250,17 +250,17 @@ def put_now(kind, type_, value, text):
 
 
 def instant(name, value=None):
-    """Now."""
+    """An event without a duration, now."""
     put_now(INSTANT, *value_of(value), encode(name))
 
 
 def counter(name, value):
-    """The value from now on; a line of its own in the viewer."""
+    """The counter has this value from now on. Each counter is a line of its own in the viewer."""
     put_now(COUNTER, *value_of(value), encode(name))
 
 
 def set_enabled(enabled):
-    """Annotations of this process from now on."""
+    """Turns the annotations of this process on or off from now on."""
     process.enabled = bool(enabled)
 
 
