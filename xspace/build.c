@@ -15,10 +15,10 @@
 #define uthash_malloc(size) xmalloc(size)
 #include <uthash.h>
 
-/* What malloc() and the hash table need beside each name. */
+/* Bytes that malloc() and the hash table need for each name, besides its text. */
 #define NAME_OVERHEAD 64
 
-/* How deep a message is open. Stats are closed before anything else is added to the buffer. */
+/* The innermost message that is open. A stat is closed before anything else is added to the buffer. */
 enum depth { IN_SPACE, IN_PLANE, IN_LINE, IN_EVENT, IN_STAT, DEPTHS };
 
 /* The names of one metadata map of the open plane, in order of their ids: 1, 2, ... */
@@ -192,7 +192,7 @@ void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t
 	open_message(b, IN_EVENT, XLINE_EVENTS);
 	put_int(&b->out, XEVENT_METADATA_ID, (uint64_t)id);
 	put_int(&b->out, XEVENT_OFFSET_PS,
-		(uint64_t)offset_ps); /* also 0, since it is in a oneof */
+		(uint64_t)offset_ps); /* written even if it is 0, since it is in a oneof */
 	if (duration_ps)
 		put_int(&b->out, XEVENT_DURATION_PS, (uint64_t)duration_ps);
 }

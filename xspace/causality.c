@@ -15,7 +15,7 @@
 #include "xspace/text.h"
 
 #define MARKS_PLANE   "/host:CPU marks"
-#define NAMES_MAX     65536 /* kept of one plane */
+#define NAMES_MAX     65536 /* names that are kept of one plane */
 #define BARRIER	      "barrier "
 #define BARRIER_BYTES 96 /* "barrier ID" with its NUL */
 
@@ -32,7 +32,7 @@ struct span {
 	int64_t start_ns, end_ns;
 };
 
-/* A plane's name of an id, kept while the plane is read. */
+/* A name of the plane's metadata, with its id; kept while the plane is read. */
 struct named {
 	int64_t id;
 	bool begin; /* of a mark */
@@ -47,14 +47,14 @@ struct names {
 struct collecting {
 	struct xs_causality *c;
 	uint32_t host;
-	uint32_t line; /* counted over the whole file */
+	uint32_t line; /* lines so far, in the whole file */
 	int64_t line_ns;
 	bool marks; /* in the plane of marks */
 	bool host_plane; /* in a process's plane of threads */
 	struct collectives *collectives;
 	struct xs_steps steps;
 	int64_t flow_id, barrier_id, step_id; /* stat metadata of the plane; 0 = none */
-	struct names texts; /* stat metadata, for stats that refer to one */
+	struct names texts; /* texts of the stat metadata, for stats that refer to them */
 	struct names barriers; /* event metadata of marks */
 };
 
@@ -194,7 +194,7 @@ static struct causal_key *add_observation(struct collecting *g, const char *text
 	return key;
 }
 
-/* An out is a start, an in is an end; no end may precede the start on another host. */
+/* The out of a flow is a start, its in is an end: no host may have the end before another has the start. */
 static void note_flow(struct collecting *g, uint64_t flow, struct span span)
 {
 	uint64_t id = flow >> 2 & ((UINT64_C(1) << 56) - 1), category = flow >> 58;
@@ -341,7 +341,7 @@ static int on_event_metadata(void *arg, int64_t id, const char *name, size_t len
 	return 0;
 }
 
-/* Skips the lines of planes without such names, which are most planes. */
+/* Skips the lines of planes without such names: most planes have none. */
 static int on_lines(void *arg)
 {
 	const struct collecting *g = arg;
@@ -359,7 +359,7 @@ static int on_line(void *arg, const struct xs_line *l)
 	return 0;
 }
 
-/* Rounds starts down and ends up: a picosecond must not make a violation. */
+/* Rounds starts down and ends up, so that rounding never makes a violation. */
 static bool get_span(const struct collecting *g, const struct xs_event *ev, struct span *span)
 {
 	ps_wide start = (ps_wide)g->line_ns * 1000 + ev->offset_ps;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds events that belong together on several hosts and run backwards. Each host's file is read once,
- * for observations of three kinds:
+ * Finds events that belong together on several hosts and run backwards. Each host's file is read once, for
+ * observations of three kinds:
  *
  *   flow     the uint64 stat `flow` in XFlow's encoding (two lowest bits: 1 in, 2 out, 3 both; 56 bits
  *            of id; 6 bits of category): an out must begin before the in on another host ends;
  *   barrier  the stat `barrier_id` (an integer or a text) of an event with a duration, or two marks
  *            "barrier ID begin" and "barrier ID end": no host may leave before all have entered.
  *   collective an operation that XLA recorded and in which all devices of a group wait for each other
- *            (xspace/collectives.h): a barrier of these devices. Without HLO, without a run_id, and where the
- *            group is unknown, it is counted as ambiguous.
+ *            (xspace/collectives.h): a barrier of these devices. It is counted as ambiguous without HLO,
+ *            without a run_id, or if the group is unknown.
  *
- * Times are compared within the two hosts' clock bounds, and only certain violations are reported. A
- * key is ambiguous, and ignored, if its flow has two outs or an in on the host of its out, or if its id
- * occurs again on one line. Nothing is repaired. Pure: no files, no clock.
+ * Times are compared within the two hosts' clock bounds, and only certain violations are reported. A key is
+ * ambiguous, and then ignored, if a flow has two outs, if a flow's in is on the host of its out, or if a
+ * barrier's id occurs twice on one line. Nothing is repaired. Pure: no files, no clock.
  */
 #ifndef XSPACE_CAUSALITY_H
 #define XSPACE_CAUSALITY_H
@@ -25,8 +25,9 @@
 #include "xspace/xspace.h"
 
 /* Observations beyond these limits are left out and counted; about 30 MB at most. */
-#define XS_CAUSALITY_KEYS      65536 /* flows and barriers */
-#define XS_CAUSALITY_SEEN      262144 /* flows and barriers, counted once per host that has it */
+#define XS_CAUSALITY_KEYS 65536 /* flows and barriers */
+/* flows and barriers, each counted once per host that has it */
+#define XS_CAUSALITY_SEEN      262144
 #define XS_CAUSALITY_KEY_BYTES 128 /* with its NUL */
 
 struct xs_causality;
@@ -45,8 +46,8 @@ MUST_CHECK int xs_causality_add(struct xs_causality *c, const struct xs_source *
 void xs_causality_set_window(struct xs_causality *c, int64_t window_ns);
 
 struct xs_violation {
-	const char *
-		key; /* "flow 7", "all-reduce.1 of jit_f run 7 (1a)"; printable ASCII, and any other bytes above 0x7f */
+	/* "flow 7", "all-reduce.1 of jit_f run 7 (1a)"; printable ASCII, and any other bytes above 0x7f */
+	const char *key;
 	size_t early, late; /* the worst pair of hosts: early's end is before late's begin */
 	int64_t by_ns; /* from that end to that begin, less both hosts' bounds */
 };
@@ -75,8 +76,8 @@ struct xs_verdict {
 	size_t n_violations;
 	const struct xs_seen *seen; /* all observations of the checked keys, by key */
 	size_t n_seen;
-	uint64_t collectives; /* events that XLA recorded */
-	uint64_t matched_collectives; /* of these: in keys that were checked */
+	uint64_t collectives; /* collective events that XLA recorded */
+	uint64_t matched_collectives; /* of these, in keys that were checked */
 	uint64_t ambiguous_collectives; /* of these: nothing shows what they belong to */
 	const struct xs_steps *steps; /* by host */
 	size_t suspect; /* the host in most pairs that run backwards, or XS_NO_HOST */

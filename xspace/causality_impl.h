@@ -9,7 +9,8 @@
 
 struct causal_key {
 	uint32_t index; /* in keys[] */
-	uint32_t last; /* newest observation; valid only if that one refers back to this key */
+	/* index of its newest observation; valid only if that observation has this key */
+	uint32_t last;
 	bool ambiguous;
 	bool has_out; /* of a flow: a host sends it */
 	char text[];
@@ -18,14 +19,15 @@ struct causal_key {
 /* A key on one host: the earliest end and the latest start of its threads and processes. */
 struct causal_seen {
 	uint32_t key, host;
-	uint32_t start_line, end_line; /* lines of the newest start and end */
+	uint32_t start_line, end_line; /* the lines on which the newest start and end are */
 	bool has_start, has_end;
 	uint32_t n; /* of a collective: its devices that were seen */
 	int64_t start_ns, end_ns;
 };
 
 struct xs_causality {
-	void *tree; /* of struct causal_key by text; tsearch() is a balanced tree, which no text can make slow */
+	/* of struct causal_key by text; tsearch() makes a balanced tree, so no choice of texts makes it slow */
+	void *tree;
 	struct causal_key **keys;
 	size_t n_keys, keys_cap;
 	struct causal_seen *seen;
@@ -40,7 +42,7 @@ struct xs_causality {
 	struct xs_seen *shared; /* the array of xs_verdict.seen */
 };
 
-/* Adds what a device of the host has of a collective. */
+/* Adds the observation of one device: when it was in this collective. */
 void causality_add_collective(struct xs_causality *c, uint32_t host, const char *key,
 			      int64_t start_ns, int64_t end_ns, bool has_end);
 

@@ -15,7 +15,7 @@ struct point {
 };
 
 struct points {
-	struct point *items; /* one per host; sorted by time */
+	struct point *items; /* a start or end of one host; sorted by time */
 	size_t n;
 };
 
@@ -110,7 +110,7 @@ static void count_pairs(struct judging *j, const struct causal_seen *seen, size_
 	}
 }
 
-/* The latest start and the earliest end of two hosts; false if no two hosts have them. */
+/* Finds the latest start and the earliest end that are on two different hosts; false if there are none. */
 static bool find_worst_pair(const struct judging *j, struct xs_violation *out)
 {
 	bool found = false;

@@ -11,9 +11,10 @@
 #include "xspace/hlo.h"
 
 #define NAMES_MAX 65536 /* of one plane */
-#define END	  "end: " /* XLA's event at the end of an operation that was started */
+/* begin of the name of XLA's event at the end of an asynchronous operation */
+#define END "end: "
 
-/* A collective of another name is missed only if XLA gives no HLO for it. */
+/* Names of collectives. A collective with another name is found by its HLO, and missed only without HLO. */
 static const char *const kinds[] = { "all-reduce",     "all-gather",  "all-to-all",
 				     "reduce-scatter", "collective-", "ragged-all-to-all" };
 
@@ -48,7 +49,7 @@ struct site {
 	enum hlo_answer answer;
 	struct hlo_group group;
 	size_t op; /* where its name begins in text */
-	char text[]; /* module, NUL, operation */
+	char text[]; /* the module's name, NUL, the operation's name */
 };
 
 struct seen {
@@ -63,23 +64,23 @@ struct end {
 	int64_t id, at_ns;
 };
 
-/* The first and the last run of a plane: the window may have cut them. */
+/* The first and the last run of a plane, which the window may have cut. */
 struct edge {
 	bool any;
 	int64_t first_ns, last_ns, first_run, last_run;
 };
 
 struct collectives {
-	int64_t ids[ROLES]; /* stat metadata of the plane at hand */
-	void *names; /* struct name: stat metadata of the plane at hand */
+	int64_t ids[ROLES]; /* stat metadata of the plane that is being read */
+	void *names; /* struct name: stat metadata of the plane that is being read */
 	void *end_names; /* struct name: its event metadata that begin with END */
 	size_t n_names;
 	void *sites; /* struct site, owned by site_list */
 	struct site **site_list;
 	size_t n_sites, sites_cap;
 	struct seen *seen;
-	size_t n_seen, seen_cap, plane_first; /* the first of the plane at hand */
-	struct end *ends; /* of the plane at hand */
+	size_t n_seen, seen_cap, plane_first; /* the first of the plane that is being read */
+	struct end *ends; /* of the plane that is being read */
 	size_t n_ends, ends_cap;
 	struct edge *edges; /* by plane */
 	size_t n_planes, planes_cap;
@@ -243,7 +244,7 @@ static bool get_number(const struct xs_stat *s, int64_t *out)
 	return true;
 }
 
-/* `space` holds a text that the stat itself has. */
+/* `space` gets the text if the stat holds it itself, not by reference. */
 static const char *get_text(const struct collectives *l, const struct xs_stat *s,
 			    char space[HLO_NAME_BYTES])
 {
@@ -336,7 +337,7 @@ static int by_end_id(const void *a, const void *b)
 	return (x->at_ns > y->at_ns) - (x->at_ns < y->at_ns);
 }
 
-/* The first end not before that id's `at_ns`. */
+/* The first end event of that id at `at_ns` or later. */
 static const struct end *find_end(const struct collectives *l, int64_t id, int64_t at_ns)
 {
 	const struct end wanted = { id, at_ns };
@@ -353,7 +354,7 @@ static const struct end *find_end(const struct collectives *l, int64_t id, int64
 	return low < l->n_ends && l->ends[low].id == id ? &l->ends[low] : NULL;
 }
 
-/* An operation may go on after the event that started it: then it ends with the event that names it. */
+/* An asynchronous operation goes on after the event that started it, until an end event that names it. */
 void collectives_end_plane(struct collectives *l)
 {
 	sort_array(l->ends, l->n_ends, sizeof(*l->ends), by_end_id);
@@ -388,7 +389,8 @@ static bool is_same_use(const struct seen *a, const struct seen *b)
 	return a->site == b->site && a->has_run && b->has_run && a->run == b->run;
 }
 
-/* An operation in a loop is counted within its run. A run that the window cut lacks some of them. */
+/* An operation in a loop has several events in one run: they are numbered. In a run that the window has cut,
+ * the numbers would be wrong. */
 static bool is_countable(const struct collectives *l, const struct seen *s, size_t n)
 {
 	const struct edge *edge = &l->edges[s->plane];
@@ -407,7 +409,7 @@ static uint64_t hash_text(const char *text)
 	return hash;
 }
 
-/* Programs have numbers that differ from process to process: the name is cut before them. */
+/* A program's name ends with a number that differs between processes: it is cut off. */
 static void set_key(const struct seen *s, size_t at, size_t n, char key[XS_CAUSALITY_KEY_BYTES])
 {
 	const char *op = s->site->text + s->site->op;

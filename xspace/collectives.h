@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The collective operations that XLA recorded: events with the stats hlo_op, hlo_module, run_id and
- * device_ordinal. All processes of a distributed program number its runs alike, so module, run,
- * operation and the devices of its group name one exchange of data on all hosts. Private to xspace/.
+ * device_ordinal. All processes of a distributed program give a run the same number. So module, run,
+ * operation and group of devices identify one exchange of data on all hosts. Private to xspace/.
  */
 #ifndef XSPACE_COLLECTIVES_H
 #define XSPACE_COLLECTIVES_H
@@ -14,11 +14,11 @@ struct collectives;
 struct collectives *collectives_new(void);
 void collectives_free(struct collectives *l); /* NULL is fine */
 
-/* What a reading visits. */
+/* The callbacks of a reading. */
 void collectives_begin_plane(struct collectives *l);
 void collectives_add_stat_name(struct collectives *l, int64_t id, const char *name, size_t len);
 void collectives_add_event_name(struct collectives *l, int64_t id, const char *name, size_t len);
-bool collectives_needs_lines(const struct collectives *l); /* of the plane at hand */
+bool collectives_needs_lines(const struct collectives *l); /* of the plane that is being read */
 void collectives_add_event(struct collectives *l, const struct xs_event *ev, int64_t start_ns,
 			   int64_t end_ns);
 void collectives_end_plane(struct collectives *l);

@@ -6,8 +6,9 @@
 
 #include "base/mem.h"
 
-#define PS_PER_NS   1000
-#define PIECE_MAX   (INT64_C(1) << 53) /* ns, 104 days: no product overflows 128 bits */
+#define PS_PER_NS 1000
+/* ns, 104 days: the largest distance of two knots; products stay within 128 bits */
+#define PIECE_MAX   (INT64_C(1) << 53)
 #define SLOPE_LIMIT ((ps_wide)1 << 62)
 
 static int check_piece(const struct xs_knot *a, const struct xs_knot *b, struct err *e)

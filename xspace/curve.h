@@ -5,7 +5,7 @@
 
 #include "xspace/xspace.h"
 
-/* Any time in ns as ps: more than 64 bits. */
+/* A 64 bit number of ns, in ps, needs more than 64 bits. */
 __extension__ typedef __int128 ps_wide;
 
 /* The rate of `to` against `from` between a knot and the next: slope / 2^shift. */
@@ -18,7 +18,7 @@ struct curve {
 	const struct xs_knot *knots; /* borrowed */
 	struct curve_slope *slopes; /* n - 1 */
 	size_t n; /* 0: no curve */
-	size_t last; /* the piece found last, since most events are in order of time */
+	size_t last; /* the piece that was found last: the next event is likely to be in it */
 };
 
 /* ERR_INVALID for knots that break the rules of xspace.h. To be released also after a failure. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Only names, kinds and places of collectives are kept; the groups of one are read when they are asked for.
- * Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto.
+ * Reading keeps the name, kind and place in the file of each collective; its groups are decoded when they are
+ * asked for. Field numbers are those of xla/service/hlo.proto and xla/xla_data.proto.
  */
 #include "xspace/hlo.h"
 
@@ -36,7 +36,7 @@ enum { IOTA_GROUPS = 1, IOTA_DEVICES = 2, IOTA_DIMS = 3, IOTA_PERM = 4 };
 enum { MESH_LIST_MESH = 1, MESH_LIST_AXES = 2 };
 enum { MESH_AXES = 1, AXIS_SIZE = 2, AXIS_REF_INDEX = 1 };
 
-/* Nothing of HLO has the types that an XSpace's fields have. */
+/* A schema without known fields: HLO's are not those of an XSpace. */
 static const uint8_t any_schema[SCHEMA_FIELDS];
 
 struct hlo_module {
@@ -64,7 +64,7 @@ struct hlo {
 	struct err *e;
 };
 
-/* All of one kind's instructions name all hosts that they wait for, but for those with false. */
+/* Kinds of collectives. An instruction of a kind with `true` waits for its whole group: it is a barrier. */
 static const struct {
 	const char *opcode;
 	bool barrier;
@@ -89,7 +89,7 @@ static struct wire_walk walk_of(struct hlo *h, const struct wire_field *message)
 	return wire_walk(&h->w, message, any_schema);
 }
 
-/* Empty if it is too long for `out`. */
+/* `out` is "" if the name is too long for it. */
 static int copy_text(struct hlo *h, const struct wire_field *f, char *out, size_t size)
 {
 	const uint8_t *p;
@@ -133,7 +133,7 @@ static void numbers_release(struct numbers *out)
 	*out = (struct numbers){ 0 };
 }
 
-/* Of a repeated number, packed or not. */
+/* Calls fn for each number of a repeated field, packed or not. */
 static int add_numbers(struct hlo *h, const struct wire_field *f, struct numbers *out)
 {
 	const uint8_t *p;
@@ -220,7 +220,7 @@ static void set_members(struct finding *k, const int64_t *ids, size_t n)
 	k->known = all;
 }
 
-/* One of explicit groups; an empty one has all devices. */
+/* A group that is a list of ids; an empty list means all devices. */
 static int on_group(struct finding *k, const struct wire_field *group)
 {
 	struct numbers ids = { 0 };
@@ -236,7 +236,7 @@ static int on_group(struct finding *k, const struct wire_field *group)
 	return rc;
 }
 
-/* Groups are the rows of an array of all ids, which is reshaped and transposed. */
+/* Groups in short form: an array of all ids, reshaped and transposed; each row is a group. */
 static void set_iota(struct finding *k, size_t per_group, const struct numbers *dims,
 		     const struct numbers *perm)
 {
@@ -328,7 +328,7 @@ struct mesh {
 	size_t sizes[AXES_MAX];
 	bool grouped[AXES_MAX];
 	size_t n;
-	bool plain; /* nothing in it that this file does not read */
+	bool plain; /* it has no field that this file does not know */
 };
 
 static int read_axis(struct hlo *h, const struct wire_field *axis, uint32_t number, uint64_t *out,
@@ -357,7 +357,7 @@ static int read_mesh(struct hlo *h, const struct wire_field *message, struct mes
 
 	while ((rc = wire_next(&walk, &f, h->e)) > 0) {
 		if (f.number != MESH_AXES || mesh->n == AXES_MAX) {
-			mesh->plain = false; /* devices in an order of their own */
+			mesh->plain = false; /* the devices are listed in an order of their own */
 			continue;
 		}
 		rc = read_axis(h, &f, AXIS_SIZE, &size, &mesh->plain);
@@ -585,7 +585,7 @@ static int add_module(struct hlo *h, const char *name, const struct wire_field *
 	return each(h, proto, HLO_MODULE, on_module);
 }
 
-/* Of a module's event metadata: its name, and its stat with bytes. Other stats there are no bytes. */
+/* A module's event metadata has its name, and its HLO in the only stat with bytes. */
 static int read_metadata(struct hlo *h, const struct wire_field *metadata)
 {
 	struct wire_walk walk = walk_of(h, metadata);
@@ -709,7 +709,8 @@ static bool find_group(struct hlo *h, const struct hlo_op *op, int64_t device,
 	return op->barrier && k.logical < m->n && !find_members(&k, &op->instruction) && k.known;
 }
 
-/* Several processes of a host may have compiled programs of one name: they must agree. */
+/* Several processes of a host may have a program of the same name: the answer counts only if all give the
+ * same. */
 enum hlo_answer hlo_find_group(struct hlo *h, const char *module, const char *op, int64_t device,
 			       struct hlo_group *out)
 {

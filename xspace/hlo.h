@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which devices take part in a collective operation: from the HLO that XLA puts into a profile (planes
- * "/host:metadata", the event metadata's stat "Hlo Proto"). Private to xspace/.
+ * Tells which devices take part in a collective operation. Reads the HLO that XLA puts into a profile: the
+ * stat "Hlo Proto" of event metadata in the planes "/host:metadata". Private to xspace/.
  */
 #ifndef XSPACE_HLO_H
 #define XSPACE_HLO_H
@@ -13,13 +13,13 @@
 #include "base/err.h"
 #include "xspace/xspace.h"
 
-/* What is beyond is left out: its groups are unknown. */
+/* Limits; groups of operations beyond them are unknown. */
 #define HLO_OPS_MAX	    16384 /* collectives of one file */
 #define HLO_MODULES_MAX	    4096
 #define HLO_DEVICES_MAX	    65536 /* of one module */
 #define HLO_ALL_DEVICES_MAX (8 * HLO_DEVICES_MAX) /* of all modules */
 #define HLO_NAME_BYTES	    192 /* of a module or an operation */
-#define HLO_WORK_MAX	    (1 << 26) /* devices that all answers together go through */
+#define HLO_WORK_MAX	    (1 << 26) /* devices that all answers together may look at */
 
 struct hlo;
 
@@ -35,7 +35,8 @@ struct hlo_group {
 
 enum hlo_answer {
 	HLO_NO_COLLECTIVE, /* the module is known, and the operation is another kind */
-	HLO_UNKNOWN, /* no HLO, groups that cannot be read, or no barrier (a permute, for example) */
+	/* there is no HLO, its groups cannot be read, or the operation is no barrier (a permute, for example) */
+	HLO_UNKNOWN,
 	HLO_BARRIER, /* no device of the group gets its result before all have arrived */
 };
 

@@ -17,12 +17,12 @@
 #define NAME_OVERHEAD 48
 #define LINE_OVERHEAD 48
 
-/* One object of traceEvents, as it stands in the file. */
+/* One object of traceEvents, before it is decoded. */
 struct raw_event {
 	char phase; /* 'X' span, 's' and 'f' ends of a flow, 'M' metadata; 0 = none of them */
 	struct scan_text category, name, args;
 	int64_t at_ns, duration_ns, pid, tid, flow_id;
-	bool has_pid, has_tid; /* they are numbers */
+	bool has_pid, has_tid; /* pid and tid are numbers */
 	const char *end;
 };
 
@@ -35,7 +35,7 @@ static bool is(const struct scan_text *t, const char *expected)
 
 int kineto_check_memory(const struct kineto *k, size_t more, struct err *e)
 {
-	size_t sort = k->n_events * 2 * sizeof(void *); /* of qsort() */
+	size_t sort = k->n_events * 2 * sizeof(void *); /* qsort() copies the array */
 	size_t used = k->names.bytes + k->cap_lines * (sizeof(struct kineto_line) + LINE_OVERHEAD) +
 		      k->cap_events * sizeof(struct kineto_event) +
 		      k->cap_flows * sizeof(struct kineto_flow) + sort;
@@ -275,7 +275,7 @@ static int add_flow(struct kineto *k, const struct raw_event *raw, struct err *e
 
 	if (!raw->has_pid || !raw->has_tid)
 		return 0;
-	/* From a launch on the host to what it launched: only such an arrow ends on a stream. */
+	/* A flow that ends on a stream leads from a launch on the host to what it launched. */
 	rc = find_line(
 		k, raw->phase == 'f' && is(&raw->category, "ac2g") ? KINETO_STREAM : KINETO_HOST,
 		raw->pid, raw->tid, &line, e);
@@ -403,7 +403,7 @@ static int kineto_measure(struct kineto *k, struct err *e)
 		last = end_ns > last ? end_ns : last;
 	}
 	k->counts.events = k->n_events;
-	if (k->counts.to_unix_ns) { /* the base time may have come after them */
+	if (k->counts.to_unix_ns) { /* the file may have its base time after the events */
 		k->counts.from_unix_ns += k->base_ns;
 		k->counts.to_unix_ns += k->base_ns;
 	}

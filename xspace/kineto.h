@@ -37,20 +37,20 @@ struct kineto_conf {
 };
 
 struct kineto_counts {
-	uint64_t events; /* in the XSpace: the file's "X" events but for those left out */
-	uint64_t
-		left_out; /* "X" events of string processes or threads, and of the category "Trace" */
+	uint64_t events; /* in the XSpace: the file's "X" events without those left out */
+	/* "X" events of string processes or threads, and of the category "Trace" */
+	uint64_t left_out;
 	uint64_t unfinished; /* cut by PyTorch at the window's end */
 	int64_t start_unix_ns; /* line times count from here: the conf's, or that of the first event */
 	int64_t end_unix_ns;
 	int64_t from_unix_ns,
-		to_unix_ns; /* of the recording itself; 0 = the file does not say it */
+		to_unix_ns; /* when the recording began and ended; 0 = the file does not have it */
 };
 
 /*
  * Reads the file, which is in memory or mapped, and adds its planes to `b`; with no event nothing is added.
- * ERR_INVALID if it is malformed or its end is missing, ERR_LIMIT if it exceeds a limit; then `b` may have parts
- * of it and can only be freed.
+ * ERR_INVALID if it is malformed or incomplete, ERR_LIMIT if it exceeds a limit. After an error `b` may hold
+ * a part of the file and can only be freed.
  */
 MUST_CHECK int kineto_read(const void *data, size_t len, const struct kineto_conf *conf,
 			   struct xs_builder *b, struct kineto_counts *counts, struct err *e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The args of a kineto event as stats. They are read from the file a second time, so that no table has them. */
+/* Writes the args of a kineto event as stats. They are read from the file again at this time, so that they
+ * need no memory before. */
 #include "xspace/kineto_impl.h"
 
 #include <inttypes.h>
@@ -21,7 +22,7 @@ static bool is(const struct scan_text *t, const char *expected)
 	return text_equals(t->s, t->len, expected);
 }
 
-/* XProf joins a launch with its kernel by a stat of its own name. Names of stats are plain ASCII. */
+/* XProf finds the kernel of a launch by a stat with a name of its own. Names of stats are plain ASCII. */
 static const char *stat_name(const struct scan_text *key, char name[64], struct buf *scratch)
 {
 	size_t len;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How far back an event that contains a flow's end is looked for: as deep as calls are nested. */
+/* How many events back the search for the event around a flow's end goes: as many as calls are nested. */
 #define NESTING_MAX 64
 
 static int compare(int64_t a, int64_t b)
@@ -61,7 +61,7 @@ static void sort_tables(struct kineto *k)
 
 /* ---- flows ---- */
 
-/* How many events of the sorted table come before this instant of the line, those that begin in it included. */
+/* How many events of the sorted table begin before this instant of the line, or at it. */
 static size_t count_before(const struct kineto *k, uint32_t line, int64_t at_ns)
 {
 	size_t low = 0, high = k->n_events;
@@ -78,7 +78,7 @@ static size_t count_before(const struct kineto *k, uint32_t line, int64_t at_ns)
 	return low;
 }
 
-/* Gives each flow to the innermost event that it begins or ends in; an event has one flow at most. */
+/* Gives each end of a flow to the innermost event around it; an event gets at most one. */
 static void place_flows(struct kineto *k)
 {
 	for (size_t i = 0; i < k->n_flows; i++) {

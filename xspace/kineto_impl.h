@@ -11,7 +11,7 @@
 #define uthash_malloc(size) xmalloc(size)
 #include <uthash.h>
 
-/* Different texts, each once, numbered from 0. */
+/* A table of texts: each is kept once and has a number, from 0 on. */
 struct kineto_name {
 	uint32_t id;
 	UT_hash_handle hh;
@@ -35,16 +35,17 @@ struct kineto_line {
 		int64_t device; /* of a stream */
 		int64_t id; /* thread or stream */
 	} key;
-	uint32_t index; /* in the array of lines, then its place in the output */
+	uint32_t index; /* its place in the array of lines; after sorting, in the output */
 	const char *name; /* of a thread; NULL if the file has none */
 	UT_hash_handle hh;
 };
 
-/* Its args stay in the file until it is written. */
+/* An event of the table. Its args stay in the file until the event is written. */
 struct kineto_event {
 	int64_t start_ns, duration_ns; /* from the file's base time */
 	uint64_t flow; /* as the stat, 0 = none */
-	uint32_t args_at, args_len; /* in the file; events without args have their place there */
+	/* where in the file its args are; without args, where the event is */
+	uint32_t args_at, args_len;
 	uint32_t name;
 	uint32_t line;
 	bool is_kernel;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything is read before anything is written: the names of the planes of all inputs (gather), the
- * places of their lines (plan), then their new names (merge_names), which give their sizes. Writing is
- * rebase's second pass with a few more splices per plane.
+ * Reads everything before it writes anything. First the names of the planes of all inputs (gather), then the
+ * places of their lines (plan), then their new names (merge_names): now the size of each plane is known.
+ * Writing is the second pass of a rebase, with a few more splices per plane.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,8 +28,10 @@ struct merging {
 	size_t n_planes, planes_cap;
 	struct merge_texts errors, warnings;
 	size_t input; /* the one being read */
-	struct xs_counts counts; /* its bytes exclude those of the input being written */
-	uint64_t space_bytes; /* that planes may use in each file; UINT64_MAX = no limit */
+	/* counts of the output; its bytes are without the input that is being written */
+	struct xs_counts counts;
+	/* bytes that the planes of one file may have; UINT64_MAX = no limit */
+	uint64_t space_bytes;
 	uint64_t file_began; /* offset in the whole output */
 	unsigned int file; /* 1, 2, ... */
 	const char *hostname; /* of this file */
@@ -122,7 +124,7 @@ static void add_texts(struct merge_texts *t, const char *const *texts)
 		merge_texts_add(t, NULL, *texts, strlen(*texts));
 }
 
-/* XProf finds HLO in the plane of that name alone. */
+/* XProf looks for HLO only in the plane of that name. */
 static void warn_of_hidden_hlo(struct merging *m)
 {
 	for (size_t i = 0; i < m->n_planes; i++) {
@@ -200,7 +202,7 @@ static void put_process_id_metadata(struct buf *out, int64_t id)
 	buf_release(&entry);
 }
 
-/* Goes to the end of the plane; left out where no id is free. */
+/* The stat process_id is added at the end of the plane, unless its metadata has no free id. */
 static void splice_process_id(struct plane_splices *s, const struct plan_plane *plane,
 			      const struct merge_plane *p)
 {
@@ -351,7 +353,7 @@ static int fit_planes(struct merging *m, struct err *e)
 	return rc;
 }
 
-/* Ends the file and begins the next one if the plane does not fit. */
+/* If the plane does not fit, ends the file and begins the next one. */
 static int next_file_if_full(struct merging *m, uint64_t plane_bytes, struct splicer *sp,
 			     struct err *e)
 {

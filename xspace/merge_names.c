@@ -10,7 +10,7 @@
 #define uthash_malloc(size) xmalloc(size)
 #include <uthash.h>
 
-/* The ids that XProf's viewer can tell apart: 0 to 499 of GPUs and TPUs, 0 to 199 of custom devices. */
+/* XProf's viewer distinguishes ids 0 to 499 of GPUs and TPUs, and 0 to 199 of custom devices. */
 #define DEVICE_IDS 500
 #define CUSTOM_IDS 200
 
@@ -26,7 +26,8 @@ struct name {
 	UT_hash_handle hh;
 };
 
-/* A device of one input and its number in the merged file; `input` ANY: the number is taken. */
+/* A device of one input and its number in the merged file. With `input` ANY the entry only says that the
+ * number is taken. */
 struct device {
 	struct device_key {
 		uint64_t input, kind, number;
@@ -51,7 +52,7 @@ struct naming {
 
 /* ---- names ---- */
 
-/* Returns the entry of a name that is there already; NULL for a new one, which is added. */
+/* Returns the entry of the name if there is one; else adds one and returns NULL. */
 static struct name *name_add(struct naming *n, const char *text)
 {
 	struct name *known;
@@ -199,7 +200,8 @@ static int64_t plane_id(struct naming *n, const struct merge_plane *p)
 
 /* ---- all ---- */
 
-/* The host plane for XProf's tools: of the first process that has one, else Tutti's own. */
+/* Chooses the plane that stays "/host:CPU" for XProf's tools: that of the first process that has one, else
+ * Tutti's own. */
 static size_t find_host_plane(const struct merge_plane *planes, size_t n)
 {
 	size_t own = n;

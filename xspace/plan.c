@@ -42,7 +42,7 @@ static struct trim trim_of(struct plan *p, const struct plan_line *l)
 			      .curve = p->curve.n ? &p->curve : NULL };
 }
 
-/* Whether its events are decoded; otherwise the line is moved as a whole. */
+/* Whether the events of the line must be decoded; if not, the line is moved as a whole. */
 static bool decodes_events(const struct plan *p)
 {
 	return p->conf->window_ns || p->curve.n;
@@ -66,7 +66,7 @@ static struct splice line_time(struct plan *p, const struct plan_line *l)
 
 /* ---- first pass ---- */
 
-/* Decides about each event; adds the growth of the line to *growth and the results to *c. */
+/* Decides for each event what happens to it; adds the line's growth in bytes to *growth, and counts in *c. */
 static int trim_line(struct plan *p, struct plan_line *l, struct wire *w, int64_t *growth,
 		     struct xs_counts *c, struct err *e)
 {

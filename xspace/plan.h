@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a rebase, made by the first of its two passes: the places of an input's planes and lines, and
- * their lengths after moving and trimming. The second pass writes the output from the plan. Private to xspace/.
+ * The plan of a rebase. The first pass finds the places of an input's planes and lines and their lengths
+ * after moving and trimming; the second pass writes the output from that. Private to xspace/.
  */
 #ifndef XSPACE_PLAN_H
 #define XSPACE_PLAN_H
@@ -14,7 +14,7 @@ struct plan_line {
 	uint64_t time_body; /* value of the last timestamp_ns; 0 = absent */
 	uint64_t len; /* of the body written */
 	int64_t source_ns; /* result of the map */
-	int64_t moved_ns; /* after the knots; the same without knots */
+	int64_t moved_ns; /* source_ns after the knots; equal to it without knots */
 	uint8_t time_len;
 	bool dropped; /* has no event left */
 	bool trimmed; /* an event changes: the second pass decodes them again */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Visitors are called in an order that the wire does not have. So each message is walked several times,
- * once per kind of field: skipping other fields costs almost nothing.
+ * Visitors are called in an order that may differ from that of the file. So each message is walked once per
+ * kind of field; skipping the other fields costs almost nothing.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static int copy_name(struct reading *r, const struct wire_field *f, char out[NAM
 
 /* ---- stats ---- */
 
-/* *out borrows its texts from the bytes of `held`, which stay in place. */
+/* The texts of *out point into the bytes of `held`, which do not move. */
 static int decode_stat(struct wire *held, const struct wire_field *message, struct xs_stat *out,
 		       struct err *e)
 {
@@ -141,7 +141,7 @@ static int add_stat(struct reading *r, struct wire *held, const struct wire_fiel
 
 /* ---- lines ---- */
 
-/* A numeric field. The last member of the oneof counts, whichever it is. */
+/* Sets a numeric field. Of the members of the oneof, the last one in the file counts. */
 static void set_number(struct xs_event *ev, const struct wire_field *f)
 {
 	switch (f->number) {

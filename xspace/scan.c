@@ -45,7 +45,7 @@ int scan_enter(struct scan *s, char open, struct err *e)
 	return 0;
 }
 
-/* 1: something follows; 0: `close` was read. */
+/* Returns 1 if another member or element follows, 0 if `close` was read. */
 static int begin_next(struct scan *s, char close, const char *expected, struct err *e)
 {
 	bool first = s->is_first;
@@ -162,8 +162,7 @@ static int skip_scalar(struct scan *s, struct err *e)
 	}
 }
 
-/* Of objects and arrays inside only the brackets are matched, and the strings read: what is between them is
- * not used by anybody. */
+/* Inside, only brackets are matched and strings read; the rest is not checked, because nothing uses it. */
 static int skip_nested(struct scan *s, struct err *e)
 {
 	char close[SCAN_DEPTH_MAX];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads JSON from memory value by value, without a tree: for documents of hundreds of megabytes. The
- * text is not trusted; ERR_INVALID names the offset. Private to xspace/.
+ * Reads JSON from memory value by value, without a tree: for documents of hundreds of megabytes. The text is
+ * not trusted; ERR_INVALID names the offset. Private to xspace/.
  *
- *	scan_enter(s, '{', e);
- *	while ((rc = scan_member(s, &key, e)) > 0)
- *		rc = text_equals(key.s, key.len, "ts") ? scan_number(s, &ts, e) : scan_skip(s, NULL, e);
+ * 	scan_enter(s, '{', e);
+ * 	while ((rc = scan_member(s, &key, e)) > 0)
+ * 		rc = text_equals(key.s, key.len, "ts") ? scan_number(s, &ts, e) : scan_skip(s, NULL, e);
  *
- * Each member or element must be read or skipped before the next one. Numbers are taken as JSON has them;
- * of strings only their end is looked for: scan_unescape() checks what is inside.
+ * Each member or element must be read or skipped before the next one. Numbers must have JSON's form. Of a
+ * string only the end is found; scan_unescape() decodes what is inside.
  */
 #ifndef XSPACE_SCAN_H
 #define XSPACE_SCAN_H
@@ -24,7 +24,7 @@
 
 struct scan {
 	const char *begin, *at, *end;
-	bool is_first; /* nothing of the innermost object or array was read yet */
+	bool is_first; /* nothing of the innermost object or array has been read yet */
 };
 
 /* A piece of the input: borrowed from it, no NUL. Of a string: without its quotes, escapes as they are. */
@@ -57,10 +57,10 @@ MUST_CHECK int scan_skip(struct scan *s, struct scan_text *out, struct err *e);
 /* Nothing but white space is left. */
 MUST_CHECK int scan_end(struct scan *s, struct err *e);
 
-/* Appends the characters that a string stands for, and a '?' for each escape that is none. */
+/* Appends the string with its escapes decoded; a malformed escape becomes a '?'. */
 void scan_unescape(const struct scan_text *t, struct buf *out);
 
-/* `number` times 10^shift, exact, what is below 1 cut off; false if it has an exponent or is out of range. */
+/* `number` times 10^shift, exact, rounded toward 0; false if it has an exponent or is out of range. */
 bool scan_decimal(const struct scan_text *number, unsigned int shift, int64_t *out);
 
 #endif

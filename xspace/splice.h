@@ -19,9 +19,9 @@ struct splice {
 };
 
 /*
- * The splice that gives a varint field of a message the value v: at the field's last occurrence or, if
- * it is absent (field->end is 0), at the message's begin. Only the last occurrence counts; earlier ones
- * stay.
+ * The splice that gives a varint field of a message the value v: at the field's last occurrence or, if it is
+ * absent (field->end is 0), at the message's begin. Earlier occurrences stay, because readers take the last
+ * one.
  */
 struct splice splice_varint(const struct wire_field *field, const struct wire_field *message,
 			    uint32_t number, uint64_t v);
@@ -47,8 +47,8 @@ struct splicer {
 void splicer_open(struct splicer *sp, const struct xs_source *src, const struct xs_sink *out);
 void splicer_close(struct splicer *sp);
 
-/* Copies up to s->at, which is not before the last splice's end, writes the bytes, continues at
- * s->until. */
+/* Copies up to s->at, writes the splice's bytes, continues at s->until. s->at is not before the end of the
+ * last splice. */
 MUST_CHECK int splicer_put(struct splicer *sp, const struct splice *s, struct err *e);
 
 /* Copies up to `until`. */

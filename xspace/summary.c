@@ -13,7 +13,7 @@ struct summing {
 	int64_t line_ns;
 	ps_wide first_ps, last_ps;
 	bool timed; /* an event with a time was found */
-	bool environment; /* in the plane Task Environment */
+	bool environment; /* the plane is Task Environment */
 	int64_t start_id, stop_id; /* its stat metadata */
 };
 

@@ -8,13 +8,13 @@
 #include "xspace/splice.h"
 
 struct trim {
-	int64_t line_ns; /* the line's new time, before it is raised to 0 */
+	int64_t line_ns; /* the line's new time, which may be below 0 */
 	int64_t source_ns; /* result of the map, if there is a curve */
 	int64_t window_ns; /* 0 = none */
 	struct curve *curve; /* NULL: events move with their line */
 };
 
-/* The line's written time: with a window, no line begins before 0. */
+/* The time that is written for the line; with a window it is not below 0. */
 static inline int64_t trim_line_ns(const struct trim *t)
 {
 	return t->window_ns && t->line_ns < 0 ? 0 : t->line_ns;

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-/* A window is at least this, so that a field's tag and length always fit. */
+/* Least size of a window: a field's tag and length always fit. */
 #define WINDOW_MIN     64
 #define WINDOW_DEFAULT (1 << 20)
 
@@ -35,7 +35,7 @@ void wire_close(struct wire *w)
 	*w = (struct wire){ 0 };
 }
 
-/* How much to read for a step to `offset`: more each time while the steps are sequential. */
+/* How much to read at `offset`: grows while the reads are sequential. */
 static size_t read_size(struct wire *w, uint64_t offset, size_t need)
 {
 	bool sequential = w->len && offset >= w->base && offset <= w->base + w->len;
@@ -121,7 +121,8 @@ static int look_ahead(struct wire *w, uint64_t at, uint64_t end, uint8_t tmp[WIR
 	rc = wire_peek(w, at, need, out, e);
 	if (rc || need == WIRE_LOOKAHEAD)
 		return rc;
-	memset(tmp, 0, WIRE_LOOKAHEAD); /* zeros end a varint; decode_value() finds it too long */
+	/* the zeros end a varint that the source cuts; decode_value() then finds that it is too long */
+	memset(tmp, 0, WIRE_LOOKAHEAD);
 	memcpy(tmp, *out, need);
 	*out = tmp;
 	return 0;

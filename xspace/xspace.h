@@ -175,19 +175,18 @@ struct xs_knot {
 };
 
 /*
- * With knots the begin and the end of each event are moved separately, by the straight line between the
- * two knots around them: that corrects a clock whose rate changed within a line. Order, nesting and
- * adjacency of events stay, to the picosecond. Before the first knot and after the last the two clocks
- * have the same rate.
+ * With knots the begin and the end of each event are moved separately, by the straight line between the two
+ * knots around them: that corrects a clock whose rate changed within a line. Order, nesting and adjacency of
+ * events stay, to the picosecond. Before the first knot and after the last the two clocks have the same rate.
  *
  * With a window, an event's new time decides its treatment:
  *   - wholly inside [0, window_ns], instants before its end: copied verbatim;
  *   - overlapping it: clipped: offset and duration are those of the part inside;
  *   - outside: removed;
  *   - aggregates have no time and are kept.
- * A line that loses its last event is left out; one that had none before is kept. A line that would
- * begin before 0 is written with timestamp 0, and its events' offsets hold the difference. All other
- * bytes are copied verbatim, including XLine.duration_ps and metadata that is not used any more.
+ * A line whose events are all removed is left out; a line that never had events is kept. A line that would
+ * begin before 0 is written with timestamp 0, and its events' offsets hold the difference. All other bytes
+ * are copied verbatim, including XLine.duration_ps and metadata that is not used any more.
  */
 struct xs_rebase {
 	xs_map_fn map; /* NULL: times stay */
@@ -208,10 +207,10 @@ struct xs_counts {
 };
 
 /*
- * Moves every line's timestamp_ns and copies everything else verbatim. `counts` may be NULL. With
- * window_ns = 0 and no knots events are skipped: not decoded, not counted. The input is walked to its
- * end before the first byte is written, so a malformed one leaves no partial output (an error of the
- * source's `read` or the sink's `write` may). The source must not change meanwhile.
+ * Moves every line's timestamp_ns and copies everything else verbatim. `counts` may be NULL. Without a window
+ * and without knots, events are neither decoded nor counted. The input is walked to its end before the first
+ * byte is written, so a malformed one leaves no partial output (an error of the source's `read` or the sink's
+ * `write` may). The source must not change meanwhile.
  */
 MUST_CHECK int xs_rebase(const struct xs_source *in, const struct xs_rebase *conf,
 			 const struct xs_sink *out, struct xs_counts *counts, struct err *e);
@@ -245,12 +244,12 @@ struct xs_host {
 	/* Largest size of a file; 0: one file, of any size. */
 	uint64_t file_bytes;
 
-	/* Called before the bytes of the host's n-th file (2, 3, ...): returns its hostname, borrowed until
-	 * the next call, or NULL to stop the merge with ERR_LIMIT. Required with file_bytes. */
+	/* Called before the host's n-th file (2, 3, ...) is written. Returns that file's hostname, borrowed
+	 * until the next call; NULL stops the merge with ERR_LIMIT. Required with file_bytes. */
 	const char *(*next_file)(void *arg, unsigned int n);
 
-	/* Called for a plane larger than a file, which is left out; the files' errors name it too. May be
-	 * NULL. */
+	/* Called for each plane that is left out because it is larger than a file. The errors in the files
+	 * name it, too. May be NULL. */
 	void (*too_large)(void *arg, size_t input, const char *plane, uint64_t bytes);
 };
 
