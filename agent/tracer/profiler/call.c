@@ -21,11 +21,12 @@
 #include "proto/limits.h"
 #include "proto/reasons.h"
 
-/* The server is called this long before the window: enough to connect and to start. Not longer, because a
- * server that waits holds the profiler lock of its process and does not react to other calls. */
+/* How long before the window the server is called: enough to connect and to start, but not more, because a
+ * waiting server holds the profiler lock of its process and does not react to other calls. */
 #define CALL_AHEAD_NS	      (1500 * NS_PER_MS)
 #define TERMINATE_DEADLINE_NS (2 * NS_PER_S)
-/* An older server writes its file before it answers; a network file system may show it later. */
+/* How often to look for an older server's file: it is written before the answer, but a network file system
+ * may show it later. */
 #define FILE_RETRY_NS (200 * NS_PER_MS)
 #define FILE_TRIES    10
 
@@ -56,11 +57,11 @@ struct profiler_call {
 	int64_t pid;
 	int64_t t0_raw_ns, t1_raw_ns, t0_real_ns, give_up_mono_ns;
 	int64_t sent_real_ns;
-	int64_t early_ns; /* the answer came so long before the window's end */
+	int64_t early_ns; /* how long before the window's end the answer came */
 	void *options;
 	size_t options_len, max_reply_bytes;
 
-	struct profiler_store store; /* the worker's while STORING or FETCHING */
+	struct profiler_store store; /* while STORING or FETCHING only the worker uses it */
 	struct profiler_result result;
 	bool (*reserve_bytes)(void *arg, uint64_t bytes);
 	void (*done)(void *arg);
@@ -256,7 +257,7 @@ static void call_store_start(struct profiler_call *c, enum step step, void (*run
 	loop_work(c->loop, run, done, c);
 }
 
-/* A recording ends at T1, or when its process does. */
+/* Whether the recording ended early: it should end at T1, but ends when its process does. */
 static void call_end(struct profiler_call *c)
 {
 	char text[80];
@@ -376,11 +377,11 @@ static void store_done(void *arg)
 
 struct code_reason {
 	enum rpc_code code;
-	const char *text; /* must be part of the server's text; "" = any */
+	const char *text; /* text that the server's message must contain; "" = any */
 	const char *reason;
 };
 
-/* The first matching row holds. A stock server sends INTERNAL for every error, so the text decides. */
+/* The first row that matches holds. A stock server sends INTERNAL for every error, so its text decides. */
 static const struct code_reason code_reasons[] = {
 	{ RPC_INTERNAL, "nother profiling session", REASON_PROFILER_BUSY },
 	{ RPC_ALREADY_EXISTS, "", REASON_PROFILER_BUSY },
@@ -407,8 +408,8 @@ static const char *find_reason(const struct rpc_status *st)
 	return REASON_PROFILER_FAILED;
 }
 
-/* Reserves the size of the reply, which is hardly larger than its XSpace. Without spool space an older
- * server's file is still removed. */
+/* Reserves as much as the reply has, which is hardly more than its XSpace. Without spool space it only
+ * removes an older server's file. */
 static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
 {
 	struct profiler_store *s = &c->store;

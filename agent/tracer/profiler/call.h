@@ -18,14 +18,15 @@ struct sweep;
 struct profiler_call_conf { /* all borrowed for the call of profiler_call_start() */
 	struct loop *loop;
 	struct rpc *rpc;
-	struct sweep *sweep; /* of files of calls that are freed before their answer */
+	struct sweep *sweep; /* removes the files of calls that are freed before their answer */
 	int *live; /* counts the calls with callbacks under way; outlives all calls */
 	const char *address;
 	int64_t pid; /* of the server; an older server's file is below its root; 0 = unknown */
 	const char *session, *host, *dir;
 	int64_t t0_raw_ns, t1_raw_ns, t0_real_ns;
 	int64_t give_up_mono_ns;
-	bool snapshot; /* of the server's continuous session, now, whatever the window */
+	/* take a snapshot of the server's continuous session now, whatever the window */
+	bool snapshot;
 	size_t max_reply_bytes; /* 0 = LIMIT_RESPONSE_BYTES, which is the most */
 	const void *options; /* serialized tensorflow.ProfileOptions; not for a snapshot */
 	size_t options_len;

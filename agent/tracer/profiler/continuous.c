@@ -17,14 +17,14 @@
 #include "proto/limits.h"
 #include "proto/profiler_request.h"
 
-#define ANSWER_NS (5 * NS_PER_S) /* to Start and Stop */
+#define ANSWER_NS (5 * NS_PER_S) /* time for an answer to Start or Stop */
 #define UPDATE_NS (5 * NS_PER_S)
 
 enum state {
-	IDLE, /* not begun yet */
-	ASKED, /* there is no answer yet */
+	IDLE, /* no session has begun yet */
+	ASKED, /* Start has no answer yet */
 	RUNNING,
-	LACKS, /* the server does not have it */
+	LACKS, /* the server lacks the method */
 	BUSY, /* another trace runs in that process */
 	FAILED,
 };
@@ -37,7 +37,7 @@ struct server {
 	struct rpc_channel *channel;
 	enum state state;
 	int64_t begun_mono_ns;
-	bool renewed; /* it is being stopped, and begins anew then */
+	bool renewed; /* it is being stopped, to begin anew */
 	bool wanted;
 	int refs; /* the owner's, and one for each callback to come */
 	TAILQ_ENTRY(server) entry;
@@ -47,7 +47,7 @@ struct continuous {
 	struct continuous_conf conf;
 	TAILQ_HEAD(, server) servers;
 	struct loop_timer update;
-	int paused; /* by so many captures */
+	int paused; /* how many captures have paused it */
 };
 
 /* ---- calls ---- */
@@ -93,8 +93,8 @@ static void server_stop(struct server *s, bool renew)
 	server_call(s, PROFILER_STOP_CONTINUOUS, &empty, on_stopped);
 }
 
-/* A session that is there already is of an earlier agent, which was killed: it ends, and ours begins with the next
- * update. */
+/* A session that exists already is from an earlier agent that was killed. Ends it; the next update begins a
+ * new one. */
 static enum state state_of(const struct rpc_status *st)
 {
 	switch (st->code) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frameworks that record all the time, for snapshots: StartContinuousProfiling of their profiler servers. A server has one
- * such session; while it lasts, its process's profiler is taken. What it records is unbounded, so a session is begun
- * anew before it gets too long. Loop thread.
+ * Lets frameworks record all the time, for snapshots, by StartContinuousProfiling of their profiler servers.
+ * A server has one such session, and while it lasts, the process's profiler is in use. Its recording grows
+ * without bound, so a session is ended and begun anew before it gets too long. Loop thread.
  */
 #ifndef AGENT_TRACER_PROFILER_CONTINUOUS_H
 #define AGENT_TRACER_PROFILER_CONTINUOUS_H
@@ -29,15 +29,16 @@ struct continuous_conf {
 struct continuous *continuous_new(const struct continuous_conf *conf);
 void continuous_free(struct continuous *k); /* asks all servers to stop; NULL is fine */
 
-/* Captures need the profilers: all sessions end. They begin again after as many resumes. */
+/* A capture needs the profilers: all sessions end. They begin again after as many resumes as pauses. */
 void continuous_pause(struct continuous *k);
 void continuous_resume(struct continuous *k);
 
-/* Each server there is: `lack` is NULL if it records, else why it does not. */
+/* Calls fn for each server; `lack` is NULL if it records, else says why not. */
 void continuous_each(const struct continuous *k,
 		     void (*fn)(void *arg, const char *address, const char *lack), void *arg);
 
-/* A snapshot was taken there: the session goes on from now; or taking it has failed: it is ended. */
+/* Say what became of a snapshot of that server. Taken: its session goes on from now. Lost: its session has
+ * ended. */
 void continuous_taken(struct continuous *k, const char *address);
 void continuous_lost(struct continuous *k, const char *address);
 

@@ -19,7 +19,7 @@
 #define SCAN_PERIOD_NS	  (5 * NS_PER_S)
 #define SCAN_FRESH_NS	  (100 * NS_PER_MS)
 #define PROBE_DEADLINE_NS NS_PER_S
-#define MAX_PROBES	  3 /* of one socket that does not answer; any answer is final */
+#define MAX_PROBES	  3 /* probes of one socket without an answer; any answer is final */
 
 /* A listening socket of a framework's process. */
 struct candidate {
@@ -137,7 +137,7 @@ static void candidate_set_kind(struct candidate *c, enum rpc_code code)
 	} else if ((code == RPC_DEADLINE_EXCEEDED || code == RPC_UNAVAILABLE) &&
 		   c->probes < MAX_PROBES) {
 		c->target.kind =
-			DISCOVER_UNPROBED; /* a server that is still starting, or not a gRPC server */
+			DISCOVER_UNPROBED; /* the server is still starting, or is no gRPC server */
 	} else {
 		c->target.kind = DISCOVER_OTHER;
 	}
@@ -365,7 +365,7 @@ void discover_free(struct discover *d)
 		return;
 	d->dead = true;
 	loop_timer_cancel(d->conf.loop, &d->timer);
-	while (is_searching(d)) /* each probe has a deadline, the scan ends by itself */
+	while (is_searching(d)) /* bounded: each probe has a deadline, and a scan ends by itself */
 		loop_turn(d->conf.loop, 50);
 	while (d->waiters)
 		discover_forget(d, d->waiters->arg);

@@ -2,7 +2,7 @@
 /*
  * Discovery of framework profilers on this host. Every few seconds a scan lists the listening sockets of
  * local processes that map a framework. Each new socket gets one probe: a Terminate of a session that does
- * not exist. A tensorflow.ProfilerService answers OK, another server does not have the method. Loop thread.
+ * not exist. A tensorflow.ProfilerService answers OK; another server lacks the method. Loop thread.
  */
 #ifndef AGENT_TRACER_PROFILER_DISCOVER_H
 #define AGENT_TRACER_PROFILER_DISCOVER_H

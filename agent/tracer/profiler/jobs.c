@@ -39,8 +39,8 @@ static void add_profiler(struct listing *l, const struct discover_target *t, con
 	add_job(l, &job);
 }
 
-/* The sockets of one process, from the i-th on; returns the first of the next process. A process without a
- * profiler is one job, whatever else it listens at. */
+/* Lists the jobs of one process, whose sockets begin at the i-th; returns where the next process's begin. A
+ * process without a profiler is one job, however many sockets it has. */
 static size_t add_process(struct listing *l, const struct discover *d, size_t i)
 {
 	const struct discover_target *first = discover_candidate(d, i), *t;

@@ -7,7 +7,7 @@ enum { FIELD_EMPTY_TRACE = 7, FIELD_XSPACE = 8 };
 
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 
-/* The part of the message that the next byte belongs to. */
+/* What the next byte is a part of. */
 enum state { AT_TAG, AT_VALUE, AT_LENGTH, IN_PAYLOAD };
 
 struct profiler_reply profiler_reply_of(int (*xspace)(void *arg, const void *data, size_t len,

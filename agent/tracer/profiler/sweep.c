@@ -9,9 +9,9 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define FIRST_LOOK_NS \
-	(500 * NS_PER_MS) /* each later one after four times as long: 0.5, 2, 8, 32 s */
-#define LOOKS 4
+/* time of the first look; each further one comes after four times as long: 0.5, 2, 8, 32 s */
+#define FIRST_LOOK_NS (500 * NS_PER_MS)
+#define LOOKS	      4
 
 struct item {
 	struct sweep *owner; /* loop's thread only; NULL when it is gone */

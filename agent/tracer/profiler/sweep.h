@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of calls that were given up. An older server does not notice: it records to the end of its window and
- * writes its file then. So a worker looks for the file, and removes it with its folders, several times within
- * 40 s. Loop thread.
+ * Removes the files of calls that were given up. An older server does not notice that: it records to the end
+ * of its window and then writes its file. So a worker looks for the file several times within 40 s, and
+ * removes it with its folders. Loop thread.
  */
 #ifndef AGENT_TRACER_PROFILER_SWEEP_H
 #define AGENT_TRACER_PROFILER_SWEEP_H

@@ -15,6 +15,7 @@
 #include "agent/tracer/profiler/call.h"
 #include "agent/tracer/profiler/continuous.h"
 #include "agent/tracer/profiler/jobs.h"
+#include "agent/tracer/profiler/reason_text.h"
 #include "agent/tracer/profiler/sweep.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -26,7 +27,7 @@
 
 TRACER_DECLARE(profiler);
 
-#define STOP_NS (150 * NS_PER_MS) /* so long a continuous session may take to end */
+#define STOP_NS (150 * NS_PER_MS) /* time for a continuous session to end before the window */
 
 static const struct conf_field conf_fields[] = {
 	CONF(struct profiler_conf, profiler, NULL,
@@ -57,7 +58,7 @@ struct profiled_process {
 	struct profiler_call *call;
 	char *address;
 	int port;
-	bool snapshot; /* of its continuous session */
+	bool snapshot; /* it is a snapshot of the continuous session */
 	bool local;
 	bool discovered;
 	int64_t pid;
@@ -69,32 +70,12 @@ struct profiler_run {
 	struct tracer_profiler *t;
 	struct tracer_run *run;
 	struct profiled_process *processes;
-	bool searching; /* a scan for processes that are new since the last one is under way */
+	bool searching; /* a scan for new processes is under way */
 	bool gathering;
 	bool had_processes; /* processes that have ended since they were discovered */
 	bool is_past; /* the window was over when the run was armed */
-	bool pauses; /* continuous sessions */
-	struct loop_timer begin; /* when those have ended */
-};
-
-/* What a reason means for the user, the mildest first: a run gets the worst reason of its processes. */
-struct reason_text {
-	const char *reason;
-	const char *text;
-};
-
-static const struct reason_text reason_texts[] = {
-	{ REASON_WINDOW_CUT, "the agent called it too late: does this host lack CPU time?" },
-	{ REASON_PROFILER_OLD, "the framework is too old" },
-	{ REASON_PROFILER_BUSY, "another trace runs in that process: end it or wait" },
-	{ REASON_DISK_FULL, "its trace does not fit into the spool" },
-	{ REASON_TOO_LARGE, "its trace is larger than --profiler-limit: record a shorter window" },
-	{ REASON_PROFILER_TIMEOUT, "no answer within the grace: is the process stopped? A large "
-				   "profile needs a longer --grace" },
-	{ REASON_PROFILER_LOST, "the process has ended, or its recording was ended" },
-	{ REASON_PROFILER_UNREACHABLE,
-	  "no server listens: does the job call jax.profiler.start_server()?" },
-	{ REASON_PROFILER_FAILED, "the process failed to record" },
+	bool pauses; /* the run has paused the continuous sessions */
+	struct loop_timer begin; /* fires when the continuous sessions have ended */
 };
 
 static struct tracer_profiler *to_profiler(struct tracer *t)
@@ -148,15 +129,6 @@ static void run_add_part(struct tracer_run *run, const struct profiled_process *
 	profiled_process_label(t, part->label, sizeof(part->label));
 }
 
-static size_t find_reason_text(const char *reason)
-{
-	size_t i = 0;
-
-	while (i < ARRAY_SIZE(reason_texts) - 1 && strcmp(reason_texts[i].reason, reason))
-		i++;
-	return i;
-}
-
 /* "127.0.0.1:9999: no server listens: ... (failed to connect); 127.0.0.1:9998: ..." */
 static void add_detail(struct tracer_run *run, const struct profiled_process *t,
 		       const struct reason_text *prefix, const char *text)
@@ -178,7 +150,7 @@ static const struct profiler_result *profiled_process_result(const struct profil
 	return profiler_call_is_done(t->call) ? profiler_call_result(t->call) : &given_up;
 }
 
-/* Options that only frameworks have: the levels mean something to other tracers, too. */
+/* Whether the options have some that only frameworks use; levels do not count, since other tracers use them. */
 static bool has_framework_options(const struct tracer_run *run)
 {
 	Tensorflow__ProfileOptions *m;
@@ -191,7 +163,8 @@ static bool has_framework_options(const struct tracer_run *run)
 	return own;
 }
 
-/* The session goes on from here, or has broken off. What it has may begin after the window: it says so. */
+/* Tells continuous.h whether the session goes on. If the session's data begins after the window, says so in
+ * the detail. */
 static void end_snapshot(struct profiler_run *pr, const struct profiled_process *t,
 			 const struct profiler_result *r)
 {
@@ -231,7 +204,8 @@ static void report_missing(struct profiler_run *pr)
 static void profiler_run_finish(struct profiler_run *pr)
 {
 	struct tracer_run *run = pr->run;
-	size_t good = 0, worst = 0, bad = 0;
+	const struct reason_text *worst = NULL;
+	size_t good = 0;
 
 	for (const struct profiled_process *t = pr->processes; t; t = t->next) {
 		const struct profiler_result *r = profiled_process_result(t);
@@ -241,18 +215,18 @@ static void profiler_run_finish(struct profiler_run *pr)
 			end_snapshot(pr, t, r);
 		good += ok || r->incomplete;
 		if (!ok) {
-			size_t at = find_reason_text(r->reason);
+			const struct reason_text *text = reason_text_find(r->reason);
 
-			bad++;
-			worst = at > worst ? at : worst;
-			add_detail(run, t, &reason_texts[at], r->detail);
+			if (!worst || text > worst)
+				worst = text;
+			add_detail(run, t, text, r->detail);
 		}
 		if (r->path)
 			run_add_part(run, t);
 	}
-	run->result = !bad ? RUN_OK : good ? RUN_DEGRADED : RUN_FAILED;
-	if (bad)
-		snprintf(run->reason, sizeof(run->reason), "%s", reason_texts[worst].reason);
+	run->result = !worst ? RUN_OK : good ? RUN_DEGRADED : RUN_FAILED;
+	if (worst)
+		snprintf(run->reason, sizeof(run->reason), "%s", worst->reason);
 	report_missing(pr);
 	profiler_run_free(pr);
 	run->done(run);
@@ -424,7 +398,7 @@ static void on_scanned(void *arg)
 
 /* ---- the table ---- */
 
-/* Of servers that record all the time; the others are named. */
+/* Takes snapshots from servers that record all the time; names the others in the detail. */
 static void add_snapshot(void *arg, const char *address, const char *lack)
 {
 	struct profiler_run *pr = arg;
