@@ -8,13 +8,13 @@
 #include "base/mem.h"
 
 #define SLOTS	      (2 * PYTHON_CODES_MAX)
-#define TEXT_MAX      300 /* characters; of a longer text the end is kept */
-#define TEXT_LONGEST  (1 << 20) /* one that says it is longer is none */
-#define TABLE_MAX     (64U << 10) /* bytes of locations */
+#define TEXT_MAX      300 /* characters of a text that are kept; of a longer one, the last ones */
+#define TEXT_LONGEST  (1 << 20) /* an object that claims a longer text is no string */
+#define TABLE_MAX     (64U << 10) /* bytes of a table of locations */
 #define TYPE_OFFSET   8
-#define LENGTH_OFFSET 16 /* of a code object: how many instructions it has */
+#define LENGTH_OFFSET 16 /* where a code object has the number of its instructions */
 
-/* What tells a code object from another one at the same address. */
+/* The part of a code object that is compared, because another object may be made at the same address. */
 struct head {
 	uint64_t type, length, file, name, table;
 	uint32_t first_line, stack, locals, zero;
@@ -55,7 +55,7 @@ void python_codes_free(struct python_codes *c)
 	free(c);
 }
 
-/* The slot of an address: where it is, or where it belongs. */
+/* The slot that has the address, or the free one where it belongs. */
 static uint32_t *slot_of(struct python_codes *c, uint64_t address)
 {
 	size_t i = (size_t)(address >> 4) * 2654435761U % SLOTS;
@@ -98,10 +98,10 @@ static size_t put_utf8(char *out, uint32_t c)
 
 struct text {
 	char s[TEXT_MAX * 4 + 1];
-	uint64_t type; /* of its object */
+	uint64_t type; /* address of its object */
 };
 
-/* The characters of a compact string object, whose kind is their size. */
+/* Appends the characters of a compact string object; `kind` is the size of a character. */
 static bool read_text(const struct target *t, uint64_t address, struct text *out)
 {
 	const struct python_layout *l = t->layout;
@@ -154,7 +154,7 @@ static bool read_lines(const struct target *t, const struct head *head, struct p
 	return true;
 }
 
-/* NULL if it is no code object. */
+/* Reads a code object; NULL if the bytes are not one. */
 static const struct code *add_code(struct python_codes *c, const struct target *t,
 				   struct python_functions *fs, uint64_t address,
 				   const struct head *head)
@@ -203,7 +203,8 @@ static struct head head_of(const struct python_layout *l, const uint8_t *bytes)
 	};
 }
 
-/* Copies the heads of all code objects, each one once where it follows itself. `at` maps frames to heads. */
+/* Copies the heads of the frames' code objects; frames in a row with the same object share one copy. `at`
+ * maps frames to heads. */
 static uint8_t *copy_heads(const struct target *t, const struct python_stack *stack, uint16_t *at)
 {
 	const struct python_layout *l = t->layout;
@@ -226,7 +227,8 @@ static uint8_t *copy_heads(const struct target *t, const struct python_stack *st
 	return NULL;
 }
 
-/* Frames on a thread's stack lie one behind the other: a frame begins where its caller's ends. */
+/* Checks that frames on the thread's stack lie one behind the other: each begins where its caller's frame
+ * ends. */
 static bool frames_meet(const struct python_layout *l, const struct python_frame *inner,
 			const struct python_frame *outer, const struct head *head)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the code objects of a process are: function, file, lines. An object is read once and known by its address
- * from then on; since another one may be made at the same address, each sample copies the heads of all its code
- * objects by one call and compares them with what is known.
+ * The code objects of a process: function, file and lines. An object is read once, and then found by its
+ * address. Another object may be made at the same address, so each sample copies the heads of all its code
+ * objects with one call and compares them with the known ones.
  */
 #ifndef AGENT_PYTHON_CODES_H
 #define AGENT_PYTHON_CODES_H
@@ -20,9 +20,9 @@ struct python_codes *python_codes_new(void);
 void python_codes_free(struct python_codes *c); /* NULL is fine */
 
 /*
- * Fills function and line of each frame; new functions are added to `fs`. False if the stack is torn: a code object
- * is none, an instruction is beyond its end, or two frames that follow one another on the thread's stack do not
- * meet. After a false result the caller copies the stack again.
+ * Fills function and line of each frame; adds new functions to `fs`. False if the stack is torn, so that the
+ * caller must copy it again: a code object is malformed, an instruction is beyond the end of its code, or two
+ * neighbours on the thread's stack do not meet.
  */
 bool python_codes_name(struct python_codes *c, const struct python_memory *memory,
 		       const struct python_layout *layout, struct python_functions *fs,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of Python programs by number: equal ones have one number, in whatever process they are. A function
+ * Functions of Python programs by number: equal functions have the same number in all processes. A function
  * never changes and lives as long as the table. Texts are clean.
  */
 #ifndef AGENT_PYTHON_FUNCTIONS_H
@@ -12,8 +12,8 @@
 #define PYTHON_FUNCTIONS_MAX 65536
 
 /* Numbers of functions that stand for others. */
-#define PYTHON_FUNCTION_MANY 1 /* all those above the limit */
-#define PYTHON_FUNCTION_CUT  2 /* the outermost ones of a stack that is too deep */
+#define PYTHON_FUNCTION_MANY 1 /* all functions above the limit */
+#define PYTHON_FUNCTION_CUT  2 /* the outermost functions of a stack that is too deep */
 
 struct python_function {
 	char *name, *file;

@@ -20,7 +20,7 @@
 enum { RUNTIME, VERSION, OBJECTS };
 static const char *const object_names[OBJECTS] = { "_PyRuntime", "Py_Version" };
 
-/* A file that was read; addresses are the file's own. */
+/* What was read from a file; addresses are those in the file. */
 struct python_file {
 	dev_t dev;
 	ino_t inode;
@@ -30,7 +30,7 @@ struct python_file {
 
 struct python_files {
 	struct python_file v[FILES_KNOWN];
-	size_t next; /* the oldest, to be replaced */
+	size_t next; /* the oldest entry, to be replaced next */
 };
 
 struct python_files *python_files_new(void)
@@ -60,7 +60,8 @@ static bool is_mapped_file(int fd, const struct stat *st, const struct proc_map 
 	return !here && !fstatfs(fd, &fs) && fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-/* The file as its process sees it. The maps of a process in a chroot have paths of the reader's root. */
+/* Opens the file as its process sees it. Of a process in a chroot, the paths in maps start at the reader's
+ * root. */
 static int open_mapped(uint32_t pid, const struct proc_map *map, struct stat *st, struct err *e)
 {
 	int rc = foreign_open(pid, map->path, st, e), fd = rc;
@@ -104,7 +105,7 @@ static int read_file(struct python_files *files, const struct elf_source *src,
 	return 0;
 }
 
-/* Addresses in the process of the objects that the mapped file has. */
+/* Where the objects of the mapped file are in the process. */
 static int load_objects(struct python_files *files, uint32_t pid, const struct proc_map *map,
 			uint64_t objects[OBJECTS], struct err *e)
 {
@@ -135,7 +136,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* libpython, else the executable if its name begins with "python". NULL: no Python. */
+/* The mapping that may have CPython: libpython, else an executable whose name begins with "python". NULL: no
+ * Python. */
 static const struct proc_map *choose_map(const struct proc_maps *maps)
 {
 	const struct proc_map *program = NULL;
@@ -167,7 +169,7 @@ static int read_error(struct err *e, const char *what)
 	return err_set(e, ERR_CLOSED, "reading %s: %s", what, strerror(errno));
 }
 
-/* The version and the first bytes of _PyRuntime, which are in its layout's table. */
+/* Reads the version and the begin of _PyRuntime, where the table of offsets is. */
 static int load_layout(struct python_interpreter *out, const uint64_t objects[OBJECTS],
 		       const struct python_memory *memory, struct err *e)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds CPython in a process: the file that has _PyRuntime, libpython or the executable, is read as the process sees
- * it and must be the one that is mapped. For workers: blocks.
+ * Finds CPython in a process. Reads the file that has _PyRuntime (libpython or the executable) as the process
+ * sees it, and checks that it is the mapped one. For workers: blocks.
  */
 #ifndef AGENT_PYTHON_INTERPRETER_H
 #define AGENT_PYTHON_INTERPRETER_H
@@ -14,7 +14,7 @@ struct python_interpreter {
 	uint64_t runtime; /* address of _PyRuntime in the process */
 };
 
-/* What is known of files, so that each is read once. */
+/* Remembers files, so that each is read once. */
 struct python_files;
 
 struct python_files *python_files_new(void);

@@ -6,12 +6,13 @@
 
 #include "base/mem.h"
 
-#define COOKIE	      "xdebugpy"
-#define RELEASE_LEVEL 0xc /* of a release candidate: alphas and betas have layouts of their own */
+#define COOKIE "xdebugpy"
+/* level of a release candidate in Py_Version: alphas and betas have layouts of their own */
+#define RELEASE_LEVEL 0xc
 #define OBJECT_BYTES  16 /* reference count and type */
 #define OFFSET_MAX    (UINT64_C(64) << 20) /* in _PyRuntime, which holds the first interpreter */
 
-/* What all versions share: strings and bytes, and the numbers around a code object's first line. */
+/* The offsets that are the same in all versions: of strings and bytes, and around a code object's first line. */
 static const struct python_layout common = {
 	.thread_cframe = PYTHON_NO_OFFSET,
 	.frame_entry = PYTHON_NO_OFFSET,
@@ -70,7 +71,7 @@ static void set_3_12(struct python_layout *l)
 	l->code_instructions = 192;
 }
 
-/* Numbers of 64-bit fields of the table that a process has. */
+/* Which 64-bit field of a process's own table has which offset. */
 enum {
 	FIELD_VERSION = 1,
 	FIELD_FREE_THREADED = 2,

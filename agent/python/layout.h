@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where CPython keeps what a stack is read from: offsets in its structures, in bytes, for one minor version.
- * 3.11 and 3.12 are tables here. From 3.13 on the process has a table of its own at the start of _PyRuntime; which
- * of its fields is which differs from minor version to minor version. The bytes are foreign: offsets beyond what
- * the reader reserves are refused. Pure.
+ * Where CPython keeps the data of a stack: offsets in bytes in its structures, for one minor version. For
+ * 3.11 and 3.12 layout.c has the offsets. From 3.13 on the process has a table of offsets at the start of
+ * _PyRuntime; the order of its fields depends on the minor version. The table is foreign: offsets beyond the
+ * reader's buffers are refused. Pure.
  */
 #ifndef AGENT_PYTHON_LAYOUT_H
 #define AGENT_PYTHON_LAYOUT_H
@@ -13,14 +13,14 @@
 
 #include "base/err.h"
 
-#define PYTHON_TABLE_BYTES 760 /* of _PyRuntime, at most, that python_layout_load() uses */
+#define PYTHON_TABLE_BYTES 760 /* how much of _PyRuntime python_layout_load() may need */
 #define PYTHON_STATE_BYTES 1024 /* of a thread's state */
 #define PYTHON_FRAME_BYTES 128
 #define PYTHON_CODE_BYTES  320
 #define PYTHON_TEXT_BYTES  128 /* of a string or bytes object before its characters */
-#define PYTHON_OWNER_SHIM \
-	3 /* from this owner on a frame is no Python function's (3.12 and later) */
-#define PYTHON_NO_OFFSET UINT32_MAX
+/* frames with this owner or a higher one are not of Python functions (3.12 and later) */
+#define PYTHON_OWNER_SHIM 3
+#define PYTHON_NO_OFFSET  UINT32_MAX
 
 struct python_layout {
 	int minor; /* of 3.x */
@@ -28,21 +28,25 @@ struct python_layout {
 	uint32_t interpreters; /* in _PyRuntime: the first interpreter */
 	uint32_t interpreter_next, interpreter_threads;
 
-	/* Of a thread's state. With `cframe` the current frame is found through the C frame, at `frame` in it. */
+	/* In a thread's state. With thread_cframe, the state points to a C frame, and thread_frame is an
+	 * offset in that. */
 	uint32_t thread_next, thread_id, thread_chunk, thread_cframe, thread_frame;
-	uint32_t thread_bytes; /* that have all of these, and the pointer behind the chunk's */
+	/* bytes of the state that hold all of these, and the pointer behind the chunk's */
+	uint32_t thread_bytes;
 
-	/* Of a frame. `entry`: a byte that is set in frames that C called (3.11). */
+	/* In a frame. frame_entry: a byte that is set in frames that C called (3.11). */
 	uint32_t frame_code, frame_previous, frame_instruction, frame_owner, frame_entry,
 		frame_locals;
 	uint32_t frame_bytes;
 
 	uint32_t code_file, code_name, code_table, code_first_line, code_instructions;
-	uint32_t code_bytes; /* that have the first four and the next two */
-	uint32_t code_stack, code_locals; /* how many words a frame needs for each */
+	/* bytes of a code object that hold all of these but code_instructions */
+	uint32_t code_bytes;
+	/* where the sizes of a frame's stack and locals are, in words */
+	uint32_t code_stack, code_locals;
 
 	uint32_t text_length, text_state, text_ascii,
-		text_other; /* the last two: where characters begin */
+		text_other; /* text_ascii, text_other: where the characters begin */
 	uint32_t bytes_length, bytes_start;
 };
 

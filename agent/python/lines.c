@@ -4,12 +4,13 @@
 #include "base/mem.h"
 #include "base/reader.h"
 
-/* Kinds of entries, in bits 3 to 6 of their first byte. Those below ONE_LINE have the same line as the entry before. */
+/* Kinds of entries, in bits 3 to 6 of their first byte. Kinds below ONE_LINE stay on the line of the entry
+ * before. */
 enum { KIND_ONE_LINE = 10, KIND_NO_COLUMNS = 13, KIND_LONG = 14, KIND_NONE = 15 };
 
 #define LINE_MAX (1 << 28)
 
-/* Six bits a byte, the lowest first; bit 6 says that another byte follows. */
+/* Reads a number: six bits a byte, the lowest first; bit 6 says that another byte follows. */
 static bool read_number(struct reader *r, uint32_t *out)
 {
 	unsigned int shift = 0;
@@ -25,7 +26,7 @@ static bool read_number(struct reader *r, uint32_t *out)
 	return true;
 }
 
-/* The lowest bit is the sign. */
+/* The same with a sign, in the lowest bit. */
 static bool read_delta(struct reader *r, int64_t *line)
 {
 	uint32_t v;
@@ -36,7 +37,7 @@ static bool read_delta(struct reader *r, int64_t *line)
 	return *line >= 0 && *line < LINE_MAX;
 }
 
-/* The rest of an entry: changes the line, and skips what is said about columns. */
+/* Reads the rest of an entry: the change of line; skips the columns. */
 static bool read_rest(struct reader *r, unsigned int kind, int64_t *line)
 {
 	const uint8_t *columns;

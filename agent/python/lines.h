@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of a code object's instructions, from its table of locations (3.11 and later), which is foreign bytes. Pure. */
+/* The lines of a code object's instructions, from its table of locations (3.11 and later), which is foreign
+ * bytes. Pure. */
 #ifndef AGENT_PYTHON_LINES_H
 #define AGENT_PYTHON_LINES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* From this instruction on, up to the next run. */
+/* The line from this instruction on, up to the next entry. */
 struct python_line {
 	uint32_t instruction; /* bytes into the code */
 	uint32_t line; /* 0 = none */
@@ -17,7 +18,7 @@ struct python_lines {
 	size_t n;
 };
 
-/* What can be read of the table. The caller frees it with python_lines_release(). */
+/* Decodes the table, as far as it can be read. The caller frees it with python_lines_release(). */
 void python_lines_decode(struct python_lines *out, const void *table, size_t len,
 			 uint32_t first_line);
 void python_lines_release(struct python_lines *lines);

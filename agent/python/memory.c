@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define PAGE 4096 /* the smallest: ranges are divided there */
+#define PAGE 4096 /* size of the smallest page: ranges are divided at multiples of it */
 
 int64_t python_memory_of_process(void *arg, const struct python_range *ranges, size_t n)
 {

@@ -15,34 +15,36 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define SCAN_EVERY_NS  (2 * NS_PER_S)
-#define NODES_MAX      ((size_t)1 << 18)
-#define PERIOD_LONG_NS (60 * NS_PER_MS) /* a worker does not wait that long for the next round */
+#define SCAN_EVERY_NS (2 * NS_PER_S)
+#define NODES_MAX     ((size_t)1 << 18)
+/* with a longer period the worker ends instead of waiting for the next round */
+#define PERIOD_LONG_NS (60 * NS_PER_MS)
 #define LATE_NS	       NS_PER_S
-#define THREADS_KNOWN  16384 /* of one process, those that ended included */
-#define BATCH_NS       (250 * NS_PER_MS) /* of rounds that are handed over together */
+#define THREADS_KNOWN  16384 /* threads of one process, ended ones included */
+#define BATCH_NS       (250 * NS_PER_MS) /* the rounds of this time are handed over together */
 
-/* A sample as the worker hands it over. */
+/* A sample that the worker hands over to the loop. */
 struct handed {
 	uint32_t serial, tid, period_us;
 	char name[16];
 	enum python_result result;
 	int64_t raw_ns;
-	size_t first, n; /* of its frames; of PYTHON_RESULT_NEW alone */
+	size_t first, n; /* its frames in python_worker.frames; only with PYTHON_RESULT_NEW */
 	bool is_cut;
 };
 
-/* The worker's while it works: some rounds in a row, since each hand-over wakes two threads. */
+/* A job of several rounds in a row, since each hand-over wakes two threads. Only the worker uses it while it
+ * works. */
 struct python_worker {
 	struct python *owner; /* loop's thread only; NULL when the owner is gone */
-	atomic_bool end; /* any thread: hand over what there is */
+	atomic_bool end; /* any thread: end the job and hand over its samples */
 	struct python_functions *functions;
 	struct python_targets *targets;
 	bool scan; /* find processes before sampling */
 	int hz; /* 0 = no samples */
 	int64_t next_mono_ns; /* when the next round is due */
-	int64_t period_ns; /* from the last round to that one */
-	int64_t cpu_ns; /* of its thread, when the last round ended */
+	int64_t period_ns; /* planned time between two rounds */
+	int64_t cpu_ns; /* CPU time of the worker's thread when the last round ended */
 	struct handed *samples;
 	size_t n_samples, cap_samples;
 	struct python_frame *frames;
@@ -79,7 +81,7 @@ static void threads_release(struct threads *ts)
 	free(ts->generations);
 }
 
-/* The place of a thread among those of its process; false if it has too many. */
+/* The index of a thread in its process; false if the process has too many threads. */
 static bool find_place(struct python_process *p, struct threads *ts, const struct handed *sample,
 		       size_t *place)
 {
@@ -142,7 +144,7 @@ static void sweep_stacks(struct python *py)
 	py->generation++;
 }
 
-/* Drops the older half of the samples as often as needed until a quarter of the tree is free. */
+/* Drops the older half of the samples, again and again until a quarter of the tree is free. */
 static void free_stacks(struct python *py)
 {
 	sweep_stacks(py);
@@ -209,7 +211,7 @@ static void take_sample(struct python *py, const struct handed *sample)
 	ring_add(py->ring, sample->raw_ns, &bytes, sizeof(bytes));
 }
 
-/* Processes of which the ring has no sample any more. */
+/* Forgets processes that ended and have no sample in the ring any more. */
 static void forget_processes(struct python *py)
 {
 	const struct python_targets *ts = py->worker->targets;
@@ -296,8 +298,8 @@ static void keep_round(struct python_worker *w)
 	}
 }
 
-/* One round, and when the next one is due: on the beat, later where rounds cost more than their share of a CPU, and
- * from now on where some were missed. */
+/* Makes one round and sets when the next is due: one period later, or later if rounds take more than
+ * PYTHON_SHARE of a CPU. If rounds were missed, it is due half a period from now. */
 static void run_round(struct python_worker *w)
 {
 	int64_t cpu_ns, now;
@@ -359,7 +361,7 @@ static void on_rounds(void *arg)
 		py->unread = *python_targets_unread(w->targets);
 		forget_processes(py);
 	}
-	/* Another rate begins at once. */
+	/* A new rate holds at once. */
 	loop_timer_at(py->loop, &py->timer,
 		      w->hz == py->hz ? w->next_mono_ns : loop_now_ns(py->loop), on_due, py);
 	while (py->n_waiters) {

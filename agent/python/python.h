@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples of what the Python programs of this host do: which thread was in which function and line, when. A worker
- * finds the processes and copies their stacks, without stopping them (targets.h); the samples are kept in a ring.
- * Nothing happens before python_start(). Loop thread, except where a function says otherwise.
+ * Samples the Python programs of this host: which thread was in which function and line, and when. A worker
+ * finds the processes and copies their stacks, without stopping them (targets.h); the samples are kept in a
+ * ring. Nothing happens before python_start(). Loop thread, except where a function says otherwise.
  */
 #ifndef AGENT_PYTHON_PYTHON_H
 #define AGENT_PYTHON_PYTHON_H
@@ -23,7 +23,8 @@ void python_free(struct python *py); /* NULL is fine */
 /* Begins to find processes, and to sample them `hz` times a second; 0 = not yet. */
 void python_start(struct python *py, int hz);
 
-/* From now on. Sampling takes PYTHON_SHARE of a CPU at most: with very many threads there are fewer samples. */
+/* Sets the rate from now on. Sampling takes at most a PYTHON_SHARE-th of a CPU: with very many threads the
+ * rate is lower. */
 #define PYTHON_SHARE 50 /* one 50th */
 void python_set_hz(struct python *py, int hz);
 
@@ -34,30 +35,31 @@ struct ring *python_ring(const struct python *py);
 struct python_health {
 	size_t sampled, denied, unsupported;
 	bool is_own_only; /* only processes of the agent's own user can be read */
-	int errno_value; /* why it may not even read its own memory: there is no such call; 0 = it may */
+	/* why the agent cannot read even its own memory: the call is missing or forbidden; 0 = it can */
+	int errno_value;
 	char denied_why[200], unsupported_why[200]; /* of one process; "" if there is none */
 };
 void python_get_health(const struct python *py, struct python_health *out);
 
-/* Calls fn(arg) when the samples of before now are in the ring: inside, or within 60 ms. python_forget(arg) makes
- * that it is not called. */
+/* Calls fn(arg) when all samples up to now are in the ring: before it returns, or within 60 ms. After
+ * python_forget(arg) it is not called. */
 void python_when_current(struct python *py, void (*fn)(void *arg), void *arg);
 void python_forget(struct python *py, const void *arg);
 
 /* ---- cutting ---- */
 
-#define PYTHON_NODE_TORN UINT32_MAX /* a node: the copy of the stack did not fit together */
+#define PYTHON_NODE_TORN UINT32_MAX /* in place of a node: the copied stack was torn */
 
 struct python_sample {
 	int64_t raw_ns;
 	uint32_t process; /* serial */
 	uint32_t tid;
-	uint32_t
-		node; /* the stack: its innermost frame; 0 = no Python function; or PYTHON_NODE_TORN */
+	/* the stack: its innermost frame; 0 = no Python function; or PYTHON_NODE_TORN */
+	uint32_t node;
 	uint32_t period_us; /* until the next sample, as planned */
 };
 
-/* A frame: a call of a function by the frame `parent`, which is in a line of its own. */
+/* A frame: a function at a line, called by the frame `parent`. */
 struct python_node {
 	uint32_t function; /* index into `functions` */
 	uint32_t line;
@@ -79,7 +81,7 @@ struct python_process {
 	size_t n_threads;
 };
 
-/* The samples of a window with all that a worker needs to read them. */
+/* The samples of a window, with everything that a worker needs to read them. */
 struct python_cut {
 	struct ring_cut *records;
 	struct python_sample *samples; /* by process, thread, time; read by python_cut_load() */
@@ -92,7 +94,7 @@ struct python_cut {
 	size_t n_processes;
 };
 
-/* Takes `records`, a cut of the ring made now. */
+/* Takes `records`, which is a cut of the ring made just now. */
 struct python_cut *python_cut_new(const struct python *py, struct ring_cut *records);
 
 /* Any thread. Returns how many samples could not be read. */

@@ -5,7 +5,7 @@
 #include "agent/python/python_parts.h"
 #include "base/mem.h"
 
-/* The whole tree, and the functions that it has. */
+/* Copies the whole tree of stacks and its functions. */
 static void copy_nodes(const struct python *py, struct python_cut *cut)
 {
 	cut->n_nodes = stacks_count(py->stacks);

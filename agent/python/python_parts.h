@@ -7,7 +7,8 @@
 #include "agent/python/targets.h"
 #include "base/loop.h"
 
-/* In the offset of a stack's node, beside the line: is_entry. The node's image is the function. */
+/* How a frame is kept in a struct frame of stacks.h: `image` is the function, `offset` the line and this bit
+ * for is_entry. */
 #define NODE_IS_ENTRY (UINT64_C(1) << 32)
 
 /* A sample as a record of the ring, which adds the time. */
@@ -15,16 +16,17 @@ struct sample_bytes {
 	uint32_t process, tid, node, period_us;
 };
 
-/* Who waits until the ring is current. */
+/* A caller of python_when_current() that waits. */
 struct waiter {
 	void (*fn)(void *arg);
 	void *arg;
 };
 
-/* What is known of the threads of a process, by tid: 1 + their place in python_process.threads. */
+/* The threads of a process. `places` maps a tid to 1 + its place in python_process.threads. */
 struct threads {
 	struct u32_map places;
-	uint32_t *nodes, *generations; /* of the last sample that was not torn */
+	/* by place: node and generation of the thread's last sample that was not torn */
+	uint32_t *nodes, *generations;
 };
 
 struct python {
@@ -50,7 +52,7 @@ struct python {
 	size_t n_waiters;
 };
 
-/* Of processes in order of their serials; NULL if there is none. */
+/* Finds a process in an array that is sorted by serial; NULL if it is not there. */
 struct python_process *python_process_find(struct python_process *v, size_t n, uint32_t serial);
 
 #endif

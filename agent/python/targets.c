@@ -16,22 +16,24 @@
 #include "base/now.h"
 
 #define INTERPRETERS_MAX 64
-#define NEW_THREADS_MAX	 64 /* of one process in a round: each costs a look into /proc */
-#define NAME_TRIES	 4 /* copies of a stack until its code objects fit */
-#define LOOK_EVERY	 32 /* scans, at processes that run no Python */
-#define PROCESS_CPU_NS \
-	(50 * NS_PER_MS) /* for one process in a round: thousands of threads, or a lie */
-#define CLOCK_EVERY 16 /* threads */
-#define PIDS_MAX    65536
-#define ENDED_AFTER 2 /* rounds that did not meet a thread */
+/* new threads of a process that one round takes: each needs a look into /proc */
+#define NEW_THREADS_MAX 64
+#define NAME_TRIES	4 /* how often a stack is copied until its code objects fit */
+/* every so many scans, processes that ran no Python are examined again */
+#define LOOK_EVERY 32
+/* CPU time for one process in a round: it may have thousands of threads, or lie */
+#define PROCESS_CPU_NS (50 * NS_PER_MS)
+#define CLOCK_EVERY    16 /* threads between two checks of that time */
+#define PIDS_MAX       65536
+#define ENDED_AFTER    2 /* a thread that this many rounds did not meet has ended */
 
-/* A process of the host. */
+/* A process of the host, and what was found in it. */
 struct known {
 	uint32_t pid;
-	uint64_t scan; /* the last one that met it */
-	int looks; /* at what it runs */
+	uint64_t scan; /* the last scan that met it */
+	int looks; /* how often it was examined */
 	uint64_t exe; /* hash of its executable's path */
-	int rc; /* of the last look */
+	int rc; /* result of the last examination */
 	struct python_target *target; /* NULL: not sampled */
 };
 
@@ -44,7 +46,8 @@ struct python_targets {
 	size_t n;
 	struct u32_map known; /* by pid */
 	struct python_unread unread;
-	bool may_read, may_not; /* processes of other users: one could be read; one could not */
+	/* of processes of other users, at least one could be read; at least one could not */
+	bool may_read, may_not;
 	uint64_t scans, rounds;
 	uint32_t last_serial;
 };
@@ -126,7 +129,7 @@ struct python_target *python_targets_add(struct python_targets *ts, uint32_t pid
 
 /* ---- threads ---- */
 
-/* The last number of a line "NSpid:\t4711\t12" of a status file: the id inside; 0 = there is none. */
+/* The last number of the line "NSpid:\t4711\t12" of a status file, which is the innermost id; 0 = none. */
 static uint32_t inner_id(const char *path, bool *is_nested)
 {
 	struct buf text = BUF_INIT;
@@ -177,7 +180,8 @@ static uint32_t key_of(uint64_t state)
 	return (uint32_t)(state >> 4);
 }
 
-/* NULL if the process has no thread with this id: the state is not in use, or a lie. */
+/* Adds the thread of a state. NULL if the process has no thread with this id: the state is unused, or the
+ * process lies. */
 static struct python_thread *thread_new(struct python_target *t, uint64_t state, uint32_t id)
 {
 	uint32_t tid = t->is_checked ? outer_id(t, id) : id;
@@ -225,7 +229,8 @@ struct pass {
 	struct python_target *t;
 	size_t n_threads, n_new;
 	int64_t until_cpu_ns; /* of the worker's thread; 0 = not known yet */
-	bool is_broken; /* a list led nowhere, or took too long: threads may be left out */
+	/* a list could not be followed, or took too long: threads may be left out */
+	bool is_broken;
 };
 
 static struct python_thread *find_thread(const struct pass *p, uint64_t state)
@@ -235,7 +240,7 @@ static struct python_thread *find_thread(const struct pass *p, uint64_t state)
 	return thread && thread->state == state ? thread : NULL;
 }
 
-/* The thread of the state that was copied: the one that had it before, or a new one. NULL: it is not sampled. */
+/* The thread of the copied state: the one that had this state before, or a new one. NULL: it is not sampled. */
 static struct python_thread *adopt_thread(struct pass *p, struct python_thread *thread,
 					  uint64_t state)
 {
@@ -250,7 +255,7 @@ static struct python_thread *adopt_thread(struct pass *p, struct python_thread *
 	return thread_new(p->t, state, (uint32_t)id);
 }
 
-/* The stack was copied once. One that did not move since the last round has its names already. */
+/* Names the frames of a copied stack, unless it is the same as in the last round. */
 static enum python_result name_frames(struct pass *p, struct python_thread *thread,
 				      enum python_walk_result walked)
 {
@@ -270,7 +275,7 @@ static enum python_result name_frames(struct pass *p, struct python_thread *thre
 	return PYTHON_RESULT_TORN;
 }
 
-/* Looked at now and then: that clock is not cheap. */
+/* Checked only now and then, since reading that clock is not cheap. */
 static bool is_too_long(struct pass *p)
 {
 	int64_t now;
@@ -294,7 +299,7 @@ static uint64_t sample_thread(struct pass *p, uint64_t state)
 
 	if (p->n_threads++ == PYTHON_THREADS_MAX || is_too_long(p) ||
 	    (thread && thread->round == p->ts->rounds)) {
-		p->is_broken = true; /* too many, too long, or a circle */
+		p->is_broken = true; /* too many threads, too much time, or a circle */
 		return 0;
 	}
 	if (thread)
@@ -315,7 +320,7 @@ static uint64_t sample_thread(struct pass *p, uint64_t state)
 	return next;
 }
 
-/* The first thread's state of an interpreter, and the interpreter after it. */
+/* Reads the first thread's state of an interpreter, and which interpreter is next. */
 static bool read_interpreter(const struct pass *p, uint64_t interpreter, uint64_t *threads,
 			     uint64_t *next)
 {
@@ -328,7 +333,7 @@ static bool read_interpreter(const struct pass *p, uint64_t interpreter, uint64_
 	return p->t->memory.read(p->t->memory.arg, ranges, 2) == 2 * sizeof(uint64_t);
 }
 
-/* The same of the first interpreter, which is mostly where the round before found it: one call then. */
+/* The same for the first interpreter, with a single call if it is still where the round before found it. */
 static bool read_first_interpreter(struct pass *p, uint64_t *threads, uint64_t *next)
 {
 	const struct python_layout *l = &p->t->interpreter.layout;
@@ -348,7 +353,8 @@ static bool read_first_interpreter(struct pass *p, uint64_t *threads, uint64_t *
 	return first && read_interpreter(p, first, threads, next);
 }
 
-/* Threads that ended are forgotten; of a broken list it is not known which those are, and their samples are torn. */
+/* Forgets threads that ended. After a broken list it is unknown which those are: threads that were not met
+ * then get torn samples. */
 static void settle(struct pass *p)
 {
 	struct u32_map *map = &p->t->threads;
@@ -407,7 +413,7 @@ static uint64_t hash_text(const char *s)
 	return h;
 }
 
-/* What the process runs: the path of its executable or, where that is not to be seen, its name. */
+/* What the process runs: the path of its executable or, if that is not visible, the process's name. */
 static void read_program(uint32_t pid, char *out, size_t size)
 {
 	char path[48];
@@ -473,8 +479,8 @@ static void look(struct python_targets *ts, struct known *k)
 	k->target = t;
 }
 
-/* By a real call: capabilities, Yama and seccomp all have a say. No process has memory at address 1. To root all
- * users are others: there are processes that may more than it. */
+/* Tries to read the process, since capabilities, Yama and seccomp all decide. No process has memory at
+ * address 1, so nothing is read. Root also counts processes of other users: some may do more than the agent. */
 static void probe(struct python_targets *ts, uint32_t pid)
 {
 	const struct python_range range = { 1, &(char){ 0 }, 1 };
@@ -491,8 +497,9 @@ static void probe(struct python_targets *ts, uint32_t pid)
 	ts->may_not |= errno == EPERM;
 }
 
-/* A process is looked at when it is new, if its name says that it runs Python, and once more when it has lasted for
- * a scan; later when it runs another program. Those that cannot be read are looked at in each scan, to be counted. */
+/* Decides whether to examine a process in this scan: a new one if its name is Python's; each one once more in
+ * the scan after that; later when it runs another program. Processes that cannot be read are examined in each
+ * scan, to be counted. */
 static void visit(struct python_targets *ts, uint32_t pid)
 {
 	struct known *k = u32_map_get(&ts->known, pid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Python processes of this host, and one round of samples of all their threads. For workers: one at a time, and
- * who owns this may look at it between two calls.
+ * The Python processes of this host, and rounds that sample all their threads once. For workers, one at a
+ * time; the owner may read the results between two calls.
  */
 #ifndef AGENT_PYTHON_TARGETS_H
 #define AGENT_PYTHON_TARGETS_H
@@ -40,7 +40,7 @@ struct python_thread {
 	bool is_cut; /* outermost frames are left out */
 
 	struct python_hint hint;
-	uint64_t round; /* the last one that met it */
+	uint64_t round; /* the last round that found it */
 };
 
 struct python_target {
@@ -53,8 +53,8 @@ struct python_target {
 	struct u32_map threads; /* by address of their state */
 	bool is_nested; /* in a PID namespace of its own: ids of threads differ */
 	bool has_ended;
-	uint64_t first_interpreter; /* as the round before found it */
-	bool is_checked; /* ids of threads are looked up in /proc */
+	uint64_t first_interpreter; /* address, as the round before found it */
+	bool is_checked; /* the ids of its threads are checked in /proc */
 };
 
 struct python_targets;
@@ -72,7 +72,7 @@ void python_targets_sample(struct python_targets *ts);
 size_t python_targets_count(const struct python_targets *ts);
 struct python_target *python_targets_get(const struct python_targets *ts, size_t i);
 
-/* Processes that run Python and are not read, as the last scan found them. */
+/* The processes that run Python but cannot be read, as the last scan found them. */
 struct python_unread {
 	size_t denied, unsupported;
 	bool is_own_only; /* no process of another user could be read, whatever it runs */

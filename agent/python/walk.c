@@ -6,15 +6,17 @@
 
 #include "base/mem.h"
 
-#define TRIES	    8
-#define CHUNK_BYTES (16U << 10) /* of the stack of frames that are copied with the state */
-#define SLACK_BYTES 1024U /* more than the last sample used: stacks grow meanwhile */
+#define TRIES 8
+/* most bytes of the stack of frames that are copied together with the state */
+#define CHUNK_BYTES (16U << 10)
+#define SLACK_BYTES 1024U /* copied beyond what the last sample used, since stacks grow meanwhile */
 #define GRAIN_BYTES 512U
-#define BLOCK_BYTES \
-	2048U /* below a frame that was not copied: its callers are likely to be there */
-#define BLOCKS_MAX 128 /* of one stack */
-#define CODE_MAX   (1 << 26) /* bytes of instructions of one code object */
-#define TAG_BITS   UINT64_C(7) /* of a pointer: references to objects have marks there since 3.14 */
+/* bytes copied below a frame that was not copied: its callers are likely to be there */
+#define BLOCK_BYTES 2048U
+#define BLOCKS_MAX  128 /* most such blocks for one stack */
+#define CODE_MAX    (1 << 26) /* bytes of instructions of one code object */
+/* the low bits of a pointer: since 3.14 references to objects have tags there */
+#define TAG_BITS UINT64_C(7)
 
 struct piece {
 	uint64_t from;
@@ -66,7 +68,8 @@ static bool has_cframe(const struct python_walk *w)
 	return w->layout->thread_cframe != PYTHON_NO_OFFSET;
 }
 
-/* The state and, as far as they can be read, the C frame and the stack where the hint has them. */
+/* Copies the state with one call and, as far as they can be read, the C frame and the stack where the hint
+ * says. */
 static bool copy_state(struct python_walk *w, uint64_t thread, const struct python_hint *hint)
 {
 	struct python_range ranges[3] = { { thread, w->state, w->layout->thread_bytes } };
@@ -90,7 +93,7 @@ static bool copy_state(struct python_walk *w, uint64_t thread, const struct pyth
 	return got >= (int64_t)w->layout->thread_bytes;
 }
 
-/* Where things are by the state that was copied. False if they were not copied. */
+/* Checks the hint against the copied state. False, with a better hint, if other bytes must be copied. */
 static bool update_hint(const struct python_walk *w, struct python_hint *hint)
 {
 	struct python_hint now = { 0 };
@@ -111,7 +114,7 @@ static bool update_hint(const struct python_walk *w, struct python_hint *hint)
 	}
 	fits = now.cframe == hint->cframe && now.chunk == hint->chunk &&
 	       (!now.len || top <= hint->from + hint->len);
-	/* A stack that became a little shorter is copied as before: it will grow again. */
+	/* A stack that became a little shorter is copied as before, because it is likely to grow again. */
 	if (!fits || now.from < hint->from || now.len + 4096 < hint->len)
 		*hint = now;
 	return fits;
@@ -126,7 +129,7 @@ static const uint8_t *find(const struct piece *piece, const uint8_t *bytes, uint
 	return bytes + (address - piece->from);
 }
 
-/* The frame alone, then what is below it in one piece with it; the second may be missing. */
+/* Copies a block with the frame at its end, or only the frame if the rest cannot be read. */
 static const uint8_t *copy_block(struct python_walk *w, uint64_t address)
 {
 	size_t len = w->layout->frame_bytes;
@@ -169,7 +172,7 @@ static uint64_t innermost_frame(const struct python_walk *w)
 	return python_u64(w->state, w->layout->thread_frame);
 }
 
-/* False if the bytes are those of no frame. */
+/* Decodes a frame; false if the bytes are not one. */
 static bool add_frame(const struct python_layout *l, const uint8_t *bytes, uint64_t address,
 		      bool in_chunk, struct python_stack *out)
 {
@@ -189,7 +192,7 @@ static bool add_frame(const struct python_layout *l, const uint8_t *bytes, uint6
 	return true;
 }
 
-/* The caller of what was added last is C. */
+/* Marks the frame that was added last: C called it. */
 static void mark_entry(struct python_stack *out)
 {
 	if (out->n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frames of one thread of an interpreter, copied from outside while the thread may be running. What belongs
- * together is copied by one call: the thread's state and its stack of frames, where the last sample found them. A
- * copy that does not fit together is made again, a few times; then the sample is torn.
+ * The frames of one thread of an interpreter, copied from outside while the thread may be running. One system
+ * call copies the thread's state and its stack of frames, from where the last sample found them. If the parts
+ * do not fit together, they are copied again, a few times; then the sample is torn.
  *
  * All of it is foreign bytes: pointers may lead anywhere or in circles, so frames and calls are counted.
  */
@@ -16,14 +16,16 @@
 #include "agent/python/layout.h"
 #include "agent/python/memory.h"
 
-#define PYTHON_FRAMES_MAX 500 /* of a stack; of a deeper one the outermost are left out */
+/* frames of a stack; the outermost frames of a deeper one are left out */
+#define PYTHON_FRAMES_MAX 500
 
 struct python_frame {
 	uint64_t code; /* address of its code object */
 	uint64_t at; /* its own address */
 	int32_t instruction; /* bytes into the code; below 0 before the first one */
 	bool is_entry; /* C called it: between it and its caller there are frames of C */
-	bool in_chunk; /* on the thread's stack of frames, in the part that was copied with the state */
+	/* it is in the part of the thread's stack that was copied together with the state */
+	bool in_chunk;
 	uint32_t function, line; /* filled by python_codes_name() */
 };
 
@@ -37,7 +39,7 @@ struct python_stack {
 struct python_hint {
 	uint64_t cframe;
 	uint64_t chunk; /* the newest piece of its stack of frames */
-	uint64_t from; /* the part of it to copy */
+	uint64_t from; /* the part of the chunk to copy */
 	uint32_t len;
 };
 

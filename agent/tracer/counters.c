@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* XProf's id of this line: it cuts TSL's INT64_MAX to 32 bits, which a browser can represent. */
+/* The id of this line: TSL's INT64_MAX, cut to 32 bits as XProf does, so that a browser can represent it. */
 #define COUNTERS_LINE_ID INT64_C(0xffffffff)
 
 #define STEPS_MAX 3 /* of counters_limit() */
@@ -23,7 +23,7 @@ struct counters_reading {
 	struct buf rows; /* of row_bytes() each: label and columns */
 };
 
-/* The worker's while a reading is made. */
+/* A reading. While it is being made, only the worker uses this. */
 struct reader {
 	struct counters *owner; /* loop's thread only; NULL when the counters are gone */
 	struct counters_source source;
@@ -120,7 +120,7 @@ static void on_due(void *arg)
 	int64_t next = c->timer.at_mono_ns + period_ns;
 
 	loop_timer_at(c->loop, &c->timer, next > now ? next : now + period_ns, on_due, c);
-	if (c->reading) { /* a missing point is not one that has not changed */
+	if (c->reading) { /* a missing point must not look like an unchanged value */
 		ring_add_loss(c->ring, now_raw_ns(), 1);
 		return;
 	}
@@ -193,7 +193,7 @@ static void snapshot_free(void *arg)
 struct plane {
 	struct xs_builder *b;
 	const struct snapshot *s;
-	size_t n; /* readings so far */
+	size_t n; /* number of readings so far */
 	int64_t raw_ns; /* of the last one */
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of numbers that a worker reads at regular times into a ring, always on, and their plane: one line
- * "_counters_" with an event per number and reading. A reading has one row, or one for each thing that it is about,
- * with a label: "ssh.service: cpu %". It has the time at which it was made, even if it is late. While one is being
- * made no other begins: those missed add no row and count as lost.
+ * A worker reads rows of numbers at regular times, and the rows are kept in a ring. Their plane has one line
+ * "_counters_" with an event per number and reading. A reading has one row, or one row for each thing that it is
+ * about, with a label: "ssh.service: cpu %". A late reading has the time at which it was really made. Readings
+ * never overlap: those that are missed because one takes long add no row and count as lost.
  *
  * Loop thread, except where a function says otherwise.
  */
@@ -27,7 +27,7 @@ double *counters_add_row(struct counters_reading *reading, const char *label);
 
 struct counters_source {
 	const char *plane; /* "/host:CPU metrics" */
-	const char *what; /* the readings, in details of a run: "metrics" */
+	const char *what; /* what the readings are called in a run's detail: "metrics" */
 	size_t columns; /* of a row */
 	size_t label_bytes; /* of a row's label, a multiple of 8; 0 = rows have none */
 
@@ -49,7 +49,7 @@ struct counters;
 struct counters *counters_start(struct loop *loop, const struct counters_source *source,
 				int64_t period_ns, const struct ring_limits *limits);
 
-/* A reading under way is not waited for. NULL is fine. */
+/* Does not wait for a reading under way. NULL is fine. */
 void counters_free(struct counters *c);
 
 /* A reading now, on the loop's thread; only with a period of 0. */
@@ -60,7 +60,7 @@ bool counters_limit(struct counters *c, unsigned int step);
 
 struct ring *counters_ring(const struct counters *c);
 
-/* For ops->gather(): the part has one of `stride` readings. */
+/* For ops->gather(): the part has every stride-th reading. */
 void counters_gather(struct counters *c, struct tracer_run *run, size_t stride);
 
 /* For ops->cancel(). */

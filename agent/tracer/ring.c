@@ -10,8 +10,8 @@
 #include "base/mem.h"
 
 #define CHUNK_BYTES_MAX	   ((size_t)64 << 10)
-#define CHUNKS_MIN	   16 /* in a full ring, which so drops a sixteenth at a time */
-#define CHUNKS_PER_RING_NS 8 /* a chunk spans an eighth of the ring's seconds at most */
+#define CHUNKS_MIN	   16 /* chunks of a full ring: it drops a sixteenth at a time */
+#define CHUNKS_PER_RING_NS 8 /* a chunk covers at most an eighth of the ring's seconds */
 #define GAPS_MAX	   256
 
 /* Times beyond this are refused, because sums with them could overflow. */
@@ -142,7 +142,7 @@ uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)
 	return sum;
 }
 
-/* No window can need a gap that is older than the ring's seconds and all holds. */
+/* Forgets gaps that are older than the ring's seconds and than all holds: no window can need them. */
 static void drop_old_gaps(struct ring *r)
 {
 	int64_t from_ns = r->latest_ns - max_ns(r);
@@ -316,7 +316,7 @@ static void shrink_block(struct ring *r, struct ring_chunk *c)
 	struct ring_block *b = c->block;
 
 	if (b->refs > 1)
-		return; /* a worker may read it: it must not move */
+		return; /* a worker may read it, so it must not move */
 	r->bytes -= block_bytes(b);
 	b->cap = ring_round8(c->used);
 	c->block = xrealloc(b, sizeof(*b) + b->cap);

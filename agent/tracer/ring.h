@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring: the newest records of an always-on tracer, each stamped with its time on CLOCK_MONOTONIC_RAW.
- * It is bounded in bytes and in seconds and overwrites its oldest records, a chunk at a time. While runs
- * are open, chunks that a run's window needs move to a file instead, once for all runs; so a window may
- * be longer than the ring.
+ * A ring: the newest records of an always-on tracer, each stamped with its time on CLOCK_MONOTONIC_RAW. It is
+ * bounded in bytes and in seconds and overwrites its oldest records, a chunk at a time. Chunks that an open
+ * run still needs are not dropped but moved to a file, once for all runs; so a window may be longer than the
+ * ring.
  *
  * Records may be out of order by `late_ns` at most: one that is older than the newest record by more is
- * refused and counted as lost. A cut gives the records of a window in the order in which they were added,
- * so those of one source are in order of time if the source adds them in order. A record is in [t0, t1) by
- * its own time alone, so windows that meet share no record and miss none that was added before both cuts.
+ * refused and counted as lost. A cut gives the records of a window in the order in which they were added, so
+ * those of one source are in order of time if the source adds them in order. Only its own time decides
+ * whether a record is in [t0, t1). So of two windows that meet, each record that was added before both cuts
+ * is in exactly one.
  *
  * Reads no clock; its only I/O is the file. Loop thread, except where a function says otherwise.
  */
@@ -59,8 +60,8 @@ void ring_drop_half(struct ring *r);
 int64_t ring_begin(const struct ring *r);
 
 /* How many records of [t0, t1) are missing because the ring's memory or file was full, because the source
- * lost them, or because they came too late. Records that left the ring because of their age do not count. Of
- * a chunk that is missing all records count, also those outside [t0, t1). */
+ * lost them, or because they came too late. Records that left the ring because of their age do not count. If
+ * a chunk is missing, all its records count, also those outside [t0, t1). */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
 bool ring_is_empty(const struct ring *r);
@@ -76,7 +77,7 @@ struct ring_hold {
 	/* An existing folder; the file is made there, without a name. Borrowed while the hold exists. */
 	const char *dir;
 	/* Reserves spool space for the file; false: there is not enough, and the records are lost for this
-	 * run. Every run reserves space for what it needs, although shared chunks are written once. */
+	 * run. Every run reserves space for all that it needs, although shared chunks are written only once. */
 	bool (*reserve_bytes)(void *arg, uint64_t bytes);
 	void *arg;
 };

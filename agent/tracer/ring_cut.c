@@ -25,8 +25,7 @@ void ring_file_unref(struct ring_file *f)
 	free(f);
 }
 
-/* Frees the extent's bytes on the disk. On a file system that cannot punch holes they are freed with the
- * file. */
+/* Frees the extent's bytes on the disk. If the file system cannot punch holes, they are freed with the file. */
 void ring_extent_unref(struct ring_extent *x)
 {
 	if (!x || --x->refs)
@@ -41,7 +40,7 @@ void ring_extent_unref(struct ring_extent *x)
 
 /* Records of one chunk as they were when the cut was made. */
 struct piece {
-	struct ring_block *block; /* of block and extent one is set */
+	struct ring_block *block; /* either `block` or `extent` is set */
 	struct ring_extent *extent;
 	size_t used, n;
 	bool sorted;

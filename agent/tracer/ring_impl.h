@@ -5,7 +5,7 @@
 
 #include "agent/tracer/ring.h"
 
-#define RING_FILE_PAGE 4096 /* what a hole in the file is made of */
+#define RING_FILE_PAGE 4096 /* unit of a hole in the file */
 
 /* Memory of one chunk. */
 struct ring_block {
@@ -29,7 +29,7 @@ struct ring_extent {
 };
 
 struct ring_chunk {
-	struct ring_block *block; /* of block and extent one is set */
+	struct ring_block *block; /* either `block` or `extent` is set */
 	struct ring_extent *extent;
 	size_t used, n; /* bytes, records */
 	int64_t first_ns, last_ns; /* oldest and newest time of its records */

@@ -8,7 +8,7 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-/* By how much the clock's bound and later probes may move the window's begin until gather(). */
+/* How far the clock's bound and later probes may move the window's begin before gather(). */
 #define MARGIN_NS (10 * NS_PER_S)
 
 static bool reserve_bytes(void *arg, uint64_t bytes)

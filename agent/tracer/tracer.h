@@ -2,16 +2,16 @@
 /*
  * Tracers: each records something on a host, behind one table.
  *
- * A tracer is opened once, at the agent's start; state() reports what it can do. For each capture the
- * agent makes one tracer_run per tracer: arm() before T0, gather() when the window is over. The tracer
- * fills the run's output and calls run->done(run) once, on the loop's thread, during or after gather().
- * Always-on tracers record into rings and cut the window out in gather(), so T0 may lie in the past.
- * All functions are called on the loop's thread; slow work goes to loop_work().
+ * A tracer is opened once, at the agent's start; state() reports what it can do. For each capture the agent
+ * makes one tracer_run per tracer: arm() before T0, gather() when the window is over. The tracer fills the
+ * run's output and calls run->done(run) once, on the loop's thread, during or after gather(). Tracers that
+ * always record do so into rings, and cut the window out in gather(), so T0 may be in the past. All functions
+ * are called on the loop's thread; slow work goes to loop_work().
  *
- * To add a driver NAME: a folder agent/tracer/NAME with a struct whose first member is `struct tracer`
- * and one const table tracer_NAME_ops, a row in agent/tracers.h, and a line in
- * agent/tracer/CMakeLists.txt. Its configuration and its capture settings are rows of its table. A
- * driver uses only its environment; it includes no other driver and nothing above agent/tracer/.
+ * To add a driver NAME: a folder agent/tracer/NAME with a struct whose first member is `struct tracer` and
+ * one const table tracer_NAME_ops, a row in agent/tracers.h, and a line in agent/tracer/CMakeLists.txt. Its
+ * configuration and its capture settings are rows of its table. A driver uses only its environment; it
+ * includes no other driver and nothing above agent/tracer/.
  */
 #ifndef AGENT_TRACER_TRACER_H
 #define AGENT_TRACER_TRACER_H
@@ -90,8 +90,8 @@ struct tracer_part {
 };
 
 struct tracer_run {
-	/* Given. t1_raw_ns may become earlier before gather(). In gather() [t0, t1) is the best estimate of
-	 * the window with a margin on both sides; the file is later cut to the exact window. */
+	/* Given. Until gather(), t1_raw_ns may become earlier. In gather() [t0, t1) is the best estimate of
+	 * the window plus a margin on both sides; the file is cut to the exact window later. */
 	const char *session;
 	int64_t t0_raw_ns, t1_raw_ns; /* the window on CLOCK_MONOTONIC_RAW */
 	int64_t t0_real_ns; /* T0 on this host's CLOCK_REALTIME */
@@ -99,7 +99,7 @@ struct tracer_run {
 	const int64_t *settings; /* in the order of ops->settings; NULL = the defaults */
 	const void *profile_options; /* serialized tensorflow.ProfileOptions */
 	size_t profile_options_len;
-	bool is_named; /* the capture lists this tracer, and does not just take all */
+	bool is_named; /* the capture's request names this tracer */
 	const char *dir; /* exists; for part files */
 
 	/* Given. Reserves spool space for files below `dir`, before they are written. False if there is not
@@ -136,8 +136,8 @@ struct tracer_ops {
 	/* "cpu": its name in reports, in --tracers and in front of its capture settings. */
 	const char *name;
 
-	/* From which ProfileOptions.host_tracer_level on it takes part in captures that do not name their
-	 * tracers: 1 annotations, 2 samples, switches and numbers, 3 all else; 0 always. */
+	/* In captures that name no tracers, it takes part from this ProfileOptions.host_tracer_level on: 1
+	 * for annotations, 2 for samples, switches and numbers, 3 for all else; 0 = always. */
 	unsigned int host_level;
 
 	/* Which other level decides, too: python_tracer_level 1 takes it in, 0 leaves it out if the capture sets it;
@@ -171,8 +171,9 @@ struct tracer_ops {
 	/* How long before T0 it must be armed, as things are now, to record from T0 on. Optional: 0. */
 	int64_t (*lead_ns)(const struct tracer *t);
 
-	/* True if its processes count training steps themselves, and are not heard of until they recorded. Then it has
-	 * the settings "first_step" and "steps", and calls marks_add_counted(). Optional: false. */
+	/* True if its processes count training steps themselves, and the agent learns of them only after the
+	 * recording. Then it has the settings "first_step" and "steps", and calls marks_add_counted().
+	 * Optional: false. */
 	bool (*counts_steps)(const struct tracer *t);
 
 	/* Prepare for a window. On failure the run is over and e becomes its detail. Optional. */

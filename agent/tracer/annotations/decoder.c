@@ -22,12 +22,13 @@ struct lane {
 	int32_t tid;
 	char thread[NOTE_THREAD_BYTES];
 	bool has_thread;
-	bool has_gap; /* since the last record: the ends of open scopes may be missing */
+	/* slots are missing since the last record: ends of open scopes may be among them */
+	bool has_gap;
 	int64_t last_raw_ns; /* of the last record */
 	struct open_scope *open[TUTTI_DEPTH_MAX]; /* by depth; NULL = none */
 };
 
-/* A range of which one end was seen: two threads' records come in any order. */
+/* A range with only one end so far. Its ends may be from two threads, whose records come in any order. */
 struct range {
 	uint64_t number;
 	bool has_begin, has_end;
@@ -137,7 +138,7 @@ static void end_scope(struct decoder *d, struct lane *lane, size_t depth, int64_
 	drop_scope(d, lane, depth);
 }
 
-/* Scopes whose end is missing: they ended in the gap, or where the next one begins. */
+/* Ends the scopes whose end is missing: they ended in the gap, or where the next one begins. */
 static void end_missing(struct decoder *d, struct lane *lane, size_t from_depth, int64_t raw_ns)
 {
 	int64_t end_raw_ns = lane->has_gap && lane->last_raw_ns < raw_ns ? lane->last_raw_ns
@@ -176,7 +177,8 @@ static void on_begin(struct decoder *d, struct lane *lane, const struct record *
 	d->n_open++;
 }
 
-/* The end has the ticks of its begin: one that was begun before the ring was read matches nothing. */
+/* Matches an end with its scope by the ticks of the begin, so the end of a scope that was not read matches
+ * nothing. */
 static void on_end(struct decoder *d, struct lane *lane, const struct record *r)
 {
 	size_t depth = r->head.depth;
@@ -207,7 +209,7 @@ static struct range *find_range(struct decoder *d, uint64_t number)
 	return NULL;
 }
 
-/* In the place of the oldest. */
+/* Replaces the oldest one. */
 static struct range *add_range(struct decoder *d, uint64_t number)
 {
 	struct range *at;
@@ -293,7 +295,7 @@ static void on_record(struct decoder *d, uint32_t i, const struct record *r)
 	lane->last_raw_ns = r->raw_ns;
 }
 
-/* How many slots the record has that begins here; 0 if none does. */
+/* How many slots the record has that begins here; 0 if no record begins here. */
 static size_t record_slots(const struct tutti_slot *s)
 {
 	size_t more = s->text_len > TUTTI_TEXT_HERE ? s->text_len - TUTTI_TEXT_HERE : 0;
@@ -304,7 +306,7 @@ static size_t record_slots(const struct tutti_slot *s)
 	return 1 + (more + TUTTI_TEXT_NEXT - 1) / TUTTI_TEXT_NEXT;
 }
 
-/* False if its further slots are none. */
+/* False if the further slots are not those of a text. */
 static bool put_together(const struct tutti_slot *slots, size_t n, struct record *out)
 {
 	size_t at = TUTTI_TEXT_HERE;

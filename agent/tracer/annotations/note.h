@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An annotation as the agent keeps it: what the records of a ring mean. Its time is its end, if it has one. */
+/* An annotation as the agent keeps it, decoded from a ring's records. In the agent's ring its time is its
+ * end. */
 #ifndef AGENT_TRACER_ANNOTATIONS_NOTE_H
 #define AGENT_TRACER_ANNOTATIONS_NOTE_H
 
@@ -20,19 +21,19 @@ enum note_kind {
 	NOTE_RANGE, /* overlaps others */
 	NOTE_INSTANT,
 	NOTE_COUNTER,
-	NOTE_STEP_BEGIN, /* for those who wait for the step: it is no event */
+	NOTE_STEP_BEGIN, /* a step has begun; not an event of the timeline */
 };
 
 struct note {
 	int64_t begin_raw_ns, end_raw_ns; /* equal for what has no duration */
 	uint64_t value;
-	int32_t pid, tid; /* as the agent's PID namespace has them, where it is known */
+	int32_t pid, tid; /* in the agent's PID namespace, if known */
 	uint8_t kind; /* enum note_kind */
 	uint8_t type; /* enum tutti_type */
-	uint8_t unfinished; /* its end is unknown: that of its process, or a gap */
+	uint8_t unfinished; /* its real end is unknown: the process ended, or records were lost */
 	uint8_t text_len;
 	char thread[NOTE_THREAD_BYTES]; /* name; ends with NUL */
-	char text[TUTTI_TEXT_MAX + 1]; /* ends with NUL; a record has no more than that of it */
+	char text[TUTTI_TEXT_MAX + 1]; /* ends with NUL; a note takes only NOTE_BYTES of it */
 };
 
 #define NOTE_BYTES(n) (offsetof(struct note, text) + (n)->text_len + 1)

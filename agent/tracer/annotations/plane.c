@@ -9,10 +9,10 @@
 
 #include "base/mem.h"
 
-/* Ids of lines that are no thread's: XProf cuts ids to 32 bits, and TSL's of the line of counters to this. */
+/* Ids of lines that are not of threads. TSL's id of the line of counters, cut to 32 bits as XProf does. */
 #define COUNTERS_LINE_ID INT64_C(0xffffffff)
 #define RANGES_LINE_ID	 INT64_C(0x80000001)
-#define RANGES_LINES	 16 /* further ranges that overlap share the last one */
+#define RANGES_LINES	 16 /* lines of ranges; further ranges that overlap share the last one */
 
 /* The lines of a plane, in this order. */
 enum line_class { LINE_THREAD, LINE_RANGES, LINE_COUNTERS };
@@ -24,7 +24,7 @@ static enum line_class class_of(const struct note *n)
 					 : LINE_THREAD;
 }
 
-/* A counter's value that is no number is no point of a line. */
+/* A counter's value that is not a finite number makes no point. */
 static bool is_odd_counter(const struct note *n)
 {
 	double d;
@@ -59,7 +59,8 @@ void plane_notes_release(struct plane_notes *notes)
 			return (a) < (b) ? -1 : 1; \
 	} while (0)
 
-/* By process, line and begin; of two that begin together, the longer one is around the other. */
+/* Order: process, line, begin. Of two that begin together, the longer one is around the other and comes
+ * first. */
 static int by_line(const void *a, const void *b)
 {
 	const struct note *x = *(const struct note *const *)a, *y = *(const struct note *const *)b;
@@ -95,7 +96,7 @@ static void add_value(struct xs_builder *b, const struct note *n)
 	}
 }
 
-/* XProf takes an event with these stats for a step; one that is cut would be a step that is too short. */
+/* XProf takes an event with these stats for a step. Not for a step that is cut, which would look too short. */
 static void add_step(struct xs_builder *b, const struct plane_notes *notes, const struct note *n)
 {
 	bool is_whole = n->begin_raw_ns >= notes->t0_raw_ns && n->end_raw_ns <= notes->t1_raw_ns &&
@@ -137,7 +138,7 @@ static void begin_thread_line(struct xs_builder *b, const struct plane_notes *no
 	xs_line(b, n->tid, name, notes->t0_raw_ns);
 }
 
-/* The events of a thread nest: one that would end after the one around it ends with it. */
+/* The events of a thread must nest: one that would end after the event around it ends with that event. */
 static void build_threads(struct xs_builder *b, const struct plane_notes *notes,
 			  const struct note *const *v, size_t n)
 {
@@ -161,7 +162,7 @@ static void build_threads(struct xs_builder *b, const struct plane_notes *notes,
 	}
 }
 
-/* Each range goes to the first line that is free; `lines` gets the line of each. */
+/* Puts each range on the first free line; lines[i] is the line of range i. */
 static size_t place_ranges(const struct note *const *v, size_t n, uint8_t *lines)
 {
 	int64_t free_ns[RANGES_LINES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Annotations as XSpaces, one a process: the plane "/host:CPU" has one line a thread with its scopes and instants,
- * lines "ranges" and the line "_counters_". For a worker.
+ * Builds XSpaces from annotations, one XSpace per process. Its plane "/host:CPU" has a line per thread with
+ * scopes and instants, lines "ranges", and the line "_counters_". For a worker.
  */
 #ifndef AGENT_TRACER_ANNOTATIONS_PLANE_H
 #define AGENT_TRACER_ANNOTATIONS_PLANE_H
@@ -16,7 +16,7 @@ struct plane_notes {
 	size_t n;
 };
 
-/* Copies the note if it is of the window. */
+/* Adds a copy of the note if it is in the window. */
 void plane_notes_add(struct plane_notes *notes, const struct note *n);
 void plane_notes_release(struct plane_notes *notes);
 

@@ -12,23 +12,26 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-#define SLOTS_MIN    64
-#define SLOTS_MAX    65536
-#define BATCH	     1024 /* slots that are read at once */
-#define READ_MAX     16384 /* slots of one ring in one reading */
-#define RECORD_SLOTS 5 /* of the largest record: so many may be half written beyond the head */
+#define SLOTS_MIN 64
+#define SLOTS_MAX 65536
+#define BATCH	  1024 /* slots that are read at once */
+#define READ_MAX  16384 /* slots of one ring in one reading */
+/* slots of the largest record: so many slots after the head may be half written */
+#define RECORD_SLOTS 5
 #define PAGE	     4096
-#define LOST_MAX     (1 << 30) /* at once: more is no honest head */
-#define HEAD_MAX     (UINT64_C(1) << 62)
+/* most slots that can be lost at once: a head that is further ahead is false */
+#define LOST_MAX (1 << 30)
+#define HEAD_MAX (UINT64_C(1) << 62)
 
 struct shared_ring {
 	int fd;
 	int32_t pid, inner_pid;
-	uint32_t lanes, slots, first_lane; /* the lane to begin with: none is always the last */
+	/* the lane to begin with: a different one each time, so that none is always the last */
+	uint32_t lanes, slots, first_lane;
 	uint64_t slots_at;
 	uint64_t cursors[DECODER_LANES_MAX];
 	struct decoder *decoder;
-	struct ring_reading *reading; /* while one is under way */
+	struct ring_reading *reading; /* the reading under way, or NULL */
 };
 
 static void on_note(void *arg, const struct note *n)
@@ -114,7 +117,8 @@ static bool read_head(const struct shared_ring *r, uint32_t lane, uint64_t *head
 	       *head < HEAD_MAX;
 }
 
-/* Slots [from, to) into `out`; at most BATCH, and not beyond the end of the lane's memory. Returns how many. */
+/* Reads slots [from, to) into `out`: at most BATCH, and not beyond the end of the lane's memory. Returns how
+ * many. */
 static size_t read_slots(const struct shared_ring *r, uint32_t lane, uint64_t from, uint64_t to,
 			 struct tutti_slot *out)
 {
@@ -130,7 +134,7 @@ static size_t read_slots(const struct shared_ring *r, uint32_t lane, uint64_t fr
 	return got < 0 ? 0 : (size_t)got / sizeof(*out);
 }
 
-/* The oldest slot that is whole while the thread writes on at `head`. */
+/* The oldest slot that the thread, which still writes at `head`, cannot overwrite meanwhile. */
 static uint64_t oldest_slot(const struct shared_ring *r, uint64_t head)
 {
 	return head + RECORD_SLOTS > r->slots ? head + RECORD_SLOTS - r->slots : 0;
@@ -146,8 +150,8 @@ static void skip_to(struct shared_ring *r, uint32_t lane, uint64_t to)
 }
 
 /*
- * Reads slots, which may come in two pieces where the lane's memory ends, and gives them to the decoder unless they
- * were overwritten meanwhile. False: there is nothing more to get from this lane now.
+ * Reads slots and gives them to the decoder, unless they were overwritten meanwhile. At the end of the lane's
+ * memory the slots come in two pieces. False: this lane has no more for now.
  */
 static bool read_batch(struct shared_ring *r, uint32_t lane, uint64_t *head)
 {
@@ -164,7 +168,7 @@ static bool read_batch(struct shared_ring *r, uint32_t lane, uint64_t *head)
 		return true;
 	}
 	used = decoder_add(r->decoder, lane, slots, n, r->reading->map, r->reading->now_raw_ns);
-	if (!used) { /* a record without its end */
+	if (!used) { /* the begin of a record whose end is not written yet */
 		skip_to(r, lane, from + 1);
 		return true;
 	}
@@ -183,7 +187,7 @@ static void read_lane(struct shared_ring *r, uint32_t i, const struct tutti_lane
 {
 	uint64_t head = lane->head, start = r->cursors[i];
 
-	if (head < start) { /* no honest head goes back */
+	if (head < start) { /* a true head never goes back */
 		r->cursors[i] = head;
 		decoder_gap(r->decoder, i);
 		return;

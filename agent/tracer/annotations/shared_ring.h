@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring in the memory of another process, read without trust: by pread() from a descriptor of the agent's own, so
- * a file that shrinks gives short reads and no signal, and the ring outlives its process. Blocks; for a worker.
+ * Reads a ring in the memory of another process, which is not trusted. The agent has a descriptor of its own
+ * and uses pread(): so a file that shrinks gives short reads and no signal, and the ring can be read after
+ * the process has ended. Blocks; for a worker.
  */
 #ifndef AGENT_TRACER_ANNOTATIONS_SHARED_RING_H
 #define AGENT_TRACER_ANNOTATIONS_SHARED_RING_H
@@ -15,31 +16,31 @@
 
 struct shared_ring;
 
-/* What a ring was read for; zeroed by the caller. */
+/* One reading of rings; zeroed by the caller. */
 struct ring_reading {
 	const struct ticks_map *map;
 	int64_t now_raw_ns;
-	size_t slots_left; /* to read at most; those of one ring are bounded besides */
+	size_t slots_left; /* the most slots to read; each ring also has a limit of its own */
 	note_fn fn;
 	void *arg;
-	uint64_t
-		lost; /* slots that were overwritten before they could be read, or are no records */
-	bool has_more; /* not all was read */
+	/* slots that were overwritten before they could be read, or are no records */
+	uint64_t lost;
+	bool has_more; /* something is left to read */
 };
 
-/* The ring in `fd`, which is the ring's from now on, also on failure: it belongs to process `pid`, which is
- * `inner_pid` to itself. ERR_INVALID if it is no ring of that process. */
+/* Opens the ring in `fd`, and takes `fd`, also on failure. The ring is of process `pid`, whose pid in its own
+ * PID namespace is `inner_pid`. ERR_INVALID if it is no ring of that process. */
 MUST_CHECK int shared_ring_open(struct shared_ring **out, int fd, int32_t pid, int32_t inner_pid,
 				struct err *e);
 void shared_ring_free(struct shared_ring *r); /* NULL is fine */
 
-/* What was written since the last time. */
+/* Reads what was written since the last time. */
 void shared_ring_read(struct shared_ring *r, struct ring_reading *reading);
 
-/* The process has ended, and all was read: what is open ends now. */
+/* The process has ended and everything was read: open scopes and ranges end now. */
 void shared_ring_end(struct shared_ring *r, const struct ring_reading *reading);
 
-/* What is open now. */
+/* Gives the reading what is open now. */
 void shared_ring_each_open(struct shared_ring *r, const struct ring_reading *reading);
 
 #endif

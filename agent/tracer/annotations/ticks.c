@@ -5,7 +5,7 @@
 #include "base/now.h"
 
 #define TRIES	  5
-#define RATE_BEND 1000 /* ppm: a rate that differs by more is another line, as after a suspend */
+#define RATE_BEND 1000 /* ppm: if the rate changes by more, a new line begins, as after a suspend */
 
 #if defined(__x86_64__)
 #define MACHINE_CLOCK TUTTI_CLOCK_TSC
@@ -54,7 +54,7 @@ void ticks_map_read(struct ticks_map *m)
 	ticks_map_add(m, best);
 }
 
-/* On the line through a and b. */
+/* Translates by the line through a and b. */
 static int64_t on_line(const struct ticks_reading *a, const struct ticks_reading *b,
 		       const struct ticks_reading *from, uint64_t ticks)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a ring's clock to CLOCK_MONOTONIC_RAW: the CPU's counter is read together with the raw clock now and then,
- * and times lie on the line between two readings. The line is good to the width of a reading, some 50 ns.
+ * Translates a ring's clock to CLOCK_MONOTONIC_RAW. Now and then the CPU's counter is read together with the
+ * raw clock; times in between are on the straight line between two readings. Its error is the width of a
+ * reading, some 50 ns.
  */
 #ifndef AGENT_TRACER_ANNOTATIONS_TICKS_H
 #define AGENT_TRACER_ANNOTATIONS_TICKS_H
@@ -16,7 +17,7 @@ struct ticks_reading {
 
 struct ticks_map {
 	struct ticks_reading first, before,
-		last; /* first gives the rate for times before `before` */
+		last; /* `first` gives the rate for times earlier than `before` */
 };
 
 /* Zeroed: no reading yet. Adds one. */

@@ -8,12 +8,12 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-/* The most questions of each kind in one round; the others are asked in the next round. */
+/* The most questions of each kind in one round; the others wait for the next. */
 #define QUESTIONS_MAX 65536
 #define PROCESSES_MAX 256
 #define THREADS_MAX   4096
 
-/* Copies of images, each once: `index` maps their numbers to 1 + index in `v`. */
+/* Copies of images; `index` maps an image's number to 1 + its index in `v`. */
 struct copies {
 	const struct images *from;
 	uint32_t *index;
@@ -118,7 +118,7 @@ void cpu_questions_answer(struct cpu_questions *q, struct symbols *sy)
 		q->v[i].name = symbols_resolve(sy, &q->images[q->v[i].image], q->v[i].offset);
 }
 
-/* The names are of an earlier epoch and not valid any more: all are asked for again. */
+/* A new epoch: no name is valid any more, so all are asked for again. */
 static void forget_names(struct cpu_window *w)
 {
 	for (uint32_t i = 1; i < stacks_count(w->stacks); i++)
@@ -154,7 +154,7 @@ void cpu_questions_free(struct cpu_questions *q)
 
 /* ---- cutting ---- */
 
-/* Copies the whole tree: a worker finds out which nodes the samples need. */
+/* Copies the whole tree; a worker finds out later which nodes the samples need. */
 static void copy_nodes(const struct cpu_window *w, struct cpu_cut *cut)
 {
 	struct copies images = copies_of(w->images);

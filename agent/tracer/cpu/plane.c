@@ -10,7 +10,7 @@
 
 struct span {
 	uint32_t name;
-	uint32_t node; /* whose address is a stat; 0 = none */
+	uint32_t node; /* the leaf whose address becomes a stat; 0 = none */
 	int64_t start_ns, end_ns;
 };
 
@@ -47,7 +47,8 @@ static bool is_placeholder(const struct symbols *sy, uint32_t name)
 }
 
 /* Lists the names of a stack, outermost first. Of a stack deeper than CPU_DEPTH_MAX the outermost frames are
- * left out. All leaves of one file without a function have one name: each address would be a name of its own. */
+ * left out. Leaves of a file without a known function share the file's name, since otherwise each address
+ * would have its own. */
 static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, uint32_t node,
 			 uint32_t *names)
 {
@@ -67,7 +68,7 @@ static size_t list_names(const struct cpu_cut *cut, const struct symbols *sy, ui
 	return n;
 }
 
-/* The same with Python functions in place of the interpreter's, as many as the plane gets. */
+/* The same with Python functions in place of the interpreter's, as many as fit into the plane. */
 static size_t list_frames(const struct cpu_cut *cut, const struct symbols *sy, const struct line *l,
 			  const struct cpu_sample *s, uint32_t *names)
 {
@@ -100,8 +101,8 @@ static void open_span(struct line *l, uint32_t name, uint32_t node, int64_t star
 	l->spans[l->n++] = (struct span){ .name = name, .node = node, .start_ns = start_ns };
 }
 
-/* The end of the spans that the sample at `next_ns` does not continue: a period after their last sample, but not
- * after `next_ns`. */
+/* When spans end that the sample at `next_ns` does not continue: a period after their last sample, at most
+ * `next_ns`. */
 static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t next_ns)
 {
 	int64_t end = l->last_ns + cut->period_ns;
@@ -109,7 +110,7 @@ static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t
 	return end < next_ns ? end : next_ns;
 }
 
-/* `node` if `name` stands for the whole file of this leaf; 0 if it is a function's. */
+/* `node` if `name` means the whole file of this leaf; 0 if it is the name of a function. */
 static uint32_t unnamed_leaf(const struct cpu_cut *cut, uint32_t node, uint32_t name)
 {
 	const struct cpu_node *n = &cut->nodes[node];

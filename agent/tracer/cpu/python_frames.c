@@ -17,7 +17,7 @@ struct python_frames {
 	const struct python_cut *cut;
 	struct thread *threads; /* by tid */
 	size_t n_threads;
-	char **texts; /* by function; NULL where there is none */
+	char **texts; /* texts of functions; NULL where there is none */
 };
 
 static int by_tid(const void *a, const void *b)
@@ -129,7 +129,7 @@ uint32_t python_frames_find(const struct python_frames *pf, uint32_t tid, int64_
 /* A merged stack while it is made, innermost first. */
 struct merge {
 	const struct python_cut *cut;
-	uint32_t node; /* the next Python frame; 0 = none is left */
+	uint32_t node; /* the next Python frame to add; 0 = none is left */
 	uint32_t *out;
 	size_t n, max;
 };
@@ -140,7 +140,7 @@ static void put(struct merge *m, uint32_t name)
 		m->out[m->n++] = name;
 }
 
-/* The run of Python functions up to the one that C called; `all`: all that are left. False if none is. */
+/* Adds Python functions up to one that C called; with `all`, all that are left. False if there is none. */
 static bool put_run(struct merge *m, bool all)
 {
 	bool is_entry = false;
@@ -165,7 +165,7 @@ size_t python_frames_merge(const struct python_frames *pf, uint32_t node, uint32
 	for (size_t i = 0; i < n; i++)
 		calls += is_interpreter[i];
 	if (!calls)
-		calls = 1; /* it is further out than the walk came */
+		calls = 1; /* the kernel's walk ended before the interpreter's call */
 	for (size_t i = n; i > 0; i--) {
 		if (!is_interpreter[i - 1])
 			put(&m, names[i - 1]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records what runs on this host's CPUs, at all times: one perf event per CPU samples call chains into a ring
- * (window.h). A worker finds the names of what was sampled as soon as the samples are there, so that the
- * process may end; a gather() cuts the window out and has a worker build the plane (plane.h).
+ * (window.h). A worker finds the names of sampled functions early, because the process may end. A gather()
+ * cuts the window out, and a worker builds the plane (plane.h).
  *
- * There is one store of symbols. One job at a time uses it; the others wait in order of arrival.
+ * All jobs share one `struct symbols`: one job at a time uses it, the others wait in order of arrival.
  */
 #include <assert.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ struct tracer_cpu {
 	struct loop *loop;
 	struct python *python; /* NULL = none */
 	struct tracer_state state;
-	const char *off_reason; /* typed; of runs while off */
+	const char *off_reason; /* typed reason of runs while the tracer is off */
 	int hz;
 	int64_t period_ns;
 	struct perf_rings rings;
@@ -108,7 +108,7 @@ static void job_run(void *arg)
 	} else {
 		b = xs_builder_new();
 		j->unread = cpu_cut_load(j->cut);
-		/* What is missing there is that tracer's loss. */
+		/* Python samples that cannot be read count as losses of the tracer "python". */
 		if (j->cut->python)
 			python_cut_load(j->cut->python);
 		cpu_plane_build(j->cut, j->symbols, b);
@@ -314,7 +314,7 @@ static int cpu_arm(struct tracer *tracer, struct tracer_run *run, struct err *e)
 	return 0;
 }
 
-/* The kernel reports what it dropped with the next record that it keeps. */
+/* The kernel reports dropped records together with the next record that it keeps. */
 static struct ring_cut *cut_ring(const struct tracer_cpu *t, struct tracer_run *run)
 {
 	struct ring *ring = cpu_window_ring(t->window);
@@ -330,7 +330,7 @@ static struct ring_cut *cut_ring(const struct tracer_cpu *t, struct tracer_run *
 	return records;
 }
 
-/* The Python samples of the window, and of a little around it, are in their ring. */
+/* The ring of Python samples now has those of the window, and of a little around it: cuts them. */
 static void on_python_current(void *arg)
 {
 	struct cpu_job *j = arg, **at = &j->owner->expecting;
@@ -346,7 +346,7 @@ static void on_python_current(void *arg)
 	job_enqueue(t, j);
 }
 
-/* The job begins when it has the Python samples that its capture wants, if there are any. */
+/* The job begins when it has its Python samples, if the capture wants them and there are any. */
 static void expect_python(struct tracer_cpu *t, struct cpu_job *j)
 {
 	if (!t->python || !python_ring(t->python) ||
@@ -378,7 +378,7 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 	expect_python(t, job_new(t, &(struct cpu_job){ .run = run, .cut = cut }));
 }
 
-/* The job continues without a run, because a worker may be running it already. */
+/* The job goes on without its run, since a worker may be running it already. */
 static void cpu_cancel(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_cpu *t = to_cpu(tracer);

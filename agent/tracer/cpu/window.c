@@ -8,12 +8,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Records that wait for their flush; more than this mean that a clock is wrong. */
+/* Most records that wait for their flush: more of them mean that a clock is wrong. */
 #define FED_BYTES_MAX (64U << 20)
 
 #define SWEEP_EVERY_NS (10 * NS_PER_S)
 
-/* The flush puts records in order, but those of the newest instant may come in two flushes. */
+/* How late a record may come into the ring: a flush puts records in order, but those of the newest instant may
+ * be divided among two flushes. */
 #define LATE_NS NS_PER_S
 
 struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf)
@@ -99,7 +100,7 @@ static void sweep_stacks(struct cpu_window *w)
 	sweep_images(w);
 }
 
-/* Drops the older half of the samples as often as needed until a quarter of the tree is free. */
+/* Drops the older half of the samples, again and again, until a quarter of the tree is free. */
 static void free_stacks(struct cpu_window *w)
 {
 	sweep_stacks(w);
@@ -160,7 +161,7 @@ static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
 	size_t n;
 
 	if (!rec->tid || rec->pid == UINT32_MAX || rec->tid == UINT32_MAX)
-		return; /* the idle task, or one that is already gone */
+		return; /* the idle task, or a task that has ended */
 	if (images_full(w->images) && rec->time_ns - w->images_full_raw_ns > SWEEP_EVERY_NS) {
 		w->images_full_raw_ns = rec->time_ns;
 		free_stacks(w);
@@ -224,7 +225,7 @@ static int by_time(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-/* What was not applied moves to a buffer of its own. */
+/* Keeps only the records that were not applied. */
 static void keep_pending(struct cpu_window *w, size_t from)
 {
 	struct buf rest = BUF_INIT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of CPU samples: which thread ran when, in which stack. It takes the bytes of the kernel's rings, puts
- * their records in order of time, and keeps 16 bytes per sample. Its only system calls are those of the
- * ring's file: other questions to the system are handed out, and their answers are applied later.
+ * A ring of CPU samples: which thread ran when, in which stack. It takes the bytes of the kernel's rings,
+ * puts their records in order of time, and keeps 16 bytes per sample. It makes no system call, except for the
+ * ring's file. Questions to the system are handed out to a worker, and the answers applied later.
  */
 #ifndef AGENT_TRACER_CPU_WINDOW_H
 #define AGENT_TRACER_CPU_WINDOW_H
@@ -87,10 +87,11 @@ struct cpu_node {
 	uint32_t image; /* index into `images` */
 	uint32_t parent; /* 0 = none */
 	uint32_t name; /* 0 = not known yet */
-	uint32_t leaf_name; /* as the innermost frame: without a function it is the file's */
+	/* its name as the innermost frame: without a known function, the file's */
+	uint32_t leaf_name;
 };
 
-/* The samples of a window with all that a worker needs to turn them into a plane. */
+/* The samples of a window, with everything that a worker needs to make a plane of them. */
 struct cpu_cut {
 	int64_t t0_raw_ns, t1_raw_ns, period_ns;
 	size_t max_depth; /* frames of a stack that the plane gets, outermost first; 0 = all */
@@ -110,8 +111,8 @@ struct cpu_cut {
 /* Takes `records`, a cut of the window's ring made now. */
 struct cpu_cut *cpu_window_cut(const struct cpu_window *w, struct ring_cut *records);
 
-/* Any thread. Reads the samples and drops the nodes that none has; callers come before callees then. Returns
- * how many samples could not be read. */
+/* Any thread. Reads the samples, and drops the nodes that no sample has; afterwards callers come before
+ * callees. Returns how many samples could not be read. */
 uint64_t cpu_cut_load(struct cpu_cut *cut);
 void cpu_cut_free(struct cpu_cut *cut); /* NULL is fine */
 

@@ -14,8 +14,8 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-/* A mark comes through a socket: one of the window's last moment arrives after its end. The capture waits as
- * long for the replies to its last probes. */
+/* How long to wait for marks after the window, since a mark comes through a socket. The capture waits as long
+ * for the replies to its last probes. */
 #define ARRIVAL_NS (50 * NS_PER_MS)
 
 TRACER_DECLARE(marks);
@@ -27,7 +27,7 @@ struct tracer_marks {
 	struct late_run *late;
 };
 
-/* A run that waits for marks that are under way. */
+/* A run that waits for late marks. */
 struct late_run {
 	struct tracer_marks *t;
 	struct tracer_run *run;
@@ -100,7 +100,8 @@ static int by_pid_and_time(const void *a, const void *b)
 	return (x->raw_ns > y->raw_ns) - (x->raw_ns < y->raw_ns);
 }
 
-/* The event's name is the mark's text, for a step without the metadata, as frameworks name their steps. */
+/* Adds the event. Its name is the mark's text; for a step, without the metadata, as frameworks name their
+ * steps. */
 static void build_mark(struct xs_builder *b, const struct mark *m, int64_t offset_ps)
 {
 	char name[LIMIT_MARK_BYTES + 1];

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* What the files hold; each parser below fills in its file's quantities. */
+/* The quantities in the files; each parser below fills in those of its file. */
 enum quantity {
 	CPU_USER,
 	CPU_NICE,
@@ -113,7 +113,7 @@ static const struct column {
 
 #define SLOW_NS (500 * NS_PER_MS)
 
-/* Of one CPU, counted in ticks. */
+/* Counters of one CPU, in ticks. */
 struct core {
 	double busy, total; /* NaN = not seen */
 };
@@ -241,7 +241,7 @@ static void parse_net_dev(const char *line, struct reading *r)
 	add_to(r, NET_LOST, v[2] + v[3] + v[10] + v[11]);
 }
 
-/* Devices that are no disks, or whose traffic is counted at the disks below them. */
+/* Whether to leave a device out: it is no disk, or its traffic is counted at the disks below it. */
 static bool is_excluded_device(const char *name)
 {
 	static const char *const prefixes[] = { "loop", "ram", "zram", "dm-",
@@ -253,7 +253,8 @@ static bool is_excluded_device(const char *name)
 	return false;
 }
 
-/* sda1 of sda, nvme0n1p1 of nvme0n1: only a disk whose own name ends in a digit puts a 'p' between. */
+/* Whether this is a partition: sda1 of sda, nvme0n1p1 of nvme0n1. There is a 'p' only after a disk's name
+ * that ends in a digit. */
 static bool is_partition(const char *name)
 {
 	size_t stem = strlen(name);
@@ -315,8 +316,8 @@ static void parse_pressure_io(const char *line, struct reading *r)
 	parse_pressure(line, r, PSI_IO_SOME, PSI_IO_FULL);
 }
 
-/* Each file costs the kernel some 10 us, with cold caches more: all but CPUs and network, on which collectives
- * and stalls show, are read twice a second. */
+/* Each file takes the kernel some 10 us, and more with cold caches. So the slow ones are read only twice a second:
+ * all but those of CPUs and network, which show collectives and stalls. */
 static const struct source {
 	const char *path;
 	void (*parse_line)(const char *line, struct reading *r);
@@ -363,7 +364,7 @@ static void clear(struct reading *r)
 		r->cores[i] = (struct core){ NAN, NAN };
 }
 
-/* Of the processors that the host may have: one may come online later. */
+/* As many columns as the host may have CPUs: one may come online later. */
 static void make_cores(struct readings *pm)
 {
 	long n = sysconf(_SC_NPROCESSORS_CONF);
@@ -429,7 +430,7 @@ static void read_source(struct readings *pm, size_t i, struct reading *r)
 	for (; *line; line = end + 1) {
 		end = strchr(line, '\n');
 		if (!end)
-			return; /* an incomplete line: its numbers may be incomplete */
+			return; /* an incomplete last line: its numbers may be cut */
 		*end = '\0';
 		sources[i].parse_line(line, r);
 	}
@@ -485,7 +486,7 @@ static void keep(struct readings *pm, const struct reading *now, int64_t raw_ns)
 	}
 }
 
-/* NaN as for other counters; a CPU that was offline meanwhile has counted nothing. */
+/* NaN as for other counters, and for a CPU that was offline and counted nothing. */
 static double core_busy(const struct core *now, const struct core *last)
 {
 	double busy = now->busy - last->busy, total = now->total - last->total;
@@ -495,7 +496,7 @@ static double core_busy(const struct core *now, const struct core *last)
 
 void readings_read(struct readings *pm, int64_t raw_ns, double *row)
 {
-	/* A little early, so that a reading that is late does not delay it to the next. */
+	/* A little less than SLOW_NS, because after a late reading the next one comes sooner. */
 	bool slow = !pm->slow_raw_ns || raw_ns - pm->slow_raw_ns >= SLOW_NS - SLOW_NS / 10;
 	struct reading *now = &pm->now;
 

@@ -16,7 +16,8 @@ struct readings;
 struct readings *readings_open(const char *root);
 void readings_free(struct readings *pm); /* NULL is fine */
 
-/* The columns of a row: plain ASCII names, "cpu user %"; after those of the host one a CPU, "cpu 17 busy %". */
+/* The columns of a row: first those of the host ("cpu user %"), then one per CPU ("cpu 17 busy %"). Names are
+ * plain ASCII. */
 size_t readings_count(const struct readings *pm);
 #define READINGS_NAME_BYTES 40
 const char *readings_name(size_t column,
@@ -25,9 +26,9 @@ const char *readings_name(size_t column,
 /* How many of the files could be opened; 0 = nothing can be measured. */
 size_t readings_files(const struct readings *pm);
 
-/* Reads the files now into row[0 .. count), all but CPUs and network at most twice a second. An unknown value is NaN:
- * its file is missing or was not read, or a rate has no earlier reading, or its counter went back. `raw_ns` is now
- * on CLOCK_MONOTONIC_RAW. */
+/* Reads the files into row[0 .. count): CPUs and network each time, the others at most twice a second. A
+ * value is NaN if its file is missing or was not read, if a rate has no earlier reading, or if its counter
+ * went back. `raw_ns` is now on CLOCK_MONOTONIC_RAW. */
 void readings_read(struct readings *pm, int64_t raw_ns, double *row);
 
 #endif

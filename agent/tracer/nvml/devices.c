@@ -171,7 +171,7 @@ struct devices {
 	size_t n;
 };
 
-/* POSIX wants the detour: a function's address through a pointer to data. */
+/* The detour that POSIX gives for dlsym(): a function's address stored through a pointer to data. */
 static any_fn symbol(void *library, const char *name)
 {
 	union {

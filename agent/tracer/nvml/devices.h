@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers about the NVIDIA devices of this host, from NVML (libnvidia-ml), which comes with the driver and is loaded at
- * run time: neither its header nor the library is needed to build. A function that this version of the library lacks, or
- * that a device does not support, is a missing number. Calls may block for as long as the driver does: for a worker, one at a
- * time.
+ * Numbers about the NVIDIA devices of this host, from NVML (libnvidia-ml), which comes with the driver and is
+ * loaded at run time: neither its header nor the library is needed to build. If this version of the library
+ * lacks a function, or a device does not support it, its number is missing. Calls may block as long as the
+ * driver does: for a worker, one at a time.
  */
 #ifndef AGENT_TRACER_NVML_DEVICES_H
 #define AGENT_TRACER_NVML_DEVICES_H
@@ -16,8 +16,8 @@
 
 struct devices;
 
-/* Loads `library`, a soname or a path. ERR_NOT_FOUND if it cannot be loaded; ERR_UNSUPPORTED if it is no NVML, ERR_IO if
- * it finds no driver: the message has its own words. */
+/* Loads `library`, a soname or a path. ERR_NOT_FOUND if it cannot be loaded; ERR_UNSUPPORTED if it is no
+ * NVML; ERR_IO, with NVML's own text, if it finds no driver. */
 MUST_CHECK int devices_open(struct devices **out, const char *library, struct err *e);
 void devices_free(struct devices *d); /* NULL is fine */
 

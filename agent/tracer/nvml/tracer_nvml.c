@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "nvml": numbers about NVIDIA devices (devices.h), at regular times. A worker loads the library and reads:
- * both may take the driver long.
+ * The tracer "nvml": numbers about NVIDIA devices (devices.h), at regular times. A worker loads the library and
+ * reads: both may take the driver long.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -43,9 +43,9 @@ struct tracer_nvml {
 	struct loop *loop;
 	int64_t period_ns;
 	struct ring_limits limits;
-	struct loading *loading; /* NULL: it is over */
-	struct counters *counters; /* NULL: it is loading, or off */
-	char off[256]; /* why */
+	struct loading *loading; /* the job that loads the library; NULL = it has ended */
+	struct counters *counters; /* NULL = the library is being loaded, or the tracer is off */
+	char off[256]; /* why the tracer is off */
 };
 
 static struct tracer_nvml *to_nvml(const struct tracer *t)

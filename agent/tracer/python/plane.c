@@ -8,10 +8,11 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define DEPTH_MAX (PYTHON_FRAMES_MAX + 1) /* and a frame that stands for those that are left out */
+/* frames of a stack, and one that stands for frames that are left out */
+#define DEPTH_MAX (PYTHON_FRAMES_MAX + 1)
 
 struct span {
-	uint32_t node; /* of its first sample */
+	uint32_t node; /* line in its first sample */
 	uint32_t samples;
 	int64_t start_ns, end_ns;
 };
@@ -27,7 +28,7 @@ struct line {
 	size_t depth;
 };
 
-/* The nodes of a stack, outermost first. */
+/* Lists the nodes of a stack, outermost first. */
 static size_t list_nodes(const struct line *l, uint32_t node, uint32_t *nodes)
 {
 	size_t n = 0;
@@ -48,7 +49,8 @@ static int64_t period_ns(const struct python_sample *s)
 	return s->period_us * NS_PER_US;
 }
 
-/* The end of what `next_ns` does not continue: a period after the last sample, but not after `next_ns`. */
+/* When a span ends that the sample at `next_ns` does not continue: a period after its last sample, and no later
+ * than `next_ns`. */
 static int64_t span_end(const struct line *l, int64_t next_ns)
 {
 	int64_t end = l->last ? l->last->raw_ns + period_ns(l->last) : next_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "python": what the Python programs of this host do, sampled from outside (agent/python/). It samples
- * --python-hz times a second at all times, and as often as the captures under way ask for while there are any.
+ * The tracer "python": what the Python programs of this host do, sampled from outside (agent/python/). It
+ * always samples --python-hz times a second, and more often while a capture asks for more.
  */
 #include <assert.h>
 #include <errno.h>
@@ -52,14 +52,14 @@ struct tracer_python {
 	struct tracer base;
 	struct loop *loop;
 	struct python *python;
-	int hz; /* at all times */
+	int hz; /* the rate without captures */
 	unsigned int step; /* of python_limit() */
 	struct rate *rates;
 	size_t n_rates;
 };
 
 struct job {
-	struct tracer_python *owner; /* until it has its cut */
+	struct tracer_python *owner; /* valid until the job has its cut */
 	struct tracer_run *run; /* loop's thread only; NULL if cancelled */
 	struct python_cut *cut; /* NULL: it waits until the ring is current */
 	struct python_window window;
@@ -113,7 +113,7 @@ static int python_open(struct tracer **out, const struct tracer_env *env, struct
 	return 0;
 }
 
-/* The typed reason of a run, "" if all is well; and the sentence. */
+/* Sets the typed reason of a run and its sentence; the reason is "" if nothing is missing. */
 static const char *judge(const struct tracer_python *t, struct tracer_state *state)
 {
 	struct python_health h;
@@ -220,8 +220,8 @@ static void on_built(void *arg)
 		run->done(run);
 }
 
-/* Programs that cannot be read are a failure of a capture that asks for Python stacks, and a note in one that takes
- * whatever there is. */
+/* Programs that cannot be read make the run degraded if the capture names this tracer; else they are only a
+ * note. */
 static void note_unread(struct tracer_run *run, const struct tracer_state *state,
 			const char *reason)
 {
@@ -281,7 +281,7 @@ static void python_gather(struct tracer *tracer, struct tracer_run *run)
 	python_when_current(t->python, on_current, j);
 }
 
-/* A job that has its cut continues without a run, because a worker may be busy with it. */
+/* A job that has its cut goes on without its run: a worker may be busy with it. */
 static void python_cancel(struct tracer *tracer, struct tracer_run *run)
 {
 	struct tracer_python *t = to_python(tracer);

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define BATCH_MAX 64 /* looked for in one job */
+#define BATCH_MAX 64 /* files that one job looks for */
 
 struct leftover {
 	uint64_t id;
@@ -19,7 +19,7 @@ struct leftover {
 	int64_t due_mono_ns, wait_ns;
 };
 
-/* What a worker does: looks for some of them. */
+/* A job of a worker: looks for some of the files. */
 struct batch {
 	struct leftovers *owner;
 	struct leftover list[BATCH_MAX];
@@ -33,7 +33,7 @@ struct leftovers {
 	struct leftover *list; /* the oldest first */
 	size_t n;
 	uint64_t last_id;
-	bool is_looking; /* a worker does */
+	bool is_looking; /* a worker has a job */
 };
 
 static void set_timer(struct leftovers *l);
@@ -55,7 +55,7 @@ static void look_run(void *arg)
 	}
 }
 
-/* One that was found is done with; of a process there may be more. */
+/* Forgets a file that was removed. With the name "" it stays, because the process may write more. */
 static void looked(struct leftovers *l, const struct leftover *found, bool is_last, size_t removed)
 {
 	size_t i = 0;

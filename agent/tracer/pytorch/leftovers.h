@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that PyTorch processes write and that no recording fetches any more: it was cancelled or given up, or
- * the agent that asked for them was killed. They are removed as soon as they are there. Loop thread; files are
- * looked for on a worker.
+ * Removes files of PyTorch processes that no recording will fetch: the recording was cancelled or given up,
+ * or the agent that requested them was killed. They are removed soon after they appear. Loop thread; files
+ * are looked for on a worker.
  */
 #ifndef AGENT_TRACER_PYTORCH_LEFTOVERS_H
 #define AGENT_TRACER_PYTORCH_LEFTOVERS_H
@@ -12,7 +12,7 @@
 #include "agent/tracer/pytorch/trace_file.h"
 
 /* Looked for at once, after 1 s, 2 s, and so on, then every 5 min. */
-#define LEFTOVERS_MAX	   2048 /* the oldest one is not looked for any more */
+#define LEFTOVERS_MAX	   2048 /* with more, the oldest one is forgotten */
 #define LEFTOVERS_FIRST_NS NS_PER_S
 #define LEFTOVERS_LAST_NS  (300 * NS_PER_S)
 
@@ -24,8 +24,8 @@ struct leftovers *leftovers_new(struct loop *loop);
 /* Waits for the worker. Files that are not there yet stay: the next agent removes them. NULL is fine. */
 void leftovers_free(struct leftovers *l);
 
-/* A file that the process may write until `by_mono_ns`. With the name "", it is all files that other agents told that
- * process to write; `place->inner_pid` is part of their names. */
+/* Adds a file that the process may write until `by_mono_ns`. With the name "": all files that other agents
+ * told that process to write; `place->inner_pid` is a part of their names. */
 void leftovers_add(struct leftovers *l, const struct trace_place *place, int64_t by_mono_ns);
 
 #endif

@@ -157,7 +157,7 @@ static void on_datagram(void *arg, const void *data, size_t len, const struct da
 			datagram_reply(s->datagram, from->addr, from->addr_len, ps->reply.data,
 				       ps->reply.len);
 	} else if (!ps->warned_mono_ns || now_ns - ps->warned_mono_ns >= 60 * NS_PER_S) {
-		ps->warned_mono_ns = now_ns; /* anybody may send: one line a minute */
+		ps->warned_mono_ns = now_ns; /* any process may send: one line a minute */
 		log_warn("AGT-PYTORCH", "pid=%" PRId64 " uid=%" PRIu32 " reason=\"%s\"", from->pid,
 			 from->uid, e.msg);
 	}

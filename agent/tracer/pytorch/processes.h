@@ -14,9 +14,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define PYTORCH_PROCESSES_MAX	1024
-#define PYTORCH_PER_USER_MAX	256
-#define PYTORCH_GONE_NS		(60 * NS_PER_S) /* silent for so long: it has ended */
+#define PYTORCH_PROCESSES_MAX 1024
+#define PYTORCH_PER_USER_MAX  256
+#define PYTORCH_GONE_NS \
+	(60 * NS_PER_S) /* a process counts as ended after this long without a request */
 #define PYTORCH_RETRY_LISTEN_NS (30 * NS_PER_S) /* while another program has the socket */
 
 struct loop;
@@ -33,7 +34,8 @@ struct pytorch_process {
 	bool can_record; /* no recording is pending or under way, as of the last request */
 };
 
-/* A process asks. The configuration is appended to `config`; none = record nothing. */
+/* A process asks whether to record. Append its configuration to `config`, or nothing: then it does not
+ * record. */
 typedef void (*pytorch_ask_fn)(void *arg, const struct pytorch_process *p, struct buf *config);
 
 /*
@@ -45,13 +47,13 @@ struct pytorch_processes *pytorch_processes_new(struct loop *loop, const char *a
 						void *arg);
 void pytorch_processes_free(struct pytorch_processes *ps); /* NULL is fine */
 
-/* Why a socket is not listened at; 0 if all are. */
+/* Why the agent does not listen at a socket; 0 if it listens at all. */
 int pytorch_processes_error(const struct pytorch_processes *ps, struct err *e);
 
 /* Those that asked in the last minute; borrowed until the loop turns. */
 const struct pytorch_process *pytorch_processes_list(struct pytorch_processes *ps, size_t *n);
 
-/* A process waits 90 ms for the answer. A later one would be taken for that to its next request. */
+/* A process waits 90 ms for the answer. It would take a later one for the answer to its next request. */
 #define PYTORCH_ANSWER_IN_NS (70 * NS_PER_MS)
 
 /* A datagram as the socket gives it, for tests and the fuzz target; the answer goes to `reply`, which is empty if it

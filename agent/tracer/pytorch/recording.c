@@ -14,13 +14,13 @@
 
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
 
-/* A process that was told to wait for a step does so, whenever that is. */
+/* How long the file of a process that was told to wait for a step is looked for: the step may come at any time. */
 #define LEFTOVERS_OF_STEPS_NS (24 * 3600 * NS_PER_S)
 
-/* The copy of the file and the XSpace, for each byte of the file. */
+/* Spool space per byte of the file: for the copy and the XSpace. */
 #define SPOOL_FACTOR 2
 
-/* What a worker does: looks for the file or, with a path, converts it. */
+/* A job of a worker: looks for the file or, with `path` set, converts it. */
 struct fetch {
 	struct recording *recording; /* NULL = it is not waited for any more */
 	struct recording_workers *workers;
@@ -110,8 +110,8 @@ static void write_window(const struct recording *r, int64_t start_real_ns, int64
 	write_common(r, out);
 }
 
-/* PyTorch counts calls of optimizer.step() from 0, begins at the end of the call that it is given, and at the next one
- * if that has passed. */
+/* PyTorch counts calls of optimizer.step() from 0. It begins to record at the end of the call with the given
+ * number, or at the next one if that has passed. */
 static void write_steps(const struct recording *r, struct buf *out)
 {
 	const struct recording_conf *conf = r->conf;
@@ -225,7 +225,7 @@ static void look(void *arg)
 	fetch_start(r, NULL, 0);
 }
 
-/* Looked for: not there yet, or how large it is. */
+/* The worker has looked for the file: it is not there yet, or its size is known. */
 static void on_looked(struct recording *r, const struct fetch *f)
 {
 	const struct recording_conf *conf = r->conf;
@@ -266,7 +266,7 @@ static void on_looked(struct recording *r, const struct fetch *f)
 	}
 }
 
-/* A step that is still to come is waited for; one that has passed is taken to be the next one. */
+/* Which step the recording began with: the given one if it was still to come, else the next one. */
 static bool began_at_once(const struct recording *r)
 {
 	int64_t period_ns = (r->to_real_ns - r->from_real_ns) / r->conf->n_steps;
@@ -275,7 +275,7 @@ static bool began_at_once(const struct recording *r)
 	       r->from_real_ns - r->told_real_ns < 3 * period_ns + 100 * NS_PER_MS;
 }
 
-/* It has data; is that what was asked for? */
+/* The recording has data: checks whether that is what was requested. */
 static void judge(struct recording *r)
 {
 	const struct recording_conf *conf = r->conf;
@@ -348,7 +348,7 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 	f->start_real_ns = r->start_real_ns;
 	r->fetch = f;
 	f->workers->live++;
-	if (to) { /* its worker removes the file, too */
+	if (to) { /* its worker then also removes the file */
 		f->workers->is_converting = true;
 		r->has_file = false;
 	}

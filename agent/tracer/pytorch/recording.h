@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One PyTorch process in one capture. The process is told when it asks; it records from the start that it was given for
- * the time that it was given, and nothing ends that earlier; a second or three later its file is there.
+ * One PyTorch process in one capture. The process asks regularly, and then gets a start and a duration. It
+ * records for that time, and nothing can end that earlier. 1 to 3 s after the end its file is there.
  *
  *   WAITING -> TOLD -> FETCHING -> ENDED
  *
- * A recording that ends without a file has a reason. A file that is not fetched goes to the leftovers. Loop thread.
+ * A recording that ends without a file has a reason. A file that is not fetched goes to the leftovers. Loop
+ * thread.
  */
 #ifndef AGENT_TRACER_PYTORCH_RECORDING_H
 #define AGENT_TRACER_PYTORCH_RECORDING_H
@@ -19,24 +20,24 @@
 #include "agent/tracer/tracer.h"
 #include "base/loop.h"
 
-/* PyTorch begins in time only if the start is so far behind the end of its warm-up. */
+/* PyTorch begins in time only if the start is at least this long after the end of its warm-up. */
 #define RECORDING_REACTION_NS (2 * NS_PER_S)
 
 /* Its file is there 1 to 3 s after the end. */
 #define RECORDING_FILE_PATIENCE_NS (10 * NS_PER_S)
 
-/* A file that comes later is removed, for so long. */
+/* How long a file that comes later is still looked for, to be removed. */
 #define RECORDING_LEFTOVER_PATIENCE_NS (300 * NS_PER_S)
 
 enum recording_state { RECORDING_WAITING, RECORDING_TOLD, RECORDING_FETCHING, RECORDING_ENDED };
 
-/* What all recordings of a tracer share: outlives the jobs on workers. */
+/* What all recordings of a tracer share; it lives longer than their jobs on workers. */
 struct recording_workers {
 	int live; /* jobs */
 	bool is_converting; /* one at a time: each needs memory */
 };
 
-/* What the recordings of a run share; outlives them. */
+/* What the recordings of a run share; it lives longer than they do. */
 struct recording_conf {
 	struct loop *loop;
 	struct tracer_run *run;
@@ -61,7 +62,7 @@ struct recording {
 	const struct recording_conf *conf;
 	struct trace_place place;
 	char comm[16];
-	bool has_file; /* it writes one, which is not removed yet */
+	bool has_file; /* the process writes a file, which is not removed yet */
 	bool was_busy; /* it asked, and said that it cannot record */
 	int64_t late_ns; /* from T0 to the start that it was given */
 	int64_t told_real_ns;
@@ -82,16 +83,16 @@ struct recording {
 struct recording *recording_new(const struct recording_conf *conf, const struct pytorch_process *p);
 void recording_free(struct recording *r);
 
-/* One that is by steps is fetched as soon as its file is there, and does not wait for it longer than that. */
+/* For a recording by steps: fetches its file as soon as it is there, and waits for it until mono_ns at most. */
 void recording_wait_until(struct recording *r, int64_t mono_ns);
 
 /* The process asks. Appends its configuration, or ends the recording if the window cannot be reached any more. */
 void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config);
 
-/* The window is over: one that was told is fetched, the others end. */
+/* The window is over: if the process was told to record, fetches its file, else ends. */
 void recording_gather(struct recording *r);
 
-/* Ends it now, with this reason; nothing if it has ended. */
+/* Ends the recording now with this reason, unless it has ended. */
 void recording_give_up(struct recording *r, const char *reason, const char *detail);
 
 #endif

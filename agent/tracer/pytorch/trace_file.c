@@ -17,9 +17,10 @@
 
 #define COPY_BYTES  ((size_t)1 << 20)
 #define NAME_PREFIX "tutti_"
-#define TEMPORARY   ".tmp" /* after the name, until the file is complete */
+#define TEMPORARY   ".tmp" /* suffix of the name until the file is complete */
 
-/* A descriptor, or a negative code. The process may have ended: then its file is there if we share its root. */
+/* Opens the file: a descriptor, or a negative code. If the process has ended, its file is found only if it
+ * had the agent's root. */
 static int open_trace(const struct trace_place *place, struct stat *st, struct err *e)
 {
 	char path[sizeof(TRACE_FOLDER) + TRACE_NAME_BYTES + 1];
@@ -150,7 +151,7 @@ void trace_place_name(struct trace_place *place)
 		 place->inner_pid);
 }
 
-/* With or without TEMPORARY at the end. */
+/* The name may have TEMPORARY at its end. */
 static bool is_of_another_tracer(void *arg, const char *name)
 {
 	const struct trace_place *place = arg;

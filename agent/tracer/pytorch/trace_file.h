@@ -41,8 +41,8 @@ MUST_CHECK int trace_file_convert(const struct trace_place *place, const char *t
 				  uint64_t max_bytes, uint64_t salt, int64_t start_unix_ns,
 				  struct kineto_counts *counts, struct err *e);
 
-/* Removes it if it is there, which is returned. If it is not awaited any more (`is_last`), also what an unfinished
- * recording leaves. Errors are ignored. */
+/* Removes the file; returns whether it was there. `is_last`: no file is expected any more, so also removes
+ * what an unfinished recording leaves. Errors are ignored. */
 bool trace_file_remove(const struct trace_place *place, bool is_last);
 
 /* Removes all files that tracers with other numbers told this process to write; returns how many. */

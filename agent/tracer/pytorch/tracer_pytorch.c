@@ -66,9 +66,9 @@ struct tracer_pytorch {
 	struct pytorch_processes *processes;
 	struct marks *marks;
 	struct leftovers *leftovers;
-	struct pytorch_run *runs; /* the first armed one first */
+	struct pytorch_run *runs; /* the run that was armed first comes first */
 	struct recording_workers workers;
-	uint32_t number; /* in the names of its files */
+	uint32_t number; /* this tracer's number in the names of its files */
 };
 
 /* One capture. */
@@ -81,9 +81,9 @@ struct pytorch_run {
 	struct pieces *pieces; /* by process, if it is recorded in pieces */
 	size_t n_pieces;
 	bool gathering;
-	bool steps_told; /* the agent knows of the steps that were recorded */
-	struct loop_timer
-		timer; /* by steps: the first recording has ended, the others should soon */
+	bool steps_told; /* agent/marks has got the steps that were recorded */
+	/* by steps: the first recording has ended, so the others should end soon */
+	struct loop_timer timer;
 	bool is_past; /* the window was over when the run was armed */
 };
 
@@ -201,7 +201,8 @@ static void pytorch_run_finish(struct pytorch_run *pr)
 	run->done(run);
 }
 
-/* The steps from the first begin to the last end; ranks of a job make them together. */
+/* Tells agent/marks the recorded steps, from the first begin to the last end, since the ranks of a job step
+ * together. */
 static void tell_of_steps(void *arg)
 {
 	struct pytorch_run *pr = arg;
@@ -224,7 +225,7 @@ static void tell_of_steps(void *arg)
 				  run->t0_raw_ns + (to_ns - run->t0_real_ns));
 }
 
-/* By steps, the agent is told when all have ended, or some time after the first with data. */
+/* Recordings by steps: the steps are told when all have ended, or some time after the first one with data. */
 static void look_at_steps(struct pytorch_run *pr, size_t open, size_t good)
 {
 	int64_t patience_ns = pr->t->conf->pytorch_poll_ns + RECORDING_FILE_PATIENCE_NS;
@@ -272,7 +273,7 @@ static void finish_if_ended(void *arg)
 
 /* ---- the table ---- */
 
-/* An agent before this one may have told it to record, and was killed. */
+/* A new process: an earlier agent may have told it to record before it was killed. */
 static void clean_up_after_others(const struct tracer_pytorch *t, const struct pytorch_process *p)
 {
 	struct trace_place place = {
@@ -484,7 +485,7 @@ static void pytorch_state(const struct tracer *tracer, struct tracer_state *out)
 	}
 }
 
-/* Until it asks, warms up and begins; a second for the way there. */
+/* Time until a process asks, warms up and begins, and a second for messages. */
 static int64_t pytorch_lead(const struct tracer *tracer)
 {
 	const struct tracer_pytorch *t = (const struct tracer_pytorch *)tracer;

@@ -6,7 +6,7 @@
 
 struct cpu {
 	bool known;
-	uint32_t tid; /* that runs; 0 = none, or not known */
+	uint32_t tid; /* the thread that runs on the CPU; 0 = none, or not known */
 	int64_t since_ns;
 };
 
@@ -19,7 +19,7 @@ struct waiting {
 struct intervals {
 	struct intervals_conf conf;
 	struct cpu *cpus; /* 1 << SWITCH_CPU_BITS */
-	struct u32_map waiting; /* struct waiting by tid */
+	struct u32_map waiting; /* struct waiting, by tid */
 	struct interval *v;
 	size_t n, cap;
 	uint64_t lost;
@@ -119,7 +119,7 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 	}
 	if (raw_ns >= in->conf.t1_ns)
 		return;
-	if (cpu->tid != from) { /* switches between are missing */
+	if (cpu->tid != from) { /* switches in between are missing */
 		in->lost += cpu->tid && from && raw_ns >= in->conf.t0_ns;
 		cpu->tid = from;
 		cpu->since_ns = raw_ns;

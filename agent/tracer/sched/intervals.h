@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From switches to the times of threads: "running" on a CPU, "runnable" from a preemption until it runs again. In
- * between a thread is blocked. What a lost record leaves open is left out, never guessed. Pure.
+ * Makes the times of threads from switches: a thread is "running" while a CPU has it, and "runnable" from a
+ * preemption until it runs again. At all other times it is blocked. If a record was lost, the time around it
+ * is left out, never guessed. Pure.
  */
 #ifndef AGENT_TRACER_SCHED_INTERVALS_H
 #define AGENT_TRACER_SCHED_INTERVALS_H
@@ -30,8 +31,8 @@ struct intervals;
 struct intervals *intervals_new(const struct intervals_conf *conf);
 void intervals_free(struct intervals *in); /* NULL is fine */
 
-/* In order of time for each CPU. Those of before the window tell what ran and what waited when it began; of each CPU
- * without a switch in the window one that comes after it tells which thread ran throughout. */
+/* Records of a CPU come in order of time. Records before the window tell what ran and what waited when it began.
+ * Records after the window tell, for a CPU without a switch in the window, which thread ran all the time. */
 void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record);
 
 /* Ends what is open at T1. Sorted by thread and time; borrowed. */

@@ -4,13 +4,14 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define CPUS_MAX       (1U << SWITCH_CPU_BITS)
-#define LATE_NS	       NS_PER_S /* rings of CPUs are read one after the other */
+#define CPUS_MAX (1U << SWITCH_CPU_BITS)
+/* how late a record may come: the CPUs' rings are read one after the other */
+#define LATE_NS	       NS_PER_S
 #define SWEEP_EVERY_NS (10 * NS_PER_S)
 
 struct cpu {
-	bool known; /* a record came */
-	uint32_t tid; /* that runs; 0 = none, or not known */
+	bool known; /* a record of this CPU has come */
+	uint32_t tid; /* the thread that runs; 0 = none, or not known */
 	int64_t raw_ns; /* of the last record */
 };
 
@@ -82,14 +83,14 @@ static bool is_tid(uint32_t tid)
 	return tid < 1U << SWITCH_TID_BITS;
 }
 
-/* The kernel reports each switch twice: the thread that leaves, and the one that comes. The second report is needed
- * only where the first one is missing. */
+/* The kernel reports each switch twice: for the thread that leaves and for the one that comes. The second
+ * report is used only if the first is missing. */
 static void apply_switch(struct switches *s, uint32_t number, const struct perf_record *rec)
 {
 	struct cpu_switch record = { .cpu = number };
 	struct cpu *cpu = cpu_of(s, number);
 
-	if (!rec->out && !is_tid(rec->tid)) /* it has ended */
+	if (!rec->out && !is_tid(rec->tid)) /* the thread has ended */
 		return;
 	cpu->raw_ns = rec->time_ns;
 	if (!rec->out && cpu->known && cpu->tid == rec->tid)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of context switches: which thread a CPU went from and to, 16 bytes each. Takes the bytes of the kernel's
- * rings. A note of what runs on each CPU is added at every flush: a thread that runs alone for long makes no switch.
+ * A ring of context switches, 16 bytes each: from which thread to which a CPU went. Takes the bytes of the
+ * kernel's rings. Every flush adds a record ("note") of what runs on each CPU, because a thread that runs
+ * alone makes no switch for a long time.
  */
 #ifndef AGENT_TRACER_SCHED_SWITCHES_H
 #define AGENT_TRACER_SCHED_SWITCHES_H
@@ -29,7 +30,8 @@ struct switches;
 
 struct switches_conf {
 	struct ring_limits ring;
-	bool of_cgroup; /* only its threads' switches are reported: who follows them is not shown */
+	/* only a cgroup's switches are recorded: the thread that comes after its threads is unknown */
+	bool of_cgroup;
 	int64_t now_raw_ns; /* switches begin here */
 };
 

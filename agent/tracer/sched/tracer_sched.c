@@ -26,14 +26,15 @@
 /* A record can be read at most this long after its time stamp. */
 #define SETTLE_NS (2 * NS_PER_MS)
 
-/* After the window, what ran on a CPU is known from a record of the next drains. */
+/* Records are read for this long after the window: they tell what ran on a CPU that made no switch in it. */
 #define TAIL_NS (2 * DRAIN_EVERY_NS)
 
-/* What waits for a CPU when the window begins is known from a record of before, unless it waits for longer. */
+/* Records of this long before the window tell which threads wait for a CPU when it begins, unless one has waited
+ * for longer. */
 #define HEAD_NS NS_PER_S
 
-#define INTERVALS_MAX ((size_t)2 << 20) /* 24 bytes each while a file is built */
-#define NAMES_MAX     4096 /* asked for at a time */
+#define INTERVALS_MAX ((size_t)2 << 20) /* intervals of a file; 24 bytes each while it is built */
+#define NAMES_MAX     4096 /* names of threads that one job asks for */
 
 TRACER_DECLARE(sched);
 
@@ -61,11 +62,11 @@ struct tracer_sched {
 	struct tracer base;
 	struct loop *loop;
 	struct tracer_state state;
-	const char *off_reason; /* typed; of runs while off */
+	const char *off_reason; /* typed reason of runs while the tracer is off */
 	struct perf_rings rings;
 	struct switches *switches; /* NULL = off */
 	struct loop_timer drain_timer;
-	struct name_job *naming; /* on a worker */
+	struct name_job *naming; /* the job under way, or NULL */
 };
 
 struct snapshot {
@@ -152,7 +153,7 @@ static void on_drain(void *arg)
 
 /* ---- opening ---- */
 
-/* The folder, or -1 for all tasks. */
+/* Opens the cgroup's folder; -1 for all tasks. */
 static int open_cgroup(const char *path, int *fd, struct err *e)
 {
 	*fd = -1;
