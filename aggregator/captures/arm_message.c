@@ -28,7 +28,7 @@ static void add_setting(Tutti__V1__Arm *arm, const char *key, const json_t *valu
 	arm->settings[arm->n_settings++] = entry;
 }
 
-/* The processes of a tracer count the steps themselves. By a retry they have passed. */
+/* Steps for a tracer whose processes count them. Not for a retry: the steps have passed. */
 static void add_steps(Tutti__V1__Arm *arm, const struct capture *c, char keys[2][64])
 {
 	int64_t values[] = { c->step_plan.step, c->n_steps };
@@ -55,7 +55,7 @@ static size_t count_names(char **names)
 	return n;
 }
 
-/* Probes are sent in pairs. */
+/* A probe is one of a pair. */
 static uint32_t probe_gap_ms(const struct capture *c)
 {
 	return (uint32_t)(c->n_hosts * 2 * 1000 / LIMIT_PROBES_PER_S);

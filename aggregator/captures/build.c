@@ -30,7 +30,7 @@ int capture_check_ready(const struct captures *cs, struct err *e)
 	return 0;
 }
 
-/* Of every number of a request, wherever it comes from: sums of these cannot overflow. -1 has a meaning for some. */
+/* The range of each number in a request, so that sums cannot overflow. For some, -1 has a meaning of its own. */
 static const struct {
 	const char *name;
 	size_t offset; /* of an int64_t in struct capture_request */
@@ -67,7 +67,8 @@ static int check_request(const struct capture_request *req, struct err *e)
 	return req->run && *req->run ? name_check_run(req->run, e) : 0;
 }
 
-/* A restarted aggregator learns its fleet from the agents that connect: until they have, "all" is not all. */
+/* Checks that all hosts in `known` are known. A restarted aggregator learns its fleet only from agents that
+ * connect, so until then "all" would miss some. */
 static int check_known(struct registry *registry, const json_t *names, struct err *e)
 {
 	size_t i;
@@ -174,8 +175,8 @@ bool capture_has_tracer(const struct capture *c, const char *name)
 
 /* What the connected agents of a capture's hosts have. */
 struct agents {
-	int64_t bound_ns; /* the largest of their clocks */
-	int64_t lead_ns; /* how long before T0 the slowest of the capture's tracers must be armed */
+	int64_t bound_ns; /* the largest bound of their clocks */
+	int64_t lead_ns; /* the largest lead of the capture's tracers */
 };
 
 static int64_t lead_of_tracers(const struct capture *c, const struct host *h, int64_t lead_ns)
@@ -219,7 +220,8 @@ static struct agents update_agents(struct capture *c)
 	return all;
 }
 
-/* The first capture of a large fleet has no measured answers yet: the lead grows with the hosts. */
+/* The first capture of a fleet has no measured answers to Arm yet, so the lead also grows with the number of
+ * hosts. */
 int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns)
 {
 	int64_t fleet_ns = (int64_t)n_hosts * LEAD_PER_HOST_NS;
@@ -230,7 +232,7 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 
 static void choose_window(struct capture *c, struct agents agents)
 {
-	/* An open-ended capture begins now: rings reach back to T0 when a host is armed later. */
+	/* An open-ended capture begins now. A host that is armed later has the time since T0 in its rings. */
 	c->lead_ns = c->open_ended ? 0 : capture_lead(c->captures, c->n_hosts, agents.bound_ns);
 	if (!c->open_ended && !c->by_step && agents.lead_ns > c->lead_ns)
 		c->lead_ns = agents.lead_ns;

@@ -14,10 +14,12 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-#define MIN_WINDOW_NS	 NS_PER_MS
-#define TURN_FAILURES	 500 /* of hosts: each has a line in the log and may get a message */
-#define ENDED_KEPT	 64
-#define ENDED_HOSTS_KEPT 20000 /* in all ended captures: a host costs half a kilobyte */
+#define MIN_WINDOW_NS NS_PER_MS
+/* hosts that fail in one turn of the loop: each makes a log line and perhaps a message */
+#define TURN_FAILURES 500
+#define ENDED_KEPT    64
+/* hosts of all ended captures that are kept in memory: half a kilobyte each */
+#define ENDED_HOSTS_KEPT 20000
 
 static void on_due(void *arg);
 
@@ -65,7 +67,7 @@ void captures_free(struct captures *cs)
 {
 	if (!cs)
 		return;
-	cs->n_watches = 0; /* their owners are freed */
+	cs->n_watches = 0; /* their owners are freed already */
 	while (!TAILQ_EMPTY(&cs->all))
 		capture_remove(TAILQ_FIRST(&cs->all));
 	loop_timer_cancel(cs->env.loop, &cs->queue_timer);
@@ -153,7 +155,7 @@ static struct ends count_ends(const struct capture *c)
 	return n;
 }
 
-/* A file that a retry may request is not released: the agent keeps it until its lease ends. */
+/* A file that a retry may request is not released: its agent keeps it to the end of the lease. */
 static bool is_to_be_released(const struct capture_host *h)
 {
 	return h->capture->state != CAP_COMMITTED || !capture_host_may_hold_file(h);
@@ -197,7 +199,7 @@ void capture_end(struct capture *c, enum capture_event event)
 	cs->stats.committed += c->state == CAP_COMMITTED;
 	cs->stats.failed += capture_has_failed(c);
 	log_end(c, &n);
-	/* The agents of a lost capture are the other aggregator's. */
+	/* A lost capture is the other aggregator's: its agents are told nothing. */
 	if (c->state != CAP_LOST)
 		send_release(c);
 	capture_notify_durable(c, c->state == CAP_LOST ? &c->error : NULL);
@@ -268,7 +270,8 @@ void capture_hosts_ended(struct capture *c)
 
 /* ---- the aggregator stops ---- */
 
-/* No write that fails is repeated: the next start carries the capture on from what is stored. */
+/* From here on failed writes are not repeated: the next aggregator carries the captures on from what is
+ * stored. */
 void captures_begin_stop(struct captures *cs)
 {
 	struct capture *c;
@@ -391,7 +394,7 @@ static void wake_at(struct capture *c, int64_t now_ns)
 		loop_timer_in(c->captures->env.loop, &c->timer, next - now_ns, on_due, c);
 }
 
-/* Does all that is due by now; the capture may pass through several states. */
+/* Does everything that is due now; the capture may go through several states. */
 static void on_due(void *arg)
 {
 	struct capture *c = arg;

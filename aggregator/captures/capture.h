@@ -4,19 +4,19 @@
  * smaller state machine per host. Loop thread.
  *
  * capture_begin() validates the whole request before any host starts, picks the session id and T0, stores the
- * plan in the session's ledger (aggregator/sessions/ledger.h) and arms the hosts. Messages and uploads of agents
- * arrive through the capture_host_*() functions. When every host has ended, or at the deadline, the end is stored
- * and carried out: the manifest is written and the session exists, or, if no host has a file, the failure is
- * recorded and the stored objects are removed. A store that refuses either is tried again until it takes it: the
- * capture is "committing" so long. states.h has the states.
+ * plan in the session's ledger (aggregator/sessions/ledger.h) and arms the hosts. Messages and uploads of
+ * agents arrive through the capture_host_*() functions. When every host has ended, or at the deadline, the
+ * end is stored and carried out: the manifest is written and the session exists, or, if no host has a file,
+ * the failure is recorded and the stored objects are removed. If the store refuses one of them, it is tried
+ * again until the store accepts; until then the capture is "committing". states.h has the states.
  *
  * A framework's profiler records one capture at a time. A capture that conflicts with another one waits in
  * the queue, first come first served; so does a capture beyond the limit of captures under way. A request
  * identical to one whose window has not begun gets that capture: both callers share it.
  *
  * capture_retry() resumes a committed session, from "uploading" on, for the hosts that have no file. A host
- * that still holds its file delivers it. The others record again, in one new window, when their profilers
- * are free: until then the retry is queued.
+ * that still holds its file delivers it. The others record again, in one new window, when their profilers are
+ * free: until then the retry is queued.
  */
 #ifndef AGGREGATOR_CAPTURES_CAPTURE_H
 #define AGGREGATOR_CAPTURES_CAPTURE_H
@@ -56,7 +56,8 @@ enum capture_state {
 	CAP_COMMITTING, /* the end is being stored */
 	CAP_COMMITTED, /* in this state and those below the capture has ended */
 	CAP_FAILED, /* in this state and those below it has failed */
-	CAP_REFUSED, /* before anything was stored: it has an error for an answer and no record */
+	/* it failed before anything was stored: the caller gets an error, and there is no record */
+	CAP_REFUSED,
 	CAP_LOST, /* another aggregator carries it on */
 };
 
@@ -85,32 +86,34 @@ struct steps_seen {
 	int64_t first, last, first_at_ns, end_at_ns;
 };
 
-/* At most UPLOAD_CREDITS are granted at once. */
+/* Whether the host may upload; at most UPLOAD_CREDITS hosts may at once. */
 #define HOST_DETAIL_BYTES 512
 
 enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 #define UPLOAD_CREDITS 8
 
-/* Its texts and reports are in capture.kept, or static. */
+/* One host in one capture. Its texts and reports are in capture.kept, or static. */
 struct capture_host {
 	const char *name;
 	uint64_t instance; /* of the agent that was armed; 0 = none */
 	enum host_state state;
 	const char *reason; /* from the table of proto/reasons.h; "" = none */
-	const char *detail; /* below HOST_DETAIL_BYTES, cut between characters */
-	char *upload_error; /* of the last failed upload; NULL = none. Not of a copy */
+	const char *detail; /* shorter than HOST_DETAIL_BYTES; cut between characters */
+	/* of the last failed upload; NULL = none. A copy of the capture has none */
+	char *upload_error;
 	bool stored; /* the upload is durable in the store */
 	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */
-	int64_t reconnect_by_ns; /* session clock: a host whose link broke is lost then; 0 = the link is up */
+	/* session clock: if the broken link is not back by then, the host is lost; 0 = the link is up */
+	int64_t reconnect_by_ns;
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
 	int64_t t0_ns; /* of its own window, if a retry recorded it; 0 = the session's */
-	bool needs_recording; /* a retry: the agent holds no file */
-	const char *
-		old_result; /* a retry: RESULT of the earlier manifest; the retry does not touch this host */
+	bool needs_recording; /* in a retry: the agent holds no file */
+	/* in a retry: the RESULT of a host that has a file already; the retry does not touch it */
+	const char *old_result;
 	bool is_to_be_asked; /* a retry: its window is durable, and its agent does not know of it yet */
 	uint64_t bytes, bytes_done, events;
-	struct host_clock clock; /* of HostResult; before that only the bound, of Armed */
+	struct host_clock clock; /* from HostResult; before that only the bound, from Armed */
 	struct tracer_report *tracers;
 	size_t n_tracers;
 	struct steps_seen steps;
@@ -139,30 +142,35 @@ struct capture {
 	bool snapshot; /* the window is past: it is cut from the hosts' rings */
 	bool ends_as_given; /* a snapshot: its end was given as an instant */
 	unsigned int callers; /* that share this capture */
-	int64_t queued_until_ns; /* session clock: it waits no longer than that; 0 = it is not queued */
-	int64_t hold_until_ns; /* session clock: a recovered capture waits so long for its hosts */
-	char waits_for[160]; /* in CAP_QUEUED: for people */
+	/* session clock: the latest end of its wait in the queue; 0 = it is not queued */
+	int64_t queued_until_ns;
+	/* session clock: until then a recovered capture waits for its hosts */
+	int64_t hold_until_ns;
+	char waits_for[160]; /* in CAP_QUEUED: what it waits for, a sentence for people */
 	size_t position; /* in CAP_QUEUED: in the queue, from 1 on */
 	bool refine; /* by events, before the commit */
 	bool by_step; /* T0 is at the begin of a training step */
 	int64_t at_step, n_steps; /* as requested; STEP_NEXT allowed; 0 steps: for duration_ns */
 	struct step_plan step_plan; /* the latest expectation */
 	char step_tracer
-		[32]; /* whose processes count the steps themselves; then step_plan is where they may be */
+		/* the tracer whose processes count the steps themselves, or ""; then step_plan is a guess */
+		[32];
 	bool step_ended; /* the marks of the last step have ended the window */
 	size_t step_hosts; /* that reported the steps behind step_plan; 0 = there is no expectation yet */
 	int64_t steps_asked_mono_ns,
 		steps_watched_until_mono_ns; /* hosts report their steps until then */
 	int64_t armed_at_ns; /* session clock: when Arm was sent */
 	int64_t deadline_ns; /* session clock: then the capture ends without the missing hosts */
-	int64_t last_ns; /* session clock: hosts that make progress move the deadline, up to this */
+	/* session clock: hosts that make progress move the deadline, but not beyond this */
+	int64_t last_ns;
 	int64_t progress_ns; /* session clock: the last progress of a host that has not ended */
 	json_t *settings; /* as requested; never NULL */
 	uint8_t *options; /* serialized ProfileOptions */
 	size_t options_len;
 	char **tracers; /* requested names, NULL-terminated; NULL = all */
-	struct pool kept; /* what is kept of hosts: it does not change until the capture is freed */
-	const char *last_detail; /* many hosts have the same */
+	/* memory for texts of hosts, which do not change until the capture is freed */
+	struct pool kept;
+	const char *last_detail; /* the detail that was stored last: many hosts share one */
 	struct capture_host *hosts; /* sorted by name */
 	size_t n_hosts;
 	size_t n_ended; /* hosts that have ended */
@@ -178,7 +186,7 @@ struct capture {
 	bool shared; /* of a copy: for a caller who shares the capture */
 	size_t noted; /* of a copy: 1 + the host whose file has the notes; 0 = none */
 	unsigned int n_copies; /* that borrow this capture's strings */
-	bool free_pending; /* to be freed together with the last copy */
+	bool free_pending; /* it is freed together with its last copy */
 	TAILQ_ENTRY(capture) entry;
 	TAILQ_ENTRY(capture) queued; /* in CAP_QUEUED */
 };
@@ -190,21 +198,23 @@ struct capture_request {
 	int64_t duration_ns;
 	bool open_ended;
 	json_t *settings; /* object, or NULL; borrowed */
-	const void *options; /* ready-made ProfileOptions; then settings only describe them */
+	/* serialized ProfileOptions, or NULL; if given, `settings` only describe them */
+	const void *options;
 	size_t options_len;
 	json_t *tracers; /* array of names, or NULL; borrowed */
 	const char *origin;
 	const char *client_session; /* or NULL */
 	int64_t not_before_ns; /* session clock; 0 = as soon as possible */
 	int64_t commit_by_ns; /* session clock: the deadline of the caller; 0 = as configured */
-	bool snapshot; /* of the last duration_ns before: */
-	int64_t ending_at_ns; /* session clock, not in the future; 0 = */
-	int64_t ago_ns; /* before now */
+	bool snapshot; /* the window is past: duration_ns long, with the end as follows */
+	/* a snapshot's end: session clock, not in the future; 0 = ago_ns counts */
+	int64_t ending_at_ns;
+	int64_t ago_ns; /* a snapshot's end: this long before now */
 	const char *refine; /* "events"; NULL or "" = none */
 	bool by_step; /* begin with training step at_step, which may be STEP_NEXT */
 	int64_t at_step;
 	int64_t n_steps; /* 0 = for duration_ns */
-	int64_t wait_ns; /* at most, in the queue; 0 = 10 minutes, below 0 = not at all */
+	int64_t wait_ns; /* longest wait in the queue; 0 = 10 minutes, below 0 = may not wait */
 	int64_t grace_ns; /* 0 = captures_env's, or twice the duration if that is longer */
 };
 
@@ -229,26 +239,28 @@ struct captures_env {
 
 struct captures *captures_new(const struct captures_env *env);
 
-/* Continues the captures of an earlier run: an array of what session_recover() hands out. The session clock is set. */
+/* Continues the captures of an earlier run: an array of what session_recover() hands out. The session clock
+ * is set. */
 void captures_recover(struct captures *cs, const json_t *recoverable);
 
 /* From here on no capture begins and none ends because an agent is missing: what is stored of a capture
  * stays, as after a crash. */
 void captures_begin_stop(struct captures *cs);
 
-/* Calls what waits in capture_when_durable(), with ERR_BUSY. */
+/* Calls all functions that wait in capture_when_durable(), with ERR_BUSY. */
 void captures_refuse_waiting(struct captures *cs);
 
-/* No timer of a capture is due any more. The next start carries on the captures under way. */
+/* Stops the timers of all captures. The next aggregator carries on the captures under way. */
 void captures_finish_stop(struct captures *cs);
 void captures_free(struct captures *cs); /* no job of them is under way */
 
 /*
- * ERR_INVALID (names the option or value), ERR_NOT_FOUND (selector), ERR_LIMIT (too many captures are under
- * way and queued), ERR_BUSY (the aggregator is stopping, the store takes no writes, a host of `known` is not, or the
- * capture would have to wait and may not). A plan that the store does not take ends the capture: capture_when_durable() has ERR_BUSY
- * then. An open-ended capture begins now and never waits. `*out` may be a capture that another caller requested
- * before: then its `callers` is above 1.
+ * ERR_INVALID: an option or value is wrong, the sentence names it. ERR_NOT_FOUND: the selector matches no
+ * host. ERR_LIMIT: too many captures are under way or queued. ERR_BUSY: the aggregator is stopping, the store
+ * takes no writes, a host in `known` is not known, or the capture would have to wait and may not. If the
+ * store refuses the plan later, the capture ends, and capture_when_durable() reports ERR_BUSY. An open-ended
+ * capture begins now and never waits. `*out` may be a capture that another caller requested before: then its
+ * `callers` is above 1.
  */
 MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *req,
 			     struct capture **out, struct err *e);
@@ -256,8 +268,9 @@ MUST_CHECK int capture_begin(struct captures *cs, const struct capture_request *
 /* `not_durable` is NULL, or why a crash may undo what was asked. */
 typedef void (*capture_durable_fn)(void *arg, struct capture *c, const struct err *not_durable);
 
-/* Calls fn when a crash can no longer undo the last begin, stop or cancel, or when the store has refused to
- * record it: then the write is repeated, and fn is not called again. May call it before it returns. */
+/* Calls fn once: when the last begin, stop or cancel is durable, so that no crash undoes it, or when the
+ * store has refused to record it. A refused write is repeated, but fn is not called again. May call it before
+ * it returns. */
 void capture_when_durable(struct capture *c, capture_durable_fn fn, void *arg);
 
 struct capture *capture_find(struct captures *cs,
@@ -270,29 +283,31 @@ MUST_CHECK int retry_source_read(struct store *store, const char *session,
 void retry_source_free(struct retry_source *s); /* NULL is fine */
 
 /*
- * Retries a committed session, once: `source` is used up and to be freed. `grace_ns` 0 = as in its request. ERR_EXISTS
- * if a capture of the session is under way or every host has a file; ERR_LIMIT and ERR_BUSY as for capture_begin().
- * Hosts that have a file, also a partial one, are not touched.
+ * Retries a committed session for the hosts without a file; hosts with a file, even a partial one, are not
+ * touched. `source` serves one retry, and the caller frees it. `grace_ns` 0 = as in its request. ERR_EXISTS if a
+ * capture of the session is under way or every host has a file; ERR_LIMIT and ERR_BUSY as for capture_begin().
  */
 MUST_CHECK int capture_retry(struct captures *cs, struct retry_source *source, int64_t grace_ns,
 			     struct capture **out, struct err *e);
 
-/* Ends the window now and keeps the data, once that is durable: agents cut the window by time. After T1 it has no
- * effect; before T0 the window shrinks to a millisecond; a queued capture is cancelled. */
+/* Ends the window now and keeps the data. Agents are told when the stop is durable; they still cut at this
+ * instant. After T1 it has no effect; before T0 the window becomes a millisecond long; a queued capture is
+ * cancelled. */
 void capture_stop(struct capture *c);
 
-/* Ends the capture and drops the data, the agents' once that is durable. False if it is too late: it is being
- * committed or has ended. */
+/* Ends the capture and drops its data; agents are told when that is durable. False if it is too late: the
+ * capture is being committed or has ended. */
 bool capture_cancel(struct capture *c);
 bool capture_is_queued(const struct capture *c);
-bool capture_is_open(const struct capture *c); /* its hosts may still end */
+/* its hosts may still change: no end is stored or being stored */
+bool capture_is_open(const struct capture *c);
 bool capture_has_ended(const struct capture *c);
 bool capture_has_failed(const struct capture *c);
 
 /*
- * docs/schema/capture.schema.json as of now, with "shared": true if `shared`; captures.schema.json of all captures.
- * Calls fn once with the text: before it returns if there are few hosts, else later, also if the capture has
- * been freed by then.
+ * Make the text of docs/schema/capture.schema.json for one capture as it is now (`shared`: with "shared":
+ * true), or of captures.schema.json for all. Call fn once with the text: before they return if there are few
+ * hosts, else later, even if the capture is freed by then.
  */
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
 void captures_make_text(struct captures *cs, json_text_fn fn, void *arg);
@@ -314,7 +329,7 @@ const struct captures_stats *captures_stats(const struct captures *cs);
 
 /* ---- messages and uploads of agents (control.c, ingest.c) ---- */
 
-/* NULL if the capture does not have this host, or armed another agent of that name. */
+/* NULL if the capture does not have this host, or has armed an earlier agent of that name. */
 struct capture_host *capture_find_host(struct capture *c, const char *host, uint64_t instance);
 bool capture_host_has_ended(const struct capture_host *h);
 void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
@@ -324,8 +339,8 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 /* Its files are durable; the agent is not informed yet. */
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files);
 
-/* Files of the session are on their way to the store, or failed ones are being removed: an end that removes all
- * files waits for them. */
+/* While it is held, an end that removes files waits: files of the session are being stored, or failed ones
+ * removed. */
 void capture_hold_end(struct capture *c, bool is_held);
 
 /* An upload ended; `error` is NULL if it succeeded. Its credit goes to the next host. */

@@ -11,8 +11,8 @@
 #include "base/buf.h"
 #include "base/jobs.h"
 
-/* How long agents have to connect after a restart of the aggregator. An agent pauses 30 s at most between
- * two tries: 1.5 times the default of --reconnect-max. */
+/* How long agents have to connect after a restart of the aggregator. An agent pauses at most 30 s between two
+ * attempts: 1.5 times the default of --reconnect-max. */
 #define BACK_PATIENCE_NS (35 * NS_PER_S)
 
 struct capture_watch {
@@ -40,14 +40,16 @@ struct captures {
 	struct capture_list queue; /* first come first served */
 	size_t n_queued;
 	struct loop_timer queue_timer;
-	bool check_soon; /* queue_timer is set to CHECK_DELAY_NS */
+	bool check_soon; /* queue_timer is set to the short delay of capture_queue_schedule() */
 	struct host_queue waiting; /* for an upload credit, first come first served */
 	struct host_queue granted; /* sorted by credit_until_ns */
 	unsigned int n_granted;
 	struct loop_timer credit_timer;
-	struct held_lookups lookups; /* of sessions that agents hold and that are not in memory */
+	/* look-ups of sessions that agents hold and that are not in memory */
+	struct held_lookups lookups;
 	size_t n_lookups;
-	char *deleted[CAPTURES_DELETED]; /* by this run; the oldest one is replaced */
+	/* sessions that this run has deleted; the oldest one is replaced */
+	char *deleted[CAPTURES_DELETED];
 	size_t n_deleted;
 	struct capture_watch *watches;
 	size_t n_watches;
@@ -61,7 +63,7 @@ static inline int64_t captures_now(const struct captures *cs)
 
 /* ---- build.c ---- */
 
-struct capture *capture_new(struct captures *cs); /* in no list yet, in CAP_PLANNING */
+struct capture *capture_new(struct captures *cs); /* in CAP_PLANNING, not in a list yet */
 void capture_new_hosts(struct capture *c, size_t n); /* without names yet */
 void capture_free(struct capture *c);
 
@@ -74,10 +76,11 @@ int64_t capture_lead(const struct captures *cs, size_t n_hosts, int64_t bound_ns
 /* How long before T0 the slowest of the capture's tracers must be armed. */
 int64_t capture_tracers_lead(const struct capture *c);
 
-/* Sets agents, lead, T0 and deadline as of now. */
+/* Sets agents, lead, T0 and deadline anew, as of now. */
 void capture_renew(struct capture *c);
 
-bool capture_has_tracer(const struct capture *c, const char *name); /* it records with this one */
+/* whether the capture records with this tracer */
+bool capture_has_tracer(const struct capture *c, const char *name);
 
 /* ---- snapshot.c: windows in the past ---- */
 
@@ -88,17 +91,18 @@ bool capture_is_same_snapshot(const struct capture *a, const struct capture *b);
 
 /* ---- capture.c ---- */
 
-void capture_insert(struct capture *c); /* among those under way */
+void capture_insert(struct capture *c); /* into the list of captures under way */
 void capture_remove(struct capture *c); /* from all lists; frees it */
 void capture_notify(struct capture *c);
 
 /* Checks on the next turn what is due: the caller may be in the middle of a change. */
 void capture_wake(struct capture *c);
 
-/* h->state is an end; may finish the capture. The second: so are those of several hosts, and they are counted. */
+/* To be called when h->state is an end, or when those of several hosts are and have been counted. May finish the
+ * capture. */
 void capture_host_ended(struct capture_host *h);
 void capture_hosts_ended(struct capture *c);
-bool capture_finish_if_ended(struct capture *c); /* whether all hosts have ended */
+bool capture_finish_if_ended(struct capture *c); /* returns whether all hosts have ended */
 void capture_end(struct capture *c, enum capture_event event); /* the ledger is closed */
 
 void capture_stop_at(struct capture *c, int64_t t1_ns);
@@ -108,10 +112,11 @@ void capture_stop_at(struct capture *c, int64_t t1_ns);
 /* Stores the capture as it is now in its ledger. */
 void capture_store(struct capture *c);
 
-/* A new one: stores the plan; then arms the hosts or leaves the capture in the queue. */
+/* A new capture: stores the plan; when that is durable, arms the hosts or leaves the capture in the queue. */
 void capture_store_plan(struct capture *c);
 
-/* Of an earlier run, whose last record is number `n` of an owner of that epoch: takes the session over. */
+/* A capture of an earlier run: takes its session over. `n` is the number of the last record, `epoch` that of
+ * its owner. */
 void capture_take_over(struct capture *c, unsigned int n, int64_t epoch);
 void capture_begin_queued(struct capture *c); /* takes it out of the queue */
 void capture_fail_unreachable(struct capture *c); /* the hosts without an agent */
@@ -121,7 +126,7 @@ void capture_notify_durable(struct capture *c, const struct err *not_durable);
 
 /* ---- queue.c ---- */
 
-/* One that c's caller can share; or NULL. */
+/* A capture that c's caller can share, or NULL. */
 struct capture *capture_find_shared(const struct capture *c);
 
 /* The shared capture waits as long as either caller allows. */
@@ -129,7 +134,7 @@ void capture_queue_extend(struct capture *shared, const struct capture *c, int64
 
 bool capture_queue_must_wait(struct capture *c); /* sets c->waits_for if so */
 
-/* Whether it waits for hosts to connect after a restart; sets c->waits_for if so. */
+/* Whether the capture waits for hosts to connect after a restart; sets c->waits_for if so. */
 bool capture_queue_waits_for_hosts(struct capture *c);
 MUST_CHECK int capture_queue_enter(struct capture *c, int64_t wait_ns, struct err *e);
 void capture_queue_recover(struct capture *c, const json_t *plan); /* at its old place */
@@ -158,13 +163,13 @@ bool capture_is_retry(const struct capture *c);
 void capture_retry_begin(struct capture *c); /* its turn has come */
 void capture_retry_recover(struct captures *cs, const json_t *left); /* of an earlier run */
 
-/* Of queued hosts: uploading if they hold a file. */
+/* Sets the states of a queued retry's hosts: uploading if the agent holds a file, else arming. */
 void capture_retry_update_states(struct capture *c);
 
 bool capture_host_has_own_window(const struct capture_host *h); /* a retry recorded it later */
 bool capture_retry_lost_file(struct capture_host *h); /* true: the host records again */
 
-/* The hosts that must record; false: none of them has a window that begins before `ns`. */
+/* Whether a host that must record has a window that begins before `ns`. */
 bool capture_retry_begins_before(const struct capture *c, int64_t ns);
 void capture_retry_choose_window(struct capture *c); /* for hosts that record again and have none */
 void capture_retry_ask(struct capture *c); /* the hosts, when their windows are durable */
@@ -172,17 +177,17 @@ void capture_retry_finish(struct capture *c); /* adds warnings about the windows
 
 /* ---- record.c, load.c, recovery.c, text.c ---- */
 
-/* The ledger's record of a copy, on a worker; with its end if it is committing. Hosts are packed. After a failure
- * the same call may be repeated. */
+/* Makes the ledger's record from a copy, on a worker; with its end if the capture is committing. Hosts are
+ * packed. After a failure the same call may be repeated. */
 MUST_CHECK int capture_record_json(struct capture *copy, json_t **out, struct err *e);
 
-/* Members of `doc`, a plan or a manifest; session and run are members of `names`. */
+/* Sets the capture's members from `doc`, a plan or a manifest; session and run are in `names`. */
 void capture_load(struct capture *c, const json_t *names, const json_t *doc);
 
-/* From "options" and "tracers" of `doc`; if that is NULL from the settings. */
+/* Sets options and tracers from those of `doc`; without them, from the settings. */
 MUST_CHECK int capture_load_options(struct capture *c, const json_t *doc, struct err *e);
 
-/* A host of the record: its agent and its own window. NULL if the record does not have it. */
+/* The record's object of a host: its agent and its own window. NULL if the record has none. */
 const json_t *capture_record_host(const json_t *record, const char *name);
 
 /* Returns until when the capture waits for its agents, and extends the deadline beyond that. */
@@ -190,7 +195,8 @@ int64_t capture_extend_for_agents(struct capture *c);
 void capture_load_agent(struct capture_host *h, const json_t *host);
 void capture_load_stored(struct capture_host *h, const json_t *stored);
 
-/* A copy for a worker to read: 0.4 kB a host. It borrows what is kept of hosts, so the capture lives as long as it. */
+/* A copy for a worker to read: 0.4 kB a host. It borrows what is kept of hosts, so the capture lives as long
+ * as it. */
 struct capture *capture_copy(struct capture *c);
 void capture_copy_free(struct capture *copy);
 
@@ -198,15 +204,16 @@ void capture_copy_free(struct capture *copy);
 
 void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */
 
-/* The record of a failed capture: CAPTURE in its final state; MANIFEST. Their hosts are packed. Also of a copy, on a
- * worker. */
+/* The record of a failed capture (CAPTURE in its final state), and the manifest. Hosts are packed. The
+ * capture may be a copy, on a worker. */
 json_t *capture_failure_json(const struct capture *c);
 json_t *capture_manifest_json(const struct capture *c);
 
-/* A host as the plan has it: what recovery needs. */
+/* A host in the plan: what recovery needs of it. */
 json_t *capture_planned_host_json(const struct capture_host *h);
 
-/* What was asked for and a manifest does not say otherwise: "options", "tracers", "grace_given_ns". */
+/* Adds the members of the request that nothing else in a manifest shows: "options", "tracers",
+ * "grace_given_ns". */
 void capture_put_request(json_t *o, const struct capture *c);
 
 /* ---- deadline.c: instants of the session clock; of a window that is over they count from now ---- */
@@ -222,8 +229,8 @@ bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no ho
 
 /* ---- notes.c ---- */
 
-/* On a worker, before the manifest; changes the bytes of a host of the copy. Fails only if a file's size is not
- * known: the same call may be repeated. */
+/* On a worker, before the manifest is written; sets the new size of the changed file in the copy. Fails only
+ * if that size is not known; then the same call may be repeated. */
 MUST_CHECK int capture_store_notes(struct store *s, struct capture *copy, struct err *e);
 
 /* ---- credit.c ---- */
@@ -235,18 +242,20 @@ void capture_drop_credits(struct capture *c); /* of all its hosts that have ende
 
 /* ---- held.c ---- */
 
-/* Tells the agent to drop what it holds and should not. Again with each of its reports, until it does not hold it any
- * more: a link may break under any message. */
+/* Tells the agent to drop the captures that it holds and should not. Called for each report of what it holds,
+ * so a message that a broken link lost is sent again. */
 void captures_drop_held(struct captures *cs, struct host *host);
-void captures_forget_held(struct captures *cs); /* at the end: no lookup is with a worker */
+/* at the end of the aggregator: no worker has a look-up */
+void captures_forget_held(struct captures *cs);
 
 /* ---- walk.c ---- */
 
-/* So many hosts of a capture are looked after in one turn of the loop. */
+/* How many hosts of a capture one turn of the loop handles. */
 #define CAPTURE_TURN_HOSTS 1000
 
-/* Sends a message to the connected ones of the hosts that are wanted when it is their turn: of few hosts before this
- * returns, else from the next turn of the loop on. What is sent later to all hosts comes later. */
+/* Sends a message to all hosts that are connected and wanted when it is their turn: with few hosts before this
+ * returns, else from the next turn of the loop on. Messages of several calls reach each host in the order of the
+ * calls. */
 void capture_send(struct capture *c, struct buf *message_taken,
 		  bool (*wants)(const struct capture_host *h));
 
@@ -264,7 +273,7 @@ struct host *capture_host_find_agent(const struct capture_host *h);
 /* Connected and the agent that was armed, or NULL. */
 struct host *capture_host_find_own_agent(const struct capture_host *h);
 
-/* The same for one host of a capture after the other: `*at` as for registry_find_next(). */
+/* The same for the hosts of a capture in their order: `*at` as for registry_find_next(). */
 struct host *capture_host_next_agent(const struct capture_host *h, size_t *at);
 struct host *capture_host_next_own_agent(const struct capture_host *h, size_t *at);
 
@@ -282,7 +291,7 @@ bool capture_any_host(const struct capture_host *h); /* all are wanted */
 void capture_host_send(const struct capture_host *h,
 		       const struct buf *message); /* if it is connected */
 
-/* Failed, but the agent may deliver its file to a retry. */
+/* The host has failed, but its agent may deliver the file to a retry. */
 bool capture_host_may_hold_file(const struct capture_host *h);
 
 #endif

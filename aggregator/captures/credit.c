@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Upload credits: UPLOAD_CREDITS hosts may upload at once, the others wait, first come first served. A host
- * that has a credit and sends nothing for a while loses it to a waiting host and waits again, as the last. An
- * upload that it has begun may go on.
+ * with a credit that sends nothing for a while loses it to a waiting host and is the last in the queue again.
+ * An upload that has begun may go on without a credit.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -23,7 +23,7 @@ static void set_credit_timer(struct captures *cs)
 		loop_timer_cancel(cs->env.loop, &cs->credit_timer);
 }
 
-/* captures.granted stays sorted: all have the same time, so the last one ends last. */
+/* Appending keeps captures.granted sorted: all credits last equally long. */
 static void start_credit(struct capture_host *h)
 {
 	struct captures *cs = h->capture->captures;
@@ -88,7 +88,8 @@ static void on_credit_timeout(void *arg)
 
 void capture_host_request_credit(struct capture_host *h)
 {
-	/* Also with a stored file: an agent killed before the reply is followed by one that uploads again. */
+	/* Also for a stored file: if the agent was killed before it got the reply, its successor uploads
+	 * again. */
 	if (h->credit != CREDIT_NONE)
 		return;
 	enqueue(h);

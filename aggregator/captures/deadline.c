@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The grace: how long after the window a capture waits for its hosts. At the deadline it goes on while hosts
- * that have not ended make progress, but not beyond last_ns. Of a window that is over (a snapshot, a host that
- * connects late) the grace counts from now: only now are the hosts asked. Arming is extended in the same way, while
- * answers still come: of a large fleet on a busy network or machine the last ones take long.
+ * that have not ended make progress, but not beyond last_ns. If the window is over already (a snapshot, a
+ * host that connects late), the grace begins now, when the host is asked. Arming is extended in the same way
+ * while answers come, because in a large fleet on a busy network or machine the last answers are late.
  */
 #include "aggregator/captures/capture_impl.h"
 
 #include "base/now.h"
 #include "proto/limits.h"
 
-#define WINDOWS_OF_GRACE 2 /* a framework needs longer to hand over a longer window */
-#define EXTENSION	 10 /* times the grace */
-#define MIN_GRACE_NS	 NS_PER_S /* even if commit_by_ns leaves less */
-#define PROGRESS_NS	 (10 * NS_PER_S) /* a host that shows none for so long does not go on */
-#define MERGE_NS	 (5 * NS_PER_S) /* of the grace, for a host's first sign of merging */
+/* the grace is this many windows: a framework needs longer to hand over a longer one */
+#define GRACE_WINDOWS	    2
+#define DEADLINE_GRACES_MAX 10 /* the deadline may move up to this many times the grace */
+#define MIN_GRACE_NS	    NS_PER_S /* the grace is at least this, even if commit_by_ns leaves less */
+/* without progress for this long the capture does not wait any more */
+#define NO_PROGRESS_NS (10 * NS_PER_S)
+/* part of the grace for a host's first progress after it gathered */
+#define FIRST_PROGRESS_NS (5 * NS_PER_S)
 
 static int64_t min_ns(int64_t a, int64_t b)
 {
@@ -30,7 +33,7 @@ static int64_t grace_of(const struct capture *c)
 {
 	return c->grace_given_ns
 		       ? c->grace_given_ns
-		       : max_ns(c->captures->env.grace_ns, WINDOWS_OF_GRACE * c->duration_ns);
+		       : max_ns(c->captures->env.grace_ns, GRACE_WINDOWS * c->duration_ns);
 }
 
 static int64_t or_now(const struct capture *c, int64_t ns)
@@ -38,8 +41,8 @@ static int64_t or_now(const struct capture *c, int64_t ns)
 	return max_ns(ns, captures_now(c->captures));
 }
 
-/* The lead is how long arming this fleet has taken before. A host that is not armed at T0 has the same time
- * again; where T0 does not wait for the hosts, they have that time, too. */
+/* The lead is the time that arming this fleet took before. A host that is not armed at T0 gets this time once
+ * more, also in captures whose T0 does not wait for hosts. */
 int64_t capture_arm_by(const struct capture *c, int64_t t0_ns)
 {
 	int64_t usual_ns = c->lead_ns ? c->lead_ns : capture_lead(c->captures, c->n_hosts, 0);
@@ -61,7 +64,8 @@ void capture_set_deadline(struct capture *c, int64_t window_end_ns)
 {
 	int64_t t1_ns = or_now(c, window_end_ns);
 	int64_t grace_ns = grace_of(c);
-	int64_t last_ns = t1_ns + max_ns(grace_ns, min_ns(EXTENSION * grace_ns, LIMIT_GRACE_NS));
+	int64_t last_ns = t1_ns +
+			  max_ns(grace_ns, min_ns(DEADLINE_GRACES_MAX * grace_ns, LIMIT_GRACE_NS));
 
 	if (c->commit_by_ns) {
 		last_ns = min_ns(last_ns, max_ns(c->commit_by_ns, t1_ns + MIN_GRACE_NS));
@@ -77,9 +81,10 @@ int64_t capture_gather_by(const struct capture *c, int64_t window_end_ns)
 	int64_t t1_ns = or_now(c, window_end_ns);
 	int64_t left_ns = c->last_ns - t1_ns;
 
-	/* Merging and sending may take as long as they make progress, unless the caller cannot wait. */
+	/* The deadline moves while hosts merge and send, so gathering may use the grace. Not so if the caller
+	 * cannot wait. */
 	if (left_ns >= 2 * c->grace_ns)
-		return t1_ns + c->grace_ns - min_ns(c->grace_ns / 4, MERGE_NS);
+		return t1_ns + c->grace_ns - min_ns(c->grace_ns / 4, FIRST_PROGRESS_NS);
 	return t1_ns + min_ns(left_ns, c->grace_ns) / 2;
 }
 
@@ -94,9 +99,10 @@ static bool is_waiting_for_credit(const struct capture *c)
 
 bool capture_extend_deadline(struct capture *c, int64_t now_ns)
 {
-	int64_t patience_ns = min_ns(PROGRESS_NS, c->grace_ns / 2);
+	int64_t patience_ns = min_ns(NO_PROGRESS_NS, c->grace_ns / 2);
 
-	/* Credits rotate: a host that waits for one waits for hosts that make progress. */
+	/* A host that waits for a credit counts as progress, since credits are taken from hosts that make
+	 * none. */
 	if (is_waiting_for_credit(c))
 		c->progress_ns = now_ns;
 	if (now_ns >= c->last_ns || now_ns - c->progress_ns >= patience_ns)

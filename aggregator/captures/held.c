@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What agents hold and should not: the aggregator was restarted, or a link broke, before they were told. A file that
- * a retry may fetch stays until its lease ends. Of sessions that are not in memory the store knows: their records are
- * looked up, one lookup for all hosts that ask within a second. A session that the store does not know stays, too:
- * it may be another fleet's.
+ * Agents may hold captures that they should have dropped, because the aggregator was restarted, or a link
+ * broke, before they were told. This tells them again. A file that a retry may fetch stays until its lease
+ * ends. A session that is not in memory is looked up in the store, once for all hosts that report it within a
+ * second. A session that the store does not know stays, too: it may be another fleet's.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -21,17 +21,17 @@
 #include "proto/names.h"
 #include "proto/reasons.h"
 
-#define LOOKUPS_MAX	64 /* at once; what is not looked up now is reported again */
+#define LOOKUPS_MAX	64 /* look-ups at once; agents report again what is not looked up now */
 #define LOOKUP_DELAY_NS NS_PER_S
 
-/* One session's records. While a worker has it, the worker sees all but `captures` and `timer`. */
+/* The look-up of one session. While a worker has it, only the worker uses it, except `captures` and `timer`. */
 struct held_lookup {
 	struct captures *captures;
 	char *session;
 	struct store *store;
 	struct loop_timer timer; /* until a worker has it */
 	json_t *manifest; /* or NULL */
-	bool has_failed; /* there is the record of its failure */
+	bool has_failed; /* the store has the record of its failure */
 	TAILQ_ENTRY(held_lookup) entry;
 };
 
@@ -168,7 +168,7 @@ void captures_forget_held(struct captures *cs)
 
 /* ---- captures in memory ---- */
 
-/* Whether the agent has missed the Cancel or Release. */
+/* Whether the agent should have dropped the capture: it has missed the Cancel or Release. */
 static bool must_drop(struct capture *c, const struct host *host, const struct host_held *held)
 {
 	struct capture_host *h = capture_find_host_by_name(c, host->name);
@@ -186,7 +186,7 @@ static bool must_drop(struct capture *c, const struct host *host, const struct h
 	return c->state == CAP_COMMITTED || !h->stored;
 }
 
-/* Nothing is certain of a session that is not in memory as long as earlier runs are not recovered. */
+/* A session that is not in memory may be of an earlier run: nothing is certain before recovery is over. */
 static void drop_unknown(struct captures *cs, struct host *host, const struct host_held *held)
 {
 	if (!cs->env.store->swept)

@@ -42,7 +42,7 @@ bool capture_host_has_ended(const struct capture_host *h)
 	return h->state >= HOST_COMPLETE;
 }
 
-/* Neither the host nor the capture has ended: its state may change. */
+/* Whether the host's state may change: neither it nor the capture has ended. */
 static bool is_open(const struct capture_host *h)
 {
 	return !capture_host_has_ended(h) && capture_is_open(h->capture);
@@ -86,7 +86,8 @@ void capture_host_send(const struct capture_host *h, const struct buf *message)
 
 /* ---- ends ---- */
 
-/* A word of the table, or one that a later version has stored. */
+/* The constant of the table for a word. A later version may have stored a word that the table lacks; it is
+ * copied. */
 static const char *keep_reason(struct capture *c, const char *word)
 {
 	const struct reason *r = reason_find(word);
@@ -126,7 +127,7 @@ static void end_host(struct capture_host *h, enum host_state state)
 	capture_host_ended(h);
 }
 
-/* With these reasons the agent may still hold its file, and a retry may get it: no Cancel is sent. */
+/* With these reasons no Cancel is sent: the agent may still hold its file, for a retry. */
 static bool may_hold_file(const char *reason)
 {
 	const struct reason *r = reason_find(reason);
@@ -152,7 +153,7 @@ void capture_host_failed(struct capture_host *h, const char *reason, const char 
 	vsnprintf(detail, sizeof(detail), fmt, ap);
 	va_end(ap);
 	capture_host_set_reason(h, reason, detail);
-	/* Of a cancelled capture: when that is durable. */
+	/* The agents of a cancelled capture are told when that is durable, not here. */
 	if (!h->reported && !may_hold_file(reason) && !h->capture->cancelled) {
 		message_cancel(&message, h->capture->session);
 		capture_host_send(h, &message);
@@ -246,7 +247,7 @@ static void host_disconnected(struct capture_host *h, const void *arg)
 
 	(void)arg;
 	capture_host_drop_credit(h);
-	/* A recovered capture waits longer already. */
+	/* A recovered capture has a longer time for that. */
 	if (h->reconnect_by_ns < by_ns)
 		h->reconnect_by_ns = by_ns;
 	if (h->reconnect_by_ns < c->next_reconnect_by_ns) {
@@ -257,7 +258,7 @@ static void host_disconnected(struct capture_host *h, const void *arg)
 
 void captures_host_disconnected(struct captures *cs, const char *host, uint64_t instance)
 {
-	/* While the aggregator stops it breaks the links itself. */
+	/* A stopping aggregator breaks the links itself: that says nothing of the hosts. */
 	if (!cs->stopping)
 		for_each_open(cs, host, instance, host_disconnected, NULL);
 }

@@ -45,7 +45,7 @@ static json_t *files_json(const struct capture_host *h)
 	return files;
 }
 
-/* Only stored files are named. Only a calibrated clock has a bound. */
+/* The result names only stored files, and gives a bound only for a calibrated clock. */
 static json_t *new_result_json(const struct capture_host *h)
 {
 	json_t *o = json_object(), *tracers = json_array(), *files = files_json(h);
@@ -74,7 +74,7 @@ static json_t *new_result_json(const struct capture_host *h)
 	return o;
 }
 
-/* A retry copies the results of hosts that it does not touch. */
+/* A retry copies the earlier results of hosts that it does not touch. */
 static void append_result(json_t *packed, const struct capture_host *h)
 {
 	if (h->old_result)
@@ -183,7 +183,7 @@ json_t *capture_failure_json(const struct capture *c)
 	return o;
 }
 
-/* One host at a time: jansson needs ten times the memory of the text. */
+/* Writes one host at a time, since jansson needs ten times the memory of the text. */
 void capture_write(struct buf *out, const struct capture *c)
 {
 	json_t *rest = json_object();

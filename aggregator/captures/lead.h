@@ -15,8 +15,8 @@ struct lead {
 
 void lead_add(struct lead *l, int64_t took_ns);
 
-/* Three times the 99th percentile plus the largest clock bound; at least `floor_ns`, at most 5 s unless the floor
- * is higher. */
+/* Three times the 99th percentile of the samples plus `clock_bound_ns`; at least `floor_ns`; at most 5 s or
+ * `floor_ns`, whichever is more. */
 int64_t lead_choose(const struct lead *l, int64_t floor_ns, int64_t clock_bound_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A capture from the plan in its ledger, or from its manifest: all but its hosts. */
+/* Loads a capture, without its hosts, from the plan in its ledger or from its manifest. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <string.h>

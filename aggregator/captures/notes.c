@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of a session say about hosts that are missing: XProf shows the warnings of files, not manifests.
- * One file is enough, because its pages about all hosts show the warnings of each. It is the smallest of this
- * commit; a file of an earlier commit is never changed. The agents write all other warnings.
+ * Writes into a file of the session which hosts are missing, because XProf shows the warnings of files, but
+ * no manifest. One file is enough: XProf's pages about all hosts show the warnings of every file. It is the
+ * smallest file of this commit; files of an earlier commit are never changed. All other warnings in files are
+ * from the agents.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -16,7 +17,7 @@
 
 #define MAX_NOTES 100
 
-/* One text for each missing host; at the limit one for all the others. */
+/* One text for each missing host; at the limit, one text for all further hosts. */
 static size_t make_texts(const struct capture *c, char *texts[MAX_NOTES + 1])
 {
 	size_t n = 0, missing = 0;
@@ -49,7 +50,8 @@ static struct capture_host *find_smallest(struct capture *c)
 	return smallest;
 }
 
-/* A session is worth more than its warnings: the manifest has the same. But the manifest names the file's size. */
+/* A failure to add warnings does not fail the commit: the manifest has them, too. But the manifest also needs
+ * the file's size, so an unknown size is an error. */
 static int append(struct store *s, struct capture_host *h, char *const *texts, size_t n,
 		  struct err *e)
 {

@@ -254,7 +254,7 @@ static int apply_setting(options_msg *m, const char *key, const json_t *value, s
 
 /* ---- the message ---- */
 
-/* The defaults of stock clients. Levels that are set stay. */
+/* Sets the defaults of stock clients; keeps the levels that are set. */
 static void set_defaults(options_msg *m)
 {
 	m->version = 1;
@@ -386,7 +386,7 @@ static json_t *default_json(const options_msg *m, const struct option *o)
 	return json_null();
 }
 
-/* A mask is 64 bits, unsigned: JSON's integers are not, so it has no range. */
+/* A mask has 64 unsigned bits, and JSON's integers are signed: no range is listed. */
 static json_t *row_json(const options_msg *m, const struct option *o)
 {
 	static const char *const types[] = { [OPTION_BOOL] = "bool",
@@ -444,7 +444,8 @@ static json_t *options_json(const options_msg *m)
 		const advanced_entry *entry = m->advanced_configuration[i];
 		char *key = xasprintf(ADVANCED "%s", entry->key);
 
-		/* The profilers get the options unchanged; the settings are for people and agents. */
+		/* Makes settings from a client's options, for people and agents; the profilers get the
+		 * options themselves. */
 		if (text_is_clean(key, MAX_KEY_BYTES) && json_object_size(o) < LIMIT_SETTINGS)
 			json_put(o, key, advanced_json(entry->value));
 		free(key);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a built capture to armed hosts: shared, queued or planned, then armed. Whatever is promised is stored first:
- * the ledger's events say when it is in the store, and what follows then.
+ * From a built capture to armed hosts: the capture is shared, queued or planned, and then its hosts are
+ * armed. Nothing is promised before it is in the store: the ledger's events start what comes next.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -17,7 +17,8 @@
 #include "json/json_text.h"
 #include "proto/reasons.h"
 
-#define LEAD_MOST_NS (5 * NS_PER_S) /* unless twice the lead is more */
+/* largest lead that next_lead() chooses, unless twice the last lead is more */
+#define LEAD_MOST_NS (5 * NS_PER_S)
 
 static bool is_to_be_armed(const struct capture_host *h)
 {
@@ -35,19 +36,19 @@ static void arm(struct capture *c)
 	capture_wake(c);
 }
 
-/* Storing the plan took more than half of the lead, or the store was away: hosts would be armed after T0. */
+/* Whether hosts would be armed after T0: storing the plan took more than half of the lead. */
 static bool is_late(const struct capture *c)
 {
 	int64_t earliest_ns = captures_now(c->captures) + c->lead_ns / 2;
 
-	if (!c->lead_ns) /* open-ended or past: rings reach back */
+	if (!c->lead_ns) /* an open-ended or past window: rings reach back */
 		return false;
 	if (capture_is_retry(c))
 		return capture_retry_begins_before(c, earliest_ns);
 	return c->state == CAP_PLANNING && c->t0_ns < earliest_ns;
 }
 
-/* The next lead is longer, sooner or later longer than the store takes. */
+/* Each lead is at least twice the last one, so in the end it is longer than the store takes. */
 static int64_t next_lead(const struct capture *c)
 {
 	int64_t took_ns = captures_now(c->captures) - (c->t0_ns - c->lead_ns);
@@ -86,8 +87,8 @@ static void send_stop(struct capture *c)
 	capture_notify(c);
 }
 
-/* Only now: a successor of this aggregator knows of it. If the store took it when the whole window was over, the
- * hosts have recorded that, and the record must have it. */
+/* Agents are told only now, when a successor of this aggregator would know of the stop. If the window was
+ * over by then, the hosts have recorded all of it: the stop is taken out of the record again. */
 static bool on_stop_durable(struct capture *c)
 {
 	if (captures_now(c->captures) >= c->t0_ns + c->duration_ns) {
@@ -115,7 +116,7 @@ static void send_cancel(struct capture *c)
 
 /* ---- the ledger ---- */
 
-/* A capture that has failed or is cancelled is durable only when its end is stored: that is the latest change. */
+/* Whether the latest change is stored; of a capture that has failed or is cancelled, that is its end. */
 static bool is_durable(const struct capture *c)
 {
 	return capture_has_ended(c) || (c->ledger && ledger_is_durable(c->ledger));
@@ -144,7 +145,7 @@ void capture_notify_durable(struct capture *c, const struct err *not_durable)
 	free(watches);
 }
 
-/* The plan is durable. False: it is not any more, a new one is being stored. */
+/* The plan is durable: arms the hosts. False if the window had to be moved: then a new plan is being stored. */
 static bool begin_window(struct capture *c)
 {
 	if (c->stop_at_ns)
@@ -162,8 +163,8 @@ static bool begin_window(struct capture *c)
 	return true;
 }
 
-/* A change of a capture under way is durable. False as above. */
-static bool go_on(struct capture *c)
+/* A change of a capture under way is durable. False as for begin_window(). */
+static bool continue_capture(struct capture *c)
 {
 	if (c->stop_at_ns)
 		return on_stop_durable(c);
@@ -186,16 +187,16 @@ static void on_durable(void *arg)
 		capture_queue_schedule(c->captures);
 	else if (c->state == CAP_PLANNING && !begin_window(c))
 		return;
-	else if (c->state > CAP_PLANNING && capture_is_open(c) && !go_on(c))
+	else if (c->state > CAP_PLANNING && capture_is_open(c) && !continue_capture(c))
 		return;
 	if (c->cancelled)
 		send_cancel(c);
-	capture_notify_durable(c,
-			       NULL); /* after Arm: writing an answer with all hosts takes time */
+	/* Only after Arm is sent: writing an answer with all hosts takes time. */
+	capture_notify_durable(c, NULL);
 }
 
-/* The answer is an error, and what the store may have of the plan is removed. */
-static void refuse(struct capture *c, const struct err *why)
+/* Ends the capture with an error as the answer; the end also removes a plan that the store may have taken. */
+static void end_refused(struct capture *c, const struct err *why)
 {
 	err_set(&c->error, ERR_BUSY, "the store did not take the %s: %s",
 		capture_is_retry(c) ? "retry" : "plan", why->msg);
@@ -203,7 +204,8 @@ static void refuse(struct capture *c, const struct err *why)
 	capture_fail_hosts(c, capture_any_host, REASON_STORE, c->error.msg);
 }
 
-/* The write is repeated, whatever becomes of the answers. A step does not wait for the store. */
+/* The ledger repeats the write in any case. Callers get an error. A capture that has no record yet, or that
+ * waits for a training step, ends. */
 static void on_refused(void *arg, const struct err *why)
 {
 	struct capture *c = arg;
@@ -212,7 +214,7 @@ static void on_refused(void *arg, const struct err *why)
 
 	c->store_error = *why;
 	if (capture_is_open(c) && (is_first || (c->state == CAP_PLANNING && c->by_step))) {
-		refuse(c, why);
+		end_refused(c, why);
 		return;
 	}
 	err_set(&e, ERR_IO, "it is not done until the store takes it, which is tried again: %s",
@@ -233,9 +235,9 @@ static void on_ended(void *arg, const json_t *record, const void *made_of)
 	const struct capture *copy = made_of;
 	const json_t *document = json_object_get(json_object_get(record, "end"), "document");
 
-	json_array_clear(c->warnings); /* the causality check may have added one */
+	json_array_clear(c->warnings); /* the causality check may have added a warning */
 	json_array_extend(c->warnings, json_object_get(document, "warnings"));
-	if (copy->noted) /* notes have made a file longer */
+	if (copy->noted) /* capture_store_notes() has made a file longer */
 		c->hosts[copy->noted - 1].bytes = c->hosts[copy->noted - 1].bytes_done =
 			copy->hosts[copy->noted - 1].bytes;
 	close_ledger(c);
@@ -331,7 +333,7 @@ void capture_store_plan(struct capture *c)
 		capture_store(c);
 }
 
-/* Stores the plan again, with current times: recovery carries on from it. */
+/* Stores the plan again with current times: recovery would carry on from it. */
 void capture_begin_queued(struct capture *c)
 {
 	capture_queue_leave(c);

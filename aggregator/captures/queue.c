@@ -18,10 +18,10 @@
 #include "proto/reasons.h"
 
 #define PROFILER "profiler" /* the tracer that serves one capture at a time */
-#define CHECK_DELAY_NS \
-	(10 * NS_PER_MS) /* many hosts become free at the same time: they are checked together */
-#define WAIT_NS	   (600 * NS_PER_S) /* the default of wait_ns */
-#define BETWEEN_NS (500 * NS_PER_MS) /* a profiler needs this long between two captures */
+/* delay of a check, since many hosts become free at the same time */
+#define CHECK_DELAY_NS (10 * NS_PER_MS)
+#define WAIT_NS	       (600 * NS_PER_S) /* the default of wait_ns */
+#define BETWEEN_NS     (500 * NS_PER_MS) /* a profiler needs this long between two captures */
 
 /* ---- shared captures ---- */
 
@@ -53,7 +53,8 @@ static bool same_options(const struct capture *a, const struct capture *b)
 	       !memcmp(a->options, b->options, a->options_len);
 }
 
-/* Its window has not begun, and its grace is enough for c's caller. A queued capture can still be given more. */
+/* Whether `shared` also answers c's caller: its window has not begun, and its grace is enough. A queued
+ * capture can still get a longer grace. */
 static bool can_share(const struct capture *shared, const struct capture *c)
 {
 	int64_t now_ns = captures_now(c->captures);
@@ -73,7 +74,7 @@ static bool can_share(const struct capture *shared, const struct capture *c)
 	       shared->at_step == c->at_step && shared->n_steps == c->n_steps;
 }
 
-/* A window of n_steps is as long as they take. */
+/* A window of n_steps has no duration of its own to compare. */
 static bool same_length(const struct capture *a, const struct capture *b)
 {
 	return a->n_steps || a->duration_ns == b->duration_ns;
@@ -111,7 +112,7 @@ void capture_queue_extend(struct capture *shared, const struct capture *c, int64
 		shared->commit_by_ns = c->commit_by_ns;
 }
 
-/* A retry does not wait: its step has passed. */
+/* A retry does not wait for its step, which has passed. */
 static bool waits_for_step(const struct capture *c)
 {
 	return c->by_step && !capture_is_retry(c);
@@ -119,7 +120,7 @@ static bool waits_for_step(const struct capture *c)
 
 /* ---- conflicts ---- */
 
-/* A framework's profiler has no ring: a snapshot leaves it alone. */
+/* Whether the capture needs profilers of frameworks. A snapshot does not, since they have no ring. */
 static bool traces_profilers(const struct capture *c)
 {
 	if (c->snapshot)
@@ -148,7 +149,7 @@ static bool is_using_profilers(const struct capture_host *h)
 	return !capture_host_has_ended(h) && h->state < HOST_UPLOADING;
 }
 
-/* The first host whose profilers both need, or NULL. Hosts are sorted by name. */
+/* The first host whose profilers both captures need, or NULL. Hosts are sorted by name. */
 static const char *conflicting_host(const struct capture *a, const struct capture *b)
 {
 	size_t i = 0, j = 0;
@@ -177,8 +178,8 @@ static int64_t earliest_t0(const struct capture *c)
 	return c->by_step && c->step_hosts && c->t0_ns > t0_ns ? c->t0_ns : t0_ns;
 }
 
-/* True if c ends before a begins. That is known only if the T0 of a is set; a capture that waits for a step
- * that no host has reported yet never conflicts. */
+/* Whether c would end before a begins. That can be known only if the T0 of a is set. A capture that waits for
+ * a step that no host has reported yet counts as far in the future. */
 static bool ends_before(const struct capture *c, const struct capture *a)
 {
 	if (capture_is_retry(a) || (capture_is_queued(a) && !a->by_step))
@@ -249,7 +250,7 @@ static void number_queue(struct captures *cs)
 	cs->n_queued = n;
 }
 
-/* No host of a queued capture is armed, and its agent may be another one when it begins. */
+/* Forgets the agents of a queued capture: they may be others when it begins. */
 static void reset_hosts(struct capture *c)
 {
 	c->n_ended = 0;
@@ -296,7 +297,7 @@ void capture_queue_recover(struct capture *c, const json_t *plan)
 
 	c->state = CAP_QUEUED;
 	c->next_reconnect_by_ns = INT64_MAX;
-	c->step_hosts = 0; /* reports of before the restart are outdated */
+	c->step_hosts = 0; /* reports from before the restart are outdated */
 	c->queued_until_ns = json_get_int(plan, "queued_until_ns");
 	c->not_before_ns = json_get_int(plan, "not_before_ns");
 	c->commit_by_ns = json_get_int(plan, "commit_by_ns");
@@ -354,7 +355,7 @@ static bool must_still_wait(struct capture *c)
 	return capture_queue_must_wait(c);
 }
 
-/* Begins it if it need not wait any more, ends it if it has waited too long. */
+/* Begins the capture if it need not wait any more; ends it if it has waited too long. */
 static void check_queued(struct capture *c)
 {
 	char before[sizeof(c->waits_for)];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ledger has of a capture: docs/schema/ledger.schema.json. */
+/* Makes the ledger's record of a capture: docs/schema/ledger.schema.json. */
 #include "aggregator/captures/capture_impl.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static int committed_end_json(struct capture *c, json_t **out, struct err *e)
 	return 0;
 }
 
-/* Its document is what is written when the end is carried out. NULL without an end. */
+/* The record's "end", with the document that is written when the end is carried out. NULL without an end. */
 static int end_json(struct capture *c, json_t **out, struct err *e)
 {
 	*out = NULL;

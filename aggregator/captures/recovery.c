@@ -17,7 +17,7 @@
 #include "base/now.h"
 #include "proto/names.h"
 
-/* A host without an agent when the capture began: it has failed already. */
+/* A host that had no agent when the capture began has failed already. */
 static void load_failed(struct capture_host *h, const json_t *result)
 {
 	h->state = HOST_FAILED;
@@ -48,7 +48,8 @@ void capture_load_stored(struct capture_host *h, const json_t *stored)
 	h->stored = h->n_files > 0;
 	if (h->stored)
 		h->state =
-			HOST_UPLOADING; /* only its report is missing: it must not record again */
+			/* its file is stored and only its report is missing: it must not record again */
+			HOST_UPLOADING;
 }
 
 void capture_load_agent(struct capture_host *h, const json_t *host)
@@ -81,7 +82,7 @@ static void load_hosts(struct capture *c, const json_t *left, int64_t reconnect_
 }
 
 /* Returns until when to wait for agents. A host that connects in time gets the full grace to deliver. If the
- * session clock was not kept, times of agents have no meaning any more: there is no wait. */
+ * session clock was not kept, the agents' times mean nothing any more, so there is no wait. */
 int64_t capture_extend_for_agents(struct capture *c)
 {
 	int64_t now_ns = captures_now(c->captures);

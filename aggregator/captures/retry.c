@@ -34,7 +34,7 @@ struct retry_source {
 	size_t n_hosts;
 };
 
-/* The host has ended, with its earlier result. */
+/* Gives the host its earlier result: it has ended. */
 static void keep_result(struct capture_host *h, const json_t *result, struct pool *kept)
 {
 	struct buf text = BUF_INIT;
@@ -102,7 +102,7 @@ void retry_source_free(struct retry_source *s)
 	free(s);
 }
 
-/* The capture has them from now on. */
+/* Moves the source's hosts to the capture. */
 static void take_hosts(struct capture *c, struct retry_source *s)
 {
 	c->kept = s->kept;
@@ -147,7 +147,8 @@ static int build(struct captures *cs, struct retry_source *s, int64_t grace_ns,
 
 /* ---- hosts ---- */
 
-/* Uploading if the agent holds a file, else arming: it records again. `host` is NULL if it is not connected. */
+/* The state of a host: uploading if its agent holds a file, else arming, to record again. `host` is NULL if it is
+ * not connected. */
 static enum host_state first_state(const struct capture_host *h, const struct host *host)
 {
 	const struct host_held *held = host ? host_find_held(host, h->capture->session) : NULL;
@@ -204,7 +205,8 @@ bool capture_host_has_own_window(const struct capture_host *h)
 	return h->t0_ns && h->t0_ns != h->capture->t0_ns;
 }
 
-/* One window for all hosts that must record and are not asked yet. That of a snapshot may still be in their rings. */
+/* Chooses one window for all hosts that must record and are not asked yet. A snapshot keeps its window, which
+ * may still be in their rings. */
 void capture_retry_choose_window(struct capture *c)
 {
 	int64_t t0_ns = c->snapshot ? c->t0_ns : captures_now(c->captures) + c->lead_ns;
@@ -246,7 +248,7 @@ void capture_retry_finish(struct capture *c)
 						   n - WARNINGS_MAX));
 }
 
-/* Cancels first what the agent has of the session and cannot upload. */
+/* First cancels a capture of the session that the agent has and cannot upload. */
 static void arm_anew(const struct capture_host *h, struct host *host)
 {
 	struct buf message = BUF_INIT;
@@ -272,7 +274,7 @@ static void ask(struct capture_host *h, struct host *host)
 		arm_anew(h, host);
 }
 
-/* After a crash recovery knows of the windows: the record has them. */
+/* The windows are in the durable record, so recovery would know them. */
 void capture_retry_ask(struct capture *c)
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {

@@ -10,7 +10,7 @@
 
 #include "base/now.h"
 
-/* "The last 30 s" of two callers that ask at the same time: they get one session. */
+/* Two callers that ask for "the last 30 s" within this time get one session. */
 #define SAME_INSTANT_NS (50 * NS_PER_MS)
 
 bool capture_is_same_snapshot(const struct capture *a, const struct capture *b)
@@ -24,8 +24,8 @@ bool capture_is_same_snapshot(const struct capture *a, const struct capture *b)
 
 enum reach { REACH_NOTHING, REACH_UNKNOWN, REACH_KNOWN };
 
-/* From when on the host has records, by the ring that reaches back furthest. A host without a link has none to give; one
- * whose clock is not calibrated yet cannot say it. */
+/* From when on the host has records in the ring that reaches back furthest. False for a host that is not
+ * connected, and for one whose clock is not calibrated yet: it does not know when its records begin. */
 static enum reach reach_of(const struct capture *c, const struct host *host, int64_t *first_ns)
 {
 	*first_ns = 0;
@@ -41,8 +41,8 @@ static enum reach reach_of(const struct capture *c, const struct host *host, int
 	return *first_ns ? REACH_KNOWN : REACH_UNKNOWN;
 }
 
-/* A window that is older than every ring would be an empty session. What a ring misses of a younger one, its host
- * reports. */
+/* Refuses a window that is older than every ring, because its session would be empty. If a ring misses a part
+ * of a window, its host reports that. */
 static int check_reach(const struct capture *c, struct err *e)
 {
 	int64_t t1_ns = c->t0_ns + c->duration_ns, first_ns = 0;

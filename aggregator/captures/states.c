@@ -26,7 +26,7 @@ const struct capture_transition capture_transitions[] = {
 };
 const size_t capture_n_transitions = ARRAY_SIZE(capture_transitions);
 
-/* The first is for programmers, the second for the API: some states differ only inside the aggregator. */
+/* A word for the tables in the docs, and one for the API, which does not show all states. */
 static const struct {
 	const char *word, *name;
 } states[] = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows that begin with a training step. While such a capture waits, hosts report the step they are at. When
- * the step is as far away as arming takes, the hosts are armed for the instant at which it is expected. When
- * all hosts have ended the last step, the window is ended there.
+ * Windows that begin with a training step. While such a capture waits, hosts report the step they are at.
+ * When the step is as far away as arming takes, the hosts are armed for the instant at which it is expected.
+ * When all hosts have ended the last step, the window is ended there.
  *
- * Where no host marks steps, but a tracer's processes count them themselves, the window begins at once: they wait for
- * the step, and hosts report the steps when they have been recorded.
+ * If no host marks steps, but the processes of a tracer count them, the window begins at once: these
+ * processes wait for the step themselves, and their hosts report the steps when they have been recorded.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -21,15 +21,17 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-#define ASK_PATIENCE_NS NS_PER_S /* for the first report of every host */
+#define ASK_PATIENCE_NS NS_PER_S /* how long to wait for the first report of every host */
 #define LISTEN_NS	(20 * NS_PER_S)
 #define GAP_NS		(50 * NS_PER_MS)
 #define GAP_PER_HOST_NS (200 * NS_PER_US) /* a large fleet sends fewer reports per host */
-#define SLACK_NS	(100 * NS_PER_MS) /* for storing the plan */
-#define STALE_NS	(5 * NS_PER_S) /* or STALE periods if longer, without a step: the job stopped */
-#define STALE		10
-#define COUNTED_NS	(60 * NS_PER_S) /* within this, processes that count come to the steps */
-#define COUNTED_MAX	INT32_MAX
+#define SLACK_NS	(100 * NS_PER_MS) /* time to store the plan */
+/* a job without a step for this long, or for STALE periods if that is longer, has stopped */
+#define STALE_NS (5 * NS_PER_S)
+#define STALE	 10
+/* processes that count their steps must reach them within this */
+#define COUNTED_NS  (60 * NS_PER_S)
+#define COUNTED_MAX INT32_MAX
 
 /* ---- watching steps ---- */
 
@@ -105,7 +107,7 @@ static size_t collect_reports(const struct capture *c, struct step_report *repor
 
 /* ---- waiting ---- */
 
-/* Processes that count are not told before T0. */
+/* Processes that count steps are told only at T0. */
 static int64_t lead_of(const struct capture *c)
 {
 	int64_t lead_ns = capture_lead(c->captures, c->n_hosts, 0);
@@ -206,7 +208,8 @@ static int check_expected(const struct capture *c, struct err *e)
 	return 0;
 }
 
-/* A numbered step cannot wait for conflicting captures. The next step can: a later one will do. */
+/* A capture of a numbered step cannot wait for conflicting captures. One of the next step can: it takes a
+ * later one. */
 static int admit_due(struct capture *c, struct err *e)
 {
 	if (!capture_queue_must_wait(c))

@@ -6,17 +6,17 @@
 
 #include "base/now.h"
 
-/* Hosts further apart than this, in steps, disagree: they do not wait for each other after each step. */
+/* Hosts whose steps are further apart than this disagree: they do not wait for each other after each step. */
 #define DISAGREE 1.5
 
-/* The guard: SIGMAS standard deviations, and 1/SHARE of a period for the delay of marks. */
+/* The guard has SIGMAS standard deviations, plus 1/SHARE of a period because marks arrive late. */
 #define SIGMAS	 3
 #define SHARE	 8
-#define MEASURED 15 /* steps in the average of an agent: agent/marks/steps.c */
+#define MEASURED 15 /* how many steps an agent averages over: agent/marks/steps.c */
 
 #define TRIES 10000
 
-/* Reports are not trusted: sums of a few of these and a time do not overflow. */
+/* Limit of numbers in reports, which are not trusted: sums with a time do not overflow. */
 static int64_t bounded_ns(double ns)
 {
 	const double most_ns = 1e18;
@@ -85,7 +85,7 @@ static void set_window(struct step_plan *p, const struct step_report *reports, s
 	}
 }
 
-/* The window of the first step that begins late enough. */
+/* Sets the window of the first step that begins late enough for the hosts. */
 static int choose_next(struct step_plan *p, const struct step_report *reports, size_t n,
 		       int64_t n_steps, int64_t earliest_ns, struct err *e)
 {

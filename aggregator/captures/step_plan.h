@@ -3,9 +3,9 @@
  * Predicts when a training step begins, from the reports of hosts. Pure: no clock, no I/O. Times are of the
  * session clock.
  *
- * The window must hold the whole steps on every host. It begins a guard before the first host is expected at
- * the first step. The guard grows with the scatter of the steps and with their number until then. The window
- * ends a guard after the last expected end; the marks of the last step end it earlier.
+ * The window must hold the whole steps on every host. It begins some time (the guard) before the first host
+ * is expected to begin the first step. The guard grows with the scatter of the steps and with their number
+ * until then. The window ends a guard after the last expected end; the marks of the last step end it earlier.
  */
 #ifndef AGGREGATOR_CAPTURES_STEP_PLAN_H
 #define AGGREGATOR_CAPTURES_STEP_PLAN_H
@@ -27,8 +27,8 @@ struct step_report {
 
 struct step_plan {
 	int64_t step; /* the first in the window */
-	int64_t begins_ns; /* expected: on the first host that begins it */
-	int64_t ends_ns; /* expected: of the last one, on the last host */
+	int64_t begins_ns; /* expected begin of that step on the first host */
+	int64_t ends_ns; /* expected end of the last step on the last host */
 	int64_t t0_ns, t1_ns; /* the window: with guards */
 };
 

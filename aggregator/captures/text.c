@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CAPTURE as text. For 10,000 hosts that takes a tenth of a second: a worker writes it from a copy, so that the
- * loop does not wait. Of several captures one is copied and written after the other, each as it is then.
+ * Writes CAPTURE as text. For 10,000 hosts that takes a tenth of a second, so a worker writes it from a copy
+ * while the loop goes on. With several captures, the next one is copied when the one before is written.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -10,13 +10,13 @@
 
 #include "base/mem.h"
 
-#define AT_ONCE_HOSTS 200 /* up to so many are written at once, on the loop */
+#define AT_ONCE_HOSTS 200 /* captures with up to this many hosts are written at once, on the loop */
 
 struct text_job {
 	struct captures *captures;
 	char **sessions; /* to be written, in order */
 	size_t n, next;
-	struct capture *copy; /* that is being written */
+	struct capture *copy; /* the copy that is being written */
 	bool list, shared, at_once, is_first;
 	struct buf text;
 	json_text_fn fn;
@@ -25,7 +25,7 @@ struct text_job {
 
 /* ---- copies ---- */
 
-/* The copy borrows what does not change as long as the capture lives. */
+/* The copy borrows everything that does not change while the capture lives. */
 struct capture *capture_copy(struct capture *c)
 {
 	struct capture *copy = xmalloc(sizeof(*copy));
@@ -138,7 +138,7 @@ void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *ar
 {
 	struct text_job *job = job_new(c->captures, 0, fn, arg);
 
-	job->copy = capture_copy(c); /* it may be in no list any more */
+	job->copy = capture_copy(c); /* the capture may be in no list any more */
 	job->shared = shared;
 	job->at_once = c->n_hosts <= AT_ONCE_HOSTS;
 	go_on(job);

@@ -98,7 +98,7 @@ int tracer_settings_check(const json_t *settings, char *const *tracers, struct h
 
 /* ---- the list ---- */
 
-/* Rows of one name differ when hosts run different versions: they are listed apart. */
+/* Hosts of different versions may have different settings of one name: each is listed. */
 static bool is_same(const json_t *row, const char *name, const struct setting *s)
 {
 	return !strcmp(json_string_value(json_object_get(row, "name")), name) &&

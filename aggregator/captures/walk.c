@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is done to all hosts of a capture, some of them in each turn of the loop: 10,000 at once would hold it for
- * 15 ms. Walks of a capture are done one after the other, so the messages of a host keep their order.
+ * A walk sends a message to all hosts of a capture, to some of them in each turn of the loop: 10,000 at once
+ * would block the loop for 15 ms. The walks of a capture follow one another, so the messages of a host keep
+ * their order.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -26,7 +27,7 @@ static void walk_end(struct capture *c)
 	free(w);
 }
 
-/* Hosts come and go between two turns: the place in the registry is found anew. */
+/* Hosts connect and disconnect between two turns, so the place in the registry is searched again. */
 static void walk_on(struct capture *c, struct walk *w, size_t end)
 {
 	size_t at = 0;

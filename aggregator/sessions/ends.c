@@ -39,7 +39,7 @@ static int remove_keys(const struct end *end, const struct session_keys *keys, s
 	return rc;
 }
 
-/* Lists first, then removes: a listing may be wrong if its keys are removed meanwhile. */
+/* Lists everything before it removes anything: removing during a listing may make the listing wrong. */
 static int remove_prefix(const struct end *end, const char *prefix, struct err *e)
 {
 	struct session_keys found = { 0 };
@@ -78,9 +78,9 @@ int session_remove_orphans(struct store *s, const char *session, const char *run
 
 /* ---- files that the manifest does not name ---- */
 
-/* Names are keys of the objects. */
+/* Finds files of the record's hosts that the manifest does not name. Both objects have names as keys. */
 struct unlisted {
-	json_t *named; /* files of the manifest */
+	json_t *named; /* the files that the manifest names */
 	json_t *hosts; /* of the record */
 	struct session_keys found; /* files of these hosts that are not named */
 };
@@ -135,7 +135,7 @@ static json_t *names_of_hosts(const json_t *record)
 	return names;
 }
 
-/* Left by uploads that failed, and XProf would show them. */
+/* Removes files that failed uploads left, because XProf would show them. */
 static int remove_unlisted(const struct end *end, const json_t *manifest, struct err *e)
 {
 	char directory[SESSION_KEY_BYTES];
@@ -156,7 +156,7 @@ static int remove_unlisted(const struct end *end, const json_t *manifest, struct
 
 /* ---- a retry that was not committed ---- */
 
-/* The session is as it was before the retry. */
+/* Restores the session as it was before the retry. */
 static int undo_retry(const struct end *end, struct err *e)
 {
 	json_t *manifest = NULL;
@@ -183,8 +183,9 @@ static const json_t *document_of(const json_t *record)
 	return json_object_get(json_object_get(record, "end"), "document");
 }
 
-/* Files that no upload has confirmed are removed before readers come. The index entry first: one without a manifest
- * is removed together with the ledger that names it, but a session without an entry would stay hidden. */
+/* Removes files that the manifest does not name, then writes the index entry, then the manifest. After a crash in
+ * between, an entry without a manifest can still be removed, because the ledger names its session; but a session
+ * without an entry would stay hidden from listings. */
 static int commit(const struct end *end, struct err *e)
 {
 	const char *session = json_get_text(end->record, "session");
@@ -215,7 +216,7 @@ static int fail(const struct end *end, struct err *e)
 	return rc ? rc : remove_files(end, e);
 }
 
-/* The manifest first: what it names is no longer whole. */
+/* Removes the manifest first: from then on no reader finds the session, whose files are being removed. */
 static int delete (const struct end *end, struct err *e)
 {
 	const char *session = json_get_text(end->record, "session");
@@ -234,8 +235,9 @@ static int delete (const struct end *end, struct err *e)
 	return rc ? rc : remove_prefix(end, key, e);
 }
 
-/* Before a record with that end is stored in a full store: removes what the end drops anyway. */
-static int make_no_room(const struct end *end, struct err *e)
+/* A full store cannot take a record with an end: these functions make room by removing first what that end
+ * removes anyway. */
+static int refuse_room(const struct end *end, struct err *e)
 {
 	return err_set(e, ERR_FULL, "the store is full, and session %s drops nothing",
 		       json_get_text(end->record, "session"));
@@ -246,8 +248,9 @@ static int drop_files(const struct end *end, struct err *e)
 	return is_retry(end->record) ? undo_retry(end, e) : remove_files(end, e);
 }
 
-/* The entry is made anew from the manifest if the store takes nothing more. */
-static int drop_index(const struct end *end, struct err *e)
+/* A deletion removes the index entry first. If the store still takes nothing, the entry is made again from the
+ * manifest. */
+static int remove_index_entry(const struct end *end, struct err *e)
 {
 	return session_index_remove(end->store, json_get_text(end->record, "session"),
 				    json_get_text(end->record, "run"), e);
@@ -258,10 +261,10 @@ static const struct {
 	int (*carry_out)(const struct end *end, struct err *e);
 	int (*make_room)(const struct end *end, struct err *e);
 } ends[] = {
-	{ "committed", commit, make_no_room },
+	{ "committed", commit, refuse_room },
 	{ "failed", fail, drop_files },
 	{ "cancelled", fail, drop_files },
-	{ "deleted", delete, drop_index },
+	{ "deleted", delete, remove_index_entry },
 };
 
 static int find_end(const json_t *record, size_t *i, struct err *e)
@@ -303,8 +306,8 @@ int ledger_carry_out(struct store *s, const json_t *record, unsigned int n, stru
 				      json_get_text(record, "run"), e);
 }
 
-/* Removes files only of what has no manifest, or that the manifest does not name: readers do not see them. Not of a
- * session that another owner may have ended: its files are that one's. */
+/* Removes only files that no manifest names, and index entries: readers miss no file. Removes nothing of a session
+ * that another owner may have ended, because its files belong to that owner. */
 static int make_room(struct store *s, const json_t *record, unsigned int n, struct err *e)
 {
 	const char *session = json_get_text(record, "session");
@@ -344,7 +347,7 @@ static json_t *deletion_of(const json_t *manifest)
 	return record;
 }
 
-/* A retry that an earlier run left ends here. */
+/* Also ends a retry that an earlier run left. */
 static int put_deletion(struct store *s, const char *session, const json_t *record, unsigned int *n,
 			struct err *e)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a session's ledger: what a record with the member "end" says is to be done in the store. Whoever finds
- * such a record does it, once more if need be, and removes the ledger then. Private to sessions/; functions block.
+ * Carries out the end of a session. The ledger's last record has the member "end": what is to be done in the
+ * store. A run that finds such a record does it, again if an earlier run was interrupted, and then removes
+ * the ledger. Private to sessions/; functions block.
  *
  *   committed            files that the manifest does not name are removed, index entry and manifest are written
  *   failed, cancelled    its failure is recorded and its files are removed; after a retry only the files that the
@@ -21,10 +22,11 @@ struct store;
 
 bool ledger_has_end(const json_t *record);
 
-/* Any but "committed". */
+/* True for every end but "committed". */
 bool ledger_end_removes_files(const json_t *record);
 
-/* As ledger_put(), of a record that has an end. If the store is full, what the end drops anyway makes room. */
+/* As ledger_put(), for a record with an end. If the store is full, first removes files that this end removes
+ * anyway. */
 MUST_CHECK int ledger_put_end(struct store *s, const json_t *record, unsigned int *n,
 			      struct err *e);
 

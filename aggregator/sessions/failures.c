@@ -11,7 +11,7 @@ static void failed_key(const char *session, char out[SESSION_KEY_BYTES])
 	snprintf(out, SESSION_KEY_BYTES, FAILED "%s.json", session);
 }
 
-/* Session names begin with the time: the first are the oldest. */
+/* Removes the oldest records: session names begin with the time, so they come first. */
 static int remove_oldest(struct store *s, struct err *e)
 {
 	struct session_keys found = { 0 };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of sessions. A session's keys in it follow from its name alone, so that it is found, listed from and
- * removed without a search:
+ * The index of sessions. A session's keys in it follow from its name alone, so no search is needed to find it,
+ * to list from it on, or to remove it:
  *
  *   tutti/index/DAY/HOUR/TIME-SESSION        its summary
  *   tutti/runs/RUN/DAY/HOUR/TIME-SESSION     nothing: it says that the session is of this run
  *
- * DAY, HOUR and TIME are the digits of the name (YYYYMMDD, HH, MMSS), each subtracted from 9: in byte order the newest
- * session is first. The folders keep a listing short where objects are files: it reads those that it needs.
+ * DAY, HOUR and TIME are the digits of the name (YYYYMMDD, HH, MMSS), each subtracted from 9: in byte order the
+ * newest session is first. The folders keep a listing short where objects are files: it reads those that it
+ * needs.
  */
 #include "aggregator/sessions/sessions_impl.h"
 
@@ -50,7 +51,7 @@ const char *session_of_index(const char *key)
 	return strlen(key) > len && !strcmp(key + strlen(key) - len, entry) ? name : NULL;
 }
 
-/* A run in one part of a key: no run has a '~', and no run's part is empty. */
+/* Writes a run as one part of a key: '/' becomes '~', which no run has. Sessions without a run have "~". */
 static void run_prefix(const char *run, char out[SESSION_KEY_BYTES])
 {
 	size_t len;
@@ -125,7 +126,7 @@ int session_index_remove(struct store *s, const char *session, const char *run, 
 	return rc ? rc : session_remove_key(s, key, e);
 }
 
-/* A manifest that was removed meanwhile leaves no entry behind. */
+/* If the manifest was removed meanwhile, removes the new entry again. */
 int session_index_rebuild(struct store *s, const char *session, json_t **summary, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
@@ -182,7 +183,8 @@ static bool add_page_key(void *arg, const char *key, const struct store_stat *st
 	return session_keys_add(&p->keys, key, st) && p->keys.n < p->max;
 }
 
-/* A session that was deleted meanwhile, or whose record is damaged, hides no other. */
+/* A session that was deleted meanwhile, or that is damaged, is left out of the listing; the others are
+ * listed. */
 static int list_one(struct store *s, const char *key, json_t *sessions, struct err *e)
 {
 	const char *session = session_of_index(key);

@@ -13,7 +13,8 @@
 #include "base/random.h"
 #include "proto/names.h"
 
-#define ROUND_SESSIONS 50 /* rebuilt by one job: stopping waits for it */
+/* sessions that one job rebuilds: a stop of the aggregator waits for the job */
+#define ROUND_SESSIONS 50
 #define PAUSE_NS       (10 * NS_PER_S) /* after a failure */
 
 /* ---- names ---- */
@@ -53,7 +54,7 @@ static bool names_have(const struct session_names *names, const char *session)
 
 struct listing {
 	struct session_names committed, index, runs;
-	struct session_keys outdated; /* of an older layout */
+	struct session_keys outdated; /* entries of an older layout */
 };
 
 static bool add_committed(void *arg, const char *key, const struct store_stat *st)
@@ -140,12 +141,12 @@ static int find_missing(struct store *s, struct session_names *missing, struct e
 /* ---- rounds ---- */
 
 struct round_job {
-	struct index_check *check; /* its missing and rebuilt are the job's while it is at work */
+	struct index_check *check; /* while the job works, it owns `missing` and `rebuilt` */
 	int rc;
 	struct err e;
 };
 
-/* A damaged manifest is left alone; a deleted session needs no entry. */
+/* Skips a session with a damaged manifest, and a deleted one. */
 static int rebuild(struct index_check *c, const char *session, struct err *e)
 {
 	int rc = session_index_rebuild(c->store, session, NULL, e);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks once after the start, on workers, that every committed session is in the index, and makes the entries that
- * are missing from the manifests, the newest first. Entries of an older layout are removed. So an index that was lost
- * or removed comes back: listings lack its sessions until then. A store that fails is asked again later. Loop thread.
+ * Checks once after the start, on workers, that every committed session is in the index, and makes missing
+ * entries from the manifests, the newest first. Entries of an older layout are removed. So an index that was
+ * lost comes back; until then listings lack its sessions. A store that fails is asked again later. Loop
+ * thread.
  */
 #ifndef AGGREGATOR_SESSIONS_INDEX_CHECK_H
 #define AGGREGATOR_SESSIONS_INDEX_CHECK_H

@@ -16,20 +16,20 @@
 
 #define PAUSE_FIRST_NS NS_PER_S
 #define PAUSE_MAX_NS   (10 * NS_PER_S)
-#define LOOP_HOSTS     1000 /* a record of more is freed by a worker */
+#define LOOP_HOSTS     1000 /* a record with more hosts is freed by a worker */
 
 enum ledger_state { LEDGER_IDLE, LEDGER_WRITING, LEDGER_PAUSED, LEDGER_HELD, LEDGER_OVER };
 
 struct ledger {
 	struct ledger_opts opts;
 	char *session, *run;
-	unsigned int n; /* of the last record that is durable */
+	unsigned int n; /* number of the last durable record */
 	enum ledger_state state;
 	struct ledger_change next; /* make == NULL: no change waits */
-	json_t *record; /* of `next`, if a try has made it; else NULL */
+	json_t *record; /* the record of `next`, if a try has made it already; else NULL */
 	bool end_is_durable; /* `record` is in the store, and its end is to be carried out */
-	bool is_held; /* an end that removes files is not carried out */
-	unsigned int tries; /* that failed, since the last one that succeeded */
+	bool is_held; /* ledger_hold(): an end that removes files must wait */
+	unsigned int tries; /* failed tries since the last success */
 	struct loop_timer timer;
 	bool stopped;
 };
@@ -118,8 +118,8 @@ static int make_record(struct ledger_job *job)
 	return 0;
 }
 
-/* What this run has stored since another one ended the session. */
-static void leave_lost(const struct ledger_job *job)
+/* Another aggregator owns the session, and may have ended it: removes files that this run has stored since. */
+static void remove_orphans(const struct ledger_job *job)
 {
 	struct err e;
 
@@ -135,7 +135,7 @@ static void put_record(struct ledger_job *job)
 			  : ledger_put(job->store, job->session, job->record, &job->n, &job->e);
 	job->end_is_durable = has_end && !job->rc;
 	if (job->rc == ERR_EXISTS)
-		leave_lost(job);
+		remove_orphans(job);
 }
 
 static void run_write(void *arg)
@@ -188,7 +188,7 @@ static int64_t pause_ns(unsigned int tries)
 	return random_pause_ns(ns < PAUSE_MAX_NS ? ns : PAUSE_MAX_NS);
 }
 
-/* The change waits again, unless a newer one does. After an end there is none. */
+/* A try has failed: the change waits again, unless a newer one replaces it. No change comes after an end. */
 static void put_back(struct ledger *l, struct ledger_job *job)
 {
 	if (l->next.make)

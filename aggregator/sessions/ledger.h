@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger of a session: the record in the store of what the aggregator has promised and decided about a session
- * that is under way. It is there from before the first host is asked until the end is carried out; whoever finds one
- * at a start carries the session on (docs/format.md). Loop thread.
+ * The ledger of a session: a record in the store of everything that the aggregator has promised and decided
+ * about a session that is under way. It exists from before the first host is asked until the session's end is
+ * carried out. An aggregator that finds a ledger when it starts carries that session on (docs/format.md).
+ * Loop thread.
  *
- * Changes are written one after the other, on a worker. A change that comes during a write waits for it; of several
- * that wait, the last one is written. A write that fails is repeated until it succeeds, with growing pauses: what
- * was changed once is in the store some time later, or another aggregator has taken the session over.
+ * Changes are written one after the other, on a worker. A change that comes during a write waits for it; of
+ * several that wait, the last one is written. A write that fails is repeated with growing pauses, until it
+ * succeeds or another aggregator has taken the session over.
  *
  *   idle --change--> writing --written--> idle, or writing again if another change waits
  *                    writing --failed---> paused --time, change--> writing
@@ -27,10 +28,10 @@ struct ledger;
 struct session_store;
 
 /*
- * Makes a record: an object with the members of docs/schema/ledger.schema.json but "version", "session", "run" and
- * "owner", a new reference; hosts may be packed (json/packed.h). Called on a worker, and sees only `arg`; after a
- * failure it is called again. A record with "end" is the last one: after it is written the end is carried out and the
- * ledger is removed.
+ * Makes a record: an object with the members of docs/schema/ledger.schema.json but "version", "session",
+ * "run" and "owner", a new reference; hosts may be packed (json/packed.h). Called on a worker, with access to
+ * `arg` only; called again after a failure. A record with "end" is the last one: after it is written the end
+ * is carried out and the ledger is removed.
  */
 struct ledger_change {
 	int (*make)(void *arg, json_t **record, struct err *e);
@@ -38,15 +39,16 @@ struct ledger_change {
 	void *arg;
 };
 
-/* Called as the last of a turn: `ended` and `lost` may close the ledger. */
+/* Each is the last thing that the ledger does in a callback, so `ended` and `lost` may close it. */
 struct ledger_events {
-	/* All changes are in the store: no crash undoes them. Of an end: it is not carried out yet. */
+	/* All changes are in the store: no crash undoes them. An end among them is not carried out yet. */
 	void (*durable)(void *arg);
 
 	/* A try has failed; the next one follows, unless the aggregator stops. */
 	void (*refused)(void *arg, const struct err *why);
 
-	/* The end is durable and carried out. `record` is the last one, `made_of` the `arg` of its change; borrowed. */
+	/* The end is durable and carried out. `record` is the last record, `made_of` the `arg` of its change;
+	 * both borrowed. */
 	void (*ended)(void *arg, const json_t *record, const void *made_of);
 
 	/* Another aggregator has taken the session over: nothing is written any more. */
@@ -54,8 +56,9 @@ struct ledger_events {
 };
 
 /*
- * Of a new session (`n` and `epoch` 0), or one of an earlier run: `n` is the number of its last record, `epoch` that
- * of its owner. The first change takes it over. `sessions` and `events` live longer than the ledger.
+ * For a new session `n` and `epoch` are 0. For a session of an earlier run, `n` is the number of its last
+ * record and `epoch` that of its owner; the first change takes the session over. `sessions` and `events` live
+ * longer than the ledger.
  */
 struct ledger_opts {
 	const struct session_store *sessions;
@@ -76,7 +79,8 @@ bool ledger_is_durable(const struct ledger *l);
 /* The number of the record that is certainly in the store; 0 if there is none. */
 unsigned int ledger_number(const struct ledger *l);
 
-/* While it is held an end that removes files is stored and not carried out: some are still being written. */
+/* While the ledger is held, an end that removes files is stored, but not carried out: files are still being
+ * written. */
 void ledger_hold(struct ledger *l, bool is_held);
 
 /* No further try is made; a write under way goes on. */

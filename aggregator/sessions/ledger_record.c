@@ -74,7 +74,7 @@ int session_list_left(struct store *s, struct session_keys *names, struct err *e
 	return rc;
 }
 
-/* In byte order, which is the order of the numbers up to a million of them. */
+/* Keys come in byte order: for six digits that is the order of the numbers. */
 static int list_records(struct store *s, const char *session, struct session_keys *found,
 			struct err *e)
 {
@@ -158,7 +158,7 @@ static bool same_owner(const json_t *a, const json_t *b)
 	return x && y && json_equal(x, y);
 }
 
-/* Of the two only `b` may be packed. */
+/* `b` may be packed, `a` may not. */
 static bool same_text(const json_t *a, const json_t *b)
 {
 	struct buf x = BUF_INIT, y = BUF_INIT;
@@ -179,8 +179,9 @@ static int lost(const char *session, struct err *e)
 		       session);
 }
 
-/* A put may have taken place though its answer was lost: then the record is there, and it is this owner's. An
- * older record of this owner, of such a put, is followed by the next one. */
+/* Creates the record with the next free number. An earlier put whose answer was lost may have stored a record
+ * of this owner under that number: if it is the same record, nothing is left to do; if it is an older one,
+ * the next number is tried. */
 static int create(struct store *s, const char *session, const json_t *record, unsigned int *n,
 		  struct err *e)
 {
@@ -225,7 +226,7 @@ static void remove_older(struct store *s, const struct session_keys *found, unsi
 	}
 }
 
-/* A listing alone may be behind. */
+/* Whether record `n` is missing. A store's listing may be out of date, so it also asks for the record itself. */
 static int is_gone(struct store *s, const char *session, const struct session_keys *found,
 		   unsigned int n, bool *yes, struct err *e)
 {
@@ -243,8 +244,8 @@ static int is_gone(struct store *s, const char *session, const struct session_ke
 	return *yes ? 0 : rc;
 }
 
-/* Only the owner removes records: where this one's last is gone, another owner has ended the session and removed its
- * ledger. The new record must not begin a second one. */
+/* This owner's last record is gone, so another owner has ended the session and removed its ledger. Removes
+ * the new record again, so that it does not begin a second ledger. */
 static int withdraw(struct store *s, const char *session, unsigned int n, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];

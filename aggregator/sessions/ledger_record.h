@@ -4,10 +4,10 @@
  *
  *   tutti/ledger/<session>.<N>.json      N = 1, 2, ... in six digits
  *
- * Each record is created, never replaced; the highest N holds. Of two aggregators that use the same session both
- * create N + 1, and one of them is refused: it has lost the session. Older records are removed when a newer one is
- * there, so that the number alone proves nothing: after each put the writer looks whether a higher one exists, and
- * whether its own last one is still there.
+ * Each record is created, never replaced; the highest N holds. If two aggregators use the same session, both
+ * try to create N + 1, and the store refuses one: that one has lost the session. Older records are removed
+ * when a newer one exists, so creating a number alone proves nothing. After each put the writer therefore
+ * checks that no higher record exists and that its own last record is still there.
  */
 #ifndef AGGREGATOR_SESSIONS_LEDGER_RECORD_H
 #define AGGREGATOR_SESSIONS_LEDGER_RECORD_H
@@ -40,7 +40,7 @@ MUST_CHECK int ledger_load(struct store *s, const char *session, json_t **record
 MUST_CHECK int ledger_put(struct store *s, const char *session, const json_t *record,
 			  unsigned int *n, struct err *e);
 
-/* Whether record `n` is still there; ERR_EXISTS if there is a higher one: of another owner. */
+/* Whether record `n` is still there. ERR_EXISTS if there is a higher one, which is another owner's. */
 MUST_CHECK int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_there,
 			    struct err *e);
 
@@ -61,7 +61,7 @@ struct ownership {
 /* ERR_EXISTS if another owner has the session, or has ended it (`is_gone`). */
 MUST_CHECK int ownership_check(struct ownership *o, struct err *e);
 
-/* Removes the owner's records, the highest last: as long as one is there, it is the one that holds. */
+/* Removes the owner's records, the highest last, so that the record that holds is always the last one left. */
 MUST_CHECK int ledger_remove(struct ownership *o, struct err *e);
 
 #endif

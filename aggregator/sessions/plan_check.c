@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans and manifests as they are read: the ranges of numbers that are calculated with, and the hosts' names. */
+/* Checks plans and manifests that were read from the store: the ranges of numbers, and the names of hosts. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -23,7 +23,8 @@ static bool add_stored(void *arg, const char *key, const struct store_stat *st)
 	return true;
 }
 
-/* Removes files of hosts whose first file, which is stored last, is missing: XProf would show them. */
+/* Removes the files of hosts whose uploads were not complete: XProf would show them. The first file is stored
+ * last, so it is missing then. */
 static int remove_incomplete(struct store *s, const char *directory, json_t *stored, struct err *e)
 {
 	const char *name;
@@ -71,8 +72,9 @@ static json_t *end_json(const char *state, json_t *document)
 }
 
 /*
- * A put that the store took long after it was given up may bring a record back when its session is over. What is
- * stored besides tells how it ended. `*manifest` is that of the session, or NULL.
+ * A record without an end may be of a session that has ended: the store may carry out a put long after its
+ * caller gave up. The manifest or the failure's record then tells how the session ended. `*manifest` becomes
+ * the session's manifest, or NULL.
  */
 static int find_end(struct store *s, json_t *record, json_t **manifest, struct err *e)
 {

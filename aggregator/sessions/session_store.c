@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "storage/store.h"
 
-/* Together less than 5 s: so late may /readyz be. */
+/* Their sum is below 5 s, the longest time after which /readyz may notice a failure. */
 #define PROBE_EVERY_NS (2 * NS_PER_S)
 #define PROBE_LIMIT_NS (2500 * NS_PER_MS)
 #define ROUND_FIRST_NS NS_PER_S
@@ -85,7 +85,7 @@ static void done_probe(void *arg)
 	free(job);
 }
 
-/* A system call that hangs ignores the deadline. */
+/* The probe's own deadline is not enough: a system call that hangs ignores it. */
 static void on_probe_limit(void *arg)
 {
 	struct session_store *s = arg;
@@ -130,7 +130,7 @@ static void remove_left(struct session_store *s, const char *session)
 		(--s->left.n - i) * sizeof(*s->left.items));
 }
 
-/* Returns what can be carried on, or NULL. */
+/* Returns a session that can be carried on, or NULL. */
 static json_t *note_recovery(struct session_store *s, struct recovery *r)
 {
 	json_t *found = r->found;
@@ -221,7 +221,7 @@ static void begin_recovery(struct session_store *s, const char *session)
 	jobs_work(s->jobs, run_recovery, done_recovery, recovery_new(s, session));
 }
 
-/* A store that takes no writes is not asked: its return begins a round. */
+/* Does nothing while the store takes no writes; the next round begins when it does. */
 static void begin_round(void *arg)
 {
 	struct session_store *s = arg;
@@ -251,7 +251,7 @@ static void recover_now(struct session_store *s, json_t *recoverable)
 		found = note_recovery(s, r);
 		if (found)
 			json_array_append_new(recoverable, found);
-		i += s->left.n == n; /* this one is left for later */
+		i += s->left.n == n; /* if this session is still left, goes on with the next */
 	}
 }
 

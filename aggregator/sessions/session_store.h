@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store that holds the sessions: whether it accepts writes, and what an earlier run left in it. A small object
- * is written every 2 s; a store that has not taken it within 2.5 s is not ready. What an earlier run left is
- * recovered by a job per session, in rounds until none is left: a store that is down at the start costs nothing,
- * and a record that cannot be read delays no other session. Loop thread.
+ * The store that holds the sessions: whether it accepts writes, and what an earlier run left in it. A small
+ * object is written every 2 s; a store that has not taken it within 2.5 s is not ready. Sessions that an
+ * earlier run left are recovered in rounds, with one job per session, until none is left. So the store may be
+ * down at the start, and a record that cannot be read delays no other session. Loop thread.
  */
 #ifndef AGGREGATOR_SESSIONS_SESSION_STORE_H
 #define AGGREGATOR_SESSIONS_SESSION_STORE_H
@@ -28,12 +28,12 @@ struct session_store {
 	struct err not_ready; /* why not */
 	struct jobs *jobs;
 	struct loop_timer probe_timer, round_timer;
-	char nonce[17]; /* of this run: whose ledger records are its own */
+	char nonce[17]; /* names this run in its ledger records */
 	bool writable, probing;
-	size_t recovering; /* jobs of the present round, that which lists included */
+	size_t recovering; /* jobs of the present round, including the one that lists */
 	struct session_keys left; /* the sessions of an earlier run that are not recovered yet */
 	bool listed; /* `left` is known */
-	bool swept; /* and none is left */
+	bool swept; /* `left` is known, and none is left */
 	unsigned int failed_rounds;
 	session_recovered_fn recovered;
 	void *arg;
@@ -47,13 +47,13 @@ struct session_store {
 MUST_CHECK int session_store_open(struct session_store *s, struct jobs *jobs, const char *url,
 				  json_t *recoverable, struct err *e);
 
-/* Begins the probes, and goes on with what the store did not give yet: `recovered` gets it. */
+/* Begins the probes, and goes on recovering: `recovered` gets the sessions that could not be read before. */
 void session_store_start(struct session_store *s, session_recovered_fn recovered, void *arg);
 
 /* Whether an earlier run left this session, and it is not recovered yet. */
 bool session_store_has_left(const struct session_store *s, const char *session);
 
-/* A deletion of this session broke off: it is carried on as at a start. */
+/* A deletion of this session was interrupted: it is carried on as after a restart. */
 void session_store_take_up(struct session_store *s, const char *session);
 
 void session_store_stop(struct session_store *s); /* no probe and no round begins any more */

@@ -176,7 +176,7 @@ static bool host_has_file(const json_t *host, const char *file)
 	return false;
 }
 
-/* During a retry there may be files that the manifest does not name yet. */
+/* Checks that the manifest names the file: during a retry there may be files that it does not name yet. */
 static int check_manifest_names(struct store *s, const char *session, const char *file,
 				struct err *e)
 {

@@ -49,15 +49,15 @@ MUST_CHECK int session_load_failure(struct store *s, const char *session, json_t
 MUST_CHECK int session_read_failure(struct store *s, const char *session, struct buf *text,
 				    struct err *e); /* as it is stored */
 
-/* The manifest, a new reference, or its text as it is stored: of 10,000 hosts that takes a tenth of the memory. Both
- * block. */
+/* The manifest as a new reference, or as its stored text, which takes a tenth of the memory. Both block. */
 MUST_CHECK int session_load_manifest(struct store *s, const char *session, json_t **manifest,
 				     struct err *e);
 MUST_CHECK int session_read_manifest(struct store *s, const char *session, struct buf *text,
 				     struct err *e);
 
-/* {"sessions": [SUMMARY]}, newest first by name, at most `limit`: of `run` unless it is NULL ("" = of none), after
- * the session `after` unless it is NULL; that one need not exist. Blocks. */
+/* Lists at most `limit` sessions as {"sessions": [SUMMARY]}, newest first by name. `run`: only of this run;
+ * "" = without a run, NULL = all. `after`: only after this name, which need not exist; NULL = from the first.
+ * Blocks. */
 MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
 			    json_t **out, struct err *e);
 
@@ -68,28 +68,29 @@ MUST_CHECK int session_list(struct store *s, const char *run, const char *after,
 MUST_CHECK int session_open_file(struct store *s, const char *session, const char *file, int *fd,
 				 uint64_t *size, struct err *e);
 
-/* Removes the session with XProf's caches beside its files. If it fails and has `*begun`, it must be carried on:
- * session_recover() does. Blocks. */
+/* Removes the session, and XProf's caches beside its files. If it fails with `*begun` set, it must be carried
+ * on with session_recover(). Blocks. */
 MUST_CHECK int session_delete(struct store *s, const char *session, bool *begun, struct err *e);
 
 /*
- * What a crash left of one session that has a ledger. A session that has ended is brought to its end: the manifest
- * is written, or files are removed. One that can be carried on is handed out in `*out`: an object of "record", the
- * ledger's record, "ledger", its number, "stored", the bytes of each stored file, and for a retry "manifest".
- * NULL: nothing is left to do. A record that cannot be read is an error, and nothing of its session is removed. Blocks.
+ * Recovers one session that has a ledger. If the session has ended, its end is carried out: the manifest is
+ * written, or files are removed; `*out` is NULL. If it can be carried on, `*out` is an object with "record"
+ * (the ledger's record), "ledger" (its number), "stored" (the bytes of each stored file) and, for a retry,
+ * "manifest". A record that cannot be read is an error, and nothing of its session is removed. Blocks.
  */
 MUST_CHECK int session_recover(struct store *s, const char *session, json_t **out, struct err *e);
 
-/* Whether the numbers of a plan or a manifest can be calculated with, and its hosts are sorted and have names.
+/* Checks that the numbers of a plan or a manifest are in range, and that its hosts are sorted and have names.
  * ERR_INVALID names what is wrong. */
 MUST_CHECK int session_check_plan(const json_t *plan, const json_t *hosts, struct err *e);
 
-/* ERR_EXISTS unless the last record of its ledger is of the run of the aggregator with this nonce. Blocks. */
+/* ERR_EXISTS unless the last record of the ledger was written by the run of the aggregator with this nonce.
+ * Blocks. */
 MUST_CHECK int session_check_owner(struct store *s, const char *session, const char *nonce,
 				   struct err *e);
 
-/* Removes the files of a session that has neither ledger nor manifest: by a run of the aggregator that did not know
- * yet that another one had taken the session over and ended it. Blocks. */
+/* Removes the files of a session that has neither ledger nor manifest. Such files are from a run that stored
+ * them when another aggregator had already taken the session over and ended it. Blocks. */
 MUST_CHECK int session_remove_orphans(struct store *s, const char *session, const char *run,
 				      struct err *e);
 

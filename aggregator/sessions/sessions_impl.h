@@ -37,8 +37,8 @@ MUST_CHECK int session_index_put(struct store *s, const char *session, const jso
 MUST_CHECK int session_index_remove(struct store *s, const char *session, const char *run,
 				    struct err *e);
 
-/* Makes the entries anew from the manifest; `*summary`, unless `summary` is NULL, is a new reference where there is
- * a manifest, also after a failure. */
+/* Makes the entries anew from the manifest. `*summary` becomes a new reference if there is a manifest, also
+ * after a failure; `summary` may be NULL. */
 MUST_CHECK int session_index_rebuild(struct store *s, const char *session, json_t **summary,
 				     struct err *e);
 
