@@ -8,13 +8,14 @@
 #include "aggregator/captures/capture.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/link/ask.h"
+#include "aggregator/link/host_report.h"
 #include "aggregator/time/session_clock.h"
 #include "aggregator/time/time_service.h"
 #include "base/clean_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "base/secret.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
@@ -22,8 +23,6 @@
 #include "proto/reasons.h"
 
 #define HELLO_TIMEOUT_NS (10 * NS_PER_S)
-#define ASK_DURATION_NS \
-	(600 * NS_PER_S) /* longest window of a local request that names no duration */
 
 typedef Tutti__V1__AgentMessage agent_message;
 
@@ -95,7 +94,7 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	free(l);
 }
 
-/* The agent closed its side: no message can follow. */
+/* The agent closed its side of the stream: no message can follow. */
 static void on_half_closed(struct rpc_call *call)
 {
 	link_finish(rpc_arg(call), RPC_OK, "");
@@ -109,86 +108,9 @@ static void send_and_release(struct link *l, struct buf *message)
 
 /* ---- Hello ---- */
 
-static void set_tracers(struct host *h, Tutti__V1__TracerState *const *tracers, size_t n)
-{
-	host_clear_tracers(h);
-	for (size_t i = 0; i < n; i++)
-		host_add_tracer(h, &(struct host_tracer){
-					   .name = tracers[i]->name,
-					   .state = tracers[i]->state,
-					   .reason = tracers[i]->reason,
-					   .errno_value = tracers[i]->errno_value,
-					   .lead_ns = tracers[i]->lead_ns,
-					   .counts_steps = tracers[i]->counts_steps,
-					   .begin_ns = tracers[i]->begin_ns,
-				   });
-}
-
-static void set_jobs(struct host *h, Tutti__V1__Job *const *jobs, size_t n, uint32_t more)
-{
-	host_clear_jobs(h);
-	for (size_t i = 0; i < n; i++) {
-		const struct host_job job = {
-			.command = jobs[i]->command,
-			.framework = jobs[i]->framework,
-			.address = jobs[i]->address,
-			.state = jobs[i]->state,
-			.pid = jobs[i]->pid,
-			.port = (int)jobs[i]->port,
-		};
-
-		host_add_job(h, &job);
-	}
-	h->more_jobs = more;
-}
-
-/* control_check has checked the types. */
-static void set_settings(struct host *h, Tutti__V1__TracerSetting *const *settings, size_t n)
-{
-	struct settings_list *l = n ? settings_list_new() : NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		struct setting s = {
-			.name = settings[i]->name,
-			.min = settings[i]->min,
-			.max = settings[i]->max,
-			.value = settings[i]->value,
-			.help = settings[i]->help,
-		};
-
-		if (setting_kind_parse(settings[i]->type, &s.kind))
-			settings_list_add(l, settings[i]->tracer, &s);
-	}
-	host_set_settings(h, l);
-}
-
-static void set_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
-{
-	host_clear_held(h);
-	for (size_t i = 0; i < n; i++)
-		host_add_held(h, held[i]->session, held[i]->state, held[i]->instance);
-}
-
-static void set_host(struct host *h, const Tutti__V1__Hello *hello)
-{
-	host_set_text(&h->version, hello->version);
-	host_set_text(&h->profiler_address, hello->profiler_address);
-	host_clear_labels(h);
-	for (size_t i = 0; i < hello->n_labels; i++)
-		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);
-	set_tracers(h, hello->tracers, hello->n_tracers);
-	set_settings(h, hello->settings, hello->n_settings);
-	set_jobs(h, hello->jobs, hello->n_jobs, hello->more_jobs);
-	set_held(h, hello->held, hello->n_held);
-	h->instance = hello->instance;
-	host_set_clock(h, NULL);
-	h->steps = (struct host_steps){ 0 };
-	host_renew_cookie(h);
-}
-
 /*
- * False, and the link is ended, if another agent has this host's name. An older stream of the same agent,
- * whose break was not noticed yet, is replaced.
+ * False, and the link is ended, if another agent has this host's name. An older stream of the same agent is
+ * replaced: its break was not noticed yet.
  */
 static bool link_take_host(struct link *l, struct host *h, const Tutti__V1__Hello *hello)
 {
@@ -247,7 +169,7 @@ static void forget_host(const struct control_env *env, struct host *h, const cha
 	registry_remove(env->registry, h);
 }
 
-/* For a host with a new name. False, and the link is ended, if there is no place. */
+/* Finds a place for a host with a new name. If there is none, ends the link and returns false. */
 static bool make_place(struct link *l)
 {
 	const struct control_env *env = &l->control->env;
@@ -280,7 +202,7 @@ static void handle_hello(struct link *l, const agent_message *m)
 		return;
 	loop_timer_cancel(l->control->env.loop, &l->hello_timer);
 	rpc_admit(l->call);
-	set_host(h, hello);
+	host_take_hello(h, hello);
 	host_set_address(h, rpc_peer(l->call));
 	h->seen_real_ns = now_real_ns();
 	host_set_control(h, l->call);
@@ -309,39 +231,20 @@ static void handle_disconnect(struct link *l, const agent_message *m)
 
 /* ---- Status and captures ---- */
 
-static void set_steps(struct host *h, const Tutti__V1__Steps *s)
-{
-	h->steps = (struct host_steps){
-		.known = s->known,
-		.counted = s->counted,
-		.step = s->step,
-		.at_ns = s->at_ns,
-		.period_ns = s->period_ns,
-		.jitter_ns = s->jitter_ns,
-		.received_mono_ns = now_mono_ns(),
-	};
-}
-
 static void handle_steps(struct link *l, const agent_message *m)
 {
-	set_steps(l->host, m->steps);
+	host_take_steps(l->host, m->steps);
 	captures_host_steps_changed(l->control->env.captures, l->host);
 }
 
 static void handle_status(struct link *l, const agent_message *m)
 {
-	if (m->status->steps)
-		set_steps(l->host, m->status->steps);
-	host_set_clock(l->host, m->status->clock);
-	set_held(l->host, m->status->held, m->status->n_held);
+	host_take_status(l->host, m->status);
 	captures_host_held_changed(l->control->env.captures, l->host);
-	if (m->status->n_tracers)
-		set_tracers(l->host, m->status->tracers, m->status->n_tracers);
-	set_jobs(l->host, m->status->jobs, m->status->n_jobs, m->status->more_jobs);
 	registry_notify(l->control->env.registry);
 }
 
-/* NULL if the capture has ended, or this agent was not armed for it. */
+/* The agent's host in that capture; NULL if the capture has ended, or this agent was not armed for it. */
 static struct capture_host *find_capture_host(struct link *l, const char *session)
 {
 	struct capture *c = capture_find(l->control->env.captures, session);
@@ -358,7 +261,8 @@ static void handle_armed(struct link *l, const agent_message *m)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
 
-/* The reason for this word of Refused; NULL if no agent may refuse with it: the caller puts it into the detail. */
+/* The reason for this word of Refused. NULL if no agent may refuse with it; the caller then puts the word
+ * into the detail. */
 static const char *known_refusal(const char *word)
 {
 	const struct reason *r = reason_find(*word ? word : REASON_REFUSED);
@@ -394,7 +298,8 @@ static void handle_progress(struct link *l, const agent_message *m)
 		capture_host_progress(h, state, p->bytes_total, p->bytes_done);
 }
 
-/* The reason of a result. A word that is no reason of agents becomes "other", and the detail begins with it. */
+/* The reason of a result. A word that is not a reason for agents becomes "other", and the detail begins with
+ * the word. */
 static const char *clean_reason(const char *word, const char *detail, char *out, size_t size)
 {
 	const struct reason *r = reason_find(word);
@@ -463,7 +368,7 @@ static void handle_result(struct link *l, const agent_message *m)
 	if (!h || capture_host_has_ended(h))
 		return;
 	h->events = r->events;
-	/* The file may be from before this retry, or from an earlier retry. */
+	/* Sets the file's window: the file may be from before this retry, or from an earlier retry. */
 	if (r->has_file && r->t0_ns > 0)
 		h->t0_ns = r->t0_ns == h->capture->t0_ns ? 0 : r->t0_ns;
 	if (r->clock)
@@ -475,155 +380,12 @@ static void handle_result(struct link *l, const agent_message *m)
 	capture_host_result(h, r->has_file, reason, detail);
 }
 
-/* ---- Ask: requests from the local socket of a host ---- */
-
-/* A host's processes capture their own host; for others they need what callers over HTTP need. */
-static int check_ask_token(const struct link *l, const Tutti__V1__Ask *ask, struct err *e)
-{
-	const char *token = l->control->env.token;
-
-	if (!token || !*ask->hosts || !strcmp(ask->hosts, l->host->name) ||
-	    secret_equal(token, ask->token))
-		return 0;
-	return err_set(e, ERR_DENIED,
-		       "capturing other hosts than %s needs the aggregator's token: "
-		       "tutti start --token-file FILE",
-		       l->host->name);
-}
-
-static int ask_start(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
-{
-	char *origin = xasprintf("local %s", l->host->name);
-	struct capture_request req = {
-		.hosts = *ask->hosts ? ask->hosts : l->host->name,
-		.run = ask->run,
-		.duration_ns = ask->duration_ns ? ask->duration_ns : ASK_DURATION_NS,
-		.open_ended = true,
-		.origin = origin,
-	};
-	int rc = check_ask_token(l, ask, e);
-
-	if (!rc)
-		rc = capture_begin(l->control->env.captures, &req, c, e);
-	free(origin);
-	return rc;
-}
-
-/* A host's agent has a profile that a program made of it: a session of that time, of this host alone. */
-static int ask_snapshot(struct link *l, const Tutti__V1__Ask *ask, struct capture **c,
-			struct err *e)
-{
-	char *origin = xasprintf("watch %s", l->host->name);
-	struct capture_request req = {
-		.hosts = l->host->name,
-		.run = ask->run,
-		.duration_ns = ask->duration_ns,
-		.snapshot = true,
-		.ending_at_ns = ask->ending_at_ns,
-		.origin = origin,
-	};
-	int rc = 0;
-
-	if (!ask->ending_at_ns || !ask->duration_ns)
-		rc = err_set(e, ERR_INVALID, "a snapshot needs its end and its length");
-	if (!rc)
-		rc = capture_begin(l->control->env.captures, &req, c, e);
-	free(origin);
-	return rc;
-}
-
-/* A host's processes stop what one of them requested. What others requested needs what callers over HTTP need; where
- * that is nothing, the host must take part. */
-static int check_ask_stop(const struct link *l, const Tutti__V1__Ask *ask, struct capture *c,
-			  struct err *e)
-{
-	const char *token = l->control->env.token;
-	char origin[LIMIT_HOST_NAME + 8];
-
-	snprintf(origin, sizeof(origin), "local %s", l->host->name);
-	if (!strcmp(c->origin, origin))
-		return 0;
-	if (token && !secret_equal(token, ask->token))
-		return err_set(e, ERR_DENIED,
-			       "no process of %s requested this capture: stopping it needs the "
-			       "aggregator's token: tutti stop --token-file FILE",
-			       l->host->name);
-	if (!token && !capture_find_host(c, l->host->name, l->host->instance))
-		return err_set(e, ERR_DENIED,
-			       "capture %s was not requested by this host and does not record it",
-			       ask->session);
-	return 0;
-}
-
-static int ask_stop(struct link *l, const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
-{
-	int rc;
-
-	*c = capture_find(l->control->env.captures, ask->session);
-	if (!*c)
-		return err_set(e, ERR_NOT_FOUND, "there is no capture '%s'", ask->session);
-	rc = check_ask_stop(l, ask, *c, e);
-	if (!rc)
-		capture_stop(*c);
-	return rc;
-}
-
-/* An answer that waits for the store; the host may have a new link by then. */
-struct pending_answer {
-	struct registry *registry;
-	char *host;
-	uint64_t instance, id;
-};
-
-static void send_answer(void *arg, struct capture *c, const struct err *not_durable)
-{
-	struct pending_answer *a = arg;
-	struct host *host = registry_find(a->registry, a->host);
-	struct buf message = BUF_INIT;
-
-	message_answer(&message, a->id, !not_durable, c->session,
-		       not_durable ? not_durable->msg : "");
-	if (host && host->instance == a->instance)
-		host_send(host, &message);
-	buf_release(&message);
-	free(a->host);
-	free(a);
-}
-
-static void answer_when_durable(struct link *l, uint64_t id, struct capture *c)
-{
-	struct pending_answer *a = xmalloc(sizeof(*a));
-
-	*a = (struct pending_answer){ l->control->env.registry, xstrdup(l->host->name),
-				      l->host->instance, id };
-	capture_when_durable(c, send_answer, a);
-}
+/* ---- requests of a host's processes, probes of hosts without UDP ---- */
 
 static void handle_ask(struct link *l, const agent_message *m)
 {
-	const Tutti__V1__Ask *ask = m->ask;
-	struct buf message = BUF_INIT;
-	struct capture *c = NULL;
-	struct err e = { 0 };
-	int rc;
-
-	if (!strcmp(ask->verb, "start"))
-		rc = ask_start(l, ask, &c, &e);
-	else if (!strcmp(ask->verb, "stop"))
-		rc = ask_stop(l, ask, &c, &e);
-	else if (!strcmp(ask->verb, "snapshot"))
-		rc = ask_snapshot(l, ask, &c, &e);
-	else
-		rc = err_set(&e, ERR_UNSUPPORTED, "unknown verb '%s'", ask->verb);
-	if (!rc) {
-		answer_when_durable(l, ask->id, c);
-		return;
-	}
-	message_answer(&message, ask->id, false, "", e.msg);
-	send_and_release(l, &message);
+	ask_handle(&l->control->env, l->host, m->ask);
 }
-
-/* ---- probes of hosts without UDP ---- */
 
 static void handle_probe(struct link *l, const agent_message *m)
 {
