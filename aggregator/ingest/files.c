@@ -25,7 +25,7 @@ struct comparison {
 	const struct store_put *put;
 	uint64_t at;
 	bool differs;
-	uint8_t *bytes; /* of the spool */
+	uint8_t *bytes; /* bytes read from the spool */
 };
 
 /* A store_sink_fn. */
@@ -62,7 +62,8 @@ static int is_same(struct store *s, const struct store_put *put, bool *same, str
 	return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
-/* Left by an earlier upload: of an aggregator that ended before it recorded that, or whose removal failed. */
+/* Replaces a file that an earlier upload left: its aggregator ended before it recorded the file, or could not
+ * remove it. */
 static int replace_file(const struct ingest_files *f, const struct store_put *put, struct err *e)
 {
 	bool same = false;

@@ -2,16 +2,15 @@
 #include "aggregator/ingest/ingest.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <zlib.h>
 
 #include "aggregator/captures/capture.h"
-#include "aggregator/ingest/spooled_upload.h"
+#include "aggregator/ingest/chunk.h"
 #include "aggregator/ingest/files.h"
+#include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/jobs.h"
@@ -20,17 +19,16 @@
 #include "base/now.h"
 #include "net/rpc.h"
 #include "proto/limits.h"
-#include "proto/message.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 
-#define STALE_NS (600 * NS_PER_S) /* as long as an agent's lease */
+#define STALE_NS (600 * NS_PER_S) /* age of files in the spool that are removed: an agent's lease */
 
-/* One call. It is freed after `closed`, when no worker has it. */
+/* One upload. It is freed after `closed`, when no worker has it. */
 struct upload {
 	struct ingest *ingest;
 	struct rpc_call *call; /* NULL once closed */
 	bool finished; /* the status was sent */
-	bool working; /* a worker has it: only the worker touches what is below */
+	bool is_on_worker; /* a worker has it: only the worker touches what is below */
 	bool half_closed;
 	char *session, *host, *run;
 	uint64_t instance;
@@ -40,7 +38,7 @@ struct upload {
 	uint64_t *files; /* bytes of each file */
 	unsigned int n_files;
 	struct spooled_upload spooled;
-	bool storing; /* complete, on its way into the store */
+	bool storing; /* it is complete, and a worker stores it */
 	bool is_lost; /* another aggregator owns the session: its manifest may name these files */
 	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
 	const uint8_t *data;
@@ -132,7 +130,7 @@ static void run_remove(void *arg)
 		log_error("AGG-STORE", "session=%s action=remove reason=\"%s\"", u->session, e.msg);
 }
 
-/* What the store is given after all files of a session have been removed would be left there. */
+/* While an upload is being stored, the end of its session must not remove files: this one would be left. */
 static void hold_end(const struct upload *u)
 {
 	struct capture *c = capture_find(u->ingest->env.captures, u->session);
@@ -147,7 +145,7 @@ static void hold_end(const struct upload *u)
 
 static void done_working(struct upload *u)
 {
-	u->working = u->storing = false;
+	u->is_on_worker = u->storing = false;
 	hold_end(u);
 	if (!u->call)
 		upload_free(u);
@@ -219,7 +217,7 @@ static void reply_stored(struct upload *u, uint64_t bytes)
 	upload_finish(u, RPC_OK, "");
 }
 
-/* Failed or too late: no session of this aggregator names these files. */
+/* The upload failed or came too late: no session of this aggregator names these files, so they are removed. */
 static void drop_files(struct upload *u)
 {
 	const struct capture *c = capture_find(u->ingest->env.captures, u->session);
@@ -254,85 +252,18 @@ static void done_store(void *arg)
 static void store_upload(struct upload *u)
 {
 	u->store = u->ingest->env.store->store;
-	u->working = u->storing = true;
+	u->is_on_worker = u->storing = true;
 	hold_end(u);
 	jobs_work(u->ingest->env.jobs, run_store, done_store, u);
 }
 
-/* ---- chunks, on a worker ---- */
-
-static Tutti__V1__UploadMessage *unpack(const uint8_t *data, size_t len)
-{
-	ProtobufCMessage *m;
-
-	if (message_unpack(&m, &tutti__v1__upload_message__descriptor, LIMIT_UPLOAD_MESSAGE_BYTES,
-			   LIMIT_UPLOAD_FIELDS, data, len, NULL))
-		return NULL;
-	return (Tutti__V1__UploadMessage *)m;
-}
-
-static int fail_chunk(struct upload *u, enum rpc_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-static int fail_chunk(struct upload *u, enum rpc_code code, const char *fmt, ...)
-{
-	va_list ap;
-
-	u->code = code;
-	va_start(ap, fmt);
-	err_vset(&u->e, ERR_PEER, fmt, ap);
-	va_end(ap);
-	return ERR_PEER;
-}
-
-static int check_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
-{
-	const struct spooled_upload *p = &u->spooled;
-
-	if (c->offset != p->received)
-		return fail_chunk(u, RPC_INVALID_ARGUMENT,
-				  "chunk at offset %" PRIu64 ", expected %" PRIu64, c->offset,
-				  p->received);
-	if (!c->data.len || c->data.len > LIMIT_CHUNK_BYTES)
-		return fail_chunk(u, RPC_INVALID_ARGUMENT, "chunk of %zu bytes, limit %d",
-				  c->data.len, LIMIT_CHUNK_BYTES);
-	if (c->data.len > p->bytes - p->received)
-		return fail_chunk(u, RPC_INVALID_ARGUMENT,
-				  "%" PRIu64 " bytes came, %" PRIu64 " were announced",
-				  p->received + c->data.len, p->bytes);
-	if ((uint32_t)crc32_z(0, c->data.data, c->data.len) != c->crc32)
-		return fail_chunk(u, RPC_DATA_LOSS,
-				  "the checksum of the chunk at offset %" PRIu64 " is wrong",
-				  c->offset);
-	return 0;
-}
-
-/* After a failed write the upload is dropped, which frees its space for others. */
-static int write_chunk(struct upload *u, const Tutti__V1__UploadChunk *c)
-{
-	int rc = spooled_upload_write(&u->spooled, c->data.data, c->data.len, c->crc32, &u->e);
-
-	if (rc) {
-		u->code = RPC_RESOURCE_EXHAUSTED;
-		spooled_upload_drop(&u->spooled);
-	}
-	return rc;
-}
+/* ---- chunks ---- */
 
 static void run_chunk(void *arg)
 {
 	struct upload *u = arg;
-	Tutti__V1__UploadMessage *m = unpack(u->data, u->len);
 
-	u->rc = 0;
-	if (!m || m->kind_case != TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK)
-		u->rc = fail_chunk(u, RPC_INVALID_ARGUMENT, "not an UploadChunk at offset %" PRIu64,
-				   u->spooled.received);
-	if (!u->rc)
-		u->rc = check_chunk(u, m->chunk);
-	if (!u->rc)
-		u->rc = write_chunk(u, m->chunk);
-	if (m)
-		tutti__v1__upload_message__free_unpacked(m, NULL);
+	u->rc = chunk_write(&u->spooled, u->data, u->len, &u->code, &u->e);
 }
 
 static void finish_sending(struct upload *u)
@@ -347,12 +278,12 @@ static void finish_sending(struct upload *u)
 		store_upload(u);
 }
 
-/* After each chunk, and after the begin: the agent may send the next chunk. */
+/* Replies after UploadBegin and after each chunk: the agent may send the next chunk. */
 static void continue_upload(struct upload *u)
 {
 	struct capture_host *h = waiting_host(u);
 
-	u->working = false;
+	u->is_on_worker = false;
 	if (!u->call) {
 		upload_free(u);
 		return;
@@ -486,7 +417,7 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 		err_set(e, ERR_EXISTS, "this file is already stored");
 		return h->bytes == b->bytes ? RPC_OK : RPC_FAILED_PRECONDITION;
 	}
-	/* Requests a credit for a host that has none: after a failed upload, for example. */
+	/* Requests a credit for a host that has none, for example after a failed upload. */
 	capture_host_progress(h, HOST_UPLOADING, b->bytes, h->bytes_done);
 	if (h->credit != CREDIT_GRANTED) {
 		err_set(e, ERR_BUSY, "this host waits for an upload credit");
@@ -501,7 +432,7 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 {
 	size_t len;
 	const uint8_t *data = rpc_msg_data(msg, &len);
-	Tutti__V1__UploadMessage *m = unpack(data, len);
+	Tutti__V1__UploadMessage *m = upload_message_unpack(data, len);
 	struct err e = { 0 };
 	enum rpc_code code = RPC_INVALID_ARGUMENT;
 
@@ -521,7 +452,7 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 		return true;
 	rpc_admit(u->call);
 	u->spool = u->ingest->env.spool;
-	u->working = true;
+	u->is_on_worker = true;
 	jobs_work(u->ingest->env.jobs, run_open, done_open, u);
 	return false;
 }
@@ -549,7 +480,7 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 		return handle_begin(u, msg);
 	u->msg = rpc_msg_keep(msg);
 	u->data = rpc_msg_data(u->msg, &u->len);
-	u->working = true;
+	u->is_on_worker = true;
 	jobs_work(u->ingest->env.jobs, run_chunk, done_chunk, u);
 	return false;
 }
@@ -559,7 +490,7 @@ static void on_half_closed(struct rpc_call *call)
 	struct upload *u = rpc_arg(call);
 
 	u->half_closed = true;
-	if (!u->working)
+	if (!u->is_on_worker)
 		finish_sending(u);
 }
 
@@ -570,7 +501,7 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	if (!u->finished && !u->storing && u->session)
 		upload_fail(u, RPC_CANCELLED, *st->text ? st->text : "the connection broke");
 	u->call = NULL;
-	if (!u->working)
+	if (!u->is_on_worker)
 		upload_free(u);
 }
 

@@ -27,7 +27,8 @@ struct ingest_file {
 /* Whether a file may enter the store; on a worker. */
 typedef int (*ingest_check)(const struct ingest_file *file, struct err *e);
 
-/* An XSpace with the plane that every agent writes, and T0 in it. Lines are skipped: cheap for any size. */
+/* Accepts an XSpace with the plane that every agent writes and T0 in it. Does not read lines, so any size is
+ * cheap. */
 MUST_CHECK int ingest_check_xspace(const struct ingest_file *file, struct err *e);
 
 struct ingest_env {

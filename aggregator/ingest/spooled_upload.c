@@ -20,8 +20,8 @@
 
 #define SUFFIX	      ".part"
 #define READ_BYTES    (1 << 20)
-#define SMALL_BYTES   LIMIT_CHUNK_BYTES /* can arrive in one chunk */
-#define RESERVE_BYTES (16 << 20) /* of the disk, at once */
+#define SMALL_BYTES   LIMIT_CHUNK_BYTES /* an upload up to this size can arrive in one chunk */
+#define RESERVE_BYTES (16 << 20) /* bytes of the disk that are reserved at once */
 
 static int open_nameless(const char *directory)
 {
@@ -37,8 +37,8 @@ static int open_nameless(const char *directory)
 	return fd;
 }
 
-/* Reads what an earlier upload left and computes its checksum: after a power failure a file can be long but
- * empty. */
+/* Reads the bytes that an earlier upload left and computes their checksum. Their number alone proves nothing:
+ * after a power failure a file may have its length, but zeros in it. */
 static int read_received(struct spooled_upload *p, struct err *e)
 {
 	uint8_t *data = xmalloc(READ_BYTES);
@@ -72,7 +72,8 @@ static int no_space(uint64_t bytes, struct err *e)
 		       bytes);
 }
 
-/* Finds a full disk before the bytes are sent. Reserves nothing: an announced length is only a number. */
+/* Finds out that the disk is too full before the agent sends. Reserves nothing, since a peer may announce any
+ * length. */
 static int check_space(const struct spooled_upload *p, struct err *e)
 {
 	uint64_t rest = p->bytes - p->received;

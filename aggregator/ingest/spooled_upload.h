@@ -21,8 +21,8 @@ struct spooled_upload {
 	uint8_t *memory; /* the whole upload, or NULL */
 	uint64_t bytes; /* of the whole upload */
 	uint32_t crc32; /* of the whole upload; used only with a name */
-	uint64_t reserved; /* bytes of the disk, from the start of the upload on */
-	uint64_t received; /* so many bytes, from the start of the upload on */
+	uint64_t reserved; /* bytes from the start of the upload that have space on the disk */
+	uint64_t received; /* bytes from the start of the upload that have arrived */
 	uint32_t crc32_received; /* of the received bytes */
 };
 
