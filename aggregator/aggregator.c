@@ -18,13 +18,14 @@
 #include "proto/limits.h"
 #include "proto/profiler_request.h"
 
-/* Between pings of an agent: a frozen agent is noticed within this plus 10 s. A ping costs 30 us, so 10,000 agents
- * cost half a percent of a core. */
+/* Time between two pings of an agent. A frozen agent is noticed within this plus 10 s. A ping costs 30 us, so
+ * pinging 10,000 agents takes half a percent of a CPU. */
 #define KEEPALIVE_NS	   (60 * NS_PER_S)
-#define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* a chunk at 1 Mbit/s takes 8 s */
-#define LOST_PATIENCE_NS   (3 * NS_PER_S) /* agents dial again after 0.1 s, 0.2 s, ... */
-#define LEAD_MAX_NS	   (60 * 1000000000LL)
-#define HTTP_THREADS	   3
+#define CREDIT_PATIENCE_NS (10 * NS_PER_S) /* more than the 8 s that a chunk takes at 1 Mbit/s */
+/* an agent dials again after 0.1 s, 0.2 s, ...: several attempts */
+#define LOST_PATIENCE_NS (3 * NS_PER_S)
+#define LEAD_MAX_NS	 (60 * 1000000000LL)
+#define HTTP_THREADS	 3
 
 /* ---- the store ---- */
 
@@ -156,8 +157,8 @@ static void state_stop(struct aggregator *agg)
 	registry_free(agg->registry);
 }
 
-/* Agents that are connected do what they do after a restart of the aggregator: they dial, and report what they
- * hold. */
+/* Ends all links. The agents do what they do after a restart of the aggregator: they dial again and report
+ * the captures that they hold. */
 static void on_recovered(void *arg, const json_t *recoverable)
 {
 	struct aggregator *agg = arg;
@@ -268,7 +269,8 @@ static int grpc_start(struct aggregator *agg, struct err *e)
 	return 0;
 }
 
-/* Captures under way are left as a crash leaves them: agents keep what they have, the next start carries on. */
+/* Captures under way stay as a crash would leave them: agents keep their data, and the next aggregator
+ * carries on. */
 static void grpc_stop(struct aggregator *agg)
 {
 	captures_finish_stop(agg->captures);
@@ -284,7 +286,7 @@ static int http_start(struct aggregator *agg, struct err *e)
 		.address = agg->conf.http,
 		.cert_file = has_tls(agg) ? agg->conf.cert : NULL,
 		.key_file = has_tls(agg) ? agg->conf.key : NULL,
-		/* A browser that has a certificate asks its user for it: only where one is of use. */
+		/* Only then: a browser with a certificate asks its user whether to show it. */
 		.ca_file = agg->conf.http_client.n ? agg->conf.ca : NULL,
 		.threads = HTTP_THREADS,
 	};
@@ -297,7 +299,7 @@ static int http_start(struct aggregator *agg, struct err *e)
 	return rc;
 }
 
-/* First answers the requests that wait for a worker. */
+/* Frees the captures only after the requests that wait for a worker are answered. */
 static void http_stop(struct aggregator *agg)
 {
 	jobs_drain(&agg->jobs);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The aggregator's configuration and its parts. Only aggregator.c, conf.c, open_ports.c and main.c see this: each part is given
- * an environment of its own.
+ * The aggregator's configuration and its parts. Only aggregator.c, conf.c, open_ports.c and main.c see this: each
+ * part is given an environment of its own.
  */
 #ifndef AGGREGATOR_AGGREGATOR_H
 #define AGGREGATOR_AGGREGATOR_H
@@ -29,11 +29,13 @@ struct aggregator_conf {
 	char *probe; /* address of the time probes, UDP */
 	char *spool; /* directory for uploads under way */
 	int64_t lead_ns; /* from request to T0 */
-	int64_t grace_ns; /* of captures that ask for none, at least */
-	int64_t stop_limit_ns; /* longest time for stopping; 0 = no limit */
+	int64_t grace_ns; /* least grace of a capture whose request gives none */
+	/* longest time that a stop of the aggregator may take; 0 = no limit */
+	int64_t stop_limit_ns;
 	int64_t causality_ns; /* longest causality_check() of a session; 0 = no check */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
-	int hosts_per_address; /* without certificates; 0 = no limit */
+	/* most hosts of one address, where no certificates prove names; 0 = no limit */
+	int hosts_per_address;
 	char *token_file; /* the secret of callers who change something; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
@@ -44,12 +46,12 @@ extern const struct conf_table aggregator_conf_table; /* conf.c */
 struct aggregator {
 	struct aggregator_conf conf;
 	struct loop *loop; /* of the caller of aggregator_start() */
-	int (*store_opened)(struct aggregator *agg,
-			    struct err *e); /* no thread of a library runs yet; or NULL */
+	/* called when the store is open, before a library starts a thread; or NULL */
+	int (*store_opened)(struct aggregator *agg, struct err *e);
 	struct capture_patience patience; /* a member that is 0 gets its default */
 	ingest_check check_file; /* NULL: ingest_check_xspace() */
 	struct jobs jobs;
-	char *token; /* in token_file; NULL = none */
+	char *token; /* the content of token_file; NULL = none */
 	struct session_clock clock;
 	struct session_store store;
 	struct index_check index_check;
@@ -69,8 +71,8 @@ struct aggregator {
 };
 
 /*
- * Starts every part. The caller has set `conf` and `loop`, and may have set `store_opened`, `patience` and `check_file`; the rest is
- * zero. On failure no part is left running, and the error names the part that failed.
+ * Starts every part. The caller has set `conf` and `loop`, and may have set `store_opened`, `patience` and
+ * `check_file`; the rest is zero. On failure no part is left running, and the error names the part that failed.
  */
 MUST_CHECK int aggregator_start(struct aggregator *agg, struct err *e);
 

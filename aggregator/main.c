@@ -12,7 +12,8 @@
 #include "base/memory.h"
 #include "base/now.h"
 
-/* Twice UPLOAD_CREDITS: workers are left for requests while all uploads with a credit wait for a slow store. */
+/* Twice UPLOAD_CREDITS: while all uploads with a credit wait for a slow store, half of the workers are left
+ * for requests. */
 #define WORKERS 16
 
 /* Wrong usage has an exit code of its own, as in the other programs. */
@@ -44,7 +45,8 @@ static void on_early_stop(int signal)
 	_exit(0);
 }
 
-/* A store that hangs would hold the workers, and so the end, for minutes. What is cut off is as after SIGKILL. */
+/* A store that hangs would delay the end for minutes, because the workers wait for it. So after the limit the
+ * process ends as by SIGKILL. */
 static void limit_stop(int64_t limit_ns)
 {
 	const struct itimerval timer = { .it_value = { .tv_sec = limit_ns / NS_PER_S,
@@ -64,7 +66,7 @@ static void on_stop(void *arg)
 	loop_stop(agg->loop);
 }
 
-/* Not before the store is open: one that hangs would hold the process. */
+/* Until the store is open, signals end the process at once: a store that hangs would not let it stop. */
 static int watch_stop_signals(struct aggregator *agg, struct err *e)
 {
 	return loop_on_stop_signal(agg->loop, on_stop, agg, e);

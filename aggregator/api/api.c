@@ -218,7 +218,8 @@ static bool route_matches(const char *pattern, const char *path, struct stars *s
 	return !*pattern && !*path;
 }
 
-/* By the Origin that browsers send: a page of another site must not change anything here. */
+/* Whether a page of another site sent the request, by the Origin that browsers add: such a page may not
+ * change anything. */
 static bool is_cross_site(const struct http_req *req)
 {
 	const char *origin = http_header(req, "Origin"), *host = http_header(req, "Host");
@@ -233,7 +234,7 @@ static bool has_token(const struct api *api, const struct http_req *req)
 	       secret_is_bearer(api->env.token, http_header(req, "Authorization"));
 }
 
-/* A certificate of a name that is listed does what the token does. */
+/* Whether the caller's certificate has a listed name: such a certificate replaces the token. */
 static bool has_certificate(const struct api *api, const struct http_req *req)
 {
 	const char *name = http_identity(req);

@@ -15,14 +15,15 @@ struct http_req;
 struct api {
 	struct api_env env;
 	struct events *events;
-	json_t *claimed; /* an object with a member for each session that a worker deletes, or reads for a retry */
+	/* an object; its members are the sessions that a worker deletes now, or reads for a retry */
+	json_t *claimed;
 	bool stopping; /* every request is refused */
 };
 
 /* `id` and `name` are the parts of the path that '*' matched, or NULL. */
 typedef void (*api_fn)(struct api *api, struct http_req *req, const char *id, const char *name);
 
-/* Two json_text_fn, whose `arg` is the struct http_req: they answer it with 200 and with 202. */
+/* As json_text_fn, with the struct http_req as `arg`: answer it with the text and status 200, or 202. */
 void api_answer_text(void *req, const char *text, size_t len);
 void api_accept_text(void *req, const char *text, size_t len);
 
@@ -32,7 +33,8 @@ void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
 void api_answer_err(struct http_req *req, const struct err *e);
 void api_answer_store_err(struct http_req *req, const struct err *e); /* with the reason "store" */
 
-/* What the store has of a session could not be read: 404 there is nothing, 500 damaged, 503 not now. */
+/* A session could not be read from the store: 404 if there is none, 500 if it is damaged, 503 if the store
+ * fails now. */
 void api_answer_record_err(struct http_req *req, const struct err *e);
 
 /* captures.c */
@@ -53,7 +55,7 @@ void api_answer_failure(struct api *api, struct http_req *req,
 void api_session_list(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_delete(struct api *api, struct http_req *req, const char *id, const char *name);
-/* True, and the request is answered: this may be a capture of an earlier run that is not recovered yet. */
+/* Answers and returns true if this may be a capture of an earlier run that is not recovered yet. */
 bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *id);
 
 void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name);

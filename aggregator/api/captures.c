@@ -105,7 +105,8 @@ static bool set_member(struct capture_request *req, const struct member *m, json
 		*(int64_t *)at = json_integer_value(value);
 		return json_integer_value(value) >= NS_PER_S &&
 		       json_integer_value(value) <= LIMIT_GRACE_NS;
-	case MEMBER_WAIT: /* 0 means "not at all" in JSON; the struct has -1 for that, and 0 for the default */
+	/* 0 in JSON means "do not wait": in the struct that is -1, because 0 is the default */
+	case MEMBER_WAIT:
 		*(int64_t *)at = json_integer_value(value) ? json_integer_value(value) : -1;
 		return json_is_integer(value) && json_integer_value(value) >= 0;
 	case MEMBER_STEP:
@@ -155,7 +156,7 @@ static int load_body(struct http_req *http, json_t **body, struct err *e)
 	return rc ? err_prefix(e, "the body") : 0;
 }
 
-/* An answer of 2xx is sent only when a crash can no longer undo the request. */
+/* A 2xx answer waits until the request is durable: then a crash cannot undo it. */
 static void answer_begun(void *arg, struct capture *c, const struct err *not_durable)
 {
 	if (c->state == CAP_REFUSED)
@@ -184,7 +185,7 @@ static void answer_ended(void *arg, struct capture *c, const struct err *not_dur
 		capture_make_text(c, false, api_accept_text, arg);
 }
 
-/* Begins what the body asks for, on top of what `req` has already. */
+/* Completes `req` from the body and begins the capture. */
 static void begin(struct api *api, struct http_req *http, int of, struct capture_request *req)
 {
 	struct capture *c = NULL;

@@ -15,8 +15,8 @@
 #include "base/now.h"
 #include "net/http_server.h"
 
-/* Many agents report at the same time: changes within this go out as one event. The documents grow with
- * the fleet, and so does the pause. */
+/* All changes within this time are sent as one event, because many agents report at the same time. It grows
+ * with the fleet, as the documents do. */
 #define GATHER_NS	   (50 * NS_PER_MS)
 #define GATHER_PER_HOST_NS (200 * NS_PER_US)
 
@@ -32,7 +32,8 @@ struct topic {
 	struct events *events;
 	char *session;
 	bool changed;
-	bool in_progress, last; /* a text is being made; it is the last one */
+	/* a text is being made; it is the last one */
+	bool in_progress, last;
 	TAILQ_ENTRY(topic) entry;
 };
 
@@ -42,7 +43,8 @@ struct events {
 	struct jobs *jobs;
 	TAILQ_HEAD(, stream) streams;
 	size_t n_pages;
-	bool hosts_changed, hosts_in_progress; /* in progress: their text is being made */
+	bool hosts_changed,
+		hosts_in_progress; /* in progress: the text of the hosts is being made */
 	TAILQ_HEAD(, topic) topics;
 	struct loop_timer timer;
 };
@@ -130,7 +132,7 @@ static void on_capture_text(void *arg, const char *text, size_t len)
 		topic_free(t);
 }
 
-/* One text at a time: else an older one could be sent after a newer one. */
+/* One text of a capture at a time, so that an older one is never sent after a newer one. */
 static void topic_make_text(struct topic *t)
 {
 	struct capture *c = capture_find(t->events->captures, t->session);

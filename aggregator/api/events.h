@@ -15,11 +15,11 @@ struct registry;
 struct events *events_new(struct registry *r, struct captures *cs, struct jobs *jobs);
 void events_free(struct events *ev); /* the HTTP server is gone; NULL is fine */
 
-/* Answer the request with a stream: the first of everything, the second of one capture. */
+/* Answer the request with a stream: of everything, or of one capture. */
 void events_open(struct events *ev, struct http_req *req);
 void events_open_capture(struct events *ev, struct http_req *req, struct capture *c);
 
-/* Open streams of everything. */
+/* How many streams of everything are open. */
 size_t events_pages(const struct events *ev);
 
 /* Sends pages the event for a session that was committed or deleted. */

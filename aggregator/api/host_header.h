@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which Host headers the HTTP API accepts. A page of another site whose name is made to resolve to this
- * aggregator (DNS rebinding) sends the name of that site. */
+/* Decides which Host headers the HTTP API accepts. In an attack by DNS rebinding, another site's name
+ * resolves to this aggregator; the browser then sends that site's name. */
 #ifndef AGGREGATOR_API_HOST_HEADER_H
 #define AGGREGATOR_API_HOST_HEADER_H
 
@@ -8,9 +8,9 @@
 
 struct conf_list;
 
-/* `header` is "name", "name:port", "1.2.3.4", "[v6]:port", or NULL: then no browser sent it, and it is accepted.
- * Accepted are localhost, loopback addresses, the listener's own address or name, with a listener at all
- * addresses every address, this machine's name, and `names`. The port may be any. */
+/* `header` is "name", "name:port", "1.2.3.4", "[v6]:port" or NULL. Accepted are NULL (no browser sent the
+ * request), localhost, loopback addresses, the listener's own address or name, this machine's name, and
+ * `names`; with a listener at all addresses, every address. The port may be any. */
 bool host_header_allowed(const char *header, const char *listener, const struct conf_list *names);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/now.h"
 
 #define QUIET_NS   (40 * NS_PER_S)
-#define TURN_HOSTS 100 /* written in one turn of the loop, which blocks everything else */
+#define TURN_HOSTS 100 /* hosts that are written in one turn of the loop */
 
 struct hosts_job {
 	struct registry *registry;
@@ -106,7 +106,7 @@ json_t *host_json(const struct host *h)
 	return o;
 }
 
-/* The host to go on with: hosts are added and removed between two turns. */
+/* The host to go on with. It is searched by name, because hosts are added and removed between two turns. */
 static size_t first_after(struct host *const *hosts, size_t n, const char *name)
 {
 	size_t low = 0;

@@ -81,7 +81,7 @@ static void write_probes(const struct time_stats *s, struct buf *out)
 		    "Departures with an impossible kernel stamp.");
 }
 
-/* A histogram: Prometheus counts in each bucket the ones below, too. */
+/* A histogram. A bucket of Prometheus includes the counts of all smaller buckets. */
 static void write_turns(const struct loop_turns *t, struct buf *out)
 {
 	static const char name[] = "tutti_loop_turn_seconds";

@@ -5,8 +5,9 @@
 
 struct http_req;
 
-/* Answers with the page. Its policy lets the browser run and show only the page's own script and style,
- * by a random word of this answer, and connect only to this aggregator; no other page may frame it. */
+/* Answers with the page. Its policy lets the browser use only the page's own script and style, which a random
+ * word (nonce) in this answer marks, and connect only to this aggregator. No other page may show it in a
+ * frame. */
 void page_answer(struct http_req *req);
 
 #endif

@@ -69,7 +69,7 @@ static void job_free(struct job *j)
 	free(j);
 }
 
-/* The session may be one whose manifest an earlier run did not write any more. */
+/* Says so if an earlier run may have left the session without a manifest. */
 static void answer_err(const struct job *j)
 {
 	if (!j->id || j->rc != ERR_NOT_FOUND || !api_refuse_unrecovered(j->api, j->req, j->id))
@@ -96,7 +96,8 @@ static bool is_session(struct http_req *req, const char *id)
 	return false;
 }
 
-/* Deleting and retrying exclude each other: one of them at a time. If false, the request is answered. */
+/* Claims the session, since only one request at a time may delete or retry it. If false, the request is
+ * answered. */
 static bool claim_session(struct api *api, struct http_req *req, const char *id)
 {
 	if (!is_session(req, id))

@@ -22,7 +22,7 @@
 #include "xspace/causality.h"
 
 #define LISTED_MAX   100 /* violations in a manifest */
-#define NAMES_MAX    3 /* hosts named for each reason */
+#define NAMES_MAX    3 /* hosts that a sentence names for one reason */
 #define WINDOW_BYTES (256 << 10)
 #define PREFIX	     "causality: "
 
@@ -42,7 +42,7 @@ struct checking {
 	int64_t budget_ns, deadline_mono_ns;
 	struct xs_causality *found;
 	json_t *results; /* the manifest's hosts */
-	char **names; /* of the hosts that are read, as xs_causality_add() numbers them */
+	char **names; /* places of the hosts that are read, in the order of xs_causality_add() */
 	size_t *at; /* their places in `results` */
 	size_t n_hosts;
 	struct buf skipped[SKIPS]; /* names */
@@ -55,7 +55,7 @@ struct files {
 		int fd;
 		uint64_t begin, end;
 	} all[LIMIT_HOST_FILES];
-	size_t n, at; /* at: the file of the last read */
+	size_t n, at; /* `at`: the file that was read last */
 	int64_t deadline_mono_ns;
 };
 
@@ -274,7 +274,7 @@ static json_t *steps_json(const struct xs_steps *s)
 	return o;
 }
 
-/* A host that marks its steps has them already. */
+/* Sets the steps of hosts that do not mark them. */
 static void put_steps(const struct checking *k, const struct xs_verdict *v)
 {
 	for (size_t i = 0; i < k->n_hosts; i++) {

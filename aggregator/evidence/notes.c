@@ -53,7 +53,7 @@ static int copy_bytes(int fd, uint64_t size, FILE *to, struct err *e)
 	return rc;
 }
 
-/* The store takes whole objects. */
+/* Makes a copy with the warnings at its end, since a store takes only whole objects. */
 static int put_longer(struct store *s, const char *key, int fd, uint64_t size,
 		      const struct buf *notes, struct err *e)
 {

@@ -11,9 +11,10 @@
 struct store;
 
 /*
- * Appends the warnings (n texts) to the XSpace under `key`: an XSpace at the end of another one adds its warnings.
- * A file that ends with exactly them already stays as it is. `*size` is that of the file: the caller sets what it
- * should be, and gets what it is, also after a failure; 0 if that is not known, because a put may have taken place or not.
+ * Appends the warnings (n texts) to the XSpace under `key`: an XSpace at the end of another one adds its
+ * warnings. A file that already ends with exactly these warnings stays as it is. `*size` is the expected size
+ * of the file. It becomes the real size, also after a failure; 0 if that is unknown because it is not certain
+ * whether a put took place.
  */
 MUST_CHECK int notes_append(struct store *s, const char *key, char *const *texts, size_t n,
 			    uint64_t *size, struct err *e);

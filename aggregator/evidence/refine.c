@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Difference constraints, solved by narrowing intervals: every key (flow or barrier) has an instant at
- * which all hosts had arrived and none had left, latest start <= instant <= earliest end. Intervals only shrink,
- * so narrowing can stop at any time.
+ * Solves difference constraints by narrowing intervals. For every key (flow or barrier) there is an instant
+ * at which all hosts had arrived and none had left: latest start <= instant <= earliest end. Intervals only
+ * shrink, so narrowing may stop at any time.
  */
 #include "aggregator/evidence/refine_impl.h"
 
@@ -41,7 +41,7 @@ static bool takes_part(const struct refining *s, const struct xs_seen *seen)
 	return s->slack[seen->host].lo < s->slack[seen->host].hi;
 }
 
-/* The threads of a host contradict each other: the key proves nothing. */
+/* A key proves nothing if the threads of one host contradict each other. */
 static bool is_inconsistent(const struct xs_seen *seen)
 {
 	return seen->has_start && seen->has_end && seen->start_ns > seen->end_ns;
@@ -166,9 +166,9 @@ static bool is_contradicted(struct refining *s)
 }
 
 /*
- * Clocks wander within a window, so one event may contradict another. How far they wander shows only in the
- * contradictions: the stray is twice the least allowance that leaves none. Beyond a quarter of the bounds one
- * number for the whole window is no reliable improvement.
+ * Clocks wander within a window, so one event may contradict another. The stray is the allowance for that:
+ * twice the least one that leaves no contradiction. If it would exceed a quarter of the bounds, no single
+ * number for the whole window is reliable.
  */
 static bool choose_stray(struct refining *s)
 {
@@ -179,7 +179,7 @@ static bool choose_stray(struct refining *s)
 	return false;
 }
 
-/* The number of keys that a host leaves before another arrives, by plain times. */
+/* The number of keys at which, by plain times, a host leaves before another arrives. */
 static size_t count_backwards(struct refining *s, bool moved)
 {
 	size_t count = 0;

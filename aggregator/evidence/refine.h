@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Refinement (--refine=events): moves hosts within their slack so that shared events agree. It computes one
- * number for each host, to be added to all times of its file, within the interval in which its clock certainly
- * is. The caller decides whether and where to add it. Pure; any input.
+ * number for each host, to be added to all times of its file, within the interval in which its clock
+ * certainly is. The caller decides whether and where to add it. Pure; any input.
  *
- * A flow or barrier of two hosts constrains their numbers x and x': the end on the one host, plus x, is not before
- * the start on the other host, plus x'. Intervals of all x are narrowed until nothing changes
- * (docs/time.md has the assumptions); within them, ends of a barrier are assumed to be simultaneous.
+ * A flow or barrier of two hosts constrains their numbers x and x': "end on the first host + x" is not before
+ * "start on the second host + x'". Intervals of all x are narrowed until nothing changes (docs/time.md has
+ * the assumptions); within them, ends of a barrier are assumed to be simultaneous.
  */
 #ifndef AGGREGATOR_EVIDENCE_REFINE_H
 #define AGGREGATOR_EVIDENCE_REFINE_H

@@ -34,7 +34,7 @@ static bool is_barrier(const struct xs_seen *seen)
 	return seen->has_start && seen->has_end;
 }
 
-/* How far hosts' ends are before the reference host's at one key; at most one entry per host. */
+/* By how much a host's end of a key is before the reference host's; at most one entry per host. */
 static size_t add_differences(const struct refining *s, size_t key, struct difference *out)
 {
 	const struct xs_seen *reference = NULL;
@@ -52,7 +52,7 @@ static size_t add_differences(const struct refining *s, size_t key, struct diffe
 	return n;
 }
 
-/* `d` is of one host, sorted. */
+/* `d` has the differences of one host, sorted. */
 static void set_hint(struct refined *host, const struct difference *d, size_t n)
 {
 	int64_t *far = xcalloc(n, sizeof(*far));
@@ -101,8 +101,8 @@ static void choose_reference(struct refining *s)
 }
 
 /*
- * The number to add to all hints; hints fix only differences. The host in the middle stays where it is, as far as
- * all hosts stay within their intervals. If they cannot, the error is shared.
+ * Hints fix only differences between hosts: chooses the number to add to all hints. It leaves the middle host
+ * where it is, if all hosts then stay within their intervals; if they cannot, it shares the error.
  */
 static int64_t common_offset(const struct refining *s)
 {

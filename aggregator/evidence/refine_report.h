@@ -10,8 +10,9 @@
 #include "xspace/causality.h"
 
 /*
- * Sets "refined" of the manifest, whose hosts may be packed, and of each refined RESULT (docs/wire.md). `at` has the
- * places of the n hosts of the verdict in "hosts", in its order. No file is changed; the manifest says so.
+ * Sets "refined" of the manifest, whose hosts may be packed, and of each refined RESULT (docs/wire.md).
+ * `at[i]` is the place in "hosts" of the verdict's host i, for n hosts. No file is changed; the manifest says
+ * so.
  */
 void refine_report(json_t *manifest, const size_t *at, size_t n, const struct xs_verdict *v);
 

@@ -28,13 +28,15 @@ struct host_clock {
 	uint32_t wall_steps; /* steps of the wall clock since the agent's start */
 	char method[HOST_CLOCK_WORD], grade[2];
 	size_t n_breaks;
-	struct host_clock_break *breaks; /* the owner's, as all of the struct */
+	struct host_clock_break *breaks; /* owned by the owner of this struct */
 	bool is_suspecting;
-	struct host_clock_break suspected; /* less than 4 probes met it */
-	int64_t suspected_known_ns; /* by then it is known, if probes are answered */
+	struct host_clock_break suspected; /* a break that fewer than 4 probes have met */
+	/* by then it is known whether it broke, if probes are answered */
+	int64_t suspected_known_ns;
 };
 
-/* NULL: the host has reported no clock; all members are 0. The breaks are in `breaks`: who keeps them copies them. */
+/* From a message; with NULL (the host has reported no clock) all members are 0. The result points into
+ * `breaks`: copy them to keep it. */
 struct host_clock host_clock_from(const Tutti__V1__ClockModel *c,
 				  struct host_clock_break breaks[LIMIT_CLOCK_STEPS]);
 

@@ -34,7 +34,7 @@ static void forget_last(struct outbox *o)
 	o->last = NULL;
 }
 
-/* A reference to the last message if it has these bytes, else to a new one. */
+/* Returns a reference to the last message if that has the same bytes, else to a new one. */
 static struct outbox_message *message_get(struct outbox *o, const struct buf *bytes)
 {
 	struct outbox_message *m = o->last;

@@ -13,8 +13,10 @@
 
 #define FORGET_EVERY_NS (30 * NS_PER_S)
 
-#define LOST_KEEP_NS (5 * NS_PER_S) /* longer than captures wait for a lost link */
-#define IN_USE	     3 /* use_of() a host that is connected and has measured its clock */
+/* a lost host keeps its place for at least this long: longer than captures wait for its link */
+#define LOST_KEEP_NS (5 * NS_PER_S)
+/* use_of() gives this for a host that is connected and has measured its clock */
+#define IN_USE 3
 
 /* A peer address without its port, and the number of hosts that it has. */
 struct registry_peer {
@@ -28,8 +30,8 @@ struct watch {
 };
 
 /*
- * A cookie is 48 random bits and the 16 bits of a slot, so that the host of a probe is found without a
- * search: thousands of probes arrive per second. LIMIT_HOSTS fits.
+ * A cookie has 48 random bits and 16 bits with the index of the host's slot. So the host of a probe is found
+ * without a search, since thousands of probes arrive per second. LIMIT_HOSTS fits into 16 bits.
  */
 #define SLOTS 65536
 
@@ -380,7 +382,7 @@ size_t registry_count(const struct registry *r, size_t *connected)
 	size_t n = 0;
 
 	if (!connected)
-		return r->n; /* called for every Hello: no loop over the hosts */
+		return r->n; /* called for every Hello, so it does not search all hosts */
 	for (size_t i = 0; i < r->n; i++)
 		n += r->hosts[i]->control != NULL;
 	*connected = n;
@@ -401,7 +403,8 @@ static struct host *find_longest_lost(const struct registry *r, int64_t now_real
 	return found;
 }
 
-/* A lost one before a connected one, and one that never measured its clock before one that did. */
+/* How much a host is in use: a lost one least, then a connected one that never measured its clock, then one
+ * that did. */
 static int use_of(const struct host *h)
 {
 	return 2 * (h->control != NULL) + h->clock.calibrated;

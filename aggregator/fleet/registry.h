@@ -27,7 +27,8 @@ struct host_tracer {
 	int errno_value;
 	int64_t lead_ns; /* how long before T0 it must be armed to record all of the window */
 	bool counts_steps; /* as in TracerState of control.proto */
-	int64_t begin_ns; /* session clock: its ring reaches back to then, as of its last report; 0 = no ring */
+	/* session clock: how far its ring reaches back, by its last report; 0 = no ring */
+	int64_t begin_ns;
 };
 
 /* A process that an agent has found, as in Job of control.proto. */
@@ -40,7 +41,7 @@ struct host_job {
 /* A capture that an agent still has, as its Hello or last Status lists it. */
 struct host_held {
 	char *session;
-	bool undelivered; /* under way, or a file that is not stored */
+	bool undelivered; /* it is under way, or its file is not stored */
 	bool is_recording; /* under way */
 	uint64_t instance; /* of the agent that was armed */
 };
@@ -87,28 +88,29 @@ void registry_free(struct registry *r);
 struct host *registry_find(struct registry *r, const char *name); /* NULL if unknown */
 struct host *registry_find_connected(struct registry *r, const char *name); /* or NULL */
 
-/* As registry_find(), for names in ascending order: all hosts of a fleet cost one pass. `*at` is 0 for the first
- * name; no host may be added or removed before the last one. */
+/* As registry_find(), for several names in ascending order, in one pass over the hosts. `*at` is 0 for the
+ * first name; no host may be added or removed between the calls. */
 struct host *registry_find_next(struct registry *r, size_t *at, const char *name);
 struct host *registry_find_by_cookie(struct registry *r, uint64_t probe_cookie); /* or NULL */
 struct host *registry_add(struct registry *r, const char *name); /* or returns the existing one */
 void registry_remove(struct registry *r, struct host *h);
 size_t registry_count(const struct registry *r, size_t *connected); /* connected may be NULL */
 
-/* The host that gives its place in a full registry to a newcomer from `address`, or NULL: the one that is lost
- * for longest, at least 5 s; else one of the peer address that has most names, if that has more names than
- * `address` would have. So invented names cannot lock out a host with another address. */
+/* In a full registry: the host that loses its place to a new host from `address`, or NULL. It is the host
+ * that has been lost for longest, for at least 5 s. If there is none, it is a host of the peer address with
+ * the most names, provided that address has more than `address` would then have. So invented names cannot
+ * lock out hosts of other addresses. */
 struct host *registry_find_replaceable(struct registry *r, const char *address,
 				       int64_t now_real_ns);
 
-/* At most so many hosts of one peer address, for fleets whose names no certificate proves. 0, as at first: no
+/* Sets the most hosts of one peer address, for fleets where no certificate proves names. 0, the default: no
  * limit. */
 void registry_limit_address(struct registry *r, size_t max_hosts);
 
 /*
- * Whether a host with a new name, from this peer address, has a place. `*replaced` is the host that loses its
- * own to it, or NULL: of an address at its limit one that is not in use, in a full registry that of
- * registry_find_replaceable(). ERR_LIMIT: there is no place.
+ * Whether there is a place for a host with a new name from this peer address; ERR_LIMIT if not. `*replaced`
+ * is the host that loses its place to it, or NULL: if the address is at its limit, a host of it that is not
+ * in use; if the registry is full, that of registry_find_replaceable().
  */
 MUST_CHECK int registry_find_place(struct registry *r, const char *address, int64_t now_real_ns,
 				   struct host **replaced, struct err *e);
@@ -131,9 +133,10 @@ void host_set_settings(struct host *h,
 void host_add_held(struct host *h, const char *session, const char *state, uint64_t instance);
 void host_clear_held(struct host *h);
 const struct host_held *host_find_held(const struct host *h, const char *session); /* or NULL */
-void host_renew_cookie(struct host *h); /* and the key; probes with the old ones get no answer */
+/* also renews the key; probes with the old ones get no answer */
+void host_renew_cookie(struct host *h);
 
-/* The host's link from now on, NULL if it has none; what the old one did not send yet is dropped. */
+/* Sets the host's link, NULL = none. Messages that the old link did not send yet are dropped. */
 void host_set_control(struct host *h, struct rpc_call *control);
 
 /* outbox.c: sends a message of messages.h to the host's agent, if the agent is connected. Of very many messages

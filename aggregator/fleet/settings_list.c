@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-/* So many lists are compared with that of a host: a fleet has a list for each version and kind of its agents. */
+/* How many lists are compared with a host's list: a fleet has one list for each version and kind of agents. */
 #define COMPARED 16
 
 struct settings_list *settings_list_new(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What captures may set of the tracers of a host, as its Hello lists it. That takes some kilobytes, and most hosts of
- * a fleet list the same: they share one list. Loop thread.
+ * The settings of a host's tracers that its Hello lists. A list takes some kilobytes, and most hosts of a
+ * fleet have the same: they share one list. Loop thread.
  */
 #ifndef AGGREGATOR_FLEET_SETTINGS_LIST_H
 #define AGGREGATOR_FLEET_SETTINGS_LIST_H
@@ -25,7 +25,7 @@ struct settings_list {
 	TAILQ_ENTRY(settings_list) entry; /* in settings_lists, once it is shared */
 };
 
-/* Those that hosts share; the last one that was found first. */
+/* The lists that hosts share; the one that was found last comes first. */
 TAILQ_HEAD(settings_lists, settings_list);
 
 struct settings_list *settings_list_new(void); /* empty, not shared yet */

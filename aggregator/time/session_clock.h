@@ -21,8 +21,8 @@ struct session_clock {
 int64_t session_clock_now(const struct session_clock *c);
 
 /*
- * Continues the clock of the previous run if the spool has it, and if it is needed (captures are to be
- * carried on) or within a second of this host's wall clock; else sets a new one. The spool exists.
+ * Continues the clock of the previous run if the spool has it, and either `needed` is true (captures are to
+ * be carried on) or it is within a second of this host's wall clock. Else sets a new clock. The spool exists.
  */
 void session_clock_load(struct session_clock *c, const char *spool, bool needed);
 

@@ -13,14 +13,14 @@
 #include "proto/probe.h"
 
 #define LOG_EVERY_NS (10 * NS_PER_S)
-#define REPLIES	     4096 /* not yet stamped by the kernel, at most; a power of two */
+#define REPLIES	     4096 /* the most replies that the kernel has not stamped yet; a power of two */
 
 /* A reply that the kernel has not stamped yet. The kernel counts the datagrams of the socket, for all hosts
  * together: this maps the number of a departure to its probe. */
 struct departing {
 	uint32_t id;
 	uint32_t seq;
-	uint64_t cookie; /* of the host; 0 = the stamp has come */
+	uint64_t cookie; /* the host's cookie; 0 = the stamp has come */
 	int64_t t3_ns; /* when it was given to the kernel */
 };
 
@@ -76,8 +76,8 @@ static void answer(struct time_service *ts, struct host *h, struct probe *p,
 	udp_send_to(ts->udp, from, out, sizeof(out));
 }
 
-/* Returns NULL if this probe gets a reply, and marks its number as answered; else the reason for none. `h` is
- * NULL if no host has the cookie. */
+/* Why this probe gets no reply; NULL if it gets one, and then its number is marked as answered. `h` is NULL
+ * if no host has the cookie. */
 static const char *accept_probe(struct host *h, const struct probe *p, const void *data)
 {
 	if (!h)

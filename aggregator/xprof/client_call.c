@@ -19,8 +19,8 @@
 #include "proto/names.h"
 
 #define MARGIN_NS (2 * NS_PER_S) /* the answer is sent this long before the client's deadline */
-#define COMMIT_MARGIN_NS \
-	(4 * NS_PER_S) /* the session is committed this long before it: the answer has all files */
+/* the session must be committed this long before the client's deadline, so that the answer has all files */
+#define COMMIT_MARGIN_NS (4 * NS_PER_S)
 
 /* ---- responses ---- */
 
@@ -81,7 +81,7 @@ static void add_host(struct response *r, const struct capture *c, const struct c
 				  h->name);
 }
 
-/* With the files that are stored now. */
+/* Makes the response from the files that are stored now. */
 static void respond_with_capture(struct client_call *cc, const struct capture *c)
 {
 	struct response *r = response_new(cc->ps->env.store->store);
@@ -128,7 +128,7 @@ int64_t client_call_commit_by(const struct client_call *cc)
 {
 	int64_t deadline_ns = rpc_deadline_ns(cc->call);
 
-	/* Far away is the same as none, and a sum with it could overflow. */
+	/* A deadline far away counts as none: sums with it could overflow. */
 	if (deadline_ns > now_mono_ns() + LIMIT_WAIT_NS)
 		return 0;
 	return session_clock_now(cc->ps->env.clock) + deadline_ns - now_mono_ns() -

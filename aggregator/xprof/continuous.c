@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Continuous profiling, as stock clients have it: Start, a snapshot whenever one is wanted, Stop. The rings of all hosts
- * always record, so Start starts nothing: it begins a series, in which each window begins where the last one ended.
+ * Continuous profiling, as stock clients have it: Start, a snapshot whenever one is wanted, Stop. The rings of
+ * all hosts always record, so Start starts nothing: it begins a series, in which each window begins where the
+ * last one ended.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "proto/limits.h"
 #include "proto/profiler_request.h"
 
-/* A window that was lost is part of the next one. */
+/* If a snapshot fails, the next window includes its window. */
 void series_capture_ended(struct profiler_service *ps, const struct capture *c)
 {
 	if (capture_has_failed(c))
@@ -133,7 +134,7 @@ static bool on_start(struct rpc_call *call, const struct rpc_msg *msg)
 
 const struct rpc_events profiler_start_events = { .message = on_start };
 
-/* Without a Start it is fine, too: the rings record all the same. */
+/* A Stop without a Start is no error. */
 static bool on_stop(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct profiler_service *ps = rpc_arg(call);

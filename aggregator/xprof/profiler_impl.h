@@ -32,7 +32,7 @@ struct profiler_service {
 
 /* ---- client_call.c: a call that is answered with the files of a capture ---- */
 
-/* It outlives `closed` while a worker loads its response. */
+/* One call. It lives on after `closed` while a worker loads its response. */
 struct client_call {
 	struct profiler_service *ps;
 	struct rpc_call *call; /* NULL once closed */
@@ -54,13 +54,14 @@ void client_call_await(struct client_call *cc, const struct capture *c);
 /* Answers with the cause: stock clients show no status. */
 void client_call_explain(struct client_call *cc, const char *why);
 
-/* When the session must be committed for the client to get it in time; session clock; 0 = no deadline. */
+/* When the session must be committed so that the client gets it before its deadline; session clock; 0 = no
+ * deadline. */
 int64_t client_call_commit_by(const struct client_call *cc);
 
 void client_calls_capture_ended(struct profiler_service *ps, struct capture *c);
 void client_calls_free(struct profiler_service *ps);
 
-/* If the call has not the aggregator's token, it is finished. */
+/* Finishes the call, and returns false, unless the call has the aggregator's token. */
 bool profiler_check_token(const struct profiler_service *ps, struct rpc_call *call);
 
 /* The peer's address without its port: a client may connect again. The caller frees it. */

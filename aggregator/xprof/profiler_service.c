@@ -20,14 +20,16 @@
 #include "proto/profiler_request.h"
 
 #define MIN_GRACE_NS NS_PER_S
-#define REMEMBER_NS  (60 * NS_PER_S) /* repeated calls get the same capture */
+/* within this time after its end, a call with the same name gets the same capture */
+#define REMEMBER_NS  (60 * NS_PER_S)
 #define MAX_PROFILES 256
 
 typedef Tensorflow__ProfileRequest profile_request;
 
 /* A capture that clients requested, and the session name they chose. */
 struct profile {
-	char *client_session, *peer; /* identify it together; a session "" is never shared */
+	/* both together identify it; a call without a session's name never shares */
+	char *client_session, *peer;
 	char *session; /* of the capture */
 	int64_t ended_mono_ns; /* 0 = under way */
 	TAILQ_ENTRY(profile) entry;
@@ -86,7 +88,7 @@ static struct profile *profile_add(struct profiler_service *ps, const char *clie
 
 /* ---- Profile ---- */
 
-/* How long the capture may wait for others and still be answered before the client's deadline. */
+/* How long the capture may wait in the queue and still be answered before the client's deadline. */
 static int64_t wait_ns(const struct client_call *cc, const struct capture_request *req)
 {
 	const struct profiler_env *env = &cc->ps->env;
@@ -255,8 +257,8 @@ static void stop_capture(struct terminate_call *t, const char *session)
 	capture_when_durable(c, on_stop_durable, t);
 }
 
-/* By the name that the client chose, or by the session id. Only what this peer itself requested: an id can be
- * guessed from the time, and other clients choose the same names. */
+/* Stops captures by the name that the client chose, or by session id; only captures that this peer requested,
+ * because an id can be guessed from the time, and other clients choose the same names. */
 static void terminate(struct terminate_call *t, const char *session)
 {
 	char *peer = profiler_peer_address(t->call);

@@ -5,11 +5,12 @@
  * Loop thread.
  *
  * A stock client shows no error to its user and calls again at once. So a failure with a known cause is
- * answered OK, with an XSpace that has the cause in its errors. Calls that name the
- * same session while it runs, or up to a minute later, share one capture.
+ * answered OK, with an XSpace that has the cause in its errors. Calls that name the same session while it runs,
+ * or up to a minute later, share one capture.
  *
- * GetSnapshot is a snapshot of all hosts. Between StartContinuousProfiling and StopContinuousProfiling, the windows of
- * one client (a peer address) follow one another; the first one has the 30 s before the call, none more than 60 s.
+ * GetSnapshot is a snapshot of all hosts. Between StartContinuousProfiling and StopContinuousProfiling, the
+ * windows of one client (a peer address) follow one another; the first one has the 30 s before the call, none
+ * more than 60 s.
  */
 #ifndef AGGREGATOR_XPROF_PROFILER_SERVICE_H
 #define AGGREGATOR_XPROF_PROFILER_SERVICE_H
@@ -25,7 +26,7 @@ struct rpc_events;
 struct session_clock;
 struct session_store;
 
-/* Of the methods that proto/profiler_request.h has the paths of. */
+/* The events of the methods whose paths are in proto/profiler_request.h. */
 extern const struct rpc_events profiler_profile_events, profiler_terminate_events,
 	profiler_monitor_events, profiler_start_events, profiler_snapshot_events,
 	profiler_stop_events;

@@ -27,9 +27,9 @@ enum {
 };
 
 #define ERRORS_NAME	 "errors" SESSION_FILE_SUFFIX
-#define HEADER_MAX_BYTES 512 /* of one file: tags, lengths, name */
+#define HEADER_MAX_BYTES 512 /* most bytes before one file's data: tags, lengths, name */
 #define NOTES_MAX_BYTES	 (64 << 10)
-#define NOTE_BYTES	 1024 /* a host's name, reason and detail, whole */
+#define NOTE_BYTES	 1024 /* a note has room for a host's name, reason and detail */
 
 struct map {
 	void *data;

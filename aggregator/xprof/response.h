@@ -30,9 +30,10 @@ void response_add_note(struct response *r, const char *fmt, ...)
 void response_load(struct response *r, uint64_t max_bytes);
 
 /*
- * Sends the response: one tool_data per file, the notes as warnings in the first file's XSpace. Without files, one
- * small XSpace with the notes as errors. With emit_xspace all this is the one XSpace of the response instead: that
- * of the hosts' files, one after the other, which is an XSpace again. The maps are released when they are sent.
+ * Sends the response: one tool_data per file, the notes as warnings in the first file's XSpace. Without
+ * files, one small XSpace with the notes as errors. With emit_xspace the response has one XSpace instead: the
+ * hosts' files one after the other, which again is an XSpace, and the notes. The maps are released when they
+ * are sent.
  */
 void response_send(struct response *r, bool emit_xspace, struct rpc_call *call);
 
