@@ -24,10 +24,13 @@
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define STEADY_NS	 (5 * NS_PER_S) /* a link that was up this long resets the pauses */
-/* From dialling to Welcome. Long: agents that give up early make a busy aggregator busier. */
-#define WELCOME_LIMIT_NS    (90 * NS_PER_S)
-#define STATUS_GAP_NS	    (2 * NS_PER_S) /* doubles while nothing changes */
-#define STATUS_GAP_MAX_NS   (120 * NS_PER_S) /* 10,000 agents then send 80 a second */
+/* Longest time from dialling to Welcome. It is long, because agents that give up early make a busy aggregator
+ * busier. */
+#define WELCOME_LIMIT_NS (90 * NS_PER_S)
+/* time between two Status messages at first; doubles while nothing changes */
+#define STATUS_GAP_NS (2 * NS_PER_S)
+/* the longest time between two Status messages; 10,000 agents then send 80 a second */
+#define STATUS_GAP_MAX_NS   (120 * NS_PER_S)
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
 #define DISCONNECT_LIMIT_NS (500 * NS_PER_MS)
 
@@ -44,21 +47,22 @@ struct control {
 	enum link_state state;
 	struct rpc_channel *channel;
 	struct rpc_call *call;
-	struct loop_timer retry; /* to dial; while dialling, to give up */
+	struct loop_timer retry; /* when to dial; while dialling, when to give up */
 	struct loop_timer status;
 	int64_t backoff_ns;
 	int64_t up_mono_ns, status_mono_ns, status_gap_ns;
-	struct clock_model reported_clock; /* in the last Status on this link */
-	uint32_t reported_digest; /* of the states of tracers, captures and jobs in it */
+	struct clock_model reported_clock; /* what the last Status on this link said */
+	uint32_t reported_digest; /* a digest of the tracers, captures and jobs in it */
 	bool stopping;
-	char down_reason[256]; /* of the link; "" before the first attempt failed */
+	char down_reason[256]; /* the last error of the link; "" before the first attempt failed */
 };
 
 static void dial(void *arg);
 
 /* ---- the link goes down ---- */
 
-/* One line for each kind of reason, however often dialling fails: the text before the first colon. */
+/* Logs one line for each kind of reason, however often dialling fails. The kind is the text before the first
+ * colon. */
 static void log_down(struct control *c, const char *reason)
 {
 	size_t kind = strcspn(reason, ":");
@@ -163,7 +167,7 @@ static bool clock_is_as_reported(const struct clock_model *reported, const struc
 	       (!m->calibrated || fabs(off_ns) <= bound_ns);
 }
 
-/* A retry asks for files of this host, so the aggregator needs a current list of them. */
+/* A retry asks for files of this host, so the aggregator needs a current list. */
 static uint32_t held_digest(const struct requests *rs)
 {
 	size_t n;

@@ -41,7 +41,8 @@ struct control_question {
 	const char *token; /* the aggregator's, "" = none */
 };
 
-/* Calls fn exactly once, from inside or later. While the link is down the answer is "no" with the cause. */
+/* Calls fn exactly once, before it returns or later. While the link is down the answer is "no" with the
+ * cause. */
 void control_ask(struct control *c, const struct control_question *q, answer_fn fn, void *arg);
 
 /* The capture requests, as requests_json(). A new reference. */

@@ -26,7 +26,7 @@ static void add_step(struct message_clock *out, const char *kind, int64_t from_n
 	out->model.n_steps++;
 }
 
-/* Steps and sleep that the wall clock's ledger has. */
+/* Adds the steps and sleeps in the wall clock's ledger. */
 static void add_ledger(struct message_clock *out, const struct clock_model *m)
 {
 	static const char *const kinds[] = {
@@ -45,7 +45,7 @@ static void add_ledger(struct message_clock *out, const struct clock_model *m)
 	}
 }
 
-/* Steps of the raw clock against the session clock; the ledger has the other breaks. */
+/* Adds the steps of the raw clock against the session clock; the ledger has the other breaks. */
 static void add_breaks(struct message_clock *out, const struct clock_model *m)
 {
 	for (size_t i = 1; i < m->n_segments; i++) {

@@ -32,7 +32,7 @@ void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
 
 /* ---- tracers ---- */
 
-/* From when on the tracer has records of everything; 0 = it has no ring, or the clock is not known yet. */
+/* From when on the tracer's ring is complete; 0 = it has no ring, or the clock is not known yet. */
 static int64_t ring_begin_ns(const struct tracer *t, const struct clock_model *m)
 {
 	int64_t begin_ns;
@@ -89,7 +89,7 @@ static void free_states(Tutti__V1__TracerState **states, size_t n)
 struct job_list {
 	struct tracer_job jobs[LIMIT_JOBS];
 	Tutti__V1__Job messages[LIMIT_JOBS], *pointers[LIMIT_JOBS];
-	size_t n; /* that are listed */
+	size_t n; /* jobs that are listed */
 	uint32_t more;
 };
 
@@ -205,7 +205,8 @@ void message_hello(struct rpc_call *call, const struct link_env *env, uint64_t i
 	Tutti__V1__AgentMessage m = TUTTI__V1__AGENT_MESSAGE__INIT;
 	Tutti__V1__Hello hello = TUTTI__V1__HELLO__INIT;
 	struct job_list *jobs = make_jobs(env->tracers);
-	const struct clock_model model = { 0 }; /* another aggregator has another session clock */
+	/* a file of an earlier aggregator was made with another session clock */
+	const struct clock_model model = { 0 };
 	char boot_id[64];
 
 	(void)file_first_line("/proc/sys/kernel/random/boot_id", boot_id, sizeof(boot_id));

@@ -24,7 +24,7 @@ struct message_clock {
 /* offset_ns is the wall offset at m->at_raw_ns. `bound_ns` replaces the model's own bound. */
 void message_clock(struct message_clock *out, const struct clock_model *m, int64_t bound_ns);
 
-/* Differs when the list of jobs in Hello and Status does. */
+/* A number that changes when the list of jobs in Hello and Status changes. */
 uint32_t message_jobs_digest(struct tracer *const *all);
 
 /* Send Hello and Status; `held` is the result of requests_held(). */

@@ -14,20 +14,13 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-#define CALIBRATION_WAIT_NS (400 * NS_PER_MS) /* for an Arm that follows Welcome at once */
+/* how long an Arm right after Welcome waits for the clock's calibration */
+#define CALIBRATION_WAIT_NS (400 * NS_PER_MS)
 #define CALIBRATION_POLL_NS (20 * NS_PER_MS)
 #define PROGRESS_GAP_NS	    (250 * NS_PER_MS)
-#define LEASE_NS	    (600 * NS_PER_S) /* beyond the deadline, for a finished file */
-#define LATE_UPLOAD_NS	    (60 * NS_PER_S) /* for an Upload after the deadline */
-
-struct entry_write {
-	struct request *request; /* NULL: it ended meanwhile */
-	bool remove; /* remove the folder afterwards */
-	char *dir;
-	Tutti__V1__SpoolEntry entry; /* owns its strings */
-	int rc;
-	struct err error;
-};
+/* how long a finished file is kept after the deadline */
+#define LEASE_NS       (600 * NS_PER_S)
+#define LATE_UPLOAD_NS (60 * NS_PER_S) /* time for an Upload after the deadline */
 
 static void on_clock_wait(void *arg);
 
@@ -38,14 +31,6 @@ static struct request *request_find(const struct requests *rs, const char *sessi
 	while (rq && strcmp(rq->session, session))
 		rq = rq->next;
 	return rq;
-}
-
-static uint64_t *copy_files(const uint64_t *files, size_t n)
-{
-	uint64_t *copy = xcalloc(n + 1, sizeof(*copy));
-
-	memcpy(copy, files, n * sizeof(*copy));
-	return copy;
 }
 
 /* ---- the end of a request ---- */
@@ -66,7 +51,7 @@ static void release_files(struct request *rq, bool keep)
 	bool is_busy = rq->entry_write && !keep;
 
 	if (is_busy)
-		rq->entry_write->remove = true;
+		entry_write_remove_folder(rq->entry_write);
 	if (rq->capture && (keep || is_busy))
 		capture_release_keep_file(rq->capture);
 	else if (rq->capture)
@@ -89,7 +74,7 @@ static void request_free(struct request *rq, bool keep)
 	upload_cancel(rq->upload);
 	release_files(rq, keep);
 	if (rq->entry_write)
-		rq->entry_write->request = NULL;
+		entry_write_end_request(rq->entry_write);
 	if (rq->arm)
 		tutti__v1__arm__free_unpacked(rq->arm, NULL);
 	free(rq->result);
@@ -138,7 +123,7 @@ static void end_without_file(struct request *rq, const char *reason, const char 
 	wait_for_lease_end(rq);
 }
 
-/* There is a file; it stays, in case the aggregator sends Upload again. */
+/* The file could not be stored. It stays, because the aggregator may send Upload again. */
 static void report_not_stored(struct request *rq, const char *reason, const char *detail)
 {
 	log_warn("AGT-CAPTURE", "session=%s state=held reason=%s detail=\"%s\"", rq->session,
@@ -183,7 +168,7 @@ static struct rpc_channel *control_channel(void *arg)
 	return link->channel(link->arg);
 }
 
-/* At most four hours from now: no deadline is later. */
+/* Limits a deadline to four hours from now: no real one is later. */
 static int64_t mono_of_session(const struct request *rq, int64_t session_ns)
 {
 	const int64_t most_ns = 4 * 3600 * NS_PER_S;
@@ -225,58 +210,6 @@ static void upload_if_granted(struct request *rq)
 	rq->upload = upload_start(rq->requests->env, &req);
 }
 
-/* ---- the spool's entry ---- */
-
-static void run_entry_write(void *arg)
-{
-	struct entry_write *w = arg;
-
-	w->rc = spool_entry_write(w->dir, &w->entry, &w->error);
-}
-
-static void on_entry_written(void *arg)
-{
-	struct entry_write *w = arg;
-
-	if (w->rc && w->request)
-		log_warn("AGT-SPOOL", "reason=\"%s\"", w->error.msg);
-	if (w->request)
-		w->request->entry_write = NULL;
-	if (w->remove)
-		spool_remove(w->dir);
-	free(w->entry.session);
-	free(w->entry.file);
-	free(w->entry.result.data);
-	free(w->entry.files);
-	free(w->dir);
-	free(w);
-}
-
-/* The upload does not wait for it: without an entry the file is lost only if this agent is killed. */
-static void write_entry(struct request *rq)
-{
-	struct entry_write *w = xcalloc(1, sizeof(*w));
-	Tutti__V1__SpoolEntry *entry = &w->entry;
-
-	w->request = rq;
-	w->dir = xstrdup(rq->dir);
-	tutti__v1__spool_entry__init(entry);
-	entry->session = xstrdup(rq->session);
-	entry->instance = rq->instance;
-	entry->bytes = rq->bytes;
-	entry->crc32 = rq->crc32;
-	entry->deadline_ns = rq->deadline_ns;
-	entry->lease_end_real_ns = now_real_ns() + rq->lease_end_mono_ns - now_mono_ns();
-	entry->file = xstrdup(strrchr(rq->path, '/') + 1);
-	entry->files = copy_files(rq->files, rq->n_files);
-	entry->n_files = rq->n_files;
-	entry->result.len = rq->result_len;
-	entry->result.data = xmalloc(rq->result_len + 1);
-	memcpy(entry->result.data, rq->result, rq->result_len);
-	rq->entry_write = w;
-	loop_work(rq->requests->env->loop, run_entry_write, on_entry_written, w);
-}
-
 /* ---- capture ---- */
 
 static void on_file_ready(struct request *rq)
@@ -292,11 +225,11 @@ static void on_file_ready(struct request *rq)
 	rq->bytes = capture_bytes(rq->capture);
 	rq->crc32 = capture_crc32(rq->capture);
 	files = capture_files(rq->capture, &n_files);
-	rq->files = copy_files(files, n_files);
+	rq->files = request_copy_files(files, n_files);
 	rq->n_files = n_files;
 	rq->lease_end_mono_ns = (deadline > now ? deadline : now) + LEASE_NS;
 	request_make_result(rq, NULL, NULL);
-	write_entry(rq);
+	request_write_entry(rq);
 	request_report_progress(rq);
 	upload_if_granted(rq);
 }
@@ -565,7 +498,7 @@ void requests_link_up(struct requests *rs)
 	}
 }
 
-/* An Arm that waits for the clock has no answer: the aggregator has given up on it. */
+/* An Arm that waits for the clock was not answered, and the aggregator has given it up. */
 void requests_link_down(struct requests *rs)
 {
 	struct request *next;
@@ -594,11 +527,11 @@ static struct request *adopt_file(struct requests *rs, char *dir,
 	rq->path = xasprintf("%s/%s", dir, entry->file);
 	rq->bytes = entry->bytes;
 	rq->crc32 = entry->crc32;
-	rq->files = copy_files(entry->files, entry->n_files);
+	rq->files = request_copy_files(entry->files, entry->n_files);
 	rq->n_files = entry->n_files;
 	rq->deadline_ns = entry->deadline_ns;
 	rq->lease_end_mono_ns = now_mono_ns() + entry->lease_end_real_ns - now_real_ns();
-	/* A later end means that the wall clock was set back. */
+	/* A lease that ends later than that means that the wall clock was set back. */
 	if (rq->lease_end_mono_ns > now_mono_ns() + 2 * LEASE_NS)
 		rq->lease_end_mono_ns = now_mono_ns() + 2 * LEASE_NS;
 	request_set_result(rq, entry->result.data, entry->result.len);

@@ -21,7 +21,7 @@ struct link_env;
 struct requests;
 struct rpc_channel;
 
-/* What capture requests need of the control link. */
+/* The part of the control link that capture requests use. */
 struct requests_link {
 	uint64_t instance; /* of this agent's Hello */
 

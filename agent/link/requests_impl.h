@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by requests.c (the life of a request) and requests_report.c (its messages) only. */
+/* Shared only by requests.c (the life of a request), requests_entry.c (its spool entry) and requests_report.c
+ * (its messages). */
 #ifndef AGENT_LINK_REQUESTS_IMPL_H
 #define AGENT_LINK_REQUESTS_IMPL_H
 
@@ -32,7 +33,7 @@ struct request {
 	int64_t lease_end_mono_ns; /* once there is a file */
 	struct loop_timer clock_wait; /* for calibration, until clock_wait_end_mono_ns */
 	int64_t clock_wait_end_mono_ns;
-	struct loop_timer expiry; /* of the deadline, then of the lease */
+	struct loop_timer expiry; /* at the deadline, then at the end of the lease */
 	struct capture *capture; /* NULL before it is armed, and for a file of an earlier agent */
 
 	/* Once there is a file. */
@@ -49,7 +50,7 @@ struct request {
 	size_t result_len;
 
 	bool credit; /* Upload has come */
-	bool reported_not_stored; /* since the last Arm or Upload */
+	bool reported_not_stored; /* that was reported since the last Arm or Upload */
 	struct upload *upload;
 	uint64_t bytes_done;
 	int64_t progress_mono_ns; /* of the last message about bytes */
@@ -64,6 +65,18 @@ struct requests {
 	struct request *head;
 };
 
+/* ---- requests_entry.c ---- */
+
+/* A worker writes the entry. The upload does not wait for it: it is needed only if this agent is killed. */
+void request_write_entry(struct request *rq);
+
+/* While rq->entry_write is set. */
+void entry_write_end_request(struct entry_write *w); /* the request has ended */
+void entry_write_remove_folder(struct entry_write *w); /* when the entry is written */
+
+/* The sizes of n files. The caller frees them with free(). */
+uint64_t *request_copy_files(const uint64_t *files, size_t n);
+
 /* ---- requests_report.c ---- */
 
 void request_report_armed(const struct request *rq, int64_t t0_ns);
@@ -77,8 +90,8 @@ void request_report_growth(struct request *rq);
 /* Makes rq->result from its capture. With a reason: the capture will have no file. */
 void request_make_result(struct request *rq, const char *reason, const char *detail);
 
-/* The same from the bytes of an earlier agent. A result that the aggregator would refuse, and end the link for,
- * each time anew, becomes one that says only whether there is a file. */
+/* Makes rq->result from the bytes of an earlier agent. If they are malformed, the result says only whether
+ * there is a file: for a malformed result the aggregator would end the link, again and again. */
 void request_set_result(struct request *rq, const void *data, size_t len);
 
 /* Sends rq->result. With a reason it reports that the file exists but is not stored. */

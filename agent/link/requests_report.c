@@ -124,7 +124,7 @@ static void pack_result(struct request *rq, const Tutti__V1__AgentMessage *m)
 	tutti__v1__agent_message__pack(m, rq->result);
 }
 
-/* What is known for certain: whether there is a file. */
+/* A result that says only whether there is a file. */
 static void reduce_result(struct request *rq, const char *why)
 {
 	Tutti__V1__AgentMessage msg = TUTTI__V1__AGENT_MESSAGE__INIT;

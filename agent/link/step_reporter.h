@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports the training step this host is at while the aggregator watches (StepWatch of control.proto): at
- * once, then as steps begin, at most once per the gap that StepWatch gives. Otherwise steps go with Status.
- * Loop thread.
+ * Reports the host's training step while the aggregator watches it (StepWatch of control.proto): at once,
+ * then when a step begins, but no sooner than StepWatch's gap after the last report. At other times steps are
+ * a part of Status. Loop thread.
  */
 #ifndef AGENT_LINK_STEP_REPORTER_H
 #define AGENT_LINK_STEP_REPORTER_H

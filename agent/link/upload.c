@@ -22,18 +22,19 @@
 #include "proto/message.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 
-#define QUEUE_BYTES	 (4 << 20) /* in flight to the network at most */
+#define QUEUE_BYTES	 (4 << 20) /* the most bytes that wait in the queue to the network */
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS	 (5 * NS_PER_S)
-#define DAMAGED_MAX	 3 /* attempts: bytes that arrive damaged so often are damaged on the disk */
-#define SMALL_BYTES	 LIMIT_CHUNK_BYTES
-#define HEADER_BYTES	 40 /* of a chunk's message, at most */
+/* attempts: bytes that arrive damaged so often must be damaged on the disk */
+#define DAMAGED_MAX  3
+#define SMALL_BYTES  LIMIT_CHUNK_BYTES
+#define HEADER_BYTES 40 /* largest size of a chunk's message before its data */
 
 struct upload {
 	const struct link_env *env;
 	struct upload_request req; /* session and path are copies */
 	int fd;
-	struct rpc_channel *channel; /* its own; NULL while it uses the control link's */
+	struct rpc_channel *channel; /* the upload's own; NULL while it uses the control link's */
 	bool attempted;
 	struct rpc_call *call; /* NULL between attempts */
 	struct loop_timer timer; /* the next attempt */
@@ -90,7 +91,7 @@ static bool schedule_retry(struct upload *u)
 	return true;
 }
 
-/* Once neither the call nor the worker uses it. */
+/* Frees it when neither the call nor a worker uses it. */
 static void end_if_idle(struct upload *u)
 {
 	if (u->call || u->reading)
@@ -257,7 +258,8 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 	return true;
 }
 
-/* Causes that pass: the network, the aggregator's full disk, an earlier attempt still open there. */
+/* Whether the cause may pass: the network, the aggregator's full disk, an earlier attempt that is still open
+ * there. */
 static bool is_retryable(struct upload *u, enum rpc_code code)
 {
 	switch (code) {
