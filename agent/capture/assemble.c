@@ -19,7 +19,7 @@
 #include "xspace/xspace.h"
 
 #define SINK_BYTES  (1 << 20)
-#define ROUNDING_NS 2 /* of knots, and of interpolation between them */
+#define ROUNDING_NS 2 /* largest rounding error of knots, and of times between them */
 
 /* How times of one of the parts' two clocks, raw and wall, are translated. */
 struct scale {
@@ -33,7 +33,7 @@ struct scale {
 struct input {
 	const struct tracer_part *part;
 	const struct scale *scale;
-	int fd; /* of a part in a file; else -1 */
+	int fd; /* the part's file; -1 if the part is in memory */
 	struct err lost; /* why that file cannot be opened */
 };
 
@@ -44,8 +44,8 @@ static struct curve_scale curve_scale(const struct clock_model *m, int64_t t0_ns
 	return (struct curve_scale){ .model = m, .real = real, .t0_ns = t0_ns };
 }
 
-/* The error of a line's events if the line is moved as a whole; 0 if it is so large that the events are moved
- * one by one. */
+/* The error that remains if a line is moved as a whole; 0 if it is so large that events are moved one by one
+ * instead. */
 static int64_t remaining_error_ns(const struct curve_scale *s, int64_t t1_ns, int64_t bound_ns)
 {
 	int64_t error_ns = curve_line_error_ns(s, t1_ns);
@@ -119,7 +119,7 @@ static int read_file(void *arg, uint64_t offset, void *buf, size_t len, struct e
 	return file_read_exact(in->fd, offset, buf, len, in->part->path, e);
 }
 
-/* A file that cannot be opened fails like one that cannot be read: with the first byte. */
+/* A part's file that cannot be opened fails here, at its first byte, like a file that cannot be read. */
 static struct xs_source open_file(struct input *in)
 {
 	struct stat st = { .st_size = 1 };
@@ -138,7 +138,7 @@ struct file_sink {
 	uint8_t *pending;
 	size_t n_pending;
 	uint64_t bytes, limit;
-	uint64_t file_start; /* of the current file of the session, as an offset */
+	uint64_t file_start; /* where the current file of the session begins */
 	char hostname[NAME_FILE_BYTES];
 	uint32_t crc32;
 };
@@ -322,7 +322,7 @@ struct merge_set {
 	size_t n;
 	const char **warnings; /* NULL-terminated; the first n_given are borrowed */
 	size_t n_given, n_warnings;
-	bool tried; /* each input was merged by itself */
+	bool tried; /* each input has been merged alone once, to find the bad ones */
 };
 
 static int discard(void *arg, const void *data, size_t len, struct err *e)
@@ -334,7 +334,7 @@ static int discard(void *arg, const void *data, size_t len, struct err *e)
 	return 0;
 }
 
-/* Merges one input by itself: 0 if it is not the cause of a failure. */
+/* Merges one input alone. Returns 0 if that works: then this input is not the cause of the failure. */
 static int try_input(const struct assembly *a, const struct xs_input *input, struct err *e)
 {
 	const struct xs_sink sink = { .write = discard };
@@ -407,8 +407,8 @@ static size_t leave_out_largest(struct merge_set *m, int rc, const struct err *e
 	return 1;
 }
 
-/* Parts come from untrusted processes, and their files may vanish: one that cannot be read or merged, or is too
- * large, does not cost the host its other parts. */
+/* Parts come from untrusted processes, and their files may vanish. A part that cannot be read or merged, or
+ * is too large, is left out; the other parts are merged. */
 static int write_without_bad(struct assembly *a, struct xs_input *inputs, int rc, struct err *e)
 {
 	const char *const *given = a->warnings;

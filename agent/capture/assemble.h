@@ -32,7 +32,7 @@ struct assembly {
 	const char *path; /* of the file to write */
 	struct clock_model clock;
 	int64_t t0_ns, t1_ns; /* the window, session clock */
-	struct window_edges edges; /* where it is cut, if not where the clock has T0 and T1 */
+	struct window_edges edges; /* where the window is cut, if not at the model's T0 and T1 */
 	const void *profile_options;
 	size_t profile_options_len;
 	const struct tracer_part *const *parts; /* n_parts pointers */
@@ -46,25 +46,25 @@ struct assembly {
 	uint32_t crc32; /* zlib's, of the file at path */
 	uint64_t files[LIMIT_HOST_FILES]; /* bytes of each file of the session, in order */
 	unsigned int n_files;
-	enum part_result
-		*results; /* n_parts, zeroed by the caller; the file has a warning for each part
-				    * that is not wholly in it */
+	/* n_parts, zeroed by the caller; the file has a warning for each part that is not completely in
+	 * it */
+	enum part_result *results;
 	char too_large_plane[128]; /* name of the first plane that was left out */
 };
 
 /*
- * Largest error of an event's time in [t0, t1) in a file made with this model. Lines are moved as wholes,
- * so that events keep the host's own distances, and the error that this adds is included; if it would be
- * more than a quarter of the clock's bound anywhere in the window, each event is moved by itself instead. Events near
- * the edges of a window that is cut at them may be moved into it, by as much as the edge is off.
+ * Largest error of an event's time in [t0, t1), in a file made with this model. Lines are moved as wholes, so
+ * that events keep their distances; the error of that is included. If that error were above a quarter of the
+ * clock's bound, each event is moved by itself instead. In a window that is cut at edges, events near an edge
+ * may be moved by as much as the edge differs from the model; that is included, too.
  */
 int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1_ns,
 			  const struct window_edges *edges);
 
 /*
- * Writes one file, which holds one or several files of the session, one after the other:
- * `<host>.xplane.pb` and those that name_of_file() names. Parts that are the cause of a failure are left out.
- * ERR_FULL when it would pass limit_bytes, also without the parts of processes. On failure the file is removed.
+ * Writes one file, which holds one or several files of the session, one after the other: `<host>.xplane.pb`
+ * and those that name_of_file() names. Parts that are the cause of a failure are left out. ERR_FULL if the
+ * file would be larger than limit_bytes even without the parts of processes. On failure the file is removed.
  */
 MUST_CHECK int assemble(struct assembly *a, struct err *e);
 

@@ -5,9 +5,9 @@
 
 #include "base/mem.h"
 
-#define PIECES	     256 /* of the window; halved again where the curve bends */
+#define PIECES	     256 /* first pieces of the window; they are halved where the curve bends */
 #define TOLERANCE_NS 1
-#define KNOTS_MAX    65536 /* bounds memory for a clock that bends everywhere */
+#define KNOTS_MAX    65536 /* limits memory for a clock that bends everywhere */
 
 /* Saturates. */
 static int64_t since_t0(const struct curve_scale *s, int64_t ns)
@@ -20,7 +20,7 @@ static int64_t since_t0(const struct curve_scale *s, int64_t ns)
 	return out;
 }
 
-/* The window on the host's clock. */
+/* The window in times of the host's clock. */
 static void host_window(const struct curve_scale *s, int64_t t1_ns, int64_t *from, int64_t *to)
 {
 	*from = clock_model_raw_of_session(s->model, s->t0_ns);
@@ -31,8 +31,8 @@ static void host_window(const struct curve_scale *s, int64_t t1_ns, int64_t *fro
 	*to = clock_model_real_of_raw(s->model, *to);
 }
 
-/* Tracers gather more than the window, so lines may begin seconds before it, where the translation may
- * differ. The translation at the nearest instant of the window is used. */
+/* Tracers gather more than the window, so a line may begin seconds before it, where the clock's translation
+ * may differ. This uses the translation at the nearest instant of the window. */
 int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t ns)
 {
 	int64_t from, to, near, far, out;
@@ -76,7 +76,7 @@ struct knots {
 	const struct curve_scale *scale;
 	struct xs_knot *all;
 	size_t n, cap;
-	size_t seen; /* of the model's knots */
+	size_t seen; /* index of the next knot of the model */
 };
 
 /* A wall clock that was set back repeats times; the session clock never goes back. */
@@ -96,7 +96,7 @@ static struct xs_knot make_knot(const struct knots *k, int64_t ns)
 	return (struct xs_knot){ ns, since_t0(k->scale, ns) };
 }
 
-/* Adds knots between a, which is added already, and b, which is not. */
+/* Adds knots between a and b. a is added already; b is not, and is not added here. */
 static void add_between(struct knots *k, struct xs_knot a, struct xs_knot b)
 {
 	struct xs_knot middle;
@@ -118,8 +118,8 @@ static int64_t time_of_model_knot(const struct curve_scale *s, size_t i)
 	return s->real ? clock_model_real_of_raw(s->model, raw) : raw;
 }
 
-/* From the last knot to `next`. A model bends at its own knots: between two of them a search by halves
- * sees the ledger's bends alone. */
+/* Adds knots from the last one to `next`. The model bends only at its own knots, so between two of them only
+ * bends of the ledger have to be searched, by halving. */
 static void add_piece(struct knots *k, struct xs_knot last, struct xs_knot next)
 {
 	const struct clock_model *m = k->scale->model;
@@ -160,7 +160,7 @@ struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *
 	return k.all;
 }
 
-/* The value of a knot, on its side of both edges. */
+/* The value of a knot, kept on its side of both edges. */
 static struct xs_knot between_pins(struct xs_knot k, int64_t window_ns, int64_t from_ns,
 				   int64_t to_ns)
 {

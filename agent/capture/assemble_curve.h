@@ -28,13 +28,14 @@ int64_t curve_line_since_t0(const struct curve_scale *s, int64_t t1_ns, int64_t 
 int64_t curve_line_error_ns(const struct curve_scale *s, int64_t t1_ns);
 
 /*
- * Replaces knots by those of a window that is cut at these instants of the raw clock: what is from from_ns on and before
- * to_ns is in [0, window_ns), and nothing else. Frees the old ones; the caller frees the new ones.
+ * Replaces the knots so that the window is cut at two instants of the raw clock: times from from_ns on and
+ * before to_ns become [0, window_ns), and no other time does. Frees the old knots; the caller frees the new
+ * ones.
  */
 struct xs_knot *curve_pin(const struct curve_scale *s, int64_t window_ns, int64_t from_ns,
 			  int64_t to_ns, struct xs_knot *knots, size_t *n);
 
-/* Knots over [t0, t1) and as much again on both sides. The caller frees them. */
+/* Knots over [t0, t1), and over as much time before and after it. The caller frees them. */
 struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *n);
 
 #endif

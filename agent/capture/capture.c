@@ -2,31 +2,28 @@
 /* The window: arms the tracers before it, gathers after it, gives up tracers that take too long. */
 #include "agent/capture/capture.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/capture/capture_impl.h"
+#include "agent/capture/request.h"
 #include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "proto/limits.h"
-#include "proto/names.h"
-#include "proto/profiler_request.h"
 #include "proto/reasons.h"
 
 /* Least time for tracers to gather, even if this agent was late at the window's end. */
 #define GATHER_LEAST_NS (100 * NS_PER_MS)
 
-/* Probes since Arm may move the window's end by this much at most. */
+/* How far probes after Arm may move the window's end at most. */
 #define WINDOW_SHIFT_MAX_NS (10 * NS_PER_S)
 
-/* Limits of the margin that tracers gather on either side of the window. */
+/* Limits of the margin: tracers gather so much more on each side of the window. */
 #define MARGIN_MAX_NS  (10 * NS_PER_S)
 #define MARGIN_WAIT_NS (100 * NS_PER_MS) /* longest wait for the margin after T1 */
 
@@ -68,7 +65,7 @@ void capture_set_state(struct capture *c, enum capture_state state)
 
 /* ---- time ---- */
 
-/* If raw_ns is still to come: calls fn then, and returns true. */
+/* If raw_ns is in the future: calls fn at that time, and returns true. */
 static bool wait_until_raw(struct capture *c, int64_t raw_ns, loop_fn fn)
 {
 	if (now_raw_ns() >= raw_ns)
@@ -133,7 +130,7 @@ void capture_drop_parts(struct tracer_run *run)
 	run->n_parts = 0;
 }
 
-/* Charges part files, which are merged and removed before the capture is ready. */
+/* Charges the spool for part files; they are merged and removed before the capture is ready. */
 static bool charge_part_bytes(struct tracer_run *run, uint64_t bytes)
 {
 	const struct capture_run *r = run->done_arg;
@@ -205,7 +202,7 @@ static void update_window(struct capture *c)
 						  c->t1_raw_ns);
 	int64_t t1_raw_ns = clock_model_raw_of_session(&m, c->t1_ns);
 
-	/* Such a model is uncalibrated or of another session clock: the old one stays. */
+	/* The new model is uncalibrated, or of another session clock: the old one stays. */
 	if (!m.calibrated || t1_raw_ns > c->t1_raw_ns + WINDOW_SHIFT_MAX_NS) {
 		clock_model_free(&m);
 		return;
@@ -240,8 +237,7 @@ static void gather_all(struct capture *c)
 
 static void on_t1(void *arg);
 
-/* If the bound is so wide that the window may not be over yet, gathering waits for new probes, but only
- * once. */
+/* With a wide bound the window may not be over yet: then gathering waits for new probes, but only once. */
 static bool wait_for_probes(struct capture *c)
 {
 	if (c->margin_ns <= MARGIN_WAIT_NS || c->awaited_probes)
@@ -252,7 +248,8 @@ static bool wait_for_probes(struct capture *c)
 	return true;
 }
 
-/* From here on no newer model moves the edges of a window that is over. Tracers gather up to both. */
+/* Places the edges of a window that is over, once: later models do not move them. Tracers gather up to both
+ * edges. */
 static void place_edges(struct capture *c)
 {
 	if (!c->is_past || !c->clock.calibrated)
@@ -317,97 +314,6 @@ void capture_stop(struct capture *c, int64_t t1_ns, int64_t give_up_ns)
 
 /* ---- before the window ---- */
 
-struct levels {
-	unsigned int host, device, python;
-	bool sets_python; /* the request says so: clients that do not set python_tracer_level send 0 */
-};
-
-static struct levels find_levels(const struct capture_request *req)
-{
-	struct levels levels = { .host = 2, .device = 1 }; /* of clients that set no options */
-	Tensorflow__ProfileOptions *m;
-
-	for (size_t i = 0; i < req->n_settings; i++)
-		levels.sets_python |= !strcmp(req->settings[i].key, "python_tracer_level");
-	if (profile_options_unpack(&m, req->profile_options, req->profile_options_len, NULL))
-		return levels;
-	if (m->version) {
-		levels.host = m->host_tracer_level;
-		levels.device = m->device_tracer_level;
-		levels.python = m->python_tracer_level;
-	}
-	tensorflow__profile_options__free_unpacked(m, NULL);
-	return levels;
-}
-
-static bool has_level(const struct levels *levels, const struct tracer_ops *ops)
-{
-	if (ops->other_level == LEVEL_PYTHON && (levels->python || levels->sets_python))
-		return levels->python;
-	if (ops->other_level == LEVEL_DEVICE && !levels->device)
-		return false;
-	return levels->host >= ops->host_level;
-}
-
-static bool is_wanted(const struct capture_request *req, const struct levels *levels,
-		      const struct tracer_ops *ops)
-{
-	if (!req->tracers)
-		return has_level(levels, ops);
-	for (size_t i = 0; req->tracers[i]; i++) {
-		if (!strcmp(req->tracers[i], ops->name))
-			return true;
-	}
-	return false;
-}
-
-static int check_tracers(const struct captures *cs, const struct capture_request *req,
-			 struct err *e)
-{
-	for (size_t i = 0; req->tracers && req->tracers[i]; i++) {
-		struct tracer *const *t = cs->env.tracers;
-
-		while (*t && strcmp((*t)->ops->name, req->tracers[i]))
-			t++;
-		if (!*t)
-			return err_set(e, ERR_INVALID, "this agent has no tracer '%.40s'",
-				       req->tracers[i]);
-	}
-	return 0;
-}
-
-static int check_settings(const struct captures *cs, const struct capture_request *req,
-			  struct err *e)
-{
-	for (size_t i = 0; cs->env.tracers[i]; i++) {
-		int64_t *values;
-		int rc = tracer_values(cs->env.tracers[i]->ops, req->settings, req->n_settings,
-				       &values, e);
-
-		if (rc)
-			return rc;
-		free(values);
-	}
-	return 0;
-}
-
-static int check_request(const struct captures *cs, const struct capture_request *req,
-			 struct err *e)
-{
-	int rc = name_check_host(req->session, e);
-
-	if (rc)
-		return rc;
-	if (req->duration_ns < 0 || req->duration_ns > LIMIT_DURATION_NS || req->t0_ns <= 0 ||
-	    req->t0_ns > INT64_MAX / 2)
-		return err_set(e, ERR_INVALID, "a window of %" PRId64 " ns at %" PRId64,
-			       req->duration_ns, req->t0_ns);
-	if (cs->n >= LIMIT_CAPTURES)
-		return err_set(e, ERR_LIMIT, "%zu captures are under way on this host", cs->n);
-	rc = check_tracers(cs, req, e);
-	return rc ? rc : check_settings(cs, req, e);
-}
-
 static const char *reason_of(int code)
 {
 	switch (code) {
@@ -427,7 +333,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 
 	*r = (struct capture_run){ .capture = c, .tracer = tracer, .unfinished = true };
 	if (tracer_values(tracer->ops, req->settings, req->n_settings, &r->settings, &e)) {
-		r->unfinished = false; /* not reached: check_settings() refuses such settings */
+		r->unfinished = false; /* not reached: request_check() refuses such settings */
 		return;
 	}
 	r->run = (struct tracer_run){
@@ -456,15 +362,15 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 static void arm_all(struct capture *c, const struct capture_request *req)
 {
 	struct tracer *const *all = c->captures->env.tracers;
-	const struct levels levels = find_levels(req);
+	const struct request_levels levels = request_levels(req);
 	size_t n = 0;
 
 	while (all[n])
 		n++;
-	/* Tracers keep pointers to runs: the array never moves. */
+	/* Tracers keep pointers to runs, so the array must never move. */
 	c->runs = xcalloc(n + 1, sizeof(*c->runs));
 	for (size_t i = 0; i < n; i++) {
-		if (is_wanted(req, &levels, all[i]->ops))
+		if (request_wants(req, &levels, all[i]->ops))
 			arm_run(c, &c->runs[c->n_runs++], all[i], req);
 	}
 }
@@ -511,7 +417,7 @@ int capture_start(struct captures *cs, const struct capture_request *req, struct
 	if (find_capture(cs, req->session))
 		return err_set(e, ERR_EXISTS, "session %.64s is already under way on this host",
 			       req->session);
-	rc = check_request(cs, req, e);
+	rc = request_check(cs, req, e);
 	if (!rc)
 		rc = spool_add(cs->env.spool, req->session, &dir, e);
 	if (rc)
@@ -574,7 +480,7 @@ void capture_release(struct capture *c)
 		spool_uncharge(env->spool, c->bytes);
 	capture_return_part_bytes(c);
 	unlink_capture(c);
-	/* A worker that uses it frees it later: on_assembled(). */
+	/* A worker still uses it: on_assembled() frees it. */
 	if (c->state != CAPTURE_ASSEMBLING)
 		capture_destroy(c);
 }

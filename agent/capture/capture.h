@@ -33,8 +33,8 @@ enum capture_state {
 };
 
 struct capture_request {
-	/* All borrowed for the call. name_check_host() accepts the session. The next agent removes its folder
-	 * only if name_is_session() accepts it too. */
+	/* All borrowed for the call. The session must pass name_check_host(). If it also passes
+	 * name_is_session(), the next agent removes a folder that is left of it. */
 	const char *session;
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t give_up_ns; /* session clock; parts that come later are left out */
@@ -47,7 +47,7 @@ struct capture_request {
 	char *const *notes; /* n_notes warnings for the file */
 	size_t n_notes;
 
-	/* Each change of state. May release the capture in READY and FAILED. */
+	/* Called at each change of state; in READY and FAILED it may release the capture. */
 	void (*changed)(struct capture *c, enum capture_state state, void *arg);
 	void *arg;
 };

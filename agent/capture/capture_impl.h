@@ -12,7 +12,7 @@ struct captures {
 	struct capture_env env;
 	struct capture *head;
 	size_t n;
-	struct edges edges; /* where windows of the past were cut */
+	struct edges edges; /* where earlier windows were cut */
 };
 
 /* One tracer's run in one capture. */
@@ -30,11 +30,13 @@ struct capture {
 	char *session, *dir, *path;
 	int64_t t0_ns, t1_ns; /* session clock */
 	int64_t t0_raw_ns, t1_raw_ns; /* the same, translated with `clock` */
-	bool is_past; /* most of the window was over when it was armed: it is cut at edges */
+	/* most of the window was over when it was armed; such a window is cut at edges */
+	bool is_past;
 	struct window_edges edges; /* from gathering on */
 	int64_t margin_ns; /* extra time that tracers gather on either side of the window */
-	int64_t gathered_raw_ns; /* tracers gathered up to then */
-	bool gathered_past_end; /* for every time that the window's end may have within its bound */
+	int64_t gathered_raw_ns; /* up to when tracers gathered */
+	/* tracers gathered past the latest time that the window's end may have */
+	bool gathered_past_end;
 	int64_t give_up_mono_ns;
 	int64_t probes_end_mono_ns; /* replies to the probes at the window's end have arrived by then */
 	uint8_t *options;
@@ -43,11 +45,12 @@ struct capture {
 	void *arg;
 
 	enum capture_state state;
-	struct clock_model clock; /* as of the start, then of T1, then as used for the file */
+	/* first the model of the start, then that of T1, then the one used for the file */
+	struct clock_model clock;
 	bool was_calibrated; /* when the window was cut */
 	bool awaited_probes; /* gathering has waited for probes once */
 	bool keep_file; /* the release keeps the file */
-	bool calling_tracers; /* gather() or give_up() is under way: runs may be done from inside */
+	bool calling_tracers; /* gather() or give_up() is being called: it may end runs */
 	struct capture_run *runs;
 	size_t n_runs;
 	struct loop_timer next_state, give_up;

@@ -17,7 +17,8 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-#define ENVIRONMENT_BYTES (1 << 20) /* for environment planes and warnings, in all files */
+/* space that is charged for environment planes and warnings in all files */
+#define ENVIRONMENT_BYTES (1 << 20)
 
 /* ---- reports and warnings ---- */
 
@@ -33,7 +34,7 @@ static const char *result_word(const struct tracer_run *run)
 	return words[run->result];
 }
 
-/* Details quote foreign programs and files; messages and XSpaces need UTF-8. */
+/* Details may quote foreign text, and messages and XSpaces need UTF-8. */
 static void clean_detail(struct tracer_run *run)
 {
 	char text[sizeof(run->detail)] = "";
@@ -154,7 +155,7 @@ static uint64_t part_bytes(const struct tracer_part *part)
 	return stat(part->path, &st) ? 0 : (uint64_t)st.st_size;
 }
 
-/* Translated times may need a byte more than the tracers' own. */
+/* A translated time may take a byte more than the tracer's own. */
 static uint64_t estimate_bytes(const struct capture *c, size_t n_parts)
 {
 	uint64_t bytes = 0;
@@ -261,8 +262,8 @@ static void report_left_out_parts(struct capture *c)
 	}
 }
 
-/* ERR_FULL is a limit that the operator can raise: of the spool or its disk. ERR_LIMIT is a limit of XSpace
- * readers. */
+/* ERR_FULL: the spool or its disk is too small, which the operator can change. ERR_LIMIT: more than readers
+ * of an XSpace accept. */
 static const char *failure_reason(const struct capture *c)
 {
 	if (c->error.code == ERR_FULL)
@@ -331,12 +332,13 @@ struct clock_slack capture_slack(const struct capture *c)
 
 struct steps_found {
 	const struct capture *capture;
-	int32_t pid; /* of the first process with steps; other processes repeat the same steps */
+	/* the process whose steps count: the first one with steps, since others repeat the same steps */
+	int32_t pid;
 	size_t n;
 	Tutti__V1__StepsSeen *out;
 };
 
-/* Since T0 on the session clock. At the window's edges rounding must not lead out of it. */
+/* Time since T0 on the session clock, kept within the window against rounding. */
 static int64_t since_t0_ns(const struct capture *c, int64_t raw_ns)
 {
 	int64_t at_ns = clock_model_session_of_raw(&c->clock, raw_ns) - c->t0_ns;

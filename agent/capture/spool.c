@@ -20,9 +20,9 @@
 #include "base/mem.h"
 #include "proto/names.h"
 
-#define OPEN_FOLDERS_MAX 16 /* at once, while a tree is removed */
+#define OPEN_FOLDERS_MAX 16 /* open descriptors while a tree is removed */
 
-/* A folder of an earlier agent, with a finished file, or with an entry that could not be read yet. */
+/* A folder that an earlier agent left, with a finished file or with an entry that cannot be read yet. */
 struct finished {
 	struct finished *next;
 	char *session, *path;
@@ -73,7 +73,7 @@ static void finished_free(struct finished *f)
 	free(f);
 }
 
-/* These say what is in the folder. Any other error says only that it cannot be read now. */
+/* With these errors it is certain what is in the folder. Any other only means that it cannot be read now. */
 static bool is_verdict(int rc)
 {
 	return !rc || rc == ERR_NOT_FOUND || rc == ERR_INVALID || rc == ERR_CLOSED;
@@ -91,8 +91,8 @@ static int read_finished(struct spool *sp, struct finished *f, struct err *e)
 	return rc;
 }
 
-/* Keeps a folder with a finished file, and one that cannot be read at the moment; removes any other. Returns
- * whether it kept it. */
+/* Keeps a folder with a finished file, or one that cannot be read now; removes any other. Returns true if the
+ * folder is kept. */
 static bool keep_if_finished(struct spool *sp, const char *session)
 {
 	struct finished *f = xcalloc(1, sizeof(*f));
@@ -113,7 +113,7 @@ static bool keep_if_finished(struct spool *sp, const char *session)
 	return true;
 }
 
-/* Removes only folders with names of sessions: --spool at a wrong directory destroys nothing else. */
+/* Removes only folders named like sessions, so that a wrong --spool destroys nothing. */
 static int scan_folders(struct spool *sp, struct err *e)
 {
 	DIR *dir = opendir(sp->dir);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The directory for files that are not yet delivered: one folder per capture, and a limit for the bytes of
- * all. One agent owns it at a time, by a lock. The next agent keeps finished files whose lease is not over,
- * and folders that it cannot read at the moment, and removes all other folders of sessions when it starts. Loop
- * thread.
+ * The directory for files that are not yet delivered: one folder per capture, and one limit for all bytes. A
+ * lock lets only one agent use it. The next agent keeps finished files whose lease is not over, and folders
+ * that it cannot read at the moment, and removes all other folders of sessions when it starts. Loop thread.
  */
 #ifndef AGENT_CAPTURE_SPOOL_H
 #define AGENT_CAPTURE_SPOOL_H
