@@ -230,7 +230,7 @@ static int start_local_service(struct agent *a, struct err *e)
 	return local_service_new(&a->local_service, &env, e);
 }
 
-/* Defines stop_PART(), which calls `free_part` on the part's member of the agent. */
+/* Defines stop_PART(), which frees the part's member of the agent with `free_part`. */
 #define DEFINE_STOP(part, free_part) \
 	static void stop_##part(struct agent *a) \
 	{ \

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-#define WORKERS 4 /* one is with Python programs most of the time */
+#define WORKERS 4 /* one of them samples Python programs most of the time */
 
 /* From SIGTERM to the end; service managers kill after some seconds. */
 #define STOP_LIMIT_US 1500000

@@ -6,17 +6,19 @@
 
 #include "base/mem.h"
 
-#define SIDE_MAX       40 /* bounds of one kind on one side: the closest ones */
-#define SIDE_LEAST     3 /* fewer show little of the rate */
+#define SIDE_MAX       40 /* the most bounds of one kind on one side of x: the closest ones */
+#define SIDE_LEAST     3 /* at least so many, since fewer show little of the rate */
 #define REACH_LEAST_NS 0.5e9
-#define GLANCE_NS      1e9 /* shows about how wide the interval is, and so how far to look: */
-#define TURN_SHARE     4 /* until the turn is so many times the interval */
+/* bounds this near give a first width of the interval; the reach follows from it: */
+#define GLANCE_NS 1e9
+/* as far as CLOCK_TURN_MAX moves the offset by this many times the width */
+#define TURN_SHARE 4
 
 /* ---- pruning ---- */
 
 void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
 {
-	double implied = -INFINITY; /* by those before, then by those after */
+	double implied = -INFINITY; /* what the bounds before imply, then what those after imply */
 	size_t kept = 0;
 
 	out->n = 0;
@@ -45,19 +47,19 @@ void bounds_prune(const struct bounds *b, int sign, struct bounds *out)
 
 /* ---- around a time ---- */
 
-/* Bounds of one kind on one side of x, the furthest first: their x is their distance, negative. */
+/* Bounds of one kind on one side of x, the furthest first. Their x is minus their distance. */
 struct side {
 	struct bound room[SIDE_MAX];
 	const struct bound *at; /* the last n of them */
 	size_t n;
 };
 
-/* All bounds around x. The ones after x are mirrored in time: there, rates have the other sign. */
+/* All bounds around x. Those after x are mirrored in time, so rates have the other sign there. */
 struct around {
 	struct side low_before, high_before, low_after, high_after;
 };
 
-/* Bounds of one kind: [0, before) are not after x, [after, n) not before it. */
+/* Bounds of one kind: indices [0, before) are at x or before it, [after, n) at x or after it. */
 struct place {
 	const struct bounds *b;
 	double x;
@@ -79,7 +81,7 @@ static void take(struct side *s, double far, double v)
 	s->room[SIDE_MAX - ++s->n] = (struct bound){ -far, v };
 }
 
-/* Those up to `reach` from the closest. */
+/* Keeps only the bounds up to `reach` from the closest. */
 static void take_before(struct side *s, const struct place *p, double reach)
 {
 	const struct bound *at = p->b->at;
@@ -103,8 +105,8 @@ static void take_after(struct side *s, const struct place *p, double reach)
 	s->at = s->room + SIDE_MAX - s->n;
 }
 
-/* The most that the offset can be at x, and its rate until there. */
-struct most {
+/* The largest possible offset at x, and the rate up to x. */
+struct highest {
 	double v, rate;
 };
 
@@ -122,7 +124,7 @@ static void add_corner(struct corners *c, struct bound b)
 	c->touched = c->touched < c->n ? c->touched : c->n - 1;
 }
 
-/* Of the lines of this rate through the corners, the highest one at x. */
+/* Of the lines with this rate through the corners, the one that is highest at x. */
 static double highest_line(struct corners *c, double rate)
 {
 	const struct bound *b = &c->at[c->touched];
@@ -136,7 +138,7 @@ static double highest_line(struct corners *c, double rate)
 	return b->v - rate * b->x;
 }
 
-/* What the turn of the rate can make of the offset over that time. */
+/* How much CLOCK_TURN_MAX can change the offset in that time. */
 static double turn(double x)
 {
 	return CLOCK_TURN_MAX / 2 * x * x;
@@ -148,14 +150,15 @@ static struct bound bent(struct bound b, int sign)
 }
 
 /*
- * While the rate falls, but for its turn: less that, the offset bends down only. Then the mean rate
- * from the `least` of one bound to the `most` of a later one is a limit of the rate from there on.
- * The smaller the limit, the later the corner that a line of this rate touches: each is passed once.
- * With sign -1, and the two kinds of bounds exchanged: the least, while the rate rises.
+ * For a rate that falls, apart from the turn: without the turn's part, the offset only bends down. Then the
+ * mean rate from the `least` of one bound to the `most` of a later bound limits the rate after that. A
+ * smaller limit touches a later corner, so each corner is passed once. With sign -1 and the two kinds of
+ * bounds exchanged: the smallest possible offset, for a rate that rises.
  */
-static struct most most_while_falling(const struct side *least, const struct side *most, int sign)
+static struct highest highest_while_falling(const struct side *least, const struct side *most,
+					    int sign)
 {
-	struct most out = { INFINITY, CLOCK_RATE_MAX };
+	struct highest out = { INFINITY, CLOCK_RATE_MAX };
 	struct corners c = { 0 };
 	size_t n = 0;
 
@@ -173,7 +176,7 @@ static struct most most_while_falling(const struct side *least, const struct sid
 	return out;
 }
 
-/* The bounds of a side that are not at x itself. */
+/* How many bounds of a side are not at x itself. */
 static size_t count_off(const struct side *s)
 {
 	return s->n && s->at[s->n - 1].x > -1 ? s->n - 1 : s->n;
@@ -187,8 +190,8 @@ static double chord(struct bound a, struct bound b, int sign)
 	return (at_a * b.x + at_b * a.x) / (a.x + b.x);
 }
 
-/* The lowest chord over x between bounds on its two sides: an offset whose rate rises is below it.
- * With sign -1, the highest. Each round turns the chord around one of its ends, then the other. */
+/* The chord between bounds on both sides of x that is lowest at x: an offset whose rate rises is below it.
+ * With sign -1, the highest one. Each round turns the chord around one of its ends, then the other. */
 static double lowest_chord(const struct side *before, const struct side *after, int sign)
 {
 	size_t n_before = count_off(before), n_after = count_off(after), i = 0, j = 0;
@@ -214,7 +217,7 @@ static double lowest_chord(const struct side *before, const struct side *after, 
 	return best;
 }
 
-/* What the closest bounds prove at any rate. */
+/* The interval that the closest bounds prove, whatever the rate is. */
 static double closest(const struct side *before, const struct side *after, int sign)
 {
 	double out = INFINITY, v;
@@ -245,11 +248,11 @@ static struct interval at_any_rate(const struct around *a)
 				  closest(&a->high_before, &a->high_after, 1) };
 }
 
-/* False if the rate cannot only fall. `any` holds at any rate. */
+/* What holds if the rate only falls; false if it cannot. `any` is the interval at any rate. */
 static bool bend_down(const struct around *a, struct interval any, struct bend *out)
 {
-	struct most before = most_while_falling(&a->low_before, &a->high_before, 1);
-	struct most after = most_while_falling(&a->low_after, &a->high_after, 1);
+	struct highest before = highest_while_falling(&a->low_before, &a->high_before, 1);
+	struct highest after = highest_while_falling(&a->low_after, &a->high_after, 1);
 
 	out->at.hi = fmin(before.v, after.v);
 	out->at.lo = fmax(any.lo, -lowest_chord(&a->low_before, &a->low_after, -1));
@@ -258,11 +261,11 @@ static bool bend_down(const struct around *a, struct interval any, struct bend *
 	return out->at.lo <= out->at.hi && out->before.lo <= out->after.hi;
 }
 
-/* False if it cannot only rise. */
+/* The same if the rate only rises. */
 static bool bend_up(const struct around *a, struct interval any, struct bend *out)
 {
-	struct most before = most_while_falling(&a->high_before, &a->low_before, -1);
-	struct most after = most_while_falling(&a->high_after, &a->low_after, -1);
+	struct highest before = highest_while_falling(&a->high_before, &a->low_before, -1);
+	struct highest after = highest_while_falling(&a->high_after, &a->low_after, -1);
 
 	out->at.lo = -fmin(before.v, after.v);
 	out->at.hi = fmin(any.hi, lowest_chord(&a->high_before, &a->high_after, 1));
@@ -289,7 +292,7 @@ static bool bend_within(const struct around *a, struct interval any, struct bend
 	return out->at.lo <= out->at.hi;
 }
 
-/* As far as the turn is less than the interval, or not much more: looser bounds prove little. */
+/* Bounds further away prove little: there the turn moves the offset by much more than the interval's width. */
 static double reach_for(struct interval any)
 {
 	double far = sqrt(TURN_SHARE * (any.hi - any.lo) / CLOCK_TURN_MAX);
@@ -297,8 +300,8 @@ static double reach_for(struct interval any)
 	return fmax(REACH_LEAST_NS, fmin(far, ENVELOPE_REACH_NS));
 }
 
-/* No way of bending explains the closest bounds, so the offset may have jumped: either what holds
- * before x, or what holds after it. */
+/* Neither bending down nor up explains the closest bounds, so the offset may have jumped at x. Then either
+ * the bounds before x hold, or those after it. */
 static struct bend broken(const struct around *a)
 {
 	static const struct side nothing;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one-sided bounds prove about the offset at a time and about its rate there, if around that
- * time the rate either only falls (the offset bends down) or only rises. Which of the two, how
- * often, when and by how much is not assumed: docs/time.md has the proof. Pure; nanoseconds in
- * double, as in agent/clock/envelope.h.
+ * What one-sided bounds prove about the offset and its rate at a time. The assumption is that around that
+ * time the rate only falls (the offset bends down) or only rises. Which of the two, when, how often and by
+ * how much does not matter: docs/time.md has the proof. Pure; nanoseconds in double, as in
+ * agent/clock/envelope.h.
  */
 #ifndef AGENT_CLOCK_BEND_H
 #define AGENT_CLOCK_BEND_H
 
 #include "agent/clock/envelope.h"
 
-/* No two clocks differ by more. Two crystals of 100 ppm are 200 apart; steered clocks and those of
- * virtual machines go further. */
+/* The largest difference of two clocks' rates. Two crystals of 100 ppm may differ by 200; steered clocks and
+ * those of virtual machines by more. */
 #define CLOCK_DRIFT_MAX 500e-6
-/* No map allows less: at the limit itself, an offset would be at the end of its interval. */
+/* Maps allow at least this rate: with the limit itself, an offset could only be at the end of its interval. */
 #define CLOCK_RATE_MAX (1.1 * CLOCK_DRIFT_MAX)
-/* Whichever way it changes, a rate may turn the other way by this much per ns: 2.6 ppm a second. */
+/* The turn: a rate that only falls (or rises) may still go the other way by this much per ns, 2.6 ppm a
+ * second. */
 #define CLOCK_TURN_MAX 2.6e-15
 
 struct bend {
@@ -27,14 +28,14 @@ struct bend {
 	struct interval before, after;
 };
 
-/* Fills out with the bounds that no other one implies at any rate: those of packets that were held
- * up prove nothing, but would be the closest. `sign` as in bounds_add(). */
+/* Fills `out` with the bounds that no other bound implies at any rate. Bounds of delayed packets prove
+ * nothing more, but would be among the closest. `sign` as in bounds_add(). */
 void bounds_prune(const struct bounds *b, int sign, struct bounds *out);
 
 /*
- * From pruned bounds. Uses those up to 5 s from the closest one before x and after it; fewer, where
- * neither way of bending explains them all. Where neither explains the closest ones, the offset may
- * have jumped at x. False without bounds of both kinds, or on one side of a jump.
+ * Needs pruned bounds. Uses bounds up to 5 s from the closest one before x and after it; fewer if neither
+ * bending down nor up explains them all. If neither explains even the closest ones, the offset may have
+ * jumped at x. False without bounds of both kinds; at a jump, if one of its sides lacks them.
  */
 bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend *out);
 

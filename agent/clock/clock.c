@@ -15,24 +15,27 @@
 #include "net/udp.h"
 #include "proto/probe.h"
 
-#define PATHS 4 /* source ports, routed differently by some networks; a train takes one */
+/* source ports: some networks route each differently; all probes of a train use one */
+#define PATHS 4
 #define TRAIN 4 /* probes in a train: the fastest of them counts */
-/* The first warms the caches for the second. More probes are sent as more trains. */
+/* Probes of a train during a capture: the first warms the caches for the second. More trains give more
+ * probes. */
 #define TRAIN_DENSE 2
-/* A link that jitters more delays the second probe with the first: two apart prove more. */
+/* Above this jitter the second probe of a train is delayed together with the first, so trains have one probe. */
 #define JITTERY_NS (20 * NS_PER_US)
-/* Between probes of a train: the receiver is still awake when the later ones arrive. */
-#define SPACING_NS     (7 * NS_PER_US)
-#define FIRST_TRAINS   8
-#define FIRST_GAP_NS   (60 * NS_PER_MS)
-#define DENSE_GAP_NS   (250 * NS_PER_MS)
-#define UDP_TRIES      4 /* trains without a reply: UDP does not get through */
-#define STREAM_GAP_NS  (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
-#define END_SPREAD_NS  (100 * NS_PER_MS)
-#define JITTERY_END_NS (500 * NS_PER_MS) /* there, one probe proves little about a window's end */
+/* Time between the probes of a train: so short that the receiver is still awake for the later ones. */
+#define SPACING_NS    (7 * NS_PER_US)
+#define FIRST_TRAINS  8
+#define FIRST_GAP_NS  (60 * NS_PER_MS)
+#define DENSE_GAP_NS  (250 * NS_PER_MS)
+#define UDP_TRIES     4 /* trains without a reply: UDP does not get through */
+#define STREAM_GAP_NS (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
+#define END_SPREAD_NS (100 * NS_PER_MS)
+/* END_SPREAD_NS on a jittery link, where one probe proves little about a window's end */
+#define JITTERY_END_NS (500 * NS_PER_MS)
 #define REPLY_MAX_NS   (100 * NS_PER_MS)
 #define REPLY_NS       (5 * NS_PER_MS) /* a reply may take this and two round trips */
-#define CALM_MIN_NS    (2 * NS_PER_S) /* between trains while no capture is armed */
+#define CALM_MIN_NS    (2 * NS_PER_S) /* time between trains while no capture is armed, at first */
 #define CALM_MAX_NS    (16 * NS_PER_S)
 
 struct path {
@@ -47,7 +50,7 @@ struct clock {
 	struct clock_estimator *estimator;
 	struct clock_watch *watch;
 	struct path paths[PATHS];
-	uint32_t trains; /* sent; each takes the next path */
+	uint32_t trains; /* trains sent; each takes the next path */
 	struct siphash_key key;
 	clock_stream_fn stream;
 	void *stream_arg;
@@ -58,10 +61,10 @@ struct clock {
 	uint64_t epoch;
 	bool has_epoch;
 	int first_trains; /* still to be sent, quickly */
-	int64_t calm_gap_ns; /* doubles while no capture is armed */
+	int64_t calm_gap_ns; /* time between trains; doubles while no capture is armed */
 	struct loop_timer timer;
 	int64_t dense_until_ns; /* CLOCK_MONOTONIC */
-	int64_t dense_gap_ns; /* until then */
+	int64_t dense_gap_ns; /* time between trains until dense_until_ns */
 	bool long_train; /* a capture was armed: the next train has TRAIN probes */
 };
 
@@ -164,8 +167,8 @@ static void send_train(struct clock *c, int train)
 	}
 }
 
-/* A time below within_ns that differs between agents: agents that connect, are armed, or
- * go back to rare probes at the same time must not probe at the same time. */
+/* A time below within_ns that differs between agents: agents are connected and armed at the same time, but
+ * must not all probe at the same time. */
 static int64_t own_delay(const struct clock *c, int64_t within_ns)
 {
 	return (int64_t)(c->exchange.cookie >> 16) % within_ns;
@@ -215,7 +218,7 @@ static void on_timer(void *arg)
 {
 	struct clock *c = arg;
 
-	/* Before the probes: a sleep must be known before a reply contradicts the history. */
+	/* Checked before the probes are sent: a sleep must be known before a reply contradicts the history. */
 	clock_watch_take_snapshot(c->watch);
 	send_train(c, next_train(c));
 	c->long_train = false;
@@ -245,7 +248,7 @@ static bool take_reply(struct clock *c, const struct probe *p, int64_t raw_ns, b
 	return n > 0;
 }
 
-/* When a break is suspected the next train is soon, and tells whether it was one. */
+/* If a break is suspected, the next train is sent soon, to tell whether it was one. */
 static void hurry_if_suspecting(struct clock *c)
 {
 	int64_t soon_ns = now_mono_ns() + DENSE_GAP_NS;
@@ -377,8 +380,8 @@ int64_t clock_probe_after_window(struct clock *c)
 
 /* ---- life ---- */
 
-/* A wall clock that was set does not touch raw. After every other change the history of raw does not
- * hold any more, from the snapshot before it on. */
+/* Setting the wall clock does not change raw. After any other change the history of raw does not hold any
+ * more, from the last snapshot before the change on. */
 static void on_change(void *arg, enum ledger_change change)
 {
 	static const enum clock_break causes[] = {

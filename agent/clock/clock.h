@@ -43,7 +43,7 @@ struct clock_peer {
 	void *stream_arg;
 };
 
-/* Probes this aggregator from now on. Another epoch than before forgets all history. */
+/* Probes this aggregator from now on. If its epoch differs from the one before, all history is forgotten. */
 MUST_CHECK int clock_set_peer(struct clock *c, const struct clock_peer *peer, struct err *e);
 
 /* Stops probing. Models age from now on: their bounds grow. */
@@ -53,28 +53,28 @@ void clock_unset_peer(struct clock *c);
 void clock_take_stream_reply(struct clock *c, const uint8_t *packet);
 
 /*
- * A capture was armed: probes several times a second until then (CLOCK_MONOTONIC), beginning with a
- * longer train, with at least gap_ns between trains. After several calls the probing lasts until the
- * latest of their ends, with the gap of the last call.
+ * A capture was armed: probes several times a second until until_mono_ns (CLOCK_MONOTONIC), with at least
+ * gap_ns between trains. The first train is longer. After several calls the probing lasts until the latest of
+ * their ends, with the gap of the last call.
  */
 void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns);
 
 /*
- * The same for a window that is over. What is measured from now on tells little of it, so this probes densely
- * only where the one train of clock_probe_after_window() is not enough: the clock is not calibrated, or the link
- * jitters.
+ * The same for a window that is over. A measurement from now on says little about such a window, so this
+ * probes densely only if the one train of clock_probe_after_window() is not enough: the clock is not calibrated,
+ * or the link jitters.
  */
 void clock_probe_for_past(struct clock *c, int64_t until_mono_ns, int64_t gap_ns);
 
 /*
- * A window ended now: probes once more, soon, because beyond the last probe a bound grows several
- * times as fast as between two. Windows end on all hosts at once, so each host probes at its own
- * time of the next 100 ms. Returns when (CLOCK_MONOTONIC) the reply should have arrived.
+ * A window has just ended: probes once more, because after the last probe a bound grows several times as fast
+ * as between two probes. Windows end on all hosts at once, so each host chooses a time within the next 100
+ * ms. Returns when (CLOCK_MONOTONIC) the reply should have arrived.
  */
 int64_t clock_probe_after_window(struct clock *c);
 
-/* Checks now whether this machine slept, or its clocks were set or changed. Before a message that
- * names times is taken: the machine may have just woken up. */
+/* Checks now whether this machine slept, or its clocks were set or changed. To be called before a message
+ * with times is handled, since the machine may have just woken up. */
 void clock_check_breaks(struct clock *c);
 
 /* The model as of now, with its knots around now: for arming. */

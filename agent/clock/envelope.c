@@ -7,9 +7,10 @@
 
 #include "base/mem.h"
 
-#define BUCKET_NS	10e6
-#define BUCKETS		65536 /* of one direction, 4 hours of a capture; more are thinned out */
-#define HULL_BOUNDS_MAX 1024 /* a time with more bounds than this within reach gets no line */
+#define BUCKET_NS 10e6
+/* bounds of one direction: enough for 4 hours of a capture; more are thinned out */
+#define BUCKETS		65536
+#define HULL_BOUNDS_MAX 1024 /* a time with more bounds than this in its reach gets no line */
 
 /* ---- buckets ---- */
 
@@ -48,7 +49,7 @@ static bool is_tighter(struct bound a, struct bound b, int sign, double rate)
 	return sign * (a.v - b.v - rate * (a.x - b.x)) > 0;
 }
 
-/* Keeps the tighter of each two neighbours in the older half. */
+/* Thins out the older half: of each two neighbours, keeps the tighter one. */
 static void bounds_thin(struct bounds *b, int sign, double rate)
 {
 	size_t half = b->n / 2 & ~(size_t)1, kept = 0;
@@ -93,7 +94,7 @@ void bounds_add(struct bounds *b, struct bound new, int sign, double rate)
 /* ---- the envelope ---- */
 
 struct range {
-	size_t from, to; /* indices, to excluded */
+	size_t from, to; /* indices from, up to but without `to` */
 };
 
 static struct range range_near(const struct bounds *b, double x)
@@ -104,7 +105,7 @@ static struct range range_near(const struct bounds *b, double x)
 	double to = fmax(at + ENVELOPE_REACH_NS, first + 2 * ENVELOPE_REACH_NS);
 	size_t next = bounds_from(b, at);
 
-	/* In a gap without bounds: those right before and right after it. */
+	/* In a gap without bounds: takes the bounds right before and right after it. */
 	if (next && b->at[next - 1].x < from)
 		from = b->at[next - 1].x - ENVELOPE_REACH_NS;
 	if (next < b->n && b->at[next].x > to)
@@ -140,8 +141,8 @@ bool envelope_at(const struct bounds *low, const struct bounds *high, double x, 
 /* ---- the line ---- */
 
 /*
- * Of all lines that no bound crosses, the one whose distances to the bounds have the least sum: it
- * runs along the edge of the convex hull at the bounds' mean time (Moon, Skelly, Towsley).
+ * Of all lines that no bound crosses, takes the one with the least sum of distances to the bounds. It is the
+ * edge of the convex hull at the bounds' mean time (Moon, Skelly, Towsley).
  */
 static bool line_at(const struct bounds *b, double x, int sign, double *v)
 {

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ENVELOPE_REACH_NS 5e9 /* a bound further away has drifted too much to help */
+/* a bound further away than this proves too little, because of drift */
+#define ENVELOPE_REACH_NS 5e9
 
 /* At host time x the offset is at least v (from a request), or at most v (from a reply). */
 struct bound {
@@ -42,19 +43,20 @@ void bounds_free(struct bounds *b);
 void bounds_expire(struct bounds *b, double before);
 size_t bounds_from(const struct bounds *b, double x); /* index of the first bound at or after x */
 
-/* What is certain at x, from the bounds within 5 s of it (or 10 s on one side, at the ends, or the
- * nearest). False without bounds of both kinds. */
+/* The interval that is certain at x, from the bounds within 5 s of x; at the ends 10 s on one side, in a gap
+ * the nearest. False without bounds of both kinds. */
 bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
 		 struct interval *out);
 
-/* With c added after a and b to the hull above bounds (sign 1) or below them (-1), b is no corner. */
+/* Whether b is no corner any more when c follows a and b on the hull above the bounds (sign 1) or below them
+ * (-1). */
 static inline bool bound_is_inside_hull(struct bound a, struct bound b, struct bound c, int sign)
 {
 	return sign * ((b.v - a.v) * (c.x - a.x) - (c.v - a.v) * (b.x - a.x)) <= 0;
 }
 
-/* The middle, at x, between the line that lies closest above the lower bounds and the one closest
- * below the upper: the best guess where delays vary alike both ways. False for too few bounds. */
+/* The best guess at x if delays vary alike in both directions: the middle between the line closest above the
+ * lower bounds and the line closest below the upper bounds. False for too few bounds. */
 bool envelope_line(const struct bounds *low, const struct bounds *high, double x, double *v);
 
 #endif

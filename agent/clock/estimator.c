@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples: a history per period without a break.
+ * Sorts samples into histories: one per period without a break.
  *
- * The only assumption about the path is that no packet arrives before it was sent. Those about the
- * clock are in agent/clock/bend.h, and for models of now in agent/clock/history.c: docs/time.md.
+ * The only assumption about the path is that no packet arrives before it was sent. Those about the clock are
+ * in agent/clock/bend.h, and for models of now in agent/clock/history.c: docs/time.md.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "base/now.h"
 
 #define TIME_MAX_NS INT64_C(4000000000000000000)
-#define KEEP_NS	    (3900 * NS_PER_S) /* the longest capture, and some time around it */
+/* how long samples are kept: the longest capture, and some time around it */
+#define KEEP_NS	    (3900 * NS_PER_S)
 #define EXPIRE_EACH 1024 /* probes */
 
 struct clock_estimator *clock_estimator_new(void)
@@ -62,7 +63,7 @@ void clock_estimator_reset(struct clock_estimator *est)
 		push_history(est, est->announced, est->announced_ns);
 }
 
-/* Drops the newest history, which nothing confirmed. */
+/* Drops the newest history, which was not confirmed. */
 static void drop_unconfirmed(struct clock_estimator *est)
 {
 	const struct clock_history *h = newest_history(est);
@@ -129,7 +130,8 @@ static struct clock_history *history_for(struct clock_estimator *est, const stru
 	if (!h)
 		return push_history(est, CLOCK_BREAK_NONE, at_ns);
 	if (at_ns < h->begin_ns && h->cause != CLOCK_BREAK_NONE)
-		return NULL; /* sent before the break and arrived late */
+		/* the probe was sent before the break and its reply arrived after it */
+		return NULL;
 	jump_ns = clock_history_contradiction_ns(h, s, &rate);
 	if (!jump_ns)
 		return h;
@@ -161,7 +163,7 @@ bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample 
 	if (!h)
 		return true;
 	clock_history_add(h, s);
-	if (is_found(h) && h->probes == ESTIMATOR_CONFIRM && !s->is_update)
+	if (is_begun_by_sample(h) && h->probes == ESTIMATOR_CONFIRM && !s->is_update)
 		confirm_break(est, h);
 	est->probes += !s->is_update;
 	if (h->probes % EXPIRE_EACH == 0)

@@ -21,8 +21,8 @@ void clock_estimator_free(struct clock_estimator *est); /* NULL is fine */
 /* For a new epoch: forgets all samples, because they describe another session clock. */
 void clock_estimator_reset(struct clock_estimator *est);
 
-/* Between these two host times the host clock broke: samples from before hold only for times before,
- * those from in between for nothing. */
+/* The host clock broke between these two host times. Earlier samples then hold only for earlier times, and
+ * samples between the two hold for no time. */
 void clock_estimator_break(struct clock_estimator *est, int64_t since_ns, int64_t at_ns,
 			   enum clock_break cause);
 
@@ -33,19 +33,18 @@ void clock_estimator_break(struct clock_estimator *est, int64_t since_ns, int64_
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s);
 
 /*
- * Fills the map of *out from all samples, those after now_ns included, and offset_ns, rate,
- * bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes and bad_samples as of host time now_ns. The
- * knots of the map are around now_ns, or all over [from, to]. False while there are too few samples,
- * and for a window that begins before a break if nothing is known of the time before that break. A
- * window model may have long_knots, whatever the result: clock_model_free() frees them. A model of now
- * has `suspected`, also where it returns false.
+ * Make a model as of host time now_ns; its map uses all samples, also those after now_ns. Set are the map and
+ * offset_ns, rate, bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes, bad_samples and, for a model of now,
+ * `suspected` (also if the result is false). The map's knots are around now_ns, or all over [from, to]. False
+ * if there are too few samples, or if the window begins before a break and nothing is known of the time
+ * before it. clock_model_free() frees the long_knots of a window's model, whatever the result.
  */
 bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
 				struct clock_model *out);
 bool clock_estimator_make_window_model(const struct clock_estimator *est, int64_t now_ns,
 				       int64_t from_ns, int64_t to_ns, struct clock_model *out);
 
-/* Whether a break is suspected: probes that are sent now tell sooner whether it was one. */
+/* Whether a break is suspected. Then probes should be sent soon, to tell whether it was one. */
 bool clock_estimator_is_suspecting(const struct clock_estimator *est);
 
 /* How far single probes of the last 10 s scatter around their neighbours; 0 = too few to tell. */

@@ -13,15 +13,16 @@
 struct clock_estimator {
 	struct clock_history *histories[ESTIMATOR_HISTORIES]; /* in order of time */
 	size_t n;
-	/* What samples said that contradict those before them, and that later ones did not confirm; the latest,
-	 * in order of time. */
+	/* Doubts: samples that contradict those before them and that later samples did not confirm. The
+	 * latest ones, in order of time. */
 	struct clock_claim doubts[ESTIMATOR_DOUBTS];
 	size_t n_doubts;
-	int64_t forgot_doubt_ns; /* of the last one that is not kept, if has_forgotten */
+	int64_t forgot_doubt_ns; /* if has_forgotten: the time of the last doubt that is not kept */
 	bool has_forgotten;
 	uint32_t probes, bad_samples;
-	uint32_t steps_found; /* holds over epochs */
-	enum clock_break announced; /* the last break of the host's clock; holds over epochs */
+	uint32_t steps_found; /* kept when the epoch changes */
+	/* the last announced break of the host's clock; kept when the epoch changes */
+	enum clock_break announced;
 	int64_t announced_ns;
 };
 
@@ -30,16 +31,16 @@ static inline struct clock_history *newest_history(const struct clock_estimator 
 	return est->n ? est->histories[est->n - 1] : NULL;
 }
 
-/* A sample against all others is a step or a false sample. Until probes agree with it, it is
- * unknown which. */
-static inline bool is_found(const struct clock_history *h)
+/* Whether a sample alone began this history: it is a step or a false sample, until further probes agree with
+ * it. */
+static inline bool is_begun_by_sample(const struct clock_history *h)
 {
 	return h->cause == CLOCK_BREAK_STEP || h->cause == CLOCK_BREAK_RATE;
 }
 
 static inline bool is_confirmed(const struct clock_history *h)
 {
-	return !is_found(h) || h->probes >= ESTIMATOR_CONFIRM;
+	return !is_begun_by_sample(h) || h->probes >= ESTIMATOR_CONFIRM;
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model from histories, on demand: for a window of the past, or of now. */
+/* Makes a model from histories: of now, or for a window of the past. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,37 +8,39 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define PACE_BACK_NS   (300 * NS_PER_S) /* samples up to this long before a map make its pace */
+/* a map's pace is made from samples up to this long before the map */
+#define PACE_BACK_NS   (300 * NS_PER_S)
 #define JITTER_BACK_NS (10 * NS_PER_S)
 #define EDGE_NS	       (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
 #define KNOT_GAP_NS    (200 * NS_PER_MS)
-#define KNOWN_NS       NS_PER_S /* when a break is suspected, they are met within this */
+#define KNOWN_NS       NS_PER_S /* a suspected break is decided within this time */
 
-/* Breaks of one sign that follow each other so closely, and add up to no more than a clock may run
- * away in that time, are a rate beyond CLOCK_DRIFT_MAX. */
+/* Breaks of one sign that follow each other within this time, and are no more than a clock can run away in
+ * it, are taken as a rate beyond CLOCK_DRIFT_MAX. */
 #define RUNAWAY_NS   (30 * NS_PER_S)
 #define RUNAWAY_RATE 5e-3
 
-/* Of a map. */
+/* What a map is made for. */
 struct period {
 	int64_t from_ns, to_ns;
-	bool is_now; /* one instant, which may be beyond all samples */
+	bool is_now; /* the map is for one instant, which may be beyond all samples */
 };
 
 /* The knots that a history puts into a map. */
 struct knot_span {
 	struct clock_history *h;
 	const struct clock_pace *pace;
-	struct clock_part part; /* they stand on its bounds */
-	struct clock_part sure; /* and are in this one: from bounds of both kinds to such bounds */
+	struct clock_part part; /* the knots are at times of its bounds */
+	/* the part of the history with the knots: it begins and ends with bounds of both kinds */
+	struct clock_part sure;
 	int64_t from_ns, to_ns;
 	size_t most;
 };
 
-/* Of all segments. */
+/* The knots of all segments. */
 struct knots {
 	struct clock_knot *at;
-	struct bend *bends; /* around each */
+	struct bend *bends; /* the bends around each knot */
 	size_t n, cap;
 };
 
@@ -59,7 +61,7 @@ static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_n
 	k->n += clock_history_knot(span->h, span->pace, span->part, at_ns, next, &k->bends[k->n]);
 }
 
-/* Closer knots than each train's would follow the noise of single probes. */
+/* Least distance of two knots: closer ones would follow the noise of single probes. */
 static int64_t knot_gap_ns(const struct knot_span *span)
 {
 	int64_t least_ns = (span->to_ns - span->from_ns) / (int64_t)(span->most - 2) + 1;
@@ -67,7 +69,7 @@ static int64_t knot_gap_ns(const struct knot_span *span)
 	return KNOT_GAP_NS > least_ns ? KNOT_GAP_NS : least_ns;
 }
 
-/* A knot at each end and, in between, at times of bounds: intervals are narrowest there. */
+/* Chooses the knots: one at each end and, in between, at times of bounds, where intervals are narrowest. */
 static void put_knots(struct knots *k, const struct knot_span *span)
 {
 	const struct bounds *b = &span->h->low;
@@ -95,8 +97,8 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* How far the offset can leave the lines between two knots. A rate that falls moves it above, up to
- * where the steepest line from the left meets the one from the right; a rate that rises below. */
+/* How far the offset can leave the line between two knots. A falling rate moves it above the line, at most to
+ * where the steepest line from the left meets the one from the right; a rising rate moves it below. */
 static void widen_gap(struct clock_knot *k, const struct bend *bends)
 {
 	double gap = (double)(k[1].host_ns - k[0].host_ns), turn = CLOCK_TURN_MAX * gap / 2;
@@ -149,7 +151,7 @@ static bool put_now(const struct knot_span *span, struct clock_model *m, struct 
 	return true;
 }
 
-/* The knots of one part. Beyond the probes of a window its map allows any rate. */
+/* Adds the knots of one part. Beyond a window's probes the map allows any rate. */
 static bool put_part(const struct knot_span *span, enum clock_break cause, struct clock_model *m,
 		     struct knots *k)
 {
@@ -170,7 +172,7 @@ static bool put_part(const struct knot_span *span, enum clock_break cause, struc
 	return true;
 }
 
-/* While it is unknown whether later samples confirm or contradict a doubt, what was before it may hold, too. */
+/* While a doubt is neither confirmed nor contradicted, the history before it may hold, too. */
 static void join_doubt(const struct clock_claim *d, double any, struct clock_knot *k)
 {
 	int64_t far = (int64_t)ceil(any * fabs((double)(d->when.to_ns - k->host_ns)));
@@ -179,7 +181,7 @@ static void join_doubt(const struct clock_claim *d, double any, struct clock_kno
 	k->hi_ns = d->hi_ns > k->hi_ns + far ? d->hi_ns : k->hi_ns + far;
 }
 
-/* A segment of its own: in the gaps around it, both may hold. */
+/* A doubt gets a segment of its own; in the gaps around it, either neighbour may hold. */
 static bool put_doubt(const struct knot_span *span, const struct clock_claim *d, bool is_open,
 		      struct clock_model *m, struct knots *k)
 {
@@ -203,7 +205,7 @@ static bool put_doubt(const struct knot_span *span, const struct clock_claim *d,
 	return true;
 }
 
-/* Of one history: the last one is open while nothing confirms or contradicts it. */
+/* Adds the doubts of one history. The last one is open while nothing confirms or contradicts it. */
 struct doubts {
 	struct clock_claim at[ESTIMATOR_DOUBTS + 1];
 	size_t n;
@@ -253,8 +255,8 @@ static void find_doubts(const struct clock_estimator *est, size_t i, size_t n, s
 		out->at[out->n++] = clock_history_claim(est->histories[n]);
 }
 
-/* Knots are among the samples. Beyond the first and the last the model translates at a drift. False if
- * nothing holds at the end of the history. */
+/* Sets the rate and drift with which the model translates beyond the first and the last knot. False if
+ * nothing is certain at the end of the history. */
 static bool put_history(const struct clock_estimator *est, size_t i, size_t n, struct period want,
 			struct clock_model *m, struct knots *k)
 {
@@ -303,7 +305,7 @@ static void take_knots(struct clock_model *m, struct knots *k)
 	free(k->at);
 }
 
-/* Whether the clock ran away at a rate that nothing is known of, near [from, to]. */
+/* Whether the clock ran away near [from, to], at a rate that is not known. */
 static bool is_running_away(const struct clock_estimator *est, int64_t from_ns, int64_t to_ns)
 {
 	const struct clock_history *last = NULL;
@@ -311,7 +313,7 @@ static bool is_running_away(const struct clock_estimator *est, int64_t from_ns, 
 	for (size_t i = 0; i < est->n; i++) {
 		const struct clock_history *h = est->histories[i];
 
-		if (!is_found(h) || !is_confirmed(h))
+		if (!is_begun_by_sample(h) || !is_confirmed(h))
 			continue;
 		if (last && (h->jump_ns > 0) == (last->jump_ns > 0) &&
 		    h->begin_ns - last->begin_ns <= RUNAWAY_NS &&
@@ -324,7 +326,7 @@ static bool is_running_away(const struct clock_estimator *est, int64_t from_ns, 
 	return false;
 }
 
-/* For a map of the past, one that is not confirmed is a doubt of the one before it. */
+/* In a map of the past, a history that is not confirmed counts as a doubt of the one before it. */
 static size_t count_histories(const struct clock_estimator *est, struct period want)
 {
 	return est->n > 1 && !want.is_now && !is_confirmed(newest_history(est)) ? est->n - 1
@@ -357,8 +359,8 @@ static bool make_map(const struct clock_estimator *est, int64_t now_ns, struct p
 	return true;
 }
 
-/* Before an announced break without any history of the time before it: what holds now does not hold
- * then. */
+/* Whether the window begins before an announced break, with no history of that time: what holds now does not
+ * hold then. */
 static bool is_beyond_break(const struct clock_estimator *est, int64_t at_ns)
 {
 	const struct clock_history *h = est->n ? est->histories[0] : NULL;

@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
-#define SENT_MAX_NS \
-	INT64_C(10000000) /* a packet leaves at most this long after it was handed over */
-#define DEPARTURES_MAX 32 /* newest probes among which a departure is looked up */
+/* a packet leaves at most this long after the process handed it over */
+#define SENT_MAX_NS    INT64_C(10000000)
+#define DEPARTURES_MAX 32 /* a departure is looked up among this many newest probes */
 
 void exchange_begin(struct exchange *x, uint64_t cookie, uint64_t epoch)
 {
@@ -50,8 +50,8 @@ void exchange_set_departure(struct exchange *x, int path, uint32_t id, int64_t t
 	}
 }
 
-/* The kernel's stamp of a departure is better than the user's, unless it is impossible. It tends
- * to be too early: a stamp before the hand-over is not wrong, but proves nothing new. */
+/* The kernel's stamp of a departure is better than the process's own, unless it is impossible. Kernel stamps
+ * tend to be too early: one before the hand-over is not wrong, but proves nothing more. */
 static int64_t better_departure(struct exchange *x, int64_t kernel_ns, int64_t user_ns,
 				int64_t end_ns)
 {

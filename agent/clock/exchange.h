@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bookkeeping of an exchange of probes with one aggregator: which probes were sent when, and
- * which samples follow from their replies and from the stamps of both kernels. Pure; all times of
- * this side are host clock (agent/clock/model.h).
+ * Keeps track of the probes to one aggregator: when each was sent, and which samples follow from the replies
+ * and from the stamps of both kernels. Pure; all times of this side are host clock (agent/clock/model.h).
  */
 #ifndef AGENT_CLOCK_EXCHANGE_H
 #define AGENT_CLOCK_EXCHANGE_H
@@ -32,8 +31,9 @@ struct exchange {
 	uint32_t seq; /* of the last probe */
 	struct exchange_probe probes[EXCHANGE_PROBES];
 	uint32_t answered;
-	uint32_t bad_stamps; /* of either kernel, later than the user's clock allows */
-	uint64_t kernel; /* a bit per reply, newest lowest: the kernels stamped t1, t2 and t4 */
+	uint32_t bad_stamps; /* of either kernel: later than the process's own clock allows */
+	/* one bit per reply, the newest is the lowest: whether kernels stamped its t1, t2 and t4 */
+	uint64_t kernel;
 };
 
 /* Forgets all probes under way and every count. */

@@ -9,11 +9,11 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Beyond the probes the rate may stray this many times as far. */
+/* Beyond the probes, how many times as far the rate may stray. */
 #define BEYOND 3
-#define CUT_NS 20e6 /* at least the last train */
+#define CUT_NS 20e6 /* clock_history_cut() forgets at least this much: the last train */
 
-/* The cone's rate is the mean of the last one or two of these. */
+/* The cone's rate is the mean over the last one or two of these periods. */
 #define ANCHOR_NS 120e9
 #define CONE_SURE 20e-6
 
@@ -48,14 +48,14 @@ static bool has_bounds(const struct clock_history *h)
 	return h->low.n || h->high.n;
 }
 
-/* The rates of the cone: none that no clock has. */
+/* Limits the cone's rates to those that clocks have. */
 static struct interval rates_of(struct pace cone)
 {
 	return (struct interval){ fmax(cone.rate - cone.drift, -CLOCK_RATE_MAX),
 				  fmin(cone.rate + cone.drift, CLOCK_RATE_MAX) };
 }
 
-/* What the history allows at x while the rate stays in the cone. */
+/* The interval at x that the history allows while the rate stays in the cone. */
 static struct interval allowed_at(const struct clock_history *h, double x)
 {
 	struct interval rate = rates_of(h->cone);
@@ -77,8 +77,7 @@ static struct bound high_of(const struct clock_history *h, const struct clock_sa
 			       (double)(s->t4_ns - s->t3_ns - h->v0_ns) };
 }
 
-/* How far a sample is outside of an interval that is given for each of its two times; below zero:
- * under it. */
+/* How far a sample is outside its intervals, one for each of its two times; negative: below them. */
 static double distance_of(const struct clock_sample *s, struct bound low, struct interval at_low,
 			  struct bound high, struct interval at_high)
 {
@@ -89,7 +88,7 @@ static double distance_of(const struct clock_sample *s, struct bound low, struct
 	return 0;
 }
 
-/* The bounds near x at any rate; everything where there are none of both kinds. */
+/* The interval near x that bounds prove at any rate; without bounds of both kinds, everything. */
 static struct interval any_rate_at(const struct clock_history *h, double x)
 {
 	const struct pace any = { 0, CLOCK_DRIFT_MAX };
@@ -128,8 +127,8 @@ static void narrow_certain(struct clock_history *h, double x, double lo, double 
 	h->certain.hi = fmin(h->certain.hi, hi + rate.hi * (h->certain_x - x));
 }
 
-/* What is certain now and what was certain at the anchor prove the mean rate since then. It strays
- * no further from that than CLOCK_STRAY_MAX. */
+/* Sets the cone: the intervals now and at the anchor prove the mean rate since then, and a rate strays no
+ * further from its mean than CLOCK_STRAY_MAX. */
 static void narrow_cone(struct clock_history *h)
 {
 	double dt = h->certain_x - h->anchor_x, least, most, drift;
@@ -210,7 +209,7 @@ bool clock_history_keep_until(struct clock_history *h, int64_t until_ns)
 	return keep_until(h, (double)(until_ns - h->x0_ns) + 1);
 }
 
-/* The last of these bounds that the other history contradicts at any rate; -INFINITY = none. */
+/* The time of the last of these bounds that the other history contradicts at any rate; -INFINITY = none. */
 static double last_against(const struct clock_history *h, const struct bounds *b, int sign,
 			   const struct clock_history *next)
 {
@@ -257,10 +256,10 @@ struct clock_claim clock_history_claim(const struct clock_history *h)
 	};
 }
 
-/* Bounds on one side of a claim: their times, INFINITY away if there are none. */
+/* Times of the bounds on one side of a claim; infinitely far away if there are none. */
 struct beside {
-	double closest; /* of both kinds: the further one */
-	double against; /* the closest that contradicts the claim at any rate */
+	double closest; /* the closest bound of each kind, and of these the further one */
+	double against; /* the closest bound that contradicts the claim at any rate */
 };
 
 /* `after`: +1 for the bounds after the claim, -1 for those before. `sign` as in bounds_add(). */
@@ -316,8 +315,8 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns)
 
 /* ---- the map ---- */
 
-/* The middle follows a wandering clock. Where the interval is wider than any bend that the
- * wander makes within reach, a line is the better guess. */
+/* The best guess is the interval's middle, which follows a wandering clock. But where the interval is wider
+ * than the clock's wander can bend the offset, a line is better. */
 static double guess_at(const struct clock_history *h, const struct clock_pace *p, double x,
 		       struct interval in)
 {

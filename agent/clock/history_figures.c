@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a history shows: a pace and a jitter.
+ * Finds the pace and the jitter of a history.
  *
- * From one-sided bounds to a pace, in two passes. The first assumes only CLOCK_DRIFT_MAX: it gives
- * intervals that are wide and certain, and each two of them give an interval for the mean rate in
- * between. The second needs how far the rate strays from that mean, which no bound can prove. It is
- * twice the smallest stray at which the bounds do not contradict each other, and never less than
- * what the bounds could hide. docs/time.md has the reasons.
+ * The pace is found in two passes. The first assumes only CLOCK_DRIFT_MAX: it gives wide but certain
+ * intervals, and each two of them give an interval for the mean rate in between. The second also needs a
+ * limit for how far the rate strays from that mean (its wander), which no bound proves. The limit is twice
+ * the smallest wander at which the bounds do not contradict each other, and at least what the bounds could
+ * hide. docs/time.md has the reasons.
  */
 #include "agent/clock/history.h"
 
@@ -17,26 +17,25 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define GRID	4096 /* times that the passes examine: a second apart in an hour */
-#define GRID_NS 1e9 /* their least distance */
-#define RATES	128 /* of these times, the ones of which each two are compared */
-#define JITTERS 128 /* probes whose distance from their neighbours is looked at */
-#define NEAR_NS 100e6 /* two bounds of about the same time */
+#define GRID	4096 /* how many times the passes examine: one a second for an hour */
+#define GRID_NS 1e9 /* least distance of these times */
+#define RATES	128 /* how many of these times are compared with each other */
+#define JITTERS 128 /* how many probes the jitter is made from */
+#define NEAR_NS 100e6 /* two bounds this close are of about the same time */
 /* A pace whose samples begin this much earlier or later is used again. */
 #define PACE_REUSE_NS (5 * NS_PER_S)
 
 #define WANDER_FIRST 0.5e-6
 #define WANDER_STEP  1.25
 #define WANDER_LEAST 1e-6
-/* A history of this length shows how its crystal wanders; a shorter one gets more, in
- * proportion. */
+/* A history of this length shows its crystal's wander; for a shorter one the wander is raised in proportion. */
 #define WANDER_SPAN_NS 120e9
 
-/* A wander is hidden while it moves the offset by less than this many times half the interval's
- * width within one bound's reach. Twice was too little for rates that step under jitter. */
+/* A wander stays hidden if, within a bound's reach, it moves the offset by less than this many times half the
+ * interval's width. 2 was too little for rates that step under jitter. */
 #define HIDE	     4
-#define HIDE_MEDIAN  5 /* intervals, of whose widths the median counts */
-#define HIDE_NEAR_NS 5e9 /* and the largest of the medians so far around a time */
+#define HIDE_MEDIAN  5 /* the median width of this many intervals counts */
+#define HIDE_NEAR_NS 5e9 /* and of these medians, the largest this near to a time */
 
 struct grid {
 	double x[GRID];
@@ -48,8 +47,8 @@ double clock_pace_any(const struct clock_pace *p)
 	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
 }
 
-/* Times that have a bound, because intervals are narrowest there; the two ends, which make the
- * longest base for a rate, are among them. */
+/* Chooses times of bounds, because intervals are narrowest there. Both ends are among them, since they give
+ * the longest base for a rate. */
 static void make_grid(const struct clock_history *h, double from, struct grid *g)
 {
 	const struct bounds *b = &h->low;
@@ -68,8 +67,8 @@ static void make_grid(const struct clock_history *h, double from, struct grid *g
 		g->x[g->n++] = last;
 }
 
-/* The mean rate between two times, for the two that prove it most tightly while the rate is within
- * `any`; `best` if none prove it better. */
+/* Of all pairs of times, the pair that proves the mean rate in between most tightly, while rates are within
+ * `any`. Returns `best` if no pair proves it better. */
 static struct pace prove_rate(const struct clock_history *h, const struct grid *g, struct pace any,
 			      struct pace best)
 {
@@ -103,9 +102,8 @@ static bool is_contradicted_at(const struct clock_history *h, double x, struct p
 	return envelope_at(&h->low, &h->high, x, p, &in) && in.lo > in.hi;
 }
 
-/* The smallest wander that contradicts nothing was still wrong in trials; twice that was right
- * in every trial. Where neighbouring bounds are further apart than a bound reaches, a
- * contradiction shows in the middle between them. */
+/* In trials the smallest wander without a contradiction was too small; twice that was right in every trial.
+ * If bounds are further apart than their reach, a contradiction shows only in the middle between them. */
 static double find_wander(const struct clock_history *h, const struct grid *g, struct pace proved)
 {
 	struct pace p = { proved.rate, proved.drift + WANDER_FIRST };
@@ -138,9 +136,8 @@ static double median_of(const double *v, size_t n)
 }
 
 /*
- * A wander is hidden while it moves the offset by less than the interval's width, so the bounds of a
- * wide interval contradict each other late. Links change: the wander that they can hide is found for
- * each time.
+ * The wider an interval, the more wander its bounds can hide before they contradict each other. Links change,
+ * so what they can hide is computed for each time.
  */
 static void find_hidden_wander(const struct clock_history *h, const struct grid *g,
 			       struct clock_pace *p)
@@ -195,7 +192,7 @@ double clock_pace_hidden(const struct clock_pace *p, double x)
 	return fmax(0, p->proved + most - p->pace.drift);
 }
 
-/* At the limit: any rate. */
+/* The wander is at its limit: any rate is possible. */
 static void limit_pace(struct clock_pace *p)
 {
 	if (p->pace.drift > CLOCK_DRIFT_MAX)
@@ -216,7 +213,7 @@ static void find_pace_at(struct clock_history *h, const struct grid *g, struct p
 	find_hidden_wander(h, g, p);
 }
 
-/* The rate is proved once more with intervals at the pace that was found: these are narrower. */
+/* Proves the rate again with the intervals at the pace just found, which are narrower. */
 static void find_pace(struct clock_history *h, const struct grid *g)
 {
 	const struct pace any = { 0, CLOCK_DRIFT_MAX };
@@ -285,6 +282,7 @@ int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, 
 	if (!n)
 		return 0;
 	qsort(r, n, sizeof(r[0]), by_value);
-	/* A residual combines three probes of the same spread, weighted 1, 1/2 and 1/2. */
+	/* A residual is one probe minus half of each neighbour: its spread is sqrt(1.5) times that of a
+	 * probe. */
 	return llround(r[n / 2] / sqrt(1.5));
 }

@@ -6,8 +6,9 @@
 
 #include "agent/clock/arith.h"
 
-#define SLEEP_MIN_NS  (10 * NS_PER_MS)
-#define TOLERANCE_NS  200 /* of the lines between knots, beside the width of a reading */
+#define SLEEP_MIN_NS (10 * NS_PER_MS)
+/* how far points may be off the lines between knots, besides the width of a reading */
+#define TOLERANCE_NS  200
 #define SLOPE_BASE_NS NS_PER_S /* a shorter line is not extended */
 
 /* ---- adding ---- */
@@ -45,7 +46,7 @@ static double drift_since(const struct ledger_knot *k, const struct clock_pair *
 	return (double)((p->real_ns - p->raw_ns) - (k->real_ns - k->raw_ns));
 }
 
-/* Narrows the lines from the last knot to those that also pass p; false if none is left. */
+/* Narrows the slopes of the lines from the last knot to those that also pass p; false if none is left. */
 static bool narrow_slopes(struct clock_ledger *l, const struct clock_pair *p)
 {
 	const struct ledger_knot *k = &l->knots[l->n_knots - 1];
@@ -106,7 +107,7 @@ enum ledger_change ledger_add(struct clock_ledger *l, const struct ledger_point 
 
 /* ---- translating ---- */
 
-/* Knot i; the one after the knots is the last snapshot. */
+/* Knot i; after the last knot, the last snapshot. */
 static struct ledger_knot knot_at(const struct clock_ledger *l, size_t i)
 {
 	if (i < l->n_knots)
@@ -134,7 +135,7 @@ static int64_t time_of(const struct ledger_knot *k, bool real)
 	return real ? k->real_ns : k->raw_ns;
 }
 
-/* Where the segment begins: at the end of the one before it, measured by raw. */
+/* When the segment begins on the input's clock: at the end of the segment before it, measured by raw. */
 static wide begin_of(const struct clock_ledger *l, struct segment s, bool real)
 {
 	struct ledger_knot a = knot_at(l, s.first), before;
@@ -186,7 +187,7 @@ static struct segment find_segment(const struct clock_ledger *l, wide *x, bool r
 		struct ledger_knot start = knot_at(l, s.first);
 		struct ledger_knot end = knot_at(l, older.end - 1);
 
-		/* The older one holds until the newer's first snapshot, measured by raw. */
+		/* The older segment holds until the newer one's first snapshot, measured by raw. */
 		if (*x > (wide)time_of(&end, real) + (start.raw_ns - end.raw_ns)) {
 			*x = time_of(&start, real);
 			return s;

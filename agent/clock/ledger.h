@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How this host's wall clock ran against its raw clock: a history of snapshots of both, thinned to
- * the few knots between which lines describe it, cut where the wall clock was set or the machine
- * slept.
+ * How this host's wall clock ran against its raw clock. It is a history of snapshots of both, thinned out to
+ * a few knots with straight lines between them. A new segment begins where the wall clock was set or the
+ * machine slept.
  *
- * Frameworks stamp with the wall clock. A stamp is translated by how the two clocks stood at that
- * time, not by how they stand now. A ledger is a value: copy it. Pure.
+ * Frameworks stamp with the wall clock. A stamp is translated by the difference of the two clocks at that
+ * time, not by the present one. A ledger is a value: copy it. Pure.
  */
 #ifndef AGENT_CLOCK_LEDGER_H
 #define AGENT_CLOCK_LEDGER_H
@@ -44,7 +44,8 @@ struct clock_ledger {
 	struct ledger_knot knots[LEDGER_KNOTS]; /* oldest first */
 	size_t n_knots; /* 0 = empty */
 	struct ledger_point last; /* at the last knot or after it */
-	double slope_low, slope_high; /* lines from the last knot that pass all points since */
+	/* slopes of the lines from the last knot that pass all points since */
+	double slope_low, slope_high;
 	struct ledger_step steps[LEDGER_STEPS]; /* oldest first */
 	size_t n_steps;
 	uint32_t steps_seen;
@@ -54,7 +55,8 @@ struct clock_ledger {
 enum ledger_change {
 	LEDGER_NO_CHANGE,
 	LEDGER_STEPPED, /* the wall clock was set; raw goes on */
-	LEDGER_SLEPT, /* raw stood still as well: no longer comparable with what it was */
+	/* raw stood still, too: times from before cannot be compared with later ones */
+	LEDGER_SLEPT,
 	LEDGER_SWITCHED, /* another clocksource: from here on raw runs at another rate */
 	LEDGER_DISRUPTED, /* the machine was moved or restored: raw may have jumped, at another rate */
 };
@@ -63,9 +65,9 @@ enum ledger_change {
 enum ledger_change ledger_add(struct clock_ledger *l, const struct ledger_point *p);
 
 /*
- * Any input; results saturate. An empty ledger returns the input. A wall clock that was set back
- * showed some times twice: such a time gives its later instant. A time that it skipped gives the
- * instant of the jump.
+ * Any input; results saturate. An empty ledger returns the input. If the wall clock was set back, some times
+ * came twice: the later instant is taken. If it was set forward, a skipped time gives the instant of the
+ * jump.
  */
 int64_t ledger_raw_of_real(const struct clock_ledger *l, int64_t real_ns);
 int64_t ledger_real_of_raw(const struct clock_ledger *l, int64_t raw_ns);

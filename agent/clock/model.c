@@ -30,7 +30,7 @@ static wide host_of_raw(const struct clock_model *m, wide raw)
 
 /* ---- the map ---- */
 
-/* Interval and best guess of the offset at a host time. */
+/* The offset at a host time: its interval and best guess. */
 struct guess {
 	wide offset, lo, hi;
 };
@@ -45,7 +45,8 @@ static wide most(wide a, wide b)
 	return a > b ? a : b;
 }
 
-/* The guess at another time from one knot: the offset moves at the segment's rate, and strays. */
+/* The offset at another time from one knot: it moves at the segment's rate, and its interval widens by the
+ * drift. */
 static struct guess guess_from_knot(const struct clock_segment *seg, const struct clock_knot *k,
 				    wide host, double drift)
 {
@@ -160,7 +161,7 @@ int64_t clock_model_raw_offset_at(const struct clock_model *m, int64_t raw_ns)
 	return saturate(host_of_raw(m, raw_ns) - session_of_raw(m, raw_ns));
 }
 
-/* Two raw times: the session time that is searched for is between them. */
+/* Two raw times with the searched session time between them. */
 struct bracket {
 	wide below, above;
 	bool has_below, has_above;
@@ -178,7 +179,7 @@ static void narrow_bracket(struct bracket *b, wide raw, wide missing)
 	}
 }
 
-/* Session times at which a host slept have no raw time: the last one before the sleep. */
+/* A session time at which the host slept has no raw time: returns the last one before the sleep. */
 static wide search_bracket(const struct clock_model *m, wide session, struct bracket b)
 {
 	while (b.above - b.below > 1) {
@@ -252,7 +253,7 @@ static wide bound_at_clipped(const struct clock_model *m, wide host, wide from, 
 	return bound_of(guess_at(m, most(from, least(host, to))));
 }
 
-/* The most that an end of the interval is beyond its line in a gap. */
+/* How far an end of the interval is beyond its line in a gap, at most. */
 static double most_beyond(double after, double before, double gap)
 {
 	return after > 0 && before > 0 ? after * before / (after + before) * gap : 0;
@@ -299,7 +300,8 @@ int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns,
 		out = most(out, largest_bound_inside(m, seg, from, to));
 		if (i + 1 == m->n_segments)
 			break;
-		/* In the gap to the next it is largest at an end, or where the guess changes. */
+		/* In the gap between two segments the bound is largest at an end, or where the guess changes
+		 * to the other segment. */
 		middle = (end_of(m, seg) + clock_model_knots(m)[seg[1].first].host_ns) / 2;
 		for (int d = -1; d <= 1; d++)
 			out = most(out, bound_at_clipped(m, middle + d, from, to));
@@ -322,8 +324,8 @@ static bool is_broken_in(const struct clock_model *m, wide from, wide to)
 	return false;
 }
 
-/* An earlier session time is a larger offset. The line between two knots may leave the interval:
- * then the slack on that side is 0. */
+/* Moving session times earlier makes the offset larger. If the line between two knots leaves the interval,
+ * the slack on that side is 0. */
 static void narrow_slack(const struct clock_model *m, wide host, struct clock_slack *slack)
 {
 	struct guess g = guess_at(m, host);

@@ -6,11 +6,11 @@
  *   session  the aggregator's clock (reads as Unix ns, never stepped): the scale of T0.
  *   real     CLOCK_REALTIME of this machine, the wall clock: the time stamp of framework profilers.
  *
- * A model is a value: copy it, pass it to a worker, translate with it. The functions are pure. The
- * copies of the model of a long window share its knots (clock_model_free).
+ * A model is a value: copy it, pass it to a worker, translate with it. The functions are pure. Copies share
+ * long_knots: see clock_model_free().
  *
- * The host clock is raw plus an injected error (struct clock_conf), which is 0 outside of tests.
- * The map is between the host clock and the session clock; a right map removes the error again.
+ * The host clock is raw plus an injected error (struct clock_conf), which is 0 outside of tests. The map is
+ * between the host clock and the session clock; a right map removes the error again.
  */
 #ifndef AGENT_CLOCK_MODEL_H
 #define AGENT_CLOCK_MODEL_H
@@ -28,11 +28,11 @@ enum clock_grade { CLOCK_X, CLOCK_A, CLOCK_B, CLOCK_C, CLOCK_D };
 enum clock_break {
 	CLOCK_BREAK_NONE, /* the first segment */
 	CLOCK_BREAK_STEP, /* the probes contradict each other at any rate: found by the estimator */
-	CLOCK_BREAK_RATE, /* as before, but another rate may explain it */
+	CLOCK_BREAK_RATE, /* the same, but another rate may explain it */
 	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
 	CLOCK_BREAK_SOURCE, /* the kernel changed its clocksource */
 	CLOCK_BREAK_MOVED, /* the hypervisor says that it disrupted the clock */
-	CLOCK_BREAK_DOUBT, /* less than 4 probes met it: a jump, or false ones */
+	CLOCK_BREAK_DOUBT, /* fewer than 4 probes have met it: a jump, or false probes */
 	CLOCK_BREAKS,
 };
 
@@ -41,8 +41,8 @@ enum clock_break {
 struct clock_knot {
 	int64_t host_ns;
 	int64_t offset_ns, lo_ns, hi_ns;
-	/* Between two knots each end of the interval is at most so far beyond the line, per ns from
-	 * the knot before and from the knot after; the smaller of the two limits holds. */
+	/* How far an end of the interval may be beyond the line to the next knot, per ns of distance from
+	 * this knot. Between two knots, the smaller of the two knots' limits holds. */
 	struct clock_bend {
 		double hi, lo;
 	} before, after; /* in the gap before it, in the gap after it */
@@ -53,16 +53,18 @@ struct clock_segment {
 	enum clock_break cause; /* of its beginning */
 	uint16_t first, n; /* its knots; n > 0 */
 	double rate; /* change of the offset per ns of host clock, the best guess */
-	/* Beyond the knots the rate differs from that by at most: */
+	/* Beyond the knots the true rate differs from `rate` by at most: */
 	double drift; /* up to horizon_ns away */
 	double drift_far; /* further away */
 	int64_t horizon_ns;
 };
 
-/* A break that less than 4 probes have met: they may be false. Session clock, by what held before. */
+/* A suspected break: fewer than 4 probes have met it, and they may be false. Times are of the session clock,
+ * translated as before the break. */
 struct clock_suspicion {
 	enum clock_break cause; /* STEP or RATE; NONE: no break is suspected */
-	int64_t from_ns, to_ns; /* the last probe of before, the first that contradicts it */
+	/* times of the last probe before the break and of the first one after it */
+	int64_t from_ns, to_ns;
 	int64_t delta_ns; /* the offset moved by at least this, if it did */
 	int64_t known_ns; /* by then it is known whether it did, if probes are answered */
 };
@@ -132,9 +134,8 @@ int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns);
 int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns, int64_t to_raw_ns);
 
 /*
- * How far all session times of [from, to] may be moved by one number such that the offset stays in
- * its interval at each of them. {0, 0} over a break, where no such number exists, and without a
- * map.
+ * By how much all session times of [from, to] may be moved with one number, so that the offset stays in its
+ * interval everywhere. {0, 0} over a break, where no such number exists, and without a map.
  */
 struct clock_slack {
 	int64_t earlier_ns, later_ns; /* 0 or above */

@@ -24,7 +24,7 @@ struct clock_watch {
 	void *arg;
 	struct loop_timer timer;
 	int64_t dense_until_ns;
-	bool steered; /* the wall clock, by chrony, ntpd ... */
+	bool steered; /* the wall clock is steered by chrony, ntpd, ... */
 	int fd; /* readable when the wall clock was set; -1 = not supported, snapshots show it later */
 	struct loop_watch *watch;
 };

@@ -130,7 +130,7 @@ static void on_mark(struct local_service *s, struct local_request *req,
 		.text = m->text,
 	};
 
-	/* That clock begins with the boot: what is too old can be before it. */
+	/* The clock began at boot: the oldest allowed time may be before that. */
 	if (mark.raw_ns < 0 || mark.raw_ns > now + MARK_FUTURE_NS ||
 	    mark.raw_ns < now - MARK_AGE_NS) {
 		refuse(req, "raw_ns is not a recent time on CLOCK_MONOTONIC_RAW of this machine");

@@ -9,7 +9,7 @@
 
 #include "agent/marks/marks.h"
 
-/* 0 if it has ended. */
+/* The pid of a process's parent; 0 if the process has ended. */
 static int32_t parent_of(int32_t pid)
 {
 	char path[40], line[512];

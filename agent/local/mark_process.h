@@ -7,9 +7,9 @@
 
 struct mark;
 
-/* Sets pid and tid of the mark. `peer` is the process at the socket (0 = unknown), `pid` and `tid` are what
- * it claims: another pid than its own or its parent's becomes its own, a thread that is none of the
- * process's becomes its first one. All are 0 if the peer is unknown. */
+/* Sets pid and tid of the mark. `peer` is the process at the socket, 0 = unknown; `pid` and `tid` are what it
+ * claims. A pid other than its own or its parent's is replaced by its own; a tid that is no thread of that
+ * process, by its first thread. With an unknown peer both are 0. */
 void mark_process_set(struct mark *mark, int32_t peer, int32_t pid, int32_t tid);
 
 #endif

@@ -14,7 +14,7 @@
 #define STATE_ESTABLISHED 1
 
 struct end {
-	int words; /* of the address: 1 or 4 */
+	int words; /* words of the address: 1 or 4 */
 	uint32_t address[4]; /* as in memory */
 	unsigned int port;
 };
@@ -64,7 +64,7 @@ static bool parse_end(const char *text, int words, struct end *end)
 	return sscanf(text, ":%4x", &end->port) == 1;
 }
 
-/* True and `*uid` if the line lists the socket. */
+/* True, with `*uid` set, if the line lists the socket. */
 static bool parse_line(const char *line, const struct end *peer, int port, unsigned int *uid)
 {
 	char local[48], remote[48];

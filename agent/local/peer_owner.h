@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who owns the other end of a TCP connection over loopback: the kernel lists every socket with its user. */
+/* Finds the user who owns the other end of a TCP connection over loopback, in the kernel's list of sockets. */
 #ifndef AGENT_LOCAL_PEER_OWNER_H
 #define AGENT_LOCAL_PEER_OWNER_H
 

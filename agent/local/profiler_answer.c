@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "proto/limits.h"
 
-enum { HEAD_BYTES = 64 }; /* largest size of the response up to the file's bytes */
+enum { HEAD_BYTES = 64 }; /* largest size of the response before the file's bytes */
 
 struct mapping {
 	void *data;
@@ -52,7 +52,7 @@ static void add_tag(struct buf *b, unsigned int field, size_t len)
 	buf_add_varint(b, len);
 }
 
-/* The response up to the file's bytes. */
+/* Builds the bytes of the response before the file's. */
 static void pack_head(struct buf *head, const struct profiler_answer *a)
 {
 	static const char name[] = "xplane.pb";

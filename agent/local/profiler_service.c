@@ -30,7 +30,7 @@
 
 #define UNIDENTIFIED 64 /* connections of one address */
 
-/* Time to gather after the window, at least, and twice the window if that is longer: the grace of a fleet's captures. */
+/* Time to gather after the window: this, or twice the window if that is longer, as for a fleet's captures. */
 #define GATHER_LEAST_NS (60 * NS_PER_S)
 
 /* Time to send the answer before the call's deadline. */
@@ -210,7 +210,8 @@ static int profile_request(struct profile *p, const struct rpc_msg *msg, struct 
 
 /* ---- the caller ---- */
 
-/* By the same address, whatever the port: a client may have connected again; and by the same certificate. */
+/* The same caller has the same address and the same certificate. Its port may differ: it may have connected
+ * again. */
 static bool is_same_caller(const struct rpc_call *a, const struct rpc_call *b)
 {
 	const char *a_peer = rpc_peer(a), *b_peer = rpc_peer(b);
@@ -234,8 +235,8 @@ static int check_owner(const char *peer, int port, struct err *e)
 	return peer_owner_check(peer, port, "/proc/net", e);
 }
 
-/* Samples show what every process of the host does: another user gets none. If the caller may not call, the
- * call is finished. A certificate by --ca admits; --insecure admits other hosts. */
+/* Whether the caller may call; if not, finishes the call. Samples show what all processes of the host do, so
+ * other users may not call. A certificate by --ca admits a caller; --insecure admits callers of other hosts. */
 static bool admit_caller(const struct profiler_service *s, struct rpc_call *call)
 {
 	const char *peer = rpc_peer(call);
@@ -301,7 +302,7 @@ static void profile_closed(struct rpc_call *call, const struct rpc_status *st)
 
 /* ---- continuous profiling ---- */
 
-/* The options of Start are for frameworks: rings have none. */
+/* Ignores the options of Start: they are for frameworks, and rings have none. */
 static int snapshot_start(struct profile *p, struct err *e)
 {
 	const struct profiler_service_env *env = &p->service->env;
@@ -457,7 +458,7 @@ static void add_tracers(struct buf *text, struct tracer *const *t)
 	}
 }
 
-/* Counts no call that has not sent its request yet. */
+/* Counts only calls that have sent their request. */
 static size_t count_captures(const struct profiler_service *s)
 {
 	size_t n = 0;

@@ -10,10 +10,10 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-/* Each process stamps its own marks, so they arrive out of order, by this much at most. */
+/* Marks arrive out of order by at most this much, since each process stamps its own. */
 #define LATE_NS (MARK_AGE_NS + MARK_FUTURE_NS)
 
-/* Limits the ring's file: a process that sends marks without end must not fill the spool. */
+/* Limits the ring's file, so that a process that sends marks without end does not fill the spool. */
 #define FILE_BYTES (64U << 20)
 
 #define STEP_RING_BYTES (2U << 20)

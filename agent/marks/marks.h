@@ -34,14 +34,14 @@ struct step_mark {
 struct marks *marks_new(const struct ring_limits *limits, int64_t begin_raw_ns);
 void marks_free(struct marks *m); /* NULL is fine */
 
-/* Copies the text. False: the mark came too late for the ring; it is counted among the ring's losses. */
+/* Adds a copy of the mark. False: it came too late for the ring, and is counted among the ring's losses. */
 bool marks_add(struct marks *m, const struct mark *mark);
 
-/* The begin of a step that is no mark: a program's annotation. */
+/* Adds the begin of a step from a program's annotation; it is no mark. */
 void marks_add_step(struct marks *m, const struct step_mark *step);
 
-/* Steps that a process counted itself, heard of when they are over: `first` began at from_raw_ns, and the last of the
- * `n` ended at to_raw_ns. They are no marks, only steps. */
+/* Adds `n` steps that a process counted itself and that are over: the first, number `first`, began at
+ * from_raw_ns, and the last one ended at to_raw_ns. They are no marks. */
 void marks_add_counted(struct marks *m, int32_t pid, int64_t first, int64_t n, int64_t from_raw_ns,
 		       int64_t to_raw_ns);
 

@@ -11,11 +11,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define STEPS_KEPT	16 /* the average is over the newest steps, this many */
-#define STEP_KEY	"step_num="
-#define STEP_MAX	INT64_C(1000000000000000)
-#define OUTLIER_MEDIANS 4 /* longer steps contain a checkpoint or an evaluation */
-#define SILENCE_NS	(2 * NS_PER_S) /* a process is silent after both of these */
+#define STEPS_KEPT 16 /* the average is over this many newest steps */
+#define STEP_KEY   "step_num="
+#define STEP_MAX   INT64_C(1000000000000000)
+/* steps that are longer than this many medians have a checkpoint or an evaluation in them */
+#define OUTLIER_MEDIANS 4
+/* a process is silent after this time and SILENCE_PERIODS periods */
+#define SILENCE_NS	(2 * NS_PER_S)
 #define SILENCE_PERIODS 4
 
 struct step_begin {
@@ -23,9 +25,9 @@ struct step_begin {
 };
 
 struct steps {
-	int32_t pid; /* followed */
-	bool counted; /* `last` is not of marks */
-	struct step_begin last[STEPS_KEPT]; /* oldest first; each step above the one before */
+	int32_t pid; /* the process that is followed */
+	bool counted; /* the process counted `last` itself */
+	struct step_begin kept[STEPS_KEPT]; /* oldest first; each step above the one before */
 	size_t n;
 	void (*watch)(void *arg);
 	void *arg;
@@ -81,15 +83,15 @@ static int compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Periods without outliers; returns how many. */
+/* Collects the periods without outliers; returns how many. */
 static size_t list_periods(const struct steps *s, double out[STEPS_KEPT])
 {
 	double sorted[STEPS_KEPT];
 	size_t n = s->n - 1, kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		out[i] = (double)(s->last[i + 1].raw_ns - s->last[i].raw_ns) /
-			 (double)(s->last[i + 1].step - s->last[i].step);
+		out[i] = (double)(s->kept[i + 1].raw_ns - s->kept[i].raw_ns) /
+			 (double)(s->kept[i + 1].step - s->kept[i].step);
 	memcpy(sorted, out, n * sizeof(*sorted));
 	qsort(sorted, n, sizeof(*sorted), compare_doubles);
 	for (size_t i = 0; i < n; i++) {
@@ -119,8 +121,8 @@ struct step_state steps_state(const struct steps *s)
 	if (!s->n)
 		return out;
 	out.known = true;
-	out.step = s->last[s->n - 1].step;
-	out.raw_ns = s->last[s->n - 1].raw_ns;
+	out.step = s->kept[s->n - 1].step;
+	out.raw_ns = s->kept[s->n - 1].raw_ns;
 	out.counted = s->counted;
 	if (s->n > 1)
 		set_period(s, &out);
@@ -137,10 +139,10 @@ static bool is_silent(const struct steps *s, int64_t raw_ns)
 	return raw_ns - now.raw_ns > (silent_ns > SILENCE_NS ? silent_ns : SILENCE_NS);
 }
 
-/* False if the number or the stamp goes back: the process restarted, and the series with it. */
+/* False if the number or the stamp goes back: the process was restarted, and a new series begins. */
 static bool is_next_step(const struct steps *s, int64_t step, int64_t raw_ns)
 {
-	const struct step_begin *last = &s->last[s->n - 1];
+	const struct step_begin *last = &s->kept[s->n - 1];
 
 	return step > last->step && raw_ns > last->raw_ns;
 }
@@ -148,8 +150,8 @@ static bool is_next_step(const struct steps *s, int64_t step, int64_t raw_ns)
 static void append_step(struct steps *s, int64_t step, int64_t raw_ns)
 {
 	if (s->n == STEPS_KEPT)
-		memmove(s->last, s->last + 1, --s->n * sizeof(*s->last));
-	s->last[s->n++] = (struct step_begin){ step, raw_ns };
+		memmove(s->kept, s->kept + 1, --s->n * sizeof(*s->kept));
+	s->kept[s->n++] = (struct step_begin){ step, raw_ns };
 }
 
 void steps_add(struct steps *s, const struct step_mark *begin)
@@ -165,7 +167,7 @@ void steps_add(struct steps *s, const struct step_mark *begin)
 			return;
 		s->n = 0;
 	}
-	if (s->n && begin->step == s->last[s->n - 1].step)
+	if (s->n && begin->step == s->kept[s->n - 1].step)
 		return;
 	if (s->n && !is_next_step(s, begin->step, begin->raw_ns))
 		s->n = 0;

@@ -22,7 +22,7 @@ struct step_state {
 	int64_t raw_ns; /* its begin, on CLOCK_MONOTONIC_RAW */
 	int64_t period_ns; /* average from one begin to the next; 0 = only one was seen */
 	int64_t jitter_ns; /* standard deviation of the periods */
-	bool counted; /* by the process itself: no later step is known */
+	bool counted; /* the process counted it itself: no later step is known */
 };
 
 /* True if a mark with this text begins a step; `*name_len` is the length of the text before the metadata. */
@@ -31,7 +31,7 @@ bool step_of_mark(const char *text, int64_t *step, size_t *name_len);
 struct steps *steps_new(void);
 void steps_free(struct steps *s);
 void steps_add(struct steps *s,
-	       const struct step_mark *begin); /* in the order in which they are learned of */
+	       const struct step_mark *begin); /* in the order in which the agent learns of them */
 /* As marks_add_counted() says. A process that marks steps is followed all the same. */
 void steps_set_counted(struct steps *s, int32_t pid, int64_t first, int64_t n, int64_t from_raw_ns,
 		       int64_t to_raw_ns);

@@ -3,7 +3,7 @@
 
 #include <linux/perf_event.h>
 
-/* What sample_id_all appends to every record that is not a sample. */
+/* Skips what sample_id_all appends to every record that is not a sample. */
 struct trailer {
 	uint32_t pid, tid;
 	uint64_t time;

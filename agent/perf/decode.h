@@ -11,7 +11,7 @@
 
 #include "base/reader.h"
 
-/* sample_type of the events, which gives the records their layout. Whose CPU it was, the ring tells. */
+/* sample_type of the events, which gives the records their layout. It has no CPU: each ring is of one. */
 #define PERF_SAMPLE_LAYOUT (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN)
 
 enum perf_kind {
@@ -20,7 +20,8 @@ enum perf_kind {
 	PERF_KIND_COMM, /* the name of pid, tid is `text`; exec: all its mappings are gone */
 	PERF_KIND_FORK, /* ppid, ptid started pid, tid */
 	PERF_KIND_EXIT, /* pid, tid ended */
-	PERF_KIND_SWITCH, /* a CPU goes from pid, tid to ppid, ptid (`out`), or the other way round */
+	/* with `out` a CPU goes from thread pid, tid to thread ppid, ptid; without, the other way round */
+	PERF_KIND_SWITCH,
 	PERF_KIND_LOST, /* `count` records did not fit into the ring */
 	PERF_KIND_THROTTLE, /* the kernel suppressed samples */
 	PERF_KIND_OTHER,
@@ -36,7 +37,7 @@ struct perf_record {
 	uint64_t address, length, offset, inode;
 	uint32_t major, minor;
 	bool exec;
-	bool out, preempted; /* of a SWITCH; preempted: it could have gone on */
+	bool out, preempted; /* of a SWITCH; preempted: the thread that leaves could have gone on */
 	uint64_t count;
 	const char *text; /* NUL-terminated */
 };

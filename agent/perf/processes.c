@@ -7,11 +7,12 @@
 #include "agent/proc/u32_map.h"
 #include "base/mem.h"
 
-/* A table reaches this size only if ends of processes were missed: it is emptied and filled again from /proc. */
+/* A table grows to this size only if ends of processes were missed. It is then emptied, and filled again from
+ * /proc. */
 #define PROCESSES_MAX 65536
 #define MAPPINGS_MAX  16384
 
-#define OWN_IMAGE UINT32_MAX /* for memory without a file: the image of the process itself */
+#define OWN_IMAGE UINT32_MAX /* the image of the process itself, for memory without a file */
 
 struct mapping {
 	uint64_t start, end, offset;
@@ -22,7 +23,7 @@ enum maps_state { MAPS_UNKNOWN, MAPS_ASKED, MAPS_KNOWN };
 
 struct process {
 	uint32_t pid;
-	uint32_t image; /* its own; 0 until needed */
+	uint32_t image; /* the number of its own image; 0 until needed */
 	enum maps_state maps_state;
 	bool listed; /* its pid is among the open questions */
 	struct mapping *maps; /* in order of address, without overlap */
@@ -192,7 +193,7 @@ static void apply_exec(struct processes *ps, const struct perf_record *rec)
 	p->maps_state = MAPS_KNOWN;
 }
 
-/* Has its mappings read from /proc. */
+/* Asks for the process's mappings to be read from /proc. */
 static void ask_maps(struct processes *ps, struct process *p)
 {
 	if (p->maps_state != MAPS_UNKNOWN || p->listed)
@@ -214,7 +215,8 @@ static void fork_process(struct processes *ps, const struct perf_record *rec)
 	struct process *parent = process_of(ps, rec->ppid), *child;
 
 	process_free(u32_map_remove(&ps->by_pid, rec->pid));
-	/* A shell older than the agent is asked once: what it starts from then on has known mappings. */
+	/* Asks about the parent, which may be a shell older than the agent: all processes that it starts later
+	 * then have known mappings. */
 	ask_maps(ps, parent);
 	child = xcalloc(1, sizeof(*child));
 	child->pid = rec->pid;
@@ -281,7 +283,7 @@ void processes_mark_images(const struct processes *ps, bool *used)
 
 /* ---- questions ---- */
 
-/* A process that ended before the worker came is not asked. */
+/* Leaves out processes that have ended meanwhile. */
 size_t processes_take_questions(struct processes *ps, struct process_question **out, size_t max)
 {
 	size_t n = 0;

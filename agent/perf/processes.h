@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process has which code at which address. Fed with the kernel's records; completed from /proc for processes older than the agent. Makes no system calls.
+ * Knows which code each process has at which address. Fed with the kernel's records; completed from /proc for
+ * processes older than the agent. Makes no system calls.
  */
 #ifndef AGENT_PERF_PROCESSES_H
 #define AGENT_PERF_PROCESSES_H
@@ -23,8 +24,8 @@ void processes_free(struct processes *ps);
 /* Applies a MAP, COMM, FORK or EXIT, ignores others; records come in order of time. */
 void processes_apply(struct processes *ps, const struct perf_record *rec);
 
-/* The frame of a user address. Code of a process whose mappings are not known yet is in the process's own
- * image, at its address. */
+/* The frame of a user address. If the process's mappings are not known yet, the frame is in the process's own
+ * image, at that address. */
 struct frame processes_frame(struct processes *ps, uint32_t pid, uint64_t address);
 
 /* Marks the images that mappings name, for images_sweep(). */

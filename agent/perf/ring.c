@@ -46,7 +46,7 @@ static struct perf_event_attr attr_of(const struct perf_source *source, size_t r
 	return attr;
 }
 
-/* The codes that callers branch on: err_errno() has no codes for perf. */
+/* Maps errno to the codes that callers branch on, and names the call in the sentence. */
 static int open_error(struct err *e, int cpu)
 {
 	int err = errno, rc;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One perf event of a CPU with its ring of kernel memory: a sample of what runs there, hz times a second, or each
- * context switch; and records of all processes' names, starts and ends, with samples also of their mappings.
+ * One perf event of one CPU, with its ring in kernel memory. The event samples what runs on the CPU, hz times
+ * a second, or records each context switch. The ring also has records of processes' names, starts and ends;
+ * with samples, of their mappings, too.
  */
 #ifndef AGENT_PERF_RING_H
 #define AGENT_PERF_RING_H
@@ -15,7 +16,7 @@
 
 struct perf_source {
 	int hz; /* samples a second; 0 = context switches */
-	int cgroup_fd; /* a folder of cgroup v2: of its tasks alone; -1 = of all */
+	int cgroup_fd; /* a folder of cgroup v2: events of its tasks only; -1 = of all tasks */
 };
 
 struct perf_ring {

@@ -20,8 +20,9 @@ struct perf_rings {
 };
 
 /*
- * Opens the event of each CPU, not yet counting. If one is refused, that error: `n` CPUs have an event then, and
- * may be used. errno_value is the kernel's. Ends with perf_rings_close() in any case.
+ * Opens the event of each CPU, not yet counting. If the kernel refuses one, returns that error; the `n`
+ * events that were opened before may be used. errno_value is the kernel's. Ends with perf_rings_close() in
+ * any case.
  */
 MUST_CHECK int perf_rings_open(struct perf_rings *rs, const struct perf_source *source,
 			       int *errno_value, struct err *e);

@@ -6,7 +6,8 @@
 #include "base/mem.h"
 
 #define FIRST_NODES 1024
-#define FREE_IMAGE  UINT32_MAX /* a free node; its parent is the next one, 0 ends the list */
+/* image of a free node; its `parent` is the next free node, 0 ends the list */
+#define FREE_IMAGE UINT32_MAX
 
 struct stacks {
 	struct stack_node *nodes;

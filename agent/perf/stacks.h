@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call stacks as a prefix tree: a node is a frame, and its parent is the node of the caller. The number
- * of the innermost frame's node stands for the whole stack, so equal stacks have the same number. A node
- * costs 16 bytes and a name.
+ * Call stacks as a prefix tree: a node is a frame, and its parent is the node of the caller. A stack is the
+ * number of its innermost frame's node, so equal stacks have the same number. A node costs 16 bytes and a
+ * name.
  *
- * A frame is a place in an image (images.h) and belongs to no process: 64 ranks that run the
- * same code share its nodes. A node keeps its number as long as it lives.
+ * A frame is a place in an image (images.h) and belongs to no process: 64 ranks that run the same code share
+ * its nodes. A node keeps its number as long as it lives.
  */
 #ifndef AGENT_PERF_STACKS_H
 #define AGENT_PERF_STACKS_H

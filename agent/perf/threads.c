@@ -12,7 +12,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-/* The table reaches this size only if ends of threads were missed: it is emptied and filled again from /proc. */
+/* The table grows to this size only if ends of threads were missed. It is then emptied, and filled again from
+ * /proc. */
 #define THREADS_MAX 262144
 
 struct thread {
@@ -152,7 +153,7 @@ struct thread_question *threads_list(const struct threads *ts, size_t *n)
 	return out;
 }
 
-/* A thread that ended before the worker came is not asked. */
+/* Leaves out threads that have ended meanwhile. */
 size_t threads_take_questions(struct threads *ts, struct thread_question **out, size_t max)
 {
 	size_t n = 0;

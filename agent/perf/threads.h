@@ -46,8 +46,8 @@ void thread_question_answer(struct thread_question *q);
 /* Copies an answer that still applies. */
 void threads_apply_answer(struct threads *ts, const struct thread_question *q);
 
-/* "comm/tid", "thread/tid" without a name: distinguishes threads of one name in viewers that show names alone.
- * `threads` are in order of tid; reads the name from /proc if it is not known. */
+/* "comm/tid", or "thread/tid" without a name: viewers that show only names then distinguish threads of the
+ * same name. `threads` are in order of tid; reads the name from /proc if it is not known. */
 #define THREAD_TITLE_BYTES (COMM_BYTES + 16)
 void threads_title(struct thread_question *threads, size_t n, uint32_t tid,
 		   char out[THREAD_TITLE_BYTES]);

@@ -27,7 +27,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* What Python runs: " train.py", " -m trainer"; "" for code on the command line. */
+/* Writes what Python runs, after a blank: " train.py", " -m trainer"; "" for code on the command line. */
 static char *python_script(const struct words *w, const char *word)
 {
 	while (word && *word == '-' && strcmp(word, "-m") && strcmp(word, "-c"))

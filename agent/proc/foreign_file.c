@@ -47,7 +47,7 @@ static int check_regular(int fd, const char *path, struct stat *st, struct err *
 	return rc;
 }
 
-/* -1 and errno; `name` gets its path. */
+/* Opens the folder; -1 and errno if it cannot. `name` gets its path. */
 static int open_root(uint32_t pid, char name[32])
 {
 	snprintf(name, 32, "/proc/%u/root", pid);

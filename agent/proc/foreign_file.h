@@ -22,9 +22,9 @@ MUST_CHECK int foreign_check(uint32_t pid, struct err *e);
 /* The same as foreign_open() in the agent's own root. */
 MUST_CHECK int foreign_open_here(const char *path, struct stat *st, struct err *e);
 
-/* Removes `name` from the folder `folder`, as the process sees it, if it is a regular file of user `uid`. Links
- * are not followed out of the process's root. If the process has ended, the folder is the agent's own. True if
- * there was such a file. */
+/* Removes the file `name` from `folder`, as the process sees it, if it is a regular file of user `uid`. No
+ * link leads out of the process's root. If the process has ended, uses that folder of the agent's own root.
+ * True if there was such a file. */
 bool foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t uid);
 
 /* The same for all files whose name `is_wanted` takes, among the folder's first FOREIGN_NAMES_MAX; returns how
@@ -33,12 +33,13 @@ bool foreign_remove(uint32_t pid, const char *folder, const char *name, uint32_t
 size_t foreign_remove_all(uint32_t pid, const char *folder, uint32_t uid,
 			  bool (*is_wanted)(void *arg, const char *name), void *arg);
 
-/* True if errno, of a call on the folder of a process in /proc or on what is in it, is the lack of a capability. Not
- * to root for a process of root: that one may more than the agent, which nothing that is granted changes. */
+/* Whether errno, after a call on a process's folder in /proc or a file in it, means that a capability is missing.
+ * False if the agent and the process both run as root: then that process has more rights than the agent, and no
+ * capability helps. */
 bool foreign_is_denied(int proc_fd);
 
-/* The error in errno of opening `name`, a process's root or a path below one: it names the capability that
- * is missing. */
+/* Sets and returns the error for errno after opening `name`, a process's root or a path below it. Names a
+ * missing capability. */
 int foreign_error(struct err *e, const char *name);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 4096 /* that are looked at */
+#define THREADS_MAX 4096 /* threads of a process that are examined */
 
 int32_t proc_parse_inner_pid(const char *status)
 {

@@ -5,10 +5,11 @@
 
 #include <stdint.h>
 
-/* What the process is to itself; 0 if it has ended. */
+/* The pid that the process has in its own PID namespace; 0 if it has ended. */
 int32_t proc_inner_pid(int32_t pid);
 
-/* The thread that is `tid` to the process; `tid` itself if there is none, or none of its first threads. */
+/* The thread's id here, from its id `tid` in the process's namespace. `tid` itself if it is not found among
+ * the process's first threads. */
 int32_t proc_thread_of(int32_t pid, int32_t tid);
 
 /* The last number of the line "NSpid:" of a status file; 0 if there is none. */

@@ -21,7 +21,7 @@ enum {
 	MAX_LISTENERS = 16384,
 	/* The kernel lists listeners first: reading stops after this many lines without one. */
 	MAX_QUIET_LINES = 256,
-	MESSAGE_BYTES = 32 << 10, /* the most that the kernel puts into one */
+	MESSAGE_BYTES = 32 << 10, /* largest message of the kernel */
 };
 
 static void add(struct listener_list *list, const struct proc_listener *l)
@@ -60,7 +60,7 @@ static void set_address6(struct proc_listener *l, const uint8_t *a)
 	size_t used = 1;
 
 	if (all_zero(a, 16) || !memcmp(a, mapped, 12)) {
-		set_address4(l, a + 12); /* a wildcard one takes IPv4 as well */
+		set_address4(l, a + 12); /* a wildcard IPv6 socket takes IPv4 as well */
 		return;
 	}
 	l->local = all_zero(a, 15) && a[15] == 1;
@@ -147,7 +147,7 @@ int listeners_by_files(const char *root, struct listener_list *out, struct err *
 {
 	bool have = !read_file(root, "tcp", out, e);
 
-	/* One of the two is enough: a kernel may lack one family. */
+	/* One of the two files is enough: a kernel may lack a family. */
 	have |= !read_file(root, "tcp6", out, have ? NULL : e);
 	return have ? 0 : ERR_IO;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The listening TCP sockets of the agent's network namespace. The kernel lists them by netlink
- * (sock_diag(7)); where that is missing or refused, they are read from net/tcp and net/tcp6, for
- * which the kernel walks all connections, and the hash table of connections even if there are none.
+ * (sock_diag(7)); where that is missing or refused, they are read from net/tcp and net/tcp6. That costs more:
+ * for these files the kernel walks all connections, and its whole hash table even without any.
  */
 #ifndef AGENT_PROC_LISTENERS_H
 #define AGENT_PROC_LISTENERS_H
 
 #include "agent/proc/scan.h"
 
-/* Inode, address, port and `local` are set; v is in no order, and the caller's to free. */
+/* Sockets in no order; of each, inode, address, port and `local` are set. The caller frees v. */
 struct listener_list {
 	struct proc_listener *v;
 	size_t n, cap;

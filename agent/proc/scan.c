@@ -18,8 +18,8 @@
 
 enum {
 	MAX_MAPS_BYTES = 32 << 20,
-	/* After this many scans that did not find the process of a socket, only every MISSES_PERIOD-th
-	 * scan searches for it. */
+	/* If this many scans did not find a socket's process, only every MISSES_PERIOD-th scan still searches
+	 * for it. */
 	MISSES_IN_A_ROW = 2,
 	MISSES_PERIOD = 24,
 };
@@ -31,7 +31,7 @@ struct proc_scan {
 	bool incomplete;
 };
 
-/* Parts of paths that a process has mapped, and what they show; the first that is mapped holds. */
+/* Parts of paths of mapped files, and the framework that each shows; the first row that matches holds. */
 static const struct framework_lib {
 	const char *part, *framework;
 } framework_libs[] = {
@@ -168,7 +168,7 @@ static bool is_better_owner(const struct process *p, const struct proc_listener 
 {
 	if (!l->pid || !p->framework != !l->framework)
 		return !l->pid || p->framework;
-	/* A child that inherited the socket is younger than the process that serves it. */
+	/* Of several processes with the socket, takes the oldest: children that inherited it are younger. */
 	return p->start_ticks < l->start_ticks;
 }
 
@@ -245,7 +245,7 @@ static void scan_processes(struct proc_scan *s, struct listener_list *f, const b
 
 /* ---- one scan ---- */
 
-/* Copies what the scan before found of the socket, if its process is still the same. */
+/* Copies what the scan before found about the socket, if its process is still the same. */
 static void copy_known_owner(const struct proc_scan *s, struct proc_listener *l)
 {
 	const struct proc_listener *old = bsearch(l, s->listeners, s->n, sizeof(*l), by_inode);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The listening TCP sockets of the agent's network namespace, each with the process that holds it and
- * whether that process has a machine learning framework mapped.
+ * The listening TCP sockets of the agent's network namespace, each with the process that holds it and whether
+ * that process has a machine learning framework mapped.
  *
- * A scan blocks on /proc and runs on a worker; one at a time. The owner of a socket is kept as long as the
- * socket lives, so a scan in the steady state asks for the sockets and looks at their owners. The library that opens a profiler's socket
- * is mapped before the socket exists, so the first result is final.
+ * A scan blocks on /proc and runs on a worker; one at a time. The owner of a socket is remembered as long as
+ * the socket exists. So, as long as no socket is new, a scan only lists the sockets and checks their owners.
+ * The library that opens a profiler's socket is mapped before the socket exists, so the first result is
+ * final.
  */
 #ifndef AGENT_PROC_SCAN_H
 #define AGENT_PROC_SCAN_H
@@ -41,7 +42,8 @@ MUST_CHECK int proc_scan_run(struct proc_scan *s, struct err *e);
 /* In order of inode; borrowed until the next run. */
 const struct proc_listener *proc_scan_listeners(const struct proc_scan *s, size_t *n);
 
-/* The sockets of some processes cannot be listed: CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is missing. */
+/* True if the sockets of some processes cannot be listed, because CAP_SYS_PTRACE or CAP_DAC_READ_SEARCH is
+ * missing. */
 bool proc_scan_is_incomplete(const struct proc_scan *s);
 
 #endif

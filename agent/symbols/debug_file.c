@@ -17,7 +17,7 @@
 #define PACKED_MAX	((uint64_t)32 << 20) /* bytes of .gnu_debugdata */
 #define UNPACKED_MAX	((size_t)64 << 20)
 #define LZMA_MEMORY_MAX ((uint64_t)128 << 20)
-#define CHECKED_MAX	((uint64_t)256 << 20) /* bytes of a file whose checksum is computed */
+#define CHECKED_MAX	((uint64_t)256 << 20) /* largest file whose checksum is computed */
 #define CHUNK_BYTES	((size_t)64 << 10)
 
 /* The stripped file. */
@@ -41,7 +41,7 @@ static int read_memory(void *arg, uint64_t offset, void *out, size_t len, struct
 	const struct buf *b = arg;
 
 	(void)e;
-	memcpy(out, b->data + offset, len); /* elf_source_read() holds it against the size */
+	memcpy(out, b->data + offset, len); /* elf_source_read() checks it against the size */
 	return 0;
 }
 
@@ -116,7 +116,7 @@ static bool is_of(const struct stripped *s, const struct elf_source *src)
 	return has_checksum(src, s->link_crc);
 }
 
-/* Takes the file at `path` if it is the one. */
+/* Takes the file at `path` if it is the right one. */
 static bool try_file(struct debug_file *d, const struct stripped *s, uint32_t pid, const char *path)
 {
 	struct elf_source src;
@@ -206,7 +206,7 @@ static bool unpack(const uint8_t *packed, size_t len, struct buf *out)
 	return rc == LZMA_STREAM_END;
 }
 
-/* Fedora's: an ELF file with the functions that are not exported, packed. */
+/* .gnu_debugdata (Fedora): a compressed ELF file with the functions that are not exported. */
 static bool find_inside(struct debug_file *d, const struct stripped *s)
 {
 	const Elf64_Shdr *section = elf_file_section(&s->file, ".gnu_debugdata");
@@ -245,7 +245,7 @@ void debug_file_find(struct debug_file *out, uint32_t pid, const char *path,
 
 /* ---- names ---- */
 
-/* Opens it again; another file at the path by now is not taken. */
+/* Opens the debug file again; refuses another file that is at the path by now. */
 static bool open_again(struct debug_file *d)
 {
 	struct stat st;

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-#define NAMES_BYTES_MAX (1U << 20) /* of sections */
+#define NAMES_BYTES_MAX (1U << 20) /* largest table of section names */
 #define NOTE_BYTES_MAX	4096
 
 bool elf_source_has(const struct elf_source *src, uint64_t offset, uint64_t size)
@@ -52,7 +52,7 @@ static int read_sections(struct elf_file *f, struct err *e)
 	return elf_source_read(f->src, f->head.e_shoff, f->sections, bytes, e);
 }
 
-/* A file without names of sections has functions nevertheless. */
+/* Names of sections are optional: without them a file may still have functions. */
 static void read_names(struct elf_file *f)
 {
 	const Elf64_Shdr *s;

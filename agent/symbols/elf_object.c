@@ -33,7 +33,7 @@ struct search {
 	const char *const *names;
 	size_t n;
 	uint64_t *addresses;
-	size_t left; /* that are not found yet */
+	size_t left; /* names that are not found yet */
 };
 
 static void look(struct search *q, const Elf64_Sym *symbol, const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data of an ELF file by name, and where a file's bytes are loaded. The bytes are foreign and every offset in them is checked. */
+/* Data of an ELF file by name, and where a file's bytes are loaded. The bytes are foreign and every offset in
+ * them is checked. */
 #ifndef AGENT_SYMBOLS_ELF_OBJECT_H
 #define AGENT_SYMBOLS_ELF_OBJECT_H
 

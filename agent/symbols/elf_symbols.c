@@ -113,7 +113,8 @@ static int by_address(const void *a, const void *b)
 	if (x->address != y->address)
 		return x->address < y->address ? -1 : 1;
 	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1; /* the largest first; a size of 0 is unknown */
+		/* the largest first; size 0 (unknown) comes last */
+		return x->size > y->size ? -1 : 1;
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1; /* "malloc" rather than "__GI___libc_malloc" */
 	return (x->name > y->name) - (x->name < y->name);
@@ -182,7 +183,7 @@ static void read_code(const struct elf_file *f, struct elf_symbols *out)
 	}
 }
 
-/* Without them an entry is "[plt]". */
+/* Loads the names of linkage entries; without them an entry is called "[plt]". */
 static void find_plt_names(const struct elf_file *f, struct elf_symbols *out)
 {
 	const Elf64_Shdr *relocations = elf_file_section(f, ".rela.plt"), *symbols, *names;
@@ -270,7 +271,7 @@ static const struct elf_symbol *find_symbol(const struct elf_symbols *es,
 		else
 			high = mid;
 	}
-	/* A function may have others inside it. */
+	/* Searches backwards, since a function may have others inside it. */
 	for (size_t i = low; i > 0 && low - i < NESTED_MAX; i--) {
 		s = &es->v[i - 1];
 		if (s->size && address - s->address < s->size)

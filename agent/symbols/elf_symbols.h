@@ -15,7 +15,8 @@
 struct elf_symbol {
 	uint64_t address;
 	uint32_t size : 30; /* 0 = up to the next one */
-	uint32_t rank : 2; /* of several at one address the exported one has the lowest */
+	/* of several symbols at one address, the exported one has the lowest rank */
+	uint32_t rank : 2;
 	uint32_t name; /* offset in the string table */
 };
 

@@ -10,7 +10,8 @@
 struct entry {
 	struct image image;
 	bool in_use;
-	uint32_t next; /* of the bucket; 0 ends it: number 0 is in none */
+	/* the next image of the bucket; 0 ends the list, since image 0 is in no bucket */
+	uint32_t next;
 };
 
 struct images {

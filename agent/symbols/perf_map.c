@@ -11,7 +11,7 @@
 #define NAMES_BYTES_MAX (64U << 20)
 #define NAME_BYTES_MAX	512
 
-/* How many earlier starts are compared: code is replaced, rarely nested. */
+/* How many entries that start earlier are compared: code is often replaced, but rarely nested. */
 #define LOOK_BACK 16
 
 void perf_map_release(struct perf_map *pm)

@@ -22,7 +22,7 @@
 #include "base/mem.h"
 
 #define NAME_BYTES	   1000 /* mangled C++ names have no limit */
-#define NAMES_BYTES_MAX	   (32U << 20) /* then all names are dropped: a new epoch */
+#define NAMES_BYTES_MAX	   (32U << 20) /* with more names, all are dropped and a new epoch begins */
 #define KNOWN_IMAGES_MAX   512 /* files and processes remembered between jobs */
 #define OPEN_MAX	   64 /* files open at once during a job */
 #define INDEX_BYTES_MAX	   (64U << 20) /* all ELF indexes together, between jobs */
@@ -37,9 +37,10 @@ struct known_image {
 	int fd; /* of a file, during a job; -1 */
 	struct stat st; /* what was indexed */
 	bool indexed;
-	uint32_t failed_pid; /* the file could not be opened for it; 0 = not tried */
+	/* the last process through which the file could not be opened; 0 = none */
+	uint32_t failed_pid;
 	struct elf_symbols elf;
-	struct debug_file debug; /* of a stripped file */
+	struct debug_file debug; /* the debug file of a stripped file */
 	uint64_t maps_read, perf_map_read; /* the job that read it last; 0 = never */
 	bool has_maps;
 	struct proc_maps maps;
@@ -48,7 +49,7 @@ struct known_image {
 
 struct symbols {
 	atomic_bool stopped;
-	struct err denied; /* code 0: nothing was */
+	struct err denied; /* the first denied access; code 0: none was denied */
 	struct name_pool names;
 	uint32_t epoch;
 	uint64_t job;
@@ -239,7 +240,7 @@ static bool is_mapped_file(int fd, const struct stat *st, const struct image *im
 	return st->st_ino == image->inode || (!here && is_overlay(fd));
 }
 
-/* The file as its process sees it; if the process is gone, the agent's file at the same path. */
+/* Opens the file as its process sees it; if the process has ended, the agent's own file at that path. */
 static int open_mapped(struct symbols *sy, const struct image *image, struct stat *st)
 {
 	struct err e;
@@ -452,7 +453,7 @@ const struct proc_maps *symbols_maps(struct symbols *sy, const struct image *ima
 }
 
 struct identity {
-	uint32_t pid; /* in the process's own namespace */
+	uint32_t pid; /* the pid in the process's own PID namespace */
 	uid_t uid; /* effective */
 };
 
@@ -489,7 +490,8 @@ static bool identity_of(uint32_t pid, struct identity *out)
 	return !rc;
 }
 
-/* A file of the process's user: in /tmp others may write names for it, or link to what they may not read. */
+/* Opens the process's map only if it is a file of the process's user: in /tmp other users could write false
+ * names, or link to files that they must not read. */
 static int open_perf_map(uint32_t pid, char path[48], struct stat *st)
 {
 	struct identity id;

@@ -17,7 +17,7 @@ struct symbols;
 struct symbols *symbols_new(void);
 void symbols_free(struct symbols *sy);
 
-/* Any thread: what is resolved from now on is "[unknown]", without reading files, so that a job under way
+/* Any thread. From now on everything resolves to "[unknown]" without reading files, so that a job under way
  * ends soon. */
 void symbols_stop(struct symbols *sy);
 
@@ -33,10 +33,10 @@ uint32_t symbols_epoch(const struct symbols *sy); /* never 0 */
  */
 uint32_t symbols_resolve(struct symbols *sy, const struct image *image, uint64_t offset);
 
-/* Why names are missing for lack of a permission, and what to grant; "" if none are. */
+/* Which permission is missing to find all names, and what to grant; "" if none is. */
 const char *symbols_denied(const struct symbols *sy);
 
-/* "[libfoo.so]" for "[libfoo.so+0x1234]"; any other name is its own. */
+/* The name without its offset: "[libfoo.so]" for "[libfoo.so+0x1234]"; any other name stays. */
 uint32_t symbols_group(struct symbols *sy, uint32_t name);
 
 /* UTF-8 without control characters; borrowed until the next resolve. */
