@@ -1,13 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of storage/store.h in the form that tests need: no deadline, bytes in a buf. */
+/* Calls of storage/store.h in the form that tests need: no deadline, bytes in a buf; failures end the test. */
 #ifndef TESTS_LIB_STORE_H
 #define TESTS_LIB_STORE_H
 
+#include <string.h>
+
 #include "storage/store.h"
+#include "storage/store_fault.h"
+#include "tests/lib/check.h"
 
 static inline int64_t any_time(void)
 {
 	return STORE_NO_DEADLINE;
+}
+
+/* An empty store in memory, and one in front of it that breaks calls by store_set_rules(). */
+static inline struct store *store_open_faulty(void)
+{
+	struct err e = { 0 };
+	struct store *s;
+
+	CHECK_OK(store_open(&s, "mem://test", &e), e);
+	return store_fault_wrap(s, NULL);
+}
+
+static inline void store_set_rules(struct store *s, const char *rules)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_fault_set(s, rules, &e), e);
+}
+
+static inline void store_put_text(struct store *s, const char *key, const char *text)
+{
+	struct err e = { 0 };
+
+	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, any_time(), &e), e);
 }
 
 static inline int add_to_buf(void *arg, const void *data, size_t len, struct err *e)

@@ -372,8 +372,9 @@ static void on_arm(struct fake *a, const Tutti__V1__Arm *arm)
 	a->duration_ns = arm->duration_ns;
 	a->deadline_ns = arm->upload_deadline_ns;
 	a->gather_by_ns = arm->gather_by_ns;
-	buf_reset(&a->options);
-	buf_add(&a->options, arm->profile_options.data, arm->profile_options.len);
+	CHECK(arm->profile_options.len <= sizeof(a->options));
+	memcpy(a->options, arm->profile_options.data, arm->profile_options.len);
+	a->options_len = arm->profile_options.len;
 	a->settings[0] = a->tracers[0] = '\0';
 	for (size_t i = 0; i < arm->n_settings; i++)
 		used += (size_t)snprintf(a->settings + used, sizeof(a->settings) - used, "%s=%s;",
@@ -496,11 +497,6 @@ void fake_hang_up(struct fake *a)
 	WAIT(a->fleet, !a->call);
 	WAIT(a->fleet, !(h = registry_find(a->fleet->agg.registry, a->name)) || !h->control ||
 			       h->instance != a->instance);
-}
-
-void fake_forget(struct fake *a)
-{
-	buf_release(&a->options);
 }
 
 /* ---- uploads ---- */

@@ -77,7 +77,8 @@ struct fake {
 	uint32_t probe_port;
 	char session[64]; /* of the last Arm */
 	int64_t t0_ns, duration_ns, deadline_ns, gather_by_ns, t1_ns;
-	struct buf options; /* of the last Arm */
+	uint8_t options[4096]; /* of the last Arm */
+	size_t options_len;
 	char settings[256]; /* "key=value;..." */
 	char tracers[128]; /* "name;..." */
 	bool answer_ok;
@@ -90,7 +91,6 @@ struct fake {
 void fake_dial(struct fake *a, struct fleet *f, const char *name, uint64_t instance);
 void fake_connect(struct fake *a, struct fleet *f, const char *name);
 void fake_hang_up(struct fake *a); /* as a killed agent does; waits for the end */
-void fake_forget(struct fake *a); /* frees what it remembers */
 
 void fake_hello(struct fake *a, const char *label_key, const char *label_value);
 void fake_send(struct fake *a, const Tutti__V1__AgentMessage *m);

@@ -93,7 +93,6 @@ static void test_dns_rebinding(struct fleet *f)
 		 421);
 	CHECK_EQ(a.arms, 0);
 	fake_hang_up(&a);
-	fake_forget(&a);
 }
 
 /* The page lets its own script run, by a word that no attacker knows, and may not be framed. */
@@ -199,8 +198,6 @@ static void test_token_guards_grpc(void)
 	CHECK(b.answer_ok);
 	fake_hang_up(&a);
 	fake_hang_up(&b);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 

@@ -151,7 +151,6 @@ static void test_capture(struct fleet *f)
 	check_error(f, "DELETE", path, NULL, 404, session);
 	CHECK_EQ(fleet_keys(f), 0);
 	fake_hang_up(&a);
-	fake_forget(&a);
 }
 
 static void test_stop_and_cancel(struct fleet *f)
@@ -182,7 +181,6 @@ static void test_stop_and_cancel(struct fleet *f)
 	CHECK(json_array_size(json_object_get(doc, "captures")) >= 1);
 	json_decref(doc);
 	fake_hang_up(&a);
-	fake_forget(&a);
 }
 
 /* An earlier run of the aggregator saw it fail. */
@@ -231,7 +229,6 @@ static void test_refused(struct fleet *f)
 	check_error(f, "DELETE", "/api/v1/hosts", NULL, 405, "DELETE");
 	CHECK_EQ(a.arms, 0);
 	fake_hang_up(&a);
-	fake_forget(&a);
 }
 
 static void test_texts(struct fleet *f)
@@ -401,7 +398,6 @@ static void test_events(struct fleet *f)
 	buf_release(&one.seen);
 	check_error(f, "GET", "/api/v1/captures/2026_01_01_00_00_00_aaaaaa/events", NULL, 404, "");
 	fake_hang_up(&a);
-	fake_forget(&a);
 }
 
 /* A page that is there before the capture hears of its session. */
@@ -425,7 +421,6 @@ static void test_session_event(struct fleet *f)
 	CHECK(strstr(buf_str(&page.seen), "sessions {"));
 	buf_release(&page.seen);
 	fake_hang_up(&a);
-	fake_forget(&a);
 }
 
 int main(void)

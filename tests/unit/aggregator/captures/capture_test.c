@@ -52,8 +52,6 @@ static void test_all_complete(void)
 	CHECK_STR(json_string_value(json_object_get(manifest, "state")), "committed");
 	json_decref(manifest);
 	CHECK_EQ(captures_stats(f.agg.captures)->committed, 1);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -93,8 +91,6 @@ static void test_mixed(void)
 	check_host(c, 4, HOST_FAILED, "assemble");
 	check_host(c, 5, HOST_FAILED, "lost");
 	WAIT(&f, h[2].releases && h[4].releases);
-	for (size_t i = 0; i < 7; i++)
-		fake_forget(&h[i]);
 	fleet_stop(&f);
 }
 
@@ -133,10 +129,6 @@ static void test_deadline(void)
 	CHECK_EQ(fake_upload(&d, 1, 100, FLAW_NONE), RPC_FAILED_PRECONDITION);
 	fake_result(&d, true, "", "");
 	check_host(c, 2, HOST_FAILED, "stalled");
-	fake_forget(&a);
-	fake_forget(&b);
-	fake_forget(&d);
-	fake_forget(&g);
 	fleet_stop(&f);
 }
 
@@ -167,8 +159,6 @@ static void test_missing_is_noted(void)
 	CHECK_EQ(host_at(c, 0)->bytes, bytes.len);
 	CHECK_EQ(host_at(c, 0)->state, HOST_COMPLETE);
 	buf_release(&bytes);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -194,7 +184,6 @@ static void test_patience_grows_with_lead(void)
 	CHECK_EQ(c->arm_by_ns, c->t0_ns + 3600 * NS_PER_S);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, c->session);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -218,8 +207,6 @@ static void test_uncalibrated(void)
 	check_host(c, 0, HOST_PARTIAL, "uncalibrated");
 	check_host(c, 1, HOST_PARTIAL, "uncalibrated");
 	CHECK(strstr(host_at(c, 1)->detail, "profiler-busy: another client has it"));
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -249,8 +236,6 @@ static void test_all_dead(void)
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_EQ(fleet_keys(&f), 2); /* both failures are on record */
 	CHECK_EQ(captures_stats(f.agg.captures)->failed, 2);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -268,7 +253,6 @@ static void test_dead_before_armed(void)
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_EQ(a.arms, 0);
 	fleet_check_failed(&f, c->session);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -297,7 +281,6 @@ static void test_open_ended_and_stop(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	CHECK_EQ(a.stops, 1);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -316,7 +299,6 @@ static void test_stop_before_armed(void)
 	CHECK_EQ(a.duration_ns, NS_PER_MS);
 	CHECK_EQ(a.stops, 0);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -341,8 +323,6 @@ static void test_cancel(void)
 	check_host(c, 1, HOST_FAILED, "cancelled");
 	fleet_check_failed(&f, c->session);
 	WAIT(&f, b.cancels == 1);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -397,9 +377,6 @@ static void test_tracer_settings(void)
 	CHECK_STR(none.settings, "cpu.depth=8;");
 	json_decref(settings);
 	json_decref(others);
-	fake_forget(&a);
-	fake_forget(&b);
-	fake_forget(&none);
 	fleet_stop(&f);
 }
 
@@ -436,7 +413,6 @@ static void test_refused_requests(void)
 	CHECK_EQ(a.arms, 0);
 	json_decref(settings);
 	json_decref(tracers);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -457,7 +433,6 @@ static void test_too_many(void)
 	CHECK(strstr(c->waits_for, "captures under way"));
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_LIMIT);
 	CHECK(strstr(e.msg, "64 captures wait"));
-	fake_forget(&a);
 	fleet_stop(&f); /* with all of them under way */
 }
 
@@ -478,7 +453,6 @@ static void test_ended_are_kept_for_a_while(void)
 	}
 	CHECK(!capture_find(f.agg.captures, first));
 	CHECK(capture_find(f.agg.captures, last));
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -502,8 +476,6 @@ static void test_stopped_in_the_middle(void)
 	c = fleet_begin(&f);
 	WAIT(&f, host_at(c, 0)->state == HOST_ARMED);
 	CHECK_EQ(fake_upload(&a, 1, 10, FLAW_NONE), RPC_OK);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 	CHECK(last < CAP_COMMITTING);
 }
@@ -563,7 +535,6 @@ static void test_unknown_session_is_dropped(void)
 	dial_holding(&a, &f, "2026_11_21_12_00_00_abc123", "running");
 	CHECK_EQ(a.cancels, 0);
 	f.agg.store.swept = true;
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -590,7 +561,6 @@ static void test_cancel_is_repeated(void)
 	CHECK_EQ(a.cancels, 1);
 	report_held(&a);
 	WAIT(&f, a.cancels == 2);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 

@@ -54,7 +54,6 @@ static void test_length(void)
 		CHECK(a.gather_by_ns < c->deadline_ns);
 		CHECK(capture_cancel(c));
 		fleet_wait_over(&f, c->session);
-		fake_forget(&a);
 		fleet_stop(&f);
 	}
 }
@@ -71,7 +70,6 @@ static void test_bounds(void)
 	fake_connect(&a, &f, "a");
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_INVALID);
 	CHECK(strstr(e.msg, "grace_ns"));
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -97,7 +95,6 @@ static void test_stop(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_STR(fleet_result(c, 0).reason, "timeout");
 	CHECK(strstr(fleet_result(c, 0).detail, "--grace"));
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -125,8 +122,6 @@ static void test_progress(void)
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_STR(fleet_result(c, 0).state, "complete");
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -155,8 +150,6 @@ static void test_arming(void)
 		CHECK(!capture_host_has_ended(&c->hosts[i]));
 	CHECK(capture_cancel(c));
 	fleet_wait_over(&f, c->session);
-	for (size_t i = 0; i < ARRAY_SIZE(fakes); i++)
-		fake_forget(&fakes[i]);
 	fleet_stop(&f);
 }
 
@@ -181,7 +174,6 @@ static void test_last(void)
 	CHECK(session_clock_now(&f.agg.clock) < c->last_ns + 5 * NS_PER_S);
 	CHECK_EQ(c->deadline_ns, c->last_ns);
 	CHECK_STR(fleet_result(c, 0).reason, "timeout");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 

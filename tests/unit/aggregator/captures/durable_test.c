@@ -81,7 +81,6 @@ static void test_stop(void)
 	CHECK_EQ(k.duration_ns, c->duration_ns);
 	CHECK(k.duration_ns < LONG_NS);
 	CHECK(answered(&f, c).told); /* at once */
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -101,7 +100,6 @@ static void test_two_stops(void)
 	WAIT(&f, a.stops);
 	CHECK_EQ(a.t1_ns, c->t0_ns + c->duration_ns);
 	CHECK_EQ(a.stops, 1);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -125,7 +123,6 @@ static void test_stop_of_what_waited(void)
 	CHECK(k.planned);
 	CHECK_EQ(k.duration_ns, second->duration_ns);
 	CHECK(k.duration_ns < LONG_NS / 2);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -151,7 +148,6 @@ static void test_cancel(void)
 	k = answered(&f, c);
 	CHECK(!k.why.code && !k.planned && begun.told && !begun.planned);
 	WAIT(&f, c->state == CAP_FAILED);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -195,7 +191,6 @@ static void test_stop_refused_is_repeated(void)
 	CHECK(!k.why.code && k.planned);
 	CHECK_EQ(k.duration_ns, c->duration_ns);
 	WAIT(&f, a.stops == 1);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -219,7 +214,6 @@ static void test_cancel_refused(void)
 	set_rules(broken, "");
 	WAIT(&f, c->state == CAP_FAILED);
 	fleet_check_failed(&f, c->session);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -248,7 +242,6 @@ static void failure_to_commit_deletes_nothing(const char *rule)
 	CHECK(fleet_has_key(&f, file));
 	CHECK(!fleet_has_ledger(&f, c->session));
 	WAIT(&f, a.releases == 1);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -282,8 +275,6 @@ static void warnings_are_counted(const char *rules, bool must_wait)
 	CHECK_OK(store_stat(broken, file, STORE_NO_DEADLINE, &st, &e), e);
 	CHECK(st.size > 100);
 	CHECK_EQ(fleet_result(c, 0).bytes_done, st.size);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -308,7 +299,6 @@ static void test_plan_refused(void)
 	set_rules(broken, "");
 	WAIT(&f, c->state == CAP_FAILED);
 	fleet_check_failed(&f, c->session);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -333,7 +323,6 @@ static void test_store_fails_as_the_queue_moves(void)
 	WAIT(&f, second->state == CAP_RUNNING);
 	CHECK_EQ(a.arms, 2);
 	CHECK(a.t0_ns == second->t0_ns);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -358,7 +347,6 @@ static void test_slow_store(void)
 	CHECK(a.t0_ns > session_clock_now(&f.agg.clock));
 	CHECK(now_mono_ns() - begun_ns < 2 * NS_PER_S); /* the second T0 was far enough away */
 	set_rules(f.agg.store.store, "");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -388,7 +376,6 @@ static void test_taken_over(void)
 	CHECK_EQ(k.duration_ns, LONG_NS); /* the other one's */
 	CHECK_EQ(a.stops + a.cancels + a.releases, 0);
 	json_decref(left);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -406,7 +393,6 @@ static void test_failure_is_durable(void)
 	CHECK(!answered(&f, c).why.code);
 	WAIT(&f, c->state == CAP_FAILED);
 	fleet_check_failed(&f, c->session);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 

@@ -40,7 +40,6 @@ static void check_drops(const char *key, const char *text, bool drops)
 	run_for(f.loop, 5 * NS_PER_S);
 	CHECK_EQ(a.cancels, drops);
 	CHECK_EQ(a.releases, 0);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -69,11 +68,9 @@ static void test_deleted(void)
 	captures_session_deleted(f.agg.captures, NAME);
 	WAIT(&f, a.cancels == 1);
 	fake_hang_up(&a);
-	fake_forget(&a);
 	a = (struct fake){ 0 };
 	hold(&a, &f); /* the Cancel was lost */
 	WAIT(&f, a.cancels == 1);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -85,7 +82,6 @@ static void test_end(void)
 
 	fleet_start(&f, 0, 0);
 	hold(&a, &f);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 

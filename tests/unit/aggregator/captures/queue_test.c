@@ -42,7 +42,6 @@ static void test_same_request(void)
 	CHECK_EQ(captures_stats(f.agg.captures)->shared, 2);
 	/* What has begun is no answer to a new request. */
 	CHECK(begin(&f, NULL, WINDOW_NS) != c);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -74,8 +73,6 @@ static void test_different_requests(void)
 	CHECK_EQ(captures_stats(f.agg.captures)->shared, 0);
 	json_decref(settings);
 	json_decref(tracers);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -123,8 +120,6 @@ static void test_first_come(void)
 	fake_progress(&b, "uploading", 100);
 	WAIT(&f, third->state >= CAP_RUNNING && b.arms == 3);
 	json_decref(cpu);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -152,7 +147,6 @@ static void test_cancelled(void)
 	CHECK_EQ(captures_count(f.agg.captures).queued, 0);
 	WAIT(&f, first->state == CAP_RUNNING && a.arms == 1);
 	CHECK_EQ(fleet_keys(&f), 3); /* the plan of the first, and what became of the others */
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -176,7 +170,6 @@ static void test_hosts_gone(void)
 	CHECK_STR(fleet_result(second, 0).reason, "unreachable");
 	WAIT(&f, !f.agg.jobs.n);
 	CHECK_EQ(fleet_keys(&f), 2); /* what is known of either */
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -209,7 +202,6 @@ static void test_patience(void)
 	req.wait_ns = -1;
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_BUSY);
 	CHECK(strstr(e.msg, "framework profilers of a"));
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -228,7 +220,6 @@ static void test_fits_before(void)
 	CHECK_OK(capture_begin(f.agg.captures, &late, &c, &e), e);
 	CHECK_EQ(begin(&f, NULL, WINDOW_NS)->state, CAP_PLANNING);
 	CHECK_EQ(begin(&f, NULL, 20 * NS_PER_S)->state, CAP_QUEUED);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -258,7 +249,6 @@ static void test_restart(void)
 	of_second = fleet_left(&f, second->session);
 	json_array_extend(left, of_second);
 	json_decref(of_second);
-	fake_forget(&a);
 	fleet_stop(&f);
 
 	fleet_start(&f, 0, 0);
@@ -276,7 +266,6 @@ static void test_restart(void)
 	CHECK_EQ(captures_count(f.agg.captures).queued, 1);
 	CHECK(capture_cancel(capture_find(f.agg.captures, a.session)));
 	WAIT(&f, a.arms == 2);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -322,7 +311,6 @@ static void test_steps(void)
 	WAIT(&f, a.stops);
 	CHECK(a.t1_ns > at_ns && a.t1_ns < at_ns + 100 * NS_PER_MS);
 	CHECK_EQ(next->t0_ns + next->duration_ns, a.t1_ns);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 

@@ -189,7 +189,6 @@ static void test_goes_on(void)
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -215,7 +214,6 @@ static void test_other_file(void)
 	fleet_wait_over(&f, c->session);
 	WAIT(&f, !f.agg.jobs.n);
 	CHECK_EQ(count_parts(f.agg.conf.spool), 0);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -267,7 +265,6 @@ static void test_armed_after_restart(void)
 	CHECK_EQ(a.arms, 1);
 	CHECK_EQ(a.t0_ns, c->t0_ns);
 	CHECK(fleet_host_is(c, 0, "complete"));
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -285,7 +282,6 @@ static void test_replaced_after_restart(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(a.arms, 0);
 	CHECK_STR(fleet_result(c, 0).reason, "lost");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 

@@ -66,13 +66,6 @@ static struct capture *half(struct fleet *f, struct fake *a, struct fake *b, cha
 	return c;
 }
 
-static void down(struct fleet *f, struct fake *a, struct fake *b)
-{
-	fake_forget(a);
-	fake_forget(b);
-	fleet_stop(f);
-}
-
 /* The agent, started anew meanwhile, still has the file of then: the same window. */
 static void test_held(void)
 {
@@ -110,7 +103,7 @@ static void test_held(void)
 	CHECK_EQ(fleet_keys(&f), 5);
 	/* No host lacks a file any more. */
 	CHECK_EQ(retry(&f, session, &c, &e), ERR_EXISTS);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* It has nothing: it records anew, in a window of its own. */
@@ -139,7 +132,7 @@ static void test_again(void)
 	CHECK(!json_object_get(result(manifest, 0), "t0_ns"));
 	CHECK_EQ(json_array_size(json_object_get(manifest, "warnings")), 1);
 	json_decref(manifest);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* The grace of the retry is its own, if it names one. */
@@ -156,7 +149,7 @@ static void test_grace(void)
 	CHECK_OK(retry_with(&f, session, 7 * NS_PER_S, &c, &e), e);
 	CHECK_EQ(c->grace_ns, 7 * NS_PER_S);
 	fleet_wait_over(&f, session);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* It said to hold the file, but has dropped it: it records anew. */
@@ -185,7 +178,7 @@ static void test_dropped_meanwhile(void)
 	CHECK_EQ(b.arms, 2);
 	CHECK(fleet_host_is(c, 1, "complete"));
 	CHECK_EQ(fleet_result(c, 1).t0_ns, b.t0_ns);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* Who fails again is said anew; the rest stays as it was. */
@@ -208,7 +201,7 @@ static void test_fails_again(void)
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "complete")), 1);
 	CHECK_STR(json_string_value(json_object_get(result(manifest, 1), "reason")), "unreachable");
 	json_decref(manifest);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* A retry that is called off leaves the session as it was. */
@@ -234,7 +227,7 @@ static void test_cancelled(void)
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
 	json_decref(manifest);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* ---- others have the profilers ---- */
@@ -300,7 +293,7 @@ static void test_queued(void)
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 2);
 	json_decref(manifest);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* Who sends what it holds needs no profiler. */
@@ -321,7 +314,7 @@ static void test_held_is_not_queued(void)
 	CHECK_OK(retry(&f, session, &c, &e), e);
 	CHECK(!capture_is_queued(c));
 	WAIT(&f, b.uploads);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* Whether it is cancelled or waits too long: the session is as it was. */
@@ -354,7 +347,7 @@ static void test_queued_without_success(void)
 	manifest = load(&f, session);
 	CHECK_EQ(json_integer_value(json_object_get(manifest, "revision")), 1);
 	json_decref(manifest);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* Killed while it waits: its place is kept. */
@@ -384,7 +377,7 @@ static void test_queued_resumed(void)
 	c = capture_find(f.agg.captures, session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	CHECK(fleet_host_is(c, 1, "complete"));
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 /* A link that breaks for a moment costs nothing. */
@@ -409,7 +402,6 @@ static void test_back_in_time(void)
 	fleet_wait_over(&f, c->session);
 	CHECK(fleet_host_is(c, 0, "complete"));
 	CHECK_EQ(a.arms, 1);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -430,7 +422,6 @@ static void test_back_without(void)
 	fake_connect(&a, &f, "a");
 	fleet_wait_over(&f, c->session);
 	CHECK_STR(fleet_result(c, 0).reason, "lost");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -469,7 +460,7 @@ static void test_resumed(void)
 	CHECK_EQ(json_integer_value(json_object_get(result(manifest, 1), "t0_ns")), b.t0_ns);
 	CHECK_EQ(b.arms, 2);
 	json_decref(manifest);
-	down(&f, &a, &b);
+	fleet_stop(&f);
 }
 
 int main(void)

@@ -38,7 +38,6 @@ static void test_past_window(void)
 	CHECK(a.t0_ns + LAST_NS <= now_ns - 20 * NS_PER_S + NS_PER_S);
 	CHECK(a.gather_by_ns > now_ns && a.deadline_ns > now_ns);
 	CHECK_STR(fleet_result(c, 0).state, "complete");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -59,7 +58,6 @@ static void test_patience(void)
 	WAIT(&f, c->state == CAP_UPLOADING && fleet_host_is(c, 0, "armed"));
 	CHECK(capture_cancel(c));
 	WAIT(&f, capture_has_ended(c));
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -83,7 +81,6 @@ static void test_shared(void)
 	CHECK(other != c);
 	CHECK_OK(begin(&f, 0, NS_PER_S, &same, &e), e);
 	CHECK(same == other); /* at the same time */
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -102,7 +99,6 @@ static void test_no_queue(void)
 	CHECK_OK(capture_begin(f.agg.captures, &long_one, &first, &e), e);
 	CHECK_OK(begin(&f, 0, 0, &c, &e), e);
 	CHECK(c->state != CAP_QUEUED);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -127,7 +123,6 @@ static void test_refused(void)
 	CHECK_EQ(begin(&f, 0, 3 * NS_PER_S, &c, &e), ERR_INVALID);
 	CHECK(strstr(e.msg, "host a reaches back furthest"));
 	CHECK_EQ(a.arms, 0);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -172,8 +167,6 @@ static void test_retry(void)
 	CHECK_STR(fleet_result(c, 1).state, "complete");
 	CHECK_EQ(fleet_result(c, 1).t0_ns, 0);
 	CHECK_EQ(json_array_size(c->warnings), 0);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -209,7 +202,6 @@ static void test_recovered(void)
 	CHECK(a.gather_by_ns > now_ns && a.deadline_ns > now_ns);
 	fleet_wait_over(&f, session);
 	CHECK_STR(fleet_result(capture_find(f.agg.captures, session), 0).state, "complete");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -235,8 +227,6 @@ static void test_known_hosts(void)
 	req.known = json_pack("[i]", 7);
 	CHECK_EQ(capture_begin(f.agg.captures, &req, &c, &e), ERR_INVALID);
 	json_decref(req.known);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -256,8 +246,6 @@ static void test_unknown_reach(void)
 	WAIT(&f, a.arms == 1 && b.arms == 1);
 	fake_hang_up(&b);
 	CHECK_EQ(begin(&f, 0, 10 * NS_PER_S, &c, &e), ERR_INVALID);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 

@@ -106,8 +106,6 @@ static void test_many(struct fleet *f)
 	json_decref(running.doc);
 	json_decref(one.doc);
 	json_decref(all.doc);
-	for (int i = 0; i < MANY; i++)
-		fake_forget(&fakes[i]);
 }
 
 static void test_few(struct fleet *f)
@@ -130,7 +128,6 @@ int main(void)
 	fleet_start(&f, 0, 0);
 	fake_connect(&a, &f, "a");
 	test_few(&f);
-	fake_forget(&a);
 	fleet_stop(&f);
 
 	fleet_start(&f, NS_PER_S, 0);

@@ -51,7 +51,6 @@ static void test_bytes_arrive(void)
 	CHECK_EQ(fake_upload(&a, 4, LIMIT_CHUNK_BYTES, FLAW_NONE), RPC_FAILED_PRECONDITION);
 	CHECK_EQ(ingest_stats(f.agg.ingest)->uploads, 1);
 	buf_release(&got);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -88,7 +87,6 @@ static void test_further_files(void)
 	CHECK_STR(json_string_value(json_array_get(files, 2)), "a~3.xplane.pb");
 	json_decref(manifest);
 	buf_release(&got);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -125,7 +123,6 @@ static void test_flaws(void)
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_STR(fleet_result(c, 0).reason, "upload");
 	fleet_check_failed(&f, c->session);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -148,7 +145,6 @@ static void test_broken_by_the_deadline(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_STR(fleet_result(c, 0).reason, "upload");
 	CHECK(strstr(fleet_result(c, 0).detail, "checksum"));
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -171,7 +167,6 @@ static void test_retry_replaces(void)
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -232,8 +227,6 @@ static void test_credits(void)
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	for (int i = 0; i < MANY; i++)
 		CHECK(h[i].uploads <= 1);
-	for (int i = 0; i < MANY; i++)
-		fake_forget(&h[i]);
 	fleet_stop(&f);
 }
 
@@ -263,8 +256,6 @@ static void test_credit_that_is_not_used(void)
 		deliver(&h[i]);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	for (int i = 0; i < MANY; i++)
-		fake_forget(&h[i]);
 	fleet_stop(&f);
 }
 
@@ -295,8 +286,6 @@ static void test_upload_needs_credit(void)
 		deliver(&h[i]);
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	for (int i = 0; i < MANY; i++)
-		fake_forget(&h[i]);
 	fleet_stop(&f);
 }
 
@@ -343,7 +332,6 @@ static void test_garbage(void)
 	CHECK_EQ(c->state, CAP_FAILED);
 	CHECK_STR(c->hosts[0].reason, "upload");
 	fleet_check_failed(&f, c->session);
-	fake_forget(&a);
 	fleet_stop(&f);
 	fleet_checks_files = false;
 }
@@ -490,7 +478,6 @@ static void test_store_refuses(const char *key_part, const char *reason, bool ar
 	CHECK_STR(fleet_result(c, 0).reason, reason);
 	fleet_check_failed(&f, c->session);
 	f.agg.store.store = odd.real;
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -518,7 +505,6 @@ static void test_further_files_that_do_not_fit(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	f.agg.store.store = odd.real;
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -558,8 +544,6 @@ static void test_store_hangs(void)
 	WAIT(&f, !f.agg.jobs.n);
 	check_no_file(&f, c->session, "b");
 	f.agg.store.store = odd.real;
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -588,7 +572,6 @@ static void test_cancel_while_the_store_hangs(void)
 	WAIT(&f, c->state == CAP_FAILED);
 	fleet_check_failed(&f, c->session);
 	f.agg.store.store = odd.real;
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -631,7 +614,6 @@ static void file_is_there(const char *bytes, bool is_taken_over, enum rpc_code c
 	CHECK_EQ(got.len, 10);
 	CHECK(!memcmp(got.data, code ? bytes : ours, 10));
 	buf_release(&got);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -655,7 +637,6 @@ static void test_commit_reported_late(void)
 	f.agg.store.store = odd.real;
 	CHECK_OK(session_load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
 	json_decref(manifest);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 

@@ -102,7 +102,6 @@ static void test_same_agent_again(void)
 	fake_result(&again, true, "", "");
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -129,7 +128,6 @@ static void test_reason_of_no_table(void)
 		CHECK_STR(c->hosts[0].reason, "other");
 		snprintf(want, sizeof(want), "%s: %s", words[i], detail);
 		CHECK_STR(c->hosts[0].detail, want); /* whole */
-		fake_forget(&a);
 		fleet_stop(&f);
 	}
 }
@@ -162,7 +160,6 @@ static void test_steps_of_result_out_of_range(void)
 	CHECK(!c->hosts[0].steps.known);
 	CHECK(a.call);
 	CHECK_EQ(control_stats(f.agg.control)->bad_messages, 0);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -186,7 +183,6 @@ static void test_disconnect(void)
 	CHECK(!registry_find(f.agg.registry, "a"));
 	fleet_wait_over(&f, c->session);
 	CHECK_STR(fleet_result(c, 0).reason, "lost");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -248,8 +244,6 @@ static void test_ask(void)
 	fake_ask(&a, "stop", "2026_01_01_00_00_00_aaaaaa", "");
 	WAIT(&f, a.answers == 5);
 	CHECK(!a.answer_ok);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 

@@ -21,22 +21,6 @@ static const char old[] = "2025_12_31_23_59_59_zzzzzz", noon[] = "2026_11_21_12_
 		  noon_too[] = "2026_11_21_12_00_00_cccccc",
 		  newest[] = "2026_11_21_13_00_00_aaaaaa";
 
-static struct store *open_store(void)
-{
-	struct err e = { 0 };
-	struct store *s;
-
-	CHECK_OK(store_open(&s, "mem://index", &e), e);
-	return store_fault_wrap(s, NULL);
-}
-
-static void put(struct store *s, const char *key, const char *text)
-{
-	struct err e = { 0 };
-
-	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, any_time(), &e), e);
-}
-
 static json_t *manifest_of(const char *name, const char *run, int complete)
 {
 	json_t *doc = json_pack("{s:s, s:s, s:i, s:[{s:s, s:[s]}]}", "session", name, "run", run,
@@ -56,7 +40,7 @@ static void commit(struct store *s, const char *name, const char *run)
 	struct err e = { 0 };
 
 	session_file_key(name, run, "a", key);
-	put(s, key, "events");
+	store_put_text(s, key, "events");
 	CHECK_OK(ledger_put_end(s, record, &n, &e), e);
 	CHECK_OK(ledger_carry_out(s, record, n, &e), e);
 	json_decref(record);
@@ -99,7 +83,7 @@ static bool has(struct store *s, const char *key)
 
 static void test_keys(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 
 	commit_all(s);
 	CHECK(has(s, "tutti/index/79738878/87/9999-2026_11_21_12_00_00_bbbbbb"));
@@ -121,7 +105,7 @@ static void test_keys(void)
 /* A page costs a call for the list and one for each of its sessions, however many there are. */
 static void test_cost(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	uint64_t before;
 
 	commit_all(s);
@@ -137,14 +121,15 @@ static void test_cost(void)
 /* A damaged entry is made anew from the manifest; without one there is no such session. */
 static void test_damaged_entry(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	struct err e = { 0 };
 
 	commit_all(s);
-	put(s, "tutti/index/79738878/87/9999-2026_11_21_12_00_00_bbbbbb", "{\"session\"");
-	put(s, "tutti/index/79738878/86/9999-2026_11_21_13_00_00_aaaaaa", "{}");
-	put(s, "tutti/index/79738878/85/9999-2026_11_21_14_00_00_gggggg", "[]");
-	put(s, "tutti/runs/r/79738878/85/9999-2026_11_21_14_00_00_gggggg", "");
+	store_put_text(s, "tutti/index/79738878/87/9999-2026_11_21_12_00_00_bbbbbb",
+		       "{\"session\"");
+	store_put_text(s, "tutti/index/79738878/86/9999-2026_11_21_13_00_00_aaaaaa", "{}");
+	store_put_text(s, "tutti/index/79738878/85/9999-2026_11_21_14_00_00_gggggg", "[]");
+	store_put_text(s, "tutti/runs/r/79738878/85/9999-2026_11_21_14_00_00_gggggg", "");
 	CHECK_STR(listed(s, NULL, NULL, 9), "abcz");
 	CHECK_STR(listed(s, "r", NULL, 2), "cz");
 	CHECK_OK(store_fault_set(s, "get tutti/sessions/* fail", &e), e);
@@ -155,7 +140,7 @@ static void test_damaged_entry(void)
 /* A store that fails is no empty list. */
 static void test_store_fails(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	struct err e = { 0 };
 	json_t *doc;
 
@@ -209,7 +194,7 @@ static void test_lost_index(void)
 {
 	static const char *const prefixes[] = { "tutti/index/", "tutti/runs/",
 						"tutti/index/79738878/", "tutti/runs/r/" };
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	uint64_t before;
 
 	commit_all(s);
@@ -228,7 +213,7 @@ static void test_lost_index(void)
 /* More than a round has, of a store that fails at first. */
 static void test_lost_index_of_many(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	struct err e = { 0 };
 	json_t *doc;
 
@@ -253,14 +238,14 @@ static void test_lost_index_of_many(void)
 /* Its sessions are listed, and its entries go. What it does not know, it leaves. */
 static void test_older_layout(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 
 	commit_all(s);
 	remove_all(s, "tutti/index/");
-	put(s, "tutti/index/08204744560999999999-2026_11_21_12_00_00_bbbbbb", "{}");
-	put(s, "tutti/index/README", "what?");
-	put(s, "tutti/sessions/by-hand/manifest.json", "{}");
-	put(s, "tutti/sessions/2026_11_22_12_00_00_dddddd/manifest.json", "damaged");
+	store_put_text(s, "tutti/index/08204744560999999999-2026_11_21_12_00_00_bbbbbb", "{}");
+	store_put_text(s, "tutti/index/README", "what?");
+	store_put_text(s, "tutti/sessions/by-hand/manifest.json", "{}");
+	store_put_text(s, "tutti/sessions/2026_11_22_12_00_00_dddddd/manifest.json", "damaged");
 	check_index(s);
 	CHECK_STR(listed(s, NULL, NULL, 9), "abcz");
 	CHECK(!has(s, "tutti/index/08204744560999999999-2026_11_21_12_00_00_bbbbbb"));
@@ -285,7 +270,7 @@ static int open_file(struct store *s, const char *session, const char *file, str
 
 static void test_open_file(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	struct err e = { 0 };
 	json_t *retry;
 	unsigned int n = 0;
@@ -300,19 +285,22 @@ static void test_open_file(void)
 	CHECK_EQ(open_file(s, "2026_11_21_12_00_00_eeeeee", "a.xplane.pb", &e), ERR_NOT_FOUND);
 	CHECK_STR(e.msg, "there is no session 2026_11_21_12_00_00_eeeeee");
 	/* Only files of hosts: no cache of XProf, no path. */
-	put(s, "profiles/plugins/profile/2026_11_21_12_00_00_bbbbbb/a.hlo_proto.pb", "cached");
+	store_put_text(s, "profiles/plugins/profile/2026_11_21_12_00_00_bbbbbb/a.hlo_proto.pb",
+		       "cached");
 	CHECK_EQ(open_file(s, noon, "a.hlo_proto.pb", &e), ERR_NOT_FOUND);
 	CHECK_EQ(open_file(s, noon, "../2026_11_21_12_00_00_cccccc/a.xplane.pb", &e),
 		 ERR_NOT_FOUND);
 	CHECK_EQ(open_file(s, noon, ".xplane.pb", &e), ERR_NOT_FOUND);
 	/* The file of a capture that is not committed. */
-	put(s, "profiles/plugins/profile/2026_11_21_12_00_00_eeeeee/a.xplane.pb", "events");
+	store_put_text(s, "profiles/plugins/profile/2026_11_21_12_00_00_eeeeee/a.xplane.pb",
+		       "events");
 	CHECK_EQ(open_file(s, "2026_11_21_12_00_00_eeeeee", "a.xplane.pb", &e), ERR_NOT_FOUND);
 	/* A retry may have put files that are no part of the session yet. */
 	CHECK_OK(store_fault_set(s, "", &e), e);
 	retry = json_pack("{s:i}", "revision", 2);
 	CHECK_OK(ledger_put(s, noon, retry, &n, &e), e);
-	put(s, "profiles/plugins/profile/2026_11_21_12_00_00_bbbbbb/b.xplane.pb", "events");
+	store_put_text(s, "profiles/plugins/profile/2026_11_21_12_00_00_bbbbbb/b.xplane.pb",
+		       "events");
 	CHECK_OK(open_file(s, noon, "a.xplane.pb", &e), e);
 	CHECK_EQ(open_file(s, noon, "b.xplane.pb", &e), ERR_NOT_FOUND);
 	json_decref(retry);

@@ -11,6 +11,7 @@
 #include "json/json_text.h"
 #include "storage/store_fault.h"
 #include "tests/lib/check.h"
+#include "tests/lib/store.h"
 #include "tests/lib/run_until.h"
 #include "tests/lib/virtual_time.h"
 
@@ -95,13 +96,6 @@ static void on_lost(void *arg, const struct err *why)
 }
 
 static const struct ledger_events events = { on_durable, on_refused, on_ended, on_lost };
-
-static void set_rules(struct bed *b, const char *rules)
-{
-	struct err e = { 0 };
-
-	CHECK_OK(store_fault_set(b->sessions.store, rules, &e), e);
-}
 
 static struct ledger *open_one(struct bed *b, unsigned int n, int64_t epoch)
 {
@@ -202,7 +196,7 @@ static void test_repeated(void)
 		int refused;
 
 		bed_new(&b);
-		set_rules(&b, rules[i]);
+		store_set_rules(b.sessions.store, rules[i]);
 		change(&b, 1, NULL);
 		RUN_UNTIL(b.loop, b.refused == 5);
 		run_for(b.loop, 30 * NS_PER_S);
@@ -212,7 +206,7 @@ static void test_repeated(void)
 		change(&b, 2, NULL);
 		run_for(b.loop, NS_PER_S / 4);
 		CHECK_EQ(b.refused, refused + 1);
-		set_rules(&b, "");
+		store_set_rules(b.sessions.store, "");
 		RUN_UNTIL(b.loop, b.durable == 1);
 		CHECK(ledger_is_durable(b.ledger));
 		CHECK_EQ(stored(&b, &n), 2);
@@ -235,7 +229,7 @@ static void test_end(void)
 
 		bed_new(&b);
 		change(&b, 1, NULL);
-		set_rules(&b, rules[i]);
+		store_set_rules(b.sessions.store, rules[i]);
 		change(&b, 1, "failed");
 		RUN_UNTIL(b.loop, b.ended);
 		CHECK(ledger_is_durable(b.ledger));
@@ -252,14 +246,14 @@ static void test_end_is_durable_first(void)
 	struct bed b;
 
 	bed_new(&b);
-	set_rules(&b, "put tutti/failed/* fail");
+	store_set_rules(b.sessions.store, "put tutti/failed/* fail");
 	change(&b, 1, "failed");
 	RUN_UNTIL(b.loop, b.durable);
 	RUN_UNTIL(b.loop, b.refused == 3);
 	CHECK(ledger_is_durable(b.ledger));
 	CHECK_EQ(b.durable, 1);
 	CHECK(!b.ended);
-	set_rules(&b, "");
+	store_set_rules(b.sessions.store, "");
 	RUN_UNTIL(b.loop, b.ended);
 	CHECK_EQ(b.durable, 1);
 	bed_free(&b);
@@ -322,7 +316,7 @@ static void test_taken_over_before_the_end(void)
 	struct bed old, new;
 
 	bed_new(&old);
-	set_rules(&old, "put tutti/failed/* fail");
+	store_set_rules(old.sessions.store, "put tutti/failed/* fail");
 	change(&old, 1, "failed");
 	RUN_UNTIL(old.loop, old.refused == 2);
 	new = (struct bed){ .loop = old.loop, .jobs.loop = old.loop, .sessions = old.sessions };
@@ -331,7 +325,7 @@ static void test_taken_over_before_the_end(void)
 	new.ledger = open_one(&new, ledger_number(old.ledger), 1);
 	change(&new, 2, NULL);
 	RUN_UNTIL(old.loop, new.durable);
-	set_rules(&old, "");
+	store_set_rules(old.sessions.store, "");
 	RUN_UNTIL(old.loop, old.lost);
 	CHECK_EQ(old.ended, 0);
 	CHECK_EQ(stored(&new, &(unsigned int){ 0 }), 2);
@@ -346,11 +340,11 @@ static void test_carried_out_by_another(void)
 	struct bed b;
 
 	bed_new(&b);
-	set_rules(&b, "put tutti/failed/* fail");
+	store_set_rules(b.sessions.store, "put tutti/failed/* fail");
 	change(&b, 1, "failed");
 	RUN_UNTIL(b.loop, b.refused == 2);
 	remove_records(&b);
-	set_rules(&b, "");
+	store_set_rules(b.sessions.store, "");
 	RUN_UNTIL(b.loop, b.ended);
 	CHECK_EQ(session_load_failure(b.sessions.store, NAME, &failure, &e), ERR_NOT_FOUND);
 	bed_free(&b);
@@ -393,7 +387,7 @@ static void test_frozen_in_the_end(void)
 		bed_new(&b);
 		change(&b, 1, NULL);
 		RUN_UNTIL(b.loop, b.durable);
-		set_rules(&b, "put tutti/failed/* delay=3");
+		store_set_rules(b.sessions.store, "put tutti/failed/* delay=3");
 		change(&b, 1, "failed");
 		RUN_UNTIL(b.loop, has_record(&b, 2));
 		run_for(b.loop, NS_PER_S / 2); /* it looked whether it still owns the session */
@@ -432,7 +426,7 @@ static void test_stop(void)
 	struct bed b;
 
 	bed_new(&b);
-	set_rules(&b, "put * fail");
+	store_set_rules(b.sessions.store, "put * fail");
 	change(&b, 1, NULL);
 	RUN_UNTIL(b.loop, b.refused == 1);
 	ledger_stop(b.ledger);

@@ -14,22 +14,6 @@
 
 #define NAME "2026_11_21_12_00_00_abc123"
 
-static struct store *open_store(void)
-{
-	struct err e = { 0 };
-	struct store *s;
-
-	CHECK_OK(store_open(&s, "mem://sessions", &e), e);
-	return store_fault_wrap(s, NULL);
-}
-
-static void set_rules(struct store *s, const char *rules)
-{
-	struct err e = { 0 };
-
-	CHECK_OK(store_fault_set(s, rules, &e), e);
-}
-
 static bool append_key(void *arg, const char *key, const struct store_stat *st)
 {
 	(void)st;
@@ -50,19 +34,12 @@ static const char *keys(struct store *s)
 	return text;
 }
 
-static void put(struct store *s, const char *key, const char *text)
-{
-	struct err e = { 0 };
-
-	CHECK_OK(store_put_bytes(s, key, text, strlen(text), 0, any_time(), &e), e);
-}
-
 static void put_file(struct store *s, const char *file)
 {
 	char key[SESSION_KEY_BYTES];
 
 	session_file_key(NAME, "r", file, key);
-	put(s, key, "x");
+	store_put_text(s, key, "x");
 }
 
 /* A new record of this owner; `end` is a state or NULL. */
@@ -113,7 +90,7 @@ static json_t *recover(struct store *s)
 
 static void test_highest_holds(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	json_t *found = NULL;
 	unsigned int n = 0;
 	struct err e = { 0 };
@@ -124,7 +101,7 @@ static void test_highest_holds(void)
 	CHECK_EQ(n, 2);
 	CHECK_STR(keys(s), "tutti/ledger/" NAME ".000002.json");
 	/* A crash before the older one is removed. */
-	put(s, "tutti/ledger/" NAME ".000001.json", "{}");
+	store_put_text(s, "tutti/ledger/" NAME ".000001.json", "{}");
 	n = 0;
 	CHECK_OK(ledger_load(s, NAME, &found, &n, &e), e);
 	CHECK_EQ(n, 2);
@@ -137,17 +114,17 @@ static void test_highest_holds(void)
 
 static void test_damaged_and_unknown(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	json_t *found = NULL;
 	unsigned int n = 0;
 	struct err e = { 0 };
 
 	CHECK_OK(put_record(s, record_of("x", NULL, 1), &n, &e), e);
-	put(s, "tutti/ledger/" NAME ".000002.json", "{ damaged");
+	store_put_text(s, "tutti/ledger/" NAME ".000002.json", "{ damaged");
 	CHECK_OK(ledger_load(s, NAME, &found, &n, &e), e);
 	CHECK_EQ(n, 2); /* the next one is number 3 */
 	json_decref(found);
-	put(s, "tutti/ledger/" NAME ".000003.json", "{\"version\":7}");
+	store_put_text(s, "tutti/ledger/" NAME ".000003.json", "{\"version\":7}");
 	CHECK_EQ(ledger_load(s, NAME, &found, &n, &e), ERR_UNSUPPORTED);
 	CHECK(strstr(e.msg, NAME ".000003.json has version 7"));
 	store_free(s);
@@ -171,7 +148,7 @@ static void test_out_of_range(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct store *s = open_store();
+		struct store *s = store_open_faulty();
 		json_t *record = record_of("x", NULL, 1), *left = NULL;
 		struct err e = { 0 };
 
@@ -189,17 +166,17 @@ static void test_out_of_range(void)
 /* The put takes place and its answer is lost: the next try finds it. */
 static void test_answer_lost(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	unsigned int n = 0;
 	struct err e = { 0 };
 
-	set_rules(s, "put * lose times=1");
+	store_set_rules(s, "put * lose times=1");
 	CHECK_EQ(put_record(s, record_of("x", NULL, 1), &n, &e), ERR_TIMEOUT);
 	CHECK_EQ(n, 0);
 	CHECK_OK(put_record(s, record_of("x", NULL, 1), &n, &e), e);
 	CHECK_EQ(n, 1);
 	/* The next try has something else to say. */
-	set_rules(s, "put * lose times=1");
+	store_set_rules(s, "put * lose times=1");
 	CHECK_EQ(put_record(s, record_of("x", NULL, 2), &n, &e), ERR_TIMEOUT);
 	CHECK_OK(put_record(s, record_of("x", NULL, 3), &n, &e), e);
 	CHECK_EQ(n, 3);
@@ -210,7 +187,7 @@ static void test_answer_lost(void)
 /* Whoever comes second has lost the session, however many records the other one has removed since. */
 static void test_two_owners(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	unsigned int x = 0, y;
 	struct err e = { 0 };
 
@@ -298,7 +275,7 @@ static const struct store_ops behind_ops = {
 /* The session is neither given up nor forgotten. */
 static void test_listing_is_behind(void)
 {
-	struct behind b = { .base.ops = &behind_ops, .real = open_store() };
+	struct behind b = { .base.ops = &behind_ops, .real = store_open_faulty() };
 	json_t *left = NULL;
 	struct err e = { 0 };
 	unsigned int n = 0;
@@ -320,7 +297,7 @@ static void test_listing_is_behind(void)
 
 static void test_carried_on(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	const json_t *stored;
 	json_t *left;
 
@@ -343,7 +320,7 @@ static void test_carried_on(void)
 
 static void test_committed(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 
 	put_file(s, "a");
 	put_file(s, "a~2"); /* of uploads that failed */
@@ -357,12 +334,12 @@ static void test_committed(void)
 		struct err e;
 
 		snprintf(rules, sizeof(rules), "* * fail skip=%d times=1", i);
-		set_rules(s, rules);
+		store_set_rules(s, rules);
 		if (!session_recover(s, NAME, &left, &e))
 			break;
 		CHECK_EQ(e.code, ERR_IO);
 	}
-	set_rules(s, "");
+	store_set_rules(s, "");
 	CHECK(!recover(s));
 	CHECK_STR(keys(s),
 		  "profiles/r/plugins/profile/" NAME "/a.xplane.pb "
@@ -374,7 +351,7 @@ static void test_committed(void)
 
 static void test_failed(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 
 	put_file(s, "a");
 	leave(s, record_of("x", "failed", 1));
@@ -391,7 +368,7 @@ static void test_failed(void)
 /* What the retry brought goes; the session stays. */
 static void test_retry(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	json_t *left;
 
 	put_file(s, "a");
@@ -412,7 +389,7 @@ static void test_retry(void)
 /* The deletion goes on where it broke off; the session is gone for readers from the first step on. */
 static void test_deletion_breaks_off(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	json_t *manifest = NULL;
 	bool begun;
 	struct err e = { 0 };
@@ -420,11 +397,11 @@ static void test_deletion_breaks_off(void)
 	put_file(s, "a");
 	leave(s, record_of("x", "committed", 1));
 	CHECK(!recover(s));
-	set_rules(s, "remove profiles/* fail");
+	store_set_rules(s, "remove profiles/* fail");
 	CHECK_EQ(session_delete(s, NAME, &begun, &e), ERR_IO);
 	CHECK(begun);
 	CHECK_EQ(session_load_manifest(s, NAME, &manifest, &e), ERR_NOT_FOUND);
-	set_rules(s, "");
+	store_set_rules(s, "");
 	CHECK(!recover(s));
 	CHECK_STR(keys(s), "");
 	store_free(s);
@@ -433,7 +410,7 @@ static void test_deletion_breaks_off(void)
 /* A store that takes nothing at all keeps the session whole. */
 static void test_deletion_when_full(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	json_t *manifest = NULL;
 	bool begun;
 	struct err e = { 0 };
@@ -441,12 +418,12 @@ static void test_deletion_when_full(void)
 	put_file(s, "a");
 	leave(s, record_of("x", "committed", 1));
 	CHECK(!recover(s));
-	set_rules(s, "put * full");
+	store_set_rules(s, "put * full");
 	CHECK_EQ(session_delete(s, NAME, &begun, &e), ERR_FULL);
 	CHECK(strstr(keys(s), "a.xplane.pb"));
 	CHECK_OK(session_load_manifest(s, NAME, &manifest, &e), e);
 	json_decref(manifest);
-	set_rules(s, "put * full times=1");
+	store_set_rules(s, "put * full times=1");
 	CHECK_OK(session_delete(s, NAME, &begun, &e), e);
 	CHECK_STR(keys(s), "");
 	store_free(s);
@@ -455,20 +432,20 @@ static void test_deletion_when_full(void)
 /* On a full store what the end drops makes room for its record. */
 static void test_full(void)
 {
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	json_t *record = record_of("x", "failed", 1);
 	unsigned int n = 0;
 	struct err e = { 0 };
 
 	put_file(s, "a");
-	set_rules(s, "put * full times=1");
+	store_set_rules(s, "put * full times=1");
 	CHECK_OK(ledger_put_end(s, record, &n, &e), e);
 	CHECK_STR(keys(s), "tutti/ledger/" NAME ".000001.json");
 	json_decref(record);
 	/* A commit drops nothing. */
 	put_file(s, "a");
 	record = record_of("x", "committed", 1);
-	set_rules(s, "put * full times=1");
+	store_set_rules(s, "put * full times=1");
 	CHECK_EQ(ledger_put_end(s, record, &n, &e), ERR_FULL);
 	CHECK(strstr(keys(s), "a.xplane.pb"));
 	json_decref(record);
@@ -479,14 +456,14 @@ static void test_full(void)
 static void test_unreadable(void)
 {
 	static const char *const texts[] = { "[]", "x", "{\"version\":2}", "{\"version\":1}" };
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	json_t *left;
 	struct err e;
 	char before[2000];
 
 	put_file(s, "a");
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		put(s, "tutti/ledger/" NAME ".000001.json", texts[i]);
+		store_put_text(s, "tutti/ledger/" NAME ".000001.json", texts[i]);
 		snprintf(before, sizeof(before), "%s", keys(s));
 		CHECK(session_recover(s, NAME, &left, &e));
 		CHECK(strstr(e.msg, NAME));

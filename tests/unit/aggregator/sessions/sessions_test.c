@@ -12,15 +12,6 @@
 #include "tests/lib/check.h"
 #include "tests/lib/store.h"
 
-static struct store *open_store(void)
-{
-	struct err e = { 0 };
-	struct store *s;
-
-	CHECK_OK(store_open(&s, "mem://sessions", &e), e);
-	return s;
-}
-
 static bool count_key(void *arg, const char *key, const struct store_stat *st)
 {
 	(void)key;
@@ -36,13 +27,6 @@ static size_t count(struct store *s)
 
 	CHECK_OK(list_keys(s, "", NULL, count_key, &n, &e), e);
 	return n;
-}
-
-static void put(struct store *s, const char *key)
-{
-	struct err e = { 0 };
-
-	CHECK_OK(store_put_bytes(s, key, "x", 1, 0, any_time(), &e), e);
 }
 
 /* A session with one host, in the order of a real one; `step` 1 stops before the commit. */
@@ -64,7 +48,7 @@ static void make(struct store *s, char name[SESSION_NAME_BYTES], int64_t t0_ns, 
 	CHECK(record);
 	CHECK_OK(ledger_put(s, name, record, &n, &e), e);
 	session_file_key(name, run, "a", key);
-	put(s, key);
+	store_put_text(s, key, "x");
 	if (steps > 1)
 		CHECK_OK(ledger_carry_out(s, record, n, &e), e);
 	json_decref(record);
@@ -113,7 +97,7 @@ static void test_names(void)
 static void test_list(void)
 {
 	char names[5][SESSION_NAME_BYTES];
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	bool begun;
 	struct err e = { 0 };
 
@@ -130,9 +114,9 @@ static void test_list(void)
 	CHECK_STR(listed(s, names, 5, "", NULL, 10), "2 0");
 	CHECK_STR(listed(s, names, 5, "none", NULL, 10), "");
 	/* What is no entry hides no session. */
-	put(s, "tutti/index/00000000000000000001-2026_01_01_00_00_00_zzzzzz");
-	put(s, "tutti/index/what");
-	put(s, "tutti/runs/r/what");
+	store_put_text(s, "tutti/index/00000000000000000001-2026_01_01_00_00_00_zzzzzz", "x");
+	store_put_text(s, "tutti/index/what", "x");
+	store_put_text(s, "tutti/runs/r/what", "x");
 	CHECK_STR(listed(s, names, 5, NULL, NULL, 10), "1 3 2 0");
 	/* After a session that is gone, or never was. */
 	CHECK_OK(session_delete(s, names[3], &begun, &e), e);
@@ -146,7 +130,7 @@ static void test_list(void)
 static void test_delete(void)
 {
 	char names[2][SESSION_NAME_BYTES], key[SESSION_KEY_BYTES];
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	bool begun;
 	struct err e = { 0 };
 	json_t *doc;
@@ -158,9 +142,9 @@ static void test_delete(void)
 	/* What XProf leaves beside the files, and a viewer index. */
 	session_directory(names[1], "r", key);
 	strncat(key, "ALL_HOSTS.op_stats_v2.pb", 64);
-	put(s, key);
+	store_put_text(s, key, "x");
 	snprintf(key, sizeof(key), "tutti/sessions/%s/a.tvx", names[1]);
-	put(s, key);
+	store_put_text(s, key, "x");
 	CHECK_OK(session_delete(s, names[1], &begun, &e), e);
 	CHECK_EQ(count(s), before);
 	CHECK_STR(listed(s, names, 2, NULL, NULL, 10), "0");
@@ -174,7 +158,7 @@ static void test_failures(void)
 {
 	static const char first[] = "2026_11_21_12_00_00_abc123";
 	json_t *doc = json_object(), *record;
-	struct store *s = open_store();
+	struct store *s = store_open_faulty();
 	struct err e = { 0 };
 
 	CHECK_EQ(session_load_failure(s, first, &record, &e), ERR_NOT_FOUND);

@@ -91,15 +91,13 @@ static void test_two_hosts(void)
 	CHECK_STR(r->tool_data[1]->name, "host-b.xplane.pb");
 	CHECK_EQ(r->tool_data[0]->data.len, 2000);
 	CHECK_EQ(r->tool_data[1]->data.data[7], 7);
-	opts = tensorflow__profile_options__unpack(NULL, a.options.len, a.options.data);
+	opts = tensorflow__profile_options__unpack(NULL, a.options_len, a.options);
 	CHECK_EQ(opts->host_tracer_level, 3);
 	CHECK_EQ(opts->duration_ms, 10);
 	CHECK_EQ(opts->start_timestamp_ns, 0);
 	tensorflow__profile_options__free_unpacked(opts, NULL);
 	CHECK_EQ(captures_stats(f.agg.captures)->committed, 1);
 	release(&one);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -124,8 +122,6 @@ static void test_one_fails(void)
 	CHECK(holds(&r->tool_data[0]->data, "host-a is missing: refused: the spool is full"));
 	CHECK_EQ(r->tool_data[0]->data.data[2000], 0x1a); /* XSpace.warnings */
 	release(&one);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -159,7 +155,6 @@ static void test_explained(void)
 	WAIT(&f, a.arms);
 	fake_hang_up(&a);
 	check_error(&f, &one, "host-a is missing: lost");
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -193,8 +188,6 @@ static void test_patience(void)
 	CHECK_STR(r->tool_data[0]->name, "host-a.xplane.pb");
 	CHECK(holds(&r->tool_data[0]->data, "host-b is missing"));
 	release(&one);
-	fake_forget(&a);
-	fake_forget(&b);
 	fleet_stop(&f);
 }
 
@@ -228,7 +221,6 @@ static void test_same_session(void)
 	release(&two);
 	release(&three);
 	release(&other);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -257,7 +249,6 @@ static void test_queued(void)
 	fake_result(&a, true, "", "");
 	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
 	release(&one);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -282,7 +273,6 @@ static void test_client_leaves(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	release(&one);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -321,7 +311,6 @@ static void test_terminate(void)
 	fake_result(&a, true, "", "");
 	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
 	release(&one);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -342,7 +331,6 @@ static void test_terminate_foreign_capture(void)
 	CHECK_EQ(a.stops, 0);
 	CHECK_EQ(c->duration_ns, 3600 * NS_PER_S);
 	capture_cancel(c);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -381,7 +369,6 @@ static void test_terminate_foreign_peer(void)
 	fake_result(&a, true, "", "");
 	CHECK_EQ(finish(&f, &one)->n_tool_data, 1);
 	release(&one);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -526,7 +513,6 @@ static void test_series(void)
 	call_empty(&f, "StopContinuousProfiling");
 	CHECK(snapshot(&f, &a, "GetSnapshot") < end_ns);
 	CHECK_EQ(a.duration_ns, 30 * NS_PER_S);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -553,7 +539,6 @@ static void test_series_repeated(void)
 	a.auto_deliver = true;
 	CHECK_EQ(snapshot(&f, &a, "GetSnapshot"), t0_ns);
 	CHECK(a.duration_ns >= 30 * NS_PER_S + 100 * NS_PER_MS);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
@@ -591,7 +576,6 @@ static void test_series_odd(void)
 	WAIT(&f, one.done);
 	CHECK_EQ(one.code, RPC_INVALID_ARGUMENT);
 	release(&one);
-	fake_forget(&a);
 	fleet_stop(&f);
 }
 
