@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Against the server that store_s3.py has started. "suite URL": that of all stores; "own URL": what only S3 has, in
- * a bucket with foreign objects around the prefix; "refused URL TEXT": a put, whose error must have this text.
+ * a bucket with foreign objects around the prefix; "refused URL TEXT": a put, whose error must have this text; "for URL
+ * MS": puts for so long.
  */
 #include "tests/conform/store_conform.h"
 
@@ -101,6 +102,21 @@ static void test_refused(const char *url, const char *text)
 	store_free(s);
 }
 
+/* Puts for so many ms; all succeed, whatever happens to the keys meanwhile. */
+static void test_for(const char *url, int64_t ms)
+{
+	int64_t end_ns = now_mono_ns() + ms * NS_PER_MS;
+	struct store *s = open_store(url);
+	struct err e;
+
+	while (now_mono_ns() < end_ns) {
+		CHECK_OK(store_put_bytes(s, "again", "x", 1, 0, any_time(), &e), e);
+		now_sleep_until_mono(now_mono_ns() + 50 * NS_PER_MS);
+	}
+	CHECK_OK(store_remove(s, "again", any_time(), &e), e);
+	store_free(s);
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc >= 3);
@@ -108,6 +124,9 @@ int main(int argc, char **argv)
 		store_conform(argv[2]);
 	} else if (!strcmp(argv[1], "refused")) {
 		test_refused(argv[2], argv[3]);
+	} else if (!strcmp(argv[1], "for")) {
+		CHECK(argc == 4);
+		test_for(argv[2], strtoll(argv[3], NULL, 10));
 	} else {
 		test_prefix(argv[2]);
 		test_bad_urls();

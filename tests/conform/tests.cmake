@@ -16,6 +16,9 @@ target_link_libraries(conform_store_s3 PRIVATE tutti_flags test_lib storage base
 add_test(NAME conform/store_s3
 	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/conform/store_s3.py $<TARGET_FILE:conform_store_s3>)
 set_tests_properties(conform/store_s3 PROPERTIES LABELS unit COST 20)
+add_test(NAME conform/store_s3_keys
+	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/conform/store_s3_keys.py $<TARGET_FILE:conform_store_s3>)
+set_tests_properties(conform/store_s3_keys PROPERTIES LABELS unit)
 fuzz_test(s3_answer USES storage)
 
 # tracer_test(name PROGRAM [arguments...])
