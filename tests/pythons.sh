@@ -9,7 +9,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-"$root/tests/setup.sh" test
+[ -n "${TUTTI_PYTHON:-}" ] || "$root/tests/setup.sh" test
 roots=$root/build/pythons
 
 # apt_here COMMAND...: apt with a state of its own, so that this machine's packages stay as they are.
@@ -55,4 +55,4 @@ cmake --preset release >/dev/null
 cmake --build --preset release --target tutti-aggregator tutti-agent tutti >/dev/null
 cd tests/e2e
 TUTTI_BIN=$root/build/release/bin TUTTI_PYTHON_SECONDS=20 TUTTI_PYTHONS=$(printf '%s\n' "${list[@]}") \
-	exec "$root/.venv/bin/python" python_test.py
+	exec "${TUTTI_PYTHON:-$root/.venv/bin/python}" python_test.py
