@@ -9,7 +9,8 @@
 #include "base/mem.h"
 #include "net/rpc.h"
 
-#define TURN_MESSAGES 32 /* handing one to gRPC takes up to 0.1 ms */
+/* messages in one turn of the loop: handing one to gRPC takes up to 0.1 ms */
+#define TURN_MESSAGES 32
 
 /* Hosts that get the same message share it. */
 struct outbox_message {

@@ -21,19 +21,21 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define LINK_TEXT	"/memfd:" TUTTI_RING_NAME " (deleted)"
-#define LOOK_FIRST_NS	(250 * NS_PER_MS)
-#define LOOK_MOST_NS	(30 * NS_PER_S)
-#define LOOK_AGAIN_NS	(5 * NS_PER_S) /* a look at all leaves out what was looked at since */
-#define LOOK_SHARE	1000 /* of a CPU: looks at all take this part of it at most */
-#define DESCRIPTORS_MAX 4096 /* of a process, that are looked at */
+#define LINK_TEXT     "/memfd:" TUTTI_RING_NAME " (deleted)"
+#define LOOK_FIRST_NS (250 * NS_PER_MS)
+#define LOOK_MOST_NS  (30 * NS_PER_S)
+/* a search of all processes leaves out those that were searched within this time */
+#define LOOK_AGAIN_NS	(5 * NS_PER_S)
+#define LOOK_SHARE	1000 /* searches of all processes take at most one LOOK_SHARE-th of a CPU */
+#define DESCRIPTORS_MAX 4096 /* descriptors of a process that are examined */
 
 /* A process of this host. */
 struct process {
 	int32_t pid;
-	uint64_t
-		inode; /* of its folder in /proc: another process with the same pid has another one */
-	int64_t looked_mono_ns, look_mono_ns, wait_ns; /* the last look, the next, between them */
+	/* inode of its folder in /proc: a later process with the same pid has another one */
+	uint64_t inode;
+	/* when it was last searched, when it is next, time in between */
+	int64_t looked_mono_ns, look_mono_ns, wait_ns;
 	uint64_t seen; /* in this look */
 	int64_t descriptors; /* how many it had at the last look; 0 = not known */
 	bool denied;
@@ -41,7 +43,8 @@ struct process {
 
 struct ring_entry {
 	struct shared_ring *ring;
-	int proc_fd; /* the process's folder: it works as long as the process does; -1 = it has ended */
+	/* the process's folder in /proc, which can be used as long as the process exists; -1 = it has ended */
+	int proc_fd;
 	int number; /* of its descriptor there; -1 = not known, the process sent its ring */
 	int32_t pid;
 	uint32_t uid;
@@ -60,7 +63,7 @@ struct rings {
 	int64_t warned_mono_ns;
 };
 
-/* The file system of memfds has no name: this asks a memfd. */
+/* The device number of memfds, asked of a memfd, since their file system is mounted nowhere. */
 static uint64_t find_memfd_dev(void)
 {
 	int fd = memfd_create("tutti-agent", MFD_CLOEXEC);
@@ -112,7 +115,7 @@ bool rings_is_incomplete(const struct rings *rs)
 
 /* ---- rings ---- */
 
-/* Anybody may have a ring: a line a minute. */
+/* Any process may have a ring, so there is at most one log line a minute. */
 static void warn(struct rings *rs, int32_t pid, const char *reason)
 {
 	if (rs->warned_mono_ns && rs->now_mono_ns - rs->warned_mono_ns < 60 * NS_PER_S)
@@ -241,8 +244,8 @@ static bool is_ring_link(int proc_fd, int number)
 
 /* ---- looking ---- */
 
-/* A ring is a further descriptor, so a process that has as many as at the last look needs none: to read the names of
- * all of them is dear. Before Linux 6.2 the number is not told. */
+/* A ring adds a descriptor. So a process with as many as at its last search is not searched again, because reading
+ * the names of all its descriptors is expensive. Linux before 6.2 does not tell the number. */
 static bool has_as_many(struct process *p)
 {
 	int64_t before = p->descriptors;
@@ -261,7 +264,7 @@ static void look_at(struct rings *rs, struct process *p)
 	int proc_fd, fds;
 	DIR *dir = NULL;
 
-	/* It may have closed another one meanwhile: now and then, and when a capture asks, it is looked at anyway. */
+	/* It may have closed another descriptor meanwhile: so it is searched now and then, and for a capture, anyway. */
 	if (has_as_many(p) && !rs->all && p->wait_ns < LOOK_MOST_NS)
 		return;
 	snprintf(path, sizeof(path), "/proc/%" PRId32, p->pid);

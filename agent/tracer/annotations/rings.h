@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes of this host that have a ring of annotations, in containers too: they send it, or it is found by the
- * name of the ring's memfd among a process's descriptors. A new process is looked at when it appears, then after 0.25, 0.5,
- * 1 ... 30 s, and all that were not for 5 s when a capture asks. Blocks on /proc; for a worker.
+ * name of the ring's memfd among a process's descriptors. A process is searched when it appears, then after 0.25,
+ * 0.5, 1, ... 30 s. When a capture is armed, all processes are searched that were not within the last 5 s. Blocks on
+ * /proc; for a worker.
  */
 #ifndef AGENT_TRACER_ANNOTATIONS_RINGS_H
 #define AGENT_TRACER_ANNOTATIONS_RINGS_H
@@ -15,21 +16,21 @@
 
 #define RINGS_MAX	      256 /* of all processes */
 #define RINGS_PER_USER_MAX    192
-#define RINGS_PER_PROCESS_MAX 8 /* a library that has the header may have a ring of its own */
+#define RINGS_PER_PROCESS_MAX 8 /* a library that includes the header may have a ring of its own */
 
 struct rings;
 
 struct rings *rings_new(void);
 void rings_free(struct rings *rs); /* NULL is fine */
 
-/* Looks for rings: in the processes whose time it is, or in all unless that was done lately. */
+/* Searches for rings in the processes whose time has come, or in all unless they were searched lately. */
 void rings_look(struct rings *rs, int64_t now_mono_ns, bool all);
 
 /* A ring that process `pid` of user `uid` sent: `fd` is the list's from now on. It may have ended since then. */
 void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid);
 
-/* Reads all rings; those of processes that have ended are read to their end and forgotten. `reading` goes from
- * one ring to the next, the first one changes. */
+/* Reads all rings into `reading`, each time beginning with another ring. Rings of processes that have ended are
+ * read to their end and forgotten. */
 void rings_read(struct rings *rs, struct ring_reading *reading);
 
 /* What is open now. */

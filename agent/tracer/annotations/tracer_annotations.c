@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "annotations": what programs write with include/tutti/tutti.h, the Python package or NVTX. A worker reads
- * the rings of all processes ten times a second, so that they may be small and their processes may be killed; what it
- * reads is kept in a ring of the agent's. Training steps among it are told to agent/marks, as marks are.
+ * The tracer "annotations": what programs write with include/tutti/tutti.h, the Python package or NVTX. A
+ * worker reads the rings of all processes ten times a second, so rings may be small and processes may be
+ * killed. The annotations are kept in a ring of the agent, and training steps among them also go to agent/marks.
  */
 #include <assert.h>
 #include <errno.h>
@@ -23,11 +23,13 @@
 
 #define READ_NS	      (100 * NS_PER_MS)
 #define STEPS_MAX     3 /* of annotations_limit() */
-#define READ_AGAIN_NS (20 * NS_PER_MS) /* when not all could be read at once */
-#define READ_SLOTS    32768 /* at once: one turn of the loop takes what comes of them */
-#define GATHER_READS  32 /* at most, until a window has all that was written before its end */
-#define LATE_NS	      (601 * NS_PER_S) /* what the decoder lets through */
-#define FILE_BYTES    (64U << 20) /* of the ring's file: programs must not fill the spool */
+#define READ_AGAIN_NS (20 * NS_PER_MS) /* time to the next reading if something was left to read */
+/* slots of one reading: one turn of the loop handles their annotations */
+#define READ_SLOTS 32768
+/* most readings until a window has everything that was written before its end */
+#define GATHER_READS 32
+#define LATE_NS	     (601 * NS_PER_S) /* the oldest that the decoder accepts */
+#define FILE_BYTES   (64U << 20) /* of the ring's file: programs must not fill the spool */
 
 TRACER_DECLARE(annotations);
 
@@ -55,7 +57,7 @@ struct sent_ring {
 	uint32_t uid;
 };
 
-/* A reading of all rings: the worker's while it is under way. */
+/* A reading of all rings. While it is under way, only the worker uses this. */
 struct reader {
 	struct tracer_annotations *owner; /* loop's thread only; NULL when the tracer is gone */
 	struct rings *rings;
@@ -76,7 +78,7 @@ struct waiting_run {
 	struct waiting_run *next;
 	struct tracer_run *run;
 	int reads_left;
-	bool begun; /* the reading under way began after it */
+	bool begun; /* the reading under way began after the window */
 };
 
 struct tracer_annotations {
@@ -84,7 +86,8 @@ struct tracer_annotations {
 	struct loop *loop;
 	struct marks *marks; /* the agent's */
 	struct loop_timer timer;
-	int64_t look_ns, look_mono_ns; /* the period, and when it is time */
+	/* time between two searches for rings, and when the next one is due */
+	int64_t look_ns, look_mono_ns;
 	int64_t configured_look_ns;
 	struct datagram *socket; /* NULL = none */
 	struct err socket_error; /* why it is not there */
@@ -100,7 +103,8 @@ struct tracer_annotations {
 
 struct snapshot {
 	struct plane_notes notes;
-	struct ring_cut *cut, *later; /* of the window; after it, for what began in it */
+	/* records of the window, and records after it of annotations that began in it */
+	struct ring_cut *cut, *later;
 	struct buf open;
 };
 
@@ -399,7 +403,7 @@ static void annotations_gather(struct tracer *tracer, struct tracer_run *run)
 
 	*w = (struct waiting_run){ .next = t->waiting, .run = run, .reads_left = GATHER_READS };
 	t->waiting = w;
-	t->look_mono_ns = 0; /* for processes that began within the window */
+	t->look_mono_ns = 0; /* searches all processes: some may have begun within the window */
 	begin_reading(t);
 }
 

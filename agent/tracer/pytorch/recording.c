@@ -150,7 +150,7 @@ static void tell_window(struct recording *r, struct buf *config)
 	}
 	if (r->conf->piece_ns && end_ns - start_ns > r->conf->piece_ns)
 		end_ns = start_ns + r->conf->piece_ns;
-	/* Whole milliseconds around the window; what is outside is cut off. */
+	/* Whole milliseconds around the window; the rest is cut off later. */
 	duration_ms = (end_ns - start_ns) / NS_PER_MS + 3;
 	write_window(r, start_ns, duration_ms, config);
 	r->late_ns = start_ns - run->t0_real_ns;
@@ -164,7 +164,7 @@ static void tell_window(struct recording *r, struct buf *config)
 		loop_timer_in(r->conf->loop, &r->timer, end_ns - now_ns, look, r);
 }
 
-/* It may begin at once, so it is not told before T0. */
+/* The process may begin at once, so it is told only at T0. */
 static void tell_steps(struct recording *r, struct buf *config)
 {
 	const struct tracer_run *run = r->conf->run;

@@ -124,7 +124,7 @@ int trace_file_convert(const struct trace_place *place, const char *to, uint64_t
 	fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		rc = err_errno(e, "making %s", name);
-	else if (unlink(name)) /* the copy has no name: it goes with its descriptor */
+	else if (unlink(name)) /* the copy has no name: it vanishes with its descriptor */
 		rc = err_errno(e, "removing %s", name);
 	else if (!bytes || bytes > max_bytes || bytes > KINETO_MAX_BYTES)
 		rc = err_set(e, ERR_LIMIT, "PyTorch's trace has %" PRIu64 " bytes", bytes);

@@ -175,7 +175,7 @@ static void finish_pieces(struct pytorch_run *pr, size_t *good, size_t *bad, con
 	}
 }
 
-/* The run gets the first reason of a recording without data, else that of one with some. */
+/* The run's reason is the first one of a recording without data, else the first one of a recording with data. */
 static void pytorch_run_finish(struct pytorch_run *pr)
 {
 	struct tracer_run *run = pr->run;
@@ -331,7 +331,7 @@ static bool tell_next_piece(struct pytorch_run *pr, const struct pytorch_process
 	return true;
 }
 
-/* Of several captures that want the process, the first gets it. */
+/* If several captures want the process, the first one gets it. */
 static void on_ask(void *arg, const struct pytorch_process *p, struct buf *config)
 {
 	const struct tracer_pytorch *t = arg;
@@ -426,7 +426,7 @@ static void pytorch_give_up(struct tracer *tracer, struct tracer_run *run)
 	struct pytorch_run *pr = run->arg;
 
 	(void)tracer;
-	pr->gathering = false; /* one end for all of them, below */
+	pr->gathering = false; /* the run's done() is called once, below */
 	for (struct recording *r = pr->recordings, *next; r; r = next) {
 		next = r->next;
 		recording_give_up(r, REASON_PROFILER_TIMEOUT,
