@@ -37,7 +37,9 @@ struct conf {
 static const struct conf_field fields[] = {
 	CONF_ONCE(struct conf, output, "tutti-inspect", "folder for sessions"),
 	CONF_ONCE(struct conf, run, NULL, "name of the run that the session belongs to"),
-	CONF_ONCE(struct conf, set, NULL, "KEY=VALUE for the tracers, like pytorch.stack=true"),
+	CONF_ONCE(struct conf, set, NULL,
+		  "KEY=VALUE for the tracers, like pytorch.piece_s=30: PyTorch records in pieces "
+		  "of 10 s"),
 	CONF_ONCE(struct conf, json, NULL,
 		  "print the session as one JSON document on stdout, behind the command's output"),
 	{ 0 }

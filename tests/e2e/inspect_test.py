@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tutti inspect -- COMMAND` with nothing running: a session of the whole run, to the last record of programs that are
 killed, and the command's own exit code."""
+import atexit
 import collections
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,11 +19,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FAKE_TORCH = ROOT / "tests/e2e/lib/fake_torch.py"
 
 
+def folder():
+    path = temp_dir("tutti-inspect-test")
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
 class Inspection:
     """One run of `tutti inspect`, in a folder of its own."""
 
     def __init__(self, *command, flags=(), env=None):
-        self.dir = temp_dir("tutti-inspect-test")
+        self.dir = folder()
         self.err = self.dir / "stderr"
         self.p = subprocess.Popen([BIN.resolve() / "tutti", "inspect", "--json", *flags, "--", *map(str, command)],
                                   stdout=subprocess.PIPE, stderr=open(self.err, "w"), text=True, cwd=self.dir,
@@ -112,23 +120,23 @@ def test_signals_and_what_is_left():
     """A signal is the command's; a process that outlives it is told of."""
     run = Inspection("sh", "-c", 'trap "exit 7" TERM; echo $KINETO_IPC_SOCKET_DIR; sleep 1000 >/dev/null & echo $!; '
                                  'while :; do sleep 0.1; done')
-    folder = pathlib.Path(run.p.stdout.readline().strip())
+    sockets = pathlib.Path(run.p.stdout.readline().strip())
     left = int(run.p.stdout.readline())
-    assert (folder / "tutti-agent.log").exists(), folder
+    assert (sockets / "tutti-agent.log").exists(), sockets
     run.p.terminate()
     try:
         _, doc = run.end(7)
         assert "1 of its processes still run" in run.err.read_text(), run.err.read_text()
         assert doc["state"] == "committed", doc
         os.kill(left, 0)
-        assert not folder.exists()
+        assert not sockets.exists()
     finally:
         os.kill(left, signal.SIGKILL)
 
 
 def test_no_command():
     """A command that cannot be run: its code, a reason, and no session."""
-    plain = temp_dir("tutti-inspect-test") / "plain"
+    plain = folder() / "plain"
     plain.write_text("")
     for command, code, reason in (("no-such-command", 127, "No such file"), (plain, 126, "Permission denied")):
         run = Inspection(command)
@@ -141,7 +149,7 @@ def test_no_command():
 
 def test_pytorch():
     """A process that behaves as PyTorch does: recorded piece after piece, and the session says what is missing."""
-    log = temp_dir("tutti-inspect-test") / "log"
+    log = folder() / "log"
     script = f"""
         {sys.executable} {FAKE_TORCH} $KINETO_IPC_SOCKET_DIR {log} &
         echo $!

@@ -116,8 +116,11 @@ def check_watched(c):
     runs = c.dir / "traces-host-b/plugins/profile"
 
     def found():
-        return [s for s in c.get("/api/v1/sessions")["sessions"] if s["run"] and (runs / s["run"]).is_dir()]
-    doc = c.get(f"/api/v1/sessions/{wait_until('the session of its own trace', found, 60)[0]['session']}")
+        for s in c.get("/api/v1/sessions")["sessions"]:
+            if s["run"] and (runs / s["run"]).is_dir():
+                status, doc = c.call("GET", f"/api/v1/sessions/{s['session']}")  # listed before its manifest is there
+                return doc if status == 200 else None
+    doc = wait_until("the session of its own trace", found, 60)
     assert doc["origin"] == "watch host-b" and doc["failed"] == 0, doc
     [host] = doc["hosts"]
     space = xspace.load(pathlib.Path(doc["path"]) / host["file"])
