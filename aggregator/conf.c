@@ -4,7 +4,8 @@
 #include "proto/limits.h"
 
 static const struct conf_field fields[] = {
-	CONF(struct aggregator_conf, store, "file:///var/lib/tutti", "where sessions are kept"),
+	CONF(struct aggregator_conf, store, "file:///var/lib/tutti",
+	     "where sessions are kept: file:///DIR or s3://BUCKET/PREFIX (docs/storage.md)"),
 	CONF(struct aggregator_conf, http, "127.0.0.1:7400",
 	     "address of the HTTP API and the page"),
 	CONF(struct aggregator_conf, http_host, NULL,
