@@ -32,15 +32,31 @@ void message_send(struct rpc_call *call, const Tutti__V1__AgentMessage *m)
 
 /* ---- tracers ---- */
 
+/* How long the host slept since; the raw clock stood still meanwhile, and the model of now does not know of it. */
+static int64_t slept_since_ns(const struct clock_ledger *l, int64_t raw_ns)
+{
+	int64_t slept_ns = 0;
+
+	for (size_t i = 0; i < l->n_steps; i++) {
+		if (l->steps[i].kind == LEDGER_SUSPEND && l->steps[i].to_raw_ns > raw_ns)
+			slept_ns += l->steps[i].delta_ns;
+	}
+	return slept_ns;
+}
+
 /* From when on the tracer's ring is complete; 0 = it has no ring, or the clock is not known yet. */
 static int64_t ring_begin_ns(const struct tracer *t, const struct clock_model *m)
 {
-	int64_t begin_ns;
+	int64_t begin_raw_ns, begin_ns;
 
 	if (!t->ops->begin_raw_ns || !m->calibrated)
 		return 0;
-	begin_ns = clock_model_session_of_raw(m, t->ops->begin_raw_ns(t));
-	return begin_ns > 0 && begin_ns <= LIMIT_TIME_NS ? begin_ns : 0;
+	begin_raw_ns = t->ops->begin_raw_ns(t);
+	begin_ns = clock_model_session_of_raw(m, begin_raw_ns);
+	if (begin_ns <= 0 || begin_ns > LIMIT_TIME_NS)
+		return 0;
+	begin_ns -= slept_since_ns(&m->ledger, begin_raw_ns);
+	return begin_ns > 0 ? begin_ns : 0;
 }
 
 static Tutti__V1__TracerState *make_state(const struct tracer *t, const struct clock_model *m)
