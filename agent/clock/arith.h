@@ -14,7 +14,8 @@ static inline int64_t saturate(wide v)
 	return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
 }
 
-/* How far the host clock, with the injected error of clock_conf, is ahead of raw `since_ns` after its start. */
+/* How far the injected error of clock_conf puts the host clock ahead of raw, `since_ns` after the clock service
+ * started. */
 static inline int64_t injected_error_ns(int64_t offset_ns, double drift_ppm, double since_ns)
 {
 	return offset_ns + llround(drift_ppm * 1e-6 * since_ns);

@@ -9,9 +9,9 @@
 #define SIDE_MAX       40 /* the most bounds of one kind on one side of x: the closest ones */
 #define SIDE_LEAST     3 /* at least so many, since fewer show little of the rate */
 #define REACH_LEAST_NS 0.5e9
-/* bounds this near give a first width of the interval; the reach follows from it: */
-#define GLANCE_NS 1e9
-/* as far as CLOCK_TURN_MAX moves the offset by this many times the width */
+/* bounds this near give a first width of the interval, from which the reach follows: */
+#define FIRST_REACH_NS 1e9
+/* at the reach CLOCK_TURN_MAX has moved the offset by this many times half that width */
 #define TURN_SHARE 4
 
 /* ---- pruning ---- */
@@ -76,7 +76,7 @@ static struct place find_place(const struct bounds *b, double x)
 	return p;
 }
 
-static void take(struct side *s, double far, double v)
+static void add_to_side(struct side *s, double far, double v)
 {
 	s->room[SIDE_MAX - ++s->n] = (struct bound){ -far, v };
 }
@@ -89,7 +89,7 @@ static void take_before(struct side *s, const struct place *p, double reach)
 
 	s->n = 0;
 	for (size_t i = first; i && s->n < SIDE_MAX && at[first - 1].x - at[i - 1].x <= reach; i--)
-		take(s, p->x - at[i - 1].x, at[i - 1].v);
+		add_to_side(s, p->x - at[i - 1].x, at[i - 1].v);
 	s->at = s->room + SIDE_MAX - s->n;
 }
 
@@ -101,7 +101,7 @@ static void take_after(struct side *s, const struct place *p, double reach)
 	s->n = 0;
 	for (size_t i = first; i < p->b->n && s->n < SIDE_MAX && at[i].x - at[first].x <= reach;
 	     i++)
-		take(s, at[i].x - p->x, at[i].v);
+		add_to_side(s, at[i].x - p->x, at[i].v);
 	s->at = s->room + SIDE_MAX - s->n;
 }
 
@@ -110,7 +110,7 @@ struct highest {
 	double v, rate;
 };
 
-/* The corners of the hull above `least`, and the one that a line of the rate touches. */
+/* The corners of the hull above the bounds `least`, and the corner that a line of the rate touches from above. */
 struct corners {
 	struct bound at[SIDE_MAX];
 	size_t n, touched;
@@ -150,10 +150,11 @@ static struct bound bent(struct bound b, int sign)
 }
 
 /*
- * For a rate that falls, apart from the turn: without the turn's part, the offset only bends down. Then the
- * mean rate from the `least` of one bound to the `most` of a later bound limits the rate after that. A
- * smaller limit touches a later corner, so each corner is passed once. With sign -1 and the two kinds of
- * bounds exchanged: the smallest possible offset, for a rate that rises.
+ * The largest offset at x if the rate only falls, apart from the turn. bent() subtracts what the turn can add, so
+ * that the rest of the offset only bends down. Then the mean rate from the `least` of one bound to the `most` of a
+ * later bound limits the rate after that. As this limit becomes smaller, its line touches later corners only, so
+ * each corner is passed once. With sign -1 and the two kinds of bounds exchanged: the smallest possible offset, for
+ * a rate that rises.
  */
 static struct highest highest_while_falling(const struct side *least, const struct side *most,
 					    int sign)
@@ -182,7 +183,7 @@ static size_t count_off(const struct side *s)
 	return s->n && s->at[s->n - 1].x > -1 ? s->n - 1 : s->n;
 }
 
-/* At x, the line from a before it to b after it, for an offset that bends up. */
+/* The value at x of the line through a (before x) and b (after x), for an offset that bends up. */
 static double chord(struct bound a, struct bound b, int sign)
 {
 	double at_a = sign * a.v + turn(a.x), at_b = sign * b.v + turn(b.x);
@@ -333,7 +334,7 @@ bool bend_at(const struct bounds *low, const struct bounds *high, double x, stru
 
 	if (!low->n || !high->n)
 		return false;
-	look_around(&in_low, &in_high, GLANCE_NS, &a);
+	look_around(&in_low, &in_high, FIRST_REACH_NS, &a);
 	reach = reach_for(at_any_rate(&a));
 	look_around(&in_low, &in_high, reach, &a);
 	if (is_sparse(&a)) {

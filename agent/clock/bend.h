@@ -13,29 +13,33 @@
 /* The largest difference of two clocks' rates. Two crystals of 100 ppm may differ by 200; steered clocks and
  * those of virtual machines by more. */
 #define CLOCK_DRIFT_MAX 500e-6
-/* Maps allow at least this rate: with the limit itself, an offset could only be at the end of its interval. */
+/* The largest rate that knots allow, a little above CLOCK_DRIFT_MAX: with CLOCK_DRIFT_MAX itself, the offset of a
+ * clock that drifts at the limit could only lie at one end of its interval. */
 #define CLOCK_RATE_MAX (1.1 * CLOCK_DRIFT_MAX)
-/* The turn: a rate that only falls (or rises) may still go the other way by this much per ns, 2.6 ppm a
- * second. */
+/* The turn, which is the tolerance of the assumption that the rate only falls (or only rises): it may still change
+ * the other way by this much per ns (2.6 ppm a second). */
 #define CLOCK_TURN_MAX 2.6e-15
 
 struct bend {
 	struct interval at; /* the offset */
-	/* Limits of the rate in the gap before this time and in the one after it. A falling rate
-	 * is at most after.hi then and was at least before.lo; a rising one is at least after.lo
-	 * and was at most before.hi. Where the rate cannot have changed that way, they are
-	 * infinite and exclude nothing else. */
+	/* Limits of the rate in the gap before this time and in the gap after it. If the rate falls, it is
+	 * at least before.lo in the gap before and at most after.hi in the gap after; if it rises, at most
+	 * before.hi in the gap before and at least after.lo in the gap after. If the bounds rule out a
+	 * falling rate, before.lo is INFINITY and after.hi is -INFINITY; if they rule out a rising one,
+	 * after.lo is INFINITY and before.hi is -INFINITY. */
 	struct interval before, after;
 };
 
-/* Fills `out` with the bounds that no other bound implies at any rate. Bounds of delayed packets prove
- * nothing more, but would be among the closest. `sign` as in bounds_add(). */
+/* Fills `out` with the bounds of b that do not follow from another one at every rate up to CLOCK_RATE_MAX. The bounds
+ * of delayed packets do: they prove nothing more, but would take places among the closest bounds, which bend_at()
+ * uses. `sign` as in bounds_add(). */
 void bounds_prune(const struct bounds *b, int sign, struct bounds *out);
 
 /*
- * Needs pruned bounds. Uses bounds up to 5 s from the closest one before x and after it; fewer if neither
- * bending down nor up explains them all. If neither explains even the closest ones, the offset may have
- * jumped at x. False without bounds of both kinds; at a jump, if one of its sides lacks them.
+ * Finds the interval of the offset at x, and the limits of the rate around x. Needs pruned bounds. On each side of x
+ * uses bounds up to 5 s from the closest one, fewer if neither a falling nor a rising rate explains them all. If
+ * neither explains even the closest ones, the offset may have jumped at x. False if there are no lower or no upper
+ * bounds; if the offset may have jumped, also if one side of x lacks either kind.
  */
 bool bend_at(const struct bounds *low, const struct bounds *high, double x, struct bend *out);
 

@@ -18,8 +18,8 @@
 /* source ports: some networks route each differently; all probes of a train use one */
 #define PATHS 4
 #define TRAIN 4 /* probes in a train: the fastest of them counts */
-/* Probes of a train during a capture: the first warms the caches for the second. More trains give more
- * probes. */
+/* Probes of a train during a capture: the first warms the caches for the second. For more probes, trains are sent
+ * more often, not made longer. */
 #define TRAIN_DENSE 2
 /* Above this jitter the second probe of a train is delayed together with the first, so trains have one probe. */
 #define JITTERY_NS (20 * NS_PER_US)

@@ -24,7 +24,7 @@ struct bounds {
 	size_t n, cap;
 };
 
-/* The offset changes by rate give or take drift per ns. */
+/* Per ns the offset changes by `rate`, plus or minus at most `drift`. */
 struct pace {
 	double rate, drift;
 };
@@ -43,13 +43,14 @@ void bounds_free(struct bounds *b);
 void bounds_expire(struct bounds *b, double before);
 size_t bounds_from(const struct bounds *b, double x); /* index of the first bound at or after x */
 
-/* The interval that is certain at x, from the bounds within 5 s of x; at the ends 10 s on one side, in a gap
- * the nearest. False without bounds of both kinds. */
+/* The interval in which the offset at x certainly lies. Uses the bounds within 5 s of x; near the first or the last
+ * bound, those within 10 s of it; in a gap, also the nearest ones on both sides. False without bounds of both
+ * kinds. */
 bool envelope_at(const struct bounds *low, const struct bounds *high, double x, struct pace p,
 		 struct interval *out);
 
-/* Whether b is no corner any more when c follows a and b on the hull above the bounds (sign 1) or below them
- * (-1). */
+/* Whether b lies on the line from a to c or inside the convex hull, so that it is no corner. `sign`: 1 for the hull
+ * above the bounds, -1 for the hull below them. */
 static inline bool bound_is_inside_hull(struct bound a, struct bound b, struct bound c, int sign)
 {
 	return sign * ((b.v - a.v) * (c.x - a.x) - (c.v - a.v) * (b.x - a.x)) <= 0;

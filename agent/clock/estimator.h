@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The estimator: makes a map from samples (docs/time.md has the proof of its bound). It reads no
- * clock and sends nothing, so that tests can feed it. All times of this side are host clock
+ * clock and sends nothing, so that tests can feed it. All times of this host are on the host clock
  * (agent/clock/model.h). Loop thread.
  */
 #ifndef AGENT_CLOCK_ESTIMATOR_H
@@ -33,11 +33,11 @@ void clock_estimator_break(struct clock_estimator *est, int64_t since_ns, int64_
 bool clock_estimator_add(struct clock_estimator *est, const struct clock_sample *s);
 
 /*
- * Make a model as of host time now_ns; its map uses all samples, also those after now_ns. Set are the map and
- * offset_ns, rate, bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes, bad_samples and, for a model of now,
- * `suspected` (also if the result is false). The map's knots are around now_ns, or all over [from, to]. False
- * if there are too few samples, or if the window begins before a break and nothing is known of the time
- * before it. clock_model_free() frees the long_knots of a window's model, whatever the result.
+ * Make a model as of host time now_ns; its map uses all samples, also those after now_ns. They set the map,
+ * offset_ns, rate, rate_known, bound_ns, bound_rate, rtt_min_ns, jitter_ns, probes, steps_found and bad_samples. A
+ * model of now also gets `suspected`, even if the result is false. The map's knots are around now_ns, or all over
+ * [from, to]. False if there are too few samples, or if the window begins before a break and nothing is known of
+ * the time before it. clock_model_free() frees the long_knots of a window's model, whatever the result.
  */
 bool clock_estimator_make_model(const struct clock_estimator *est, int64_t now_ns,
 				struct clock_model *out);

@@ -15,8 +15,8 @@
 #define KNOT_GAP_NS    (200 * NS_PER_MS)
 #define KNOWN_NS       NS_PER_S /* a suspected break is decided within this time */
 
-/* Breaks of one sign that follow each other within this time, and are no more than a clock can run away in
- * it, are taken as a rate beyond CLOCK_DRIFT_MAX. */
+/* Two breaks in the same direction within RUNAWAY_NS, with a mean rate of at most RUNAWAY_RATE, are taken for a clock
+ * that runs at a rate beyond CLOCK_DRIFT_MAX. */
 #define RUNAWAY_NS   (30 * NS_PER_S)
 #define RUNAWAY_RATE 5e-3
 
@@ -58,7 +58,8 @@ static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_n
 {
 	struct clock_knot *next = next_knot(k);
 
-	k->n += clock_history_knot(span->h, span->pace, span->part, at_ns, next, &k->bends[k->n]);
+	k->n += clock_history_make_knot(span->h, span->pace, span->part, at_ns, next,
+					&k->bends[k->n]);
 }
 
 /* Least distance of two knots: closer ones would follow the noise of single probes. */
@@ -111,7 +112,7 @@ static void widen_gap(struct clock_knot *k, const struct bend *bends)
 					   turn + fmax(0, bends[1].before.hi - lo) };
 }
 
-/* The next segment of the model, to be ended; NULL if it has too many. */
+/* Begins the model's next segment; end_segment() completes it. NULL if the model has CLOCK_SEGMENTS already. */
 static struct clock_segment *begin_segment(struct clock_model *m, const struct knots *k,
 					   const struct clock_pace *pace, enum clock_break cause)
 {
@@ -123,8 +124,8 @@ static struct clock_segment *begin_segment(struct clock_model *m, const struct k
 		.cause = cause,
 		.first = (uint16_t)k->n,
 		.rate = pace->pace.rate,
-		.drift = clock_pace_any(pace),
-		.drift_far = clock_pace_any(pace),
+		.drift = clock_pace_max_drift(pace),
+		.drift_far = clock_pace_max_drift(pace),
 	};
 	return seg;
 }
@@ -145,7 +146,7 @@ static bool put_now(const struct knot_span *span, struct clock_model *m, struct 
 
 	if (!seg)
 		return false;
-	k->n += clock_history_now(span->h, span->pace, span->to_ns, next, &seg->drift);
+	k->n += clock_history_make_knot_now(span->h, span->pace, span->to_ns, next, &seg->drift);
 	seg->horizon_ns = (int64_t)(span->pace->span_ns / 2);
 	end_segment(m, k);
 	return true;
@@ -221,7 +222,7 @@ static bool put_window(struct knot_span *span, struct period want, const struct 
 	for (size_t i = 0; i < doubts->n; i++) {
 		const struct clock_claim *d = &doubts->at[i];
 		bool is_open = doubts->is_last_open && i + 1 == doubts->n;
-		struct clock_part around = clock_history_around(span->h, d);
+		struct clock_part around = clock_history_gap_around(span->h, d);
 
 		span->part.to_ns = d->when.from_ns;
 		span->sure.to_ns = around.from_ns;
@@ -352,7 +353,7 @@ static bool make_map(const struct clock_estimator *est, int64_t now_ns, struct p
 		mapped = put_history(est, i, n, want, m, &k);
 	take_knots(m, &k);
 	if (!mapped || !m->n_segments ||
-	    !clock_history_now(last, &last->pace, now_ns, &now, &drift))
+	    !clock_history_make_knot_now(last, &last->pace, now_ns, &now, &drift))
 		return false;
 	set_summary(est, last, &now, m);
 	m->jitter_ns = clock_history_jitter_ns(last, want.from_ns - PACE_BACK_NS, want.to_ns);
@@ -396,7 +397,7 @@ static struct clock_suspicion find_suspicion(const struct clock_estimator *est)
 	if (!before || !clock_estimator_is_suspecting(est))
 		return (struct clock_suspicion){ 0 };
 	pace = clock_history_pace(before, before->last_ns - PACE_BACK_NS);
-	if (!pace || !clock_history_now(before, pace, before->last_ns, &last, &drift))
+	if (!pace || !clock_history_make_knot_now(before, pace, before->last_ns, &last, &drift))
 		return (struct clock_suspicion){ 0 };
 	return (struct clock_suspicion){
 		.cause = h->cause,

@@ -51,7 +51,7 @@ void exchange_set_departure(struct exchange *x, int path, uint32_t id, int64_t t
 }
 
 /* The kernel's stamp of a departure is better than the process's own, unless it is impossible. Kernel stamps
- * tend to be too early: one before the hand-over is not wrong, but proves nothing more. */
+ * tend to be too early: one that is earlier than the process's own is no error, but its bound is looser. */
 static int64_t better_departure(struct exchange *x, int64_t kernel_ns, int64_t user_ns,
 				int64_t end_ns)
 {

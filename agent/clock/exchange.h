@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps track of the probes to one aggregator: when each was sent, and which samples follow from the replies
- * and from the stamps of both kernels. Pure; all times of this side are host clock (agent/clock/model.h).
+ * and from the stamps of both kernels. Pure; all times of this host are on the host clock (agent/clock/model.h).
  */
 #ifndef AGENT_CLOCK_EXCHANGE_H
 #define AGENT_CLOCK_EXCHANGE_H

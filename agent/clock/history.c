@@ -9,12 +9,13 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* Beyond the probes, how many times as far the rate may stray. */
-#define BEYOND 3
-#define CUT_NS 20e6 /* clock_history_cut() forgets at least this much: the last train */
+/* Before the first probe and after the last one, the rate may stray this many times as far as between probes. */
+#define BEYOND_FACTOR 3
+#define CUT_NS	      20e6 /* clock_history_cut() forgets at least this much: the last train */
 
 /* The cone's rate is the mean over the last one or two of these periods. */
 #define ANCHOR_NS 120e9
+/* a cone may become wider if its mean rate is known this well */
 #define CONE_SURE 20e-6
 
 struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns)
@@ -257,14 +258,14 @@ struct clock_claim clock_history_claim(const struct clock_history *h)
 }
 
 /* Times of the bounds on one side of a claim; infinitely far away if there are none. */
-struct beside {
-	double closest; /* the closest bound of each kind, and of these the further one */
+struct side_distances {
+	double closest; /* the further of the closest lower bound and the closest upper bound */
 	double against; /* the closest bound that contradicts the claim at any rate */
 };
 
 /* `after`: +1 for the bounds after the claim, -1 for those before. `sign` as in bounds_add(). */
-static void look_beside(const struct clock_history *h, const struct bounds *b, int sign, int after,
-			const struct clock_claim *c, struct beside *out)
+static void scan_side(const struct clock_history *h, const struct bounds *b, int sign, int after,
+		      const struct clock_claim *c, struct side_distances *out)
 {
 	double x = (double)((after > 0 ? c->when.to_ns : c->when.from_ns) - h->x0_ns);
 	double v = (double)((sign > 0 ? c->hi_ns : c->lo_ns) - h->v0_ns);
@@ -285,18 +286,19 @@ static void look_beside(const struct clock_history *h, const struct bounds *b, i
 	}
 }
 
-static double beside(const struct clock_history *h, int after, const struct clock_claim *c)
+static double gap_distance(const struct clock_history *h, int after, const struct clock_claim *c)
 {
-	struct beside out = { 0, INFINITY };
+	struct side_distances out = { 0, INFINITY };
 
-	look_beside(h, &h->low, 1, after, c, &out);
-	look_beside(h, &h->high, -1, after, c, &out);
+	scan_side(h, &h->low, 1, after, c, &out);
+	scan_side(h, &h->high, -1, after, c, &out);
 	return isfinite(out.against) ? out.against : out.closest;
 }
 
-struct clock_part clock_history_around(const struct clock_history *h, const struct clock_claim *c)
+struct clock_part clock_history_gap_around(const struct clock_history *h,
+					   const struct clock_claim *c)
 {
-	double before = beside(h, -1, c), after = beside(h, 1, c);
+	double before = gap_distance(h, -1, c), after = gap_distance(h, 1, c);
 
 	return (struct clock_part){
 		isfinite(before) ? c->when.from_ns - llround(before) : INT64_MIN,
@@ -316,7 +318,7 @@ void clock_history_expire(struct clock_history *h, int64_t before_ns)
 /* ---- the map ---- */
 
 /* The best guess is the interval's middle, which follows a wandering clock. But where the interval is wider
- * than the clock's wander can bend the offset, a line is better. */
+ * than the offset can bend by the clock's wander, envelope_line() is the better guess. */
 static double guess_at(const struct clock_history *h, const struct clock_pace *p, double x,
 		       struct interval in)
 {
@@ -359,8 +361,9 @@ static struct bounds part_of(const struct clock_history *h, const struct bounds 
 	return (struct bounds){ .at = b->at + from, .n = to > from ? to - from : 0 };
 }
 
-bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, struct clock_part part,
-			int64_t at_ns, struct clock_knot *out, struct bend *bend)
+bool clock_history_make_knot(struct clock_history *h, const struct clock_pace *p,
+			     struct clock_part part, int64_t at_ns, struct clock_knot *out,
+			     struct bend *bend)
 {
 	struct bounds low, high;
 
@@ -373,15 +376,15 @@ bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, str
 	return true;
 }
 
-bool clock_history_now(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-		       struct clock_knot *out, double *drift)
+bool clock_history_make_knot_now(const struct clock_history *h, const struct clock_pace *p,
+				 int64_t at_ns, struct clock_knot *out, double *drift)
 {
 	const struct pace any = { 0, CLOCK_RATE_MAX };
 	double x = (double)(at_ns - h->x0_ns), near = p->pace.drift + clock_pace_hidden(p, x);
 	struct pace pace = { p->pace.rate, near };
 	struct interval in;
 
-	*drift = fmin(BEYOND * near, clock_pace_any(p));
+	*drift = fmin(BEYOND_FACTOR * near, clock_pace_max_drift(p));
 	if (at_ns > h->last_ns || at_ns < h->first_ns)
 		pace.drift = *drift;
 	if (!envelope_at(&h->low, &h->high, x, pace, &in))

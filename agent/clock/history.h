@@ -16,7 +16,7 @@
 
 #define CLOCK_RATE_BASE_NS 2e9 /* least distance of two intervals from which a rate is made */
 
-/* A wander that the bounds around a time could hide. */
+/* How far the rate may wander around time x without the bounds there showing it. */
 struct clock_hidden {
 	double x, drift;
 };
@@ -42,8 +42,9 @@ struct clock_history {
 	double certain_x; /* time of the newest bound */
 	/* what all bounds prove at certain_x; a sample that contradicts it is a break */
 	struct interval certain;
-	struct pace cone; /* the pace that `certain` assumes */
-	/* time and interval of what was certain some time ago: they prove the cone's rate */
+	/* the rates that `certain` assumes: their middle, and how far they may be from it */
+	struct pace cone;
+	/* an earlier time, and the interval that was certain then; with `certain` they prove the cone's rate */
 	double anchor_x;
 	struct interval anchor;
 	bool has_anchor;
@@ -55,8 +56,8 @@ struct clock_history {
 	int64_t pace_from_ns;
 };
 
-/* The drift at any time, however the rate changes. */
-double clock_pace_any(const struct clock_pace *p);
+/* The drift that holds however the rate changes: it covers all rates within CLOCK_DRIFT_MAX. */
+double clock_pace_max_drift(const struct clock_pace *p);
 
 /* The drift that the bounds around x could hide, on top of pace.drift. */
 double clock_pace_hidden(const struct clock_pace *p, double x);
@@ -65,8 +66,9 @@ struct clock_history *clock_history_new(enum clock_break cause, int64_t begin_ns
 void clock_history_free(struct clock_history *h); /* NULL is fine */
 
 /*
- * 0 if a clock whose rate stays in the cone can have given both this sample and the history. Else a break:
- * the least by which the offset moved. *rate: whether another rate within CLOCK_DRIFT_MAX explains it, too.
+ * 0 if a clock whose rate stays in the cone can have given both this sample and the history. Otherwise there was a
+ * break: returns the least by which the offset moved. *rate: whether another rate within CLOCK_DRIFT_MAX explains
+ * the sample, too.
  */
 int64_t clock_history_contradiction_ns(const struct clock_history *h, const struct clock_sample *s,
 				       bool *rate);
@@ -90,38 +92,41 @@ struct clock_claim {
 	int64_t lo_ns, hi_ns;
 };
 
-/* The claim of a short history: what its bounds say for all of its times. With bounds of one kind only, their
- * value. */
+/* The claim of a short history: what its bounds say for all of its times. If it has only lower or only upper bounds,
+ * these give both ends of the interval. */
 struct clock_claim clock_history_claim(const struct clock_history *h);
 
 /*
  * The gap around another history's claim: from the last bound before it to the first bound after it that
- * contradict the claim at any rate. On a side without such a bound, to the closest bounds of both kinds;
- * without bounds, INT64_MIN or INT64_MAX.
+ * contradict the claim at any rate. On a side without such a bound the gap reaches to the closest lower or the
+ * closest upper bound, whichever is further away; to INT64_MIN or INT64_MAX if that side lacks one of the kinds.
  */
-struct clock_part clock_history_around(const struct clock_history *h, const struct clock_claim *c);
+struct clock_part clock_history_gap_around(const struct clock_history *h,
+					   const struct clock_claim *c);
 
 /* Forgets bounds before this host time. */
 void clock_history_expire(struct clock_history *h, int64_t before_ns);
 
 /* How the offset moved since from_ns (host time); NULL while there are no bounds of both kinds.
- * Valid until the next call; found again only if it would differ. */
+ * Valid until the next call. It is kept, and found again only after a sample, when bounds were cut off, or when
+ * from_ns has moved by 5 s. */
 const struct clock_pace *clock_history_pace(struct clock_history *h, int64_t from_ns);
 
 /*
- * A knot of a map of the past: the interval at host time at_ns by the bounds of this part, and the best guess
- * in it. *bend gets the limits of the rate around that time. False if the bounds contradict each other at any
- * rate.
+ * Makes one knot of a window's map: the interval of the offset at host time at_ns that the bounds of `part` prove,
+ * and the best guess in it. *bend gets the limits of the rate around that time. False if the bounds contradict each
+ * other at any rate.
  */
-bool clock_history_knot(struct clock_history *h, const struct clock_pace *p, struct clock_part part,
-			int64_t at_ns, struct clock_knot *out, struct bend *bend);
+bool clock_history_make_knot(struct clock_history *h, const struct clock_pace *p,
+			     struct clock_part part, int64_t at_ns, struct clock_knot *out,
+			     struct bend *bend);
 
 /*
- * The same for a model of now, if no step of the rate is still unknown. *drift is how far the rate may
- * stray from the pace's where there are no bounds.
+ * The same for a model of now. Assumes that the rate has not stepped since the last bounds. *drift is how far the
+ * rate may stray from the pace's where there are no bounds.
  */
-bool clock_history_now(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
-		       struct clock_knot *out, double *drift);
+bool clock_history_make_knot_now(const struct clock_history *h, const struct clock_pace *p,
+				 int64_t at_ns, struct clock_knot *out, double *drift);
 
 /* The median distance, over [from, to], of a train's best probe from the line through its neighbours. */
 int64_t clock_history_jitter_ns(const struct clock_history *h, int64_t from_ns, int64_t to_ns);

@@ -135,7 +135,8 @@ static int64_t time_of(const struct ledger_knot *k, bool real)
 	return real ? k->real_ns : k->raw_ns;
 }
 
-/* When the segment begins on the input's clock: at the end of the segment before it, measured by raw. */
+/* When the segment begins, on the clock that the input is on: at its first knot, less the raw time that passed since
+ * the last knot of the segment before it. */
 static wide begin_of(const struct clock_ledger *l, struct segment s, bool real)
 {
 	struct ledger_knot a = knot_at(l, s.first), before;

@@ -29,7 +29,7 @@ struct ledger_point {
 
 struct ledger_knot {
 	int64_t raw_ns, real_ns;
-	bool begins_segment; /* between it and the knot before the clocks changed */
+	bool begins_segment; /* the clocks changed between the previous knot and this one */
 };
 
 enum ledger_kind { LEDGER_SET, LEDGER_SUSPEND, LEDGER_SOURCE, LEDGER_MOVED };

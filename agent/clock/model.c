@@ -35,12 +35,12 @@ struct guess {
 	wide offset, lo, hi;
 };
 
-static wide least(wide a, wide b)
+static wide wide_min(wide a, wide b)
 {
 	return a < b ? a : b;
 }
 
-static wide most(wide a, wide b)
+static wide wide_max(wide a, wide b)
 {
 	return a > b ? a : b;
 }
@@ -55,7 +55,7 @@ static struct guess guess_from_knot(const struct clock_segment *seg, const struc
 	wide near, stray;
 
 	far = far < 0 ? -far : far;
-	near = least(far, seg->horizon_ns);
+	near = wide_min(far, seg->horizon_ns);
 	stray = scaled(drift, near) + scaled(seg->drift_far, far - near) + (far != 0);
 	return (struct guess){ k->offset_ns + moved, k->lo_ns + moved - stray,
 			       k->hi_ns + moved + stray };
@@ -72,9 +72,9 @@ static struct guess guess_between(const struct clock_knot *a, wide host)
 	return (struct guess){
 		a->offset_ns + scaled((double)(b->offset_ns - a->offset_ns) / gap, far),
 		a->lo_ns + scaled((double)(b->lo_ns - a->lo_ns) / gap, far) - round -
-			least(scaled(a->after.lo, far), scaled(b->before.lo, left)),
+			wide_min(scaled(a->after.lo, far), scaled(b->before.lo, left)),
 		a->hi_ns + scaled((double)(b->hi_ns - a->hi_ns) / gap, far) + round +
-			least(scaled(a->after.hi, far), scaled(b->before.hi, left)),
+			wide_min(scaled(a->after.hi, far), scaled(b->before.hi, left)),
 	};
 }
 
@@ -113,7 +113,8 @@ static struct guess guess_in_gap(const struct clock_model *m, const struct clock
 	struct guess a = guess_in_segment(m, before, host), b = guess_in_segment(m, after, host);
 	bool late = host - end_of(m, before) > clock_model_knots(m)[after->first].host_ns - host;
 
-	return (struct guess){ late ? b.offset : a.offset, least(a.lo, b.lo), most(a.hi, b.hi) };
+	return (struct guess){ late ? b.offset : a.offset, wide_min(a.lo, b.lo),
+			       wide_max(a.hi, b.hi) };
 }
 
 static struct guess guess_at(const struct clock_model *m, wide host)
@@ -236,7 +237,7 @@ int64_t clock_model_wall_offset_at(const struct clock_model *m, int64_t raw_ns)
 
 static wide bound_of(struct guess g)
 {
-	return most(g.hi - g.offset, g.offset - g.lo);
+	return wide_max(g.hi - g.offset, g.offset - g.lo);
 }
 
 int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns)
@@ -250,7 +251,7 @@ int64_t clock_model_bound_at(const struct clock_model *m, int64_t raw_ns)
 
 static wide bound_at_clipped(const struct clock_model *m, wide host, wide from, wide to)
 {
-	return bound_of(guess_at(m, most(from, least(host, to))));
+	return bound_of(guess_at(m, wide_max(from, wide_min(host, to))));
 }
 
 /* How far an end of the interval is beyond its line in a gap, at most. */
@@ -259,7 +260,7 @@ static double most_beyond(double after, double before, double gap)
 	return after > 0 && before > 0 ? after * before / (after + before) * gap : 0;
 }
 
-static wide most_wider(const struct clock_knot *a)
+static wide largest_widening(const struct clock_knot *a)
 {
 	const struct clock_knot *b = a + 1;
 	double gap = (double)(b->host_ns - a->host_ns);
@@ -276,12 +277,12 @@ static wide largest_bound_inside(const struct clock_model *m, const struct clock
 	for (size_t i = seg->first; i < (size_t)seg->first + seg->n; i++) {
 		const struct clock_knot *a = &clock_model_knots(m)[i], *b = a + 1;
 
-		out = most(out, bound_at_clipped(m, a->host_ns, from, to));
+		out = wide_max(out, bound_at_clipped(m, a->host_ns, from, to));
 		if (i + 1 == (size_t)seg->first + seg->n || b->host_ns <= from || a->host_ns >= to)
 			continue;
-		out = most(out, most(bound_of(guess_at(m, a->host_ns)),
-				     bound_of(guess_at(m, b->host_ns))) +
-					most_wider(a) + 2);
+		out = wide_max(out, wide_max(bound_of(guess_at(m, a->host_ns)),
+					     bound_of(guess_at(m, b->host_ns))) +
+					    largest_widening(a) + 2);
 	}
 	return out;
 }
@@ -297,17 +298,17 @@ int64_t clock_model_bound_over(const struct clock_model *m, int64_t from_raw_ns,
 		const struct clock_segment *seg = &m->segments[i];
 		wide middle;
 
-		out = most(out, largest_bound_inside(m, seg, from, to));
+		out = wide_max(out, largest_bound_inside(m, seg, from, to));
 		if (i + 1 == m->n_segments)
 			break;
 		/* In the gap between two segments the bound is largest at an end, or where the guess changes
 		 * to the other segment. */
 		middle = (end_of(m, seg) + clock_model_knots(m)[seg[1].first].host_ns) / 2;
 		for (int d = -1; d <= 1; d++)
-			out = most(out, bound_at_clipped(m, middle + d, from, to));
-		out = most(out, bound_at_clipped(m, end_of(m, seg) + 1, from, to));
-		out = most(out,
-			   bound_at_clipped(m, (wide)clock_model_knots(m)[seg[1].first].host_ns - 1,
+			out = wide_max(out, bound_at_clipped(m, middle + d, from, to));
+		out = wide_max(out, bound_at_clipped(m, end_of(m, seg) + 1, from, to));
+		out = wide_max(out, bound_at_clipped(
+					    m, (wide)clock_model_knots(m)[seg[1].first].host_ns - 1,
 					    from, to));
 	}
 	return saturate(out);
@@ -330,8 +331,8 @@ static void narrow_slack(const struct clock_model *m, wide host, struct clock_sl
 {
 	struct guess g = guess_at(m, host);
 
-	slack->earlier_ns = saturate(least(slack->earlier_ns, most(0, g.hi - g.offset)));
-	slack->later_ns = saturate(least(slack->later_ns, most(0, g.offset - g.lo)));
+	slack->earlier_ns = saturate(wide_min(slack->earlier_ns, wide_max(0, g.hi - g.offset)));
+	slack->later_ns = saturate(wide_min(slack->later_ns, wide_max(0, g.offset - g.lo)));
 }
 
 /* Between two knots the guess is on a line, and the ends of the interval are on lines or bend away

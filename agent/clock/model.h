@@ -28,11 +28,11 @@ enum clock_grade { CLOCK_X, CLOCK_A, CLOCK_B, CLOCK_C, CLOCK_D };
 enum clock_break {
 	CLOCK_BREAK_NONE, /* the first segment */
 	CLOCK_BREAK_STEP, /* the probes contradict each other at any rate: found by the estimator */
-	CLOCK_BREAK_RATE, /* the same, but another rate may explain it */
+	CLOCK_BREAK_RATE, /* the probes contradict the rate so far, but another rate may explain them */
 	CLOCK_BREAK_SUSPEND, /* the machine slept, or was stopped and moved */
 	CLOCK_BREAK_SOURCE, /* the kernel changed its clocksource */
 	CLOCK_BREAK_MOVED, /* the hypervisor says that it disrupted the clock */
-	CLOCK_BREAK_DOUBT, /* fewer than 4 probes have met it: a jump, or false probes */
+	CLOCK_BREAK_DOUBT, /* seen by fewer than 4 probes: either the clock jumped or these probes are false */
 	CLOCK_BREAKS,
 };
 
@@ -59,8 +59,8 @@ struct clock_segment {
 	int64_t horizon_ns;
 };
 
-/* A suspected break: fewer than 4 probes have met it, and they may be false. Times are of the session clock,
- * translated as before the break. */
+/* A suspected break: fewer than 4 probes show it, and these may be false. Times are of the session clock, translated
+ * as before the break. */
 struct clock_suspicion {
 	enum clock_break cause; /* STEP or RATE; NONE: no break is suspected */
 	/* times of the last probe before the break and of the first one after it */

@@ -17,9 +17,9 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-#define GRID	4096 /* how many times the passes examine: one a second for an hour */
-#define GRID_NS 1e9 /* least distance of these times */
-#define RATES	128 /* how many of these times are compared with each other */
+#define GRID	4096 /* the most instants that the passes examine: one a second for an hour */
+#define GRID_NS 1e9 /* least distance of these instants */
+#define RATES	128 /* how many of these instants are compared with each other */
 #define JITTERS 128 /* how many probes the jitter is made from */
 #define NEAR_NS 100e6 /* two bounds this close are of about the same time */
 /* A pace whose samples begin this much earlier or later is used again. */
@@ -32,17 +32,18 @@
 #define WANDER_SPAN_NS 120e9
 
 /* A wander stays hidden if, within a bound's reach, it moves the offset by less than this many times half the
- * interval's width. 2 was too little for rates that step under jitter. */
-#define HIDE	     4
-#define HIDE_MEDIAN  5 /* the median width of this many intervals counts */
-#define HIDE_NEAR_NS 5e9 /* and of these medians, the largest this near to a time */
+ * interval's width. 2 was too small in trials with steps of the rate on a link with jitter. */
+#define HIDDEN_FACTOR 4
+#define HIDDEN_MEDIAN 5 /* the median width of this many intervals counts */
+/* of the medians within this distance of an instant, the largest counts */
+#define HIDDEN_NEAR_NS 5e9
 
 struct grid {
 	double x[GRID];
 	size_t n;
 };
 
-double clock_pace_any(const struct clock_pace *p)
+double clock_pace_max_drift(const struct clock_pace *p)
 {
 	return CLOCK_DRIFT_MAX + fabs(p->pace.rate);
 }
@@ -128,7 +129,7 @@ static int by_value(const void *a, const void *b)
 
 static double median_of(const double *v, size_t n)
 {
-	double sorted[HIDE_MEDIAN];
+	double sorted[HIDDEN_MEDIAN];
 
 	memcpy(sorted, v, n * sizeof(*v));
 	qsort(sorted, n, sizeof(*v), by_value);
@@ -154,7 +155,7 @@ static void find_hidden_wander(const struct clock_history *h, const struct grid 
 		half[i] = fmax(in.hi - in.lo, 0) / 2;
 	}
 	for (size_t i = 0; i < g->n; i++) {
-		size_t n = g->n < HIDE_MEDIAN ? g->n : HIDE_MEDIAN;
+		size_t n = g->n < HIDDEN_MEDIAN ? g->n : HIDDEN_MEDIAN;
 		size_t first = i < n / 2 ? 0 : i - n / 2;
 
 		median[i] = median_of(&half[first + n > g->n ? g->n - n : first], n);
@@ -162,13 +163,14 @@ static void find_hidden_wander(const struct clock_history *h, const struct grid 
 	for (size_t i = 0; i < g->n; i++) {
 		double most = 0;
 
-		while (g->x[i] - g->x[from] > HIDE_NEAR_NS)
+		while (g->x[i] - g->x[from] > HIDDEN_NEAR_NS)
 			from++;
-		while (to < g->n && g->x[to] - g->x[i] <= HIDE_NEAR_NS)
+		while (to < g->n && g->x[to] - g->x[i] <= HIDDEN_NEAR_NS)
 			to++;
 		for (size_t j = from; j < to; j++)
 			most = fmax(most, median[j]);
-		p->hidden[i] = (struct clock_hidden){ g->x[i], HIDE * most / ENVELOPE_REACH_NS };
+		p->hidden[i] = (struct clock_hidden){ g->x[i],
+						      HIDDEN_FACTOR * most / ENVELOPE_REACH_NS };
 	}
 }
 
@@ -188,7 +190,7 @@ double clock_pace_hidden(const struct clock_pace *p, double x)
 	most = p->hidden[low].drift;
 	if (high < p->n_hidden)
 		most = fmax(most, p->hidden[high].drift);
-	most = fmin(most, fmin(CLOCK_STRAY_MAX, clock_pace_any(p) - p->proved));
+	most = fmin(most, fmin(CLOCK_STRAY_MAX, clock_pace_max_drift(p) - p->proved));
 	return fmax(0, p->proved + most - p->pace.drift);
 }
 
