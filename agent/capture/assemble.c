@@ -21,8 +21,8 @@
 #define SINK_BYTES  (1 << 20)
 #define ROUNDING_NS 2 /* largest rounding error of knots, and of times between them */
 
-/* How times of one of the parts' two clocks, raw and wall, are translated. */
-struct scale {
+/* How times of one clock, raw or wall, are translated. Each part is stamped with one of the two. */
+struct time_map {
 	struct curve_scale curve;
 	int64_t t1_ns;
 	struct xs_knot *knots; /* NULL: lines move as wholes */
@@ -32,7 +32,7 @@ struct scale {
 /* A part as an input of the merge. */
 struct input {
 	const struct tracer_part *part;
-	const struct scale *scale;
+	const struct time_map *map;
 	int fd; /* the part's file; -1 if the part is in memory */
 	struct err lost; /* why that file cannot be opened */
 };
@@ -74,18 +74,19 @@ int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1
 	return __builtin_add_overflow(bound, worst + ROUNDING_NS, &out) ? INT64_MAX : out;
 }
 
-static void scale_init(struct scale *s, const struct assembly *a, bool real)
+static void time_map_init(struct time_map *s, const struct assembly *a, bool real)
 {
 	int64_t bound = clock_bound_ns(&a->clock, a->t0_ns, a->t1_ns);
 
-	*s = (struct scale){ .curve = curve_scale(&a->clock, a->t0_ns, real), .t1_ns = a->t1_ns };
+	*s = (struct time_map){ .curve = curve_scale(&a->clock, a->t0_ns, real),
+				.t1_ns = a->t1_ns };
 	bool at_edges = a->edges.from.session_ns && !real;
 
 	if (at_edges || curve_line_error_ns(&s->curve, a->t1_ns) > bound / 4)
 		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
 	if (at_edges)
-		s->knots = curve_pin(&s->curve, a->t1_ns - a->t0_ns, a->edges.from.raw_ns,
-				     a->edges.to.raw_ns, s->knots, &s->n_knots);
+		s->knots = curve_cut_at_edges(&s->curve, a->t1_ns - a->t0_ns, a->edges.from.raw_ns,
+					      a->edges.to.raw_ns, s->knots, &s->n_knots);
 }
 
 /* Framework profilers count from their start, but some of their lines have absolute times. */
@@ -102,7 +103,7 @@ static int64_t absolute_ns(const struct input *in, int64_t timestamp_ns)
 static int64_t map_line(void *arg, int64_t timestamp_ns)
 {
 	const struct input *in = arg;
-	const struct scale *s = in->scale;
+	const struct time_map *s = in->map;
 	int64_t ns = absolute_ns(in, timestamp_ns);
 
 	return s->n_knots ? ns : curve_line_since_t0(&s->curve, s->t1_ns, ns);
@@ -238,22 +239,22 @@ static void add_environment(void *arg, struct xs_builder *b)
 	xs_stat_str(b, "tutti_version", TUTTI_VERSION);
 }
 
-static void set_input(const struct assembly *a, size_t i, const struct scale scales[2],
+static void set_input(const struct assembly *a, size_t i, const struct time_map maps[2],
 		      struct input *in, struct xs_input *out)
 {
 	const struct tracer_part *part = a->parts[i];
 
 	*in = (struct input){
 		.part = part,
-		.scale = &scales[part->base == PART_REAL],
+		.map = &maps[part->base == PART_REAL],
 		.fd = -1,
 	};
 	*out = (struct xs_input){
 		.source = xs_source_memory(part->bytes.data, part->bytes.len),
 		.rebase = { .map = map_line,
 			    .arg = in,
-			    .knots = in->scale->knots,
-			    .n_knots = in->scale->n_knots,
+			    .knots = in->map->knots,
+			    .n_knots = in->map->n_knots,
 			    .window_ns = a->t1_ns - a->t0_ns },
 		.pid = part->pid,
 		.label = part->label,
@@ -442,13 +443,13 @@ int assemble(struct assembly *a, struct err *e)
 {
 	struct input *ins = xcalloc(a->n_parts + 1, sizeof(*ins));
 	struct xs_input *inputs = xcalloc(a->n_parts + 1, sizeof(*inputs));
-	struct scale scales[2];
+	struct time_map maps[2];
 	int rc;
 
-	scale_init(&scales[0], a, false);
-	scale_init(&scales[1], a, true);
+	time_map_init(&maps[0], a, false);
+	time_map_init(&maps[1], a, true);
 	for (size_t i = 0; i < a->n_parts; i++)
-		set_input(a, i, scales, &ins[i], &inputs[i]);
+		set_input(a, i, maps, &ins[i], &inputs[i]);
 	rc = write_file(a, inputs, a->n_parts, e);
 	if (rc)
 		rc = write_without_bad(a, inputs, rc, e);
@@ -458,8 +459,8 @@ int assemble(struct assembly *a, struct err *e)
 		if (ins[i].fd >= 0)
 			close(ins[i].fd);
 	}
-	free(scales[0].knots);
-	free(scales[1].knots);
+	free(maps[0].knots);
+	free(maps[1].knots);
 	free(inputs);
 	free(ins);
 	return rc;

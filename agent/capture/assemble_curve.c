@@ -59,8 +59,8 @@ static int64_t deviation_ns(const struct curve_scale *s, int64_t from, int64_t d
 	return llabs(since_t0(s, at) - since_t0(s, from) - distance_ns);
 }
 
-/* If the host slept at the window's end, `to` is the last instant before the sleep. One more point, beyond
- * `to`, includes the sleep. */
+/* If the host slept at the window's end, `to` is the last instant before the sleep. One more point beyond `to` is
+ * examined, so that the error over the sleep counts. */
 int64_t curve_line_error_ns(const struct curve_scale *s, int64_t t1_ns)
 {
 	int64_t from, to, piece, worst = 0;
@@ -79,7 +79,8 @@ struct knots {
 	size_t seen; /* index of the next knot of the model */
 };
 
-/* A wall clock that was set back repeats times; the session clock never goes back. */
+/* Times on the session clock must not decrease. Where they would, because the wall clock was set back, the time of
+ * the last knot is repeated. */
 static void add_knot(struct knots *k, struct xs_knot knot)
 {
 	if (k->n && knot.to_ns < k->all[k->n - 1].to_ns)
@@ -160,9 +161,10 @@ struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *
 	return k.all;
 }
 
-/* The value of a knot, kept on its side of both edges. */
-static struct xs_knot between_pins(struct xs_knot k, int64_t window_ns, int64_t from_ns,
-				   int64_t to_ns)
+/* Limits the knot's time since T0: below 0 before from_ns, in [0, window_ns) before to_ns, at least window_ns from
+ * there on. */
+static struct xs_knot clamp_to_edges(struct xs_knot k, int64_t window_ns, int64_t from_ns,
+				     int64_t to_ns)
 {
 	int64_t least = k.from_ns < from_ns ? INT64_MIN : k.from_ns < to_ns ? 0 : window_ns;
 	int64_t most = k.from_ns < from_ns ? -1 : k.from_ns < to_ns ? window_ns - 1 : INT64_MAX;
@@ -171,23 +173,23 @@ static struct xs_knot between_pins(struct xs_knot k, int64_t window_ns, int64_t 
 	return k;
 }
 
-struct xs_knot *curve_pin(const struct curve_scale *s, int64_t window_ns, int64_t from_ns,
-			  int64_t to_ns, struct xs_knot *knots, size_t *n)
+struct xs_knot *curve_cut_at_edges(const struct curve_scale *s, int64_t window_ns, int64_t from_ns,
+				   int64_t to_ns, struct xs_knot *knots, size_t *n)
 {
-	const int64_t pins[] = { from_ns - 1, from_ns, to_ns - 1, to_ns };
-	struct xs_knot *out = xcalloc(*n + ARRAY_SIZE(pins), sizeof(*out));
-	size_t used = 0, pin = 0;
+	const int64_t edges[] = { from_ns - 1, from_ns, to_ns - 1, to_ns };
+	struct xs_knot *out = xcalloc(*n + ARRAY_SIZE(edges), sizeof(*out));
+	size_t used = 0, edge = 0;
 
 	for (size_t i = 0; i <= *n; i++) {
-		for (; pin < ARRAY_SIZE(pins) && (i == *n || pins[pin] <= knots[i].from_ns);
-		     pin++) {
-			struct xs_knot k = { pins[pin], since_t0(s, pins[pin]) };
+		for (; edge < ARRAY_SIZE(edges) && (i == *n || edges[edge] <= knots[i].from_ns);
+		     edge++) {
+			struct xs_knot k = { edges[edge], since_t0(s, edges[edge]) };
 
 			if (!used || out[used - 1].from_ns < k.from_ns)
-				out[used++] = between_pins(k, window_ns, from_ns, to_ns);
+				out[used++] = clamp_to_edges(k, window_ns, from_ns, to_ns);
 		}
 		if (i < *n && (!used || out[used - 1].from_ns < knots[i].from_ns))
-			out[used++] = between_pins(knots[i], window_ns, from_ns, to_ns);
+			out[used++] = clamp_to_edges(knots[i], window_ns, from_ns, to_ns);
 	}
 	free(knots);
 	*n = used;

@@ -32,8 +32,8 @@ int64_t curve_line_error_ns(const struct curve_scale *s, int64_t t1_ns);
  * before to_ns become [0, window_ns), and no other time does. Frees the old knots; the caller frees the new
  * ones.
  */
-struct xs_knot *curve_pin(const struct curve_scale *s, int64_t window_ns, int64_t from_ns,
-			  int64_t to_ns, struct xs_knot *knots, size_t *n);
+struct xs_knot *curve_cut_at_edges(const struct curve_scale *s, int64_t window_ns, int64_t from_ns,
+				   int64_t to_ns, struct xs_knot *knots, size_t *n);
 
 /* Knots over [t0, t1), and over as much time before and after it. The caller frees them. */
 struct xs_knot *curve_knots(const struct curve_scale *s, int64_t t1_ns, size_t *n);

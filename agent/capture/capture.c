@@ -108,7 +108,7 @@ static void on_run_done(struct tracer_run *run)
 {
 	struct capture_run *r = run->done_arg;
 	struct loop *loop = r->capture->captures->env.loop;
-	/* What follows is not the tracer's. */
+	/* The CPU time from here on is not charged to the tracer's account. */
 	struct loop_account *tracers = loop_account_enter(loop, NULL);
 
 	r->unfinished = false;

@@ -34,7 +34,7 @@ enum capture_state {
 
 struct capture_request {
 	/* All borrowed for the call. The session must pass name_check_host(). If it also passes
-	 * name_is_session(), the next agent removes a folder that is left of it. */
+	 * name_is_session(), the next agent removes its folder if this agent is killed before the file is made. */
 	const char *session;
 	int64_t t0_ns, duration_ns; /* session clock */
 	int64_t give_up_ns; /* session clock; parts that come later are left out */
@@ -98,7 +98,7 @@ const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
 uint64_t capture_bytes_made(const struct capture *c); /* of the file, in ASSEMBLING */
 uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */
-/* Bytes of each file of the session that it holds, in READY; borrowed. */
+/* In READY: the sizes of the session's files that the file at capture_path() holds, one after the other. Borrowed. */
 const uint64_t *capture_files(const struct capture *c, unsigned int *n);
 const char *capture_dir(const struct capture *c); /* the file's folder */
 uint64_t capture_events(const struct capture *c);

@@ -35,7 +35,7 @@ struct capture {
 	struct window_edges edges; /* from gathering on */
 	int64_t margin_ns; /* extra time that tracers gather on either side of the window */
 	int64_t gathered_raw_ns; /* up to when tracers gathered */
-	/* tracers gathered past the latest time that the window's end may have */
+	/* tracers gathered up to t1_raw_ns + margin_ns, the latest time that the window's end may have */
 	bool gathered_past_end;
 	int64_t give_up_mono_ns;
 	int64_t probes_end_mono_ns; /* replies to the probes at the window's end have arrived by then */

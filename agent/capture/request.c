@@ -88,10 +88,16 @@ int request_check(const struct captures *cs, const struct capture_request *req, 
 		return rc;
 	if (req->duration_ns < 0 || req->duration_ns > LIMIT_DURATION_NS || req->t0_ns <= 0 ||
 	    req->t0_ns > INT64_MAX / 2)
-		return err_set(e, ERR_INVALID, "a window of %" PRId64 " ns at %" PRId64,
-			       req->duration_ns, req->t0_ns);
+		return err_set(e, ERR_INVALID,
+			       "the window (T0 %" PRId64 " ns, duration %" PRId64 " ns) is out of "
+			       "range: T0 must be 1 to %" PRId64 ", the duration 0 to %" PRId64,
+			       req->t0_ns, req->duration_ns, INT64_MAX / 2,
+			       (int64_t)LIMIT_DURATION_NS);
 	if (cs->n >= LIMIT_CAPTURES)
-		return err_set(e, ERR_LIMIT, "%zu captures are under way on this host", cs->n);
+		return err_set(e, ERR_LIMIT,
+			       "%zu captures are under way on this host, which is the limit: try "
+			       "again later",
+			       cs->n);
 	rc = check_tracers(cs, req, e);
 	return rc ? rc : check_settings(cs, req, e);
 }

@@ -18,7 +18,8 @@ MUST_CHECK int request_check(const struct captures *cs, const struct capture_req
 /* The tracer levels of ProfileOptions. */
 struct request_levels {
 	unsigned int host, device, python;
-	/* The request has a setting for the Python level. Without it 0 may mean that the client set no level. */
+	/* The request has a setting for the Python level. If not, python == 0 may only mean that the client set
+	 * none. */
 	bool sets_python;
 };
 

@@ -74,7 +74,7 @@ static void finished_free(struct finished *f)
 }
 
 /* With these errors it is certain what is in the folder. Any other only means that it cannot be read now. */
-static bool is_verdict(int rc)
+static bool is_certain_about_folder(int rc)
 {
 	return !rc || rc == ERR_NOT_FOUND || rc == ERR_INVALID || rc == ERR_CLOSED;
 }
@@ -86,7 +86,7 @@ static int read_finished(struct spool *sp, struct finished *f, struct err *e)
 
 	if (!rc)
 		spool_charge(sp, f->entry->bytes);
-	else if (is_verdict(rc))
+	else if (is_certain_about_folder(rc))
 		spool_remove(f->path);
 	return rc;
 }
@@ -102,7 +102,7 @@ static bool keep_if_finished(struct spool *sp, const char *session)
 	f->session = xstrdup(session);
 	f->path = xasprintf("%s/%s", sp->dir, session);
 	rc = read_finished(sp, f, &e);
-	if (rc && is_verdict(rc)) {
+	if (rc && is_certain_about_folder(rc)) {
 		finished_free(f);
 		return false;
 	}
@@ -143,7 +143,7 @@ bool spool_take_finished(struct spool *sp, char **path, Tutti__V1__SpoolEntry **
 
 	while (rc && (f = *at)) {
 		rc = f->entry ? 0 : read_finished(sp, f, NULL);
-		if (!is_verdict(rc)) {
+		if (!is_certain_about_folder(rc)) {
 			at = &f->next;
 			continue;
 		}

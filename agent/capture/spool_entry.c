@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,7 +89,10 @@ static int check_file(const char *path, uint64_t bytes, struct err *e)
 	if (lstat(path, &st))
 		return err_errno(e, "%s", path);
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != bytes)
-		return err_set(e, ERR_INVALID, "%s is not the file of its spool entry", path);
+		return err_set(e, ERR_INVALID,
+			       "%s does not match its spool entry: it is not a regular file of "
+			       "%" PRIu64 " bytes",
+			       path, bytes);
 	return 0;
 }
 
