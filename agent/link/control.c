@@ -133,7 +133,8 @@ static struct rpc_channel *link_channel(void *arg)
 	return c->state == LINK_UP ? c->channel : NULL;
 }
 
-/* The aggregator waits for the first calibration of the clock. */
+/* During the first STATUS_GAP_NS of a link the timer is due often until the clock is calibrated: the aggregator waits
+ * for that. */
 static int64_t status_pause(const struct control *c, bool calibrated)
 {
 	bool soon = !calibrated && now_mono_ns() - c->up_mono_ns < STATUS_GAP_NS;
@@ -289,7 +290,8 @@ static void dispatch(struct control *c, Tutti__V1__AggregatorMessage *m)
 		clock_take_stream_reply(c->env.clock, m->probe->packet.data);
 		return;
 	}
-	c->status_gap_ns = STATUS_GAP_NS; /* it soon changes the state of a request */
+	/* the message soon changes what Status reports of a request */
+	c->status_gap_ns = STATUS_GAP_NS;
 	switch (m->kind_case) {
 	case TUTTI__V1__AGGREGATOR_MESSAGE__KIND_WELCOME:
 		on_welcome(c, m->welcome);

@@ -8,7 +8,8 @@
 struct link_env;
 struct rpc_channel;
 
-/* The caller frees it with rpc_channel_free(). Channels of different lanes never share a connection. */
+/* The caller frees it with rpc_channel_free(). Channels with different values of `lane` never share a
+ * connection. */
 MUST_CHECK int dial_aggregator(struct rpc_channel **out, const struct link_env *env,
 			       const char *lane, struct err *e);
 

@@ -262,7 +262,7 @@ void message_status(struct rpc_call *call, const struct link_env *env, Tutti__V1
 
 	message_clock(&clock, &model, model.bound_ns);
 	status.clock = &clock.model;
-	step_message(env, &steps);
+	fill_steps_message(env, &steps);
 	if (steps.known)
 		status.steps = &steps;
 	status.jobs = jobs->pointers;

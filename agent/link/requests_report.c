@@ -109,7 +109,7 @@ static int check_result(const uint8_t *data, size_t len, struct err *e)
 	if (rc)
 		return rc;
 	if (m->kind_case != TUTTI__V1__AGENT_MESSAGE__KIND_RESULT)
-		rc = err_set(e, ERR_INVALID, "it is no result");
+		rc = err_set(e, ERR_INVALID, "the stored message is not a result");
 	else if (m->result->steps)
 		rc = control_check_steps_seen(m->result->steps, e);
 	tutti__v1__agent_message__free_unpacked(m, NULL);

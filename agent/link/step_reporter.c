@@ -25,7 +25,7 @@ static int64_t at_most_a_day(int64_t ns)
 	return ns < 24 * 3600 * NS_PER_S ? ns : 24 * 3600 * NS_PER_S;
 }
 
-void step_message(const struct link_env *env, Tutti__V1__Steps *out)
+void fill_steps_message(const struct link_env *env, Tutti__V1__Steps *out)
 {
 	struct step_state steps = steps_state(marks_steps(env->marks));
 	struct clock_model m = clock_model(env->clock);
@@ -48,7 +48,7 @@ static void send_steps(void *arg)
 	Tutti__V1__Steps steps;
 
 	r->sent_mono_ns = now_mono_ns();
-	step_message(r->env, &steps);
+	fill_steps_message(r->env, &steps);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_STEPS;
 	m.steps = &steps;
 	r->send(r->arg, &m);

@@ -25,6 +25,6 @@ void step_reporter_watch(struct step_reporter *r, const Tutti__V1__StepWatch *m)
 void step_reporter_link_down(struct step_reporter *r);
 
 /* `known` is false if no step was marked or the clock is not calibrated. */
-void step_message(const struct link_env *env, Tutti__V1__Steps *out);
+void fill_steps_message(const struct link_env *env, Tutti__V1__Steps *out);
 
 #endif

@@ -403,7 +403,8 @@ void upload_cancel(struct upload *u)
 	}
 	if (u->call)
 		rpc_cancel(u->call);
-	/* The upload may outlive the agent's rpc until its worker ends; its channel must not. */
+	/* Frees the channel now: the upload may stay until its worker ends, and the agent's struct rpc may be freed
+	 * before that. */
 	rpc_channel_free(u->channel);
 	u->channel = NULL;
 }
