@@ -28,7 +28,7 @@
 /* Time to arm the tracers: a window without a start of its own begins this long after the call. */
 #define LEAD_NS (50 * NS_PER_MS)
 
-#define UNIDENTIFIED 64 /* connections of one address */
+#define UNIDENTIFIED_PER_ADDRESS_MAX 64 /* connections without an admitted call (net/rpc.h) */
 
 /* Time to gather after the window: this, or twice the window if that is longer, as for a fleet's captures. */
 #define GATHER_LEAST_NS (60 * NS_PER_S)
@@ -529,7 +529,7 @@ int profiler_service_new(struct profiler_service **out, const struct profiler_se
 		.tls = env->tls,
 		.max_message_bytes = LIMIT_REQUEST_BYTES,
 		.guarded = true,
-		.unidentified_per_address = UNIDENTIFIED,
+		.unidentified_per_address = UNIDENTIFIED_PER_ADDRESS_MAX,
 	};
 	int port, rc;
 

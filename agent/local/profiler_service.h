@@ -5,7 +5,8 @@
  *
  * Unlike a framework's server it serves several Profile calls at once, each with a capture of its own.
  * GetSnapshot gives what the rings of this host have; see proto/profiler_series.h for its window.
- * Callers are of the agent's user or root, by the owner of their socket, or show a certificate by --ca.
+ * A caller is admitted if its socket belongs to the agent's user or to root, or if its certificate is signed by
+ * --ca; with --insecure, callers of other hosts are admitted, too.
  * Times in an answer are relative to the call's own T0. Loop thread.
  */
 #ifndef AGENT_LOCAL_PROFILER_SERVICE_H
@@ -33,8 +34,8 @@ struct profiler_service_env {
 	const struct rpc_tls *tls; /* NULL = plaintext */
 	bool insecure; /* plaintext is allowed beyond loopback */
 
-	/* Whether a caller over loopback (rpc_peer()), connected to `port`, may call; NULL = by the owner
-	 * of its socket. */
+	/* For tests: 0 if the caller `peer` (as rpc_peer()), connected to `port`, may call. NULL =
+	 * peer_owner_check(). */
 	int (*check_owner)(const char *peer, int port, struct err *e);
 };
 
