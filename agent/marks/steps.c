@@ -16,7 +16,7 @@
 #define STEP_MAX   INT64_C(1000000000000000)
 /* steps that are longer than this many medians have a checkpoint or an evaluation in them */
 #define OUTLIER_MEDIANS 4
-/* a process is silent after this time and SILENCE_PERIODS periods */
+/* a process is silent if its last step began longer ago than this time and than SILENCE_PERIODS periods */
 #define SILENCE_NS	(2 * NS_PER_S)
 #define SILENCE_PERIODS 4
 

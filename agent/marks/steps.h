@@ -22,7 +22,8 @@ struct step_state {
 	int64_t raw_ns; /* its begin, on CLOCK_MONOTONIC_RAW */
 	int64_t period_ns; /* average from one begin to the next; 0 = only one was seen */
 	int64_t jitter_ns; /* standard deviation of the periods */
-	bool counted; /* the process counted it itself: no later step is known */
+	/* from marks_add_counted(), whose steps are over when it is called: what the process does now is not known */
+	bool counted;
 };
 
 /* True if a mark with this text begins a step; `*name_len` is the length of the text before the metadata. */
@@ -32,7 +33,7 @@ struct steps *steps_new(void);
 void steps_free(struct steps *s);
 void steps_add(struct steps *s,
 	       const struct step_mark *begin); /* in the order in which the agent learns of them */
-/* As marks_add_counted() says. A process that marks steps is followed all the same. */
+/* As marks_add_counted(). Changes nothing while a process that marks its steps is followed and is not silent. */
 void steps_set_counted(struct steps *s, int32_t pid, int64_t first, int64_t n, int64_t from_raw_ns,
 		       int64_t to_raw_ns);
 struct step_state steps_state(const struct steps *s);
