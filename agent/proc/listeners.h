@@ -15,7 +15,8 @@ struct listener_list {
 	size_t n, cap;
 };
 
-/* Below `root`: of "/proc" by netlink if possible. ERR_IO if there is no list. */
+/* Lists the sockets: if `root` is "/proc", by netlink if possible, otherwise from the files below `root`. ERR_IO if
+ * there is no list. */
 MUST_CHECK int listeners_read(const char *root, struct listener_list *out, struct err *e);
 
 /* The two ways, for listeners_read() and tests. They add to `out`, which may be filled in part on failure. */

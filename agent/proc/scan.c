@@ -122,7 +122,7 @@ static bool read_stat(const char *root, int64_t pid, struct process *out)
 	return ok;
 }
 
-/* The row of the first part in the line, among the first n rows; n if there is none. */
+/* The index of the first of the first n rows whose `part` is in the line; n if there is none. */
 static size_t find_framework_lib(const char *line, size_t n)
 {
 	size_t i = 0;
@@ -207,7 +207,7 @@ static void scan_process(struct proc_scan *s, struct listener_list *f, const boo
 		struct proc_listener key = { 0 }, *l;
 		ssize_t len = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
-		if (len <= 0) { /* a list that may be read, of links that may not */
+		if (len <= 0) { /* the agent may list this folder, but perhaps not read its links */
 			s->incomplete |= foreign_is_denied(dirfd(dir));
 			continue;
 		}
