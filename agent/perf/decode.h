@@ -11,7 +11,8 @@
 
 #include "base/reader.h"
 
-/* sample_type of the events, which gives the records their layout. It has no CPU: each ring is of one. */
+/* sample_type of the events, which gives the records their layout. It has no PERF_SAMPLE_CPU, because each ring
+ * belongs to one CPU. */
 #define PERF_SAMPLE_LAYOUT (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN)
 
 enum perf_kind {

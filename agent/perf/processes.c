@@ -309,7 +309,7 @@ size_t processes_take_questions(struct processes *ps, struct process_question **
 }
 
 /* Mappings that the kernel reported meanwhile are newer than what was read: they stay. */
-static void add_if_free(struct process *p, const struct mapping *m)
+static void add_mapping_if_free(struct process *p, const struct mapping *m)
 {
 	size_t at = first_after(p, m->start);
 
@@ -327,12 +327,12 @@ void processes_apply_answer(struct processes *ps, const struct process_question 
 	for (size_t i = 0; q->answered && i < q->maps.n; i++) {
 		const struct proc_map *m = &q->maps.v[i];
 
-		add_if_free(p, &(struct mapping){ .start = m->start,
-						  .end = m->end,
-						  .offset = map_kind_of(m->path) == MAP_KIND_VDSO
-								    ? 0
-								    : m->offset,
-						  .image = image_of(ps, p->pid, m) });
+		add_mapping_if_free(
+			p, &(struct mapping){
+				   .start = m->start,
+				   .end = m->end,
+				   .offset = map_kind_of(m->path) == MAP_KIND_VDSO ? 0 : m->offset,
+				   .image = image_of(ps, p->pid, m) });
 	}
 	p->maps_state = MAPS_KNOWN;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Knows which code each process has at which address. Fed with the kernel's records; completed from /proc for
- * processes older than the agent. Makes no system calls.
+ * The executable mappings of all processes: which code each has at which address. Made from the kernel's records;
+ * completed from /proc for processes older than the agent. Makes no system calls.
  */
 #ifndef AGENT_PERF_PROCESSES_H
 #define AGENT_PERF_PROCESSES_H

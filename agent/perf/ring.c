@@ -67,13 +67,15 @@ static int open_error(struct err *e, int cpu)
 	return rc;
 }
 
-/* A user's rings together are memory that it may lock: more agents than one run as this user. */
+/* The kernel limits the memory that all rings of one user lock together. EPERM: other programs of this user, perhaps
+ * another agent, use most of it. */
 static int map_error(struct err *e, int cpu)
 {
 	if (errno == EPERM)
 		return err_set(e, ERR_DENIED,
-			       "mapping the perf ring of CPU %d: its user may lock no more memory: "
-			       "grant CAP_IPC_LOCK or raise kernel.perf_event_mlock_kb",
+			       "mapping the perf ring of CPU %d: the agent's user has reached its "
+			       "limit of locked memory: grant CAP_IPC_LOCK or raise "
+			       "kernel.perf_event_mlock_kb",
 			       cpu);
 	return err_errno(e, "mapping the perf ring of CPU %d", cpu);
 }

@@ -31,7 +31,7 @@ void perf_rings_close(struct perf_rings *rs);
 /* Counts from now on, and calls `due` on the loop when a ring should be read soon. */
 void perf_rings_start(struct perf_rings *rs, struct loop *loop, void (*due)(void *arg), void *arg);
 
-/* Counts no more, or again. Starts, ends and names of processes are not seen meanwhile. */
+/* Stops the events if `paused`, else starts them again. Starts, ends and names of processes are not seen meanwhile. */
 void perf_rings_pause(struct perf_rings *rs, bool paused);
 
 /* Takes the records of one CPU's ring, as the kernel wrote them. */
