@@ -103,7 +103,7 @@ static bool has_checksum(const struct elf_source *src, uint32_t want)
 	return !rc && (uint32_t)crc == want;
 }
 
-static bool is_of(const struct stripped *s, const struct elf_source *src)
+static bool is_debug_file_of(const struct stripped *s, const struct elf_source *src)
 {
 	struct elf_file f;
 	struct build_id id = { .len = 0 };
@@ -127,7 +127,7 @@ static bool try_file(struct debug_file *d, const struct stripped *s, uint32_t pi
 	d->path = xstrdup(path);
 	d->pid = pid;
 	src = source_of(d);
-	if (src.size <= FILE_BYTES_MAX && is_of(s, &src) &&
+	if (src.size <= FILE_BYTES_MAX && is_debug_file_of(s, &src) &&
 	    !elf_symbols_load(&d->elf, &src, NULL) && d->elf.has_symtab && d->elf.n)
 		return true;
 	debug_file_release(d);

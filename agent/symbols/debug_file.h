@@ -22,12 +22,12 @@ struct debug_file {
 	struct buf memory;
 };
 
-/* Searches for those of `path` in the root of `pid`, whose bytes `src` has. The caller frees it with
- * debug_file_release(). */
+/* Searches for the functions of the stripped file at `path` in the root of process `pid`; `src` reads that file. The
+ * caller frees `out` with debug_file_release(). */
 void debug_file_find(struct debug_file *out, uint32_t pid, const char *path,
 		     const struct elf_source *src);
 void debug_file_release(struct debug_file *d);
-void debug_file_close(struct debug_file *d); /* until the next name */
+void debug_file_close(struct debug_file *d); /* debug_file_name() opens it again */
 size_t debug_file_bytes(const struct debug_file *d);
 
 /* As elf_symbols_name(). */

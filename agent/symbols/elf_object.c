@@ -36,7 +36,7 @@ struct search {
 	size_t left; /* names that are not found yet */
 };
 
-static void look(struct search *q, const Elf64_Sym *symbol, const char *name)
+static void match_symbol(struct search *q, const Elf64_Sym *symbol, const char *name)
 {
 	if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_shndx == SHN_UNDEF)
 		return;
@@ -63,7 +63,7 @@ static int search_table(const struct elf_file *f, const Elf64_Shdr *table, struc
 				     some * sizeof(*symbols), e);
 		for (size_t k = 0; !rc && k < some; k++)
 			if (symbols[k].st_name < size)
-				look(q, &symbols[k], names + symbols[k].st_name);
+				match_symbol(q, &symbols[k], names + symbols[k].st_name);
 	}
 	free(symbols);
 	free(names);

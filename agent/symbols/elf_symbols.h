@@ -29,7 +29,7 @@ struct elf_segment {
 struct elf_code {
 	uint64_t address, end;
 	bool plt; /* of linkage entries */
-	bool named; /* in the order of .rela.plt */
+	bool named; /* its entries are in the order of .rela.plt, which has their names */
 };
 
 /* A table in the file. */

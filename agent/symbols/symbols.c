@@ -168,7 +168,7 @@ void symbols_end(struct symbols *sy)
 	}
 }
 
-static bool is_of(const struct known_image *m, const struct image *image)
+static bool holds_image(const struct known_image *m, const struct image *image)
 {
 	if (m->image.kind != image->kind)
 		return false;
@@ -184,7 +184,7 @@ static struct known_image *known_image_of(struct symbols *sy, const struct image
 
 	for (size_t i = 0; i < sy->n; i++) {
 		m = sy->known[i];
-		if (!is_of(m, image))
+		if (!holds_image(m, image))
 			continue;
 		m->used = sy->job;
 		m->image.pid = image->pid;
