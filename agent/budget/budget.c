@@ -42,7 +42,7 @@ struct budget {
 	int64_t raw_ns; /* of the last measurement */
 	struct budget_usage usage; /* then */
 	double percent; /* of a CPU, of the process, since the one before */
-	bool at_the_end[2]; /* it was said that no step is left: of CPU, of memory */
+	bool warned_no_step_left[2]; /* [0]: of CPU, [1]: of memory */
 	char sentence[200];
 };
 
@@ -80,7 +80,7 @@ static void add_rows(void *arg, int64_t raw_ns, struct counters_reading *reading
 	}
 }
 
-static void keep_nothing(void *arg)
+static void free_nothing(void *arg)
 {
 	(void)arg;
 }
@@ -209,19 +209,19 @@ static bool double_rings(struct budget *b)
 /* ---- each second ---- */
 
 static void keep_below(struct budget *b, struct throttle *t, double value,
-		       bool (*down)(struct budget *), bool (*up)(struct budget *), bool *at_the_end,
-		       const char *flag)
+		       bool (*down)(struct budget *), bool (*up)(struct budget *),
+		       bool *warned_no_step_left, const char *flag)
 {
 	int64_t now_ns = now_mono_ns();
 	enum throttle_move move = throttle_add(t, now_ns, value);
 	bool moved = move == THROTTLE_DOWN ? down(b) : move == THROTTLE_UP && up(b);
 
-	if (move == THROTTLE_DOWN && !moved && !*at_the_end)
+	if (move == THROTTLE_DOWN && !moved && !*warned_no_step_left)
 		log_warn("AGT-BUDGET",
 			 "limit=%s mean=%.2f reason=\"there is nothing left to limit\"", flag,
 			 throttle_mean(t));
 	if (move != THROTTLE_STAY)
-		*at_the_end = !moved;
+		*warned_no_step_left = !moved;
 	if (move != THROTTLE_STAY)
 		throttle_done(t, now_ns, moved ? move : THROTTLE_STAY);
 }
@@ -233,9 +233,9 @@ static void on_due(void *arg)
 
 	loop_timer_in(b->conf.loop, &b->timer, BUDGET_PERIOD_NS, on_due, b);
 	counters_read(b->counters);
-	keep_below(b, &b->cpu, sum, step_down, step_up, &b->at_the_end[0], "--max-cpu");
+	keep_below(b, &b->cpu, sum, step_down, step_up, &b->warned_no_step_left[0], "--max-cpu");
 	keep_below(b, &b->memory, (double)b->usage.resident_bytes, halve_rings, double_rings,
-		   &b->at_the_end[1], "--max-rss");
+		   &b->warned_no_step_left[1], "--max-rss");
 }
 
 /* ---- life ---- */
@@ -249,7 +249,7 @@ struct budget *budget_new(const struct budget_conf *conf)
 						.label_bytes = LABEL_BYTES,
 						.read = add_rows,
 						.name = column_name,
-						.free = keep_nothing,
+						.free = free_nothing,
 						.arg = b };
 
 	b->conf = *conf;

@@ -4,9 +4,10 @@
  * each tracer, that of the whole process, and its memory go into a ring.
  *
  * If the tracers together take more CPU than the limit in the mean of ten seconds, the most expensive one takes a step
- * down (tracer.h, ops->limit); it takes it back when there has been room for a minute (throttle.h). CPU that a finished
- * capture takes, for names, merging and upload, is measured and not limited: it ends by itself. If the process has more
- * memory than the limit, all rings keep half of what they may, and so on, three times at most.
+ * down (tracer.h, ops->limit). The last step is undone when the mean has stayed below four fifths of the limit for a
+ * minute (throttle.h). CPU that a finished capture takes, for names, merging and upload, is measured and not limited:
+ * it ends by itself. If the process has more memory than the limit in the mean of ten seconds, what all rings may keep
+ * is halved, up to three times; it is doubled again by the same rule.
  *
  * Loop thread.
  */
@@ -22,7 +23,7 @@
 #define BUDGET_PERIOD_NS    NS_PER_S
 #define BUDGET_HALVINGS_MAX 3
 
-/* What is taken, ever; the defaults measure this process. */
+/* CPU time since the start, and resident memory now. */
 struct budget_usage {
 	int64_t cpu_ns;
 	uint64_t resident_bytes;
@@ -50,10 +51,10 @@ void budget_start(struct budget *b);
 /* The tracers that it measures and limits from now on, borrowed, NULL-terminated; NULL = none any more. */
 void budget_watch(struct budget *b, struct tracer *const *tracers);
 
-/* For struct ring_limits of all rings. */
+/* How often the rings are halved now: `halvings` for the struct ring_limits of all rings. Borrowed; it changes. */
 const unsigned int *budget_halvings(const struct budget *b);
 
-/* Its rows, for a tracer. */
+/* The counters that the tracer `budget` records. */
 struct counters *budget_counters(const struct budget *b);
 
 /* What is limited now: a sentence; "" if nothing is. */

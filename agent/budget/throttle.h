@@ -2,8 +2,8 @@
 /*
  * When to take a step down, and when to take one back: a value, given once a second, should stay below a limit. A step
  * down is due when the mean of THROTTLE_WINDOW values is above the limit; a step up, when the mean has been below four
- * fifths of the limit for a minute. A step up that has to be taken back within twice its patience doubles that, up to
- * an hour. Pure.
+ * fifths of the limit for the patience: a minute. If a step down follows a step up within twice the patience, the
+ * patience doubles, up to an hour; any other step down resets it. Pure.
  */
 #ifndef AGENT_BUDGET_THROTTLE_H
 #define AGENT_BUDGET_THROTTLE_H
@@ -21,7 +21,7 @@
 struct throttle {
 	double limit; /* 0 = none: nothing is ever due */
 	double values[THROTTLE_WINDOW]; /* since the last move, the newest ones */
-	size_t n; /* ever, since the last move */
+	size_t n; /* all values since the last move, also those that are no longer kept */
 	unsigned int steps; /* down, now */
 	int64_t calm_ns; /* since when it has been well below; 0 = it is not */
 	int64_t patience_ns;
@@ -30,10 +30,10 @@ struct throttle {
 
 enum throttle_move { THROTTLE_STAY, THROTTLE_DOWN, THROTTLE_UP };
 
-/* Zeroed but for `limit` it is ready. Returns what is due. */
+/* Adds a value; returns what is due. A struct that is zero except for `limit` is ready for use. */
 enum throttle_move throttle_add(struct throttle *t, int64_t mono_ns, double value);
 
-/* What was due has been done, or THROTTLE_STAY: it could not be; begins a new mean. */
+/* To be called after a move was due: `move` is what was done, THROTTLE_STAY if nothing could be. Begins a new mean. */
 void throttle_done(struct throttle *t, int64_t mono_ns, enum throttle_move move);
 
 /* Of the last values; 0 without any. */
