@@ -62,7 +62,7 @@ static int start_clock(struct agent *a, struct err *e)
 	};
 
 	if (conf.test_offset_ns || conf.test_drift_ppm != 0)
-		log_warn("AGT-CLOCK", "state=falsified offset_ns=%" PRId64 " drift_ppm=%g",
+		log_warn("AGT-CLOCK", "state=injected-error offset_ns=%" PRId64 " drift_ppm=%g",
 			 conf.test_offset_ns, conf.test_drift_ppm);
 	return clock_new(&a->clock, &conf, e);
 }
@@ -246,7 +246,8 @@ DEFINE_STOP(captures, captures_free)
 DEFINE_STOP(profiler_service, profiler_service_free)
 DEFINE_STOP(control, control_free)
 
-/* The link, which goes next, answers what is still asked; drivers that go later request nothing more. */
+/* Stopped before the control link, whose end answers the open questions with "no", and before the tracers, whose
+ * drivers then find NULL and request nothing more. */
 static void stop_past_requests(struct agent *a)
 {
 	past_requests_free(a->past_requests);

@@ -18,7 +18,7 @@
 	ROW(budget) /* what the agent itself takes, always on */ \
 	ROW(annotations) /* what programs write into shared memory, always on */ \
 	ROW(marks) /* marks that processes send through the local socket */ \
-	ROW(logs) /* what programs log: files, containers, the journal; where it is asked for */
+	ROW(logs) /* what programs log: files, containers, the journal; off without --logs */
 
 #define TRACERS_DECLARE(name) TRACER_DECLARE(name);
 TRACERS(TRACERS_DECLARE)
