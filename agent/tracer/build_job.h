@@ -11,8 +11,8 @@
 
 struct build_parts;
 
-/* Begins the next part and returns its builder, borrowed until the next call: of the process `pid`, or of the agent
- * (0). */
+/* Begins the next part: of the process `pid`, or of the agent (0). Returns its builder, borrowed until the next
+ * call. */
 struct xs_builder *build_parts_next(struct build_parts *parts, int64_t pid, const char *label);
 
 struct build_job {

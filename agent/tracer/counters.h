@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker reads rows of numbers at regular times, and the rows are kept in a ring. Their plane has one line
- * "_counters_" with an event per number and reading. A reading has one row, or one row for each thing that it is
- * about, with a label: "ssh.service: cpu %". A late reading has the time at which it was really made. Readings
- * never overlap: those that are missed because one takes long add no row and count as lost.
+ * "_counters_" with an event per number and reading. A reading has either one row without a label, or several rows with
+ * labels, for example one for each cgroup: "ssh.service: cpu %". A late reading has the time at which it was really
+ * made. Readings never overlap: those that are missed because one takes long add no row and count as lost.
  *
  * Loop thread, except where a function says otherwise.
  */
@@ -21,8 +21,8 @@
 
 struct counters_reading;
 
-/* On a worker, from read(): adds a row to this reading and returns its columns, all NaN = no number; borrowed until the
- * next call. The label is copied, up to the source's label_bytes - 1; "" where rows have none. */
+/* On a worker, from read(): adds a row to this reading and returns its columns, which are set to NaN (no number);
+ * borrowed until the next call. The label is copied, up to the source's label_bytes - 1; "" where rows have none. */
 double *counters_add_row(struct counters_reading *reading, const char *label);
 
 struct counters_source {
@@ -44,8 +44,8 @@ struct counters_source {
 
 struct counters;
 
-/* Copies the source, whose texts are constant, and owns its arg. With a period of 0 nothing is read but by
- * counters_read(). */
+/* Copies the source, whose texts are constant, and owns its arg. With a period of 0 there are no regular readings: only
+ * counters_read() reads. */
 struct counters *counters_start(struct loop *loop, const struct counters_source *source,
 				int64_t period_ns, const struct ring_limits *limits);
 

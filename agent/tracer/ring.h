@@ -5,11 +5,10 @@
  * run still needs are not dropped but moved to a file, once for all runs; so a window may be longer than the
  * ring.
  *
- * Records may be out of order by `late_ns` at most: one that is older than the newest record by more is
- * refused and counted as lost. A cut gives the records of a window in the order in which they were added, so
- * those of one source are in order of time if the source adds them in order. Only its own time decides
- * whether a record is in [t0, t1). So of two windows that meet, each record that was added before both cuts
- * is in exactly one.
+ * A record may be at most `late_ns` older than the newest record; an older one is refused and counted as lost. A cut
+ * gives the records of a window in the order in which they were added, so those of one source are in order of time if
+ * the source adds them in order. Whether a record is in [t0, t1) depends on nothing but the record's own time. So of
+ * two windows that meet, each record that was added before both cuts is in exactly one.
  *
  * Reads no clock; its only I/O is the file. Loop thread, except where a function says otherwise.
  */
@@ -27,7 +26,8 @@ struct ring_cut;
 struct ring_limits {
 	uint64_t bytes; /* at least RING_BYTES_MIN */
 	int64_t ns;
-	const unsigned int *halvings; /* both are halved so often, as it changes; NULL = never */
+	/* how many times both are halved, read at each use; NULL = never */
+	const unsigned int *halvings;
 };
 
 #define RING_BYTES_DEFAULT (UINT64_C(16) << 20)

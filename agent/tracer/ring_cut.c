@@ -118,7 +118,7 @@ static int64_t time_at(const uint8_t *data)
 	return raw_ns;
 }
 
-/* Where the first record of `t0_ns` or later is, of sorted records that are `stride` apart. */
+/* The offset of the first record at or after `t0_ns`; the `n` records are sorted by time, each `stride` bytes long. */
 static size_t search(const uint8_t *data, size_t n, size_t stride, int64_t t0_ns)
 {
 	size_t low = 0, high = n;

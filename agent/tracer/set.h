@@ -9,8 +9,9 @@
 #include "base/conf.h"
 
 /*
- * One part per driver of `all`, in that order, for the table given to conf_load(); structs are zeroed.
- * conf_release() of that table frees what was loaded, tracer_confs_free() the array and the structs.
+ * Returns an array with one struct conf_part per driver of `all`, in that order, for the table given to
+ * conf_load(). Each driver's configuration struct is zeroed. conf_release() of that table frees what was
+ * loaded, tracer_confs_free() the array and the structs.
  */
 struct conf_part *tracer_confs_new(const struct tracer_ops *const *all);
 void tracer_confs_free(struct conf_part *confs); /* NULL is fine */

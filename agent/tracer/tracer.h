@@ -40,13 +40,15 @@ struct tracer_env {
 	struct loop *loop;
 	struct rpc *rpc;
 	struct marks *marks;
-	struct python *python; /* samples of Python programs, once a driver starts it */
-	struct budget *budget; /* what this agent itself takes, once a driver starts it */
+	struct python *python; /* samples Python programs, once a driver starts it */
+	/* measures and limits what this agent takes, once a driver starts it */
+	struct budget *budget;
 	struct ring_limits ring; /* of each tracer's ring */
 	const char *host; /* this host's name in sessions */
 	const char *listen; /* address of the agent's own ProfilerService; NULL or "" = none */
 
-	/* Requests a session of this host with a window that is over, [from, to) on its wall clock. NULL = it cannot. */
+	/* Requests a session of this host for the past window [from, to) on the host's wall clock. NULL: this agent
+	 * cannot request sessions. */
 	void (*request_past)(void *arg, int64_t from_real_ns, int64_t to_real_ns, const char *run);
 	void *request_arg;
 	const void *conf; /* the driver's struct, filled by ops->conf; NULL if it has none */
@@ -136,12 +138,12 @@ struct tracer_ops {
 	/* "cpu": its name in reports, in --tracers and in front of its capture settings. */
 	const char *name;
 
-	/* In captures that name no tracers, it takes part from this ProfileOptions.host_tracer_level on: 1
-	 * for annotations, 2 for samples, switches and numbers, 3 for all else; 0 = always. */
+	/* In a capture that names no tracers, the tracer takes part if ProfileOptions.host_tracer_level is at least
+	 * this: 1 for annotations, 2 for samples, switches and numbers, 3 for all else; 0 = always. */
 	unsigned int host_level;
 
-	/* Which other level decides, too: python_tracer_level 1 takes it in, 0 leaves it out if the capture sets it;
-	 * device_tracer_level 0 leaves it out. */
+	/* A second level that decides. LEVEL_PYTHON: python_tracer_level above 0 includes the tracer, 0 excludes it if
+	 * the capture sets it, whatever host_level is. LEVEL_DEVICE: device_tracer_level 0 excludes the tracer. */
 	enum { LEVEL_NONE, LEVEL_PYTHON, LEVEL_DEVICE } other_level;
 
 	/* This driver's own flags of the agent: rows over a struct of conf_size bytes, which open() gets in
@@ -194,8 +196,8 @@ struct tracer_ops {
 	void (*cancel)(struct tracer *t, struct tracer_run *run);
 
 	/* Records less from now on, to cost less: `step` steps below what it is configured for, 0 = all. A step halves
-	 * its rate, or ends its recording until it is taken back. Returns false, and changes nothing, if it has no such
-	 * step. Optional: it has none. */
+	 * the tracer's rate or ends its recording; a call with a smaller `step` takes that back. Returns false, and
+	 * changes nothing, if it has no such step. Optional: it has none. */
 	bool (*limit)(struct tracer *t, unsigned int step);
 
 	/* Called when no run is open. */
@@ -208,8 +210,8 @@ struct tracer_ops {
 /* How far the agent's budget has limited a tracer. */
 struct tracer_limit {
 	unsigned int step; /* of ops->limit */
-	int64_t from_raw_ns,
-		to_raw_ns; /* when it was limited last; to is INT64_MAX while it is. 0, 0 = never */
+	/* the last interval in which the tracer was limited; `to_raw_ns` is INT64_MAX while it is; 0, 0 = it never was */
+	int64_t from_raw_ns, to_raw_ns;
 	char reason[160]; /* a sentence */
 };
 
@@ -220,7 +222,7 @@ struct tracer {
 	struct tracer_limit limit;
 };
 
-/* ops->state(), and "degraded" while the budget limits a tracer that is well. */
+/* The state from ops->state(); TRACER_DEGRADED instead of TRACER_OK while the budget limits the tracer. */
 void tracer_get_state(const struct tracer *t, struct tracer_state *out);
 
 /* Whether it was limited at some time of [t0, t1). */
