@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An annotation as the agent keeps it, decoded from a ring's records. In the agent's ring its time is its
- * end. */
+/* An annotation as the agent keeps it, decoded from a ring's records. In the agent's ring an annotation is
+ * stamped with its end time. */
 #ifndef AGENT_TRACER_ANNOTATIONS_NOTE_H
 #define AGENT_TRACER_ANNOTATIONS_NOTE_H
 
@@ -33,7 +33,8 @@ struct note {
 	uint8_t unfinished; /* its real end is unknown: the process ended, or records were lost */
 	uint8_t text_len;
 	char thread[NOTE_THREAD_BYTES]; /* name; ends with NUL */
-	char text[TUTTI_TEXT_MAX + 1]; /* ends with NUL; a note takes only NOTE_BYTES of it */
+	/* ends with NUL; a stored note is cut behind that: NOTE_BYTES */
+	char text[TUTTI_TEXT_MAX + 1];
 };
 
 #define NOTE_BYTES(n) (offsetof(struct note, text) + (n)->text_len + 1)

@@ -96,7 +96,8 @@ static void add_value(struct xs_builder *b, const struct note *n)
 	}
 }
 
-/* XProf takes an event with these stats for a step. Not for a step that is cut, which would look too short. */
+/* XProf takes an event with these stats for a step. A step that is not in the window as a whole does not get them,
+ * because it would look too short. */
 static void add_step(struct xs_builder *b, const struct plane_notes *notes, const struct note *n)
 {
 	bool is_whole = n->begin_raw_ns >= notes->t0_raw_ns && n->end_raw_ns <= notes->t1_raw_ns &&

@@ -36,7 +36,7 @@ struct process {
 	uint64_t inode;
 	/* when it was last searched, when it is next, time in between */
 	int64_t looked_mono_ns, look_mono_ns, wait_ns;
-	uint64_t seen; /* in this look */
+	uint64_t seen; /* number of the last search that found the process */
 	int64_t descriptors; /* how many it had at the last look; 0 = not known */
 	bool denied;
 };
@@ -58,7 +58,7 @@ struct rings {
 	uint64_t looks;
 	uint64_t memfd_dev; /* where memfds are */
 	int64_t now_mono_ns;
-	int64_t all_mono_ns; /* when the next look at all may be */
+	int64_t all_mono_ns; /* earliest time of the next search of all processes */
 	bool all, incomplete;
 	int64_t warned_mono_ns;
 };
@@ -138,8 +138,8 @@ static bool has_room(struct rings *rs, int32_t pid, uint32_t uid)
 	return false;
 }
 
-/* What comes from a process may be any file, one whose owner answers each call on it or does not answer: it is looked
- * at without a call to that owner. */
+/* A process may send a descriptor of any file, also one of a FUSE or network file system, whose server may block or
+ * lie. So statx() is told not to ask the file system's server. */
 static bool is_memfd(const struct rings *rs, int fd, uint64_t *inode)
 {
 	struct statx st;
@@ -280,11 +280,11 @@ static void look_at(struct rings *rs, struct process *p)
 				     ? (int)strtol(entry->d_name, NULL, 10)
 				     : -1;
 
+		/* The folder fd/ may be readable although its links are not. */
 		if (number >= 0 && is_ring_link(proc_fd, number))
 			add_found(rs, p->pid, proc_fd, number);
 		else if (number >= 0)
-			p->denied = foreign_is_denied(
-				proc_fd); /* a list that may be read, of links that may not */
+			p->denied = foreign_is_denied(proc_fd);
 	}
 	if (dir)
 		closedir(dir);
@@ -335,7 +335,7 @@ static void forget_gone(struct rings *rs)
 	free(gone);
 }
 
-/* A series of captures asks for a look at all with each one. */
+/* Limits the cost of a series of captures, each of which asks for a search of all processes. */
 static void end_look(struct rings *rs, int64_t cpu_ns)
 {
 	if (!rs->all)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes of this host that have a ring of annotations, in containers too: they send it, or it is found by the
- * name of the ring's memfd among a process's descriptors. A process is searched when it appears, then after 0.25,
- * 0.5, 1, ... 30 s. When a capture is armed, all processes are searched that were not within the last 5 s. Blocks on
- * /proc; for a worker.
+ * name of the ring's memfd among a process's descriptors. A process is searched when it appears, then after 0.25, 0.5,
+ * 1, ... 30 s. When a capture is armed, all processes are searched, except those that were searched less than 5 s ago.
+ * Blocks on /proc; for a worker.
  */
 #ifndef AGENT_TRACER_ANNOTATIONS_RINGS_H
 #define AGENT_TRACER_ANNOTATIONS_RINGS_H
@@ -26,14 +26,14 @@ void rings_free(struct rings *rs); /* NULL is fine */
 /* Searches for rings in the processes whose time has come, or in all unless they were searched lately. */
 void rings_look(struct rings *rs, int64_t now_mono_ns, bool all);
 
-/* A ring that process `pid` of user `uid` sent: `fd` is the list's from now on. It may have ended since then. */
+/* A ring that process `pid` of user `uid` sent. Takes `fd`. The process may have ended meanwhile. */
 void rings_add(struct rings *rs, int fd, int32_t pid, uint32_t uid);
 
 /* Reads all rings into `reading`, each time beginning with another ring. Rings of processes that have ended are
  * read to their end and forgotten. */
 void rings_read(struct rings *rs, struct ring_reading *reading);
 
-/* What is open now. */
+/* Passes every open scope and range of all rings to reading->fn. */
 void rings_each_open(struct rings *rs, const struct ring_reading *reading);
 
 size_t rings_count(const struct rings *rs);

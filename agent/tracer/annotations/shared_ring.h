@@ -40,7 +40,7 @@ void shared_ring_read(struct shared_ring *r, struct ring_reading *reading);
 /* The process has ended and everything was read: open scopes and ranges end now. */
 void shared_ring_end(struct shared_ring *r, const struct ring_reading *reading);
 
-/* Gives the reading what is open now. */
+/* Passes every open scope and range of this ring to reading->fn. */
 void shared_ring_each_open(struct shared_ring *r, const struct ring_reading *reading);
 
 #endif

@@ -26,7 +26,7 @@
 #define READ_AGAIN_NS (20 * NS_PER_MS) /* time to the next reading if something was left to read */
 /* slots of one reading: one turn of the loop handles their annotations */
 #define READ_SLOTS 32768
-/* most readings until a window has everything that was written before its end */
+/* how many readings a run waits for at most, until all that was written before the window's end has been read */
 #define GATHER_READS 32
 #define LATE_NS	     (601 * NS_PER_S) /* the oldest that the decoder accepts */
 #define FILE_BYTES   (64U << 20) /* of the ring's file: programs must not fill the spool */
@@ -44,9 +44,8 @@ static const struct conf_field conf_fields[] = {
 	CONF_RANGE(struct annotations_conf, annotations_look_ns, "1s", 1e7, 6e10,
 		   "how often new processes are looked for"),
 	CONF(struct annotations_conf, annotations_socket, "",
-	     "path of a socket for programs that have it as TUTTI_ANNOTATIONS_SOCKET, in a folder "
-	     "that only "
-	     "their user can enter; empty: none"),
+	     "path of the socket to which programs with TUTTI_ANNOTATIONS_SOCKET=PATH send their "
+	     "rings, in a folder that only their user can enter; empty: none"),
 	{ 0 }
 };
 
@@ -103,7 +102,8 @@ struct tracer_annotations {
 
 struct snapshot {
 	struct plane_notes notes;
-	/* records of the window, and records after it of annotations that began in it */
+	/* `cut`: the records of the window; `later`: records after the window, for annotations that began in the window
+	 * and ended after it */
 	struct ring_cut *cut, *later;
 	struct buf open;
 };
@@ -391,8 +391,9 @@ static int annotations_arm(struct tracer *tracer, struct tracer_run *run, struct
 	(void)e;
 	ring_run_arm(t->ring, run);
 	t->look_at_all = true;
+	/* A window that is over is gathered at once, and gather() begins a reading. */
 	if (run->t1_raw_ns > now_raw_ns())
-		begin_reading(t); /* else gather() comes now, and does */
+		begin_reading(t);
 	return 0;
 }
 
@@ -424,7 +425,8 @@ static void annotations_cancel(struct tracer *tracer, struct tracer_run *run)
 	free(w);
 }
 
-/* What it records costs its programs; its own is to look for new ones. */
+/* Recording costs the programs, not the agent; the agent's cost is the search for new processes. So each step doubles
+ * the time between searches. */
 static bool annotations_limit(struct tracer *tracer, unsigned int step)
 {
 	struct tracer_annotations *t = to_annotations(tracer);

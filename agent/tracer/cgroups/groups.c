@@ -275,8 +275,8 @@ static void find_limits(struct cgroups *gs)
 			"the host's /sys/fs/cgroup into it");
 	else if (*missing)
 		gs->limits = xasprintf(
-			"cgroup v2 lacks the controllers %s here (cgroup v1 has them, "
-			"or the kernel's command line): their numbers are missing",
+			"cgroup v2 has no controllers %s here (cgroup v1 uses them, or the "
+			"kernel's command line disables them): their numbers are missing",
 			missing);
 	else
 		gs->limits = xstrdup("");
@@ -387,7 +387,8 @@ static void read_group(struct cgroups *gs, struct group *g, int64_t raw_ns, cgro
 
 void cgroups_read(struct cgroups *gs, int64_t raw_ns, cgroups_row_fn row, void *arg)
 {
-	/* A little early, so that a reading that is late does not delay it to the next. */
+	/* A little less than CGROUPS_SLOW_NS: otherwise jitter of one reading would delay the reading of all
+	 * cgroups by a whole period. */
 	bool all = !gs->slow_raw_ns || raw_ns - gs->slow_raw_ns >= CGROUPS_SLOW_NS * 9 / 10;
 
 	if (all) {

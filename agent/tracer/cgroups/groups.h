@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers about the cgroups of a host. A struct cgroups knows which there are, and has the counters of each one's
- * reading before. Blocks; one thread at a time.
+ * Numbers about the cgroups of a host. A struct cgroups has the list of cgroups and, for each one, the counters of its
+ * previous reading. Blocks; one thread at a time.
  */
 #ifndef AGENT_TRACER_CGROUPS_GROUPS_H
 #define AGENT_TRACER_CGROUPS_GROUPS_H
@@ -30,9 +30,10 @@ size_t cgroups_columns(void);
 const char *cgroups_column(size_t column);
 
 /*
- * Reads what is due at `raw_ns`, now on CLOCK_MONOTONIC_RAW, and calls row() for each cgroup: it returns the row's
- * columns, all NaN, which are filled in. NaN stays where the host has no such number, or a rate has no earlier reading.
- * If there are too many cgroups, a row with the label "" has in its last column how many are left out.
+ * Reads what is due at `raw_ns`, now on CLOCK_MONOTONIC_RAW, and adds a row for each cgroup: row() returns the new
+ * row's columns, set to NaN, and cgroups_read() fills them in. NaN stays where the host has no such number, or a rate
+ * has no earlier reading. If there are too many cgroups, a row with the label "" has in its last column how many are
+ * left out.
  */
 typedef double *(*cgroups_row_fn)(void *arg, const char *label);
 void cgroups_read(struct cgroups *gs, int64_t raw_ns, cgroups_row_fn row, void *arg);

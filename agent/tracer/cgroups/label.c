@@ -10,7 +10,7 @@
 #define ID_CHARS	 64 /* of a container */
 #define ID_SHOWN	 12
 #define UID_CHARS	 36 /* of a pod: 3f2c1a2b-... */
-#define STATIC_UID_CHARS 32 /* of one from a file of its node */
+#define STATIC_UID_CHARS 32 /* of a static pod, which a file on the node defines */
 
 /* A folder of a path: not terminated. */
 struct folder {
@@ -41,7 +41,8 @@ static bool is_made_of(const char *text, size_t len, const char *chars)
 	return true;
 }
 
-/* "cri-containerd-ID.scope", "docker-ID.scope", "ID". Of CRI-O's "crio-conmon-ID.scope" the container is another one. */
+/* "cri-containerd-ID.scope", "docker-ID.scope", "ID". CRI-O's "crio-conmon-ID.scope" is not the container but its
+ * monitor: NULL. */
 static const char *container_id(struct folder f)
 {
 	struct folder name;

@@ -15,7 +15,7 @@
 #include "base/now.h"
 #include "proto/reasons.h"
 
-/* All cgroups together get this part of a CPU: after a reading that is dear the next one comes later. */
+/* Reading all cgroups takes at most 1 / CPU_PART of a CPU: after an expensive reading the next one comes later. */
 #define CPU_PART 1000
 
 TRACER_DECLARE(cgroups);

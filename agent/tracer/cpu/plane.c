@@ -101,8 +101,8 @@ static void open_span(struct line *l, uint32_t name, uint32_t node, int64_t star
 	l->spans[l->n++] = (struct span){ .name = name, .node = node, .start_ns = start_ns };
 }
 
-/* When spans end that the sample at `next_ns` does not continue: a period after their last sample, at most
- * `next_ns`. */
+/* The end of spans that the next sample (at `next_ns`) does not continue: one period after their last sample, but not
+ * after `next_ns`. */
 static int64_t span_end(const struct cpu_cut *cut, const struct line *l, int64_t next_ns)
 {
 	int64_t end = l->last_ns + cut->period_ns;

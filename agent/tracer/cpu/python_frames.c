@@ -141,7 +141,7 @@ static void put(struct merge *m, uint32_t name)
 }
 
 /* Adds Python functions up to one that C called; with `all`, all that are left. False if there is none. */
-static bool put_run(struct merge *m, bool all)
+static bool put_chain(struct merge *m, bool all)
 {
 	bool is_entry = false;
 
@@ -169,11 +169,11 @@ size_t python_frames_merge(const struct python_frames *pf, uint32_t node, uint32
 	for (size_t i = n; i > 0; i--) {
 		if (!is_interpreter[i - 1])
 			put(&m, names[i - 1]);
-		else if (!put_run(&m, --calls == 0))
+		else if (!put_chain(&m, --calls == 0))
 			put(&m, names[i - 1]);
 	}
 	if (calls)
-		put_run(&m, true);
+		put_chain(&m, true);
 	for (size_t i = 0; i < m.n; i++)
 		names[i] = out[m.n - 1 - i];
 	free(out);

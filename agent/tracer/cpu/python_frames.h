@@ -3,10 +3,10 @@
  * Puts Python functions into CPU samples: in place of the interpreter's function come the functions of the
  * nearest Python sample of the same thread, if the CPU sample is within that sample's period.
  *
- * Python functions call one another within one call of the interpreter, up to a function that C called: such
- * functions are a run. Each call of the interpreter stands for one run, the innermost call for the innermost
- * run. The kernel's walk often ends early in CPython, so the outermost call that it found stands for all runs
- * that are left. If it found none, all Python functions are put around the sample.
+ * One call of the interpreter executes a chain of Python functions, from one that C called to the innermost
+ * one. Each call of the interpreter stands for one chain, the innermost call for the innermost chain. The
+ * kernel's walk often ends early in CPython, so the outermost call that it found stands for all chains that
+ * are left. If it found none, all Python functions are put around the sample.
  */
 #ifndef AGENT_TRACER_CPU_PYTHON_FRAMES_H
 #define AGENT_TRACER_CPU_PYTHON_FRAMES_H

@@ -51,7 +51,8 @@ static const struct setting settings[] = {
 
 struct cpu_job {
 	struct tracer_cpu *owner; /* loop's thread only; NULL when the tracer is gone */
-	struct tracer_run *run; /* loop's thread only; NULL if cancelled, or for names */
+	/* loop's thread only; NULL if it was cancelled, or if the job only finds names */
+	struct tracer_run *run;
 	struct symbols *symbols;
 	/* Either questions or a cut: */
 	struct cpu_questions *questions;
@@ -77,7 +78,8 @@ struct tracer_cpu {
 	char denied[256]; /* symbols_denied(), after the last job */
 	struct cpu_job *running; /* uses the symbols now */
 	struct cpu_job *waiting, **waiting_end;
-	struct cpu_job *expecting; /* Python samples, before they wait; in no order */
+	/* jobs that wait for their Python samples before they join `waiting`; unordered */
+	struct cpu_job *expecting;
 };
 
 static struct tracer_cpu *to_cpu(const struct tracer *t)
@@ -391,7 +393,8 @@ static void cpu_cancel(struct tracer *tracer, struct tracer_run *run)
 	run->arg = NULL;
 }
 
-/* What it costs is to know all processes, not to sample them: less samples cost as much. */
+/* The cost is in following all processes, not in taking samples: a lower rate would cost as much. So the only
+ * step stops the recording. */
 static bool cpu_limit(struct tracer *tracer, unsigned int step)
 {
 	struct tracer_cpu *t = to_cpu(tracer);
@@ -411,7 +414,8 @@ static void cpu_free(struct tracer *tracer)
 	perf_rings_close(&t->rings);
 	if (t->running) {
 		t->running->owner = NULL;
-		symbols_stop(t->running->symbols); /* the end of the process waits for the job */
+		/* the agent does not exit before the job has ended */
+		symbols_stop(t->running->symbols);
 	}
 	while (t->expecting) {
 		struct cpu_job *j = t->expecting;

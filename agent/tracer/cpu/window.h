@@ -2,7 +2,8 @@
 /*
  * A ring of CPU samples: which thread ran when, in which stack. It takes the bytes of the kernel's rings,
  * puts their records in order of time, and keeps 16 bytes per sample. It makes no system call, except for the
- * ring's file. Questions to the system are handed out to a worker, and the answers applied later.
+ * ring's file. A worker asks the system for the names of functions, processes and threads (struct
+ * cpu_questions); the answers are applied later.
  */
 #ifndef AGENT_TRACER_CPU_WINDOW_H
 #define AGENT_TRACER_CPU_WINDOW_H
@@ -49,7 +50,7 @@ struct ring *cpu_window_ring(const struct cpu_window *w);
 uint64_t cpu_window_samples(const struct cpu_window *w);
 size_t cpu_window_nodes(const struct cpu_window *w);
 
-/* ---- names: asked early, so that a process may end before its samples are cut ---- */
+/* ---- names: found soon after the sample, since the process may have ended when its samples are cut ---- */
 
 struct cpu_question {
 	uint32_t node; /* of the window */
@@ -68,7 +69,7 @@ struct cpu_questions {
 	struct thread_question *threads;
 	size_t n_threads;
 	uint32_t generation; /* of the window's tree */
-	uint32_t epoch; /* of the names, with the answers */
+	uint32_t epoch; /* of the names in the answers: symbols_epoch() */
 };
 
 /* The questions that are open; NULL if there are none. The caller frees them with cpu_questions_free(). */
