@@ -120,7 +120,7 @@ static void follow(struct files *f, const char *path)
 			    errno == EACCES ? "permission denied: grant CAP_DAC_READ_SEARCH"
 					    : strerror(errno));
 	} else if (f->n == FILES_MAX) {
-		add_problem(f, path, "too many files: of 512 the lines are read; name fewer");
+		add_problem(f, path, "too many files: only 512 are read; name fewer in --logs");
 	} else if (S_ISREG(st.st_mode) && !find(f, &st)) {
 		file = xcalloc(1, sizeof(*file));
 		*file = (struct log_file){ .dev = st.st_dev,
@@ -145,7 +145,7 @@ static void match(struct files *f, const char *path)
 	struct stat st;
 
 	if (stat(path, &st)) {
-		if (errno != ENOENT) /* it has just gone, or is a link to what has */
+		if (errno != ENOENT) /* it has just been removed, or is a link to a removed file */
 			add_problem(f, path,
 				    errno == EACCES ? "permission denied: grant CAP_DAC_READ_SEARCH"
 						    : strerror(errno));
@@ -207,7 +207,7 @@ static void on_line(void *arg, const struct log_line *line, const struct log_tim
 	reading_add(t->r, &t->file->origin, line, time, STAMP_RUNTIME);
 }
 
-/* What counts as lost need not be read for what it says. */
+/* A line beyond the limit is only counted, not parsed. */
 static void on_split(void *arg, const char *line, size_t len)
 {
 	struct taker *t = arg;
@@ -219,7 +219,8 @@ static void on_split(void *arg, const char *line, size_t len)
 		t->r->lost++;
 }
 
-/* Goes on near the end of the file. How many lines that leaves out is told by the mean length of its lines. */
+/* Goes on near the end of the file. The number of skipped lines is estimated from the mean length of those that were
+ * read. */
 static void skip_backlog(struct log_file *file, struct reading *r, uint64_t size)
 {
 	uint64_t to = size - FILES_BACKLOG_KEPT;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Follows log files by path or pattern. Those that are there at the first look are read from their end on, those that
- * come later from their beginning. A file is known by its inode: one that is renamed (rotation) is read to its end
- * beside the new one, one that becomes shorter (truncation) from its beginning. Sizes are compared at each reading: that
- * costs 0.3 us a file, and sees files of any file system.
+ * come later from their beginning. A file is known by its inode: a renamed file (rotation) is read to its end, together
+ * with the new one of that name; a file that became shorter (truncation) is read again from its beginning. Sizes are
+ * compared at each reading: that costs 0.3 us a file and, unlike inotify, works on every file system.
  *
  * For a worker, one at a time.
  */
@@ -14,10 +14,12 @@
 
 #include "agent/tracer/logs/reading.h"
 
-#define FILES_MAX	   512 /* followed at once */
-#define FILES_BACKLOG	   (1 << 20) /* bytes that a file may be behind; then all but its end is lost */
+#define FILES_MAX     512 /* followed at once */
+#define FILES_WAIT_NS NS_PER_S /* a last line without a line feed is complete after this time */
+/* With more unread bytes of a file than FILES_BACKLOG, all but the last FILES_BACKLOG_KEPT are skipped, and their lines
+ * count as lost. */
+#define FILES_BACKLOG	   (1 << 20)
 #define FILES_BACKLOG_KEPT (64 << 10)
-#define FILES_WAIT_NS	   NS_PER_S /* a line without an end is taken as one after that */
 #define FILES_GONE_NS \
 	(10 * NS_PER_S) /* a file that lost its name is closed when it is quiet for so long */
 
@@ -30,7 +32,8 @@ void files_free(struct files *f); /* NULL is fine */
 /* Finds the files that the patterns match now. */
 void files_look(struct files *f);
 
-/* Adds the lines that the files got. Each may take its share, those with the least to read first. */
+/* Adds the lines that the files got. What the reading may still take is divided equally among the files; those with the
+ * least to read come first, and leave the rest of their share to the others. */
 void files_read(struct files *f, struct reading *r);
 
 size_t files_count(const struct files *f);

@@ -25,7 +25,7 @@ struct journal {
 	int64_t again_mono_ns; /* when it is started again */
 	struct split split;
 	struct journal_entry entry; /* of this reading */
-	char message[128]; /* its first one, which is no entry */
+	char message[128]; /* the first line that is no entry: journalctl's own message */
 	char problem[256];
 	uint8_t chunk[CHUNK_BYTES];
 };

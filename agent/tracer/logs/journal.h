@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Follows the host's journal through `journalctl --follow`, a process of its own: what is foreign is decoded there, and
- * libsystemd binds a journal to one thread, which workers are not. One that ends is started again.
+ * Follows the host's journal through `journalctl --follow`, a separate process, because it decodes foreign bytes
+ * outside the agent, and because libsystemd binds a journal to one thread while a worker may be any thread of the pool.
+ * If it ends, it is started again.
  *
  * For a worker, one at a time.
  */
@@ -12,7 +13,7 @@
 
 struct journal;
 
-/* Starts it, from now on. */
+/* Starts journalctl, which prints the entries from now on. */
 struct journal *journal_new(void);
 void journal_free(struct journal *j); /* NULL is fine */
 

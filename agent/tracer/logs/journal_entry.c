@@ -46,7 +46,8 @@ static void read_message(const json_t *message, struct log_line *out)
 		log_text_clean("(a message of more than 4096 bytes)", 35, out->text);
 }
 
-/* Of CLOCK_MONOTONIC, which no step of the wall clock moves: when the journal got it, less how long it was under way. */
+/* The entry's time on CLOCK_MONOTONIC, which the wall clock's steps do not affect: when the journal received it, minus
+ * its delay since the program sent it (the difference of its two times on the wall clock). */
 static struct log_time read_time(const json_t *entry)
 {
 	int64_t mono_us = get_number(entry, "__MONOTONIC_TIMESTAMP");

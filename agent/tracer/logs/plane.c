@@ -17,7 +17,8 @@ struct entry {
 };
 
 struct entries {
-	struct buf bytes; /* of the records: those of the ring's file are gone after each call */
+	/* copies of the records: one in the ring's file is valid only during its callback */
+	struct buf bytes;
 	struct entry *v;
 	size_t n, cap;
 };

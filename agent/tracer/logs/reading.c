@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/logs/reading.h"
 
-/* What was not used stays for a second. */
+/* What was not used is kept, up to the allowance of one second. */
 static int64_t refill(int64_t left, int64_t per_s, int64_t passed_ns)
 {
 	int64_t more = passed_ns < NS_PER_S ? per_s * passed_ns / NS_PER_S : per_s;

@@ -16,7 +16,7 @@
 
 /* The lines of one file. */
 struct runtime {
-	struct buf joined; /* of parts, what is read of a line at most */
+	struct buf joined; /* the parts of an unfinished line so far, at most LOG_LINE_BYTES */
 	struct log_time time; /* of the first part */
 };
 

@@ -20,7 +20,7 @@ typedef void (*split_fn)(void *arg, const char *line, size_t len);
 
 void split_add(struct split *s, const void *data, size_t len, split_fn fn, void *arg);
 
-/* Takes what has no end yet for a line. */
+/* Passes the unfinished line, if there is one, to fn as if it were complete. */
 void split_flush(struct split *s, split_fn fn, void *arg);
 
 void split_release(struct split *s);

@@ -76,7 +76,7 @@ struct tracer_logs {
 	bool reading;
 	struct ring *ring;
 	struct waiting_run *waiting;
-	char problem[256]; /* why it is off, or not whole; "" = it is */
+	char problem[256]; /* why nothing, or not everything, is recorded; "" = everything is */
 };
 
 struct snapshot {
@@ -150,7 +150,8 @@ static uint64_t build(void *arg, struct xs_builder *b)
 	return plane_build(s->cut, s->t0_raw_ns, b);
 }
 
-/* Lines that were left out are told of; a source that cannot be read is a failure of a capture that names the tracer. */
+/* Lost lines are mentioned in the detail; a source that cannot be read makes the run degraded only if the capture names
+ * this tracer. */
 static void note_incomplete(const struct tracer_logs *t, struct tracer_run *run)
 {
 	if (run->result != RUN_OK)
@@ -251,7 +252,7 @@ static int parse_sources(const char *text, struct reader *r, struct err *e)
 			r->wants_journal = true;
 		else if (*word != '/' && strcmp(word, "containers"))
 			rc = err_set(e, ERR_INVALID,
-				     "--logs '%s': use containers, journal, or a path from / on",
+				     "--logs '%s': use containers, journal, or an absolute path",
 				     word);
 		else if (n == SOURCES_MAX)
 			rc = err_set(e, ERR_INVALID, "--logs: more than %d files", SOURCES_MAX);
