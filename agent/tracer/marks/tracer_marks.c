@@ -14,8 +14,8 @@
 #include "base/now.h"
 #include "proto/limits.h"
 
-/* How long to wait for marks after the window, since a mark comes through a socket. The capture waits as long
- * for the replies to its last probes. */
+/* How long to wait for marks after the window, since a mark comes through a socket. This delays no capture: a
+ * capture waits as long for the replies to its last probes. */
 #define ARRIVAL_NS (50 * NS_PER_MS)
 
 TRACER_DECLARE(marks);

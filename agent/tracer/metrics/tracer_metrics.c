@@ -26,7 +26,7 @@ static const struct conf_field conf_fields[] = { CONF_RANGE(struct metrics_conf,
 
 static const struct setting settings[] = {
 	{ "max_hz", SETTING_INT, 1, 100, 100,
-	  "most readings per second in the file, out of the --metrics-hz that are made" },
+	  "most readings per second in the file; --metrics-hz are made" },
 	{ 0 }
 };
 

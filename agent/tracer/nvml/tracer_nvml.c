@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "nvml": numbers about NVIDIA devices (devices.h), at regular times. A worker loads the library and
- * reads: both may take the driver long.
+ * The tracer "nvml": numbers about NVIDIA devices (devices.h), at regular times. A worker loads the library and reads,
+ * because the driver may block both for long.
  */
 #include <assert.h>
 #include <stdio.h>

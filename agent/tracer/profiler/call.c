@@ -257,7 +257,7 @@ static void call_store_start(struct profiler_call *c, enum step step, void (*run
 	loop_work(c->loop, run, done, c);
 }
 
-/* Whether the recording ended early: it should end at T1, but ends when its process does. */
+/* Ends the call; with a failure if the recording ended before T1, because its process ended. */
 static void call_end(struct profiler_call *c)
 {
 	char text[80];
@@ -408,8 +408,8 @@ static const char *find_reason(const struct rpc_status *st)
 	return REASON_PROFILER_FAILED;
 }
 
-/* Reserves as much as the reply has, which is hardly more than its XSpace. Without spool space it only
- * removes an older server's file. */
+/* Reserves as much as the reply has, which is hardly more than its XSpace. If the spool has no space for it,
+ * the reply is dropped, and an older server's file is only removed. */
 static void store_reply(struct profiler_call *c, const struct rpc_msg *msg)
 {
 	struct profiler_store *s = &c->store;

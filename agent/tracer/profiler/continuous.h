@@ -37,8 +37,8 @@ void continuous_resume(struct continuous *k);
 void continuous_each(const struct continuous *k,
 		     void (*fn)(void *arg, const char *address, const char *lack), void *arg);
 
-/* Say what became of a snapshot of that server. Taken: its session goes on from now. Lost: its session has
- * ended. */
+/* After a snapshot of that server. continuous_taken(): the server's session goes on, and its next data begins
+ * now. continuous_lost(): the session is ended, if it has not ended by itself, and a new one begun. */
 void continuous_taken(struct continuous *k, const char *address);
 void continuous_lost(struct continuous *k, const char *address);
 

@@ -149,7 +149,8 @@ static char *find_root(int64_t pid, struct profiler_place *place, uid_t *owner)
 {
 	char *root = pid ? xasprintf("/proc/%" PRId64 "/root", pid) : xstrdup("/");
 
-	*owner = (uid_t)-1; /* stays if the process has ended: then nothing is removed */
+	/* no user: stays so if the process has ended, and then nothing is removed */
+	*owner = (uid_t)-1;
 	if (pid) {
 		find_owner(pid, owner);
 		place->owner = owner;

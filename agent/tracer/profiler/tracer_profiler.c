@@ -35,7 +35,8 @@ static const struct conf_field conf_fields[] = {
 	CONF(struct profiler_conf, discover, "true",
 	     "find profiler servers among the listening sockets of this host"),
 	CONF(struct profiler_conf, continuous, "false",
-	     "let frameworks that can record all the time, for snapshots"),
+	     "keep frameworks recording all the time, where they support it, so that snapshots "
+	     "have their events"),
 	CONF_RANGE(struct profiler_conf, profiler_limit_bytes, "512M", 0, LIMIT_RESPONSE_BYTES,
 		   "largest trace that a framework's profiler may reply with: it passes through "
 		   "the agent's memory; 0 = 2 GB, the most that gRPC allows"),
@@ -178,8 +179,8 @@ static void end_snapshot(struct profiler_run *pr, const struct profiled_process 
 		continuous_taken(pr->t->continuous, t->address);
 	if (r->path && late_ns > NS_PER_MS)
 		snprintf(run->detail + used, sizeof(run->detail) - used,
-			 "%s%s: its recording begins %.1f s after the window", used ? "; " : "",
-			 t->address, (double)late_ns / 1e9);
+			 "%s%s: its recording begins %.1f s after the window begins",
+			 used ? "; " : "", t->address, (double)late_ns / 1e9);
 }
 
 /* A capture that asks for a framework's events is not complete without any. */
