@@ -49,8 +49,8 @@ static int64_t period_ns(const struct python_sample *s)
 	return s->period_us * NS_PER_US;
 }
 
-/* When a span ends that the sample at `next_ns` does not continue: a period after its last sample, and no later
- * than `next_ns`. */
+/* The end of a span that the next sample (at `next_ns`) does not continue: one period after its last sample, but not
+ * after `next_ns`. */
 static int64_t span_end(const struct line *l, int64_t next_ns)
 {
 	int64_t end = l->last ? l->last->raw_ns + period_ns(l->last) : next_ns;

@@ -2,9 +2,9 @@
 /*
  * Python samples as timelines: a plane "/host:CPU python [PID]" per process, with a line per thread. Where
  * consecutive samples have the same outermost functions, each of these functions becomes one event, nested in
- * its caller's, with the stats file, line (of its first sample) and samples. It lasts from its first sample
- * to one period after its last, or to the sample that shows something else. Torn samples are counted and not
- * shown.
+ * its caller's, with the stats `file`, `line` (that of its first sample) and `samples` (their number). It
+ * lasts from its first sample to one period after its last, or to the sample that shows something else. Torn
+ * samples are counted and not shown.
  */
 #ifndef AGENT_TRACER_PYTHON_PLANE_H
 #define AGENT_TRACER_PYTHON_PLANE_H

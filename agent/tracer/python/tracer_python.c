@@ -168,8 +168,9 @@ static int python_arm(struct tracer *tracer, struct tracer_run *run, struct err 
 
 	(void)e;
 	ring_run_arm(python_ring(t->python), run);
+	/* If the window is over, a higher rate from now on would not change it. */
 	if (run->t1_raw_ns <= now_raw_ns())
-		return 0; /* more samples from now on are none of its window */
+		return 0;
 	t->rates = xrealloc(t->rates, (t->n_rates + 1) * sizeof(*t->rates));
 	t->rates[t->n_rates++] = (struct rate){
 		.run = run,
@@ -298,7 +299,7 @@ static void python_cancel(struct tracer *tracer, struct tracer_run *run)
 	run->arg = NULL;
 }
 
-/* Each step halves all rates; after the last one nothing is sampled but in captures. */
+/* Each step halves all rates; after the last one, only captures whose own rate is high enough are sampled. */
 static bool python_limit(struct tracer *tracer, unsigned int step)
 {
 	struct tracer_python *t = to_python(tracer);

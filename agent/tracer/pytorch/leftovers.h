@@ -21,7 +21,8 @@ struct leftovers;
 
 struct leftovers *leftovers_new(struct loop *loop);
 
-/* Waits for the worker. Files that are not there yet stay: the next agent removes them. NULL is fine. */
+/* Waits for the worker. A file that is written later is not removed now, but by the next agent. NULL is
+ * fine. */
 void leftovers_free(struct leftovers *l);
 
 /* Adds a file that the process may write until `by_mono_ns`. With the name "": all files that other agents

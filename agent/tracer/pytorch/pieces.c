@@ -35,7 +35,8 @@ static void take_file(struct pieces *p, struct recording *r)
 	r->path = NULL;
 }
 
-/* One without an event is recorded, too: the process did nothing that PyTorch records, as while it is imported. */
+/* A piece without events counts as recorded: the process did nothing that PyTorch records, for example while it
+ * imported torch. */
 void pieces_take(struct pieces *p, struct recording *r)
 {
 	bool is_empty = !r->path && !strcmp(r->reason, REASON_EMPTY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that records in pieces, one after the other, because nothing tells it beforehand when the window ends. Their
- * events are in one XSpace; what lies between them is not recorded, and is said. Loop thread.
+ * A process that records in pieces, one after the other, because nothing tells it beforehand when the window ends.
+ * Their events are in one XSpace; the time between the pieces is not recorded, and the detail says so. Loop thread.
  */
 #ifndef AGENT_TRACER_PYTORCH_PIECES_H
 #define AGENT_TRACER_PYTORCH_PIECES_H
@@ -30,10 +30,11 @@ struct pieces {
 struct pieces *pieces_new(const struct pytorch_process *p);
 void pieces_free(struct pieces *p);
 
-/* A recording of the process has ended; its file is the pieces' from now on. */
+/* A recording of the process has ended; takes its file. */
 void pieces_take(struct pieces *p, struct recording *r);
 
-/* Why the process is not recorded as a whole: one of proto/reasons.h, and a sentence about [asked, to) into `text`. */
+/* Returns why the recording of the process is not complete, one of proto/reasons.h; writes a sentence about
+ * [asked_real_ns, to_real_ns) into `text`. */
 const char *pieces_describe(const struct pieces *p, int64_t to_real_ns, char *text, size_t size);
 
 #endif

@@ -47,7 +47,7 @@ struct pytorch_processes *pytorch_processes_new(struct loop *loop, const char *a
 						void *arg);
 void pytorch_processes_free(struct pytorch_processes *ps); /* NULL is fine */
 
-/* Why the agent does not listen at a socket; 0 if it listens at all. */
+/* Why the agent cannot listen at one of the sockets; 0 if it listens at every one that is configured. */
 int pytorch_processes_error(const struct pytorch_processes *ps, struct err *e);
 
 /* Those that asked in the last minute; borrowed until the loop turns. */

@@ -14,7 +14,7 @@
 
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
 
-/* How long the file of a process that was told to wait for a step is looked for: the step may come at any time. */
+/* How long the file of a process that waits for a step is looked for: the step may come at any time. */
 #define LEFTOVERS_OF_STEPS_NS (24 * 3600 * NS_PER_S)
 
 /* Spool space per byte of the file: for the copy and the XSpace. */
@@ -29,7 +29,7 @@ struct fetch {
 	uint64_t bytes;
 	uint64_t salt;
 	int64_t start_real_ns;
-	bool is_gone; /* the process had ended before it was looked for the file */
+	bool is_gone; /* the process had ended before the worker looked for its file */
 	struct kineto_counts counts;
 	int rc;
 	struct err e;
@@ -276,15 +276,15 @@ static bool began_at_once(const struct recording *r)
 }
 
 /* The recording has data: checks whether that is what was requested. */
-static void judge(struct recording *r)
+static void check_interval(struct recording *r)
 {
 	const struct recording_conf *conf = r->conf;
 	char text[160];
 
 	if (conf->n_steps && began_at_once(r)) {
 		snprintf(text, sizeof(text),
-			 "it began at once: step %" PRId64 " may have passed, then its %" PRId64
-			 " steps are later ones",
+			 "it began at once: step %" PRId64 " may have passed, and then its %" PRId64
+			 " steps are later ones than requested",
 			 conf->first_step, conf->n_steps);
 		end(r, REASON_REFUSED_LATE, text);
 	} else if (r->late_ns && !conf->piece_ns) {
@@ -312,7 +312,7 @@ static void on_converted(struct recording *r, struct fetch *f)
 		r->unfinished = f->counts.unfinished;
 		r->from_real_ns = f->counts.from_unix_ns;
 		r->to_real_ns = f->counts.to_unix_ns;
-		judge(r);
+		check_interval(r);
 	}
 }
 

@@ -48,7 +48,8 @@ struct recording_conf {
 	bool with_stack, with_shapes;
 	int64_t n_steps; /* record so many calls of optimizer.step(); 0 = the window */
 	int64_t first_step; /* the first of them, counted from 0; 0 = the next one */
-	int64_t step_multiple; /* or the next one after a multiple of this */
+	/* begin with the next call whose number is a multiple of this; 0 or 1 = any */
+	int64_t step_multiple;
 	int64_t piece_ns; /* record no longer than this at once; 0 = the window */
 	uint64_t salt; /* of flows */
 	void (*ended)(void *arg); /* the state is RECORDING_ENDED now; the caller may free it */
@@ -57,7 +58,8 @@ struct recording_conf {
 
 struct recording {
 	struct recording *next; /* the owner's */
-	struct pieces *pieces; /* it is a piece of these; NULL = it is by itself */
+	/* the pieces that this recording belongs to; NULL = it is the process's only one */
+	struct pieces *pieces;
 	enum recording_state state;
 	const struct recording_conf *conf;
 	struct trace_place place;
@@ -75,7 +77,9 @@ struct recording {
 	const char *reason; /* proto/reasons.h; "" = complete */
 	char detail[160];
 	char *path; /* of the XSpace; NULL = none */
-	int64_t start_real_ns; /* given: that of an XSpace to append to; 0 = none */
+	/* the times in the XSpace count from here. If set before the recording, `path` is appended to an XSpace with
+	 * this start; 0 = a new XSpace */
+	int64_t start_real_ns;
 	int64_t from_real_ns, to_real_ns; /* of n_steps steps */
 	uint64_t unfinished;
 };

@@ -33,9 +33,9 @@ void trace_place_name(struct trace_place *place);
 MUST_CHECK int trace_file_look(const struct trace_place *place, uint64_t *bytes, struct err *e);
 
 /*
- * Appends its events to the file `to` as an XSpace: of several, one behind the other are one XSpace. Times count from
- * `start_unix_ns`; 0 = from counts->start_unix_ns, which is the first event's. With no event nothing is written, nor on
- * failure. ERR_LIMIT if it is larger than `max_bytes` or a limit of kineto.h.
+ * Appends the trace's events to the file `to` as an XSpace. Several calls may append to one file, because concatenated
+ * XSpaces are one XSpace. Times count from `start_unix_ns`; 0 = from counts->start_unix_ns, which is the first event's.
+ * With no event nothing is written, nor on failure. ERR_LIMIT if it is larger than `max_bytes` or a limit of kineto.h.
  */
 MUST_CHECK int trace_file_convert(const struct trace_place *place, const char *to,
 				  uint64_t max_bytes, uint64_t salt, int64_t start_unix_ns,

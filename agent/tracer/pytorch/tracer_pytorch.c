@@ -35,7 +35,8 @@ static const struct conf_field conf_fields[] = {
 	CONF(struct pytorch_conf, pytorch_socket, "dynolog",
 	     "name of the abstract socket at which PyTorch processes ask; \"\" = none"),
 	CONF(struct pytorch_conf, pytorch_dir, NULL,
-	     "folder of a socket for PyTorch processes that have it as KINETO_IPC_SOCKET_DIR"),
+	     "folder in which the agent listens for PyTorch processes that run with "
+	     "KINETO_IPC_SOCKET_DIR=FOLDER"),
 	CONF_RANGE(struct pytorch_conf, pytorch_poll_ns, "5s", 1e8, 6e10,
 		   "how often PyTorch processes ask; ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS changes "
 		   "it"),
@@ -53,9 +54,8 @@ static const struct setting settings[] = {
 	{ "step_multiple", SETTING_INT, 1, 1000000, 1,
 	  "begin after a multiple of this many calls, so that ranks begin together" },
 	{ "piece_s", SETTING_INT, 0, 3600, 0,
-	  "record in pieces of so many seconds, of processes that begin in the window, too; 0 = "
-	  "the window "
-	  "at once" },
+	  "record in pieces of this many seconds, also of processes that start in the window; 0 = "
+	  "the whole window in one recording" },
 	{ 0 }
 };
 
@@ -238,7 +238,7 @@ static void look_at_steps(struct pytorch_run *pr, size_t open, size_t good)
 		loop_timer_in(pr->t->loop, &pr->timer, patience_ns, tell_of_steps, pr);
 }
 
-/* The pieces that have ended go to their process's. */
+/* Adds each recording that has ended to the pieces of its process. */
 static void collect_pieces(struct pytorch_run *pr)
 {
 	struct recording **at = &pr->recordings;
