@@ -91,7 +91,7 @@ static void begin_waiting(struct intervals *in, uint32_t tid, int64_t raw_ns)
 	w->since_ns = raw_ns;
 }
 
-/* What waits then is not heard of again. */
+/* Ends the intervals of all threads that wait for a CPU: no later record will end them. */
 static void end_all_waiting(struct intervals *in, int64_t raw_ns)
 {
 	for (size_t i = 0; i < in->waiting.n_slots; i++) {
@@ -124,7 +124,7 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 		cpu->tid = from;
 		cpu->since_ns = raw_ns;
 	}
-	if (record->note)
+	if (record->is_state)
 		return;
 	append(in, (struct interval){ .start_ns = cpu->since_ns,
 				      .end_ns = raw_ns,

@@ -133,7 +133,7 @@ void switches_flush(struct switches *s, int64_t until_raw_ns)
 		if (cpu->known && cpu->tid)
 			add(s, cpu->raw_ns > until_raw_ns ? cpu->raw_ns : until_raw_ns,
 			    (struct cpu_switch){
-				    .from = cpu->tid, .to = cpu->tid, .cpu = i, .note = 1 });
+				    .from = cpu->tid, .to = cpu->tid, .cpu = i, .is_state = 1 });
 	}
 	if (until_raw_ns - s->swept_raw_ns > SWEEP_EVERY_NS) {
 		s->swept_raw_ns = until_raw_ns;

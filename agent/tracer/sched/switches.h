@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A ring of context switches, 16 bytes each: from which thread to which a CPU went. Takes the bytes of the
- * kernel's rings. Every flush adds a record ("note") of what runs on each CPU, because a thread that runs
+ * kernel's rings. Every flush adds a record (`is_state`) of what runs on each CPU, because a thread that runs
  * alone makes no switch for a long time.
  */
 #ifndef AGENT_TRACER_SCHED_SWITCHES_H
@@ -22,7 +22,7 @@
 struct cpu_switch {
 	uint64_t from : SWITCH_TID_BITS, to : SWITCH_TID_BITS, cpu : SWITCH_CPU_BITS;
 	uint64_t preempted : 1; /* `from` could have gone on */
-	uint64_t note : 1; /* no switch: `from` runs, and is `to` */
+	uint64_t is_state : 1; /* no switch: `from` runs, and is `to` */
 	uint64_t pause : 1; /* no switch: what runs from now on is not known */
 };
 
@@ -30,7 +30,7 @@ struct switches;
 
 struct switches_conf {
 	struct ring_limits ring;
-	/* only a cgroup's switches are recorded: the thread that comes after its threads is unknown */
+	/* only one cgroup's switches are recorded: the thread that follows one of its threads on a CPU is unknown */
 	bool of_cgroup;
 	int64_t now_raw_ns; /* switches begin here */
 };
@@ -44,7 +44,8 @@ void switches_feed(struct switches *s, uint32_t cpu, const void *bytes, size_t l
 /* Notes what runs on each CPU. All records stamped before `until_raw_ns` have been fed. */
 void switches_flush(struct switches *s, int64_t until_raw_ns);
 
-/* No switch is seen from now on for a while, or none was until now. All records stamped before have been fed. */
+/* To be called where recording stops, and where it resumes: the switches between are missing. All records stamped
+ * before `raw_ns` have been fed. */
 void switches_pause(struct switches *s, int64_t raw_ns);
 
 struct ring *switches_ring(const struct switches *s);

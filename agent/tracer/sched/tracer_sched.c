@@ -83,7 +83,7 @@ static struct tracer_sched *to_sched(const struct tracer *t)
 	return (struct tracer_sched *)t;
 }
 
-/* ---- names: asked early, so that a thread may end before its switches are cut ---- */
+/* ---- names: read soon after the switch, since the thread may have ended when its switches are cut ---- */
 
 static void name_job_free(struct name_job *j)
 {

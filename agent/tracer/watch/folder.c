@@ -30,8 +30,8 @@ struct candidate {
 	ino_t ino;
 	off_t size;
 	int64_t changed_ns; /* mtime */
-	uint64_t seen; /* in this look */
-	bool is_read; /* as it is now */
+	uint64_t seen; /* number of the last look that found the file */
+	bool is_read; /* this version of the file has been read */
 };
 
 struct watch_folder {
@@ -79,7 +79,8 @@ static int open_runs(const char *path)
 	return runs;
 }
 
-/* A hard link may give the file of another user, which the agent may read and its writer may not. */
+/* A file with two names may be a hard link to another user's file, which the link's maker cannot read but the
+ * agent can. */
 static bool is_plain(const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && st->st_nlink == 1 && st->st_size > 0 &&
@@ -259,7 +260,8 @@ static void look_at_run(const struct looking *l, int runs, const char *above, co
 	int fd;
 
 	(void)above;
-	/* A name of one part; a file changes its folder when it is made, and may grow for a while. */
+	/* The name must be a single path component. A new file updates the folder's mtime, but later writes
+	 * to it do not: so twice WATCH_YOUNG_NS. */
 	if (name_check_run(name, NULL) || fstatat(runs, name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !S_ISDIR(st.st_mode) || changed_ns(&st) < l->now_ns - 2 * WATCH_YOUNG_NS)
 		return;
@@ -329,7 +331,7 @@ int watch_profile_copy(const struct watch_profile *p, const char *to, struct err
 	if (run >= 0)
 		from = open_plain(run, p->file, &st);
 	if (from < 0 || (uint64_t)st.st_size != p->bytes) {
-		rc = err_set(e, ERR_INVALID, "it is not there any more as it was");
+		rc = err_set(e, ERR_INVALID, "it was removed or changed");
 		goto out;
 	}
 	fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -14,7 +14,8 @@
 #include "base/err.h"
 #include "proto/limits.h"
 
-#define WATCH_YOUNG_NS	(600 * INT64_C(1000000000)) /* what is older was there before */
+/* files that were changed longer ago are not looked at */
+#define WATCH_YOUNG_NS	(600 * INT64_C(1000000000))
 #define WATCH_RUNS_MAX	4096 /* entries of a folder that are looked at */
 #define WATCH_FILES_MAX 256 /* young files of all runs */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tracer "watch": profiles that programs write into a folder by themselves. When one is complete, a session of its
- * time is requested, with what this host's rings have of it; the profile is a part of that session, and of each other one
- * whose window overlaps with it.
+ * The tracer "watch": profiles that programs write into a folder by themselves. When a profile is complete, the agent
+ * requests a session for the profile's time span, with the records of this host's rings. The profile becomes a part of
+ * that session, and of every other session whose window overlaps the span.
  */
 #include <inttypes.h>
 #include <stdio.h>
