@@ -22,7 +22,7 @@ void python_codes_free(struct python_codes *c); /* NULL is fine */
 /*
  * Fills function and line of each frame; adds new functions to `fs`. False if the stack is torn, so that the
  * caller must copy it again: a code object is malformed, an instruction is beyond the end of its code, or two
- * neighbours on the thread's stack do not meet.
+ * neighbouring frames on the thread's stack are not adjacent in memory.
  */
 bool python_codes_name(struct python_codes *c, const struct python_memory *memory,
 		       const struct python_layout *layout, struct python_functions *fs,

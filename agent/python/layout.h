@@ -31,7 +31,7 @@ struct python_layout {
 	/* In a thread's state. With thread_cframe, the state points to a C frame, and thread_frame is an
 	 * offset in that. */
 	uint32_t thread_next, thread_id, thread_chunk, thread_cframe, thread_frame;
-	/* bytes of the state that hold all of these, and the pointer behind the chunk's */
+	/* how many bytes of the state hold all of these, and the pointer behind thread_chunk */
 	uint32_t thread_bytes;
 
 	/* In a frame. frame_entry: a byte that is set in frames that C called (3.11). */

@@ -479,8 +479,9 @@ static void look(struct python_targets *ts, struct known *k)
 	k->target = t;
 }
 
-/* Tries to read the process, since capabilities, Yama and seccomp all decide. No process has memory at
- * address 1, so nothing is read. Root also counts processes of other users: some may do more than the agent. */
+/* Tries to read the process, since capabilities, Yama and seccomp all decide. No process has memory at address 1, so
+ * nothing is read. As root, the agent probes processes of all users, root's own too, since some have capabilities that
+ * the agent lacks. */
 static void probe(struct python_targets *ts, uint32_t pid)
 {
 	const struct python_range range = { 1, &(char){ 0 }, 1 };
