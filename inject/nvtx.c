@@ -94,7 +94,7 @@ struct text {
 	char s[TUTTI_TEXT_MAX + 1]; /* ends with NUL */
 };
 
-/* A text is made for each range: cleared here is only what must be. */
+/* Called for each range, so it clears no more than it must. */
 static void clear(struct text *t)
 {
 	t->len = 0;
@@ -293,8 +293,8 @@ static struct value value_of(const struct attributes *a)
 /* ---- push and pop ---- */
 
 /*
- * NVTX has a stack of ranges per thread and domain; Tutti's scopes have one stack per thread. So a range that
- * is popped while a range of another domain is above it ends together with that one.
+ * NVTX has a stack of ranges per thread and domain; Tutti's scopes have one stack per thread. So if a range is popped
+ * while a range of another domain is still open above it on the stack, its scope ends when the upper one does.
  */
 static __thread struct {
 	struct {

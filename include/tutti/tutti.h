@@ -45,7 +45,7 @@ struct tutti_ring {
 	uint32_t lanes;
 	uint32_t slots; /* of each lane; a power of two */
 	uint32_t clock; /* enum tutti_clock: of all records */
-	uint32_t pid; /* as the process itself has it */
+	uint32_t pid; /* in the process's own PID namespace */
 	uint32_t reserved;
 	uint64_t refused; /* threads that found no free lane; grows */
 };
@@ -60,7 +60,7 @@ enum tutti_clock {
 /* A lane belongs to one thread at a time, which alone writes to it. */
 struct tutti_lane {
 	uint64_t head; /* slots written since the beginning; set after their bytes */
-	uint32_t tid; /* as the process itself has it */
+	uint32_t tid; /* in the process's own PID namespace */
 	uint32_t used; /* 1: it has a thread */
 	char name[16]; /* of the thread */
 	uint8_t reserved[32];
@@ -140,8 +140,9 @@ enum tutti_type {
 #define TUTTI_SCOPE_VALUE(name, value) TUTTI_SCOPE_AS_(tutti_begin_value(name, value))
 #define TUTTI_STEP(name, number)       TUTTI_SCOPE_AS_(tutti_step_begin(name, number))
 
-/* The same in two calls by one thread: tutti_end() ends the scope that was begun last. True: the caller must
- * call tutti_end(). That can be so although the scope is not recorded; it is false while annotations are off. */
+/* The same in two calls by one thread: tutti_end() ends the scope that was begun last. True: the caller must call
+ * tutti_end(). That does not mean that the scope is recorded: it may be nested too deep. False: annotations are off, or
+ * there is no lane for the thread. */
 static inline bool tutti_begin(const char *name);
 static inline bool tutti_begin_value(const char *name, int64_t value);
 static inline bool tutti_step_begin(const char *name, int64_t number);
@@ -184,7 +185,7 @@ struct tutti_process_ {
 	struct tutti_ring *ring; /* NULL: not made yet */
 	int fd;
 	uint32_t clock;
-	bool made; /* or tried to */
+	bool ring_tried; /* the ring was made, or making it failed */
 	bool has_key, has_fork;
 	pthread_key_t key; /* its destructor gives a thread's lane back */
 	uint64_t ranges;
@@ -282,7 +283,7 @@ TUTTI_COLD_ void tutti_forked_(void)
 		close(p->fd);
 	}
 	p->ring = NULL;
-	p->made = false;
+	p->ring_tried = false;
 	if (p->has_key)
 		pthread_setspecific(p->key, NULL);
 	memset(&tutti_thread_, 0, sizeof(tutti_thread_));
@@ -309,7 +310,8 @@ TUTTI_COLD_ int tutti_make_file_(void)
 	return fd;
 }
 
-/* An agent that is sent the file has it also if the process ends at once. It is found below /proc if this fails. */
+/* Sends the descriptor to the agent, which then can read the ring even if this process ends at once. If this fails, the
+ * agent finds the ring below /proc. */
 TUTTI_COLD_ void tutti_send_file_(int file)
 {
 	const char *path = getauxval(AT_SECURE) ? NULL : getenv("TUTTI_ANNOTATIONS_SOCKET");
@@ -357,7 +359,7 @@ TUTTI_COLD_ void tutti_make_ring_(struct tutti_process_ *p)
 {
 	void *at = MAP_FAILED;
 
-	p->made = true;
+	p->ring_tried = true;
 	p->fd = tutti_is_off_() ? -1 : tutti_make_file_();
 	if (p->fd >= 0)
 		at = mmap(NULL, tutti_ring_bytes_(), PROT_READ | PROT_WRITE, MAP_SHARED, p->fd, 0);
@@ -405,7 +407,7 @@ TUTTI_COLD_ bool tutti_attach_(void)
 	if (t->refused)
 		return false;
 	pthread_mutex_lock(&p->mutex);
-	if (!p->made)
+	if (!p->ring_tried)
 		tutti_make_ring_(p);
 	if (p->ring)
 		lane = tutti_take_lane_(p->ring);
@@ -481,7 +483,8 @@ static inline void tutti_put_(uint8_t kind, uint8_t type, uint8_t depth, uint64_
 
 	if (len > TUTTI_TEXT_MAX)
 		len = TUTTI_TEXT_MAX;
-	/* A reader that sees a byte of this record also sees the head after the record before. */
+	/* Orders the last store of `head` before the stores below: a reader that sees any byte of this record also sees
+	 * the `head` that the previous record set. */
 	tutti_keep_stores_in_order_();
 	s->kind = kind;
 	s->type = type;

@@ -13,7 +13,7 @@ A scope takes about a microsecond. Records go to a ring in shared memory, which 
 after the process was killed; without an agent nothing happens to them. TUTTI_ANNOTATIONS=off in the environment turns
 annotations off. Apart from capture(), nothing here raises if there is no agent or no memory.
 
-Scopes belong to their thread and nest. Code that others interrupt, as coroutines are, uses span(), which may overlap.
+Scopes belong to their thread and nest. Coroutines, which interleave on one thread, use span(): spans may overlap.
 
     with tutti.capture(hosts="all", duration=30):  # by the aggregator, through the agent's local socket
         evaluate()

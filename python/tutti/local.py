@@ -122,7 +122,9 @@ class Capture:
 
 
 def capture(hosts="", duration=600, run="", token="", socket_url=None, timeout=15):
-    """Begins a capture by the aggregator, of this host or of those that `hosts` selects, for so many seconds at most.
+    """Asks the aggregator, through the agent, to begin a capture of this host, or of the hosts that `hosts` selects.
+
+    The capture ends by itself after `duration` seconds.
 
     Other hosts than this one need the aggregator's token, if it has one. AgentError if it cannot begin.
     """

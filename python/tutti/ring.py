@@ -63,7 +63,7 @@ class Ring:
         self.send()
 
     def send(self):
-        """An agent that is sent the memory has it also if the process ends at once."""
+        """Sends the memory's descriptor to the agent, which then can read it even if the process ends at once."""
         path = os.environ.get("TUTTI_ANNOTATIONS_SOCKET")
         if not path:
             return
