@@ -19,7 +19,8 @@ struct log_event {
 	const char *text;
 };
 
-/* The next event of the builder's line; its stats are the members above, text only where the name is not all of it. */
+/* The next event of the builder's line; its stats are the members above, `text` only if the name does not hold the
+ * whole text. */
 void log_event_add(struct xs_builder *b, const struct log_event *event, int64_t offset_ps);
 
 #endif

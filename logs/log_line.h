@@ -22,7 +22,8 @@
 #define LOG_LINE_BYTES (32 << 10) /* of a line that is read; what is beyond is dropped */
 #define LOG_TEXT_BYTES 1024 /* of the text that is kept, with its NUL */
 #define LOG_HEAD_BYTES 96
-#define LOG_DIGITS_MIN 3 /* of a time: a coarser one says less than when the line was read */
+/* digits of the second that a time in a line must have: a coarser one is less exact than the time of reading */
+#define LOG_DIGITS_MIN 3
 
 struct log_line {
 	enum severity severity;

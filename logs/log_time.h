@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times as log lines write them. Many are local times without a zone: all zones differ by quarters of an hour, so
- * the one that is meant is known from about when the line was written. Pure.
+ * Times as log lines write them. Many are local times without a zone: all zones differ by quarters of an hour, so if it
+ * is known roughly when the line was written, only one zone fits. Pure.
  */
 #ifndef LOGS_LOG_TIME_H
 #define LOGS_LOG_TIME_H
@@ -35,7 +35,7 @@ size_t log_time_parse(const char *text, size_t len, struct log_time *out);
 size_t log_time_parse_of_day(const char *text, size_t len, struct log_time *out);
 
 /* Unix time, not of LOG_CLOCK_NONE or LOG_CLOCK_MONO. Without a zone it is the instant nearest to `near_ns` in any
- * zone; a date that is further from it than zones are is left as if in UTC. */
+ * zone; if no zone brings the date near `near_ns`, it is taken as UTC. */
 int64_t log_time_unix(const struct log_time *t, int64_t near_ns);
 
 #endif

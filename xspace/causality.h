@@ -4,16 +4,17 @@
  * observations of three kinds:
  *
  *   flow     the uint64 stat `flow` in XFlow's encoding (two lowest bits: 1 in, 2 out, 3 both; 56 bits
- *            of id; 6 bits of category): an out must begin before the in on another host ends;
+ *            of id; 6 bits of category): if the out and the in of a flow are on two hosts, the out must
+ *            begin before the in ends;
  *   barrier  the stat `barrier_id` (an integer or a text) of an event with a duration, or two marks
  *            "barrier ID begin" and "barrier ID end": no host may leave before all have entered.
  *   collective an operation that XLA recorded and in which all devices of a group wait for each other
  *            (xspace/collectives.h): a barrier of these devices. It is counted as ambiguous without HLO,
  *            without a run_id, or if the group is unknown.
  *
- * Times are compared within the two hosts' clock bounds, and only certain violations are reported. A key is
- * ambiguous, and then ignored, if a flow has two outs, if a flow's in is on the host of its out, or if a
- * barrier's id occurs twice on one line. Nothing is repaired. Pure: no files, no clock.
+ * Only violations that are larger than both hosts' clock bounds together are reported. A key is ambiguous,
+ * and then ignored, if a flow has two outs, if a flow's in is on the host of its out, or if a barrier's id
+ * occurs twice on one line. Nothing is repaired. Pure: no files, no clock.
  */
 #ifndef XSPACE_CAUSALITY_H
 #define XSPACE_CAUSALITY_H

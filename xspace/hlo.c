@@ -328,7 +328,8 @@ struct mesh {
 	size_t sizes[AXES_MAX];
 	bool grouped[AXES_MAX];
 	size_t n;
-	bool plain; /* it has no field that this file does not know */
+	/* hlo.c supports all its fields */
+	bool plain;
 };
 
 static int read_axis(struct hlo *h, const struct wire_field *axis, uint32_t number, uint64_t *out,

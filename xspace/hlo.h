@@ -19,7 +19,8 @@
 #define HLO_DEVICES_MAX	    65536 /* of one module */
 #define HLO_ALL_DEVICES_MAX (8 * HLO_DEVICES_MAX) /* of all modules */
 #define HLO_NAME_BYTES	    192 /* of a module or an operation */
-#define HLO_WORK_MAX	    (1 << 26) /* devices that all answers together may look at */
+/* how many devices all calls of hlo_find_group() together may look at */
+#define HLO_WORK_MAX (1 << 26)
 
 struct hlo;
 

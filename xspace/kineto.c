@@ -101,7 +101,8 @@ static int intern_text(struct kineto *k, const struct scan_text *text, uint32_t 
 	struct scan_text t = *text;
 
 	if (!t.len)
-		return intern(k, "", 0, id, e); /* of a number, an object: no text */
+		/* an empty text, or the value is a number or an object */
+		return intern(k, "", 0, id, e);
 	if (t.len > KINETO_MAX_TEXT)
 		t.len = KINETO_MAX_TEXT;
 	if (!t.has_escapes && !memchr(t.s, 0, t.len))

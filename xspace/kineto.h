@@ -25,7 +25,8 @@
 
 #define KINETO_MAX_BYTES ((uint64_t)512 << 20) /* of one file */
 
-/* An event of 300 bytes needs 100 to 140: enough for a file of 280 MB. */
+/* An event of 300 bytes in the file takes 100 to 140 bytes of memory, so this is enough for a file of 280
+ * MB. */
 #define KINETO_MAX_MEMORY ((size_t)128 << 20)
 #define KINETO_MAX_LINES  65536
 #define KINETO_MAX_TEXT	  4096 /* bytes of a name or an arg's text; longer ones are cut */
@@ -38,7 +39,7 @@ struct kineto_conf {
 
 struct kineto_counts {
 	uint64_t events; /* in the XSpace: the file's "X" events without those left out */
-	/* "X" events of string processes or threads, and of the category "Trace" */
+	/* "X" events whose pid or tid is not a number, and those of the category "Trace" */
 	uint64_t left_out;
 	uint64_t unfinished; /* cut by PyTorch at the window's end */
 	int64_t start_unix_ns; /* line times count from here: the conf's, or that of the first event */

@@ -22,7 +22,8 @@ static bool is(const struct scan_text *t, const char *expected)
 	return text_equals(t->s, t->len, expected);
 }
 
-/* XProf finds the kernel of a launch by a stat with a name of its own. Names of stats are plain ASCII. */
+/* XProf joins a launch with its kernel by the stat "correlation_id", which kineto calls "correlation". Names
+ * of stats are plain ASCII. */
 static const char *stat_name(const struct scan_text *key, char name[64], struct buf *scratch)
 {
 	size_t len;

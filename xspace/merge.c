@@ -28,7 +28,7 @@ struct merging {
 	size_t n_planes, planes_cap;
 	struct merge_texts errors, warnings;
 	size_t input; /* the one being read */
-	/* counts of the output; its bytes are without the input that is being written */
+	/* counts of the output; counts.bytes lacks the bytes of the input that is being written */
 	struct xs_counts counts;
 	/* bytes that the planes of one file may have; UINT64_MAX = no limit */
 	uint64_t space_bytes;

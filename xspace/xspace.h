@@ -180,7 +180,7 @@ struct xs_knot {
  * events stay, to the picosecond. Before the first knot and after the last the two clocks have the same rate.
  *
  * With a window, an event's new time decides its treatment:
- *   - wholly inside [0, window_ns], instants before its end: copied verbatim;
+ *   - wholly inside [0, window_ns]: copied verbatim (an instant exactly at window_ns is outside);
  *   - overlapping it: clipped: offset and duration are those of the part inside;
  *   - outside: removed;
  *   - aggregates have no time and are kept.
