@@ -22,7 +22,8 @@ enum exit_code {
 	EXIT_PARTIAL = 3, /* a session was stored, some hosts are missing or incomplete */
 	EXIT_NO_HOST = 4, /* no host answered: no session was stored */
 
-	/* Of `inspect`, whose other codes are its command's, as of env and timeout. */
+	/* Only of `inspect`: these codes are its own, as env(1) and timeout(1) have them; any other code is
+	 * that of the command it ran. */
 	EXIT_INSPECT = 125, /* inspect failed before the command began */
 	EXIT_CANNOT_RUN = 126, /* the command is no program, or may not be run */
 	EXIT_NO_COMMAND = 127, /* there is no such command */

@@ -31,8 +31,9 @@ static const struct conf_field fields[] = {
 	CONF_ONCE(struct conf, logs, NULL,
 		  "file of exported cloud logs: JSON objects, one a line or in an array"),
 	CONF_ONCE(struct conf, session, NULL,
-		  "only entries of this session's window, on its clock, beside its files"),
-	CONF(struct conf, output, ".", "the directory, as of export (also -o)"),
+		  "only entries of this session's window, on its clock; the result is written "
+		  "beside the session's exported files"),
+	CONF(struct conf, output, ".", "the directory that tutti export wrote to (also -o)"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -170,7 +171,7 @@ static int open_input(const char *path, int *fd, struct err *e)
 		return err_errno(e, "%.200s", path);
 	return S_ISREG(st.st_mode)
 		       ? 0
-		       : err_set(e, ERR_INVALID, "%.200s: no regular file, which can be read twice",
+		       : err_set(e, ERR_INVALID, "%.200s: not a regular file, but it is read twice",
 				 path);
 }
 

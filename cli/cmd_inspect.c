@@ -24,7 +24,7 @@
 #define LOOK_NS	     (20 * NS_PER_MS)
 #define GRACE_NS     (60 * NS_PER_S)
 
-/* PyTorch must be told how long to record: so long at a time. */
+/* PyTorch must be told beforehand how long to record: it records pieces of 10 s. */
 #define PIECES "pytorch.piece_s", "10"
 
 struct conf {
@@ -38,8 +38,8 @@ static const struct conf_field fields[] = {
 	CONF_ONCE(struct conf, output, "tutti-inspect", "folder for sessions"),
 	CONF_ONCE(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF_ONCE(struct conf, set, NULL,
-		  "KEY=VALUE for the tracers, like pytorch.piece_s=30: PyTorch records in pieces "
-		  "of 10 s"),
+		  "KEY=VALUE for the tracers, like pytorch.piece_s=30; without it PyTorch records "
+		  "in pieces of 10 s"),
 	CONF_ONCE(struct conf, json, NULL,
 		  "print the session as one JSON document on stdout, behind the command's output"),
 	{ 0 }
@@ -65,7 +65,7 @@ static void say(const char *text)
 
 /* ---- the capture ---- */
 
-/* The own agent as the aggregator has it; NULL = not yet. A new reference. */
+/* What the aggregator says about inspect's own agent, a new reference; NULL = nothing yet. */
 static json_t *find_host(const struct inspection *in)
 {
 	json_t *hosts = NULL, *host;
@@ -77,7 +77,7 @@ static json_t *find_host(const struct inspection *in)
 	return host;
 }
 
-/* Until the agent takes part in captures, its clock measured if that does not take long. */
+/* Waits until the agent takes part in captures, and up to CALIBRATE_NS for its clock to be calibrated. */
 static int wait_for_host(const struct inspection *in, struct err *e)
 {
 	int64_t begin_ns = now_mono_ns();

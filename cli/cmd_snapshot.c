@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Takes one snapshot, or a series: windows of length --every, one after the other without a gap. If a window
- * cannot be captured now (the aggregator restarts), it is tried again for as long as the rings still have it,
- * and it needs all hosts of the window before it.
+ * cannot be captured now (the aggregator restarts), it is tried again for as long as the rings still have it;
+ * the aggregator refuses it until all hosts of the previous window are known again.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -191,7 +191,7 @@ static void remember_hosts(struct series *s, const json_t *result)
 		json_array_append(s->hosts, json_object_get(host, "host"));
 }
 
-/* A failed capture is reported if `may_fail`; else it is ERR_NOT_FOUND, and the caller takes the window
+/* A failed capture is reported if `may_fail`; else returns ERR_NOT_FOUND, and the caller tries the window
  * again. */
 static int finish_one(struct series *s, const char *session, bool may_fail, struct err *e)
 {

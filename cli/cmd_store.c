@@ -14,7 +14,7 @@ struct conf {
 };
 
 static const struct conf_field fields[] = {
-	CONF(struct conf, timeout_ns, "60s", "how long the store may take for all of it"),
+	CONF(struct conf, timeout_ns, "60s", "longest time for all checks together"),
 	CONF(struct conf, json, NULL, "print one JSON document on stdout"),
 	{ 0 }
 };

@@ -52,7 +52,8 @@ static void get_label(const json_t *object, const char *const *names, size_t n,
 	clean_text(out, IMPORT_NAME_BYTES, text, strlen(text));
 }
 
-/* Of a text, whatever it has inside; of an object its message, or else all of it. */
+/* Reads a text payload, or the message of an object payload, as a log line. If an object has no message, its
+ * JSON is the text. */
 static bool read_text(const json_t *payload, struct log_line *out)
 {
 	const char *message = json_is_object(payload) ? log_json_message(payload) : NULL;

@@ -18,8 +18,9 @@
 struct import_entry {
 	int64_t unix_ns;
 	enum severity severity;
-	char job[IMPORT_NAME_BYTES]; /* of a jobset, a job, or else the container's name; "other" */
-	char pod[IMPORT_NAME_BYTES]; /* or else the machine; "unknown" */
+	/* name of the jobset, else of the job, else of the container, else "other" */
+	char job[IMPORT_NAME_BYTES];
+	char pod[IMPORT_NAME_BYTES]; /* name of the pod, else of the machine, else "unknown" */
 	char namespace[IMPORT_NAME_BYTES], container[IMPORT_NAME_BYTES], node[IMPORT_NAME_BYTES];
 	char text[LOG_TEXT_BYTES];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the objects of a JSON text that comes in pieces: one a line, one array of objects, or objects with blanks between
- * them, in lines as they like. Foreign bytes: what is inside an object is not checked. Pure.
+ * Finds the objects of a JSON text that comes in pieces: one object a line, an array of objects, or objects with white
+ * space between them; line breaks may be anywhere. Foreign bytes: what is inside an object is not checked. Pure.
  */
 #ifndef CLI_IMPORT_SPLIT_H
 #define CLI_IMPORT_SPLIT_H
@@ -32,7 +32,7 @@ struct import_object {
 
 typedef int (*import_object_fn)(void *arg, const struct import_object *object, struct err *e);
 
-/* Errors name the line. Those of fn end it. */
+/* Errors name the line. An error of fn ends the call and is returned. */
 MUST_CHECK int import_split_add(struct import_split *s, const void *data, size_t len,
 				import_object_fn fn, void *arg, struct err *e);
 

@@ -106,7 +106,7 @@ int command_pending_signal(void)
 	return 0;
 }
 
-/* The user's own value stays, and is told. */
+/* A value that the user has set stays, with a message. */
 static void set_unless_set(const char *name, const char *value)
 {
 	const char *own = getenv(name);

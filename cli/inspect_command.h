@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command that `tutti inspect` runs: its environment, its start, its end. Signals that it is sent through this process
- * are passed on; its descendants stay this process's when those between have ended, so that they can be counted.
+ * The command that `tutti inspect` runs: its environment, its start, its end. SIGINT, SIGTERM, SIGHUP and SIGQUIT that
+ * another process sends to this process are passed on to the command (a terminal sends its own to both). Descendants of
+ * the command whose parent has ended become children of this process, so that they can be counted.
  */
 #ifndef CLI_INSPECT_COMMAND_H
 #define CLI_INSPECT_COMMAND_H
@@ -17,7 +18,7 @@ struct command {
 	int status; /* of wait(), when it has ended */
 };
 
-/* The file that argv[0] is run from, or an enum exit_code of inspect and a sentence. */
+/* Checks that argv[0] can be run: 0, or an enum exit_code of inspect and a sentence. */
 MUST_CHECK int command_check(const struct command *c, struct err *e);
 
 /* From now on signals wait for command_wait(), and descendants that lose their parent become this process's. */

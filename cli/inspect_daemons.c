@@ -17,7 +17,8 @@
 #include "base/mem.h"
 #include "base/now.h"
 
-/* All tracers but the one that calls profiler servers: their recordings need their length beforehand. */
+/* All tracers except "profiler", since a profiler server must be told beforehand how long to record, and
+ * "logs" and "watch", which record nothing without flags of their own. */
 #define TRACERS "annotations,budget,cgroups,cpu,marks,metrics,nvml,python,pytorch,sched"
 
 #define START_NS	 (30 * NS_PER_S) /* longest time until a daemon is ready */

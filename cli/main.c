@@ -22,7 +22,7 @@ static void usage(FILE *out)
 		fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
 	fputs("\nSee also tutti COMMAND --help. With --json, one JSON document goes to stdout.\n"
 	      "Exit codes: 0 all hosts complete, 3 some, 4 none, 2 wrong usage, 1 anything else;\n"
-	      "of inspect those of its command, 125 to 127 where there is none.\n",
+	      "inspect: that of its command, or 125 to 127 if the command did not run.\n",
 	      out);
 }
 
@@ -46,7 +46,7 @@ static int check_args(const struct cmd *cmd, int argc, struct err *e)
 	return 0;
 }
 
-/* Where the arguments end that may be flags: at a "--". */
+/* The index of the first "--", behind which no argument is a flag. */
 static int find_flags_end(int argc, char **argv)
 {
 	int i = 0;
