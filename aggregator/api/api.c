@@ -189,17 +189,18 @@ static const struct route routes[] = {
 	{ "GET", "/", get_page },
 };
 
-#define MAX_STARS  2
+#define MAX_PARTS  2
 #define PART_BYTES 256
 
-struct stars {
-	char part[MAX_STARS][PART_BYTES];
+/* The parts of the path that '*' matched. */
+struct path_parts {
+	char part[MAX_PARTS][PART_BYTES];
 	size_t n;
 };
 
-static bool route_matches(const char *pattern, const char *path, struct stars *stars)
+static bool route_matches(const char *pattern, const char *path, struct path_parts *parts)
 {
-	stars->n = 0;
+	parts->n = 0;
 	while (*pattern && *path) {
 		size_t len = strcspn(path, "/");
 
@@ -208,10 +209,10 @@ static bool route_matches(const char *pattern, const char *path, struct stars *s
 				return false;
 			continue;
 		}
-		if (!len || len >= PART_BYTES || stars->n == MAX_STARS)
+		if (!len || len >= PART_BYTES || parts->n == MAX_PARTS)
 			return false;
-		memcpy(stars->part[stars->n], path, len);
-		stars->part[stars->n++][len] = '\0';
+		memcpy(parts->part[parts->n], path, len);
+		parts->part[parts->n++][len] = '\0';
 		pattern++;
 		path += len;
 	}
@@ -309,7 +310,7 @@ void api_handle(struct http_req *req, void *arg)
 	struct api *api = arg;
 	const char *method = effective_method(req);
 	bool known = false;
-	struct stars stars;
+	struct path_parts parts;
 
 	if (api->stopping) {
 		http_answer_error(req, 503, "the aggregator is stopping");
@@ -326,13 +327,13 @@ void api_handle(struct http_req *req, void *arg)
 	if (strcmp(method, "GET") && !may_write(api, req))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-		if (!route_matches(routes[i].path, http_path(req), &stars))
+		if (!route_matches(routes[i].path, http_path(req), &parts))
 			continue;
 		known = true;
 		if (strcmp(routes[i].method, method))
 			continue;
-		routes[i].fn(api, req, stars.n > 0 ? stars.part[0] : NULL,
-			     stars.n > 1 ? stars.part[1] : NULL);
+		routes[i].fn(api, req, parts.n > 0 ? parts.part[0] : NULL,
+			     parts.n > 1 ? parts.part[1] : NULL);
 		return;
 	}
 	if (known)

@@ -23,7 +23,8 @@ struct api {
 /* `id` and `name` are the parts of the path that '*' matched, or NULL. */
 typedef void (*api_fn)(struct api *api, struct http_req *req, const char *id, const char *name);
 
-/* As json_text_fn, with the struct http_req as `arg`: answer it with the text and status 200, or 202. */
+/* Two json_text_fn; `req` is the struct http_req. They answer the request with the text: api_answer_text()
+ * with status 200, api_accept_text() with 202. */
 void api_answer_text(void *req, const char *text, size_t len);
 void api_accept_text(void *req, const char *text, size_t len);
 

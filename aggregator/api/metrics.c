@@ -78,7 +78,7 @@ static void write_probes(const struct time_stats *s, struct buf *out)
 	write_value(out, "tutti_probes_dropped_total", "counter", s->dropped,
 		    "Datagrams on the probe port that are no new probe of a connected agent.");
 	write_value(out, "tutti_probe_bad_stamps_total", "counter", s->bad_stamps,
-		    "Departures with an impossible kernel stamp.");
+		    "Probe replies whose kernel send time is impossible.");
 }
 
 /* A histogram. A bucket of Prometheus includes the counts of all smaller buckets. */

@@ -69,7 +69,8 @@ static void job_free(struct job *j)
 	free(j);
 }
 
-/* Says so if an earlier run may have left the session without a manifest. */
+/* Answers with the job's error. If there is no manifest, but an earlier run may have left the session
+ * unfinished, answers with 503 instead of 404. */
 static void answer_err(const struct job *j)
 {
 	if (!j->id || j->rc != ERR_NOT_FOUND || !api_refuse_unrecovered(j->api, j->req, j->id))
@@ -184,7 +185,8 @@ bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *i
 
 	if (store->listed && !session_store_has_left(store, id))
 		return false;
-	err_set(&e, ERR_BUSY, "what an earlier run left is not recovered yet%s%s",
+	err_set(&e, ERR_BUSY,
+		"captures of an earlier run of the aggregator are not recovered yet%s%s",
 		store->listed ? "" : ": ", store->listed ? "" : store->not_ready.msg);
 	api_answer_store_err(req, &e);
 	return true;
