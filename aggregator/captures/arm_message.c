@@ -55,7 +55,7 @@ static size_t count_names(char **names)
 	return n;
 }
 
-/* A probe is one of a pair. */
+/* Each host sends two probes per gap, and all hosts together at most LIMIT_PROBES_PER_S. */
 static uint32_t probe_gap_ms(const struct capture *c)
 {
 	return (uint32_t)(c->n_hosts * 2 * 1000 / LIMIT_PROBES_PER_S);

@@ -138,14 +138,15 @@ static void drop_oldest_ended(struct captures *cs)
 
 /* ---- the end ---- */
 
-/* One pass: 10,000 hosts are more than a processor's cache has. */
-struct ends {
+/* Numbers of hosts by their end. One pass counts all three, because 10,000 hosts do not fit into the
+ * processor's cache. */
+struct result_counts {
 	size_t complete, partial, failed;
 };
 
-static struct ends count_ends(const struct capture *c)
+static struct result_counts count_results(const struct capture *c)
 {
-	struct ends n = { 0 };
+	struct result_counts n = { 0 };
 
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		n.complete += c->hosts[i].state == HOST_COMPLETE;
@@ -169,7 +170,7 @@ static void send_release(struct capture *c)
 	capture_send(c, &message, is_to_be_released);
 }
 
-static void log_end(const struct capture *c, const struct ends *n)
+static void log_end(const struct capture *c, const struct result_counts *n)
 {
 	if (c->state == CAP_COMMITTED)
 		log_info("AGG-COMMITTED",
@@ -183,13 +184,13 @@ static void log_end(const struct capture *c, const struct ends *n)
 void capture_end(struct capture *c, enum capture_event event)
 {
 	struct captures *cs = c->captures;
-	struct ends n;
+	struct result_counts n;
 
 	capture_queue_leave(c);
 	loop_timer_cancel(cs->env.loop, &c->timer);
 	if (!capture_on(c, event))
 		return;
-	n = count_ends(c);
+	n = count_results(c);
 	c->store_error.code = 0;
 	cs->n_active--;
 	cs->n_ended++;

@@ -3,12 +3,13 @@
  * Captures of the fleet, from the request to the committed session. A capture is a state machine with one
  * smaller state machine per host. Loop thread.
  *
- * capture_begin() validates the whole request before any host starts, picks the session id and T0, stores the
- * plan in the session's ledger (aggregator/sessions/ledger.h) and arms the hosts. Messages and uploads of
- * agents arrive through the capture_host_*() functions. When every host has ended, or at the deadline, the
- * end is stored and carried out: the manifest is written and the session exists, or, if no host has a file,
- * the failure is recorded and the stored objects are removed. If the store refuses one of them, it is tried
- * again until the store accepts; until then the capture is "committing". states.h has the states.
+ * capture_begin() validates the whole request before any host starts, picks the session id and T0, stores
+ * the plan in the session's ledger (aggregator/sessions/ledger.h) and arms the hosts. Messages and uploads
+ * of agents arrive through the capture_host_*() functions. When every host has ended, or at the deadline,
+ * the end is stored and carried out: the manifest is written and the session exists, or, if no host has a
+ * file, the failure is recorded and the stored objects are removed. A write or removal that the store
+ * refuses is repeated until the store accepts it; until then the capture is "committing". states.h has the
+ * states.
  *
  * A framework's profiler records one capture at a time. A capture that conflicts with another one waits in
  * the queue, first come first served; so does a capture beyond the limit of captures under way. A request
@@ -86,9 +87,9 @@ struct steps_seen {
 	int64_t first, last, first_at_ns, end_at_ns;
 };
 
-/* Whether the host may upload; at most UPLOAD_CREDITS hosts may at once. */
 #define HOST_DETAIL_BYTES 512
 
+/* Whether a host may upload. At most UPLOAD_CREDITS hosts have CREDIT_GRANTED at the same time. */
 enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
 #define UPLOAD_CREDITS 8
 
@@ -152,9 +153,8 @@ struct capture {
 	bool by_step; /* T0 is at the begin of a training step */
 	int64_t at_step, n_steps; /* as requested; STEP_NEXT allowed; 0 steps: for duration_ns */
 	struct step_plan step_plan; /* the latest expectation */
-	char step_tracer
-		/* the tracer whose processes count the steps themselves, or ""; then step_plan is a guess */
-		[32];
+	/* the tracer whose processes count steps themselves: then step_plan is only an estimate; "" = none */
+	char step_tracer[32];
 	bool step_ended; /* the marks of the last step have ended the window */
 	size_t step_hosts; /* that reported the steps behind step_plan; 0 = there is no expectation yet */
 	int64_t steps_asked_mono_ns,
@@ -239,8 +239,8 @@ struct captures_env {
 
 struct captures *captures_new(const struct captures_env *env);
 
-/* Continues the captures of an earlier run: an array of what session_recover() hands out. The session clock
- * is set. */
+/* Continues the captures of an earlier run. `recoverable` is an array of the objects from
+ * session_recover(). To be called after session_clock_load(). */
 void captures_recover(struct captures *cs, const json_t *recoverable);
 
 /* From here on no capture begins and none ends because an agent is missing: what is stored of a capture
@@ -276,8 +276,8 @@ void capture_when_durable(struct capture *c, capture_durable_fn fn, void *arg);
 struct capture *capture_find(struct captures *cs,
 			     const char *session); /* ended ones are kept for a while */
 
-/* A committed session as a retry needs it: its manifest, read and checked on a worker, because that of 10,000 hosts
- * takes a tenth of a second. ERR_NOT_FOUND: there is none; ERR_INVALID: it is damaged. */
+/* Reads and checks the manifest of a committed session, for a retry. For workers: with 10,000 hosts it
+ * blocks for a tenth of a second. ERR_NOT_FOUND: there is none; ERR_INVALID: it is damaged. */
 MUST_CHECK int retry_source_read(struct store *store, const char *session,
 				 struct retry_source **out, struct err *e);
 void retry_source_free(struct retry_source *s); /* NULL is fine */
@@ -339,8 +339,8 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 /* Its files are durable; the agent is not informed yet. */
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files);
 
-/* While it is held, an end that removes files waits: files of the session are being stored, or failed ones
- * removed. */
+/* While `is_held`, an end that removes files is stored but not carried out, because a worker is storing
+ * files of the session or removing those of a failed upload. */
 void capture_hold_end(struct capture *c, bool is_held);
 
 /* An upload ended; `error` is NULL if it succeeded. Its credit goes to the next host. */

@@ -98,7 +98,8 @@ void capture_notify(struct capture *c);
 /* Checks on the next turn what is due: the caller may be in the middle of a change. */
 void capture_wake(struct capture *c);
 
-/* To be called when h->state is an end, or when those of several hosts are and have been counted. May finish the
+/* capture_host_ended(): to be called after h->state was set to an end. capture_hosts_ended(): to be called
+ * after the states of several hosts were set to ends and n_ended was increased. Both may finish the
  * capture. */
 void capture_host_ended(struct capture_host *h);
 void capture_hosts_ended(struct capture *c);
@@ -195,8 +196,8 @@ int64_t capture_extend_for_agents(struct capture *c);
 void capture_load_agent(struct capture_host *h, const json_t *host);
 void capture_load_stored(struct capture_host *h, const json_t *stored);
 
-/* A copy for a worker to read: 0.4 kB a host. It borrows what is kept of hosts, so the capture lives as long
- * as it. */
+/* A copy for a worker to read: 0.4 kB a host. The copy borrows the texts of the hosts, so the capture must
+ * outlive it. */
 struct capture *capture_copy(struct capture *c);
 void capture_copy_free(struct capture *copy);
 
@@ -216,7 +217,8 @@ json_t *capture_planned_host_json(const struct capture_host *h);
  * "grace_given_ns". */
 void capture_put_request(json_t *o, const struct capture *c);
 
-/* ---- deadline.c: instants of the session clock; of a window that is over they count from now ---- */
+/* ---- deadline.c: instants of the session clock; if the window is over, they count from now, not from its
+ * end ---- */
 
 void capture_set_deadline(struct capture *c,
 			  int64_t window_end_ns); /* sets grace_ns, deadline_ns, last_ns */
@@ -253,9 +255,9 @@ void captures_forget_held(struct captures *cs);
 /* How many hosts of a capture one turn of the loop handles. */
 #define CAPTURE_TURN_HOSTS 1000
 
-/* Sends a message to all hosts that are connected and wanted when it is their turn: with few hosts before this
- * returns, else from the next turn of the loop on. Messages of several calls reach each host in the order of the
- * calls. */
+/* Sends a message to all hosts that are connected and wanted when it is their turn. All messages are sent
+ * before this returns if there are few hosts, else from the next turn of the loop on. Messages of several
+ * calls reach each host in the order of the calls. */
 void capture_send(struct capture *c, struct buf *message_taken,
 		  bool (*wants)(const struct capture_host *h));
 
@@ -273,16 +275,17 @@ struct host *capture_host_find_agent(const struct capture_host *h);
 /* Connected and the agent that was armed, or NULL. */
 struct host *capture_host_find_own_agent(const struct capture_host *h);
 
-/* The same for the hosts of a capture in their order: `*at` as for registry_find_next(). */
+/* The same two look-ups for a caller that visits the hosts of a capture in their order: no search for each.
+ * `*at` is 0 for the first host, as for registry_find_next(). */
 struct host *capture_host_next_agent(const struct capture_host *h, size_t *at);
 struct host *capture_host_next_own_agent(const struct capture_host *h, size_t *at);
 
 void capture_host_set_reason(struct capture_host *h, const char *reason, const char *detail);
 
 /*
- * Fails the open ones of the hosts that are wanted, all in this turn of the loop: for 10,000 of them that takes no
- * longer than a walk over them, as few have a line in the log and none gets a message. What their agents have of the
- * capture is nothing, or send_cancel()'s.
+ * Fails all hosts that have not ended and that `wants` selects, in this turn of the loop. Even 10,000 hosts
+ * take little time, because only the first 100 are logged and no message is sent. Their agents hold nothing
+ * of the capture, or send_cancel() tells them to drop it.
  */
 void capture_fail_hosts(struct capture *c, bool (*wants)(const struct capture_host *h),
 			const char *reason, const char *detail);

@@ -81,8 +81,9 @@ int64_t capture_gather_by(const struct capture *c, int64_t window_end_ns)
 	int64_t t1_ns = or_now(c, window_end_ns);
 	int64_t left_ns = c->last_ns - t1_ns;
 
-	/* The deadline moves while hosts merge and send, so gathering may use the grace. Not so if the caller
-	 * cannot wait. */
+	/* Gathering may use nearly all of the grace, because the deadline moves while hosts merge and
+	 * upload. If the caller's deadline leaves less than two graces, gathering gets half of a grace, or
+	 * half of what is left if that is less. */
 	if (left_ns >= 2 * c->grace_ns)
 		return t1_ns + c->grace_ns - min_ns(c->grace_ns / 4, FIRST_PROGRESS_NS);
 	return t1_ns + min_ns(left_ns, c->grace_ns) / 2;

@@ -86,8 +86,8 @@ void capture_host_send(const struct capture_host *h, const struct buf *message)
 
 /* ---- ends ---- */
 
-/* The constant of the table for a word. A later version may have stored a word that the table lacks; it is
- * copied. */
+/* The table's own string for this reason, or a copy if the table lacks it: a later version may have stored
+ * it. */
 static const char *keep_reason(struct capture *c, const char *word)
 {
 	const struct reason *r = reason_find(word);

@@ -43,14 +43,15 @@ struct option {
 
 static const struct option options[] = {
 	OPTION(OPTION_LEVEL, host_tracer_level,
-	       "detail of the host's events: 0 = off, 1 = critical, 2 = informative, 3 = verbose; "
-	       "of "
-	       "agents: 1 = annotations, 2 = samples, switches and numbers, too"),
+	       "detail of the host's events. Frameworks: 0 = off, 1 = critical, 2 = informative, "
+	       "3 = verbose. Agents: 1 = annotations, 2 = also samples, context switches and "
+	       "metrics"),
 	OPTION(OPTION_LEVEL, device_tracer_level,
-	       "detail of the devices' events: 0 = off, agents' numbers of devices, too"),
+	       "detail of the devices' events: 0 = off, for frameworks and for the agents' device "
+	       "metrics"),
 	OPTION(OPTION_LEVEL, python_tracer_level,
-	       "trace Python calls: 0 = off, 1 = on; set here, it switches agents' Python stacks, "
-	       "too"),
+	       "trace Python calls: 0 = off, 1 = on. If given, it also switches the agents' Python "
+	       "stacks off or on"),
 	OPTION(OPTION_BOOL, include_dataset_ops, "record tf.data operations"),
 	OPTION(OPTION_BOOL, enable_hlo_proto, "put the HLO modules into the trace"),
 	OPTION(OPTION_BOOL, raise_error_on_start_failure,
@@ -437,7 +438,8 @@ static json_t *options_json(const options_msg *m)
 		if (value)
 			json_put(o, options[i].name, value);
 	}
-	/* Clients that do not set it send 0; as a setting it would leave the agents' Python stacks out. */
+	/* A client that does not set python_tracer_level sends 0. A setting of 0 would switch the agents'
+	 * Python stacks off, so it is removed. */
 	if (!m->python_tracer_level)
 		json_object_del(o, "python_tracer_level");
 	for (size_t i = 0; i < m->n_advanced_configuration; i++) {

@@ -116,7 +116,7 @@ static void send_cancel(struct capture *c)
 
 /* ---- the ledger ---- */
 
-/* Whether the latest change is stored; of a capture that has failed or is cancelled, that is its end. */
+/* Whether the latest change is stored. For a failed or cancelled capture the latest change is its end. */
 static bool is_durable(const struct capture *c)
 {
 	return capture_has_ended(c) || (c->ledger && ledger_is_durable(c->ledger));
@@ -217,7 +217,9 @@ static void on_refused(void *arg, const struct err *why)
 		end_refused(c, why);
 		return;
 	}
-	err_set(&e, ERR_IO, "it is not done until the store takes it, which is tried again: %s",
+	err_set(&e, ERR_IO,
+		"the store refused to record this; the write is repeated, and the change takes "
+		"effect when it succeeds: %s",
 		why->msg);
 	capture_notify_durable(c, &e);
 	capture_notify(c);

@@ -244,7 +244,7 @@ void capture_retry_finish(struct capture *c)
 	if (n > WARNINGS_MAX)
 		json_array_append_new(c->warnings,
 				      json_sprintf("%zu more hosts were recorded again: t0_ns of "
-						   "each has when",
+						   "each says when its window began",
 						   n - WARNINGS_MAX));
 }
 
@@ -329,9 +329,10 @@ static int check_may_retry(const struct captures *cs, const char *session,
 	if (old && !capture_has_ended(old))
 		return err_set(e, ERR_EXISTS, "session %s is under way", session);
 	if (session_store_has_left(cs->env.store, session))
-		return err_set(e, ERR_BUSY,
-			       "what an earlier run left of session %s is not recovered yet",
-			       session);
+		return err_set(
+			e, ERR_BUSY,
+			"session %s of an earlier run of the aggregator is not recovered yet",
+			session);
 	return 0;
 }
 

@@ -143,10 +143,9 @@ static int expect_counted(struct capture *c, size_t n_hosts, struct err *e)
 	int64_t t0_ns = captures_now(c->captures) + lead_of(c) + SLACK_NS;
 
 	if (!c->n_steps)
-		return err_set(
-			e, ERR_INVALID,
-			"no host marks its steps; processes that count them record a number of "
-			"steps, not a duration: use steps");
+		return err_set(e, ERR_INVALID,
+			       "no host marks its steps, and processes that count their own steps "
+			       "cannot record for a duration: give a number of steps");
 	if (c->at_step == 0 || c->at_step > COUNTED_MAX)
 		return err_set(e, ERR_INVALID,
 			       "step %" PRId64

@@ -112,7 +112,7 @@ static int check_step(const struct step_plan *p, const struct step_report *repor
 	}
 	if (p->t0_ns < earliest_ns)
 		return err_set(e, ERR_INVALID,
-			       "step %" PRId64 " comes in %" PRId64 " ms, or %" PRId64
+			       "step %" PRId64 " is expected in %" PRId64 " ms, or up to %" PRId64
 			       " ms earlier: too soon for hosts that take %" PRId64
 			       " ms to get ready",
 			       p->step, (p->begins_ns - now_ns) / NS_PER_MS,

@@ -4,8 +4,9 @@
  * session clock.
  *
  * The window must hold the whole steps on every host. It begins some time (the guard) before the first host
- * is expected to begin the first step. The guard grows with the scatter of the steps and with their number
- * until then. The window ends a guard after the last expected end; the marks of the last step end it earlier.
+ * is expected to begin the first step. The guard grows with the jitter of the steps' length and with the
+ * number of steps that come before. The window ends a guard after the last expected end; the marks of the
+ * last step end it earlier.
  */
 #ifndef AGGREGATOR_CAPTURES_STEP_PLAN_H
 #define AGGREGATOR_CAPTURES_STEP_PLAN_H

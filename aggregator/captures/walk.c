@@ -11,7 +11,8 @@
 #include "base/mem.h"
 
 struct walk {
-	struct buf message; /* to those that `wants` says; or: */
+	/* for the hosts that wants() selects; empty if visit() is called instead */
+	struct buf message;
 	bool (*wants)(const struct capture_host *h);
 	void (*visit)(struct capture_host *h, struct host *host);
 	size_t next; /* the host that it goes on with */
