@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refinement (--refine=events): moves hosts within their slack so that shared events agree. It computes one
- * number for each host, to be added to all times of its file, within the interval in which its clock
- * certainly is. The caller decides whether and where to add it. Pure; any input.
+ * Refinement (--refine=events): moves hosts within their slack so that shared events agree. For each host
+ * it computes one offset within the host's slack, to be added to all times of its file. The caller decides
+ * whether and where to add it. Pure; any input.
  *
  * A flow or barrier of two hosts constrains their numbers x and x': "end on the first host + x" is not before
  * "start on the second host + x'". Intervals of all x are narrowed until nothing changes (docs/time.md has
@@ -46,7 +46,8 @@ struct refinement {
 	size_t reference; /* the host that others are compared with */
 	size_t n_hosts; /* refined hosts */
 	int64_t stray_ns; /* the most that a clock was allowed to wander */
-	size_t backwards_before, backwards_after; /* pairs that run backwards by plain times */
+	/* pairs that run backwards if the bounds of the clocks are ignored */
+	size_t backwards_before, backwards_after;
 };
 
 /*

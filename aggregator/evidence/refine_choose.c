@@ -101,8 +101,9 @@ static void choose_reference(struct refining *s)
 }
 
 /*
- * Hints fix only differences between hosts: chooses the number to add to all hints. It leaves the middle host
- * where it is, if all hosts then stay within their intervals; if they cannot, it shares the error.
+ * Hints fix only differences between hosts: chooses the number to add to all hints. It leaves the host with
+ * the median hint unmoved, but is clipped so that all hosts stay within their intervals. If no number
+ * allows that, the two hosts that contradict each other most exceed theirs by the same amount.
  */
 static int64_t common_offset(const struct refining *s)
 {
@@ -164,8 +165,8 @@ static void set_offset(struct refining *s, size_t host, const struct interval *p
 }
 
 /*
- * The nearest offsets that satisfy all pairs: the middle between only making hosts later and only making them
- * earlier, each no further than necessary.
+ * The offsets nearest to the preferred ones that satisfy all pairs: the mean of two solutions, one that
+ * moves hosts only later and one that moves them only earlier, each as little as possible.
  */
 static void choose_offsets(struct refining *s)
 {

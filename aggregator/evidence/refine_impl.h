@@ -25,9 +25,9 @@ struct refining {
 };
 
 /*
- * Narrows at[] until nothing changes. Then the vector of all lower ends and that of all upper ends satisfy every
- * pair within the stray, and so does the middle between two such vectors. False if an interval is empty, or if
- * narrowing takes too many rounds.
+ * Narrows at[] until nothing changes. Then every pair holds, up to the stray, if all hosts take their lower
+ * ends, if all take their upper ends, and for the mean of two such solutions. False if an interval is
+ * empty, or if narrowing takes too many rounds.
  */
 bool refine_narrow(struct refining *s);
 
