@@ -31,7 +31,7 @@ struct host_clock {
 	struct host_clock_break *breaks; /* owned by the owner of this struct */
 	bool is_suspecting;
 	struct host_clock_break suspected; /* a break that fewer than 4 probes have met */
-	/* by then it is known whether it broke, if probes are answered */
+	/* session clock: by then the suspected break is confirmed or dropped, if probes are answered */
 	int64_t suspected_known_ns;
 };
 

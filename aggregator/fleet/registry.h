@@ -109,8 +109,8 @@ void registry_limit_address(struct registry *r, size_t max_hosts);
 
 /*
  * Whether there is a place for a host with a new name from this peer address; ERR_LIMIT if not. `*replaced`
- * is the host that loses its place to it, or NULL: if the address is at its limit, a host of it that is not
- * in use; if the registry is full, that of registry_find_replaceable().
+ * is the host that loses its place to it, or NULL: at the address's limit, a host of that address that is
+ * not in use; in a full registry, the result of registry_find_replaceable().
  */
 MUST_CHECK int registry_find_place(struct registry *r, const char *address, int64_t now_real_ns,
 				   struct host **replaced, struct err *e);
@@ -154,7 +154,7 @@ MUST_CHECK int registry_select(struct registry *r, const char *selector, struct 
 /* The hosts, sorted by name; borrowed until the next add or remove. */
 struct host *const *registry_hosts(const struct registry *r, size_t *n);
 
-/* The lists of settings that hosts have; `refs` of each is how many. */
+/* The lists of settings that hosts have; `refs` of each list is the number of hosts that share it. */
 const struct settings_lists *registry_settings(const struct registry *r);
 
 /* Registers fn, to be called after every change. registry_notify() calls all that are registered. */
