@@ -130,7 +130,8 @@ static void run_remove(void *arg)
 		log_error("AGG-STORE", "session=%s action=remove reason=\"%s\"", u->session, e.msg);
 }
 
-/* While an upload is being stored, the end of its session must not remove files: this one would be left. */
+/* While an upload is being stored, the end of its session must not remove files: the upload could store its
+ * file after that, and the file would stay. */
 static void hold_end(const struct upload *u)
 {
 	struct capture *c = capture_find(u->ingest->env.captures, u->session);
