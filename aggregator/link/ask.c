@@ -51,7 +51,8 @@ static int ask_start(const struct control_env *env, const struct host *h, const 
 	return rc;
 }
 
-/* The agent has a profile that a program made of its host: makes a session of that time, of this host alone. */
+/* The agent has found a profile that a program on its host made: begins a snapshot of that profile's
+ * window, of this host only. */
 static int ask_snapshot(const struct control_env *env, const struct host *h,
 			const Tutti__V1__Ask *ask, struct capture **c, struct err *e)
 {

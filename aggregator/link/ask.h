@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ask of control.proto: a process begins or stops a capture through the local socket of its host's agent, or the
- * agent has a profile of a program.
- * Private to link/. Loop thread. */
+/* Handles Ask of control.proto. A process asks through its agent's local socket to begin or stop a capture,
+ * or an agent asks for a snapshot because it found a profile that a program made. Private to link/. Loop
+ * thread. */
 #ifndef AGGREGATOR_LINK_ASK_H
 #define AGGREGATOR_LINK_ASK_H
 

@@ -261,8 +261,8 @@ static void handle_armed(struct link *l, const agent_message *m)
 		capture_host_armed(h, m->armed->bound_ns, m->armed->lead_ns);
 }
 
-/* The reason for this word of Refused. NULL if no agent may refuse with it; the caller then puts the word
- * into the detail. */
+/* The table's reason for the word in a Refused message. NULL if no agent may refuse with it; the caller
+ * then puts the word into the detail. */
 static const char *known_refusal(const char *word)
 {
 	const struct reason *r = reason_find(*word ? word : REASON_REFUSED);
