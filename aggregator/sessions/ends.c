@@ -14,7 +14,8 @@
 
 /* ---- removal ---- */
 
-/* Whose end it is; `owner` is NULL before its record is in the store. */
+/* An end that is being carried out: of the session of `record`. `owner` is NULL until `record` is in the
+ * store. */
 struct end {
 	struct store *store;
 	const json_t *record;
@@ -239,7 +240,7 @@ static int delete (const struct end *end, struct err *e)
  * removes anyway. */
 static int refuse_room(const struct end *end, struct err *e)
 {
-	return err_set(e, ERR_FULL, "the store is full, and session %s drops nothing",
+	return err_set(e, ERR_FULL, "the store is full, and ending session %s would free no space",
 		       json_get_text(end->record, "session"));
 }
 

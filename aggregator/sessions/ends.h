@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out the end of a session. The ledger's last record has the member "end": what is to be done in the
- * store. A run that finds such a record does it, again if an earlier run was interrupted, and then removes
- * the ledger. Private to sessions/; functions block.
+ * Carries out the end of a session. The ledger's last record has the member "end": what is to be done in
+ * the store. A run of the aggregator that finds such a record carries the end out, from its first step on
+ * even if an earlier run had begun, and then removes the ledger. Private to sessions/; functions block.
  *
  *   committed            files that the manifest does not name are removed, index entry and manifest are written
  *   failed, cancelled    its failure is recorded and its files are removed; after a retry only the files that the

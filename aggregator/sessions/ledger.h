@@ -39,7 +39,7 @@ struct ledger_change {
 	void *arg;
 };
 
-/* Each is the last thing that the ledger does in a callback, so `ended` and `lost` may close it. */
+/* The ledger does nothing more after it has called one of these, so `ended` and `lost` may close it. */
 struct ledger_events {
 	/* All changes are in the store: no crash undoes them. An end among them is not carried out yet. */
 	void (*durable)(void *arg);

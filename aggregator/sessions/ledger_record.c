@@ -53,8 +53,8 @@ static bool add_session(void *arg, const char *key, const struct store_stat *st)
 	size_t len = strcspn(name, ".");
 
 	if (strchr(name, '/'))
-		log_error("AGG-LEDGER", "key=%s reason=\"a folder is where a record could be\"",
-			  key);
+		log_error("AGG-LEDGER",
+			  "key=%s reason=\"there is a folder among the ledger records\"", key);
 	if (len >= sizeof(session) || !number_of(key))
 		return true;
 	snprintf(session, sizeof(session), "%.*s", (int)len, name);
@@ -213,8 +213,8 @@ static int create(struct store *s, const char *session, const json_t *record, un
 	}
 }
 
-/* One that stays is removed after the next put. So does one whose listing is old: the number may be that of another
- * owner's record by now. */
+/* Removes the records below `n`. Stops when the listing is LOOK_AGAIN_NS old, because a number may then
+ * belong to another owner's record. What is left is removed after the next put. */
 static void remove_older(struct store *s, const struct session_keys *found, unsigned int n,
 			 int64_t listed_ns)
 {
@@ -299,7 +299,7 @@ int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_
 
 /* ---- an owner that was away ---- */
 
-/* Records begin with their owner: so much of one is enough to know whose it is. */
+/* The first bytes of a record, up to and with "owner": enough of a stored record to tell whose it is. */
 static void begin_of_record(const json_t *record, struct buf *out)
 {
 	static const char *const names[] = { "version", "session", "run", "owner" };
@@ -329,7 +329,7 @@ static int check_whole(const struct ownership *o, const char *key, struct err *e
 	json_t *there = NULL;
 	int rc = get_record(o->store, key, &there, e);
 
-	if (rc == ERR_INVALID) /* damaged: an older record holds, and it is this one */
+	if (rc == ERR_INVALID) /* record `n` is damaged, so an older one holds: o->record */
 		return 0;
 	if (!rc && !same_owner(there, o->record))
 		rc = lost(json_get_text(o->record, "session"), e);

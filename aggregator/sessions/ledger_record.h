@@ -4,10 +4,11 @@
  *
  *   tutti/ledger/<session>.<N>.json      N = 1, 2, ... in six digits
  *
- * Each record is created, never replaced; the highest N holds. If two aggregators use the same session, both
- * try to create N + 1, and the store refuses one: that one has lost the session. Older records are removed
- * when a newer one exists, so creating a number alone proves nothing. After each put the writer therefore
- * checks that no higher record exists and that its own last record is still there.
+ * Each record is created, never replaced; the highest N holds. If two aggregators use the same session,
+ * both try to create N + 1, and the store refuses one: that one has lost the session. Older records are
+ * removed once a newer one exists, so a writer can succeed in creating N + 1 after another owner has gone
+ * further. After each put the writer therefore checks that no higher record exists and that its own last
+ * record is still there.
  */
 #ifndef AGGREGATOR_SESSIONS_LEDGER_RECORD_H
 #define AGGREGATOR_SESSIONS_LEDGER_RECORD_H
@@ -45,17 +46,17 @@ MUST_CHECK int ledger_check(struct store *s, const char *session, unsigned int n
 			    struct err *e);
 
 /*
- * Who carries an end out. It may be frozen between any two steps; another aggregator may have taken the session over
- * when it goes on, ended it, and begun a retry, whose records count from 1 again. So before each step that changes
- * the store it looks whether the record is still there, still the last and still its own, unless it has looked within
- * the last second.
+ * The state of one owner's checks while it carries an end out. The process may be frozen between any two
+ * steps. Meanwhile another aggregator may take the session over, end it and begin a retry, whose records
+ * count from 1 again. So before each step that changes the store the owner checks that its record is still
+ * there, still the last and still its own, unless it has checked within the last second.
  */
 struct ownership {
 	struct store *store;
 	const json_t *record; /* the last one, as it is in the store; borrowed */
 	unsigned int n; /* its number */
 	int64_t looked_ns; /* 0 = not yet */
-	bool is_gone; /* the record is: the end has been carried out */
+	bool is_gone; /* the record is gone, because the end has been carried out */
 };
 
 /* ERR_EXISTS if another owner has the session, or has ended it (`is_gone`). */
