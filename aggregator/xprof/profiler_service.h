@@ -9,8 +9,8 @@
  * or up to a minute later, share one capture.
  *
  * GetSnapshot is a snapshot of all hosts. Between StartContinuousProfiling and StopContinuousProfiling, the
- * windows of one client (a peer address) follow one another; the first one has the 30 s before the call, none
- * more than 60 s.
+ * windows of one client (a peer address) follow one another; the first one is the 30 s before the call, and
+ * none is longer than 60 s.
  */
 #ifndef AGGREGATOR_XPROF_PROFILER_SERVICE_H
 #define AGGREGATOR_XPROF_PROFILER_SERVICE_H
