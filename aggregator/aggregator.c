@@ -286,7 +286,8 @@ static int http_start(struct aggregator *agg, struct err *e)
 		.address = agg->conf.http,
 		.cert_file = has_tls(agg) ? agg->conf.cert : NULL,
 		.key_file = has_tls(agg) ? agg->conf.key : NULL,
-		/* Only then: a browser with a certificate asks its user whether to show it. */
+		/* Asks clients for a certificate only if --http-client accepts some: a browser that has one
+		 * then asks its user which to send. */
 		.ca_file = agg->conf.http_client.n ? agg->conf.ca : NULL,
 		.threads = HTTP_THREADS,
 	};
@@ -332,7 +333,8 @@ static void stop_parts(struct aggregator *agg, size_t n)
 	}
 }
 
-/* Probes are not secret, and only hosts with a cookie get replies; still, one rule holds for all ports. */
+/* Checks that each listener is on loopback, has TLS, or has --insecure. The probe port follows the same
+ * rule, although probes are not secret. */
 static int check_listeners(const struct aggregator *agg, struct err *e)
 {
 	const char *const addresses[] = { agg->conf.http, agg->conf.grpc, agg->conf.probe };

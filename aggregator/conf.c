@@ -35,8 +35,8 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, ca, NULL,
 	     "PEM file: agents and gRPC clients need a certificate of this authority"),
 	CONF_RANGE(struct aggregator_conf, hosts_per_address, "256", 0, LIMIT_HOSTS,
-		   "hosts that may connect from one address, where --ca proves no names, and its "
-		   "connections that are no known agent's; 0 = no limit"),
+		   "most hosts that may connect from one address while no --ca proves their names, "
+		   "and most connections from it that belong to no known agent; 0 = no limit"),
 	CONF(struct aggregator_conf, token_file, NULL,
 	     "file with a secret: callers need it to capture or delete"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),

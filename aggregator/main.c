@@ -129,7 +129,8 @@ int main(int argc, char **argv)
 	raise_file_limit();
 	argc--;
 	rc = conf_load(&agg.conf, &aggregator_conf_table, &argc, argv + 1, &action, &e);
-	/* Refuses "--insecure false", too: its flag is set, and it must not open a plaintext listener. */
+	/* This also refuses "--insecure false": --insecure takes no value, so it would be set and open a
+	 * plaintext listener. */
 	if (!rc && argc && action != CONF_HELP)
 		rc = err_set(&e, ERR_INVALID, "unknown argument '%s'", argv[1]);
 	if (!rc && action == CONF_RUN)

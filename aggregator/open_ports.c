@@ -63,7 +63,8 @@ void aggregator_warn_open_ports(const struct aggregator *agg)
 	warn("http", agg->conf.http, http_rights(agg));
 	warn("grpc", agg->conf.grpc, grpc_rights(agg));
 	warn("probe", agg->conf.probe,
-	     "only connected agents get answers, by a key from their control link");
+	     "only connected agents get answers: they sign probes with a key from their "
+	     "control link");
 }
 
 bool aggregator_needs_token(const struct aggregator *agg)
