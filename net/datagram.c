@@ -77,7 +77,7 @@ static int64_t since_ns(const struct timespec *sent)
 	return waited_ns > 0 ? waited_ns : 0;
 }
 
-/* The first one is the message's; there is room for no more than two. */
+/* Takes the first descriptor and closes a second one. The control buffer has room for no more than two. */
 static int take_file(const struct cmsghdr *c)
 {
 	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);

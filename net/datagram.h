@@ -37,8 +37,9 @@ MUST_CHECK int datagram_listen(struct datagram **out, struct loop *loop, const c
 			       datagram_fn fn, void *arg, struct err *e);
 void datagram_free(struct datagram *d); /* NULL is fine; not from inside fn */
 
-/* A datagram may bring a descriptor from now on. Without this call the kernel drops what comes. Whoever may send then
- * decides what close() of it does: let only those reach the socket who may make the caller of close() wait. */
+/* A datagram may bring a descriptor from now on. Without this call the kernel drops descriptors that come
+ * with datagrams. A sender chooses what kind of file the descriptor is, and close() of some kinds blocks:
+ * let only trusted processes reach the socket. */
 void datagram_accept_files(struct datagram *d);
 
 /* Best effort: a receiver whose queue is full, or that is gone, gets nothing. */

@@ -27,8 +27,8 @@ struct http_request {
 	const char *const *headers; /* "name: value"; NULL ends them; NULL = none */
 
 	bool has_body;
-	const void *data; /* the body in memory, or ... */
-	int fd; /* ... -1, or a regular file, from `offset` on */
+	const void *data; /* the body in memory, if fd is -1 */
+	int fd; /* -1: the body is `data`; else a regular file, read from `offset` on */
 	uint64_t offset;
 	uint64_t len;
 

@@ -39,7 +39,7 @@ static size_t beyond(size_t bytes, size_t free_bytes)
 	return bytes > free_bytes ? bytes - free_bytes : 0;
 }
 
-/* The library notices that the connection is over, and ends it. */
+/* Shuts the socket down. The library then sees the end of the connection and closes it. */
 static void cut(const struct http_conn *c)
 {
 	shutdown(c->fd, SHUT_RDWR);

@@ -152,7 +152,9 @@ struct rpc_channel_opts {
 	const struct rpc_tls *tls; /* NULL = plaintext */
 	const char *lane; /* channels of different lanes never share a connection */
 	size_t max_message_bytes; /* of a reply; 0 = LIMIT_REQUEST_BYTES */
-	bool is_bounded; /* a longer reply ends as soon as more has come: else core collects it first, up to 4 GiB */
+	/* true: a reply longer than max_message_bytes ends its call as soon as more has come; false: core
+	 * collects the whole reply first, up to 4 GiB */
+	bool is_bounded;
 	int64_t keepalive_ns; /* ping a silent server; 0 = never */
 };
 

@@ -77,7 +77,7 @@ static size_t channel_args(grpc_arg *a, const struct rpc_channel_opts *o, size_t
 	return n;
 }
 
-/* Of what is collected: a whole reply, and what core reads ahead. */
+/* The bound for what core collects on this channel: a whole reply plus what core reads ahead. */
 static grpc_arg quota_arg(struct rpc_channel *ch)
 {
 	grpc_arg a = { .type = GRPC_ARG_POINTER, .key = (char *)GRPC_ARG_RESOURCE_QUOTA };

@@ -3,12 +3,13 @@
  * Bounds the unidentified connections of a server's port, which carry no admitted call.
  *
  * Core 1.51 has no bound for the connections of an address, for the time that one connection keeps core's
- * only thread busy, nor for a message before it is complete. So this file inspects the sockets itself, which
- * it finds among the descriptors of this process. One inspection of all sockets is a look. A look begins each
- * time core's thread has worked for RPC_WORK_NS, and regularly while guests owe their first message. A
- * connection that exceeds a bound is disconnected; core sees that as the peer's end. Its address is banned for
- * a time (rpc_bans.h): its unidentified connections are disconnected, and the kernel drops new ones. The kernel
- * also drops new connections of an address that has as many as it may have, and for a time after it had more.
+ * only thread busy, nor for a message before it is complete. So this file inspects the sockets itself,
+ * which it finds among the descriptors of this process. One inspection of all sockets is a look. A look
+ * begins each time core's thread has worked for RPC_WORK_NS, and regularly while guests owe their first
+ * message. A connection that exceeds a bound is disconnected; core sees that as the peer's end. Its address
+ * is banned for a time (rpc_bans.h): its unidentified connections are disconnected, and the kernel drops
+ * new ones. The kernel also drops new connections of an address that has reached its limit of them. An
+ * address that exceeded the limit is banned for a time, too.
  *
  * A look also measures what a known connection has sent of messages that are not complete, because the quota of
  * rpc_guests.c is one for all connections.
@@ -71,7 +72,7 @@ struct socket_seen {
 	uint64_t cooled; /* the same count when the heat was last changed */
 	unsigned int heat;
 	uint64_t whole; /* bytes of the whole messages of its calls that have ended */
-	uint64_t delivered; /* of those of all its calls */
+	uint64_t delivered; /* the same of all its calls, ended or not */
 	uint64_t unfinished; /* see measure_unfinished() */
 	bool moved; /* MOVED_BYTES have come since the look before */
 	bool admitted; /* it carries an admitted call */
@@ -146,7 +147,7 @@ static int compare_ends(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct rpc_end));
 }
 
-/* A struct socket_seen begins with its end. */
+/* The first member of struct socket_seen is its struct rpc_end. */
 static int compare_seen(const void *a, const void *b)
 {
 	return compare_ends(a, b);
@@ -275,7 +276,7 @@ static size_t calls_of(const struct socket_seen *s, const struct call_seen *list
 	return first;
 }
 
-/* All lists are sorted by end. */
+/* All lists are sorted by struct rpc_end. */
 static void mark_calls(struct rpc_conns *cs)
 {
 	size_t live = 0, ended = 0;
@@ -344,7 +345,7 @@ static void set_filter(struct rpc_conns *cs)
 	cs->n_filtered = cs->n_deaf_to;
 }
 
-/* Both lists are sorted by end. */
+/* Both lists are sorted by struct rpc_end. */
 static void remember(struct rpc_conns *cs)
 {
 	const struct socket_seen *was = cs->look.before, *end = was + cs->look.n_before;

@@ -134,8 +134,9 @@ struct rpc_call {
 
 	/* server, rpc_conns.c */
 	uint64_t received; /* bytes of whole messages */
-	bool looked_at; /* of then: */
-	uint64_t looked_received, more_then;
+	bool looked_at; /* the next two are set, see measure_unfinished() */
+	uint64_t looked_received; /* `received` at the latest look that found it changed */
+	uint64_t more_then; /* bytes beyond whole messages on the connection, at that look */
 
 	/* receiving */
 	struct rpc_tag recv_tag;

@@ -157,7 +157,7 @@ static size_t memory_args(grpc_arg *a)
 	a[n++] = rpc_arg_int(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, READ_MAX_BYTES);
 	/* Records for sending without a copy, which is off: 1.3 kB. */
 	a[n++] = rpc_arg_int(GRPC_ARG_TCP_TX_ZEROCOPY_MAX_SIMULT_SENDS, 0);
-	/* Headers of earlier calls, of which a link has one. */
+	/* No table of headers of earlier calls (HPACK): a link has only one call. */
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_HPACK_TABLE_SIZE_DECODER, 0);
 	/* Without core's filters for deadlines (callers watch these themselves) and message sizes (rpc_call.c
 	 * checks them). */
@@ -185,8 +185,8 @@ static size_t server_args(grpc_arg *a, const struct rpc_server_opts *o, size_t m
 			     every_ms < PING_ANSWER_MAX_MS ? every_ms : PING_ANSWER_MAX_MS);
 	a[n++] = rpc_arg_int(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-	/* Clients may ping as they like: core disconnects those that ping often, and allocates 3 kB for
-	 * each ping that it has read by then. */
+	/* Clients may ping as often as they like. With a limit core would disconnect those that ping often,
+	 * after it had allocated 3 kB for each ping that it had read. */
 	a[n++] = rpc_arg_int(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 	/* The bandwidth probe has no use at datacentre distances and costs memory per stream. */
 	if (o->bulk)

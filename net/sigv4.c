@@ -148,7 +148,7 @@ static void add_target(struct signing *s, const char *path, const struct sigv4_p
 	add_query(&s->target, query, n);
 }
 
-/* Without blanks around it, and one blank for several inside. */
+/* Appends the value without blanks around it; several blanks inside become one. */
 static void add_value(struct buf *out, const char *value)
 {
 	while (*value == ' ')
