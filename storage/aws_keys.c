@@ -217,7 +217,7 @@ static int fetch(const struct aws_chain *c, struct aws_keys **out, struct err *e
 	return rc;
 }
 
-/* Lock held; it is free while the sources are asked. */
+/* To be called with the lock held; releases it while it asks the sources, and takes it again. */
 static int refresh(struct aws_chain *c, struct err *e)
 {
 	struct aws_keys *new = NULL;

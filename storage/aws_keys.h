@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who we are for AWS and its likes: keys from the first source that has some, in the order of AWS's own tools. Private
- * to storage/.
+ * Credentials for AWS and compatible servers, from the first source that has some, in the order of AWS's
+ * own tools. Private to storage/.
  *
  *     environment      AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
  *     web identity     AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN (EKS): STS
@@ -9,8 +9,9 @@
  *     container        AWS_CONTAINER_CREDENTIALS_FULL_URI or _RELATIVE_URI (EKS Pod Identity, ECS)
  *     instance         the metadata service of EC2, by IMDSv2 only; off with AWS_EC2_METADATA_DISABLED=true
  *
- * Keys that end are fetched again AWS_EARLY_S before they do; while that fails the old ones stay in use until their
- * end. They lie in pages of their own that no core dump has, and are overwritten when nothing uses them any more.
+ * Keys that expire are fetched again AWS_EARLY_S before they expire. While fetching fails, the old keys
+ * stay in use until they expire. They lie in pages of their own that no core dump has, and are overwritten
+ * when nothing uses them any more.
  */
 #ifndef STORAGE_AWS_KEYS_H
 #define STORAGE_AWS_KEYS_H

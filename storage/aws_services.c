@@ -18,7 +18,7 @@
 #define METADATA_NS NS_PER_S /* there is no metadata service on most machines: find out soon */
 #define METADATA_S  "21600" /* life of its token */
 
-struct ask {
+struct service_request {
 	const char *method, *url;
 	const char *header; /* one, or NULL */
 	const struct buf *body; /* NULL = none */
@@ -33,9 +33,9 @@ static void wipe(struct buf *b)
 	buf_release(b);
 }
 
-/* Direct, but for STS: these services are on the host or its own network. */
-static int ask_service(const struct aws_source_env *env, const struct ask *ask, int *status,
-		       struct buf *answer, struct err *e)
+/* Uses a proxy only for STS: the other services are on the host or its own network. */
+static int ask_service(const struct aws_source_env *env, const struct service_request *ask,
+		       int *status, struct buf *answer, struct err *e)
 {
 	const char *headers[3] = { ask->header };
 	struct http_request req = { .method = ask->method,
@@ -148,9 +148,10 @@ int aws_from_container(const struct aws_source_env *env, struct aws_keys *out, s
 	if (!rc)
 		rc = container_header(&header, e);
 	if (!rc)
-		rc = ask_service(env,
-				 &(struct ask){ .method = "GET", .url = url, .header = header },
-				 &status, &answer, e);
+		rc = ask_service(
+			env,
+			&(struct service_request){ .method = "GET", .url = url, .header = header },
+			&status, &answer, e);
 	if (!rc)
 		rc = take_answer(out, status, &answer, e);
 	wipe(&answer);
@@ -167,11 +168,11 @@ static int ask_metadata(const struct aws_source_env *env, const char *base, cons
 	char *url = xasprintf("%s/latest/%s", base, path);
 	char *header = token ? xasprintf("X-aws-ec2-metadata-token: %s", token)
 			     : xstrdup("X-aws-ec2-metadata-token-ttl-seconds: " METADATA_S);
-	const struct ask ask = { .method = token ? "GET" : "PUT",
-				 .url = url,
-				 .header = header,
-				 .body = token ? NULL : &(struct buf)BUF_INIT,
-				 .connect_ns = METADATA_NS };
+	const struct service_request ask = { .method = token ? "GET" : "PUT",
+					     .url = url,
+					     .header = header,
+					     .body = token ? NULL : &(struct buf)BUF_INIT,
+					     .connect_ns = METADATA_NS };
 	int rc;
 
 	wipe(answer);
@@ -181,7 +182,8 @@ static int ask_metadata(const struct aws_source_env *env, const char *base, cons
 	return rc;
 }
 
-/* The role's name is a line of the service's; it becomes part of a path. */
+/* The service answers with the role's name in a line. It becomes part of a URL path, so its characters are
+ * checked. */
 static int take_role(struct buf *answer, char **path, struct err *e)
 {
 	const char *name = buf_str(answer);
@@ -304,7 +306,7 @@ int aws_from_web_identity(const struct aws_source_env *env, struct aws_keys *out
 		add_field(&form, "WebIdentityToken", buf_str(&token));
 		rc = ask_service(
 			env,
-			&(struct ask){
+			&(struct service_request){
 				.method = "POST", .url = url, .body = &form, .is_form = true },
 			&status, &answer, e);
 	}

@@ -59,7 +59,7 @@ struct listing {
 };
 
 /* Whether l->key + name may be a key of the listing, or a folder of such keys. */
-static bool may_have_wanted(struct listing *l, const char *name)
+static bool may_contain_listed_key(struct listing *l, const char *name)
 {
 	size_t len = l->len + strlen(name);
 	size_t prefix_len = strlen(l->request->prefix);
@@ -79,7 +79,7 @@ static int read_name(struct listing *l, int folder, const struct dirent *entry, 
 {
 	unsigned char type = entry_type(folder, entry);
 	char *name = xasprintf("%s%s", entry->d_name, type == DT_DIR ? "/" : "");
-	bool is_wanted = may_have_wanted(l, name);
+	bool is_wanted = may_contain_listed_key(l, name);
 	int rc = 0;
 
 	if (is_wanted && type == DT_LNK)

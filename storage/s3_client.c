@@ -97,7 +97,8 @@ static char *path_of(const struct s3_client *c, const char *key)
 	return xasprintf("/%s%s%s%s", bucket, slash, key ? c->set.prefix : "", key ? key : "");
 }
 
-/* What the signature says of the body: TLS guards it, or its hash does. */
+/* The payload hash for the signature: UNSIGNED-PAYLOAD with TLS, which protects the body; else the hash of
+ * the body. */
 static int hash_body(const struct s3_client *c, const struct store_put *body,
 		     char out[SIGV4_HASH_BYTES], struct err *e)
 {
@@ -122,7 +123,7 @@ static void add_header(struct headers *h, const char *name, const char *value)
 	h->items[h->n++] = xasprintf("%s: %s", name, value);
 }
 
-/* The session's token is among them. */
+/* Overwrites the headers before it frees them, because one holds the session token. */
 static void headers_free(struct headers *h)
 {
 	for (size_t i = 0; i < h->n; i++) {
@@ -248,7 +249,8 @@ static bool is_code(const struct s3_answer *a, const char *code)
 	return !strcmp(a->code, code);
 }
 
-/* The server has refused our clock: sign with its own from now on. Once, so that it ends. */
+/* The server has refused our clock: sign with its own from now on. False if the new difference is not a
+ * minute off the one in use, so that attempts end. */
 static bool learn_skew(struct s3_client *c, const struct s3_answer *a)
 {
 	int64_t skew_s = a->date_s - now_real_ns() / NS_PER_S;

@@ -53,11 +53,12 @@ struct s3_tries {
 	int n; /* that have failed */
 };
 
-/* After an attempt: whether to try again, after a pause that this has made. */
+/* To be called after an attempt. If another one may succeed, waits for a pause where one is needed, and
+ * returns true. */
 bool s3_client_tries_again(struct s3_client *c, struct s3_tries *tries, int rc,
 			   const struct s3_answer *a, int64_t deadline_mono_ns);
 
-/* Tries until it is decided. */
+/* Repeats attempts until one succeeds or fails for good, or until attempts or time run out. */
 MUST_CHECK int s3_client_call(struct s3_client *c, const struct s3_call *call,
 			      struct s3_tries *tries, struct s3_answer *a, struct err *e);
 

@@ -66,7 +66,7 @@ static int read_query(char *values[N_SETTINGS], const char *query, struct err *e
 	return rc;
 }
 
-/* As AWS wants it; what other servers allow beyond is no use in a host name. */
+/* AWS's rule for bucket names. Other servers allow more, but those names cannot be part of a host name. */
 static int check_bucket(const char *bucket, struct err *e)
 {
 	size_t len = strlen(bucket);

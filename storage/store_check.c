@@ -24,7 +24,8 @@ struct check {
 	bool all_ok;
 };
 
-/* Reports one thing; `bad` says what it means that it is not ok. Returns `ok`. */
+/* Reports one finding. `good` is its text if `ok`, else `bad`, which says what the failure means for the
+ * user. Returns `ok`. */
 static bool report(struct check *c, const char *name, bool ok, const char *good, const char *bad,
 		   const struct err *e)
 {

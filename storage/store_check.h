@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a store keeps what storage/store.h promises, asked of the store itself; for `tutti store check`. */
+/* Tests with calls to a store whether it behaves as storage/store.h says; for `tutti store check`. */
 #ifndef STORAGE_STORE_CHECK_H
 #define STORAGE_STORE_CHECK_H
 

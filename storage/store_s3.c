@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s3://: a bucket, or the part of it below a prefix. An object is one PUT; a create-only one has "If-None-Match: *", which
- * the server decides. Every put has a number of its own in its metadata: a refusal that meets a put of ours
- * whose answer was lost is told from one that meets another's.
+ * s3://: a bucket, or the part of it below a prefix. An object is one PUT; a create-only one has
+ * "If-None-Match: *", which the server decides. Every put stores a nonce of its own in the object's
+ * metadata. After a refusal the nonce shows whether the object is from this put, whose answer was lost, or
+ * from another writer.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -98,8 +99,8 @@ static int s3_stat(struct store *store, const char *key, int64_t deadline_mono_n
  * The server's word is not enough: some ignore checksums, and a put that was cut short may look whole. Another
  * put or a remove may have come between; then what this one stored cannot be seen any more.
  */
-static int look_back(struct s3_client *c, const struct store_put *put, const char *nonce,
-		     struct store_stat *out, struct err *e)
+static int verify_put(struct s3_client *c, const struct store_put *put, const char *nonce,
+		      struct store_stat *out, struct err *e)
 {
 	struct s3_answer a = { 0 };
 	int rc = head(c, put->key, put->deadline_mono_ns, &a, e);
@@ -117,8 +118,9 @@ static int look_back(struct s3_client *c, const struct store_put *put, const cha
 	return rc;
 }
 
-/* After a refusal: whether it was a put of ours, with this number, that got there first. This can be so at the first
- * attempt, too: libcurl sends a request again by itself when a kept connection breaks before the answer. */
+/* After a refusal: whether it was a put of ours, with this nonce, that got there first. This can be so at
+ * the first attempt, too: libcurl sends a request again by itself when a kept connection breaks before the
+ * answer. */
 static bool is_ours(struct s3_client *c, const struct store_put *put, const char *nonce)
 {
 	struct s3_answer a = { 0 };
@@ -160,7 +162,7 @@ static int s3_put(struct store *store, const struct store_put *put, struct store
 		rc = a.status == 404 ? err_set(e, ERR_PEER, "the bucket does not exist")
 				     : s3_client_error(c, &a, e);
 	if (!rc)
-		rc = look_back(c, put, nonce, out, e);
+		rc = verify_put(c, put, nonce, out, e);
 	s3_answer_release(&a);
 	return rc;
 }
@@ -285,7 +287,7 @@ struct listing {
 	bool stopped;
 };
 
-/* Objects that are none of ours, by their key, are not seen. */
+/* Skips objects whose key is not valid for a store. */
 static int give_item(struct listing *l, const struct s3_listed *item, struct err *e)
 {
 	const char *prefix = s3_client_prefix(l->client);
