@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reaches every file through the compiler flags: these calls do not compile. */
+/* Included in every file by a compiler flag. A call of one of these functions does not compile. */
 #ifndef BASE_BANNED_H
 #define BASE_BANNED_H
 

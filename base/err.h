@@ -43,8 +43,8 @@ int err_vset(struct err *e, int code, const char *fmt, va_list ap);
 /* As err_set() with ": <strerror(errno)>" added and the code chosen from errno. */
 int err_errno(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Puts "<prefix>: " before the sentence that was set. Returns e's code, or ERR_IO if e is
- * NULL: a caller that has the code returns that instead. */
+/* Puts "<prefix>: " before the sentence that was set. Returns e's code, or ERR_IO if e is NULL. Where `e`
+ * may be NULL, return the code of the failed call instead. */
 int err_prefix(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* A stable lower-case word for a code ("not-found"); "error" for any other number. */

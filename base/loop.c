@@ -153,7 +153,7 @@ void loop_work(struct loop *l, loop_fn run, loop_fn done, void *arg)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* On a worker: its account is the loop thread's, which adds the time. */
+/* On a worker. Only measures the CPU time: the loop's thread owns the account, and adds the time later. */
 static void run_task(struct task *t)
 {
 	int64_t began_cpu_ns = t->account ? now_thread_cpu_ns() : 0;

@@ -47,10 +47,8 @@ void loop_turn(struct loop *l, int wait_ms);
 extern const int64_t loop_turn_limits_ns[LOOP_TURN_CLASSES]; /* ascending */
 
 struct loop_turns {
-	uint64_t n
-		[LOOP_TURN_CLASSES +
-		 /* turns by duration: n[i] is up to limit i and above the limit before; the last above all */
-		 1];
+	/* turns by duration: n[i] counts those above limit i - 1 and up to limit i, the last one those above all */
+	uint64_t n[LOOP_TURN_CLASSES + 1];
 	int64_t total_ns, longest_ns;
 	/* of the slowest turn, with the time that its thread waited for a CPU */
 	int64_t longest_wall_ns;
@@ -59,14 +57,16 @@ const struct loop_turns *loop_turns(const struct loop *l);
 void loop_turns_count(struct loop_turns *t, int64_t took_ns, int64_t wall_ns); /* adds a turn */
 
 /*
- * Accounts of CPU time. Timers, watches and work belong to the account that is entered while they are set; their
- * functions run with it entered, so what they set belongs to it, too. What they take is added to it. A timer that is
- * moved while none is entered stays in its account. Posts belong to none.
+ * Accounts of CPU time. A timer, watch or work belongs to the account that is current when it is set. While
+ * its function runs, that account is current, so what the function sets belongs to it, too. The CPU time of
+ * these functions is added to their account. A timer that is moved while none is current stays in its
+ * account. Posts belong to none.
  */
 struct loop_account;
 struct loop_account *loop_account_new(struct loop *l); /* freed with the loop */
 
-/* The account from now on, NULL = none; returns the one before. In the loop's functions it is put back at their end. */
+/* Makes `a` the current account (NULL = none) and returns the previous one. When a function that the loop
+ * calls returns, the loop restores the account that was current before the call. */
 struct loop_account *loop_account_enter(struct loop *l, struct loop_account *a);
 
 int64_t loop_account_cpu_ns(const struct loop_account *a);

@@ -14,7 +14,8 @@ struct loop_account *loop_accounts_add(struct loop_accounts *as);
 struct loop_account *loop_accounts_enter(struct loop_accounts *as, struct loop_account *a);
 void loop_accounts_free(struct loop_accounts *as);
 
-/* Around a function of the account; NULL = none. */
+/* Measures one function: loop_charge_begin() before it, loop_charge_end() after it. `a` is its account;
+ * NULL = none. */
 struct loop_charge {
 	struct loop_account *account, *before;
 	int64_t began_cpu_ns;
@@ -22,7 +23,7 @@ struct loop_charge {
 struct loop_charge loop_charge_begin(struct loop_accounts *as, struct loop_account *a);
 void loop_charge_end(struct loop_accounts *as, const struct loop_charge *c);
 
-/* What a worker took for it; a NULL account is fine. */
+/* Adds the CPU time that a worker used to the account; NULL is fine. */
 void loop_charge_add(struct loop_account *a, int64_t cpu_ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gives freed memory back to the kernel, within 10 s. A capture takes some 100 MiB of an agent for a moment,
- * and a hostile peer some dozens of an aggregator. malloc() keeps freed memory, so without this the process
- * would stay as large as it ever was.
+ * Gives freed memory back to the kernel, within 10 s. An agent needs about 100 MiB for a moment in each
+ * capture, and a hostile peer can make an aggregator allocate some dozens of MiB. malloc() keeps freed
+ * memory, so without this the process would stay as large as it ever was.
  */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
@@ -13,7 +13,7 @@
 
 struct memory;
 
-/* Before any thread starts: few heaps, and large blocks apart from them. */
+/* To be called before any thread starts. Makes malloc() use few heaps, and map large blocks separately. */
 void memory_set_up(void);
 
 /* Reads the size of the process every few seconds; if it grew, a worker returns what is free. */

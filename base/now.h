@@ -40,8 +40,8 @@ struct clock_pair now_pair(void);
 
 /*
  * clock_pair_moved_ns(): how far the wall clock moved against raw from reading a to the later reading b.
- * clock_pair_has_step(): whether the wall clock was set, or the machine slept, in between. That is so if the
- * clock moved by more than the kernel's steering (500 ppm at most) and the widths of both readings explain.
+ * clock_pair_has_step(): whether the wall clock was set, or the machine slept, in between. That is so if
+ * the wall clock moved by more than slewing can do in that time (500 ppm) plus the widths of both readings.
  */
 int64_t clock_pair_moved_ns(const struct clock_pair *a, const struct clock_pair *b);
 bool clock_pair_has_step(const struct clock_pair *a, const struct clock_pair *b);

@@ -20,7 +20,7 @@ struct pace_limits {
 
 struct pace {
 	int64_t last_ns; /* when it was last due */
-	int64_t gap_ns; /* since then; 0 = it never was */
+	int64_t gap_ns; /* that must pass since then; 0 = it was never due */
 };
 
 /* True: do it now. Call this each time the cause is there. */
