@@ -587,8 +587,8 @@ static int check_kept(const Tutti__V1__AgentMessage *m, size_t len, struct err *
 	if (len + items * LIMIT_HOST_ITEM_BYTES <= LIMIT_HOST_BYTES)
 		return 0;
 	return err_set(e, ERR_LIMIT,
-		       "%zu bytes with %zu labels, tracers, settings and captures: limit %d bytes, "
-		       "of which each of those takes %d",
+		       "%zu bytes and %zu labels, tracers, settings and captures: the limit is %d "
+		       "bytes, and each of those counts as %d bytes more",
 		       len, items, LIMIT_HOST_BYTES, LIMIT_HOST_ITEM_BYTES);
 }
 

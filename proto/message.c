@@ -62,7 +62,8 @@ static size_t count_packed(ProtobufCType type, const uint8_t *data, size_t len)
 static bool count_fields(const ProtobufCMessageDescriptor *type, struct walk w, int depth,
 			 size_t max_fields, size_t *n);
 
-/* Counts in a field with a length: its elements, or the fields of its submessage. False: malformed. */
+/* Counts the contents of a length-delimited field: the elements of a packed field, or the fields of a
+ * submessage. False: malformed. */
 static bool count_below(const ProtobufCFieldDescriptor *field, struct walk below, int depth,
 			size_t max_fields, size_t *n)
 {

@@ -19,7 +19,8 @@
 #define PROFILER_STOP_CONTINUOUS  "/tensorflow.ProfilerService/StopContinuousProfiling"
 #define PROFILER_GET_SNAPSHOT	  "/tensorflow.ProfilerService/GetSnapshot"
 
-/* The first names of these methods: the servers and clients of one month know no others. */
+/* The first names of these methods. Servers and clients built in the month before the names changed know
+ * only these. */
 #define PROFILER_START_CONTINUOUS_OLD "/tensorflow.ProfilerService/ContinuousProfiling"
 #define PROFILER_GET_SNAPSHOT_OLD     "/tensorflow.ProfilerService/GetSnapShot"
 
@@ -39,7 +40,7 @@ struct profiler_request {
 	size_t options_len;
 	int64_t t0_real_ns, t1_real_ns; /* the window, on the target's CLOCK_REALTIME */
 	int64_t now_real_ns;
-	/* a new name: a server refuses a name that an earlier Terminate has named */
+	/* must be a new name: a server refuses one that an earlier Terminate has named */
 	const char *session;
 	const char *repository; /* where a server without emit_xspace writes its file */
 	const char *host;

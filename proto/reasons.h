@@ -28,8 +28,8 @@ enum {
 	X(UNREACHABLE, "unreachable", FAILED, AGGREGATOR, 0, \
 	  "the host was not connected when the capture began") \
 	X(UNRESPONSIVE, "unresponsive", FAILED, AGGREGATOR, 0, \
-	  "connected, but no answer to `Arm` by T0 + 1 s (or + lead), nor within 1 s of the last " \
-	  "other's") \
+	  "no answer to `Arm` by T0 + 1 s (T0 + lead if longer), nor within 1 s after another " \
+	  "host's") \
 	X(LOST, "lost", FAILED, AGGREGATOR, REASON_DELIVERABLE, \
 	  "the link broke for more than 3 s, or the agent came back without this capture: " \
 	  "killed, or host gone") \
@@ -41,7 +41,7 @@ enum {
 	X(BUSY, "busy", FAILED, AGENT, REASON_REFUSES, \
 	  "the agent already runs this session") \
 	X(LATE, "late", FAILED, AGENT, REASON_REFUSES, \
-	  "`Arm` came after the deadline for the host's file; earlier, but after T0, is " \
+	  "`Arm` came after the file's deadline; between T0 and then a host records, with " \
 	  "`armed_late_ns` and a warning") \
 	X(UNCALIBRATED, "uncalibrated", PARTIAL, BOTH, REASON_REFUSES, \
 	  "the clock was never measured: times in its file are the host's own. Goes before " \
@@ -90,7 +90,7 @@ enum {
 	X(NO_PERMISSION, "no-permission", PARTIAL, AGENT, 0, \
 	  "a tracer lacks a right: detail names it") \
 	X(UNSUPPORTED, "unsupported", PARTIAL, AGENT, 0, \
-	  "the kernel cannot do it") \
+	  "the host's kernel, devices or programs do not support what the tracer needs") \
 	X(WINDOW_CUT, "window-cut", PARTIAL, AGENT, 0, \
 	  "a part of the window is missing, see below") \
 	X(BUDGET, "budget", PARTIAL, AGENT, 0, \
