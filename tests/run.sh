@@ -79,7 +79,7 @@ for part in "${parts[@]}"; do
 	later=("${later[@]:1}")
 	case $part in
 	dev) suite dev -j$jobs -LE 'release' ;;
-	tsan) suite tsan -j$((4 * $(nproc))) -LE 'release' ;; # no simulation, which needs CPUs: still more is waiting
+	tsan) suite tsan -j$((3 * $(nproc))) -LE 'release' ;; # no simulation, which needs CPUs: still more is waiting
 	release) suite release -L 'release' ;;
 	*) echo "tests/run.sh: unknown part '$part'" >&2; exit 2 ;;
 	esac

@@ -28,7 +28,7 @@ foreach(t captures/capture captures/deadline captures/durable captures/held capt
 endforeach()
 if(TUTTI_SANITIZE STREQUAL thread)	# there their waiting is real
 	set_tests_properties(unit/aggregator/captures/held_test unit/aggregator/captures/retry_test unit/aggregator/captures/durable_test
-		PROPERTIES COST 10)
+		unit/aggregator/ingest/ingest_test PROPERTIES COST 10)
 endif()
 # Over real sockets: HTTP, and what the kernel stamps.
 foreach(t api/access api/api time/time_service)
