@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/listen_filter.h"
@@ -62,7 +63,10 @@
 #define LOOK_TURN_NS (2 * NS_PER_MS)
 #define LOOK_SOCKETS 100 /* descriptors that collect() examines before it looks at the clock */
 #define HOLE	     512 /* after this many free descriptors in a row no more are expected */
-#define ENDED_MAX    16384 /* more ended calls than this begin a look */
+/* Connections that wait to be accepted. Core sets 4,096: those of one flood kept its thread busy for seconds before the
+ * address was banned. A peer that finds no place tries again after a second. */
+#define BACKLOG	  512
+#define ENDED_MAX 16384 /* more ended calls than this begin a look */
 
 /* One connection, as a look found it. */
 struct socket_seen {
@@ -574,6 +578,8 @@ struct rpc_conns *rpc_conns_next(const struct rpc_conns *cs)
 	return cs->next;
 }
 
+/* Finds the server's listening sockets, and bounds what the kernel holds for core to accept: listen() on a socket
+ * that listens changes only that. */
 static void find_listeners(struct rpc_conns *cs)
 {
 	struct rpc_end local;
@@ -585,8 +591,12 @@ static void find_listeners(struct rpc_conns *cs)
 
 		hole = fcntl(fd, F_GETFD) < 0 ? hole + 1 : 0;
 		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && listens &&
-		    end_of_fd(fd, getsockname, &local) && local.port == cs->port)
+		    end_of_fd(fd, getsockname, &local) && local.port == cs->port) {
 			cs->listeners[cs->n_listeners++] = fd;
+			if (listen(fd, BACKLOG))
+				log_warn("NET-BACKLOG", "port=%d reason=\"%s\"", cs->port,
+					 strerror(errno));
+		}
 	}
 }
 
