@@ -12,7 +12,7 @@
 #include "agent/local/local_service.h"
 #include "agent/local/profiler_service.h"
 #include "agent/marks/marks.h"
-#include "agent/past_request.h"
+#include "agent/snapshot_requests.h"
 #include "agent/python/python.h"
 #include "agent/tracer/set.h"
 #include "base/log.h"
@@ -33,7 +33,7 @@ struct agent {
 	struct captures *captures;
 	struct profiler_service *profiler_service; /* NULL = none */
 	struct control *control;
-	struct past_requests *past_requests; /* NULL until the control link is there */
+	struct snapshot_requests *snapshot_requests; /* NULL until the control link is there */
 	struct local_service *local_service; /* NULL = none */
 	struct rpc_tls link_tls; /* towards the aggregator */
 };
@@ -104,12 +104,12 @@ static int start_python(struct agent *a, struct err *e)
 	return 0;
 }
 
-static void request_past(void *arg, int64_t from_real_ns, int64_t to_real_ns, const char *run)
+static void request_snapshot(void *arg, int64_t from_real_ns, int64_t to_real_ns, const char *run)
 {
 	struct agent *a = arg;
 
-	if (a->past_requests)
-		past_request(a->past_requests, from_real_ns, to_real_ns, run);
+	if (a->snapshot_requests)
+		snapshot_request(a->snapshot_requests, from_real_ns, to_real_ns, run);
 }
 
 static int start_tracers(struct agent *a, struct err *e)
@@ -123,7 +123,7 @@ static int start_tracers(struct agent *a, struct err *e)
 		.ring = ring_limits(a),
 		.host = a->conf->host,
 		.listen = a->conf->listen,
-		.request_past = request_past,
+		.request_snapshot = request_snapshot,
 		.request_arg = a,
 	};
 
@@ -194,6 +194,7 @@ static int start_control(struct agent *a, struct err *e)
 		.labels = &conf->label,
 		.profiler_address = service ? profiler_service_address(service) : "",
 		.aggregator = conf->aggregator,
+		.store_ca = is_set(conf->store_ca) ? conf->store_ca : NULL,
 		.tls = is_set(conf->ca) || is_set(conf->cert) ? &a->link_tls : NULL,
 		.reconnect_max_ns = conf->reconnect_max_ns,
 	};
@@ -207,10 +208,10 @@ static int start_control(struct agent *a, struct err *e)
 	return control_new(&a->control, &env, e);
 }
 
-static int start_past_requests(struct agent *a, struct err *e)
+static int start_snapshot_requests(struct agent *a, struct err *e)
 {
 	(void)e;
-	a->past_requests = past_requests_new(a->loop, a->clock, a->control);
+	a->snapshot_requests = snapshot_requests_new(a->loop, a->clock, a->control);
 	return 0;
 }
 
@@ -248,10 +249,10 @@ DEFINE_STOP(control, control_free)
 
 /* Stopped before the control link, whose end answers the open questions with "no", and before the tracers, whose
  * drivers then find NULL and request nothing more. */
-static void stop_past_requests(struct agent *a)
+static void stop_snapshot_requests(struct agent *a)
 {
-	past_requests_free(a->past_requests);
-	a->past_requests = NULL;
+	snapshot_requests_free(a->snapshot_requests);
+	a->snapshot_requests = NULL;
 }
 
 DEFINE_STOP(local_service, local_service_free)
@@ -271,7 +272,7 @@ static const struct part {
 	{ "captures", start_captures, stop_captures },
 	{ "profiler-service", start_profiler_service, stop_profiler_service },
 	{ "control", start_control, stop_control },
-	{ "past-requests", start_past_requests, stop_past_requests },
+	{ "snapshot-requests", start_snapshot_requests, stop_snapshot_requests },
 	{ "local-service", start_local_service, stop_local_service },
 };
 

@@ -54,6 +54,8 @@ static const struct conf_field fields[] = {
 	CONF(struct agent_conf, key, NULL, "PEM file: its private key"),
 	CONF(struct agent_conf, ca, NULL,
 	     "PEM file: the authority that signs peers' certificates; switches TLS on"),
+	CONF(struct agent_conf, store_ca, NULL,
+	     "PEM file: the authority that signs the store's certificate; unset: the system's"),
 	CONF(struct agent_conf, aggregator_name, NULL,
 	     "name in the aggregator's certificate, if not the one dialled"),
 	CONF_RANGE(struct agent_conf, reconnect_max_ns, "20s", 10 * NS_PER_MS, 3600 * NS_PER_S,

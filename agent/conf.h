@@ -30,6 +30,7 @@ struct agent_conf {
 	double max_cpu_percent; /* the same; 0 = no limit; by agent_conf_finish() */
 	uint64_t max_rss_bytes; /* largest resident memory; 0 = no limit */
 	char *cert, *key, *ca; /* TLS towards the aggregator and on `listen` */
+	char *store_ca; /* PEM file: authorities of the store, for grants; NULL = the system's */
 	char *aggregator_name; /* expected in its certificate; NULL: the name dialled */
 	bool insecure; /* listen in plaintext beyond loopback */
 	int64_t reconnect_max_ns; /* longest pause between two attempts to connect */

@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "base/loop.h"
 
-#define WORKERS 4 /* one of them samples Python programs most of the time */
+/* one of them samples Python programs most of the time, and two may put files into the store (link/put.c) */
+#define WORKERS 6
 
 /* From SIGTERM to the end; service managers kill after some seconds. */
 #define STOP_LIMIT_US 1500000

@@ -17,6 +17,7 @@
 #include "net/rpc.h"
 #include "proto/limits.h"
 #include "proto/profiler_request.h"
+#include "storage/store.h"
 
 /* Time between two pings of an agent. A frozen agent is noticed within this plus 10 s. A ping costs 30 us, so
  * pinging 10,000 agents takes half a percent of a CPU. */
@@ -59,6 +60,12 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
+static bool has_grants(const struct aggregator *agg)
+{
+	return store_grants(agg->store.store) &&
+	       (!is_set(agg->conf.upload) || strcmp(agg->conf.upload, "via-aggregator"));
+}
+
 static void new_captures(struct aggregator *agg)
 {
 	const struct captures_env env = {
@@ -68,9 +75,11 @@ static void new_captures(struct aggregator *agg)
 		.store = &agg->store,
 		.registry = agg->registry,
 		.patience = &agg->patience,
+		.spool = agg->conf.spool,
 		.lead_ns = agg->conf.lead_ns,
 		.grace_ns = agg->conf.grace_ns,
 		.causality_ns = agg->conf.causality_ns,
+		.by_grants = has_grants(agg),
 	};
 
 	agg->captures = captures_new(&env);
@@ -107,6 +116,26 @@ static void new_profiler(struct aggregator *agg)
 	agg->profiler = profiler_service_new(&env);
 }
 
+static void new_removals(struct aggregator *agg)
+{
+	const struct removals_env env = { .jobs = &agg->jobs,
+					  .store = &agg->store,
+					  .captures = agg->captures };
+
+	agg->removals = removals_new(&env);
+}
+
+static void start_retention(struct aggregator *agg)
+{
+	const struct retention_env env = { .jobs = &agg->jobs,
+					   .clock = &agg->clock,
+					   .store = &agg->store,
+					   .removals = agg->removals,
+					   .period_ns = agg->conf.retain_period_ns };
+
+	retention_start(&agg->retention, &env);
+}
+
 static int new_ingest(struct aggregator *agg, struct err *e)
 {
 	const struct ingest_env env = {
@@ -116,6 +145,7 @@ static int new_ingest(struct aggregator *agg, struct err *e)
 		.captures = agg->captures,
 		.spool = agg->conf.spool,
 		.check = agg->check_file ? agg->check_file : ingest_check_xspace,
+		.by_grants = has_grants(agg),
 	};
 
 	return ingest_new(&agg->ingest, &env, e);
@@ -128,6 +158,8 @@ static void new_api(struct aggregator *agg)
 		.store = &agg->store,
 		.registry = agg->registry,
 		.captures = agg->captures,
+		.removals = agg->removals,
+		.retention = &agg->retention.stats,
 		.time = agg->time,
 		.ingest = agg->ingest,
 		.control = agg->control,
@@ -149,6 +181,7 @@ static void state_stop(struct aggregator *agg)
 	jobs_drain(&agg->jobs);
 	index_check_release(&agg->index_check);
 	api_free(agg->api);
+	removals_free(agg->removals);
 	ingest_free(agg->ingest);
 	profiler_service_free(agg->profiler);
 	control_free(agg->control);
@@ -157,19 +190,41 @@ static void state_stop(struct aggregator *agg)
 	registry_free(agg->registry);
 }
 
+static void *read_left(const json_t *recoverable)
+{
+	return capture_left_read(recoverable);
+}
+
 /* Ends all links. The agents do what they do after a restart of the aggregator: they dial again and report
  * the captures that they hold. */
-static void on_recovered(void *arg, const json_t *recoverable)
+static void carry_on(void *arg, void *left_taken)
 {
 	struct aggregator *agg = arg;
 
-	control_close_links(agg->control, "captures of an earlier run are carried on: dial again");
-	captures_recover(agg->captures, recoverable);
+	if (!agg->store.stopping) {
+		control_close_links(agg->control,
+				    "captures of an earlier run are carried on: dial again");
+		captures_recover(agg->captures, left_taken);
+	}
+	capture_left_free(left_taken);
+}
+
+/* Before there is a loop that turns. */
+static void carry_on_all(struct aggregator *agg)
+{
+	for (size_t i = 0; i < json_array_size(agg->recoverable); i++) {
+		struct capture_left *left = capture_left_read(json_array_get(agg->recoverable, i));
+
+		captures_recover(agg->captures, left);
+		capture_left_free(left);
+	}
+	json_array_clear(agg->recoverable);
 }
 
 static int state_start(struct aggregator *agg, struct err *e)
 {
 	struct time_env time = { .loop = agg->loop, .clock = &agg->clock };
+	const struct session_heir heir = { .read = read_left, .take = carry_on, .arg = agg };
 	int rc;
 
 	agg->registry = registry_new(agg->loop);
@@ -178,6 +233,7 @@ static int state_start(struct aggregator *agg, struct err *e)
 	time.registry = agg->registry;
 	agg->time = time_service_new(&time);
 	new_captures(agg);
+	new_removals(agg);
 	new_control(agg);
 	new_profiler(agg);
 	rc = new_ingest(agg, e);
@@ -188,9 +244,10 @@ static int state_start(struct aggregator *agg, struct err *e)
 	new_api(agg);
 	session_clock_load(&agg->clock, agg->conf.spool,
 			   json_array_size(agg->recoverable) || !agg->store.swept);
-	captures_recover(agg->captures, agg->recoverable);
-	session_store_start(&agg->store, on_recovered, agg);
+	carry_on_all(agg);
+	session_store_start(&agg->store, &heir);
 	index_check_start(&agg->index_check, &agg->jobs, agg->store.store);
+	start_retention(agg);
 	return 0;
 }
 
@@ -327,6 +384,7 @@ static void stop_parts(struct aggregator *agg, size_t n)
 	if (agg->captures)
 		captures_begin_stop(agg->captures);
 	index_check_stop(&agg->index_check);
+	retention_stop(&agg->retention);
 	while (n-- > 0) {
 		parts[n].stop(agg);
 		log_info("AGG-PART", "part=%s state=down", parts[n].name);
@@ -360,19 +418,45 @@ static int check_conf(const struct aggregator *agg, struct err *e)
 	if (conf->http_client.n && (!has_tls(agg) || !is_set(conf->ca)))
 		return err_set(e, ERR_INVALID,
 			       "http-client: certificates of clients need --cert, --key and --ca");
+	if (is_set(conf->upload) && strcmp(conf->upload, "auto") &&
+	    strcmp(conf->upload, "via-aggregator"))
+		return err_set(e, ERR_INVALID, "upload '%.40s': use auto or via-aggregator",
+			       conf->upload);
 	if (conf->stop_limit_ns < 0)
 		return err_set(e, ERR_INVALID, "stop-limit: use 0 s or more");
 	return check_listeners(agg, e);
+}
+
+/* ---- what is read from the settings ---- */
+
+static int read_rules(struct aggregator *agg, struct err *e)
+{
+	struct retention_rules *rules = &agg->retention.rules;
+
+	rules->keep_ns = agg->conf.retain_ns;
+	rules->keep_bytes = agg->conf.retain_bytes;
+	return retention_add_runs(rules, &agg->conf.retain_run, e);
+}
+
+static void release_settings(struct aggregator *agg)
+{
+	secret_free(agg->token);
+	agg->token = NULL;
+	retention_release(&agg->retention);
 }
 
 int aggregator_start(struct aggregator *agg, struct err *e)
 {
 	int rc = check_conf(agg, e);
 
+	if (!rc)
+		rc = read_rules(agg, e);
 	if (!rc && is_set(agg->conf.token_file))
 		rc = secret_load(&agg->token, agg->conf.token_file, e);
-	if (rc)
+	if (rc) {
+		release_settings(agg);
 		return rc;
+	}
 	aggregator_warn_open_ports(agg);
 	agg->started_mono_ns = now_mono_ns();
 	agg->jobs.loop = agg->loop;
@@ -387,8 +471,7 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 		if (rc) {
 			err_prefix(e, "%s", parts[i].name);
 			stop_parts(agg, i);
-			secret_free(agg->token);
-			agg->token = NULL;
+			release_settings(agg);
 			return rc;
 		}
 	}
@@ -398,6 +481,5 @@ int aggregator_start(struct aggregator *agg, struct err *e)
 void aggregator_stop(struct aggregator *agg)
 {
 	stop_parts(agg, ARRAY_SIZE(parts));
-	secret_free(agg->token);
-	agg->token = NULL;
+	release_settings(agg);
 }

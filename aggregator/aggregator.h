@@ -13,6 +13,7 @@
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/ingest/ingest.h"
+#include "aggregator/retention/retention.h"
 #include "aggregator/sessions/index_check.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/session_clock.h"
@@ -28,11 +29,16 @@ struct aggregator_conf {
 	char *grpc; /* address of gRPC: control, ingest, ProfilerService */
 	char *probe; /* address of the time probes, UDP */
 	char *spool; /* directory for uploads under way */
+	char *upload; /* "auto" or "via-aggregator" */
 	int64_t lead_ns; /* from request to T0 */
 	int64_t grace_ns; /* least grace of a capture whose request gives none */
 	/* longest time that a stop of the aggregator may take; 0 = no limit */
 	int64_t stop_limit_ns;
 	int64_t causality_ns; /* longest causality_check() of a session; 0 = no check */
+	int64_t retain_ns; /* how long sessions stay; 0 = for ever */
+	uint64_t retain_bytes; /* of all sessions, at most; 0 = any number */
+	struct conf_list retain_run; /* RUN=TIME */
+	int64_t retain_period_ns; /* between two looks for old sessions */
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
 	/* most hosts of one address, where no certificates prove names; 0 = no limit */
 	int hosts_per_address;
@@ -55,6 +61,8 @@ struct aggregator {
 	struct session_clock clock;
 	struct session_store store;
 	struct index_check index_check;
+	struct removals *removals;
+	struct retention retention;
 	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */
 	struct registry *registry;
 	struct time_service *time;

@@ -3,6 +3,9 @@
 
 #include "proto/limits.h"
 
+#define RETAIN_MAX_NS	     9e18
+#define RETAIN_PERIOD_MIN_NS 1e8
+
 static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, store, "file:///var/lib/tutti",
 	     "where sessions are kept: file:///DIR or s3://BUCKET/PREFIX (docs/storage.md)"),
@@ -21,6 +24,9 @@ static const struct conf_field fields[] = {
 	CONF(struct aggregator_conf, probe, "127.0.0.1:7403", "UDP address of the time probes"),
 	CONF(struct aggregator_conf, spool, "/var/lib/tutti/spool",
 	     "directory for uploads under way"),
+	CONF(struct aggregator_conf, upload, "auto",
+	     "how files get into the store. auto: agents put them there by grants, if the store "
+	     "makes grants; via-aggregator: always through this program"),
 	CONF(struct aggregator_conf, lead_ns, "500ms",
 	     "least time from a request to T0, for arming the agents"),
 	CONF(struct aggregator_conf, grace_ns, "60s",
@@ -30,6 +36,18 @@ static const struct conf_field fields[] = {
 	     "longest causality check of events that hosts share; 0s = no check"),
 	CONF(struct aggregator_conf, stop_limit_ns, "10s",
 	     "longest time for stopping; 0s = no limit"),
+	CONF_RANGE(struct aggregator_conf, retain_ns, "0", 0, RETAIN_MAX_NS,
+		   "how long sessions stay, like 30d; 0 = until they are deleted"),
+	/* the member and its unit: the name of a flag ends before the unit */
+	{ "retain_bytes_bytes", CONF_SIZE, offsetof(struct aggregator_conf, retain_bytes), "0",
+	  "most bytes of all sessions together, like 500G: the oldest go; 0 = any number", false, 0,
+	  0 },
+	CONF(struct aggregator_conf, retain_run, NULL,
+	     "how long the sessions of one run stay instead: RUN=TIME, like nightly=7d; "
+	     "'=TIME' for sessions without a run, 0 = until they are deleted; may be "
+	     "repeated"),
+	CONF_RANGE(struct aggregator_conf, retain_period_ns, "10m", RETAIN_PERIOD_MIN_NS,
+		   RETAIN_MAX_NS, "time between two looks for sessions that are to go"),
 	CONF(struct aggregator_conf, cert, NULL, "PEM file with the certificate of gRPC and HTTP"),
 	CONF(struct aggregator_conf, key, NULL, "PEM file with its key"),
 	CONF(struct aggregator_conf, ca, NULL,

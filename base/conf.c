@@ -20,8 +20,8 @@ struct unit {
 };
 
 static const struct unit time_units[] = {
-	{ "ns", 1 },   { "us", 1e3 },	{ "ms", 1e6 }, { "s", 1e9 },
-	{ "m", 60e9 }, { "h", 3600e9 }, { 0 },
+	{ "ns", 1 },   { "us", 1e3 },	{ "ms", 1e6 },	  { "s", 1e9 },
+	{ "m", 60e9 }, { "h", 3600e9 }, { "d", 86400e9 }, { 0 },
 };
 static const struct unit size_units[] = {
 	{ "", 1 },

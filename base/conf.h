@@ -11,7 +11,7 @@
  *
  * The strongest source counts, in this order: flag, environment TUTTI_<NAME>, file (--config), default. The
  * flag of member `spool_bytes` is --spool-bytes; a suffix _ns or _bytes is dropped from the name (--spool),
- * and the value is written with a unit: 250ms, 2s, 5m, 1h; 64K, 16M, 2G. A bool flag takes no value; =false
+ * and the value is written with a unit: 250ms, 2s, 5m, 1h, 30d; 64K, 16M, 2G, 1T. A bool flag takes no value; =false
  * unsets it. A list (struct conf_list) takes one value per flag or line and collects them; the list of a
  * stronger source replaces that of a weaker one.
  *

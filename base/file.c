@@ -12,6 +12,7 @@
 #include "base/mem.h"
 
 #define LOAD_BYTES ((size_t)16 << 10)
+#define COPY_BYTES ((size_t)1 << 18)
 
 ssize_t file_read_up_to(int fd, uint64_t offset, void *out, size_t len)
 {
@@ -61,6 +62,37 @@ int file_write_at(int fd, uint64_t offset, const void *data, size_t len, const c
 	if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
 		return err_errno(e, "writing %s", name);
 	return file_write_all(fd, data, len, name, e);
+}
+
+int file_open_nameless(const char *folder)
+{
+	char *path = xasprintf("%s/nameless-XXXXXX", folder);
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	free(path);
+	return fd;
+}
+
+int file_copy(int from, int to, uint64_t bytes, const char *name, struct err *e)
+{
+	char *block = xmalloc(COPY_BYTES), *copy = xasprintf("the copy of %s", name);
+	int rc = 0;
+
+	for (uint64_t at = 0; !rc && at < bytes; at += COPY_BYTES) {
+		size_t n = bytes - at < COPY_BYTES ? (size_t)(bytes - at) : COPY_BYTES;
+
+		rc = file_read_exact(from, at, block, n, name, e);
+		if (!rc)
+			rc = file_write_all(to, block, n, copy, e);
+	}
+	free(copy);
+	free(block);
+	return rc;
 }
 
 int file_load(const char *path, size_t max_bytes, struct buf *out, struct err *e)

@@ -27,6 +27,13 @@ MUST_CHECK int file_write_all(int fd, const void *data, size_t len, const char *
 MUST_CHECK int file_write_at(int fd, uint64_t offset, const void *data, size_t len,
 			     const char *name, struct err *e);
 
+/* A new file in the folder, without a name: it vanishes with its descriptor, which the caller closes. -1 and errno. */
+int file_open_nameless(const char *folder);
+
+/* Writes the first `bytes` of `from` to `to`, at its position; ERR_IO where `from` ends before. `name` is that of `from`;
+ * errors of writing name "the copy of NAME". */
+MUST_CHECK int file_copy(int from, int to, uint64_t bytes, const char *name, struct err *e);
+
 /* Appends the bytes of a file to `out`, also of one in /proc, whose size is not known before.
  * ERR_LIMIT for more than `max_bytes`; `out` then holds some of them. */
 MUST_CHECK int file_load(const char *path, size_t max_bytes, struct buf *out, struct err *e);

@@ -23,6 +23,7 @@ static void done_job(void *arg)
 	struct job *job = arg;
 
 	job->jobs->n--;
+	loop_turn_name(job->jobs->loop, (uintptr_t)job->done);
 	job->done(job->arg);
 	free(job);
 }
@@ -72,6 +73,7 @@ static void done_request(void *arg)
 	j->n_requests--;
 	begin_next(j);
 	j->n--;
+	loop_turn_name(j->loop, (uintptr_t)r->done);
 	r->done(r->arg);
 	free(r);
 }

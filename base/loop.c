@@ -50,14 +50,18 @@ struct loop {
 	struct loop_watch wake, tick, signal;
 	loop_fn on_stop;
 	void *on_stop_arg;
-	struct loop_watch *dead; /* unwatched in this turn, freed at its end */
+	/* what epoll reported last, in its order; a turn that is over leaves the rest to the next one */
+	struct epoll_event ready[64];
+	int n_ready, next_ready;
+	struct loop_watch *dead; /* unwatched, freed when `ready` cannot refer to them any more */
 	int depth; /* depth of nested turns: a callback may turn the loop to wait */
-	int64_t began_cpu_ns; /* this turn, on the thread's CPU clock */
+	struct loop_turn turn; /* this one */
 	struct loop_turns turns;
 	struct loop_accounts accounts;
 
 	struct loop_timer **heap;
 	size_t n_timers, heap_cap;
+	int64_t armed_ns; /* the timer fd's time; 0 = none; -1 = it has expired and is still readable */
 
 	pthread_mutex_t lock; /* guards the four below */
 	struct queue posted, work;
@@ -212,7 +216,31 @@ const struct loop_turns *loop_turns(const struct loop *l)
 /* CPU time: on a busy machine a turn may last long without doing much. */
 static bool is_turn_over(const struct loop *l)
 {
-	return now_thread_cpu_ns() - l->began_cpu_ns >= LOOP_TURN_NS;
+	return l->turn.last_cpu_ns - l->turn.began_cpu_ns >= LOOP_TURN_NS;
+}
+
+bool loop_turn_is_over(struct loop *l)
+{
+	loop_turn_add(&l->turn, 0);
+	return is_turn_over(l);
+}
+
+void loop_turn_name(struct loop *l, uintptr_t fn)
+{
+	l->turn.named = fn;
+}
+
+/* Around each callback. The CPU clock is read once for both, since that takes a system call: a callback is charged
+ * from the end of the one before. */
+static struct loop_charge begin_callback(struct loop *l, struct loop_account *a)
+{
+	return loop_charge_begin(&l->accounts, a, l->turn.last_cpu_ns);
+}
+
+static void end_callback(struct loop *l, const struct loop_charge *charge, uintptr_t fn)
+{
+	loop_turn_add(&l->turn, fn);
+	loop_charge_end(&l->accounts, charge, l->turn.last_cpu_ns);
 }
 
 /* ---- tasks ---- */
@@ -233,10 +261,10 @@ static bool deliver(struct loop *l)
 		t = take_posted(l);
 		if (!t)
 			break;
-		charge = loop_charge_begin(&l->accounts, t->account);
+		charge = begin_callback(l, t->account);
 		loop_charge_add(t->account, t->run_cpu_ns);
 		t->done(t->arg);
-		loop_charge_end(&l->accounts, &charge);
+		end_callback(l, &charge, (uintptr_t)t->done);
 		free(t);
 		if (is_turn_over(l))
 			break; /* the event fd stays set */
@@ -283,17 +311,20 @@ static void heap_down(struct loop *l, size_t i, struct loop_timer *t)
 	heap_put(l, i, t);
 }
 
+/* Called once before each wait, since callbacks set and move many timers. Setting the fd also makes it unreadable. */
 static void arm_timer_fd(struct loop *l)
 {
 	struct itimerspec when = { 0 };
-	int64_t at = l->n_timers ? l->heap[0]->at_mono_ns : 0;
+	int64_t at = 0;
 
-	if (l->n_timers) {
-		at = at > 0 ? at : 1;
-		when.it_value.tv_sec = (time_t)(at / NS_PER_S);
-		when.it_value.tv_nsec = at % NS_PER_S;
-	}
+	if (l->n_timers)
+		at = l->heap[0]->at_mono_ns > 0 ? l->heap[0]->at_mono_ns : 1;
+	if (at == l->armed_ns)
+		return;
+	when.it_value.tv_sec = (time_t)(at / NS_PER_S);
+	when.it_value.tv_nsec = at % NS_PER_S;
 	timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	l->armed_ns = at;
 }
 
 void loop_timer_cancel(struct loop *l, struct loop_timer *t)
@@ -311,8 +342,6 @@ void loop_timer_cancel(struct loop *l, struct loop_timer *t)
 		else
 			heap_down(l, i, last);
 	}
-	if (i == 0)
-		arm_timer_fd(l);
 }
 
 void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loop_fn fn, void *arg)
@@ -328,36 +357,27 @@ void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loo
 		l->heap = xrealloc(l->heap, l->heap_cap * sizeof(*l->heap));
 	}
 	heap_up(l, l->n_timers++, t);
-	if (l->heap[0] == t)
-		arm_timer_fd(l);
-}
-
-void loop_timer_in(struct loop *l, struct loop_timer *t, int64_t delay_ns, loop_fn fn, void *arg)
-{
-	loop_timer_at(l, t, now_mono_ns() + delay_ns, fn, arg);
 }
 
 static void on_tick(void *arg, uint32_t events)
 {
 	struct loop *l = arg;
-	uint64_t count;
 
 	(void)events;
-	if (read(l->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		return;
+	l->armed_ns = -1;
 	/* Runs at most as many timers as were armed at the begin, so that a timer that is always due does not
 	 * block other events. */
 	for (size_t n = l->n_timers; n && l->n_timers && l->heap[0]->at_mono_ns <= l->now_ns; n--) {
 		struct loop_timer *t = l->heap[0];
-		struct loop_charge charge = loop_charge_begin(&l->accounts, t->account);
+		struct loop_charge charge = begin_callback(l, t->account);
+		loop_fn fn = t->fn;
 
 		loop_timer_cancel(l, t);
-		t->fn(t->arg); /* may free it */
-		loop_charge_end(&l->accounts, &charge);
+		fn(t->arg); /* may free it */
+		end_callback(l, &charge, (uintptr_t)fn);
 		if (is_turn_over(l))
 			break;
 	}
-	arm_timer_fd(l);
 }
 
 /* ---- file descriptors ---- */
@@ -444,31 +464,57 @@ int64_t loop_now_ns(const struct loop *l)
 	return l->now_ns;
 }
 
+static void call_watch(struct loop *l, struct loop_watch *w, uint32_t events)
+{
+	struct loop_charge charge;
+	loop_fd_fn fn = w->fn;
+
+	if (w == &l->wake || w == &l->tick) { /* charges what it calls */
+		fn(w->arg, events);
+		return;
+	}
+	charge = begin_callback(l, w->account);
+	fn(w->arg, events);
+	end_callback(l, &charge, (uintptr_t)fn);
+}
+
+/* Asks epoll again only when all that it reported last is done: else a descriptor that is always ready could come
+ * first each time. */
+static void await_ready(struct loop *l, int wait_ms)
+{
+	int n;
+
+	if (l->next_ready < l->n_ready)
+		return;
+	arm_timer_fd(l);
+	n = epoll_wait(l->epoll_fd, l->ready, ARRAY_SIZE(l->ready), wait_ms);
+	l->next_ready = 0;
+	l->n_ready = n > 0 ? n : 0;
+}
+
 void loop_turn(struct loop *l, int wait_ms)
 {
-	struct epoll_event ready[64];
-	int n = epoll_wait(l->epoll_fd, ready, ARRAY_SIZE(ready), wait_ms);
-
+	await_ready(l, wait_ms);
 	l->now_ns = now_mono_ns();
 	if (l->depth++ == 0)
-		l->began_cpu_ns = now_thread_cpu_ns();
-	for (int i = 0; i < n; i++) {
-		struct loop_watch *w = ready[i].data.ptr;
+		loop_turn_begin(&l->turn);
+	else
+		l->turn.last_cpu_ns = now_thread_cpu_ns();
+	while (l->next_ready < l->n_ready) {
+		struct epoll_event ready = l->ready[l->next_ready++];
+		struct loop_watch *w = ready.data.ptr;
 
-		if (w->fn) {
-			struct loop_charge charge = loop_charge_begin(&l->accounts, w->account);
-
-			w->fn(w->arg, ready[i].events);
-			loop_charge_end(&l->accounts, &charge);
-		}
+		if (w->fn)
+			call_watch(l, w, ready.events);
+		if (is_turn_over(l))
+			break;
 	}
-	/* Only the outermost turn frees: outer turns may still refer to watches that were unwatched in this
-	 * one. */
-	if (--l->depth == 0) {
+	/* Outer turns may still refer to watches that were unwatched in this one, and so may `ready`. */
+	if (--l->depth)
+		return;
+	if (l->next_ready == l->n_ready)
 		free_unwatched(l);
-		loop_turns_count(&l->turns, now_thread_cpu_ns() - l->began_cpu_ns,
-				 now_mono_ns() - l->now_ns);
-	}
+	loop_turn_end(&l->turn, &l->turns, now_mono_ns() - l->now_ns);
 }
 
 void loop_run(struct loop *l)

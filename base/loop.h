@@ -40,9 +40,11 @@ void loop_turn(struct loop *l, int wait_ms);
 /*
  * The cost of turns, in CPU time of the loop's thread; everything else waits while a turn lasts. After
  * LOOP_TURN_NS a turn starts no further callback, so a much longer turn means that one callback takes too
- * long.
+ * long. With --log-level debug a turn of more than LOOP_TURN_LONG_NS is logged with that callback, as its
+ * place in the program: `addr2line -f -e tutti-aggregator PLACE` names it.
  */
 #define LOOP_TURN_NS	  (5 * 1000000)
+#define LOOP_TURN_LONG_NS (8 * 1000000)
 #define LOOP_TURN_CLASSES 9
 extern const int64_t loop_turn_limits_ns[LOOP_TURN_CLASSES]; /* ascending */
 
@@ -55,6 +57,14 @@ struct loop_turns {
 };
 const struct loop_turns *loop_turns(const struct loop *l);
 void loop_turns_count(struct loop_turns *t, int64_t took_ns, int64_t wall_ns); /* adds a turn */
+
+/* For a callback that does many things and can leave some to the next turn, after each of them: whether this
+ * turn has used LOOP_TURN_NS. Never in the simulation, where turns take no time. */
+bool loop_turn_is_over(struct loop *l);
+
+/* Called by a callback before it calls the function that does the work: the log line of a long turn then
+ * names that one. */
+void loop_turn_name(struct loop *l, uintptr_t fn);
 
 /*
  * Accounts of CPU time. A timer, watch or work belongs to the account that is current when it is set. While
@@ -105,6 +115,11 @@ struct loop_timer {
 void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loop_fn fn, void *arg);
 void loop_timer_in(struct loop *l, struct loop_timer *t, int64_t delay_ns, loop_fn fn, void *arg);
 void loop_timer_cancel(struct loop *l, struct loop_timer *t);
+
+/* For periodic work: at the next multiple of `period_ns` on CLOCK_MONOTONIC. So periods that are multiples of each other
+ * share their wake-ups, which cost more than most work. */
+void loop_timer_each(struct loop *l, struct loop_timer *t, int64_t period_ns, loop_fn fn,
+		     void *arg);
 
 static inline bool loop_timer_armed(const struct loop_timer *t)
 {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "base/now.h"
 
 struct loop_account {
 	int64_t cpu_ns;
@@ -43,19 +42,17 @@ void loop_accounts_free(struct loop_accounts *as)
 	}
 }
 
-struct loop_charge loop_charge_begin(struct loop_accounts *as, struct loop_account *a)
+struct loop_charge loop_charge_begin(struct loop_accounts *as, struct loop_account *a,
+				     int64_t cpu_ns)
 {
-	struct loop_charge c = { .account = a, .before = loop_accounts_enter(as, a) };
-
-	if (a)
-		c.began_cpu_ns = now_thread_cpu_ns();
-	return c;
+	return (struct loop_charge){ .account = a,
+				     .before = loop_accounts_enter(as, a),
+				     .began_cpu_ns = cpu_ns };
 }
 
-void loop_charge_end(struct loop_accounts *as, const struct loop_charge *c)
+void loop_charge_end(struct loop_accounts *as, const struct loop_charge *c, int64_t cpu_ns)
 {
-	if (c->account)
-		c->account->cpu_ns += now_thread_cpu_ns() - c->began_cpu_ns;
+	loop_charge_add(c->account, cpu_ns - c->began_cpu_ns);
 	as->entered = c->before;
 }
 

@@ -77,6 +77,9 @@ int64_t now_wall_error_of(int state, const struct timex *t);
 /* "2026_11_21_10_03_59" in UTC; `out` needs 20 bytes. */
 void time_session_name(int64_t unix_ns, char out[20]);
 
+/* The time of such a name, to the second; what follows its 19 characters is not read. 0 if it is no such name. */
+int64_t time_of_session_name(const char *name);
+
 /* "2026-11-21T10:03:59.123Z"; `out` needs 25 bytes. */
 void time_iso(int64_t unix_ns, char out[25]);
 

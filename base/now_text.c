@@ -37,3 +37,15 @@ void time_iso(int64_t unix_ns, char out[25])
 	if (n + 5 < 25)
 		snprintf(out + n, 25 - n, ".%03dZ", ms);
 }
+
+int64_t time_of_session_name(const char *name)
+{
+	struct tm tm = { 0 };
+
+	if (sscanf(name, "%4d_%2d_%2d_%2d_%2d_%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+		   &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
+		return 0;
+	tm.tm_year -= 1900;
+	tm.tm_mon--;
+	return (int64_t)timegm(&tm) * NS_PER_S;
+}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -144,6 +145,7 @@ int api_call_on(const struct api_conf *conf, const char *method, const char *kin
 
 struct events {
 	int (*fn)(void *arg, const char *event, json_t *data);
+	int (*waiting)(void *arg, struct err *e);
 	void *arg;
 };
 
@@ -160,14 +162,25 @@ static int on_event(void *arg, const char *event, const char *data)
 	return rc;
 }
 
+static int on_waiting(void *arg, struct err *e)
+{
+	const struct events *ev = arg;
+
+	return ev->waiting(ev->arg, e);
+}
+
 int api_events(const struct api_conf *conf, const char *path,
-	       int (*fn)(void *arg, const char *event, json_t *data), void *arg, struct err *e)
+	       int (*fn)(void *arg, const char *event, json_t *data),
+	       int (*waiting)(void *arg, struct err *e), void *arg, struct err *e)
 {
 	char *url = url_of(conf, path);
-	struct events ev = { fn, arg };
-	int status;
-	const struct http_call call = make_call(conf, "GET", url);
-	int rc = http_events(&call, &status, on_event, &ev, e);
+	struct events ev = { fn, waiting, arg };
+	int status, rc;
+	struct http_call call = make_call(conf, "GET", url);
+
+	call.waiting = on_waiting;
+	call.arg = &ev;
+	rc = http_events(&call, &status, on_event, &ev, e);
 
 	if (!rc && status / 100 != 2)
 		rc = err_set(e, status == 404 ? ERR_NOT_FOUND : ERR_PEER, "%s answered %d", url,
@@ -216,6 +229,50 @@ int api_download(const struct api_conf *conf, const char *path, const char *file
 		unlink(part);
 	buf_release(&answer);
 	free(part);
+	free(url);
+	return rc;
+}
+
+/* 416 is the answer where the file has all bytes already. 200 to a range is a whole body, behind what was there. */
+static int judge_rest(const char *url, int fd, uint64_t had, int status, const struct buf *answer,
+		      struct err *e)
+{
+	if (had && status == 416)
+		return 0;
+	if (had && status == 200 && ftruncate(fd, 0))
+		return err_errno(e, "%s", url);
+	if (had && status == 200)
+		return err_set(e, ERR_CLOSED, "%s does not continue files", url);
+	return status / 100 == 2 ? 0 : refusal(url, status, answer, e);
+}
+
+int api_download_rest(const struct api_conf *conf, const char *path, const char *part,
+		      struct err *e)
+{
+	char *url = url_of(conf, path);
+	struct buf answer = BUF_INIT;
+	struct download d = { .part = part, .e = e };
+	struct http_call call = make_call(conf, "GET", url);
+	char range[32];
+	struct stat st = { 0 };
+	int status, rc = 0;
+
+	call.piece = on_piece;
+	call.arg = &d;
+	call.range = range;
+	d.fd = open(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (d.fd < 0 || fstat(d.fd, &st))
+		rc = err_errno(e, "%s", part);
+	snprintf(range, sizeof(range), "%lld-", (long long)st.st_size);
+	if (!st.st_size)
+		call.range = NULL;
+	if (!rc)
+		rc = http_call(&call, &status, &answer, e);
+	if (!rc)
+		rc = judge_rest(url, d.fd, (uint64_t)st.st_size, status, &answer, e);
+	if (d.fd >= 0 && close(d.fd) && !rc)
+		rc = err_errno(e, "%s", part);
+	buf_release(&answer);
 	free(url);
 	return rc;
 }

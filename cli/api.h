@@ -46,14 +46,22 @@ MUST_CHECK int api_call(const struct api_conf *conf, const char *method, const c
 MUST_CHECK int api_call_on(const struct api_conf *conf, const char *method, const char *kind,
 			   const char *id, const char *verb, json_t **out, struct err *e);
 
-/* Server-sent events with JSON data; fn returns 0 to continue, 1 to end with success. Errors as of api_call(). */
+/* Server-sent events with JSON data; fn returns 0 to continue, 1 to end with success. `waiting` is called about once a
+ * second and returns 0 to continue, or an error. Errors as of api_call(). */
 MUST_CHECK int api_events(const struct api_conf *conf, const char *path,
-			  int (*fn)(void *arg, const char *event, json_t *data), void *arg,
-			  struct err *e);
+			  int (*fn)(void *arg, const char *event, json_t *data),
+			  int (*waiting)(void *arg, struct err *e), void *arg, struct err *e);
 
 /* Writes the body of a GET into a new file, under a temporary name until it is complete. */
 MUST_CHECK int api_download(const struct api_conf *conf, const char *path, const char *file,
 			    struct err *e);
+
+/*
+ * Adds to the file `part` what it lacks of the body of a GET; it begins with the bytes that the file has. ERR_CLOSED,
+ * ERR_TIMEOUT: the connection broke, and the same call goes on from there. Any thread.
+ */
+MUST_CHECK int api_download_rest(const struct api_conf *conf, const char *path, const char *part,
+				 struct err *e);
 
 /* A word as part of a URL; the caller frees it with free(). */
 char *api_escape(const char *word);

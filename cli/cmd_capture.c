@@ -19,7 +19,7 @@ struct conf {
 	struct conf_list tracer;
 	bool help_settings;
 	int64_t wait_ns;
-	int64_t grace_ns;
+	int64_t grace_ns, patience_ns;
 	char *refine;
 	char *at_step;
 	int steps;
@@ -44,6 +44,7 @@ static const struct conf_field fields[] = {
 	     "wait for hosts after the window, 1s to 2h: large profiles take long; 0s = 60s, or "
 	     "twice "
 	     "the window"),
+	FOLLOW_FIELD(struct conf),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -159,7 +160,8 @@ static int capture_hosts(const struct conf *conf, struct err *e)
 	if (!rc)
 		rc = request_post(&conf->api, "capture", "/api/v1/captures", request, &capture, e);
 	if (!rc)
-		rc = follow_capture(&conf->api, json_get_text(capture, "session"), e);
+		rc = follow_capture(&conf->api, json_get_text(capture, "session"),
+				    conf->patience_ns, e);
 	json_decref(capture);
 	json_decref(request);
 	return rc;

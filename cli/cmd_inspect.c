@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clean_text.h"
 #include "base/file.h"
@@ -24,7 +26,7 @@
 #define LOOK_NS	     (20 * NS_PER_MS)
 #define GRACE_NS     (60 * NS_PER_S)
 
-/* PyTorch must be told beforehand how long to record: it records pieces of 10 s. */
+/* PyTorch must be told beforehand how long to record, except where a hook ends the recording: it records pieces of 10 s. */
 #define PIECES "pytorch.piece_s", "10"
 
 struct conf {
@@ -38,8 +40,9 @@ static const struct conf_field fields[] = {
 	CONF_ONCE(struct conf, output, "tutti-inspect", "folder for sessions"),
 	CONF_ONCE(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF_ONCE(struct conf, set, NULL,
-		  "KEY=VALUE for the tracers, like pytorch.piece_s=30; without it PyTorch records "
-		  "in pieces of 10 s"),
+		  "KEY=VALUE for the tracers, like pytorch.open_s=60, pytorch.piece_s=30: PyTorch "
+		  "records in "
+		  "pieces of so many seconds, Python programs and others; 30 and 10 without it"),
 	CONF_ONCE(struct conf, json, NULL,
 		  "print the session as one JSON document on stdout, behind the command's output"),
 	{ 0 }
@@ -168,11 +171,26 @@ static void cancel_capture(struct inspection *in)
 	if (!in->session)
 		return;
 	if (!api_call_on(&in->api, "DELETE", "captures", in->session, "", NULL, NULL) &&
-	    !follow_to_end(&in->api, in->session, &end, NULL))
+	    !follow_to_end(&in->api, in->session, FOLLOW_PATIENCE_NS, &end, NULL))
 		json_decref(end);
 }
 
 /* ---- the run ---- */
+
+/* The folder for sessions: made where it is missing, and checked before anything begins. */
+static int make_output(const char *path, struct err *e)
+{
+	struct stat st;
+	int rc = file_make_folders(path, 0777, 0777, e);
+
+	if (rc)
+		return rc;
+	if (stat(path, &st))
+		return err_errno(e, "-o %s", path);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(e, ERR_EXISTS, "-o %s is no folder", path);
+	return access(path, W_OK | X_OK) ? err_errno(e, "-o %s, the folder for sessions", path) : 0;
+}
 
 /* Returns an enum exit_code of inspect, and the sentence; 0: the command runs. */
 static int begin(struct inspection *in, struct err *e)
@@ -182,7 +200,7 @@ static int begin(struct inspection *in, struct err *e)
 	if (rc)
 		return rc;
 	command_hold_signals();
-	rc = file_make_folders(in->conf->output, 0777, 0777, e);
+	rc = make_output(in->conf->output, e);
 	if (!rc) {
 		char *store = realpath(in->conf->output, NULL);
 
@@ -233,7 +251,7 @@ static int end_capture(struct inspection *in, json_t **session, struct err *e)
 		say("a session has an hour at most: what the command did later is not recorded");
 	else
 		rc = api_call_on(&in->api, "POST", "captures", in->session, "/stop", NULL, e);
-	return rc ? rc : follow_to_end(&in->api, in->session, session, e);
+	return rc ? rc : follow_to_end(&in->api, in->session, FOLLOW_PATIENCE_NS, session, e);
 }
 
 static void print_session(const struct inspection *in, const json_t *session)
@@ -251,6 +269,7 @@ static void run_to_end(struct inspection *in)
 	json_t *session = NULL;
 	struct err e = { 0 };
 
+	command_let_signals_end(&in->daemons);
 	say_what_is_left(in);
 	if (daemon)
 		err_set(&e, ERR_CLOSED, "%s ended before the command", daemon);

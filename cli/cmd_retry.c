@@ -8,12 +8,13 @@
 
 struct conf {
 	struct api_conf api;
-	int64_t grace_ns;
+	int64_t grace_ns, patience_ns;
 };
 
 static const struct conf_field fields[] = {
 	CONF(struct conf, grace_ns, "0s",
 	     "wait for the hosts, 1s to 2h; 0s = as for the capture that is retried"),
+	FOLLOW_FIELD(struct conf),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -33,7 +34,7 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	json_decref(body);
 	free(path);
 	free(word);
-	return rc ? rc : follow_capture(&conf->api, argv[0], e);
+	return rc ? rc : follow_capture(&conf->api, argv[0], conf->patience_ns, e);
 }
 
 const struct cmd cmd_retry = {

@@ -31,7 +31,7 @@ static void print_session(const json_t *s)
 	if (json_get_int(s, "partial") + json_get_int(s, "failed"))
 		printf(" (%d partial, %d failed)", (int)json_get_int(s, "partial"),
 		       (int)json_get_int(s, "failed"));
-	printf(" %s\n", bytes);
+	printf(" %s%s\n", bytes, json_is_true(json_object_get(s, "pinned")) ? " pinned" : "");
 }
 
 static char *make_path(const struct conf *conf, const char *run)

@@ -18,8 +18,9 @@
 #include "cli/request.h"
 #include "cli/result.h"
 
-/* the clocks of this program and the aggregator drift apart by less than this during a series */
-#define AFTER_END_NS (100 * NS_PER_MS)
+/* A window of a series is asked for so long after its end, for marks and log lines that come late; the clocks of this
+ * program and the aggregator drift apart by less than this during a series. */
+#define AFTER_END_NS (500 * NS_PER_MS)
 #define RETRY_NS     NS_PER_S
 /* how long agents may take to connect to a restarted aggregator */
 #define COMEBACK_NS (35 * NS_PER_S)
@@ -28,7 +29,7 @@
 struct conf {
 	struct api_conf api;
 	char *hosts, *run, *refine, *ending_at;
-	int64_t last_ns, grace_ns, every_ns, for_ns;
+	int64_t last_ns, grace_ns, patience_ns, every_ns, for_ns;
 	struct conf_list set, tracer;
 	int keep;
 	uint64_t keep_total_bytes;
@@ -53,6 +54,7 @@ static const struct conf_field fields[] = {
 	CONF_ONCE(struct conf, keep, NULL, "of a series: delete all but the last N sessions"),
 	CONF_ONCE(struct conf, keep_total_bytes, NULL,
 		  "of a series: delete the oldest sessions beyond this size"),
+	FOLLOW_FIELD(struct conf),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -196,7 +198,7 @@ static void remember_hosts(struct series *s, const json_t *result)
 static int finish_one(struct series *s, const char *session, bool may_fail, struct err *e)
 {
 	json_t *result = NULL;
-	int rc = follow_to_end(&s->conf->api, session, &result, e);
+	int rc = follow_to_end(&s->conf->api, session, s->conf->patience_ns, &result, e);
 	bool committed = !rc && !strcmp(json_get_text(result, "state"), "committed");
 
 	if (!rc && !committed && !may_fail) {
@@ -384,7 +386,8 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 		return take_series(conf, e);
 	rc = take(conf, &end, NULL, &capture, e);
 	if (!rc)
-		rc = follow_capture(&conf->api, json_get_text(capture, "session"), e);
+		rc = follow_capture(&conf->api, json_get_text(capture, "session"),
+				    conf->patience_ns, e);
 	json_decref(capture);
 	return rc;
 }

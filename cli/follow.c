@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/follow.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/now.h"
 #include "cli/result.h"
+#include "proto/limits.h"
+
+#define GRACES 10 /* a capture whose hosts wait for each other goes on for so many graces */
 
 /* On a terminal: one line that is redrawn. Else: one line per change. */
 struct progress {
@@ -53,6 +58,9 @@ static void show_progress(struct progress *p, const json_t *capture)
 struct follow {
 	struct progress progress;
 	json_t *last;
+	const char *session;
+	int64_t patience_ns;
+	int64_t changed_mono_ns; /* when the last event came */
 };
 
 static int on_event(void *arg, const char *event, json_t *data)
@@ -64,15 +72,90 @@ static int on_event(void *arg, const char *event, json_t *data)
 		return 0;
 	json_decref(f->last);
 	f->last = json_incref(data);
+	f->changed_mono_ns = now_mono_ns();
 	show_progress(&f->progress, data);
 	return !strcmp(state, "committed") || !strcmp(state, "failed");
 }
 
-int follow_to_end(const struct api_conf *api, const char *session, json_t **out, struct err *e)
+static int64_t get_time(const json_t *capture, const char *key, int64_t max_ns)
 {
-	struct follow f = { .progress = { .tty = isatty(STDERR_FILENO) } };
+	int64_t ns = json_get_int(capture, key);
+
+	return ns < 0 ? 0 : ns > max_ns ? max_ns : ns;
+}
+
+/* How long nothing may change until the aggregator itself ends the capture: docs/wire.md, Grace. A capture in the
+ * queue has no such time: the aggregator ends its waiting by queued_until_ns. */
+static int64_t longest_calm(const json_t *capture)
+{
+	if (!strcmp(json_get_text(capture, "state"), "queued"))
+		return INT64_MAX / 2;
+	if (!strcmp(json_get_text(capture, "state"), "committing"))
+		return 0;
+	return get_time(capture, "lead_ns", LIMIT_DURATION_NS) +
+	       get_time(capture, "duration_ns", LIMIT_DURATION_NS) +
+	       GRACES * get_time(capture, "grace_ns", LIMIT_GRACE_NS / GRACES);
+}
+
+static bool has_ended(const json_t *host)
+{
+	const char *state = json_get_text(host, "state");
+
+	return !strcmp(state, "complete") || !strcmp(state, "partial") || !strcmp(state, "failed");
+}
+
+/* "host-1 (uploading, 3 of 12 bytes) and 2 more hosts" */
+static void describe_missing(const json_t *capture, char *out, size_t size)
+{
+	const json_t *first = NULL;
+	size_t i, missing = 0;
+	json_t *host;
+
+	json_array_foreach(json_object_get(capture, "hosts"), i, host)
+	{
+		if (has_ended(host))
+			continue;
+		if (!missing++)
+			first = host;
+	}
+	if (!first)
+		snprintf(out, size, "the store%s%s", *json_get_text(capture, "error") ? ": " : "",
+			 json_get_text(capture, "error"));
+	else
+		snprintf(out, size, "%s (%s, %" PRId64 " of %" PRId64 " bytes)%s",
+			 json_get_text(first, "host"), json_get_text(first, "state"),
+			 json_get_int(first, "bytes_done"), json_get_int(first, "bytes"),
+			 missing > 1 ? " and others" : "");
+}
+
+static int on_waiting(void *arg, struct err *e)
+{
+	const struct follow *f = arg;
+	int64_t calm_ns = now_mono_ns() - f->changed_mono_ns;
+	char missing[400] = "the aggregator's first word of it";
+
+	if (calm_ns < (f->last ? longest_calm(f->last) : 0) + f->patience_ns)
+		return 0;
+	if (f->last)
+		describe_missing(f->last, missing, sizeof(missing));
+	return err_set(e, ERR_TIMEOUT,
+		       "%s: nothing has changed for %" PRId64 " s: it is %s and waits for %s. It "
+		       "goes on without this command: tutti show %s",
+		       f->session, calm_ns / NS_PER_S,
+		       f->last ? json_get_text(f->last, "state") : "unknown", missing, f->session);
+}
+
+int follow_to_end(const struct api_conf *api, const char *session, int64_t patience_ns,
+		  json_t **out, struct err *e)
+{
+	struct follow f = {
+		.progress = { .tty = isatty(STDERR_FILENO) },
+		.session = session,
+		.patience_ns = patience_ns,
+		.changed_mono_ns = now_mono_ns(),
+	};
 	char *path = xasprintf("/api/v1/captures/%s/events", session);
-	int rc = api_events(api, path, on_event, &f, e);
+	int rc = api_events(api, path, on_event, on_waiting, &f, e);
 
 	free(path);
 	if (f.progress.tty && f.last)
@@ -88,10 +171,11 @@ int follow_to_end(const struct api_conf *api, const char *session, json_t **out,
 	return rc;
 }
 
-int follow_capture(const struct api_conf *api, const char *session, struct err *e)
+int follow_capture(const struct api_conf *api, const char *session, int64_t patience_ns,
+		   struct err *e)
 {
 	json_t *result = NULL;
-	int rc = follow_to_end(api, session, &result, e);
+	int rc = follow_to_end(api, session, patience_ns, &result, e);
 
 	if (!rc) {
 		result_print_text(api, result);

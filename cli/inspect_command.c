@@ -144,8 +144,28 @@ static void set_kineto(const struct daemons *d)
 	free(path);
 }
 
+/* Python programs get a hook, so that PyTorch's last records are not lost (inject/python/sitecustomize.py). */
+static void set_python_path(const struct daemons *d)
+{
+	char *folder = xasprintf("%s/tutti-hook", d->programs);
+	const char *own = getenv("PYTHONPATH");
+	char *path = xasprintf("%s%s%s", folder, own && *own ? ":" : "", own ? own : "");
+
+	if (access(folder, R_OK | X_OK))
+		fprintf(stderr,
+			"tutti inspect: PyTorch is recorded in pieces, and not to the end: there "
+			"is "
+			"no %s\n",
+			folder);
+	else
+		setenv("PYTHONPATH", path, 1);
+	free(path);
+	free(folder);
+}
+
 void command_set_environment(const struct daemons *d)
 {
+	set_python_path(d);
 	setenv("TUTTI_ANNOTATIONS_SOCKET", d->annotations_socket, 1);
 	setenv("TUTTI_LOCAL_SOCKET", d->local_socket, 1);
 	set_nvtx(d);
@@ -233,6 +253,42 @@ const char *command_wait(struct command *c, struct daemons *d)
 			pass_on(c, &info);
 	}
 	return daemon;
+}
+
+/* ---- after the end ---- */
+
+/* For the handler. */
+static pid_t daemons_to_end[2];
+static volatile sig_atomic_t signals_seen;
+
+static void on_signal(int signo)
+{
+	static const char text[] = "tutti inspect: the session is being finished; with another "
+				   "signal the recording is lost\n";
+	int saved = errno;
+
+	(void)signo;
+	if (!signals_seen)
+		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	for (size_t i = 0; signals_seen && i < ARRAY_SIZE(daemons_to_end); i++) {
+		if (daemons_to_end[i] > 0)
+			kill(daemons_to_end[i], SIGTERM);
+	}
+	signals_seen = 1;
+	errno = saved;
+}
+
+void command_let_signals_end(const struct daemons *d)
+{
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	sigset_t set = held_signals();
+
+	daemons_to_end[0] = d->agent;
+	daemons_to_end[1] = d->aggregator;
+	sigdelset(&set, SIGCHLD);
+	for (size_t i = 0; i < ARRAY_SIZE(stop_signals); i++)
+		sigaction(stop_signals[i], &action, NULL);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 int command_exit_code(const struct command *c)

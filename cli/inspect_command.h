@@ -36,6 +36,10 @@ MUST_CHECK int command_start(struct command *c, struct err *e);
 /* Until the command has ended. A daemon that ends meanwhile is forgotten, and its name is returned; NULL = none. */
 const char *command_wait(struct command *c, struct daemons *d);
 
+/* The command has ended, and its session is being finished: the second signal from now on ends the daemons, and so the
+ * session. */
+void command_let_signals_end(const struct daemons *d);
+
 /* What a shell would call its end: its code, or 128 and the number of the signal. */
 int command_exit_code(const struct command *c);
 

@@ -137,6 +137,17 @@ static int start(const struct daemons *d, const char *const *argv, pid_t *pid, s
 	return rc;
 }
 
+/* The last line of a log, which it cuts the line feed of. */
+static const char *last_line(struct buf *log)
+{
+	const char *at;
+
+	while (log->len && log->data[log->len - 1] == '\n')
+		buf_cut(log, log->len - 1);
+	at = strrchr(buf_str(log), '\n');
+	return at ? at + 1 : buf_str(log);
+}
+
 /* Waits for a line of its log. */
 static int wait_for_line(const struct daemons *d, const char *name, pid_t *pid, const char *id,
 			 struct buf *log, struct err *e)
@@ -152,8 +163,12 @@ static int wait_for_line(const struct daemons *d, const char *name, pid_t *pid, 
 			break;
 		if (waitpid(*pid, NULL, WNOHANG) == *pid) {
 			*pid = 0;
-			rc = err_set(e, ERR_CLOSED, "%s ended at its start; its log is %s", name,
-				     path);
+			buf_reset(log);
+			rc = file_load(path, LOG_BYTES, log, e);
+			if (!rc)
+				rc = err_set(e, ERR_CLOSED,
+					     "%s ended at its start: %.300s; its log is %s", name,
+					     last_line(log), path);
 			break;
 		}
 		if (now_mono_ns() > until_ns) {

@@ -19,8 +19,8 @@ struct buf;
  */
 json_t *json_text(const char *s);
 
-/* Receives a document as text: `len` bytes and a NUL, borrowed. */
-typedef void (*json_text_fn)(void *arg, const char *text, size_t len);
+/* Receives a document as text, which may have megabytes: it takes the buffer instead of a copy. */
+typedef void (*json_text_fn)(void *arg, struct buf *text_taken);
 
 /* Reads one document; `*out` is a new reference. ERR_INVALID "no JSON: line 1: ...", also if an object has a
  * member twice. */

@@ -52,12 +52,34 @@ void http_client_init(void)
 	pthread_once(&once, init_curl);
 }
 
-static bool has_2xx_status(const struct transfer *t)
+/* ---- shared with http_client_pool.c ---- */
+
+int http_client_status(CURL *curl)
 {
 	long status = 0;
 
-	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
-	return status >= 200 && status < 300;
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	return (int)status;
+}
+
+bool http_client_is_success(int status)
+{
+	return status / 100 == 2;
+}
+
+int http_client_collect(struct buf *answer, const void *data, size_t len, size_t max, struct err *e)
+{
+	if (answer->len + len > max)
+		return err_set(e, ERR_LIMIT, "an answer beyond %zu bytes", max);
+	buf_add(answer, data, len);
+	return 0;
+}
+
+void http_client_collect_error(struct buf *answer, const void *data, size_t len, size_t max)
+{
+	size_t room = answer->len < max ? max - answer->len : 0;
+
+	buf_add(answer, data, len < room ? len : room);
 }
 
 /* ---- server-sent events ---- */
@@ -133,22 +155,13 @@ static void events_release(struct events *ev)
 
 /* ---- curl's calls ---- */
 
-static int collect(struct transfer *t, const void *data, size_t len, size_t max)
+static int collect(struct transfer *t, const void *data, size_t len)
 {
-	if (t->answer->len + len > max)
-		return err_set(t->e, ERR_LIMIT, "%s: an answer beyond %zu bytes", t->call->url,
-			       max);
-	buf_add(t->answer, data, len);
-	return 0;
-}
+	int rc = http_client_collect(t->answer, data, len, ANSWER_BYTES, t->e);
 
-/* Drops the rest of a long error text. */
-static void collect_error(struct transfer *t, const void *data, size_t len)
-{
-	size_t room = ERROR_ANSWER_BYTES - t->answer->len;
-
-	if (t->answer->len < ERROR_ANSWER_BYTES)
-		buf_add(t->answer, data, len < room ? len : room);
+	if (rc)
+		err_prefix(t->e, "%s", t->call->url);
+	return rc;
 }
 
 static size_t on_data(char *data, size_t size, size_t count, void *arg)
@@ -157,14 +170,14 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg)
 	size_t len = size * count;
 
 	t->received_ns = now_mono_ns();
-	if (!has_2xx_status(t))
-		collect_error(t, data, len);
+	if (!http_client_is_success(http_client_status(t->curl)))
+		http_client_collect_error(t->answer, data, len, ERROR_ANSWER_BYTES);
 	else if (t->events)
 		t->stop = events_feed(t, data, len);
 	else if (t->call->piece)
 		t->stop = t->call->piece(t->call->arg, data, len);
 	else
-		t->stop = collect(t, data, len, ANSWER_BYTES);
+		t->stop = collect(t, data, len);
 	return t->stop ? 0 : len;
 }
 
@@ -176,11 +189,12 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	(void)b;
 	(void)c;
 	(void)d;
-	if (now_mono_ns() - t->received_ns < SILENCE_NS)
-		return 0;
-	t->stop = err_set(t->e, ERR_TIMEOUT, "%s: silent for %d s", t->call->url,
-			  (int)(SILENCE_NS / NS_PER_S));
-	return 1;
+	if (now_mono_ns() - t->received_ns >= SILENCE_NS)
+		t->stop = err_set(t->e, ERR_TIMEOUT, "%s: silent for %d s", t->call->url,
+				  (int)(SILENCE_NS / NS_PER_S));
+	else if (t->call->waiting)
+		t->stop = t->call->waiting(t->call->arg, t->e);
+	return t->stop != 0;
 }
 
 /* ---- setting up ---- */
@@ -331,17 +345,14 @@ static int set_error(const struct transfer *t, CURLcode code)
 
 static int finish(struct transfer *t, CURLcode code, int *status)
 {
-	long answered = 0;
-
 	if (t->events && t->events->done)
 		code = CURLE_OK;
 	else if (t->stop)
 		return t->stop;
 	if (code != CURLE_OK)
 		return set_error(t, code);
-	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &answered);
-	*status = (int)answered;
-	if (t->events && !t->events->done && has_2xx_status(t))
+	*status = http_client_status(t->curl);
+	if (t->events && !t->events->done && http_client_is_success(*status))
 		return err_set(t->e, ERR_CLOSED, "%s: the server ended the stream", t->call->url);
 	return 0;
 }

@@ -29,6 +29,10 @@ struct http_call {
 	 * Returns 0 to continue, or a negative code to stop the transfer. */
 	int (*piece)(void *arg, const void *data, size_t len);
 	void *arg;
+
+	/* Called about once a second while the call lasts, with `arg`; a negative code ends the call with
+	 * that error. For events, and calls that may take any time; NULL = none. */
+	int (*waiting)(void *arg, struct err *e);
 };
 
 /*
@@ -46,7 +50,7 @@ MUST_CHECK int http_call(const struct http_call *call, int *status, struct buf *
  * with success, a negative code to end with that error. An event without a name is called "message".
  * ERR_CLOSED if the server ends the stream first, ERR_TIMEOUT if it is silent for 45 s (an aggregator
  * sends a comment every 15 s). With a `*status` other than 2xx it returns 0 and there was no event.
- * `call` needs url, the certificates, token and timeout_ns only.
+ * `call` needs url, the certificates, token and timeout_ns only; `waiting` gets call->arg.
  */
 typedef int (*http_event_fn)(void *arg, const char *event, const char *data);
 MUST_CHECK int http_events(const struct http_call *call, int *status, http_event_fn fn, void *arg,

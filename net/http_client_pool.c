@@ -126,43 +126,35 @@ static int on_seek(void *arg, curl_off_t offset, int origin)
 	return CURL_SEEKFUNC_OK;
 }
 
-static bool has_2xx_status(struct transfer *t)
-{
-	long status = 0;
-
-	curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
-	*t->status = (int)status;
-	return status >= 200 && status < 300;
-}
-
-static int collect(struct transfer *t, const void *data, size_t len)
-{
-	if (t->answer->len + len > t->req->answer_max)
-		return err_set(t->e, ERR_LIMIT, "an answer beyond %zu bytes", t->req->answer_max);
-	buf_add(t->answer, data, len);
-	return 0;
-}
-
-static void collect_error(struct transfer *t, const void *data, size_t len)
-{
-	size_t room = HTTP_POOL_ERROR_BYTES - t->answer->len;
-
-	if (t->answer->len < HTTP_POOL_ERROR_BYTES)
-		buf_add(t->answer, data, len < room ? len : room);
-}
-
 static size_t on_data(char *data, size_t size, size_t count, void *arg)
 {
 	struct transfer *t = arg;
 	size_t len = size * count;
 
-	if (!has_2xx_status(t))
-		collect_error(t, data, len);
+	*t->status = http_client_status(t->curl);
+	if (!http_client_is_success(*t->status))
+		http_client_collect_error(t->answer, data, len, HTTP_POOL_ERROR_BYTES);
 	else if (t->req->piece)
 		t->stop = t->req->piece(t->req->arg, data, len, t->e);
 	else
-		t->stop = collect(t, data, len);
+		t->stop = http_client_collect(t->answer, data, len, t->req->answer_max, t->e);
 	return t->stop ? 0 : len;
+}
+
+/* curl calls it at least once a second, also while it connects or waits. */
+static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
+		       curl_off_t up)
+{
+	struct transfer *t = arg;
+
+	(void)down_total;
+	(void)down;
+	(void)up_total;
+	if (t->req->sent && up >= 0)
+		*t->req->sent = (uint64_t)up;
+	if (!t->stop && t->req->cancelled && *t->req->cancelled)
+		t->stop = err_set(t->e, ERR_CLOSED, "cancelled");
+	return t->stop != 0;
 }
 
 /* "Name: value\r\n"; the status line and the empty line have no colon, or are of no interest. */
@@ -209,6 +201,15 @@ static void set_body(struct transfer *t)
 		curl_easy_setopt(t->curl, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BYTES);
 	}
 	curl_easy_setopt(t->curl, CURLOPT_CUSTOMREQUEST, req->method);
+}
+
+static void set_progress(struct transfer *t)
+{
+	if (!t->req->cancelled && !t->req->sent)
+		return;
+	curl_easy_setopt(t->curl, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(t->curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(t->curl, CURLOPT_XFERINFODATA, t);
 }
 
 static void set_headers(struct transfer *t)
@@ -294,7 +295,7 @@ static int finish(struct transfer *t, CURLcode code)
 		return t->stop;
 	if (code != CURLE_OK)
 		return set_error(t, code);
-	has_2xx_status(t); /* there may have been no body */
+	*t->status = http_client_status(t->curl); /* there may have been no body */
 	return 0;
 }
 
@@ -314,6 +315,7 @@ int http_pool_request(struct http_pool *pool, const struct http_request *req, in
 	set_times(&t);
 	set_body(&t);
 	set_headers(&t);
+	set_progress(&t);
 	rc = finish(&t, curl_easy_perform(t.curl));
 	put_handle(pool, t.curl);
 	curl_slist_free_all(t.headers);

@@ -45,6 +45,11 @@ struct http_request {
 	size_t answer_max; /* bytes of a collected 2xx answer; ERR_LIMIT beyond */
 	bool is_direct; /* never by way of a proxy: for addresses of this host's own network */
 	int64_t connect_ns; /* patience for connecting; 0 = HTTP_POOL_CONNECT_S */
+
+	/* Set by any thread: ends the request within about a second, with ERR_CLOSED. May be NULL. */
+	const _Atomic bool *cancelled;
+	_Atomic uint64_t
+		*sent; /* set to the bytes of the body that were sent so far; may be NULL */
 };
 
 #define HTTP_POOL_SILENCE_S   30

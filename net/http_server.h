@@ -18,6 +18,7 @@
 
 struct loop;
 struct http_server;
+struct buf;
 struct http_req; /* one request; the handler answers it exactly once, which frees it */
 struct http_stream; /* an open text/event-stream answer */
 
@@ -59,6 +60,7 @@ const char *http_identity_error(const struct http_req *req);
 
 /* The body is copied. `type` is a content type, a constant string. */
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
+void http_answer_take(struct http_req *req, int status, const char *type, struct buf *body_taken);
 
 /* 200 and an HTML page; `policy` is its Content-Security-Policy. The body is copied. The policy of every
  * other answer forbids a browser to load or run anything, and to show the answer in a frame. */
@@ -86,7 +88,7 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(v
 void http_stream_send(struct http_stream *st, const char *name, const char *data);
 
 /* The same event for several streams, which share its bytes. */
-struct http_event *http_event_new(const char *name, const char *data);
+struct http_event *http_event_take(const char *name, struct buf *data_taken);
 void http_stream_send_event(struct http_stream *st, struct http_event *ev);
 void http_event_free(
 	struct http_event *ev); /* streams that have not sent it keep it; NULL is fine */

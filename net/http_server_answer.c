@@ -80,15 +80,22 @@ struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type
 	return resp;
 }
 
-static struct MHD_Response *response_bytes(const char *type, const void *body, size_t len)
+/* `mode` says whose memory `body` is. */
+static struct MHD_Response *response_of(const char *type, const void *body, size_t len,
+					enum MHD_ResponseMemoryMode mode)
 {
 	struct MHD_Response *resp = MHD_create_response_from_buffer(len, (void *)(uintptr_t)body,
-								    MHD_RESPMEM_MUST_COPY);
+								    mode);
 
 	response_finish(resp, type);
 	if (!strncmp(type, "application/json", 16))
 		MHD_add_response_header(resp, "Cache-Control", "no-store");
 	return resp;
+}
+
+static struct MHD_Response *response_bytes(const char *type, const void *body, size_t len)
+{
+	return response_of(type, body, len, MHD_RESPMEM_MUST_COPY);
 }
 
 static void add_json_char(struct buf *b, unsigned char c)
@@ -136,6 +143,15 @@ void http_answer(struct http_req *req, int status, const char *type, const void 
 {
 	req->answer_bytes = len;
 	req_answer(req, status, response_bytes(type, body, len));
+}
+
+void http_answer_take(struct http_req *req, int status, const char *type, struct buf *body_taken)
+{
+	size_t len;
+	uint8_t *body = buf_detach(body_taken, &len);
+
+	req->answer_bytes = len;
+	req_answer(req, status, response_of(type, body, len, MHD_RESPMEM_MUST_FREE));
 }
 
 void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy)

@@ -2,10 +2,12 @@
 /* Server-sent events: a bounded backlog between the loop and microhttpd's thread. Streams share an event's bytes. */
 #include "net/http_server_impl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 #define BACKLOG_BYTES ((size_t)1 << 20)
@@ -16,10 +18,13 @@
 #define BACKLOGS_EVENTS	   16
 #define STREAM_BLOCK_BYTES 16384
 
+/* Its bytes are the head, the data and the tail: the data may have megabytes, and is not copied. */
 struct http_event {
 	atomic_size_t refs;
-	size_t len;
-	char bytes[];
+	size_t len; /* of all three */
+	char head[64];
+	struct buf data;
+	const char *tail;
 };
 
 struct http_unsent {
@@ -27,39 +32,61 @@ struct http_unsent {
 	STAILQ_ENTRY(http_unsent) next;
 };
 
-static char *add_text(char *at, const char *text, size_t len)
+struct http_event *http_event_take(const char *name, struct buf *data_taken)
 {
-	memcpy(at, text, len);
-	return at + len;
-}
-
-static struct http_event *event_new(size_t len)
-{
-	struct http_event *ev = xmalloc(sizeof(*ev) + len);
+	struct http_event *ev = xcalloc(1, sizeof(*ev));
 
 	atomic_init(&ev->refs, 1);
-	ev->len = len;
+	snprintf(ev->head, sizeof(ev->head), "event: %.40s\ndata: ", name);
+	ev->data = *data_taken;
+	*data_taken = (struct buf)BUF_INIT;
+	ev->tail = "\n\n";
+	ev->len = strlen(ev->head) + ev->data.len + strlen(ev->tail);
 	return ev;
 }
 
-struct http_event *http_event_new(const char *name, const char *data)
+/* A comment, to show that the stream lives. */
+static struct http_event *heartbeat_new(void)
 {
-	size_t name_len = strlen(name), data_len = strlen(data);
-	struct http_event *ev = event_new(strlen("event: \ndata: \n\n") + name_len + data_len);
-	char *at = ev->bytes;
+	struct http_event *ev = xcalloc(1, sizeof(*ev));
 
-	at = add_text(at, "event: ", 7);
-	at = add_text(at, name, name_len);
-	at = add_text(at, "\ndata: ", 7);
-	at = add_text(at, data, data_len);
-	add_text(at, "\n\n", 2);
+	atomic_init(&ev->refs, 1);
+	ev->tail = ":\n\n";
+	ev->len = strlen(ev->tail);
 	return ev;
+}
+
+/* Copies up to `max` bytes from `from` on; returns how many. */
+static size_t event_copy(const struct http_event *ev, size_t from, char *out, size_t max)
+{
+	const struct {
+		const void *bytes;
+		size_t len;
+	} parts[] = {
+		{ ev->head, strlen(ev->head) },
+		{ ev->data.data, ev->data.len },
+		{ ev->tail, strlen(ev->tail) },
+	};
+	size_t got = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts) && got < max; i++) {
+		size_t n = parts[i].len > from ? parts[i].len - from : 0;
+
+		n = n < max - got ? n : max - got;
+		if (n)
+			memcpy(out + got, (const char *)parts[i].bytes + from, n);
+		from = parts[i].len > from ? 0 : from - parts[i].len;
+		got += n;
+	}
+	return got;
 }
 
 void http_event_free(struct http_event *ev)
 {
-	if (ev && atomic_fetch_sub(&ev->refs, 1) == 1)
-		free(ev);
+	if (!ev || atomic_fetch_sub(&ev->refs, 1) != 1)
+		return;
+	buf_release(&ev->data);
+	free(ev);
 }
 
 /* ---- the backlog; the lock is held ---- */
@@ -105,13 +132,11 @@ static size_t backlog_take(struct http_stream *st, char *out, size_t max)
 
 	while (got < max && !STAILQ_EMPTY(&st->backlog)) {
 		const struct http_event *ev = STAILQ_FIRST(&st->backlog)->event;
-		size_t left = ev->len - st->sent;
-		size_t n = left < max - got ? left : max - got;
+		size_t n = event_copy(ev, st->sent, out + got, max - got);
 
-		memcpy(out + got, ev->bytes + st->sent, n);
 		got += n;
 		st->sent += n;
-		if (n == left)
+		if (st->sent == ev->len)
 			backlog_drop_first(st);
 	}
 	backlog_uncount(st, got);
@@ -285,8 +310,11 @@ void http_stream_send_event(struct http_stream *st, struct http_event *ev)
 
 void http_stream_send(struct http_stream *st, const char *name, const char *data)
 {
-	struct http_event *ev = http_event_new(name, data);
+	struct buf text = BUF_INIT;
+	struct http_event *ev;
 
+	buf_add_str(&text, data);
+	ev = http_event_take(name, &text);
 	http_stream_send_event(st, ev);
 	http_event_free(ev);
 }
@@ -356,9 +384,8 @@ struct http_stream *http_answer_stream(struct http_req *req, void (*on_closed)(v
 
 void streams_send_heartbeat(struct http_server *s)
 {
-	struct http_event *beat = event_new(3);
+	struct http_event *beat = heartbeat_new();
 
-	memcpy(beat->bytes, ":\n\n", 3);
 	for (struct http_stream *st = s->streams; st; st = st->next)
 		stream_add(st, beat);
 	http_event_free(beat);

@@ -518,7 +518,7 @@ static void on_watch(void *arg)
 		*ls->check = (struct check){ .socket = ls, .url = xstrdup(ls->url) };
 		loop_work(ls->loop, run_check, end_check, ls->check);
 	}
-	loop_timer_in(ls->loop, &ls->watch, WATCH_EVERY_NS, on_watch, ls);
+	loop_timer_each(ls->loop, &ls->watch, WATCH_EVERY_NS, on_watch, ls);
 }
 
 /* ---- life ---- */
@@ -541,7 +541,7 @@ int local_socket_open(struct local_socket **out, struct loop *loop, const char *
 		local_socket_free(ls);
 		return rc;
 	}
-	loop_timer_in(loop, &ls->watch, WATCH_EVERY_NS, on_watch, ls);
+	loop_timer_each(loop, &ls->watch, WATCH_EVERY_NS, on_watch, ls);
 	*out = ls;
 	return 0;
 }

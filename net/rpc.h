@@ -15,9 +15,9 @@
  * within RPC_FIRST_MESSAGE_NS, else the call ends with DEADLINE_EXCEEDED. The bytes of all incomplete
  * messages of a server have a ceiling; beyond it core ends streams.
  *
- * A guarded server also bounds unidentified connections, which carry no admitted call (rpc_conns.c): how many
- * one address has, how many bytes they send together, and how long one connection keeps core's thread busy. A
- * connection that exceeds a bound is closed, and for 10 s its address has no unidentified connections.
+ * A guarded server also bounds unidentified connections, which carry no admitted call (rpc_judge.c): how many
+ * one address has, and all addresses together, how many bytes they send, and how long one connection keeps core's
+ * thread busy. A connection that exceeds a bound is closed, and for 10 s its address has no unidentified connections.
  */
 #ifndef NET_RPC_H
 #define NET_RPC_H

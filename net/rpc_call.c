@@ -206,6 +206,7 @@ static bool deliver_message(struct rpc_call *c, const struct rpc_msg *m)
 	}
 	c->delivering = true;
 	c->read_again = false;
+	loop_turn_name(c->rpc->loop, (uintptr_t)c->events->message);
 	more = c->events->message(c, m);
 	c->delivering = false;
 	return more || c->read_again || c->quiet;
@@ -220,7 +221,7 @@ static void on_received(void *arg, bool ok)
 	if (c->in) {
 		m = rpc_msg_take(c->in);
 		c->in = NULL;
-		c->received += m->len;
+		c->received += RPC_PREFIX_BYTES + m->len;
 		if (deliver_message(c, m))
 			rpc_call_receive(c);
 		else

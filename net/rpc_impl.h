@@ -29,6 +29,7 @@ struct rpc_tag {
 	void (*fn)(void *arg, bool ok);
 	void *arg;
 	atomic_bool armed; /* core has it; also makes the hand-over visible to thread sanitizers */
+	bool is_request; /* returns with a call that a peer began */
 	bool ok;
 	struct rpc_tag *next;
 };
@@ -61,7 +62,9 @@ struct rpc {
 	size_t n_done;
 	bool posted; /* the loop will process `done` */
 	bool ending; /* the thread shall end */
-	pthread_cond_t room; /* in `done`, or ending */
+	int n_serving; /* see rpc_set_serving() */
+	size_t n_requests; /* tags of requests that core has */
+	pthread_cond_t room; /* see await_room() */
 };
 
 /* Calls rpc_conns_worked() of each server whenever core's thread has worked for RPC_WORK_NS. */
@@ -74,6 +77,11 @@ void rpc_work_end(struct rpc *r);
 /* Called before a tag is given to core. */
 void rpc_tag_arm(struct rpc_tag *tag);
 
+/* A tag with is_request: called before it is given to core, again each time. */
+void rpc_request_arm(struct rpc *r, struct rpc_tag *tag);
+/* A server begins or ends to give its requests to core again as soon as they are processed. */
+void rpc_set_serving(struct rpc *r, bool is_serving);
+
 /* Core refused the operation: returns its tag as failed, through the queue like all others. */
 void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag);
 
@@ -81,6 +89,8 @@ void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag);
 MUST_CHECK bool rpc_wait(struct rpc *r, bool (*until)(void *arg), void *arg, int64_t limit_ns);
 
 /* ---- rpc_msg.c ---- */
+
+#define RPC_PREFIX_BYTES 5 /* before each message: whether it is compressed, and its length */
 
 struct rpc_msg {
 	atomic_int refs;
@@ -133,7 +143,7 @@ struct rpc_call {
 	struct loop_timer first_timer; /* until the first message is there */
 
 	/* server, rpc_conns.c */
-	uint64_t received; /* bytes of whole messages */
+	uint64_t received; /* bytes of whole messages, with their prefixes */
 	bool looked_at; /* the next two are set, see measure_unfinished() */
 	uint64_t looked_received; /* `received` at the latest look that found it changed */
 	uint64_t more_then; /* bytes beyond whole messages on the connection, at that look */
@@ -258,7 +268,7 @@ bool rpc_guest_begin(struct rpc_call *c);
 void rpc_guest_message(struct rpc_call *c); /* a message is there */
 void rpc_guest_end(struct rpc_call *c); /* admitted or not */
 
-/* ---- rpc_conns.c: what connections may take ---- */
+/* ---- rpc_conns.c, rpc_judge.c: what connections may take ---- */
 
 /* The server listens already. `per_address`: unidentified connections that one address may have; 0 = no
  * limit. */

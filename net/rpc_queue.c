@@ -9,15 +9,35 @@
 #include "base/now.h"
 #include "net/rpc_impl.h"
 
-#define TAGS_PER_TURN 64 /* tags delivered in one turn of the loop */
+#define TAGS_PER_TURN 64 /* most tags delivered in one turn of the loop */
 /* while this many tags wait for the loop, core is not asked for more: it reads no socket */
-#define DONE_MAX      128
-#define FREE_LIMIT_NS (10 * NS_PER_S)
+#define DONE_MAX 128
+/* after core has returned all requests, it is asked for more when it has so many again */
+#define REQUESTS_LEAST 32
+#define FREE_LIMIT_NS  (10 * NS_PER_S)
 
 void rpc_tag_arm(struct rpc_tag *tag)
 {
 	assert(!atomic_load_explicit(&tag->armed, memory_order_relaxed));
 	atomic_store_explicit(&tag->armed, true, memory_order_release);
+}
+
+void rpc_request_arm(struct rpc *r, struct rpc_tag *tag)
+{
+	tag->is_request = true;
+	rpc_tag_arm(tag);
+	pthread_mutex_lock(&r->lock);
+	if (++r->n_requests == REQUESTS_LEAST)
+		pthread_cond_signal(&r->room);
+	pthread_mutex_unlock(&r->lock);
+}
+
+void rpc_set_serving(struct rpc *r, bool is_serving)
+{
+	pthread_mutex_lock(&r->lock);
+	r->n_serving += is_serving ? 1 : -1;
+	pthread_cond_signal(&r->room);
+	pthread_mutex_unlock(&r->lock);
 }
 
 static struct rpc_tag *pop(struct rpc *r)
@@ -37,12 +57,15 @@ static struct rpc_tag *pop(struct rpc *r)
 	return tag;
 }
 
-static void deliver(struct rpc *r)
+static bool deliver_one(struct rpc *r)
 {
-	struct rpc_tag *tag;
+	struct rpc_tag *tag = pop(r);
 
-	for (int i = 0; i < TAGS_PER_TURN && (tag = pop(r)); i++)
-		tag->fn(tag->arg, tag->ok);
+	if (!tag)
+		return false;
+	loop_turn_name(r->loop, (uintptr_t)tag->fn);
+	tag->fn(tag->arg, tag->ok);
+	return true;
 }
 
 static void on_posted(void *arg)
@@ -54,7 +77,10 @@ static void on_posted(void *arg)
 		free(r);
 		return;
 	}
-	deliver(r);
+	for (int i = 0; i < TAGS_PER_TURN && deliver_one(r); i++) {
+		if (loop_turn_is_over(r->loop))
+			break;
+	}
 	pthread_mutex_lock(&r->lock);
 	more = r->done;
 	r->posted = more;
@@ -74,6 +100,7 @@ static void push(struct rpc *r, struct rpc_tag *tag, bool ok)
 	*r->done_tail = tag;
 	r->done_tail = &tag->next;
 	r->n_done++;
+	r->n_requests -= tag->is_request;
 	post = !r->posted;
 	r->posted = true;
 	pthread_mutex_unlock(&r->lock);
@@ -87,13 +114,18 @@ void rpc_tag_fail(struct rpc *r, struct rpc_tag *tag)
 }
 
 /*
- * Core reads sockets only inside grpc_completion_queue_next(), and keeps any number of calls that were not
- * requested yet. So that function is called no faster than the loop processes its results.
+ * Core reads sockets only inside grpc_completion_queue_next(), and only when it has nothing to return. It keeps any number
+ * of calls that were not requested yet, and each takes 11 kB. So that function is called no faster than the loop processes
+ * its results; and not while core has no request, because one more read may bring a thousand calls.
  */
 static void await_room(struct rpc *r)
 {
+	bool is_short;
+
 	pthread_mutex_lock(&r->lock);
-	while (r->n_done >= DONE_MAX && !r->ending)
+	is_short = !r->n_requests;
+	while (!r->ending && (r->n_done >= DONE_MAX ||
+			      (is_short && r->n_serving && r->n_requests < REQUESTS_LEAST)))
 		pthread_cond_wait(&r->room, &r->lock);
 	pthread_mutex_unlock(&r->lock);
 }
@@ -129,7 +161,8 @@ bool rpc_wait(struct rpc *r, bool (*until)(void *arg), void *arg, int64_t limit_
 		if (now_mono_ns() > end)
 			return false;
 		/* Also delivers here: this may run inside the post that would otherwise deliver. */
-		deliver(r);
+		for (int i = 0; i < TAGS_PER_TURN && deliver_one(r); i++)
+			;
 		if (!until(arg))
 			loop_turn(r->loop, 10);
 	}

@@ -14,8 +14,10 @@
 #include "proto/limits.h"
 
 /* requests for calls that core has ready: so many calls can arrive in one turn of the loop */
-#define REQUESTS	   64
-#define STREAMS_MAX	   256 /* per connection; an agent has one, and its small uploads */
+#define REQUESTS 64
+/* Per connection. An agent has one, and its small uploads; with 16, calls on a new connection sometimes hung in core. Core
+ * limits only peers that have acknowledged its settings; rpc_judge.c limits those of unknown peers. */
+#define STREAMS_MAX	   256
 #define HANDSHAKE_LIMIT_MS 60000 /* 10,000 TLS handshakes at once take 20 s of a core */
 #define PING_ANSWER_MAX_MS 10000
 /* first memory for what a connection sends; it grows with the traffic */
@@ -118,7 +120,7 @@ static void arm(struct rpc_request *q)
 	grpc_call_details_init(&q->details);
 	grpc_metadata_array_init(&q->metadata);
 	s->n_armed++;
-	rpc_tag_arm(&q->tag);
+	rpc_request_arm(s->rpc, &q->tag);
 	rc = grpc_server_request_call(s->core, &q->call, &q->details, &q->metadata, s->rpc->cq,
 				      s->rpc->cq, &q->tag);
 	if (rc == GRPC_CALL_OK)
@@ -257,6 +259,7 @@ static void serve(struct rpc_server *s)
 		s->requests[i].tag.arg = &s->requests[i];
 		arm(&s->requests[i]);
 	}
+	rpc_set_serving(s->rpc, true);
 }
 
 int rpc_server_new(struct rpc_server **out, struct rpc *r, const struct rpc_server_opts *opts,
@@ -358,6 +361,8 @@ static void cancel_unfinished(struct rpc_server *s)
 static bool stop(struct rpc_server *s)
 {
 	s->stopping = true;
+	if (s->requests)
+		rpc_set_serving(s->rpc, false);
 	rpc_unidentified_stop(&s->unidentified);
 	rpc_conns_free(s->conns);
 	s->conns = NULL;

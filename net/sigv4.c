@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,20 @@ void sigv4_hash(const void *data, size_t len, char out[SIGV4_HASH_BYTES])
 	assert(rc == 0);
 	(void)rc;
 	hex_text(out, digest, sizeof(digest));
+}
+
+void sigv4_content_md5(const void *data, size_t len, char out[SIGV4_MD5_BYTES])
+{
+	uint8_t digest[16];
+	const gnutls_datum_t raw = { digest, sizeof(digest) };
+	gnutls_datum_t text = { 0 };
+	int rc = gnutls_hash_fast(GNUTLS_DIG_MD5, len ? data : "", len, digest);
+
+	if (!rc)
+		rc = gnutls_base64_encode2(&raw, &text);
+	assert(rc == 0 && text.size == SIGV4_MD5_BYTES - 1);
+	snprintf(out, SIGV4_MD5_BYTES, "%.*s", (int)text.size, text.data);
+	gnutls_free(text.data);
 }
 
 static int hash_file(gnutls_hash_hd_t hash, int fd, uint64_t offset, uint64_t len, struct err *e)

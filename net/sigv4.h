@@ -68,6 +68,9 @@ void sigv4_release(struct sigv4_signed *s);
 
 /* The payload hash of bytes in memory, or of `len` bytes of a file from `offset` on: ERR_INVALID if it ends before. */
 void sigv4_hash(const void *data, size_t len, char out[SIGV4_HASH_BYTES]);
+/* The value of Content-MD5, which some requests of S3 must have. */
+#define SIGV4_MD5_BYTES 25
+void sigv4_content_md5(const void *data, size_t len, char out[SIGV4_MD5_BYTES]);
 MUST_CHECK int sigv4_hash_file(int fd, uint64_t offset, uint64_t len, char out[SIGV4_HASH_BYTES],
 			       struct err *e);
 

@@ -348,6 +348,14 @@ static int check_progress(const Tutti__V1__Progress *m, struct err *e)
 	return rc ? rc : check_count("bytes_done", m->bytes_done, HOST_BYTES_MAX, e);
 }
 
+static int check_files(const Tutti__V1__HostResult *m, struct err *e)
+{
+	if (m->n_files > LIMIT_HOST_FILES || m->n_crc32c != m->n_files)
+		return err_set(e, ERR_INVALID, "result: %zu files, %zu checksums", m->n_files,
+			       m->n_crc32c);
+	return check_count("observations", m->observations.len, LIMIT_OBSERVATION_BYTES, e);
+}
+
 static int check_result(const Tutti__V1__HostResult *m, struct err *e)
 {
 	int rc = check_session(m->session, e);
@@ -364,6 +372,8 @@ static int check_result(const Tutti__V1__HostResult *m, struct err *e)
 		rc = check_range("t0_ns", m->t0_ns, 0, LIMIT_TIME_NS, e);
 	if (!rc)
 		rc = check_clock(m->clock, e);
+	if (!rc)
+		rc = check_files(m, e);
 	return rc ? rc : check_reports(m->n_tracers, m->tracers, e);
 }
 

@@ -7,10 +7,12 @@
 #define LIMIT_CONTROL_BYTES	   (1 << 20) /* one control message, either way */
 #define LIMIT_CHUNK_BYTES	   (1 << 20) /* data of one upload chunk */
 #define LIMIT_UPLOAD_MESSAGE_BYTES (LIMIT_CHUNK_BYTES + 4096)
-#define LIMIT_PROFILE_BYTES	   (128 << 10) /* a tensorflow.ProfileRequest; half of it are options */
-#define LIMIT_SMALL_BYTES	   4096 /* a message of a few numbers and one name */
-#define LIMIT_LOCAL_REPLY_BYTES	   (16 << 20) /* of an agent to a process on its host */
-#define LIMIT_REQUEST_BYTES	   (4 << 20) /* a request to a public service: gRPC's default */
+#define LIMIT_GRANT_BYTES \
+	(64 << 10) /* an UploadReply: a URL may hold a session's token of 16 KiB */
+#define LIMIT_PROFILE_BYTES	(128 << 10) /* a tensorflow.ProfileRequest; half of it are options */
+#define LIMIT_SMALL_BYTES	4096 /* a message of a few numbers and one name */
+#define LIMIT_LOCAL_REPLY_BYTES (16 << 20) /* of an agent to a process on its host */
+#define LIMIT_REQUEST_BYTES	(4 << 20) /* a request to a public service: gRPC's default */
 #define LIMIT_RESPONSE_BYTES \
 	2147483647L /* one unary response: the largest that protobuf and gRPC peers accept */
 #define LIMIT_LOCAL_BYTES      (64 << 10) /* one message through the local socket */
@@ -26,7 +28,7 @@
  * fields).
  */
 #define LIMIT_CONTROL_FIELDS 4096
-#define LIMIT_UPLOAD_FIELDS  (LIMIT_HOST_FILES + 64)
+#define LIMIT_UPLOAD_FIELDS  (2 * LIMIT_HOST_FILES + 64)
 #define LIMIT_PROFILE_FIELDS 1024 /* of a ProfileRequest and of its options */
 #define LIMIT_SMALL_FIELDS   64
 
@@ -63,6 +65,7 @@
 #define LIMIT_STEP		1000000000000000LL /* the number of a training step */
 #define LIMIT_STEPS		1000000 /* training steps of one capture */
 #define LIMIT_XSPACE_FILE_BYTES 2000000000LL /* one <host>.xplane.pb: readers refuse 2 GiB */
+#define LIMIT_OBSERVATION_BYTES (256 << 10) /* of one host in one capture */
 #define LIMIT_HOST_FILES	64 /* of one host in one session */
 #define LIMIT_XSPACE_DEPTH	8 /* nested messages in an XSpace */
 

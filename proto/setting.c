@@ -8,7 +8,11 @@
 
 #include "base/mem.h"
 
-static const char *const kinds[] = { [SETTING_BOOL] = "bool", [SETTING_INT] = "int" };
+static const char *const kinds[] = {
+	[SETTING_BOOL] = "bool",
+	[SETTING_INT] = "int",
+	[SETTING_TEXT] = "text",
+};
 
 const char *setting_kind_name(enum setting_kind kind)
 {
@@ -49,12 +53,26 @@ static bool parse_int(const char *text, int64_t *out)
 	return !*end && !errno;
 }
 
+static int parse_text(const struct setting *s, const char *text, int64_t *out, struct err *e)
+{
+	int64_t len = (int64_t)strlen(text);
+
+	if (len < s->min || len > s->max)
+		return err_set(e, ERR_INVALID,
+			       "'%.60s' has %" PRId64 " bytes: use %" PRId64 " to %" PRId64, text,
+			       len, s->min, s->max);
+	*out = len;
+	return 0;
+}
+
 int setting_parse(const struct setting *s, const char *text, int64_t *out, struct err *e)
 {
 	int64_t v;
 
 	if (s->kind == SETTING_BOOL)
 		return parse_bool(text, out, e);
+	if (s->kind == SETTING_TEXT)
+		return parse_text(s, text, out, e);
 	if (!parse_int(text, &v) || v < s->min || v > s->max)
 		return err_set(e, ERR_INVALID, "'%.60s': use a number from %" PRId64 " to %" PRId64,
 			       text, s->min, s->max);

@@ -13,21 +13,23 @@
 
 #include "base/err.h"
 
-enum setting_kind { SETTING_BOOL, SETTING_INT };
+enum setting_kind { SETTING_BOOL, SETTING_INT, SETTING_TEXT };
 
 struct setting {
 	const char *name; /* [a-z0-9_]+ */
 	enum setting_kind kind;
-	int64_t min, max; /* both included; 0 and 1 of a SETTING_BOOL */
-	int64_t value; /* the default */
+	int64_t min,
+		max; /* both included; 0 and 1 of a SETTING_BOOL; the length of a SETTING_TEXT, in bytes */
+	int64_t value; /* the default; 0 of a SETTING_TEXT, whose default is "" */
 	const char *help; /* one line, no full stop */
 };
 
-/* "bool", "int": as messages and documents have it. */
+/* "bool", "int", "text": as messages and documents have it. */
 const char *setting_kind_name(enum setting_kind kind);
 bool setting_kind_parse(const char *word, enum setting_kind *out); /* false if unknown */
 
-/* "true", "false", or a decimal number in the range. The error names the value and the range. */
+/* "true", "false", or a decimal number in the range; of a SETTING_TEXT `*out` is its length. The error names the value
+ * and the range. */
 MUST_CHECK int setting_parse(const struct setting *s, const char *text, int64_t *out,
 			     struct err *e);
 

@@ -29,7 +29,7 @@ extern char **environ;
 /* The file that the variable names, or the one below ~/.aws; freed by the caller. */
 static char *path_of(const char *variable, const char *name)
 {
-	const char *path = aws_setting(variable), *home = aws_setting("HOME");
+	const char *path = keys_setting(variable), *home = keys_setting("HOME");
 
 	return path ? xstrdup(path) : xasprintf("%s/.aws/%s", home ? home : "", name);
 }
@@ -139,7 +139,7 @@ bool aws_profile_region(const char *name, char *out, size_t size)
 /* Reads to the end of the output, or to the deadline. */
 static int read_output(int fd, char *out, size_t *len, struct err *e)
 {
-	int64_t deadline = now_mono_ns() + AWS_KEYS_PATIENCE_S * NS_PER_S;
+	int64_t deadline = now_mono_ns() + KEYS_PATIENCE_S * NS_PER_S;
 
 	for (*len = 0;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -149,7 +149,7 @@ static int read_output(int fd, char *out, size_t *len, struct err *e)
 		if (left_ms <= 0 || *len == OUTPUT_MAX)
 			return err_set(e, left_ms > 0 ? ERR_LIMIT : ERR_TIMEOUT,
 				       "credential_process: more than %zu bytes, or no end in %d s",
-				       OUTPUT_MAX, AWS_KEYS_PATIENCE_S);
+				       OUTPUT_MAX, KEYS_PATIENCE_S);
 		if (poll(&p, 1, (int)left_ms) <= 0)
 			continue;
 		n = read(fd, out + *len, OUTPUT_MAX - *len);
@@ -203,7 +203,7 @@ static int run(const char *command, char *out, size_t *len, struct err *e)
 	return rc;
 }
 
-static int take_output(struct aws_keys *out, const char *command, struct err *e)
+static int take_output(struct cloud_keys *out, const char *command, struct err *e)
 {
 	char *text = xmalloc(OUTPUT_MAX);
 	size_t len = 0;
@@ -221,21 +221,21 @@ static int take_output(struct aws_keys *out, const char *command, struct err *e)
 
 /* ---- the source ---- */
 
-static int take_profile(struct profile *p, char value[VALUE_MAX], struct aws_keys *out,
+static int take_profile(struct profile *p, char value[VALUE_MAX], struct cloud_keys *out,
 			struct err *e)
 {
 	int rc = 0;
 
 	if (profile_get(p, "aws_access_key_id", value, VALUE_MAX)) {
-		rc = aws_take(out->id, sizeof(out->id), value, "aws_access_key_id", e);
+		rc = keys_take(out->id, sizeof(out->id), value, "aws_access_key_id", e);
 		if (!rc && !profile_get(p, "aws_secret_access_key", value, VALUE_MAX))
 			rc = err_set(e, ERR_INVALID, "it has no aws_secret_access_key");
 		if (!rc)
-			rc = aws_take(out->secret, sizeof(out->secret), value,
-				      "aws_secret_access_key", e);
+			rc = keys_take(out->secret, sizeof(out->secret), value,
+				       "aws_secret_access_key", e);
 		if (!rc && profile_get(p, "aws_session_token", value, VALUE_MAX))
-			rc = aws_take(out->token, sizeof(out->token), value, "aws_session_token",
-				      e);
+			rc = keys_take(out->token, sizeof(out->token), value, "aws_session_token",
+				       e);
 		return rc;
 	}
 	if (profile_get(p, "credential_process", value, VALUE_MAX))
@@ -253,7 +253,7 @@ static int take_profile(struct profile *p, char value[VALUE_MAX], struct aws_key
 	return ERR_NOT_FOUND;
 }
 
-int aws_from_profile(const struct aws_source_env *env, struct aws_keys *out, struct err *e)
+int aws_from_profile(const struct keys_env *env, struct cloud_keys *out, struct err *e)
 {
 	char value[VALUE_MAX];
 	struct profile p;

@@ -11,6 +11,8 @@
 extern const struct store_ops store_file_ops;
 extern const struct store_ops store_mem_ops;
 extern const struct store_ops store_s3_ops;
+extern const struct store_ops store_gs_ops;
+extern const struct store_ops store_az_ops;
 extern const struct store_ops store_fault_ops;
 
 /* Whether this is a valid part of a key, between two '/'. */

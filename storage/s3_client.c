@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "storage/s3_client.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/now.h"
-#include "base/random.h"
-#include "net/http_client_pool.h"
 #include "storage/aws_keys.h"
+#include "storage/cloud_http.h"
 #include "storage/s3_settings.h"
 
-#define TRIES_MAX      6
-#define FIRST_PAUSE_NS (100 * NS_PER_MS)
-#define PAUSE_MAX_NS   (10 * NS_PER_S)
-#define EMPTY_HASH     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-#define HEADERS_MAX    9 /* of one request, with the NULL */
+#define EMPTY_HASH "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 struct s3_client {
 	struct s3_settings set;
@@ -25,8 +18,7 @@ struct s3_client {
 	char *origin; /* "https://host" */
 	bool is_tls;
 	struct http_pool *http;
-	struct aws_chain *keys;
-	_Atomic int64_t skew_s; /* the server's clock less ours, once it has refused ours */
+	struct keys_chain *keys;
 };
 
 /* The port that belongs to the scheme is not in the Host header. */
@@ -55,8 +47,7 @@ int s3_client_open(struct s3_client **out, const char *rest, struct err *e)
 	c->host = host_of(&c->set, c->is_tls);
 	c->origin = xasprintf("http%s://%s", c->is_tls ? "s" : "", c->host);
 	c->http = http_pool_new(c->set.ca_file);
-	c->keys = aws_chain_new(
-		&(struct aws_chain_conf){ c->set.profile, c->set.region, c->set.ca_file });
+	c->keys = aws_chain_new(c->set.profile, c->set.region, c->set.ca_file);
 	*out = c;
 	return 0;
 }
@@ -66,7 +57,7 @@ void s3_client_free(struct s3_client *c)
 	if (!c)
 		return;
 	http_pool_free(c->http);
-	aws_chain_free(c->keys);
+	keys_chain_free(c->keys);
 	s3_settings_release(&c->set);
 	free(c->host);
 	free(c->origin);
@@ -76,6 +67,16 @@ void s3_client_free(struct s3_client *c)
 const char *s3_client_prefix(const struct s3_client *c)
 {
 	return c->set.prefix;
+}
+
+const char *s3_client_host(const struct s3_client *c)
+{
+	return c->host;
+}
+
+struct keys_chain *s3_client_keys(const struct s3_client *c)
+{
+	return c->keys;
 }
 
 /* ---- one request ---- */
@@ -113,39 +114,21 @@ static int hash_body(const struct s3_client *c, const struct store_put *body,
 	return 0;
 }
 
-struct headers {
-	char *items[HEADERS_MAX];
-	size_t n;
-};
-
-static void add_header(struct headers *h, const char *name, const char *value)
-{
-	h->items[h->n++] = xasprintf("%s: %s", name, value);
-}
-
-/* Overwrites the headers before it frees them, because one holds the session token. */
-static void headers_free(struct headers *h)
-{
-	for (size_t i = 0; i < h->n; i++) {
-		explicit_bzero(h->items[i], strlen(h->items[i]));
-		free(h->items[i]);
-	}
-}
-
-static void add_headers(struct headers *h, const struct s3_call *call, const struct aws_keys *keys,
-			const struct sigv4_signed *sign, const char *payload)
+static void add_headers(struct cloud_headers *h, const struct s3_call *call,
+			const struct cloud_keys *keys, const struct sigv4_signed *sign,
+			const char *payload)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(call->headers) && call->headers[i].name; i++)
-		add_header(h, call->headers[i].name, call->headers[i].value);
-	add_header(h, "x-amz-date", sign->date);
-	add_header(h, "x-amz-content-sha256", payload);
-	add_header(h, "Authorization", buf_str(&sign->authorization));
+		cloud_headers_add(h, call->headers[i].name, call->headers[i].value);
+	cloud_headers_add(h, "x-amz-date", sign->date);
+	cloud_headers_add(h, "x-amz-content-sha256", payload);
+	cloud_headers_add(h, "Authorization", buf_str(&sign->authorization));
 	if (*keys->token)
-		add_header(h, "x-amz-security-token", keys->token);
+		cloud_headers_add(h, "x-amz-security-token", keys->token);
 }
 
-static int sign(struct s3_client *c, const struct s3_call *call, struct headers *h, char **url,
-		struct err *e)
+static int sign(struct s3_client *c, const struct s3_call *call, int64_t unix_s,
+		struct cloud_headers *h, char **url, uint64_t *serial, struct err *e)
 {
 	const struct sigv4_scope scope = { c->set.region, "s3" };
 	struct sigv4_signed made = { 0 };
@@ -160,14 +143,14 @@ static int sign(struct s3_client *c, const struct s3_call *call, struct headers 
 		.headers = call->headers,
 		.n_headers = count_pairs(call->headers, ARRAY_SIZE(call->headers)),
 		.payload = payload,
-		.unix_s = now_real_ns() / NS_PER_S + c->skew_s,
+		.unix_s = unix_s,
 	};
-	struct aws_keys *keys = NULL;
+	struct cloud_keys *keys = NULL;
 	struct sigv4_keys view;
 	int rc = hash_body(c, call->body, payload, e);
 
 	if (!rc)
-		rc = aws_keys_get(c->keys, &keys, e);
+		rc = cloud_keys_get(c->keys, &keys, e);
 	if (!rc) {
 		view = aws_keys_view(keys);
 		rc = sigv4_sign(&view, &scope, &req, &made, e);
@@ -176,168 +159,76 @@ static int sign(struct s3_client *c, const struct s3_call *call, struct headers 
 		add_headers(h, call, keys, &made, payload);
 		*url = xasprintf("%s%s", c->origin, buf_str(&made.target));
 	}
-	if (keys)
-		aws_keys_put(c->keys, keys);
+	if (keys) {
+		*serial = keys->serial;
+		cloud_keys_put(c->keys, keys);
+	}
 	sigv4_release(&made);
 	free(path);
 	return rc;
 }
 
-struct receiving {
-	const struct s3_call *call;
-	struct s3_answer *answer;
-};
-
-static void on_header(void *arg, const char *name, const char *value)
+int s3_client_send(struct s3_client *c, const struct s3_call *call, int64_t unix_s,
+		   struct cloud_answer *a, struct err *e)
 {
-	struct receiving *r = arg;
-
-	s3_answer_header(r->answer, name, value);
-}
-
-static int on_piece(void *arg, const void *data, size_t len, struct err *e)
-{
-	struct receiving *r = arg;
-
-	return r->call->piece(r->call->arg, data, len, e);
-}
-
-int s3_client_send(struct s3_client *c, const struct s3_call *call, struct s3_answer *a,
-		   struct err *e)
-{
-	struct receiving r = { call, a };
-	struct http_request req = { .method = call->method,
-				    .header = on_header,
-				    .piece = call->piece ? on_piece : NULL,
-				    .arg = &r,
-				    .fd = -1,
-				    .answer_max = S3_ANSWER_MAX,
-				    .deadline_mono_ns = call->deadline_mono_ns };
-	struct headers h = { 0 };
+	struct cloud_headers h = { 0 };
+	struct cloud_request req = { .method = call->method,
+				     .headers = &h,
+				     .body = call->body,
+				     .piece = call->piece,
+				     .arg = call->arg,
+				     .deadline_mono_ns = call->deadline_mono_ns };
 	char *url = NULL;
 	int rc;
 
-	buf_release(&a->body);
-	*a = (struct s3_answer){ 0 };
-	rc = sign(c, call, &h, &url, e);
-	if (rc)
-		goto out;
-	req.url = url;
-	req.headers = (const char *const *)h.items;
-	if (call->body) {
-		req.has_body = true;
-		req.data = call->body->data;
-		req.fd = call->body->fd;
-		req.offset = call->body->offset;
-		req.len = call->body->len;
+	cloud_answer_release(a);
+	rc = sign(c, call, unix_s, &h, &url, &a->keys_serial, e);
+	if (!rc) {
+		req.url = url;
+		rc = cloud_http_send(c->http, &req, a, e);
 	}
-	rc = http_pool_request(c->http, &req, &a->status, &a->body, e);
-	if (rc)
-		a->status = 0;
-	else if (a->status >= 300)
-		s3_answer_read_error(a);
-out:
-	headers_free(&h);
+	cloud_headers_release(&h);
 	free(url);
 	return rc;
 }
 
-/* ---- again ---- */
-
-static bool is_code(const struct s3_answer *a, const char *code)
+int s3_client_presign(struct s3_client *c, const struct s3_call *call, int64_t unix_s, int life_s,
+		      char **url, struct err *e)
 {
-	return !strcmp(a->code, code);
-}
+	const struct sigv4_scope scope = { c->set.region, "s3" };
+	char *path = path_of(c, call->key);
+	const struct sigv4_request req = {
+		.method = call->method,
+		.host = c->host,
+		.path = path,
+		.headers = call->headers,
+		.n_headers = count_pairs(call->headers, ARRAY_SIZE(call->headers)),
+		.payload = SIGV4_UNSIGNED,
+		.unix_s = unix_s,
+	};
+	struct buf target = BUF_INIT;
+	struct cloud_keys *keys = NULL;
+	struct sigv4_keys view;
+	int rc = cloud_keys_get(c->keys, &keys, e);
 
-/* The server has refused our clock: sign with its own from now on. False if the new difference is not a
- * minute off the one in use, so that attempts end. */
-static bool learn_skew(struct s3_client *c, const struct s3_answer *a)
-{
-	int64_t skew_s = a->date_s - now_real_ns() / NS_PER_S;
-
-	if (!is_code(a, "RequestTimeTooSkewed") || !a->date_s || llabs(skew_s - c->skew_s) < 60)
-		return false;
-	c->skew_s = skew_s;
-	return true;
-}
-
-static bool is_passing(int rc, const struct s3_answer *a)
-{
-	if (rc)
-		return rc == ERR_CLOSED || rc == ERR_TIMEOUT;
-	switch (a->status) {
-	case 408:
-	case 429:
-	case 500:
-	case 502:
-	case 503:
-	case 504:
-		return true;
-	default:
-		return is_code(a, "SlowDown") || is_code(a, "RequestTimeout") ||
-		       is_code(a, "ConditionalRequestConflict") || is_code(a, "OperationAborted");
+	if (!rc) {
+		view = aws_keys_view(keys);
+		rc = sigv4_presign(&view, &scope, &req, life_s, &target, e);
+		cloud_keys_put(c->keys, keys);
 	}
-}
-
-bool s3_client_tries_again(struct s3_client *c, struct s3_tries *tries, int rc,
-			   const struct s3_answer *a, int64_t deadline_mono_ns)
-{
-	int64_t pause_ns = FIRST_PAUSE_NS << (tries->n < 10 ? tries->n : 10), until_ns;
-
-	if (!rc && learn_skew(c, a))
-		return true;
-	if (!is_passing(rc, a))
-		return false;
-	if (++tries->n == TRIES_MAX)
-		return false;
-	until_ns = now_mono_ns() +
-		   random_pause_ns(pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS);
-	if (until_ns >= deadline_mono_ns)
-		return false;
-	now_sleep_until_mono(until_ns);
-	return true;
-}
-
-int s3_client_call(struct s3_client *c, const struct s3_call *call, struct s3_tries *tries,
-		   struct s3_answer *a, struct err *e)
-{
-	int rc;
-
-	do
-		rc = s3_client_send(c, call, a, e);
-	while (s3_client_tries_again(c, tries, rc, a, call->deadline_mono_ns));
+	if (!rc)
+		*url = xasprintf("%s%s", c->origin, buf_str(&target));
+	if (target.data)
+		explicit_bzero(target.data, target.len);
+	buf_release(&target);
+	free(path);
 	return rc;
 }
 
-/* ---- errors ---- */
-
-static int code_of(const struct s3_answer *a)
+int s3_client_explain(const struct s3_client *c, const struct cloud_answer *a, struct err *e)
 {
-	if (a->status == 507 || is_code(a, "QuotaExceeded") || is_code(a, "XMinioStorageFull"))
-		return ERR_FULL;
-	if (a->status == 404 && !is_code(a, "NoSuchBucket"))
-		return ERR_NOT_FOUND;
-	if (a->status == 412)
-		return ERR_EXISTS;
-	if (a->status == 401 || a->status == 403)
-		return ERR_DENIED;
-	return ERR_PEER;
-}
-
-int s3_client_error(const struct s3_client *c, const struct s3_answer *a, struct err *e)
-{
-	int code = code_of(a);
-
-	if (code == ERR_NOT_FOUND)
-		return err_set(e, code, "there is no such object");
-	if (*a->region && strcmp(a->region, c->set.region))
-		return err_set(e, ERR_PEER, "the bucket is in region %s: add ?region=%s to the URL",
-			       a->region, a->region);
-	if (*a->code)
-		return err_set(e, code, "%s answers %d %s: %s", c->host, a->status, a->code,
-			       a->message);
-	if (code == ERR_DENIED)
-		return err_set(e, code, "%s answers %d: these keys may not do that", c->host,
-			       a->status);
-	return err_set(e, code, "%s answers %d", c->host, a->status);
+	if (!*a->region || !strcmp(a->region, c->set.region))
+		return 0;
+	return err_set(e, ERR_PEER, "the bucket is in region %s: add ?region=%s to the URL",
+		       a->region, a->region);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One bucket of an S3 server: settings from the URL, signed requests, when to try again. Private to storage/.
+ * One bucket of an S3 server: settings from the URL, signed requests. Private to storage/.
  *
  * s3://BUCKET[/PREFIX][?SETTING=VALUE&...]; what the URL leaves out comes from the environment:
  *
@@ -18,11 +18,13 @@
 
 #include "base/err.h"
 #include "net/sigv4.h"
-#include "storage/s3_answer.h"
+#include "storage/cloud_answer.h"
+#include "storage/cloud_keys.h"
 #include "storage/store.h"
 
-#define S3_PUT_MAX    (UINT64_C(5) << 30) /* of one request, as AWS has it */
-#define S3_ANSWER_MAX ((size_t)8 << 20) /* a page of 1000 keys of 1024 escaped characters fits */
+#define S3_BATCH_MAX 1000 /* keys of one DeleteObjects */
+#define S3_KEY_MAX   1024 /* with the prefix */
+#define S3_PUT_MAX   (UINT64_C(5) << 30) /* of one request, as AWS has it */
 
 struct s3_client;
 
@@ -30,7 +32,10 @@ struct s3_client;
 MUST_CHECK int s3_client_open(struct s3_client **out, const char *rest, struct err *e);
 void s3_client_free(struct s3_client *c); /* NULL is fine */
 
+/* Borrowed, for as long as the client lives. */
 const char *s3_client_prefix(const struct s3_client *c); /* "" or "some/prefix/" */
+const char *s3_client_host(const struct s3_client *c);
+struct keys_chain *s3_client_keys(const struct s3_client *c);
 
 struct s3_call {
 	const char *method;
@@ -43,27 +48,17 @@ struct s3_call {
 	int64_t deadline_mono_ns;
 };
 
-/* One attempt. 0 when a whole answer came, whatever answer->status; errors as in net/http_client_pool.h, and those of keys.
- * `a` is emptied first. */
-MUST_CHECK int s3_client_send(struct s3_client *c, const struct s3_call *call, struct s3_answer *a,
-			      struct err *e);
+/* One attempt, signed as of the Unix time. 0 when a whole answer came, whatever answer->status; errors as in
+ * net/http_client_pool.h, and those of keys. `a` is emptied first. */
+MUST_CHECK int s3_client_send(struct s3_client *c, const struct s3_call *call, int64_t unix_s,
+			      struct cloud_answer *a, struct err *e);
 
-/* Attempts of one call; begins zeroed. */
-struct s3_tries {
-	int n; /* that have failed */
-};
+/* A URL that lets whoever has it send this request, with the headers of the call and any body, for `life_s` from the
+ * Unix time on. No request is sent, unless keys have to be fetched. The caller frees it. */
+MUST_CHECK int s3_client_presign(struct s3_client *c, const struct s3_call *call, int64_t unix_s,
+				 int life_s, char **url, struct err *e);
 
-/* To be called after an attempt. If another one may succeed, waits for a pause where one is needed, and
- * returns true. */
-bool s3_client_tries_again(struct s3_client *c, struct s3_tries *tries, int rc,
-			   const struct s3_answer *a, int64_t deadline_mono_ns);
-
-/* Repeats attempts until one succeeds or fails for good, or until attempts or time run out. */
-MUST_CHECK int s3_client_call(struct s3_client *c, const struct s3_call *call,
-			      struct s3_tries *tries, struct s3_answer *a, struct err *e);
-
-/* The error for a status that means failure. 404 is ERR_NOT_FOUND if the key is missing, ERR_PEER if the bucket is; 412 ERR_EXISTS;
- * 401 and 403 ERR_DENIED; a quota or a disk that is full ERR_FULL; all else ERR_PEER. */
-int s3_client_error(const struct s3_client *c, const struct s3_answer *a, struct err *e);
+/* Sets and returns the error for an answer that tells the bucket's region; else 0. */
+int s3_client_explain(const struct s3_client *c, const struct cloud_answer *a, struct err *e);
 
 #endif

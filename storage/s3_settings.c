@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/percent.h"
 #include "storage/aws_source.h"
-#include "storage/store.h"
+#include "storage/cloud_settings.h"
 
 #define BUCKET_MIN 3
 #define BUCKET_MAX 63
@@ -29,43 +28,6 @@ void s3_settings_release(struct s3_settings *s)
 	*s = (struct s3_settings){ 0 };
 }
 
-/* "name=value", percent-encoded, of `len` characters. */
-static int read_pair(char *values[N_SETTINGS], const char *pair, size_t len, struct err *e)
-{
-	const char *eq = memchr(pair, '=', len);
-	size_t n = eq ? (size_t)(eq - pair) : len;
-	char *value;
-	int rc;
-
-	for (size_t i = 0; i < N_SETTINGS; i++) {
-		if (strlen(names[i]) != n || memcmp(names[i], pair, n))
-			continue;
-		if (!eq || n + 1 == len || values[i])
-			return err_set(e, ERR_INVALID, "%s: give one value", names[i]);
-		value = xmalloc(len);
-		rc = percent_decode(eq + 1, len - n - 1, false, value, e);
-		values[i] = value;
-		return rc;
-	}
-	return err_set(
-		e, ERR_INVALID,
-		"unknown setting \"%.*s\"; there are endpoint, region, path-style, ca, profile",
-		(int)(n < 40 ? n : 40), pair);
-}
-
-static int read_query(char *values[N_SETTINGS], const char *query, struct err *e)
-{
-	int rc = 0;
-
-	while (!rc && *query) {
-		size_t len = strcspn(query, "&");
-
-		rc = read_pair(values, query, len, e);
-		query += len + (query[len] == '&');
-	}
-	return rc;
-}
-
 /* AWS's rule for bucket names. Other servers allow more, but those names cannot be part of a host name. */
 static int check_bucket(const char *bucket, struct err *e)
 {
@@ -78,37 +40,6 @@ static int check_bucket(const char *bucket, struct err *e)
 			       "bucket \"%.70s\": expected s3://BUCKET/PREFIX, with a bucket of %d "
 			       "to %d of a-z 0-9 . -",
 			       bucket, BUCKET_MIN, BUCKET_MAX);
-	return 0;
-}
-
-/* The prefix is a key that ends with '/'; one that is missing is added. */
-static int set_prefix(struct s3_settings *out, const char *text, size_t len, struct err *e)
-{
-	char *prefix = xstrndup(text, len);
-	int rc = 0;
-
-	if (len && prefix[len - 1] == '/')
-		prefix[--len] = '\0';
-	if (len)
-		rc = store_check_key(prefix, e);
-	out->prefix = len ? xasprintf("%s/", prefix) : xstrdup("");
-	free(prefix);
-	return rc;
-}
-
-static int check_endpoint(const char *endpoint, struct err *e)
-{
-	const char *host = !strncmp(endpoint, "http://", 7)    ? endpoint + 7
-			   : !strncmp(endpoint, "https://", 8) ? endpoint + 8
-							       : NULL;
-
-	if (!host || !*host ||
-	    strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]") !=
-		    strlen(host))
-		return err_set(
-			e, ERR_INVALID,
-			"endpoint \"%.80s\": expected http://HOST[:PORT] or https://HOST[:PORT]",
-			endpoint);
 	return 0;
 }
 
@@ -126,16 +57,16 @@ static int check_region(const char *region, struct err *e)
 /* The first of these that has a value; a copy, or NULL. */
 static char *first_of(const char *given, const char *name, const char *other_name)
 {
-	const char *value = given ? given : aws_setting(name);
+	const char *value = given ? given : keys_setting(name);
 
 	if (!value && other_name)
-		value = aws_setting(other_name);
+		value = keys_setting(other_name);
 	return value ? xstrdup(value) : NULL;
 }
 
 static void set_region(struct s3_settings *out, const char *given)
 {
-	const char *profile = out->profile ? out->profile : aws_setting("AWS_PROFILE");
+	const char *profile = out->profile ? out->profile : keys_setting("AWS_PROFILE");
 	char region[REGION_MAX + 2];
 
 	out->region = first_of(given, "AWS_REGION", "AWS_DEFAULT_REGION");
@@ -159,7 +90,6 @@ static int set_path_style(struct s3_settings *out, const char *given, struct err
 
 static int set_values(struct s3_settings *out, char *const values[N_SETTINGS], struct err *e)
 {
-	size_t len;
 	int rc;
 
 	out->profile = values[PROFILE] ? xstrdup(values[PROFILE]) : NULL;
@@ -174,10 +104,7 @@ static int set_values(struct s3_settings *out, char *const values[N_SETTINGS], s
 	if (!out->endpoint)
 		out->endpoint = xasprintf("https://s3.%s.amazonaws.com%s", out->region,
 					  strncmp(out->region, "cn-", 3) ? "" : ".cn");
-	len = strlen(out->endpoint);
-	if (len && out->endpoint[len - 1] == '/')
-		out->endpoint[len - 1] = '\0';
-	return check_endpoint(out->endpoint, e);
+	return cloud_check_endpoint(out->endpoint, e);
 }
 
 int s3_settings_read(struct s3_settings *out, const char *rest, struct err *e)
@@ -191,11 +118,12 @@ int s3_settings_read(struct s3_settings *out, const char *rest, struct err *e)
 	out->bucket = xstrndup(rest, bucket_len);
 	rc = check_bucket(out->bucket, e);
 	if (!rc && bucket_len < path_len)
-		rc = set_prefix(out, rest + bucket_len + 1, path_len - bucket_len - 1, e);
+		rc = cloud_take_prefix(&out->prefix, rest + bucket_len + 1,
+				       path_len - bucket_len - 1, e);
 	else if (!rc)
 		out->prefix = xstrdup("");
 	if (!rc && query)
-		rc = read_query(values, query + 1, e);
+		rc = cloud_read_settings(query + 1, names, N_SETTINGS, values, e);
 	if (!rc)
 		rc = set_values(out, values, e);
 	for (size_t i = 0; i < N_SETTINGS; i++)

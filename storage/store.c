@@ -2,6 +2,8 @@
 #include "storage/store.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,10 +13,8 @@
 #include "storage/kinds.h"
 
 static const struct store_ops *const kinds[] = {
-	&store_file_ops,
-	&store_mem_ops,
-	&store_s3_ops,
-	&store_fault_ops,
+	&store_file_ops, &store_mem_ops, &store_s3_ops,
+	&store_gs_ops,	 &store_az_ops,	 &store_fault_ops,
 };
 
 static bool is_key_char(char c)
@@ -234,6 +234,21 @@ int store_remove(struct store *s, const char *key, int64_t deadline_mono_ns, str
 	return add_context(rc, "remove", key, e);
 }
 
+int store_remove_all(struct store *s, const char *const *keys, size_t n, int64_t deadline_mono_ns,
+		     struct err *e)
+{
+	int rc = store_check_deadline(deadline_mono_ns, e);
+
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = store_check_key(keys[i], e);
+	if (!rc && s->ops->remove_all)
+		return add_context(s->ops->remove_all(s, keys, n, deadline_mono_ns, e), "remove",
+				   n ? keys[0] : "", e);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = store_remove(s, keys[i], deadline_mono_ns, e);
+	return rc;
+}
+
 static int write_to_fd(void *arg, const void *data, size_t len, struct err *e)
 {
 	return file_write_all(*(int *)arg, data, len, "the copy", e);
@@ -274,6 +289,39 @@ int store_open_fd(struct store *s, const char *key, int64_t deadline_mono_ns, in
 		rc = s->ops->open_fd ? s->ops->open_fd(s, key, deadline_mono_ns, fd, size, e)
 				     : copy_to_fd(s, key, deadline_mono_ns, fd, size, e);
 	return add_context(rc, "open", key, e);
+}
+
+bool store_grants(const struct store *s)
+{
+	return s->grants;
+}
+
+int store_grant(struct store *s, const struct store_grant_request *req, struct store_grant *out,
+		struct err *e)
+{
+	int rc = check_call(req->key, req->deadline_mono_ns, e);
+
+	*out = (struct store_grant){ 0 };
+	if (!rc && !s->grants)
+		rc = err_set(e, ERR_UNSUPPORTED, "this store makes no grants");
+	if (!rc)
+		rc = s->ops->grant(s, req, out, e);
+	if (rc)
+		store_grant_release(out);
+	return add_context(rc, "grant", req->key, e);
+}
+
+/* Overwrites what it frees: both hold a signature, or a session's secret. */
+void store_grant_release(struct store_grant *g)
+{
+	if (g->url)
+		explicit_bzero(g->url, strlen(g->url));
+	free(g->url);
+	for (size_t i = 0; i < ARRAY_SIZE(g->headers) && g->headers[i]; i++) {
+		explicit_bzero(g->headers[i], strlen(g->headers[i]));
+		free(g->headers[i]);
+	}
+	*g = (struct store_grant){ 0 };
 }
 
 const char *store_directory(const struct store *s)

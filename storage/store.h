@@ -49,6 +49,8 @@ struct store_stat {
 	uint64_t size;
 	int64_t modified_ns; /* Unix time */
 	char tag[STORE_TAG_MAX + 1]; /* opaque; changes when a put changes the bytes */
+	bool has_crc32c; /* store_stat() of an object that was put by a grant */
+	uint32_t crc32c; /* of its bytes, as the grant has it */
 };
 
 #define STORE_ABSENT 1u /* fail with ERR_EXISTS if the key is there */
@@ -67,6 +69,27 @@ struct store_put {
 	uint64_t offset;
 	uint64_t len;
 	unsigned int flags;
+	int64_t deadline_mono_ns;
+};
+
+/*
+ * A permission to put one object once, for a program that has no keys: one request with this method, URL and
+ * headers, and a body of exactly the bytes of the grant. The store refuses another key or size, a key that is
+ * there already, and anything after the end of its life. The URL is a secret: log no URL.
+ */
+#define STORE_GRANT_HEADERS 6
+struct store_grant {
+	const char *method; /* static */
+	char *url;
+	char *headers[STORE_GRANT_HEADERS]; /* "name: value"; NULL ends them if there are fewer */
+	int64_t life_ns; /* from when it was made: the request must begin before the end */
+};
+
+struct store_grant_request {
+	const char *key;
+	uint64_t len;
+	uint32_t crc32c; /* of the bytes; kept with the object (struct store_stat) */
+	int64_t life_ns; /* rounded up to whole seconds */
 	int64_t deadline_mono_ns;
 };
 
@@ -128,9 +151,17 @@ struct store_ops {
 	 * folder below plugins/profile as a session. */
 	int (*remove)(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e);
 
+	/* Optional (NULL): removes many objects in fewer requests than one each. */
+	int (*remove_all)(struct store *s, const char *const *keys, size_t n,
+			  int64_t deadline_mono_ns, struct err *e);
+
 	/* Optional (NULL): a readable fd of the object, for sendfile and mmap. */
 	int (*open_fd)(struct store *s, const char *key, int64_t deadline_mono_ns, int *fd,
 		       uint64_t *size, struct err *e);
+
+	/* Optional (NULL): makes a grant. `out` is zeroed, and released by the caller after a failure, too. */
+	int (*grant)(struct store *s, const struct store_grant_request *req,
+		     struct store_grant *out, struct err *e);
 
 	/* Frees `s`; no call may be in progress. */
 	void (*free)(struct store *s);
@@ -140,12 +171,14 @@ struct store {
 	const struct store_ops *ops;
 	/* where objects are files, no '/' at the end; NULL if they are not files */
 	const char *directory;
+	bool grants; /* it makes grants */
 };
 
 /*
  * "file:///var/lib/tutti" (an absolute directory, made if missing; leftovers of crashed puts are
- * removed), "mem://name" (a new, empty store; the name is a label), "s3://bucket/prefix?endpoint=..."
- * (docs/storage.md; asks no server yet), "fault://..." (for tests: storage/store_fault.h). The caller frees it with store_free(). ERR_UNSUPPORTED names the schemes.
+ * removed), "mem://name" (a new, empty store; the name is a label), "s3://bucket/prefix?endpoint=...",
+ * "gs://bucket/prefix", "az://account/container/prefix" (docs/storage.md; these ask no server yet), "fault://..." (for tests:
+ * storage/store_fault.h). The caller frees it with store_free(). ERR_UNSUPPORTED names the schemes.
  */
 MUST_CHECK int store_open(struct store **out, const char *url, struct err *e);
 void store_free(struct store *s); /* NULL is fine */
@@ -162,12 +195,26 @@ MUST_CHECK int store_list(struct store *s, const struct store_list *list, struct
 MUST_CHECK int store_remove(struct store *s, const char *key, int64_t deadline_mono_ns,
 			    struct err *e);
 
+/* As store_remove() for each key, in as few requests as the store takes. After an error some are left. */
+MUST_CHECK int store_remove_all(struct store *s, const char *const *keys, size_t n,
+				int64_t deadline_mono_ns, struct err *e);
+
 /*
  * A readable fd of one version of the object (close() it); a later put or remove does not change
  * what it reads. Back ends without open_fd give a copy in an unnamed file.
  */
 MUST_CHECK int store_open_fd(struct store *s, const char *key, int64_t deadline_mono_ns, int *fd,
 			     uint64_t *size, struct err *e);
+
+/* ---- grants ---- */
+
+bool store_grants(const struct store *s);
+
+/* ERR_UNSUPPORTED if the store makes none; ERR_EXISTS if the key is there, where the store tells that already now; ERR_LIMIT if an object of one request cannot be so large. The caller
+ * releases `out` with store_grant_release(). */
+MUST_CHECK int store_grant(struct store *s, const struct store_grant_request *req,
+			   struct store_grant *out, struct err *e);
+void store_grant_release(struct store_grant *g);
 
 /* ---- small documents ---- */
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hex.h"
@@ -182,27 +183,35 @@ static void check_race(struct check *c)
 	       NULL);
 }
 
-static bool remove_key(void *arg, const char *key, const struct store_stat *st)
+struct left {
+	char *keys[RACERS + 2];
+	size_t n;
+};
+
+static bool add_left(void *arg, const char *key, const struct store_stat *st)
 {
-	struct check *c = arg;
+	struct left *left = arg;
 
 	(void)st;
-	return !store_remove(c->store, key, c->deadline_mono_ns, NULL);
+	left->keys[left->n++] = xstrdup(key);
+	return left->n < ARRAY_SIZE(left->keys);
 }
 
 static void check_remove(struct check *c)
 {
+	struct left left = { 0 };
 	struct store_list list = { .prefix = c->prefix,
-				   .each = remove_key,
-				   .arg = c,
+				   .each = add_left,
+				   .arg = &left,
 				   .deadline_mono_ns = c->deadline_mono_ns };
 	uint64_t bytes = 0;
 	struct err e = { 0 };
-	int rc = store_remove(c->store, c->key, c->deadline_mono_ns, &e);
+	int rc = store_list(c->store, &list, &e);
 	bool gone;
 
 	if (!rc)
-		rc = store_list(c->store, &list, &e);
+		rc = store_remove_all(c->store, (const char *const *)left.keys, left.n,
+				      c->deadline_mono_ns, &e);
 	list.each = count_key;
 	list.arg = &bytes;
 	if (!rc)
@@ -212,6 +221,8 @@ static void check_remove(struct check *c)
 		gone = store_stat(c->store, c->key, c->deadline_mono_ns, NULL, &e) == ERR_NOT_FOUND;
 	report(c, "remove", gone, "the objects were removed",
 	       "the objects cannot be removed, or are still seen: sessions cannot be deleted", &e);
+	for (size_t i = 0; i < left.n; i++)
+		free(left.keys[i]);
 }
 
 bool store_check(struct store *s, int64_t deadline_mono_ns,

@@ -448,6 +448,15 @@ static int fault_open_fd(struct store *store, const char *key, int64_t deadline_
 	return rc ? rc : end(s, after, 0, e);
 }
 
+/* What is sent by a grant does not come through here. */
+static int fault_grant(struct store *store, const struct store_grant_request *req,
+		       struct store_grant *out, struct err *e)
+{
+	struct store_fault *s = to_fault(store);
+
+	return s->inner->ops->grant(s->inner, req, out, e);
+}
+
 static void fault_free(struct store *store)
 {
 	struct store_fault *s = to_fault(store);
@@ -464,6 +473,7 @@ struct store *store_fault_wrap(struct store *inner, const struct store_fault_env
 
 	s->base.ops = &store_fault_ops;
 	s->base.directory = inner->directory;
+	s->base.grants = inner->grants;
 	s->inner = inner;
 	if (env)
 		s->env = *env;
@@ -518,5 +528,6 @@ const struct store_ops store_fault_ops = {
 	.list = fault_list,
 	.remove = fault_remove,
 	.open_fd = fault_open_fd,
+	.grant = fault_grant,
 	.free = fault_free,
 };

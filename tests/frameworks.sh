@@ -3,6 +3,7 @@
 #
 # Other frameworks and viewers beside those of tests/requirements.txt: real jobs of an old JAX, the current one,
 # TensorFlow, and the oldest and the newest PyTorch are captured, and each session is opened in XProf and in xprof-rs.
+# PyTorch is also recorded to its end by `tutti inspect`.
 # Prints a table of frameworks and checks. The first run downloads 5 GB of Python packages, which take 13 GB in
 # TUTTI_FRAMEWORKS, by default ~/.cache/tutti/frameworks.
 #

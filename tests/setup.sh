@@ -5,7 +5,8 @@
 #
 #   tests/setup.sh build   what the build and deploy/quickstart.sh need (the default)
 #   tests/setup.sh jax     a Python environment in .venv with JAX, XProf and gRPC (tests/requirements.txt)
-#   tests/setup.sh test    both, and the tools that the tests use
+#   tests/setup.sh test    both, and the tools and servers that the tests use
+#   tests/setup.sh ceph    Ceph's S3 gateway, for tests/stores.sh
 #
 # Debian packages need root, or sudo.
 set -euo pipefail
@@ -28,6 +29,8 @@ test_packages=(
 	libssl-dev openssl ccache
 	iproute2	# two machines in network namespaces
 )
+
+ceph_packages=(ceph-mon ceph-mgr ceph-osd radosgw ceph-common)
 
 say() { echo "setup: $*"; }
 
@@ -85,10 +88,14 @@ jax)
 	;;
 test)
 	install_packages "${build_packages[@]}" "${jax_packages[@]}" "${test_packages[@]}"
+	"$root/tests/servers.sh" start # builds in the background; its tests wait for it
 	install_python
 	;;
+ceph)
+	install_packages "${ceph_packages[@]}"
+	;;
 *)
-	echo "usage: tests/setup.sh [build|jax|test]" >&2
+	echo "usage: tests/setup.sh [build|jax|test|ceph]" >&2
 	exit 2
 	;;
 esac

@@ -21,11 +21,16 @@
 /* The innermost message that is open. A stat is closed before anything else is added to the buffer. */
 enum depth { IN_SPACE, IN_PLANE, IN_LINE, IN_EVENT, IN_STAT, DEPTHS };
 
-/* The names of one metadata map of the open plane, in order of their ids: 1, 2, ... */
 struct name {
 	char *text;
 	int64_t id;
 	UT_hash_handle hh;
+};
+
+/* The names of one metadata map of the open plane, in order of their ids: 1, 2, ... */
+struct names {
+	struct name *all;
+	const struct name *last; /* that was asked for; NULL = none */
 };
 
 struct xs_builder {
@@ -34,7 +39,7 @@ struct xs_builder {
 	struct buf scratch;
 	enum depth depth;
 	size_t open_at[DEPTHS]; /* offset of the length byte of the open message */
-	struct name *event_names, *stat_names;
+	struct names events, stats;
 	size_t name_bytes; /* allocated for both */
 };
 
@@ -43,23 +48,24 @@ struct xs_builder *xs_builder_new(void)
 	return xcalloc(1, sizeof(struct xs_builder));
 }
 
-static void names_free(struct name **names)
+static void names_free(struct names *names)
 {
 	struct name *n, *next;
 
-	HASH_ITER (hh, *names, n, next) {
-		HASH_DEL(*names, n);
+	HASH_ITER (hh, names->all, n, next) {
+		HASH_DEL(names->all, n);
 		free(n->text);
 		free(n);
 	}
+	names->last = NULL;
 }
 
 void xs_builder_free(struct xs_builder *b)
 {
 	if (!b)
 		return;
-	names_free(&b->event_names);
-	names_free(&b->stat_names);
+	names_free(&b->events);
+	names_free(&b->stats);
 	buf_release(&b->out);
 	buf_release(&b->texts);
 	buf_release(&b->scratch);
@@ -71,20 +77,26 @@ size_t xs_builder_bytes(const struct xs_builder *b)
 	return b->out.len + b->texts.len + b->name_bytes;
 }
 
-static int64_t intern(struct xs_builder *b, struct name **names, const char *text)
+/* Most planes ask for the same name many times in a row. */
+static int64_t intern(struct xs_builder *b, struct names *names, const char *text)
 {
-	size_t len = strlen(text);
-	const char *clean = text_clean(text, len, &b->scratch);
+	const char *clean;
 	struct name *n;
+	size_t len;
 
-	HASH_FIND(hh, *names, clean, len, n);
-	if (n)
-		return n->id;
-	n = xmalloc(sizeof(*n));
-	n->text = xstrdup(clean);
-	n->id = (int64_t)HASH_COUNT(*names) + 1;
-	HASH_ADD_KEYPTR(hh, *names, n->text, len, n);
-	b->name_bytes += sizeof(*n) + len + NAME_OVERHEAD;
+	if (names->last && !strcmp(names->last->text, text))
+		return names->last->id;
+	len = strlen(text);
+	clean = text_clean(text, len, &b->scratch);
+	HASH_FIND(hh, names->all, clean, len, n);
+	if (!n) {
+		n = xmalloc(sizeof(*n));
+		n->text = xstrdup(clean);
+		n->id = (int64_t)HASH_COUNT(names->all) + 1;
+		HASH_ADD_KEYPTR(hh, names->all, n->text, len, n);
+		b->name_bytes += sizeof(*n) + len + NAME_OVERHEAD;
+	}
+	names->last = n;
 	return n->id;
 }
 
@@ -130,11 +142,11 @@ static void close_message(struct buf *out, size_t at)
 	varint_put(out->data + at, len);
 }
 
-static void put_metadata(struct xs_builder *b, unsigned int field, struct name **names)
+static void put_metadata(struct xs_builder *b, unsigned int field, struct names *names)
 {
 	const struct name *n;
 
-	for (n = *names; n; n = n->hh.next) {
+	for (n = names->all; n; n = n->hh.next) {
 		size_t len = strlen(n->text);
 		size_t id = varint_size((uint64_t)n->id);
 		size_t value = 1 + id + 1 + varint_size(len) + len;
@@ -154,8 +166,8 @@ static void close_to(struct xs_builder *b, enum depth depth)
 {
 	for (; b->depth > depth; b->depth--) {
 		if (b->depth == IN_PLANE) {
-			put_metadata(b, XPLANE_EVENT_METADATA, &b->event_names);
-			put_metadata(b, XPLANE_STAT_METADATA, &b->stat_names);
+			put_metadata(b, XPLANE_EVENT_METADATA, &b->events);
+			put_metadata(b, XPLANE_STAT_METADATA, &b->stats);
 			b->name_bytes = 0;
 		}
 		close_message(&b->out, b->open_at[b->depth]);
@@ -185,7 +197,7 @@ void xs_line(struct xs_builder *b, int64_t id, const char *name, int64_t timesta
 
 void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t duration_ps)
 {
-	int64_t id = intern(b, &b->event_names, name);
+	int64_t id = intern(b, &b->events, name);
 
 	assert(b->depth >= IN_LINE);
 	close_to(b, IN_LINE);
@@ -201,7 +213,7 @@ void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t
 static enum depth open_stat(struct xs_builder *b, const char *name)
 {
 	enum depth owner = b->depth;
-	int64_t id = intern(b, &b->stat_names, name);
+	int64_t id = intern(b, &b->stats, name);
 
 	assert(owner == IN_PLANE || owner == IN_EVENT);
 	open_message(b, IN_STAT, owner == IN_PLANE ? XPLANE_STATS : XEVENT_STATS);
@@ -235,7 +247,7 @@ void xs_stat_uint(struct xs_builder *b, const char *name, uint64_t v)
 
 void xs_stat_str(struct xs_builder *b, const char *name, const char *v)
 {
-	put_int_stat(b, name, XSTAT_REF, (uint64_t)intern(b, &b->stat_names, v));
+	put_int_stat(b, name, XSTAT_REF, (uint64_t)intern(b, &b->stats, v));
 }
 
 void xs_stat_double(struct xs_builder *b, const char *name, double v)

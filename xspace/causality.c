@@ -19,9 +19,6 @@
 #define BARRIER	      "barrier "
 #define BARRIER_BYTES 96 /* "barrier ID" with its NUL */
 
-/* Larger times and bounds could overflow 64 bits when added; no capture is that long. */
-#define TIME_MAX_NS (INT64_MAX / 8)
-
 __extension__ typedef __int128 ps_wide;
 
 enum { FLOW_IN = 1, FLOW_OUT = 2 };
@@ -124,8 +121,7 @@ static struct causal_key *key_new(struct xs_causality *c, const char *text)
 	return key;
 }
 
-/* NULL if there are too many. */
-static struct causal_key *key_get(struct xs_causality *c, const char *text)
+struct causal_key *causality_key(struct xs_causality *c, const char *text)
 {
 	struct causal_key *key = key_new(c, text);
 	struct causal_key **place = tfind(key, &c->tree, by_text);
@@ -142,8 +138,7 @@ static struct causal_key *key_get(struct xs_causality *c, const char *text)
 	return key;
 }
 
-/* This host's observation of the key, made if there is none; NULL if there are too many. */
-static struct causal_seen *seen_get(struct xs_causality *c, struct causal_key *key, uint32_t host)
+struct causal_seen *causality_seen(struct xs_causality *c, struct causal_key *key, uint32_t host)
 {
 	struct causal_seen *s = key->last < c->n_seen ? &c->seen[key->last] : NULL;
 
@@ -183,8 +178,8 @@ static void widen(struct causal_key *key, struct causal_seen *s, const struct sp
 static struct causal_key *add_observation(struct collecting *g, const char *text,
 					  const struct span *span)
 {
-	struct causal_key *key = key_get(g->c, text);
-	struct causal_seen *s = key ? seen_get(g->c, key, g->host) : NULL;
+	struct causal_key *key = causality_key(g->c, text);
+	struct causal_seen *s = key ? causality_seen(g->c, key, g->host) : NULL;
 
 	if (!s) {
 		g->c->left_out++;
@@ -246,8 +241,8 @@ static void note_barrier(struct collecting *g, const char *id, size_t len, const
 void causality_add_collective(struct xs_causality *c, uint32_t host, const char *text,
 			      int64_t start_ns, int64_t end_ns, bool has_end)
 {
-	struct causal_key *key = key_get(c, text);
-	struct causal_seen *s = key ? seen_get(c, key, host) : NULL;
+	struct causal_key *key = causality_key(c, text);
+	struct causal_seen *s = key ? causality_seen(c, key, host) : NULL;
 
 	if (!s) {
 		c->left_out++;
@@ -364,7 +359,7 @@ static bool get_span(const struct collecting *g, const struct xs_event *ev, stru
 {
 	ps_wide start = (ps_wide)g->line_ns * 1000 + ev->offset_ps;
 	ps_wide end = start + (ev->duration_ps > 0 ? ev->duration_ps : 0);
-	ps_wide max = (ps_wide)TIME_MAX_NS * 1000;
+	ps_wide max = (ps_wide)CAUSALITY_TIME_MAX_NS * 1000;
 
 	if (ev->is_aggregate || start < -max || end > max)
 		return false;
@@ -465,6 +460,16 @@ void xs_causality_set_window(struct xs_causality *c, int64_t window_ns)
 	c->window_ns = window_ns;
 }
 
+uint32_t causality_add_host(struct xs_causality *c, int64_t bound_ns)
+{
+	c->steps = xrealloc(c->steps, (c->n_hosts + 1) * sizeof(*c->steps));
+	c->steps[c->n_hosts] = (struct xs_steps){ 0 };
+	c->bounds_ns = xrealloc(c->bounds_ns, (c->n_hosts + 1) * sizeof(int64_t));
+	c->bounds_ns[c->n_hosts] = bound_ns < CAUSALITY_TIME_MAX_NS ? bound_ns
+								    : CAUSALITY_TIME_MAX_NS;
+	return (uint32_t)c->n_hosts++;
+}
+
 int xs_causality_add(struct xs_causality *c, const struct xs_source *in, int64_t bound_ns,
 		     struct err *e)
 {
@@ -478,14 +483,11 @@ int xs_causality_add(struct xs_causality *c, const struct xs_source *in, int64_t
 		.plane_end = on_plane_end,
 		.want_stats = true,
 	};
-	struct collecting g = { .c = c, .host = (uint32_t)c->n_hosts };
+	struct collecting g = { .c = c, .host = causality_add_host(c, bound_ns) };
 	size_t before = c->n_seen;
 	int rc;
 
 	g.collectives = collectives_new();
-	c->steps = xrealloc(c->steps, (c->n_hosts + 1) * sizeof(*c->steps));
-	c->bounds_ns = xrealloc(c->bounds_ns, (c->n_hosts + 1) * sizeof(int64_t));
-	c->bounds_ns[c->n_hosts++] = bound_ns < TIME_MAX_NS ? bound_ns : TIME_MAX_NS;
 	rc = xs_read(in, &visitor, &g, e);
 	if (rc)
 		c->n_seen = before;

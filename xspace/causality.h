@@ -43,6 +43,17 @@ void xs_causality_free(struct xs_causality *c); /* NULL is fine */
 MUST_CHECK int xs_causality_add(struct xs_causality *c, const struct xs_source *in,
 				int64_t bound_ns, struct err *e);
 
+/*
+ * The observations of a host can be made where its file is, and compared elsewhere. Appends those of the one host that
+ * was added to `c`, sorted by key, as far as `max_bytes` reach; those that do not fit are counted as left out.
+ */
+struct buf;
+void xs_causality_pack(const struct xs_causality *c, size_t max_bytes, struct buf *out);
+
+/* As xs_causality_add(), with bytes from xs_causality_pack(): they may be anybody's. ERR_INVALID if they are malformed. */
+MUST_CHECK int xs_causality_add_packed(struct xs_causality *c, const void *data, size_t len,
+				       int64_t bound_ns, struct err *e);
+
 /* The length of the window that the hosts' files cover. With 0, the default, no steps are searched for. */
 void xs_causality_set_window(struct xs_causality *c, int64_t window_ns);
 

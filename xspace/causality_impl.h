@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by causality.c and causality_judge.c. Private to xspace/. */
+/* Shared by causality.c, causality_judge.c and causality_report.c. Private to xspace/. */
 #ifndef XSPACE_CAUSALITY_IMPL_H
 #define XSPACE_CAUSALITY_IMPL_H
 
@@ -41,6 +41,18 @@ struct xs_causality {
 	struct xs_violation *violations;
 	struct xs_seen *shared; /* the array of xs_verdict.seen */
 };
+
+/* Larger times and bounds could overflow 64 bits when added; no capture is that long. */
+#define CAUSALITY_TIME_MAX_NS (INT64_MAX / 8)
+
+/* The next host, without observations; returns its number. */
+uint32_t causality_add_host(struct xs_causality *c, int64_t bound_ns);
+
+/* The key of this text, made if there is none; NULL if there are too many. */
+struct causal_key *causality_key(struct xs_causality *c, const char *text);
+
+/* This host's observation of the key, made if there is none; NULL if there are too many. */
+struct causal_seen *causality_seen(struct xs_causality *c, struct causal_key *key, uint32_t host);
 
 /* Adds the observation of one device: when it was in this collective. */
 void causality_add_collective(struct xs_causality *c, uint32_t host, const char *key,

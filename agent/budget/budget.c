@@ -231,7 +231,7 @@ static void on_due(void *arg)
 	struct budget *b = arg;
 	double sum = measure(b);
 
-	loop_timer_in(b->conf.loop, &b->timer, BUDGET_PERIOD_NS, on_due, b);
+	loop_timer_each(b->conf.loop, &b->timer, BUDGET_PERIOD_NS, on_due, b);
 	counters_read(b->counters);
 	keep_below(b, &b->cpu, sum, step_down, step_up, &b->warned_no_step_left[0], "--max-cpu");
 	keep_below(b, &b->memory, (double)b->usage.resident_bytes, halve_rings, double_rings,
@@ -270,7 +270,7 @@ void budget_start(struct budget *b)
 	if (loop_timer_armed(&b->timer))
 		return;
 	measure(b);
-	loop_timer_in(b->conf.loop, &b->timer, BUDGET_PERIOD_NS, on_due, b);
+	loop_timer_each(b->conf.loop, &b->timer, BUDGET_PERIOD_NS, on_due, b);
 }
 
 void budget_free(struct budget *b)

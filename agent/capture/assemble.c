@@ -13,6 +13,7 @@
 #include <zlib.h>
 
 #include "agent/capture/assemble_curve.h"
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "proto/names.h"
@@ -140,9 +141,18 @@ struct file_sink {
 	size_t n_pending;
 	uint64_t bytes, limit;
 	uint64_t file_start; /* where the current file of the session begins */
+	uint32_t file_crc32c; /* of that file's bytes, without those of `pending` beyond n_summed */
+	size_t n_summed;
 	char hostname[NAME_FILE_BYTES];
 	uint32_t crc32;
 };
+
+static void sum_pending(struct file_sink *s)
+{
+	s->file_crc32c = crc32c(s->file_crc32c, s->pending + s->n_summed,
+				s->n_pending - s->n_summed);
+	s->n_summed = s->n_pending;
+}
 
 static int sink_flush(struct file_sink *s, struct err *e)
 {
@@ -151,7 +161,8 @@ static int sink_flush(struct file_sink *s, struct err *e)
 	if (rc)
 		return rc;
 	s->crc32 = (uint32_t)crc32_z(s->crc32, s->pending, s->n_pending);
-	s->n_pending = 0;
+	sum_pending(s);
+	s->n_pending = s->n_summed = 0;
 	return 0;
 }
 
@@ -183,8 +194,11 @@ static int sink_write(void *arg, const void *data, size_t len, struct err *e)
 
 static void end_file(struct file_sink *s)
 {
-	s->a->files[s->a->n_files++] = s->bytes - s->file_start;
+	sum_pending(s);
+	s->a->files[s->a->n_files++] = (struct capture_file){ s->bytes - s->file_start,
+							      s->file_crc32c };
 	s->file_start = s->bytes;
+	s->file_crc32c = 0;
 }
 
 static const char *next_file(void *arg, unsigned int n)

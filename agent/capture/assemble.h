@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/capture/capture_file.h"
 #include "agent/capture/edges.h"
 #include "agent/clock/model.h"
 #include "agent/tracer/tracer.h"
@@ -44,7 +45,7 @@ struct assembly {
 	/* The result. */
 	uint64_t events, bytes;
 	uint32_t crc32; /* zlib's, of the file at path */
-	uint64_t files[LIMIT_HOST_FILES]; /* bytes of each file of the session, in order */
+	struct capture_file files[LIMIT_HOST_FILES]; /* each file of the session, in order */
 	unsigned int n_files;
 	/* n_parts, zeroed by the caller; the file has a warning for each part that is not completely in
 	 * it */

@@ -336,6 +336,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 		r->unfinished = false; /* not reached: request_check() refuses such settings */
 		return;
 	}
+	r->texts = tracer_texts(tracer->ops, req->settings, req->n_settings);
 	r->run = (struct tracer_run){
 		.session = c->session,
 		.t0_raw_ns = c->t0_raw_ns,
@@ -343,6 +344,7 @@ static void arm_run(struct capture *c, struct capture_run *r, struct tracer *tra
 		.t0_real_ns = clock_model_real_of_raw(&c->clock, c->t0_raw_ns),
 		.give_up_mono_ns = c->give_up_mono_ns,
 		.settings = r->settings,
+		.texts = r->texts,
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.is_named = req->tracers != NULL,
@@ -443,8 +445,10 @@ void capture_destroy(struct capture *c)
 	for (size_t i = 0; i < c->n_runs; i++) {
 		capture_drop_parts(&c->runs[i].run);
 		free(c->runs[i].settings);
+		free(c->runs[i].texts);
 	}
 	capture_release_assembly(c);
+	buf_release(&c->observations);
 	free(c->reports);
 	free(c->runs);
 	free(c->options);
@@ -523,10 +527,15 @@ uint32_t capture_crc32(const struct capture *c)
 	return c->assembly.crc32;
 }
 
-const uint64_t *capture_files(const struct capture *c, unsigned int *n)
+const struct capture_file *capture_files(const struct capture *c, unsigned int *n)
 {
 	*n = c->assembly.n_files;
 	return c->assembly.files;
+}
+
+const struct buf *capture_observations(const struct capture *c)
+{
+	return &c->observations;
 }
 
 const char *capture_dir(const struct capture *c)

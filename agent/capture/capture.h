@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/capture/capture_file.h"
 #include "agent/clock/model.h"
 #include "agent/tracer/set.h"
 #include "agent/tracer/tracer.h"
@@ -98,8 +99,10 @@ const char *capture_path(const struct capture *c); /* of the file, in READY */
 uint64_t capture_bytes(const struct capture *c);
 uint64_t capture_bytes_made(const struct capture *c); /* of the file, in ASSEMBLING */
 uint32_t capture_crc32(const struct capture *c); /* of the file, in READY */
-/* In READY: the sizes of the session's files that the file at capture_path() holds, one after the other. Borrowed. */
-const uint64_t *capture_files(const struct capture *c, unsigned int *n);
+/* In READY: the session's files that the file at capture_path() holds, one after the other. Borrowed. */
+const struct capture_file *capture_files(const struct capture *c, unsigned int *n);
+/* In READY: what other hosts may have seen, too (xspace/causality.h). Borrowed. */
+const struct buf *capture_observations(const struct capture *c);
 const char *capture_dir(const struct capture *c); /* the file's folder */
 uint64_t capture_events(const struct capture *c);
 const struct err *capture_error(const struct capture *c); /* in FAILED */

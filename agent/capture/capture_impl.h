@@ -6,6 +6,7 @@
 #include "agent/capture/assemble.h"
 #include "agent/capture/capture.h"
 #include "agent/capture/edges.h"
+#include "base/buf.h"
 #include "base/loop.h"
 
 struct captures {
@@ -21,6 +22,7 @@ struct capture_run {
 	struct tracer *tracer;
 	struct tracer_run run;
 	int64_t *settings; /* of the run */
+	char **texts; /* of the run */
 	bool unfinished; /* armed, and neither done nor cancelled */
 };
 
@@ -60,6 +62,7 @@ struct capture {
 	char **warnings; /* NULL-terminated; the request's notes first */
 	struct capture_report *reports;
 	size_t n_reports;
+	struct buf observations; /* of the file (observe.h) */
 	uint64_t bytes, events; /* bytes: charged to the spool, from ASSEMBLING on */
 	uint64_t part_bytes; /* charged to the spool for parts, until they are merged */
 	struct err error;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent/capture/observe.h"
 #include "agent/capture/spool.h"
 #include "agent/clock/clock.h"
 #include "agent/marks/marks.h"
@@ -209,6 +210,16 @@ void capture_release_assembly(struct capture *c)
 	free(c->assembly.results);
 }
 
+/* Without observations the host is not compared with others: its file is as good. */
+static void observe(struct capture *c)
+{
+	struct err e;
+
+	if (observe_file(c->path, c->assembly.bytes, c->t1_ns - c->t0_ns, &c->observations, &e))
+		log_warn("AGT-CAPTURE", "session=%s reason=\"no observations: %s\"", c->session,
+			 e.msg);
+}
+
 /* On a worker: the loop thread leaves the capture alone meanwhile. */
 static void run_assembly(void *arg)
 {
@@ -216,6 +227,8 @@ static void run_assembly(void *arg)
 
 	c->error = (struct err){ 0 };
 	c->error.code = assemble(&c->assembly, &c->error);
+	if (!c->error.code)
+		observe(c);
 }
 
 /* A tracer with a part that is not wholly in the file is degraded. */

@@ -12,7 +12,7 @@
 /* bounds this near give a first width of the interval, from which the reach follows: */
 #define FIRST_REACH_NS 1e9
 /* at the reach CLOCK_TURN_MAX has moved the offset by this many times half that width */
-#define TURN_SHARE 4
+#define TURN_SHARE 2
 
 /* ---- pruning ---- */
 
@@ -105,11 +105,6 @@ static void take_after(struct side *s, const struct place *p, double reach)
 	s->at = s->room + SIDE_MAX - s->n;
 }
 
-/* The largest possible offset at x, and the rate up to x. */
-struct highest {
-	double v, rate;
-};
-
 /* The corners of the hull above the bounds `least`, and the corner that a line of the rate touches from above. */
 struct corners {
 	struct bound at[SIDE_MAX];
@@ -149,73 +144,104 @@ static struct bound bent(struct bound b, int sign)
 	return (struct bound){ b.x, sign * b.v - turn(b.x) };
 }
 
+/* A line above the offset: its value at x, and its rate towards x. */
+struct line {
+	double v, rate;
+};
+
+/* One side of x, where the rate only falls towards x. */
+struct falling {
+	struct corners corners; /* of the hull above the bounds `least` */
+	struct line
+		lines[SIDE_MAX]; /* lines[i] is the lowest at x of those through most->at[0..i] */
+	double rate; /* the largest rate at x */
+};
+
+/* Adds to the corners the bounds of `least`, from the n-th one, that are before `end`. */
+static size_t add_corners(struct corners *c, const struct side *least, size_t n, double end,
+			  int sign)
+{
+	for (; n < least->n && least->at[n].x < end; n++)
+		add_corner(c, bent(least->at[n], sign));
+	return n;
+}
+
 /*
- * The largest offset at x if the rate only falls, apart from the turn. bent() subtracts what the turn can add, so
+ * Follows a side towards x while the rate only falls, apart from the turn. bent() subtracts what the turn can add, so
  * that the rest of the offset only bends down. Then the mean rate from the `least` of one bound to the `most` of a
  * later bound limits the rate after that. As this limit becomes smaller, its line touches later corners only, so
- * each corner is passed once. With sign -1 and the two kinds of bounds exchanged: the smallest possible offset, for
- * a rate that rises.
+ * each corner is passed once. With sign -1 and the two kinds of bounds exchanged, the same for a rate that rises, with
+ * offsets and rates negated.
  */
-static struct highest highest_while_falling(const struct side *least, const struct side *most,
-					    int sign)
+static void follow(const struct side *least, const struct side *most, int sign, struct falling *out)
 {
-	struct highest out = { INFINITY, CLOCK_RATE_MAX };
-	struct corners c = { 0 };
+	struct corners *c = &out->corners;
 	size_t n = 0;
 
+	c->n = c->touched = 0;
+	out->rate = CLOCK_RATE_MAX;
 	for (size_t i = 0; i < most->n; i++) {
 		struct bound b = bent(most->at[i], sign);
-		double v;
+		struct line l;
 
-		for (; n < least->n && least->at[n].x < b.x; n++)
-			add_corner(&c, bent(least->at[n], sign));
-		while (b.v - out.rate * b.x < highest_line(&c, out.rate) - 1e-3)
-			out.rate = (b.v - c.at[c.touched].v) / (b.x - c.at[c.touched].x);
-		v = b.v - out.rate * b.x;
-		out.v = v < out.v ? v : out.v;
+		n = add_corners(c, least, n, b.x, sign);
+		while (b.v - out->rate * b.x < highest_line(c, out->rate) - 1e-3)
+			out->rate = (b.v - c->at[c->touched].v) / (b.x - c->at[c->touched].x);
+		l = (struct line){ b.v - out->rate * b.x, out->rate };
+		out->lines[i] = i && out->lines[i - 1].v <= l.v ? out->lines[i - 1] : l;
+	}
+	(void)add_corners(c, least, n, -1, sign);
+}
+
+/* The value at x of the lowest chord from the upper bounds on one side to the point b on the other side, for an offset
+ * that bends up. `rising` has the corners of the hull below these upper bounds, negated. */
+static double lowest_chord(const struct falling *rising, struct bound b)
+{
+	double out = INFINITY;
+
+	for (size_t i = 0; i < rising->corners.n; i++) {
+		struct bound a = rising->corners.at[i];
+
+		out = fmin(out, (b.v * a.x - a.v * b.x) / (a.x + b.x));
 	}
 	return out;
 }
 
-/* How many bounds of a side are not at x itself. */
-static size_t count_off(const struct side *s)
+/* The largest offset at x if the peak is `far` away, where l is the lowest line above the offset. */
+static double highest_at_peak(const struct falling *near, const struct line *l, double far)
 {
-	return s->n && s->at[s->n - 1].x > -1 ? s->n - 1 : s->n;
+	double peak = l->v - l->rate * far + 2 * turn(far);
+
+	if (far < 1)
+		return l->v;
+	return fmin(peak + near->rate * far, lowest_chord(near, (struct bound){ -far, peak }));
 }
 
-/* The value at x of the line through a (before x) and b (after x), for an offset that bends up. */
-static double chord(struct bound a, struct bound b, int sign)
+/*
+ * The largest offset at x if the rate rises on the near side of x and further, up to a peak on the far side, and falls
+ * after that. `near` follows the near side for a rising rate, `far` the upper bounds `most` of the far side for a rate
+ * that falls away from x. No more than `any`.
+ *
+ * The peak may be between any two upper bounds. Those nearer than the peak give chords to the near side. Those beyond
+ * it limit the offset at the peak; from there another chord, and the least rate at x, lead back to x. The further the
+ * peak, the lower the chords: the search ends when they are lower than what was found.
+ */
+static double highest_before_peak(const struct falling *near, const struct falling *far,
+				  const struct side *most, int sign, double any)
 {
-	double at_a = sign * a.v + turn(a.x), at_b = sign * b.v + turn(b.x);
+	double chord = INFINITY, found = -INFINITY, from = 0;
 
-	return (at_a * b.x + at_b * a.x) / (a.x + b.x);
-}
+	for (size_t n = most->n; n && found < chord && found < any; n--) {
+		const struct line *l = &far->lines[n - 1];
+		struct bound b = most->at[n - 1];
+		double v = fmax(highest_at_peak(near, l, from), highest_at_peak(near, l, -b.x));
 
-/* The chord between bounds on both sides of x that is lowest at x: an offset whose rate rises is below it.
- * With sign -1, the highest one. Each round turns the chord around one of its ends, then the other. */
-static double lowest_chord(const struct side *before, const struct side *after, int sign)
-{
-	size_t n_before = count_off(before), n_after = count_off(after), i = 0, j = 0;
-	double best = INFINITY, last;
-
-	if (!n_before || !n_after)
-		return INFINITY;
-	do {
-		last = best;
-		for (size_t k = 0; k < n_before; k++) {
-			double v = chord(before->at[k], after->at[j], sign);
-
-			i = v < best ? k : i;
-			best = v < best ? v : best;
-		}
-		for (size_t k = 0; k < n_after; k++) {
-			double v = chord(before->at[i], after->at[k], sign);
-
-			j = v < best ? k : j;
-			best = v < best ? v : best;
-		}
-	} while (best < last);
-	return best;
+		found = fmax(found, fmin(v, chord));
+		b.v = sign * b.v + turn(b.x);
+		chord = fmin(chord, lowest_chord(near, b));
+		from = -b.x;
+	}
+	return fmin(any, fmax(found, chord));
 }
 
 /* The interval that the closest bounds prove, whatever the rate is. */
@@ -249,48 +275,37 @@ static struct interval at_any_rate(const struct around *a)
 				  closest(&a->high_before, &a->high_after, 1) };
 }
 
-/* What holds if the rate only falls; false if it cannot. `any` is the interval at any rate. */
-static bool bend_down(const struct around *a, struct interval any, struct bend *out)
+static bool is_empty(struct interval in)
 {
-	struct highest before = highest_while_falling(&a->low_before, &a->high_before, 1);
-	struct highest after = highest_while_falling(&a->low_after, &a->high_after, 1);
-
-	out->at.hi = fmin(before.v, after.v);
-	out->at.lo = fmax(any.lo, -lowest_chord(&a->low_before, &a->low_after, -1));
-	out->after.hi = before.rate;
-	out->before.lo = -after.rate;
-	return out->at.lo <= out->at.hi && out->before.lo <= out->after.hi;
+	return in.lo > in.hi;
 }
 
-/* The same if the rate only rises. */
-static bool bend_up(const struct around *a, struct interval any, struct bend *out)
-{
-	struct highest before = highest_while_falling(&a->high_before, &a->low_before, -1);
-	struct highest after = highest_while_falling(&a->high_after, &a->low_after, -1);
-
-	out->at.lo = -fmin(before.v, after.v);
-	out->at.hi = fmin(any.hi, lowest_chord(&a->high_before, &a->high_after, 1));
-	out->after.lo = -before.rate;
-	out->before.hi = after.rate;
-	return out->at.lo <= out->at.hi && out->after.lo <= out->before.hi;
-}
-
-static const struct interval none = { INFINITY, -INFINITY };
-
+/* False if the rate would have to change its direction twice. */
 static bool bend_within(const struct around *a, struct interval any, struct bend *out)
 {
-	struct bend down = { none, none, none }, up = { none, none, none };
+	struct falling fall_before, fall_after, rise_before, rise_after;
 
-	if (!bend_down(a, any, &down))
-		down = (struct bend){ none, none, none };
-	if (!bend_up(a, any, &up))
-		up = (struct bend){ none, none, none };
+	follow(&a->low_before, &a->high_before, 1, &fall_before);
+	follow(&a->low_after, &a->high_after, 1, &fall_after);
+	follow(&a->high_before, &a->low_before, -1, &rise_before);
+	follow(&a->high_after, &a->low_after, -1, &rise_after);
 	*out = (struct bend){
-		.at = { fmin(down.at.lo, up.at.lo), fmax(down.at.hi, up.at.hi) },
-		.before = { down.before.lo, up.before.hi },
-		.after = { up.after.lo, down.after.hi },
+		.peak.hi = highest_before_peak(&rise_before, &fall_after, &a->high_after, 1,
+					       any.hi),
+		.peak.lo = -highest_before_peak(&fall_after, &rise_before, &a->low_before, -1,
+						-any.lo),
+		.dip.hi = highest_before_peak(&rise_after, &fall_before, &a->high_before, 1,
+					      any.hi),
+		.dip.lo = -highest_before_peak(&fall_before, &rise_after, &a->low_after, -1,
+					       -any.lo),
+		.before = { -fall_after.rate, rise_after.rate },
+		.after = { -rise_before.rate, fall_before.rate },
 	};
-	return out->at.lo <= out->at.hi;
+	if (is_empty(out->peak))
+		out->peak = out->dip;
+	if (is_empty(out->dip))
+		out->dip = out->peak;
+	return !is_empty(out->peak);
 }
 
 /* Bounds further away prove little: there the turn moves the offset by much more than the interval's width. */
@@ -301,21 +316,24 @@ static double reach_for(struct interval any)
 	return fmax(REACH_LEAST_NS, fmin(far, ENVELOPE_REACH_NS));
 }
 
-/* Neither bending down nor up explains the closest bounds, so the offset may have jumped at x. Then either
- * the bounds before x hold, or those after it. */
+/* No such rate explains the closest bounds, so the offset may have jumped at x. Then either the bounds before x
+ * hold, or those after it. */
 static struct bend broken(const struct around *a)
 {
 	static const struct side nothing;
-	const double any = CLOCK_RATE_MAX;
+	const struct interval any_rate = { -CLOCK_RATE_MAX, CLOCK_RATE_MAX };
 	struct interval before = { -closest(&a->low_before, &nothing, -1),
 				   closest(&a->high_before, &nothing, 1) };
 	struct interval after = { -closest(&nothing, &a->low_after, -1),
 				  closest(&nothing, &a->high_after, 1) };
+	struct interval both = { fmin(before.lo, after.lo), fmax(before.hi, after.hi) };
 
 	return (struct bend){
-		.at = { fmin(before.lo, after.lo), fmax(before.hi, after.hi) },
-		.before = { -any, any },
-		.after = { -any, any },
+		.peak = both,
+		.dip = both,
+		.before = any_rate,
+		.after = any_rate,
+		.jumped = true,
 	};
 }
 
@@ -346,7 +364,7 @@ bool bend_at(const struct bounds *low, const struct bounds *high, double x, stru
 		reach /= 2;
 		if (reach < REACH_LEAST_NS) {
 			*out = broken(&a);
-			return isfinite(out->at.lo) && isfinite(out->at.hi);
+			return isfinite(out->peak.lo) && isfinite(out->peak.hi);
 		}
 		look_around(&in_low, &in_high, reach, &a);
 	}

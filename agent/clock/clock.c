@@ -24,13 +24,15 @@
 /* Above this jitter the second probe of a train is delayed together with the first, so trains have one probe. */
 #define JITTERY_NS (20 * NS_PER_US)
 /* Time between the probes of a train: so short that the receiver is still awake for the later ones. */
-#define SPACING_NS    (7 * NS_PER_US)
-#define FIRST_TRAINS  8
-#define FIRST_GAP_NS  (60 * NS_PER_MS)
-#define DENSE_GAP_NS  (250 * NS_PER_MS)
-#define UDP_TRIES     4 /* trains without a reply: UDP does not get through */
-#define STREAM_GAP_NS (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
-#define END_SPREAD_NS (100 * NS_PER_MS)
+#define SPACING_NS   (7 * NS_PER_US)
+#define FIRST_TRAINS 8
+#define FIRST_GAP_NS (60 * NS_PER_MS)
+#define DENSE_GAP_NS (250 * NS_PER_MS)
+/* between single probes on a jittery link: only many of them show how the rate changes */
+#define JITTERY_GAP_NS (DENSE_GAP_NS / 4)
+#define UDP_TRIES      4 /* trains without a reply: UDP does not get through */
+#define STREAM_GAP_NS  (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
+#define END_SPREAD_NS  (100 * NS_PER_MS)
 /* END_SPREAD_NS on a jittery link, where one probe proves little about a window's end */
 #define JITTERY_END_NS (500 * NS_PER_MS)
 #define REPLY_MAX_NS   (100 * NS_PER_MS)
@@ -64,7 +66,7 @@ struct clock {
 	int64_t calm_gap_ns; /* time between trains; doubles while no capture is armed */
 	struct loop_timer timer;
 	int64_t dense_until_ns; /* CLOCK_MONOTONIC */
-	int64_t dense_gap_ns; /* time between trains until dense_until_ns */
+	int64_t pair_gap_ns; /* least time between two pairs of probes until dense_until_ns */
 	bool long_train; /* a capture was armed: the next train has TRAIN probes */
 };
 
@@ -194,6 +196,17 @@ static bool is_jittery(const struct clock *c)
 	return clock_estimator_jitter_ns(c->estimator, host_of_raw(c, now_raw_ns())) > JITTERY_NS;
 }
 
+static int64_t at_least(int64_t v, int64_t least)
+{
+	return v > least ? v : least;
+}
+
+static int64_t dense_gap(const struct clock *c)
+{
+	return is_jittery(c) ? at_least(c->pair_gap_ns / TRAIN_DENSE, JITTERY_GAP_NS)
+			     : at_least(c->pair_gap_ns, DENSE_GAP_NS);
+}
+
 static int64_t next_gap(struct clock *c)
 {
 	if (c->first_trains > 0) {
@@ -201,7 +214,7 @@ static int64_t next_gap(struct clock *c)
 		return FIRST_GAP_NS;
 	}
 	if (is_dense(c))
-		return is_jittery(c) ? c->dense_gap_ns / TRAIN_DENSE : c->dense_gap_ns;
+		return dense_gap(c);
 	if (!clock_model(c).calibrated)
 		return DENSE_GAP_NS;
 	return calm_gap(c);
@@ -341,8 +354,8 @@ void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
 {
 	int64_t soon;
 
-	c->dense_gap_ns = gap_ns > DENSE_GAP_NS ? gap_ns : DENSE_GAP_NS;
-	soon = now_mono_ns() + own_delay(c, c->dense_gap_ns);
+	c->pair_gap_ns = gap_ns;
+	soon = now_mono_ns() + own_delay(c, at_least(gap_ns, DENSE_GAP_NS));
 	c->long_train = true;
 	if (until_mono_ns > c->dense_until_ns)
 		c->dense_until_ns = until_mono_ns;

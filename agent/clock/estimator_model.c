@@ -12,7 +12,7 @@
 #define PACE_BACK_NS   (300 * NS_PER_S)
 #define JITTER_BACK_NS (10 * NS_PER_S)
 #define EDGE_NS	       (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
-#define KNOT_GAP_NS    (200 * NS_PER_MS)
+#define KNOT_GAP_NS    (195 * NS_PER_MS) /* less than a fifth of a second, which trains are apart */
 #define KNOWN_NS       NS_PER_S /* a suspected break is decided within this time */
 
 /* Two breaks in the same direction within RUNAWAY_NS, with a mean rate of at most RUNAWAY_RATE, are taken for a clock
@@ -98,18 +98,106 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* How far the offset can leave the line between two knots. A falling rate moves it above the line, at most to
- * where the steepest line from the left meets the one from the right; a rising rate moves it below. */
-static void widen_gap(struct clock_knot *k, const struct bend *bends)
-{
-	double gap = (double)(k[1].host_ns - k[0].host_ns), turn = CLOCK_TURN_MAX * gap / 2;
-	double hi = (double)(k[1].hi_ns - k[0].hi_ns) / gap;
-	double lo = (double)(k[1].lo_ns - k[0].lo_ns) / gap;
+/* Limits of the rate in a gap. */
+struct gap_rates {
+	struct interval left, right; /* from the bends at its two ends */
+	/* from the gap before it and from the gap after it, if known */
+	struct interval before, after;
+};
 
-	k[0].after = (struct clock_bend){ turn + fmax(0, bends[0].after.hi - hi),
-					  turn + fmax(0, lo - bends[0].after.lo) };
-	k[1].before = (struct clock_bend){ turn + fmax(0, hi - bends[1].before.lo),
-					   turn + fmax(0, bends[1].before.hi - lo) };
+/* Any rate, or a jump. */
+static const struct interval any_rate = { -1, 1 };
+
+static struct interval mean_rate(const struct clock_knot *k)
+{
+	double gap = (double)(k[1].host_ns - k[0].host_ns);
+
+	return (struct interval){ (double)(k[1].lo_ns - k[0].hi_ns) / gap,
+				  (double)(k[1].hi_ns - k[0].lo_ns) / gap };
+}
+
+static double span_of(const struct clock_knot *from, const struct clock_knot *to)
+{
+	return (double)(to->host_ns - from->host_ns);
+}
+
+/* What the mean rate in the neighbouring gap, from knot `other`, says of the rate in this one. False if both
+ * contradict that an excursion lasts for two gaps. */
+static bool limit_by_gap(const struct clock_knot *k, const struct clock_knot *other,
+			 struct interval *out)
+{
+	const struct clock_knot *first = k < other ? k : other;
+	struct interval mean = mean_rate(k), beside = mean_rate(other);
+
+	if (span_of(first, first + 2) > CLOCK_GAPS_MAX_NS)
+		return true;
+	if (beside.lo > mean.hi || beside.hi < mean.lo)
+		return false;
+	*out = beside;
+	return true;
+}
+
+/* Knot k and the next one are at the ends of the gap; `first` and `last` are the first and the last knot. */
+static struct gap_rates rates_in_gap(const struct clock_knot *k, const struct bend *bends,
+				     const struct clock_knot *first, const struct clock_knot *last)
+{
+	struct gap_rates r = { bends[0].after, bends[1].before, any_rate, any_rate };
+	bool jumped = bends[0].jumped || bends[1].jumped ||
+		      span_of(k, k + 1) > CLOCK_GAPS_MAX_NS / 2;
+	struct interval both = { fmin(r.left.lo, r.right.lo), fmax(r.left.hi, r.right.hi) };
+
+	if (jumped || (k > first && !limit_by_gap(k, k - 1, &r.before)))
+		r.right = both;
+	if (jumped || (k + 1 < last && !limit_by_gap(k, k + 1, &r.after)))
+		r.left = both;
+	return r;
+}
+
+static struct clock_tent tent_of(double left, double right, double turn)
+{
+	return (struct clock_tent){ nextafterf((float)(turn + fmax(0, left)), INFINITY),
+				    nextafterf((float)(turn + fmax(0, right)), INFINITY) };
+}
+
+/* The slopes of the lines between two knots, for one of the ways. */
+static struct interval slopes_of(const struct clock_knot *k, int way)
+{
+	const struct clock_way *a = &k[0].ways[way], *b = &k[1].ways[way];
+	double gap = span_of(k, k + 1);
+
+	return (struct interval){
+		(double)(k[1].lo_ns + b->cut_lo_ns - k[0].lo_ns - a->cut_lo_ns) / gap,
+		(double)(k[1].hi_ns - b->cut_hi_ns - k[0].hi_ns + a->cut_hi_ns) / gap,
+	};
+}
+
+/*
+ * How far the offset can leave the lines between two knots. If the rate has a peak, it falls after that, at most to
+ * what the right end allows, and before the peak it is hardly known; or it still rises, at least from what the left
+ * end allows. So the offset is below the tent whose right slope is well known, and above the one whose left slope is.
+ * If the rate has a dip, it is the other way round.
+ */
+static void widen_gap(struct clock_knot *k, const struct gap_rates *r)
+{
+	struct clock_way *peak = &k->ways[0], *dip = &k->ways[1];
+	double turn = CLOCK_TURN_MAX * span_of(k, k + 1) / 2;
+	struct interval slope = slopes_of(k, 0);
+
+	peak->above = tent_of(r->before.hi - slope.hi, slope.hi - r->right.lo, turn);
+	peak->below = tent_of(slope.lo - r->left.lo, r->after.hi - slope.lo, turn);
+	slope = slopes_of(k, 1);
+	dip->above = tent_of(r->left.hi - slope.hi, slope.hi - r->after.lo, turn);
+	dip->below = tent_of(slope.lo - r->before.lo, r->right.hi - slope.lo, turn);
+}
+
+static void widen_gaps(struct knots *k, size_t first)
+{
+	for (size_t i = first; i + 1 < k->n; i++) {
+		const struct gap_rates r = rates_in_gap(&k->at[i], &k->bends[i], &k->at[first],
+							&k->at[k->n - 1]);
+
+		widen_gap(&k->at[i], &r);
+	}
 }
 
 /* Begins the model's next segment; end_segment() completes it. NULL if the model has CLOCK_SEGMENTS already. */
@@ -167,8 +255,7 @@ static bool put_part(const struct knot_span *span, enum clock_break cause, struc
 	if (!seg)
 		return false;
 	put_knots(k, &in);
-	for (size_t i = seg->first; i + 1 < k->n; i++)
-		widen_gap(&k->at[i], &k->bends[i]);
+	widen_gaps(k, seg->first);
 	end_segment(m, k);
 	return true;
 }
@@ -194,7 +281,7 @@ static bool put_doubt(const struct knot_span *span, const struct clock_claim *d,
 	if (is_open && k->n) {
 		knot = k->at[k->n - 1];
 		join_doubt(d, seg->drift, &knot);
-		knot.before = knot.after = (struct clock_bend){ 0 };
+		memset(knot.ways, 0, sizeof(knot.ways));
 	}
 	knot.offset_ns = d->lo_ns + (d->hi_ns - d->lo_ns) / 2;
 	for (int end = 0; end < 2 && (!end || d->when.to_ns > d->when.from_ns); end++) {

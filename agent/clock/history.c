@@ -331,6 +331,12 @@ static double guess_at(const struct clock_history *h, const struct clock_pace *p
 	return fmin(fmax(line, in.lo), in.hi);
 }
 
+static struct clock_way way_of(struct interval all, struct interval way)
+{
+	return (struct clock_way){ .cut_lo_ns = (int64_t)(way.lo - all.lo),
+				   .cut_hi_ns = (int64_t)(all.hi - way.hi) };
+}
+
 static void set_knot(const struct clock_history *h, const struct clock_pace *p, int64_t at_ns,
 		     struct interval in, struct clock_knot *out)
 {
@@ -366,13 +372,18 @@ bool clock_history_make_knot(struct clock_history *h, const struct clock_pace *p
 			     struct bend *bend)
 {
 	struct bounds low, high;
+	struct interval either;
 
 	prune(h);
 	low = part_of(h, &h->tight_low, part);
 	high = part_of(h, &h->tight_high, part);
 	if (!bend_at(&low, &high, (double)(at_ns - h->x0_ns), bend))
 		return false;
-	set_knot(h, p, at_ns, bend->at, out);
+	either = (struct interval){ fmin(bend->peak.lo, bend->dip.lo),
+				    fmax(bend->peak.hi, bend->dip.hi) };
+	set_knot(h, p, at_ns, either, out);
+	out->ways[0] = way_of(either, bend->peak);
+	out->ways[1] = way_of(either, bend->dip);
 	return true;
 }
 

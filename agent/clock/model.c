@@ -61,21 +61,41 @@ static struct guess guess_from_knot(const struct clock_segment *seg, const struc
 			       k->hi_ns + moved + stray };
 }
 
-/* Between two knots the best guess is on a line, and the ends of the interval are on lines or beyond
+static double height_of(struct clock_tent t, double after, double before)
+{
+	return fmin((double)t.left * after, (double)t.right * before);
+}
+
+/* Between two knots the best guess is on a line. The ends of the interval of one way are on lines, or beyond
  * them by what the offset can bend in between. */
-static struct guess guess_between(const struct clock_knot *a, wide host)
+static struct guess guess_this_way(const struct clock_knot *a, int way, wide host)
 {
 	const struct clock_knot *b = a + 1;
+	const struct clock_way *v = &a->ways[way], *w = &b->ways[way];
 	double gap = (double)(b->host_ns - a->host_ns);
-	wide far = host - a->host_ns, left = b->host_ns - host, round = far && left;
+	double after = (double)(host - a->host_ns), before = gap - after;
+	double lo = (double)(b->lo_ns + w->cut_lo_ns - a->lo_ns - v->cut_lo_ns) / gap * after;
+	double hi = (double)(b->hi_ns - w->cut_hi_ns - a->hi_ns + v->cut_hi_ns) / gap * after;
 
 	return (struct guess){
-		a->offset_ns + scaled((double)(b->offset_ns - a->offset_ns) / gap, far),
-		a->lo_ns + scaled((double)(b->lo_ns - a->lo_ns) / gap, far) - round -
-			wide_min(scaled(a->after.lo, far), scaled(b->before.lo, left)),
-		a->hi_ns + scaled((double)(b->hi_ns - a->hi_ns) / gap, far) + round +
-			wide_min(scaled(a->after.hi, far), scaled(b->before.hi, left)),
+		a->offset_ns +
+			scaled((double)(b->offset_ns - a->offset_ns) / gap, host - a->host_ns),
+		a->lo_ns + v->cut_lo_ns + (wide)floor(lo - height_of(v->below, after, before)),
+		a->hi_ns - v->cut_hi_ns + (wide)ceil(hi + height_of(v->above, after, before)),
 	};
+}
+
+static struct guess guess_between(const struct clock_knot *a, wide host)
+{
+	struct guess out = guess_this_way(a, 0, host);
+
+	for (int i = 1; i < CLOCK_WAYS; i++) {
+		struct guess other = guess_this_way(a, i, host);
+
+		out.lo = wide_min(out.lo, other.lo);
+		out.hi = wide_max(out.hi, other.hi);
+	}
+	return out;
 }
 
 static struct guess guess_in_segment(const struct clock_model *m, const struct clock_segment *seg,
@@ -254,19 +274,21 @@ static wide bound_at_clipped(const struct clock_model *m, wide host, wide from, 
 	return bound_of(guess_at(m, wide_max(from, wide_min(host, to))));
 }
 
-/* How far an end of the interval is beyond its line in a gap, at most. */
-static double most_beyond(double after, double before, double gap)
+/* The height of a tent's top. */
+static double top_of(struct clock_tent t, double gap)
 {
-	return after > 0 && before > 0 ? after * before / (after + before) * gap : 0;
+	double left = (double)t.left, right = (double)t.right;
+
+	return left > 0 && right > 0 ? left * right / (left + right) * gap : 0;
 }
 
 static wide largest_widening(const struct clock_knot *a)
 {
-	const struct clock_knot *b = a + 1;
-	double gap = (double)(b->host_ns - a->host_ns);
+	double gap = (double)(a[1].host_ns - a->host_ns), top = 0;
 
-	return (wide)ceil(fmax(most_beyond(a->after.hi, b->before.hi, gap),
-			       most_beyond(a->after.lo, b->before.lo, gap)));
+	for (int i = 0; i < CLOCK_WAYS; i++)
+		top = fmax(top, fmax(top_of(a->ways[i].above, gap), top_of(a->ways[i].below, gap)));
+	return (wide)ceil(top);
 }
 
 static wide largest_bound_inside(const struct clock_model *m, const struct clock_segment *seg,
@@ -335,8 +357,36 @@ static void narrow_slack(const struct clock_model *m, wide host, struct clock_sl
 	slack->later_ns = saturate(wide_min(slack->later_ns, wide_max(0, g.offset - g.lo)));
 }
 
-/* Between two knots the guess is on a line, and the ends of the interval are on lines or bend away
- * from it, so the slack is least at a knot. */
+/* For each of the ways, the ends of the interval bend away from the guess between two knots, so its slack is least at
+ * an end of the gap. What either way leaves is left. */
+static void narrow_slack_between(const struct clock_knot *a, wide from, wide to,
+				 struct clock_slack *slack)
+{
+	wide earlier = 0, later = 0;
+
+	for (int i = 0; i < CLOCK_WAYS; i++) {
+		struct guess g = guess_this_way(a, i, from), h = guess_this_way(a, i, to);
+
+		earlier = wide_max(earlier, wide_min(g.hi - g.offset, h.hi - h.offset));
+		later = wide_max(later, wide_min(g.offset - g.lo, h.offset - h.lo));
+	}
+	slack->earlier_ns = saturate(wide_min(slack->earlier_ns, earlier));
+	slack->later_ns = saturate(wide_min(slack->later_ns, later));
+}
+
+static void narrow_slack_in(const struct clock_model *m, const struct clock_segment *seg, wide from,
+			    wide to, struct clock_slack *slack)
+{
+	const struct clock_knot *k = &clock_model_knots(m)[seg->first];
+
+	for (size_t i = 0; i + 1 < seg->n; i++) {
+		wide begin = wide_max(from, k[i].host_ns), end = wide_min(to, k[i + 1].host_ns);
+
+		if (begin < end)
+			narrow_slack_between(&k[i], begin, end, slack);
+	}
+}
+
 struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t from_raw_ns,
 					  int64_t to_raw_ns)
 {
@@ -347,11 +397,8 @@ struct clock_slack clock_model_slack_over(const struct clock_model *m, int64_t f
 		return (struct clock_slack){ 0 };
 	narrow_slack(m, from, &slack);
 	narrow_slack(m, to, &slack);
-	for (size_t i = 0; i < m->n_knots; i++) {
-		if (clock_model_knots(m)[i].host_ns <= from || clock_model_knots(m)[i].host_ns > to)
-			continue;
-		narrow_slack(m, clock_model_knots(m)[i].host_ns, &slack);
-	}
+	for (size_t i = 0; i < m->n_segments; i++)
+		narrow_slack_in(m, &m->segments[i], from, to, &slack);
 	return slack;
 }
 

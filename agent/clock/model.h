@@ -36,16 +36,27 @@ enum clock_break {
 	CLOCK_BREAKS,
 };
 
-/* At host time host_ns the host clock is ahead of the session clock by offset_ns, the best
- * guess; it is certain that the offset lies in [lo_ns, hi_ns]. */
+/* How far the end of an interval may be beyond the line between two knots: at most as far as a tent that climbs from
+ * each of them at a slope of its own, in ns per ns. */
+struct clock_tent {
+	float left, right;
+};
+
+/* One of two ways in which the offset may bend around a knot. If it is this way, the ends of the knot's interval are
+ * closer by these, and the interval widens by these up to the next knot. */
+struct clock_way {
+	int64_t cut_lo_ns, cut_hi_ns; /* 0 or above */
+	struct clock_tent below, above;
+};
+
+#define CLOCK_WAYS 2
+
+/* At host time host_ns the host clock is ahead of the session clock by offset_ns, the best guess; it is certain
+ * that the offset lies in [lo_ns, hi_ns]. Up to the next knot, it goes one of the ways. */
 struct clock_knot {
 	int64_t host_ns;
 	int64_t offset_ns, lo_ns, hi_ns;
-	/* How far an end of the interval may be beyond the line to the next knot, per ns of distance from
-	 * this knot. Between two knots, the smaller of the two knots' limits holds. */
-	struct clock_bend {
-		double hi, lo;
-	} before, after; /* in the gap before it, in the gap after it */
+	struct clock_way ways[CLOCK_WAYS];
 };
 
 /* A period without a break: knots in order of time, and how the offset moves beyond them. */

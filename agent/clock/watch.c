@@ -78,7 +78,7 @@ static void on_timer(void *arg)
 	bool dense = now_mono_ns() < w->dense_until_ns;
 
 	clock_watch_take_snapshot(w);
-	loop_timer_in(w->loop, &w->timer, dense ? DENSE_GAP_NS : CALM_GAP_NS, on_timer, w);
+	loop_timer_each(w->loop, &w->timer, dense ? DENSE_GAP_NS : CALM_GAP_NS, on_timer, w);
 }
 
 /* ---- the kernel's notice that the wall clock was set ---- */

@@ -30,6 +30,8 @@ struct link_env {
 	const char *profiler_address; /* of this agent's own ProfilerService; "" = none */
 	const char *aggregator; /* host:port of its gRPC */
 	const struct rpc_tls *tls; /* towards the aggregator; NULL = plaintext */
+	const char *
+		store_ca; /* authorities that sign the store's certificate, for grants; NULL = the system's */
 	int64_t reconnect_max_ns; /* longest pause between two attempts to connect */
 };
 

@@ -321,6 +321,22 @@ static void set_reason(Tutti__V1__HostResult *out, const struct message_result *
 	}
 }
 
+static void put_files(Tutti__V1__HostResult *out, const struct capture *c)
+{
+	const struct buf *observations = capture_observations(c);
+	unsigned int n;
+	const struct capture_file *files = capture_files(c, &n);
+
+	out->observations = (ProtobufCBinaryData){ observations->len, observations->data };
+	out->n_files = out->n_crc32c = n;
+	out->files = xcalloc(n + 1, sizeof(*out->files));
+	out->crc32c = xcalloc(n + 1, sizeof(*out->crc32c));
+	for (unsigned int i = 0; i < n; i++) {
+		out->files[i] = files[i].bytes;
+		out->crc32c[i] = files[i].crc32c;
+	}
+}
+
 void message_result(const struct message_result *r,
 		    void (*send)(void *arg, const Tutti__V1__AgentMessage *m), void *arg)
 {
@@ -349,12 +365,16 @@ void message_result(const struct message_result *r,
 	result.clock = &clock.model;
 	result.n_tracers = n;
 	result.tracers = pointers;
+	if (r->has_file)
+		put_files(&result, r->capture);
 	if (r->has_file && capture_steps(r->capture, &steps))
 		result.steps = &steps;
 	set_reason(&result, r, reports, n);
 	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_RESULT;
 	m.result = &result;
 	send(arg, &m);
+	free(result.files);
+	free(result.crc32c);
 	free(pointers);
 	free(made);
 }

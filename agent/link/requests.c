@@ -193,6 +193,8 @@ static void upload_if_granted(struct request *rq)
 		.crc32 = rq->crc32,
 		.files = rq->files,
 		.n_files = rq->n_files,
+		.grants = rq->files_summed,
+		.puts = rq->requests->puts,
 		.instance = rq->requests->link.instance,
 		.deadline_mono_ns = mono_of_session(rq, rq->deadline_ns),
 		.control_channel = control_channel,
@@ -216,7 +218,7 @@ static void on_file_ready(struct request *rq)
 {
 	int64_t deadline = mono_of_session(rq, rq->deadline_ns);
 	int64_t now = now_mono_ns();
-	const uint64_t *files;
+	const struct capture_file *files;
 	unsigned int n_files;
 
 	rq->state = REQUEST_READY;
@@ -225,8 +227,10 @@ static void on_file_ready(struct request *rq)
 	rq->bytes = capture_bytes(rq->capture);
 	rq->crc32 = capture_crc32(rq->capture);
 	files = capture_files(rq->capture, &n_files);
-	rq->files = request_copy_files(files, n_files);
+	rq->files = xcalloc(n_files + 1, sizeof(*files));
+	memcpy(rq->files, files, n_files * sizeof(*files));
 	rq->n_files = n_files;
+	rq->files_summed = true;
 	rq->lease_end_mono_ns = (deadline > now ? deadline : now) + LEASE_NS;
 	request_make_result(rq, NULL, NULL);
 	request_write_entry(rq);
@@ -527,8 +531,9 @@ static struct request *adopt_file(struct requests *rs, char *dir,
 	rq->path = xasprintf("%s/%s", dir, entry->file);
 	rq->bytes = entry->bytes;
 	rq->crc32 = entry->crc32;
-	rq->files = request_copy_files(entry->files, entry->n_files);
+	rq->files = request_read_files(entry);
 	rq->n_files = entry->n_files;
+	rq->files_summed = entry->n_crc32c == entry->n_files;
 	rq->deadline_ns = entry->deadline_ns;
 	rq->lease_end_mono_ns = now_mono_ns() + entry->lease_end_real_ns - now_real_ns();
 	/* A lease that ends later than that means that the wall clock was set back. */
@@ -559,6 +564,7 @@ struct requests *requests_new(const struct link_env *env, const struct requests_
 	struct requests *rs = xcalloc(1, sizeof(*rs));
 
 	*rs = (struct requests){ .env = env, .link = *link };
+	rs->puts = puts_new(env->loop, env->store_ca);
 	requests_adopt_files(rs);
 	return rs;
 }
@@ -570,5 +576,6 @@ void requests_free(struct requests *rs)
 	while (rs->head)
 		request_free(rs->head,
 			     rs->head->state == REQUEST_READY || rs->head->state == REQUEST_STORED);
+	puts_free(rs->puts);
 	free(rs);
 }

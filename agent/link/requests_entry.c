@@ -20,12 +20,28 @@ struct entry_write {
 	struct err error;
 };
 
-uint64_t *request_copy_files(const uint64_t *files, size_t n)
+struct capture_file *request_read_files(const Tutti__V1__SpoolEntry *entry)
 {
-	uint64_t *copy = xcalloc(n + 1, sizeof(*copy));
+	struct capture_file *files = xcalloc(entry->n_files + 1, sizeof(*files));
 
-	memcpy(copy, files, n * sizeof(*copy));
-	return copy;
+	for (size_t i = 0; i < entry->n_files; i++) {
+		files[i].bytes = entry->files[i];
+		if (entry->n_crc32c == entry->n_files)
+			files[i].crc32c = entry->crc32c[i];
+	}
+	return files;
+}
+
+static void put_files(Tutti__V1__SpoolEntry *entry, const struct request *rq)
+{
+	entry->files = xcalloc(rq->n_files + 1, sizeof(*entry->files));
+	entry->crc32c = xcalloc(rq->n_files + 1, sizeof(*entry->crc32c));
+	entry->n_files = rq->n_files;
+	entry->n_crc32c = rq->files_summed ? rq->n_files : 0;
+	for (size_t i = 0; i < rq->n_files; i++) {
+		entry->files[i] = rq->files[i].bytes;
+		entry->crc32c[i] = rq->files[i].crc32c;
+	}
 }
 
 void entry_write_end_request(struct entry_write *w)
@@ -59,6 +75,7 @@ static void on_entry_written(void *arg)
 	free(w->entry.file);
 	free(w->entry.result.data);
 	free(w->entry.files);
+	free(w->entry.crc32c);
 	free(w->dir);
 	free(w);
 }
@@ -78,8 +95,7 @@ void request_write_entry(struct request *rq)
 	entry->deadline_ns = rq->deadline_ns;
 	entry->lease_end_real_ns = now_real_ns() + rq->lease_end_mono_ns - now_mono_ns();
 	entry->file = xstrdup(strrchr(rq->path, '/') + 1);
-	entry->files = request_copy_files(rq->files, rq->n_files);
-	entry->n_files = rq->n_files;
+	put_files(entry, rq);
 	entry->result.len = rq->result_len;
 	entry->result.data = xmalloc(rq->result_len + 1);
 	memcpy(entry->result.data, rq->result, rq->result_len);

@@ -7,8 +7,10 @@
 #include "agent/capture/capture.h"
 #include "agent/clock/clock.h"
 #include "agent/link/env.h"
+#include "agent/link/put.h"
 #include "agent/link/requests.h"
 #include "base/loop.h"
+#include "proto/tutti/v1/ingest.pb-c.h"
 
 enum request_state {
 	REQUEST_ARMED,
@@ -40,8 +42,9 @@ struct request {
 	char *dir, *path;
 	uint64_t bytes;
 	uint32_t crc32;
-	uint64_t *files; /* bytes of each file of the session that it holds */
+	struct capture_file *files; /* each file of the session that it holds */
 	size_t n_files;
+	bool files_summed; /* their crc32c are known */
 	struct entry_write *entry_write;
 
 	/* A packed AgentMessage: the HostResult to send once the file is stored or, in REQUEST_FAILED, the one
@@ -62,6 +65,7 @@ struct requests {
 	const struct link_env *env;
 	struct requests_link link;
 	bool link_up;
+	struct puts *puts;
 	struct request *head;
 };
 
@@ -74,8 +78,8 @@ void request_write_entry(struct request *rq);
 void entry_write_end_request(struct entry_write *w); /* the request has ended */
 void entry_write_remove_folder(struct entry_write *w); /* when the entry is written */
 
-/* The sizes of n files. The caller frees them with free(). */
-uint64_t *request_copy_files(const uint64_t *files, size_t n);
+/* The files of an entry; their checksums are 0 if it has none. The caller frees them with free(). */
+struct capture_file *request_read_files(const Tutti__V1__SpoolEntry *entry);
 
 /* ---- requests_report.c ---- */
 

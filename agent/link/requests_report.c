@@ -192,6 +192,8 @@ static void send_without_file(const struct request *rq, Tutti__V1__AgentMessage 
 	clean_sentence(text, sizeof(text), detail, strlen(detail));
 	result.has_file = false;
 	result.events = result.bytes = 0;
+	result.n_files = result.n_crc32c = 0;
+	result.observations.len = 0;
 	result.reason = (char *)reason;
 	result.detail = text;
 	msg.result = &result;

@@ -8,8 +8,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "agent/capture/capture.h"
 #include "agent/link/dial.h"
 #include "agent/link/env.h"
+#include "agent/link/put.h"
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -42,7 +44,11 @@ struct upload {
 	int damaged; /* attempts that ended with a wrong checksum */
 	bool offset_known; /* the aggregator has reported from where to send */
 	uint64_t attempt_offset; /* bytes that the aggregator had when the attempt began */
-	uint64_t offset; /* of the next chunk */
+	uint64_t
+		offset; /* of the next chunk; with grants, the bytes that are in the store or on their way */
+	size_t n_put; /* files, from the last one on, that were put by grants */
+	struct put *put; /* under way, or NULL */
+	bool is_claimed; /* the next file's key was there; the aggregator compares it */
 	bool reading; /* a worker reads a chunk */
 	bool cancelled;
 	bool stored;
@@ -94,7 +100,7 @@ static bool schedule_retry(struct upload *u)
 /* Frees it when neither the call nor a worker uses it. */
 static void end_if_idle(struct upload *u)
 {
-	if (u->call || u->reading)
+	if (u->call || u->reading || u->put)
 		return;
 	if (!u->cancelled && u->rc && schedule_retry(u))
 		return;
@@ -207,6 +213,87 @@ static void read_next_chunk(struct upload *u)
 	loop_work(u->env->loop, read_chunk, on_chunk, ch);
 }
 
+/* ---- grants ---- */
+
+/* Where the next file to put begins: files are put from the last one to the first. */
+static uint64_t next_file_offset(const struct upload *u)
+{
+	uint64_t offset = 0;
+
+	for (size_t i = 0; i + 1 < u->req.n_files - u->n_put; i++)
+		offset += u->req.files[i].bytes;
+	return offset;
+}
+
+static void on_put_progress(void *arg, uint64_t bytes_sent)
+{
+	struct upload *u = arg;
+
+	u->offset = u->attempt_offset + bytes_sent;
+	if (u->req.progress && !u->cancelled)
+		u->req.progress(u->req.arg, u->offset);
+}
+
+static void send_put(struct upload *u, bool exists)
+{
+	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
+	Tutti__V1__UploadPut put = TUTTI__V1__UPLOAD_PUT__INIT;
+	uint8_t bytes[16];
+
+	put.exists = exists;
+	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_PUT;
+	m.put = &put;
+	rpc_send(u->call, bytes, tutti__v1__upload_message__pack(&m, bytes));
+}
+
+static void on_put(void *arg, int rc, const struct err *e)
+{
+	struct upload *u = arg;
+
+	u->put = NULL;
+	if (!rc)
+		u->n_put++;
+	if (!u->call || u->cancelled) {
+		end_if_idle(u);
+		return;
+	}
+	if (rc && rc != ERR_EXISTS) {
+		fail(u, e);
+		u->retryable = true;
+		return;
+	}
+	u->is_claimed = rc == ERR_EXISTS;
+	send_put(u, u->is_claimed);
+}
+
+static void start_put(struct upload *u, const Tutti__V1__Grant *grant)
+{
+	size_t left = u->req.n_files - u->n_put;
+	struct put_request req = {
+		.fd = u->fd,
+		.grant = grant,
+		.deadline_mono_ns = u->req.deadline_mono_ns,
+		.progress = on_put_progress,
+		.done = on_put,
+		.arg = u,
+	};
+	struct err e;
+
+	if (!u->req.grants || u->put || !left || grant->file != left) {
+		err_set(&e, ERR_PEER, "the aggregator sent a grant that was not expected");
+		fail(u, &e);
+		return;
+	}
+	if (put_check_grant(grant, &e)) {
+		fail(u, &e);
+		return;
+	}
+	req.offset = next_file_offset(u);
+	req.bytes = u->req.files[left - 1].bytes;
+	u->attempt_offset = u->offset = u->req.bytes - req.offset - req.bytes;
+	u->put = put_start(u->req.puts, &req);
+}
+
 /* ---- the call ---- */
 
 /* After the last chunk the stream ends on this side. */
@@ -246,12 +333,17 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 	ProtobufCMessage *m;
 	const Tutti__V1__UploadReply *reply;
 
-	if (message_unpack(&m, &tutti__v1__upload_reply__descriptor, LIMIT_SMALL_BYTES,
+	if (message_unpack(&m, &tutti__v1__upload_reply__descriptor, LIMIT_GRANT_BYTES,
 			   LIMIT_SMALL_FIELDS, data, len, NULL))
 		return true;
 	reply = (const Tutti__V1__UploadReply *)m;
+	if (u->is_claimed && (reply->grant || reply->stored))
+		u->n_put++; /* the aggregator has found this host's own bytes there */
+	u->is_claimed = false;
 	if (reply->stored)
 		u->stored = reply->bytes == u->req.bytes;
+	else if (reply->grant)
+		start_put(u, reply->grant);
 	else if (!u->offset_known)
 		start_from(u, reply->bytes);
 	protobuf_c_message_free_unpacked(m, NULL);
@@ -298,6 +390,7 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *st)
 	struct upload *u = rpc_arg(call);
 
 	u->call = NULL;
+	put_cancel(u->put);
 	if (!u->rc)
 		set_result(u, st);
 	end_if_idle(u);
@@ -308,6 +401,20 @@ static const struct rpc_events events = {
 	.drained = on_drained,
 	.closed = on_closed,
 };
+
+static void fill_files(Tutti__V1__UploadBegin *begin, const struct upload *u)
+{
+	begin->n_files = u->req.n_files;
+	begin->files = xcalloc(begin->n_files + 1, sizeof(*begin->files));
+	begin->crc32c = xcalloc(begin->n_files + 1, sizeof(*begin->crc32c));
+	for (size_t i = 0; i < begin->n_files; i++) {
+		begin->files[i] = u->req.files[i].bytes;
+		begin->crc32c[i] = u->req.files[i].crc32c;
+	}
+	begin->grants = u->req.grants;
+	begin->n_crc32c = begin->grants ? begin->n_files : 0;
+	begin->put = (uint32_t)u->n_put;
+}
 
 static void send_begin(struct upload *u)
 {
@@ -322,8 +429,7 @@ static void send_begin(struct upload *u)
 	begin.bytes = u->req.bytes;
 	begin.resume = true;
 	begin.crc32 = u->req.crc32;
-	begin.files = (uint64_t *)u->req.files;
-	begin.n_files = u->req.n_files;
+	fill_files(&begin, u);
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
 	m.begin = &begin;
 	len = tutti__v1__upload_message__get_packed_size(&m);
@@ -331,6 +437,8 @@ static void send_begin(struct upload *u)
 	tutti__v1__upload_message__pack(&m, bytes);
 	rpc_send(u->call, bytes, len);
 	free(bytes);
+	free(begin.files);
+	free(begin.crc32c);
 }
 
 static int open_file(struct upload *u, struct err *e)
@@ -362,7 +470,7 @@ static void start_attempt(void *arg)
 	struct upload *u = arg;
 	struct rpc_channel *ch;
 
-	u->offset_known = u->stored = u->retryable = false;
+	u->offset_known = u->stored = u->retryable = u->is_claimed = false;
 	u->offset = 0;
 	rpc_channel_free(u->channel);
 	u->channel = NULL;
@@ -401,6 +509,7 @@ void upload_cancel(struct upload *u)
 		end_if_idle(u);
 		return;
 	}
+	put_cancel(u->put);
 	if (u->call)
 		rpc_cancel(u->call);
 	/* Frees the channel now: the upload may stay until its worker ends, and the agent's struct rpc may be freed

@@ -19,7 +19,17 @@
 #define STEP_RING_BYTES (2U << 20)
 #define STEP_RING_NS	(LIMIT_DURATION_NS + 60 * NS_PER_S)
 
+/* Of the time that windows had which were gathered, as one interval; of late marks the oldest are exact. */
+#define LATE_MAX 64
+
+struct late {
+	int64_t from_raw_ns, to_raw_ns;
+	int64_t raw_ns[LATE_MAX];
+	uint64_t n; /* may be more than LATE_MAX */
+};
+
 struct marks {
+	struct late late;
 	struct ring *ring; /* of struct mark_bytes */
 	struct ring *step_ring; /* of struct step_bytes */
 	struct steps *steps;
@@ -81,6 +91,38 @@ void marks_add_counted(struct marks *m, int32_t pid, int64_t first, int64_t n, i
 	steps_set_counted(m->steps, pid, first, n, from_raw_ns, to_raw_ns);
 }
 
+/* ---- late marks ---- */
+
+void marks_note_gathered(struct marks *m, int64_t t0_raw_ns, int64_t t1_raw_ns)
+{
+	struct late *l = &m->late;
+
+	if (t0_raw_ns < l->from_raw_ns || t0_raw_ns > l->to_raw_ns)
+		l->from_raw_ns = t0_raw_ns;
+	if (t1_raw_ns > l->to_raw_ns)
+		l->to_raw_ns = t1_raw_ns;
+}
+
+static void note_late(struct late *l, int64_t raw_ns)
+{
+	if (raw_ns < l->from_raw_ns || raw_ns >= l->to_raw_ns)
+		return;
+	if (l->n < LATE_MAX)
+		l->raw_ns[l->n] = raw_ns;
+	l->n++;
+}
+
+uint64_t marks_take_late(struct marks *m, int64_t raw_ns)
+{
+	struct late *l = &m->late;
+	uint64_t n = l->n > LATE_MAX ? l->n - LATE_MAX : 0;
+
+	for (uint64_t i = 0; i < l->n && i < LATE_MAX; i++)
+		n += l->raw_ns[i] < raw_ns;
+	l->n = 0;
+	return n;
+}
+
 bool marks_add(struct marks *m, const struct mark *mark)
 {
 	struct mark_bytes bytes = { .pid = mark->pid, .tid = mark->tid };
@@ -90,6 +132,8 @@ bool marks_add(struct marks *m, const struct mark *mark)
 	bool kept = ring_add(m->ring, mark->raw_ns, &bytes,
 			     offsetof(struct mark_bytes, text) + len + 1);
 
+	if (kept)
+		note_late(&m->late, mark->raw_ns);
 	if (step_of_mark(bytes.text, &step.step, &name_len))
 		marks_add_step(m, &step);
 	return kept;

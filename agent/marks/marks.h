@@ -37,6 +37,13 @@ void marks_free(struct marks *m); /* NULL is fine */
 /* Adds a copy of the mark. False: it came too late for the ring, and is counted among the ring's losses. */
 bool marks_add(struct marks *m, const struct mark *mark);
 
+/* The marks before t1_raw_ns were gathered for a window that begins at t0_raw_ns: those of it that come from now on are
+ * late. */
+void marks_note_gathered(struct marks *m, int64_t t0_raw_ns, int64_t t1_raw_ns);
+
+/* How many late marks there are of before `raw_ns`, which no later window from there on has; forgets all late ones. */
+uint64_t marks_take_late(struct marks *m, int64_t raw_ns);
+
 /* Adds the begin of a step from a program's annotation; it is no mark. */
 void marks_add_step(struct marks *m, const struct step_mark *step);
 

@@ -3,7 +3,7 @@
 
 #include <linux/perf_event.h>
 
-/* Skips what sample_id_all appends to every record that is not a sample. */
+/* What sample_id_all appends to every record that is not a sample; in the short layout the time alone. */
 struct trailer {
 	uint32_t pid, tid;
 	uint64_t time;
@@ -31,13 +31,19 @@ static bool get_text(struct reader *r, const char **out)
 static bool decode_sample(struct reader *r, struct perf_record *out)
 {
 	uint64_t time;
+	uint32_t raw_len;
 
 	out->kind = PERF_KIND_SAMPLE;
 	if (!get(r, &out->pid, 4) || !get(r, &out->tid, 4) || !get(r, &time, 8) ||
 	    !get(r, &out->n_ips, 8) || out->n_ips > reader_left(r) / 8)
 		return false;
 	out->time_ns = (int64_t)time;
-	return reader_take(r, (size_t)out->n_ips * 8, &out->ips);
+	if (!reader_take(r, (size_t)out->n_ips * 8, &out->ips))
+		return false;
+	if (!get(r, &raw_len, sizeof(raw_len))) /* no tracepoint */
+		return true;
+	out->raw_len = raw_len;
+	return reader_take(r, raw_len, &out->raw);
 }
 
 static bool decode_map(struct reader *r, struct perf_record *out)
@@ -112,7 +118,18 @@ static bool decode_body(struct reader *r, const struct perf_event_header *h,
 	}
 }
 
-bool perf_decode(struct reader *r, struct perf_record *out)
+static bool take_trailer(struct reader *body, enum perf_layout layout, struct trailer *out)
+{
+	size_t len = layout == PERF_LAYOUT_SHORT ? sizeof(out->time) : sizeof(*out);
+
+	if (reader_left(body) < len)
+		return false;
+	body->end -= len;
+	memcpy((uint8_t *)out + sizeof(*out) - len, body->end, len);
+	return true;
+}
+
+bool perf_decode(struct reader *r, enum perf_layout layout, struct perf_record *out)
 {
 	struct reader whole = *r, body;
 	struct perf_event_header h;
@@ -125,10 +142,8 @@ bool perf_decode(struct reader *r, struct perf_record *out)
 		return false;
 	body = reader_of(p, h.size - sizeof(h));
 	if (h.type != PERF_RECORD_SAMPLE) {
-		if (reader_left(&body) < sizeof(trailer))
+		if (!take_trailer(&body, layout, &trailer))
 			return false;
-		body.end -= sizeof(trailer);
-		memcpy(&trailer, body.end, sizeof(trailer));
 		out->time_ns = (int64_t)trailer.time;
 	}
 	if (!decode_body(&body, &h, &trailer, out))

@@ -8,32 +8,36 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/perf/decode.h"
-
-/* Two seconds of a busy CPU at 99 Hz, or 4,000 switches; a ring is read four times a second, and when it is half
+/* Two seconds of a busy CPU at 99 Hz, or 4,000 switches; a ring is read five times a second, and when it is half
  * full. Unprivileged users may lock 516 KiB a CPU (kernel.perf_event_mlock_kb). */
 #define SAMPLES_BYTES  ((size_t)64 << 10)
 #define SWITCHES_BYTES ((size_t)256 << 10)
 
-static struct perf_event_attr attr_of(const struct perf_source *source, size_t ring_bytes)
+/* What all events of a ring have in common: the layout of records, the clock, when a reader is woken. */
+static struct perf_event_attr common_attr(size_t ring_bytes)
 {
-	struct perf_event_attr attr = {
-		.size = sizeof(attr),
-		.type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_DUMMY,
+	return (struct perf_event_attr){
+		.size = sizeof(struct perf_event_attr),
 		.sample_type = PERF_SAMPLE_LAYOUT,
 		.sample_id_all = 1,
 		.disabled = 1,
 		.exclude_hv = 1,
-		.comm = 1,
-		.comm_exec = 1,
-		.task = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC_RAW,
 		.watermark = 1,
 		.wakeup_watermark = (uint32_t)(ring_bytes / 2),
 	};
+}
 
+static struct perf_event_attr attr_of(const struct perf_source *source, size_t ring_bytes)
+{
+	struct perf_event_attr attr = common_attr(ring_bytes);
+
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.config = PERF_COUNT_SW_DUMMY;
+	if (source->layout == PERF_LAYOUT_SHORT)
+		attr.sample_type = PERF_SHORT_LAYOUT;
+	attr.comm = attr.comm_exec = attr.task = 1;
 	if (source->hz) {
 		attr.config = PERF_COUNT_SW_CPU_CLOCK;
 		attr.freq = 1;
@@ -101,19 +105,57 @@ int perf_ring_open(struct perf_ring *ring, int cpu, const struct perf_source *so
 		errno = err;
 		return rc;
 	}
-	*ring = (struct perf_ring){ .fd = fd, .cpu = cpu, .page = map, .ring_bytes = bytes };
+	*ring = (struct perf_ring){
+		.fd = fd, .tracepoint_fd = -1, .cpu = cpu, .page = map, .ring_bytes = bytes
+	};
 	return 0;
+}
+
+int perf_ring_add_tracepoint(struct perf_ring *ring, uint32_t id, struct err *e)
+{
+	struct perf_event_attr attr = common_attr(ring->ring_bytes);
+	int fd, rc, err;
+
+	attr.type = PERF_TYPE_TRACEPOINT;
+	attr.config = id;
+	attr.sample_period = 1;
+	attr.sample_type |= PERF_SAMPLE_RAW;
+	attr.exclude_callchain_kernel = attr.exclude_callchain_user = 1;
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, ring->cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return open_error(e, ring->cpu);
+	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fd)) {
+		err = errno;
+		rc = err_errno(e, "perf: one ring for two events on CPU %d", ring->cpu);
+		close(fd);
+		errno = err;
+		return rc;
+	}
+	ring->tracepoint_fd = fd;
+	return 0;
+}
+
+void perf_ring_drop_tracepoint(struct perf_ring *ring)
+{
+	if (ring->tracepoint_fd >= 0)
+		close(ring->tracepoint_fd);
+	ring->tracepoint_fd = -1;
 }
 
 void perf_ring_close(struct perf_ring *ring)
 {
+	perf_ring_drop_tracepoint(ring);
 	munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->ring_bytes);
 	close(ring->fd);
 }
 
 void perf_ring_enable(struct perf_ring *ring, bool on)
 {
-	ioctl(ring->fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+	unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+
+	ioctl(ring->fd, request, 0);
+	if (ring->tracepoint_fd >= 0)
+		ioctl(ring->tracepoint_fd, request, 0);
 }
 
 void perf_ring_take(struct perf_ring *ring, struct buf *out)

@@ -39,6 +39,20 @@ int perf_rings_open(struct perf_rings *rs, const struct perf_source *source, int
 	return 0;
 }
 
+int perf_rings_add_tracepoint(struct perf_rings *rs, uint32_t id, int *errno_value, struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < rs->n && !rc; i++)
+		rc = perf_ring_add_tracepoint(&rs->v[i].ring, id, e);
+	if (!rc)
+		return 0;
+	*errno_value = errno;
+	for (size_t i = 0; i < rs->n; i++)
+		perf_ring_drop_tracepoint(&rs->v[i].ring);
+	return rc;
+}
+
 void perf_rings_close(struct perf_rings *rs)
 {
 	for (size_t i = 0; i < rs->n; i++) {

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "agent/perf/ring.h"
 #include "base/buf.h"
@@ -27,6 +28,10 @@ struct perf_rings {
 MUST_CHECK int perf_rings_open(struct perf_rings *rs, const struct perf_source *source,
 			       int *errno_value, struct err *e);
 void perf_rings_close(struct perf_rings *rs);
+
+/* Adds the records of a tracepoint to all rings, before they are started. If the kernel refuses one, none has it. */
+MUST_CHECK int perf_rings_add_tracepoint(struct perf_rings *rs, uint32_t id, int *errno_value,
+					 struct err *e);
 
 /* Counts from now on, and calls `due` on the loop when a ring should be read soon. */
 void perf_rings_start(struct perf_rings *rs, struct loop *loop, void (*due)(void *arg), void *arg);

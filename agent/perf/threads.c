@@ -5,26 +5,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "agent/proc/u32_map.h"
 #include "base/buf.h"
 #include "base/clean_text.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/now.h"
 
 /* The table grows to this size only if ends of threads were missed. It is then emptied, and filled again from
  * /proc. */
 #define THREADS_MAX 262144
+
+/* How long a thread may run until it is moved to the front of the list of those that ran. */
+#define MOVE_EVERY_NS NS_PER_S
 
 struct thread {
 	uint32_t pid, tid;
 	char comm[COMM_BYTES];
 	bool ran, asked;
 	int64_t ended_ns; /* 0 = alive */
+	/* of those that ran: it did so until then, or up to MOVE_EVERY_NS longer */
+	int64_t ran_raw_ns;
+	TAILQ_ENTRY(thread) entry;
 };
 
 struct threads {
 	struct u32_map by_tid;
+	TAILQ_HEAD(, thread) ran; /* those that ran last come first */
+	int64_t latest_raw_ns; /* that any of them ran */
 	struct {
 		uint32_t *v; /* tids; some may have ended since */
 		size_t n, cap;
@@ -33,7 +43,10 @@ struct threads {
 
 struct threads *threads_new(void)
 {
-	return xcalloc(1, sizeof(struct threads));
+	struct threads *ts = xcalloc(1, sizeof(*ts));
+
+	TAILQ_INIT(&ts->ran);
+	return ts;
 }
 
 static void forget_all(struct threads *ts)
@@ -41,6 +54,7 @@ static void forget_all(struct threads *ts)
 	for (size_t i = 0; i < ts->by_tid.n_slots; i++)
 		free(u32_map_at(&ts->by_tid, i));
 	u32_map_release(&ts->by_tid);
+	TAILQ_INIT(&ts->ran);
 }
 
 void threads_free(struct threads *ts)
@@ -80,11 +94,14 @@ static void apply_comm(struct threads *ts, const struct perf_record *rec)
 static void apply_fork(struct threads *ts, const struct perf_record *rec)
 {
 	const struct thread *parent = u32_map_get(&ts->by_tid, rec->ptid);
-	struct thread child = { .pid = rec->pid, .tid = rec->tid };
+	struct thread child = { .pid = rec->pid, .tid = rec->tid }, *t;
 
 	if (parent)
 		memcpy(child.comm, parent->comm, sizeof(child.comm));
-	*thread_of(ts, rec->pid, rec->tid) = child;
+	t = thread_of(ts, rec->pid, rec->tid);
+	if (t->ran)
+		TAILQ_REMOVE(&ts->ran, t, entry);
+	*t = child;
 }
 
 static void apply_exit(struct threads *ts, const struct perf_record *rec)
@@ -105,7 +122,29 @@ void threads_apply(struct threads *ts, const struct perf_record *rec)
 		apply_exit(ts, rec);
 }
 
-void threads_note(struct threads *ts, uint32_t pid, uint32_t tid)
+/* Keeps the list in order of time. Records of several CPUs do not come so: then it ran as late as the newest. */
+static void move_to_front(struct threads *ts, struct thread *t, int64_t raw_ns)
+{
+	if (raw_ns > ts->latest_raw_ns)
+		ts->latest_raw_ns = raw_ns;
+	if (t->ran && ts->latest_raw_ns - t->ran_raw_ns < MOVE_EVERY_NS)
+		return;
+	if (t->ran)
+		TAILQ_REMOVE(&ts->ran, t, entry);
+	TAILQ_INSERT_HEAD(&ts->ran, t, entry);
+	t->ran_raw_ns = ts->latest_raw_ns;
+	t->ran = true;
+}
+
+void threads_note_again(struct threads *ts, uint32_t tid, int64_t raw_ns)
+{
+	struct thread *t = u32_map_get(&ts->by_tid, tid);
+
+	if (t && t->ran)
+		move_to_front(ts, t, raw_ns);
+}
+
+void threads_note(struct threads *ts, uint32_t pid, uint32_t tid, int64_t raw_ns)
 {
 	struct thread *t = thread_of(ts, pid, tid);
 
@@ -116,7 +155,7 @@ void threads_note(struct threads *ts, uint32_t pid, uint32_t tid)
 		}
 		ts->open.v[ts->open.n++] = tid;
 	}
-	t->ran = true;
+	move_to_front(ts, t, raw_ns);
 }
 
 void threads_sweep(struct threads *ts, int64_t ended_before_ns)
@@ -130,23 +169,32 @@ void threads_sweep(struct threads *ts, int64_t ended_before_ns)
 		if (t && t->ended_ns && t->ended_ns < ended_before_ns)
 			gone[n++] = t->tid;
 	}
-	while (n)
-		free(u32_map_remove(&ts->by_tid, gone[--n]));
+	while (n) {
+		struct thread *t = u32_map_remove(&ts->by_tid, gone[--n]);
+
+		if (t->ran)
+			TAILQ_REMOVE(&ts->ran, t, entry);
+		free(t);
+	}
 	free(gone);
 }
 
 /* ---- names ---- */
 
-struct thread_question *threads_list(const struct threads *ts, size_t *n)
+struct thread_question *threads_list(const struct threads *ts, int64_t from_raw_ns, size_t *n)
 {
-	struct thread_question *out = xcalloc(ts->by_tid.n + 1, sizeof(*out));
+	struct thread_question *out = xcalloc(1, sizeof(*out));
+	size_t cap = 1;
+	const struct thread *t;
 
 	*n = 0;
-	for (size_t i = 0; i < ts->by_tid.n_slots; i++) {
-		const struct thread *t = u32_map_at(&ts->by_tid, i);
-
-		if (!t || !t->ran)
-			continue;
+	TAILQ_FOREACH (t, &ts->ran, entry) {
+		if (t->ran_raw_ns <= from_raw_ns - MOVE_EVERY_NS)
+			break;
+		if (*n == cap) {
+			cap *= 2;
+			out = xrealloc(out, cap * sizeof(*out));
+		}
 		out[*n] = (struct thread_question){ .pid = t->pid, .tid = t->tid };
 		memcpy(out[(*n)++].comm, t->comm, sizeof(t->comm));
 	}
@@ -207,14 +255,19 @@ void threads_sort(struct thread_question *threads, size_t n)
 		sort_array(threads, n, sizeof(*threads), by_tid);
 }
 
+struct thread_question *threads_find(struct thread_question *threads, size_t n, uint32_t tid)
+{
+	struct thread_question key = { .tid = tid };
+
+	return n ? bsearch(&key, threads, n, sizeof(key), by_tid) : NULL;
+}
+
 void threads_title(struct thread_question *threads, size_t n, uint32_t tid,
 		   char out[THREAD_TITLE_BYTES])
 {
-	struct thread_question key = { .tid = tid }, *thread = NULL;
+	struct thread_question *thread = threads_find(threads, n, tid);
 	char comm[COMM_BYTES] = "";
 
-	if (n)
-		thread = bsearch(&key, threads, n, sizeof(key), by_tid);
 	if (thread) {
 		thread_question_answer(thread);
 		clean_text(comm, sizeof(comm), thread->comm, strlen(thread->comm));

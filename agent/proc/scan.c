@@ -6,14 +6,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "agent/proc/command.h"
 #include "agent/proc/foreign_file.h"
 #include "agent/proc/listeners.h"
+#include "agent/proc/u32_map.h"
 #include "base/mem.h"
 
 enum {
@@ -22,13 +26,28 @@ enum {
 	 * for it. */
 	MISSES_IN_A_ROW = 2,
 	MISSES_PERIOD = 24,
+	/* The first search for a socket leaves out known processes with more descriptors: each takes a microsecond, and
+	 * their number changes all the time. */
+	MANY_DESCRIPTORS = 1000,
+};
+
+/* A process whose descriptors were searched. */
+struct searched {
+	uint32_t pid;
+	uint64_t inode; /* of its folder: a later process with the same pid has another one */
+	int64_t descriptors; /* how many it had; -1 = not known */
+	uint64_t search; /* the last search that met it */
+	bool denied;
 };
 
 struct proc_scan {
 	char *root;
+	bool counts_descriptors; /* the size of a process's folder fd/ is their number: Linux since 6.2 */
 	struct proc_listener *listeners;
 	size_t n;
 	bool incomplete;
+	struct u32_map searched; /* struct searched, by pid */
+	uint64_t searches;
 };
 
 /* Parts of paths of mapped files, and the framework that each shows; the first row that matches holds. */
@@ -45,11 +64,25 @@ static const struct framework_lib {
 	{ "libcuda", "cuda" },
 };
 
+/* The size of the process's folder fd/; -1 = there is none. */
+static int64_t folder_size(const char *root, int64_t pid)
+{
+	char *path = xasprintf("%s/%" PRId64 "/fd", root, pid);
+	struct stat st;
+	int64_t size = stat(path, &st) ? -1 : (int64_t)st.st_size;
+
+	free(path);
+	return size;
+}
+
 struct proc_scan *proc_scan_new(const char *root)
 {
 	struct proc_scan *s = xcalloc(1, sizeof(*s));
+	struct statfs fs;
 
 	s->root = xstrdup(root);
+	s->counts_descriptors = !statfs(root, &fs) && fs.f_type == PROC_SUPER_MAGIC &&
+				folder_size(root, getpid()) > 0;
 	return s;
 }
 
@@ -57,6 +90,9 @@ void proc_scan_free(struct proc_scan *s)
 {
 	if (!s)
 		return;
+	for (size_t i = 0; i < s->searched.n_slots; i++)
+		free(u32_map_at(&s->searched, i));
+	u32_map_release(&s->searched);
 	free(s->listeners);
 	free(s->root);
 	free(s);
@@ -188,27 +224,27 @@ static bool parse_socket_link(const char *text, uint64_t *inode)
 	return sscanf(text, "socket:[%" SCNu64 "]", inode) == 1;
 }
 
-/* Makes this process the owner of the sockets it holds, among those with `wanted` set. */
-static void scan_process(struct proc_scan *s, struct listener_list *f, const bool *wanted,
-			 int64_t pid)
+/* Makes this process the owner of the sockets it holds, among those with `wanted` set. False if the agent may not list
+ * its descriptors. */
+static bool search_process(const struct proc_scan *s, struct listener_list *f, const bool *wanted,
+			   int64_t pid)
 {
 	char *path = xasprintf("%s/%" PRId64 "/fd", s->root, pid);
 	DIR *dir = opendir(path);
 	struct dirent *entry;
 	struct process p = { 0 };
+	bool denied = false;
 
 	free(path);
-	if (!dir) {
-		s->incomplete |= errno == EACCES || errno == EPERM;
-		return;
-	}
+	if (!dir)
+		return errno != EACCES && errno != EPERM;
 	while ((entry = readdir(dir))) {
 		char link[64];
 		struct proc_listener key = { 0 }, *l;
 		ssize_t len = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
 		if (len <= 0) { /* the agent may list this folder, but perhaps not read its links */
-			s->incomplete |= foreign_is_denied(dirfd(dir));
+			denied |= foreign_is_denied(dirfd(dir));
 			continue;
 		}
 		link[len] = '\0';
@@ -226,21 +262,69 @@ static void scan_process(struct proc_scan *s, struct listener_list *f, const boo
 		listener_set_owner(l, &p);
 	}
 	closedir(dir);
+	return !denied;
 }
 
-static void scan_processes(struct proc_scan *s, struct listener_list *f, const bool *wanted)
+static struct searched *searched_of(struct proc_scan *s, uint32_t pid, uint64_t inode)
+{
+	struct searched *d = u32_map_get(&s->searched, pid);
+
+	if (!d) {
+		d = xcalloc(1, sizeof(*d));
+		u32_map_set(&s->searched, pid, d);
+	}
+	if (d->inode != inode)
+		*d = (struct searched){ .pid = pid, .inode = inode, .descriptors = -1 };
+	d->search = s->searches;
+	return d;
+}
+
+static void forget_gone(struct proc_scan *s)
+{
+	uint32_t *gone = xmalloc((s->searched.n + 1) * sizeof(*gone));
+	size_t n = 0;
+
+	s->incomplete = false;
+	for (size_t i = 0; i < s->searched.n_slots; i++) {
+		const struct searched *d = u32_map_at(&s->searched, i);
+
+		if (d && d->search != s->searches)
+			gone[n++] = d->pid;
+		else if (d)
+			s->incomplete |= d->denied;
+	}
+	while (n)
+		free(u32_map_remove(&s->searched, gone[--n]));
+	free(gone);
+}
+
+/* With `all` false: only those that are new, or have more or fewer descriptors than when they were last searched. To
+ * read the names of all descriptors of all processes takes long. */
+static void search_processes(struct proc_scan *s, struct listener_list *f, const bool *wanted,
+			     bool all)
 {
 	DIR *dir = opendir(s->root);
 	struct dirent *entry;
 
-	s->incomplete = false;
 	if (!dir)
 		return;
+	s->searches++;
 	while ((entry = readdir(dir))) {
-		if (isdigit((unsigned char)entry->d_name[0]))
-			scan_process(s, f, wanted, strtoll(entry->d_name, NULL, 10));
+		struct searched *d;
+		int64_t pid, before;
+
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		pid = strtoll(entry->d_name, NULL, 10);
+		d = searched_of(s, (uint32_t)pid, entry->d_ino);
+		before = d->descriptors;
+		d->descriptors = s->counts_descriptors ? folder_size(s->root, pid) : -1;
+		if (all || before < 0 ||
+		    (d->descriptors != before && d->descriptors <= MANY_DESCRIPTORS))
+			d->denied = !search_process(s, f, wanted, pid);
 	}
 	closedir(dir);
+	forget_gone(s);
 }
 
 /* ---- one scan ---- */
@@ -271,14 +355,15 @@ static bool needs_search(const struct proc_listener *l)
 static void find_owners(struct proc_scan *s, struct listener_list *f)
 {
 	bool *wanted = xcalloc(f->n + 1, sizeof(*wanted));
-	bool any = false;
+	bool any = false, all = false;
 
 	for (size_t i = 0; i < f->n; i++) {
 		wanted[i] = !f->v[i].pid;
 		any |= needs_search(&f->v[i]);
+		all |= needs_search(&f->v[i]) && f->v[i].misses;
 	}
 	if (any)
-		scan_processes(s, f, wanted);
+		search_processes(s, f, wanted, all);
 	for (size_t i = 0; i < f->n; i++)
 		f->v[i].misses = f->v[i].pid ? 0 : f->v[i].misses + 1;
 	free(wanted);

@@ -4,7 +4,9 @@
  * that process has a machine learning framework mapped.
  *
  * A scan blocks on /proc and runs on a worker; one at a time. The owner of a socket is remembered as long as
- * the socket exists. So, as long as no socket is new, a scan only lists the sockets and checks their owners.
+ * the socket exists. So, as long as no socket is new, a scan only lists the sockets and checks their owners. A new socket
+ * is first searched for in processes that are new or have more or fewer descriptors than before
+ * (and not very many), in the next scan in all.
  * The library that opens a profiler's socket is mapped before the socket exists, so the first result is
  * final.
  */

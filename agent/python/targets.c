@@ -12,6 +12,7 @@
 #include "agent/proc/command.h"
 #include "base/clean_text.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -403,15 +404,6 @@ void python_targets_sample(struct python_targets *ts)
 }
 
 /* ---- which processes ---- */
-
-static uint64_t hash_text(const char *s)
-{
-	uint64_t h = 1469598103934665603U;
-
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 1099511628211U;
-	return h;
-}
 
 /* What the process runs: the path of its executable or, if that is not visible, the process's name. */
 static void read_program(uint32_t pid, char *out, size_t size)

@@ -75,11 +75,22 @@ static void on_built(void *arg)
 
 void build_job_start(struct loop *l, struct tracer_run *run, const struct build_job *job)
 {
-	struct running_job *r = xmalloc(sizeof(*r));
+	struct running_job *r;
 
+	if (job->is_empty) {
+		job->free(job->snapshot);
+		run->done(run);
+		return;
+	}
+	r = xmalloc(sizeof(*r));
 	*r = (struct running_job){ .job = *job, .run = run };
 	run->arg = r;
-	loop_work(l, build_parts_of_job, on_built, r);
+	if (job->is_small) {
+		build_parts_of_job(r);
+		on_built(r);
+	} else {
+		loop_work(l, build_parts_of_job, on_built, r);
+	}
 }
 
 void build_job_cancel(struct tracer_run *run)

@@ -22,7 +22,13 @@ struct build_job {
 	uint64_t (*build_each)(void *snapshot, struct build_parts *parts);
 	void (*free)(void *snapshot);
 	void *snapshot; /* owned by the job from build_job_start() on */
+	/* At most BUILD_SMALL_BYTES of records: they are built at once, on the loop's thread. The way to a worker and
+	 * back would cost more. */
+	bool is_small;
+	bool is_empty; /* the snapshot has no records: no worker, and the run is done at once */
 };
+
+#define BUILD_SMALL_BYTES (16U << 10)
 
 /* When the parts are built, adds them to the run (with base PART_RAW), adds the unread records to run->lost,
  * and calls run->done(). The run's result, reason and detail stay as they are. Uses run->arg. */

@@ -18,6 +18,12 @@
 
 #define STEPS_MAX 3 /* of counters_limit() */
 
+/* CPU time of a quick reading: a tenth of what a turn of the loop may take */
+#define QUICK_NS (LOOP_TURN_NS / 10)
+
+/* A reading that is so much later than the period was not made because the agent did not run. */
+#define STOP_NS NS_PER_S
+
 struct counters_reading {
 	const struct counters_source *source;
 	struct buf rows; /* of row_bytes() each: label and columns */
@@ -29,6 +35,7 @@ struct reader {
 	struct counters_source source;
 	int64_t raw_ns;
 	struct counters_reading reading;
+	bool is_quick; /* the reading was */
 };
 
 struct counters {
@@ -36,6 +43,7 @@ struct counters {
 	struct loop_timer timer;
 	int64_t period_ns; /* 0 = none */
 	unsigned int step; /* of counters_limit() */
+	int64_t due_raw_ns; /* when a reading was last due; 0 = never */
 	struct reader *reader;
 	bool reading;
 	struct ring *ring;
@@ -92,10 +100,12 @@ double *counters_add_row(struct counters_reading *reading, const char *label)
 static void read_rows(void *arg)
 {
 	struct reader *r = arg;
+	int64_t began_cpu_ns = now_thread_cpu_ns();
 
 	buf_reset(&r->reading.rows);
 	r->raw_ns = now_raw_ns();
 	r->source.read(r->source.arg, r->raw_ns, &r->reading);
+	r->is_quick = now_thread_cpu_ns() - began_cpu_ns < QUICK_NS;
 }
 
 static void on_rows(void *arg)
@@ -113,19 +123,31 @@ static void on_rows(void *arg)
 		ring_add(c->ring, r->raw_ns, r->reading.rows.data + at, bytes);
 }
 
+/* An agent that was stopped, or on a machine that was, has no readings of that time. */
+static void note_stop(struct counters *c)
+{
+	int64_t now_ns = now_raw_ns(), period_ns = c->period_ns << c->step;
+	int64_t away_ns = now_ns - c->due_raw_ns;
+
+	if (c->due_raw_ns && away_ns > STOP_NS + 2 * period_ns)
+		ring_add_gap(c->ring, c->due_raw_ns, now_ns, (uint64_t)(away_ns / period_ns));
+	c->due_raw_ns = now_ns;
+}
+
 static void on_due(void *arg)
 {
 	struct counters *c = arg;
-	int64_t period_ns = c->period_ns << c->step, now = now_mono_ns();
-	int64_t next = c->timer.at_mono_ns + period_ns;
 
-	loop_timer_at(c->loop, &c->timer, next > now ? next : now + period_ns, on_due, c);
+	note_stop(c);
+	loop_timer_each(c->loop, &c->timer, c->period_ns << c->step, on_due, c);
 	if (c->reading) { /* a missing point must not look like an unchanged value */
 		ring_add_loss(c->ring, now_raw_ns(), 1);
-		return;
+	} else if (c->reader->source.never_waits && c->reader->is_quick) {
+		counters_read(c);
+	} else {
+		c->reading = true;
+		loop_work(c->loop, read_rows, on_rows, c->reader);
 	}
-	c->reading = true;
-	loop_work(c->loop, read_rows, on_rows, c->reader);
 }
 
 struct counters *counters_start(struct loop *loop, const struct counters_source *source,
@@ -142,9 +164,11 @@ struct counters *counters_start(struct loop *loop, const struct counters_source 
 	c->ring = ring_new(&(struct ring_conf){ .limits = *limits,
 						.record_bytes = row_bytes(source),
 						.begin_raw_ns = now_raw_ns() });
-	c->timer.at_mono_ns = now_mono_ns();
-	if (period_ns)
-		on_due(c);
+	if (!period_ns)
+		return c;
+	on_due(c);
+	/* at least a whole period for the first reading */
+	loop_timer_at(loop, &c->timer, (now_mono_ns() / period_ns + 2) * period_ns, on_due, c);
 	return c;
 }
 
@@ -243,9 +267,12 @@ void counters_gather(struct counters *c, struct tracer_run *run, size_t stride)
 	s->t0_raw_ns = run->t0_raw_ns;
 	s->stride = stride;
 	s->cut = ring_run_cut(c->ring, run, s->source.what, c->period_ns);
-	build_job_start(
-		c->loop, run,
-		&(struct build_job){ .build = build, .free = snapshot_free, .snapshot = s });
+	build_job_start(c->loop, run,
+			&(struct build_job){ .build = build,
+					     .free = snapshot_free,
+					     .snapshot = s,
+					     .is_small = ring_cut_bytes(s->cut) <=
+							 BUILD_SMALL_BYTES });
 }
 
 void counters_cancel(struct counters *c, struct tracer_run *run)

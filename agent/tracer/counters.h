@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker reads rows of numbers at regular times, and the rows are kept in a ring. Their plane has one line
- * "_counters_" with an event per number and reading. A reading has either one row without a label, or several rows with
- * labels, for example one for each cgroup: "ssh.service: cpu %". A late reading has the time at which it was really
- * made. Readings never overlap: those that are missed because one takes long add no row and count as lost.
+ * Rows of numbers are read at regular times and kept in a ring. Their plane has one line "_counters_" with an event per
+ * number and reading. A reading has either one row without a label, or several rows with labels, for example one for
+ * each cgroup: "ssh.service: cpu %". A late reading has the time at which it was really made. Readings never overlap:
+ * those that are missed because one takes long add no row and count as lost.
  *
  * Loop thread, except where a function says otherwise.
  */
@@ -21,8 +21,8 @@
 
 struct counters_reading;
 
-/* On a worker, from read(): adds a row to this reading and returns its columns, which are set to NaN (no number);
- * borrowed until the next call. The label is copied, up to the source's label_bytes - 1; "" where rows have none. */
+/* From read(): adds a row to this reading and returns its columns, which are set to NaN (no number); borrowed until the
+ * next call. The label is copied, up to the source's label_bytes - 1; "" where rows have none. */
 double *counters_add_row(struct counters_reading *reading, const char *label);
 
 struct counters_source {
@@ -33,6 +33,9 @@ struct counters_source {
 
 	/* On a worker. Adds its rows, or none. raw_ns is now on CLOCK_MONOTONIC_RAW. */
 	void (*read)(void *arg, int64_t raw_ns, struct counters_reading *reading);
+	/* read() waits for nothing but the CPU. Then it is called on the loop's thread, as long as it is quick: the way
+	 * to a worker and back costs more than a quick reading. */
+	bool never_waits;
 
 	/* The name of a column: plain ASCII, may be written to `text`. Any thread; pure. */
 	const char *(*name)(size_t column, char text[COUNTERS_NAME_BYTES]);
@@ -52,7 +55,7 @@ struct counters *counters_start(struct loop *loop, const struct counters_source 
 /* Does not wait for a reading under way. NULL is fine. */
 void counters_free(struct counters *c);
 
-/* A reading now, on the loop's thread; only with a period of 0. */
+/* A reading now, on the loop's thread; not while a worker reads. */
 void counters_read(struct counters *c);
 
 /* For ops->limit(): each step doubles the period. NULL is fine, and has no step. */

@@ -124,9 +124,14 @@ static void add_gap(struct ring *r, const struct ring_gap *gap)
 	r->gaps[r->n_gaps++] = *gap;
 }
 
+void ring_add_gap(struct ring *r, int64_t from_raw_ns, int64_t to_raw_ns, uint64_t count)
+{
+	add_gap(r, &(struct ring_gap){ from_raw_ns, to_raw_ns, count });
+}
+
 void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count)
 {
-	add_gap(r, &(struct ring_gap){ .from_ns = raw_ns, .to_ns = raw_ns, .count = count });
+	ring_add_gap(r, raw_ns, raw_ns, count);
 }
 
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns)

@@ -50,8 +50,9 @@ void ring_free(struct ring *r); /* NULL is fine */
 /* Copies the record. False: it is lost (too late, or larger than a quarter of the ring) and counted. */
 bool ring_add(struct ring *r, int64_t raw_ns, const void *data, size_t len);
 
-/* Counts records that are missing at `raw_ns`. */
+/* Counts records that are missing at `raw_ns`, or somewhere between two instants, both included. */
 void ring_add_loss(struct ring *r, int64_t raw_ns, uint64_t count);
+void ring_add_gap(struct ring *r, int64_t from_raw_ns, int64_t to_raw_ns, uint64_t count);
 
 /* Drops the older half of all records, those in the file included. */
 void ring_drop_half(struct ring *r);
@@ -61,7 +62,7 @@ int64_t ring_begin(const struct ring *r);
 
 /* How many records of [t0, t1) are missing because the ring's memory or file was full, because the source
  * lost them, or because they came too late. Records that left the ring because of their age do not count. If
- * a chunk is missing, all its records count, also those outside [t0, t1). */
+ * a chunk is missing, or there is a gap, all its records count, also those outside [t0, t1). */
 uint64_t ring_lost(const struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 
 bool ring_is_empty(const struct ring *r);
@@ -101,6 +102,9 @@ struct ring_record {
 struct ring_cut *ring_cut_new(struct ring *r, int64_t t0_raw_ns, int64_t t1_raw_ns);
 void ring_cut_free(struct ring_cut *cut); /* NULL is fine; no thread may be in ring_cut_each() */
 bool ring_cut_is_empty(const struct ring_cut *cut);
+
+/* The bytes of its records, or a little more; UINT64_MAX if some are in the file. */
+uint64_t ring_cut_bytes(const struct ring_cut *cut);
 
 /* Any thread. Calls fn for each record until it returns false. Returns the number of records that could
  * not be read back from the file. */

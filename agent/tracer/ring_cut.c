@@ -134,6 +134,31 @@ static size_t search(const uint8_t *data, size_t n, size_t stride, int64_t t0_ns
 	return low * stride;
 }
 
+static size_t stride(const struct ring_cut *cut)
+{
+	return sizeof(int64_t) + ring_round8(cut->record_bytes);
+}
+
+static size_t piece_bytes(const struct ring_cut *cut, const struct piece *p)
+{
+	if (!p->sorted || !cut->record_bytes)
+		return p->used;
+	return search(p->block->data, p->n, stride(cut), cut->t1_ns) -
+	       search(p->block->data, p->n, stride(cut), cut->t0_ns);
+}
+
+uint64_t ring_cut_bytes(const struct ring_cut *cut)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < cut->n; i++) {
+		if (cut->pieces[i].extent)
+			return UINT64_MAX;
+		sum += piece_bytes(cut, &cut->pieces[i]);
+	}
+	return sum;
+}
+
 static size_t record_at(const struct ring_cut *cut, const uint8_t *data, struct ring_record *rec)
 {
 	size_t header = sizeof(int64_t);
@@ -156,8 +181,7 @@ static bool each_in(const struct ring_cut *cut, const struct piece *p, const uin
 	size_t at = 0;
 
 	if (p->sorted && cut->record_bytes)
-		at = search(data, p->n, sizeof(int64_t) + ring_round8(cut->record_bytes),
-			    cut->t0_ns);
+		at = search(data, p->n, stride(cut), cut->t0_ns);
 	while (at < p->used) {
 		struct ring_record rec;
 

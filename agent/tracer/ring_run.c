@@ -47,12 +47,14 @@ struct ring_cut *ring_run_cut(struct ring *r, struct tracer_run *run, const char
 	else if (begin > run->t0_raw_ns + period_ns)
 		tracer_run_set_result(
 			run, RUN_DEGRADED, REASON_WINDOW_CUT,
-			"%s begin %.1f s after the window: the agent started later, or "
+			"%s begin %.3f s after the window's begin: the agent started later, or "
 			"its ring is shorter (--ring-seconds, --ring-bytes, --max-rss)",
 			what, (double)(begin - run->t0_raw_ns) / (double)NS_PER_S);
 	else if (run->lost)
 		snprintf(run->detail, sizeof(run->detail),
-			 "%" PRIu64 " %s are lost: they came too late", run->lost, what);
+			 "%" PRIu64
+			 " %s are lost: the agent got too little CPU time, or they came too late",
+			 run->lost, what);
 	return cut;
 }
 

@@ -44,15 +44,30 @@ struct tracer_part *tracer_run_add_part(struct tracer_run *run)
 	return part;
 }
 
-int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops *ops,
-			   const char *name)
+static size_t place_of(const struct tracer_ops *ops, const char *name)
 {
 	size_t i = 0;
 
 	while (ops->settings[i].name && strcmp(ops->settings[i].name, name))
 		i++;
 	assert(ops->settings[i].name);
+	return i;
+}
+
+int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops *ops,
+			   const char *name)
+{
+	size_t i = place_of(ops, name);
+
 	return run->settings ? run->settings[i] : ops->settings[i].value;
+}
+
+const char *tracer_run_text(const struct tracer_run *run, const struct tracer_ops *ops,
+			    const char *name)
+{
+	size_t i = place_of(ops, name);
+
+	return run->texts && run->texts[i] ? run->texts[i] : "";
 }
 
 void tracer_run_set_result(struct tracer_run *run, int result, const char *reason, const char *fmt,

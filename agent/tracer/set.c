@@ -151,17 +151,24 @@ static const struct setting *find_setting(const struct tracer_ops *ops, const ch
 	return NULL;
 }
 
+static size_t count_settings(const struct tracer_ops *ops)
+{
+	size_t n = 0;
+
+	while (ops->settings && ops->settings[n].name)
+		n++;
+	return n;
+}
+
 int tracer_values(const struct tracer_ops *ops, const struct tracer_setting *given, size_t n,
 		  int64_t **out, struct err *e)
 {
-	size_t count = 0;
+	size_t count = count_settings(ops);
 	int rc = 0;
 
 	*out = NULL;
-	if (!ops->settings)
+	if (!count)
 		return 0;
-	while (ops->settings[count].name)
-		count++;
 	*out = xcalloc(count + 1, sizeof(**out));
 	for (size_t i = 0; i < count; i++)
 		(*out)[i] = ops->settings[i].value;
@@ -179,4 +186,27 @@ int tracer_values(const struct tracer_ops *ops, const struct tracer_setting *giv
 		*out = NULL;
 	}
 	return rc;
+}
+
+/* One block: the pointers, then the texts. */
+char **tracer_texts(const struct tracer_ops *ops, const struct tracer_setting *given, size_t n)
+{
+	size_t count = count_settings(ops), bytes = count * sizeof(char *);
+	char **texts, *at;
+
+	if (!count)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		bytes += strlen(given[i].value) + 1;
+	texts = xcalloc(1, bytes);
+	at = (char *)(texts + count);
+	for (size_t i = 0; i < n; i++) {
+		const struct setting *s = find_setting(ops, given[i].key);
+
+		if (!s || s->kind != SETTING_TEXT)
+			continue;
+		texts[s - ops->settings] = memcpy(at, given[i].value, strlen(given[i].value) + 1);
+		at += strlen(given[i].value) + 1;
+	}
+	return texts;
 }

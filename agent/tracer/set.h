@@ -38,4 +38,8 @@ struct tracer_setting {
 MUST_CHECK int tracer_values(const struct tracer_ops *ops, const struct tracer_setting *given,
 			     size_t n, int64_t **out, struct err *e);
 
+/* The texts for a run's `texts`: of `given`, copied, in the order of ops->settings; NULL = it is not given. The caller
+ * frees the array, and with it the texts; NULL if it has no settings. */
+char **tracer_texts(const struct tracer_ops *ops, const struct tracer_setting *given, size_t n);
+
 #endif

@@ -47,9 +47,10 @@ struct tracer_env {
 	const char *host; /* this host's name in sessions */
 	const char *listen; /* address of the agent's own ProfilerService; NULL or "" = none */
 
-	/* Requests a session of this host for the past window [from, to) on the host's wall clock. NULL: this agent
+	/* Requests a snapshot of this host of the window [from, to) on the host's wall clock. NULL: this agent
 	 * cannot request sessions. */
-	void (*request_past)(void *arg, int64_t from_real_ns, int64_t to_real_ns, const char *run);
+	void (*request_snapshot)(void *arg, int64_t from_real_ns, int64_t to_real_ns,
+				 const char *run);
 	void *request_arg;
 	const void *conf; /* the driver's struct, filled by ops->conf; NULL if it has none */
 };
@@ -99,6 +100,7 @@ struct tracer_run {
 	int64_t t0_real_ns; /* T0 on this host's CLOCK_REALTIME */
 	int64_t give_up_mono_ns; /* the capture waits for the run until then */
 	const int64_t *settings; /* in the order of ops->settings; NULL = the defaults */
+	char *const *texts; /* of SETTING_TEXT, in the same order; NULL = none */
 	const void *profile_options; /* serialized tensorflow.ProfileOptions */
 	size_t profile_options_len;
 	bool is_named; /* the capture's request names this tracer */
@@ -129,6 +131,10 @@ struct tracer_part *tracer_run_add_part(struct tracer_run *run);
 /* The value of ops->settings' row `name` in this run. */
 int64_t tracer_run_setting(const struct tracer_run *run, const struct tracer_ops *ops,
 			   const char *name);
+
+/* The same of a SETTING_TEXT; "" by default, borrowed until done. */
+const char *tracer_run_text(const struct tracer_run *run, const struct tracer_ops *ops,
+			    const char *name);
 
 /* Sets result, reason and detail. */
 void tracer_run_set_result(struct tracer_run *run, int result, const char *reason, const char *fmt,

@@ -13,6 +13,7 @@
 #include "aggregator/api/page.h"
 #include "aggregator/captures/tracer_settings.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/retention/removal.h"
 #include "aggregator/sessions/session_store.h"
 #include "base/buf.h"
 #include "base/conf.h"
@@ -33,14 +34,14 @@ void api_answer_json(struct http_req *req, int status, json_t *doc_taken)
 	buf_release(&text);
 }
 
-void api_answer_text(void *req, const char *text, size_t len)
+void api_answer_text(void *req, struct buf *text_taken)
 {
-	http_answer(req, 200, "application/json", text, len);
+	http_answer_take(req, 200, "application/json", text_taken);
 }
 
-void api_accept_text(void *req, const char *text, size_t len)
+void api_accept_text(void *req, struct buf *text_taken)
 {
-	http_answer(req, 202, "application/json", text, len);
+	http_answer_take(req, 202, "application/json", text_taken);
 }
 
 static int status_of(const struct err *e)
@@ -181,6 +182,8 @@ static const struct route routes[] = {
 	{ "GET", "/api/v1/sessions/*", api_session_get },
 	{ "DELETE", "/api/v1/sessions/*", api_session_delete },
 	{ "POST", "/api/v1/sessions/*/retry", api_session_retry },
+	{ "PUT", "/api/v1/sessions/*/pin", api_session_pin },
+	{ "DELETE", "/api/v1/sessions/*/pin", api_session_unpin },
 	{ "GET", "/api/v1/sessions/*/files/*", api_session_file },
 	{ "GET", "/api/v1/events", get_events },
 	{ "GET", "/healthz", get_health },
@@ -344,13 +347,18 @@ void api_handle(struct http_req *req, void *arg)
 
 /* ---- life ---- */
 
+static void send_removed(void *events, const char *session)
+{
+	events_send_session(events, session);
+}
+
 struct api *api_new(const struct api_env *env)
 {
 	struct api *api = xcalloc(1, sizeof(*api));
 
 	api->env = *env;
 	api->events = events_new(env->registry, env->captures, env->jobs);
-	api->claimed = json_object();
+	removals_watch(env->removals, send_removed, api->events);
 	return api;
 }
 
@@ -364,6 +372,5 @@ void api_free(struct api *api)
 	if (!api)
 		return;
 	events_free(api->events);
-	json_decref(api->claimed);
 	free(api);
 }

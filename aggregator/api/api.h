@@ -16,6 +16,8 @@ struct http_req;
 struct ingest;
 struct jobs;
 struct registry;
+struct removals;
+struct retention_stats;
 struct session_store;
 struct time_service;
 
@@ -24,7 +26,9 @@ struct api_env {
 	struct session_store *store;
 	struct registry *registry;
 	struct captures *captures;
-	const struct time_service *time; /* these three only for their statistics */
+	struct removals *removals;
+	const struct time_service *time; /* these four only for their statistics */
+	const struct retention_stats *retention;
 	const struct ingest *ingest;
 	const struct control *control;
 	int64_t started_mono_ns;

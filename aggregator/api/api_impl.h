@@ -10,13 +10,12 @@
 #include "aggregator/api/api.h"
 #include "base/err.h"
 
+struct buf;
 struct http_req;
 
 struct api {
 	struct api_env env;
 	struct events *events;
-	/* an object; its members are the sessions that a worker deletes now, or reads for a retry */
-	json_t *claimed;
 	bool stopping; /* every request is refused */
 };
 
@@ -25,8 +24,8 @@ typedef void (*api_fn)(struct api *api, struct http_req *req, const char *id, co
 
 /* Two json_text_fn; `req` is the struct http_req. They answer the request with the text: api_answer_text()
  * with status 200, api_accept_text() with 202. */
-void api_answer_text(void *req, const char *text, size_t len);
-void api_accept_text(void *req, const char *text, size_t len);
+void api_answer_text(void *req, struct buf *text_taken);
+void api_accept_text(void *req, struct buf *text_taken);
 
 void api_answer_json(struct http_req *req, int status, json_t *doc_taken);
 
@@ -60,6 +59,8 @@ void api_session_delete(struct api *api, struct http_req *req, const char *id, c
 bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *id);
 
 void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_session_pin(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_session_unpin(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name);
 
 #endif

@@ -53,9 +53,9 @@ static void flush_soon(struct events *ev);
 
 /* ---- sending ---- */
 
-static void send_to_pages(struct events *ev, const char *name, const char *text)
+static void send_to_pages(struct events *ev, const char *name, struct buf *text_taken)
 {
-	struct http_event *event = http_event_new(name, text);
+	struct http_event *event = http_event_take(name, text_taken);
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&ev->streams); s; s = next) {
@@ -101,10 +101,10 @@ static bool has_reader(const struct events *ev, const char *session)
 	return false;
 }
 
-/* `text` is NULL if the capture is gone. */
-static void topic_send(const struct topic *t, const char *text, bool last)
+/* `text_taken` is NULL if the capture is gone. */
+static void topic_send(const struct topic *t, struct buf *text_taken, bool last)
 {
-	struct http_event *event = text ? http_event_new("capture", text) : NULL;
+	struct http_event *event = text_taken ? http_event_take("capture", text_taken) : NULL;
 	struct stream *s, *next;
 
 	for (s = TAILQ_FIRST(&t->events->streams); s; s = next) {
@@ -119,13 +119,12 @@ static void topic_send(const struct topic *t, const char *text, bool last)
 	http_event_free(event);
 }
 
-static void on_capture_text(void *arg, const char *text, size_t len)
+static void on_capture_text(void *arg, struct buf *text_taken)
 {
 	struct topic *t = arg;
 
-	(void)len;
 	t->in_progress = false;
-	topic_send(t, text, t->last);
+	topic_send(t, text_taken, t->last);
 	if (t->changed)
 		flush_soon(t->events);
 	else
@@ -152,13 +151,12 @@ static void topic_make_text(struct topic *t)
 
 /* ---- hosts ---- */
 
-static void on_hosts_text(void *arg, const char *text, size_t len)
+static void on_hosts_text(void *arg, struct buf *text_taken)
 {
 	struct events *ev = arg;
 
-	(void)len;
 	ev->hosts_in_progress = false;
-	send_to_pages(ev, "hosts", text);
+	send_to_pages(ev, "hosts", text_taken);
 	if (ev->hosts_changed)
 		flush_soon(ev);
 }
@@ -234,8 +232,7 @@ void events_send_session(struct events *ev, const char *session)
 	o = json_object();
 	json_put_text(o, "session", session);
 	json_write(&text, o, 0);
-	send_to_pages(ev, "sessions", buf_str(&text));
-	buf_release(&text);
+	send_to_pages(ev, "sessions", &text);
 }
 
 /* ---- streams ---- */

@@ -106,28 +106,12 @@ json_t *host_json(const struct host *h)
 	return o;
 }
 
-/* The host to go on with. It is searched by name, because hosts are added and removed between two turns. */
-static size_t first_after(struct host *const *hosts, size_t n, const char *name)
-{
-	size_t low = 0;
-
-	while (low < n) {
-		size_t middle = low + (n - low) / 2;
-
-		if (strcmp(hosts[middle]->name, name) > 0)
-			n = middle;
-		else
-			low = middle + 1;
-	}
-	return low;
-}
-
 /* False if hosts are left for the next turn. */
 static bool write_turn(struct hosts_job *job)
 {
 	size_t n;
 	struct host *const *hosts = registry_hosts(job->registry, &n);
-	size_t i = job->last ? first_after(hosts, n, job->last) : 0;
+	size_t i = registry_index_after(job->registry, job->last);
 	size_t end = n - i > TURN_HOSTS ? i + TURN_HOSTS : n;
 
 	for (; i < end; i++) {
@@ -149,8 +133,7 @@ static void write_next_hosts(void *arg)
 		return;
 	}
 	buf_add_str(&job->text, "]}");
-	job->fn(job->arg, buf_str(&job->text), job->text.len);
-	buf_release(&job->text);
+	job->fn(job->arg, &job->text);
 	free(job->last);
 	free(job);
 }

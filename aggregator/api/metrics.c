@@ -8,6 +8,7 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/link/control.h"
+#include "aggregator/retention/retention.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/time_service.h"
 #include "base/buf.h"
@@ -54,10 +55,27 @@ static void write_captures(const struct api_env *env, size_t pages, struct buf *
 		    "Hosts that failed in a capture: they have no file.");
 }
 
+static void write_retention(const struct retention_stats *s, struct buf *out)
+{
+	write_value(out, "tutti_retention_removed_total", "counter", s->removed,
+		    "Sessions removed because a rule calls them old.");
+	if (!s->looked)
+		return;
+	write_value(out, "tutti_sessions", "gauge", s->sessions,
+		    "Stored sessions at the last look for old ones.");
+	write_value(out, "tutti_sessions_pinned", "gauge", s->pinned,
+		    "Those of them that are pinned.");
+	write_value(out, "tutti_sessions_bytes", "gauge", s->bytes,
+		    "Bytes of those that stay; 0 without --retain-bytes.");
+}
+
 static void write_uploads(const struct ingest_stats *s, struct buf *out)
 {
 	write_value(out, "tutti_uploads_total", "counter", s->uploads, "Files stored.");
-	write_value(out, "tutti_upload_bytes_total", "counter", s->bytes, "Bytes of files stored.");
+	write_value(out, "tutti_upload_bytes_total", "counter", s->bytes,
+		    "Bytes of files that came through this program.");
+	write_value(out, "tutti_grants_total", "counter", s->grants,
+		    "Grants: permissions for an agent to put one file into the store.");
 	write_value(out, "tutti_upload_errors_total", "counter", s->errors,
 		    "Uploads refused or broken.");
 }
@@ -119,6 +137,7 @@ void metrics_write(const struct api_env *env, size_t pages, struct buf *out)
 		    "Whether captures are possible: the store takes writes.");
 	write_hosts(env, out);
 	write_captures(env, pages, out);
+	write_retention(env->retention, out);
 	write_uploads(ingest_stats(env->ingest), out);
 	write_control(control_stats(env->control), out);
 	write_probes(time_service_stats(env->time), out);

@@ -9,6 +9,8 @@
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
 #include "json/json_text.h"
+#include "aggregator/retention/removal.h"
+#include "aggregator/sessions/pins.h"
 #include "aggregator/sessions/sessions.h"
 #include "aggregator/sessions/session_store.h"
 #include "base/buf.h"
@@ -33,7 +35,7 @@ struct job {
 	size_t limit;
 	struct buf text; /* the answer */
 	struct retry_source *source; /* of a retry */
-	bool begun; /* the deletion */
+	bool pin; /* or unpin */
 	int64_t grace_ns; /* of a retry; 0 = as in the session's request */
 	int fd;
 	uint64_t size;
@@ -85,7 +87,7 @@ static void done_text(void *arg)
 	if (j->rc)
 		answer_err(j);
 	else
-		api_answer_text(j->req, buf_str(&j->text), j->text.len);
+		api_answer_text(j->req, &j->text);
 	job_free(j);
 }
 
@@ -97,36 +99,51 @@ static bool is_session(struct http_req *req, const char *id)
 	return false;
 }
 
-/* Claims the session, since only one request at a time may delete or retry it. If false, the request is
+/* Claims the session, since only one request at a time may delete, pin or retry it. If false, the request is
  * answered. */
 static bool claim_session(struct api *api, struct http_req *req, const char *id)
 {
 	if (!is_session(req, id))
 		return false;
-	if (json_object_get(api->claimed, id)) {
-		http_answer_error(req, 409, "session %.64s is being deleted or retried", id);
-		return false;
-	}
-	json_put_bool(api->claimed, id, true);
-	return true;
+	if (removals_claim(api->env.removals, id))
+		return true;
+	http_answer_error(req, 409, "session %.64s is being deleted, pinned or retried", id);
+	return false;
 }
 
 static void release_session(struct job *j)
 {
-	json_object_del(j->api->claimed, j->id);
+	removals_release(j->api->env.removals, j->id);
 }
 
 /* ---- list ---- */
 
+static void mark_pinned(json_t *sessions, const struct session_keys *pins)
+{
+	json_t *summary;
+	size_t i;
+
+	json_array_foreach(sessions, i, summary)
+	{
+		if (session_keys_have(pins, json_get_text(summary, "session")))
+			json_put_bool(summary, "pinned", true);
+	}
+}
+
 static void run_list(void *arg)
 {
 	struct job *j = arg;
-
+	struct session_keys pins = { 0 };
 	json_t *doc;
 
-	j->rc = session_list(j->store, j->run, j->after, j->limit, &doc, &j->e);
+	j->rc = session_list_pins(j->store, &pins, &j->e);
 	if (!j->rc)
+		j->rc = session_list(j->store, j->run, j->after, j->limit, &doc, &j->e);
+	if (!j->rc) {
+		mark_pinned(json_object_get(doc, "sessions"), &pins);
 		json_write(&j->text, doc, 0);
+	}
+	session_keys_release(&pins);
 }
 
 static int read_limit(const char *text, size_t *out, struct err *e)
@@ -213,45 +230,84 @@ void api_answer_failure(struct api *api, struct http_req *req, const char *id)
 		jobs_request(api->env.jobs, run_failure, done_text, job_new(api, req, id));
 }
 
-static void run_delete(void *arg)
-{
-	struct job *j = arg;
-	json_t *doc;
+/* ---- deleting and pinning ---- */
 
-	j->rc = session_delete(j->store, j->id, &j->begun, &j->e);
-	if (j->rc)
-		return;
-	doc = json_object();
-	json_put_text(doc, "deleted", j->id);
-	json_write(&j->text, doc, 0);
+static void answer_change(struct job *j, const char *change)
+{
+	json_t *doc = json_object();
+
+	json_put_text(doc, change, j->id);
+	api_answer_json(j->req, 200, doc);
 }
 
-static void done_delete(void *arg)
+static void done_delete(void *arg, enum removal_end end, const struct err *e)
 {
 	struct job *j = arg;
 
-	release_session(j);
-	if (!j->rc) {
-		log_info("AGG-DELETED", "session=%s peer=%s", j->id, http_peer(j->req));
-		captures_session_deleted(j->api->env.captures, j->id);
-		events_send_session(j->api->events, j->id);
-	} else if (j->begun) {
-		session_store_take_up(j->api->env.store, j->id);
+	if (end == REMOVAL_REFUSED) {
+		http_answer_error(j->req, 409, "%s", e->msg);
+	} else if (end == REMOVAL_FAILED) {
+		j->rc = e->code;
+		j->e = *e;
+		answer_err(j);
+	} else {
+		answer_change(j, "deleted");
 	}
-	done_text(j);
+	job_free(j);
 }
 
 void api_session_delete(struct api *api, struct http_req *req, const char *id, const char *name)
 {
-	struct capture *c = capture_find(api->env.captures, id);
-
 	(void)name;
-	if (c && !capture_has_ended(c)) {
-		http_answer_error(req, 409, "session %.64s is being captured", id);
-		return;
+	if (is_session(req, id))
+		removals_begin(api->env.removals, id, http_peer(req), done_delete,
+			       job_new(api, req, id));
+}
+
+static void run_pin(void *arg)
+{
+	struct job *j = arg;
+
+	j->rc = j->pin ? session_pin(j->store, j->id, &j->e)
+		       : session_unpin(j->store, j->id, &j->e);
+}
+
+static void done_pin(void *arg)
+{
+	struct job *j = arg;
+
+	release_session(j);
+	if (j->rc) {
+		answer_err(j);
+	} else {
+		log_info("AGG-PIN", "session=%s pinned=%d peer=%s", j->id, j->pin,
+			 http_peer(j->req));
+		answer_change(j, j->pin ? "pinned" : "unpinned");
 	}
-	if (claim_session(api, req, id))
-		jobs_request(api->env.jobs, run_delete, done_delete, job_new(api, req, id));
+	job_free(j);
+}
+
+static void change_pin(struct api *api, struct http_req *req, const char *id, bool pin)
+{
+	struct job *j;
+
+	if (!claim_session(api, req, id))
+		return;
+	j = job_new(api, req, id);
+	j->pin = pin;
+	jobs_request(api->env.jobs, run_pin, done_pin, j);
+}
+
+void api_session_pin(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	(void)name;
+	change_pin(api, req, id, true);
+}
+
+void api_session_unpin(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	(void)name;
+	change_pin(api, req, id, false);
 }
 
 /* ---- retry ---- */

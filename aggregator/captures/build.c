@@ -324,13 +324,14 @@ out:
 
 /* ---- free ---- */
 
-void capture_free(struct capture *c)
+static void run_free(void *arg)
 {
-	c->free_pending = true;
-	if (c->n_copies)
-		return;
-	for (size_t i = 0; i < c->n_hosts; i++)
+	struct capture *c = arg;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
 		free(c->hosts[i].upload_error);
+		free(c->hosts[i].observations);
+	}
 	free(c->hosts);
 	pool_release(&c->kept);
 	for (size_t i = 0; c->tracers && c->tracers[i]; i++)
@@ -345,4 +346,23 @@ void capture_free(struct capture *c)
 	json_decref(c->settings);
 	json_decref(c->warnings);
 	free(c);
+}
+
+static void done_free(void *arg)
+{
+	(void)arg;
+}
+
+/* A capture of 10,000 hosts takes milliseconds to free. */
+void capture_free(struct capture *c)
+{
+	struct captures *cs = c->captures;
+
+	c->free_pending = true;
+	if (c->n_holds)
+		return;
+	if (c->n_hosts > CAPTURE_TURN_HOSTS && cs && !cs->stopping)
+		jobs_work(cs->env.jobs, run_free, done_free, c);
+	else
+		run_free(c);
 }

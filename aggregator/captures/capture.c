@@ -34,7 +34,7 @@ struct captures *captures_new(const struct captures_env *env)
 	TAILQ_INIT(&cs->waiting);
 	TAILQ_INIT(&cs->granted);
 	TAILQ_INIT(&cs->queue);
-	TAILQ_INIT(&cs->lookups);
+	captures_init_held(cs);
 	return cs;
 }
 
@@ -191,6 +191,7 @@ void capture_end(struct capture *c, enum capture_event event)
 	if (!capture_on(c, event))
 		return;
 	n = count_results(c);
+	capture_drop_observations(c);
 	c->store_error.code = 0;
 	cs->n_active--;
 	cs->n_ended++;

@@ -37,6 +37,7 @@
 #include "base/pool.h"
 
 struct captures;
+struct capture_left;
 struct capture_watch;
 struct walk;
 struct durable_watch;
@@ -87,11 +88,19 @@ struct steps_seen {
 	int64_t first, last, first_at_ns, end_at_ns;
 };
 
+/* A file of a host, as its agent reports it. */
+struct reported_file {
+	uint64_t bytes;
+	uint32_t crc32c;
+};
+
 #define HOST_DETAIL_BYTES 512
 
-/* Whether a host may upload. At most UPLOAD_CREDITS hosts have CREDIT_GRANTED at the same time. */
+/* Whether a host may upload. So many hosts have CREDIT_GRANTED at the same time: more if they put their files into
+ * the store themselves. */
 enum upload_credit { CREDIT_NONE, CREDIT_WAITING, CREDIT_GRANTED };
-#define UPLOAD_CREDITS 8
+#define UPLOAD_CREDITS	      8
+#define UPLOAD_CREDITS_GRANTS 256
 
 /* One host in one capture. Its texts and reports are in capture.kept, or static. */
 struct capture_host {
@@ -105,6 +114,11 @@ struct capture_host {
 	bool stored; /* the upload is durable in the store */
 	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */
+	struct reported_file *reported_files;
+	unsigned int n_reported; /* 0: the agent reports no files */
+	uint8_t *
+		observations; /* from its agent, for causality_check(); NULL = none, or the capture has ended */
+	size_t observations_len;
 	/* session clock: if the broken link is not back by then, the host is lost; 0 = the link is up */
 	int64_t reconnect_by_ns;
 	int64_t armed_late_ns; /* how long after T0 it was armed; 0 = in time */
@@ -184,9 +198,13 @@ struct capture {
 	struct captures *captures;
 	struct capture *original; /* of a copy (text.c) */
 	bool shared; /* of a copy: for a caller who shares the capture */
+	size_t n_missing; /* of a copy: hosts that capture_check_stored() has failed */
 	size_t noted; /* of a copy: 1 + the host whose file has the notes; 0 = none */
-	unsigned int n_copies; /* that borrow this capture's strings */
-	bool free_pending; /* it is freed together with its last copy */
+	struct reported_file
+		noted_file; /* its only file with the notes, if the agent reports its files */
+	unsigned int
+		n_holds; /* of copies, which borrow its strings, and of those who will copy it */
+	bool free_pending; /* it is freed with its last hold */
 	TAILQ_ENTRY(capture) entry;
 	TAILQ_ENTRY(capture) queued; /* in CAP_QUEUED */
 };
@@ -232,16 +250,22 @@ struct captures_env {
 	const struct session_store *store;
 	struct registry *registry;
 	const struct capture_patience *patience;
+	const char *spool; /* folder for files under way */
 	int64_t lead_ns; /* the lead is at least this */
 	int64_t grace_ns; /* the grace of a capture that asks for none is at least this */
+	bool by_grants; /* agents put files into the store themselves, if they can */
 	int64_t causality_ns; /* time limit of causality_check() for one session; 0 = no check */
 };
 
 struct captures *captures_new(const struct captures_env *env);
 
-/* Continues the captures of an earlier run. `recoverable` is an array of the objects from
- * session_recover(). To be called after session_clock_load(). */
-void captures_recover(struct captures *cs, const json_t *recoverable);
+/* Reads what session_recover() handed out of a session. For workers, as retry_source_read(). */
+struct capture_left *capture_left_read(const json_t *recoverable);
+void capture_left_free(struct capture_left *l); /* NULL is fine */
+
+/* Continues a capture of an earlier run. `left` serves once, and the caller frees it. To be called after
+ * session_clock_load(). */
+void captures_recover(struct captures *cs, struct capture_left *left);
 
 /* From here on no capture begins and none ends because an agent is missing: what is stored of a capture
  * stays, as after a crash. */
@@ -338,6 +362,13 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 
 /* Its files are durable; the agent is not informed yet. */
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files);
+
+/* HostResult: what its files are. */
+void capture_host_report_files(struct capture_host *h, const uint64_t *bytes,
+			       const uint32_t *crc32c, unsigned int n);
+
+/* HostResult: what its files have that other hosts may have seen. Left out beyond CAPTURES_OBSERVATION_BYTES. */
+void capture_host_report_observations(struct capture_host *h, const void *data, size_t len);
 
 /* While `is_held`, an end that removes files is stored but not carried out, because a worker is storing
  * files of the session or removing those of a failed upload. */

@@ -6,6 +6,7 @@
 #include "aggregator/captures/capture.h"
 #include "aggregator/captures/lead.h"
 #include "aggregator/captures/states.h"
+#include "aggregator/fleet/host_walk.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/time/session_clock.h"
 #include "base/buf.h"
@@ -29,13 +30,15 @@ TAILQ_HEAD(capture_list, capture);
 TAILQ_HEAD(host_queue, capture_host);
 TAILQ_HEAD(held_lookups, held_lookup);
 
-#define CAPTURES_DELETED 256 /* names of deleted sessions that are remembered */
+#define CAPTURES_OBSERVATION_BYTES ((size_t)128 << 20) /* of all captures together */
+#define CAPTURES_DELETED	   256 /* names of deleted sessions that are remembered */
 
 struct captures {
 	struct captures_env env;
 	struct captures_stats stats;
 	bool stopping; /* no capture begins any more */
 	struct capture_list all; /* the last begun or ended one first */
+	size_t observation_bytes; /* that are kept */
 	size_t n_active, n_ended; /* n_active counts the queued ones, too */
 	struct capture_list queue; /* first come first served */
 	size_t n_queued;
@@ -48,6 +51,7 @@ struct captures {
 	/* look-ups of sessions that agents hold and that are not in memory */
 	struct held_lookups lookups;
 	size_t n_lookups;
+	struct host_walk dropping; /* what was deleted */
 	/* sessions that this run has deleted; the oldest one is replaced */
 	char *deleted[CAPTURES_DELETED];
 	size_t n_deleted;
@@ -162,7 +166,15 @@ void capture_step_load(struct capture *c, const json_t *doc); /* `doc` is a plan
 
 bool capture_is_retry(const struct capture *c);
 void capture_retry_begin(struct capture *c); /* its turn has come */
-void capture_retry_recover(struct captures *cs, const json_t *left); /* of an earlier run */
+
+/* `manifest` is a session's, with its hosts packed. retry_source_add_left() sets what session_recover() found of
+ * the hosts that the retry is for. For workers. */
+struct retry_source *retry_source_of(json_t *manifest_taken);
+void retry_source_add_left(struct retry_source *s, const json_t *recoverable);
+
+/* A retry of an earlier run; `record` is number `n` of its ledger, without hosts. */
+void capture_retry_recover(struct captures *cs, struct retry_source *s, const json_t *record,
+			   unsigned int n);
 
 /* Sets the states of a queued retry's hosts: uploading if the agent holds a file, else arming. */
 void capture_retry_update_states(struct capture *c);
@@ -188,8 +200,9 @@ void capture_load(struct capture *c, const json_t *names, const json_t *doc);
 /* Sets options and tracers from those of `doc`; without them, from the settings. */
 MUST_CHECK int capture_load_options(struct capture *c, const json_t *doc, struct err *e);
 
-/* The record's object of a host: its agent and its own window. NULL if the record has none. */
-const json_t *capture_record_host(const json_t *record, const char *name);
+/* The record's object of a host, a new reference: its agent and its own window. NULL if the record has none. For
+ * names in ascending order; `*at` is 0 for the first one. */
+json_t *capture_record_next_host(const json_t *record, size_t *at, const char *name);
 
 /* Returns until when the capture waits for its agents, and extends the deadline beyond that. */
 int64_t capture_extend_for_agents(struct capture *c);
@@ -200,6 +213,10 @@ void capture_load_stored(struct capture_host *h, const json_t *stored);
  * outlive it. */
 struct capture *capture_copy(struct capture *c);
 void capture_copy_free(struct capture *copy);
+
+/* A capture that is held is not freed. */
+void capture_hold(struct capture *c);
+void capture_unhold(struct capture *c);
 
 /* ---- json.c ---- */
 
@@ -229,6 +246,13 @@ int64_t capture_gather_by(const struct capture *c,
 			  int64_t window_end_ns); /* see gather_by_ns of Arm */
 bool capture_extend_deadline(struct capture *c, int64_t now_ns); /* false: no host makes progress */
 
+/* ---- stored.c ---- */
+
+/* On a worker, before the manifest is made: fails hosts of the copy whose files the store does not list, and sets the
+ * copy's error if no host has a file then. Does nothing where all files came through the aggregator. */
+MUST_CHECK int capture_check_stored(struct store *s, struct capture *copy, struct err *e);
+void capture_apply_stored(struct capture *c, const struct capture *copy); /* the same on the loop */
+
 /* ---- notes.c ---- */
 
 /* On a worker, before the manifest is written; sets the new size of the changed file in the copy. Fails only
@@ -247,6 +271,8 @@ void capture_drop_credits(struct capture *c); /* of all its hosts that have ende
 /* Tells the agent to drop the captures that it holds and should not. Called for each report of what it holds,
  * so a message that a broken link lost is sent again. */
 void captures_drop_held(struct captures *cs, struct host *host);
+void captures_init_held(struct captures *cs);
+
 /* at the end of the aggregator: no worker has a look-up */
 void captures_forget_held(struct captures *cs);
 
@@ -293,6 +319,8 @@ bool capture_any_host(const struct capture_host *h); /* all are wanted */
 
 void capture_host_send(const struct capture_host *h,
 		       const struct buf *message); /* if it is connected */
+
+void capture_drop_observations(struct capture *c); /* of all its hosts; no worker has them */
 
 /* The host has failed, but its agent may deliver the file to a retry. */
 bool capture_host_may_hold_file(const struct capture_host *h);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Upload credits: UPLOAD_CREDITS hosts may upload at once, the others wait, first come first served. A host
+ * Upload credits: UPLOAD_CREDITS hosts may upload at once (UPLOAD_CREDITS_GRANTS where no byte comes
+ * through the aggregator), the others wait, first come first served. A host
  * with a credit that sends nothing for a while loses it to a waiting host and is the last in the queue again.
  * An upload that has begun may go on without a credit.
  */
@@ -43,7 +44,9 @@ static void send_credit(struct capture_host *h)
 
 static void grant_credits(struct captures *cs)
 {
-	while (cs->n_granted < UPLOAD_CREDITS && !TAILQ_EMPTY(&cs->waiting)) {
+	unsigned int most = cs->env.by_grants ? UPLOAD_CREDITS_GRANTS : UPLOAD_CREDITS;
+
+	while (cs->n_granted < most && !TAILQ_EMPTY(&cs->waiting)) {
 		struct capture_host *h = TAILQ_FIRST(&cs->waiting);
 
 		TAILQ_REMOVE(&cs->waiting, h, credits);

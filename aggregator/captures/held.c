@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json/json_text.h"
+#include "json/packed.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/sessions/ledger.h"
 #include "aggregator/sessions/session_store.h"
@@ -30,8 +32,11 @@ struct held_lookup {
 	char *session;
 	struct store *store;
 	struct loop_timer timer; /* until a worker has it */
-	json_t *manifest; /* or NULL */
-	bool has_failed; /* the store has the record of its failure */
+	bool has_ended; /* the store has its manifest, or the record of its failure */
+	struct pool kept;
+	const char **kept_by; /* names of hosts whose files a retry may fetch, sorted */
+	size_t n_kept_by;
+	struct host_walk walk; /* when the worker is done: tells the agents */
 	TAILQ_ENTRY(held_lookup) entry;
 };
 
@@ -60,17 +65,27 @@ static bool is_deleted(const struct captures *cs, const char *session)
 	return false;
 }
 
+static void visit_to_drop(void *cs, struct host *host)
+{
+	captures_drop_held(cs, host);
+}
+
+void captures_init_held(struct captures *cs)
+{
+	TAILQ_INIT(&cs->lookups);
+	cs->dropping = (struct host_walk){ .loop = cs->env.loop,
+					   .registry = cs->env.registry,
+					   .visit = visit_to_drop,
+					   .arg = cs };
+}
+
 void captures_session_deleted(struct captures *cs, const char *session)
 {
 	char **place = &cs->deleted[cs->n_deleted++ % CAPTURES_DELETED];
-	struct host *const *hosts;
-	size_t n;
 
 	free(*place);
 	*place = xstrdup(session);
-	hosts = registry_hosts(cs->env.registry, &n);
-	for (size_t i = 0; i < n; i++)
-		captures_drop_held(cs, hosts[i]);
+	host_walk_begin(&cs->dropping);
 }
 
 /* ---- sessions that are not in memory ---- */
@@ -80,21 +95,11 @@ static void lookup_free(struct held_lookup *l)
 	TAILQ_REMOVE(&l->captures->lookups, l, entry);
 	l->captures->n_lookups--;
 	loop_timer_cancel(l->captures->env.loop, &l->timer);
-	json_decref(l->manifest);
+	host_walk_cancel(&l->walk);
+	pool_release(&l->kept);
+	free(l->kept_by);
 	free(l->session);
 	free(l);
-}
-
-static void run_lookup(void *arg)
-{
-	struct held_lookup *l = arg;
-	json_t *failure = NULL;
-	struct err e;
-	int rc = session_load_manifest(l->store, l->session, &l->manifest, &e);
-
-	if (rc == ERR_NOT_FOUND)
-		l->has_failed = !session_load_failure(l->store, l->session, &failure, &e);
-	json_decref(failure);
 }
 
 static bool may_be_fetched(const json_t *result)
@@ -104,13 +109,38 @@ static bool may_be_fetched(const json_t *result)
 	return !*json_get_text(result, "file") && r && r->flags & REASON_DELIVERABLE;
 }
 
-static void drop_by_records(const struct held_lookup *l, struct host *host)
+/* Keeps of the manifest only what is needed: its hosts are too many to be freed on the loop. */
+static void read_results(struct held_lookup *l, const json_t *results)
 {
-	const struct host_held *held = host_find_held(host, l->session);
-	const json_t *result = capture_record_host(l->manifest, host->name);
+	l->kept_by = xcalloc(json_array_size(results) + 1, sizeof(*l->kept_by));
+	for (size_t i = 0; i < json_array_size(results); i++) {
+		json_t *result = packed_get(results, i);
 
-	if (held && (l->has_failed || (l->manifest && !may_be_fetched(result))))
-		drop(host, held);
+		if (may_be_fetched(result))
+			l->kept_by[l->n_kept_by++] = pool_text(&l->kept,
+							       json_get_text(result, "host"));
+		json_decref(result);
+	}
+}
+
+static void run_lookup(void *arg)
+{
+	struct held_lookup *l = arg;
+	json_t *document = NULL;
+	struct err e;
+	int rc = session_load_manifest(l->store, l->session, &document, &e);
+
+	if (!rc)
+		read_results(l, json_object_get(document, "hosts"));
+	else if (rc == ERR_NOT_FOUND)
+		rc = session_load_failure(l->store, l->session, &document, &e);
+	l->has_ended = !rc;
+	json_decref(document);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static bool is_known(const struct captures *cs, const char *session)
@@ -119,17 +149,35 @@ static bool is_known(const struct captures *cs, const char *session)
 	       session_store_has_left(cs->env.store, session);
 }
 
+static void drop_by_records(void *arg, struct host *host)
+{
+	const struct held_lookup *l = arg;
+	const struct captures *cs = l->captures;
+	const struct host_held *held = host_find_held(host, l->session);
+	const char *name = host->name;
+
+	if (!held || !l->has_ended || cs->stopping || is_known(cs, l->session))
+		return;
+	if (!l->n_kept_by ||
+	    !bsearch(&name, l->kept_by, l->n_kept_by, sizeof(*l->kept_by), compare_names))
+		drop(host, held);
+}
+
+static void done_walk(void *arg)
+{
+	lookup_free(arg);
+}
+
 static void done_lookup(void *arg)
 {
 	struct held_lookup *l = arg;
-	struct captures *cs = l->captures;
-	struct host *const *hosts;
-	size_t n;
 
-	hosts = registry_hosts(cs->env.registry, &n);
-	for (size_t i = 0; i < n && !cs->stopping && !is_known(cs, l->session); i++)
-		drop_by_records(l, hosts[i]);
-	lookup_free(l);
+	l->walk = (struct host_walk){ .loop = l->captures->env.loop,
+				      .registry = l->captures->env.registry,
+				      .visit = drop_by_records,
+				      .done = done_walk,
+				      .arg = l };
+	host_walk_begin(&l->walk);
 }
 
 static void begin_lookup(void *arg)
@@ -160,6 +208,7 @@ static void look_up(struct captures *cs, const char *session)
 
 void captures_forget_held(struct captures *cs)
 {
+	host_walk_cancel(&cs->dropping);
 	while (!TAILQ_EMPTY(&cs->lookups))
 		lookup_free(TAILQ_FIRST(&cs->lookups));
 	for (size_t i = 0; i < CAPTURES_DELETED; i++)

@@ -377,6 +377,43 @@ void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_
 	capture_notify(h->capture);
 }
 
+void capture_host_report_files(struct capture_host *h, const uint64_t *bytes,
+			       const uint32_t *crc32c, unsigned int n)
+{
+	if (n > h->n_reported)
+		h->reported_files = pool_alloc(&h->capture->kept, n * sizeof(*h->reported_files));
+	h->n_reported = n;
+	for (unsigned int i = 0; i < n; i++)
+		h->reported_files[i] = (struct reported_file){ bytes[i], crc32c[i] };
+}
+
+static void drop_observations(struct capture_host *h)
+{
+	h->capture->captures->observation_bytes -= h->observations_len;
+	free(h->observations);
+	h->observations = NULL;
+	h->observations_len = 0;
+}
+
+void capture_host_report_observations(struct capture_host *h, const void *data, size_t len)
+{
+	struct captures *cs = h->capture->captures;
+
+	drop_observations(h);
+	if (!len || len > CAPTURES_OBSERVATION_BYTES - cs->observation_bytes)
+		return;
+	h->observations = xmalloc(len);
+	memcpy(h->observations, data, len);
+	h->observations_len = len;
+	cs->observation_bytes += len;
+}
+
+void capture_drop_observations(struct capture *c)
+{
+	for (size_t i = 0; i < c->n_hosts; i++)
+		drop_observations(&c->hosts[i]);
+}
+
 void capture_host_upload_ended(struct capture_host *h, const char *error)
 {
 	free(h->upload_error);

@@ -45,6 +45,17 @@ static json_t *files_json(const struct capture_host *h)
 	return files;
 }
 
+/* One for each of the files. None if the agent reports none, or other files than those that are stored. */
+static json_t *checksums_json(const struct capture_host *h)
+{
+	json_t *sums = json_array();
+
+	for (unsigned int i = 0; h->stored && h->n_reported == h->n_files && i < h->n_files; i++)
+		json_array_append_new(sums,
+				      json_sprintf("%08" PRIx32, h->reported_files[i].crc32c));
+	return sums;
+}
+
 /* The result names only stored files, and gives a bound only for a calibrated clock. */
 static json_t *new_result_json(const struct capture_host *h)
 {
@@ -56,6 +67,7 @@ static json_t *new_result_json(const struct capture_host *h)
 	json_put_text(o, "detail", h->detail);
 	json_put_text(o, "file", json_string_value(json_array_get(files, 0)));
 	json_put(o, "files", files);
+	json_put(o, "crc32c", checksums_json(h));
 	json_put_int(o, "bytes", (json_int_t)h->bytes);
 	json_put_int(o, "bytes_done", (json_int_t)h->bytes_done);
 	json_put_int(o, "events", (json_int_t)h->events);
@@ -196,6 +208,8 @@ void capture_write(struct buf *out, const struct capture *c)
 	}
 	buf_add_str(out, "],");
 	put_capture(rest, c, c->state);
+	if (c->grace_ns)
+		json_put_int(rest, "grace_ns", c->grace_ns);
 	if (c->state == CAP_COMMITTING && c->store_error.code)
 		json_put_text(rest, "error", c->store_error.msg);
 	json_write(out, rest, JSON_EMBED);

@@ -36,11 +36,12 @@ static size_t make_texts(const struct capture *c, char *texts[MAX_NOTES + 1])
 	return n;
 }
 
+/* None where agents put their files into the store themselves: no byte of them comes here. */
 static struct capture_host *find_smallest(struct capture *c)
 {
 	struct capture_host *smallest = NULL;
 
-	for (size_t i = 0; i < c->n_hosts; i++) {
+	for (size_t i = 0; i < c->n_hosts && !c->captures->env.by_grants; i++) {
 		struct capture_host *h = &c->hosts[i];
 
 		if (h->stored && !h->old_result && h->n_files == 1 &&
@@ -51,23 +52,29 @@ static struct capture_host *find_smallest(struct capture *c)
 }
 
 /* A failure to add warnings does not fail the commit: the manifest has them, too. But the manifest also needs
- * the file's size, so an unknown size is an error. */
-static int append(struct store *s, struct capture_host *h, char *const *texts, size_t n,
-		  struct err *e)
+ * the file's size, so an unknown size is an error. What the host reported is shared with other copies of the
+ * capture, so the new checksum stands in the copy. */
+static int append(struct store *s, struct capture *copy, struct capture_host *h, char *const *texts,
+		  size_t n, struct err *e)
 {
 	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
-	const struct capture *c = h->capture;
+	bool is_reported = h->n_reported == 1;
 	uint64_t size = h->bytes;
 	int rc;
 
+	if (is_reported) {
+		copy->noted_file = h->reported_files[0];
+		h->reported_files = &copy->noted_file;
+	}
 	name_of_file(h->name, 1, name);
-	session_file_key(c->session, c->run, name, key);
-	rc = notes_append(s, key, texts, n, &size, e);
+	session_file_key(copy->session, copy->run, name, key);
+	rc = notes_append(s, copy->captures->env.spool, key, texts, n, &size,
+			  is_reported ? &copy->noted_file.crc32c : NULL, e);
 	if (!size)
 		return rc;
 	if (rc)
-		log_warn("AGG-NOTES", "session=%s reason=\"%s\"", c->session, e->msg);
-	h->bytes = h->bytes_done = size;
+		log_warn("AGG-NOTES", "session=%s reason=\"%s\"", copy->session, e->msg);
+	h->bytes = h->bytes_done = copy->noted_file.bytes = size;
 	return 0;
 }
 
@@ -77,7 +84,7 @@ int capture_store_notes(struct store *s, struct capture *copy, struct err *e)
 	size_t n = make_texts(copy, texts);
 	struct capture_host *h = n ? find_smallest(copy) : NULL;
 
-	int rc = h ? append(s, h, texts, n, e) : 0;
+	int rc = h ? append(s, copy, h, texts, n, e) : 0;
 
 	if (h)
 		copy->noted = (size_t)(h - copy->hosts) + 1;

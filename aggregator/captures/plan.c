@@ -231,6 +231,19 @@ static void close_ledger(struct capture *c)
 	c->ledger = NULL;
 }
 
+/* capture_store_notes() has made the host's file longer. Texts of the capture may be reading the old report now. */
+static void apply_notes(struct capture *c, const struct capture *copy, struct capture_host *h)
+{
+	struct reported_file *file;
+
+	h->bytes = h->bytes_done = copy->hosts[copy->noted - 1].bytes;
+	if (h->n_reported != 1)
+		return;
+	file = pool_alloc(&c->kept, sizeof(*file));
+	*file = copy->noted_file;
+	h->reported_files = file;
+}
+
 static void on_ended(void *arg, const json_t *record, const void *made_of)
 {
 	struct capture *c = arg;
@@ -239,9 +252,9 @@ static void on_ended(void *arg, const json_t *record, const void *made_of)
 
 	json_array_clear(c->warnings); /* the causality check may have added a warning */
 	json_array_extend(c->warnings, json_object_get(document, "warnings"));
-	if (copy->noted) /* capture_store_notes() has made a file longer */
-		c->hosts[copy->noted - 1].bytes = c->hosts[copy->noted - 1].bytes_done =
-			copy->hosts[copy->noted - 1].bytes;
+	capture_apply_stored(c, copy);
+	if (copy->noted)
+		apply_notes(c, copy, &c->hosts[copy->noted - 1]);
 	close_ledger(c);
 	if (c->cancelled)
 		send_cancel(c);

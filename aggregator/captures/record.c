@@ -2,9 +2,11 @@
 /* Makes the ledger's record of a capture: docs/schema/ledger.schema.json. */
 #include "aggregator/captures/capture_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "aggregator/evidence/causality.h"
+#include "base/mem.h"
 #include "json/json_text.h"
 #include "json/packed.h"
 
@@ -58,16 +60,34 @@ static json_t *failed_end_json(const struct capture *c)
 	return end;
 }
 
+/* Where agents put their files into the store themselves, no file is read here. */
+static void check_causality(const struct capture *c, json_t *manifest)
+{
+	const struct captures_env *env = &c->captures->env;
+	struct causality_report *reports = xcalloc(c->n_hosts, sizeof(*reports));
+
+	for (size_t i = 0; i < c->n_hosts; i++)
+		reports[i] = (struct causality_report){ c->hosts[i].observations,
+							c->hosts[i].observations_len };
+	causality_check(env->by_grants ? NULL : env->store->store, manifest, reports,
+			env->causality_ns);
+	free(reports);
+}
+
 static int committed_end_json(struct capture *c, json_t **out, struct err *e)
 {
 	const struct captures_env *env = &c->captures->env;
-	int rc = capture_store_notes(env->store->store, c, e);
+	int rc = capture_check_stored(env->store->store, c, e);
 	json_t *manifest;
 
-	if (rc)
+	if (!rc && c->error.code)
+		*out = failed_end_json(c);
+	if (!rc && !c->error.code)
+		rc = capture_store_notes(env->store->store, c, e);
+	if (rc || c->error.code)
 		return rc;
 	manifest = capture_manifest_json(c);
-	causality_check(env->store->store, manifest, env->causality_ns);
+	check_causality(c, manifest);
 	*out = json_object();
 	json_put_text(*out, "state", "committed");
 	json_put(*out, "document", manifest);
@@ -102,23 +122,19 @@ int capture_record_json(struct capture *c, json_t **out, struct err *e)
 	return 0;
 }
 
-/* Hosts are sorted by name. */
-const json_t *capture_record_host(const json_t *record, const char *name)
+json_t *capture_record_next_host(const json_t *record, size_t *at, const char *name)
 {
 	const json_t *hosts = json_object_get(record, "hosts");
-	size_t from = 0, to = json_array_size(hosts);
 
-	while (from < to) {
-		size_t mid = (from + to) / 2;
-		const json_t *host = json_array_get(hosts, mid);
+	for (; *at < json_array_size(hosts); ++*at) {
+		json_t *host = packed_get(hosts, *at);
 		int order = strcmp(json_get_text(host, "host"), name);
 
 		if (!order)
 			return host;
-		if (order < 0)
-			from = mid + 1;
-		else
-			to = mid;
+		json_decref(host);
+		if (order > 0)
+			break;
 	}
 	return NULL;
 }

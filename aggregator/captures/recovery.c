@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -68,17 +69,15 @@ static void load_host(struct capture_host *h, const json_t *host, const json_t *
 		load_failed(h, host);
 }
 
-static void load_hosts(struct capture *c, const json_t *left, int64_t reconnect_by_ns)
+static void load_hosts(struct capture *c, const json_t *hosts, const json_t *stored)
 {
-	const json_t *hosts = json_object_get(json_object_get(left, "record"), "hosts");
-	size_t n = json_array_size(hosts);
+	capture_new_hosts(c, json_array_size(hosts));
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		json_t *host = packed_get(hosts, i);
 
-	capture_new_hosts(c, n);
-	for (size_t i = 0; i < n; i++) {
-		c->hosts[i].reconnect_by_ns = reconnect_by_ns;
-		load_host(&c->hosts[i], json_array_get(hosts, i), json_object_get(left, "stored"));
+		load_host(&c->hosts[i], host, stored);
+		json_decref(host);
 	}
-	c->next_reconnect_by_ns = reconnect_by_ns;
 }
 
 /* Returns until when to wait for agents. A host that connects in time gets the full grace to deliver. If the
@@ -97,21 +96,89 @@ int64_t capture_extend_for_agents(struct capture *c)
 	return until_ns;
 }
 
-static struct capture *load(struct captures *cs, const json_t *left)
+/* ---- what an earlier run left ---- */
+
+struct capture_left {
+	json_t *record; /* without its hosts */
+	unsigned int n; /* its number in the ledger */
+	struct retry_source *retry; /* NULL: it is a first attempt */
+	struct capture
+		*capture; /* of a first attempt, with its hosts; it belongs to no captures yet */
+};
+
+static json_t *without_hosts(const json_t *document)
 {
-	const json_t *record = json_object_get(left, "record");
-	const json_t *plan = json_object_get(record, "plan");
-	struct capture *c = capture_new(cs);
+	json_t *o = json_copy((json_t *)document);
+
+	json_object_del(o, "hosts");
+	return o;
+}
+
+static struct retry_source *read_retry(const json_t *recoverable)
+{
+	const json_t *plan = json_object_get(json_object_get(recoverable, "record"), "plan");
+	struct retry_source *s = retry_source_of(
+		json_copy(json_object_get(recoverable, "manifest")));
+
+	/* A queued retry begins anew: its hosts are asked what they hold. */
+	if (!json_object_get(plan, "queued_until_ns"))
+		retry_source_add_left(s, recoverable);
+	return s;
+}
+
+struct capture_left *capture_left_read(const json_t *recoverable)
+{
+	const json_t *record = json_object_get(recoverable, "record");
+	struct capture_left *l = xcalloc(1, sizeof(*l));
+
+	l->record = without_hosts(record);
+	l->n = (unsigned int)json_get_int(recoverable, "ledger");
+	if (json_object_get(recoverable, "manifest")) {
+		l->retry = read_retry(recoverable);
+		return l;
+	}
+	l->capture = capture_new(NULL);
+	load_hosts(l->capture, json_object_get(record, "hosts"),
+		   json_object_get(recoverable, "stored"));
+	return l;
+}
+
+void capture_left_free(struct capture_left *l)
+{
+	if (!l)
+		return;
+	json_decref(l->record);
+	retry_source_free(l->retry);
+	if (l->capture)
+		capture_free(l->capture);
+	free(l);
+}
+
+/* ---- carrying on ---- */
+
+static void await_agents(struct capture *c)
+{
+	c->next_reconnect_by_ns = capture_extend_for_agents(c);
+	for (size_t i = 0; i < c->n_hosts; i++)
+		c->hosts[i].reconnect_by_ns = c->next_reconnect_by_ns;
+}
+
+static struct capture *take_capture(struct captures *cs, struct capture_left *left)
+{
+	const json_t *plan = json_object_get(left->record, "plan");
+	struct capture *c = left->capture;
 	struct err e;
 
-	capture_load(c, record, plan);
+	left->capture = NULL;
+	c->captures = cs;
+	capture_load(c, left->record, plan);
 	c->state = CAP_ARMING;
 	c->lead_ns = json_get_int(plan, "lead_ns");
 	c->grace_given_ns = json_get_int(plan, "grace_given_ns");
 	capture_set_deadline(c, c->t0_ns + c->duration_ns);
 	c->deadline_ns = json_get_int(plan, "deadline_ns");
 	c->open_ended = json_get_bool(plan, "open_ended");
-	load_hosts(c, left, capture_extend_for_agents(c));
+	await_agents(c);
 	if (capture_load_options(c, plan, &e))
 		log_warn("AGG-RESUMED", "session=%s reason=\"%s\"", c->session, e.msg);
 	json_array_append_new(c->warnings,
@@ -119,35 +186,26 @@ static struct capture *load(struct captures *cs, const json_t *left)
 	return c;
 }
 
-static int64_t epoch_of(const json_t *record)
+static void recover(struct captures *cs, struct capture_left *left)
 {
-	return json_get_int(json_object_get(record, "owner"), "epoch");
-}
-
-static void recover(struct captures *cs, const json_t *left)
-{
-	const json_t *record = json_object_get(left, "record");
-	const json_t *plan = json_object_get(record, "plan");
-	struct capture *c = load(cs, left);
+	const json_t *plan = json_object_get(left->record, "plan");
+	struct capture *c = take_capture(cs, left);
 
 	if (json_object_get(plan, "queued_until_ns"))
 		capture_queue_recover(c, plan);
 	capture_insert(c);
 	log_warn("AGG-RESUMED", "session=%s run=\"%s\" hosts=%zu clock_kept=%d", c->session, c->run,
 		 c->n_hosts, cs->env.clock->kept);
-	capture_take_over(c, (unsigned int)json_get_int(left, "ledger"), epoch_of(record));
+	capture_take_over(c, left->n,
+			  json_get_int(json_object_get(left->record, "owner"), "epoch"));
 	if (!capture_finish_if_ended(c))
 		capture_wake(c);
 }
 
-void captures_recover(struct captures *cs, const json_t *recoverable)
+void captures_recover(struct captures *cs, struct capture_left *left)
 {
-	for (size_t i = 0; i < json_array_size(recoverable); i++) {
-		const json_t *left = json_array_get(recoverable, i);
-
-		if (json_object_get(left, "manifest"))
-			capture_retry_recover(cs, left);
-		else
-			recover(cs, left);
-	}
+	if (left->retry)
+		capture_retry_recover(cs, left->retry, left->record, left->n);
+	else
+		recover(cs, left);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "aggregator/captures/arm_message.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/sessions/sessions.h"
@@ -34,32 +35,31 @@ struct retry_source {
 	size_t n_hosts;
 };
 
-/* Gives the host its earlier result: it has ended. */
-static void keep_result(struct capture_host *h, const json_t *result, struct pool *kept)
+/* Gives the host its earlier result: it has ended. `text` is the result's. */
+static void keep_result(struct capture_host *h, const json_t *result, const char *text,
+			struct pool *kept)
 {
-	struct buf text = BUF_INIT;
-
-	json_append(&text, result, 0);
-	h->old_result = pool_text(kept, buf_str(&text));
+	h->old_result = pool_text(kept, text);
 	h->stored = true;
 	h->n_files = (unsigned int)json_array_size(json_object_get(result, "files"));
 	h->bytes = (uint64_t)json_get_int(result, "bytes");
 	h->state = strcmp(json_get_text(result, "state"), "complete") ? HOST_PARTIAL
 								      : HOST_COMPLETE;
-	buf_release(&text);
 }
 
-static void read_host(struct retry_source *s, size_t i, const json_t *result)
+static void read_host(struct retry_source *s, size_t i, const json_t *results)
 {
 	struct capture_host *h = &s->hosts[i];
+	json_t *result = packed_get(results, i);
 
 	h->name = pool_text(&s->kept, json_get_text(result, "host"));
 	h->reason = h->detail = "";
 	if (*json_get_text(result, "file"))
-		keep_result(h, result, &s->kept);
+		keep_result(h, result, packed_text(results, i), &s->kept);
+	json_decref(result);
 }
 
-static struct retry_source *read_manifest(json_t *manifest_taken)
+struct retry_source *retry_source_of(json_t *manifest_taken)
 {
 	struct retry_source *s = xcalloc(1, sizeof(*s));
 	const json_t *results = json_object_get(manifest_taken, "hosts");
@@ -68,7 +68,7 @@ static struct retry_source *read_manifest(json_t *manifest_taken)
 	s->n_hosts = json_array_size(results);
 	s->hosts = xcalloc(s->n_hosts + 1, sizeof(*s->hosts));
 	for (size_t i = 0; i < s->n_hosts; i++)
-		read_host(s, i, json_array_get(results, i));
+		read_host(s, i, results);
 	json_object_del(s->manifest, "hosts");
 	return s;
 }
@@ -88,7 +88,7 @@ int retry_source_read(struct store *store, const char *session, struct retry_sou
 		json_decref(manifest);
 		return rc;
 	}
-	*out = read_manifest(manifest);
+	*out = retry_source_of(manifest);
 	return 0;
 }
 
@@ -319,6 +319,23 @@ void capture_retry_begin(struct capture *c)
 	plan_recordings(c);
 }
 
+static void on_begin(void *arg)
+{
+	struct capture *c = arg;
+
+	if (!c->captures->stopping)
+		capture_retry_begin(c);
+}
+
+/* A large retry begins in a callback of its own: building it has taken milliseconds. */
+static void begin_soon(struct capture *c)
+{
+	if (c->n_hosts > CAPTURE_TURN_HOSTS)
+		loop_timer_in(c->captures->env.loop, &c->timer, 0, on_begin, c);
+	else
+		capture_retry_begin(c);
+}
+
 static int check_may_retry(const struct captures *cs, const char *session,
 			   const struct capture *old, struct err *e)
 {
@@ -363,43 +380,60 @@ int capture_retry(struct captures *cs, struct retry_source *s, int64_t grace_ns,
 	if (capture_is_queued(c))
 		capture_store(c);
 	else
-		capture_retry_begin(c);
+		begin_soon(c);
 	*out = c;
 	return 0;
 }
 
 /* ---- recovery ---- */
 
-static void recover_host(struct capture_host *h, const json_t *left, int64_t reconnect_by_ns)
+/* Sets what the record and the store have of the hosts that the retry is for. */
+void retry_source_add_left(struct retry_source *s, const json_t *recoverable)
 {
-	capture_load_agent(h, capture_record_host(json_object_get(left, "record"), h->name));
-	h->state = h->t0_ns ? HOST_ARMING : HOST_UPLOADING;
-	h->reconnect_by_ns = reconnect_by_ns;
-	capture_load_stored(h, json_object_get(left, "stored"));
-	if (!h->instance)
-		capture_host_failed(h, REASON_UNREACHABLE, "the agent was not connected");
+	const json_t *record = json_object_get(recoverable, "record");
+	size_t at = 0;
+
+	for (size_t i = 0; i < s->n_hosts; i++) {
+		struct capture_host *h = &s->hosts[i];
+		json_t *host;
+
+		if (h->old_result)
+			continue;
+		host = capture_record_next_host(record, &at, h->name);
+		capture_load_agent(h, host);
+		capture_load_stored(h, json_object_get(recoverable, "stored"));
+		json_decref(host);
+	}
 }
 
-static void recover_hosts(struct capture *c, const json_t *left)
+static bool had_no_agent(const struct capture_host *h)
+{
+	return !h->instance;
+}
+
+static void recover_hosts(struct capture *c)
 {
 	c->next_reconnect_by_ns = capture_extend_for_agents(c);
 	for (size_t i = 0; i < c->n_hosts; i++) {
-		if (!capture_host_has_ended(&c->hosts[i]))
-			recover_host(&c->hosts[i], left, c->next_reconnect_by_ns);
+		struct capture_host *h = &c->hosts[i];
+
+		if (capture_host_has_ended(h))
+			continue;
+		h->state = h->t0_ns && !h->stored ? HOST_ARMING : HOST_UPLOADING;
+		h->reconnect_by_ns = c->next_reconnect_by_ns;
 	}
+	capture_fail_hosts(c, had_no_agent, REASON_UNREACHABLE, "the agent was not connected");
 	capture_wake(c);
 }
 
-void capture_retry_recover(struct captures *cs, const json_t *left)
+void capture_retry_recover(struct captures *cs, struct retry_source *s, const json_t *record,
+			   unsigned int n)
 {
-	const json_t *record = json_object_get(left, "record");
 	const json_t *plan = json_object_get(record, "plan");
-	struct retry_source *s = read_manifest(json_copy(json_object_get(left, "manifest")));
 	struct capture *c;
 	struct err e;
 	int rc = build(cs, s, json_get_int(plan, "grace_given_ns"), &c, &e);
 
-	retry_source_free(s);
 	if (rc) {
 		log_error("AGG-RESUMED", "session=%s reason=\"%s\"",
 			  json_get_text(record, "session"), e.msg);
@@ -413,8 +447,7 @@ void capture_retry_recover(struct captures *cs, const json_t *left)
 		 c->revision, c->n_hosts - c->n_ended, cs->env.clock->kept);
 	if (json_object_get(plan, "queued_until_ns"))
 		capture_queue_recover(c, plan);
-	capture_take_over(c, (unsigned int)json_get_int(left, "ledger"),
-			  json_get_int(json_object_get(record, "owner"), "epoch"));
+	capture_take_over(c, n, json_get_int(json_object_get(record, "owner"), "epoch"));
 	if (!capture_is_queued(c))
-		recover_hosts(c, left);
+		recover_hosts(c);
 }

@@ -16,6 +16,7 @@ struct text_job {
 	struct captures *captures;
 	char **sessions; /* to be written, in order */
 	size_t n, next;
+	struct capture *held; /* to be copied next, or NULL */
 	struct capture *copy; /* the copy that is being written */
 	bool list, shared, at_once, is_first;
 	struct buf text;
@@ -24,6 +25,17 @@ struct text_job {
 };
 
 /* ---- copies ---- */
+
+void capture_hold(struct capture *c)
+{
+	c->n_holds++;
+}
+
+void capture_unhold(struct capture *c)
+{
+	if (!--c->n_holds && c->free_pending)
+		capture_free(c);
+}
 
 /* The copy borrows everything that does not change while the capture lives. */
 struct capture *capture_copy(struct capture *c)
@@ -35,7 +47,7 @@ struct capture *capture_copy(struct capture *c)
 	copy->hosts = xmalloc(c->n_hosts * sizeof(*c->hosts));
 	memcpy(copy->hosts, c->hosts, c->n_hosts * sizeof(*c->hosts));
 	copy->warnings = json_deep_copy(c->warnings);
-	c->n_copies++;
+	capture_hold(c);
 	return copy;
 }
 
@@ -46,8 +58,7 @@ void capture_copy_free(struct capture *copy)
 	json_decref(copy->warnings);
 	free(copy->hosts);
 	free(copy);
-	if (!--c->n_copies && c->free_pending)
-		capture_free(c);
+	capture_unhold(c);
 }
 
 /* ---- jobs ---- */
@@ -60,6 +71,8 @@ static void write_copy(void *arg)
 		buf_add_str(&job->text, ",");
 	job->is_first = false;
 	capture_write(&job->text, job->copy);
+	free(job->copy->hosts); /* here, because this may be a worker */
+	job->copy->hosts = NULL;
 }
 
 static void drop_copy(struct text_job *job)
@@ -72,17 +85,25 @@ static void end_job(struct text_job *job)
 {
 	if (job->list)
 		buf_add_str(&job->text, "]}");
-	job->fn(job->arg, buf_str(&job->text), job->text.len);
-	buf_release(&job->text);
+	job->fn(job->arg, &job->text);
 	for (size_t i = 0; i < job->n; i++)
 		free(job->sessions[i]);
 	free(job->sessions);
 	free(job);
 }
 
+static void copy_held(struct text_job *job)
+{
+	job->copy = capture_copy(job->held);
+	capture_unhold(job->held);
+	job->held = NULL;
+}
+
 /* False at the end. A capture that was forgotten meanwhile is left out. */
 static bool copy_next(struct text_job *job)
 {
+	if (job->held)
+		copy_held(job);
 	while (!job->copy && job->next < job->n) {
 		struct capture *c = capture_find(job->captures, job->sessions[job->next++]);
 
@@ -134,14 +155,29 @@ static void job_add(struct text_job *job, const struct capture *c)
 	job->sessions[job->n++] = xstrdup(c->session);
 }
 
+static void begin_job(void *arg)
+{
+	go_on(arg);
+}
+
+/* The caller may have done much already, so a large capture is copied in a callback of its own. */
+static void start(struct text_job *job, size_t n_hosts)
+{
+	job->at_once = n_hosts <= AT_ONCE_HOSTS;
+	if (job->at_once)
+		go_on(job);
+	else
+		jobs_post(job->captures->env.jobs, begin_job, job);
+}
+
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg)
 {
 	struct text_job *job = job_new(c->captures, 0, fn, arg);
 
-	job->copy = capture_copy(c); /* the capture may be in no list any more */
+	job->held = c; /* it may be in no list any more */
 	job->shared = shared;
-	job->at_once = c->n_hosts <= AT_ONCE_HOSTS;
-	go_on(job);
+	capture_hold(c);
+	start(job, c->n_hosts);
 }
 
 void captures_make_text(struct captures *cs, json_text_fn fn, void *arg)
@@ -156,6 +192,5 @@ void captures_make_text(struct captures *cs, json_text_fn fn, void *arg)
 		job_add(job, c);
 		n_hosts += c->n_hosts;
 	}
-	job->at_once = n_hosts <= AT_ONCE_HOSTS;
-	go_on(job);
+	start(job, n_hosts);
 }

@@ -124,6 +124,8 @@ static json_t *find_row(json_t *rows, const char *name, const struct setting *s)
 
 static json_t *default_json(const struct setting *s)
 {
+	if (s->kind == SETTING_TEXT)
+		return json_string("");
 	return s->kind == SETTING_BOOL ? json_boolean(s->value) : json_integer(s->value);
 }
 

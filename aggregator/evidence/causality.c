@@ -26,18 +26,28 @@
 #define WINDOW_BYTES (256 << 10)
 #define PREFIX	     "causality: "
 
-enum skip { SKIP_OFF, SKIP_UNCALIBRATED, SKIP_OTHER_WINDOW, SKIP_UNREADABLE, SKIP_TIME, SKIPS };
+enum skip {
+	SKIP_OFF,
+	SKIP_UNCALIBRATED,
+	SKIP_OTHER_WINDOW,
+	SKIP_UNREADABLE,
+	SKIP_NO_REPORT,
+	SKIP_TIME,
+	SKIPS,
+};
 
 static const char *const skip_words[SKIPS] = {
 	[SKIP_OFF] = "not checked, switched off",
 	[SKIP_UNCALIBRATED] = "not checked, clock uncalibrated",
 	[SKIP_OTHER_WINDOW] = "not checked, recorded in another window",
 	[SKIP_UNREADABLE] = "not checked, file cannot be read",
+	[SKIP_NO_REPORT] = "not checked, its observations are not known here",
 	[SKIP_TIME] = "not checked, it would take too long",
 };
 
 struct checking {
-	struct store *store;
+	struct store *store; /* NULL: files are not read */
+	const struct causality_report *reports;
 	json_t *manifest;
 	int64_t budget_ns, deadline_mono_ns;
 	struct xs_causality *found;
@@ -123,7 +133,25 @@ static int open_files(struct files *f, const struct checking *k, const json_t *h
 	return rc;
 }
 
-static int read_host(struct checking *k, const json_t *host, size_t at, struct err *e)
+static void begin_host(struct checking *k, const json_t *host, size_t at)
+{
+	k->names[k->n_hosts] = xstrdup(json_get_text(host, "host"));
+	k->at[k->n_hosts++] = at;
+}
+
+static bool has_report(const struct checking *k, size_t at)
+{
+	return k->reports && k->reports[at].len;
+}
+
+static int take_report(struct checking *k, const json_t *host, size_t at, struct err *e)
+{
+	begin_host(k, host, at);
+	return xs_causality_add_packed(k->found, k->reports[at].data, k->reports[at].len,
+				       json_get_int(host, "clock_bound_ns"), e);
+}
+
+static int read_files(struct checking *k, const json_t *host, size_t at, struct err *e)
 {
 	struct files f = { .deadline_mono_ns = k->deadline_mono_ns };
 	struct xs_source in = { .read = files_read, .arg = &f, .window_bytes = WINDOW_BYTES };
@@ -131,13 +159,17 @@ static int read_host(struct checking *k, const json_t *host, size_t at, struct e
 
 	if (!rc) {
 		in.size = f.n ? f.all[f.n - 1].end : 0;
-		k->names[k->n_hosts] = xstrdup(json_get_text(host, "host"));
-		k->at[k->n_hosts++] = at;
+		begin_host(k, host, at);
 		rc = xs_causality_add(k->found, &in, json_get_int(host, "clock_bound_ns"), e);
 	}
 	while (f.n-- > 0)
 		close(f.all[f.n].fd);
 	return rc;
+}
+
+static int read_host(struct checking *k, const json_t *host, size_t at, struct err *e)
+{
+	return has_report(k, at) ? take_report(k, host, at, e) : read_files(k, host, at, e);
 }
 
 static void skip_host(struct checking *k, const json_t *host, enum skip why)
@@ -157,6 +189,8 @@ static void check_host(struct checking *k, const json_t *host, size_t at)
 		skip_host(k, host, SKIP_UNCALIBRATED);
 	} else if (json_object_get(host, "t0_ns")) {
 		skip_host(k, host, SKIP_OTHER_WINDOW);
+	} else if (!has_report(k, at) && !k->store) {
+		skip_host(k, host, SKIP_NO_REPORT);
 	} else if (now_mono_ns() >= k->deadline_mono_ns) {
 		skip_host(k, host, SKIP_TIME);
 	} else if (read_host(k, host, at, &e)) {
@@ -311,12 +345,14 @@ static void release(struct checking *k)
 	free(k->at);
 }
 
-void causality_check(struct store *s, json_t *manifest, int64_t budget_ns)
+void causality_check(struct store *s, json_t *manifest, const struct causality_report *reports,
+		     int64_t budget_ns)
 {
 	json_t *results = json_object_get(manifest, "hosts");
 	json_t *warnings = json_object_get(manifest, "warnings");
 	struct checking k = {
 		.store = s,
+		.reports = reports,
 		.manifest = manifest,
 		.budget_ns = budget_ns,
 		.deadline_mono_ns = now_mono_ns() + budget_ns,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "aggregator/evidence/notes.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "storage/store.h"
@@ -35,55 +36,36 @@ static int ends_with(int fd, uint64_t size, const struct buf *notes, bool *yes, 
 	return rc;
 }
 
-static int copy_bytes(int fd, uint64_t size, FILE *to, struct err *e)
-{
-	const size_t block = 1 << 20;
-	uint8_t *bytes = xmalloc(block);
-	int rc = 0;
-
-	for (uint64_t at = 0; at < size && !rc;) {
-		size_t len = size - at < block ? (size_t)(size - at) : block;
-
-		rc = file_read_exact(fd, at, bytes, len, "the file", e);
-		if (!rc && fwrite(bytes, 1, len, to) != len)
-			rc = err_errno(e, "a temporary copy");
-		at += len;
-	}
-	free(bytes);
-	return rc;
-}
-
 /* Makes a copy with the warnings at its end, since a store takes only whole objects. */
-static int put_longer(struct store *s, const char *key, int fd, uint64_t size,
+static int put_longer(struct store *s, const char *spool, const char *key, int fd, uint64_t size,
 		      const struct buf *notes, struct err *e)
 {
 	struct store_put put = {
 		.key = key,
+		.fd = file_open_nameless(spool),
 		.len = size + notes->len,
 		.deadline_mono_ns = store_within(STORE_FILE_PATIENCE_NS),
 	};
-	FILE *copy = tmpfile();
 	int rc;
 
-	if (!copy)
-		return err_errno(e, "a temporary copy");
-	rc = copy_bytes(fd, size, copy, e);
-	if (!rc && (fwrite(notes->data, 1, notes->len, copy) != notes->len || fflush(copy) == EOF))
-		rc = err_errno(e, "a temporary copy");
-	put.fd = fileno(copy);
+	if (put.fd < 0)
+		return err_errno(e, "a copy in %s", spool);
+	rc = file_copy(fd, put.fd, size, "the file", e);
+	if (!rc)
+		rc = file_write_all(put.fd, notes->data, notes->len, "the copy of the file", e);
 	if (!rc)
 		rc = store_put(s, &put, NULL, e);
-	fclose(copy);
+	close(put.fd);
 	return rc;
 }
 
 /* A put that fails may have taken place. */
-static int put_certainly(struct store *s, const char *key, int fd, const struct buf *notes,
-			 uint64_t *size, struct err *e)
+static int put_certainly(struct store *s, const char *spool, const char *key, int fd,
+			 const struct buf *notes, uint64_t *size, struct err *e)
 {
 	struct store_stat st = { 0 };
 	struct err unknown;
-	int rc = put_longer(s, key, fd, *size, notes, e);
+	int rc = put_longer(s, spool, key, fd, *size, notes, e);
 
 	if (!rc)
 		*size += notes->len;
@@ -94,9 +76,10 @@ static int put_certainly(struct store *s, const char *key, int fd, const struct 
 	return rc;
 }
 
-int notes_append(struct store *s, const char *key, char *const *texts, size_t n, uint64_t *size,
-		 struct err *e)
+int notes_append(struct store *s, const char *spool, const char *key, char *const *texts, size_t n,
+		 uint64_t *size, uint32_t *sum, struct err *e)
 {
+	const uint64_t expected = *size;
 	struct buf notes = BUF_INIT;
 	bool has_them;
 	int fd, rc = store_open_fd(s, key, store_within(STORE_FILE_PATIENCE_NS), &fd, size, e);
@@ -108,8 +91,10 @@ int notes_append(struct store *s, const char *key, char *const *texts, size_t n,
 	build_notes(texts, n, &notes);
 	rc = ends_with(fd, *size, &notes, &has_them, e);
 	if (!rc && !has_them)
-		rc = put_certainly(s, key, fd, &notes, size, e);
+		rc = put_certainly(s, spool, key, fd, &notes, size, e);
 	close(fd);
+	if (sum && *size == expected + notes.len)
+		*sum = crc32c(*sum, notes.data, notes.len);
 	buf_release(&notes);
 	return rc;
 }

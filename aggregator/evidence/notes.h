@@ -14,9 +14,10 @@ struct store;
  * Appends the warnings (n texts) to the XSpace under `key`: an XSpace at the end of another one adds its
  * warnings. A file that already ends with exactly these warnings stays as it is. `*size` is the expected size
  * of the file. It becomes the real size, also after a failure; 0 if that is unknown because it is not certain
- * whether a put took place.
+ * whether a put took place. `*crc32c`, if there is one, is that of the expected bytes, and becomes that of the longer
+ * file, which is made in the folder `spool`.
  */
-MUST_CHECK int notes_append(struct store *s, const char *key, char *const *texts, size_t n,
-			    uint64_t *size, struct err *e);
+MUST_CHECK int notes_append(struct store *s, const char *spool, const char *key, char *const *texts,
+			    size_t n, uint64_t *size, uint32_t *crc32c, struct err *e);
 
 #endif

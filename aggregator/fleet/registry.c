@@ -308,6 +308,13 @@ static size_t index_of(const struct registry *r, const char *name)
 	return index_from(r, 0, name);
 }
 
+size_t registry_index_after(const struct registry *r, const char *name)
+{
+	size_t i = name ? index_of(r, name) : 0;
+
+	return i + (name && i < r->n && !strcmp(r->hosts[i]->name, name));
+}
+
 static struct host *host_at(const struct registry *r, size_t i, const char *name)
 {
 	return i < r->n && !strcmp(r->hosts[i]->name, name) ? r->hosts[i] : NULL;

@@ -154,6 +154,10 @@ MUST_CHECK int registry_select(struct registry *r, const char *selector, struct 
 /* The hosts, sorted by name; borrowed until the next add or remove. */
 struct host *const *registry_hosts(const struct registry *r, size_t *n);
 
+/* For work on all hosts that goes on over several turns of the loop: the index of the first host after this name;
+ * NULL = of the first host. */
+size_t registry_index_after(const struct registry *r, const char *name);
+
 /* The lists of settings that hosts have; `refs` of each list is the number of hosts that share it. */
 const struct settings_lists *registry_settings(const struct registry *r);
 

@@ -10,6 +10,7 @@
 #include "aggregator/captures/capture.h"
 #include "aggregator/ingest/chunk.h"
 #include "aggregator/ingest/files.h"
+#include "aggregator/ingest/ingest_impl.h"
 #include "aggregator/ingest/spooled_upload.h"
 #include "aggregator/sessions/session_store.h"
 #include "aggregator/sessions/sessions.h"
@@ -23,41 +24,6 @@
 
 #define STALE_NS (600 * NS_PER_S) /* age of files in the spool that are removed: an agent's lease */
 
-/* One upload. It is freed after `closed`, when no worker has it. */
-struct upload {
-	struct ingest *ingest;
-	struct rpc_call *call; /* NULL once closed */
-	bool finished; /* the status was sent */
-	bool is_on_worker; /* a worker has it: only the worker touches what is below */
-	bool half_closed;
-	char *session, *host, *run;
-	uint64_t instance;
-	bool begun; /* UploadBegin was accepted */
-	bool resume; /* the agent asked where to go on */
-	uint32_t crc32; /* of the whole upload, if `resume` */
-	uint64_t *files; /* bytes of each file */
-	unsigned int n_files;
-	struct spooled_upload spooled;
-	bool storing; /* it is complete, and a worker stores it */
-	bool is_lost; /* another aggregator owns the session: its manifest may name these files */
-	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
-	const uint8_t *data;
-	size_t len;
-	struct store *store;
-	int rc;
-	enum rpc_code code;
-	struct err e;
-	const char *spool;
-	TAILQ_ENTRY(upload) entry;
-};
-
-struct ingest {
-	struct ingest_env env;
-	struct ingest_stats stats;
-	TAILQ_HEAD(, upload) uploads;
-	struct loop_timer sweep; /* removes what an earlier aggregator left */
-};
-
 /* What to remove from the spool. */
 struct sweep {
 	char *spool, *session; /* session NULL: everything old */
@@ -65,8 +31,7 @@ struct sweep {
 
 /* ---- ends ---- */
 
-/* The host of the upload, if its capture still waits for the file; or NULL. */
-static struct capture_host *waiting_host(const struct upload *u)
+struct capture_host *upload_waiting_host(const struct upload *u)
 {
 	struct capture *c = u->session ? capture_find(u->ingest->env.captures, u->session) : NULL;
 	struct capture_host *h = c ? capture_find_host(c, u->host, u->instance) : NULL;
@@ -74,7 +39,7 @@ static struct capture_host *waiting_host(const struct upload *u)
 	return h && c->state < CAP_COMMITTING && !capture_host_has_ended(h) ? h : NULL;
 }
 
-static void upload_finish(struct upload *u, enum rpc_code code, const char *text)
+void upload_finish(struct upload *u, enum rpc_code code, const char *text)
 {
 	if (!u->call || u->finished)
 		return;
@@ -82,9 +47,14 @@ static void upload_finish(struct upload *u, enum rpc_code code, const char *text
 	rpc_finish(u->call, code, text);
 }
 
-static void upload_fail(struct upload *u, enum rpc_code code, const char *text)
+void upload_no_longer_wanted(struct upload *u)
 {
-	struct capture_host *h = waiting_host(u);
+	upload_finish(u, RPC_FAILED_PRECONDITION, "the capture no longer waits for this file");
+}
+
+void upload_fail(struct upload *u, enum rpc_code code, const char *text)
+{
+	struct capture_host *h = upload_waiting_host(u);
 
 	if (u->finished)
 		return;
@@ -96,8 +66,9 @@ static void upload_fail(struct upload *u, enum rpc_code code, const char *text)
 	upload_finish(u, code, text);
 }
 
-static void upload_free(struct upload *u)
+void upload_free(struct upload *u)
 {
+	granted_end(u);
 	TAILQ_REMOVE(&u->ingest->uploads, u, entry);
 	spooled_upload_close(&u->spooled);
 	free(u->session);
@@ -226,27 +197,33 @@ static void drop_files(struct upload *u)
 	if (u->rc)
 		upload_fail(u, u->code, u->e.msg);
 	else
-		upload_finish(u, RPC_FAILED_PRECONDITION,
-			      "the capture no longer waits for this file");
+		upload_no_longer_wanted(u);
 	u->is_lost = !c || c->state == CAP_LOST || u->rc == ERR_EXISTS;
 	jobs_work(u->ingest->env.jobs, run_remove, done_remove, u);
+}
+
+void upload_stored(struct upload *u, struct capture_host *h)
+{
+	struct ingest_stats *stats = &u->ingest->stats;
+
+	u->is_stored = true;
+	stats->uploads++;
+	stats->bytes += u->by_grants ? 0 : u->spooled.bytes;
+	capture_host_stored(h, u->spooled.bytes, u->n_files);
+	capture_host_upload_ended(h, NULL);
+	reply_stored(u, u->spooled.bytes);
 }
 
 static void done_store(void *arg)
 {
 	struct upload *u = arg;
-	struct capture_host *h = waiting_host(u);
-	struct ingest_stats *stats = &u->ingest->stats;
+	struct capture_host *h = upload_waiting_host(u);
 
 	if (u->rc || !h) {
 		drop_files(u);
 		return;
 	}
-	stats->uploads++;
-	stats->bytes += u->spooled.bytes;
-	capture_host_stored(h, u->spooled.bytes, u->n_files);
-	capture_host_upload_ended(h, NULL);
-	reply_stored(u, u->spooled.bytes);
+	upload_stored(u, h);
 	done_working(u);
 }
 
@@ -273,6 +250,8 @@ static void finish_sending(struct upload *u)
 		return;
 	if (!u->begun)
 		upload_fail(u, RPC_INVALID_ARGUMENT, "the call ended before UploadBegin");
+	else if (u->by_grants)
+		upload_fail(u, RPC_DATA_LOSS, "the call ended before all files were put");
 	else if (u->spooled.received < u->spooled.bytes)
 		upload_fail(u, RPC_DATA_LOSS, "the call ended before all bytes had arrived");
 	else
@@ -282,7 +261,7 @@ static void finish_sending(struct upload *u)
 /* Replies after UploadBegin and after each chunk: the agent may send the next chunk. */
 static void continue_upload(struct upload *u)
 {
-	struct capture_host *h = waiting_host(u);
+	struct capture_host *h = upload_waiting_host(u);
 
 	u->is_on_worker = false;
 	if (!u->call) {
@@ -292,8 +271,7 @@ static void continue_upload(struct upload *u)
 	if (u->rc)
 		upload_fail(u, u->code, u->e.msg);
 	else if (!h)
-		upload_finish(u, RPC_FAILED_PRECONDITION,
-			      "the capture no longer waits for this file");
+		upload_no_longer_wanted(u);
 	else if (!u->finished)
 		capture_host_progress(h, HOST_UPLOADING, u->spooled.bytes, u->spooled.received);
 	if (u->half_closed)
@@ -402,12 +380,12 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	u->spooled.bytes = b->bytes;
 	u->resume = b->resume;
 	u->crc32 = b->crc32;
-	h = waiting_host(u);
+	h = upload_waiting_host(u);
 	if (!h) {
 		err_set(e, ERR_CLOSED, "the capture no longer waits for a file of this host");
 		return RPC_FAILED_PRECONDITION;
 	}
-	if (set_files(u, b, e))
+	if (set_files(u, b, e) || granted_begin(u, b, e))
 		return RPC_INVALID_ARGUMENT;
 	if (!replace_others(u)) {
 		err_set(e, ERR_BUSY, "this file is being stored");
@@ -452,6 +430,8 @@ static bool handle_begin(struct upload *u, const struct rpc_msg *msg)
 	if (!u->begun)
 		return true;
 	rpc_admit(u->call);
+	if (u->by_grants)
+		return granted_go_on(u);
 	u->spool = u->ingest->env.spool;
 	u->is_on_worker = true;
 	jobs_work(u->ingest->env.jobs, run_open, done_open, u);
@@ -479,6 +459,8 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 		return true;
 	if (!u->begun)
 		return handle_begin(u, msg);
+	if (u->by_grants)
+		return granted_message(u, msg);
 	u->msg = rpc_msg_keep(msg);
 	u->data = rpc_msg_data(u->msg, &u->len);
 	u->is_on_worker = true;
@@ -573,6 +555,7 @@ int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
 	in = xcalloc(1, sizeof(*in));
 	in->env = *env;
 	TAILQ_INIT(&in->uploads);
+	TAILQ_INIT(&in->late);
 	captures_watch(env->captures, on_capture, in);
 	loop_timer_in(env->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
 	*out = in;
@@ -586,6 +569,7 @@ void ingest_free(struct ingest *in)
 	loop_timer_cancel(in->env.loop, &in->sweep);
 	while (!TAILQ_EMPTY(&in->uploads))
 		upload_free(TAILQ_FIRST(&in->uploads));
+	granted_stop(in);
 	free(in);
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tutti.v1.Ingest: uploads of hosts, chunk by chunk into the spool, then file by file into the store. The
- * method's argument is the struct ingest. Loop thread; workers check and write the bytes.
+ * tutti.v1.Ingest: uploads of hosts. Where the store makes grants, agents put their files into it themselves and
+ * no byte of them comes here (granted.c); else they come chunk by chunk into the spool, and go file by file into
+ * the store. The method's argument is the struct ingest. Loop thread; workers check and write the bytes.
  */
 #ifndef AGGREGATOR_INGEST_INGEST_H
 #define AGGREGATOR_INGEST_INGEST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -38,10 +40,12 @@ struct ingest_env {
 	struct captures *captures;
 	const char *spool; /* directory for uploads under way */
 	ingest_check check;
+	bool by_grants; /* agents put files into the store themselves, if they can */
 };
 
 struct ingest_stats {
 	uint64_t uploads, bytes, errors;
+	uint64_t grants; /* given; their files are not in `bytes` */
 };
 
 #define INGEST_PATH "/tutti.v1.Ingest/Upload"

@@ -23,20 +23,6 @@
 #define SMALL_BYTES   LIMIT_CHUNK_BYTES /* an upload up to this size can arrive in one chunk */
 #define RESERVE_BYTES (16 << 20) /* bytes of the disk that are reserved at once */
 
-static int open_nameless(const char *directory)
-{
-	char *path = xasprintf("%s/upload-XXXXXX", directory);
-	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-		fd = mkostemp(path, O_CLOEXEC);
-		if (fd >= 0)
-			unlink(path);
-	}
-	free(path);
-	return fd;
-}
-
 /* Reads the bytes that an earlier upload left and computes their checksum. Their number alone proves nothing:
  * after a power failure a file may have its length, but zeros in it. */
 static int read_received(struct spooled_upload *p, struct err *e)
@@ -115,7 +101,7 @@ static int open_file(struct spooled_upload *p, struct err *e)
 
 	if (p->fd < 0)
 		p->fd = p->path ? open(p->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
-				: open_nameless(p->spool);
+				: file_open_nameless(p->spool);
 	if (p->fd < 0)
 		rc = err_errno(e, "opening a file in the spool %s", p->spool);
 	if (!rc)

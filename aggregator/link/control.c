@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "aggregator/captures/capture.h"
+#include "aggregator/fleet/host_walk.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/fleet/registry.h"
 #include "aggregator/link/ask.h"
@@ -29,12 +30,18 @@ typedef Tutti__V1__AgentMessage agent_message;
 struct control {
 	struct control_env env;
 	struct control_stats stats;
+	uint64_t n_links; /* opened so far */
+	/* control_close_links() */
+	struct host_walk closing;
+	uint64_t close_up_to; /* number of the last link that it ends */
+	const char *why;
 };
 
 /* One stream. */
 struct link {
 	struct control *control;
 	struct rpc_call *call;
+	uint64_t number; /* 1 = the first one */
 	struct host *host; /* NULL before Hello and after Disconnect */
 	bool finished;
 	struct loop_timer hello_timer;
@@ -67,6 +74,7 @@ static void on_opened(struct rpc_call *call)
 
 	l->control = rpc_arg(call);
 	l->call = call;
+	l->number = ++l->control->n_links;
 	rpc_set_arg(call, l);
 	loop_timer_in(l->control->env.loop, &l->hello_timer, HELLO_TIMEOUT_NS, on_hello_timeout, l);
 }
@@ -376,6 +384,8 @@ static void handle_result(struct link *l, const agent_message *m)
 	set_reports(h, r);
 	if (r->steps)
 		set_steps_seen(h, r->steps);
+	capture_host_report_files(h, r->files, r->crc32c, (unsigned int)r->n_files);
+	capture_host_report_observations(h, r->observations.data, r->observations.len);
 	reason = clean_reason(r->reason, r->detail, detail, sizeof(detail));
 	capture_host_result(h, r->has_file, reason, detail);
 }
@@ -483,19 +493,30 @@ struct control *control_new(const struct control_env *env)
 	return c;
 }
 
+static void close_link(void *arg, struct host *h)
+{
+	struct control *c = arg;
+	struct link *l = h->control ? rpc_arg(h->control) : NULL;
+
+	if (l && l->number <= c->close_up_to)
+		link_finish(l, RPC_ABORTED, c->why);
+}
+
 void control_close_links(struct control *c, const char *why)
 {
-	size_t n;
-	struct host *const *hosts = registry_hosts(c->env.registry, &n);
-
-	for (size_t i = 0; i < n; i++) {
-		if (hosts[i]->control)
-			link_finish(rpc_arg(hosts[i]->control), RPC_ABORTED, why);
-	}
+	c->close_up_to = c->n_links;
+	c->why = why;
+	c->closing.loop = c->env.loop;
+	c->closing.registry = c->env.registry;
+	c->closing.visit = close_link;
+	c->closing.arg = c;
+	host_walk_begin(&c->closing);
 }
 
 void control_free(struct control *c)
 {
+	if (c)
+		host_walk_cancel(&c->closing);
 	free(c);
 }
 

@@ -35,7 +35,8 @@ struct control_stats {
 struct control *control_new(const struct control_env *env);
 void control_free(struct control *c); /* all streams are closed; NULL is fine */
 
-/* Ends all streams; the agents dial again at once. */
+/* Ends all streams that are open now, of a large fleet over several turns of the loop; the agents dial again at
+ * once. `why` is static. */
 void control_close_links(struct control *c, const char *why);
 
 const struct control_stats *control_stats(const struct control *c);

@@ -7,6 +7,7 @@
 
 #include "aggregator/sessions/ledger_record.h"
 #include "aggregator/sessions/sessions_impl.h"
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "json/json_text.h"
@@ -82,7 +83,7 @@ int session_remove_orphans(struct store *s, const char *session, const char *run
 /* Finds files of the record's hosts that the manifest does not name. Both objects have names as keys. */
 struct unlisted {
 	json_t *named; /* the files that the manifest names */
-	json_t *hosts; /* of the record */
+	json_t *hosts; /* of the record; NULL = all hosts */
 	struct session_keys found; /* files of these hosts that are not named */
 };
 
@@ -99,7 +100,7 @@ static bool add_unlisted(void *arg, const char *key, const struct store_stat *st
 		return true;
 	len = strcspn(name, "~");
 	host = xstrndup(name, len < (size_t)(suffix - name) ? len : (size_t)(suffix - name));
-	if (json_object_get(u->hosts, host))
+	if (!u->hosts || json_object_get(u->hosts, host))
 		session_keys_add(&u->found, key, st);
 	free(host);
 	return true;
@@ -155,6 +156,50 @@ static int remove_unlisted(const struct end *end, const json_t *manifest, struct
 	return rc;
 }
 
+static int remove_unnamed(struct store *s, const json_t *named, const struct session_keys *keys,
+			  struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < keys->n && !rc; i++) {
+		const char *key = keys->items[i];
+
+		if (json_object_get(named, strrchr(key, '/') + 1))
+			continue;
+		log_warn("AGG-STORE", "key=%s action=remove reason=\"it came late\"", key);
+		rc = session_remove_key(s, key, e);
+	}
+	return rc;
+}
+
+/* The keys are listed before the ledger is looked for: a retry that begins meanwhile has a ledger before it has
+ * files. */
+int session_remove_late(struct store *s, const char *session, const char *run, struct err *e)
+{
+	struct unlisted u = { .named = json_object() };
+	char directory[SESSION_KEY_BYTES];
+	bool is_under_way = false;
+	json_t *manifest = NULL, *named = NULL;
+	int rc;
+
+	session_directory(session, run, directory);
+	rc = session_list_keys(s, directory, NULL, add_unlisted, &u, e);
+	if (!rc && u.found.n)
+		rc = ledger_find(s, session, &is_under_way, e);
+	if (rc || is_under_way || !u.found.n)
+		goto out;
+	rc = session_load_manifest(s, session, &manifest, e);
+	named = rc ? json_object() : names_of_files(manifest);
+	if (!rc || rc == ERR_NOT_FOUND)
+		rc = remove_unnamed(s, named, &u.found, e);
+out:
+	session_keys_release(&u.found);
+	json_decref(u.named);
+	json_decref(named);
+	json_decref(manifest);
+	return rc;
+}
+
 /* ---- a retry that was not committed ---- */
 
 /* Restores the session as it was before the retry. */
@@ -184,6 +229,32 @@ static const json_t *document_of(const json_t *record)
 	return json_object_get(json_object_get(record, "end"), "document");
 }
 
+/*
+ * The first manifest of a session is only created, never replaced: should two aggregators come this far in spite of
+ * the ledger, one of them loses. Its own manifest, of an attempt whose answer was lost, is no loss. A retry's manifest
+ * replaces the one before.
+ */
+static int put_manifest(const struct end *end, const json_t *manifest, struct err *e)
+{
+	const char *session = json_get_text(end->record, "session");
+	struct buf there = BUF_INIT, ours = BUF_INIT;
+	char key[SESSION_KEY_BYTES];
+	int rc;
+
+	session_record_key(session, "manifest.json", key);
+	rc = session_put_json(end->store, key, manifest, is_retry(end->record) ? 0 : STORE_ABSENT,
+			      e);
+	if (rc != ERR_EXISTS)
+		return rc;
+	rc = session_read_manifest(end->store, session, &there, e);
+	packed_write(&ours, manifest);
+	if (!rc && strcmp(buf_str(&there), buf_str(&ours)))
+		rc = err_set(e, ERR_EXISTS, "another aggregator has committed session %s", session);
+	buf_release(&there);
+	buf_release(&ours);
+	return rc;
+}
+
 /* Removes files that the manifest does not name, then writes the index entry, then the manifest. After a crash in
  * between, an entry without a manifest can still be removed, because the ledger names its session; but a session
  * without an entry would stay hidden from listings. */
@@ -191,7 +262,6 @@ static int commit(const struct end *end, struct err *e)
 {
 	const char *session = json_get_text(end->record, "session");
 	const json_t *manifest = document_of(end->record);
-	char key[SESSION_KEY_BYTES];
 	int rc = remove_unlisted(end, manifest, e);
 
 	if (!rc)
@@ -200,8 +270,7 @@ static int commit(const struct end *end, struct err *e)
 		rc = session_index_put(end->store, session, manifest, e);
 	if (!rc)
 		rc = check_owner(end, e);
-	session_record_key(session, "manifest.json", key);
-	return rc ? rc : session_put_json(end->store, key, manifest, 0, e);
+	return rc ? rc : put_manifest(end, manifest, e);
 }
 
 static int fail(const struct end *end, struct err *e)

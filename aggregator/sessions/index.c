@@ -147,6 +147,7 @@ int session_index_rebuild(struct store *s, const char *session, json_t **summary
 	return rc;
 }
 
+/* Made anew if it is missing or damaged. */
 int session_load_summary(struct store *s, const char *session, json_t **summary, struct err *e)
 {
 	char key[SESSION_KEY_BYTES];
@@ -243,4 +244,29 @@ int session_list(struct store *s, const char *run, const char *after, size_t lim
 	*out = json_object();
 	json_put(*out, "sessions", sessions);
 	return 0;
+}
+
+/* ---- walking ---- */
+
+struct walk_of_index {
+	session_each_fn each;
+	void *arg;
+};
+
+static bool on_index_key(void *arg, const char *key, const struct store_stat *st)
+{
+	const struct walk_of_index *w = arg;
+	const char *session = session_of_index(key);
+
+	return !session || w->each(w->arg, session, st->tag);
+}
+
+int session_each(struct store *s, const char *run, session_each_fn each, void *arg, struct err *e)
+{
+	struct walk_of_index w = { each, arg };
+	char prefix[SESSION_KEY_BYTES] = INDEX;
+
+	if (run)
+		run_prefix(run, prefix);
+	return session_list_keys(s, prefix, NULL, on_index_key, &w, e);
 }

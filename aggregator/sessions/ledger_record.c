@@ -158,7 +158,7 @@ static bool same_owner(const json_t *a, const json_t *b)
 	return x && y && json_equal(x, y);
 }
 
-/* `b` may be packed, `a` may not. */
+/* Both may be packed. */
 static bool same_text(const json_t *a, const json_t *b)
 {
 	struct buf x = BUF_INIT, y = BUF_INIT;

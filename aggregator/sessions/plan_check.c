@@ -6,6 +6,7 @@
 #include "aggregator/sessions/sessions.h"
 #include "base/mem.h"
 #include "json/json_text.h"
+#include "json/packed.h"
 #include "proto/limits.h"
 #include "proto/names.h"
 
@@ -58,16 +59,20 @@ static int check_host(const json_t *host, const char *last, struct err *e)
 
 static int check_hosts(const json_t *hosts, struct err *e)
 {
-	const char *last = "";
+	json_t *last = NULL;
 	int rc = 0;
 
 	if (!json_array_size(hosts) || json_array_size(hosts) > LIMIT_HOSTS)
 		return err_set(e, ERR_INVALID, "there are %zu hosts: 1 to %d are possible",
 			       json_array_size(hosts), LIMIT_HOSTS);
 	for (size_t i = 0; i < json_array_size(hosts) && !rc; i++) {
-		rc = check_host(json_array_get(hosts, i), last, e);
-		last = json_get_text(json_array_get(hosts, i), "host");
+		json_t *host = packed_get(hosts, i);
+
+		rc = check_host(host, json_get_text(last, "host"), e);
+		json_decref(last);
+		last = host;
 	}
+	json_decref(last);
 	return rc;
 }
 

@@ -58,7 +58,7 @@ static void set_writable(struct session_store *s, int rc, const struct err *e)
 		s->not_ready = *e;
 	if (rc && (was || s->ready))
 		log_error("AGG-STORE", "ready=0 reason=\"%s\"", e->msg);
-	if (!was && s->writable && s->recovered && !s->swept)
+	if (!was && s->writable && s->heir.take && !s->swept)
 		loop_timer_in(s->jobs->loop, &s->round_timer, 0, begin_round, s);
 	update_ready(s);
 }
@@ -114,7 +114,9 @@ struct recovery {
 	struct store *store;
 	char *session; /* NULL: it lists */
 	struct session_keys left;
-	json_t *found;
+	void *(*read)(const json_t *recoverable); /* NULL before session_store_start() */
+	json_t *found; /* can be carried on, and is not read; or NULL */
+	void *was_read; /* what `read` made of it, or NULL */
 	int rc;
 	struct err e;
 };
@@ -130,11 +132,8 @@ static void remove_left(struct session_store *s, const char *session)
 		(--s->left.n - i) * sizeof(*s->left.items));
 }
 
-/* Returns a session that can be carried on, or NULL. */
-static json_t *note_recovery(struct session_store *s, struct recovery *r)
+static void note_recovery(struct session_store *s, struct recovery *r)
 {
-	json_t *found = r->found;
-
 	if (r->rc) {
 		log_error("AGG-STORE", "action=recover session=%s reason=\"%s\"",
 			  r->session ? r->session : "", r->e.msg);
@@ -149,7 +148,6 @@ static json_t *note_recovery(struct session_store *s, struct recovery *r)
 	s->swept = s->listed && !s->left.n;
 	free(r->session);
 	free(r);
-	return found;
 }
 
 static void schedule_round(struct session_store *s)
@@ -170,15 +168,11 @@ static void run_recovery(void *arg)
 
 	r->rc = r->session ? session_recover(r->store, r->session, &r->found, &r->e)
 			   : session_list_left(r->store, &r->left, &r->e);
-}
-
-static void hand_out(struct session_store *s, json_t *found_taken)
-{
-	json_t *recoverable = json_array();
-
-	json_array_append_new(recoverable, found_taken);
-	s->recovered(s->arg, recoverable);
-	json_decref(recoverable);
+	if (r->rc || !r->found || !r->read)
+		return;
+	r->was_read = r->read(r->found);
+	json_decref(r->found);
+	r->found = NULL;
 }
 
 static void done_recovery(void *arg)
@@ -186,16 +180,16 @@ static void done_recovery(void *arg)
 	struct recovery *r = arg;
 	struct session_store *s = r->sessions;
 	bool has_listed = !r->session && !r->rc;
-	json_t *found = note_recovery(s, r);
+	void *was_read = r->was_read;
 
+	note_recovery(s, r);
 	s->recovering--;
-	if (s->stopping) {
-		json_decref(found);
+	if (!s->stopping)
+		update_ready(s);
+	if (was_read)
+		s->heir.take(s->heir.arg, was_read);
+	if (s->stopping)
 		return;
-	}
-	update_ready(s);
-	if (found)
-		hand_out(s, found);
 	if (s->swept)
 		s->failed_rounds = 0;
 	if (s->recovering || s->swept)
@@ -210,7 +204,7 @@ static struct recovery *recovery_new(struct session_store *s, const char *sessio
 {
 	struct recovery *r = xcalloc(1, sizeof(*r));
 
-	*r = (struct recovery){ .sessions = s, .store = s->store };
+	*r = (struct recovery){ .sessions = s, .store = s->store, .read = s->heir.read };
 	r->session = session ? xstrdup(session) : NULL;
 	return r;
 }
@@ -248,7 +242,8 @@ static void recover_now(struct session_store *s, json_t *recoverable)
 
 		r = recovery_new(s, s->left.items[i]);
 		run_recovery(r);
-		found = note_recovery(s, r);
+		found = r->found;
+		note_recovery(s, r);
 		if (found)
 			json_array_append_new(recoverable, found);
 		i += s->left.n == n; /* if this session is still left, goes on with the next */
@@ -289,10 +284,9 @@ int session_store_open(struct session_store *s, struct jobs *jobs, const char *u
 	return 0;
 }
 
-void session_store_start(struct session_store *s, session_recovered_fn recovered, void *arg)
+void session_store_start(struct session_store *s, const struct session_heir *heir)
 {
-	s->recovered = recovered;
-	s->arg = arg;
+	s->heir = *heir;
 	loop_timer_in(s->jobs->loop, &s->probe_timer, PROBE_EVERY_NS, begin_probe, s);
 	if (!s->swept)
 		schedule_round(s);

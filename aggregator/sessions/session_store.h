@@ -19,8 +19,13 @@
 struct jobs;
 struct store;
 
-/* Takes an array of what session_recover() hands out. */
-typedef void (*session_recovered_fn)(void *arg, const json_t *recoverable);
+/* Who carries on what session_recover() hands out. */
+struct session_heir {
+	/* Makes of it what `take` needs. On a worker: with 10,000 hosts it blocks for a tenth of a second. */
+	void *(*read)(const json_t *recoverable);
+	void (*take)(void *arg, void *read_taken); /* on the loop; also while the store stops */
+	void *arg;
+};
 
 struct session_store {
 	struct store *store;
@@ -35,8 +40,7 @@ struct session_store {
 	bool listed; /* `left` is known */
 	bool swept; /* `left` is known, and none is left */
 	unsigned int failed_rounds;
-	session_recovered_fn recovered;
-	void *arg;
+	struct session_heir heir; /* `take` is NULL before session_store_start() */
 	bool stopping;
 };
 
@@ -47,8 +51,8 @@ struct session_store {
 MUST_CHECK int session_store_open(struct session_store *s, struct jobs *jobs, const char *url,
 				  json_t *recoverable, struct err *e);
 
-/* Begins the probes, and goes on recovering: `recovered` gets the sessions that could not be read before. */
-void session_store_start(struct session_store *s, session_recovered_fn recovered, void *arg);
+/* Begins the probes, and goes on recovering: `heir` gets the sessions that could not be read before. */
+void session_store_start(struct session_store *s, const struct session_heir *heir);
 
 /* Whether an earlier run left this session, and it is not recovered yet. */
 bool session_store_has_left(const struct session_store *s, const char *session);

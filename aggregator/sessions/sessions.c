@@ -71,18 +71,12 @@ int session_get_text(struct store *s, const char *key, uint64_t max, struct buf 
 int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out, struct err *e)
 {
 	struct buf text = BUF_INIT;
-	json_error_t why;
 	int rc = store_get_bytes(s, key, max, store_within(STORE_PATIENCE_NS), &text, e);
 
 	if (rc && rc != ERR_LIMIT)
 		goto out;
-	*out = rc ? NULL : json_loadb((char *)text.data, text.len, 0, &why);
-	rc = 0;
-	if (!json_is_object(*out)) {
-		json_decref(*out);
-		*out = NULL;
-		rc = damaged(key, e);
-	}
+	*out = rc ? NULL : packed_read(text.data, text.len);
+	rc = *out ? 0 : damaged(key, e);
 out:
 	buf_release(&text);
 	return rc;
@@ -188,8 +182,12 @@ static int check_manifest_names(struct store *s, const char *session, const char
 		return rc;
 	const json_t *hosts = json_object_get(manifest, "hosts");
 
-	for (size_t i = 0; i < json_array_size(hosts) && !found; i++)
-		found = host_has_file(json_array_get(hosts, i), file);
+	for (size_t i = 0; i < json_array_size(hosts) && !found; i++) {
+		json_t *host = packed_get(hosts, i);
+
+		found = host_has_file(host, file);
+		json_decref(host);
+	}
 	json_decref(manifest);
 	return found ? 0 : no_such_file(session, file, e);
 }

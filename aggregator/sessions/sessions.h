@@ -9,6 +9,7 @@
  *   tutti/index/..., tutti/runs/<run>/...    what listings read (index.c)
  *   tutti/ledger/<session>.<N>.json          while it is under way: what recovery needs (ledger.h)
  *   tutti/failed/<session>.json              the record of a failed capture
+ *   tutti/pins/<session>                     it is pinned (pins.h)
  */
 #ifndef AGGREGATOR_SESSIONS_SESSIONS_H
 #define AGGREGATOR_SESSIONS_SESSIONS_H
@@ -45,11 +46,11 @@ void session_file_key(const char *session, const char *run, const char *file,
 MUST_CHECK int session_record_failure(struct store *s, const char *session, const json_t *record,
 				      struct err *e);
 MUST_CHECK int session_load_failure(struct store *s, const char *session, json_t **record,
-				    struct err *e); /* a new reference */
+				    struct err *e); /* as session_load_manifest() */
 MUST_CHECK int session_read_failure(struct store *s, const char *session, struct buf *text,
 				    struct err *e); /* as it is stored */
 
-/* The manifest as a new reference, or as its stored text, which takes a tenth of the memory. Both block. */
+/* The manifest as a new reference, with its hosts packed (json/packed.h), or as its stored text. Both block. */
 MUST_CHECK int session_load_manifest(struct store *s, const char *session, json_t **manifest,
 				     struct err *e);
 MUST_CHECK int session_read_manifest(struct store *s, const char *session, struct buf *text,
@@ -60,6 +61,17 @@ MUST_CHECK int session_read_manifest(struct store *s, const char *session, struc
  * Blocks. */
 MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
 			    json_t **out, struct err *e);
+
+/* The summary as in a listing, a new reference. Blocks. */
+MUST_CHECK int session_load_summary(struct store *s, const char *session, json_t **summary,
+				    struct err *e);
+
+/* One session of the index; `tag` changes when its summary does. False ends the walk. */
+typedef bool (*session_each_fn)(void *arg, const char *session, const char *tag);
+
+/* Calls `each` for the sessions of the index, newest first; `run` as for session_list(). Reads no summary. Blocks. */
+MUST_CHECK int session_each(struct store *s, const char *run, session_each_fn each, void *arg,
+			    struct err *e);
 
 /*
  * Opens a file that the manifest names, without reading the manifest. ERR_NOT_FOUND: there is no such session or
@@ -76,7 +88,8 @@ MUST_CHECK int session_delete(struct store *s, const char *session, bool *begun,
  * Recovers one session that has a ledger. If the session has ended, its end is carried out: the manifest is
  * written, or files are removed; `*out` is NULL. If it can be carried on, `*out` is an object with "record"
  * (the ledger's record), "ledger" (its number), "stored" (the bytes of each stored file) and, for a retry,
- * "manifest". A record that cannot be read is an error, and nothing of its session is removed. Blocks.
+ * "manifest"; hosts are packed. A record that cannot be read is an error, and nothing of its session is removed.
+ * Blocks.
  */
 MUST_CHECK int session_recover(struct store *s, const char *session, json_t **out, struct err *e);
 
@@ -94,12 +107,23 @@ MUST_CHECK int session_check_owner(struct store *s, const char *session, const c
 MUST_CHECK int session_remove_orphans(struct store *s, const char *session, const char *run,
 				      struct err *e);
 
+/*
+ * Removes files of a session that is not under way and whose manifest, if there is one, does not name them: an agent
+ * has put them by a grant that outlived the session. Blocks.
+ */
+MUST_CHECK int session_remove_late(struct store *s, const char *session, const char *run,
+				   struct err *e);
+
 /* Names or keys. Zeroed is empty. */
 struct session_keys {
 	char **items;
 	size_t n;
 };
 void session_keys_release(struct session_keys *k);
+
+/* Adds a copy of `key` to the struct session_keys. A store_list_fn: `st` is not used. */
+struct store_stat;
+bool session_keys_add(void *keys, const char *key, const struct store_stat *st);
 
 /* The names of the sessions that have a ledger, sorted. Blocks. */
 MUST_CHECK int session_list_left(struct store *s, struct session_keys *names, struct err *e);

@@ -14,9 +14,6 @@
 #define FAILED	       "tutti/failed/"
 #define MANIFEST_BYTES (64u << 20) /* 20,000 hosts need about 20 MB */
 
-bool session_keys_add(void *keys, const char *key,
-		      const struct store_stat *st); /* for store_list() */
-
 /* Calls `each` for the keys that start with `prefix` and are greater than `after` (may be NULL). */
 MUST_CHECK int session_list_keys(struct store *s, const char *prefix, const char *after,
 				 store_list_fn each, void *arg, struct err *e);
@@ -42,14 +39,10 @@ MUST_CHECK int session_index_remove(struct store *s, const char *session, const 
 MUST_CHECK int session_index_rebuild(struct store *s, const char *session, json_t **summary,
 				     struct err *e);
 
-/* The summary, a new reference; rebuilt if it is missing or damaged. As session_load_manifest(). */
-MUST_CHECK int session_load_summary(struct store *s, const char *session, json_t **summary,
-				    struct err *e);
-
 MUST_CHECK int session_put_json(struct store *s, const char *key, const json_t *doc,
 				unsigned int flags, struct err *e);
 
-/* A new reference; ERR_INVALID if it is longer than `max` or no JSON object. */
+/* A new reference, with hosts packed; ERR_INVALID if it is longer than `max` or no JSON object. */
 MUST_CHECK int session_get_text(struct store *s, const char *key, uint64_t max, struct buf *out,
 				struct err *e);
 MUST_CHECK int session_get_json(struct store *s, const char *key, uint64_t max, json_t **out,

@@ -316,6 +316,8 @@ static int collectives(size_t seeds)
 				run_collective(w, k, w->from_ns + (int64_t)k * GAP_NS + GAP_NS / 2);
 			judge_window(w, &t);
 		}
+		for (size_t i = 0; i < RANKS; i++)
+			clock_model_free(&w->ranks[i].model);
 	}
 	print_tally(&t);
 	free(t.before_ns);

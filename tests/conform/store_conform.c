@@ -274,6 +274,31 @@ static void test_remove(struct store *s)
 	drop(s, "r");
 }
 
+/* Many at once, one of which was never there. */
+static void test_remove_all(struct store *s)
+{
+	char names[30][24];
+	const char *keys[30];
+	struct err e;
+
+	for (int i = 0; i < 30; i++) {
+		snprintf(names[i], sizeof(names[i]), "all(%d)/%d.pb", i % 3, i);
+		keys[i] = names[i];
+		if (i != 7)
+			put_text(s, keys[i], "x");
+	}
+	put_text(s, "all(0)/stays", "y");
+	CHECK_OK(store_remove_all(s, keys, 30, any_time(), &e), e);
+	CHECK_OK(store_remove_all(s, keys, 0, any_time(), &e), e);
+	for (int i = 0; i < 30; i++)
+		CHECK_EQ(store_stat(s, keys[i], any_time(), NULL, &e), ERR_NOT_FOUND);
+	check_text(s, "all(0)/stays", "y");
+	drop(s, "all(0)/stays");
+	keys[1] = "../bad";
+	CHECK_EQ(store_remove_all(s, keys, 2, any_time(), &e), ERR_INVALID);
+	CHECK_EQ(store_remove_all(s, keys, 1, now_mono_ns() - 1, &e), ERR_TIMEOUT);
+}
+
 static void check_bad_key(struct store *s, const char *key)
 {
 	struct buf b = BUF_INIT;
@@ -689,6 +714,7 @@ void store_conform(const char *url)
 	test_create_only(s);
 	test_range(s);
 	test_remove(s);
+	test_remove_all(s);
 	test_bad_keys(s);
 	test_list(s);
 	test_list_bad_prefix(s);

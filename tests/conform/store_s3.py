@@ -27,6 +27,7 @@ with FakeS3() as s3:
     run("suite", s3, "suite", s3.url())
     assert s3.connections < 60, "connections are not reused"
     assert not s3.buckets["bucket"], list(s3.buckets["bucket"])
+    assert s3.batches == [30], s3.batches
     assert all(status in (404, 412, 416) for _, _, status, _ in s3.refusals), s3.refusals
 with FakeS3(faults=FAULTS) as s3:
     s3.no_reset = "/version"  # it is replaced all the time: the rest of what was read is gone, and that is an error
@@ -40,6 +41,8 @@ with FakeS3() as s3:
         bucket[key] = Object(b"foreign", {})
     run("own", s3, "own", s3.url("bucket/my/prefix"))
     assert len(bucket) == 8, list(bucket)
+    run("grants", s3, "grants", s3.url("bucket/my/prefix"))
+    run("grants, session token", s3, "grants", s3.url("bucket/my/prefix"), keys="AKIDSESSION")
     run("session token", s3, "own", s3.url("bucket/my/prefix/"), keys="AKIDSESSION")
     run("wrong secret", s3, "refused", s3.url(), "SignatureDoesNotMatch", AWS_SECRET_ACCESS_KEY="wrong")
     run("unknown key", s3, "refused", s3.url(), "InvalidAccessKeyId", AWS_ACCESS_KEY_ID="AKIDNOBODY")

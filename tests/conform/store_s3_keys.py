@@ -128,6 +128,7 @@ with tempfile.TemporaryDirectory() as directory, FakeS3() as s3, ThreadingHTTPSe
     works("web identity", **web)
     refused("web identity of another role", "STS answers 403 AccessDenied: not you", **{**web, "AWS_ROLE_ARN": "arn:aws:iam::1:role/other"})
 
+    refused("web identity without its file", "no such file", **{**web, "AWS_WEB_IDENTITY_TOKEN_FILE": "/nonexistent"})
     run("keys that end", s3, ["for", s3.url("bucket"), "2600"], dict(AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{base}/short"))
     assert services.turns == 2, services.turns
     assert all(status == 404 for _, _, status, _ in s3.refusals if status != 412), s3.refusals

@@ -10,16 +10,33 @@ store_test(store_file)
 store_test(store_mem)
 store_test(store_fault)
 
-# Against a strict server of our own.
-add_executable(conform_store_s3 conform/store_s3_test.c conform/store_conform.c)
-target_link_libraries(conform_store_s3 PRIVATE tutti_flags test_lib storage base)
-add_test(NAME conform/store_s3
-	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/conform/store_s3.py $<TARGET_FILE:conform_store_s3>)
-set_tests_properties(conform/store_s3 PROPERTIES LABELS unit COST 20)
-add_test(NAME conform/store_s3_keys
-	COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/conform/store_s3_keys.py $<TARGET_FILE:conform_store_s3>)
-set_tests_properties(conform/store_s3_keys PROPERTIES LABELS unit)
-fuzz_test(s3_answer USES storage)
+# Stores behind HTTP, each against a server. A strict one of our own:
+add_executable(conform_store_cloud conform/store_cloud_test.c conform/store_conform.c)
+target_link_libraries(conform_store_cloud PRIVATE tutti_flags test_lib storage base)
+function(cloud_test name script)
+	add_test(NAME conform/store_${name}
+		COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/conform/${script}.py $<TARGET_FILE:conform_store_cloud> ${ARGN})
+	set_tests_properties(conform/store_${name} PROPERTIES LABELS unit)
+endfunction()
+cloud_test(s3 store_s3)
+set_tests_properties(conform/store_s3 PROPERTIES COST 20)
+cloud_test(s3_keys store_s3_keys)
+# Real ones, which tests/servers.sh may still be building; begun last, so that it need not be waited for.
+if(NOT TUTTI_SANITIZE STREQUAL thread)
+	cloud_test(versitygw store_real versitygw)
+	cloud_test(gcs store_real gcs)
+	cloud_test(azurite store_real azurite)
+	cloud_test(gs_keys store_gs_keys)
+	cloud_test(az_keys store_az_keys)
+	foreach(name versitygw gcs azurite gs_keys az_keys)
+		set_tests_properties(conform/store_${name} PROPERTIES LABELS servers COST 0.001 TIMEOUT 1200)
+	endforeach()
+endif()
+# What tests/stores.sh runs beside the suite.
+add_executable(conform_store_failures EXCLUDE_FROM_ALL conform/store_failures_test.c)
+target_link_libraries(conform_store_failures PRIVATE tutti_flags test_lib storage base)
+fuzz_test(cloud_answer USES storage)
+fuzz_test(cloud_keys USES storage)
 
 # tracer_test(name PROGRAM [arguments...])
 set(tracer_suite conform/tracer_conform.c ${CMAKE_SOURCE_DIR}/tests/lib/tracer_bed.c)

@@ -28,7 +28,7 @@ def streams_that_are_not_read(s):
         for i in range(times(64)):
             h, _ = s.fake_agent(f"deaf-{i}", window=0)
             stack.callback(h.close)
-            for _ in range(times(16)):
+            for _ in range(times(15)):
                 h.message(h.call(WATCH), b"", end=True)
         for _ in range(3):
             s.capture()
@@ -172,19 +172,36 @@ def floods_of_frames(s):
 def calls_that_are_never_used(s):
     """One address has its share of them, another one its own; without a first message they end."""
     with s.attack(), contextlib.ExitStack() as stack:
-        calls = 0
-        for _ in range(10):
+        for _ in range(times(125)):
             h = s.h2()
             stack.callback(h.close)
-            for _ in range(200):
+            for _ in range(16):
                 h.call(WATCH)
-                calls += 1
-            h.read_for(0.2)
-        assert calls == 2000
+            h.read_for(0.01)
         with contextlib.closing(s.h2(source=s.second)) as other:
             call = other.call(WATCH)
             other.message(call, b"")
             assert other.read_until(lambda: other.messages.get(call)), "another address got no call"
+
+
+def calls_all_at_once(s):
+    """On many connections: a call takes a hundred times what it costs its sender. Settings are not acknowledged, so no limit of
+    streams holds; from one address, then from eight."""
+    block = raw_h2.header_block([(":method", "POST"), (":scheme", "http"), (":path", WATCH), (":authority", "x"), ("te", "trailers"),
+                                 ("content-type", "application/grpc")])
+    calls = b"".join(frame(raw_h2.HEADERS, 4, 2 * k + 1, block) for k in range(times(250)))
+    for addresses in ([s.attacker], s.colluders()):
+        with s.attack(), contextlib.ExitStack() as stack:
+            held = []
+            for i in range(times(240)):
+                with contextlib.suppress(OSError):
+                    held.append(s.h2(source=addresses[i % len(addresses)], seconds=1))
+                    stack.callback(held[-1].close)
+            for h in held:
+                with contextlib.suppress(OSError):
+                    h.send(calls)
+            time.sleep(2)
+        assert f"NET-BANNED address={addresses[0]}" in s.log("aggregator") or SANITIZED
 
 
 # ---- floods ----
@@ -284,6 +301,44 @@ def an_admitted_host_does_not_end_its_messages(s):
     assert f"NET-BANNED address={s.attacker}" in s.log("aggregator")
 
 
+# ---- addresses that collude ----
+
+def colluding_addresses(s):
+    """Eight addresses, each within what one alone may take: unfinished messages, idle connections."""
+    def pile_up(address):
+        with contextlib.ExitStack() as stack:
+            for _ in range(times(128)):
+                h = s.h2(source=address, seconds=2)
+                stack.callback(h.close)
+                with contextlib.suppress(OSError):
+                    h.put(h.call(CONNECT), struct.pack(">BI", 0, 1 << 20) + b"\0" * 60000, patience=0.1)
+            time.sleep(1)
+
+    def idle(address):
+        with contextlib.ExitStack() as stack:
+            for _ in range(times(256)):
+                stack.enter_context(socket.create_connection(("127.0.0.1", s.grpc), 1, source_address=(address, 0)))
+            time.sleep(1)
+    for kind in (pile_up, idle):
+        with s.attack():
+            print(f"       {kind.__name__}", flush=True)
+            together(kind, s.colluders())
+
+
+def colluding_hosts(s):
+    """Eight addresses with a good link each, and beside it messages that grow until the connection is cut."""
+    def go(args):
+        i, address = args
+        with contextlib.closing(s.h2(source=address, seconds=2)) as h:
+            _, stream = s.fake_agent(f"colluding-{i}", h)
+            assert h.read_until(lambda: h.messages.get(stream), 10 * SLOW), "it was not welcomed"
+            flood_of_announcements(s, h)
+            assert h.read_until(lambda: h.closed, 10 * SLOW), "it may send as much as it likes"
+    with s.attack():
+        together(go, enumerate(s.colluders()))
+    assert "NET-BANNED" in s.log("aggregator")
+
+
 # ---- TLS ----
 
 def tls_greeting():
@@ -313,14 +368,14 @@ def handshakes_that_do_not_end(s):
 
 
 ATTACKS = [streams_that_are_not_read, profiler_calls_with_huge_names, messages_of_empty_submessages, announced_lengths,
-           unfinished_messages, compressed_messages, floods_of_frames, calls_that_are_never_used, large_answers_that_are_not_read,
-           floods_that_go_on, an_admitted_host_floods, an_admitted_host_does_not_end_its_messages]
+           unfinished_messages, compressed_messages, floods_of_frames, calls_that_are_never_used, calls_all_at_once,
+           large_answers_that_are_not_read, floods_that_go_on, an_admitted_host_floods, an_admitted_host_does_not_end_its_messages, colluding_addresses, colluding_hosts]
 
 
 def test_grpc():
     attack_all(ATTACKS, slow=(streams_that_are_not_read, announced_lengths, unfinished_messages, floods_of_frames,
-                              calls_that_are_never_used, large_answers_that_are_not_read, floods_that_go_on, an_admitted_host_floods,
-                              an_admitted_host_does_not_end_its_messages))
+                              calls_that_are_never_used, calls_all_at_once, large_answers_that_are_not_read, floods_that_go_on,
+                              an_admitted_host_floods, an_admitted_host_does_not_end_its_messages, colluding_addresses, colluding_hosts))
 
 
 def test_uploads():

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 
-from lib import xspace
+from lib import raw_h2, xspace
 from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.siege import SANITIZED, memory_mb, times, together
 from lib.xspace import message_class
@@ -364,6 +364,52 @@ def a_profiler_with_65537_planes(s):
         assert any("metrics" in p.name.lower() or "Tutti" in p.name for p in space.planes), [p.name for p in space.planes]
 
 
+class EndlessProfiler(threading.Thread):
+    """A profiler's server that answers every call with a message of 4 GB, as far as the caller takes it."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.sent = 0
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def serve(self, conn):
+        with contextlib.suppress(OSError), contextlib.closing(raw_h2.H2(None, accepted=conn)) as h:
+            if not h.read_until(lambda: h.headers, 60):
+                return
+            stream = next(iter(h.headers))
+            h.answer(stream)
+            self.sent += h.put(stream, raw_h2.grpc_message(b"", length=(1 << 32) - 1))
+            while n := h.put(stream, bytes(1 << 20)):
+                self.sent += n
+
+
+class Endless(Host):
+    """With a profiler that answers without end, and a limit of 8 MiB."""
+
+    def flags(self):
+        self.profiler = EndlessProfiler()
+        return [f"--profiler=127.0.0.1:{self.profiler.listener.getsockname()[1]}", "--profiler-limit=8M"]
+
+
+def a_profiler_that_answers_without_end(s):
+    """Costs its own part, and not much more memory than its limit."""
+    with s.attack():
+        before = memory_mb(s.p.pid, "VmRSS")
+        _, doc = s.tutti("capture", "--duration", "300ms", "--json")
+        host = doc["hosts"][0]
+        assert host["state"] == "partial" and host["reason"] == "too-large" and "--profiler-limit" in host["detail"], host
+        more = memory_mb(s.p.pid, "VmHWM") - before
+        print(f"       {s.profiler.sent >> 20} MiB were sent; {more:.0f} MiB more memory", flush=True)
+        assert s.profiler.sent > 4 << 20, s.profiler.sent
+        assert SANITIZED or more < 24, f"a reply of at most 8 MiB took {more:.0f} MiB"
+
+
 def one_after_the_other(host, *attacks):
     failed = []
     with host() as s:
@@ -386,6 +432,7 @@ def test_local():
 
 def test_profilers():
     one_after_the_other(Profiled, a_profiler_with_65537_planes)
+    one_after_the_other(Endless, a_profiler_that_answers_without_end)
 
 
 main(test_local, test_profilers)

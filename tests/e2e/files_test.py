@@ -32,6 +32,27 @@ def check_file(path):
     return sum(1 for p in space.planes for _ in xspace.events(p))
 
 
+def check_fetch(c, session, where, files):
+    """A fetch adds what a broken one lacks, replaces what is wrong, and leaves alone what is right."""
+    doc = c.tutti("fetch", session, c.dir / "fetched", "--json", check=0)[1]
+    there = pathlib.Path(doc["directory"])
+    assert sorted(doc["files"]) == sorted(files) and there == c.dir / "fetched/plugins/profile" / session, doc
+    whole = {f: (where / f).read_bytes() for f in files}
+    assert doc["bytes"] == sum(map(len, whole.values())), doc
+    first, second, third, last = files
+    (there / f"{first}.part").write_bytes(whole[first][:100_000])  # of a fetch that broke off
+    (there / f"{second}.part").write_bytes(b"x" * 100_000)  # not of this file
+    (there / third).write_bytes(b"y" + whole[third][1:])  # damaged
+    (there / first).unlink()
+    (there / second).unlink()
+    kept = (there / last).stat().st_ino
+    c.tutti("fetch", session, c.dir / "fetched", check=0)
+    assert {p.name: p.read_bytes() for p in there.iterdir()} == whole
+    assert (there / last).stat().st_ino == kept and f"{last}  " in c.stderr and "was there" in c.stderr, c.stderr
+    assert c.tutti("fetch", session, "/proc/x")[0] == 1
+    assert c.tutti("fetch", "x", c.dir)[0] == 2
+
+
 def test_three_files():
     """Over a link that breaks in the middle of the second."""
     with Cluster() as c:
@@ -57,6 +78,7 @@ def test_three_files():
         for f in a["files"] + b["files"]:
             exported = c.dir / "out/plugins/profile" / session / f
             assert exported.read_bytes() == (where / f).read_bytes(), f
+        check_fetch(c, session, where, a["files"] + b["files"])
         c.tutti("delete", session, check=0)
         assert not list(c.store.rglob("*.xplane.pb"))
         relay.stop()

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong usage is refused with a message and exit code 2; a log without a reader ends no daemon; a store has
 one aggregator."""
+import http.server
+import json
 import os
 import subprocess
+import threading
 
 from lib.cluster import BIN, SLOW, Cluster, main, wait_until
 
@@ -38,6 +41,42 @@ def test_words_that_are_no_text():
             assert p.returncode == 2, f"{flag}: exit code {p.returncode}\n{p.stderr}"
             assert b"UTF-8" in p.stderr, p.stderr
         assert not c.get("/api/v1/captures")["captures"]
+
+
+class NeverEnds(http.server.BaseHTTPRequestHandler):
+    """A capture of which no end is ever told; the stream itself is alive."""
+    CAPTURE = {"session": "2026_01_01_00_00_00_aaaaaa", "state": "uploading", "duration_ns": 1, "grace_ns": 1, "hosts": [
+        {"host": "host-a", "state": "complete"}, {"host": "host-b", "state": "uploading", "bytes": 9, "bytes_done": 3}]}
+    over = threading.Event()
+
+    def answer(self, kind):
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+
+    def do_POST(self):
+        self.answer("application/json")
+        self.wfile.write(json.dumps(self.CAPTURE).encode())
+
+    def do_GET(self):
+        self.answer("text/event-stream")
+        self.wfile.write(f"event: capture\ndata: {json.dumps(self.CAPTURE)}\n\n".encode())
+        while not self.over.wait(0.2):
+            self.wfile.write(b":\n\n")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_capture_that_never_ends():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), NeverEnds) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        p = subprocess.run([BIN / "tutti", "capture", "--server", f"http://127.0.0.1:{server.server_port}", "--patience", "200ms"],
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60 * SLOW)
+        NeverEnds.over.set()
+        server.shutdown()
+    assert p.returncode == 1, (p.returncode, p.stderr)
+    assert "it is uploading and waits for host-b (uploading, 3 of 9 bytes)" in p.stderr, p.stderr
 
 
 def test_log_without_reader():
@@ -80,4 +119,4 @@ def test_second_aggregator():
         wait_until("the first one to learn of it", lambda: "AGG-LEDGER" in c.log("aggregator") and "state=lost" in c.log("aggregator"))
 
 
-main(test_refusals, test_words_that_are_no_text, test_log_without_reader, test_second_aggregator)
+main(test_refusals, test_words_that_are_no_text, test_capture_that_never_ends, test_log_without_reader, test_second_aggregator)

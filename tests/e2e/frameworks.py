@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/frameworks.sh: frameworks.py DIRECTORY [NAME...]; DIRECTORY has the Python environments. One session of each
 framework, checked in each viewer; a check that fails is a row of the table, and the exit status is 1."""
+import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import time
 
 from lib import xspace
 from lib.cluster import BIN, SLOW, Cluster, wait_until
+from lib.leftovers import temp_dir
 from lib.netns import isolate
 from lib.xprof import XProf
 
@@ -36,7 +39,7 @@ class Table:
         try:
             self.rows[framework, what] = fn() or "ok"
         except Exception as e:  # every check of the table is made
-            self.rows[framework, what] = f"FAILED: {type(e).__name__}: {str(e)[:200]}"
+            self.rows[framework, what] = f"FAILED: {type(e).__name__}: {str(e)[:1000]}"
             self.failed += 1
 
     def print(self):
@@ -229,6 +232,76 @@ def check_pytorch(table, name):
         check_viewers(c, table, name, c.logdir, ("events",), "session")
 
 
+# ---- PyTorch under `tutti inspect` ----
+
+def inspect(name, end, *flags):
+    """(exit status, session, its file, the job's log and pid), of a job that trains for 8 s."""
+    folder = temp_dir("tutti-frameworks")
+    log, out = folder / "steps", folder / "out"
+    p = subprocess.run([BIN.resolve() / "tutti", "inspect", "--json", *flags, "-o", out, "--", "sh", "-c", 'echo $$; exec "$@"', "sh",
+                        PYTORCH[name], HERE / "torch_job.py", "--port-file", folder / "version", "--seconds", "8", "--log", log,
+                        "--end", end], capture_output=True, text=True, timeout=300 * SLOW,
+                       env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")})
+    pid, _, text = p.stdout.partition("{\n")
+    assert text, p.stderr
+    doc = json.loads("{\n" + text)
+    files = list(out.rglob("*.xplane.pb"))
+    assert len(files) == 1, f"{files}: {doc} {p.stderr[-500:]}"
+    space = xspace.load(files[0])
+    rows = [line.split() for line in log.read_text().splitlines()]
+    shutil.rmtree(folder)
+    steps = {int(r[0]): (int(r[1]), int(r[2])) for r in rows if len(r) == 3}
+    return p.returncode, doc, space, steps, int(pid), int(rows[-1][1])
+
+
+def check_own_tracers(doc, space, pid, end_ns):
+    """What this host's own tracers have of a program that was killed: to its last record."""
+    last = {}
+    for p in space.planes:
+        is_own = xspace.stats(p).get("process_id") == pid
+        for line in p.lines:
+            if is_own or (p.name == "/host:CPU samples" and line.id == pid):
+                ends = [doc["t0_ns"] + line.timestamp_ns + (ev.offset_ps + ev.duration_ps) / 1000 for ev in line.events]
+                last[p.name] = max([last.get(p.name, 0), *ends])
+        if is_own:
+            names = [name for name, *_ in xspace.events(p)]
+            last["the end"] = last.get("the end", 0) + names.count("the end")
+    assert last.pop("the end"), last
+    before = {name: (end_ns - at) / 1e6 for name, at in last.items()}
+    assert len([ms for ms in before.values() if ms < 300 * SLOW]) >= 3, before
+    return ", ".join(f"{name} {ms:.0f} ms before" for name, ms in before.items())
+
+
+def check_inspect(table, name):
+    code, doc, space, steps, pid, _ = inspect(name, "exit", "--set", "pytorch.open_s=300")  # a busy machine imports for long
+    (h,) = doc["hosts"]
+    found = annotated(space, pid)
+    ends = [n for p in space.planes for n, *_ in xspace.events(p) if n == "the end"]
+
+    def check_all():
+        missing = sorted(set(steps) - set(found))
+        assert not missing, f"{len(missing)} of {len(steps)} steps are missing: {missing[:3]} to {missing[-3:]}"
+        return f"all {len(steps)} steps"
+
+    def check_end():
+        assert (code, len(ends)) == (7, 2), (code, ends)
+        assert (h["state"], h["reason"]) == ("complete", ""), h
+        return "exit status 7, complete, both last annotations"
+    table.check(name, "inspect: every step", check_all)
+    table.check(name, "inspect: times", lambda: check_times(doc, steps, found))
+    table.check(name, "inspect: operators", lambda: check_operators(space))
+    table.check(name, "inspect: its end", check_end)
+    code, doc, space, _, pid, end_ns = inspect(name, "killed")
+    (h,) = doc["hosts"]
+
+    def check_killed():
+        assert code == 128 + 9 and h["state"] != "complete", (code, h)
+        assert "the process ended while it recorded" in h["detail"] and " of the " in h["detail"], h
+        return h["detail"][:100]
+    table.check(name, "inspect: killed", check_killed)
+    table.check(name, "inspect: own tracers to the end", lambda: check_own_tracers(doc, space, pid, end_ns))
+
+
 # ---- one session ----
 
 def mark_until(stop, c, marks):
@@ -305,6 +378,7 @@ def main():
     table = Table()
     rows = [(name, "captured", lambda row=row, name=name: check_framework(table, name, *row)) for name, row in FRAMEWORKS.items()]
     rows.append(("jax current", "a large profile", check_large))
+    rows += [(f"inspect {name}", "to the end", lambda name=name: check_inspect(table, name)) for name in PYTORCH]
     rows += [(name, "captured twice", lambda name=name: check_pytorch(table, name)) for name in PYTORCH]
     rows.append(("one session", "JAX, PyTorch, the host", lambda: check_one_session(table, "one session")))
     for name, what, fn in rows:

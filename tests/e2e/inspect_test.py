@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from lib import schema, xspace
-from lib.cluster import BIN, SANITIZER_WORDS, SLOW, main
+from lib.cluster import BIN, SANITIZER_WORDS, SLOW, main, wait_until
 from lib.leftovers import die_with_parent, temp_dir
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,11 +28,11 @@ def folder():
 class Inspection:
     """One run of `tutti inspect`, in a folder of its own."""
 
-    def __init__(self, *command, flags=(), env=None):
+    def __init__(self, *command, flags=(), env=None, stdin=None):
         self.dir = folder()
         self.err = self.dir / "stderr"
         self.p = subprocess.Popen([BIN.resolve() / "tutti", "inspect", "--json", *flags, "--", *map(str, command)],
-                                  stdout=subprocess.PIPE, stderr=open(self.err, "w"), text=True, cwd=self.dir,
+                                  stdin=stdin, stdout=subprocess.PIPE, stderr=open(self.err, "w"), text=True, cwd=self.dir,
                                   env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **(env or {})},
                                   preexec_fn=die_with_parent)
 
@@ -134,6 +134,27 @@ def test_signals_and_what_is_left():
         os.kill(left, signal.SIGKILL)
 
 
+def test_end_of_the_end():
+    """While the session is finished the first signal is told of what the second does; that drops the session. Here its
+    agent is stopped, as by a hanging kernel."""
+    run = Inspection("sh", "-c", "echo $KINETO_IPC_SOCKET_DIR $PPID; read line; exit 8", stdin=subprocess.PIPE)
+    sockets, _ = run.p.stdout.readline().split()
+    children = pathlib.Path(f"/proc/{run.p.pid}/task/{run.p.pid}/children").read_text().split()
+    [agent] = [int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tutti-agent\n"]
+    os.kill(agent, signal.SIGSTOP)
+    run.p.stdin.write("\n")
+    run.p.stdin.flush()
+    wait_until("the command to end", lambda: "stopping" in run.err.read_text() or "uploading" in run.err.read_text())
+    run.p.send_signal(signal.SIGINT)
+    wait_until("the answer", lambda: "with another signal the recording is lost" in run.err.read_text())
+    run.p.send_signal(signal.SIGINT)
+    os.kill(agent, signal.SIGCONT)
+    run.p.communicate(timeout=60 * SLOW)
+    assert run.p.returncode == 8 and "the recording is lost: " in run.err.read_text(), run.err.read_text()
+    assert not run.sessions()
+    shutil.rmtree(sockets)
+
+
 def test_no_command():
     """A command that cannot be run: its code, a reason, and no session."""
     plain = folder() / "plain"
@@ -143,6 +164,9 @@ def test_no_command():
         run.end(code)
         assert reason in run.err.read_text(), run.err.read_text()
         assert not (run.dir / "tutti-inspect").exists()
+    run = Inspection("true", flags=("-o", str(plain)))
+    run.end(125)
+    assert f"-o {plain} is no folder" in run.err.read_text(), run.err.read_text()
     p = subprocess.run([BIN / "tutti", "inspect", "gcc", "-o", "x"], capture_output=True, text=True)
     assert p.returncode == 2 and "put -- before the command" in p.stderr, p
 
@@ -163,7 +187,8 @@ def test_pytorch():
     pid = int(text)
     [host] = doc["hosts"]
     assert host["state"] == "partial" and host["reason"] == "window-cut", host
-    assert f"{pid}: PyTorch records in pieces: 2 with 2.0 of the" in host["detail"], host
+    assert f"{pid}: PyTorch recorded 2.0 of the " in host["detail"], host
+    assert ", pieces: 2; missing are " in host["detail"], host
     configs = [json.loads(line) for line in log.read_text().splitlines()]
     planes = run.planes(doc)[pid]
     at = sorted(start for p in planes for name, start, *_ in xspace.events(p) if name == "ProfilerStep")
@@ -175,4 +200,80 @@ def test_pytorch():
     assert not list(pathlib.Path("/tmp").glob(f"tutti_*_{pid}.json*"))
 
 
-main(test_killed, test_children, test_signals_and_what_is_left, test_no_command, test_pytorch)
+def steps_s(planes):
+    """When the steps of a fake PyTorch began, in seconds since T0."""
+    return sorted(start / 1e12 for p in planes for name, start, *_ in xspace.events(p) if name == "ProfilerStep")
+
+
+def test_pytorch_to_the_end():
+    """Python programs end PyTorch's recording themselves: all is there, from the import to the program's end. A program that
+    is killed loses what it was recording, and the session says how much; so does one that is recorded in several pieces, or
+    profiles itself."""
+    job = folder() / "job.py"
+    job.write_text("""
+import os, sys, time
+import torch
+begin = time.time_ns()
+if sys.argv[1] == "whole":
+    time.sleep(1)
+if sys.argv[1] == "killed":
+    print("killed", os.getpid(), begin, begin, flush=True)
+    os.kill(os.getpid(), 9)
+while sys.argv[1] == "profiler" and not torch.kineto.config:
+    time.sleep(0.05)
+if sys.argv[1] == "profiler":
+    torch.kineto.drop()
+    os.unlink(f"{os.environ['KINETO_IPC_SOCKET_DIR']}/hook-{os.getpid()}")  # not asked again
+    while os.path.exists(f"{os.environ['KINETO_IPC_SOCKET_DIR']}/piece-{os.getpid()}"):
+        time.sleep(0.05)
+asked = set()  # for a recording
+while sys.argv[1] == "pieces" and len(asked) < 2:
+    try:
+        asked.add(os.stat(f"{os.environ['KINETO_IPC_SOCKET_DIR']}/piece-{os.getpid()}").st_mtime_ns)
+    except OSError:
+        pass
+    time.sleep(0.05)
+print(sys.argv[1], os.getpid(), begin, time.time_ns(), flush=True)
+raise SystemExit(3)
+""")
+    env = {"PYTHONPATH": f"{ROOT / 'tests/e2e/lib/fake_package'}:{ROOT / 'python'}"}
+    run = Inspection("sh", "-c", f"""
+        {sys.executable} {job} whole & whole=$!
+        {sys.executable} {job} killed &
+        {sys.executable} {job} profiler & profiler=$!
+        {sys.executable} {job} pieces; code=$?
+        wait $whole $profiler; exit $code""", env=env, flags=("--set", "pytorch.open_s=2"))
+    text, doc = run.end(3)
+    jobs = {name: list(map(int, rest)) for name, *rest in map(str.split, text.splitlines())}
+    [host] = doc["hosts"]
+    detail = {name: next((d for d in host["detail"].split("; python") if f" {pid}: " in d), "")
+              for name, (pid, *_) in jobs.items()}
+    planes = run.planes(doc)
+    at = {name: steps_s(planes[pid]) for name, (pid, *_) in jobs.items()}
+    begin, end = ({name: (row[i] - doc["t0_ns"]) / 1e9 for name, row in jobs.items()} for i in (1, 2))
+    assert host["state"] == "partial", host
+    assert not detail["whole"], host
+    whole = at["whole"]
+    assert whole and whole[0] < end["whole"] and whole[-1] > end["whole"] - 0.05, (begin, end, whole[:1], whole[-1:])
+    assert at["pieces"] and at["pieces"][0] < end["pieces"], (end, at["pieces"][:1])
+    assert not at["killed"] and "PyTorch recorded 0.0 of the " in detail["killed"], host
+    assert "the process ended while it recorded" in detail["killed"], host
+    assert "does the program use torch.profiler itself?" in detail["profiler"], host
+    assert "pieces: 2; missing are " in detail["pieces"] and " and 0.0 s after them" in detail["pieces"], host
+    assert not [path for pid, *_ in jobs.values() for path in pathlib.Path("/tmp").glob(f"tutti_*_{pid}.json*")]
+
+
+def test_hook_alone():
+    """Programs go on as without the hook where the folder is gone, and their own sitecustomize runs."""
+    own = folder()
+    (own / "sitecustomize.py").write_text("print('own', __file__)")
+    (own / "sockets").mkdir()
+    script = "import os, sys; os.rmdir(sys.argv[1]); import torch; print(torch._C._autograd._kineto_step(), len(sys.meta_path))"
+    path = f"{BIN.resolve() / 'tutti-hook'}:{own}:{ROOT / 'tests/e2e/lib/fake_package'}"
+    p = subprocess.run([sys.executable, "-c", script, own / "sockets"], capture_output=True, text=True,
+                       env={**os.environ, "PYTHONPATH": path, "KINETO_IPC_SOCKET_DIR": str(own / "sockets")})
+    assert (p.returncode, p.stderr) == (0, "") and p.stdout.startswith(f"own {own}/sitecustomize.py\nNone "), p
+
+
+main(test_killed, test_children, test_signals_and_what_is_left, test_end_of_the_end, test_no_command, test_pytorch,
+     test_pytorch_to_the_end, test_hook_alone)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of permissions in docs/tracers.md, row by row: an agent of an ordinary user with those capabilities and no
 others starts, its tracers are in the states of the row, and each one names what is missing. What this machine's settings
-cannot show is left out by name."""
+cannot show is left out by name. The log and the folder of profiles are those of root, private."""
 import os
 import pathlib
 import re
@@ -112,11 +112,16 @@ def start(c, hosts):
     """The agents, and programs of root: one in Python, one whose file is private, and the aggregator's sockets."""
     c.dir.chmod(0o777)
     c.aggregator()
-    for host, (states, capabilities) in hosts.items():
-        c.agent(host, "--tracers", ",".join(states), "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}", discover=True,
-                prefix=setpriv(int(host.split("-")[1]), capabilities=capabilities))
     private = c.dir / "private"
     private.mkdir(0o700)
+    (private / "log").touch()
+    groups = c.dir / "cgroups"  # this machine may have cgroup v1 alone
+    groups.mkdir()
+    (groups / "cgroup.controllers").write_text("cpu memory io pids\n")
+    for host, (states, capabilities) in hosts.items():
+        c.agent(host, "--tracers", ",".join(states), "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
+                f"--logs={private}/log", f"--watch={private}", f"--cgroups-root={groups}", discover=True,
+                prefix=setpriv(int(host.split("-")[1]), capabilities=capabilities))
     shutil.copy(shutil.which("gzip"), private)
     c.start("burst-gzip", ["sh", "-c", f"exec {private}/gzip </dev/zero >/dev/null"])
     start_job(c, "job", [os.path.realpath(sys.executable)])
@@ -124,12 +129,13 @@ def start(c, hosts):
 
 def check_captured(c, hosts):
     """What works is recorded where other tracers lack a permission, and the result names that."""
-    _, doc = c.tutti("capture", "--duration", "100ms", "--tracer", "cpu", "--tracer", "sched", "--tracer", "python", "--json")
+    _, doc = c.tutti("capture", "--duration", "100ms", "--tracer", "cpu", "--tracer", "sched", "--tracer", "python", "--tracer", "logs",
+                     "--json")
     for host in doc["hosts"]:
         states, _ = hosts[host["host"]]
         for t in host["tracers"]:
             state, missing = states.get(t["name"], ("", []))
-            is_denied = state == "off" or (state == "degraded" and t["name"] == "python")
+            is_denied = state == "off" or (state == "degraded" and t["name"] in ("python", "logs"))
             if state:
                 assert t["reason"] == ("no-permission" if is_denied else ""), (host["host"], t)
                 assert not is_denied or all(f"CAP_{m}" in t["detail"] for m in missing), (host["host"], t)

@@ -100,6 +100,17 @@ def check_cgroup(space, label, log, t0):
     assert abs(ours - kernel) < 0.05 * WINDOW_S, (ours, kernel, found)
 
 
+def check_one_cgroup(c, name, pid):
+    """Of one snapshot only: the threads of one cgroup, by a part of its path."""
+    def lines(text):
+        _, doc = c.tutti("snapshot", "--hosts", "host-a", "--tracer", "sched", "--last", "1s", "--set", f"sched.cgroup={text}", "--json", check=0)
+        space = xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / doc["hosts"][0]["file"])
+        return {line.id for p in space.planes if p.name == "/host:CPU scheduler" for line in p.lines}
+    assert lines(name) == {pid}, (lines(name), pid)
+    assert not lines("no-cgroup-of-this-name")
+    assert len(lines("")) > 3
+
+
 def check_limited(c):
     """An agent above its budget records less, says so everywhere, and shows in the trace what it takes itself."""
     def state():
@@ -131,12 +142,22 @@ def end_job(p):
 
 
 def capture(c):
-    """An agent that a busy machine keeps from running loses switches, and says so."""
+    """An agent that a busy machine keeps from running loses switches, and says so. Returns the session and each host's space."""
     for _ in range(5):
-        _, doc = c.tutti("capture", "--hosts", "host-a", "--duration", f"{WINDOW_S}s", "--json", check=0)
-        if not any(t["lost"] for t in doc["hosts"][0]["tracers"] if t["name"] == "sched"):
+        code, doc = c.tutti("capture", "--hosts", "host-a,woken", "--duration", f"{WINDOW_S}s", "--json")
+        if not any(t["lost"] for h in doc["hosts"] for t in h["tracers"] if t["name"] == "sched"):
             break
-    return doc
+    assert doc["hosts"][0]["state"] == "complete" and (code == 0 or not has_wakeups(c)), doc
+    return doc, [xspace.load(c.logdir / "plugins" / "profile" / doc["session"] / h["file"]) for h in doc["hosts"]]
+
+
+def has_wakeups(c):
+    """Whether the agent that is to record wake-ups can; else it names what it lacks."""
+    state = next(t for t in c.hosts()["woken"]["tracers"] if t["name"] == "sched")
+    if state["state"] != "ok":
+        assert state["state"] == "degraded" and "--sched-wakeups" in state["reason"], state
+        print(f"     no wake-ups here: {state['reason']}")
+    return state["state"] == "ok"
 
 
 def test_beside_kernel():
@@ -144,14 +165,15 @@ def test_beside_kernel():
     with OwnCgroup() as group, Cluster() as c:
         c.aggregator()
         c.agent("host-a", "--tracers", "sched,cgroups", "--cgroups-hz", "10")
+        c.agent("woken", "--tracers", "sched", "--sched-wakeups")
         c.agent("limited", "--tracers", "metrics,budget", "--metrics-hz", "100", "--max-cpu", "0.01%")
-        c.wait_hosts(2)
+        c.wait_hosts(3)
         jobs = [start_job(kind) for kind in ("busy", "busy", "lazy")]
         group.take(jobs[0].pid)
-        doc = capture(c)
+        doc, (space, woken) = capture(c)
+        if group.path:
+            check_one_cgroup(c, group.path.name, jobs[0].pid)
         logs = [end_job(j) for j in jobs]
-        path = c.logdir / "plugins" / "profile" / doc["session"] / doc["hosts"][0]["file"]
-        space = xspace.load(path)
         t0, t1 = doc["t0_ns"], doc["t0_ns"] + doc["duration_ns"]
         if group.path:
             check_cgroup(space, group.label, logs[0], t0)
@@ -162,6 +184,10 @@ def test_beside_kernel():
             assert abs(found["running"] - ran) < 0.01 * WINDOW_S, (found, ran)
             # The kernel's figure has the delay after wake-ups, too, which no switch shows.
             assert found["runnable"] < waited + 0.01 * WINDOW_S, (found, waited)
+            if has_wakeups(c):
+                found = times_of(woken, job.pid)
+                print(f"     with wake-ups runnable {found['runnable']:.4f}")
+                assert abs(found["runnable"] - waited) < 0.02 * WINDOW_S, (found, waited)
         for job, log in zip(jobs[:2], logs[:2]):
             assert abs(times_of(space, job.pid)["runnable"] - between(log, 2, t0, t1)) < 0.02 * WINDOW_S
         check_limited(c)  # here, because it had to wait for ten seconds

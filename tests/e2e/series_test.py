@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series of snapshots while the aggregator is killed, and while its disk is full: every window is one session of all hosts."""
+"""A series of snapshots while the aggregator is killed, an agent is stopped, the disk is full: each window is a session of all hosts."""
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -98,14 +99,26 @@ def test_aggregator_is_killed():
         check(c, rows, said)
 
 
-def test_disk_is_full():
-    """The store takes nothing for a while."""
+def stop_for_a_while(c, host):
+    """Its rings go on in the kernel and in its programs; the readings that it did not make itself are named."""
+    c.kill(host, signal.SIGSTOP)
+    time.sleep(2)
+    c.kill(host, signal.SIGCONT)
+    _, doc = c.tutti("snapshot", "--hosts", host, "--last", "1500ms", "--tracer", "metrics", "--json", check=0)
+    c.tutti("delete", doc["session"], check=0)
+    [metrics] = doc["hosts"][0]["tracers"]
+    assert metrics["lost"] >= 5 and "metrics" in metrics["name"], metrics
+
+
+def test_agent_is_stopped_and_disk_is_full():
+    """One host does not run for two seconds, then the store takes nothing for a while."""
     with Cluster() as c:
         store = Store(c)
         start(c, store.flag)
         series = Series(c, "--keep", str(KEEP))
         for _ in range(1 + WINDOWS // 30):
-            time.sleep(rng.uniform(1, 3))
+            time.sleep(rng.uniform(0, 1))
+            stop_for_a_while(c, "host-c")
             store.set("put,write * full")
             time.sleep(rng.uniform(1, 5))
             store.set("")
@@ -113,4 +126,4 @@ def test_disk_is_full():
         check(c, rows, said)
 
 
-main(test_aggregator_is_killed, test_disk_is_full)
+main(test_aggregator_is_killed, test_agent_is_stopped_and_disk_is_full)

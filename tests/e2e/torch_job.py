@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small PyTorch program that trains for ever, as any does: it knows nothing of Tutti. --log gets a line for each step: its
-number and the wall clock's nanoseconds before and after it; the step is an annotation of PyTorch's, too."""
+number and the wall clock's nanoseconds before and after it; the step is an annotation of PyTorch's, too. --end makes it
+end: its last annotations are "the end", PyTorch's and Tutti's, and "end" with the time is the log's last line."""
 import argparse
+import os
+import signal
+import sys
 import time
 
 import torch
@@ -14,6 +18,7 @@ def main():
     args.add_argument("--port-file", required=True, help="gets PyTorch's version when 3 steps are done")
     args.add_argument("--seconds", type=float, default=60)
     args.add_argument("--log", required=True)
+    args.add_argument("--end", choices=("exit", "killed"), help="exit with 7, or be killed")
     args = args.parse_args()
 
     torch.set_num_threads(1)
@@ -34,6 +39,15 @@ def main():
             print(step, begin_ns, time.time_ns(), file=log)
             step += 1
             time.sleep(0.002)
+        if args.end:
+            with torch.profiler.record_function("the end"):
+                model(batch)
+            import tutti
+            tutti.instant("the end")
+            print("end", time.time_ns(), file=log)
+    if args.end == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.exit(7 if args.end else 0)
 
 
 main()

@@ -103,6 +103,17 @@ def capture(c, agent, window):
     return out, most
 
 
+def check_lost(host):
+    """Nothing, but for what a busy machine takes before a ring has it: readings of the metrics (their gaps are looked at
+    below), a few switches while the agent does not run, and marks that came too late for the window before."""
+    lost = {t["name"]: t for t in host["tracers"] if t["lost"] and t["name"] != "metrics"}
+    if "sched" in lost and lost["sched"]["lost"] <= host["events"] // 50:
+        del lost["sched"]
+    if "marks" in lost and lost["marks"]["detail"].startswith(f"{lost['marks']['lost']} marks of earlier windows"):
+        del lost["marks"]
+    assert not lost, host
+
+
 def test_windows_are_complete():
     with Cluster() as c:
         c.aggregator()
@@ -117,8 +128,7 @@ def test_windows_are_complete():
             session = doc["sessions"][0]["session"]
             host = c.tutti("show", session, "--json", check=0)[1]["hosts"][0]
             assert host["state"] == "complete", host
-            # A busy machine misses readings of the metrics, which count: their gaps are looked at below.
-            assert not any(t["lost"] for t in host["tracers"] if t["name"] != "metrics"), host
+            check_lost(host)
             found = check_file(c.logdir / "plugins/profile" / session / host["file"], seconds(window), sent(c))
             print(f"     {window}: complete; (events, longest gap in s) {found}; files of the rings {in_files} bytes, "
                   f"VmRSS {before} -> {memory_kb(agent.pid)} kB", flush=True)

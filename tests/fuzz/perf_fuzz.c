@@ -33,7 +33,8 @@ static void check_intervals(const struct ring *ring)
 
 static void feed_switches(const uint8_t *data, size_t size, bool of_cgroup)
 {
-	struct switches *s = switches_new(&(struct switches_conf){ .of_cgroup = of_cgroup });
+	struct switches *s = switches_new(
+		&(struct switches_conf){ .of_cgroup = of_cgroup, .woken_at = size % 40 });
 
 	switches_feed(s, size % 5, data, size);
 	switches_flush(s, 1 << 16);
@@ -47,13 +48,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		&(struct cpu_window_conf){ .max_nodes = 32, .max_images = 8 });
 	struct cpu_cut *cut;
 
-	cpu_window_feed(w, data, size / 2);
+	cpu_window_feed(w, 0, data, size / 2);
 	cpu_window_flush(w, 1000);
 	if (size)
-		cpu_window_feed(w, data + size / 2, size - size / 2);
+		cpu_window_feed(w, size % 3, data + size / 2, size - size / 2);
 	cpu_window_flush(w, INT64_MAX);
 	cpu_questions_free(cpu_window_take_questions(w));
-	cut = cpu_window_cut(w, ring_cut_new(cpu_window_ring(w), 0, INT64_MAX));
+	cut = cpu_window_cut(w, 0, ring_cut_new(cpu_window_ring(w), 0, INT64_MAX));
 	cpu_cut_load(cut);
 	cpu_cut_free(cut);
 	cpu_window_free(w);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that processes write or name: maps, command lines, the map files of JIT compilers, kallsyms, cgroups. */
+/* Text that processes write or name: maps, command lines, the map files of JIT compilers, kallsyms, cgroups,
+ * tracefs. */
 #include "base/clean_text.h"
 #include "agent/tracer/cgroups/groups.h"
 #include "agent/tracer/cgroups/label.h"
+#include "agent/perf/tracepoint.h"
 #include "agent/symbols/kallsyms.h"
 #include "agent/symbols/perf_map.h"
 #include "agent/proc/command.h"
@@ -32,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct perf_map pm = { 0 };
 	struct proc_maps maps;
 	struct kallsyms ks;
+	struct tracepoint tp;
 
 	proc_maps_parse(&maps, text);
 	for (size_t i = 0; i < maps.n; i++)
@@ -46,6 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kallsyms_find(&ks, 0xffffffff81000000);
 	kallsyms_release(&ks);
 	read_cgroup(text);
+	if (tracepoint_parse(&tp, text, "pid") && tp.at > 4096)
+		abort();
 	clean_text(name, sizeof(name), (const char *)data, size);
 	proc_command(text, size, name, sizeof(name));
 	free(text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A Python process that lies: whatever its memory says, a round of samples ends, and stays inside what it may use. The
- * first bytes choose the version and how much of the memory can be read; the rest is the memory, over and over, so
+ * first bytes choose the version, how much of the memory can be read, and how often; the rest is the memory, over and over, so
  * that pointers lead into it, in circles too.
  */
 #include <errno.h>
@@ -13,29 +13,61 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+#define PAGE	   4096
+#define TABLE_SIZE (64U << 10)
+
 struct liar {
-	const uint8_t *bytes;
-	size_t len;
+	uint8_t table[2 * TABLE_SIZE]; /* the input over and over */
+	size_t len; /* of the input */
 	uint64_t unreadable; /* each so manieth page; 0 = none */
+	unsigned int reads_left; /* then the process has ended */
 };
+
+static void fill(struct liar *liar, const uint8_t *bytes, size_t len)
+{
+	size_t used = len < TABLE_SIZE ? len : TABLE_SIZE;
+
+	liar->len = used;
+	memcpy(liar->table, bytes, used);
+	while (used < sizeof(liar->table)) {
+		size_t more = used < sizeof(liar->table) - used ? used : sizeof(liar->table) - used;
+
+		memcpy(liar->table + used, liar->table, more);
+		used += more;
+	}
+}
+
+/* Up to the end of a page; 0: it cannot be read. */
+static size_t read_page(const struct liar *liar, uint64_t at, uint8_t *out, size_t len)
+{
+	size_t room = PAGE - at % PAGE;
+
+	if (liar->unreadable && at / PAGE % liar->unreadable == 1)
+		return 0;
+	if (len > room)
+		len = room;
+	memcpy(out, liar->table + at % liar->len, len);
+	return len;
+}
 
 static int64_t read_lies(void *arg, const struct python_range *ranges, size_t n)
 {
-	const struct liar *liar = arg;
+	struct liar *liar = arg;
 	int64_t got = 0;
 
+	if (!liar->reads_left) {
+		errno = ESRCH;
+		return -1;
+	}
+	liar->reads_left--;
 	for (size_t i = 0; i < n; i++) {
-		uint8_t *out = ranges[i].out;
-
-		for (size_t k = 0; k < ranges[i].len; k++) {
-			uint64_t at = ranges[i].address + k;
-
-			if (liar->unreadable && at / 4096 % liar->unreadable == 1) {
+		for (size_t at = 0, read; at < ranges[i].len; at += read, got += (int64_t)read) {
+			read = read_page(liar, ranges[i].address + at,
+					 (uint8_t *)ranges[i].out + at, ranges[i].len - at);
+			if (!read) {
 				errno = EFAULT;
 				return got ? got : -1;
 			}
-			out[k] = liar->bytes[at % liar->len];
-			got++;
 		}
 	}
 	return got;
@@ -67,15 +99,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct python_targets *targets;
 	struct python_memory memory;
 	struct python_lines lines;
-	struct liar liar;
+	static struct liar liar;
 
 	if (size < 16)
 		return 0;
-	liar = (struct liar){ data + 2, size - 2, data[1] % 16 };
+	fill(&liar, data + 2, size - 2);
+	liar.unreadable = data[1] % 16;
+	liar.reads_left = 16U << data[1] / 64 * 2; /* mostly few, so that most runs are short */
 	memory = (struct python_memory){ read_lies, &liar };
-	python_lines_decode(&lines, liar.bytes, liar.len, data[1]);
+	python_lines_decode(&lines, liar.table, liar.len, data[1]);
 	python_lines_release(&lines);
-	if (python_layout_load(&interpreter.layout, versions[data[0] % 5], liar.bytes, liar.len,
+	if (python_layout_load(&interpreter.layout, versions[data[0] % 5], liar.table, liar.len,
 			       NULL))
 		return 0;
 	functions = python_functions_new();

@@ -264,10 +264,10 @@ void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t 
 	for (; t < armed_ns;
 	     t += calm_ns, calm_ns = calm_ns < 16 * NS_PER_S ? 2 * calm_ns : calm_ns)
 		send_train(w, &ways, t, 4, AGENT_SPACING_NS, out);
-	for (t = armed_ns; t < to_ns; t += 250 * NS_PER_MS / (jittery ? 2 : 1))
+	for (t = armed_ns; t < to_ns; t += 250 * NS_PER_MS / (jittery ? 4 : 1))
 		send_train(w, &ways, t, t == armed_ns ? 4 : dense, AGENT_SPACING_NS, out);
 	t = to_ns + llround(world_uniform() * 100e6);
-	for (int i = 0; i < (jittery ? 5 : 1); i++, t += 125 * NS_PER_MS)
+	for (int i = 0; i < (jittery ? 9 : 1); i++, t += 62500 * NS_PER_US)
 		send_train(w, &ways, t, dense, AGENT_SPACING_NS, out);
 	if (out->n)
 		qsort(out->at, out->n, sizeof(*out->at), by_arrival);

@@ -31,6 +31,7 @@ struct clock_world {
 		step_ns; /* the host's clock jumps then; a negative one stops it that long */
 	struct clock_event rate_step; /* the drift is rate_step_ppm more then */
 	double rate_step_ppm;
+	bool is_excursion; /* the rate steps back after 0.3 s to rate_step.for_ns */
 	struct clock_event frozen; /* the host sends nothing, and reads what arrives at the end */
 	int64_t there_ns, back_ns; /* least delay of each way */
 	struct clock_event bad; /* the link is worse then, by this: */

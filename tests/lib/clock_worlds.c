@@ -7,11 +7,12 @@
 #include "agent/clock/estimator.h"
 #include "base/now.h"
 
-#define US     1000
-#define PAIRS  .every_ns = 200 * NS_PER_MS, .train = 2, .gap_ns = 20 * US
-#define TRAINS .every_ns = 250 * NS_PER_MS, .train = 4, .gap_ns = 7 * US
-#define CALM   .every_ns = 2 * NS_PER_S, .train = 4, .gap_ns = 7 * US
-#define KERNEL .there_ns = 600, .back_ns = 600, .jitter = JITTER_SPIKES, .jitter_ns = 200
+#define US	1000
+#define PAIRS	.every_ns = 200 * NS_PER_MS, .train = 2, .gap_ns = 20 * US
+#define SINGLES .every_ns = 62500 * US, .train = 1 /* as agents probe a path that jitters */
+#define TRAINS	.every_ns = 250 * NS_PER_MS, .train = 4, .gap_ns = 7 * US
+#define CALM	.every_ns = 2 * NS_PER_S, .train = 4, .gap_ns = 7 * US
+#define KERNEL	.there_ns = 600, .back_ns = 600, .jitter = JITTER_SPIKES, .jitter_ns = 200
 #define USERSPACE \
 	.there_ns = 9 * US, .back_ns = 12 * US, .jitter = JITTER_SPIKES, .jitter_ns = 5 * US
 #define EXP200 .there_ns = 20 * US, .back_ns = 20 * US, .jitter_ns = 200 * US
@@ -24,6 +25,8 @@
 
 #define SOME_NS	       33333333333
 #define RATE_STEP(ppm) .rate_step = { SOME_NS, 0 }, .rate_step_ppm = (ppm)
+#define EXCURSION \
+	.rate_step = { SOME_NS, 10 * NS_PER_S }, .rate_step_ppm = 300, .is_excursion = true
 #define WORSE \
 	.bad = { SOME_NS, 20 * NS_PER_S }, .bad_there_jitter_ns = 200 * US, \
 	.bad_back_jitter_ns = 200 * US
@@ -36,8 +39,8 @@ const struct world_case world_cases[] = {
 	{ { "idle, user stamps",		USERSPACE, PAIRS, OFFSET, WANDER },	{ 0, 30 * US, 0 } },
 	{ { "late kernel stamps",		KERNEL, PAIRS, OFFSET, WANDER,
 						.late_stamps = true },			{ 200, 500, 2000 } },
-	{ { "exp 200 us",			EXP200, PAIRS, OFFSET, WANDER },	{ 10 * US, 30 * US, 150 * US } },
-	{ { "queue 200 us",			QUEUE200, PAIRS, OFFSET, WANDER },	{ 3 * US, 10 * US, 0 } },
+	{ { "exp 200 us",			EXP200, SINGLES, OFFSET, WANDER },	{ 10 * US, 30 * US, 150 * US } },
+	{ { "queue 200 us",			QUEUE200, SINGLES, OFFSET, WANDER },	{ 3 * US, 10 * US, 0 } },
 	{ { "asymmetric 1 ms",			ASYMMETRIC, PAIRS, OFFSET, WANDER },	{ 540 * US, 540 * US, 0 } },
 	{ { "asymmetric 1 ms, quiet",		.there_ns = 600, .back_ns = 1000 * US, .jitter = JITTER_SPIKES, .jitter_ns = 200, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
 	{ { "wander 8 ppm",			KERNEL, PAIRS, OFFSET, WANDER8 },	{ 0, 0, 0 } },
@@ -69,6 +72,11 @@ const struct world_case world_cases[] = {
 	{ { "rate step 400 ppm, Pareto",	EXP200, .jitter = JITTER_PARETO, PAIRS, OFFSET, WANDER, RATE_STEP(400) }, { 0, 0, 0 } },
 	{ { "rate step 90 ppm, far",		.there_ns = 5 * NS_PER_MS, .back_ns = 6 * NS_PER_MS, .jitter_ns = NS_PER_MS, TRAINS, OFFSET, WANDER, RATE_STEP(90) }, { 0, 0, 0 } },
 	{ { "5 ppm more for 10 s",		KERNEL, PAIRS, OFFSET, .drift_ppm = 30, .rate_step = { SOME_NS, 10 * NS_PER_S }, .rate_step_ppm = 5 }, { 0, 0, 0 } },
+	{ { "there and back",			KERNEL, PAIRS, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
+	{ { "there and back, user stamps",	USERSPACE, PAIRS, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
+	{ { "there and back, exp 200 us",	EXP200, PAIRS, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
+	{ { "there and back, queue 200 us",	QUEUE200, PAIRS, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
+	{ { "there and back, Pareto",		EXP200, .jitter = JITTER_PARETO, PAIRS, OFFSET, WANDER, EXCURSION }, { 0, 0, 0 } },
 	{ { "queue 200 us, load 0.9",		QUEUE200, .load = 0.9, PAIRS, OFFSET, WANDER }, { 0, 0, 0 } },
 	{ { "Pareto 200 us",			EXP200, .jitter = JITTER_PARETO, PAIRS, OFFSET, WANDER }, { 0, 0, 0 } },
 	{ { "loss in bursts",			EXP200, PAIRS, OFFSET, WANDER, .loss = 0.3, .burst = 20 }, { 0, 0, 0 } },
@@ -88,6 +96,7 @@ const size_t n_world_cases = sizeof(world_cases) / sizeof(world_cases[0]);
 #define STEP_KNOWN_NS	NS_PER_S
 #define RATE_KNOWN_NS	(10 * NS_PER_S)
 #define RATE_BREAKS_PPM 120
+#define NEAR_NS		8e9
 
 struct judges {
 	const struct clock_world *world;
@@ -160,6 +169,11 @@ struct clock_world world_vary(const struct clock_world *w, int64_t from_ns, int6
 	if (w->step_ns > 0)
 		out.step_ns = llround((double)w->step_ns * between_log(1, 20));
 	out.rate_step.at_ns = llround(between((double)from_ns, (double)to_ns));
+	if (w->is_excursion) {
+		out.rate_step_ppm = either_sign(between_log(10, w->rate_step_ppm));
+		out.rate_step.for_ns = llround(between_log(0.3e9, (double)w->rate_step.for_ns));
+		out.drift_ppm = either_sign(between(0, 490 - fabs(out.rate_step_ppm)));
+	}
 	out.frozen.at_ns = llround(between((double)from_ns, (double)to_ns));
 	out.bad.at_ns = llround(between((double)from_ns, (double)to_ns));
 	if (w->bad.for_ns)
@@ -179,7 +193,23 @@ static bool is_just_broken(const struct clock_world *w, int64_t now_ns)
 	return (w->step_ns && is_recent(w->step_at_ns, now_ns,
 					STEP_KNOWN_NS + (w->step_ns < 0 ? -w->step_ns : 0))) ||
 	       (fabs(w->rate_step_ppm) > RATE_BREAKS_PPM &&
-		is_recent(w->rate_step.at_ns, now_ns, 2 * STEP_KNOWN_NS));
+		(is_recent(w->rate_step.at_ns, now_ns, 2 * STEP_KNOWN_NS) ||
+		 (w->rate_step.for_ns &&
+		  is_recent(w->rate_step.at_ns + w->rate_step.for_ns, now_ns, 2 * STEP_KNOWN_NS))));
+}
+
+/* Half of the instants of a world with a step of the rate are within NEAR_NS of it. */
+static int64_t draw_instant(const struct clock_world *w, int64_t t0_ns, int64_t t1_ns)
+{
+	double from = (double)t0_ns, to = (double)t1_ns;
+
+	if (w->rate_step_ppm != 0 && world_uniform() < 0.5) {
+		double end = (double)(w->rate_step.at_ns + w->rate_step.for_ns) + NEAR_NS;
+
+		from = fmin(to, fmax(from, (double)w->rate_step.at_ns - NEAR_NS));
+		to = fmax(from, fmin(to, end));
+	}
+	return llround(between(from, to));
 }
 
 void world_judge_capture(const struct clock_world *kind, size_t instants, struct world_judge *j)
@@ -201,7 +231,7 @@ void world_judge_capture(const struct clock_world *kind, size_t instants, struct
 							 world_host_ns(&w, t1_ns), &m);
 	if (m.calibrated || (samples.n && !is_just_broken(&w, t1_ns))) {
 		for (size_t i = 0; i < instants; i++)
-			world_check(j, &w, &m, llround(between((double)t0_ns, (double)t1_ns)));
+			world_check(j, &w, &m, draw_instant(&w, t0_ns, t1_ns));
 	}
 	clock_model_free(&m);
 	free(samples.at);

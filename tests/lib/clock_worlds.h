@@ -5,7 +5,7 @@
 
 #include "tests/lib/clock_world.h"
 
-/* In nanoseconds; 0 = no goal. Judged over a whole minute of "5 pairs per second". */
+/* In nanoseconds; 0 = no goal. Judged over a whole minute. */
 struct world_goal {
 	double p50, p99, bound; /* of errors; 99 of 100 bounds are below `bound` */
 };

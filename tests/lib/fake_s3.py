@@ -5,11 +5,15 @@
     python3 tests/lib/fake_s3.py --port 9000 --bucket bucket   # until it is killed
 
 Faults, by the number of requests between two of a kind: "503" (nothing done), "slow" (0.3 s later), "lost" (done, then the connection is
-closed without an answer), "reset" (half of the answer's body, then the connection is reset), "500".
+closed without an answer), "reset" (half of the answer's body, then the connection is reset), "cut" (half of the request's body is read,
+then the connection is reset), "500". `before(method, path)`, if set, is called before a request is carried out, and may wait.
+`traffic` has the requests and bytes of those who have keys, and of those who have a grant: (with grant, path): [requests, bytes].
 """
 import argparse
+import base64
 import hashlib
 import hmac
+import json
 import re
 import socket
 import struct
@@ -108,7 +112,15 @@ class Handler(BaseHTTPRequestHandler):
 
     # ---- answers ----
 
+    def count(self, n, requests=0):
+        key = ("X-Amz-Signature=" in self.raw_query, self.raw_path)
+        with self.server.lock:
+            counted = self.server.traffic.setdefault(key, [0, 0])
+            counted[0] += requests
+            counted[1] += n
+
     def answer(self, status, body=b"", headers=(), length=None):
+        self.count(len(body) + sum(len(f"{n}: {v}\r\n") for n, v in headers) + 120)
         self.send_response(status)
         self.send_header("Content-Length", str(len(body) if length is None else length))
         for name, value in headers:
@@ -139,19 +151,31 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(411, "MissingContentLength")
         if self.command in ("PUT", "POST") and self.headers.get("content-length") is None:
             raise Refusal(411, "MissingContentLength")
-        return self.rfile.read(int(self.headers.get("content-length") or 0))
+        length = int(self.headers.get("content-length") or 0)
+        if self.fault == "cut" and length > 1:
+            self.rfile.read(length // 2)
+            raise ConnectionAbortedError
+        return self.rfile.read(length)
 
     def serve(self):
         server = self.server
         self.raw_path, _, self.raw_query = self.path.partition("?")
-        body = self.take_body()
+        self.fault = None
+        if self.path == "/-/traffic":
+            with server.lock:
+                sums = {name: sum(n for (granted, _), (_, n) in server.traffic.items() if granted == (name == "grants")) for name in ("keys", "grants")}
+            return self.answer(200, json.dumps(sums).encode())
         self.fault = server.next_fault(self.raw_path)
         try:
+            body = self.take_body()
+            self.count(len(self.raw_requestline) + len(str(self.headers)) + len(body), 1)
             if self.fault in ("503", "500"):
                 raise Refusal(int(self.fault), "SlowDown" if self.fault == "503" else "InternalError")
             if self.fault == "slow":
                 time.sleep(0.3)
             self.check_signature(body)
+            if server.before:
+                server.before(self.command, self.raw_path)
             if self.fault == "lost":
                 self.send_response = self.send_header = lambda *a: None
                 self.end_headers = lambda: None
@@ -184,6 +208,8 @@ class Handler(BaseHTTPRequestHandler):
         objects, key = self.server.buckets[bucket], rest[0] if rest else ""
         if len(key.encode()) > 1024:
             raise Refusal(400, "KeyTooLongError")
+        if not key and self.command == "POST" and "delete" in query:
+            return self.delete_all(objects, body)
         if not key:
             return self.list(objects, query)
         getattr(self, "object_" + self.command)(objects, key, body)
@@ -232,6 +258,18 @@ class Handler(BaseHTTPRequestHandler):
             objects.pop(key, None)
         self.answer(204)
 
+    def delete_all(self, objects, body):
+        if self.headers.get("content-md5") != base64.b64encode(hashlib.md5(body).digest()).decode():
+            raise Refusal(400, "InvalidDigest")
+        keys = re.findall(r"<Object><Key>([^<]+)</Key></Object>", body.decode())
+        if len(keys) > 1000 or not body.startswith(b"<Delete><Quiet>true</Quiet><Object>"):
+            raise Refusal(400, "MalformedXML")
+        with self.server.lock:
+            self.server.batches.append(len(keys))
+            for key in keys:
+                objects.pop(key, None)
+        self.answer(200, b"<DeleteResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'></DeleteResult>")
+
     def list(self, objects, query):
         if self.command != "GET" or query.get("list-type") != "2" or query.get("encoding-type") != "url":
             raise Refusal(501, "NotImplemented")
@@ -260,7 +298,9 @@ class FakeS3(ThreadingHTTPServer):
         self.requests = self.connections = 0
         self.hit = {}  # fault: how often
         self.no_reset = "//"  # paths that end so are not reset
-        self.refusals, self.created = [], []
+        self.refusals, self.created, self.traffic = [], [], {}
+        self.before = None
+        self.batches = []
         self.quota, self.skew_s, self.no_conditions, self.short_pages = 1 << 40, 0, False, True
 
     def next_fault(self, path):
@@ -300,7 +340,9 @@ if __name__ == "__main__":
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--port", type=int, default=0)
     p.add_argument("--bucket", default="bucket")
+    p.add_argument("--pages", type=int, default=PAGE, help="keys in a page of a listing")
     a = p.parse_args()
     server = FakeS3(a.port, (a.bucket,))
-    print(f"{server.url(a.bucket)}  keys {env()}", flush=True)
+    server.short_pages = a.pages < 1000
+    print(f"{server.url(a.bucket)}  keys {json.dumps(env())}", flush=True)
     server.serve_forever()

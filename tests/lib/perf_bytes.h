@@ -44,16 +44,19 @@ static inline void perf_end(struct buf *b, size_t at, uint64_t time, bool traile
 
 /* A thread leaves the CPU (`misc` PERF_RECORD_MISC_SWITCH_OUT, perhaps _PREEMPT) or comes (0); each thread is a
  * process of its own. */
-static inline void perf_switch(struct buf *b, uint64_t time, uint16_t misc, uint32_t tid,
-			       uint32_t other)
+/* With `has_ids` false: in the short layout. */
+static inline void perf_switch(struct buf *b, uint64_t time, uint16_t misc, bool has_ids,
+			       uint32_t tid, uint32_t other)
 {
 	size_t at = perf_begin(b, PERF_RECORD_SWITCH_CPU_WIDE, misc);
 	uint16_t size;
 
 	put32(b, other);
 	put32(b, other);
-	put32(b, tid);
-	put32(b, tid);
+	if (has_ids) {
+		put32(b, tid);
+		put32(b, tid);
+	}
 	put64(b, time);
 	size = (uint16_t)(b->len - at);
 	memcpy(b->data + at + offsetof(struct perf_event_header, size), &size, sizeof(size));
@@ -80,6 +83,22 @@ static inline void perf_sample(struct buf *b, uint64_t time, uint32_t pid, uint3
 	for (size_t i = 0; i < n; i++)
 		put64(b, ips[i]);
 	perf_end(b, at, time, false);
+}
+
+/* Of a tracepoint: its raw bytes have `value` at `at`, and end there. */
+static inline void perf_raw_sample(struct buf *b, uint64_t time, size_t at, uint32_t value)
+{
+	size_t begin = perf_begin(b, PERF_RECORD_SAMPLE, 0);
+
+	put32(b, 7);
+	put32(b, 7);
+	put64(b, time);
+	put64(b, 0);
+	put32(b, (uint32_t)(at + sizeof(value)));
+	for (size_t i = 0; i < at; i++)
+		buf_add(b, "", 1);
+	put32(b, value);
+	perf_end(b, begin, time, false);
 }
 
 static inline void perf_mmap(struct buf *b, uint64_t time, uint32_t pid, uint64_t address,
@@ -134,6 +153,16 @@ static inline void perf_lost(struct buf *b, uint64_t time, uint64_t count)
 	put64(b, 7);
 	put64(b, count);
 	perf_end(b, at, time, true);
+}
+
+static inline void perf_lost_short(struct buf *b, uint64_t time, uint64_t count)
+{
+	size_t at = perf_begin(b, PERF_RECORD_LOST, 0);
+
+	put64(b, 7);
+	put64(b, count);
+	put64(b, time);
+	perf_end(b, at, 0, false);
 }
 
 #endif

@@ -4,11 +4,12 @@
  * aggregator, that dial, come back, report, arm, upload and end like the real ones. What they record is
  * a dozen fixed bytes.
  *
- *   scale_agents --target HOST:PORT --agents N [--prefix NAME] [--tls DIR] [--status-ms N]
+ *   scale_agents --target HOST:PORT --agents N [--prefix NAME] [--tls DIR] [--status-ms N] [--grants]
  *
  * Commands on stdin, a line each: "report" prints one line of JSON, "status" lets every agent send a
- * Status now and prints when that was, "fail" lets no agent have a file until "work". The end of stdin ends the
- * program, without a Disconnect.
+ * Status now and prints when that was. "fail" lets no agent have a file, "refuse" lets every agent refuse to be
+ * armed, "vanish" lets each disconnect when a window begins, and stay away for some seconds; all that until "work".
+ * The end of stdin ends the program, without a Disconnect.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -21,29 +22,39 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/buf.h"
+#include "base/crc32c.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "base/random.h"
+#include "net/http_client_pool.h"
 #include "net/rpc.h"
 #include "proto/control_check.h"
 #include "proto/limits.h"
+#include "proto/message.h"
 #include "proto/tutti/v1/ingest.pb-c.h"
 
 #define BACKOFF_FIRST_NS (200 * NS_PER_MS)
 #define BACKOFF_MAX_NS	 (20 * NS_PER_S)
 #define STEADY_NS	 (5 * NS_PER_S)
+#define VANISH_NS	 (10 * NS_PER_S)
 #define WELCOME_LIMIT_NS (90 * NS_PER_S)
 #define KEEPALIVE_NS	 (90 * NS_PER_S)
 
 typedef Tutti__V1__AgentMessage agent_message;
 typedef Tutti__V1__AggregatorMessage aggregator_message;
 
+/* What the agents do with a capture. */
+enum mode { MODE_WORK, MODE_FAIL, MODE_REFUSE, MODE_VANISH };
+static const char *const modes[] = { "work\n", "fail\n", "refuse\n", "vanish\n" };
+
 struct options {
 	const char *target, *prefix, *tls_dir;
 	size_t agents;
 	int64_t status_gap_ns;
+	bool grants; /* the aggregator's store makes them */
 };
 
 struct fleet {
@@ -52,7 +63,8 @@ struct fleet {
 	struct rpc *rpc;
 	struct agent *agents;
 	size_t connected, dials, lost, results, releases;
-	bool failing; /* no agent has a file at the end of a window */
+	struct http_pool *http; /* to the store */
+	enum mode mode;
 	bool stopping;
 };
 
@@ -69,6 +81,8 @@ struct agent {
 	char session[LIMIT_SESSION_NAME + 1]; /* of the capture under way; "" = none */
 	int64_t t0_ns, t1_ns, arm_raw_ns;
 	bool stored;
+	char *put_url, *put_headers[LIMIT_SMALL_FIELDS + 1]; /* of the grant that a worker uses */
+	int put_status;
 };
 
 /* An XSpace with an empty plane, "/host:CPU", and the plane that every agent's file has: "Task Environment" with
@@ -186,6 +200,19 @@ static void send_result(struct agent *a, const char *reason, const char *detail)
 	a->fleet->results++;
 }
 
+static void send_refused(struct agent *a)
+{
+	Tutti__V1__Refused refused = TUTTI__V1__REFUSED__INIT;
+	agent_message m = TUTTI__V1__AGENT_MESSAGE__INIT;
+
+	refused.session = a->session;
+	refused.reason = (char *)"refused";
+	refused.detail = (char *)"as told";
+	m.kind_case = TUTTI__V1__AGENT_MESSAGE__KIND_REFUSED;
+	m.refused = &refused;
+	send_message(a->call, &m);
+}
+
 /* ---- dialling ---- */
 
 static int open_channel(struct agent *a, const char *lane, struct rpc_channel **out, struct err *e)
@@ -277,11 +304,92 @@ static void on_welcome(struct agent *a)
 
 /* ---- a capture ---- */
 
+static void send_upload(struct rpc_call *call, const Tutti__V1__UploadMessage *m);
+
+static void run_put(void *arg)
+{
+	struct agent *a = arg;
+	const struct http_request req = { .method = "PUT",
+					  .url = a->put_url,
+					  .headers = (const char *const *)a->put_headers,
+					  .has_body = true,
+					  .data = trace,
+					  .fd = -1,
+					  .len = sizeof(trace),
+					  .answer_max = 1 << 16,
+					  .deadline_mono_ns = INT64_MAX };
+	struct buf answer = BUF_INIT;
+
+	if (http_pool_request(a->fleet->http, &req, &a->put_status, &answer, NULL))
+		a->put_status = 0;
+	buf_release(&answer);
+}
+
+static void on_put(void *arg)
+{
+	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
+	Tutti__V1__UploadPut put = TUTTI__V1__UPLOAD_PUT__INIT;
+	struct agent *a = arg;
+
+	for (size_t i = 0; a->put_headers[i]; i++) {
+		free(a->put_headers[i]);
+		a->put_headers[i] = NULL;
+	}
+	free(a->put_url);
+	a->put_url = NULL;
+	if (!a->upload)
+		return;
+	if (a->put_status != 200 && a->put_status != 412) {
+		rpc_cancel(a->upload);
+		return;
+	}
+	put.exists = a->put_status == 412;
+	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_PUT;
+	m.put = &put;
+	send_upload(a->upload, &m);
+}
+
+/* Without a connection for each: a worker puts it. */
+static void use_grant(struct agent *a, const Tutti__V1__Grant *grant)
+{
+	if (a->put_url || grant->n_headers > LIMIT_SMALL_FIELDS)
+		return;
+	a->put_url = xstrdup(grant->url);
+	for (size_t i = 0; i < grant->n_headers; i++)
+		a->put_headers[i] = xstrdup(grant->headers[i]);
+	loop_work(a->fleet->loop, run_put, on_put, a);
+}
+
+static void send_chunk(struct agent *a)
+{
+	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
+	Tutti__V1__UploadChunk chunk = TUTTI__V1__UPLOAD_CHUNK__INIT;
+
+	chunk.crc32 = (uint32_t)crc32_z(0, trace, sizeof(trace));
+	chunk.data = (ProtobufCBinaryData){ sizeof(trace), (uint8_t *)(uintptr_t)trace };
+	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK;
+	m.chunk = &chunk;
+	send_upload(a->upload, &m);
+	rpc_half_close(a->upload);
+}
+
 static bool on_upload_message(struct rpc_call *call, const struct rpc_msg *msg)
 {
 	struct agent *a = rpc_arg(call);
+	size_t len;
+	const uint8_t *data = rpc_msg_data(msg, &len);
+	ProtobufCMessage *m;
+	const Tutti__V1__UploadReply *reply;
 
-	a->stored = rpc_msg_len(msg) > 0;
+	if (a->upload != call ||
+	    message_unpack(&m, &tutti__v1__upload_reply__descriptor, LIMIT_GRANT_BYTES,
+			   LIMIT_SMALL_FIELDS, data, len, NULL))
+		return true;
+	reply = (const Tutti__V1__UploadReply *)m;
+	a->stored = reply->stored;
+	if (reply->grant)
+		use_grant(a, reply->grant);
+	protobuf_c_message_free_unpacked(m, NULL);
 	return true;
 }
 
@@ -311,7 +419,7 @@ static void on_credit(struct agent *a)
 						  .closed = on_upload_closed };
 	Tutti__V1__UploadMessage m = TUTTI__V1__UPLOAD_MESSAGE__INIT;
 	Tutti__V1__UploadBegin begin = TUTTI__V1__UPLOAD_BEGIN__INIT;
-	Tutti__V1__UploadChunk chunk = TUTTI__V1__UPLOAD_CHUNK__INIT;
+	uint32_t sum = crc32c(0, trace, sizeof(trace));
 
 	if (!*a->session || a->upload)
 		return;
@@ -322,22 +430,21 @@ static void on_credit(struct agent *a)
 	begin.bytes = sizeof(trace);
 	begin.files = &begin.bytes;
 	begin.n_files = 1;
+	begin.grants = a->fleet->opts.grants;
+	begin.crc32c = &sum;
+	begin.n_crc32c = begin.grants;
 	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_BEGIN;
 	m.begin = &begin;
 	send_upload(a->upload, &m);
-	chunk.crc32 = (uint32_t)crc32_z(0, trace, sizeof(trace));
-	chunk.data = (ProtobufCBinaryData){ sizeof(trace), (uint8_t *)(uintptr_t)trace };
-	m.kind_case = TUTTI__V1__UPLOAD_MESSAGE__KIND_CHUNK;
-	m.chunk = &chunk;
-	send_upload(a->upload, &m);
-	rpc_half_close(a->upload);
+	if (!begin.grants)
+		send_chunk(a);
 }
 
 static void on_window_end(void *arg)
 {
 	struct agent *a = arg;
 
-	if (a->fleet->failing) {
+	if (a->fleet->mode == MODE_FAIL) {
 		send_result(a, "assemble", "as told");
 		return;
 	}
@@ -349,6 +456,12 @@ static void on_window_begin(void *arg)
 {
 	struct agent *a = arg;
 
+	if (a->fleet->mode == MODE_VANISH && a->call) {
+		a->backoff_ns = VANISH_NS;
+		a->up_at_ns = now_mono_ns(); /* so that the pause stays as it is */
+		rpc_cancel(a->call);
+		return;
+	}
 	send_progress(a, "running", 0);
 	loop_timer_in(a->fleet->loop, &a->window, a->t1_ns - now_real_ns(), on_window_end, a);
 }
@@ -360,6 +473,11 @@ static void on_arm(struct agent *a, const Tutti__V1__Arm *arm)
 	snprintf(a->session, sizeof(a->session), "%s", arm->session);
 	a->t0_ns = arm->t0_ns;
 	a->t1_ns = arm->t0_ns + arm->duration_ns;
+	if (a->fleet->mode == MODE_REFUSE) {
+		send_refused(a);
+		forget_capture(a);
+		return;
+	}
 	send_armed(a);
 	loop_timer_in(a->fleet->loop, &a->window, a->t0_ns - now_real_ns(), on_window_begin, a);
 }
@@ -471,10 +589,10 @@ static void on_stdin(void *arg, uint32_t events)
 		report(f);
 	else if (!strcmp(line, "status\n"))
 		status_now(f);
-	else if (!strcmp(line, "fail\n"))
-		f->failing = true;
-	else if (!strcmp(line, "work\n"))
-		f->failing = false;
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		if (!strcmp(line, modes[i]))
+			f->mode = (enum mode)i;
+	}
 	fflush(stdout);
 }
 
@@ -517,7 +635,7 @@ static void stop_agents(struct fleet *f)
 static int run(struct fleet *f, struct err *e)
 {
 	struct loop_watch *watch = NULL;
-	int rc = loop_new(&f->loop, 1, e);
+	int rc = loop_new(&f->loop, 16, e);
 
 	if (rc)
 		return rc;
@@ -542,6 +660,7 @@ static bool parse(struct options *o, int argc, char **argv)
 		{ "prefix", required_argument, NULL, 'p' },
 		{ "tls", required_argument, NULL, 's' },
 		{ "status-ms", required_argument, NULL, 'g' },
+		{ "grants", no_argument, NULL, 'u' },
 		{ 0 },
 	};
 	int c;
@@ -563,6 +682,9 @@ static bool parse(struct options *o, int argc, char **argv)
 		case 'g':
 			o->status_gap_ns = strtol(optarg, NULL, 10) * NS_PER_MS;
 			break;
+		case 'u':
+			o->grants = true;
+			break;
 		default:
 			return false;
 		}
@@ -581,6 +703,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	f.http = http_pool_new(NULL);
 	log_set_level(LOG_ERROR);
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;
@@ -590,5 +713,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "scale_agents: %s\n", e.msg);
 		return 1;
 	}
+	http_pool_free(f.http);
 	return 0;
 }

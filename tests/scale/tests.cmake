@@ -7,5 +7,5 @@ add_test(NAME e2e/scale
 		LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
 		TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
 		${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/scale/run --agents 200
-		--processes 2 --rounds 1 --idle 0 --settle 0.5 --check)
+		--processes 2 --rounds 1 --idle 0 --settle 0.5 --phases captures,snapshot,pages,ends,storm --check)
 set_tests_properties(e2e/scale PROPERTIES LABELS e2e COST 10)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The long version of the simulation: a kill and outages at each call of the store in a capture's life, many seeds,
-# then a thousand agents. Prints what fails with the command that plays it again.
+# then a thousand agents, and snapshots of them. Prints what fails with the command that plays it again.
 #
 #   tests/sim/campaign.sh [FROM..TO]
 set -e
@@ -11,4 +11,5 @@ status=0
 time -p build/release/bin/tutti-sim --crash all || status=1
 time -p build/release/bin/tutti-sim --seeds "${1:-1..10000}" || status=1
 time -p build/release/bin/tutti-sim --seed 1 --agents 1000 --minutes 2 || status=1
+time -p build/release/bin/tutti-sim --snapshots --seeds 1..20 --agents 1000 --minutes 1 || status=1
 exit $status

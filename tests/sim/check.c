@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/manifest.h"
 #include "tests/sim/check.h"
 
 #include <inttypes.h>
@@ -22,8 +23,12 @@
 #include "tests/sim/user.h"
 #include "xspace/xspace.h"
 
-#define ROUNDING_NS    2
-#define FILE_MAX       (64 << 20)
+#define ROUNDING_NS 2
+#define FILE_MAX    (64 << 20)
+#define READY_NS \
+	(40 * NS_PER_S) /* after a failure: a host is connected, and its clock calibrated */
+#define ARMED_NS       (5 * NS_PER_S) /* after a request all hosts are armed */
+#define FAST_BYTES     10000000 /* a second: an upload fits into the shortest grace */
 #define XSPACE_WARNING 3
 
 struct check_counts check_counts;
@@ -33,12 +38,14 @@ struct check_counts check_counts;
 struct file_check {
 	const struct request *request;
 	const char *host;
+	const struct sim_host *sim_host;
 	int64_t shift_ns, t0_ns, duration_ns, bound_ns;
 	int64_t line_ns;
 	int64_t first_k, last_k, n;
 	int64_t k_name; /* id of the stat */
 	int64_t n_wrong; /* events outside the bound */
 	bool own_window; /* cut by the host's own clock, or by the agent's start, and said so */
+	bool lacks_begin; /* of a snapshot: all that is missing is what the ring does not reach, and it said so */
 	bool no_truth; /* the session clock of then is not known here */
 };
 
@@ -57,11 +64,9 @@ static int64_t truth_ns(const struct file_check *f, int64_t k)
 /* The next burst that the host was awake for, forwards or backwards. */
 static int64_t next_burst(const struct file_check *f, int64_t k, int step)
 {
-	const struct sim_host *h = host_find(f->host);
-
 	do
 		k += step;
-	while (host_is_asleep(h, burst_ns(k)));
+	while (host_is_asleep(f->sim_host, burst_ns(k)));
 	return k;
 }
 
@@ -130,7 +135,7 @@ static int on_text(void *arg, int field, const char *text, size_t len)
 /* Between the last probe before a sleep and the first one after it, the place of an edge is unknown. */
 static bool slept_near_window(const struct file_check *f)
 {
-	const struct sim_host *h = host_find(f->host);
+	const struct sim_host *h = f->sim_host;
 
 	for (size_t i = 0; i < h->n_sleeps; i++) {
 		if (since_t0_ns(f, h->sleeps[i].to_ns) > -NS_PER_S &&
@@ -149,17 +154,51 @@ static int64_t longest_ns(const struct file_check *f)
 	return f->request->stop ? f->request->longest_ns : f->duration_ns;
 }
 
+/* The first burst that is certainly after the window's begin. */
+static int64_t first_inside(const struct file_check *f)
+{
+	int64_t low = 0, high = sim.now_ns / BURST_EVERY_NS;
+
+	while (low < high) {
+		int64_t k = low + (high - low) / 2;
+
+		if (truth_ns(f, k) <= f->bound_ns + ROUNDING_NS)
+			low = k + 1;
+		else
+			high = k;
+	}
+	return low;
+}
+
+/* A file without any burst is of a window that had none. */
+static void check_empty(const struct file_check *f)
+{
+	int64_t k = first_inside(f);
+
+	if (truth_ns(f, k) < f->duration_ns - f->bound_ns - ROUNDING_NS &&
+	    !host_is_asleep(f->sim_host, burst_ns(k)))
+		sim_fail("session %s host %s: no burst, and the window had burst %" PRId64
+			 " at %" PRId64 " of %" PRId64 " ns, bound %" PRId64,
+			 f->request->session, f->host, k, truth_ns(f, k), f->duration_ns,
+			 f->bound_ns);
+}
+
 /* Both edges, against the bursts next to them. */
 static void check_window(const struct file_check *f)
 {
 	int64_t slack = f->bound_ns + ROUNDING_NS, k = f->first_k;
 	const char *what = NULL;
 
-	if (!f->n || f->own_window || slept_near_window(f))
+	if ((f->own_window && !f->lacks_begin) || f->no_truth || slept_near_window(f))
 		return;
+	if (!f->n) {
+		if (!f->lacks_begin && !f->request->stop)
+			check_empty(f);
+		return;
+	}
 	if (truth_ns(f, k) < -slack)
 		what = "begins early";
-	else if (truth_ns(f, next_burst(f, k, -1)) > slack)
+	else if (!f->lacks_begin && truth_ns(f, next_burst(f, k, -1)) > slack)
 		what = "begins late";
 	k = f->last_k;
 	if (truth_ns(f, k) > longest_ns(f) + slack)
@@ -267,6 +306,7 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 	struct file_check f = {
 		.request = w,
 		.host = json_get_text(host, "host"),
+		.sim_host = host_find(json_get_text(host, "host")),
 		.shift_ns = own_t0 ? w->retry_shift_ns : w->shift_ns,
 		.t0_ns = own_t0 ? own_t0 : json_get_int(manifest, "t0_ns"),
 		.duration_ns = json_get_int(manifest, "duration_ns"),
@@ -275,6 +315,8 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 	};
 
 	f.no_truth = !f.shift_ns;
+	f.lacks_begin = w->snapshot_ns && f.own_window && !w->retried &&
+			!strstr(json_get_text(host, "detail"), "were not gathered");
 	for (size_t i = 0; i < json_array_size(files); i++)
 		check_file(s, &f, json_get_text(manifest, "run"),
 			   json_string_value(json_array_get(files, i)), json_is_integer(bound),
@@ -282,7 +324,8 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 	if (bytes != json_get_int(host, "bytes"))
 		sim_fail("session %s host %s: %" PRId64 " bytes, the manifest says %" PRId64,
 			 w->session, f.host, bytes, (int64_t)json_get_int(host, "bytes"));
-	check_window(&f);
+	if (json_is_integer(bound))
+		check_window(&f);
 	if (f.n && !f.own_window && !f.no_truth && !own_t0)
 		snapshots_add_file(w->session, f.host, f.first_k, f.last_k);
 	check_counts.events += (uint64_t)f.n;
@@ -293,6 +336,36 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 		check_step(&f, steps);
 	if (!strcmp(json_get_text(host, "state"), "complete") && !own_t0)
 		check_covered(&f, manifest, steps);
+}
+
+/* Nothing befell this host, the aggregator or the store since the window began, and the ring reached back to it. */
+static bool must_have_window(const struct request *w, const json_t *manifest,
+			     const struct sim_host *h)
+{
+	const struct sim_host *agg = sim.hosts[0];
+	int64_t age_ns = host_raw_ns(agg, w->snapshot_ns) + w->shift_ns -
+			 json_get_int(manifest, "t0_ns");
+
+	return w->snapshot_ns && w->undisturbed && !w->retried && !w->stop &&
+	       age_ns < RING_NS - ARMED_NS &&
+	       h->well_since_ns + READY_NS < w->snapshot_ns - age_ns &&
+	       agg->well_since_ns + READY_NS < w->snapshot_ns && h->alive &&
+	       h->bytes_per_s >= FAST_BYTES;
+}
+
+static void check_snapshot(const struct request *w, const json_t *manifest, const json_t *host)
+{
+	const char *state = json_get_text(host, "state"), *reason = json_get_text(host, "reason");
+	const char *name = json_get_text(host, "host");
+
+	if (!w->snapshot_ns)
+		return;
+	check_counts.windows++;
+	check_counts.gaps += !strcmp(reason, REASON_WINDOW_CUT);
+	if (strcmp(state, "complete") && strcmp(reason, REASON_DISK_FULL) &&
+	    must_have_window(w, manifest, host_find(name)))
+		sim_fail("session %s host %s: %s (%s: %s), and its ring had all of the window",
+			 w->session, name, state, reason, json_get_text(host, "detail"));
 }
 
 static void check_host(struct store *s, const struct request *w, const json_t *manifest,
@@ -320,6 +393,7 @@ static void check_host(struct store *s, const struct request *w, const json_t *m
 			 state, reason, json_get_text(host, "detail"));
 	if (user_is_calm() && !strcmp(reason, REASON_PROFILER_BUSY))
 		sim_fail("session %s host %s: two captures have its profiler", w->session, name);
+	check_snapshot(w, manifest, host);
 	if (has_file)
 		check_files(s, w, manifest, host);
 }
@@ -360,7 +434,7 @@ void check_session(const struct request *w)
 	json_t *manifest = NULL;
 	struct err e;
 
-	if (!session_load_manifest(s, w->session, &manifest, &e))
+	if (!load_manifest(s, w->session, &manifest, &e))
 		check_manifest(s, w, manifest);
 	else if (!w->cancel && !w->removal)
 		sim_fail("session %s is committed: %s", w->session, e.msg);

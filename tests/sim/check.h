@@ -6,6 +6,7 @@
  *   - each event and each training step is at its true time, within the bound that is published with it;
  *   - the window is the same on all hosts: no burst outside it and none missing inside, within the bound;
  *   - in a series of snapshots no burst is in two windows of a host, and none is missing between two;
+ *   - a host that nothing befell has all of a past window that its ring reaches; what another one lacks is named;
  *   - what was answered 2xx holds: the capture comes to an end that can be asked for, a stopped window is that
  *     long, what was cancelled or deleted is not there;
  *   - a session that can be seen is whole at any time, also when the aggregator has just been killed;
@@ -40,6 +41,7 @@ void check_spools(bool leases_over);
 struct check_counts {
 	uint64_t sessions, complete, partial, failed, events, steps, more_files;
 	uint64_t edges; /* of hosts, between two windows of a series */
+	uint64_t windows, gaps; /* of hosts, in snapshots; those that lack a part, and say so */
 	int64_t worst_error_ns, worst_bound_ns;
 };
 extern struct check_counts check_counts;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is in the aggregator's store and in the agents' spools. */
+#include "tests/lib/manifest.h"
 #include "tests/sim/check.h"
 
 #include <dirent.h>
@@ -62,7 +63,7 @@ static bool on_visible(void *arg, const char *key, const struct store_stat *st)
 	if (sscanf(key, "tutti/sessions/%127[^/]/%63s", session, name) != 2 ||
 	    strcmp(name, "manifest.json"))
 		return true;
-	if (session_load_manifest(s, session, &manifest, &e))
+	if (load_manifest(s, session, &manifest, &e))
 		sim_fail("torn: %s", e.msg);
 	else
 		check_sizes(s, manifest);
@@ -97,7 +98,7 @@ bool check_has_record(const char *session)
 	struct store *s = the_store();
 	struct session_keys left = { 0 };
 	struct err e;
-	bool found = has_document(s, session_load_manifest, session) ||
+	bool found = has_document(s, load_manifest, session) ||
 		     has_document(s, session_load_failure, session);
 
 	if (session_list_left(s, &left, &e))
@@ -127,7 +128,7 @@ static void check_failure(struct store *s, const char *session)
 	else if (strcmp(json_get_text(record, "state"), "failed") ||
 		 !*json_get_text(record, "error"))
 		sim_fail("session %s failed without a reason", session);
-	if (!session_load_manifest(s, session, &manifest, &e))
+	if (!load_manifest(s, session, &manifest, &e))
 		sim_fail("session %s failed, and is committed", session);
 	json_decref(manifest);
 	json_decref(record);
@@ -177,7 +178,7 @@ static bool on_key(void *arg, const char *key, const struct store_stat *st)
 		sim_fail("the store has a key %s", key);
 		return true;
 	}
-	if (session_load_manifest(l->store, session, &manifest, &e))
+	if (load_manifest(l->store, session, &manifest, &e))
 		sim_fail("%s is left over: %s", key, e.msg);
 	else if (!strncmp(key, "profiles/", 9) && !is_named(manifest, strrchr(key, '/') + 1))
 		sim_fail("%s is left over: the manifest does not name it", key);
@@ -211,7 +212,7 @@ static const json_t *find_result(struct store *s, const char *session, const cha
 	const json_t *hosts;
 	struct err e;
 
-	if (session_load_manifest(s, session, manifest, &e))
+	if (load_manifest(s, session, manifest, &e))
 		return NULL;
 	hosts = json_object_get(*manifest, "hosts");
 	for (size_t i = 0; i < json_array_size(hosts); i++) {

@@ -181,6 +181,8 @@ void daemon_start(struct sim_host *h)
 
 	h->alive = true;
 	h->vanished = false;
+	if (h->well_since_ns < sim.now_ns)
+		h->well_since_ns = sim.now_ns;
 	sim_note("start %s", h->name);
 	sim.host = h;
 	d->busy = true;

@@ -194,6 +194,7 @@ void host_pause(struct sim_host *h, int64_t for_ns)
 {
 	sim_note("pause %s for %.3f s", h->name, (double)for_ns / 1e9);
 	put_off(&h->paused_until_ns, for_ns);
+	put_off(&h->well_since_ns, for_ns);
 	wire_host_silent(h);
 }
 
@@ -223,7 +224,15 @@ void host_cut(struct sim_host *h, int64_t for_ns)
 {
 	sim_note("cut %s for %.3f s", h->name, (double)for_ns / 1e9);
 	put_off(&h->cut_until_ns, for_ns);
+	put_off(&h->well_since_ns, for_ns);
 	wire_host_silent(h);
+}
+
+void host_set_speed(struct sim_host *h, int64_t bytes_per_s)
+{
+	h->bytes_per_s = bytes_per_s;
+	if (h->well_since_ns < sim.now_ns)
+		h->well_since_ns = sim.now_ns;
 }
 
 void host_step(struct sim_host *h, int64_t by_ns)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/loop.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "tests/sim/sim.h"
 
@@ -171,6 +172,12 @@ void http_answer(struct http_req *req, int status, const char *type, const void 
 	req_free(req);
 }
 
+void http_answer_take(struct http_req *req, int status, const char *type, struct buf *body_taken)
+{
+	http_answer(req, status, type, buf_str(body_taken), body_taken->len);
+	buf_release(body_taken);
+}
+
 void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy)
 {
 	(void)policy;
@@ -233,12 +240,13 @@ struct http_event {
 	char *data;
 };
 
-struct http_event *http_event_new(const char *name, const char *data)
+struct http_event *http_event_take(const char *name, struct buf *data_taken)
 {
 	struct http_event *ev = xmalloc(sizeof(*ev));
 
 	(void)name;
-	ev->data = xstrdup(data);
+	ev->data = xstrdup(buf_str(data_taken));
+	buf_release(data_taken);
 	return ev;
 }
 

@@ -189,11 +189,6 @@ void loop_timer_at(struct loop *l, struct loop_timer *t, int64_t at_mono_ns, loo
 	plan(l);
 }
 
-void loop_timer_in(struct loop *l, struct loop_timer *t, int64_t delay_ns, loop_fn fn, void *arg)
-{
-	loop_timer_at(l, t, now_mono_ns() + delay_ns, fn, arg);
-}
-
 static bool run_timer(struct loop *l)
 {
 	struct loop_timer *t = l->n ? l->timers[0] : NULL;
@@ -438,6 +433,18 @@ const struct loop_turns *loop_turns(const struct loop *l)
 
 	(void)l;
 	return &none;
+}
+
+bool loop_turn_is_over(struct loop *l)
+{
+	(void)l;
+	return false;
+}
+
+void loop_turn_name(struct loop *l, uintptr_t fn)
+{
+	(void)l;
+	(void)fn;
 }
 
 /* ---- watches: only those of the wall clock ever fire ---- */

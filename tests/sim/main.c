@@ -23,6 +23,7 @@ struct sim_conf {
 	int agents;
 	int minutes;
 	bool calm;
+	bool snapshots;
 	bool whole_store;
 	bool twice;
 	int verbose;
@@ -38,6 +39,8 @@ static const struct conf_field fields[] = {
 	CONF(struct sim_conf, agents, "0", "number of agents; 0: 1 to 8, by the seed"),
 	CONF(struct sim_conf, minutes, "0", "of failures, in the cluster's time; 0: by the seed"),
 	CONF(struct sim_conf, calm, NULL, "no failures except those of the network"),
+	CONF(struct sim_conf, snapshots, NULL,
+	     "mostly snapshots, over restarts, sleeps, steps and outages of agents"),
 	CONF(struct sim_conf, whole_store, NULL, "the store never fails"),
 	CONF(struct sim_conf, twice, NULL, "play each seed twice: the same must happen"),
 	CONF(struct sim_conf, verbose, "0", "1: what happens; 2: with every log line"),
@@ -64,6 +67,7 @@ static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_res
 	const struct play_opts opts = { .agents = conf->agents,
 					.minutes = conf->minutes,
 					.calm = conf->calm,
+					.snapshots = conf->snapshots,
 					.whole_store = conf->whole_store };
 	struct play_result r = play(seed, &opts), again;
 
@@ -80,7 +84,8 @@ static bool play_one(uint64_t seed, const struct sim_conf *conf, struct play_res
 			fprintf(stderr, " --agents %d", conf->agents);
 		if (conf->minutes)
 			fprintf(stderr, " --minutes %d", conf->minutes);
-		fprintf(stderr, "%s%s --verbose 2\n", conf->calm ? " --calm" : "",
+		fprintf(stderr, "%s%s%s --verbose 2\n", conf->calm ? " --calm" : "",
+			conf->snapshots ? " --snapshots" : "",
 			conf->whole_store ? " --whole-store" : "");
 	}
 	total->steps += r.steps;
@@ -102,6 +107,9 @@ static void report(uint64_t n, uint64_t failed, const struct play_result *total,
 	printf("%" PRIu64 " events of captures inside their bounds, worst error %.1f us; %" PRIu64
 	       " edges between windows of hosts, hash %016" PRIx64 "\n",
 	       c->events, (double)c->worst_error_ns / 1e3, c->edges, total->hash);
+	printf("%" PRIu64 " past windows of hosts, %" PRIu64
+	       " lack a part and say so; widest bound %.1f us\n",
+	       c->windows, c->gaps, (double)c->worst_bound_ns / 1e3);
 }
 
 static int run(const struct sim_conf *conf)

@@ -157,7 +157,9 @@ static void step_clock(void)
 
 static void slow_down(void)
 {
-	any_agent()->bytes_per_s = rng_scale(&sim.rng, 20000, 1000000000);
+	struct sim_host *h = any_agent();
+
+	host_set_speed(h, rng_scale(&sim.rng, 20000, 1000000000));
 }
 
 /* Calls that fail all, some of the time, or only for some keys. */
@@ -213,24 +215,30 @@ static void end_away(void)
 
 enum draw { DRAW_USE, DRAW_FAILURE, DRAW_STORE };
 
-static const struct {
+/* With --snapshots the second weight counts. */
+static const struct action {
 	void (*fn)(void);
-	int weight;
+	int weight, past_weight;
 	enum draw draw;
 } actions[] = {
-	{ user_capture, 30, DRAW_USE },	   { user_capture_steps, 8, DRAW_USE },
-	{ user_stop, 3, DRAW_USE },	   { user_cancel, 3, DRAW_USE },
-	{ user_retry, 6, DRAW_USE },	   { user_delete, 2, DRAW_USE },
-	{ user_browse, 4, DRAW_USE },	   { client_profile, 4, DRAW_USE },
-	{ snapshot_take, 8, DRAW_USE },	   { snapshot_series, 2, DRAW_USE },
-	{ client_terminate, 1, DRAW_USE }, { job_restart, 1, DRAW_FAILURE },
-	{ end_agent, 8, DRAW_FAILURE },	   { end_aggregator, 4, DRAW_FAILURE },
-	{ pause_agent, 6, DRAW_FAILURE },  { pause_aggregator, 2, DRAW_FAILURE },
-	{ cut_agent, 8, DRAW_FAILURE },	   { suspend_agent, 2, DRAW_FAILURE },
-	{ end_away, 4, DRAW_FAILURE },	   { step_clock, 4, DRAW_FAILURE },
-	{ slow_down, 4, DRAW_FAILURE },	   { break_store, 4, DRAW_STORE },
-	{ lose_store, 2, DRAW_STORE },	   { crash_at_call, 3, DRAW_STORE },
+	{ user_capture, 30, 3, DRAW_USE },    { user_capture_steps, 8, 0, DRAW_USE },
+	{ user_stop, 3, 0, DRAW_USE },	      { user_cancel, 3, 1, DRAW_USE },
+	{ user_retry, 6, 1, DRAW_USE },	      { user_delete, 2, 0, DRAW_USE },
+	{ user_browse, 4, 1, DRAW_USE },      { client_profile, 4, 0, DRAW_USE },
+	{ snapshot_take, 8, 25, DRAW_USE },   { snapshot_series, 2, 20, DRAW_USE },
+	{ client_terminate, 1, 0, DRAW_USE }, { job_restart, 1, 0, DRAW_FAILURE },
+	{ end_agent, 8, 12, DRAW_FAILURE },   { end_aggregator, 4, 1, DRAW_FAILURE },
+	{ pause_agent, 6, 8, DRAW_FAILURE },  { pause_aggregator, 2, 1, DRAW_FAILURE },
+	{ cut_agent, 8, 8, DRAW_FAILURE },    { suspend_agent, 2, 8, DRAW_FAILURE },
+	{ end_away, 4, 0, DRAW_FAILURE },     { step_clock, 4, 8, DRAW_FAILURE },
+	{ slow_down, 4, 2, DRAW_FAILURE },    { break_store, 4, 1, DRAW_STORE },
+	{ lose_store, 2, 0, DRAW_STORE },     { crash_at_call, 3, 0, DRAW_STORE },
 };
+
+static int weight_of(const struct action *a)
+{
+	return stage.opts->snapshots ? a->past_weight : a->weight;
+}
 
 static bool may_happen(enum draw draw)
 {
@@ -238,22 +246,31 @@ static bool may_happen(enum draw draw)
 	       (!stage.opts->calm && !(draw == DRAW_STORE && stage.opts->whole_store));
 }
 
+/* In a large fleet one failed host of many would show little of what windows do over failures. */
+static size_t times_of(const struct action *a)
+{
+	bool is_of_agents = a->fn == end_agent || a->fn == pause_agent || a->fn == cut_agent ||
+			    a->fn == suspend_agent || a->fn == step_clock;
+
+	return stage.opts->snapshots && is_of_agents ? 1 + sim.n_hosts / 50 : 1;
+}
+
 static void on_next(void *arg)
 {
 	int64_t total = 0, pick;
 
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
-		total += actions[i].weight;
+		total += weight_of(&actions[i]);
 	pick = rng_range(&sim.rng, 0, total - 1);
 	/* Before the action: an orderly stop turns the world. */
 	if (sim.now_ns < stage.failures_end_ns)
 		sim_at(&stage.next, sim.now_ns + rng_wait(&sim.rng, stage.mean_gap_ns), on_next,
 		       arg);
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
-		pick -= actions[i].weight;
+		pick -= weight_of(&actions[i]);
 		if (pick >= 0)
 			continue;
-		if (may_happen(actions[i].draw))
+		for (size_t n = times_of(&actions[i]); n && may_happen(actions[i].draw); n--)
 			actions[i].fn();
 		return;
 	}
@@ -320,7 +337,7 @@ static void heal(void)
 	snapshots_stop();
 	flaky_store_heal();
 	for (size_t i = 0; i < sim.n_hosts; i++) {
-		sim.hosts[i]->bytes_per_s = 1000000000;
+		host_set_speed(sim.hosts[i], 1000000000);
 		if (!sim.hosts[i]->alive)
 			start_in(sim.hosts[i], 0);
 	}
@@ -394,13 +411,21 @@ static void check_ends(void)
 
 /* ---- what is played ---- */
 
+/* In a large fleet less happens at once. */
+static double large_fleet_factor(void)
+{
+	if (sim.n_hosts <= LARGE_FLEET)
+		return 1;
+	return stage.opts->snapshots ? 3 : 10;
+}
+
 static void play_chance(void)
 {
 	stage.failures_end_ns = (stage.opts->minutes ? stage.opts->minutes * 60
 						     : rng_range(&sim.rng, 30, 150)) *
 				NS_PER_S;
 	stage.mean_gap_ns = (double)rng_scale(&sim.rng, 200 * NS_PER_MS, 5 * NS_PER_S) *
-			    (sim.n_hosts > LARGE_FLEET ? 10 : 1);
+			    large_fleet_factor();
 	sim_at(&stage.next, rng_scale(&sim.rng, NS_PER_MS, 5 * NS_PER_S), on_next, NULL);
 	sim_run(stage.failures_end_ns);
 }

@@ -20,6 +20,7 @@ struct play_opts {
 	int agents; /* 0 = 1 to 8, chosen by the seed */
 	int minutes; /* length of the time of failures; 0 = chosen by the seed */
 	bool calm; /* no failures except those of the network */
+	bool snapshots; /* mostly windows of the past, while agents fail, several at once in a large fleet */
 	bool whole_store; /* the store never fails */
 	void (*live)(
 		void); /* instead of chance decides what is asked for, and is there until it is over; or NULL */

@@ -130,6 +130,7 @@ struct sim_host {
 	int64_t busy_until_ns; /* its latest code takes until then */
 	int64_t paused_until_ns; /* none of its code runs until then */
 	int64_t slow_ns; /* mean delay before code gets the processor */
+	int64_t well_since_ns; /* true time: the last failure that befell it is over then */
 	struct sim_event wake;
 	TAILQ_HEAD(, loop) loops;
 };
@@ -153,6 +154,8 @@ bool host_is_asleep(const struct sim_host *h, int64_t true_ns);
 void host_pause(struct sim_host *h, int64_t for_ns); /* SIGSTOP: clocks run, the kernel answers */
 void host_suspend(struct sim_host *h, int64_t for_ns); /* the whole machine, until it is woken */
 void host_cut(struct sim_host *h, int64_t for_ns); /* no packet in or out */
+void host_set_speed(struct sim_host *h,
+		    int64_t bytes_per_s); /* what was sent slowly until now may be late */
 void host_step(struct sim_host *h, int64_t by_ns); /* its wall clock is set */
 
 /* ---- network ---- */

@@ -16,11 +16,12 @@
 #include "tests/sim/daemon.h"
 #include "tests/sim/user.h"
 
-#define AGAIN_NS    NS_PER_S
-#define AFTER_NS    (20 * NS_PER_MS) /* a window is asked for this long after its end */
-#define OLDEST_NS   (150 * NS_PER_S)
-#define LONGEST_NS  (30 * NS_PER_S)
-#define WINDOWS_MAX 30 /* of a series */
+#define AGAIN_NS      NS_PER_S
+#define AFTER_NS      (20 * NS_PER_MS) /* a window is asked for this long after its end */
+#define OLDEST_NS     (150 * NS_PER_S)
+#define LONGEST_NS    (30 * NS_PER_S)
+#define WINDOWS_MAX   30 /* of a series */
+#define WINDOWS_LARGE 8 /* in a large fleet */
 
 /* A host's part in a window: bursts first_k to last_k. */
 struct cut {
@@ -211,7 +212,8 @@ void snapshot_series(void)
 		return;
 	the.running = true;
 	the.series++;
-	the.left = (int)rng_range(&sim.rng, 2, WINDOWS_MAX);
+	the.left = (int)rng_range(&sim.rng, 2,
+				  sim.n_hosts > LARGE_FLEET ? WINDOWS_LARGE : WINDOWS_MAX);
 	the.every_ns = rng_scale(&sim.rng, 100 * NS_PER_MS, 5 * NS_PER_S);
 	the.shift_ns = the_aggregator()->clock.shift_ns;
 	the.t1_ns = session_now_ns();

@@ -31,3 +31,4 @@ sim_test(replay --seeds 26..28 --twice)
 sim_test(crash --crash capture --crash-every 10)
 sim_test(fleet --seed 1 --agents 60 --minutes 1)
 sim_test(slept --seed 90) # a window from before a host slept
+sim_test(snapshots --snapshots --seed 1 --agents 50 --minutes 1)

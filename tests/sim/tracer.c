@@ -101,6 +101,22 @@ static void sim_tracer_state(const struct tracer *t, struct tracer_state *out)
 	*out = (struct tracer_state){ .health = TRACER_OK };
 }
 
+/* The first burst that is kept and not before the window. */
+static int64_t first_burst(const struct sim_host *h, int64_t t0_raw_ns, int64_t last)
+{
+	int64_t low = last - BURSTS_KEPT > 0 ? last - BURSTS_KEPT : 0, high = last + 1;
+
+	while (low < high) {
+		int64_t k = low + (high - low) / 2;
+
+		if (host_raw_ns(h, burst_ns(k)) < t0_raw_ns)
+			low = k + 1;
+		else
+			high = k;
+	}
+	return low;
+}
+
 /* A line takes the time at its beginning; the second one has to begin where its events are. */
 static void add_bursts(struct xs_builder *b, const struct sim_tracer *t,
 		       const struct tracer_run *run, int64_t begin_ns)
@@ -110,11 +126,12 @@ static void add_bursts(struct xs_builder *b, const struct sim_tracer *t,
 	bool second = false;
 
 	xs_line(b, 1, "first half", base);
-	for (int64_t k = last - BURSTS_KEPT > 0 ? last - BURSTS_KEPT : 0; k <= last; k++) {
+	for (int64_t k = first_burst(t->host, run->t0_raw_ns, last); k <= last; k++) {
 		int64_t at = host_raw_ns(t->host, burst_ns(k));
 
-		if (burst_ns(k) < begin_ns || burst_ns(k) > sim.now_ns || at < run->t0_raw_ns ||
-		    at >= run->t1_raw_ns || host_is_asleep(t->host, burst_ns(k)))
+		if (burst_ns(k) > sim.now_ns || at >= run->t1_raw_ns)
+			break;
+		if (burst_ns(k) < begin_ns || host_is_asleep(t->host, burst_ns(k)))
 			continue;
 		if (at >= middle && !second) {
 			second = true;

@@ -219,20 +219,24 @@ static uint64_t build(void *arg, struct build_parts *parts)
 static void cut_and_build(struct tracer_annotations *t, struct tracer_run *run)
 {
 	struct snapshot *s = xcalloc(1, sizeof(*s));
+	bool is_small;
 
 	s->notes.t0_raw_ns = run->t0_raw_ns;
 	s->notes.t1_raw_ns = run->t1_raw_ns;
 	s->later = ring_cut_new(t->ring, run->t1_raw_ns, INT64_MAX / 4);
 	s->cut = ring_run_cut(t->ring, run, "annotations", 0);
 	buf_add(&s->open, t->reader->open.data, t->reader->open.len);
-	if (ring_cut_is_empty(s->cut) && ring_cut_is_empty(s->later) && !s->open.len) {
-		snapshot_free(s);
-		run->done(run);
-		return;
-	}
-	build_job_start(
-		t->loop, run,
-		&(struct build_job){ .build_each = build, .free = snapshot_free, .snapshot = s });
+	is_small = ring_cut_bytes(s->cut) <= BUILD_SMALL_BYTES &&
+		   ring_cut_bytes(s->later) <= BUILD_SMALL_BYTES &&
+		   s->open.len <= BUILD_SMALL_BYTES;
+	build_job_start(t->loop, run,
+			&(struct build_job){ .build_each = build,
+					     .free = snapshot_free,
+					     .snapshot = s,
+					     .is_small = is_small,
+					     .is_empty = ring_cut_is_empty(s->cut) &&
+							 ring_cut_is_empty(s->later) &&
+							 !s->open.len });
 }
 
 /* Builds the runs whose last reading this was. */
@@ -278,11 +282,11 @@ static void on_read(void *arg)
 	if (t->waiting || t->look_at_all || t->n_sent)
 		begin_reading(t);
 	else
-		loop_timer_in(t->loop, &t->timer,
-			      r->has_more  ? READ_AGAIN_NS
-			      : t->n_rings ? READ_NS
-					   : t->look_ns,
-			      on_reading_due, t);
+		loop_timer_each(t->loop, &t->timer,
+				r->has_more  ? READ_AGAIN_NS
+				: t->n_rings ? READ_NS
+					     : t->look_ns,
+				on_reading_due, t);
 }
 
 static void begin_reading(struct tracer_annotations *t)

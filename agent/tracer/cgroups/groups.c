@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/cgroups/groups.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
@@ -213,6 +214,9 @@ static int open_root(struct cgroups *gs, const char *root, struct err *e)
 
 	for (size_t i = 0; i < n; i++) {
 		gs->root_fd = open(v[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (gs->root_fd < 0 && errno == EACCES)
+			return err_set(e, ERR_DENIED,
+				       "%.80s: permission denied: grant CAP_DAC_READ_SEARCH", v[i]);
 		if (gs->root_fd >= 0 && !faccessat(gs->root_fd, "cgroup.controllers", F_OK, 0))
 			return 0;
 		if (gs->root_fd >= 0)

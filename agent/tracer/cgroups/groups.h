@@ -18,7 +18,7 @@
 struct cgroups;
 
 /* `root` is a folder of cgroup v2; "" or NULL = where it is mounted. The caller frees it with cgroups_free().
- * ERR_UNSUPPORTED: there is none, and why. */
+ * ERR_UNSUPPORTED: there is none, and why. ERR_DENIED names the missing permission. */
 MUST_CHECK int cgroups_open(struct cgroups **out, const char *root, struct err *e);
 void cgroups_free(struct cgroups *gs); /* NULL is fine */
 

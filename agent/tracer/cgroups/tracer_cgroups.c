@@ -4,6 +4,7 @@
  * in the plane "/host:CPU cgroups". A worker reads.
  */
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -94,11 +95,14 @@ static int cgroups_open_tracer(struct tracer **out, const struct tracer_env *env
 					  .free = close_groups };
 	struct reader *reader;
 	struct cgroups *groups;
+	int rc;
 
 	t->base.ops = &tracer_cgroups_ops;
 	*out = &t->base;
-	if (cgroups_open(&groups, conf->cgroups_root, e)) {
+	rc = cgroups_open(&groups, conf->cgroups_root, e);
+	if (rc) {
 		t->state.health = TRACER_OFF;
+		t->state.errno_value = rc == ERR_DENIED ? EACCES : 0;
 		snprintf(t->state.reason, sizeof(t->state.reason), "%.250s", e->msg);
 		return 0;
 	}
@@ -146,7 +150,9 @@ static void cgroups_gather(struct tracer *tracer, struct tracer_run *run)
 		counters_gather(t->counters, run, 1);
 		return;
 	}
-	tracer_run_set_result(run, RUN_OFF, REASON_UNSUPPORTED, "%s", t->state.reason);
+	tracer_run_set_result(run, RUN_OFF,
+			      t->state.errno_value ? REASON_NO_PERMISSION : REASON_UNSUPPORTED,
+			      "%s", t->state.reason);
 	run->done(run);
 }
 

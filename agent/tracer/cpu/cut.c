@@ -154,39 +154,9 @@ void cpu_questions_free(struct cpu_questions *q)
 
 /* ---- cutting ---- */
 
-/* Copies the whole tree; a worker finds out later which nodes the samples need. */
-static void copy_nodes(const struct cpu_window *w, struct cpu_cut *cut)
-{
-	struct copies images = copies_of(w->images);
-
-	cut->n_nodes = stacks_count(w->stacks);
-	cut->nodes = xcalloc(cut->n_nodes, sizeof(*cut->nodes));
-	for (uint32_t i = 1; i < cut->n_nodes; i++) {
-		const struct stack_node *node = stacks_node(w->stacks, i);
-
-		if (node)
-			cut->nodes[i] = (struct cpu_node){
-				.offset = node->offset,
-				.image = copy_image(&images, node->image),
-				.parent = node->parent,
-				.name = stacks_name(w->stacks, i),
-			};
-	}
-	cut->images = images.v;
-	cut->n_images = images.n;
-	free(images.index);
-}
-
-struct cpu_cut *cpu_window_cut(const struct cpu_window *w, struct ring_cut *records)
-{
-	struct cpu_cut *cut = xcalloc(1, sizeof(*cut));
-
-	cut->records = records;
-	cut->epoch = w->epoch;
-	copy_nodes(w, cut);
-	cut->threads = threads_list(w->threads, &cut->n_threads);
-	return cut;
-}
+/* Of a cut with no more bytes, the loop's thread itself reads the samples and takes the nodes that they have: that costs
+ * less than to copy the whole tree. */
+#define SMALL_CUT_BYTES (128U << 10)
 
 static bool take_sample(void *arg, const struct ring_record *record)
 {
@@ -205,53 +175,124 @@ static bool take_sample(void *arg, const struct ring_record *record)
 
 /* The nodes that stay, callers before callees. `place` maps old numbers to new ones; 0 = not yet. */
 struct kept_nodes {
+	/* nodes are copied from the window's tree, or moved from `from` */
+	const struct cpu_window *window;
+	struct copies images;
 	const struct cpu_node *from;
 	uint32_t *place;
 	struct cpu_node *v;
-	size_t n;
+	size_t n, cap;
 };
+
+static struct cpu_node copy_node(const struct cpu_window *w, struct copies *images, uint32_t number)
+{
+	const struct stack_node *node = stacks_node(w->stacks, number);
+
+	return (struct cpu_node){
+		.offset = node->offset,
+		.image = copy_image(images, node->image),
+		.parent = node->parent,
+		.name = stacks_name(w->stacks, number),
+	};
+}
+
+static uint32_t parent_of(const struct kept_nodes *kept, uint32_t node)
+{
+	return kept->window ? stacks_node(kept->window->stacks, node)->parent
+			    : kept->from[node].parent;
+}
 
 static void keep_node(struct kept_nodes *kept, uint32_t node)
 {
 	uint32_t path[CPU_FRAMES_MAX];
 	size_t n = 0;
 
-	for (uint32_t i = node; i && !kept->place[i] && n < CPU_FRAMES_MAX;
-	     i = kept->from[i].parent)
+	for (uint32_t i = node; i && !kept->place[i] && n < CPU_FRAMES_MAX; i = parent_of(kept, i))
 		path[n++] = i;
 	while (n) {
 		uint32_t i = path[--n];
 
-		kept->v[kept->n] = kept->from[i];
-		kept->v[kept->n].parent = kept->place[kept->from[i].parent];
+		if (kept->n == kept->cap) {
+			kept->cap *= 2;
+			kept->v = xrealloc(kept->v, kept->cap * sizeof(*kept->v));
+		}
+		kept->v[kept->n] = kept->window ? copy_node(kept->window, &kept->images, i)
+						: kept->from[i];
+		kept->v[kept->n].parent = kept->place[kept->v[kept->n].parent];
 		kept->place[i] = (uint32_t)kept->n++;
 	}
 }
 
-static void keep_nodes(struct cpu_cut *cut)
+/* The nodes of the samples become those of the cut. */
+static void keep_nodes(struct cpu_cut *cut, struct kept_nodes *kept, size_t n_nodes)
 {
-	struct kept_nodes kept = {
-		.from = cut->nodes,
-		.place = xcalloc(cut->n_nodes, sizeof(*kept.place)),
-		.v = xcalloc(cut->n_nodes, sizeof(*kept.v)),
-		.n = 1,
-	};
-
+	kept->place = xcalloc(n_nodes, sizeof(*kept->place));
+	kept->n = 1;
+	kept->cap = 256;
+	kept->v = xcalloc(kept->cap, sizeof(*kept->v));
 	for (size_t i = 0; i < cut->n_samples; i++) {
-		keep_node(&kept, cut->samples[i].node);
-		cut->samples[i].node = kept.place[cut->samples[i].node];
+		keep_node(kept, cut->samples[i].node);
+		cut->samples[i].node = kept->place[cut->samples[i].node];
 	}
-	free(cut->nodes);
-	free(kept.place);
-	cut->nodes = kept.v;
-	cut->n_nodes = kept.n;
+	free(kept->place);
+	cut->nodes = kept->v;
+	cut->n_nodes = kept->n;
+}
+
+static void copy_nodes_of_samples(const struct cpu_window *w, struct cpu_cut *cut)
+{
+	struct kept_nodes kept = { .window = w, .images = copies_of(w->images) };
+
+	keep_nodes(cut, &kept, stacks_count(w->stacks));
+	cut->images = kept.images.v;
+	cut->n_images = kept.images.n;
+	free(kept.images.index);
+}
+
+/* Copies the whole tree; a worker finds out later which nodes the samples have. */
+static void copy_all_nodes(const struct cpu_window *w, struct cpu_cut *cut)
+{
+	struct copies images = copies_of(w->images);
+
+	cut->n_nodes = stacks_count(w->stacks);
+	cut->nodes = xcalloc(cut->n_nodes, sizeof(*cut->nodes));
+	for (uint32_t i = 1; i < cut->n_nodes; i++)
+		if (stacks_node(w->stacks, i))
+			cut->nodes[i] = copy_node(w, &images, i);
+	cut->images = images.v;
+	cut->n_images = images.n;
+	free(images.index);
+}
+
+struct cpu_cut *cpu_window_cut(const struct cpu_window *w, int64_t from_raw_ns,
+			       struct ring_cut *records)
+{
+	struct cpu_cut *cut = xcalloc(1, sizeof(*cut));
+
+	cut->records = records;
+	cut->epoch = w->epoch;
+	cut->is_loaded = ring_cut_bytes(records) <= SMALL_CUT_BYTES;
+	if (cut->is_loaded) {
+		ring_cut_each(records, take_sample, cut);
+		copy_nodes_of_samples(w, cut);
+	} else {
+		copy_all_nodes(w, cut);
+	}
+	cut->threads = threads_list(w->threads, from_raw_ns, &cut->n_threads);
+	return cut;
 }
 
 uint64_t cpu_cut_load(struct cpu_cut *cut)
 {
-	uint64_t unread = ring_cut_each(cut->records, take_sample, cut);
+	struct kept_nodes kept = { .from = cut->nodes };
+	uint64_t unread;
 
-	keep_nodes(cut);
+	if (cut->is_loaded)
+		return 0;
+	unread = ring_cut_each(cut->records, take_sample, cut);
+	keep_nodes(cut, &kept, cut->n_nodes);
+	free((void *)kept.from);
+	cut->is_loaded = true;
 	return unread;
 }
 

@@ -33,7 +33,12 @@ static void name_nodes(struct cpu_cut *cut, struct symbols *sy)
 
 		if (stale || !n->name)
 			n->name = symbols_resolve(sy, &cut->images[n->image], n->offset);
-		n->leaf_name = symbols_group(sy, n->name);
+	}
+	for (size_t i = 0; i < cut->n_samples; i++) {
+		struct cpu_node *n = &cut->nodes[cut->samples[i].node];
+
+		if (cut->samples[i].node && !n->leaf_name)
+			n->leaf_name = symbols_group(sy, n->name);
 	}
 }
 

@@ -26,7 +26,7 @@
 
 #define NODES_MAX      ((size_t)1 << 20)
 #define IMAGES_MAX     65536
-#define DRAIN_EVERY_NS (250 * NS_PER_MS)
+#define DRAIN_EVERY_NS (200 * NS_PER_MS)
 
 /* A record can be read at most this long after its time stamp. */
 #define SETTLE_NS (2 * NS_PER_MS)
@@ -203,8 +203,7 @@ static struct cpu_job *job_new(struct tracer_cpu *t, const struct cpu_job *what)
 
 static void feed(void *window, int cpu, const void *bytes, size_t len)
 {
-	(void)cpu;
-	cpu_window_feed(window, bytes, len);
+	cpu_window_feed(window, (size_t)cpu, bytes, len);
 }
 
 static void drain(struct tracer_cpu *t, int64_t until_raw_ns)
@@ -225,7 +224,7 @@ static void on_drain(void *arg)
 {
 	struct tracer_cpu *t = arg;
 
-	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
+	loop_timer_each(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 	drain(t, now_raw_ns() - SETTLE_NS);
 	request_names(t);
 }
@@ -260,7 +259,7 @@ static void start(struct tracer_cpu *t, const struct ring_limits *limits)
 	});
 	t->symbols = symbols_new();
 	perf_rings_start(&t->rings, t->loop, on_ring, t);
-	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
+	loop_timer_each(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 }
 
 static int cpu_open(struct tracer **out, const struct tracer_env *env, struct err *e)
@@ -372,7 +371,7 @@ static void cpu_gather(struct tracer *tracer, struct tracer_run *run)
 		return;
 	}
 	drain(t, INT64_MAX);
-	cut = cpu_window_cut(t->window, cut_ring(t, run));
+	cut = cpu_window_cut(t->window, run->t0_raw_ns, cut_ring(t, run));
 	cut->t0_raw_ns = run->t0_raw_ns;
 	cut->t1_raw_ns = run->t1_raw_ns;
 	cut->period_ns = t->period_ns;

@@ -42,6 +42,7 @@ void cpu_window_free(struct cpu_window *w)
 	processes_free(w->processes);
 	threads_free(w->threads);
 	images_free(w->images);
+	free(w->fed_raw_ns);
 	buf_release(&w->fed);
 	free(w->pending);
 	ring_free(w->ring);
@@ -166,7 +167,7 @@ static void apply_sample(struct cpu_window *w, const struct perf_record *rec)
 		w->images_full_raw_ns = rec->time_ns;
 		free_stacks(w);
 	}
-	threads_note(w->threads, rec->pid, rec->tid);
+	threads_note(w->threads, rec->pid, rec->tid, rec->time_ns);
 	n = frames_of(w, rec, frames);
 	node = push_all(w, frames, n);
 	if (node == STACK_FULL) {
@@ -183,13 +184,32 @@ static void apply(struct cpu_window *w, const struct perf_record *rec)
 {
 	if (rec->kind == PERF_KIND_SAMPLE)
 		apply_sample(w, rec);
-	else if (rec->kind == PERF_KIND_LOST)
-		ring_add_loss(w->ring, rec->time_ns, rec->count);
 	threads_apply(w->threads, rec);
 	processes_apply(w->processes, rec);
 }
 
-void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len)
+static int64_t *fed_until(struct cpu_window *w, size_t cpu)
+{
+	if (cpu >= w->n_cpus) {
+		w->fed_raw_ns = xrealloc(w->fed_raw_ns, (cpu + 1) * sizeof(*w->fed_raw_ns));
+		memset(w->fed_raw_ns + w->n_cpus, 0,
+		       (cpu + 1 - w->n_cpus) * sizeof(*w->fed_raw_ns));
+		w->n_cpus = cpu + 1;
+	}
+	return &w->fed_raw_ns[cpu];
+}
+
+/* The kernel reports dropped records together with the next one that it keeps. */
+static void note_record(struct cpu_window *w, size_t cpu, const struct perf_record *rec)
+{
+	int64_t *until = fed_until(w, cpu);
+
+	if (rec->kind == PERF_KIND_LOST)
+		ring_add_gap(w->ring, *until ? *until : rec->time_ns, rec->time_ns, rec->count);
+	*until = rec->time_ns;
+}
+
+void cpu_window_feed(struct cpu_window *w, size_t cpu, const void *bytes, size_t len)
 {
 	size_t base = w->fed.len;
 	struct perf_record rec;
@@ -200,9 +220,11 @@ void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len)
 	for (;;) {
 		const uint8_t *start = r.p;
 
-		if (!perf_decode(&r, &rec))
+		if (!perf_decode(&r, PERF_LAYOUT_WITH_IDS, &rec))
 			break;
-		if (rec.kind == PERF_KIND_OTHER || rec.kind == PERF_KIND_THROTTLE)
+		note_record(w, cpu, &rec);
+		if (rec.kind == PERF_KIND_OTHER || rec.kind == PERF_KIND_THROTTLE ||
+		    rec.kind == PERF_KIND_LOST)
 			continue;
 		if (w->n_pending == w->pending_cap) {
 			w->pending_cap = w->pending_cap ? 2 * w->pending_cap : 256;
@@ -261,7 +283,7 @@ void cpu_window_flush(struct cpu_window *w, int64_t until_raw_ns)
 	for (i = 0; i < w->n_pending && w->pending[i].raw_ns < until_raw_ns; i++) {
 		struct reader r = reader_of(w->fed.data + w->pending[i].at, w->pending[i].len);
 
-		if (perf_decode(&r, &rec))
+		if (perf_decode(&r, PERF_LAYOUT_WITH_IDS, &rec))
 			apply(w, &rec);
 	}
 	if (i && w->pending[i - 1].raw_ns - w->swept_raw_ns > SWEEP_EVERY_NS) {

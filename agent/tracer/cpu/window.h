@@ -8,6 +8,7 @@
 #ifndef AGENT_TRACER_CPU_WINDOW_H
 #define AGENT_TRACER_CPU_WINDOW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,8 +37,9 @@ struct cpu_window_conf {
 struct cpu_window *cpu_window_new(const struct cpu_window_conf *conf);
 void cpu_window_free(struct cpu_window *w);
 
-/* Records of one ring, as the kernel wrote them. They wait for the flush. */
-void cpu_window_feed(struct cpu_window *w, const void *bytes, size_t len);
+/* Records of one CPU's ring, as the kernel wrote them. They wait for the flush. What the kernel dropped is missing since
+ * the record of this CPU before. */
+void cpu_window_feed(struct cpu_window *w, size_t cpu, const void *bytes, size_t len);
 
 /* Applies the fed records that are stamped before `until_raw_ns`, in order of time. Rings are read one after
  * the other, so those read first lack records of the newest instant. */
@@ -88,7 +90,7 @@ struct cpu_node {
 	uint32_t image; /* index into `images` */
 	uint32_t parent; /* 0 = none */
 	uint32_t name; /* 0 = not known yet */
-	/* its name as the innermost frame: without a known function, the file's */
+	/* its name as a sample's innermost frame: without a known function, the file's */
 	uint32_t leaf_name;
 };
 
@@ -98,9 +100,11 @@ struct cpu_cut {
 	size_t max_depth; /* frames of a stack that the plane gets, outermost first; 0 = all */
 	struct ring_cut *records;
 	struct python_cut *python; /* of the same time, for its functions; NULL = none */
-	struct cpu_sample *samples; /* read from the records by cpu_cut_load() */
+	struct cpu_sample *samples; /* read from the records, of a large cut by cpu_cut_load() */
 	size_t n_samples, cap_samples;
-	struct cpu_node *nodes; /* 1 .. n_nodes - 1; all at first, then those of the samples */
+	bool is_loaded;
+	struct cpu_node *
+		nodes; /* 1 .. n_nodes - 1; of a large cut all at first, then those of the samples */
 	size_t n_nodes;
 	struct image *images;
 	size_t n_images;
@@ -109,8 +113,9 @@ struct cpu_cut {
 	uint32_t epoch; /* of the names */
 };
 
-/* Takes `records`, a cut of the window's ring made now. */
-struct cpu_cut *cpu_window_cut(const struct cpu_window *w, struct ring_cut *records);
+/* Takes `records`, a cut of the window's ring from `from_raw_ns` on, made now. */
+struct cpu_cut *cpu_window_cut(const struct cpu_window *w, int64_t from_raw_ns,
+			       struct ring_cut *records);
 
 /* Any thread. Reads the samples, and drops the nodes that no sample has; afterwards callers come before
  * callees. Returns how many samples could not be read. */

@@ -34,6 +34,8 @@ struct cpu_window {
 	struct ring *ring; /* of struct sample_bytes */
 	uint64_t n; /* samples ever */
 
+	int64_t *fed_raw_ns; /* of each CPU, of its last record; 0 = none */
+	size_t n_cpus;
 	struct buf fed;
 	struct pending *pending;
 	size_t n_pending, pending_cap;

@@ -40,6 +40,7 @@ struct files {
 	size_t n;
 	bool looked;
 	char problem[256];
+	int error; /* errno of the problem; 0 = none */
 	uint8_t chunk[CHUNK_BYTES];
 };
 
@@ -83,13 +84,27 @@ const char *files_problem(const struct files *f)
 	return f->problem;
 }
 
+int files_error(const struct files *f)
+{
+	return f->error;
+}
+
 /* ---- which files ---- */
 
-/* The first one stays. */
-static void add_problem(struct files *f, const char *path, const char *why)
+/* The first one stays. `error` is an errno, or 0. */
+static void add_problem(struct files *f, const char *path, int error, const char *why)
 {
-	if (!*f->problem)
-		snprintf(f->problem, sizeof(f->problem), "%.150s: %s", path, why);
+	if (*f->problem)
+		return;
+	f->error = error;
+	snprintf(f->problem, sizeof(f->problem), "%.150s: %s", path, why);
+}
+
+static void add_error(struct files *f, const char *path, int error)
+{
+	add_problem(f, path, error,
+		    error == EACCES ? "permission denied: grant CAP_DAC_READ_SEARCH"
+				    : strerror(error));
 }
 
 static struct log_file *find(const struct files *f, const struct stat *st)
@@ -116,11 +131,9 @@ static void follow(struct files *f, const char *path)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st)) {
-		add_problem(f, path,
-			    errno == EACCES ? "permission denied: grant CAP_DAC_READ_SEARCH"
-					    : strerror(errno));
+		add_error(f, path, errno);
 	} else if (f->n == FILES_MAX) {
-		add_problem(f, path, "too many files: only 512 are read; name fewer in --logs");
+		add_problem(f, path, 0, "too many files: only 512 are read; name fewer in --logs");
 	} else if (S_ISREG(st.st_mode) && !find(f, &st)) {
 		file = xcalloc(1, sizeof(*file));
 		*file = (struct log_file){ .dev = st.st_dev,
@@ -146,9 +159,7 @@ static void match(struct files *f, const char *path)
 
 	if (stat(path, &st)) {
 		if (errno != ENOENT) /* it has just been removed, or is a link to a removed file */
-			add_problem(f, path,
-				    errno == EACCES ? "permission denied: grant CAP_DAC_READ_SEARCH"
-						    : strerror(errno));
+			add_error(f, path, errno);
 		return;
 	}
 	file = find(f, &st);
@@ -174,17 +185,29 @@ static void close_quiet_files(struct files *f)
 	f->n = kept;
 }
 
+static void add_no_match(struct files *f, const char *pattern)
+{
+	struct stat st;
+
+	if (stat(pattern, &st) && errno == EACCES)
+		add_error(f, pattern, errno);
+	else
+		add_problem(f, pattern, 0,
+			    "no such file yet, or no permission to list its folder "
+			    "(CAP_DAC_READ_SEARCH)");
+}
+
 void files_look(struct files *f)
 {
 	*f->problem = '\0';
+	f->error = 0;
 	for (size_t i = 0; i < f->n; i++)
 		f->v[i]->is_matched = false;
 	for (size_t i = 0; i < f->n_patterns; i++) {
 		glob_t found = { 0 };
 
 		if (glob(f->patterns[i], GLOB_NOSORT | GLOB_BRACE, NULL, &found) == GLOB_NOMATCH)
-			add_problem(f, f->patterns[i],
-				    "no such file yet, or no permission to list its folder");
+			add_no_match(f, f->patterns[i]);
 		for (size_t k = 0; k < found.gl_pathc; k++)
 			match(f, found.gl_pathv[k]);
 		globfree(&found);

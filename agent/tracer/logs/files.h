@@ -40,5 +40,6 @@ size_t files_count(const struct files *f);
 
 /* Why not all of them are followed, with the fix; "" if they are. Borrowed until files_look(). */
 const char *files_problem(const struct files *f);
+int files_error(const struct files *f); /* its errno; 0 = it has none */
 
 #endif

@@ -4,6 +4,7 @@
  * second; the lines are kept in a ring. Off unless it is asked for: logs may hold secrets, and a profile is shown around.
  */
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ struct reader {
 	int64_t lines_s, look_mono_ns;
 	struct reading reading;
 	char problem[256];
+	int error; /* errno of the problem; 0 = none */
 };
 
 /* A run that waits for a reading that began ARRIVAL_NS after its window. */
@@ -77,6 +79,7 @@ struct tracer_logs {
 	struct ring *ring;
 	struct waiting_run *waiting;
 	char problem[256]; /* why nothing, or not everything, is recorded; "" = everything is */
+	int error; /* errno of the problem; 0 = none */
 };
 
 struct snapshot {
@@ -109,6 +112,7 @@ static void read_sources(void *arg)
 		journal_read(r->journal, &r->reading);
 		problem = journal_problem(r->journal);
 	}
+	r->error = *problem ? 0 : files_error(r->files);
 	snprintf(r->problem, sizeof(r->problem), "%s",
 		 *problem ? problem : files_problem(r->files));
 }
@@ -162,7 +166,10 @@ static void note_incomplete(const struct tracer_logs *t, struct tracer_run *run)
 			 "file that grows too fast",
 			 run->lost);
 	else if (*t->problem && run->is_named)
-		tracer_run_set_result(run, RUN_DEGRADED, REASON_TRACER_FAILED, "%s", t->problem);
+		tracer_run_set_result(run, RUN_DEGRADED,
+				      t->error == EACCES ? REASON_NO_PERMISSION
+							 : REASON_TRACER_FAILED,
+				      "%s", t->problem);
 	else
 		snprintf(run->detail, sizeof(run->detail), "%s", t->problem);
 }
@@ -174,14 +181,13 @@ static void cut_and_build(struct tracer_logs *t, struct tracer_run *run)
 	s->t0_raw_ns = run->t0_raw_ns;
 	s->cut = ring_run_cut(t->ring, run, "log lines", 0);
 	note_incomplete(t, run);
-	if (ring_cut_is_empty(s->cut)) {
-		snapshot_free(s);
-		run->done(run);
-		return;
-	}
-	build_job_start(
-		t->loop, run,
-		&(struct build_job){ .build = build, .free = snapshot_free, .snapshot = s });
+	build_job_start(t->loop, run,
+			&(struct build_job){ .build = build,
+					     .free = snapshot_free,
+					     .snapshot = s,
+					     .is_small = ring_cut_bytes(s->cut) <=
+							 BUILD_SMALL_BYTES,
+					     .is_empty = ring_cut_is_empty(s->cut) });
 }
 
 static void end_waits(struct tracer_logs *t)
@@ -218,8 +224,9 @@ static void on_read(void *arg)
 	if (r->reading.lost)
 		ring_add_loss(t->ring, r->reading.pair.raw_ns, r->reading.lost);
 	snprintf(t->problem, sizeof(t->problem), "%s", r->problem);
+	t->error = r->error;
 	end_waits(t);
-	loop_timer_in(t->loop, &t->timer, t->waiting ? AGAIN_NS : READ_NS, begin_reading, t);
+	loop_timer_each(t->loop, &t->timer, t->waiting ? AGAIN_NS : READ_NS, begin_reading, t);
 }
 
 static void begin_reading(void *arg)
@@ -302,7 +309,8 @@ static void logs_state(const struct tracer *tracer, struct tracer_state *out)
 
 	*out = (struct tracer_state){ .health = !t->reader    ? TRACER_OFF
 						: *t->problem ? TRACER_DEGRADED
-							      : TRACER_OK };
+							      : TRACER_OK,
+				      .errno_value = t->error };
 	snprintf(out->reason, sizeof(out->reason), "%s", t->problem);
 }
 

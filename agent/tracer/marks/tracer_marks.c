@@ -2,6 +2,7 @@
 /* The tracer "marks": the plane "/host:CPU marks" has one line per process and one instant per mark. */
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,20 +145,36 @@ static int marks_arm(struct tracer *t, struct tracer_run *run, struct err *e)
 	return 0;
 }
 
+/* Marks that came after their window was gathered are in no file: the next window says so. */
+static void report_late(struct tracer_marks *t, struct tracer_run *run)
+{
+	uint64_t late = marks_take_late(t->marks, run->t0_raw_ns);
+	size_t used = strlen(run->detail);
+
+	marks_note_gathered(t->marks, run->t0_raw_ns, run->t1_raw_ns);
+	if (!late)
+		return;
+	run->lost += late;
+	snprintf(run->detail + used, sizeof(run->detail) - used,
+		 "%s%" PRIu64
+		 " marks of earlier windows are lost: they came more than %d ms after the end",
+		 used ? "; " : "", late, (int)(ARRIVAL_NS / NS_PER_MS));
+}
+
 static void cut_and_build(struct tracer_marks *t, struct tracer_run *run)
 {
 	struct snapshot *s = xcalloc(1, sizeof(*s));
 
 	s->t0_raw_ns = run->t0_raw_ns;
 	s->cut = ring_run_cut(marks_ring(t->marks), run, "marks", 0);
-	if (ring_cut_is_empty(s->cut)) {
-		snapshot_free(s);
-		run->done(run);
-		return;
-	}
-	build_job_start(
-		t->loop, run,
-		&(struct build_job){ .build = build, .free = snapshot_free, .snapshot = s });
+	report_late(t, run);
+	build_job_start(t->loop, run,
+			&(struct build_job){ .build = build,
+					     .free = snapshot_free,
+					     .snapshot = s,
+					     .is_small = ring_cut_bytes(s->cut) <=
+							 BUILD_SMALL_BYTES,
+					     .is_empty = ring_cut_is_empty(s->cut) });
 }
 
 /* False if the run does not wait. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The tracer "metrics": numbers about the host, from /proc (readings.h), at regular times. A worker reads: on a
- * large host some files of /proc take the kernel milliseconds.
- */
+/* The tracer "metrics": numbers about the host, from /proc (readings.h), at regular times. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +59,7 @@ static int metrics_open(struct tracer **out, const struct tracer_env *env, struc
 						.what = "metrics",
 						.columns = readings_count(files),
 						.read = read_files,
+						.never_waits = true,
 						.name = readings_name,
 						.free = close_files,
 						.arg = files };

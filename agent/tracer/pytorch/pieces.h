@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process that records in pieces, one after the other, because nothing tells it beforehand when the window ends.
- * Their events are in one XSpace; the time between the pieces is not recorded, and the detail says so. Loop thread.
+ * Their events are in one XSpace; the time between the pieces is not recorded, and the detail says how long that
+ * is. A process with a hook (hook.h) that is recorded in one piece is complete. Loop thread.
  */
 #ifndef AGENT_TRACER_PYTORCH_PIECES_H
 #define AGENT_TRACER_PYTORCH_PIECES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,11 +20,15 @@ struct pieces {
 	struct pieces *next; /* the owner's */
 	int64_t pid;
 	char comm[16];
-	int64_t asked_real_ns; /* for the first time in the window */
+	int32_t inner_pid;
+	uint32_t uid;
+	int64_t asked_real_ns; /* when it first could have been told of a recording */
 	char *path; /* of the XSpace of all pieces; NULL = none has an event */
 	int64_t start_real_ns; /* its times count from here */
 	unsigned int n; /* pieces that were recorded */
-	int64_t recorded_ns;
+	int64_t recorded_ns, from_real_ns,
+		to_real_ns; /* of them together; from the first to the last */
+	bool is_open; /* its hook ended the last one */
 	const char *reason; /* of the last piece that is missing; "" = none is */
 	char why[160];
 };
@@ -33,8 +39,9 @@ void pieces_free(struct pieces *p);
 /* A recording of the process has ended; takes its file. */
 void pieces_take(struct pieces *p, struct recording *r);
 
-/* Returns why the recording of the process is not complete, one of proto/reasons.h; writes a sentence about
- * [asked_real_ns, to_real_ns) into `text`. */
-const char *pieces_describe(const struct pieces *p, int64_t to_real_ns, char *text, size_t size);
+/* Returns why the recording of the process is not complete, one of proto/reasons.h, or ""; writes a sentence about
+ * [asked_real_ns, to_real_ns) into `text`. `was_killed`: it ended without its hook. */
+const char *pieces_describe(const struct pieces *p, int64_t to_real_ns, bool was_killed, char *text,
+			    size_t size);
 
 #endif

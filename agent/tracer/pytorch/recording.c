@@ -8,9 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/tracer/pytorch/hook.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/reasons.h"
+
+/* After this long a process that was told of a recording without an end has begun it. */
+#define OPEN_BEGIN_NS (3 * NS_PER_S)
 
 #define LOOK_EVERY_NS (200 * NS_PER_MS)
 
@@ -29,6 +33,7 @@ struct fetch {
 	uint64_t bytes;
 	uint64_t salt;
 	int64_t start_real_ns;
+	bool is_last; /* it is waited for no longer: what the process left of it goes */
 	bool is_gone; /* the process had ended before the worker looked for its file */
 	struct kineto_counts counts;
 	int rc;
@@ -59,9 +64,17 @@ static void leave_file(struct recording *r)
 	r->has_file = false;
 }
 
+/* The process's hook need not wait any more. */
+static void let_go(const struct recording *r)
+{
+	if (r->is_open)
+		hook_drop_piece(r->conf->hook_dir, r->place.inner_pid);
+}
+
 void recording_free(struct recording *r)
 {
 	leave_file(r);
+	let_go(r);
 	loop_timer_cancel(r->conf->loop, &r->timer);
 	if (r->fetch)
 		r->fetch->recording = NULL;
@@ -76,6 +89,7 @@ static void end(struct recording *r, const char *reason, const char *detail)
 		r->fetch->recording = NULL;
 	r->fetch = NULL;
 	leave_file(r);
+	let_go(r);
 	r->state = RECORDING_ENDED;
 	r->reason = reason;
 	snprintf(r->detail, sizeof(r->detail), "%s", detail);
@@ -180,10 +194,41 @@ static void tell_steps(struct recording *r, struct buf *config)
 	loop_timer_in(r->conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
 }
 
+/* A recording that the process's hook ends, by steps. False: the hook cannot be told. */
+static bool tell_open(struct recording *r, struct buf *config)
+{
+	const struct recording_conf *conf = r->conf;
+	struct err e;
+
+	if (!conf->open_ns ||
+	    hook_get_state(conf->hook_dir, r->place.inner_pid, r->place.uid) != HOOK_READY ||
+	    hook_set_piece(conf->hook_dir, r->place.inner_pid, conf->open_ns / NS_PER_S, &e))
+		return false;
+	buf_addf(config,
+		 "PROFILE_START_ITERATION=0\nACTIVITIES_WARMUP_ITERATIONS=1\n"
+		 "ACTIVITIES_ITERATIONS=%d\n",
+		 HOOK_STEPS);
+	write_common(r, config);
+	r->is_open = true;
+	r->has_file = true;
+	r->told_real_ns = now_real_ns();
+	r->state = RECORDING_TOLD;
+	r->file_by_mono_ns = now_mono_ns() + (conf->run->t1_raw_ns - now_raw_ns()) +
+			     RECORDING_FILE_PATIENCE_NS;
+	loop_timer_in(conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
+	return true;
+}
+
+void recording_note_ask(struct recording *r, const struct pytorch_process *p)
+{
+	if (r->is_open && p->can_record && now_real_ns() - r->told_real_ns > OPEN_BEGIN_NS)
+		recording_wait_until(r, now_mono_ns() + OPEN_BEGIN_NS);
+}
+
 void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config)
 {
 	r->was_busy = !p->can_record;
-	if (!p->can_record)
+	if (!p->can_record || tell_open(r, config))
 		return;
 	if (r->conf->n_steps)
 		tell_steps(r, config);
@@ -208,7 +253,7 @@ static void fetch_run(void *arg)
 	if (!f->to) {
 		f->is_gone = kill((pid_t)f->place.pid, 0) && errno == ESRCH;
 		f->rc = trace_file_look(&f->place, &f->bytes, &f->e);
-		if (f->rc == ERR_NOT_FOUND && f->is_gone)
+		if (f->rc == ERR_NOT_FOUND && (f->is_gone || f->is_last))
 			trace_file_remove(&f->place, true);
 		return;
 	}
@@ -235,13 +280,18 @@ static void on_looked(struct recording *r, const struct fetch *f)
 	if (f->rc == ERR_NOT_FOUND && f->is_gone) {
 		r->has_file = false;
 		end(r, REASON_PROFILER_LOST, "the process ended while it recorded");
-	} else if (f->rc == ERR_NOT_FOUND && now_mono_ns() < r->file_by_mono_ns) {
+	} else if (f->rc == ERR_NOT_FOUND && !f->is_last &&
+		   (r->is_open || now_mono_ns() < r->file_by_mono_ns)) {
 		loop_timer_in(conf->loop, &r->timer, LOOK_EVERY_NS, look, r);
 	} else if (f->rc == ERR_NOT_FOUND && conf->n_steps) {
 		end(r, REASON_REFUSED_LATE,
 		    "its steps did not come in the window: does it call optimizer.step(), and is "
 		    "the "
 		    "first step near enough?");
+	} else if (f->rc == ERR_NOT_FOUND && r->is_open) {
+		end(r, REASON_PROFILER_BUSY,
+		    "it ended the recording without a file: does the program use "
+		    "torch.profiler itself?");
 	} else if (f->rc == ERR_NOT_FOUND) {
 		end(r, REASON_REFUSED_LATE,
 		    "it wrote no file: its own log says \"insufficient time for warmup\", or why "
@@ -346,6 +396,7 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 	f->bytes = bytes;
 	f->salt = r->conf->salt;
 	f->start_real_ns = r->start_real_ns;
+	f->is_last = r->is_open && now_mono_ns() >= r->file_by_mono_ns;
 	r->fetch = f;
 	f->workers->live++;
 	if (to) { /* its worker then also removes the file */
@@ -355,9 +406,22 @@ static void fetch_start(struct recording *r, char *to, uint64_t bytes)
 	loop_work(r->conf->loop, fetch_run, fetch_done, f);
 }
 
+/* The hook ends the recording now; the file comes soon after that. */
+static void end_open(struct recording *r)
+{
+	struct err e;
+
+	if (hook_set_piece(r->conf->hook_dir, r->place.inner_pid, 0, &e))
+		recording_give_up(r, REASON_TRACER_FAILED, e.msg);
+	else
+		recording_wait_until(r, now_mono_ns() + RECORDING_FILE_PATIENCE_NS);
+}
+
 void recording_gather(struct recording *r)
 {
-	if (r->state == RECORDING_TOLD) {
+	if (r->is_open && r->state != RECORDING_ENDED)
+		end_open(r);
+	else if (r->state == RECORDING_TOLD) {
 		loop_timer_cancel(r->conf->loop, &r->timer);
 		look(r);
 	} else if (r->state == RECORDING_WAITING && r->was_busy)

@@ -51,6 +51,8 @@ struct recording_conf {
 	/* begin with the next call whose number is a multiple of this; 0 or 1 = any */
 	int64_t step_multiple;
 	int64_t piece_ns; /* record no longer than this at once; 0 = the window */
+	int64_t open_ns; /* in a process that has a hook (hook.h); 0 = as in one without */
+	const char *hook_dir; /* NULL = there are no hooks */
 	uint64_t salt; /* of flows */
 	void (*ended)(void *arg); /* the state is RECORDING_ENDED now; the caller may free it */
 	void *arg;
@@ -66,6 +68,7 @@ struct recording {
 	char comm[16];
 	bool has_file; /* the process writes a file, which is not removed yet */
 	bool was_busy; /* it asked, and said that it cannot record */
+	bool is_open; /* the process's hook ends it */
 	int64_t late_ns; /* from T0 to the start that it was given */
 	int64_t told_real_ns;
 	int64_t told_from_real_ns, told_to_real_ns; /* the time that it was given */
@@ -80,7 +83,8 @@ struct recording {
 	/* the times in the XSpace count from here. If set before the recording, `path` is appended to an XSpace with
 	 * this start; 0 = a new XSpace */
 	int64_t start_real_ns;
-	int64_t from_real_ns, to_real_ns; /* of n_steps steps */
+	/* the time that it recorded, if it was not told of a time; 0 = unknown */
+	int64_t from_real_ns, to_real_ns;
 	uint64_t unfinished;
 };
 
@@ -92,6 +96,9 @@ void recording_wait_until(struct recording *r, int64_t mono_ns);
 
 /* The process asks. Appends its configuration, or ends the recording if the window cannot be reached any more. */
 void recording_tell(struct recording *r, const struct pytorch_process *p, struct buf *config);
+
+/* The process asks while it is recorded. If it says that it does not record, its file is there, or never comes. */
+void recording_note_ask(struct recording *r, const struct pytorch_process *p);
 
 /* The window is over: if the process was told to record, fetches its file, else ends. */
 void recording_gather(struct recording *r);

@@ -15,7 +15,6 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-#define COPY_BYTES  ((size_t)1 << 20)
 #define NAME_PREFIX "tutti_"
 #define TEMPORARY   ".tmp" /* suffix of the name until the file is complete */
 
@@ -49,23 +48,6 @@ int trace_file_look(const struct trace_place *place, uint64_t *bytes, struct err
 	close(fd);
 	*bytes = (uint64_t)st.st_size;
 	return 0;
-}
-
-static int copy(int from, int to, uint64_t bytes, struct err *e)
-{
-	void *chunk = xmalloc(COPY_BYTES);
-	int rc = 0;
-
-	for (uint64_t at = 0; !rc && at < bytes;) {
-		size_t n = bytes - at < COPY_BYTES ? (size_t)(bytes - at) : COPY_BYTES;
-
-		rc = file_read_exact(from, at, chunk, n, "PyTorch's trace", e);
-		if (!rc)
-			rc = file_write_all(to, chunk, n, "the copy of PyTorch's trace", e);
-		at += n;
-	}
-	free(chunk);
-	return rc;
 }
 
 static int write_xspace(const char *to, struct xs_builder *b, struct err *e)
@@ -129,7 +111,7 @@ int trace_file_convert(const struct trace_place *place, const char *to, uint64_t
 	else if (!bytes || bytes > max_bytes || bytes > KINETO_MAX_BYTES)
 		rc = err_set(e, ERR_LIMIT, "PyTorch's trace has %" PRIu64 " bytes", bytes);
 	else
-		rc = copy(from, fd, bytes, e);
+		rc = file_copy(from, fd, bytes, "PyTorch's trace", e);
 	if (!rc)
 		rc = convert(fd, (size_t)bytes, to, &conf, counts, e);
 	if (fd >= 0)

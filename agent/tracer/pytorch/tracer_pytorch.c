@@ -5,11 +5,13 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/proc/foreign_file.h"
+#include "agent/tracer/pytorch/hook.h"
 #include "agent/tracer/pytorch/leftovers.h"
 #include "agent/tracer/pytorch/pieces.h"
 #include "agent/tracer/pytorch/processes.h"
@@ -56,6 +58,10 @@ static const struct setting settings[] = {
 	{ "piece_s", SETTING_INT, 0, 3600, 0,
 	  "record in pieces of this many seconds, also of processes that start in the window; 0 = "
 	  "the whole window in one recording" },
+	{ "open_s", SETTING_INT, 0, 3600, 30,
+	  "with piece_s, in programs of tutti inspect that end a recording when they end: record "
+	  "so many "
+	  "seconds at once; 0 = piece_s" },
 	{ 0 }
 };
 
@@ -155,7 +161,13 @@ static void report_none(struct pytorch_run *pr)
 				      "KINETO_USE_DAEMON=1 in its environment");
 }
 
-/* No process is recorded as a whole. */
+/* It ended, and its hook did not see that. */
+static bool was_killed(const struct pytorch_run *pr, const struct pieces *p)
+{
+	return hook_get_state(pr->conf.hook_dir, p->inner_pid, p->uid) != HOOK_NONE &&
+	       kill((pid_t)p->pid, 0) && errno == ESRCH;
+}
+
 static void finish_pieces(struct pytorch_run *pr, size_t *good, size_t *bad, const char **reason)
 {
 	struct tracer_run *run = pr->run;
@@ -163,12 +175,15 @@ static void finish_pieces(struct pytorch_run *pr, size_t *good, size_t *bad, con
 	char text[320];
 
 	for (struct pieces *p = pr->pieces; p; p = p->next) {
-		const char *why = pieces_describe(p, to_real_ns, text, sizeof(text));
+		const char *why = pieces_describe(p, to_real_ns, was_killed(pr, p), text,
+						  sizeof(text));
 
-		add_detail(run, p->comm, p->pid, text);
-		if (!**reason || !p->path)
-			*reason = why;
-		++*bad;
+		if (*why) {
+			add_detail(run, p->comm, p->pid, text);
+			if (!**reason || !p->path)
+				*reason = why;
+			++*bad;
+		}
 		*good += p->path != NULL;
 		if (p->path)
 			add_part(run, p->comm, p->pid, &p->path, p->start_real_ns);
@@ -298,13 +313,13 @@ static struct pieces *pieces_of(struct pytorch_run *pr, const struct pytorch_pro
 	return p;
 }
 
-static bool is_recording(const struct pytorch_run *pr, int64_t pid)
+static struct recording *recording_of(const struct pytorch_run *pr, int64_t pid)
 {
-	const struct recording *r = pr->recordings;
+	struct recording *r = pr->recordings;
 
 	while (r && r->place.pid != pid)
 		r = r->next;
-	return r != NULL;
+	return r;
 }
 
 /* True: the process is told of its next piece. */
@@ -313,14 +328,16 @@ static bool tell_next_piece(struct pytorch_run *pr, const struct pytorch_process
 {
 	int64_t end_raw_ns = pr->run->t1_raw_ns - pr->conf.warm_up_s * NS_PER_S -
 			     RECORDING_REACTION_NS;
+	enum hook_state hook = hook_get_state(pr->conf.hook_dir, process->inner_pid, process->uid);
+	struct recording *r = recording_of(pr, process->pid);
 	struct pieces *p;
-	struct recording *r;
 
-	if (pr->gathering || pr->is_past || now_raw_ns() >= end_raw_ns ||
-	    is_recording(pr, process->pid))
+	if (r)
+		recording_note_ask(r, process);
+	if (r || pr->gathering || pr->is_past || now_raw_ns() >= end_raw_ns || hook == HOOK_LOADING)
 		return false;
 	p = pieces_of(pr, process);
-	if (!p || !process->can_record)
+	if (!p || !process->can_record || (p->is_open && hook == HOOK_NONE)) /* its program ends */
 		return false;
 	r = recording_new(&pr->conf, process);
 	r->pieces = p;
@@ -384,11 +401,15 @@ static int pytorch_arm(struct tracer *tracer, struct tracer_run *run, struct err
 		.first_step = tracer_run_setting(run, &tracer_pytorch_ops, "first_step"),
 		.step_multiple = tracer_run_setting(run, &tracer_pytorch_ops, "step_multiple"),
 		.piece_ns = tracer_run_setting(run, &tracer_pytorch_ops, "piece_s") * NS_PER_S,
+		.hook_dir = t->conf->pytorch_dir,
 		.ended = finish_if_ended,
 		.arg = pr,
 	};
 	if (pr->conf.n_steps)
 		pr->conf.piece_ns = 0;
+	if (pr->conf.piece_ns)
+		pr->conf.open_ns = tracer_run_setting(run, &tracer_pytorch_ops, "open_s") *
+				   NS_PER_S;
 	random_bytes(&pr->conf.salt, sizeof(pr->conf.salt));
 	run->arg = pr;
 	while (*at)

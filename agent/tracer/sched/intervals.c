@@ -10,6 +10,13 @@ struct cpu {
 	int64_t since_ns;
 };
 
+/* A record that waits for those of other CPUs that were before it. */
+struct pending {
+	int64_t raw_ns;
+	uint64_t number; /* in the order in which they came: of one CPU with one stamp */
+	struct cpu_switch record;
+};
+
 /* A thread that waits for a CPU. */
 struct waiting {
 	uint32_t tid;
@@ -20,6 +27,10 @@ struct intervals {
 	struct intervals_conf conf;
 	struct cpu *cpus; /* 1 << SWITCH_CPU_BITS */
 	struct u32_map waiting; /* struct waiting, by tid */
+	struct pending *pending;
+	size_t n_pending, pending_cap;
+	uint64_t n_added;
+	int64_t oldest_ns, newest_ns; /* of the pending ones */
 	struct interval *v;
 	size_t n, cap;
 	uint64_t lost;
@@ -33,6 +44,8 @@ struct intervals *intervals_new(const struct intervals_conf *conf)
 
 	in->conf = *conf;
 	in->cpus = xcalloc(CPUS_MAX, sizeof(*in->cpus));
+	in->oldest_ns = INT64_MAX;
+	in->newest_ns = INT64_MIN / 2;
 	return in;
 }
 
@@ -43,6 +56,7 @@ void intervals_free(struct intervals *in)
 	for (size_t i = 0; i < in->waiting.n_slots; i++)
 		free(u32_map_at(&in->waiting, i));
 	u32_map_release(&in->waiting);
+	free(in->pending);
 	free(in->cpus);
 	free(in->v);
 	free(in);
@@ -79,16 +93,22 @@ static void end_waiting(struct intervals *in, uint32_t tid, int64_t raw_ns)
 	free(w);
 }
 
+/* Of a thread that does not wait yet. */
 static void begin_waiting(struct intervals *in, uint32_t tid, int64_t raw_ns)
 {
-	struct waiting *w = u32_map_get(&in->waiting, tid);
+	struct waiting *w;
 
-	if (!w) {
-		w = xcalloc(1, sizeof(*w));
-		w->tid = tid;
-		u32_map_set(&in->waiting, tid, w);
-	}
-	w->since_ns = raw_ns;
+	if (u32_map_get(&in->waiting, tid))
+		return;
+	w = xcalloc(1, sizeof(*w));
+	*w = (struct waiting){ .tid = tid, .since_ns = raw_ns };
+	u32_map_set(&in->waiting, tid, w);
+}
+
+/* The thread runs, or has gone to sleep: a wake-up before that found it running. */
+static void forget_waiting(struct intervals *in, uint32_t tid)
+{
+	free(u32_map_remove(&in->waiting, tid));
 }
 
 /* Ends the intervals of all threads that wait for a CPU: no later record will end them. */
@@ -107,11 +127,16 @@ static void end_all_waiting(struct intervals *in, int64_t raw_ns)
 	u32_map_release(&in->waiting);
 }
 
-void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
+static void apply(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
 {
 	struct cpu *cpu = &in->cpus[record->cpu];
 	uint32_t from = (uint32_t)record->from, to = (uint32_t)record->to;
 
+	if (record->wakes) {
+		if (raw_ns < in->conf.t1_ns)
+			begin_waiting(in, to, raw_ns);
+		return;
+	}
 	if (!cpu->known) {
 		cpu->known = true;
 		cpu->tid = from;
@@ -132,6 +157,7 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 				      .cpu = record->cpu });
 	if (record->pause)
 		end_all_waiting(in, raw_ns);
+	forget_waiting(in, from);
 	if (from && record->preempted)
 		begin_waiting(in, from, raw_ns);
 	if (to)
@@ -140,29 +166,154 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 	cpu->since_ns = raw_ns;
 }
 
-static int by_thread_and_time(const void *a, const void *b)
+static int by_record_time(const void *a, const void *b)
+{
+	const struct pending *x = a, *y = b;
+
+	if (x->raw_ns != y->raw_ns)
+		return x->raw_ns < y->raw_ns ? -1 : 1;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Applies all that were before an instant, in order of time. */
+static void apply_until(struct intervals *in, int64_t until_ns)
+{
+	size_t n = 0;
+
+	if (!in->n_pending)
+		return;
+	sort_array(in->pending, in->n_pending, sizeof(*in->pending), by_record_time);
+	while (n < in->n_pending && in->pending[n].raw_ns < until_ns) {
+		apply(in, in->pending[n].raw_ns, &in->pending[n].record);
+		n++;
+	}
+	in->n_pending -= n;
+	memmove(in->pending, in->pending + n, in->n_pending * sizeof(*in->pending));
+	in->oldest_ns = in->n_pending ? in->pending[0].raw_ns : INT64_MAX;
+}
+
+/* The CPUs' rings were read one after the other, so what one thread did on two CPUs may have come in the wrong order:
+ * records are kept until no older one can come. */
+void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
+{
+	if (in->n_pending == in->pending_cap) {
+		in->pending_cap = in->pending_cap ? 2 * in->pending_cap : 1024;
+		in->pending = xrealloc(in->pending, in->pending_cap * sizeof(*in->pending));
+	}
+	in->pending[in->n_pending++] = (struct pending){ raw_ns, in->n_added++, *record };
+	if (raw_ns < in->oldest_ns)
+		in->oldest_ns = raw_ns;
+	if (raw_ns > in->newest_ns)
+		in->newest_ns = raw_ns;
+	if (in->newest_ns - in->oldest_ns > 2 * SWITCH_LATE_NS)
+		apply_until(in, in->newest_ns - SWITCH_LATE_NS);
+}
+
+/* ---- the order of the result ---- */
+
+/* A thread's intervals among all. */
+struct group {
+	uint32_t tid;
+	uint32_t number; /* in order of appearance */
+	size_t first, n;
+};
+
+struct groups {
+	struct u32_map numbers; /* 1 + number, by tid */
+	struct group *v;
+	size_t n, cap;
+};
+
+static uint32_t number_of(struct groups *gs, uint32_t tid)
+{
+	uintptr_t known = (uintptr_t)u32_map_get(&gs->numbers, tid);
+
+	if (known)
+		return (uint32_t)known - 1;
+	if (gs->n == gs->cap) {
+		gs->cap = gs->cap ? 2 * gs->cap : 64;
+		gs->v = xrealloc(gs->v, gs->cap * sizeof(*gs->v));
+	}
+	gs->v[gs->n] = (struct group){ .tid = tid, .number = (uint32_t)gs->n };
+	u32_map_set(&gs->numbers, tid, (void *)(uintptr_t)(++gs->n));
+	return (uint32_t)gs->n - 1;
+}
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct group *x = a, *y = b;
+
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static int by_time(const void *a, const void *b)
 {
 	const struct interval *x = a, *y = b;
 
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
 	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+static bool is_in_order(const struct interval *v, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (v[i].start_ns < v[i - 1].start_ns)
+			return false;
+	return true;
+}
+
+/* Puts the intervals of each thread together. Most are in order of time then: a thread's are not only where it went to
+ * a CPU whose records came earlier. */
+static void sort_by_thread_and_time(struct intervals *in)
+{
+	struct groups gs = { .v = NULL };
+	uint32_t *numbers = xmalloc((in->n + 1) * sizeof(*numbers));
+	struct interval *sorted = xmalloc((in->n + 1) * sizeof(*sorted));
+	size_t *at;
+
+	for (size_t i = 0; i < in->n; i++) {
+		numbers[i] = number_of(&gs, in->v[i].tid);
+		gs.v[numbers[i]].n++;
+	}
+	if (gs.n)
+		sort_array(gs.v, gs.n, sizeof(*gs.v), by_tid);
+	at = xcalloc(gs.n + 1, sizeof(*at));
+	for (size_t i = 0; i < gs.n; i++) {
+		gs.v[i].first = i ? gs.v[i - 1].first + gs.v[i - 1].n : 0;
+		at[gs.v[i].number] = gs.v[i].first;
+	}
+	for (size_t i = 0; i < in->n; i++)
+		sorted[at[numbers[i]]++] = in->v[i];
+	for (size_t i = 0; i < gs.n; i++) {
+		struct interval *v = sorted + gs.v[i].first;
+
+		if (!is_in_order(v, gs.v[i].n))
+			sort_array(v, gs.v[i].n, sizeof(*v), by_time);
+	}
+	u32_map_release(&gs.numbers);
+	free(gs.v);
+	free(at);
+	free(numbers);
+	free(in->v);
+	in->v = sorted;
+	in->cap = in->n + 1;
 }
 
 const struct interval *intervals_finish(struct intervals *in, size_t *n)
 {
+	apply_until(in, INT64_MAX);
 	for (size_t i = 0; i < CPUS_MAX; i++) {
 		const struct cpu *cpu = &in->cpus[i];
 
-		if (cpu->known)
-			append(in, (struct interval){ .start_ns = cpu->since_ns,
-						      .end_ns = in->conf.t1_ns,
-						      .tid = cpu->tid,
-						      .cpu = (uint16_t)i });
+		if (!cpu->known)
+			continue;
+		forget_waiting(in, cpu->tid);
+		append(in, (struct interval){ .start_ns = cpu->since_ns,
+					      .end_ns = in->conf.t1_ns,
+					      .tid = cpu->tid,
+					      .cpu = (uint16_t)i });
 	}
 	end_all_waiting(in, in->conf.t1_ns);
-	if (in->n)
-		sort_array(in->v, in->n, sizeof(*in->v), by_thread_and_time);
+	sort_by_thread_and_time(in);
 	*n = in->n;
 	return in->v;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of context switches, 16 bytes each: from which thread to which a CPU went. Takes the bytes of the
+ * A ring of context switches, 16 bytes each: from which thread to which a CPU went; and of wake-ups, where the kernel
+ * reports them. Takes the bytes of the
  * kernel's rings. Every flush adds a record (`is_state`) of what runs on each CPU, because a thread that runs
  * alone makes no switch for a long time.
  */
@@ -13,10 +14,14 @@
 
 #include "agent/perf/threads.h"
 #include "agent/tracer/ring.h"
+#include "base/now.h"
 
 /* Largest values of Linux: PID_MAX_LIMIT and CONFIG_NR_CPUS. */
 #define SWITCH_TID_BITS 22
 #define SWITCH_CPU_BITS 13
+
+/* How late a record may come: the CPUs' rings are read one after the other. */
+#define SWITCH_LATE_NS NS_PER_S
 
 /* A record of the ring, which adds the time. Thread 0 is the idle task, or one that is not known. */
 struct cpu_switch {
@@ -24,6 +29,7 @@ struct cpu_switch {
 	uint64_t preempted : 1; /* `from` could have gone on */
 	uint64_t is_state : 1; /* no switch: `from` runs, and is `to` */
 	uint64_t pause : 1; /* no switch: what runs from now on is not known */
+	uint64_t wakes : 1; /* no switch: `to` may run from now on */
 };
 
 struct switches;
@@ -32,13 +38,16 @@ struct switches_conf {
 	struct ring_limits ring;
 	/* only one cgroup's switches are recorded: the thread that follows one of its threads on a CPU is unknown */
 	bool of_cgroup;
+	/* where a sample's raw bytes have the thread that is woken up; 0 = samples are no wake-ups */
+	size_t woken_at;
 	int64_t now_raw_ns; /* switches begin here */
 };
 
 struct switches *switches_new(const struct switches_conf *conf);
 void switches_free(struct switches *s); /* NULL is fine */
 
-/* Records of a CPU's ring, as the kernel wrote them. */
+/* Records of a CPU's ring, as the kernel wrote them: of a cgroup with the ids of their threads, else in the short
+ * layout. */
 void switches_feed(struct switches *s, uint32_t cpu, const void *bytes, size_t len);
 
 /* Notes what runs on each CPU. All records stamped before `until_raw_ns` have been fed. */

@@ -13,15 +13,18 @@
 #include <unistd.h>
 
 #include "agent/perf/rings.h"
+#include "agent/perf/tracepoint.h"
 #include "agent/tracer/build_job.h"
 #include "agent/tracer/ring_run.h"
 #include "agent/tracer/sched/intervals.h"
+#include "base/buf.h"
+#include "base/file.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/reasons.h"
 
-#define DRAIN_EVERY_NS (250 * NS_PER_MS)
+#define DRAIN_EVERY_NS (200 * NS_PER_MS)
 
 /* A record can be read at most this long after its time stamp. */
 #define SETTLE_NS (2 * NS_PER_MS)
@@ -33,6 +36,9 @@
  * for longer. */
 #define HEAD_NS NS_PER_S
 
+#define CGROUP_TEXT_BYTES 200
+#define CGROUP_FILE_BYTES 16384
+
 #define INTERVALS_MAX ((size_t)2 << 20) /* intervals of a file; 24 bytes each while it is built */
 #define NAMES_MAX     4096 /* names of threads that one job asks for */
 
@@ -40,16 +46,22 @@ TRACER_DECLARE(sched);
 
 struct sched_conf {
 	char *sched_cgroup;
+	bool sched_wakeups;
 };
 
 static const struct conf_field conf_fields[] = {
 	CONF(struct sched_conf, sched_cgroup, NULL,
 	     "folder of cgroup v2: only its threads' context switches are recorded"),
+	CONF(struct sched_conf, sched_wakeups, NULL,
+	     "record wake-ups, too: threads are runnable from then on; reads tracefs"),
 	{ 0 }
 };
 
 static const struct setting settings[] = { { "min_us", SETTING_INT, 0, 1000000, 0,
 					     "shorter times of running and waiting are left out" },
+					   { "cgroup", SETTING_TEXT, 0, CGROUP_TEXT_BYTES, 0,
+					     "only threads of processes whose cgroup has this in "
+					     "its path, as a pod's id" },
 					   { 0 } };
 
 struct name_job {
@@ -64,6 +76,7 @@ struct tracer_sched {
 	struct tracer_state state;
 	const char *off_reason; /* typed reason of runs while the tracer is off */
 	struct perf_rings rings;
+	size_t woken_at; /* of switches.h; 0 = no wake-ups */
 	struct switches *switches; /* NULL = off */
 	struct loop_timer drain_timer;
 	struct name_job *naming; /* the job under way, or NULL */
@@ -75,6 +88,7 @@ struct snapshot {
 		*tail; /* of the time before the window, of the window, of the time after it */
 	struct thread_question *threads;
 	size_t n_threads;
+	char cgroup[CGROUP_TEXT_BYTES + 1]; /* "" = all threads */
 };
 
 static struct tracer_sched *to_sched(const struct tracer *t)
@@ -146,7 +160,7 @@ static void on_drain(void *arg)
 {
 	struct tracer_sched *t = arg;
 
-	loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
+	loop_timer_each(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 	drain(t);
 	request_names(t);
 }
@@ -165,7 +179,8 @@ static int open_cgroup(const char *path, int *fd, struct err *e)
 
 static void open_rings(struct tracer_sched *t, const char *cgroup)
 {
-	struct perf_source source = { 0 };
+	struct perf_source source = { .layout = cgroup && *cgroup ? PERF_LAYOUT_WITH_IDS
+								  : PERF_LAYOUT_SHORT };
 	struct tracer_state *s = &t->state;
 	struct err e;
 	int rc = open_cgroup(cgroup, &source.cgroup_fd, &e);
@@ -183,6 +198,39 @@ static void open_rings(struct tracer_sched *t, const char *cgroup)
 	perf_rings_explain(&t->rings, &e, s->reason, sizeof(s->reason));
 }
 
+/* The event with which the kernel puts a thread into a run queue: from then on it waits for a CPU. With a cgroup perf
+ * would leave out wake-ups by threads of other cgroups. */
+static int add_wakeups(struct tracer_sched *t, const struct sched_conf *conf, struct err *e)
+{
+	struct tracepoint tp;
+	int rc;
+
+	if (conf->sched_cgroup && *conf->sched_cgroup)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "--sched-cgroup hides who wakes its threads: drop one of the two");
+	rc = tracepoint_load(&tp, "sched/sched_wakeup", "pid", e);
+	if (rc)
+		t->state.errno_value = errno;
+	else
+		rc = perf_rings_add_tracepoint(&t->rings, tp.id, &t->state.errno_value, e);
+	if (!rc)
+		t->woken_at = tp.at;
+	return rc;
+}
+
+static void open_wakeups(struct tracer_sched *t, const struct sched_conf *conf)
+{
+	struct tracer_state *s = &t->state;
+	struct err e;
+
+	if (!conf->sched_wakeups || !t->rings.n || s->health != TRACER_OK ||
+	    !add_wakeups(t, conf, &e))
+		return;
+	s->health = TRACER_DEGRADED;
+	t->off_reason = e.code == ERR_DENIED ? REASON_NO_PERMISSION : REASON_UNSUPPORTED;
+	snprintf(s->reason, sizeof(s->reason), "no wake-ups (--sched-wakeups): %.200s", e.msg);
+}
+
 static int sched_open(struct tracer **out, const struct tracer_env *env, struct err *e)
 {
 	const struct sched_conf *conf = env->conf;
@@ -193,13 +241,15 @@ static int sched_open(struct tracer **out, const struct tracer_env *env, struct 
 	t->loop = env->loop;
 	t->off_reason = REASON_UNSUPPORTED;
 	open_rings(t, conf->sched_cgroup);
+	open_wakeups(t, conf);
 	if (t->rings.n) {
 		t->switches = switches_new(&(struct switches_conf){
 			.ring = env->ring,
 			.of_cgroup = conf->sched_cgroup && *conf->sched_cgroup,
+			.woken_at = t->woken_at,
 			.now_raw_ns = now_raw_ns() });
 		perf_rings_start(&t->rings, t->loop, drain, t);
-		loop_timer_in(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
+		loop_timer_each(t->loop, &t->drain_timer, DRAIN_EVERY_NS, on_drain, t);
 	} else {
 		t->state.health = TRACER_OFF;
 	}
@@ -239,6 +289,36 @@ static void write_interval(struct xs_builder *b, const struct interval *i, int64
 		xs_stat_uint(b, "cpu", i->cpu);
 }
 
+/* Each line of /proc/PID/cgroup is "ID:CONTROLLERS:PATH". */
+static bool is_in_cgroup(uint32_t pid, const char *text)
+{
+	struct buf lines = BUF_INIT;
+	bool found = false;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%u/cgroup", pid);
+	if (!file_load(path, CGROUP_FILE_BYTES, &lines, NULL)) {
+		for (const char *at = strchr(buf_str(&lines), '/'); at && !found;) {
+			size_t len = strcspn(at, "\n");
+
+			found = memmem(at, len, text, strlen(text));
+			at = strchr(at + len, '/');
+		}
+	}
+	buf_release(&lines);
+	return found;
+}
+
+static bool is_wanted(const struct snapshot *s, uint32_t tid)
+{
+	const struct thread_question *thread;
+
+	if (!*s->cgroup)
+		return true;
+	thread = threads_find(s->threads, s->n_threads, tid);
+	return thread && is_in_cgroup(thread->pid, s->cgroup);
+}
+
 static uint64_t build(void *arg, struct xs_builder *b)
 {
 	struct snapshot *s = arg;
@@ -249,6 +329,7 @@ static uint64_t build(void *arg, struct xs_builder *b)
 	char title[THREAD_TITLE_BYTES];
 	const struct interval *v;
 	uint32_t tid = 0;
+	bool wanted = false;
 	size_t n;
 
 	v = intervals_finish(in, &n);
@@ -257,10 +338,14 @@ static uint64_t build(void *arg, struct xs_builder *b)
 	for (size_t i = 0; i < n; i++) {
 		if (v[i].tid != tid) {
 			tid = v[i].tid;
-			threads_title(s->threads, s->n_threads, tid, title);
-			xs_line(b, tid, title, s->conf.t0_ns);
+			wanted = is_wanted(s, tid);
+			if (wanted) {
+				threads_title(s->threads, s->n_threads, tid, title);
+				xs_line(b, tid, title, s->conf.t0_ns);
+			}
 		}
-		write_interval(b, &v[i], s->conf.t0_ns);
+		if (wanted)
+			write_interval(b, &v[i], s->conf.t0_ns);
 	}
 	lost += intervals_lost(in);
 	intervals_free(in);
@@ -306,10 +391,13 @@ static void sched_gather(struct tracer *tracer, struct tracer_run *run)
 		.min_ns = tracer_run_setting(run, &tracer_sched_ops, "min_us") * NS_PER_US,
 		.max = INTERVALS_MAX,
 	};
+	snprintf(s->cgroup, sizeof(s->cgroup), "%s",
+		 tracer_run_text(run, &tracer_sched_ops, "cgroup"));
 	s->cut = ring_run_cut(ring, run, "context switches", DRAIN_EVERY_NS);
 	s->head = ring_cut_new(ring, run->t0_raw_ns - HEAD_NS, run->t0_raw_ns);
 	s->tail = ring_cut_new(ring, run->t1_raw_ns, run->t1_raw_ns + TAIL_NS);
-	s->threads = threads_list(switches_threads(t->switches), &s->n_threads);
+	s->threads = threads_list(switches_threads(t->switches), run->t0_raw_ns - HEAD_NS,
+				  &s->n_threads);
 	if (t->state.health == TRACER_DEGRADED)
 		tracer_run_set_result(run, RUN_DEGRADED, t->off_reason, "%s", t->state.reason);
 	build_job_start(

@@ -19,8 +19,7 @@
 #include "proto/names.h"
 #include "xspace/xspace.h"
 
-#define SUFFIX	   ".xplane.pb"
-#define COPY_BYTES ((size_t)1 << 18)
+#define SUFFIX ".xplane.pb"
 
 /* A file that is young. */
 struct candidate {
@@ -40,6 +39,8 @@ struct watch_folder {
 	uint64_t looks;
 	struct candidate *files;
 	size_t n;
+	char problem[256]; /* of the last look */
+	int error;
 };
 
 struct watch_folder *watch_folder_new(const char *path, int64_t since_real_ns)
@@ -58,6 +59,27 @@ void watch_folder_free(struct watch_folder *f)
 	free(f);
 }
 
+const char *watch_folder_problem(const struct watch_folder *f)
+{
+	return f->problem;
+}
+
+int watch_folder_error(const struct watch_folder *f)
+{
+	return f->error;
+}
+
+/* The first one stays. What is not there is no problem; `name` is below the folder. */
+static void note_error(struct watch_folder *f, const char *name, int error)
+{
+	if (f->error || error == ENOENT)
+		return;
+	f->error = error;
+	snprintf(f->problem, sizeof(f->problem), "%.100s%.100s: %s", f->path, name,
+		 error == EACCES ? "permission denied: grant CAP_DAC_READ_SEARCH"
+				 : strerror(error));
+}
+
 /* ---- opening, without following links below the folder ---- */
 
 static int open_folder_at(int at, const char *name, int more)
@@ -65,17 +87,19 @@ static int open_folder_at(int at, const char *name, int more)
 	return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK | more);
 }
 
-/* FOLDER/plugins/profile; -1 = there is none. */
+/* FOLDER/plugins/profile; -1 and errno: there is none, or it cannot be opened. */
 static int open_runs(const char *path)
 {
 	int folder = open_folder_at(AT_FDCWD, path, 0);
 	int plugins = folder < 0 ? -1 : open_folder_at(folder, "plugins", O_NOFOLLOW);
 	int runs = plugins < 0 ? -1 : open_folder_at(plugins, "profile", O_NOFOLLOW);
+	int error = errno;
 
 	if (folder >= 0)
 		close(folder);
 	if (plugins >= 0)
 		close(plugins);
+	errno = error;
 	return runs;
 }
 
@@ -87,14 +111,15 @@ static bool is_plain(const struct stat *st)
 	       st->st_size <= LIMIT_XSPACE_FILE_BYTES;
 }
 
+/* -1 and errno: it cannot be opened; ENOENT: it is no such file, or no plain one. */
 static int open_plain(int run, const char *name, struct stat *st)
 {
 	int fd = openat(run, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	if (fd >= 0 && !fstat(fd, st) && is_plain(st))
+	if (fd < 0 || (!fstat(fd, st) && is_plain(st)))
 		return fd;
-	if (fd >= 0)
-		close(fd);
+	close(fd);
+	errno = ENOENT;
 	return -1;
 }
 
@@ -130,8 +155,8 @@ static int read_times(int fd, uint64_t bytes, int64_t *from_ns, int64_t *to_ns, 
 	return 0;
 }
 
-static void read_candidate(const struct watch_folder *f, int run, const struct candidate *c,
-			   watch_fn fn, void *arg)
+static void read_candidate(struct watch_folder *f, int run, const struct candidate *c, watch_fn fn,
+			   void *arg)
 {
 	struct watch_profile p = { .folder = f->path, .bytes = (uint64_t)c->size };
 	struct stat st;
@@ -218,6 +243,14 @@ struct looking {
 	void *arg;
 };
 
+static void note_run_error(struct watch_folder *f, const char *run, int error)
+{
+	char name[LIMIT_RUN_NAME + 32];
+
+	snprintf(name, sizeof(name), "/plugins/profile/%s", run);
+	note_error(f, name, error);
+}
+
 static void look_at_file(const struct looking *l, int run, const char *run_name, const char *file)
 {
 	struct candidate *c;
@@ -232,6 +265,10 @@ static void look_at_file(const struct looking *l, int run, const char *run_name,
 	if (!c)
 		return;
 	c->seen = l->f->looks;
+	if (faccessat(run, file, R_OK, AT_EACCESS) && errno == EACCES) {
+		note_run_error(l->f, run_name, errno);
+		return;
+	}
 	if (has_settled(c, &st))
 		read_candidate(l->f, run, c, l->fn, l->arg);
 }
@@ -268,6 +305,8 @@ static void look_at_run(const struct looking *l, int runs, const char *above, co
 	fd = open_folder_at(runs, name, O_NOFOLLOW);
 	if (fd >= 0)
 		each_name(fd, look_at_file, l, name);
+	else
+		note_run_error(l->f, name, errno);
 }
 
 static void forget_unseen(struct watch_folder *f)
@@ -284,32 +323,20 @@ static void forget_unseen(struct watch_folder *f)
 void watch_folder_look(struct watch_folder *f, int64_t now_real_ns, watch_fn fn, void *arg)
 {
 	const struct looking l = { .f = f, .now_ns = now_real_ns, .fn = fn, .arg = arg };
-	int fd = open_runs(f->path);
+	int fd;
 
 	f->looks++;
+	f->error = 0;
+	*f->problem = '\0';
+	fd = open_runs(f->path);
 	if (fd >= 0)
 		each_name(fd, look_at_run, &l, "");
+	else
+		note_error(f, "/plugins/profile", errno);
 	forget_unseen(f);
 }
 
 /* ---- copying ---- */
-
-static int copy_bytes(int from, int to, uint64_t bytes, struct err *e)
-{
-	void *block = xmalloc(COPY_BYTES);
-	int rc = 0;
-
-	for (uint64_t at = 0; !rc && at < bytes;) {
-		size_t n = bytes - at < COPY_BYTES ? (size_t)(bytes - at) : COPY_BYTES;
-
-		rc = file_read_exact(from, at, block, n, "the profile", e);
-		if (!rc)
-			rc = file_write_all(to, block, n, "the copy of the profile", e);
-		at += n;
-	}
-	free(block);
-	return rc;
-}
 
 static int check_copy(const struct watch_profile *p, int fd, struct err *e)
 {
@@ -335,7 +362,8 @@ int watch_profile_copy(const struct watch_profile *p, const char *to, struct err
 		goto out;
 	}
 	fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	rc = fd < 0 ? err_errno(e, "making %s", to) : copy_bytes(from, fd, p->bytes, e);
+	rc = fd < 0 ? err_errno(e, "making %s", to)
+		    : file_copy(from, fd, p->bytes, "the profile", e);
 	if (!rc)
 		rc = check_copy(p, fd, e);
 	if (rc && fd >= 0)

@@ -38,6 +38,11 @@ void watch_folder_free(struct watch_folder *f); /* NULL is fine */
 typedef void (*watch_fn)(void *arg, const struct watch_profile *p);
 void watch_folder_look(struct watch_folder *f, int64_t now_real_ns, watch_fn fn, void *arg);
 
+/* What the last look could not read, with the fix, and its errno; "" and 0: it could read all. A folder that is not there
+ * yet is no problem. */
+const char *watch_folder_problem(const struct watch_folder *f);
+int watch_folder_error(const struct watch_folder *f);
+
 /* Copies it to the new file `to`, and checks the copy: ERR_INVALID if it is another profile by now, or has more than
  * `p->bytes`. */
 MUST_CHECK int watch_profile_copy(const struct watch_profile *p, const char *to, struct err *e);

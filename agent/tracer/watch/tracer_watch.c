@@ -43,6 +43,8 @@ struct look {
 	size_t n_folders;
 	struct watch_profile found[PROFILES_MAX];
 	size_t n_found;
+	char problem[256]; /* of the first folder that has one */
+	int error;
 };
 
 struct tracer_watch {
@@ -53,6 +55,8 @@ struct tracer_watch {
 	struct look *look;
 	bool looking;
 	struct watch_profile profiles[PROFILES_MAX];
+	char problem[256]; /* what cannot be read; "" = nothing */
+	int error; /* its errno */
 	size_t n_profiles; /* that were ever found: number n is at n modulo PROFILES_MAX */
 	int live; /* copies under way */
 };
@@ -88,8 +92,15 @@ static void look_run(void *arg)
 	struct look *l = arg;
 
 	l->n_found = 0;
-	for (size_t i = 0; i < l->n_folders; i++)
+	l->error = 0;
+	*l->problem = '\0';
+	for (size_t i = 0; i < l->n_folders; i++) {
 		watch_folder_look(l->folders[i], now_real_ns(), on_found, l);
+		if (l->error)
+			continue;
+		l->error = watch_folder_error(l->folders[i]);
+		snprintf(l->problem, sizeof(l->problem), "%s", watch_folder_problem(l->folders[i]));
+	}
 }
 
 static void look_free(struct look *l)
@@ -106,8 +117,8 @@ static void take_profile(struct tracer_watch *t, const struct watch_profile *p)
 	t->profiles[t->n_profiles++ % PROFILES_MAX] = *p;
 	log_info("AGT-WATCH", "run=%s file=%s bytes=%" PRIu64 " state=found", p->run, p->file,
 		 p->bytes);
-	if (t->env.request_past)
-		t->env.request_past(t->env.request_arg, p->from_real_ns, p->to_real_ns, p->run);
+	if (t->env.request_snapshot)
+		t->env.request_snapshot(t->env.request_arg, p->from_real_ns, p->to_real_ns, p->run);
 }
 
 static void look_done(void *arg)
@@ -120,6 +131,8 @@ static void look_done(void *arg)
 		return;
 	}
 	t->looking = false;
+	t->error = l->error;
+	snprintf(t->problem, sizeof(t->problem), "%s", l->problem);
 	for (size_t i = 0; i < l->n_found; i++)
 		take_profile(t, &l->found[i]);
 	loop_timer_in(t->loop, &t->timer, LOOK_EVERY_NS, begin_look, t);
@@ -248,9 +261,12 @@ static void watch_state(const struct tracer *tracer, struct tracer_state *out)
 {
 	const struct tracer_watch *t = (const struct tracer_watch *)tracer;
 
-	*out = (struct tracer_state){ .health = t->look->n_folders ? TRACER_OK : TRACER_OFF };
-	if (!t->look->n_folders)
-		snprintf(out->reason, sizeof(out->reason), "no folder: set --watch");
+	*out = (struct tracer_state){ .health = !t->look->n_folders ? TRACER_OFF
+						: t->error	    ? TRACER_DEGRADED
+								    : TRACER_OK,
+				      .errno_value = t->error };
+	snprintf(out->reason, sizeof(out->reason), "%s",
+		 t->look->n_folders ? t->problem : "no folder: set --watch");
 }
 
 static int watch_open(struct tracer **out, const struct tracer_env *env, struct err *e)

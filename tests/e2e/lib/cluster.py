@@ -229,8 +229,11 @@ class Cluster:
     def tutti(self, *args, check=None, timeout=120, env=None):
         """Runs the command line; returns (exit code, JSON document or text)."""
         env = {**os.environ, "TUTTI_SERVER": self.url, **(env or {})}
-        p = subprocess.run([BIN / "tutti", *map(str, args)], env=env, capture_output=True, text=True,
-                           timeout=timeout * SLOW)
+        try:
+            p = subprocess.run([BIN / "tutti", *map(str, args)], env=env, capture_output=True, text=True, timeout=timeout * SLOW)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"tutti {args} took {late.timeout:.0f} s; it had printed\n{(late.stderr or b'').decode()}\n"
+                                 f"{self.captures_text()}") from None
         with open(self.dir / "tutti.log", "a") as log:
             log.write(f"$ tutti {' '.join(map(str, args))} -> {p.returncode}\n{p.stderr}\n")
         self.stderr = p.stderr
@@ -242,6 +245,14 @@ class Cluster:
             return p.returncode, p.stdout
         schema.check_printed(args, doc)
         return p.returncode, doc
+
+    def captures_text(self):
+        """What the aggregator says of the captures that have not ended."""
+        try:
+            captures = self.call("GET", "/api/v1/captures")[1]["captures"]
+        except (OSError, ValueError) as e:
+            return f"the aggregator does not say which captures there are: {e}"
+        return "\n".join(json.dumps(c) for c in captures if c["state"] not in ("committed", "failed")) or "no capture is under way"
 
     # ---- logs ----
 

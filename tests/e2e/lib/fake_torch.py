@@ -32,6 +32,8 @@ def trace(start_ns, end_ns, path):
     rows = [f'{{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#{i}", "pid": {pid}, "tid": {pid}, '
             f'"ts": {microseconds(at):.3f}, "dur": 5000.5, "args": {{"External id": {i}}}}}'
             for i, at in enumerate(range(start_ns - start_ns % 10_000_000 + 10_000_000, end_ns, 10_000_000))]
+    rows.append(f'{{"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler", '
+                f'"ts": {microseconds(start_ns):.3f}, "dur": {(end_ns - start_ns) / 1000:.3f}}}')
     rows.append('{"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 1.5}')
     return (f'{{"schemaVersion": 1, "baseTimeNanoseconds": {BASE_NS}, "traceEvents": [{",".join(rows)}], '
             f'"traceName": "{path}"}}')

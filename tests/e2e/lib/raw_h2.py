@@ -53,8 +53,10 @@ class H2:
     """One connection. `window`: how much the server may send on each stream before the test allows more; None: as much
     as it likes. Lost connections raise OSError when written to; reading them sets `closed`."""
 
-    def __init__(self, address, window=None, source=None, wrap=None, seconds=10):
-        self.sock = socket.create_connection(address, seconds, source_address=source)
+    def __init__(self, address, window=None, source=None, wrap=None, seconds=10, accepted=None):
+        """accepted: a socket on which the other side has begun; this one serves."""
+        self.serves = accepted is not None
+        self.sock = accepted or socket.create_connection(address, seconds, source_address=source)
         if wrap:
             self.sock = wrap(self.sock)
         self.poll = select.poll()
@@ -67,7 +69,8 @@ class H2:
         self.closed = False
         self.goaway = None
         settings = b"" if window is None else struct.pack(">HI", 4, window)
-        self.send(PREFACE + frame(SETTINGS, 0, 0, settings))
+        self.skip = len(PREFACE) if self.serves else 0
+        self.send((b"" if self.serves else PREFACE) + frame(SETTINGS, 0, 0, settings))
         if window is None:
             self.send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", (1 << 31) - 1 - 65535)))
 
@@ -114,7 +117,11 @@ class H2:
     def message(self, stream, data, end=False, **kwargs):
         return self.put(stream, grpc_message(data), end, **kwargs)
 
-    # ---- what the server sends ----
+    def answer(self, stream):
+        """Begins to answer a call of the other side; put() goes on."""
+        self.send(frame(HEADERS, END_HEADERS, stream, header_block([(":status", "200"), ("content-type", "application/grpc")])))
+
+    # ---- what the other side sends ----
 
     def read_for(self, seconds):
         """Reads what comes within that time: all that is there, also with 0."""
@@ -128,7 +135,8 @@ class H2:
             except OSError:
                 data = b""
             self.closed = not data
-            self.buffer += data
+            self.buffer += data[self.skip:]
+            self.skip = max(0, self.skip - len(data))
             self.take_frames()
 
     def read_until(self, condition, seconds=10):
@@ -169,6 +177,8 @@ class H2:
                 self.send(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", len(payload))))
         elif kind == HEADERS:
             self.headers[stream] = self.headers.get(stream, b"") + payload
+            if self.serves:
+                self.windows.setdefault(stream, self.initial_window)
             if flags & END_STREAM:
                 self.reset.setdefault(stream, 0)
         elif kind == RST_STREAM:

@@ -25,7 +25,7 @@ ANSWERS = {
     "GET /api/v1/captures/*/events": {"capture": "capture"},
     "GET /api/v1/sessions": "sessions",
     "GET /api/v1/sessions/*": "manifest",
-    "DELETE /api/v1/sessions/*": "deleted",
+    "DELETE /api/v1/sessions/*": "deleted", "PUT /api/v1/sessions/*/pin": "pinned", "DELETE /api/v1/sessions/*/pin": "pinned",
     "POST /api/v1/sessions/*/retry": "capture",
     "GET /api/v1/sessions/*/files/*": None,
     "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
@@ -48,7 +48,7 @@ STORED = {
 
 # By verb: one of these fits what `tutti VERB --json` prints.
 PRINTED = {
-    "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted"],
+    "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted", "deleted-many"], "fetch": ["fetched"], "pin": ["pinned"], "unpin": ["pinned"],
     "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
     "cancel": ["capture"], "start": ["session"], "import": ["imported"], "stop": ["session", "capture"], "status": ["agent-status"],
     "store": ["store-check"],

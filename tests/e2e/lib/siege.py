@@ -125,6 +125,11 @@ class Siege(Cluster):
         Siege.addresses += 1
         self.attacker, self.second = f"127.0.1.{Siege.addresses}", f"127.0.2.{Siege.addresses}"
 
+    def colluders(self, n=8):
+        """So many addresses that the aggregator does not know yet."""
+        Siege.addresses += n
+        return [f"127.0.3.{Siege.addresses - i}" for i in range(n)]
+
     @contextlib.contextmanager
     def attack(self, links=True):
         """links: no honest agent may lose its link; else it is back within 10 s."""

@@ -17,6 +17,7 @@ unit_test(agent/marks/marks_test VIRTUAL USES tracer_marks net)
 unit_test(agent/marks/steps_test PURE USES agent_marks)
 unit_test(agent/perf/decode_test PURE USES agent_perf)
 unit_test(agent/perf/stacks_test PURE USES agent_perf)
+unit_test(agent/perf/threads_test PURE USES agent_perf)
 unit_test(agent/proc/command_test PURE USES agent_proc)
 unit_test(agent/proc/listeners_test PURE USES agent_proc)
 unit_test(agent/symbols/symbols_test PURE USES agent_symbols)
@@ -25,7 +26,7 @@ unit_test(agent/python/targets_test PURE USES agent_python SRC ${CMAKE_SOURCE_DI
 fuzz_test(elf USES agent_symbols)
 fuzz_test(perf USES tracer_cpu tracer_sched)
 fuzz_test(python USES agent_python)
-fuzz_test(proc_text USES agent_symbols agent_proc tracer_cgroups)
+fuzz_test(proc_text USES agent_perf agent_symbols agent_proc tracer_cgroups)
 
 # ---- tracers ----
 unit_test(agent/tracer/ring_run_test PURE USES agent_tracer)
@@ -81,6 +82,10 @@ unit_test(agent/capture/capture_clock_test VIRTUAL USES agent_capture agent_conf
 unit_test(agent/capture/capture_test VIRTUAL USES agent_capture agent_conf SRC ${core_fixture})
 unit_test(agent/link/control_test VIRTUAL USES agent_link agent_conf PKG jansson zlib
 	SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
+if(NOT TUTTI_SANITIZE STREQUAL thread)	# minutes of waiting, which only virtual time makes short
+	unit_test(agent/snapshot_requests_test VIRTUAL USES agent_link agent_conf
+		SRC ${core_fixture} ${CMAKE_SOURCE_DIR}/agent/snapshot_requests.c ${CMAKE_SOURCE_DIR}/tests/unit/agent/link/fake_aggregator.c)
+endif()
 unit_test(agent/link/message_clock_test PURE USES agent_link PKG jansson zlib)
 unit_test(agent/local/local_service_test USES agent_local agent_conf PKG jansson SRC ${core_fixture})
 unit_test(agent/local/peer_owner_test PURE USES agent_local)

@@ -2,6 +2,7 @@
 #include "tests/unit/aggregator/fleet.h"
 
 #include "json/json_text.h"
+#include "json/packed.h"
 
 #include <unistd.h>
 #include <zlib.h>
@@ -172,17 +173,21 @@ void fleet_recover(struct fleet *f, const json_t *left)
 	for (size_t i = 0; i < json_array_size(left); i++) {
 		const json_t *item = json_array_get(left, i);
 		const json_t *record = json_object_get(item, "record");
-		char *text = json_dumps(record, 0);
+		struct buf text = BUF_INIT;
 		char *key = xasprintf("tutti/ledger/%s.%06d.json", json_get_text(record, "session"),
 				      (int)json_get_int(item, "ledger"));
 
-		CHECK_OK(store_put_bytes(f->agg.store.store, key, text, strlen(text), STORE_ABSENT,
+		struct capture_left *read = capture_left_read(item);
+
+		packed_write(&text, record);
+		CHECK_OK(store_put_bytes(f->agg.store.store, key, text.data, text.len, STORE_ABSENT,
 					 STORE_NO_DEADLINE, &e),
 			 e);
 		free(key);
-		free(text);
+		buf_release(&text);
+		captures_recover(f->agg.captures, read);
+		capture_left_free(read);
 	}
-	captures_recover(f->agg.captures, left);
 }
 
 struct capture *fleet_begin(struct fleet *f)
@@ -606,10 +611,11 @@ enum rpc_code fake_upload(struct fake *a, size_t chunks, size_t chunk_bytes, enu
 	return u.code;
 }
 
-static void keep_text(void *arg, const char *text, size_t len)
+static void keep_text(void *arg, struct buf *text_taken)
 {
-	buf_reset(arg);
-	buf_add(arg, text, len);
+	buf_release(arg);
+	*(struct buf *)arg = *text_taken;
+	*text_taken = (struct buf)BUF_INIT;
 }
 
 struct fleet_result fleet_result(struct capture *c, size_t host)

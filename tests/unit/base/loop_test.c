@@ -160,6 +160,26 @@ static void test_timer_not_early(void)
 	loop_free(l);
 }
 
+/* Timers of periods that are multiples of each other come in one turn. */
+static void test_timer_each(void)
+{
+	struct loop *l = new_loop(1);
+	struct loop_timer timers[3] = { 0 };
+	int n = 0;
+
+	for (int i = 0; i < 3; i++) {
+		loop_timer_each(l, &timers[i], (3 - i) * 20 * NS_PER_MS, count, &n);
+		CHECK(timers[i].at_mono_ns > now_mono_ns() - RUN_LIMIT_NS);
+		CHECK_EQ(timers[i].at_mono_ns % ((3 - i) * 20 * NS_PER_MS), 0);
+	}
+	turn_until(l, &n, 3);
+	CHECK(loop_now_ns(l) >= timers[0].at_mono_ns);
+	loop_timer_each(l, &timers[0], 20 * NS_PER_MS, count, &n);
+	CHECK(timers[0].at_mono_ns > loop_now_ns(l));
+	loop_timer_cancel(l, &timers[0]);
+	loop_free(l);
+}
+
 /* ---- posts and work ---- */
 
 #define N_THREADS 4
@@ -541,6 +561,68 @@ static void test_long_turn(void)
 	loop_free(l);
 }
 
+static void on_use_cpu(void *arg, uint32_t events)
+{
+	(void)events;
+	use_cpu(arg);
+}
+
+/* Of descriptors that are always ready, each turn takes up one, and no one twice before the others had theirs. One
+ * that is unwatched meanwhile is not called any more. */
+static void test_long_watches(void)
+{
+	struct pipes p;
+	struct err e;
+	int n[2] = { 0 };
+
+	open_pipes(&p);
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(loop_watch(p.loop, p.fd[i][0], EPOLLIN, on_use_cpu, &n[i], &p.watch[i],
+				    &e),
+			 e);
+		CHECK_EQ(write(p.fd[i][1], "x", 1), 1);
+	}
+	for (int turns = 1; turns <= 6; turns++) {
+		loop_turn(p.loop, 1000);
+		CHECK_EQ(n[0] + n[1], turns);
+		CHECK(n[0] - n[1] <= 1 && n[1] - n[0] <= 1);
+	}
+	loop_turn(p.loop, 1000);
+	for (int i = 0; i < 2; i++) {
+		loop_unwatch(p.watch[i]);
+		p.watch[i] = NULL;
+	}
+	loop_turn(p.loop, 0);
+	CHECK_EQ(n[0] + n[1], 7);
+	close_pipes(&p);
+}
+
+struct parts {
+	struct loop *loop;
+	int n;
+	bool was_over, is_over;
+};
+
+static void do_parts(void *arg)
+{
+	struct parts *parts = arg;
+
+	parts->was_over = loop_turn_is_over(parts->loop);
+	loop_turn_name(parts->loop, (uintptr_t)use_cpu);
+	use_cpu(&parts->n);
+	parts->is_over = loop_turn_is_over(parts->loop);
+}
+
+static void test_parts(void)
+{
+	struct parts parts = { .loop = new_loop(1) };
+
+	loop_post(parts.loop, do_parts, &parts);
+	turn_until(parts.loop, &parts.n, 1);
+	CHECK(!parts.was_over && parts.is_over);
+	loop_free(parts.loop);
+}
+
 static void test_turns_count(void)
 {
 	struct loop_turns t = { 0 };
@@ -565,6 +647,7 @@ int main(void)
 	test_timer_in_callback();
 	test_timer_does_not_starve();
 	test_timer_not_early();
+	test_timer_each();
 	test_posts();
 	test_work();
 	test_free_delivers();
@@ -574,6 +657,8 @@ int main(void)
 	test_level_triggered();
 	test_signal();
 	test_long_turn();
+	test_long_watches();
+	test_parts();
 	test_accounts();
 	test_turns_count();
 	return 0;

@@ -1,5 +1,6 @@
 unit_test(base/buf_test PURE USES base)
 unit_test(base/conf_test PURE USES base)
+unit_test(base/crc32c_test PURE USES base)
 unit_test(base/err_test PURE USES base)
 unit_test(base/file_test PURE USES base)
 unit_test(base/jobs_test USES base)

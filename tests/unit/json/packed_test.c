@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json/packed.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/buf.h"
+#include "base/mem.h"
 #include "json/json_text.h"
 #include "tests/lib/check.h"
 
@@ -67,6 +71,84 @@ static void test_change(void (*append)(json_t *array, json_t *object))
 	json_decref(doc);
 }
 
+/* By the objects, since white space is packed as it is. */
+static void check_same(const json_t *packed, const json_t *plain)
+{
+	struct buf text = BUF_INIT;
+	json_t *again;
+	struct err e = { 0 };
+
+	packed_write(&text, packed);
+	CHECK_OK(json_parse(&again, text.data, text.len, &e), e);
+	CHECK(json_equal(again, plain));
+	json_decref(again);
+	buf_release(&text);
+}
+
+static json_t *read_text(const char *text)
+{
+	return packed_read(text, strlen(text));
+}
+
+/* What is read is what was written, with these arrays packed, and only these. */
+static void test_read(void)
+{
+	json_t *plain = document(append_plain), *doc, *deep;
+	struct buf text = BUF_INIT;
+
+	json_append(&text, plain, JSON_INDENT(2));
+	buf_add_str(&text, " \r\n\t");
+	doc = packed_read(text.data, text.len);
+	CHECK(doc);
+	CHECK(packed_text(json_object_get(doc, "hosts"), 1));
+	CHECK(!packed_text(json_object_get(plain, "hosts"), 1));
+	CHECK_EQ(json_get_int(json_object_get(json_object_get(doc, "end"), "document"), "n"), 2);
+	check_same(doc, plain);
+	deep = read_text(
+		"{\"end\":{\"document\":{\"end\":{\"hosts\":[{}]},\"hosts\":[]}},\"hosts\":5}");
+	CHECK(deep);
+	CHECK_EQ(json_get_int(deep, "hosts"), 5);
+	json_decref(deep);
+	json_decref(doc);
+	json_decref(plain);
+	buf_release(&text);
+}
+
+static void test_read_damaged(void)
+{
+	static const char text[] = "{\"hosts\":[{\"a\":1},{}],\"end\":{\"x\":-1.5e3}}";
+	static const char *const bad[] = {
+		"",
+		"[]",
+		"{}{}",
+		"{} x",
+		"{\"a\"}",
+		"{\"a\":}",
+		"{\"a\":1,}",
+		"{1:1}",
+		"{\"hosts\":[1]}",
+		"{\"hosts\":[\"{}\"]}",
+		"{\"hosts\":[{},]}",
+		"{\"hosts\":[{}{}]}",
+		"{\"hosts\":[{]}",
+		"{\"a\":\"\xff\"}",
+		"{\"end\":{\"hosts\":[[]]}}",
+	};
+	json_t *doc = read_text(text);
+
+	CHECK(doc);
+	json_decref(doc);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		CHECK(!read_text(bad[i]));
+	for (size_t len = 0; len < sizeof(text) - 1; len++) {
+		char *part = xstrndup(text, len);
+
+		CHECK(!packed_read(part, len));
+		free(part);
+	}
+	CHECK(!packed_read("{}\0", 3));
+}
+
 static bool is_whole(const char *text)
 {
 	return json_is_whole(text, strlen(text));
@@ -88,6 +170,8 @@ int main(void)
 	test_write();
 	test_change(append_plain);
 	test_change(packed_append);
+	test_read();
+	test_read_damaged();
 	test_whole();
 	return 0;
 }

@@ -82,7 +82,7 @@ static void test_client_cancels(struct fixture *f)
 /* What a lost stream must never look like to a server is one that came to its end. */
 static void test_many_cancels(struct fixture *f)
 {
-	struct seen *s[200];
+	struct seen *s[15];
 
 	for (size_t i = 0; i < ARRAY_SIZE(s); i++) {
 		s[i] = call_open(f, "/t.T/Keep");
@@ -188,7 +188,7 @@ static void test_port_taken(struct fixture *f)
 
 static void test_server_stops_with_open_calls(struct fixture *f)
 {
-	struct seen *s[20];
+	struct seen *s[15];
 
 	for (size_t i = 0; i < ARRAY_SIZE(s); i++)
 		s[i] = call_open(f, "/t.T/Keep");

@@ -124,7 +124,7 @@ static void test_unread_stream(struct fixture *f)
 /* Many streams, each below the ceiling of a call: the longest queues end, other calls do not. */
 static void test_unread_streams(struct fixture *f)
 {
-	enum { STREAMS = 24, MESSAGES = 120 };
+	enum { STREAMS = 14, MESSAGES = 120 };
 	static char block[64 << 10];
 	struct seen *s[STREAMS], *good = call_open(f, "/t.T/Echo");
 	int ended = 0;

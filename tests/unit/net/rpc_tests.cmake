@@ -1,3 +1,4 @@
+unit_test(net/share_test PURE USES net)
 foreach(t rpc_test rpc_end_test rpc_flow_test)
 	unit_test(net/${t} USES net SRC ${CMAKE_SOURCE_DIR}/tests/unit/net/rpc_fixture.c)
 endforeach()

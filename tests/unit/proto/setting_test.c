@@ -52,6 +52,15 @@ static void bools_are_words_or_digits(void)
 	check_refused(&s, "2", "true or false");
 }
 
+static void texts_have_a_length(void)
+{
+	static const struct setting s = { "name", SETTING_TEXT, 0, 4, 0, "which" };
+
+	check_value(&s, "", 0);
+	check_value(&s, "1 /b", 4);
+	check_refused(&s, "abcde", "'abcde' has 5 bytes: use 0 to 4");
+}
+
 static void keys_have_a_tracer(void)
 {
 	CHECK_STR(setting_of_tracer("cpu.max_depth", "cpu"), "max_depth");
@@ -70,7 +79,8 @@ static void kinds_have_names(void)
 
 	CHECK(setting_kind_parse("int", &kind) && kind == SETTING_INT);
 	CHECK(setting_kind_parse("bool", &kind) && kind == SETTING_BOOL);
-	CHECK(!setting_kind_parse("text", &kind));
+	CHECK(setting_kind_parse("text", &kind) && kind == SETTING_TEXT);
+	CHECK(!setting_kind_parse("float", &kind));
 	CHECK_STR(setting_kind_name(SETTING_INT), "int");
 }
 
@@ -157,6 +167,7 @@ int main(void)
 {
 	numbers_are_in_their_range();
 	bools_are_words_or_digits();
+	texts_have_a_length();
 	keys_have_a_tracer();
 	kinds_have_names();
 	lists_of_agents_are_checked();

@@ -45,6 +45,24 @@ static void flow(struct xs_builder *b, uint64_t id, unsigned int way, int64_t fr
 	xs_stat_uint(b, "flow", way | id << 2);
 }
 
+/* All tests are run with hosts read where they are compared, and with their observations packed elsewhere. */
+static bool is_packed;
+
+static void add_packed(struct xs_causality *c, const struct xs_source *in, int64_t bound_ns)
+{
+	struct xs_causality *elsewhere = xs_causality_new();
+	struct buf packed = BUF_INIT;
+	struct err e = { 0 };
+
+	CHECK_OK(xs_causality_add(elsewhere, in, 0, &e), e);
+	xs_causality_pack(elsewhere, SIZE_MAX, &packed);
+	CHECK_OK(xs_causality_add_packed(c, packed.data, packed.len, bound_ns, &e), e);
+	for (size_t i = 0; i < packed.len && packed.len < 1000; i++)
+		CHECK_EQ(xs_causality_add_packed(elsewhere, packed.data, i, 0, &e), ERR_INVALID);
+	buf_release(&packed);
+	xs_causality_free(elsewhere);
+}
+
 static void add(struct xs_causality *c, struct xs_builder *b, int64_t bound_us)
 {
 	struct buf bytes = BUF_INIT;
@@ -54,7 +72,10 @@ static void add(struct xs_causality *c, struct xs_builder *b, int64_t bound_us)
 	xs_finish(b, &bytes);
 	xs_builder_free(b);
 	in = source_of(&bytes);
-	CHECK_OK(xs_causality_add(c, &in, bound_us * 1000, &e), e);
+	if (is_packed)
+		add_packed(c, &in, bound_us * 1000);
+	else
+		CHECK_OK(xs_causality_add(c, &in, bound_us * 1000, &e), e);
 	buf_release(&bytes);
 }
 
@@ -404,7 +425,32 @@ static void test_nothing(void)
 	xs_causality_free(NULL);
 }
 
-int main(void)
+/* What does not fit is left out, the last keys first, and counted. */
+static void test_packed_limit(void)
+{
+	struct xs_causality *c = xs_causality_new(), *all = xs_causality_new();
+	struct buf packed = BUF_INIT;
+	struct xs_verdict v;
+	struct xs_builder *b = marks();
+	struct err e = { 0 };
+
+	for (int i = 0; i < 100; i++)
+		barrier(b, 100 + i, 10 * i, 10 * i + 5);
+	is_packed = false;
+	add(c, b, 0);
+	xs_causality_pack(c, 200, &packed);
+	CHECK(packed.len < 300);
+	CHECK_OK(xs_causality_add_packed(all, packed.data, packed.len, 0, &e), e);
+	CHECK_OK(xs_causality_add_packed(all, packed.data, packed.len, 0, &e), e);
+	xs_causality_judge(all, &v);
+	CHECK(v.checked > 10 && v.checked < 100);
+	CHECK_EQ(v.left_out, 2 * (100 - v.checked));
+	buf_release(&packed);
+	xs_causality_free(c);
+	xs_causality_free(all);
+}
+
+static void run_all(void)
 {
 	test_clean();
 	test_late_host();
@@ -419,5 +465,13 @@ int main(void)
 	test_bad_input();
 	test_broken_file();
 	test_nothing();
+}
+
+int main(void)
+{
+	run_all();
+	is_packed = true;
+	run_all();
+	test_packed_limit();
 	return 0;
 }

@@ -4,6 +4,7 @@ foreach(name wire_test build_test read_test rebase_test merge_test summary_test 
 endforeach()
 fuzz_test(xspace USES xspace)
 fuzz_test(kineto USES xspace)
+fuzz_test(causality USES xspace)
 add_test(NAME unit/xspace/kineto_oracle COMMAND ${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_CURRENT_LIST_DIR}/kineto_oracle.py
 	$<TARGET_FILE:kineto_convert>)
 set_tests_properties(unit/xspace/kineto_oracle PROPERTIES LABELS unit)

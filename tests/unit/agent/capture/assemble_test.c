@@ -5,6 +5,7 @@
 
 #include "agent/capture/assemble.h"
 #include "agent/capture/assemble_curve.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "tests/lib/check.h"
@@ -61,9 +62,10 @@ static void build_many(struct buf *out, int64_t line_ns, int n)
 
 /* ---- what is in the file ---- */
 
-/* The host's i-th file: [offset, offset + len) of the file at `path`. */
-static void check_file(const char *path, uint64_t offset, uint64_t len, size_t i)
+/* The host's i-th file: it begins at `offset` of the file at `path`. */
+static void check_file(const char *path, uint64_t offset, const struct capture_file *file, size_t i)
 {
+	const uint64_t len = file->bytes;
 	static const char *const names[] = { "\nhost host-a\n", "\nhost host-a~2\n",
 					     "\nhost host-a~3\n" };
 	char *part = xasprintf("%s-part", path);
@@ -74,6 +76,7 @@ static void check_file(const char *path, uint64_t offset, uint64_t len, size_t i
 	CHECK(in && out && !fseek(in, (long)offset, SEEK_SET));
 	CHECK(fread(bytes, 1, len, in) == len && fwrite(bytes, 1, len, out) == len);
 	CHECK(!fclose(in) && !fclose(out));
+	CHECK_EQ(crc32c(0, bytes, len), file->crc32c);
 	text = xspace_text_of_file(part);
 	CHECK_EQ(text_count(text, names[i]), 1);
 	CHECK_EQ(text_count(text, " event "), 2000);
@@ -401,9 +404,9 @@ static void test_further_files(void)
 	CHECK_OK(assemble(&g.a, &e), e);
 	CHECK_EQ(g.a.n_files, 3);
 	for (size_t i = 0; i < 3; i++) {
-		CHECK(g.a.files[i] <= g.a.file_bytes);
-		check_file(g.path, sum, g.a.files[i], i);
-		sum += g.a.files[i];
+		CHECK(g.a.files[i].bytes <= g.a.file_bytes);
+		check_file(g.path, sum, &g.a.files[i], i);
+		sum += g.a.files[i].bytes;
 	}
 	CHECK_EQ(sum, g.a.bytes);
 	CHECK_EQ(g.a.events, 6000);

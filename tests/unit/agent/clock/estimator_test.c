@@ -65,8 +65,10 @@ static size_t run_case(const struct world_case *c)
 	check_goal(c, &inner);
 	world_judge_ahead(&c->world, 60 * NS_PER_S, &all);
 	CHECK_EQ(all.outside, 0);
-	CHECK_EQ(last.n_segments, cause == CLOCK_BREAK_NONE ? 1 : 2);
-	CHECK_EQ(last.segments[last.n_segments - 1].cause, cause);
+	if (!c->world.is_excursion) { /* its way back may be a break, too */
+		CHECK_EQ(last.n_segments, cause == CLOCK_BREAK_NONE ? 1 : 2);
+		CHECK_EQ(last.segments[last.n_segments - 1].cause, cause);
+	}
 	n = all.n;
 	world_judge_free(&all);
 	world_judge_free(&inner);
@@ -226,7 +228,7 @@ static void test_long_history(void)
 	CHECK_EQ(j.outside, 0);
 	CHECK(m.n_knots > CLOCK_KNOTS / 2);
 	check_slack(&m, world_host_ns(&w, end / 2), world_host_ns(&w, end + NS_PER_S));
-	CHECK(world_quantile(j.bound_ns, j.n, 0.99) < 3000);
+	CHECK(world_quantile(j.bound_ns, j.n, 0.99) < 3500);
 	CHECK(world_quantile(j.bound_ns, j.n, 1) < 30000);
 	CHECK(world_quantile(j.error_ns, j.n, 0.99) < 1000);
 	clock_model_free(&m);

@@ -64,8 +64,7 @@ static void test_slept(void)
 	}
 }
 
-/* Between two knots the interval is between the lines and as much wider as its limits allow: the
- * smaller of them counts. */
+/* Between two knots the interval of each way is between the lines, and wider by its tents. Both ways count. */
 static void test_between_knots(void)
 {
 	struct clock_model m = {
@@ -73,8 +72,12 @@ static void test_between_knots(void)
 		.n_segments = 1,
 		.n_knots = 2,
 		.segments = { { .first = 0, .n = 2 } },
-		.knots = { { 0, 0, -10000, 10000, { 0 }, { 10e-6, 1e-6 } },
-			   { 1000000000, 0, -20000, 20000, { 40e-6, 1e-6 }, { 0 } } },
+		.knots = { { 0,
+			     0,
+			     -10000,
+			     10000,
+			     { { .above = { 10e-6, 40e-6 } }, { .cut_lo_ns = 1000 } } },
+			   { 1000000000, 0, -20000, 20000, { { 0 }, { .cut_hi_ns = 1000 } } } },
 	};
 	int64_t largest = 0;
 

@@ -615,19 +615,6 @@ static void on_answer(void *arg, bool ok, const char *session, const char *detai
 	snprintf(a->detail, sizeof(a->detail), "%s", detail);
 }
 
-static void send_answer(struct fake_aggregator *a, uint64_t id)
-{
-	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
-	Tutti__V1__Answer answer = TUTTI__V1__ANSWER__INIT;
-
-	answer.id = id;
-	answer.ok = true;
-	answer.session = (char *)SESSION;
-	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER;
-	m.answer = &answer;
-	fake_send(a, &m);
-}
-
 static void test_questions(void)
 {
 	const struct control_question q = {
@@ -644,8 +631,8 @@ static void test_questions(void)
 	control_ask(g.control, &q, on_answer, &first);
 	control_ask(g.control, &q, on_answer, &second);
 	until(&g, &g.agg.asks, 2);
-	send_answer(&g.agg, g.agg.ask_id + 100); /* an unknown id */
-	send_answer(&g.agg, g.agg.ask_id);
+	fake_answer(&g.agg, g.agg.ask_id + 100, true, SESSION); /* an unknown id */
+	fake_answer(&g.agg, g.agg.ask_id, true, SESSION);
 	until(&g, &second.n, 1);
 	CHECK(second.ok);
 	CHECK_STR(second.session, SESSION);

@@ -157,6 +157,9 @@ static void take(struct fake_aggregator *a, const Tutti__V1__AgentMessage *m)
 	case TUTTI__V1__AGENT_MESSAGE__KIND_ASK:
 		a->asks++;
 		a->ask_id = m->ask->id;
+		a->ask_ending_at_ns = m->ask->ending_at_ns;
+		a->ask_duration_ns = m->ask->duration_ns;
+		snprintf(a->ask_run, sizeof(a->ask_run), "%s", m->ask->run);
 		break;
 	case TUTTI__V1__AGENT_MESSAGE__KIND_DISCONNECT:
 		a->disconnects++;
@@ -309,6 +312,19 @@ void fake_arm(struct fake_aggregator *a, const char *session, int64_t lead_ns, i
 	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ARM;
 	m.arm = &arm;
 	a->states[0] = a->state[0] = '\0';
+	fake_send(a, &m);
+}
+
+void fake_answer(struct fake_aggregator *a, uint64_t ask_id, bool ok, const char *session)
+{
+	Tutti__V1__AggregatorMessage m = TUTTI__V1__AGGREGATOR_MESSAGE__INIT;
+	Tutti__V1__Answer answer = TUTTI__V1__ANSWER__INIT;
+
+	answer.id = ask_id;
+	answer.ok = ok;
+	answer.session = (char *)session;
+	m.kind_case = TUTTI__V1__AGGREGATOR_MESSAGE__KIND_ANSWER;
+	m.answer = &answer;
 	fake_send(a, &m);
 }
 

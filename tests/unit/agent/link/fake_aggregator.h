@@ -27,6 +27,8 @@ struct fake_aggregator {
 	int64_t bound_ns, lead_ns;
 	bool has_file, result_calibrated;
 	uint64_t instance, events, bytes, ask_id;
+	int64_t ask_ending_at_ns, ask_duration_ns;
+	char ask_run[64];
 	size_t n_reports;
 	size_t n_held; /* in the last Hello; the members below are of the first */
 	char held_session[64], held_state[32];
@@ -46,6 +48,7 @@ int64_t fake_session_now(const struct fake_aggregator *a);
 void fake_send(struct fake_aggregator *a, const Tutti__V1__AggregatorMessage *m);
 void fake_arm(struct fake_aggregator *a, const char *session, int64_t lead_ns, int64_t duration_ns,
 	      const char *tracer); /* NULL = all */
+void fake_answer(struct fake_aggregator *a, uint64_t ask_id, bool ok, const char *session);
 void fake_upload(struct fake_aggregator *a, const char *session);
 void fake_release(struct fake_aggregator *a, const char *session);
 void fake_cancel_capture(struct fake_aggregator *a, const char *session);

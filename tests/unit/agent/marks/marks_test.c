@@ -187,7 +187,9 @@ static void tracer_gives_a_line_per_process(void)
 	buf_release(&run.parts[0].bytes);
 	free(run.parts);
 
-	/* Cancelled while a worker has it: done is not called, nothing leaks. */
+	/* Cancelled while a worker has it, since it is not small: done is not called, nothing leaks. */
+	for (int i = 0; i < 500; i++)
+		add(env.marks, 1600, 7, "one of many marks, so that a worker builds the part");
 	done = false;
 	run.parts = NULL;
 	run.n_parts = 0;
@@ -234,6 +236,53 @@ static void marks_of_the_last_moment_are_in_the_file(void)
 	marks_free(env.marks);
 }
 
+static void gather(struct tracer *t, struct tracer_env *env, struct tracer_run *run, bool *done)
+{
+	*done = false;
+	run->done = on_done;
+	run->done_arg = done;
+	tracer_marks_ops.gather(t, run);
+	RUN_UNTIL(env->loop, *done);
+	for (size_t i = 0; i < run->n_parts; i++)
+		buf_release(&run->parts[i].bytes);
+	free(run->parts);
+}
+
+/* Of windows that follow one another; what the later window has itself is not lost. */
+static void marks_that_come_after_their_window_count_in_the_next(void)
+{
+	int64_t at_ns = now_raw_ns() - 10 * NS_PER_S;
+	struct tracer_env env = { .marks = marks(0) };
+	struct tracer_run windows[3];
+	struct tracer *t;
+	struct err e;
+	bool done;
+
+	CHECK_OK(loop_new(&env.loop, 1, &e), e);
+	CHECK_OK(tracer_marks_ops.open(&t, &env, &e), e);
+	for (int i = 0; i < 3; i++)
+		windows[i] = (struct tracer_run){ .t0_raw_ns = at_ns + i * 1000,
+						  .t1_raw_ns = at_ns + (i + 1) * 1000 };
+	add(env.marks, at_ns - 1, 7, "of no window");
+	gather(t, &env, &windows[0], &done);
+	add(env.marks, at_ns - 1, 7, "of no window");
+	add(env.marks, at_ns, 7, "late");
+	add(env.marks, at_ns + 999, 7, "late");
+	add(env.marks, at_ns + 1000, 7, "in time");
+	gather(t, &env, &windows[1], &done);
+	CHECK_EQ(windows[0].lost, 0);
+	CHECK_EQ(windows[1].lost, 2);
+	CHECK(strstr(windows[1].detail, "2 marks of earlier windows are lost"));
+	for (int i = 0; i < 100; i++)
+		add(env.marks, at_ns, 7, "much too late");
+	gather(t, &env, &windows[2], &done);
+	CHECK_EQ(windows[2].lost, 100);
+	CHECK_EQ(windows[2].result, RUN_OK);
+	tracer_marks_ops.free(t);
+	loop_free(env.loop);
+	marks_free(env.marks);
+}
+
 static uint64_t build_nothing(void *snapshot, struct xs_builder *b)
 {
 	(void)snapshot;
@@ -269,6 +318,7 @@ int main(void)
 	foreign_text_becomes_clean();
 	tracer_gives_a_line_per_process();
 	marks_of_the_last_moment_are_in_the_file();
+	marks_that_come_after_their_window_count_in_the_next();
 	unread_marks_are_lost_ones();
 	return 0;
 }

@@ -84,7 +84,7 @@ static void window_before_the_ring_is_cut(void)
 	CHECK_EQ(gather(r, &run), 200);
 	CHECK_EQ(run.result, RUN_DEGRADED);
 	CHECK_STR(run.reason, "window-cut");
-	CHECK(strstr(run.detail, "records begin 3.0 s after the window"));
+	CHECK(strstr(run.detail, "records begin 3.000 s after the window"));
 	CHECK_EQ(run.lost, 0);
 	CHECK_EQ(gather(r, &near), 100); /* less than a period */
 	CHECK_EQ(near.result, RUN_OK);

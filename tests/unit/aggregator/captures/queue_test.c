@@ -19,9 +19,10 @@ static struct capture *begin(struct fleet *f, const char *hosts, int64_t duratio
 	return c;
 }
 
-static void parse(void *arg, const char *text, size_t len)
+static void parse(void *arg, struct buf *text_taken)
 {
-	*(json_t **)arg = json_loadb(text, len, 0, NULL);
+	*(json_t **)arg = json_loadb(buf_str(text_taken), text_taken->len, 0, NULL);
+	buf_release(text_taken);
 }
 
 static void test_same_request(void)

@@ -3,6 +3,7 @@
 #include "aggregator/captures/capture.h"
 #include "aggregator/sessions/sessions.h"
 #include "storage/store.h"
+#include "tests/lib/manifest.h"
 #include "tests/lib/store.h"
 #include "tests/unit/aggregator/fleet.h"
 
@@ -20,7 +21,7 @@ static json_t *load(struct fleet *f, const char *session)
 	json_t *manifest = NULL;
 	struct err e = { 0 };
 
-	CHECK_OK(session_load_manifest(f->agg.store.store, session, &manifest, &e), e);
+	CHECK_OK(load_manifest(f->agg.store.store, session, &manifest, &e), e);
 	return manifest;
 }
 

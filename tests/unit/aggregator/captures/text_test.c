@@ -12,15 +12,15 @@ struct told {
 	json_t *doc;
 };
 
-static void on_text(void *arg, const char *text, size_t len)
+static void on_text(void *arg, struct buf *text_taken)
 {
 	struct told *t = arg;
 
-	CHECK_EQ(strlen(text), len);
 	t->n++;
 	json_decref(t->doc);
-	t->doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	t->doc = json_loadb(buf_str(text_taken), text_taken->len, JSON_REJECT_DUPLICATES, NULL);
 	CHECK(t->doc);
+	buf_release(text_taken);
 }
 
 static size_t hosts_in_state(const json_t *capture, const char *state)
@@ -74,11 +74,17 @@ static void forget(struct fleet *f, const struct capture *c)
 	}
 }
 
-/* What happens while the worker is at it is not in the text, not even that the capture is forgotten. */
+static void set_true(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/* What happens while the worker has it is not in the text, not even that the capture is forgotten. */
 static void test_many(struct fleet *f)
 {
 	static struct fake fakes[MANY];
 	struct told running = { 0 }, one = { 0 }, all = { 0 };
+	bool are_copied = false;
 	struct capture *c;
 	char name[32];
 
@@ -93,9 +99,12 @@ static void test_many(struct fleet *f)
 	capture_make_text(c, false, on_text, &running);
 	captures_make_text(f->agg.captures, on_text, &all);
 	CHECK(!running.n && !all.n);
+	loop_post(f->loop, set_true, &are_copied); /* after the posts that copy them */
+	WAIT(f, are_copied);
 	CHECK(capture_cancel(c));
 	fleet_wait_over(f, c->session);
-	capture_make_text(c, false, on_text, &one);
+	capture_make_text(c, false, on_text,
+			  &one); /* also copied later, although it is forgotten */
 	forget(f, c);
 	WAIT(f, running.n == 1 && one.n == 1 && all.n == 1);
 	CHECK_EQ(hosts_in_state(running.doc, "failed"), 0);

@@ -124,15 +124,19 @@ static void test_size(void)
 int main(void)
 {
 	struct captures cs = { 0 };
+	struct jobs jobs = { 0 };
 	struct err e = { 0 };
 
 	CHECK_OK(loop_new(&cs.env.loop, 1, &e), e);
 	cs.env.registry = registry_new(cs.env.loop);
+	cs.env.jobs = &jobs;
+	jobs.loop = cs.env.loop;
 	test_slices(&cs);
 	test_at_once(&cs);
 	test_end(&cs);
 	test_fail(&cs);
 	test_size();
+	jobs_drain(&jobs);
 	registry_free(cs.env.registry);
 	loop_free(cs.env.loop);
 	return 0;

@@ -7,6 +7,7 @@
 #include "storage/store.h"
 #include "tests/lib/check.h"
 #include "tests/lib/store.h"
+#include "xspace/causality.h"
 #include "xspace/xspace.h"
 
 #define BUDGET_NS (10 * NS_PER_S)
@@ -77,7 +78,7 @@ static json_t *add_witness(struct session *s, const char *name, int barriers, in
 
 static const json_t *check(struct session *s, int64_t budget_ns)
 {
-	causality_check(s->store, s->manifest, budget_ns);
+	causality_check(s->store, s->manifest, NULL, budget_ns);
 	return json_object_get(s->manifest, "causality");
 }
 
@@ -216,6 +217,53 @@ static void test_refined(void)
 	session_free(&s);
 }
 
+/* By reports alone: no store; a host without one is named. */
+static void test_reports(void)
+{
+	struct causality_report reports[3] = { 0 };
+	struct session s = session_new();
+	struct buf packed[2] = { BUF_INIT, BUF_INIT };
+	const json_t *causality;
+
+	for (int i = 0; i < 2; i++) {
+		struct xs_causality *c = xs_causality_new();
+		struct xs_builder *b = xs_builder_new();
+		struct buf bytes = BUF_INIT;
+		struct xs_source in;
+		struct err e;
+
+		xs_plane(b, 1, "/host:CPU");
+		xs_line(b, 1, "t", NS_PER_S + i * NS_PER_MS);
+		xs_event(b, "allreduce", 0, 10 * NS_PER_US * 1000);
+		xs_stat_int(b, "barrier_id", 1);
+		xs_finish(b, &bytes);
+		in = xs_source_memory(bytes.data, bytes.len);
+		CHECK_OK(xs_causality_add(c, &in, 0, &e), e);
+		xs_causality_pack(c, SIZE_MAX, &packed[i]);
+		reports[i] = (struct causality_report){ packed[i].data, packed[i].len };
+		xs_builder_free(b);
+		xs_causality_free(c);
+		buf_release(&bytes);
+	}
+	add_host(&s, "a");
+	add_host(&s, "b");
+	add_host(&s, "c");
+	causality_check(NULL, s.manifest, reports, BUDGET_NS);
+	causality = json_object_get(s.manifest, "causality");
+	CHECK_EQ(json_get_int(causality, "checked"), 1);
+	CHECK_EQ(json_array_size(json_object_get(causality, "violations")), 1);
+	CHECK_STR(json_get_text(causality, "skipped"),
+		  "not checked, its observations are not known here: c");
+	reports[0].len--;
+	causality_check(NULL, s.manifest, reports, BUDGET_NS);
+	causality = json_object_get(s.manifest, "causality");
+	CHECK_EQ(json_get_int(causality, "checked"), 0);
+	CHECK(strstr(json_get_text(causality, "skipped"), "cannot be read: a"));
+	for (int i = 0; i < 2; i++)
+		buf_release(&packed[i]);
+	session_free(&s);
+}
+
 int main(void)
 {
 	test_clean();
@@ -223,5 +271,6 @@ int main(void)
 	test_skipped();
 	test_budget();
 	test_refined();
+	test_reports();
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "json/json_text.h"
 #include "base/mem.h"
 #include "storage/store.h"
+#include "tests/lib/manifest.h"
 #include "tests/lib/store.h"
 #include "tests/lib/temp_dir.h"
 #include "tests/lib/virtual_time.h"
@@ -81,7 +82,7 @@ static void test_further_files(void)
 		CHECK_EQ(got.data[i], i % 251);
 	fake_result(&a, true, "", "");
 	fleet_wait_over(&f, c->session);
-	CHECK_OK(session_load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
+	CHECK_OK(load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
 	files = json_object_get(json_array_get(json_object_get(manifest, "hosts"), 0), "files");
 	CHECK_EQ(json_array_size(files), 3);
 	CHECK_STR(json_string_value(json_array_get(files, 2)), "a~3.xplane.pb");
@@ -635,7 +636,7 @@ static void test_commit_reported_late(void)
 	fleet_wait_over(&f, c->session);
 	CHECK_EQ(c->state, CAP_COMMITTED);
 	f.agg.store.store = odd.real;
-	CHECK_OK(session_load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
+	CHECK_OK(load_manifest(f.agg.store.store, c->session, &manifest, &e), e);
 	json_decref(manifest);
 	fleet_stop(&f);
 }

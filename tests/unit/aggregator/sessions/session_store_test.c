@@ -38,11 +38,16 @@ static void set_rules(struct bed *b, const char *text)
 	CHECK(!fclose(f));
 }
 
-static void on_recovered(void *arg, const json_t *recoverable)
+static void *read_left(const json_t *recoverable)
+{
+	return json_incref((json_t *)recoverable);
+}
+
+static void take_left(void *arg, void *left_taken)
 {
 	struct bed *b = arg;
 
-	json_array_extend(b->later, (json_t *)recoverable);
+	json_array_append_new(b->later, left_taken);
 }
 
 static void put_ledger(struct bed *b, const char *session)
@@ -75,10 +80,11 @@ static void bed_new(struct bed *b)
 
 static void bed_start(struct bed *b)
 {
+	const struct session_heir heir = { read_left, take_left, b };
 	struct err e = { 0 };
 
 	CHECK_OK(session_store_open(&b->store, &b->jobs, b->url, b->at_start, &e), e);
-	session_store_start(&b->store, on_recovered, b);
+	session_store_start(&b->store, &heir);
 }
 
 static void bed_free(struct bed *b)

@@ -27,7 +27,7 @@ static struct cpu_window *window(size_t nodes)
 
 static struct cpu_cut *cut_window(const struct cpu_window *w, int64_t t0, int64_t t1)
 {
-	struct cpu_cut *cut = cpu_window_cut(w, ring_cut_new(cpu_window_ring(w), t0, t1));
+	struct cpu_cut *cut = cpu_window_cut(w, t0, ring_cut_new(cpu_window_ring(w), t0, t1));
 
 	cut->t0_raw_ns = t0;
 	cut->t1_raw_ns = t1;
@@ -37,7 +37,7 @@ static struct cpu_cut *cut_window(const struct cpu_window *w, int64_t t0, int64_
 
 static void feed(struct cpu_window *w, struct buf *b)
 {
-	cpu_window_feed(w, b->data, b->len);
+	cpu_window_feed(w, 0, b->data, b->len);
 	buf_reset(b);
 }
 
@@ -209,18 +209,27 @@ static void kernel_and_unknown_frames_are_told_apart(void)
 	cpu_window_free(w);
 }
 
+/* Between the record that the kernel kept before and the one after, of the same CPU. */
 static void losses_are_counted_where_they_happened(void)
 {
 	struct cpu_window *w = window(1000);
 	struct buf b = BUF_INIT;
 
-	perf_lost(&b, 100, 5);
+	perf_lost(&b, 100, 5); /* the first record */
+	perf_comm(&b, 150, 10, 10, "a", false);
+	feed(w, &b);
 	perf_lost(&b, 200, 7);
 	feed(w, &b);
+	perf_lost(&b, 300, 9);
+	cpu_window_feed(w, 1, b.data, b.len);
 	cpu_window_flush(w, INT64_MAX);
-	CHECK_EQ(ring_lost(cpu_window_ring(w), 0, 200), 5);
-	CHECK_EQ(ring_lost(cpu_window_ring(w), 0, 201), 12);
-	CHECK_EQ(ring_lost(cpu_window_ring(w), 201, 1000), 0);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 0, 100), 0);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 0, 101), 5);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 101, 150), 0);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 101, 151), 7);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 170, 180), 7);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 201, 300), 0);
+	CHECK_EQ(ring_lost(cpu_window_ring(w), 201, 1000), 9);
 	buf_release(&b);
 	cpu_window_free(w);
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Discovery over a made-up /proc: whose sockets, which of them speak ProfilerService, asked how often. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdbool.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "agent/tracer/profiler/discover.h"
 #include "agent/proc/scan.h"
@@ -107,6 +111,42 @@ static void test_scan(void)
 	CHECK_EQ(find_port(s, 8002)->pid, 5); /* the oldest of those without a framework */
 	proc_scan_free(s);
 	fake_proc_remove();
+}
+
+static int listen_somewhere(int *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(!bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, 1));
+	CHECK(!getsockname(fd, (struct sockaddr *)&at, &len));
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* The process of a new socket is found at once if it has more descriptors than before, else in the next scan. */
+static void test_scan_of_this_process(void)
+{
+	struct proc_scan *s = proc_scan_new("/proc");
+	int ports[3], fds[3];
+	struct err e;
+
+	for (int i = 0; i < 2; i++) {
+		fds[i] = listen_somewhere(&ports[i]);
+		CHECK_OK(proc_scan_run(s, &e), e);
+		CHECK_EQ(find_port(s, ports[i])->pid, getpid());
+	}
+	close(fds[0]);
+	fds[0] = listen_somewhere(&ports[2]);
+	for (int i = 0; i < 2; i++)
+		CHECK_OK(proc_scan_run(s, &e), e);
+	CHECK_EQ(find_port(s, ports[2])->pid, getpid());
+	CHECK_EQ(find_port(s, ports[1])->pid, getpid());
+	for (int i = 0; i < 2; i++)
+		close(fds[i]);
+	proc_scan_free(s);
 }
 
 static void test_scan_without_lists(void)
@@ -245,6 +285,7 @@ static void test_forget_and_free_early(void)
 int main(void)
 {
 	test_scan();
+	test_scan_of_this_process();
 	test_scan_without_lists();
 	test_discover();
 	test_owner_only();

@@ -11,6 +11,7 @@
 #define OUT	  PERF_RECORD_MISC_SWITCH_OUT
 #define PREEMPTED (PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT)
 #define IN	  0
+#define WAKE	  UINT16_MAX /* no switch: a wake-up of `tid` */
 
 struct row {
 	uint64_t time;
@@ -24,13 +25,46 @@ static bool add_record(void *arg, const struct ring_record *record)
 	return true;
 }
 
+/* In the short layout: the report of the thread that leaves has the other one's id alone. */
+static void feed_report(struct switches *s, uint64_t time, uint16_t misc, uint32_t cpu,
+			uint32_t other)
+{
+	struct buf b = BUF_INIT;
+
+	perf_switch(&b, time, misc, false, 0, other);
+	switches_feed(s, cpu, b.data, b.len);
+	buf_release(&b);
+}
+
+static void feed_wakeup(struct switches *s, const struct row *row)
+{
+	struct buf b = BUF_INIT;
+
+	perf_raw_sample(&b, row->time, 24, row->tid);
+	switches_feed(s, row->cpu, b.data, b.len);
+	buf_release(&b);
+}
+
+/* Switches as the kernel reports them: each twice. */
 static void feed(struct switches *s, const struct row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (rows[i].misc == WAKE)
+			feed_wakeup(s, &rows[i]);
+		if (rows[i].misc == WAKE || !(rows[i].misc & OUT))
+			continue;
+		feed_report(s, rows[i].time, rows[i].misc, rows[i].cpu, rows[i].other);
+		feed_report(s, rows[i].time, IN, rows[i].cpu, rows[i].tid);
+	}
+}
+
+static void feed_with_ids(struct switches *s, const struct row *rows, size_t n)
 {
 	struct buf b = BUF_INIT;
 
 	for (size_t i = 0; i < n; i++) {
 		buf_reset(&b);
-		perf_switch(&b, rows[i].time, rows[i].misc, rows[i].tid, rows[i].other);
+		perf_switch(&b, rows[i].time, rows[i].misc, true, rows[i].tid, rows[i].other);
 		switches_feed(s, rows[i].cpu, b.data, b.len);
 	}
 	buf_release(&b);
@@ -99,6 +133,22 @@ static void test_migration(void)
 	switches_free(s);
 }
 
+/* A CPU's ring is read after those of other CPUs, whose records are newer. */
+static void test_rings_in_turn(void)
+{
+	const struct row rows[] = {
+		{ 400, OUT, 0, 0, 11 },
+		{ 900, OUT, 0, 11, 0 },
+		{ 150, PREEMPTED, 1, 11, 12 },
+		{ 500, OUT, 1, 12, 0 },
+	};
+	struct switches *s = start(false);
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0, "11 100-150 cpu 1;11 150-400 runnable;11 400-900 cpu 0;12 150-500 cpu 1;");
+	switches_free(s);
+}
+
 /* No switch in the window: a note tells who runs, or the first switch after it. */
 static void test_alone(void)
 {
@@ -126,6 +176,23 @@ static void test_missing(void)
 
 	feed(s, rows, ARRAY_SIZE(rows));
 	check(s, 0, 1, "11 100-150 cpu 0;14 400-500 cpu 0;");
+	switches_free(s);
+}
+
+/* What the kernel dropped is missing since the record of this CPU before. */
+static void test_dropped(void)
+{
+	const struct row rows[] = { { 150, OUT, 0, 11, 12 }, { 400, OUT, 1, 21, 22 } };
+	struct switches *s = start(false);
+	struct buf b = BUF_INIT;
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	perf_lost(&b, 900, 7);
+	switches_feed(s, 0, b.data, b.len);
+	buf_release(&b);
+	CHECK_EQ(ring_lost(switches_ring(s), 0, 150), 0);
+	CHECK_EQ(ring_lost(switches_ring(s), 200, 300), 7);
+	CHECK_EQ(ring_lost(switches_ring(s), 901, 2000), 0);
 	switches_free(s);
 }
 
@@ -177,6 +244,30 @@ static void test_waiting_at_t0(void)
 	switches_free(s);
 }
 
+/* A thread that sleeps is runnable from its wake-up until it runs; one that runs, or waits already, is not woken up. */
+static void test_wakeups(void)
+{
+	const struct row rows[] = {
+		{ 120, WAKE, 1, 11, 0 }, { 150, OUT, 0, 0, 11 },  { 200, OUT, 0, 11, 0 },
+		{ 300, WAKE, 0, 11, 0 }, { 340, OUT, 0, 0, 11 },  { 350, WAKE, 1, 11, 0 },
+		{ 400, OUT, 0, 11, 0 },	 { 500, OUT, 0, 0, 11 },  { 600, PREEMPTED, 0, 11, 12 },
+		{ 650, WAKE, 1, 11, 0 }, { 700, OUT, 0, 12, 11 }, { 800, WAKE, 1, 11, 0 },
+		{ 900, WAKE, 1, 13, 0 }, { 1200, OUT, 1, 0, 13 },
+	};
+	struct switches *s = switches_new(&(struct switches_conf){ .woken_at = 24 });
+
+	feed(s, rows, ARRAY_SIZE(rows));
+	check(s, 0, 0,
+	      "11 120-150 runnable;11 150-200 cpu 0;11 300-340 runnable;11 340-400 cpu 0;"
+	      "11 500-600 cpu 0;11 600-700 runnable;11 700-1000 cpu 0;"
+	      "12 600-700 cpu 0;13 900-1000 runnable;");
+	switches_free(s);
+	s = start(false); /* without them samples mean nothing */
+	feed(s, rows, 3);
+	check(s, 0, 0, "11 150-200 cpu 0;");
+	switches_free(s);
+}
+
 /* Of a cgroup only its own threads are known: 11 and 12. */
 static void test_cgroup(void)
 {
@@ -186,8 +277,42 @@ static void test_cgroup(void)
 	};
 	struct switches *s = start(true);
 
-	feed(s, rows, ARRAY_SIZE(rows));
+	feed_with_ids(s, rows, ARRAY_SIZE(rows));
 	check(s, 0, 0, "11 150-200 cpu 0;12 200-300 cpu 0;12 300-400 runnable;12 400-450 cpu 0;");
+	switches_free(s);
+}
+
+/* One of the two reports of a switch is missing. */
+static void test_half_a_switch(void)
+{
+	struct switches *s = start(false);
+
+	feed(s, (const struct row[]){ { 50, OUT, 0, 0, 11 } }, 1);
+	feed_report(s, 200, OUT, 0, 12);
+	switches_flush(s, 250); /* 11 has left */
+	feed_report(s, 300, OUT, 0, 13); /* 12 ran until now, as the last report says */
+	feed_report(s, 300, IN, 0, 12);
+	feed_report(s, 400, IN, 0, 13); /* and 13; what came is not known */
+	feed_report(s, 500, OUT, 0, 0);
+	feed_report(s, 500, IN, 0, 14);
+	check(s, 0, 0, "11 100-200 cpu 0;12 200-300 cpu 0;13 300-400 cpu 0;");
+	switches_free(s);
+}
+
+/* The kernel lost records: nothing is said of the time until the next switch. */
+static void test_lost(void)
+{
+	struct switches *s = start(false);
+	struct buf b = BUF_INIT;
+
+	feed(s, (const struct row[]){ { 50, OUT, 0, 0, 11 }, { 200, OUT, 0, 11, 12 } }, 2);
+	perf_lost_short(&b, 400, 5);
+	switches_feed(s, 0, b.data, b.len);
+	switches_flush(s, 450);
+	feed(s, (const struct row[]){ { 500, OUT, 0, 15, 16 } }, 1);
+	check(s, 0, 1, "11 100-200 cpu 0;16 500-1000 cpu 0;");
+	CHECK_EQ(ring_lost(switches_ring(s), 0, 1000), 5);
+	buf_release(&b);
 	switches_free(s);
 }
 
@@ -226,12 +351,17 @@ int main(void)
 {
 	test_states();
 	test_migration();
+	test_rings_in_turn();
 	test_alone();
 	test_missing();
+	test_dropped();
 	test_waiting_at_t0();
+	test_wakeups();
 	test_pause();
 	test_begin_in_pause();
 	test_cgroup();
+	test_half_a_switch();
+	test_lost();
 	test_odd_ids();
 	test_limit();
 	return 0;

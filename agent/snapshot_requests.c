@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/past_request.h"
+#include "agent/snapshot_requests.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #define PER_MINUTE 10
 
 struct request {
-	struct past_requests *owner; /* NULL once that is freed */
+	struct snapshot_requests *owner; /* NULL once that is freed */
 	LIST_ENTRY(request) entry;
 	struct loop_timer timer;
 	int64_t from_real_ns, to_real_ns;
@@ -28,7 +28,7 @@ struct request {
 	int tries;
 };
 
-struct past_requests {
+struct snapshot_requests {
 	struct loop *loop;
 	const struct clock *clock;
 	struct control *control;
@@ -37,10 +37,10 @@ struct past_requests {
 	size_t n;
 };
 
-struct past_requests *past_requests_new(struct loop *loop, const struct clock *clock,
-					struct control *control)
+struct snapshot_requests *snapshot_requests_new(struct loop *loop, const struct clock *clock,
+						struct control *control)
 {
-	struct past_requests *ps = xcalloc(1, sizeof(*ps));
+	struct snapshot_requests *ps = xcalloc(1, sizeof(*ps));
 
 	ps->loop = loop;
 	ps->clock = clock;
@@ -55,7 +55,7 @@ static void drop(struct request *r)
 	free(r);
 }
 
-void past_requests_free(struct past_requests *ps)
+void snapshot_requests_free(struct snapshot_requests *ps)
 {
 	struct request *r, *next;
 
@@ -80,12 +80,12 @@ static void on_answer(void *arg, bool ok, const char *session, const char *detai
 	if (!r->owner) {
 		free(r);
 	} else if (ok) {
-		log_info("AGT-WATCH", "run=%s session=%s state=requested", r->run, session);
+		log_info("AGT-SNAPSHOT", "run=%s session=%s state=requested", r->run, session);
 		drop(r);
 	} else if (++r->tries < TRIES_MAX) {
 		loop_timer_in(r->owner->loop, &r->timer, AGAIN_NS, ask, r);
 	} else {
-		log_warn("AGT-WATCH", "run=%s state=given-up reason=\"%s\"", r->run, detail);
+		log_warn("AGT-SNAPSHOT", "run=%s state=given-up reason=\"%s\"", r->run, detail);
 		drop(r);
 	}
 }
@@ -112,7 +112,7 @@ static void ask(void *arg)
 	control_ask(r->owner->control, &q, on_answer, r);
 }
 
-static bool may_request(struct past_requests *ps)
+static bool may_request(struct snapshot_requests *ps)
 {
 	int64_t now_ns = loop_now_ns(ps->loop), *oldest = &ps->recent_mono_ns[ps->n % PER_MINUTE];
 
@@ -123,14 +123,15 @@ static bool may_request(struct past_requests *ps)
 	return true;
 }
 
-void past_request(struct past_requests *ps, int64_t from_real_ns, int64_t to_real_ns,
-		  const char *run)
+void snapshot_request(struct snapshot_requests *ps, int64_t from_real_ns, int64_t to_real_ns,
+		      const char *run)
 {
 	struct request *r;
 
 	if (!may_request(ps)) {
-		log_warn("AGT-WATCH", "run=%s state=given-up reason=\"more than %d in a minute\"",
-			 run, PER_MINUTE);
+		log_warn("AGT-SNAPSHOT",
+			 "run=%s state=given-up reason=\"more than %d in a minute\"", run,
+			 PER_MINUTE);
 		return;
 	}
 	r = xcalloc(1, sizeof(*r));

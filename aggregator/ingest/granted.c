@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Uploads by grants: for each file of a host, from the last one to the first, the agent gets a grant, puts the
+ * file into the store, and says so. What it says decides nothing that others depend on: before a commit the
+ * store's listing is compared with the hosts' reports, and a key that was there already is looked at here.
+ *
+ * A grant cannot be taken back. When an upload has failed, a file may still come as long as its grants live;
+ * after that it is removed, unless it belongs to the session by then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/captures/capture.h"
+#include "aggregator/ingest/chunk.h"
+#include "aggregator/ingest/ingest_impl.h"
+#include "aggregator/sessions/session_store.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/jobs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "proto/names.h"
+
+/* a request must begin within that; the agent asks right before it */
+#define LIFE_NS (120 * NS_PER_S)
+/* the longest time from the begin of a request to its end: an agent gives up sooner */
+#define PUT_MOST_NS STORE_FILE_PATIENCE_NS
+
+/* Where a file may still come. */
+struct late_files {
+	struct ingest *ingest;
+	char *session, *run;
+	struct loop_timer timer;
+	bool is_on_worker;
+	struct store *store;
+	int rc;
+	struct err e;
+	TAILQ_ENTRY(late_files) entry;
+};
+
+int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
+{
+	if (!b->grants || !u->ingest->env.by_grants)
+		return 0;
+	if (b->n_crc32c != u->n_files || b->put > u->n_files)
+		return err_set(e, ERR_INVALID, "%zu checksums and %u put files, but %u files",
+			       b->n_crc32c, b->put, u->n_files);
+	u->by_grants = true;
+	u->crc32c = xcalloc(u->n_files, sizeof(*u->crc32c));
+	memcpy(u->crc32c, b->crc32c, u->n_files * sizeof(*u->crc32c));
+	u->n_left = u->n_files - b->put;
+	return 0;
+}
+
+/* ---- on a worker ---- */
+
+/*
+ * The agent was refused because the key is there. If an earlier attempt of this upload has put the file, the store
+ * has these bytes. Any other file is from an earlier upload of this host, which no manifest names yet.
+ */
+static int compare_claimed(struct upload *u, const char *key)
+{
+	const uint64_t bytes = u->files[u->n_left - 1];
+	const uint32_t crc32c = u->crc32c[u->n_left - 1];
+	struct store_stat st;
+	int rc = store_stat(u->store, key, store_within(STORE_PATIENCE_NS), &st, &u->e);
+
+	if (!rc && st.size == bytes && st.has_crc32c && st.crc32c == crc32c) {
+		u->n_left--;
+		return 0;
+	}
+	if (!rc)
+		rc = session_check_owner(u->store, u->session, u->ingest->env.store->nonce, &u->e);
+	if (!rc)
+		rc = store_remove(u->store, key, store_within(STORE_PATIENCE_NS), &u->e);
+	return rc ? rc
+		  : err_set(&u->e, ERR_EXISTS,
+			    "%s was another file, which is removed: put yours again", key);
+}
+
+static void file_key(const struct upload *u, char out[SESSION_KEY_BYTES])
+{
+	char name[NAME_FILE_BYTES];
+
+	name_of_file(u->host, u->n_left, name);
+	session_file_key(u->session, u->run, name, out);
+}
+
+static void run_next(void *arg)
+{
+	struct upload *u = arg;
+	char key[SESSION_KEY_BYTES];
+	struct store_grant_request req = { .key = key, .life_ns = LIFE_NS };
+
+	u->rc = 0;
+	u->code = RPC_ABORTED;
+	file_key(u, key);
+	if (u->is_claimed)
+		u->rc = compare_claimed(u, key);
+	u->is_claimed = false;
+	if (u->rc || !u->n_left)
+		return;
+	file_key(u, key);
+	req.len = u->files[u->n_left - 1];
+	req.crc32c = u->crc32c[u->n_left - 1];
+	req.deadline_mono_ns = store_within(STORE_PATIENCE_NS);
+	u->code = RPC_UNAVAILABLE;
+	u->rc = store_grant(u->store, &req, &u->grant, &u->e);
+}
+
+/* ---- on the loop ---- */
+
+static void send_grant(struct upload *u)
+{
+	Tutti__V1__UploadReply reply = TUTTI__V1__UPLOAD_REPLY__INIT;
+	Tutti__V1__Grant grant = TUTTI__V1__GRANT__INIT;
+	uint8_t *data;
+	size_t len;
+
+	grant.file = u->n_left;
+	grant.method = (char *)u->grant.method;
+	grant.url = u->grant.url;
+	grant.headers = u->grant.headers;
+	while (grant.n_headers < STORE_GRANT_HEADERS && u->grant.headers[grant.n_headers])
+		grant.n_headers++;
+	grant.life_ns = u->grant.life_ns;
+	reply.grant = &grant;
+	len = tutti__v1__upload_reply__get_packed_size(&reply);
+	data = xmalloc(len);
+	tutti__v1__upload_reply__pack(&reply, data);
+	rpc_send(u->call, data, len);
+	explicit_bzero(data, len);
+	free(data);
+	u->granted_until_ns = now_mono_ns() + u->grant.life_ns;
+	u->ingest->stats.grants++;
+}
+
+/* What it has put so far shows that the host makes progress. */
+static void finish_or_grant(struct upload *u)
+{
+	struct capture_host *h = upload_waiting_host(u);
+	uint64_t done = 0;
+
+	if (!h) {
+		upload_no_longer_wanted(u);
+		return;
+	}
+	for (unsigned int i = u->n_left; i < u->n_files; i++)
+		done += u->files[i];
+	if (u->n_left) {
+		capture_host_progress(h, HOST_UPLOADING, u->spooled.bytes, done);
+		send_grant(u);
+	} else {
+		upload_stored(u, h);
+	}
+}
+
+static void done_next(void *arg)
+{
+	struct upload *u = arg;
+
+	u->is_on_worker = false;
+	if (u->call && !u->finished && u->rc)
+		upload_fail(u, u->code, u->e.msg);
+	else if (u->call && !u->finished)
+		finish_or_grant(u);
+	store_grant_release(&u->grant);
+	if (!u->call)
+		upload_free(u);
+	else if (u->half_closed)
+		upload_fail(u, RPC_DATA_LOSS, "the call ended before all files were put");
+	else
+		rpc_read_on(u->call);
+}
+
+bool granted_go_on(struct upload *u)
+{
+	if (!u->n_left && !u->is_claimed) {
+		finish_or_grant(u);
+		return true;
+	}
+	u->store = u->ingest->env.store->store;
+	u->is_on_worker = true;
+	jobs_work(u->ingest->env.jobs, run_next, done_next, u);
+	return false;
+}
+
+bool granted_message(struct upload *u, const struct rpc_msg *msg)
+{
+	size_t len;
+	const uint8_t *data = rpc_msg_data(msg, &len);
+	Tutti__V1__UploadMessage *m = upload_message_unpack(data, len);
+	bool is_put = m && m->kind_case == TUTTI__V1__UPLOAD_MESSAGE__KIND_PUT && u->n_left;
+
+	if (is_put && m->put->exists)
+		u->is_claimed = true;
+	else if (is_put)
+		u->n_left--;
+	if (m)
+		tutti__v1__upload_message__free_unpacked(m, NULL);
+	if (is_put)
+		return granted_go_on(u);
+	upload_fail(u, RPC_INVALID_ARGUMENT, "not an UploadPut");
+	return true;
+}
+
+/* ---- files that come too late ---- */
+
+static void late_free(struct late_files *l)
+{
+	TAILQ_REMOVE(&l->ingest->late, l, entry);
+	loop_timer_cancel(l->ingest->env.loop, &l->timer);
+	free(l->session);
+	free(l->run);
+	free(l);
+}
+
+static void run_late(void *arg)
+{
+	struct late_files *l = arg;
+
+	l->rc = session_remove_late(l->store, l->session, l->run, &l->e);
+}
+
+static void done_late(void *arg)
+{
+	struct late_files *l = arg;
+
+	if (l->rc)
+		log_warn("AGG-STORE", "session=%s action=remove-late reason=\"%s\"", l->session,
+			 l->e.msg);
+	late_free(l);
+}
+
+static void on_late(void *arg)
+{
+	struct late_files *l = arg;
+
+	l->store = l->ingest->env.store->store;
+	l->is_on_worker = true;
+	jobs_work(l->ingest->env.jobs, run_late, done_late, l);
+}
+
+static bool is_listed(const struct ingest *in, const char *session)
+{
+	const struct late_files *l;
+
+	TAILQ_FOREACH (l, &in->late, entry) {
+		if (!strcmp(l->session, session) && !l->is_on_worker)
+			return true;
+	}
+	return false;
+}
+
+/* One look for all uploads of a session that fail: it is after the end of each grant that lives now. */
+void granted_end(struct upload *u)
+{
+	struct late_files *l;
+
+	free(u->crc32c);
+	if (!u->granted_until_ns || u->is_stored || is_listed(u->ingest, u->session))
+		return;
+	l = xcalloc(1, sizeof(*l));
+	l->ingest = u->ingest;
+	l->session = xstrdup(u->session);
+	l->run = xstrdup(u->run);
+	TAILQ_INSERT_TAIL(&u->ingest->late, l, entry);
+	loop_timer_in(u->ingest->env.loop, &l->timer, LIFE_NS + PUT_MOST_NS, on_late, l);
+}
+
+void granted_stop(struct ingest *in)
+{
+	while (!TAILQ_EMPTY(&in->late))
+		late_free(TAILQ_FIRST(&in->late));
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared only by ingest.c (calls, chunks) and granted.c (files that agents put into the store themselves). */
+#ifndef AGGREGATOR_INGEST_INGEST_IMPL_H
+#define AGGREGATOR_INGEST_INGEST_IMPL_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "aggregator/ingest/ingest.h"
+#include "aggregator/ingest/spooled_upload.h"
+#include "base/loop.h"
+#include "net/rpc.h"
+#include "proto/tutti/v1/ingest.pb-c.h"
+#include "storage/store.h"
+
+struct capture_host;
+struct late_files;
+
+/* One upload. It is freed after `closed`, when no worker has it. */
+struct upload {
+	struct ingest *ingest;
+	struct rpc_call *call; /* NULL once closed */
+	bool finished; /* the status was sent */
+	bool is_on_worker; /* a worker has it: only the worker touches what is below */
+	bool half_closed;
+	char *session, *host, *run;
+	uint64_t instance;
+	bool begun; /* UploadBegin was accepted */
+	bool resume; /* the agent asked where to go on */
+	uint32_t crc32; /* of the whole upload, if `resume` */
+	uint64_t *files; /* bytes of each file */
+	unsigned int n_files;
+	struct spooled_upload spooled;
+	bool storing; /* it is complete, and a worker stores it */
+	bool is_lost; /* another aggregator owns the session: its manifest may name these files */
+	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
+	const uint8_t *data;
+	size_t len;
+	struct store *store;
+	int rc;
+	enum rpc_code code;
+	struct err e;
+	const char *spool;
+
+	/* with grants: no byte of the files comes here */
+	bool by_grants;
+	uint32_t *crc32c; /* of each file */
+	unsigned int n_left; /* files that are not in the store yet: the last of them is the next */
+	bool is_claimed; /* the agent says that the key of the next file was there */
+	struct store_grant grant; /* for the next file */
+	int64_t granted_until_ns; /* CLOCK_MONOTONIC: the end of the last grant; 0 = none was given */
+	bool is_stored;
+
+	TAILQ_ENTRY(upload) entry;
+};
+
+struct ingest {
+	struct ingest_env env;
+	struct ingest_stats stats;
+	TAILQ_HEAD(, upload) uploads;
+	TAILQ_HEAD(, late_files) late;
+	struct loop_timer sweep; /* removes what an earlier aggregator left */
+};
+
+/* ---- ingest.c ---- */
+
+/* The host of the upload, if its capture still waits for the file; or NULL. */
+struct capture_host *upload_waiting_host(const struct upload *u);
+
+void upload_finish(struct upload *u, enum rpc_code code, const char *text);
+void upload_fail(struct upload *u, enum rpc_code code, const char *text);
+void upload_stored(struct upload *u, struct capture_host *h); /* all files are in the store */
+void upload_no_longer_wanted(struct upload *u);
+void upload_free(struct upload *u); /* it is on no worker */
+
+/* ---- granted.c ---- */
+
+/* Takes the checksums; ERR_INVALID if there is not one for each file, or too many files are put already. */
+MUST_CHECK int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e);
+
+/* Sends the next grant, or, without a file left, ends the upload. False while a worker has it. */
+bool granted_go_on(struct upload *u);
+bool granted_message(struct upload *u, const struct rpc_msg *msg); /* UploadPut; false as above */
+
+/* Before the upload is freed: files that still come by a grant of a failed upload are removed later. */
+void granted_end(struct upload *u);
+void granted_stop(struct ingest *in);
+
+#endif

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents put their files into a bucket by grants: what the aggregator's own traffic is, what agents know, and what does not get lost.
+
+    grants_test.py            # the strict server of tests/lib
+"""
+import pathlib
+import re
+import signal
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from fake_s3 import KEYS, FakeS3, env  # noqa: E402
+from lib import xspace  # noqa: E402
+from lib.cluster import SLOW, Cluster, main, wait_until  # noqa: E402
+
+HOSTS = ("host-a", "host-b", "host-c")
+
+
+def start(c, s3, *flags, hosts=HOSTS):
+    c.aggregator("--store", s3.url("bucket/fleet"), *flags, env=env())
+    for host in hosts:
+        c.agent(host, "--tracers", "metrics")
+    c.wait_hosts(len(hosts))
+
+
+def capture(c, check=0, hosts="all"):
+    return c.tutti("capture", "--duration", "200ms", "--hosts", hosts, "--json", check=check)[1]
+
+
+def files_of(s3, session):
+    return {k.rsplit("/", 1)[1]: o.body for k, o in s3.buckets["bucket"].items() if session in k and k.endswith(".xplane.pb")}
+
+
+def bytes_with_keys(s3, session):
+    """What the aggregator sent and received because of this session."""
+    return sum(n for (granted, path), (_, n) in s3.traffic.items() if not granted and (session in path or path.endswith("/bucket")))
+
+
+def check_files(c, s3, doc, hosts=HOSTS):
+    """Each host's file is there once, as the manifest has it, and opens."""
+    session = doc["session"]
+    stored = files_of(s3, session)
+    assert sorted(stored) == sorted(f for h in doc["hosts"] for f in h["files"]) == sorted(f"{h}.xplane.pb" for h in hosts), (list(stored), doc)
+    for h in doc["hosts"]:
+        assert [len(stored[f]) for f in h["files"]] == [h["bytes"]] and len(h["crc32c"]) == 1, h
+    out = c.dir / f"out-{session}"
+    c.tutti("export", session, "-o", out, check=0)
+    assert sorted(n for p in out.rglob("*.xplane.pb") for n in xspace.load(p).hostnames) == sorted(hosts)
+
+
+def knows(pid, secrets):
+    """Whether a process has one of the secrets in its environment or its memory, without a sanitizer's huge shadow."""
+    has = lambda data: any(secret in data for secret in secrets)
+    if has(pathlib.Path(f"/proc/{pid}/environ").read_bytes()) or has(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()):
+        return True
+    with open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in open(f"/proc/{pid}/maps"):
+            begin, end, mode = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
+            size = int(end, 16) - int(begin, 16)
+            if not mode.startswith("rw") or "[v" in line or size > 1 << 26:
+                continue
+            try:
+                mem.seek(int(begin, 16))
+                if has(mem.read(size)):
+                    return True
+            except OSError:
+                pass  # a mapping without pages
+    return False
+
+
+def test_no_byte_through_the_aggregator():
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+        one, three = capture(c, hosts="host-a"), capture(c)
+        of_files = [(granted, path) for granted, path in s3.traffic if path.endswith(".xplane.pb")]
+        assert len(of_files) == 4 and all(granted for granted, _ in of_files), of_files  # until here no file was read
+        per_host = (bytes_with_keys(s3, three["session"]) - bytes_with_keys(s3, one["session"])) / 2
+        assert per_host < 2000, per_host
+        _, shown = c.tutti("show", three["session"], "--json", check=0)
+        assert not shown["causality"]["skipped"], shown["causality"]
+        check_files(c, s3, three)
+        secrets = [secret.encode() for secret, _ in KEYS.values()]
+        for host in HOSTS:
+            assert not knows(c.processes[host].pid, secrets), f"{host} has the keys"
+        assert knows(c.processes["aggregator"].pid, secrets), "the search finds nothing"
+        assert "X-Amz-Signature" not in c.logs_text()
+        print(f"the aggregator's own traffic with the store: {per_host:.0f} bytes for each further host")
+
+
+def test_via_aggregator():
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, "--upload", "via-aggregator", hosts=HOSTS[:1])
+        check_files(c, s3, capture(c), HOSTS[:1])
+        assert not any(granted for granted, _ in s3.traffic), s3.traffic
+        assert c.kill("aggregator", signal.SIGTERM) is None
+        assert "use auto or via-aggregator" in refused_flag(c)
+
+
+def refused_flag(c):
+    p = c.start("wrong", [c.processes["aggregator"].args[0], "--upload", "around", "--store", "mem://x", "--http", "127.0.0.1:0", "--grpc",
+                          "127.0.0.1:0", "--probe", "127.0.0.1:0", "--spool", c.dir / "wrong-spool"])
+    p.expected = False
+    assert p.wait(20 * SLOW)
+    return c.log("wrong")
+
+
+def test_failing_store():
+    """Every kind of failure, also in the middle of bodies: each file arrives once."""
+    with FakeS3(faults={5: "503", 7: "lost", 9: "cut", 11: "500", 13: "slow"}) as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, "--lead", "2s")
+        check_files(c, s3, capture(c))
+        assert {"cut", "lost", "503"} <= set(s3.hit), s3.hit
+        created = [k for k in s3.created if k.endswith(".xplane.pb")]
+        assert len(created) == len(set(created)) == len(HOSTS), created
+
+
+def test_store_that_forgets():
+    """A host whose file the store does not list at the commit has failed; the others are committed."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+
+        def forget(method, path):
+            if method == "GET" and path.endswith("/bucket"):
+                for key in [k for k in s3.buckets["bucket"] if k.endswith("host-b.xplane.pb")]:
+                    s3.buckets["bucket"].pop(key, None)
+        s3.before = forget
+        doc = capture(c, check=3)
+        by_host = {h["host"]: h for h in doc["hosts"]}
+        assert by_host["host-b"]["state"] == "failed" and by_host["host-b"]["reason"] == "upload", by_host["host-b"]
+        assert "does not list" in by_host["host-b"]["detail"] and not by_host["host-b"]["files"], by_host["host-b"]
+        assert doc["complete"] + doc["partial"] == 2 and doc["failed"] == 1, doc
+        _, shown = c.tutti("show", doc["session"], "--json", check=0)
+        assert [h["state"] for h in shown["hosts"]] == [h["state"] for h in doc["hosts"]]
+
+
+def test_foreign_file_under_the_key():
+    """A key that is there already may be of another file: it is looked at, removed and put again."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, hosts=HOSTS[:1])
+        spoiled = []
+
+        def spoil(method, path):
+            if method == "PUT" and path.endswith(".xplane.pb") and not spoiled:
+                spoiled.append(key := path.split("/", 2)[2])
+                s3.buckets["bucket"][key] = type(next(iter(s3.buckets["bucket"].values())))(b"foreign", {})
+        s3.before = spoil
+        check_files(c, s3, capture(c), HOSTS[:1])
+        assert spoiled
+
+
+def test_two_aggregators():
+    """One is stopped while it commits, its successor commits, the first one wakes up: one manifest, and it stays."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+        held, go_on = threading.Event(), threading.Event()
+
+        def hold(method, path):
+            if method == "PUT" and path.endswith("manifest.json") and not held.is_set():
+                held.set()
+                go_on.wait(60 * SLOW)
+        s3.before = hold
+        asked = threading.Thread(target=lambda: c.tutti("capture", "--duration", "200ms", "--json"))
+        asked.start()
+        assert held.wait(60 * SLOW)
+        c.kill("aggregator", signal.SIGSTOP)
+        first = c.processes.pop("aggregator")
+        ports = c.http, c.grpc, c.probe
+        c.processes["first"] = first
+        from lib.cluster import free_port
+        import socket
+        c.http, c.grpc, c.probe = free_port(), free_port(), free_port(socket.SOCK_DGRAM)
+        c.aggregator("--store", s3.url("bucket/fleet"), "--spool", c.dir / "second-spool", env=env())
+        bucket = s3.buckets["bucket"]
+        manifests = wait_until("the second to commit", lambda: [k for k in bucket if k.endswith("manifest.json")])
+        before = {k: (o.body, o.modified) for k, o in bucket.items() if "manifest" in k or "xplane" in k}
+        assert len(before) == 1 + len(HOSTS), list(before)
+        go_on.set()
+        first.send_signal(signal.SIGCONT)
+        asked.join(60 * SLOW)
+        assert not asked.is_alive()
+        assert {k: (o.body, o.modified) for k, o in bucket.items() if "manifest" in k or "xplane" in k} == before
+        assert s3.created.count(manifests[0]) == 1
+        c.http, c.grpc, c.probe = ports
+
+
+main(test_no_byte_through_the_aggregator, test_via_aggregator, test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key,
+     test_two_aggregators)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long sessions stay: rules, pins, and deletions of many."""
+import signal
+
+from lib.cluster import Cluster, main, wait_until
+
+
+def capture(c, run=""):
+    return c.tutti("capture", "--duration", "50ms", *(["--run", run] if run else []), "--json", check=0)[1]["session"]
+
+
+def sessions(c):
+    return {s["session"]: s.get("pinned", False) for s in c.get("/api/v1/sessions")["sessions"]}
+
+
+def files(c, session):
+    return list(c.store.glob(f"profiles/**/{session}/*"))
+
+
+def removed(c):
+    """Sessions that rules have removed whole: a listing lacks one as soon as its removal has begun."""
+    return next(int(line.split()[1]) for line in c.metrics() if line.startswith("tutti_retention_removed_total "))
+
+
+def test_rules():
+    """Sessions of a run with a rule of its own go; the pinned one only when it is unpinned."""
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--tracers", "metrics")
+        c.wait_hosts(1)
+        damaged, pinned, gone, other = capture(c, "brief"), capture(c, "brief"), capture(c, "brief"), capture(c)
+        manifest = c.store / "tutti/sessions" / damaged / "manifest.json"
+        whole = manifest.read_text()
+        manifest.write_text("{")  # the oldest: it must not keep the others from going
+        c.tutti("pin", pinned, check=0)
+        c.kill("aggregator", signal.SIGKILL)
+        c.aggregator("--retain-run", "brief=1s", "--retain-period", "200ms")
+        wait_until("the session of the brief run is gone", lambda: removed(c) == 1)
+        assert sessions(c) == {damaged: False, pinned: True, other: False}, sessions(c)
+        assert files(c, pinned) and files(c, other) and not files(c, gone)
+        assert " pinned" in c.tutti("sessions", "brief", check=0)[1]
+        status, doc = c.call("DELETE", f"/api/v1/sessions/{pinned}")
+        assert status == 409 and "is pinned: tutti unpin" in doc["error"], (status, doc)
+        assert c.call("PUT", "/api/v1/sessions/2026_01_01_00_00_00_aaaaaa/pin")[0] == 404
+        c.tutti("unpin", pinned, check=0)
+        manifest.write_text(whole)
+        wait_until("the unpinned session and the one that was damaged are gone", lambda: removed(c) == 3)
+        assert set(sessions(c)) == {other}, sessions(c)
+        assert not files(c, pinned) and not list(c.store.glob("tutti/pins/*"))
+        assert "by=retention" in c.log("aggregator")
+
+
+def test_delete_many():
+    with Cluster() as c:
+        c.aggregator()
+        c.agent("host-a", "--tracers", "metrics")
+        c.wait_hosts(1)
+        pinned, a, b, other = capture(c, "r"), capture(c, "r"), capture(c, "r"), capture(c, "s")
+        c.tutti("pin", pinned, check=0)
+        for wrong in ((), (a, "--run", "r"), (a, "--dry-run"), ("--run", "r", "--older-than=-1s")):
+            c.tutti("delete", *wrong, check=2)
+        c.tutti("delete", "--run", "r", check=2)
+        assert "say --yes" in c.stderr
+        shown = c.tutti("delete", "--run", "r", "--dry-run", check=0)[1]
+        assert f"would delete {a}" in shown and f"would delete {b}" in shown and pinned not in shown, shown
+        assert "2 sessions, " in shown and "1 pinned sessions stay" in shown, shown
+        doc = c.tutti("delete", "--older-than", "1h", "--dry-run", "--json", check=0)[1]
+        assert doc == {"would_delete": [], "pinned": [], "bytes": 0}, doc
+        doc = c.tutti("delete", "--run", "r", "--yes", "--json", check=0)[1]
+        assert set(doc["deleted"]) == {a, b} and [s["session"] for s in doc["pinned"]] == [pinned], doc
+        assert set(sessions(c)) == {pinned, other}, sessions(c)
+
+
+main(test_rules, test_delete_many)

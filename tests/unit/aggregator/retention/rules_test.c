@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "aggregator/retention/rules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "aggregator/sessions/pins.h"
+#include "base/now.h"
+#include "proto/names.h"
+#include "tests/lib/check.h"
+#include "tests/lib/store.h"
+
+#define DAY_NS	 (86400 * NS_PER_S)
+#define FIRST_NS (1795000000 * NS_PER_S)
+
+/* Session `i` began on day `i` and has `bytes`; its name ends with its number. */
+static void make(struct store *s, char name[SESSION_NAME_BYTES], int i, const char *run, int bytes)
+{
+	char key[SESSION_KEY_BYTES], text[256], time[20];
+	struct err e = { 0 };
+	json_t *summary;
+
+	time_session_name(FIRST_NS + i * DAY_NS, time);
+	snprintf(name, SESSION_NAME_BYTES, "%s_%06d", time, i);
+	CHECK(name_is_session(name));
+	snprintf(key, sizeof(key), "tutti/sessions/%s/manifest.json", name);
+	snprintf(text, sizeof(text), "{\"session\": \"%s\", \"run\": \"%s\", \"bytes\": %d}", name,
+		 run, bytes);
+	store_put_text(s, key, text);
+	CHECK_OK(session_load_summary(s, name, &summary, &e), e); /* makes the index entry */
+	json_decref(summary);
+}
+
+/* What a look at noon of day `day` calls old: "0 2", in the order of removal. */
+static const char *look(struct store *s, const struct retention_rules *rules, int day,
+			struct retention_view *view)
+{
+	static char text[128];
+	struct err e = { 0 };
+
+	CHECK_OK(retention_look(s, rules, FIRST_NS + day * DAY_NS + DAY_NS / 2, view, &e), e);
+	text[0] = '\0';
+	for (size_t i = 0; i < view->old.n; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%d", i ? " " : "",
+			 view->old.items[i][strlen(view->old.items[i]) - 1] - '0');
+	return text;
+}
+
+static void test_age(void)
+{
+	struct retention_rules rules = { .keep_ns = 3 * DAY_NS };
+	struct store *s = store_open_faulty();
+	struct retention_view v = { 0 };
+	char names[6][SESSION_NAME_BYTES];
+	struct err e = { 0 };
+
+	CHECK_STR(look(s, &rules, 100, &v), "");
+	for (int i = 0; i < 6; i++)
+		make(s, names[i], i, i % 2 ? "nightly" : "", 1);
+	CHECK_STR(look(s, &rules, 2, &v), "");
+	CHECK_STR(look(s, &rules, 5, &v), "0 1 2");
+	CHECK_EQ(v.sessions, 6);
+	CHECK_EQ(v.pinned, 0);
+	CHECK_OK(session_pin(s, names[1], &e), e);
+	CHECK_OK(session_pin(s, names[5], &e), e);
+	CHECK_OK(session_pin(s, names[5], &e), e);
+	CHECK_STR(look(s, &rules, 5, &v), "0 2");
+	CHECK_EQ(v.pinned, 2);
+	CHECK_OK(session_unpin(s, names[1], &e), e);
+	CHECK_STR(look(s, &rules, 5, &v), "0 1 2");
+	CHECK_EQ(session_pin(s, "2026_01_01_00_00_00_aaaaaa", &e), ERR_NOT_FOUND);
+	retention_view_release(&v);
+	store_free(s);
+}
+
+static void test_runs(void)
+{
+	char *texts[] = { (char *)"nightly=2d", (char *)"a/b=0" };
+	const struct conf_list list = { texts, 2 };
+	struct retention_rules rules = { .keep_ns = 4 * DAY_NS };
+	struct store *s = store_open_faulty();
+	struct retention_view v = { 0 };
+	char name[SESSION_NAME_BYTES];
+	struct err e = { 0 };
+
+	CHECK_OK(retention_add_runs(&rules, &list, &e), e);
+	make(s, name, 0, "", 1);
+	make(s, name, 1, "nightly", 1);
+	make(s, name, 2, "a/b", 1);
+	make(s, name, 3, "nightly", 1);
+	make(s, name, 4, "other", 1);
+	CHECK_STR(look(s, &rules, 3, &v), "1");
+	CHECK_STR(look(s, &rules, 9, &v), "0 1 3 4");
+	rules.keep_ns = 0; /* only runs with a rule of their own */
+	CHECK_STR(look(s, &rules, 9, &v), "1 3");
+	retention_view_release(&v);
+	retention_rules_release(&rules);
+	store_free(s);
+}
+
+static void test_bytes(void)
+{
+	struct retention_rules rules = { .keep_bytes = 100 };
+	struct store *s = store_open_faulty();
+	struct retention_view v = { 0 };
+	char names[5][SESSION_NAME_BYTES];
+	struct err e = { 0 };
+
+	make(s, names[0], 0, "", 5);
+	make(s, names[1], 1, "", 60);
+	make(s, names[2], 2, "", 50);
+	CHECK_STR(look(s, &rules, 3, &v),
+		  "0 1"); /* a small old one goes before a large newer one */
+	CHECK_EQ(v.bytes, 50);
+	CHECK_OK(session_pin(s, names[1], &e), e);
+	CHECK_STR(look(s, &rules, 3, &v), "0"); /* what is pinned counts */
+	CHECK_EQ(v.bytes, 110);
+	make(s, names[3], 3, "", 1000);
+	CHECK_STR(look(s, &rules, 3, &v), "0 2"); /* the newest stays, whatever its size */
+	rules.keep_bytes = 2000;
+	CHECK_STR(look(s, &rules, 3, &v), "");
+	CHECK_EQ(v.bytes, 1115);
+	retention_view_release(&v);
+	store_free(s);
+}
+
+/* Bytes are read once; a look that fails leaves the earlier one. */
+static void test_reads(void)
+{
+	struct retention_rules rules = { .keep_bytes = 100, .keep_ns = 2 * DAY_NS };
+	struct store *s = store_open_faulty();
+	struct retention_view v = { 0 };
+	char name[SESSION_NAME_BYTES];
+	struct err e = { 0 };
+
+	for (int i = 0; i < 4; i++)
+		make(s, name, i, "", 10);
+	CHECK_STR(look(s, &rules, 3, &v), "0 1");
+	store_set_rules(s, "get tutti/index/* fail");
+	CHECK_STR(look(s, &rules, 3, &v), "0 1");
+	store_set_rules(s, "list tutti/* fail");
+	CHECK(retention_look(s, &rules, FIRST_NS, &v, &e) < 0);
+	CHECK_EQ(v.old.n, 2);
+	store_set_rules(s, "");
+	make(s, name, 4, "", 95); /* a new one is read: with it there are more than 100 */
+	CHECK_STR(look(s, &rules, 4, &v), "0 1 2 3");
+	retention_view_release(&v);
+	store_free(s);
+}
+
+static void check_refused(const char *text, const char *sentence)
+{
+	char *items[] = { (char *)text };
+	const struct conf_list list = { items, 1 };
+	struct retention_rules rules = { 0 };
+	struct err e = { 0 };
+
+	CHECK_EQ(retention_add_runs(&rules, &list, &e), ERR_INVALID);
+	CHECK(strstr(e.msg, sentence));
+	CHECK_EQ(rules.n_runs, 0);
+}
+
+static void test_refused(void)
+{
+	check_refused("nightly", "use RUN=TIME");
+	check_refused("nightly=", "expected a number with a unit");
+	check_refused("nightly=7", "expected a number with a unit");
+	check_refused("nightly=-7d", "not negative");
+	check_refused("../x=7d", "retain-run '../x=7d'");
+}
+
+static void test_names(void)
+{
+	char name[SESSION_NAME_BYTES];
+
+	name_make_session(FIRST_NS, name);
+	CHECK_EQ(time_of_session_name(name), FIRST_NS);
+	CHECK_EQ(time_of_session_name("x"), 0);
+}
+
+int main(void)
+{
+	test_names();
+	test_age();
+	test_runs();
+	test_bytes();
+	test_reads();
+	test_refused();
+	return 0;
+}
