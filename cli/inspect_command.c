@@ -258,7 +258,8 @@ const char *command_wait(struct command *c, struct daemons *d)
 /* ---- after the end ---- */
 
 /* For the handler. */
-static pid_t daemons_to_end[2];
+static pid_t aggregator_to_end;
+static pid_t agent_to_end;
 static volatile sig_atomic_t signals_seen;
 
 static void on_signal(int signo)
@@ -270,10 +271,11 @@ static void on_signal(int signo)
 	(void)signo;
 	if (!signals_seen)
 		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-	for (size_t i = 0; signals_seen && i < ARRAY_SIZE(daemons_to_end); i++) {
-		if (daemons_to_end[i] > 0)
-			kill(daemons_to_end[i], SIGTERM);
-	}
+	/* The aggregator first, and at once: it would commit what the agent's end leaves as a failed session. */
+	if (signals_seen && aggregator_to_end > 0)
+		kill(aggregator_to_end, SIGKILL);
+	if (signals_seen && agent_to_end > 0)
+		kill(agent_to_end, SIGTERM);
 	signals_seen = 1;
 	errno = saved;
 }
@@ -283,8 +285,8 @@ void command_let_signals_end(const struct daemons *d)
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 	sigset_t set = held_signals();
 
-	daemons_to_end[0] = d->agent;
-	daemons_to_end[1] = d->aggregator;
+	aggregator_to_end = d->aggregator;
+	agent_to_end = d->agent;
 	sigdelset(&set, SIGCHLD);
 	for (size_t i = 0; i < ARRAY_SIZE(stop_signals); i++)
 		sigaction(stop_signals[i], &action, NULL);

@@ -26,7 +26,7 @@ test_packages=(
 	clang libclang-rt-14-dev	# fuzz targets
 	clang-format-14 universal-ctags git	# tests/lint
 	chromium chromium-driver	# the page in a real browser
-	libssl-dev openssl ccache
+	libssl-dev openssl
 	iproute2	# two machines in network namespaces
 )
 
