@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every test, on a fresh Debian 12: installs what is needed, builds, runs. Its last line is "N passed, N failed";
-# above it are the names of the tests that failed, and of those that this machine cannot run.
+# above it are the names of the tests that failed, of those that passed only alone, and of those that this machine cannot
+# run.
 #
 #   tests/run.sh            everything
 #   tests/run.sh dev        one part: dev (ASan + UBSan: unit, conform, fuzz corpora, lint, simulation, end to end),
@@ -15,7 +16,7 @@ parts=("$@")
 
 tests/setup.sh test || exit 1
 export TUTTI_PYTHON=$PWD/.venv/bin/python
-passed=0 failed=() skipped=() ahead=
+passed=0 failed=() unsteady=() skipped=() ahead=
 jobs=$((2 * $(nproc))) # most of a test is waiting
 
 # compile PRESET
@@ -43,9 +44,46 @@ compile_ahead() {
 	for preset in "$@"; do compile "$preset"; done
 }
 
+# read_report FILE: a line a test: run, fail, defect (a sanitizer's report: no matter of load) or another status; its name.
+read_report() {
+	"$TUTTI_PYTHON" - "$1" <<-'PY'
+		import re, sys, xml.etree.ElementTree as tree
+		defect = re.compile(r"(Address|Leak|Thread)Sanitizer|runtime error:")
+		for case in tree.parse(sys.argv[1]).getroot().iter("testcase"):
+		    status = case.get("status")
+		    if status == "fail" and defect.search(case.findtext("system-out") or ""):
+		        status = "defect"
+		    print(status, case.get("name"))
+	PY
+}
+
+# try_again PRESET NAME...: runs what failed once more, with nothing beside it. A test that passes then is named as unsteady;
+# more than three failures are never luck.
+try_again() {
+	local preset=$1 report=$PWD/build/$1/again.xml name
+	shift
+	if [ $# -gt 3 ]; then
+		failed+=("${@/#/$preset: }")
+		return
+	fi
+	echo "==== $preset: once more, alone: $*"
+	[ -z "$ahead" ] || wait "$ahead"
+	ahead=
+	rm -f "$report"
+	ctest --preset "$preset" --rerun-failed --output-junit "$report"
+	for name in "$@"; do
+		if [ -s "$report" ] && read_report "$report" | grep -qxF "run $name"; then
+			unsteady+=("$preset: $name")
+			passed=$((passed + 1))
+		else
+			failed+=("$preset: $name")
+		fi
+	done
+}
+
 # suite PRESET [ctest arguments...]: builds a preset and runs its tests; adds to the counts.
 suite() {
-	local preset=$1 report=$PWD/build/$1/report.xml status name
+	local preset=$1 report=$PWD/build/$1/report.xml again=() status name
 	shift
 	build "$preset" || return
 	rm -f "$report"
@@ -63,15 +101,12 @@ suite() {
 	while read -r status name; do
 		case $status in
 		run) passed=$((passed + 1)) ;;
-		fail) failed+=("$preset: $name") ;;
+		fail) again+=("$name") ;;
+		defect) failed+=("$preset: $name") ;;
 		*) skipped+=("$preset: $name") ;;
 		esac
-	done < <("$TUTTI_PYTHON" - "$report" <<-'PY'
-		import sys, xml.etree.ElementTree as tree
-		for case in tree.parse(sys.argv[1]).getroot().iter("testcase"):
-		    print(case.get("status"), case.get("name"))
-	PY
-	)
+	done < <(read_report "$report")
+	[ ${#again[@]} -eq 0 ] || try_again "$preset" "${again[@]}"
 }
 
 later=("${parts[@]}")
@@ -86,6 +121,7 @@ for part in "${parts[@]}"; do
 done
 
 for name in "${skipped[@]}"; do echo "skipped: $name"; done
+for name in "${unsteady[@]}"; do echo "unsteady: $name (failed beside the others, passed alone; its output is above)"; done
 for name in "${failed[@]}"; do echo "failed: $name"; done
 echo "$passed passed, ${#failed[@]} failed"
 [ ${#failed[@]} -eq 0 ] && [ "$passed" -gt 0 ]
