@@ -87,8 +87,11 @@ def test_odd_hosts():
         assert "is taken by the agent at" in c.log("aggregator")
 
         sleeper.sleep(SLEEP_S)
+        wait_until("the sleeper to say that it slept", lambda: c.hosts()["sleeper"]["clock"]["steps_seen"])
         c.wait_hosts(4)
-        doc = capture_with(c, 2, lambda: stepped.put(SET_S), lambda: sleeper.sleep(1))
+        doc = capture_with(c, 2, lambda: stepped.put(SET_S),
+                           lambda: wait_until("the sleeper to record", lambda: c.log("sleeper").count("state=armed") == 1),
+                           lambda: sleeper.sleep(1))
         assert second.poll() is None
         assert flags_of(doc) == {"good": set(), "walled": set(), "mute": {"uncalibrated"}, "stepped": {"set"},
                                  "sleeper": {"suspend"}}, flags_of(doc)
