@@ -17,15 +17,14 @@
 #define LOWER_AND_DIGITS "abcdefghijklmnopqrstuvwxyz0123456789"
 #define DATE_BYTES	 32
 
-enum setting { ENDPOINT, CA, GRANTS, N_SETTINGS };
+enum setting { ENDPOINT, CA, N_SETTINGS };
 
-static const char *const names[N_SETTINGS] = { "endpoint", "ca", "grants" };
+static const char *const names[N_SETTINGS] = { "endpoint", "ca" };
 
 struct az_client {
 	char *account, *container, *prefix;
 	char *origin; /* "https://account.blob.core.windows.net" */
 	bool account_in_path;
-	bool grants;
 	struct http_pool *http;
 	struct keys_chain *keys;
 	struct keys_chain *delegated; /* keys that sign grants, where `keys` are tokens */
@@ -80,8 +79,6 @@ static int read_settings(struct az_client *c, const char *rest, char *values[N_S
 		rc = cloud_take_prefix(&c->prefix, rest + at, end - at, e);
 	if (!rc && query)
 		rc = cloud_read_settings(query + 1, names, N_SETTINGS, values, e);
-	if (!rc)
-		rc = cloud_take_flag(&c->grants, names[GRANTS], values[GRANTS], e);
 	return rc ? rc : set_origin(c, values[ENDPOINT], e);
 }
 
@@ -131,11 +128,6 @@ const char *az_client_prefix(const struct az_client *c)
 const char *az_client_host(const struct az_client *c)
 {
 	return strstr(c->origin, "://") + 3;
-}
-
-bool az_client_grants(const struct az_client *c)
-{
-	return c->grants;
 }
 
 struct keys_chain *az_client_keys(const struct az_client *c)

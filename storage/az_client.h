@@ -7,7 +7,6 @@
  *     endpoint    http://HOST:PORT or https://; https://ACCOUNT.blob.core.windows.net without any. Where the host does not begin with
  *                 the account's name, the path does
  *     ca          a PEM file of certificate authorities
- *     grants      true: agents put their files themselves; false without any
  */
 #ifndef STORAGE_AZ_CLIENT_H
 #define STORAGE_AZ_CLIENT_H
@@ -28,7 +27,6 @@ void az_client_free(struct az_client *c); /* NULL is fine */
 /* Borrowed, for as long as the client lives. */
 const char *az_client_prefix(const struct az_client *c); /* "" or "some/prefix/" */
 const char *az_client_host(const struct az_client *c);
-bool az_client_grants(const struct az_client *c);
 struct keys_chain *az_client_keys(const struct az_client *c);
 
 struct az_call {

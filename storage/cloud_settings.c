@@ -87,11 +87,3 @@ int cloud_check_endpoint(char *endpoint, struct err *e)
 			endpoint);
 	return 0;
 }
-
-int cloud_take_flag(bool *out, const char *name, const char *value, struct err *e)
-{
-	*out = value && !strcmp(value, "true");
-	if (value && !*out && strcmp(value, "false"))
-		return err_set(e, ERR_INVALID, "%s: true or false, not \"%.20s\"", name, value);
-	return 0;
-}

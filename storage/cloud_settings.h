@@ -3,7 +3,6 @@
 #ifndef STORAGE_CLOUD_SETTINGS_H
 #define STORAGE_CLOUD_SETTINGS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -16,9 +15,6 @@ MUST_CHECK int cloud_read_settings(const char *query, const char *const names[],
 /* "some/prefix" or "some/prefix/" of `len` characters to "some/prefix/"; "" stays "". The caller frees it, also after
  * an error. */
 MUST_CHECK int cloud_take_prefix(char **out, const char *text, size_t len, struct err *e);
-
-/* "true" or "false"; NULL is false. ERR_INVALID names the setting. */
-MUST_CHECK int cloud_take_flag(bool *out, const char *name, const char *value, struct err *e);
 
 /* "http://HOST[:PORT]" or https://; a '/' at the end is cut off. */
 MUST_CHECK int cloud_check_endpoint(char *endpoint, struct err *e);

@@ -13,14 +13,13 @@
 #define BUCKET_MIN 3
 #define BUCKET_MAX 222 /* with dots; each part has 63 at most */
 
-enum setting { ENDPOINT, CA, GRANTS, N_SETTINGS };
+enum setting { ENDPOINT, CA, N_SETTINGS };
 
-static const char *const names[N_SETTINGS] = { "endpoint", "ca", "grants" };
+static const char *const names[N_SETTINGS] = { "endpoint", "ca" };
 
 struct gs_client {
 	char *bucket, *prefix;
 	char *origin; /* "https://storage.googleapis.com" */
-	bool grants;
 	struct http_pool *http;
 	struct keys_chain *keys; /* NULL = an emulator's, which wants none */
 };
@@ -70,8 +69,6 @@ static int read_settings(struct gs_client *c, const char *rest, char *values[N_S
 		rc = cloud_take_prefix(&c->prefix, rest + at, path_len - at, e);
 	if (!rc && query)
 		rc = cloud_read_settings(query + 1, names, N_SETTINGS, values, e);
-	if (!rc)
-		rc = cloud_take_flag(&c->grants, names[GRANTS], values[GRANTS], e);
 	return rc ? rc : set_origin(c, values[ENDPOINT], e);
 }
 
@@ -114,11 +111,6 @@ const char *gs_client_prefix(const struct gs_client *c)
 const char *gs_client_host(const struct gs_client *c)
 {
 	return strstr(c->origin, "://") + 3;
-}
-
-bool gs_client_grants(const struct gs_client *c)
-{
-	return c->grants;
 }
 
 struct keys_chain *gs_client_keys(const struct gs_client *c)

@@ -6,7 +6,6 @@
  *
  *     endpoint    http://HOST:PORT or https://; https://storage.googleapis.com without any
  *     ca          a PEM file of certificate authorities
- *     grants      true: agents put their files themselves; false without any
  *
  * STORAGE_EMULATOR_HOST (a URL, or HOST:PORT) is the endpoint of a server that wants no token, as in Google's own libraries.
  */
@@ -28,7 +27,6 @@ void gs_client_free(struct gs_client *c); /* NULL is fine */
 /* Borrowed, for as long as the client lives. */
 const char *gs_client_prefix(const struct gs_client *c); /* "" or "some/prefix/" */
 const char *gs_client_host(const struct gs_client *c);
-bool gs_client_grants(const struct gs_client *c);
 struct keys_chain *gs_client_keys(const struct gs_client *c); /* NULL: no token is wanted */
 
 /* Begins a URL: the bucket's objects for reading (with a key: that object), or for uploading. The caller adds to it. */

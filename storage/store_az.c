@@ -104,7 +104,7 @@ static int az_open(struct store **out, const char *rest, struct err *e)
 		return rc;
 	}
 	s->cloud.base.ops = &store_az_ops;
-	s->cloud.base.grants = az_client_grants(s->client);
+	s->cloud.base.grants = true;
 	s->cloud.ops = &az_requests;
 	s->cloud.host = az_client_host(s->client);
 	s->cloud.prefix = az_client_prefix(s->client);
@@ -139,8 +139,12 @@ static int az_grant(struct store *store, const struct store_grant_request *req,
 
 	if (!rc && life_s < 1)
 		rc = err_set(e, ERR_INVALID, "a grant lives a second at least");
-	if (!rc && !cloud_stat(store, req->key, req->deadline_mono_ns, &there, NULL))
-		rc = err_set(e, ERR_EXISTS, "the key exists already");
+	if (!rc) {
+		rc = cloud_stat(store, req->key, req->deadline_mono_ns, &there, e);
+		if (!rc)
+			return err_set(e, ERR_EXISTS, "the key exists already");
+		rc = rc == ERR_NOT_FOUND ? 0 : rc;
+	}
 	if (!rc)
 		rc = az_client_grant(client_of(c), req->key, cloud_now_s(c) + life_s, &out->url, e);
 	if (rc)

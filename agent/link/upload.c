@@ -48,7 +48,6 @@ struct upload {
 		offset; /* of the next chunk; with grants, the bytes that are in the store or on their way */
 	size_t n_put; /* files, from the last one on, that were put by grants */
 	struct put *put; /* under way, or NULL */
-	bool is_claimed; /* the next file's key was there; the aggregator compares it */
 	bool reading; /* a worker reads a chunk */
 	bool cancelled;
 	bool stored;
@@ -262,13 +261,13 @@ static void on_put(void *arg, int rc, const struct err *e)
 		u->retryable = true;
 		return;
 	}
-	u->is_claimed = rc == ERR_EXISTS;
-	send_put(u, u->is_claimed);
+	send_put(u, rc == ERR_EXISTS);
 }
 
+/* A grant may skip files: the aggregator has found this host's own bytes in the store. */
 static void start_put(struct upload *u, const Tutti__V1__Grant *grant)
 {
-	size_t left = u->req.n_files - u->n_put;
+	size_t left = grant->file;
 	struct put_request req = {
 		.fd = u->fd,
 		.grant = grant,
@@ -279,7 +278,7 @@ static void start_put(struct upload *u, const Tutti__V1__Grant *grant)
 	};
 	struct err e;
 
-	if (!u->req.grants || u->put || !left || grant->file != left) {
+	if (!u->req.grants || u->put || !left || left > u->req.n_files - u->n_put) {
 		err_set(&e, ERR_PEER, "the aggregator sent a grant that was not expected");
 		fail(u, &e);
 		return;
@@ -288,6 +287,7 @@ static void start_put(struct upload *u, const Tutti__V1__Grant *grant)
 		fail(u, &e);
 		return;
 	}
+	u->n_put = u->req.n_files - left;
 	req.offset = next_file_offset(u);
 	req.bytes = u->req.files[left - 1].bytes;
 	u->attempt_offset = u->offset = u->req.bytes - req.offset - req.bytes;
@@ -337,9 +337,6 @@ static bool on_message(struct rpc_call *call, const struct rpc_msg *msg)
 			   LIMIT_SMALL_FIELDS, data, len, NULL))
 		return true;
 	reply = (const Tutti__V1__UploadReply *)m;
-	if (u->is_claimed && (reply->grant || reply->stored))
-		u->n_put++; /* the aggregator has found this host's own bytes there */
-	u->is_claimed = false;
 	if (reply->stored)
 		u->stored = reply->bytes == u->req.bytes;
 	else if (reply->grant)
@@ -470,7 +467,7 @@ static void start_attempt(void *arg)
 	struct upload *u = arg;
 	struct rpc_channel *ch;
 
-	u->offset_known = u->stored = u->retryable = u->is_claimed = false;
+	u->offset_known = u->stored = u->retryable = false;
 	u->offset = 0;
 	rpc_channel_free(u->channel);
 	u->channel = NULL;

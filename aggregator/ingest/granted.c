@@ -26,6 +26,9 @@
 /* the longest time from the begin of a request to its end: an agent gives up sooner */
 #define PUT_MOST_NS STORE_FILE_PATIENCE_NS
 
+/* how long a store is not asked again that has refused to make a grant with these keys */
+#define NO_GRANTS_NS (600 * NS_PER_S)
+
 /* Where a file may still come. */
 struct late_files {
 	struct ingest *ingest;
@@ -40,7 +43,8 @@ struct late_files {
 
 int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
-	if (!b->grants || !u->ingest->env.by_grants)
+	if (!b->grants || !u->ingest->env.by_grants ||
+	    now_mono_ns() < u->ingest->no_grants_until_ns)
 		return 0;
 	if (b->n_crc32c != u->n_files || b->put > u->n_files)
 		return err_set(e, ERR_INVALID, "%zu checksums and %u put files, but %u files",
@@ -54,17 +58,29 @@ int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err 
 
 /* ---- on a worker ---- */
 
-/*
- * The agent was refused because the key is there. If an earlier attempt of this upload has put the file, the store
- * has these bytes. Any other file is from an earlier upload of this host, which no manifest names yet.
- */
-static int compare_claimed(struct upload *u, const char *key)
+static void file_key(const struct upload *u, char out[SESSION_KEY_BYTES])
 {
+	char name[NAME_FILE_BYTES];
+
+	name_of_file(u->host, u->n_left, name);
+	session_file_key(u->session, u->run, name, out);
+}
+
+/*
+ * The key of the next file is there: the store has refused the agent's put, or a grant for it. If an earlier attempt of
+ * this upload has put the file, and the answer was lost, the store has these bytes. Any other file is from an earlier
+ * upload of this host, which no manifest names yet.
+ */
+static int compare_claimed(struct upload *u)
+{
+	char key[SESSION_KEY_BYTES];
 	const uint64_t bytes = u->files[u->n_left - 1];
 	const uint32_t crc32c = u->crc32c[u->n_left - 1];
 	struct store_stat st;
-	int rc = store_stat(u->store, key, store_within(STORE_PATIENCE_NS), &st, &u->e);
+	int rc;
 
+	file_key(u, key);
+	rc = store_stat(u->store, key, store_within(STORE_PATIENCE_NS), &st, &u->e);
 	if (!rc && st.size == bytes && st.has_crc32c && st.crc32c == crc32c) {
 		u->n_left--;
 		return 0;
@@ -78,34 +94,39 @@ static int compare_claimed(struct upload *u, const char *key)
 			    "%s was another file, which is removed: put yours again", key);
 }
 
-static void file_key(const struct upload *u, char out[SESSION_KEY_BYTES])
+static int make_grant(struct upload *u)
 {
-	char name[NAME_FILE_BYTES];
+	char key[SESSION_KEY_BYTES];
+	const struct store_grant_request req = {
+		.key = key,
+		.len = u->files[u->n_left - 1],
+		.crc32c = u->crc32c[u->n_left - 1],
+		.life_ns = LIFE_NS,
+		.deadline_mono_ns = store_within(STORE_PATIENCE_NS),
+	};
 
-	name_of_file(u->host, u->n_left, name);
-	session_file_key(u->session, u->run, name, out);
+	file_key(u, key);
+	return store_grant(u->store, &req, &u->grant, &u->e);
 }
 
+/* Google and Azure tell already now that a key is there, S3 tells the agent when it puts. */
 static void run_next(void *arg)
 {
 	struct upload *u = arg;
-	char key[SESSION_KEY_BYTES];
-	struct store_grant_request req = { .key = key, .life_ns = LIFE_NS };
+	int rc = u->is_claimed ? ERR_EXISTS : 0;
 
-	u->rc = 0;
-	u->code = RPC_ABORTED;
-	file_key(u, key);
-	if (u->is_claimed)
-		u->rc = compare_claimed(u, key);
 	u->is_claimed = false;
-	if (u->rc || !u->n_left)
-		return;
-	file_key(u, key);
-	req.len = u->files[u->n_left - 1];
-	req.crc32c = u->crc32c[u->n_left - 1];
-	req.deadline_mono_ns = store_within(STORE_PATIENCE_NS);
-	u->code = RPC_UNAVAILABLE;
-	u->rc = store_grant(u->store, &req, &u->grant, &u->e);
+	for (;;) {
+		u->code = RPC_ABORTED;
+		u->rc = rc == ERR_EXISTS ? compare_claimed(u) : 0;
+		if (u->rc || !u->n_left)
+			return;
+		u->code = RPC_UNAVAILABLE;
+		u->rc = rc = make_grant(u);
+		u->is_refused = rc == ERR_DENIED || rc == ERR_UNSUPPORTED;
+		if (rc != ERR_EXISTS)
+			return;
+	}
 }
 
 /* ---- on the loop ---- */
@@ -155,11 +176,25 @@ static void finish_or_grant(struct upload *u)
 	}
 }
 
+/* Agents whose uploads end now begin again, and are asked for the bytes. */
+static void go_without_grants(struct upload *u)
+{
+	struct ingest *in = u->ingest;
+
+	if (now_mono_ns() >= in->no_grants_until_ns)
+		log_warn("AGG-UPLOAD",
+			 "grants=0 for_s=%d reason=\"%s\" meanwhile=\"all bytes pass through this program\"",
+			 (int)(NO_GRANTS_NS / NS_PER_S), u->e.msg);
+	in->no_grants_until_ns = now_mono_ns() + NO_GRANTS_NS;
+}
+
 static void done_next(void *arg)
 {
 	struct upload *u = arg;
 
 	u->is_on_worker = false;
+	if (u->rc && u->is_refused)
+		go_without_grants(u);
 	if (u->call && !u->finished && u->rc)
 		upload_fail(u, u->code, u->e.msg);
 	else if (u->call && !u->finished)

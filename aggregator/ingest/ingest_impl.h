@@ -47,6 +47,7 @@ struct upload {
 	uint32_t *crc32c; /* of each file */
 	unsigned int n_left; /* files that are not in the store yet: the last of them is the next */
 	bool is_claimed; /* the agent says that the key of the next file was there */
+	bool is_refused; /* the store does not make grants with these keys */
 	struct store_grant grant; /* for the next file */
 	int64_t granted_until_ns; /* CLOCK_MONOTONIC: the end of the last grant; 0 = none was given */
 	bool is_stored;
@@ -59,6 +60,7 @@ struct ingest {
 	struct ingest_stats stats;
 	TAILQ_HEAD(, upload) uploads;
 	TAILQ_HEAD(, late_files) late;
+	int64_t no_grants_until_ns; /* CLOCK_MONOTONIC; 0 = the store has refused none */
 	struct loop_timer sweep; /* removes what an earlier aggregator left */
 };
 

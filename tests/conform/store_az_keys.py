@@ -97,7 +97,7 @@ with Azurite(tls=True) as azurite, ThreadingHTTPServer(("127.0.0.1", 0), Service
     refused("a token file that is missing", "no such file", **{**web, "AZURE_FEDERATED_TOKEN_FILE": "/nonexistent"})
     machine = dict(AZURE_POD_IDENTITY_AUTHORITY_HOST=base)
     works("managed identity", **machine)
-    run("grants by a delegated key", ["once", azurite.url("some/prefix") + "&grants=true", str(azurite.folder / "cert.pem")], machine)
+    run("grants by a delegated key", ["once", azurite.url("some/prefix"), str(azurite.folder / "cert.pem")], machine)
     services.turns, services.first_is_short = 0, True
     run("a token that ends too soon", ["for", azurite.url(), "6000"], machine)
     assert services.turns == 2, services.turns
