@@ -183,7 +183,8 @@ static void go_without_grants(struct upload *u)
 
 	if (now_mono_ns() >= in->no_grants_until_ns)
 		log_warn("AGG-UPLOAD",
-			 "grants=0 for_s=%d reason=\"%s\" meanwhile=\"all bytes pass through this program\"",
+			 "grants=0 for_s=%d reason=\"%s\" meanwhile=\"all bytes pass through this "
+			 "program\"",
 			 (int)(NO_GRANTS_NS / NS_PER_S), u->e.msg);
 	in->no_grants_until_ns = now_mono_ns() + NO_GRANTS_NS;
 }
