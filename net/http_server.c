@@ -78,6 +78,8 @@ void req_unref(struct http_req *req)
 		MHD_destroy_response(req->answer);
 	if (req->stream)
 		stream_unref(req->stream);
+	if (req->file_body)
+		body_unref(req->file_body);
 	pairs_release(&req->query);
 	pairs_release(&req->headers);
 	buf_release(&req->body);
@@ -422,6 +424,8 @@ static void on_completed(void *arg, struct MHD_Connection *conn, void **state,
 	}
 	if (req->stream)
 		stream_completed(req->stream);
+	if (req->file_body)
+		body_completed(req->file_body);
 	req_leave(s, req);
 }
 
@@ -567,6 +571,7 @@ void http_server_free(struct http_server *s)
 		listen_fd = MHD_quiesce_daemon(s->daemon);
 		refuse_held(s);
 		streams_end(s);
+		bodies_end(s);
 		await_completed(s);
 		MHD_stop_daemon(s->daemon);
 		close(listen_fd);

@@ -5,7 +5,7 @@
  *
  * A request whose headers do not define one end of its body is refused with 400, and its connection closed.
  * Request bodies are collected in memory, at most LIMIT_HTTP_BODY_BYTES (413 beyond). File answers obey
- * Range (one range) and are sent with sendfile. A stream answer stays open for server-sent events.
+ * Range (one range) and If-Range; they are sent with sendfile, or piece by piece. A stream answer stays open for server-sent events.
  */
 #ifndef NET_HTTP_SERVER_H
 #define NET_HTTP_SERVER_H
@@ -21,6 +21,7 @@ struct http_server;
 struct buf;
 struct http_req; /* one request; the handler answers it exactly once, which frees it */
 struct http_stream; /* an open text/event-stream answer */
+struct http_body; /* a file answer whose bytes come in pieces */
 
 struct http_server_opts {
 	const char *address; /* "127.0.0.1:7400", "[::]:0" */
@@ -69,10 +70,53 @@ void http_answer_page(struct http_req *req, const void *body, size_t len, const 
 /* {"error": "<text>"} with the status. */
 void http_answer_error(struct http_req *req, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* 200 or, for a valid Range, 206; 416 for one outside the file. Closes the fd. `download` (may be NULL)
- * makes it an attachment of that name. HEAD sends no body. */
-void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const char *type,
-		    const char *download);
+/* 302 to `url`, which is in no log. */
+void http_answer_redirect(struct http_req *req, const char *url);
+
+/* ---- files ---- */
+
+/* What an answer says of a file; borrowed for the call. */
+struct http_file {
+	uint64_t size;
+	const char *type;
+	const char *download; /* makes it an attachment of this name; may be NULL */
+	const char *tag; /* of this version of the file; NULL or "" = unknown */
+};
+
+/* The part of the file that the request asks for with Range, and with If-Range; all of it without them. False: there is no such
+ * part. Any thread. */
+bool http_file_part(const struct http_req *req, const struct http_file *file, uint64_t *first,
+		    uint64_t *len);
+
+/* 200 or, for a valid Range, 206; 416 for one outside the file. Closes the fd. The tag becomes the ETag. HEAD sends no body. */
+void http_answer_fd(struct http_req *req, int fd_taken, const struct http_file *file);
+
+/*
+ * The same for a file whose bytes come in pieces, which the loop is asked for when there is room: two pieces at most are in memory,
+ * and none is asked for while the client does not read. All bodies together hold HTTP_BODIES_BYTES, and HTTP_PIECE_MIN for each that
+ * begins beyond that.
+ */
+struct http_body_events {
+	/* The next `bytes` bytes of the part are wanted: http_body_add() or http_body_fail(), now or later. */
+	void (*on_room)(void *arg, size_t bytes);
+	/* Once: all is sent, or the client is gone, or the server ends. The body is freed after it. */
+	void (*on_closed)(void *arg);
+};
+#define HTTP_BODIES_BYTES ((size_t)64 << 20)
+#define HTTP_PIECE_MIN	  ((size_t)64 << 10)
+#define HTTP_PIECE_MAX	  ((size_t)4 << 20)
+
+/* NULL, and no event, if the answer needs no bytes (HEAD, 416, an empty file) or the server has ended. */
+struct http_body *http_answer_body(struct http_req *req, const struct http_file *file,
+				   const struct http_body_events *events, void *arg);
+
+/* The bytes that were asked for: as many. */
+void http_body_add(struct http_body *b, struct buf *piece_taken);
+
+/* They cannot be had: the connection is cut, so that the client sees that bytes are missing. */
+void http_body_fail(struct http_body *b);
+
+/* ---- streams ---- */
 
 /*
  * 200 text/event-stream, kept open. `on_closed` is called once, on the loop's thread, when the client

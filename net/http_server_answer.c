@@ -10,6 +10,8 @@
 
 #include "net/http_parse.h"
 
+#define HTTP_ETAG_BYTES 120
+
 /* ---- the request ---- */
 
 const char *http_method(const struct http_req *req)
@@ -191,48 +193,107 @@ static void add_download(struct MHD_Response *resp, const char *name)
 	buf_release(&b);
 }
 
-static struct MHD_Response *response_file(int fd, uint64_t first, uint64_t len)
+void http_answer_redirect(struct http_req *req, const char *url)
 {
-	if (len)
-		return MHD_create_response_from_fd_at_offset64(len, fd, first);
-	close(fd);
-	return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+	struct MHD_Response *resp = response_bytes("text/plain", NULL, 0);
+
+	MHD_add_response_header(resp, "Location", url);
+	MHD_add_response_header(resp, "Cache-Control", "no-store");
+	req_answer(req, 302, resp);
 }
 
-/* If-Range names a version of the file, and no answer names one: the whole file is always correct. */
-static const char *get_range_header(const struct http_req *req)
+/* ---- files ---- */
+
+/* The tag in quotes; "" for none, or one with characters that an ETag cannot have. */
+static void make_etag(const char *tag, char out[HTTP_ETAG_BYTES])
 {
-	if (strcmp(req->method, "GET") || http_header(req, "If-Range"))
+	size_t len = tag ? strlen(tag) : 0;
+
+	*out = '\0';
+	for (size_t i = 0; i < len; i++)
+		if (tag[i] <= ' ' || tag[i] >= 0x7f || tag[i] == '"')
+			return;
+	if (len && len < HTTP_ETAG_BYTES - 2)
+		snprintf(out, HTTP_ETAG_BYTES, "\"%s\"", tag);
+}
+
+/* A range of another version of the file is not asked for: the whole file is always correct. */
+static const char *get_range_header(const struct http_req *req, const struct http_file *file)
+{
+	const char *version = http_header(req, "If-Range");
+	char etag[HTTP_ETAG_BYTES];
+
+	make_etag(file->tag, etag);
+	if (strcmp(req->method, "GET") || (version && (!*etag || strcmp(version, etag) != 0)))
 		return NULL;
 	return http_header(req, "Range");
 }
 
-void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const char *type,
-		    const char *download)
+static enum range_kind part_of(const struct http_req *req, const struct http_file *file,
+			       uint64_t *first, uint64_t *len)
 {
-	uint64_t first = 0, len = size;
-	enum range_kind kind = range_parse(get_range_header(req), size, &first, &len);
-	struct MHD_Response *resp;
+	enum range_kind kind = range_parse(get_range_header(req, file), file->size, first, len);
+
+	if (kind != RANGE_PART) {
+		*first = 0;
+		*len = file->size;
+	}
+	return kind;
+}
+
+bool http_file_part(const struct http_req *req, const struct http_file *file, uint64_t *first,
+		    uint64_t *len)
+{
+	return part_of(req, file, first, len) != RANGE_OUTSIDE;
+}
+
+void answer_outside(struct http_req *req, const struct http_file *file)
+{
+	struct MHD_Response *resp = response_error("the range lies outside the file");
 	char text[80];
 
-	if (kind == RANGE_OUTSIDE) {
-		close(fd_taken);
-		resp = response_error("the range lies outside the file");
-		snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)size);
-		MHD_add_response_header(resp, "Content-Range", text);
-		req_answer(req, 416, resp);
-		return;
-	}
-	resp = response_finish(response_file(fd_taken, kind == RANGE_PART ? first : 0,
-					     kind == RANGE_PART ? len : size),
-			       type);
-	MHD_add_response_header(resp, "Accept-Ranges", "bytes");
-	if (download)
-		add_download(resp, download);
+	snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)file->size);
+	MHD_add_response_header(resp, "Content-Range", text);
+	req_answer(req, 416, resp);
+}
+
+void answer_file(struct http_req *req, struct MHD_Response *resp_taken,
+		 const struct http_file *file)
+{
+	char text[80], etag[HTTP_ETAG_BYTES];
+	uint64_t first, len;
+	enum range_kind kind = part_of(req, file, &first, &len);
+
+	response_finish(resp_taken, file->type);
+	MHD_add_response_header(resp_taken, "Accept-Ranges", "bytes");
+	make_etag(file->tag, etag);
+	if (*etag)
+		MHD_add_response_header(resp_taken, "ETag", etag);
+	if (file->download)
+		add_download(resp_taken, file->download);
 	if (kind == RANGE_PART) {
 		snprintf(text, sizeof(text), "bytes %llu-%llu/%llu", (unsigned long long)first,
-			 (unsigned long long)(first + len - 1), (unsigned long long)size);
-		MHD_add_response_header(resp, "Content-Range", text);
+			 (unsigned long long)(first + len - 1), (unsigned long long)file->size);
+		MHD_add_response_header(resp_taken, "Content-Range", text);
 	}
-	req_answer(req, kind == RANGE_PART ? 206 : 200, resp);
+	req_answer(req, kind == RANGE_PART ? 206 : 200, resp_taken);
+}
+
+void http_answer_fd(struct http_req *req, int fd_taken, const struct http_file *file)
+{
+	struct MHD_Response *resp;
+	uint64_t first, len;
+
+	if (!http_file_part(req, file, &first, &len)) {
+		close(fd_taken);
+		answer_outside(req, file);
+		return;
+	}
+	if (len) {
+		resp = MHD_create_response_from_fd_at_offset64(len, fd_taken, first);
+	} else {
+		close(fd_taken);
+		resp = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+	}
+	answer_file(req, resp, file);
 }

@@ -7,7 +7,7 @@
  * so the loop may answer later. The loop stores an answer and resumes; the thread is called again and
  * queues the answer. microhttpd's `completed` callback drops the thread's reference.
  *
- * A stream is shared in the same way. Its reader suspends the connection when there is nothing to send
+ * A stream, and a body that comes in pieces, are shared in the same way. Its reader suspends the connection when there is nothing to send
  * and the producer resumes it; both hold the stream's lock, so that no resume is lost.
  *
  * Locks: server or stream, then microhttpd's own. No lock is held during a callback.
@@ -53,6 +53,7 @@ struct http_req {
 	size_t answer_bytes; /* of memory */
 	unsigned int status;
 	struct http_stream *stream;
+	struct http_body *file_body;
 };
 
 struct http_stream {
@@ -84,6 +85,8 @@ struct http_server {
 	struct http_stream *streams; /* loop thread */
 	atomic_size_t backlogs; /* bytes, of all streams */
 	size_t largest_event; /* loop thread */
+	struct http_body *open_bodies; /* loop thread */
+	atomic_size_t bodies; /* bytes that file bodies hold or have asked for */
 	_Atomic int64_t log_second;
 	atomic_int log_lines;
 
@@ -112,11 +115,26 @@ void req_answer(struct http_req *req, int status, struct MHD_Response *resp);
 struct MHD_Response *response_finish(struct MHD_Response *resp, const char *type);
 struct MHD_Response *response_error(const char *text);
 
+/* Answers with the part of the file that the request asks for, whose bytes `resp_taken` gives; or with 416. */
+void answer_file(struct http_req *req, struct MHD_Response *resp_taken,
+		 const struct http_file *file);
+void answer_outside(struct http_req *req, const struct http_file *file);
+
 /* ---- http_server_tls.c ---- */
 
 /* The common name of the connection's verified certificate; NULL without one. `*error` becomes the reason why one
  * that was shown is not accepted, else NULL. The caller frees both. */
 char *tls_client_name(struct MHD_Connection *conn, char **error);
+
+/* ---- http_server_body.c ---- */
+
+void body_unref(struct http_body *b);
+
+/* microhttpd's thread: the connection has ended. */
+void body_completed(struct http_body *b);
+
+/* Loop thread: cuts all off and calls their on_closed(). */
+void bodies_end(struct http_server *s);
 
 /* ---- http_server_stream.c ---- */
 

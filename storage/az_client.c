@@ -330,15 +330,16 @@ static int get_signer(struct az_client *c, struct keys_chain **chain, struct clo
 		return 0;
 	cloud_keys_put(c->keys, *keys);
 	if (kind == KEYS_QUERY)
-		return err_set(e, ERR_UNSUPPORTED, "a SAS cannot sign grants");
+		return err_set(e, ERR_UNSUPPORTED, "a SAS cannot sign another");
 	*chain = c->delegated;
 	return cloud_keys_get(c->delegated, keys, e);
 }
 
-int az_client_grant(struct az_client *c, const char *key, int64_t end_s, char **url, struct err *e)
+int az_client_sign_url(struct az_client *c, const char *key, enum az_may may, int64_t end_s,
+		       char **url, struct err *e)
 {
 	char *blob = xasprintf("%s%s", c->prefix, key);
-	const struct az_grant grant = { c->account, c->container, blob, end_s };
+	const struct az_grant grant = { c->account, c->container, blob, may, end_s };
 	struct buf text = BUF_INIT;
 	struct keys_chain *chain;
 	struct cloud_keys *keys;

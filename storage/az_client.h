@@ -12,6 +12,7 @@
 #define STORAGE_AZ_CLIENT_H
 
 #include "net/shared_key.h"
+#include "storage/az_grant.h"
 #include "storage/cloud_http.h"
 #include "storage/cloud_keys.h"
 
@@ -46,9 +47,9 @@ struct az_call {
 MUST_CHECK int az_client_send(struct az_client *c, const struct az_call *call, int64_t unix_s,
 			      struct cloud_answer *a, struct err *e);
 
-/* A URL that lets whoever has it create this blob once, until the Unix time. A request is sent where the keys are tokens and no key is
- * delegated yet. ERR_UNSUPPORTED where the keys are a SAS. The caller wipes and frees it. */
-MUST_CHECK int az_client_grant(struct az_client *c, const char *key, int64_t end_s, char **url,
-			       struct err *e);
+/* A URL that lets whoever has it create this blob once, or read it, until the Unix time. A request is sent where the keys are tokens and
+ * no key is delegated yet. ERR_UNSUPPORTED where the keys are a SAS. The caller wipes and frees it. */
+MUST_CHECK int az_client_sign_url(struct az_client *c, const char *key, enum az_may may,
+				  int64_t end_s, char **url, struct err *e);
 
 #endif

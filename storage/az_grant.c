@@ -117,15 +117,16 @@ static void add_delegation(const char *lines, struct buf *text, struct buf *quer
 int az_grant_sign(const struct az_grant *grant, const struct cloud_keys *keys, struct buf *query,
 		  struct err *e)
 {
+	char may = grant->may == AZ_MAY_READ ? 'r' : 'c';
 	bool is_delegated = *keys->token;
 	struct buf text = BUF_INIT;
 	char end[TIME_BYTES], mac[SHARED_KEY_MAC_BYTES];
 	int rc;
 
 	write_time(grant->end_s, end);
-	buf_addf(query, "sp=c&sr=b&sv=%s", SHARED_KEY_VERSION);
+	buf_addf(query, "sp=%c&sr=b&sv=%s", may, SHARED_KEY_VERSION);
 	add_parameter(query, "se", end, strlen(end));
-	buf_addf(&text, "c\n\n%s\n/blob/%s/%s/%s\n", end, grant->account, grant->container,
+	buf_addf(&text, "%c\n\n%s\n/blob/%s/%s/%s\n", may, end, grant->account, grant->container,
 		 grant->blob);
 	if (is_delegated)
 		add_delegation(keys->token, &text, query);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Permissions to create one blob (SAS), signed with the account's key, or with a key that the service delegates to whoever has a
+ * Permissions to create or to read one blob (SAS), signed with the account's key, or with a key that the service delegates to whoever has a
  * token ("user delegation"). Private to storage/.
  */
 #ifndef STORAGE_AZ_GRANT_H
@@ -11,10 +11,13 @@
 
 #define AZ_DELEGATION_S (6 * 3600) /* life of a delegated key */
 
-/* A blob, and until when it may be created. */
+enum az_may { AZ_MAY_CREATE, AZ_MAY_READ };
+
+/* A blob, what may be done with it, and until when. */
 struct az_grant {
 	const char *account, *container;
 	const char *blob; /* with the prefix; not encoded */
+	enum az_may may;
 	int64_t end_s; /* Unix time */
 };
 

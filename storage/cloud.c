@@ -149,7 +149,7 @@ struct getting {
 	uint64_t done; /* given to the sink */
 	uint64_t skip; /* bytes of a server that ignores ranges */
 	char tag[STORE_TAG_MAX +
-		 1]; /* of the version whose bytes the sink has; "" before the first */
+		 1]; /* of the version asked for, or whose bytes the sink has; "" = any */
 };
 
 static int replaced(struct err *e)
@@ -173,7 +173,7 @@ static int on_piece(void *arg, const void *data, size_t len, struct err *e)
 		len = (size_t)left;
 	if (!len)
 		return 0;
-	if (g->done && strcmp(g->tag, g->answer->tag))
+	if ((g->done || *g->tag) && strcmp(g->tag, g->answer->tag))
 		return replaced(e);
 	memcpy(g->tag, g->answer->tag, sizeof(g->tag));
 	g->done += len;
@@ -195,7 +195,7 @@ static void ask_for_rest(struct cloud_call *call, struct getting *g, char range[
 				 (unsigned long long)(from + last));
 		call->range = range;
 	}
-	if (g->done && *g->tag)
+	if (*g->tag)
 		call->match = g->tag;
 	g->skip = from;
 }
@@ -234,12 +234,14 @@ int cloud_get(struct store *store, const struct store_get *get, struct store_sta
 
 	if (rc)
 		return rc;
+	if (get->tag)
+		snprintf(g.tag, sizeof(g.tag), "%s", get->tag);
 	if (get->len == 0 || get->offset > INT64_MAX)
 		return cloud_stat(store, get->key, get->deadline_mono_ns, out, e);
 	rc = get_bytes(c, &g, &a, e);
 	if (!rc && a.status == 416 && !g.done)
 		rc = cloud_stat(store, get->key, get->deadline_mono_ns, out, e);
-	else if (!rc && (a.status == 412 || a.status == 404 || a.status == 416) && g.done)
+	else if (!rc && (a.status == 412 || ((a.status == 404 || a.status == 416) && g.done)))
 		rc = replaced(e);
 	else if (!rc && a.status >= 300)
 		rc = cloud_error(c, &a, e);

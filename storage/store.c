@@ -165,8 +165,11 @@ int store_get(struct store *s, const struct store_get *get, struct store_stat *o
 	struct store_stat unused;
 	int rc = check_call(get->key, get->deadline_mono_ns, e);
 
+	out = out ? out : &unused;
 	if (!rc)
-		rc = s->ops->get(s, get, out ? out : &unused, e);
+		rc = s->ops->get(s, get, out, e);
+	if (!rc && get->tag && *get->tag && strcmp(get->tag, out->tag))
+		rc = err_set(e, ERR_PEER, "the object was replaced");
 	return add_context(rc, "get", get->key, e);
 }
 
@@ -309,6 +312,32 @@ int store_grant(struct store *s, const struct store_grant_request *req, struct s
 	if (rc)
 		store_grant_release(out);
 	return add_context(rc, "grant", req->key, e);
+}
+
+bool store_links(const struct store *s)
+{
+	return s->links;
+}
+
+int store_link(struct store *s, const char *key, int64_t life_ns, char **url, struct err *e)
+{
+	int rc = store_check_key(key, e);
+
+	*url = NULL;
+	if (!rc && !s->links)
+		rc = err_set(e, ERR_UNSUPPORTED, "this store makes no links");
+	if (!rc && (life_ns <= 0 || life_ns > STORE_LINK_MAX_NS))
+		rc = err_set(e, ERR_LIMIT, "a link is good for more than 0 s and at most 7 days");
+	if (!rc)
+		rc = s->ops->link(s, key, life_ns, url, e);
+	return add_context(rc, "link", key, e);
+}
+
+void store_free_link(char *url)
+{
+	if (url)
+		explicit_bzero(url, strlen(url));
+	free(url);
 }
 
 /* Overwrites what it frees: both hold a signature, or a session's secret. */

@@ -106,6 +106,7 @@ struct store_get {
 	const char *key;
 	uint64_t offset;
 	uint64_t len;
+	const char *tag; /* only the version with this tag, else ERR_PEER; NULL or "" = any */
 	store_sink_fn sink;
 	void *arg;
 	int64_t deadline_mono_ns;
@@ -163,6 +164,9 @@ struct store_ops {
 	int (*grant)(struct store *s, const struct store_grant_request *req,
 		     struct store_grant *out, struct err *e);
 
+	/* Optional (NULL): makes a link. The caller wipes and frees `*url`. */
+	int (*link)(struct store *s, const char *key, int64_t life_ns, char **url, struct err *e);
+
 	/* Frees `s`; no call may be in progress. */
 	void (*free)(struct store *s);
 };
@@ -172,6 +176,7 @@ struct store {
 	/* where objects are files, no '/' at the end; NULL if they are not files */
 	const char *directory;
 	bool grants; /* it makes grants */
+	bool links; /* it makes links */
 };
 
 /*
@@ -215,6 +220,19 @@ bool store_grants(const struct store *s);
 MUST_CHECK int store_grant(struct store *s, const struct store_grant_request *req,
 			   struct store_grant *out, struct err *e);
 void store_grant_release(struct store_grant *g);
+
+/* ---- links ---- */
+
+/*
+ * A URL that lets whoever has it read this object, with any range, until `life_ns` from now, and nothing else; rounded up to whole
+ * seconds. Links made with keys that end sooner end with those keys. It is a secret: log no link. ERR_UNSUPPORTED if the store makes
+ * none; ERR_LIMIT beyond STORE_LINK_MAX_NS. Whether there is such an object is not looked at. The caller frees it with store_free_link().
+ */
+#define STORE_LINK_MAX_NS (7 * 24 * 3600 * INT64_C(1000000000))
+bool store_links(const struct store *s);
+MUST_CHECK int store_link(struct store *s, const char *key, int64_t life_ns, char **url,
+			  struct err *e);
+void store_free_link(char *url); /* overwrites it; NULL is fine */
 
 /* ---- small documents ---- */
 

@@ -105,6 +105,7 @@ static int az_open(struct store **out, const char *rest, struct err *e)
 	}
 	s->cloud.base.ops = &store_az_ops;
 	s->cloud.base.grants = true;
+	s->cloud.base.links = true;
 	s->cloud.ops = &az_requests;
 	s->cloud.host = az_client_host(s->client);
 	s->cloud.prefix = az_client_prefix(s->client);
@@ -146,7 +147,8 @@ static int az_grant(struct store *store, const struct store_grant_request *req,
 		rc = rc == ERR_NOT_FOUND ? 0 : rc;
 	}
 	if (!rc)
-		rc = az_client_grant(client_of(c), req->key, cloud_now_s(c) + life_s, &out->url, e);
+		rc = az_client_sign_url(client_of(c), req->key, AZ_MAY_CREATE,
+					cloud_now_s(c) + life_s, &out->url, e);
 	if (rc)
 		return rc;
 	out->method = "PUT";
@@ -155,6 +157,14 @@ static int az_grant(struct store *store, const struct store_grant_request *req,
 	out->headers[1] = xasprintf("x-ms-meta-tutticrc32c: %08x", (unsigned int)req->crc32c);
 	out->headers[2] = xstrdup("If-None-Match: *");
 	return 0;
+}
+
+static int az_link(struct store *store, const char *key, int64_t life_ns, char **url, struct err *e)
+{
+	const struct cloud *c = (const struct cloud *)store;
+	int64_t life_s = (life_ns + NS_PER_S - 1) / NS_PER_S;
+
+	return az_client_sign_url(client_of(c), key, AZ_MAY_READ, cloud_now_s(c) + life_s, url, e);
 }
 
 const struct store_ops store_az_ops = {
@@ -167,5 +177,6 @@ const struct store_ops store_az_ops = {
 	.remove = cloud_remove,
 	.remove_all = cloud_remove_all,
 	.grant = az_grant,
+	.link = az_link,
 	.free = az_free,
 };

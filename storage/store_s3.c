@@ -143,6 +143,7 @@ static int s3_open(struct store **out, const char *rest, struct err *e)
 	}
 	s->cloud.base.ops = &store_s3_ops;
 	s->cloud.base.grants = true;
+	s->cloud.base.links = true;
 	s->cloud.ops = &s3_requests;
 	s->cloud.host = s3_client_host(s->client);
 	s->cloud.prefix = s3_client_prefix(s->client);
@@ -193,6 +194,15 @@ static int s3_grant(struct store *store, const struct store_grant_request *req,
 	return 0;
 }
 
+static int s3_link(struct store *store, const char *key, int64_t life_ns, char **url, struct err *e)
+{
+	const struct cloud *c = (const struct cloud *)store;
+	const struct s3_call call = { .method = "GET", .key = key };
+	int64_t life_s = (life_ns + NS_PER_S - 1) / NS_PER_S;
+
+	return s3_client_presign(client_of(c), &call, cloud_now_s(c), (int)life_s, url, e);
+}
+
 const struct store_ops store_s3_ops = {
 	.scheme = "s3",
 	.open = s3_open,
@@ -202,6 +212,7 @@ const struct store_ops store_s3_ops = {
 	.list = cloud_list,
 	.remove = cloud_remove,
 	.grant = s3_grant,
+	.link = s3_link,
 	.remove_all = cloud_remove_all,
 	.free = s3_free,
 };

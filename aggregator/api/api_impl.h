@@ -61,6 +61,16 @@ bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *i
 void api_session_retry(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_pin(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_session_unpin(struct api *api, struct http_req *req, const char *id, const char *name);
+
+/* Whether this may be the id of a session; if not, the request is answered. */
+bool api_is_session(struct http_req *req, const char *id);
+
+/* Answers with the error of a call about this session (may be NULL). If there is no manifest, but an earlier run may have left the session
+ * unfinished, answers with 503 instead of 404. */
+void api_answer_session_err(struct api *api, struct http_req *req, const char *id,
+			    const struct err *e);
+
+/* files.c */
 void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name);
 
 #endif

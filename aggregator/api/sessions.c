@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "aggregator/captures/capture.h"
 #include "aggregator/api/events.h"
@@ -30,15 +29,13 @@ struct job {
 	struct api *api;
 	struct http_req *req;
 	struct store *store;
-	char *id, *name; /* session, file; may be NULL */
+	char *id; /* of a session; may be NULL */
 	char *run, *after;
 	size_t limit;
 	struct buf text; /* the answer */
 	struct retry_source *source; /* of a retry */
 	bool pin; /* or unpin */
 	int64_t grace_ns; /* of a retry; 0 = as in the session's request */
-	int fd;
-	uint64_t size;
 	int rc;
 	struct err e;
 };
@@ -52,18 +49,15 @@ static struct job *job_new(struct api *api, struct http_req *req, const char *id
 {
 	struct job *j = xcalloc(1, sizeof(*j));
 
-	*j = (struct job){ .api = api,
-			   .req = req,
-			   .store = api->env.store->store,
-			   .id = copy_or_null(id),
-			   .fd = -1 };
+	*j = (struct job){
+		.api = api, .req = req, .store = api->env.store->store, .id = copy_or_null(id)
+	};
 	return j;
 }
 
 static void job_free(struct job *j)
 {
 	free(j->id);
-	free(j->name);
 	free(j->run);
 	free(j->after);
 	retry_source_free(j->source);
@@ -71,12 +65,16 @@ static void job_free(struct job *j)
 	free(j);
 }
 
-/* Answers with the job's error. If there is no manifest, but an earlier run may have left the session
- * unfinished, answers with 503 instead of 404. */
+void api_answer_session_err(struct api *api, struct http_req *req, const char *id,
+			    const struct err *e)
+{
+	if (!id || e->code != ERR_NOT_FOUND || !api_refuse_unrecovered(api, req, id))
+		api_answer_record_err(req, e);
+}
+
 static void answer_err(const struct job *j)
 {
-	if (!j->id || j->rc != ERR_NOT_FOUND || !api_refuse_unrecovered(j->api, j->req, j->id))
-		api_answer_record_err(j->req, &j->e);
+	api_answer_session_err(j->api, j->req, j->id, &j->e);
 }
 
 /* The end of most calls: answers with the text or the error. */
@@ -91,7 +89,7 @@ static void done_text(void *arg)
 	job_free(j);
 }
 
-static bool is_session(struct http_req *req, const char *id)
+bool api_is_session(struct http_req *req, const char *id)
 {
 	if (name_is_session(id))
 		return true;
@@ -103,7 +101,7 @@ static bool is_session(struct http_req *req, const char *id)
  * answered. */
 static bool claim_session(struct api *api, struct http_req *req, const char *id)
 {
-	if (!is_session(req, id))
+	if (!api_is_session(req, id))
 		return false;
 	if (removals_claim(api->env.removals, id))
 		return true;
@@ -212,7 +210,7 @@ bool api_refuse_unrecovered(struct api *api, struct http_req *req, const char *i
 void api_session_get(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)name;
-	if (is_session(req, id))
+	if (api_is_session(req, id))
 		jobs_request(api->env.jobs, run_get, done_text, job_new(api, req, id));
 }
 
@@ -226,7 +224,7 @@ static void run_failure(void *arg)
 
 void api_answer_failure(struct api *api, struct http_req *req, const char *id)
 {
-	if (is_session(req, id))
+	if (api_is_session(req, id))
 		jobs_request(api->env.jobs, run_failure, done_text, job_new(api, req, id));
 }
 
@@ -259,7 +257,7 @@ static void done_delete(void *arg, enum removal_end end, const struct err *e)
 void api_session_delete(struct api *api, struct http_req *req, const char *id, const char *name)
 {
 	(void)name;
-	if (is_session(req, id))
+	if (api_is_session(req, id))
 		removals_begin(api->env.removals, id, http_peer(req), done_delete,
 			       job_new(api, req, id));
 }
@@ -358,35 +356,4 @@ void api_session_retry(struct api *api, struct http_req *req, const char *id, co
 	j = job_new(api, req, id);
 	j->grace_ns = grace_ns;
 	jobs_request(api->env.jobs, run_retry, done_retry, j);
-}
-
-/* ---- a file ---- */
-
-static void run_file(void *arg)
-{
-	struct job *j = arg;
-
-	j->rc = session_open_file(j->store, j->id, j->name, &j->fd, &j->size, &j->e);
-}
-
-static void done_file(void *arg)
-{
-	struct job *j = arg;
-
-	if (j->rc)
-		answer_err(j);
-	else
-		http_answer_fd(j->req, j->fd, j->size, "application/octet-stream", j->name);
-	job_free(j);
-}
-
-void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name)
-{
-	struct job *j;
-
-	if (!is_session(req, id))
-		return;
-	j = job_new(api, req, id);
-	j->name = copy_or_null(name);
-	jobs_request(api->env.jobs, run_file, done_file, j);
 }

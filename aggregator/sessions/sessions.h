@@ -22,6 +22,7 @@
 
 #include "base/err.h"
 #include "proto/limits.h"
+#include "storage/store.h"
 
 struct buf;
 struct store;
@@ -73,12 +74,17 @@ typedef bool (*session_each_fn)(void *arg, const char *session, const char *tag)
 MUST_CHECK int session_each(struct store *s, const char *run, session_each_fn each, void *arg,
 			    struct err *e);
 
-/*
- * Opens a file that the manifest names, without reading the manifest. ERR_NOT_FOUND: there is no such session or
- * file. The caller closes `*fd`. Blocks.
- */
-MUST_CHECK int session_open_file(struct store *s, const char *session, const char *file, int *fd,
-				 uint64_t *size, struct err *e);
+/* One file in the store. */
+struct session_file {
+	char key[SESSION_KEY_BYTES];
+	uint64_t size;
+	char tag[STORE_TAG_MAX + 1]; /* of this version */
+};
+
+/* Finds a file that the manifest names ("a.xplane.pb"), without reading the manifest. ERR_NOT_FOUND: there is no such session or
+ * file. Blocks. */
+MUST_CHECK int session_find_file(struct store *s, const char *session, const char *file,
+				 struct session_file *out, struct err *e);
 
 /* Removes the session, and XProf's caches beside its files. If it fails with `*begun` set, it must be carried
  * on with session_recover(). Blocks. */

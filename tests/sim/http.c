@@ -195,16 +195,51 @@ void http_answer_error(struct http_req *req, int status, const char *fmt, ...)
 	http_answer(req, status, "", text, strlen(text));
 }
 
-void http_answer_fd(struct http_req *req, int fd_taken, uint64_t size, const char *type,
-		    const char *download)
+void http_answer_redirect(struct http_req *req, const char *url)
 {
+	http_answer(req, 302, "", url, strlen(url));
+}
+
+bool http_file_part(const struct http_req *req, const struct http_file *file, uint64_t *first,
+		    uint64_t *len)
+{
+	(void)req;
+	*first = 0;
+	*len = file->size;
+	return true;
+}
+
+void http_answer_fd(struct http_req *req, int fd_taken, const struct http_file *file)
+{
+	uint64_t size = file->size;
 	char *bytes = xmalloc(size + 1);
 	ssize_t n = pread(fd_taken, bytes, size, 0);
 
-	(void)download;
 	close(fd_taken);
-	http_answer(req, n == (ssize_t)size ? 200 : 500, type, bytes, n > 0 ? (size_t)n : 0);
+	http_answer(req, n == (ssize_t)size ? 200 : 500, file->type, bytes, n > 0 ? (size_t)n : 0);
 	free(bytes);
+}
+
+/* The store of the simulation is a folder: no file comes in pieces. */
+struct http_body *http_answer_body(struct http_req *req, const struct http_file *file,
+				   const struct http_body_events *events, void *arg)
+{
+	(void)file;
+	(void)events;
+	(void)arg;
+	http_answer_error(req, 501, "no file comes in pieces here");
+	return NULL;
+}
+
+void http_body_add(struct http_body *b, struct buf *piece_taken)
+{
+	(void)b;
+	buf_release(piece_taken);
+}
+
+void http_body_fail(struct http_body *b)
+{
+	(void)b;
 }
 
 /* `fn` gets its events one by one, then status 0. */

@@ -93,6 +93,12 @@ static void on_forever(struct state *s, struct http_req *req)
 	s->streaming = true;
 }
 
+static const struct http_file the_file = { .size = FILE_BYTES,
+					   .type = "application/octet-stream",
+					   .download = "a \"b\".pb",
+					   .tag = "v-1" };
+static const struct http_file no_bytes = { .type = "text/plain" };
+
 static void handle(struct http_req *req, void *arg)
 {
 	struct state *s = arg;
@@ -107,10 +113,9 @@ static void handle(struct http_req *req, void *arg)
 	else if (!strcmp(path, "/hold"))
 		on_hold(s, req);
 	else if (!strcmp(path, "/file"))
-		http_answer_fd(req, dup(s->file), FILE_BYTES, "application/octet-stream",
-			       "a \"b\".pb");
+		http_answer_fd(req, dup(s->file), &the_file);
 	else if (!strcmp(path, "/empty"))
-		http_answer_fd(req, open("/dev/null", O_RDONLY), 0, "text/plain", NULL);
+		http_answer_fd(req, open("/dev/null", O_RDONLY), &no_bytes);
 	else if (!strcmp(path, "/forever"))
 		on_forever(s, req);
 	else
@@ -476,7 +481,7 @@ static void test_free_while_busy(void)
 	}
 	http_answer(s.held[0], 200, "text/plain", "x", 1);
 	http_answer_error(s.held[1], 500, "x");
-	http_answer_fd(s.held[2], dup(s.file), FILE_BYTES, "text/plain", NULL);
+	http_answer_fd(s.held[2], dup(s.file), &the_file);
 	CHECK(!http_answer_stream(s.held[3], on_gone, &s));
 	CHECK_EQ(s.n_gone, 1);
 	close(fd);

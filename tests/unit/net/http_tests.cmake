@@ -8,6 +8,7 @@ unit_test(net/http_client_test USES net SRC ${http_fixture})
 unit_test(net/http_server_test USES net
 	SRC ${http_fixture} ${CMAKE_SOURCE_DIR}/tests/lib/certs.c PKG libcrypto)
 unit_test(net/peers_test PURE USES net)
+unit_test(net/http_body_test USES net SRC ${http_fixture})
 unit_test(net/http_conns_test VIRTUAL PURE USES net)
 unit_test(net/http_stream_test USES net SRC ${http_fixture})
 unit_test(net/udp_test USES net)

@@ -258,12 +258,12 @@ static void test_older_layout(void)
 
 static int open_file(struct store *s, const char *session, const char *file, struct err *e)
 {
-	uint64_t size;
-	int fd, rc = session_open_file(s, session, file, &fd, &size, e);
+	struct session_file found;
+	int rc = session_find_file(s, session, file, &found, e);
 
 	if (!rc) {
-		CHECK_EQ(size, 6);
-		close(fd);
+		CHECK_EQ(found.size, 6);
+		CHECK(*found.tag);
 	}
 	return rc;
 }

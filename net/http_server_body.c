@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File answers whose bytes come in pieces: two at most wait between the loop and microhttpd's thread. */
+#include "net/http_server_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+#define BLOCK_BYTES ((size_t)128 << 10) /* of one send */
+
+/* One piece, and what was reserved for it. */
+struct piece {
+	struct buf bytes;
+	size_t reserved;
+};
+
+struct http_body {
+	atomic_int refs;
+	struct loop *loop;
+	uint64_t len; /* of all */
+	pthread_mutex_t lock; /* guards the members down to the next comment line */
+	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
+	struct piece now, next;
+	size_t sent; /* bytes of `now` */
+	uint64_t added; /* bytes */
+	size_t asked; /* reserved for the piece that on_room() has asked for; 0 = none */
+	bool asking; /* from the post of on_room() to the piece */
+	bool suspended, failed, end_posted;
+	atomic_size_t *bodies; /* the server's sum; valid while `conn` is */
+	/* ---- the loop's thread ---- */
+	struct http_server *server; /* NULL once on_closed() was called */
+	struct http_body *before, *after;
+	const struct http_body_events *events;
+	void *arg;
+};
+
+void body_unref(struct http_body *b)
+{
+	if (atomic_fetch_sub(&b->refs, 1) != 1)
+		return;
+	pthread_mutex_destroy(&b->lock);
+	buf_release(&b->now.bytes);
+	buf_release(&b->next.bytes);
+	free(b);
+}
+
+static void body_release(void *arg)
+{
+	body_unref(arg);
+}
+
+/* ---- the loop asks for a piece ---- */
+
+/* What one piece may have: less, the more memory all bodies together have. */
+static size_t room_for_piece(const struct http_body *b, size_t used)
+{
+	size_t room = used < HTTP_BODIES_BYTES ? (HTTP_BODIES_BYTES - used) / 4 : 0;
+	uint64_t left = b->len - b->added;
+
+	room = room < HTTP_PIECE_MIN ? HTTP_PIECE_MIN : room;
+	room = room > HTTP_PIECE_MAX ? HTTP_PIECE_MAX : room;
+	return room < left ? room : (size_t)left;
+}
+
+static size_t reserve_piece(struct http_body *b)
+{
+	size_t bytes = 0;
+
+	pthread_mutex_lock(&b->lock);
+	if (b->conn && !b->failed) {
+		bytes = room_for_piece(b, atomic_load(b->bodies));
+		atomic_fetch_add(b->bodies, bytes);
+		b->asked = bytes;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return bytes;
+}
+
+static void on_room(void *arg)
+{
+	struct http_body *b = arg;
+	size_t bytes = b->server ? reserve_piece(b) : 0;
+
+	if (bytes)
+		b->events->on_room(b->arg, bytes);
+	body_unref(b);
+}
+
+/* The lock is held. */
+static void ask(struct http_body *b)
+{
+	if (b->asking || b->failed || b->next.bytes.len || b->added == b->len)
+		return;
+	b->asking = true;
+	atomic_fetch_add(&b->refs, 1);
+	loop_post(b->loop, on_room, b);
+}
+
+/* ---- microhttpd's thread; the lock is held ---- */
+
+static void drop_piece(struct http_body *b, struct piece *p)
+{
+	atomic_fetch_sub(b->bodies, p->reserved);
+	buf_release(&p->bytes);
+	p->reserved = 0;
+}
+
+static size_t take_bytes(struct http_body *b, char *out, size_t max)
+{
+	size_t left = b->now.bytes.len - b->sent, n = left < max ? left : max;
+
+	memcpy(out, b->now.bytes.data + b->sent, n);
+	b->sent += n;
+	if (b->sent == b->now.bytes.len) {
+		drop_piece(b, &b->now);
+		b->now = b->next;
+		b->next = (struct piece){ 0 };
+		b->sent = 0;
+		ask(b);
+	}
+	return n;
+}
+
+static ssize_t body_read(void *arg, uint64_t pos, char *out, size_t max)
+{
+	struct http_body *b = arg;
+	ssize_t n = 0;
+
+	(void)pos;
+	pthread_mutex_lock(&b->lock);
+	if (b->now.bytes.len) {
+		n = (ssize_t)take_bytes(b, out, max);
+	} else if (b->failed) {
+		n = MHD_CONTENT_READER_END_WITH_ERROR;
+	} else {
+		b->suspended = true;
+		MHD_suspend_connection(b->conn);
+	}
+	pthread_mutex_unlock(&b->lock);
+	return n;
+}
+
+/* ---- the loop's thread ---- */
+
+/* The lock is held. */
+static void wake(struct http_body *b)
+{
+	if (b->suspended && b->conn)
+		MHD_resume_connection(b->conn);
+	b->suspended = false;
+}
+
+void http_body_add(struct http_body *b, struct buf *piece_taken)
+{
+	struct piece *p;
+
+	pthread_mutex_lock(&b->lock);
+	if (b->conn && piece_taken->len) {
+		p = b->now.bytes.len ? &b->next : &b->now;
+		*p = (struct piece){ *piece_taken, b->asked };
+		*piece_taken = (struct buf)BUF_INIT;
+		b->added += p->bytes.len;
+		b->asked = 0;
+		b->asking = false;
+		ask(b);
+		wake(b);
+	}
+	pthread_mutex_unlock(&b->lock);
+	buf_release(piece_taken);
+}
+
+void http_body_fail(struct http_body *b)
+{
+	pthread_mutex_lock(&b->lock);
+	b->failed = true;
+	wake(b);
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* Calls on_closed() once. */
+static void body_end(struct http_body *b)
+{
+	struct http_server *s = b->server;
+
+	if (!s)
+		return;
+	if (b->before)
+		b->before->after = b->after;
+	else
+		s->open_bodies = b->after;
+	if (b->after)
+		b->after->before = b->before;
+	b->server = NULL;
+	b->events->on_closed(b->arg);
+}
+
+static void on_body_gone(void *arg)
+{
+	body_end(arg);
+	body_unref(arg);
+}
+
+/* Once for each body: the post takes the loop's reference. The lock is held. */
+static void post_end(struct http_body *b)
+{
+	if (b->end_posted)
+		return;
+	b->end_posted = true;
+	loop_post(b->loop, on_body_gone, b);
+}
+
+void body_completed(struct http_body *b)
+{
+	pthread_mutex_lock(&b->lock);
+	drop_piece(b, &b->now);
+	drop_piece(b, &b->next);
+	atomic_fetch_sub(b->bodies, b->asked);
+	b->asked = 0;
+	b->conn = NULL;
+	post_end(b);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void bodies_end(struct http_server *s)
+{
+	while (s->open_bodies) {
+		struct http_body *b = s->open_bodies;
+
+		pthread_mutex_lock(&b->lock);
+		b->failed = true;
+		wake(b);
+		post_end(b);
+		pthread_mutex_unlock(&b->lock);
+		body_end(b);
+	}
+}
+
+/* The loop (until on_closed()), the request and the response hold a reference each. */
+static struct http_body *body_new(struct http_req *req, const struct http_body_events *events,
+				  void *arg, uint64_t len)
+{
+	struct http_body *b = xcalloc(1, sizeof(*b));
+	struct http_server *s = req->server;
+
+	atomic_init(&b->refs, 3);
+	pthread_mutex_init(&b->lock, NULL);
+	b->len = len;
+	b->events = events;
+	b->arg = arg;
+	b->server = s;
+	b->loop = s->loop;
+	b->bodies = &s->bodies;
+	b->conn = req->conn;
+	b->after = s->open_bodies;
+	if (b->after)
+		b->after->before = b;
+	s->open_bodies = b;
+	return b;
+}
+
+/* A HEAD: the length alone. */
+static ssize_t read_nothing(void *arg, uint64_t pos, char *out, size_t max)
+{
+	(void)arg;
+	(void)pos;
+	(void)out;
+	(void)max;
+	return MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+struct http_body *http_answer_body(struct http_req *req, const struct http_file *file,
+				   const struct http_body_events *events, void *arg)
+{
+	struct http_body *b = NULL;
+	struct MHD_Response *resp;
+	uint64_t first, len;
+
+	if (!http_file_part(req, file, &first, &len)) {
+		answer_outside(req, file);
+		return NULL;
+	}
+	if (!req->server) {
+		req_unref(req);
+		return NULL;
+	}
+	if (!len || !strcmp(req->method, "HEAD")) {
+		resp = MHD_create_response_from_callback(len, 1, read_nothing, NULL, NULL);
+	} else {
+		b = body_new(req, events, arg, len);
+		resp = MHD_create_response_from_callback(len, BLOCK_BYTES, body_read, b,
+							 body_release);
+		req->file_body = b;
+		pthread_mutex_lock(&b->lock);
+		ask(b);
+		pthread_mutex_unlock(&b->lock);
+	}
+	answer_file(req, resp, file);
+	return b;
+}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of sessions in a bucket, read through the aggregator: ranges, versions, breaks, readers that do not read, links."""
+import http.client
+import os
+import pathlib
+import socket
+import sys
+import time
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from fake_s3 import FakeS3, Object, env  # noqa: E402
+from lib.cluster import SLOW, Cluster, main, wait_until  # noqa: E402
+
+BIG = 24 << 20  # more than two pieces and what the kernel buffers
+NAME = "host-a.xplane.pb"
+
+
+class Bucket:
+    """A cluster on a bucket with one session, whose file is replaced by BIG random bytes."""
+
+    def __init__(self):
+        self.s3, self.c = FakeS3(), Cluster()
+        self.s3.short_pages = False
+
+    def __enter__(self):
+        self.s3.__enter__()
+        self.c.__enter__()
+        self.c.aggregator("--store", self.s3.url("bucket/fleet"), env=env())
+        self.c.agent("host-a", "--tracers", "metrics")
+        self.c.wait_hosts(1)
+        self.session = self.c.tutti("capture", "--duration", "200ms", "--json", check=0)[1]["session"]
+        self.c.kill("host-a")
+        self.key = next(k for k in self.s3.buckets["bucket"] if k.endswith(NAME))
+        self.path = f"/api/v1/sessions/{self.session}/files/{NAME}"
+        self.bytes = os.urandom(BIG)
+        self.put(self.bytes)
+        return self
+
+    def __exit__(self, *why):
+        self.s3.faults = {}
+        self.c.__exit__(*why)
+        self.s3.__exit__(*why)
+
+    def put(self, data):
+        self.s3.buckets["bucket"][self.key] = Object(data, {})
+
+    def ask(self, method="GET", path=None, **headers):
+        """(status, headers, body); the body is None where it ended early."""
+        conn = http.client.HTTPConnection("127.0.0.1", self.c.http, timeout=60 * SLOW)
+        conn.request(method, path or self.path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        answer = conn.getresponse()
+        try:
+            body = answer.read()
+        except http.client.IncompleteRead:
+            body = None
+        conn.close()
+        return answer.status, answer.headers, body
+
+
+def check_ranges(b):
+    status, headers, body = b.ask()
+    etag = headers["ETag"]
+    assert (status, body, headers["Accept-Ranges"]) == (200, b.bytes, "bytes") and etag.strip('"') in b.s3.buckets["bucket"][b.key].etag, headers
+    status, headers, body = b.ask("HEAD")
+    assert (status, headers["Content-Length"], headers["ETag"], body) == (200, str(BIG), etag, b""), headers
+    for text, part in (("0-0", slice(0, 1)), ("5000000-17000000", slice(5000000, 17000001)), (f"{BIG - 5}-", slice(BIG - 5, BIG)), ("-7", slice(-7, None)),
+                       (f"0-{1 << 62}", slice(0, None)), (f"-{1 << 62}", slice(0, None))):
+        status, headers, body = b.ask(Range=f"bytes={text}")
+        assert (status, body) == (206, b.bytes[part]), (text, status)
+        assert headers["Content-Range"].endswith(f"/{BIG}"), headers
+    assert b.ask(Range="bytes=3-5", If_Range=etag)[0] == 206
+    assert b.ask(Range="bytes=3-5", If_Range='"another"')[::2] == (200, b.bytes)
+    for text in (f"{BIG}-", "-0", f"{BIG + 5}-{BIG + 9}"):
+        status, headers, _ = b.ask(Range=f"bytes={text}")
+        assert (status, headers["Content-Range"]) == (416, f"bytes */{BIG}"), (text, status)
+    for text in ("bytes=5-3", "bytes=-", "bytes=a-b", "bytes=0-1,4-5", "bytes=99999999999999999999-", "chars=0-1", "bytes=0x1-2", "bytes= 1-2", ""):
+        status, _, body = b.ask(Range=text)
+        assert (status, len(body)) == (200, BIG), (text, status)
+
+
+def check_names(b):
+    """No name leads to another object."""
+    b.s3.buckets["bucket"]["fleet/tutti/secret.xplane.pb"] = Object(b"secret", {})
+    files = f"/api/v1/sessions/{b.session}/files/"
+    for name in ("..%2F..%2F..%2F..%2Ftutti%2Fsecret.xplane.pb", "%2e%2e/secret.xplane.pb", "host-a%2Fx.xplane.pb", "%C3%BC.xplane.pb", "a" * 300 + ".xplane.pb",
+                 ".xplane.pb", "host-a.xplane.pb%20", "host-a.xplane.pb.", "HOST-A.xplane.pb", "host-a%0d%0a.xplane.pb", "%ff.xplane.pb", "host-b.xplane.pb"):
+        for method in ("GET", "HEAD"):
+            status, _, body = b.ask(method, files + name)
+            assert status in (400, 404) and b"secret" != body, (name, status, body)
+    assert b.ask(path=files.replace(b.session, "..%2F" + b.session) + NAME)[0] == 404
+
+
+def test_ranges_and_names():
+    with Bucket() as b:
+        check_ranges(b)
+        check_names(b)
+
+
+def test_breaks():
+    """The store's connections break in the middle of bodies: each answer is whole. It fails for good: no answer, or no end."""
+    with Bucket() as b:
+        b.s3.faults = {3: "reset", 5: "503"}
+        for _ in range(3):
+            assert b.ask()[::2] == (200, b.bytes)
+        assert b.s3.hit.get("reset", 0) > 2 and b.s3.hit.get("503"), b.s3.hit
+        b.s3.faults = {}
+        for change in (lambda: b.s3.buckets["bucket"].pop(b.key), lambda: b.put(os.urandom(BIG))):
+            parts = []
+
+            def before(method, path):
+                if method == "GET" and path.endswith(NAME):
+                    parts.append(path)
+                    if len(parts) == 3:
+                        change()
+            b.s3.before = before
+            status, headers, body = b.ask()
+            assert (status, headers["Content-Length"], body) == (200, str(BIG), None), (status, len(body or b""))
+            b.s3.before = None
+            b.put(b.bytes)
+        wait_until("the log lines", lambda: b.c.log("aggregator").count("AGG-FILE") == 2)
+        b.s3.before = lambda method, path: b.s3.buckets["bucket"].pop(b.key, None) if method == "GET" and path.endswith(NAME) else None
+        assert b.ask()[0] == 404  # gone between the look and the first byte
+        assert b.ask("HEAD")[0] == 404
+
+
+def test_slow_readers():
+    """Readers that do not read hold no worker and little of the file; when one goes on it gets all."""
+    with Bucket() as b:
+        fds = []
+        for _ in range(12):
+            fd = socket.create_connection(("127.0.0.1", b.c.http), timeout=60 * SLOW)
+            fd.sendall(f"GET {b.path} HTTP/1.1\r\nHost: 127.0.0.1:{b.c.http}\r\n\r\n".encode())
+            fds.append(fd)
+        is_file = lambda: sum(n for (_, path), (_, n) in b.s3.traffic.items() if path.endswith(NAME))
+        steady = [0, -1]
+
+        def is_steady():
+            steady[:] = [is_file(), steady[0]]
+            time.sleep(0.2)
+            return steady[0] == steady[1] > BIG
+        wait_until("no more reading", is_steady)
+        assert is_file() < 12 * BIG * 0.75, is_file()
+        start = time.monotonic()
+        assert b.ask(Range="bytes=0-9")[0] == 206
+        assert b.c.get("/api/v1/sessions")["sessions"]
+        assert time.monotonic() - start < 5 * SLOW
+        got = bytearray()
+        while len(got) < BIG + 100 and (data := fds[0].recv(1 << 20)):
+            got += data
+            if got.endswith(b.bytes[-64:]):
+                break
+        assert got.endswith(b.bytes)
+        for fd in fds:
+            fd.close()
+
+
+def test_redirect():
+    """302 to the store itself, for those who ask for it: one file, reading only, ranges as one likes."""
+    with Bucket() as b:
+        status, headers, _ = b.ask(path=b.path + "?redirect=1")
+        assert (status, headers["Cache-Control"]) == (302, "no-store"), (status, headers)
+        link = headers["Location"]
+        with urllib.request.urlopen(urllib.request.Request(link, headers={"Range": "bytes=10-19"}), timeout=20 * SLOW) as answer:
+            assert (answer.status, answer.read()) == (206, b.bytes[10:20])
+        assert b.ask(path=b.path.replace(NAME, "host-b.xplane.pb") + "?redirect=1")[0] == 404
+        for wrong in (link.replace(NAME, "host-b.xplane.pb"), link.replace("X-Amz-Expires=600", "X-Amz-Expires=6000"), link[:-1] + ("0" if link[-1] != "0" else "1")):
+            assert wrong != link
+            assert status_of(wrong) == 403, wrong
+        for method in ("PUT", "DELETE"):
+            assert status_of(link, method) == 403
+        assert b.key in b.s3.buckets["bucket"]
+        assert "X-Amz-Signature" not in b.c.logs_text()
+
+
+def status_of(url, method="GET"):
+    u = urllib.parse.urlsplit(url)
+    conn = http.client.HTTPConnection(u.netloc, timeout=20 * SLOW)
+    conn.request(method, f"{u.path}?{u.query}")
+    status = conn.getresponse().status
+    conn.close()
+    return status
+
+
+if __name__ == "__main__":
+    main(test_ranges_and_names, test_breaks, test_slow_readers, test_redirect)
