@@ -197,6 +197,11 @@ MUST_CHECK int rpc_tls_server(grpc_server_credentials **out, const struct rpc_tl
 MUST_CHECK int rpc_tls_channel(grpc_channel_credentials **out, const struct rpc_tls *tls,
 			       struct err *e);
 
+/* ---- rpc_locks.c ---- */
+
+/* Before grpc_init(). False: this Abseil has another name for the function, and its checks go on. */
+bool rpc_locks_stop_checks(void);
+
 /* ---- rpc_log.c: core's warnings become log lines ---- */
 
 void rpc_log_hook(void);

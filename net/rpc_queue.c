@@ -186,6 +186,7 @@ int rpc_new(struct rpc **out, struct loop *loop, struct err *e)
 	pthread_cond_init(&r->room, NULL);
 	rpc_log_hook();
 	rpc_unidentified_trace();
+	rpc_locks_stop_checks();
 	/* Core 1.51 would keep 8 KiB for each connection to read into, whatever GRPC_ARG_TCP_READ_CHUNK_SIZE says. */
 	setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", 0);
 	/* The loop handles signals; core's threads and this one block them. */

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/now.h"
 #include "net/rpc.h"
+#include "net/rpc_impl.h"
 #include "tests/lib/check.h"
 #include "tests/unit/net/rpc_fixture.h"
 
@@ -168,6 +169,12 @@ static void test_code_names(void)
 	CHECK_STR(rpc_code_name((enum rpc_code)99), "unknown");
 }
 
+/* With another Abseil, a host of the fleet costs 2 kB more: net/rpc_locks.c. */
+static void test_lock_checks_are_off(void)
+{
+	CHECK(rpc_locks_stop_checks());
+}
+
 int main(void)
 {
 	static void (*const tests[])(struct fixture * f) = {
@@ -179,6 +186,7 @@ int main(void)
 	struct fixture f;
 
 	test_code_names();
+	test_lock_checks_are_off();
 	for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
 		fixture_start(&f);
 		tests[i](&f);
