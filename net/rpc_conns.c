@@ -290,6 +290,9 @@ static void end_look(struct rpc_conns *cs)
 
 	free(l->before);
 	l->before = NULL;
+	free(cs->calls); /* a megabyte, with 10,000 hosts */
+	cs->calls = NULL;
+	cs->n_calls = cs->calls_cap = 0;
 	l->is_under_way = false;
 	cs->not_before_ns = now_mono_ns() + (wait_ns > FIRST_LOOK_NS ? wait_ns : FIRST_LOOK_NS);
 	if (cs->n_deaf_to || cs->server->n_awaited)
