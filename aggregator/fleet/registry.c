@@ -46,6 +46,7 @@ struct registry {
 	size_t n_peers, peers_cap;
 	size_t address_max; /* hosts of one peer address; 0 = no limit */
 	struct settings_lists settings;
+	struct texts texts;
 	struct watch *watches;
 	size_t n_watches;
 };
@@ -65,59 +66,10 @@ struct registry *registry_new(struct loop *loop)
 	r->loop = loop;
 	outbox_init(&r->outbox, loop);
 	TAILQ_INIT(&r->settings);
+	TAILQ_INIT(&r->texts);
 	if (loop)
 		loop_timer_in(loop, &r->forget_timer, FORGET_EVERY_NS, on_forget_timer, r);
 	return r;
-}
-
-void host_clear_labels(struct host *h)
-{
-	for (size_t i = 0; i < h->n_labels; i++) {
-		free(h->label_keys[i]);
-		free(h->label_values[i]);
-	}
-	free(h->label_keys);
-	free(h->label_values);
-	h->label_keys = h->label_values = NULL;
-	h->n_labels = 0;
-}
-
-void host_clear_tracers(struct host *h)
-{
-	for (size_t i = 0; i < h->n_tracers; i++) {
-		free(h->tracers[i].name);
-		free(h->tracers[i].state);
-		free(h->tracers[i].reason);
-	}
-	free(h->tracers);
-	h->tracers = NULL;
-	h->n_tracers = 0;
-}
-
-void host_add_job(struct host *h, const struct host_job *job)
-{
-	h->jobs = xrealloc(h->jobs, (h->n_jobs + 1) * sizeof(*h->jobs));
-	h->jobs[h->n_jobs++] = (struct host_job){
-		.command = xstrdup(job->command),
-		.framework = xstrdup(job->framework),
-		.address = xstrdup(job->address),
-		.state = xstrdup(job->state),
-		.pid = job->pid,
-		.port = job->port,
-	};
-}
-
-void host_clear_jobs(struct host *h)
-{
-	for (size_t i = 0; i < h->n_jobs; i++) {
-		free(h->jobs[i].command);
-		free(h->jobs[i].framework);
-		free(h->jobs[i].address);
-		free(h->jobs[i].state);
-	}
-	free(h->jobs);
-	h->jobs = NULL;
-	h->n_jobs = 0;
 }
 
 void host_set_settings(struct host *h, struct settings_list *l_taken)
@@ -134,35 +86,9 @@ const struct settings_lists *registry_settings(const struct registry *r)
 	return &r->settings;
 }
 
-void host_clear_held(struct host *h)
+struct texts *registry_texts(struct registry *r)
 {
-	for (size_t i = 0; i < h->n_held; i++)
-		free(h->held[i].session);
-	free(h->held);
-	h->held = NULL;
-	h->n_held = 0;
-}
-
-void host_add_held(struct host *h, const char *session, const char *state, uint64_t instance)
-{
-	bool undelivered = strcmp(state, "stored") && strcmp(state, "failed");
-
-	h->held = xrealloc(h->held, (h->n_held + 1) * sizeof(*h->held));
-	h->held[h->n_held++] = (struct host_held){
-		.session = xstrdup(session),
-		.undelivered = undelivered,
-		.is_recording = undelivered && strcmp(state, "uploading"),
-		.instance = instance,
-	};
-}
-
-const struct host_held *host_find_held(const struct host *h, const char *session)
-{
-	for (size_t i = 0; i < h->n_held; i++) {
-		if (!strcmp(h->held[i].session, session))
-			return &h->held[i];
-	}
-	return NULL;
+	return &r->texts;
 }
 
 /* ---- peer addresses ---- */
@@ -240,7 +166,8 @@ void host_set_address(struct host *h, const char *address)
 {
 	struct registry_peer *p;
 
-	host_set_text(&h->address, address);
+	free(h->address);
+	h->address = xstrdup(address);
 	drop_peer(h);
 	p = find_peer(h->registry, address);
 	h->peer = p ? p : add_peer(h->registry, address);
@@ -265,10 +192,10 @@ static void host_free(struct host *h)
 	host_clear_jobs(h);
 	host_set_settings(h, NULL);
 	host_set_clock(h, NULL);
+	text_unref(&h->registry->texts, h->version);
+	text_unref(&h->registry->texts, h->profiler_address);
 	free(h->name);
-	free(h->version);
 	free(h->address);
-	free(h->profiler_address);
 	free(h);
 }
 
@@ -365,11 +292,9 @@ struct host *registry_add(struct registry *r, const char *name)
 	memmove(&r->hosts[i + 1], &r->hosts[i], (r->n - i) * sizeof(struct host *));
 	r->n++;
 	h = xcalloc(1, sizeof(*h));
-	*h = (struct host){ .name = xstrdup(name),
-			    .version = xstrdup(""),
-			    .address = xstrdup(""),
-			    .profiler_address = xstrdup(""),
-			    .registry = r };
+	*h = (struct host){ .name = xstrdup(name), .address = xstrdup(""), .registry = r };
+	host_set_text(h, &h->version, "");
+	host_set_text(h, &h->profiler_address, "");
 	host_outbox_init(h, &r->outbox);
 	r->hosts[i] = h;
 	return h;
@@ -496,47 +421,6 @@ size_t registry_forget_lost(struct registry *r, int64_t now_real_ns)
 }
 
 /* ---- a host ---- */
-
-void host_set_text(char **member, const char *text)
-{
-	free(*member);
-	*member = xstrdup(text);
-}
-
-void host_set_clock(struct host *h, const Tutti__V1__ClockModel *c)
-{
-	struct host_clock_break breaks[LIMIT_CLOCK_STEPS];
-	size_t bytes;
-
-	free(h->clock.breaks);
-	h->clock = host_clock_from(c, breaks);
-	bytes = h->clock.n_breaks * sizeof(*breaks);
-	h->clock.breaks = bytes ? xmalloc(bytes) : NULL;
-	if (bytes)
-		memcpy(h->clock.breaks, breaks, bytes);
-}
-
-void host_add_label(struct host *h, const char *key, const char *value)
-{
-	size_t n = h->n_labels++;
-
-	h->label_keys = xrealloc(h->label_keys, (n + 1) * sizeof(char *));
-	h->label_values = xrealloc(h->label_values, (n + 1) * sizeof(char *));
-	h->label_keys[n] = xstrdup(key);
-	h->label_values[n] = xstrdup(value);
-}
-
-void host_add_tracer(struct host *h, const struct host_tracer *t)
-{
-	struct host_tracer *copy;
-
-	h->tracers = xrealloc(h->tracers, (h->n_tracers + 1) * sizeof(*h->tracers));
-	copy = &h->tracers[h->n_tracers++];
-	*copy = *t;
-	copy->name = xstrdup(t->name);
-	copy->state = xstrdup(t->state);
-	copy->reason = xstrdup(t->reason);
-}
 
 void host_renew_cookie(struct host *h)
 {

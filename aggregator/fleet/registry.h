@@ -15,6 +15,7 @@
 #include "aggregator/fleet/outbox.h"
 #include "aggregator/fleet/probe_peer.h"
 #include "aggregator/fleet/settings_list.h"
+#include "aggregator/fleet/texts.h"
 #include "base/err.h"
 
 struct buf;
@@ -22,8 +23,9 @@ struct loop;
 struct registry;
 struct rpc_call;
 
+/* Most texts of a host are shared with other hosts: texts.h. */
 struct host_tracer {
-	char *name, *state, *reason;
+	const char *name, *state, *reason;
 	int errno_value;
 	int64_t lead_ns; /* how long before T0 it must be armed to record all of the window */
 	bool counts_steps; /* as in TracerState of control.proto */
@@ -33,14 +35,14 @@ struct host_tracer {
 
 /* A process that an agent has found, as in Job of control.proto. */
 struct host_job {
-	char *command, *framework, *address, *state;
+	const char *command, *framework, *address, *state;
 	int64_t pid;
 	int port;
 };
 
 /* A capture that an agent still has, as its Hello or last Status lists it. */
 struct host_held {
-	char *session;
+	const char *session;
 	bool undelivered; /* it is under way, or its file is not stored */
 	bool is_recording; /* under way */
 	uint64_t instance; /* of the agent that was armed */
@@ -54,15 +56,15 @@ struct host_steps {
 };
 
 struct host {
-	char *name;
-	char *version, *address, *profiler_address; /* never NULL */
+	char *name, *address; /* `address` is of the control link, with the port; never NULL */
+	const char *version, *profiler_address; /* never NULL */
 	uint64_t instance; /* of the running agent */
 	struct rpc_call *control; /* its control link; NULL = lost */
 	struct host_outbox outbox;
 	uint64_t probe_cookie;
 	struct probe_peer probes;
 	int64_t seen_real_ns; /* of the last message or probe, Unix ns */
-	char **label_keys, **label_values;
+	const char **label_keys, **label_values;
 	size_t n_labels;
 	struct host_clock clock;
 	struct host_steps steps;
@@ -117,9 +119,9 @@ MUST_CHECK int registry_find_place(struct registry *r, const char *address, int6
 
 size_t registry_forget_lost(struct registry *r, int64_t now_real_ns); /* returns how many */
 
-/* Replace what the registry has of a host; the strings are copied. */
-void host_set_text(char **member, const char *text);
-void host_set_address(struct host *h, const char *address); /* of its control link, with the port */
+/* Replace what the registry has of a host; the strings are copied, or shared with other hosts. */
+void host_set_text(struct host *h, const char **member, const char *text); /* a shared text */
+void host_set_address(struct host *h, const char *address);
 void host_add_label(struct host *h, const char *key, const char *value);
 void host_clear_labels(struct host *h);
 void host_set_clock(struct host *h,
@@ -160,6 +162,7 @@ size_t registry_index_after(const struct registry *r, const char *name);
 
 /* The lists of settings that hosts have; `refs` of each list is the number of hosts that share it. */
 const struct settings_lists *registry_settings(const struct registry *r);
+struct texts *registry_texts(struct registry *r);
 
 /* Registers fn, to be called after every change. registry_notify() calls all that are registered. */
 void registry_watch(struct registry *r, void (*fn)(void *arg), void *arg);

@@ -78,8 +78,8 @@ static void set_held(struct host *h, Tutti__V1__Held *const *held, size_t n)
 
 void host_take_hello(struct host *h, const Tutti__V1__Hello *hello)
 {
-	host_set_text(&h->version, hello->version);
-	host_set_text(&h->profiler_address, hello->profiler_address);
+	host_set_text(h, &h->version, hello->version);
+	host_set_text(h, &h->profiler_address, hello->profiler_address);
 	host_clear_labels(h);
 	for (size_t i = 0; i < hello->n_labels; i++)
 		host_add_label(h, hello->labels[i]->key, hello->labels[i]->value);

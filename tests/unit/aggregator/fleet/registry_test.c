@@ -145,7 +145,7 @@ static void test_json(void)
 	json_t *o, *jobs;
 	char *text;
 
-	host_set_text(&h->version, "1\xff\"2");
+	host_set_text(h, &h->version, "1\xff\"2");
 	host_add_label(h, "job", "x");
 	host_add_job(h, &job);
 	host_clear_jobs(h);
@@ -288,6 +288,37 @@ static void test_share_of_an_address(void)
 	registry_free(r);
 }
 
+/* Hosts that report the same texts share them, until the last one has others. */
+static void test_texts_are_shared(void)
+{
+	const struct host_tracer cpu = { .name = "cpu", .state = "ok", .reason = "" };
+	struct registry *r = registry_new(NULL);
+	struct host *a = registry_add(r, "a"), *b = registry_add(r, "b");
+	char invented[16];
+
+	host_add_tracer(a, &cpu);
+	host_add_tracer(b, &cpu);
+	host_add_label(a, "job", "train");
+	host_add_label(b, "job", "train");
+	CHECK(a->tracers[0].name == b->tracers[0].name);
+	CHECK(a->label_values[0] == b->label_values[0]);
+	CHECK(a->version == b->version);
+	host_set_text(a, &a->version, "2");
+	CHECK_STR(b->version, "");
+	/* Invented ones push others out of what is compared: then they are held twice, and nothing else happens. */
+	for (int i = 0; i < 500; i++) {
+		snprintf(invented, sizeof(invented), "x%d", i);
+		host_add_label(a, "key", invented);
+	}
+	CHECK_STR(a->label_values[500], "x499");
+	host_set_text(b, &b->version, "2");
+	CHECK_STR(b->version, a->version);
+	registry_remove(r, a);
+	CHECK_STR(b->tracers[0].name, "cpu");
+	CHECK_STR(b->label_values[0], "train");
+	registry_free(r);
+}
+
 int main(void)
 {
 	test_share_of_an_address();
@@ -297,6 +328,7 @@ int main(void)
 	test_sorted_and_found();
 	test_found_in_order();
 	test_settings_are_shared();
+	test_texts_are_shared();
 	test_cookies();
 	test_forgets_the_lost();
 	test_json();
