@@ -19,7 +19,7 @@
 #define TURN_FAILURES 500
 #define ENDED_KEPT    64
 /* hosts of all ended captures that are kept in memory: half a kilobyte each */
-#define ENDED_HOSTS_KEPT 20000
+#define ENDED_HOSTS_KEPT 10000
 
 static void on_due(void *arg);
 
