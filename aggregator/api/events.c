@@ -31,6 +31,7 @@ struct stream {
 struct topic {
 	struct events *events;
 	char *session;
+	struct capture *ended; /* held: it may be forgotten before its last text is made; or NULL */
 	bool changed;
 	/* a text is being made; it is the last one */
 	bool in_progress, last;
@@ -68,8 +69,18 @@ static void send_to_pages(struct events *ev, const char *name, struct buf *text_
 
 /* ---- captures ---- */
 
+/* `ended` is NULL if the capture has not ended: a retry goes on with the session. */
+static void topic_hold(struct topic *t, struct capture *ended)
+{
+	if (ended)
+		capture_hold(ended);
+	capture_unhold(t->ended);
+	t->ended = ended;
+}
+
 static void topic_free(struct topic *t)
 {
+	topic_hold(t, NULL);
 	TAILQ_REMOVE(&t->events->topics, t, entry);
 	free(t->session);
 	free(t);
@@ -134,7 +145,7 @@ static void on_capture_text(void *arg, struct buf *text_taken)
 /* One text of a capture at a time, so that an older one is never sent after a newer one. */
 static void topic_make_text(struct topic *t)
 {
-	struct capture *c = capture_find(t->events->captures, t->session);
+	struct capture *c = t->ended ? t->ended : capture_find(t->events->captures, t->session);
 
 	if (t->in_progress || !t->changed)
 		return;
@@ -212,7 +223,10 @@ static void on_capture(void *arg, struct capture *c)
 	struct events *ev = arg;
 
 	if (has_reader(ev, c->session)) {
-		topic_get(ev, c->session)->changed = true;
+		struct topic *t = topic_get(ev, c->session);
+
+		topic_hold(t, capture_has_ended(c) ? c : NULL);
+		t->changed = true;
 		flush_soon(ev);
 	}
 	if (!capture_has_ended(c))
@@ -275,6 +289,7 @@ void events_open_capture(struct events *ev, struct http_req *req, struct capture
 	struct topic *t = topic_get(ev, c->session);
 
 	stream_new(ev, req, c->session);
+	topic_hold(t, capture_has_ended(c) ? c : NULL);
 	t->changed = true;
 	topic_make_text(t);
 }

@@ -336,6 +336,10 @@ bool capture_has_failed(const struct capture *c);
 void capture_make_text(struct capture *c, bool shared, json_text_fn fn, void *arg);
 void captures_make_text(struct captures *cs, json_text_fn fn, void *arg);
 
+/* A capture that is held is not freed, though capture_find() may not find it any more. */
+void capture_hold(struct capture *c);
+void capture_unhold(struct capture *c); /* NULL is fine */
+
 /* fn is called after each change of a capture. Several may watch; a watch is never removed. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);
 

@@ -214,10 +214,6 @@ void capture_load_stored(struct capture_host *h, const json_t *stored);
 struct capture *capture_copy(struct capture *c);
 void capture_copy_free(struct capture *copy);
 
-/* A capture that is held is not freed. */
-void capture_hold(struct capture *c);
-void capture_unhold(struct capture *c);
-
 /* ---- json.c ---- */
 
 void capture_write(struct buf *out, const struct capture *c); /* CAPTURE, as text */

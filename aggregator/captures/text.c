@@ -33,7 +33,7 @@ void capture_hold(struct capture *c)
 
 void capture_unhold(struct capture *c)
 {
-	if (!--c->n_holds && c->free_pending)
+	if (c && !--c->n_holds && c->free_pending)
 		capture_free(c);
 }
 
