@@ -199,6 +199,7 @@ struct capture {
 	struct capture *original; /* of a copy (text.c) */
 	bool shared; /* of a copy: for a caller who shares the capture */
 	size_t n_missing; /* of a copy: hosts that capture_check_stored() has failed */
+	size_t n_cleared; /* of a copy: files that capture_store_notes() has made shorter */
 	size_t noted; /* of a copy: 1 + the host whose file has the notes; 0 = none */
 	struct reported_file
 		noted_file; /* its only file with the notes, if the agent reports its files */

@@ -52,42 +52,65 @@ static struct capture_host *find_smallest(struct capture *c)
 }
 
 /* A failure to add warnings does not fail the commit: the manifest has them, too. But the manifest also needs
- * the file's size, so an unknown size is an error. What the host reported is shared with other copies of the
- * capture, so the new checksum stands in the copy. */
-static int append(struct store *s, struct capture *copy, struct capture_host *h, char *const *texts,
-		  size_t n, struct err *e)
+ * the file's size, so an unknown size is an error. `*crc32c` as for notes_put(), or NULL. */
+static int put(struct store *s, struct capture *copy, struct capture_host *h, char *const *texts,
+	       size_t n, uint32_t *crc32c, struct err *e)
 {
 	char key[SESSION_KEY_BYTES], name[NAME_FILE_BYTES];
-	bool is_reported = h->n_reported == 1;
-	uint64_t size = h->bytes;
+	uint64_t size = h->n_reported == 1 ? h->reported_files[0].bytes : h->bytes;
 	int rc;
 
-	if (is_reported) {
-		copy->noted_file = h->reported_files[0];
-		h->reported_files = &copy->noted_file;
-	}
 	name_of_file(h->name, 1, name);
 	session_file_key(copy->session, copy->run, name, key);
-	rc = notes_append(s, copy->captures->env.spool, key, texts, n, &size,
-			  is_reported ? &copy->noted_file.crc32c : NULL, e);
+	rc = notes_put(s, copy->captures->env.spool, key, texts, n, &size, crc32c, e);
 	if (!size)
 		return rc;
 	if (rc)
 		log_warn("AGG-NOTES", "session=%s reason=\"%s\"", copy->session, e->msg);
-	h->bytes = h->bytes_done = copy->noted_file.bytes = size;
+	h->bytes = h->bytes_done = size;
 	return 0;
+}
+
+/* What the host reported is shared with other copies of the capture, so the new checksum stands in the copy. */
+static int put_noted(struct store *s, struct capture *copy, struct capture_host *h,
+		     char *const *texts, size_t n, struct err *e)
+{
+	bool is_reported = h->n_reported == 1;
+	int rc;
+
+	if (is_reported)
+		copy->noted_file = h->reported_files[0];
+	rc = put(s, copy, h, texts, n, is_reported ? &copy->noted_file.crc32c : NULL, e);
+	if (is_reported)
+		h->reported_files = &copy->noted_file;
+	copy->noted_file.bytes = h->bytes;
+	copy->noted = (size_t)(h - copy->hosts) + 1;
+	return rc;
+}
+
+/* The file is longer than its agent says: an aggregator that did not live to commit gave it warnings, which may not be
+ * true any more. */
+static bool has_old_notes(const struct capture_host *h)
+{
+	return h->stored && !h->old_result && h->n_files == 1 && h->n_reported == 1 &&
+	       h->bytes > h->reported_files[0].bytes;
 }
 
 int capture_store_notes(struct store *s, struct capture *copy, struct err *e)
 {
 	char *texts[MAX_NOTES + 1];
 	size_t n = make_texts(copy, texts);
-	struct capture_host *h = n ? find_smallest(copy) : NULL;
+	struct capture_host *noted = n ? find_smallest(copy) : NULL;
+	int rc = 0;
 
-	int rc = h ? append(s, copy, h, texts, n, e) : 0;
-
-	if (h)
-		copy->noted = (size_t)(h - copy->hosts) + 1;
+	for (size_t i = 0; i < copy->n_hosts && !rc && !copy->captures->env.by_grants; i++) {
+		if (&copy->hosts[i] == noted || !has_old_notes(&copy->hosts[i]))
+			continue;
+		rc = put(s, copy, &copy->hosts[i], NULL, 0, NULL, e);
+		copy->n_cleared++;
+	}
+	if (!rc && noted)
+		rc = put_noted(s, copy, noted, texts, n, e);
 	while (n)
 		free(texts[--n]);
 	return rc;

@@ -231,13 +231,16 @@ static void close_ledger(struct capture *c)
 	c->ledger = NULL;
 }
 
-/* capture_store_notes() has made the host's file longer. Texts of the capture may be reading the old report now. */
-static void apply_notes(struct capture *c, const struct capture *copy, struct capture_host *h)
+/* capture_store_notes() has changed files. Texts of the capture may be reading the old report now. */
+static void apply_notes(struct capture *c, const struct capture *copy)
 {
 	struct reported_file *file;
+	struct capture_host *h;
 
-	h->bytes = h->bytes_done = copy->hosts[copy->noted - 1].bytes;
-	if (h->n_reported != 1)
+	for (size_t i = 0; i < c->n_hosts; i++)
+		c->hosts[i].bytes = c->hosts[i].bytes_done = copy->hosts[i].bytes;
+	h = copy->noted ? &c->hosts[copy->noted - 1] : NULL;
+	if (!h || h->n_reported != 1)
 		return;
 	file = pool_alloc(&c->kept, sizeof(*file));
 	*file = copy->noted_file;
@@ -253,8 +256,8 @@ static void on_ended(void *arg, const json_t *record, const void *made_of)
 	json_array_clear(c->warnings); /* the causality check may have added a warning */
 	json_array_extend(c->warnings, json_object_get(document, "warnings"));
 	capture_apply_stored(c, copy);
-	if (copy->noted)
-		apply_notes(c, copy, &c->hosts[copy->noted - 1]);
+	if (copy->noted || copy->n_cleared)
+		apply_notes(c, copy);
 	close_ledger(c);
 	if (c->cancelled)
 		send_cancel(c);

@@ -36,9 +36,9 @@ static int ends_with(int fd, uint64_t size, const struct buf *notes, bool *yes, 
 	return rc;
 }
 
-/* Makes a copy with the warnings at its end, since a store takes only whole objects. */
-static int put_longer(struct store *s, const char *spool, const char *key, int fd, uint64_t size,
-		      const struct buf *notes, struct err *e)
+/* Makes a copy of the first `size` bytes with the warnings at its end, since a store takes only whole objects. */
+static int put_copy(struct store *s, const char *spool, const char *key, int fd, uint64_t size,
+		    const struct buf *notes, struct err *e)
 {
 	struct store_put put = {
 		.key = key,
@@ -59,41 +59,48 @@ static int put_longer(struct store *s, const char *spool, const char *key, int f
 	return rc;
 }
 
-/* A put that fails may have taken place. */
+/* A put that fails may have taken place; or there are other warnings still, and `*size` is unknown then, too. */
 static int put_certainly(struct store *s, const char *spool, const char *key, int fd,
 			 const struct buf *notes, uint64_t *size, struct err *e)
 {
+	uint64_t with_notes = *size + notes->len;
 	struct store_stat st = { 0 };
 	struct err unknown;
-	int rc = put_longer(s, spool, key, fd, *size, notes, e);
+	int rc = put_copy(s, spool, key, fd, *size, notes, e);
 
 	if (!rc)
-		*size += notes->len;
-	else if (store_stat(s, key, store_within(STORE_PATIENCE_NS), &st, &unknown))
+		*size = with_notes;
+	else if (store_stat(s, key, store_within(STORE_PATIENCE_NS), &st, &unknown) ||
+		 (st.size != *size && st.size != with_notes))
 		*size = 0;
 	else
 		*size = st.size;
 	return rc;
 }
 
-int notes_append(struct store *s, const char *spool, const char *key, char *const *texts, size_t n,
-		 uint64_t *size, uint32_t *sum, struct err *e)
+int notes_put(struct store *s, const char *spool, const char *key, char *const *texts, size_t n,
+	      uint64_t *size, uint32_t *sum, struct err *e)
 {
-	const uint64_t expected = *size;
+	const uint64_t without_notes = *size;
 	struct buf notes = BUF_INIT;
-	bool has_them;
-	int fd, rc = store_open_fd(s, key, store_within(STORE_FILE_PATIENCE_NS), &fd, size, e);
+	bool has_them = false;
+	uint64_t found;
+	int fd, rc = store_open_fd(s, key, store_within(STORE_FILE_PATIENCE_NS), &fd, &found, e);
 
 	if (rc) {
 		*size = rc == ERR_NOT_FOUND ? *size : 0;
 		return rc;
 	}
-	build_notes(texts, n, &notes);
-	rc = ends_with(fd, *size, &notes, &has_them, e);
-	if (!rc && !has_them)
+	if (n)
+		build_notes(texts, n, &notes);
+	if (found == without_notes + notes.len)
+		rc = ends_with(fd, found, &notes, &has_them, e);
+	if (has_them)
+		*size = found;
+	else if (!rc)
 		rc = put_certainly(s, spool, key, fd, &notes, size, e);
 	close(fd);
-	if (sum && *size == expected + notes.len)
+	if (sum && *size == without_notes + notes.len)
 		*sum = crc32c(*sum, notes.data, notes.len);
 	buf_release(&notes);
 	return rc;

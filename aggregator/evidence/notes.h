@@ -10,14 +10,17 @@
 
 struct store;
 
+/* All warnings of a file together are shorter. */
+#define NOTES_MAX_BYTES (1 << 20)
+
 /*
- * Appends the warnings (n texts) to the XSpace under `key`: an XSpace at the end of another one adds its
- * warnings. A file that already ends with exactly these warnings stays as it is. `*size` is the expected size
- * of the file. It becomes the real size, also after a failure; 0 if that is unknown because it is not certain
- * whether a put took place. `*crc32c`, if there is one, is that of the expected bytes, and becomes that of the longer
+ * Puts the warnings (n texts, 0 is fine) behind the XSpace under `key`: an XSpace at the end of another one adds its
+ * warnings. Those that an earlier call left there go; a file that has exactly these stays as it is. `*size` is the size
+ * without any warnings. It becomes the real size, also after a failure; 0 if that is unknown because it is not certain
+ * whether a put took place. `*crc32c`, if there is one, is that of the file without warnings, and becomes that of the
  * file, which is made in the folder `spool`.
  */
-MUST_CHECK int notes_append(struct store *s, const char *spool, const char *key, char *const *texts,
-			    size_t n, uint64_t *size, uint32_t *crc32c, struct err *e);
+MUST_CHECK int notes_put(struct store *s, const char *spool, const char *key, char *const *texts,
+			 size_t n, uint64_t *size, uint32_t *crc32c, struct err *e);
 
 #endif

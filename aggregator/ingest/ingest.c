@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "aggregator/captures/capture.h"
+#include "aggregator/evidence/notes.h"
 #include "aggregator/ingest/chunk.h"
 #include "aggregator/ingest/files.h"
 #include "aggregator/ingest/ingest_impl.h"
@@ -358,6 +359,13 @@ static int set_files(struct upload *u, const Tutti__V1__UploadBegin *b, struct e
 	return 0;
 }
 
+/* Warnings of an earlier try to commit may stand at its end. */
+static bool is_stored_file(const struct capture_host *h, const Tutti__V1__UploadBegin *b)
+{
+	return h->bytes == b->bytes || (h->n_files == 1 && b->n_files == 1 && h->bytes > b->bytes &&
+					h->bytes - b->bytes <= NOTES_MAX_BYTES);
+}
+
 static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
 	struct capture *c = capture_find(u->ingest->env.captures, b->session);
@@ -394,7 +402,7 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	if (h->stored) {
 		/* The reply to an earlier upload was lost. */
 		err_set(e, ERR_EXISTS, "this file is already stored");
-		return h->bytes == b->bytes ? RPC_OK : RPC_FAILED_PRECONDITION;
+		return is_stored_file(h, b) ? RPC_OK : RPC_FAILED_PRECONDITION;
 	}
 	/* Requests a credit for a host that has none, for example after a failed upload. */
 	capture_host_progress(h, HOST_UPLOADING, b->bytes, h->bytes_done);

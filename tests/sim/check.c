@@ -12,6 +12,7 @@
 #include "json/json_text.h"
 #include "aggregator/sessions/sessions.h"
 #include "base/buf.h"
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "proto/reasons.h"
 #include "storage/store.h"
@@ -275,10 +276,22 @@ static bool is_typed(const char *reason)
 	       r->word != REASON_NO_PERMISSION && r->word != REASON_UNSUPPORTED;
 }
 
-/* Reads one file; adds its length. */
-static void check_file(struct store *s, struct file_check *f, const char *run, const char *file,
-		       bool has_bound, int64_t *bytes)
+/* `sum` is NULL where the agent's report did not arrive. */
+static void check_sum(const struct file_check *f, const struct buf *data, const char *sum)
 {
+	char text[9];
+
+	snprintf(text, sizeof(text), "%08" PRIx32, crc32c(0, data->data, data->len));
+	if (sum && strcmp(sum, text))
+		sim_fail("session %s host %s: the checksum is %s, the manifest says %s",
+			 f->request->session, f->host, text, sum);
+}
+
+/* Reads file `i` of the host; adds its length. */
+static void check_file(struct store *s, struct file_check *f, const char *run, const json_t *host,
+		       size_t i, int64_t *bytes)
+{
+	const char *file = json_string_value(json_array_get(json_object_get(host, "files"), i));
 	struct buf data = BUF_INIT;
 	char directory[SESSION_KEY_BYTES];
 	struct err e;
@@ -288,8 +301,9 @@ static void check_file(struct store *s, struct file_check *f, const char *run, c
 	key = xasprintf("%s%s", directory, file);
 	if (get_range(s, key, 0, FILE_MAX, &data, NULL, &e))
 		sim_fail("session %s: %s", f->request->session, e.msg);
-	else if (has_bound)
+	else if (json_is_integer(json_object_get(host, "clock_bound_ns")))
 		check_bytes(f, &data);
+	check_sum(f, &data, json_string_value(json_array_get(json_object_get(host, "crc32c"), i)));
 	*bytes += (int64_t)data.len;
 	buf_release(&data);
 	free(key);
@@ -318,9 +332,7 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 	f.lacks_begin = w->snapshot_ns && f.own_window && !w->retried &&
 			!strstr(json_get_text(host, "detail"), "were not gathered");
 	for (size_t i = 0; i < json_array_size(files); i++)
-		check_file(s, &f, json_get_text(manifest, "run"),
-			   json_string_value(json_array_get(files, i)), json_is_integer(bound),
-			   &bytes);
+		check_file(s, &f, json_get_text(manifest, "run"), host, i, &bytes);
 	if (bytes != json_get_int(host, "bytes"))
 		sim_fail("session %s host %s: %" PRId64 " bytes, the manifest says %" PRId64,
 			 w->session, f.host, bytes, (int64_t)json_get_int(host, "bytes"));

@@ -87,22 +87,29 @@ static void test_append(uint64_t bytes)
 	const char *folder = temp_dir();
 	struct store *s = new_store(folder);
 	long before_kb;
-	uint64_t size = bytes;
-	uint32_t sum = 7; /* of what is there; only its end is computed */
+	const uint64_t bare = bytes;
+	uint64_t size = bytes, again = bytes;
+	uint32_t sum = 7, sum_again = 7; /* of what is there; only its end is computed */
 	struct err e = { 0 };
 
 	put_sparse(s, folder, bytes);
 	before_kb = peak_kb();
-	CHECK_OK(notes_append(s, folder, KEY, texts, 2, &size, &sum, &e), e);
+	CHECK_OK(notes_put(s, folder, KEY, texts, 2, &size, &sum, &e), e);
 	CHECK(sum != 7);
 	CHECK(peak_kb() - before_kb < MORE_KB);
 	CHECK(size > bytes + strlen(texts[0]) + strlen(texts[1]));
 	CHECK_EQ(check_tail(s, bytes), size - bytes);
+	CHECK_OK(notes_put(s, folder, KEY, texts, 2, &again, &sum_again, &e),
+		 e); /* they are there */
+	CHECK_EQ(again, size);
+	CHECK_EQ(sum_again, sum);
 	bytes = size;
-	CHECK_OK(notes_append(s, folder, KEY, texts, 2, &size, NULL, &e), e); /* they are there */
-	CHECK_EQ(size, bytes);
-	CHECK_OK(notes_append(s, folder, KEY, texts, 1, &size, NULL, &e), e);
-	CHECK(size > bytes);
+	size = bare;
+	CHECK_OK(notes_put(s, folder, KEY, texts, 1, &size, NULL, &e), e); /* instead of both */
+	CHECK(size > bare && size < bytes);
+	size = bare;
+	CHECK_OK(notes_put(s, folder, KEY, NULL, 0, &size, NULL, &e), e);
+	CHECK_EQ(size, bare);
 	store_free(s);
 	temp_dir_remove(folder);
 }
@@ -115,7 +122,7 @@ static void test_no_folder(void)
 	struct err e = { 0 };
 
 	put_sparse(s, folder, size);
-	CHECK_EQ(notes_append(s, "/nowhere", KEY, texts, 2, &size, NULL, &e), ERR_NOT_FOUND);
+	CHECK_EQ(notes_put(s, "/nowhere", KEY, texts, 2, &size, NULL, &e), ERR_NOT_FOUND);
 	CHECK(strstr(e.msg, "/nowhere"));
 	CHECK_EQ(size, 10);
 	store_free(s);
