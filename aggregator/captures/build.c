@@ -260,6 +260,7 @@ static void set_request(struct capture *c, const struct capture_request *req)
 	c->not_before_ns = req->not_before_ns;
 	c->commit_by_ns = req->commit_by_ns;
 	c->grace_given_ns = req->grace_ns;
+	c->clock_shift_ns = c->captures->env.clock->shift_ns;
 	c->refine = req->refine && *req->refine;
 	c->by_step = req->by_step;
 	c->at_step = req->at_step;

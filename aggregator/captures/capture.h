@@ -150,6 +150,7 @@ struct capture {
 	int64_t last_armed_ns; /* session clock: the last answer to Arm; 0 = none */
 	int64_t next_reconnect_by_ns; /* the earliest reconnect_by_ns, or INT64_MAX */
 	int64_t t0_ns, duration_ns; /* session clock */
+	int64_t clock_shift_ns; /* which session clock: its shift_ns when T0 was chosen */
 	int64_t stop_at_ns; /* session clock: T1 of a stop that is not durable yet; 0 = none */
 	int64_t lead_ns, grace_ns;
 	int64_t grace_given_ns; /* as requested; 0 = not */

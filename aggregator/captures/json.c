@@ -237,6 +237,7 @@ void capture_put_request(json_t *o, const struct capture *c)
 	json_put(o, "tracers", tracers);
 	json_put(o, "options", hex_json(c->options, c->options_len));
 	json_put_int(o, "grace_given_ns", c->grace_given_ns);
+	json_put_int(o, "clock_shift_ns", c->clock_shift_ns);
 }
 
 static json_t *request_json(const struct capture *c)

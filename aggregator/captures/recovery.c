@@ -175,6 +175,7 @@ static struct capture *take_capture(struct captures *cs, struct capture_left *le
 	c->state = CAP_ARMING;
 	c->lead_ns = json_get_int(plan, "lead_ns");
 	c->grace_given_ns = json_get_int(plan, "grace_given_ns");
+	c->clock_shift_ns = json_get_int(plan, "clock_shift_ns");
 	capture_set_deadline(c, c->t0_ns + c->duration_ns);
 	c->deadline_ns = json_get_int(plan, "deadline_ns");
 	c->open_ended = json_get_bool(plan, "open_ended");

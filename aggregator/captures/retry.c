@@ -131,6 +131,7 @@ static int build(struct captures *cs, struct retry_source *s, int64_t grace_ns,
 	c->revision = (unsigned int)(revision > 0 ? revision : 1) + 1;
 	c->lead_ns = c->snapshot ? 0 : capture_lead(cs, c->n_hosts - c->n_ended, 0);
 	c->grace_given_ns = grace_ns ? grace_ns : json_get_int(request, "grace_given_ns");
+	c->clock_shift_ns = json_get_int(request, "clock_shift_ns");
 	capture_set_deadline(c, captures_now(cs));
 	rc = capture_load_options(c, request, e);
 	if (!rc && c->n_ended == c->n_hosts)
@@ -205,6 +206,22 @@ bool capture_host_has_own_window(const struct capture_host *h)
 	return h->t0_ns && h->t0_ns != h->capture->t0_ns;
 }
 
+static bool is_arming(const struct capture_host *h)
+{
+	return h->state == HOST_ARMING;
+}
+
+/* A snapshot's window is of the clock on which it was taken. On another one, after a restart, it would be cut from the
+ * rings at a wrong place, by as much as the two differ. */
+static void refuse_window_of_other_clock(struct capture *c)
+{
+	if (c->snapshot && c->clock_shift_ns != c->captures->env.clock->shift_ns)
+		capture_fail_hosts(
+			c, is_arming, REASON_REFUSED,
+			"the session clock was set anew since this snapshot: its window cannot "
+			"be found in the rings any more");
+}
+
 /* Chooses one window for all hosts that must record and are not asked yet. A snapshot keeps its window, which
  * may still be in their rings. */
 void capture_retry_choose_window(struct capture *c)
@@ -212,6 +229,7 @@ void capture_retry_choose_window(struct capture *c)
 	int64_t t0_ns = c->snapshot ? c->t0_ns : captures_now(c->captures) + c->lead_ns;
 	bool any = false;
 
+	refuse_window_of_other_clock(c);
 	for (size_t i = 0; i < c->n_hosts; i++) {
 		if (!must_record(&c->hosts[i]))
 			continue;
@@ -423,6 +441,7 @@ static void recover_hosts(struct capture *c)
 		h->reconnect_by_ns = c->next_reconnect_by_ns;
 	}
 	capture_fail_hosts(c, had_no_agent, REASON_UNREACHABLE, "the agent was not connected");
+	refuse_window_of_other_clock(c);
 	capture_wake(c);
 }
 
