@@ -112,6 +112,7 @@ struct capture_host {
 	/* of the last failed upload; NULL = none. A copy of the capture has none */
 	char *upload_error;
 	bool stored; /* the upload is durable in the store */
+	bool was_found; /* an earlier aggregator stored it, and may have put warnings behind it */
 	unsigned int n_files; /* if stored; name_of_file() names them */
 	bool reported; /* HostResult has arrived */
 	struct reported_file *reported_files;
@@ -365,6 +366,9 @@ bool capture_host_has_ended(const struct capture_host *h);
 void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
 void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,
 			   uint64_t bytes_done);
+
+/* Whether these are the host's files in the store, of which an agent that was restarted does not know. */
+bool capture_host_has_stored(const struct capture_host *h, uint64_t bytes, unsigned int n_files);
 
 /* Its files are durable; the agent is not informed yet. */
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files);

@@ -10,6 +10,7 @@
 
 #include "json/json_text.h"
 #include "aggregator/captures/arm_message.h"
+#include "aggregator/evidence/notes.h"
 #include "aggregator/fleet/messages.h"
 #include "aggregator/sessions/ledger.h"
 #include "base/clean_text.h"
@@ -365,6 +366,13 @@ void capture_host_progress(struct capture_host *h, enum host_state state, uint64
 		capture_queue_schedule(h->capture->captures);
 	}
 	capture_notify(h->capture);
+}
+
+bool capture_host_has_stored(const struct capture_host *h, uint64_t bytes, unsigned int n_files)
+{
+	if (h->was_found && h->n_files == 1 && n_files == 1)
+		return h->bytes >= bytes && h->bytes - bytes <= NOTES_MAX_BYTES;
+	return h->bytes == bytes;
 }
 
 void capture_host_stored(struct capture_host *h, uint64_t bytes, unsigned int n_files)

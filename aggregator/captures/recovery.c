@@ -46,7 +46,7 @@ void capture_load_stored(struct capture_host *h, const json_t *stored)
 		h->n_files = n;
 	}
 	h->bytes_done = h->bytes;
-	h->stored = h->n_files > 0;
+	h->stored = h->was_found = h->n_files > 0;
 	if (h->stored)
 		h->state =
 			/* its file is stored and only its report is missing: it must not record again */

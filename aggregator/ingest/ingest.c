@@ -8,7 +8,6 @@
 #include <sys/queue.h>
 
 #include "aggregator/captures/capture.h"
-#include "aggregator/evidence/notes.h"
 #include "aggregator/ingest/chunk.h"
 #include "aggregator/ingest/files.h"
 #include "aggregator/ingest/ingest_impl.h"
@@ -359,13 +358,6 @@ static int set_files(struct upload *u, const Tutti__V1__UploadBegin *b, struct e
 	return 0;
 }
 
-/* Warnings of an earlier try to commit may stand at its end. */
-static bool is_stored_file(const struct capture_host *h, const Tutti__V1__UploadBegin *b)
-{
-	return h->bytes == b->bytes || (h->n_files == 1 && b->n_files == 1 && h->bytes > b->bytes &&
-					h->bytes - b->bytes <= NOTES_MAX_BYTES);
-}
-
 static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
 	struct capture *c = capture_find(u->ingest->env.captures, b->session);
@@ -402,7 +394,8 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 	if (h->stored) {
 		/* The reply to an earlier upload was lost. */
 		err_set(e, ERR_EXISTS, "this file is already stored");
-		return is_stored_file(h, b) ? RPC_OK : RPC_FAILED_PRECONDITION;
+		return capture_host_has_stored(h, b->bytes, u->n_files) ? RPC_OK
+									: RPC_FAILED_PRECONDITION;
 	}
 	/* Requests a credit for a host that has none, for example after a failed upload. */
 	capture_host_progress(h, HOST_UPLOADING, b->bytes, h->bytes_done);
