@@ -34,3 +34,4 @@ sim_test(slept --seed 90) # a window from before a host slept
 sim_test(snapshots --snapshots --seed 1 --agents 50 --minutes 1)
 sim_test(other_clock --seed 5073) # a snapshot is tried again after a restart with another session clock
 sim_test(timeout --seed 55) # a tracer's time ends while its host sleeps
+sim_test(stale_notes --seed 485) # warnings of a commit that did not end
