@@ -28,6 +28,7 @@ test_packages=(
 	chromium chromium-driver	# the page in a real browser
 	libssl-dev openssl
 	iproute2	# two machines in network namespaces
+	systemd	# systemd-analyze, for the exposure of units
 )
 
 ceph_packages=(ceph-mon ceph-mgr ceph-osd radosgw ceph-common)
