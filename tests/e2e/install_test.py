@@ -10,7 +10,7 @@ from lib.cluster import BIN, temp_dir
 AGENT_CAPABILITIES = {"CAP_PERFMON", "CAP_BPF", "CAP_SYS_PTRACE", "CAP_SYSLOG", "CAP_DAC_READ_SEARCH"}
 FILES = {
     "agent": {"etc/tutti/agent.conf", "usr/bin/tutti-agent", "usr/lib/tutti/tutti-agent",
-              "usr/lib/systemd/system/tutti-agent.service", "usr/share/man/man8/tutti-agent.8"},
+              "usr/lib/systemd/system/tutti-agent.service", "usr/share/man/man8/tutti-agent.8", "usr/share/tutti/slurm/prolog.sh"},
     "aggregator": {"etc/tutti/aggregator.conf", "usr/bin/tutti-aggregator", "usr/lib/tutti/tutti-aggregator",
                    "usr/lib/systemd/system/tutti-aggregator.service", "usr/share/man/man8/tutti-aggregator.8"},
     "cli": {"usr/bin/tutti", "usr/lib/tutti/tutti", "usr/lib/tutti/libtutti_nvtx.so", "usr/lib/tutti/tutti-hook/sitecustomize.py",

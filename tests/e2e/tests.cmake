@@ -43,7 +43,9 @@ if(NOT TUTTI_SANITIZE STREQUAL thread)	# an agent that ends beside a stuck worke
 	e2e_test(stop "e2e")
 	e2e_test(pytorch "e2e")
 	e2e_test(sched "e2e")
-	e2e_test(install "e2e")	# no threads of its own
+	e2e_test(install "e2e")	# no threads of their own
+	e2e_test(manifests "e2e")
+	e2e_test(ports "e2e")
 endif()
 e2e_test(tls "e2e")
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# all attacks: the release preset; the quick ones: dev

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manifests on the cluster of tests/cluster.sh: check.py KUBECTL FOLDER.
+
+The overlay dev comes up; programs have the rights that it declares and no others; a pod of a job is captured through a forwarded
+port, by a user whose only right is to forward it; PodSecurity admits our namespace and refuses the same pod elsewhere. The cluster has
+neither DNS nor kube-proxy: agents get the aggregator's address as a line in /etc/hosts, by hostAliases.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+from lib import kubernetes_schema, xspace  # noqa: E402
+
+KUBECTL, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
+ADMIN = str(WORK / "run/kubeconfig")
+TUTTI = ROOT / "build/release/bin/tutti"
+AGENT_CAPABILITIES = "000000c400080004"  # PERFMON BPF SYS_PTRACE SYSLOG DAC_READ_SEARCH
+IMAGE_LIMIT = 40 << 20
+JOB = {
+    "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "jobs"},
+    "spec": {"template": {"metadata": {"labels": {"app": "train"}}, "spec": {
+        "restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 4711, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{"name": "main", "image": "localhost/job:1", "imagePullPolicy": "Never", "securityContext": {
+            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}}},
+}
+
+
+def say(text):
+    print("cluster:", text, flush=True)
+
+
+def kubectl(*words, config=ADMIN, text=None, ok=True):
+    p = subprocess.run([KUBECTL, "--kubeconfig", config, *words], input=text, capture_output=True, text=True, timeout=180)
+    assert not ok or p.returncode == 0, f"kubectl {' '.join(words)}: {p.stdout}{p.stderr}"
+    return p.stdout if ok else p
+
+
+def get(*words):
+    return json.loads(kubectl("get", *words, "-o", "json"))
+
+
+def wait_until(what, condition, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.2)
+    raise AssertionError(f"waited {seconds} s for {what}, without success\n{kubectl('get', 'pods,events', '-A', ok=False).stdout}")
+
+
+def pod_ready(name, namespace="tutti"):
+    pods = [p for p in get("pods", "-n", namespace)["items"] if p["metadata"]["name"].startswith(name) and "deletionTimestamp" not in p["metadata"]]
+    ready = [p for p in pods if any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions", []))]
+    return ready[0] if len(ready) == len(pods) == 1 else None
+
+
+# ---- images ----
+
+def check_images():
+    """Twice built, the same bytes; small; every file is on the list."""
+    again = WORK / "images-again"
+    subprocess.run([ROOT / "deploy/images/build.sh", "--out", again, "tutti-agent", "tutti-aggregator"], check=True, stdout=subprocess.DEVNULL)
+    for program in ("tutti-agent", "tutti-aggregator"):
+        one, two = ((folder / f"{program}.tar").read_bytes() for folder in (WORK / "images", again))
+        assert one == two, f"{program}.tar differs when it is built again"
+        files = {str(p.relative_to(WORK / "roots" / program)): p for p in (WORK / "roots" / program).rglob("*") if p.is_file() and not p.is_symlink()}
+        unpacked = sum(p.stat().st_size for p in files.values())
+        assert unpacked < IMAGE_LIMIT, unpacked
+        listed = {f["fileName"][2:]: f["checksums"][0]["checksumValue"] for f in json.loads((WORK / f"images/{program}.spdx.json").read_text())["files"]}
+        here = {name: hashlib.sha256(p.read_bytes()).hexdigest() for name, p in files.items()}
+        assert here == listed, here.keys() ^ listed.keys()
+        assert not [name for name in files if name.endswith(("/sh", "/bash", "/busybox"))]
+        say(f"{program}: the same bytes twice, {len(one) >> 10} kB, unpacked {unpacked >> 10} kB, {len(listed)} files on its list")
+
+
+# ---- the cluster ----
+
+def check_schema():
+    """The schema that e2e/manifests uses without a cluster is this API server's."""
+    schema = kubernetes_schema.extract(json.loads(kubectl("get", "--raw", "/openapi/v2")))
+    if not kubernetes_schema.FILE.exists() or kubernetes_schema.load() != schema:
+        kubernetes_schema.store(schema)
+        raise AssertionError(f"{kubernetes_schema.FILE} was not this API server's schema; now it is: look at the difference, and commit it")
+    say(f"the stored schema of {len(schema['definitions'])} types is the API server's")
+
+
+def check_pod_security():
+    labels = get("namespace", "tutti")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged", labels
+    template = get("daemonset", "tutti-agent", "-n", "tutti")["spec"]["template"]
+    kubectl("create", "namespace", "strict")
+    kubectl("label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent", "namespace": "strict"}, "spec": {**template["spec"], "serviceAccountName": "default"}}
+    wait_until("the account of the new namespace", lambda: kubectl("get", "serviceaccount", "default", "-n", "strict", ok=False).returncode == 0)
+    p = kubectl("create", "-f", "-", "--dry-run=server", text=json.dumps(pod), ok=False)
+    assert p.returncode and "violates PodSecurity" in p.stderr and "hostPID" in p.stderr, p.stdout + p.stderr
+    aggregator = get("statefulset", "tutti-aggregator", "-n", "tutti")["spec"]["template"]["spec"]
+    pod["metadata"]["name"], pod["spec"] = "aggregator", {**aggregator, "serviceAccountName": "default"}
+    kubectl("create", "-f", "-", "--dry-run=server", text=json.dumps(pod))
+    say("PodSecurity: our namespace admits the agent; `restricted` refuses it, and admits the aggregator")
+
+
+def process_of(pod):
+    """The pid on this machine of the pod's program."""
+    uid = pod["metadata"]["uid"]
+    program = pod["spec"]["containers"][0]["image"].split("/")[-1].split(":")[0]
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and uid in (entry / "cgroup").read_text().replace("_", "-") and program in os.readlink(entry / "exe"):
+                return int(entry.name)
+        except OSError:
+            pass
+    raise AssertionError(f"no process of {pod['metadata']['name']}")
+
+
+def status_of(pid):
+    return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+
+
+def listeners(pid):
+    """Ports of the process's network that other machines reach: tcp/PORT and udp/PORT."""
+    found = set()
+    for file, kind, state in (("tcp", "tcp", "0A"), ("tcp6", "tcp", "0A"), ("udp", "udp", "07"), ("udp6", "udp", "07")):
+        for line in pathlib.Path(f"/proc/{pid}/net/{file}").read_text().splitlines()[1:]:
+            words = line.split()
+            address, port = words[1].split(":")
+            if words[3] == state and not (len(address) == 8 and address.endswith("7F")):
+                found.add(f"{kind}/{int(port, 16)}")
+    return found
+
+
+def check_rights(agent, aggregator):
+    for pod, capabilities, uid, ports in ((agent, AGENT_CAPABILITIES, "0", set()), (aggregator, "0" * 16, "65532", {"tcp/7401", "udp/7403"})):
+        name = pod["metadata"]["name"]
+        pid = process_of(pod)
+        status = status_of(pid)
+        for field in ("CapEff", "CapPrm", "CapBnd"):
+            assert status[field] == capabilities, f"{name}: {field} {status[field]}"
+        assert (status["NoNewPrivs"], status["Seccomp"], status["Uid"].split()[0]) == ("1", "2", uid), status
+        root = next(line.split() for line in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines() if line.split()[4] == "/")
+        assert "ro" in root[5].split(","), root
+        assert not pathlib.Path(f"/proc/{pid}/root/var/run/secrets/kubernetes.io").exists(), f"{name} has a token"
+        assert listeners(pid) == ports, f"{name} listens at {listeners(pid)}"
+        say(f"{name}: CapEff {capabilities}, uid {uid}, no new privileges, seccomp, root read-only, no token, listens at {sorted(ports) or 'nothing'}")
+
+
+def check_accounts():
+    for account in ("tutti-agent", "tutti-aggregator"):
+        for verb, what in (("list", "pods"), ("get", "secrets"), ("create", "pods/exec"), ("get", "nodes"), ("create", "tokenreviews")):
+            p = kubectl("auth", "can-i", verb, what, "-A", "--as", f"system:serviceaccount:tutti:{account}", ok=False)
+            assert p.stdout.strip() == "no", (account, verb, what, p.stdout)
+
+
+def operator():
+    """The configuration of a user with the Role tutti-operator and no other right."""
+    kubectl("create", "serviceaccount", "ada", "-n", "jobs")
+    kubectl("create", "rolebinding", "ada", "-n", "tutti", "--role", "tutti-operator", "--serviceaccount", "jobs:ada")
+    token = kubectl("create", "token", "ada", "-n", "jobs").strip()
+    path = WORK / "ada.kubeconfig"
+    path.write_text(pathlib.Path(ADMIN).read_text().replace("admintoken", token))
+    for verb, what, namespace, answer in (("create", "pods/portforward", "tutti", "no"), ("get", "secrets", "tutti", "no"), ("create", "pods/exec", "tutti", "no"),
+                                          ("list", "pods", "tutti", "yes"), ("list", "pods", "jobs", "no")):
+        p = kubectl("auth", "can-i", verb, what, "-n", namespace, config=str(path), ok=False)
+        assert p.stdout.strip() == answer, (verb, what, namespace, p.stdout)
+    return str(path)
+
+
+class Forward:
+    def __init__(self, config, pod="tutti-aggregator-0"):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.command = [KUBECTL, "--kubeconfig", config, "-n", "tutti", "port-forward", f"pod/{pod}", f"{self.port}:7400"]
+
+    def __enter__(self):
+        self.p = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        line = self.p.stdout.readline()
+        assert "Forwarding" in line, line + self.p.stdout.read()
+        return f"http://127.0.0.1:{self.port}"
+
+    def __exit__(self, *_):
+        self.p.terminate()
+        self.p.wait()
+
+
+def tutti(server, *words):
+    p = subprocess.run([TUTTI, words[0], "--server", server, *words[1:]], capture_output=True, text=True, timeout=180)
+    assert p.returncode == 0, f"tutti {' '.join(map(str, words))}: exit {p.returncode}\n{p.stdout}{p.stderr}"
+    return p.stdout
+
+
+def check_capture(config, job):
+    with Forward(config) as server:
+        hosts = wait_until("the agent", lambda: [h for h in json.loads(tutti(server, "hosts", "--json"))["hosts"] if h["state"] == "connected"])
+        assert [(h["host"], h["labels"]) for h in hosts] == [("localhost", {"node": "localhost"})], hosts
+        states = {t["name"]: (t["state"], t["reason"]) for t in hosts[0]["tracers"]}
+        for name in ("cpu", "sched", "python", "metrics", "annotations", "marks"):
+            assert states[name][0] == "ok", f"tracer {name}: {states[name]}"
+        capture = json.loads(tutti(server, "capture", "--hosts", "node=localhost", "--duration", "2s", "--json"))
+        assert (capture["state"], capture["complete"], capture["failed"]) == ("committed", 1, 0), capture
+        out = WORK / "session"
+        tutti(server, "fetch", capture["session"], out)
+    space = xspace.load(next(out.rglob("*.xplane.pb")))
+    planes = [p for p in space.planes if xspace.stats(p).get("process_id") == process_of(job)]
+    names = {name for p in planes for name, *_ in xspace.events(p)}
+    assert {"train", "load", "compute"} <= names, names
+    say(f"captured {capture['session']} through the forwarded port: the job's process {process_of(job)} has {len(planes)} plane, with its steps")
+
+
+def main():
+    check_images()
+    check_schema()
+    begin = time.monotonic()
+    kubectl("apply", "-k", str(ROOT / "deploy/kubernetes/overlays/dev"))
+    agent = wait_until("an agent", lambda: pod_ready("tutti-agent"))
+    aggregator = wait_until("the aggregator", lambda: pod_ready("tutti-aggregator"))
+    say(f"kubectl apply -k: agent and aggregator Ready after {time.monotonic() - begin:.1f} s")
+    kubectl("patch", "daemonset", "tutti-agent", "-n", "tutti", "-p", json.dumps({"spec": {"template": {"spec": {"hostAliases": [
+        {"ip": aggregator["status"]["podIP"], "hostnames": ["tutti-aggregator.tutti.svc"]}]}}}}))
+    kubectl("rollout", "status", "daemonset/tutti-agent", "-n", "tutti", "--timeout", "120s")
+    agent = wait_until("the agent with the alias", lambda: pod_ready("tutti-agent"))
+
+    kubectl("create", "namespace", "jobs")
+    kubectl("label", "namespace", "jobs", "pod-security.kubernetes.io/enforce=restricted")
+    kubectl("apply", "-f", "-", text=json.dumps(JOB))
+    job = wait_until("the pod of the job", lambda: pod_ready("train", "jobs"))
+    job["spec"]["containers"][0]["image"] = "localhost/annotator:1"  # the program in localhost/job:1
+
+    check_rights(agent, aggregator)
+    check_accounts()
+    check_pod_security()
+    check_capture(operator(), job)
+    kubectl("delete", "-k", str(ROOT / "deploy/kubernetes/overlays/dev"), "--wait=true", "--timeout=120s")
+    assert kubectl("get", "namespace", "tutti", ok=False).returncode, "the namespace is still there"
+    say("all of it removed by kubectl delete -k\ncluster: passed")
+
+
+main()

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manifests of deploy/kubernetes without a cluster: each overlay renders, fits the API server's schema (unknown fields are refused), names
+flags and settings that the programs have, and gives no right that is not listed here. tests/cluster.sh runs them."""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import jsonschema
+import yaml
+
+from lib import kubernetes_schema
+from lib.cluster import BIN
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy/kubernetes"
+OVERLAYS = [".", "base", *(f"overlays/{p.name}" for p in sorted((FOLDER / "overlays").iterdir()))]
+CAPABILITIES = ["PERFMON", "BPF", "SYS_PTRACE", "SYSLOG", "DAC_READ_SEARCH"]
+
+
+def kustomize():
+    """kubectl has it, and tests/servers.sh where there is no kubectl."""
+    if shutil.which("kubectl"):
+        return ["kubectl", "kustomize"]
+    p = subprocess.run([ROOT / "tests/servers.sh", "wait", "kustomize"], capture_output=True, text=True)
+    if p.returncode:
+        sys.exit(p.stderr)
+    return [*p.stdout.split(), "build"]
+
+
+def render(overlay):
+    p = subprocess.run([*kustomize(), FOLDER / overlay], capture_output=True, text=True)
+    assert p.returncode == 0, f"{overlay}: {p.stderr}"
+    objects = list(yaml.safe_load_all(p.stdout))
+    by_name = {(o["kind"], o["metadata"]["name"]): o for o in objects}
+    assert len(by_name) == len(objects)
+    return by_name
+
+
+def check_schema(schema, objects):
+    for (kind, name), o in objects.items():
+        definition = schema["kinds"][f"{o['apiVersion']}/{kind}"]
+        jsonschema.Draft7Validator({"$ref": kubernetes_schema.PREFIX + definition, "definitions": schema["definitions"]}).validate(o)
+        if kind != "Namespace":
+            assert o["metadata"]["namespace"] == "tutti", (kind, name)
+
+
+def help_flags(program):
+    out = subprocess.run([BIN / program, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^  --([a-z0-9-]+)", out, flags=re.M))
+
+
+def check_settings(container, program):
+    """Every flag and TUTTI_ variable is a setting of the program."""
+    flags = help_flags(program)
+    for argument in container["args"]:
+        name = re.fullmatch(r"--([a-z0-9-]+)(=.*)?", argument)
+        assert name and name[1] in flags, f"{program} has no {argument}"
+    for variable in container.get("env", []):
+        if variable["name"].startswith("TUTTI_"):
+            name = variable["name"].removeprefix("TUTTI_").lower().replace("_", "-")
+            assert name in flags, f"{program} has no setting {variable['name']}"
+
+
+def pod(o):
+    spec = o["spec"]["template"]["spec"]
+    assert len(spec["containers"]) == 1 and "initContainers" not in spec
+    container = spec["containers"][0]
+    assert spec["automountServiceAccountToken"] is False and spec["enableServiceLinks"] is False
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    security = container["securityContext"]
+    assert security["allowPrivilegeEscalation"] is False and security["readOnlyRootFilesystem"] is True and not security.get("privileged")
+    assert security["capabilities"]["drop"] == ["ALL"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert probe in container, probe
+    assert "memory" in container["resources"]["limits"] and set(container["resources"]["requests"]) == {"cpu", "memory"}
+    for field in ("hostNetwork", "hostIPC", "shareProcessNamespace"):
+        assert field not in spec, field
+    assert o["spec"]["selector"]["matchLabels"].items() <= o["spec"]["template"]["metadata"]["labels"].items()
+    mounts, volumes = {m["name"] for m in container["volumeMounts"]}, {v["name"] for v in spec["volumes"]}
+    volumes |= {c["metadata"]["name"] for c in o["spec"].get("volumeClaimTemplates", [])}
+    assert mounts == volumes, (mounts, volumes)
+    return spec, container
+
+
+def check_agent(o, overlay):
+    spec, container = pod(o)
+    assert container["securityContext"]["capabilities"]["add"] == CAPABILITIES
+    assert spec["hostPID"] is True and spec["tolerations"] == [{"operator": "Exists"}]
+    assert [v["hostPath"]["path"] for v in spec["volumes"] if "hostPath" in v] == ["/run/tutti"]
+    assert "ports" not in container
+    assert spec.get("runtimeClassName") == ("nvidia" if overlay == "overlays/gpu" else None)
+    check_settings(container, "tutti-agent")
+
+
+def check_aggregator(objects, overlay):
+    o = objects["StatefulSet", "tutti-aggregator"]
+    spec, container = pod(o)
+    assert o["spec"]["replicas"] == 1, "two aggregators must not use one store"
+    assert "add" not in container["securityContext"]["capabilities"] and "hostPID" not in spec
+    assert spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] == 65532
+    assert not [v for v in spec["volumes"] if "hostPath" in v]
+    check_settings(container, "tutti-aggregator")
+    # What others reach is what the Service and the NetworkPolicy name; HTTP is the pod's own.
+    assert "--http=127.0.0.1:7400" in container["args"]
+    ports = {(p["containerPort"], p.get("protocol", "TCP")) for p in container["ports"]}
+    assert ports == {(7401, "TCP"), (7403, "UDP")}
+    service = objects["Service", "tutti-aggregator"]["spec"]
+    assert {(p["port"], p.get("protocol", "TCP")) for p in service["ports"]} == ports
+    assert service["clusterIP"] == "None"
+    [rule] = objects["NetworkPolicy", "tutti-aggregator"]["spec"]["ingress"]
+    assert {(p["port"], p["protocol"]) for p in rule["ports"]} == ports
+    assert bool(o["spec"].get("volumeClaimTemplates")) == (overlay in (".", "base", "overlays/gpu"))
+
+
+def check_rights(objects):
+    """No program has a right in the cluster; the one Role is for people."""
+    assert not [k for k in objects if k[0] in ("ClusterRole", "ClusterRoleBinding", "RoleBinding", "Secret")], objects.keys()
+    roles = {k: o["rules"] for k, o in objects.items() if k[0] == "Role"}
+    assert roles == {("Role", "tutti-operator"): [
+        {"apiGroups": [""], "resources": ["services", "pods"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["pods/portforward"], "resourceNames": ["tutti-aggregator-0"], "verbs": ["create", "get"]}]}, roles
+    for kind, name in objects:
+        if kind == "ServiceAccount":
+            assert objects[kind, name]["automountServiceAccountToken"] is False
+    assert "ingress" not in objects["NetworkPolicy", "tutti-agent"]["spec"], "nothing has to reach an agent"
+    assert objects["Namespace", "tutti"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
+def check_refusals(schema, objects):
+    """The check itself finds a field that Kubernetes does not know, and a value of a wrong type."""
+    for change in ({"hostPid": True}, {"hostPID": "yes"}):
+        broken = yaml.safe_load(yaml.safe_dump(objects["DaemonSet", "tutti-agent"]))
+        broken["spec"]["template"]["spec"].update(change)
+        try:
+            check_schema(schema, {("DaemonSet", "tutti-agent"): broken})
+        except jsonschema.ValidationError:
+            continue
+        raise AssertionError(f"{change} is not refused")
+
+
+def main():
+    schema = kubernetes_schema.load()
+    version = subprocess.run([BIN / "tutti", "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    for overlay in OVERLAYS:
+        objects = render(overlay)
+        check_schema(schema, objects)
+        check_rights(objects)
+        check_agent(objects["DaemonSet", "tutti-agent"], overlay)
+        check_aggregator(objects, overlay)
+        images = {o["spec"]["template"]["spec"]["containers"][0]["image"] for (kind, _), o in objects.items() if kind in ("DaemonSet", "StatefulSet")}
+        assert images == {f"localhost/tutti-agent:{version}", f"localhost/tutti-aggregator:{version}"}, images
+    check_refusals(schema, render("."))
+    print(f"{len(OVERLAYS)} sets of manifests")
+
+
+if __name__ == "__main__":
+    main()
