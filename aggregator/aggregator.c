@@ -3,6 +3,7 @@
 #include "aggregator/aggregator.h"
 
 #include "aggregator/api/api.h"
+#include "aggregator/api/link_key.h"
 #include "aggregator/fleet/registry.h"
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/link/control.h"
@@ -165,6 +166,7 @@ static void new_api(struct aggregator *agg)
 		.control = agg->control,
 		.started_mono_ns = agg->started_mono_ns,
 		.token = agg->token,
+		.link_key = agg->link_key,
 		.http_clients = &agg->conf.http_client,
 		.needs_token = aggregator_needs_token(agg),
 		.http_address = agg->conf.http,
@@ -237,6 +239,8 @@ static int state_start(struct aggregator *agg, struct err *e)
 	new_control(agg);
 	new_profiler(agg);
 	rc = new_ingest(agg, e);
+	if (!rc)
+		rc = link_key_load(&agg->link_key, agg->conf.spool, e);
 	if (rc) {
 		state_stop(agg);
 		return rc;
@@ -441,7 +445,8 @@ static int read_rules(struct aggregator *agg, struct err *e)
 static void release_settings(struct aggregator *agg)
 {
 	secret_free(agg->token);
-	agg->token = NULL;
+	secret_free(agg->link_key);
+	agg->token = agg->link_key = NULL;
 	retention_release(&agg->retention);
 }
 

@@ -58,6 +58,7 @@ struct aggregator {
 	ingest_check check_file; /* NULL: ingest_check_xspace() */
 	struct jobs jobs;
 	char *token; /* the content of token_file; NULL = none */
+	char *link_key; /* signs links to files */
 	struct session_clock clock;
 	struct session_store store;
 	struct index_check index_check;

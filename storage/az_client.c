@@ -335,17 +335,19 @@ static int get_signer(struct az_client *c, struct keys_chain **chain, struct clo
 	return cloud_keys_get(c->delegated, keys, e);
 }
 
-int az_client_sign_url(struct az_client *c, const char *key, enum az_may may, int64_t end_s,
+int az_client_sign_url(struct az_client *c, const char *key, enum az_may may, int64_t *end_s,
 		       char **url, struct err *e)
 {
 	char *blob = xasprintf("%s%s", c->prefix, key);
-	const struct az_grant grant = { c->account, c->container, blob, may, end_s };
+	struct az_grant grant = { c->account, c->container, blob, may, *end_s };
 	struct buf text = BUF_INIT;
 	struct keys_chain *chain;
 	struct cloud_keys *keys;
 	int rc = get_signer(c, &chain, &keys, e);
 
 	if (!rc) {
+		if (keys->end_s < *end_s)
+			grant.end_s = *end_s = keys->end_s;
 		buf_add_str(&text, c->origin);
 		add_path(c, false, key, &text);
 		buf_add_u8(&text, '?');

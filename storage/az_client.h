@@ -47,9 +47,10 @@ struct az_call {
 MUST_CHECK int az_client_send(struct az_client *c, const struct az_call *call, int64_t unix_s,
 			      struct cloud_answer *a, struct err *e);
 
-/* A URL that lets whoever has it create this blob once, or read it, until the Unix time. A request is sent where the keys are tokens and
+/* A URL that lets whoever has it create this blob once, or read it, until the Unix time, which becomes that of the end of the keys
+ * if that is sooner. A request is sent where the keys are tokens and
  * no key is delegated yet. ERR_UNSUPPORTED where the keys are a SAS. The caller wipes and frees it. */
 MUST_CHECK int az_client_sign_url(struct az_client *c, const char *key, enum az_may may,
-				  int64_t end_s, char **url, struct err *e);
+				  int64_t *end_s, char **url, struct err *e);
 
 #endif

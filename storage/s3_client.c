@@ -193,7 +193,7 @@ int s3_client_send(struct s3_client *c, const struct s3_call *call, int64_t unix
 }
 
 int s3_client_presign(struct s3_client *c, const struct s3_call *call, int64_t unix_s, int life_s,
-		      char **url, struct err *e)
+		      char **url, int64_t *keys_end_s, struct err *e)
 {
 	const struct sigv4_scope scope = { c->set.region, "s3" };
 	char *path = path_of(c, call->key);
@@ -214,6 +214,8 @@ int s3_client_presign(struct s3_client *c, const struct s3_call *call, int64_t u
 	if (!rc) {
 		view = aws_keys_view(keys);
 		rc = sigv4_presign(&view, &scope, &req, life_s, &target, e);
+		if (keys_end_s)
+			*keys_end_s = keys->end_s;
 		cloud_keys_put(c->keys, keys);
 	}
 	if (!rc)

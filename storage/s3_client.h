@@ -54,9 +54,10 @@ MUST_CHECK int s3_client_send(struct s3_client *c, const struct s3_call *call, i
 			      struct cloud_answer *a, struct err *e);
 
 /* A URL that lets whoever has it send this request, with the headers of the call and any body, for `life_s` from the
- * Unix time on. No request is sent, unless keys have to be fetched. The caller frees it. */
+ * Unix time on, but not beyond the end of the keys (`keys_end_s` may be NULL). No request is sent, unless keys have to be fetched. The
+ * caller frees it. */
 MUST_CHECK int s3_client_presign(struct s3_client *c, const struct s3_call *call, int64_t unix_s,
-				 int life_s, char **url, struct err *e);
+				 int life_s, char **url, int64_t *keys_end_s, struct err *e);
 
 /* Sets and returns the error for an answer that tells the bucket's region; else 0. */
 int s3_client_explain(const struct s3_client *c, const struct cloud_answer *a, struct err *e);

@@ -319,7 +319,8 @@ bool store_links(const struct store *s)
 	return s->links;
 }
 
-int store_link(struct store *s, const char *key, int64_t life_ns, char **url, struct err *e)
+int store_link(struct store *s, const char *key, int64_t life_ns, char **url, int64_t *until_s,
+	       struct err *e)
 {
 	int rc = store_check_key(key, e);
 
@@ -329,7 +330,7 @@ int store_link(struct store *s, const char *key, int64_t life_ns, char **url, st
 	if (!rc && (life_ns <= 0 || life_ns > STORE_LINK_MAX_NS))
 		rc = err_set(e, ERR_LIMIT, "a link is good for more than 0 s and at most 7 days");
 	if (!rc)
-		rc = s->ops->link(s, key, life_ns, url, e);
+		rc = s->ops->link(s, key, life_ns, url, until_s, e);
 	return add_context(rc, "link", key, e);
 }
 

@@ -165,7 +165,8 @@ struct store_ops {
 		     struct store_grant *out, struct err *e);
 
 	/* Optional (NULL): makes a link. The caller wipes and frees `*url`. */
-	int (*link)(struct store *s, const char *key, int64_t life_ns, char **url, struct err *e);
+	int (*link)(struct store *s, const char *key, int64_t life_ns, char **url, int64_t *until_s,
+		    struct err *e);
 
 	/* Frees `s`; no call may be in progress. */
 	void (*free)(struct store *s);
@@ -225,13 +226,13 @@ void store_grant_release(struct store_grant *g);
 
 /*
  * A URL that lets whoever has it read this object, with any range, until `life_ns` from now, and nothing else; rounded up to whole
- * seconds. Links made with keys that end sooner end with those keys. It is a secret: log no link. ERR_UNSUPPORTED if the store makes
+ * seconds. A link that is made with keys that end sooner ends with them: `*until_s` is the Unix time of its end. It is a secret: log no link. ERR_UNSUPPORTED if the store makes
  * none; ERR_LIMIT beyond STORE_LINK_MAX_NS. Whether there is such an object is not looked at. The caller frees it with store_free_link().
  */
 #define STORE_LINK_MAX_NS (7 * 24 * 3600 * INT64_C(1000000000))
 bool store_links(const struct store *s);
 MUST_CHECK int store_link(struct store *s, const char *key, int64_t life_ns, char **url,
-			  struct err *e);
+			  int64_t *until_s, struct err *e);
 void store_free_link(char *url); /* overwrites it; NULL is fine */
 
 /* ---- small documents ---- */

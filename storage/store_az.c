@@ -135,6 +135,7 @@ static int az_grant(struct store *store, const struct store_grant_request *req,
 {
 	struct cloud *c = (struct cloud *)store;
 	int64_t life_s = (req->life_ns + NS_PER_S - 1) / NS_PER_S;
+	int64_t end_s = cloud_now_s(c) + life_s;
 	struct store_stat there;
 	int rc = cloud_check_put(c, req->key, req->len, e);
 
@@ -147,8 +148,8 @@ static int az_grant(struct store *store, const struct store_grant_request *req,
 		rc = rc == ERR_NOT_FOUND ? 0 : rc;
 	}
 	if (!rc)
-		rc = az_client_sign_url(client_of(c), req->key, AZ_MAY_CREATE,
-					cloud_now_s(c) + life_s, &out->url, e);
+		rc = az_client_sign_url(client_of(c), req->key, AZ_MAY_CREATE, &end_s, &out->url,
+					e);
 	if (rc)
 		return rc;
 	out->method = "PUT";
@@ -159,12 +160,13 @@ static int az_grant(struct store *store, const struct store_grant_request *req,
 	return 0;
 }
 
-static int az_link(struct store *store, const char *key, int64_t life_ns, char **url, struct err *e)
+static int az_link(struct store *store, const char *key, int64_t life_ns, char **url,
+		   int64_t *until_s, struct err *e)
 {
 	const struct cloud *c = (const struct cloud *)store;
-	int64_t life_s = (life_ns + NS_PER_S - 1) / NS_PER_S;
 
-	return az_client_sign_url(client_of(c), key, AZ_MAY_READ, cloud_now_s(c) + life_s, url, e);
+	*until_s = cloud_now_s(c) + (life_ns + NS_PER_S - 1) / NS_PER_S;
+	return az_client_sign_url(client_of(c), key, AZ_MAY_READ, until_s, url, e);
 }
 
 const struct store_ops store_az_ops = {

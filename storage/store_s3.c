@@ -183,7 +183,8 @@ static int s3_grant(struct store *store, const struct store_grant_request *req,
 	call.headers[0] = (struct sigv4_pair){ "content-length", length };
 	call.headers[1] = (struct sigv4_pair){ "if-none-match", "*" };
 	call.headers[2] = (struct sigv4_pair){ "x-amz-meta-tutti-crc32c", crc32c };
-	rc = s3_client_presign(client_of(c), &call, cloud_now_s(c), (int)life_s, &out->url, e);
+	rc = s3_client_presign(client_of(c), &call, cloud_now_s(c), (int)life_s, &out->url, NULL,
+			       e);
 	if (rc)
 		return rc;
 	out->method = call.method;
@@ -194,13 +195,17 @@ static int s3_grant(struct store *store, const struct store_grant_request *req,
 	return 0;
 }
 
-static int s3_link(struct store *store, const char *key, int64_t life_ns, char **url, struct err *e)
+static int s3_link(struct store *store, const char *key, int64_t life_ns, char **url,
+		   int64_t *until_s, struct err *e)
 {
 	const struct cloud *c = (const struct cloud *)store;
 	const struct s3_call call = { .method = "GET", .key = key };
-	int64_t life_s = (life_ns + NS_PER_S - 1) / NS_PER_S;
+	int64_t life_s = (life_ns + NS_PER_S - 1) / NS_PER_S, now_s = cloud_now_s(c);
+	int rc = s3_client_presign(client_of(c), &call, now_s, (int)life_s, url, until_s, e);
 
-	return s3_client_presign(client_of(c), &call, cloud_now_s(c), (int)life_s, url, e);
+	if (!rc && *until_s > now_s + life_s)
+		*until_s = now_s + life_s;
+	return rc;
 }
 
 const struct store_ops store_s3_ops = {

@@ -160,6 +160,20 @@ static void get_page(struct api *api, struct http_req *req, const char *id, cons
 	page_answer(req);
 }
 
+/* A short address of a session for people: the page, which opens it. */
+static void get_session_page(struct api *api, struct http_req *req, const char *id,
+			     const char *name)
+{
+	char url[SESSION_NAME_BYTES + 8];
+
+	(void)api;
+	(void)name;
+	if (!api_is_session(req, id))
+		return;
+	snprintf(url, sizeof(url), "/#/s/%s", id);
+	http_answer_redirect(req, url);
+}
+
 /* ---- routes ---- */
 
 struct route {
@@ -185,6 +199,9 @@ static const struct route routes[] = {
 	{ "PUT", "/api/v1/sessions/*/pin", api_session_pin },
 	{ "DELETE", "/api/v1/sessions/*/pin", api_session_unpin },
 	{ "GET", "/api/v1/sessions/*/files/*", api_session_file },
+	{ "POST", "/api/v1/sessions/*/links", api_session_links },
+	{ "GET", "/shared/*/*", api_shared_file },
+	{ "GET", "/s/*", get_session_page },
 	{ "GET", "/api/v1/events", get_events },
 	{ "GET", "/healthz", get_health },
 	{ "GET", "/readyz", get_ready },

@@ -73,4 +73,8 @@ void api_answer_session_err(struct api *api, struct http_req *req, const char *i
 /* files.c */
 void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name);
 
+/* links.c */
+void api_session_links(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_shared_file(struct api *api, struct http_req *req, const char *id, const char *name);
+
 #endif

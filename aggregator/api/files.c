@@ -216,7 +216,8 @@ static int open_object(struct download *d)
 /* A store that makes no links is read from. */
 static int make_link(struct download *d)
 {
-	int rc = store_link(d->store, d->file.key, LINK_LIFE_NS, &d->link, &d->e);
+	int64_t until_s;
+	int rc = store_link(d->store, d->file.key, LINK_LIFE_NS, &d->link, &until_s, &d->e);
 
 	return rc == ERR_UNSUPPORTED ? 0 : rc;
 }

@@ -174,6 +174,60 @@ def test_redirect():
         assert "X-Amz-Signature" not in b.c.logs_text()
 
 
+def share(c, session, *flags, check=0):
+    doc = c.tutti("share", session, *flags, "--json", check=check)[1]
+    return doc, doc["files"][0]["url"]
+
+
+def test_share_of_a_bucket():
+    """Links of the store; the page of the session."""
+    with Bucket() as b:
+        doc, link = share(b.c, b.session, "--for", "1h")
+        assert link.startswith(b.s3.endpoint) and doc["files"][0]["file"] == NAME, doc
+        assert abs(doc["until_ns"] / 1e9 - time.time() - 3600) < 60 * SLOW, doc
+        with urllib.request.urlopen(link, timeout=20 * SLOW) as answer:
+            assert answer.read() == b.bytes
+        assert doc["page"] == f"{b.c.url}/s/{b.session}"
+        status, headers, _ = b.ask(path=f"/s/{b.session}")
+        assert (status, headers["Location"]) == (302, f"/#/s/{b.session}"), headers
+        assert b.ask(path="/s/%22%3E%3Cscript%3E")[0] == 404
+        for wrong in ({"for_ns": 0}, {"for_ns": 8 * 24 * 3600 * 10 ** 9}, {"for_ns": "1h"}, {"for_s": 1}, []):
+            assert b.c.call("POST", f"/api/v1/sessions/{b.session}/links", wrong)[0] == 400, wrong
+        assert b.c.call("POST", "/api/v1/sessions/2026_01_01_00_00_00_aaaaaa/links", {})[0] == 404
+        assert "X-Amz-Signature" not in b.c.logs_text()
+
+
+def test_share_of_a_folder():
+    """Links of the aggregator: they end, lead to one file, and outlive its restart."""
+    with Cluster() as c:
+        c.aggregator()
+        for host in ("host-a", "host-b"):
+            c.agent(host, "--tracers", "metrics")
+        c.wait_hosts(2)
+        session = c.tutti("capture", "--duration", "200ms", "--run", "a/b", "--json", check=0)[1]["session"]
+        link = share(c, session)[1]
+        short = share(c, session, "--for", "1s")[1]
+        stored = next(c.store.rglob(NAME)).read_bytes()
+        read = lambda url: urllib.request.urlopen(url, timeout=20 * SLOW).read()
+        assert read(link) == stored and link.startswith(c.url + "/shared/"), link
+        wait_until("the end of the link", lambda: status_of(short) == 403)
+        other = session[:-1] + ("a" if session[-1] != "a" else "b")
+        sig = link.split("sig=")[1]
+        for wrong in (link.replace("host-a", "host-b"), link.replace(session, other), link.replace("until=", "until=9"), link.replace("sig=", "sig=A"), link[:-1],
+                      link.split("?")[0], link.split("&")[0], link.replace(sig, ""), link.replace("until=", "until=%0a"), link + "A",
+                      link.replace(NAME, NAME + "%0a"), short.split("?")[0] + "?" + link.split("?")[1].replace("until=", "until=-")):
+            assert status_of(wrong) == 403, wrong
+        key = c.dir / "agg-spool/link-key"
+        assert key.stat().st_mode & 0o777 == 0o600
+        c.kill("aggregator")
+        c.start("aggregator", c.processes["aggregator"].args)
+        wait_until("the aggregator", lambda: c.is_ready(c.processes["aggregator"]))
+        assert read(link) == stored
+        c.tutti("delete", session, check=0)
+        assert status_of(link) == 404
+        assert sig not in c.logs_text() and key.read_text().strip() not in c.logs_text()
+
+
 def status_of(url, method="GET"):
     u = urllib.parse.urlsplit(url)
     conn = http.client.HTTPConnection(u.netloc, timeout=20 * SLOW)
@@ -184,4 +238,4 @@ def status_of(url, method="GET"):
 
 
 if __name__ == "__main__":
-    main(test_ranges_and_names, test_breaks, test_slow_readers, test_redirect)
+    main(test_ranges_and_names, test_breaks, test_slow_readers, test_redirect, test_share_of_a_bucket, test_share_of_a_folder)

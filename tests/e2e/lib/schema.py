@@ -28,6 +28,7 @@ ANSWERS = {
     "DELETE /api/v1/sessions/*": "deleted", "PUT /api/v1/sessions/*/pin": "pinned", "DELETE /api/v1/sessions/*/pin": "pinned",
     "POST /api/v1/sessions/*/retry": "capture",
     "GET /api/v1/sessions/*/files/*": None,
+    "POST /api/v1/sessions/*/links": "shared", "GET /shared/*/*": None, "GET /s/*": None,
     "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
     "GET /healthz": None,
     "GET /readyz": None,
@@ -35,7 +36,7 @@ ANSWERS = {
     "GET /": None,
 }
 REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots": "snapshot-request",
-            "POST /api/v1/sessions/*/retry": "retry-request"}
+            "POST /api/v1/sessions/*/retry": "retry-request", "POST /api/v1/sessions/*/links": "links-request"}
 
 # Keys of a store, and files of the aggregator's spool.
 STORED = {
@@ -48,7 +49,7 @@ STORED = {
 
 # By verb: one of these fits what `tutti VERB --json` prints.
 PRINTED = {
-    "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted", "deleted-many"], "fetch": ["fetched"], "pin": ["pinned"], "unpin": ["pinned"],
+    "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted", "deleted-many"], "fetch": ["fetched"], "pin": ["pinned"], "unpin": ["pinned"], "share": ["shared"],
     "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
     "cancel": ["capture"], "start": ["session"], "import": ["imported"], "stop": ["session", "capture"], "status": ["agent-status"],
     "store": ["store-check"],
