@@ -18,7 +18,6 @@
 #include "base/secret.h"
 #include "net/shared_key.h"
 
-#define KEY_FILE  "link-key"
 #define KEY_BYTES 32
 
 /* ---- the key ---- */
@@ -50,7 +49,7 @@ static int write_key(const char *path, struct err *e)
 
 int link_key_load(char **key, const char *folder, struct err *e)
 {
-	char *path = xasprintf("%s/" KEY_FILE, folder);
+	char *path = xasprintf("%s/" LINK_KEY_FILE, folder);
 	int rc = access(path, F_OK) ? write_key(path, e) : 0;
 
 	if (!rc)

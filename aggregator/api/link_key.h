@@ -12,6 +12,8 @@
 
 struct buf;
 
+#define LINK_KEY_FILE "link-key"
+
 /* Loads the key from the folder; makes it if there is none. The caller frees it with secret_free(). Blocks. */
 MUST_CHECK int link_key_load(char **key, const char *folder, struct err *e);
 

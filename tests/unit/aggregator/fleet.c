@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "aggregator/api/link_key.h"
 #include "aggregator/sessions/sessions.h"
 #include "aggregator/time/session_clock.h"
 #include "base/mem.h"
@@ -73,6 +74,14 @@ static void fleet_forget_clock(const struct fleet *f)
 	CHECK(!unlink(path));
 }
 
+static void forget_link_key(struct fleet *f)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/" LINK_KEY_FILE, f->spool);
+	CHECK(!unlink(path));
+}
+
 void fleet_stop(struct fleet *f)
 {
 	rpc_channel_free(f->channel);
@@ -81,6 +90,7 @@ void fleet_stop(struct fleet *f)
 	loop_free(f->loop);
 	conf_release(&f->agg.conf, &aggregator_conf_table);
 	fleet_forget_clock(f);
+	forget_link_key(f);
 	CHECK(!rmdir(f->spool)); /* nothing else was left in it */
 }
 
