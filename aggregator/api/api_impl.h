@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "aggregator/api/api.h"
+#include "aggregator/sessions/sessions.h"
 #include "base/err.h"
 
 struct buf;
@@ -16,6 +17,7 @@ struct http_req;
 struct api {
 	struct api_env env;
 	struct events *events;
+	struct session_known known; /* for the next listing */
 	bool stopping; /* every request is refused */
 };
 

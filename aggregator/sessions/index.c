@@ -13,6 +13,7 @@
 #include "aggregator/sessions/sessions_impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -172,63 +173,139 @@ int session_load_summary(struct store *s, const char *session, json_t **summary,
 
 /* ---- listing ---- */
 
-struct page {
-	struct session_keys keys;
-	size_t max;
+#define KNOWN_MAX 2000
+
+void session_known_release(struct session_known *known)
+{
+	json_decref(known->texts);
+	known->texts = NULL;
+}
+
+/* A new reference, or NULL. */
+static json_t *find_known(const struct session_known *known, const char *session, const char *tag)
+{
+	const char *text = known ? json_get_text(known->texts, session) : "";
+	size_t len = strlen(tag);
+	json_t *summary;
+
+	if (!len || strncmp(text, tag, len) != 0 || text[len] != '\n')
+		return NULL;
+	text += len + 1;
+	return json_parse(&summary, text, strlen(text), NULL) ? NULL : summary;
+}
+
+static void remember(struct session_known *known, const char *session, const char *tag,
+		     const json_t *summary)
+{
+	struct buf text = BUF_INIT;
+
+	if (!known || !*tag)
+		return;
+	if (!known->texts)
+		known->texts = json_object();
+	if (json_object_size(known->texts) >= KNOWN_MAX)
+		json_object_clear(known->texts);
+	buf_addf(&text, "%s\n", tag);
+	json_append(&text, summary, 0);
+	json_put_text(known->texts, session, buf_str(&text));
+	buf_release(&text);
+}
+
+/* One listing. */
+struct listing {
+	struct store *store;
+	struct session_known *known; /* NULL: the tags are not those of summaries */
+	size_t limit;
+	json_t *sessions;
 };
 
-static bool add_page_key(void *arg, const char *key, const struct store_stat *st)
+struct page_entry {
+	char *key;
+	char tag[STORE_TAG_MAX + 1];
+};
+
+struct page {
+	struct page_entry *entries;
+	size_t n, max;
+};
+
+static bool add_entry_of_page(void *arg, const char *key, const struct store_stat *st)
 {
 	struct page *p = arg;
 
-	return session_keys_add(&p->keys, key, st) && p->keys.n < p->max;
+	p->entries = xrealloc(p->entries, (p->n + 1) * sizeof(*p->entries));
+	p->entries[p->n].key = xstrdup(key);
+	memcpy(p->entries[p->n++].tag, st->tag, sizeof(st->tag));
+	return p->n < p->max;
+}
+
+static void page_release(struct page *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->entries[i].key);
+	free(p->entries);
+}
+
+static int load_or_know(struct listing *l, const char *session, const char *tag, json_t **summary,
+			struct err *e)
+{
+	int rc;
+
+	*summary = find_known(l->known, session, tag);
+	if (*summary)
+		return 0;
+	rc = session_load_summary(l->store, session, summary, e);
+	if (!rc)
+		remember(l->known, session, tag, *summary);
+	return rc;
 }
 
 /* A session that was deleted meanwhile, or that is damaged, is left out of the listing; the others are
  * listed. */
-static int list_one(struct store *s, const char *key, json_t *sessions, struct err *e)
+static int list_one(struct listing *l, const struct page_entry *entry, struct err *e)
 {
-	const char *session = session_of_index(key);
+	const char *session = session_of_index(entry->key);
 	json_t *summary;
-	int rc = session ? session_load_summary(s, session, &summary, e) : ERR_NOT_FOUND;
+	int rc = session ? load_or_know(l, session, entry->tag, &summary, e) : ERR_NOT_FOUND;
 
 	if (rc == ERR_INVALID)
-		log_warn("AGG-INDEX", "key=%s reason=\"%s\"", key, e->msg);
+		log_warn("AGG-INDEX", "key=%s reason=\"%s\"", entry->key, e->msg);
 	if (rc == ERR_INVALID || rc == ERR_NOT_FOUND)
 		return 0;
 	if (!rc)
-		json_array_append_new(sessions, summary);
+		json_array_append_new(l->sessions, summary);
 	return rc;
 }
 
 /* Below `prefix`, after the key `after` unless it is NULL. */
-static int list_pages(struct store *s, const char *prefix, const char *after, size_t limit,
-		      json_t *sessions, struct err *e)
+static int list_pages(struct listing *l, const char *prefix, const char *after, struct err *e)
 {
 	char *last = after ? xstrdup(after) : NULL;
-	bool more = limit > 0;
+	bool more = l->limit > 0;
 	int rc = 0;
 
 	while (more) {
-		struct page p = { .max = limit - json_array_size(sessions) };
+		struct page p = { .max = l->limit - json_array_size(l->sessions) };
 
-		rc = session_list_keys(s, prefix, last, add_page_key, &p, e);
-		for (size_t i = 0; i < p.keys.n && !rc; i++)
-			rc = list_one(s, p.keys.items[i], sessions, e);
-		more = !rc && p.keys.n == p.max && json_array_size(sessions) < limit;
+		rc = session_list_keys(l->store, prefix, last, add_entry_of_page, &p, e);
+		for (size_t i = 0; i < p.n && !rc; i++)
+			rc = list_one(l, &p.entries[i], e);
+		more = !rc && p.n == p.max && json_array_size(l->sessions) < l->limit;
 		free(last);
-		last = more ? xstrdup(p.keys.items[p.keys.n - 1]) : NULL;
-		session_keys_release(&p.keys);
+		last = more ? xstrdup(p.entries[p.n - 1].key) : NULL;
+		page_release(&p);
 	}
 	free(last);
 	return rc;
 }
 
-int session_list(struct store *s, const char *run, const char *after, size_t limit, json_t **out,
-		 struct err *e)
+int session_list(struct store *s, const char *run, const char *after, size_t limit,
+		 struct session_known *known, json_t **out, struct err *e)
 {
+	struct listing l = {
+		.store = s, .known = run ? NULL : known, .limit = limit, .sessions = json_array()
+	};
 	char prefix[SESSION_KEY_BYTES] = INDEX, last[SESSION_KEY_BYTES];
-	json_t *sessions = json_array();
 	int rc;
 
 	if (run)
@@ -236,13 +313,13 @@ int session_list(struct store *s, const char *run, const char *after, size_t lim
 	memcpy(last, prefix, sizeof(last));
 	if (after)
 		add_entry(last, after);
-	rc = list_pages(s, prefix, after ? last : NULL, limit, sessions, e);
+	rc = list_pages(&l, prefix, after ? last : NULL, e);
 	if (rc) {
-		json_decref(sessions);
+		json_decref(l.sessions);
 		return rc;
 	}
 	*out = json_object();
-	json_put(*out, "sessions", sessions);
+	json_put(*out, "sessions", l.sessions);
 	return 0;
 }
 

@@ -57,11 +57,17 @@ MUST_CHECK int session_load_manifest(struct store *s, const char *session, json_
 MUST_CHECK int session_read_manifest(struct store *s, const char *session, struct buf *text,
 				     struct err *e);
 
+/* Summaries of earlier listings: one whose tag is still the same is not read again. Zeroed is empty; one listing at a time uses it. */
+struct session_known {
+	json_t *texts; /* session: its tag, a newline, its summary */
+};
+void session_known_release(struct session_known *known);
+
 /* Lists at most `limit` sessions as {"sessions": [SUMMARY]}, newest first by name. `run`: only of this run;
  * "" = without a run, NULL = all. `after`: only after this name, which need not exist; NULL = from the first.
- * Blocks. */
+ * `known` may be NULL. Blocks. */
 MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
-			    json_t **out, struct err *e);
+			    struct session_known *known, json_t **out, struct err *e);
 
 /* The summary as in a listing, a new reference. Blocks. */
 MUST_CHECK int session_load_summary(struct store *s, const char *session, json_t **summary,

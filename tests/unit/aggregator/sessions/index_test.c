@@ -62,7 +62,7 @@ static const char *listed(struct store *s, const char *run, const char *after, s
 	json_t *doc, *o;
 	size_t i, n = 0;
 
-	CHECK_OK(session_list(s, run, after, limit, &doc, &e), e);
+	CHECK_OK(session_list(s, run, after, limit, NULL, &doc, &e), e);
 	json_array_foreach(json_object_get(doc, "sessions"), i, o)
 	{
 		const char *name = json_get_text(o, "session");
@@ -146,9 +146,45 @@ static void test_store_fails(void)
 
 	commit_all(s);
 	CHECK_OK(store_fault_set(s, "get * fail", &e), e);
-	CHECK_EQ(session_list(s, NULL, NULL, 9, &doc, &e), ERR_IO);
+	CHECK_EQ(session_list(s, NULL, NULL, 9, NULL, &doc, &e), ERR_IO);
 	CHECK_OK(store_fault_set(s, "list * fail", &e), e);
-	CHECK_EQ(session_list(s, NULL, NULL, 9, &doc, &e), ERR_IO);
+	CHECK_EQ(session_list(s, NULL, NULL, 9, NULL, &doc, &e), ERR_IO);
+	store_free(s);
+}
+
+static size_t list_with(struct store *s, struct session_known *known, struct err *e)
+{
+	json_t *doc;
+	size_t n;
+
+	if (session_list(s, NULL, NULL, 9, known, &doc, e))
+		return 0;
+	n = json_array_size(json_object_get(doc, "sessions"));
+	json_decref(doc);
+	return n;
+}
+
+/* What an earlier listing has read is not read again, until it changes. */
+static void test_known(void)
+{
+	struct store *s = store_open_faulty();
+	struct session_known known = { 0 };
+	struct err e = { 0 };
+
+	commit_all(s);
+	CHECK_EQ(list_with(s, &known, &e), 4);
+	CHECK_OK(store_fault_set(s, "get * fail", &e), e);
+	CHECK_EQ(list_with(s, &known, &e), 4);
+	CHECK_OK(store_fault_set(s, "", &e), e);
+	store_put_text(s, "tutti/index/79738878/87/9999-2026_11_21_12_00_00_bbbbbb",
+		       "{\"session\": \"2026_11_21_12_00_00_bbbbbb\", \"bytes\": 77}");
+	CHECK_OK(store_fault_set(s, "get * fail", &e), e);
+	CHECK_EQ(list_with(s, &known, &e), 0); /* it has to be read */
+	CHECK_OK(store_fault_set(s, "", &e), e);
+	CHECK_EQ(list_with(s, &known, &e), 4);
+	CHECK_OK(store_fault_set(s, "get * fail", &e), e);
+	CHECK_EQ(list_with(s, &known, &e), 4);
+	session_known_release(&known);
 	store_free(s);
 }
 
@@ -226,10 +262,10 @@ static void test_lost_index_of_many(void)
 	CHECK_EQ(remove_all(s, "tutti/index/"), 300);
 	CHECK_OK(store_fault_set(s, "list * fail times=1\nput * fail skip=70 times=1", &e), e);
 	check_index(s);
-	CHECK_OK(session_list(s, NULL, NULL, 1000, &doc, &e), e);
+	CHECK_OK(session_list(s, NULL, NULL, 1000, NULL, &doc, &e), e);
 	CHECK_EQ(json_array_size(json_object_get(doc, "sessions")), 300);
 	json_decref(doc);
-	CHECK_OK(session_list(s, "odd", NULL, 1000, &doc, &e), e);
+	CHECK_OK(session_list(s, "odd", NULL, 1000, NULL, &doc, &e), e);
 	CHECK_EQ(json_array_size(json_object_get(doc, "sessions")), 150);
 	json_decref(doc);
 	store_free(s);
@@ -318,6 +354,7 @@ int main(void)
 	test_cost();
 	test_damaged_entry();
 	test_store_fails();
+	test_known();
 	test_lost_index();
 	test_lost_index_of_many();
 	test_older_layout();
