@@ -5,17 +5,19 @@
 # three agents with different (injected) clock errors, starts work to record, captures two seconds, and
 # serves the result until Ctrl-C.
 #
-#   deploy/quickstart.sh [--once] [--json] [--jax] [--duration 2s] [--dir DIRECTORY]
+#   deploy/quickstart.sh [--once] [--json] [--jax] [--store s3] [--duration 2s] [--dir DIRECTORY]
 #
 #   --once       capture once, stop what was started, keep the session's directory, exit
 #   --json       one JSON document on stdout, everything else on stderr
 #   --jax        also run two real JAX jobs and capture their own profiles
+#   --store s3   keep sessions in a bucket of an S3 server that is started here (versitygw; built the first time, which takes
+#                minutes); the session is fetched from it
 #   --duration   how long to capture
 #   --dir        where sessions, logs and spools go (default: build/quickstart)
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-once=false json=false jax=false duration=2s dir=$root/build/quickstart
+once=false json=false jax=false store=file duration=2s dir=$root/build/quickstart
 
 usage() { sed -n '3,/^set /p' "$0" | sed -n 's/^# \{0,1\}//p'; }
 
@@ -24,6 +26,7 @@ while [ $# -gt 0 ]; do
 	--once) once=true ;;
 	--json) json=true ;;
 	--jax) jax=true ;;
+	--store) store=$2; shift ;;
 	--duration) duration=$2; shift ;;
 	--dir) dir=$2; shift ;;
 	-h | --help) usage; exit 0 ;;
@@ -32,12 +35,15 @@ while [ $# -gt 0 ]; do
 	shift
 done
 
+case $store in file | s3) ;; *) echo "quickstart: --store '$store': use file or s3" >&2; exit 2 ;; esac
+
 note() { echo "quickstart: $*" >&2; }
 
 # ---- set-up ----
 
 "$root/tests/setup.sh" build >&2
 if $jax; then "$root/tests/setup.sh" jax >&2; fi
+if [ $store = s3 ]; then "$root/tests/servers.sh" install >&2; fi
 note "building (build/release)"
 (cd "$root" && cmake --preset release >/dev/null &&
 	cmake --build --preset release --target tutti-aggregator tutti-agent tutti burst) >&2
@@ -51,7 +57,7 @@ port_is_free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 base=7400
 until port_is_free $base && port_is_free $((base + 1)) && port_is_free $((base + 10)) &&
-	port_is_free $((base + 11)); do
+	port_is_free $((base + 11)) && port_is_free $((base + 12)); do
 	base=$((base + 20))
 	[ $base -lt 8400 ] || { note "no free ports between 7400 and 8400"; exit 1; }
 done
@@ -92,16 +98,33 @@ until_true() { # until_true SECONDS WHAT COMMAND...
 	done
 }
 
+port_is_taken() { ! port_is_free "$1"; }
 aggregator_is_ready() { curl -fs -o /dev/null "$TUTTI_SERVER/readyz"; }
 hosts_are_calibrated() {
 	[ "$("$bin/tutti" hosts --json 2>/dev/null |
 		jq '[.hosts[] | select(.state == "connected" and .clock.calibrated)] | length')" = 3 ]
 }
 
+store_url=file://$dir/store
+if [ $store = s3 ]; then
+	note "starting an S3 server on port $((base + 12)) (its objects are in $dir/s3)"
+	mkdir -p "$dir/s3/bucket" "$dir/s3-users"
+	export AWS_ACCESS_KEY_ID=quickstart AWS_SECRET_ACCESS_KEY AWS_EC2_METADATA_DISABLED=true
+	AWS_SECRET_ACCESS_KEY=$(od -An -N 16 -tx1 /dev/urandom | tr -d ' \n')
+	read -ra server <<<"$("$root/tests/servers.sh" wait versitygw)"
+	ROOT_ACCESS_KEY=$AWS_ACCESS_KEY_ID ROOT_SECRET_KEY=$AWS_SECRET_ACCESS_KEY run s3 "${server[@]}" --port 127.0.0.1:$((base + 12)) \
+		--region us-east-1 --iam-dir "$dir/s3-users" posix "$dir/s3"
+	store_url="s3://bucket/quickstart?endpoint=http://127.0.0.1:$((base + 12))&region=us-east-1"
+	until_true 20 "the S3 server's start" port_is_taken $((base + 12))
+fi
+
 note "starting the aggregator and three agents (logs in $dir/logs)"
-run aggregator "$bin/tutti-aggregator" --store "file://$dir/store" --spool "$dir/spool-aggregator" \
+run aggregator "$bin/tutti-aggregator" --store "$store_url" --spool "$dir/spool-aggregator" \
 	--http 127.0.0.1:$base --grpc 127.0.0.1:$((base + 1)) --probe 127.0.0.1:$((base + 3))
 until_true 20 "the aggregator's start" aggregator_is_ready
+
+# The aggregator alone has the keys: agents put their files into the bucket by its grants.
+unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 
 hosts=(host-a host-b host-c)
 offsets=(0s 5s -3s)
@@ -143,16 +166,22 @@ if [ -z "$result" ]; then
 	note "the capture failed (exit $status); see $dir/logs"
 	exit 1
 fi
+path=$(jq -r .path <<<"$result") logdir=$dir/store/profiles
+if [ $store = s3 ]; then
+	logdir=$dir/fetched
+	path=$("$bin/tutti" fetch "$(jq -r .session <<<"$result")" "$logdir" --json | jq -r .directory)
+	result=$(jq --arg path "$path" '.path = $path' <<<"$result")
+fi
 if $json; then
 	jq '{session, run, path, hosts: [.hosts[] | {host, state, events, bytes, clock_bound_ns}]}' <<<"$result"
 else
 	"$bin/tutti" show "$(jq -r .session <<<"$result")"
 fi
 if $once; then
-	note "the session is in $(jq -r .path <<<"$result")"
+	note "the session is in $path"
 	exit $status
 fi
-note "open $TUTTI_SERVER/ in a browser, or: xprof --logdir $dir/store/profiles --port 8791"
+note "open $TUTTI_SERVER/ in a browser, or: xprof --logdir $logdir --port 8791"
 note "capture again with: TUTTI_SERVER=$TUTTI_SERVER $bin/tutti capture"
 note "serving until Ctrl-C"
 wait "${pids[0]}"
