@@ -275,6 +275,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(501, "NotImplemented")
         prefix, after = query.get("prefix", ""), query.get("continuation-token", query.get("start-after", ""))
         with self.server.lock:
+            self.server.listed[prefix] = self.server.listed.get(prefix, 0) + 1
             keys = sorted((k for k in objects if k.startswith(prefix) and k.encode() > after.encode()), key=str.encode)
             most = min(int(query.get("max-keys", 1000)), PAGE if self.server.short_pages else 1000)
             page = [(k, objects[k]) for k in keys[:most]]
@@ -299,6 +300,7 @@ class FakeS3(ThreadingHTTPServer):
         self.hit = {}  # fault: how often
         self.no_reset = "//"  # paths that end so are not reset
         self.refusals, self.created, self.traffic = [], [], {}
+        self.listed = {}  # prefix: how often
         self.before = None
         self.batches = []
         self.quota, self.skew_s, self.no_conditions, self.short_pages = 1 << 40, 0, False, True
