@@ -39,6 +39,7 @@ static struct trim trim_of(struct plan *p, const struct plan_line *l)
 	return (struct trim){ .line_ns = l->moved_ns,
 			      .source_ns = l->source_ns,
 			      .window_ns = p->conf->window_ns,
+			      .cut_ns = p->conf->cut_ns ? p->conf->cut_ns : p->conf->window_ns,
 			      .curve = p->curve.n ? &p->curve : NULL };
 }
 

@@ -74,14 +74,17 @@ static void move(const struct trim *trim, const struct times *t, ps_wide *begin,
 /* Cuts to the window; false if the event is outside. */
 static bool clip(const struct trim *trim, ps_wide *begin, ps_wide *end)
 {
-	ps_wide window = (ps_wide)trim->window_ns * 1000;
+	ps_wide window = (ps_wide)trim->window_ns * 1000, cut = (ps_wide)trim->cut_ns * 1000;
+	bool is_instant = *begin == *end;
 
 	if (!trim->window_ns)
 		return true;
-	if (*begin >= window || *end < 0 || (*end == 0 && *begin < 0))
+	if (*begin >= cut || *end < 0 || (*end == 0 && *begin < 0))
 		return false;
 	*begin = *begin > 0 ? *begin : 0;
-	*end = *end < window ? *end : window;
+	*begin = *begin < window ? *begin : window - 1;
+	*end = *end < cut ? *end : cut;
+	*end = is_instant ? *begin : *end < window ? *end : window;
 	return true;
 }
 

@@ -11,6 +11,7 @@ struct trim {
 	int64_t line_ns; /* the line's new time, which may be below 0 */
 	int64_t source_ns; /* result of the map, if there is a curve */
 	int64_t window_ns; /* 0 = none */
+	int64_t cut_ns; /* events are cut there, and then moved into the window */
 	struct curve *curve; /* NULL: events move with their line */
 };
 

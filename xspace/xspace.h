@@ -184,6 +184,7 @@ struct xs_knot {
  *   - overlapping it: clipped: offset and duration are those of the part inside;
  *   - outside: removed;
  *   - aggregates have no time and are kept.
+ * With cut_ns the window [0, cut_ns] decides instead, and what is at or after window_ns then is moved to its end.
  * A line whose events are all removed is left out; a line that never had events is kept. A line that would
  * begin before 0 is written with timestamp 0, and its events' offsets hold the difference. All other bytes
  * are copied verbatim, including XLine.duration_ps and metadata that is not used any more.
@@ -192,6 +193,7 @@ struct xs_rebase {
 	xs_map_fn map; /* NULL: times stay */
 	void *arg;
 	int64_t window_ns; /* 0 = no window: nothing is cut, and lines may begin before 0 */
+	int64_t cut_ns; /* where the window ends on a clock of another rate; 0 = window_ns. Only without knots */
 
 	/* Applied to the result of `map`: from_ns ascending, to_ns not descending, each less than 104
 	 * days after the one before. NULL: lines move as wholes. */

@@ -28,6 +28,8 @@ struct time_map {
 	int64_t t1_ns;
 	struct xs_knot *knots; /* NULL: lines move as wholes */
 	size_t n_knots;
+	/* set if lines move as wholes and the window is cut at edges: the raw times of T0 and T1 */
+	struct window_edges edges;
 };
 
 /* A part as an input of the merge. */
@@ -78,14 +80,15 @@ int64_t assemble_bound_ns(const struct clock_model *m, int64_t t0_ns, int64_t t1
 static void time_map_init(struct time_map *s, const struct assembly *a, bool real)
 {
 	int64_t bound = clock_bound_ns(&a->clock, a->t0_ns, a->t1_ns);
+	bool at_edges = a->edges.from.session_ns && !real;
 
 	*s = (struct time_map){ .curve = curve_scale(&a->clock, a->t0_ns, real),
 				.t1_ns = a->t1_ns };
-	bool at_edges = a->edges.from.session_ns && !real;
-
-	if (at_edges || curve_line_error_ns(&s->curve, a->t1_ns) > bound / 4)
+	if (curve_line_error_ns(&s->curve, a->t1_ns) > bound / 4)
 		s->knots = curve_knots(&s->curve, a->t1_ns, &s->n_knots);
-	if (at_edges)
+	else if (at_edges)
+		s->edges = a->edges;
+	if (at_edges && s->knots)
 		s->knots = curve_cut_at_edges(&s->curve, a->t1_ns - a->t0_ns, a->edges.from.raw_ns,
 					      a->edges.to.raw_ns, s->knots, &s->n_knots);
 }
@@ -100,13 +103,16 @@ static int64_t absolute_ns(const struct input *in, int64_t timestamp_ns)
 	return __builtin_add_overflow(timestamp_ns, start, &out) ? INT64_MIN : out;
 }
 
-/* With knots, the merge itself translates to time since T0. */
+/* With knots, the merge itself translates to time since T0. The raw time of an edge is T0 exactly: so the times of a part
+ * that begins there stay as they are in the line, and are not written anew. */
 static int64_t map_line(void *arg, int64_t timestamp_ns)
 {
 	const struct input *in = arg;
 	const struct time_map *s = in->map;
-	int64_t ns = absolute_ns(in, timestamp_ns);
+	int64_t ns = absolute_ns(in, timestamp_ns), out;
 
+	if (s->edges.from.session_ns)
+		return __builtin_sub_overflow(ns, s->edges.from.raw_ns, &out) ? INT64_MIN : out;
 	return s->n_knots ? ns : curve_line_since_t0(&s->curve, s->t1_ns, ns);
 }
 
@@ -234,18 +240,17 @@ static void add_environment(void *arg, struct xs_builder *b)
 	const struct assembly *a = ((const struct file_sink *)arg)->a;
 	const struct clock_model *m = &a->clock;
 	int64_t raw = clock_model_raw_of_session(m, a->t0_ns);
-	int64_t bound = assemble_bound_ns(m, a->t0_ns, a->t1_ns, &a->edges);
 
 	xs_stat_int(b, "clock_calibrated", m->calibrated);
 	xs_stat_int(b, "clock_corrected", m->calibrated);
 	xs_stat_int(b, "clock_offset_ns", m->calibrated ? clock_model_raw_offset_at(m, raw) : 0);
-	xs_stat_int(b, "clock_bound_ns", bound);
+	xs_stat_int(b, "clock_bound_ns", a->bound_ns);
 	xs_stat_int(b, "clock_rtt_min_ns", m->rtt_min_ns);
 	if (m->rate_known)
 		xs_stat_int(b, "clock_rate_ppb", llround(m->rate * 1e9));
 	xs_stat_str(b, "clock_method", m->calibrated && m->method ? m->method : "none");
 	xs_stat_int(b, "clock_jitter_ns", m->jitter_ns);
-	xs_stat_str(b, "clock_grade", clock_grade_name(clock_grade_of(m, bound)));
+	xs_stat_str(b, "clock_grade", clock_grade_name(clock_grade_of(m, a->bound_ns)));
 	xs_stat_int(b, "clock_probes", m->probes);
 	xs_stat_int(b, "clock_breaks", m->n_segments ? m->n_segments - 1 : 0);
 	xs_stat_int(b, "clock_steps", m->ledger.steps_seen + m->steps_found);
@@ -269,7 +274,8 @@ static void set_input(const struct assembly *a, size_t i, const struct time_map 
 			    .arg = in,
 			    .knots = in->map->knots,
 			    .n_knots = in->map->n_knots,
-			    .window_ns = a->t1_ns - a->t0_ns },
+			    .window_ns = a->t1_ns - a->t0_ns,
+			    .cut_ns = in->map->edges.to.raw_ns - in->map->edges.from.raw_ns },
 		.pid = part->pid,
 		.label = part->label,
 	};

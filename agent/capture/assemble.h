@@ -34,6 +34,7 @@ struct assembly {
 	struct clock_model clock;
 	int64_t t0_ns, t1_ns; /* the window, session clock */
 	struct window_edges edges; /* where the window is cut, if not at the model's T0 and T1 */
+	int64_t bound_ns; /* assemble_bound_ns() of all this */
 	const void *profile_options;
 	size_t profile_options_len;
 	const struct tracer_part *const *parts; /* n_parts pointers */

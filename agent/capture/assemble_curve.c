@@ -50,26 +50,29 @@ static int64_t max_ns(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-static int64_t deviation_ns(const struct curve_scale *s, int64_t from, int64_t distance_ns)
+/* `from_t0_ns` is the time of `from` since T0. */
+static int64_t deviation_ns(const struct curve_scale *s, int64_t from, int64_t from_t0_ns,
+			    int64_t distance_ns)
 {
 	int64_t at;
 
 	if (__builtin_add_overflow(from, distance_ns, &at))
 		return 0;
-	return llabs(since_t0(s, at) - since_t0(s, from) - distance_ns);
+	return llabs(since_t0(s, at) - from_t0_ns - distance_ns);
 }
 
 /* If the host slept at the window's end, `to` is the last instant before the sleep. One more point beyond `to` is
  * examined, so that the error over the sleep counts. */
 int64_t curve_line_error_ns(const struct curve_scale *s, int64_t t1_ns)
 {
-	int64_t from, to, piece, worst = 0;
+	int64_t from, to, from_t0_ns, piece, worst = 0;
 
 	host_window(s, t1_ns, &from, &to);
+	from_t0_ns = since_t0(s, from);
 	piece = to / PIECES - from / PIECES;
 	for (int i = 1; i <= PIECES; i++)
-		worst = max_ns(worst, deviation_ns(s, from, piece * i));
-	return max_ns(worst, deviation_ns(s, from, (piece + 2) * PIECES));
+		worst = max_ns(worst, deviation_ns(s, from, from_t0_ns, piece * i));
+	return max_ns(worst, deviation_ns(s, from, from_t0_ns, (piece + 2) * PIECES));
 }
 
 struct knots {

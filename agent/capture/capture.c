@@ -189,11 +189,6 @@ static int64_t min_ns(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static int64_t max_ns(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* Probes since Arm, and steps or sleep of the host, move the window on the raw clock. A host that slept may
  * be far beyond it. */
 static void update_window(struct capture *c)
@@ -248,8 +243,8 @@ static bool wait_for_probes(struct capture *c)
 	return true;
 }
 
-/* Places the edges of a window that is over, once: later models do not move them. Tracers gather up to both
- * edges. */
+/* Places the edges of a window that is over, once: later models do not move them. Tracers gather exactly what is between
+ * them. */
 static void place_edges(struct capture *c)
 {
 	if (!c->is_past || !c->clock.calibrated)
@@ -257,8 +252,9 @@ static void place_edges(struct capture *c)
 	c->edges = edges_place(&c->captures->edges, &c->clock, c->t0_ns, c->t1_ns);
 	if (!c->edges.from.session_ns)
 		return;
-	c->t0_raw_ns = min_ns(c->t0_raw_ns, c->edges.from.raw_ns);
-	c->t1_raw_ns = max_ns(c->t1_raw_ns, c->edges.to.raw_ns);
+	c->t0_raw_ns = c->edges.from.raw_ns;
+	c->t1_raw_ns = c->edges.to.raw_ns;
+	c->margin_ns = 0;
 }
 
 static void on_t1(void *arg)

@@ -49,11 +49,11 @@ static void report_cut_end(struct capture *c)
 {
 	const struct window_edges none = { 0 };
 	int64_t t1_raw_ns = clock_model_raw_of_session(&c->clock, c->t1_ns);
-	int64_t bound_ns = assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &none);
-	int64_t allowed_ns = c->gathered_past_end ? bound_ns : 0;
 	int64_t missing_ns = t1_raw_ns - c->gathered_raw_ns;
 
-	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= allowed_ns)
+	if (!c->was_calibrated || !c->clock.calibrated || missing_ns <= 0 ||
+	    (c->gathered_past_end &&
+	     missing_ns <= assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &none)))
 		return;
 	for (size_t i = 0; i < c->n_runs; i++) {
 		struct tracer_run *run = &c->runs[i].run;
@@ -190,6 +190,7 @@ static void make_assembly(struct capture *c)
 		.t0_ns = c->t0_ns,
 		.t1_ns = c->t1_ns,
 		.edges = c->edges,
+		.bound_ns = assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &c->edges),
 		.profile_options = c->options,
 		.profile_options_len = c->options_len,
 		.n_parts = n_parts,
@@ -332,6 +333,8 @@ void capture_assemble(struct capture *c)
 
 int64_t capture_bound_ns(const struct capture *c)
 {
+	if (c->state >= CAPTURE_ASSEMBLING)
+		return c->assembly.bound_ns;
 	return assemble_bound_ns(&c->clock, c->t0_ns, c->t1_ns, &c->edges);
 }
 

@@ -276,6 +276,43 @@ static void test_window_clips_and_drops(void)
 	xs_builder_free(b);
 }
 
+/* A window of 10 ns that ends at 12 ns on this clock, and one that ends at 8. */
+static void test_window_of_another_rate(void)
+{
+	struct buf in = BUF_INIT, later = BUF_INIT, earlier = BUF_INIT;
+	struct xs_rebase how = { .window_ns = 10, .cut_ns = 12 };
+	struct xs_builder *b = xs_builder_new();
+	Space *space;
+	Event **ev;
+
+	xs_plane(b, 1, "p");
+	xs_line(b, 1, "l", 0);
+	xs_event(b, "inside", 1000, 1000);
+	xs_event(b, "out of", 9000, 5000);
+	xs_event(b, "instant", 10000, 0);
+	xs_event(b, "after", 11000, 500);
+	xs_event(b, "of the next", 12000, 0);
+	xs_finish(b, &in);
+	rebase(&in, &how, &later);
+	space = unpack(&later);
+	CHECK_EQ(space->planes[0]->lines[0]->n_events, 4);
+	ev = space->planes[0]->lines[0]->events;
+	check_times(ev[0], 1000, 1000);
+	check_times(ev[1], 9000, 1000);
+	check_times(ev[2], 9999, 0);
+	check_times(ev[3], 9999, 1);
+	tensorflow__profiler__xspace__free_unpacked(space, NULL);
+	how.cut_ns = 8;
+	rebase(&in, &how, &earlier);
+	space = unpack(&earlier);
+	CHECK_EQ(space->planes[0]->lines[0]->n_events, 1);
+	tensorflow__profiler__xspace__free_unpacked(space, NULL);
+	buf_release(&in);
+	buf_release(&later);
+	buf_release(&earlier);
+	xs_builder_free(b);
+}
+
 /* ---- what is refused ---- */
 
 static void check_refused(const void *bytes, size_t len, int64_t window_ns, const char *why)
@@ -526,6 +563,7 @@ int main(void)
 
 	test_times_of_every_shape();
 	test_window_clips_and_drops();
+	test_window_of_another_rate();
 	test_malformed_input_is_refused();
 	test_windows_out_of_range_are_refused();
 	test_tables_are_bounded();

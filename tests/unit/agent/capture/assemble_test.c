@@ -123,6 +123,14 @@ static void rig_up(struct rig *g)
 	};
 }
 
+static int rig_assemble(struct rig *g, struct err *e)
+{
+	struct assembly *a = &g->a;
+
+	a->bound_ns = assemble_bound_ns(&a->clock, a->t0_ns, a->t1_ns, &a->edges);
+	return assemble(a, e);
+}
+
 static void rig_down(struct rig *g)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(g->parts); i++) {
@@ -168,7 +176,7 @@ static void test_one_timeline(void)
 
 	rig_up(&g);
 	add_three_parts(&g);
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	text = xspace_text_of_file(g.path);
 	CHECK_EQ(text_first_ns(text, "raw"), 100 * NS_PER_MS);
 	CHECK_EQ(text_first_ns(text, "real"), 100 * NS_PER_MS);
@@ -206,7 +214,7 @@ static void test_window(void)
 	build(&g.parts[0].bytes, "before", 0, -1);
 	build(&g.parts[1].bytes, "inside", 0, NS_PER_S - 1);
 	build(&g.parts[2].bytes, "after", 0, NS_PER_S);
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	CHECK_EQ(g.a.events, 1);
 	rig_down(&g);
 }
@@ -225,7 +233,7 @@ static void test_wild_times(void)
 		g.parts[0].start_real_ns = WALL;
 		g.parts[0].pid = 1;
 		build(&g.parts[0].bytes, "wild", wild[i], 0);
-		CHECK_OK(assemble(&g.a, &e), e);
+		CHECK_OK(rig_assemble(&g, &e), e);
 		CHECK_EQ(g.a.events, 0);
 		rig_down(&g);
 	}
@@ -239,7 +247,7 @@ static void test_failures(void)
 	rig_up(&g);
 	add_three_parts(&g);
 	g.a.limit_bytes = 50;
-	CHECK_EQ(assemble(&g.a, &e), ERR_FULL);
+	CHECK_EQ(rig_assemble(&g, &e), ERR_FULL);
 	CHECK(access(g.path, F_OK));
 	rig_down(&g);
 }
@@ -260,7 +268,7 @@ static void test_part_file_vanished(void)
 			CHECK(!truncate(g.parts[2].path, 7));
 		else
 			unlink(g.parts[2].path);
-		CHECK_OK(assemble(&g.a, &e), e);
+		CHECK_OK(rig_assemble(&g, &e), e);
 		CHECK_EQ(g.results[0], PART_USED);
 		CHECK_EQ(g.results[1], PART_USED);
 		CHECK_EQ(g.results[2], truncated ? PART_INVALID : PART_UNREADABLE);
@@ -289,7 +297,7 @@ static void test_drifting_clock(void)
 		g.parts[0].start_real_ns = WALL;
 		build(&g.parts[0].bytes, "long", real ? 0 : RAW, 900 * NS_PER_MS);
 		want = clock_model_session_of_raw(&g.a.clock, RAW + 900 * NS_PER_MS) - T0;
-		CHECK_OK(assemble(&g.a, &e), e);
+		CHECK_OK(rig_assemble(&g, &e), e);
 		text = xspace_text_of_file(g.path);
 		CHECK_EQ(text_count(text, " long "), 1);
 		CHECK_EQ(g.a.events, 1);
@@ -317,7 +325,7 @@ static void test_line_from_long_before(void)
 	g.parts[0].base = PART_RAW;
 	build(&g.parts[0].bytes, "early", RAW - 60 * NS_PER_S, 60 * NS_PER_S + 500 * NS_PER_MS);
 	want = clock_model_session_of_raw(&g.a.clock, RAW + 500 * NS_PER_MS) - T0;
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	text = xspace_text_of_file(g.path);
 	CHECK_EQ(text_count(text, " early "), 1);
 	CHECK(llabs(text_last_ns(text, "early") - want) <= 202);
@@ -367,7 +375,7 @@ static void check_sleep(int64_t slept_raw_ns, int64_t window_ns, const int64_t r
 		xs_event(b, "event", (raw_ns[i] - RAW + 10 * NS_PER_S) * 1000, 1000);
 	xs_finish(b, &g.parts[0].bytes);
 	xs_builder_free(b);
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	text = xspace_text_of_file(g.path);
 	CHECK_EQ(text_count(text, " event "), 1);
 	CHECK(llabs(text_last_ns(text, "line") - want_ns) <= 2);
@@ -401,7 +409,7 @@ static void test_further_files(void)
 		build_many(&g.parts[i].bytes, RAW, 2000);
 		g.parts[i].base = PART_RAW;
 	}
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	CHECK_EQ(g.a.n_files, 3);
 	for (size_t i = 0; i < 3; i++) {
 		CHECK(g.a.files[i].bytes <= g.a.file_bytes);
@@ -425,7 +433,7 @@ static void test_plane_too_large(void)
 	g.a.file_bytes = 30000;
 	build_many(&g.parts[0].bytes, RAW, 200);
 	build_many(&g.parts[1].bytes, RAW, 20000);
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	CHECK_EQ(g.a.n_files, 1);
 	CHECK_EQ(g.results[0], PART_USED);
 	CHECK_EQ(g.results[1], PART_TOO_LARGE);
@@ -460,7 +468,7 @@ static void test_part_beyond_limits(void)
 	g.parts[3].pid = 13;
 	snprintf(g.parts[3].label, sizeof(g.parts[3].label), "jax 13");
 	buf_add_str(&g.parts[1].bytes, "garbage");
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	CHECK_EQ(g.results[0], PART_USED);
 	CHECK_EQ(g.results[1], PART_INVALID);
 	CHECK_EQ(g.results[2], PART_USED);
@@ -485,7 +493,7 @@ static void test_part_without_space(void)
 	build_many(&g.parts[0].bytes, RAW, 200);
 	build_many(&g.parts[1].bytes, RAW, 20000);
 	g.parts[1].pid = 11;
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	CHECK_EQ(g.results[0], PART_USED);
 	CHECK_EQ(g.results[1], PART_NO_SPACE);
 	CHECK_EQ(g.a.events, 200);
@@ -500,7 +508,7 @@ static void test_nothing(void)
 
 	rig_up(&g);
 	g.a.clock.calibrated = false;
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
 	text = xspace_text_of_file(g.path);
 	CHECK_EQ(text_number(text, "clock_calibrated="), 0);
 	CHECK(strstr(text, "clock_method=\"none\""));
@@ -531,13 +539,14 @@ static void test_curve_bends_at_the_models_knots(void)
 	free(k);
 }
 
-/* How many of 200 instants, 1 us apart around T0 + 1 s, are in a window. */
+/* How many of 200 instants, 1 us apart around T0 + 1 s, are in a window; all of them within its time. */
 static uint64_t count_instants(const struct clock_model *m, int64_t t0_ns,
 			       struct window_edges edges)
 {
 	struct xs_builder *b = xs_builder_new();
 	struct rig g;
 	struct err e;
+	char *text;
 
 	rig_up(&g);
 	xs_plane(b, 1, "/host:CPU");
@@ -552,13 +561,18 @@ static uint64_t count_instants(const struct clock_model *m, int64_t t0_ns,
 	g.a.t0_ns = t0_ns;
 	g.a.t1_ns = t0_ns + NS_PER_S;
 	g.a.edges = edges;
-	CHECK_OK(assemble(&g.a, &e), e);
+	CHECK_OK(rig_assemble(&g, &e), e);
+	text = xspace_text_of_file(g.path);
+	if (g.a.events)
+		CHECK(text_first_ns(text, "instants") >= 0 &&
+		      text_last_ns(text, "instants") < NS_PER_S);
+	free(text);
 	rig_down(&g);
 	return g.a.events;
 }
 
 /* Between two windows the clock model moves: no event is in both files, or in none. */
-static void test_windows_meet(int64_t moved_ns)
+static void test_windows_meet(int64_t moved_ns, double rate)
 {
 	struct clock_model first = model(), second = model();
 	struct edges all = { 0 };
@@ -567,6 +581,8 @@ static void test_windows_meet(int64_t moved_ns)
 
 	first.bound_ns = second.bound_ns = 4000;
 	first.bound_rate = second.bound_rate = 0;
+	first.rate = second.rate = rate;
+	first.at_raw_ns = second.at_raw_ns = RAW + NS_PER_S;
 	second.offset_ns += moved_ns;
 	CHECK(count_instants(&first, T0, none) + count_instants(&second, T0 + NS_PER_S, none) !=
 	      200);
@@ -614,8 +630,11 @@ int main(void)
 	test_part_beyond_limits();
 	test_part_without_space();
 	test_nothing();
-	test_windows_meet(5000);
-	test_windows_meet(-5000);
+	/* lines as wholes; then a clock that is 50 us slow after a second, whose events are moved one by one */
+	for (int i = 0; i <= 1; i++) {
+		test_windows_meet(5000, i * 50e-6);
+		test_windows_meet(-5000, i * 50e-6);
+	}
 	test_edge_of_a_broken_clock();
 	return 0;
 }
