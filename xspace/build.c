@@ -195,18 +195,32 @@ void xs_line(struct xs_builder *b, int64_t id, const char *name, int64_t timesta
 		put_int(&b->out, XLINE_TIMESTAMP_NS, (uint64_t)timestamp_ns);
 }
 
+/* Small messages are made here and added at once: a builder adds millions. */
+struct small {
+	uint8_t bytes[64];
+	size_t n;
+};
+
+static void small_put(struct small *s, unsigned int field, uint64_t v)
+{
+	s->bytes[s->n++] = WIRE_TAG(field, WIRE_VARINT);
+	s->n += varint_put(s->bytes + s->n, v);
+}
+
 void xs_event(struct xs_builder *b, const char *name, int64_t offset_ps, int64_t duration_ps)
 {
 	int64_t id = intern(b, &b->events, name);
+	struct small s = { .n = 0 };
 
 	assert(b->depth >= IN_LINE);
 	close_to(b, IN_LINE);
 	open_message(b, IN_EVENT, XLINE_EVENTS);
-	put_int(&b->out, XEVENT_METADATA_ID, (uint64_t)id);
-	put_int(&b->out, XEVENT_OFFSET_PS,
-		(uint64_t)offset_ps); /* written even if it is 0, since it is in a oneof */
+	small_put(&s, XEVENT_METADATA_ID, (uint64_t)id);
+	small_put(&s, XEVENT_OFFSET_PS,
+		  (uint64_t)offset_ps); /* written even if it is 0, since it is in a oneof */
 	if (duration_ps)
-		put_int(&b->out, XEVENT_DURATION_PS, (uint64_t)duration_ps);
+		small_put(&s, XEVENT_DURATION_PS, (uint64_t)duration_ps);
+	buf_add(&b->out, s.bytes, s.n);
 }
 
 /* Opens a stat of the event or the plane; the caller closes it with close_to(). */
@@ -227,12 +241,18 @@ static void close_stat(struct xs_builder *b, enum depth owner)
 	b->depth = owner;
 }
 
+/* A tag and a length of one byte each, then the stat. */
 static void put_int_stat(struct xs_builder *b, const char *name, unsigned int field, uint64_t v)
 {
-	enum depth owner = open_stat(b, name);
+	unsigned int stat = b->depth == IN_PLANE ? XPLANE_STATS : XEVENT_STATS;
+	struct small s = { .n = 2 };
 
-	put_int(&b->out, field, v);
-	close_stat(b, owner);
+	assert(b->depth == IN_PLANE || b->depth == IN_EVENT);
+	small_put(&s, XSTAT_METADATA_ID, (uint64_t)intern(b, &b->stats, name));
+	small_put(&s, field, v);
+	s.bytes[0] = WIRE_TAG(stat, WIRE_LEN);
+	s.bytes[1] = (uint8_t)(s.n - 2);
+	buf_add(&b->out, s.bytes, s.n);
 }
 
 void xs_stat_int(struct xs_builder *b, const char *name, int64_t v)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tracer/sched/intervals.h"
 
+#include <string.h>
+
 #include "agent/proc/u32_map.h"
 #include "base/mem.h"
 
@@ -13,7 +15,6 @@ struct cpu {
 /* A record that waits for those of other CPUs that were before it. */
 struct pending {
 	int64_t raw_ns;
-	uint64_t number; /* in the order in which they came: of one CPU with one stamp */
 	struct cpu_switch record;
 };
 
@@ -25,25 +26,22 @@ struct waiting {
 
 struct intervals {
 	struct intervals_conf conf;
-	struct cpu *cpus; /* 1 << SWITCH_CPU_BITS */
+	struct cpu *cpus; /* up to the highest number with a record */
+	size_t n_cpus;
 	struct u32_map waiting; /* struct waiting, by tid */
-	struct pending *pending;
+	struct pending *pending, *sorted; /* pending_cap; `sorted` is used to sort them */
 	size_t n_pending, pending_cap;
-	uint64_t n_added;
 	int64_t oldest_ns, newest_ns; /* of the pending ones */
 	struct interval *v;
 	size_t n, cap;
 	uint64_t lost;
 };
 
-#define CPUS_MAX ((size_t)1 << SWITCH_CPU_BITS)
-
 struct intervals *intervals_new(const struct intervals_conf *conf)
 {
 	struct intervals *in = xcalloc(1, sizeof(*in));
 
 	in->conf = *conf;
-	in->cpus = xcalloc(CPUS_MAX, sizeof(*in->cpus));
 	in->oldest_ns = INT64_MAX;
 	in->newest_ns = INT64_MIN / 2;
 	return in;
@@ -57,6 +55,7 @@ void intervals_free(struct intervals *in)
 		free(u32_map_at(&in->waiting, i));
 	u32_map_release(&in->waiting);
 	free(in->pending);
+	free(in->sorted);
 	free(in->cpus);
 	free(in->v);
 	free(in);
@@ -127,9 +126,19 @@ static void end_all_waiting(struct intervals *in, int64_t raw_ns)
 	u32_map_release(&in->waiting);
 }
 
+static struct cpu *cpu_of(struct intervals *in, size_t number)
+{
+	if (number >= in->n_cpus) {
+		in->cpus = xrealloc(in->cpus, (number + 1) * sizeof(*in->cpus));
+		memset(in->cpus + in->n_cpus, 0, (number + 1 - in->n_cpus) * sizeof(*in->cpus));
+		in->n_cpus = number + 1;
+	}
+	return &in->cpus[number];
+}
+
 static void apply(struct intervals *in, int64_t raw_ns, const struct cpu_switch *record)
 {
-	struct cpu *cpu = &in->cpus[record->cpu];
+	struct cpu *cpu = cpu_of(in, record->cpu);
 	uint32_t from = (uint32_t)record->from, to = (uint32_t)record->to;
 
 	if (record->wakes) {
@@ -166,13 +175,42 @@ static void apply(struct intervals *in, int64_t raw_ns, const struct cpu_switch 
 	cpu->since_ns = raw_ns;
 }
 
-static int by_record_time(const void *a, const void *b)
+/* The end of the run that begins at `from`: of records in order of time. */
+static size_t run_end(const struct pending *v, size_t from, size_t n)
 {
-	const struct pending *x = a, *y = b;
+	size_t end = from < n ? from + 1 : n;
 
-	if (x->raw_ns != y->raw_ns)
-		return x->raw_ns < y->raw_ns ? -1 : 1;
-	return (x->number > y->number) - (x->number < y->number);
+	while (end < n && v[end].raw_ns >= v[end - 1].raw_ns)
+		end++;
+	return end;
+}
+
+/* Merges v[from .. middle) and v[middle .. end), which are in order; of one time the first come first. */
+static void merge_runs(const struct pending *v, size_t from, size_t middle, size_t end,
+		       struct pending *out)
+{
+	size_t a = from, b = middle;
+
+	for (size_t i = from; i < end; i++)
+		out[i] = b == end || (a < middle && v[a].raw_ns <= v[b].raw_ns) ? v[a++] : v[b++];
+}
+
+/* By time. The records come CPU by CPU, thousands in order at once, so there are few runs to merge. */
+static void sort_pending(struct intervals *in)
+{
+	while (run_end(in->pending, 0, in->n_pending) < in->n_pending) {
+		struct pending *swap = in->pending;
+		size_t end;
+
+		for (size_t from = 0; from < in->n_pending; from = end) {
+			size_t middle = run_end(in->pending, from, in->n_pending);
+
+			end = run_end(in->pending, middle, in->n_pending);
+			merge_runs(in->pending, from, middle, end, in->sorted);
+		}
+		in->pending = in->sorted;
+		in->sorted = swap;
+	}
 }
 
 /* Applies all that were before an instant, in order of time. */
@@ -182,7 +220,7 @@ static void apply_until(struct intervals *in, int64_t until_ns)
 
 	if (!in->n_pending)
 		return;
-	sort_array(in->pending, in->n_pending, sizeof(*in->pending), by_record_time);
+	sort_pending(in);
 	while (n < in->n_pending && in->pending[n].raw_ns < until_ns) {
 		apply(in, in->pending[n].raw_ns, &in->pending[n].record);
 		n++;
@@ -199,8 +237,9 @@ void intervals_add(struct intervals *in, int64_t raw_ns, const struct cpu_switch
 	if (in->n_pending == in->pending_cap) {
 		in->pending_cap = in->pending_cap ? 2 * in->pending_cap : 1024;
 		in->pending = xrealloc(in->pending, in->pending_cap * sizeof(*in->pending));
+		in->sorted = xrealloc(in->sorted, in->pending_cap * sizeof(*in->sorted));
 	}
-	in->pending[in->n_pending++] = (struct pending){ raw_ns, in->n_added++, *record };
+	in->pending[in->n_pending++] = (struct pending){ raw_ns, *record };
 	if (raw_ns < in->oldest_ns)
 		in->oldest_ns = raw_ns;
 	if (raw_ns > in->newest_ns)
@@ -301,7 +340,7 @@ static void sort_by_thread_and_time(struct intervals *in)
 const struct interval *intervals_finish(struct intervals *in, size_t *n)
 {
 	apply_until(in, INT64_MAX);
-	for (size_t i = 0; i < CPUS_MAX; i++) {
+	for (size_t i = 0; i < in->n_cpus; i++) {
 		const struct cpu *cpu = &in->cpus[i];
 
 		if (!cpu->known)
