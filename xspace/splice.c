@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-#define STAGE_BYTES (256 << 10)
+#define STAGE_BYTES (64 << 10)
 
 /* Longer runs in memory go to the sink without a copy. */
 #define DIRECT_BYTES (8 << 10)

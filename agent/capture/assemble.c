@@ -19,7 +19,7 @@
 #include "proto/names.h"
 #include "xspace/xspace.h"
 
-#define SINK_BYTES  (1 << 20)
+#define SINK_BYTES  (64 << 10)
 #define ROUNDING_NS 2 /* largest rounding error of knots, and of times between them */
 
 /* How times of one clock, raw or wall, are translated. Each part is stamped with one of the two. */

@@ -30,8 +30,6 @@ static int write_temp(int dir, const uint8_t *data, size_t len, struct err *e)
 	if (fd < 0)
 		return err_errno(e, "making " TEMP_NAME);
 	rc = file_write_all(fd, data, len, TEMP_NAME, e);
-	if (!rc && fsync(fd))
-		rc = err_errno(e, "syncing " TEMP_NAME);
 	close(fd);
 	return rc;
 }
@@ -44,7 +42,7 @@ static int write_entry(const char *path, const uint8_t *data, size_t len, struct
 	if (dir < 0)
 		return err_errno(e, "opening the folder");
 	rc = write_temp(dir, data, len, e);
-	if (!rc && (renameat(dir, TEMP_NAME, dir, NAME) || fsync(dir)))
+	if (!rc && renameat(dir, TEMP_NAME, dir, NAME))
 		rc = err_errno(e, "renaming " TEMP_NAME);
 	close(dir);
 	return rc;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The spool entry: a small file beside a finished one, with what the next agent needs to deliver it if this
- * one is killed. It is written whole or not at all. The finished file itself is not synced to disk; after a
- * power cut its checksum shows damage. Any thread; blocks.
+ * one is killed. It is written whole or not at all. Neither of the two files is synced to disk, which would cost more
+ * than all the rest: after a power cut the entry may be missing or malformed, or the finished file's checksum shows
+ * damage. Any thread; blocks.
  */
 #ifndef AGENT_CAPTURE_SPOOL_ENTRY_H
 #define AGENT_CAPTURE_SPOOL_ENTRY_H

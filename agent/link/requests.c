@@ -140,7 +140,8 @@ static void on_upload_progress(void *arg, uint64_t bytes_done)
 	int64_t now = now_mono_ns();
 
 	rq->bytes_done = bytes_done;
-	if (now - rq->progress_mono_ns < PROGRESS_GAP_NS)
+	/* After the last byte the result follows. */
+	if (bytes_done == rq->bytes || now - rq->progress_mono_ns < PROGRESS_GAP_NS)
 		return;
 	rq->progress_mono_ns = now;
 	request_report_progress(rq);
@@ -246,7 +247,8 @@ static void on_changed(struct capture *c, enum capture_state state, void *arg)
 	switch (state) {
 	case CAPTURE_RUNNING:
 		rq->state = REQUEST_RUNNING;
-		request_report_progress(rq);
+		if (!rq->was_over) /* else it is gathering in a moment */
+			request_report_progress(rq);
 		break;
 	case CAPTURE_GATHERING:
 		rq->state = REQUEST_GATHERING;
@@ -374,6 +376,7 @@ static void arm_capture(struct request *rq)
 	}
 	log_info("AGT-CAPTURE", "session=%s state=armed calibrated=%d", rq->session,
 		 clock_model(rq->requests->env->clock).calibrated);
+	rq->was_over = mono_of_session(rq, rq->arm->t0_ns + rq->arm->duration_ns) <= now_mono_ns();
 	request_report_armed(rq, rq->arm->t0_ns);
 	tutti__v1__arm__free_unpacked(rq->arm, NULL);
 	rq->arm = NULL;

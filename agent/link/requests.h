@@ -4,6 +4,8 @@
  *
  *   Arm -> Armed | Refused -> Progress running, gathering, uploading -> (Upload) -> HostResult -> (Release)
  *
+ * There is no Progress "running" of a window that was over when it was armed.
+ *
  * A request outlives the control link: its capture goes on, and when the link is back the aggregator gets
  * the state of each request (Held of control.proto). A finished file is kept until Release, Cancel or the
  * end of its lease, 10 minutes after the deadline. The spool has an entry for it: if this agent is killed,

@@ -31,6 +31,7 @@ struct request {
 	uint64_t instance; /* of the Hello after which it was armed */
 	Tutti__V1__Arm *arm; /* until the capture is armed */
 	bool tracers_named; /* Arm named the tracers */
+	bool was_over; /* the window was, when it was armed */
 	int64_t deadline_ns; /* session clock */
 	int64_t lease_end_mono_ns; /* once there is a file */
 	struct loop_timer clock_wait; /* for calibration, until clock_wait_end_mono_ns */

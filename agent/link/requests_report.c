@@ -95,7 +95,8 @@ static void on_growth_due(void *arg)
 
 void request_report_growth(struct request *rq)
 {
-	request_report_progress(rq);
+	if (!rq->was_over) /* "gathering" was a moment ago */
+		request_report_progress(rq);
 	loop_timer_in(rq->requests->env->loop, &rq->growth, GROWTH_PERIOD_NS, on_growth_due, rq);
 }
 

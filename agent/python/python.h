@@ -88,7 +88,10 @@ struct python_cut {
 	size_t n_samples, cap_samples;
 	struct python_node *nodes; /* 1 .. n_nodes - 1 */
 	size_t n_nodes;
-	struct python_function *functions; /* texts are NULL where no node has the function */
+	uint32_t
+		*place; /* of the ring's nodes among `nodes`, until the samples are read; or NULL */
+	bool is_loaded;
+	struct python_function *functions;
 	size_t n_functions;
 	struct python_process *processes; /* by serial */
 	size_t n_processes;

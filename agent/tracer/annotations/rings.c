@@ -36,6 +36,7 @@ struct process {
 	uint64_t inode;
 	/* when it was last searched, when it is next, time in between */
 	int64_t looked_mono_ns, look_mono_ns, wait_ns;
+	int64_t searched_mono_ns; /* when all its descriptors were last searched */
 	uint64_t seen; /* number of the last search that found the process */
 	int64_t descriptors; /* how many it had at the last look; 0 = not known */
 	bool denied;
@@ -264,9 +265,10 @@ static void look_at(struct rings *rs, struct process *p)
 	int proc_fd, fds;
 	DIR *dir = NULL;
 
-	/* It may have closed another descriptor meanwhile: so it is searched now and then, and for a capture, anyway. */
-	if (has_as_many(p) && !rs->all && p->wait_ns < LOOK_MOST_NS)
+	/* It may have closed another descriptor meanwhile: so it is searched now and then anyway. */
+	if (has_as_many(p) && rs->now_mono_ns < p->searched_mono_ns + LOOK_MOST_NS)
 		return;
+	p->searched_mono_ns = rs->now_mono_ns;
 	snprintf(path, sizeof(path), "/proc/%" PRId32, p->pid);
 	proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (proc_fd < 0)

@@ -3,6 +3,8 @@
  * The processes of this host that have a ring of annotations, in containers too: they send it, or it is found by the
  * name of the ring's memfd among a process's descriptors. A process is searched when it appears, then after 0.25, 0.5,
  * 1, ... 30 s. When a capture is armed, all processes are searched, except those that were searched less than 5 s ago.
+ * One with as many descriptors as at its last search is not searched again within 30 s, where the kernel tells the
+ * number.
  * Blocks on /proc; for a worker.
  */
 #ifndef AGENT_TRACER_ANNOTATIONS_RINGS_H

@@ -17,7 +17,7 @@ struct python_frames {
 	const struct python_cut *cut;
 	struct thread *threads; /* by tid */
 	size_t n_threads;
-	char **texts; /* texts of functions; NULL where there is none */
+	char **texts; /* of functions */
 };
 
 static int by_tid(const void *a, const void *b)
@@ -62,8 +62,7 @@ struct python_frames *python_frames_new(const struct python_cut *cut)
 	pf->cut = cut;
 	pf->texts = xcalloc(cut->n_functions + 1, sizeof(char *));
 	for (size_t i = 0; i < cut->n_functions; i++)
-		if (cut->functions[i].name)
-			pf->texts[i] = text_of(&cut->functions[i]);
+		pf->texts[i] = text_of(&cut->functions[i]);
 	list_threads(pf);
 	return pf;
 }

@@ -181,7 +181,7 @@ static void test_big_file(void)
 
 	rig_up(&g, big);
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, 5 * NS_PER_MS, NS_PER_MS, NULL);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(g.agg.has_file && g.agg.bytes > 9000000);

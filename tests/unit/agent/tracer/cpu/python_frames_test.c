@@ -7,7 +7,7 @@
 
 #include "tests/lib/check.h"
 
-#define FUNCTIONS 8
+#define FUNCTIONS 3
 #define MS	  INT64_C(1000000)
 
 /* Letters are functions of C by their code, "I" is the interpreter; digits are Python functions. */
@@ -54,6 +54,7 @@ static struct python_sample samples[] = {
 };
 
 static struct python_function functions[FUNCTIONS] = {
+	[0] = { (char *)"other", (char *)"", 1 },
 	[1] = { (char *)"main", (char *)"/srv/job.py", 10 },
 	[2] = { (char *)"step", (char *)"", 20 },
 };
