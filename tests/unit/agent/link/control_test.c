@@ -173,6 +173,22 @@ static void test_early_credit(void)
 	rig_down(&g);
 }
 
+/* A window that was over when it was armed is gathered at once, and its file is small: there is little to report. */
+static void test_past_window(void)
+{
+	struct rig g;
+
+	rig_up(&g, good_fakes);
+	fixture_until(&g.f, is_calibrated, &g.agg);
+	fake_arm(&g.agg, SESSION, -5 * NS_PER_MS, NS_PER_MS, NULL);
+	fake_upload(&g.agg, SESSION);
+	until(&g, &g.agg.results, 1);
+	CHECK(g.agg.has_file);
+	CHECK_EQ(g.agg.progress, 2); /* gathering, uploading */
+	CHECK_STR(g.agg.state, "uploading");
+	rig_down(&g);
+}
+
 /* A file larger than the queue goes in many chunks, with progress. */
 static void test_big_file(void)
 {
@@ -181,7 +197,7 @@ static void test_big_file(void)
 
 	rig_up(&g, big);
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 5 * NS_PER_MS, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(g.agg.has_file && g.agg.bytes > 9000000);
@@ -200,7 +216,7 @@ static void test_uncalibrated(void)
 	g.agg.shift_ns = now_real_ns() - now_raw_ns();
 	until(&g, &g.agg.statuses, 1);
 	CHECK(!g.agg.calibrated);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.armed, 1);
 	CHECK_EQ(g.agg.bound_ns, 0);
@@ -216,7 +232,7 @@ static void test_reasons(void)
 
 	rig_up(&g, short_fakes);
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(g.agg.has_file);
@@ -242,7 +258,7 @@ static void test_refusals(void)
 	CHECK(strstr(g.agg.detail, "nvml"));
 	fake_arm(&g.agg, SESSION, 0, 600 * NS_PER_S, NULL);
 	until(&g, &g.agg.armed, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.refused, 2);
 	CHECK_STR(g.agg.reason, "busy");
 	fake_arm(&g.agg, OTHER, -60 * NS_PER_S, NS_PER_MS, NULL);
@@ -279,7 +295,7 @@ static void test_upload_refused(void)
 	rig_up(&g, good_fakes);
 	g.agg.refuse_uploads = RPC_FAILED_PRECONDITION;
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.results, 1);
 	CHECK(!g.agg.has_file);
@@ -304,7 +320,7 @@ static void test_upload_resumes(void)
 	g.agg.refuse_uploads = RPC_RESOURCE_EXHAUSTED;
 	g.agg.cut_after = 5000000;
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	fake_upload(&g.agg, SESSION);
 	until(&g, &g.agg.uploads, 1);
 	g.agg.refuse_uploads = RPC_OK;
@@ -332,7 +348,7 @@ static void test_link_breaks(void)
 
 	rig_up(&g, good_fakes);
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.progress, 3);
 	progress = g.agg.progress;
 	hang_up(&g);
@@ -364,9 +380,9 @@ static void test_armed_again(void)
 
 	rig_up(&g, good_fakes);
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.progress, 3);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.armed, 2);
 	until(&g, &g.agg.progress, 4);
 	CHECK_STR(g.agg.state, "uploading");
@@ -406,7 +422,7 @@ static void test_next_agent(void)
 
 	rig_up(&g, good_fakes);
 	fixture_until(&g.f, is_calibrated, &g.agg);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.progress, 3);
 	wait_for_entry(&g);
 	instance = g.agg.instance;
@@ -442,7 +458,7 @@ static void test_next_agent_finds_damage(void)
 
 	rig_up(&g, good_fakes);
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.progress, 3);
 	wait_for_entry(&g);
 	restart_agent(&g, true);
@@ -489,7 +505,7 @@ static void test_spool_entry_is_unreadable_for_a_moment(void)
 	rig_up(&g, good_fakes);
 	f = &g.f;
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.progress, 3);
 	wait_for_entry(&g);
 	control_free(g.control);
@@ -543,7 +559,7 @@ static void test_result_out_of_range(void)
 
 	rig_up(&g, good_fakes);
 	until(&g, &g.agg.statuses, 1);
-	fake_arm(&g.agg, SESSION, 0, NS_PER_MS, NULL);
+	fake_arm(&g.agg, SESSION, NS_PER_S, NS_PER_MS, NULL);
 	until(&g, &g.agg.progress, 3);
 	wait_for_entry(&g);
 	spoil_result(&g);
@@ -662,6 +678,7 @@ int main(void)
 {
 	test_whole_cycle();
 	test_early_credit();
+	test_past_window();
 	test_big_file();
 	test_uncalibrated();
 	test_reasons();
