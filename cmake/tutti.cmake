@@ -99,9 +99,13 @@ function(fuzz_test name)
 	set_tests_properties(fuzz/${name} PROPERTIES LABELS fuzz)
 endfunction()
 
-# e2e_test(name labels): tests/e2e/<name>_test.py against this build's binaries. Sanitized daemons
-# are given more time before a test gives up waiting.
+# e2e_test(name labels [script arguments...]): tests/e2e/<name>_test.py, or <script>_test.py with these arguments, against
+# this build's binaries. Sanitized daemons are given more time before a test gives up waiting.
 function(e2e_test name labels)
+	set(script ${name})
+	if(ARGN)
+		list(POP_FRONT ARGN script)
+	endif()
 	set(slow 2)
 	if(TUTTI_SANITIZE STREQUAL thread)
 		set(slow 4)
@@ -111,7 +115,7 @@ function(e2e_test name labels)
 			TUTTI_TEST_SLOW=${slow}
 			LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/lsan.supp
 			TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lib/tsan.supp
-			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${name}_test.py)
+			${CMAKE_SOURCE_DIR}/tests/e2e/python.sh ${CMAKE_SOURCE_DIR}/tests/e2e/${script}_test.py ${ARGN})
 	set_tests_properties(e2e/${name} PROPERTIES LABELS "${labels}" COST 10 SKIP_RETURN_CODE 77)
 	if(jax IN_LIST labels)
 		set_tests_properties(e2e/${name} PROPERTIES COST 20)

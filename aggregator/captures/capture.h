@@ -202,6 +202,7 @@ struct capture {
 	bool shared; /* of a copy: for a caller who shares the capture */
 	size_t n_missing; /* of a copy: hosts that capture_check_stored() has failed */
 	size_t n_cleared; /* of a copy: files that capture_store_notes() has made shorter */
+	bool is_tidy; /* of a copy: capture_check_stored() has found no file but those of the manifest */
 	size_t noted; /* of a copy: 1 + the host whose file has the notes; 0 = none */
 	struct reported_file
 		noted_file; /* its only file with the notes, if the agent reports its files */

@@ -90,6 +90,8 @@ static int committed_end_json(struct capture *c, json_t **out, struct err *e)
 	check_causality(c, manifest);
 	*out = json_object();
 	json_put_text(*out, "state", "committed");
+	if (c->is_tidy)
+		json_put_bool(*out, "tidy", true);
 	json_put(*out, "document", manifest);
 	return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * Where agents put files into the store themselves, their word is not enough for a commit: one listing of the
  * session's files is compared with what the hosts report. A host whose files are not all there, with the reported
- * sizes, has failed.
+ * sizes, has failed. Where the listing has no other file, the commit need not look for what failed uploads left.
  */
 #include "aggregator/captures/capture_impl.h"
 
@@ -18,6 +18,7 @@
 struct listing {
 	struct capture *copy;
 	unsigned int *n_right; /* by host: listed files that are as reported */
+	size_t n; /* listed files */
 };
 
 static bool has_size(const struct capture_host *h, unsigned int n, uint64_t size)
@@ -40,6 +41,7 @@ static bool add_listed(void *arg, const char *key, const struct store_stat *st)
 
 	if (len <= suffix || strcmp(name + len - suffix, SESSION_FILE_SUFFIX))
 		return true;
+	l->n++;
 	host = xstrndup(name, len - suffix);
 	number = strchr(host, '~');
 	if (number)
@@ -77,6 +79,19 @@ static void fail_missing(struct listing *l)
 	}
 }
 
+/* Whether each listed file is one that the manifest will name. */
+static bool is_tidy(const struct listing *l)
+{
+	const struct capture *c = l->copy;
+	size_t named = 0;
+
+	for (size_t i = 0; i < c->n_hosts; i++) {
+		if (c->hosts[i].stored && l->n_right[i] == c->hosts[i].n_files)
+			named += c->hosts[i].n_files;
+	}
+	return named == l->n;
+}
+
 static bool any_host(const struct capture *c, bool (*wants)(const struct capture_host *h))
 {
 	for (size_t i = 0; i < c->n_hosts; i++) {
@@ -108,6 +123,7 @@ int capture_check_stored(struct store *s, struct capture *copy, struct err *e)
 	rc = store_list(s, &list, e);
 	if (!rc)
 		fail_missing(&l);
+	copy->is_tidy = !rc && is_tidy(&l);
 	if (!rc && !any_host(copy, has_file))
 		err_set(&copy->error, ERR_PEER, "the store lists no host's file");
 	free(l.n_right);

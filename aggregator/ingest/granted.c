@@ -3,9 +3,6 @@
  * Uploads by grants: for each file of a host, from the last one to the first, the agent gets a grant, puts the
  * file into the store, and says so. What it says decides nothing that others depend on: before a commit the
  * store's listing is compared with the hosts' reports, and a key that was there already is looked at here.
- *
- * A grant cannot be taken back. When an upload has failed, a file may still come as long as its grants live;
- * after that it is removed, unless it belongs to the session by then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,25 +18,8 @@
 #include "base/now.h"
 #include "proto/names.h"
 
-/* a request must begin within that; the agent asks right before it */
-#define LIFE_NS (120 * NS_PER_S)
-/* the longest time from the begin of a request to its end: an agent gives up sooner */
-#define PUT_MOST_NS STORE_FILE_PATIENCE_NS
-
 /* how long a store is not asked again that has refused to make a grant with these keys */
 #define NO_GRANTS_NS (600 * NS_PER_S)
-
-/* Where a file may still come. */
-struct late_files {
-	struct ingest *ingest;
-	char *session, *run;
-	struct loop_timer timer;
-	bool is_on_worker;
-	struct store *store;
-	int rc;
-	struct err e;
-	TAILQ_ENTRY(late_files) entry;
-};
 
 int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
@@ -101,7 +81,7 @@ static int make_grant(struct upload *u)
 		.key = key,
 		.len = u->files[u->n_left - 1],
 		.crc32c = u->crc32c[u->n_left - 1],
-		.life_ns = LIFE_NS,
+		.life_ns = GRANT_LIFE_NS,
 		.deadline_mono_ns = store_within(STORE_PATIENCE_NS),
 	};
 
@@ -240,72 +220,9 @@ bool granted_message(struct upload *u, const struct rpc_msg *msg)
 	return true;
 }
 
-/* ---- files that come too late ---- */
-
-static void late_free(struct late_files *l)
-{
-	TAILQ_REMOVE(&l->ingest->late, l, entry);
-	loop_timer_cancel(l->ingest->env.loop, &l->timer);
-	free(l->session);
-	free(l->run);
-	free(l);
-}
-
-static void run_late(void *arg)
-{
-	struct late_files *l = arg;
-
-	l->rc = session_remove_late(l->store, l->session, l->run, &l->e);
-}
-
-static void done_late(void *arg)
-{
-	struct late_files *l = arg;
-
-	if (l->rc)
-		log_warn("AGG-STORE", "session=%s action=remove-late reason=\"%s\"", l->session,
-			 l->e.msg);
-	late_free(l);
-}
-
-static void on_late(void *arg)
-{
-	struct late_files *l = arg;
-
-	l->store = l->ingest->env.store->store;
-	l->is_on_worker = true;
-	jobs_work(l->ingest->env.jobs, run_late, done_late, l);
-}
-
-static bool is_listed(const struct ingest *in, const char *session)
-{
-	const struct late_files *l;
-
-	TAILQ_FOREACH (l, &in->late, entry) {
-		if (!strcmp(l->session, session) && !l->is_on_worker)
-			return true;
-	}
-	return false;
-}
-
-/* One look for all uploads of a session that fail: it is after the end of each grant that lives now. */
 void granted_end(struct upload *u)
 {
-	struct late_files *l;
-
 	free(u->crc32c);
-	if (!u->granted_until_ns || u->is_stored || is_listed(u->ingest, u->session))
-		return;
-	l = xcalloc(1, sizeof(*l));
-	l->ingest = u->ingest;
-	l->session = xstrdup(u->session);
-	l->run = xstrdup(u->run);
-	TAILQ_INSERT_TAIL(&u->ingest->late, l, entry);
-	loop_timer_in(u->ingest->env.loop, &l->timer, LIFE_NS + PUT_MOST_NS, on_late, l);
-}
-
-void granted_stop(struct ingest *in)
-{
-	while (!TAILQ_EMPTY(&in->late))
-		late_free(TAILQ_FIRST(&in->late));
+	if (u->granted_until_ns && !u->is_stored)
+		late_expect(u->ingest, u->session, u->run);
 }

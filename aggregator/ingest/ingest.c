@@ -559,6 +559,7 @@ int ingest_new(struct ingest **out, const struct ingest_env *env, struct err *e)
 	TAILQ_INIT(&in->late);
 	captures_watch(env->captures, on_capture, in);
 	loop_timer_in(env->loop, &in->sweep, 2 * STALE_NS, on_stale, in);
+	late_start(in);
 	*out = in;
 	return 0;
 }
@@ -570,7 +571,7 @@ void ingest_free(struct ingest *in)
 	loop_timer_cancel(in->env.loop, &in->sweep);
 	while (!TAILQ_EMPTY(&in->uploads))
 		upload_free(TAILQ_FIRST(&in->uploads));
-	granted_stop(in);
+	late_stop(in);
 	free(in);
 }
 

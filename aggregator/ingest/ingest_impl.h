@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared only by ingest.c (calls, chunks) and granted.c (files that agents put into the store themselves). */
+/* Shared only by ingest.c (calls, chunks), granted.c (files that agents put into the store themselves) and late.c. */
 #ifndef AGGREGATOR_INGEST_INGEST_IMPL_H
 #define AGGREGATOR_INGEST_INGEST_IMPL_H
 
@@ -15,6 +15,9 @@
 
 struct capture_host;
 struct late_files;
+
+/* a grant's: a request must begin within that; the agent asks right before it */
+#define GRANT_LIFE_NS (120 * NS_PER_S)
 
 /* One upload. It is freed after `closed`, when no worker has it. */
 struct upload {
@@ -84,8 +87,15 @@ MUST_CHECK int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, 
 bool granted_go_on(struct upload *u);
 bool granted_message(struct upload *u, const struct rpc_msg *msg); /* UploadPut; false as above */
 
-/* Before the upload is freed: files that still come by a grant of a failed upload are removed later. */
-void granted_end(struct upload *u);
-void granted_stop(struct ingest *in);
+void granted_end(struct upload *u); /* before the upload is freed */
+
+/* ---- late.c ---- */
+
+/* A file of the session may still come by a grant: it is removed later. */
+void late_expect(struct ingest *in, const char *session, const char *run);
+
+/* The same for grants that an earlier run of the aggregator has made. */
+void late_start(struct ingest *in);
+void late_stop(struct ingest *in);
 
 #endif

@@ -13,6 +13,9 @@
 #include "json/json_text.h"
 #include "json/packed.h"
 
+/* Keys that are removed after one look at who owns the session: some stores remove one after the other. */
+#define REMOVE_BATCH 100
+
 /* ---- removal ---- */
 
 /* An end that is being carried out: of the session of `record`. `owner` is NULL until `record` is in the
@@ -33,10 +36,13 @@ static int remove_keys(const struct end *end, const struct session_keys *keys, s
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < keys->n && !rc; i++) {
+	for (size_t i = 0; i < keys->n && !rc; i += REMOVE_BATCH) {
+		size_t left = keys->n - i, n = left < REMOVE_BATCH ? left : REMOVE_BATCH;
+
 		rc = check_owner(end, e);
 		if (!rc)
-			rc = session_remove_key(end->store, keys->items[i], e);
+			rc = store_remove_all(end->store, (const char *const *)keys->items + i, n,
+					      store_within(STORE_FILE_PATIENCE_NS), e);
 	}
 	return rc;
 }
@@ -156,20 +162,17 @@ static int remove_unlisted(const struct end *end, const json_t *manifest, struct
 	return rc;
 }
 
-static int remove_unnamed(struct store *s, const json_t *named, const struct session_keys *keys,
-			  struct err *e)
+static void drop_named(struct session_keys *keys, const json_t *named)
 {
-	int rc = 0;
+	size_t n = 0;
 
-	for (size_t i = 0; i < keys->n && !rc; i++) {
-		const char *key = keys->items[i];
-
-		if (json_object_get(named, strrchr(key, '/') + 1))
-			continue;
-		log_warn("AGG-STORE", "key=%s action=remove reason=\"it came late\"", key);
-		rc = session_remove_key(s, key, e);
+	for (size_t i = 0; i < keys->n; i++) {
+		if (json_object_get(named, strrchr(keys->items[i], '/') + 1))
+			free(keys->items[i]);
+		else
+			keys->items[n++] = keys->items[i];
 	}
-	return rc;
+	keys->n = n;
 }
 
 /* The keys are listed before the ledger is looked for: a retry that begins meanwhile has a ledger before it has
@@ -190,8 +193,14 @@ int session_remove_late(struct store *s, const char *session, const char *run, s
 		goto out;
 	rc = session_load_manifest(s, session, &manifest, e);
 	named = rc ? json_object() : names_of_files(manifest);
-	if (!rc || rc == ERR_NOT_FOUND)
-		rc = remove_unnamed(s, named, &u.found, e);
+	if (rc && rc != ERR_NOT_FOUND)
+		goto out;
+	drop_named(&u.found, named);
+	if (u.found.n)
+		log_warn("AGG-STORE",
+			 "session=%s files=%zu first=%s action=remove reason=\"they came late\"",
+			 session, u.found.n, u.found.items[0]);
+	rc = remove_keys(&(struct end){ .store = s }, &u.found, e);
 out:
 	session_keys_release(&u.found);
 	json_decref(u.named);
@@ -229,6 +238,11 @@ static const json_t *document_of(const json_t *record)
 	return json_object_get(json_object_get(record, "end"), "document");
 }
 
+static bool is_tidy(const json_t *record)
+{
+	return json_object_get(json_object_get(record, "end"), "tidy") != NULL;
+}
+
 /*
  * The first manifest of a session is only created, never replaced: should two aggregators come this far in spite of
  * the ledger, one of them loses. Its own manifest, of an attempt whose answer was lost, is no loss. A retry's manifest
@@ -262,7 +276,7 @@ static int commit(const struct end *end, struct err *e)
 {
 	const char *session = json_get_text(end->record, "session");
 	const json_t *manifest = document_of(end->record);
-	int rc = remove_unlisted(end, manifest, e);
+	int rc = is_tidy(end->record) ? 0 : remove_unlisted(end, manifest, e);
 
 	if (!rc)
 		rc = check_owner(end, e);

@@ -126,6 +126,10 @@ MUST_CHECK int session_remove_orphans(struct store *s, const char *session, cons
 MUST_CHECK int session_remove_late(struct store *s, const char *session, const char *run,
 				   struct err *e);
 
+/* The same for each session that was committed or has failed since then, by the time of its objects. Lists the whole
+ * index. */
+MUST_CHECK int session_remove_late_since(struct store *s, int64_t unix_ns, struct err *e);
+
 /* Names or keys. Zeroed is empty. */
 struct session_keys {
 	char **items;

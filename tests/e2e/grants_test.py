@@ -4,7 +4,6 @@
     grants_test.py            # the strict server of tests/lib
 """
 import pathlib
-import re
 import signal
 import sys
 import threading
@@ -13,6 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from fake_s3 import KEYS, FakeS3, env  # noqa: E402
 from lib import xspace  # noqa: E402
 from lib.cluster import SLOW, Cluster, main, wait_until  # noqa: E402
+from lib.memory import knows  # noqa: E402
 
 HOSTS = ("host-a", "host-b", "host-c")
 
@@ -47,26 +47,6 @@ def check_files(c, s3, doc, hosts=HOSTS):
     out = c.dir / f"out-{session}"
     c.tutti("export", session, "-o", out, check=0)
     assert sorted(n for p in out.rglob("*.xplane.pb") for n in xspace.load(p).hostnames) == sorted(hosts)
-
-
-def knows(pid, secrets):
-    """Whether a process has one of the secrets in its environment or its memory, without a sanitizer's huge shadow."""
-    has = lambda data: any(secret in data for secret in secrets)
-    if has(pathlib.Path(f"/proc/{pid}/environ").read_bytes()) or has(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()):
-        return True
-    with open(f"/proc/{pid}/mem", "rb", 0) as mem:
-        for line in open(f"/proc/{pid}/maps"):
-            begin, end, mode = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
-            size = int(end, 16) - int(begin, 16)
-            if not mode.startswith("rw") or "[v" in line or size > 1 << 26:
-                continue
-            try:
-                mem.seek(int(begin, 16))
-                if has(mem.read(size)):
-                    return True
-            except OSError:
-                pass  # a mapping without pages
-    return False
 
 
 def test_no_byte_through_the_aggregator():

@@ -29,6 +29,9 @@ foreach(t captures/capture captures/deadline captures/durable captures/held capt
 		fleet/outbox ingest/ingest link/control xprof/profiler_service)
 	unit_test(aggregator/${t}_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
 endforeach()
+if(NOT TUTTI_SANITIZE STREQUAL thread)	# a quarter of an hour
+	unit_test(aggregator/ingest/late_test VIRTUAL USES aggregator_core PKG jansson zlib SRC ${fleet})
+endif()
 if(TUTTI_SANITIZE STREQUAL thread)	# there their waiting is real
 	set_tests_properties(unit/aggregator/captures/held_test unit/aggregator/captures/retry_test unit/aggregator/captures/durable_test
 		unit/aggregator/ingest/ingest_test PROPERTIES COST 10)

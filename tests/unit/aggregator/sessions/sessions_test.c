@@ -179,11 +179,99 @@ static void test_failures(void)
 	store_free(s);
 }
 
+static bool has_file(struct store *s, const char *session, const char *run, const char *host)
+{
+	char key[SESSION_KEY_BYTES];
+	struct err e = { 0 };
+	int rc;
+
+	session_file_key(session, run, host, key);
+	rc = store_stat(s, key, any_time(), NULL, &e);
+	CHECK(!rc || rc == ERR_NOT_FOUND);
+	return !rc;
+}
+
+static void put_late(struct store *s, const char *session, const char *run)
+{
+	char key[SESSION_KEY_BYTES];
+
+	session_file_key(session, run, "late", key);
+	store_put_text(s, key, "x");
+	session_directory(session, run, key);
+	strncat(key, "ALL_HOSTS.op_stats_v2.pb", 64);
+	store_put_text(s, key, "x");
+}
+
+/* Files that came after the end of their session go, where it ended since then and is not under way. */
+static void test_late(void)
+{
+	static const char failed[] = "1970_01_01_01_00_00_abc123";
+	char names[3][SESSION_NAME_BYTES];
+	struct store *s = store_open_faulty();
+	json_t *failure = json_pack("{s:s, s:s}", "session", failed, "run", "r");
+	struct err e = { 0 };
+	int64_t now_ns;
+
+	for (int i = 0; i < 3; i++) /* the last one is under way */
+		make(s, names[i], (1000 + i) * NS_PER_S, i ? "r" : "", i < 2 ? 2 : 1);
+	CHECK_OK(session_record_failure(s, failed, failure, &e), e);
+	for (int i = 0; i < 3; i++)
+		put_late(s, names[i], i ? "r" : "");
+	put_late(s, failed, "r");
+	now_ns = now_real_ns();
+	CHECK_OK(session_remove_late_since(s, now_ns + 60 * NS_PER_S, &e), e);
+	CHECK(has_file(s, names[0], "", "late") && has_file(s, failed, "r", "late"));
+	CHECK_OK(session_remove_late_since(s, now_ns - 60 * NS_PER_S, &e), e);
+	CHECK(!has_file(s, names[0], "", "late") && !has_file(s, names[1], "r", "late"));
+	CHECK(has_file(s, names[0], "", "a") && has_file(s, names[1], "r", "a"));
+	CHECK(has_file(s, names[2], "r", "late") && has_file(s, names[2], "r", "a"));
+	CHECK(!has_file(s, failed, "r", "late"));
+	json_decref(failure);
+	store_free(s);
+}
+
+/* A commit that is told that there is nothing else lists no files. */
+static void test_tidy(void)
+{
+	static const char name[] = "1970_01_01_01_00_00_abc123";
+	struct store *s = store_open_faulty();
+	struct err e = { 0 };
+
+	for (int tidy = 0; tidy < 2; tidy++) {
+		unsigned int n = 0;
+		json_t *doc = json_pack("{s:s, s:s, s:[{s:s, s:s}]}", "session", name, "run", "",
+					"hosts", "host", "a", "file", "a.xplane.pb");
+		json_t *record = json_pack("{s:i, s:s, s:s, s:{}, s:[{s:s}], s:{s:s, s:o}}",
+					   "version", LEDGER_VERSION, "session", name, "run", "",
+					   "plan", "hosts", "host", "a", "end", "state",
+					   "committed", "document", doc);
+		char key[SESSION_KEY_BYTES];
+		bool begun;
+
+		if (tidy)
+			json_object_set_new(json_object_get(record, "end"), "tidy", json_true());
+		session_file_key(name, "", "a", key);
+		store_put_text(s, key, "x");
+		session_file_key(name, "", "a~2", key);
+		store_put_text(s, key, "x");
+		CHECK_OK(ledger_put(s, name, record, &n, &e), e);
+		CHECK_OK(ledger_carry_out(s, record, n, &e), e);
+		CHECK(has_file(s, name, "", "a"));
+		CHECK_EQ(has_file(s, name, "", "a~2"), tidy);
+		CHECK_OK(session_delete(s, name, &begun, &e), e);
+		CHECK_EQ(count(s), 0);
+		json_decref(record);
+	}
+	store_free(s);
+}
+
 int main(void)
 {
 	test_names();
 	test_list();
 	test_delete();
 	test_failures();
+	test_late();
+	test_tidy();
 	return 0;
 }

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Grants of an earlier run of the aggregator: what comes by them after the end of a session is removed. */
+#include "aggregator/ingest/ingest.h"
+#include "aggregator/sessions/sessions.h"
+#include "base/loop.h"
+#include "storage/store.h"
+#include "tests/lib/store.h"
+#include "tests/lib/virtual_time.h"
+#include "tests/unit/aggregator/fleet.h"
+
+#define FAILED "2026_11_22_10_00_00_abc123"
+
+static void on_time(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/* In steps: nothing is waited for longer than a minute. */
+static void pass(struct fleet *f, int64_t s)
+{
+	for (; s > 0; s -= 10) {
+		struct loop_timer timer = { 0 };
+		bool over = false;
+
+		loop_timer_in(f->loop, &timer, 10 * NS_PER_S, on_time, &over);
+		WAIT(f, over);
+	}
+}
+
+/* What another aggregator would be that starts now. */
+static struct ingest *start_ingest(struct fleet *f, bool by_grants)
+{
+	const struct ingest_env env = {
+		.loop = f->loop,
+		.jobs = &f->agg.jobs,
+		.store = &f->agg.store,
+		.captures = f->agg.captures,
+		.spool = f->spool,
+		.check = ingest_check_xspace,
+		.by_grants = by_grants,
+	};
+	struct ingest *in;
+	struct err e = { 0 };
+
+	CHECK_OK(ingest_new(&in, &env, &e), e);
+	return in;
+}
+
+static void leave_late_file(struct fleet *f, char key[SESSION_KEY_BYTES])
+{
+	json_t *record = json_pack("{s:s, s:s}", "session", FAILED, "run", "");
+	struct err e = { 0 };
+
+	CHECK_OK(session_record_failure(f->agg.store.store, FAILED, record, &e), e);
+	session_file_key(FAILED, "", "late", key);
+	store_put_text(f->agg.store.store, key, "x");
+	json_decref(record);
+}
+
+static void test_start(bool by_grants)
+{
+	char key[SESSION_KEY_BYTES];
+	struct ingest *in;
+	struct fleet f;
+
+	fleet_start(&f, 0, 0);
+	leave_late_file(&f, key);
+	in = start_ingest(&f, by_grants);
+	pass(&f, 710);
+	CHECK(fleet_has_key(&f, key)); /* a grant of the earlier run may still be good */
+	pass(&f, 20);
+	CHECK_EQ(fleet_has_key(&f, key), !by_grants);
+	ingest_free(in);
+	fleet_stop(&f);
+}
+
+int main(void)
+{
+	test_start(true);
+	test_start(false);
+	return 0;
+}
