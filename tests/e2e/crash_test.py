@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kill of the aggregator, or an outage of its store, at each single operation of the store in a capture's life.
 
-crash_test.py [LIVES [VARIANTS [CLUSTERS [EVERY]]]], LIVES and VARIANTS with commas, "all" for all. As part of the test
+crash_test.py [LIVES [VARIANTS [CLUSTERS [EVERY [STORE]]]]], LIVES and VARIANTS with commas, "all" for all. As part of the test
 run: the life of a plain capture, a kill before and after every third operation. With real processes; the simulation does the
 same in virtual time (tests/sim/campaign.sh). Afterwards no acknowledged byte is lost, no answer, no session is torn, and
-every end is known once the store is back.
+every end is known once the store is back. STORE "s3": versitygw with grants, behind a proxy that fails all the time
+(tests/servers.sh installs it).
 """
+import contextlib
+import pathlib
 import queue
 import sys
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from fault_proxy import FaultProxy
 from lib.cluster import SLOW, Cluster, main, wait_until
 from lib.promises import Promises
+from servers import Versitygw
 
+ARGS = sys.argv[1:] + ["capture", "kill-before,kill-after", "1", "3", "file"][len(sys.argv) - 1:]
+STORE = ARGS[4]
 HOSTS = ("a", "b")
 WINDOW_S, LEAD_S, GRACE_S = 0.2, 0.1, 20
 END_S = 120
@@ -61,9 +69,45 @@ def live_delete(p):
 LIVES = {"capture": live_capture, "stop": live_stop, "cancel": live_cancel, "delete": live_delete}
 
 
-class Campaign(Promises):
+# of the server behind the proxy, by the number of requests between two of a kind
+FAULTS = {7: "503", 11: "lost", 13: "cut", 17: "reset", 19: "500"}
+
+
+class Files:
+    """A folder."""
+
     def __init__(self, cluster):
+        self.url, self.env = f"file://{cluster.store}", {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class FailingS3(contextlib.ExitStack):
+    """A bucket whose objects are files of the cluster's store."""
+
+    def __init__(self, cluster):
+        super().__init__()
+        self.cluster = cluster
+
+    def __enter__(self):
+        server = self.enter_context(Versitygw(self.cluster.dir))
+        self.cluster.store.symlink_to(self.cluster.dir / "bucket/fleet")
+        proxy = self.enter_context(FaultProxy(server.endpoint, FAULTS))
+        self.url, self.env = server.url("fleet").replace(server.endpoint, proxy.endpoint), server.env
+        return self
+
+
+STORES = {"file": Files, "s3": FailingS3}
+
+
+class Campaign(Promises):
+    def __init__(self, cluster, store):
         super().__init__(cluster, HOSTS)
+        self.store = store
         self.rules = cluster.dir / "rules"
         self.argv = None  # of the aggregator
 
@@ -72,8 +116,8 @@ class Campaign(Promises):
 
     def begin_cluster(self):
         self.set_rules()
-        p = self.c.aggregator(f"--store=fault://{self.rules}!file://{self.c.store}", "--grace", f"{GRACE_S}s",
-                              "--lead", f"{int(1000 * LEAD_S)}ms")
+        p = self.c.aggregator(f"--store=fault://{self.rules}!{self.store.url}", "--grace", f"{GRACE_S}s",
+                              "--lead", f"{int(1000 * LEAD_S)}ms", env=self.store.env)
         self.argv = p.args
         for host in HOSTS:
             self.c.agent(host, "--tracers", "metrics,marks", "--reconnect-max", "300ms")
@@ -103,13 +147,13 @@ class Campaign(Promises):
             self.check_visible()
             self.set_rules("* * fail" if away_s else "")
             self.c.processes["aggregator"].expected = False
-            self.c.start("aggregator", self.argv)
+            self.c.start("aggregator", self.argv, self.store.env)
         time.sleep(away_s)
         self.set_rules()
 
     def restart(self):
         self.c.kill("aggregator")
-        self.c.start("aggregator", self.argv)
+        self.c.start("aggregator", self.argv, self.store.env)
         wait_until("a whole cluster", self.is_well, 60)
         wait_until("the end of what is left", lambda: not self.unfinished_removals())
 
@@ -146,8 +190,8 @@ class Campaign(Promises):
 
 def play_row(life, variant, every, calls):
     """One variant at every so manieth operation; without `calls`, the number of operations, until none comes."""
-    with Cluster() as c:
-        p = Campaign(c)
+    with Cluster() as c, STORES[STORE](c) as store:
+        p = Campaign(c, store)
         p.begin_cluster()
         nth = played = 0
         while (calls is None or nth < calls) and p.play(life, variant, nth):
@@ -188,10 +232,9 @@ def choose(text, names):
 
 
 def test_operations():
-    args = sys.argv[1:] + ["capture", "kill-before,kill-after", "1", "3"][len(sys.argv) - 1:]
-    variants, every = choose(args[1], VARIANTS), int(args[3])
+    variants, every = choose(ARGS[1], VARIANTS), int(ARGS[3])
     lives, rows, failures = queue.Queue(), [], []
-    for life in choose(args[0], LIVES):
+    for life in choose(ARGS[0], LIVES):
         lives.put(life)
 
     def work():
@@ -200,7 +243,7 @@ def test_operations():
                 play_life(lives.get_nowait(), variants, every, rows, failures)
             except queue.Empty:
                 return
-    threads = [threading.Thread(target=work) for _ in range(int(args[2]))]
+    threads = [threading.Thread(target=work) for _ in range(int(ARGS[2]))]
     for t in threads:
         t.start()
     for t in threads:

@@ -6,12 +6,11 @@
 import pathlib
 import signal
 import sys
-import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from fake_s3 import KEYS, FakeS3, env  # noqa: E402
 from lib import xspace  # noqa: E402
-from lib.cluster import SLOW, Cluster, main, wait_until  # noqa: E402
+from lib.cluster import SLOW, Cluster, main  # noqa: E402
 from lib.memory import knows  # noqa: E402
 
 HOSTS = ("host-a", "host-b", "host-c")
@@ -134,41 +133,4 @@ def test_foreign_file_under_the_key():
         assert spoiled
 
 
-def test_two_aggregators():
-    """One is stopped while it commits, its successor commits, the first one wakes up: one manifest, and it stays."""
-    with FakeS3() as s3, Cluster() as c:
-        s3.short_pages = False
-        start(c, s3)
-        held, go_on = threading.Event(), threading.Event()
-
-        def hold(method, path):
-            if method == "PUT" and path.endswith("manifest.json") and not held.is_set():
-                held.set()
-                go_on.wait(60 * SLOW)
-        s3.before = hold
-        asked = threading.Thread(target=lambda: c.tutti("capture", "--duration", "200ms", "--json"))
-        asked.start()
-        assert held.wait(60 * SLOW)
-        c.kill("aggregator", signal.SIGSTOP)
-        first = c.processes.pop("aggregator")
-        ports = c.http, c.grpc, c.probe
-        c.processes["first"] = first
-        from lib.cluster import free_port
-        import socket
-        c.http, c.grpc, c.probe = free_port(), free_port(), free_port(socket.SOCK_DGRAM)
-        c.aggregator("--store", s3.url("bucket/fleet"), "--spool", c.dir / "second-spool", env=env())
-        bucket = s3.buckets["bucket"]
-        manifests = wait_until("the second to commit", lambda: [k for k in bucket if k.endswith("manifest.json")])
-        before = {k: (o.body, o.modified) for k, o in bucket.items() if "manifest" in k or "xplane" in k}
-        assert len(before) == 1 + len(HOSTS), list(before)
-        go_on.set()
-        first.send_signal(signal.SIGCONT)
-        asked.join(60 * SLOW)
-        assert not asked.is_alive()
-        assert {k: (o.body, o.modified) for k, o in bucket.items() if "manifest" in k or "xplane" in k} == before
-        assert s3.created.count(manifests[0]) == 1
-        c.http, c.grpc, c.probe = ports
-
-
-main(test_no_byte_through_the_aggregator, test_via_aggregator, test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key,
-     test_two_aggregators)
+main(test_no_byte_through_the_aggregator, test_via_aggregator, test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key)
