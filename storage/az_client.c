@@ -130,6 +130,11 @@ const char *az_client_host(const struct az_client *c)
 	return strstr(c->origin, "://") + 3;
 }
 
+struct http_pool *az_client_http(const struct az_client *c)
+{
+	return c->http;
+}
+
 struct keys_chain *az_client_keys(const struct az_client *c)
 {
 	return c->keys;

@@ -28,6 +28,7 @@ void az_client_free(struct az_client *c); /* NULL is fine */
 /* Borrowed, for as long as the client lives. */
 const char *az_client_prefix(const struct az_client *c); /* "" or "some/prefix/" */
 const char *az_client_host(const struct az_client *c);
+struct http_pool *az_client_http(const struct az_client *c);
 struct keys_chain *az_client_keys(const struct az_client *c);
 
 struct az_call {

@@ -113,6 +113,11 @@ const char *gs_client_host(const struct gs_client *c)
 	return strstr(c->origin, "://") + 3;
 }
 
+struct http_pool *gs_client_http(const struct gs_client *c)
+{
+	return c->http;
+}
+
 struct keys_chain *gs_client_keys(const struct gs_client *c)
 {
 	return c->keys;

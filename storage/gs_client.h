@@ -27,6 +27,7 @@ void gs_client_free(struct gs_client *c); /* NULL is fine */
 /* Borrowed, for as long as the client lives. */
 const char *gs_client_prefix(const struct gs_client *c); /* "" or "some/prefix/" */
 const char *gs_client_host(const struct gs_client *c);
+struct http_pool *gs_client_http(const struct gs_client *c);
 struct keys_chain *gs_client_keys(const struct gs_client *c); /* NULL: no token is wanted */
 
 /* Begins a URL: the bucket's objects for reading (with a key: that object), or for uploading. The caller adds to it. */

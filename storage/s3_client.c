@@ -74,6 +74,11 @@ const char *s3_client_host(const struct s3_client *c)
 	return c->host;
 }
 
+struct http_pool *s3_client_http(const struct s3_client *c)
+{
+	return c->http;
+}
+
 struct keys_chain *s3_client_keys(const struct s3_client *c)
 {
 	return c->keys;

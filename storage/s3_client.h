@@ -35,6 +35,7 @@ void s3_client_free(struct s3_client *c); /* NULL is fine */
 /* Borrowed, for as long as the client lives. */
 const char *s3_client_prefix(const struct s3_client *c); /* "" or "some/prefix/" */
 const char *s3_client_host(const struct s3_client *c);
+struct http_pool *s3_client_http(const struct s3_client *c);
 struct keys_chain *s3_client_keys(const struct s3_client *c);
 
 struct s3_call {

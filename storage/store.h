@@ -43,6 +43,7 @@
 
 #define STORE_NO_DEADLINE INT64_MAX
 
+struct http_pool;
 struct store;
 
 struct store_stat {
@@ -177,6 +178,7 @@ struct store {
 	/* where objects are files, no '/' at the end; NULL if they are not files */
 	const char *directory;
 	bool grants; /* it makes grants */
+	struct http_pool *http; /* reaches its server; NULL where there is none */
 	bool links; /* it makes links */
 };
 

@@ -105,6 +105,7 @@ static int az_open(struct store **out, const char *rest, struct err *e)
 	}
 	s->cloud.base.ops = &store_az_ops;
 	s->cloud.base.grants = true;
+	s->cloud.base.http = az_client_http(s->client);
 	s->cloud.base.links = true;
 	s->cloud.ops = &az_requests;
 	s->cloud.host = az_client_host(s->client);

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "base/hex.h"
 #include "base/mem.h"
+#include "base/now.h"
 #include "base/random.h"
+#include "net/http_client_pool.h"
 
 #define RACERS	  16
 #define KEY_BYTES 64
@@ -183,8 +186,103 @@ static void check_race(struct check *c)
 	       NULL);
 }
 
+/* ---- grants ---- */
+
+#define VIA_AGGREGATOR "all bytes will pass through the aggregator"
+
+/* The status of the answer to the grant's request with this text as its body. */
+static int use_grant(const struct check *c, const struct store_grant *g, const char *text,
+		     int *status, struct err *e)
+{
+	char *headers[STORE_GRANT_HEADERS + 1] = { 0 };
+	const struct http_request req = { .method = g->method,
+					  .url = g->url,
+					  .headers = (const char *const *)headers,
+					  .has_body = true,
+					  .data = text,
+					  .fd = -1,
+					  .len = strlen(text),
+					  .answer_max = (size_t)64 << 10,
+					  .deadline_mono_ns = c->deadline_mono_ns };
+	struct buf answer = BUF_INIT;
+	int rc;
+
+	memcpy(headers, g->headers, sizeof(g->headers));
+	rc = http_pool_request(c->store->http, &req, status, &answer, e);
+	buf_release(&answer);
+	return rc;
+}
+
+/* A grant for an object of `first`. */
+static int make_grant(const struct check *c, const char *name, struct store_grant *g, struct err *e)
+{
+	char key[KEY_BYTES + 8];
+	const struct store_grant_request req = { .key = key,
+						 .len = strlen(first),
+						 .crc32c = crc32c(0, first, strlen(first)),
+						 .life_ns = 60 * NS_PER_S,
+						 .deadline_mono_ns = c->deadline_mono_ns };
+
+	snprintf(key, sizeof(key), "%s%s", c->prefix, name);
+	return store_grant(c->store, &req, g, e);
+}
+
+/* Whether the server refuses an object of another size than the grant's. */
+static bool holds_to_size(const struct check *c)
+{
+	struct store_grant g = { 0 };
+	int status = 0;
+	bool refused = !make_grant(c, "size", &g, NULL) &&
+		       !use_grant(c, &g, second, &status, NULL) && status >= 400;
+
+	store_grant_release(&g);
+	return refused;
+}
+
+static void check_used_twice(struct check *c, const struct store_grant *g)
+{
+	struct err e = { 0 };
+	int status = 0;
+	int rc = use_grant(c, g, first, &status, &e);
+
+	report(c, "grant-once", !rc && status >= 400, "a grant was refused when it was used again",
+	       "a grant can be used again: start the aggregator with --upload via-aggregator", &e);
+}
+
+static void check_grant(struct check *c)
+{
+	struct store_grant g = { 0 };
+	struct err e = { 0 };
+	int status = 0, rc = 0;
+	bool is_made;
+
+	if (!c->store->grants) {
+		report(c, "grant", true, "the store makes no grants: " VIA_AGGREGATOR, "", NULL);
+		return;
+	}
+	rc = make_grant(c, "grant", &g, &e);
+	is_made = !rc;
+	if (is_made)
+		rc = use_grant(c, &g, first, &status, &e);
+	if (!rc && status / 100 != 2)
+		rc = err_set(&e, ERR_PEER, "the server answers %d", status);
+	if (report(c, "grant", !rc,
+		   !rc && holds_to_size(c)
+			   ? "agents can put files themselves, by grants"
+			   : "agents can put files themselves, by grants; the store does not hold "
+			     "them to the size, which is compared before a session is committed",
+		   is_made ? "a grant is of no use: start the aggregator with --upload "
+			     "via-aggregator"
+			   : "no grant can be made: " VIA_AGGREGATOR,
+		   &e))
+		check_used_twice(c, &g);
+	store_grant_release(&g);
+}
+
+/* ---- removing ---- */
+
 struct left {
-	char *keys[RACERS + 2];
+	char *keys[RACERS + 4];
 	size_t n;
 };
 
@@ -246,6 +344,7 @@ bool store_check(struct store *s, int64_t deadline_mono_ns,
 		check_list(&c);
 		check_replace(&c);
 		check_race(&c);
+		check_grant(&c);
 	}
 	check_remove(&c);
 	return c.all_ok;

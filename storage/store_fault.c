@@ -474,6 +474,7 @@ struct store *store_fault_wrap(struct store *inner, const struct store_fault_env
 	s->base.ops = &store_fault_ops;
 	s->base.directory = inner->directory;
 	s->base.grants = inner->grants;
+	s->base.http = inner->http;
 	s->inner = inner;
 	if (env)
 		s->env = *env;

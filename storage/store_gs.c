@@ -246,6 +246,7 @@ static int gs_open(struct store **out, const char *rest, struct err *e)
 	}
 	s->cloud.base.ops = &store_gs_ops;
 	s->cloud.base.grants = true;
+	s->cloud.base.http = gs_client_http(s->client);
 	s->cloud.ops = &gs_requests;
 	s->cloud.host = gs_client_host(s->client);
 	s->cloud.prefix = gs_client_prefix(s->client);

@@ -143,6 +143,7 @@ static int s3_open(struct store **out, const char *rest, struct err *e)
 	}
 	s->cloud.base.ops = &store_s3_ops;
 	s->cloud.base.grants = true;
+	s->cloud.base.http = s3_client_http(s->client);
 	s->cloud.base.links = true;
 	s->cloud.ops = &s3_requests;
 	s->cloud.host = s3_client_host(s->client);

@@ -133,6 +133,12 @@ def check_refused(proxy, put):
     assert re.search("X-Amz-Expires=120&", put.path), put.path
 
 
+def test_check(c, server):
+    """`tutti store check` says of the server what is known of it."""
+    found = {f["name"]: f for f in c.tutti("store", "check", server.url("check"), "--json", check=0, env=server.env)[1]["findings"]}
+    assert {"grant", "grant-once"} < set(found) and ("hold them to the size" in found["grant"]["text"]) == (STORE in ("azurite", "gcs")), found
+
+
 def test_captures(c, proxy):
     one, all_ = capture(c, HOSTS[0]), capture(c)
     per_host = (proxy.own[all_["session"]] - proxy.own[one["session"]]) / (N_HOSTS - 1)
@@ -165,10 +171,12 @@ def test_lost_answers(c, proxy):
 
 def test_no_grants(c, proxy):
     """With a SAS all bytes pass through the aggregator."""
-    start(c, proxy, env={"AZURE_STORAGE_SAS_TOKEN": account_sas("rwdlc", 3600 * SLOW)})
+    sas = {"AZURE_STORAGE_SAS_TOKEN": account_sas("rwdlc", 3600 * SLOW)}
+    start(c, proxy, sas)
     doc = capture(c)
     check_exported(c, doc)
     assert "tutti_grants_total 0" in c.metrics() and "grants=0" in c.log("aggregator"), c.log("aggregator")
+    assert "all bytes will pass through the aggregator" in c.tutti("store", "check", proxy.server.url(), check=1, env=sas)[1]
 
 
 def test_store():
@@ -177,6 +185,7 @@ def test_store():
             start(c, proxy)
             test_captures(c, proxy)
             test_lost_answers(c, proxy)
+            test_check(c, server)
         if STORE == "azurite":
             proxy.begin()
             with Cluster() as c:

@@ -42,7 +42,7 @@ def test_sessions_in_a_bucket():
 def test_store_check():
     with FakeS3() as s3, Cluster() as c:
         _, doc = c.tutti("store", "check", s3.url("bucket/here"), "--json", check=0, env=env())
-        assert doc["ok"] and [f["name"] for f in doc["findings"]] == ["put", "create-only", "get", "range", "list", "replace", "race", "remove"], doc
+        assert doc["ok"] and [f["name"] for f in doc["findings"]] == ["put", "create-only", "get", "range", "list", "replace", "race", "grant", "grant-once", "remove"], doc
         assert not s3.buckets["bucket"], list(s3.buckets["bucket"])
         s3.no_conditions = True
         _, text = c.tutti("store", "check", s3.url(), check=1, env=env())
