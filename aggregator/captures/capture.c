@@ -30,6 +30,7 @@ struct captures *captures_new(const struct captures_env *env)
 	struct captures *cs = xcalloc(1, sizeof(*cs));
 
 	cs->env = *env;
+	cs->many_credits = env->by_grants;
 	TAILQ_INIT(&cs->all);
 	TAILQ_INIT(&cs->waiting);
 	TAILQ_INIT(&cs->granted);

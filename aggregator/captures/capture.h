@@ -344,6 +344,9 @@ void captures_make_text(struct captures *cs, json_text_fn fn, void *arg);
 void capture_hold(struct capture *c);
 void capture_unhold(struct capture *c); /* NULL is fine */
 
+/* The store has begun to refuse grants, or may make them again: so many hosts may upload at once. */
+void captures_set_grants(struct captures *cs, bool are_made);
+
 /* fn is called after each change of a capture. Several may watch; a watch is never removed. */
 void captures_watch(struct captures *cs, void (*fn)(void *arg, struct capture *c), void *arg);
 

@@ -47,6 +47,7 @@ struct captures {
 	struct host_queue waiting; /* for an upload credit, first come first served */
 	struct host_queue granted; /* sorted by credit_until_ns */
 	unsigned int n_granted;
+	bool many_credits; /* bytes of files do not pass through this program */
 	struct loop_timer credit_timer;
 	/* look-ups of sessions that agents hold and that are not in memory */
 	struct held_lookups lookups;

@@ -44,7 +44,7 @@ static void send_credit(struct capture_host *h)
 
 static void grant_credits(struct captures *cs)
 {
-	unsigned int most = cs->env.by_grants ? UPLOAD_CREDITS_GRANTS : UPLOAD_CREDITS;
+	unsigned int most = cs->many_credits ? UPLOAD_CREDITS_GRANTS : UPLOAD_CREDITS;
 
 	while (cs->n_granted < most && !TAILQ_EMPTY(&cs->waiting)) {
 		struct capture_host *h = TAILQ_FIRST(&cs->waiting);
@@ -56,6 +56,12 @@ static void grant_credits(struct captures *cs)
 		send_credit(h);
 	}
 	set_credit_timer(cs);
+}
+
+void captures_set_grants(struct captures *cs, bool are_made)
+{
+	cs->many_credits = are_made;
+	grant_credits(cs);
 }
 
 static void enqueue(struct capture_host *h)

@@ -21,10 +21,20 @@
 /* how long a store is not asked again that has refused to make a grant with these keys */
 #define NO_GRANTS_NS (600 * NS_PER_S)
 
+/* The store is asked again when its refusal is old. */
+static bool are_made(struct ingest *in)
+{
+	if (!in->env.by_grants || now_mono_ns() < in->no_grants_until_ns)
+		return false;
+	if (in->no_grants_until_ns)
+		captures_set_grants(in->env.captures, true);
+	in->no_grants_until_ns = 0;
+	return true;
+}
+
 int granted_begin(struct upload *u, const Tutti__V1__UploadBegin *b, struct err *e)
 {
-	if (!b->grants || !u->ingest->env.by_grants ||
-	    now_mono_ns() < u->ingest->no_grants_until_ns)
+	if (!b->grants || !are_made(u->ingest))
 		return 0;
 	if (b->n_crc32c != u->n_files || b->put > u->n_files)
 		return err_set(e, ERR_INVALID, "%zu checksums and %u put files, but %u files",
@@ -167,6 +177,7 @@ static void go_without_grants(struct upload *u)
 			 "program\"",
 			 (int)(NO_GRANTS_NS / NS_PER_S), u->e.msg);
 	in->no_grants_until_ns = now_mono_ns() + NO_GRANTS_NS;
+	captures_set_grants(in->env.captures, false);
 }
 
 static void done_next(void *arg)

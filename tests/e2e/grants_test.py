@@ -6,9 +6,10 @@
 import pathlib
 import signal
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
-from fake_s3 import KEYS, FakeS3, env  # noqa: E402
+from fake_s3 import KEYS, FakeS3, Object, Refusal, env  # noqa: E402
 from lib import xspace  # noqa: E402
 from lib.cluster import SLOW, Cluster, main  # noqa: E402
 from lib.memory import knows  # noqa: E402
@@ -127,10 +128,46 @@ def test_foreign_file_under_the_key():
         def spoil(method, path):
             if method == "PUT" and path.endswith(".xplane.pb") and not spoiled:
                 spoiled.append(key := path.split("/", 2)[2])
-                s3.buckets["bucket"][key] = type(next(iter(s3.buckets["bucket"].values())))(b"foreign", {})
+                s3.buckets["bucket"][key] = Object(b"foreign", {})
         s3.before = spoil
         check_files(c, s3, capture(c), HOSTS[:1])
         assert spoiled
 
 
-main(test_no_byte_through_the_aggregator, test_via_aggregator, test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key)
+def test_bucket_away():
+    """The bucket is deleted while agents put, and is back a second later: nothing is lost."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+        away = []
+
+        def take_away(method, path):
+            if method == "PUT" and path.endswith(".xplane.pb") and not away:
+                away.append(s3.buckets.pop("bucket"))
+                threading.Timer(1, lambda: s3.buckets.update(bucket=away[0])).start()
+                raise Refusal(404, "NoSuchBucket")
+        s3.before = take_away
+        check_files(c, s3, capture(c))
+        assert away and "answers 404 NoSuchBucket" in c.logs_text()
+
+
+def test_object_of_another_owner():
+    """An object at a host's key that may be neither read nor removed: that host fails, and says why; the others are committed."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, "--grace", f"{3 * SLOW:g}s")
+
+        def keep(method, path):
+            if path.endswith("host-b.xplane.pb"):
+                s3.buckets["bucket"][path.split("/", 2)[2]] = Object(b"foreign", {})
+                if method != "PUT":
+                    raise Refusal(403, "AccessDenied")
+        s3.before = keep
+        doc = capture(c, check=3)
+        by_host = {h["host"]: h for h in doc["hosts"]}
+        assert doc["complete"] == 2 and by_host["host-b"]["reason"] == "upload" and "403" in by_host["host-b"]["detail"], by_host["host-b"]
+        assert not by_host["host-b"]["files"] and [o.body for k, o in s3.buckets["bucket"].items() if k.endswith("host-b.xplane.pb")] == [b"foreign"]
+
+
+main(test_no_byte_through_the_aggregator, test_via_aggregator, test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key,
+     test_bucket_away, test_object_of_another_owner)
