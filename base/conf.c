@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/nearest.h"
 #include "base/now.h"
 
 #define NAME_MAX_LEN 64
@@ -388,6 +389,23 @@ static int load_env(struct slots *s, struct err *e)
 	return rc;
 }
 
+static int unknown_flag(const struct slots *s, const char *flag, struct err *e)
+{
+	char name[NAME_MAX_LEN], have[NAME_MAX_LEN];
+	struct nearest n = nearest_to(name);
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(flag + 2, "="), flag + 2);
+	for (size_t i = 0; i < s->n; i++) {
+		field_name(s->v[i].f, '-', have);
+		nearest_try(&n, have);
+	}
+	if (*n.word)
+		return err_set(e, ERR_INVALID,
+			       "unknown flag '%s': did you mean --%s? See %s --help", flag, n.word,
+			       s->table->prog);
+	return err_set(e, ERR_INVALID, "unknown flag '%s'; see %s --help", flag, s->table->prog);
+}
+
 /* One flag at argv[*i]; moves *i past a separate value. */
 static int load_flag(struct slots *s, int argc, char **argv, int *i, struct err *e)
 {
@@ -400,8 +418,7 @@ static int load_flag(struct slots *s, int argc, char **argv, int *i, struct err 
 	int rc;
 
 	if (!slot)
-		return err_set(e, ERR_INVALID, "unknown flag '%s'; see %s --help", flag,
-			       s->table->prog);
+		return unknown_flag(s, flag, e);
 	if (!value && slot->f->kind == CONF_BOOL)
 		value = "true";
 	if (!value && *i + 1 < argc)

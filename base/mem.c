@@ -40,14 +40,20 @@ char *xstrndup(const char *s, size_t max)
 	return abort_if_null(strndup(s, max));
 }
 
+char *xvasprintf(const char *fmt, va_list args)
+{
+	char *out;
+
+	return abort_if_null(vasprintf(&out, fmt, args) < 0 ? NULL : out);
+}
+
 char *xasprintf(const char *fmt, ...)
 {
-	char *out = NULL;
-	va_list ap;
+	va_list args;
+	char *out;
 
-	va_start(ap, fmt);
-	if (vasprintf(&out, fmt, ap) < 0)
-		out = NULL;
-	va_end(ap);
-	return abort_if_null(out);
+	va_start(args, fmt);
+	out = xvasprintf(fmt, args);
+	va_end(args);
+	return out;
 }

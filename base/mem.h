@@ -8,6 +8,7 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ void *xrealloc(void *p, size_t size);
 char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t max);
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+char *xvasprintf(const char *fmt, va_list args) PRINTF_LIKE(1, 0);
 
 /* qsort() for arrays that may be empty: qsort() with a NULL base is undefined even then. */
 static inline void sort_array(void *base, size_t n, size_t size,

@@ -1,130 +1,211 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/now.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/table.h"
 
-static void print_labels(const json_t *host)
+struct conf {
+	struct api_conf api;
+	char *output;
+};
+
+static const struct conf_field fields[] = { LIST_OUTPUT_FIELD(struct conf),
+					    API_FIELDS(struct conf),
+					    { 0 } };
+
+static const char *const heads[] = { "HOST", "STATE",	"ADDRESS", "OFFSET", "BOUND",
+				     "STEP", "TRACERS", "JOBS",	   "LABELS", NULL };
+
+/* ---- cells ---- */
+
+static void add_clock(struct table *t, const json_t *clock)
 {
-	json_t *labels = json_object_get(host, "labels");
+	char bound[16];
+
+	if (!json_get_bool(clock, "calibrated")) {
+		table_cell(t, "not calibrated");
+		table_cell(t, "%s", "");
+		return;
+	}
+	human_time(json_get_int(clock, "bound_ns"), bound);
+	table_cell(t, "%+.6f s", (double)json_get_int(clock, "offset_ns") / (double)NS_PER_S);
+	table_cell(t, "%s", bound);
+}
+
+static void add_step(struct table *t, const json_t *steps)
+{
+	char period[16];
+
+	if (!steps) {
+		table_cell(t, "%s", "");
+		return;
+	}
+	human_time(json_get_int(steps, "period_ns"), period);
+	table_cell(t, "%" PRId64 " (one in %s)", json_get_int(steps, "step"), period);
+}
+
+/* "7 of 9": those that work. */
+static void add_tracers(struct table *t, const json_t *tracers)
+{
+	const json_t *tracer;
+	size_t i, n_ok = 0;
+
+	json_array_foreach(tracers, i, tracer)
+		n_ok += !strcmp(json_get_text(tracer, "state"), "ok");
+	table_cell(t, "%zu of %zu", n_ok, json_array_size(tracers));
+}
+
+static void add_labels(struct table *t, const json_t *labels)
+{
+	struct buf text = BUF_INIT;
 	const char *key;
 	json_t *value;
 
-	json_object_foreach(labels, key, value) printf("  %s=%s", key, json_string_value(value));
+	json_object_foreach((json_t *)labels, key, value)
+		buf_addf(&text, "%s%s=%s", text.len ? "," : "", key, json_string_value(value));
+	table_cell(t, "%.*s", (int)text.len, text.len ? (const char *)text.data : "");
+	buf_release(&text);
 }
+
+/* ---- lines below a host ---- */
 
 /* "rings reach back: cpu 58 s, metrics 60 s" */
-static void print_rings(const json_t *host)
+static void note_rings(struct table *t, const json_t *host)
 {
 	int64_t now_ns = json_get_int(host, "seen_ns");
-	const char *separator = "    rings reach back: ";
-	const json_t *t;
+	struct buf text = BUF_INIT;
+	const json_t *tracer;
 	size_t i;
 
-	json_array_foreach(json_object_get(host, "tracers"), i, t)
+	json_array_foreach(json_object_get(host, "tracers"), i, tracer)
 	{
-		int64_t begin_ns = json_get_int(t, "begin_ns");
+		int64_t begin_ns = json_get_int(tracer, "begin_ns");
 
-		if (!begin_ns)
-			continue;
-		printf("%s%s %.0f s", separator, json_get_text(t, "name"),
-		       (double)(now_ns - begin_ns) / (double)NS_PER_S);
-		separator = ", ";
+		if (begin_ns)
+			buf_addf(&text, "%s%s %.0f s", text.len ? ", " : "",
+				 json_get_text(tracer, "name"),
+				 (double)(now_ns - begin_ns) / (double)NS_PER_S);
 	}
-	if (*separator == ',')
-		putchar('\n');
+	if (text.len)
+		table_note(t, "rings reach back: %.*s", (int)text.len, (const char *)text.data);
+	buf_release(&text);
 }
 
-static void print_tracers(const json_t *host)
+static void note_tracers(struct table *t, const json_t *host)
 {
-	const json_t *t;
+	const json_t *tracer;
 	size_t i;
 
-	json_array_foreach(json_object_get(host, "tracers"), i, t)
+	json_array_foreach(json_object_get(host, "tracers"), i, tracer)
 	{
-		if (strcmp(json_get_text(t, "state"), "ok"))
-			printf("    tracer %s is %s: %s\n", json_get_text(t, "name"),
-			       json_get_text(t, "state"), json_get_text(t, "reason"));
+		if (strcmp(json_get_text(tracer, "state"), "ok"))
+			table_note(t, "tracer %s is %s: %s", json_get_text(tracer, "name"),
+				   json_get_text(tracer, "state"), json_get_text(tracer, "reason"));
 	}
 }
 
-static void print_jobs(const json_t *host)
+static const char *or_dash(const char *text)
+{
+	return *text ? text : "-";
+}
+
+static void note_jobs(struct table *t, const json_t *host)
 {
 	int64_t more = json_get_int(host, "more_jobs");
 	const json_t *j;
 	size_t i;
 
 	json_array_foreach(json_object_get(host, "jobs"), i, j)
-	{
-		const char *framework = json_get_text(j, "framework");
-
-		printf("    job %-8" PRId64 " %-28s %-10s %-21s %s\n", json_get_int(j, "pid"),
-		       json_get_text(j, "command"), *framework ? framework : "-",
-		       *json_get_text(j, "address") ? json_get_text(j, "address") : "-",
-		       json_get_text(j, "state"));
-	}
+		table_note(t, "job %-8" PRId64 " %-28s %-10s %-21s %s", json_get_int(j, "pid"),
+			   json_get_text(j, "command"), or_dash(json_get_text(j, "framework")),
+			   or_dash(json_get_text(j, "address")), json_get_text(j, "state"));
 	if (more)
-		printf("    and %" PRId64 " more jobs\n", more);
+		table_note(t, "and %" PRId64 " more jobs", more);
 }
 
-static void print_host(const json_t *host)
+static void note_silence(struct table *t, const json_t *host)
 {
-	const json_t *clock = json_object_get(host, "clock");
-	const json_t *steps = json_object_get(host, "steps");
-	char bound[16];
+	char quiet[16];
 
-	printf("%-20s %-10s %-24s", json_get_text(host, "host"), json_get_text(host, "state"),
-	       json_get_text(host, "address"));
-	if (json_get_bool(clock, "calibrated")) {
-		human_time(json_get_int(clock, "bound_ns"), bound);
-		printf(" offset %+.6f s +-%s",
-		       (double)json_get_int(clock, "offset_ns") / (double)NS_PER_S, bound);
-	} else {
-		printf(" clock not calibrated");
+	if (!json_get_int(host, "quiet_ns"))
+		return;
+	human_time(json_get_int(host, "quiet_ns"), quiet);
+	table_note(t, "last message %s ago", quiet);
+}
+
+/* ---- the list ---- */
+
+static void add_host(struct table *t, const json_t *host, enum list_form form)
+{
+	table_cell(t, "%s", json_get_text(host, "host"));
+	table_cell(t, "%s", json_get_text(host, "state"));
+	table_cell(t, "%s", json_get_text(host, "address"));
+	add_clock(t, json_object_get(host, "clock"));
+	add_step(t, json_object_get(host, "steps"));
+	add_tracers(t, json_object_get(host, "tracers"));
+	table_cell(t, "%lld",
+		   (long long)json_array_size(json_object_get(host, "jobs")) +
+			   (long long)json_get_int(host, "more_jobs"));
+	add_labels(t, json_object_get(host, "labels"));
+	note_silence(t, host);
+	if (form != LIST_WIDE)
+		return;
+	note_tracers(t, host);
+	note_jobs(t, host);
+	note_rings(t, host);
+}
+
+static void print_hosts(const json_t *hosts, enum list_form form)
+{
+	struct table *t = table_new(heads);
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach(hosts, i, host)
+	{
+		if (form == LIST_NAME)
+			puts(json_get_text(host, "host"));
+		else
+			add_host(t, host, form);
 	}
-	if (json_get_int(host, "quiet_ns")) {
-		human_time(json_get_int(host, "quiet_ns"), bound);
-		printf("  last message %s ago", bound);
-	}
-	if (steps) {
-		human_time(json_get_int(steps, "period_ns"), bound);
-		printf("  step %lld, one in %s", (long long)json_get_int(steps, "step"), bound);
-	}
-	print_labels(host);
-	putchar('\n');
-	print_tracers(host);
-	print_jobs(host);
-	print_rings(host);
+	if (!json_array_size(hosts))
+		fputs("no host is connected; on each: tutti-agent --aggregator HOST:7401\n",
+		      stderr);
+	table_print(t, stdout);
+	table_free(t);
 }
 
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
-	const struct api_conf *conf = arg;
+	const struct conf *conf = arg;
+	enum list_form form;
 	json_t *doc = NULL;
-	const json_t *host;
-	size_t i;
-	int rc = api_call(conf, "GET", "/api/v1/hosts", NULL, &doc, e);
+	int rc = list_form_parse(conf->output, conf->api.json, &form, e);
 
 	(void)argc;
 	(void)argv;
+	if (!rc)
+		rc = api_call(&conf->api, "GET", "/api/v1/hosts", NULL, &doc, e);
 	if (rc)
 		return rc;
-	if (conf->json) {
+	if (form == LIST_JSON)
 		api_print(doc);
-	} else {
-		json_array_foreach(json_object_get(doc, "hosts"), i, host) print_host(host);
-	}
+	else
+		print_hosts(json_object_get(doc, "hosts"), form);
 	json_decref(doc);
 	return EXIT_ALL;
 }
 
 const struct cmd cmd_hosts = {
 	.name = "hosts",
-	.summary = "list hosts: their state, clocks, tracers and jobs",
-	.fields = api_fields,
-	.conf_size = sizeof(struct api_conf),
+	.summary = "list hosts and their clocks; -o wide: tracers, jobs and rings, too",
+	.fields = fields,
+	.conf_size = sizeof(struct conf),
 	.run = run,
 };

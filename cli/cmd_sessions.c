@@ -5,33 +5,59 @@
 #include "base/mem.h"
 #include "cli/api.h"
 #include "cli/cmd.h"
+#include "cli/table.h"
 
 struct conf {
 	struct api_conf api;
 	int limit;
 	char *after;
+	char *output;
 };
 
 static const struct conf_field fields[] = {
 	CONF(struct conf, limit, "100", "largest number of sessions, newest first"),
 	CONF(struct conf, after, NULL, "list only sessions older than this one"),
+	LIST_OUTPUT_FIELD(struct conf),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
 
-static void print_session(const json_t *s)
+static const char *const heads[] = { "SESSION", "RUN",	 "DURATION", "HOSTS", "PARTIAL",
+				     "FAILED",	"BYTES", "KEPT",     NULL };
+
+static void add_session(struct table *t, const json_t *s)
 {
-	char bytes[16];
-	char length[16];
+	char bytes[16], length[16];
 
 	human_bytes(json_get_int(s, "bytes"), bytes);
 	human_time(json_get_int(s, "duration_ns"), length);
-	printf("%-28s %-16s %8s %4d hosts", json_get_text(s, "session"), json_get_text(s, "run"),
-	       length, (int)json_get_int(s, "hosts"));
-	if (json_get_int(s, "partial") + json_get_int(s, "failed"))
-		printf(" (%d partial, %d failed)", (int)json_get_int(s, "partial"),
-		       (int)json_get_int(s, "failed"));
-	printf(" %s%s\n", bytes, json_is_true(json_object_get(s, "pinned")) ? " pinned" : "");
+	table_cell(t, "%s", json_get_text(s, "session"));
+	table_cell(t, "%s", json_get_text(s, "run"));
+	table_cell(t, "%s", length);
+	table_cell(t, "%d", (int)json_get_int(s, "hosts"));
+	table_cell(t, "%d", (int)json_get_int(s, "partial"));
+	table_cell(t, "%d", (int)json_get_int(s, "failed"));
+	table_cell(t, "%s", bytes);
+	table_cell(t, "%s", json_is_true(json_object_get(s, "pinned")) ? "pinned" : "");
+}
+
+static void print_sessions(const json_t *sessions, enum list_form form)
+{
+	struct table *t = table_new(heads);
+	const json_t *s;
+	size_t i;
+
+	json_array_foreach(sessions, i, s)
+	{
+		if (form == LIST_NAME)
+			puts(json_get_text(s, "session"));
+		else
+			add_session(t, s);
+	}
+	if (!json_array_size(sessions))
+		fputs("no session is stored; tutti capture makes one\n", stderr);
+	table_print(t, stdout);
+	table_free(t);
 }
 
 static char *make_path(const struct conf *conf, const char *run)
@@ -50,20 +76,22 @@ static char *make_path(const struct conf *conf, const char *run)
 static int run(const void *arg, int argc, char **argv, struct err *e)
 {
 	const struct conf *conf = arg;
-	char *path = make_path(conf, argc ? argv[0] : "");
+	enum list_form form;
 	json_t *doc = NULL;
-	const json_t *s;
-	size_t i;
-	int rc = api_call(&conf->api, "GET", path, NULL, &doc, e);
+	char *path;
+	int rc = list_form_parse(conf->output, conf->api.json, &form, e);
 
+	if (rc)
+		return rc;
+	path = make_path(conf, argc ? argv[0] : "");
+	rc = api_call(&conf->api, "GET", path, NULL, &doc, e);
 	free(path);
 	if (rc)
 		return rc;
-	if (conf->api.json) {
+	if (form == LIST_JSON)
 		api_print(doc);
-	} else {
-		json_array_foreach(json_object_get(doc, "sessions"), i, s) print_session(s);
-	}
+	else
+		print_sessions(json_object_get(doc, "sessions"), form);
 	json_decref(doc);
 	return EXIT_ALL;
 }

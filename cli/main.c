@@ -5,6 +5,8 @@
 
 #include "base/clean_text.h"
 #include "base/mem.h"
+#include "base/nearest.h"
+#include "cli/api.h"
 #include "cli/cmd.h"
 
 static const struct cmd *const commands[] = {
@@ -21,7 +23,9 @@ static void usage(FILE *out)
 	      out);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("\nSee also tutti COMMAND --help. With --json, one JSON document goes to stdout.\n"
+	fputs("\nSee also tutti COMMAND --help. With --json, one JSON document goes to stdout, of "
+	      "an error, too.\n"
+	      "Short forms: -d --duration, -H --hosts, -o --output, -h --help.\n"
 	      "Exit codes: 0 all hosts complete, 3 some, 4 none, 2 wrong usage, 1 anything else;\n"
 	      "inspect: that of its command, or 125 to 127 if the command did not run.\n",
 	      out);
@@ -57,14 +61,22 @@ static int find_flags_end(int argc, char **argv)
 	return i;
 }
 
-/* -o is the only short flag, because it is common. */
+/* Short forms of the flags that are typed most. */
 static void expand_short_flags(int argc, char **argv)
 {
-	static char output[] = "--output";
+	static struct {
+		const char *brief;
+		char full[12];
+	} forms[] = { { "-d", "--duration" },
+		      { "-H", "--hosts" },
+		      { "-h", "--help" },
+		      { "-o", "--output" } };
 
 	for (int i = 0; i < argc; i++) {
-		if (!strcmp(argv[i], "-o"))
-			argv[i] = output;
+		for (size_t k = 0; k < ARRAY_SIZE(forms); k++) {
+			if (!strcmp(argv[i], forms[k].brief))
+				argv[i] = forms[k].full;
+		}
 	}
 }
 
@@ -97,11 +109,97 @@ static int run_command(const struct cmd *cmd, int argc, char **argv, struct err 
 	return rc;
 }
 
+/* ---- before the verb ---- */
+
+static const struct conf_field *find_api_field(const char *flag)
+{
+	size_t len = strcspn(flag, "=");
+
+	for (const struct conf_field *f = api_fields; f->member; f++) {
+		const char *name = strchr(f->member, '.') + 1;
+		size_t i = 0;
+
+		while (i < len && (name[i] == flag[i] || (name[i] == '_' && flag[i] == '-')))
+			i++;
+		if (i == len && !name[i])
+			return f;
+	}
+	return NULL;
+}
+
+/* The flags of all verbs that call the aggregator may stand before the verb, too: moves the verb to argv[1]. */
+static int find_verb(int argc, char **argv, struct err *e)
+{
+	int verb = 1;
+	char *name;
+
+	while (verb < argc && !strncmp(argv[verb], "--", 2)) {
+		const struct conf_field *f = find_api_field(argv[verb] + 2);
+
+		if (!f)
+			return err_set(e, ERR_INVALID,
+				       "unknown flag '%s' before the command; see tutti --help",
+				       argv[verb]);
+		verb += f->kind == CONF_BOOL || strchr(argv[verb], '=') ? 1 : 2;
+	}
+	if (verb >= argc)
+		return err_set(e, ERR_INVALID, "there is no command; see tutti --help");
+	name = argv[verb];
+	memmove(&argv[2], &argv[1], (size_t)(verb - 1) * sizeof(*argv));
+	argv[1] = name;
+	return 0;
+}
+
+static int find_command_of(const char *name, const struct cmd **out, struct err *e)
+{
+	struct nearest n = nearest_to(name);
+
+	*out = find_command(name);
+	if (*out)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		nearest_try(&n, commands[i]->name);
+	if (*n.word)
+		return err_set(e, ERR_INVALID, "unknown command '%s': did you mean '%s'?", name,
+			       n.word);
+	return err_set(e, ERR_INVALID, "unknown command '%s'; see tutti --help", name);
+}
+
+/* ---- errors ---- */
+
+static bool wants_json(int argc, char **argv)
+{
+	int end = find_flags_end(argc, argv);
+
+	for (int i = 0; i < end; i++) {
+		if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--json=true"))
+			return true;
+	}
+	return false;
+}
+
+/* With --json there is a document on stdout in any case: the error as the API has it. */
+static int report(const struct cmd *cmd, int rc, const struct err *e, bool json)
+{
+	char sentence[sizeof(e->msg)];
+
+	clean_text(sentence, sizeof(sentence), e->msg, strlen(e->msg));
+	fprintf(stderr, "tutti%s%s: %s\n", cmd ? " " : "", cmd ? cmd->name : "", sentence);
+	if (json) {
+		json_t *doc = json_object();
+
+		json_put_text(doc, "error", sentence);
+		api_print(doc);
+		json_decref(doc);
+	}
+	return rc == ERR_INVALID ? EXIT_USAGE : EXIT_OTHER;
+}
+
 int main(int argc, char **argv)
 {
+	bool json = wants_json(argc, argv);
+	const struct cmd *cmd = NULL;
 	struct err e = { 0 };
-	char sentence[sizeof(e.msg)];
-	const struct cmd *cmd;
 	int rc;
 
 	if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
@@ -113,15 +211,10 @@ int main(int argc, char **argv)
 		puts("tutti " TUTTI_VERSION);
 		return EXIT_ALL;
 	}
-	cmd = find_command(argv[1]);
-	if (!cmd) {
-		fprintf(stderr, "tutti: unknown command '%s'; see tutti --help\n", argv[1]);
-		return EXIT_USAGE;
-	}
-	rc = run_command(cmd, argc - 2, argv + 2, &e);
-	if (rc >= 0)
-		return rc;
-	clean_text(sentence, sizeof(sentence), e.msg, strlen(e.msg));
-	fprintf(stderr, "tutti %s: %s\n", cmd->name, sentence);
-	return rc == ERR_INVALID ? EXIT_USAGE : EXIT_OTHER;
+	rc = find_verb(argc, argv, &e);
+	if (!rc)
+		rc = find_command_of(argv[1], &cmd, &e);
+	if (!rc)
+		rc = run_command(cmd, argc - 2, argv + 2, &e);
+	return rc >= 0 ? rc : report(cmd, rc, &e, json);
 }

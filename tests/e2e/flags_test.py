@@ -27,6 +27,34 @@ def test_refusals():
         assert "'false'" in refused(BIN / daemon, "--insecure", "false")
         assert "log level" in refused(BIN / daemon, "--log-level=loud")
     assert "--nonsense" in refused(BIN / "tutti", "hosts", "--nonsense")
+    assert "did you mean --duration?" in refused(BIN / "tutti", "capture", "--duraton", "1s")
+    assert "did you mean 'capture'?" in refused(BIN / "tutti", "captrue")
+    assert "unknown flag '--duration' before the command" in refused(BIN / "tutti", "--duration", "1s", "capture")
+    assert "there is no command" in refused(BIN / "tutti", "--json")
+    assert "use table, wide, name or json" in refused(BIN / "tutti", "hosts", "-o", "yaml")
+
+
+def test_lists():
+    """Lists are tables with a header, names for scripts, or JSON; an error is JSON, too."""
+    with Cluster() as c:
+        c.aggregator()
+        assert c.tutti("hosts", check=0)[1] == "" and "no host is connected" in c.stderr, c.stderr
+        assert c.tutti("sessions", check=0)[1] == "" and "no session is stored" in c.stderr, c.stderr
+        c.agent("host-a", "--label", "rack=1")
+        c.agent("a-host-with-a-longer-name")
+        c.wait_hosts(2)
+        head, *rows = c.tutti("hosts", check=0)[1].splitlines()
+        assert head.split() == ["HOST", "STATE", "ADDRESS", "OFFSET", "BOUND", "STEP", "TRACERS", "JOBS", "LABELS"], head
+        assert len(rows) == 2 and all(r.index("connected") == head.index("STATE") for r in rows), (head, rows)
+        assert any(r.endswith("rack=1") for r in rows) and any(r.endswith("-") for r in rows), rows
+        assert sorted(c.tutti("hosts", "-o", "name", check=0)[1].split()) == ["a-host-with-a-longer-name", "host-a"]
+        assert "tracer " in c.tutti("hosts", "-o", "wide", check=0)[1]
+        c.tutti("capture", "-d", "100ms", "-H", "host-a", check=0)
+        session = c.tutti("sessions", "-o", "name", check=0)[1].strip()
+        assert c.tutti("sessions", "-o", "json", check=0)[1]["sessions"][0]["session"] == session
+        assert c.tutti("--json", "sessions", check=0)[1]["sessions"][0]["hosts"] == 1
+        code, doc = c.tutti("--server", c.url, "--json", "show", "no-such-session")
+        assert code == 1 and doc["error"] in c.stderr, (code, doc, c.stderr)
 
 
 def test_words_that_are_no_text():
@@ -119,4 +147,4 @@ def test_second_aggregator():
         wait_until("the first one to learn of it", lambda: "AGG-LEDGER" in c.log("aggregator") and "state=lost" in c.log("aggregator"))
 
 
-main(test_refusals, test_words_that_are_no_text, test_capture_that_never_ends, test_log_without_reader, test_second_aggregator)
+main(test_refusals, test_lists, test_words_that_are_no_text, test_capture_that_never_ends, test_log_without_reader, test_second_aggregator)

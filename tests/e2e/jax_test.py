@@ -144,7 +144,7 @@ def check_jobs_are_listed(c):
         assert j["command"] == f"{pathlib.Path(sys.executable).name} jax_job.py" and j["framework"] == "jax", j
         assert j["address"] == f"127.0.0.1:{j['port']}", j
     assert [j["state"] for j in c.hosts()["host-a"]["jobs"]] == ["configured"], c.hosts()["host-a"]["jobs"]
-    _, text = c.tutti("hosts", check=0)
+    _, text = c.tutti("hosts", "-o", "wide", check=0)
     assert text.count("jax_job.py") >= 2 and "--seconds" not in text, text
     c.kill("jax-host-a")
     wait_until("one job to be gone", lambda: len(found()) == 1, 30)

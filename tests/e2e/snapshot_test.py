@@ -110,7 +110,7 @@ def test_reach():
                              (["--for", "10s"], "--every"), (["--last", "2h"], "last_ns"), (["--every", "10ms"], "1s or more")):
             c.tutti("snapshot", *flags, check=2)
             assert words in c.stderr, (flags, c.stderr)
-        _, text = c.tutti("hosts", check=0)
+        _, text = c.tutti("hosts", "-o", "wide", check=0)
         assert "rings reach back: " in text, text
 
 

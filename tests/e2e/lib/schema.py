@@ -99,7 +99,7 @@ def check_answer(method, path, status, doc):
 def check_printed(args, doc):
     """`args` are those of the command line."""
     if isinstance(doc, dict) and args and str(args[0]) in PRINTED:
-        check(doc, *PRINTED[str(args[0])])
+        check(doc, *PRINTED[str(args[0])], "error")
 
 
 def check_stored(directory):
