@@ -12,18 +12,20 @@
 #define HEAPS	    2
 #define LARGE_BYTES (256 << 10)
 #define CHECK_NS    (4 * NS_PER_S)
-/* the process must grow by this much: giving back less is not worth the page faults that follow */
-#define GROWTH_BYTES ((uint64_t)4 << 20)
+/* so much must have been freed: giving back less is not worth the page faults that follow */
+#define FREED_BYTES ((uint64_t)4 << 20)
 
 struct trim_job {
 	struct memory *owner; /* loop's thread only; NULL when it is gone */
-	uint64_t bytes;
+	uint64_t kept_bytes;
 };
 
 struct memory {
 	struct loop *loop;
 	struct loop_timer timer;
-	uint64_t trimmed_bytes; /* resident bytes after memory was last given back */
+	uint64_t least_bytes; /* resident bytes, the least that was seen */
+	/* free bytes that malloc() had when memory was last given back, or fewer: it has used some of them since */
+	uint64_t kept_bytes;
 	struct trim_job *job; /* NULL: no worker gives memory back now */
 };
 
@@ -45,13 +47,19 @@ uint64_t memory_resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* On a worker, because it takes milliseconds. */
+/* On a worker, because it takes milliseconds. The size of the process does not say what can be given back: memory that
+ * was in use at the last look may be free now. */
 static void trim(void *arg)
 {
 	struct trim_job *j = arg;
+	uint64_t free_bytes = mallinfo2().fordblks;
 
-	malloc_trim(0);
-	j->bytes = memory_resident_bytes();
+	if (free_bytes >= j->kept_bytes + FREED_BYTES) {
+		malloc_trim(0);
+		free_bytes = j->kept_bytes = mallinfo2().fordblks;
+	}
+	if (free_bytes < j->kept_bytes)
+		j->kept_bytes = free_bytes;
 }
 
 static void trimmed(void *arg)
@@ -59,7 +67,7 @@ static void trimmed(void *arg)
 	struct trim_job *j = arg;
 
 	if (j->owner) {
-		j->owner->trimmed_bytes = j->bytes;
+		j->owner->kept_bytes = j->kept_bytes;
 		j->owner->job = NULL;
 	}
 	free(j);
@@ -68,12 +76,16 @@ static void trimmed(void *arg)
 static void on_timer(void *arg)
 {
 	struct memory *m = arg;
+	uint64_t bytes = memory_resident_bytes();
 
 	loop_timer_in(m->loop, &m->timer, CHECK_NS, on_timer, m);
-	if (m->job || memory_resident_bytes() < m->trimmed_bytes + GROWTH_BYTES)
+	if (bytes < m->least_bytes)
+		m->least_bytes = bytes;
+	if (m->job || bytes < m->least_bytes + FREED_BYTES)
 		return;
 	m->job = xcalloc(1, sizeof(*m->job));
 	m->job->owner = m;
+	m->job->kept_bytes = m->kept_bytes;
 	loop_work(m->loop, trim, trimmed, m->job);
 }
 
@@ -82,6 +94,7 @@ struct memory *memory_new(struct loop *loop)
 	struct memory *m = xcalloc(1, sizeof(*m));
 
 	m->loop = loop;
+	m->least_bytes = UINT64_MAX - FREED_BYTES;
 	loop_timer_in(loop, &m->timer, CHECK_NS, on_timer, m);
 	return m;
 }

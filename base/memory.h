@@ -16,7 +16,7 @@ struct memory;
 /* To be called before any thread starts. Makes malloc() use few heaps, and map large blocks separately. */
 void memory_set_up(void);
 
-/* Reads the size of the process every few seconds; if it grew, a worker returns what is free. */
+/* Every few seconds, if the process is larger than it was, a worker returns what has been freed since. */
 struct memory *memory_new(struct loop *loop);
 void memory_free(struct memory *m);
 

@@ -63,7 +63,8 @@ struct rpc {
 	bool posted; /* the loop will process `done` */
 	bool ending; /* the thread shall end */
 	int n_serving; /* see rpc_set_serving() */
-	size_t n_requests; /* tags of requests that core has */
+	/* tags of requests that core has; below 0 for a moment, while one returns before it is counted */
+	int n_requests;
 	pthread_cond_t room; /* see await_room() */
 };
 
@@ -77,8 +78,8 @@ void rpc_work_end(struct rpc *r);
 /* Called before a tag is given to core. */
 void rpc_tag_arm(struct rpc_tag *tag);
 
-/* A tag with is_request: called before it is given to core, again each time. */
-void rpc_request_arm(struct rpc *r, struct rpc_tag *tag);
+/* A tag with is_request: called after it was given to core, each time. Not before: see await_room(). */
+void rpc_request_armed(struct rpc *r);
 /* A server begins or ends to give its requests to core again as soon as they are processed. */
 void rpc_set_serving(struct rpc *r, bool is_serving);
 

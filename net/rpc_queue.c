@@ -22,10 +22,8 @@ void rpc_tag_arm(struct rpc_tag *tag)
 	atomic_store_explicit(&tag->armed, true, memory_order_release);
 }
 
-void rpc_request_arm(struct rpc *r, struct rpc_tag *tag)
+void rpc_request_armed(struct rpc *r)
 {
-	tag->is_request = true;
-	rpc_tag_arm(tag);
 	pthread_mutex_lock(&r->lock);
 	if (++r->n_requests == REQUESTS_LEAST)
 		pthread_cond_signal(&r->room);
@@ -123,7 +121,7 @@ static void await_room(struct rpc *r)
 	bool is_short;
 
 	pthread_mutex_lock(&r->lock);
-	is_short = !r->n_requests;
+	is_short = r->n_requests <= 0;
 	while (!r->ending && (r->n_done >= DONE_MAX ||
 			      (is_short && r->n_serving && r->n_requests < REQUESTS_LEAST)))
 		pthread_cond_wait(&r->room, &r->lock);

@@ -120,13 +120,15 @@ static void arm(struct rpc_request *q)
 	grpc_call_details_init(&q->details);
 	grpc_metadata_array_init(&q->metadata);
 	s->n_armed++;
-	rpc_request_arm(s->rpc, &q->tag);
+	rpc_tag_arm(&q->tag);
 	rc = grpc_server_request_call(s->core, &q->call, &q->details, &q->metadata, s->rpc->cq,
 				      s->rpc->cq, &q->tag);
-	if (rc == GRPC_CALL_OK)
-		return;
-	log_error("NET-GRPC", "reason=\"request refused: %s\"", grpc_call_error_to_string(rc));
-	rpc_tag_fail(s->rpc, &q->tag);
+	if (rc != GRPC_CALL_OK) {
+		log_error("NET-GRPC", "reason=\"request refused: %s\"",
+			  grpc_call_error_to_string(rc));
+		rpc_tag_fail(s->rpc, &q->tag);
+	}
+	rpc_request_armed(s->rpc);
 }
 
 static void on_request(void *arg, bool ok)
@@ -257,6 +259,7 @@ static void serve(struct rpc_server *s)
 		s->requests[i].server = s;
 		s->requests[i].tag.fn = on_request;
 		s->requests[i].tag.arg = &s->requests[i];
+		s->requests[i].tag.is_request = true;
 		arm(&s->requests[i]);
 	}
 	rpc_set_serving(s->rpc, true);
