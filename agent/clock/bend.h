@@ -19,11 +19,6 @@
 /* The turn, which is the tolerance of that assumption: while the rate falls, it may still rise by this much per ns
  * (2.6 ppm a second), and the other way round. */
 #define CLOCK_TURN_MAX 2.6e-15
-/* Between knots, where no probe is, one thing more is assumed: a step of the rate and one the other way are at least
- * two gaps between knots apart, unless the probes show that they are not. This holds for gaps that together are not
- * longer than this. */
-#define CLOCK_GAPS_MAX_NS 1100000000
-
 struct bend {
 	/* The offset, if the rate has a peak, which may be at any time: it only rises before and only falls after
 	 * that. And the offset if the rate has a dip instead. If the bounds rule out one of the two, both are of the

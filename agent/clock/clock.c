@@ -27,13 +27,17 @@
 #define SPACING_NS   (7 * NS_PER_US)
 #define FIRST_TRAINS 8
 #define FIRST_GAP_NS (60 * NS_PER_MS)
-#define DENSE_GAP_NS (250 * NS_PER_MS)
+#define DENSE_GAP_NS (125 * NS_PER_MS)
 /* between single probes on a jittery link: only many of them show how the rate changes */
-#define JITTERY_GAP_NS (DENSE_GAP_NS / 4)
-#define UDP_TRIES      4 /* trains without a reply: UDP does not get through */
-#define STREAM_GAP_NS  (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
-#define END_SPREAD_NS  (100 * NS_PER_MS)
-/* END_SPREAD_NS on a jittery link, where one probe proves little about a window's end */
+#define JITTERY_GAP_NS (DENSE_GAP_NS / 2)
+/* between trains while there is no model yet, or while a break is suspected */
+#define SOON_NS	      (250 * NS_PER_MS)
+#define UDP_TRIES     4 /* trains without a reply: UDP does not get through */
+#define STREAM_GAP_NS (500 * NS_PER_MS) /* between probes over the stream, after the first trains */
+#define END_SPREAD_NS (100 * NS_PER_MS)
+/* trains after a window: the first limits the offset at its end, both together the rate */
+#define END_TRAINS 2
+/* more probing after a window on a jittery link, where a train proves little about its end */
 #define JITTERY_END_NS (500 * NS_PER_MS)
 #define REPLY_MAX_NS   (100 * NS_PER_MS)
 #define REPLY_NS       (5 * NS_PER_MS) /* a reply may take this and two round trips */
@@ -67,6 +71,7 @@ struct clock {
 	struct loop_timer timer;
 	int64_t dense_until_ns; /* CLOCK_MONOTONIC */
 	int64_t pair_gap_ns; /* least time between two pairs of probes until dense_until_ns */
+	int end_trains; /* still to be sent soon: a window has ended */
 	bool long_train; /* a capture was armed: the next train has TRAIN probes */
 };
 
@@ -213,10 +218,14 @@ static int64_t next_gap(struct clock *c)
 		c->first_trains--;
 		return FIRST_GAP_NS;
 	}
+	if (c->end_trains > 0) {
+		c->end_trains--;
+		return is_dense(c) && is_jittery(c) ? dense_gap(c) : DENSE_GAP_NS;
+	}
 	if (is_dense(c))
 		return dense_gap(c);
 	if (!clock_model(c).calibrated)
-		return DENSE_GAP_NS;
+		return SOON_NS;
 	return calm_gap(c);
 }
 
@@ -264,7 +273,7 @@ static bool take_reply(struct clock *c, const struct probe *p, int64_t raw_ns, b
 /* If a break is suspected, the next train is sent soon, to tell whether it was one. */
 static void hurry_if_suspecting(struct clock *c)
 {
-	int64_t soon_ns = now_mono_ns() + DENSE_GAP_NS;
+	int64_t soon_ns = now_mono_ns() + SOON_NS;
 
 	if (clock_estimator_is_suspecting(c->estimator) && c->timer.at_mono_ns > soon_ns &&
 	    loop_timer_armed(&c->timer))
@@ -386,8 +395,8 @@ int64_t clock_probe_after_window(struct clock *c)
 	c->calm_gap_ns = CALM_MIN_NS; /* a series of windows has its next one soon */
 	if (c->timer.at_mono_ns > at_ns)
 		loop_timer_at(c->conf.loop, &c->timer, at_ns, on_timer, c);
-	if (is_jittery(c))
-		at_ns += JITTERY_END_NS;
+	c->end_trains = END_TRAINS - 1;
+	at_ns += is_jittery(c) ? JITTERY_END_NS : (END_TRAINS - 1) * DENSE_GAP_NS;
 	return at_ns + (rtt_ns < REPLY_MAX_NS ? rtt_ns : REPLY_MAX_NS) + REPLY_NS;
 }
 

@@ -61,15 +61,15 @@ void clock_probe_densely(struct clock *c, int64_t until_mono_ns, int64_t gap_ns)
 
 /*
  * The same for a window that is over. A measurement from now on says little about such a window, so this
- * probes densely only if the one train of clock_probe_after_window() is not enough: the clock is not calibrated,
+ * probes densely only if the trains of clock_probe_after_window() are not enough: the clock is not calibrated,
  * or the link jitters.
  */
 void clock_probe_for_past(struct clock *c, int64_t until_mono_ns, int64_t gap_ns);
 
 /*
- * A window has just ended: probes once more, because after the last probe a bound grows several times as fast
+ * A window has just ended: probes twice more, because after the last probe a bound grows several times as fast
  * as between two probes. Windows end on all hosts at once, so each host chooses a time within the next 100
- * ms. Returns when (CLOCK_MONOTONIC) the reply should have arrived.
+ * ms; the second train follows 125 ms later. Returns when (CLOCK_MONOTONIC) its reply should have arrived.
  */
 int64_t clock_probe_after_window(struct clock *c);
 

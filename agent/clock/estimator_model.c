@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/clock/estimator_impl.h"
+#include "agent/clock/gap.h"
 #include "base/mem.h"
 #include "base/now.h"
 
@@ -12,7 +13,8 @@
 #define PACE_BACK_NS   (300 * NS_PER_S)
 #define JITTER_BACK_NS (10 * NS_PER_S)
 #define EDGE_NS	       (2 * NS_PER_S) /* a map's knots reach this far beyond its ends */
-#define KNOT_GAP_NS    (195 * NS_PER_MS) /* less than a fifth of a second, which trains are apart */
+#define OUTER_GAP_NS   (195 * NS_PER_MS) /* less than a fifth of a second, which trains are apart */
+#define INNER_GAP_NS   (20 * NS_PER_MS) /* less than trains are apart on any path */
 #define KNOWN_NS       NS_PER_S /* a suspected break is decided within this time */
 
 /* Two breaks in the same direction within RUNAWAY_NS, with a mean rate of at most RUNAWAY_RATE, are taken for a clock
@@ -40,7 +42,7 @@ struct knot_span {
 /* The knots of all segments. */
 struct knots {
 	struct clock_knot *at;
-	struct bend *bends; /* the bends around each knot */
+	struct knot_note *notes;
 	size_t n, cap;
 };
 
@@ -49,48 +51,21 @@ static struct clock_knot *next_knot(struct knots *k)
 	if (k->n == k->cap) {
 		k->cap = k->cap ? 2 * k->cap : CLOCK_KNOTS;
 		k->at = xrealloc(k->at, k->cap * sizeof(*k->at));
-		k->bends = xrealloc(k->bends, k->cap * sizeof(*k->bends));
+		k->notes = xrealloc(k->notes, k->cap * sizeof(*k->notes));
 	}
 	return &k->at[k->n];
 }
 
-static void put_knot(struct knots *k, const struct knot_span *span, int64_t at_ns)
+static bool put_knot(struct knots *k, const struct knot_span *span, int64_t at_ns, bool is_inner)
 {
 	struct clock_knot *next = next_knot(k);
+	struct knot_note *note = &k->notes[k->n];
 
-	k->n += clock_history_make_knot(span->h, span->pace, span->part, at_ns, next,
-					&k->bends[k->n]);
-}
-
-/* Least distance of two knots: closer ones would follow the noise of single probes. */
-static int64_t knot_gap_ns(const struct knot_span *span)
-{
-	int64_t least_ns = (span->to_ns - span->from_ns) / (int64_t)(span->most - 2) + 1;
-
-	return KNOT_GAP_NS > least_ns ? KNOT_GAP_NS : least_ns;
-}
-
-/* Chooses the knots: one at each end and, in between, at times of bounds, where intervals are narrowest. */
-static void put_knots(struct knots *k, const struct knot_span *span)
-{
-	const struct bounds *b = &span->h->low;
-	int64_t step = knot_gap_ns(span);
-	size_t i = bounds_from(b, (double)(span->from_ns - span->h->x0_ns));
-	int64_t last = span->from_ns;
-
-	put_knot(k, span, span->from_ns);
-	for (; i < b->n; i++) {
-		int64_t at_ns = span->h->x0_ns + (int64_t)b->at[i].x;
-
-		if (at_ns >= span->to_ns)
-			break;
-		if (at_ns - last < step)
-			continue;
-		put_knot(k, span, at_ns);
-		last = at_ns;
-	}
-	if (span->to_ns > span->from_ns)
-		put_knot(k, span, span->to_ns);
+	note->is_inner = is_inner;
+	if (!clock_history_make_knot(span->h, span->pace, span->part, at_ns, next, &note->bend))
+		return false;
+	k->n++;
+	return true;
 }
 
 static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
@@ -98,106 +73,71 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Limits of the rate in a gap. */
-struct gap_rates {
-	struct interval left, right; /* from the bends at its two ends */
-	/* from the gap before it and from the gap after it, if known */
-	struct interval before, after;
-};
-
-/* Any rate, or a jump. */
-static const struct interval any_rate = { -1, 1 };
-
-static struct interval mean_rate(const struct clock_knot *k)
+static int64_t larger(int64_t a, int64_t b)
 {
-	double gap = (double)(k[1].host_ns - k[0].host_ns);
-
-	return (struct interval){ (double)(k[1].lo_ns - k[0].hi_ns) / gap,
-				  (double)(k[1].hi_ns - k[0].lo_ns) / gap };
+	return a > b ? a : b;
 }
 
-static double span_of(const struct clock_knot *from, const struct clock_knot *to)
+/* An inner knot's guess is on the line between its outer knots, as far as its interval allows: guesses of its own
+ * would follow the noise of single probes. */
+static void guess_inside(struct clock_knot *k, size_t from, size_t to)
 {
-	return (double)(to->host_ns - from->host_ns);
+	double rate = (double)(k[to].offset_ns - k[from].offset_ns) /
+		      (double)(k[to].host_ns - k[from].host_ns);
+
+	for (size_t i = from + 1; i < to; i++) {
+		double moved = rate * (double)(k[i].host_ns - k[from].host_ns);
+
+		k[i].offset_ns = clamp(k[from].offset_ns + llround(moved), k[i].lo_ns, k[i].hi_ns);
+	}
 }
 
-/* What the mean rate in the neighbouring gap, from knot `other`, says of the rate in this one. False if both
- * contradict that an excursion lasts for two gaps. */
-static bool limit_by_gap(const struct clock_knot *k, const struct clock_knot *other,
-			 struct interval *out)
+/* Puts an outer knot after the outer knot `*outer`, if there is one. */
+static void put_outer_knot(struct knots *k, const struct knot_span *span, int64_t at_ns,
+			   size_t *outer)
 {
-	const struct clock_knot *first = k < other ? k : other;
-	struct interval mean = mean_rate(k), beside = mean_rate(other);
-
-	if (span_of(first, first + 2) > CLOCK_GAPS_MAX_NS)
-		return true;
-	if (beside.lo > mean.hi || beside.hi < mean.lo)
-		return false;
-	*out = beside;
-	return true;
-}
-
-/* Knot k and the next one are at the ends of the gap; `first` and `last` are the first and the last knot. */
-static struct gap_rates rates_in_gap(const struct clock_knot *k, const struct bend *bends,
-				     const struct clock_knot *first, const struct clock_knot *last)
-{
-	struct gap_rates r = { bends[0].after, bends[1].before, any_rate, any_rate };
-	bool jumped = bends[0].jumped || bends[1].jumped ||
-		      span_of(k, k + 1) > CLOCK_GAPS_MAX_NS / 2;
-	struct interval both = { fmin(r.left.lo, r.right.lo), fmax(r.left.hi, r.right.hi) };
-
-	if (jumped || (k > first && !limit_by_gap(k, k - 1, &r.before)))
-		r.right = both;
-	if (jumped || (k + 1 < last && !limit_by_gap(k, k + 1, &r.after)))
-		r.left = both;
-	return r;
-}
-
-static struct clock_tent tent_of(double left, double right, double turn)
-{
-	return (struct clock_tent){ nextafterf((float)(turn + fmax(0, left)), INFINITY),
-				    nextafterf((float)(turn + fmax(0, right)), INFINITY) };
-}
-
-/* The slopes of the lines between two knots, for one of the ways. */
-static struct interval slopes_of(const struct clock_knot *k, int way)
-{
-	const struct clock_way *a = &k[0].ways[way], *b = &k[1].ways[way];
-	double gap = span_of(k, k + 1);
-
-	return (struct interval){
-		(double)(k[1].lo_ns + b->cut_lo_ns - k[0].lo_ns - a->cut_lo_ns) / gap,
-		(double)(k[1].hi_ns - b->cut_hi_ns - k[0].hi_ns + a->cut_hi_ns) / gap,
-	};
+	if (!put_knot(k, span, at_ns, false))
+		return;
+	if (*outer < k->n)
+		guess_inside(k->at, *outer, k->n - 1);
+	*outer = k->n - 1;
 }
 
 /*
- * How far the offset can leave the lines between two knots. If the rate has a peak, it falls after that, at most to
- * what the right end allows, and before the peak it is hardly known; or it still rises, at least from what the left
- * end allows. So the offset is below the tent whose right slope is well known, and above the one whose left slope is.
- * If the rate has a dip, it is the other way round.
+ * Chooses the knots: one at each end and, in between, at times of bounds, where intervals are narrowest. The last train
+ * but one gets an outer knot, too: what it proves limits the rate after the window.
  */
-static void widen_gap(struct clock_knot *k, const struct gap_rates *r)
+static void put_knots(struct knots *k, const struct knot_span *span)
 {
-	struct clock_way *peak = &k->ways[0], *dip = &k->ways[1];
-	double turn = CLOCK_TURN_MAX * span_of(k, k + 1) / 2;
-	struct interval slope = slopes_of(k, 0);
+	const struct bounds *b = &span->h->low;
+	int64_t least_ns = (span->to_ns - span->from_ns) / (int64_t)(span->most - 3) + 1;
+	int64_t outer_ns = larger(least_ns, OUTER_GAP_NS);
+	int64_t inner_ns = larger(least_ns, INNER_GAP_NS);
+	size_t i = bounds_from(b, (double)(span->from_ns - span->h->x0_ns));
+	size_t end = bounds_from(b, (double)(span->to_ns - INNER_GAP_NS - span->h->x0_ns));
+	int64_t last = span->from_ns, last_outer = span->from_ns;
+	size_t outer = SIZE_MAX;
 
-	peak->above = tent_of(r->before.hi - slope.hi, slope.hi - r->right.lo, turn);
-	peak->below = tent_of(slope.lo - r->left.lo, r->after.hi - slope.lo, turn);
-	slope = slopes_of(k, 1);
-	dip->above = tent_of(r->left.hi - slope.hi, slope.hi - r->after.lo, turn);
-	dip->below = tent_of(slope.lo - r->before.lo, r->right.hi - slope.lo, turn);
-}
+	put_outer_knot(k, span, span->from_ns, &outer);
+	for (; i < b->n; i++) {
+		int64_t at_ns = span->h->x0_ns + (int64_t)b->at[i].x;
 
-static void widen_gaps(struct knots *k, size_t first)
-{
-	for (size_t i = first; i + 1 < k->n; i++) {
-		const struct gap_rates r = rates_in_gap(&k->at[i], &k->bends[i], &k->at[first],
-							&k->at[k->n - 1]);
-
-		widen_gap(&k->at[i], &r);
+		if (at_ns >= span->to_ns)
+			break;
+		if (at_ns - last < inner_ns)
+			continue;
+		if (at_ns - last_outer >= outer_ns || i + 1 == end) {
+			put_outer_knot(k, span, at_ns, &outer);
+			last_outer = last = at_ns;
+		} else if (outer < k->n) {
+			(void)put_knot(k, span, at_ns, true);
+			last = at_ns;
+		}
 	}
+	if (span->to_ns > span->from_ns)
+		put_outer_knot(k, span, span->to_ns, &outer);
+	if (outer < k->n)
+		k->n = outer + 1;
 }
 
 /* Begins the model's next segment; end_segment() completes it. NULL if the model has CLOCK_SEGMENTS already. */
@@ -255,7 +195,7 @@ static bool put_part(const struct knot_span *span, enum clock_break cause, struc
 	if (!seg)
 		return false;
 	put_knots(k, &in);
-	widen_gaps(k, seg->first);
+	gaps_widen(k->at + seg->first, k->notes + seg->first, k->n - seg->first);
 	end_segment(m, k);
 	return true;
 }
@@ -382,7 +322,7 @@ static void set_summary(const struct clock_estimator *est, const struct clock_hi
 /* Gives the knots to the model. */
 static void take_knots(struct clock_model *m, struct knots *k)
 {
-	free(k->bends);
+	free(k->notes);
 	m->n_knots = (uint16_t)k->n;
 	if (k->n > CLOCK_KNOTS) {
 		m->long_knots = k->at;

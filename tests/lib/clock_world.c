@@ -250,25 +250,37 @@ bool world_is_jittery(const struct clock_world *w)
 	return w->jitter_ns > 20e3;
 }
 
+/* How the agent probes in a window and after it. */
+struct schedule {
+	int train, after; /* probes in a train; trains after the window */
+	int64_t gap_ns;
+};
+
+static struct schedule schedule_of(const struct clock_world *w)
+{
+	if (world_is_jittery(w))
+		return (struct schedule){ 1, 9, 62500 * NS_PER_US };
+	return (struct schedule){ 2, 2, 125 * NS_PER_MS };
+}
+
 /* The schedule of agent/clock/clock.c. */
 void world_probe_capture(const struct clock_world *w, int64_t armed_ns, int64_t to_ns,
 			 struct world_samples *out)
 {
 	struct ways ways = ways_of(w);
-	bool jittery = world_is_jittery(w);
+	struct schedule s = schedule_of(w);
 	int64_t t = 0, calm_ns = 2 * NS_PER_S;
-	int dense = jittery ? 1 : 2;
 
 	for (int i = 0; i < 8 && t < armed_ns; i++, t += 60 * NS_PER_MS)
 		send_train(w, &ways, t, 4, AGENT_SPACING_NS, out);
 	for (; t < armed_ns;
 	     t += calm_ns, calm_ns = calm_ns < 16 * NS_PER_S ? 2 * calm_ns : calm_ns)
 		send_train(w, &ways, t, 4, AGENT_SPACING_NS, out);
-	for (t = armed_ns; t < to_ns; t += 250 * NS_PER_MS / (jittery ? 4 : 1))
-		send_train(w, &ways, t, t == armed_ns ? 4 : dense, AGENT_SPACING_NS, out);
+	for (t = armed_ns; t < to_ns; t += s.gap_ns)
+		send_train(w, &ways, t, t == armed_ns ? 4 : s.train, AGENT_SPACING_NS, out);
 	t = to_ns + llround(world_uniform() * 100e6);
-	for (int i = 0; i < (jittery ? 9 : 1); i++, t += 62500 * NS_PER_US)
-		send_train(w, &ways, t, dense, AGENT_SPACING_NS, out);
+	for (int i = 0; i < s.after; i++, t += s.gap_ns)
+		send_train(w, &ways, t, s.train, AGENT_SPACING_NS, out);
 	if (out->n)
 		qsort(out->at, out->n, sizeof(*out->at), by_arrival);
 }

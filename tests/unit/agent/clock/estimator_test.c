@@ -218,7 +218,7 @@ static void test_long_history(void)
 	struct clock_model m = { .calibrated = true };
 	int64_t end = 5000 * NS_PER_S;
 
-	w.every_ns = 500 * NS_PER_MS;
+	w.every_ns = 250 * NS_PER_MS;
 	feed(est, &w, 0, end);
 	CHECK(clock_estimator_make_window_model(est, world_host_ns(&w, end),
 						world_host_ns(&w, end / 2), world_host_ns(&w, end),
