@@ -4,9 +4,7 @@
  * estimators on the same probes, in every world of tests/lib/clock_worlds.c, and its CPU time. See
  * tests/bench/clock.
  *
- *   clock_bench compare REPEATS | campaign INSTANTS [SEED [WORLD]] |
- *   cost REPEATS |
- *   windows SECONDS
+ *   clock_bench compare REPEATS | campaign INSTANTS [SEED [WORLD]] | worlds | cost REPEATS | windows SECONDS
  */
 #include <math.h>
 #include <stdio.h>
@@ -271,6 +269,13 @@ static int campaign(size_t instants, uint64_t seed, const char *name)
 	return !t.checked || t.outside || t.unknown || t.inaccurate;
 }
 
+static int list_worlds(void)
+{
+	for (size_t i = 0; i < n_world_cases; i++)
+		puts(world_cases[i].world.name);
+	return 0;
+}
+
 /* ---- long windows ---- */
 
 /* One window on an idle path, after two minutes, as an agent maps it. */
@@ -358,6 +363,8 @@ int main(int argc, char **argv)
 {
 	size_t n = argc >= 3 ? (size_t)atoll(argv[2]) : 0;
 
+	if (argc == 2 && !strcmp(argv[1], "worlds"))
+		return list_worlds();
 	if (n && !strcmp(argv[1], "compare"))
 		return compare(n);
 	if (n && !strcmp(argv[1], "campaign"))
@@ -368,7 +375,7 @@ int main(int argc, char **argv)
 	if (n && !strcmp(argv[1], "cost"))
 		return cost(n);
 	fprintf(stderr,
-		"usage: clock_bench compare REPEATS | campaign INSTANTS [SEED [WORLD]] | cost "
-		"REPEATS | windows SECONDS\n");
+		"usage: clock_bench compare REPEATS | campaign INSTANTS [SEED [WORLD]] | worlds | "
+		"cost REPEATS | windows SECONDS\n");
 	return 2;
 }
