@@ -3,7 +3,7 @@
 
 The overlay dev comes up; programs have the rights that it declares and no others; a pod of a job is captured through a forwarded
 port, by a user whose only right is to forward it; PodSecurity admits our namespace and refuses the same pod elsewhere. The cluster has
-neither DNS nor kube-proxy: agents get the aggregator's address as a line in /etc/hosts, by hostAliases.
+neither DNS nor kube-proxy: agents get the aggregator's address as a line in /etc/hosts, by hostAliases, and a name server that refuses at once.
 """
 import hashlib
 import json
@@ -17,6 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from lib import kubernetes_schema, xspace  # noqa: E402
+from lib.listeners import reachable  # noqa: E402
 
 KUBECTL, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
 ADMIN = str(WORK / "run/kubeconfig")
@@ -126,18 +127,6 @@ def status_of(pid):
     return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
 
 
-def listeners(pid):
-    """Ports of the process's network that other machines reach: tcp/PORT and udp/PORT."""
-    found = set()
-    for file, kind, state in (("tcp", "tcp", "0A"), ("tcp6", "tcp", "0A"), ("udp", "udp", "07"), ("udp6", "udp", "07")):
-        for line in pathlib.Path(f"/proc/{pid}/net/{file}").read_text().splitlines()[1:]:
-            words = line.split()
-            address, port = words[1].split(":")
-            if words[3] == state and not (len(address) == 8 and address.endswith("7F")):
-                found.add(f"{kind}/{int(port, 16)}")
-    return found
-
-
 def check_rights(agent, aggregator):
     for pod, capabilities, uid, ports in ((agent, AGENT_CAPABILITIES, "0", set()), (aggregator, "0" * 16, "65532", {"tcp/7401", "udp/7403"})):
         name = pod["metadata"]["name"]
@@ -149,7 +138,8 @@ def check_rights(agent, aggregator):
         root = next(line.split() for line in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines() if line.split()[4] == "/")
         assert "ro" in root[5].split(","), root
         assert not pathlib.Path(f"/proc/{pid}/root/var/run/secrets/kubernetes.io").exists(), f"{name} has a token"
-        assert listeners(pid) == ports, f"{name} listens at {listeners(pid)}"
+        found = {f"{kind}/{port}" for kind, _, port in reachable(pid)}
+        assert found == ports, f"{name} listens at {found}"
         say(f"{name}: CapEff {capabilities}, uid {uid}, no new privileges, seccomp, root read-only, no token, listens at {sorted(ports) or 'nothing'}")
 
 
@@ -224,8 +214,9 @@ def main():
     agent = wait_until("an agent", lambda: pod_ready("tutti-agent"))
     aggregator = wait_until("the aggregator", lambda: pod_ready("tutti-aggregator"))
     say(f"kubectl apply -k: agent and aggregator Ready after {time.monotonic() - begin:.1f} s")
-    kubectl("patch", "daemonset", "tutti-agent", "-n", "tutti", "-p", json.dumps({"spec": {"template": {"spec": {"hostAliases": [
-        {"ip": aggregator["status"]["podIP"], "hostnames": ["tutti-aggregator.tutti.svc"]}]}}}}))
+    kubectl("patch", "daemonset", "tutti-agent", "-n", "tutti", "-p", json.dumps({"spec": {"template": {"spec": {
+        "hostAliases": [{"ip": aggregator["status"]["podIP"], "hostnames": ["tutti-aggregator.tutti.svc"]}],
+        "dnsPolicy": "None", "dnsConfig": {"nameservers": ["127.0.0.1"]}}}}}))
     kubectl("rollout", "status", "daemonset/tutti-agent", "-n", "tutti", "--timeout", "120s")
     agent = wait_until("the agent with the alias", lambda: pod_ready("tutti-agent"))
 
@@ -244,4 +235,5 @@ def main():
     say("all of it removed by kubectl delete -k\ncluster: passed")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -111,6 +111,30 @@ def check_completion(root):
     assert complete(root, "capture", "--") == flags_of(tutti, "capture")
 
 
+def check_prolog(root):
+    """While a job of Slurm has the host, the agent's unit reads its label; another job's epilog does not remove it."""
+    script = (root / "usr/share/tutti/slurm/prolog.sh").read_text()
+    unit = (root / "usr/lib/systemd/system/tutti-agent.service").read_text()
+    [settings] = re.findall(r"^settings=(.*)$", script, flags=re.M)
+    assert f"EnvironmentFile=-{settings}\n" in unit, unit
+    file, calls = root / "agent.env", root / "calls"
+    (root / "prolog.sh").write_text(script.replace(settings, str(file)))
+    (root / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{calls}\nexit 1\n')
+    (root / "systemctl").chmod(0o755)
+
+    def slurm(context, job):
+        run("sh", root / "prolog.sh", env={"PATH": f"{root}:/usr/bin:/bin", "SLURM_SCRIPT_CONTEXT": context, "SLURM_JOB_ID": str(job)})
+    slurm("prolog_slurmd", 4711)
+    name, value = file.read_text().strip().split("=", 1)
+    out = run(root / "usr/bin/tutti-agent", "--print-config", env={"PATH": "/usr/bin", name: value})
+    assert "\nlabel = slurm_job=4711\n" in out, out
+    slurm("epilog_slurmd", 4710)
+    assert file.exists()
+    slurm("epilog_slurmd", 4711)
+    assert not file.exists()
+    assert calls.read_text() == "try-restart tutti-agent.service\n" * 3
+
+
 def main():
     root = temp_dir("tutti-install")
     install(root)
@@ -118,6 +142,7 @@ def main():
     check_units(root)
     check_pages(root)
     check_completion(root)
+    check_prolog(root)
     # Its daemons and its hook are beside it, behind the link.
     p = subprocess.run([root / "usr/bin/tutti", "inspect", "--output", root / "inspected", "--", "true"], capture_output=True, text=True)
     assert p.returncode == 0 and "no " + str(root) not in p.stderr, p.stderr
