@@ -4,9 +4,9 @@
     with Versitygw() as server:           # Azurite(), FakeGcs(), or SERVERS["versitygw"]()
         server.url("prefix"), server.env  # what tutti takes
 
-What they do otherwise than the clouds: versitygw has no STS, and its create-only check is not one step with the put. fake-gcs-server says that a key
-is there after the put and not when the session is opened, takes another size than the session's if the checksum is right, lists every member of an
-object, and forgets a session that is complete. Azurite has no known fault here: like Azure's own server it does not hold a grant to its size.
+What they do otherwise than the clouds: versitygw has no STS, and its create-only check is not one step with the put. fake-gcs-server says that
+a key is there after the put and not when the session is opened, lists every member of an object, and forgets a session that is complete.
+Azurite has no known fault here: like Azure's own server it does not hold a grant to its size.
 """
 import base64
 import ctypes

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents put their files into a bucket by grants, and the bucket fails, forgets, is away, or has what it should not have: nothing gets lost."""
+import threading
+
+from lib.grants import HOSTS, capture, check_files, start
+from fake_s3 import FakeS3, Object, Refusal
+from lib.cluster import SLOW, Cluster, main
+
+
+def test_failing_store():
+    """Every kind of failure, also in the middle of bodies: each file arrives once."""
+    with FakeS3(faults={5: "503", 7: "lost", 9: "cut", 11: "500", 13: "slow"}) as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, "--lead", "2s")
+        check_files(c, s3, capture(c))
+        assert {"cut", "lost", "503"} <= set(s3.hit), s3.hit
+        created = [k for k in s3.created if k.endswith(".xplane.pb")]
+        assert len(created) == len(set(created)) == len(HOSTS), created
+
+
+def test_store_that_forgets():
+    """A host whose file the store does not list at the commit has failed; the others are committed."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+
+        def forget(method, path):
+            if method == "GET" and path.endswith("/bucket"):
+                for key in [k for k in s3.buckets["bucket"] if k.endswith("host-b.xplane.pb")]:
+                    s3.buckets["bucket"].pop(key, None)
+        s3.before = forget
+        doc = capture(c, check=3)
+        by_host = {h["host"]: h for h in doc["hosts"]}
+        assert by_host["host-b"]["state"] == "failed" and by_host["host-b"]["reason"] == "upload", by_host["host-b"]
+        assert "does not list" in by_host["host-b"]["detail"] and not by_host["host-b"]["files"], by_host["host-b"]
+        assert doc["complete"] + doc["partial"] == 2 and doc["failed"] == 1, doc
+        _, shown = c.tutti("show", doc["session"], "--json", check=0)
+        assert [h["state"] for h in shown["hosts"]] == [h["state"] for h in doc["hosts"]]
+
+
+def test_foreign_file_under_the_key():
+    """A key that is there already may be of another file: it is looked at, removed and put again."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, hosts=HOSTS[:1])
+        spoiled = []
+
+        def spoil(method, path):
+            if method == "PUT" and path.endswith(".xplane.pb") and not spoiled:
+                spoiled.append(key := path.split("/", 2)[2])
+                s3.buckets["bucket"][key] = Object(b"foreign", {})
+        s3.before = spoil
+        check_files(c, s3, capture(c), HOSTS[:1])
+        assert spoiled
+
+
+def test_bucket_away():
+    """The bucket is deleted while agents put, and is back a second later: nothing is lost."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3)
+        away = []
+
+        def take_away(method, path):
+            if method == "PUT" and path.endswith(".xplane.pb") and not away:
+                away.append(s3.buckets.pop("bucket"))
+                threading.Timer(1, lambda: s3.buckets.update(bucket=away[0])).start()
+                raise Refusal(404, "NoSuchBucket")
+        s3.before = take_away
+        check_files(c, s3, capture(c))
+        assert away and "answers 404 NoSuchBucket" in c.logs_text()
+
+
+def test_object_of_another_owner():
+    """An object at a host's key that may be neither read nor removed: that host fails, and says why; the others are committed."""
+    with FakeS3() as s3, Cluster() as c:
+        s3.short_pages = False
+        start(c, s3, "--grace", f"{8 * SLOW:g}s")
+
+        def keep(method, path):
+            if path.endswith("host-b.xplane.pb"):
+                s3.buckets["bucket"][path.split("/", 2)[2]] = Object(b"foreign", {})
+                if method != "PUT":
+                    raise Refusal(403, "AccessDenied")
+        s3.before = keep
+        doc = capture(c, check=3)
+        by_host = {h["host"]: h for h in doc["hosts"]}
+        assert doc["complete"] == 2 and by_host["host-b"]["reason"] == "upload" and "403" in by_host["host-b"]["detail"], by_host["host-b"]
+        assert not by_host["host-b"]["files"] and [o.body for k, o in s3.buckets["bucket"].items() if k.endswith("host-b.xplane.pb")] == [b"foreign"]
+
+
+main(test_failing_store, test_store_that_forgets, test_foreign_file_under_the_key, test_bucket_away, test_object_of_another_owner)
