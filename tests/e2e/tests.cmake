@@ -19,7 +19,7 @@ e2e_test(store "e2e")
 e2e_test(s3 "e2e")
 e2e_test(reads "e2e")
 e2e_test(grants "e2e")
-e2e_test(grants_trouble "e2e")
+e2e_test(grants_failures "e2e")
 e2e_test(fence "e2e")
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# real servers, which tests/servers.sh may still be building
 	foreach(store versitygw azurite gcs)
