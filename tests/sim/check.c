@@ -382,6 +382,18 @@ static void check_snapshot(const struct request *w, const json_t *manifest, cons
 			 w->session, name, state, reason, json_get_text(host, "detail"));
 }
 
+static void count_reason(const char *reason)
+{
+	struct check_reason *r = check_counts.reasons, *end = r + CHECK_REASONS_MAX;
+
+	while (r < end && r->n && strcmp(r->reason, reason))
+		r++;
+	if (r == end)
+		return;
+	snprintf(r->reason, sizeof(r->reason), "%s", reason);
+	r->n++;
+}
+
 static void check_host(struct store *s, const struct request *w, const json_t *manifest,
 		       const json_t *host)
 {
@@ -394,6 +406,8 @@ static void check_host(struct store *s, const struct request *w, const json_t *m
 	check_counts.complete += complete;
 	check_counts.partial += partial;
 	check_counts.failed += failed;
+	if (failed)
+		count_reason(reason);
 	sim_note("  %s %s %s %s", name, state, reason, json_get_text(host, "detail"));
 	if (!complete && !partial && !failed)
 		sim_fail("session %s host %s: state '%s'", w->session, name, state);

@@ -37,9 +37,15 @@ bool check_has_record(const char *session);
 /* The agents have had time to connect and to be told; `leases_over`: and those of all files are over. */
 void check_spools(bool leases_over);
 
+#define CHECK_REASONS_MAX 32
+
 /* Summed over all seeds so far. */
 struct check_counts {
 	uint64_t sessions, complete, partial, failed, events, steps, more_files;
+	struct check_reason {
+		char reason[32];
+		uint64_t n;
+	} reasons[CHECK_REASONS_MAX]; /* of failed hosts, in the order in which they came */
 	uint64_t edges; /* of hosts, between two windows of a series */
 	uint64_t windows, gaps; /* of hosts, in snapshots; those that lack a part, and say so */
 	int64_t worst_error_ns, worst_bound_ns;

@@ -104,6 +104,9 @@ static void report(uint64_t n, uint64_t failed, const struct play_result *total,
 	printf("sessions checked: %" PRIu64 "; hosts complete %" PRIu64 ", partial %" PRIu64
 	       ", failed %" PRIu64 "; further files %" PRIu64 ", training steps %" PRIu64 "\n",
 	       c->sessions, c->complete, c->partial, c->failed, c->more_files, c->steps);
+	for (size_t i = 0; i < CHECK_REASONS_MAX && c->reasons[i].n; i++)
+		printf("%s %" PRIu64 "%s", c->reasons[i].reason, c->reasons[i].n,
+		       i + 1 < CHECK_REASONS_MAX && c->reasons[i + 1].n ? ", " : "\n");
 	printf("%" PRIu64 " events of captures inside their bounds, worst error %.1f us; %" PRIu64
 	       " edges between windows of hosts, hash %016" PRIx64 "\n",
 	       c->events, (double)c->worst_error_ns / 1e3, c->edges, total->hash);
