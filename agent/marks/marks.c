@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/marks/marks.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/marks/steps.h"
 #include "base/clean_text.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/now.h"
 #include "proto/limits.h"
@@ -26,7 +28,11 @@ struct late {
 	int64_t from_raw_ns, to_raw_ns;
 	int64_t raw_ns[LATE_MAX];
 	uint64_t n; /* may be more than LATE_MAX */
+	uint64_t untold; /* not yet in the log */
+	int64_t told_mono_ns;
 };
+
+#define TELL_EVERY_NS (60 * NS_PER_S)
 
 struct marks {
 	struct late late;
@@ -103,13 +109,30 @@ void marks_note_gathered(struct marks *m, int64_t t0_raw_ns, int64_t t1_raw_ns)
 		l->to_raw_ns = t1_raw_ns;
 }
 
-static void note_late(struct late *l, int64_t raw_ns)
+/* The next session counts them, too; perhaps there is none. */
+static void tell_late(struct late *l, const struct mark *mark)
 {
-	if (raw_ns < l->from_raw_ns || raw_ns >= l->to_raw_ns)
+	int64_t now_ns = now_mono_ns();
+
+	l->untold++;
+	if (l->told_mono_ns && now_ns - l->told_mono_ns < TELL_EVERY_NS)
+		return;
+	log_warn("AGT-MARKS",
+		 "late=%" PRIu64 " pid=%" PRId32 " late_ms=%" PRId64
+		 " reason=\"a session of its time was gathered before it came: it is not there\"",
+		 l->untold, mark->pid, (now_raw_ns() - mark->raw_ns) / NS_PER_MS);
+	l->untold = 0;
+	l->told_mono_ns = now_ns;
+}
+
+static void note_late(struct late *l, const struct mark *mark)
+{
+	if (mark->raw_ns < l->from_raw_ns || mark->raw_ns >= l->to_raw_ns)
 		return;
 	if (l->n < LATE_MAX)
-		l->raw_ns[l->n] = raw_ns;
+		l->raw_ns[l->n] = mark->raw_ns;
 	l->n++;
+	tell_late(l, mark);
 }
 
 uint64_t marks_take_late(struct marks *m, int64_t raw_ns)
@@ -133,7 +156,7 @@ bool marks_add(struct marks *m, const struct mark *mark)
 			     offsetof(struct mark_bytes, text) + len + 1);
 
 	if (kept)
-		note_late(&m->late, mark->raw_ns);
+		note_late(&m->late, mark);
 	if (step_of_mark(bytes.text, &step.step, &name_len))
 		marks_add_step(m, &step);
 	return kept;

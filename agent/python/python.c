@@ -22,6 +22,8 @@
 #define LATE_NS	       NS_PER_S
 #define THREADS_KNOWN  16384 /* threads of one process, ended ones included */
 #define BATCH_NS       (250 * NS_PER_MS) /* the rounds of this time are handed over together */
+/* A round that is so much later than planned was not made because the agent did not run. */
+#define STOP_NS NS_PER_S
 
 /* A sample that the worker hands over to the loop. */
 struct handed {
@@ -31,6 +33,12 @@ struct handed {
 	int64_t raw_ns;
 	size_t first, n; /* its frames in python_worker.frames; only with PYTHON_RESULT_NEW */
 	bool is_cut;
+};
+
+/* Rounds that were not made. */
+struct stop {
+	int64_t from_raw_ns, to_raw_ns;
+	uint64_t samples; /* that they would have had; 0 = there was no stop */
 };
 
 /* A job of several rounds in a row, since each hand-over wakes two threads. Only the worker uses it while it
@@ -49,6 +57,7 @@ struct python_worker {
 	size_t n_samples, cap_samples;
 	struct python_frame *frames;
 	size_t n_frames, cap_frames;
+	struct stop stop; /* since the last hand-over */
 };
 
 /* ---- what rounds bring ---- */
@@ -298,10 +307,24 @@ static void keep_round(struct python_worker *w)
 	}
 }
 
+/* The round just made, of n samples, came late_ns too late. */
+static void note_stop(struct python_worker *w, size_t n, int64_t late_ns)
+{
+	struct stop *s = &w->stop;
+
+	if (late_ns <= STOP_NS)
+		return;
+	s->to_raw_ns = now_raw_ns();
+	if (!s->samples)
+		s->from_raw_ns = s->to_raw_ns - late_ns;
+	s->samples += (uint64_t)(late_ns / w->period_ns) * n;
+}
+
 /* Makes one round and sets when the next is due: one period later, or later if rounds take more than
  * PYTHON_SHARE of a CPU. If rounds were missed, it is due half a period from now. */
 static void run_round(struct python_worker *w)
 {
+	size_t before = w->n_samples;
 	int64_t cpu_ns, now;
 
 	w->period_ns = w->hz && python_targets_count(w->targets) ? NS_PER_S / w->hz : SCAN_EVERY_NS;
@@ -315,6 +338,7 @@ static void run_round(struct python_worker *w)
 		keep_round(w);
 	now = now_mono_ns();
 	w->next_mono_ns += w->period_ns;
+	note_stop(w, w->n_samples - before, now - w->next_mono_ns);
 	if (w->next_mono_ns < now)
 		w->next_mono_ns = now + w->period_ns / 2;
 }
@@ -357,6 +381,9 @@ static void on_rounds(void *arg)
 	for (size_t i = 0; i < w->n_samples; i++)
 		take_sample(py, &w->samples[i]);
 	w->n_samples = w->n_frames = 0;
+	if (w->stop.samples)
+		ring_add_gap(py->ring, w->stop.from_raw_ns, w->stop.to_raw_ns, w->stop.samples);
+	w->stop.samples = 0;
 	if (w->scan) {
 		py->unread = *python_targets_unread(w->targets);
 		forget_processes(py);

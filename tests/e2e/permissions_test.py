@@ -19,20 +19,24 @@ from lib.python_jobs import start_job
 DOC = pathlib.Path(__file__).resolve().parents[2] / "docs/tracers.md"
 SYSCTL = pathlib.Path("/proc/sys/kernel")
 USER = 65500  # a user for each agent: what they lock of perf's memory is counted by user
+# Mounts tracefs for a command alone, where this machine has not.
+WITH_TRACEFS = ["unshare", "--mount", "sh", "-c", 'mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; exec "$@"', "sh"]
+WAKEUP = "/sys/kernel/tracing/events/sched/sched_wakeup/format"
 
 
 def names(text):
     return re.findall(r"`(\w+)`", text)
 
 
-def table():
-    """[(capabilities, {tracer: (state, capabilities that its reason names)})]."""
+def tables():
+    """[(capabilities, {tracer: (state, capabilities that its reason names)}, flags of the agent)]."""
     text = DOC.read_text().split("## Permissions")[1].split("\n## ")[0]
-    head, _, *rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
-    for cells in rows:
-        states = {tracer: (cell.split(":")[0].strip(), names(cell)) for titles, cell in zip(head[1:], cells[1:])
-                  for tracer in names(titles)}
-        yield names(cells[0]), states
+    for lines in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        head, _, *rows = [line.strip("|").split("|") for line in lines.splitlines()]
+        for cells in rows:
+            states = {tracer: (cell.split(":")[0].strip(), names(cell)) for titles, cell in zip(head[1:], cells[1:])
+                      for tracer in names(titles)}
+            yield names(cells[0]), states, re.findall(r"`(--[\w-]+)`", "".join(head))
 
 
 def setpriv(i, *command, capabilities=()):
@@ -45,9 +49,15 @@ def setting(name):
     return int((SYSCTL / name).read_text())
 
 
-def why_not(states):
+def has_tracefs():
+    return not subprocess.run([*WITH_TRACEFS, "test", "-e", WAKEUP], capture_output=True).returncode
+
+
+def why_not(states, flags):
     """{tracer: why this machine's settings are not those of the table}."""
     found = {}
+    if "--sched-wakeups" in flags and not has_tracefs():
+        found["sched"] = f"there is no {WAKEUP}"
     paranoid, kptr = setting("perf_event_paranoid"), setting("kptr_restrict")
     for tracer, (state, missing) in states.items():
         if tracer in ("cpu", "sched") and missing == ["PERFMON"] and paranoid < 1:
@@ -60,23 +70,23 @@ def why_not(states):
 
 
 def expected():
-    """{host: ({tracer: (state, missing)}, capabilities)}, of what this machine can show."""
+    """{host: ({tracer: (state, missing)}, capabilities, flags)}, of what this machine can show."""
     hosts = {}
-    for i, (capabilities, states) in enumerate(table()):
+    for i, (capabilities, states, flags) in enumerate(tables()):
         if subprocess.run(setpriv(i, "true", capabilities=capabilities), capture_output=True).returncode:
             print(f"     skipped: this machine does not grant {' '.join(capabilities)}")
             continue
-        left_out = why_not(states)
+        left_out = why_not(states, flags)
         for tracer, why in left_out.items():
             print(f"     skipped: {tracer} with {' '.join(capabilities) or 'nothing'}: {why}")
-        hosts[f"row-{i + 1}"] = {t: s for t, s in states.items() if t not in left_out}, capabilities
+        hosts[f"row-{i + 1}"] = {t: s for t, s in states.items() if t not in left_out}, capabilities, flags
     return hosts
 
 
 def differences(found, hosts):
     """Where the states are not those of the table."""
     wrong = []
-    for host, (states, capabilities) in hosts.items():
+    for host, (states, capabilities, _) in hosts.items():
         tracers = {t["name"]: t for t in found[host]["tracers"]} if host in found else {}
         for name, (state, missing) in states.items():
             t = tracers.get(name, {"state": "", "reason": "", "errno": 0})
@@ -118,10 +128,11 @@ def start(c, hosts):
     groups = c.dir / "cgroups"  # this machine may have cgroup v1 alone
     groups.mkdir()
     (groups / "cgroup.controllers").write_text("cpu memory io pids\n")
-    for host, (states, capabilities) in hosts.items():
-        c.agent(host, "--tracers", ",".join(states), "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
+    every = dict.fromkeys(tracer for states, _, _ in hosts.values() for tracer in states)
+    for host, (_, capabilities, flags) in hosts.items():
+        c.agent(host, *flags, "--tracers", ",".join(every), "--pytorch-socket=", f"--pytorch-dir={c.dir}/torch-{host}",
                 f"--logs={private}/log", f"--watch={private}", f"--cgroups-root={groups}", discover=True,
-                prefix=setpriv(int(host.split("-")[1]), capabilities=capabilities))
+                prefix=[*(WITH_TRACEFS if flags else []), *setpriv(int(host.split("-")[1]), capabilities=capabilities)])
     shutil.copy(shutil.which("gzip"), private)
     c.start("burst-gzip", ["sh", "-c", f"exec {private}/gzip </dev/zero >/dev/null"])
     start_job(c, "job", [os.path.realpath(sys.executable)])
@@ -132,10 +143,10 @@ def check_captured(c, hosts):
     _, doc = c.tutti("capture", "--duration", "100ms", "--tracer", "cpu", "--tracer", "sched", "--tracer", "python", "--tracer", "logs",
                      "--json")
     for host in doc["hosts"]:
-        states, _ = hosts[host["host"]]
+        states, *_ = hosts[host["host"]]
         for t in host["tracers"]:
             state, missing = states.get(t["name"], ("", []))
-            is_denied = state == "off" or (state == "degraded" and t["name"] in ("python", "logs"))
+            is_denied = state == "off" or (state == "degraded" and t["name"] in ("python", "logs", "sched"))
             if state:
                 assert t["reason"] == ("no-permission" if is_denied else ""), (host["host"], t)
                 assert not is_denied or all(f"CAP_{m}" in t["detail"] for m in missing), (host["host"], t)

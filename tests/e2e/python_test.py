@@ -5,6 +5,7 @@ TUTTI_PYTHONS has the interpreters, one a line, "VERSION COMMAND...", of which t
 TUTTI_PYTHON_SECONDS the windows are that long, and the limits are those of docs/tracers.md: tests/pythons.sh.
 """
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -139,6 +140,24 @@ def test_timeline():
             check_past(c, p)
 
 
+def test_stopped():
+    """Samples that an agent misses because it is stopped count as lost, in each window that has a part of that time."""
+    with Cluster() as c:
+        c.aggregator()
+        agent(c)
+        p = start_job(c, "job", PYTHONS[0][1:])
+        wait_until("the agent to find the job", lambda: p.pid in sampled(c, "host-a"), 30)
+
+        def lost():
+            _, doc = c.tutti("snapshot", "--last", "10s", "--tracer", "python", "--json")
+            tracers = doc["hosts"][0]["tracers"] if isinstance(doc, dict) and doc.get("hosts") else []
+            return sum(t["lost"] for t in tracers)
+        c.kill("host-a", signal.SIGSTOP)
+        time.sleep(2.5)  # as long as it is stopped
+        c.kill("host-a", signal.SIGCONT)
+        assert wait_until("the samples that are missing", lost) >= 10
+
+
 def test_no_permission():
     """Without CAP_SYS_PTRACE the agent starts, and says what is missing; the capture says it, too."""
     if os.geteuid():
@@ -160,4 +179,4 @@ def test_no_permission():
 
 own_processes()  # all Python programs of a machine share what sampling may take
 assert subprocess.run([BIN / "tutti-agent", "--help"], capture_output=True, text=True).stdout.count("--python-hz") == 1
-main(test_timeline, test_no_permission)
+main(test_timeline, test_stopped, test_no_permission)
