@@ -50,6 +50,8 @@ enum {
 /* An entry of a metadata map, and the common fields of XEventMetadata and XStatMetadata. */
 enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
 enum { METADATA_ID = 1, METADATA_NAME = 2 };
+/* Of XEventMetadata only. */
+enum { METADATA_DISPLAY_NAME = 4, METADATA_STATS = 5 };
 
 /* Planes with a special meaning. */
 #define HOST_PLANE	  "/host:CPU"

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "xspace/tvx/block.h"
+
+#include <string.h>
+
+static uint64_t column_of(const struct tvx_entry *en, enum column c, bool is_raw)
+{
+	switch (c) {
+	case COL_START:
+		return time_order(en->start_ps);
+	case COL_LENGTH:
+		return en->length_ps;
+	case COL_NAME:
+		return en->name;
+	case COL_ROW:
+		return en->row;
+	case COL_REF:
+		return is_raw ? en->source : en->event;
+	case COL_COUNT:
+		return en->count;
+	case COL_BUSY:
+		return is_raw && en->busy_ps == en->length_ps ? 0 : en->busy_ps;
+	default:
+		return is_raw ? 0 : en->longest_ps;
+	}
+}
+
+static uint8_t width_of(uint64_t v)
+{
+	return v ? (uint8_t)((71 - __builtin_clzll(v)) / 8) : 0;
+}
+
+static void pack_column(struct buf *out, struct block_head *head, const struct tvx_entry *entries,
+			size_t n, enum column c, bool is_raw)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+	uint8_t width, *p;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t v = column_of(&entries[i], c, is_raw);
+
+		least = v < least ? v : least;
+		most = v > most ? v : most;
+	}
+	width = width_of(most - least);
+	head->base[c] = least;
+	head->width[c] = width;
+	if (!width)
+		return;
+	p = out->data + out->len;
+	for (size_t i = 0; i < n; i++, p += width) {
+		uint64_t v = column_of(&entries[i], c, is_raw) - least;
+
+		memcpy(p, &v,
+		       sizeof(v)); /* the next number, or the tail, overwrites what is too much */
+	}
+	out->len += n * width;
+}
+
+void block_pack(struct buf *out, const struct tvx_entry *entries, size_t n_carried, size_t n,
+		bool is_raw)
+{
+	struct block_head head;
+	size_t at = out->len;
+
+	n += n_carried;
+	buf_reserve(out, sizeof(head) + n * (COLUMNS + 1) * sizeof(uint64_t) + BLOCK_TAIL);
+	out->len += sizeof(head);
+	for (int c = 0; c < COLUMNS; c++)
+		pack_column(out, &head, entries, n, (enum column)c, is_raw);
+	for (size_t i = 0; is_raw && i < n_carried; i++)
+		buf_add(out, &entries[i].event, sizeof(entries[i].event));
+	memset(out->data + out->len, 0, BLOCK_TAIL);
+	out->len += BLOCK_TAIL;
+	memcpy(out->data + at, &head, sizeof(head));
+}
+
+struct column_reader {
+	const uint8_t *data;
+	uint64_t base, mask;
+	size_t width;
+};
+
+static inline uint64_t number(const struct column_reader *c, size_t i)
+{
+	uint64_t v;
+
+	memcpy(&v, c->data + i * c->width, sizeof(v));
+	return c->base + (v & c->mask);
+}
+
+/* Finds the columns; `*rest` becomes what is behind them, without the tail. */
+static int read_head(const uint8_t *data, size_t len, size_t n, struct column_reader c[COLUMNS],
+		     size_t *rest, struct err *e)
+{
+	struct block_head head;
+	size_t at = sizeof(head);
+
+	if (len < sizeof(head) + BLOCK_TAIL)
+		return err_set(e, ERR_INVALID, "the index is damaged: a block of %zu bytes", len);
+	memcpy(&head, data, sizeof(head));
+	for (size_t i = 0; i < COLUMNS; i++) {
+		size_t width = head.width[i];
+
+		if (width > 8 || n * width > len - BLOCK_TAIL - at)
+			return err_set(e, ERR_INVALID, "the index is damaged: a block's columns");
+		c[i] = (struct column_reader){ .data = data + at,
+					       .base = head.base[i],
+					       .width = width };
+		c[i].mask = width == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * width) - 1;
+		at += n * width;
+	}
+	*rest = at;
+	return 0;
+}
+
+static bool in_range(const struct tvx_entry *en, uint64_t name, uint64_t row, uint32_t n_names)
+{
+	return en->start_ps >= -TIME_MAX && en->start_ps <= TIME_MAX &&
+	       en->length_ps <= 2 * (uint64_t)TIME_MAX && name < n_names && row < TVX_ROWS_MAX &&
+	       en->count > 0;
+}
+
+static bool read_entry(const struct column_reader c[COLUMNS], size_t i,
+		       const struct block_context *in, struct tvx_entry *en)
+{
+	uint64_t ref = number(&c[COL_REF], i), name = number(&c[COL_NAME], i);
+	uint64_t row = number(&c[COL_ROW], i);
+
+	en->start_ps = order_time(number(&c[COL_START], i));
+	en->length_ps = number(&c[COL_LENGTH], i);
+	en->count = number(&c[COL_COUNT], i);
+	en->busy_ps = in->is_raw && in->kind == TVX_EVENTS ? en->length_ps
+							   : number(&c[COL_BUSY], i);
+	en->longest_ps = in->is_raw ? en->length_ps : number(&c[COL_LONGEST], i);
+	en->source = in->is_raw ? ref : 0;
+	en->event = in->is_raw ? 0 : ref;
+	en->name = (uint32_t)name;
+	en->row = (uint32_t)row;
+	return in_range(en, name, row, in->n_names);
+}
+
+int block_unpack(const uint8_t *data, const struct block *b, const struct block_context *in,
+		 struct tvx_entry *out, struct err *e)
+{
+	struct column_reader c[COLUMNS];
+	size_t n = (size_t)b->n_carried + b->n, rest;
+	int rc = read_head(data, b->len, n, c, &rest, e);
+
+	if (!rc && in->is_raw && b->n_carried * sizeof(uint64_t) > b->len - BLOCK_TAIL - rest)
+		rc = err_set(e, ERR_INVALID, "the index is damaged: a block's carried events");
+	for (size_t i = 0; !rc && i < n; i++) {
+		if (!read_entry(c, i, in, &out[i]))
+			rc = err_set(e, ERR_INVALID, "the index is damaged: an entry of a block");
+		else if (in->is_raw && i < b->n_carried)
+			memcpy(&out[i].event, data + rest + i * sizeof(uint64_t), sizeof(uint64_t));
+		else if (in->is_raw)
+			out[i].event = b->first + (i - b->n_carried);
+	}
+	return rc;
+}
