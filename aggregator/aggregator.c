@@ -8,6 +8,7 @@
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/link/control.h"
 #include "aggregator/time/time_service.h"
+#include "aggregator/views/views.h"
 #include "aggregator/xprof/profiler_service.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -152,6 +153,17 @@ static int new_ingest(struct aggregator *agg, struct err *e)
 	return ingest_new(&agg->ingest, &env, e);
 }
 
+static void new_views(struct aggregator *agg)
+{
+	struct views_env env = { .jobs = &agg->jobs,
+				 .store = &agg->store,
+				 .kept_bytes = agg->conf.views_limit };
+
+	agg->views_folder = xasprintf("%s/views", agg->conf.spool);
+	env.folder = agg->views_folder;
+	agg->views = views_new(&env);
+}
+
 static void new_api(struct aggregator *agg)
 {
 	const struct api_env env = {
@@ -160,6 +172,7 @@ static void new_api(struct aggregator *agg)
 		.registry = agg->registry,
 		.captures = agg->captures,
 		.removals = agg->removals,
+		.views = agg->views,
 		.retention = &agg->retention.stats,
 		.time = agg->time,
 		.ingest = agg->ingest,
@@ -183,6 +196,8 @@ static void state_stop(struct aggregator *agg)
 	jobs_drain(&agg->jobs);
 	index_check_release(&agg->index_check);
 	api_free(agg->api);
+	views_free(agg->views);
+	free(agg->views_folder);
 	removals_free(agg->removals);
 	ingest_free(agg->ingest);
 	profiler_service_free(agg->profiler);
@@ -245,6 +260,7 @@ static int state_start(struct aggregator *agg, struct err *e)
 		state_stop(agg);
 		return rc;
 	}
+	new_views(agg);
 	new_api(agg);
 	session_clock_load(&agg->clock, agg->conf.spool,
 			   json_array_size(agg->recoverable) || !agg->store.swept);
@@ -385,6 +401,8 @@ static void stop_parts(struct aggregator *agg, size_t n)
 {
 	if (agg->api)
 		api_begin_stop(agg->api);
+	if (agg->views)
+		views_stop(agg->views);
 	if (agg->captures)
 		captures_begin_stop(agg->captures);
 	index_check_stop(&agg->index_check);

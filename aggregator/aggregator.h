@@ -42,6 +42,7 @@ struct aggregator_conf {
 	char *cert, *key, *ca; /* TLS on gRPC and HTTP; ca demands agents' certificates */
 	/* most hosts of one address, where no certificates prove names; 0 = no limit */
 	int hosts_per_address;
+	uint64_t views_limit; /* bytes of the indexes of sessions that were looked at, at most */
 	char *token_file; /* the secret of callers who change something; or NULL */
 	bool insecure; /* listen in plaintext beyond loopback */
 	char *log_level;
@@ -68,6 +69,8 @@ struct aggregator {
 	struct registry *registry;
 	struct time_service *time;
 	struct captures *captures;
+	char *views_folder;
+	struct views *views;
 	struct api *api;
 	struct profiler_service *profiler;
 	struct ingest *ingest;

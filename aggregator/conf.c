@@ -55,6 +55,10 @@ static const struct conf_field fields[] = {
 	CONF_RANGE(struct aggregator_conf, hosts_per_address, "256", 0, LIMIT_HOSTS,
 		   "most hosts that may connect from one address while no --ca proves their names, "
 		   "and most connections from it that belong to no known agent; 0 = no limit"),
+	{ "views_limit_bytes", CONF_SIZE, offsetof(struct aggregator_conf, views_limit), "8G",
+	  "most bytes of the indexes that are kept of sessions somebody looked at, in the spool's "
+	  "folder 'views'",
+	  false, 0, 0 },
 	CONF(struct aggregator_conf, token_file, NULL,
 	     "file with a secret: callers need it to capture or delete"),
 	CONF(struct aggregator_conf, insecure, NULL, "listen in plaintext beyond loopback"),

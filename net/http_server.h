@@ -63,6 +63,21 @@ const char *http_identity_error(const struct http_req *req);
 void http_answer(struct http_req *req, int status, const char *type, const void *body, size_t len);
 void http_answer_take(struct http_req *req, int status, const char *type, struct buf *body_taken);
 
+/* An answer that a browser may keep. */
+struct http_kept {
+	const char *etag; /* without quotes; made of letters, digits, '-' and '.' */
+	bool is_immutable; /* the URL names these bytes for ever: not asked for again */
+	bool is_gzip; /* the body is compressed; the caller saw that the request accepts it */
+	int64_t work_ns; /* what making it took, for Server-Timing */
+};
+
+/* 200 with the body or, if the request has the etag already, 304 without it. */
+void http_answer_kept(struct http_req *req, const char *type, const struct http_kept *kept,
+		      struct buf *body_taken);
+
+/* Whether the request has the answer with this etag already. */
+bool http_has_kept(const struct http_req *req, const char *etag);
+
 /* 200 and an HTML page; `policy` is its Content-Security-Policy. The body is copied. The policy of every
  * other answer forbids a browser to load or run anything, and to show the answer in a frame. */
 void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy);

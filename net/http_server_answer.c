@@ -156,6 +156,46 @@ void http_answer_take(struct http_req *req, int status, const char *type, struct
 	req_answer(req, status, response_of(type, body, len, MHD_RESPMEM_MUST_FREE));
 }
 
+bool http_has_kept(const struct http_req *req, const char *etag)
+{
+	const char *has = http_header(req, "If-None-Match");
+	size_t len = strlen(etag);
+
+	/* a proxy that compresses marks the tag as weak */
+	if (has && !strncmp(has, "W/", 2))
+		has += 2;
+	return has && strlen(has) == len + 2 && has[0] == '"' && !strncmp(has + 1, etag, len) &&
+	       has[len + 1] == '"';
+}
+
+void http_answer_kept(struct http_req *req, const char *type, const struct http_kept *kept,
+		      struct buf *body_taken)
+{
+	bool has = http_has_kept(req, kept->etag);
+	struct MHD_Response *resp;
+	char text[160];
+	uint8_t *body;
+	size_t len;
+
+	if (has)
+		buf_cut(body_taken, 0);
+	body = buf_detach(body_taken, &len);
+	resp = MHD_create_response_from_buffer(len, body, MHD_RESPMEM_MUST_FREE);
+	response_finish(resp, type);
+	snprintf(text, sizeof(text), "\"%s\"", kept->etag);
+	MHD_add_response_header(resp, "ETag", text);
+	MHD_add_response_header(resp, "Cache-Control",
+				kept->is_immutable ? "private, max-age=31536000, immutable"
+						   : "private, no-cache");
+	MHD_add_response_header(resp, "Vary", "Accept-Encoding");
+	if (kept->is_gzip && !has)
+		MHD_add_response_header(resp, "Content-Encoding", "gzip");
+	snprintf(text, sizeof(text), "work;dur=%.3f", (double)kept->work_ns / 1e6);
+	MHD_add_response_header(resp, "Server-Timing", text);
+	req->answer_bytes = len;
+	req_answer(req, has ? 304 : 200, resp);
+}
+
 void http_answer_page(struct http_req *req, const void *body, size_t len, const char *policy)
 {
 	struct MHD_Response *resp = MHD_create_response_from_buffer(len, (void *)(uintptr_t)body,

@@ -15,6 +15,7 @@
 #include "aggregator/fleet/registry.h"
 #include "aggregator/retention/removal.h"
 #include "aggregator/sessions/session_store.h"
+#include "aggregator/views/views.h"
 #include "base/buf.h"
 #include "base/conf.h"
 #include "base/mem.h"
@@ -202,6 +203,12 @@ static const struct route routes[] = {
 	{ "POST", "/api/v1/sessions/*/links", api_session_links },
 	{ "GET", "/shared/*/*", api_shared_file },
 	{ "GET", "/s/*", get_session_page },
+	{ "GET", "/api/v1/sessions/*/view", api_view_open },
+	{ "GET", "/api/v1/sessions/*/view/tile", api_view_tile },
+	{ "GET", "/api/v1/sessions/*/view/event", api_view_event },
+	{ "GET", "/api/v1/sessions/*/view/search", api_view_search },
+	{ "GET", "/api/v1/sessions/*/view/next", api_view_next },
+	{ "GET", "/api/v1/sessions/*/view/selection", api_view_selection },
 	{ "GET", "/api/v1/events", get_events },
 	{ "GET", "/healthz", get_health },
 	{ "GET", "/readyz", get_ready },
@@ -364,9 +371,12 @@ void api_handle(struct http_req *req, void *arg)
 
 /* ---- life ---- */
 
-static void send_removed(void *events, const char *session)
+static void on_removed(void *arg, const char *session)
 {
-	events_send_session(events, session);
+	struct api *api = arg;
+
+	events_send_session(api->events, session);
+	views_forget(api->env.views, session);
 }
 
 struct api *api_new(const struct api_env *env)
@@ -375,7 +385,7 @@ struct api *api_new(const struct api_env *env)
 
 	api->env = *env;
 	api->events = events_new(env->registry, env->captures, env->jobs);
-	removals_watch(env->removals, send_removed, api->events);
+	removals_watch(env->removals, on_removed, api);
 	return api;
 }
 

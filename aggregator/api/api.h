@@ -20,6 +20,7 @@ struct removals;
 struct retention_stats;
 struct session_store;
 struct time_service;
+struct views;
 
 struct api_env {
 	struct jobs *jobs;
@@ -27,6 +28,7 @@ struct api_env {
 	struct registry *registry;
 	struct captures *captures;
 	struct removals *removals;
+	struct views *views;
 	const struct time_service *time; /* these four only for their statistics */
 	const struct retention_stats *retention;
 	const struct ingest *ingest;

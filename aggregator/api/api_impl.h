@@ -79,4 +79,12 @@ void api_session_file(struct api *api, struct http_req *req, const char *id, con
 void api_session_links(struct api *api, struct http_req *req, const char *id, const char *name);
 void api_shared_file(struct api *api, struct http_req *req, const char *id, const char *name);
 
+/* views.c */
+void api_view_open(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_tile(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_event(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_search(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_next(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_view_selection(struct api *api, struct http_req *req, const char *id, const char *name);
+
 #endif

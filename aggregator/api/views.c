@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views over HTTP: a session is opened, then asked by its build. Each question is answered on a worker. */
+#include "aggregator/api/api_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/sessions/session_store.h"
+#include "aggregator/sessions/sessions.h"
+#include "aggregator/views/queries.h"
+#include "aggregator/views/views.h"
+#include "base/buf.h"
+#include "base/jobs.h"
+#include "base/mem.h"
+#include "base/now.h"
+#include "json/json_text.h"
+#include "net/http_server.h"
+#include "proto/names.h"
+
+#define JSON_TYPE "application/json"
+#define TILE_TYPE "application/octet-stream"
+#define TEXT_MAX  1000 /* bytes of a search */
+
+/* One question; the worker uses nothing else. */
+struct question {
+	struct api *api;
+	struct http_req *req;
+	struct view *view; /* NULL: to be opened */
+	char *session;
+	struct store *store;
+	struct buf text; /* the manifest of one that is opened; then the answer */
+	bool accepts_gzip, is_gzip;
+	int64_t work_ns;
+	int (*write)(struct question *q);
+	union {
+		struct view_tile tile;
+		struct view_place place;
+		struct view_search search;
+		struct view_step step;
+		struct view_selection selection;
+	};
+	char *owned; /* the text of a search, or the tracks of a selection */
+	bool is_tile;
+	int rc;
+	struct err e;
+};
+
+static struct question *question_new(struct api *api, struct http_req *req, const char *session)
+{
+	struct question *q = xcalloc(1, sizeof(*q));
+	const char *accepts = http_header(req, "Accept-Encoding");
+
+	*q = (struct question){ .api = api,
+				.req = req,
+				.session = xstrdup(session),
+				.store = api->env.store->store,
+				.accepts_gzip = accepts && strstr(accepts, "gzip") };
+	return q;
+}
+
+static void question_free(struct question *q)
+{
+	view_release(q->view);
+	buf_release(&q->text);
+	free(q->session);
+	free(q->owned);
+	free(q);
+}
+
+static void run_question(void *arg)
+{
+	struct question *q = arg;
+	int64_t begin = now_thread_cpu_ns();
+
+	q->rc = q->write(q);
+	if (!q->rc && q->accepts_gzip)
+		q->is_gzip = view_compress(&q->text);
+	q->work_ns = now_thread_cpu_ns() - begin;
+}
+
+static void done_question(void *arg)
+{
+	struct question *q = arg;
+	const struct http_kept kept = { .etag = view_build(q->view),
+					.is_immutable = q->is_tile,
+					.is_gzip = q->is_gzip,
+					.work_ns = q->work_ns };
+
+	if (q->rc)
+		http_answer_error(q->req,
+				  q->rc == ERR_NOT_FOUND		       ? 404
+				  : q->rc == ERR_INVALID || q->rc == ERR_LIMIT ? 400
+									       : 500,
+				  "%s", q->e.msg);
+	else
+		http_answer_kept(q->req, q->is_tile ? TILE_TYPE : JSON_TYPE, &kept, &q->text);
+	question_free(q);
+}
+
+/* ---- opening ---- */
+
+static void run_read(void *arg)
+{
+	struct question *q = arg;
+
+	q->rc = session_read_manifest(q->store, q->session, &q->text, &q->e);
+}
+
+static void answer_progress(struct question *q, const struct view_progress *p)
+{
+	json_t *doc = json_object();
+
+	json_put_text(doc, "state", p->state == VIEW_WAITING ? "waiting" : "building");
+	json_put_int(doc, "done_bytes", (int64_t)p->done);
+	json_put_int(doc, "bytes", (int64_t)p->bytes);
+	api_answer_json(q->req, 202, doc);
+}
+
+static int write_catalogue(struct question *q)
+{
+	const struct buf *text = view_catalogue(q->view);
+
+	buf_add(&q->text, text->data, text->len);
+	return 0;
+}
+
+static void done_read(void *arg)
+{
+	struct question *q = arg;
+	struct views *views = q->api->env.views;
+	struct view_progress p;
+
+	if (q->rc) {
+		if (q->rc != ERR_NOT_FOUND || !api_refuse_unrecovered(q->api, q->req, q->session))
+			api_answer_record_err(q->req, &q->e);
+		question_free(q);
+		return;
+	}
+	views_open(views, q->session, buf_str(&q->text), q->text.len, &q->view, &p);
+	buf_reset(&q->text);
+	if (q->view) {
+		q->write = write_catalogue;
+		jobs_request(q->api->env.jobs, run_question, done_question, q);
+		return;
+	}
+	if (p.state == VIEW_FAILED)
+		http_answer_error(q->req, 500, "the session cannot be shown: %s", p.why.msg);
+	else
+		answer_progress(q, &p);
+	question_free(q);
+}
+
+void api_view_open(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	(void)name;
+	if (!name_is_session(id))
+		http_answer_error(req, 404, "'%.64s' is not the id of a session", id);
+	else
+		jobs_request(api->env.jobs, run_read, done_read, question_new(api, req, id));
+}
+
+/* ---- parameters ---- */
+
+static int64_t read_number(struct question *q, const char *key, int64_t least, int64_t most)
+{
+	const char *text = http_query(q->req, key);
+	char *end;
+	long long v;
+
+	if (!text)
+		text = "";
+	errno = 0;
+	v = strtoll(text, &end, 10);
+	if (!*text || *end || errno || v < least || v > most) {
+		q->rc = err_set(&q->e, ERR_INVALID, "%s '%.30s': use %lld to %lld", key, text,
+				(long long)least, (long long)most);
+		return least;
+	}
+	return v;
+}
+
+#define PS_MAX (INT64_C(1) << 60)
+
+static struct view_place read_place(struct question *q)
+{
+	return (struct view_place){ .file = (uint32_t)read_number(q, "file", 0, UINT32_MAX),
+				    .track = (uint32_t)read_number(q, "track", 0, UINT32_MAX),
+				    .event = (uint64_t)read_number(q, "event", 0, INT64_MAX) };
+}
+
+static bool has_flag(const struct question *q, const char *key)
+{
+	const char *text = http_query(q->req, key);
+
+	return text && !strcmp(text, "1");
+}
+
+static const char *read_text(struct question *q, const char *key)
+{
+	const char *text = http_query(q->req, key);
+
+	if (text && strlen(text) > TEXT_MAX)
+		q->rc = err_set(&q->e, ERR_LIMIT, "%s: use at most %d bytes", key, TEXT_MAX);
+	q->owned = xstrdup(text ? text : "");
+	return q->owned;
+}
+
+/* A question of an open session; NULL: the request is answered. */
+static struct question *begin(struct api *api, struct http_req *req, const char *session,
+			      int (*write)(struct question *q))
+{
+	const char *build = http_query(req, "build");
+	struct view *view = build ? views_find(api->env.views, session, build) : NULL;
+	struct question *q;
+
+	if (!view) {
+		http_answer_error(req, 409,
+				  "this build of the session is not open: GET "
+				  "/api/v1/sessions/%.64s/view has the present one",
+				  session);
+		return NULL;
+	}
+	q = question_new(api, req, session);
+	q->view = view;
+	q->write = write;
+	return q;
+}
+
+static void ask(struct question *q)
+{
+	if (q->rc)
+		done_question(q);
+	else
+		jobs_request(q->api->env.jobs, run_question, done_question, q);
+}
+
+/* ---- questions ---- */
+
+static int write_tile(struct question *q)
+{
+	return view_write_tile(q->view, &q->tile, &q->text, &q->e);
+}
+
+void api_view_tile(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_tile);
+
+	(void)name;
+	if (!q)
+		return;
+	q->is_tile = true;
+	q->tile = (struct view_tile){ .file = (uint32_t)read_number(q, "file", 0, UINT32_MAX),
+				      .group = (uint32_t)read_number(q, "group", 0,
+								     UINT32_MAX / TILE_TRACKS),
+				      .shift = (uint32_t)read_number(q, "shift", 0, 50),
+				      .index = read_number(q, "index", -PS_MAX, PS_MAX),
+				      .rows = (uint32_t)read_number(q, "rows", 0, TILE_ROWS) };
+	ask(q);
+}
+
+static int write_event(struct question *q)
+{
+	return view_write_event(q->view, &q->place, &q->text, &q->e);
+}
+
+void api_view_event(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_event);
+
+	(void)name;
+	if (!q)
+		return;
+	q->place = read_place(q);
+	ask(q);
+}
+
+static int write_search(struct question *q)
+{
+	return view_write_search(q->view, &q->search, &q->text, &q->e);
+}
+
+void api_view_search(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_search);
+
+	(void)name;
+	if (!q)
+		return;
+	q->search = (struct view_search){ .text = read_text(q, "text"),
+					  .exact_case = has_flag(q, "case") };
+	ask(q);
+}
+
+static int write_next(struct question *q)
+{
+	return view_write_next(q->view, &q->step, &q->text, &q->e);
+}
+
+void api_view_next(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_next);
+
+	(void)name;
+	if (!q)
+		return;
+	q->step = (struct view_step){ .search = { .text = read_text(q, "text"),
+						  .exact_case = has_flag(q, "case") },
+				      .start_ps = read_number(q, "start_ps", -PS_MAX, PS_MAX),
+				      .at = read_place(q),
+				      .backward = has_flag(q, "backward") };
+	ask(q);
+}
+
+static int write_selection(struct question *q)
+{
+	return view_write_selection(q->view, &q->selection, &q->text, &q->e);
+}
+
+void api_view_selection(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct question *q = begin(api, req, id, write_selection);
+	const char *tracks;
+
+	(void)name;
+	if (!q)
+		return;
+	tracks = http_query(req, "tracks");
+	q->owned = xstrdup(tracks ? tracks : "");
+	q->selection = (struct view_selection){ .from_ps = read_number(q, "from_ps", -PS_MAX,
+								       PS_MAX),
+						.to_ps = read_number(q, "to_ps", -PS_MAX, PS_MAX),
+						.tracks = q->owned };
+	if (!q->rc && q->selection.from_ps > q->selection.to_ps)
+		q->rc = err_set(&q->e, ERR_INVALID, "to_ps: use from_ps or more");
+	ask(q);
+}

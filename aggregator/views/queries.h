@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a viewer asks of an open session. Each call appends one answer to `out`. They run on workers and block; the
+ * caller holds the view. docs/viewer.md has the answers' members and the bytes of a tile.
+ *
+ * A place names an event in a session: file, track of the file, number of the event on the track.
+ */
+#ifndef AGGREGATOR_VIEWS_QUERIES_H
+#define AGGREGATOR_VIEWS_QUERIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct buf;
+struct view;
+
+const char *view_build(const struct view *view); /* changes when an answer would */
+
+/* Hosts, files, planes, tracks as a JSON document. Borrowed from the view. */
+const struct buf *view_catalogue(const struct view *view);
+
+/* One tile: TILE_TRACKS tracks, TILE_BUCKETS * 2^shift ps. */
+#define TILE_TRACKS  16
+#define TILE_BUCKETS 1024
+#define TILE_ROWS    256 /* most rows of a track */
+struct view_tile {
+	uint32_t file, group; /* tracks group * TILE_TRACKS and the following */
+	uint32_t shift; /* 0 to 50 */
+	int64_t index; /* it begins at index * TILE_BUCKETS * 2^shift ps */
+	uint32_t rows; /* of each track, at most; 0 = TILE_ROWS */
+};
+MUST_CHECK int view_write_tile(const struct view *view, const struct view_tile *t, struct buf *out,
+			       struct err *e);
+
+struct view_place {
+	uint32_t file, track;
+	uint64_t event;
+};
+MUST_CHECK int view_write_event(const struct view *view, const struct view_place *at,
+				struct buf *out, struct err *e);
+
+/* Events whose name has the text in it. */
+struct view_search {
+	const char *text;
+	bool exact_case;
+};
+MUST_CHECK int view_write_search(const struct view *view, const struct view_search *s,
+				 struct buf *out, struct err *e);
+
+/* The match that follows `at` in time, or precedes it, anywhere in the session. */
+struct view_step {
+	struct view_search search;
+	int64_t start_ps;
+	struct view_place at; /* decides between matches that begin together */
+	bool backward;
+};
+MUST_CHECK int view_write_next(const struct view *view, const struct view_step *s, struct buf *out,
+			       struct err *e);
+
+/* The events that overlap [from_ps, to_ps), name by name; of the tracks "FILE.TRACK,FILE.TRACK,...", ascending. */
+struct view_selection {
+	int64_t from_ps, to_ps;
+	const char *tracks;
+};
+MUST_CHECK int view_write_selection(const struct view *view, const struct view_selection *s,
+				    struct buf *out, struct err *e);
+
+/* Compresses an answer with gzip, if that makes it shorter; returns whether it did. */
+bool view_compress(struct buf *text);
+
+#endif

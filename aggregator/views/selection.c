@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the events of a selection add up to, name by name. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregator/views/view.h"
+#include "base/mem.h"
+#include "json/json_text.h"
+
+#define SHOWN_NAMES 1000
+#define NAME_BYTES  400
+
+struct sum {
+	uint64_t count, total_ps, self_ps, min_ps, max_ps;
+	uint32_t name, file;
+	const char *text; /* in the index */
+	size_t len;
+};
+
+/* The open event of a row, whose children are still to come. */
+struct open_row {
+	uint32_t name;
+	int64_t end_ps;
+	bool is_open;
+};
+
+struct adding {
+	struct sum *by_name; /* of the file */
+	struct open_row *rows;
+	uint32_t n_rows;
+};
+
+/* A child takes its time from the event it lies in, one row above. */
+static int add_event(void *arg, const struct tvx_entry *en)
+{
+	struct adding *a = arg;
+	struct sum *sum = &a->by_name[en->name];
+	int64_t end = en->start_ps + (int64_t)en->length_ps;
+	struct open_row *above = en->row ? &a->rows[en->row - 1] : NULL;
+
+	sum->count++;
+	sum->total_ps += en->length_ps;
+	sum->self_ps += en->length_ps;
+	if (sum->count == 1 || en->length_ps < sum->min_ps)
+		sum->min_ps = en->length_ps;
+	if (en->length_ps > sum->max_ps)
+		sum->max_ps = en->length_ps;
+	if (above && above->is_open && above->end_ps >= end)
+		a->by_name[above->name].self_ps -= en->length_ps;
+	a->rows[en->row] = (struct open_row){ en->name, end, true };
+	return 0;
+}
+
+static int add_track(const struct view *view, const struct view_selection *s, uint32_t file,
+		     uint32_t track, struct sum *by_name, struct err *e)
+{
+	const struct tvx_window w = { .from_ps = s->from_ps, .to_ps = s->to_ps };
+	struct adding a = { .by_name = by_name };
+	const struct tvx_track *t;
+	int rc = view_check_track(view, file, track, &t, e);
+
+	if (rc || t->kind != TVX_EVENTS)
+		return rc;
+	a.rows = xcalloc(t->rows + (size_t)1, sizeof(*a.rows));
+	a.n_rows = t->rows;
+	rc = tvx_query(view->files[file].x, track, &w, add_event, &a, e);
+	free(a.rows);
+	return rc;
+}
+
+/* "FILE.TRACK"; `*at` moves behind it. */
+static bool next_track(const char **at, uint32_t *file, uint32_t *track)
+{
+	char *end;
+	unsigned long f, t;
+
+	if (**at < '0' || **at > '9')
+		return false;
+	f = strtoul(*at, &end, 10);
+	if (*end != '.' || end[1] < '0' || end[1] > '9')
+		return false;
+	t = strtoul(end + 1, &end, 10);
+	if (f > UINT32_MAX || t > UINT32_MAX || (*end && *end != ','))
+		return false;
+	*file = (uint32_t)f;
+	*track = (uint32_t)t;
+	*at = *end ? end + 1 : end;
+	return true;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const struct sum *x = a, *y = b;
+	int order = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
+
+	return order ? order : x->len < y->len ? -1 : x->len > y->len;
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct sum *x = a, *y = b;
+
+	if (x->total_ps != y->total_ps)
+		return x->total_ps > y->total_ps ? -1 : 1;
+	return by_text(a, b);
+}
+
+struct sums {
+	struct sum *items;
+	size_t n, cap;
+};
+
+static void keep(struct sums *s, const struct view *view, uint32_t file, const struct sum *by_name)
+{
+	const struct tvx *x = view->files[file].x;
+	size_t n = tvx_names(x);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sum *sum;
+
+		if (!by_name[i].count)
+			continue;
+		if (s->n == s->cap) {
+			s->cap = s->cap ? 2 * s->cap : 256;
+			s->items = xrealloc(s->items, s->cap * sizeof(*s->items));
+		}
+		sum = &s->items[s->n++];
+		*sum = by_name[i];
+		sum->name = i;
+		sum->file = file;
+		sum->text = tvx_name(x, i, &sum->len);
+	}
+}
+
+/* The same name of several files becomes one. */
+static void join(struct sums *s)
+{
+	size_t out = 0;
+
+	sort_array(s->items, s->n, sizeof(*s->items), by_text);
+	for (size_t i = 0; i < s->n; i++) {
+		struct sum *last = out ? &s->items[out - 1] : NULL, *one = &s->items[i];
+
+		if (!last || by_text(last, one)) {
+			s->items[out++] = *one;
+			continue;
+		}
+		last->count += one->count;
+		last->total_ps += one->total_ps;
+		last->self_ps += one->self_ps;
+		last->min_ps = one->min_ps < last->min_ps ? one->min_ps : last->min_ps;
+		last->max_ps = one->max_ps > last->max_ps ? one->max_ps : last->max_ps;
+	}
+	s->n = out;
+	sort_array(s->items, s->n, sizeof(*s->items), by_total);
+}
+
+static int64_t ps(uint64_t v)
+{
+	return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+}
+
+static void write(const struct sums *s, const struct view *view, struct buf *out)
+{
+	json_t *doc = json_object(), *list = json_array();
+	uint64_t count = 0, total = 0, self = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sum *sum = &s->items[i];
+		json_t *row;
+
+		count += sum->count;
+		total += sum->total_ps;
+		self += sum->self_ps;
+		if (i >= SHOWN_NAMES)
+			continue;
+		row = json_object();
+		json_put(row, "name",
+			 view_name_json(view->files[sum->file].x, sum->name, NAME_BYTES));
+		json_put_int(row, "count", (int64_t)sum->count);
+		view_put_ps(row, "total_ps", ps(sum->total_ps));
+		view_put_ps(row, "self_ps", ps(sum->self_ps));
+		view_put_ps(row, "min_ps", ps(sum->min_ps));
+		view_put_ps(row, "max_ps", ps(sum->max_ps));
+		json_array_append_new(list, row);
+	}
+	json_put_int(doc, "count", (int64_t)count);
+	view_put_ps(doc, "total_ps", ps(total));
+	view_put_ps(doc, "self_ps", ps(self));
+	json_put_int(doc, "different", (int64_t)s->n);
+	json_put(doc, "names", list);
+	json_write(out, doc, 0);
+}
+
+int view_write_selection(const struct view *view, const struct view_selection *s, struct buf *out,
+			 struct err *e)
+{
+	struct sum *by_name = NULL;
+	uint32_t file, track, present = UINT32_MAX, before = 0;
+	struct sums sums = { 0 };
+	const char *at = s->tracks;
+	int rc = 0;
+
+	while (!rc && *at) {
+		/* in order: so that none is read twice */
+		if (!next_track(&at, &file, &track) || file >= view->n_files ||
+		    (present != UINT32_MAX &&
+		     (file < present || (file == present && track <= before)))) {
+			rc = err_set(e, ERR_INVALID,
+				     "tracks '%.40s': use FILE.TRACK,FILE.TRACK in ascending order",
+				     s->tracks);
+			break;
+		}
+		before = track;
+		if (file != present) {
+			if (by_name)
+				keep(&sums, view, present, by_name);
+			free(by_name);
+			by_name = xcalloc(tvx_names(view->files[file].x) + 1, sizeof(*by_name));
+			present = file;
+		}
+		rc = add_track(view, s, file, track, by_name, e);
+	}
+	if (!rc && by_name)
+		keep(&sums, view, present, by_name);
+	if (!rc) {
+		join(&sums);
+		write(&sums, view, out);
+	}
+	free(by_name);
+	free(sums.items);
+	return rc;
+}

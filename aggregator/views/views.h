@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions as viewers read them. A view is an open session: each of its files with an index (xspace/tvx/tvx.h). It is
+ * made when somebody opens the session, one session after the other, on a worker; the indexes are kept in a folder of
+ * the aggregator, where the oldest go when they exceed a bound. What is damaged there is made anew.
+ *
+ * Loop thread; view_*() of queries.h run on workers.
+ */
+#ifndef AGGREGATOR_VIEWS_VIEWS_H
+#define AGGREGATOR_VIEWS_VIEWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct jobs;
+struct session_store;
+struct view;
+struct views;
+
+struct views_env {
+	struct jobs *jobs;
+	struct session_store *store;
+	const char *folder; /* where indexes are kept: made when the first one is */
+	uint64_t kept_bytes; /* of all of them, at most */
+};
+
+struct views *views_new(const struct views_env *env);
+void views_stop(struct views *v); /* indexes that are being built end soon, without success */
+void views_free(struct views *v); /* all jobs are done; NULL is fine */
+
+enum view_state { VIEW_WAITING, VIEW_BUILDING, VIEW_READY, VIEW_FAILED };
+
+struct view_progress {
+	enum view_state state;
+	uint64_t done, bytes; /* of the session's files */
+	struct err why; /* VIEW_FAILED */
+};
+
+/*
+ * The view of a session with this manifest; it is made if there is none, or if the one that is there has another
+ * manifest. Sets `*out`, which the caller releases, only with VIEW_READY. After VIEW_FAILED the next call begins again.
+ */
+void views_open(struct views *v, const char *session, const char *manifest, size_t len,
+		struct view **out, struct view_progress *progress);
+
+/* The view, if it is ready and has this build; else NULL. The caller releases it. */
+struct view *views_find(struct views *v, const char *session, const char *build);
+void view_release(struct view *view); /* NULL is fine */
+
+/* The session is gone: its view closes, and its indexes are removed. */
+void views_forget(struct views *v, const char *session);
+
+#endif
