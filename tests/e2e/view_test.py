@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the aggregator answers a viewer, held against the stored files event by event."""
+import array
+import collections
+import gzip
+import json
+import urllib.error
+import urllib.request
+
+from lib import traces
+from lib.cluster import Cluster, main, wait_until
+
+BUCKETS = 1024
+
+
+class View:
+    """An open session over HTTP."""
+
+    def __init__(self, c, session):
+        self.base = f"{c.url}/api/v1/sessions/{session}/view"
+        self.doc = wait_until("the view", self.open)
+        self.tracks = [(h["host"], f["file"], plane["name"], plane["first_track"] + i, t)
+                       for h in self.doc["hosts"] for f in h["files"] for plane in f["planes"] for i, t in enumerate(plane["tracks"])]
+
+    def open(self):
+        doc = json.loads(self.fetch("")[1])
+        return doc if doc["state"] == "ready" else None
+
+    def fetch(self, path, headers=None):
+        with urllib.request.urlopen(urllib.request.Request(self.base + path, headers=headers or {}), timeout=60) as answer:
+            return answer, answer.read()
+
+    def ask(self, what, **query):
+        words = "&".join(f"{k}={urllib.request.quote(str(v))}" for k, v in {"build": self.doc["build"], **query}.items())
+        return json.loads(self.fetch(f"/{what}?{words}")[1])
+
+    def tile(self, file, group, shift, index):
+        """{track: [(start_ps, length_ps, name, event, count, row)]}, positions as exact as the tile has them."""
+        answer, data = self.fetch(f"/tile?build={self.doc['build']}&file={file}&group={group}&shift={shift}&index={index}&rows=0",
+                                  {"Accept-Encoding": "gzip"})
+        assert "immutable" in answer.headers["Cache-Control"] and answer.headers["ETag"], dict(answer.headers)
+        if answer.headers["Content-Encoding"] == "gzip":
+            data = gzip.decompress(data)
+        words = array.array("I", data[:len(data) // 4 * 4])
+        magic, n_tracks, n, n_names = words[:4]
+        assert magic == 0x31545654, hex(magic)
+        ends = words[4:4 + n_tracks]
+        at = 4 + n_tracks
+        columns = [words[at + c * n:at + (c + 1) * n] for c in range(6)]
+        at += 6 * n
+        text = data[4 * (at + n_names):]
+        names, begin = [], 0
+        for end in words[at:at + n_names]:
+            names.append(text[begin:end].decode())
+            begin = end
+        unit = 1 << max(0, shift - 8)
+        out, i = {}, 0
+        for k, end in enumerate(ends):
+            rows = out.setdefault(group * 16 + k, [])
+            for i in range(i, end):
+                start = columns[0][i] - (1 << 32 if columns[0][i] >> 31 else 0)
+                name = names[columns[2][i]] if columns[2][i] < len(names) else None
+                rows.append((start * unit + index * (BUCKETS << shift), columns[1][i] * unit, name, columns[3][i], columns[4][i],
+                             columns[5][i] & 0xffff))
+            i = end
+        return out
+
+
+def capture(c, hosts=2):
+    """A session of hosts with a training job each; the last one's devices are late by 20 ms."""
+    c.aggregator()
+    files = [c.dir / f"job-{i}.pb" for i in range(hosts)]
+    for i, file in enumerate(files):
+        file.write_bytes(traces.job(seed=i, late_ps=20_000_000_000 if i == hosts - 1 else 0))
+    for i, flag in enumerate(c.profilers_of(*files, mode="good")):
+        c.agent(f"host-{i}", flag)
+    c.wait_hosts(hosts)
+    doc = c.tutti("capture", "--duration", "1s", "--tracer", "profiler", "--tracer", "metrics", "--json")[1]
+    assert doc["failed"] == 0, doc["hosts"]
+    return doc["session"]
+
+
+def stored(c, session, host):
+    return traces.events(c.logdir / "plugins/profile" / session / f"{host}.xplane.pb")
+
+
+def check_tracks(c, v, session):
+    """Every event of every file is in the catalogue, under its plane and line."""
+    for host in {t[0] for t in v.tracks}:
+        want = collections.Counter((plane, line) for plane, line, *_ in stored(c, session, host))
+        got = collections.Counter({(plane, t["name"]): t["events"] for h, _, plane, _, t in v.tracks
+                                   if h == host and t["events"] and not t.get("counter")})
+        assert got == want, (host, got - want, want - got)
+
+
+def check_tiles(c, v, session):
+    """Full zoom has every event, exactly; every coarser tile has all of them in its counts."""
+    for host, file, plane, track, t in v.tracks:
+        if t.get("counter") or not t["events"]:
+            continue
+        want = sorted((name, start, length) for p, line, name, start, length in stored(c, session, host)
+                      if p == plane and line == t["name"])
+        for shift in (30, 34, 38):
+            first, last = int(t["first_ps"]) // (BUCKETS << shift), (int(t["last_ps"]) + 1) // (BUCKETS << shift)
+            if last - first > 60:
+                continue
+            tiles = [v.tile(file, track // 16, shift, i)[track] for i in range(first, last + 1)]
+            starts_here = sum(e[4] for i, tile in zip(range(first, last + 1), tiles) for e in tile if e[0] >= i * (BUCKETS << shift))
+            assert starts_here == len(want), (host, plane, t["name"], shift, starts_here, len(want))
+            row_bins = collections.Counter((e[5], e[0] >> shift) for tile in tiles for e in tile)
+            assert max(row_bins.values()) <= 4, row_bins.most_common(3)  # two, and those of a tile's edge twice
+        middle = (min(w[1] for w in want) + max(w[1] + w[2] for w in want)) // 2
+        shift = 20
+        index = middle // (BUCKETS << shift)
+        low, high = index * (BUCKETS << shift), (index + 1) * (BUCKETS << shift)
+        got = [e for e in v.tile(file, track // 16, shift, index)[track] if e[4] == 1]
+        for name, start, length in want:  # what is longer than a bucket is there as itself, to 1/256 of a bucket
+            if start < high and start + length > low and length >> shift:
+                assert [e for e in got if e[2] == name and (start < low or 0 <= start - e[0] < 1 << 12)], (name, start, length)
+
+
+def check_events(c, v, session):
+    """Details are exact to the picosecond, with all stats, and a flow has both ends."""
+    for host, file, plane, track, t in v.tracks:
+        if t["name"] != "Stream #7 (Compute)":
+            continue
+        want = sorted((start, length, name) for p, line, name, start, length in stored(c, session, host)
+                      if p == plane and line == t["name"])
+        for event in (len(want) // 2, len(want) - 1):  # the first ones may have been launched before the window
+            doc = v.ask("event", file=file, track=track, event=event)
+            assert (int(doc["start_ps"]), int(doc["duration_ps"]), doc["name"]) == want[event], (doc, want[event])
+            assert {"flow", "correlation_id"} <= {a[0] for a in doc["args"]}, doc["args"]
+            mine = {(e["file"], e["direction"]) for e in doc["flow"] if e["file"] == file}
+            assert mine == {(file, 1), (file, 2)}, doc["flow"]
+            assert doc["of_name"]["count"] == sum(w[2] == doc["name"] for w in want)
+
+
+def check_search(c, v, session):
+    """The whole session is searched: totals, and every match by next and by previous."""
+    hosts = {t[0] for t in v.tracks}
+    want = sorted(start for host in hosts for _, _, name, start, _ in stored(c, session, host) if "all-reduce" in name)
+    doc = v.ask("search", text="ALL-red")
+    assert doc["matches"] == len(want) and doc["names"][0]["name"] == "all-reduce.1", doc
+    assert v.ask("search", text="ALL-red", case=1)["matches"] == 0
+    assert v.ask("search", text="no such thing")["matches"] == 0
+    for backward in (0, 1):
+        at = {"start_ps": (1 << 59) if backward else -(1 << 59), "file": 0, "track": 0, "event": 0}
+        found = []
+        while True:
+            doc = v.ask("next", text="all-reduce", backward=backward, **at)
+            if not doc["found"]:
+                break
+            found.append(int(doc["start_ps"]))
+            at = {k: doc[k] for k in ("start_ps", "file", "track", "event")}
+        assert found == sorted(want, reverse=bool(backward)), (len(found), len(want))
+
+
+def check_selection(c, v, session):
+    """Counts, totals and self times of a box equal a script's."""
+    tracks = [(h, f, p, n, t) for h, f, p, n, t in v.tracks if t["name"] == "python3"]
+    low, high = 100_000_000_000, 400_000_000_000
+    doc = v.ask("selection", from_ps=low, to_ps=high, tracks=",".join(f"{f}.{n}" for _, f, _, n, _ in tracks))
+    want = collections.defaultdict(list)
+    for host, _, plane, _, t in tracks:
+        for p, line, name, start, length in stored(c, session, host):
+            if (p, line) == (plane, t["name"]) and start < high and start + max(length, 1) > low:
+                want[name].append(length)
+    got = {n["name"]: n for n in doc["names"]}
+    assert set(got) == set(want)
+    for name, lengths in want.items():
+        g = got[name]
+        assert (g["count"], int(g["total_ps"]), int(g["min_ps"]), int(g["max_ps"])) == \
+            (len(lengths), sum(lengths), min(lengths), max(lengths)), (name, g)
+    assert doc["count"] == sum(map(len, want.values())) and int(doc["self_ps"]) <= int(doc["total_ps"])
+
+
+def refused(v, path):
+    try:
+        v.fetch(path)
+    except urllib.error.HTTPError as e:
+        return e.code
+    return None
+
+
+def check_refusals(v):
+    build = f"build={v.doc['build']}"
+    assert refused(v, "/tile?build=0&file=0&group=0&shift=20&index=0&rows=0") == 409
+    assert refused(v, f"/tile?{build}&file=99&group=0&shift=20&index=0&rows=0") == 404
+    assert refused(v, f"/tile?{build}&file=0&group=0&shift=99&index=0&rows=0") == 400
+    assert refused(v, f"/tile?{build}&file=0&group=0&shift=20&index={1 << 59}&rows=0") == 400
+    assert refused(v, f"/event?{build}&file=0&track=0&event=99999999") == 404
+    assert refused(v, f"/selection?{build}&from_ps=0&to_ps=9&tracks=0.1,0.1") == 400
+    assert refused(v, f"/search?{build}&text=") == 400
+
+
+def test_answers():
+    with Cluster() as c:
+        session = capture(c)
+        v = View(c, session)
+        assert len(v.doc["hosts"]) == 2 and all(h["clock_bound_ns"] for h in v.doc["hosts"])
+        check_tracks(c, v, session)
+        check_tiles(c, v, session)
+        check_events(c, v, session)
+        check_search(c, v, session)
+        check_selection(c, v, session)
+        check_refusals(v)
+        kept = c.dir / "agg-spool/views" / session
+        index = kept / "host-0.xplane.pb.tvx"
+        assert index.exists(), list(c.dir.glob("**/*.tvx"))
+        damaged = bytearray(index.read_bytes())
+        damaged[-200] ^= 1
+        c.processes["aggregator"].terminate()
+        c.processes["aggregator"].wait()
+        index.write_bytes(damaged)
+        c.aggregator()
+        c.wait_hosts(2)
+        again = View(c, session)
+        assert again.doc["build"] == v.doc["build"] and "state=rebuild" in c.log("aggregator")
+        check_tracks(c, again, session)
+        c.tutti("delete", session, check=0)
+        wait_until("the indexes' removal", lambda: not kept.exists())
+        assert refused(again, "") == 404
+        print(f"     {sum(t[4]['events'] for t in v.tracks)} events on {len(v.tracks)} tracks")
+
+
+main(test_answers)
