@@ -56,7 +56,8 @@ static const struct conf_field fields[] = {
 		   "most hosts that may connect from one address while no --ca proves their names, "
 		   "and most connections from it that belong to no known agent; 0 = no limit"),
 	{ "views_limit_bytes", CONF_SIZE, offsetof(struct aggregator_conf, views_limit), "8G",
-	  "most bytes of the indexes that are kept of sessions somebody looked at, in the spool's "
+	  "most bytes of the indexes that are kept of sessions that were opened in a viewer, in "
+	  "the spool's "
 	  "folder 'views'",
 	  false, 0, 0 },
 	CONF(struct aggregator_conf, token_file, NULL,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions as viewers read them. A view is an open session: each of its files with an index (xspace/tvx/tvx.h). It is
- * made when somebody opens the session, one session after the other, on a worker; the indexes are kept in a folder of
+ * made when a viewer opens the session, one session after the other, on a worker; the indexes are kept in a folder of
  * the aggregator, where the oldest go when they exceed a bound. What is damaged there is made anew.
  *
  * Loop thread; view_*() of queries.h run on workers.
