@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: web/index.html, embedded by the build. */
+/* The page: web/dist/index.html, embedded by the build. */
 #ifndef AGGREGATOR_API_PAGE_H
 #define AGGREGATOR_API_PAGE_H
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "json/json_text.h"
+#include "storage/store.h"
 
 #define FOLDER_MODE 0700
 #define FILE_MODE   0600
@@ -261,13 +262,17 @@ static void list_files(struct view *view)
 /* All files first: so the progress is of all bytes from the start. */
 static int open_files(struct view *view, struct err *e)
 {
+	struct session_file found;
 	uint64_t sum = 0;
 	int rc = 0;
 
 	for (size_t i = 0; !rc && i < view->n_files; i++) {
 		struct view_file *f = &view->files[i];
 
-		rc = session_open_file(view->store, view->session, f->name, &f->fd, &f->size, e);
+		rc = session_find_file(view->store, view->session, f->name, &found, e);
+		if (!rc)
+			rc = store_open_fd(view->store, found.key, store_within(STORE_PATIENCE_NS),
+					   &f->fd, &f->size, e);
 		sum += rc ? 0 : f->size;
 		if (!rc && atomic_load(&view->is_stopped))
 			rc = err_set(e, ERR_CANCELLED, "opening the session was stopped");

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+import "./style.css";
+import { send } from "./api";
+import { byId, el } from "./dom";
+import { bytes } from "./format";
+import { startHome } from "./home";
+import type { Catalogue } from "./timeline/model";
+import { View } from "./timeline/view";
+
+let view: View | null = null;
+let shown = ""; // the session on the screen
+let turn = 0; // a new address ends what an older one still waits for
+
+function notice(...children: (Node | string)[]): void { byId("v-notices").replaceChildren(el("p", {}, ...children)); }
+
+/* Asks until the session's indexes are made; null when it cannot be shown, or when the reader has gone elsewhere. */
+async function open(session: string, mine: number): Promise<Catalogue | null> {
+  while (turn === mine) {
+    let doc;
+    try {
+      const answer = await send(`sessions/${session}/view`);
+      doc = await answer.json();
+      if (!answer.ok) { notice(doc.error, " ", el("a", { href: "#/", textContent: "All sessions" })); return null; }
+      if (doc.state === "ready") return doc;
+      notice(doc.state === "waiting" ? "Another session is being prepared first." : `Preparing ${bytes(doc.done_bytes)} of ${bytes(doc.bytes)} `, el("progress", { max: doc.bytes || 1, value: doc.done_bytes }));
+    } catch {
+      notice("The aggregator does not answer; trying again.");
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  return null;
+}
+
+async function showSession(session: string, query: URLSearchParams, again: boolean): Promise<void> {
+  if (shown === session && view && !again) return view.restore(query);
+  const mine = ++turn;
+  view?.close();
+  view = null;
+  shown = session;
+  byId("v-name").textContent = session;
+  const doc = await open(session, mine);
+  if (doc && turn === mine) view = new View(doc, query, () => showSession(session, new URLSearchParams(location.hash.split("?")[1]), true));
+}
+
+function route(): void {
+  const [path, query] = location.hash.split("?"), session = /^#\/s\/(\w+)$/.exec(path)?.[1];
+  byId("home").hidden = Boolean(session);
+  byId("viewer").hidden = !session;
+  document.title = session ? `${session} – Tutti` : "Tutti";
+  if (session) return void showSession(session, new URLSearchParams(query), false);
+  turn++;
+  view?.close();
+  view = null;
+  shown = "";
+}
+
+/* Read-only, for tests. */
+Object.defineProperty(window, "tutti", { value: { state: () => view?.state() ?? null, hitAt: (x: number, y: number) => view?.hitAt(x, y) ?? null } });
+
+startHome();
+window.addEventListener("hashchange", route);
+window.addEventListener("popstate", route);
+route();

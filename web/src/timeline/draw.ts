@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+// The picture: events are filled into memory, one line of pixels a lane, then copied; text and marks lie on top.
+import { span } from "../format";
+import { colorOf, mix, pack, type Rgb } from "./color";
+import { HOST_HEIGHT, LANE, type Model, PLANE_HEIGHT, type Row, STRIP } from "./model";
+import { BUCKETS, GROUP, type Tile, type Tiles } from "./tiles";
+
+export const RULER = 26, OVERVIEW = 34;
+
+export interface Selected { file: number; track: number; event: number; row: number; startPs: number; durationPs: number; name: string }
+export interface Mark { fromPs: number; toPs: number }
+export interface Flow { from: Selected; to: Selected }
+
+export interface Scene {
+  t0: number; t1: number; y: number; gutter: number;
+  width: number; height: number; // CSS pixels
+  selected: Selected[];
+  flows: { file: number; track: number; row: number; startPs: number; direction: number }[];
+  marks: Mark[];
+  drag: { kind: "box" | "zoom" | "time"; x0: number; y0: number; x1: number; y1: number } | null;
+  find: string;
+  hover: number | null; // ps
+}
+
+/** An event on the screen, for the pointer. */
+export interface Hit { row: Row; lane: number; tile: Tile; entry: number; startPs: number; lengthPs: number; count: number; name: string }
+
+interface Theme {
+  dark: boolean; ink: string; soft: string; line: string; back: string; card: string; accent: string; select: string; hit: string; lost: string; clock: string; flow: string; warn: string; bad: string; backRgb: Rgb; rowRgb: Rgb }
+
+function readTheme(): Theme {
+  const style = getComputedStyle(document.documentElement), v = (name: string): string => style.getPropertyValue(name).trim();
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  return {
+    dark, ink: v("--ink"), soft: v("--soft"), line: v("--line"), back: v("--back"), card: v("--card"), accent: v("--accent"), select: v("--select"),
+    hit: v("--hit"), lost: v("--lost"), clock: v("--clock"), flow: v("--flow"), warn: v("--warn"), bad: v("--bad"),
+    backRgb: dark ? [18, 22, 29] : [246, 247, 249], rowRgb: dark ? [21, 26, 34] : [255, 255, 255],
+  };
+}
+
+interface Label { x: number; y: number; width: number; text: string }
+
+export class Picture {
+  private readonly ctx: CanvasRenderingContext2D;
+  private pixels: ImageData | null = null;
+  private theme = readTheme();
+  private labels: Label[] = [];
+  onScreen = 0; // entries
+  coarse = false; // something was drawn from a coarser tile, or is missing
+
+  constructor(private readonly canvas: HTMLCanvasElement, private readonly model: Model, private readonly tiles: Tiles) {
+    this.ctx = canvas.getContext("2d", { willReadFrequently: true })!;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.theme = readTheme(); });
+  }
+
+  shiftOf(s: Scene): number {
+    return Math.max(0, Math.min(50, Math.floor(Math.log2(Math.max(1, (s.t1 - s.t0) / Math.max(1, s.width - s.gutter))))));
+  }
+
+  draw(s: Scene): void {
+    const ratio = window.devicePixelRatio || 1, w = Math.max(1, Math.round(s.width * ratio)), h = Math.max(1, Math.round(s.height * ratio));
+    if (this.canvas.width !== w || this.canvas.height !== h) Object.assign(this.canvas, { width: w, height: h });
+    if (!this.pixels || this.pixels.width !== w || this.pixels.height !== h) this.pixels = new ImageData(w, h);
+    this.labels = [];
+    this.onScreen = 0;
+    this.coarse = false;
+    const words = new Uint32Array(this.pixels.data.buffer);
+    words.fill(pack(this.theme.backRgb));
+    this.tiles.begin();
+    this.fillOverview(words, w, ratio, s);
+    for (const row of this.visible(s)) this.fillRow(words, w, h, ratio, s, row);
+    this.tiles.end();
+    this.ctx.putImageData(this.pixels, 0, 0);
+    this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.drawTexts(s);
+    this.drawMarks(s);
+    this.drawGutter(s);
+    this.drawRuler(s);
+  }
+
+  private *visible(s: Scene): Generator<Row> {
+    for (let i = this.model.rowAt(s.y); i < this.model.rows.length && this.model.rows[i].y < s.y + s.height; i++) yield this.model.rows[i];
+  }
+
+  top(): number { return OVERVIEW + RULER; }
+  x(s: Scene, ps: number): number { return s.gutter + (ps - s.t0) / (s.t1 - s.t0) * (s.width - s.gutter); }
+  ps(s: Scene, x: number): number { return s.t0 + (x - s.gutter) / (s.width - s.gutter) * (s.t1 - s.t0); }
+  rowY(s: Scene, row: Row): number { return this.top() + row.y - s.y; }
+
+  /* ---- events ---- */
+
+  private *pieces(file: number, track: number, s: { t0: number; t1: number }, shift: number): Generator<{ tile: Tile; from: number; to: number; lowPs: number; highPs: number }> {
+    const size = BUCKETS * 2 ** shift, group = Math.floor(track / GROUP), k = track % GROUP;
+    for (let i = Math.floor(s.t0 / size); i * size < s.t1; i++) {
+      const tile = this.tiles.get(file, group, shift, i);
+      if (!tile || tile.shift !== shift) this.coarse = true;
+      if (tile) yield { tile, from: k ? tile.ends[k - 1] : 0, to: tile.ends[k], lowPs: i * size, highPs: (i + 1) * size };
+    }
+  }
+
+  private shade(tile: Tile, entry: number, row: Row, s: Scene): number {
+    const name = tile.names[tile.name[entry]] ?? "", t = this.theme;
+    let c = colorOf(name, row.plane!.name.startsWith("/device"), t.dark);
+    if (tile.count[entry] > 1) c = mix(c, t.rowRgb, 0.35 + 0.45 * (tile.row[entry] >>> 16) / 65535);
+    if (s.find && !name.toLowerCase().includes(s.find)) c = mix(c, t.rowRgb, 0.3);
+    return pack(c);
+  }
+
+  private fillRow(words: Uint32Array, w: number, h: number, ratio: number, s: Scene, row: Row): void {
+    const top = Math.round(this.rowY(s, row) * ratio), least = Math.round(this.top() * ratio), left = Math.round(s.gutter * ratio);
+    const fillBand = (y: number, height: number, value: number): void => {
+      for (let at = Math.max(y, least); at < Math.min(y + height, h); at++) words.fill(value, at * w + left, at * w + w);
+    };
+    const height = Math.round(row.height * ratio);
+    if (row.kind === "track") {
+      fillBand(top, height - 1, pack(this.theme.rowRgb));
+      if (row.info!.counter) return;
+      if (row.info!.events) this.fillTrack(words, w, h, ratio, s, row, row.track!, top + Math.round(ratio), LANE, row.shown, true);
+    } else if (row.kind === "plane" && !this.model.isOpen(row.key)) {
+      row.plane!.tracks.slice(0, GROUP).forEach((t, i) => {
+        if (!t.counter && t.events) this.fillTrack(words, w, h, ratio, s, row, row.plane!.first_track + i, top + Math.round((PLANE_HEIGHT - STRIP) / 2 * ratio), STRIP, 1, false);
+      });
+    }
+  }
+
+  private fillTrack(words: Uint32Array, w: number, h: number, ratio: number, s: Scene, row: Row, track: number, top: number, lane: number, lanes: number, labels: boolean): void {
+    const left = Math.round(s.gutter * ratio), scale = (w - left) / (s.t1 - s.t0), least = Math.round(this.top() * ratio);
+    const laneHeight = Math.round(lane * ratio), body = Math.max(1, laneHeight - Math.max(1, Math.round(ratio)));
+    for (const { tile, from, to, lowPs, highPs } of this.pieces(row.file!, track, s, this.shiftOf(s))) {
+      for (let i = from; i < to; i++) {
+        const at = tile.row[i] & 0xffff, startPs = tile.fromPs + tile.start[i] * tile.unit, endPs = startPs + tile.length[i] * tile.unit;
+        if (at >= lanes || startPs >= highPs || endPs < lowPs) continue;
+        const y = top + at * laneHeight;
+        if (y + body <= least || y >= h) continue;
+        const exact = left + (startPs - s.t0) * scale;
+        let x0 = Math.floor(Math.max(exact, left)), x1 = Math.ceil(left + (endPs - s.t0) * scale);
+        if (x1 <= x0) x1 = x0 + 1;
+        x0 = Math.max(x0, left);
+        x1 = Math.min(x1, w);
+        if (x0 >= x1) continue;
+        this.onScreen++;
+        const color = this.shade(tile, i, row, s), wide = x1 - x0 >= 4 * ratio;
+        for (let line = Math.max(y, least); line < Math.min(y + body, h); line++) {
+          words.fill(color, line * w + x0, line * w + x1);
+          if (wide) words[line * w + x1 - 1] = pack(this.theme.rowRgb);
+        }
+        if (labels && x1 - x0 >= 36 * ratio && tile.count[i] === 1 && startPs >= lowPs - (lowPs > s.t0 ? 0 : Infinity))
+          this.labels.push({ x: x0 / ratio, y: y / ratio, width: (x1 - x0) / ratio, text: tile.names[tile.name[i]] ?? "" });
+      }
+    }
+  }
+
+  /* All of the session: how busy, host by host; the window is a frame in it. */
+  private fillOverview(words: Uint32Array, w: number, ratio: number, s: Scene): void {
+    const whole = { ...s, t0: this.model.beginPs, t1: this.model.endPs };
+    const left = Math.round(s.gutter * ratio), scale = (w - left) / (whole.t1 - whole.t0), height = Math.round((OVERVIEW - 2) * ratio);
+    const sums = new Float32Array(w), shift = this.shiftOf(whole), planes = this.overviewPlanes();
+    for (const { file, group } of planes) {
+      const size = BUCKETS * 2 ** shift;
+      for (let i = Math.floor(whole.t0 / size); i * size < whole.t1; i++) {
+        const tile = this.tiles.get(file, group, shift, i);
+        for (let e = 0; tile && e < tile.start.length; e++) {
+          if (tile.row[e] & 0xffff) continue;
+          const from = left + (tile.fromPs + tile.start[e] * tile.unit - whole.t0) * scale;
+          const x0 = Math.max(left, Math.floor(from)), x1 = Math.min(w, Math.ceil(from + tile.length[e] * tile.unit * scale));
+          for (let x = x0; x < Math.max(x1, x0 + 1) && x < w; x++) sums[x] += (tile.row[e] >>> 16) / 65535;
+        }
+      }
+    }
+    const most = sums.reduce((a, b) => Math.max(a, b), 1), color = pack(mix(this.theme.dark ? [122, 162, 247] : [36, 87, 197], this.theme.backRgb, 0.55));
+    for (let x = left; x < w; x++) {
+      const from = height - Math.round(height * Math.sqrt(sums[x] / most));
+      for (let y = from; y < height; y++) words[y * w + x] = color;
+    }
+  }
+
+  /* The first tracks of at most a few files stand for all: more would load tiles for one strip. */
+  private overviewPlanes(): { file: number; group: number }[] {
+    const out: { file: number; group: number }[] = [];
+    for (const host of this.model.doc.hosts.slice(0, 8)) {
+      const f = host.files[0], plane = f?.planes.find((p) => p.name.startsWith("/device")) ?? f?.planes[0];
+      if (plane) out.push({ file: f.file, group: Math.floor(plane.first_track / GROUP) });
+    }
+    return out;
+  }
+
+  /* ---- text and marks ---- */
+
+  private clip(s: Scene): void {
+    this.ctx.save();
+    this.ctx.beginPath();
+    this.ctx.rect(s.gutter, this.top(), s.width - s.gutter, s.height - this.top());
+    this.ctx.clip();
+  }
+
+  private drawTexts(s: Scene): void {
+    const c = this.ctx;
+    this.clip(s);
+    c.font = "11px system-ui, sans-serif";
+    c.textBaseline = "middle";
+    c.fillStyle = "#10151d";
+    for (const l of this.labels.slice(0, 1500)) c.fillText(fit(l.text, l.width - 6), l.x + 3, l.y + (LANE - 1) / 2);
+    for (const row of this.visible(s)) if (row.kind === "track" && row.info!.counter) this.drawCounter(s, row);
+    c.restore();
+  }
+
+  /* A band from the least to the largest value of each bucket, and the last value as a line: no spike vanishes. */
+  private drawCounter(s: Scene, row: Row): void {
+    const c = this.ctx, top = this.rowY(s, row) + 4, height = row.height - 8, info = row.info!;
+    const low = Math.min(0, info.min!), high = Math.max(info.max!, low + 1e-9), y = (v: number): number => top + height * (1 - (v - low) / (high - low));
+    c.fillStyle = this.theme.clock;
+    c.strokeStyle = this.theme.accent;
+    c.lineWidth = 1;
+    c.beginPath();
+    let first = true, lastX = 0, lastY = 0;
+    for (const { tile, from, to } of this.pieces(row.file!, row.track!, s, this.shiftOf(s))) {
+      for (let i = from; i < to; i++) {
+        const x = this.x(s, tile.fromPs + tile.start[i] * tile.unit);
+        if (tile.count[i] > 1) c.fillRect(x, y(tile.largest[i]), 1.5, Math.max(1, y(tile.least[i]) - y(tile.largest[i])));
+        if (first) c.moveTo(x, y(tile.last[i]));
+        else if (x >= lastX) { c.lineTo(x, lastY); c.lineTo(x, y(tile.last[i])); }
+        first = false;
+        lastX = x;
+        lastY = y(tile.last[i]);
+      }
+    }
+    if (!first) c.lineTo(Math.max(lastX, Math.min(this.x(s, Number(info.last_ps)), s.width)), lastY);
+    c.stroke();
+  }
+
+  private boxOf(s: Scene, e: { file: number; track: number; row: number; startPs: number }, durationPs: number): { x: number; y: number; width: number; height: number } | null {
+    const row = this.model.trackRow(e.file, e.track);
+    if (!row || e.row >= row.shown) return null;
+    const x = this.x(s, e.startPs);
+    return { x, y: this.rowY(s, row) + 1 + e.row * LANE, width: Math.max(2, this.x(s, e.startPs + durationPs) - x), height: LANE - 1 };
+  }
+
+  private drawMarks(s: Scene): void {
+    const c = this.ctx;
+    this.clip(s);
+    for (const m of s.marks) {
+      c.fillStyle = this.theme.clock;
+      c.fillRect(this.x(s, m.fromPs), this.top(), Math.max(1, this.x(s, m.toPs) - this.x(s, m.fromPs)), s.height);
+      c.fillStyle = this.theme.ink;
+      c.fillText(span(m.toPs - m.fromPs), this.x(s, m.fromPs) + 3, this.top() + 8);
+    }
+    for (const e of s.selected) this.drawSelected(s, e);
+    if (s.selected.length === 1) this.drawFlows(s, s.selected[0]);
+    if (s.hover !== null) {
+      c.fillStyle = this.theme.line;
+      c.fillRect(this.x(s, s.hover), this.top(), 1, s.height);
+    }
+    if (s.drag) this.drawDrag(s, s.drag);
+    c.restore();
+  }
+
+  /* The bound of the host's clock is a band around both edges: the event began and ended somewhere in it. */
+  private drawSelected(s: Scene, e: Selected): void {
+    const box = this.boxOf(s, e, e.durationPs), c = this.ctx, bound = (this.model.find(e.file, e.track)?.host.clock_bound_ns ?? 0) * 1000;
+    if (!box) return;
+    c.strokeStyle = this.theme.select;
+    c.lineWidth = 2;
+    c.strokeRect(box.x, box.y, box.width, box.height);
+    const wide = 2 * bound / (s.t1 - s.t0) * (s.width - s.gutter);
+    if (wide < 2) return;
+    for (const x of [box.x, box.x + box.width]) {
+      c.fillStyle = this.theme.clock;
+      c.fillRect(x - wide / 2, box.y - 2, wide, box.height + 4);
+      if (wide > 20) {
+        c.fillStyle = this.theme.ink;
+        c.fillText(`±${span(bound)}`, x - wide / 2 + 2, box.y + box.height / 2);
+      }
+    }
+  }
+
+  private drawFlows(s: Scene, from: Selected): void {
+    const c = this.ctx, here = this.boxOf(s, from, from.durationPs);
+    c.strokeStyle = this.theme.flow;
+    c.fillStyle = this.theme.flow;
+    c.lineWidth = 1.5;
+    for (const f of here ? s.flows : []) {
+      const there = this.boxOf(s, f, 0);
+      if (!there) continue;
+      const forward = f.direction === 1, [x0, y0] = [here!.x + (forward ? Math.min(here!.width, 4) : 0), here!.y + LANE / 2], [x1, y1] = [there.x, there.y + LANE / 2];
+      c.beginPath();
+      c.moveTo(x0, y0);
+      c.bezierCurveTo((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
+      c.stroke();
+      const [tx, ty, dir] = forward ? [x1, y1, x1 >= x0 ? 1 : -1] : [x0, y0, x0 >= x1 ? 1 : -1];
+      c.beginPath();
+      c.moveTo(tx, ty);
+      c.lineTo(tx - 7 * dir, ty - 4);
+      c.lineTo(tx - 7 * dir, ty + 4);
+      c.fill();
+    }
+  }
+
+  private drawDrag(s: Scene, d: NonNullable<Scene["drag"]>): void {
+    const c = this.ctx, x = Math.min(d.x0, d.x1), width = Math.abs(d.x1 - d.x0);
+    const [y, height] = d.kind === "box" ? [Math.min(d.y0, d.y1), Math.abs(d.y1 - d.y0)] : [this.top(), s.height];
+    c.fillStyle = this.theme.clock;
+    c.fillRect(x, y, width, height);
+    c.strokeStyle = this.theme.accent;
+    c.strokeRect(x, y, width, height);
+    if (d.kind === "box") return;
+    c.fillStyle = this.theme.ink;
+    c.fillText(span(this.ps(s, x + width) - this.ps(s, x)), x + 4, this.top() + 10);
+  }
+
+  /* ---- labels at the left, ruler at the top ---- */
+
+  private drawGutter(s: Scene): void {
+    const c = this.ctx, t = this.theme;
+    c.save();
+    c.beginPath();
+    c.rect(0, this.top(), s.width, s.height - this.top());
+    c.clip();
+    c.fillStyle = t.card;
+    c.fillRect(0, this.top(), s.gutter, s.height);
+    c.textBaseline = "middle";
+    for (const row of this.visible(s)) this.drawLabel(s, row, this.rowY(s, row));
+    c.fillStyle = t.line;
+    c.fillRect(s.gutter - 1, this.top(), 1, s.height);
+    c.restore();
+  }
+
+  private drawLabel(s: Scene, row: Row, y: number): void {
+    const c = this.ctx, t = this.theme;
+    if (row.kind === "host") {
+      const bound = row.host.clock_bound_ns;
+      c.fillStyle = t.line;
+      c.fillRect(0, y, s.width, 1);
+      c.font = "600 12px system-ui, sans-serif";
+      c.fillStyle = t.ink;
+      c.fillText(fit(`${this.model.isOpen(row.key) ? "▾" : "▸"} ${row.label}`, s.gutter - 80), 6, y + HOST_HEIGHT / 2);
+      c.font = "11px system-ui, sans-serif";
+      c.fillStyle = bound === null || bound > 1e6 ? t.warn : t.soft;
+      c.fillText(bound === null ? "no clock" : `±${span(bound * 1000)}`, s.gutter - 66, y + HOST_HEIGHT / 2);
+      if (row.host.state !== "complete") {
+        c.fillStyle = row.host.files.length ? t.warn : t.bad;
+        c.fillText(fit(`${row.host.files.length ? "◐ partial" : "✕ failed"}: ${row.host.reason} ${row.host.detail}`, s.width - s.gutter - 20), s.gutter + 8, y + HOST_HEIGHT / 2);
+      }
+    } else if (row.kind === "plane") {
+      c.font = "11px system-ui, sans-serif";
+      c.fillStyle = t.ink;
+      c.fillText(fit(`${this.model.isOpen(row.key) ? "▾" : "▸"} ${row.label}`, s.gutter - 22), 16, y + PLANE_HEIGHT / 2);
+    } else {
+      const info = row.info!, more = info.rows > row.shown && !info.counter;
+      c.font = "11px system-ui, sans-serif";
+      c.fillStyle = info.events ? t.ink : t.soft;
+      c.fillText(fit(row.label, s.gutter - 80), 28, y + 9);
+      c.fillStyle = t.soft;
+      c.fillText(short(info.events), s.gutter - 46, y + 9);
+      if (info.counter) c.fillText(fit(`max ${Number(info.max!.toPrecision(5))}`, s.gutter - 40), 28, y + 24);
+      else if (more) c.fillText(`▸ ${row.shown} of ${info.rows} rows`, 28, y + 9 + LANE);
+    }
+  }
+
+  private drawRuler(s: Scene): void {
+    const c = this.ctx, t = this.theme, span0 = s.t1 - s.t0, px = s.width - s.gutter, step = niceStep(span0 / (px / 110));
+    c.fillStyle = t.card;
+    c.fillRect(0, OVERVIEW, s.width, RULER);
+    c.fillRect(0, 0, s.gutter, OVERVIEW);
+    c.fillStyle = t.line;
+    c.fillRect(0, this.top() - 1, s.width, 1);
+    c.font = "11px system-ui, sans-serif";
+    c.textBaseline = "middle";
+    for (let at = Math.ceil(s.t0 / step) * step; at < s.t1; at += step) {
+      const x = this.x(s, at);
+      c.fillStyle = t.line;
+      c.fillRect(x, OVERVIEW, 1, RULER);
+      c.fillStyle = t.soft;
+      c.fillText(span(Math.round(at)), x + 3, OVERVIEW + RULER / 2);
+    }
+    const whole = this.model.endPs - this.model.beginPs, x0 = s.gutter + (s.t0 - this.model.beginPs) / whole * px, x1 = s.gutter + (s.t1 - this.model.beginPs) / whole * px;
+    c.strokeStyle = t.accent;
+    c.lineWidth = 1.5;
+    c.strokeRect(Math.max(s.gutter, x0), 1, Math.max(3, Math.min(s.width, x1) - Math.max(s.gutter, x0)), OVERVIEW - 3);
+  }
+
+  /* ---- the pointer ---- */
+
+  hit(s: Scene, x: number, y: number): Hit | null {
+    const row = this.model.rows[this.model.rowAt(y - this.top() + s.y)];
+    if (!row || y < this.top() || x < s.gutter || row.kind !== "track" || row.info!.counter) return null;
+    const lane = Math.floor((y - this.rowY(s, row) - 1) / LANE), at = this.ps(s, x), near = (s.t1 - s.t0) / (s.width - s.gutter) * 2;
+    let best: Hit | null = null, distance = near;
+    for (const { tile, from, to } of this.pieces(row.file!, row.track!, { t0: at - near, t1: at + near }, this.shiftOf(s))) {
+      for (let i = from; i < to; i++) {
+        if ((tile.row[i] & 0xffff) !== lane) continue;
+        const startPs = tile.fromPs + tile.start[i] * tile.unit, lengthPs = tile.length[i] * tile.unit;
+        const away = at < startPs ? startPs - at : at > startPs + lengthPs ? at - startPs - lengthPs : 0;
+        if (away < distance || (!best && away === 0)) {
+          distance = away;
+          best = { row, lane, tile, entry: i, startPs, lengthPs, count: tile.count[i], name: tile.names[tile.name[i]] ?? "" };
+        }
+      }
+    }
+    return best;
+  }
+
+  /** The edge of an event that is nearest to this point, within a few pixels; else the point's own time. */
+  snap(s: Scene, x: number, y: number): number {
+    const at = this.ps(s, x), hit = this.hit(s, x, y), near = (s.t1 - s.t0) / (s.width - s.gutter) * 6;
+    const edges = hit ? [hit.startPs, hit.startPs + hit.lengthPs] : [];
+    return edges.filter((e) => Math.abs(e - at) < near).sort((a, b) => Math.abs(a - at) - Math.abs(b - at))[0] ?? at;
+  }
+}
+
+function niceStep(ps: number): number {
+  const power = 10 ** Math.floor(Math.log10(Math.max(ps, 1)));
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= ps)!;
+}
+
+const short = (n: number): string => n < 1e4 ? `${n}` : n < 1e6 ? `${(n / 1e3).toFixed(0)} k` : `${(n / 1e6).toFixed(1)} M`;
+
+/** As much of the text as fits; 11 px text is about 6 px a letter. */
+function fit(text: string, width: number): string {
+  const letters = Math.max(0, Math.floor(width / 5.9));
+  return text.length <= letters ? text : letters < 3 ? "" : `${text.slice(0, letters - 1)}…`;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// An open session: its catalogue, and the rows that its hosts, planes and tracks are shown in.
+
+/* Documents of docs/viewer.md. */
+export interface Track {
+  name: string; events: number; rows: number; first_ps: string; last_ps: string;
+  counter?: boolean; min?: number; max?: number; untimed?: number; unplaced?: number;
+}
+export interface Plane { name: string; first_track: number; tracks: Track[] }
+export interface File { file: number; name: string; bytes: number; flows_left_out: number; planes: Plane[] }
+export interface Host {
+  host: string; state: string; reason: string; detail: string; clock_bound_ns: number | null; lost: number; files: File[];
+}
+export interface Catalogue { session: string; build: string; run: string; t0_ns: number; duration_ns: number; warnings: string[]; hosts: Host[] }
+
+export interface Place { file: number; track: number; event: number }
+
+/** A stripe of the picture. */
+export interface Row {
+  kind: "host" | "plane" | "track";
+  key: string; // what is open or closed
+  host: Host;
+  plane?: Plane;
+  file?: number;
+  track?: number; // number in its file
+  info?: Track;
+  y: number; height: number; // from the top of all rows
+  shown: number; // of a track: its rows that are drawn
+  label: string;
+}
+
+export const HOST_HEIGHT = 24, PLANE_HEIGHT = 20, LANE = 15, COUNTER_HEIGHT = 40, STRIP = 14;
+const OPEN_TRACKS = 48; // beyond them planes are closed at first
+const OPEN_LANES = 12; // of a track that is not opened whole
+
+export class Model {
+  readonly flipped = new Set<string>(); // keys that are not as they are at first
+  private readonly initiallyClosed = new Set<string>();
+  rows: Row[] = [];
+  height = 0;
+  filter = "";
+  readonly beginPs: number;
+  readonly endPs: number;
+  readonly events: number;
+
+  constructor(readonly doc: Catalogue) {
+    let begin = 0, end = doc.duration_ns * 1000, events = 0, tracks = 0;
+    for (const host of doc.hosts) for (const f of host.files) for (const plane of f.planes) {
+      tracks += plane.tracks.length;
+      if (tracks > OPEN_TRACKS && tracks > plane.tracks.length) this.initiallyClosed.add(`p${f.file}.${plane.first_track}`);
+      for (const t of plane.tracks) {
+        events += t.counter ? 0 : t.events;
+        if (t.events) {
+          begin = Math.min(begin, Number(t.first_ps));
+          end = Math.max(end, Number(t.last_ps));
+        }
+      }
+    }
+    this.beginPs = begin;
+    this.endPs = Math.max(end, begin + 1000);
+    this.events = events;
+    this.layOut();
+  }
+
+  /** Hosts and planes begin open or closed; tracks begin with their first lanes. */
+  isOpen(key: string): boolean {
+    const open = key[0] === "h" || (key[0] === "p" && !this.initiallyClosed.has(key));
+    return open !== this.flipped.has(key);
+  }
+
+  toggle(key: string): void {
+    if (!this.flipped.delete(key)) this.flipped.add(key);
+    this.layOut();
+  }
+
+  layOut(): void {
+    const want = this.filter.toLowerCase();
+    this.rows = [];
+    this.height = 0;
+    for (const host of this.doc.hosts) {
+      const key = `h${host.host}`;
+      this.add({ kind: "host", key, host, label: host.host, height: HOST_HEIGHT });
+      if (!this.isOpen(key)) continue;
+      for (const f of host.files) for (const plane of f.planes) this.addPlane(host, f.file, plane, want);
+    }
+  }
+
+  private addPlane(host: Host, file: number, plane: Plane, want: string): void {
+    const key = `p${file}.${plane.first_track}`;
+    const wanted = plane.tracks.map((t, i) => ({ t, i })).filter(({ t }) => !want || `${plane.name} ${t.name}`.toLowerCase().includes(want));
+    if (!wanted.length) return;
+    this.add({ kind: "plane", key, host, plane, file, label: plane.name, height: PLANE_HEIGHT });
+    if (!this.isOpen(key) && !want) return;
+    for (const { t, i } of wanted) {
+      const track = plane.first_track + i, own = `t${file}.${track}`;
+      const shown = t.counter ? 1 : Math.min(t.rows, this.isOpen(own) ? 256 : OPEN_LANES);
+      const height = t.counter ? COUNTER_HEIGHT : Math.max(1, shown) * LANE + 3;
+      this.add({ kind: "track", key: own, host, plane, file, track, info: t, shown, label: t.name, height });
+    }
+  }
+
+  private add(row: Omit<Row, "y" | "shown"> & { shown?: number }): void {
+    this.rows.push({ shown: 0, ...row, y: this.height });
+    this.height += row.height;
+  }
+
+  /** The first row that ends below y. */
+  rowAt(y: number): number {
+    let low = 0, high = this.rows.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.rows[middle].y + this.rows[middle].height <= y) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  trackRow(file: number, track: number): Row | undefined {
+    return this.rows.find((r) => r.kind === "track" && r.file === file && r.track === track);
+  }
+
+  find(file: number, track: number): { host: Host; plane: Plane; info: Track } | null {
+    for (const host of this.doc.hosts) for (const f of host.files) {
+      if (f.file !== file) continue;
+      for (const plane of f.planes) {
+        const info = plane.tracks[track - plane.first_track];
+        if (info && track >= plane.first_track) return { host, plane, info };
+      }
+    }
+    return null;
+  }
+
+  /** Opens what hides a track. */
+  reveal(file: number, track: number): void {
+    const at = this.find(file, track);
+    if (!at) return;
+    for (const key of [`h${at.host.host}`, `p${file}.${at.plane.first_track}`]) if (!this.isOpen(key)) this.toggle(key);
+    this.filter = this.trackRow(file, track) ? this.filter : "";
+    this.layOut();
+  }
+}

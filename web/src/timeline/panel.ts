@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of what is selected, as text and tables: every number of the picture is here, too.
+import { byId, el } from "../dom";
+import { count, exact, plural, span } from "../format";
+import type { Model } from "./model";
+import type { Selected } from "./draw";
+
+/* Answers of docs/viewer.md. */
+export interface EventDoc {
+  name: string; display_name: string; row: number; start_ps: string; duration_ps: string; args: [string, string][];
+  of_name: { count?: number; total_ps?: string; min_ps?: string; max_ps?: string };
+  parents: { event: number; name: string }[];
+  flow: { file: number; track: number; event: number; direction: number; start_ps: string }[];
+}
+interface Sum { name: string; count: number; total_ps: string; self_ps?: string; min_ps?: string; max_ps?: string }
+export interface SelectionDoc { count: number; total_ps: string; self_ps: string; different: number; names: Sum[] }
+export interface SearchDoc { events: number; matches: number; total_ps: string; different: number; names: Sum[]; tracks: [number, number, number][] }
+
+export interface Jump { file: number; track: number; event: number }
+
+function show(title: string, close: () => void, ...children: (Node | string)[]): void {
+  const panel = byId("v-panel");
+  panel.replaceChildren(el("div", { className: "head" }, el("h2", { textContent: title }),
+    el("button", { className: "plain", textContent: "close", title: "Esc", onclick: close })), ...children);
+  panel.hidden = false;
+}
+
+export function hide(): void { byId("v-panel").hidden = true; }
+
+function pairs(rows: [string, Node | string][]): HTMLTableElement {
+  return el("table", { className: "pairs" }, el("tbody", {}, ...rows.map(([k, v]) => el("tr", {}, el("th", { scope: "row", textContent: k }), el("td", {}, v)))));
+}
+
+/* A source location or a web address becomes a link, nothing else does. */
+function value(text: string): Node | string {
+  return /^https?:\/\/[^\s]+$/.test(text) ? el("a", { href: text, textContent: text, rel: "noreferrer noopener", target: "_blank" }) : text;
+}
+
+function ofName(doc: EventDoc): string {
+  const n = doc.of_name;
+  if (!n.count) return "";
+  return `${plural(n.count, "event")} on this track, ${span(Number(n.total_ps))} in all, mean ${span(Number(n.total_ps) / n.count)}, ` +
+    `${span(Number(n.min_ps))} to ${span(Number(n.max_ps))}`;
+}
+
+export function showEvent(model: Model, e: Selected, doc: EventDoc, jump: (to: Jump) => void, close: () => void): void {
+  const at = model.find(e.file, e.track)!, bound = at.host.clock_bound_ns;
+  const link = (to: Jump, text: string): Node => el("button", { className: "link", textContent: text, onclick: () => jump(to) });
+  const ends = doc.flow.filter((f) => f.file !== e.file || f.track !== e.track || f.event !== e.event);
+  const rows: [string, Node | string][] = [
+    ["start", `${exact(BigInt(doc.start_ps))} after T0`],
+    ["duration", exact(BigInt(doc.duration_ps))],
+    ["track", `${at.host.host} › ${at.plane.name} › ${at.info.name}`],
+    ["clock", bound === null ? "not calibrated: compare with other hosts' events at your own risk" : `the host's times are right within ±${span(bound * 1000)}`],
+    ["this name", ofName(doc)],
+  ];
+  if (doc.display_name && doc.display_name !== doc.name) rows.push(["shown as", doc.display_name]);
+  if (doc.parents.length) rows.push(["inside", el("span", {}, ...doc.parents.flatMap((p) => [link({ ...e, event: p.event }, p.name), " › "]).slice(0, -1))]);
+  if (ends.length) rows.push(["flow", el("span", {}, ...ends.slice(0, 20).map((f) => link(f, `${f.direction === 2 ? "from" : "to"} ${model.find(f.file, f.track)?.host.host} › ${model.find(f.file, f.track)?.info.name} at ${span(Number(f.start_ps))} `)))]);
+  show("Event", close, el("p", { className: "name", textContent: doc.name || "(no name)" }),
+    el("div", { className: "columns" }, pairs(rows), pairs(doc.args.map(([k, v]) => [k, value(v)]))));
+}
+
+/** Which of two events came first, as far as their hosts' clocks can tell. */
+function order(model: Model, a: Selected, b: Selected): string {
+  const [first, second] = a.startPs <= b.startPs ? [a, b] : [b, a], by = second.startPs - first.startPs;
+  const hosts = [first, second].map((e) => model.find(e.file, e.track)!.host);
+  if (hosts[0] === hosts[1]) return `${span(by)} between their starts, on one clock`;
+  if (hosts.some((h) => h.clock_bound_ns === null)) return "not ordered: a host's clock is not calibrated";
+  const bound = hosts.reduce((sum, h) => sum + h.clock_bound_ns! * 1000, 0);
+  return by <= bound ? `not ordered: bounds overlap (${span(by)} apart, ±${span(bound)})`
+    : `${hosts[0].host} began ${span(by)} ±${span(bound)} before ${hosts[1].host}`;
+}
+
+function sums(list: Sum[], more: number): Node {
+  const cell = (v?: string): HTMLElement => el("td", { className: "num", textContent: v === undefined ? "" : span(Number(v)) });
+  const body = (): Node[] => list.map((n) => el("tr", {}, el("td", { className: "name", textContent: n.name }), el("td", { className: "num", textContent: count(n.count) }),
+    cell(n.total_ps), cell(n.self_ps), cell(n.total_ps && String(Number(n.total_ps) / n.count)), cell(n.min_ps), cell(n.max_ps)));
+  const keys: [string, (n: Sum) => number | string][] = [["Name", (n) => n.name], ["Count", (n) => -n.count], ["Total", (n) => -Number(n.total_ps)], ["Self", (n) => -Number(n.self_ps ?? 0)],
+    ["Mean", (n) => -Number(n.total_ps) / n.count], ["Least", (n) => -Number(n.min_ps ?? 0)], ["Largest", (n) => -Number(n.max_ps ?? 0)]];
+  const table = el("table", { className: "sums" }), rows = el("tbody", {}, ...body());
+  table.append(el("thead", {}, el("tr", {}, ...keys.map(([title, key], i) => el("th", { className: i ? "num" : "", scope: "col" }, el("button", {
+    className: "plain", textContent: title, onclick: () => {
+      list.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
+      rows.replaceChildren(...body());
+    },
+  }))))), rows);
+  return el("div", {}, table, ...(more > 0 ? [el("p", { className: "soft", textContent: `and ${plural(more, "further name")}` })] : []));
+}
+
+function csv(list: Sum[]): string {
+  const quote = (s: string): string => `"${s.replaceAll("\"", "\"\"")}"`;
+  return ["name,count,total_ps,self_ps,min_ps,max_ps", ...list.map((n) => [quote(n.name), n.count, n.total_ps, n.self_ps ?? "", n.min_ps ?? "", n.max_ps ?? ""].join(","))].join("\n");
+}
+
+/* navigator.clipboard is missing on plain http. */
+export function copy(text: string): void {
+  const area = el("textarea", { value: text, className: "unseen" });
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+export function showSelected(model: Model, list: Selected[], close: () => void): void {
+  const by = new Map<string, Sum & { min: number; max: number; total: number }>();
+  for (const e of list) {
+    const n = by.get(e.name) ?? { name: e.name, count: 0, total_ps: "0", total: 0, min: Infinity, max: 0 };
+    by.set(e.name, { ...n, count: n.count + 1, total: n.total + e.durationPs, min: Math.min(n.min, e.durationPs), max: Math.max(n.max, e.durationPs) });
+  }
+  const names: Sum[] = [...by.values()].map((n) => ({ ...n, total_ps: String(n.total), min_ps: String(n.min), max_ps: String(n.max) }));
+  const total = list.reduce((sum, e) => sum + e.durationPs, 0);
+  show(`${plural(list.length, "event")} selected`, close, el("p", { textContent: `${span(total)} in all${list.length === 2 ? `; ${order(model, list[0], list[1])}` : ""}` }), sums(names, 0));
+}
+
+export function showSelection(doc: SelectionDoc, close: () => void): void {
+  show(`${plural(doc.count, "event")} in the box`, close,
+    el("p", { textContent: `${span(Number(doc.total_ps))} in all, ${span(Number(doc.self_ps))} self ` },
+      el("button", { className: "plain", textContent: "copy as CSV", onclick: () => copy(csv(doc.names)) })),
+    sums(doc.names, doc.different - doc.names.length));
+}
+
+export function showSearch(model: Model, text: string, doc: SearchDoc, jump: () => void, close: () => void): void {
+  const hosts = new Map<string, number>();
+  for (const [file, track, n] of doc.tracks) {
+    const host = model.find(file, track)?.host.host ?? "";
+    hosts.set(host, (hosts.get(host) ?? 0) + n);
+  }
+  const most = Math.max(1, ...hosts.values());
+  show(`“${text}”`, close,
+    el("p", { textContent: doc.matches ? `${plural(doc.matches, "match").replace("matchs", "matches")} among ${count(doc.events)} events, ${span(Number(doc.total_ps))} in all ` : `0 of ${count(doc.events)} events have “${text}” in their name` },
+      ...(doc.matches ? [el("button", { className: "plain", textContent: "next (Enter)", onclick: jump })] : [])),
+    el("div", { className: "columns" }, sums(doc.names, doc.different - doc.names.length),
+      el("table", { className: "pairs" }, el("tbody", {}, ...[...hosts].map(([host, n]) => el("tr", {}, el("th", { scope: "row", textContent: host }),
+        el("td", {}, el("meter", { min: 0, max: most, value: n }), ` ${count(n)}`)))))));
+}

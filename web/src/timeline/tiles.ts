@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles from the aggregator, kept while there is room: what is not there yet is drawn from a coarser one.
+import { send } from "../api";
+
+export const BUCKETS = 1024, GROUP = 16, MAX_SHIFT = 50;
+const KEPT_BYTES = 128e6, UNDER_WAY = 6;
+
+/** The columns of docs/viewer.md; track i of the group has the entries from ends[i - 1] (or 0) to ends[i]. */
+export interface Tile {
+  fromPs: number; unit: number; shift: number;
+  ends: Uint32Array;
+  start: Int32Array; length: Uint32Array; name: Uint32Array; event: Uint32Array; count: Uint32Array; row: Uint32Array;
+  least: Float32Array; largest: Float32Array; last: Float32Array; // of counters: the same bytes
+  names: string[];
+  bytes: number;
+}
+
+function decode(data: ArrayBuffer, shift: number, index: number): Tile {
+  const head = new Uint32Array(data, 0, 4), [magic, nTracks, n, nNames] = head;
+  if (magic !== 0x31545654) throw new Error("this is no tile");
+  let at = 16;
+  const words = (count: number): Uint32Array => { const a = new Uint32Array(data, at, count); at += 4 * count; return a; };
+  const ends = words(nTracks), start = words(n), length = words(n), name = words(n), event = words(n), count = words(n), row = words(n);
+  const nameEnds = words(nNames), text = new TextDecoder(), names: string[] = [];
+  let begin = at;
+  for (const end of nameEnds) {
+    names.push(text.decode(new Uint8Array(data, begin, at + end - begin)));
+    begin = at + end;
+  }
+  const floats = (a: Uint32Array): Float32Array => new Float32Array(data, a.byteOffset, n);
+  return {
+    fromPs: index * BUCKETS * 2 ** shift, unit: 2 ** Math.max(0, shift - 8), shift, ends,
+    start: new Int32Array(data, start.byteOffset, n), length, name, event, count, row,
+    least: floats(length), largest: floats(name), last: floats(event), names, bytes: data.byteLength + 64 * nNames + 500,
+  };
+}
+
+interface Want { key: string; file: number; group: number; shift: number; index: number }
+
+export class Tiles {
+  private readonly kept = new Map<string, Tile>(); // the one that was used longest ago first
+  private readonly underWay = new Map<string, AbortController>();
+  private readonly failed = new Map<string, number>();
+  private wanted: Want[] = [];
+  private bytes = 0;
+  trouble = "";
+  received = 0; // bytes, uncompressed
+  serverMs = 0; // of the last answer
+
+  constructor(private readonly session: string, private readonly build: string, private readonly onChange: (stale: boolean) => void) {}
+
+  get isIdle(): boolean { return !this.underWay.size && !this.wanted.length; }
+  get waiting(): number { return this.underWay.size + this.wanted.length; }
+
+  /** What the next picture needs: requests of the last one that it does not need end. */
+  begin(): void { this.wanted = []; }
+
+  end(): void {
+    const now = new Set(this.wanted.map((w) => w.key));
+    for (const [key, abort] of this.underWay) if (!now.has(key)) abort.abort();
+    this.wanted = this.wanted.filter((w) => !this.underWay.has(w.key));
+    this.pump();
+  }
+
+  /** The tile, or the best coarser one, which covers more; null if there is none yet. */
+  get(file: number, group: number, shift: number, index: number): Tile | null {
+    const key = `${file}/${group}/${shift}/${index}`, tile = this.use(key);
+    if (tile) return tile;
+    if (!this.wanted.some((w) => w.key === key) && (this.failed.get(key) ?? 0) < Date.now()) this.wanted.push({ key, file, group, shift, index });
+    for (let s = shift + 1; s <= MAX_SHIFT; s++) {
+      index = Math.floor(index / 2);
+      const coarse = this.use(`${file}/${group}/${s}/${index}`);
+      if (coarse) return coarse;
+    }
+    return null;
+  }
+
+  /** Asks for a tile that the picture does not need yet. */
+  prefetch(file: number, group: number, shift: number, index: number): void {
+    const key = `${file}/${group}/${shift}/${index}`;
+    if (!this.kept.has(key) && !this.underWay.has(key) && (this.failed.get(key) ?? 0) < Date.now()) this.wanted.push({ key, file, group, shift, index });
+  }
+
+  private use(key: string): Tile | undefined {
+    const tile = this.kept.get(key);
+    if (tile) {
+      this.kept.delete(key);
+      this.kept.set(key, tile);
+    }
+    return tile;
+  }
+
+  private pump(): void {
+    while (this.underWay.size < UNDER_WAY && this.wanted.length) this.fetch(this.wanted.shift()!);
+  }
+
+  private async fetch(w: Want): Promise<void> {
+    const abort = new AbortController();
+    let stale = false;
+    this.underWay.set(w.key, abort);
+    try {
+      const answer = await send(`sessions/${this.session}/view/tile?build=${this.build}&file=${w.file}&group=${w.group}&shift=${w.shift}&index=${w.index}&rows=0`,
+        { signal: abort.signal });
+      stale = answer.status === 409;
+      if (!answer.ok) throw new Error((await answer.json()).error);
+      this.keep(w.key, decode(await answer.arrayBuffer(), w.shift, w.index));
+      this.serverMs = Number(/dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "")?.[1] ?? 0);
+      this.trouble = "";
+    } catch (e) {
+      if (!abort.signal.aborted) {
+        this.failed.set(w.key, Date.now() + 2000);
+        this.trouble = e instanceof TypeError ? "connection lost, trying again" : (e as Error).message;
+        setTimeout(() => this.onChange(false), 2100);
+      }
+    }
+    this.underWay.delete(w.key);
+    this.pump();
+    this.onChange(stale);
+  }
+
+  private keep(key: string, tile: Tile): void {
+    this.kept.set(key, tile);
+    this.bytes += tile.bytes;
+    this.received += tile.bytes;
+    for (const [old, t] of this.kept) {
+      if (this.bytes <= KEPT_BYTES) break;
+      this.kept.delete(old);
+      this.bytes -= t.bytes;
+    }
+  }
+}
