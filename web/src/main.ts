@@ -58,6 +58,5 @@ function route(): void {
 Object.defineProperty(window, "tutti", { value: { state: () => view?.state() ?? null, hitAt: (x: number, y: number) => view?.hitAt(x, y) ?? null } });
 
 startHome();
-window.addEventListener("hashchange", route);
 window.addEventListener("popstate", route);
 route();

@@ -36,6 +36,7 @@ export class View {
   private searchTimer = 0;
   private hashTimer = 0;
   private asked = 0; // questions under way
+  private restored = 0; // how often the address was followed: an older one's selection ends
   private pan: { x: number; y: number; t0: number; t1: number; top: number } | null = null;
   private doc: EventDoc | null = null; // of the one selected event
 
@@ -180,6 +181,8 @@ export class View {
 
   restore(q: URLSearchParams): void {
     const s = this.scene, two = (text: string): [number, number] | null => { const [a, b] = text.split("_").map(Number); return Number.isFinite(a) && b > a ? [a, b] : null; };
+    const mine = ++this.restored;
+    this.model.flipped.clear();
     for (const key of (q.get("open") ?? "").split("~")) if (key) this.model.flipped.add(key);
     this.model.layOut();
     const t = two(q.get("t") ?? "");
@@ -188,8 +191,10 @@ export class View {
     s.marks = (q.get("m") ?? "").split("~").map(two).filter((m) => m !== null).map(([fromPs, toPs]): Mark => ({ fromPs, toPs }));
     byId<HTMLInputElement>("v-find").value = q.get("q") ?? "";
     this.find(q.get("q") ?? "");
+    s.selected = [];
     const places = (q.get("sel") ?? "").split("_").map((p) => p.split(".").map(Number)).filter((p) => p.length === 3 && p.every(Number.isFinite));
-    places.reduce((before, [file, track, event]) => before.then(() => this.select({ file, track, event }, true)), Promise.resolve());
+    places.reduce((before, [file, track, event]) => before.then(() => (this.restored === mine ? this.select({ file, track, event }, true) : undefined)), Promise.resolve());
+    this.showSelected();
   }
 
   /* ---- questions ---- */
