@@ -43,7 +43,7 @@ export class Tiles {
   private readonly failed = new Map<string, number>();
   private wanted: Want[] = [];
   private bytes = 0;
-  trouble = "";
+  failure = "";
   received = 0; // bytes, uncompressed
   serverMs = 0; // of the last answer
 
@@ -105,11 +105,11 @@ export class Tiles {
       if (!answer.ok) throw new Error((await answer.json()).error);
       this.keep(w.key, decode(await answer.arrayBuffer(), w.shift, w.index));
       this.serverMs = Number(/dur=([\d.]+)/.exec(answer.headers.get("Server-Timing") ?? "")?.[1] ?? 0);
-      this.trouble = "";
+      this.failure = "";
     } catch (e) {
       if (!abort.signal.aborted) {
         this.failed.set(w.key, Date.now() + 2000);
-        this.trouble = e instanceof TypeError ? "connection lost, trying again" : (e as Error).message;
+        this.failure = e instanceof TypeError ? "connection lost, trying again" : (e as Error).message;
         setTimeout(() => this.onChange(false), 2100);
       }
     }

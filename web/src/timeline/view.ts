@@ -64,7 +64,7 @@ export class View {
     const s = this.scene;
     return {
       t0: s.t0, t1: s.t1, y: s.y, gutter: s.gutter, tool: this.tool, selected: s.selected, marks: s.marks, flows: s.flows, find: s.find, idle: this.tiles.isIdle && !this.asked && !this.held.size,
-      coarse: this.picture.coarse, onScreen: this.picture.onScreen, received: this.tiles.received, events: this.model.events, trouble: this.tiles.trouble,
+      coarse: this.picture.coarse, onScreen: this.picture.onScreen, received: this.tiles.received, events: this.model.events, failure: this.tiles.failure,
       rows: this.model.rows.map((r) => ({ kind: r.kind, key: r.key, label: r.label, host: r.host.host, file: r.file, track: r.track, y: this.picture.rowY(s, r), height: r.height, shown: r.shown })),
     };
   }
@@ -127,7 +127,7 @@ export class View {
   private showStatus(): void {
     const s = this.scene, waiting = this.tiles.waiting;
     byId("v-time").textContent = `${s.hover === null ? "" : `${span(s.hover)} · `}window ${span(s.t1 - s.t0)} · ${count(this.picture.onScreen)} drawn of ${count(this.model.events)} events`;
-    byId("v-note").textContent = this.tiles.trouble || (waiting || this.picture.coarse ? "coarse, sharpening…" : `server ${this.tiles.serverMs.toFixed(1)} ms`);
+    byId("v-note").textContent = this.tiles.failure || (waiting || this.picture.coarse ? "coarse, sharpening…" : `server ${this.tiles.serverMs.toFixed(1)} ms`);
   }
 
   /* Keys that are held move the window as long as they are. */
