@@ -405,7 +405,7 @@ static int make_room(struct store *s, const json_t *record, unsigned int n, stru
 	int rc = find_end(record, &i, e);
 
 	if (!rc && n)
-		rc = ledger_check(s, session, n, &is_there, e);
+		rc = ledger_check(s, record, n, &is_there, e);
 	if (!rc && !is_there)
 		rc = err_set(e, ERR_EXISTS, "another aggregator has ended session %s", session);
 	return rc ? rc : ends[i].make_room(&(struct end){ s, record, NULL }, e);

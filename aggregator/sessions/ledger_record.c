@@ -281,15 +281,28 @@ int ledger_put(struct store *s, const char *session, const json_t *record, unsig
 	return rc;
 }
 
-int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_there,
+/* A put whose answer was lost has stored a record with a higher number. */
+static int check_highest(struct store *s, const json_t *record, const char *key, struct err *e)
+{
+	json_t *there = NULL;
+	int rc = get_record(s, key, &there, e);
+
+	if (rc == ERR_NOT_FOUND || rc == ERR_UNSUPPORTED || (!rc && !same_owner(there, record)))
+		rc = lost(json_get_text(record, "session"), e);
+	json_decref(there);
+	return rc;
+}
+
+int ledger_check(struct store *s, const json_t *record, unsigned int n, bool *is_there,
 		 struct err *e)
 {
+	const char *session = json_get_text(record, "session");
 	struct session_keys found = { 0 };
 	bool was_removed = false;
 	int rc = list_records(s, session, &found, e);
 
 	if (!rc && found.n && number_of(found.items[found.n - 1]) > n)
-		rc = lost(session, e);
+		rc = check_highest(s, record, found.items[found.n - 1], e);
 	if (!rc)
 		rc = is_gone(s, session, &found, n, &was_removed, e);
 	*is_there = !was_removed;
@@ -365,7 +378,7 @@ int ownership_check(struct ownership *o, struct err *e)
 
 	if (o->looked_ns && now_ns - o->looked_ns < LOOK_AGAIN_NS)
 		return 0;
-	rc = ledger_check(o->store, session, o->n, &is_there, e);
+	rc = ledger_check(o->store, o->record, o->n, &is_there, e);
 	o->is_gone = !rc && !is_there;
 	if (o->is_gone)
 		return err_set(e, ERR_EXISTS, "another aggregator has ended session %s", session);

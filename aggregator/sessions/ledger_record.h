@@ -41,8 +41,11 @@ MUST_CHECK int ledger_load(struct store *s, const char *session, json_t **record
 MUST_CHECK int ledger_put(struct store *s, const char *session, const json_t *record,
 			  unsigned int *n, struct err *e);
 
-/* Whether record `n` is still there. ERR_EXISTS if there is a higher one, which is another owner's. */
-MUST_CHECK int ledger_check(struct store *s, const char *session, unsigned int n, bool *is_there,
+/*
+ * Whether record `n` is still there. ERR_EXISTS if another owner than that of `record` has written a higher one; a higher
+ * one of the same owner is of a put whose answer was lost.
+ */
+MUST_CHECK int ledger_check(struct store *s, const json_t *record, unsigned int n, bool *is_there,
 			    struct err *e);
 
 /*

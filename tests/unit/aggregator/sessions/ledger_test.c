@@ -214,6 +214,23 @@ static void test_repeated(void)
 	}
 }
 
+/* The end was stored, nobody knows; then the disk is full, and room is made: the record in the store is no other owner's. */
+static void test_full_after_a_lost_answer(void)
+{
+	struct bed b;
+
+	bed_new(&b);
+	change(&b, 1, NULL);
+	RUN_UNTIL(b.loop, b.durable == 1);
+	store_set_rules(b.sessions.store, "put tutti/ledger/* lose");
+	change(&b, 2, "failed");
+	RUN_UNTIL(b.loop, b.refused);
+	store_set_rules(b.sessions.store, "put tutti/ledger/* full times=1");
+	RUN_UNTIL(b.loop, b.ended || b.lost);
+	CHECK(!b.lost);
+	bed_free(&b);
+}
+
 /* The first is durable or not by then: it makes no difference. */
 static void test_end(void)
 {
@@ -440,6 +457,7 @@ int main(void)
 {
 	test_coalesced();
 	test_repeated();
+	test_full_after_a_lost_answer();
 	test_end();
 	test_end_is_durable_first();
 	test_taken_over();
