@@ -366,6 +366,9 @@ const struct captures_stats *captures_stats(const struct captures *cs);
 
 /* NULL if the capture does not have this host, or has armed an earlier agent of that name. */
 struct capture_host *capture_find_host(struct capture *c, const char *host, uint64_t instance);
+
+/* Whether this may be the agent of a host that has to connect again: it has another instance after its own restart. */
+bool capture_awaits_agent(struct capture *c, const char *host, uint64_t instance);
 bool capture_host_has_ended(const struct capture_host *h);
 void capture_host_armed(struct capture_host *h, int64_t bound_ns, int64_t lead_ns);
 void capture_host_progress(struct capture_host *h, enum host_state state, uint64_t bytes_total,

@@ -38,6 +38,13 @@ struct capture_host *capture_find_host(struct capture *c, const char *host, uint
 	return h && h->instance && h->instance == instance ? h : NULL;
 }
 
+bool capture_awaits_agent(struct capture *c, const char *host, uint64_t instance)
+{
+	const struct capture_host *h = capture_find_host_by_name(c, host);
+
+	return h && h->instance != instance && h->reconnect_by_ns && !capture_host_has_ended(h);
+}
+
 bool capture_host_has_ended(const struct capture_host *h)
 {
 	return h->state >= HOST_COMPLETE;

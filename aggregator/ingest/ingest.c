@@ -368,6 +368,10 @@ static enum rpc_code begin(struct upload *u, const Tutti__V1__UploadBegin *b, st
 			u->ingest->env.store->not_ready.msg);
 		return RPC_UNAVAILABLE;
 	}
+	if (c && capture_awaits_agent(c, b->host, b->instance)) {
+		err_set(e, ERR_BUSY, "the agent of '%.64s' has not connected again yet", b->host);
+		return RPC_UNAVAILABLE;
+	}
 	if (!c || !capture_find_host(c, b->host, b->instance)) {
 		err_set(e, ERR_NOT_FOUND, "no capture '%.64s' expects a file of '%.64s'",
 			b->session, b->host);
