@@ -214,7 +214,7 @@ static void test_repeated(void)
 	}
 }
 
-/* The end was stored, nobody knows; then the disk is full, and room is made: the record in the store is no other owner's. */
+/* The end was stored and its answer lost; then the disk is full, and room is made: the record in the store is no other owner's. */
 static void test_full_after_a_lost_answer(void)
 {
 	struct bed b;
