@@ -79,7 +79,7 @@ void req_unref(struct http_req *req)
 	if (req->stream)
 		stream_unref(req->stream);
 	if (req->file_body)
-		body_unref(req->file_body);
+		http_body_unref(req->file_body);
 	pairs_release(&req->query);
 	pairs_release(&req->headers);
 	buf_release(&req->body);

@@ -108,11 +108,12 @@ void http_answer_fd(struct http_req *req, int fd_taken, const struct http_file *
 
 /*
  * The same for a file whose bytes come in pieces, which the loop is asked for when there is room: two pieces at most are in memory,
- * and none is asked for while the client does not read. All bodies together hold HTTP_BODIES_BYTES, and HTTP_PIECE_MIN for each that
+ * and none is asked for while the client does not read. Some bytes may be brought by a worker, on and on. All bodies together hold HTTP_BODIES_BYTES, and HTTP_PIECE_MIN for each that
  * begins beyond that.
  */
 struct http_body_events {
-	/* The next `bytes` bytes of the part are wanted: http_body_add() or http_body_fail(), now or later. */
+	/* The next `bytes` bytes of the part are wanted, as one piece. Whoever brings them may go on with further ones, as long as
+	 * http_body_room() has room, and then calls http_body_pause() or http_body_fail(); now or later. */
 	void (*on_room)(void *arg, size_t bytes);
 	/* Once: all is sent, or the client is gone, or the server ends. The body is freed after it. */
 	void (*on_closed)(void *arg);
@@ -125,8 +126,19 @@ struct http_body_events {
 struct http_body *http_answer_body(struct http_req *req, const struct http_file *file,
 				   const struct http_body_events *events, void *arg);
 
-/* The bytes that were asked for: as many. */
+/* A piece: the bytes that were asked for, or fewer. Any thread that has a reference. */
 void http_body_add(struct http_body *b, struct buf *piece_taken);
+
+/* How many bytes a further piece may have: waits for room so long at most. 0: the client does not read so fast, or is gone. Any thread
+ * that has a reference. */
+size_t http_body_room(struct http_body *b, int64_t wait_ns);
+
+/* For now there are no more: on_room() asks again when there is room. */
+void http_body_pause(struct http_body *b);
+
+/* A reference for a worker that brings bytes. */
+void http_body_ref(struct http_body *b);
+void http_body_unref(struct http_body *b);
 
 /* They cannot be had: the connection is cut, so that the client sees that bytes are missing. */
 void http_body_fail(struct http_body *b);

@@ -4,9 +4,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/now.h"
 
 #define BLOCK_BYTES ((size_t)128 << 10) /* of one send */
 
@@ -25,8 +27,9 @@ struct http_body {
 	struct piece now, next;
 	size_t sent; /* bytes of `now` */
 	uint64_t added; /* bytes */
-	size_t asked; /* reserved for the piece that on_room() has asked for; 0 = none */
-	bool asking; /* from the post of on_room() to the piece */
+	pthread_cond_t changed; /* there is room, or the end */
+	size_t asked; /* reserved for the next piece; 0 = none */
+	bool asking; /* from the post of on_room() to http_body_pause() */
 	bool suspended, failed, end_posted;
 	atomic_size_t *bodies; /* the server's sum; valid while `conn` is */
 	/* ---- the loop's thread ---- */
@@ -36,11 +39,12 @@ struct http_body {
 	void *arg;
 };
 
-void body_unref(struct http_body *b)
+void http_body_unref(struct http_body *b)
 {
 	if (atomic_fetch_sub(&b->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&b->lock);
+	pthread_cond_destroy(&b->changed);
 	buf_release(&b->now.bytes);
 	buf_release(&b->next.bytes);
 	free(b);
@@ -48,7 +52,12 @@ void body_unref(struct http_body *b)
 
 static void body_release(void *arg)
 {
-	body_unref(arg);
+	http_body_unref(arg);
+}
+
+void http_body_ref(struct http_body *b)
+{
+	atomic_fetch_add(&b->refs, 1);
 }
 
 /* ---- the loop asks for a piece ---- */
@@ -64,16 +73,28 @@ static size_t room_for_piece(const struct http_body *b, size_t used)
 	return room < left ? room : (size_t)left;
 }
 
+/* The lock is held. 0 without room. */
 static size_t reserve_piece(struct http_body *b)
 {
-	size_t bytes = 0;
+	if (!b->conn || b->failed || b->next.bytes.len)
+		return 0;
+	atomic_fetch_sub(b->bodies, b->asked);
+	b->asked = room_for_piece(b, atomic_load(b->bodies));
+	atomic_fetch_add(b->bodies, b->asked);
+	return b->asked;
+}
+
+size_t http_body_room(struct http_body *b, int64_t wait_ns)
+{
+	int64_t until_ns = now_mono_ns() + wait_ns;
+	struct timespec until = { until_ns / NS_PER_S, until_ns % NS_PER_S };
+	bool in_time = true;
+	size_t bytes;
 
 	pthread_mutex_lock(&b->lock);
-	if (b->conn && !b->failed) {
-		bytes = room_for_piece(b, atomic_load(b->bodies));
-		atomic_fetch_add(b->bodies, bytes);
-		b->asked = bytes;
-	}
+	while (in_time && b->conn && !b->failed && b->next.bytes.len)
+		in_time = !pthread_cond_timedwait(&b->changed, &b->lock, &until);
+	bytes = reserve_piece(b);
 	pthread_mutex_unlock(&b->lock);
 	return bytes;
 }
@@ -81,11 +102,11 @@ static size_t reserve_piece(struct http_body *b)
 static void on_room(void *arg)
 {
 	struct http_body *b = arg;
-	size_t bytes = b->server ? reserve_piece(b) : 0;
+	size_t bytes = b->server ? http_body_room(b, 0) : 0;
 
 	if (bytes)
 		b->events->on_room(b->arg, bytes);
-	body_unref(b);
+	http_body_unref(b);
 }
 
 /* The lock is held. */
@@ -118,6 +139,7 @@ static size_t take_bytes(struct http_body *b, char *out, size_t max)
 		b->now = b->next;
 		b->next = (struct piece){ 0 };
 		b->sent = 0;
+		pthread_cond_signal(&b->changed);
 		ask(b);
 	}
 	return n;
@@ -163,18 +185,28 @@ void http_body_add(struct http_body *b, struct buf *piece_taken)
 		*piece_taken = (struct buf)BUF_INIT;
 		b->added += p->bytes.len;
 		b->asked = 0;
-		b->asking = false;
-		ask(b);
 		wake(b);
 	}
 	pthread_mutex_unlock(&b->lock);
 	buf_release(piece_taken);
 }
 
+void http_body_pause(struct http_body *b)
+{
+	pthread_mutex_lock(&b->lock);
+	if (b->conn)
+		atomic_fetch_sub(b->bodies, b->asked);
+	b->asked = 0;
+	b->asking = false;
+	ask(b);
+	pthread_mutex_unlock(&b->lock);
+}
+
 void http_body_fail(struct http_body *b)
 {
 	pthread_mutex_lock(&b->lock);
 	b->failed = true;
+	pthread_cond_signal(&b->changed);
 	wake(b);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -199,7 +231,7 @@ static void body_end(struct http_body *b)
 static void on_body_gone(void *arg)
 {
 	body_end(arg);
-	body_unref(arg);
+	http_body_unref(arg);
 }
 
 /* Once for each body: the post takes the loop's reference. The lock is held. */
@@ -219,6 +251,7 @@ void body_completed(struct http_body *b)
 	atomic_fetch_sub(b->bodies, b->asked);
 	b->asked = 0;
 	b->conn = NULL;
+	pthread_cond_signal(&b->changed);
 	post_end(b);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -230,11 +263,22 @@ void bodies_end(struct http_server *s)
 
 		pthread_mutex_lock(&b->lock);
 		b->failed = true;
+		pthread_cond_signal(&b->changed);
 		wake(b);
 		post_end(b);
 		pthread_mutex_unlock(&b->lock);
 		body_end(b);
 	}
+}
+
+static void init_changed(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 /* The loop (until on_closed()), the request and the response hold a reference each. */
@@ -246,6 +290,7 @@ static struct http_body *body_new(struct http_req *req, const struct http_body_e
 
 	atomic_init(&b->refs, 3);
 	pthread_mutex_init(&b->lock, NULL);
+	init_changed(&b->changed);
 	b->len = len;
 	b->events = events;
 	b->arg = arg;

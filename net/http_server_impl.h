@@ -128,8 +128,6 @@ char *tls_client_name(struct MHD_Connection *conn, char **error);
 
 /* ---- http_server_body.c ---- */
 
-void body_unref(struct http_body *b);
-
 /* microhttpd's thread: the connection has ended. */
 void body_completed(struct http_body *b);
 

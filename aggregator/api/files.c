@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of sessions over HTTP. Where objects are files, the answer is sent from one. Else it is read from the store piece by
- * piece, by a job for each: a client that reads slowly has no worker meanwhile.
+ * Files of sessions over HTTP. Where objects are files, the answer is sent from one. Else a job reads a range of it from the
+ * store for as long as the client takes what comes, and ends where it does not: a client that reads slowly has no worker meanwhile.
  */
 #include "aggregator/api/files.h"
 
@@ -20,7 +20,9 @@
 #include "net/http_server.h"
 #include "storage/store.h"
 
-#define LINK_LIFE_NS (600 * NS_PER_S) /* of a link that a client is sent to at once */
+#define JOB_BYTES	   ((uint64_t)32 << 20) /* for which one job goes on: others wait */
+#define READER_PATIENCE_NS (100 * NS_PER_MS) /* for which a job waits for the client */
+#define LINK_LIFE_NS	   (600 * NS_PER_S) /* of a link that a client is sent to at once */
 
 /* From the request to the last byte. */
 struct download {
@@ -33,13 +35,14 @@ struct download {
 	struct session_file file;
 	int fd; /* where objects are files */
 	char *link; /* where the client is sent to */
-	uint64_t at, len; /* of the part: the next byte, and those that are left */
-	/* the piece that a worker reads */
-	size_t asked;
+	uint64_t at, len; /* of the part: the next byte, and those that are left; the worker's */
+	bool reading; /* a worker brings bytes: all below is its own */
+	struct http_body *to;
 	struct buf piece;
+	size_t room; /* of the piece */
+	bool is_slow; /* the client did not read */
 	int rc;
 	struct err e;
-	bool reading;
 };
 
 static void download_free(struct download *d)
@@ -65,41 +68,96 @@ static void refuse(struct download *d)
 	download_free(d);
 }
 
-/* ---- pieces ---- */
+/* ---- the first bytes, before the answer ---- */
 
-static int add_bytes(void *arg, const void *data, size_t len, struct err *e)
+static int add_first(void *arg, const void *data, size_t len, struct err *e)
 {
 	struct download *d = arg;
 
-	if (d->piece.len + len > d->asked)
-		return err_set(e, ERR_PEER, "more bytes than were asked for");
+	(void)e;
 	buf_add(&d->piece, data, len);
 	return 0;
 }
 
-static void run_piece(void *arg)
+static int get_bytes(struct download *d, uint64_t bytes, store_sink_fn sink)
 {
-	struct download *d = arg;
 	const struct store_get get = { .key = d->file.key,
 				       .offset = d->at,
-				       .len = d->asked,
+				       .len = bytes,
 				       .tag = d->file.tag,
-				       .sink = add_bytes,
+				       .sink = sink,
 				       .arg = d,
-				       .deadline_mono_ns = store_within(STORE_PATIENCE_NS) };
+				       .deadline_mono_ns = store_within(STORE_FILE_PATIENCE_NS) };
 
-	buf_reserve_all(&d->piece, d->asked);
-	d->rc = store_get(d->store, &get, NULL, &d->e);
-	if (!d->rc && d->piece.len != d->asked)
-		d->rc = err_set(&d->e, ERR_PEER, "%.200s: %zu of %zu bytes came", d->file.key,
-				d->piece.len, d->asked);
+	return store_get(d->store, &get, NULL, &d->e);
 }
 
-static void read_piece(struct download *d, size_t bytes, loop_fn done)
+static int came_short(struct download *d)
 {
-	d->asked = bytes;
-	d->reading = true;
-	jobs_request(d->api->env.jobs, run_piece, done, d);
+	return err_set(&d->e, ERR_PEER, "%.200s: the store gives fewer bytes than it has",
+		       d->file.key);
+}
+
+static void run_first(void *arg)
+{
+	struct download *d = arg;
+
+	d->rc = get_bytes(d, d->room, add_first);
+	if (!d->rc && d->piece.len != d->room)
+		d->rc = came_short(d);
+}
+
+/* ---- all others ---- */
+
+static void add_piece(struct download *d)
+{
+	d->at += d->piece.len;
+	d->len -= d->piece.len;
+	http_body_add(d->to, &d->piece);
+	d->room = 0;
+}
+
+/* Brings what the client takes. Where it does not read for a while, the get ends, and is begun again when it does. */
+static int add_bytes(void *arg, const void *data, size_t len, struct err *e)
+{
+	struct download *d = arg;
+
+	while (len) {
+		size_t n;
+
+		if (!d->room)
+			d->room = http_body_room(d->to, READER_PATIENCE_NS);
+		if (!d->room) {
+			d->is_slow = true;
+			return err_set(e, ERR_BUSY, "the client does not read");
+		}
+		if (!d->piece.data)
+			buf_reserve_all(&d->piece, d->room);
+		n = d->room - d->piece.len < len ? d->room - d->piece.len : len;
+		buf_add(&d->piece, data, n);
+		data = (const char *)data + n;
+		len -= n;
+		if (d->piece.len == d->room)
+			add_piece(d);
+	}
+	return 0;
+}
+
+static void run_pieces(void *arg)
+{
+	struct download *d = arg;
+	uint64_t bytes = d->len < JOB_BYTES ? d->len : JOB_BYTES, end = d->at + bytes;
+
+	d->is_slow = false;
+	d->rc = get_bytes(d, bytes, add_bytes);
+	if (d->is_slow)
+		d->rc = 0;
+	if (!d->rc && d->piece.len)
+		add_piece(d);
+	if (!d->rc && !d->is_slow && d->at != end)
+		d->rc = came_short(d);
+	buf_release(&d->piece);
+	d->room = 0;
 }
 
 /* The status has been sent: what is left to say is that bytes are missing. */
@@ -110,35 +168,37 @@ static void cut(struct download *d)
 	http_body_fail(d->body);
 }
 
-static void done_piece(void *arg)
+static void done_pieces(void *arg)
 {
 	struct download *d = arg;
 
 	d->reading = false;
-	if (!d->body) {
+	http_body_unref(d->to);
+	if (!d->body)
 		download_free(d);
-	} else if (d->rc) {
+	else if (d->rc)
 		cut(d);
-	} else {
-		d->at += d->asked;
-		d->len -= d->asked;
-		http_body_add(d->body, &d->piece);
-	}
+	else
+		http_body_pause(d->body);
 }
 
 static void on_room(void *arg, size_t bytes)
 {
 	struct download *d = arg;
 
-	if (d->piece.len) { /* the first piece was read before the answer began */
-		d->at += d->piece.len;
-		d->len -= d->piece.len;
-		http_body_add(d->body, &d->piece);
+	if (d->piece.len) { /* what was read before the answer began */
+		d->to = d->body;
+		add_piece(d);
+		http_body_pause(d->body);
 	} else if (d->api->stopping) {
 		err_set(&d->e, ERR_CANCELLED, "the aggregator is stopping");
 		cut(d);
 	} else {
-		read_piece(d, bytes < d->len ? bytes : (size_t)d->len, done_piece);
+		d->room = bytes;
+		d->reading = true;
+		d->to = d->body;
+		http_body_ref(d->to);
+		jobs_request(d->api->env.jobs, run_pieces, done_pieces, d);
 	}
 }
 
@@ -177,6 +237,13 @@ static void done_first(void *arg)
 		answer_body(d);
 }
 
+static void begin_first(struct download *d)
+{
+	d->room = d->len < HTTP_PIECE_MIN ? (size_t)d->len : HTTP_PIECE_MIN;
+	d->reading = true;
+	jobs_request(d->api->env.jobs, run_first, done_first, d);
+}
+
 static void begin_body(struct download *d)
 {
 	const struct http_file file = describe(d);
@@ -185,8 +252,7 @@ static void begin_body(struct download *d)
 	    !strcmp(http_method(d->req), "HEAD"))
 		answer_body(d);
 	else
-		read_piece(d, d->len < HTTP_PIECE_MIN ? (size_t)d->len : HTTP_PIECE_MIN,
-			   done_first);
+		begin_first(d);
 }
 
 static void answer_fd(struct download *d)

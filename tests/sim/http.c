@@ -251,6 +251,28 @@ void http_body_add(struct http_body *b, struct buf *piece_taken)
 	buf_release(piece_taken);
 }
 
+size_t http_body_room(struct http_body *b, int64_t wait_ns)
+{
+	(void)b;
+	(void)wait_ns;
+	return 0;
+}
+
+void http_body_pause(struct http_body *b)
+{
+	(void)b;
+}
+
+void http_body_ref(struct http_body *b)
+{
+	(void)b;
+}
+
+void http_body_unref(struct http_body *b)
+{
+	(void)b;
+}
+
 void http_body_fail(struct http_body *b)
 {
 	(void)b;

@@ -43,6 +43,7 @@ static void give(struct answer *a, size_t bytes)
 	a->s->given += bytes;
 	http_body_add(a->body, &piece);
 	CHECK(!piece.data);
+	http_body_pause(a->body);
 }
 
 static void on_room(void *arg, size_t bytes)
