@@ -7,6 +7,7 @@
 #   tests/setup.sh jax     a Python environment in .venv with JAX, XProf and gRPC (tests/requirements.txt)
 #   tests/setup.sh test    both, and the tools and servers that the tests use
 #   tests/setup.sh ceph    Ceph's S3 gateway, for tests/stores.sh
+#   tests/setup.sh viewers s3fs, for tests/viewers.sh
 #
 # Debian packages need root, or sudo.
 set -euo pipefail
@@ -95,8 +96,11 @@ test)
 ceph)
 	install_packages "${ceph_packages[@]}"
 	;;
+viewers)
+	install_packages s3fs
+	;;
 *)
-	echo "usage: tests/setup.sh [build|jax|test|ceph]" >&2
+	echo "usage: tests/setup.sh [build|jax|test|ceph|viewers]" >&2
 	exit 2
 	;;
 esac

@@ -11,8 +11,10 @@ then the connection is reset), "500". `before(method, path)`, if set, is called 
 """
 import argparse
 import base64
+import bisect
 import hashlib
 import hmac
+import itertools
 import json
 import re
 import socket
@@ -276,7 +278,7 @@ class Handler(BaseHTTPRequestHandler):
         prefix, after = query.get("prefix", ""), query.get("continuation-token", query.get("start-after", ""))
         with self.server.lock:
             self.server.listed[prefix] = self.server.listed.get(prefix, 0) + 1
-            keys = sorted((k for k in objects if k.startswith(prefix) and k.encode() > after.encode()), key=str.encode)
+            keys = self.server.sorted_keys(objects, prefix, after)
             most = min(int(query.get("max-keys", 1000)), PAGE if self.server.short_pages else 1000)
             page = [(k, objects[k]) for k in keys[:most]]
         more = len(keys) > len(page)
@@ -301,9 +303,19 @@ class FakeS3(ThreadingHTTPServer):
         self.no_reset = "//"  # paths that end so are not reset
         self.refusals, self.created, self.traffic = [], [], {}
         self.listed = {}  # prefix: how often
+        self.order = {}  # of a bucket's keys: their set, and sorted
         self.before = None
         self.batches = []
         self.quota, self.skew_s, self.no_conditions, self.short_pages = 1 << 40, 0, False, True
+
+    def sorted_keys(self, objects, prefix, after):
+        """Those of a listing. All keys are sorted again only when some have come or gone."""
+        known = self.order.get(id(objects))
+        if not known or known[0] != objects.keys():
+            self.order[id(objects)] = known = (set(objects), sorted(objects, key=str.encode))
+        keys = known[1]
+        at = max(bisect.bisect_left(keys, prefix.encode(), key=str.encode), bisect.bisect_right(keys, after.encode(), key=str.encode))
+        return list(itertools.takewhile(lambda k: k.startswith(prefix), itertools.islice(keys, at, at + 1001)))
 
     def next_fault(self, path):
         with self.lock:

@@ -12,9 +12,10 @@ from lib.cluster import SLOW, free_port, wait_until
 
 class XProf:
     def __init__(self, start, logdir, argv=None):
-        """`start(name, argv)` starts a process; `argv` replaces stock XProf."""
+        """`start(name, argv)` starts a process; `argv` replaces stock XProf. `logdir` is a path, or a URL."""
         self.port = free_port()
-        logdir.mkdir(parents=True, exist_ok=True)
+        if not isinstance(logdir, str):  # a URL
+            logdir.mkdir(parents=True, exist_ok=True)
         argv = argv or [sys.executable, "-m", "xprof.server", "--grpc_port", free_port()]
         start(f"xprof-{self.port}", [*argv, "--logdir", logdir, "--port", self.port])
         wait_until("XProf", self.is_up, 120)
