@@ -66,12 +66,21 @@ static bool is_within(struct clock_event e, int64_t t)
 	return t >= e.at_ns && (!e.for_ns || t < e.at_ns + e.for_ns);
 }
 
+/* 24 ticks are a microsecond. */
+static int64_t whole_ticks(int64_t host_ns)
+{
+	int64_t us = host_ns / 1000;
+
+	return us * 1000 + host_ns % 1000 * 24 / 1000 * 1000 / 24;
+}
+
 int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 {
 	int64_t run = run_of(w, t_ns);
 	double moved = (double)run * w->drift_ppm * 1e-6 +
 		       (double)past_of(w->rate_step, run) * w->rate_step_ppm * 1e-6;
 	int64_t jumped = w->step_ns > 0 && t_ns >= w->step_at_ns ? w->step_ns : 0;
+	int64_t host_ns;
 
 	if (w->wander_ppm != 0) {
 		double turn = 2 * M_PI / (w->wander_s * 1e9);
@@ -79,7 +88,8 @@ int64_t world_host_ns(const struct clock_world *w, int64_t t_ns)
 		moved += w->wander_ppm * 1e-6 / turn *
 			 sin(turn * (double)run + 2 * M_PI * w->wander_turn);
 	}
-	return EPOCH_NS + run + w->offset_ns + llround(moved) + jumped;
+	host_ns = EPOCH_NS + run + w->offset_ns + llround(moved) + jumped;
+	return w->ticks_24mhz ? whole_ticks(host_ns) : host_ns;
 }
 
 /* ---- the link ---- */

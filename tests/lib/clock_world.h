@@ -24,6 +24,7 @@ struct clock_event {
 struct clock_world {
 	const char *name;
 	int64_t offset_ns; /* host - session at t = 0 */
+	bool ticks_24mhz; /* the host reads a counter of 24 MHz: its times are whole ticks */
 	double drift_ppm;
 	double wander_ppm, wander_s; /* peak of a sine in the rate, and its period */
 	double wander_turn; /* 0 .. 1: where in its period the world begins */

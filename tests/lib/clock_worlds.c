@@ -85,6 +85,12 @@ const struct world_case world_cases[] = {
 	{ { "asymmetry drifts to 2 ms",		KERNEL, PAIRS, OFFSET, WANDER, .moving = { 0, 60 * NS_PER_S }, .moving_there_ns = 2 * NS_PER_MS }, { 0, 0, 0 } },
 	{ { "a worse link for a while",		KERNEL, PAIRS, OFFSET, WANDER, WORSE }, { 0, 0, 0 } },
 	{ { "the same, rate step 90 ppm",	KERNEL, PAIRS, OFFSET, WANDER, WORSE, RATE_STEP(90) }, { 0, 0, 0 } },
+	{ { "a counter of 24 MHz",		KERNEL, PAIRS, OFFSET, WANDER, .ticks_24mhz = true }, { 200, 500, 2000 } },
+	{ { "satellite",			.there_ns = 300 * NS_PER_MS, .back_ns = 290 * NS_PER_MS, .jitter_ns = 2 * NS_PER_MS, TRAINS, OFFSET, WANDER }, { 0, 0, 0 } },
+	{ { "loss 60 %",			KERNEL, PAIRS, OFFSET, WANDER, .loss = 0.6 }, { 0, 0, 0 } },
+	{ { "there and back, loss 60 %",	KERNEL, PAIRS, OFFSET, WANDER, EXCURSION, .loss = 0.6 }, { 0, 0, 0 } },
+	{ { "loss 60 % in bursts, exp 200 us",	EXP200, PAIRS, OFFSET, WANDER, .loss = 0.6, .burst = 20 }, { 0, 0, 0 } },
+	{ { "suspended for 20 s",		KERNEL, PAIRS, OFFSET, WANDER, .step_at_ns = 33333333333, .step_ns = -20 * NS_PER_S }, { 0, 0, 0 } },
 	{ { "frozen for 5 s",			KERNEL, PAIRS, OFFSET, WANDER, .frozen = { SOME_NS, 5 * NS_PER_S } }, { 0, 0, 0 } },
 };
 /* clang-format on */
