@@ -4,11 +4,13 @@ import array
 import collections
 import gzip
 import json
+import shutil
 import urllib.error
 import urllib.request
 
 from lib import traces
-from lib.cluster import Cluster, main, wait_until
+from lib.browser import Browser
+from lib.cluster import Cluster, SkipTest, main, wait_until
 
 BUCKETS = 1024
 
@@ -223,4 +225,163 @@ def test_answers():
         print(f"     {sum(t[4]['events'] for t in v.tracks)} events on {len(v.tracks)} tracks")
 
 
-main(test_answers)
+# ---- the page ----
+
+class Page:
+    """The timeline in a real browser, driven by real keys and a real mouse."""
+
+    def __init__(self, c, b):
+        self.c, self.b = c, b
+
+    def state(self):
+        return self.b.run("return window.tutti.state()")
+
+    def idle(self):
+        s = self.state()
+        return s if s and s["idle"] and not s["coarse"] else None
+
+    def ready(self):
+        return wait_until("the tiles", self.idle)
+
+    def until(self, what, condition, act=None):
+        """Acts, if need be again and again, until the state is as it should be."""
+        def there():
+            if act:
+                act()
+            s = self.idle()
+            return s if s and condition(s) else None
+        return wait_until(what, there)
+
+    def row(self, label, host):
+        return next(r for r in self.state()["rows"] if r["kind"] == "track" and r["label"] == label and r["host"] == host)
+
+    def box(self):
+        return self.b.run("const r = document.getElementById('v-canvas').getBoundingClientRect(); return [r.left, r.top, r.width, r.height]")
+
+    def events_of(self, row):
+        """[(x, y, hit)] of the events that the pointer meets on a row, from left to right."""
+        left, top, width, _ = self.box()
+        y = row["y"] + 8
+        hits, seen = [], set()
+        for x, hit in self.b.run(f"const out = []; for (let x = 250; x < {width - 4}; x += 3) {{ const h = window.tutti.hitAt(x, {y});"
+                                 " if (h && h.count === 1) out.push([x, h]); } return out"):
+            if hit["event"] not in seen:
+                seen.add(hit["event"])
+                hits.append((left + x, top + y, hit))
+        return hits
+
+
+def check_moves(p):
+    """Checks 4, 5 and 6: W, A, S, D without a click first; the tools."""
+    whole = p.ready()
+    size = lambda s: s["t1"] - s["t0"]
+    assert whole["events"] and whole["onScreen"] and whole["received"] < 2_000_000, whole["received"]
+    near = p.until("a zoom by W", lambda s: size(s) < size(whole) / 4, lambda: p.b.press("w", hold_ms=400))
+    right = p.until("a move by D", lambda s: s["t0"] > near["t0"], lambda: p.b.press("d", hold_ms=200))
+    p.until("a move by A", lambda s: s["t0"] < right["t0"], lambda: p.b.press("a", hold_ms=200))
+    p.until("a zoom by S", lambda s: size(s) > size(near), lambda: p.b.press("s", hold_ms=400))
+    for keys, tool in (("1!", "select"), ("2@", "pan"), ("3#", "zoom"), ("4$", "time")):  # check 6
+        for key in keys:
+            p.b.press("1" if tool != "select" else "2")
+            p.b.press(key)
+            assert p.state()["tool"] == tool, (key, p.state()["tool"])
+    p.b.press("1", "0")
+    p.until("the whole session", lambda s: abs(size(s) - size(whole)) < 1000)
+
+
+def check_find(p, want):
+    """Check 10: all of the session is searched, and Enter goes to the next match."""
+    before = p.state()
+    p.b.press("/")
+    p.b.press(*"all-reduce")
+    wait_until("the matches", lambda: p.b.text("#v-hits") == f"{len(want)} matches")
+    s = p.ready()
+    assert (s["t0"], s["t1"]) == (before["t0"], before["t1"]) and s["find"] == "all-reduce", s
+    starts = []
+    for _ in range(3):
+        p.b.press("Enter")
+        s = p.until("a match", lambda s: s["selected"] and s["selected"][0]["startPs"] not in starts)
+        assert s["selected"][0]["name"] == "all-reduce.1", s["selected"]
+        starts.append(s["selected"][0]["startPs"])
+    assert starts == want[:3], (starts, want[:3])
+    assert "all-reduce.1" in p.b.text("#v-panel") and "flow" in p.b.text("#v-panel"), p.b.text("#v-panel")
+    assert len(s["flows"]) >= 1, s["flows"]
+    p.b.run("const f = document.getElementById('v-find'); f.value = ''; f.dispatchEvent(new Event('input')); f.blur()")
+    p.b.press("Esc")
+    p.until("no selection", lambda s: not s["selected"])
+
+
+def check_select(p, v, session):
+    """Checks 7, 8 and 9: details are exact; Ctrl+click adds; a box adds up; f frames, m marks, Back returns."""
+    row = p.row("Stream #7 (Compute)", "host-0")
+    want = sorted((start, length, name) for plane, line, name, start, length in stored(p.c, session, "host-0") if line == row["label"])
+    middle = want[len(want) // 2][0]
+    p.b.run(f"location.hash = location.hash.split('?')[0] + '?t={middle - 3_000_000_000}_{middle + 3_000_000_000}'")
+    p.until("the window", lambda s: abs(s["t0"] - (middle - 3_000_000_000)) < 10 and s["onScreen"])
+    hits = p.events_of(p.row("Stream #7 (Compute)", "host-0"))
+    assert len(hits) >= 3, hits
+    x, y, hit = hits[0]
+    p.b.drag(x, y, x, y)
+    s = p.until("the selection", lambda s: len(s["selected"]) == 1)
+    e = s["selected"][0]
+    assert (e["startPs"], e["durationPs"], e["name"]) == want[e["event"]], (e, want[e["event"]])
+    assert f"{e['name']}" in p.b.text("#v-panel") and "correlation_id" in p.b.text("#v-panel")
+    x, y, hit = hits[2]
+    p.b.drag(x, y, x, y, held="Ctrl")
+    s = p.until("two selected", lambda s: len(s["selected"]) == 2)
+    assert "2 events selected" in p.b.text("#v-panel") and "on one clock" in p.b.text("#v-panel"), p.b.text("#v-panel")
+    low = min(e["startPs"] for e in s["selected"])
+    high = max(e["startPs"] + e["durationPs"] for e in s["selected"])
+    p.b.press("m")
+    s = p.until("the mark", lambda s: len(s["marks"]) == 1)
+    assert (s["marks"][0]["fromPs"], s["marks"][0]["toPs"]) == (low, high), (s["marks"], low, high)
+    p.b.press("f")
+    near = p.until("the frame", lambda s: s["t0"] < low and s["t1"] > high and s["t1"] - s["t0"] < 1.4 * (high - low))
+    link = wait_until("the address", lambda: (h := p.b.run("return location.href")) and f"t={round(near['t0'])}_" in h and h)
+    p.b.run("history.back()")
+    p.until("the way back", lambda s: s["t1"] - s["t0"] > 1.5 * (near["t1"] - near["t0"]))
+    return link, near
+
+
+def check_box(p, v, session):
+    """A box over tracks is what the aggregator adds up, and says how much."""
+    p.b.press("Esc", "0")
+    p.until("the whole session", lambda s: not s["selected"] and s["t1"] - s["t0"] > 9e11)
+    row = p.row("python3", "host-0")
+    left, top, width, _ = p.box()
+    p.b.drag(left + 300, top + row["y"] + 4, left + width / 2, top + row["y"] + 20)
+    wait_until("the sums", lambda: "in the box" in p.b.text("#v-panel"))
+    shown = int(p.b.text("#v-panel h2").split()[0].replace(",", ""))
+    s = p.state()
+    at = lambda x: s["t0"] + (x - s["gutter"]) / (width - s["gutter"]) * (s["t1"] - s["t0"])
+    asked = v.ask("selection", from_ps=round(at(300)), to_ps=round(at(width / 2)), tracks=f"{row['file']}.{row['track']}")
+    assert shown > 0 and abs(shown - asked["count"]) <= 0.02 * asked["count"], (shown, asked["count"])
+
+
+def test_page():
+    if not shutil.which("chromedriver") or not shutil.which("chromium"):
+        raise SkipTest("chromium and chromedriver are not installed")
+    with Cluster() as c:
+        session = capture(c)
+        v = View(c, session)
+        b = Browser(c, size="1280,900")
+        b.open(c.url)
+        wait_until("the session", lambda: session in b.text("#sessions"))
+        b.run("document.querySelector('#sessions button.open').click()")
+        p = Page(c, b)
+        wait_until("the timeline", lambda: b.run("return window.tutti.state() !== null"))
+        check_moves(p)
+        check_find(p, sorted(start for host in ("host-0", "host-1") for _, _, name, start, _ in stored(c, session, host) if name == "all-reduce.1"))
+        link, near = check_select(p, v, session)
+        check_box(p, v, session)
+        b.open("about:blank")
+        b.open(link)  # check 15: the link restores what was seen
+        wait_until("the timeline again", lambda: b.run("return window.tutti.state() !== null"))
+        s = p.until("its selection", lambda s: len(s["selected"]) == 2)
+        assert abs(s["t0"] - near["t0"]) < 2 and abs(s["t1"] - near["t1"]) < 2 and len(s["marks"]) == 1, s
+        b.open(f"{c.url}/#/s/2020_01_01_00_00_00_aaaaaa")
+        wait_until("what is wrong", lambda: "2020_01_01_00_00_00_aaaaaa" in b.text("#v-notices"))
+        b.close()
+
+
+main(test_answers, test_page)

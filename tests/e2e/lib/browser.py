@@ -9,6 +9,9 @@ import urllib.request
 from lib.cluster import SLOW, free_port, wait_until
 
 
+KEYS = {"Enter": "\ue007", "Esc": "\ue00c", "Shift": "\ue008", "Ctrl": "\ue009", "Left": "\ue012", "Up": "\ue013", "Right": "\ue014", "Down": "\ue015"}
+
+
 class Browser:
     """Headless Chromium, driven by the WebDriver protocol."""
 
@@ -48,6 +51,30 @@ class Browser:
 
     def text(self, css):
         return self.run(f"return document.querySelector({json.dumps(css)}).innerText")
+
+    def press(self, *keys, hold_ms=0):
+        """Real keys, one after the other; of several characters at once ("Shift+Enter") the last is pressed within the others."""
+        actions = []
+        for key in keys:
+            words = [KEYS.get(k, k) for k in key.split("+")] if len(key) > 1 else [key]
+            actions += [{"type": "keyDown", "value": w} for w in words]
+            actions += [{"type": "pause", "duration": hold_ms}]
+            actions += [{"type": "keyUp", "value": w} for w in reversed(words)]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
+    def drag(self, x0, y0, x1, y1, held=None):
+        """Presses the mouse at one place of the window and lets go at another, which may be the same."""
+        mouse = [{"type": "pointerMove", "duration": 0, "x": round(x0), "y": round(y0)}, {"type": "pointerDown", "button": 0}]
+        if (x0, y0) != (x1, y1):
+            mouse += [{"type": "pointerMove", "duration": 0, "x": round((x0 + x1) / 2), "y": round((y0 + y1) / 2)},
+                      {"type": "pointerMove", "duration": 0, "x": round(x1), "y": round(y1)}]
+        mouse += [{"type": "pointerUp", "button": 0}]
+        sources = [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": mouse}]
+        if held:
+            keys = [{"type": "keyDown", "value": KEYS[held]}, *[{"type": "pause", "duration": 0}] * len(mouse), {"type": "keyUp", "value": KEYS[held]}]
+            mouse.insert(0, {"type": "pause", "duration": 0})
+            sources.append({"type": "key", "id": "keyboard", "actions": keys})
+        self.call("POST", "/actions", {"actions": sources})
 
     def picture(self):
         """A PNG of what is shown."""

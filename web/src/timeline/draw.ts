@@ -69,13 +69,13 @@ export class Picture {
     this.tiles.begin();
     this.fillOverview(words, w, ratio, s);
     for (const row of this.visible(s)) this.fillRow(words, w, h, ratio, s, row);
-    this.tiles.end();
     this.ctx.putImageData(this.pixels, 0, 0);
     this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.drawTexts(s);
     this.drawMarks(s);
     this.drawGutter(s);
     this.drawRuler(s);
+    this.tiles.end();
   }
 
   private *visible(s: Scene): Generator<Row> {
@@ -89,11 +89,11 @@ export class Picture {
 
   /* ---- events ---- */
 
-  private *pieces(file: number, track: number, s: { t0: number; t1: number }, shift: number): Generator<{ tile: Tile; from: number; to: number; lowPs: number; highPs: number }> {
+  private *pieces(file: number, track: number, s: { t0: number; t1: number }, shift: number, wanted = true): Generator<{ tile: Tile; from: number; to: number; lowPs: number; highPs: number }> {
     const size = BUCKETS * 2 ** shift, group = Math.floor(track / GROUP), k = track % GROUP;
     for (let i = Math.floor(s.t0 / size); i * size < s.t1; i++) {
-      const tile = this.tiles.get(file, group, shift, i);
-      if (!tile || tile.shift !== shift) this.coarse = true;
+      const tile = this.tiles.get(file, group, shift, i, wanted);
+      if (wanted && tile?.shift !== shift) this.coarse = true;
       if (tile) yield { tile, from: k ? tile.ends[k - 1] : 0, to: tile.ends[k], lowPs: i * size, highPs: (i + 1) * size };
     }
   }
@@ -385,7 +385,7 @@ export class Picture {
     if (!row || y < this.top() || x < s.gutter || row.kind !== "track" || row.info!.counter) return null;
     const lane = Math.floor((y - this.rowY(s, row) - 1) / LANE), at = this.ps(s, x), near = (s.t1 - s.t0) / (s.width - s.gutter) * 2;
     let best: Hit | null = null, distance = near;
-    for (const { tile, from, to } of this.pieces(row.file!, row.track!, { t0: at - near, t1: at + near }, this.shiftOf(s))) {
+    for (const { tile, from, to } of this.pieces(row.file!, row.track!, { t0: at - near, t1: at + near }, this.shiftOf(s), false)) {
       for (let i = from; i < to; i++) {
         if ((tile.row[i] & 0xffff) !== lane) continue;
         const startPs = tile.fromPs + tile.start[i] * tile.unit, lengthPs = tile.length[i] * tile.unit;

@@ -62,23 +62,17 @@ export class Tiles {
     this.pump();
   }
 
-  /** The tile, or the best coarser one, which covers more; null if there is none yet. */
-  get(file: number, group: number, shift: number, index: number): Tile | null {
+  /** The tile, or the best coarser one, which covers more; null if there is none yet. One that is `wanted` is asked for by end(). */
+  get(file: number, group: number, shift: number, index: number, wanted = true): Tile | null {
     const key = `${file}/${group}/${shift}/${index}`, tile = this.use(key);
     if (tile) return tile;
-    if (!this.wanted.some((w) => w.key === key) && (this.failed.get(key) ?? 0) < Date.now()) this.wanted.push({ key, file, group, shift, index });
+    if (wanted && !this.wanted.some((w) => w.key === key) && (this.failed.get(key) ?? 0) < Date.now()) this.wanted.push({ key, file, group, shift, index });
     for (let s = shift + 1; s <= MAX_SHIFT; s++) {
       index = Math.floor(index / 2);
       const coarse = this.use(`${file}/${group}/${s}/${index}`);
       if (coarse) return coarse;
     }
     return null;
-  }
-
-  /** Asks for a tile that the picture does not need yet. */
-  prefetch(file: number, group: number, shift: number, index: number): void {
-    const key = `${file}/${group}/${shift}/${index}`;
-    if (!this.kept.has(key) && !this.underWay.has(key) && (this.failed.get(key) ?? 0) < Date.now()) this.wanted.push({ key, file, group, shift, index });
   }
 
   private use(key: string): Tile | undefined {
