@@ -120,14 +120,15 @@ struct http_body_events {
 };
 #define HTTP_BODIES_BYTES ((size_t)64 << 20)
 #define HTTP_PIECE_MIN	  ((size_t)64 << 10)
-#define HTTP_PIECE_MAX	  ((size_t)4 << 20)
+#define HTTP_PIECE_MAX	  ((size_t)1 << 20)
 
 /* NULL, and no event, if the answer needs no bytes (HEAD, 416, an empty file) or the server has ended. */
 struct http_body *http_answer_body(struct http_req *req, const struct http_file *file,
 				   const struct http_body_events *events, void *arg);
 
-/* A piece: the bytes that were asked for, or fewer. Any thread that has a reference. */
-void http_body_add(struct http_body *b, struct buf *piece_taken);
+/* A piece: the bytes that were asked for, or fewer. The buffer is empty then, and may have the memory of an earlier piece. Any thread
+ * that has a reference. */
+void http_body_add(struct http_body *b, struct buf *piece);
 
 /* How many bytes a further piece may have: waits for room so long at most. 0: the client does not read so fast, or is gone. Any thread
  * that has a reference. */

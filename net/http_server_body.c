@@ -25,6 +25,7 @@ struct http_body {
 	pthread_mutex_t lock; /* guards the members down to the next comment line */
 	struct MHD_Connection *conn; /* NULL once microhttpd is done with it */
 	struct piece now, next;
+	struct buf spare; /* empty, with the memory of a piece that was sent */
 	size_t sent; /* bytes of `now` */
 	uint64_t added; /* bytes */
 	pthread_cond_t changed; /* there is room, or the end */
@@ -47,6 +48,7 @@ void http_body_unref(struct http_body *b)
 	pthread_cond_destroy(&b->changed);
 	buf_release(&b->now.bytes);
 	buf_release(&b->next.bytes);
+	buf_release(&b->spare);
 	free(b);
 }
 
@@ -128,6 +130,15 @@ static void drop_piece(struct http_body *b, struct piece *p)
 	p->reserved = 0;
 }
 
+/* For the next piece: new memory costs more than the copy into it. */
+static void keep_memory(struct http_body *b, struct buf *piece)
+{
+	buf_release(&b->spare);
+	b->spare = *piece;
+	b->spare.len = 0;
+	*piece = (struct buf)BUF_INIT;
+}
+
 static size_t take_bytes(struct http_body *b, char *out, size_t max)
 {
 	size_t left = b->now.bytes.len - b->sent, n = left < max ? left : max;
@@ -135,6 +146,7 @@ static size_t take_bytes(struct http_body *b, char *out, size_t max)
 	memcpy(out, b->now.bytes.data + b->sent, n);
 	b->sent += n;
 	if (b->sent == b->now.bytes.len) {
+		keep_memory(b, &b->now.bytes);
 		drop_piece(b, &b->now);
 		b->now = b->next;
 		b->next = (struct piece){ 0 };
@@ -174,21 +186,22 @@ static void wake(struct http_body *b)
 	b->suspended = false;
 }
 
-void http_body_add(struct http_body *b, struct buf *piece_taken)
+void http_body_add(struct http_body *b, struct buf *piece)
 {
 	struct piece *p;
 
 	pthread_mutex_lock(&b->lock);
-	if (b->conn && piece_taken->len) {
+	if (b->conn && piece->len) {
 		p = b->now.bytes.len ? &b->next : &b->now;
-		*p = (struct piece){ *piece_taken, b->asked };
-		*piece_taken = (struct buf)BUF_INIT;
+		*p = (struct piece){ *piece, b->asked };
+		*piece = b->spare;
+		b->spare = (struct buf)BUF_INIT;
 		b->added += p->bytes.len;
 		b->asked = 0;
 		wake(b);
 	}
 	pthread_mutex_unlock(&b->lock);
-	buf_release(piece_taken);
+	buf_reset(piece);
 }
 
 void http_body_pause(struct http_body *b)
@@ -198,6 +211,7 @@ void http_body_pause(struct http_body *b)
 		atomic_fetch_sub(b->bodies, b->asked);
 	b->asked = 0;
 	b->asking = false;
+	buf_release(&b->spare);
 	ask(b);
 	pthread_mutex_unlock(&b->lock);
 }

@@ -131,8 +131,7 @@ static int add_bytes(void *arg, const void *data, size_t len, struct err *e)
 			d->is_slow = true;
 			return err_set(e, ERR_BUSY, "the client does not read");
 		}
-		if (!d->piece.data)
-			buf_reserve_all(&d->piece, d->room);
+		buf_reserve(&d->piece, d->room - d->piece.len);
 		n = d->room - d->piece.len < len ? d->room - d->piece.len : len;
 		buf_add(&d->piece, data, n);
 		data = (const char *)data + n;

@@ -245,10 +245,10 @@ struct http_body *http_answer_body(struct http_req *req, const struct http_file 
 	return NULL;
 }
 
-void http_body_add(struct http_body *b, struct buf *piece_taken)
+void http_body_add(struct http_body *b, struct buf *piece)
 {
 	(void)b;
-	buf_release(piece_taken);
+	buf_reset(piece);
 }
 
 size_t http_body_room(struct http_body *b, int64_t wait_ns)
