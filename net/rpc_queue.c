@@ -13,7 +13,7 @@
 /* while this many tags wait for the loop, core is not asked for more: it reads no socket */
 #define DONE_MAX 128
 /* after core has returned all requests, it is asked for more when it has so many again */
-#define REQUESTS_LEAST 32
+#define REQUESTS_LEAST 256
 #define FREE_LIMIT_NS  (10 * NS_PER_S)
 
 void rpc_tag_arm(struct rpc_tag *tag)

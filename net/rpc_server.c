@@ -14,7 +14,7 @@
 #include "proto/limits.h"
 
 /* requests for calls that core has ready: so many calls can arrive in one turn of the loop */
-#define REQUESTS 64
+#define REQUESTS 512
 /* Per connection. An agent has one, and its small uploads; with 16, calls on a new connection sometimes hung in core. Core
  * limits only peers that have acknowledged its settings; rpc_judge.c limits those of unknown peers. */
 #define STREAMS_MAX	   256
