@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -198,6 +199,7 @@ def check_capture(config, job):
         capture = json.loads(tutti(server, "capture", "--hosts", "node=localhost", "--duration", "2s", "--json"))
         assert (capture["state"], capture["complete"], capture["failed"]) == ("committed", 1, 0), capture
         out = WORK / "session"
+        shutil.rmtree(out, ignore_errors=True)
         tutti(server, "fetch", capture["session"], out)
     space = xspace.load(next(out.rglob("*.xplane.pb")))
     planes = [p for p in space.planes if xspace.stats(p).get("process_id") == process_of(job)]
