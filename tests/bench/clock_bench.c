@@ -334,20 +334,21 @@ static int cost(size_t repeats)
 	double took[REPEATS];
 
 	repeats = repeats < 1 ? 1 : repeats > REPEATS ? REPEATS : repeats;
-	w.every_ns = 62500000;
-	w.train = 1;
+	/* as agents probe in a window */
+	w.every_ns = 125 * NS_PER_MS;
+	w.train = 2;
 	world_probe(&w, 0, LENGTH_NS, &samples);
 	for (size_t k = 0; k < repeats; k++) {
 		struct clock_estimator *est = clock_estimator_new();
 		struct clock_model m;
-		int64_t start = now_raw_ns();
+		int64_t start = now_thread_cpu_ns();
 
 		for (size_t i = 0; i < samples.n; i++)
 			clock_estimator_add(est, &samples.at[i].s);
 		clock_estimator_make_window_model(est, world_host_ns(&w, LENGTH_NS),
 						  world_host_ns(&w, 0),
 						  world_host_ns(&w, LENGTH_NS), &m);
-		took[k] = (double)(now_raw_ns() - start);
+		took[k] = (double)(now_thread_cpu_ns() - start);
 		clock_model_free(&m);
 		clock_estimator_free(est);
 		if (!k)
