@@ -42,6 +42,16 @@ def test_once_json():
         print(f"     {json.dumps(doc)}\n     {len(common)} bursts, largest spread {spread_us:.1f} us")
 
 
+def test_on_a_bucket():
+    with tempfile.TemporaryDirectory(prefix="tutti-quickstart-") as d:
+        doc = quickstart(d, "--store", "s3")
+        stored = {p.name: p.read_bytes() for p in (pathlib.Path(d) / "s3/bucket/quickstart/profiles").rglob("*.xplane.pb")}
+        fetched = {p.name: p.read_bytes() for p in pathlib.Path(doc["path"]).iterdir()}
+        assert stored == fetched and sorted(stored) == ["host-a.xplane.pb", "host-b.xplane.pb", "host-c.xplane.pb"], (sorted(stored), sorted(fetched))
+        assert {h["host"]: h["state"] for h in doc["hosts"]} == dict.fromkeys(("host-a", "host-b", "host-c"), "complete")
+        assert all(h["bytes"] == len(stored[f"{h['host']}.xplane.pb"]) for h in doc["hosts"])
+
+
 def test_with_jax():
     with tempfile.TemporaryDirectory(prefix="tutti-quickstart-") as d:
         doc = quickstart(d, "--jax")
@@ -68,4 +78,4 @@ def check_in_xprof(logdir, run):
             p.wait()
 
 
-main(test_once_json, test_with_jax, own_network=False)  # it may install packages
+main(test_once_json, test_on_a_bucket, test_with_jax, own_network=False)  # it may install packages
