@@ -29,6 +29,9 @@ ANSWERS = {
     "POST /api/v1/sessions/*/retry": "capture",
     "GET /api/v1/sessions/*/files/*": None,
     "POST /api/v1/sessions/*/links": "shared", "GET /shared/*/*": None, "GET /s/*": None,
+    # docs/viewer.md describes these; view_test.py holds them against the stored files
+    "GET /api/v1/sessions/*/view": None, "GET /api/v1/sessions/*/view/tile": None, "GET /api/v1/sessions/*/view/event": None,
+    "GET /api/v1/sessions/*/view/search": None, "GET /api/v1/sessions/*/view/next": None, "GET /api/v1/sessions/*/view/selection": None,
     "GET /api/v1/events": {"hosts": "hosts", "capture": "capture", "sessions": "session"},
     "GET /healthz": None,
     "GET /readyz": None,
