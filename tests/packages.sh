@@ -47,7 +47,7 @@ build_packages() {
 	mkdir -p "$out"
 	if [ "$1" = "$(. /etc/os-release && echo "$VERSION_CODENAME")" ]; then
 		cmake --preset release >/dev/null
-		cmake --build --preset release --target "${targets[@]}" >"$out/log"
+		cmake --build --preset release --target "${targets[@]}" >"$out/log" 2>&1 || { tail -n 20 "$out/log"; fail "the build failed"; }
 		(cd "$top/build/release" && cpack -G DEB -B "$out" >>"$out/log" 2>&1) || { tail -n 20 "$out/log"; fail "cpack failed"; }
 		return
 	fi
