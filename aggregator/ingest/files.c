@@ -113,14 +113,18 @@ int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *
 	return rc;
 }
 
-void ingest_files_remove(const struct ingest_files *f)
+bool ingest_files_remove(const struct ingest_files *f)
 {
 	char key[SESSION_KEY_BYTES];
+	bool removed = true;
 	struct err e;
 
 	for (unsigned int n = 1; n <= f->n; n++) {
 		file_key(f, n, key);
-		if (store_remove(f->store, key, store_within(STORE_PATIENCE_NS), &e))
-			log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", key, e.msg);
+		if (!store_remove(f->store, key, store_within(STORE_PATIENCE_NS), &e))
+			continue;
+		log_error("AGG-STORE", "key=%s action=remove reason=\"%s\"", key, e.msg);
+		removed = false;
 	}
+	return removed;
 }

@@ -4,6 +4,7 @@
 #ifndef AGGREGATOR_INGEST_FILES_H
 #define AGGREGATOR_INGEST_FILES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "aggregator/ingest/spooled_upload.h"
@@ -28,7 +29,7 @@ struct ingest_files {
 MUST_CHECK int ingest_files_put(const struct ingest_files *f, const struct spooled_upload *upload,
 				struct err *e);
 
-/* Removes those of the files that are in the store; logs failures. */
-void ingest_files_remove(const struct ingest_files *f);
+/* Removes those of the files that are in the store. False, with a line in the log, if some may be left. */
+bool ingest_files_remove(const struct ingest_files *f);
 
 #endif

@@ -91,14 +91,16 @@ static struct ingest_files files_of(const struct upload *u)
 
 static void run_remove(void *arg)
 {
-	const struct upload *u = arg;
+	struct upload *u = arg;
 	const struct ingest_files files = files_of(u);
 	struct err e;
 
-	if (!u->is_lost)
-		ingest_files_remove(&files);
-	else if (session_remove_orphans(u->store, u->session, u->run, &e))
+	if (!u->is_lost) {
+		u->has_left_files = !ingest_files_remove(&files);
+	} else if (session_remove_orphans(u->store, u->session, u->run, &e)) {
 		log_error("AGG-STORE", "session=%s action=remove reason=\"%s\"", u->session, e.msg);
+		u->has_left_files = true;
+	}
 }
 
 /* While an upload is being stored, the end of its session must not remove files: the upload could store its
@@ -125,7 +127,11 @@ static void done_working(struct upload *u)
 
 static void done_remove(void *arg)
 {
-	done_working(arg);
+	struct upload *u = arg;
+
+	if (u->has_left_files)
+		late_expect(u->ingest, u->session, u->run);
+	done_working(u);
 }
 
 /* ---- into the store ---- */

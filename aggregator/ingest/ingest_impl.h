@@ -35,6 +35,7 @@ struct upload {
 	unsigned int n_files;
 	struct spooled_upload spooled;
 	bool storing; /* it is complete, and a worker stores it */
+	bool has_left_files; /* some could not be removed again */
 	bool is_lost; /* another aggregator owns the session: its manifest may name these files */
 	struct rpc_msg *msg; /* the chunk being written; data and len are its bytes */
 	const uint8_t *data;
@@ -91,10 +92,10 @@ void granted_end(struct upload *u); /* before the upload is freed */
 
 /* ---- late.c ---- */
 
-/* A file of the session may still come by a grant: it is removed later. */
+/* A file of the session may still come by a grant, or could not be removed: that is tried later. */
 void late_expect(struct ingest *in, const char *session, const char *run);
 
-/* The same for grants that an earlier run of the aggregator has made. */
+/* The same for what an earlier run of the aggregator has left. */
 void late_start(struct ingest *in);
 void late_stop(struct ingest *in);
 

@@ -47,7 +47,7 @@ struct file_check {
 	int64_t n_wrong; /* events outside the bound */
 	bool own_window; /* cut by the host's own clock, or by the agent's start, and said so */
 	bool lacks_begin; /* of a snapshot: all that is missing is what the ring does not reach, and it said so */
-	bool tracer_failed; /* and said so: its file may be empty */
+	bool may_be_empty; /* its tracer failed, or its plane was left out, and it said so */
 	bool no_truth; /* the session clock of then is not known here */
 };
 
@@ -194,7 +194,7 @@ static void check_window(const struct file_check *f)
 	if ((f->own_window && !f->lacks_begin) || f->no_truth || slept_near_window(f))
 		return;
 	if (!f->n) {
-		if (!f->lacks_begin && !f->request->stop && !f->tracer_failed)
+		if (!f->lacks_begin && !f->request->stop && !f->may_be_empty)
 			check_empty(f);
 		return;
 	}
@@ -327,7 +327,8 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 		.duration_ns = json_get_int(manifest, "duration_ns"),
 		.bound_ns = json_integer_value(bound),
 		.own_window = !strcmp(json_get_text(host, "reason"), "window-cut"),
-		.tracer_failed = !strcmp(json_get_text(host, "reason"), REASON_TRACER_FAILED),
+		.may_be_empty = !strcmp(json_get_text(host, "reason"), REASON_TRACER_FAILED) ||
+				!strcmp(json_get_text(host, "reason"), REASON_TOO_LARGE),
 	};
 
 	f.no_truth = !f.shift_ns;
