@@ -81,11 +81,13 @@ static int put_noted(struct store *s, struct capture *copy, struct capture_host 
 	if (is_reported)
 		copy->noted_file = h->reported_files[0];
 	rc = put(s, copy, h, texts, n, is_reported ? &copy->noted_file.crc32c : NULL, e);
+	if (rc) /* the next try needs the host's own report */
+		return rc;
 	if (is_reported)
 		h->reported_files = &copy->noted_file;
 	copy->noted_file.bytes = h->bytes;
 	copy->noted = (size_t)(h - copy->hosts) + 1;
-	return rc;
+	return 0;
 }
 
 /* The file is longer than its agent says: an aggregator that did not live to commit gave it warnings, which may not be
