@@ -21,7 +21,6 @@
  * for less. */
 #define LOOK_BACK_NS (3600 * NS_PER_S)
 #define AGAIN_NS     (60 * NS_PER_S)
-#define START_NS     (10 * NS_PER_S) /* without grants: recovery comes first */
 
 /* Where a file may still come. */
 struct late_files {
@@ -89,14 +88,14 @@ static bool is_listed(const struct ingest *in, const char *session)
 	return false;
 }
 
-static struct late_files *late_new(struct ingest *in, int64_t first_ns)
+static struct late_files *late_new(struct ingest *in)
 {
 	struct late_files *l = xcalloc(1, sizeof(*l));
 
 	l->ingest = in;
 	TAILQ_INSERT_TAIL(&in->late, l, entry);
 	loop_timer_in(in->env.loop, &l->timer,
-		      in->env.by_grants ? GRANT_LIFE_NS + PUT_MOST_NS : first_ns, on_late, l);
+		      in->env.by_grants ? GRANT_LIFE_NS + PUT_MOST_NS : AGAIN_NS, on_late, l);
 	return l;
 }
 
@@ -107,14 +106,15 @@ void late_expect(struct ingest *in, const char *session, const char *run)
 
 	if (is_listed(in, session))
 		return;
-	l = late_new(in, AGAIN_NS);
+	l = late_new(in);
 	l->session = xstrdup(session);
 	l->run = xstrdup(run);
 }
 
 void late_start(struct ingest *in)
 {
-	late_new(in, START_NS)->since_unix_ns = now_real_ns() - LOOK_BACK_NS;
+	if (in->env.by_grants)
+		late_new(in)->since_unix_ns = now_real_ns() - LOOK_BACK_NS;
 }
 
 void late_stop(struct ingest *in)
