@@ -251,7 +251,7 @@ struct captures_env {
 	struct loop *loop;
 	struct jobs *jobs;
 	const struct session_clock *clock;
-	const struct session_store *store;
+	struct session_store *store;
 	struct registry *registry;
 	const struct capture_patience *patience;
 	const char *spool; /* folder for files under way */

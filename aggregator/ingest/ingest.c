@@ -115,6 +115,8 @@ static void hold_end(const struct upload *u)
 		is_storing |= other->storing && !strcmp(other->session, u->session);
 	if (c)
 		capture_hold_end(c, is_storing);
+	if (!is_storing)
+		session_store_release(u->ingest->env.store, u->session);
 }
 
 static void done_working(struct upload *u)

@@ -36,7 +36,7 @@ MUST_CHECK int ingest_check_xspace(const struct ingest_file *file, struct err *e
 struct ingest_env {
 	struct loop *loop;
 	struct jobs *jobs;
-	const struct session_store *store;
+	struct session_store *store;
 	struct captures *captures;
 	const char *spool; /* directory for uploads under way */
 	ingest_check check;

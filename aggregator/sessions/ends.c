@@ -378,7 +378,8 @@ bool ledger_end_removes_files(const json_t *record)
 	return strcmp(json_get_text(json_object_get(record, "end"), "state"), "committed") != 0;
 }
 
-int ledger_carry_out(struct store *s, const json_t *record, unsigned int n, struct err *e)
+static int carry_out(struct store *s, const json_t *record, unsigned int n, bool keeps_ledger,
+		     struct err *e)
 {
 	struct ownership owner = { .store = s, .record = record, .n = n };
 	const struct end end = { s, record, &owner };
@@ -387,12 +388,22 @@ int ledger_carry_out(struct store *s, const json_t *record, unsigned int n, stru
 
 	if (!rc)
 		rc = ends[i].carry_out(&end, e);
-	if (!rc)
+	if (!rc && !keeps_ledger)
 		rc = ledger_remove(&owner, e);
 	if (!owner.is_gone)
 		return rc;
 	return session_remove_orphans(s, json_get_text(record, "session"),
 				      json_get_text(record, "run"), e);
+}
+
+int ledger_carry_out(struct store *s, const json_t *record, unsigned int n, struct err *e)
+{
+	return carry_out(s, record, n, false, e);
+}
+
+int ledger_carry_out_early(struct store *s, const json_t *record, unsigned int n, struct err *e)
+{
+	return carry_out(s, record, n, true, e);
 }
 
 /* Removes only files that no manifest names, and index entries: readers miss no file. Removes nothing of a session

@@ -35,4 +35,8 @@ MUST_CHECK int ledger_put_end(struct store *s, const json_t *record, unsigned in
 MUST_CHECK int ledger_carry_out(struct store *s, const json_t *record, unsigned int n,
 				struct err *e);
 
+/* The same, but the ledger stays: files may still come, so the end must be carried out once more later. */
+MUST_CHECK int ledger_carry_out_early(struct store *s, const json_t *record, unsigned int n,
+				      struct err *e);
+
 #endif

@@ -28,7 +28,7 @@ struct ledger {
 	struct ledger_change next; /* make == NULL: no change waits */
 	json_t *record; /* the record of `next`, if a try has made it already; else NULL */
 	bool end_is_durable; /* `record` is in the store, and its end is to be carried out */
-	bool is_held; /* ledger_hold(): an end that removes files must wait */
+	bool is_held; /* ledger_hold(): files may still come */
 	unsigned int tries; /* failed tries since the last success */
 	struct loop_timer timer;
 	bool stopped;
@@ -131,6 +131,8 @@ static void put_record(struct ledger_job *job)
 {
 	bool has_end = ledger_has_end(job->record);
 
+	if (job->is_held) /* a file that comes later is in no listing yet */
+		json_object_del(json_object_get(job->record, "end"), "tidy");
 	job->rc = has_end ? ledger_put_end(job->store, job->record, &job->n, &job->e)
 			  : ledger_put(job->store, job->session, job->record, &job->n, &job->e);
 	job->end_is_durable = has_end && !job->rc;
@@ -149,7 +151,8 @@ static void run_write(void *arg)
 		return;
 	if (job->is_held && ledger_end_removes_files(job->record))
 		return;
-	job->rc = ledger_carry_out(job->store, job->record, job->n, &job->e);
+	job->rc = job->is_held ? ledger_carry_out_early(job->store, job->record, job->n, &job->e)
+			       : ledger_carry_out(job->store, job->record, job->n, &job->e);
 	job->carried_out = !job->rc;
 }
 
@@ -213,6 +216,14 @@ static void pause_writes(struct ledger *l, struct ledger_job *job)
 			      begin_write, l);
 }
 
+/* Committed while files were on their way. */
+static void leave_ledger(struct ledger *l)
+{
+	session_store_await(l->opts.sessions, l->session);
+	if (!l->is_held)
+		session_store_release(l->opts.sessions, l->session);
+}
+
 static void carry_out_when_released(struct ledger *l, struct ledger_job *job)
 {
 	put_back(l, job);
@@ -272,6 +283,8 @@ static void done_write(void *arg)
 
 	l->n = job->n;
 	l->end_is_durable = job->end_is_durable;
+	if (job->carried_out && job->is_held)
+		leave_ledger(l);
 	if (job->carried_out || job->rc == ERR_EXISTS) {
 		l->state = LEDGER_OVER;
 		drop_next(l);

@@ -61,7 +61,7 @@ struct ledger_events {
  * longer than the ledger.
  */
 struct ledger_opts {
-	const struct session_store *sessions;
+	struct session_store *sessions;
 	const char *session, *run; /* copied */
 	unsigned int n;
 	int64_t epoch;
@@ -79,8 +79,9 @@ bool ledger_is_durable(const struct ledger *l);
 /* The number of the record that is certainly in the store; 0 if there is none. */
 unsigned int ledger_number(const struct ledger *l);
 
-/* While the ledger is held, an end that removes files is stored, but not carried out: files are still being
- * written. */
+/* While the ledger is held, files are still being written. An end that removes files is stored, but not carried out. A
+ * commit is carried out, but its record stays until session_store_release(): should the aggregator end before that, the
+ * next start removes the files that came too late. */
 void ledger_hold(struct ledger *l, bool is_held);
 
 /* No further try is made; a write under way goes on. */

@@ -121,15 +121,24 @@ struct recovery {
 	struct err e;
 };
 
-static void remove_left(struct session_store *s, const char *session)
+static bool has_key(const struct session_keys *keys, const char *session)
+{
+	for (size_t i = 0; i < keys->n; i++) {
+		if (!strcmp(keys->items[i], session))
+			return true;
+	}
+	return false;
+}
+
+/* It is there. */
+static void remove_key(struct session_keys *keys, const char *session)
 {
 	size_t i = 0;
 
-	while (strcmp(s->left.items[i], session))
+	while (strcmp(keys->items[i], session))
 		i++;
-	free(s->left.items[i]);
-	memmove(s->left.items + i, s->left.items + i + 1,
-		(--s->left.n - i) * sizeof(*s->left.items));
+	free(keys->items[i]);
+	memmove(keys->items + i, keys->items + i + 1, (--keys->n - i) * sizeof(*keys->items));
 }
 
 static void note_recovery(struct session_store *s, struct recovery *r)
@@ -140,7 +149,7 @@ static void note_recovery(struct session_store *s, struct recovery *r)
 		if (!r->session)
 			s->not_ready = r->e;
 	} else if (r->session) {
-		remove_left(s, r->session);
+		remove_key(&s->left, r->session);
 	} else {
 		s->listed = true;
 		s->left = r->left;
@@ -224,8 +233,10 @@ static void begin_round(void *arg)
 		return;
 	if (!s->listed)
 		begin_recovery(s, NULL);
-	for (size_t i = 0; s->listed && i < s->left.n; i++)
-		begin_recovery(s, s->left.items[i]);
+	for (size_t i = 0; s->listed && i < s->left.n; i++) {
+		if (!has_key(&s->awaited, s->left.items[i]))
+			begin_recovery(s, s->left.items[i]);
+	}
 }
 
 /* The first round, before there is a loop that turns. */
@@ -294,20 +305,38 @@ void session_store_start(struct session_store *s, const struct session_heir *hei
 
 bool session_store_has_left(const struct session_store *s, const char *session)
 {
-	for (size_t i = 0; i < s->left.n; i++) {
-		if (!strcmp(s->left.items[i], session))
-			return true;
-	}
-	return false;
+	return has_key(&s->left, session);
+}
+
+static void add_left(struct session_store *s, const char *session)
+{
+	session_keys_add(&s->left, session, NULL);
+	s->swept = false;
 }
 
 void session_store_take_up(struct session_store *s, const char *session)
 {
 	if (s->stopping || !s->listed || session_store_has_left(s, session))
 		return;
-	session_keys_add(&s->left, session, NULL);
-	s->swept = false;
+	add_left(s, session);
 	if (!s->recovering)
+		schedule_round(s);
+}
+
+void session_store_await(struct session_store *s, const char *session)
+{
+	if (!s->listed || session_store_has_left(s, session))
+		return;
+	add_left(s, session);
+	session_keys_add(&s->awaited, session, NULL);
+}
+
+void session_store_release(struct session_store *s, const char *session)
+{
+	if (!has_key(&s->awaited, session))
+		return;
+	remove_key(&s->awaited, session);
+	if (!s->recovering && !s->stopping)
 		schedule_round(s);
 }
 
@@ -321,6 +350,7 @@ void session_store_stop(struct session_store *s)
 void session_store_close(struct session_store *s)
 {
 	session_keys_release(&s->left);
+	session_keys_release(&s->awaited);
 	store_free(s->store);
 	s->store = NULL;
 }

@@ -37,6 +37,8 @@ struct session_store {
 	bool writable, probing;
 	size_t recovering; /* jobs of the present round, including the one that lists */
 	struct session_keys left; /* the sessions of an earlier run that are not recovered yet */
+	struct session_keys
+		awaited; /* of them: those for which session_store_release() is awaited */
 	bool listed; /* `left` is known */
 	bool swept; /* `left` is known, and none is left */
 	unsigned int failed_rounds;
@@ -59,6 +61,11 @@ bool session_store_has_left(const struct session_store *s, const char *session);
 
 /* A deletion of this session was interrupted: it is carried on as after a restart. */
 void session_store_take_up(struct session_store *s, const char *session);
+
+/* The session is committed, and files of it may still come: the end in its ledger is carried out again as after a restart,
+ * but only after session_store_release(), which does nothing if the session is not awaited. */
+void session_store_await(struct session_store *s, const char *session);
+void session_store_release(struct session_store *s, const char *session);
 
 void session_store_stop(struct session_store *s); /* no probe and no round begins any more */
 void session_store_close(struct session_store *s); /* stopped, and all jobs are done */

@@ -19,6 +19,7 @@
 
 #define SLACK_NS     (3 * NS_PER_S) /* from a deadline to the manifest */
 #define ASK_AGAIN_NS (5 * NS_PER_S)
+#define ASK_MOST_NS  (60 * NS_PER_S) /* a window of steps may end minutes before it had to */
 #define CALLS_OVER_NS \
 	(STORE_PATIENCE_NS + 30 * NS_PER_S) /* after an outage no call is waiting any more */
 #define EXTENSION 10 /* times the grace, while hosts make progress */
@@ -105,6 +106,8 @@ static int64_t learn_window(struct request *w, const json_t *doc)
 		end_ns = session_to_true_ns(w, json_get_int(doc, "t0_ns") + duration_ns);
 	w->last_ns = end_ns + EXTENSION * own_grace_ns + SLACK_NS;
 	end_ns += own_grace_ns + SLACK_NS;
+	if (end_ns > sim.now_ns + ASK_MOST_NS)
+		return sim.now_ns + ASK_MOST_NS;
 	return end_ns > sim.now_ns ? end_ns : sim.now_ns + ASK_AGAIN_NS;
 }
 

@@ -378,6 +378,7 @@ struct odd_store {
 	atomic_bool is_blocked; /* what follows is written */
 	char *blocked_key;
 	struct buf blocked;
+	atomic_bool keeps_all; /* it removes nothing */
 	const char *fail_late; /* the first put of such a key works and is reported as failed */
 };
 
@@ -442,7 +443,11 @@ static int odd_list(struct store *s, const struct store_list *list, struct err *
 
 static int odd_remove(struct store *s, const char *key, int64_t deadline_mono_ns, struct err *e)
 {
-	return store_remove(((struct odd_store *)s)->real, key, deadline_mono_ns, e);
+	struct odd_store *o = (struct odd_store *)s;
+
+	if (atomic_load(&o->keeps_all))
+		return err_set(e, ERR_IO, "the store is away");
+	return store_remove(o->real, key, deadline_mono_ns, e);
 }
 
 static const struct store_ops odd_ops = {
@@ -517,9 +522,11 @@ static void check_no_file(struct fleet *f, const char *session, const char *host
 	CHECK(!fleet_has_key(f, key));
 }
 
-/* A put that hangs delays no other upload; what it stores in the end is removed. */
+/* A put that hangs delays no other upload. What it stores in the end is removed, also by the next start of the
+ * aggregator: the ledger stays until then. */
 static void test_store_hangs(void)
 {
+	char late[SESSION_KEY_BYTES];
 	struct odd_store odd = { .base.ops = &odd_ops, .block = "b.xplane.pb" };
 	struct fleet f;
 	struct fake a = { .auto_deliver = true }, b = { .auto_arm = true };
@@ -541,8 +548,14 @@ static void test_store_hangs(void)
 	WAIT(&f, stuck.closed);
 	CHECK_EQ(stuck.code, RPC_FAILED_PRECONDITION);
 	WAIT(&f, f.agg.jobs.n == 1);
+	CHECK(session_store_has_left(&f.agg.store, c->session));
+	session_file_key(c->session, "", "b", late);
+	atomic_store(&odd.keeps_all, true);
 	odd_unblock(&odd);
-	WAIT(&f, !f.agg.jobs.n);
+	run_for(f.loop, 30 * NS_PER_S);
+	CHECK(fleet_has_key(&f, late));
+	atomic_store(&odd.keeps_all, false);
+	WAIT(&f, !session_store_has_left(&f.agg.store, c->session));
 	check_no_file(&f, c->session, "b");
 	f.agg.store.store = odd.real;
 	fleet_stop(&f);

@@ -132,7 +132,7 @@ static void bed_free(struct bed *b)
 {
 	jobs_drain(&b->jobs);
 	ledger_close(b->ledger);
-	store_free(b->sessions.store);
+	session_store_close(&b->sessions);
 	loop_free(b->loop);
 }
 
@@ -437,6 +437,32 @@ static void test_held(void)
 	bed_free(&b);
 }
 
+/* A commit does not wait for them. Its record stays, so that no crash leaves a file that comes later. */
+static void test_held_commit(bool is_released_first)
+{
+	struct bed b;
+
+	bed_new(&b);
+	b.sessions.listed = b.sessions.writable = true;
+	ledger_hold(b.ledger, true);
+	change(&b, 1, NULL);
+	RUN_UNTIL(b.loop, b.durable == 1);
+	change(&b, 1, "committed");
+	if (is_released_first)
+		ledger_hold(b.ledger, false);
+	RUN_UNTIL(b.loop, b.ended);
+	CHECK(session_store_has_left(&b.sessions, NAME));
+	if (!is_released_first) {
+		run_for(b.loop, 60 * NS_PER_S);
+		CHECK(has_record(&b, 2));
+		session_store_release(&b.sessions, NAME);
+	}
+	RUN_UNTIL(b.loop, !session_store_has_left(&b.sessions, NAME));
+	CHECK(!has_record(&b, 2));
+	session_store_stop(&b.sessions);
+	bed_free(&b);
+}
+
 /* No try after that, and what is in the store stays there for the next start. */
 static void test_stop(void)
 {
@@ -466,6 +492,8 @@ int main(void)
 	test_carried_out_by_another();
 	test_frozen_in_the_end();
 	test_held();
+	test_held_commit(false);
+	test_held_commit(true);
 	test_stop();
 	return 0;
 }
