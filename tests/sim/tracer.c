@@ -36,6 +36,7 @@ struct use {
 	struct sim_tracer *tracer;
 	struct tracer_run *run;
 	int64_t begin_ns; /* of "sim": the ring's, when the run was armed */
+	bool is_past; /* of "profiler": the window was over when the run was armed */
 	struct loop_timer timer;
 };
 
@@ -289,6 +290,9 @@ static int profiler_arm(struct tracer *tracer, struct tracer_run *run, struct er
 	int64_t until_ns = run->t0_raw_ns - now_raw_ns() - CALL_AHEAD_NS;
 
 	(void)e;
+	use->is_past = run->t1_raw_ns <= now_raw_ns();
+	if (use->is_past) /* a snapshot: it does not disturb the one that records */
+		return 0;
 	if (until_ns > 0)
 		loop_timer_in(t->loop, &use->timer, until_ns, profiler_take, use);
 	else
@@ -309,7 +313,7 @@ static void profiler_give(void *arg)
 	struct sim_tracer *t = use->tracer;
 	struct xs_builder *b = xs_builder_new();
 
-	if (t->user == run) {
+	if (use->is_past || t->user == run) {
 		xs_plane(b, 0, "/device:sim");
 		xs_line(b, 1, "ops", run->t0_raw_ns);
 		xs_finish(b, &tracer_run_add_part(run)->bytes);
