@@ -26,7 +26,8 @@ struct conf {
 };
 
 static const struct conf_field fields[] = {
-	CONF(struct conf, hosts, "all", "hosts to capture: all, NAME,NAME or LABEL=VALUE"),
+	CONF(struct conf, hosts, "all",
+	     "hosts to capture: all, NAME,NAME, LABEL=VALUE, ... (docs/selectors.md)"),
 	CONF(struct conf, duration_ns, "2s", "length of the window"),
 	CONF(struct conf, run, NULL, "name of the run that the session belongs to"),
 	CONF(struct conf, set, NULL,

@@ -24,7 +24,7 @@ static const char *found(struct registry *r, const char *selector)
 	return text;
 }
 
-int main(void)
+static void test_hosts(void)
 {
 	struct registry *r = registry_new(NULL);
 	struct host *h;
@@ -49,7 +49,22 @@ int main(void)
 	CHECK_STR(found(r, "jo=train"), "not-found");
 	CHECK_STR(found(r, "job="), "not-found");
 	CHECK_STR(found(r, "all,cpu"), "not-found");
-	CHECK_STR(found(r, "job=train,cpu"), "invalid");
+	CHECK_STR(found(r, "job=train,cpu"), "not-found");
+	CHECK_STR(found(r, "job=train,tpu-1,cpu"), "tpu-1");
+	CHECK_STR(found(r, "tpu-*"), "tpu-1 tpu-2");
+	CHECK_STR(found(r, "tpu-?,cpu"), "cpu tpu-1 tpu-2");
+	CHECK_STR(found(r, "*,!tpu-1"), "cpu tpu-2");
+	CHECK_STR(found(r, "!tpu-*"), "cpu");
+	CHECK_STR(found(r, "!other"), "cpu tpu-1 tpu-2");
+	CHECK_STR(found(r, " ! job = tr*n "), "cpu");
+	CHECK_STR(found(r, "job!=train"), "cpu");
+	CHECK_STR(found(r, "!job!=train"), "tpu-1 tpu-2");
+	CHECK_STR(found(r, "zone in (x, y)"), "tpu-2");
+	CHECK_STR(found(r, "job=*,zone notin(x,y)"), "tpu-1");
+	CHECK_STR(found(r, "!zone in (x)"), "cpu tpu-1");
+	CHECK_STR(found(r, "node=cpu"), "cpu");
+	CHECK_STR(found(r, "node in (cpu,tpu-*),job=train"), "tpu-1 tpu-2");
+	CHECK_STR(found(r, "in,notin"), "not-found");
 	CHECK_STR(found(r, "=x"), "invalid");
 	CHECK_STR(found(r, ""), "invalid");
 	CHECK_STR(found(r, "cpu,"), "invalid");
@@ -57,5 +72,86 @@ int main(void)
 	CHECK_STR(found(r, "a/b"), "invalid");
 	CHECK_STR(found(r, "../x"), "invalid");
 	registry_free(r);
+}
+
+/* What is wrong with a selector: the sentence. */
+static const char *wrong(const char *text)
+{
+	static struct err e;
+	struct selector s;
+
+	CHECK(selector_parse(&s, text, &e));
+	selector_release(&s);
+	return e.msg;
+}
+
+static void test_errors(void)
+{
+	char long_key[80], long_value[300];
+
+	CHECK_STR(wrong("a,,b"), "selector, character 3: a name, or label=value, is missing here");
+	CHECK_STR(wrong("a,=b"), "selector, character 3: no label before '='");
+	CHECK_STR(wrong("a b"), "selector, character 3: a comma is missing before 'b'");
+	CHECK_STR(wrong("a!b"), "selector, character 2: a comma is missing before '!'");
+	CHECK_STR(wrong("x in (a,b"), "selector, character 10: a list of values ends with ')'");
+	CHECK_STR(wrong("x in ((a)"), "selector, character 7: a list of values ends with ')'");
+	CHECK_STR(wrong("x in (a)b"), "selector, character 9: a comma is missing before 'b'");
+	CHECK_STR(wrong("in (a)"), "selector, character 4: a comma is missing before '('");
+	CHECK_STR(wrong("k$=v"), "selector, character 2: a label has no '$' in its key");
+	CHECK_STR(wrong("a/b/c=v"),
+		  "selector, character 1: a label has one '/' in its key at most");
+	CHECK_STR(wrong("ab:c"), "selector, character 3: 'ab:c' is no name of a host");
+	CHECK_STR(wrong("rank=x"),
+		  "selector, character 6: rank 'x': use a number or a range as 0-7");
+	CHECK_STR(wrong("rank in (0-7, 9-)"),
+		  "selector, character 15: rank '9-': use a number or a range as 0-7");
+	CHECK_STR(wrong("rank=7-0"),
+		  "selector, character 6: rank '7-0': the range ends before it begins");
+	CHECK_STR(wrong("rank=9999999999"), "selector, character 6: rank '9999999999': use a "
+					    "number or a range as 0-7");
+	memset(long_key, 'k', sizeof(long_key));
+	memcpy(long_key + 64, "=v", 3);
+	CHECK_STR(wrong(long_key), "selector, character 1: a label's key has at most 63 bytes");
+	memset(long_value, 'v', sizeof(long_value));
+	memcpy(long_value, "k=", 2);
+	long_value[sizeof(long_value) - 1] = '\0';
+	CHECK_STR(wrong(long_value), "selector, character 3: a value of more than 256 bytes");
+}
+
+/* Terms about ranks and labels with a prefix, on something that has them. */
+static const char *get_rank(const void *arg, enum selector_key key, const char *label)
+{
+	return key == SELECTOR_RANK ? arg : !strcmp(label, "example.com/app") ? "web" : NULL;
+}
+
+static bool matches(const char *text, const char *rank)
+{
+	const struct selector_subject subject = { .host = "h", .get = get_rank, .arg = rank };
+	struct selector s;
+	struct err e = { 0 };
+	bool is;
+
+	CHECK_OK(selector_parse(&s, text, &e), e);
+	is = selector_matches(&s, &subject);
+	selector_release(&s);
+	return is;
+}
+
+static void test_subject(void)
+{
+	CHECK(matches("rank=3", "3") && matches("rank=0-7", "7") && matches("rank=0-7", "0"));
+	CHECK(!matches("rank=0-7", "8") && !matches("rank=1", "10") && !matches("rank=1", "x"));
+	CHECK(!matches("rank=0", "") && !matches("rank=0", NULL) && matches("!rank=0", NULL));
+	CHECK(matches("rank in (0-1, 12)", "12") && !matches("rank notin (0-1,12)", "1"));
+	CHECK(matches("example.com/app=w?b,h", "1") && !matches("example.com/app=web,g", "1"));
+	CHECK(selector_glob_matches("a*b*c", "aXbbYc") && !selector_glob_matches("a*b", "abc"));
+	CHECK(selector_glob_matches("*", "") && !selector_glob_matches("?", ""));
+}
+
+int main(void)
+{
+	test_hosts();
+	test_errors();
+	test_subject();
 	return 0;
 }
