@@ -99,7 +99,7 @@ static json_t *name_json(const struct tvx *x, const struct tvx_track *t, uint32_
 	return doc;
 }
 
-static json_t *end_json(size_t file, const struct tvx_flow *f)
+static json_t *end_json(size_t file, const struct tvx_flow *f, int64_t start_ps)
 {
 	json_t *doc = json_object();
 
@@ -107,23 +107,31 @@ static json_t *end_json(size_t file, const struct tvx_flow *f)
 	json_put_int(doc, "track", f->track);
 	json_put_int(doc, "event", (int64_t)f->event);
 	json_put_int(doc, "direction", f->direction);
-	view_put_ps(doc, "start_ps", f->start_ps);
+	view_put_ps(doc, "start_ps", start_ps);
 	return doc;
 }
 
 /* All ends of the flow, of all hosts. */
-static json_t *flow_json(const struct view *view, uint64_t id)
+static int write_flow(const struct view *view, uint64_t id, json_t *doc, struct err *e)
 {
 	json_t *list = json_array();
+	int rc = 0;
 
-	for (size_t i = 0; i < view->n_files; i++) {
+	for (size_t i = 0; id && i < view->n_files; i++) {
+		const struct tvx *x = view->files[i].x;
 		const struct tvx_flow *ends;
-		size_t n = tvx_flow_ends(view->files[i].x, id, &ends);
+		size_t n = tvx_flow_ends(x, id, &ends);
 
-		for (size_t k = 0; k < n && json_array_size(list) < FLOW_ENDS; k++)
-			json_array_append_new(list, end_json(i, &ends[k]));
+		for (size_t k = 0; !rc && k < n && json_array_size(list) < FLOW_ENDS; k++) {
+			struct tvx_entry en;
+
+			rc = tvx_event(x, ends[k].track, ends[k].event, &en, e);
+			if (!rc)
+				json_array_append_new(list, end_json(i, &ends[k], en.start_ps));
+		}
 	}
-	return list;
+	json_put(doc, "flow", list);
+	return rc;
 }
 
 struct parents {
@@ -173,7 +181,8 @@ static int write_stats(const struct view *view, const struct view_place *at,
 	json_put(doc, "name", text_json(buf_str(&d.name), d.name.len));
 	json_put(doc, "display_name", text_json(buf_str(&d.display_name), d.display_name.len));
 	json_put(doc, "args", args.list);
-	json_put(doc, "flow", args.flow ? flow_json(view, args.flow >> 2) : json_array());
+	if (!rc)
+		rc = write_flow(view, args.flow >> 2, doc, e);
 	buf_release(&d.name);
 	buf_release(&d.display_name);
 	return rc;

@@ -1,27 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "xspace/tvx/block.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-static uint64_t column_of(const struct tvx_entry *en, enum column c, bool is_raw)
+#include "base/mem.h"
+
+/* The numbers of a column. */
+static void gather(const struct tvx_entry *en, size_t n, enum column c, bool is_raw, uint64_t *out)
 {
+	size_t i;
+
 	switch (c) {
 	case COL_START:
-		return time_order(en->start_ps);
+		for (i = 0; i < n; i++)
+			out[i] = time_order(en[i].start_ps);
+		break;
 	case COL_LENGTH:
-		return en->length_ps;
+		for (i = 0; i < n; i++)
+			out[i] = en[i].length_ps;
+		break;
 	case COL_NAME:
-		return en->name;
+		for (i = 0; i < n; i++)
+			out[i] = en[i].name;
+		break;
 	case COL_ROW:
-		return en->row;
+		for (i = 0; i < n; i++)
+			out[i] = en[i].row;
+		break;
 	case COL_REF:
-		return is_raw ? en->source : en->event;
+		for (i = 0; i < n; i++)
+			out[i] = is_raw ? en[i].source : en[i].event;
+		break;
 	case COL_COUNT:
-		return en->count;
+		for (i = 0; i < n; i++)
+			out[i] = en[i].count;
+		break;
 	case COL_BUSY:
-		return is_raw && en->busy_ps == en->length_ps ? 0 : en->busy_ps;
+		for (i = 0; i < n; i++)
+			out[i] = is_raw && en[i].busy_ps == en[i].length_ps ? 0 : en[i].busy_ps;
+		break;
 	default:
-		return is_raw ? 0 : en->longest_ps;
+		for (i = 0; i < n; i++)
+			out[i] = is_raw ? 0 : en[i].longest_ps;
+		break;
 	}
 }
 
@@ -30,17 +52,15 @@ static uint8_t width_of(uint64_t v)
 	return v ? (uint8_t)((71 - __builtin_clzll(v)) / 8) : 0;
 }
 
-static void pack_column(struct buf *out, struct block_head *head, const struct tvx_entry *entries,
-			size_t n, enum column c, bool is_raw)
+static void pack_column(struct buf *out, struct block_head *head, const uint64_t *numbers, size_t n,
+			enum column c)
 {
 	uint64_t least = UINT64_MAX, most = 0;
 	uint8_t width, *p;
 
 	for (size_t i = 0; i < n; i++) {
-		uint64_t v = column_of(&entries[i], c, is_raw);
-
-		least = v < least ? v : least;
-		most = v > most ? v : most;
+		least = numbers[i] < least ? numbers[i] : least;
+		most = numbers[i] > most ? numbers[i] : most;
 	}
 	width = width_of(most - least);
 	head->base[c] = least;
@@ -49,7 +69,7 @@ static void pack_column(struct buf *out, struct block_head *head, const struct t
 		return;
 	p = out->data + out->len;
 	for (size_t i = 0; i < n; i++, p += width) {
-		uint64_t v = column_of(&entries[i], c, is_raw) - least;
+		uint64_t v = numbers[i] - least;
 
 		memcpy(p, &v,
 		       sizeof(v)); /* the next number, or the tail, overwrites what is too much */
@@ -62,12 +82,17 @@ void block_pack(struct buf *out, const struct tvx_entry *entries, size_t n_carri
 {
 	struct block_head head;
 	size_t at = out->len;
+	uint64_t *numbers;
 
 	n += n_carried;
+	numbers = xmalloc(n * sizeof(*numbers));
 	buf_reserve(out, sizeof(head) + n * (COLUMNS + 1) * sizeof(uint64_t) + BLOCK_TAIL);
 	out->len += sizeof(head);
-	for (int c = 0; c < COLUMNS; c++)
-		pack_column(out, &head, entries, n, (enum column)c, is_raw);
+	for (int c = 0; c < COLUMNS; c++) {
+		gather(entries, n, (enum column)c, is_raw, numbers);
+		pack_column(out, &head, numbers, n, (enum column)c);
+	}
+	free(numbers);
 	for (size_t i = 0; is_raw && i < n_carried; i++)
 		buf_add(out, &entries[i].event, sizeof(entries[i].event));
 	memset(out->data + out->len, 0, BLOCK_TAIL);

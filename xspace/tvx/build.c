@@ -6,22 +6,17 @@
 
 #include "base/crc32c.h"
 #include "base/mem.h"
-#include "base/reader.h"
 #include "xspace/text.h"
 #include "xspace/tvx/track.h"
 #include "xspace/wire.h"
 
 #define PLANE_NAME_BYTES 1024
-#define GO_ON_EVENTS	 65536 /* between two calls of go_on() */
-#define PS_PER_NS	 1000
 
 struct building {
 	struct wire w;
-	const struct tvx_build *how;
 	struct tvx_writer out;
 	struct number_map event_names; /* of the plane: metadata id -> name */
-	struct line_event *events; /* of the line */
-	size_t n_events, cap_events;
+	struct line_reader reader;
 	struct tvx_track line; /* the head of the line's tracks */
 	int64_t line_ns, flow_stat; /* flow_stat: the metadata id of the stat `flow`, or 0 */
 	uint32_t unnamed;
@@ -29,193 +24,7 @@ struct building {
 	struct err *e;
 };
 
-static int check_go_on(const struct building *b, uint64_t done)
-{
-	if (!b->how || !b->how->go_on || b->how->go_on(b->how->arg, done))
-		return 0;
-	return err_set(b->e, ERR_CANCELLED, "building the index was stopped");
-}
-
-/* ---- an event ---- */
-
-static int malformed(const struct building *b, const struct wire_field *f)
-{
-	return err_set(b->e, ERR_INVALID, "at byte %" PRIu64 ": malformed event", f->at);
-}
-
-/* The next field's number and, unless it is bytes, its value; of bytes *r stands on them and *value is their length. */
-static bool next_field(struct reader *r, uint32_t *number, uint32_t *type, uint64_t *value)
-{
-	uint64_t tag;
-
-	if (!reader_varint(r, &tag) || !(tag >> 3) || tag > UINT32_MAX)
-		return false;
-	*number = (uint32_t)(tag >> 3);
-	*type = tag & 7;
-	switch (*type) {
-	case WIRE_VARINT:
-		return reader_varint(r, value);
-	case WIRE_I64:
-		return reader_le(r, 8, value);
-	case WIRE_I32:
-		return reader_le(r, 4, value);
-	case WIRE_LEN:
-		return reader_varint(r, value) && *value <= reader_left(r);
-	default:
-		return false;
-	}
-}
-
-/* A number as a double: the value of a counter's sample. */
-static uint64_t double_bits(double v)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &v, sizeof(bits));
-	return bits;
-}
-
-/* Sets `extra` if the stat is the one that the line's events are read for. */
-static bool read_stat(const struct building *b, struct reader r, struct line_event *ev)
-{
-	uint64_t value, extra = 0;
-	uint32_t number, type;
-	int64_t id = 0;
-	bool is_number = false;
-
-	while (reader_left(&r)) {
-		if (!next_field(&r, &number, &type, &value))
-			return false;
-		if (type == WIRE_LEN)
-			r.p += value;
-		if (number == XSTAT_METADATA_ID && type == WIRE_VARINT)
-			id = (int64_t)value;
-		if (number < XSTAT_DOUBLE || number > XSTAT_INT || type == WIRE_LEN)
-			continue;
-		is_number = true;
-		extra = value;
-		if (b->is_counters && number == XSTAT_UINT)
-			extra = double_bits((double)value);
-		if (b->is_counters && number == XSTAT_INT)
-			extra = double_bits((double)(int64_t)value);
-	}
-	if (is_number && (b->is_counters || (b->flow_stat && id == b->flow_stat)))
-		ev->extra = extra;
-	return true;
-}
-
-struct event_times {
-	int64_t metadata_id, offset_ps, duration_ps;
-	bool is_aggregate;
-};
-
-static bool read_event(const struct building *b, struct reader r, struct event_times *t,
-		       struct line_event *ev)
-{
-	bool want_stats = b->is_counters || b->flow_stat;
-	uint32_t number, type;
-	uint64_t value;
-
-	while (reader_left(&r)) {
-		if (!next_field(&r, &number, &type, &value) ||
-		    !wire_type_fits(schema_xevent, number, type))
-			return false;
-		if (number == XEVENT_METADATA_ID)
-			t->metadata_id = (int64_t)value;
-		else if (number == XEVENT_DURATION_PS)
-			t->duration_ps = (int64_t)value;
-		else if (number == XEVENT_OFFSET_PS || number == XEVENT_NUM_OCCURRENCES) {
-			t->is_aggregate = number == XEVENT_NUM_OCCURRENCES;
-			t->offset_ps = t->is_aggregate ? 0 : (int64_t)value;
-		} else if (number == XEVENT_STATS && want_stats &&
-			   !read_stat(b, (struct reader){ r.p, r.p + value }, ev)) {
-			return false;
-		}
-		if (type == WIRE_LEN)
-			r.p += value;
-	}
-	return true;
-}
-
-/* False: the event's time is out of range. */
-static bool place(const struct building *b, const struct event_times *t, struct line_event *ev)
-{
-	int64_t start, length = t->duration_ps > 0 ? t->duration_ps : 0;
-
-	if (__builtin_mul_overflow(b->line_ns, PS_PER_NS, &start) ||
-	    __builtin_add_overflow(start, t->offset_ps, &start))
-		return false;
-	if (start < -TIME_MAX || start > TIME_MAX || length > TIME_MAX)
-		return false;
-	ev->start_ps = start;
-	ev->length_ps = (uint64_t)length;
-	return true;
-}
-
-static void keep_event(struct building *b, const struct line_event *ev)
-{
-	if (b->n_events == b->cap_events) {
-		b->cap_events = b->cap_events ? 2 * b->cap_events : 1024;
-		b->events = xrealloc(b->events, b->cap_events * sizeof(*b->events));
-	}
-	b->events[b->n_events++] = *ev;
-}
-
-static int add_event(struct building *b, const struct wire_field *f)
-{
-	struct line_event ev = { .source = f->at };
-	struct event_times times = { 0 };
-	const uint32_t *name;
-	const uint8_t *bytes;
-	int rc = wire_peek(&b->w, f->body, f->value, &bytes, b->e);
-
-	if (rc)
-		return rc;
-	if (!read_event(b, reader_of(bytes, (size_t)f->value), &times, &ev))
-		return malformed(b, f);
-	if (times.is_aggregate) {
-		b->line.untimed++;
-		return 0;
-	}
-	if (!place(b, &times, &ev)) {
-		b->line.unplaced++;
-		return 0;
-	}
-	name = number_map_at(&b->event_names, times.metadata_id, false, 0);
-	ev.name = name ? *name : b->unnamed;
-	keep_event(b, &ev);
-	return b->n_events % GO_ON_EVENTS ? 0 : check_go_on(b, f->at);
-}
-
 /* ---- a line ---- */
-
-static int by_name(const void *a, const void *b)
-{
-	const struct line_event *x = a, *y = b;
-
-	if (x->name != y->name)
-		return x->name < y->name ? -1 : 1;
-	if (x->start_ps != y->start_ps)
-		return x->start_ps < y->start_ps ? -1 : 1;
-	return x->source < y->source ? -1 : x->source > y->source;
-}
-
-/* A track for each counter. */
-static int write_counters(struct building *b)
-{
-	size_t begin = 0;
-	int rc = 0;
-
-	sort_array(b->events, b->n_events, sizeof(*b->events), by_name);
-	for (size_t i = 0; !rc && i < b->n_events; i++) {
-		if (i + 1 < b->n_events && b->events[i + 1].name == b->events[i].name)
-			continue;
-		b->line.name = b->events[i].name;
-		rc = track_write(&b->out, &b->line, b->events + begin, i + 1 - begin, b->e);
-		begin = i + 1;
-	}
-	return rc;
-}
 
 /* Where the line's name is; without a name, the event count that is its id stands for it. */
 static int name_line(struct building *b, const struct wire_field *name)
@@ -242,7 +51,6 @@ static int read_line_head(struct building *b, const struct wire_field *line)
 	struct wire_field f, name = { 0 }, display = { 0 };
 	int rc;
 
-	b->n_events = 0;
 	b->line_ns = 0;
 	b->is_counters = false;
 	b->line = (struct tvx_track){ .plane = (uint32_t)b->out.planes.n - 1 };
@@ -259,26 +67,68 @@ static int read_line_head(struct building *b, const struct wire_field *line)
 	return rc ? rc : name_line(b, display.value ? &display : &name);
 }
 
+/* How many of the events are of the track of the first one: of a counter those of its name. */
+static size_t run_of(const struct building *b, const struct line_event *events, size_t n)
+{
+	size_t i = 1;
+
+	if (!b->is_counters)
+		return n;
+	while (i < n && events[i].name == events[0].name)
+		i++;
+	return i;
+}
+
+/* The line's tracks: one, or one for each counter. */
+static int write_tracks(struct building *b)
+{
+	const struct line_event *events;
+	struct track_writer *t = NULL;
+	uint32_t name = 0;
+	size_t n, run;
+	int rc;
+
+	while (!(rc = line_next(&b->reader, &events, &n, b->e)) && n) {
+		b->line.untimed = b->reader.untimed;
+		b->line.unplaced = b->reader.unplaced;
+		for (; !rc && n; events += run, n -= run) {
+			run = run_of(b, events, n);
+			if (t && b->is_counters && events->name != name) {
+				rc = track_end(t, 0);
+				t = NULL;
+			}
+			name = events->name;
+			if (b->is_counters)
+				b->line.name = name;
+			if (!t)
+				t = track_begin(&b->out, &b->line, events, run,
+						!line_has_more(&b->reader), b->e);
+			if (!rc)
+				rc = track_add(t, events, run);
+		}
+	}
+	if (!rc && !t && !b->is_counters) {
+		b->line.untimed = b->reader.untimed;
+		b->line.unplaced = b->reader.unplaced;
+		t = track_begin(&b->out, &b->line, NULL, 0, true, b->e);
+	}
+	return t ? track_end(t, rc) : rc;
+}
+
 static int add_line(struct building *b, const struct wire_field *line)
 {
-	struct wire_walk walk = wire_walk(&b->w, line, schema_xline);
-	struct wire_field f;
+	struct line_head head = { .field = line, .names = &b->event_names, .unnamed = b->unnamed };
 	int rc = read_line_head(b, line);
 
 	if (!rc && b->out.tracks.n >= XS_MAX_LINES)
 		rc = err_set(b->e, ERR_LIMIT, "more than %d lines", XS_MAX_LINES);
-	while (!rc && (rc = wire_next(&walk, &f, b->e)) > 0)
-		rc = f.number == XLINE_EVENTS ? add_event(b, &f) : 0;
-	if (!rc)
-		rc = check_go_on(b, line->end);
 	if (rc)
 		return rc;
-	if (b->is_counters) {
-		b->line.kind = TVX_COUNTER;
-		return write_counters(b);
-	}
-	line_events_sort(b->events, b->n_events);
-	return track_write(&b->out, &b->line, b->events, b->n_events, b->e);
+	b->line.kind = b->is_counters ? TVX_COUNTER : TVX_EVENTS;
+	head.line_ns = b->line_ns;
+	head.wants = (struct event_wants){ .stat = b->flow_stat, .is_counter = b->is_counters };
+	line_begin(&b->reader, &head);
+	return write_tracks(b);
 }
 
 /* ---- a plane ---- */
@@ -331,7 +181,7 @@ static int add_event_name(struct building *b, const struct wire_field *entry)
 	if (!rc)
 		rc = names_add(&b->out.names, text, len, &number, b->e);
 	if (!rc)
-		*number_map_at(&b->event_names, m.key, true, number) = number;
+		number_map_set(&b->event_names, m.key, number);
 	return rc;
 }
 
@@ -399,17 +249,36 @@ static int add_plane(struct building *b, const struct wire_field *plane)
 
 /* ---- the tables ---- */
 
-static int by_flow(const void *a, const void *b)
-{
-	const struct tvx_flow *x = a, *y = b;
+#define DIGIT_BITS 11
 
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	if (x->start_ps != y->start_ps)
-		return x->start_ps < y->start_ps ? -1 : 1;
-	if (x->track != y->track)
-		return x->track < y->track ? -1 : 1;
-	return x->event < y->event ? -1 : x->event > y->event;
+/* By id; those of one id stay in their order. */
+static void sort_flows(struct table *t)
+{
+	struct tvx_flow *in = t->items, *out = xmalloc((t->n + 1) * sizeof(*out)), *swap;
+	uint64_t differ = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		differ |= in[i].id ^ in[0].id;
+	for (unsigned int shift = 0; shift < 64; shift += DIGIT_BITS) {
+		size_t at[1 << DIGIT_BITS] = { 0 }, sum = 0, count;
+
+		if (!(differ >> shift & (ARRAY_SIZE(at) - 1)))
+			continue;
+		for (size_t i = 0; i < t->n; i++)
+			at[in[i].id >> shift & (ARRAY_SIZE(at) - 1)]++;
+		for (size_t d = 0; d < ARRAY_SIZE(at); d++) {
+			count = at[d];
+			at[d] = sum;
+			sum += count;
+		}
+		for (size_t i = 0; i < t->n; i++)
+			out[at[in[i].id >> shift & (ARRAY_SIZE(at) - 1)]++] = in[i];
+		swap = in;
+		in = out;
+		out = swap;
+	}
+	t->items = in;
+	free(out);
 }
 
 static int write_tables(struct building *b, uint64_t source_bytes)
@@ -457,23 +326,24 @@ static int write_tables(struct building *b, uint64_t source_bytes)
 int tvx_build(const struct xs_source *in, const struct tvx_build *how, const struct xs_sink *out,
 	      struct err *e)
 {
-	struct building b = { .how = how, .out = { .sink = out }, .e = e };
+	struct building b = { .out = { .sink = out }, .e = e };
 	struct wire_field root = wire_root(in), f;
 	struct wire_walk walk;
 	int rc;
 
 	wire_open(&b.w, in);
+	b.reader = (struct line_reader){ .w = &b.w, .how = how };
 	walk = wire_walk(&b.w, &root, schema_xspace);
 	rc = names_add(&b.out.names, NULL, 0, &b.unnamed, e);
 	while (!rc && (rc = wire_next(&walk, &f, e)) > 0)
 		rc = f.number == XSPACE_PLANES ? add_plane(&b, &f) : 0;
 	if (!rc) {
-		sort_array(b.out.flows.items, b.out.flows.n, sizeof(struct tvx_flow), by_flow);
+		sort_flows(&b.out.flows);
 		rc = write_tables(&b, in->size);
 	}
 	wire_close(&b.w);
 	number_map_release(&b.event_names);
-	free(b.events);
+	line_release(&b.reader);
 	tvx_writer_release(&b.out);
 	return rc;
 }

@@ -75,7 +75,7 @@ struct footer {
 _Static_assert(sizeof(struct tvx_plane) == 32, "struct tvx_plane");
 _Static_assert(sizeof(struct tvx_track) == 96, "struct tvx_track");
 _Static_assert(sizeof(struct tvx_total) == 56, "struct tvx_total");
-_Static_assert(sizeof(struct tvx_flow) == 32, "struct tvx_flow");
+_Static_assert(sizeof(struct tvx_flow) == 16, "struct tvx_flow");
 _Static_assert(sizeof(struct level) == 24, "struct level");
 _Static_assert(sizeof(struct block) == 40, "struct block");
 _Static_assert(sizeof(struct block_head) == 72, "struct block_head");

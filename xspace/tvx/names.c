@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "xspace/tvx/tvx.h"
 
+#define SMALL_MAX (1 << 22) /* greater keys are hashed */
+
 /* The last step of a hash: every bit of the input moves the low bits, which choose the slot. */
 static uint64_t mix(uint64_t h)
 {
@@ -101,7 +103,7 @@ void names_release(struct names *t)
 
 /* ---- numbers ---- */
 
-static struct number_pair *find_pair(struct number_map *m, int64_t key)
+static struct number_pair *find_pair(const struct number_map *m, int64_t key)
 {
 	size_t at = (size_t)mix((uint64_t)key) & (m->n_slots - 1);
 
@@ -123,27 +125,46 @@ static void grow_map(struct number_map *m)
 	free(old.slots);
 }
 
-uint32_t *number_map_at(struct number_map *m, int64_t key, bool make, uint32_t fresh)
+bool number_map_find_large(const struct number_map *m, int64_t key, uint32_t *out)
+{
+	const struct number_pair *p = m->n_slots ? find_pair(m, key) : NULL;
+
+	if (!p || !p->used)
+		return false;
+	*out = p->value;
+	return true;
+}
+
+static void set_small(struct number_map *m, size_t key, uint32_t value)
+{
+	if (key >= m->n_small) {
+		size_t n = 2 * key + 64;
+
+		m->small = xrealloc(m->small, n * sizeof(*m->small));
+		memset(m->small + m->n_small, 0, (n - m->n_small) * sizeof(*m->small));
+		m->n_small = n;
+	}
+	m->small[key] = value + 1;
+}
+
+void number_map_set(struct number_map *m, int64_t key, uint32_t value)
 {
 	struct number_pair *p;
 
-	if (2 * m->n >= m->n_slots) {
-		if (!make && !m->n_slots)
-			return NULL;
+	if (key >= 0 && key < SMALL_MAX) {
+		set_small(m, (size_t)key, value);
+		return;
+	}
+	if (2 * m->n >= m->n_slots)
 		grow_map(m);
-	}
 	p = find_pair(m, key);
-	if (!p->used) {
-		if (!make)
-			return NULL;
-		*p = (struct number_pair){ key, fresh, 1 };
-		m->n++;
-	}
-	return &p->value;
+	m->n += !p->used;
+	*p = (struct number_pair){ key, value, 1 };
 }
 
 void number_map_release(struct number_map *m)
 {
+	free(m->small);
 	free(m->slots);
 	*m = (struct number_map){ 0 };
 }

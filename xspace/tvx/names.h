@@ -21,8 +21,10 @@ MUST_CHECK int names_add(struct names *t, const void *text, size_t len, uint32_t
 			 struct err *e);
 void names_release(struct names *t);
 
-/* From any number to a number. Zeroed is empty. */
+/* From any number to a number, fast where numbers are small. Zeroed is empty. */
 struct number_map {
+	uint32_t *small; /* by key: 1 + value; 0 = there is none */
+	size_t n_small;
 	struct number_pair {
 		int64_t key;
 		uint32_t value, used;
@@ -30,8 +32,17 @@ struct number_map {
 	size_t n, n_slots;
 };
 
-/* The value of this key; with `make` a new one has the value `fresh`. NULL: there is none. */
-uint32_t *number_map_at(struct number_map *m, int64_t key, bool make, uint32_t fresh);
+/* Sets *out to the value of this key; false: there is none. */
+bool number_map_find_large(const struct number_map *m, int64_t key, uint32_t *out);
+static inline bool number_map_find(const struct number_map *m, int64_t key, uint32_t *out)
+{
+	if ((uint64_t)key >= m->n_small)
+		return number_map_find_large(m, key, out);
+	*out = m->small[key] - 1;
+	return m->small[key] != 0;
+}
+
+void number_map_set(struct number_map *m, int64_t key, uint32_t value);
 void number_map_release(struct number_map *m); /* empty then */
 
 #endif

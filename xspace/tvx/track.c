@@ -51,53 +51,8 @@ void tvx_writer_release(struct tvx_writer *w)
 	for (size_t i = 0; i < ARRAY_SIZE(tables); i++)
 		free(tables[i]->items);
 	names_release(&w->names);
+	free(w->total_of);
 	buf_release(&w->scratch);
-}
-
-/* ---- sorting ---- */
-
-static bool is_before(const struct line_event *a, const struct line_event *b)
-{
-	return a->start_ps != b->start_ps ? a->start_ps < b->start_ps : a->length_ps > b->length_ps;
-}
-
-static void merge_runs(const struct line_event *in, size_t begin, size_t middle, size_t end,
-		       struct line_event *out)
-{
-	size_t a = begin, b = middle;
-
-	for (size_t i = begin; i < end; i++) {
-		bool second = a == middle || (b < end && is_before(&in[b], &in[a]));
-
-		out[i] = in[second ? b++ : a++];
-	}
-}
-
-void line_events_sort(struct line_event *events, size_t n)
-{
-	struct line_event *in = events, *out, *other;
-	size_t sorted = 1;
-
-	while (sorted < n && !is_before(&events[sorted], &events[sorted - 1]))
-		sorted++;
-	if (sorted >= n)
-		return;
-	other = out = xmalloc(n * sizeof(*out));
-	for (size_t width = 1; width < n; width *= 2) {
-		struct line_event *swap = in;
-
-		for (size_t at = 0; at < n; at += 2 * width) {
-			size_t middle = at + width < n ? at + width : n;
-			size_t end = at + 2 * width < n ? at + 2 * width : n;
-
-			merge_runs(in, at, middle, end, out);
-		}
-		in = out;
-		out = swap;
-	}
-	if (in != events)
-		memcpy(events, in, n * sizeof(*events));
-	free(other);
 }
 
 /* ---- levels ---- */
@@ -109,18 +64,20 @@ struct level_writer {
 	bool is_dropped; /* entries go on to the next level only */
 	uint64_t n_in, n_out;
 	struct fold fold;
-	struct tvx_entry *block;
+	struct tvx_entry *block; /* the carried entries, then its own */
 	size_t n_block, n_carried, block_cap;
-	struct tvx_entry *newest; /* by row: of the entries that are written, the last one */
-	size_t n_rows;
+	bool is_written; /* the next entry begins a new block */
 	struct table blocks;
 	struct err *e;
 };
 
 struct track_writer {
 	struct tvx_writer *w;
+	struct tvx_track track;
+	struct rows rows;
 	struct level_writer levels[LEVELS_MAX];
 	size_t n_levels;
+	struct err *e;
 };
 
 static int write_block(struct level_writer *l)
@@ -129,7 +86,7 @@ static int write_block(struct level_writer *l)
 	struct block *dir;
 	int rc;
 
-	if (!l->n_block)
+	if (!l->n_block || l->is_written)
 		return 0;
 	buf_reset(&w->scratch);
 	block_pack(&w->scratch, l->block, l->n_carried, l->n_block - l->n_carried, !l->shift);
@@ -142,7 +99,7 @@ static int write_block(struct level_writer *l)
 	dir->start_ps = l->block[l->n_carried].start_ps;
 	dir->crc = crc32c(0, w->scratch.data, w->scratch.len);
 	rc = tvx_write(w, w->scratch.data, w->scratch.len, l->e);
-	l->n_block = l->n_carried = 0;
+	l->is_written = true;
 	return rc;
 }
 
@@ -155,25 +112,17 @@ static void add_to_block(struct level_writer *l, const struct tvx_entry *en)
 	l->block[l->n_block++] = *en;
 }
 
+/* A new block begins: of the one that is written it keeps what has not ended. */
 static void carry(struct level_writer *l, int64_t start_ps)
 {
-	for (size_t i = 0; i < l->n_rows; i++) {
-		if (l->newest[i].count && entry_end(&l->newest[i]) > start_ps)
-			add_to_block(l, &l->newest[i]);
-	}
-	l->n_carried = l->n_block;
-}
+	size_t n = 0;
 
-static void note_newest(struct level_writer *l, const struct tvx_entry *en)
-{
-	if (en->row >= l->n_rows) {
-		size_t n = 2 * (size_t)en->row + 8;
-
-		l->newest = xrealloc(l->newest, n * sizeof(*l->newest));
-		memset(l->newest + l->n_rows, 0, (n - l->n_rows) * sizeof(*l->newest));
-		l->n_rows = n;
+	for (size_t i = 0; i < l->n_block; i++) {
+		if (entry_end(&l->block[i]) > start_ps)
+			l->block[n++] = l->block[i];
 	}
-	l->newest[en->row] = *en;
+	l->n_block = l->n_carried = n;
+	l->is_written = false;
 }
 
 static int add_to_level(struct level_writer *l, const struct tvx_entry *en);
@@ -185,10 +134,9 @@ static int add_folded(void *arg, const struct tvx_entry *en)
 	size_t own;
 	int rc = 0;
 
-	if (!l->n_block)
+	if (l->is_written)
 		carry(l, en->start_ps);
 	add_to_block(l, en);
-	note_newest(l, en);
 	l->n_out++;
 	own = l->n_block - l->n_carried;
 	/* many rows: blocks grow, so that most of a block is not carried */
@@ -219,38 +167,37 @@ static int add_to_level(struct level_writer *l, const struct tvx_entry *en)
 	return fold_add(&l->fold, en);
 }
 
-/* The finest coarse level folds about eight events of an even track into one; finer ones would be as long as the track. */
-static unsigned int first_shift(const struct line_event *events, size_t n)
+/* The finest coarse level folds 2 to 16 events of an even track into one; finer ones would be as long as the track. */
+static unsigned int first_shift(uint64_t span, size_t n)
 {
-	uint64_t span = (uint64_t)(events[n - 1].start_ps - events[0].start_ps);
-	uint64_t mean = span / n;
+	uint64_t mean = n ? span / n : 0;
 	unsigned int shift = LEVEL_STEP;
 
-	while (mean >> shift > 1)
+	while (2 * mean >> shift)
 		shift += LEVEL_STEP;
 	return shift;
 }
 
-static void open_levels(struct track_writer *t, struct tvx_writer *w,
-			const struct line_event *events, size_t n, struct err *e)
+static void open_levels(struct track_writer *t, const struct line_event *events, size_t n,
+			bool is_all)
 {
 	uint64_t span = n ? (uint64_t)(events[n - 1].start_ps - events[0].start_ps) : 0;
 	unsigned int shift = 0;
 
-	t->w = w;
 	do {
 		struct level_writer *l = &t->levels[t->n_levels++];
 
-		*l = (struct level_writer){ .track = t, .shift = shift, .e = e };
+		*l = (struct level_writer){ .track = t, .shift = shift, .e = t->e };
 		fold_init(&l->fold, shift, add_folded, l);
 		if (t->n_levels > 1)
 			l[-1].next = l;
-		shift = shift ? shift + LEVEL_STEP : n ? first_shift(events, n) : 1;
+		shift = shift ? shift + LEVEL_STEP : first_shift(span, n);
 		/* a level of 512 pixels is the coarsest that a query of a whole track needs */
-	} while (n >= LEVELS_FROM && t->n_levels < LEVELS_MAX && shift < 60 && span >> shift > 512);
+	} while (n >= LEVELS_FROM && t->n_levels < LEVELS_MAX && shift < 60 &&
+		 (!is_all || span >> shift > 512));
 }
 
-static int close_levels(struct track_writer *t, struct tvx_track *track)
+static int close_levels(struct track_writer *t)
 {
 	struct tvx_writer *w = t->w;
 	int rc = 0;
@@ -272,7 +219,7 @@ static int close_levels(struct track_writer *t, struct tvx_track *track)
 				       .block0 = (uint32_t)w->blocks.n,
 				       .n_blocks = (uint32_t)l->blocks.n,
 				       .entries = l->n_out };
-		track->n_levels++;
+		t->track.n_levels++;
 		for (size_t k = 0; k < l->blocks.n; k++)
 			*(struct block *)table_add(&w->blocks, sizeof(*from)) = from[k];
 	}
@@ -284,27 +231,40 @@ static void release_levels(struct track_writer *t)
 	for (size_t i = 0; i < t->n_levels; i++) {
 		fold_release(&t->levels[i].fold);
 		free(t->levels[i].block);
-		free(t->levels[i].newest);
 		free(t->levels[i].blocks.items);
 	}
 }
 
 /* ---- totals and flows ---- */
 
-static void add_total(struct tvx_writer *w, struct number_map *by_name, uint32_t track,
-		      const struct line_event *ev)
+/* The total of this name on the track that is written. */
+static struct tvx_total *find_total(struct track_writer *t, const struct line_event *ev)
 {
-	uint32_t *at = number_map_at(by_name, ev->name, true, (uint32_t)w->totals.n);
+	struct tvx_writer *w = t->w;
 	struct tvx_total *total;
 
-	if (*at == w->totals.n) {
-		total = table_add(&w->totals, sizeof(*total));
-		*total = (struct tvx_total){ .min_ps = UINT64_MAX,
-					     .first_ps = ev->start_ps,
-					     .name = ev->name,
-					     .track = track };
+	if (ev->name >= w->n_total_of) {
+		size_t n = w->names.n + 1;
+
+		w->total_of = xrealloc(w->total_of, n * sizeof(*w->total_of));
+		memset(w->total_of + w->n_total_of, 0, (n - w->n_total_of) * sizeof(*w->total_of));
+		w->n_total_of = n;
 	}
-	total = (struct tvx_total *)w->totals.items + *at;
+	if (w->total_of[ev->name] > t->track.total0)
+		return (struct tvx_total *)w->totals.items + w->total_of[ev->name] - 1;
+	total = table_add(&w->totals, sizeof(*total));
+	*total = (struct tvx_total){ .min_ps = UINT64_MAX,
+				     .first_ps = ev->start_ps,
+				     .name = ev->name,
+				     .track = (uint32_t)w->tracks.n };
+	w->total_of[ev->name] = (uint32_t)w->totals.n;
+	return total;
+}
+
+static void add_total(struct track_writer *t, const struct line_event *ev)
+{
+	struct tvx_total *total = find_total(t, ev);
+
 	total->count++;
 	total->last_ps = ev->start_ps;
 	if (__builtin_add_overflow(total->total_ps, ev->length_ps, &total->total_ps))
@@ -315,19 +275,17 @@ static void add_total(struct tvx_writer *w, struct number_map *by_name, uint32_t
 		total->max_ps = ev->length_ps;
 }
 
-static void add_flow(struct tvx_writer *w, uint32_t track, uint64_t event,
-		     const struct line_event *ev)
+static void add_flow(struct tvx_writer *w, uint64_t event, const struct line_event *ev)
 {
-	if (w->flows.n == TVX_FLOWS_MAX) {
+	if (w->flows.n == TVX_FLOWS_MAX || event > UINT32_MAX || w->tracks.n >> 30) {
 		w->flows_left_out++;
 		return;
 	}
 	*(struct tvx_flow *)table_add(&w->flows, sizeof(struct tvx_flow)) =
 		(struct tvx_flow){ .id = ev->extra >> 2,
-				   .event = event,
-				   .start_ps = ev->start_ps,
-				   .track = track,
-				   .direction = (uint32_t)(ev->extra & 3) };
+				   .event = (uint32_t)event,
+				   .track = (uint32_t)w->tracks.n & ((1u << 30) - 1),
+				   .direction = ev->extra & 3 };
 }
 
 /* ---- a track ---- */
@@ -354,60 +312,65 @@ static void note_extent(struct tvx_track *track, const struct tvx_entry *en)
 		track->max = value;
 }
 
-static int add_events(struct tvx_writer *w, struct track_writer *t, struct tvx_track *track,
-		      const struct line_event *events, size_t n)
+static int add_event(struct track_writer *t, const struct line_event *ev)
 {
-	bool is_counter = track->kind == TVX_COUNTER;
-	uint32_t number = (uint32_t)w->tracks.n;
-	struct number_map by_name = { 0 };
-	struct rows rows = { 0 };
+	bool is_counter = t->track.kind == TVX_COUNTER;
+	struct tvx_entry en = { .start_ps = ev->start_ps,
+				.length_ps = ev->length_ps,
+				.count = 1,
+				.busy_ps = is_counter ? ev->extra : ev->length_ps,
+				.longest_ps = ev->length_ps,
+				.event = t->track.events,
+				.source = ev->source,
+				.name = ev->name };
+
+	if (!is_counter)
+		en.row = rows_take(&t->rows, en.start_ps, entry_end(&en));
+	if (en.row == TVX_ROWS_MAX)
+		return err_set(t->e, ERR_LIMIT, "more than %d events at once on a line",
+			       TVX_ROWS_MAX);
+	if (!is_counter && ev->extra)
+		add_flow(t->w, en.event, ev);
+	add_total(t, ev);
+	note_extent(&t->track, &en);
+	return add_to_level(&t->levels[0], &en);
+}
+
+struct track_writer *track_begin(struct tvx_writer *w, const struct tvx_track *head,
+				 const struct line_event *events, size_t n, bool is_all,
+				 struct err *e)
+{
+	struct track_writer *t = xcalloc(1, sizeof(*t));
+
+	t->w = w;
+	t->e = e;
+	t->track = *head;
+	t->track.level0 = (uint32_t)w->levels.n;
+	t->track.total0 = (uint32_t)w->totals.n;
+	/* of a counter a query gives every sample: it needs no coarser level */
+	open_levels(t, events, head->kind == TVX_COUNTER ? 0 : n, is_all);
+	return t;
+}
+
+int track_add(struct track_writer *t, const struct line_event *events, size_t n)
+{
 	int rc = 0;
 
-	for (size_t i = 0; !rc && i < n; i++) {
-		const struct line_event *ev = &events[i];
-		struct tvx_entry en = { .start_ps = ev->start_ps,
-					.length_ps = ev->length_ps,
-					.count = 1,
-					.busy_ps = is_counter ? ev->extra : ev->length_ps,
-					.longest_ps = ev->length_ps,
-					.event = i,
-					.source = ev->source,
-					.name = ev->name };
-
-		if (!is_counter)
-			en.row = rows_take(&rows, en.start_ps, entry_end(&en));
-		if (en.row == TVX_ROWS_MAX) {
-			rc = err_set(t->levels[0].e, ERR_LIMIT,
-				     "more than %d events at once on a line", TVX_ROWS_MAX);
-			break;
-		}
-		if (!is_counter && ev->extra)
-			add_flow(w, number, i, ev);
-		add_total(w, &by_name, number, ev);
-		note_extent(track, &en);
-		rc = add_to_level(&t->levels[0], &en);
-	}
-	rows_release(&rows);
-	number_map_release(&by_name);
+	for (size_t i = 0; !rc && i < n; i++)
+		rc = add_event(t, &events[i]);
 	return rc;
 }
 
-int track_write(struct tvx_writer *w, const struct tvx_track *head, const struct line_event *events,
-		size_t n, struct err *e)
+int track_end(struct track_writer *t, int rc)
 {
-	struct track_writer t = { 0 };
-	struct tvx_track track = *head;
-	int rc;
+	struct tvx_writer *w = t->w;
 
-	track.level0 = (uint32_t)w->levels.n;
-	track.total0 = (uint32_t)w->totals.n;
-	/* of a counter a query gives every sample: it needs no coarser level */
-	open_levels(&t, w, events, track.kind == TVX_COUNTER ? 0 : n, e);
-	rc = add_events(w, &t, &track, events, n);
 	if (!rc)
-		rc = close_levels(&t, &track);
-	release_levels(&t);
-	track.n_totals = (uint32_t)w->totals.n - track.total0;
-	*(struct tvx_track *)table_add(&w->tracks, sizeof(track)) = track;
+		rc = close_levels(t);
+	t->track.n_totals = (uint32_t)w->totals.n - t->track.total0;
+	*(struct tvx_track *)table_add(&w->tracks, sizeof(t->track)) = t->track;
+	rows_release(&t->rows);
+	release_levels(t);
+	free(t);
 	return rc;
 }

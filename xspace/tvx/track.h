@@ -4,19 +4,8 @@
 #define XSPACE_TVX_TRACK_H
 
 #include "xspace/tvx/format.h"
+#include "xspace/tvx/line.h"
 #include "xspace/tvx/names.h"
-
-/* An event of a line, before it has a row. */
-struct line_event {
-	int64_t start_ps;
-	uint64_t length_ps;
-	uint64_t source;
-	uint64_t extra; /* the stat `flow`, 0 = none; of a counter's sample: the bits of a double */
-	uint32_t name;
-};
-
-/* By start, the longer one first; equal ones stay in their order. */
-void line_events_sort(struct line_event *events, size_t n);
 
 /* A table that grows; its items are the file's structs. */
 struct table {
@@ -33,17 +22,28 @@ struct tvx_writer {
 	struct buf scratch;
 	struct table planes, tracks, totals, flows, levels, blocks;
 	struct names names;
+	uint32_t *total_of; /* by name: 1 + its newest total; 0 = none yet */
+	size_t n_total_of;
 	uint64_t flows_left_out;
 };
 
 MUST_CHECK int tvx_write(struct tvx_writer *w, const void *data, size_t len, struct err *e);
 void tvx_writer_release(struct tvx_writer *w);
 
+struct track_writer;
+
 /*
- * Adds a track with n sorted events. The caller has set name, plane, kind, line_id, untimed and unplaced in `head`;
- * the rest becomes what the events say.
+ * Begins a track. The caller has set name, plane, kind, line_id, untimed and unplaced in `head`; the rest becomes what
+ * the events say. The n events are the track's first ones, not added yet; `is_all`: there are no others.
  */
-MUST_CHECK int track_write(struct tvx_writer *w, const struct tvx_track *head,
-			   const struct line_event *events, size_t n, struct err *e);
+struct track_writer *track_begin(struct tvx_writer *w, const struct tvx_track *head,
+				 const struct line_event *events, size_t n, bool is_all,
+				 struct err *e);
+
+/* Adds events in the order of line_next(). */
+MUST_CHECK int track_add(struct track_writer *t, const struct line_event *events, size_t n);
+
+/* Frees `t`. Without an error so far the track is in the tables then; returns rc, or what failed at the end. */
+MUST_CHECK int track_end(struct track_writer *t, int rc);
 
 #endif

@@ -22,7 +22,7 @@
 #include "xspace/xspace.h"
 
 /* Changes with the bytes: an index of another version is built anew. */
-#define TVX_VERSION 1
+#define TVX_VERSION 2
 
 /* ---- limits: ERR_LIMIT above them ---- */
 
@@ -39,11 +39,13 @@ struct tvx_build {
 	/* Called now and then with the bytes read so far; false ends the building with ERR_CANCELLED. May be NULL. */
 	bool (*go_on)(void *arg, uint64_t done);
 	void *arg;
+	size_t held_events; /* of a line at once, 2 or more; 0 = 2 Mi */
 };
 
 /*
- * Reads the XSpace once and writes its index. Needs 80 bytes for each event of the longest line, and a few
- * megabytes for each million of names and blocks. An XSpace that is cut off or malformed is ERR_INVALID.
+ * Reads the XSpace and writes its index; a line of more events than are held at once is read again and again. Needs
+ * 80 bytes for each event that is held, 32 for each end of a flow, and a few megabytes for each million of names and
+ * blocks. An XSpace that is cut off or malformed is ERR_INVALID.
  */
 MUST_CHECK int tvx_build(const struct xs_source *in, const struct tvx_build *how,
 			 const struct xs_sink *out, struct err *e);
@@ -80,13 +82,12 @@ struct tvx_total {
 	uint32_t name, track;
 };
 
-/* One end of a flow. Sorted by id, then by time. */
+/* One end of a flow. Sorted by id, then by track and event. */
 struct tvx_flow {
 	uint64_t id; /* the stat `flow` without its two lowest bits */
-	uint64_t event;
-	int64_t start_ps;
-	uint32_t track;
-	uint32_t direction; /* 1 in, 2 out, 3 both */
+	uint32_t event;
+	uint32_t track : 30;
+	uint32_t direction : 2; /* 1 in, 2 out, 3 both */
 };
 
 /* An event, or (count > 1) events of one row that are folded into one. */

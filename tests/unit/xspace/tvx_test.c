@@ -327,6 +327,8 @@ static void check_totals(const struct tvx *x, uint32_t track, const struct truth
 static void check_flows(const struct tvx *x, const struct truth *lines, size_t n)
 {
 	const struct tvx_flow *ends;
+	struct tvx_entry en;
+	struct err e;
 
 	for (size_t id = 7; id < 700; id += 100) {
 		size_t want = 0, got = tvx_flow_ends(x, id, &ends);
@@ -336,7 +338,8 @@ static void check_flows(const struct tvx *x, const struct truth *lines, size_t n
 		CHECK_EQ(got, want);
 		for (size_t i = 0; i < got; i++) {
 			CHECK_EQ(ends[i].direction, 1 + id / 100 % 2);
-			CHECK(ends[i].start_ps == lines[ends[i].track].ev[id].start + LINE_PS);
+			CHECK_OK(tvx_event(x, ends[i].track, ends[i].event, &en, &e), e);
+			CHECK(en.start_ps == lines[ends[i].track].ev[id].start + LINE_PS);
 		}
 	}
 	CHECK_EQ(tvx_flow_ends(x, 8, &ends), 0);
@@ -365,13 +368,14 @@ static void make_space(struct buf *out)
 	xs_builder_free(b);
 }
 
-static void build(const struct buf *space, struct buf *out)
+static void build(const struct buf *space, size_t held_events, struct buf *out)
 {
+	const struct tvx_build how = { .held_events = held_events };
 	struct xs_source in = xs_source_memory(space->data, space->len);
 	struct xs_sink sink = xs_sink_buf(out);
 	struct err e;
 
-	CHECK_OK(tvx_build(&in, NULL, &sink, &e), e);
+	CHECK_OK(tvx_build(&in, &how, &sink, &e), e);
 }
 
 static void test_events(const struct tvx *x, const struct buf *space)
@@ -431,6 +435,46 @@ static int read_all(const struct tvx *x, struct seen *s, struct err *e)
 		}
 	}
 	return rc;
+}
+
+static void read_events(const struct tvx *x, uint32_t track, struct seen *s)
+{
+	const struct tvx_window w = { INT64_MIN / 4, INT64_MAX / 4, 0, 0 };
+	struct err e;
+
+	s->n = 0;
+	CHECK_OK(tvx_query(x, track, &w, keep, s, &e), e);
+}
+
+/* Lines that are longer than what is held at once, read in passes, give the same events in the same rows. */
+static void test_passes(const struct buf *space, const struct tvx *x, size_t held_events)
+{
+	struct seen want = { 0 }, got = { 0 };
+	const struct tvx_track *tracks;
+	struct buf index = BUF_INIT;
+	size_t n = tvx_tracks(x, &tracks);
+	struct tvx *y;
+	struct err e;
+
+	build(space, held_events, &index);
+	CHECK_OK(tvx_open(&y, index.data, index.len, space->len, &e), e);
+	CHECK_EQ(tvx_tracks(y, &tracks), n);
+	for (uint32_t t = 0; t < n; t++) {
+		read_events(x, t, &want);
+		read_events(y, t, &got);
+		CHECK_EQ(got.n, want.n);
+		CHECK(!memcmp(got.en, want.en, got.n * sizeof(*got.en)));
+		if (t >= ARRAY_SIZE(makers))
+			continue;
+		check_totals(y, t, &lines[t]);
+		for (unsigned int shift = 0; shift <= 44; shift += 11)
+			check_whole(y, t, &lines[t], shift);
+	}
+	check_flows(y, lines, ARRAY_SIZE(makers));
+	tvx_close(y);
+	buf_release(&index);
+	free(want.en);
+	free(got.en);
 }
 
 /* A wrong byte is an error, or it is one that nothing refers to. */
@@ -493,10 +537,11 @@ int main(void)
 	struct err e;
 
 	make_space(&space);
-	build(&space, &index);
+	build(&space, 0, &index);
 	CHECK_OK(tvx_open(&x, index.data, index.len, space.len, &e), e);
 	test_events(x, &space);
 	test_counters(x);
+	test_passes(&space, x, 1500);
 	tvx_close(x);
 	test_damage(&index, space.len);
 	test_stop(&space);
