@@ -5,6 +5,7 @@
 #include "aggregator/api/api.h"
 #include "aggregator/api/link_key.h"
 #include "aggregator/fleet/registry.h"
+#include "aggregator/imports/imports.h"
 #include "aggregator/ingest/ingest.h"
 #include "aggregator/link/control.h"
 #include "aggregator/time/time_service.h"
@@ -153,6 +154,15 @@ static int new_ingest(struct aggregator *agg, struct err *e)
 	return ingest_new(&agg->ingest, &env, e);
 }
 
+static void new_imports(struct aggregator *agg)
+{
+	const struct imports_env env = { .jobs = &agg->jobs,
+					 .store = &agg->store,
+					 .spool = agg->conf.spool };
+
+	agg->imports = imports_new(&env);
+}
+
 static void new_views(struct aggregator *agg)
 {
 	struct views_env env = { .jobs = &agg->jobs,
@@ -171,6 +181,7 @@ static void new_api(struct aggregator *agg)
 		.store = &agg->store,
 		.registry = agg->registry,
 		.captures = agg->captures,
+		.imports = agg->imports,
 		.removals = agg->removals,
 		.views = agg->views,
 		.retention = &agg->retention.stats,
@@ -199,6 +210,7 @@ static void state_stop(struct aggregator *agg)
 	views_free(agg->views);
 	free(agg->views_folder);
 	removals_free(agg->removals);
+	imports_free(agg->imports);
 	ingest_free(agg->ingest);
 	profiler_service_free(agg->profiler);
 	control_free(agg->control);
@@ -260,6 +272,7 @@ static int state_start(struct aggregator *agg, struct err *e)
 		state_stop(agg);
 		return rc;
 	}
+	new_imports(agg);
 	new_views(agg);
 	new_api(agg);
 	session_clock_load(&agg->clock, agg->conf.spool,

@@ -63,6 +63,7 @@ struct aggregator {
 	struct session_clock clock;
 	struct session_store store;
 	struct index_check index_check;
+	struct imports *imports;
 	struct removals *removals;
 	struct retention retention;
 	json_t *recoverable; /* captures that an earlier run left, until they are carried on; or NULL */

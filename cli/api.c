@@ -95,23 +95,20 @@ static int load_token(const struct api_conf *conf, char **token, struct err *e)
 	return secret_load(token, conf->token_file, e);
 }
 
-int api_call(const struct api_conf *conf, const char *method, const char *path, const json_t *body,
-	     json_t **out, struct err *e)
+int api_send(const struct api_conf *conf, const char *method, const char *path, const void *body,
+	     size_t len, int64_t timeout_ns, json_t **out, struct err *e)
 {
 	char *url = url_of(conf, path);
-	struct buf text = BUF_INIT, answer = BUF_INIT;
+	struct buf answer = BUF_INIT;
 	char *token = NULL;
 	json_t *doc = NULL;
 	int status;
 	struct http_call call = make_call(conf, method, url);
 	int rc = load_token(conf, &token, e);
 
-	call.timeout_ns = CALL_TIMEOUT_NS;
-	if (body) {
-		json_append(&text, body, 0);
-		call.body = buf_str(&text);
-		call.body_len = text.len;
-	}
+	call.timeout_ns = timeout_ns;
+	call.body = body;
+	call.body_len = len;
 	call.token = token;
 	if (!rc)
 		rc = http_call(&call, &status, &answer, e);
@@ -126,8 +123,21 @@ int api_call(const struct api_conf *conf, const char *method, const char *path, 
 	json_decref(doc);
 	buf_release(&answer);
 	secret_free(token);
-	buf_release(&text);
 	free(url);
+	return rc;
+}
+
+int api_call(const struct api_conf *conf, const char *method, const char *path, const json_t *body,
+	     json_t **out, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	int rc;
+
+	if (body)
+		json_append(&text, body, 0);
+	rc = api_send(conf, method, path, body ? buf_str(&text) : NULL, text.len, CALL_TIMEOUT_NS,
+		      out, e);
+	buf_release(&text);
 	return rc;
 }
 

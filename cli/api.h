@@ -42,6 +42,11 @@ extern const struct conf_field api_fields[];
 MUST_CHECK int api_call(const struct api_conf *conf, const char *method, const char *path,
 			const json_t *body, json_t **out, struct err *e);
 
+/* As api_call(), with bytes as the body, and `timeout_ns` for the whole call. */
+MUST_CHECK int api_send(const struct api_conf *conf, const char *method, const char *path,
+			const void *body, size_t len, int64_t timeout_ns, json_t **out,
+			struct err *e);
+
 /* The same without a body: /api/v1/<kind>/<id><verb>. `id` is as the user typed it, and is escaped. */
 MUST_CHECK int api_call_on(const struct api_conf *conf, const char *method, const char *kind,
 			   const char *id, const char *verb, json_t **out, struct err *e);

@@ -14,6 +14,8 @@
 #include "cli/api.h"
 #include "cli/cmd.h"
 #include "cli/import_index.h"
+#include "cli/import_paths.h"
+#include "cli/import_session.h"
 #include "cli/import_space.h"
 #include "proto/names.h"
 
@@ -22,18 +24,21 @@
 
 struct conf {
 	struct api_conf api;
+	char *run;
 	char *logs;
 	char *session;
 	char *output;
 };
 
 static const struct conf_field fields[] = {
+	CONF_ONCE(struct conf, run, NULL, "the run that the sessions belong to"),
 	CONF_ONCE(struct conf, logs, NULL,
 		  "file of exported cloud logs: JSON objects, one a line or in an array"),
 	CONF_ONCE(struct conf, session, NULL,
 		  "only entries of this session's window, on its clock; the result is written "
 		  "beside the session's exported files"),
-	CONF(struct conf, output, ".", "the directory that tutti export wrote to (also -o)"),
+	CONF(struct conf, output, ".",
+	     "of logs: the directory that tutti export wrote to (also -o)"),
 	API_FIELDS(struct conf),
 	{ 0 }
 };
@@ -175,18 +180,13 @@ static int open_input(const char *path, int *fd, struct err *e)
 				 path);
 }
 
-static int run(const void *arg, int argc, char **argv, struct err *e)
+static int import_logs(const struct conf *conf, struct err *e)
 {
-	const struct conf *conf = arg;
 	struct import_space space = { .name = conf->logs, .hostname = HOSTNAME };
 	struct import_index index = { 0 };
 	json_t *manifest = NULL;
 	int fd, rc;
 
-	(void)argc;
-	(void)argv;
-	if (!conf->logs)
-		return err_set(e, ERR_INVALID, "nothing to import: give --logs FILE");
 	if (conf->session && !name_is_session(conf->session))
 		return err_set(e, ERR_INVALID, "'%s' is not a session; see tutti sessions",
 			       conf->session);
@@ -211,10 +211,69 @@ static int run(const void *arg, int argc, char **argv, struct err *e)
 	return rc;
 }
 
+/* ---- profiles ---- */
+
+static void print_session(const json_t *manifest, const struct import_group *group)
+{
+	int64_t events = 0;
+	const json_t *host;
+	char size[16];
+	size_t i;
+
+	json_array_foreach(json_object_get(manifest, "hosts"), i, host)
+		events += json_get_int(host, "events");
+	human_bytes(json_get_int(manifest, "bytes"), size);
+	printf("%s  %" PRId64 " hosts, %" PRId64 " events, %s%s%s\n",
+	       json_get_text(manifest, "session"), json_get_int(manifest, "complete"), events, size,
+	       *group->name ? ", from " : "", group->name);
+	json_array_foreach(json_object_get(manifest, "warnings"), i, host)
+		fprintf(stderr, "%s\n", json_string_value(host));
+}
+
+/* The sessions before one that fails stay. */
+static int import_profiles(const struct conf *conf, int n, char **paths, struct err *e)
+{
+	struct import_groups groups = { 0 };
+	json_t *doc = json_object(), *sessions = json_array();
+	int rc = import_find(&groups, n, paths, e);
+
+	for (size_t i = 0; i < groups.n && !rc; i++) {
+		json_t *manifest = NULL;
+
+		rc = import_session(&conf->api, conf->run, &groups.items[i], &manifest, e);
+		if (!rc && !conf->api.json)
+			print_session(manifest, &groups.items[i]);
+		if (!rc)
+			json_array_append_new(sessions, manifest);
+	}
+	json_put(doc, "sessions", sessions);
+	if (!rc && conf->api.json)
+		api_print(doc);
+	json_decref(doc);
+	import_groups_release(&groups);
+	return rc;
+}
+
+static int run(const void *arg, int argc, char **argv, struct err *e)
+{
+	const struct conf *conf = arg;
+	bool has_logs = conf->logs && *conf->logs;
+
+	if (has_logs == (argc > 0))
+		return err_set(e, ERR_INVALID,
+			       "%s to import: give files or folders of profiles, or --logs FILE",
+			       has_logs ? "too much" : "nothing");
+	if (argc > 0 && conf->session)
+		return err_set(e, ERR_INVALID,
+			       "--session is for --logs: profiles become a session of their own");
+	return has_logs ? import_logs(conf, e) : import_profiles(conf, argc, argv, e);
+}
+
 const struct cmd cmd_import = {
 	.name = "import",
-	.max_args = 0,
-	.summary = "turn exported cloud logs into a profile",
+	.args = "[DIR|FILE...]",
+	.max_args = 4096,
+	.summary = "store existing profiles as sessions, or turn exported cloud logs into one",
 	.fields = fields,
 	.conf_size = sizeof(struct conf),
 	.run = run,

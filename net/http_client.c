@@ -235,6 +235,7 @@ static void set_request(struct transfer *t)
 		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_len);
 		curl_easy_setopt(t->curl, CURLOPT_POSTFIELDS, call->body ? call->body : "");
 		add_header(t, "Content-Type: application/json");
+		add_header(t, "Expect:"); /* the server reads every body: no round trip before it */
 	}
 	curl_easy_setopt(t->curl, CURLOPT_CUSTOMREQUEST, call->method);
 	if (call->range)

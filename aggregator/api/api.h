@@ -13,6 +13,7 @@ struct captures;
 struct conf_list;
 struct control;
 struct http_req;
+struct imports;
 struct ingest;
 struct jobs;
 struct registry;
@@ -27,6 +28,7 @@ struct api_env {
 	struct session_store *store;
 	struct registry *registry;
 	struct captures *captures;
+	struct imports *imports;
 	struct removals *removals;
 	struct views *views;
 	const struct time_service *time; /* these four only for their statistics */

@@ -72,6 +72,12 @@ bool api_is_session(struct http_req *req, const char *id);
 void api_answer_session_err(struct api *api, struct http_req *req, const char *id,
 			    const struct err *e);
 
+/* imports.c */
+void api_import_begin(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_import_add(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_import_commit(struct api *api, struct http_req *req, const char *id, const char *name);
+void api_import_cancel(struct api *api, struct http_req *req, const char *id, const char *name);
+
 /* files.c */
 void api_session_file(struct api *api, struct http_req *req, const char *id, const char *name);
 

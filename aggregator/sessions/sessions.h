@@ -92,6 +92,22 @@ struct session_file {
 MUST_CHECK int session_find_file(struct store *s, const char *session, const char *file,
 				 struct session_file *out, struct err *e);
 
+/*
+ * A session that is stored as a whole: all its files are there already. Its ledger says first that the session is to be
+ * removed, and, once all files are stored, that it is committed: so a crash leaves either nothing or all of it.
+ */
+struct session_whole {
+	json_t *manifest; /* borrowed; its session has no object in the store yet */
+	const char *nonce; /* of this run of the aggregator */
+	int (*put_files)(void *arg, struct err *e); /* create-only */
+	void *arg;
+};
+
+/* After an error with `*begun` set it must be carried on with session_recover(), which removes what is there, or commits
+ * it if everything was. Blocks. */
+MUST_CHECK int session_put_whole(struct store *s, const struct session_whole *w, bool *begun,
+				 struct err *e);
+
 /* Removes the session, and XProf's caches beside its files. If it fails with `*begun` set, it must be carried
  * on with session_recover(). Blocks. */
 MUST_CHECK int session_delete(struct store *s, const char *session, bool *begun, struct err *e);

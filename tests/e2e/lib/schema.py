@@ -28,6 +28,8 @@ ANSWERS = {
     "DELETE /api/v1/sessions/*": "deleted", "PUT /api/v1/sessions/*/pin": "pinned", "DELETE /api/v1/sessions/*/pin": "pinned",
     "POST /api/v1/sessions/*/retry": "capture",
     "GET /api/v1/sessions/*/files/*": None,
+    "POST /api/v1/imports": "import", "PUT /api/v1/imports/*/files/*": "import-file", "DELETE /api/v1/imports/*": "deleted",
+    "POST /api/v1/imports/*/commit": "manifest",
     "POST /api/v1/sessions/*/links": "shared", "GET /shared/*/*": None, "GET /s/*": None,
     # docs/viewer.md describes these; view_test.py holds them against the stored files
     "GET /api/v1/sessions/*/view": None, "GET /api/v1/sessions/*/view/tile": None, "GET /api/v1/sessions/*/view/event": None,
@@ -39,7 +41,8 @@ ANSWERS = {
     "GET /": None,
 }
 REQUESTS = {"POST /api/v1/captures": "capture-request", "POST /api/v1/snapshots": "snapshot-request",
-            "POST /api/v1/sessions/*/retry": "retry-request", "POST /api/v1/sessions/*/links": "links-request"}
+            "POST /api/v1/sessions/*/retry": "retry-request", "POST /api/v1/sessions/*/links": "links-request",
+            "POST /api/v1/imports": "import-request"}
 
 # Keys of a store, and files of the aggregator's spool.
 STORED = {
@@ -54,7 +57,7 @@ STORED = {
 PRINTED = {
     "hosts": ["hosts"], "clock": ["hosts"], "sessions": ["sessions"], "delete": ["deleted", "deleted-many"], "fetch": ["fetched"], "pin": ["pinned"], "unpin": ["pinned"], "share": ["shared"],
     "capture": ["manifest", "capture", "setting-list"], "snapshot": ["manifest", "capture", "series"], "retry": ["manifest", "capture"], "show": ["manifest", "capture"],
-    "cancel": ["capture"], "start": ["session"], "import": ["imported"], "stop": ["session", "capture"], "status": ["agent-status"],
+    "cancel": ["capture"], "start": ["session"], "import": ["imported", "imported-sessions"], "stop": ["session", "capture"], "status": ["agent-status"],
     "store": ["store-check"],
 }
 

@@ -472,6 +472,71 @@ static void test_unreadable(void)
 	store_free(s);
 }
 
+/* ---- a session that comes as a whole ---- */
+
+static int put_two_files(void *store, struct err *e)
+{
+	static const char *const files[] = { "a", "b" };
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(files) && !rc; i++) {
+		char key[SESSION_KEY_BYTES];
+
+		session_file_key(NAME, "r", files[i], key);
+		rc = store_put_bytes(store, key, "x", 1, STORE_ABSENT, any_time(), e);
+	}
+	return rc;
+}
+
+static int put_whole(struct store *s, struct err *e)
+{
+	json_t *manifest = json_pack("{s:s, s:s, s:I, s:i, s:[{s:s, s:[s]}, {s:s, s:[s]}]}",
+				     "session", NAME, "run", "r", "t0_ns", (json_int_t)5,
+				     "revision", 1, "hosts", "host", "a", "files", "a.xplane.pb",
+				     "host", "b", "files", "b.xplane.pb");
+	const struct session_whole whole = {
+		.manifest = manifest, .nonce = "x", .put_files = put_two_files, .arg = s
+	};
+	bool begun = false;
+	int rc = session_put_whole(s, &whole, &begun, e);
+
+	CHECK(begun);
+	json_decref(manifest);
+	return rc;
+}
+
+/* Each call of the store fails once, or its answer is lost: after the next start all of the session is there, or nothing
+ * of it; all of it, if the caller was told so. */
+static void test_whole(void)
+{
+	bool saw_nothing = false, saw_all = false;
+
+	for (int i = 0; i < 2 * 40; i++) {
+		struct store *s = store_open_faulty();
+		struct err e = { 0 };
+		char rule[60];
+		bool all;
+		int rc;
+
+		snprintf(rule, sizeof(rule), "%s skip=%d times=1",
+			 i % 2 ? "write * lose" : "* * fail", i / 2);
+		store_set_rules(s, rule);
+		rc = put_whole(s, &e);
+		store_set_rules(s, "");
+		CHECK(!recover(s));
+		all = strstr(keys(s), "manifest.json");
+		CHECK(all || !*keys(s));
+		CHECK(all || rc);
+		CHECK(!strstr(keys(s), "ledger"));
+		if (all)
+			CHECK(strstr(keys(s), "/a.xplane.pb") && strstr(keys(s), "/b.xplane.pb"));
+		saw_all |= all;
+		saw_nothing |= !all;
+		store_free(s);
+	}
+	CHECK(saw_all && saw_nothing);
+}
+
 int main(void)
 {
 	test_highest_holds();
@@ -488,5 +553,6 @@ int main(void)
 	test_deletion_when_full();
 	test_full();
 	test_unreadable();
+	test_whole();
 	return 0;
 }

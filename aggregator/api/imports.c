@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Imports over HTTP: a list of files, their bytes piece by piece, and the commit. */
+#include "aggregator/imports/imports.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "aggregator/api/api_impl.h"
+#include "aggregator/api/events.h"
+#include "base/mem.h"
+#include "json/json_text.h"
+#include "net/http_server.h"
+
+struct call {
+	struct api *api;
+	struct http_req *req;
+	int status; /* of success */
+	bool commits;
+};
+
+static struct call *call_new(struct api *api, struct http_req *req, int status)
+{
+	struct call *c = xcalloc(1, sizeof(*c));
+
+	*c = (struct call){ .api = api, .req = req, .status = status };
+	return c;
+}
+
+static void answer(void *arg, const json_t *doc, const struct err *e)
+{
+	struct call *c = arg;
+
+	if (e) {
+		api_answer_err(c->req, e);
+	} else {
+		if (c->commits)
+			events_send_session(c->api->events, json_get_text(doc, "session"));
+		api_answer_json(c->req, c->status, json_deep_copy(doc));
+	}
+	free(c);
+}
+
+void api_import_begin(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	json_t *request;
+	const void *body;
+	struct err e;
+	size_t len;
+
+	(void)id;
+	(void)name;
+	body = http_body(req, &len);
+	if (json_parse(&request, body, len, &e)) {
+		api_answer_err(req, &e);
+		return;
+	}
+	imports_begin(api->env.imports, request, http_peer(req), answer, call_new(api, req, 201));
+	json_decref(request);
+}
+
+void api_import_add(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	const char *text = http_query(req, "offset");
+	unsigned long long offset;
+	const void *body;
+	char *end = NULL;
+	size_t len;
+
+	errno = 0;
+	offset = text ? strtoull(text, &end, 10) : 0;
+	if (!text || *text < '0' || *text > '9' || *end || errno) {
+		http_answer_error(req, 400, "offset: say where in the file these bytes belong");
+		return;
+	}
+	body = http_body(req, &len);
+	imports_add(api->env.imports, id, name, offset, body, len, answer, call_new(api, req, 200));
+}
+
+void api_import_commit(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	struct call *c = call_new(api, req, 200);
+
+	(void)name;
+	c->commits = true;
+	imports_commit(api->env.imports, id, answer, c);
+}
+
+void api_import_cancel(struct api *api, struct http_req *req, const char *id, const char *name)
+{
+	(void)name;
+	imports_cancel(api->env.imports, id, answer, call_new(api, req, 200));
+}

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Existing profiles become sessions: in XProf's layout, one by one, compressed, PyTorch's traces; and what is refused."""
+import collections
+import gzip
+import json
+import pathlib
+import shutil
+import urllib.error
+import urllib.request
+
+from lib import traces, xspace
+from lib.cluster import Cluster, main
+
+KINETO = pathlib.Path(__file__).resolve().parents[1] / "data/kineto"
+T0 = 1_763_000_000_123_456_789
+
+
+def job(begin_ns=T0, absolute=False, **how):
+    """A job's XSpace: line times since the begin that its plane Task Environment has, or Unix times without such a plane."""
+    space = xspace.message_class("tensorflow/xplane.proto", "tensorflow.profiler.XSpace")()
+    space.ParseFromString(traces.job(steps=5, **how))
+    if absolute:
+        for plane in space.planes:
+            for line in plane.lines:
+                line.timestamp_ns += begin_ns
+    elif begin_ns:
+        p = space.planes.add(id=9, name="Task Environment")
+        p.stat_metadata[1].id = 1
+        p.stat_metadata[1].name = "profile_start_time"
+        p.stats.add(metadata_id=1, uint64_value=begin_ns)
+    return space.SerializeToString()
+
+
+def shape(path):
+    """Events by plane, line, name and duration; where the first one begins."""
+    found = traces.events(path)
+    return collections.Counter((p, line, name, d) for p, line, name, _, d in found), min(s for *_, s, _ in found)
+
+
+def in_store(c, manifest):
+    return c.logdir / manifest["run"] / "plugins/profile" / manifest["session"]
+
+
+def sessions(c):
+    return c.get("/api/v1/sessions")["sessions"]
+
+
+def check_manifest(manifest, hosts):
+    assert manifest["imported"] and manifest["state"] == "committed" and manifest["origin"] == "import", manifest
+    assert [h["host"] for h in manifest["hosts"]] == hosts, manifest["hosts"]
+    for h in manifest["hosts"]:
+        assert h["clock_bound_ns"] is None and h["clock"]["grade"] == "X" and "its clock is unknown" in h["detail"], h
+
+
+def test_layout():
+    """Two runs of XProf's layout, one of them with a compressed file: two sessions, hosts on one axis."""
+    with Cluster() as c:
+        c.aggregator()
+        runs = c.dir / "old/plugins/profile"
+        for run, hosts in (("2025_11_01", 3), ("2025_11_02", 1)):
+            (runs / run).mkdir(parents=True)
+            for i in range(hosts):
+                (runs / run / f"node-{i}.xplane.pb").write_bytes(job(T0 + i * 1_000_000_000, seed=i))
+        packed = runs / "2025_11_01/node-2.xplane.pb"
+        pathlib.Path(f"{packed}.gz").write_bytes(gzip.compress(packed.read_bytes()))
+        packed.unlink()
+        (runs / "2025_11_01/ALL_HOSTS.op_stats.pb").write_bytes(b"a cache of XProf")
+        doc = c.tutti("import", c.dir / "old", "--run", "old/jobs", "--json", check=0)[1]
+        first, second = doc["sessions"]
+        check_manifest(first, ["node-0", "node-1", "node-2"])
+        check_manifest(second, ["node-0"])
+        assert first["t0_ns"] == T0 and first["duration_ns"] > 2e9, first
+        for i in range(3):
+            stored = in_store(c, first) / f"node-{i}.xplane.pb"
+            want = c.dir / "want.pb"
+            want.write_bytes(job(seed=i))
+            counts, begin = shape(want)
+            got, at = shape(stored)
+            assert got == counts, (got - counts, counts - got)
+            assert at - begin == i * 10**12, (i, at, begin)
+            assert first["hosts"][i]["events"] == counts.total(), first["hosts"][i]
+            assert list(xspace.load(stored).hostnames) == [f"node-{i}"]
+        # it is a session like any other
+        assert {s["session"] for s in sessions(c)} == {first["session"], second["session"]}
+        fetched = c.tutti("fetch", first["session"], c.dir / "fetched", "--json", check=0)[1]
+        assert len(fetched["files"]) == 3
+        assert c.get(f"/api/v1/sessions/{first['session']}")["hosts"] == first["hosts"]
+        assert c.tutti("retry", first["session"])[0] == 1  # no host lacks a file
+        c.tutti("delete", first["session"], check=0)
+        assert not in_store(c, first).exists() and [s["session"] for s in sessions(c)] == [second["session"]]
+        assert not list((c.store / "tutti/ledger").glob("*"))
+        # what tutti fetched comes back as it was
+        again = c.tutti("import", c.dir / "fetched", "--json", check=0)[1]["sessions"][0]
+        assert [h["events"] for h in again["hosts"]] == [h["events"] for h in first["hosts"]] and again["t0_ns"] == T0
+
+
+def test_files():
+    """Files that are named one by one are one session: Unix times, PyTorch's JSON, and a file without a time."""
+    with Cluster() as c:
+        c.aggregator()
+        torch = json.loads((KINETO / "kineto-2.15-steps.json").read_text())
+        (c.dir / "rank 0.pt.trace.json.gz").write_bytes(gzip.compress((KINETO / "kineto-2.15-steps.json").read_bytes()))
+        begin_us = min(e["ts"] for e in torch["traceEvents"] if e["ph"] == "X" and e.get("cat") != "Trace")
+        begin = torch["baseTimeNanoseconds"] + round(begin_us * 1000)
+        (c.dir / "unix.pb").write_bytes(job(begin + 5_000_000, absolute=True))
+        (c.dir / "undated.xplane.pb").write_bytes(job(0))
+        doc = c.tutti("import", c.dir / "rank 0.pt.trace.json.gz", c.dir / "unix.pb", c.dir / "undated.xplane.pb", "--json",
+                      check=0)[1]["sessions"][0]
+        check_manifest(doc, ["rank-0", "undated", "unix"])
+        assert abs(doc["t0_ns"] - begin) < 1000, (doc["t0_ns"], begin)
+        assert [w for w in doc["warnings"] if w.startswith("undated.xplane.pb: it does not say when")], doc["warnings"]
+        spans = sum(1 for e in torch["traceEvents"] if e["ph"] == "X" and e.get("cat") != "Trace" and isinstance(e["tid"], int))
+        assert doc["hosts"][0]["events"] == spans, (doc["hosts"][0], spans)
+        assert "PyTorch trace" in doc["hosts"][0]["detail"]
+        begins = {h: shape(in_store(c, doc) / f"{h}.xplane.pb")[1] for h in ("unix", "undated", "rank-0")}
+        want = shape_of_job = begins["undated"]  # it begins with the session
+        assert begins["rank-0"] < 1_000_000 and begins["unix"] - shape_of_job == (begin + 5_000_000 - doc["t0_ns"]) * 1000, (begins, want)
+        text = c.tutti("import", c.dir / "unix.pb", check=0)[1]
+        assert "1 hosts" in text and "events" in text, text
+        # a viewer opens it
+        with urllib.request.urlopen(f"{c.url}/api/v1/sessions/{doc['session']}/view", timeout=20) as answer:
+            assert answer.status in (200, 202)
+
+
+def test_refused():
+    """Hostile and damaged input: a sentence with file and place, nothing in the store."""
+    with Cluster() as c:
+        c.aggregator()
+        good = job()
+        cases = {
+            "cut.xplane.pb": (good[:-100], "at byte"),
+            "noise.xplane.pb": (bytes(range(256)) * 40, "no XSpace"),
+            "empty.xplane.pb": (b"", "empty"),
+            "cut.xplane.pb.gz": (gzip.compress(good)[:-2000], "gzip"),
+            "broken.json": (b'{"traceEvents": [{"ph": "X", "ts": 1, ', "offset"),
+            "none.json": (b'{"traceEvents": []}', "no event"),
+        }
+        for name, (data, words) in cases.items():
+            path = c.dir / name
+            path.write_bytes(data)
+            code, doc = c.tutti("import", path, "--json")
+            assert code in (1, 2) and words in doc["error"] and name in doc["error"], (name, code, doc)
+        (c.dir / "late.pb").write_bytes(job(T0 + 7200 * 10**9))
+        (c.dir / "early.pb").write_bytes(good)
+        assert "span" in c.tutti("import", c.dir / "late.pb", c.dir / "early.pb", "--json")[1]["error"]
+        (c.dir / "folder").mkdir()
+        assert "no *.xplane.pb" in c.tutti("import", c.dir / "folder", "--json")[1]["error"]
+        assert c.tutti("import", c.dir / "missing")[0] == 1
+        assert c.tutti("import")[0] == 2 and c.tutti("import", "x", "--logs", "y")[0] == 2
+        assert c.tutti("import", c.dir / "early.pb", "--run", "../x")[0] == 2
+        assert not sessions(c) and not (c.store / "profiles").exists()
+
+
+def call(c, method, path, body=None):
+    """(status, document) of a call with any body."""
+    data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(c.url + path, data, method=method), timeout=20) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as e:
+        return e.code, json.load(e)
+
+
+def test_protocol():
+    """The calls behind it, as any client may make them: what does not fit is refused, and nothing of it gets into the store."""
+    with Cluster() as c:
+        c.aggregator()
+        c.tutti("import", "--help", check=0)
+        good = {"t0_ns": T0, "duration_ns": 10**9, "files": [{"file": "a.xplane.pb", "bytes": 10, "crc32c": "00000000"}]}
+        for wrong in ({"t0_ns": -1}, {"duration_ns": 0}, {"duration_ns": 10**18}, {"files": []}, {"files": [{}]}, {"run": "a//b"},
+                      {"files": [{"file": "../a.xplane.pb", "bytes": 1, "crc32c": "00000000"}]},
+                      {"files": [{"file": "a~2.xplane.pb", "bytes": 1, "crc32c": "00000000"}]},
+                      {"files": [{"file": "a.xplane.pb", "bytes": 3 * 10**9, "crc32c": "00000000"}]},
+                      {"files": [{"file": "a.xplane.pb", "bytes": 1, "crc32c": "z"}]},
+                      {"files": good["files"] * 2}):
+            status, doc = c.call("POST", "/api/v1/imports", {**good, **wrong})
+            assert status == 400, (wrong, status, doc)
+        status, doc = c.call("POST", "/api/v1/imports", good)
+        assert status == 201, doc
+        base = f"/api/v1/imports/{doc['session']}"
+        assert call(c, "PUT", f"{base}/files/b.xplane.pb?offset=0", b"1")[0] == 404
+        assert call(c, "PUT", f"{base}/files/a.xplane.pb", b"1")[0] == 400
+        assert call(c, "PUT", f"{base}/files/a.xplane.pb?offset=5", b"1")[0] == 409
+        assert call(c, "PUT", f"{base}/files/a.xplane.pb?offset=0", b"x" * 11)[0] == 429
+        assert call(c, "PUT", f"{base}/files/a.xplane.pb?offset=0", b"12345") == (200, {"file": "a.xplane.pb", "bytes": 10, "received": 5})
+        status, doc = call(c, "POST", f"{base}/commit")
+        assert status == 400 and "5 of its 10 bytes" in doc["error"], doc
+        assert call(c, "POST", f"{base}/commit")[0] == 404  # it is gone
+        open_ones = [call(c, "POST", "/api/v1/imports", good)[1]["session"] for _ in range(16)]
+        assert call(c, "POST", "/api/v1/imports", good)[0] == 429
+        for session in open_ones:
+            assert c.call("DELETE", f"/api/v1/imports/{session}") == (200, {"deleted": session})
+        assert not sessions(c) and not (c.store / "profiles").exists() and not list((c.store / "tutti/ledger").glob("*"))
+        shutil.rmtree(c.dir / "agg-spool/views", ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(test_layout, test_files, test_refused, test_protocol)
