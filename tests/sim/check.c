@@ -345,6 +345,7 @@ static void check_files(struct store *s, const struct request *w, const json_t *
 		snapshots_add_file(w->session, f.host, f.first_k, f.last_k);
 	check_counts.events += (uint64_t)f.n;
 	check_counts.more_files += json_array_size(files) - 1;
+	check_counts.split += json_array_size(files) > 1;
 	if (json_is_integer(bound) && f.bound_ns > check_counts.worst_bound_ns)
 		check_counts.worst_bound_ns = f.bound_ns;
 	if (steps && json_is_integer(bound) && !f.no_truth)

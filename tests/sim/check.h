@@ -49,6 +49,13 @@ struct check_counts {
 	uint64_t edges; /* of hosts, between two windows of a series */
 	uint64_t windows, gaps; /* of hosts, in snapshots; those that lack a part, and say so */
 	int64_t worst_error_ns, worst_bound_ns;
+	/* Of what was drawn, that which came to something. */
+	uint64_t queued, by_step; /* captures that waited for a profiler, or for a step */
+	uint64_t profiled; /* answers of ProfilerService */
+	uint64_t cancelled_away; /* cancels that were answered 202 while a host was away */
+	uint64_t split; /* hosts with several files */
+	uint64_t store_failed, store_kills; /* calls of the store; kills of the aggregator at one */
+	uint64_t spools, spools_late; /* that were looked at; after all leases were over */
 };
 extern struct check_counts check_counts;
 

@@ -260,5 +260,7 @@ void check_spools(bool leases_over)
 
 	for (size_t i = 1; i < sim.n_hosts; i++)
 		check_spool(s, sim.hosts[i]->name, leases_over);
+	check_counts.spools += sim.n_hosts - 1;
+	check_counts.spools_late += leases_over ? sim.n_hosts - 1 : 0;
 	store_free(s);
 }

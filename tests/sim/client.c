@@ -84,6 +84,7 @@ static void on_profiled(void *arg, const struct rpc_status *st, const struct rpc
 		sim_fail("ProfilerService answers %s: %s %s", p->session, rpc_code_name(st->code),
 			 st->text);
 	client.is_linked |= !st->code;
+	check_counts.profiled += !st->code;
 	if (!st->code)
 		http_ask("GET", "/api/v1/captures", NULL, on_listed, xstrdup(p->session));
 	TAILQ_REMOVE(&client.profiles, p, entry);

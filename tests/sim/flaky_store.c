@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "storage/store.h"
 #include "storage/store_fault.h"
+#include "tests/sim/check.h"
 #include "tests/sim/sim.h"
 
 #define CALL_MEAN_NS \
@@ -186,6 +187,7 @@ static int end(int rc, struct err *e)
 {
 	struct err late;
 
+	check_counts.store_failed += rc && rc != ERR_NOT_FOUND && rc != ERR_EXISTS;
 	return take_time(&late) ? err_set(e, ERR_CLOSED, "%s", late.msg) : rc;
 }
 

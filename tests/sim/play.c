@@ -98,6 +98,7 @@ static void end_daemon(struct sim_host *h)
 
 static void on_store_crash(void)
 {
+	check_counts.store_kills++;
 	before_outage();
 	daemon_kill(the_agg(), false);
 	check_visible();
@@ -218,22 +219,37 @@ enum draw { DRAW_USE, DRAW_FAILURE, DRAW_STORE };
 /* With --snapshots the second weight counts. */
 static const struct action {
 	void (*fn)(void);
+	const char *name;
 	int weight, past_weight;
 	enum draw draw;
 } actions[] = {
-	{ user_capture, 30, 3, DRAW_USE },    { user_capture_steps, 8, 0, DRAW_USE },
-	{ user_stop, 3, 0, DRAW_USE },	      { user_cancel, 3, 1, DRAW_USE },
-	{ user_retry, 6, 1, DRAW_USE },	      { user_delete, 2, 0, DRAW_USE },
-	{ user_browse, 4, 1, DRAW_USE },      { client_profile, 4, 0, DRAW_USE },
-	{ snapshot_take, 8, 25, DRAW_USE },   { snapshot_series, 2, 20, DRAW_USE },
-	{ client_terminate, 1, 0, DRAW_USE }, { job_restart, 1, 0, DRAW_FAILURE },
-	{ end_agent, 8, 12, DRAW_FAILURE },   { end_aggregator, 4, 1, DRAW_FAILURE },
-	{ pause_agent, 6, 8, DRAW_FAILURE },  { pause_aggregator, 2, 1, DRAW_FAILURE },
-	{ cut_agent, 8, 8, DRAW_FAILURE },    { suspend_agent, 2, 8, DRAW_FAILURE },
-	{ end_away, 4, 0, DRAW_FAILURE },     { step_clock, 4, 8, DRAW_FAILURE },
-	{ slow_down, 4, 2, DRAW_FAILURE },    { break_store, 4, 1, DRAW_STORE },
-	{ lose_store, 2, 0, DRAW_STORE },     { crash_at_call, 3, 0, DRAW_STORE },
+	{ user_capture, "capture", 30, 3, DRAW_USE },
+	{ user_capture_steps, "capture of steps", 8, 0, DRAW_USE },
+	{ user_stop, "stop", 3, 0, DRAW_USE },
+	{ user_cancel, "cancel", 3, 1, DRAW_USE },
+	{ user_retry, "retry", 6, 1, DRAW_USE },
+	{ user_delete, "delete", 2, 0, DRAW_USE },
+	{ user_browse, "look", 4, 1, DRAW_USE },
+	{ client_profile, "ProfilerService", 4, 0, DRAW_USE },
+	{ snapshot_take, "snapshot", 8, 25, DRAW_USE },
+	{ snapshot_series, "series", 2, 20, DRAW_USE },
+	{ client_terminate, "Terminate", 1, 0, DRAW_USE },
+	{ job_restart, "job restarted", 1, 0, DRAW_FAILURE },
+	{ end_agent, "agent ended", 8, 12, DRAW_FAILURE },
+	{ end_aggregator, "aggregator ended", 4, 1, DRAW_FAILURE },
+	{ pause_agent, "agent paused", 6, 8, DRAW_FAILURE },
+	{ pause_aggregator, "aggregator paused", 2, 1, DRAW_FAILURE },
+	{ cut_agent, "host cut off", 8, 8, DRAW_FAILURE },
+	{ suspend_agent, "host asleep", 2, 8, DRAW_FAILURE },
+	{ end_away, "host away, then cancel or stop", 4, 0, DRAW_FAILURE },
+	{ step_clock, "clock stepped", 4, 8, DRAW_FAILURE },
+	{ slow_down, "slow network", 4, 2, DRAW_FAILURE },
+	{ break_store, "store breaks", 4, 1, DRAW_STORE },
+	{ lose_store, "store away", 2, 0, DRAW_STORE },
+	{ crash_at_call, "kill at a store call", 3, 0, DRAW_STORE },
 };
+
+static uint64_t drawn[ARRAY_SIZE(actions)]; /* how often, in all seeds so far */
 
 static int weight_of(const struct action *a)
 {
@@ -270,8 +286,10 @@ static void on_next(void *arg)
 		pick -= weight_of(&actions[i]);
 		if (pick >= 0)
 			continue;
-		for (size_t n = times_of(&actions[i]); n && may_happen(actions[i].draw); n--)
+		for (size_t n = times_of(&actions[i]); n && may_happen(actions[i].draw); n--) {
 			actions[i].fn();
+			drawn[i]++;
+		}
 		return;
 	}
 }
@@ -483,4 +501,18 @@ struct play_result play(uint64_t seed, const struct play_opts *opts)
 	clear_stage();
 	sim_end();
 	return result;
+}
+
+void play_print_drawn(void)
+{
+	const char *before = "drawn: ";
+
+	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
+		if (!drawn[i])
+			continue;
+		printf("%s%s %" PRIu64, before, actions[i].name, drawn[i]);
+		before = ", ";
+	}
+	if (*before == ',')
+		printf("\n");
 }

@@ -39,4 +39,7 @@ struct play_result {
 
 struct play_result play(uint64_t seed, const struct play_opts *opts);
 
+/* A line with what was drawn, and how often, in all seeds so far; nothing if nothing was. */
+void play_print_drawn(void);
+
 #endif

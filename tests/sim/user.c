@@ -219,6 +219,8 @@ struct request *user_accepted(const json_t *doc)
 	w->snapshot_ns = json_is_true(json_object_get(doc, "snapshot")) ? sim.now_ns : 0;
 	w->shift_ns = the_aggregator()->clock.shift_ns;
 	w->undisturbed = !daemon_is_busy(sim.hosts[0]) && flaky_store_is_whole(0);
+	check_counts.by_step += w->by_step;
+	check_counts.queued += !w->by_step && !strcmp(json_get_text(doc, "state"), "queued");
 	TAILQ_INSERT_TAIL(&requests, w, entry);
 	sim_at(&w->ask, learn_window(w, doc), ask, w);
 	sim_note("session %s accepted: %zu hosts, %" PRId64 " ns, %s", w->session, w->n_hosts,
@@ -383,6 +385,18 @@ void user_stop(void)
 	send_verb("POST", w, "captures", "/stop", on_stopped);
 }
 
+static bool any_host_is_away(void)
+{
+	for (size_t i = 1; i < sim.n_hosts; i++) {
+		const struct sim_host *h = sim.hosts[i];
+
+		if (!h->alive || h->asleep || h->paused_until_ns > sim.now_ns ||
+		    h->cut_until_ns > sim.now_ns)
+			return true;
+	}
+	return false;
+}
+
 static void on_cancelled(void *arg, int status, const char *body, size_t len)
 {
 	struct request *w = arg;
@@ -390,8 +404,10 @@ static void on_cancelled(void *arg, int status, const char *body, size_t len)
 	(void)body;
 	(void)len;
 	sim_note("cancel %s: status %d", w->session, status);
-	if (status == 202)
-		w->cancel = PROMISE_KEPT;
+	if (status != 202)
+		return;
+	w->cancel = PROMISE_KEPT;
+	check_counts.cancelled_away += any_host_is_away();
 }
 
 void user_cancel(void)
