@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kill of the aggregator, or an outage of its store, at each single operation of the store in a capture's life.
 
-crash_test.py [LIVES [VARIANTS [CLUSTERS [EVERY [STORE]]]]], LIVES and VARIANTS with commas, "all" for all. As part of the test
-run: the life of a plain capture, a kill before and after every third operation. With real processes; the simulation does the
-same in virtual time (tests/sim/campaign.sh). Afterwards no acknowledged byte is lost, no answer, no session is torn, and
-every end is known once the store is back. STORE "s3": versitygw with grants, behind a proxy that fails all the time
-(tests/servers.sh installs it).
+crash_test.py [LIVES [VARIANTS [CLUSTERS [EVERY [STORE]]]]], LIVES and VARIANTS with commas, "all" for all; so many
+CLUSTERS at a time. As part of the test run: the life of a plain capture, a kill before and after every third operation.
+With real processes; the simulation does the same in virtual time (tests/sim/campaign.sh). Afterwards no acknowledged
+byte is lost, no answer, no session is torn, and every end is known once the store is back. STORE "s3": versitygw with
+grants, behind a proxy that fails all the time (tests/servers.sh installs it).
 """
+import concurrent.futures
 import contextlib
+import itertools
 import pathlib
-import queue
 import sys
 import threading
 import time
@@ -188,41 +189,52 @@ class Campaign(Promises):
         return hit
 
 
-def play_row(life, variant, every, calls):
-    """One variant at every so manieth operation; without `calls`, the number of operations, until none comes."""
+def play_row(life, variant, operations):
+    """One variant at each of these operations; returns how many of them the life has."""
+    played = 0
     with Cluster() as c, STORES[STORE](c) as store:
         p = Campaign(c, store)
         p.begin_cluster()
-        nth = played = 0
-        while (calls is None or nth < calls) and p.play(life, variant, nth):
-            nth += every
+        for nth in operations:
+            if not p.play(life, variant, nth):
+                break
             played += 1
         p.restart()
         p.check_leftovers()
-        return played, nth
+    return played
 
 
-def play_variant(life, variant, every, calls, rows, failures):
-    """Returns the number of operations of the life; None if it is not known."""
-    start = time.monotonic()
-    try:
-        played, nth = play_row(life, variant, every, calls)
-        rows.append((life, variant, played, 0, time.monotonic() - start))
-        return calls or nth
-    except BaseException as e:
-        failures.append(f"{life} {variant}: {type(e).__name__}: {e}")
-        rows.append((life, variant, 0, 1, time.monotonic() - start))
-        return calls
+class Rows:
+    """What was played of each life and variant, by several clusters."""
+
+    def __init__(self):
+        self.rows, self.failures, self.lock = {}, [], threading.Lock()
+
+    def play(self, life, variant, operations):
+        """Returns the number of operations played; None after a failure."""
+        start, played, failed = time.monotonic(), None, 0
+        try:
+            played = play_row(life, variant, operations)
+        except BaseException as e:
+            failed = 1
+            self.failures.append(f"{life} {variant}: {type(e).__name__}: {e}")
+        with self.lock:
+            row = self.rows.setdefault((life, variant), [0, 0, 0])
+            row[0] += played or 0
+            row[1] += failed
+            row[2] = max(row[2], time.monotonic() - start)
+        return played
+
+    def show(self):
+        print(f"     {'life':<10}{'at the operation':<18}{'played':>7}{'failed':>7}{'s':>7}")
+        for (life, variant), (played, failed, took) in self.rows.items():
+            print(f"     {life:<10}{variant:<18}{played:>7}{failed:>7}{took:>7.0f}")
 
 
-def play_life(life, variants, every, rows, failures):
-    calls = None
-    for variant in sorted(variants, key=lambda v: "crash" not in VARIANTS[v][0]):  # a kill shows how many there are
-        if calls is None and "crash" not in VARIANTS[variant][0]:
-            calls = play_variant(life, "kill-after", 1, None, rows, failures)
-            if calls is None:
-                return
-        calls = play_variant(life, variant, every, calls, rows, failures)
+def split(operations, away_s):
+    """Parts for several clusters: long outages have one each."""
+    size = 1 if away_s >= 60 else len(operations)
+    return [operations[i:i + size] for i in range(0, len(operations), size)]
 
 
 def choose(text, names):
@@ -232,26 +244,21 @@ def choose(text, names):
 
 
 def test_operations():
-    variants, every = choose(ARGS[1], VARIANTS), int(ARGS[3])
-    lives, rows, failures = queue.Queue(), [], []
-    for life in choose(ARGS[0], LIVES):
-        lives.put(life)
+    variants, every, rows = choose(ARGS[1], VARIANTS), int(ARGS[3]), Rows()
+    lives = choose(ARGS[0], LIVES)
+    kills = [v for v in variants if v.startswith("kill-") and not VARIANTS[v][1]] or ["kill-after"]
 
-    def work():
-        while True:
-            try:
-                play_life(lives.get_nowait(), variants, every, rows, failures)
-            except queue.Empty:
-                return
-    threads = [threading.Thread(target=work) for _ in range(int(ARGS[2]))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    print(f"     {'life':<10}{'at the operation':<18}{'played':>7}{'failed':>7}{'s':>7}")
-    for life, variant, played, failed, took in rows:
-        print(f"     {life:<10}{variant:<18}{played:>7}{failed:>7}{took:>7.0f}")
-    assert not failures, "\n".join(failures)
+    def count(life):  # a kill shows how many operations there are
+        played = rows.play(life, kills[0], itertools.count(0, every))
+        return life, (played or 0) * every
+
+    with concurrent.futures.ThreadPoolExecutor(int(ARGS[2])) as clusters:
+        parts = [(life, v, part) for life, n in clusters.map(count, lives) for v in variants if v != kills[0]
+                 for part in split(range(0, n, every), VARIANTS[v][1])]
+        for future in [clusters.submit(rows.play, *part) for part in parts]:
+            future.result()
+    rows.show()
+    assert not rows.failures, "\n".join(rows.failures)
 
 
 main(test_operations)
