@@ -46,6 +46,47 @@ class Object:
         self.modified = time.time()
 
 
+class Bucket(dict):
+    """Keys to objects. What a put or a listing costs does not grow with the objects that are there."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes = 0
+        self.order, self.known, self.new = [], set(), []  # keys in order, with removed ones; which these are; not in order yet
+
+    def __setitem__(self, key, o):
+        self.bytes += len(o.body) - (len(self[key].body) if key in self else 0)
+        super().__setitem__(key, o)
+        if key not in self.known:
+            self.known.add(key)
+            self.new.append(key)
+
+    def __delitem__(self, key):
+        self.bytes -= len(self[key].body)
+        super().__delitem__(key)
+
+    def pop(self, key, default=None):
+        o = self.get(key, default)
+        if key in self:
+            del self[key]
+        return o
+
+    def clear(self):
+        super().clear()
+        self.__init__()
+
+    def after(self, prefix, after):
+        """Those with this prefix that follow `after`, in byte order, which is also that of the characters."""
+        new, self.new = self.new, []
+        if len(new) > 100:
+            self.order = sorted(self.order + new)
+        else:
+            for key in new:
+                bisect.insort(self.order, key)
+        at = max(bisect.bisect_left(self.order, prefix), bisect.bisect_right(self.order, after))
+        return (k for k in itertools.takewhile(lambda k: k.startswith(prefix), itertools.islice(self.order, at, None)) if k in self)
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = 1 << 16
@@ -224,7 +265,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refusal(501, "NotImplemented")
             if condition and key in objects and not self.server.no_conditions:
                 raise Refusal(412, "PreconditionFailed")
-            if sum(len(o.body) for o in objects.values()) + len(body) > self.server.quota:
+            if objects.bytes + len(body) > self.server.quota:
                 raise Refusal(403, "QuotaExceeded")
             objects[key] = made
             if condition:
@@ -278,8 +319,8 @@ class Handler(BaseHTTPRequestHandler):
         prefix, after = query.get("prefix", ""), query.get("continuation-token", query.get("start-after", ""))
         with self.server.lock:
             self.server.listed[prefix] = self.server.listed.get(prefix, 0) + 1
-            keys = self.server.sorted_keys(objects, prefix, after)
             most = min(int(query.get("max-keys", 1000)), PAGE if self.server.short_pages else 1000)
+            keys = list(itertools.islice(objects.after(prefix, after), most + 1))
             page = [(k, objects[k]) for k in keys[:most]]
         more = len(keys) > len(page)
         rows = "".join(f"<Contents><Key>{quote(k)}</Key><LastModified>{datetime.fromtimestamp(o.modified, timezone.utc):%Y-%m-%dT%H:%M:%S.123Z}</LastModified>"
@@ -295,7 +336,7 @@ class FakeS3(ThreadingHTTPServer):
 
     def __init__(self, port=0, buckets=("bucket",), faults=None, region="us-east-1"):
         super().__init__(("127.0.0.1", port), Handler)
-        self.buckets = {name: {} for name in buckets}
+        self.buckets = {name: Bucket() for name in buckets}
         self.region, self.faults = region, faults or {}
         self.lock = threading.Lock()
         self.requests = self.connections = 0
@@ -303,19 +344,9 @@ class FakeS3(ThreadingHTTPServer):
         self.no_reset = "//"  # paths that end so are not reset
         self.refusals, self.created, self.traffic = [], [], {}
         self.listed = {}  # prefix: how often
-        self.order = {}  # of a bucket's keys: their set, and sorted
         self.before = None
         self.batches = []
         self.quota, self.skew_s, self.no_conditions, self.short_pages = 1 << 40, 0, False, True
-
-    def sorted_keys(self, objects, prefix, after):
-        """Those of a listing. All keys are sorted again only when some have come or gone."""
-        known = self.order.get(id(objects))
-        if not known or known[0] != objects.keys():
-            self.order[id(objects)] = known = (set(objects), sorted(objects, key=str.encode))
-        keys = known[1]
-        at = max(bisect.bisect_left(keys, prefix.encode(), key=str.encode), bisect.bisect_right(keys, after.encode(), key=str.encode))
-        return list(itertools.takewhile(lambda k: k.startswith(prefix), itertools.islice(keys, at, at + 1001)))
 
     def next_fault(self, path):
         with self.lock:
