@@ -403,6 +403,5 @@ void api_free(struct api *api)
 	if (!api)
 		return;
 	events_free(api->events);
-	session_known_release(&api->known);
 	free(api);
 }

@@ -17,7 +17,6 @@ struct http_req;
 struct api {
 	struct api_env env;
 	struct events *events;
-	struct session_known known; /* for the next listing */
 	bool stopping; /* every request is refused */
 };
 

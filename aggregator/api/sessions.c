@@ -32,7 +32,6 @@ struct job {
 	char *id; /* of a session; may be NULL */
 	char *run, *after;
 	size_t limit;
-	struct session_known known; /* of a listing: taken from the api for as long as it lasts */
 	struct buf text; /* the answer */
 	struct retry_source *source; /* of a retry */
 	bool pin; /* or unpin */
@@ -137,22 +136,12 @@ static void run_list(void *arg)
 
 	j->rc = session_list_pins(j->store, &pins, &j->e);
 	if (!j->rc)
-		j->rc = session_list(j->store, j->run, j->after, j->limit, &j->known, &doc, &j->e);
+		j->rc = session_list(j->store, j->run, j->after, j->limit, &doc, &j->e);
 	if (!j->rc) {
 		mark_pinned(json_object_get(doc, "sessions"), &pins);
 		json_write(&j->text, doc, 0);
 	}
 	session_keys_release(&pins);
-}
-
-/* Of two listings at a time, what the later one knows is kept. */
-static void done_list(void *arg)
-{
-	struct job *j = arg;
-
-	session_known_release(&j->api->known);
-	j->api->known = j->known;
-	done_text(j);
 }
 
 static int read_limit(const char *text, size_t *out, struct err *e)
@@ -192,9 +181,7 @@ void api_session_list(struct api *api, struct http_req *req, const char *id, con
 	j->run = copy_or_null(run);
 	j->after = copy_or_null(after);
 	j->limit = limit;
-	j->known = api->known;
-	api->known = (struct session_known){ 0 };
-	jobs_request(api->env.jobs, run_list, done_list, j);
+	jobs_request(api->env.jobs, run_list, done_text, j);
 }
 
 /* ---- one ---- */

@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "aggregator/sessions/pins.h"
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/now.h"
-#include "json/json_text.h"
 #include "proto/names.h"
 
 /* ---- rules ---- */
@@ -64,7 +62,6 @@ bool retention_has_rules(const struct retention_rules *rules)
 
 void retention_view_release(struct retention_view *v)
 {
-	free(v->sizes);
 	session_keys_release(&v->old);
 	*v = (struct retention_view){ 0 };
 }
@@ -73,8 +70,6 @@ struct look {
 	struct store *store;
 	const struct retention_rules *rules;
 	int64_t now_ns;
-	const struct retention_view *before;
-	size_t place; /* in the sizes of `before`: the same order, so one pass finds all */
 	struct session_keys pins;
 	struct session_keys ruled; /* sessions of runs with a rule of their own, sorted */
 	struct session_keys aged; /* those of them that are old, newest first */
@@ -90,11 +85,11 @@ static bool is_older(const struct look *l, const char *session, int64_t keep_ns)
 	return keep_ns && l->now_ns - time_of_session_name(session) > keep_ns;
 }
 
-static bool on_ruled(void *arg, const char *session, const char *tag)
+static bool on_ruled(void *arg, const char *session, const struct session_line *line)
 {
 	struct look *l = arg;
 
-	(void)tag;
+	(void)line;
 	return session_keys_add(&l->ruled, session, NULL) &&
 	       (!is_older(l, session, l->run->keep_ns) ||
 		session_keys_add(&l->aged, session, NULL));
@@ -123,55 +118,19 @@ static int list_ruled(struct look *l)
 	return rc;
 }
 
-/* From the earlier look, if the session's summary is the same. */
-static bool find_known(struct look *l, const char *session, uint64_t hash, uint64_t *bytes)
-{
-	const struct retention_view *before = l->before;
-
-	/* names sort by time, and the walk goes from the newest to the oldest */
-	while (l->place < before->n && strcmp(before->sizes[l->place].session, session) > 0)
-		l->place++;
-	if (l->place == before->n || strcmp(before->sizes[l->place].session, session) != 0 ||
-	    before->sizes[l->place].tag_hash != hash)
-		return false;
-	*bytes = before->sizes[l->place].bytes;
-	return true;
-}
-
-static int read_bytes(struct look *l, const char *session, uint64_t *bytes)
-{
-	json_t *summary;
-	int rc = session_load_summary(l->store, session, &summary, l->e);
-
-	*bytes = 0;
-	if (rc)
-		return rc;
-	*bytes = (uint64_t)json_get_int(summary, "bytes");
-	json_decref(summary);
-	return 0;
-}
-
 /* A session that was deleted meanwhile, or that is damaged, counts nothing. */
-static int add_size(struct look *l, const char *session, const char *tag)
+static uint64_t bytes_of(struct look *l, const char *session, const struct session_line *line)
 {
-	struct retention_size size = { .tag_hash = hash_text(tag) };
-	int rc = 0;
+	struct session_line loaded = { 0 };
+	int rc = line ? 0 : session_load_line(l->store, session, &loaded, l->e);
 
-	snprintf(size.session, sizeof(size.session), "%s", session);
-	if (!find_known(l, session, size.tag_hash, &size.bytes))
-		rc = read_bytes(l, session, &size.bytes);
-	if (rc == ERR_NOT_FOUND || rc == ERR_INVALID)
-		rc = 0;
-	l->view.bytes += size.bytes;
-	if (rc)
-		return rc;
-	l->view.sizes = xrealloc(l->view.sizes, (l->view.n + 1) * sizeof(size));
-	l->view.sizes[l->view.n++] = size;
-	return 0;
+	if (rc && rc != ERR_NOT_FOUND && rc != ERR_INVALID)
+		l->rc = rc;
+	return rc ? 0 : (uint64_t)(line ? line->bytes : loaded.bytes);
 }
 
 /* Newest first, so the bytes so far are those of this session and of all newer ones that stay. */
-static bool on_session(void *arg, const char *session, const char *tag)
+static bool on_session(void *arg, const char *session, const struct session_line *line)
 {
 	struct look *l = arg;
 	struct retention_view *v = &l->view;
@@ -182,7 +141,7 @@ static bool on_session(void *arg, const char *session, const char *tag)
 			      : is_older(l, session, l->rules->keep_ns);
 
 	if (l->rules->keep_bytes)
-		l->rc = add_size(l, session, tag);
+		v->bytes += bytes_of(l, session, line);
 	if (l->rc)
 		return false;
 	l->is_full = l->is_full || (!is_old && v->sessions && l->rules->keep_bytes &&
@@ -210,7 +169,7 @@ static void reverse(struct session_keys *k)
 int retention_look(struct store *s, const struct retention_rules *rules, int64_t now_ns,
 		   struct retention_view *view, struct err *e)
 {
-	struct look l = { .store = s, .rules = rules, .now_ns = now_ns, .before = view, .e = e };
+	struct look l = { .store = s, .rules = rules, .now_ns = now_ns, .e = e };
 	int rc = session_list_pins(s, &l.pins, e);
 
 	if (!rc)

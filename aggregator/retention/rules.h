@@ -37,22 +37,15 @@ void retention_rules_release(struct retention_rules *rules);
 
 bool retention_has_rules(const struct retention_rules *rules);
 
-/* What a look at the index has found. The bytes of a session are read again only if its summary has changed. */
-struct retention_size {
-	char session[SESSION_NAME_BYTES];
-	uint64_t tag_hash;
-	uint64_t bytes;
-};
+/* What a look at the index has found. */
 struct retention_view {
-	struct retention_size *sizes; /* newest first; only with keep_bytes */
-	size_t n;
 	size_t sessions, pinned;
 	uint64_t bytes; /* of all sessions; 0 without keep_bytes */
 	struct session_keys old; /* to remove, the oldest first */
 };
 void retention_view_release(struct retention_view *v);
 
-/* Looks at the store; `*view` is an earlier look, or zeroed. After an error it is as before. Blocks. */
+/* Looks at the index of the store; `*view` is an earlier look, or zeroed. After an error it is as before. Blocks. */
 MUST_CHECK int retention_look(struct store *s, const struct retention_rules *rules, int64_t now_ns,
 			      struct retention_view *view, struct err *e);
 

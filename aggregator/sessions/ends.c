@@ -269,7 +269,8 @@ static int put_manifest(const struct end *end, const json_t *manifest, struct er
 	return rc;
 }
 
-/* Removes files that the manifest does not name, then writes the index entry, then the manifest. A file that may not be
+/* Removes files that the manifest does not name, then writes the index entry, then the manifest; then the entry that a retry
+ * replaces goes. A file that may not be
  * removed is another owner's, or the bucket keeps all that it has: it stays. After a crash in
  * between, an entry without a manifest can still be removed, because the ledger names its session; but a session
  * without an entry would stay hidden from listings. */
@@ -286,10 +287,14 @@ static int commit(const struct end *end, struct err *e)
 	if (!rc)
 		rc = check_owner(end, e);
 	if (!rc)
-		rc = session_index_put(end->store, session, manifest, e);
+		rc = session_index_put(end->store, manifest, e);
 	if (!rc)
 		rc = check_owner(end, e);
-	return rc ? rc : put_manifest(end, manifest, e);
+	if (!rc)
+		rc = put_manifest(end, manifest, e);
+	if (!rc && is_retry(end->record))
+		rc = session_index_settle(end->store, manifest, e);
+	return rc;
 }
 
 static int fail(const struct end *end, struct err *e)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of sessions. A session's keys in it follow from its name alone, so no search is needed to find it,
- * to list from it on, or to remove it:
+ * The index of sessions. Where a session's lines are follows from its name alone, so no search is needed to find them,
+ * to list from them on, or to remove them (index_line.h):
  *
- *   tutti/index/DAY/HOUR/TIME-SESSION        its summary
- *   tutti/runs/RUN/DAY/HOUR/TIME-SESSION     nothing: it says that the session is of this run
+ *   tutti/index/LINE        all sessions
+ *   tutti/runs/RUN/LINE     those of a run; put after the first one, and removed before it
  *
- * DAY, HOUR and TIME are the digits of the name (YYYYMMDD, HH, MMSS), each subtracted from 9: in byte order the
- * newest session is first. The folders keep a listing short where objects are files: it reads those that it
- * needs.
+ * A line is put before the manifest that it repeats, and the line that it replaces goes after it. So a session with one
+ * line is what that line says; with several, or none, what its manifest says. The folders keep a listing short where
+ * objects are files: it reads those that it needs.
  */
+#include "aggregator/sessions/index_line.h"
+#include "aggregator/sessions/ledger_record.h"
 #include "aggregator/sessions/sessions_impl.h"
 
 #include <stdio.h>
@@ -21,38 +23,9 @@
 #include "json/json_text.h"
 #include "proto/names.h"
 
-#define SUMMARY_BYTES 4096u
-
 /* ---- keys ---- */
 
-/* "79738877/93/9394-2026_11_22_06_06_05_abc123"; `session` is the name of a session. */
-static void entry_of(const char *session, char out[INDEX_ENTRY_BYTES])
-{
-	static const int digits[] = { 0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18 };
-	char *at = out;
-
-	for (size_t i = 0; i < ARRAY_SIZE(digits); i++) {
-		if (i == 8 || i == 10)
-			*at++ = '/';
-		*at++ = (char)('9' - (session[digits[i]] - '0'));
-	}
-	snprintf(at, INDEX_ENTRY_BYTES - (size_t)(at - out), "-%s", session);
-}
-
-const char *session_of_index(const char *key)
-{
-	const char *name = strrchr(key, '-');
-	char entry[INDEX_ENTRY_BYTES];
-	size_t len;
-
-	if (!name || !name_is_session(++name))
-		return NULL;
-	entry_of(name, entry);
-	len = strlen(entry);
-	return strlen(key) > len && !strcmp(key + strlen(key) - len, entry) ? name : NULL;
-}
-
-/* Writes a run as one part of a key: '/' becomes '~', which no run has. Sessions without a run have "~". */
+/* The folder of a run's lines. Sessions without a run have "~". */
 static void run_prefix(const char *run, char out[SESSION_KEY_BYTES])
 {
 	size_t len;
@@ -63,257 +36,328 @@ static void run_prefix(const char *run, char out[SESSION_KEY_BYTES])
 		*at = *at == '/' ? '~' : *at;
 }
 
-static void add_entry(char key[SESSION_KEY_BYTES], const char *session)
+static void add_text(char key[SESSION_KEY_BYTES], const char *text)
 {
-	char entry[INDEX_ENTRY_BYTES];
-
-	entry_of(session, entry);
-	strncat(key, entry, SESSION_KEY_BYTES - strlen(key) - 1);
+	strncat(key, text, SESSION_KEY_BYTES - strlen(key) - 1);
 }
 
-static void index_key(const char *session, char out[SESSION_KEY_BYTES])
+/* The key that a session's lines begin with; it was the whole key before lines were part of it. */
+static void place_key(const char *prefix, const char *session, char out[SESSION_KEY_BYTES])
 {
-	snprintf(out, SESSION_KEY_BYTES, INDEX);
-	add_entry(out, session);
+	char place[INDEX_PLACE_BYTES];
+
+	index_place(session, place);
+	snprintf(out, SESSION_KEY_BYTES, "%s", prefix);
+	add_text(out, place);
 }
 
-static void run_key(const char *session, const char *run, char out[SESSION_KEY_BYTES])
+/* The keys of the session's lines below tutti/index/. */
+static int find_lines(struct store *s, const char *session, struct session_keys *found,
+		      struct err *e)
 {
-	run_prefix(run, out);
-	add_entry(out, session);
+	char key[SESSION_KEY_BYTES];
+
+	place_key(INDEX, session, key);
+	return session_list_keys(s, key, NULL, session_keys_add, found, e);
 }
 
-/* ---- entries ---- */
+/* ---- changing lines ---- */
 
-static json_t *summary_of(const json_t *manifest)
+static int put_line(struct store *s, const char *prefix, const char *line, struct err *e)
 {
-	static const char *const numbers[] = { "t0_ns",	  "duration_ns", "complete",
-					       "partial", "failed",	 "bytes" };
-	json_t *o = json_object();
+	char key[SESSION_KEY_BYTES];
 
-	json_put_text(o, "session", json_get_text(manifest, "session"));
-	json_put_text(o, "run", json_get_text(manifest, "run"));
-	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-		json_put_int(o, numbers[i], json_get_int(manifest, numbers[i]));
-	json_put_int(o, "hosts", (int64_t)json_array_size(json_object_get(manifest, "hosts")));
-	return o;
+	snprintf(key, sizeof(key), "%s", prefix);
+	add_text(key, line);
+	return store_put_bytes(s, key, "{}", 2, 0, store_within(STORE_PATIENCE_NS), e);
 }
 
-int session_index_put(struct store *s, const char *session, const json_t *manifest, struct err *e)
+static int put_lines(struct store *s, const struct session_line *line, struct err *e)
 {
-	json_t *summary = summary_of(manifest);
+	char text[INDEX_LINE_BYTES], prefix[SESSION_KEY_BYTES];
+	int rc;
+
+	index_line_write(line, text);
+	run_prefix(line->run, prefix);
+	rc = put_line(s, INDEX, text, e);
+	return rc ? rc : put_line(s, prefix, text, e);
+}
+
+int session_index_put(struct store *s, const json_t *manifest, struct err *e)
+{
+	struct session_line line;
+
+	index_line_of(manifest, &line);
+	return put_lines(s, &line, e);
+}
+
+/* Removes these lines below tutti/index/, and before them those of the run. */
+static int remove_lines(struct store *s, const char *run, const struct session_keys *lines,
+			struct err *e)
+{
+	struct session_keys keys = { 0 };
 	char key[SESSION_KEY_BYTES];
 	int rc;
 
-	run_key(session, json_get_text(manifest, "run"), key);
-	rc = store_put_bytes(s, key, "{}", 2, 0, store_within(STORE_PATIENCE_NS), e);
-	index_key(session, key);
-	if (!rc)
-		rc = session_put_json(s, key, summary, 0, e);
-	json_decref(summary);
+	for (size_t i = 0; i < lines->n; i++) {
+		run_prefix(run, key);
+		add_text(key, lines->items[i] + strlen(INDEX));
+		session_keys_add(&keys, key, NULL);
+	}
+	for (size_t i = 0; i < lines->n; i++)
+		session_keys_add(&keys, lines->items[i], NULL);
+	rc = store_remove_all(s, (const char *const *)keys.items, keys.n,
+			      store_within(STORE_PATIENCE_NS), e);
+	session_keys_release(&keys);
 	return rc;
 }
 
 int session_index_remove(struct store *s, const char *session, const char *run, struct err *e)
 {
-	char key[SESSION_KEY_BYTES];
+	struct session_keys found = { 0 };
+	char old[SESSION_KEY_BYTES];
 	int rc;
 
 	if (!name_is_session(session))
 		return 0;
-	index_key(session, key);
-	rc = session_remove_key(s, key, e);
-	run_key(session, run, key);
-	return rc ? rc : session_remove_key(s, key, e);
-}
-
-/* If the manifest was removed meanwhile, removes the new entry again. */
-int session_index_rebuild(struct store *s, const char *session, json_t **summary, struct err *e)
-{
-	char key[SESSION_KEY_BYTES];
-	json_t *manifest;
-	struct err gone;
-	int rc = session_load_manifest(s, session, &manifest, e);
-
-	if (rc)
-		return rc;
-	rc = session_index_put(s, session, manifest, e);
-	session_record_key(session, "manifest.json", key);
-	if (!rc &&
-	    store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, &gone) == ERR_NOT_FOUND)
-		rc = session_index_remove(s, session, json_get_text(manifest, "run"), e);
-	if (summary)
-		*summary = summary_of(manifest);
-	json_decref(manifest);
+	rc = find_lines(s, session, &found, e);
+	place_key(INDEX, session, old);
+	session_keys_add(&found, old, NULL);
+	if (!rc)
+		rc = remove_lines(s, run, &found, e);
+	session_keys_release(&found);
 	return rc;
 }
 
-/* Made anew if it is missing or damaged. */
-int session_load_summary(struct store *s, const char *session, json_t **summary, struct err *e)
+/* Leaves the keys that are not of this line. */
+static void drop_line(struct session_keys *keys, const struct session_line *line)
 {
-	char key[SESSION_KEY_BYTES];
+	char text[INDEX_LINE_BYTES];
+	size_t n = 0;
+
+	index_line_write(line, text);
+	for (size_t i = 0; i < keys->n; i++) {
+		if (strcmp(keys->items[i] + strlen(INDEX), text) != 0)
+			keys->items[n++] = keys->items[i];
+		else
+			free(keys->items[i]);
+	}
+	keys->n = n;
+}
+
+int session_index_settle(struct store *s, const json_t *manifest, struct err *e)
+{
+	struct session_keys found = { 0 };
+	struct session_line line;
 	int rc;
 
-	index_key(session, key);
-	rc = session_get_json(s, key, SUMMARY_BYTES, summary, e);
-	if (!rc && !strcmp(json_get_text(*summary, "session"), session))
-		return 0;
+	index_line_of(manifest, &line);
+	rc = find_lines(s, line.session, &found, e);
+	drop_line(&found, &line);
+	if (!rc && found.n)
+		rc = remove_lines(s, line.run, &found, e);
+	session_keys_release(&found);
+	return rc;
+}
+
+/* ---- making them anew ---- */
+
+/* If the manifest was removed meanwhile, removes the new lines again. */
+static int put_if_there(struct store *s, const struct session_line *line, struct err *e)
+{
+	char key[SESSION_KEY_BYTES];
+	struct err gone;
+	int rc = put_lines(s, line, e);
+
+	session_record_key(line->session, "manifest.json", key);
+	if (!rc &&
+	    store_stat(s, key, store_within(STORE_PATIENCE_NS), NULL, &gone) == ERR_NOT_FOUND)
+		rc = session_index_remove(s, line->session, line->run, e);
+	return rc;
+}
+
+/*
+ * Other lines are removed only of a session that is not under way, since a commit puts its line before its manifest. They
+ * are listed before the ledger is looked for, and that before the manifest is read: the line of a commit that took
+ * place meanwhile is either not in the list, or the manifest's own.
+ */
+int session_index_rebuild(struct store *s, const char *session, struct session_line *out,
+			  struct err *e)
+{
+	struct session_keys found = { 0 };
+	bool is_under_way = true;
+	json_t *manifest;
+	int rc = find_lines(s, session, &found, e);
+
+	*out = (struct session_line){ 0 };
 	if (!rc)
-		json_decref(*summary);
-	else if (rc == ERR_TIMEOUT)
-		return rc;
-	*summary = NULL;
-	rc = session_index_rebuild(s, session, summary, e);
-	if (!*summary)
-		return rc;
+		rc = ledger_find(s, session, &is_under_way, e);
+	if (!rc)
+		rc = session_load_manifest(s, session, &manifest, e);
 	if (rc)
+		goto out;
+	index_line_of(manifest, out);
+	json_decref(manifest);
+	drop_line(&found, out);
+	rc = put_if_there(s, out, e);
+	if (!rc && found.n && !is_under_way)
+		rc = remove_lines(s, out->run, &found, e);
+out:
+	session_keys_release(&found);
+	return rc;
+}
+
+/* The only line among the keys. */
+static bool read_only_line(const struct session_keys *keys, struct session_line *out)
+{
+	struct session_line line;
+	size_t n = 0;
+
+	for (size_t i = 0; i < keys->n; i++) {
+		if (index_line_read(keys->items[i], &line)) {
+			*out = line;
+			n++;
+		}
+	}
+	return n == 1;
+}
+
+/* A store that is full, or that may only be read, keeps no session from being shown. */
+int session_load_line(struct store *s, const char *session, struct session_line *out, struct err *e)
+{
+	struct session_keys found = { 0 };
+	int rc = find_lines(s, session, &found, e);
+
+	if (rc || read_only_line(&found, out))
+		goto out;
+	rc = session_index_rebuild(s, session, out, e);
+	if (rc && *out->session) {
 		log_warn("AGG-INDEX", "session=%s reason=\"%s\"", session, e->msg);
-	return 0;
+		rc = 0;
+	}
+out:
+	session_keys_release(&found);
+	return rc;
+}
+
+/* ---- walking ---- */
+
+/* One look at the index, which has all lines of a session one after the other. */
+struct walk {
+	session_each_fn each;
+	void *arg;
+	char session[SESSION_NAME_BYTES]; /* whose lines are being read; "" before the first one */
+	struct session_line line;
+	unsigned int lines;
+	bool is_over; /* `each` wants no more */
+};
+
+static void tell(struct walk *w)
+{
+	if (*w->session)
+		w->is_over = !w->each(w->arg, w->session, w->lines == 1 ? &w->line : NULL);
+}
+
+static bool on_key(void *arg, const char *key, const struct store_stat *st)
+{
+	struct walk *w = arg;
+	char session[SESSION_NAME_BYTES];
+	struct session_line line;
+
+	(void)st;
+	if (!index_line_session(key, session))
+		return true;
+	if (strcmp(session, w->session) != 0) {
+		tell(w);
+		memcpy(w->session, session, sizeof(session));
+		w->lines = 0;
+	}
+	if (index_line_read(key, &line)) {
+		w->line = line;
+		w->lines++;
+	}
+	return !w->is_over;
+}
+
+static int walk_lines(struct store *s, const char *prefix, const char *after, session_each_fn each,
+		      void *arg, struct err *e)
+{
+	struct walk w = { .each = each, .arg = arg };
+	int rc = session_list_keys(s, prefix, after, on_key, &w, e);
+
+	if (!rc && !w.is_over)
+		tell(&w);
+	return rc;
+}
+
+int session_each(struct store *s, const char *run, session_each_fn each, void *arg, struct err *e)
+{
+	char prefix[SESSION_KEY_BYTES] = INDEX;
+
+	if (run)
+		run_prefix(run, prefix);
+	return walk_lines(s, prefix, NULL, each, arg, e);
 }
 
 /* ---- listing ---- */
 
-#define KNOWN_MAX 2000
-
-void session_known_release(struct session_known *known)
-{
-	json_decref(known->texts);
-	known->texts = NULL;
-}
-
-/* A new reference, or NULL. */
-static json_t *find_known(const struct session_known *known, const char *session, const char *tag)
-{
-	const char *text = known ? json_get_text(known->texts, session) : "";
-	size_t len = strlen(tag);
-	json_t *summary;
-
-	if (!len || strncmp(text, tag, len) != 0 || text[len] != '\n')
-		return NULL;
-	text += len + 1;
-	return json_parse(&summary, text, strlen(text), NULL) ? NULL : summary;
-}
-
-static void remember(struct session_known *known, const char *session, const char *tag,
-		     const json_t *summary)
-{
-	struct buf text = BUF_INIT;
-
-	if (!known || !*tag)
-		return;
-	if (!known->texts)
-		known->texts = json_object();
-	if (json_object_size(known->texts) >= KNOWN_MAX)
-		json_object_clear(known->texts);
-	buf_addf(&text, "%s\n", tag);
-	json_append(&text, summary, 0);
-	json_put_text(known->texts, session, buf_str(&text));
-	buf_release(&text);
-}
-
-/* One listing. */
 struct listing {
 	struct store *store;
-	struct session_known *known; /* NULL: the tags are not those of summaries */
 	size_t limit;
 	json_t *sessions;
-};
-
-struct page_entry {
-	char *key;
-	char tag[STORE_TAG_MAX + 1];
-};
-
-struct page {
-	struct page_entry *entries;
-	size_t n, max;
-};
-
-static bool add_entry_of_page(void *arg, const char *key, const struct store_stat *st)
-{
-	struct page *p = arg;
-
-	p->entries = xrealloc(p->entries, (p->n + 1) * sizeof(*p->entries));
-	p->entries[p->n].key = xstrdup(key);
-	memcpy(p->entries[p->n++].tag, st->tag, sizeof(st->tag));
-	return p->n < p->max;
-}
-
-static void page_release(struct page *p)
-{
-	for (size_t i = 0; i < p->n; i++)
-		free(p->entries[i].key);
-	free(p->entries);
-}
-
-static int load_or_know(struct listing *l, const char *session, const char *tag, json_t **summary,
-			struct err *e)
-{
 	int rc;
+	struct err *e;
+};
 
-	*summary = find_known(l->known, session, tag);
-	if (*summary)
-		return 0;
-	rc = session_load_summary(l->store, session, summary, e);
-	if (!rc)
-		remember(l->known, session, tag, *summary);
-	return rc;
+static json_t *summary_of(const struct session_line *l)
+{
+	json_t *o = json_object();
+
+	json_put_text(o, "session", l->session);
+	json_put_text(o, "run", l->run);
+	json_put_int(o, "t0_ns", l->t0_ns);
+	json_put_int(o, "duration_ns", l->duration_ns);
+	json_put_int(o, "complete", l->complete);
+	json_put_int(o, "partial", l->partial);
+	json_put_int(o, "failed", l->failed);
+	json_put_int(o, "bytes", l->bytes);
+	json_put_int(o, "hosts", l->hosts);
+	return o;
 }
 
 /* A session that was deleted meanwhile, or that is damaged, is left out of the listing; the others are
  * listed. */
-static int list_one(struct listing *l, const struct page_entry *entry, struct err *e)
+static bool list_one(void *arg, const char *session, const struct session_line *line)
 {
-	const char *session = session_of_index(entry->key);
-	json_t *summary;
-	int rc = session ? load_or_know(l, session, entry->tag, &summary, e) : ERR_NOT_FOUND;
+	struct listing *l = arg;
+	struct session_line loaded;
+	int rc = line ? 0 : session_load_line(l->store, session, &loaded, l->e);
 
 	if (rc == ERR_INVALID)
-		log_warn("AGG-INDEX", "key=%s reason=\"%s\"", entry->key, e->msg);
+		log_warn("AGG-INDEX", "session=%s reason=\"%s\"", session, l->e->msg);
 	if (rc == ERR_INVALID || rc == ERR_NOT_FOUND)
-		return 0;
+		return true;
+	l->rc = rc;
 	if (!rc)
-		json_array_append_new(l->sessions, summary);
-	return rc;
+		json_array_append_new(l->sessions, summary_of(line ? line : &loaded));
+	return !rc && json_array_size(l->sessions) < l->limit;
 }
 
-/* Below `prefix`, after the key `after` unless it is NULL. */
-static int list_pages(struct listing *l, const char *prefix, const char *after, struct err *e)
+int session_list(struct store *s, const char *run, const char *after, size_t limit, json_t **out,
+		 struct err *e)
 {
-	char *last = after ? xstrdup(after) : NULL;
-	bool more = l->limit > 0;
-	int rc = 0;
-
-	while (more) {
-		struct page p = { .max = l->limit - json_array_size(l->sessions) };
-
-		rc = session_list_keys(l->store, prefix, last, add_entry_of_page, &p, e);
-		for (size_t i = 0; i < p.n && !rc; i++)
-			rc = list_one(l, &p.entries[i], e);
-		more = !rc && p.n == p.max && json_array_size(l->sessions) < l->limit;
-		free(last);
-		last = more ? xstrdup(p.entries[p.n - 1].key) : NULL;
-		page_release(&p);
-	}
-	free(last);
-	return rc;
-}
-
-int session_list(struct store *s, const char *run, const char *after, size_t limit,
-		 struct session_known *known, json_t **out, struct err *e)
-{
-	struct listing l = {
-		.store = s, .known = run ? NULL : known, .limit = limit, .sessions = json_array()
-	};
+	struct listing l = { .store = s, .limit = limit, .sessions = json_array(), .e = e };
 	char prefix[SESSION_KEY_BYTES] = INDEX, last[SESSION_KEY_BYTES];
 	int rc;
 
 	if (run)
 		run_prefix(run, prefix);
-	memcpy(last, prefix, sizeof(last));
-	if (after)
-		add_entry(last, after);
-	rc = list_pages(&l, prefix, after ? last : NULL, e);
+	if (after) {
+		place_key(prefix, after, last);
+		add_text(last, "~~"); /* follows all lines of that session */
+	}
+	rc = walk_lines(s, prefix, after ? last : NULL, list_one, &l, e);
+	rc = rc ? rc : l.rc;
 	if (rc) {
 		json_decref(l.sessions);
 		return rc;
@@ -321,29 +365,4 @@ int session_list(struct store *s, const char *run, const char *after, size_t lim
 	*out = json_object();
 	json_put(*out, "sessions", l.sessions);
 	return 0;
-}
-
-/* ---- walking ---- */
-
-struct walk_of_index {
-	session_each_fn each;
-	void *arg;
-};
-
-static bool on_index_key(void *arg, const char *key, const struct store_stat *st)
-{
-	const struct walk_of_index *w = arg;
-	const char *session = session_of_index(key);
-
-	return !session || w->each(w->arg, session, st->tag);
-}
-
-int session_each(struct store *s, const char *run, session_each_fn each, void *arg, struct err *e)
-{
-	struct walk_of_index w = { each, arg };
-	char prefix[SESSION_KEY_BYTES] = INDEX;
-
-	if (run)
-		run_prefix(run, prefix);
-	return session_list_keys(s, prefix, NULL, on_index_key, &w, e);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregator/sessions/index_line.h"
 #include "aggregator/sessions/sessions_impl.h"
 #include "base/jobs.h"
 #include "base/log.h"
@@ -44,16 +45,20 @@ static void names_sort(struct session_names *names)
 	sort_array(names->items, names->n, sizeof(*names->items), compare_names);
 }
 
-static bool names_have(const struct session_names *names, const char *session)
+static bool names_have_once(const struct session_names *names, const char *session)
 {
-	return names->n &&
-	       bsearch(session, names->items, names->n, sizeof(*names->items), compare_names);
+	const session_name *items = names->items, *found = NULL;
+
+	if (names->n)
+		found = bsearch(session, items, names->n, sizeof(*items), compare_names);
+	return found && (found == items || strcmp(found[-1], session) != 0) &&
+	       (found == items + names->n - 1 || strcmp(found[1], session) != 0);
 }
 
 /* ---- what is missing ---- */
 
 struct listing {
-	struct session_names committed, index, runs;
+	struct session_names committed, index, runs; /* by their manifests, and by their lines */
 	struct session_keys outdated; /* entries of an older layout */
 };
 
@@ -82,10 +87,10 @@ static bool is_outdated(const char *key)
 static bool add_indexed(void *arg, const char *key, const struct store_stat *st)
 {
 	struct listing *l = arg;
-	const char *session = session_of_index(key);
+	struct session_line line;
 
-	if (session)
-		names_add(&l->index, session);
+	if (index_line_read(key, &line))
+		names_add(&l->index, line.session);
 	else if (is_outdated(key))
 		session_keys_add(&l->outdated, key, st);
 	return true;
@@ -94,11 +99,11 @@ static bool add_indexed(void *arg, const char *key, const struct store_stat *st)
 static bool add_of_run(void *arg, const char *key, const struct store_stat *st)
 {
 	struct listing *l = arg;
-	const char *session = session_of_index(key);
+	struct session_line line;
 
 	(void)st;
-	if (session)
-		names_add(&l->runs, session);
+	if (index_line_read(key, &line))
+		names_add(&l->runs, line.session);
 	return true;
 }
 
@@ -123,7 +128,7 @@ static int find_missing(struct store *s, struct session_names *missing, struct e
 	for (size_t i = 0; i < l.committed.n && !rc; i++) {
 		const char *session = l.committed.items[i];
 
-		if (!names_have(&l.index, session) || !names_have(&l.runs, session))
+		if (!names_have_once(&l.index, session) || !names_have_once(&l.runs, session))
 			names_add(missing, session);
 	}
 	for (size_t i = 0; i < l.outdated.n && !rc; i++)
@@ -149,7 +154,8 @@ struct round_job {
 /* Skips a session with a damaged manifest, and a deleted one. */
 static int rebuild(struct index_check *c, const char *session, struct err *e)
 {
-	int rc = session_index_rebuild(c->store, session, NULL, e);
+	struct session_line line;
+	int rc = session_index_rebuild(c->store, session, &line, e);
 
 	if (rc == ERR_INVALID)
 		log_error("AGG-INDEX", "session=%s reason=\"%s\"", session, e->msg);

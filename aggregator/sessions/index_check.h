@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks once after the start, on workers, that every committed session is in the index, and makes missing
- * entries from the manifests, the newest first. Entries of an older layout are removed. So an index that was
- * lost comes back; until then listings lack its sessions. A store that fails is asked again later. Loop
+ * Checks once after the start, on workers, that every committed session has one line in the index, and makes missing
+ * lines from the manifests, the newest first. Lines of an older layout, and those that a crash left, are replaced. So
+ * an index that was lost comes back; until then listings lack its sessions. A store that fails is asked again later. Loop
  * thread.
  */
 #ifndef AGGREGATOR_SESSIONS_INDEX_CHECK_H

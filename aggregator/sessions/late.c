@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "aggregator/sessions/index_line.h"
 #include "aggregator/sessions/sessions_impl.h"
 #include "base/log.h"
 #include "json/json_text.h"
@@ -16,9 +17,9 @@ struct recent {
 static bool add_committed(void *arg, const char *key, const struct store_stat *st)
 {
 	struct recent *r = arg;
-	const char *session = session_of_index(key);
+	char session[SESSION_NAME_BYTES];
 
-	if (session && st->modified_ns >= r->since_unix_ns)
+	if (st->modified_ns >= r->since_unix_ns && index_line_session(key, session))
 		session_keys_add(&r->sessions, session, NULL);
 	return true;
 }
@@ -38,15 +39,28 @@ static bool add_failed(void *arg, const char *key, const struct store_stat *st)
 	return true;
 }
 
-/* The record of the session, which tells its run: a summary, or that of a failure. Sessions that were deleted meanwhile
- * are left out. */
+/* The index tells the session's run, or else the record of its failure. */
+static int find_run(struct store *s, const char *session, struct session_line *line, struct err *e)
+{
+	json_t *record;
+	int rc = session_load_line(s, session, line, e);
+
+	if (rc != ERR_NOT_FOUND)
+		return rc;
+	rc = session_load_failure(s, session, &record, e);
+	if (rc)
+		return rc;
+	snprintf(line->run, sizeof(line->run), "%s", json_get_text(record, "run"));
+	json_decref(record);
+	return 0;
+}
+
+/* Sessions that were deleted meanwhile are left out. */
 static int remove_late(struct store *s, const char *session, struct err *e)
 {
-	json_t *record = NULL;
-	int rc = session_load_summary(s, session, &record, e);
+	struct session_line line;
+	int rc = find_run(s, session, &line, e);
 
-	if (rc == ERR_NOT_FOUND)
-		rc = session_load_failure(s, session, &record, e);
 	if (rc == ERR_NOT_FOUND)
 		return 0;
 	if (rc == ERR_INVALID) {
@@ -54,10 +68,7 @@ static int remove_late(struct store *s, const char *session, struct err *e)
 			 e->msg);
 		return 0;
 	}
-	if (!rc)
-		rc = session_remove_late(s, session, json_get_text(record, "run"), e);
-	json_decref(record);
-	return rc;
+	return rc ? rc : session_remove_late(s, session, line.run, e);
 }
 
 int session_remove_late_since(struct store *s, int64_t unix_ns, struct err *e)

@@ -78,7 +78,7 @@ int session_find_file(struct store *s, const char *session, const char *file,
 		      struct session_file *out, struct err *e)
 {
 	struct store_stat st = { 0 };
-	json_t *summary;
+	struct session_line line;
 	int rc;
 
 	*out = (struct session_file){ 0 };
@@ -86,11 +86,10 @@ int session_find_file(struct store *s, const char *session, const char *file,
 		return no_such_file(session, file, e);
 	rc = check_may_open(s, session, file, e);
 	if (!rc)
-		rc = session_load_summary(s, session, &summary, e);
+		rc = session_load_line(s, session, &line, e);
 	if (rc)
 		return rc;
-	session_directory(session, json_get_text(summary, "run"), out->key);
-	json_decref(summary);
+	session_directory(session, line.run, out->key);
 	strncat(out->key, file, sizeof(out->key) - strlen(out->key) - 1);
 	rc = store_stat(s, out->key, store_within(STORE_PATIENCE_NS), &st, e);
 	out->size = st.size;

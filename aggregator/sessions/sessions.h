@@ -57,26 +57,30 @@ MUST_CHECK int session_load_manifest(struct store *s, const char *session, json_
 MUST_CHECK int session_read_manifest(struct store *s, const char *session, struct buf *text,
 				     struct err *e);
 
-/* Summaries of earlier listings: one whose tag is still the same is not read again. Zeroed is empty; one listing at a time uses it. */
-struct session_known {
-	json_t *texts; /* session: its tag, a newline, its summary */
-};
-void session_known_release(struct session_known *known);
-
 /* Lists at most `limit` sessions as {"sessions": [SUMMARY]}, newest first by name. `run`: only of this run;
  * "" = without a run, NULL = all. `after`: only after this name, which need not exist; NULL = from the first.
- * `known` may be NULL. Blocks. */
+ * Blocks. */
 MUST_CHECK int session_list(struct store *s, const char *run, const char *after, size_t limit,
-			    struct session_known *known, json_t **out, struct err *e);
+			    json_t **out, struct err *e);
 
-/* The summary as in a listing, a new reference. Blocks. */
-MUST_CHECK int session_load_summary(struct store *s, const char *session, json_t **summary,
-				    struct err *e);
+/* What listings show of a session: a line of the index. */
+struct session_line {
+	char session[SESSION_NAME_BYTES];
+	char run[LIMIT_RUN_NAME + 1];
+	int64_t t0_ns, duration_ns;
+	int64_t hosts, complete, partial, failed; /* hosts: all, and by state */
+	int64_t bytes;
+};
 
-/* One session of the index; `tag` changes when its summary does. False ends the walk. */
-typedef bool (*session_each_fn)(void *arg, const char *session, const char *tag);
+/* From the index, or from the manifest where the index does not tell; then it does from now on. Blocks. */
+MUST_CHECK int session_load_line(struct store *s, const char *session, struct session_line *out,
+				 struct err *e);
 
-/* Calls `each` for the sessions of the index, newest first; `run` as for session_list(). Reads no summary. Blocks. */
+/* One session of the index. `line` is NULL if session_load_line() must be asked. False ends the walk. */
+typedef bool (*session_each_fn)(void *arg, const char *session, const struct session_line *line);
+
+/* Calls `each` for the sessions of the index, newest first; `run` as for session_list(). Lists keys, and reads no
+ * object. Blocks. */
 MUST_CHECK int session_each(struct store *s, const char *run, session_each_fn each, void *arg,
 			    struct err *e);
 

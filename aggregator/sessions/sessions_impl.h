@@ -24,19 +24,18 @@ MUST_CHECK int session_remove_key(struct store *s, const char *key, struct err *
 void session_record_key(const char *session, const char *name, char out[SESSION_KEY_BYTES]);
 
 /* index.c */
-#define INDEX_ENTRY_BYTES 64
 
-/* The session in a key of the index, of either kind; NULL if it is no such key. */
-const char *session_of_index(const char *key);
+/* Puts the lines of a session, whose manifest follows. */
+MUST_CHECK int session_index_put(struct store *s, const json_t *manifest, struct err *e);
 
-MUST_CHECK int session_index_put(struct store *s, const char *session, const json_t *manifest,
-				 struct err *e);
+/* Removes all other lines of the session, which has this manifest now. */
+MUST_CHECK int session_index_settle(struct store *s, const json_t *manifest, struct err *e);
 MUST_CHECK int session_index_remove(struct store *s, const char *session, const char *run,
 				    struct err *e);
 
-/* Makes the entries anew from the manifest. `*summary` becomes a new reference if there is a manifest, also
- * after a failure; `summary` may be NULL. */
-MUST_CHECK int session_index_rebuild(struct store *s, const char *session, json_t **summary,
+/* Makes the lines anew from the manifest. `*out` is what they say, also after a failure if there is a manifest; else its
+ * name is "". */
+MUST_CHECK int session_index_rebuild(struct store *s, const char *session, struct session_line *out,
 				     struct err *e);
 
 MUST_CHECK int session_put_json(struct store *s, const char *key, const json_t *doc,

@@ -158,7 +158,7 @@ static void check_foreign(struct listing *l, const char *session, const json_t *
 }
 
 /* Below profiles/ a key is plugins/profile/<session>/<file>, below tutti/sessions/ <session>/<file>,
- * below tutti/index/ and tutti/runs/~/ <day>/<hour>/<time>-<session>, below tutti/failed/ <session>.json. */
+ * below tutti/index/ and tutti/runs/~/ <day>/<hour>/<time>-<session>~<line>, below tutti/failed/ <session>.json. */
 static bool on_key(void *arg, const char *key, const struct store_stat *st)
 {
 	struct listing *l = arg;
@@ -173,8 +173,8 @@ static bool on_key(void *arg, const char *key, const struct store_stat *st)
 	}
 	if (sscanf(key, "profiles/plugins/profile/%127[^/]/", session) != 1 &&
 	    sscanf(key, "tutti/sessions/%127[^/]/", session) != 1 &&
-	    sscanf(key, "tutti/index/%*[0-9]/%*[0-9]/%*[0-9]-%127s", session) != 1 &&
-	    sscanf(key, "tutti/runs/~/%*[0-9]/%*[0-9]/%*[0-9]-%127s", session) != 1) {
+	    sscanf(key, "tutti/index/%*[0-9]/%*[0-9]/%*[0-9]-%127[^~]", session) != 1 &&
+	    sscanf(key, "tutti/runs/~/%*[0-9]/%*[0-9]/%*[0-9]-%127[^~]", session) != 1) {
 		sim_fail("the store has a key %s", key);
 		return true;
 	}

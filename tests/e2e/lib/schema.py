@@ -49,7 +49,6 @@ STORED = {
     f"tutti/sessions/{SESSION}/manifest\\.json": "manifest",
     f"tutti/ledger/{SESSION}\\.[0-9]{{6}}\\.json": "ledger",
     f"tutti/failed/{SESSION}\\.json": "capture",
-    f"tutti/index/[0-9]{{8}}/[0-9]{{2}}/[0-9]{{4}}-{SESSION}": "summary",
     "session-clock\\.json": "session-clock",
 }
 

@@ -1,4 +1,5 @@
 unit_test(aggregator/sessions/sessions_test PURE USES aggregator_sessions PKG jansson)
+fuzz_test(index_line USES aggregator_sessions PKG jansson)
 unit_test(aggregator/sessions/recover_test PURE USES aggregator_sessions PKG jansson)
 if(NOT TUTTI_SANITIZE STREQUAL thread)	# minutes of back-off, which only virtual time makes short
 	unit_test(aggregator/sessions/ledger_test VIRTUAL USES aggregator_sessions net PKG jansson)

@@ -13,6 +13,7 @@
 #include "tests/lib/store.h"
 
 #define NAME "2026_11_21_12_00_00_abc123"
+#define LINE "~1~5.0.1.0.0.0.0~r"
 
 static bool append_key(void *arg, const char *key, const struct store_stat *st)
 {
@@ -341,11 +342,11 @@ static void test_committed(void)
 	}
 	store_set_rules(s, "");
 	CHECK(!recover(s));
-	CHECK_STR(keys(s),
-		  "profiles/r/plugins/profile/" NAME "/a.xplane.pb "
-		  "profiles/r/plugins/profile/" NAME "/other.xplane.pb "
-		  "tutti/index/79738878/87/9999-" NAME " tutti/runs/r/79738878/87/9999-" NAME
-		  " tutti/sessions/" NAME "/manifest.json");
+	CHECK_STR(keys(s), "profiles/r/plugins/profile/" NAME "/a.xplane.pb "
+			   "profiles/r/plugins/profile/" NAME "/other.xplane.pb "
+			   "tutti/index/79738878/87/9999-" NAME LINE
+			   " tutti/runs/r/79738878/87/9999-" NAME LINE " tutti/sessions/" NAME
+			   "/manifest.json");
 	store_free(s);
 }
 

@@ -63,7 +63,7 @@ static const char *listed(struct store *s, char names[][SESSION_NAME_BYTES], siz
 	json_t *doc, *o;
 	size_t i;
 
-	CHECK_OK(session_list(s, run, after, limit, NULL, &doc, &e), e);
+	CHECK_OK(session_list(s, run, after, limit, &doc, &e), e);
 	text[0] = '\0';
 	json_array_foreach(json_object_get(doc, "sessions"), i, o)
 	{
