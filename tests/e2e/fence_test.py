@@ -6,6 +6,7 @@ session over and ends it; then that request arrives, or is lost, and the first o
 """
 import json
 import pathlib
+import re
 import signal
 import socket
 import sys
@@ -17,6 +18,7 @@ from lib.cluster import BIN, SLOW, Cluster, free_port, main, wait_until  # noqa:
 
 EVERY, FIRST = (int(a) for a in (sys.argv[1:] + ["7", "4"][len(sys.argv) - 1:]))
 HOSTS = ("a", "b")
+SESSION = re.compile(r"\d{4}(_\d\d){5}_\w{6}")
 
 
 class Held:
@@ -100,7 +102,7 @@ class Two:
         after = self.keys("manifest.json")
         assert {k: after.get(k) for k in ended} == ended, held.what
         assert all(self.s3.created.count(k) == 1 for k in after), held.what
-        new = {k.split("/")[-1].removesuffix(".json")[-26:] for k in set(self.keys("tutti/")) - before if "/index/" in k or "/failed/" in k}
+        new = {SESSION.search(k)[0] for k in set(self.keys("tutti/")) - before if "/index/" in k or "/failed/" in k}
         assert len(new) <= 1, (held.what, new)
         for session in new:
             self.check_whole(session)
